@@ -1,0 +1,46 @@
+# `make test` runs every test.
+
+MODULES     := .
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GOCYCLO     := github.com/fzipp/gocyclo/cmd/gocyclo@v0.6.0
+GOCOGNIT    := github.com/uudashr/gocognit/cmd/gocognit@v1.3.0
+FUZZTIME    := 10s
+
+.PHONY: all test lint vet tidy cyclo test-386 fuzz cover
+
+all: lint test
+
+# Every test of every module. The root suite runs a second time without the
+# race detector, under which the budgets for memory and allocations mean
+# nothing.
+test:
+	go test -race -shuffle=on ./...
+	go test -shuffle=on ./...
+
+lint: vet tidy cyclo
+	@test -z "$$(gofmt -l .)" || { echo 'not gofmt-ed:'; gofmt -l .; exit 1; }
+	@! go list -deps . | grep -E '^k8s.io/(client-go|apimachinery|klog)' || { echo 'the library must not depend on these'; exit 1; }
+
+vet:
+	@for m in $(MODULES); do (cd $$m && go vet ./... && go run $(STATICCHECK) -checks all,-ST1000 ./...) || exit 1; done
+
+tidy:
+	@for m in $(MODULES); do go -C $$m mod tidy -diff || exit 1; done
+
+# Functions of the library fit a screen; tests may be longer.
+cyclo:
+	@go run $(GOCYCLO) -over 10 -ignore _test.go .
+	@go run $(GOCOGNIT) -over 10 -ignore _test.go .
+
+# The positions in the line and the heap are 32 bits wide, an int is not always.
+test-386:
+	GOARCH=386 go vet ./...
+	GOARCH=386 go test -short -shuffle=on ./...
+
+fuzz:
+	@for t in $$(go test -list '^Fuzz' . | grep ^Fuzz); do \
+		go test -run '^$$' -fuzz "^$$t$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x . || exit 1; done
+
+cover:
+	go test -covermode=atomic -coverprofile=cover.out .
+	go tool cover -func=cover.out

@@ -1,0 +1,287 @@
+package workqueue
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// TypedRateLimiter decides how long an item waits before it is tried again.
+//
+// The queue calls it without a lock held, from whichever goroutine calls the
+// queue: implementations must be safe for concurrent use.
+type TypedRateLimiter[T comparable] interface {
+	// When counts a failure of the item and returns how long it should wait.
+	When(item T) time.Duration
+	// Forget drops what is known of the item, whether it succeeded or is given
+	// up.
+	Forget(item T)
+	// NumRequeues returns how many failures of the item are known.
+	NumRequeues(item T) int
+}
+
+// DefaultTypedControllerRateLimiter returns what most controllers use: each
+// item waits 5 ms after its first failure, twice as long after each further
+// one, at the most 1000 s, and all items together are tried again at 10 a
+// second after a burst of 100. The longer of the two waits counts.
+func DefaultTypedControllerRateLimiter[T comparable]() TypedRateLimiter[T] {
+	return NewTypedMaxOfRateLimiter(
+		NewTypedItemExponentialFailureRateLimiter[T](5*time.Millisecond, 1000*time.Second),
+		&TypedBucketRateLimiter[T]{Limiter: rate.NewLimiter(10, 100)},
+	)
+}
+
+// DefaultTypedItemBasedRateLimiter returns a limiter of each item by itself:
+// it waits 1 ms after its first failure, twice as long after each further one,
+// at the most 1000 s.
+func DefaultTypedItemBasedRateLimiter[T comparable]() TypedRateLimiter[T] {
+	return NewTypedItemExponentialFailureRateLimiter[T](time.Millisecond, 1000*time.Second)
+}
+
+// TypedBucketRateLimiter limits all items together by a token bucket: each
+// When takes a token and returns the time until it is there. It knows nothing
+// of items, so Forget does nothing and NumRequeues returns 0; a token once
+// taken is gone.
+//
+// The zero value has no bucket and panics when used. It is safe for concurrent
+// use, including SetLimit and SetBurst. A bucket with no burst never has a
+// token: the wait is [rate.InfDuration].
+type TypedBucketRateLimiter[T comparable] struct {
+	*rate.Limiter
+}
+
+var _ TypedRateLimiter[any] = &TypedBucketRateLimiter[any]{}
+
+// When takes a token and returns the time until it is there.
+//
+// The calls of one line, with a time of our own, leave the reservation on the
+// stack; that of Reserve is allocated.
+func (r *TypedBucketRateLimiter[T]) When(item T) time.Duration {
+	now := time.Now()
+	return r.ReserveN(now, 1).DelayFrom(now)
+}
+
+// NumRequeues returns 0.
+func (r *TypedBucketRateLimiter[T]) NumRequeues(item T) int { return 0 }
+
+// Forget does nothing.
+func (r *TypedBucketRateLimiter[T]) Forget(item T) {}
+
+// String describes the limiter for people.
+func (r *TypedBucketRateLimiter[T]) String() string {
+	if r.Limiter == nil {
+		return "bucket (none)"
+	}
+	return fmt.Sprintf("bucket (%s)", describeBucket(r.Limit(), r.Burst(), r.Tokens()))
+}
+
+func describeBucket(limit rate.Limit, burst int, tokens float64) string {
+	return fmt.Sprintf("%v/s, burst %d, %.1f tokens", limit, burst, tokens)
+}
+
+// TypedItemExponentialFailureRateLimiter delays an item by
+//
+//	min(baseDelay * 2^failures, maxDelay)
+//
+// where failures counts the earlier calls of When for the item since the last
+// Forget. The arithmetic saturates: no base and no number of failures gives
+// more than maxDelay, or less than the failure before.
+//
+// There is no jitter: items that have failed at the same time are tried again
+// at the same time, each time. [TypedItemBackoffRateLimiter] has it.
+//
+// The zero value never delays. It is safe for concurrent use; When, Forget and
+// NumRequeues take constant time. It remembers an item until Forget, in some
+// 50 bytes beyond the item's own.
+type TypedItemExponentialFailureRateLimiter[T comparable] struct {
+	failures  failures[T]
+	baseDelay time.Duration
+	maxDelay  time.Duration
+}
+
+var _ TypedRateLimiter[any] = &TypedItemExponentialFailureRateLimiter[any]{}
+
+// NewTypedItemExponentialFailureRateLimiter returns a
+// *[TypedItemExponentialFailureRateLimiter]. Negative delays count as zero.
+func NewTypedItemExponentialFailureRateLimiter[T comparable](baseDelay time.Duration, maxDelay time.Duration) TypedRateLimiter[T] {
+	return &TypedItemExponentialFailureRateLimiter[T]{
+		baseDelay: max(0, baseDelay),
+		maxDelay:  max(0, maxDelay),
+	}
+}
+
+// When counts a failure of the item and returns its delay.
+func (r *TypedItemExponentialFailureRateLimiter[T]) When(item T) time.Duration {
+	return doubled(r.baseDelay, r.failures.add(item), r.maxDelay)
+}
+
+// doubled returns min(base * 2^n, limit). The comparison is made with the
+// bits shifted out of the limit instead of into the base, where they would
+// overflow.
+func doubled(base time.Duration, n int, limit time.Duration) time.Duration {
+	if base > limit>>min(n, 63) {
+		return limit
+	}
+	return base << n
+}
+
+// NumRequeues returns the number of calls of When since the last Forget.
+func (r *TypedItemExponentialFailureRateLimiter[T]) NumRequeues(item T) int {
+	return r.failures.count(item)
+}
+
+// Forget drops the item's failures.
+func (r *TypedItemExponentialFailureRateLimiter[T]) Forget(item T) { r.failures.forget(item) }
+
+// String describes the limiter for people.
+func (r *TypedItemExponentialFailureRateLimiter[T]) String() string {
+	return fmt.Sprintf("item exponential (%v * 2^n, at most %v; %d items)", r.baseDelay, r.maxDelay, r.failures.len())
+}
+
+// TypedItemFastSlowRateLimiter delays an item by fastDelay for the first
+// maxFastAttempts failures, and by slowDelay after these.
+//
+// The zero value never delays. It is safe for concurrent use; When, Forget and
+// NumRequeues take constant time. It remembers an item until Forget, in some
+// 50 bytes beyond the item's own.
+type TypedItemFastSlowRateLimiter[T comparable] struct {
+	failures        failures[T]
+	fastDelay       time.Duration
+	slowDelay       time.Duration
+	maxFastAttempts int
+}
+
+var _ TypedRateLimiter[any] = &TypedItemFastSlowRateLimiter[any]{}
+
+// NewTypedItemFastSlowRateLimiter returns a *[TypedItemFastSlowRateLimiter].
+// Negative delays count as zero.
+func NewTypedItemFastSlowRateLimiter[T comparable](fastDelay, slowDelay time.Duration, maxFastAttempts int) TypedRateLimiter[T] {
+	return &TypedItemFastSlowRateLimiter[T]{
+		fastDelay:       max(0, fastDelay),
+		slowDelay:       max(0, slowDelay),
+		maxFastAttempts: maxFastAttempts,
+	}
+}
+
+// When counts a failure of the item and returns its delay.
+func (r *TypedItemFastSlowRateLimiter[T]) When(item T) time.Duration {
+	if r.failures.add(item) < r.maxFastAttempts {
+		return r.fastDelay
+	}
+	return r.slowDelay
+}
+
+// NumRequeues returns the number of calls of When since the last Forget.
+func (r *TypedItemFastSlowRateLimiter[T]) NumRequeues(item T) int { return r.failures.count(item) }
+
+// Forget drops the item's failures.
+func (r *TypedItemFastSlowRateLimiter[T]) Forget(item T) { r.failures.forget(item) }
+
+// String describes the limiter for people.
+func (r *TypedItemFastSlowRateLimiter[T]) String() string {
+	return fmt.Sprintf("item fast slow (%v for %d attempts, then %v; %d items)",
+		r.fastDelay, r.maxFastAttempts, r.slowDelay, r.failures.len())
+}
+
+// TypedMaxOfRateLimiter asks several limiters and takes the longest wait. All
+// of them count each failure, so a token bucket among them spends its tokens
+// on items that another one delays for longer anyway.
+//
+// The zero value never delays. It is safe for concurrent use if the limiters
+// are.
+type TypedMaxOfRateLimiter[T comparable] struct {
+	limiters []TypedRateLimiter[T]
+}
+
+// NewTypedMaxOfRateLimiter returns a *[TypedMaxOfRateLimiter]. It panics if
+// one of the limiters is nil.
+func NewTypedMaxOfRateLimiter[T comparable](limiters ...TypedRateLimiter[T]) TypedRateLimiter[T] {
+	for _, l := range limiters {
+		mustLimiter(l)
+	}
+	return &TypedMaxOfRateLimiter[T]{limiters: limiters}
+}
+
+// When asks all limiters and returns the longest wait.
+func (r *TypedMaxOfRateLimiter[T]) When(item T) time.Duration {
+	var longest time.Duration
+	for _, l := range r.limiters {
+		longest = max(longest, l.When(item))
+	}
+	return longest
+}
+
+// NumRequeues returns the highest number that one of the limiters knows.
+func (r *TypedMaxOfRateLimiter[T]) NumRequeues(item T) int {
+	var most int
+	for _, l := range r.limiters {
+		most = max(most, l.NumRequeues(item))
+	}
+	return most
+}
+
+// Forget makes all limiters forget the item.
+func (r *TypedMaxOfRateLimiter[T]) Forget(item T) {
+	for _, l := range r.limiters {
+		l.Forget(item)
+	}
+}
+
+// String describes the limiters for people.
+func (r *TypedMaxOfRateLimiter[T]) String() string {
+	all := make([]string, len(r.limiters))
+	for i, l := range r.limiters {
+		all[i] = describe(l)
+	}
+	return "max of [" + strings.Join(all, ", ") + "]"
+}
+
+// TypedWithMaxWaitRateLimiter takes the waits of another limiter, up to a
+// maximum.
+//
+// The zero value has no limiter and panics when used. It is safe for
+// concurrent use if the other limiter is.
+type TypedWithMaxWaitRateLimiter[T comparable] struct {
+	limiter  TypedRateLimiter[T]
+	maxDelay time.Duration
+}
+
+// NewTypedWithMaxWaitRateLimiter returns a *[TypedWithMaxWaitRateLimiter]. It
+// panics if the limiter is nil.
+func NewTypedWithMaxWaitRateLimiter[T comparable](limiter TypedRateLimiter[T], maxDelay time.Duration) TypedRateLimiter[T] {
+	mustLimiter(limiter)
+	return &TypedWithMaxWaitRateLimiter[T]{limiter: limiter, maxDelay: max(0, maxDelay)}
+}
+
+// When asks the limiter and returns its wait, or the maximum.
+func (w TypedWithMaxWaitRateLimiter[T]) When(item T) time.Duration {
+	return max(0, min(w.limiter.When(item), w.maxDelay))
+}
+
+// Forget makes the limiter forget the item.
+func (w TypedWithMaxWaitRateLimiter[T]) Forget(item T) { w.limiter.Forget(item) }
+
+// NumRequeues returns what the limiter knows.
+func (w TypedWithMaxWaitRateLimiter[T]) NumRequeues(item T) int { return w.limiter.NumRequeues(item) }
+
+// String describes the limiter for people.
+func (w TypedWithMaxWaitRateLimiter[T]) String() string {
+	return fmt.Sprintf("%s, at most %v", describe(w.limiter), w.maxDelay)
+}
+
+// describe names a limiter of somebody else's by its type. To print its fields
+// would be to read them without its lock.
+func describe[T comparable](l TypedRateLimiter[T]) string {
+	if s, ok := l.(fmt.Stringer); ok {
+		return s.String()
+	}
+	return fmt.Sprintf("%T", l)
+}
+
+func mustLimiter[T comparable](l TypedRateLimiter[T]) {
+	if l == nil {
+		panic("workqueue: rate limiter is nil")
+	}
+}

@@ -1,0 +1,370 @@
+package workqueue_test
+
+import (
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed16c08ea7/workqueue"
+)
+
+func TestDelays(t *testing.T) {
+	for name, steps := range map[string][]step{
+		"added when the time has come, not before": {
+			{"after 1s a", ""}, {"len", "0"}, {"sleep 999999999ns", ""}, {"len", "0"}, {"sleep 1ns", ""}, {"len", "1"}, {"get", "a"},
+		},
+		"a worker that waits gets it": {
+			{"w: get", "blocks"}, {"after 1s a", ""}, {"w: returns", "blocks"}, {"sleep 1s", ""}, {"w: returns", "a"},
+		},
+		"no delay": {
+			{"after 0s a", ""}, {"len", "1"}, {"get", "a"}, {"after 0s a", ""}, {"len", "0"}, {"done a", ""}, {"get", "a"},
+		},
+		"a negative delay": {
+			{"after -1s a", ""}, {"len", "1"}, {"get", "a"}, {"after -2562047h47m16.854775808s b", ""}, {"get", "b"},
+		},
+		"in the order of the due times": {
+			{"after 3s c", ""}, {"after 1s a", ""}, {"after 4s d", ""}, {"after 2s b", ""}, {"sleep 5s", ""},
+			{"get", "a"}, {"get", "b"}, {"get", "c"}, {"get", "d"},
+		},
+		"the earlier of two times, which came first": {
+			{"after 1s a", ""}, {"after 3s a", ""}, {"sleep 1s", ""}, {"get", "a"}, {"done a", ""}, {"sleep 10s", ""}, {"len", "0"},
+		},
+		"the earlier of two times, which came second": {
+			{"after 3s a", ""}, {"after 1s a", ""}, {"sleep 1s", ""}, {"get", "a"}, {"done a", ""}, {"sleep 10s", ""}, {"len", "0"},
+		},
+		"the first due time comes down while the goroutine sleeps": {
+			{"after 9s a", ""}, {"sleep 1s", ""}, {"after 2s b", ""}, {"sleep 1s", ""}, {"after 500ms c", ""},
+			{"sleep 500ms", ""}, {"get", "c"}, {"sleep 500ms", ""}, {"get", "b"}, {"sleep 6s", ""}, {"get", "a"},
+		},
+		"beyond a heartbeat": {
+			{"after 25s a", ""}, {"after 95s b", ""}, {"sleep 24999ms", ""}, {"len", "0"}, {"sleep 1ms", ""}, {"get", "a"},
+			{"sleep 69999ms", ""}, {"len", "0"}, {"sleep 1ms", ""}, {"get", "b"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) { timeline(t, newDelaying, steps...) })
+	}
+}
+
+func TestDelaysBesideTheLifeOfAnItem(t *testing.T) {
+	for name, steps := range map[string][]step{
+		"an Add leaves the wait in place": {
+			{"after 1s a", ""}, {"add a", ""}, {"get", "a"}, {"done a", ""}, {"sleep 1s", ""}, {"get", "a"},
+		},
+		"due while queued, handed out once": {
+			{"after 1s a", ""}, {"add a", ""}, {"sleep 1s", ""}, {"len", "1"}, {"get", "a"}, {"done a", ""}, {"len", "0"},
+		},
+		"due while processed, handed out after Done": {
+			{"add a", ""}, {"get", "a"}, {"after 1s a", ""}, {"sleep 1s", ""}, {"len", "0"}, {"done a", ""}, {"get", "a"},
+		},
+		"waits again after it was due": {
+			{"after 1s a", ""}, {"sleep 1s", ""}, {"get", "a"}, {"after 1s a", ""}, {"done a", ""}, {"len", "0"},
+			{"sleep 1s", ""}, {"get", "a"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) { timeline(t, newDelaying, steps...) })
+	}
+}
+
+func TestDelaysThatNeverEnd(t *testing.T) {
+	for name, steps := range map[string][]step{
+		"the end of time": {
+			{"after 2562047h47m16.854775807s a", ""}, {"after 1s b", ""}, {"sleep 1s", ""}, {"get", "b"},
+			{"after 2s a", ""}, {"sleep 2s", ""}, {"get", "a"}, {"after 2562047h47m16.854775807s b", ""}, {"sleep 100h", ""}, {"len", "0"},
+		},
+		"for ever, and ever": {
+			{"sleep 1000000h", ""}, {"after 2562047h47m16.854775807s a", ""}, {"sleep 1h", ""}, {"len", "0"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) { timeline(t, newDelaying, steps...) })
+	}
+}
+
+func TestGoroutinesOfADelayingQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		queues := make([]*workqueue.TypedDelaying[int], 200)
+		for i := range queues {
+			queues[i] = workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{Name: "q", MetricsProvider: &recorder{}})
+		}
+		check := func(when string, want int) {
+			t.Helper()
+			synctest.Wait()
+			if n := goroutines(); n != want {
+				t.Errorf("%s: %d goroutines, want %d", when, n, want)
+			}
+		}
+		check("at rest", 0)
+		for round := range 2 {
+			for _, q := range queues {
+				q.AddAfter(1, time.Second)
+				q.AddAfter(2, 2*time.Second)
+			}
+			check("while something waits", len(queues))
+			time.Sleep(time.Second)
+			check("while something waits still", len(queues))
+			time.Sleep(time.Second)
+			check(fmt.Sprint("at rest again ", round), 0)
+		}
+		for i, q := range queues {
+			q.AddAfter(3, time.Hour)
+			if i%2 == 0 {
+				takeAllOf(q)
+			}
+		}
+		for i, q := range queues {
+			if i%2 == 0 {
+				q.ShutDownWithDrain()
+			} else {
+				q.ShutDown()
+			}
+		}
+		check("at the moment of the shutdown", 0)
+	})
+}
+
+func takeAllOf[T comparable](q workqueue.TypedInterface[T]) (items []T) {
+	for q.Len() > 0 {
+		item, _ := q.Get()
+		items = append(items, item)
+		q.Done(item)
+	}
+	return items
+}
+
+// AddAfter at the instant of the shutdown, from many goroutines: nobody stays
+// behind, and nothing waits in a closed queue.
+func TestAddAfterAtTheInstantOfTheShutDown(t *testing.T) {
+	for round := range 30 {
+		synctest.Test(t, func(t *testing.T) {
+			q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{})
+			for i := range 100 {
+				go q.AddAfter(i, time.Duration(1+i%3)*time.Nanosecond)
+				if i == round*3 {
+					go q.ShutDownWithDrain()
+					go q.ShutDown()
+				}
+			}
+			synctest.Wait()
+			checkInvariants(t, round, q)
+			if n := q.Waiting(); n != 0 || goroutines() != 0 {
+				t.Errorf("round %d: %d items wait and %d goroutines are left", round, n, goroutines())
+			}
+		})
+	}
+}
+
+// A gate is a queue whose Add calls a hook first.
+type gate[T comparable] struct {
+	*workqueue.Typed[T]
+	hook func(item T)
+}
+
+func (g *gate[T]) Add(item T) {
+	g.hook(item)
+	g.Typed.Add(item)
+}
+
+func newGated[T comparable](hook func(item T)) *workqueue.TypedDelaying[T] {
+	return workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[T]{
+		Queue: &gate[T]{workqueue.NewTyped[T](), hook},
+	})
+}
+
+func TestAddAfterDoesNotWaitForTheQueueBelow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hold := make(chan struct{})
+		q := newGated(func(int) { <-hold })
+		q.AddAfter(-1, time.Second)
+		time.Sleep(time.Second)
+		synctest.Wait() // Its goroutine is stuck in Add now.
+		const n = 5000
+		for i := range n {
+			q.AddAfter(i, time.Minute)
+			if got := q.Waiting(); got != i+1 {
+				t.Fatalf("%d items wait after AddAfter %d", got, i)
+			}
+		}
+		close(hold)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got := q.Len(); got != n+1 {
+			t.Errorf("%d items were added, want %d", got, n+1)
+		}
+		q.ShutDown()
+	})
+}
+
+// Both shutdowns wait for a goroutine that is just adding what was due.
+func TestShutDownJoinsTheGoroutine(t *testing.T) {
+	for name, shutDown := range map[string]func(q *workqueue.TypedDelaying[int]){
+		"ShutDown":          (*workqueue.TypedDelaying[int]).ShutDown,
+		"ShutDownWithDrain": (*workqueue.TypedDelaying[int]).ShutDownWithDrain,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			hold := make(chan struct{})
+			q := newGated(func(int) { <-hold })
+			q.AddAfter(1, time.Second)
+			time.Sleep(time.Second)
+			synctest.Wait()
+			returned := false
+			go func() {
+				shutDown(q)
+				returned = true
+			}()
+			synctest.Wait()
+			if returned {
+				t.Errorf("%s returned beside a goroutine in Add", name)
+			}
+			close(hold)
+			synctest.Wait()
+			takeAllOf(q)
+			synctest.Wait()
+			if !returned || goroutines() != 0 {
+				t.Errorf("%s: returned %v, %d goroutines are left", name, returned, goroutines())
+			}
+		})
+	}
+}
+
+// The queue below is called with no lock held, and may call back.
+func TestQueueBelowThatCallsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var q *workqueue.TypedDelaying[int]
+		q = newGated(func(item int) {
+			if item < 10 {
+				q.AddAfter(item+1, time.Second)
+				q.AddAfter(item, time.Hour)
+			}
+		})
+		q.AddAfter(0, time.Second)
+		time.Sleep(12 * time.Second)
+		synctest.Wait()
+		if got, want := takeAllOf(q), []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}; !slices.Equal(got, want) {
+			t.Errorf("got %v, want %v", got, want)
+		}
+		if q.Waiting() != 10 {
+			t.Errorf("%d items wait, want 10", q.Waiting())
+		}
+		q.ShutDown()
+	})
+}
+
+// Whoever shuts the queue below down leaves the delaying queue with nothing to
+// add to: it drops what waits and ends its goroutine at its next look.
+func TestQueueBelowIsShutDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		below := workqueue.NewTyped[string]()
+		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Queue: below})
+		q.AddAfter("a", time.Hour)
+		synctest.Wait() // The goroutine sleeps, and does not learn of this:
+		below.ShutDown()
+		q.AddAfter("b", time.Second)
+		q.AddAfter("c", 0)
+		if !q.ShuttingDown() || q.Waiting() != 1 {
+			t.Errorf("shutting down %v, %d items wait, want true, 1", q.ShuttingDown(), q.Waiting())
+		}
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if n := goroutines(); n != 0 || q.Waiting() != 0 {
+			t.Errorf("after a heartbeat %d goroutines are left and %d items wait", n, q.Waiting())
+		}
+		checkInvariants(t, 0, q)
+		q.ShutDown()
+		q.ShutDownWithDrain()
+	})
+}
+
+// A method of a queue below that ends the goroutine with an item neither keeps
+// the others from being added nor ends the delays.
+func TestQueueBelowThatEndsTheGoroutine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newGated(func(item int) {
+			if item%10 == 3 {
+				runtime.Goexit()
+			}
+		})
+		for i := range 50 {
+			q.AddAfter(i, time.Second)
+		}
+		q.AddAfter(50, 2*time.Second)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		var want []int
+		for i := range 51 {
+			if i%10 != 3 {
+				want = append(want, i)
+			}
+		}
+		if got := takeAllOf(q); !slices.Equal(got, want) {
+			t.Errorf("got %v, want %v", got, want)
+		}
+		if n := goroutines(); n != 0 {
+			t.Errorf("%d goroutines are left", n)
+		}
+		q.ShutDown()
+	})
+}
+
+// The same one layer down: the batch goes to a Typed as one, whose storage
+// fails in the midst of it.
+func TestStorageThatEndsTheGoroutineOfADelayingQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &shelf[int]{}
+		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{
+			Queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[int]{Queue: s}),
+		})
+		pushes := 0
+		s.hook = func(call string) {
+			if call == "push" {
+				if pushes++; pushes == 3 {
+					runtime.Goexit()
+				}
+			}
+		}
+		for i := range 10 {
+			q.AddAfter(i, time.Second)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		got := takeAllOf(q)
+		slices.Sort(got)
+		if want := []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}; !slices.Equal(got, want) {
+			t.Errorf("got %v, want %v", got, want)
+		}
+		q.ShutDown()
+	})
+}
+
+func TestRetriesMetric(t *testing.T) {
+	r := &recorder{}
+	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Name: "q", MetricsProvider: r})
+	q.AddAfter("a", time.Hour)
+	q.AddAfter("a", time.Hour)
+	q.AddAfter("b", 0)
+	q.AddAfter("b", math.MinInt64)
+	q.ShutDown()
+	q.AddAfter("c", time.Hour)
+	if got, want := fmt.Sprint(r.take()), "[retries+1 retries+1 retries+1 adds+1 depth+1 retries+1]"; got != want {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// The metric has the last word only on itself: the item waits, or is queued.
+func TestRetriesMetricThatFails(t *testing.T) {
+	for kind, fail := range map[string]func(){"panic": func() { panic("metric") }, "Goexit": runtime.Goexit} {
+		r := &recorder{}
+		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Name: "q", MetricsProvider: r})
+		r.setHook(func(string) { fail() })
+		goes(func() { q.AddAfter("a", time.Hour) })
+		goes(func() { q.AddAfter("b", 0) })
+		r.setHook(nil)
+		if q.Waiting() != 1 || q.Len() != 1 {
+			t.Errorf("%s: %d items wait and %d are queued, want 1 and 1", kind, q.Waiting(), q.Len())
+		}
+		checkInvariants(t, 0, q)
+		q.ShutDown()
+	}
+}

@@ -1,0 +1,213 @@
+package workqueue_test
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed16c08ea7/workqueue"
+)
+
+// One test for each difference from client-go that doc.go lists, named after
+// the report of it there, or its symptom. Each fails on client-go v0.37.2.
+// That of the memory is TestMemoryReturns_kubernetes116878, that of the panic
+// TestPanicOnTheGoroutineOfADelayingQueue_D12.
+
+// There, a drain with nothing in flight returns at once, and one with
+// something in flight after its Done, whatever is queued.
+func TestDrainWaitsForQueuedItems_kubernetes141079(t *testing.T) {
+	timeline(t, newTyped,
+		step{"addall a b c", ""}, step{"d1: drain", "blocks"}, step{"get", "a"}, step{"get", "b"}, step{"done a", ""},
+		step{"d1: returns", "blocks"}, step{"done b", ""}, step{"d1: returns", "blocks"},
+		step{"get", "c"}, step{"done c", ""}, step{"d1: returns", ""})
+}
+
+// There, Len is 2 after Add and Done, and two workers get the item at once.
+func TestSpuriousDoneQueuesNothing_kubernetes79934(t *testing.T) {
+	timeline(t, newTyped,
+		step{"add a", ""}, step{"done a", ""}, step{"len", "1"}, step{"get", "a"}, step{"try", "nothing "},
+		step{"add a", ""}, step{"done a", ""}, step{"done a", ""}, step{"len", "1"}, step{"get", "a"}, step{"try", "nothing "})
+}
+
+// There, one Signal wakes one of them, or a worker, and the rest hang.
+func TestConcurrentDrainsAllReturn_kubernetes101928(t *testing.T) {
+	timeline(t, newTyped,
+		step{"add a", ""}, step{"get", "a"}, step{"w1: get", "blocks"}, step{"w2: get", "blocks"},
+		step{"d1: drain", "blocks"}, step{"d2: drain", "blocks"}, step{"d3: drain", "blocks"}, step{"done a", ""},
+		step{"d1: returns", ""}, step{"d2: returns", ""}, step{"d3: returns", ""},
+		step{"w1: returns", "shutdown "}, step{"w2: returns", "shutdown "})
+}
+
+// There, the goroutine lives for up to ten seconds after the drain, and the
+// 1001st of the callers that were past the check is blocked for ever.
+func TestDrainEndsTheGoroutine_kubernetes134323(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{Name: "q", MetricsProvider: &recorder{}})
+		q.AddAfter(-1, time.Hour)
+		synctest.Wait()
+		for i := range 3000 {
+			go q.AddAfter(i, time.Hour)
+		}
+		start := time.Now()
+		q.ShutDownWithDrain()
+		synctest.Wait()
+		if n := goroutines(); n != 0 || time.Since(start) != 0 {
+			t.Errorf("%d goroutines are left %v after the drain began, want 0 at once", n, time.Since(start))
+		}
+	})
+}
+
+// There, the call returns when the item is in a channel of 1000, or later.
+func TestAddAfterTakesEffectBeforeItReturns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hold := make(chan struct{})
+		q := newGated(func(int) { <-hold })
+		q.AddAfter(-1, time.Nanosecond)
+		time.Sleep(time.Second) // The goroutine is stuck now.
+		for i := range 3000 {
+			q.AddAfter(i, time.Hour)
+			if n := q.Waiting(); n != i+1 {
+				t.Fatalf("%d items wait after %d calls", n, i+1)
+			}
+		}
+		close(hold)
+		q.ShutDown()
+	})
+}
+
+// There, the loop looks at the clock only when it finds the channel empty.
+// Virtual time has no lateness; here the item would just never come.
+func TestFloodOfAddAfterDoesNotHoldUpWhatIsDue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clock := newHookedClock()
+		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{Clock: clock})
+		var flooding sync.WaitGroup
+		var over atomic.Bool
+		q.AddAfter(-1, time.Second)
+		for p := range 2 {
+			flooding.Go(func() {
+				for i := 0; !over.Load(); i++ {
+					q.AddAfter(p<<20|i&0xffff, time.Hour)
+				}
+			})
+		}
+		clock.Step(time.Second)
+		if got, _ := q.Get(); got != -1 {
+			t.Errorf("got %d, want -1", got)
+		}
+		over.Store(true)
+		flooding.Wait()
+		q.ShutDown()
+	})
+}
+
+// There, 998 of 1000 come in another order. These are more than a batch.
+func TestItemsDueAtTheSameInstantKeepTheirOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{})
+		const n = 1000
+		at := time.Now().Add(time.Minute)
+		for i := range n {
+			if i%7 == 0 {
+				q.AddAfter(i, time.Hour) // The earlier time gives it its turn.
+			}
+			q.AddAfter(i, time.Until(at))
+			if i%100 == 0 {
+				time.Sleep(time.Second)
+			}
+		}
+		checkInvariants(t, n, q)
+		time.Sleep(time.Until(at))
+		synctest.Wait()
+		for i := range n {
+			if got, _ := q.Get(); got != i {
+				t.Fatalf("got %d at place %d", got, i)
+			}
+		}
+		q.ShutDown()
+	})
+}
+
+// There, failure 44 of this base is due a negative time from now, that is at
+// once.
+func TestExponentialDelayNeverTurnsNegative(t *testing.T) {
+	const most = 1000 * time.Second
+	l := workqueue.NewTypedItemExponentialFailureRateLimiter[string](1<<20, most)
+	last := time.Duration(0)
+	for failure := range 200 {
+		wait := l.When("a")
+		if wait < last || wait > most {
+			t.Errorf("failure %d waits %v, after %v", failure, wait, last)
+		}
+		last = wait
+	}
+}
+
+// There, it is a data race; the race detector is what fails this test.
+func TestSetProviderBesideConstructors(t *testing.T) {
+	t.Cleanup(workqueue.ResetProvider)
+	workqueue.ResetProvider()
+	r := &recorder{}
+	var running sync.WaitGroup
+	for range 4 {
+		running.Go(func() { workqueue.SetProvider(r) })
+		running.Go(func() {
+			q := workqueue.NewTypedRateLimitingQueueWithConfig(workqueue.DefaultTypedItemBasedRateLimiter[string](),
+				workqueue.TypedRateLimitingQueueConfig[string]{Name: "q"})
+			q.Add("a")
+			q.ShutDown()
+		})
+	}
+	running.Wait()
+	workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q"}).Add("a")
+	if got := r.take(); !slices.Contains(got, "depth+1") {
+		t.Errorf("got %v from a queue that was made after SetProvider", got)
+	}
+}
+
+// There, a metric that panics in Get loses the item, in Done it leaves the
+// drain hanging, and one that calls Len blocks every caller.
+func TestMetricThatPanicsLosesNothing(t *testing.T) {
+	for _, event := range []string{"depth-1", "latency", "work"} {
+		r := &recorder{}
+		q, _ := newMeasured(r)
+		q.Add("a")
+		r.setHook(func(e string) {
+			if strings.HasPrefix(e, event) {
+				r.setHook(nil)
+				if q.Len() > 1 {
+					t.Errorf("%s: %d items are queued", event, q.Len())
+				}
+				panic("metric")
+			}
+		})
+		goes(func() {
+			item, _ := q.Get()
+			q.Done(item)
+		})
+		q.Add("a")
+		if got := takeAll(q); !slices.Equal(got, []string{"a"}) {
+			t.Errorf("%s: got %q, want a", event, got)
+		}
+		q.ShutDownWithDrain()
+	}
+}
+
+// There, a NaN is never done and a drain waits for it for ever.
+func TestDrainEndsInSpiteOfNaN(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := workqueue.NewTyped[float64]()
+		for range 3 {
+			q.Add(nan())
+			item, _ := q.Get()
+			q.Done(item)
+		}
+		q.ShutDownWithDrain()
+	})
+}
+
+func nan() float64 { zero := 0.0; return zero / zero }

@@ -1,0 +1,191 @@
+// Package workqueue provides the queue at the heart of a controller: a program
+// that watches a source of truth and works off keys until the world matches
+// it. Event handlers add keys, workers get them, and a key whose work failed
+// is added again after a while.
+//
+// It is a drop-in for k8s.io/client-go/util/workqueue. What it guarantees:
+//
+//   - Items are handed out in the order in which they were added.
+//   - An item that is added several times before a worker gets it is handed
+//     out once.
+//   - No two workers hold the same item at a time. An item that is added while
+//     a worker holds it is handed out again once that worker is done: after the
+//     last Add of an item some worker gets it.
+//   - Any number of producers and workers may call a queue at the same time.
+//   - A delayed item is never added early, and never waits for room.
+//   - A shutdown hands out what has been accepted and ends all waits.
+//   - A queue at rest has no goroutine, and gives back the memory that a burst
+//     has taken.
+//
+// # Queues and layers
+//
+// [Typed] is the FIFO. [TypedDelaying] adds AddAfter on top of it, and
+// [TypedRateLimiting] adds AddRateLimited on top of that, with the time that a
+// [TypedRateLimiter] says. Each layer talks to the one below through an
+// interface, so that each can be replaced: the order of the FIFO by a [Queue]
+// in [TypedQueueConfig], the FIFO by a [TypedInterface] in
+// [TypedDelayingQueueConfig], the delaying queue by a [TypedDelayingInterface]
+// in [TypedRateLimitingQueueConfig]. Most controllers want
+// [NewTypedRateLimitingQueueWithConfig].
+//
+// A worker is a loop around three calls:
+//
+//	func work(queue workqueue.TypedRateLimitingInterface[string]) {
+//		for {
+//			key, shutdown := queue.Get()
+//			if shutdown {
+//				return
+//			}
+//			if err := sync(key); err != nil {
+//				queue.AddRateLimited(key)
+//			} else {
+//				queue.Forget(key)
+//			}
+//			queue.Done(key)
+//		}
+//	}
+//
+// # The life of an item
+//
+// Items are compared by ==, as the keys of a map are. To the queue an item is
+// in one of four states:
+//
+//	idle         the queue does not know it
+//	queued       in line for a worker
+//	processing   held by a worker
+//	reprocess    held by a worker, and added again since
+//
+// and these calls move it:
+//
+//	        idle     queued       processing   reprocess
+//	Add     queued   queued       reprocess    reprocess
+//	Get              processing
+//	Done    idle     queued       idle         queued
+//
+// Done of an item that nobody holds changes nothing, and neither does Add
+// after a shutdown. Whether an item waits in a delaying queue is independent
+// of these states: when its time comes, that is an Add.
+//
+// Whoever got an item must call Done, also when its work has panicked; a
+// deferred call is the way. Until then the item is not handed out again and a
+// drain does not end.
+//
+// An item that is not equal to itself, such as a NaN, is never a duplicate and
+// cannot be named by Done. It is handed out once for each Add and is idle from
+// then on.
+//
+// # What blocks
+//
+// Get blocks while the queue is empty and not shut down, GetContext until its
+// context ends at the latest. ShutDownWithDrain blocks until the work is done.
+// ShutDown waits for the queue's own goroutine, which is soon. Nothing else
+// blocks but on the queue's lock, and that is held only for constant or
+// logarithmic time; it is amortized, as the tables that hold the items double
+// and are halved.
+//
+// # Delays
+//
+// AddAfter takes effect before it returns: the item waits, due at a time on
+// the queue's clock, or is queued if that is not in the future. An item waits
+// once: of several calls the earliest due time counts. Items due at the same
+// time are queued in the order of their AddAfter. An Add of a waiting item
+// queues it now and leaves it waiting, so that it is handed out twice.
+//
+// Due items are added by a goroutine that exists while something waits. It
+// looks at the clock after at most 10 seconds, whatever happened to its timer,
+// so that a clock which jumps is noticed. A duration that would end beyond the
+// 292 years of a [time.Duration] saturates there.
+//
+// # Shutdown
+//
+// ShutDown and ShutDownWithDrain make the queue ignore Add, and AddAfter from
+// then on. Workers still get what is queued, including items that are added
+// again at their Done because they had been before the shutdown; then Get
+// reports the shutdown. Items that wait for their time are dropped.
+// ShutDownWithDrain returns when nothing is queued and nothing is held,
+// ShutDown at once, and it ends the wait of every ShutDownWithDrain.
+//
+// Both may be called any number of times, concurrently, in any order. When
+// either returns, the queue has no goroutine left.
+//
+// # Metrics
+//
+// A queue with a name has metrics if there is a [MetricsProvider], in its
+// config or from [SetProvider]. Each metric is made once, at construction. The
+// depth counts Adds that were not duplicates less Gets, so it includes items
+// that are processed and were added again; Len does not. Gauges of the work in
+// flight are set every 500 ms while there is any.
+//
+// # Foreign code
+//
+// Metrics, rate limiters and clocks are called without a lock held: they may
+// block, which delays only their caller, and may call the queue, though they
+// must not shut it down. The methods of a custom [Queue] are called with the
+// lock held and must do neither.
+//
+// A panic in foreign code reaches the caller of the queue, and leaves the
+// queue as if the foreign code had returned: an item is neither lost nor
+// handed out twice, no lock stays held, and a drain still ends. The exception
+// is Get, which did not return an item and so puts it back at the head. On the
+// goroutines of a queue, which add delayed items and set the gauges of work in
+// flight, there is no caller: the panic ends the program, as it would on any
+// other goroutine, and the first of the two logs it. Metrics that were not
+// observed because of a panic are not made up for.
+//
+// # Memory ordering
+//
+// In the terminology of the Go memory model, an Add synchronizes before the
+// return of the Get that hands the item out on its account, and a Done
+// synchronizes before the return of the next Get that hands out the same item.
+// So what a producer writes before Add, and what a worker writes before Done,
+// is seen by the next worker that holds the item, without a lock of its own.
+//
+// # Differences from client-go
+//
+// The API is that of client-go v0.37.2, and so is the behaviour, except where
+// that contradicts its documentation:
+//
+//   - ShutDownWithDrain waits for queued items as well as for those in flight
+//     (kubernetes/kubernetes#141079).
+//   - Done of an item that nobody holds is ignored; there it could queue the
+//     item twice and give it to two workers (kubernetes/kubernetes#79934).
+//   - Of several concurrent calls of ShutDownWithDrain all return.
+//   - ShutDown ends a drain also if it is not the first ShutDown of a delaying
+//     queue.
+//   - Both shutdowns of a delaying queue end its goroutine before they return,
+//     and no AddAfter stays blocked behind them (kubernetes/kubernetes#134323).
+//   - AddAfter takes effect before it returns and never blocks; there it hands
+//     over to a goroutine through a channel of 1000.
+//   - A flood of AddAfter does not delay items that are due.
+//   - Items due at the same time are added in the order of their AddAfter.
+//   - Delays of the exponential limiter saturate; there one of them, for a base
+//     of a power of two nanoseconds, is negative.
+//   - SetProvider may race with constructors.
+//   - Memory is given back after a burst (kubernetes/kubernetes#116878).
+//   - A metric that panics loses no item, and one that calls the queue does not
+//     deadlock, as metrics are observed without the lock.
+//   - An item that differs from itself does not keep a drain from ending, and
+//     one that cannot be hashed panics in AddAfter, there on a goroutine of the
+//     queue.
+//   - A panic on the goroutine of a delaying queue is logged and ends the
+//     program, whatever the state of a global switch.
+//   - Goroutines: none for a queue at rest, one while something waits. There it
+//     is two for each delaying queue with metrics, at all times.
+//   - Constructors panic when given a nil rate limiter, there the first use
+//     does, and take negative delays for zero. ParallelizeUntil panics with a
+//     message for a negative number of workers.
+//   - Metrics never observe a negative duration; there they do when the clock
+//     is set back.
+//   - The 32 deprecated names are marked such that tools see all of them.
+//
+// # Looks wrong, but is intended
+//
+//   - Add of an item that waits does not cancel the wait, and AddAfter with no
+//     delay leaves an earlier wait in place: client-go's callers rely on the
+//     second run.
+//   - Workers are not woken one for each item, see the comment on Typed.wake:
+//     the first to arrive wakes the next.
+//   - The retries metric counts every AddAfter, also those that no failure
+//     caused, since existing dashboards do.
+//   - Len leaves out items that will be queued by their Done.
+package workqueue

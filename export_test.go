@@ -1,0 +1,320 @@
+package workqueue
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"time"
+	"unsafe"
+)
+
+// This file is the keyhole through which the tests, which are in a package of
+// their own, see what has no effect of its own: the invariants that stand
+// above the types, and the sizes that have a budget. There is one line for
+// each formula.
+
+// A Table is the index of items. It is driven with hashes of the test's
+// choice, to make items collide.
+type Table[T comparable] = table[T]
+
+// Put inserts an item that the table does not have.
+func (t *table[T]) Put(hash uint32, item T) {
+	at, _ := t.find(hash, item)
+	_, r := t.insert(at, hash, item)
+	r.state = queued
+}
+
+// PutUnindexed inserts an item that differs from itself.
+func (t *table[T]) PutUnindexed(item T) (i uint32) {
+	i, r := t.insertUnindexed(item)
+	r.state = queued
+	return i
+}
+
+// Release drops what PutUnindexed has inserted.
+func (t *table[T]) Release(i uint32) { t.release(i, t.records.at(i)) }
+
+// Has reports whether the table finds the item.
+func (t *table[T]) Has(hash uint32, item T) bool {
+	at, found := t.find(hash, item)
+	return found && t.records.at(t.slots[at].ref-1).item == item
+}
+
+// Delete removes an item that the table has.
+func (t *table[T]) Delete(hash uint32, item T) {
+	at, _ := t.find(hash, item)
+	t.remove(at, t.records.at(t.slots[at].ref-1))
+}
+
+// Shrink compacts the table and checks what the owner is told about it.
+func (t *table[T]) Shrink() error {
+	before := make(map[uint32]T)
+	for i := range uint32(t.records.n) {
+		if r := t.records.at(i); r.state != free {
+			before[i] = r.item
+		}
+	}
+	var errs check
+	t.compact(func(from, to uint32, r *record[T]) {
+		item, ok := before[from]
+		errs.that(ok && (item == r.item || item != item), "compact: record %d was %v and became %v", from, item, r.item)
+		errs.that(r == t.records.at(to), "compact: record %d is not in its new place %d", from, to)
+		delete(before, from)
+	})
+	errs.that(len(before) == 0, "compact: records %v were forgotten", before)
+	return errs.err()
+}
+
+func (t *table[T]) Sparse() bool { return t.sparse() }
+func (t *table[T]) Live() int    { return t.live }
+func (t *table[T]) Slots() int   { return len(t.slots) }
+func (t *table[T]) Records() int { return t.records.n }
+
+// Moving reports whether there is an old index to move over.
+func (t *table[T]) Moving() bool { return t.old != nil }
+
+// HashOf is the hash that a queue uses.
+func HashOf[T comparable](item T) uint32 { return hashOf(item) }
+
+// CheckInvariants returns what is wrong with the table, or nil.
+func (t *table[T]) CheckInvariants() error {
+	var errs check
+	seen := make(map[uint32]bool)
+	t.checkIndex(&errs, "slots", t.slots, seen)
+	t.checkIndex(&errs, "old", t.old, seen)
+	for i := range min(t.swept, len(t.old)) {
+		errs.that(t.old[i].ref == 0, "old[:swept]: slot %d of %d is used", i, t.swept)
+	}
+	errs.that(t.old == nil || t.swept < len(t.old), "old: swept %d of %d and not nil", t.swept, len(t.old))
+	errs.that(t.limit == 3*len(t.slots)/4 && len(seen) <= t.limit, "limit %d, %d slots used of %d", t.limit, len(seen), len(t.slots))
+
+	live := 0
+	for i := range uint32(t.records.n) {
+		r := t.records.at(i)
+		if r.state == free {
+			errs.that(r.item == *new(T), "free record %d holds %v", i, r.item)
+			continue
+		}
+		live++
+		errs.that(seen[i] || r.item != r.item, "record %d (%v) has no slot", i, r.item)
+	}
+	errs.that(live == t.live, "live: %d records, counted %d", live, t.live)
+	onList := 0
+	for i := t.free; i != 0 && onList <= t.records.n; onList++ {
+		errs.that(t.records.at(i-1).state == free, "free list holds the used record %d", i-1)
+		i = t.records.at(i - 1).pos
+	}
+	errs.that(onList == t.records.n-live, "free list: %d records of %d", onList, t.records.n-live)
+	errs.add("records: ", t.records.CheckInvariants())
+	return errs.err()
+}
+
+func (t *table[T]) checkIndex(errs *check, name string, slots []slot, seen map[uint32]bool) {
+	errs.that(len(slots)&(len(slots)-1) == 0, "%s: length %d", name, len(slots))
+	mask := uint32(len(slots) - 1)
+	for i, s := range slots {
+		if s.ref == 0 {
+			continue
+		}
+		ref := s.ref - 1
+		if int(ref) >= t.records.n || t.records.at(ref).state == free {
+			errs.that(false, "%s[%d] refers to record %d, which is not live", name, i, ref)
+			continue
+		}
+		errs.that(!seen[ref], "%s[%d]: record %d has two slots", name, i, ref)
+		seen[ref] = true
+		for p := s.hash & mask; p != uint32(i); p = (p + 1) & mask {
+			errs.that(slots[p].ref != 0, "%s: slot %d is empty, between home %d and entry %d", name, p, s.hash&mask, i)
+		}
+	}
+}
+
+// CheckInvariants returns what is wrong with the vector, or nil.
+func (p *pages[E]) CheckInvariants() error {
+	var errs check
+	room := pageSize * len(p.directory)
+	errs.that(p.n <= room && room < p.n+3*chunk*pageSize, "%d elements in room for %d", p.n, room)
+	for i := uint32(p.n); i < uint32(room); i++ {
+		errs.that(reflect.ValueOf(p.at(i)).Elem().IsZero(), "element %d beyond %d is not zero", i, p.n)
+	}
+	return errs.err()
+}
+
+// A Ring is the line of queued items.
+type Ring[E any] = ring[E]
+
+// NewRingAt returns a ring whose first element will have the given number.
+func NewRingAt[E any](number uint32) *Ring[E] { return &ring[E]{head: number, tail: number} }
+
+func (r *ring[E]) Push(e E) uint32      { return r.push(e) }
+func (r *ring[E]) PushFront(e E) uint32 { return r.pushFront(e) }
+func (r *ring[E]) Pop() E               { return r.pop() }
+func (r *ring[E]) At(number uint32) E   { return *r.at(number) }
+func (r *ring[E]) Len() int             { return r.len() }
+func (r *ring[E]) Room() int            { return len(r.buf) }
+func (r *ring[E]) Shrink()              { r.shrink() }
+
+// CheckInvariants returns what is wrong with the ring, or nil.
+func (r *ring[E]) CheckInvariants() error {
+	var errs check
+	errs.that(len(r.buf)&(len(r.buf)-1) == 0, "ring: length %d", len(r.buf))
+	errs.that(r.len() <= len(r.buf), "ring: %d elements in %d", r.len(), len(r.buf))
+	for i := r.tail; i != r.head+uint32(len(r.buf)); i++ {
+		errs.that(reflect.ValueOf(r.at(i)).Elem().IsZero(), "ring: %d is not cleared", i)
+	}
+	return errs.err()
+}
+
+// An Agenda is the set of waiting items.
+type Agenda[T comparable] = agenda[T]
+
+func (a *agenda[T]) Schedule(item T, due time.Duration) (first bool) {
+	return a.schedule(hashOf(item), item, due)
+}
+func (a *agenda[T]) Pop() T              { return a.pop() }
+func (a *agenda[T]) Len() int            { return a.len() }
+func (a *agenda[T]) Next() time.Duration { return a.next() }
+func (a *agenda[T]) Turn() uint32        { return a.turn }
+func (a *agenda[T]) Room() int           { return a.items.records.n }
+
+// SetTurn sets the turn of the next node, which must not be lower than that of
+// a node there is.
+func (a *agenda[T]) SetTurn(turn uint32) { a.turn = turn }
+
+// CheckInvariants returns what is wrong with the agenda, or nil.
+func (a *agenda[T]) CheckInvariants() error {
+	var errs check
+	errs.add("agenda: ", a.items.CheckInvariants())
+	errs.add("nodes: ", a.nodes.CheckInvariants())
+	errs.that(a.nodes.n == a.items.live, "agenda: %d nodes for %d records", a.nodes.n, a.items.live)
+	for p := range uint32(a.nodes.n) {
+		n := *a.nodes.at(p)
+		if p > 0 {
+			parent := *a.nodes.at((p - 1) / 4)
+			errs.that(!n.before(parent), "agenda: node %d %+v comes before its parent %+v", p, n, parent)
+		}
+		r := a.items.records.at(n.ref)
+		errs.that(r.pos == p && r.state == waiting, "agenda: record %d of node %d has pos %d, state %d", n.ref, p, r.pos, r.state)
+		errs.that(n.turn < a.turn, "agenda: node %d has turn %d of %d", p, n.turn, a.turn)
+	}
+	return errs.err()
+}
+
+// CheckInvariants returns what is wrong with the queue, or nil.
+func (q *Typed[T]) CheckInvariants() error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var errs check
+	errs.add("items: ", q.items.CheckInvariants())
+	errs.add("line: ", q.line.CheckInvariants())
+	inStore := 0
+	for i := range uint32(q.items.records.n) {
+		switch r := q.items.records.at(i); r.state {
+		case queued, unfindable:
+			errs.that(q.line.len() > 0 && *q.line.at(r.pos) == i, "record %d (%v) is queued, but not in line at %d", i, r.item, r.pos)
+		case processing, reprocess:
+			errs.that(int(r.pos) < len(q.held) && q.held[r.pos] == i, "record %d (%v) is processed, but not held at %d", i, r.item, r.pos)
+		case inStorage:
+			inStore++
+		}
+	}
+	errs.that(q.line.len()+len(q.held)+inStore == q.items.live, "%d in line + %d held + %d stored != %d records", q.line.len(), len(q.held), inStore, q.items.live)
+	errs.that(q.storage != nil || inStore == 0, "%d records in no storage", inStore)
+	errs.that(q.stored == inStore || q.stored > inStore && mayDiffer[T](), "stored: counted %d, are %d", q.stored, inStore)
+	errs.that(q.metrics == nil || q.stamps.n == q.items.records.n, "%d stamps for %d records", q.stamps.n, q.items.records.n)
+	q.checkWaits(&errs)
+	return errs.err()
+}
+
+// checkWaits checks that nobody waits for what is there. That holds whenever
+// mu is free, and so needs no quiescence.
+func (q *Typed[T]) checkWaits(errs *check) {
+	left := q.line.len() + q.stored
+	errs.that(q.waiting >= 0, "%d workers wait", q.waiting)
+	errs.that(q.waking || len(q.wake) == 0, "a token for nobody")
+	errs.that(q.waiting == 0 || left == 0 || q.waking, "%d workers wait beside %d items and none is woken", q.waiting, left)
+	errs.that(q.waiting == 0 || !q.shuttingDown.Load() || q.waking, "%d workers wait in spite of the shutdown", q.waiting)
+	errs.that(q.drained == nil || q.shuttingDown.Load(), "a drain without a shutdown")
+	errs.that(q.drained == nil || left+len(q.held) > 0, "a drain of nothing")
+}
+
+// CheckQuiet returns what is wrong when no goroutine is about to do anything:
+// a worker that was woken has then arrived, or there was none to take the token.
+func (q *Typed[T]) CheckQuiet() error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.waking != (len(q.wake) == 1) || q.waking && q.waiting > 0 {
+		return fmt.Errorf("waking %v, %d tokens, %d workers wait", q.waking, len(q.wake), q.waiting)
+	}
+	return nil
+}
+
+// mayDiffer reports whether a value of the type may differ from itself.
+func mayDiffer[T any]() bool {
+	switch reflect.TypeFor[T]().Kind() {
+	case reflect.Float32, reflect.Float64, reflect.Interface, reflect.Struct:
+		return true
+	}
+	return false
+}
+
+// Waiting returns how many workers are parked or about to.
+func (q *Typed[T]) Waiting() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.waiting
+}
+
+// Held returns how many items are handed out.
+func (q *Typed[T]) Held() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.held)
+}
+
+// Waiting returns how many items wait for their time.
+func (q *TypedDelaying[T]) Waiting() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.agenda.len()
+}
+
+// CheckInvariants returns what is wrong with the queue, or nil.
+func (q *TypedDelaying[T]) CheckInvariants() error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var errs check
+	errs.add("", q.agenda.CheckInvariants())
+	errs.that(q.agenda.len() == 0 || q.running, "%d items wait and no goroutine does", q.agenda.len())
+	errs.that(!q.closed || q.agenda.len() == 0, "%d items wait in a closed queue", q.agenda.len())
+	if q.typed != nil {
+		errs.add("", q.typed.CheckInvariants())
+	}
+	return errs.err()
+}
+
+// Sizes returns the bytes of a record for strings, an index slot, a waiting
+// node and the times of an item.
+func Sizes() (record_, slot_, node_, stamp_ uintptr) {
+	return unsafe.Sizeof(record[string]{}), unsafe.Sizeof(slot{}), unsafe.Sizeof(node{}), unsafe.Sizeof(stamp{})
+}
+
+// ResetProvider undoes SetProvider.
+func ResetProvider() { provider.Store(nil) }
+
+// check collects what does not hold.
+type check []error
+
+func (c *check) that(ok bool, format string, args ...any) {
+	if !ok {
+		*c = append(*c, fmt.Errorf(format, args...))
+	}
+}
+
+func (c *check) add(prefix string, err error) {
+	if err != nil {
+		*c = append(*c, fmt.Errorf("%s%w", prefix, err))
+	}
+}
+
+func (c *check) err() error { return errors.Join(*c...) }

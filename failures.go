@@ -1,0 +1,78 @@
+package workqueue
+
+import (
+	"math"
+	"sync"
+)
+
+// failures counts the failures of items. Its zero value is empty; it is safe
+// for concurrent use. All but len hash the item before they lock, as an item
+// that cannot be hashed panics.
+//
+// The count lies in a record's pos, so that a failing item costs no more than
+// its record and its slot: 19 to 29 bytes beyond its own. It saturates, which
+// takes two billion failures of one item.
+type failures[T comparable] struct {
+	mu    sync.Mutex
+	items table[T]
+}
+
+const failing state = 1
+
+// add counts a failure and returns how many there were before. An item that
+// differs from itself could not be found again, so it always has none.
+func (f *failures[T]) add(item T) (before int) {
+	hash := hashOf(item)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	at, found := f.items.find(hash, item)
+	if !found {
+		if equal(item, item) {
+			_, r := f.items.insert(at, hash, item)
+			r.state, r.pos = failing, 1
+		}
+		return 0
+	}
+	n := &f.items.records.at(f.items.slots[at].ref - 1).pos
+	before = int(*n)
+	*n = counted(*n)
+	return before
+}
+
+// counted returns n + 1, up to what an int of 32 bits holds.
+func counted(n uint32) uint32 { return min(n, math.MaxInt32-1) + 1 }
+
+// count returns how many failures of the item have been counted.
+func (f *failures[T]) count(item T) int {
+	hash := hashOf(item)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	at, found := f.items.find(hash, item)
+	if !found {
+		return 0
+	}
+	return int(f.items.records.at(f.items.slots[at].ref - 1).pos)
+}
+
+// forget drops the item. What many of them have taken is given back when few
+// are left.
+func (f *failures[T]) forget(item T) {
+	hash := hashOf(item)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	at, found := f.items.find(hash, item)
+	if !found {
+		return
+	}
+	f.items.remove(at, f.items.records.at(f.items.slots[at].ref-1))
+	if f.items.sparse() {
+		f.items.compact(func(_, _ uint32, _ *record[T]) {})
+	}
+}
+
+// len returns the number of items that have failures.
+func (f *failures[T]) len() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.items.live
+}

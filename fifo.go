@@ -1,0 +1,208 @@
+package workqueue
+
+import "time"
+
+// This file holds the transitions of Typed. Each is one critical section, its
+// deferred Unlock included, and metrics are observed after it: a metric that
+// panics, blocks or calls the queue finds the transition complete and no lock
+// held. Only the methods of a custom Queue run with the lock held; where one
+// panics, the item stays accounted for, see storage.go.
+
+// addObserved is Add for a queue with metrics or a storage.
+func (q *Typed[T]) addObserved(hash uint32, item T) {
+	if q.addGuarded(hash, item, q.metrics.now()) && q.metrics != nil {
+		q.metrics.added()
+	}
+}
+
+func (q *Typed[T]) addGuarded(hash uint32, item T, now time.Duration) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.addLocked(hash, item, now)
+}
+
+// addAll is AddAll without the metrics, and returns how many items were no
+// duplicates. An item that cannot be hashed panics before any is added.
+func (q *Typed[T]) addAll(items []T, now time.Duration) (added int) {
+	var few [64]uint32
+	hashes := few[:0]
+	for _, item := range items {
+		hashes = append(hashes, hashOf(item))
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for i, item := range items {
+		if q.addLocked(hashes[i], item, now) {
+			added++
+		}
+	}
+	return added
+}
+
+// addLocked reports whether the item was no duplicate.
+func (q *Typed[T]) addLocked(hash uint32, item T, now time.Duration) bool {
+	if q.items.old != nil {
+		q.items.fetch(hash, item)
+	}
+	at, found := q.items.probe(q.items.slots, hash, item)
+	if found {
+		i := q.items.slots[at].ref - 1
+		r := q.items.records.at(i)
+		return r.state != queued && q.addAgainLocked(i, r, now)
+	}
+	if q.shuttingDown.Load() {
+		return false
+	}
+	if !equal(item, item) {
+		q.addUnfindableLocked(item, now)
+		return true
+	}
+	i, r := q.items.insert(at, hash, item)
+	r.state = queued
+	if q.plain() { // enqueueLocked and stampLocked in short.
+		r.pos = q.line.push(i)
+		q.wakeLocked()
+		return true
+	}
+	q.stampLocked(i, now)
+	q.enqueueLocked(i, r)
+	return true
+}
+
+// addAgainLocked adds an item that has a record, which is not queued.
+func (q *Typed[T]) addAgainLocked(i uint32, r *record[T], now time.Duration) bool {
+	if q.shuttingDown.Load() {
+		return false
+	}
+	switch r.state {
+	case inStorage:
+		q.storage.Touch(r.item)
+	case processing:
+		r.state = reprocess
+		if q.metrics != nil {
+			q.stamps.at(i).added = now
+		}
+		return true
+	}
+	return false
+}
+
+// addUnfindableLocked queues an item that is not equal to itself. One that
+// goes to a storage gets no record: what Pop returns could not be matched with
+// it.
+func (q *Typed[T]) addUnfindableLocked(item T, now time.Duration) {
+	if q.storage != nil {
+		q.storage.Push(item)
+		q.stored++
+		q.wakeLocked()
+		return
+	}
+	i, r := q.items.insertUnindexed(item)
+	r.state = unfindable
+	q.stampLocked(i, now)
+	q.enqueueLocked(i, r)
+}
+
+// equal exists because a comparison of a variable with itself, which only a
+// NaN fails, looks like a mistake.
+func equal[T comparable](a, b T) bool { return a == b }
+
+// enqueueLocked puts a record in line or in storage and wakes a worker for it.
+func (q *Typed[T]) enqueueLocked(i uint32, r *record[T]) {
+	if q.storage != nil {
+		q.storeLocked(i, r)
+	} else {
+		r.pos = q.line.push(i)
+	}
+	q.wakeLocked()
+}
+
+// doneObserved is Done for a queue with metrics or a storage.
+func (q *Typed[T]) doneObserved(hash uint32, item T) {
+	worked, ok := q.doneGuarded(hash, item, q.metrics.now())
+	if ok && q.metrics != nil {
+		q.metrics.workDuration.Observe(worked.Seconds())
+	}
+}
+
+func (q *Typed[T]) doneGuarded(hash uint32, item T, now time.Duration) (worked time.Duration, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.doneLocked(hash, item, now)
+}
+
+// doneLocked reports for how long the item was held, if it was.
+func (q *Typed[T]) doneLocked(hash uint32, item T, now time.Duration) (worked time.Duration, ok bool) {
+	if q.items.old != nil {
+		q.items.fetch(hash, item)
+	}
+	at, found := q.items.probe(q.items.slots, hash, item)
+	if !found {
+		return 0, false
+	}
+	i := q.items.slots[at].ref - 1
+	r := q.items.records.at(i)
+	if r.state != processing && r.state != reprocess {
+		return 0, false
+	}
+	if q.metrics != nil {
+		worked = max(0, now-q.stamps.at(i).started)
+	}
+	again := r.state == reprocess
+	q.dropLocked(i, r)
+	if again {
+		q.enqueueLocked(i, r)
+		return worked, true
+	}
+	q.items.remove(at, r)
+	if q.items.sparse() {
+		q.compactLocked()
+	}
+	if q.drained != nil {
+		q.settleLocked()
+	}
+	return worked, true
+}
+
+// dropLocked takes a held record out of held and leaves it queued in name: the
+// caller finds it a place or removes it.
+func (q *Typed[T]) dropLocked(i uint32, r *record[T]) {
+	last := len(q.held) - 1
+	if moved := q.held[last]; moved != i {
+		q.held[r.pos] = moved
+		q.items.records.at(moved).pos = r.pos
+	}
+	q.held = q.held[:last]
+	r.state = queued
+}
+
+// stampLocked notes when a record was added.
+func (q *Typed[T]) stampLocked(i uint32, added time.Duration) {
+	if q.metrics == nil {
+		return
+	}
+	if int(i) == q.stamps.n {
+		q.stamps.push(stamp{})
+	}
+	q.stamps.at(i).added = added
+}
+
+// compactLocked gives memory back; it renumbers all records. The line and held
+// are at most as long as the table, and shrink with it.
+func (q *Typed[T]) compactLocked() {
+	q.line.shrink()
+	q.held = append(make([]uint32, 0, 2*len(q.held)), q.held...)
+	old := q.stamps
+	q.stamps = pages[stamp]{}
+	q.items.compact(func(from, to uint32, r *record[T]) {
+		switch r.state {
+		case queued, unfindable:
+			*q.line.at(r.pos) = to
+		case processing, reprocess:
+			q.held[r.pos] = to
+		}
+		if q.metrics != nil {
+			q.stamps.push(*old.at(from))
+		}
+	})
+}

@@ -1,0 +1,180 @@
+package workqueue_test
+
+import (
+	"cmp"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/seed16c08ea7/workqueue"
+)
+
+// A plan is the model of an agenda: it looks for the earliest item each time.
+type plan struct {
+	entries []entry
+	turn    int
+}
+
+type entry struct {
+	item float64
+	due  time.Duration
+	turn int
+}
+
+func (p *plan) schedule(item float64, due time.Duration) {
+	p.turn++
+	for i, e := range p.entries {
+		if e.item == item {
+			if due < e.due {
+				p.entries[i].due, p.entries[i].turn = due, p.turn
+			}
+			return
+		}
+	}
+	p.entries = append(p.entries, entry{item, due, p.turn})
+}
+
+func (p *plan) first() (at int) {
+	for i, e := range p.entries {
+		if cmp.Or(cmp.Compare(e.due, p.entries[at].due), cmp.Compare(e.turn, p.entries[at].turn)) < 0 {
+			at = i
+		}
+	}
+	return at
+}
+
+func (p *plan) pop() (e entry) {
+	at := p.first()
+	e = p.entries[at]
+	p.entries = append(p.entries[:at:at], p.entries[at+1:]...)
+	return e
+}
+
+// An agendaDuel makes the same calls of an agenda and of its model.
+type agendaDuel struct {
+	t      *testing.T
+	agenda workqueue.Agenda[float64]
+	plan   plan
+	step   int
+}
+
+func (d *agendaDuel) schedule(item float64, due time.Duration) {
+	d.t.Helper()
+	before := -1
+	if len(d.plan.entries) > 0 {
+		before = d.plan.entries[d.plan.first()].turn
+	}
+	d.plan.schedule(item, due)
+	head := d.plan.entries[d.plan.first()]
+	if first := d.agenda.Schedule(item, due); first != (head.turn != before) {
+		d.t.Fatalf("step %d: schedule %v at %v says that the head changed: %v", d.step, item, due, first)
+	}
+	d.check()
+}
+
+func (d *agendaDuel) pop() {
+	d.t.Helper()
+	if len(d.plan.entries) == 0 {
+		return
+	}
+	want, due := d.plan.pop(), d.agenda.Next()
+	if got := d.agenda.Pop(); due != want.due || got != want.item && want.item == want.item {
+		d.t.Fatalf("step %d: popped %v due at %v, want %v at %v", d.step, got, due, want.item, want.due)
+	}
+	d.check()
+}
+
+func (d *agendaDuel) check() {
+	d.t.Helper()
+	d.step++
+	if d.agenda.Len() != len(d.plan.entries) {
+		d.t.Fatalf("step %d: %d items, want %d", d.step, d.agenda.Len(), len(d.plan.entries))
+	}
+	if d.agenda.Len() < 50 || d.step%67 == 0 {
+		checkInvariants(d.t, d.step, &d.agenda)
+	}
+}
+
+func TestAgendaAgainstModel(t *testing.T) {
+	for name, scenario := range map[string]struct {
+		items, steps int
+		due          func(r *rand.Rand) time.Duration
+		turn         uint32
+	}{
+		"many due times": {400, 8000, func(r *rand.Rand) time.Duration { return time.Duration(r.IntN(1e9)) }, 0},
+		"few due times":  {400, 8000, func(r *rand.Rand) time.Duration { return time.Duration(r.IntN(4)) }, 0},
+		"one due time":   {100, 3000, func(*rand.Rand) time.Duration { return 7 }, 0},
+		"the ends of time": {50, 3000, func(r *rand.Rand) time.Duration {
+			return []time.Duration{math.MinInt64, -1, 0, math.MaxInt64}[r.IntN(4)]
+		}, 0},
+		"turns that run out": {300, 4000, func(r *rand.Rand) time.Duration { return time.Duration(r.IntN(5)) }, math.MaxUint32 - 100},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rnd := newRand(t)
+			d := &agendaDuel{t: t}
+			for i := range scenario.steps {
+				if scenario.turn > 0 && i%1000 == 300 {
+					d.agenda.SetTurn(max(scenario.turn, d.agenda.Turn()))
+				}
+				item := float64(rnd.IntN(scenario.items))
+				if rnd.IntN(20) == 0 {
+					item = math.NaN()
+				}
+				fills := rnd.IntN(10) < 7
+				if i/(2*scenario.items)%2 == 1 {
+					fills = !fills
+				}
+				if fills {
+					d.schedule(item, scenario.due(rnd))
+				} else {
+					d.pop()
+				}
+			}
+			for len(d.plan.entries) > 0 {
+				d.pop()
+			}
+			if scenario.turn > 0 && d.agenda.Turn() >= scenario.turn {
+				t.Errorf("turn %d: they did not run out", d.agenda.Turn())
+			}
+		})
+	}
+}
+
+// The order among equals must survive the renumbering of turns.
+func TestAgendaRenumbers(t *testing.T) {
+	for n := range 30 {
+		d := &agendaDuel{t: t}
+		d.agenda.SetTurn(math.MaxUint32 - 10)
+		for i := range n {
+			d.schedule(float64(i), time.Duration(i%3))
+		}
+		for range n {
+			d.pop()
+		}
+	}
+}
+
+// A large agenda that drains gives its room back and still finds its items.
+func TestAgendaShrinks(t *testing.T) {
+	var a workqueue.Agenda[float64]
+	const n = 20_000
+	for i := range n {
+		a.Schedule(float64(i), time.Duration(i*7919%n))
+	}
+	checkInvariants(t, 0, &a)
+	last := time.Duration(-1)
+	for i := range n - 10 {
+		if a.Next() <= last {
+			t.Fatalf("step %d: due at %d after %d", i, a.Next(), last)
+		}
+		last = a.Next()
+		a.Pop()
+		if i%5000 == 0 || i > n-200 {
+			checkInvariants(t, i, &a)
+		}
+	}
+	if a.Room() > 2500 {
+		t.Errorf("%d records are left for %d items", a.Room(), a.Len())
+	}
+}

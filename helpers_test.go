@@ -1,0 +1,258 @@
+package workqueue_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed16c08ea7/workqueue"
+)
+
+// A step of a timeline is a call and what comes of it: "" for a call that
+// returns nothing, "blocks" for one that does not return until every other
+// goroutine waits too.
+//
+// A call is a verb with its arguments, see stage.call. One that is to block is
+// made by an actor, whose name and a colon stand before it: "w1: get". What
+// the actor's call has come to is looked at later by "w1: returns".
+type step struct{ do, want string }
+
+// A stage is where the steps of a timeline play.
+type stage struct {
+	t      *testing.T
+	queue  workqueue.TypedInterface[string]
+	actors map[string]*act
+}
+
+// An act is an actor's last call.
+type act struct {
+	ctx      context.Context
+	cancel   context.CancelFunc
+	returned chan struct{}
+	result   string
+}
+
+// timeline plays the steps in virtual time, with a look at the invariants
+// after each. In the end no call may block and no goroutine be left.
+func timeline(t *testing.T, open func() workqueue.TypedInterface[string], steps ...step) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		t.Helper()
+		s := &stage{t: t, queue: open(), actors: map[string]*act{}}
+		for i, step := range steps {
+			if got := s.play(step.do); got != step.want {
+				t.Errorf("step %d, %q: got %q, want %q", i, step.do, got, step.want)
+			}
+			checkInvariants(t, i, s.queue)
+			checkQuiet(t, i, s.queue)
+		}
+		s.queue.ShutDown()
+		synctest.Wait()
+		for name, a := range s.actors {
+			a.cancel()
+			if a.outcome() == "blocks" {
+				t.Fatalf("in the end, the last call of %q still blocks", name)
+			}
+		}
+	})
+}
+
+func (s *stage) play(do string) string {
+	words := strings.Fields(do)
+	name := ""
+	if strings.HasSuffix(words[0], ":") {
+		name, words = words[0], words[1:]
+	}
+	switch words[0] {
+	case "returns":
+		return s.actors[name].outcome()
+	case "cancel":
+		s.actors[name].cancel()
+		synctest.Wait()
+		return s.actors[name].outcome()
+	case "sleep":
+		d, _ := time.ParseDuration(words[1])
+		time.Sleep(d)
+		synctest.Wait()
+		return ""
+	}
+	a := &act{returned: make(chan struct{})}
+	a.ctx, a.cancel = context.WithCancel(s.t.Context())
+	s.actors[name] = a
+	go func() {
+		defer close(a.returned)
+		a.result = s.call(a.ctx, words[0], words[1:])
+	}()
+	synctest.Wait()
+	return a.outcome()
+}
+
+func (a *act) outcome() string {
+	select {
+	case <-a.returned:
+		return a.result
+	default:
+		return "blocks"
+	}
+}
+
+// extended is what the concrete queues have beyond the interface.
+type extended interface {
+	AddAll(items ...string)
+	GetContext(ctx context.Context) (string, error)
+	TryGet() (string, bool)
+}
+
+func (s *stage) call(ctx context.Context, verb string, args []string) string {
+	switch q := s.queue; verb {
+	case "add":
+		q.Add(args[0])
+	case "addall":
+		q.(extended).AddAll(args...)
+	case "after":
+		d, _ := time.ParseDuration(args[0])
+		q.(workqueue.TypedDelayingInterface[string]).AddAfter(args[1], d)
+	case "done":
+		q.Done(args[0])
+	case "len":
+		return fmt.Sprint(q.Len())
+	case "get":
+		item, shutdown := q.Get()
+		if shutdown {
+			return "shutdown " + item
+		}
+		return item
+	case "getcontext":
+		item, err := q.(extended).GetContext(ctx)
+		if err != nil {
+			return fmt.Sprintf("%v %s", err, item)
+		}
+		return item
+	case "try":
+		item, ok := q.(extended).TryGet()
+		if !ok {
+			return "nothing " + item
+		}
+		return item
+	case "shutdown":
+		q.ShutDown()
+	case "drain":
+		q.ShutDownWithDrain()
+	case "shutting":
+		return fmt.Sprint(q.ShuttingDown())
+	default:
+		panic("no such call: " + verb)
+	}
+	return ""
+}
+
+// checkInvariants reports at the step where an invariant breaks.
+func checkInvariants(t *testing.T, step int, queue any) {
+	t.Helper()
+	if c, ok := queue.(interface{ CheckInvariants() error }); ok {
+		if err := c.CheckInvariants(); err != nil {
+			t.Fatalf("after step %d: %v", step, err)
+		}
+	}
+}
+
+// onEach plays the steps on a FIFO of each make: they differ in the paths that
+// they take and in nothing else.
+func onEach(t *testing.T, steps []step) {
+	t.Helper()
+	for _, make := range []struct {
+		name string
+		open func() workqueue.TypedInterface[string]
+	}{
+		{"plain", newTyped},
+		{"storage", func() workqueue.TypedInterface[string] {
+			return workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Queue: workqueue.DefaultQueue[string]()})
+		}},
+		{"metrics", func() workqueue.TypedInterface[string] {
+			return workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: &recorder{}})
+		}},
+		{"storage and metrics", func() workqueue.TypedInterface[string] {
+			return workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{
+				Name: "q", MetricsProvider: &recorder{}, Queue: workqueue.DefaultQueue[string](),
+			})
+		}},
+	} {
+		t.Run(make.name, func(t *testing.T) { timeline(t, make.open, steps...) })
+	}
+}
+
+// checkQuiet does the same for what holds only while all goroutines wait.
+func checkQuiet(t *testing.T, step int, queue any) {
+	t.Helper()
+	if c, ok := queue.(interface{ CheckQuiet() error }); ok {
+		if err := c.CheckQuiet(); err != nil {
+			t.Fatalf("at rest after step %d: %v", step, err)
+		}
+	}
+}
+
+func newTyped() workqueue.TypedInterface[string] { return workqueue.NewTyped[string]() }
+
+func newDelaying() workqueue.TypedInterface[string] {
+	return workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{})
+}
+
+// goes runs f on a goroutine of its own, as the one that calls runtime.Goexit
+// or panics in it, and returns what it panicked with.
+func goes(f func()) (panicked any) {
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		defer func() { panicked = recover() }()
+		f()
+	})
+	wg.Wait()
+	return panicked
+}
+
+// takeAll gets and finishes everything that is queued.
+func takeAll[T comparable](q *workqueue.Typed[T]) (items []T) {
+	for {
+		item, ok := q.TryGet()
+		if !ok {
+			return items
+		}
+		items = append(items, item)
+		q.Done(item)
+	}
+}
+
+// newRand returns a generator and says how to repeat what it makes.
+func newRand(t *testing.T) *rand.Rand {
+	seed := rand.Uint64()
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("seed %#x", seed)
+		}
+	})
+	return rand.New(rand.NewPCG(seed, 0))
+}
+
+// goroutines returns how many goroutines the library has in this bubble.
+func goroutines() (n int) {
+	stacks := make([]byte, 1<<20)
+	for {
+		if size := runtime.Stack(stacks, true); size < len(stacks) {
+			stacks = stacks[:size]
+			break
+		}
+		stacks = make([]byte, 2*len(stacks))
+	}
+	for stack := range strings.SplitSeq(string(stacks), "\n\n") {
+		header, _, _ := strings.Cut(stack, "\n")
+		if strings.Contains(header, "synctest bubble") && strings.Contains(stack, "\ncreated by github.com/seed16c08ea7/workqueue.(") {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,287 @@
+package workqueue_test
+
+import (
+	"fmt"
+	"math"
+	"runtime"
+	"strconv"
+	"testing"
+	"time"
+
+	testingclock "k8s.io/utils/clock/testing"
+
+	"github.com/seed16c08ea7/workqueue"
+)
+
+const million = 1_000_000
+
+// retained returns the bytes by which the live heap has grown over f, whose
+// result stays referenced.
+func retained(f func() any) int64 {
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	kept := f()
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	runtime.KeepAlive(kept)
+	return int64(after.HeapAlloc) - int64(before.HeapAlloc)
+}
+
+// After a million items have passed, a queue keeps at most a byte for each:
+// that is room for noise and the sizes below which nothing shrinks.
+func TestMemoryReturns_kubernetes116878(t *testing.T) {
+	if raceEnabled || testing.Short() {
+		t.Skip("the figures mean nothing under the race detector")
+	}
+	for name, f := range map[string]func() any{
+		"drained":                   drainedMillion,
+		"drained, all of them held": func() any { return heldMillion(workqueue.TypedQueueConfig[string]{}) },
+		"drained, with metrics": func() any {
+			return heldMillion(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: silent{}})
+		},
+		"drained, with a storage": func() any {
+			return heldMillion(workqueue.TypedQueueConfig[string]{Queue: workqueue.DefaultQueue[string]()})
+		},
+		"delayed and fired":            firedMillion,
+		"delayed and dropped":          droppedMillion,
+		"failed and forgotten":         forgottenMillion,
+		"not equal to themselves":      func() any { return nanMillion(workqueue.NewTyped[float64]()) },
+		"never more than a few":        steadyMillion,
+		"delayed, not equal to itself": delayedNaNMillion,
+	} {
+		t.Run(name, func(t *testing.T) {
+			if bytes := retained(f); bytes > million {
+				t.Errorf("%d bytes are retained, want at most %d", bytes, million)
+			}
+		})
+	}
+}
+
+func itemOf(i int) string { return "namespace/some-object-" + strconv.Itoa(i) }
+
+func drainedMillion() any {
+	q := workqueue.NewTyped[string]()
+	for i := range million {
+		q.Add(itemOf(i))
+	}
+	for range million {
+		item, _ := q.Get()
+		q.Done(item)
+	}
+	return q
+}
+
+func heldMillion(config workqueue.TypedQueueConfig[string]) any {
+	q := workqueue.NewTypedWithConfig(config)
+	for i := range million {
+		q.Add(itemOf(i))
+	}
+	for range million {
+		q.Get()
+	}
+	for i := range million {
+		q.Done(itemOf(i))
+	}
+	return q
+}
+
+func firedMillion() any {
+	clock := testingclock.NewFakeClock(epoch)
+	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Clock: clock})
+	for i := range million {
+		q.AddAfter(itemOf(i), time.Duration(1+i%1000)*time.Millisecond)
+	}
+	clock.Step(time.Second)
+	for range million {
+		item, _ := q.Get()
+		q.Done(item)
+	}
+	return q
+}
+
+func droppedMillion() any {
+	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{})
+	for i := range million {
+		q.AddAfter(itemOf(i), time.Hour)
+	}
+	q.ShutDown()
+	return q
+}
+
+func forgottenMillion() any {
+	q := workqueue.NewTypedRateLimitingQueue(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[string](0, 0))
+	for i := range million {
+		q.AddRateLimited(itemOf(i))
+	}
+	for range million {
+		item, _ := q.Get()
+		q.Forget(item)
+		q.Done(item)
+	}
+	return q
+}
+
+func nanMillion(q *workqueue.Typed[float64]) any {
+	for range million {
+		q.Add(math.NaN())
+	}
+	for range million {
+		q.Get()
+	}
+	return q
+}
+
+func delayedNaNMillion() any {
+	clock := testingclock.NewFakeClock(epoch)
+	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[float64]{Clock: clock})
+	for range million {
+		q.AddAfter(math.NaN(), time.Second)
+	}
+	clock.Step(time.Second)
+	for range million {
+		q.Get()
+	}
+	return q
+}
+
+func steadyMillion() any {
+	q := workqueue.NewTyped[string]()
+	for i := range million {
+		q.Add(itemOf(i))
+		if i%1000 == 999 {
+			takeAll(q)
+		}
+	}
+	return q
+}
+
+// Nor does a queue keep the last of the items alive.
+func TestFinishedItemsAreCollected(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the figures mean nothing under the race detector")
+	}
+	for name, open := range map[string]func() workqueue.TypedDelayingInterface[*[1 << 20]byte]{
+		"plain": workqueue.NewTypedDelayingQueue[*[1 << 20]byte],
+		"storage": func() workqueue.TypedDelayingInterface[*[1 << 20]byte] {
+			return workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[*[1 << 20]byte]{
+				Queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[*[1 << 20]byte]{
+					Queue: workqueue.DefaultQueue[*[1 << 20]byte](),
+				}),
+			})
+		},
+	} {
+		bytes := retained(func() any {
+			q := open()
+			for range 30 {
+				q.Add(new([1 << 20]byte))
+				q.AddAfter(new([1 << 20]byte), time.Nanosecond)
+			}
+			for range 60 {
+				item, _ := q.Get()
+				q.Done(item)
+			}
+			return q
+		})
+		if bytes > 1<<20/2 {
+			t.Errorf("%s: %d bytes of 60 MiB are retained", name, bytes)
+		}
+	}
+}
+
+func TestSizes(t *testing.T) {
+	r, s, n, times := workqueue.Sizes()
+	for name, size := range map[string]struct{ got, want uintptr }{
+		"a record beyond its item": {r - 2*wordSize, 8},
+		"a slot":                   {s, 8},
+		"a node":                   {n, 16},
+		"the times of an item":     {times, 16},
+	} {
+		if size.got > size.want {
+			t.Errorf("%s has %d bytes, want at most %d", name, size.got, size.want)
+		}
+	}
+}
+
+const wordSize = 4 << (^uintptr(0) >> 63)
+
+// What a waiting queue of 100,000 items costs, keys included.
+func TestBytesOfAQueuedItem(t *testing.T) {
+	if raceEnabled || testing.Short() || wordSize != 8 {
+		t.Skip("the figures are those of a 64-bit build without the race detector")
+	}
+	const n = 100_000
+	items := make([]string, n)
+	for i := range items {
+		items[i] = itemOf(i)
+	}
+	for _, row := range []struct {
+		name string
+		f    func() any
+		most int64
+	}{
+		{"queued", func() any {
+			q := workqueue.NewTyped[string]()
+			for _, item := range items {
+				q.Add(item)
+			}
+			return q
+		}, 68},
+		{"waiting", func() any {
+			q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Clock: testingclock.NewFakeClock(epoch)})
+			for _, item := range items {
+				q.AddAfter(item, time.Hour)
+			}
+			return q
+		}, 80},
+	} {
+		if bytes := retained(row.f) / n; bytes > row.most {
+			t.Errorf("%s: %d bytes an item, want at most %d", row.name, bytes, row.most)
+		}
+	}
+	runtime.KeepAlive(items)
+}
+
+// A queue that was made and never used, of which programs have thousands.
+func TestBytesOfAnIdleQueue(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the figures mean nothing under the race detector")
+	}
+	const n = 1000
+	queues := make([]any, 0, n)
+	bytes := retained(func() any {
+		for range n {
+			q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{})
+			q.Add("a")
+			takeAllOf(q)
+			queues = append(queues, q)
+		}
+		return queues
+	}) / n
+	if bytes > 2048 {
+		t.Error(fmt.Sprint(bytes, " bytes, want at most 2048"))
+	}
+}
+
+// silent is a provider whose metrics do nothing.
+type silent struct{}
+
+func (silent) NewDepthMetric(string) workqueue.GaugeMetric                         { return noop{} }
+func (silent) NewAddsMetric(string) workqueue.CounterMetric                        { return noop{} }
+func (silent) NewLatencyMetric(string) workqueue.HistogramMetric                   { return noop{} }
+func (silent) NewWorkDurationMetric(string) workqueue.HistogramMetric              { return noop{} }
+func (silent) NewUnfinishedWorkSecondsMetric(string) workqueue.SettableGaugeMetric { return noop{} }
+func (silent) NewLongestRunningProcessorSecondsMetric(string) workqueue.SettableGaugeMetric {
+	return noop{}
+}
+func (silent) NewRetriesMetric(string) workqueue.CounterMetric { return noop{} }
+
+type noop struct{}
+
+func (noop) Inc()            {}
+func (noop) Dec()            {}
+func (noop) Set(float64)     {}
+func (noop) Observe(float64) {}

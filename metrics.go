@@ -1,0 +1,171 @@
+package workqueue
+
+import (
+	"sync/atomic"
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+// A MetricsProvider makes the metrics of a queue from its name. A queue asks
+// for each of them once, when it is constructed, and only if it has a name.
+//
+// The methods, and those of the metrics they return, are called without a lock
+// of the queue held, from whichever goroutine calls the queue: they must be
+// safe for concurrent use and may call the queue, except that no metric may
+// shut it down. A panic in a metric reaches the caller of the queue; the item
+// is then neither lost nor handed out twice.
+type MetricsProvider interface {
+	// NewDepthMetric returns the gauge of items that are queued or, while they
+	// are processed, marked for another run. It goes up once for each Add that
+	// is not a duplicate and down once for each Get.
+	NewDepthMetric(name string) GaugeMetric
+	// NewAddsMetric returns the counter of Adds that were not duplicates.
+	NewAddsMetric(name string) CounterMetric
+	// NewLatencyMetric returns the histogram of the seconds from the Add of an
+	// item to the Get that hands it out.
+	NewLatencyMetric(name string) HistogramMetric
+	// NewWorkDurationMetric returns the histogram of the seconds from the Get
+	// of an item to its Done.
+	NewWorkDurationMetric(name string) HistogramMetric
+	// NewUnfinishedWorkSecondsMetric returns the gauge of the seconds that the
+	// items now being processed have been so, added up.
+	NewUnfinishedWorkSecondsMetric(name string) SettableGaugeMetric
+	// NewLongestRunningProcessorSecondsMetric returns the gauge of the seconds
+	// for which the item held longest has been processed.
+	NewLongestRunningProcessorSecondsMetric(name string) SettableGaugeMetric
+	// NewRetriesMetric returns the counter of calls of AddAfter.
+	NewRetriesMetric(name string) CounterMetric
+}
+
+// GaugeMetric is a value that goes up and down by one.
+type GaugeMetric interface {
+	Inc()
+	Dec()
+}
+
+// SettableGaugeMetric is a value that is set. It is not a part of
+// [GaugeMetric] only for the sake of providers that were written when that
+// had no Set.
+type SettableGaugeMetric interface {
+	Set(float64)
+}
+
+// CounterMetric is a count that only goes up.
+type CounterMetric interface {
+	Inc()
+}
+
+// SummaryMetric takes single observations. No queue uses it; it exists because
+// programs written for client-go may name it.
+type SummaryMetric interface {
+	Observe(float64)
+}
+
+// HistogramMetric takes single observations, in seconds.
+type HistogramMetric interface {
+	Observe(float64)
+}
+
+// provider is what SetProvider has set, or nil.
+var provider atomic.Pointer[MetricsProvider]
+
+// SetProvider sets the metrics provider of all queues that are constructed
+// from now on without one in their config. Only the first call with a provider
+// that is not nil has an effect.
+//
+// It may be called concurrently with anything. A library should leave it to
+// the program and pass a provider in the config instead.
+func SetProvider(metricsProvider MetricsProvider) {
+	if metricsProvider != nil {
+		provider.CompareAndSwap(nil, &metricsProvider)
+	}
+}
+
+// providerFor returns the provider for a queue of the given name, or nil if it
+// has no metrics.
+func providerFor(name string, configured MetricsProvider) MetricsProvider {
+	if name == "" {
+		return nil
+	}
+	if configured != nil {
+		return configured
+	}
+	if global := provider.Load(); global != nil {
+		return *global
+	}
+	return nil
+}
+
+// instruments are the metrics of a FIFO, and the clock that they are read by.
+// They are immutable after construction; a queue without metrics has nil.
+type instruments struct {
+	clock clock.WithTicker
+	// Times are kept as nanoseconds since epoch: half the size of a time.Time
+	// without its location, and reading the monotonic clock alone costs half
+	// of what time.Now does.
+	epoch time.Time
+
+	depth          GaugeMetric
+	adds           CounterMetric
+	latency        HistogramMetric
+	workDuration   HistogramMetric
+	unfinished     SettableGaugeMetric
+	longestRunning SettableGaugeMetric
+}
+
+func newInstruments(name string, configured MetricsProvider, c clock.WithTicker) *instruments {
+	p := providerFor(name, configured)
+	if p == nil {
+		return nil
+	}
+	return &instruments{
+		clock:          c,
+		epoch:          c.Now(),
+		depth:          p.NewDepthMetric(name),
+		adds:           p.NewAddsMetric(name),
+		latency:        p.NewLatencyMetric(name),
+		workDuration:   p.NewWorkDurationMetric(name),
+		unfinished:     p.NewUnfinishedWorkSecondsMetric(name),
+		longestRunning: p.NewLongestRunningProcessorSecondsMetric(name),
+	}
+}
+
+// now returns the time since the epoch, 0 for a queue without metrics.
+func (m *instruments) now() time.Duration {
+	if m == nil {
+		return 0
+	}
+	return m.clock.Since(m.epoch)
+}
+
+func (m *instruments) added() {
+	m.adds.Inc()
+	m.depth.Inc()
+}
+
+func (m *instruments) handedOut(waited time.Duration) {
+	m.depth.Dec()
+	m.latency.Observe(waited.Seconds())
+}
+
+func (m *instruments) inFlight(total, longest time.Duration) {
+	m.unfinished.Set(total.Seconds())
+	m.longestRunning.Set(longest.Seconds())
+}
+
+// newRetries returns the counter of delayed adds for a queue, nil for none.
+func newRetries(name string, configured MetricsProvider) CounterMetric {
+	if p := providerFor(name, configured); p != nil {
+		return p.NewRetriesMetric(name)
+	}
+	return nil
+}
+
+// clockOrDefault resolves the clock of a config.
+func clockOrDefault(c clock.WithTicker) clock.WithTicker {
+	if c == nil {
+		return clock.RealClock{}
+	}
+	return c
+}

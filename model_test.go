@@ -1,0 +1,354 @@
+package workqueue_test
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	testingclock "k8s.io/utils/clock/testing"
+
+	"github.com/seed16c08ea7/workqueue"
+)
+
+// A naive queue is the model of a Typed: slices that are searched.
+type naive struct {
+	line, held, again []int
+	down, draining    bool
+}
+
+func (m *naive) add(item int) {
+	switch {
+	case m.down || slices.Contains(m.line, item):
+	case !slices.Contains(m.held, item):
+		m.line = append(m.line, item)
+	case !slices.Contains(m.again, item):
+		m.again = append(m.again, item)
+	}
+}
+
+func (m *naive) get() (item int, ok bool) {
+	if len(m.line) == 0 {
+		return 0, false
+	}
+	item, m.line = m.line[0], m.line[1:]
+	m.held = append(m.held, item)
+	return item, true
+}
+
+func (m *naive) done(item int) {
+	at := slices.Index(m.held, item)
+	if at < 0 {
+		return
+	}
+	m.held = slices.Delete(m.held, at, at+1)
+	if at = slices.Index(m.again, item); at >= 0 {
+		m.again = slices.Delete(m.again, at, at+1)
+		m.line = append(m.line, item)
+	}
+}
+
+func (m *naive) busy() bool { return len(m.line)+len(m.held) > 0 }
+
+// A naiveDelaying is the model of a TypedDelaying: it sorts what waits.
+type naiveDelaying struct {
+	naive
+	now     time.Duration
+	waiting []appointment
+}
+
+type appointment struct {
+	item int
+	due  time.Duration
+}
+
+func (m *naiveDelaying) addAfter(item int, delay time.Duration) {
+	due := m.now + delay
+	at := slices.IndexFunc(m.waiting, func(a appointment) bool { return a.item == item })
+	switch {
+	case m.down:
+	case delay <= 0:
+		m.add(item)
+	case at >= 0 && m.waiting[at].due <= due:
+	default:
+		if at >= 0 {
+			m.waiting = slices.Delete(m.waiting, at, at+1)
+		}
+		// The sort is stable, so those of one due time stay in this order.
+		m.waiting = append(m.waiting, appointment{item, due})
+		slices.SortStableFunc(m.waiting, func(a, b appointment) int { return cmp.Compare(a.due, b.due) })
+	}
+}
+
+func (m *naiveDelaying) step(d time.Duration) {
+	m.now += d
+	for len(m.waiting) > 0 && m.waiting[0].due <= m.now {
+		m.add(m.waiting[0].item)
+		m.waiting = m.waiting[1:]
+	}
+}
+
+// An op is a byte that says what and one that says with which item.
+const opSize = 2
+
+// TestModelTyped and FuzzTyped play random calls on a queue of each make and
+// on the model, and compare everything there is to see after each.
+func TestModelTyped(t *testing.T) {
+	rnd := newRand(t)
+	for range scripts() {
+		playTyped(t, randomScript(rnd, 400))
+	}
+}
+
+func FuzzTyped(f *testing.F) { f.Fuzz(playTyped) }
+
+// scripts is how many random scripts a run of the tests plays.
+func scripts() int {
+	if raceEnabled || testing.Short() {
+		return 60
+	}
+	return 400
+}
+
+func randomScript(rnd *rand.Rand, ops int) []byte {
+	script := make([]byte, 1+opSize*rnd.IntN(ops))
+	for i := range script {
+		script[i] = byte(rnd.Uint32())
+	}
+	return script
+}
+
+func playTyped(t *testing.T, script []byte) {
+	if len(script) == 0 {
+		return
+	}
+	var config workqueue.TypedQueueConfig[int]
+	if script[0]&1 != 0 {
+		config.Queue = workqueue.DefaultQueue[int]()
+	}
+	if script[0]&2 != 0 {
+		config.Name, config.MetricsProvider = "q", &recorder{discard: true}
+		config.Clock = testingclock.NewFakeClock(epoch)
+	}
+	span := 1 + int(script[0]>>2)
+	synctest.Test(t, func(t *testing.T) {
+		q, m := workqueue.NewTypedWithConfig(config), &naive{}
+		drains := &drains{queue: q}
+		for i := 1; i+1 < len(script); i += opSize {
+			op, item := script[i]%16, int(script[i+1])%span
+			call := stepTyped(q, m, drains, op, item)
+			if call == "" {
+				call = stepBulk(q, m, op, item, span)
+			}
+			compareTyped(t, i/opSize, call, q, m, drains)
+			if t.Failed() {
+				break
+			}
+		}
+		q.ShutDown()
+	})
+}
+
+// drains counts the calls of ShutDownWithDrain that have not returned.
+type drains struct {
+	queue    interface{ ShutDownWithDrain() }
+	started  int
+	returned chan struct{}
+}
+
+func (d *drains) start() {
+	if d.returned == nil {
+		d.returned = make(chan struct{}, 1000)
+	}
+	d.started++
+	go func() {
+		d.queue.ShutDownWithDrain()
+		d.returned <- struct{}{}
+	}()
+	synctest.Wait()
+}
+
+func (d *drains) pending() int {
+	if d.started > 0 {
+		synctest.Wait()
+	}
+	return d.started - len(d.returned)
+}
+
+// stepTyped makes one call of both and returns a line on it, "" for an op that
+// is not its.
+func stepTyped(q *workqueue.Typed[int], m *naive, drains *drains, op byte, item int) string {
+	switch op {
+	case 0, 1, 2, 3, 4:
+		q.Add(item)
+		m.add(item)
+		return fmt.Sprint("Add ", item)
+	case 5, 6, 7, 8:
+		got, ok := q.TryGet()
+		want, wantOK := m.get()
+		return same("TryGet", fmt.Sprint(got, ok), fmt.Sprint(want, wantOK))
+	case 9, 10:
+		q.Done(item)
+		m.done(item)
+		return fmt.Sprint("Done ", item)
+	case 11, 12:
+		if len(m.held) > 0 {
+			item = m.held[item%len(m.held)]
+			q.Done(item)
+			m.done(item)
+		}
+		return fmt.Sprint("Done of held ", item)
+	case 13:
+		if item%16 == 0 && drains.started < 1000 {
+			m.down, m.draining = true, true
+			drains.start()
+			return "ShutDownWithDrain"
+		}
+		return "nothing"
+	case 14:
+		if item%16 == 1 {
+			q.ShutDown()
+			m.down, m.draining = true, false
+			return "ShutDown"
+		}
+		return "nothing"
+	}
+	return ""
+}
+
+// same marks a call whose results differ.
+func same(call, got, want string) string {
+	if got != want {
+		return fmt.Sprintf("%s %s, want %s", mismatch+call, got, want)
+	}
+	return call + " " + got
+}
+
+const mismatch = "wrong: "
+
+// stepBulk adds all items, or takes and finishes all that are queued, so that
+// the tables grow and shrink.
+func stepBulk(q *workqueue.Typed[int], m *naive, op byte, item, span int) string {
+	if item%2 == 0 {
+		items := make([]int, 2*span)
+		for i := range items {
+			items[i] = (i*7 + item) % span
+			m.add(items[i])
+		}
+		q.AddAll(items...)
+		return "AddAll"
+	}
+	got := takeAll(q)
+	for i := range got {
+		if want, ok := m.get(); !ok || want != got[i] {
+			return same("take all", fmt.Sprint(got), fmt.Sprint(want, " at ", i))
+		}
+		m.done(got[i])
+	}
+	return "take all"
+}
+
+func compareTyped(t *testing.T, step int, call string, q *workqueue.Typed[int], m *naive, drains *drains) {
+	t.Helper()
+	checkInvariants(t, step, q)
+	if !m.busy() {
+		m.draining = false
+	}
+	checkQuiet(t, step, q)
+	got := fmt.Sprint(q.Len(), q.Held(), q.ShuttingDown(), drains.pending() > 0)
+	want := fmt.Sprint(len(m.line), len(m.held), m.down, m.draining)
+	if got != want || len(call) > len(mismatch) && call[:len(mismatch)] == mismatch {
+		t.Fatalf("step %d: %s: queued, held, down, draining: got %s, want %s", step, call, got, want)
+	}
+}
+
+func TestModelDelaying(t *testing.T) {
+	rnd := newRand(t)
+	for range scripts() {
+		playDelaying(t, randomScript(rnd, 300))
+	}
+}
+
+func FuzzDelaying(f *testing.F) { f.Fuzz(playDelaying) }
+
+func playDelaying(t *testing.T, script []byte) {
+	if len(script) == 0 {
+		return
+	}
+	span := 1 + int(script[0])
+	synctest.Test(t, func(t *testing.T) {
+		clock := testingclock.NewFakeClock(epoch)
+		below := workqueue.NewTyped[int]()
+		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{Clock: clock, Queue: below})
+		m := &naiveDelaying{}
+		drains := &drains{queue: q}
+		for i := 1; i+1 < len(script); i += opSize {
+			op, arg := script[i], script[i+1]
+			var call string
+			switch item := int(arg) % span; {
+			case op%4 == 0: // Delays of up to 63 s, in few different lengths.
+				delay := time.Duration(int(op>>2)-8) * time.Second
+				q.AddAfter(item, delay)
+				m.addAfter(item, delay)
+				call = fmt.Sprint("AddAfter ", item, delay)
+			case op%4 == 1:
+				call = stepClock(clock, m, op>>2, arg)
+			default:
+				call = stepTyped(below, &m.naive, drains, op>>1%15, item)
+			}
+			synctest.Wait()
+			if m.down {
+				m.waiting = nil
+			}
+			checkInvariants(t, i/opSize, q)
+			compareTyped(t, i/opSize, call, below, &m.naive, drains)
+			if got, want := q.Waiting(), len(m.waiting); got != want && !m.down {
+				t.Fatalf("step %d: %s: %d items wait, want %d", i/opSize, call, got, want)
+			}
+		}
+		q.ShutDown()
+		checkInvariants(t, len(script), q)
+	})
+}
+
+// stepClock moves the clock of both, sometimes backwards.
+func stepClock(clock *testingclock.FakeClock, m *naiveDelaying, kind, arg byte) string {
+	by := time.Duration(arg) * 250 * time.Millisecond
+	switch {
+	case kind%8 == 0:
+		by = -by
+	case kind == 63:
+		by = 24 * time.Hour
+	}
+	clock.SetTime(clock.Now().Add(by))
+	if m.down {
+		m.now += by
+	} else {
+		m.step(by)
+	}
+	return fmt.Sprint("Step ", by)
+}
+
+func FuzzAgenda(f *testing.F) {
+	f.Fuzz(func(t *testing.T, script []byte) {
+		d := &agendaDuel{t: t}
+		for i := 0; i+1 < len(script); i += opSize {
+			switch op, arg := script[i], script[i+1]; op % 8 {
+			case 0, 1, 2, 3:
+				d.schedule(float64(op>>3), time.Duration(arg)-100)
+			case 4:
+				d.schedule(math.NaN(), time.Duration(arg))
+			case 5:
+				d.agenda.SetTurn(max(d.agenda.Turn(), math.MaxUint32-uint32(arg)))
+			default:
+				for range arg % 8 {
+					d.pop()
+				}
+			}
+		}
+	})
+}

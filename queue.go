@@ -1,0 +1,295 @@
+package workqueue
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+// ErrShutDown is returned by GetContext when the queue has been shut down and
+// has no item left to hand out.
+var ErrShutDown = errors.New("workqueue: queue is shut down")
+
+// TypedInterface is a queue as its producers and workers see it. [Typed]
+// documents the methods; the other queues of the package add to them.
+type TypedInterface[T comparable] interface {
+	Add(item T)
+	Len() int
+	Get() (item T, shutdown bool)
+	Done(item T)
+	ShutDown()
+	ShutDownWithDrain()
+	ShuttingDown() bool
+}
+
+// TypedQueueConfig are the options of a [Typed]. The zero value is valid.
+type TypedQueueConfig[T comparable] struct {
+	// Name labels the metrics. A queue without a name has none.
+	Name string
+
+	// MetricsProvider makes the metrics. If nil, it is the one given to
+	// [SetProvider] before the queue is constructed.
+	MetricsProvider MetricsProvider
+
+	// Clock times the metrics; nil is the real one.
+	Clock clock.WithTicker
+
+	// Queue stores the queued items and decides their order; nil is a FIFO.
+	// A Queue must be empty and must not be shared between queues.
+	Queue Queue[T]
+}
+
+// Typed is a queue that deduplicates: an item added several times before a
+// worker gets it is handed out once, and no two workers hold the same item at
+// a time. The package comment describes the life of an item.
+//
+// The zero value is an empty queue without name and metrics, ready for use.
+// All methods may be called concurrently. A Typed must not be copied.
+// Whoever gets an item must call Done with it, and the owner must call
+// ShutDown or ShutDownWithDrain if the queue has workers to release or, being
+// named, metrics to stop.
+//
+// Items are compared by ==. A method given an item whose dynamic type cannot
+// be compared panics, before it changes anything. An item that differs from
+// itself, such as a NaN, is never a duplicate and cannot be named by Done: it
+// is handed out once for each Add, and is forgotten when it is.
+type Typed[T comparable] struct {
+	// Immutable after construction.
+
+	metrics *instruments // nil for none
+	storage Queue[T]     // nil for the line below
+
+	// shuttingDown is written with mu held, so that whoever holds mu sees a
+	// constant; it is atomic for ShuttingDown alone.
+	shuttingDown atomic.Bool
+
+	mu sync.Mutex
+	// The fields below are guarded by mu.
+	//
+	// An item is in one of these states, and in none when the table has no
+	// record of it:
+	//
+	//	queued      in line, waiting for a Get
+	//	inStorage   in storage, waiting for a Get
+	//	processing  handed out, Done is owed
+	//	reprocess   handed out and added again since: Done queues it
+	//	unfindable  in line, but not equal to itself: Get forgets it
+	//
+	// and moves as follows, where queued stands for inStorage too:
+	//
+	//	Add   none → queued, unfindable;  processing → reprocess
+	//	Get   queued → processing;        unfindable → none
+	//	Done  processing → none;          reprocess → queued
+	//
+	// Invariants, for a record r with index i:
+	//
+	//	r.state is queued or unfindable: line[r.pos] == i
+	//	r.state is processing or reprocess: held[r.pos] == i
+	//	line.len() + len(held) + number of records inStorage == items.live
+	//	stored == number of records inStorage, and of items not equal to themselves
+	//	that storage has been given and has not given back
+	//	with metrics, stamps.n == items.records.n
+	items  table[T]
+	line   ring[uint32]
+	stored int
+	held   []uint32
+	stamps pages[stamp]
+
+	// Workers park on wake, a channel with room for one token. The rules are:
+	//
+	//	waking == a token is in the channel, or its receiver has not got to mu
+	//	waiting > 0, and an item is queued or the queue shut down: waking
+	//
+	// so that sending it never blocks, and while a worker is on its way no
+	// other is woken. It takes an item and, if more are left, wakes the next
+	// one. No wake-up can be lost: the token stays in the channel until
+	// somebody takes it, and a worker that gives up (its context ended) either
+	// took the token, in which case it looks for an item first, or did not.
+	// Waking a worker for each item instead lets a burst of n adds pay for n
+	// context switches although the first worker to arrive would have taken
+	// most of them.
+	//
+	// Drainers never wait on wake but on drained, which is closed for all.
+	wake    chan struct{}
+	waiting int // workers that park, or are about to
+	waking  bool
+	drained chan struct{} // nil while nobody drains
+
+	// reporting is true while a goroutine keeps the push-style gauges.
+	reporting atomic.Bool
+	reports   sync.WaitGroup
+	stop      chan struct{} // closed at shutdown; nil without metrics
+}
+
+const (
+	queued state = 1 + iota
+	inStorage
+	processing
+	reprocess
+	unfindable
+)
+
+// A stamp holds the times of an item in a queue with metrics.
+type stamp struct {
+	added   time.Duration // at the Add that it is queued or marked for
+	started time.Duration // at the Get that handed it out
+}
+
+// NewTyped returns an empty queue without name and metrics.
+func NewTyped[T comparable]() *Typed[T] {
+	return NewTypedWithConfig(TypedQueueConfig[T]{})
+}
+
+// NewTypedWithConfig returns an empty queue.
+func NewTypedWithConfig[T comparable](config TypedQueueConfig[T]) *Typed[T] {
+	q := &Typed[T]{
+		storage: config.Queue,
+		metrics: newInstruments(config.Name, config.MetricsProvider, clockOrDefault(config.Clock)),
+	}
+	if q.metrics != nil {
+		q.stop = make(chan struct{})
+	}
+	return q
+}
+
+// plain reports whether no foreign code can run in a transition. It then needs
+// neither times nor a deferred Unlock, and the three methods that every item
+// passes take a path without them: an Add, Get, Done cycle takes 52 ns instead
+// of 62, of which three pairs of Lock and Unlock are 28 and two hashes 9.
+func (q *Typed[T]) plain() bool { return q.metrics == nil && q.storage == nil }
+
+// Add marks the item as in need of processing. It queues an item that is
+// neither queued nor held by a worker, does nothing for one that is queued
+// (a custom [Queue] is told by Touch), and lets Done queue one that is held.
+// After ShutDown or ShutDownWithDrain it does nothing.
+//
+// Add does not block. A call to Add synchronizes before the return of the Get
+// that hands the item out on its account.
+func (q *Typed[T]) Add(item T) {
+	hash := hashOf(item)
+	if q.plain() {
+		q.mu.Lock()
+		q.addLocked(hash, item, 0)
+		q.mu.Unlock()
+		return
+	}
+	q.addObserved(hash, item)
+}
+
+// AddAll adds the items in their order, in one critical section: no other add
+// comes in between.
+func (q *Typed[T]) AddAll(items ...T) {
+	added := q.addAll(items, q.metrics.now())
+	if q.metrics != nil {
+		for range added {
+			q.metrics.added()
+		}
+	}
+}
+
+// Len returns the number of queued items: not those being processed, even if
+// they were added again. It is out of date when it returns; to decide anything
+// by it is a race.
+func (q *Typed[T]) Len() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.storage != nil {
+		return q.line.len() + q.storage.Len()
+	}
+	return q.line.len()
+}
+
+// Get removes the first item from the queue and hands it to the caller, who
+// must call Done with it. It blocks while the queue is empty. Once the queue
+// has been shut down and is empty, Get returns shutdown == true and no item.
+//
+// Workers are not served in the order of their calls.
+func (q *Typed[T]) Get() (item T, shutdown bool) {
+	if !q.plain() {
+		item, err := q.get(nil)
+		return item, err != nil
+	}
+	q.mu.Lock()
+	if q.line.len() == 0 {
+		outcome := q.enlistLocked()
+		q.mu.Unlock()
+		if outcome == ended {
+			return item, true
+		}
+		item, err := q.await(nil)
+		return item, err != nil
+	}
+	// No wake-up is due: if somebody waits, one of them was woken for this item.
+	item = q.holdLocked(q.line.pop())
+	q.mu.Unlock()
+	return item, false
+}
+
+// GetContext is Get with an end: when ctx is done before there is an item, it
+// returns ctx's error, and after a shutdown [ErrShutDown]. It takes nothing
+// from the queue unless it returns it with a nil error.
+func (q *Typed[T]) GetContext(ctx context.Context) (T, error) {
+	if err := ctx.Err(); err != nil {
+		return *new(T), err
+	}
+	item, err := q.get(ctx.Done())
+	if err == errCanceled {
+		err = ctx.Err()
+	}
+	return item, err
+}
+
+// TryGet is Get without the wait: it reports false when no item is queued,
+// whether or not the queue is shut down.
+func (q *Typed[T]) TryGet() (item T, ok bool) {
+	item, waited, outcome := q.attempt(q.metrics.now(), tries)
+	if outcome != taken {
+		return item, false
+	}
+	q.observeGet(item, waited)
+	return item, true
+}
+
+// Done tells the queue that the caller, who got the item, has processed it. If
+// the item was added again in the meantime, it is queued again now. Done does
+// nothing for an item that nobody holds. It does not block.
+func (q *Typed[T]) Done(item T) {
+	hash := hashOf(item)
+	if q.plain() {
+		q.mu.Lock()
+		q.doneLocked(hash, item, 0)
+		q.mu.Unlock()
+		return
+	}
+	q.doneObserved(hash, item)
+}
+
+// ShutDown ends the queue: from now on Add does nothing, and Get returns
+// shutdown == true as soon as the queue is empty. What is queued is still
+// handed out, and a held item that was added before still queued by its Done.
+//
+// It does not wait for the workers, and it ends the wait of all calls of
+// ShutDownWithDrain. It may be called more than once.
+func (q *Typed[T]) ShutDown() {
+	q.shutDown(false)
+	q.reports.Wait()
+}
+
+// ShutDownWithDrain is ShutDown, and then waits until the queue is empty and
+// no item is held, or until ShutDown is called. It may be called more than
+// once and concurrently; all calls return. It blocks as long as a worker does
+// not call Done, or items are queued and nobody gets them.
+func (q *Typed[T]) ShutDownWithDrain() {
+	drained := q.shutDown(true)
+	q.reports.Wait()
+	<-drained
+}
+
+// ShuttingDown reports whether ShutDown or ShutDownWithDrain has been called.
+func (q *Typed[T]) ShuttingDown() bool {
+	return q.shuttingDown.Load()
+}

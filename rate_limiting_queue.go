@@ -1,0 +1,129 @@
+package workqueue
+
+import (
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+// TypedRateLimitingInterface is a [TypedDelayingInterface] whose delays come
+// from a rate limiter. [TypedRateLimiting] documents it.
+type TypedRateLimitingInterface[T comparable] interface {
+	TypedDelayingInterface[T]
+
+	// AddRateLimited adds the item after the time that the limiter says.
+	AddRateLimited(item T)
+
+	// Forget makes the limiter forget the item's failures. It does not replace
+	// Done.
+	Forget(item T)
+
+	// NumRequeues returns how many failures of the item the limiter knows.
+	NumRequeues(item T) int
+}
+
+// TypedRateLimitingQueueConfig are the options of a [TypedRateLimiting]. The
+// zero value is valid.
+type TypedRateLimitingQueueConfig[T comparable] struct {
+	// Name labels the metrics. A queue without a name has none.
+	Name string
+
+	// MetricsProvider makes the metrics. If nil, it is the one given to
+	// [SetProvider] before the queue is constructed.
+	MetricsProvider MetricsProvider
+
+	// Clock tells the time that delays are measured in; nil is the real one.
+	Clock clock.WithTicker
+
+	// DelayingQueue takes the items and their delays; nil is a [TypedDelaying]
+	// with the options above. The rate limiting queue owns it: it is shut down
+	// with it.
+	DelayingQueue TypedDelayingInterface[T]
+}
+
+// TypedRateLimiting is a queue with AddRateLimited, on top of a delaying
+// queue: what it adds is the call of a [TypedRateLimiter]. All other methods
+// are those of the delaying queue.
+//
+// Whoever calls AddRateLimited for an item should call Forget once the item
+// has succeeded or been given up, or its next failure is delayed as if it
+// followed the last one, and the limiter remembers it for ever.
+//
+// The zero value is not usable. All methods may be called concurrently. A
+// TypedRateLimiting must not be copied. Its owner must call ShutDown or
+// ShutDownWithDrain. It has no lock of its own: the limiter, which must be
+// safe for concurrent use, is called without one, and a panic in it reaches
+// the caller with nothing changed.
+type TypedRateLimiting[T comparable] struct {
+	queue   TypedDelayingInterface[T]
+	limiter TypedRateLimiter[T]
+}
+
+// NewTypedRateLimitingQueue returns an empty rate limiting queue without name
+// and metrics. It panics if the limiter is nil.
+func NewTypedRateLimitingQueue[T comparable](rateLimiter TypedRateLimiter[T]) TypedRateLimitingInterface[T] {
+	return NewTypedRateLimiting(rateLimiter, TypedRateLimitingQueueConfig[T]{})
+}
+
+// NewTypedRateLimitingQueueWithConfig returns an empty rate limiting queue,
+// which is a *[TypedRateLimiting]. It panics if the limiter is nil.
+func NewTypedRateLimitingQueueWithConfig[T comparable](rateLimiter TypedRateLimiter[T], config TypedRateLimitingQueueConfig[T]) TypedRateLimitingInterface[T] {
+	return NewTypedRateLimiting(rateLimiter, config)
+}
+
+// NewTypedRateLimiting returns an empty rate limiting queue. It panics if the
+// limiter is nil.
+func NewTypedRateLimiting[T comparable](limiter TypedRateLimiter[T], config TypedRateLimitingQueueConfig[T]) *TypedRateLimiting[T] {
+	if limiter == nil {
+		panic("workqueue: rate limiter is nil")
+	}
+	q := &TypedRateLimiting[T]{queue: config.DelayingQueue, limiter: limiter}
+	if q.queue == nil {
+		q.queue = NewTypedDelaying(TypedDelayingQueueConfig[T]{
+			Name:            config.Name,
+			MetricsProvider: config.MetricsProvider,
+			Clock:           config.Clock,
+		})
+	}
+	return q
+}
+
+// AddRateLimited adds the item after the time that the limiter says, which
+// counts it as a failure; a negative time is none. It does not block.
+func (q *TypedRateLimiting[T]) AddRateLimited(item T) {
+	q.queue.AddAfter(item, max(0, q.limiter.When(item)))
+}
+
+// Forget makes the limiter forget the item's failures. If the item waits, it
+// goes on waiting, and if it is held, Done is still owed.
+func (q *TypedRateLimiting[T]) Forget(item T) { q.limiter.Forget(item) }
+
+// NumRequeues returns how many failures of the item the limiter knows.
+func (q *TypedRateLimiting[T]) NumRequeues(item T) int { return q.limiter.NumRequeues(item) }
+
+// AddAfter adds the item after the duration, see [TypedDelaying.AddAfter].
+func (q *TypedRateLimiting[T]) AddAfter(item T, duration time.Duration) {
+	q.queue.AddAfter(item, duration)
+}
+
+// Add adds the item now. If it waits, it goes on waiting.
+func (q *TypedRateLimiting[T]) Add(item T) { q.queue.Add(item) }
+
+// Len returns the number of queued items, without those waiting.
+func (q *TypedRateLimiting[T]) Len() int { return q.queue.Len() }
+
+// Get returns a queued item, see [Typed.Get].
+func (q *TypedRateLimiting[T]) Get() (item T, shutdown bool) { return q.queue.Get() }
+
+// Done ends what Get began, see [Typed.Done].
+func (q *TypedRateLimiting[T]) Done(item T) { q.queue.Done(item) }
+
+// ShuttingDown reports whether the queue is being shut down.
+func (q *TypedRateLimiting[T]) ShuttingDown() bool { return q.queue.ShuttingDown() }
+
+// ShutDown shuts the delaying queue down, see [TypedDelaying.ShutDown].
+func (q *TypedRateLimiting[T]) ShutDown() { q.queue.ShutDown() }
+
+// ShutDownWithDrain shuts the delaying queue down and waits, see
+// [TypedDelaying.ShutDownWithDrain].
+func (q *TypedRateLimiting[T]) ShutDownWithDrain() { q.queue.ShutDownWithDrain() }

@@ -1,0 +1,195 @@
+package workqueue_test
+
+import (
+	"fmt"
+	"math"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	testingclock "k8s.io/utils/clock/testing"
+
+	"github.com/seed16c08ea7/workqueue"
+)
+
+// A scripted limiter gives the next of its waits each time, and notes its calls.
+type scripted struct {
+	waits []time.Duration
+	calls []string
+	hook  func()
+}
+
+func (s *scripted) When(item string) time.Duration {
+	s.calls = append(s.calls, "when "+item)
+	call(s.hook)
+	wait := s.waits[0]
+	s.waits = s.waits[1:]
+	return wait
+}
+
+func (s *scripted) Forget(item string) { s.calls = append(s.calls, "forget "+item) }
+
+func (s *scripted) NumRequeues(item string) int {
+	s.calls = append(s.calls, "requeues "+item)
+	return len(s.waits)
+}
+
+func TestAddRateLimited(t *testing.T) {
+	for name, row := range map[string]struct {
+		waits []time.Duration
+		at    string // when the item must be there
+	}{
+		"after what the limiter says":  {[]time.Duration{5 * time.Second}, "5s"},
+		"at once if it says nothing":   {[]time.Duration{0}, "0s"},
+		"at once if it says less":      {[]time.Duration{-time.Hour}, "0s"},
+		"at once if it says MinInt64":  {[]time.Duration{math.MinInt64}, "0s"},
+		"after the least of its waits": {[]time.Duration{7 * time.Second, 3 * time.Second, 9 * time.Second}, "3s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := &scripted{waits: row.waits}
+				q := workqueue.NewTypedRateLimitingQueue(l)
+				start := time.Now()
+				for range len(row.waits) {
+					q.AddRateLimited("a")
+				}
+				item, _ := q.Get()
+				if at := time.Since(start).String(); item != "a" || at != row.at {
+					t.Errorf("got %q after %s, want a after %s", item, at, row.at)
+				}
+				q.Done("a")
+				q.ShutDown()
+			})
+		})
+	}
+}
+
+func TestLimiterIsToldWhatTheCallerSays(t *testing.T) {
+	l := &scripted{waits: []time.Duration{0, time.Hour}}
+	q := workqueue.NewTypedRateLimitingQueue(l)
+	q.AddRateLimited("a")
+	q.AddRateLimited("b")
+	q.Forget("a")
+	q.Forget("a stranger")
+	if got := q.NumRequeues("b"); got != 0 {
+		t.Errorf("got %d requeues, want 0", got)
+	}
+	q.Add("c")
+	q.AddAfter("d", time.Hour)
+	item, _ := q.Get()
+	q.Done(item)
+	want := "when a, when b, forget a, forget a stranger, requeues b"
+	if got := strings.Join(l.calls, ", "); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	q.ShutDown()
+}
+
+// The methods that are only passed on, with a queue of each layer below.
+func TestRateLimitingQueueIsADelayingQueue(t *testing.T) {
+	newLimited := func() workqueue.TypedInterface[string] {
+		return workqueue.NewTypedRateLimiting(workqueue.NewTypedItemFastSlowRateLimiter[string](time.Second, time.Minute, 2),
+			workqueue.TypedRateLimitingQueueConfig[string]{})
+	}
+	for name, steps := range map[string][]step{
+		"add, get, done":  {{"add a", ""}, {"len", "1"}, {"get", "a"}, {"add a", ""}, {"done a", ""}, {"get", "a"}, {"done a", ""}, {"len", "0"}},
+		"get waits":       {{"w: get", "blocks"}, {"add a", ""}, {"w: returns", "a"}},
+		"delays":          {{"after 1s a", ""}, {"len", "0"}, {"sleep 1s", ""}, {"get", "a"}},
+		"drain":           {{"add a", ""}, {"after 1h b", ""}, {"get", "a"}, {"shutting", "false"}, {"d: drain", "blocks"}, {"shutting", "true"}, {"done a", ""}, {"d: returns", ""}},
+		"shutdown":        {{"add a", ""}, {"after 1h b", ""}, {"shutdown", ""}, {"get", "a"}, {"get", "shutdown "}, {"shutting", "true"}},
+		"spurious Done":   {{"add a", ""}, {"done a", ""}, {"len", "1"}},
+		"several drains":  {{"add a", ""}, {"get", "a"}, {"d1: drain", "blocks"}, {"d2: drain", "blocks"}, {"done a", ""}, {"d1: returns", ""}, {"d2: returns", ""}},
+		"drain, shutdown": {{"add a", ""}, {"d: drain", "blocks"}, {"shutdown", ""}, {"d: returns", ""}},
+	} {
+		t.Run(name, func(t *testing.T) { timeline(t, newLimited, steps...) })
+	}
+}
+
+// The options reach the layers below, and a layer that is given is used.
+func TestOptionsOfARateLimitingQueue(t *testing.T) {
+	r := &recorder{}
+	clock := testingclock.NewFakeClock(epoch)
+	l := &scripted{waits: []time.Duration{time.Second, time.Second}}
+	q := workqueue.NewTypedRateLimitingQueueWithConfig(l, workqueue.TypedRateLimitingQueueConfig[string]{
+		Name: "q", MetricsProvider: r, Clock: clock,
+	})
+	q.AddRateLimited("a")
+	clock.Step(time.Second)
+	item, _ := q.Get()
+	clock.Step(2 * time.Second)
+	q.Done(item)
+	q.ShutDown()
+	got := strings.Join(r.take(), " ")
+	if want := "retries+1 adds+1 depth+1 depth-1 latency(0) "; !strings.HasPrefix(got, want) || !strings.Contains(got, " work(2)") {
+		t.Errorf("got %q, want %q and work(2)", got, want)
+	}
+
+	below := workqueue.NewTypedDelayingQueue[string]()
+	q = workqueue.NewTypedRateLimitingQueueWithConfig(l, workqueue.TypedRateLimitingQueueConfig[string]{
+		Name: "q", MetricsProvider: r, DelayingQueue: below,
+	})
+	q.Add("a")
+	if below.Len() != 1 {
+		t.Errorf("%d items in the queue below, want 1", below.Len())
+	}
+	q.ShutDown()
+	if !below.ShuttingDown() || len(r.take()) != 0 {
+		t.Error("the queue below was not shut down, or has metrics that it was not given")
+	}
+}
+
+// A delaying queue that is not ours is not given negative delays either.
+type delays struct {
+	workqueue.TypedDelayingInterface[string]
+	got []time.Duration
+}
+
+func (d *delays) AddAfter(_ string, delay time.Duration) { d.got = append(d.got, delay) }
+
+func TestDelaysThatReachTheLayerBelow(t *testing.T) {
+	below := &delays{}
+	l := &scripted{waits: []time.Duration{-1, 0, 1, math.MinInt64, math.MaxInt64}}
+	q := workqueue.NewTypedRateLimiting(l, workqueue.TypedRateLimitingQueueConfig[string]{DelayingQueue: below})
+	for range 5 {
+		q.AddRateLimited("a")
+	}
+	q.AddAfter("a", -7)
+	if got, want := fmt.Sprint(below.got), fmt.Sprint([]time.Duration{0, 0, 1, 0, math.MaxInt64, -7}); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// A limiter that fails does so before anything else has happened.
+func TestLimiterThatFails(t *testing.T) {
+	for kind, fail := range map[string]func(){"panic": func() { panic("limiter") }, "Goexit": runtime.Goexit} {
+		l := &scripted{waits: []time.Duration{time.Hour}, hook: fail}
+		q := workqueue.NewTypedRateLimiting(l, workqueue.TypedRateLimitingQueueConfig[string]{})
+		q.Add("b")
+		if got, want := goes(func() { q.AddRateLimited("a") }), map[string]any{"panic": "limiter"}[kind]; got != want {
+			t.Errorf("%s: the caller got the panic %v, want %v", kind, got, want)
+		}
+		if got := fmt.Sprint(takeAllOf[string](q)); got != "[b]" {
+			t.Errorf("%s: got %s, want [b]", kind, got)
+		}
+		q.ShutDownWithDrain()
+	}
+}
+
+// A limiter may call the queue: no lock is held.
+func TestLimiterThatCallsBack(t *testing.T) {
+	var q *workqueue.TypedRateLimiting[string]
+	l := &scripted{waits: []time.Duration{0}, hook: func() {
+		q.Add("b")
+		q.AddAfter("c", time.Hour)
+		q.Forget("a")
+		q.Len()
+	}}
+	q = workqueue.NewTypedRateLimiting(l, workqueue.TypedRateLimitingQueueConfig[string]{})
+	q.AddRateLimited("a")
+	if got := fmt.Sprint(takeAllOf[string](q)); got != "[b a]" {
+		t.Errorf("got %s, want [b a]", got)
+	}
+	q.ShutDown()
+}

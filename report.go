@@ -1,0 +1,120 @@
+package workqueue
+
+import (
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+// reportPeriod is how often the gauges of work in flight are set while there
+// is any; dashboards written for client-go rely on it.
+const reportPeriod = 500 * time.Millisecond
+
+// observeGet observes a hand-out. The item is the caller's only once the
+// metrics have returned: if one panics or ends the goroutine, nobody will
+// process the item or call Done, so it goes back to the head of the queue.
+func (q *Typed[T]) observeGet(item T, waited time.Duration) {
+	if q.metrics == nil {
+		return
+	}
+	delivered := false
+	defer func() {
+		if !delivered {
+			q.putBack(item)
+		}
+	}()
+	q.metrics.handedOut(waited)
+	if !q.reporting.Load() {
+		q.startReports(q.metrics.clock.NewTicker(reportPeriod))
+	}
+	delivered = true
+}
+
+// putBack undoes a hand-out.
+func (q *Typed[T]) putBack(item T) {
+	hash := hashOf(item)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	at, found := q.items.find(hash, item)
+	if !found {
+		return // It differs from itself and is forgotten by now.
+	}
+	i := q.items.slots[at].ref - 1
+	r := q.items.records.at(i)
+	if r.state != processing && r.state != reprocess {
+		return // Somebody has called Done for an item that nobody got.
+	}
+	q.dropLocked(i, r)
+	r.pos = q.line.pushFront(i)
+	q.wakeLocked()
+}
+
+// startReports starts the goroutine that sets the gauges, unless it runs. It
+// lives while items are held, so that a queue at rest costs none: the gauges
+// of a queue at rest are zero and stay so.
+func (q *Typed[T]) startReports(ticker clock.Ticker) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.shuttingDown.Load() || q.reporting.Swap(true) {
+		ticker.Stop()
+		return
+	}
+	q.reports.Add(1)
+	go q.report(ticker)
+}
+
+// report sets the gauges at each tick until the queue is shut down, or a tick
+// has found nothing in flight and left them at zero.
+func (q *Typed[T]) report(ticker clock.Ticker) {
+	defer q.reports.Done()
+	defer ticker.Stop()
+	for over := false; !over; {
+		select {
+		case <-q.stop:
+			return
+		case <-ticker.C():
+			over = q.reportOnce()
+		}
+	}
+}
+
+// reportOnce sets the gauges, and reports whether nothing is in flight.
+func (q *Typed[T]) reportOnce() (over bool) {
+	total, longest := q.inFlight()
+	set := false
+	defer func() {
+		if !set { // The goroutine ends with the metric's; let Get start another.
+			q.reporting.Store(false)
+		}
+	}()
+	q.metrics.inFlight(total, longest)
+	set = true
+	return q.endReports()
+}
+
+// endReports reports whether nothing is held, in which case the next Get
+// starts the goroutine anew. Decided in one critical section with the flag: a
+// Get between the two would find it set and start none.
+func (q *Typed[T]) endReports() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.held) > 0 {
+		return false
+	}
+	q.reporting.Store(false)
+	return true
+}
+
+// inFlight returns for how long the held items have been held, added up and at
+// most. It takes time proportional to their number.
+func (q *Typed[T]) inFlight() (total, longest time.Duration) {
+	now := q.metrics.now()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, i := range q.held {
+		held := max(0, now-q.stamps.at(i).started)
+		total += held
+		longest = max(longest, held)
+	}
+	return total, longest
+}

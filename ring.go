@@ -1,0 +1,80 @@
+package workqueue
+
+// A ring is a FIFO in a circular buffer. Elements are named by sequence
+// numbers that count up with each push and wrap at 2^32; a number stays valid
+// while its element is in the ring, whatever is pushed, popped or resized
+// around it.
+//
+// Invariants:
+//
+//	len(buf) is 0 or a power of two
+//	the elements are buf[i&(len(buf)-1)] for head <= i < tail, all others zero
+//
+// A ring is not safe for concurrent use; its zero value is empty.
+type ring[E any] struct {
+	buf        []E
+	head, tail uint32
+}
+
+// minRing is the size below which a ring does not shrink, see minRecords.
+const minRing = 1024
+
+func (r *ring[E]) len() int { return int(r.tail - r.head) }
+
+// at returns the place of the element with the given number.
+func (r *ring[E]) at(number uint32) *E {
+	return &r.buf[number&uint32(len(r.buf)-1)]
+}
+
+// push appends an element and returns its number.
+func (r *ring[E]) push(e E) uint32 {
+	if r.len() == len(r.buf) {
+		r.grow()
+	}
+	number := r.tail
+	r.tail++
+	*r.at(number) = e
+	return number
+}
+
+// pushFront puts an element before all others and returns its number.
+func (r *ring[E]) pushFront(e E) uint32 {
+	if r.len() == len(r.buf) {
+		r.grow()
+	}
+	r.head--
+	*r.at(r.head) = e
+	return r.head
+}
+
+// pop removes and returns the first element; the ring must not be empty. The
+// slot is cleared, or a popped pointer would stay reachable until the ring
+// comes round.
+func (r *ring[E]) pop() E {
+	p := r.at(r.head)
+	e := *p
+	var zero E
+	*p = zero
+	r.head++
+	return e
+}
+
+// shrink gives memory back if less than a sixteenth of the buffer is in use,
+// and leaves room for twice of what is.
+func (r *ring[E]) shrink() {
+	if len(r.buf) > minRing && 16*r.len() < len(r.buf) {
+		r.resize(len(r.buf) / 8)
+	}
+}
+
+func (r *ring[E]) grow() { r.resize(max(8, 2*len(r.buf))) }
+
+// resize moves the elements to a buffer of the given size, a power of two of
+// at least len. They keep their numbers.
+func (r *ring[E]) resize(size int) {
+	old := *r
+	r.buf = make([]E, size)
+	for i := r.head; i != r.tail; i++ {
+		*r.at(i) = *old.at(i)
+	}
+}

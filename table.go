@@ -1,0 +1,293 @@
+package workqueue
+
+import "hash/maphash"
+
+// A table holds one record per item and finds it by the item.
+//
+// The records lie in a slab and are named by their index, a uint32, so that
+// the structures around the table (the line of queued items, the heap of
+// waiting ones) refer to an item with four bytes and no pointer. slots is an
+// open-addressing index over the slab, probed linearly, with the hash kept
+// beside the reference: a probe that misses stays within one or two cache
+// lines and never touches the slab.
+//
+// No call takes longer for a large table, but for compact. When the index is
+// full, one of twice the size takes its place and the old one is moved over
+// step by step as items come and go. Moving it at once takes 10 ms for a
+// million items, with everybody waiting at the lock.
+//
+// Invariants, for a slot s of slots or old:
+//
+//	len(slots) is 0 or a power of two
+//	limit == 3/4*len(slots), and no more slots than that are used
+//	s.ref-1 is the index of a live record, or s.ref == 0
+//	no two slots, in slots and old together, refer to the same record
+//	every slot between a used one and its home (hash & mask) is used
+//	old[:swept] is unused; old is nil when nothing is left to move
+//	live == number of records with a state other than free
+//	a record that is free holds the zero item and is on the free list
+//
+// An item that differs from itself (NaN, or a struct holding one) can never be
+// found again. It gets a record but no slot, see insertUnindexed.
+//
+// The owner of the table decides what pos means. A table is not safe for
+// concurrent use; its zero value is empty.
+type table[T comparable] struct {
+	slots   []slot
+	records pages[record[T]]
+	free    uint32 // 1 + index of the first free record, 0 for none
+	live    int
+	limit   int
+
+	old   []slot
+	swept int
+}
+
+// A slot is 8 bytes: at the load of 3/8 to 3/4 that growth by doubling gives,
+// the index costs 11 to 21 bytes an item.
+type slot struct {
+	hash uint32
+	ref  uint32 // 1 + index of the record
+}
+
+type record[T comparable] struct {
+	item T
+	// pos is the item's place in the structure that state names, or for a free
+	// record the next one on the free list.
+	pos   uint32
+	state state
+}
+
+type state uint8
+
+const free state = 0
+
+const (
+	// minRecords is the number of records below which nothing shrinks:
+	// releasing the last 30 KiB would only make a queue that swings between
+	// empty and a few hundred items allocate on each swing. Not tuned further.
+	minRecords = 768
+
+	// minSlots is the smallest index that compact makes: what minRecords need.
+	minSlots = minRecords / 3 * 4
+
+	// stride is how many slots of an old index each insert or removal moves.
+	// The new index takes 3/4 as many inserts as the old one had slots before
+	// it is full in turn, so anything above 4/3 is done in time.
+	stride = 8
+)
+
+// seed is shared by all tables: keys come from the program's own source of
+// truth, and one seed per process is what keeps them from being chosen to
+// collide.
+var seed = maphash.MakeSeed()
+
+// hashOf hashes an item for a table. It panics, as a map would, when the
+// dynamic value of an interface cannot be hashed; callers hash before they
+// lock, so that the panic finds no lock held.
+func hashOf[T comparable](item T) uint32 {
+	return uint32(maphash.Comparable(seed, item))
+}
+
+// find returns the slot that holds the item, or the empty slot where the
+// search ended.
+func (t *table[T]) find(hash uint32, item T) (at uint32, found bool) {
+	if t.old != nil {
+		t.fetch(hash, item)
+	}
+	return t.probe(t.slots, hash, item)
+}
+
+// probe is find in one index. It is just small enough to be inlined, hence a
+// loop that also serves an index without slots; where that matters, find is
+// written out: a cycle of Add, Get and Done is 3 % faster for it.
+func (t *table[T]) probe(slots []slot, hash uint32, item T) (at uint32, found bool) {
+	mask := uint32(len(slots) - 1)
+	for at = hash & mask; at < uint32(len(slots)); at = (at + 1) & mask {
+		s := slots[at]
+		if s.ref == 0 {
+			break
+		}
+		if s.hash == hash && t.records.at(s.ref-1).item == item {
+			return at, true
+		}
+	}
+	return at, false
+}
+
+// fetch moves the item from the old index to the new one if it is there, so
+// that only the new one need be searched.
+func (t *table[T]) fetch(hash uint32, item T) {
+	if from, found := t.probe(t.old, hash, item); found {
+		t.slots[gap(t.slots, hash)] = t.old[from]
+		vacate(t.old, from)
+	}
+}
+
+// insert adds a record for an item that find did not find, at the slot where
+// it ended, and returns the record and its index.
+func (t *table[T]) insert(at, hash uint32, item T) (uint32, *record[T]) {
+	if t.free == 0 || t.live >= t.limit || t.old != nil {
+		at = t.prepare(at, hash)
+	}
+	i, r := t.take(item)
+	t.slots[at] = slot{hash: hash, ref: i + 1}
+	return i, r
+}
+
+// prepare does what insert seldom has to do first: it makes room, or moves a
+// part of the old index. It returns the slot that is then the item's.
+func (t *table[T]) prepare(at, hash uint32) uint32 {
+	if t.free == 0 {
+		t.extend()
+	}
+	if t.live >= t.limit {
+		t.grow()
+	}
+	if t.old != nil {
+		t.sweep(stride)
+	}
+	return gap(t.slots, hash)
+}
+
+// insertUnindexed adds a record that find will not find.
+func (t *table[T]) insertUnindexed(item T) (uint32, *record[T]) {
+	if t.free == 0 {
+		t.extend()
+	}
+	return t.take(item)
+}
+
+// take uses the first free record, which there must be.
+func (t *table[T]) take(item T) (uint32, *record[T]) {
+	t.live++
+	i := t.free - 1
+	r := t.records.at(i)
+	t.free = r.pos
+	r.item = item
+	return i, r
+}
+
+// extend makes a free record.
+func (t *table[T]) extend() {
+	t.free = 1 + t.records.push(record[T]{})
+}
+
+// remove empties the slot and frees its record, which the caller has at hand.
+func (t *table[T]) remove(at uint32, r *record[T]) {
+	t.release(t.slots[at].ref-1, r)
+	if t.slots[(at+1)&uint32(len(t.slots)-1)].ref != 0 {
+		at = closeUp(t.slots, at)
+	}
+	t.slots[at] = slot{}
+	if t.old != nil {
+		t.sweep(stride)
+	}
+}
+
+// release frees a record that has no slot, or whose slot the caller clears.
+func (t *table[T]) release(i uint32, r *record[T]) {
+	t.live--
+	*r = record[T]{pos: t.free}
+	t.free = i + 1
+}
+
+// grow doubles the index. If the one before has not been moved yet, as can be
+// after many items without a slot, it is now.
+func (t *table[T]) grow() {
+	t.sweep(len(t.old))
+	t.old, t.swept = t.slots, 0
+	t.use(make([]slot, max(8, 2*len(t.old))))
+}
+
+func (t *table[T]) use(slots []slot) {
+	t.slots = slots
+	t.limit = len(slots) / 4 * 3
+}
+
+// sweep moves n slots of the old index.
+func (t *table[T]) sweep(n int) {
+	end := min(t.swept+n, len(t.old))
+	for ; t.swept < end; t.swept++ {
+		// Vacating may move the next entry here.
+		for t.old[t.swept].ref != 0 {
+			s := t.old[t.swept]
+			t.slots[gap(t.slots, s.hash)] = s
+			vacate(t.old, uint32(t.swept))
+		}
+	}
+	if end == len(t.old) {
+		t.old = nil
+	}
+}
+
+// sparse reports whether the table has fallen so far below its high-water mark
+// that compact is worth its cost: to less than a sixteenth. The copying is
+// amortized over the fifteen removals that there have been for each item left.
+func (t *table[T]) sparse() bool {
+	return t.records.n > minRecords && 16*t.live < t.records.n
+}
+
+// compact moves the live records to the front of a new slab and rebuilds the
+// index, with room for twice as many. It calls moved for each record, with its
+// old and its new index, and the record in its new place. It takes time
+// proportional to the old size, some 10 ns an item at the high-water mark.
+func (t *table[T]) compact(moved func(from, to uint32, r *record[T])) {
+	t.sweep(len(t.old))
+	old := t.records
+	t.records = pages[record[T]]{}
+	t.free = 0
+	for i := range uint32(old.n) {
+		r := old.at(i)
+		if r.state == free {
+			continue
+		}
+		to := t.records.push(*r)
+		moved(i, to, t.records.at(to))
+		// The old record is garbage from here on; its pos serves as the map
+		// from old index to new for the references in the slots.
+		r.pos = to
+	}
+	size := minSlots
+	for 3*size < 8*t.live {
+		size *= 2
+	}
+	slots := make([]slot, size)
+	for _, s := range t.slots {
+		if s.ref != 0 {
+			slots[gap(slots, s.hash)] = slot{hash: s.hash, ref: old.at(s.ref-1).pos + 1}
+		}
+	}
+	t.use(slots)
+}
+
+// gap returns the first empty slot for a hash.
+func gap(slots []slot, hash uint32) uint32 {
+	mask := uint32(len(slots) - 1)
+	at := hash & mask
+	for slots[at].ref != 0 {
+		at = (at + 1) & mask
+	}
+	return at
+}
+
+// vacate empties a slot.
+func vacate(slots []slot, at uint32) {
+	slots[closeUp(slots, at)] = slot{}
+}
+
+// closeUp moves entries that follow the slot into it and into the slots that
+// they leave, and returns the last of these, to be emptied: so there are no
+// tombstones, and an index at a steady load is never rebuilt. An entry may move
+// to the gap unless its home lies behind the gap.
+func closeUp(slots []slot, at uint32) uint32 {
+	mask := uint32(len(slots) - 1)
+	for next := (at + 1) & mask; slots[next].ref != 0; next = (next + 1) & mask {
+		s := slots[next]
+		if (next-s.hash)&mask >= (next-at)&mask {
+			slots[at] = s
+			at = next
+		}
+	}
+	return at
+}

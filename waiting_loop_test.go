@@ -1,0 +1,333 @@
+package workqueue_test
+
+import (
+	"bytes"
+	"log/slog"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	testingclock "k8s.io/utils/clock/testing"
+
+	"github.com/seed16c08ea7/workqueue"
+)
+
+func newClocked(clock *hookedClock) *workqueue.TypedDelaying[string] {
+	return workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Clock: clock})
+}
+
+// Rows of a fake clock's life: how it moves, and what has been added then.
+type move struct {
+	by   time.Duration
+	want []string
+}
+
+func TestFakeClock(t *testing.T) {
+	const day = 24 * time.Hour
+	for name, moves := range map[string][]move{
+		"in one step over all":         {{time.Hour, []string{"1s", "30s", "1h"}}},
+		"exactly to each":              {{time.Second, []string{"1s"}}, {29 * time.Second, []string{"30s"}}, {time.Hour - 30*time.Second, []string{"1h"}}},
+		"to just before":               {{time.Second - 1, nil}, {1, []string{"1s"}}, {29*time.Second - 1, nil}, {1, []string{"30s"}}},
+		"not at all":                   {{0, nil}, {time.Second, []string{"1s"}}, {0, nil}},
+		"in steps of the heartbeat":    {{10 * time.Second, []string{"1s"}}, {10 * time.Second, nil}, {10 * time.Second, []string{"30s"}}, {10 * time.Second, nil}},
+		"a day back, then forth":       {{-day, nil}, {time.Second, nil}, {day, []string{"1s"}}, {time.Hour, []string{"30s", "1h"}}},
+		"a day forth, then back":       {{day, []string{"1s", "30s", "1h"}}, {-day, nil}, {day, nil}},
+		"back between two":             {{2 * time.Second, []string{"1s"}}, {-time.Minute, nil}, {time.Minute, nil}, {28 * time.Second, []string{"30s"}}},
+		"back to before it was made":   {{-100 * 365 * day, nil}, {100 * 365 * day, nil}, {time.Second, []string{"1s"}}},
+		"beyond the range and back":    {{200 * 365 * day, []string{"1s", "30s", "1h"}}, {200 * 365 * day, nil}, {-200 * 365 * day, nil}},
+		"before the range and back":    {{-200 * 365 * day, nil}, {-200 * 365 * day, nil}, {200 * 365 * day, nil}, {200 * 365 * day, nil}, {time.Second, []string{"1s"}}},
+		"in a thousand steps of 36 ms": slices.Concat(slices.Repeat([]move{{36 * time.Millisecond, nil}}, 27), []move{{36 * time.Millisecond, []string{"1s"}}}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				clock := newHookedClock()
+				q := newClocked(clock)
+				q.AddAfter("1h", time.Hour)
+				q.AddAfter("30s", 30*time.Second)
+				q.AddAfter("1s", time.Second)
+				for i, m := range moves {
+					synctest.Wait()
+					clock.SetTime(clock.Now().Add(m.by))
+					synctest.Wait()
+					if got := takeAllOf(q); !slices.Equal(got, m.want) {
+						t.Errorf("step %d, by %v: got %q, want %q", i, m.by, got, m.want)
+					}
+					checkInvariants(t, i, q)
+				}
+				q.ShutDown()
+			})
+		})
+	}
+}
+
+// A clock that is stepped between being read and the arming of the timer, or
+// while that is armed, makes the timer late by the step. Nobody steps it again
+// here, so what is due has to come all the same.
+func TestClockSteppedWhileTheTimerIsArmed_kubernetes125581(t *testing.T) {
+	for name, place := range map[string]func(c *hookedClock, hook func()){
+		"before": func(c *hookedClock, hook func()) { c.onArm = hook },
+		"after":  func(c *hookedClock, hook func()) { c.onArmed = hook },
+	} {
+		for timer := range 3 { // The first is made, the others are reset.
+			t.Run(name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					clock := newHookedClock()
+					q := newClocked(clock)
+					arms := 0
+					place(clock, func() {
+						if arms++; arms == timer+1 {
+							clock.Step(time.Second)
+						}
+					})
+					for i := timer + 1; i > 0; i-- {
+						q.AddAfter(strings.Repeat("a", i), time.Duration(i)*time.Second)
+						synctest.Wait()
+					}
+					if got := takeAllOf(q); !slices.Equal(got, []string{"a"}) {
+						t.Errorf("timer %d: got %q after a step of the clock, want a", timer, got)
+					}
+					place(clock, nil)
+					clock.Step(time.Hour)
+					synctest.Wait()
+					if got := len(takeAllOf(q)); got != timer {
+						t.Errorf("timer %d: got %d items in the end, want %d", timer, got, timer)
+					}
+					q.ShutDown()
+				})
+			})
+		}
+	}
+}
+
+// A timer of the fake clock that has fired, and whose tick nobody took, must
+// not be armed again with the tick in its channel: the next step would send a
+// second one there, and wait for ever with the clock locked.
+func TestClockSteppedTwiceWhileTheTimerIsArmed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clock := newHookedClock()
+		q := newClocked(clock)
+		steps := 0
+		clock.onArmed = func() {
+			if steps++; steps <= 4 {
+				clock.Step(10 * time.Second)
+			}
+		}
+		q.AddAfter("a", 25*time.Second)
+		synctest.Wait()
+		if got := takeAllOf(q); !slices.Equal(got, []string{"a"}) {
+			t.Errorf("got %q, want a", got)
+		}
+		clock.onArmed = nil
+		q.AddAfter("b", 25*time.Second)
+		for range 3 {
+			synctest.Wait()
+			clock.Step(10 * time.Second)
+		}
+		synctest.Wait()
+		if got := takeAllOf(q); !slices.Equal(got, []string{"b"}) {
+			t.Errorf("got %q, want b", got)
+		}
+		q.ShutDown()
+		if clock.stale > 0 {
+			t.Errorf("%d times the timer was armed with a tick in its channel", clock.stale)
+		}
+	})
+}
+
+// Several steps in a row, each between a reading and the arming that follows.
+func TestClockSteppedBeforeEachArming(t *testing.T) {
+	for steps := 1; steps <= 8; steps++ {
+		synctest.Test(t, func(t *testing.T) {
+			clock := newHookedClock()
+			q := newClocked(clock)
+			arms := 0
+			clock.onArm = func() {
+				if arms++; arms <= steps {
+					clock.Step(time.Second)
+				}
+			}
+			q.AddAfter("a", time.Duration(steps)*time.Second)
+			synctest.Wait()
+			if got := takeAllOf(q); !slices.Equal(got, []string{"a"}) {
+				t.Errorf("%d steps: got %q, want a", steps, got)
+			}
+			q.ShutDown()
+		})
+	}
+}
+
+// A clock of which no two readings are equal, as any that embeds a real one.
+// The loop must go to sleep with it, not arm its timer again and again.
+func TestClockThatNeverStandsStill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clock := newHookedClock()
+		q := newClocked(clock)
+		clock.onRead = func() { clock.Step(time.Microsecond) }
+		q.AddAfter("a", time.Second)
+		synctest.Wait()
+		if n := len(clock.armed()); n > 10 {
+			t.Errorf("the timer was armed %d times for one item", n)
+		}
+		clock.onRead = nil
+		clock.Step(time.Hour)
+		synctest.Wait()
+		if got := takeAllOf(q); !slices.Equal(got, []string{"a"}) {
+			t.Errorf("got %q, want a", got)
+		}
+		q.ShutDown()
+	})
+}
+
+// Readings of a leaping clock jump, and its timers do not notice.
+type leapingClock struct {
+	*testingclock.FakeClock
+	leap time.Duration
+}
+
+func (c *leapingClock) Now() time.Time                  { return c.FakeClock.Now().Add(c.leap) }
+func (c *leapingClock) Since(t time.Time) time.Duration { return c.FakeClock.Since(t) + c.leap }
+
+func TestHeartbeatNoticesAClockThatLeaps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clock := &leapingClock{FakeClock: testingclock.NewFakeClock(epoch)}
+		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Clock: clock})
+		q.AddAfter("a", time.Hour)
+		synctest.Wait()
+		clock.leap = time.Hour
+		clock.Step(10*time.Second - 1)
+		synctest.Wait()
+		if n := q.Len(); n != 0 {
+			t.Fatalf("%d items before the heartbeat", n)
+		}
+		clock.Step(1)
+		synctest.Wait()
+		if got := takeAllOf(q); !slices.Equal(got, []string{"a"}) {
+			t.Errorf("got %q at the heartbeat, want a", got)
+		}
+		q.ShutDown()
+	})
+}
+
+// One timer, armed for the head or a heartbeat, and only when the head changes.
+func TestTimerIsArmedForTheHead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clock := newHookedClock()
+		q := newClocked(clock)
+		for i, row := range []struct {
+			do   string
+			f    func()
+			want []time.Duration
+		}{
+			{"the first item", func() { q.AddAfter("a", 5*time.Second) }, []time.Duration{5 * time.Second}},
+			{"a later one", func() { q.AddAfter("b", time.Hour) }, nil},
+			{"the same later", func() { q.AddAfter("a", 6*time.Second) }, nil},
+			{"an earlier one", func() { q.AddAfter("c", 3*time.Second) }, []time.Duration{3 * time.Second}},
+			{"that one earlier", func() { q.AddAfter("b", time.Second) }, []time.Duration{time.Second}},
+			{"the head is due", func() { clock.Step(time.Second) }, []time.Duration{2 * time.Second}},
+			{"all are due", func() { clock.Step(time.Minute) }, nil},
+			{"a late one", func() { q.AddAfter("a", time.Hour) }, []time.Duration{10 * time.Second}},
+			{"a heartbeat", func() { clock.Step(10 * time.Second) }, []time.Duration{10 * time.Second}},
+		} {
+			row.f()
+			synctest.Wait()
+			if got := clock.armed(); !slices.Equal(got, row.want) {
+				t.Errorf("step %d: %s: armed %v, want %v", i, row.do, got, row.want)
+			}
+		}
+		q.ShutDown()
+		if n := clock.Waiters(); n > 1 {
+			t.Errorf("%d timers are left", n)
+		}
+	})
+}
+
+// A test of what ends a process runs itself again, with the name of the case
+// in this variable.
+const crashCase = "WORKQUEUE_CRASH"
+
+// crashes are the ways to fail on the goroutine of a delaying queue, and what
+// the process must have printed beside the word panic.
+var crashes = map[string]struct {
+	configure func(config *workqueue.TypedDelayingQueueConfig[string])
+	printed   []string
+}{
+	"queue below": {func(config *workqueue.TypedDelayingQueueConfig[string]) {
+		config.Queue = &gate[string]{workqueue.NewTyped[string](), func(string) { panic("foreign code") }}
+	}, []string{"foreign code", "Panic while adding delayed items", "stack=", "waitingLoop"}},
+	"metric": {func(config *workqueue.TypedDelayingQueueConfig[string]) {
+		r := &recorder{}
+		r.setHook(func(event string) {
+			if event == "adds+1" {
+				panic("foreign code")
+			}
+		})
+		config.Name, config.MetricsProvider = "q", r
+	}, []string{"foreign code", "Panic while adding delayed items", "stack=", "waitingLoop"}},
+	"logger that ends the goroutine": {func(config *workqueue.TypedDelayingQueueConfig[string]) {
+		logger := logr.New(deserter{})
+		config.Logger = &logger
+		config.Queue = &gate[string]{workqueue.NewTyped[string](), func(string) { panic("foreign code") }}
+	}, []string{"foreign code"}},
+	"an error as value, to the default logger": {func(config *workqueue.TypedDelayingQueueConfig[string]) {
+		config.Logger = nil
+		config.Queue = &gate[string]{workqueue.NewTyped[string](), func(string) { panic(os.ErrClosed) }}
+	}, []string{os.ErrClosed.Error(), "Panic while adding delayed items"}},
+}
+
+// There, depending on a global switch, the loop goes away in silence instead.
+func TestPanicOnTheGoroutineOfADelayingQueue_D12(t *testing.T) {
+	if name := os.Getenv(crashCase); name != "" {
+		logger := logr.FromSlogHandler(slog.NewTextHandler(os.Stderr, nil))
+		config := workqueue.TypedDelayingQueueConfig[string]{Logger: &logger}
+		crashes[name].configure(&config)
+		q := workqueue.NewTypedDelaying(config)
+		q.AddAfter("a", time.Nanosecond)
+		q.Get()
+		select {}
+	}
+	for name, row := range crashes {
+		t.Run(name, func(t *testing.T) {
+			// Such a queue is as good as any while nothing is delayed.
+			config := workqueue.TypedDelayingQueueConfig[string]{}
+			row.configure(&config)
+			workqueue.NewTypedDelaying(config).ShutDown()
+
+			output := crash(t, "^TestPanicOnTheGoroutineOfADelayingQueue_D12$", name)
+			for _, want := range append(row.printed, "panic: ") {
+				if !strings.Contains(output, want) {
+					t.Errorf("%q is missing from what the process has left:\n%s", want, output)
+				}
+			}
+		})
+	}
+}
+
+// A deserter is where log lines go that nobody returns from.
+type deserter struct{}
+
+func (deserter) Init(logr.RuntimeInfo)            {}
+func (deserter) Enabled(int) bool                 { return true }
+func (deserter) Info(int, string, ...any)         {}
+func (deserter) Error(error, string, ...any)      { runtime.Goexit() }
+func (d deserter) WithValues(...any) logr.LogSink { return d }
+func (d deserter) WithName(string) logr.LogSink   { return d }
+
+// crash runs a case in a process of its own, which must not survive, and
+// returns what it has printed.
+func crash(t *testing.T, test, name string) string {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], "-test.run", test, "-test.timeout=5s")
+	cmd.Env = append(os.Environ(), crashCase+"="+name)
+	var output bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &output, &output
+	if err := cmd.Run(); err == nil || strings.Contains(output.String(), "test timed out") {
+		t.Errorf("the process ended with %v, want a crash", err)
+	}
+	return output.String()
+}
