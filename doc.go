@@ -96,6 +96,94 @@
 // so that a clock which jumps is noticed. A duration that would end beyond the
 // 292 years of a [time.Duration] saturates there.
 //
+// # What is limited by what
+//
+// A rate limiter spaces the retries of a queue. It does not limit the work:
+// that is up to the number of workers, and what is added by Add does not pass
+// it.
+//
+//	call             passes
+//	Add, AddAll      nothing
+//	AddAfter         nothing but its own duration
+//	AddRateLimited   When of the limiter, whose wait goes to AddAfter
+//	Forget           Forget of the limiter, and not the queue
+//	Get, Done        nothing
+//
+// Each When counts, also of an item that waits already, for which the earlier
+// time stays. Limiters differ in what they count, and for how long:
+//
+//	limiter                                    limits               knows an item
+//	TypedItemExponentialFailureRateLimiter     each item            until Forget
+//	TypedItemFastSlowRateLimiter               each item            until Forget
+//	TypedItemBackoffRateLimiter                each item            until Forget
+//	TypedBucketRateLimiter                     all, by calls        never
+//	TypedKeyBucketRateLimiter                  all, by items        until its token is there
+//	TypedMaxOfRateLimiter                      what its limiters do
+//	TypedWithMaxWaitRateLimiter                what its limiter does, cut off
+//	TypedExpiringRateLimiter                   what its limiter does, until it was idle
+//
+// Forget belongs to the success of an item and to giving it up, which includes
+// that its object is gone. Without it the next failure is delayed as if it
+// followed the last one, and most limiters remember the item for ever. It does
+// not replace Done, and Done does not replace it. Before AddRateLimited it
+// would make every failure the first one.
+//
+// [DefaultTypedControllerRateLimiter] is the default of most controllers, in
+// numbers:
+//
+//   - An item waits 5 ms after its first failure and twice as long after each
+//     further one: 40 ms after the 4th, 5 s after the 11th, 5 min 28 s after
+//     the 17th, and 1000 s from the 19th on.
+//   - All items together have 100 tokens and 10 more a second. Of 10,000 items
+//     that fail at once the last waits (10,000 - 100) / 10 s, which is 16.5
+//     minutes, for its first retry (kubernetes/kubernetes#104554).
+//   - Each AddRateLimited takes a token, also for an item that waits anyway,
+//     and none comes back (kubernetes-sigs/controller-runtime#1594).
+//   - There is no jitter. Where the bucket does not take them apart, items that
+//     fail together are tried again together.
+//
+// Other set-ups fit better where the numbers are known. The examples of the
+// package have each of them in full:
+//
+//   - Many cheap keys: [TypedItemBackoffRateLimiter] with a Jitter of 1 and a
+//     Cap of minutes, and a [TypedKeyBucketRateLimiter] with the rate that the
+//     other side can take, joined by [NewTypedMaxOfRateLimiter]; around them a
+//     [TypedExpiringRateLimiter] if keys can disappear while they fail.
+//   - Few expensive keys: a [TypedItemBackoffRateLimiter] from some seconds to
+//     some minutes, and no bucket.
+//   - A server that says when to come back: AddAfter with its time. The limiter
+//     is not asked, and so the failure does not count.
+//
+// What that makes of an outage of 10 minutes, of a dependency that serves 500
+// calls a second to 10,000 keys afterwards, is the example named outage: with
+// exponential waits all keys come back at the same time, and 500 of them get
+// through every 1000 s, for 5 hours; with jitter there are never more than 47
+// calls a second, and all are done in 11 minutes; with the default limiter in
+// 17 minutes, or 33 if each failure is reported twice; with the set-up for many
+// cheap keys in 2 minutes.
+//
+// Limits can be changed in use: SetLimit and SetBurst of both buckets hold for
+// tokens that are taken from then on. All limiters print themselves, with what
+// they hold, by [fmt.Println] and the like.
+//
+// # Retries without a queue
+//
+// [Backoff], [BackoffUntil] and their like are those of
+// k8s.io/apimachinery/pkg/util/wait, to which they convert. They differ in
+// what cannot be meant:
+//
+//   - No interval is negative: a negative duration or factor counts as zero,
+//     as does a factor that is not a number, and what exceeds the range of a
+//     [time.Duration] is its maximum.
+//   - No wait of [NewExponentialBackoffManager] exceeds its maximum, as is
+//     documented there, but the first one does there, and jitter does. Jitter
+//     takes place below the maximum. In [Backoff], where the Cap is documented
+//     to hold for the interval without jitter, it does so here too.
+//   - A timer that is set anew forgets a tick that nobody has received.
+//   - A panic of the function that is run reaches the caller. There it is
+//     logged on its way.
+//   - A nil clock, manager or function is a panic that says so, at once.
+//
 // # Shutdown
 //
 // ShutDown and ShutDownWithDrain make the queue ignore Add, and AddAfter from

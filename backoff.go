@@ -1,0 +1,196 @@
+package workqueue
+
+import (
+	"math"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+// Backoff is a sequence of retry intervals. It has the fields of the type of
+// the same name in k8s.io/apimachinery/pkg/util/wait, and they mean what they
+// mean there, so that one converts to the other.
+//
+// The n-th interval, counted from 0, is
+//
+//	Duration * Factor^min(n, Steps)
+//
+// until Cap ends the growth. Fields that make no sense never make an interval
+// negative: a Duration below zero counts as zero, a Factor or Jitter that is
+// below zero or not a number as absent, and what would exceed the range of a
+// [time.Duration] is its maximum.
+//
+// Retries of many items want [NewTypedItemBackoffRateLimiter], whose cap is
+// one also for the jitter.
+//
+// The zero value is a sequence of zeros. A Backoff is a plain value: copies are
+// independent, and Step, which changes it, must not be called concurrently.
+type Backoff struct {
+	// Duration is the first interval.
+	Duration time.Duration
+	// Factor multiplies the interval at each step; 0 leaves it as it is.
+	Factor float64
+	// Jitter is how much is added at random to each interval that is handed
+	// out, at most, as a fraction of it. It is added after Cap is applied, so
+	// that the sum can exceed Cap, and does not enter the next interval.
+	Jitter float64
+	// Steps is how often the interval may still change. None is left once the
+	// interval has met Cap.
+	Steps int
+	// Cap is the largest interval to grow to, without jitter; 0 is none. It
+	// does not reduce a Duration that exceeds it from the start.
+	Cap time.Duration
+}
+
+// Step returns the interval to wait now, jitter included, and moves b on to the
+// next one. A nil Backoff returns 0.
+func (b *Backoff) Step() time.Duration {
+	if b == nil {
+		return 0
+	}
+	interval := max(0, b.Duration)
+	if b.Steps > 0 {
+		b.Steps--
+		b.Duration = scaled(interval, b.Factor)
+		if b.Cap > 0 && b.Duration > b.Cap && b.Factor > 0 {
+			b.Duration, b.Steps = b.Cap, 0
+		}
+	} else {
+		b.Steps = 0
+	}
+	if b.Jitter > 0 {
+		return spread(interval, b.Jitter, rand.Float64())
+	}
+	return interval
+}
+
+// A DelayFunc returns the next interval to wait.
+type DelayFunc func() time.Duration
+
+// Concurrent returns a function that returns the same sequence and may be
+// called concurrently.
+func (f DelayFunc) Concurrent() DelayFunc {
+	var mu sync.Mutex
+	return func() time.Duration {
+		mu.Lock()
+		defer mu.Unlock()
+		return f()
+	}
+}
+
+// DelayFunc returns a function that steps through a copy of b. It must not be
+// called concurrently.
+func (b Backoff) DelayFunc() DelayFunc { return b.Step }
+
+// DelayWithReset returns a function that steps through a copy of b, and starts
+// over at the first call after each resetInterval, whether or not there were
+// calls in between. (An interval that starts over after a pause is that of
+// [NewExponentialBackoffManager].) If resetInterval is not positive, it never
+// gets beyond the first interval.
+//
+// The function may be called concurrently. DelayWithReset panics if the clock
+// is nil.
+func (b Backoff) DelayWithReset(c clock.Clock, resetInterval time.Duration) DelayFunc {
+	mustClock(c)
+	if resetInterval <= 0 {
+		b.Factor, b.Steps = 0, 0
+	}
+	current, started := b, c.Now()
+	step := func() time.Duration {
+		if now := c.Now(); now.Sub(started) > resetInterval {
+			current, started = b, now
+		}
+		return current.Step()
+	}
+	return DelayFunc(step).Concurrent()
+}
+
+// Jitter returns a duration chosen uniformly at random between duration and
+// duration + maxFactor*duration. A maxFactor that is not positive stands for
+// 1, a negative duration for zero, and the sum saturates. It may be called
+// concurrently.
+func Jitter(duration time.Duration, maxFactor float64) time.Duration {
+	if !(maxFactor > 0) {
+		maxFactor = 1
+	}
+	return spread(duration, maxFactor, rand.Float64())
+}
+
+// spread returns d + random*jitter*d. The sum is formed of integers, as a
+// float64 does not hold every duration above 104 days, and the result would be
+// less than d at times.
+func spread(d time.Duration, jitter, random float64) time.Duration {
+	if d <= 0 {
+		return 0
+	}
+	extra := random * jitter * float64(d)
+	if extra < float64(math.MaxInt64-d) {
+		return d + time.Duration(extra)
+	}
+	return math.MaxInt64 // Also if extra is not a number, from 0 times infinity.
+}
+
+// scaled returns d * factor, or d if there is no factor. d is not negative.
+func scaled(d time.Duration, factor float64) time.Duration {
+	if d == 0 || !(factor > 0) {
+		return d
+	}
+	product := float64(d) * factor
+	switch {
+	case product >= math.MaxInt64:
+		return math.MaxInt64
+	case factor >= 1: // d need not survive its conversion, see spread.
+		return max(d, time.Duration(product))
+	}
+	return time.Duration(product)
+}
+
+// A curve is how the waits for one retrier, or one item, grow: a sequence of
+// intervals, each of which is handed out with jitter.
+//
+// No wait exceeds the limit, and yet there is jitter at the limit too: the
+// intervals end at
+//
+//	ceiling == limit / (1 + jitter)
+//
+// and the waits lie in between. Cutting off at the limit what jitter has added
+// would make all waits the same in the end: just when an outage has lasted
+// longest, everybody would retry at the same time.
+type curve struct {
+	first   time.Duration
+	factor  float64
+	jitter  float64
+	limit   time.Duration
+	ceiling time.Duration
+}
+
+// newCurve makes a curve of the fields but Steps; a Cap that is not positive is
+// none.
+func newCurve(b Backoff) curve {
+	c := curve{factor: b.Factor, limit: b.Cap}
+	if c.limit <= 0 {
+		c.limit = math.MaxInt64
+	}
+	c.ceiling = c.limit
+	if b.Jitter > 0 {
+		c.jitter = b.Jitter
+		// At least 1 ns, lest a large jitter leaves no interval to multiply.
+		if quotient := float64(c.limit) / (1 + c.jitter); quotient < math.MaxInt64 {
+			c.ceiling = max(1, time.Duration(quotient))
+		}
+	}
+	c.first = min(max(0, b.Duration), c.ceiling)
+	return c
+}
+
+// next returns the interval after the given one.
+func (c *curve) next(interval time.Duration) time.Duration {
+	return min(scaled(interval, c.factor), c.ceiling)
+}
+
+// wait returns an interval with jitter; random is in [0, 1).
+func (c *curve) wait(interval time.Duration, random float64) time.Duration {
+	return min(spread(interval, c.jitter, random), c.limit)
+}

@@ -1,0 +1,105 @@
+package workqueue
+
+import (
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+// A BackoffManager says how long to wait before the next try, as a timer. It
+// has the method set of the interface of the same name in
+// k8s.io/apimachinery/pkg/util/wait: a value of one type is assignable to the
+// other.
+type BackoffManager interface {
+	// Backoff starts a wait and returns the timer that fires when it is over.
+	// There is one timer, which each call sets anew: the wait before is given
+	// up by it. So a BackoffManager serves one goroutine at a time.
+	Backoff() clock.Timer
+}
+
+// NewExponentialBackoffManager returns a manager whose waits grow, with
+// optimism: the interval starts over when the last wait has begun longer ago
+// than resetDuration, since whoever has not failed for so long has most likely
+// recovered. For n calls of Backoff since then, it is
+//
+//	min(initBackoff * backoffFactor^n, maxBackoff)
+//
+// to which jitter adds up to that fraction of it at random. No wait exceeds
+// maxBackoff, not with jitter either: the intervals end at
+// maxBackoff / (1 + jitter), so that there is jitter between that and
+// maxBackoff, and processes that fail for long do not come into step.
+//
+// A maxBackoff that is not positive is none, and a backoffFactor of 0 leaves
+// the interval as it is. Values that make no sense count as zero: a negative
+// initBackoff, a backoffFactor or jitter that is negative or not a number. It
+// panics if the clock is nil.
+//
+// The manager may be called concurrently; its timer serves one goroutine.
+func NewExponentialBackoffManager(initBackoff, maxBackoff, resetDuration time.Duration, backoffFactor, jitter float64, c clock.Clock) BackoffManager {
+	mustClock(c)
+	waits := newCurve(Backoff{Duration: initBackoff, Factor: backoffFactor, Jitter: jitter, Cap: maxBackoff})
+	interval, last := waits.first, c.Now()
+	return &manager{clock: c, delay: func() time.Duration {
+		now := c.Now()
+		if now.Sub(last) > resetDuration {
+			interval = waits.first
+		}
+		last = now
+		wait := waits.wait(interval, rand.Float64())
+		interval = waits.next(interval)
+		return wait
+	}}
+}
+
+// NewJitteredBackoffManager returns a manager of waits of the same duration, to
+// which jitter adds up to that fraction of it at random; it adds nothing if it
+// is not positive. A negative duration counts as zero. It panics if the clock
+// is nil.
+//
+// The manager may be called concurrently; its timer serves one goroutine.
+func NewJitteredBackoffManager(duration time.Duration, jitter float64, c clock.Clock) BackoffManager {
+	mustClock(c)
+	return &manager{clock: c, delay: Backoff{Duration: duration, Jitter: jitter}.DelayFunc()}
+}
+
+// A manager is a BackoffManager.
+type manager struct {
+	clock clock.Clock
+
+	mu sync.Mutex
+	// The fields below are guarded by mu.
+
+	delay DelayFunc
+	timer clock.Timer // nil before the first call
+}
+
+func (m *manager) Backoff() clock.Timer {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delay := m.delay()
+	if m.timer == nil {
+		m.timer = m.clock.NewTimer(delay)
+		return m.timer
+	}
+	halt(m.timer)
+	m.timer.Reset(delay)
+	return m.timer
+}
+
+// halt stops a timer and takes out of its channel what it may have sent there,
+// which timers of fake clocks do not do by themselves.
+func halt(t clock.Timer) {
+	t.Stop()
+	select {
+	case <-t.C():
+	default:
+	}
+}
+
+func mustClock(c clock.PassiveClock) {
+	if c == nil {
+		panic("workqueue: clock is nil")
+	}
+}

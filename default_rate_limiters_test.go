@@ -1,0 +1,293 @@
+package workqueue_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/seed16c08ea7/workqueue"
+)
+
+// A stub is a limiter that waits as told, and prints nothing of itself.
+type stub struct {
+	wait     time.Duration
+	failures map[string]int
+}
+
+func (s *stub) When(item string) time.Duration {
+	s.failures[item]++
+	return s.wait
+}
+func (s *stub) Forget(item string)          { delete(s.failures, item) }
+func (s *stub) NumRequeues(item string) int { return s.failures[item] }
+
+func newStub(wait time.Duration) *stub { return &stub{wait, map[string]int{}} }
+
+// whens returns the waits of the next failures of an item.
+func whens[T comparable](l workqueue.TypedRateLimiter[T], item T, n int) string {
+	return intervals(func() time.Duration { return l.When(item) }, n)
+}
+
+func TestItemExponentialFailureRateLimiter(t *testing.T) {
+	const ms, s = time.Millisecond, time.Second
+	for _, row := range []struct {
+		base, limit time.Duration
+		want        string
+	}{
+		{5 * ms, 1000 * s, "5ms 10ms 20ms 40ms 80ms"},
+		{ms, 5 * ms, "1ms 2ms 4ms 5ms 5ms"},
+		{5 * s, s, "1s 1s"},
+		{0, s, "0s 0s"},
+		{-s, s, "0s 0s"},
+		{s, -s, "0s 0s"},
+		{1, math.MaxInt64, "1ns 2ns 4ns"},
+	} {
+		l := workqueue.NewTypedItemExponentialFailureRateLimiter[string](row.base, row.limit)
+		if got := whens(l, "a", len(strings.Fields(row.want))); got != row.want {
+			t.Errorf("%v to %v: got %q, want %q", row.base, row.limit, got, row.want)
+		}
+		l.When("b")
+		l.Forget("a")
+		if first, _, _ := strings.Cut(row.want, " "); l.When("a").String() != first {
+			t.Errorf("%v to %v: Forget did not start over", row.base, row.limit)
+		}
+		if a, b, c := l.NumRequeues("a"), l.NumRequeues("b"), l.NumRequeues("c"); a != 1 || b != 1 || c != 0 {
+			t.Errorf("%v to %v: got %d, %d and %d failures, want 1, 1 and 0", row.base, row.limit, a, b, c)
+		}
+	}
+}
+
+// client-go's returns the smallest int64 for failure 44 of this base.
+func TestItemExponentialFailureRateLimiterAtAPowerOfTwo(t *testing.T) {
+	l := workqueue.NewTypedItemExponentialFailureRateLimiter[string](1<<20, math.MaxInt64)
+	for n := range 60 {
+		want := forever
+		if n < 43 {
+			want = 1 << (20 + n)
+		}
+		if d := l.When("a"); d != want {
+			t.Errorf("failure %d: got %v, want %v", n+1, d, want)
+		}
+	}
+}
+
+// rising checks that no wait of 10,000 attempts is negative, above the limit,
+// or below the one before.
+func rising(t *testing.T, name string, l workqueue.TypedRateLimiter[string], limit time.Duration) {
+	t.Helper()
+	last := time.Duration(0)
+	for n := range 10_000 {
+		d := l.When("a")
+		if d < last || d > limit {
+			t.Fatalf("%s: wait %d is %v, after %v and with a maximum of %v", name, n, d, last, limit)
+		}
+		last = d
+	}
+	if n := l.NumRequeues("a"); n != 10_000 {
+		t.Fatalf("%s: %d failures, want 10000", name, n)
+	}
+}
+
+// anyDuration returns one of any order of magnitude.
+func anyDuration(r *rand.Rand) time.Duration { return time.Duration(r.Int64() >> r.IntN(63)) }
+
+func TestLimitersSaturate(t *testing.T) {
+	r := newRand(t)
+	rounds := 100
+	if raceEnabled {
+		rounds = 10
+	}
+	for range rounds {
+		base, limit := anyDuration(r), anyDuration(r)
+		name := fmt.Sprintf("%d to %d", base, limit)
+		rising(t, "exponential, "+name, workqueue.NewTypedItemExponentialFailureRateLimiter[string](base, limit), limit)
+
+		base, limit = min(base, limit), max(base, limit)
+		b := workqueue.Backoff{Duration: base, Factor: 1 + r.ExpFloat64()*math.Pow(10, float64(r.IntN(30)-15)), Cap: limit}
+		if r.IntN(2) == 0 {
+			b.Steps = r.IntN(20_000)
+		}
+		if limit == 0 {
+			limit = math.MaxInt64
+		}
+		rising(t, fmt.Sprintf("%+v", b), workqueue.NewTypedItemBackoffRateLimiter[string](b), limit)
+
+		fast, slow := anyDuration(r), anyDuration(r)
+		rising(t, name, workqueue.NewTypedItemFastSlowRateLimiter[string](min(fast, slow), max(fast, slow), r.IntN(10_000)), max(fast, slow))
+	}
+}
+
+func TestItemFastSlowRateLimiter(t *testing.T) {
+	for _, row := range []struct {
+		fast, slow time.Duration
+		attempts   int
+		want       string
+	}{
+		{5, 10, 3, "5ns 5ns 5ns 10ns 10ns"},
+		{5, 10, 0, "10ns 10ns"},
+		{5, 10, -1, "10ns 10ns"},
+		{-5, -10, 1, "0s 0s"},
+	} {
+		l := workqueue.NewTypedItemFastSlowRateLimiter[string](row.fast, row.slow, row.attempts)
+		if got := whens(l, "a", len(strings.Fields(row.want))); got != row.want {
+			t.Errorf("%+v: got %q", row, got)
+		}
+		l.Forget("a")
+		if n := l.NumRequeues("a"); n != 0 {
+			t.Errorf("%+v: %d failures after Forget", row, n)
+		}
+	}
+}
+
+func TestBucketRateLimiter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &workqueue.TypedBucketRateLimiter[string]{Limiter: rate.NewLimiter(10, 2)}
+		if got, want := whens(l, "a", 4), "0s 0s 100ms 200ms"; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		l.Forget("a")
+		if got := l.When("a"); got != 300*time.Millisecond {
+			t.Errorf("after Forget: got %v, want 300ms: it gives nothing back", got)
+		}
+		time.Sleep(500 * time.Millisecond)
+		l.SetLimit(1)
+		l.SetBurst(1)
+		if got, want := whens(l, "a", 2), "0s 1s"; got != want {
+			t.Errorf("with a limit of 1: got %q, want %q", got, want)
+		}
+		l.SetBurst(0)
+		if got := l.When("a"); got != rate.InfDuration {
+			t.Errorf("without a burst: got %v", got)
+		}
+	})
+}
+
+// 10,000 keys that fail at once wait 16.5 minutes, kubernetes/kubernetes#104554.
+func TestDefaultControllerRateLimiter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := workqueue.DefaultTypedControllerRateLimiter[int]()
+		var last time.Duration
+		for key := range 10_000 {
+			last = l.When(key)
+		}
+		if want := 990 * time.Second; last.Round(time.Second) != want {
+			t.Errorf("the last of 10,000 keys waits %v, want %v", last, want)
+		}
+	})
+}
+
+func TestDefaultItemBasedRateLimiter(t *testing.T) {
+	l := workqueue.DefaultTypedItemBasedRateLimiter[string]()
+	if got, want := whens(l, "a", 4), "1ms 2ms 4ms 8ms"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	for range 30 {
+		l.When("a")
+	}
+	if got := l.When("a"); got != 1000*time.Second {
+		t.Errorf("in the end: got %v", got)
+	}
+}
+
+func TestMaxOfRateLimiter(t *testing.T) {
+	long, short := newStub(5), newStub(3)
+	l := workqueue.NewTypedMaxOfRateLimiter(short, workqueue.TypedRateLimiter[string](long))
+	if got, want := whens(l, "a", 2), "5ns 5ns"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	short.When("a")
+	if n := l.NumRequeues("a"); n != 3 {
+		t.Errorf("%d failures, want 3, the most", n)
+	}
+	l.Forget("a")
+	if len(long.failures)+len(short.failures) > 0 {
+		t.Error("not forgotten by all")
+	}
+	none := workqueue.NewTypedMaxOfRateLimiter[string]()
+	negative := workqueue.NewTypedMaxOfRateLimiter[string](newStub(-5))
+	if a, b := none.When("a"), negative.When("a"); a != 0 || b != 0 {
+		t.Errorf("of none: %v, of a negative one: %v", a, b)
+	}
+}
+
+func TestWithMaxWaitRateLimiter(t *testing.T) {
+	for _, row := range []struct{ wait, limit, want time.Duration }{
+		{5, 10, 5}, {10, 5, 5}, {-5, 10, 0}, {5, -10, 0}, {forever, 7, 7},
+	} {
+		inner := newStub(row.wait)
+		l := workqueue.NewTypedWithMaxWaitRateLimiter[string](inner, row.limit)
+		if got := l.When("a"); got != row.want {
+			t.Errorf("%v up to %v: got %v, want %v", row.wait, row.limit, got, row.want)
+		}
+		if n := l.NumRequeues("a"); n != 1 {
+			t.Errorf("%d failures, want 1", n)
+		}
+		if l.Forget("a"); inner.NumRequeues("a") != 0 {
+			t.Error("not forgotten")
+		}
+	}
+}
+
+func TestNilLimiters(t *testing.T) {
+	const want = "workqueue: rate limiter is nil"
+	wantPanic(t, want, func() { workqueue.NewTypedMaxOfRateLimiter[string](newStub(1), nil) })
+	wantPanic(t, want, func() { workqueue.NewTypedWithMaxWaitRateLimiter[string](nil, 1) })
+	wantPanic(t, want, func() { workqueue.NewTypedExpiringRateLimiter[string](nil, 1) })
+	wantPanic(t, want, func() { workqueue.NewTypedRateLimitingQueue[string](nil) })
+}
+
+func TestZeroLimitersNeverDelay(t *testing.T) {
+	for _, l := range []workqueue.TypedRateLimiter[string]{
+		&workqueue.TypedItemExponentialFailureRateLimiter[string]{},
+		&workqueue.TypedItemFastSlowRateLimiter[string]{},
+		&workqueue.TypedItemBackoffRateLimiter[string]{},
+		&workqueue.TypedMaxOfRateLimiter[string]{},
+	} {
+		if got, want := whens(l, "a", 3), "0s 0s 0s"; got != want {
+			t.Errorf("%T: got %q", l, got)
+		}
+		l.Forget("a")
+	}
+}
+
+func TestLimitersPrintThemselves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		exponential := workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second, time.Minute)
+		exponential.When("a")
+		bucket := &workqueue.TypedBucketRateLimiter[string]{Limiter: rate.NewLimiter(10, 100)}
+		bucket.When("a")
+		keys := workqueue.NewTypedKeyBucketRateLimiter[string](0.5, 1)
+		keys.When("a")
+		keys.When("b")
+		backoff := func(b workqueue.Backoff) any { return workqueue.NewTypedItemBackoffRateLimiter[string](b) }
+		for _, row := range []struct {
+			limiter any
+			want    string
+		}{
+			{exponential, "item exponential (1s * 2^n, at most 1m0s; 1 items)"},
+			{workqueue.NewTypedItemFastSlowRateLimiter[string](1, 2, 3), "item fast slow (1ns for 3 attempts, then 2ns; 0 items)"},
+			{bucket, "bucket (10/s, burst 100, 99.0 tokens)"},
+			{&workqueue.TypedBucketRateLimiter[string]{}, "bucket (none)"},
+			{keys, "key bucket (0.5/s, burst 1, -1.0 tokens; 1 items)"},
+			{backoff(workqueue.Backoff{Duration: time.Second}), "item backoff (1s; 0 items)"},
+			{backoff(workqueue.Backoff{Duration: time.Second, Factor: 2, Jitter: 1, Cap: time.Hour, Steps: 5}),
+				"item backoff (1s * 2^n for n up to 5, jitter 1, at most 1h0m0s; 0 items)"},
+			{workqueue.NewTypedWithMaxWaitRateLimiter(exponential, time.Hour),
+				"item exponential (1s * 2^n, at most 1m0s; 1 items), at most 1h0m0s"},
+			{workqueue.NewTypedMaxOfRateLimiter[string](bucket, newStub(1)),
+				"max of [bucket (10/s, burst 100, 99.0 tokens), *workqueue_test.stub]"},
+			{workqueue.NewTypedExpiringRateLimiter[string](newStub(1), time.Hour),
+				"*workqueue_test.stub, expiring when idle for 1h0m0s (0 items)"},
+		} {
+			if got := fmt.Sprint(row.limiter); got != row.want {
+				t.Errorf("got  %s\nwant %s", got, row.want)
+			}
+		}
+	})
+}

@@ -1,0 +1,152 @@
+package workqueue
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+// TypedExpiringRateLimiter makes another limiter forget items that have not
+// failed for an idle time, so that its memory is bounded though nobody calls
+// Forget, as for keys of objects that were deleted while they failed. The idle
+// time of an item begins when the wait that it was told last is over: however
+// long the waits of the other limiter, none outlives what is known of its
+// item.
+//
+// An item that was idle for long enough is new to the next When, and
+// NumRequeues returns 0 for it. The record of one that never comes back is
+// dropped bit by bit, two at the most in each When, without a goroutine: there
+// are less than three times as many records as items that fail within an idle
+// time (plus the wait), and when the calls end, as many stay as there are. An
+// item that is to wait for ever, that is [rate.InfDuration], does not expire.
+//
+// The zero value is not usable. It is safe for concurrent use if the other
+// limiter is, which is called without a lock held and must be used through
+// this one only. When, Forget and NumRequeues add constant time, amortized, to
+// those of the other limiter, and for a known item no memory. A record takes
+// some 50 bytes beyond the item's own.
+type TypedExpiringRateLimiter[T comparable] struct {
+	// Immutable after construction.
+
+	limiter TypedRateLimiter[T]
+	idle    time.Duration
+	clock   clock.PassiveClock
+	epoch   time.Time // on clock; the times below are relative to it
+
+	// Each item that limiter knows has a record: only after limiter has counted
+	// a failure is the record written, and only after the record is dropped is
+	// limiter told to forget. A When and an expiry of the same item that race
+	// can leave a record of an item that limiter does not know, never the
+	// other way around.
+
+	mu sync.Mutex
+	// The field below is guarded by mu.
+
+	expiries ledger[T, time.Duration]
+}
+
+var _ TypedRateLimiter[any] = &TypedExpiringRateLimiter[any]{}
+
+// NewTypedExpiringRateLimiter returns a limiter that makes another one forget
+// items after an idle time. It panics if the limiter is nil or the idle time
+// is not positive.
+func NewTypedExpiringRateLimiter[T comparable](limiter TypedRateLimiter[T], idle time.Duration) *TypedExpiringRateLimiter[T] {
+	return NewTypedExpiringRateLimiterWithClock(limiter, idle, clock.RealClock{})
+}
+
+// NewTypedExpiringRateLimiterWithClock is [NewTypedExpiringRateLimiter] with
+// the time from a clock, which must not be nil.
+func NewTypedExpiringRateLimiterWithClock[T comparable](limiter TypedRateLimiter[T], idle time.Duration, c clock.PassiveClock) *TypedExpiringRateLimiter[T] {
+	mustLimiter(limiter)
+	mustClock(c)
+	if idle <= 0 {
+		panic(fmt.Sprintf("workqueue: idle time %v is not positive", idle))
+	}
+	return &TypedExpiringRateLimiter[T]{limiter: limiter, idle: idle, clock: c, epoch: c.Now()}
+}
+
+func (r *TypedExpiringRateLimiter[T]) now() time.Duration { return r.clock.Since(r.epoch) }
+
+// When makes the limiter forget what has expired, the item itself included,
+// and returns the limiter's wait for the item; a negative one is none.
+func (r *TypedExpiringRateLimiter[T]) When(item T) (wait time.Duration) {
+	hash := hashOf(item)
+	now := r.now()
+	expired, n := r.expire(hash, item, now)
+	for _, stale := range expired[:n] {
+		r.limiter.Forget(stale)
+	}
+	// Also if When panics: it may have counted the failure before.
+	defer func() { r.record(hash, item, later(later(now, wait), r.idle)) }()
+	return max(0, r.limiter.When(item))
+}
+
+// expire drops the records of up to three items that have expired, of which
+// one is the given item and two are those that the hand of the ledger comes to.
+func (r *TypedExpiringRateLimiter[T]) expire(hash uint32, item T, now time.Duration) (expired [3]T, n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if expiry := r.expiries.look(hash, item); expiry != nil && *expiry <= now {
+		r.expiries.drop(hash, item)
+		expired[n] = item
+		n++
+	}
+	for range 2 {
+		if stale, expiry := r.expiries.turn(); expiry != nil && *expiry <= now {
+			r.expiries.drop(hashOf(stale), stale)
+			expired[n] = stale
+			n++
+		}
+	}
+	return expired, n
+}
+
+func (r *TypedExpiringRateLimiter[T]) record(hash uint32, item T, expiry time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	*r.expiries.enter(hash, item) = expiry
+}
+
+// NumRequeues returns what the limiter knows, or 0 if it has expired.
+func (r *TypedExpiringRateLimiter[T]) NumRequeues(item T) int {
+	if r.expired(item) {
+		return 0
+	}
+	return r.limiter.NumRequeues(item)
+}
+
+func (r *TypedExpiringRateLimiter[T]) expired(item T) bool {
+	hash := hashOf(item)
+	now := r.now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	expiry := r.expiries.look(hash, item)
+	return expiry != nil && *expiry <= now
+}
+
+// Forget makes the limiter forget the item.
+func (r *TypedExpiringRateLimiter[T]) Forget(item T) {
+	r.drop(item)
+	r.limiter.Forget(item)
+}
+
+func (r *TypedExpiringRateLimiter[T]) drop(item T) {
+	hash := hashOf(item)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.expiries.drop(hash, item)
+}
+
+// Len returns the number of records.
+func (r *TypedExpiringRateLimiter[T]) Len() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.expiries.len()
+}
+
+// String describes the limiter for people.
+func (r *TypedExpiringRateLimiter[T]) String() string {
+	return fmt.Sprintf("%s, expiring when idle for %v (%d items)", describe(r.limiter), r.idle, r.Len())
+}

@@ -1,0 +1,173 @@
+package workqueue_test
+
+import (
+	"runtime"
+	"testing"
+	"time"
+
+	"golang.org/x/time/rate"
+	testclock "k8s.io/utils/clock/testing"
+
+	"github.com/seed16c08ea7/workqueue"
+)
+
+func newExpiring(inner workqueue.TypedRateLimiter[string], idle time.Duration) (*workqueue.TypedExpiringRateLimiter[string], *testclock.FakePassiveClock) {
+	c := testclock.NewFakePassiveClock(time.Unix(0, 0))
+	return workqueue.NewTypedExpiringRateLimiterWithClock(inner, idle, c), c
+}
+
+func pass(c *testclock.FakePassiveClock, d time.Duration) { c.SetTime(c.Now().Add(d)) }
+
+// The idle time of a minute begins when the wait of 10 s is over.
+func TestExpiringRateLimiter(t *testing.T) {
+	inner := newStub(10 * time.Second)
+	l, c := newExpiring(inner, time.Minute)
+	for i, row := range []struct {
+		pass  time.Duration
+		fails string
+		a, b  int // failures known
+	}{
+		{0, "a", 1, 0},
+		{0, "b", 1, 1},
+		{69 * time.Second, "a", 2, 1},
+		{time.Second, "", 2, 0},
+		{68 * time.Second, "", 2, 0},
+		{time.Second, "", 0, 0},
+		{0, "a", 1, 0},
+		{time.Hour, "b", 0, 1},
+	} {
+		pass(c, row.pass)
+		if row.fails != "" {
+			if d := l.When(row.fails); d != 10*time.Second {
+				t.Errorf("row %d: got %v, want the limiter's 10s", i, d)
+			}
+		}
+		if a, b := l.NumRequeues("a"), l.NumRequeues("b"); a != row.a || b != row.b {
+			t.Errorf("row %d: %d and %d failures, want %d and %d", i, a, b, row.a, row.b)
+		}
+		checkInvariants(t, i, l)
+	}
+	if len(inner.failures) != 1 || l.Len() != 1 {
+		t.Errorf("the limiter knows %v, with %d records; want 1 and 1", inner.failures, l.Len())
+	}
+	if l.Forget("b"); len(inner.failures) != 0 || l.Len() != 0 {
+		t.Errorf("after Forget the limiter knows %v, with %d records", inner.failures, l.Len())
+	}
+}
+
+// 100,000 keys fail once each, one a millisecond, and nobody calls Forget, as
+// in kubernetes/kubernetes#138743: no more stay than fail within three times
+// the second after which they expire.
+func TestExpiringRateLimiterBoundsMemory(t *testing.T) {
+	inner := workqueue.NewTypedItemBackoffRateLimiter[int](workqueue.Backoff{Duration: time.Millisecond, Factor: 2})
+	c := testclock.NewFakePassiveClock(time.Unix(0, 0))
+	l := workqueue.NewTypedExpiringRateLimiterWithClock[int](inner, time.Second, c)
+	most := 0
+	for key := range 100_000 {
+		l.When(key)
+		pass(c, time.Millisecond)
+		most = max(most, l.Len(), inner.Len())
+	}
+	if most > 3000 {
+		t.Errorf("up to %d keys remembered, want at most 3000", most)
+	}
+	checkInvariants(t, 0, l)
+	checkInvariants(t, 0, inner)
+}
+
+// What a burst of 20,000 keys has taken is given back while a few go on
+// failing, also if these are new ones each time.
+func TestExpiringRateLimiterGivesABurstBack(t *testing.T) {
+	for _, fresh := range []bool{false, true} {
+		inner := workqueue.NewTypedItemBackoffRateLimiter[int](workqueue.Backoff{Duration: time.Millisecond})
+		c := testclock.NewFakePassiveClock(time.Unix(0, 0))
+		l := workqueue.NewTypedExpiringRateLimiterWithClock[int](inner, time.Second, c)
+		before := heapInUse()
+		for key := range 20_000 {
+			l.When(key)
+		}
+		full := heapInUse() - before
+		pass(c, time.Minute)
+		for n := range 30_000 {
+			key := n % 10
+			if fresh {
+				key = 200_000 + n
+			}
+			l.When(key)
+			pass(c, 10*time.Millisecond)
+		}
+		if l.Len() > 300 || inner.Len() > 300 {
+			t.Errorf("fresh %v: %d records left, the limiter knows %d", fresh, l.Len(), inner.Len())
+		}
+		if left := heapInUse() - before; !raceEnabled && left > full/8 {
+			t.Errorf("fresh %v: %d of %d bytes left", fresh, left, full)
+		}
+		runtime.KeepAlive(l)
+	}
+}
+
+func heapInUse() int {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int(m.HeapAlloc)
+}
+
+// An item whose wait has not ended has not been idle: or else one that waits
+// for long would always wait as for the first time.
+func TestExpiringRateLimiterOutlastsTheWait(t *testing.T) {
+	l, c := newExpiring(workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Hour, 100*time.Hour), time.Minute)
+	for n, want := range []time.Duration{1, 2, 4, 8, 16, 32, 64, 100, 100} {
+		d := l.When("a")
+		if d != want*time.Hour {
+			t.Errorf("wait %d: got %v, want %v", n, d, want*time.Hour)
+		}
+		pass(c, d)
+	}
+	never, c := newExpiring(newStub(rate.InfDuration), time.Minute)
+	never.When("a")
+	pass(c, 100*365*24*time.Hour)
+	if n := never.NumRequeues("a"); n != 1 {
+		t.Errorf("an item that waits for ever has %d failures, want 1", n)
+	}
+}
+
+func TestExpiringRateLimiterNegativeWaitIsNone(t *testing.T) {
+	l, _ := newExpiring(newStub(-5), time.Minute)
+	if d := l.When("a"); d != 0 {
+		t.Errorf("got %v", d)
+	}
+}
+
+type panicking struct{ *stub }
+
+func (p panicking) When(item string) time.Duration {
+	p.stub.When(item)
+	panic("boom")
+}
+
+// What a limiter has counted before it panics expires too.
+func TestExpiringRateLimiterPanicInTheLimiter(t *testing.T) {
+	inner := newStub(0)
+	l, c := newExpiring(panicking{inner}, time.Minute)
+	for i := range 3 {
+		wantPanic(t, "boom", func() { l.When("a") })
+		if n := inner.failures["a"]; n != 1 || l.Len() != 1 {
+			t.Errorf("round %d: %d failures, %d records, want 1 and 1", i, n, l.Len())
+		}
+		pass(c, time.Hour)
+	}
+}
+
+func TestExpiringRateLimiterBadInput(t *testing.T) {
+	inner := newStub(0)
+	for idle, want := range map[time.Duration]string{
+		0:            "workqueue: idle time 0s is not positive",
+		-time.Second: "workqueue: idle time -1s is not positive",
+	} {
+		wantPanic(t, want, func() { workqueue.NewTypedExpiringRateLimiter[string](inner, idle) })
+	}
+	wantPanic(t, "workqueue: clock is nil", func() {
+		workqueue.NewTypedExpiringRateLimiterWithClock[string](inner, time.Second, nil)
+	})
+}

@@ -1,0 +1,161 @@
+package workqueue
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// TypedItemBackoffRateLimiter delays each item by the intervals of a [Backoff],
+// of which every item has its own. The wait after the n-th failure since the
+// last Forget, counted from 0, is chosen uniformly at random between i and
+// i + Jitter*i, for
+//
+//	i = min(Duration * Factor^n, Cap / (1 + Jitter))
+//
+// So Cap is a ceiling that no wait exceeds, jitter included; it ends the growth
+// but not the sequence, and leaves jitter among the longest waits, which keeps
+// items that have failed together from being tried together. A Cap of 0 is
+// none. Steps, if positive, ends the growth after as many failures; unlike in
+// [Backoff.Step] there need not be any.
+//
+// For controllers a Jitter of 1, or 0.5, is a good choice, see
+// [NewTypedItemExponentialFailureRateLimiter] for what happens without.
+//
+// The zero value never delays. It is safe for concurrent use; When, Forget and
+// NumRequeues take constant time, amortized, and no memory for a known item. It
+// remembers an item until Forget, in some 60 bytes beyond the item's own; see
+// [NewTypedExpiringRateLimiter] for when there is none.
+type TypedItemBackoffRateLimiter[T comparable] struct {
+	// Rand returns the random numbers for the jitter, in [0, 1). It is called
+	// without a lock held, must be safe for concurrent use if the limiter is
+	// used so, and must be set before the limiter is used. If nil, it is
+	// [rand.Float64].
+	Rand func() float64
+
+	// Immutable after construction.
+
+	waits curve
+	steps uint32 // math.MaxUint32 for no end
+
+	mu sync.Mutex
+	// The field below is guarded by mu.
+
+	items ledger[T, streak]
+}
+
+// A streak is what is known of an item that fails.
+type streak struct {
+	interval time.Duration // of the last wait, without jitter
+	failures uint32
+}
+
+var _ TypedRateLimiter[any] = &TypedItemBackoffRateLimiter[any]{}
+
+// NewTypedItemBackoffRateLimiter returns a limiter of each item by itself. It
+// panics if the Duration is negative, if the Factor or the Jitter is negative,
+// infinite or not a number, and if there is a Cap that is below the Duration.
+func NewTypedItemBackoffRateLimiter[T comparable](backoff Backoff) *TypedItemBackoffRateLimiter[T] {
+	mustBackoff(backoff)
+	steps := uint32(math.MaxUint32)
+	if backoff.Steps > 0 {
+		steps = uint32(min(uint64(backoff.Steps), math.MaxUint32))
+	}
+	return &TypedItemBackoffRateLimiter[T]{waits: newCurve(backoff), steps: steps}
+}
+
+func mustBackoff(b Backoff) {
+	if b.Duration < 0 {
+		panic(fmt.Sprintf("workqueue: Backoff.Duration %v is negative", b.Duration))
+	}
+	if b.Cap != 0 && b.Cap < b.Duration || b.Cap < 0 {
+		panic(fmt.Sprintf("workqueue: Backoff.Cap %v is below Backoff.Duration %v", b.Cap, b.Duration))
+	}
+	mustFinite("Backoff.Factor", b.Factor)
+	mustFinite("Backoff.Jitter", b.Jitter)
+}
+
+func mustFinite(name string, x float64) {
+	if !(x >= 0 && x <= math.MaxFloat64) {
+		panic(fmt.Sprintf("workqueue: %s %v is not a finite number of at least 0", name, x))
+	}
+}
+
+// When counts a failure of the item and returns its wait.
+func (r *TypedItemBackoffRateLimiter[T]) When(item T) time.Duration {
+	hash := hashOf(item)
+	return r.waits.wait(r.fail(hash, item), r.random())
+}
+
+// random returns a number for the jitter, if there is any to be had.
+func (r *TypedItemBackoffRateLimiter[T]) random() float64 {
+	switch {
+	case r.waits.jitter == 0:
+		return 0
+	case r.Rand == nil:
+		return rand.Float64()
+	}
+	return max(0, r.Rand())
+}
+
+// fail counts a failure and returns the interval after it.
+func (r *TypedItemBackoffRateLimiter[T]) fail(hash uint32, item T) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.items.enter(hash, item)
+	switch {
+	case s.failures == 0:
+		s.interval = r.waits.first
+	case s.failures <= r.steps:
+		s.interval = r.waits.next(s.interval)
+	}
+	s.failures = counted(s.failures)
+	return s.interval
+}
+
+// NumRequeues returns the number of calls of When since the last Forget.
+func (r *TypedItemBackoffRateLimiter[T]) NumRequeues(item T) int {
+	hash := hashOf(item)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s := r.items.look(hash, item); s != nil {
+		return int(s.failures)
+	}
+	return 0
+}
+
+// Forget makes the item's intervals start over.
+func (r *TypedItemBackoffRateLimiter[T]) Forget(item T) {
+	hash := hashOf(item)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.items.drop(hash, item)
+}
+
+// Len returns the number of items with failures.
+func (r *TypedItemBackoffRateLimiter[T]) Len() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.items.len()
+}
+
+// String describes the limiter for people.
+func (r *TypedItemBackoffRateLimiter[T]) String() string {
+	w := &r.waits
+	s := fmt.Sprintf("%v * %v^n", w.first, w.factor)
+	if w.factor == 0 {
+		s = w.first.String()
+	}
+	if r.steps != math.MaxUint32 {
+		s += fmt.Sprintf(" for n up to %d", r.steps)
+	}
+	if w.jitter > 0 {
+		s += fmt.Sprintf(", jitter %v", w.jitter)
+	}
+	if w.limit < math.MaxInt64 {
+		s += fmt.Sprintf(", at most %v", w.limit)
+	}
+	return fmt.Sprintf("item backoff (%s; %d items)", s, r.Len())
+}

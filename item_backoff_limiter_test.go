@@ -1,0 +1,138 @@
+package workqueue_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed16c08ea7/workqueue"
+)
+
+func TestItemBackoffRateLimiter(t *testing.T) {
+	const s = time.Second
+	for _, row := range []struct {
+		name string
+		b    workqueue.Backoff
+		want string
+	}{
+		{"zero value", workqueue.Backoff{}, "0s 0s 0s"},
+		{"constant", workqueue.Backoff{Duration: s}, "1s 1s 1s"},
+		{"grows without steps", workqueue.Backoff{Duration: s, Factor: 2}, "1s 2s 4s 8s"},
+		{"and with negative ones", workqueue.Backoff{Duration: s, Factor: 2, Steps: -1}, "1s 2s 4s 8s"},
+		{"steps end the growth", workqueue.Backoff{Duration: s, Factor: 3, Steps: 2}, "1s 3s 9s 9s 9s"},
+		{"the cap ends the growth only", workqueue.Backoff{Duration: s, Factor: 3, Cap: 5 * s}, "1s 3s 5s 5s 5s 5s"},
+		{"cap and steps", workqueue.Backoff{Duration: s, Factor: 2, Steps: 5, Cap: 3 * s}, "1s 2s 3s 3s 3s 3s 3s"},
+		{"cap of the first", workqueue.Backoff{Duration: s, Factor: 3, Cap: s}, "1s 1s 1s"},
+		{"shrinks", workqueue.Backoff{Duration: s, Factor: 0.5}, "1s 500ms 250ms"},
+	} {
+		l := workqueue.NewTypedItemBackoffRateLimiter[string](row.b)
+		n := len(strings.Fields(row.want))
+		for _, item := range []string{"a", "b"} {
+			if got := whens(l, item, n); got != row.want {
+				t.Errorf("%s, item %s: got %q, want %q", row.name, item, got, row.want)
+			}
+		}
+		l.Forget("a")
+		if a, b := l.NumRequeues("a"), l.NumRequeues("b"); a != 0 || b != n || l.Len() != 1 {
+			t.Errorf("%s: %d and %d failures of %d items, want 0 and %d of 1", row.name, a, b, l.Len(), n)
+		}
+		if got := whens(l, "a", n); got != row.want {
+			t.Errorf("%s, after Forget: got %q, want %q", row.name, got, row.want)
+		}
+		checkInvariants(t, 0, l)
+	}
+}
+
+// The cap holds with jitter, and there is jitter at the cap.
+func TestItemBackoffRateLimiterJitter(t *testing.T) {
+	const limit = 12 * time.Second
+	for _, jitter := range []float64{0.1, 0.5, 1, 5, 1e6, 1e300} {
+		l := workqueue.NewTypedItemBackoffRateLimiter[int](workqueue.Backoff{
+			Duration: time.Millisecond, Factor: 2, Jitter: jitter, Cap: limit,
+		})
+		ceiling := max(1, time.Duration(float64(limit)/(1+jitter)))
+		low, high := limit, time.Duration(0)
+		for n := range 3000 {
+			interval := ceiling
+			if n < 20 {
+				interval = min(time.Millisecond<<n, ceiling)
+			}
+			d := l.When(1)
+			if most := float64(interval) * (1 + jitter); d < interval || d > limit || float64(d) > most+1 {
+				t.Fatalf("jitter %v, wait %d: got %v, want %v to %v", jitter, n, d, interval, min(limit, time.Duration(most)))
+			}
+			if n > 20 {
+				low, high = min(low, d), max(high, d)
+			}
+		}
+		if span := (limit - ceiling) / 20; jitter < 1e300 && (low > ceiling+span || high < limit-span) {
+			t.Errorf("jitter %v: at the cap the waits are from %v to %v, want %v to %v", jitter, low, high, ceiling, limit)
+		}
+	}
+}
+
+// Rand decides all there is of chance; what it returns is not trusted.
+func TestItemBackoffRateLimiterRand(t *testing.T) {
+	for _, row := range []struct {
+		random float64
+		want   string
+	}{
+		{0, "1s 2s 4s 5s 5s"},
+		{0.5, "1.5s 3s 6s 7.5s 7.5s"},
+		{1, "2s 4s 8s 10s 10s"},
+		{7, "8s 10s 10s 10s"},
+		{-7, "1s 2s 4s 5s 5s"},
+		{math.NaN(), "10s 10s"},
+	} {
+		l := workqueue.NewTypedItemBackoffRateLimiter[string](workqueue.Backoff{
+			Duration: time.Second, Factor: 2, Jitter: 1, Cap: 10 * time.Second,
+		})
+		l.Rand = func() float64 { return row.random }
+		if got := whens(l, "a", len(strings.Fields(row.want))); got != row.want {
+			t.Errorf("random number %v: got %q, want %q", row.random, got, row.want)
+		}
+	}
+	same := func() string {
+		l := workqueue.NewTypedItemBackoffRateLimiter[string](workqueue.Backoff{Duration: time.Second, Factor: 2, Jitter: 1})
+		l.Rand = rand.New(rand.NewPCG(1, 2)).Float64
+		return whens(l, "a", 20)
+	}
+	if a, b := same(), same(); a != b {
+		t.Errorf("the same seed gives %q and %q", a, b)
+	}
+}
+
+func TestItemBackoffRateLimiterBadInput(t *testing.T) {
+	const s = time.Second
+	for _, row := range []struct {
+		b    workqueue.Backoff
+		want string
+	}{
+		{workqueue.Backoff{Duration: -s}, "workqueue: Backoff.Duration -1s is negative"},
+		{workqueue.Backoff{Duration: 3 * s, Cap: 2 * s}, "workqueue: Backoff.Cap 2s is below Backoff.Duration 3s"},
+		{workqueue.Backoff{Cap: -s}, "workqueue: Backoff.Cap -1s is below Backoff.Duration 0s"},
+		{workqueue.Backoff{Factor: -1}, "workqueue: Backoff.Factor -1 is not a finite number of at least 0"},
+		{workqueue.Backoff{Factor: math.NaN()}, "workqueue: Backoff.Factor NaN is not a finite number of at least 0"},
+		{workqueue.Backoff{Factor: math.Inf(1)}, "workqueue: Backoff.Factor +Inf is not a finite number of at least 0"},
+		{workqueue.Backoff{Jitter: -0.1}, "workqueue: Backoff.Jitter -0.1 is not a finite number of at least 0"},
+		{workqueue.Backoff{Jitter: math.NaN()}, "workqueue: Backoff.Jitter NaN is not a finite number of at least 0"},
+		{workqueue.Backoff{Jitter: math.Inf(1)}, "workqueue: Backoff.Jitter +Inf is not a finite number of at least 0"},
+		{workqueue.Backoff{Duration: s, Cap: s, Factor: 1, Jitter: 1}, ""},
+	} {
+		wantPanic(t, row.want, func() { workqueue.NewTypedItemBackoffRateLimiter[string](row.b) })
+	}
+}
+
+// A streak that lasts does not overflow: the wait stays what it is for ever.
+func TestItemBackoffRateLimiterNeverEnds(t *testing.T) {
+	l := workqueue.NewTypedItemBackoffRateLimiter[string](workqueue.Backoff{
+		Duration: time.Second, Factor: 10, Jitter: 0.5, Steps: 3, Cap: time.Minute,
+	})
+	for n := range 100_000 {
+		if d := l.When("a"); n > 3 && (d < 40*time.Second || d > time.Minute) {
+			t.Fatalf("wait %d: got %v, want 40s to 1m", n, d)
+		}
+	}
+}

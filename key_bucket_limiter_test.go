@@ -1,0 +1,256 @@
+package workqueue_test
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/time/rate"
+	testclock "k8s.io/utils/clock/testing"
+
+	"github.com/seed16c08ea7/workqueue"
+)
+
+// A tap is a key bucket on a fake clock that is driven by words.
+type tap struct {
+	*workqueue.TypedKeyBucketRateLimiter[string]
+	clock *testclock.FakePassiveClock
+}
+
+func newTap(limit rate.Limit, burst int) tap {
+	c := testclock.NewFakePassiveClock(time.Unix(0, 0))
+	return tap{workqueue.NewTypedKeyBucketRateLimiterWithClock[string](limit, burst, c), c}
+}
+
+// play runs a line like "a b +1s -a limit=5": When of a and of b, a second
+// that passes, Forget of a, SetLimit. It returns the waits, in milliseconds.
+func (p tap) play(line string) string {
+	var waits []string
+	for _, word := range strings.Fields(line) {
+		name, number, _ := strings.Cut(word, "=")
+		n, _ := strconv.ParseFloat(number, 64)
+		switch {
+		case word[0] == '+':
+			d, _ := time.ParseDuration(word[1:])
+			pass(p.clock, d)
+		case word[0] == '-':
+			p.Forget(word[1:])
+		case name == "limit":
+			p.SetLimit(rate.Limit(n))
+		case name == "burst":
+			p.SetBurst(int(n))
+		default:
+			wait := "never"
+			if d := p.When(word); d != rate.InfDuration {
+				wait = fmt.Sprint(d.Round(time.Millisecond).Milliseconds())
+			}
+			waits = append(waits, wait)
+		}
+	}
+	return strings.Join(waits, " ")
+}
+
+func TestKeyBucketRateLimiter(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		limit rate.Limit
+		burst int
+		steps []string // a line to play, and the waits, by turns
+	}{
+		{"a token for each item", 10, 2, []string{"a b c d", "0 0 100 200"}},
+		{"a duplicate waits for its own and costs nothing", 10, 1, []string{
+			"a b b b c", "0 100 100 100 200",
+			"+50ms b b c", "50 50 150",
+			"+50ms c b", "100 200", // The token of b is there: it takes the next one.
+		}},
+		{"a token that is there at once is used", 10, 3, []string{"a a a a", "0 0 0 100"}},
+		{"the bucket fills up to the burst", 10, 2, []string{"a b c +10s a b c d", "0 0 100 0 0 100 200"}},
+		{"a place given back goes to the next item", 1, 1, []string{
+			"a b c d", "0 1000 2000 3000",
+			"-b e f", "1000 4000",
+			"-c -d d c", "2000 3000",
+			"-d -c d c", "2000 3000", // The earliest first.
+		}},
+		{"an item that comes back gets its place", 1, 1, []string{"a b c -b b", "0 1000 2000 1000"}},
+		{"a place whose time has come is had at once", 1, 1, []string{
+			"a b c d -b +1500ms e f", "0 1000 2000 3000 0 2500",
+		}},
+		{"and kept up to the burst", 1, 2, []string{
+			"a b c d e f g", "0 0 1000 2000 3000 4000 5000",
+			"-c -d -e +3500ms h i j", "0 0 2500",
+		}},
+		{"and not beside a bucket that is full", 1, 2, []string{
+			"a b c d -c -d +1h e f g", "0 0 1000 2000 0 0 1000",
+		}},
+		{"a used token is not given back", 1, 1, []string{"a b +1s -b -a c", "0 1000 1000"}},
+		{"Forget of a stranger", 1, 1, []string{"-x a b", "0 1000"}},
+		{"Forget twice", 1, 1, []string{"a b -b -b c d", "0 1000 1000 2000"}},
+		{"a new limit is for new tokens", 1, 1, []string{
+			"a b c limit=10 d", "0 1000 2000 300",
+			"b c d", "1000 2000 300",
+		}},
+		{"a place later than a new token waits", 1, 1, []string{
+			"a b c limit=10 -c d e", "0 1000 2000 300 400",
+		}},
+		{"a new burst", 1, 1, []string{"burst=3 +1h a b c d", "0 0 0 1000"}},
+		{"no burst", 1, 0, []string{"a b", "never never", "burst=1 +1s a b", "0 1000"}},
+		{"no limit", 0, 1, []string{
+			"a b b c", "0 never never never",
+			"limit=1 b c", "1000 2000", // What could not be had costs nothing.
+		}},
+		{"no end of tokens", rate.Inf, 0, []string{"a a b c", "0 0 0 0"}},
+		{"hardly any", 1e-12, 1, []string{"a b c", "0 never never"}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			p := newTap(row.limit, row.burst)
+			for i := 0; i < len(row.steps); i += 2 {
+				if got, want := p.play(row.steps[i]), row.steps[i+1]; got != want {
+					t.Errorf("%q: got %q, want %q", row.steps[i], got, want)
+				}
+				checkInvariants(t, i, p.TypedKeyBucketRateLimiter)
+			}
+			if n := p.NumRequeues("a"); n != 0 {
+				t.Errorf("%d failures, want 0", n)
+			}
+		})
+	}
+}
+
+// Given back one by one to a rate.Limiter, all but the last of these tokens
+// would be lost: the next item would wait behind a line of nobody.
+func TestKeyBucketRateLimiterForgetsAnOutage(t *testing.T) {
+	p := newTap(10, 100)
+	for key := range 10_000 {
+		p.When(strconv.Itoa(key))
+	}
+	if d := p.When("late"); d.Round(time.Second) != 990*time.Second {
+		t.Errorf("behind 10,000 keys: got %v, want 16m30s", d)
+	}
+	p.Forget("late")
+	for key := range 10_000 {
+		p.Forget(strconv.Itoa(key))
+	}
+	if d := p.When("next"); d != 100*time.Millisecond || p.Returned() != 9900 {
+		t.Errorf("after they are forgotten: got %v and %d places, want 100ms and 9900", d, p.Returned())
+	}
+	pass(p.clock, time.Hour)
+	if got, n := p.play("x"), p.Returned(); got != "0" || n != 0 || p.Tokens() != 99 {
+		t.Errorf("an hour later: got %q, %d places and %v tokens, want 0, 0 and 99", got, n, p.Tokens())
+	}
+}
+
+// Whatever is taken and given back, the tokens used conform to a bucket of
+// this limit and one more than this burst: a place whose time has come is kept
+// as a token beside the part of one that the bucket has collected.
+func TestKeyBucketRateLimiterConforms(t *testing.T) {
+	r := newRand(t)
+	for range 100 {
+		limit, burst := 1+r.Float64()*20, 1+r.IntN(5)
+		p := newTap(rate.Limit(limit), burst)
+		start := p.clock.Now()
+		held := map[string]time.Duration{}
+		var used []time.Duration
+		for n := range 2000 {
+			key := strconv.Itoa(r.IntN(30))
+			now := p.clock.Now().Sub(start)
+			switch r.IntN(5) {
+			case 0:
+				pass(p.clock, time.Duration(r.ExpFloat64()*float64(time.Second)/limit))
+			case 1:
+				if due, ok := held[key]; ok && due > now {
+					delete(held, key)
+				}
+				p.Forget(key)
+			default:
+				due := now + p.When(key)
+				if last, ok := held[key]; ok && last > now && last != due {
+					t.Fatalf("%s waited until %v and now until %v", key, last, due)
+				} else if ok && last <= now {
+					used = append(used, last)
+				}
+				held[key] = due
+			}
+			if n%100 == 0 {
+				checkInvariants(t, n, p.TypedKeyBucketRateLimiter)
+			}
+		}
+		for _, due := range held {
+			used = append(used, due)
+		}
+		slices.Sort(used)
+		conforms(t, used, limit, float64(burst+1))
+	}
+}
+
+func conforms(t *testing.T, used []time.Duration, limit, burst float64) {
+	t.Helper()
+	tokens, last := burst, time.Duration(0)
+	for i, at := range used {
+		tokens = math.Min(burst, tokens+(at-last).Seconds()*limit) - 1
+		if last = at; tokens < -0.001 {
+			t.Fatalf("limit %v, burst %v: token %d, used at %v, is one too many (%v)", limit, burst, i, at, tokens)
+		}
+	}
+}
+
+func TestKeyBucketRateLimiterBoundsMemory(t *testing.T) {
+	p := newTap(100, 1)
+	most := 0
+	for key := range 100_000 { // At the limit, some 100 of them wait at a time.
+		p.When(strconv.Itoa(key))
+		if key > 100 {
+			pass(p.clock, 10*time.Millisecond)
+		}
+		if key%3 == 0 {
+			p.Forget(strconv.Itoa(key))
+		}
+		most = max(most, p.Len()+p.Returned())
+	}
+	if most > 303 {
+		t.Errorf("up to %d records, want at most 303", most)
+	}
+	checkInvariants(t, 0, p.TypedKeyBucketRateLimiter)
+}
+
+func TestKeyBucketRateLimiterTokens(t *testing.T) {
+	p := newTap(1, 2)
+	for i, row := range []struct {
+		play string
+		want float64
+	}{
+		{"", 2},
+		{"a", 1},
+		{"b c d", -2},
+		{"-c", -2}, // A promise to nobody in particular.
+		{"+1s", 0}, // The place of c is a token now; one is promised to d.
+		{"+1h", 2},
+	} {
+		p.play(row.play)
+		if got := p.Tokens(); math.Abs(got-row.want) > 1e-6 {
+			t.Errorf("row %d, %q: got %v tokens, want %v", i, row.play, got, row.want)
+		}
+	}
+	if p.Limit() != 1 || p.Burst() != 2 {
+		t.Errorf("limit %v, burst %v", p.Limit(), p.Burst())
+	}
+}
+
+func TestKeyBucketRateLimiterBadInput(t *testing.T) {
+	const noLimit, noBurst = "workqueue: limit %v is not a number of at least 0", "workqueue: burst -1 is negative"
+	p := newTap(1, 1)
+	for _, limit := range []rate.Limit{-1, rate.Limit(math.NaN())} {
+		want := fmt.Sprintf(noLimit, float64(limit))
+		wantPanic(t, want, func() { workqueue.NewTypedKeyBucketRateLimiter[string](limit, 1) })
+		wantPanic(t, want, func() { p.SetLimit(limit) })
+	}
+	wantPanic(t, noBurst, func() { workqueue.NewTypedKeyBucketRateLimiter[string](1, -1) })
+	wantPanic(t, noBurst, func() { p.SetBurst(-1) })
+	wantPanic(t, "workqueue: clock is nil", func() { workqueue.NewTypedKeyBucketRateLimiterWithClock[string](1, 1, nil) })
+	if got, want := p.play("a b"), "0 1000"; got != want {
+		t.Errorf("after the panics: got %q, want %q", got, want)
+	}
+}
