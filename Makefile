@@ -1,6 +1,6 @@
 # `make test` runs every test.
 
-MODULES     := .
+MODULES     := . compat
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOCYCLO     := github.com/fzipp/gocyclo/cmd/gocyclo@v0.6.0
 GOCOGNIT    := github.com/uudashr/gocognit/cmd/gocognit@v1.3.0
@@ -16,6 +16,7 @@ all: lint test
 test:
 	go test -race -shuffle=on ./...
 	go test -shuffle=on ./...
+	go test -C compat -race -shuffle=on ./...
 
 lint: vet tidy cyclo
 	@test -z "$$(gofmt -l .)" || { echo 'not gofmt-ed:'; gofmt -l .; exit 1; }
@@ -40,6 +41,7 @@ test-386:
 fuzz:
 	@for t in $$(go test -list '^Fuzz' . | grep ^Fuzz); do \
 		go test -run '^$$' -fuzz "^$$t$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x . || exit 1; done
+	go test -C compat -run '^$$' -fuzz '^FuzzDifferential$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 10x .
 
 cover:
 	go test -covermode=atomic -coverprofile=cover.out .

@@ -1,0 +1,155 @@
+package compat_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	clientgo "k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	testingclock "k8s.io/utils/clock/testing"
+
+	"github.com/seed16c08ea7/workqueue"
+)
+
+// limiterProbe makes the delay that a limiter asked for observable.
+type limiterProbe struct {
+	clientgo.TypedRateLimiter[string]
+	last time.Duration
+}
+
+func (p *limiterProbe) When(item string) time.Duration {
+	p.last = p.TypedRateLimiter.When(item)
+	return p.last
+}
+
+// newLimiters makes the same limiter of each package's parts. D8 needs a base
+// which is a power of two nanoseconds.
+func newLimiters() (theirs, ours *limiterProbe) {
+	const base, limit, fast, slow = time.Millisecond, 20 * time.Second, 2 * time.Millisecond, time.Second
+	theirs = &limiterProbe{TypedRateLimiter: clientgo.NewTypedMaxOfRateLimiter(
+		clientgo.NewTypedItemExponentialFailureRateLimiter[string](base, limit),
+		clientgo.NewTypedItemFastSlowRateLimiter[string](fast, slow, 3))}
+	ours = &limiterProbe{TypedRateLimiter: workqueue.NewTypedMaxOfRateLimiter(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[string](base, limit),
+		workqueue.NewTypedItemFastSlowRateLimiter[string](fast, slow, 3))}
+	return theirs, ours
+}
+
+// timebase is a way to make time pass for both sides at once.
+type timebase struct {
+	name  string
+	start func() (theirs, ours clock.WithTicker, advance func(time.Duration))
+}
+
+// Both are needed. A fake clock steps over many deadlines at once, as a suspended
+// machine does, and fires timers while the queues look on; the bubble's clock
+// runs through every instant, as the real one does.
+var timebases = []timebase{
+	{"fake clock", func() (theirs, ours clock.WithTicker, advance func(time.Duration)) {
+		a, b := testingclock.NewFakeClock(time.Now()), testingclock.NewFakeClock(time.Now())
+		return a, b, func(d time.Duration) { a.Step(d); b.Step(d) }
+	}},
+	{"bubble time", func() (theirs, ours clock.WithTicker, advance func(time.Duration)) {
+		return clock.RealClock{}, clock.RealClock{}, time.Sleep
+	}},
+}
+
+// arena is where a duel takes place: how time passes, and how ours is built.
+type arena struct {
+	timebase
+	build
+}
+
+func (a arena) String() string { return a.timebase.name + ", " + a.build.name }
+
+type build struct {
+	name string
+	ours func(workqueue.TypedRateLimiter[string], clock.WithTicker) queue
+}
+
+// Theirs stays as it is. What changes for ours must not show: without metrics and
+// custom storage it takes shorter paths.
+var builds = []build{
+	{"plain", func(limiter workqueue.TypedRateLimiter[string], c clock.WithTicker) queue {
+		config := workqueue.TypedRateLimitingQueueConfig[string]{Clock: c}
+		return workqueue.NewTypedRateLimiting(limiter, config)
+	}},
+	{"with metrics and storage", func(limiter workqueue.TypedRateLimiter[string], c clock.WithTicker) queue {
+		inner := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{
+			Name: "duel", MetricsProvider: silent{}, Clock: c, Queue: clientgo.DefaultQueue[string]()})
+		delaying := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{
+			Name: "duel", MetricsProvider: silent{}, Clock: c, Queue: inner})
+		return workqueue.NewTypedRateLimiting(limiter, workqueue.TypedRateLimitingQueueConfig[string]{
+			Name: "duel", MetricsProvider: silent{}, Clock: c, DelayingQueue: delaying})
+	}},
+}
+
+func arenas() (all []arena) {
+	for _, base := range timebases {
+		for _, b := range builds {
+			all = append(all, arena{base, b})
+		}
+	}
+	return all
+}
+
+// silent provides metrics that are kept and never read.
+type silent struct{}
+
+func (silent) Inc()            {}
+func (silent) Dec()            {}
+func (silent) Set(float64)     {}
+func (silent) Observe(float64) {}
+
+func (silent) NewDepthMetric(string) workqueue.GaugeMetric            { return silent{} }
+func (silent) NewAddsMetric(string) workqueue.CounterMetric           { return silent{} }
+func (silent) NewLatencyMetric(string) workqueue.HistogramMetric      { return silent{} }
+func (silent) NewWorkDurationMetric(string) workqueue.HistogramMetric { return silent{} }
+func (silent) NewRetriesMetric(string) workqueue.CounterMetric        { return silent{} }
+func (silent) NewUnfinishedWorkSecondsMetric(string) workqueue.SettableGaugeMetric {
+	return silent{}
+}
+func (silent) NewLongestRunningProcessorSecondsMetric(string) workqueue.SettableGaugeMetric {
+	return silent{}
+}
+
+// runDuel plays ops in a bubble of their own. The wrapper stands between the
+// duel and our queue; only the controls have one.
+func runDuel(t *testing.T, a arena, ops []op, wrap func(queue) queue) (err error) {
+	t.Helper()
+	synctest.Test(t, func(*testing.T) {
+		theirLimiter, ourLimiter := newLimiters()
+		theirClock, ourClock, advance := a.start()
+		theirs := clientgo.NewTypedRateLimitingQueueWithConfig(theirLimiter,
+			clientgo.TypedRateLimitingQueueConfig[string]{Clock: theirClock})
+		ours := a.ours(ourLimiter, ourClock)
+		if wrap != nil {
+			ours = wrap(ours)
+		}
+		d := &duel{
+			theirs:  &side{queue: theirs, limiter: theirLimiter},
+			ours:    &side{queue: ours, limiter: ourLimiter},
+			advance: advance,
+		}
+		err = d.play(ops)
+	})
+	return err
+}
+
+// duels plays a script in every arena and reports the first difference with the
+// shortest sequence that still shows one.
+func duels(t *testing.T, script []byte, wrap func(queue) queue) error {
+	t.Helper()
+	ops := decode(script)
+	for _, a := range arenas() {
+		run := func(ops []op) error { return runDuel(t, a, ops, wrap) }
+		if run(ops) == nil {
+			continue
+		}
+		ops = shrink(ops, func(ops []op) bool { return run(ops) != nil })
+		return fmt.Errorf("%v, %q: %w", a, spell(ops), run(ops))
+	}
+	return nil
+}

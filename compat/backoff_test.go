@@ -1,0 +1,487 @@
+//lint:file-ignore SA1019 The managers are compared with those they stand in for.
+
+package compat_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/clock"
+	testclock "k8s.io/utils/clock/testing"
+
+	"github.com/seed16c08ea7/workqueue"
+)
+
+// That this compiles is the claim: a Backoff of one package converts to the
+// other's, so its fields have the same names, types and order, a BackoffManager
+// is assignable in both directions, and the functions have the same parameters.
+var (
+	_ = workqueue.Backoff(wait.Backoff{})
+	_ = wait.Backoff(workqueue.Backoff{})
+	_ = workqueue.DelayFunc(wait.Backoff{}.DelayFunc())
+	_ = wait.DelayFunc(workqueue.Backoff{}.DelayFunc())
+
+	_ = []func(time.Duration, float64) time.Duration{wait.Jitter, workqueue.Jitter}
+	_ = []func(func(), time.Duration, <-chan struct{}){wait.Until, workqueue.Until}
+	_ = []func(context.Context, func(context.Context), time.Duration){wait.UntilWithContext, workqueue.UntilWithContext}
+	_ = []func(func(), time.Duration, float64, bool, <-chan struct{}){wait.JitterUntil, workqueue.JitterUntil}
+	_ = []func(context.Context, func(context.Context), time.Duration, float64, bool){wait.JitterUntilWithContext, workqueue.JitterUntilWithContext}
+)
+
+func _(a wait.BackoffManager, b workqueue.BackoffManager) { a, b = b, a }
+
+// The constructors of the two packages differ in nothing but the name of the
+// interface that they return.
+type (
+	exponential = func(init, limit, reset time.Duration, factor, jitter float64, c clock.Clock) wait.BackoffManager
+	jittered    = func(d time.Duration, jitter float64, c clock.Clock) wait.BackoffManager
+)
+
+func ourExponential(init, limit, reset time.Duration, factor, jitter float64, c clock.Clock) wait.BackoffManager {
+	return workqueue.NewExponentialBackoffManager(init, limit, reset, factor, jitter, c)
+}
+
+func ourJittered(d time.Duration, jitter float64, c clock.Clock) wait.BackoffManager {
+	return workqueue.NewJitteredBackoffManager(d, jitter, c)
+}
+
+func generator(t *testing.T) *rand.Rand {
+	seed := rand.Uint64()
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("seed %#x", seed)
+		}
+	})
+	return rand.New(rand.NewPCG(seed, 0))
+}
+
+// anyBackoff returns one without jitter whose numbers stay in the range.
+func anyBackoff(r *rand.Rand) wait.Backoff {
+	factors := []float64{0, 0.5, 0.9, 1, 1.1, 1.5, 2, 3, 10}
+	return wait.Backoff{
+		Duration: time.Duration(r.Int64N(int64(time.Minute))),
+		Factor:   factors[r.IntN(len(factors))],
+		Steps:    r.IntN(10) - 1,
+		Cap:      time.Duration(r.Int64N(int64(time.Hour))) * time.Duration(r.IntN(2)),
+	}
+}
+
+func TestBackoffStepByStep(t *testing.T) {
+	r := generator(t)
+	for range 20_000 {
+		theirs := anyBackoff(r)
+		start, ours := theirs, workqueue.Backoff(theirs)
+		for n := range 15 {
+			want, got := theirs.Step(), ours.Step()
+			if got != want || wait.Backoff(ours) != theirs {
+				t.Fatalf("%+v, step %d: theirs %v, leaving %+v; ours %v, leaving %+v", start, n, want, theirs, got, ours)
+			}
+		}
+	}
+}
+
+func TestDelayFuncsStepByStep(t *testing.T) {
+	r := generator(t)
+	for range 5000 {
+		b := anyBackoff(r)
+		reset := time.Duration(r.Int64N(int64(time.Minute)) - int64(time.Second))
+		c := testclock.NewFakeClock(time.Unix(0, 0))
+		theirs := []wait.DelayFunc{b.DelayFunc(), b.DelayWithReset(c, reset)}
+		ours := []workqueue.DelayFunc{workqueue.Backoff(b).DelayFunc(), workqueue.Backoff(b).DelayWithReset(c, reset)}
+		for n := range 30 {
+			for i := range theirs {
+				if want, got := theirs[i](), ours[i](); got != want {
+					t.Fatalf("%+v, reset %v, function %d, call %d: theirs %v, ours %v", b, reset, i, n, want, got)
+				}
+			}
+			c.Step(anyPause(r, reset))
+		}
+	}
+}
+
+// anyPause returns none, one at random, or one that is at the edge.
+func anyPause(r *rand.Rand, edge time.Duration) time.Duration {
+	switch r.IntN(4) {
+	case 0:
+		return max(0, edge+time.Duration(r.IntN(3)-1))
+	case 1:
+		return time.Duration(r.Int64N(int64(time.Minute)))
+	case 2:
+		return time.Duration(r.Int64N(int64(time.Second)))
+	}
+	return 0
+}
+
+// A timer's duration is what its clock is asked for.
+type askedClock struct {
+	*testclock.FakeClock
+	asked time.Duration
+}
+
+type askedTimer struct {
+	clock.Timer
+	clock *askedClock
+}
+
+func (c *askedClock) NewTimer(d time.Duration) clock.Timer {
+	c.asked = d
+	return askedTimer{c.FakeClock.NewTimer(d), c}
+}
+
+func (t askedTimer) Reset(d time.Duration) bool {
+	t.clock.asked = d
+	return t.Timer.Reset(d)
+}
+
+func newAskedClock() *askedClock {
+	return &askedClock{FakeClock: testclock.NewFakeClock(time.Unix(0, 0))}
+}
+
+// call waits until the manager's timer has fired, as its users do, and returns
+// for how long it was set.
+func (c *askedClock) call(t *testing.T, m wait.BackoffManager) time.Duration {
+	t.Helper()
+	timer := m.Backoff()
+	c.Step(max(0, c.asked))
+	select {
+	case <-timer.C():
+	default:
+		t.Fatalf("the timer of %v has not fired", c.asked)
+	}
+	return c.asked
+}
+
+func TestBackoffManagersStepByStep(t *testing.T) {
+	r := generator(t)
+	for range 5000 {
+		b := anyBackoff(r)
+		init, limit := b.Duration, max(b.Cap, b.Duration)
+		reset := time.Duration(r.Int64N(int64(10 * time.Minute)))
+		a, o := newAskedClock(), newAskedClock()
+		theirs := wait.NewExponentialBackoffManager(init, limit, reset, b.Factor, 0, a)
+		ours := ourExponential(init, limit, reset, b.Factor, 0, o)
+		for n := range 20 {
+			if want, got := a.call(t, theirs), o.call(t, ours); got != want {
+				t.Fatalf("%v to %v, reset %v, factor %v, call %d: theirs %v, ours %v", init, limit, reset, b.Factor, n, want, got)
+			}
+			// The edge is counted from the call, and each call has waited.
+			pause := anyPause(r, reset-o.asked)
+			a.Step(pause)
+			o.Step(pause)
+		}
+	}
+}
+
+// Both spread the same intervals over the same range, evenly: the bounds hold
+// for each, and the means differ by less than 1 in 50 of the range.
+func TestJitterByItsDistribution(t *testing.T) {
+	const n = 20_000
+	for _, row := range []struct {
+		d      time.Duration
+		factor float64
+	}{{time.Second, 0.5}, {time.Second, 1}, {time.Minute, 3}, {time.Second, 0}, {time.Second, -1}, {7, 2}, {0, 1}} {
+		for name, of := range map[string][2]func() time.Duration{
+			"Jitter": {
+				func() time.Duration { return wait.Jitter(row.d, row.factor) },
+				func() time.Duration { return workqueue.Jitter(row.d, row.factor) },
+			},
+			"Step": {
+				func() time.Duration { return (&wait.Backoff{Duration: row.d, Jitter: row.factor}).Step() },
+				func() time.Duration { return (&workqueue.Backoff{Duration: row.d, Jitter: row.factor}).Step() },
+			},
+			"NewJitteredBackoffManager": {
+				managed(wait.NewJitteredBackoffManager, row.d, row.factor),
+				managed(ourJittered, row.d, row.factor),
+			},
+		} {
+			spread := time.Duration(row.factor * float64(row.d))
+			if row.factor <= 0 && name == "Jitter" {
+				spread = row.d
+			}
+			spread = max(0, spread)
+			var mean [2]float64
+			for side, next := range of {
+				for range n {
+					d := next()
+					if d < row.d || d > row.d+spread {
+						t.Fatalf("%s(%v, %v), side %d: %v", name, row.d, row.factor, side, d)
+					}
+					mean[side] += float64(d) / n
+				}
+			}
+			if math.Abs(mean[0]-mean[1]) > float64(spread)/50+1 {
+				t.Errorf("%s(%v, %v): mean of theirs %v, of ours %v", name, row.d, row.factor, mean[0], mean[1])
+			}
+		}
+	}
+}
+
+func managed(newManager jittered, d time.Duration, jitter float64) func() time.Duration {
+	c := newAskedClock()
+	m := newManager(d, jitter, c)
+	return func() time.Duration {
+		m.Backoff()
+		return c.asked
+	}
+}
+
+// loops are the six loops of a package; f is told of no context.
+type loops map[string]func(ctx context.Context, f func(), sliding bool)
+
+const loopPeriod = 100 * time.Millisecond
+
+func allLoops(
+	newExponential exponential,
+	until func(func(), time.Duration, <-chan struct{}),
+	untilContext func(context.Context, func(context.Context), time.Duration),
+	jitterUntil func(func(), time.Duration, float64, bool, <-chan struct{}),
+	jitterUntilContext func(context.Context, func(context.Context), time.Duration, float64, bool),
+	backoffUntil func(func(), wait.BackoffManager, bool, <-chan struct{}),
+	backoffUntilContext func(context.Context, func(context.Context), wait.BackoffManager, bool),
+) loops {
+	growing := func() wait.BackoffManager {
+		return newExponential(loopPeriod, 5*loopPeriod, time.Second, 2, 0, clock.RealClock{})
+	}
+	ignore := func(f func()) func(context.Context) { return func(context.Context) { f() } }
+	return loops{
+		"Until":            func(ctx context.Context, f func(), _ bool) { until(f, loopPeriod, ctx.Done()) },
+		"UntilWithContext": func(ctx context.Context, f func(), _ bool) { untilContext(ctx, ignore(f), loopPeriod) },
+		"JitterUntil":      func(ctx context.Context, f func(), s bool) { jitterUntil(f, loopPeriod, 0, s, ctx.Done()) },
+		"JitterUntilWithContext": func(ctx context.Context, f func(), s bool) {
+			jitterUntilContext(ctx, ignore(f), loopPeriod, -1, s)
+		},
+		"BackoffUntil": func(ctx context.Context, f func(), s bool) { backoffUntil(f, growing(), s, ctx.Done()) },
+		"BackoffUntilWithContext": func(ctx context.Context, f func(), s bool) {
+			backoffUntilContext(ctx, ignore(f), growing(), s)
+		},
+	}
+}
+
+func bothLoops() (theirs, ours loops) {
+	theirs = allLoops(wait.NewExponentialBackoffManager, wait.Until, wait.UntilWithContext,
+		wait.JitterUntil, wait.JitterUntilWithContext, wait.BackoffUntil, wait.BackoffUntilWithContext)
+	ours = allLoops(ourExponential, workqueue.Until, workqueue.UntilWithContext,
+		workqueue.JitterUntil, workqueue.JitterUntilWithContext,
+		func(f func(), m wait.BackoffManager, s bool, stop <-chan struct{}) {
+			workqueue.BackoffUntil(f, m, s, stop)
+		},
+		func(ctx context.Context, f func(context.Context), m wait.BackoffManager, s bool) {
+			workqueue.BackoffUntilWithContext(ctx, f, m, s)
+		})
+	return theirs, ours
+}
+
+// The loops begin the same runs at the same times and return at the same time,
+// for runs of any length and a stop at any time, before, in or between runs.
+// Runs end at odd milliseconds, stops come at even ones and periods do at
+// either: no two of these at once, whose order is open.
+func TestLoopsStepByStep(t *testing.T) {
+	r := generator(t)
+	theirs, ours := bothLoops()
+	for range 50 {
+		var lengths []time.Duration
+		for range 30 {
+			lengths = append(lengths, time.Duration(r.IntN(300))*time.Millisecond+time.Microsecond)
+		}
+		stop := time.Duration(r.IntN(4000))*time.Millisecond + 500*time.Microsecond
+		if r.IntN(10) == 0 {
+			stop = 0
+		}
+		for name := range theirs {
+			for _, sliding := range []bool{true, false} {
+				want := journal(t, theirs[name], lengths, stop, sliding)
+				got := journal(t, ours[name], lengths, stop, sliding)
+				if !slices.Equal(want, got) {
+					t.Fatalf("%s, sliding %v, stop at %v, runs of %v:\ntheirs %v\nours   %v", name, sliding, stop, lengths, want, got)
+				}
+			}
+		}
+	}
+}
+
+// journal returns when the runs of a loop began and, last, when it returned.
+func journal(t *testing.T, loop func(context.Context, func(), bool), lengths []time.Duration, stop time.Duration, sliding bool) (at []time.Duration) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), stop)
+		defer cancel()
+		loop(ctx, func() {
+			at = append(at, time.Since(start))
+			time.Sleep(lengths[len(at)%len(lengths)])
+		}, sliding)
+		at = append(at, time.Since(start))
+	})
+	return at
+}
+
+// A difference is something that the two sides do not do alike, with what
+// either does.
+type difference struct {
+	what         string
+	theirs, ours func() string
+	want         [2]string
+}
+
+// check shows the difference. What theirs makes of a number that a duration
+// does not hold is up to the processor.
+func (d difference) check(t *testing.T) {
+	t.Helper()
+	theirs, ours := d.theirs(), d.ours()
+	t.Logf("%s: theirs %s, ours %s", d.what, theirs, ours)
+	if theirs != d.want[0] && runtime.GOARCH == "amd64" {
+		t.Errorf("%s: theirs %s, want %s", d.what, theirs, d.want[0])
+	}
+	if ours != d.want[1] {
+		t.Errorf("%s: ours %s, want %s", d.what, ours, d.want[1])
+	}
+}
+
+func printed(f func() time.Duration, n int) string {
+	var all []time.Duration
+	for range n {
+		all = append(all, f())
+	}
+	return fmt.Sprint(all)
+}
+
+// exponentialWaits returns four waits of a manager, and whether jittered ones,
+// of which the maximum is a second, exceed that.
+func exponentialWaits(newManager exponential, init, limit time.Duration, factor, jitter float64) string {
+	c := newAskedClock()
+	m := newManager(init, limit, time.Hour, factor, jitter, c)
+	return printed(func() time.Duration {
+		m.Backoff()
+		return c.asked
+	}, 4)
+}
+
+func exceeds(newManager exponential) string {
+	c := newAskedClock()
+	m := newManager(time.Second, time.Second, time.Hour, 2, 1, c)
+	longest := time.Duration(0)
+	for range 1000 {
+		m.Backoff()
+		longest = max(longest, c.asked)
+	}
+	return fmt.Sprint("exceeds the maximum: ", longest > time.Second)
+}
+
+// firedTwice returns whether a wait that is started when the last has ended,
+// without its tick having been received, is over at once.
+func firedTwice(newManager jittered) string {
+	c := testclock.NewFakeClock(time.Unix(0, 0))
+	m := newManager(time.Second, 0, c)
+	m.Backoff()
+	c.Step(time.Second)
+	return fmt.Sprint("over at once: ", len(m.Backoff().C()) > 0)
+}
+
+// backoffDifferences are all there are: sequences outside of them are compared
+// above.
+func backoffDifferences() []difference {
+	step := func(b wait.Backoff) [2]func() string {
+		ours := workqueue.Backoff(b)
+		return [2]func() string{
+			func() string { return printed(b.Step, 3) },
+			func() string { return printed(ours.Step, 3) },
+		}
+	}
+	jitter := func(d time.Duration, factor float64) [2]func() string {
+		return [2]func() string{
+			func() string { return fmt.Sprint(wait.Jitter(d, factor) < 0) },
+			func() string { return fmt.Sprint(workqueue.Jitter(d, factor) < 0) },
+		}
+	}
+	manager := func(init, limit time.Duration, factor float64) [2]func() string {
+		return [2]func() string{
+			func() string { return exponentialWaits(wait.NewExponentialBackoffManager, init, limit, factor, 0) },
+			func() string { return exponentialWaits(ourExponential, init, limit, factor, 0) },
+		}
+	}
+	row := func(what string, sides [2]func() string, theirs, ours string) difference {
+		return difference{what, sides[0], sides[1], [2]string{theirs, ours}}
+	}
+	const (
+		s              = time.Second
+		nilDereference = "runtime error: invalid memory address or nil pointer dereference"
+	)
+	return []difference{
+		row("Step: a negative Duration counts as zero",
+			step(wait.Backoff{Duration: -s, Factor: 2, Steps: 5}), "[-1s -2s -4s]", "[0s 0s 0s]"),
+		row("Step: a negative Factor counts as none",
+			step(wait.Backoff{Duration: s, Factor: -2, Steps: 5}), "[1s -2s 4s]", "[1s 1s 1s]"),
+		row("Step: a Factor that is not a number counts as none",
+			step(wait.Backoff{Duration: s, Factor: math.NaN(), Steps: 5}), fmt.Sprintf("[1s %v %[1]v]", time.Duration(math.MinInt64)), "[1s 1s 1s]"),
+		row("Step: an interval beyond the range saturates",
+			step(wait.Backoff{Duration: 1 << 62, Factor: 2, Steps: 5}),
+			fmt.Sprintf("[%v %v %[2]v]", time.Duration(1<<62), time.Duration(math.MinInt64)),
+			fmt.Sprintf("[%v %v %[2]v]", time.Duration(1<<62), time.Duration(math.MaxInt64))),
+		row("Step: an infinite Jitter saturates",
+			step(wait.Backoff{Duration: s, Jitter: math.Inf(1)}),
+			fmt.Sprintf("[%v %[1]v %[1]v]", math.MinInt64+s), fmt.Sprintf("[%v %[1]v %[1]v]", time.Duration(math.MaxInt64))),
+		row("DelayWithReset: the panic without a clock says so", [2]func() string{
+			func() string { return recovered(func() { wait.Backoff{Factor: 2}.DelayWithReset(nil, s) }) },
+			func() string { return recovered(func() { workqueue.Backoff{Factor: 2}.DelayWithReset(nil, s) }) },
+		}, nilDereference, "workqueue: clock is nil"),
+		row("DelayWithReset: a clock is needed also where it is not looked at", [2]func() string{
+			func() string { return recovered(func() { wait.Backoff{}.DelayWithReset(nil, s) }) },
+			func() string { return recovered(func() { workqueue.Backoff{}.DelayWithReset(nil, s) }) },
+		}, "", "workqueue: clock is nil"),
+		row("Jitter: the sum saturates", jitter(math.MaxInt64, 1), "true", "false"),
+		row("Jitter: a negative duration counts as zero", jitter(-s, 1), "true", "false"),
+		row("Jitter: a factor that is not a number counts as 1", jitter(s, math.NaN()), "true", "false"),
+		row("NewExponentialBackoffManager: no wait exceeds the maximum, the first neither",
+			manager(9*s, 4*s, 2), "[9s 4s 4s 4s]", "[4s 4s 4s 4s]"),
+		row("NewExponentialBackoffManager: nor with jitter, which takes place below the maximum", [2]func() string{
+			func() string { return exceeds(wait.NewExponentialBackoffManager) },
+			func() string { return exceeds(ourExponential) },
+		}, "exceeds the maximum: true", "exceeds the maximum: false"),
+		row("NewExponentialBackoffManager: a negative factor counts as none",
+			manager(s, 9*s, -2), "[1s -2s 4s -8s]", "[1s 1s 1s 1s]"),
+		row("NewExponentialBackoffManager: a negative interval counts as zero",
+			manager(-s, 9*s, 2), "[-1s -2s -4s -8s]", "[0s 0s 0s 0s]"),
+		row("NewJitteredBackoffManager: panics at once without a clock, and says so", [2]func() string{
+			func() string { return recovered(func() { wait.NewJitteredBackoffManager(s, 0, nil) }) },
+			func() string { return recovered(func() { ourJittered(s, 0, nil) }) },
+		}, "", "workqueue: clock is nil"),
+		row("NewExponentialBackoffManager: the panic without a clock says so", [2]func() string{
+			func() string { return recovered(func() { wait.NewExponentialBackoffManager(s, s, s, 2, 0, nil) }) },
+			func() string { return recovered(func() { ourExponential(s, s, s, 2, 0, nil) }) },
+		}, nilDereference, "workqueue: clock is nil"),
+		row("BackoffUntil: panics without a manager before the first run, and says so", [2]func() string{
+			func() string { return recovered(func() { wait.BackoffUntil(func() {}, nil, true, nil) }) },
+			func() string { return recovered(func() { workqueue.BackoffUntil(func() {}, nil, true, nil) }) },
+		}, nilDereference, "workqueue: backoff manager is nil"),
+		row("Backoff of a manager: the timer forgets a tick that nobody has received", [2]func() string{
+			func() string { return firedTwice(wait.NewJitteredBackoffManager) },
+			func() string { return firedTwice(ourJittered) },
+		}, "over at once: true", "over at once: false"),
+	}
+}
+
+func TestBackoffDifferences(t *testing.T) {
+	for _, d := range backoffDifferences() {
+		d.check(t)
+	}
+}
+
+// The difference that is not in the table, as it would print on standard error:
+// theirs logs a panic in a loop, such as that of a nil function, before it goes
+// on to the caller.
+func TestLoopsPanicOn(t *testing.T) {
+	_, ours := bothLoops()
+	for name, loop := range ours {
+		if got := recovered(func() { loop(t.Context(), func() { panic("boom") }, true) }); got != "boom" {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+}

@@ -1,0 +1,289 @@
+package compat_test
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+)
+
+// What a FIFO promises has to hold on every layer above it, too.
+
+func TestFIFO(t *testing.T) {
+	for _, on := range layers {
+		t.Run("layer="+string(on), func(t *testing.T) { play(t, on, fifoTimelines) })
+	}
+}
+
+var fifoTimelines = []timeline{{
+	name: "items_come_in_the_order_of_their_adds",
+	steps: []step{
+		{call: "add c a b"},
+		{call: "len", want: "3"},
+		{call: "get", want: "c"},
+		{call: "add d"},
+		{call: "get", want: "a"},
+		{call: "get", want: "b"},
+		{call: "get", want: "d"},
+		{call: "len", want: "0"},
+	},
+}, {
+	name: "duplicates_are_handed_out_once_at_the_first_place",
+	steps: []step{
+		{call: "add a b a a b"},
+		{call: "len", want: "2"},
+		{call: "take", want: "a b"},
+		{call: "get", want: "blocks"},
+	},
+}, {
+	name: "an_item_is_new_again_after_its_Done",
+	steps: []step{
+		{call: "add a"},
+		{call: "get", want: "a"},
+		{call: "done a"},
+		{call: "len", want: "0"},
+		{call: "add a"},
+		{call: "len", want: "1"},
+		{call: "get", want: "a"},
+	},
+}, {
+	name: "added_while_processed_is_queued_by_Done",
+	steps: []step{
+		{call: "add a"},
+		{call: "get", want: "a"},
+		{call: "add a"},
+		{call: "len", want: "0"},
+		{call: "get", want: "blocks"},
+		{call: "done a", want: "get=a"},
+		{call: "done a"},
+		{call: "len", want: "0"},
+	},
+}, {
+	name: "added_many_times_while_processed_is_queued_once",
+	steps: []step{
+		{call: "add a"},
+		{call: "get", want: "a"},
+		{call: "add a a a a a"},
+		{call: "done a"},
+		{call: "len", want: "1"},
+		{call: "get", want: "a"},
+		{call: "done a"},
+		{call: "len", want: "0"},
+	},
+}, {
+	name: "added_while_processed_takes_its_place_at_Done",
+	steps: []step{
+		{call: "add a"},
+		{call: "get", want: "a"},
+		{call: "add a b"},
+		{call: "get", want: "b"},
+		{call: "add c"},
+		{call: "done a"},
+		{call: "add d"},
+		{call: "take", want: "c a d"},
+	},
+}, {
+	name: "Done_of_one_item_leaves_the_others_held",
+	steps: []step{
+		{call: "add a b"},
+		{call: "get", want: "a"},
+		{call: "get", want: "b"},
+		{call: "add a b"},
+		{call: "done b"},
+		{call: "len", want: "1"},
+		{call: "get", want: "b"},
+		{call: "done a"},
+		{call: "get", want: "a"},
+	},
+}, {
+	name: "Get_blocks_until_an_Add",
+	steps: []step{
+		{call: "get", want: "blocks"},
+		{call: "get", want: "blocks"},
+		{call: "add a", want: "get=a"},
+		{call: "len", want: "0"},
+		{call: "add a"},
+		{call: "add b", want: "get=b"},
+		{call: "get", want: "blocks"},
+		{call: "done a", want: "get=a"},
+	},
+}, {
+	name: "several_adds_release_as_many_workers",
+	steps: []step{
+		{call: "get", want: "blocks"},
+		{call: "get", want: "blocks"},
+		{call: "get", want: "blocks"},
+		{call: "add a a b", want: "get=a, get=b"},
+		{call: "add c", want: "get=c"},
+	},
+}, {
+	// A Done that nobody owes: what follows is that two workers hold the item.
+	name: "Done_before_Get_changes_nothing_kubernetes#79934",
+	steps: []step{
+		{call: "add a"},
+		{call: "done a"},
+		{call: "len", want: "1", upstream: new("2")},
+		{call: "done a"},
+		{call: "len", want: "1", upstream: new("3")},
+		{call: "get", want: "a"},
+		{call: "get", want: "blocks", upstream: new("a")},
+	},
+}, {
+	name: "Done_twice_changes_nothing_kubernetes#141079",
+	steps: []step{
+		{call: "add a"},
+		{call: "get", want: "a"},
+		{call: "add a"},
+		{call: "done a a"},
+		{call: "len", want: "1", upstream: new("2")},
+		{call: "get", want: "a"},
+		{call: "get", want: "blocks", upstream: new("a")},
+	},
+}, {
+	name: "Done_of_a_stranger_changes_nothing",
+	steps: []step{
+		{call: "done a"},
+		{call: "len", want: "0"},
+		{call: "add b"},
+		{call: "done a"},
+		{call: "take", want: "b"},
+	},
+}}
+
+// TestPlainConstructors holds the constructors without a config to the same.
+func TestPlainConstructors(t *testing.T) {
+	onEach(t, func(t *testing.T, impl implementation) {
+		queues := map[layer]func() typedQueue[string]{
+			fifo:        impl.plain.queue,
+			delayed:     func() typedQueue[string] { return impl.plain.delaying() },
+			rateLimited: func() typedQueue[string] { return impl.plain.rateLimiting(impl.itemDefault()) },
+		}
+		for on, construct := range queues {
+			for _, tl := range fifoTimelines {
+				t.Run(string(on)+"/"+tl.name, func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						w := &world{impl: impl, queue: construct()}
+						defer w.end()
+						w.play(t, tl.steps)
+					})
+				})
+			}
+		}
+	})
+}
+
+// TestZeroValueIsAnItem is about the item that Get also returns without one.
+func TestZeroValueIsAnItem(t *testing.T) {
+	onEach(t, func(t *testing.T, impl implementation) {
+		q := impl.plain.queue()
+		q.Add("")
+		q.Add("")
+		if n := q.Len(); n != 1 {
+			t.Errorf("after two adds: %d items", n)
+		}
+		if item, shutdown := q.Get(); item != "" || shutdown {
+			t.Errorf("Get: %q, %v", item, shutdown)
+		}
+		q.Done("")
+		q.ShutDown()
+		if item, shutdown := q.Get(); item != "" || !shutdown {
+			t.Errorf("Get after the shutdown: %q, %v", item, shutdown)
+		}
+	})
+}
+
+// TestLongLineKeepsItsOrder goes far beyond the sizes at which storages grow,
+// move and shrink, several times over.
+func TestLongLineKeepsItsOrder(t *testing.T) {
+	const rounds, size = 3, 5000
+	onEach(t, func(t *testing.T, impl implementation) {
+		q := impl.plain.queue()
+		defer q.ShutDown()
+		for round := range rounds {
+			for i := range size {
+				q.Add(fmt.Sprint(i))
+				q.Add(fmt.Sprint(i / 2))
+			}
+			for i := range size {
+				want := fmt.Sprint(i)
+				if got, _ := q.Get(); got != want {
+					t.Fatalf("round %d: item %d is %q", round, i, got)
+				}
+				q.Done(want)
+			}
+			if n := q.Len(); n != 0 {
+				t.Fatalf("round %d: %d items left", round, n)
+			}
+		}
+	})
+}
+
+// TestProducersAndConsumers checks under contention what the timelines check
+// at rest: each item has at most one holder, and what was last announced about
+// it before an Add is seen by a holder after that Add.
+func TestProducersAndConsumers(t *testing.T) {
+	onEach(t, func(t *testing.T, impl implementation) {
+		for _, on := range layers {
+			t.Run("layer="+string(on), func(t *testing.T) {
+				w := newWorld(impl, on, timeline{})
+				contend(t, w.queue)
+			})
+		}
+	})
+}
+
+// A post is what producers say and consumers have seen of one item.
+type post struct {
+	announced atomic.Int64
+	seen      atomic.Int64
+	holders   atomic.Int64
+}
+
+func contend(t *testing.T, q typedQueue[string]) {
+	const producers, consumers, adds, distinct = 6, 6, 2000, 50
+	posts := make(map[string]*post)
+	for i := range distinct {
+		posts[fmt.Sprint(i)] = new(post)
+	}
+	var producing, consuming sync.WaitGroup
+	for range consumers {
+		consuming.Go(func() { consume(t, q, posts) })
+	}
+	for p := range producers {
+		producing.Go(func() {
+			for i := range adds {
+				item := fmt.Sprint((i*(p+1) + p) % distinct)
+				posts[item].announced.Add(1)
+				q.Add(item)
+			}
+		})
+	}
+	producing.Wait()
+	q.ShutDown()
+	consuming.Wait()
+	for item, p := range posts {
+		if announced, seen := p.announced.Load(), p.seen.Load(); seen != announced {
+			t.Errorf("item %s: announced %d times, the last holder saw %d", item, announced, seen)
+		}
+	}
+	if n := q.Len(); n != 0 {
+		t.Errorf("%d items left", n)
+	}
+}
+
+func consume(t *testing.T, q typedQueue[string], posts map[string]*post) {
+	for {
+		item, shutdown := q.Get()
+		if shutdown {
+			return
+		}
+		p := posts[item]
+		if n := p.holders.Add(1); n != 1 {
+			t.Errorf("item %s has %d holders", item, n)
+		}
+		p.seen.Store(p.announced.Load())
+		p.holders.Add(-1)
+		q.Done(item)
+	}
+}

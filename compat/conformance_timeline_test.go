@@ -1,0 +1,318 @@
+package compat_test
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	clocktesting "k8s.io/utils/clock/testing"
+)
+
+// A timeline is a story about one queue: calls in their order, each with what
+// is to be seen once everything it set off has come to rest.
+type timeline struct {
+	name    string
+	storage func(implementation) itemStorage[string] // nil for none
+	inner   bool                                     // the queue is made on top of a journal
+	unnamed bool                                     // the queue has a provider, but no name
+	steps   []step
+}
+
+// A step is a call and its outcome: what the call returned, or "blocks", and
+// then every earlier call that blocked and now has returned, as in
+// "get=a, drain=returned". A call without a result shows nothing.
+//
+//	add a b     Add of each         shutdown    ShutDown
+//	after a 5s  AddAfter, max and   drain       ShutDownWithDrain
+//	            min being int64s
+//	limited a   AddRateLimited      down        ShuttingDown
+//	get         Get                 len         Len
+//	done a b    Done of each        forget a    Forget
+//	take        Get and Done until  requeues a  NumRequeues
+//	            Len is 0            elapse 5s   step the fake clock
+//	break x     let the next call of a metric or storage method panic
+//	metrics     what was counted since the last time
+//	gauges      what the push-style gauges are set to
+//	journal     what custom storage or inner queue were told since the last time
+//	goroutines  how many there are besides blocked calls
+type step struct {
+	call     string
+	want     string
+	upstream *string // what client-go does instead, see outcome
+}
+
+// A layer is one of the three queues.
+type layer string
+
+const (
+	fifo        layer = "queue"
+	delayed     layer = "delaying"
+	rateLimited layer = "rate-limiting"
+)
+
+var layers = []layer{fifo, delayed, rateLimited}
+
+// The limiter of rate limiting queues is exponential, between these.
+const (
+	limiterBase  = time.Second
+	limiterLimit = time.Hour
+)
+
+// play runs the timelines on a layer of each implementation.
+func play(t *testing.T, on layer, timelines []timeline) {
+	t.Helper()
+	onEach(t, func(t *testing.T, impl implementation) {
+		for _, tl := range timelines {
+			t.Run(tl.name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := newWorld(impl, on, tl)
+					defer w.end()
+					w.play(t, tl.steps)
+				})
+			})
+		}
+	})
+}
+
+// A world is a queue in a bubble with all that a timeline can get at.
+type world struct {
+	impl  implementation
+	queue typedQueue[string]
+	clock *clocktesting.FakeClock
+	meter *meter
+	notes notes // of storage or inner queue
+	alone int   // goroutines in the bubble without a queue
+
+	faults faults // of meter and storage
+
+	mu sync.Mutex
+	// blocked counts the calls under way, returned are the results of those
+	// that were under way after their step.
+	blocked  int
+	returned []string
+}
+
+func newWorld(impl implementation, on layer, tl timeline) *world {
+	w := &world{
+		impl:  impl,
+		clock: clocktesting.NewFakeClock(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)),
+		meter: new(meter),
+		alone: goroutines(),
+	}
+	w.meter.faults = &w.faults
+	s := settings{name: "world", meter: w.meter, clock: w.clock}
+	if tl.unnamed {
+		s.name = ""
+	}
+	if tl.storage != nil {
+		s.storage = &storageJournal{tl.storage(impl), &w.notes, &w.faults}
+	}
+	w.queue = w.build(on, s, tl)
+	return w
+}
+
+// build makes the queue from the bottom up as far as the layers below have to
+// be given, and leaves the others to the implementation.
+func (w *world) build(on layer, s settings, tl timeline) typedQueue[string] {
+	if on == fifo {
+		return w.impl.queue(s)
+	}
+	if s.storage != nil || tl.inner {
+		s.queue = w.impl.queue(s)
+	}
+	if on == delayed {
+		if tl.inner {
+			s.queue = &queueJournal{s.queue, &w.notes}
+		}
+		return w.impl.delaying(s)
+	}
+	if s.queue != nil {
+		s.delaying = w.impl.delaying(s)
+	}
+	if tl.inner {
+		s.delaying = &delayingJournal{queueJournal{s.delaying, &w.notes}, s.delaying}
+	}
+	return w.impl.rateLimiting(w.impl.exponential(limiterBase, limiterLimit), s)
+}
+
+// end releases what a timeline leaves behind, which a bubble would report as a
+// deadlock: workers, and client-go's drainers and goroutines.
+func (w *world) end() {
+	w.queue.ShutDown()
+	synctest.Wait()
+}
+
+func (w *world) play(t *testing.T, steps []step) {
+	t.Helper()
+	synctest.Wait() // Goroutines of the queue count as such only once they are at rest.
+	for i, s := range steps {
+		what := fmt.Sprintf("step %d, %q", i, s.call)
+		outcome[string]{s.want, s.upstream}.check(t, w.impl, what, w.perform(s.call))
+	}
+}
+
+// perform makes a call on a goroutine of its own, so that one that should not
+// block shows as "blocks" and not as a test that hangs.
+func (w *world) perform(call string) string {
+	verb, rest, _ := strings.Cut(call, " ")
+	own, late := "blocks", false
+	go func() {
+		result := w.callOrPanic(verb, strings.Fields(rest))
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if !late {
+			own = result
+			return
+		}
+		if result == "" {
+			result = "returned"
+		}
+		w.blocked--
+		w.returned = append(w.returned, verb+"="+result)
+	}()
+	synctest.Wait()
+
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if own == "blocks" {
+		late = true
+		w.blocked++
+	}
+	// Which of several blocked calls gets what is left open, hence the order.
+	slices.Sort(w.returned)
+	seen := w.returned
+	if own != "" {
+		seen = slices.Insert(seen, 0, own)
+	}
+	w.returned = nil
+	return strings.Join(seen, ", ")
+}
+
+func (w *world) callOrPanic(verb string, args []string) (result string) {
+	defer func() {
+		if r := recover(); r != nil {
+			if r != errBroken {
+				panic(r)
+			}
+			result = "panics"
+		}
+	}()
+	return w.call(verb, args)
+}
+
+func (w *world) call(verb string, args []string) (result string) {
+	switch verb {
+	case "add":
+		each(args, w.queue.Add)
+	case "done":
+		each(args, w.queue.Done)
+	case "get":
+		return w.get()
+	case "take":
+		return w.take()
+	case "len":
+		return strconv.Itoa(w.queue.Len())
+	case "shutdown":
+		w.queue.ShutDown()
+	case "drain":
+		w.queue.ShutDownWithDrain()
+		return "returned"
+	case "down":
+		return strconv.FormatBool(w.queue.ShuttingDown())
+	case "elapse":
+		w.clock.Step(duration(args[0]))
+	case "break":
+		w.faults.set(args[0])
+	case "metrics":
+		return w.meter.flush()
+	case "gauges":
+		return w.meter.level()
+	case "journal":
+		return w.notes.flush()
+	case "goroutines":
+		return strconv.Itoa(w.goroutines())
+	default:
+		return w.callUpper(verb, args)
+	}
+	return ""
+}
+
+// callUpper makes the calls that only the layers above the FIFO have.
+func (w *world) callUpper(verb string, args []string) string {
+	switch verb {
+	case "after":
+		w.queue.(delayingQueue[string]).AddAfter(args[0], duration(args[1]))
+	case "limited":
+		each(args, w.queue.(rateLimitingQueue[string]).AddRateLimited)
+	case "forget":
+		each(args, w.queue.(rateLimitingQueue[string]).Forget)
+	case "requeues":
+		return strconv.Itoa(w.queue.(rateLimitingQueue[string]).NumRequeues(args[0]))
+	default:
+		panic("no such call: " + verb)
+	}
+	return ""
+}
+
+func (w *world) get() string {
+	item, shutdown := w.queue.Get()
+	if shutdown {
+		return "shutdown"
+	}
+	return item
+}
+
+func (w *world) take() string {
+	var taken []string
+	for w.queue.Len() > 0 {
+		item, _ := w.queue.Get()
+		w.queue.Done(item)
+		taken = append(taken, item)
+	}
+	return strings.Join(taken, " ")
+}
+
+// goroutines counts those of the queue. The one that asks is none of them.
+func (w *world) goroutines() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return goroutines() - 1 - w.blocked - w.alone
+}
+
+// goroutines counts those of the calling goroutine's bubble. Those outside of
+// it come and go as they like.
+func goroutines() int {
+	trace := make([]byte, 1<<20)
+	trace = trace[:runtime.Stack(trace, true)]
+	_, bubble, _ := bytes.Cut(trace, []byte("synctest bubble "))
+	bubble, _, _ = bytes.Cut(bubble, []byte("]"))
+	return bytes.Count(trace, []byte("synctest bubble "+string(bubble)+"]:\n"))
+}
+
+func each(args []string, f func(string)) {
+	for _, arg := range args {
+		f(arg)
+	}
+}
+
+func duration(s string) time.Duration {
+	switch s {
+	case "max":
+		return math.MaxInt64
+	case "min":
+		return math.MinInt64
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		panic(err)
+	}
+	return d
+}
