@@ -1,14 +1,17 @@
-# `make test` runs every test.
+# The two commands of the README: `make run` and `make test`.
 
-MODULES     := . compat
+MODULES     := . compat examples
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOCYCLO     := github.com/fzipp/gocyclo/cmd/gocyclo@v0.6.0
 GOCOGNIT    := github.com/uudashr/gocognit/cmd/gocognit@v1.3.0
 FUZZTIME    := 10s
 
-.PHONY: all test lint vet tidy cyclo test-386 fuzz cover
+.PHONY: all run test lint vet tidy cyclo test-386 fuzz cover
 
 all: lint test
+
+run:
+	go run -C examples ./controller
 
 # Every test of every module. The root suite runs a second time without the
 # race detector, under which the budgets for memory and allocations mean
@@ -17,6 +20,7 @@ test:
 	go test -race -shuffle=on ./...
 	go test -shuffle=on ./...
 	go test -C compat -race -shuffle=on ./...
+	go test -C examples -race -shuffle=on ./...
 
 lint: vet tidy cyclo
 	@test -z "$$(gofmt -l .)" || { echo 'not gofmt-ed:'; gofmt -l .; exit 1; }

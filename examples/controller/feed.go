@@ -1,0 +1,268 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+)
+
+const (
+	namespace = "default"
+	sources   = 24  // names the stream draws from
+	steps     = 250 // steps of the stream
+	burst     = 15  // updates in a row that make up a burst
+
+	// settleTimeout is long against the worst backoff of the stream, which is
+	// well below a second.
+	settleTimeout = 10 * time.Second
+)
+
+// feed plays the people and programs that use the cluster. The same seed makes
+// the same stream; how the workers interleave with it is up to the machine.
+type feed struct {
+	cluster *cluster
+	queue   *observedQueue
+	log     *slog.Logger
+	rng     *rand.Rand
+
+	live     map[string]*corev1.ConfigMap
+	revision int
+	counts   eventCounts
+}
+
+// eventCounts is what a feed did to the cluster.
+type eventCounts struct{ creates, updates, deletes, sabotage int }
+
+func newFeed(c *cluster, q *observedQueue, seed uint64, log *slog.Logger) *feed {
+	return &feed{
+		cluster: c,
+		queue:   q,
+		log:     log,
+		rng:     rand.New(rand.NewPCG(seed, 1)),
+		live:    make(map[string]*corev1.ConfigMap),
+	}
+}
+
+// play runs the phases one after the other. When it returns without an error,
+// the whole last wave is in the queue or further.
+func (f *feed) play(ctx context.Context) error {
+	phases := []struct {
+		name string
+		play func(context.Context) error
+	}{
+		{"waiting for the informers to watch", f.await},
+		{"stream: creates, updates, bursts, deletes, sabotage; one write in twenty fails", f.stream},
+		{"gap: the watch breaks, objects go while it is down", f.gap},
+		{"outage: every write on five mirrors fails five times", f.outage},
+		{"settling: nothing new, retries run out", f.settle},
+		{"last wave: everything changes, then the signal", f.wave},
+	}
+	for _, phase := range phases {
+		f.log.Info("--- " + phase.name)
+		if err := phase.play(ctx); err != nil {
+			return fmt.Errorf("%s: %w", phase.name, err)
+		}
+	}
+	return nil
+}
+
+func (f *feed) await(ctx context.Context) error { return f.cluster.awaitWatches(ctx, 2) }
+
+func (f *feed) stream(ctx context.Context) error {
+	f.cluster.faults.setRate(0.05)
+	defer f.cluster.faults.setRate(0)
+	for range steps {
+		if err := f.step(ctx); err != nil {
+			return err
+		}
+		pause := time.Millisecond + time.Duration(f.rng.IntN(int(6*time.Millisecond)))
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// step does one thing to one object.
+func (f *feed) step(ctx context.Context) error {
+	name := fmt.Sprintf("app-%02d", f.rng.IntN(sources))
+	if f.live[name] == nil {
+		return f.create(ctx, name)
+	}
+	switch roll := f.rng.IntN(100); {
+	case roll < 60:
+		return f.update(ctx, name, 1)
+	case roll < 70:
+		return f.update(ctx, name, burst)
+	case roll < 80:
+		return f.delete(ctx, name)
+	case roll < 90:
+		return f.relabel(ctx, name)
+	default:
+		return f.sabotage(ctx, name)
+	}
+}
+
+// gap deletes objects while nobody watches. The informer learns of it from its
+// next list, as tombstones.
+func (f *feed) gap(ctx context.Context) error {
+	f.cluster.sever()
+	for _, name := range f.names()[:3] {
+		if err := f.delete(ctx, name); err != nil {
+			return err
+		}
+	}
+	f.cluster.mend()
+	return f.cluster.awaitWatches(ctx, 1)
+}
+
+// outage makes the last change of some objects hard to mirror: a controller
+// that forgets to retry never gets them right.
+func (f *feed) outage(ctx context.Context) error {
+	for _, name := range f.names()[:5] {
+		f.cluster.faults.failNext(name, 5)
+		f.live[name].Labels[mirrorLabel] = "true"
+		if err := f.update(ctx, name, 1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settle returns when the cluster has converged and the queue was given nothing
+// for a while, so that no event is on its way any more.
+func (f *feed) settle(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
+	defer cancel()
+	ticker := time.NewTicker(50 * time.Millisecond)
+	defer ticker.Stop()
+	for adds := -1; ; {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return errors.New("not converged in time")
+		}
+		v, err := verify(ctx, f.cluster)
+		if err != nil {
+			return err
+		}
+		now := f.queue.snapshot().adds
+		if len(v.problems) == 0 && now == adds {
+			return nil
+		}
+		adds = now
+	}
+}
+
+// wave changes every object at once. An informer hands its events to a handler
+// in their order: once the object created last has reached the queue, so have
+// all the others.
+func (f *feed) wave(ctx context.Context) error {
+	for _, name := range f.names() {
+		if err := f.update(ctx, name, 1); err != nil {
+			return err
+		}
+	}
+	const last = "last"
+	if err := f.create(ctx, last); err != nil {
+		return err
+	}
+	return f.queue.awaitAdd(ctx, cache.NewObjectName(namespace, last))
+}
+
+func (f *feed) create(ctx context.Context, name string) error {
+	source := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+		Namespace: namespace,
+		Name:      name,
+		Labels:    map[string]string{mirrorLabel: "true"},
+	}}
+	f.revise(source)
+	if _, err := f.cluster.CoreV1().ConfigMaps(namespace).Create(ctx, source, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	f.live[name] = source
+	f.counts.creates++
+	return nil
+}
+
+func (f *feed) update(ctx context.Context, name string, times int) error {
+	for range times {
+		source := f.live[name]
+		f.revise(source)
+		if _, err := f.cluster.CoreV1().ConfigMaps(namespace).Update(ctx, source, metav1.UpdateOptions{}); err != nil {
+			return err
+		}
+		f.counts.updates++
+	}
+	return nil
+}
+
+// relabel takes the wish for a mirror back, or renews it.
+func (f *feed) relabel(ctx context.Context, name string) error {
+	labels := f.live[name].Labels
+	if labels[mirrorLabel] == "true" {
+		labels[mirrorLabel] = "false"
+	} else {
+		labels[mirrorLabel] = "true"
+	}
+	return f.update(ctx, name, 1)
+}
+
+func (f *feed) delete(ctx context.Context, name string) error {
+	if err := f.cluster.CoreV1().ConfigMaps(namespace).Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+		return err
+	}
+	delete(f.live, name)
+	f.counts.deletes++
+	return nil
+}
+
+// sabotage removes a mirror or writes nonsense into it. That the controller may
+// be about to create or remove it is part of the game.
+func (f *feed) sabotage(ctx context.Context, name string) error {
+	// Drawn first: whether the mirror exists depends on the machine, and the
+	// rest of the stream must not.
+	removes := f.rng.IntN(2) == 0
+	secrets := f.cluster.CoreV1().Secrets(namespace)
+	mirror, err := secrets.Get(ctx, name, metav1.GetOptions{})
+	if err == nil && removes {
+		err = secrets.Delete(ctx, name, metav1.DeleteOptions{})
+	} else if err == nil {
+		mirror.Data = map[string][]byte{"revision": []byte("sabotaged")}
+		_, err = secrets.Update(ctx, mirror, metav1.UpdateOptions{})
+	}
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err == nil {
+		f.counts.sabotage++
+	}
+	return err
+}
+
+// revise gives a ConfigMap data that no other revision of any object has.
+func (f *feed) revise(source *corev1.ConfigMap) {
+	f.revision++
+	source.Data = map[string]string{"revision": fmt.Sprint(f.revision)}
+}
+
+// names returns the live objects in order.
+func (f *feed) names() []string {
+	names := make([]string, 0, len(f.live))
+	for name := range f.live {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,180 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/tools/cache"
+)
+
+// How many merged adds or failures in a row a hand-out needs to be logged
+// without -v.
+const (
+	manyMerged   = 6
+	manyFailures = 3
+)
+
+// observedQueue counts and logs what passes through a queue. It stands where
+// the queue stands: a controller needs the methods, not the type behind them.
+type observedQueue struct {
+	queue
+	log *slog.Logger
+
+	mu     sync.Mutex
+	counts counts
+	items  map[cache.ObjectName]*history
+}
+
+// counts is what an observedQueue saw. adds + retries - handOuts is the work
+// that merging saved.
+type counts struct {
+	adds     int // calls of Add while the queue was open
+	retries  int // calls of AddRateLimited while the queue was open
+	handOuts int // items returned by Get
+	readds   int // hand-outs during which the same item was added again
+	attempts int // most failures of one item in a row
+	backoff  time.Duration
+}
+
+// merged is the share of adds and retries that needed no hand-out of their own.
+func (c counts) merged() float64 {
+	return 1 - float64(c.handOuts)/float64(max(1, c.adds+c.retries))
+}
+
+// history is one item since it was last handed out.
+type history struct {
+	added    chan struct{} // closed after the first Add
+	adds     int
+	inFlight bool
+	readded  bool      // added while in flight
+	failed   time.Time // when AddRateLimited was called; zero if it was not
+}
+
+func observe(q queue, log *slog.Logger) *observedQueue {
+	return &observedQueue{queue: q, log: log, items: make(map[cache.ObjectName]*history)}
+}
+
+// Each method records before it lets an item into the queue and after it got
+// one out: a record made the other way round could miss its own hand-out.
+
+func (q *observedQueue) Add(item cache.ObjectName) {
+	if !q.ShuttingDown() {
+		q.recordAdd(item)
+	}
+	q.queue.Add(item)
+	q.announce(item)
+}
+
+func (q *observedQueue) AddRateLimited(item cache.ObjectName) {
+	if !q.ShuttingDown() {
+		q.recordRetry(item)
+	}
+	q.queue.AddRateLimited(item)
+}
+
+func (q *observedQueue) Get() (cache.ObjectName, bool) {
+	item, shutdown := q.queue.Get()
+	if !shutdown {
+		q.recordHandOut(item)
+	}
+	return item, shutdown
+}
+
+func (q *observedQueue) Done(item cache.ObjectName) {
+	q.recordDone(item)
+	q.queue.Done(item)
+}
+
+// awaitAdd returns once the item was added for the first time.
+func (q *observedQueue) awaitAdd(ctx context.Context, item cache.ObjectName) error {
+	q.mu.Lock()
+	added := q.historyLocked(item).added
+	q.mu.Unlock()
+	select {
+	case <-added:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (q *observedQueue) snapshot() counts {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.counts
+}
+
+func (q *observedQueue) recordAdd(item cache.ObjectName) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	h := q.historyLocked(item)
+	q.counts.adds++
+	h.adds++
+	if h.inFlight && !h.readded {
+		h.readded = true
+		q.counts.readds++
+	}
+}
+
+// announce lets awaitAdd go. Done before the item is in the queue, it would let
+// the queue be shut down in front of it.
+func (q *observedQueue) announce(item cache.ObjectName) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	h := q.historyLocked(item)
+	select {
+	case <-h.added:
+	default:
+		close(h.added)
+	}
+}
+
+func (q *observedQueue) recordRetry(item cache.ObjectName) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.counts.retries++
+	q.historyLocked(item).failed = time.Now()
+}
+
+func (q *observedQueue) recordHandOut(item cache.ObjectName) {
+	failures := q.NumRequeues(item)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	h := q.historyLocked(item)
+	level := slog.LevelDebug
+	if h.adds >= manyMerged || failures >= manyFailures {
+		level = slog.LevelInfo
+	}
+	attrs := []slog.Attr{slog.Any("key", item), slog.Int("merged", h.adds)}
+	if h.readded {
+		attrs = append(attrs, slog.Bool("readded", true))
+	}
+	if !h.failed.IsZero() {
+		waited := time.Since(h.failed)
+		q.counts.backoff = max(q.counts.backoff, waited)
+		q.counts.attempts = max(q.counts.attempts, failures)
+		attrs = append(attrs, slog.Int("failures", failures), slog.Duration("backoff", waited.Round(100*time.Microsecond)))
+	}
+	q.log.LogAttrs(context.Background(), level, "handed out", attrs...)
+	q.counts.handOuts++
+	h.adds, h.readded, h.failed, h.inFlight = 0, false, time.Time{}, true
+}
+
+func (q *observedQueue) recordDone(item cache.ObjectName) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.historyLocked(item).inFlight = false
+}
+
+// historyLocked returns the record of an item, made on first use. The caller
+// must hold q.mu.
+func (q *observedQueue) historyLocked(item cache.ObjectName) *history {
+	h, ok := q.items[item]
+	if !ok {
+		h = &history{added: make(chan struct{})}
+		q.items[item] = h
+	}
+	return h
+}
