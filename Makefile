@@ -6,7 +6,7 @@ GOCYCLO     := github.com/fzipp/gocyclo/cmd/gocyclo@v0.6.0
 GOCOGNIT    := github.com/uudashr/gocognit/cmd/gocognit@v1.3.0
 FUZZTIME    := 10s
 
-.PHONY: all run test lint vet tidy cyclo test-386 fuzz cover
+.PHONY: all run test lint vet tidy cyclo test-386 fuzz bench bench-smoke cover
 
 all: lint test
 
@@ -46,6 +46,13 @@ fuzz:
 	@for t in $$(go test -list '^Fuzz' . | grep ^Fuzz); do \
 		go test -run '^$$' -fuzz "^$$t$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x . || exit 1; done
 	go test -C compat -run '^$$' -fuzz '^FuzzDifferential$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 10x .
+
+# Measures against client-go for some minutes and writes BENCHMARKS.md.
+bench:
+	go run -C compat ./bench/report
+
+bench-smoke:
+	go run -C compat ./bench/report -smoke
 
 cover:
 	go test -covermode=atomic -coverprofile=cover.out .

@@ -1,0 +1,124 @@
+package main
+
+import "regexp"
+
+// A scenario is a row of the table: one unit of one benchmark, measured for
+// several implementations.
+type scenario struct {
+	section string
+	title   string
+	bench   string // as in Cycle/keys=string, without the implementation
+	unit    string // as the benchmark reports it
+	peers   []string
+	slow    bool
+	goals   []goal
+}
+
+const (
+	ours     = "workqueue"
+	clientGo = "client-go"
+	priority = "priorityqueue"
+	channel  = "channel"
+	timer    = "timer"
+)
+
+var (
+	all      = []string{ours, clientGo, priority}
+	withChan = append(all[:3:3], channel)
+	withTime = append(all[:3:3], timer)
+	noPrio   = []string{ours, clientGo}
+	flooded  = []string{ours, clientGo, timer}
+)
+
+// A section of the table has a note on what its numbers are.
+type section struct {
+	name, note string
+	chart      bool
+}
+
+var sections = []section{
+	{"One goroutine", "Time of one operation.", true},
+	{"Delays and retries", "Time of one item; for items that come due, CPU time of the whole process.", true},
+	{"Many goroutines", "Time of one item, by the clock on the wall.", true},
+	{"Memory", "Bytes of heap and stacks, without the text of the keys.", false},
+	{"Lateness", "How long after its due time an item reaches a worker.", false},
+	{"Growth", "Time of one operation as the number of items or workers grows.", false},
+}
+
+var scenarios = []scenario{
+	{"One goroutine", "cycle of Add, Get and Done, string key", "Cycle/keys=string", "ns/op", withChan, false, []goal{faster(2.3), within(1.5, channel)}},
+	{"One goroutine", "cycle, struct key of two strings", "Cycle/keys=struct", "ns/op", withChan, false, []goal{faster(2.2)}},
+	{"One goroutine", "cycle, `any` key and the untyped API", "Cycle/keys=any", "ns/op", withChan, false, []goal{faster(2.0)}},
+	{"One goroutine", "cycle behind 32k queued items", "Backlog/items=32k", "ns/op", withChan, false, []goal{faster(2.7)}},
+	{"One goroutine", "cycle with Prometheus metrics", "Metrics/keys=string", "ns/op", all, false, []goal{faster(2.1)}},
+	{"One goroutine", "Add of the one queued item", "Duplicate/items=1", "ns/op", all, false, []goal{faster(1.25)}},
+	{"One goroutine", "Add of one of 64k queued items", "Duplicate/items=64k", "ns/op", all, false, []goal{faster(1.25)}},
+	{"One goroutine", "64k items, a loop of Add", "AddAll/how=Add", "ns/item", withChan, false, nil},
+	{"One goroutine", "64k items, AddAll of 1024 at a time (client-go: loop)", "AddAll/how=AddAll", "ns/item", all, false, nil},
+
+	{"Delays and retries", "AddAfter, 64k distinct items, not due", "AddAfter/items=64k", "ns/item", all, false, []goal{faster(3)}},
+	{"Delays and retries", "AddAfter, 1M distinct items, not due", "AddAfter/items=1M", "ns/item", all, false, []goal{faster(3)}},
+	{"Delays and retries", "64k items due in 1 to 20 ms, until done", "Delayed/items=64k", "cpu-ns/item", withTime, false, []goal{faster(2)}},
+	{"Delays and retries", "AddRateLimited, Get, Forget, Done; no delay", "RateLimited/delay=0ns/items=1", "ns/op", all, false, nil},
+	{"Delays and retries", "AddRateLimited, Get, Forget, Done; 1 ns", "RateLimited/delay=1ns/items=1", "ns/op", all, false, []goal{faster(3)}},
+	{"Delays and retries", "the same, 64k items through one worker", "RateLimited/delay=1ns/items=64k", "ns/item", all, false, nil},
+
+	{"Many goroutines", "wake-up of a parked worker and back", "WakeUp/workers=1", "ns/op", withChan, false, []goal{faster(1.3)}},
+	{"Many goroutines", "1 producer, 1 worker, distinct items", "Contended/producers=1/workers=1/items=distinct", "ns/item", withChan, false, []goal{faster(2.2)}},
+	{"Many goroutines", "1 producer, 1 worker, 16 hot items", "Contended/producers=1/workers=1/items=hot", "ns/item", all, false, []goal{faster(1)}},
+	{"Many goroutines", "1 producer, 8 workers, distinct items", "Contended/producers=1/workers=8/items=distinct", "ns/item", withChan, false, []goal{faster(2.5)}},
+	{"Many goroutines", "1 producer, 8 workers, 16 hot items", "Contended/producers=1/workers=8/items=hot", "ns/item", all, false, []goal{faster(1)}},
+	{"Many goroutines", "4 producers, 4 workers, distinct items", "Contended/producers=4/workers=4/items=distinct", "ns/item", withChan, false, []goal{faster(1.5)}},
+	{"Many goroutines", "4 producers, 4 workers, 16 hot items", "Contended/producers=4/workers=4/items=hot", "ns/item", all, false, []goal{faster(1)}},
+	{"Many goroutines", "16 producers, 100 workers, distinct items", "Contended/producers=16/workers=100/items=distinct", "ns/item", withChan, false, []goal{faster(2.5)}},
+	{"Many goroutines", "16 producers, 100 workers, 16 hot items", "Contended/producers=16/workers=100/items=hot", "ns/item", all, false, []goal{faster(1)}},
+
+	{"Memory", "an item queued, of 1M", "Memory/of=queued", "B/item", all, true, []goal{atMost(60, "B/item")}},
+	{"Memory", "an item waiting, of 1M", "Memory/of=waiting", "B/item", all, true, []goal{atMost(80, "B/item")}},
+	{"Memory", "kept per item after 1M were queued and done", "Memory/of=drained", "B/item", all, true, []goal{atMost(1, "B/item")}},
+	{"Memory", "kept per item after 1M waited and were done", "Memory/of=fired", "B/item", all, true, []goal{atMost(1, "B/item")}},
+	{"Memory", "kept per item after 1M failures were forgotten", "Memory/of=forgotten", "B/item", noPrio, true, []goal{atMost(1, "B/item")}},
+	{"Memory", "an idle named queue with metrics, of 10k", "Idle/queues=10k", "B/queue", all, true, []goal{atMost(1536, "B/queue")}},
+	{"Memory", "goroutines of such a queue", "Idle/queues=10k", "goroutines/queue", all, true, []goal{atMost(0, "goroutines/queue")}},
+
+	{"Lateness", "quiet, p50", "Lateness/flood=0", "p50-ns", withTime, true, nil},
+	{"Lateness", "quiet, p99", "Lateness/flood=0", "p99-ns", withTime, true, nil},
+	{"Lateness", "quiet, maximum", "Lateness/flood=0", "max-ns", withTime, true, nil},
+	{"Lateness", "1 producer floods AddAfter, p50", "Lateness/flood=1", "p50-ns", flooded, true, nil},
+	{"Lateness", "1 producer floods AddAfter, p99", "Lateness/flood=1", "p99-ns", flooded, true, []goal{atMost(1e6, "ns")}},
+	{"Lateness", "1 producer floods AddAfter, maximum", "Lateness/flood=1", "max-ns", flooded, true, nil},
+	{"Lateness", "2 producers, p50", "Lateness/flood=2", "p50-ns", flooded, true, nil},
+	{"Lateness", "2 producers, p99", "Lateness/flood=2", "p99-ns", flooded, true, []goal{atMost(1e6, "ns")}},
+	{"Lateness", "2 producers, maximum", "Lateness/flood=2", "max-ns", flooded, true, nil},
+	{"Lateness", "8 producers, p50", "Lateness/flood=8", "p50-ns", flooded, true, nil},
+	{"Lateness", "8 producers, p99", "Lateness/flood=8", "p99-ns", flooded, true, []goal{atMost(2e6, "ns")}},
+	{"Lateness", "8 producers, maximum", "Lateness/flood=8", "max-ns", flooded, true, nil},
+	{"Lateness", "100k items due within 2 s, p50", "Lateness/due=100k", "p50-ns", withTime, true, nil},
+	{"Lateness", "100k items due within 2 s, p99", "Lateness/due=100k", "p99-ns", withTime, true, nil},
+	{"Lateness", "100k items due within 2 s, maximum", "Lateness/due=100k", "max-ns", withTime, true, nil},
+
+	{"Growth", "cycle behind 1k items", "Growth/state=queued/items=1000", "ns/op", all, true, nil},
+	{"Growth", "cycle behind 10k items", "Growth/state=queued/items=10000", "ns/op", all, true, nil},
+	{"Growth", "cycle behind 100k items", "Growth/state=queued/items=100000", "ns/op", all, true, nil},
+	{"Growth", "cycle behind 1M items", "Growth/state=queued/items=1000000", "ns/op", all, true, nil},
+	{"Growth", "cycle behind 10M items", "Growth/state=queued/items=10000000", "ns/op", noPrio, true, nil},
+	{"Growth", "AddAfter, 1k items, not due", "Growth/state=waiting/items=1000", "ns/item", all, true, nil},
+	{"Growth", "AddAfter, 10k items", "Growth/state=waiting/items=10000", "ns/item", all, true, nil},
+	{"Growth", "AddAfter, 100k items", "Growth/state=waiting/items=100000", "ns/item", all, true, nil},
+	{"Growth", "AddAfter, 1M items", "Growth/state=waiting/items=1000000", "ns/item", all, true, nil},
+	{"Growth", "AddAfter, 10M items", "Growth/state=waiting/items=10000000", "ns/item", noPrio, true, nil},
+	{"Growth", "4 producers, 1 worker, distinct items", "Workers/workers=1", "ns/item", withChan, true, nil},
+	{"Growth", "4 producers, 10 workers", "Workers/workers=10", "ns/item", withChan, true, nil},
+	{"Growth", "4 producers, 100 workers", "Workers/workers=100", "ns/item", withChan, true, nil},
+	{"Growth", "4 producers, 1000 workers", "Workers/workers=1000", "ns/item", withChan, true, nil},
+}
+
+func matching(rows []scenario, pattern *regexp.Regexp) []scenario {
+	var some []scenario
+	for _, s := range rows {
+		if pattern.MatchString(s.bench) {
+			some = append(some, s)
+		}
+	}
+	return some
+}
