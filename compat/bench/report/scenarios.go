@@ -54,7 +54,7 @@ var scenarios = []scenario{
 	{"One goroutine", "Add of the one queued item", "Duplicate/items=1", "ns/op", all, false, []goal{faster(1.25)}},
 	{"One goroutine", "Add of one of 64k queued items", "Duplicate/items=64k", "ns/op", all, false, []goal{faster(1.25)}},
 	{"One goroutine", "64k items, a loop of Add", "AddAll/how=Add", "ns/item", withChan, false, nil},
-	{"One goroutine", "64k items, AddAll of 1024 at a time (client-go: loop)", "AddAll/how=AddAll", "ns/item", all, false, nil},
+	{"One goroutine", "64k items, AddAll by 1024 (client-go: a loop)", "AddAll/how=AddAll", "ns/item", all, false, nil},
 
 	{"Delays and retries", "AddAfter, 64k distinct items, not due", "AddAfter/items=64k", "ns/item", all, false, []goal{faster(3)}},
 	{"Delays and retries", "AddAfter, 1M distinct items, not due", "AddAfter/items=1M", "ns/item", all, false, []goal{faster(3)}},
