@@ -80,8 +80,10 @@
 // context ends at the latest. ShutDownWithDrain blocks until the work is done.
 // ShutDown waits for the queue's own goroutine, which is soon. Nothing else
 // blocks but on the queue's lock, and that is held only for constant or
-// logarithmic time; it is amortized, as the tables that hold the items double
-// and are halved.
+// logarithmic time, but for two things that are amortized: the line of queued
+// items, of 4 bytes each, is copied when it doubles, and what is left of the
+// items is copied, at some 10 ns for each that there were at most, when that
+// has fallen to a sixteenth.
 //
 // # Delays
 //

@@ -181,7 +181,8 @@ func (q *Typed[T]) Add(item T) {
 }
 
 // AddAll adds the items in their order, in one critical section: no other add
-// comes in between.
+// comes in between, and everybody waits for as long as it takes. It allocates 4
+// bytes an item for more than 64 of them.
 func (q *Typed[T]) AddAll(items ...T) {
 	added := q.addAll(items, q.metrics.now())
 	if q.metrics != nil {
