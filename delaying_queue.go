@@ -2,8 +2,6 @@ package workqueue
 
 import (
 	"log/slog"
-	"math"
-	"runtime"
 	"sync"
 	"time"
 
@@ -40,24 +38,36 @@ type TypedDelayingQueueConfig[T comparable] struct {
 	// AddAfter; nil is a [Typed] with the options above. The delaying queue
 	// owns it: it is shut down with it.
 	Queue TypedInterface[T]
+
+	// AddCancelsWaiting makes an Add of an item that waits end the wait, so
+	// that the item is handed out once and not a second time when it would have
+	// been due. It is off by default, as client-go's callers may rely on the
+	// second time.
+	AddCancelsWaiting bool
 }
 
 // TypedDelaying is a queue with AddAfter, on top of another queue. The items
 // that wait for their time are its own; once due they are added to the queue
-// below, and all methods but AddAfter and the two shutdowns are those of that
+// below, and the methods that have nothing to do with waiting are those of that
 // queue.
 //
 // The zero value is not usable. All methods may be called concurrently. A
-// TypedDelaying must not be copied. Its owner must call ShutDown or
-// ShutDownWithDrain.
+// TypedDelaying must not be copied. Its owner must call ShutDown,
+// ShutDownWithDrain or Drain.
 //
-// It runs one goroutine while items wait, and none otherwise. That goroutine
-// is the only one that adds due items; the methods of a queue below that was
-// configured must not shut the delaying queue down from there, as the shutdown
-// waits for the goroutine. A panic of such a method, or of a metric, is logged
-// there and then panics on, which ends the program: there is no caller to
-// hand it to, and a queue that has silently stopped to add what is due is
-// worse.
+// It runs one goroutine while items wait, and none otherwise. If the queue
+// below was configured, that goroutine is the only one that adds due items to
+// it, and its methods must not shut the delaying queue down from there, as the
+// shutdown waits for the goroutine. A panic of such a method, or of a metric,
+// is logged there and then panics on, which ends the program: there is no
+// caller to hand it to, and a queue that has silently stopped to add what is
+// due is worse.
+//
+// Of a queue below that was configured, the methods that [TypedInterface] does
+// not have are used where it has them too: those of a [Typed], or of the same
+// names and types. Each method says what it does otherwise. A type that embeds
+// a [Typed] has all of them, and should have its own version of each that its
+// own Add, Get or Done would make wrong.
 type TypedDelaying[T comparable] struct {
 	// Immutable after construction.
 
@@ -70,50 +80,42 @@ type TypedDelaying[T comparable] struct {
 	epoch time.Time
 	// real is whether time passes by itself, and not by a call to Step.
 	real bool
+	// aligned is whether typed has metrics, and the same clock and epoch.
+	aligned bool
+	// absorbs is AddCancelsWaiting.
+	absorbs bool
 	// loop is waitingLoop as a value: a method value made at each start of the
 	// goroutine would be allocated.
 	loop func()
 	// wake has room for one token, sent when waitingLoop has to look again: the
-	// first due time has changed, or the queue is closed. It stays in the
+	// first due time has changed, or nothing waits any more. It stays in the
 	// channel until the loop takes it, so the loop, which looks before it
 	// waits, cannot miss a change.
 	wake chan struct{}
 
-	// Owned by waitingLoop, of which at most one runs at a time.
+	timer clock.Timer // owned by waitingLoop, of which at most one runs at a time
 
-	timer     clock.Timer
-	due       []T // taken from the agenda to be added
-	delivered int // how many of them have been
-
+	// mu comes before the lock of typed, which is taken with mu held wherever
+	// an item goes from the one to the other, so that each item is at any time
+	// in one of them. No foreign code runs with either held.
 	mu sync.Mutex
-	// The fields below are guarded by mu. No foreign code runs with it held.
+	// The fields below are guarded by mu.
 	//
 	// Invariants:
 	//
 	//	running == a goroutine is in waitingLoop
 	//	agenda.len() > 0 implies running
 	//	closed implies agenda.len() == 0
+	//	draining == 0 implies dropped is empty
 	agenda  agenda[T]
 	running bool
 	closed  bool
 	loops   sync.WaitGroup // Add with mu held and closed false
+	urgent  bool           // a worker was woken for due items, and may still be on its way
+
+	draining int           // calls of Drain
+	dropped  []ItemInfo[T] // what waited when the first of them came
 }
-
-const (
-	// heartbeat is the longest that waitingLoop sleeps: an item is never due
-	// for longer than this without being added, whatever the clock and its
-	// timers do. client-go gives the same guarantee.
-	heartbeat = 10 * time.Second
-
-	// batch is how many due items are added at a time, in one critical section
-	// of the queue below. Each idle queue keeps room for as many. Not tuned.
-	batch = 32
-
-	// maxArms bounds how often the timer is armed for one sleep, if the clock
-	// moves each time. It takes as many steps of a fake clock, each within the
-	// same microsecond as one of these, to make an item late.
-	maxArms = 8
-)
 
 // NewTypedDelayingQueue returns an empty delaying queue without name and
 // metrics.
@@ -136,19 +138,23 @@ func NewTypedDelaying[T comparable](config TypedDelayingQueueConfig[T]) *TypedDe
 		logger:  loggerOrDefault(config.Logger),
 		clock:   c,
 		epoch:   c.Now(),
+		absorbs: config.AddCancelsWaiting,
 		wake:    make(chan struct{}, 1),
 	}
 	if q.queue == nil {
-		q.queue = NewTypedWithConfig(TypedQueueConfig[T]{
+		t := NewTypedWithConfig(TypedQueueConfig[T]{
 			Name:            config.Name,
 			MetricsProvider: config.MetricsProvider,
 			Clock:           c,
 		})
+		if t.metrics != nil {
+			q.epoch, q.aligned, q.agenda.timed = t.metrics.epoch, true, true
+		}
+		q.queue = t
 	}
-	// Due items are added in batches where that is the same as one by one. A
-	// type that embeds a *Typed has its AddAll too, but may have an Add of its
-	// own, which must not be passed over; a storage may end the goroutine in
-	// the midst of a batch.
+	// Items go to a Typed in one step with leaving the agenda. A type that
+	// embeds a *Typed has its methods too, but may have an Add of its own, which
+	// must not be passed over; a storage is foreign code.
 	if t, ok := q.queue.(*Typed[T]); ok && t.storage == nil {
 		q.typed = t
 	}
@@ -163,77 +169,6 @@ func loggerOrDefault(l *logr.Logger) logr.Logger {
 	}
 	return *l
 }
-
-// AddAfter adds the item once the duration has passed, at once if it is zero
-// or negative. An item that already waits stays due at the earlier of the two
-// times; an Add does not change when, or that, it is due. A duration that ends
-// beyond the range of the clock never ends.
-//
-// Items due at different times are added in the order of these, those due at
-// the same time in the order of their AddAfter. After a shutdown, AddAfter
-// does nothing, and items that still wait are dropped.
-//
-// AddAfter does not block, and the item waits when it returns. It takes
-// O(log n) time in the number of waiting items.
-func (q *TypedDelaying[T]) AddAfter(item T, duration time.Duration) {
-	hash := hashOf(item)
-	if q.queue.ShuttingDown() {
-		return
-	}
-	if q.retries == nil {
-		q.addAfter(hash, item, duration)
-		return
-	}
-	defer q.addAfter(hash, item, duration) // Even if the metric does not return.
-	q.retries.Inc()
-}
-
-func (q *TypedDelaying[T]) addAfter(hash uint32, item T, duration time.Duration) {
-	if duration <= 0 {
-		q.queue.Add(item)
-		return
-	}
-	now := q.now()
-	if q.schedule(hash, item, now, later(now, duration)) {
-		runtime.Gosched()
-	}
-}
-
-// later returns now + duration, or the end of time. now can be negative: an
-// injected clock may be set back to before the epoch.
-func later(now, duration time.Duration) time.Duration {
-	if now > math.MaxInt64-duration {
-		return math.MaxInt64
-	}
-	return now + duration
-}
-
-// schedule puts the item on the agenda, and reports whether waitingLoop is
-// behind: something was due by now. It then wakes the loop, and the caller
-// should yield to it. Its timer does not suffice: processors look at timers
-// when they look for work, and where each is taken up by goroutines that do
-// nothing but AddAfter, or by the garbage collector, that is every 10 ms.
-func (q *TypedDelaying[T]) schedule(hash uint32, item T, now, due time.Duration) (behind bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.closed {
-		return false
-	}
-	first := q.agenda.schedule(hash, item, due)
-	behind = q.agenda.next() < now
-	switch {
-	case !q.running:
-		q.running = true
-		q.loops.Add(1)
-		go q.loop()
-	case first || behind:
-		q.poke()
-	}
-	return behind
-}
-
-// Add adds the item to the queue below. If it waits, it goes on waiting.
-func (q *TypedDelaying[T]) Add(item T) { q.queue.Add(item) }
 
 // Len returns the number of items in the queue below, without those waiting.
 func (q *TypedDelaying[T]) Len() int { return q.queue.Len() }
@@ -263,13 +198,17 @@ func (q *TypedDelaying[T]) ShutDownWithDrain() {
 	q.loops.Wait()
 }
 
-// close makes waitingLoop end. It does not wait for it: the loop may be in an
-// Add that blocks until the queue below is shut down.
 func (q *TypedDelaying[T]) close() {
 	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closeLocked()
+}
+
+// closeLocked makes waitingLoop end. It does not wait for it: the loop may be
+// in an Add that blocks until the queue below is shut down.
+func (q *TypedDelaying[T]) closeLocked() {
 	q.closed = true
-	q.agenda = agenda[T]{}
-	q.mu.Unlock()
+	q.agenda.clear()
 	q.poke()
 }
 

@@ -169,9 +169,28 @@ func (r *ring[E]) CheckInvariants() error {
 type Agenda[T comparable] = agenda[T]
 
 func (a *agenda[T]) Schedule(item T, due time.Duration) (first bool) {
-	return a.schedule(hashOf(item), item, due)
+	return a.schedule(hashOf(item), item, 0, due)
 }
-func (a *agenda[T]) Pop() T              { return a.pop() }
+func (a *agenda[T]) Reschedule(item T, due time.Duration) (first bool) {
+	return a.reschedule(hashOf(item), item, 0, due)
+}
+func (a *agenda[T]) Debounce(item T, due, latest time.Duration) (first bool) {
+	return a.debounce(hashOf(item), item, 0, due, latest)
+}
+func (a *agenda[T]) Remove(item T) bool { return a.remove(hashOf(item), item) }
+
+// Earliest returns the first items in the order of Pop.
+func (a *agenda[T]) Earliest(limit int) (items []T) {
+	for _, n := range a.earliest(limit) {
+		items = append(items, a.items.records.at(n.ref).item)
+	}
+	return items
+}
+
+func (a *agenda[T]) Pop() T {
+	_, item := a.pop()
+	return item
+}
 func (a *agenda[T]) Len() int            { return a.len() }
 func (a *agenda[T]) Next() time.Duration { return a.next() }
 func (a *agenda[T]) Turn() uint32        { return a.turn }
@@ -187,6 +206,11 @@ func (a *agenda[T]) CheckInvariants() error {
 	errs.add("agenda: ", a.items.CheckInvariants())
 	errs.add("nodes: ", a.nodes.CheckInvariants())
 	errs.that(a.nodes.n == a.items.live, "agenda: %d nodes for %d records", a.nodes.n, a.items.live)
+	errs.that(a.starts.n == a.items.records.n || !a.timed && a.starts.n == 0, "agenda: %d starts for %d records", a.starts.n, a.items.records.n)
+	for item := range a.latest {
+		_, _, found := a.position(hashOf(item), item)
+		errs.that(found, "agenda: the latest time of %v, which does not wait", item)
+	}
 	for p := range uint32(a.nodes.n) {
 		n := *a.nodes.at(p)
 		if p > 0 {
@@ -195,6 +219,9 @@ func (a *agenda[T]) CheckInvariants() error {
 		}
 		r := a.items.records.at(n.ref)
 		errs.that(r.pos == p && r.state == waiting, "agenda: record %d of node %d has pos %d, state %d", n.ref, p, r.pos, r.state)
+		if latest, ok := a.latest[r.item]; ok {
+			errs.that(n.due <= latest, "agenda: %v is due at %v, the latest is %v", r.item, n.due, latest)
+		}
 		errs.that(n.turn < a.turn, "agenda: node %d has turn %d of %d", p, n.turn, a.turn)
 	}
 	return errs.err()
@@ -207,23 +234,45 @@ func (q *Typed[T]) CheckInvariants() error {
 	var errs check
 	errs.add("items: ", q.items.CheckInvariants())
 	errs.add("line: ", q.line.CheckInvariants())
-	inStore := 0
+	inStore, ghosts, watches := 0, 0, 0
 	for i := range uint32(q.items.records.n) {
 		switch r := q.items.records.at(i); r.state {
 		case queued, unfindable:
 			errs.that(q.line.len() > 0 && *q.line.at(r.pos) == i, "record %d (%v) is queued, but not in line at %d", i, r.item, r.pos)
-		case processing, reprocess:
+		case processing, watched, reprocess:
+			_, reported := q.watchers[r.item]
+			errs.that(reported == (r.state == watched), "record %d (%v) has state %d, a watcher: %v", i, r.item, r.state, reported)
+			if reported {
+				watches++
+			}
 			errs.that(int(r.pos) < len(q.held) && q.held[r.pos] == i, "record %d (%v) is processed, but not held at %d", i, r.item, r.pos)
 		case inStorage:
 			inStore++
+		case removed:
+			ghosts++
 		}
 	}
-	errs.that(q.line.len()+len(q.held)+inStore == q.items.live, "%d in line + %d held + %d stored != %d records", q.line.len(), len(q.held), inStore, q.items.live)
+	q.checkHoles(&errs)
+	errs.that(len(q.watchers) == watches, "%d watchers for %d records", len(q.watchers), watches)
+	errs.that(q.ghosts == ghosts, "ghosts: counted %d, are %d", q.ghosts, ghosts)
+	errs.that(q.line.len()-q.holes+len(q.held)+inStore+ghosts == q.items.live, "%d in line + %d held + %d stored + %d removed != %d records", q.line.len()-q.holes, len(q.held), inStore, ghosts, q.items.live)
 	errs.that(q.storage != nil || inStore == 0, "%d records in no storage", inStore)
 	errs.that(q.stored == inStore || q.stored > inStore && mayDiffer[T](), "stored: counted %d, are %d", q.stored, inStore)
 	errs.that(q.metrics == nil || q.stamps.n == q.items.records.n, "%d stamps for %d records", q.stamps.n, q.items.records.n)
 	q.checkWaits(&errs)
 	return errs.err()
+}
+
+func (q *Typed[T]) checkHoles(errs *check) {
+	holes := 0
+	for n := q.line.head; n != q.line.tail; n++ {
+		if *q.line.at(n) == hole {
+			holes++
+			errs.that(n != q.line.head && n != q.line.tail-1, "line: a hole at its end, %d of %d", n-q.line.head, q.line.len())
+		}
+	}
+	errs.that(q.holes == holes, "holes: counted %d, are %d", q.holes, holes)
+	errs.that(2*holes <= q.line.len() || q.line.len() <= minRing, "line: %d holes among %d", holes, q.line.len())
 }
 
 // checkWaits checks that nobody waits for what is there. That holds whenever
@@ -265,6 +314,18 @@ func (q *Typed[T]) Waiting() int {
 	return q.waiting
 }
 
+// Watch has f called when the item, if it is held, is added again.
+func (q *Typed[T]) Watch(item T, f func()) bool { return q.watch(item, f) }
+
+// Watch is that of Typed.
+func (q *TypedDelaying[T]) Watch(item T, f func()) bool { return q.watch(item, f) }
+
+// Watch is that of Typed.
+func (q *TypedRateLimiting[T]) Watch(item T, f func()) bool { return q.watch(item, f) }
+
+// Room returns for how many items the line has room.
+func (q *Typed[T]) Room() int { return len(q.line.buf) }
+
 // Held returns how many items are handed out.
 func (q *Typed[T]) Held() int {
 	q.mu.Lock()
@@ -287,6 +348,7 @@ func (q *TypedDelaying[T]) CheckInvariants() error {
 	errs.add("", q.agenda.CheckInvariants())
 	errs.that(q.agenda.len() == 0 || q.running, "%d items wait and no goroutine does", q.agenda.len())
 	errs.that(!q.closed || q.agenda.len() == 0, "%d items wait in a closed queue", q.agenda.len())
+	errs.that(q.draining > 0 || len(q.dropped) == 0, "%d dropped items are kept", len(q.dropped))
 	if q.typed != nil {
 		errs.add("", q.typed.CheckInvariants())
 	}

@@ -15,6 +15,16 @@ func (q *Typed[T]) addObserved(hash uint32, item T) {
 	}
 }
 
+// observeAdds observes that items were added which were no duplicates.
+func (q *Typed[T]) observeAdds(n int) {
+	if q.metrics == nil {
+		return
+	}
+	for range n {
+		q.metrics.added()
+	}
+}
+
 func (q *Typed[T]) addGuarded(hash uint32, item T, now time.Duration) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -77,10 +87,17 @@ func (q *Typed[T]) addAgainLocked(i uint32, r *record[T], now time.Duration) boo
 	switch r.state {
 	case inStorage:
 		q.storage.Touch(r.item)
-	case processing:
+	case removed:
+		q.restoreLocked(i, r, now)
+		return true
+	case processing, watched:
+		was := r.state
 		r.state = reprocess
 		if q.metrics != nil {
 			q.stamps.at(i).added = now
+		}
+		if was == watched {
+			q.reportLocked(r.item)
 		}
 		return true
 	}
@@ -142,13 +159,16 @@ func (q *Typed[T]) doneLocked(hash uint32, item T, now time.Duration) (worked ti
 	}
 	i := q.items.slots[at].ref - 1
 	r := q.items.records.at(i)
-	if r.state != processing && r.state != reprocess {
+	if !r.state.held() {
 		return 0, false
 	}
 	if q.metrics != nil {
 		worked = max(0, now-q.stamps.at(i).started)
 	}
 	again := r.state == reprocess
+	if r.state == watched {
+		delete(q.watchers, item)
+	}
 	q.dropLocked(i, r)
 	if again {
 		q.enqueueLocked(i, r)
@@ -198,7 +218,7 @@ func (q *Typed[T]) compactLocked() {
 		switch r.state {
 		case queued, unfindable:
 			*q.line.at(r.pos) = to
-		case processing, reprocess:
+		case processing, watched, reprocess:
 			q.held[r.pos] = to
 		}
 		if q.metrics != nil {

@@ -117,9 +117,18 @@ func (q *Typed[T]) takeLocked(now time.Duration) (item T, waited time.Duration, 
 		}
 		return q.takeStoredLocked(now)
 	}
-	i := q.line.pop()
+	i := q.nextLocked()
 	waited = q.startLocked(i, now)
 	return q.holdLocked(i), waited, true
+}
+
+// nextLocked takes the first record out of the line, which must not be empty.
+func (q *Typed[T]) nextLocked() uint32 {
+	i := q.line.pop()
+	if q.holes > 0 {
+		q.trimLocked()
+	}
+	return i
 }
 
 // startLocked stamps the hand-out and returns for how long the item was queued.

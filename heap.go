@@ -20,12 +20,23 @@ import (
 //	p > 0: !n.before(nodes[(p-1)/4])
 //	items.records[n.ref].pos == p and its state is waiting
 //	nodes.n == items.live
+//	starts.n == items.records.n, or 0 if not timed
+//	an item in latest is in items, and due at that time or before
 //
 // An agenda is not safe for concurrent use; its zero value is empty.
 type agenda[T comparable] struct {
 	items table[T]
 	nodes pages[node]
 	turn  uint32 // the turn of the next node
+
+	// starts has since when the items wait, by record, if timed is set, which
+	// it must be at the beginning or not at all.
+	starts pages[time.Duration]
+	timed  bool
+
+	// latest has the time beyond which debounce cannot put an item off, for
+	// the items that it may put off at all.
+	latest map[T]time.Duration
 }
 
 // A node is 16 bytes, of which turn is 4 at the price of renumber.
@@ -45,34 +56,77 @@ func (n node) before(m node) bool {
 	return n.due < m.due || n.due == m.due && n.turn < m.turn
 }
 
+func (n node) compare(m node) int {
+	return cmp.Or(cmp.Compare(n.due, m.due), cmp.Compare(n.turn, m.turn))
+}
+
 func (a *agenda[T]) len() int { return a.nodes.n }
 
 // next returns the earliest due time; the agenda must not be empty.
 func (a *agenda[T]) next() time.Duration { return a.nodes.at(0).due }
 
 // schedule makes the item due at the given time, unless it is in the agenda
-// with one as early, and reports whether the earliest due time has changed.
+// with one as early, and reports whether the earliest due time has changed. An
+// item that debounce may put off is due then at the latest.
 // It takes O(log n) time in the number of items.
-func (a *agenda[T]) schedule(hash uint32, item T, due time.Duration) (first bool) {
-	if a.turn == math.MaxUint32 {
-		a.renumber()
-	}
-	at, found := a.items.find(hash, item)
+func (a *agenda[T]) schedule(hash uint32, item T, now, due time.Duration) (first bool) {
+	at, p, found := a.position(hash, item)
 	if !found {
-		return a.enter(at, hash, item, due)
+		return a.enter(at, hash, item, now, due)
 	}
-	p := a.items.records.at(a.items.slots[at].ref - 1).pos
-	n := *a.nodes.at(p)
-	if due >= n.due {
+	if len(a.latest) > 0 {
+		if latest, ok := a.latest[item]; ok && due < latest {
+			a.latest[item] = due
+		}
+	}
+	if due >= a.nodes.at(p).due {
 		return false
 	}
-	n.due, n.turn = due, a.turn
-	a.turn++
-	return a.up(p, n) == 0
+	return a.move(p, due)
+}
+
+// reschedule makes the item due at the given time, whatever it was before.
+func (a *agenda[T]) reschedule(hash uint32, item T, now, due time.Duration) (first bool) {
+	at, p, found := a.position(hash, item)
+	if !found {
+		return a.enter(at, hash, item, now, due)
+	}
+	delete(a.latest, item)
+	return a.move(p, due)
+}
+
+// debounce makes the item due at the given time, which may be later than it
+// was, but for an item that it does not bring in itself: schedule has promised
+// something for that. Of the latest times of several calls the first counts.
+func (a *agenda[T]) debounce(hash uint32, item T, now, due, latest time.Duration) (first bool) {
+	at, p, found := a.position(hash, item)
+	if !found {
+		if equal(item, item) {
+			if a.latest == nil {
+				a.latest = make(map[T]time.Duration)
+			}
+			a.latest[item] = latest
+		}
+		return a.enter(at, hash, item, now, min(due, latest))
+	}
+	bound, ok := a.latest[item]
+	if !ok {
+		bound = a.nodes.at(p).due
+	}
+	return a.move(p, min(due, bound))
+}
+
+// position returns the slot of an item, as find does, and the index of its node.
+func (a *agenda[T]) position(hash uint32, item T) (at, p uint32, found bool) {
+	at, found = a.items.find(hash, item)
+	if found {
+		p = a.items.records.at(a.items.slots[at].ref - 1).pos
+	}
+	return at, p, found
 }
 
 // enter adds an item that is not in the agenda.
-func (a *agenda[T]) enter(at, hash uint32, item T, due time.Duration) (first bool) {
+func (a *agenda[T]) enter(at, hash uint32, item T, now, due time.Duration) (first bool) {
 	var ref uint32
 	var r *record[T]
 	if equal(item, item) {
@@ -81,31 +135,88 @@ func (a *agenda[T]) enter(at, hash uint32, item T, due time.Duration) (first boo
 		ref, r = a.items.insertUnindexed(item)
 	}
 	r.state = waiting
-	n := node{due: due, turn: a.turn, ref: ref}
-	a.turn++
+	switch {
+	case !a.timed:
+	case int(ref) == a.starts.n:
+		a.starts.push(now)
+	default:
+		*a.starts.at(ref) = now
+	}
+	n := node{due: due, turn: a.nextTurn(), ref: ref}
 	return a.up(a.nodes.push(n), n) == 0
 }
 
-// pop removes the earliest item; the agenda must not be empty. It takes
-// O(log n) time.
-func (a *agenda[T]) pop() T {
-	ref := a.nodes.at(0).ref
-	r := a.items.records.at(ref)
-	item := r.item
-	if last := a.nodes.pop(); a.nodes.n > 0 {
-		a.down(last)
+// move changes when the node at index p is due, after all others of that time.
+func (a *agenda[T]) move(p uint32, due time.Duration) (first bool) {
+	n := *a.nodes.at(p)
+	if n.due == due {
+		return false
 	}
-	if at, found := a.items.find(hashOf(item), item); found {
-		a.items.remove(at, r)
+	turn := a.nextTurn() // May move the node.
+	p = a.items.records.at(n.ref).pos
+	n.due, n.turn = due, turn
+	return a.settle(p, n) == 0 || p == 0
+}
+
+// pop removes the earliest item; the agenda must not be empty. It returns the
+// hash too, which it had to compute. It takes O(log n) time.
+func (a *agenda[T]) pop() (hash uint32, item T) {
+	item = a.items.records.at(a.nodes.at(0).ref).item
+	hash = hashOf(item)
+	a.take(hash, item, 0)
+	return hash, item
+}
+
+// remove removes the item, and reports whether it was there. It takes O(log n)
+// time.
+func (a *agenda[T]) remove(hash uint32, item T) bool {
+	_, p, found := a.position(hash, item)
+	if found {
+		a.take(hash, item, p)
+	}
+	return found
+}
+
+// take removes the node at index p and the record of its item.
+func (a *agenda[T]) take(hash uint32, item T, p uint32) {
+	ref := a.nodes.at(p).ref
+	if last := a.nodes.pop(); p < uint32(a.nodes.n) {
+		a.settle(p, last)
+	}
+	if len(a.latest) > 0 {
+		delete(a.latest, item)
+	}
+	if at, found := a.items.find(hash, item); found {
+		a.items.remove(at, a.items.records.at(ref))
 	} else {
-		a.items.release(ref, r)
+		a.items.release(ref, a.items.records.at(ref))
 	}
 	if a.items.sparse() {
-		a.items.compact(func(_, to uint32, r *record[T]) {
-			a.nodes.at(r.pos).ref = to
-		})
+		a.compact()
 	}
-	return item
+}
+
+// clear removes all items and gives their memory back.
+func (a *agenda[T]) clear() { *a = agenda[T]{timed: a.timed} }
+
+// compact gives memory back, see table.compact.
+func (a *agenda[T]) compact() {
+	old := a.starts
+	a.starts = pages[time.Duration]{}
+	a.items.compact(func(from, to uint32, r *record[T]) {
+		a.nodes.at(r.pos).ref = to
+		if a.timed {
+			a.starts.push(*old.at(from))
+		}
+	})
+}
+
+// settle places the node at index p, above or below it, and returns where.
+func (a *agenda[T]) settle(p uint32, n node) uint32 {
+	if at := a.up(p, n); at != p {
+		return at
+	}
+	return a.down(p, n)
 }
 
 // place puts a node at an index and tells its record.
@@ -129,9 +240,8 @@ func (a *agenda[T]) up(p uint32, n node) uint32 {
 	return p
 }
 
-// down places the node at the top or below it.
-func (a *agenda[T]) down(n node) {
-	p := uint32(0)
+// down places the node at index p or below it, and returns where.
+func (a *agenda[T]) down(p uint32, n node) uint32 {
 	for {
 		child, first := a.firstChild(p)
 		if child == 0 || !first.before(n) {
@@ -141,6 +251,7 @@ func (a *agenda[T]) down(n node) {
 		p = child
 	}
 	a.place(p, n)
+	return p
 }
 
 // firstChild returns the child of p that comes before the others, and its
@@ -155,19 +266,31 @@ func (a *agenda[T]) firstChild(p uint32) (child uint32, first node) {
 	return child, first
 }
 
+// nextTurn returns the turn of a node that comes after all others of its time.
+func (a *agenda[T]) nextTurn() uint32 {
+	if a.turn == math.MaxUint32 {
+		a.renumber()
+	}
+	a.turn++
+	return a.turn - 1
+}
+
 // renumber makes turns count from zero again, once in four billion of them. A
 // sorted heap is a heap.
 func (a *agenda[T]) renumber() {
-	sorted := make([]node, 0, a.nodes.n)
-	for p := range uint32(a.nodes.n) {
-		sorted = append(sorted, *a.nodes.at(p))
-	}
-	slices.SortFunc(sorted, func(n, m node) int {
-		return cmp.Or(cmp.Compare(n.due, m.due), cmp.Compare(n.turn, m.turn))
-	})
-	for p, n := range sorted {
+	for p, n := range a.sorted() {
 		n.turn = uint32(p)
 		a.place(uint32(p), n)
 	}
 	a.turn = uint32(a.nodes.n)
+}
+
+// sorted returns all nodes in the order of pop.
+func (a *agenda[T]) sorted() []node {
+	nodes := make([]node, 0, a.nodes.n)
+	for p := range uint32(a.nodes.n) {
+		nodes = append(nodes, *a.nodes.at(p))
+	}
+	slices.SortFunc(nodes, node.compare)
+	return nodes
 }

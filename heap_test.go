@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -73,6 +74,40 @@ func (d *agendaDuel) schedule(item float64, due time.Duration) {
 	d.check()
 }
 
+func (p *plan) remove(item float64) bool {
+	for i, e := range p.entries {
+		if e.item == item {
+			p.entries = append(p.entries[:i:i], p.entries[i+1:]...)
+			return true
+		}
+	}
+	return false
+}
+
+func (d *agendaDuel) remove(item float64) {
+	d.t.Helper()
+	if got, want := d.agenda.Remove(item), d.plan.remove(item); got != want {
+		d.t.Fatalf("step %d: remove %v says %v, want %v", d.step, item, got, want)
+	}
+	d.check()
+}
+
+// reschedule is the same as remove and schedule, but for an item that stays
+// where it is.
+func (d *agendaDuel) reschedule(item float64, due time.Duration) {
+	d.t.Helper()
+	same := false
+	for _, e := range d.plan.entries {
+		same = same || e.item == item && e.due == due
+	}
+	d.agenda.Reschedule(item, due)
+	if !same {
+		d.plan.remove(item)
+		d.plan.schedule(item, due)
+	}
+	d.check()
+}
+
 func (d *agendaDuel) pop() {
 	d.t.Helper()
 	if len(d.plan.entries) == 0 {
@@ -93,6 +128,23 @@ func (d *agendaDuel) check() {
 	}
 	if d.agenda.Len() < 50 || d.step%67 == 0 {
 		checkInvariants(d.t, d.step, &d.agenda)
+		d.checkOrder(d.step % (d.agenda.Len() + 3))
+	}
+}
+
+// checkOrder compares what comes first.
+func (d *agendaDuel) checkOrder(limit int) {
+	d.t.Helper()
+	entries := slices.Clone(d.plan.entries)
+	slices.SortFunc(entries, func(e, f entry) int {
+		return cmp.Or(cmp.Compare(e.due, f.due), cmp.Compare(e.turn, f.turn))
+	})
+	got := d.agenda.Earliest(limit)
+	want := entries[:min(limit, len(entries))]
+	if !slices.EqualFunc(got, want, func(item float64, e entry) bool {
+		return item == e.item || item != item && e.item != e.item
+	}) {
+		d.t.Fatalf("step %d: the first %d are %v, want %v", d.step, limit, got, want)
 	}
 }
 
@@ -125,9 +177,14 @@ func TestAgendaAgainstModel(t *testing.T) {
 				if i/(2*scenario.items)%2 == 1 {
 					fills = !fills
 				}
-				if fills {
+				switch {
+				case rnd.IntN(8) == 0:
+					d.reschedule(item, scenario.due(rnd))
+				case fills:
 					d.schedule(item, scenario.due(rnd))
-				} else {
+				case rnd.IntN(3) == 0:
+					d.remove(item)
+				default:
 					d.pop()
 				}
 			}

@@ -184,7 +184,7 @@ func (r *TypedKeyBucketRateLimiter[T]) Forget(item T) {
 	r.settleLocked(now, at)
 	if due := r.held.look(hash, item); due != nil && *due > at {
 		r.number++
-		r.returned.schedule(hashOf(r.number), r.number, *due)
+		r.returned.schedule(hashOf(r.number), r.number, 0, *due)
 	}
 	r.held.drop(hash, item)
 }

@@ -19,40 +19,84 @@ import (
 type naive struct {
 	line, held, again []int
 	down, draining    bool
+
+	watched, reported []int
+	// Where a storage has the line, an item that was removed stays in it until
+	// its turn comes.
+	stored  bool
+	removed []int
 }
 
 func (m *naive) add(item int) {
 	switch {
-	case m.down || slices.Contains(m.line, item):
+	case m.down:
+	case slices.Contains(m.removed, item):
+		m.removed = without(m.removed, item)
+	case slices.Contains(m.line, item):
 	case !slices.Contains(m.held, item):
 		m.line = append(m.line, item)
 	case !slices.Contains(m.again, item):
 		m.again = append(m.again, item)
+		if slices.Contains(m.watched, item) {
+			m.watched = without(m.watched, item)
+			m.reported = append(m.reported, item)
+		}
 	}
 }
 
 func (m *naive) get() (item int, ok bool) {
-	if len(m.line) == 0 {
-		return 0, false
+	for len(m.line) > 0 {
+		item, m.line = m.line[0], m.line[1:]
+		if !slices.Contains(m.removed, item) {
+			m.held = append(m.held, item)
+			return item, true
+		}
+		m.removed = without(m.removed, item)
 	}
-	item, m.line = m.line[0], m.line[1:]
-	m.held = append(m.held, item)
-	return item, true
+	return 0, false
 }
 
 func (m *naive) done(item int) {
-	at := slices.Index(m.held, item)
-	if at < 0 {
+	if !slices.Contains(m.held, item) {
 		return
 	}
-	m.held = slices.Delete(m.held, at, at+1)
-	if at = slices.Index(m.again, item); at >= 0 {
-		m.again = slices.Delete(m.again, at, at+1)
+	m.held, m.watched = without(m.held, item), without(m.watched, item)
+	if slices.Contains(m.again, item) {
+		m.again = without(m.again, item)
 		m.line = append(m.line, item)
 	}
 }
 
-func (m *naive) busy() bool { return len(m.line)+len(m.held) > 0 }
+func (m *naive) remove(item int) bool {
+	switch {
+	case slices.Contains(m.again, item):
+		m.again = without(m.again, item)
+	case !slices.Contains(m.line, item) || slices.Contains(m.removed, item):
+		return false
+	case m.stored:
+		m.removed = append(m.removed, item)
+	default:
+		m.line = without(m.line, item)
+	}
+	return true
+}
+
+func (m *naive) watch(item int) {
+	switch {
+	case slices.Contains(m.again, item):
+		m.reported = append(m.reported, item)
+	case slices.Contains(m.held, item):
+		m.watched = append(without(m.watched, item), item)
+	}
+}
+
+func (m *naive) queued() int { return len(m.line) - len(m.removed) }
+func (m *naive) busy() bool  { return m.queued()+len(m.held) > 0 }
+
+// without returns the items but for one.
+func without(items []int, item int) []int {
+	return slices.DeleteFunc(slices.Clone(items), func(i int) bool { return i == item })
+}
 
 // A naiveDelaying is the model of a TypedDelaying: it sorts what waits.
 type naiveDelaying struct {
@@ -62,25 +106,85 @@ type naiveDelaying struct {
 }
 
 type appointment struct {
-	item int
-	due  time.Duration
+	item        int
+	due, latest time.Duration
+}
+
+const promised = -1 // the latest time of an item that is not to be put off
+
+// plan makes the item due at a time, after all others of that time.
+func (m *naiveDelaying) plan(a appointment) {
+	m.cancel(a.item)
+	// The sort is stable, so those of one due time stay in this order.
+	m.waiting = append(m.waiting, a)
+	slices.SortStableFunc(m.waiting, func(a, b appointment) int { return cmp.Compare(a.due, b.due) })
+}
+
+func (m *naiveDelaying) find(item int) (at int) {
+	return slices.IndexFunc(m.waiting, func(a appointment) bool { return a.item == item })
+}
+
+func (m *naiveDelaying) cancel(item int) (waited bool) {
+	at := m.find(item)
+	if at >= 0 {
+		m.waiting = slices.Delete(m.waiting, at, at+1)
+	}
+	return at >= 0
 }
 
 func (m *naiveDelaying) addAfter(item int, delay time.Duration) {
 	due := m.now + delay
-	at := slices.IndexFunc(m.waiting, func(a appointment) bool { return a.item == item })
+	if m.down || delay <= 0 {
+		m.add(item)
+		return
+	}
+	at := m.find(item)
+	if at < 0 {
+		m.plan(appointment{item, due, promised})
+		return
+	}
+	if a := &m.waiting[at]; a.latest != promised {
+		a.latest = min(a.latest, due)
+	}
+	if a := m.waiting[at]; due < a.due {
+		m.plan(appointment{item, due, a.latest})
+	}
+}
+
+func (m *naiveDelaying) reschedule(item int, delay time.Duration) {
+	due := m.now + delay
+	at := m.find(item)
 	switch {
 	case m.down:
 	case delay <= 0:
+		m.cancel(item)
 		m.add(item)
-	case at >= 0 && m.waiting[at].due <= due:
+	case at >= 0 && m.waiting[at].due == due:
+		m.waiting[at].latest = promised
 	default:
-		if at >= 0 {
-			m.waiting = slices.Delete(m.waiting, at, at+1)
+		m.plan(appointment{item, due, promised})
+	}
+}
+
+func (m *naiveDelaying) debounce(item int, quiet, most time.Duration) {
+	due, latest := m.now+quiet, m.now+most
+	at := m.find(item)
+	switch {
+	case m.down:
+	case quiet <= 0 || most <= 0:
+		m.cancel(item)
+		m.add(item)
+	case at < 0:
+		m.plan(appointment{item, min(due, latest), latest})
+	default:
+		a := m.waiting[at]
+		bound := a.latest
+		if bound == promised {
+			bound = a.due
 		}
-		// The sort is stable, so those of one due time stay in this order.
-		m.waiting = append(m.waiting, appointment{item, due})
-		slices.SortStableFunc(m.waiting, func(a, b appointment) int { return cmp.Compare(a.due, b.due) })
+		if due = min(due, bound); due != a.due {
+			m.plan(appointment{item, due, a.latest})
+		}
 	}
 }
 
@@ -136,7 +240,7 @@ func playTyped(t *testing.T, script []byte) {
 	}
 	span := 1 + int(script[0]>>2)
 	synctest.Test(t, func(t *testing.T) {
-		q, m := workqueue.NewTypedWithConfig(config), &naive{}
+		q, m := workqueue.NewTypedWithConfig(config), &naive{stored: config.Queue != nil}
 		drains := &drains{queue: q}
 		for i := 1; i+1 < len(script); i += opSize {
 			op, item := script[i]%16, int(script[i+1])%span
@@ -158,6 +262,7 @@ type drains struct {
 	queue    interface{ ShutDownWithDrain() }
 	started  int
 	returned chan struct{}
+	reported []int // the watched items that were added again
 }
 
 func (d *drains) start() {
@@ -183,10 +288,12 @@ func (d *drains) pending() int {
 // is not its.
 func stepTyped(q *workqueue.Typed[int], m *naive, drains *drains, op byte, item int) string {
 	switch op {
-	case 0, 1, 2, 3, 4:
+	case 0, 1, 2, 3:
 		q.Add(item)
 		m.add(item)
 		return fmt.Sprint("Add ", item)
+	case 4:
+		return same(fmt.Sprint("Remove ", item), fmt.Sprint(q.Remove(item)), fmt.Sprint(m.remove(item)))
 	case 5, 6, 7, 8:
 		got, ok := q.TryGet()
 		want, wantOK := m.get()
@@ -195,7 +302,11 @@ func stepTyped(q *workqueue.Typed[int], m *naive, drains *drains, op byte, item 
 		q.Done(item)
 		m.done(item)
 		return fmt.Sprint("Done ", item)
-	case 11, 12:
+	case 11:
+		q.Watch(item, func() { drains.reported = append(drains.reported, item) })
+		m.watch(item)
+		return fmt.Sprint("watch ", item)
+	case 12:
 		if len(m.held) > 0 {
 			item = m.held[item%len(m.held)]
 			q.Done(item)
@@ -259,10 +370,10 @@ func compareTyped(t *testing.T, step int, call string, q *workqueue.Typed[int], 
 		m.draining = false
 	}
 	checkQuiet(t, step, q)
-	got := fmt.Sprint(q.Len(), q.Held(), q.ShuttingDown(), drains.pending() > 0)
-	want := fmt.Sprint(len(m.line), len(m.held), m.down, m.draining)
+	got := fmt.Sprint(q.Len(), q.Held(), q.ShuttingDown(), drains.pending() > 0, drains.reported)
+	want := fmt.Sprint(m.queued(), len(m.held), m.down, m.draining, m.reported)
 	if got != want || len(call) > len(mismatch) && call[:len(mismatch)] == mismatch {
-		t.Fatalf("step %d: %s: queued, held, down, draining: got %s, want %s", step, call, got, want)
+		t.Fatalf("step %d: %s: queued, held, down, draining, reported: got %s, want %s", step, call, got, want)
 	}
 }
 
@@ -289,13 +400,15 @@ func playDelaying(t *testing.T, script []byte) {
 		for i := 1; i+1 < len(script); i += opSize {
 			op, arg := script[i], script[i+1]
 			var call string
-			switch item := int(arg) % span; {
-			case op%4 == 0: // Delays of up to 63 s, in few different lengths.
-				delay := time.Duration(int(op>>2)-8) * time.Second
+			switch item := int(arg) % span; op % 8 {
+			case 0: // Delays of up to 23 s, in few different lengths.
+				delay := time.Duration(int(op>>3)-8) * time.Second
 				q.AddAfter(item, delay)
 				m.addAfter(item, delay)
 				call = fmt.Sprint("AddAfter ", item, delay)
-			case op%4 == 1:
+			case 2:
+				call = stepWait(q, m, op>>3, item)
+			case 1, 5:
 				call = stepClock(clock, m, op>>2, arg)
 			default:
 				call = stepTyped(below, &m.naive, drains, op>>1%15, item)
@@ -306,13 +419,31 @@ func playDelaying(t *testing.T, script []byte) {
 			}
 			checkInvariants(t, i/opSize, q)
 			compareTyped(t, i/opSize, call, below, &m.naive, drains)
-			if got, want := q.Waiting(), len(m.waiting); got != want && !m.down {
-				t.Fatalf("step %d: %s: %d items wait, want %d", i/opSize, call, got, want)
+			if got, want := agendaOf(q), fmt.Sprint(m.agenda()); got != want && !m.down {
+				t.Fatalf("step %d: %s: waiting are %s, want %s", i/opSize, call, got, want)
 			}
 		}
 		q.ShutDown()
 		checkInvariants(t, len(script), q)
 	})
+}
+
+// stepWait makes one call for an item that waits or may do so.
+func stepWait(q *workqueue.TypedDelaying[int], m *naiveDelaying, kind byte, item int) string {
+	delay := time.Duration(int(kind>>2)-1) * 3 * time.Second
+	switch kind % 4 {
+	case 0:
+		q.Reschedule(item, delay)
+		m.reschedule(item, delay)
+		return fmt.Sprint("Reschedule ", item, delay)
+	case 1, 2:
+		most := delay * time.Duration(kind%4)
+		q.Debounce(item, delay, most)
+		m.debounce(item, delay, most)
+		return fmt.Sprint("Debounce ", item, delay, most)
+	}
+	added := m.remove(item)
+	return same(fmt.Sprint("Remove ", item), fmt.Sprint(q.Remove(item)), fmt.Sprint(m.cancel(item) || added))
 }
 
 // stepClock moves the clock of both, sometimes backwards.
@@ -333,6 +464,22 @@ func stepClock(clock *testingclock.FakeClock, m *naiveDelaying, kind, arg byte) 
 	return fmt.Sprint("Step ", by)
 }
 
+// agendaOf returns which items wait and until when, as agenda does.
+func agendaOf(q *workqueue.TypedDelaying[int]) string {
+	var waiting []string
+	for _, info := range q.Snapshot(math.MaxInt).Waiting {
+		waiting = append(waiting, fmt.Sprint(info.Item, info.Due.Sub(epoch)))
+	}
+	return fmt.Sprint(waiting)
+}
+
+func (m *naiveDelaying) agenda() (waiting []string) {
+	for _, a := range m.waiting {
+		waiting = append(waiting, fmt.Sprint(a.item, a.due))
+	}
+	return waiting
+}
+
 func FuzzAgenda(f *testing.F) {
 	f.Fuzz(func(t *testing.T, script []byte) {
 		d := &agendaDuel{t: t}
@@ -342,6 +489,10 @@ func FuzzAgenda(f *testing.F) {
 				d.schedule(float64(op>>3), time.Duration(arg)-100)
 			case 4:
 				d.schedule(math.NaN(), time.Duration(arg))
+			case 6:
+				d.remove(float64(op >> 3))
+			case 7:
+				d.reschedule(float64(op>>3), time.Duration(arg)-100)
 			case 5:
 				d.agenda.SetTurn(max(d.agenda.Turn(), math.MaxUint32-uint32(arg)))
 			default:

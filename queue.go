@@ -75,29 +75,40 @@ type Typed[T comparable] struct {
 	//
 	//	queued      in line, waiting for a Get
 	//	inStorage   in storage, waiting for a Get
-	//	processing  handed out, Done is owed
-	//	reprocess   handed out and added again since: Done queues it
+	//	removed     in storage, to be dropped when that hands it out
 	//	unfindable  in line, but not equal to itself: Get forgets it
+	//	processing  handed out, Done is owed
+	//	watched     the same, and the Add of it is to be reported
+	//	reprocess   handed out and added again since: Done queues it
 	//
-	// and moves as follows, where queued stands for inStorage too:
+	// and moves as follows, where queued stands for inStorage too, and
+	// processing for watched:
 	//
-	//	Add   none → queued, unfindable;  processing → reprocess
-	//	Get   queued → processing;        unfindable → none
-	//	Done  processing → none;          reprocess → queued
+	//	Add     none, removed → queued;  none → unfindable;  processing → reprocess
+	//	Get     queued → processing;     removed, unfindable → none
+	//	Done    processing → none;       reprocess → queued
+	//	Remove  queued → none, removed;  reprocess → processing
 	//
 	// Invariants, for a record r with index i:
 	//
 	//	r.state is queued or unfindable: line[r.pos] == i
-	//	r.state is processing or reprocess: held[r.pos] == i
-	//	line.len() + len(held) + number of records inStorage == items.live
+	//	r.state.held(): held[r.pos] == i
+	//	line.len()-holes + len(held) + number of records inStorage or removed == items.live
+	//	holes == number of elements of line that are hole; neither the first nor
+	//	the last of them is, and at most half of them and a few are
 	//	stored == number of records inStorage, and of items not equal to themselves
 	//	that storage has been given and has not given back
+	//	ghosts == number of records removed
+	//	the items in watchers are those of the records watched
 	//	with metrics, stamps.n == items.records.n
-	items  table[T]
-	line   ring[uint32]
-	stored int
-	held   []uint32
-	stamps pages[stamp]
+	items    table[T]
+	line     ring[uint32]
+	holes    int
+	stored   int
+	ghosts   int
+	held     []uint32
+	stamps   pages[stamp]
+	watchers map[T]func()
 
 	// Workers park on wake, a channel with room for one token. The rules are:
 	//
@@ -128,10 +139,15 @@ type Typed[T comparable] struct {
 const (
 	queued state = 1 + iota
 	inStorage
-	processing
-	reprocess
+	removed
 	unfindable
+	processing
+	watched
+	reprocess
 )
+
+// held reports whether a record of this state is one that a worker holds.
+func (s state) held() bool { return s >= processing }
 
 // A stamp holds the times of an item in a queue with metrics.
 type stamp struct {
@@ -184,12 +200,7 @@ func (q *Typed[T]) Add(item T) {
 // comes in between, and everybody waits for as long as it takes. It allocates 4
 // bytes an item for more than 64 of them.
 func (q *Typed[T]) AddAll(items ...T) {
-	added := q.addAll(items, q.metrics.now())
-	if q.metrics != nil {
-		for range added {
-			q.metrics.added()
-		}
-	}
+	q.observeAdds(q.addAll(items, q.metrics.now()))
 }
 
 // Len returns the number of queued items: not those being processed, even if
@@ -198,10 +209,11 @@ func (q *Typed[T]) AddAll(items ...T) {
 func (q *Typed[T]) Len() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	n := q.line.len() - q.holes
 	if q.storage != nil {
-		return q.line.len() + q.storage.Len()
+		n += q.storage.Len() - q.ghosts
 	}
-	return q.line.len()
+	return n
 }
 
 // Get removes the first item from the queue and hands it to the caller, who
@@ -225,7 +237,7 @@ func (q *Typed[T]) Get() (item T, shutdown bool) {
 		return item, err != nil
 	}
 	// No wake-up is due: if somebody waits, one of them was woken for this item.
-	item = q.holdLocked(q.line.pop())
+	item = q.holdLocked(q.nextLocked())
 	q.mu.Unlock()
 	return item, false
 }

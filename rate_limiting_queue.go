@@ -36,9 +36,13 @@ type TypedRateLimitingQueueConfig[T comparable] struct {
 	Clock clock.WithTicker
 
 	// DelayingQueue takes the items and their delays; nil is a [TypedDelaying]
-	// with the options above. The rate limiting queue owns it: it is shut down
-	// with it.
+	// with the options of this config. The rate limiting queue owns it: it is
+	// shut down with it.
 	DelayingQueue TypedDelayingInterface[T]
+
+	// AddCancelsWaiting is that of [TypedDelayingQueueConfig]. It is without
+	// effect if there is a DelayingQueue.
+	AddCancelsWaiting bool
 }
 
 // TypedRateLimiting is a queue with AddRateLimited, on top of a delaying
@@ -50,10 +54,13 @@ type TypedRateLimitingQueueConfig[T comparable] struct {
 // followed the last one, and the limiter remembers it for ever.
 //
 // The zero value is not usable. All methods may be called concurrently. A
-// TypedRateLimiting must not be copied. Its owner must call ShutDown or
-// ShutDownWithDrain. It has no lock of its own: the limiter, which must be
+// TypedRateLimiting must not be copied. Its owner must call ShutDown,
+// ShutDownWithDrain or Drain. It has no lock of its own: the limiter, which must be
 // safe for concurrent use, is called without one, and a panic in it reaches
 // the caller with nothing changed.
+//
+// Of a delaying queue that was configured, the methods that
+// [TypedDelayingInterface] does not have are used where it has them too.
 type TypedRateLimiting[T comparable] struct {
 	queue   TypedDelayingInterface[T]
 	limiter TypedRateLimiter[T]
@@ -80,9 +87,10 @@ func NewTypedRateLimiting[T comparable](limiter TypedRateLimiter[T], config Type
 	q := &TypedRateLimiting[T]{queue: config.DelayingQueue, limiter: limiter}
 	if q.queue == nil {
 		q.queue = NewTypedDelaying(TypedDelayingQueueConfig[T]{
-			Name:            config.Name,
-			MetricsProvider: config.MetricsProvider,
-			Clock:           config.Clock,
+			Name:              config.Name,
+			MetricsProvider:   config.MetricsProvider,
+			Clock:             config.Clock,
+			AddCancelsWaiting: config.AddCancelsWaiting,
 		})
 	}
 	return q

@@ -41,8 +41,11 @@ func (q *Typed[T]) putBack(item T) {
 	}
 	i := q.items.slots[at].ref - 1
 	r := q.items.records.at(i)
-	if r.state != processing && r.state != reprocess {
+	if !r.state.held() {
 		return // Somebody has called Done for an item that nobody got.
+	}
+	if r.state == watched {
+		delete(q.watchers, item)
 	}
 	q.dropLocked(i, r)
 	r.pos = q.line.pushFront(i)

@@ -69,7 +69,7 @@ func (q *Typed[T]) storeLocked(i uint32, r *record[T]) {
 // takeStoredLocked hands out the next item of the storage. The storage is
 // foreign code: an item that it was not given is handed out like any other,
 // and one that it returns although it is in line or held is dropped, since it
-// is accounted for there. If it does not return, another worker has to look.
+// is accounted for there, as is one that was removed. If it does not return, another worker has to look.
 func (q *Typed[T]) takeStoredLocked(now time.Duration) (item T, waited time.Duration, ok bool) {
 	returned := false
 	defer func() {
@@ -100,7 +100,13 @@ func (q *Typed[T]) acceptLocked(item T, now time.Duration) (_ T, waited time.Dur
 		return q.holdLocked(i), 0, true
 	}
 	i := q.items.slots[at].ref - 1
-	if q.items.records.at(i).state != inStorage {
+	switch r := q.items.records.at(i); r.state {
+	case inStorage:
+	case removed:
+		q.ghosts--
+		q.dismissLocked(at, r)
+		return item, 0, false
+	default:
 		return item, 0, false
 	}
 	q.stored--

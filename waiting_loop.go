@@ -6,12 +6,24 @@ import (
 	"time"
 )
 
+const (
+	// heartbeat is the longest that waitingLoop sleeps: an item is never due
+	// for longer than this without being added, whatever the clock and its
+	// timers do. client-go gives the same guarantee.
+	heartbeat = 10 * time.Second
+
+	// maxArms bounds how often the timer is armed for one sleep, if the clock
+	// moves each time. It takes as many steps of a fake clock, each within the
+	// same microsecond as one of these, to make an item late.
+	maxArms = 8
+)
+
 // waitingLoop adds items as they become due, and returns when none is left
 // waiting. AddAfter starts it.
 //
 // Taking what is due and waiting for more are separate steps, and the first
-// looks at the clock anew for each batch, so that no rate of AddAfter keeps
-// due items from being added: inserting never passes through here.
+// looks at the clock anew each time, so that no rate of AddAfter keeps due items
+// from being added: inserting never passes through here.
 //
 // Foreign code that ends the goroutine (runtime.Goexit) does not end the loop:
 // another one carries on after the item with which it happened.
@@ -21,14 +33,14 @@ func (q *TypedDelaying[T]) waitingLoop() {
 	defer q.endLoop(&idle)
 	for {
 		var next time.Duration
-		if next, idle = q.takeDue(); idle {
+		var some bool
+		next, some, idle = q.addDue()
+		switch {
+		case idle:
 			return
+		case !some:
+			q.sleepUntil(next)
 		}
-		if len(q.due) > 0 {
-			q.deliver()
-			continue
-		}
-		q.sleepUntil(next)
 	}
 }
 
@@ -49,50 +61,62 @@ func (q *TypedDelaying[T]) endLoop(idle *bool) {
 	}
 }
 
-// takeDue moves up to a batch of due items from the agenda to q.due. If there
-// is none, it returns when there will be, or reports that the loop is over:
-// decided in one critical section with running, or an AddAfter in between
-// would rely on a goroutine that is about to end.
-func (q *TypedDelaying[T]) takeDue() (next time.Duration, idle bool) {
-	shutDown := q.queue.ShuttingDown()
+// addDue adds items that are due. If there is none, it returns when there will
+// be, or reports that the loop is over.
+func (q *TypedDelaying[T]) addDue() (next time.Duration, some, idle bool) {
+	shutDown := q.queue.ShuttingDown() // Perhaps from below, that is without our own shutdown.
 	now := q.now()
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if shutDown { // From below, that is without our own shutdown.
-		q.agenda = agenda[T]{}
-	}
-	for q.agenda.len() > 0 && q.agenda.next() <= now && len(q.due) < batch {
-		if q.due == nil {
-			q.due = make([]T, 0, batch)
+	if q.typed == nil {
+		item, next, some, idle := q.takeDue(shutDown, now)
+		if some {
+			q.queue.Add(item)
 		}
-		q.due = append(q.due, q.agenda.pop())
+		return next, some, idle
 	}
-	switch {
-	case len(q.due) > 0:
-		return 0, false
-	case q.agenda.len() == 0:
-		q.running = false
-		return 0, true
+	a, next, some, idle := q.moveDue(shutDown, now, q.stamp(now))
+	if a.added > 0 {
+		q.typed.observeAdds(a.added)
 	}
-	return q.agenda.next(), false
+	return next, some, idle
 }
 
-// deliver adds q.due to the queue below. Each item counts as delivered before
-// the call that may not return.
-func (q *TypedDelaying[T]) deliver() {
-	if q.typed != nil {
-		first := q.delivered
-		q.delivered = len(q.due)
-		q.typed.AddAll(q.due[first:]...) // All are added before a metric is.
+func (q *TypedDelaying[T]) moveDue(shutDown bool, now, stamp time.Duration) (a arrival, next time.Duration, some, idle bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	next, some, idle = q.lookLocked(shutDown, now)
+	if some {
+		a = q.moveDueLocked(now, stamp)
 	}
-	for q.delivered < len(q.due) {
-		item := q.due[q.delivered]
-		q.delivered++
-		q.queue.Add(item)
+	return a, next, some, idle
+}
+
+// takeDue takes one due item off the agenda. The caller adds it without the
+// lock, as that is foreign code, and only then comes for the next: no more than
+// one item is ever between the queues, and one is lost at most if the call does
+// not return.
+func (q *TypedDelaying[T]) takeDue(shutDown bool, now time.Duration) (item T, next time.Duration, some, idle bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	next, some, idle = q.lookLocked(shutDown, now)
+	if some {
+		_, item = q.agenda.pop()
 	}
-	clear(q.due)
-	q.due = q.due[:0]
-	q.delivered = 0
+	return item, next, some, idle
+}
+
+// lookLocked reports whether something is due, or when it will be, or that the
+// loop is over: decided in one critical section with running, or an AddAfter in
+// between would rely on a goroutine that is about to end.
+func (q *TypedDelaying[T]) lookLocked(shutDown bool, now time.Duration) (next time.Duration, some, idle bool) {
+	if shutDown {
+		q.agenda.clear()
+	}
+	if q.agenda.len() == 0 {
+		q.running = false
+		return 0, false, true
+	}
+	next = q.agenda.next()
+	return next, next <= now, false
 }
 
 // sleepUntil waits until the time next, for a token, or for a heartbeat.

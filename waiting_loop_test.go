@@ -287,7 +287,7 @@ func TestPanicOnTheGoroutineOfADelayingQueue_D12(t *testing.T) {
 		config := workqueue.TypedDelayingQueueConfig[string]{Logger: &logger}
 		crashes[name].configure(&config)
 		q := workqueue.NewTypedDelaying(config)
-		q.AddAfter("a", time.Nanosecond)
+		q.AddAfter("a", time.Millisecond)
 		q.Get()
 		select {}
 	}

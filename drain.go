@@ -1,0 +1,131 @@
+package workqueue
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// DrainError says what a drain has left behind that was ended before it was
+// done. Nothing of it is lost by that: workers may go on to get what is queued
+// and owe Done for what they hold, but for the waiting items, which the
+// shutdown has dropped.
+type DrainError[T comparable] struct {
+	// Err is the error of the context, or [ErrShutDown] if a ShutDown has ended
+	// the drain.
+	Err error
+
+	// Snapshot has all items. It is of the instant when the drain ended, but
+	// for the waiting items: of when it began.
+	Snapshot[T]
+}
+
+// Error returns the numbers, and the first items in flight by name.
+func (e *DrainError[T]) Error() string {
+	const names = 3
+	var b strings.Builder
+	fmt.Fprintf(&b, "workqueue: drain left %d queued, %d in flight", e.QueuedTotal, e.InFlightTotal)
+	for i, info := range e.InFlight[:min(names, len(e.InFlight))] {
+		b.WriteString([]string{" (", ", "}[min(i, 1)])
+		fmt.Fprint(&b, info.Item)
+		if info.For >= 0 {
+			fmt.Fprintf(&b, " for %v", info.For)
+		}
+	}
+	switch {
+	case e.InFlightTotal > names:
+		b.WriteString(", ...)")
+	case len(e.InFlight) > 0:
+		b.WriteString(")")
+	}
+	fmt.Fprintf(&b, ", %d waiting: %v", e.WaitingTotal, e.Err)
+	return b.String()
+}
+
+// Unwrap returns Err.
+func (e *DrainError[T]) Unwrap() error { return e.Err }
+
+// String is Error: that of the Snapshot would hide it.
+func (e *DrainError[T]) String() string { return e.Error() }
+
+// Drain is ShutDownWithDrain with an end: it shuts the queue down and waits
+// until it is empty and no item is held, and then returns nil. If ctx is done
+// first, or ShutDown is called, it returns a *[DrainError] that has what is
+// left.
+//
+// It may be called more than once, concurrently, and beside ShutDownWithDrain:
+// all calls wait for the same.
+func (q *Typed[T]) Drain(ctx context.Context) error {
+	drained := q.shutDown(true)
+	q.reports.Wait()
+	select {
+	case <-drained:
+	case <-ctx.Done():
+	}
+	s := q.remains(ErrShutDown)
+	if s == nil {
+		return nil
+	}
+	if err := ctx.Err(); err != nil {
+		s.Err = err
+	}
+	return s
+}
+
+// remains returns a DrainError if anything is left.
+func (q *Typed[T]) remains(err error) *DrainError[T] {
+	now := q.metrics.now()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.held)+q.line.len()+q.stored == 0 {
+		return nil
+	}
+	e := &DrainError[T]{Err: err, Snapshot: q.collectLocked(q.items.live, now)}
+	e.sortInFlight()
+	return e
+}
+
+// Drain drops the waiting items, drains the queue below, see [Typed.Drain], and
+// ends the goroutine. The items dropped are in the *[DrainError] if there is
+// one, and are none to wait for otherwise.
+//
+// A queue below that was configured and has no Drain is drained by its
+// ShutDownWithDrain, which if ctx is done first is ended by its ShutDown; the
+// error then knows its Len and nothing else.
+func (q *TypedDelaying[T]) Drain(ctx context.Context) error {
+	dropped := q.closeToDrain()
+	defer q.endDrain()
+	err := drain(ctx, q.queue)
+	q.loops.Wait()
+	if e, ok := err.(*DrainError[T]); ok {
+		e.Waiting = slices.Concat(e.Waiting, dropped)
+		e.WaitingTotal += len(dropped)
+	}
+	return err
+}
+
+// closeToDrain closes the queue, and returns what waited when the first of the
+// drains under way did.
+func (q *TypedDelaying[T]) closeToDrain() (dropped []ItemInfo[T]) {
+	now := q.now()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.draining++
+	if q.agenda.len() > 0 {
+		var s Snapshot[T]
+		q.addWaitingLocked(&s, q.agenda.len(), now)
+		q.dropped = s.Waiting
+	}
+	q.closeLocked()
+	return q.dropped
+}
+
+func (q *TypedDelaying[T]) endDrain() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.draining--
+	if q.draining == 0 {
+		q.dropped = nil
+	}
+}

@@ -1,0 +1,214 @@
+package workqueue_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	testingclock "k8s.io/utils/clock/testing"
+
+	"github.com/seed16c08ea7/workqueue"
+)
+
+// A drainer is any of the three queues.
+type drainer interface {
+	workqueue.TypedInterface[string]
+	Drain(ctx context.Context) error
+	Snapshot(limit int) workqueue.Snapshot[string]
+}
+
+// onEachLayer runs the test on the three queues, and on one above a queue that
+// has no method beyond the interface.
+func onEachLayer(t *testing.T, test func(t *testing.T, q drainer)) {
+	for name, open := range map[string]func() drainer{
+		"typed":    func() drainer { return workqueue.NewTyped[string]() },
+		"delaying": func() drainer { return newDelaying().(drainer) },
+		"storage": func() drainer {
+			return workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Queue: workqueue.DefaultQueue[string]()})
+		},
+		"rate limiting": func() drainer {
+			return workqueue.NewTypedRateLimiting(constant(0), workqueue.TypedRateLimitingQueueConfig[string]{})
+		},
+		"above a foreign queue": func() drainer {
+			return workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Queue: bare{workqueue.NewTyped[string]()}})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { test(t, open()) })
+		})
+	}
+}
+
+// A bare queue hides what its queue can do beyond the interface.
+type bare struct {
+	workqueue.TypedInterface[string]
+}
+
+func TestDrainEndsWithTheLastDone(t *testing.T) {
+	onEachLayer(t, func(t *testing.T, q drainer) {
+		q.Add("a")
+		q.Add("b")
+		q.Get()
+		q.Add("a")
+		results := make(chan error, 3)
+		for range 3 {
+			go func() { results <- q.Drain(t.Context()) }()
+		}
+		for _, item := range []string{"a", "b", "a"} {
+			synctest.Wait()
+			if len(results) > 0 {
+				t.Fatalf("a drain has ended before %q was done: %v", item, <-results)
+			}
+			q.Add("c") // Ignored from the shutdown on.
+			q.Done(item)
+			q.Get()
+		}
+		for range 3 {
+			if err := <-results; err != nil {
+				t.Errorf("got %v of a drain that was complete", err)
+			}
+		}
+		if err := q.Drain(t.Context()); err != nil {
+			t.Errorf("got %v of a drain of a drained queue", err)
+		}
+	})
+}
+
+// A context that is done is no reason to fail where nothing is left to do.
+func TestDrainOfAnEmptyQueueAfterItsDeadline(t *testing.T) {
+	for _, q := range []drainer{workqueue.NewTyped[string](), newDelaying().(drainer)} {
+		if err := q.Drain(canceled()); err != nil {
+			t.Errorf("%T: got %v", q, err)
+		}
+	}
+}
+
+func canceled() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}
+
+func TestDrainThatEndsEarlySaysWhatIsLeft(t *testing.T) {
+	onEachLayer(t, func(t *testing.T, q drainer) {
+		for _, item := range []string{"a", "b", "c", "d", "e"} {
+			q.Add(item)
+		}
+		q.Get()
+		q.Get()
+		if d, ok := q.(workqueue.TypedDelayingInterface[string]); ok {
+			d.AddAfter("w", time.Hour)
+			d.AddAfter("v", time.Minute)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		err := q.Drain(ctx)
+		e, ok := err.(*workqueue.DrainError[string])
+		if !ok || !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("got %v, want a DrainError for a deadline", err)
+		}
+		waiting := 0
+		if _, ok := q.(workqueue.TypedDelayingInterface[string]); ok {
+			waiting = 2
+		}
+		if e.QueuedTotal != 3 || e.WaitingTotal != waiting {
+			t.Errorf("%d queued and %d waiting are left, want 3 and %d", e.QueuedTotal, e.WaitingTotal, waiting)
+		}
+		if got, want := names(e.Waiting), "v w"; waiting > 0 && got != want {
+			t.Errorf("left waiting: %s, want %s", got, want)
+		}
+		if e.InFlightTotal == 0 && len(e.Queued) == 0 {
+			return // It could ask for no more than Len.
+		}
+		if got, want := names(e.Queued)+"; "+names(e.InFlight), "c d e; a b"; got != want {
+			t.Errorf("left queued and in flight: %s, want %s", got, want)
+		}
+		if !q.ShuttingDown() {
+			t.Error("the queue is not shut down")
+		}
+		if item, shutdown := q.Get(); item != "c" || shutdown {
+			t.Errorf("got %q, %v: what is left can still be worked off", item, shutdown)
+		}
+	})
+}
+
+func names(infos []workqueue.ItemInfo[string]) string {
+	var names []string
+	for _, info := range infos {
+		names = append(names, info.Item)
+	}
+	return strings.Join(names, " ")
+}
+
+func TestShutDownEndsDrains(t *testing.T) {
+	onEachLayer(t, func(t *testing.T, q drainer) {
+		q.Add("a")
+		q.Get()
+		results := make(chan error, 2)
+		for range 2 {
+			go func() { results <- q.Drain(t.Context()) }()
+		}
+		synctest.Wait()
+		q.ShutDown()
+		for range 2 {
+			// One that was drained by ShutDownWithDrain cannot tell.
+			if err := <-results; !errors.Is(err, workqueue.ErrShutDown) && q.Snapshot(1).InFlightTotal > 0 {
+				t.Errorf("got %v, want %v", err, workqueue.ErrShutDown)
+			}
+		}
+	})
+}
+
+// Each of several drains knows what waited, whichever came first.
+func TestEachDrainSaysWhatWaited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{})
+		q.Add("a")
+		q.AddAfter("w", time.Hour)
+		results := make(chan error, 2)
+		for i := range 2 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i+1)*time.Second)
+			defer cancel()
+			go func() { results <- q.Drain(ctx) }()
+			synctest.Wait()
+		}
+		for range 2 {
+			if e := (<-results).(*workqueue.DrainError[string]); names(e.Waiting) != "w" {
+				t.Errorf("waited: %q, want w", names(e.Waiting))
+			}
+		}
+		checkInvariants(t, 0, q) // And nobody keeps it for longer.
+	})
+}
+
+func TestDrainErrorInWords(t *testing.T) {
+	clock := testingclock.NewFakeClock(epoch)
+	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: &recorder{}, Clock: clock})
+	for i := range 5 {
+		q.Add(fmt.Sprint("item", i))
+		q.Get()
+		clock.Step(time.Second)
+	}
+	q.Add("queued")
+	err := q.Drain(canceled())
+	want := "workqueue: drain left 1 queued, 5 in flight (item0 for 5s, item1 for 4s, item2 for 3s, ...), 0 waiting: context canceled"
+	if err.Error() != want {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+	for _, item := range []string{"item0", "item1", "item2", "item3"} {
+		q.Done(item)
+	}
+	want = "workqueue: drain left 1 queued, 1 in flight (item4 for 1s), 0 waiting: context canceled"
+	if err := q.Drain(canceled()); fmt.Sprint(err) != want {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+	q.Done("item4")
+	want = "workqueue: drain left 1 queued, 0 in flight, 0 waiting: context canceled"
+	if err := q.Drain(canceled()); fmt.Sprint(err) != want {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+}

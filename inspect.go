@@ -1,0 +1,226 @@
+package workqueue
+
+import (
+	"cmp"
+	"container/heap"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// ItemState is what a queue has an item for.
+type ItemState uint8
+
+// An item can be waiting beside being any of the others.
+const (
+	ItemQueued        ItemState = 1 + iota // in line for a worker
+	ItemInFlight                           // held by a worker
+	ItemInFlightAgain                      // the same, and added again since
+	ItemWaiting                            // waiting for its due time
+)
+
+// String returns the state in words.
+func (s ItemState) String() string {
+	switch s {
+	case ItemQueued:
+		return "queued"
+	case ItemInFlight:
+		return "in flight"
+	case ItemInFlightAgain:
+		return "in flight, added again"
+	case ItemWaiting:
+		return "waiting"
+	}
+	return fmt.Sprintf("ItemState(%d)", uint8(s))
+}
+
+// ItemInfo is what a queue knows of an item.
+type ItemInfo[T comparable] struct {
+	Item  T
+	State ItemState
+	// For is how long the item has been in that state; an item that is in
+	// flight, since its Get. It is negative if not known: a queue notes times
+	// only if it has metrics or KeepTimes.
+	For time.Duration
+	// Due is when a waiting item will be added.
+	Due time.Time
+	// Place is how many items come before a queued or waiting one, and -1 where
+	// a [Queue] decides the order or the item is in flight.
+	Place int
+	// Failures is what the limiter says of a [TypedRateLimiting].
+	Failures int
+}
+
+// Snapshot is what a queue holds at one instant. It is for people, tests and
+// reports: by the time it is looked at, the queue has gone on.
+//
+// The slices hold no more items than the limit that was asked for, and the
+// totals count all of them. Queued and Waiting are in the order in which the
+// items will be handed out or added, InFlight has those held longest first.
+// Where there are more items in flight, or in a [Queue], than the limit, it is
+// not specified which of them are shown.
+//
+// A Snapshot is a copy: it may be changed, and does not change.
+type Snapshot[T comparable] struct {
+	Queued, InFlight, Waiting                []ItemInfo[T]
+	QueuedTotal, InFlightTotal, WaitingTotal int
+}
+
+// String returns the totals and a line for each item, to be printed.
+func (s Snapshot[T]) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d queued, %d in flight, %d waiting", s.QueuedTotal, s.InFlightTotal, s.WaitingTotal)
+	for _, info := range slices.Concat(s.InFlight, s.Queued, s.Waiting) {
+		fmt.Fprintf(&b, "\n%v: %v", info.Item, info.State)
+		if info.For >= 0 {
+			fmt.Fprintf(&b, " for %v", info.For)
+		}
+		if info.State == ItemWaiting {
+			fmt.Fprintf(&b, ", due %v", info.Due.Format(time.RFC3339Nano))
+		}
+		if info.Failures > 0 {
+			fmt.Fprintf(&b, ", %d failures", info.Failures)
+		}
+	}
+	return b.String()
+}
+
+// Snapshot returns what the queue holds, with at most limit items of each
+// state. All of it is of one instant. Everybody waits meanwhile, for a time in
+// proportion to limit, and beside a [Queue] to the number of items.
+func (q *Typed[T]) Snapshot(limit int) Snapshot[T] {
+	now := q.metrics.now()
+	q.mu.Lock()
+	s := q.collectLocked(limit, now)
+	q.mu.Unlock()
+	s.sortInFlight()
+	return s
+}
+
+// collectLocked is Snapshot without the order of what is in flight.
+func (q *Typed[T]) collectLocked(limit int, now time.Duration) Snapshot[T] {
+	s := Snapshot[T]{
+		QueuedTotal:   q.line.len() - q.holes + q.stored,
+		InFlightTotal: len(q.held),
+	}
+	for n := q.line.head; n != q.line.tail && len(s.Queued) < limit; n++ {
+		if i := *q.line.at(n); i != hole {
+			s.Queued = append(s.Queued, q.infoLocked(i, ItemQueued, len(s.Queued), now))
+		}
+	}
+	for i := uint32(0); q.stored > 0 && int(i) < q.items.records.n && len(s.Queued) < limit; i++ {
+		if q.items.records.at(i).state == inStorage {
+			s.Queued = append(s.Queued, q.infoLocked(i, ItemQueued, -1, now))
+		}
+	}
+	for _, i := range q.held[:max(0, min(limit, len(q.held)))] {
+		state := ItemInFlight
+		if q.items.records.at(i).state == reprocess {
+			state = ItemInFlightAgain
+		}
+		s.InFlight = append(s.InFlight, q.infoLocked(i, state, -1, now))
+	}
+	return s
+}
+
+func (q *Typed[T]) infoLocked(i uint32, state ItemState, place int, now time.Duration) ItemInfo[T] {
+	info := ItemInfo[T]{Item: q.items.records.at(i).item, State: state, Place: place, For: -1}
+	if q.metrics == nil {
+		return info
+	}
+	since := q.stamps.at(i).started
+	if state == ItemQueued {
+		since = q.stamps.at(i).added
+	}
+	info.For = max(0, now-since)
+	return info
+}
+
+func (s *Snapshot[T]) sortInFlight() {
+	slices.SortStableFunc(s.InFlight, func(a, b ItemInfo[T]) int { return cmp.Compare(b.For, a.For) })
+}
+
+// Snapshot returns what the queue and the one below it hold, with at most limit
+// items of each state; for the rest see [Typed.Snapshot]. If the queue below
+// was configured and is not a [Typed] without a [Queue], it is looked into
+// first, and not at the same instant; one that has no Snapshot has only its Len
+// as the total of what is queued.
+func (q *TypedDelaying[T]) Snapshot(limit int) Snapshot[T] {
+	now := q.now()
+	if q.typed == nil {
+		s := look(q.queue, limit)
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.addWaitingLocked(&s, limit, now)
+		return s
+	}
+	s := q.snapshot(limit, now, q.stamp(now))
+	s.sortInFlight()
+	return s
+}
+
+func (q *TypedDelaying[T]) snapshot(limit int, now, stamp time.Duration) Snapshot[T] {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.typed.mu.Lock()
+	defer q.typed.mu.Unlock()
+	s := q.typed.collectLocked(limit, stamp)
+	q.addWaitingLocked(&s, limit, now)
+	return s
+}
+
+func (q *TypedDelaying[T]) addWaitingLocked(s *Snapshot[T], limit int, now time.Duration) {
+	s.WaitingTotal += q.agenda.len()
+	for place, n := range q.agenda.earliest(limit) {
+		info := ItemInfo[T]{
+			Item:  q.agenda.items.records.at(n.ref).item,
+			State: ItemWaiting,
+			For:   -1,
+			Due:   q.epoch.Add(n.due),
+			Place: place,
+		}
+		if q.agenda.timed {
+			info.For = max(0, now-*q.agenda.starts.at(n.ref))
+		}
+		s.Waiting = append(s.Waiting, info)
+	}
+}
+
+// earliest returns the nodes that come first in the order of pop, at most
+// limit. It looks at the children of those and no others, as the next one is
+// among the children of those before it.
+func (a *agenda[T]) earliest(limit int) []node {
+	if limit >= a.len() {
+		return a.sorted()
+	}
+	nodes := make([]node, 0, max(0, limit))
+	if limit <= 0 {
+		return nodes
+	}
+	next := frontier{*a.nodes.at(0)}
+	for len(nodes) < limit {
+		n := heap.Pop(&next).(node)
+		nodes = append(nodes, n)
+		from := arity*a.items.records.at(n.ref).pos + 1
+		for c := from; c < min(from+arity, uint32(a.nodes.n)); c++ {
+			heap.Push(&next, *a.nodes.at(c))
+		}
+	}
+	return nodes
+}
+
+// A frontier is a [heap.Interface] of nodes.
+type frontier []node
+
+func (f frontier) Len() int           { return len(f) }
+func (f frontier) Less(i, j int) bool { return f[i].before(f[j]) }
+func (f frontier) Swap(i, j int)      { f[i], f[j] = f[j], f[i] }
+func (f *frontier) Push(n any)        { *f = append(*f, n.(node)) }
+
+func (f *frontier) Pop() any {
+	last := len(*f) - 1
+	n := (*f)[last]
+	*f = (*f)[:last]
+	return n
+}

@@ -1,0 +1,137 @@
+package workqueue_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	testingclock "k8s.io/utils/clock/testing"
+
+	"github.com/seed16c08ea7/workqueue"
+)
+
+func TestSnapshotSaysSinceWhen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clock := testingclock.NewFakeClock(epoch)
+		q := workqueue.NewTypedRateLimiting(constant(10*time.Minute), workqueue.TypedRateLimitingQueueConfig[string]{
+			Name: "q", MetricsProvider: &recorder{}, Clock: clock,
+		})
+		defer q.ShutDown()
+		for _, item := range []string{"held first", "held last", "queued", "queued last"} {
+			q.Add(item)
+			clock.Step(time.Second)
+		}
+		q.AddAfter("waits longest", time.Hour)
+		q.Get()
+		clock.Step(time.Second)
+		q.Get()
+		q.Add("held first")
+		q.AddRateLimited("waits")
+		clock.Step(time.Minute)
+
+		const want = `2 queued, 2 in flight, 2 waiting
+held first: in flight, added again for 1m1s, 3 failures
+held last: in flight for 1m0s, 3 failures
+queued: queued for 1m3s, 3 failures
+queued last: queued for 1m2s, 3 failures
+waits: waiting for 1m0s, due 2026-01-01T00:10:05Z, 3 failures
+waits longest: waiting for 1m1s, due 2026-01-01T01:00:04Z, 3 failures`
+		if got := q.Snapshot(9).String(); got != want {
+			t.Errorf("got\n%s\nwant\n%s", got, want)
+		}
+	})
+}
+
+// Without metrics no times are kept, which must not look like none passed.
+func TestSnapshotWithoutTimes(t *testing.T) {
+	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{})
+	defer q.ShutDown()
+	q.Add("a")
+	q.Add("b")
+	q.AddAfter("c", time.Hour)
+	q.Get()
+	s := q.Snapshot(9)
+	for _, info := range []workqueue.ItemInfo[string]{s.InFlight[0], s.Queued[0], s.Waiting[0]} {
+		if info.For >= 0 {
+			t.Errorf("%s is %v for %v", info.Item, info.State, info.For)
+		}
+	}
+}
+
+func TestSnapshotIsLimited(t *testing.T) {
+	for _, open := range []func() *workqueue.Typed[int]{
+		workqueue.NewTyped[int],
+		func() *workqueue.Typed[int] {
+			return workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[int]{Queue: workqueue.DefaultQueue[int]()})
+		},
+	} {
+		below := open()
+		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{Queue: below})
+		for i := range 100 {
+			q.Add(i)
+			q.AddAfter(i, time.Duration(200-i)*time.Hour)
+		}
+		for range 40 {
+			q.Get()
+		}
+		for _, limit := range []int{-1, 0, 1, 7, 40, 60, 99, 100, 1000} {
+			s := q.Snapshot(limit)
+			got := fmt.Sprint(len(s.Queued), len(s.InFlight), len(s.Waiting), s.QueuedTotal, s.InFlightTotal, s.WaitingTotal)
+			want := fmt.Sprint(max(0, min(60, limit)), max(0, min(40, limit)), max(0, min(100, limit)), 60, 40, 100)
+			if got != want {
+				t.Errorf("limit %d: got %s, want %s", limit, got, want)
+			}
+			for place, info := range s.Waiting {
+				if info.Item != 99-place || info.Place != place {
+					t.Errorf("limit %d: %+v waits at place %d", limit, info, place)
+				}
+			}
+			checkLine(t, s.Queued, below.CheckInvariants())
+		}
+		q.ShutDown()
+	}
+}
+
+// checkLine checks the first queued items, of which 40 have been taken.
+func checkLine(t *testing.T, queued []workqueue.ItemInfo[int], err error) {
+	t.Helper()
+	for place, info := range queued {
+		if info.Item < 40 || info.Place >= 0 && (info.Item != 40+place || info.Place != place) {
+			t.Errorf("%+v is queued at place %d", info, place)
+		}
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestSnapshotPassesOverRemovedItems(t *testing.T) {
+	q := workqueue.NewTyped[int]()
+	for i := range 10 {
+		q.Add(i)
+	}
+	for _, i := range []int{0, 3, 4, 7, 9} {
+		q.Remove(i)
+	}
+	if got, want := fmt.Sprint(q.Snapshot(3)), "5 queued, 0 in flight, 0 waiting\n1: queued\n2: queued\n5: queued"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// What waits is seen even if what is below cannot be looked into.
+func TestSnapshotAboveAForeignQueue(t *testing.T) {
+	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Queue: bare{workqueue.NewTyped[string]()}})
+	defer q.ShutDown()
+	q.Add("a")
+	q.AddAfter("b", time.Hour)
+	if s := q.Snapshot(9); s.QueuedTotal != 1 || len(s.Queued) != 0 || names(s.Waiting) != "b" {
+		t.Errorf("got %v", s)
+	}
+}
+
+func TestItemStateInWords(t *testing.T) {
+	if got := workqueue.ItemState(9).String(); got != "ItemState(9)" {
+		t.Errorf("got %s", got)
+	}
+}

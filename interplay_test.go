@@ -1,0 +1,184 @@
+package workqueue_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	testingclock "k8s.io/utils/clock/testing"
+
+	"github.com/seed16c08ea7/workqueue"
+)
+
+// The table in the package comment under "Taking back and putting off", a cell
+// each: a call, made of an item in a state, and what the queue then has the item
+// for. The item waits for 10 s where it waits; the calls name 5 and 20 s.
+var interplay = []struct {
+	call string
+	// What comes of it for an item that is idle, waiting, queued, in flight, in
+	// flight and added again, and in flight and waiting.
+	idle, waiting, queued, inFlight, again, held string
+}{
+	{"Add",
+		"queued", "queued, waiting 10s", "queued", "again", "again", "again, waiting 10s"},
+	{"Add, with AddCancelsWaiting",
+		"queued", "queued", "queued", "again", "again", "again"},
+	{"AddAll, with AddCancelsWaiting",
+		"queued", "queued", "queued", "again", "again", "again"},
+	{"AddAfter 5s",
+		"waiting 5s", "waiting 5s", "queued, waiting 5s", "in flight, waiting 5s", "again, waiting 5s", "in flight, waiting 5s"},
+	{"AddAfter 20s",
+		"waiting 20s", "waiting 10s", "queued, waiting 20s", "in flight, waiting 20s", "again, waiting 20s", "in flight, waiting 10s"},
+	{"AddAfter 0s",
+		"queued", "queued, waiting 10s", "queued", "again", "again", "again, waiting 10s"},
+	{"AddAfter 0s, with AddCancelsWaiting",
+		"queued", "queued", "queued", "again", "again", "again"},
+	{"AddRateLimited",
+		"waiting 5s", "waiting 5s", "queued, waiting 5s", "in flight, waiting 5s", "again, waiting 5s", "in flight, waiting 5s"},
+	{"Reschedule 5s",
+		"waiting 5s", "waiting 5s", "queued, waiting 5s", "in flight, waiting 5s", "again, waiting 5s", "in flight, waiting 5s"},
+	{"Reschedule 20s",
+		"waiting 20s", "waiting 20s", "queued, waiting 20s", "in flight, waiting 20s", "again, waiting 20s", "in flight, waiting 20s"},
+	{"Reschedule 0s",
+		"queued", "queued", "queued", "again", "again", "again"},
+	{"Debounce 5s",
+		"waiting 5s", "waiting 5s", "queued, waiting 5s", "in flight, waiting 5s", "again, waiting 5s", "in flight, waiting 5s"},
+	{"Debounce 20s",
+		"waiting 20s", "waiting 10s", "queued, waiting 20s", "in flight, waiting 20s", "again, waiting 20s", "in flight, waiting 10s"},
+	{"Debounce 0s",
+		"queued", "queued", "queued", "again", "again", "again"},
+	{"Remove",
+		"idle false", "idle true", "idle true", "in flight false", "in flight true", "in flight true"},
+	{"Done",
+		"idle", "waiting 10s", "queued", "idle", "queued", "waiting 10s"},
+	{"ShutDown",
+		"idle", "idle", "queued", "in flight", "again", "in flight"},
+	{"Drain",
+		"idle", "idle", "queued; left queued", "in flight; left in flight", "again; left again", "in flight; left in flight, waiting 10s"},
+}
+
+func TestInterplayOfCallsAndStates(t *testing.T) {
+	for _, row := range interplay {
+		for state, want := range map[string]string{
+			"idle": row.idle, "waiting": row.waiting, "queued": row.queued,
+			"in flight": row.inFlight, "again": row.again, "in flight, waiting": row.held,
+		} {
+			for _, below := range []string{"Typed", "storage", "foreign"} {
+				t.Run(row.call+"/"+state+"/"+below, func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						if got := interplayCell(t, row.call, state, below); got != want {
+							t.Errorf("%s of an item that is %s: got %q, want %q", row.call, state, got, want)
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// A pair is a queue with a limiter of 5 s, with and without a Typed that it
+// knows below.
+func interplayCell(t *testing.T, call, state, below string) string {
+	clock := testingclock.NewFakeClock(epoch)
+	config := workqueue.TypedDelayingQueueConfig[string]{Clock: clock}
+	call, config.AddCancelsWaiting = strings.CutSuffix(call, ", with AddCancelsWaiting")
+	switch below {
+	case "storage":
+		config.Queue = workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Queue: workqueue.DefaultQueue[string]()})
+	case "foreign":
+		config.Queue = struct{ *workqueue.Typed[string] }{workqueue.NewTyped[string]()}
+	}
+	q := workqueue.NewTypedRateLimiting(constant(5*time.Second), workqueue.TypedRateLimitingQueueConfig[string]{
+		DelayingQueue: workqueue.NewTypedDelaying(config),
+	})
+	defer q.ShutDown()
+	bring(q, state)
+	if before := describe(q.Snapshot(9)); before != strings.Replace(state, "waiting", "waiting 10s", 1) {
+		t.Fatalf("in the beginning the item is %s", before)
+	}
+	result := apply(q, call)
+	synctest.Wait()
+	checkInvariants(t, 0, q)
+	return describe(q.Snapshot(9)) + result
+}
+
+// bring brings the item a to a state.
+func bring(q *workqueue.TypedRateLimiting[string], state string) {
+	state, waits := strings.CutSuffix(state, "waiting")
+	if waits {
+		defer q.AddAfter("a", 10*time.Second)
+	}
+	switch strings.TrimSuffix(state, ", ") {
+	case "queued":
+		q.Add("a")
+	case "in flight":
+		q.Add("a")
+		q.Get()
+	case "again":
+		q.Add("a")
+		q.Get()
+		q.Add("a")
+	}
+}
+
+func apply(q *workqueue.TypedRateLimiting[string], call string) (result string) {
+	verb, arg, _ := strings.Cut(call, " ")
+	d, _ := time.ParseDuration(arg)
+	switch verb {
+	case "Add":
+		q.Add("a")
+	case "AddAll":
+		q.AddAll("a")
+	case "AddAfter":
+		q.AddAfter("a", d)
+	case "AddRateLimited":
+		q.AddRateLimited("a")
+	case "Reschedule":
+		q.Reschedule("a", d)
+	case "Debounce":
+		q.Debounce("a", d, time.Hour)
+	case "Remove":
+		return fmt.Sprint(" ", q.Remove("a"))
+	case "Done":
+		q.Done("a")
+	case "ShutDown":
+		q.ShutDown()
+	case "Drain":
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		if e, ok := q.Drain(ctx).(*workqueue.DrainError[string]); ok {
+			return "; left " + describe(e.Snapshot)
+		}
+	}
+	return ""
+}
+
+// describe says where the only item is.
+func describe(s workqueue.Snapshot[string]) string {
+	var places []string
+	for range s.Queued {
+		places = append(places, "queued")
+	}
+	for _, info := range s.InFlight {
+		places = append(places, map[workqueue.ItemState]string{
+			workqueue.ItemInFlight: "in flight", workqueue.ItemInFlightAgain: "again",
+		}[info.State])
+	}
+	for _, info := range s.Waiting {
+		places = append(places, fmt.Sprint("waiting ", info.Due.Sub(epoch)))
+	}
+	if len(places) == 0 {
+		return "idle"
+	}
+	return strings.Join(places, ", ")
+}
+
+// A constant is a limiter with one delay for everything.
+type constant time.Duration
+
+func (c constant) When(string) time.Duration { return time.Duration(c) }
+func (constant) Forget(string)               {}
+func (constant) NumRequeues(string) int      { return 3 }

@@ -1,0 +1,151 @@
+package workqueue
+
+import (
+	"math"
+	"time"
+)
+
+// This file is how items leave a queue without a worker, and how the worker
+// that holds an item learns that it was added again.
+
+// hole stands in the line for a record that was removed from it: closing the
+// gap would take time in proportion to the line. It is no index, since a table
+// with so many records does not fit into 32-bit slots.
+const hole = math.MaxUint32
+
+// Remove takes back what was added: a queued item leaves the queue, and an item
+// that is held and was added again is not queued by its Done; the worker that
+// holds it keeps it. It reports whether there was an Add to take back. The next
+// Add of the item is as if it were the first.
+//
+// With a [Queue] in the config the removed item stays in it, and is dropped
+// when it hands the item out; if it is added again before, it keeps its place
+// there.
+//
+// Remove does not block. It takes constant time, amortized.
+func (q *Typed[T]) Remove(item T) bool {
+	hash := hashOf(item)
+	if !q.remove(hash, item) {
+		return false
+	}
+	if q.metrics != nil {
+		q.metrics.depth.Dec()
+	}
+	return true
+}
+
+func (q *Typed[T]) remove(hash uint32, item T) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.removeLocked(hash, item)
+}
+
+func (q *Typed[T]) removeLocked(hash uint32, item T) bool {
+	at, found := q.items.find(hash, item)
+	if !found {
+		return false
+	}
+	switch r := q.items.records.at(q.items.slots[at].ref - 1); r.state {
+	case queued:
+		q.leaveLineLocked(r.pos)
+		q.dismissLocked(at, r)
+	case inStorage:
+		r.state = removed
+		q.stored--
+		q.ghosts++
+		q.settleLocked()
+	case reprocess:
+		r.state = processing
+	default:
+		return false
+	}
+	return true
+}
+
+// dismissLocked drops a record that is in no place any more.
+func (q *Typed[T]) dismissLocked(at uint32, r *record[T]) {
+	q.items.remove(at, r)
+	if q.items.sparse() {
+		q.compactLocked()
+	}
+	q.settleLocked()
+}
+
+// leaveLineLocked takes the record at a place out of the line. When holes make
+// up most of a line it is rewritten, lest one that never gets empty grows with
+// each removal; that is paid for by the removals that made the holes.
+func (q *Typed[T]) leaveLineLocked(pos uint32) {
+	*q.line.at(pos) = hole
+	q.holes++
+	q.trimLocked()
+	if 2*q.holes <= q.line.len() || q.line.len() <= minRing {
+		return
+	}
+	for range q.line.len() {
+		if i := q.line.pop(); i != hole {
+			q.items.records.at(i).pos = q.line.push(i)
+		}
+	}
+	q.holes = 0
+}
+
+// trimLocked drops the holes at both ends of the line, so that a line without
+// records is empty and the first element is a record.
+func (q *Typed[T]) trimLocked() {
+	for q.line.len() > 0 && *q.line.at(q.line.head) == hole {
+		q.line.pop()
+		q.holes--
+	}
+	for q.line.len() > 0 && *q.line.at(q.line.tail - 1) == hole {
+		q.line.popBack()
+		q.holes--
+	}
+}
+
+// restoreLocked adds an item that was removed and is still in the storage.
+func (q *Typed[T]) restoreLocked(i uint32, r *record[T], now time.Duration) {
+	r.state = inStorage
+	q.ghosts--
+	q.stored++
+	q.stampLocked(i, now)
+	q.wakeLocked()
+	q.storage.Touch(r.item)
+}
+
+// A watcher is a queue that tells when an item is added again.
+type watcher[T comparable] interface {
+	// watch has f called when the item, which the caller holds, is added again:
+	// at once if that has happened since it was handed out, so that no Add is
+	// missed, and otherwise within the Add, with the lock of the queue held. It
+	// is called at most once, and not after Done. watch reports false if the
+	// queue cannot tell.
+	watch(item T, f func()) bool
+}
+
+func (q *Typed[T]) watch(item T, f func()) bool {
+	hash := hashOf(item)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	at, found := q.items.find(hash, item)
+	if !found {
+		return true // It differs from itself: no Add is one of the same item.
+	}
+	switch r := q.items.records.at(q.items.slots[at].ref - 1); r.state {
+	case processing, watched:
+		if q.watchers == nil {
+			q.watchers = make(map[T]func())
+		}
+		r.state = watched
+		q.watchers[item] = f
+	case reprocess:
+		f()
+	}
+	return true
+}
+
+// reportLocked tells the worker that holds the item that it was added again.
+func (q *Typed[T]) reportLocked(item T) {
+	f := q.watchers[item]
+	delete(q.watchers, item)
+	f()
+}

@@ -1,0 +1,323 @@
+package workqueue_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	testingclock "k8s.io/utils/clock/testing"
+
+	"github.com/seed16c08ea7/workqueue"
+)
+
+// A line with a first item that nobody gets must not grow with each removal.
+func TestLineDoesNotGrowWithRemovals(t *testing.T) {
+	q := workqueue.NewTyped[int]()
+	q.Add(-1)
+	for i := range 100_000 {
+		q.Add(i)
+		q.Add(i + 1)
+		q.Remove(i) // i+1 is behind it, and keeps the hole from being the last.
+	}
+	checkInvariants(t, 0, q)
+	if room := q.Room(); room > 4096 {
+		t.Errorf("the line has room for %d items, and holds %d", room, q.Len())
+	}
+}
+
+func TestRemoveKeepsTheOrderOfTheOthers(t *testing.T) {
+	q := workqueue.NewTyped[int]()
+	const n = 10_000
+	want := make([]int, 0, n)
+	for i := range n {
+		q.Add(i)
+		want = append(want, i)
+	}
+	rnd := newRand(t)
+	for _, i := range rnd.Perm(n)[:n-500] {
+		if !q.Remove(i) || q.Remove(i) {
+			t.Fatalf("item %d cannot be removed once", i)
+		}
+		want[i] = -1
+	}
+	checkInvariants(t, 0, q)
+	want = slices.DeleteFunc(want, func(i int) bool { return i < 0 })
+	if got := takeAll(q); !slices.Equal(got, want) {
+		t.Errorf("got %d items, want %d: %v, %v", len(got), len(want), got, want)
+	}
+}
+
+// What a drain has to wait for can be taken from it.
+func TestRemoveOfTheLastItemEndsADrain(t *testing.T) {
+	onEachLayer(t, func(t *testing.T, q drainer) {
+		r, ok := q.(interface{ Remove(item string) bool })
+		if d, below := q.(*workqueue.TypedDelaying[string]); below && !d.Remove("nothing") {
+			q.Add("x")
+			if ok = d.Remove("x"); !ok {
+				q.Get()
+				q.Done("x")
+			}
+		}
+		if !ok {
+			return // What is below cannot be asked to.
+		}
+		q.Add("a")
+		over := make(chan error, 1)
+		go func() { over <- q.Drain(t.Context()) }()
+		synctest.Wait()
+		if !r.Remove("a") {
+			t.Fatal("the item is not there")
+		}
+		synctest.Wait()
+		if len(over) == 0 {
+			t.Error("the drain waits for an item that was removed")
+			q.ShutDown()
+		}
+	})
+}
+
+func TestRemoveTakesTheDepthDown(t *testing.T) {
+	for _, waits := range []bool{false, true} {
+		r := &recorder{}
+		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Name: "q", MetricsProvider: r, Clock: testingclock.NewFakeClock(epoch)})
+		q.Add("a")
+		if waits {
+			q.AddAfter("a", time.Hour)
+		}
+		before := count(r, "depth-1")
+		q.Remove("a")
+		q.Remove("a")
+		if got := count(r, "depth-1") - before; got != 1 {
+			t.Errorf("waiting %v: the depth went down %d times", waits, got)
+		}
+		q.ShutDown()
+	}
+}
+
+// The waiting item that Remove took back was the last: the goroutine ends.
+func TestRemoveOfTheLastWaitingItemEndsTheGoroutine(t *testing.T) {
+	for name, call := range map[string]func(q *workqueue.TypedDelaying[string]){
+		"Remove":         func(q *workqueue.TypedDelaying[string]) { q.Remove("a") },
+		"Reschedule now": func(q *workqueue.TypedDelaying[string]) { q.Reschedule("a", 0) },
+		"Add absorbs":    func(q *workqueue.TypedDelaying[string]) { q.Add("a") },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{AddCancelsWaiting: true})
+			q.AddAfter("a", time.Hour)
+			synctest.Wait()
+			if n := goroutines(); n != 1 {
+				t.Errorf("%s: %d goroutines while an item waits", name, n)
+			}
+			call(q)
+			synctest.Wait()
+			if n := goroutines(); n != 0 {
+				t.Errorf("%s: %d goroutines while no item waits", name, n)
+			}
+			checkInvariants(t, 0, q)
+			q.ShutDown()
+		})
+	}
+}
+
+func TestDebounceAddsOnceWhenASeriesIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{})
+		defer q.ShutDown()
+		// Ten events, one a second, are one item 3 s after the last.
+		for range 10 {
+			q.Debounce("a", 3*time.Second, time.Minute)
+			time.Sleep(time.Second)
+		}
+		q.Get()
+		if got := time.Since(start); got != 12*time.Second {
+			t.Errorf("the item came after %v", got)
+		}
+		q.Done("a")
+		// Events that do not end are an item every 5 s.
+		start = time.Now()
+		for i := range 15 {
+			q.Debounce("a", 3*time.Second, 5*time.Second)
+			time.Sleep(time.Second)
+			synctest.Wait()
+			if got, want := q.Len(), map[bool]int{true: 1}[i%5 == 4]; got != want {
+				t.Errorf("after %v: %d items", time.Since(start), got)
+			}
+			if q.Len() > 0 {
+				q.Get()
+				q.Done("a")
+			}
+		}
+	})
+}
+
+// An AddAfter promises when an item comes at the latest, also to itself.
+func TestDebounceDoesNotBreakThePromiseOfAddAfter(t *testing.T) {
+	for name, calls := range map[string][]func(q *workqueue.TypedDelaying[string]){
+		"before": {
+			func(q *workqueue.TypedDelaying[string]) { q.AddAfter("a", 10*time.Second) },
+			func(q *workqueue.TypedDelaying[string]) { q.Debounce("a", 20*time.Second, time.Hour) },
+		},
+		"between": {
+			func(q *workqueue.TypedDelaying[string]) { q.Debounce("a", 5*time.Second, time.Hour) },
+			func(q *workqueue.TypedDelaying[string]) { q.AddAfter("a", 10*time.Second) },
+			func(q *workqueue.TypedDelaying[string]) { q.Debounce("a", 20*time.Second, time.Hour) },
+		},
+		"after": {
+			func(q *workqueue.TypedDelaying[string]) { q.Debounce("a", 20*time.Second, time.Hour) },
+			func(q *workqueue.TypedDelaying[string]) { q.AddAfter("a", 10*time.Second) },
+		},
+		"rescheduled": {
+			func(q *workqueue.TypedDelaying[string]) { q.Debounce("a", 5*time.Second, time.Hour) },
+			func(q *workqueue.TypedDelaying[string]) { q.Reschedule("a", 10*time.Second) },
+			func(q *workqueue.TypedDelaying[string]) { q.Debounce("a", 20*time.Second, time.Hour) },
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{})
+			defer q.ShutDown()
+			start := time.Now()
+			for _, call := range calls {
+				call(q)
+			}
+			q.Get()
+			if got := time.Since(start); got != 10*time.Second {
+				t.Errorf("%s: the item came after %v", name, got)
+			}
+		})
+	}
+}
+
+func TestWaitingItemsThatDifferFromThemselves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[float64]{AddCancelsWaiting: true})
+		defer q.ShutDown()
+		nan := math.NaN()
+		q.AddAfter(nan, time.Second)
+		q.Reschedule(nan, 2*time.Second)
+		q.Debounce(nan, 3*time.Second, time.Minute)
+		q.Add(nan)
+		if q.Remove(nan) {
+			t.Error("an item that differs from itself was found")
+		}
+		checkInvariants(t, 0, q)
+		if s := q.Snapshot(9); s.WaitingTotal != 3 || s.QueuedTotal != 1 {
+			t.Errorf("got %v", s)
+		}
+		time.Sleep(time.Minute)
+		for range 4 {
+			q.Done(first(q.Get()))
+		}
+		checkInvariants(t, 1, q)
+	})
+}
+
+func first[T any](item T, _ bool) T { return item }
+
+// A delay that has passed when AddAfter looks again needs no goroutine; the
+// order of what is due stays.
+func TestShortDelays(t *testing.T) {
+	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{})
+	defer q.ShutDown()
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for i := range 2000 {
+		q.AddAfter(i, time.Duration(1+rnd.IntN(3)))
+		q.AddAfter(i, time.Hour)
+	}
+	seen := 0
+	for range 2000 {
+		i, _ := q.Get()
+		seen += i
+		q.Done(i)
+	}
+	if s := q.Snapshot(0); seen != 1999*1000 || s.WaitingTotal != 2000 || s.QueuedTotal != 0 {
+		t.Errorf("got %d, %v", seen, s)
+	}
+	checkInvariants(t, 0, q)
+}
+
+// What a layer below lacks is said, not made up.
+func TestLayersAboveAQueueWithoutTheNewMethods(t *testing.T) {
+	low := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Queue: bare{workqueue.NewTyped[string]()}})
+	high := workqueue.NewTypedRateLimiting(constant(0), workqueue.TypedRateLimitingQueueConfig[string]{
+		DelayingQueue: bareDelaying{workqueue.NewTypedDelayingQueue[string]()},
+	})
+	defer low.ShutDown()
+	defer high.ShutDown()
+	for _, get := range []func(ctx context.Context) (string, error){low.GetContext, high.GetContext} {
+		if _, err := get(t.Context()); !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("GetContext: %v", err)
+		}
+	}
+	for name, call := range map[string]func(){
+		"TryGet":     func() { low.TryGet() },
+		"TryGet ":    func() { high.TryGet() },
+		"Reschedule": func() { high.Reschedule("a", 1) },
+		"Debounce":   func() { high.Debounce("a", 1, 1) },
+	} {
+		if goes(call) == nil {
+			t.Errorf("%s has not panicked", name)
+		}
+	}
+	high.AddAll("a", "b")
+	low.AddAll("a", "b")
+	if high.Len() != 2 || low.Len() != 2 {
+		t.Errorf("AddAll: %d and %d items", high.Len(), low.Len())
+	}
+	if high.Remove("a") || low.Remove("a") {
+		t.Error("Remove has found something")
+	}
+	if low.AddAfter("a", time.Hour); !low.Remove("a") {
+		t.Error("Remove has not found what waits")
+	}
+	if low.Watch("a", func() {}) || high.Watch("a", func() {}) {
+		t.Error("a queue that cannot tell of an Add says that it can")
+	}
+}
+
+type bareDelaying struct {
+	workqueue.TypedDelayingInterface[string]
+}
+
+// The upper layers pass on what they get.
+func TestLayersPassOn(t *testing.T) {
+	q := workqueue.NewTypedRateLimiting(constant(0), workqueue.TypedRateLimitingQueueConfig[string]{AddCancelsWaiting: true})
+	defer q.ShutDown()
+	q.Reschedule("a", time.Hour)
+	q.Debounce("b", time.Hour, time.Hour)
+	q.AddAll("b", "c")
+	if s := q.Snapshot(9); names(s.Queued) != "b c" || names(s.Waiting) != "a" {
+		t.Errorf("got %v", s)
+	}
+	got, err := q.GetContext(t.Context())
+	next, ok := q.TryGet()
+	if fmt.Sprintf("%v %v %v %v", got, err, next, ok) != "b <nil> c true" {
+		t.Error(got, err, next, ok)
+	}
+	if _, ok := q.TryGet(); ok {
+		t.Error("TryGet of an empty queue")
+	}
+	told := 0
+	q.Watch("b", func() { told++ })
+	q.Add("b")
+	q.Add("b")
+	if told != 1 {
+		t.Errorf("told %d times of the Add", told)
+	}
+}
+
+// count returns how often the event was among those since the last call.
+func count(r *recorder, event string) (n int) {
+	for _, e := range r.take() {
+		if e == event {
+			n++
+		}
+	}
+	return n
+}

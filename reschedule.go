@@ -1,0 +1,98 @@
+package workqueue
+
+import "time"
+
+// This file is what a TypedDelaying can do with an item that waits, beyond what
+// client-go can.
+
+// Reschedule makes the item due after the duration, and not when it was: it
+// replaces the due time of an item that waits, be it by an earlier or a later
+// one. One that does not wait yet does from then on. If the duration is zero or
+// negative, the wait ends and the item is added now.
+//
+// What is queued or held stays so, see the table in the package comment. For
+// the rest Reschedule is like [TypedDelaying.AddAfter].
+func (q *TypedDelaying[T]) Reschedule(item T, duration time.Duration) {
+	hash := hashOf(item)
+	if q.queue.ShuttingDown() {
+		return
+	}
+	if duration <= 0 {
+		q.promote(hash, item)
+		return
+	}
+	now := q.now()
+	q.conclude(q.reschedule(hash, item, now, later(now, duration)))
+}
+
+func (q *TypedDelaying[T]) reschedule(hash uint32, item T, now, due time.Duration) arrival {
+	stamp := q.stamp(now)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return arrival{}
+	}
+	first := q.agenda.reschedule(hash, item, now, due)
+	return q.arrangeLocked(first, now, stamp)
+}
+
+// Debounce adds the item when Debounce has not been called for it for the time
+// quiet, and at the latest when the time most has passed since the first of
+// these calls, so that a series of events is worked off once, when it is over
+// or has gone on for too long. If either is zero or negative, the item is added
+// now. Of several values of most, that of the first call of a series counts; a
+// series ends when the item is added.
+//
+// An item that waits because of an AddAfter, an AddRateLimited or a Reschedule
+// is not put off by Debounce, and may get due earlier; one that waits because
+// of Debounce is not put off beyond the time of such a call. For the rest
+// Debounce is like [TypedDelaying.AddAfter].
+func (q *TypedDelaying[T]) Debounce(item T, quiet, most time.Duration) {
+	hash := hashOf(item)
+	if q.queue.ShuttingDown() {
+		return
+	}
+	if quiet <= 0 || most <= 0 {
+		q.promote(hash, item)
+		return
+	}
+	now := q.now()
+	q.conclude(q.debounce(hash, item, now, later(now, quiet), later(now, most)))
+}
+
+func (q *TypedDelaying[T]) debounce(hash uint32, item T, now, due, latest time.Duration) arrival {
+	stamp := q.stamp(now)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return arrival{}
+	}
+	first := q.agenda.debounce(hash, item, now, due, latest)
+	return q.arrangeLocked(first, now, stamp)
+}
+
+// Remove takes the item back: it no longer waits, and is removed from the queue
+// below, see [Typed.Remove], if that can be asked to. It reports whether there
+// was anything to take back. It takes O(log n) time in the number of waiting
+// items.
+//
+// If the queue below was configured, and is not a [Typed] without a [Queue], an
+// item that is due may be on its way there, and so escape.
+func (q *TypedDelaying[T]) Remove(item T) bool {
+	hash := hashOf(item)
+	if q.typed == nil {
+		waited := q.unschedule(hash, item)
+		return removeFrom(q.queue, item) || waited
+	}
+	waited, added := q.removeTyped(hash, item)
+	if added && q.typed.metrics != nil {
+		q.typed.metrics.depth.Dec()
+	}
+	return waited || added
+}
+
+func (q *TypedDelaying[T]) removeTyped(hash uint32, item T) (waited, added bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.dropLocked(hash, item), q.typed.remove(hash, item)
+}

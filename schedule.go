@@ -1,0 +1,230 @@
+package workqueue
+
+import (
+	"math"
+	"runtime"
+	"time"
+)
+
+// This file is how items come to wait in a TypedDelaying, and how they go from
+// there to the queue below.
+
+const (
+	// batch is how many due items are added at a time, in one critical section
+	// of both queues. Not tuned.
+	batch = 32
+
+	// instant is the longest delay for which AddAfter reads the clock twice, to
+	// see whether it has not passed meanwhile: the readings lie some 20 ns
+	// apart. A delay of a nanosecond then costs no start of a goroutine.
+	instant = 100 * time.Nanosecond
+)
+
+// AddAfter adds the item once the duration has passed, at once if it is zero
+// or negative. An item that already waits stays due at the earlier of the two
+// times; an Add does not change when, or that, it is due. A duration that ends
+// beyond the range of the clock never ends.
+//
+// Items due at different times are added in the order of these, those due at
+// the same time in the order of their AddAfter. After a shutdown, AddAfter
+// does nothing, and items that still wait are dropped.
+//
+// AddAfter does not block, and the item waits when it returns. It takes
+// O(log n) time in the number of waiting items.
+func (q *TypedDelaying[T]) AddAfter(item T, duration time.Duration) {
+	hash := hashOf(item)
+	if q.queue.ShuttingDown() {
+		return
+	}
+	if q.retries == nil {
+		q.addAfter(hash, item, duration)
+		return
+	}
+	defer q.addAfter(hash, item, duration) // Even if the metric does not return.
+	q.retries.Inc()
+}
+
+func (q *TypedDelaying[T]) addAfter(hash uint32, item T, duration time.Duration) {
+	if duration <= 0 {
+		q.Add(item)
+		return
+	}
+	now := q.now()
+	due := later(now, duration)
+	if duration <= instant && q.real {
+		now = q.now()
+	}
+	q.conclude(q.schedule(hash, item, now, due))
+}
+
+// later returns now + duration, or the end of time. now can be negative: an
+// injected clock may be set back to before the epoch.
+func later(now, duration time.Duration) time.Duration {
+	if duration > 0 && now > math.MaxInt64-duration {
+		return math.MaxInt64
+	}
+	return now + duration
+}
+
+// schedule makes the item wait, or adds it if it is due by now and none has to
+// go before it.
+func (q *TypedDelaying[T]) schedule(hash uint32, item T, now, due time.Duration) arrival {
+	stamp := q.stamp(now)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return arrival{}
+	}
+	if due <= now && q.typed != nil && (q.agenda.len() == 0 || due < q.agenda.next()) {
+		return q.promoteLocked(hash, item, stamp)
+	}
+	first := q.agenda.schedule(hash, item, now, due)
+	return q.arrangeLocked(first, now, stamp)
+}
+
+// An arrival is what there is to do without the lock after items have gone from
+// the agenda to the queue below.
+type arrival struct {
+	added int  // how many were no duplicates
+	yield bool // somebody has been woken who should not have to wait
+}
+
+// arrangeLocked sees to it that what waits will be added. If something is due
+// by now, waitingLoop is behind, and its timer does not suffice: processors
+// look at timers when they look for work, and where each is taken up by
+// goroutines that do nothing but AddAfter, or by the garbage collector, that is
+// every 10 ms. So whoever comes by adds what is due. The worker that was woken
+// for it is in the same position, and so all yield until it has arrived: one of
+// them does not suffice, as a goroutine that gets a lock goes before one that
+// gets a token. If adding is foreign code, they yield to the loop.
+func (q *TypedDelaying[T]) arrangeLocked(first bool, now, stamp time.Duration) (a arrival) {
+	behind := q.agenda.next() <= now
+	switch {
+	case q.typed == nil:
+		first, a.yield = first || behind, behind
+	case behind:
+		a = q.moveDueLocked(now, stamp)
+		q.urgent = a.yield
+	case q.urgent:
+		q.urgent = q.typed.wakes()
+		a.yield = q.urgent
+	}
+	switch {
+	case q.agenda.len() == 0 && q.running:
+		q.poke()
+	case q.agenda.len() == 0:
+	case !q.running:
+		q.running = true
+		q.loops.Add(1)
+		go q.loop()
+	case first || q.agenda.next() <= now:
+		q.poke()
+	}
+	return a
+}
+
+// moveDueLocked moves up to a batch of due items to typed. There is no Get
+// between them.
+func (q *TypedDelaying[T]) moveDueLocked(now, stamp time.Duration) (a arrival) {
+	q.typed.mu.Lock()
+	defer q.typed.mu.Unlock()
+	for n := 0; n < batch && q.agenda.len() > 0 && q.agenda.next() <= now; n++ {
+		hash, item := q.agenda.pop()
+		if q.typed.addLocked(hash, item, stamp) {
+			a.added++
+		}
+	}
+	a.yield = q.typed.waking
+	return a
+}
+
+// wakes reports whether a worker has been woken and is not there yet.
+func (q *Typed[T]) wakes() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.waking
+}
+
+// promoteLocked adds the item to typed, and ends its wait if it waits.
+func (q *TypedDelaying[T]) promoteLocked(hash uint32, item T, stamp time.Duration) (a arrival) {
+	q.dropLocked(hash, item)
+	if q.typed.addGuarded(hash, item, stamp) {
+		a.added = 1
+	}
+	return a
+}
+
+// dropLocked ends the wait of the item, and reports whether it waited.
+func (q *TypedDelaying[T]) dropLocked(hash uint32, item T) bool {
+	if q.agenda.len() == 0 || !q.agenda.remove(hash, item) {
+		return false
+	}
+	if q.agenda.len() == 0 {
+		q.poke()
+	}
+	return true
+}
+
+// conclude observes items that have been added.
+func (q *TypedDelaying[T]) conclude(a arrival) {
+	if a.added > 0 {
+		q.typed.observeAdds(a.added)
+	}
+	if a.yield {
+		runtime.Gosched()
+	}
+}
+
+// stamp returns the time for typed to stamp an item with that is added now. It
+// may have been configured with a clock of its own.
+func (q *TypedDelaying[T]) stamp(now time.Duration) time.Duration {
+	if q.aligned || q.typed == nil {
+		return now
+	}
+	return q.typed.metrics.now()
+}
+
+// Add adds the item to the queue below. If it waits, it goes on waiting, unless
+// AddCancelsWaiting is set.
+func (q *TypedDelaying[T]) Add(item T) {
+	if q.absorbs {
+		q.promote(hashOf(item), item)
+		return
+	}
+	q.queue.Add(item)
+}
+
+// AddAll adds the items in their order, in one critical section if the queue
+// below is a [Typed] and AddCancelsWaiting is not set, and one by one otherwise.
+func (q *TypedDelaying[T]) AddAll(items ...T) {
+	if q.typed != nil && !q.absorbs {
+		q.typed.AddAll(items...)
+		return
+	}
+	for _, item := range items {
+		q.Add(item)
+	}
+}
+
+// promote adds the item and ends its wait.
+func (q *TypedDelaying[T]) promote(hash uint32, item T) {
+	if q.typed == nil {
+		q.unschedule(hash, item)
+		q.queue.Add(item)
+		return
+	}
+	q.conclude(q.promoteTyped(hash, item, q.stamp(q.now())))
+}
+
+func (q *TypedDelaying[T]) promoteTyped(hash uint32, item T, stamp time.Duration) arrival {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.promoteLocked(hash, item, stamp)
+}
+
+// unschedule ends the wait of the item, and reports whether it waited.
+func (q *TypedDelaying[T]) unschedule(hash uint32, item T) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.dropLocked(hash, item)
+}
