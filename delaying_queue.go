@@ -34,6 +34,9 @@ type TypedDelayingQueueConfig[T comparable] struct {
 	// Clock tells the time that delays are measured in; nil is the real one.
 	Clock clock.WithTicker
 
+	// KeepTimes is that of [TypedQueueConfig].
+	KeepTimes bool
+
 	// Queue takes the items when they are due, and everything else that is not
 	// AddAfter; nil is a [Typed] with the options above. The delaying queue
 	// owns it: it is shut down with it.
@@ -146,6 +149,7 @@ func NewTypedDelaying[T comparable](config TypedDelayingQueueConfig[T]) *TypedDe
 			Name:            config.Name,
 			MetricsProvider: config.MetricsProvider,
 			Clock:           c,
+			KeepTimes:       config.KeepTimes,
 		})
 		if t.metrics != nil {
 			q.epoch, q.aligned, q.agenda.timed = t.metrics.epoch, true, true

@@ -326,6 +326,31 @@ func (q *TypedRateLimiting[T]) Watch(item T, f func()) bool { return q.watch(ite
 // Room returns for how many items the line has room.
 func (q *Typed[T]) Room() int { return len(q.line.buf) }
 
+// Times returns when a queued or held item was added and handed out, if that is
+// kept.
+func (q *Typed[T]) Times(item T) (added, started time.Duration, kept bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	at, found := q.items.find(hashOf(item), item)
+	if q.metrics == nil || !found {
+		return 0, 0, false
+	}
+	s := q.stamps.at(q.items.slots[at].ref - 1)
+	return s.added, s.started, true
+}
+
+// FIFO returns the queue below, if it is a Typed.
+func (q *TypedDelaying[T]) FIFO() *Typed[T] {
+	t, _ := q.queue.(*Typed[T])
+	return t
+}
+
+// Delaying returns the queue below, if it is a TypedDelaying.
+func (q *TypedRateLimiting[T]) Delaying() *TypedDelaying[T] {
+	d, _ := q.queue.(*TypedDelaying[T])
+	return d
+}
+
 // Held returns how many items are handed out.
 func (q *Typed[T]) Held() int {
 	q.mu.Lock()

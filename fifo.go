@@ -10,7 +10,7 @@ import "time"
 
 // addObserved is Add for a queue with metrics or a storage.
 func (q *Typed[T]) addObserved(hash uint32, item T) {
-	if q.addGuarded(hash, item, q.metrics.now()) && q.metrics != nil {
+	if q.addGuarded(hash, item, q.metrics.now()) {
 		q.metrics.added()
 	}
 }
@@ -136,9 +136,8 @@ func (q *Typed[T]) enqueueLocked(i uint32, r *record[T]) {
 
 // doneObserved is Done for a queue with metrics or a storage.
 func (q *Typed[T]) doneObserved(hash uint32, item T) {
-	worked, ok := q.doneGuarded(hash, item, q.metrics.now())
-	if ok && q.metrics != nil {
-		q.metrics.workDuration.Observe(worked.Seconds())
+	if worked, ok := q.doneGuarded(hash, item, q.metrics.now()); ok {
+		q.metrics.done(worked)
 	}
 }
 

@@ -1,11 +1,6 @@
 package workqueue
 
-import (
-	"sync/atomic"
-	"time"
-
-	"k8s.io/utils/clock"
-)
+import "sync/atomic"
 
 // A MetricsProvider makes the metrics of a queue from its name. A queue asks
 // for each of them once, when it is constructed, and only if it has a name.
@@ -95,77 +90,4 @@ func providerFor(name string, configured MetricsProvider) MetricsProvider {
 		return *global
 	}
 	return nil
-}
-
-// instruments are the metrics of a FIFO, and the clock that they are read by.
-// They are immutable after construction; a queue without metrics has nil.
-type instruments struct {
-	clock clock.WithTicker
-	// Times are kept as nanoseconds since epoch: half the size of a time.Time
-	// without its location, and reading the monotonic clock alone costs half
-	// of what time.Now does.
-	epoch time.Time
-
-	depth          GaugeMetric
-	adds           CounterMetric
-	latency        HistogramMetric
-	workDuration   HistogramMetric
-	unfinished     SettableGaugeMetric
-	longestRunning SettableGaugeMetric
-}
-
-func newInstruments(name string, configured MetricsProvider, c clock.WithTicker) *instruments {
-	p := providerFor(name, configured)
-	if p == nil {
-		return nil
-	}
-	return &instruments{
-		clock:          c,
-		epoch:          c.Now(),
-		depth:          p.NewDepthMetric(name),
-		adds:           p.NewAddsMetric(name),
-		latency:        p.NewLatencyMetric(name),
-		workDuration:   p.NewWorkDurationMetric(name),
-		unfinished:     p.NewUnfinishedWorkSecondsMetric(name),
-		longestRunning: p.NewLongestRunningProcessorSecondsMetric(name),
-	}
-}
-
-// now returns the time since the epoch, 0 for a queue without metrics.
-func (m *instruments) now() time.Duration {
-	if m == nil {
-		return 0
-	}
-	return m.clock.Since(m.epoch)
-}
-
-func (m *instruments) added() {
-	m.adds.Inc()
-	m.depth.Inc()
-}
-
-func (m *instruments) handedOut(waited time.Duration) {
-	m.depth.Dec()
-	m.latency.Observe(waited.Seconds())
-}
-
-func (m *instruments) inFlight(total, longest time.Duration) {
-	m.unfinished.Set(total.Seconds())
-	m.longestRunning.Set(longest.Seconds())
-}
-
-// newRetries returns the counter of delayed adds for a queue, nil for none.
-func newRetries(name string, configured MetricsProvider) CounterMetric {
-	if p := providerFor(name, configured); p != nil {
-		return p.NewRetriesMetric(name)
-	}
-	return nil
-}
-
-// clockOrDefault resolves the clock of a config.
-func clockOrDefault(c clock.WithTicker) clock.WithTicker {
-	if c == nil {
-		return clock.RealClock{}
-	}
-	return c
 }

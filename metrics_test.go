@@ -553,3 +553,47 @@ func TestWhichQueuesHaveMetrics(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+// Times are kept on request by each layer, and then move with the item as they
+// do under metrics.
+func TestKeepTimes(t *testing.T) {
+	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[string](1, 1)
+	for _, keep := range []bool{false, true} {
+		clock := testingclock.NewFakeClock(epoch)
+		for name, q := range map[string]*workqueue.Typed[string]{
+			"FIFO": workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Clock: clock, KeepTimes: keep}),
+			"storage": workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{
+				Clock: clock, KeepTimes: keep, Queue: workqueue.DefaultQueue[string](),
+			}),
+			"delaying": workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Clock: clock, KeepTimes: keep}).FIFO(),
+			"rate limiting": workqueue.NewTypedRateLimiting(limiter, workqueue.TypedRateLimitingQueueConfig[string]{
+				Clock: clock, KeepTimes: keep,
+			}).Delaying().FIFO(),
+		} {
+			start := clock.Now()
+			for i, row := range []struct {
+				f              func()
+				added, started time.Duration
+			}{
+				{func() { q.Add("a") }, 1, 0},
+				{func() { q.Add("a") }, 1, 0},
+				{func() { q.Get() }, 1, 3},
+				{func() { q.Add("a") }, 4, 3},
+				{func() { q.Done("a") }, 4, 3},
+				{func() { q.TryGet() }, 4, 6},
+			} {
+				clock.Step(time.Second)
+				row.f()
+				added, started, kept := q.Times("a")
+				if kept != keep || kept && (added != row.added*time.Second || started != row.started*time.Second) {
+					t.Errorf("%s, keep %v, step %d: kept %v: added after %v, handed out after %v, want %d s and %d s",
+						name, keep, i, kept, added, started, row.added, row.started)
+				}
+				checkInvariants(t, i, q)
+			}
+			clock.SetTime(start)
+			q.Done("a")
+			q.ShutDownWithDrain()
+		}
+	}
+}

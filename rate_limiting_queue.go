@@ -35,6 +35,9 @@ type TypedRateLimitingQueueConfig[T comparable] struct {
 	// Clock tells the time that delays are measured in; nil is the real one.
 	Clock clock.WithTicker
 
+	// KeepTimes is that of [TypedQueueConfig].
+	KeepTimes bool
+
 	// DelayingQueue takes the items and their delays; nil is a [TypedDelaying]
 	// with the options of this config. The rate limiting queue owns it: it is
 	// shut down with it.
@@ -90,6 +93,7 @@ func NewTypedRateLimiting[T comparable](limiter TypedRateLimiter[T], config Type
 			Name:              config.Name,
 			MetricsProvider:   config.MetricsProvider,
 			Clock:             config.Clock,
+			KeepTimes:         config.KeepTimes,
 			AddCancelsWaiting: config.AddCancelsWaiting,
 		})
 	}

@@ -28,9 +28,7 @@ func (q *Typed[T]) Remove(item T) bool {
 	if !q.remove(hash, item) {
 		return false
 	}
-	if q.metrics != nil {
-		q.metrics.depth.Dec()
-	}
+	q.metrics.removed()
 	return true
 }
 

@@ -24,7 +24,7 @@ func (q *Typed[T]) observeGet(item T, waited time.Duration) {
 		}
 	}()
 	q.metrics.handedOut(waited)
-	if !q.reporting.Load() {
+	if q.metrics.told() && !q.reporting.Load() {
 		q.startReports(q.metrics.clock.NewTicker(reportPeriod))
 	}
 	delivered = true

@@ -85,8 +85,8 @@ func (q *TypedDelaying[T]) Remove(item T) bool {
 		return removeFrom(q.queue, item) || waited
 	}
 	waited, added := q.removeTyped(hash, item)
-	if added && q.typed.metrics != nil {
-		q.typed.metrics.depth.Dec()
+	if added {
+		q.typed.metrics.removed()
 	}
 	return waited || added
 }
