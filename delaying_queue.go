@@ -75,8 +75,9 @@ type TypedDelaying[T comparable] struct {
 	// Immutable after construction.
 
 	queue   TypedInterface[T]
-	typed   *Typed[T] // queue, if it is that and has no storage
-	retries CounterMetric
+	typed   *Typed[T]     // queue, if it is that and has no storage
+	retries CounterMetric // nil for none
+	metrics *delayMetrics // nil unless a provider reads this queue
 	logger  logr.Logger
 	clock   clock.WithTicker
 	// Times are nanoseconds since epoch on clock, see instruments.
@@ -118,6 +119,9 @@ type TypedDelaying[T comparable] struct {
 
 	draining int           // calls of Drain
 	dropped  []ItemInfo[T] // what waited when the first of them came
+
+	abandoned int             // items that waited when the queue was closed
+	late      []time.Duration // spare room for observeLateness
 }
 
 // NewTypedDelayingQueue returns an empty delaying queue without name and
@@ -135,6 +139,7 @@ func NewTypedDelayingQueueWithConfig[T comparable](config TypedDelayingQueueConf
 // NewTypedDelaying returns an empty delaying queue.
 func NewTypedDelaying[T comparable](config TypedDelayingQueueConfig[T]) *TypedDelaying[T] {
 	c := clockOrDefault(config.Clock)
+	state := stateProviderFor(config.Name, config.MetricsProvider)
 	q := &TypedDelaying[T]{
 		queue:   config.Queue,
 		retries: newRetries(config.Name, config.MetricsProvider),
@@ -145,12 +150,16 @@ func NewTypedDelaying[T comparable](config TypedDelayingQueueConfig[T]) *TypedDe
 		wake:    make(chan struct{}, 1),
 	}
 	if q.queue == nil {
-		t := NewTypedWithConfig(TypedQueueConfig[T]{
+		fifo := TypedQueueConfig[T]{
 			Name:            config.Name,
 			MetricsProvider: config.MetricsProvider,
 			Clock:           c,
 			KeepTimes:       config.KeepTimes,
-		})
+		}
+		if state != nil { // It is read through this queue.
+			fifo.Name, fifo.KeepTimes = "", true
+		}
+		t := NewTypedWithConfig(fifo)
 		if t.metrics != nil {
 			q.epoch, q.aligned, q.agenda.timed = t.metrics.epoch, true, true
 		}
@@ -164,6 +173,9 @@ func NewTypedDelaying[T comparable](config TypedDelayingQueueConfig[T]) *TypedDe
 	}
 	_, q.real = c.(clock.RealClock)
 	q.loop = q.waitingLoop
+	if state != nil {
+		q.attach(state, config.Name, config.Queue == nil)
+	}
 	return q
 }
 
@@ -192,6 +204,7 @@ func (q *TypedDelaying[T]) ShutDown() {
 	q.close()
 	q.queue.ShutDown()
 	q.loops.Wait()
+	q.retire()
 }
 
 // ShutDownWithDrain drops the waiting items, shuts the queue below down with a
@@ -200,6 +213,7 @@ func (q *TypedDelaying[T]) ShutDownWithDrain() {
 	q.close()
 	q.queue.ShutDownWithDrain()
 	q.loops.Wait()
+	q.retire()
 }
 
 func (q *TypedDelaying[T]) close() {
@@ -212,7 +226,7 @@ func (q *TypedDelaying[T]) close() {
 // in an Add that blocks until the queue below is shut down.
 func (q *TypedDelaying[T]) closeLocked() {
 	q.closed = true
-	q.agenda.clear()
+	q.abandonLocked()
 	q.poke()
 }
 

@@ -63,6 +63,7 @@ func (q *Typed[T]) Drain(ctx context.Context) error {
 	case <-drained:
 	case <-ctx.Done():
 	}
+	q.retire()
 	s := q.remains(ErrShutDown)
 	if s == nil {
 		return nil
@@ -98,6 +99,7 @@ func (q *TypedDelaying[T]) Drain(ctx context.Context) error {
 	defer q.endDrain()
 	err := drain(ctx, q.queue)
 	q.loops.Wait()
+	q.retire()
 	if e, ok := err.(*DrainError[T]); ok {
 		e.Waiting = slices.Concat(e.Waiting, dropped)
 		e.WaitingTotal += len(dropped)

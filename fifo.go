@@ -28,7 +28,17 @@ func (q *Typed[T]) observeAdds(n int) {
 func (q *Typed[T]) addGuarded(hash uint32, item T, now time.Duration) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.addLocked(hash, item, now)
+	return q.addCountedLocked(hash, item, now)
+}
+
+// addCountedLocked is addLocked for a queue whose Adds are counted.
+func (q *Typed[T]) addCountedLocked(hash uint32, item T, now time.Duration) (added bool) {
+	if added = q.addLocked(hash, item, now); added {
+		q.adds++
+	} else if !q.shuttingDown.Load() {
+		q.duplicates++
+	}
+	return added
 }
 
 // addAll is AddAll without the metrics, and returns how many items were no
@@ -42,7 +52,7 @@ func (q *Typed[T]) addAll(items []T, now time.Duration) (added int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for i, item := range items {
-		if q.addLocked(hashes[i], item, now) {
+		if q.addCountedLocked(hashes[i], item, now) {
 			added++
 		}
 	}

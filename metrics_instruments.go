@@ -19,6 +19,7 @@ type instruments struct {
 	push         *pushed         // nil unless the provider is told of each change
 	latency      HistogramMetric // nil for none
 	workDuration HistogramMetric // nil for none
+	link         *link           // nil unless a provider reads this queue
 }
 
 // pushed are the metrics that a queue keeps up to date itself.
@@ -29,21 +30,31 @@ type pushed struct {
 	longestRunning SettableGaugeMetric
 }
 
-func newInstruments[T comparable](config TypedQueueConfig[T]) *instruments {
+// measure makes the metrics of a new queue.
+func (q *Typed[T]) measure(config TypedQueueConfig[T]) {
 	p := providerFor(config.Name, config.MetricsProvider)
 	if p == nil && !config.KeepTimes {
-		return nil
+		return
 	}
 	c := clockOrDefault(config.Clock)
 	m := &instruments{clock: c, epoch: c.Now()}
-	if p != nil {
-		m.push = &pushed{depth: p.NewDepthMetric(config.Name), adds: p.NewAddsMetric(config.Name)}
-		m.latency = p.NewLatencyMetric(config.Name)
-		m.workDuration = p.NewWorkDurationMetric(config.Name)
-		m.push.unfinished = p.NewUnfinishedWorkSecondsMetric(config.Name)
-		m.push.longestRunning = p.NewLongestRunningProcessorSecondsMetric(config.Name)
+	q.metrics = m
+	if state, ok := p.(StateProvider); ok {
+		m.link = newLink(state, config.Name, LayerFIFO, q, (*Typed[T]).stats)
+		m.latency = m.link.Latency
+		m.workDuration = m.link.WorkDuration
+	} else if p != nil {
+		m.pushTo(p, config.Name)
+		q.stop = make(chan struct{})
 	}
-	return m
+}
+
+func (m *instruments) pushTo(p MetricsProvider, name string) {
+	m.push = &pushed{depth: p.NewDepthMetric(name), adds: p.NewAddsMetric(name)}
+	m.latency = p.NewLatencyMetric(name)
+	m.workDuration = p.NewWorkDurationMetric(name)
+	m.push.unfinished = p.NewUnfinishedWorkSecondsMetric(name)
+	m.push.longestRunning = p.NewLongestRunningProcessorSecondsMetric(name)
 }
 
 // now returns the time since the epoch, 0 for a queue that keeps no times.
@@ -90,9 +101,11 @@ func (m *instruments) inFlight(total, longest time.Duration) {
 	m.push.longestRunning.Set(longest.Seconds())
 }
 
-// newRetries returns the counter of delayed adds for a queue, nil for none.
+// newRetries returns the counter of delayed adds for a queue, nil if there is
+// none that wants to be told.
 func newRetries(name string, configured MetricsProvider) CounterMetric {
-	if p := providerFor(name, configured); p != nil {
+	p := providerFor(name, configured)
+	if _, ok := p.(StateProvider); !ok && p != nil {
 		return p.NewRetriesMetric(name)
 	}
 	return nil

@@ -115,6 +115,9 @@ type Typed[T comparable] struct {
 	stamps   pages[stamp]
 	watchers map[T]func()
 
+	// What has been counted, if metrics != nil.
+	adds, duplicates uint64
+
 	// Workers park on wake, a channel with room for one token. The rules are:
 	//
 	//	waking == a token is in the channel, or its receiver has not got to mu
@@ -167,13 +170,8 @@ func NewTyped[T comparable]() *Typed[T] {
 
 // NewTypedWithConfig returns an empty queue.
 func NewTypedWithConfig[T comparable](config TypedQueueConfig[T]) *Typed[T] {
-	q := &Typed[T]{
-		storage: config.Queue,
-		metrics: newInstruments(config),
-	}
-	if q.metrics.told() {
-		q.stop = make(chan struct{})
-	}
+	q := &Typed[T]{storage: config.Queue}
+	q.measure(config)
 	return q
 }
 
@@ -295,6 +293,7 @@ func (q *Typed[T]) Done(item T) {
 func (q *Typed[T]) ShutDown() {
 	q.shutDown(false)
 	q.reports.Wait()
+	q.retire()
 }
 
 // ShutDownWithDrain is ShutDown, and then waits until the queue is empty and
@@ -305,6 +304,7 @@ func (q *Typed[T]) ShutDownWithDrain() {
 	drained := q.shutDown(true)
 	q.reports.Wait()
 	<-drained
+	q.retire()
 }
 
 // ShuttingDown reports whether ShutDown or ShutDownWithDrain has been called.

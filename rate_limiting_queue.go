@@ -67,6 +67,7 @@ type TypedRateLimitingQueueConfig[T comparable] struct {
 type TypedRateLimiting[T comparable] struct {
 	queue   TypedDelayingInterface[T]
 	limiter TypedRateLimiter[T]
+	limited CounterMetric // nil unless a provider reads the queue
 }
 
 // NewTypedRateLimitingQueue returns an empty rate limiting queue without name
@@ -97,13 +98,20 @@ func NewTypedRateLimiting[T comparable](limiter TypedRateLimiter[T], config Type
 			AddCancelsWaiting: config.AddCancelsWaiting,
 		})
 	}
+	if d, ok := q.queue.(*TypedDelaying[T]); ok && d.metrics != nil {
+		q.limited = &d.metrics.limited
+	}
 	return q
 }
 
 // AddRateLimited adds the item after the time that the limiter says, which
 // counts it as a failure; a negative time is none. It does not block.
 func (q *TypedRateLimiting[T]) AddRateLimited(item T) {
-	q.queue.AddAfter(item, max(0, q.limiter.When(item)))
+	d := max(0, q.limiter.When(item))
+	if q.limited != nil && !q.queue.ShuttingDown() {
+		q.limited.Inc()
+	}
+	q.queue.AddAfter(item, d)
 }
 
 // Forget makes the limiter forget the item's failures. If the item waits, it

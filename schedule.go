@@ -85,8 +85,9 @@ func (q *TypedDelaying[T]) schedule(hash uint32, item T, now, due time.Duration)
 // An arrival is what there is to do without the lock after items have gone from
 // the agenda to the queue below.
 type arrival struct {
-	added int  // how many were no duplicates
-	yield bool // somebody has been woken who should not have to wait
+	added int             // how many were no duplicates
+	late  []time.Duration // for how long they have been due, if that is observed
+	yield bool            // somebody has been woken who should not have to wait
 }
 
 // arrangeLocked sees to it that what waits will be added. If something is due
@@ -129,8 +130,9 @@ func (q *TypedDelaying[T]) moveDueLocked(now, stamp time.Duration) (a arrival) {
 	q.typed.mu.Lock()
 	defer q.typed.mu.Unlock()
 	for n := 0; n < batch && q.agenda.len() > 0 && q.agenda.next() <= now; n++ {
+		a.late = q.lateLocked(a.late, now-q.agenda.next())
 		hash, item := q.agenda.pop()
-		if q.typed.addLocked(hash, item, stamp) {
+		if q.typed.addCountedLocked(hash, item, stamp) {
 			a.added++
 		}
 	}
@@ -165,11 +167,9 @@ func (q *TypedDelaying[T]) dropLocked(hash uint32, item T) bool {
 	return true
 }
 
-// conclude observes items that have been added.
+// conclude observes items that have been added, and yields.
 func (q *TypedDelaying[T]) conclude(a arrival) {
-	if a.added > 0 {
-		q.typed.observeAdds(a.added)
-	}
+	q.observe(a)
 	if a.yield {
 		runtime.Gosched()
 	}

@@ -1,0 +1,115 @@
+package workqueue
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// This file is what a TypedDelaying counts for a StateProvider.
+
+// delayMetrics are the metrics of a delaying queue that a provider reads.
+type delayMetrics struct {
+	*link
+	layers  QueueLayers
+	retries tally
+	limited tally
+}
+
+// A tally is a count that is read.
+type tally struct{ n atomic.Int64 }
+
+func (t *tally) Inc() { t.n.Add(1) }
+func (t *tally) Dec() { t.n.Add(-1) }
+
+func (t *tally) count() uint64 { return uint64(t.n.Load()) }
+
+// attach lets the provider read the queue and, if it is the delaying queue's
+// own, the FIFO below. That is then one reading with one critical section: an
+// item that becomes due is in one of the two layers, not in both or neither.
+func (q *TypedDelaying[T]) attach(p StateProvider, name string, own bool) {
+	m := &delayMetrics{layers: LayerDelays}
+	if own {
+		m.layers |= LayerFIFO
+	}
+	q.metrics = m
+	q.retries = &m.retries
+	m.link = newLink(p, name, m.layers, q, (*TypedDelaying[T]).stats)
+	if own {
+		q.typed.metrics.latency = m.Latency
+		q.typed.metrics.workDuration = m.WorkDuration
+	}
+}
+
+// stats returns the state of the queue. Lock order: this queue, the FIFO.
+func (q *TypedDelaying[T]) stats() (s QueueStats) {
+	own := q.metrics.layers&LayerFIFO != 0
+	var now time.Duration
+	if own {
+		now = q.typed.metrics.now()
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if own {
+		q.typed.mu.Lock()
+		defer q.typed.mu.Unlock()
+		s = q.typed.statsLocked(now)
+	}
+	s.Waiting = q.agenda.len()
+	s.Retries = q.metrics.retries.count()
+	s.RateLimited = q.metrics.limited.count()
+	return s
+}
+
+// retire is that of Typed, which has no link of its own if it is read through
+// this queue.
+func (q *TypedDelaying[T]) retire() {
+	if q.metrics == nil {
+		return
+	}
+	var left Abandoned
+	if q.metrics.layers&LayerFIFO != 0 {
+		left = q.typed.left()
+	}
+	q.mu.Lock()
+	left.Waiting = q.abandoned
+	q.mu.Unlock()
+	q.metrics.end(left)
+}
+
+// abandonLocked drops the items that wait, as the queue is shut down.
+func (q *TypedDelaying[T]) abandonLocked() {
+	q.abandoned += q.agenda.len()
+	q.agenda.clear()
+}
+
+// observe observes items that have gone to the queue below.
+func (q *TypedDelaying[T]) observe(a arrival) {
+	if a.added > 0 {
+		q.typed.observeAdds(a.added)
+	}
+	if len(a.late) > 0 {
+		q.observeLateness(a.late)
+	}
+}
+
+// lateLocked notes how late an item is, if that is observed.
+func (q *TypedDelaying[T]) lateLocked(all []time.Duration, late time.Duration) []time.Duration {
+	if q.metrics == nil || q.metrics.Lateness == nil {
+		return all
+	}
+	if all == nil {
+		all, q.late = q.late, nil
+	}
+	return append(all, late)
+}
+
+// observeLateness observes what lateLocked has noted, and leaves the room that
+// this took to the next.
+func (q *TypedDelaying[T]) observeLateness(all []time.Duration) {
+	for _, late := range all {
+		q.metrics.Lateness.Observe(late.Seconds())
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.late = all[:0]
+}

@@ -1,0 +1,216 @@
+package workqueue
+
+import (
+	"fmt"
+	"log/slog"
+	"math"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// A PrometheusProvider is a [MetricsProvider] that exposes queues to
+// Prometheus: the series of Kubernetes, by their names, and those which the
+// package comment lists beside them. It is a [StateProvider], so that no queue
+// has a goroutine for its metrics.
+//
+// All methods may be called concurrently. Those that make single metrics serve
+// queues that are not of this package.
+//
+// The series of a queue are there from its construction to its end, see
+// [QueueMetrics]. Queues of one name are one set of series: sums, the greatest
+// of the longest times, and one histogram for all; counts go on when one of
+// them ends and are gone when the last does. If two of them do the same job,
+// which is seldom meant, [slog.Default] gets a warning.
+type PrometheusProvider struct {
+	descriptions
+	latency, workDuration, lateness *prometheus.HistogramVec
+	abandoned                       *prometheus.CounterVec
+
+	// Lock order: mu, then those of a queue. So no queue calls the provider
+	// with a lock held.
+	mu     sync.Mutex
+	queues map[string]*series
+}
+
+// A PrometheusOption changes what [NewPrometheusProvider] returns.
+type PrometheusOption func(*prometheusOptions)
+
+type prometheusOptions struct {
+	buckets    []float64
+	constant   prometheus.Labels
+	controller bool
+}
+
+// WithBuckets sets the upper bounds of the classic buckets of all histograms,
+// in seconds and increasing order. Without any there are native histograms
+// alone. The default is that of Kubernetes, 10 ns to 1000 s in decades.
+func WithBuckets(bounds ...float64) PrometheusOption {
+	return func(o *prometheusOptions) { o.buckets = append([]float64{}, bounds...) }
+}
+
+// WithConstLabels adds labels to all series.
+func WithConstLabels(labels prometheus.Labels) PrometheusOption {
+	return func(o *prometheusOptions) { o.constant = labels }
+}
+
+// WithControllerLabel adds the label controller with the name of the queue, as
+// controller-runtime has it beside the label name, for dashboards that were
+// written for it.
+func WithControllerLabel() PrometheusOption {
+	return func(o *prometheusOptions) { o.controller = true }
+}
+
+// NewPrometheusProvider returns a provider whose series are in the registry of
+// the registerer. There can be one provider for each registry, unless they
+// differ in the values of their constant labels, and none beside metrics of
+// the same names: in the registries of controller-runtime and of Kubernetes'
+// component-base these exist already, see [AdaptMetricsProvider].
+//
+// It panics if the registerer is nil or refuses the series, and if the buckets
+// are not finite and increasing.
+func NewPrometheusProvider(registerer prometheus.Registerer, options ...PrometheusOption) *PrometheusProvider {
+	if registerer == nil {
+		panic("workqueue: prometheus registerer is nil")
+	}
+	o := prometheusOptions{buckets: prometheus.ExponentialBuckets(10e-9, 10, 12)}
+	for _, option := range options {
+		option(&o)
+	}
+	checkBuckets(o.buckets)
+	p := &PrometheusProvider{
+		descriptions: newDescriptions(o),
+		queues:       make(map[string]*series),
+		latency:      o.histogram("queue_duration_seconds", "Seconds that an item was queued before a worker got it."),
+		workDuration: o.histogram("work_duration_seconds", "Seconds that a worker held an item."),
+		lateness:     o.histogram("lateness_seconds", "Seconds from when a delayed item was due until it was queued."),
+		abandoned: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Subsystem: subsystem, Name: "abandoned_total", ConstLabels: o.constant,
+			Help: "Items that queues still had when they were shut down, by their state.",
+		}, []string{"state"}),
+	}
+	p.abandon(Abandoned{}) // Makes the three series, of which an alert wants the zeros.
+	if err := registerer.Register(collector{p}); err != nil {
+		panic(fmt.Sprint("workqueue: cannot register the metrics: ", err))
+	}
+	return p
+}
+
+func checkBuckets(bounds []float64) {
+	for i, bound := range bounds {
+		if math.IsInf(bound, 0) || math.IsNaN(bound) || i > 0 && bound <= bounds[i-1] {
+			panic(fmt.Sprint("workqueue: buckets are not finite and increasing: ", bounds))
+		}
+	}
+}
+
+// histogram makes one with the native resolution of controller-runtime.
+func (o *prometheusOptions) histogram(name, help string) *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Subsystem:                       subsystem,
+		Name:                            name,
+		Help:                            help,
+		ConstLabels:                     o.constant,
+		Buckets:                         o.buckets,
+		NativeHistogramBucketFactor:     1.1,
+		NativeHistogramMaxBucketNumber:  100,
+		NativeHistogramMinResetDuration: time.Hour,
+	}, o.labels())
+}
+
+// labels returns the variable labels, which all have the queue's name for a
+// value.
+func (o *prometheusOptions) labels() []string {
+	if o.controller {
+		return []string{"name", "controller"}
+	}
+	return []string{"name"}
+}
+
+// values returns the values of labels.
+func (p *PrometheusProvider) values(name string) []string {
+	if p.controller {
+		return []string{name, name}
+	}
+	return []string{name}
+}
+
+// NewQueueMetrics implements [StateProvider].
+func (p *PrometheusProvider) NewQueueMetrics(name string, layers QueueLayers, read func() (QueueStats, bool)) QueueMetrics {
+	src := &source{read: read}
+	if layers&LayerFIFO != 0 {
+		src.parts |= partQueue | partState
+	}
+	if layers&LayerDelays != 0 {
+		src.parts |= partRetries | partDelays
+	}
+	name = valid(name)
+	metrics, twice := p.add(name, src)
+	if twice {
+		slog.Default().Warn("workqueue: queues of the same name share their metrics", "name", name)
+	}
+	metrics.End = func(left Abandoned) {
+		p.remove(name, src)
+		p.abandon(left)
+	}
+	return metrics
+}
+
+// valid makes a name one that can be a label: a scrape fails as a whole over
+// one that cannot.
+func valid(name string) string { return strings.ToValidUTF8(name, "\uFFFD") }
+
+// add adds a source, and reports the first that does what another does.
+func (p *PrometheusProvider) add(name string, src *source) (m QueueMetrics, twice bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.seriesLocked(name)
+	twice = s.parts()&src.parts != 0 && !s.warned
+	s.warned = s.warned || twice
+	s.sources = append(s.sources, src)
+	s.ever |= src.parts
+	values := p.values(name)
+	if src.parts&partQueue != 0 {
+		m.Latency = p.latency.WithLabelValues(values...)
+		m.WorkDuration = p.workDuration.WithLabelValues(values...)
+	}
+	if src.parts&partDelays != 0 {
+		m.Lateness = p.lateness.WithLabelValues(values...)
+	}
+	return m, twice
+}
+
+func (p *PrometheusProvider) seriesLocked(name string) *series {
+	s := p.queues[name]
+	if s == nil {
+		s = &series{created: time.Now()}
+		p.queues[name] = s
+	}
+	return s
+}
+
+// remove removes a source, and with the last one the series. Until then they
+// keep what it has counted: a sum that falls would look like a restart, and
+// what is left of it like that many new events.
+func (p *PrometheusProvider) remove(name string, src *source) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.queues[name]
+	s.drop(src)
+	if len(s.sources) > 0 {
+		return
+	}
+	delete(p.queues, name)
+	values := p.values(name)
+	for _, h := range []*prometheus.HistogramVec{p.latency, p.workDuration, p.lateness} {
+		h.DeleteLabelValues(values...)
+	}
+}
+
+func (p *PrometheusProvider) abandon(left Abandoned) {
+	p.abandoned.WithLabelValues("queued").Add(float64(left.Queued))
+	p.abandoned.WithLabelValues("in_flight").Add(float64(left.InFlight))
+	p.abandoned.WithLabelValues("waiting").Add(float64(left.Waiting))
+}
