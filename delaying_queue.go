@@ -120,8 +120,7 @@ type TypedDelaying[T comparable] struct {
 	draining int           // calls of Drain
 	dropped  []ItemInfo[T] // what waited when the first of them came
 
-	abandoned int             // items that waited when the queue was closed
-	late      []time.Duration // spare room for observeLateness
+	abandoned int // items that waited when the queue was closed
 }
 
 // NewTypedDelayingQueue returns an empty delaying queue without name and

@@ -172,7 +172,7 @@ func (q *Typed[T]) doneLocked(hash uint32, item T, now time.Duration) (worked ti
 		return 0, false
 	}
 	if q.metrics != nil {
-		worked = max(0, now-q.stamps.at(i).started)
+		worked = q.stopLocked(i, now)
 	}
 	again := r.state == reprocess
 	if r.state == watched {
@@ -203,6 +203,15 @@ func (q *Typed[T]) dropLocked(i uint32, r *record[T]) {
 	}
 	q.held = q.held[:last]
 	r.state = queued
+}
+
+// stopLocked returns for how long a record was held.
+func (q *Typed[T]) stopLocked(i uint32, now time.Duration) (worked time.Duration) {
+	worked = max(0, now-q.stamps.at(i).started)
+	if q.durations != nil {
+		q.durations.held.observe(worked)
+	}
+	return worked
 }
 
 // stampLocked notes when a record was added.

@@ -136,8 +136,13 @@ func (q *Typed[T]) startLocked(i uint32, now time.Duration) (waited time.Duratio
 	if q.metrics == nil {
 		return 0
 	}
-	q.stamps.at(i).started = now
-	return max(0, now-q.stamps.at(i).added)
+	s := q.stamps.at(i)
+	s.started = now
+	waited = max(0, now-s.added)
+	if q.durations != nil {
+		q.durations.queued.observe(waited)
+	}
+	return waited
 }
 
 // holdLocked makes a record that has left line or storage one that is held.

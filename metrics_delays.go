@@ -9,10 +9,11 @@ import (
 
 // delayMetrics are the metrics of a delaying queue that a provider reads.
 type delayMetrics struct {
-	*link
-	layers  QueueLayers
-	retries tally
-	limited tally
+	link     *link
+	layers   QueueLayers
+	retries  tally
+	limited  tally
+	lateness histogram // guarded by the lock of the queue
 }
 
 // A tally is a count that is read.
@@ -33,10 +34,20 @@ func (q *TypedDelaying[T]) attach(p StateProvider, name string, own bool) {
 	}
 	q.metrics = m
 	q.retries = &m.retries
-	m.link = newLink(p, name, m.layers, q, (*TypedDelaying[T]).stats)
+	l, bounds := newLink(p, name, m.layers, q, (*TypedDelaying[T]).stats)
+	m.link = l
 	if own {
-		q.typed.metrics.latency = m.Latency
-		q.typed.metrics.workDuration = m.WorkDuration
+		q.typed.count(bounds)
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	m.lateness = newHistogram(bounds)
+}
+
+// observeLateness is called with the lock of the queue held.
+func (m *delayMetrics) observeLateness(late time.Duration) {
+	if m != nil {
+		m.lateness.observe(late)
 	}
 }
 
@@ -57,6 +68,7 @@ func (q *TypedDelaying[T]) stats() (s QueueStats) {
 	s.Waiting = q.agenda.len()
 	s.Retries = q.metrics.retries.count()
 	s.RateLimited = q.metrics.limited.count()
+	s.Lateness = q.metrics.lateness.read()
 	return s
 }
 
@@ -73,43 +85,11 @@ func (q *TypedDelaying[T]) retire() {
 	q.mu.Lock()
 	left.Waiting = q.abandoned
 	q.mu.Unlock()
-	q.metrics.end(left)
+	q.metrics.link.cut(left)
 }
 
 // abandonLocked drops the items that wait, as the queue is shut down.
 func (q *TypedDelaying[T]) abandonLocked() {
 	q.abandoned += q.agenda.len()
 	q.agenda.clear()
-}
-
-// observe observes items that have gone to the queue below.
-func (q *TypedDelaying[T]) observe(a arrival) {
-	if a.added > 0 {
-		q.typed.observeAdds(a.added)
-	}
-	if len(a.late) > 0 {
-		q.observeLateness(a.late)
-	}
-}
-
-// lateLocked notes how late an item is, if that is observed.
-func (q *TypedDelaying[T]) lateLocked(all []time.Duration, late time.Duration) []time.Duration {
-	if q.metrics == nil || q.metrics.Lateness == nil {
-		return all
-	}
-	if all == nil {
-		all, q.late = q.late, nil
-	}
-	return append(all, late)
-}
-
-// observeLateness observes what lateLocked has noted, and leaves the room that
-// this took to the next.
-func (q *TypedDelaying[T]) observeLateness(all []time.Duration) {
-	for _, late := range all {
-		q.metrics.Lateness.Observe(late.Seconds())
-	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.late = all[:0]
 }

@@ -16,16 +16,16 @@ type instruments struct {
 	// of what time.Now does.
 	epoch time.Time
 
-	push         *pushed         // nil unless the provider is told of each change
-	latency      HistogramMetric // nil for none
-	workDuration HistogramMetric // nil for none
-	link         *link           // nil unless a provider reads this queue
+	push *pushed // nil unless a provider is told of each change
+	link *link   // nil unless a provider reads this queue
 }
 
 // pushed are the metrics that a queue keeps up to date itself.
 type pushed struct {
 	depth          GaugeMetric
 	adds           CounterMetric
+	latency        HistogramMetric
+	workDuration   HistogramMetric
 	unfinished     SettableGaugeMetric
 	longestRunning SettableGaugeMetric
 }
@@ -40,21 +40,24 @@ func (q *Typed[T]) measure(config TypedQueueConfig[T]) {
 	m := &instruments{clock: c, epoch: c.Now()}
 	q.metrics = m
 	if state, ok := p.(StateProvider); ok {
-		m.link = newLink(state, config.Name, LayerFIFO, q, (*Typed[T]).stats)
-		m.latency = m.link.Latency
-		m.workDuration = m.link.WorkDuration
+		l, bounds := newLink(state, config.Name, LayerFIFO, q, (*Typed[T]).stats)
+		m.link = l
+		q.count(bounds)
 	} else if p != nil {
-		m.pushTo(p, config.Name)
+		m.push = newPushed(p, config.Name)
 		q.stop = make(chan struct{})
 	}
 }
 
-func (m *instruments) pushTo(p MetricsProvider, name string) {
-	m.push = &pushed{depth: p.NewDepthMetric(name), adds: p.NewAddsMetric(name)}
-	m.latency = p.NewLatencyMetric(name)
-	m.workDuration = p.NewWorkDurationMetric(name)
-	m.push.unfinished = p.NewUnfinishedWorkSecondsMetric(name)
-	m.push.longestRunning = p.NewLongestRunningProcessorSecondsMetric(name)
+func newPushed(p MetricsProvider, name string) *pushed {
+	return &pushed{
+		depth:          p.NewDepthMetric(name),
+		adds:           p.NewAddsMetric(name),
+		latency:        p.NewLatencyMetric(name),
+		workDuration:   p.NewWorkDurationMetric(name),
+		unfinished:     p.NewUnfinishedWorkSecondsMetric(name),
+		longestRunning: p.NewLongestRunningProcessorSecondsMetric(name),
+	}
 }
 
 // now returns the time since the epoch, 0 for a queue that keeps no times.
@@ -82,17 +85,13 @@ func (m *instruments) removed() {
 }
 
 func (m *instruments) handedOut(waited time.Duration) {
-	if m.push != nil {
-		m.push.depth.Dec()
-	}
-	if m.latency != nil {
-		m.latency.Observe(waited.Seconds())
-	}
+	m.push.depth.Dec()
+	m.push.latency.Observe(waited.Seconds())
 }
 
 func (m *instruments) done(worked time.Duration) {
-	if m != nil && m.workDuration != nil {
-		m.workDuration.Observe(worked.Seconds())
+	if m.told() {
+		m.push.workDuration.Observe(worked.Seconds())
 	}
 }
 

@@ -8,10 +8,11 @@ import (
 )
 
 // A StateProvider is a [MetricsProvider] that reads the state of a queue when
-// somebody asks for it, and is told only of what cannot be read afterwards. A
-// queue that finds this interface uses none of the methods of MetricsProvider:
-// it has no goroutine for its gauges, and what they say is exact at the time
-// of the reading and agrees. [NewPrometheusProvider] returns one.
+// somebody asks for it, instead of being told of each change. A queue that
+// finds this interface uses none of the methods of MetricsProvider. It then
+// has no goroutine for its gauges, calls no foreign code when an item passes,
+// and what is read is exact and agrees with itself. [NewPrometheusProvider]
+// returns one.
 type StateProvider interface {
 	MetricsProvider
 
@@ -20,19 +21,17 @@ type StateProvider interface {
 	// to the next, are queues of their own here, which usually have one name.
 	//
 	// read returns the state of those layers, all of it at one instant. It may
-	// be called at any time and from any goroutine, takes the locks of the
-	// queue, and must not be called from a [Queue]. It takes time proportional
-	// to the number of items in flight, and, if the queue has a [Queue] of its
-	// own, some 3 ns for each item queued. It does not keep the queue in memory:
-	// it reports false once the queue is gone.
+	// be called at any time and from any goroutine but a method of a [Queue],
+	// and takes the locks of the queue. It takes time proportional to the
+	// number of items in flight, and, if the queue has a [Queue] of its own,
+	// some 3 ns for each item queued. It does not keep the queue in memory, and
+	// reports false once that is gone.
 	//
-	// NewQueueMetrics and what it returns are called without a lock of the
-	// queue held. For panics in them see [MetricsProvider].
+	// NewQueueMetrics and End are called without a lock of the queue held.
 	NewQueueMetrics(name string, layers QueueLayers, read func() (QueueStats, bool)) QueueMetrics
 }
 
-// QueueLayers says which of the fields of [QueueStats] and [QueueMetrics] are
-// in use.
+// QueueLayers says which of the fields of [QueueStats] are in use.
 type QueueLayers uint8
 
 // The layers of a queue.
@@ -58,22 +57,28 @@ type QueueStats struct {
 	// not known: there it shows what starves. It is 0 if nothing is queued.
 	OldestItem time.Duration
 
+	Latency      Histogram // from Add to Get
+	WorkDuration Histogram // from Get to Done
+
 	// Of LayerDelays.
 
 	Waiting     int    // items that wait for their time
 	Retries     uint64 // calls of AddAfter, including those of AddRateLimited
 	RateLimited uint64 // calls of AddRateLimited
+
+	Lateness Histogram // from when an item was due until it was queued
 }
 
-// QueueMetrics are what a [StateProvider] wants to be told. Fields may be nil.
+// QueueMetrics are what a [StateProvider] says to a queue.
 type QueueMetrics struct {
-	Latency      HistogramMetric // of LayerFIFO: seconds from Add to Get
-	WorkDuration HistogramMetric // of LayerFIFO: seconds from Get to Done
-	Lateness     HistogramMetric // of LayerDelays: seconds from due to queued
+	// Buckets are the bounds by which the histograms count, in seconds and in
+	// increasing order.
+	Buckets []float64
 
-	// End is called once: by the shutdown, at the end of a drain if it has one,
-	// or some time after the queue was garbage collected without. What is
-	// handed out after a shutdown is still observed.
+	// End is called once, if it is not nil: by the shutdown, at the end of a
+	// drain if it has one, or some time after the queue was garbage collected
+	// without. Workers may go on to get what is queued. A panic in it reaches
+	// the caller of the shutdown, and leaves the queue shut down.
 	End func(Abandoned)
 }
 
@@ -93,32 +98,45 @@ func stateProviderFor(name string, configured MetricsProvider) StateProvider {
 // A link ties a queue to the StateProvider that reads it. A queue that nobody
 // reads has nil.
 type link struct {
-	QueueMetrics
+	end   func(Abandoned) // may be nil
 	ended atomic.Bool
 }
 
 // newLink lets the provider read a queue for as long as that lives. The
 // provider gets a weak pointer: a strong one would keep for ever what a program
 // has dropped without a shutdown.
-func newLink[Q any](p StateProvider, name string, layers QueueLayers, q *Q, stats func(*Q) QueueStats) *link {
+func newLink[Q any](p StateProvider, name string, layers QueueLayers, q *Q, stats func(*Q) QueueStats) (*link, []float64) {
 	queue := weak.Make(q)
-	l := &link{QueueMetrics: p.NewQueueMetrics(name, layers, func() (QueueStats, bool) {
+	m := p.NewQueueMetrics(name, layers, func() (QueueStats, bool) {
 		if q := queue.Value(); q != nil {
 			return stats(q), true
 		}
 		return QueueStats{}, false
-	})}
-	runtime.AddCleanup(q, func(l *link) { l.end(Abandoned{}) }, l)
-	return l
+	})
+	l := &link{end: m.End}
+	runtime.AddCleanup(q, func(l *link) { l.cut(Abandoned{}) }, l)
+	return l, m.Buckets
 }
 
-// end tells the provider, the first time that it is called: a flag, and
-// not a sync.Once, in which an End that shuts the queue down would wait for
-// itself.
-func (l *link) end(left Abandoned) {
-	if l != nil && !l.ended.Swap(true) && l.End != nil {
-		l.End(left)
+// cut tells the provider, the first time that it is called: a flag, and not a
+// sync.Once, in which an End that shuts the queue down would wait for itself.
+func (l *link) cut(left Abandoned) {
+	if !l.ended.Swap(true) && l.end != nil {
+		l.end(left)
 	}
+}
+
+// durations are what a FIFO observes for the provider that reads it.
+type durations struct {
+	queued, held histogram
+}
+
+// count makes the queue observe durations. The provider may read it by now.
+func (q *Typed[T]) count(bounds []float64) {
+	d := &durations{queued: newHistogram(bounds), held: newHistogram(bounds)}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.durations = d
 }
 
 // stats returns the state of the queue.
@@ -136,6 +154,10 @@ func (q *Typed[T]) statsLocked(now time.Duration) QueueStats {
 		Adds:       q.adds,
 		Duplicates: q.duplicates,
 		OldestItem: q.oldestLocked(now),
+	}
+	if q.durations != nil {
+		s.Latency = q.durations.queued.read()
+		s.WorkDuration = q.durations.held.read()
 	}
 	for _, i := range q.held {
 		if q.items.records.at(i).state == reprocess {
@@ -170,7 +192,7 @@ func (q *Typed[T]) oldestLocked(now time.Duration) (age time.Duration) {
 // ended.
 func (q *Typed[T]) retire() {
 	if q.metrics != nil && q.metrics.link != nil {
-		q.metrics.link.end(q.left())
+		q.metrics.link.cut(q.left())
 	}
 }
 

@@ -25,14 +25,16 @@ import (
 // them ends and are gone when the last does. If two of them do the same job,
 // which is seldom meant, [slog.Default] gets a warning.
 type PrometheusProvider struct {
-	descriptions
-	latency, workDuration, lateness *prometheus.HistogramVec
-	abandoned                       *prometheus.CounterVec
+	// Immutable after construction.
 
-	// Lock order: mu, then those of a queue. So no queue calls the provider
-	// with a lock held.
+	options    prometheusOptions
+	rows       []row
+	histograms []histogramRow
+	abandoned  *prometheus.CounterVec
+
+	// mu comes before the locks of a queue, which calls the provider without.
 	mu     sync.Mutex
-	queues map[string]*series
+	queues map[string]*series // guarded by mu
 }
 
 // A PrometheusOption changes what [NewPrometheusProvider] returns.
@@ -81,11 +83,10 @@ func NewPrometheusProvider(registerer prometheus.Registerer, options ...Promethe
 	}
 	checkBuckets(o.buckets)
 	p := &PrometheusProvider{
-		descriptions: newDescriptions(o),
-		queues:       make(map[string]*series),
-		latency:      o.histogram("queue_duration_seconds", "Seconds that an item was queued before a worker got it."),
-		workDuration: o.histogram("work_duration_seconds", "Seconds that a worker held an item."),
-		lateness:     o.histogram("lateness_seconds", "Seconds from when a delayed item was due until it was queued."),
+		options:    o,
+		rows:       o.rows(),
+		histograms: o.histograms(),
+		queues:     make(map[string]*series),
 		abandoned: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Subsystem: subsystem, Name: "abandoned_total", ConstLabels: o.constant,
 			Help: "Items that queues still had when they were shut down, by their state.",
@@ -106,20 +107,6 @@ func checkBuckets(bounds []float64) {
 	}
 }
 
-// histogram makes one with the native resolution of controller-runtime.
-func (o *prometheusOptions) histogram(name, help string) *prometheus.HistogramVec {
-	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Subsystem:                       subsystem,
-		Name:                            name,
-		Help:                            help,
-		ConstLabels:                     o.constant,
-		Buckets:                         o.buckets,
-		NativeHistogramBucketFactor:     1.1,
-		NativeHistogramMaxBucketNumber:  100,
-		NativeHistogramMinResetDuration: time.Hour,
-	}, o.labels())
-}
-
 // labels returns the variable labels, which all have the queue's name for a
 // value.
 func (o *prometheusOptions) labels() []string {
@@ -130,8 +117,8 @@ func (o *prometheusOptions) labels() []string {
 }
 
 // values returns the values of labels.
-func (p *PrometheusProvider) values(name string) []string {
-	if p.controller {
+func (o *prometheusOptions) values(name string) []string {
+	if o.controller {
 		return []string{name, name}
 	}
 	return []string{name}
@@ -147,23 +134,21 @@ func (p *PrometheusProvider) NewQueueMetrics(name string, layers QueueLayers, re
 		src.parts |= partRetries | partDelays
 	}
 	name = valid(name)
-	metrics, twice := p.add(name, src)
-	if twice {
+	if p.add(name, src) {
 		slog.Default().Warn("workqueue: queues of the same name share their metrics", "name", name)
 	}
-	metrics.End = func(left Abandoned) {
+	return QueueMetrics{Buckets: p.options.buckets, End: func(left Abandoned) {
 		p.remove(name, src)
 		p.abandon(left)
-	}
-	return metrics
+	}}
 }
 
 // valid makes a name one that can be a label: a scrape fails as a whole over
 // one that cannot.
 func valid(name string) string { return strings.ToValidUTF8(name, "\uFFFD") }
 
-// add adds a source, and reports the first that does what another does.
-func (p *PrometheusProvider) add(name string, src *source) (m QueueMetrics, twice bool) {
+// add adds a source, and reports the first time that it does what another does.
+func (p *PrometheusProvider) add(name string, src *source) (twice bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.seriesLocked(name)
@@ -171,15 +156,7 @@ func (p *PrometheusProvider) add(name string, src *source) (m QueueMetrics, twic
 	s.warned = s.warned || twice
 	s.sources = append(s.sources, src)
 	s.ever |= src.parts
-	values := p.values(name)
-	if src.parts&partQueue != 0 {
-		m.Latency = p.latency.WithLabelValues(values...)
-		m.WorkDuration = p.workDuration.WithLabelValues(values...)
-	}
-	if src.parts&partDelays != 0 {
-		m.Lateness = p.lateness.WithLabelValues(values...)
-	}
-	return m, twice
+	return twice
 }
 
 func (p *PrometheusProvider) seriesLocked(name string) *series {
@@ -199,13 +176,8 @@ func (p *PrometheusProvider) remove(name string, src *source) {
 	defer p.mu.Unlock()
 	s := p.queues[name]
 	s.drop(src)
-	if len(s.sources) > 0 {
-		return
-	}
-	delete(p.queues, name)
-	values := p.values(name)
-	for _, h := range []*prometheus.HistogramVec{p.latency, p.workDuration, p.lateness} {
-		h.DeleteLabelValues(values...)
+	if len(s.sources) == 0 {
+		delete(p.queues, name)
 	}
 }
 

@@ -46,7 +46,8 @@ func (s *series) parts() (all part) {
 
 // total returns the stats of all sources together.
 func (s *series) total() QueueStats {
-	sum := s.past
+	var sum QueueStats // The maps of past must not be added to.
+	sum.count(s.past)
 	for _, src := range s.sources {
 		now, ok := src.stats()
 		sum.count(now)
@@ -78,6 +79,9 @@ func (s *QueueStats) count(other QueueStats) {
 	s.Duplicates += other.Duplicates
 	s.Retries += other.Retries
 	s.RateLimited += other.RateLimited
+	s.Latency.add(other.Latency)
+	s.WorkDuration.add(other.WorkDuration)
+	s.Lateness.add(other.Lateness)
 }
 
 func (s *QueueStats) gauge(other QueueStats) {
@@ -89,95 +93,42 @@ func (s *QueueStats) gauge(other QueueStats) {
 	s.OldestItem = max(s.OldestItem, other.OldestItem)
 }
 
-// descriptions are those of the series that are read.
-type descriptions struct {
-	controller bool
-	rows       []row
-}
-
-// A row is a series: its part, and its value in the stats.
-type row struct {
-	part  part
-	desc  *prometheus.Desc
-	kind  prometheus.ValueType
-	value func(QueueStats) float64
-}
-
-func newDescriptions(o prometheusOptions) descriptions {
-	d := descriptions{controller: o.controller}
-	add := func(part part, kind prometheus.ValueType, name, help string, value func(QueueStats) float64) {
-		name = prometheus.BuildFQName("", subsystem, name)
-		d.rows = append(d.rows, row{part, prometheus.NewDesc(name, help, o.labels(), o.constant), kind, value})
-	}
-	const gauge, counter = prometheus.GaugeValue, prometheus.CounterValue
-	add(partQueue, gauge, "depth", "Items that are queued, or held by a worker and marked for another run.",
-		func(s QueueStats) float64 { return float64(s.Depth) })
-	add(partQueue, counter, "adds_total", "Adds that were not duplicates.",
-		func(s QueueStats) float64 { return float64(s.Adds) })
-	add(partQueue, gauge, "unfinished_work_seconds", "Seconds that the items in flight have been held by workers, added up. It grows by one a second for each worker that is stuck.",
-		func(s QueueStats) float64 { return s.Unfinished.Seconds() })
-	add(partQueue, gauge, "longest_running_processor_seconds", "Seconds that the item held longest has been held by its worker.",
-		func(s QueueStats) float64 { return s.LongestRunning.Seconds() })
-	add(partRetries, counter, "retries_total", "Adds with a delay, asked for or from a rate limiter.",
-		func(s QueueStats) float64 { return float64(s.Retries) })
-	add(partState, gauge, "in_flight", "Items that are held by workers.",
-		func(s QueueStats) float64 { return float64(s.InFlight) })
-	add(partState, gauge, "oldest_item_age_seconds", "Seconds since the item at the head of the queue was added, 0 if there is none.",
-		func(s QueueStats) float64 { return s.OldestItem.Seconds() })
-	add(partState, counter, "duplicates_total", "Adds that changed nothing, as the item was queued already.",
-		func(s QueueStats) float64 { return float64(s.Duplicates) })
-	add(partDelays, gauge, "waiting", "Items that wait for their time to be queued.",
-		func(s QueueStats) float64 { return float64(s.Waiting) })
-	add(partDelays, counter, "rate_limited_total", "Adds with the delay of a rate limiter, which are retries of what has failed.",
-		func(s QueueStats) float64 { return float64(s.RateLimited) })
-	return d
-}
-
 // collector keeps the methods of a prometheus.Collector out of the provider's.
 type collector struct{ *PrometheusProvider }
-
-func (c collector) vectors() []prometheus.Collector {
-	return []prometheus.Collector{c.latency, c.workDuration, c.lateness, c.abandoned}
-}
 
 // Describe implements [prometheus.Collector].
 func (c collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, r := range c.rows {
 		ch <- r.desc
 	}
-	for _, v := range c.vectors() {
-		v.Describe(ch)
+	for _, r := range c.histograms {
+		ch <- r.desc
 	}
+	c.abandoned.Describe(ch)
 }
 
 // Collect implements [prometheus.Collector].
 func (c collector) Collect(ch chan<- prometheus.Metric) {
-	for _, m := range c.read() { // What takes the metrics may block.
+	for _, m := range c.read() { // Whoever takes the metrics may block.
 		ch <- m
 	}
-	for _, v := range c.vectors() {
-		v.Collect(ch)
-	}
+	c.abandoned.Collect(ch)
 }
 
 func (c collector) read() (metrics []prometheus.Metric) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for name, s := range c.queues {
-		metrics = c.appendRows(metrics, s, c.values(name))
-	}
-	return metrics
-}
-
-func (c collector) appendRows(metrics []prometheus.Metric, s *series, values []string) []prometheus.Metric {
-	total := s.total()
-	for _, r := range c.rows {
-		switch {
-		case s.ever&r.part == 0:
-		case r.kind == prometheus.CounterValue:
-			metrics = append(metrics, prometheus.MustNewConstMetricWithCreatedTimestamp(r.desc, r.kind, r.value(total), s.created, values...))
-		default:
-			metrics = append(metrics, prometheus.MustNewConstMetric(r.desc, r.kind, r.value(total), values...))
+		total, values := s.total(), c.options.values(name)
+		for _, r := range c.rows {
+			if s.ever&r.part != 0 {
+				metrics = append(metrics, r.metric(total, s.created, values))
+			}
+		}
+		for _, r := range c.histograms {
+			if s.ever&r.part != 0 {
+				metrics = append(metrics, r.metric(c.options.buckets, total, s.created, values))
+			}
 		}
 	}
 	return metrics

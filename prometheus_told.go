@@ -2,6 +2,7 @@ package workqueue
 
 import (
 	"math"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -15,6 +16,7 @@ type told struct {
 	source
 	depth, adds, retries       tally
 	unfinished, longestRunning level
+	latency, workDuration      observer
 }
 
 // A level is a number of seconds that is set.
@@ -23,7 +25,33 @@ type level struct{ bits atomic.Uint64 }
 func (l *level) Set(seconds float64) { l.bits.Store(math.Float64bits(seconds)) }
 
 func (l *level) duration() time.Duration {
-	return time.Duration(math.Float64frombits(l.bits.Load()) * float64(time.Second))
+	return duration(math.Float64frombits(l.bits.Load()))
+}
+
+// An observer is a histogram with a lock of its own.
+type observer struct {
+	mu        sync.Mutex
+	histogram histogram // guarded by mu
+}
+
+func (o *observer) Observe(seconds float64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.histogram.observe(duration(seconds))
+}
+
+func (o *observer) read() Histogram {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.histogram.read()
+}
+
+// duration takes what is not in the range of a time.Duration to its ends.
+func duration(seconds float64) time.Duration {
+	if !(seconds > 0) {
+		return 0
+	}
+	return time.Duration(min(seconds*float64(time.Second), math.MaxInt64/2))
 }
 
 func (t *told) state() (QueueStats, bool) {
@@ -33,6 +61,8 @@ func (t *told) state() (QueueStats, bool) {
 		Retries:        t.retries.count(),
 		Unfinished:     t.unfinished.duration(),
 		LongestRunning: t.longestRunning.duration(),
+		Latency:        t.latency.read(),
+		WorkDuration:   t.workDuration.read(),
 	}, true
 }
 
@@ -44,6 +74,8 @@ func (p *PrometheusProvider) told(name string, parts part) *told {
 	s := p.seriesLocked(name)
 	if s.told == nil {
 		s.told = &told{}
+		s.told.latency.histogram = newHistogram(p.options.buckets)
+		s.told.workDuration.histogram = newHistogram(p.options.buckets)
 		s.told.read = s.told.state
 		s.sources = append(s.sources, &s.told.source)
 	}
@@ -64,12 +96,12 @@ func (p *PrometheusProvider) NewAddsMetric(name string) CounterMetric {
 
 // NewLatencyMetric implements [MetricsProvider].
 func (p *PrometheusProvider) NewLatencyMetric(name string) HistogramMetric {
-	return p.latency.WithLabelValues(p.values(valid(name))...)
+	return &p.told(name, partQueue).latency
 }
 
 // NewWorkDurationMetric implements [MetricsProvider].
 func (p *PrometheusProvider) NewWorkDurationMetric(name string) HistogramMetric {
-	return p.workDuration.WithLabelValues(p.values(valid(name))...)
+	return &p.told(name, partQueue).workDuration
 }
 
 // NewUnfinishedWorkSecondsMetric implements [MetricsProvider].

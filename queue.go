@@ -117,6 +117,7 @@ type Typed[T comparable] struct {
 
 	// What has been counted, if metrics != nil.
 	adds, duplicates uint64
+	durations        *durations // nil unless a provider reads the queue
 
 	// Workers park on wake, a channel with room for one token. The rules are:
 	//

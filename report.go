@@ -14,7 +14,7 @@ const reportPeriod = 500 * time.Millisecond
 // metrics have returned: if one panics or ends the goroutine, nobody will
 // process the item or call Done, so it goes back to the head of the queue.
 func (q *Typed[T]) observeGet(item T, waited time.Duration) {
-	if q.metrics == nil {
+	if !q.metrics.told() {
 		return
 	}
 	delivered := false
@@ -24,7 +24,7 @@ func (q *Typed[T]) observeGet(item T, waited time.Duration) {
 		}
 	}()
 	q.metrics.handedOut(waited)
-	if q.metrics.told() && !q.reporting.Load() {
+	if !q.reporting.Load() {
 		q.startReports(q.metrics.clock.NewTicker(reportPeriod))
 	}
 	delivered = true

@@ -85,9 +85,8 @@ func (q *TypedDelaying[T]) schedule(hash uint32, item T, now, due time.Duration)
 // An arrival is what there is to do without the lock after items have gone from
 // the agenda to the queue below.
 type arrival struct {
-	added int             // how many were no duplicates
-	late  []time.Duration // for how long they have been due, if that is observed
-	yield bool            // somebody has been woken who should not have to wait
+	added int  // how many were no duplicates
+	yield bool // somebody has been woken who should not have to wait
 }
 
 // arrangeLocked sees to it that what waits will be added. If something is due
@@ -130,7 +129,7 @@ func (q *TypedDelaying[T]) moveDueLocked(now, stamp time.Duration) (a arrival) {
 	q.typed.mu.Lock()
 	defer q.typed.mu.Unlock()
 	for n := 0; n < batch && q.agenda.len() > 0 && q.agenda.next() <= now; n++ {
-		a.late = q.lateLocked(a.late, now-q.agenda.next())
+		q.metrics.observeLateness(now - q.agenda.next())
 		hash, item := q.agenda.pop()
 		if q.typed.addCountedLocked(hash, item, stamp) {
 			a.added++
@@ -167,9 +166,11 @@ func (q *TypedDelaying[T]) dropLocked(hash uint32, item T) bool {
 	return true
 }
 
-// conclude observes items that have been added, and yields.
+// conclude observes items that have been added.
 func (q *TypedDelaying[T]) conclude(a arrival) {
-	q.observe(a)
+	if a.added > 0 {
+		q.typed.observeAdds(a.added)
+	}
 	if a.yield {
 		runtime.Gosched()
 	}

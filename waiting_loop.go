@@ -67,15 +67,16 @@ func (q *TypedDelaying[T]) addDue() (next time.Duration, some, idle bool) {
 	shutDown := q.queue.ShuttingDown() // Perhaps from below, that is without our own shutdown.
 	now := q.now()
 	if q.typed == nil {
-		item, late, next, some, idle := q.takeDue(shutDown, now)
+		item, next, some, idle := q.takeDue(shutDown, now)
 		if some {
 			q.queue.Add(item)
-			q.observe(arrival{late: late})
 		}
 		return next, some, idle
 	}
 	a, next, some, idle := q.moveDue(shutDown, now, q.stamp(now))
-	q.observe(a)
+	if a.added > 0 {
+		q.typed.observeAdds(a.added)
+	}
 	return next, some, idle
 }
 
@@ -93,15 +94,15 @@ func (q *TypedDelaying[T]) moveDue(shutDown bool, now, stamp time.Duration) (a a
 // lock, as that is foreign code, and only then comes for the next: no more than
 // one item is ever between the queues, and one is lost at most if the call does
 // not return.
-func (q *TypedDelaying[T]) takeDue(shutDown bool, now time.Duration) (item T, late []time.Duration, next time.Duration, some, idle bool) {
+func (q *TypedDelaying[T]) takeDue(shutDown bool, now time.Duration) (item T, next time.Duration, some, idle bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	next, some, idle = q.lookLocked(shutDown, now)
 	if some {
-		late = q.lateLocked(late, now-next)
+		q.metrics.observeLateness(now - next)
 		_, item = q.agenda.pop()
 	}
-	return item, late, next, some, idle
+	return item, next, some, idle
 }
 
 // lookLocked reports whether something is due, or when it will be, or that the

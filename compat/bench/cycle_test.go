@@ -27,9 +27,12 @@ func BenchmarkBacklog(b *testing.B) {
 }
 
 // BenchmarkMetrics is the cycle with Prometheus metrics that have classic and
-// native histograms.
+// native histograms: of the provider that each project's users have, and, on
+// our side, of one like client-go's.
 func BenchmarkMetrics(b *testing.B) {
-	each(b, "keys=string", metered(), cycle(stringKeys(population)))
+	keys := stringKeys(population)
+	each(b, "provider=shipped", metered(shipped), cycle(keys))
+	each(b, "provider=pushed", metered(pushed), cycle(keys))
 }
 
 func cycle[T comparable](keys []T) func(*testing.B, func() queue[T]) {

@@ -89,12 +89,21 @@ func (p provider[G, S, C, H]) makeSeries(name string) {
 	p.NewRetriesMetric(name)
 }
 
+// shipped makes the provider of this project, with the buckets and the native
+// resolution that newVectors has.
+func shipped() workqueue.MetricsProvider {
+	return workqueue.NewPrometheusProvider(prometheus.NewRegistry())
+}
+
+// pushed makes one that is told of each change, as client-go's is.
+func pushed() workqueue.MetricsProvider { return ourProvider{newVectors()} }
+
 // metered are the queues with metrics on.
-func metered() []impl[queue[string]] {
+func metered(ours func() workqueue.MetricsProvider) []impl[queue[string]] {
 	return []impl[queue[string]]{
 		{"workqueue", func() queue[string] {
 			return workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{
-				Name: "bench", MetricsProvider: ourProvider{newVectors()},
+				Name: "bench", MetricsProvider: ours(),
 			})
 		}},
 		{"client-go", func() queue[string] {
