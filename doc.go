@@ -77,13 +77,14 @@
 // # What blocks
 //
 // Get blocks while the queue is empty and not shut down, GetContext until its
-// context ends at the latest. ShutDownWithDrain blocks until the work is done.
+// context ends at the latest. ShutDownWithDrain blocks until the work is done,
+// Drain until its context ends at the latest.
 // ShutDown waits for the queue's own goroutine, which is soon. Nothing else
 // blocks but on the queue's lock, and that is held only for constant or
 // logarithmic time, but for two things that are amortized: the line of queued
 // items, of 4 bytes each, is copied when it doubles, and what is left of the
 // items is copied, at some 10 ns for each that there were at most, when that
-// has fallen to a sixteenth.
+// has fallen to a sixteenth. A Snapshot is as long as its limit.
 //
 // # Delays
 //
@@ -93,10 +94,42 @@
 // time are queued in the order of their AddAfter. An Add of a waiting item
 // queues it now and leaves it waiting, so that it is handed out twice.
 //
-// Due items are added by a goroutine that exists while something waits. It
-// looks at the clock after at most 10 seconds, whatever happened to its timer,
-// so that a clock which jumps is noticed. A duration that would end beyond the
-// 292 years of a [time.Duration] saturates there.
+// Due items are added by a goroutine that exists while something waits, and by
+// calls of AddAfter and its like that find it behind. It looks at the clock
+// after at most 10 seconds, whatever happened to its timer, so that a clock
+// which jumps is noticed. A duration that would end beyond the 292 years of a
+// [time.Duration] saturates there.
+//
+// # Taking back and putting off
+//
+// Beside the four states of its life an item waits or does not. What a call
+// does to either:
+//
+//	                idle      waiting          queued         in flight       in flight, again
+//	Add             queued    queued, waiting  -              again           -
+//	AddAfter        waiting   the earlier due  also waiting   also waiting    also waiting
+//	Reschedule      waiting   the new due      also waiting   also waiting    also waiting
+//	Debounce        waiting   put off          also waiting   also waiting    also waiting
+//	Remove          -         idle             idle           -               in flight
+//	ShutDown, Drain -         idle             -              -               -
+//
+// An item that is both, such as queued and waiting, has both columns: Remove
+// takes it out of both, and AddAfter leaves it queued. A worker keeps what it
+// holds, whatever is called.
+//
+// Some calls end the wait of an item and add it now: Reschedule and Debounce
+// with a duration that is not positive, and Add, AddAll and AddAfter with none
+// if AddCancelsWaiting is set in the config. Then the item is not handed out a
+// second time when it would have been due.
+//
+// Debounce puts off only what Debounce brought in. The time of an AddAfter, an
+// AddRateLimited or a Reschedule is when the item comes at the latest, before
+// and after a Debounce, until it is replaced by a Reschedule.
+//
+// All of it takes effect before the call returns, and each item is in one place
+// at any time: what Remove does not find will not be handed out on account of
+// an earlier call. The exception are due items on the way to a queue below that
+// was configured, and is not a [Typed] without a [Queue].
 //
 // # What is limited by what
 //
@@ -188,15 +221,20 @@
 //
 // # Shutdown
 //
-// ShutDown and ShutDownWithDrain make the queue ignore Add, and AddAfter from
-// then on. Workers still get what is queued, including items that are added
+// ShutDown, ShutDownWithDrain and Drain make the queue ignore Add, and AddAfter
+// and its like, from then on. Workers still get what is queued, including items that are added
 // again at their Done because they had been before the shutdown; then Get
 // reports the shutdown. Items that wait for their time are dropped.
 // ShutDownWithDrain returns when nothing is queued and nothing is held,
 // ShutDown at once, and it ends the wait of every ShutDownWithDrain.
 //
-// Both may be called any number of times, concurrently, in any order. When
-// either returns, the queue has no goroutine left.
+// Drain is ShutDownWithDrain with a context. If that ends first, or ShutDown
+// ends the drain, the error is a [DrainError] that names the items which are
+// queued, in flight and no longer waiting. Workers can go on with the first
+// two.
+//
+// All three may be called any number of times, concurrently, in any order. When
+// one returns, the queue has no goroutine left.
 //
 // # Metrics
 //
@@ -273,6 +311,8 @@
 //   - Add of an item that waits does not cancel the wait, and AddAfter with no
 //     delay leaves an earlier wait in place: client-go's callers rely on the
 //     second run.
+//   - Drain returns nil although waiting items were dropped: no shutdown waits
+//     for them, and a DrainError is for what it did not get done.
 //   - Workers are not woken one for each item, see the comment on Typed.wake:
 //     the first to arrive wakes the next.
 //   - The retries metric counts every AddAfter, also those that no failure

@@ -135,3 +135,27 @@ func TestItemStateInWords(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 }
+
+// BenchmarkSnapshot is how long everybody else waits for a snapshot.
+func BenchmarkSnapshot(b *testing.B) {
+	for name, below := range map[string]workqueue.Queue[int]{"line": nil, "storage": workqueue.DefaultQueue[int]()} {
+		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{
+			Queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[int]{Queue: below}),
+		})
+		for i := range 1_000_000 {
+			q.Add(i)
+			q.AddAfter(i, time.Hour+time.Duration(i*7919%1_000_000))
+		}
+		for range 1000 {
+			q.Get()
+		}
+		b.Run(name+"/items=1M/limit=1000", func(b *testing.B) {
+			for b.Loop() {
+				if s := q.Snapshot(1000); len(s.Queued)+len(s.InFlight)+len(s.Waiting) != 3000 {
+					b.Fatal(s.QueuedTotal, s.InFlightTotal, s.WaitingTotal)
+				}
+			}
+		})
+		q.ShutDown()
+	}
+}
