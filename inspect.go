@@ -101,18 +101,9 @@ func (q *Typed[T]) Snapshot(limit int) Snapshot[T] {
 // collectLocked is Snapshot without the order of what is in flight.
 func (q *Typed[T]) collectLocked(limit int, now time.Duration) Snapshot[T] {
 	s := Snapshot[T]{
+		Queued:        q.lineUpLocked(limit, now),
 		QueuedTotal:   q.line.len() - q.holes + q.stored,
 		InFlightTotal: len(q.held),
-	}
-	for n := q.line.head; n != q.line.tail && len(s.Queued) < limit; n++ {
-		if i := *q.line.at(n); i != hole {
-			s.Queued = append(s.Queued, q.infoLocked(i, ItemQueued, len(s.Queued), now))
-		}
-	}
-	for i := uint32(0); q.stored > 0 && int(i) < q.items.records.n && len(s.Queued) < limit; i++ {
-		if q.items.records.at(i).state == inStorage {
-			s.Queued = append(s.Queued, q.infoLocked(i, ItemQueued, -1, now))
-		}
 	}
 	for _, i := range q.held[:max(0, min(limit, len(q.held)))] {
 		state := ItemInFlight
@@ -122,6 +113,21 @@ func (q *Typed[T]) collectLocked(limit int, now time.Duration) Snapshot[T] {
 		s.InFlight = append(s.InFlight, q.infoLocked(i, state, -1, now))
 	}
 	return s
+}
+
+// lineUpLocked returns the first queued items.
+func (q *Typed[T]) lineUpLocked(limit int, now time.Duration) (infos []ItemInfo[T]) {
+	for n := q.line.head; n != q.line.tail && len(infos) < limit; n++ {
+		if i := *q.line.at(n); i != hole {
+			infos = append(infos, q.infoLocked(i, ItemQueued, len(infos), now))
+		}
+	}
+	for i := uint32(0); q.stored > 0 && int(i) < q.items.records.n && len(infos) < limit; i++ {
+		if q.items.records.at(i).state == inStorage {
+			infos = append(infos, q.infoLocked(i, ItemQueued, -1, now))
+		}
+	}
+	return infos
 }
 
 func (q *Typed[T]) infoLocked(i uint32, state ItemState, place int, now time.Duration) ItemInfo[T] {

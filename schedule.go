@@ -76,6 +76,7 @@ func (q *TypedDelaying[T]) schedule(hash uint32, item T, now, due time.Duration)
 		return arrival{}
 	}
 	if due <= now && q.typed != nil && (q.agenda.len() == 0 || due < q.agenda.next()) {
+		q.metrics.observeLateness(now - due)
 		return q.promoteLocked(hash, item, stamp)
 	}
 	first := q.agenda.schedule(hash, item, now, due)
@@ -89,36 +90,45 @@ type arrival struct {
 	yield bool // somebody has been woken who should not have to wait
 }
 
-// arrangeLocked sees to it that what waits will be added. If something is due
-// by now, waitingLoop is behind, and its timer does not suffice: processors
-// look at timers when they look for work, and where each is taken up by
-// goroutines that do nothing but AddAfter, or by the garbage collector, that is
-// every 10 ms. So whoever comes by adds what is due. The worker that was woken
-// for it is in the same position, and so all yield until it has arrived: one of
-// them does not suffice, as a goroutine that gets a lock goes before one that
-// gets a token. If adding is foreign code, they yield to the loop.
-func (q *TypedDelaying[T]) arrangeLocked(first bool, now, stamp time.Duration) (a arrival) {
-	behind := q.agenda.next() <= now
+// arrangeLocked sees to it that what waits will be added, after a change of the
+// agenda; first is whether that was of the earliest due time.
+func (q *TypedDelaying[T]) arrangeLocked(first bool, now, stamp time.Duration) arrival {
+	a := q.hurryLocked(now, stamp)
 	switch {
-	case q.typed == nil:
-		first, a.yield = first || behind, behind
-	case behind:
-		a = q.moveDueLocked(now, stamp)
-		q.urgent = a.yield
-	case q.urgent:
-		q.urgent = q.typed.wakes()
-		a.yield = q.urgent
-	}
-	switch {
-	case q.agenda.len() == 0 && q.running:
-		q.poke()
 	case q.agenda.len() == 0:
+		if q.running {
+			q.poke()
+		}
 	case !q.running:
 		q.running = true
 		q.loops.Add(1)
 		go q.loop()
 	case first || q.agenda.next() <= now:
 		q.poke()
+	}
+	return a
+}
+
+// hurryLocked sees to what is due by now. There waitingLoop is behind, and its
+// timer does not suffice: processors look at timers when they look for work,
+// and where each is taken up by goroutines that do nothing but AddAfter, that
+// is every 10 ms or more. So whoever comes by adds what is due. The worker that
+// was woken for it is in the same position, and so all yield until it has
+// arrived: once does not suffice, as a goroutine that is given a lock goes
+// before it. With 8 such goroutines on two processors, 1 of 100 items is then
+// late by 0.4 ms, and by 80 if only the one that woke the worker yields. If
+// adding is foreign code, they yield to the loop.
+func (q *TypedDelaying[T]) hurryLocked(now, stamp time.Duration) (a arrival) {
+	behind := q.agenda.next() <= now
+	switch {
+	case q.typed == nil:
+		a.yield = behind
+	case behind:
+		a = q.moveDueLocked(now, stamp)
+		q.urgent = a.yield
+	case q.urgent:
+		q.urgent = q.typed.wakes()
+		a.yield = q.urgent
 	}
 	return a
 }
