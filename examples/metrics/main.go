@@ -1,0 +1,82 @@
+// Command metrics shows what the metrics of queues look like when all is well,
+// when a worker is stuck and when nothing succeeds. It serves them, beside the
+// profiles that the alerts in ../../monitoring ask for, until it is
+// interrupted:
+//
+//	go run ./metrics -listen 127.0.0.1:8080
+//	curl http://127.0.0.1:8080/metrics
+//
+// The load is made up in loads.go. This file is the part to copy.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/seed16c08ea7/workqueue"
+)
+
+func main() {
+	listen := flag.String("listen", "127.0.0.1:8080", "`address` that serves /metrics and /debug/pprof; port 0 is any free one")
+	duration := flag.Duration("duration", 0, "how long to run; 0 is until interrupted")
+	flag.Parse()
+
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if *duration > 0 {
+		ctx, stop = context.WithTimeout(ctx, *duration)
+		defer stop()
+	}
+	listener, err := net.Listen("tcp", *listen)
+	if err == nil {
+		fmt.Printf("http://%s/metrics\n", listener.Addr())
+		err = run(ctx, listener)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "metrics:", err)
+		os.Exit(1)
+	}
+}
+
+// run works on the queues and serves their metrics until ctx ends.
+func run(ctx context.Context, listener net.Listener) error {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	)
+	// A program hands the provider to all queues that have a name with
+	// workqueue.SetProvider; in the config of a queue it is for that one.
+	wait := start(ctx, workqueue.NewPrometheusProvider(registry))
+	defer wait()
+
+	server := http.Server{Handler: handler(registry), ReadHeaderTimeout: 5 * time.Second}
+	context.AfterFunc(ctx, func() { server.Close() })
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+func handler(registry *prometheus.Registry) http.Handler {
+	mux := http.NewServeMux()
+	// Native histograms reach a server that asks for them, the others see the
+	// classic buckets.
+	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{Registry: registry}))
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	return mux
+}
