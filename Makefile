@@ -1,12 +1,12 @@
 # The two commands of the README: `make run` and `make test`.
 
-MODULES     := . compat examples
+MODULES     := . compat examples integration
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOCYCLO     := github.com/fzipp/gocyclo/cmd/gocyclo@v0.6.0
 GOCOGNIT    := github.com/uudashr/gocognit/cmd/gocognit@v1.3.0
 FUZZTIME    := 10s
 
-.PHONY: all run test lint vet tidy cyclo test-386 fuzz bench bench-smoke cover
+.PHONY: all run test lint vet tidy cyclo test-386 fuzz bench bench-smoke cover monitoring
 
 all: lint test
 
@@ -21,6 +21,7 @@ test:
 	go test -shuffle=on ./...
 	go test -C compat -race -shuffle=on ./...
 	go test -C examples -race -shuffle=on ./...
+	go test -C integration -race -shuffle=on ./...
 
 lint: vet tidy cyclo
 	@test -z "$$(gofmt -l .)" || { echo 'not gofmt-ed:'; gofmt -l .; exit 1; }
@@ -53,6 +54,11 @@ bench:
 
 bench-smoke:
 	go run -C compat ./bench/report -smoke
+
+# Alert rules against promtool, which is taken from the PATH, or else from the
+# Debian package prometheus, downloaded and unpacked; nothing is installed.
+monitoring:
+	go run -C integration ./monitoring ../monitoring
 
 cover:
 	go test -covermode=atomic -coverprofile=cover.out .

@@ -1,0 +1,165 @@
+package dashboard_test
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/seed16c08ea7/workqueue"
+	"github.com/seed16c08ea7/workqueue/integration/internal/dashboard"
+)
+
+const (
+	dashboardFile = "../../../monitoring/dashboard.json"
+	rulesFile     = "../../../monitoring/rules.yaml"
+)
+
+func load(t *testing.T) *dashboard.Dashboard {
+	t.Helper()
+	d, err := dashboard.Load(dashboardFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.Title == "" || d.UID == "" || d.SchemaVersion < 39 || len(d.Panels) == 0 {
+		t.Fatalf("title %q, uid %q, schema version %d, %d panels", d.Title, d.UID, d.SchemaVersion, len(d.Panels))
+	}
+	return d
+}
+
+// Panel types that Grafana 10 and later have without a plugin and that are not
+// deprecated (graph, singlestat, table-old, heatmap-new, worldmap).
+var current = map[string]bool{"row": true, "stat": true, "timeseries": true, "heatmap": true, "state-timeline": true}
+
+func TestPanelsAreComplete(t *testing.T) {
+	ids := make(map[int]bool)
+	for _, p := range load(t).Panels {
+		if ids[p.ID] || p.ID == 0 || p.Title == "" || !current[p.Type] {
+			t.Errorf("panel %d, %q: type %q, id used before: %t", p.ID, p.Title, p.Type, ids[p.ID])
+		}
+		ids[p.ID] = true
+		if p.Type == "row" {
+			continue
+		}
+		if p.Description == "" || p.FieldConfig.Defaults.Unit+p.Options.YAxis.Unit == "" || len(p.Targets) == 0 {
+			t.Errorf("%s: description %q, units %q and %q, %d targets", p.Title,
+				p.Description, p.FieldConfig.Defaults.Unit, p.Options.YAxis.Unit, len(p.Targets))
+		}
+		sources := []dashboard.Datasource{p.Datasource}
+		for _, target := range p.Targets {
+			sources = append(sources, target.Datasource)
+		}
+		for _, source := range sources {
+			if source != (dashboard.Datasource{Type: "prometheus", UID: "${datasource}"}) {
+				t.Errorf("%s reads from %v and not from the one that is chosen", p.Title, source)
+			}
+		}
+	}
+}
+
+func TestPanelsDoNotOverlap(t *testing.T) {
+	type cell struct{ x, y int }
+	taken := make(map[cell]string)
+	for _, p := range load(t).Panels {
+		g := p.GridPos
+		if g.X < 0 || g.W <= 0 || g.H <= 0 || g.X+g.W > 24 {
+			t.Errorf("%s is at %+v of a grid that is 24 wide", p.Title, g)
+		}
+		for x := g.X; x < g.X+g.W; x++ {
+			for y := g.Y; y < g.Y+g.H; y++ {
+				if other := taken[cell{x, y}]; other != "" {
+					t.Fatalf("%s and %s overlap", other, p.Title)
+				}
+				taken[cell{x, y}] = p.Title
+			}
+		}
+	}
+}
+
+func TestVariables(t *testing.T) {
+	d := load(t)
+	for _, want := range []string{"datasource", "namespace", "job", "name"} {
+		found := false
+		for _, v := range d.Templating.List {
+			found = found || v.Name == want
+		}
+		if !found {
+			t.Errorf("no variable %s", want)
+		}
+	}
+	for _, e := range d.Expressions("1m") {
+		if strings.Contains(e.Expr, "$") {
+			t.Errorf("%s has a variable that is not defined: %s", e.For, e.Expr)
+		}
+	}
+}
+
+var (
+	named     = regexp.MustCompile(`\b(?:queue:)?workqueue_[a-z_0-9:]+`)
+	ofBuckets = regexp.MustCompile(`_(bucket|sum|count)$`)
+	recorded  = regexp.MustCompile(`(?m)^ *- record: (\S+)$`)
+)
+
+// TestSeriesExist compares the names in the dashboard and in the rules, their
+// annotations and comments included, with those which the provider exposes and
+// the rules record, and demands that each exposed one is shown.
+func TestSeriesExist(t *testing.T) {
+	exposed := exposition(t)
+	text, err := os.ReadFile(rulesFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules := string(text)
+	known := make(map[string]bool)
+	for name := range exposed {
+		known[name] = true
+	}
+	for _, match := range recorded.FindAllStringSubmatch(rules, -1) {
+		known[match[1]] = true
+	}
+	check := func(where, text string) {
+		for _, name := range named.FindAllString(text, -1) {
+			base := ofBuckets.ReplaceAllString(name, "")
+			if !known[name] && !(exposed[base] && known[base]) {
+				t.Errorf("%s: there is no series %s", where, name)
+			}
+		}
+	}
+	check(rulesFile, rules)
+	shown := ""
+	for _, e := range load(t).Expressions("1m") {
+		check(e.For, e.Expr)
+		shown += e.Expr + "\n"
+	}
+	for name := range exposed {
+		if !regexp.MustCompile(`\b` + name + `(_bucket)?\b`).MatchString(shown) {
+			t.Errorf("no panel shows %s", name)
+		}
+	}
+}
+
+// exposition returns the names of all series of a queue.
+func exposition(t *testing.T) map[string]bool {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	queue := workqueue.NewTypedRateLimitingQueueWithConfig(
+		workqueue.DefaultTypedControllerRateLimiter[string](),
+		workqueue.TypedRateLimitingQueueConfig[string]{
+			Name: "test", MetricsProvider: workqueue.NewPrometheusProvider(registry),
+		})
+	defer queue.ShutDown()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := make(map[string]bool)
+	for _, f := range families {
+		names[f.GetName()] = true
+	}
+	if len(names) != 14 {
+		t.Errorf("%d series are exposed, want Kubernetes' 7 and 7 more: %v", len(names), names)
+	}
+	return names
+}
