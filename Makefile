@@ -6,7 +6,7 @@ GOCYCLO     := github.com/fzipp/gocyclo/cmd/gocyclo@v0.6.0
 GOCOGNIT    := github.com/uudashr/gocognit/cmd/gocognit@v1.3.0
 FUZZTIME    := 10s
 
-.PHONY: all run test lint vet tidy cyclo test-386 fuzz bench bench-smoke cover monitoring
+.PHONY: all run test lint vet tidy cyclo test-386 fuzz bench bench-smoke cover monitoring integration
 
 all: lint test
 
@@ -55,10 +55,14 @@ bench:
 bench-smoke:
 	go run -C compat ./bench/report -smoke
 
-# Alert rules against promtool, which is taken from the PATH, or else from the
-# Debian package prometheus, downloaded and unpacked; nothing is installed.
+# Alert rules against promtool, and a real Prometheus server against a running
+# example. Both take the programs from the PATH, or else download and unpack
+# the Debian package prometheus; nothing is installed.
 monitoring:
 	go run -C integration ./monitoring ../monitoring
+
+integration:
+	go run -C integration ./prometheus ..
 
 cover:
 	go test -covermode=atomic -coverprofile=cover.out .

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/seed16c08ea7/workqueue/integration/internal/dashboard"
+)
+
+// The sick queues, and what they have.
+var alerts = []string{"WorkqueueRetryStorm webhooks", "WorkqueueStuckWorker uploads"}
+
+// checkAlerts waits for the alerts that must fire, and demands that no other
+// has fired since the start.
+func (s *server) checkAlerts(ctx context.Context, out io.Writer) error {
+	fired, err := s.fired(ctx)
+	// What is missing may still come; what is too much does not go away.
+	for deadline := time.Now().Add(s.patience); err == nil && len(fired) < len(alerts) && time.Now().Before(deadline); {
+		err = pause(ctx, time.Second)
+		if err == nil {
+			fired, err = s.fired(ctx)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if !slices.Equal(fired, alerts) {
+		return fmt.Errorf("alerts: want %q, got %q", alerts, fired)
+	}
+	_, err = fmt.Fprintf(out, "alerts, and no others: %s\n", strings.Join(fired, ", "))
+	return err
+}
+
+// fired returns which alerts have fired for which queues.
+func (s *server) fired(ctx context.Context) ([]string, error) {
+	samples, err := s.query(ctx, `max by (alertname, name) (max_over_time(ALERTS{alertstate="firing"}[10m]))`)
+	var fired []string
+	for _, sample := range samples {
+		fired = append(fired, sample.Metric["alertname"]+" "+sample.Metric["name"])
+	}
+	slices.Sort(fired)
+	return fired, err
+}
+
+// checkFigures prints the table of all figures.
+func (s *server) checkFigures(ctx context.Context, out io.Writer) error {
+	want := figures(s.store, time.Since(s.since))
+	if err := s.checkNothingMissing(ctx, want); err != nil {
+		return err
+	}
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(table, "series\texpected\tscraped\n")
+	wrong := 0
+	for _, f := range want {
+		got, err := s.number(ctx, f.expr)
+		remark := ""
+		// Sums of times are rounded.
+		if err != nil || !(got >= f.low-1e-9 && got <= f.high+1e-9) {
+			wrong++
+			remark = "\tWRONG"
+		}
+		scraped := fmt.Sprintf("%.6g", got)
+		if err != nil {
+			scraped = err.Error()
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s%s\n", f.expr, f, scraped, remark)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	if wrong > 0 {
+		return fmt.Errorf("%d of %d series of the server with %s histograms are not as expected", wrong, len(want), s.store)
+	}
+	return nil
+}
+
+// checkNothingMissing demands a figure for every series that the server has of
+// queues. What the rules record has "queue:" in front and does not count.
+func (s *server) checkNothingMissing(ctx context.Context, want []figure) error {
+	var names []string
+	values := url.Values{"match[]": {`{__name__=~"workqueue_.+"}`}}
+	if err := s.get(ctx, "label/__name__/values", values, &names); err != nil {
+		return err
+	}
+	var errs []error
+	for _, name := range names {
+		if !slices.ContainsFunc(want, func(f figure) bool { return strings.Contains(f.expr, name) }) {
+			errs = append(errs, fmt.Errorf("nothing is expected of the series %s", name))
+		}
+	}
+	if len(names) == 0 {
+		errs = append(errs, errors.New("the server has no series of queues"))
+	}
+	return errors.Join(errs...)
+}
+
+var recorded = regexp.MustCompile(`(?m)^ *- record: (\S+)$`)
+
+// checkRecorded demands that each recording rule records something.
+func (s *server) checkRecorded(ctx context.Context, out io.Writer, root string) error {
+	rules, err := os.ReadFile(filepath.Join(root, "monitoring", "rules.yaml"))
+	if err != nil {
+		return err
+	}
+	var exprs []dashboard.Expression
+	for _, match := range recorded.FindAllStringSubmatch(string(rules), -1) {
+		exprs = append(exprs, dashboard.Expression{For: "recording rule", Expr: match[1]})
+	}
+	return s.checkData(ctx, out, "recording rules", exprs)
+}
+
+// checkDashboard demands that each expression of the dashboard has data.
+func (s *server) checkDashboard(ctx context.Context, out io.Writer, root string) error {
+	d, err := dashboard.Load(filepath.Join(root, "monitoring", "dashboard.json"))
+	if err != nil {
+		return err
+	}
+	return s.checkData(ctx, out, "expressions of the dashboard", d.Expressions("5s"))
+}
+
+func (s *server) checkData(ctx context.Context, out io.Writer, what string, exprs []dashboard.Expression) error {
+	var errs []error
+	for _, e := range exprs {
+		samples, err := s.query(ctx, e.Expr)
+		if err == nil && !slices.ContainsFunc(samples, sample.isData) {
+			err = errors.New("no data")
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w: %s", e.For, err, e.Expr))
+		}
+	}
+	fmt.Fprintf(out, "%d of %d %s have data\n", len(exprs)-len(errs), len(exprs), what)
+	if len(exprs) == 0 {
+		errs = append(errs, fmt.Errorf("found no %s", what))
+	}
+	return errors.Join(errs...)
+}
+
+// isData reports whether there is anything to draw.
+func (s sample) isData() bool {
+	v, ok := s.value()
+	return len(s.Histogram) == 2 || ok && !math.IsNaN(v)
+}

@@ -1,0 +1,117 @@
+// Command prometheus lets real Prometheus servers scrape examples/metrics and
+// compares what they have got with what the example has done:
+//
+//   - every series, by query, and that promtool finds nothing to improve in the
+//     exposition;
+//   - that every expression of the dashboard has data;
+//   - that the two queues that are sick have their alert, and nothing else has
+//     any.
+//
+// There are two servers, as they differ in what they store: one reads the text
+// format and with it the classic buckets of the histograms, the other one
+// protobuf and with it the native ones. Rules and dashboard must do for both.
+//
+// Needs no network but that of the loopback interface, once the program of the
+// Debian package prometheus is there. Ends by itself, within two minutes.
+//
+//	go run ./prometheus ..
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"time"
+)
+
+const (
+	// The rules are a hundred times as fast as in production, with ten minutes
+	// in six seconds and a day in fourteen minutes.
+	times = 100
+	// How long the load runs before it is judged: longer than the longest "for"
+	// of an alert and its window together (24 s at this speed), so that the
+	// healthy queues have had the time to raise an alarm; and longer than the
+	// hour before which nothing is usual (36 s).
+	settle = 45 * time.Second
+	// How much longer the alerts may take on a machine that is busy.
+	patience = 30 * time.Second
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: prometheus ROOT-OF-THE-REPOSITORY")
+		os.Exit(2)
+	}
+	ctx, cancel := context.WithTimeout(ctx, 4*time.Minute)
+	defer cancel()
+	if err := run(ctx, os.Stdout, os.Args[1]); err != nil {
+		fmt.Fprintln(os.Stderr, "prometheus:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, out io.Writer, root string) (err error) {
+	work, err := os.MkdirTemp("", "workqueue-prometheus-*")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(work)
+	// Before the directory goes, those who write to it end.
+	ctx, cancel := context.WithCancel(ctx)
+	var all processes
+	defer func() {
+		cancel()
+		err = errors.Join(err, all.wait())
+	}()
+	example, err := all.startExample(ctx, root, work)
+	if err != nil {
+		return err
+	}
+	since := time.Now()
+	var servers []*server
+	for _, store := range []histograms{classic, native} {
+		s, err := all.startServer(ctx, root, work, example, store)
+		if err != nil {
+			return err
+		}
+		s.since, s.patience = since, patience
+		fmt.Fprintf(out, "%s with %s histograms scrapes %s\n", s.version, store, example)
+		servers = append(servers, s)
+	}
+	if err := lint(ctx, out, example); err != nil {
+		return err
+	}
+	if err := pause(ctx, settle); err != nil {
+		return err
+	}
+	for _, s := range servers {
+		err = errors.Join(err, s.check(ctx, out, root))
+	}
+	return err
+}
+
+// check asks one server all there is to ask.
+func (s *server) check(ctx context.Context, out io.Writer, root string) error {
+	fmt.Fprintf(out, "\n== %s histograms\n", s.store)
+	return errors.Join(
+		s.checkAlerts(ctx, out),
+		s.checkFigures(ctx, out),
+		s.checkRecorded(ctx, out, root),
+		s.checkDashboard(ctx, out, root),
+	)
+}
+
+// pause waits, but not longer than ctx.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
