@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"time"
 	"unsafe"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // This file is the keyhole through which the tests, which are in a package of
@@ -349,6 +351,35 @@ func (q *TypedDelaying[T]) FIFO() *Typed[T] {
 func (q *TypedRateLimiting[T]) Delaying() *TypedDelaying[T] {
 	d, _ := q.queue.(*TypedDelaying[T])
 	return d
+}
+
+// A DurationHistogram is what a queue counts durations with.
+type DurationHistogram = histogram
+
+func NewDurationHistogram(bounds ...float64) DurationHistogram { return newHistogram(bounds) }
+
+func (h *histogram) Observe(d time.Duration) { h.observe(d) }
+func (h *histogram) Read() Histogram         { return h.read() }
+func (h *Histogram) Add(other Histogram)     { h.add(other) }
+
+// A HistogramCollector writes a DurationHistogram as the provider does.
+type HistogramCollector struct {
+	DurationHistogram
+	row    histogramRow
+	bounds []float64
+}
+
+func NewHistogramMetric(name string, bounds []float64) *HistogramCollector {
+	c := &HistogramCollector{DurationHistogram: newHistogram(bounds), bounds: bounds}
+	c.row.desc = prometheus.NewDesc(name, "help", nil, nil)
+	c.row.value = func(s QueueStats) Histogram { return s.Latency }
+	return c
+}
+
+func (c *HistogramCollector) Describe(ch chan<- *prometheus.Desc) { ch <- c.row.desc }
+
+func (c *HistogramCollector) Collect(ch chan<- prometheus.Metric) {
+	ch <- c.row.metric(c.bounds, QueueStats{Latency: c.Read()}, time.Now(), nil)
 }
 
 // Held returns how many items are handed out.

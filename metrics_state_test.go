@@ -1,0 +1,441 @@
+package workqueue_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	testingclock "k8s.io/utils/clock/testing"
+
+	"github.com/seed16c08ea7/workqueue"
+)
+
+// A reader is a provider that reads queues. The methods of recorder, which it
+// has too, are never called.
+type reader struct {
+	recorder
+	hook  func(event string)
+	reads []func() (workqueue.QueueStats, bool)
+	ends  []string
+}
+
+func (r *reader) NewQueueMetrics(name string, layers workqueue.QueueLayers, read func() (workqueue.QueueStats, bool)) workqueue.QueueMetrics {
+	r.reads = append(r.reads, read)
+	r.call("new")
+	return workqueue.QueueMetrics{Buckets: []float64{1}, End: func(left workqueue.Abandoned) {
+		r.ends = append(r.ends, fmt.Sprintf("%s/%d%+v", name, layers, left))
+		r.call("end")
+	}}
+}
+
+func (r *reader) call(event string) {
+	if r.hook != nil {
+		r.hook(event)
+	}
+}
+
+// state returns what is read of the queue that was constructed last, without
+// the fields that are zero.
+func (r *reader) state() string {
+	s, ok := r.reads[len(r.reads)-1]()
+	if !ok {
+		return "gone"
+	}
+	var all []string
+	add := func(name string, v any) {
+		if text := fmt.Sprint(v); text != "0" && text != "0s" {
+			all = append(all, name+" "+text)
+		}
+	}
+	add("depth", s.Depth)
+	add("in flight", s.InFlight)
+	add("adds", s.Adds)
+	add("duplicates", s.Duplicates)
+	add("unfinished", s.Unfinished)
+	add("longest", s.LongestRunning)
+	add("oldest", s.OldestItem)
+	add("waiting", s.Waiting)
+	add("retries", s.Retries)
+	add("limited", s.RateLimited)
+	for name, h := range map[string]workqueue.Histogram{"latency": s.Latency, "work": s.WorkDuration, "lateness": s.Lateness} {
+		if h.Count > 0 {
+			add(name, fmt.Sprintf("%d/%v", h.Count, h.Sum))
+		}
+	}
+	slices.Sort(all)
+	return strings.Join(all, ", ")
+}
+
+// A line of a story: the clock moves, something is called, and the state is
+// read.
+type line struct {
+	after time.Duration
+	do    string
+	f     func()
+	want  string
+}
+
+func play(t *testing.T, r *reader, clock *testingclock.FakeClock, queue any, lines []line) {
+	t.Helper()
+	for i, line := range lines {
+		clock.SetTime(clock.Now().Add(line.after))
+		line.f()
+		if got := r.state(); got != line.want {
+			t.Errorf("step %d: %s: got %q, want %q", i, line.do, got, line.want)
+		}
+		checkInvariants(t, i, queue)
+	}
+}
+
+func newRead(storage workqueue.Queue[string]) (*reader, *testingclock.FakeClock, *workqueue.Typed[string]) {
+	r, clock := &reader{}, testingclock.NewFakeClock(epoch)
+	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: r, Clock: clock, Queue: storage})
+	return r, clock, q
+}
+
+func TestStateOfTheLifeOfAnItem(t *testing.T) {
+	r, clock, q := newRead(nil)
+	play(t, r, clock, q, []line{
+		{0, "nothing yet", func() {}, ""},
+		{0, "add", func() { q.Add("a") }, "adds 1, depth 1"},
+		{time.Second, "add a duplicate", func() { q.Add("a") }, "adds 1, depth 1, duplicates 1, oldest 1s"},
+		{time.Second, "get what has waited since the first", func() { q.Get() },
+			"adds 1, duplicates 1, in flight 1, latency 1/2"},
+		{time.Second, "add what is held, twice", func() { q.AddAll("a", "a") },
+			"adds 2, depth 1, duplicates 2, in flight 1, latency 1/2, longest 1s, unfinished 1s"},
+		{time.Second, "add and get another", func() { q.Add("b"); q.TryGet() },
+			"adds 3, depth 1, duplicates 2, in flight 2, latency 2/2, longest 2s, unfinished 2s"},
+		{time.Second, "done: the time counts from the second Add", func() { q.Done("a") },
+			"adds 3, depth 1, duplicates 2, in flight 1, latency 2/2, longest 1s, oldest 2s, unfinished 1s, work 1/3"},
+		{0, "remove it", func() { q.Remove("a") },
+			"adds 3, duplicates 2, in flight 1, latency 2/2, longest 1s, unfinished 1s, work 1/3"},
+		{0, "add what is held and take it back", func() { q.Add("b"); q.Remove("b") },
+			"adds 4, duplicates 2, in flight 1, latency 2/2, longest 1s, unfinished 1s, work 1/3"},
+		{-time.Hour, "the clock was set back", func() { q.Add("c") },
+			"adds 5, depth 1, duplicates 2, in flight 1, latency 2/2, work 1/3"},
+		{time.Hour, "an hour in line", func() { q.Done("b"); q.Done("b"); q.Done("x") },
+			"adds 5, depth 1, duplicates 2, latency 2/2, oldest 1h0m0s, work 2/4"},
+		{0, "no Add is one after a shutdown", func() { q.ShutDown(); q.Add("c"); q.Add("d") },
+			"adds 5, depth 1, duplicates 2, latency 2/2, oldest 1h0m0s, work 2/4"},
+		{0, "but work goes on", func() { q.Get(); q.Done("c") },
+			"adds 5, duplicates 2, latency 3/3602, work 3/4"},
+	})
+	if got, want := fmt.Sprint(r.ends), "[q/1{Queued:1 InFlight:0 Waiting:0}]"; got != want {
+		t.Errorf("ended %s, want %s", got, want)
+	}
+	if events := r.take(); len(events) > 0 {
+		t.Errorf("a provider that reads was told %q", events)
+	}
+}
+
+// The head of the line is the oldest, whatever was before and behind it, and
+// with a storage it is the oldest there is, wherever it may be.
+func TestOldestItem(t *testing.T) {
+	for name, storage := range map[string]workqueue.Queue[string]{"line": nil, "storage": &shelf[string]{quiet: true}} {
+		r, clock, q := newRead(storage)
+		oldest := func(step string, after, want time.Duration) {
+			t.Helper()
+			clock.Step(after)
+			if s, _ := r.reads[0](); s.OldestItem != want*time.Second {
+				t.Errorf("%s: %s: oldest %v, want %v s", name, step, s.OldestItem, int(want))
+			}
+		}
+		for _, item := range []string{"a", "b", "c"} {
+			q.Add(item)
+			clock.Step(time.Second)
+		}
+		oldest("three were added", 0, 3)
+		q.Remove("a")
+		oldest("the first was removed", 0, 2)
+		q.Add("a")
+		if storage != nil { // It has kept its place there, but not its time.
+			q.Remove("b")
+			q.Remove("c")
+			oldest("the others were removed", 5*time.Second, 5)
+			q.AddAll("b", "c")
+		}
+		oldest("the first was added again", 0, map[string]time.Duration{"line": 2, "storage": 5}[name])
+		for _, ok := q.TryGet(); ok; _, ok = q.TryGet() {
+			clock.Step(time.Second)
+		}
+		oldest("all are held", time.Second, 0)
+		q.Add("b")
+		oldest("a held item is in no line", time.Second, 0)
+		q.Done("b")
+		oldest("until it is done", time.Second, 2)
+	}
+}
+
+func TestOldestItemThatTheStorageDidNotTake(t *testing.T) {
+	storage := &shelf[string]{quiet: true}
+	r, clock, q := newRead(storage)
+	q.Add("a")
+	clock.Step(time.Second)
+	storage.hook = func(string) { panic("storage") }
+	storage.quiet = false
+	goes(func() { q.Add("b") })
+	storage.quiet = true
+	for i, want := range []string{"adds 1, depth 2, oldest 3s", "adds 1, depth 1, in flight 1, latency 1/2, oldest 3s"} {
+		if i == 0 {
+			clock.Step(2 * time.Second)
+		} else {
+			q.Get()
+		}
+		storage.hook = nil
+		if got := r.state(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+func TestStateOfDelays(t *testing.T) {
+	r, clock := &reader{}, testingclock.NewFakeClock(epoch)
+	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second, time.Hour)
+	synctest.Test(t, func(t *testing.T) {
+		q := workqueue.NewTypedRateLimiting(limiter, workqueue.TypedRateLimitingQueueConfig[string]{
+			Name: "q", MetricsProvider: r, Clock: clock,
+		})
+		step := func(d time.Duration) func() {
+			return func() {
+				synctest.Wait()
+				clock.Step(d)
+				synctest.Wait()
+			}
+		}
+		play(t, r, clock, q.Delaying(), []line{
+			{0, "after", func() { q.AddAfter("a", 10*time.Second) }, "retries 1, waiting 1"},
+			{0, "the same earlier", func() { q.AddAfter("a", 5*time.Second) }, "retries 2, waiting 1"},
+			{0, "limited", func() { q.AddRateLimited("b") }, "limited 1, retries 3, waiting 2"},
+			{0, "rescheduled", func() { q.Reschedule("b", 8*time.Second) }, "limited 1, retries 3, waiting 2"},
+			{0, "due, a second late", step(6 * time.Second), "adds 1, depth 1, lateness 1/1, limited 1, retries 3, waiting 1"},
+			{0, "no delay is none to be late for", func() { q.AddAfter("c", 0); q.AddAfter("c", -1) },
+				"adds 2, depth 2, duplicates 1, lateness 1/1, limited 1, retries 5, waiting 1"},
+			{0, "what is queued gets due", func() { q.Add("b"); step(2 * time.Second)() },
+				"adds 3, depth 3, duplicates 2, lateness 2/1, limited 1, oldest 2s, retries 5"},
+			{0, "removed while it waits", func() { q.AddAfter("d", time.Hour); q.Remove("d") },
+				"adds 3, depth 3, duplicates 2, lateness 2/1, limited 1, oldest 2s, retries 6"},
+			{0, "left behind", func() { q.Get(); q.AddAfter("d", time.Hour); q.AddAfter("e", time.Hour); q.ShutDown() },
+				"adds 3, depth 2, duplicates 2, in flight 1, latency 1/2, lateness 2/1, limited 1, oldest 2s, retries 8"},
+			{0, "nothing counts after it", func() { q.AddRateLimited("e"); q.AddAfter("e", 1); q.ShutDown() },
+				"adds 3, depth 2, duplicates 2, in flight 1, latency 1/2, lateness 2/1, limited 1, oldest 2s, retries 8"},
+		})
+	})
+	if got, want := fmt.Sprint(r.ends), "[q/3{Queued:2 InFlight:1 Waiting:2}]"; got != want {
+		t.Errorf("ended %s, want %s", got, want)
+	}
+}
+
+// Layers that were constructed apart are read apart, and each ends for itself.
+func TestStateOfLayersConstructedApart(t *testing.T) {
+	r, clock := &reader{}, testingclock.NewFakeClock(epoch)
+	synctest.Test(t, func(t *testing.T) {
+		fifo := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{
+			Name: "q", MetricsProvider: r, Clock: clock, Queue: &shelf[string]{quiet: true},
+		})
+		delaying := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{
+			Name: "q", MetricsProvider: r, Clock: clock, Queue: fifo,
+		})
+		q := workqueue.NewTypedRateLimiting(workqueue.NewTypedItemFastSlowRateLimiter[string](time.Second, time.Second, 1),
+			workqueue.TypedRateLimitingQueueConfig[string]{Name: "q", MetricsProvider: r, DelayingQueue: delaying})
+		if len(r.reads) != 2 {
+			t.Fatalf("%d queues were made known, want 2", len(r.reads))
+		}
+		play(t, r, clock, delaying, []line{
+			{0, "limited", func() { q.AddRateLimited("a") }, "limited 1, retries 1, waiting 1"},
+			{0, "due", func() { synctest.Wait(); clock.Step(3 * time.Second); synctest.Wait() }, "lateness 1/2, limited 1, retries 1"},
+			{0, "waiting", func() { q.AddAfter("b", time.Hour) }, "lateness 1/2, limited 1, retries 2, waiting 1"},
+			{0, "shut down from below", func() {
+				fifo.ShutDown()
+				synctest.Wait()
+				clock.Step(time.Hour)
+				synctest.Wait()
+			}, "lateness 1/2, limited 1, retries 2"},
+		})
+		if s, _ := r.reads[0](); s.Adds != 1 || s.Depth != 1 || s.Waiting != 0 {
+			t.Errorf("the FIFO below: got %+v, want 1 add and depth 1", s)
+		}
+		q.ShutDown()
+	})
+	if got, want := fmt.Sprint(r.ends), "[q/1{Queued:1 InFlight:0 Waiting:0} q/2{Queued:0 InFlight:0 Waiting:1}]"; got != want {
+		t.Errorf("ended %s, want %s", got, want)
+	}
+}
+
+// A drain ends the metrics when it is over, another way to end it does so then,
+// and no later one again.
+func TestWhenMetricsEnd(t *testing.T) {
+	type queue interface {
+		workqueue.TypedInterface[string]
+		Drain(ctx context.Context) error
+	}
+	for name, make := range map[string]func(r *reader) queue{
+		"FIFO": func(r *reader) queue {
+			return workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: r})
+		},
+		"delaying": func(r *reader) queue {
+			return workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Name: "q", MetricsProvider: r})
+		},
+	} {
+		for end, row := range map[string]struct {
+			f    func(cancel func(), q queue)
+			want string
+		}{
+			"the work is done":  {func(_ func(), q queue) { q.Done("a"); q.Get(); q.Done("b") }, "{Queued:0 InFlight:0 Waiting:0}"},
+			"ShutDown":          {func(_ func(), q queue) { q.ShutDown() }, "{Queued:1 InFlight:1 Waiting:0}"},
+			"the context's end": {func(cancel func(), q queue) { cancel() }, "{Queued:1 InFlight:1 Waiting:0}"},
+		} {
+			synctest.Test(t, func(t *testing.T) {
+				r := &reader{}
+				q := make(r)
+				ctx, cancel := context.WithCancel(t.Context())
+				q.Add("a")
+				q.Add("b")
+				q.Get()
+				go q.Drain(ctx)
+				go q.ShutDownWithDrain()
+				synctest.Wait()
+				if len(r.ends) > 0 {
+					t.Errorf("%s: ended %s while it drains", name, r.ends)
+				}
+				row.f(cancel, q)
+				synctest.Wait()
+				if len(r.ends) != 1 || !strings.HasSuffix(r.ends[0], row.want) {
+					t.Errorf("%s, %s: ended %s, want %s", name, end, r.ends, row.want)
+				}
+				q.ShutDown()
+				cancel()
+				q.Drain(ctx)
+				if len(r.ends) != 1 {
+					t.Errorf("%s, %s: ended again: %s", name, end, r.ends)
+				}
+			})
+		}
+	}
+}
+
+// A provider that fails, or calls the queue, as it is made known or ends.
+func TestStateProviderThatFails(t *testing.T) {
+	for event, kinds := range map[string][]string{"new": {"panic", "Goexit", "read"}, "end": {"panic", "Goexit", "read", "shut down"}} {
+		for _, kind := range kinds {
+			t.Run(event+"/"+kind, func(t *testing.T) {
+				r := &reader{}
+				var q *workqueue.TypedDelaying[string]
+				r.hook = func(e string) {
+					if e != event {
+						return
+					}
+					r.hook = nil
+					switch kind {
+					case "panic":
+						panic("provider")
+					case "Goexit":
+						runtime.Goexit()
+					case "read":
+						r.state()
+					case "shut down":
+						q.ShutDown()
+					}
+				}
+				var panics []any
+				try := func(f func()) {
+					if p := goes(f); p != nil {
+						panics = append(panics, p)
+					}
+				}
+				for range 2 { // The second time is the one after the failure.
+					try(func() {
+						q = workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Name: "q", MetricsProvider: r})
+					})
+				}
+				q.Add("a")
+				q.AddAfter("b", time.Hour)
+				q.Get()
+				try(q.ShutDown)
+				checkInvariants(t, 0, q)
+				q.Done("a")
+				q.ShutDownWithDrain()
+				want := map[string]string{"panic": "[provider]"}[kind]
+				if want == "" {
+					want = "[]"
+				}
+				if got := fmt.Sprint(panics); got != want {
+					t.Errorf("panics %s reached the caller, want %s", got, want)
+				}
+				if got := fmt.Sprint(r.ends); got != "[q/3{Queued:0 InFlight:1 Waiting:1}]" {
+					t.Errorf("ended %s", got)
+				}
+				if !q.ShuttingDown() || q.Len() != 0 || q.FIFO().Held() != 0 {
+					t.Errorf("not shut down, or %d items are left", q.Len())
+				}
+			})
+		}
+	}
+}
+
+// A clock that panics while the queue is read leaves no lock held.
+func TestClockThatPanicsWhenTheQueueIsRead(t *testing.T) {
+	r, clock := &reader{}, newHookedClock()
+	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Name: "q", MetricsProvider: r, Clock: clock})
+	clock.onRead = func() { panic("clock") }
+	if got := goes(func() { r.state() }); got != "clock" {
+		t.Errorf("got the panic %v, want clock", got)
+	}
+	clock.onRead = nil
+	q.Add("a")
+	if got, want := r.state(), "adds 1, depth 1"; got != want {
+		t.Errorf("then got %q, want %q", got, want)
+	}
+	q.ShutDown()
+}
+
+// Work in flight costs no goroutine, however long it takes.
+func TestNoGoroutineForAProviderThatReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &reader{}
+		q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: r})
+		q.Add("a")
+		q.Get()
+		for range 3 {
+			time.Sleep(time.Minute)
+			if n := goroutines(); n != 0 {
+				t.Errorf("%d goroutines", n)
+			}
+		}
+		if got, want := r.state(), "adds 1, in flight 1, latency 1/0, longest 3m0s, unfinished 3m0s"; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		q.ShutDown()
+	})
+}
+
+// The provider in the config wins over the global one, which those that were
+// constructed before it was set do without.
+func TestWhichProviderReads(t *testing.T) {
+	t.Cleanup(workqueue.ResetProvider)
+	mine, global := &reader{}, &reader{}
+	build := func(name string, p workqueue.MetricsProvider) {
+		workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Name: name, MetricsProvider: p}).ShutDown()
+		workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: name, MetricsProvider: p}).ShutDown()
+	}
+	build("too early", nil)
+	workqueue.SetProvider(global)
+	build("", mine)
+	build("mine", mine)
+	build("global", nil)
+	for name, row := range map[string]struct{ got, want []string }{
+		"mine":   {mine.ends, []string{"mine/3", "mine/1"}},
+		"global": {global.ends, []string{"global/3", "global/1"}},
+	} {
+		for i := range row.got {
+			row.got[i], _, _ = strings.Cut(row.got[i], "{")
+		}
+		if !slices.Equal(row.got, row.want) {
+			t.Errorf("%s: made known %q, want %q", name, row.got, row.want)
+		}
+	}
+}
