@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/seed16c08ea7/workqueue"
@@ -62,6 +63,9 @@ func TestAllocationsOfAFIFO(t *testing.T) {
 	measured := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: silent{}})
 	stored := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Queue: workqueue.DefaultQueue[string]()})
 	nans := workqueue.NewTyped[float64]()
+	exposed := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{
+		Name: "q", MetricsProvider: workqueue.NewPrometheusProvider(prometheus.NewRegistry()),
+	})
 	measured.Add("held") // Keeps the reports running, which allocate when they start.
 	measured.Get()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -69,6 +73,7 @@ func TestAllocationsOfAFIFO(t *testing.T) {
 	noAllocations(t, map[string]func(){
 		"Add, Get, Done":              cycle(plain),
 		"Add, Get, Done with metrics": cycle(measured),
+		"Add, Get, Done, exposed":     cycle(exposed),
 		"Add, Get, Done with storage": cycle(stored),
 		"AddAll, TryGet, Done": func() {
 			plain.AddAll(items...)

@@ -179,6 +179,9 @@ func (p *PrometheusProvider) remove(name string, src *source) {
 	if len(s.sources) == 0 {
 		delete(p.queues, name)
 	}
+	if len(p.queues) == 0 { // A map never gives back what it has had in it.
+		p.queues = make(map[string]*series)
+	}
 }
 
 func (p *PrometheusProvider) abandon(left Abandoned) {
