@@ -1,0 +1,135 @@
+// Package adapted compares what a metrics provider written for client-go
+// exposes of our queues, through the adapter, with what it exposes of
+// client-go's. Each provider has a test package of its own, as both set
+// client-go's global one when they are imported, and the first to do so wins.
+package adapted
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/seed16c08ea7/workqueue"
+	clientgo "k8s.io/client-go/util/workqueue"
+)
+
+// A Queue is what the workload needs of either package.
+type Queue interface {
+	Add(item string)
+	AddAfter(item string, d time.Duration)
+	AddRateLimited(item string)
+	Get() (item string, shutdown bool)
+	Done(item string)
+	ShutDown()
+}
+
+// ClientGo returns a queue of client-go.
+func ClientGo(name string, p clientgo.MetricsProvider) Queue {
+	return clientgo.NewTypedRateLimitingQueueWithConfig(
+		clientgo.NewTypedItemExponentialFailureRateLimiter[string](time.Second, time.Minute),
+		clientgo.TypedRateLimitingQueueConfig[string]{Name: name, MetricsProvider: p})
+}
+
+// Ours returns a queue of this project.
+func Ours(name string, p workqueue.MetricsProvider) Queue {
+	return workqueue.NewTypedRateLimitingQueueWithConfig(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second, time.Minute),
+		workqueue.TypedRateLimitingQueueConfig[string]{Name: name, MetricsProvider: p})
+}
+
+// Workload takes both queues through the same calls at the same times, and
+// calls compare at moments when all gauges have been set: client-go does so
+// every half second of its queue's life.
+func Workload(theirs, ours Queue, compare func(moment string)) {
+	both := func(f func(q Queue)) { f(theirs); f(ours) }
+	sleep := func(d time.Duration) {
+		time.Sleep(d)
+		synctest.Wait()
+	}
+	compare("at first")
+	both(func(q Queue) { q.Add("a"); q.Add("a"); q.Add("b") })
+	sleep(500 * time.Millisecond)
+	both(func(q Queue) { q.Get(); q.AddRateLimited("c"); q.AddAfter("d", time.Hour) })
+	sleep(time.Second)
+	compare("an item held")
+	both(func(q Queue) { q.Add("a"); q.Get(); q.AddAfter("e", 0) })
+	sleep(1500 * time.Millisecond)
+	compare("two items held, one of them added again, one due")
+	both(func(q Queue) { q.Done("a"); q.Done("b") })
+	sleep(500 * time.Millisecond)
+	both(func(q Queue) {
+		for _, item := range []string{"c", "e", "a"} {
+			q.Get()
+			q.Done(item)
+		}
+	})
+	sleep(time.Minute)
+	compare("all done")
+	both(Queue.ShutDown)
+	sleep(time.Minute)
+}
+
+// Series returns the series of a queue by their names, without the labels
+// called name and controller, and without those that are empty, which to
+// Prometheus are none.
+func Series(t testing.TB, g prometheus.Gatherer, queue string) map[string]string {
+	t.Helper()
+	families, err := g.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	series := make(map[string]string)
+	for _, f := range families {
+		if !strings.HasPrefix(f.GetName(), "workqueue_") {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			mine := func(l *dto.LabelPair) bool { return l.GetName() == "name" && l.GetValue() == queue }
+			if !slices.ContainsFunc(m.GetLabel(), mine) {
+				continue
+			}
+			m.Label = slices.DeleteFunc(slices.Clone(m.Label), func(l *dto.LabelPair) bool {
+				return l.GetValue() == "" || l.GetValue() == queue && (l.GetName() == "name" || l.GetName() == "controller")
+			})
+			if h := m.GetHistogram(); h != nil {
+				h.CreatedTimestamp = nil
+			}
+			if c := m.GetCounter(); c != nil {
+				c.CreatedTimestamp = nil
+			}
+			series[f.GetName()] = f.GetType().String() + " " + m.String()
+		}
+	}
+	return series
+}
+
+// Compare reports where two sets of series differ.
+func Compare(t testing.TB, moment string, theirs, ours map[string]string) {
+	t.Helper()
+	if len(theirs) != 7 {
+		t.Errorf("%s: client-go has %d series, want 7", moment, len(theirs))
+	}
+	for name, want := range theirs {
+		if got := ours[name]; got != want {
+			t.Errorf("%s: %s is\n%s\nand of client-go\n%s", moment, name, got, want)
+		}
+	}
+}
+
+// Test compares what the provider, whose series g has, exposes of both.
+func Test(t *testing.T, g prometheus.Gatherer, p clientgo.MetricsProvider) {
+	synctest.Test(t, func(t *testing.T) {
+		theirs, ours := ClientGo("theirs", p), Ours("ours", workqueue.AdaptMetricsProvider(p))
+		Workload(theirs, ours, func(moment string) {
+			mine := Series(t, g, "ours")
+			if len(mine) != 7 {
+				t.Errorf("%s: %d series, want 7", moment, len(mine))
+			}
+			Compare(t, moment, Series(t, g, "theirs"), mine)
+		})
+	})
+}

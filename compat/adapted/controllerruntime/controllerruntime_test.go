@@ -1,0 +1,77 @@
+package controllerruntime_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/seed16c08ea7/workqueue"
+	"github.com/seed16c08ea7/workqueue/compat/adapted"
+	clientgo "k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+)
+
+// provider returns controller-runtime's WorkqueueMetricsProvider. The type is
+// internal, and its default for the options of a queue is a way to a value.
+func provider() clientgo.MetricsProvider {
+	var opts *priorityqueue.Opts[string]
+	priorityqueue.New("unused", func(o *priorityqueue.Opts[string]) { opts = o }).ShutDown()
+	return opts.MetricProvider
+}
+
+func TestAdaptedProviderOfControllerRuntime(t *testing.T) {
+	adapted.Test(t, metrics.Registry, provider())
+}
+
+// The shipped provider has the seven series that client-go's queue has with the
+// provider of controller-runtime: names, types, labels, values, classic and
+// native buckets.
+func TestShippedProviderAgainstThatOfControllerRuntime(t *testing.T) {
+	r := prometheus.NewPedanticRegistry()
+	p := workqueue.NewPrometheusProvider(r, workqueue.WithControllerLabel())
+	synctest.Test(t, func(t *testing.T) {
+		theirs, ours := adapted.ClientGo("shipped", provider()), adapted.Ours("shipped", p)
+		adapted.Workload(theirs, ours, func(moment string) {
+			mine := adapted.Series(t, r, "shipped")
+			if len(mine) != 13 {
+				t.Errorf("%s: %d series, want 13", moment, len(mine))
+			}
+			adapted.Compare(t, moment, adapted.Series(t, metrics.Registry, "shipped"), mine)
+		})
+	})
+	if left := adapted.Series(t, r, "shipped"); len(left) > 0 {
+		t.Errorf("after the shutdown these are left: %v", left)
+	}
+}
+
+// What is exposed is what Prometheus' linter likes, in all set-ups.
+func TestLint(t *testing.T) {
+	for name, options := range map[string][]workqueue.PrometheusOption{
+		"default": nil,
+		"all": {workqueue.WithBuckets(1, 10), workqueue.WithControllerLabel(),
+			workqueue.WithConstLabels(prometheus.Labels{"cluster": "east"})},
+	} {
+		r := prometheus.NewPedanticRegistry()
+		q := adapted.Ours("q", workqueue.NewPrometheusProvider(r, options...))
+		q.Add("a")
+		q.Get()
+		problems, err := testutil.GatherAndLint(r)
+		if err != nil || len(problems) > 0 {
+			t.Errorf("%s: %v, %v", name, problems, err)
+		}
+		n, err := testutil.GatherAndCount(r)
+		if want := 13 + 3; n != want || err != nil {
+			t.Errorf("%s: %d series, %v, want %d", name, n, err, want)
+		}
+		q.ShutDown()
+	}
+	// The control: the linter is at work.
+	r := prometheus.NewRegistry()
+	r.MustRegister(prometheus.NewCounter(prometheus.CounterOpts{Name: "workqueue_adds"}))
+	if problems, err := testutil.GatherAndLint(r); len(problems) == 0 || err != nil || !strings.Contains(problems[0].Metric, "adds") {
+		t.Errorf("the linter says %v, %v of a counter without _total and help", problems, err)
+	}
+}
