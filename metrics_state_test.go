@@ -120,10 +120,14 @@ func TestStateOfTheLifeOfAnItem(t *testing.T) {
 			"adds 5, depth 1, duplicates 2, in flight 1, latency 2/2, work 1/3"},
 		{time.Hour, "an hour in line", func() { q.Done("b"); q.Done("b"); q.Done("x") },
 			"adds 5, depth 1, duplicates 2, latency 2/2, oldest 1h0m0s, work 2/4"},
+		{0, "remove from the midst of the line", func() { q.AddAll("x", "y"); q.Remove("x") },
+			"adds 7, depth 2, duplicates 2, latency 2/2, oldest 1h0m0s, work 2/4"},
+		{0, "and from its end", func() { q.Remove("y") },
+			"adds 7, depth 1, duplicates 2, latency 2/2, oldest 1h0m0s, work 2/4"},
 		{0, "no Add is one after a shutdown", func() { q.ShutDown(); q.Add("c"); q.Add("d") },
-			"adds 5, depth 1, duplicates 2, latency 2/2, oldest 1h0m0s, work 2/4"},
+			"adds 7, depth 1, duplicates 2, latency 2/2, oldest 1h0m0s, work 2/4"},
 		{0, "but work goes on", func() { q.Get(); q.Done("c") },
-			"adds 5, duplicates 2, latency 3/3602, work 3/4"},
+			"adds 7, duplicates 2, latency 3/3602, work 3/4"},
 	})
 	if got, want := fmt.Sprint(r.ends), "[q/1{Queued:1 InFlight:0 Waiting:0}]"; got != want {
 		t.Errorf("ended %s, want %s", got, want)

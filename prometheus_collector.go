@@ -119,16 +119,21 @@ func (c collector) read() (metrics []prometheus.Metric) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for name, s := range c.queues {
-		total, values := s.total(), c.options.values(name)
-		for _, r := range c.rows {
-			if s.ever&r.part != 0 {
-				metrics = append(metrics, r.metric(total, s.created, values))
-			}
+		metrics = c.appendSeries(metrics, s, c.options.values(name))
+	}
+	return metrics
+}
+
+func (c collector) appendSeries(metrics []prometheus.Metric, s *series, labels []string) []prometheus.Metric {
+	total := s.total()
+	for _, r := range c.rows {
+		if s.ever&r.part != 0 {
+			metrics = append(metrics, r.metric(total, s.created, labels))
 		}
-		for _, r := range c.histograms {
-			if s.ever&r.part != 0 {
-				metrics = append(metrics, r.metric(c.options.buckets, total, s.created, values))
-			}
+	}
+	for _, r := range c.histograms {
+		if s.ever&r.part != 0 {
+			metrics = append(metrics, r.metric(c.options.buckets, total, s.created, labels))
 		}
 	}
 	return metrics

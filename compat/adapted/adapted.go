@@ -5,7 +5,6 @@
 package adapted
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -88,23 +87,34 @@ func Series(t testing.TB, g prometheus.Gatherer, queue string) map[string]string
 			continue
 		}
 		for _, m := range f.GetMetric() {
-			mine := func(l *dto.LabelPair) bool { return l.GetName() == "name" && l.GetValue() == queue }
-			if !slices.ContainsFunc(m.GetLabel(), mine) {
-				continue
+			if strip(m, queue) {
+				series[f.GetName()] = f.GetType().String() + " " + m.String()
 			}
-			m.Label = slices.DeleteFunc(slices.Clone(m.Label), func(l *dto.LabelPair) bool {
-				return l.GetValue() == "" || l.GetValue() == queue && (l.GetName() == "name" || l.GetName() == "controller")
-			})
-			if h := m.GetHistogram(); h != nil {
-				h.CreatedTimestamp = nil
-			}
-			if c := m.GetCounter(); c != nil {
-				c.CreatedTimestamp = nil
-			}
-			series[f.GetName()] = f.GetType().String() + " " + m.String()
 		}
 	}
 	return series
+}
+
+// strip takes from a series what differs between two queues that do the same,
+// and reports whether it is one of the given queue.
+func strip(m *dto.Metric, queue string) (mine bool) {
+	var labels []*dto.LabelPair
+	for _, l := range m.GetLabel() {
+		switch {
+		case l.GetName() == "name":
+			mine = l.GetValue() == queue
+		case l.GetValue() != "" && l.GetName() != "controller":
+			labels = append(labels, l)
+		}
+	}
+	m.Label = labels
+	if m.Histogram != nil {
+		m.Histogram.CreatedTimestamp = nil
+	}
+	if m.Counter != nil {
+		m.Counter.CreatedTimestamp = nil
+	}
+	return mine
 }
 
 // Compare reports where two sets of series differ.
