@@ -116,11 +116,14 @@ type watcher[T comparable] interface {
 	// at once if that has happened since it was handed out, so that no Add is
 	// missed, and otherwise within the Add, with the lock of the queue held. It
 	// is called at most once, and not after Done. watch reports false if the
-	// queue cannot tell.
+	// queue cannot tell; with a nil f it does nothing else.
 	watch(item T, f func()) bool
 }
 
 func (q *Typed[T]) watch(item T, f func()) bool {
+	if f == nil {
+		return true
+	}
 	hash := hashOf(item)
 	q.mu.Lock()
 	defer q.mu.Unlock()

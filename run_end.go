@@ -1,0 +1,103 @@
+package workqueue
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+)
+
+// This file is the end of Run: how it comes about, and what it leaves behind.
+
+// end shuts the queue down after ctx has ended, and waits for the workers.
+func (r *runner[T]) end() error {
+	if r.options.Grace > 0 {
+		defer time.AfterFunc(r.options.Grace, func() { r.cancel(context.Cause(r.ctx)) }).Stop()
+	}
+	if q, ok := r.queue.(drainer); ok {
+		return r.leftBehind(r.drain(q))
+	}
+	// controller-runtime's queue panics at a second ShutDown.
+	if !r.queue.ShuttingDown() {
+		r.queue.ShutDown()
+	}
+	<-r.working.Done()
+	r.get()                        // Leaves behind what the workers have not.
+	if n := r.queue.Len(); n > 0 { // Dropped by the queue.
+		return r.leftBehind(&DrainError[T]{Snapshot: Snapshot[T]{QueuedTotal: n}})
+	}
+	return r.leftBehind(nil)
+}
+
+// drain drains the queue until the workers are gone, when there is nobody left
+// to get what is queued.
+func (r *runner[T]) drain(q drainer) error {
+	err := q.Drain(r.working)
+	<-r.working.Done()
+	if !errors.Is(err, ErrShutDown) {
+		return err
+	}
+	// A ShutDown has cut the drain short, and the workers have gone on since.
+	// What waited is known to the first of the drains alone.
+	early, _ := err.(*DrainError[T])
+	err = q.Drain(r.working)
+	if late, ok := err.(*DrainError[T]); ok && early != nil {
+		late.Waiting, late.WaitingTotal = early.Waiting, early.WaitingTotal
+	}
+	return err
+}
+
+// leaveQueued and leaveFailed note an item that a worker has, and will not
+// handle, or has not been able to.
+func (r *runner[T]) leaveQueued(item T) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.queued = append(r.queued, item)
+}
+
+func (r *runner[T]) leaveFailed(item T) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failedLate = append(r.failedLate, item)
+}
+
+// leftBehind returns what Run returns: what Drain has said, with what the
+// workers have noted. An item can be in both, and twice with the workers, if it
+// has failed and was queued again by an Add or a retry without a delay.
+func (r *runner[T]) leftBehind(err error) error {
+	left, ok := err.(*DrainError[T])
+	if !ok && len(r.queued)+len(r.failedLate) > 0 {
+		left, ok = &DrainError[T]{}, true
+	}
+	if !ok {
+		return errors.Join(err, r.err)
+	}
+	if left.Err = r.ctx.Err(); left.Err == nil {
+		left.Err = ErrShutDown
+	}
+	r.add(&left.Queued, &left.QueuedTotal, ItemQueued, r.queued, left.Queued)
+	r.add(&left.Waiting, &left.WaitingTotal, ItemWaiting, r.failedLate, left.Queued, left.Waiting)
+	return left
+}
+
+// add adds the items that are not among those named to the list and its total.
+func (r *runner[T]) add(list *[]ItemInfo[T], total *int, state ItemState, items []T, named ...[]ItemInfo[T]) {
+	seen := make(map[T]bool)
+	for _, info := range slices.Concat(named...) {
+		seen[info.Item] = true
+	}
+	for _, item := range items {
+		if seen[item] {
+			continue
+		}
+		seen[item] = true
+		*total++
+		*list = append(*list, ItemInfo[T]{
+			Item:     item,
+			State:    state,
+			For:      -1,
+			Place:    -1,
+			Failures: r.queue.NumRequeues(item),
+		})
+	}
+}

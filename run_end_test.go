@@ -1,0 +1,366 @@
+package workqueue_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed16c08ea7/workqueue"
+)
+
+// left is a DrainError in short.
+func left(err error) string {
+	drained, ok := err.(*workqueue.DrainError[string])
+	if !ok {
+		return fmt.Sprint(err)
+	}
+	list := func(name string, infos []workqueue.ItemInfo[string], total int) string {
+		var items []string
+		for _, info := range infos {
+			items = append(items, info.Item)
+		}
+		if len(items) != total {
+			return fmt.Sprintf("%s%v of %d", name, items, total)
+		}
+		return name + fmt.Sprint(items)
+	}
+	return fmt.Sprintf("%s %s %s: %v", list("queued", drained.Queued, drained.QueuedTotal),
+		list("held", drained.InFlight, drained.InFlightTotal), list("waiting", drained.Waiting, drained.WaitingTotal), drained.Err)
+}
+
+// cut is a handler that ends when its context does, and says why.
+func (s *show) cut(ctx context.Context, item string) error {
+	<-ctx.Done()
+	s.note("%s ends: %v", item, context.Cause(ctx))
+	return ctx.Err()
+}
+
+// When ctx ends: what is at work, what is queued and what waits.
+func TestRunEnd(t *testing.T) {
+	stubborn := func(s *show) func(context.Context, string) error {
+		return func(ctx context.Context, item string) error { time.Sleep(5 * time.Second); return nil }
+	}
+	failing := func(*show) func(context.Context, string) error {
+		return func(context.Context, string) error { time.Sleep(5 * time.Second); return errFailed }
+	}
+	cut := func(s *show) func(context.Context, string) error { return s.cut }
+	for name, tt := range map[string]struct {
+		items   string
+		options runOptions
+		handle  func(*show) func(context.Context, string) error
+		during  func(s *show) // at 0.5 s; ctx ends at 1 s
+		want    string
+		left    string
+	}{
+		"idle":          {"", runOptions{}, cut, nil, "1:end", "<nil>"},
+		"idle, waiting": {"", runOptions{}, cut, func(s *show) { s.queue.AddAfter("a", time.Minute) }, "1:end", "<nil>"},
+		"a handler is cancelled": {"a", runOptions{}, cut, nil,
+			"0:a 1:a ends: context canceled 1:end", "queued[] held[] waiting[a]: context canceled"},
+		"a handler that then succeeds": {"a", runOptions{}, func(s *show) func(context.Context, string) error {
+			return func(ctx context.Context, item string) error { s.cut(ctx, item); return nil }
+		}, nil, "0:a 1:a ends: context canceled 1:end", "<nil>"},
+		"a handler that does not listen is waited for": {"a", runOptions{}, stubborn, nil, "0:a 5:end", "<nil>"},
+		"all workers are waited for":                   {"a b c", runOptions{Workers: 3}, stubborn, nil, "0:a 0:b 0:c 5:end", "<nil>"},
+		"what is queued is not handed out": {"a b c", runOptions{}, stubborn, nil,
+			"0:a 5:end", "queued[b c] held[] waiting[]: context canceled"},
+		"nor is what is added again": {"a", runOptions{}, stubborn, func(s *show) { s.queue.Add("a") },
+			"0:a 5:end", "queued[a] held[] waiting[]: context canceled"},
+		"it is named once if it fails too": {"a", runOptions{}, failing, func(s *show) { s.queue.Add("a") },
+			"0:a 5:end", "queued[a] held[] waiting[]: context canceled"},
+		"what fails late": {"a b", runOptions{}, failing, nil,
+			"0:a 5:end", "queued[b] held[] waiting[a]: context canceled"},
+		"is not given up": {"a", runOptions{MaxAttempts: 1, OnGiveUp: func(string, error) { panic("given up") }}, failing, nil,
+			"0:a 5:end", "queued[] held[] waiting[a]: context canceled"},
+		"but what is permanent is": {"a", runOptions{OnGiveUp: func(string, error) {}}, func(*show) func(context.Context, string) error {
+			return func(context.Context, string) error { time.Sleep(5 * time.Second); return permanently() }
+		}, nil, "0:a 5:end", "<nil>"},
+		"in grace": {"a b", runOptions{Grace: 2 * time.Second}, cut, nil,
+			"0:a 3:a ends: context canceled 3:end", "queued[b] held[] waiting[a]: context canceled"},
+		"with grace to spare": {"a b", runOptions{Grace: 10 * time.Second}, stubborn, nil,
+			"0:a 5:end", "queued[b] held[] waiting[]: context canceled"},
+		"deadline in grace": {"a", runOptions{Grace: 2 * time.Second, Deadline: 1500 * time.Millisecond}, cut, nil,
+			"0:a 1.5:a ends: context deadline exceeded 1.5:end", "queued[] held[] waiting[a]: context canceled"},
+		"panic late": {"a", runOptions{}, func(*show) func(context.Context, string) error {
+			return func(context.Context, string) error { time.Sleep(5 * time.Second); return panics() }
+		}, nil, "0:a 5:end", "queued[] held[] waiting[a]: context canceled"},
+		"exit late": {"a b", runOptions{}, func(*show) func(context.Context, string) error {
+			return func(context.Context, string) error { time.Sleep(5 * time.Second); return exits() }
+		}, nil, "0:a 5:end", "queued[b] held[] waiting[a]: context canceled"},
+		"requeue late": {"a", runOptions{}, func(*show) func(context.Context, string) error {
+			return func(context.Context, string) error { time.Sleep(5 * time.Second); return requeues(time.Second)() }
+		}, nil, "0:a 5:end", "<nil>"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onRunQueues(t, func(t *testing.T, s *show) {
+				for item := range strings.FieldsSeq(tt.items) {
+					s.queue.Add(item)
+				}
+				s.run(tt.options, tt.handle(s))
+				time.Sleep(500 * time.Millisecond)
+				if tt.during != nil {
+					tt.during(s)
+				}
+				time.Sleep(500 * time.Millisecond)
+				s.stop()
+				err := s.end()
+				slices.Sort(s.events) // The workers are not in step.
+				s.want(tt.want)
+				if got := left(err); got != tt.left {
+					t.Errorf("got %s, want %s", got, tt.left)
+				}
+				if err != nil && !errors.Is(err, context.Canceled) {
+					t.Errorf("%v is not the context's error", err)
+				}
+			})
+		})
+	}
+}
+
+// Drain knows what waited, if it is told of the rest; otherwise, what has failed late is all that does.
+func TestRunNamesWhatWaits(t *testing.T) {
+	onRunQueues(t, func(t *testing.T, s *show) {
+		s.queue.Add("a")
+		s.queue.Add("b")
+		s.queue.AddAfter("c", time.Minute)
+		s.run(runOptions{}, s.cut)
+		synctest.Wait()
+		s.stop()
+		err := s.end()
+		want := "queued[b] held[] waiting[a]: context canceled"
+		if s.isOurs() {
+			want = "queued[b] held[] waiting[c a]: context canceled"
+		}
+		if got := left(err); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	})
+}
+
+func (s *show) isOurs() bool {
+	_, ok := s.queue.(*workqueue.TypedRateLimiting[string])
+	return ok
+}
+
+// The contexts of handlers carry the values and the end of Run's.
+func TestRunHandlerContext(t *testing.T) {
+	type key struct{}
+	for _, options := range []runOptions{{}, {Grace: time.Second}, {Deadline: time.Minute}, {CancelOnReAdd: true}, {Labels: true}} {
+		synctest.Test(t, func(t *testing.T) {
+			cause := errors.New("because")
+			ctx, cancel := context.WithCancelCause(context.WithValue(t.Context(), key{}, "value"))
+			q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())
+			q.Add("a")
+			start := time.Now()
+			workqueue.Run(ctx, q, func(ctx context.Context, _ string) error {
+				if got := ctx.Value(key{}); got != "value" {
+					t.Errorf("%+v: got the value %v", options, got)
+				}
+				cancel(cause)
+				<-ctx.Done()
+				if got := time.Since(start); got != options.Grace {
+					t.Errorf("%+v: the context ended after %v", options, got)
+				}
+				if got := context.Cause(ctx); got != cause {
+					t.Errorf("%+v: got the cause %v", options, got)
+				}
+				return nil
+			}, options)
+		})
+	}
+}
+
+func TestRunWithAContextThatHasEnded(t *testing.T) {
+	onRunQueues(t, func(t *testing.T, s *show) {
+		s.queue.Add("a")
+		s.queue.Add("b")
+		ctx, cancel := context.WithTimeout(t.Context(), -1)
+		defer cancel()
+		err := workqueue.Run(ctx, s.queue, func(context.Context, string) error { t.Error("called"); return nil }, runOptions{Workers: 2})
+		if got, want := left(err), "queued[a b] held[] waiting[]: context deadline exceeded"; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+		if n := s.fifo.Held(); n != 0 {
+			t.Errorf("%d items are held", n)
+		}
+	})
+}
+
+// An item that is on its way to a worker when ctx ends is not handled any more,
+// and is left behind by name.
+func TestRunHandOutAtTheEnd(t *testing.T) {
+	for name, hide := range map[string]func(*show) rateLimited{
+		"GetContext": func(s *show) rateLimited { return lateContext{s.queue.(*workqueue.TypedRateLimiting[string]), s} },
+		"Get":        func(s *show) rateLimited { return lateGet{struct{ rateLimited }{s.queue}, s} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newShow(t, runQueues["all methods"])
+				s.queue = hide(s)
+				s.run(runOptions{}, replies())
+				synctest.Wait()
+				s.queue.Add("a")
+				s.queue.Add("b")
+				err := s.end()
+				s.want("0:end")
+				if got, want := left(err), "queued[b a] held[] waiting[]: context canceled"; got != want && got != strings.Replace(want, "b a", "a b", 1) {
+					t.Errorf("got %s, want %s", got, want)
+				}
+			})
+		})
+	}
+}
+
+// lateContext and lateGet end ctx while they hand an item out.
+type lateContext struct {
+	*workqueue.TypedRateLimiting[string]
+	show *show
+}
+
+func (q lateContext) GetContext(ctx context.Context) (string, error) {
+	item, err := q.TypedRateLimiting.GetContext(ctx)
+	q.show.stop()
+	return item, err
+}
+
+type lateGet struct {
+	rateLimited
+	show *show
+}
+
+func (q lateGet) Get() (string, bool) {
+	item, shutdown := q.rateLimited.Get()
+	q.show.stop()
+	return item, shutdown
+}
+
+// When somebody else shuts the queue down, Run works off what is queued.
+func TestRunWhenTheQueueIsShutDown(t *testing.T) {
+	for name, down := range map[string]func(s *show){
+		"ShutDown":          func(s *show) { s.queue.ShutDown() },
+		"ShutDownWithDrain": func(s *show) { s.queue.ShutDownWithDrain(); s.note("drained") },
+		"Drain": func(s *show) {
+			if err := drainOf(s)(s.t.Context()); err != nil {
+				s.t.Errorf("got %v from Drain", err)
+			}
+			s.note("drained")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onRunQueues(t, func(t *testing.T, s *show) {
+				s.queue.Add("a")
+				s.queue.Add("b")
+				s.queue.Add("c")
+				s.queue.AddAfter("d", time.Minute)
+				s.run(runOptions{}, func(ctx context.Context, item string) error {
+					time.Sleep(time.Second)
+					if item == "c" {
+						return errFailed // The retry is dropped.
+					}
+					return ctx.Err()
+				})
+				time.Sleep(500 * time.Millisecond)
+				s.queue.Add("a")
+				go down(s)
+				if err := s.end(); err != nil {
+					t.Errorf("got %v, want nil", err)
+				}
+				synctest.Wait()
+				got := strings.Join(s.events, " ")
+				if !strings.HasPrefix(got, "0:a 1:b 2:c 3:a ") || !strings.Contains(got, "4:end") || name != "ShutDown" && !strings.Contains(got, "4:drained") {
+					t.Errorf("got the events %q", got)
+				}
+				s.stop()
+			})
+		})
+	}
+}
+
+func drainOf(s *show) func(context.Context) error {
+	if q, ok := s.queue.(interface{ Drain(context.Context) error }); ok {
+		return q.Drain
+	}
+	return func(context.Context) error { s.queue.ShutDownWithDrain(); return nil }
+}
+
+// ctx that ends while the workers still do so ends that.
+func TestRunEndsAfterAShutDown(t *testing.T) {
+	onRunQueues(t, func(t *testing.T, s *show) {
+		for _, item := range []string{"a", "b", "c"} {
+			s.queue.Add(item)
+		}
+		s.run(runOptions{}, s.cut)
+		synctest.Wait()
+		s.queue.ShutDown()
+		time.Sleep(time.Second)
+		s.stop()
+		err := s.end()
+		s.want("0:a 1:a ends: context canceled 1:end")
+		if got, want := left(err), "queued[b c] held[] waiting[a]: context canceled"; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	})
+}
+
+// A ShutDown cuts the drain of Run short, but not what Run reports.
+func TestRunDrainIsCutShort(t *testing.T) {
+	onRunQueues(t, func(t *testing.T, s *show) {
+		for _, item := range []string{"a", "b", "c"} {
+			s.queue.Add(item)
+		}
+		s.queue.AddAfter("d", time.Minute)
+		s.run(runOptions{Workers: 2}, func(_ context.Context, item string) error {
+			time.Sleep(5 * time.Second)
+			if item == "a" {
+				return errFailed
+			}
+			return nil
+		})
+		time.Sleep(time.Second)
+		s.stop()
+		time.Sleep(time.Second)
+		s.queue.ShutDown()
+		err := s.end()
+		want := "queued[c] held[] waiting[a]: context canceled"
+		if s.isOurs() {
+			want = "queued[c] held[] waiting[d a]: context canceled"
+		}
+		if got := left(err); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	})
+}
+
+// Two of them share a queue: the end of one is that of the queue, and the other
+// works off what is left.
+func TestRunTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShow(t, runQueues["all methods"])
+		for i := range 5 {
+			s.queue.Add(itemOf(i))
+		}
+		s.run(runOptions{}, func(context.Context, string) error { time.Sleep(time.Second); return nil })
+		var other sync.WaitGroup
+		other.Go(func() {
+			err := workqueue.Run(t.Context(), s.queue, func(context.Context, string) error { time.Sleep(time.Second); s.note("other"); return nil }, runOptions{})
+			if err != nil {
+				t.Errorf("got %v from the other one", err)
+			}
+		})
+		time.Sleep(500 * time.Millisecond)
+		s.stop()
+		<-s.ended
+		if drained, ok := s.result.(*workqueue.DrainError[string]); !ok || len(drained.Queued) == 0 || len(drained.InFlight) == 0 {
+			t.Errorf("got %v", s.result)
+		}
+		other.Wait()
+		if n := s.queue.Len(); n != 0 {
+			t.Errorf("%d items are left", n)
+		}
+	})
+}

@@ -1,0 +1,145 @@
+package workqueue
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"github.com/go-logr/logr"
+)
+
+// A runner is one call of Run.
+type runner[T comparable] struct {
+	// Immutable while workers run.
+
+	options RunOptions[T]
+	queue   TypedRateLimitingInterface[T]
+	handle  func(ctx context.Context, item T) error
+	getter  getter[T]  // the queue, if it is that
+	watcher watcher[T] // the queue, if it has to be that
+	logger  logr.Logger
+
+	// Three contexts, of which each outlasts the one before: ctx ends the
+	// hand-outs; handling, from which those of the handlers descend, is ctx
+	// unless there is a grace period, and can be ended by cancel; working ends
+	// with the last worker.
+	ctx      context.Context
+	handling context.Context
+	cancel   context.CancelCauseFunc
+	working  context.Context
+	idle     context.CancelFunc // ends working
+
+	workers atomic.Int64
+	failed  failures[T] // in a row; used with MaxAttempts only
+
+	mu sync.Mutex
+	// The fields below are guarded by mu until working has ended.
+	queued     []T   // handed out after the end of ctx
+	failedLate []T   // failed after the end of ctx
+	err        error // what GetContext has failed with, if not for ctx or a shutdown
+}
+
+// What Run uses of a queue beyond its interface, and beside a watcher.
+type (
+	getter[T comparable] interface {
+		GetContext(ctx context.Context) (T, error)
+	}
+	drainer interface {
+		Drain(ctx context.Context) error
+	}
+)
+
+func newRunner[T comparable](ctx context.Context, queue TypedRateLimitingInterface[T], handle func(ctx context.Context, item T) error, options RunOptions[T]) *runner[T] {
+	r := &runner[T]{
+		options:  options,
+		queue:    queue,
+		handle:   handle,
+		logger:   loggerOrDefault(options.Logger),
+		ctx:      ctx,
+		handling: ctx,
+		cancel:   func(error) {},
+	}
+	r.getter, _ = queue.(getter[T])
+	if options.CancelOnReAdd {
+		r.watcher, _ = queue.(watcher[T])
+	}
+	if options.Name != "" {
+		r.logger = r.logger.WithValues("queue", options.Name)
+	}
+	if options.Grace > 0 {
+		r.handling, r.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	}
+	r.working, r.idle = context.WithCancel(context.WithoutCancel(ctx))
+	return r
+}
+
+func (r *runner[T]) canWatch() bool {
+	return r.watcher != nil && r.watcher.watch(*new(T), nil)
+}
+
+func (r *runner[T]) start() {
+	n := max(1, r.options.Workers)
+	r.workers.Store(int64(n))
+	for range n {
+		w := &worker[T]{runner: r}
+		go w.work()
+	}
+}
+
+func (r *runner[T]) workerDone() {
+	if r.workers.Add(-1) == 0 {
+		r.idle()
+	}
+}
+
+// next waits for an item to handle, and reports false when there will be none.
+func (r *runner[T]) next() (item T, ok bool) {
+	if r.getter == nil {
+		return r.get()
+	}
+	item, err := r.getter.GetContext(r.ctx)
+	if errors.Is(err, errors.ErrUnsupported) { // Due to what it is made of.
+		return r.get()
+	}
+	if err != nil {
+		r.noteError(err)
+		return item, false
+	}
+	if r.ctx.Err() != nil { // It ended while the item was on its way.
+		r.leaveQueued(item)
+		r.queue.Done(item)
+		return item, false
+	}
+	return item, true
+}
+
+// get is next for a queue whose wait for an item ends with the queue only. Once
+// ctx has ended, it takes out whatever is queued and leaves it behind.
+func (r *runner[T]) get() (item T, ok bool) {
+	for {
+		item, shutdown := r.queue.Get()
+		if !shutdown && r.ctx.Err() == nil {
+			return item, true
+		}
+		// controller-runtime's queue can hand out an item and report the shutdown
+		// with it.
+		if !shutdown || item != *new(T) {
+			r.leaveQueued(item)
+			r.queue.Done(item)
+		}
+		if shutdown {
+			return item, false
+		}
+	}
+}
+
+// noteError keeps an error for which a worker ends although there may be items.
+func (r *runner[T]) noteError(err error) {
+	if r.ctx.Err() != nil || errors.Is(err, ErrShutDown) {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.err = err
+}

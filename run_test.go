@@ -1,0 +1,378 @@
+package workqueue_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/seed16c08ea7/workqueue"
+)
+
+type (
+	rateLimited = workqueue.TypedRateLimitingInterface[string]
+	runOptions  = workqueue.RunOptions[string]
+)
+
+// runQueues are one queue with more or less to offer to Run: what a type does
+// not have, Run has to do without.
+var runQueues = map[string]func(*workqueue.TypedRateLimiting[string]) rateLimited{
+	"all methods":   func(q *workqueue.TypedRateLimiting[string]) rateLimited { return q },
+	"no GetContext": func(q *workqueue.TypedRateLimiting[string]) rateLimited { return onlyDrain{q, q} },
+	"no Drain":      func(q *workqueue.TypedRateLimiting[string]) rateLimited { return onlyGetContext{q, q} },
+	"neither":       func(q *workqueue.TypedRateLimiting[string]) rateLimited { return struct{ rateLimited }{q} },
+}
+
+type onlyDrain struct {
+	rateLimited
+	queue *workqueue.TypedRateLimiting[string]
+}
+
+func (q onlyDrain) Drain(ctx context.Context) error { return q.queue.Drain(ctx) }
+
+type onlyGetContext struct {
+	rateLimited
+	queue *workqueue.TypedRateLimiting[string]
+}
+
+func (q onlyGetContext) GetContext(ctx context.Context) (string, error) {
+	return q.queue.GetContext(ctx)
+}
+
+// A show is a Run in virtual time, of a queue whose limiter says 1 s, 2 s, 4 s
+// and so on, with what there is to see of it.
+type show struct {
+	t     *testing.T
+	fifo  *workqueue.Typed[string]
+	queue rateLimited
+	start time.Time
+	log   bytes.Buffer
+	stop  context.CancelFunc
+
+	mu     sync.Mutex
+	events []string
+
+	ended  chan struct{}
+	result error
+}
+
+// onRunQueues plays a show on each of the queues.
+func onRunQueues(t *testing.T, play func(t *testing.T, s *show)) {
+	t.Helper()
+	for name, wrap := range runQueues {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { play(t, newShow(t, wrap)) })
+		})
+	}
+}
+
+func newShow(t *testing.T, wrap func(*workqueue.TypedRateLimiting[string]) rateLimited) *show {
+	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second, time.Hour)
+	fifo := workqueue.NewTyped[string]()
+	q := workqueue.NewTypedRateLimiting(limiter, workqueue.TypedRateLimitingQueueConfig[string]{
+		DelayingQueue: workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Queue: fifo}),
+	})
+	return &show{t: t, fifo: fifo, queue: wrap(q), start: time.Now(), ended: make(chan struct{})}
+}
+
+// run starts Run. The handler notes its calls before it is called.
+func (s *show) run(options runOptions, handle func(ctx context.Context, item string) error) {
+	logger := logr.FromSlogHandler(slog.NewTextHandler(&s.log, nil))
+	options.Logger = &logger
+	ctx, cancel := context.WithCancel(s.t.Context())
+	s.stop = cancel
+	go func() {
+		defer close(s.ended)
+		s.result = workqueue.Run(ctx, s.queue, func(ctx context.Context, item string) error {
+			s.note("%s", item)
+			return handle(ctx, item)
+		}, options)
+		s.note("end")
+	}()
+}
+
+// note writes an event down, with the seconds since the start.
+func (s *show) note(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.events = append(s.events, fmt.Sprintf("%g:%s", time.Since(s.start).Seconds(), fmt.Sprintf(format, args...)))
+}
+
+// want compares the events since the last call, when nothing moves any more.
+func (s *show) want(want string) {
+	s.t.Helper()
+	synctest.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if got := strings.Join(s.events, " "); got != want {
+		s.t.Errorf("got the events %q, want %q", got, want)
+	}
+	s.events = nil
+}
+
+// end waits for Run, with ctx ended or the queue shut down, and returns what it
+// has returned. Nothing is held then.
+func (s *show) end() error {
+	s.t.Helper()
+	<-s.ended
+	if n := s.fifo.Held(); n != 0 {
+		s.t.Errorf("%d items are held after Run", n)
+	}
+	if !s.queue.ShuttingDown() {
+		s.t.Errorf("the queue is open after Run")
+	}
+	return s.result
+}
+
+// A reply is what a handler does at one of its calls.
+type reply func() error
+
+func replies(f ...reply) func(context.Context, string) error {
+	n := 0
+	return func(context.Context, string) error {
+		n++
+		if n > len(f) {
+			return nil
+		}
+		return f[n-1]()
+	}
+}
+
+var errFailed = errors.New("failed")
+
+func fails() error    { return errFailed }
+func succeeds() error { return nil }
+func panics() error   { panic("boom") }
+func exits() error    { runtime.Goexit(); return nil }
+
+func requeues(d time.Duration) reply {
+	return func() error { return workqueue.RequeueAfter(d) }
+}
+
+func permanently() error { return workqueue.Permanent(errFailed) }
+
+// What each return of the handler does, seen by when the next call comes.
+func TestRunReturns(t *testing.T) {
+	wrap := func(f reply) reply { return func() error { return fmt.Errorf("wrapped: %w", f()) } }
+	for name, tt := range map[string]struct {
+		replies []reply
+		want    string
+		counted int // failures after the last call
+	}{
+		"success":                      {[]reply{succeeds}, "0:a", 0},
+		"failures back off":            {[]reply{fails, fails, fails}, "0:a 1:a 3:a 7:a", 0},
+		"success forgets failures":     {[]reply{fails, fails, requeues(0), fails}, "0:a 1:a 3:a 3:a 4:a", 0},
+		"requeue":                      {[]reply{requeues(5 * time.Second)}, "0:a 5:a", 0},
+		"requeue, wrapped":             {[]reply{wrap(requeues(5 * time.Second))}, "0:a 5:a", 0},
+		"requeue forgets failures":     {[]reply{fails, fails, requeues(5 * time.Second), fails}, "0:a 1:a 3:a 8:a 9:a", 0},
+		"requeue at once":              {[]reply{requeues(0), requeues(-time.Hour)}, "0:a 0:a 0:a", 0},
+		"permanent":                    {[]reply{fails, permanently}, "0:a 1:a", 0},
+		"permanent, wrapped":           {[]reply{wrap(permanently)}, "0:a", 0},
+		"permanent beside a requeue":   {[]reply{func() error { return errors.Join(requeues(1)(), permanently()) }}, "0:a", 0},
+		"permanent nil":                {[]reply{func() error { return workqueue.Permanent(nil) }}, "0:a", 0},
+		"panics back off":              {[]reply{panics, panics}, "0:a 1:a 3:a", 0},
+		"panic with a permanent error": {[]reply{func() error { panic(permanently()) }}, "0:a 1:a", 0},
+		"panic with a requeue":         {[]reply{func() error { panic(requeues(5 * time.Second)()) }}, "0:a 1:a", 0},
+		"exits back off":               {[]reply{exits, exits}, "0:a 1:a 3:a", 0},
+		"a failure of each kind":       {[]reply{fails, panics, exits, fails, fails}, "0:a 1:a 3:a 7:a 15:a 31:a", 0},
+		"failing to the end":           {slices.Repeat([]reply{fails}, 7), "0:a 1:a 3:a 7:a 15:a 31:a 63:a", 7},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onRunQueues(t, func(t *testing.T, s *show) {
+				s.queue.Add("a")
+				s.run(runOptions{}, replies(tt.replies...))
+				time.Sleep(100 * time.Second)
+				s.want(tt.want)
+				if n := s.queue.NumRequeues("a"); n != tt.counted {
+					t.Errorf("%d failures are counted, want %d", n, tt.counted)
+				}
+				s.stop()
+				if err := s.end(); err != nil {
+					t.Errorf("got %v from Run, want nil", err)
+				}
+			})
+		})
+	}
+}
+
+// An item that is given up is handed out after an Add, and starts over.
+func TestRunRevivesWhatWasGivenUp(t *testing.T) {
+	onRunQueues(t, func(t *testing.T, s *show) {
+		s.queue.Add("a")
+		s.run(runOptions{}, replies(fails, fails, permanently, fails, permanently))
+		time.Sleep(10 * time.Second)
+		s.want("0:a 1:a 3:a")
+		s.queue.Add("a")
+		time.Sleep(10 * time.Second)
+		s.want("10:a 11:a")
+		s.queue.Add("a")
+		s.want("20:a")
+		s.stop()
+		s.end()
+	})
+}
+
+// An item is failed first and done then: whoever gets it in between would find
+// its failure not counted.
+func TestRunCountsAFailureBeforeDone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShow(t, func(q *workqueue.TypedRateLimiting[string]) rateLimited { return q })
+		s.queue = callOrder{s.queue, s}
+		s.queue.Add("a")
+		s.run(runOptions{}, replies(fails, requeues(time.Second), permanently))
+		time.Sleep(10 * time.Second)
+		s.want("0:a 0:limited 0:done 1:a 1:forget 1:after 1s 1:done 2:a 2:forget 2:done")
+		s.queue.Add("a")
+		s.want("10:a 10:forget 10:done")
+		s.stop()
+		s.end()
+	})
+}
+
+// callOrder notes the calls by which an item is settled.
+type callOrder struct {
+	rateLimited
+	show *show
+}
+
+func (q callOrder) AddRateLimited(item string) {
+	q.show.note("limited")
+	q.rateLimited.AddRateLimited(item)
+}
+func (q callOrder) AddAfter(item string, d time.Duration) {
+	q.show.note("after %v", d)
+	q.rateLimited.AddAfter(item, d)
+}
+func (q callOrder) Forget(item string) { q.show.note("forget"); q.rateLimited.Forget(item) }
+func (q callOrder) Done(item string)   { q.show.note("done"); q.rateLimited.Done(item) }
+
+func TestRunWorkers(t *testing.T) {
+	for _, workers := range []int{0, 1, 3} {
+		t.Run(fmt.Sprint(workers), func(t *testing.T) {
+			onRunQueues(t, func(t *testing.T, s *show) {
+				for i := range 7 {
+					s.queue.Add(itemOf(i))
+				}
+				var atWork, most int
+				s.run(runOptions{Workers: workers}, func(context.Context, string) error {
+					s.mu.Lock()
+					atWork++
+					most = max(most, atWork)
+					s.mu.Unlock()
+					time.Sleep(time.Second)
+					s.mu.Lock()
+					atWork--
+					s.mu.Unlock()
+					return nil
+				})
+				time.Sleep(10 * time.Second)
+				s.stop()
+				s.end()
+				if want := max(1, workers); most != want || len(s.events) != 8 {
+					t.Errorf("got %d items at a time in %d events, want %d in 8", most, len(s.events), want)
+				}
+			})
+		})
+	}
+}
+
+// The workers live on after foreign code has ended one: as many as before.
+func TestRunReplacesWorkers(t *testing.T) {
+	onRunQueues(t, func(t *testing.T, s *show) {
+		for i := range 4 {
+			s.queue.Add(itemOf(i))
+		}
+		s.run(runOptions{Workers: 2}, func(context.Context, string) error {
+			if time.Since(s.start) == 0 {
+				runtime.Goexit()
+			}
+			time.Sleep(time.Second)
+			return nil
+		})
+		time.Sleep(1500 * time.Millisecond) // All are back after a second.
+		if n := s.fifo.Held(); n != 2 {
+			t.Errorf("%d items are held by 2 workers", n)
+		}
+		time.Sleep(10 * time.Second)
+		s.stop()
+		if err := s.end(); err != nil || len(s.events) != 9 {
+			t.Errorf("got %v, %q, want each item twice", err, s.events)
+		}
+	})
+}
+
+func TestRunOnAQueueThatEndsWorkers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShow(t, func(q *workqueue.TypedRateLimiting[string]) rateLimited { return exitingQueue{q} })
+		s.queue.Add("a")
+		s.queue.Add("b")
+		s.run(runOptions{}, replies(fails))
+		time.Sleep(10 * time.Second)
+		s.want("0:a 0:b") // The retry is lost with the call of AddRateLimited, a is not.
+		s.queue.Add("a")
+		s.want("10:a")
+		s.stop()
+		s.end()
+	})
+}
+
+type exitingQueue struct{ rateLimited }
+
+func (exitingQueue) AddRateLimited(string) { runtime.Goexit() }
+
+// Each error counts for itself: to what a handler returns, the methods of
+// errors apply.
+func TestRunErrors(t *testing.T) {
+	permanent, requeue := workqueue.Permanent(errFailed), workqueue.RequeueAfter(time.Second)
+	panicked := &workqueue.PanicError{Value: errFailed}
+	for _, tt := range []struct {
+		err  error
+		text string
+		is   bool
+	}{
+		{permanent, "failed", true},
+		{requeue, "workqueue: requeue after 1s", false},
+		{workqueue.RequeueAfter(-1), "workqueue: requeue after 0s", false},
+		{panicked, "workqueue: panic: failed", true},
+		{&workqueue.PanicError{Value: "boom"}, "workqueue: panic: boom", false},
+		{workqueue.ErrReAdded, "workqueue: item was added again", false},
+	} {
+		if got := tt.err.Error(); got != tt.text {
+			t.Errorf("got %q, want %q", got, tt.text)
+		}
+		if errors.Is(tt.err, errFailed) != tt.is {
+			t.Errorf("%q: errors.Is is %v, want %v", tt.text, !tt.is, tt.is)
+		}
+	}
+	if err := workqueue.Permanent(nil); err != nil {
+		t.Errorf("Permanent(nil): got %v, want nil", err)
+	}
+}
+
+func TestRunBadInput(t *testing.T) {
+	q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())
+	defer q.ShutDown()
+	handle := func(context.Context, string) error { return nil }
+	for want, f := range map[string]func(){
+		"workqueue: queue is nil":                   func() { workqueue.Run(t.Context(), nil, handle, runOptions{}) },
+		"workqueue: handler is nil":                 func() { workqueue.Run(t.Context(), q, nil, runOptions{}) },
+		"workqueue: Workers is negative: -1":        func() { workqueue.Run(t.Context(), q, handle, runOptions{Workers: -1}) },
+		"workqueue: Deadline is negative: -1ns":     func() { workqueue.Run(t.Context(), q, handle, runOptions{Deadline: -1}) },
+		"workqueue: Grace is negative: -1s":         func() { workqueue.Run(t.Context(), q, handle, runOptions{Grace: -time.Second}) },
+		"workqueue: MaxAttempts is negative: -1000": func() { workqueue.Run(t.Context(), q, handle, runOptions{MaxAttempts: -1000}) },
+	} {
+		if got := goes(f); got != want {
+			t.Errorf("got the panic %v, want %s", got, want)
+		}
+	}
+}

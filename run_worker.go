@@ -1,0 +1,191 @@
+package workqueue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"runtime/pprof"
+)
+
+// A worker handles one item at a time. What it keeps of it lies here and not
+// in variables of handleItem, because the deferred calls that settle the item
+// read it, and captured variables would be allocated for each item.
+type worker[T comparable] struct {
+	*runner[T]
+
+	err       error // what the handler has come to
+	overtaken bool  // the item was added again while the handler was at it
+}
+
+// work handles items until there are no more for it.
+func (w *worker[T]) work() {
+	over := false
+	defer w.leave(&over)
+	for item, ok := w.next(); ok; item, ok = w.next() {
+		w.handleItem(item)
+	}
+	over = true
+}
+
+// leave decides what the end of a worker's goroutine means. If its work is not
+// over, foreign code has ended it, and another one takes its place; unless it
+// was by a panic, which goes on.
+func (w *worker[T]) leave(over *bool) {
+	if v := recover(); v != nil {
+		panic(v)
+	}
+	if *over {
+		w.workerDone()
+		return
+	}
+	go w.work()
+}
+
+// handleItem calls the handler and settles what becomes of the item, even if
+// the handler does not return.
+func (w *worker[T]) handleItem(item T) {
+	w.err, w.overtaken = errGoexit, false
+	defer w.settle(item)
+	ctx := w.handling
+	if w.options.Labels {
+		ctx = w.label(ctx, item)
+		defer pprof.SetGoroutineLabels(w.handling)
+	}
+	if w.watcher != nil {
+		watched, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		// Called with the queue's lock held, which a cancel may be: it calls no
+		// foreign code.
+		w.watcher.watch(item, func() { cancel(ErrReAdded) })
+		ctx = watched
+	}
+	if w.options.Deadline > 0 {
+		timed, cancel := context.WithTimeout(ctx, w.options.Deadline)
+		defer cancel()
+		ctx = timed
+	}
+	w.call(ctx, item)
+	w.overtaken = w.watcher != nil && context.Cause(ctx) == ErrReAdded
+}
+
+func (w *worker[T]) label(ctx context.Context, item T) context.Context {
+	labels := []string{"item", fmt.Sprint(item)}
+	if w.options.Name != "" {
+		labels = append(labels, "queue", w.options.Name)
+	}
+	ctx = pprof.WithLabels(ctx, pprof.Labels(labels...))
+	pprof.SetGoroutineLabels(ctx)
+	return ctx
+}
+
+func (w *worker[T]) call(ctx context.Context, item T) {
+	defer w.catch()
+	w.err = w.handle(ctx, item)
+}
+
+// catch makes an error of a panic. One that is to crash goes on from here, so
+// that the item is settled on its way, with the stack of the handler still
+// there to be printed.
+func (w *worker[T]) catch() {
+	v := recover()
+	if v == nil {
+		return
+	}
+	w.err = &PanicError{Value: v, Stack: debug.Stack()}
+	if w.options.CrashOnPanic {
+		panic(v)
+	}
+}
+
+// settle does what the outcome of the handler asks for. Whatever foreign code
+// is called on the way, Done comes last and comes for sure.
+func (w *worker[T]) settle(item T) {
+	defer w.queue.Done(item)
+	err := w.err
+	w.err = nil // Or an idle worker would keep it alive.
+	if err == nil {
+		w.forget(item)
+		return
+	}
+	if w.overtaken && (errors.Is(err, context.Canceled) || errors.Is(err, ErrReAdded)) {
+		return
+	}
+	// A value that was panicked with has not been returned, whatever it wraps.
+	if _, panicked := err.(*PanicError); panicked {
+		w.fail(item, err)
+	} else if _, ok := errors.AsType[*permanentError](err); ok {
+		w.giveUp(item, err)
+	} else if again, ok := errors.AsType[*requeueAfter](err); ok {
+		w.forget(item)
+		w.queue.AddAfter(item, again.wait)
+	} else {
+		w.fail(item, err)
+	}
+}
+
+func (w *worker[T]) forget(item T) {
+	if w.options.MaxAttempts > 0 {
+		w.failed.forget(item)
+	}
+	w.queue.Forget(item)
+}
+
+// fail counts a failure and has the item retried, or gives it up. Once ctx has
+// ended, no retry will come, and the failure may be due to that: then the item
+// is neither, but left behind.
+func (w *worker[T]) fail(item T, err error) {
+	if w.ctx.Err() == nil {
+		if n := w.options.MaxAttempts; n > 0 && w.failed.add(item)+1 >= n {
+			w.giveUp(item, err)
+			return
+		}
+		w.queue.AddRateLimited(item)
+	}
+	// Asked again, as the end of ctx in between drops the retry.
+	ended := w.ctx.Err() != nil
+	if ended {
+		w.leaveFailed(item)
+	}
+	w.logFailure(item, err, ended || w.queue.ShuttingDown())
+}
+
+func (w *worker[T]) logFailure(item T, err error, dropped bool) {
+	message := "Handler failed, the item will be retried"
+	if dropped {
+		message = "Handler failed, and the queue is shut down"
+	}
+	if _, panicked := err.(*PanicError); panicked {
+		w.logError(item, err, message)
+		return
+	}
+	// Not an error to the log: the next attempt may succeed.
+	w.logger.Info(message, "item", item, "failures", w.queue.NumRequeues(item), "err", err)
+}
+
+func (w *worker[T]) logError(item T, err error, message string) {
+	log := w.logger.WithValues("item", item, "failures", w.queue.NumRequeues(item))
+	if p, ok := err.(*PanicError); ok {
+		log = log.WithValues("stack", string(p.Stack))
+	}
+	log.Error(err, message)
+}
+
+// giveUp reports an item once and forgets it.
+func (w *worker[T]) giveUp(item T, err error) {
+	defer w.forget(item)
+	if w.options.OnGiveUp == nil {
+		w.logError(item, err, "Item given up")
+		return
+	}
+	w.tellGivenUp(item, err)
+	if w.err != nil {
+		w.logError(item, w.err, "OnGiveUp panicked")
+		w.err = nil
+	}
+}
+
+func (w *worker[T]) tellGivenUp(item T, err error) {
+	defer w.catch()
+	w.options.OnGiveUp(item, err)
+}
