@@ -57,6 +57,7 @@ type show struct {
 	queue rateLimited
 	start time.Time
 	log   bytes.Buffer
+	ctx   context.Context // of Run
 	stop  context.CancelFunc
 
 	mu     sync.Mutex
@@ -89,11 +90,10 @@ func newShow(t *testing.T, wrap func(*workqueue.TypedRateLimiting[string]) rateL
 func (s *show) run(options runOptions, handle func(ctx context.Context, item string) error) {
 	logger := logr.FromSlogHandler(slog.NewTextHandler(&s.log, nil))
 	options.Logger = &logger
-	ctx, cancel := context.WithCancel(s.t.Context())
-	s.stop = cancel
+	s.ctx, s.stop = context.WithCancel(s.t.Context())
 	go func() {
 		defer close(s.ended)
-		s.result = workqueue.Run(ctx, s.queue, func(ctx context.Context, item string) error {
+		s.result = workqueue.Run(s.ctx, s.queue, func(ctx context.Context, item string) error {
 			s.note("%s", item)
 			return handle(ctx, item)
 		}, options)

@@ -108,12 +108,11 @@ func (w *worker[T]) settle(item T) {
 		w.forget(item)
 		return
 	}
-	if w.overtaken && (errors.Is(err, context.Canceled) || errors.Is(err, ErrReAdded)) {
-		return
-	}
 	// A value that was panicked with has not been returned, whatever it wraps.
 	if _, panicked := err.(*PanicError); panicked {
 		w.fail(item, err)
+	} else if w.overtaken && (errors.Is(err, context.Canceled) || errors.Is(err, ErrReAdded)) {
+		return // To Done, which queues it.
 	} else if _, ok := errors.AsType[*permanentError](err); ok {
 		w.giveUp(item, err)
 	} else if again, ok := errors.AsType[*requeueAfter](err); ok {

@@ -1,0 +1,52 @@
+package workqueue_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/seed16c08ea7/workqueue"
+)
+
+// Without options that need a context of their own, an item that passes through
+// Run costs no allocation; each of those costs what its context does.
+func TestAllocationsOfRun(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	for name, tt := range map[string]struct {
+		options workqueue.RunOptions[int]
+		most    float64 // per item
+	}{
+		"default options": {workqueue.RunOptions[int]{}, 0},
+		"max attempts":    {workqueue.RunOptions[int]{MaxAttempts: 3}, 0},
+		"grace":           {workqueue.RunOptions[int]{Grace: 1}, 0},
+		"cancel on add":   {workqueue.RunOptions[int]{CancelOnReAdd: true}, 4},
+		"deadline":        {workqueue.RunOptions[int]{Deadline: 1 << 40}, 5},
+	} {
+		const items = 256
+		q := workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[int](), workqueue.TypedRateLimitingQueueConfig[int]{})
+		handled := make(chan struct{})
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			workqueue.Run(t.Context(), q, func(_ context.Context, item int) error {
+				if item == items-1 {
+					handled <- struct{}{}
+				}
+				return nil
+			}, tt.options)
+		}()
+		pass := func() {
+			for i := range items {
+				q.Add(i)
+			}
+			<-handled
+		}
+		pass()
+		if n := testing.AllocsPerRun(100, pass); n > tt.most*items {
+			t.Errorf("%s: %v allocations for %d items, want %v each", name, n, items, tt.most)
+		}
+		q.ShutDown()
+		<-ended
+	}
+}

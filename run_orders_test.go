@@ -1,0 +1,265 @@
+package workqueue_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed16c08ea7/workqueue"
+)
+
+// turns are what can happen to a Run whose one worker holds the item "held",
+// with "queued" behind it and "waiting" due in 10 s. The last three are what
+// the handler then does, and the others come from outside.
+var turns = map[string]func(s *show, does chan<- reply){
+	"end":      func(s *show, _ chan<- reply) { s.stop() },
+	"shutdown": func(s *show, _ chan<- reply) { s.queue.ShutDown() },
+	"drain":    func(s *show, _ chan<- reply) { go drainOf(s)(s.t.Context()) },
+	"re-add":   func(s *show, _ chan<- reply) { s.queue.Add("held") },
+	"deadline": func(*show, chan<- reply) { time.Sleep(5 * time.Second) },
+	"panic":    func(_ *show, does chan<- reply) { does <- panics },
+	"exit":     func(_ *show, does chan<- reply) { does <- exits },
+	"give up":  func(_ *show, does chan<- reply) { does <- permanently },
+}
+
+// Every three of the turns in every order, at one instant or a second apart.
+// Whatever the order: Run returns; nothing is held, nothing handled after the
+// end of ctx or by two at a time; and each item has been handled to the end,
+// given up or named, unless it waited for its time.
+func TestRunInEveryOrder(t *testing.T) {
+	var names []string
+	for name := range turns {
+		names = append(names, name)
+	}
+	for _, first := range names {
+		for _, second := range names {
+			for _, third := range names {
+				if first == second || second == third || first == third {
+					continue
+				}
+				for _, pause := range []time.Duration{0, time.Second} {
+					for queue, wrap := range runQueues {
+						order := []string{first, second, third}
+						synctest.Test(t, func(t *testing.T) {
+							problem := playOrder(newShow(t, wrap), order, pause)
+							if problem != "" {
+								t.Errorf("%v, %v apart, queue with %s: %s", order, pause, queue, problem)
+							}
+						})
+					}
+				}
+			}
+		}
+	}
+}
+
+func playOrder(s *show, order []string, pause time.Duration) (problem string) {
+	o := &orderRun{show: s, settled: map[string]bool{}, does: make(chan reply, 3)}
+	s.queue.Add("held")
+	s.queue.Add("queued")
+	s.queue.AddAfter("waiting", 10*time.Second)
+	s.run(runOptions{
+		Deadline:      5 * time.Second,
+		CancelOnReAdd: s.isOurs(),
+		OnGiveUp:      func(item string, _ error) { o.settle(item, true) },
+	}, o.handle)
+	synctest.Wait()
+	for _, turn := range order {
+		turns[turn](s, o.does)
+		time.Sleep(pause)
+	}
+	time.Sleep(time.Minute)
+	s.stop()
+	err := s.end()
+	return o.judge(err)
+}
+
+// An orderRun keeps account of the items.
+type orderRun struct {
+	*show
+	does chan reply
+
+	mu       sync.Mutex
+	calls    int
+	atWork   int
+	problems []string
+	settled  map[string]bool // as of the last hand-out, or it waits for a retry
+}
+
+func (o *orderRun) settle(item string, settled bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.settled[item] = settled
+}
+
+func (o *orderRun) begin(ctx context.Context, item string) (patience time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.settled[item] = false
+	if o.atWork++; o.atWork > 1 {
+		o.problems = append(o.problems, "two at work")
+	}
+	if err := ctx.Err(); err != nil && context.Cause(ctx) != workqueue.ErrReAdded {
+		o.problems = append(o.problems, fmt.Sprintf("%s is handled in spite of %v", item, err))
+	}
+	if o.calls++; o.calls == 1 {
+		return time.Hour // For the turns.
+	}
+	return time.Second
+}
+
+func (o *orderRun) handle(ctx context.Context, item string) error {
+	patience := o.begin(ctx, item)
+	defer func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.atWork--
+		if o.ctx.Err() == nil && context.Cause(ctx) != workqueue.ErrReAdded {
+			o.settled[item] = true
+		}
+	}()
+	select {
+	case does := <-o.does:
+		return does()
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(patience):
+		o.settle(item, true)
+		return nil
+	}
+}
+
+// judge says what is wrong with the end.
+func (o *orderRun) judge(err error) string {
+	named := map[string]bool{}
+	if drained, ok := err.(*workqueue.DrainError[string]); ok {
+		for _, info := range slices.Concat(drained.Queued, drained.InFlight, drained.Waiting) {
+			named[info.Item] = true
+		}
+		if !errors.Is(err, context.Canceled) {
+			o.problems = append(o.problems, "not the context's error")
+		}
+	} else if err != nil {
+		o.problems = append(o.problems, err.Error())
+	}
+	// After somebody else's shutdown, a retry is dropped, and the log says so.
+	logged := strings.Contains(o.log.String(), "the queue is shut down")
+	for item, settled := range o.settled {
+		if !settled && !named[item] && !logged {
+			o.problems = append(o.problems, fmt.Sprintf("%s is lost: %v, %q", item, err, o.events))
+		}
+	}
+	if _, handled := o.settled["queued"]; !handled && !named["queued"] {
+		o.problems = append(o.problems, "what was queued is lost")
+	}
+	return strings.Join(o.problems, "; ")
+}
+
+// Many workers and outcomes at random: each item is handled as often as it has
+// failed, was requeued and in the end has succeeded, or was given up, and never
+// by two workers.
+func TestRunManyWorkersAtRandom(t *testing.T) {
+	const items, workers = 300, 32
+	synctest.Test(t, func(t *testing.T) {
+		q := workqueue.NewTypedRateLimiting(workqueue.NewTypedItemFastSlowRateLimiter[int](0, time.Second, 2), workqueue.TypedRateLimitingQueueConfig[int]{})
+		scripts := make([][]reply, items)
+		rng := newRand(t)
+		for i := range scripts {
+			scripts[i] = randomReplies(rng)
+			q.Add(i)
+		}
+		var mu sync.Mutex
+		calls, held, given := make([]int, items), make([]bool, items), make([]int, items)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			time.Sleep(time.Hour)
+			cancel()
+		}()
+		err := workqueue.Run(ctx, q, func(_ context.Context, item int) error {
+			mu.Lock()
+			if held[item] {
+				t.Errorf("item %d is held twice", item)
+			}
+			held[item] = true
+			calls[item]++
+			call := calls[item]
+			mu.Unlock()
+			runtime.Gosched()
+			mu.Lock()
+			held[item] = false
+			mu.Unlock()
+			return scripts[item][call-1]()
+		}, workqueue.RunOptions[int]{
+			Workers:     workers,
+			MaxAttempts: 5,
+			Logger:      discard(),
+			OnGiveUp: func(item int, _ error) {
+				mu.Lock()
+				defer mu.Unlock()
+				given[item]++
+			},
+		})
+		if err != nil {
+			t.Errorf("got %v from Run", err)
+		}
+		for i, script := range scripts {
+			wantCalls, wantGiven := fate(script, 5)
+			if calls[i] != wantCalls || given[i] != wantGiven {
+				t.Errorf("item %d: got %d calls, given up %d times, want %d and %d", i, calls[i], given[i], wantCalls, wantGiven)
+			}
+		}
+	})
+}
+
+var (
+	manyFailures = []reply{fails, panics, exits}
+	randomReply  = []func(*rand.Rand) reply{
+		func(rng *rand.Rand) reply { return manyFailures[rng.IntN(len(manyFailures))] },
+		func(rng *rand.Rand) reply { return manyFailures[rng.IntN(len(manyFailures))] },
+		func(rng *rand.Rand) reply { return requeues(time.Duration(rng.IntN(3))) },
+	}
+)
+
+// randomReplies returns what a handler does until it is done with an item.
+func randomReplies(rng *rand.Rand) (script []reply) {
+	for range rng.IntN(8) {
+		script = append(script, randomReply[rng.IntN(len(randomReply))](rng))
+	}
+	if rng.IntN(4) == 0 {
+		return append(script, permanently)
+	}
+	return append(script, succeeds)
+}
+
+// fate returns how many calls a script comes to, and how often its item is
+// given up. It judges the replies by calling them.
+func fate(script []reply, attempts int) (calls, given int) {
+	failures := 0
+	for _, f := range script {
+		calls++
+		var err error
+		returned := false
+		goes(func() { err = f(); returned = true })
+		switch {
+		case returned && err == nil:
+			return calls, 0
+		case returned && errors.Is(err, errFailed) && err != errFailed: // Permanent.
+			return calls, 1
+		case returned && err != errFailed: // RequeueAfter.
+			failures = 0
+			continue
+		}
+		if failures++; failures == attempts {
+			return calls, 1
+		}
+	}
+	return calls, 0
+}

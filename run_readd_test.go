@@ -1,0 +1,188 @@
+package workqueue_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed16c08ea7/workqueue"
+)
+
+// onReAdd plays a show on each queue that tells of an Add.
+func onReAdd(t *testing.T, options runOptions, play func(s *show) func(context.Context, string) error, then func(s *show)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := newShow(t, runQueues["all methods"])
+		s.queue.Add("a")
+		options.CancelOnReAdd = true
+		s.run(options, play(s))
+		then(s)
+		s.stop()
+		s.end()
+	})
+}
+
+func TestRunCancelsOnReAdd(t *testing.T) {
+	for name, tt := range map[string]struct {
+		during  func(s *show) // at 1 s
+		options runOptions
+		want    string
+	}{
+		"Add":                      {func(s *show) { s.queue.Add("a") }, runOptions{}, "0:a 1:a ends: workqueue: item was added again 1:a"},
+		"AddAfter, when it is due": {func(s *show) { s.queue.AddAfter("a", 2*time.Second) }, runOptions{}, "0:a 3:a ends: workqueue: item was added again 3:a"},
+		"AddAll":                   {func(s *show) { s.fifo.AddAll("b", "a") }, runOptions{}, "0:a 1:a ends: workqueue: item was added again 1:b"},
+		"many Adds":                {func(s *show) { s.fifo.AddAll("a", "a"); s.queue.Add("a") }, runOptions{}, "0:a 1:a ends: workqueue: item was added again 1:a"},
+		"Add of another item":      {func(s *show) { s.queue.Add("b") }, runOptions{}, "0:a"},
+		"in a deadline":            {func(s *show) { s.queue.Add("a") }, runOptions{Deadline: time.Minute}, "0:a 1:a ends: workqueue: item was added again 1:a"},
+		"with labels":              {func(s *show) { s.queue.Add("a") }, runOptions{Labels: true}, "0:a 1:a ends: workqueue: item was added again 1:a"},
+		"in grace":                 {func(s *show) { s.stop(); time.Sleep(time.Second); s.queue.Add("a") }, runOptions{Grace: 5 * time.Second}, "0:a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onReAdd(t, tt.options, func(s *show) func(context.Context, string) error { return s.cut }, func(s *show) {
+				time.Sleep(time.Second)
+				tt.during(s)
+				time.Sleep(3 * time.Second)
+				s.want(tt.want)
+			})
+		})
+	}
+}
+
+// What a handler that was overtaken returns: its context's error is no failure
+// of the item, and any other is.
+func TestRunReturnsOfTheOvertaken(t *testing.T) {
+	for name, tt := range map[string]struct {
+		reply   func(ctx context.Context) error
+		counted int
+		want    string
+	}{
+		"the context's error":          {func(ctx context.Context) error { return ctx.Err() }, 1, "1:a 1.5:a"},
+		"the cause, wrapped":           {func(ctx context.Context) error { return errors.Join(errFailed, context.Cause(ctx)) }, 1, "1:a 1.5:a"},
+		"another error, and its retry": {func(context.Context) error { return errFailed }, 2, "1:a 1.5:a 3.5:a"},
+		"a panic":                      {func(context.Context) error { return panics() }, 2, "1:a 1.5:a 3.5:a"},
+		"a panic with the error":       {func(ctx context.Context) error { panic(ctx.Err()) }, 2, "1:a 1.5:a 3.5:a"},
+		"an exit":                      {func(context.Context) error { return exits() }, 2, "1:a 1.5:a 3.5:a"},
+		"success":                      {func(context.Context) error { return nil }, 0, "1:a 1.5:a"},
+		"a permanent error":            {func(context.Context) error { return permanently() }, 0, "1:a 1.5:a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var counted []int
+			onReAdd(t, runOptions{}, func(s *show) func(context.Context, string) error {
+				return func(ctx context.Context, item string) error {
+					counted = append(counted, s.queue.NumRequeues(item))
+					switch len(counted) {
+					case 1:
+						return errFailed
+					case 2:
+						<-ctx.Done()
+						return tt.reply(ctx)
+					}
+					return nil
+				}
+			}, func(s *show) {
+				synctest.Wait()
+				s.want("0:a")
+				time.Sleep(1500 * time.Millisecond)
+				s.queue.Add("a")
+				time.Sleep(10 * time.Second)
+				s.want(tt.want)
+				if counted[2] != tt.counted {
+					t.Errorf("%d failures are counted after it, want %d", counted[2], tt.counted)
+				}
+			})
+		})
+	}
+}
+
+// An error of the context is a failure if it was not the re-add that ended it.
+func TestRunCountsADeadlineBeforeAReAdd(t *testing.T) {
+	calls := 0
+	onReAdd(t, runOptions{Deadline: time.Second}, func(s *show) func(context.Context, string) error {
+		return func(ctx context.Context, item string) error {
+			if calls++; calls > 1 {
+				return nil
+			}
+			<-ctx.Done()
+			time.Sleep(2 * time.Second)
+			return ctx.Err()
+		}
+	}, func(s *show) {
+		time.Sleep(2 * time.Second)
+		s.queue.Add("a")
+		time.Sleep(1100 * time.Millisecond)
+		synctest.Wait()
+		if got := s.log.String(); !strings.Contains(got, "failures=1") {
+			t.Errorf("logged %q", got)
+		}
+		s.want("0:a 3:a")
+	})
+}
+
+// An Add between the hand-out and the handler's start is not missed: the
+// handler starts with a context that has ended.
+func TestRunReAddBeforeTheHandlerStarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShow(t, runQueues["all methods"])
+		s.queue = &quickReAdd{TypedRateLimiting: s.queue.(*workqueue.TypedRateLimiting[string])}
+		s.queue.Add("a")
+		s.run(runOptions{CancelOnReAdd: true}, s.cut)
+		s.want("0:a 0:a ends: workqueue: item was added again 0:a")
+		s.stop()
+		s.end()
+	})
+}
+
+// quickReAdd adds the first item again before its worker has it.
+type quickReAdd struct {
+	*workqueue.TypedRateLimiting[string]
+	added bool
+}
+
+func (q *quickReAdd) GetContext(ctx context.Context) (string, error) {
+	item, err := q.TypedRateLimiting.GetContext(ctx)
+	if !q.added {
+		q.added = true
+		q.Add(item)
+	}
+	return item, err
+}
+
+// Run refuses a queue that cannot tell, and leaves it as it is.
+func TestRunOnAQueueThatCannotTell(t *testing.T) {
+	inner := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())
+	defer inner.ShutDown()
+	for name, queue := range map[string]rateLimited{
+		"another implementation": struct{ rateLimited }{inner},
+		"another one below": workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[string](),
+			workqueue.TypedRateLimitingQueueConfig[string]{DelayingQueue: struct{ rateLimited }{inner}}),
+	} {
+		queue.Add("a")
+		err := workqueue.Run(t.Context(), queue, func(context.Context, string) error { t.Error("called"); return nil }, runOptions{CancelOnReAdd: true})
+		if !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("%s: got %v, want that it is not supported", name, err)
+		}
+		if queue.ShuttingDown() || queue.Len() != 1 {
+			t.Errorf("%s: %d items are queued, shutting down is %v", name, queue.Len(), queue.ShuttingDown())
+		}
+	}
+}
+
+// A handler that is not cancelled on a re-add goes on, and the item comes again.
+func TestRunWithoutCancelOnReAdd(t *testing.T) {
+	onRunQueues(t, func(t *testing.T, s *show) {
+		s.queue.Add("a")
+		s.run(runOptions{}, func(ctx context.Context, item string) error {
+			time.Sleep(2 * time.Second)
+			return ctx.Err()
+		})
+		time.Sleep(time.Second)
+		s.queue.Add("a")
+		time.Sleep(5 * time.Second)
+		s.want("0:a 2:a")
+		s.stop()
+		s.end()
+	})
+}
