@@ -23,6 +23,10 @@ type RunOptions[T comparable] struct {
 	// that are at work when it ends; 0 ends all of them at once.
 	Grace time.Duration
 
+	// Drain has the workers go on with what is queued when the context of Run
+	// ends, until nothing is or Grace is over.
+	Drain bool
+
 	// MaxAttempts is how many times in a row an item may fail before it is given
 	// up; 0 is any number of times. Run keeps this count itself, since not all
 	// limiters count.

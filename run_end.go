@@ -61,6 +61,14 @@ func (r *runner[T]) leaveFailed(item T) {
 	r.failedLate = append(r.failedLate, item)
 }
 
+// leaveOut takes back leaveFailed for an item that was added again in the moment
+// between the end of ctx and the shutdown, and that has succeeded then.
+func (r *runner[T]) leaveOut(item T) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failedLate = slices.DeleteFunc(r.failedLate, func(failed T) bool { return failed == item })
+}
+
 // leftBehind returns what Run returns: what Drain has said, with what the
 // workers have noted. An item can be in both, and twice with the workers, if it
 // has failed and was queued again by an Add or a retry without a delay.

@@ -84,6 +84,18 @@ func TestRunEnd(t *testing.T) {
 			"0:a 3:a ends: context canceled 3:end", "queued[b] held[] waiting[a]: context canceled"},
 		"with grace to spare": {"a b", runOptions{Grace: 10 * time.Second}, stubborn, nil,
 			"0:a 5:end", "queued[b] held[] waiting[]: context canceled"},
+		"drain": {"a b c", runOptions{Grace: 20 * time.Second, Drain: true}, stubborn, nil,
+			"0:a 10:c 15:end 5:b", "<nil>"},
+		"drain of what is added again": {"a b", runOptions{Grace: 20 * time.Second, Drain: true}, stubborn, func(s *show) { s.queue.Add("a") },
+			"0:a 10:a 15:end 5:b", "<nil>"},
+		"drain until grace is over": {"a b c", runOptions{Grace: 7 * time.Second, Drain: true}, stubborn, nil,
+			"0:a 10:end 5:b", "queued[c] held[] waiting[]: context canceled"},
+		"drain that cancels": {"a b c", runOptions{Grace: 7 * time.Second, Drain: true}, cut, nil,
+			"0:a 8:a ends: context canceled 8:end", "queued[b c] held[] waiting[a]: context canceled"},
+		"drain of what fails": {"a b", runOptions{Grace: 20 * time.Second, Drain: true, MaxAttempts: 1}, failing, nil,
+			"0:a 10:end 5:b", "queued[] held[] waiting[a b]: context canceled"},
+		"drain of an idle queue": {"", runOptions{Grace: 20 * time.Second, Drain: true}, cut, nil, "1:end", "<nil>"},
+		"drain without grace":    {"a b", runOptions{Drain: true}, stubborn, nil, "0:a 5:end", "queued[b] held[] waiting[]: context canceled"},
 		"deadline in grace": {"a", runOptions{Grace: 2 * time.Second, Deadline: 1500 * time.Millisecond}, cut, nil,
 			"0:a 1.5:a ends: context deadline exceeded 1.5:end", "queued[] held[] waiting[a]: context canceled"},
 		"panic late": {"a", runOptions{}, func(*show) func(context.Context, string) error {
@@ -189,6 +201,40 @@ func TestRunWithAContextThatHasEnded(t *testing.T) {
 			t.Errorf("%d items are held", n)
 		}
 	})
+}
+
+// What fails after the end of ctx, but is added again before the queue is shut
+// down, is not named if it has succeeded then.
+func TestRunDrainOfWhatHasFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShow(t, runQueues["all methods"])
+		s.queue = lateDrain{s.queue.(*workqueue.TypedRateLimiting[string])}
+		s.queue.Add("a")
+		s.queue.Add("b")
+		calls := replies(fails, fails, succeeds)
+		s.run(runOptions{Grace: time.Minute, Drain: true}, func(ctx context.Context, item string) error {
+			time.Sleep(time.Second)
+			return calls(ctx, item)
+		})
+		synctest.Wait()
+		s.stop()
+		err := s.end()
+		s.want("0:a 1:b 10:a 11:end")
+		if got, want := left(err), "queued[] held[] waiting[b]: context canceled"; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	})
+}
+
+// lateDrain lets some time pass before the shutdown, and an Add.
+type lateDrain struct {
+	*workqueue.TypedRateLimiting[string]
+}
+
+func (q lateDrain) Drain(ctx context.Context) error {
+	time.Sleep(10 * time.Second)
+	q.Add("a")
+	return q.TypedRateLimiting.Drain(ctx)
 }
 
 // An item that is on its way to a worker when ctx ends is not handled any more,

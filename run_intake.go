@@ -20,11 +20,12 @@ type runner[T comparable] struct {
 	watcher watcher[T] // the queue, if it has to be that
 	logger  logr.Logger
 
-	// Three contexts, of which each outlasts the one before: ctx ends the
-	// hand-outs; handling, from which those of the handlers descend, is ctx
-	// unless there is a grace period, and can be ended by cancel; working ends
-	// with the last worker.
+	// Contexts, of which none ends before the one above it. Those of the handlers
+	// descend from handling, which is ctx unless there is a grace period, and
+	// can be ended by cancel. The hand-outs end with intake, which is one of
+	// these two, and working with the last worker.
 	ctx      context.Context
+	intake   context.Context
 	handling context.Context
 	cancel   context.CancelCauseFunc
 	working  context.Context
@@ -35,8 +36,8 @@ type runner[T comparable] struct {
 
 	mu sync.Mutex
 	// The fields below are guarded by mu until working has ended.
-	queued     []T   // handed out after the end of ctx
-	failedLate []T   // failed after the end of ctx
+	queued     []T   // handed out after the end of intake
+	failedLate []T   // failed after the end of ctx, and not succeeded since
 	err        error // what GetContext has failed with, if not for ctx or a shutdown
 }
 
@@ -57,6 +58,7 @@ func newRunner[T comparable](ctx context.Context, queue TypedRateLimitingInterfa
 		handle:   handle,
 		logger:   loggerOrDefault(options.Logger),
 		ctx:      ctx,
+		intake:   ctx,
 		handling: ctx,
 		cancel:   func(error) {},
 	}
@@ -69,6 +71,9 @@ func newRunner[T comparable](ctx context.Context, queue TypedRateLimitingInterfa
 	}
 	if options.Grace > 0 {
 		r.handling, r.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	}
+	if options.Drain {
+		r.intake = r.handling
 	}
 	r.working, r.idle = context.WithCancel(context.WithoutCancel(ctx))
 	return r
@@ -98,7 +103,7 @@ func (r *runner[T]) next() (item T, ok bool) {
 	if r.getter == nil {
 		return r.get()
 	}
-	item, err := r.getter.GetContext(r.ctx)
+	item, err := r.getter.GetContext(r.intake)
 	if errors.Is(err, errors.ErrUnsupported) { // Due to what it is made of.
 		return r.get()
 	}
@@ -106,7 +111,7 @@ func (r *runner[T]) next() (item T, ok bool) {
 		r.noteError(err)
 		return item, false
 	}
-	if r.ctx.Err() != nil { // It ended while the item was on its way.
+	if r.intake.Err() != nil { // It ended while the item was on its way.
 		r.leaveQueued(item)
 		r.queue.Done(item)
 		return item, false
@@ -115,11 +120,11 @@ func (r *runner[T]) next() (item T, ok bool) {
 }
 
 // get is next for a queue whose wait for an item ends with the queue only. Once
-// ctx has ended, it takes out whatever is queued and leaves it behind.
+// intake has ended, it takes out whatever is queued and leaves it behind.
 func (r *runner[T]) get() (item T, ok bool) {
 	for {
 		item, shutdown := r.queue.Get()
-		if !shutdown && r.ctx.Err() == nil {
+		if !shutdown && r.intake.Err() == nil {
 			return item, true
 		}
 		// controller-runtime's queue can hand out an item and report the shutdown
@@ -136,7 +141,7 @@ func (r *runner[T]) get() (item T, ok bool) {
 
 // noteError keeps an error for which a worker ends although there may be items.
 func (r *runner[T]) noteError(err error) {
-	if r.ctx.Err() != nil || errors.Is(err, ErrShutDown) {
+	if r.intake.Err() != nil || errors.Is(err, ErrShutDown) {
 		return
 	}
 	r.mu.Lock()

@@ -105,7 +105,7 @@ func (w *worker[T]) settle(item T) {
 	err := w.err
 	w.err = nil // Or an idle worker would keep it alive.
 	if err == nil {
-		w.forget(item)
+		w.succeed(item)
 		return
 	}
 	// A value that was panicked with has not been returned, whatever it wraps.
@@ -120,6 +120,13 @@ func (w *worker[T]) settle(item T) {
 		w.queue.AddAfter(item, again.wait)
 	} else {
 		w.fail(item, err)
+	}
+}
+
+func (w *worker[T]) succeed(item T) {
+	w.forget(item)
+	if w.options.Drain && w.ctx.Err() != nil {
+		w.leaveOut(item)
 	}
 }
 
