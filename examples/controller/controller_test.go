@@ -3,23 +3,20 @@ package main
 import (
 	"bytes"
 	"context"
-	"io"
-	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/seed16c08ea7/workqueue/examples/internal/embedded"
+	"github.com/seed16c08ea7/workqueue/examples/internal/fixture"
 )
 
 // The embedded cluster runs on virtual time: the seconds of its latencies,
 // backoffs and pauses cost none.
-func embedded(t *testing.T, ctx context.Context, q queue, seed uint64) (string, error) {
+func play(t *testing.T, ctx context.Context, q queue, seed uint64) (string, error) {
 	t.Helper()
 	var out bytes.Buffer
 	err := runEmbedded(ctx, &out, q, options{workers: 4, seed: seed})
@@ -29,7 +26,7 @@ func embedded(t *testing.T, ctx context.Context, q queue, seed uint64) (string, 
 func TestEmbeddedClusterConverges(t *testing.T) {
 	for seed := range uint64(5) {
 		synctest.Test(t, func(t *testing.T) {
-			out, err := embedded(t, t.Context(), newQueue(), seed)
+			out, err := play(t, t.Context(), newQueue(), seed)
 			if err != nil {
 				t.Fatalf("seed %d: %v\n%s", seed, err, out)
 			}
@@ -60,7 +57,7 @@ func (lossyQueue) AddRateLimited(cache.ObjectName) {}
 
 func TestForgottenRetryIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		out, err := embedded(t, t.Context(), lossyQueue{newQueue()}, 1)
+		out, err := play(t, t.Context(), lossyQueue{newQueue()}, 1)
 		if err == nil || !strings.Contains(err.Error(), "did not converge") {
 			t.Errorf("got error %v, want one about names that did not converge", err)
 		}
@@ -87,7 +84,7 @@ func (q hastyQueue) Get() (cache.ObjectName, bool) {
 
 func TestSkippedDrainIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		out, err := embedded(t, t.Context(), hastyQueue{newQueue()}, 1)
+		out, err := play(t, t.Context(), hastyQueue{newQueue()}, 1)
 		if err == nil || !strings.Contains(out, "\nNOT CONVERGED: ") {
 			t.Errorf("got error %v after\n%s", err, out)
 		}
@@ -99,7 +96,7 @@ func TestInterruptedRunEndsAndFails(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		defer cancel()
 		start := time.Now()
-		out, err := embedded(t, ctx, newQueue(), 1)
+		out, err := play(t, ctx, newQueue(), 1)
 		if err == nil || strings.Contains(out, "\nCONVERGED: ") {
 			t.Errorf("got error %v after\n%s", err, out)
 		}
@@ -113,16 +110,14 @@ func TestInterruptedRunEndsAndFails(t *testing.T) {
 // drainTimeout.
 func TestDrainIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cluster := newCluster(1)
-		cluster.faults.latency = time.Hour
-		name := cache.NewObjectName(namespace, "stuck")
-		if err := cluster.Tracker().Add(configMap(name.Name)); err != nil {
+		cluster := embedded.NewCluster(1)
+		cluster.SetLatency(time.Hour)
+		if err := cluster.Tracker().Add(fixture.ConfigMap("stuck")); err != nil {
 			t.Fatal(err)
 		}
-		q := observe(newQueue(), quiet())
 		ctx, cancel := context.WithCancel(t.Context())
 		served := make(chan error, 1)
-		go func() { served <- serve(ctx, cluster.flaky(), q, options{workers: 2}, quiet()) }()
+		go func() { served <- serve(ctx, cluster.Flaky(), newQueue(), options{workers: 2}, fixture.Quiet()) }()
 		synctest.Wait()
 		start := time.Now()
 		cancel()
@@ -133,97 +128,4 @@ func TestDrainIsBounded(t *testing.T) {
 			t.Errorf("drained for %v, want %v", got, drainTimeout)
 		}
 	})
-}
-
-// slowQueue takes a second to let an item in.
-type slowQueue struct{ queue }
-
-func (q slowQueue) Add(item cache.ObjectName) {
-	time.Sleep(time.Second)
-	q.queue.Add(item)
-}
-
-// Whoever waits for an item may shut the queue down next: the item must be in.
-func TestAwaitAddReturnsAfterTheAdd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		item := cache.NewObjectName(namespace, "late")
-		q := observe(slowQueue{newQueue()}, quiet())
-		go q.Add(item)
-		if err := q.awaitAdd(t.Context(), item); err != nil {
-			t.Fatal(err)
-		}
-		if got := q.Len(); got != 1 {
-			t.Errorf("got %d items, want 1", got)
-		}
-	})
-}
-
-func TestTombstoneIsQueuedByName(t *testing.T) {
-	c, _ := unstarted(t)
-	c.enqueue(cache.DeletedFinalStateUnknown{Key: "default/gone"})
-	c.enqueue("not an object")
-	if got := c.queue.Len(); got != 1 {
-		t.Fatalf("got %d items, want 1", got)
-	}
-	if key, _ := c.queue.Get(); key != cache.NewObjectName(namespace, "gone") {
-		t.Errorf("got %v", key)
-	}
-}
-
-func TestSyncLeavesForeignSecretsAlone(t *testing.T) {
-	foreign := secret("taken", "")
-	foreign.Labels = nil
-	for _, source := range []*corev1.ConfigMap{nil, configMap("taken")} {
-		c, client := unstarted(t, foreign, source)
-		err := c.sync(t.Context(), cache.NewObjectName(namespace, "taken"))
-		if (err != nil) != (source != nil) {
-			t.Errorf("source %v: got error %v", source != nil, err)
-		}
-		if got := len(client.Actions()); got != 0 {
-			t.Errorf("source %v: got %d requests, want none", source != nil, got)
-		}
-	}
-}
-
-// unstarted returns a controller whose caches hold the objects that are not
-// nil, and the clientset that sees its requests.
-func unstarted(t *testing.T, objects ...metav1.Object) (*controller, *fake.Clientset) {
-	t.Helper()
-	client := fake.NewSimpleClientset()
-	factory := informers.NewSharedInformerFactory(client, 0)
-	c, err := newController(client, factory, newQueue(), quiet())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.queue.ShutDown)
-	for _, object := range objects {
-		switch object := object.(type) {
-		case *corev1.ConfigMap:
-			if object != nil {
-				err = factory.Core().V1().ConfigMaps().Informer().GetStore().Add(object)
-			}
-		case *corev1.Secret:
-			err = factory.Core().V1().Secrets().Informer().GetStore().Add(object)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	return c, client
-}
-
-func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
-
-func configMap(name string) *corev1.ConfigMap {
-	return &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{mirrorLabel: "true"}},
-		Data:       map[string]string{"revision": "7"},
-	}
-}
-
-func secret(name, revision string) *corev1.Secret {
-	return &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{managedLabel: managedValue}},
-		Data:       map[string][]byte{"revision": []byte(revision)},
-	}
 }

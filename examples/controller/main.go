@@ -12,7 +12,7 @@
 //
 //	go run ./controller -kubeconfig ~/.kube/config -namespace default
 //
-// controller.go is the part to copy.
+// controller.go and ../internal/mirror are the parts to copy.
 package main
 
 import (
@@ -25,17 +25,13 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-	"time"
 
-	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
-)
 
-// resync repeats every object of the caches through the handlers. It heals
-// nothing that a correct controller misses; it bounds the time until a mistake
-// outside it (somebody's write that no watch reported) is noticed.
-const resync = 10 * time.Minute
+	"github.com/seed16c08ea7/workqueue/examples/internal/embedded"
+	"github.com/seed16c08ea7/workqueue/examples/internal/mirror"
+)
 
 type options struct {
 	kubeconfig string
@@ -100,43 +96,21 @@ func runCluster(ctx context.Context, out io.Writer, q queue, opts options) error
 	if err != nil {
 		return err
 	}
-	return serve(ctx, client, q, opts, newLogger(out, opts.verbose))
+	return serve(ctx, client, q, opts, embedded.NewLogger(out, opts.verbose))
 }
 
 // serve runs one controller and its informers until ctx is done.
 func serve(ctx context.Context, client kubernetes.Interface, q queue, opts options, log *slog.Logger) error {
-	factory := informers.NewSharedInformerFactoryWithOptions(client, resync, informers.WithNamespace(opts.namespace))
-	c, err := newController(client, factory, q, log)
-	if err != nil {
-		return err
-	}
-	// The informers outlive ctx: what is synced during the drain still reads a
-	// cache that follows the cluster. Shutdown waits for them, so it must be
-	// deferred before the cancel that stops them.
-	watching, unwatch := context.WithCancel(context.WithoutCancel(ctx))
-	defer factory.Shutdown()
-	defer unwatch()
-	factory.StartWithContext(watching)
-	return c.run(ctx, opts.workers)
+	return mirror.Serve(ctx, client, opts.namespace, q, log, func(ctx context.Context, m *mirror.Mirror) error {
+		c := &controller{mirror: m, queue: q, log: log}
+		return c.run(ctx, opts.workers)
+	})
 }
 
-// newLogger writes lines for people who watch: the time since the start instead
-// of the date, and the level only where it is not the usual one.
-func newLogger(out io.Writer, verbose bool) *slog.Logger {
-	start := time.Now()
-	handler := &slog.HandlerOptions{
-		ReplaceAttr: func(_ []string, attr slog.Attr) slog.Attr {
-			switch attr.Key {
-			case slog.TimeKey:
-				return slog.String("t", fmt.Sprintf("%.3fs", attr.Value.Time().Sub(start).Seconds()))
-			case slog.LevelKey:
-				return slog.Attr{}
-			}
-			return attr
-		},
-	}
-	if verbose {
-		handler.Level = slog.LevelDebug
-	}
-	return slog.New(slog.NewTextHandler(out, handler))
+// runEmbedded runs it on the embedded cluster until that is over.
+func runEmbedded(ctx context.Context, out io.Writer, q queue, opts options) error {
+	embeddedOpts := embedded.Options{Seed: opts.seed, Verbose: opts.verbose}
+	return embedded.Run(ctx, out, q, embeddedOpts, func(ctx context.Context, client kubernetes.Interface, q embedded.Queue, log *slog.Logger) error {
+		return serve(ctx, client, q, opts, log)
+	})
 }

@@ -16,6 +16,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/seed16c08ea7/workqueue/examples/internal/fixture"
+	"github.com/seed16c08ea7/workqueue/examples/internal/mirror"
 )
 
 func TestParseOptionsRejects(t *testing.T) {
@@ -44,12 +47,12 @@ func TestMissingKubeconfigIsAnError(t *testing.T) {
 func TestKubeconfig(t *testing.T) {
 	created := make(chan string, 1)
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /api/v1/configmaps", serveList("ConfigMap", configMap("app")))
+	mux.HandleFunc("GET /api/v1/configmaps", serveList("ConfigMap", fixture.ConfigMap("app")))
 	mux.HandleFunc("GET /api/v1/secrets", serveList("Secret"))
 	mux.HandleFunc("POST /api/v1/namespaces/{namespace}/secrets", func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		writeJSON(w, typed("Secret", secret("app", "7")))
-		if bytes.Contains(body, []byte(managedValue)) {
+		writeJSON(w, typed("Secret", fixture.Secret("app", "7")))
+		if bytes.Contains(body, []byte(mirror.ManagedValue)) {
 			created <- r.PathValue("namespace")
 		}
 	})
@@ -63,7 +66,7 @@ func TestKubeconfig(t *testing.T) {
 	}()
 	select {
 	case got := <-created:
-		if got != namespace {
+		if got != fixture.Namespace {
 			t.Errorf("created a mirror in %q", got)
 		}
 		cancel()

@@ -1,4 +1,4 @@
-package main
+package embedded
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/seed16c08ea7/workqueue/examples/internal/mirror"
 )
 
 // verdict is what a comparison of the whole cluster found.
@@ -35,7 +37,7 @@ func verify(ctx context.Context, client kubernetes.Interface) (verdict, error) {
 	v := verdict{mirrors: len(mirrors)}
 	for i := range configMaps.Items {
 		source := &configMaps.Items[i]
-		if source.Labels[mirrorLabel] != "true" {
+		if source.Labels[mirror.Label] != "true" {
 			continue
 		}
 		v.sources++
@@ -56,7 +58,7 @@ func verify(ctx context.Context, client kubernetes.Interface) (verdict, error) {
 func managed(secrets []corev1.Secret) map[cache.ObjectName]*corev1.Secret {
 	mirrors := make(map[cache.ObjectName]*corev1.Secret)
 	for i := range secrets {
-		if secret := &secrets[i]; secret.Labels[managedLabel] == managedValue {
+		if secret := &secrets[i]; secret.Labels[mirror.ManagedLabel] == mirror.ManagedValue {
 			mirrors[cache.MetaObjectToName(secret)] = secret
 		}
 	}

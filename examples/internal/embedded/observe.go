@@ -1,4 +1,4 @@
-package main
+package embedded
 
 import (
 	"context"
@@ -16,10 +16,26 @@ const (
 	manyFailures = 3
 )
 
+// A Queue is what a controller needs of one, of whichever package: with the
+// import of one here, the program could not be built on the other.
+type Queue interface {
+	Add(item cache.ObjectName)
+	AddAfter(item cache.ObjectName, duration time.Duration)
+	AddRateLimited(item cache.ObjectName)
+	Forget(item cache.ObjectName)
+	NumRequeues(item cache.ObjectName) int
+	Len() int
+	Get() (item cache.ObjectName, shutdown bool)
+	Done(item cache.ObjectName)
+	ShutDown()
+	ShutDownWithDrain()
+	ShuttingDown() bool
+}
+
 // observedQueue counts and logs what passes through a queue. It stands where
 // the queue stands: a controller needs the methods, not the type behind them.
 type observedQueue struct {
-	queue
+	Queue
 	log *slog.Logger
 
 	mu     sync.Mutex
@@ -52,8 +68,8 @@ type history struct {
 	failed   time.Time // when AddRateLimited was called; zero if it was not
 }
 
-func observe(q queue, log *slog.Logger) *observedQueue {
-	return &observedQueue{queue: q, log: log, items: make(map[cache.ObjectName]*history)}
+func observe(q Queue, log *slog.Logger) *observedQueue {
+	return &observedQueue{Queue: q, log: log, items: make(map[cache.ObjectName]*history)}
 }
 
 // Each method records before it lets an item into the queue and after it got
@@ -63,7 +79,7 @@ func (q *observedQueue) Add(item cache.ObjectName) {
 	if !q.ShuttingDown() {
 		q.recordAdd(item)
 	}
-	q.queue.Add(item)
+	q.Queue.Add(item)
 	q.announce(item)
 }
 
@@ -71,11 +87,11 @@ func (q *observedQueue) AddRateLimited(item cache.ObjectName) {
 	if !q.ShuttingDown() {
 		q.recordRetry(item)
 	}
-	q.queue.AddRateLimited(item)
+	q.Queue.AddRateLimited(item)
 }
 
 func (q *observedQueue) Get() (cache.ObjectName, bool) {
-	item, shutdown := q.queue.Get()
+	item, shutdown := q.Queue.Get()
 	if !shutdown {
 		q.recordHandOut(item)
 	}
@@ -84,7 +100,7 @@ func (q *observedQueue) Get() (cache.ObjectName, bool) {
 
 func (q *observedQueue) Done(item cache.ObjectName) {
 	q.recordDone(item)
-	q.queue.Done(item)
+	q.Queue.Done(item)
 }
 
 // awaitAdd returns once the item was added for the first time.

@@ -1,4 +1,4 @@
-package main
+package embedded
 
 import (
 	"context"
@@ -13,13 +13,17 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/seed16c08ea7/workqueue/examples/internal/mirror"
 )
 
 const (
-	namespace = "default"
-	sources   = 24  // names the stream draws from
-	steps     = 250 // steps of the stream
-	burst     = 15  // updates in a row that make up a burst
+	// Namespace is where the stream takes place.
+	Namespace = "default"
+
+	sources = 24  // names the stream draws from
+	steps   = 250 // steps of the stream
+	burst   = 15  // updates in a row that make up a burst
 
 	// settleTimeout is long against the worst backoff of the stream, which is
 	// well below a second.
@@ -29,7 +33,7 @@ const (
 // feed plays the people and programs that use the cluster. The same seed makes
 // the same stream; how the workers interleave with it is up to the machine.
 type feed struct {
-	cluster *cluster
+	cluster *Cluster
 	queue   *observedQueue
 	log     *slog.Logger
 	rng     *rand.Rand
@@ -42,7 +46,7 @@ type feed struct {
 // eventCounts is what a feed did to the cluster.
 type eventCounts struct{ creates, updates, deletes, sabotage int }
 
-func newFeed(c *cluster, q *observedQueue, seed uint64, log *slog.Logger) *feed {
+func newFeed(c *Cluster, q *observedQueue, seed uint64, log *slog.Logger) *feed {
 	return &feed{
 		cluster: c,
 		queue:   q,
@@ -132,7 +136,7 @@ func (f *feed) gap(ctx context.Context) error {
 func (f *feed) outage(ctx context.Context) error {
 	for _, name := range f.names()[:5] {
 		f.cluster.faults.failNext(name, 5)
-		f.live[name].Labels[mirrorLabel] = "true"
+		f.live[name].Labels[mirror.Label] = "true"
 		if err := f.update(ctx, name, 1); err != nil {
 			return err
 		}
@@ -178,17 +182,17 @@ func (f *feed) wave(ctx context.Context) error {
 	if err := f.create(ctx, last); err != nil {
 		return err
 	}
-	return f.queue.awaitAdd(ctx, cache.NewObjectName(namespace, last))
+	return f.queue.awaitAdd(ctx, cache.NewObjectName(Namespace, last))
 }
 
 func (f *feed) create(ctx context.Context, name string) error {
 	source := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
-		Namespace: namespace,
+		Namespace: Namespace,
 		Name:      name,
-		Labels:    map[string]string{mirrorLabel: "true"},
+		Labels:    map[string]string{mirror.Label: "true"},
 	}}
 	f.revise(source)
-	if _, err := f.cluster.CoreV1().ConfigMaps(namespace).Create(ctx, source, metav1.CreateOptions{}); err != nil {
+	if _, err := f.cluster.CoreV1().ConfigMaps(Namespace).Create(ctx, source, metav1.CreateOptions{}); err != nil {
 		return err
 	}
 	f.live[name] = source
@@ -200,7 +204,7 @@ func (f *feed) update(ctx context.Context, name string, times int) error {
 	for range times {
 		source := f.live[name]
 		f.revise(source)
-		if _, err := f.cluster.CoreV1().ConfigMaps(namespace).Update(ctx, source, metav1.UpdateOptions{}); err != nil {
+		if _, err := f.cluster.CoreV1().ConfigMaps(Namespace).Update(ctx, source, metav1.UpdateOptions{}); err != nil {
 			return err
 		}
 		f.counts.updates++
@@ -211,16 +215,16 @@ func (f *feed) update(ctx context.Context, name string, times int) error {
 // relabel takes the wish for a mirror back, or renews it.
 func (f *feed) relabel(ctx context.Context, name string) error {
 	labels := f.live[name].Labels
-	if labels[mirrorLabel] == "true" {
-		labels[mirrorLabel] = "false"
+	if labels[mirror.Label] == "true" {
+		labels[mirror.Label] = "false"
 	} else {
-		labels[mirrorLabel] = "true"
+		labels[mirror.Label] = "true"
 	}
 	return f.update(ctx, name, 1)
 }
 
 func (f *feed) delete(ctx context.Context, name string) error {
-	if err := f.cluster.CoreV1().ConfigMaps(namespace).Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+	if err := f.cluster.CoreV1().ConfigMaps(Namespace).Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
 		return err
 	}
 	delete(f.live, name)
@@ -234,7 +238,7 @@ func (f *feed) sabotage(ctx context.Context, name string) error {
 	// Drawn first: whether the mirror exists depends on the machine, and the
 	// rest of the stream must not.
 	removes := f.rng.IntN(2) == 0
-	secrets := f.cluster.CoreV1().Secrets(namespace)
+	secrets := f.cluster.CoreV1().Secrets(Namespace)
 	mirror, err := secrets.Get(ctx, name, metav1.GetOptions{})
 	if err == nil && removes {
 		err = secrets.Delete(ctx, name, metav1.DeleteOptions{})

@@ -1,4 +1,4 @@
-package main
+package embedded
 
 import (
 	"context"
@@ -16,10 +16,10 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// cluster is client-go's fake clientset with the two manners of a real API
+// Cluster is client-go's fake clientset with the two manners of a real API
 // server that a controller has to live with: watches break, and writes take
 // time and fail.
-type cluster struct {
+type Cluster struct {
 	*fake.Clientset
 	faults *faults
 
@@ -32,8 +32,9 @@ type cluster struct {
 	expired bool              // the next watch on ConfigMaps is refused
 }
 
-func newCluster(seed uint64) *cluster {
-	c := &cluster{
+// NewCluster returns an empty cluster whose faults are those of the seed.
+func NewCluster(seed uint64) *Cluster {
+	c := &Cluster{
 		Clientset: fake.NewSimpleClientset(),
 		faults: &faults{
 			latency: 5 * time.Millisecond,
@@ -49,7 +50,7 @@ func newCluster(seed uint64) *cluster {
 // openWatch does what the clientset does by itself, but keeps a hand on the
 // watch. It runs under the lock that every other request needs: whoever hears
 // from c.watched and then writes is sure to be watched.
-func (c *cluster) openWatch(action clienttesting.Action) (bool, watch.Interface, error) {
+func (c *Cluster) openWatch(action clienttesting.Action) (bool, watch.Interface, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	resource := action.GetResource()
@@ -76,7 +77,7 @@ func (c *cluster) openWatch(action clienttesting.Action) (bool, watch.Interface,
 }
 
 // awaitWatches returns when n watches were opened since the last call.
-func (c *cluster) awaitWatches(ctx context.Context, n int) error {
+func (c *Cluster) awaitWatches(ctx context.Context, n int) error {
 	for range n {
 		select {
 		case <-c.watched:
@@ -88,7 +89,7 @@ func (c *cluster) awaitWatches(ctx context.Context, n int) error {
 }
 
 // sever cuts the watches on ConfigMaps and refuses new ones.
-func (c *cluster) sever() {
+func (c *Cluster) sever() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.severed, c.expired = true, true
@@ -100,16 +101,16 @@ func (c *cluster) sever() {
 
 // mend lets watches open again, after one more refusal: it makes the informer
 // list anew, and that list is younger than all that was done since sever.
-func (c *cluster) mend() {
+func (c *Cluster) mend() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.severed = false
 }
 
-// flaky returns the cluster as the controller sees it. The faults sit in front
+// Flaky returns the cluster as the controller sees it. The faults sit in front
 // of the clientset and not in one of its reactors because reactors run under
 // the clientset's lock, where one slow write would stop the whole cluster.
-func (c *cluster) flaky() kubernetes.Interface { return flakyClient{c.Clientset, c.faults} }
+func (c *Cluster) Flaky() kubernetes.Interface { return flakyClient{c.Clientset, c.faults} }
 
 type flakyClient struct {
 	*fake.Clientset
@@ -157,9 +158,8 @@ func (s flakySecrets) Delete(ctx context.Context, name string, opts metav1.Delet
 
 // faults decides how long a write takes and whether it fails.
 type faults struct {
-	latency time.Duration // of a write; some take up to three times as long
-
 	mu       sync.Mutex
+	latency  time.Duration // of a write; some take up to three times as long
 	rng      *rand.Rand
 	rate     float64        // share of all writes that fail
 	pending  map[string]int // failures ahead of a name
@@ -189,6 +189,13 @@ func (f *faults) draw(name string) (time.Duration, error) {
 	}
 	f.injected++
 	return latency, apierrors.NewServiceUnavailable("injected failure")
+}
+
+// SetLatency sets how long a write takes; some take up to three times as long.
+func (c *Cluster) SetLatency(d time.Duration) {
+	c.faults.mu.Lock()
+	defer c.faults.mu.Unlock()
+	c.faults.latency = d
 }
 
 // setRate makes that share of all writes fail from now on.

@@ -1,33 +1,48 @@
-package main
+// Package embedded is the cluster that the example controllers carry with them,
+// with a stream of events that keeps it busy, and the judge of how they did.
+package embedded
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"reflect"
 	"time"
+
+	"k8s.io/client-go/kubernetes"
 )
+
+// Options are those of a run.
+type Options struct {
+	Seed    uint64 // of the event stream
+	Verbose bool   // log every hand-out
+}
+
+// Serve is a controller. It works with the client and the queue, on which it is
+// observed, until ctx is done.
+type Serve func(ctx context.Context, client kubernetes.Interface, queue Queue, log *slog.Logger) error
 
 // feedTimeout is several times what a feed takes, so that a controller which
 // hears nothing ends as a failure and not never.
 const feedTimeout = 20 * time.Second
 
-// runEmbedded lets the controller keep up with a feed, stops it as a signal
-// would, and returns an error unless everything converged.
-func runEmbedded(ctx context.Context, out io.Writer, q queue, opts options) error {
-	log := newLogger(out, opts.verbose)
-	log.Info("starting", "seed", opts.seed, "queue", reflect.Indirect(reflect.ValueOf(q)).Type().PkgPath())
-	cluster := newCluster(opts.seed)
+// Run lets the controller keep up with a feed, stops it as a signal would, and
+// returns an error unless everything converged.
+func Run(ctx context.Context, out io.Writer, q Queue, opts Options, serve Serve) error {
+	log := NewLogger(out, opts.Verbose)
+	log.Info("starting", "seed", opts.Seed, "queue", reflect.Indirect(reflect.ValueOf(q)).Type().PkgPath())
+	cluster := NewCluster(opts.Seed)
 	observed := observe(q, log)
-	feed := newFeed(cluster, observed, opts.seed, log)
+	feed := newFeed(cluster, observed, opts.Seed, log)
 
 	// serving is over when the feed is, or when the controller fails.
 	serving, stop := context.WithTimeout(ctx, feedTimeout)
 	defer stop()
 	served := make(chan error, 1)
 	go func() {
-		served <- serve(serving, cluster.flaky(), observed, opts, log)
+		served <- serve(serving, cluster.Flaky(), observed, log)
 		stop()
 	}()
 	feedErr := feed.play(serving)

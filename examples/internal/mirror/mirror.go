@@ -1,0 +1,205 @@
+// Package mirror is the job of the example controllers: to keep a Secret in step
+// with every ConfigMap that carries a label.
+package mirror
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+)
+
+const (
+	// Label set to "true" on a ConfigMap asks for a Secret of the same name with
+	// the same data.
+	Label = "example.com/mirror"
+
+	// ManagedLabel with ManagedValue marks a Secret as ours. A Secret without it
+	// is never touched, whatever its name.
+	ManagedLabel = "app.kubernetes.io/managed-by"
+	ManagedValue = "mirror-controller"
+
+	// resync repeats every object of the caches through the handlers. It heals
+	// nothing that a correct controller misses; it bounds the time until a
+	// mistake outside it (somebody's write that no watch reported) is noticed.
+	resync = 10 * time.Minute
+)
+
+// A Queue takes the names of objects that may need work.
+type Queue interface {
+	Add(name cache.ObjectName)
+}
+
+// A Mirror keeps one Secret in step with each labelled ConfigMap.
+type Mirror struct {
+	client     kubernetes.Interface
+	configMaps corelisters.ConfigMapLister
+	secrets    corelisters.SecretLister
+	caches     []cache.DoneChecker
+	queue      Queue
+	log        *slog.Logger
+}
+
+// Serve starts the informers on a namespace, or on all of them, and calls work.
+// They outlive ctx, until work returns: what is synced after ctx is done still
+// reads a cache that follows the cluster.
+func Serve(ctx context.Context, client kubernetes.Interface, namespace string, queue Queue, log *slog.Logger, work func(ctx context.Context, m *Mirror) error) error {
+	factory := informers.NewSharedInformerFactoryWithOptions(client, resync, informers.WithNamespace(namespace))
+	m, err := newMirror(client, factory, queue, log)
+	if err != nil {
+		return err
+	}
+	// Shutdown waits for the informers, so it must be deferred before the cancel
+	// that stops them.
+	watching, unwatch := context.WithCancel(context.WithoutCancel(ctx))
+	defer factory.Shutdown()
+	defer unwatch()
+	factory.StartWithContext(watching)
+	return work(ctx, m)
+}
+
+// newMirror must be called before the factory is started, so that the
+// informers it asks for are among those that start.
+func newMirror(client kubernetes.Interface, factory informers.SharedInformerFactory, q Queue, log *slog.Logger) (*Mirror, error) {
+	configMaps := factory.Core().V1().ConfigMaps()
+	secrets := factory.Core().V1().Secrets()
+	m := &Mirror{
+		client:     client,
+		configMaps: configMaps.Lister(),
+		secrets:    secrets.Lister(),
+		queue:      q,
+		log:        log,
+	}
+	// Both kinds share one handler because source and mirror share their name.
+	// The events of Secrets bring back a mirror that somebody removed, and at
+	// the start they find the mirror whose source went while nobody watched.
+	for _, informer := range []cache.SharedIndexInformer{configMaps.Informer(), secrets.Informer()} {
+		registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+			AddFunc:    m.enqueue,
+			UpdateFunc: func(_, obj any) { m.enqueue(obj) },
+			DeleteFunc: m.enqueue,
+		})
+		if err != nil {
+			return nil, fmt.Errorf("adding an event handler: %w", err)
+		}
+		// The registration is synced when the handler has seen the first list,
+		// the informer already when its cache holds it.
+		m.caches = append(m.caches, registration.HasSyncedChecker())
+	}
+	return m, nil
+}
+
+// enqueue adds the name of an object that may need work. Too often is cheap,
+// the queue merges what it already holds; too seldom is a bug.
+func (m *Mirror) enqueue(obj any) {
+	// A deletion that fell into a gap of the watch arrives as a tombstone. Its
+	// object is out of date, its name is not.
+	name, err := cache.DeletionHandlingObjectToName(obj)
+	if err != nil {
+		m.log.Error("event without a name", "object", obj, "err", err)
+		return
+	}
+	if _, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		m.log.Info("deletion found by a new list", "key", name)
+	}
+	m.queue.Add(name)
+}
+
+// WaitForCaches waits until the caches are full, and reports false if ctx is done
+// before. Syncing earlier would take every mirror whose source is not listed
+// yet for an orphan and delete it.
+func (m *Mirror) WaitForCaches(ctx context.Context) bool {
+	return cache.WaitFor(ctx, "", m.caches...)
+}
+
+// Sync makes the Secret of a name what the ConfigMap of that name asks for. It
+// looks at the present state only and never at the event that led to it, which
+// is why events may be merged, repeated or missed.
+func (m *Mirror) Sync(ctx context.Context, key cache.ObjectName) error {
+	source, err := m.source(key)
+	if err != nil {
+		return err
+	}
+	mirror, err := m.secrets.Secrets(key.Namespace).Get(key.Name)
+	switch {
+	case apierrors.IsNotFound(err):
+		return m.create(ctx, source)
+	case err != nil:
+		return err
+	case mirror.Labels[ManagedLabel] != ManagedValue:
+		if source == nil {
+			return nil
+		}
+		return fmt.Errorf("secret %s is in the way and not ours", key)
+	case source == nil:
+		return m.remove(ctx, mirror)
+	}
+	return m.update(ctx, source, mirror)
+}
+
+// source returns the ConfigMap that wants a mirror, or nil.
+func (m *Mirror) source(key cache.ObjectName) (*corev1.ConfigMap, error) {
+	source, err := m.configMaps.ConfigMaps(key.Namespace).Get(key.Name)
+	if apierrors.IsNotFound(err) || err == nil && source.Labels[Label] != "true" {
+		return nil, nil
+	}
+	return source, err
+}
+
+func (m *Mirror) create(ctx context.Context, source *corev1.ConfigMap) error {
+	if source == nil {
+		return nil
+	}
+	mirror := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: source.Namespace,
+			Name:      source.Name,
+			Labels:    map[string]string{ManagedLabel: ManagedValue},
+		},
+		Data: mirrorData(source),
+	}
+	_, err := m.client.CoreV1().Secrets(mirror.Namespace).Create(ctx, mirror, metav1.CreateOptions{})
+	return err
+}
+
+func (m *Mirror) update(ctx context.Context, source *corev1.ConfigMap, mirror *corev1.Secret) error {
+	data := mirrorData(source)
+	if maps.EqualFunc(mirror.Data, data, bytes.Equal) {
+		return nil
+	}
+	// What a lister returns belongs to the cache and to all its readers.
+	mirror = mirror.DeepCopy()
+	mirror.Data = data
+	_, err := m.client.CoreV1().Secrets(mirror.Namespace).Update(ctx, mirror, metav1.UpdateOptions{})
+	return err
+}
+
+func (m *Mirror) remove(ctx context.Context, mirror *corev1.Secret) error {
+	// The cache may be behind: the precondition spares a successor that was
+	// given the same name.
+	precondition := metav1.NewPreconditionDeleteOptions(string(mirror.UID))
+	err := m.client.CoreV1().Secrets(mirror.Namespace).Delete(ctx, mirror.Name, *precondition)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+func mirrorData(source *corev1.ConfigMap) map[string][]byte {
+	data := make(map[string][]byte, len(source.Data)+len(source.BinaryData))
+	maps.Copy(data, source.BinaryData)
+	for name, value := range source.Data {
+		data[name] = []byte(value)
+	}
+	return data
+}

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/seed16c08ea7/workqueue"
+	"github.com/seed16c08ea7/workqueue/examples/internal/mirror"
+)
+
+// drainTimeout stays below the 30 seconds that a pod gets by default between
+// SIGTERM and SIGKILL.
+const drainTimeout = 20 * time.Second
+
+// queue holds names, not objects: two changes of one object are one item, and
+// whoever works on it reads the newest state from the cache.
+type queue = workqueue.TypedRateLimitingInterface[cache.ObjectName]
+
+func newQueue() queue {
+	return workqueue.NewTypedRateLimitingQueueWithConfig(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](5*time.Millisecond, time.Minute),
+		workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: "mirror"},
+	)
+}
+
+// controller works off the queue that a mirror fills.
+type controller struct {
+	mirror *mirror.Mirror
+	queue  queue
+	log    *slog.Logger
+}
+
+// run works until ctx is done, then finishes what is queued and in flight.
+// A controller runs once.
+func (c *controller) run(ctx context.Context, workers int) error {
+	if !c.mirror.WaitForCaches(ctx) {
+		return errors.New("stopped before the caches were filled")
+	}
+	logger := logr.FromSlogHandler(c.log.Handler())
+	return workqueue.Run(ctx, c.queue, c.mirror.Sync, workqueue.RunOptions[cache.ObjectName]{
+		Workers: workers, Drain: true, Grace: drainTimeout, Logger: &logger,
+	})
+}

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/seed16c08ea7/workqueue"
+	"github.com/seed16c08ea7/workqueue/examples/internal/embedded"
+	"github.com/seed16c08ea7/workqueue/examples/internal/fixture"
+)
+
+// played is the output of a run in virtual time.
+func played(ctx context.Context, q queue, seed uint64) (string, error) {
+	var out bytes.Buffer
+	err := play(ctx, &out, q, embedded.Options{Seed: seed})
+	return out.String(), err
+}
+
+func TestEmbeddedClusterConverges(t *testing.T) {
+	for seed := range uint64(5) {
+		synctest.Test(t, func(t *testing.T) {
+			out, err := played(t.Context(), newQueue(), seed)
+			if err != nil {
+				t.Fatalf("seed %d: %v\n%s", seed, err, out)
+			}
+			for _, want := range []string{
+				"\nCONVERGED: ",
+				"readded=true",
+				"failures=5 backoff=80ms",
+				`msg="deletion found by a new list"`,
+				`msg="Handler failed, the item will be retried" item=default/app-`,
+			} {
+				if !strings.Contains(out, want) {
+					t.Errorf("seed %d: no %q in\n%s", seed, want, out)
+				}
+			}
+		})
+	}
+}
+
+// lossyQueue is a queue that drops retries.
+type lossyQueue struct{ queue }
+
+func (lossyQueue) AddRateLimited(cache.ObjectName) {}
+
+func TestForgottenRetryIsReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		out, err := played(t.Context(), lossyQueue{newQueue()}, 1)
+		if err == nil || !strings.Contains(out, "\nNOT CONVERGED: ") {
+			t.Errorf("got error %v after\n%s", err, out)
+		}
+	})
+}
+
+func TestInterruptedRunEndsAndFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		start := time.Now()
+		out, err := played(ctx, newQueue(), 1)
+		if err == nil || strings.Contains(out, "\nCONVERGED: ") {
+			t.Errorf("got error %v after\n%s", err, out)
+		}
+		if took := time.Since(start); took > time.Second {
+			t.Errorf("took %v to end after 300ms", took)
+		}
+	})
+}
+
+// A write that never comes back must not hold the process longer than
+// drainTimeout, and its item is named.
+func TestDrainIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster := embedded.NewCluster(1)
+		cluster.SetLatency(time.Hour)
+		if err := cluster.Tracker().Add(fixture.ConfigMap("stuck")); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		served := make(chan error, 1)
+		go func() { served <- serve(ctx, cluster.Flaky(), newQueue(), fixture.Quiet()) }()
+		synctest.Wait()
+		start := time.Now()
+		cancel()
+		left, ok := errors.AsType[*workqueue.DrainError[cache.ObjectName]](<-served)
+		if !ok || len(left.Waiting) != 1 || left.Waiting[0].Item.Name != "stuck" {
+			t.Errorf("got %v, want that one item is left", left)
+		}
+		if got := time.Since(start); got != drainTimeout {
+			t.Errorf("drained for %v, want %v", got, drainTimeout)
+		}
+	})
+}
+
+// The loop takes fewer than a third of the lines that it takes by hand. A line
+// is one with code on it, in the methods that are not about the job.
+func TestLoopIsShort(t *testing.T) {
+	hand := lines(t, "../controller/controller.go", "run", "runWorker", "processNextWorkItem")
+	here := lines(t, "controller.go", "run")
+	t.Logf("%d lines by hand, %d here", hand, here)
+	if 3*here >= hand {
+		t.Errorf("%d lines of %d are not fewer than a third", here, hand)
+	}
+}
+
+// lines counts the lines of the functions that have a token on them.
+func lines(t *testing.T, name string, functions ...string) (n int) {
+	t.Helper()
+	set := token.NewFileSet()
+	file, err := parser.ParseFile(set, name, nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range functions {
+		found := false
+		for _, decl := range file.Decls {
+			if f, ok := decl.(*ast.FuncDecl); ok && f.Name.Name == want {
+				found = true
+				n += tokenLines(set, f)
+			}
+		}
+		if !found {
+			t.Fatalf("%s has no %s", name, want)
+		}
+	}
+	return n
+}
+
+func tokenLines(set *token.FileSet, f *ast.FuncDecl) int {
+	seen := map[int]bool{}
+	ast.Inspect(f, func(node ast.Node) bool {
+		if _, ok := node.(*ast.CommentGroup); ok || node == nil {
+			return false
+		}
+		seen[set.Position(node.Pos()).Line] = true
+		seen[set.Position(node.End()-1).Line] = true
+		return true
+	})
+	return len(seen)
+}
