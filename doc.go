@@ -45,6 +45,31 @@
 //		}
 //	}
 //
+// # The worker loop
+//
+// [Run] is this loop with any number of workers, for a handler that may fail in
+// any way and a context that ends it:
+//
+//	err := workqueue.Run(ctx, queue, sync, workqueue.RunOptions[string]{Workers: 4})
+//
+// What the handler does decides when the item is handed out again, and with how
+// many failures behind it:
+//
+//	return nil               when it is added
+//	return err               after the time that the limiter says, with one more
+//	panic, runtime.Goexit    the same
+//	return RequeueAfter(d)   after d, with none
+//	return Permanent(err)    when it is added, with none; it is reported
+//
+// An item that is added while it is handled comes again at once in any case. An
+// item is also given up, and reported, when it has failed MaxAttempts times in a
+// row. One that is given up is handed out again after the next Add.
+//
+// When the context ends, no more items are handed out, the contexts of handlers
+// end at once or after a grace period, the queue is shut down, and Run returns
+// with the last worker. Its error names what is left. Handlers that fail by then
+// are left too: nothing retries them.
+//
 // # The life of an item
 //
 // Items are compared by ==, as the keys of a map are. To the queue an item is

@@ -24,7 +24,7 @@ type RunOptions[T comparable] struct {
 	Grace time.Duration
 
 	// Drain has the workers go on with what is queued when the context of Run
-	// ends, until nothing is or Grace is over.
+	// ends, until nothing is or Grace is over; without Grace it does nothing.
 	Drain bool
 
 	// MaxAttempts is how many times in a row an item may fail before it is given
@@ -68,45 +68,48 @@ type RunOptions[T comparable] struct {
 //	Permanent(err)    OnGiveUp, Forget, Done
 //
 // A panic of handle is an error like any other, a [*PanicError], and so is a
-// call of [runtime.Goexit], after which another goroutine takes the worker's
-// place. The item counts as failed before Done, and not after as the words may
-// suggest: another worker that got it in between could succeed, and the
-// failure would then count against a success. An item that has failed as often
-// as MaxAttempts allows goes the way of Permanent.
+// call of [runtime.Goexit], after which another goroutine takes the place of
+// the worker's. An item that has failed as often as MaxAttempts allows goes the
+// way of Permanent. Done comes last: if the failure were counted after it,
+// another worker could have succeeded with the item by then, and would have it
+// retried.
 //
-// The context of handle is ctx, or descends from its values: it ends when ctx
-// does or a grace period after that, at the deadline, and when the item is
-// added again, if the options say so. Nothing but handle's return ends its hold
-// on the item; one that ignores its context keeps Run from returning.
+// The context of handle has the values of ctx. It ends with ctx, or the grace
+// period after that, at the deadline, and when the item is added again,
+// as the options say. But handle holds its item until it returns, and so one
+// that ignores its context keeps Run from returning.
 //
-// Run owns the end of the queue. When ctx ends, no more items are handed out to
-// handle, the queue is shut down, and Run returns after the last worker has:
-// with nil if nothing is left that was queued or has failed since, or with a
-// [*DrainError] that names what is, Waiting being those that have failed
-// since. It wraps the error of ctx. When the queue is shut down by somebody
-// else, the workers handle what is queued, and Run returns nil; retries are
-// dropped by then, as the log says.
+// Run owns the end of the queue. When ctx ends, it shuts the queue down and
+// hands nothing out any more, unless the options say Drain. It returns when the
+// last worker has: with nil if nothing is left, or with a [*DrainError] that
+// wraps the error of ctx and has what was queued, and as waiting what has
+// failed since. Items that only wait for their time are nothing that is left,
+// but are in the error if there is one. When somebody else shuts the queue
+// down, the workers go on until nothing is queued, and Run returns nil. What
+// fails meanwhile cannot be retried, which the log says.
 //
-// The queue may be any implementation. Run makes use of these methods of it if
-// there are such, as of ours. A type that embeds one of ours and replaces Get
-// should replace GetContext too:
+// The queue may be any implementation. Of these methods Run makes use if it has
+// them, so that a type that embeds a queue of ours and replaces Get should
+// replace GetContext too:
 //
 //	GetContext(ctx context.Context) (T, error)
 //	Drain(ctx context.Context) error
 //
-// Without the first, Run wakes its workers by ShutDown, and what Get still hands
-// out to them is done at once and left behind. Without the second, what waits
-// for its time cannot be named, and neither can what a queue drops itself when
-// it is shut down. Where the queue cannot tell that an item is added again but
-// CancelOnReAdd is set, Run leaves it as it is and returns an error that wraps
-// [errors.ErrUnsupported].
+// Without the first, workers that wait for an item are woken by the shutdown.
+// Without the second, what waited for its time is not in the error. What a queue
+// drops itself when it is shut down is counted there, but has no name. If the
+// queue cannot tell that an item is added again, as only ours can, and
+// CancelOnReAdd is set, Run returns at once with an error that wraps
+// [errors.ErrUnsupported], and leaves the queue as it is.
 //
-// A panic of the queue itself, which includes its limiter and metrics, ends the
-// program: there is no way to retry by a queue that fails. Run panics if the
-// queue or handle is nil, or a number in the options is negative.
+// A panic in a method of the queue, which can be one of its limiter or metrics,
+// ends the program, as there is no retry without them; Done is called before.
+// Run panics if the queue or handle is nil or a number in the options is
+// negative.
 //
-// Run may be called while others add, get and are done with items. It starts
-// its workers at once and one goroutine for each.
+// Several calls may share a queue, until the first of them ends it. Run blocks;
+// it takes one goroutine for each worker, and without options that end the
+// context of a handler it allocates nothing for an item.
 func Run[T comparable](ctx context.Context, queue TypedRateLimitingInterface[T], handle func(ctx context.Context, item T) error, options RunOptions[T]) error {
 	switch {
 	case queue == nil:

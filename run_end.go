@@ -22,11 +22,18 @@ func (r *runner[T]) end() error {
 		r.queue.ShutDown()
 	}
 	<-r.working.Done()
-	r.get()                        // Leaves behind what the workers have not.
-	if n := r.queue.Len(); n > 0 { // Dropped by the queue.
-		return r.leftBehind(&DrainError[T]{Snapshot: Snapshot[T]{QueuedTotal: n}})
+	return r.leftBehind(&DrainError[T]{Snapshot: r.sweep()})
+}
+
+// sweep takes out what is queued, to be left behind by name, and returns what
+// then still is: a queue may keep it to itself once it is shut down.
+func (r *runner[T]) sweep() Snapshot[T] {
+	for shutdown := false; !shutdown; {
+		var item T
+		item, shutdown = r.queue.Get()
+		r.decline(item, shutdown)
 	}
-	return r.leftBehind(nil)
+	return Snapshot[T]{QueuedTotal: r.queue.Len()}
 }
 
 // drain drains the queue until the workers are gone, when there is nobody left
@@ -34,17 +41,24 @@ func (r *runner[T]) end() error {
 func (r *runner[T]) drain(q drainer) error {
 	err := q.Drain(r.working)
 	<-r.working.Done()
-	if !errors.Is(err, ErrShutDown) {
+	first, ok := err.(*DrainError[T])
+	if !ok {
 		return err
 	}
-	// A ShutDown has cut the drain short, and the workers have gone on since.
-	// What waited is known to the first of the drains alone.
-	early, _ := err.(*DrainError[T])
-	err = q.Drain(r.working)
-	if late, ok := err.(*DrainError[T]); ok && early != nil {
-		late.Waiting, late.WaitingTotal = early.Waiting, early.WaitingTotal
+	last := first
+	if errors.Is(err, ErrShutDown) {
+		// A ShutDown has cut the drain short, and the workers have gone on since.
+		err = q.Drain(r.working)
+		if last, ok = err.(*DrainError[T]); !ok {
+			return err
+		}
 	}
-	return err
+	if last.QueuedTotal > len(last.Queued) { // It knows the number alone.
+		last.Snapshot = r.sweep()
+	}
+	// What waited is known to the first of the drains alone.
+	last.Waiting, last.WaitingTotal = first.Waiting, first.WaitingTotal
+	return last
 }
 
 // leaveQueued and leaveFailed note an item that a worker has, and will not
@@ -74,11 +88,16 @@ func (r *runner[T]) leaveOut(item T) {
 // has failed and was queued again by an Add or a retry without a delay.
 func (r *runner[T]) leftBehind(err error) error {
 	left, ok := err.(*DrainError[T])
-	if !ok && len(r.queued)+len(r.failedLate) > 0 {
-		left, ok = &DrainError[T]{}, true
+	if err != nil && !ok || r.err != nil {
+		return errors.Join(err, r.err)
 	}
 	if !ok {
-		return errors.Join(err, r.err)
+		left = new(DrainError[T])
+	}
+	// A drain of a queue that cannot tell what is left may have been cut off
+	// when nothing was.
+	if left.QueuedTotal+left.InFlightTotal+len(r.queued)+len(r.failedLate) == 0 {
+		return nil
 	}
 	if left.Err = r.ctx.Err(); left.Err == nil {
 		left.Err = ErrShutDown

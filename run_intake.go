@@ -112,31 +112,33 @@ func (r *runner[T]) next() (item T, ok bool) {
 		return item, false
 	}
 	if r.intake.Err() != nil { // It ended while the item was on its way.
-		r.leaveQueued(item)
-		r.queue.Done(item)
+		r.decline(item, false)
 		return item, false
 	}
 	return item, true
 }
 
-// get is next for a queue whose wait for an item ends with the queue only. Once
-// intake has ended, it takes out whatever is queued and leaves it behind.
+// get is next for a queue whose wait for an item ends with the queue only.
 func (r *runner[T]) get() (item T, ok bool) {
-	for {
-		item, shutdown := r.queue.Get()
-		if !shutdown && r.intake.Err() == nil {
-			return item, true
-		}
-		// controller-runtime's queue can hand out an item and report the shutdown
-		// with it.
-		if !shutdown || item != *new(T) {
-			r.leaveQueued(item)
-			r.queue.Done(item)
-		}
-		if shutdown {
-			return item, false
-		}
+	if r.intake.Err() != nil {
+		return item, false
 	}
+	item, shutdown := r.queue.Get()
+	if shutdown || r.intake.Err() != nil {
+		r.decline(item, shutdown)
+		return item, false
+	}
+	return item, true
+}
+
+// decline leaves an item behind that will not be handled. One that comes with a
+// shutdown is none, but with controller-runtime's queue it can be.
+func (r *runner[T]) decline(item T, shutdown bool) {
+	if shutdown && item == *new(T) {
+		return
+	}
+	r.leaveQueued(item)
+	r.queue.Done(item)
 }
 
 // noteError keeps an error for which a worker ends although there may be items.
