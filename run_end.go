@@ -58,6 +58,8 @@ func (r *runner[T]) drain(q drainer) error {
 	}
 	// What waited is known to the first of the drains alone.
 	last.Waiting, last.WaitingTotal = first.Waiting, first.WaitingTotal
+	// Nobody works off what is left. Whoever else waits for that has to learn.
+	r.queue.ShutDown()
 	return last
 }
 
@@ -108,6 +110,7 @@ func (r *runner[T]) leftBehind(err error) error {
 }
 
 // add adds the items that are not among those named to the list and its total.
+// Nothing is known of them but what the limiter says, as they are done.
 func (r *runner[T]) add(list *[]ItemInfo[T], total *int, state ItemState, items []T, named ...[]ItemInfo[T]) {
 	seen := make(map[T]bool)
 	for _, info := range slices.Concat(named...) {

@@ -339,23 +339,30 @@ func drainOf(s *show) func(context.Context) error {
 	return func(context.Context) error { s.queue.ShutDownWithDrain(); return nil }
 }
 
-// ctx that ends while the workers still do so ends that.
+// ctx that ends while the workers still do so ends that, and the wait for it.
 func TestRunEndsAfterAShutDown(t *testing.T) {
-	onRunQueues(t, func(t *testing.T, s *show) {
-		for _, item := range []string{"a", "b", "c"} {
-			s.queue.Add(item)
-		}
-		s.run(runOptions{}, s.cut)
-		synctest.Wait()
-		s.queue.ShutDown()
-		time.Sleep(time.Second)
-		s.stop()
-		err := s.end()
-		s.want("0:a 1:a ends: context canceled 1:end")
-		if got, want := left(err), "queued[b c] held[] waiting[a]: context canceled"; got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
-	})
+	for name, down := range map[string]func(rateLimited){
+		"ShutDown":          rateLimited.ShutDown,
+		"ShutDownWithDrain": rateLimited.ShutDownWithDrain,
+	} {
+		t.Run(name, func(t *testing.T) {
+			onRunQueues(t, func(t *testing.T, s *show) {
+				for _, item := range []string{"a", "b", "c"} {
+					s.queue.Add(item)
+				}
+				s.run(runOptions{}, s.cut)
+				synctest.Wait()
+				go down(s.queue) // The bubble reports it if it does not return.
+				time.Sleep(time.Second)
+				s.stop()
+				err := s.end()
+				s.want("0:a 1:a ends: context canceled 1:end")
+				if got, want := left(err), "queued[b c] held[] waiting[a]: context canceled"; got != want {
+					t.Errorf("got %s, want %s", got, want)
+				}
+			})
+		})
+	}
 }
 
 // A ShutDown cuts the drain of Run short, but not what Run reports.

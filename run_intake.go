@@ -62,6 +62,7 @@ func newRunner[T comparable](ctx context.Context, queue TypedRateLimitingInterfa
 		handling: ctx,
 		cancel:   func(error) {},
 	}
+	// Of the concrete types the interface hides the better half.
 	r.getter, _ = queue.(getter[T])
 	if options.CancelOnReAdd {
 		r.watcher, _ = queue.(watcher[T])
@@ -69,16 +70,21 @@ func newRunner[T comparable](ctx context.Context, queue TypedRateLimitingInterfa
 	if options.Name != "" {
 		r.logger = r.logger.WithValues("queue", options.Name)
 	}
+	// Without a grace period the handlers need no context but the caller's: it
+	// ends them at the same instant, and costs nothing.
 	if options.Grace > 0 {
 		r.handling, r.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	}
 	if options.Drain {
 		r.intake = r.handling
 	}
+	// A context, and not a channel, because Drain takes one.
 	r.working, r.idle = context.WithCancel(context.WithoutCancel(ctx))
 	return r
 }
 
+// canWatch reports whether the queue tells of every Add. The layers are ours if
+// it has the method, but what is below them may not be.
 func (r *runner[T]) canWatch() bool {
 	return r.watcher != nil && r.watcher.watch(*new(T), nil)
 }
@@ -99,6 +105,9 @@ func (r *runner[T]) workerDone() {
 }
 
 // next waits for an item to handle, and reports false when there will be none.
+// A queue looks at the context before it looks for an item, so there can be one
+// although the context has ended since. Handling it would be a hand-out after
+// the end, and dropping it would lose it.
 func (r *runner[T]) next() (item T, ok bool) {
 	if r.getter == nil {
 		return r.get()
@@ -111,14 +120,16 @@ func (r *runner[T]) next() (item T, ok bool) {
 		r.noteError(err)
 		return item, false
 	}
-	if r.intake.Err() != nil { // It ended while the item was on its way.
+	if r.intake.Err() != nil {
 		r.decline(item, false)
 		return item, false
 	}
 	return item, true
 }
 
-// get is next for a queue whose wait for an item ends with the queue only.
+// get is next for a queue whose wait for an item ends with the queue only. It
+// does not ask for one once intake has ended, as what a queue hands out while it
+// is being shut down may have been forgotten by it: see decline.
 func (r *runner[T]) get() (item T, ok bool) {
 	if r.intake.Err() != nil {
 		return item, false
@@ -131,8 +142,10 @@ func (r *runner[T]) get() (item T, ok bool) {
 	return item, true
 }
 
-// decline leaves an item behind that will not be handled. One that comes with a
-// shutdown is none, but with controller-runtime's queue it can be.
+// decline leaves an item behind that will not be handled. What comes with a
+// shutdown is no item, but controller-runtime's queue looks whether it is shut
+// down after it has handed one out, and says both. The zero item is then taken
+// for none: a Done of it could be one for another worker.
 func (r *runner[T]) decline(item T, shutdown bool) {
 	if shutdown && item == *new(T) {
 		return
@@ -142,6 +155,8 @@ func (r *runner[T]) decline(item T, shutdown bool) {
 }
 
 // noteError keeps an error for which a worker ends although there may be items.
+// Not ours but a GetContext of somebody's own fails in such a way; asking it
+// again would spin.
 func (r *runner[T]) noteError(err error) {
 	if r.intake.Err() != nil || errors.Is(err, ErrShutDown) {
 		return

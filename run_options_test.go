@@ -321,6 +321,8 @@ func TestRunCrashes(t *testing.T) {
 			[]string{"limited\ndone\n", "panic: boom", "workqueue_test.panics"}},
 		"OnGiveUp": {runOptions{CrashOnPanic: true, OnGiveUp: func(string, error) { panics() }}, noQueue, permanently,
 			[]string{"forget\ndone\n", "panic: boom", "workqueue_test.panics"}},
+		"last attempt": {runOptions{CrashOnPanic: true, MaxAttempts: 1, OnGiveUp: func(string, error) { fmt.Println("gave up") }}, noQueue, panics,
+			[]string{"gave up\nforget\ndone\n", "panic: boom", "workqueue_test.panics"}},
 		"limiter": {runOptions{}, func(q rateLimited) rateLimited { return panickingQueue{q} }, fails,
 			[]string{"done\n", "panic: limiter", "panickingQueue"}},
 	}
