@@ -87,6 +87,7 @@ func (t *table[T]) CheckInvariants() error {
 	for i := range min(t.swept, len(t.old)) {
 		errs.that(t.old[i].ref == 0, "old[:swept]: slot %d of %d is used", i, t.swept)
 	}
+	errs.that(t.old == nil || t.swept == 0 || t.old[t.swept].ref == 0, "old[%d] is used, where the sweep stopped", t.swept)
 	errs.that(t.old == nil || t.swept < len(t.old), "old: swept %d of %d and not nil", t.swept, len(t.old))
 	errs.that(t.limit == 3*len(t.slots)/4 && len(seen) <= t.limit, "limit %d, %d slots used of %d", t.limit, len(seen), len(t.slots))
 
