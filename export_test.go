@@ -101,6 +101,12 @@ func (t *table[T]) CheckInvariants() error {
 		live++
 		errs.that(seen[i] || r.item != r.item, "record %d (%v) has no slot", i, r.item)
 	}
+	low := 0
+	if high := max(t.limit, t.records.n); high > 768 {
+		low = high / 16
+	}
+	errs.that(low == t.low, "low: %d, want %d for %d slots and %d records", t.low, low, len(t.slots), t.records.n)
+	t.checkSpare(&errs)
 	errs.that(live == t.live, "live: %d records, counted %d", live, t.live)
 	onList := 0
 	for i := t.free; i != 0 && onList <= t.records.n; onList++ {
@@ -110,6 +116,19 @@ func (t *table[T]) CheckInvariants() error {
 	errs.that(onList == t.records.n-live, "free list: %d records of %d", onList, t.records.n-live)
 	errs.add("records: ", t.records.CheckInvariants())
 	return errs.err()
+}
+
+func (t *table[T]) checkSpare(errs *check) {
+	s := t.spare.Value()
+	if s == nil {
+		return
+	}
+	for i, slot := range s.slots {
+		errs.that(slot.ref == 0 && slot.hash == 0, "spare: slot %d is used", i)
+	}
+	for _, p := range s.pages {
+		errs.that(reflect.ValueOf(p).Elem().IsZero(), "spare: a page is not zero")
+	}
 }
 
 func (t *table[T]) checkIndex(errs *check, name string, slots []slot, seen map[uint32]bool) {

@@ -1,6 +1,9 @@
 package workqueue
 
-import "hash/maphash"
+import (
+	"hash/maphash"
+	"weak"
+)
 
 // A table holds one record per item and finds it by the item.
 //
@@ -26,6 +29,7 @@ import "hash/maphash"
 //	old[:swept] is unused, and old[swept] too unless swept == 0
 //	old is nil when nothing is left to move
 //	live == number of records with a state other than free
+//	low == max(limit, records.n)/16, or 0 if that is no more than minRecords
 //	a record that is free holds the zero item and is on the free list
 //
 // An item that differs from itself (NaN, or a struct holding one) can never be
@@ -42,6 +46,9 @@ type table[T comparable] struct {
 
 	old   []slot
 	swept int
+
+	low   int // live below it is few, see sparse
+	spare weak.Pointer[spare[T]]
 }
 
 // A slot is 8 bytes: at the load of 3/8 to 3/4 that growth by doubling gives,
@@ -176,7 +183,9 @@ func (t *table[T]) take(item T) (uint32, *record[T]) {
 
 // extend makes a free record.
 func (t *table[T]) extend() {
+	t.reusePages()
 	t.free = 1 + t.records.push(record[T]{})
+	t.mark()
 }
 
 // remove empties the slot and frees its record, which the caller has at hand.
@@ -203,12 +212,13 @@ func (t *table[T]) release(i uint32, r *record[T]) {
 func (t *table[T]) grow() {
 	t.sweep(len(t.old))
 	t.old, t.swept = t.slots, 0
-	t.use(make([]slot, max(8, 2*len(t.old))))
+	t.use(t.newSlots(max(8, 2*len(t.old))))
 }
 
 func (t *table[T]) use(slots []slot) {
 	t.slots = slots
 	t.limit = len(slots) / 4 * 3
+	t.mark()
 }
 
 // sweep moves n slots of the old index, and what follows them up to the next
@@ -227,46 +237,6 @@ func (t *table[T]) sweep(n int) {
 	if at == len(t.old) {
 		t.old = nil
 	}
-}
-
-// sparse reports whether the table has fallen so far below its high-water mark
-// that compact is worth its cost: to less than a sixteenth. The copying is
-// amortized over the fifteen removals that there have been for each item left.
-func (t *table[T]) sparse() bool {
-	return t.records.n > minRecords && 16*t.live < t.records.n
-}
-
-// compact moves the live records to the front of a new slab and rebuilds the
-// index, with room for twice as many. It calls moved for each record, with its
-// old and its new index, and the record in its new place. It takes time
-// proportional to the old size, some 10 ns an item at the high-water mark.
-func (t *table[T]) compact(moved func(from, to uint32, r *record[T])) {
-	t.sweep(len(t.old))
-	old := t.records
-	t.records = pages[record[T]]{}
-	t.free = 0
-	for i := range uint32(old.n) {
-		r := old.at(i)
-		if r.state == free {
-			continue
-		}
-		to := t.records.push(*r)
-		moved(i, to, t.records.at(to))
-		// The old record is garbage from here on; its pos serves as the map
-		// from old index to new for the references in the slots.
-		r.pos = to
-	}
-	size := minSlots
-	for 3*size < 8*t.live {
-		size *= 2
-	}
-	slots := make([]slot, size)
-	for _, s := range t.slots {
-		if s.ref != 0 {
-			slots[gap(slots, s.hash)] = slot{hash: s.hash, ref: old.at(s.ref-1).pos + 1}
-		}
-	}
-	t.use(slots)
 }
 
 // gap returns the first empty slot for a hash.

@@ -2,6 +2,8 @@ package workqueue_test
 
 import (
 	"math"
+	"runtime"
+	"runtime/debug"
 	"testing"
 
 	"github.com/seed16c08ea7/workqueue"
@@ -171,4 +173,73 @@ func TestTableGivesTheIndexBack(t *testing.T) {
 	if shrinks == 0 || shrinks > 5 {
 		t.Errorf("it has shrunk %d times", shrinks)
 	}
+}
+
+// A table that grows again takes what it has given up, if that is still there.
+func TestTableTakesItsSpare(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	const n = 20_000
+	table := &swing{t: t}
+	first := allocated(func() { table.to(n) })
+	table.to(0)
+	checkInvariants(t, 0, &table.table)
+	second := allocated(func() { table.to(n) })
+	checkInvariants(t, n, &table.table)
+	if second > first/5 {
+		t.Errorf("the second burst takes %d bytes of new memory, the first took %d", second, first)
+	}
+	table.to(0)
+	runtime.GC()
+	third := allocated(func() { table.to(n) })
+	if third < first*4/5 {
+		t.Errorf("after a garbage collection a burst takes %d bytes of new memory, the first took %d", third, first)
+	}
+}
+
+// A spare that has been of no use is not kept for another time.
+func TestTableDropsASpareOfNoUse(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	table := &swing{t: t}
+	table.to(100_000)
+	table.to(200)
+	table.to(4000)
+	if slots := table.table.Slots(); slots < 100_000 {
+		t.Fatalf("%d slots, want those of the spare", slots)
+	}
+	table.to(200)
+	table.to(4000)
+	if slots := table.table.Slots(); slots > 16_384 {
+		t.Errorf("%d slots for 4000 items, want at most 16384", slots)
+	}
+}
+
+// A swing is a table of the numbers from 0 on.
+type swing struct {
+	t     *testing.T
+	table workqueue.Table[float64]
+}
+
+// to makes the table have n numbers.
+func (s *swing) to(n int) {
+	s.t.Helper()
+	for i := s.table.Live(); i < n; i++ {
+		s.table.Put(workqueue.HashOf(float64(i)), float64(i))
+	}
+	for i := s.table.Live() - 1; i >= n; i-- {
+		s.table.Delete(workqueue.HashOf(float64(i)), float64(i))
+		if s.table.Sparse() {
+			if err := s.table.Shrink(); err != nil {
+				s.t.Fatal(err)
+			}
+		}
+	}
+}
+
+// allocated returns the bytes that f allocates.
+func allocated(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
 }
