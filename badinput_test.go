@@ -137,6 +137,42 @@ func TestNaN(t *testing.T) {
 	}
 }
 
+func TestNaNInItemsOfEveryKind(t *testing.T) {
+	nan := math.NaN()
+	passTwice(t, float32(nan))
+	passTwice(t, complex(nan, 0))
+	passTwice(t, complex64(complex(0, nan)))
+	passTwice(t, [2]float64{1, nan})
+	passTwice(t, any(nan))
+	passTwice(t, fmt.Stringer(stringNaN(nan)))
+	passTwice(t, struct {
+		name  string
+		inner struct{ f float64 }
+	}{"a", struct{ f float64 }{nan}})
+}
+
+// passTwice adds and gets an item that differs from itself, after which nothing
+// is left of it.
+func passTwice[T comparable](t *testing.T, item T) {
+	t.Helper()
+	q := workqueue.NewTyped[T]()
+	q.AddAll(item, item)
+	checkInvariants(t, 2, q)
+	if n := q.Len(); n != 2 {
+		t.Errorf("%T: %d items are queued, want 2", item, n)
+	}
+	q.Get()
+	q.Get()
+	checkInvariants(t, 4, q)
+	if n := q.Held(); n != 0 {
+		t.Errorf("%T: %d items are held, want none", item, n)
+	}
+}
+
+type stringNaN float64
+
+func (stringNaN) String() string { return "NaN" }
+
 func TestNaNInAWaitingWorkersHands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := workqueue.NewTyped[struct{ key any }]()

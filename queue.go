@@ -3,6 +3,7 @@ package workqueue
 import (
 	"context"
 	"errors"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -67,6 +68,9 @@ type Typed[T comparable] struct {
 
 	metrics *instruments // nil if no times are kept, and so for no metrics
 	storage Queue[T]     // nil for the line below
+
+	// reflexive is set if it is known that no item differs from itself.
+	reflexive bool
 
 	// shuttingDown is written with mu held, so that whoever holds mu sees a
 	// constant; it is atomic for ShuttingDown alone.
@@ -171,7 +175,7 @@ func NewTyped[T comparable]() *Typed[T] {
 
 // NewTypedWithConfig returns an empty queue.
 func NewTypedWithConfig[T comparable](config TypedQueueConfig[T]) *Typed[T] {
-	q := &Typed[T]{storage: config.Queue}
+	q := &Typed[T]{storage: config.Queue, reflexive: reflexive(reflect.TypeFor[T]())}
 	q.measure(config)
 	return q
 }
