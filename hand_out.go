@@ -1,12 +1,38 @@
 package workqueue
 
 import (
+	"context"
 	"errors"
 	"time"
 )
 
 // This file is how workers come by items: an attempt under the lock, and if it
 // finds nothing, a wait outside of it, for the one token of q.wake.
+
+// GetContext is Get with an end: when ctx is done before there is an item, it
+// returns ctx's error, and after a shutdown [ErrShutDown]. It takes nothing
+// from the queue unless it returns it with a nil error.
+func (q *Typed[T]) GetContext(ctx context.Context) (T, error) {
+	if err := ctx.Err(); err != nil {
+		return *new(T), err
+	}
+	item, err := q.get(ctx.Done())
+	if err == errCanceled {
+		err = ctx.Err()
+	}
+	return item, err
+}
+
+// TryGet is Get without the wait: it reports false when no item is queued,
+// whether or not the queue is shut down.
+func (q *Typed[T]) TryGet() (item T, ok bool) {
+	item, waited, outcome := q.attempt(q.metrics.now(), tries)
+	if outcome != taken {
+		return item, false
+	}
+	q.observeGet(item, waited)
+	return item, true
+}
 
 // errCanceled is what get returns when its cancel channel was closed.
 var errCanceled = errors.New("workqueue: canceled")

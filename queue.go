@@ -1,7 +1,6 @@
 package workqueue
 
 import (
-	"context"
 	"errors"
 	"reflect"
 	"sync"
@@ -252,31 +251,6 @@ func (q *Typed[T]) Get() (item T, shutdown bool) {
 	item = q.holdLocked(q.nextLocked())
 	q.mu.Unlock()
 	return item, false
-}
-
-// GetContext is Get with an end: when ctx is done before there is an item, it
-// returns ctx's error, and after a shutdown [ErrShutDown]. It takes nothing
-// from the queue unless it returns it with a nil error.
-func (q *Typed[T]) GetContext(ctx context.Context) (T, error) {
-	if err := ctx.Err(); err != nil {
-		return *new(T), err
-	}
-	item, err := q.get(ctx.Done())
-	if err == errCanceled {
-		err = ctx.Err()
-	}
-	return item, err
-}
-
-// TryGet is Get without the wait: it reports false when no item is queued,
-// whether or not the queue is shut down.
-func (q *Typed[T]) TryGet() (item T, ok bool) {
-	item, waited, outcome := q.attempt(q.metrics.now(), tries)
-	if outcome != taken {
-		return item, false
-	}
-	q.observeGet(item, waited)
-	return item, true
 }
 
 // Done tells the queue that the caller, who got the item, has processed it. If
