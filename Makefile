@@ -1,12 +1,14 @@
 # The two commands of the README: `make run` and `make test`.
 
-MODULES     := . compat examples integration
+MODULES     := . compat examples integration reliability
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOCYCLO     := github.com/fzipp/gocyclo/cmd/gocyclo@v0.6.0
 GOCOGNIT    := github.com/uudashr/gocognit/cmd/gocognit@v1.3.0
 FUZZTIME    := 10s
+HISTORIES   := 1000000
+DURATION    := 60s
 
-.PHONY: all run test lint vet tidy cyclo test-386 fuzz bench bench-smoke cover monitoring integration
+.PHONY: all run test lint vet tidy cyclo test-386 fuzz bench bench-smoke cover monitoring integration linearizability stress
 
 all: lint test
 
@@ -22,6 +24,7 @@ test:
 	go test -C compat -race -shuffle=on ./...
 	go test -C examples -race -shuffle=on ./...
 	go test -C integration -race -shuffle=on ./...
+	go test -C reliability -race -shuffle=on ./...
 
 lint: vet tidy cyclo
 	@test -z "$$(gofmt -l .)" || { echo 'not gofmt-ed:'; gofmt -l .; exit 1; }
@@ -47,6 +50,10 @@ fuzz:
 	@for t in $$(go test -list '^Fuzz' . | grep ^Fuzz); do \
 		go test -run '^$$' -fuzz "^$$t$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x . || exit 1; done
 	go test -C compat -run '^$$' -fuzz '^FuzzDifferential$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 10x .
+
+# The long form of what `make test` does with 20,000 histories.
+linearizability:
+	go test -C reliability -timeout 24h -v -run Linearizable ./linearizability -histories $(HISTORIES)
 
 # Measures against client-go for some minutes and writes BENCHMARKS.md.
 bench:

@@ -1,0 +1,325 @@
+package linearizability
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/seed16c08ea7/workqueue"
+)
+
+// A queue is what every implementation under test has. What else it has is
+// found out by asking for the interfaces below.
+type queue interface {
+	Add(item int8)
+	Len() int
+	Get() (item int8, shutdown bool)
+	Done(item int8)
+	ShutDown()
+	ShutDownWithDrain()
+	ShuttingDown() bool
+}
+
+type (
+	adderOfAll    interface{ AddAll(items ...int8) }
+	contextGetter interface {
+		GetContext(ctx context.Context) (int8, error)
+	}
+	tryGetter interface{ TryGet() (int8, bool) }
+	remover   interface{ Remove(item int8) bool }
+)
+
+// A load is what the callers of one history do.
+type load struct {
+	producers, workers int
+	calls              int // of all producers and workers together
+	spurious           bool
+	early              bool // a producer shuts down in the midst
+	drains             int
+	seed               uint64
+}
+
+// randomLoad has 4 to 8 goroutines. Some 45 calls are enough to go wrong, and
+// few enough to check: the order of a FIFO is global, so that no history falls
+// apart into independent ones.
+func randomLoad(rnd *rand.Rand, spurious bool) load {
+	l := load{
+		producers: 2 + rnd.IntN(2),
+		workers:   2 + rnd.IntN(2),
+		calls:     48,
+		spurious:  spurious,
+		early:     rnd.IntN(3) == 0,
+		seed:      rnd.Uint64(),
+	}
+	if rnd.IntN(3) == 0 {
+		l.drains = 1 + rnd.IntN(2)
+	}
+	return l
+}
+
+// A history is a queue in use, and the calls made so far.
+type history struct {
+	load
+	queue   queue
+	start   time.Time
+	cancels []atomic.Pointer[context.CancelFunc] // of what each worker waits with
+	ready   atomic.Int32                         // clients that are about to begin
+
+	mu    sync.Mutex
+	calls []porcupine.Operation
+}
+
+// A client is one goroutine that makes calls. It keeps them to itself until it
+// ends: a shared record would order the very calls whose order is in question.
+type client struct {
+	*history
+	id   int
+	rnd  *rand.Rand
+	ops  []porcupine.Operation
+	held []int8
+}
+
+// record plays a load on a queue and returns the calls, or false if not all of
+// them have returned.
+func record(q queue, l load) ([]porcupine.Operation, bool) {
+	h := &history{
+		load:    l,
+		queue:   q,
+		start:   time.Now(),
+		cancels: make([]atomic.Pointer[context.CancelFunc], l.workers),
+	}
+	var producing, working, draining sync.WaitGroup
+	for i := range l.workers {
+		working.Go(func() { h.client(i).work() })
+	}
+	for i := range l.producers {
+		producing.Go(func() { h.client(l.workers + i).produce(i == 0 && l.early) })
+	}
+	for i := range l.drains {
+		draining.Go(func() { h.client(l.workers + l.producers + i).drain(int8(i)) })
+	}
+	ended := make(chan struct{})
+	go func() {
+		producing.Wait()
+		last := h.client(l.workers + l.producers + l.drains)
+		last.shutDown()
+		working.Wait()
+		if l.drains > 0 {
+			last.empty() // What the workers have left, for drains that began late.
+		}
+		last.submit()
+		draining.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+		return h.calls, true
+	case <-time.After(10 * time.Second):
+		return nil, false
+	}
+}
+
+func (h *history) client(id int) *client {
+	return &client{
+		history: h, id: id,
+		rnd: rand.New(rand.NewPCG(h.seed, uint64(id))),
+		ops: make([]porcupine.Operation, 0, 32),
+	}
+}
+
+// begin returns when all clients are there, and have a processor for as many
+// of them as there are: they are awake and not on their way from a channel.
+func (c *client) begin() {
+	c.ready.Add(1)
+	for int(c.ready.Load()) < c.producers+c.workers+c.drains {
+		runtime.Gosched()
+	}
+}
+
+func (c *client) submit() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.calls = append(c.history.calls, c.ops...)
+}
+
+// makes records a call. Sometimes it lets others in between: on one processor
+// each client would otherwise make all its calls before the next makes any.
+func (c *client) makes(in call, f func() result) result {
+	if c.rnd.IntN(3) == 0 {
+		runtime.Gosched()
+	}
+	from := time.Since(c.start)
+	out := f()
+	to := time.Since(c.start)
+	c.ops = append(c.ops, porcupine.Operation{
+		ClientId: c.id, Input: in, Output: out, Call: int64(from), Return: int64(to),
+	})
+	return out
+}
+
+func (c *client) produce(early bool) {
+	defer c.submit()
+	c.begin()
+	budget := c.load.calls / 2 / c.producers
+	for i := range budget {
+		c.produceOnce()
+		if early && i == budget/2 {
+			c.shutDown()
+		}
+	}
+}
+
+func (c *client) produceOnce() {
+	item := int8(c.rnd.IntN(maxItems))
+	switch c.rnd.IntN(12) {
+	case 0, 1:
+		c.addAll()
+	case 2:
+		c.makes(call{method: length}, func() result { return result{n: c.queue.Len()} })
+	case 3:
+		c.makes(call{method: shuttingDown}, func() result { return result{ok: c.queue.ShuttingDown()} })
+	case 4, 5:
+		c.cancelSomebody()
+	case 6:
+		if c.spurious {
+			c.done(item)
+		}
+	case 7:
+		c.remove(item)
+	default:
+		c.add(item)
+	}
+}
+
+func (c *client) add(item int8) {
+	c.makes(call{method: add, item: item}, func() (none result) { c.queue.Add(item); return none })
+}
+
+func (c *client) addAll() {
+	q, ok := c.queue.(adderOfAll)
+	if !ok {
+		return
+	}
+	all := make([]int8, 1+c.rnd.IntN(3))
+	for i := range all {
+		all[i] = int8(c.rnd.IntN(maxItems))
+	}
+	c.makes(call{method: addAll, all: all}, func() (none result) { q.AddAll(all...); return none })
+}
+
+func (c *client) remove(item int8) {
+	if q, ok := c.queue.(remover); ok {
+		c.makes(call{method: remove, item: item}, func() result { return result{ok: q.Remove(item)} })
+	}
+}
+
+func (c *client) done(item int8) {
+	c.makes(call{method: done, item: item}, func() (none result) { c.queue.Done(item); return none })
+}
+
+func (c *client) shutDown() {
+	c.makes(call{method: shutDown}, func() (none result) { c.queue.ShutDown(); return none })
+}
+
+func (c *client) cancelSomebody() {
+	if cancel := c.cancels[c.rnd.IntN(c.workers)].Swap(nil); cancel != nil {
+		(*cancel)()
+	}
+}
+
+// drain begins some time after the others. Its two halves span the same time.
+func (c *client) drain(number int8) {
+	defer c.submit()
+	c.begin()
+	for range c.rnd.IntN(40) {
+		runtime.Gosched()
+	}
+	begins := call{method: drainBegins, number: number}
+	c.makes(call{method: drainEnds, number: number}, func() result { return c.drainOnce() })
+	whole := c.ops[len(c.ops)-1]
+	whole.Input, whole.Output = begins, result{}
+	c.ops = append(c.ops, whole)
+}
+
+// work gets items until the queue is shut down, or the budget is spent.
+func (c *client) work() {
+	defer c.submit()
+	c.begin()
+	for range c.load.calls / 2 / c.workers {
+		r := c.getOnce()
+		switch {
+		case errors.Is(r.err, workqueue.ErrShutDown):
+			c.finish(len(c.held))
+			return
+		case !r.ok:
+			continue
+		}
+		c.held = append(c.held, r.item)
+		if c.rnd.IntN(3) > 0 {
+			c.finish(1)
+		}
+		if c.rnd.IntN(8) == 0 {
+			c.add(r.item)
+		}
+	}
+	c.finish(len(c.held))
+}
+
+// empty takes and finishes what is left in a queue that is shut down.
+func (c *client) empty() {
+	for r := c.get(); r.ok; r = c.get() {
+		c.done(r.item)
+	}
+}
+
+// finish calls Done for some of the items in hand, not always in their order.
+func (c *client) finish(n int) {
+	for range n {
+		at := c.rnd.IntN(len(c.held))
+		item := c.held[at]
+		c.held = slices.Delete(c.held, at, at+1)
+		c.done(item)
+	}
+}
+
+func (c *client) getOnce() result {
+	kind := c.rnd.IntN(4)
+	if q, ok := c.queue.(contextGetter); ok && kind == 0 {
+		return c.getContext(q)
+	}
+	if q, ok := c.queue.(tryGetter); ok && kind == 1 {
+		return c.makes(call{method: tryGet}, func() result {
+			item, ok := q.TryGet()
+			return result{item: item, ok: ok}
+		})
+	}
+	return c.get()
+}
+
+func (c *client) get() result {
+	return c.makes(call{method: get}, func() result {
+		item, shutdown := c.queue.Get()
+		if shutdown {
+			return result{err: workqueue.ErrShutDown}
+		}
+		return result{item: item, ok: true}
+	})
+}
+
+// getContext waits with a context that a producer may end at any time.
+func (c *client) getContext(q contextGetter) result {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	c.cancels[c.id].Store(&cancel)
+	return c.makes(call{method: getContext}, func() result {
+		item, err := q.GetContext(ctx)
+		return result{item: item, ok: err == nil, err: err}
+	})
+}

@@ -1,0 +1,244 @@
+package linearizability
+
+import (
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"slices"
+	"strings"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/seed16c08ea7/workqueue"
+)
+
+// A state is a queue as its sequential specification has it: the line, who is
+// held, and who was added again since. Items are numbers below maxItems. It is
+// comparable, since the checker asks for little else.
+type state struct {
+	line        [maxItems]int8
+	queued      int8
+	held, again items
+	down        bool
+	// Drains by number. One that has begun is over at the first instant at
+	// which it does not pend, or nothing is queued and held.
+	began, pending uint8
+}
+
+const maxItems = 6
+
+// items is a set of items, one bit for each.
+type items uint8
+
+func (s items) has(item int8) bool   { return s>>item&1 != 0 }
+func (s items) with(item int8) items { return s | 1<<item }
+
+func (s items) without(item int8) items { return s &^ (1 << item) }
+
+// The methods of the queue, and the two halves of a drain: it shuts the queue
+// down when it begins, which others can see long before it ends.
+type method int8
+
+const (
+	add method = iota
+	addAll
+	get
+	getContext
+	tryGet
+	done
+	length
+	remove
+	shuttingDown
+	shutDown
+	drainBegins
+	drainEnds
+)
+
+var methodNames = [...]string{"Add", "AddAll", "Get", "GetContext", "TryGet", "Done", "Len", "Remove",
+	"ShuttingDown", "ShutDown", "drain begins", "drain ends"}
+
+// A call is a method with its arguments; number is that of a drain.
+type call struct {
+	method method
+	item   int8
+	all    []int8
+	number int8
+}
+
+// A result is what a call has returned: an item or, as ok, whether there was
+// one, and the other truths; n for Len. abandoned is the error of a Drain, which names what it
+// gave up.
+type result struct {
+	item      int8
+	ok        bool
+	n         int
+	err       error
+	abandoned *abandoned
+}
+
+type abandoned struct {
+	line []int8
+	held items
+}
+
+// step reports whether a queue in this state may answer the call so, and what
+// its state is then.
+func (s state) step(c call, r result) (bool, state) {
+	switch c.method {
+	case add:
+		s.add(c.item)
+	case addAll:
+		for _, item := range c.all {
+			s.add(item)
+		}
+	case get, getContext, tryGet:
+		return s.get(c, r)
+	case done:
+		s.done(c.item)
+	case length:
+		return r.n == int(s.queued), s
+	case remove:
+		return s.remove(c.item, r)
+	case shuttingDown:
+		return r.ok == s.down, s
+	case shutDown:
+		s.down, s.pending = true, 0
+	case drainBegins:
+		s.down = true
+		s.began |= 1 << c.number
+		s.pending |= 1 << c.number
+	case drainEnds:
+		return s.drained(c, r), s
+	}
+	return true, s
+}
+
+func (s *state) add(item int8) {
+	switch {
+	case s.down || s.at(item) >= 0:
+	case s.held.has(item):
+		s.again = s.again.with(item)
+	default:
+		s.push(item)
+	}
+}
+
+func (s *state) push(item int8) {
+	s.line[s.queued] = item
+	s.queued++
+}
+
+// at returns the place of an item in line, or -1.
+func (s *state) at(item int8) int { return slices.Index(s.line[:s.queued], item) }
+
+// leave takes the item at a place out of line.
+func (s *state) leave(at int) {
+	copy(s.line[at:], s.line[at+1:])
+	s.queued--
+	s.line[s.queued] = 0
+}
+
+func (s state) get(c call, r result) (bool, state) {
+	switch {
+	case r.ok && (s.queued == 0 || s.line[0] != r.item):
+		return false, s
+	case r.ok:
+		s.leave(0)
+		s.held = s.held.with(r.item)
+		return true, s
+	case c.method == tryGet:
+		return s.queued == 0, s
+	case errors.Is(r.err, workqueue.ErrShutDown):
+		return s.down && s.queued == 0, s
+	}
+	return c.method == getContext, s // The context has ended.
+}
+
+func (s *state) done(item int8) {
+	if !s.held.has(item) {
+		return
+	}
+	s.held = s.held.without(item)
+	if s.again.has(item) {
+		s.again = s.again.without(item)
+		s.push(item)
+	}
+}
+
+func (s state) remove(item int8, r result) (bool, state) {
+	at := s.at(item)
+	switch {
+	case at >= 0:
+		s.leave(at)
+	case s.again.has(item):
+		s.again = s.again.without(item)
+	default:
+		return !r.ok, s
+	}
+	return r.ok, s
+}
+
+func (s state) drained(c call, r result) bool {
+	if s.began>>c.number&1 == 0 {
+		return false
+	}
+	if r.abandoned != nil {
+		return slices.Equal(r.abandoned.line, s.line[:s.queued]) && r.abandoned.held == s.held
+	}
+	return s.pending>>c.number&1 == 0 || s.queued == 0 && s.held == 0
+}
+
+var seed = maphash.MakeSeed()
+
+// spec is the specification as the checker takes it.
+var spec = porcupine.Model{
+	Init: func() any { return state{} },
+	Step: func(s, c, r any) (bool, any) { return s.(state).step(c.(call), r.(result)) },
+	Hash: func(s any) uint64 { return maphash.Comparable(seed, s.(state)) },
+
+	DescribeOperation: func(c, r any) string { return describe(c.(call), r.(result)) },
+	DescribeState:     func(s any) string { return s.(state).String() },
+}
+
+func (s state) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "line %v", s.line[:s.queued])
+	for item := range int8(maxItems) {
+		if s.held.has(item) {
+			fmt.Fprintf(&b, ", held %d", item)
+		}
+		if s.again.has(item) {
+			b.WriteString(" and added again")
+		}
+	}
+	if s.down {
+		b.WriteString(", shut down")
+	}
+	return b.String()
+}
+
+func describe(c call, r result) string {
+	name := methodNames[c.method]
+	switch c.method {
+	case add, done:
+		return fmt.Sprintf("%s(%d)", name, c.item)
+	case addAll:
+		return fmt.Sprintf("%s(%v)", name, c.all)
+	case remove:
+		return fmt.Sprintf("%s(%d) → %v", name, c.item, r.ok)
+	case length:
+		return fmt.Sprintf("%s() → %d", name, r.n)
+	case shuttingDown:
+		return fmt.Sprintf("%s() → %v", name, r.ok)
+	case get, getContext, tryGet:
+		if r.ok {
+			return fmt.Sprintf("%s() → %d", name, r.item)
+		}
+		return fmt.Sprintf("%s() → %v", name, r.err)
+	case drainEnds:
+		if r.abandoned != nil {
+			return fmt.Sprintf("%s %d, abandoned %+v", name, c.number, *r.abandoned)
+		}
+	}
+	return fmt.Sprintf("%s %d", name, c.number)
+}
