@@ -33,13 +33,16 @@ const (
 	shutDownDropsQueued
 	removeKeepsReAdd
 	removeSaysNothing
+	drainForgetsAnError
+	snapshotInPieces
 	faults
 )
 
 var faultNames = [faults]string{"no fault", "a spurious Done is accepted", "an Add of a held item is lost",
 	"an Add is lost at times", "the last in is the first out", "an item is handed out twice", "a canceled GetContext loses its item",
 	"AddAll is not one", "Len counts what is held", "a drain does not wait for the queued", "a drain does not wait for the held",
-	"an Add is accepted after ShutDown", "ShutDown drops what is queued", "Remove leaves the re-add", "Remove always says false"}
+	"an Add is accepted after ShutDown", "ShutDown drops what is queued", "Remove leaves the re-add", "Remove always says false",
+	"a Drain does not say what it leaves", "a Snapshot is not of one instant"}
 
 // A naive queue is one lock around slices that are searched: the same
 // specification, written down a second time, with a fault if asked for.
@@ -209,6 +212,37 @@ func (q *naive) ShutDownWithDrain() {
 
 func (q *naive) busyLocked() bool {
 	return len(q.line) > 0 && q.fault != drainForgetsQueued || len(q.held) > 0 && q.fault != drainForgetsHeld
+}
+
+func (q *naive) Drain(ctx context.Context) error {
+	defer context.AfterFunc(ctx, q.ShutDown)()
+	q.ShutDownWithDrain()
+	s := q.Snapshot(maxItems)
+	if len(s.Queued)+len(s.InFlight) == 0 || q.fault == drainForgetsAnError {
+		return nil
+	}
+	return &workqueue.DrainError[int8]{Snapshot: s}
+}
+
+func (q *naive) Snapshot(int) (s workqueue.Snapshot[int8]) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, item := range q.line {
+		s.Queued = append(s.Queued, workqueue.ItemInfo[int8]{Item: item})
+	}
+	if q.fault == snapshotInPieces {
+		q.mu.Unlock()
+		runtime.Gosched()
+		q.mu.Lock()
+	}
+	for _, item := range q.held {
+		info := workqueue.ItemInfo[int8]{Item: item, State: workqueue.ItemInFlight}
+		if slices.Contains(q.again, item) {
+			info.State = workqueue.ItemInFlightAgain
+		}
+		s.InFlight = append(s.InFlight, info)
+	}
+	return s
 }
 
 func (q *naive) ShuttingDown() bool {

@@ -34,6 +34,19 @@ type (
 	}
 	tryGetter interface{ TryGet() (int8, bool) }
 	remover   interface{ Remove(item int8) bool }
+	drainer   interface {
+		Drain(ctx context.Context) error
+	}
+	snapshotter interface {
+		Snapshot(limit int) workqueue.Snapshot[int8]
+	}
+	delayer interface {
+		AddAfter(item int8, d time.Duration)
+	}
+	rescheduler interface {
+		Reschedule(item int8, d time.Duration)
+		Debounce(item int8, quiet, most time.Duration)
+	}
 )
 
 // A load is what the callers of one history do.
@@ -178,7 +191,7 @@ func (c *client) produce(early bool) {
 
 func (c *client) produceOnce() {
 	item := int8(c.rnd.IntN(maxItems))
-	switch c.rnd.IntN(12) {
+	switch c.rnd.IntN(14) {
 	case 0, 1:
 		c.addAll()
 	case 2:
@@ -193,13 +206,56 @@ func (c *client) produceOnce() {
 		}
 	case 7:
 		c.remove(item)
+	case 8:
+		c.snapshot()
 	default:
 		c.add(item)
 	}
 }
 
 func (c *client) add(item int8) {
-	c.makes(call{method: add, item: item}, func() (none result) { c.queue.Add(item); return none })
+	c.makes(call{method: add, item: item}, func() (none result) { c.addSomehow(item); return none })
+}
+
+// addSomehow makes one of the calls that are an Add.
+func (c *client) addSomehow(item int8) {
+	if q, ok := c.queue.(delayer); ok && item%4 == 1 {
+		q.AddAfter(item, 0)
+		return
+	}
+	q, ok := c.queue.(rescheduler)
+	switch {
+	case ok && item%4 == 2:
+		q.Reschedule(item, -1)
+	case ok && item%4 == 3:
+		q.Debounce(item, time.Hour, 0)
+	default:
+		c.queue.Add(item)
+	}
+}
+
+func (c *client) snapshot() {
+	if q, ok := c.queue.(snapshotter); ok {
+		c.makes(call{method: snapshot}, func() result { return result{left: contentsOf(q.Snapshot(maxItems))} })
+	}
+}
+
+func contentsOf(s workqueue.Snapshot[int8]) *contents {
+	c := &contents{}
+	for _, info := range s.Queued {
+		c.line = append(c.line, info.Item)
+		c.sorted = info.Place < 0
+	}
+	if c.sorted {
+		slices.Sort(c.line)
+	}
+	for _, info := range s.InFlight {
+		c.held = c.held.with(info.Item)
+		if info.State == workqueue.ItemInFlightAgain {
+			c.again = c.again.with(info.Item)
+		}
+	}
+	return c
 }
 
 func (c *client) addAll() {
@@ -246,6 +302,23 @@ func (c *client) drain(number int8) {
 	whole := c.ops[len(c.ops)-1]
 	whole.Input, whole.Output = begins, result{}
 	c.ops = append(c.ops, whole)
+}
+
+// drainOnce drains with or without an end. One without an end returns nothing,
+// so that it may have been released by a ShutDown.
+func (c *client) drainOnce() result {
+	q, ok := c.queue.(drainer)
+	if !ok || c.rnd.IntN(2) == 0 {
+		c.queue.ShutDownWithDrain()
+		return result{}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(c.rnd.IntN(50))*time.Microsecond)
+	defer cancel()
+	var err *workqueue.DrainError[int8]
+	if errors.As(q.Drain(ctx), &err) {
+		return result{left: contentsOf(err.Snapshot)}
+	}
+	return result{sure: true}
 }
 
 // work gets items until the queue is shut down, or the budget is spent.

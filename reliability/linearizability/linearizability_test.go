@@ -33,8 +33,13 @@ type implementation struct {
 // All of these take different paths through the same queue.
 var ours = []implementation{
 	{"Typed", func() queue { return workqueue.NewTyped[int8]() }},
+	// An item that is removed keeps its place in a Queue, and has it again when
+	// it is added soon enough, as is documented; so Remove is not called there.
 	{"Typed with a Queue", func() queue {
-		return workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[int8]{Queue: workqueue.DefaultQueue[int8]()})
+		return struct {
+			*workqueue.Typed[int8]
+			noRemove
+		}{Typed: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[int8]{Queue: workqueue.DefaultQueue[int8]()})}
 	}},
 	{"Typed with metrics", func() queue {
 		return workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[int8]{Name: "q", MetricsProvider: silent{}})
@@ -164,6 +169,12 @@ func picture(t *testing.T, ops []porcupine.Operation) string {
 	}
 	return path
 }
+
+// noRemove hides the method of an embedded queue, by being a second one at the
+// same depth.
+type noRemove struct{}
+
+func (noRemove) Remove(int8) bool { return false }
 
 // silent is a provider, which puts the queue on the path with metrics.
 type silent struct{}

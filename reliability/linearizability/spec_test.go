@@ -50,12 +50,13 @@ const (
 	remove
 	shuttingDown
 	shutDown
+	snapshot
 	drainBegins
 	drainEnds
 )
 
 var methodNames = [...]string{"Add", "AddAll", "Get", "GetContext", "TryGet", "Done", "Len", "Remove",
-	"ShuttingDown", "ShutDown", "drain begins", "drain ends"}
+	"ShuttingDown", "ShutDown", "Snapshot", "drain begins", "drain ends"}
 
 // A call is a method with its arguments; number is that of a drain.
 type call struct {
@@ -66,19 +67,24 @@ type call struct {
 }
 
 // A result is what a call has returned: an item or, as ok, whether there was
-// one, and the other truths; n for Len. abandoned is the error of a Drain, which names what it
-// gave up.
+// one, and the other truths; n for Len; what is held and queued for Snapshot
+// and for a Drain that gave up. sure is true for a drain that returns only when
+// nothing is left, and not when it is released.
 type result struct {
-	item      int8
-	ok        bool
-	n         int
-	err       error
-	abandoned *abandoned
+	item int8
+	ok   bool
+	n    int
+	err  error
+	left *contents
+	sure bool
 }
 
-type abandoned struct {
-	line []int8
-	held items
+// contents is what a queue has, as far as it tells. The line is sorted if the
+// queue does not know its order.
+type contents struct {
+	line        []int8
+	sorted      bool
+	held, again items
 }
 
 // step reports whether a queue in this state may answer the call so, and what
@@ -103,6 +109,8 @@ func (s state) step(c call, r result) (bool, state) {
 		return r.ok == s.down, s
 	case shutDown:
 		s.down, s.pending = true, 0
+	case snapshot:
+		return s.has(r.left), s
 	case drainBegins:
 		s.down = true
 		s.began |= 1 << c.number
@@ -182,10 +190,18 @@ func (s state) drained(c call, r result) bool {
 	if s.began>>c.number&1 == 0 {
 		return false
 	}
-	if r.abandoned != nil {
-		return slices.Equal(r.abandoned.line, s.line[:s.queued]) && r.abandoned.held == s.held
+	if r.left != nil {
+		return s.has(r.left)
 	}
-	return s.pending>>c.number&1 == 0 || s.queued == 0 && s.held == 0
+	return s.queued == 0 && s.held == 0 || !r.sure && s.pending>>c.number&1 == 0
+}
+
+func (s state) has(c *contents) bool {
+	line := s.line[:s.queued]
+	if c.sorted {
+		slices.Sort(line) // s is a copy.
+	}
+	return slices.Equal(c.line, line) && c.held == s.held && c.again == s.again
 }
 
 var seed = maphash.MakeSeed()
@@ -235,9 +251,9 @@ func describe(c call, r result) string {
 			return fmt.Sprintf("%s() → %d", name, r.item)
 		}
 		return fmt.Sprintf("%s() → %v", name, r.err)
-	case drainEnds:
-		if r.abandoned != nil {
-			return fmt.Sprintf("%s %d, abandoned %+v", name, c.number, *r.abandoned)
+	case snapshot, drainEnds:
+		if r.left != nil {
+			return fmt.Sprintf("%s %d: %+v", name, c.number, *r.left)
 		}
 	}
 	return fmt.Sprintf("%s %d", name, c.number)
