@@ -8,7 +8,7 @@ FUZZTIME    := 10s
 HISTORIES   := 1000000
 DURATION    := 60s
 
-.PHONY: all run test lint vet tidy cyclo test-386 fuzz bench bench-smoke cover monitoring integration linearizability stress
+.PHONY: all run test lint vet tidy cyclo test-386 fuzz bench bench-smoke cover monitoring integration linearizability stress stress-peers
 
 all: lint test
 
@@ -54,6 +54,16 @@ fuzz:
 # The long form of what `make test` does with 20,000 histories.
 linearizability:
 	go test -C reliability -timeout 24h -v -run Linearizable ./linearizability -histories $(HISTORIES)
+
+# All methods from 32 goroutines, with faults, and accounts of what comes of it.
+stress:
+	go run -C reliability -race ./stress -duration $(DURATION)
+
+# The same to client-go and controller-runtime's priority queue. What is found
+# there is printed, and no failure.
+stress-peers:
+	go run -C reliability ./stress -impl client-go -duration $(DURATION)
+	go run -C reliability ./stress -impl priorityqueue -duration $(DURATION)
 
 # Measures against client-go for some minutes and writes BENCHMARKS.md.
 bench:

@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"text/tabwriter"
 	"time"
@@ -17,6 +18,7 @@ const (
 	lost        = "lost"             // no worker has seen the last version of an item
 	lostAtEnd   = "lost at shutdown" // nor one that was accepted before the shutdown
 	twoWorkers  = "two workers"      // hold one item
+	leftQueued  = "left queued"      // when workers have been told of the shutdown
 	phantom     = "phantom"          // more hand-outs of an item than adds
 	disorder    = "out of order"
 	lengthWrong = "wrong length" // or snapshot
@@ -51,7 +53,8 @@ func (t *tally) violation(kind, format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.Violations[kind]++; t.Violations[kind] == 1 {
-		t.Examples[kind] = fmt.Sprintf(format, args...)
+		text, _, _ := strings.Cut(fmt.Sprintf(format, args...), "\n")
+		t.Examples[kind] = text
 	}
 }
 

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// callsOf returns what an actor may do with a queue, each as often as it is in
+// the list. Calls that put off or take back what others have added are rare, or
+// little would ever get to the workers.
+func callsOf(q queue) (calls []func(*actor)) {
+	calls = slices.Repeat([]func(*actor){(*actor).callAdd}, 40)
+	calls = append(calls, (*actor).callLen, (*actor).callDone, (*actor).callDone)
+	if q, ok := q.(adderOfAll); ok {
+		calls = append(calls, func(a *actor) { a.callAddAll(q) })
+	}
+	if q, ok := q.(delayer); ok {
+		calls = append(calls, slices.Repeat([]func(*actor){func(a *actor) { a.callAddAfter(q) }}, 12)...)
+	}
+	if q, ok := q.(rateLimiter); ok {
+		add := func(a *actor) { a.addRateLimited(q, a.item()) }
+		forget := func(a *actor) { a.guarded(func() { q.Forget(a.item()) }) }
+		calls = append(calls, add, add, add, add, forget)
+	}
+	if q, ok := q.(remover); ok {
+		calls = append(calls, func(a *actor) { a.callRemove(q) })
+	}
+	if q, ok := q.(rescheduler); ok {
+		calls = append(calls, func(a *actor) { a.callReschedule(q) }, func(a *actor) { a.callDebounce(q) })
+	}
+	if q, ok := q.(snapshotter); ok {
+		calls = append(calls, func(a *actor) { a.callSnapshot(q) })
+	}
+	return calls
+}
+
+// item returns one that may be added in any way.
+func (a *actor) item() int {
+	if a.rnd.IntN(4) == 0 {
+		return a.rnd.IntN(hot)
+	}
+	return a.rnd.IntN(far)
+}
+
+// soon returns a delay that is over before anybody gets impatient.
+func (a *actor) soon() time.Duration {
+	return time.Duration(1 + a.rnd.IntN(1<<a.rnd.IntN(22))) // 1 ns to 2 ms
+}
+
+func (a *actor) callAdd() { a.add(a.item(), a.queue.Add) }
+
+// callAddAll adds the rest by another call if a Queue has panicked in between.
+func (a *actor) callAddAll(q adderOfAll) {
+	all := make([]int, 1+a.rnd.IntN(20))
+	for i := range all {
+		all[i] = a.item()
+		a.announce(all[i])
+	}
+	added := false
+	defer func() {
+		if !added {
+			for _, item := range all {
+				a.add(item, a.queue.Add)
+			}
+		}
+	}()
+	a.guarded(func() {
+		q.AddAll(all...)
+		added = true
+	})
+}
+
+func (a *actor) callAddAfter(q delayer) {
+	switch a.rnd.IntN(10) {
+	case 0:
+		a.add(a.item(), func(item int) { q.AddAfter(item, 0) })
+	case 1:
+		a.add(a.item(), func(item int) { q.AddAfter(item, math.MinInt64) })
+	case 2:
+		item := far + a.rnd.IntN(alien-far)
+		a.accounts[item].adds.Add(1)
+		a.guarded(func() { q.AddAfter(item, math.MaxInt64-time.Duration(a.rnd.IntN(3))*1000*time.Hour) })
+	default:
+		a.addLater(a.item(), func(item int) { q.AddAfter(item, a.soon()) })
+	}
+}
+
+// callLen also looks for items that are in line twice.
+func (a *actor) callLen() {
+	n := 0
+	a.guarded(func() { n = a.queue.Len() })
+	if n < 0 || n > items {
+		a.tally.violation(lengthWrong, "%d of %d distinct items are queued, with %s", n, items, a.recipe.text)
+	}
+	a.queue.ShuttingDown()
+}
+
+// callDone is that of a stranger.
+func (a *actor) callDone() {
+	if !a.faults.Spurious {
+		return
+	}
+	item := loose + a.rnd.IntN(far-loose)
+	if a.rnd.IntN(4) == 0 {
+		item = alien + a.rnd.IntN(items-alien)
+	}
+	a.guarded(func() { a.queue.Done(item) })
+}
+
+func (a *actor) callRemove(q remover) {
+	item := a.item()
+	removed := true // If it has panicked, who knows.
+	defer func() {
+		if removed {
+			raise(&a.accounts[item].excused, a.accounts[item].announced.Load())
+		}
+	}()
+	a.guarded(func() { removed = q.Remove(item) })
+}
+
+func (a *actor) callReschedule(q rescheduler) {
+	if a.rnd.IntN(4) == 0 {
+		a.add(a.item(), func(item int) { q.Reschedule(item, 0) })
+		return
+	}
+	a.addLater(a.item(), func(item int) { q.Reschedule(item, a.soon()) })
+}
+
+func (a *actor) callDebounce(q rescheduler) {
+	if a.rnd.IntN(4) == 0 {
+		a.add(a.item(), func(item int) { q.Debounce(item, time.Hour, 0) })
+		return
+	}
+	a.addLater(a.item(), func(item int) { q.Debounce(item, a.soon(), 2*time.Millisecond) })
+}
+
+func (a *actor) callSnapshot(q snapshotter) {
+	limit := a.rnd.IntN(20)
+	a.guarded(func() {
+		s := q.Snapshot(limit)
+		if len(s.Queued) > limit || len(s.InFlight) > limit || len(s.Waiting) > limit || s.QueuedTotal > items {
+			a.tally.violation(lengthWrong, "snapshot of at most %d has %d, %d and %d items, %d are queued",
+				limit, len(s.Queued), len(s.InFlight), len(s.Waiting), s.QueuedTotal)
+		}
+	})
+}

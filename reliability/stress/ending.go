@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/seed16c08ea7/workqueue"
+)
+
+// end shuts the queue down in one or several ways at once, whatever the actors
+// are doing, and audits the accounts when the last of them has gone.
+func (r *round) end() {
+	r.at("shutting down")
+	var enders, mopping sync.WaitGroup
+	gone := make(chan struct{})
+	mopping.Go(func() { r.mop(gone) })
+	n := 1
+	if r.faults.Twice {
+		n += r.rnd.IntN(4)
+	}
+	for range n {
+		kind, patience := r.rnd.IntN(3), time.Duration(r.rnd.IntN(2000))*time.Microsecond
+		enders.Go(func() { r.guarded(func() { r.shutDown(kind, patience) }) })
+	}
+	enders.Wait()
+	r.at("waiting for the workers")
+	r.adding.Store(false)
+	r.actors.Wait()
+	close(gone)
+	mopping.Wait()
+	r.workOff()
+	r.at("looking at what is left")
+	alone(func() { r.guarded(r.checkEmpty) })
+	r.over.Store(true)
+	r.audit()
+}
+
+func (r *round) shutDown(kind int, patience time.Duration) {
+	q, drains := r.queue.(drainer)
+	switch {
+	case kind == 0 || !r.faults.Drain:
+		r.closing.Store(true)
+		r.queue.ShutDown()
+	case kind == 1 && drains:
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		r.checkDrain(q.Drain(ctx))
+	default:
+		r.queue.ShutDownWithDrain()
+		if !r.closing.Load() {
+			r.checkDrained()
+		}
+	}
+}
+
+// checkDrained is called when a drain has returned that nothing has released.
+// Nothing can be accepted any more, so that what it finds was there before.
+func (r *round) checkDrained() {
+	if queued, held := r.queue.Len(), r.inHand.Load(); queued > 0 || held > 0 {
+		r.tally.violation(earlyDrain, "%d items are queued and %d in hand, with %s", queued, held, r.recipe.text)
+	}
+}
+
+func (r *round) checkDrain(err error) {
+	var left *workqueue.DrainError[int]
+	switch {
+	case err == nil:
+		r.checkDrained()
+	case !errors.As(err, &left):
+		r.tally.violation(wrongDrain, "%v is no DrainError", err)
+	case !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, workqueue.ErrShutDown):
+		r.tally.violation(wrongDrain, "%v has no cause", err)
+	case left.QueuedTotal+left.InFlightTotal == 0 || left.QueuedTotal != len(left.Queued) ||
+		left.InFlightTotal != len(left.InFlight) || left.WaitingTotal != len(left.Waiting):
+		r.tally.violation(wrongDrain, "%v, but it lists %d queued, %d in flight, %d waiting, with %s",
+			err, len(left.Queued), len(left.InFlight), len(left.Waiting), r.recipe.text)
+	}
+}
+
+// mop calls Done for what was forgotten, or no drain would end, and works off
+// what that queues: the workers have gone if they have found the queue empty.
+func (r *round) mop(gone <-chan struct{}) {
+	for {
+		select {
+		case <-gone:
+			return
+		case <-time.After(200 * time.Microsecond):
+		}
+		r.flush()
+		if r.queue.ShuttingDown() && r.queue.Len() > 0 {
+			r.oneMore()
+		}
+	}
+}
+
+// oneMore is a worker that works until the queue is empty, and reports whether
+// it has come to that: foreign code may end it before.
+func (r *round) oneMore() (returned bool) {
+	a := &actor{round: r, rnd: rand.New(rand.NewPCG(rand.Uint64(), 0)), worker: true}
+	alone(func() {
+		a.loop()
+		returned = true
+	})
+	return returned
+}
+
+// workOff finishes what is left of a queue that is shut down.
+func (r *round) workOff() {
+	for from := time.Now(); time.Since(from) < r.patience; {
+		r.flush()
+		ended := r.oneMore()
+		r.mu.Lock()
+		left := len(r.stash)
+		r.mu.Unlock()
+		if left == 0 && ended {
+			return
+		}
+	}
+}
+
+// checkEmpty looks at a queue after its end.
+func (r *round) checkEmpty() {
+	if n, held := r.queue.Len(), r.inHand.Load(); n != 0 || held != 0 || !r.queue.ShuttingDown() {
+		r.tally.violation(leftQueued, "%d items, and %d in hand, shutting down %v, with %s",
+			n, held, r.queue.ShuttingDown(), r.recipe.text)
+	}
+	if q, ok := r.queue.(snapshotter); ok {
+		if s := q.Snapshot(items); s.QueuedTotal+s.InFlightTotal+s.WaitingTotal > 0 {
+			r.tally.violation(lengthWrong, "in the end the snapshot is %v, with %s", s, r.recipe.text)
+		}
+	}
+	if q, ok := r.queue.(drainer); ok && r.faults.Drain {
+		ctx, cancel := context.WithTimeout(context.Background(), r.patience)
+		defer cancel()
+		if err := q.Drain(ctx); err != nil {
+			r.tally.violation(wrongDrain, "in the end Drain says %v, with %s", err, r.recipe.text)
+		}
+	}
+}
+
+// checkGoroutines waits a little for goroutines that have done everything but
+// end, and then counts.
+func checkGoroutines(t *tally, before int, what string) {
+	after := runtime.NumGoroutine()
+	for range 50 {
+		if after <= before {
+			return
+		}
+		time.Sleep(time.Millisecond)
+		after = runtime.NumGoroutine()
+	}
+	t.violation(goroutines, "%d after a queue has ended, %d before, with %s", after, before, what)
+}

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	cg "k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+
+	"github.com/seed16c08ea7/workqueue"
+)
+
+// A queue is what all implementations have. What else one has is found out by
+// asking for the interfaces below.
+type queue interface {
+	Add(item int)
+	Len() int
+	Get() (item int, shutdown bool)
+	Done(item int)
+	ShutDown()
+	ShutDownWithDrain()
+	ShuttingDown() bool
+}
+
+type (
+	delayer interface {
+		AddAfter(item int, d time.Duration)
+	}
+	rateLimiter interface {
+		AddRateLimited(item int)
+		Forget(item int)
+		NumRequeues(item int) int
+	}
+	adderOfAll    interface{ AddAll(items ...int) }
+	contextGetter interface {
+		GetContext(ctx context.Context) (int, error)
+	}
+	tryGetter   interface{ TryGet() (int, bool) }
+	remover     interface{ Remove(item int) bool }
+	rescheduler interface {
+		Reschedule(item int, d time.Duration)
+		Debounce(item int, quiet, most time.Duration)
+	}
+	snapshotter interface {
+		Snapshot(limit int) workqueue.Snapshot[int]
+	}
+	drainer interface {
+		Drain(ctx context.Context) error
+	}
+)
+
+// An implementation is a way to make a queue by a recipe, as far as it can.
+type implementation struct {
+	name string
+	make func(*recipe) queue
+	// plain makes a FIFO with nothing special, for its order.
+	plain func() queue
+	// limits is whether it makes rate limiting queues only.
+	limits bool
+	// goroutines is whether it promises to leave none behind.
+	goroutines bool
+}
+
+var implementations = []implementation{
+	{name: "workqueue", make: makeOurs, plain: func() queue { return workqueue.NewTyped[int]() }, goroutines: true},
+	{name: "client-go", make: makeClientGo, plain: func() queue { return cg.NewTyped[int]() }},
+	{name: "priorityqueue", limits: true, make: makePriorityQueue, plain: func() queue { return priorityqueue.New[int]("") }},
+}
+
+func makeOurs(r *recipe) queue {
+	fifo := workqueue.TypedQueueConfig[int]{Clock: r.clock}
+	if r.storage != nil {
+		fifo.Queue = r.storage
+	}
+	delaying := workqueue.TypedDelayingQueueConfig[int]{Clock: r.clock, AddCancelsWaiting: r.absorbs}
+	if r.metrics != nil {
+		fifo.Name, fifo.MetricsProvider = "stress", r.metrics
+		delaying.Name, delaying.MetricsProvider = "stress", r.metrics
+	}
+	if r.layer == 0 {
+		return workqueue.NewTypedWithConfig(fifo)
+	}
+	if r.storage != nil {
+		delaying.Queue = workqueue.NewTypedWithConfig(fifo)
+	}
+	if r.layer == 1 {
+		return workqueue.NewTypedDelaying(delaying)
+	}
+	return workqueue.NewTypedRateLimiting(r.limiter, workqueue.TypedRateLimitingQueueConfig[int]{
+		DelayingQueue: workqueue.NewTypedDelaying(delaying),
+	})
+}
+
+func makeClientGo(r *recipe) queue {
+	fifo := cg.TypedQueueConfig[int]{Clock: r.clock}
+	if r.storage != nil {
+		fifo.Queue = r.storage
+	}
+	typed := cg.NewTypedWithConfig(fifo)
+	if r.layer == 0 {
+		return typed
+	}
+	delaying := cg.NewTypedDelayingQueueWithConfig(cg.TypedDelayingQueueConfig[int]{Clock: r.clock, Queue: typed})
+	if r.layer == 1 {
+		return delaying
+	}
+	return cg.NewTypedRateLimitingQueueWithConfig(r.limiter, cg.TypedRateLimitingQueueConfig[int]{DelayingQueue: delaying})
+}
+
+// makePriorityQueue has one layer, and takes neither a storage nor a clock.
+func makePriorityQueue(r *recipe) queue {
+	return priorityqueue.New("", func(o *priorityqueue.Opts[int]) { o.RateLimiter = r.limiter })
+}

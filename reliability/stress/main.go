@@ -1,0 +1,118 @@
+// Command stress calls all methods of a queue from many goroutines at random,
+// with foreign code that fails, clocks that are set forwards and back, and
+// shutdowns at any time, and keeps accounts of what must come of it: each item
+// is handed out after its last add, to one worker at a time, never more often
+// than it was added; a drain ends when nothing is left, and not before; nothing
+// stays behind, neither goroutines nor memory.
+//
+// It prints what it has done and found, and exits with 1 if that is anything.
+// Other implementations of the same interface can be given the same treatment.
+// They run in processes of their own, one for each fault, and what is found
+// there is reported and no failure.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/pprof"
+	"time"
+)
+
+// options is what a run does.
+type options struct {
+	Duration   time.Duration
+	Seed       uint64
+	goroutines int
+	patience   time.Duration // longer than anything takes that is not stuck
+	impl       implementation
+	faults     faults
+	failFast   bool
+}
+
+var allFaults = faults{Spurious: true, Drain: true, Twice: true, Workers: true, Limiter: true, Storage: true, Metrics: true, Clock: true}
+
+func main() {
+	o := &options{faults: allFaults}
+	flag.DurationVar(&o.Duration, "duration", 10*time.Second, "how long to run")
+	flag.Uint64Var(&o.Seed, "seed", uint64(time.Now().UnixNano()), "seed of what is chosen at random; schedules differ all the same")
+	flag.IntVar(&o.goroutines, "goroutines", 32, "how many goroutines call a queue")
+	flag.DurationVar(&o.patience, "patience", 10*time.Second, "how long nothing takes that is not stuck")
+	name := flag.String("impl", "workqueue", "workqueue, client-go or priorityqueue")
+	child := flag.String("child", "", "the name of a trial, for a process of its own")
+	flag.Parse()
+	o.impl = implementationOf(*name)
+	switch {
+	case *child != "":
+		runTrial(o, *child)
+	case *name != implementations[0].name:
+		print(os.Stdout, tryAll(o)...)
+	default:
+		fmt.Printf("seed %d\n", o.Seed)
+		t := stress(o)
+		print(os.Stdout, row{*name, t})
+		if t.violations() > 0 {
+			pprof.Lookup("goroutine").WriteTo(os.Stderr, 1) // Who hangs, if somebody does.
+			os.Exit(1)
+		}
+	}
+}
+
+func implementationOf(name string) implementation {
+	for _, impl := range implementations {
+		if impl.name == name {
+			return impl
+		}
+	}
+	fmt.Fprintf(os.Stderr, "there is no implementation %q\n", name)
+	os.Exit(2)
+	panic("unreachable")
+}
+
+// stress plays rounds until the time is over. It stops at a round that hangs,
+// as that goes on to take part in everything.
+func stress(o *options) *tally {
+	t := newTally()
+	if !playSome(o, t, func(seed uint64) bool { return seed < warmUp }) {
+		return t
+	}
+	before, heap := runtime.NumGoroutine(), liveHeap()
+	until := time.Now().Add(o.Duration)
+	if !playSome(o, t, func(uint64) bool { return time.Now().Before(until) }) {
+		return t
+	}
+	checkGoroutines(t, before, "all rounds")
+	t.Goroutines = runtime.NumGoroutine() - before
+	if t.Heap = liveHeap() - heap; t.Heap > memoryLimit {
+		t.violation(memory, "%d KiB", t.Heap>>10)
+	}
+	return t
+}
+
+// playSome reports whether there is sense in going on afterwards.
+func playSome(o *options, t *tally, more func(round uint64) bool) bool {
+	for seed := uint64(0); more(seed); seed++ {
+		if !play(o, t, seed) || o.failFast && t.violations() > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+const (
+	warmUp = 10 // rounds before the first look at the memory
+
+	// memoryLimit is what may be left of a run: stacks and buffers of the
+	// harness, which are there already after the warm-up.
+	memoryLimit = 4 << 20
+)
+
+// liveHeap returns the bytes that are reachable.
+func liveHeap() int64 {
+	var stats runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&stats)
+	return int64(stats.HeapAlloc)
+}

@@ -1,0 +1,196 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed16c08ea7/workqueue"
+)
+
+// rounds are the kinds of rounds, each as often as it is here.
+//
+// A burst at the end of which all is looked at hardly sees a lost add, as a
+// later one covers for it. So the bursts are short, and there are rounds in
+// which each item is added once.
+var rounds = []func(*round){(*round).burst, (*round).burst, (*round).oneShot, (*round).oneShot, (*round).inOrder, (*round).abandon}
+
+// play plays one round, and reports whether it has ended at all.
+func play(o *options, t *tally, seed uint64) bool {
+	rnd := rand.New(rand.NewPCG(seed, o.Seed))
+	before := runtime.NumGoroutine()
+	r := newRound(o, t, rnd)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		rounds[rnd.IntN(len(rounds))](r)
+	}()
+	select {
+	case <-ended:
+		checkGoroutines(t, before, r.recipe.text)
+		return true
+	case <-time.After(3*o.patience + time.Second):
+		t.violation(hang, "round %d: %s, with %s", seed, *r.phase.Load(), r.recipe.text)
+		return false
+	}
+}
+
+// burst lets all actors loose for a while, and half of the time ends the queue
+// in the midst of it.
+func (r *round) burst() {
+	r.at("a burst")
+	r.start()
+	clocks := rand.New(rand.NewPCG(r.rnd.Uint64(), 0))
+	for range 1 + r.rnd.IntN(50) {
+		time.Sleep(time.Millisecond)
+		r.moveClock(clocks)
+	}
+	if r.rnd.IntN(2) == 0 {
+		r.adding.Store(false)
+		r.settle()
+	}
+	r.end()
+}
+
+// oneShot adds each item once, with strangers about, and then lets workers in.
+func (r *round) oneShot() {
+	r.at("one shot")
+	a := &actor{round: r, rnd: r.rnd}
+	for _, item := range r.rnd.Perm(far) {
+		alone(func() { r.addOnce(a, item) })
+	}
+	if r.faults.Spurious {
+		for range 3 * items {
+			alone(func() { r.guarded(func() { r.queue.Done(r.rnd.IntN(items)) }) })
+		}
+	}
+	r.start()
+	r.adding.Store(false)
+	r.settle()
+	r.end()
+}
+
+func (r *round) addOnce(a *actor, item int) {
+	delayer, delays := r.queue.(delayer)
+	limited, limits := r.queue.(rateLimiter)
+	rescheduler, reschedules := r.queue.(rescheduler)
+	switch kind := r.rnd.IntN(8); {
+	case kind == 0 && delays:
+		r.addLater(item, func(int) { delayer.AddAfter(item, a.soon()) })
+	case kind == 1 && limits:
+		a.addRateLimited(limited, item)
+	case kind == 2 && reschedules:
+		r.addLater(item, func(int) { rescheduler.Reschedule(item, a.soon()) })
+	case kind == 3 && reschedules:
+		r.addLater(item, func(int) { rescheduler.Debounce(item, a.soon(), time.Millisecond) })
+	default:
+		r.add(item, r.queue.Add)
+	}
+}
+
+// inOrder passes distinct items from one producer to one consumer.
+func (r *round) inOrder() {
+	r.at("in order")
+	const n, backlog = 20_000, 5_000
+	q := r.impl.plain()
+	var taken atomic.Int64
+	var producing sync.WaitGroup
+	producing.Go(func() {
+		for i := range n {
+			for i-int(taken.Load()) > backlog {
+				runtime.Gosched()
+			}
+			q.Add(i)
+		}
+	})
+	for i := range n {
+		item, shutdown := q.Get()
+		if item != i || shutdown {
+			r.tally.violation(disorder, "item %d was handed out at place %d", item, i)
+		}
+		taken.Add(1)
+		q.Done(item)
+	}
+	producing.Wait()
+	q.ShutDown()
+	r.queue.ShutDown()
+	r.tally.count(n, n, 0)
+}
+
+// abandon ends a queue of which all is known. It is of the last recipe, without
+// traps: the numbers are to be exact.
+func (r *round) abandon() {
+	r.at("abandoning")
+	r.queue.ShutDown()
+	r.recipe = newRecipe(r.rnd, r.impl, faults{}, nil)
+	r.queue = r.impl.make(r.recipe)
+	queued, held, waiting := 1+r.rnd.IntN(20), 1+r.rnd.IntN(20), 0
+	for item := range queued + held {
+		r.queue.Add(item)
+	}
+	var inHand []int
+	for range held {
+		item, _ := r.queue.Get()
+		inHand = append(inHand, item)
+	}
+	if q, ok := r.queue.(delayer); ok {
+		waiting = r.rnd.IntN(20)
+		for item := range waiting {
+			q.AddAfter(item, math.MaxInt64)
+		}
+	}
+	if q, ok := r.queue.(drainer); ok && r.faults.Drain {
+		r.abandonOnce(q, queued, held, waiting)
+	}
+	r.drainSlowly(inHand, queued)
+	r.tally.count(queued+held+waiting, queued+held, 0)
+}
+
+func (r *round) abandonOnce(q drainer, queued, held, waiting int) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(r.rnd.IntN(500))*time.Microsecond)
+	defer cancel()
+	var left *workqueue.DrainError[int]
+	err := q.Drain(ctx)
+	if !errors.As(err, &left) || left.QueuedTotal != queued || left.InFlightTotal != held || left.WaitingTotal != waiting {
+		r.tally.violation(wrongDrain, "%v, but there are %d queued, %d in flight, %d waiting, with %s", err, queued, held, waiting, r.recipe.text)
+	}
+}
+
+// drainSlowly looks whether a drain returns before the last item is done, and
+// whether it does then.
+func (r *round) drainSlowly(inHand []int, queued int) {
+	if !r.faults.Drain {
+		r.queue.ShutDown()
+		return
+	}
+	var drains sync.WaitGroup
+	var returned atomic.Int32
+	drain := func() {
+		r.queue.ShutDownWithDrain()
+		returned.Add(1)
+	}
+	drains.Go(func() { r.guarded(drain) })
+	if r.faults.Twice {
+		drains.Go(func() { r.guarded(drain) })
+	}
+	for left := queued + len(inHand); left > 0; left-- {
+		runtime.Gosched()
+		if returned.Load() > 0 {
+			r.tally.violation(earlyDrain, "%d of %d items are left, with %s", left, queued+len(inHand), r.recipe.text)
+			break
+		}
+		if len(inHand) == 0 {
+			item, _ := r.queue.Get()
+			inHand = append(inHand, item)
+		}
+		r.queue.Done(inHand[0])
+		inHand = inHand[1:]
+	}
+	r.at("waiting for drains of which nothing is left")
+	drains.Wait()
+}

@@ -1,0 +1,272 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/seed16c08ea7/workqueue"
+)
+
+func short(impl implementation) *options {
+	return &options{
+		Duration: 10 * time.Second, Seed: rand.Uint64(), goroutines: 32,
+		patience: 10 * time.Second, impl: impl, faults: allFaults, failFast: true,
+	}
+}
+
+func TestStress(t *testing.T) {
+	o := short(implementations[0])
+	o.Duration = 3 * time.Second
+	if found := stress(o); found.violations() > 0 {
+		print(t.Output(), row{"workqueue", found})
+		t.Errorf("violations, with seed %d", o.Seed)
+	}
+}
+
+// Each of these is our queue with one thing wrong, and what must be found of it
+// within some seconds.
+var broken = []struct {
+	name  string
+	wrap  func(*workqueue.TypedRateLimiting[int]) queue
+	finds []string
+}{
+	{"an Add of a held item is dropped at times", func(q *workqueue.TypedRateLimiting[int]) queue {
+		return &dropsAdds{TypedRateLimiting: q}
+	}, []string{lost, lostAtEnd}},
+	{"an item is handed out twice", func(q *workqueue.TypedRateLimiting[int]) queue {
+		return &handsOutTwice{TypedRateLimiting: q}
+	}, []string{twoWorkers, phantom}},
+	{"a hand-out is lost with the context", func(q *workqueue.TypedRateLimiting[int]) queue {
+		return cancelDrops{q}
+	}, []string{lost, lostAtEnd, hang, leftQueued}},
+	{"a Done is lost at times", func(q *workqueue.TypedRateLimiting[int]) queue {
+		return dropsDone{q}
+	}, []string{lost, lostAtEnd, hang, leftQueued}},
+	{"a drain returns at once", func(q *workqueue.TypedRateLimiting[int]) queue {
+		return drainsEarly{q}
+	}, []string{earlyDrain, wrongDrain}},
+	{"a Drain forgets one of what it leaves", func(q *workqueue.TypedRateLimiting[int]) queue {
+		return drainForgets{q}
+	}, []string{wrongDrain}},
+	{"ShutDown does not end what waits", func(q *workqueue.TypedRateLimiting[int]) queue {
+		return leaks{q}
+	}, []string{goroutines, memory}},
+	{"Remove takes back another item too", func(q *workqueue.TypedRateLimiting[int]) queue {
+		return removesMore{q}
+	}, []string{lost, lostAtEnd}},
+	{"Reschedule is at times for ever", func(q *workqueue.TypedRateLimiting[int]) queue {
+		return reschedulesNever{q}
+	}, []string{lost}},
+}
+
+func TestStressFindsWhatIsBroken(t *testing.T) {
+	for _, b := range broken {
+		t.Run(b.name, func(t *testing.T) {
+			expect(t, short(implementation{name: b.name, goroutines: true, limits: true, plain: implementations[0].plain,
+				make: func(r *recipe) queue {
+					return b.wrap(makeOurs(r).(*workqueue.TypedRateLimiting[int]))
+				}}), b.finds...)
+		})
+	}
+}
+
+func TestStressFindsALostDueItem(t *testing.T) {
+	expect(t, short(implementation{name: "due", limits: true, plain: implementations[0].plain, make: func(r *recipe) queue {
+		return workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{
+			Clock: r.clock, Queue: &dropsDue{Typed: workqueue.NewTyped[int]()},
+		})
+	}}), lost, lostAtEnd)
+}
+
+func TestStressFindsDisorder(t *testing.T) {
+	expect(t, short(implementation{name: "stack", make: makeOurs, plain: func() queue {
+		return workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[int]{Queue: &stack{}})
+	}}), disorder)
+}
+
+// client-go is known to do these.
+func TestStressFindsWhatIsKnown(t *testing.T) {
+	for _, known := range []struct {
+		faults
+		finds []string
+	}{
+		{faults{Spurious: true}, []string{twoWorkers, phantom, lengthWrong}},
+		{faults{Drain: true}, []string{earlyDrain, goroutines}},
+	} {
+		o := short(implementationOf("client-go"))
+		o.faults = known.faults
+		expect(t, o, known.finds...)
+	}
+}
+
+// expect fails unless one of the kinds of violations is found, and no other is
+// before it.
+func expect(t *testing.T, o *options, kinds ...string) {
+	t.Helper()
+	o.patience = 500 * time.Millisecond
+	from := time.Now()
+	found := stress(o)
+	for _, kind := range found.kinds() {
+		if slices.Contains(kinds, kind) {
+			t.Logf("%s: found after %v: %s, %s", o.impl.name, time.Since(from).Round(time.Millisecond), kind, found.Examples[kind])
+			return
+		}
+	}
+	print(t.Output(), row{o.impl.name, found})
+	t.Errorf("%s: want one of %q, with seed %d", o.impl.name, kinds, o.Seed)
+}
+
+type dropsAdds struct {
+	*workqueue.TypedRateLimiting[int]
+	mu   sync.Mutex
+	held map[int]bool
+}
+
+func (q *dropsAdds) Get() (int, bool) {
+	item, shutdown := q.TypedRateLimiting.Get()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.held == nil {
+		q.held = map[int]bool{}
+	}
+	q.held[item] = true
+	return item, shutdown
+}
+
+func (q *dropsAdds) Done(item int) {
+	q.mu.Lock()
+	delete(q.held, item)
+	q.mu.Unlock()
+	q.TypedRateLimiting.Done(item)
+}
+
+func (q *dropsAdds) Add(item int) {
+	q.mu.Lock()
+	drop := q.held[item] && rand.IntN(4) == 0
+	q.mu.Unlock()
+	if !drop {
+		q.TypedRateLimiting.Add(item)
+	}
+}
+
+type handsOutTwice struct {
+	*workqueue.TypedRateLimiting[int]
+	last atomic.Int64
+}
+
+func (q *handsOutTwice) Get() (int, bool) {
+	if last := q.last.Swap(-1); last > 0 && rand.IntN(100) == 0 {
+		return int(last), false
+	}
+	item, shutdown := q.TypedRateLimiting.Get()
+	q.last.Store(int64(item))
+	return item, shutdown
+}
+
+type cancelDrops struct {
+	*workqueue.TypedRateLimiting[int]
+}
+
+func (q cancelDrops) GetContext(ctx context.Context) (int, error) {
+	item, err := q.TypedRateLimiting.GetContext(ctx)
+	if err == nil && ctx.Err() != nil {
+		q.TypedRateLimiting.Done(item)
+		return 0, ctx.Err()
+	}
+	return item, err
+}
+
+type dropsDone struct {
+	*workqueue.TypedRateLimiting[int]
+}
+
+func (q dropsDone) Done(item int) {
+	if rand.IntN(500) > 0 {
+		q.TypedRateLimiting.Done(item)
+	}
+}
+
+type drainsEarly struct {
+	*workqueue.TypedRateLimiting[int]
+}
+
+func (q drainsEarly) ShutDownWithDrain() {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	q.Drain(ctx)
+}
+
+type drainForgets struct {
+	*workqueue.TypedRateLimiting[int]
+}
+
+func (q drainForgets) Drain(ctx context.Context) error {
+	err := q.TypedRateLimiting.Drain(ctx)
+	if left, ok := err.(*workqueue.DrainError[int]); ok && left.QueuedTotal > 0 {
+		left.QueuedTotal--
+	}
+	return err
+}
+
+type leaks struct {
+	*workqueue.TypedRateLimiting[int]
+}
+
+func (q leaks) ShutDown() {
+	q.TypedRateLimiting.ShutDown()
+	time.AfterFunc(0, func() { time.Sleep(time.Second) })
+}
+
+type removesMore struct {
+	*workqueue.TypedRateLimiting[int]
+}
+
+func (q removesMore) Remove(item int) bool {
+	q.TypedRateLimiting.Remove((item + 1) % loose)
+	return q.TypedRateLimiting.Remove(item)
+}
+
+type reschedulesNever struct {
+	*workqueue.TypedRateLimiting[int]
+}
+
+func (q reschedulesNever) Reschedule(item int, d time.Duration) {
+	if rand.IntN(4) == 0 {
+		d += 1000 * time.Hour
+	}
+	q.TypedRateLimiting.Reschedule(item, d)
+}
+
+// A dropsDue loses an item at times that comes from the delaying queue's own
+// goroutine, or goes there by it.
+type dropsDue struct{ *workqueue.Typed[int] }
+
+func (q *dropsDue) Add(item int) {
+	if rand.IntN(50) > 0 {
+		q.Typed.Add(item)
+	}
+}
+
+func TestTallyOfAProcess(t *testing.T) {
+	tally := newTally()
+	tally.violation(lost, "an item\nand more")
+	text, err := json.Marshal(tally)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := newTally()
+	if err := json.Unmarshal(text, read); err != nil || read.Violations[lost] != 1 || read.Examples[lost] != "an item" {
+		t.Errorf("got %s, %v", text, err)
+	}
+	var table strings.Builder
+	if print(&table, row{"q", read}); !strings.Contains(table.String(), "1 lost") {
+		t.Errorf("got the table %s", table.String())
+	}
+}
