@@ -4,12 +4,14 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // callsOf returns what an actor may do with a queue, each as often as it is in
 // the list. Calls that put off or take back what others have added are rare, or
 // little would ever get to the workers.
-func callsOf(q queue) (calls []func(*actor)) {
+func callsOf(q queue, r *recipe) (calls []func(*actor)) {
 	calls = slices.Repeat([]func(*actor){(*actor).callAdd}, 40)
 	calls = append(calls, (*actor).callLen, (*actor).callDone, (*actor).callDone)
 	if q, ok := q.(adderOfAll); ok {
@@ -31,6 +33,9 @@ func callsOf(q queue) (calls []func(*actor)) {
 	}
 	if q, ok := q.(snapshotter); ok {
 		calls = append(calls, func(a *actor) { a.callSnapshot(q) })
+	}
+	if r.series != nil {
+		calls = append(calls, func(a *actor) { a.scrape(r.series) })
 	}
 	return calls
 }
@@ -144,4 +149,14 @@ func (a *actor) callSnapshot(q snapshotter) {
 				limit, len(s.Queued), len(s.InFlight), len(s.Waiting), s.QueuedTotal)
 		}
 	})
+}
+
+// scrape is what Prometheus does, though not as often as all that is called.
+func (a *actor) scrape(series *prometheus.Registry) {
+	if a.rnd.IntN(50) > 0 {
+		return
+	}
+	if _, err := series.Gather(); err != nil {
+		a.tally.violation(wrongSeries, "%v, with %s", err, a.recipe.text)
+	}
 }

@@ -35,6 +35,7 @@ func (r *round) end() {
 	r.workOff()
 	r.at("looking at what is left")
 	alone(func() { r.guarded(r.checkEmpty) })
+	r.checkSeries()
 	r.over.Store(true)
 	r.audit()
 }
@@ -139,6 +140,22 @@ func (r *round) checkEmpty() {
 		if err := q.Drain(ctx); err != nil {
 			r.tally.violation(wrongDrain, "in the end Drain says %v, with %s", err, r.recipe.text)
 		}
+	}
+}
+
+// checkSeries looks for metrics of a queue that has ended.
+func (r *round) checkSeries() {
+	if r.recipe.series == nil {
+		return
+	}
+	families, err := r.recipe.series.Gather()
+	for _, family := range families {
+		if family.GetName() != "workqueue_abandoned_total" {
+			r.tally.violation(wrongSeries, "%s is left, with %s", family.GetName(), r.recipe.text)
+		}
+	}
+	if err != nil {
+		r.tally.violation(wrongSeries, "%v, with %s", err, r.recipe.text)
 	}
 }
 

@@ -68,11 +68,11 @@ var implementations = []implementation{
 }
 
 func makeOurs(r *recipe) queue {
-	fifo := workqueue.TypedQueueConfig[int]{Clock: r.clock}
+	fifo := workqueue.TypedQueueConfig[int]{Clock: r.clock, KeepTimes: r.times}
 	if r.storage != nil {
 		fifo.Queue = r.storage
 	}
-	delaying := workqueue.TypedDelayingQueueConfig[int]{Clock: r.clock, AddCancelsWaiting: r.absorbs}
+	delaying := workqueue.TypedDelayingQueueConfig[int]{Clock: r.clock, AddCancelsWaiting: r.absorbs, KeepTimes: r.times}
 	if r.metrics != nil {
 		fifo.Name, fifo.MetricsProvider = "stress", r.metrics
 		delaying.Name, delaying.MetricsProvider = "stress", r.metrics

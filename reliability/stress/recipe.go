@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/time/rate"
 	"k8s.io/utils/clock"
 	testingclock "k8s.io/utils/clock/testing"
@@ -29,11 +30,12 @@ type faults struct {
 type recipe struct {
 	layer   int // 0 is the FIFO, 1 can delay, 2 can limit
 	limiter limiter
-	storage *stack           // or nil
-	metrics *provider        // or nil
-	clock   clock.WithTicker // or nil
-	absorbs bool             // AddCancelsWaiting
-	times   bool             // KeepTimes
+	storage *stack                    // or nil
+	metrics workqueue.MetricsProvider // or nil
+	series  *prometheus.Registry      // of metrics, if they are those that ship
+	clock   clock.WithTicker          // or nil
+	absorbs bool                      // AddCancelsWaiting
+	times   bool                      // KeepTimes
 	text    string
 }
 
@@ -57,13 +59,7 @@ func newRecipe(rnd *rand.Rand, impl implementation, f faults, back func()) *reci
 		r.storage = &stack{trap: &trap{name: "storage", odds: odds, dies: fifo, exits: true}}
 		r.text += ", storage"
 	}
-	if rnd.IntN(3) == 0 {
-		r.metrics = &provider{trap: &trap{name: "metric"}}
-		r.text += ", metrics"
-		if f.Metrics {
-			r.metrics.trap = &trap{name: "metric", odds: odds, dies: fifo, exits: true, calls: back}
-		}
-	}
+	r.chooseMetrics(rnd, f, &trap{name: "metric", odds: odds, dies: fifo, exits: true, calls: back})
 	if f.Clock {
 		r.chooseClock(rnd)
 	}
@@ -83,6 +79,21 @@ func (r *recipe) chooseLimiter(rnd *rand.Rand, f faults, back func()) {
 	r.limiter = limiter{typedLimiter: limiters[rnd.IntN(len(limiters))], trap: &trap{name: "limiter"}}
 	if f.Limiter {
 		r.limiter.trap = &trap{name: "limiter", odds: odds, dies: true, exits: true, calls: back}
+	}
+}
+
+func (r *recipe) chooseMetrics(rnd *rand.Rand, f faults, t *trap) {
+	switch rnd.IntN(4) {
+	case 0:
+		if !f.Metrics {
+			t = nil
+		}
+		r.metrics = provider{t}
+		r.text += ", metrics"
+	case 1:
+		r.series = prometheus.NewRegistry()
+		r.metrics = workqueue.NewPrometheusProvider(r.series)
+		r.text += ", Prometheus"
 	}
 }
 

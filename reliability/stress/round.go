@@ -37,7 +37,7 @@ func newRound(o *options, t *tally, rnd *rand.Rand) *round {
 	r.at("making the queue")
 	r.recipe = newRecipe(rnd, o.impl, o.faults, r.callBack)
 	r.queue = o.impl.make(r.recipe)
-	r.calls = callsOf(r.queue)
+	r.calls = callsOf(r.queue, r.recipe)
 	return r
 }
 

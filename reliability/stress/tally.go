@@ -24,6 +24,7 @@ const (
 	lengthWrong = "wrong length" // or snapshot
 	earlyDrain  = "early drain"  // returned with items queued or held
 	wrongDrain  = "wrong drain"  // an error whose numbers do not add up
+	wrongSeries = "wrong series" // of a scrape, or some left when the queue has ended
 	hang        = "hang"
 	goroutines  = "goroutines left"
 	memory      = "memory left"
