@@ -1,0 +1,220 @@
+package reliability
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	cg "k8s.io/client-go/util/workqueue"
+
+	"github.com/seed16c08ea7/workqueue"
+)
+
+// A queue is what a rate limiting queue is everywhere.
+type queue interface {
+	Add(item int)
+	AddRateLimited(item int)
+	AddAfter(item int, d time.Duration)
+	Forget(item int)
+	Get() (item int, shutdown bool)
+	Done(item int)
+	Len() int
+	ShutDown()
+	ShutDownWithDrain()
+	ShuttingDown() bool
+}
+
+func newQueue() queue {
+	return workqueue.NewTypedRateLimiting(workqueue.NewTypedItemExponentialFailureRateLimiter[int](time.Microsecond, time.Millisecond),
+		workqueue.TypedRateLimitingQueueConfig[int]{})
+}
+
+// A drainRun is one queue under load that is drained.
+type drainRun struct {
+	queue queue
+	early atomic.Int32 // drains that returned with items queued or in hand
+	late  atomic.Int32 // hand-outs after a drain had returned
+	over  atomic.Bool
+	hand  atomic.Int32
+}
+
+// play has two producers, two workers who fail now and then, and drainers. It
+// reports whether all have returned.
+func (r *drainRun) play(drainers int) bool {
+	var all sync.WaitGroup
+	for p := range 2 {
+		all.Go(func() {
+			for i := range 30 {
+				r.queue.Add((p*7 + i) % 11)
+			}
+		})
+		all.Go(r.work)
+	}
+	for i := range drainers {
+		all.Go(func() { r.drain(i) })
+	}
+	returned := make(chan struct{})
+	go func() {
+		defer close(returned)
+		all.Wait()
+	}()
+	select {
+	case <-returned:
+		return true
+	case <-time.After(10 * time.Second):
+		return false
+	}
+}
+
+func (r *drainRun) work() {
+	for item, shutdown := r.queue.Get(); !shutdown; item, shutdown = r.queue.Get() {
+		r.hand.Add(1)
+		if r.over.Load() {
+			r.late.Add(1)
+		}
+		switch item % 4 {
+		case 0:
+			r.queue.AddRateLimited(item)
+		case 1:
+			r.queue.Add(item + 1)
+			r.queue.Forget(item)
+		case 2:
+			r.queue.AddAfter(item, time.Microsecond)
+		}
+		r.hand.Add(-1)
+		r.queue.Done(item)
+	}
+}
+
+func (r *drainRun) drain(number int) {
+	if q, ok := r.queue.(interface{ Drain(context.Context) error }); ok && number%2 == 1 {
+		if err := q.Drain(context.Background()); err != nil {
+			r.early.Add(1)
+		}
+	} else {
+		r.queue.ShutDownWithDrain()
+	}
+	if r.queue.Len() > 0 || r.hand.Load() > 0 {
+		r.early.Add(1)
+	}
+	r.over.Store(true)
+}
+
+// With 1, 2 and 3 drainers at once, and with retries under way.
+func TestDrainUnderLoadIsNeverEarly(t *testing.T) {
+	runs := 10_000
+	if raceEnabled {
+		runs = 2000
+	}
+	for run := range runs {
+		r := &drainRun{queue: newQueue()}
+		if !r.play(1 + run%3) {
+			t.Fatalf("run %d hangs", run)
+		}
+		if early, late := r.early.Load(), r.late.Load(); early+late > 0 {
+			t.Fatalf("run %d: %d drains were early, %d items were handed out after one", run, early, late)
+		}
+	}
+}
+
+// The same finds what client-go does, with one drainer; more of them hang.
+func TestDrainUnderLoadIsEarlyInClientGo(t *testing.T) {
+	early := 0
+	const runs = 500
+	for range runs {
+		q := cg.NewTypedRateLimitingQueue(cg.NewTypedItemExponentialFailureRateLimiter[int](time.Microsecond, time.Millisecond))
+		r := &drainRun{queue: q}
+		if !r.play(1) {
+			t.Fatal("it hangs")
+		}
+		if r.early.Load()+r.late.Load() > 0 {
+			early++
+		}
+	}
+	t.Logf("%d of %d drains are early", early, runs)
+	if early == 0 {
+		t.Error("no drain is early: client-go now does as documented, or this test does not look")
+	}
+}
+
+func TestManyDrainersAllReturn(t *testing.T) {
+	for round := range 100 {
+		q := newQueue()
+		q.Add(1)
+		item, _ := q.Get()
+		var drainers, started sync.WaitGroup
+		for i := range 64 {
+			started.Add(1)
+			drainers.Go(func() {
+				started.Done()
+				(&drainRun{queue: q}).drain(i)
+			})
+		}
+		started.Wait()
+		if round%2 == 0 {
+			q.ShutDown() // For those that have begun. The others wait for the Done.
+		}
+		q.Done(item)
+		drainers.Wait() // If one does not return, the test ends by its deadline.
+	}
+}
+
+// The error of a Drain and what workers do afterwards add up: what was named is
+// what is still handed out, and nothing else is.
+func TestDrainErrorAddsUpUnderLoad(t *testing.T) {
+	for run := range 2000 {
+		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{})
+		const items = 40
+		var working sync.WaitGroup
+		var taken atomic.Int32
+		work := func(n int) {
+			for range n {
+				item, shutdown := q.Get()
+				if shutdown {
+					return
+				}
+				taken.Add(1)
+				q.Done(item)
+			}
+		}
+		for i := range items {
+			q.Add(i)
+		}
+		for i := range run % 5 {
+			q.AddAfter(i, time.Hour)
+		}
+		working.Go(func() { work(run % items) })
+		ctx, cancel := context.WithTimeout(context.Background(), time.Duration(run%7)*time.Microsecond)
+		err := q.Drain(ctx)
+		cancel()
+		working.Wait()
+		var left *workqueue.DrainError[int]
+		if !errors.As(err, &left) {
+			t.Fatalf("run %d: Drain returned %v", run, err)
+		}
+		// Items that were handed out between Drain's look and now are in its
+		// numbers as queued or in flight; none may be in neither.
+		named := map[int]bool{}
+		for _, info := range append(left.Queued, left.InFlight...) {
+			named[info.Item] = true
+		}
+		before := taken.Load()
+		for range q.Len() {
+			item, _ := q.Get()
+			if !named[item] {
+				t.Fatalf("run %d: item %d is queued, and %v does not name it", run, item, err)
+			}
+			q.Done(item)
+			taken.Add(1)
+		}
+		if got := taken.Load(); got != items || left.WaitingTotal != run%5 {
+			t.Fatalf("run %d: %d of %d items were handed out, %d after %v", run, got, items, got-before, err)
+		}
+		if err := q.Drain(context.Background()); err != nil {
+			t.Fatalf("run %d: in the end, Drain returned %v", run, err)
+		}
+	}
+}
