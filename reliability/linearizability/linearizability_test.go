@@ -19,7 +19,7 @@ import (
 )
 
 var (
-	histories = flag.Int("histories", 20_000, "how many histories to check in all")
+	histories = flag.Int("histories", 0, "how many histories to check in all; 0 for some seconds' worth")
 	firstSeed = flag.Uint64("seed", 0, "seed of the histories; 0 for another one each time")
 	pictures  = flag.String("pictures", "", "directory for the picture of an illegal history; empty for that of temporary files")
 )
@@ -58,7 +58,7 @@ func TestHistoriesAreLinearizable(t *testing.T) {
 	for i, processors := range []int{1, 2, 4} {
 		for j, impl := range ours {
 			name := fmt.Sprintf("%s, GOMAXPROCS %d", impl.name, processors)
-			n := *histories / (3 * len(ours))
+			n := wanted() / (3 * len(ours))
 			all.add(runHistories(t, name, impl, processors, n, seed+uint64(i*len(ours)+j)))
 		}
 	}
@@ -75,13 +75,25 @@ func TestHistoriesAreLinearizable(t *testing.T) {
 func TestHistoriesOfClientGoAreLinearizable(t *testing.T) {
 	impl := implementation{"client-go", func() queue { return cg.NewTyped[int8]() }}
 	seed := newSeed(t)
-	for i := range *histories / 20 {
+	for i := range wanted() / 20 {
 		l := randomLoad(rand.New(rand.NewPCG(seed, uint64(i))), false)
 		l.drains = 0
 		if _, r := check(t, impl, l); r != porcupine.Ok {
 			return
 		}
 	}
+}
+
+// wanted is how many histories to check. The race detector slows them down
+// more than it adds: the history is what tells.
+func wanted() int {
+	switch {
+	case *histories > 0:
+		return *histories
+	case raceEnabled:
+		return 3000
+	}
+	return 20_000
 }
 
 func newSeed(t *testing.T) uint64 {
