@@ -15,7 +15,7 @@ import (
 func TestModelBackoff(t *testing.T) {
 	rnd := newRand(t)
 	odd := []float64{0, -1, 1, 0.5, 2, 1e300, math.Inf(1), math.Inf(-1), math.NaN(), 1e-300}
-	for range 20 * scripts() {
+	for range 8 * scripts() {
 		factor, jitter := 4*rnd.Float64(), 2*rnd.Float64()
 		if rnd.IntN(2) == 0 {
 			factor = odd[rnd.IntN(len(odd))]

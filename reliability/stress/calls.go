@@ -55,7 +55,8 @@ func (a *actor) soon() time.Duration {
 
 func (a *actor) callAdd() { a.add(a.item(), a.queue.Add) }
 
-// callAddAll adds the rest by another call if a Queue has panicked in between.
+// callAddAll adds the items one by one if a Queue did not return in between:
+// what comes after that is not added.
 func (a *actor) callAddAll(q adderOfAll) {
 	all := make([]int, 1+a.rnd.IntN(20))
 	for i := range all {
@@ -66,7 +67,7 @@ func (a *actor) callAddAll(q adderOfAll) {
 	defer func() {
 		if !added {
 			for _, item := range all {
-				a.add(item, a.queue.Add)
+				alone(func() { a.add(item, a.queue.Add) })
 			}
 		}
 	}()
@@ -111,6 +112,11 @@ func (a *actor) callDone() {
 		item = alien + a.rnd.IntN(items-alien)
 	}
 	a.guarded(func() { a.queue.Done(item) })
+	if a.recipe.metrics != nil && a.faults.Metrics {
+		// In a Get whose metric fails afterwards, this was a Done of an item that
+		// is not handed out: nothing is put back then.
+		raise(&a.accounts[item].excused, a.accounts[item].announced.Load())
+	}
 }
 
 func (a *actor) callRemove(q remover) {
