@@ -48,7 +48,7 @@ var broken = []struct {
 	}, []string{lost, lostAtEnd, hang, leftQueued}},
 	{"a Done is lost at times", func(q *workqueue.TypedRateLimiting[int]) queue {
 		return dropsDone{q}
-	}, []string{lost, lostAtEnd, hang, leftQueued}},
+	}, []string{lost, lostAtEnd, hang, leftQueued, wrongDrain, lengthWrong}},
 	{"a drain returns at once", func(q *workqueue.TypedRateLimiting[int]) queue {
 		return drainsEarly{q}
 	}, []string{earlyDrain, wrongDrain}},
