@@ -163,7 +163,7 @@ func (r *round) checkSeries() {
 // end, and then counts.
 func checkGoroutines(t *tally, before int, what string) {
 	after := runtime.NumGoroutine()
-	for range 50 {
+	for range 1000 {
 		if after <= before {
 			return
 		}

@@ -18,7 +18,7 @@ import (
 // A burst at the end of which all is looked at hardly sees a lost add, as a
 // later one covers for it. So the bursts are short, and there are rounds in
 // which each item is added once.
-var rounds = []func(*round){(*round).burst, (*round).burst, (*round).oneShot, (*round).oneShot, (*round).inOrder, (*round).abandon}
+var rounds = []func(*round){(*round).burst, (*round).burst, (*round).oneShot, (*round).oneShot, (*round).inOrder, (*round).abandon, (*round).withRun}
 
 // play plays one round, and reports whether it has ended at all.
 func play(o *options, t *tally, seed uint64) bool {

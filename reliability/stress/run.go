@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"runtime"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/seed16c08ea7/workqueue"
+)
+
+// withRun is a burst with Run beside the other workers, and handlers that fail
+// in all ways. Its queue has no traps: a panic in one ends Run's program, as is
+// documented.
+func (r *round) withRun() {
+	if _, ours := r.queue.(drainer); !ours {
+		r.oneShot()
+		return
+	}
+	r.at("Run")
+	r.queue.ShutDown()
+	impl := r.impl
+	impl.limits = true
+	r.recipe = newRecipe(r.rnd, impl, faults{Clock: r.faults.Clock}, nil)
+	r.recipe.text += ", Run"
+	r.queue = impl.make(r.recipe)
+	r.calls = callsOf(r.queue, r.recipe)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	discard := logr.Discard()
+	options := workqueue.RunOptions[int]{
+		Workers: 1 + r.rnd.IntN(8), MaxAttempts: r.rnd.IntN(4), Logger: &discard,
+		Deadline: time.Duration(r.rnd.IntN(2)) * time.Millisecond, Grace: time.Duration(r.rnd.IntN(2)) * time.Millisecond,
+		Drain: r.rnd.IntN(2) == 0, CancelOnReAdd: r.rnd.IntN(2) == 0, Labels: r.rnd.IntN(2) == 0,
+	}
+	r.actors.Go(func() {
+		r.checkRun(workqueue.Run(ctx, r.queue.(workqueue.TypedRateLimitingInterface[int]), r.handle, options))
+	})
+	r.start()
+	time.Sleep(time.Duration(1+r.rnd.IntN(20)) * time.Millisecond)
+	if r.rnd.IntN(2) == 0 {
+		r.adding.Store(false)
+		r.settle()
+	}
+	r.closing.Store(true) // By Run, some time from now.
+	cancel()
+	r.end()
+}
+
+// checkRun excuses what Run says it has left behind: only that may be lost.
+func (r *round) checkRun(err error) {
+	var left *workqueue.DrainError[int]
+	switch {
+	case err == nil:
+	case !errors.As(err, &left):
+		r.tally.violation(wrongDrain, "Run returned %v, with %s", err, r.recipe.text)
+	default:
+		for _, info := range left.Queued {
+			raise(&r.accounts[info.Item].excused, r.accounts[info.Item].announced.Load())
+		}
+	}
+}
+
+// handle is hold for Run, which calls Done itself. What it returns may have Run
+// add the item again, which is one more add and no version.
+func (r *round) handle(ctx context.Context, item int) error {
+	account := &r.accounts[item]
+	if strict(item) {
+		account.worked++
+		r.inHand.Add(1)
+		if n := account.held.Add(1); n != 1 {
+			r.tally.violation(twoWorkers, "%d workers hold item %d, with %s", n, item, r.recipe.text)
+		}
+		defer func() {
+			r.inHand.Add(-1)
+			account.held.Add(-1)
+		}()
+	}
+	account.gets.Add(1)
+	raise(&account.seen, account.announced.Load())
+	return r.outcome(ctx, account)
+}
+
+func (r *round) outcome(ctx context.Context, account *account) error {
+	kind := rand.IntN(64)
+	if kind < 6 {
+		account.adds.Add(1)
+	}
+	switch kind {
+	case 0, 1:
+		return errors.New("failed")
+	case 2, 3:
+		return workqueue.RequeueAfter(time.Duration(rand.IntN(1000)) * time.Microsecond)
+	case 4:
+		panic(fault("handler"))
+	case 5:
+		runtime.Goexit()
+	case 6:
+		return workqueue.Permanent(errors.New("failed for good"))
+	case 7:
+		select {
+		case <-ctx.Done():
+		case <-time.After(100 * time.Microsecond):
+		}
+	}
+	return nil
+}
