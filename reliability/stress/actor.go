@@ -102,7 +102,9 @@ func (a *actor) takeBefore(q contextGetter) (item int, ok, more bool) {
 func (a *actor) hold(item int) {
 	account := &a.accounts[item]
 	if strict(item) {
-		account.worked++
+		if !a.impl.shares {
+			account.worked++
+		}
 		a.inHand.Add(1)
 		if n := account.held.Add(1); n != 1 {
 			a.tally.violation(twoWorkers, "%d workers hold item %d, with %s", n, item, a.recipe.text)

@@ -57,12 +57,13 @@ type implementation struct {
 	plain func() queue
 	// limits is whether it makes rate limiting queues only.
 	limits bool
-	// goroutines is whether it promises to leave none behind.
-	goroutines bool
+	// shares is whether it is known to give one item to two workers, which the
+	// race detector need not find out too.
+	shares bool
 }
 
 var implementations = []implementation{
-	{name: "workqueue", make: makeOurs, plain: func() queue { return workqueue.NewTyped[int]() }, goroutines: true},
+	{name: "workqueue", make: makeOurs, plain: func() queue { return workqueue.NewTyped[int]() }},
 	{name: "client-go", make: makeClientGo, plain: func() queue { return cg.NewTyped[int]() }},
 	{name: "priorityqueue", limits: true, make: makePriorityQueue, plain: func() queue { return priorityqueue.New[int]("") }},
 }

@@ -69,7 +69,9 @@ func (r *round) checkRun(err error) {
 func (r *round) handle(ctx context.Context, item int) error {
 	account := &r.accounts[item]
 	if strict(item) {
-		account.worked++
+		if !r.impl.shares {
+			account.worked++
+		}
 		r.inHand.Add(1)
 		if n := account.held.Add(1); n != 1 {
 			r.tally.violation(twoWorkers, "%d workers hold item %d, with %s", n, item, r.recipe.text)

@@ -69,7 +69,7 @@ var broken = []struct {
 func TestStressFindsWhatIsBroken(t *testing.T) {
 	for _, b := range broken {
 		t.Run(b.name, func(t *testing.T) {
-			expect(t, short(implementation{name: b.name, goroutines: true, limits: true, plain: implementations[0].plain,
+			expect(t, short(implementation{name: b.name, limits: true, shares: true, plain: implementations[0].plain,
 				make: func(r *recipe) queue {
 					return b.wrap(makeOurs(r).(*workqueue.TypedRateLimiting[int]))
 				}}), b.finds...)
@@ -101,6 +101,7 @@ func TestStressFindsWhatIsKnown(t *testing.T) {
 		{faults{Drain: true}, []string{earlyDrain, goroutines}},
 	} {
 		o := short(implementationOf("client-go"))
+		o.impl.shares = true
 		o.faults = known.faults
 		expect(t, o, known.finds...)
 	}
@@ -221,7 +222,7 @@ type leaks struct {
 
 func (q leaks) ShutDown() {
 	q.TypedRateLimiting.ShutDown()
-	time.AfterFunc(0, func() { time.Sleep(time.Second) })
+	time.AfterFunc(0, func() { time.Sleep(20 * time.Second) })
 }
 
 type removesMore struct {
