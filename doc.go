@@ -300,7 +300,7 @@
 // polling with AddAfter too. The oldest item is the one at the head of the line.
 // Behind it there may be one that was added earlier, while a worker held it. If
 // a [Queue] decides the order, it is the oldest of all, which shows what
-// starves; to find it takes some 3 ns for each item queued. The label of abandoned_total
+// starves; to find it takes some 4 ns for each item queued. The label of abandoned_total
 // is the state, queued, in_flight or waiting, and not the name, so that it
 // outlives queues.
 //

@@ -24,7 +24,7 @@ type StateProvider interface {
 	// be called at any time and from any goroutine but a method of a [Queue],
 	// and takes the locks of the queue. It takes time proportional to the
 	// number of items in flight, and, if the queue has a [Queue] of its own,
-	// some 3 ns for each item queued. It does not keep the queue in memory, and
+	// some 4 ns for each item queued. It does not keep the queue in memory, and
 	// reports false once that is gone.
 	//
 	// NewQueueMetrics and End are called without a lock of the queue held.

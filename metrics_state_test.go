@@ -273,53 +273,66 @@ func TestStateOfLayersConstructedApart(t *testing.T) {
 // A drain ends the metrics when it is over, another way to end it does so then,
 // and no later one again.
 func TestWhenMetricsEnd(t *testing.T) {
-	type queue interface {
-		workqueue.TypedInterface[string]
-		Drain(ctx context.Context) error
-	}
-	for name, make := range map[string]func(r *reader) queue{
-		"FIFO": func(r *reader) queue {
+	for layer, open := range map[string]func(r *reader) draining{
+		"FIFO": func(r *reader) draining {
 			return workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: r})
 		},
-		"delaying": func(r *reader) queue {
+		"delaying": func(r *reader) draining {
 			return workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Name: "q", MetricsProvider: r})
 		},
 	} {
-		for end, row := range map[string]struct {
-			f    func(cancel func(), q queue)
-			want string
+		done := func(_ func(), q draining) { q.Done("a"); q.Get(); q.Done("b") }
+		shutDown := func(_ func(), q draining) { q.ShutDown() }
+		cancel := func(cancel func(), _ draining) { cancel() }
+		withDrain := func(_ context.Context, q draining) { q.ShutDownWithDrain() }
+		drain := func(ctx context.Context, q draining) { q.Drain(ctx) }
+		for name, row := range map[string]struct {
+			drain func(ctx context.Context, q draining)
+			end   func(cancel func(), q draining)
+			want  string
 		}{
-			"the work is done":  {func(_ func(), q queue) { q.Done("a"); q.Get(); q.Done("b") }, "{Queued:0 InFlight:0 Waiting:0}"},
-			"ShutDown":          {func(_ func(), q queue) { q.ShutDown() }, "{Queued:1 InFlight:1 Waiting:0}"},
-			"the context's end": {func(cancel func(), q queue) { cancel() }, "{Queued:1 InFlight:1 Waiting:0}"},
+			"ShutDownWithDrain, the work is done":  {withDrain, done, "{Queued:0 InFlight:0 Waiting:0}"},
+			"ShutDownWithDrain, then ShutDown":     {withDrain, shutDown, "{Queued:1 InFlight:1 Waiting:0}"},
+			"Drain, the work is done":              {drain, done, "{Queued:0 InFlight:0 Waiting:0}"},
+			"Drain, then ShutDown":                 {drain, shutDown, "{Queued:1 InFlight:1 Waiting:0}"},
+			"Drain, then the end of the context":   {drain, cancel, "{Queued:1 InFlight:1 Waiting:0}"},
+			"nothing before ShutDown that is left": {func(context.Context, draining) {}, shutDown, "{Queued:1 InFlight:1 Waiting:0}"},
 		} {
-			synctest.Test(t, func(t *testing.T) {
-				r := &reader{}
-				q := make(r)
-				ctx, cancel := context.WithCancel(t.Context())
-				q.Add("a")
-				q.Add("b")
-				q.Get()
-				go q.Drain(ctx)
-				go q.ShutDownWithDrain()
-				synctest.Wait()
-				if len(r.ends) > 0 {
-					t.Errorf("%s: ended %s while it drains", name, r.ends)
-				}
-				row.f(cancel, q)
-				synctest.Wait()
-				if len(r.ends) != 1 || !strings.HasSuffix(r.ends[0], row.want) {
-					t.Errorf("%s, %s: ended %s, want %s", name, end, r.ends, row.want)
-				}
-				q.ShutDown()
-				cancel()
-				q.Drain(ctx)
-				if len(r.ends) != 1 {
-					t.Errorf("%s, %s: ended again: %s", name, end, r.ends)
-				}
-			})
+			t.Run(layer+"/"+name, func(t *testing.T) { endMetrics(t, open, row.drain, row.end, row.want) })
 		}
 	}
+}
+
+type draining interface {
+	workqueue.TypedInterface[string]
+	Drain(ctx context.Context) error
+}
+
+func endMetrics(t *testing.T, open func(*reader) draining, drain func(context.Context, draining), end func(func(), draining), want string) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &reader{}
+		q := open(r)
+		ctx, cancel := context.WithCancel(t.Context())
+		q.Add("a")
+		q.Add("b")
+		q.Get()
+		go drain(ctx, q)
+		synctest.Wait()
+		if len(r.ends) > 0 {
+			t.Errorf("ended %s before", r.ends)
+		}
+		end(cancel, q)
+		synctest.Wait()
+		if len(r.ends) != 1 || !strings.HasSuffix(r.ends[0], want) {
+			t.Errorf("ended %s, want %s", r.ends, want)
+		}
+		q.ShutDown()
+		cancel()
+		q.Drain(ctx)
+		if len(r.ends) != 1 {
+			t.Errorf("ended again: %s", r.ends)
+		}
+	})
 }
 
 // A provider that fails, or calls the queue, as it is made known or ends.
