@@ -194,6 +194,7 @@ func TestSeriesOfQueuesOfTheSameName(t *testing.T) {
 		}, "\n"), gauges...), "\n")
 	}
 	checkSeries(t, "both", r, both(2, 2, 3, 4, 4)...)
+	open().ShutDown() // A third changes nothing, and is no news.
 	queues[0].ShutDown()
 	checkSeries(t, "the first is shut down", r, both(1, 1, 1, 3, 1)...)
 	queues[0].Done("a")
