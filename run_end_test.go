@@ -383,7 +383,12 @@ func TestRunDrainIsCutShort(t *testing.T) {
 		s.stop()
 		time.Sleep(time.Second)
 		s.queue.ShutDown()
+		time.Sleep(time.Second)
+		s.queue.ShutDown()
 		err := s.end()
+		if took := time.Since(s.start); took != 5*time.Second {
+			t.Errorf("Run has returned after %v, want 5s, with the workers", took)
+		}
 		want := "queued[c] held[] waiting[a]: context canceled"
 		if s.drains() {
 			want = "queued[c] held[] waiting[d a]: context canceled"
