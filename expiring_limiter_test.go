@@ -63,7 +63,7 @@ func TestExpiringRateLimiterBoundsMemory(t *testing.T) {
 	c := testclock.NewFakePassiveClock(time.Unix(0, 0))
 	l := workqueue.NewTypedExpiringRateLimiterWithClock[int](inner, time.Second, c)
 	most := 0
-	for key := range 100_000 {
+	for key := range rounds(100_000) {
 		l.When(key)
 		pass(c, time.Millisecond)
 		most = max(most, l.Len(), inner.Len())

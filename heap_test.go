@@ -165,7 +165,7 @@ func TestAgendaAgainstModel(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			rnd := newRand(t)
 			d := &agendaDuel{t: t}
-			for i := range scenario.steps {
+			for i := range rounds(scenario.steps) {
 				if scenario.turn > 0 && i%1000 == 300 {
 					d.agenda.SetTurn(max(scenario.turn, d.agenda.Turn()))
 				}

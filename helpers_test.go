@@ -227,6 +227,16 @@ func takeAll[T comparable](q *workqueue.Typed[T]) (items []T) {
 	}
 }
 
+// rounds is n, or a quarter of it under the race detector, which makes each turn
+// take about ten times as long and has nothing to find where there is one
+// goroutine. All tests run without it too.
+func rounds(n int) int {
+	if raceEnabled {
+		return n / 4
+	}
+	return n
+}
+
 // newRand returns a generator and says how to repeat what it makes.
 func newRand(t *testing.T) *rand.Rand {
 	seed := rand.Uint64()

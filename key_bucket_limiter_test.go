@@ -148,7 +148,7 @@ func TestKeyBucketRateLimiterForgetsAnOutage(t *testing.T) {
 // as a token beside the part of one that the bucket has collected.
 func TestKeyBucketRateLimiterConforms(t *testing.T) {
 	r := newRand(t)
-	for range 100 {
+	for range rounds(100) {
 		limit, burst := 1+r.Float64()*20, 1+r.IntN(5)
 		p := newTap(rate.Limit(limit), burst)
 		start := p.clock.Now()
@@ -200,7 +200,7 @@ func conforms(t *testing.T, used []time.Duration, limit, burst float64) {
 func TestKeyBucketRateLimiterBoundsMemory(t *testing.T) {
 	p := newTap(100, 1)
 	most := 0
-	for key := range 100_000 { // At the limit, some 100 of them wait at a time.
+	for key := range rounds(100_000) { // At the limit, some 100 of them wait at a time.
 		p.When(strconv.Itoa(key))
 		if key > 100 {
 			pass(p.clock, 10*time.Millisecond)

@@ -207,7 +207,8 @@ func (q *Typed[T]) Add(item T) {
 
 // AddAll adds the items in their order, in one critical section: no other add
 // comes in between, and everybody waits for as long as it takes. It allocates 4
-// bytes an item for more than 64 of them.
+// bytes an item for more than 64 of them. After a panic in a method of a
+// [Queue] the items behind that one are not added.
 func (q *Typed[T]) AddAll(items ...T) {
 	q.observeAdds(q.addAll(items, q.metrics.now()))
 }

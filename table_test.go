@@ -32,7 +32,7 @@ func TestTableAgainstMap(t *testing.T) {
 			d := &tableDuel{t: t, hash: hash, has: make(map[float64]bool)}
 			rnd := newRand(t)
 			moved := 0
-			for i := range steps {
+			for i := range rounds(steps) {
 				// Growing and draining phases: random steps alone hover about
 				// half of the keys.
 				add := rnd.IntN(10) < 8
