@@ -427,3 +427,27 @@ func TestRunTwice(t *testing.T) {
 		}
 	})
 }
+
+// An item that comes with the news of the shutdown, as controller-runtime's
+// queue can have it, is done, and left behind by name.
+func TestRunHandOutWithTheShutdown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShow(t, runQueues["neither"])
+		s.queue = hastyGet{s.queue}
+		s.queue.Add("a")
+		s.run(runOptions{}, replies())
+		err := s.end()
+		s.want("0:end")
+		if got, want := left(err), "queued[a] held[] waiting[]: workqueue: queue is shut down"; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	})
+}
+
+type hastyGet struct{ rateLimited }
+
+func (q hastyGet) Get() (string, bool) {
+	item, _ := q.rateLimited.Get()
+	q.ShutDown()
+	return item, true
+}
