@@ -360,6 +360,9 @@ func stepBulk(q *workqueue.Typed[int], m *naive, op byte, item, span int) string
 		}
 		m.done(got[i])
 	}
+	if want, ok := m.get(); ok { // It drops what was removed, as the last attempt has.
+		return same("take all", fmt.Sprint(got), fmt.Sprint(want, " at the end"))
+	}
 	return "take all"
 }
 
@@ -412,6 +415,9 @@ func playDelaying(t *testing.T, script []byte) {
 				call = stepClock(clock, m, op>>2, arg)
 			default:
 				call = stepTyped(below, &m.naive, drains, op>>1%15, item)
+			}
+			if m.down && !m.draining {
+				q.ShutDown() // The call was one of the queue below.
 			}
 			synctest.Wait()
 			if m.down {
