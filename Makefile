@@ -8,7 +8,7 @@ FUZZTIME    := 10s
 HISTORIES   := 1000000
 DURATION    := 60s
 
-.PHONY: all run test lint vet tidy cyclo test-386 fuzz bench bench-smoke cover monitoring integration linearizability stress stress-peers
+.PHONY: all run test lint vet tidy cyclo test-386 fuzz bench bench-smoke cover monitoring integration linearizability stress stress-peers mutate
 
 all: lint test
 
@@ -85,3 +85,8 @@ integration:
 cover:
 	go test -covermode=atomic -coverprofile=cover.out .
 	go tool cover -func=cover.out
+
+# Changes the library in one place after the other and reports what no test
+# notices, for about half an hour.
+mutate:
+	go run -C reliability ./mutate

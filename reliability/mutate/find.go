@@ -1,0 +1,197 @@
+package main
+
+import (
+	"fmt"
+	"go/ast"
+	"go/token"
+	"go/types"
+	"strings"
+)
+
+// A mutant is one small change to the source that the tests should notice. It
+// is known by what it changes and not by the line, so that the list of
+// survivors outlives edits elsewhere in the file. It costs no build of its own:
+// all are compiled in, each behind a call of mutant with its number.
+type mutant struct {
+	id                         int
+	file, function, kind, text string
+	ordinal                    int // among those that are equal in all else
+	line                       int
+}
+
+func (m *mutant) String() string {
+	return fmt.Sprintf("%s %s: %s: %s #%d", m.file, m.function, m.kind, m.text, m.ordinal)
+}
+
+// A finder edits the mutants into a file.
+type finder struct {
+	*edits
+	fset     *token.FileSet
+	info     *types.Info
+	path     string // of the package
+	file     string
+	function string
+	ordinals map[mutant]int
+	first    int
+	found    []*mutant
+}
+
+// add notes a mutant, and returns the number to put into the source.
+func (f *finder) add(kind, text string, at ast.Node) int {
+	text = strings.Join(strings.Fields(text), " ")
+	if len(text) > 80 {
+		text = text[:80]
+	}
+	m := mutant{file: f.file, function: f.function, kind: kind, text: text}
+	f.ordinals[m]++
+	m.ordinal = f.ordinals[m]
+	m.id, m.line = f.first+len(f.found), f.fset.Position(at.Pos()).Line
+	f.found = append(f.found, &m)
+	return m.id
+}
+
+// visit adds the mutants of a node, and reports whether those of its children
+// are to be added.
+func (f *finder) visit(n ast.Node, stack []ast.Node) bool {
+	switch n := n.(type) {
+	case *ast.GenDecl:
+		return n.Tok == token.VAR
+	case *ast.FuncDecl:
+		f.function = nameOf(n)
+	case ast.Stmt:
+		f.statement(n, stack)
+	case ast.Expr:
+		return f.expression(n, stack)
+	}
+	return true
+}
+
+func (f *finder) statement(n ast.Stmt, stack []ast.Node) {
+	switch n := n.(type) {
+	case *ast.BlockStmt:
+		f.deletions(n.List, stack)
+	case *ast.CommClause:
+		f.deletions(n.Body, stack)
+	case *ast.CaseClause:
+		f.deletions(n.Body, stack)
+	case *ast.SwitchStmt:
+		f.cases(n)
+	case *ast.IfStmt:
+		f.conditional(n)
+	case *ast.ForStmt:
+		if n.Cond != nil {
+			f.negate(n.Cond)
+		}
+	case *ast.ReturnStmt:
+		f.returns(n, stack)
+	}
+}
+
+func nameOf(fn *ast.FuncDecl) string {
+	if fn.Recv == nil {
+		return fn.Name.Name
+	}
+	receiver := fn.Recv.List[0].Type
+	for {
+		switch t := receiver.(type) {
+		case *ast.StarExpr:
+			receiver = t.X
+		case *ast.IndexExpr:
+			receiver = t.X
+		case *ast.IndexListExpr:
+			receiver = t.X
+		default:
+			return t.(*ast.Ident).Name + "." + fn.Name.Name
+		}
+	}
+}
+
+// results returns the results of the function that a node is in.
+func results(stack []ast.Node) *ast.FieldList {
+	for i := len(stack) - 1; ; i-- {
+		switch fn := stack[i].(type) {
+		case *ast.FuncDecl:
+			return fn.Type.Results
+		case *ast.FuncLit:
+			return fn.Type.Results
+		}
+	}
+}
+
+func (f *finder) deletions(list []ast.Stmt, stack []ast.Node) {
+	for i, stmt := range list {
+		if f.deletable(stmt, i == len(list)-1, stack) {
+			id := f.add("delete", f.text(stmt), stmt)
+			f.wrap(stmt, fmt.Sprintf("if !mutant(%d) { ", id), " }")
+		}
+	}
+}
+
+// deletable leaves out what would not compile, which is the last statement of a
+// function with results, and what says nothing.
+func (f *finder) deletable(stmt ast.Stmt, last bool, stack []ast.Node) bool {
+	switch s := stmt.(type) {
+	case *ast.ExprStmt:
+		return !last || results(stack) == nil || !strings.HasPrefix(f.text(s), "panic(")
+	case *ast.AssignStmt:
+		return s.Tok != token.DEFINE && f.text(s.Lhs[0]) != "_"
+	case *ast.IncDecStmt, *ast.SendStmt, *ast.GoStmt, *ast.DeferStmt:
+		return true
+	case *ast.BranchStmt:
+		return s.Tok == token.BREAK || s.Tok == token.CONTINUE
+	case *ast.ReturnStmt:
+		return results(stack) == nil
+	}
+	return false
+}
+
+func (f *finder) negate(cond ast.Expr) {
+	id := f.add("negate", f.text(cond), cond)
+	f.wrap(cond, "(", fmt.Sprintf(") != mutant(%d)", id))
+}
+
+// cases negates those of a switch that are conditions.
+func (f *finder) cases(n *ast.SwitchStmt) {
+	for _, c := range n.Body.List {
+		for _, cond := range c.(*ast.CaseClause).List {
+			if n.Tag == nil {
+				f.negate(cond)
+			}
+		}
+	}
+}
+
+// conditional negates the condition, and makes it false where no deletion of a
+// statement does the same.
+func (f *finder) conditional(n *ast.IfStmt) {
+	_, returns := n.Body.List[0].(*ast.ReturnStmt)
+	if len(n.Body.List) > 1 || returns {
+		id := f.add("never", f.text(n.Cond), n.Cond)
+		f.wrap(n.Cond, "(", fmt.Sprintf(") && !mutant(%d)", id))
+	}
+	f.negate(n.Cond)
+}
+
+// returns makes a return one of zero values, or of the contrary.
+func (f *finder) returns(n *ast.ReturnStmt, stack []ast.Node) {
+	zero := true
+	for _, e := range n.Results {
+		tv := f.info.Types[e]
+		zero = zero && (tv.Value != nil || tv.IsNil() || strings.HasPrefix(f.text(e), "*new("))
+	}
+	if zero {
+		return
+	}
+	if len(n.Results) == 1 && types.Identical(types.Default(f.info.TypeOf(n.Results[0])), types.Typ[types.Bool]) {
+		f.negate(n.Results[0])
+		return
+	}
+	var zeros []string
+	for _, field := range results(stack).List {
+		for range max(1, len(field.Names)) {
+			zeros = append(zeros, "*new("+f.text(field.Type)+")")
+		}
+	}
+	id := f.add("zero", f.text(n), n)
+	f.wrap(n, fmt.Sprintf("if mutant(%d) { return %s }; ", id, strings.Join(zeros, ", ")), "")
+}

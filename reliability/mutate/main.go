@@ -1,0 +1,167 @@
+// Mutate is a mutation tester: it changes the library in one place after the
+// other, and reports what no test of the library notices.
+//
+// All changes are compiled into one test program, of which an environment
+// variable activates one, so that a mutant costs no build. Each is tried only
+// with the tests that reach it.
+//
+// It exits with 1 if a mutant lives that is not in the list of survivors, or if
+// a mutant of the list is no more.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+func main() {
+	var c config
+	flag.StringVar(&c.dir, "dir", "..", "the `directory` of the package")
+	flag.StringVar(&c.list, "survivors", "mutate/survivors.txt", "the `file` that lists the mutants which may live")
+	flag.StringVar(&c.files, "files", "*.go", "mutate only what is in these `files`: patterns, separated by commas")
+	flag.StringVar(&c.skip, "skip", "", "leave out the tests that match this `regexp`, such as slow ones, at the price of survivors")
+	flag.IntVar(&c.workers, "workers", 1, "how many mutants to try at a time; more than half the processors makes tests fail that measure")
+	flag.BoolVar(&c.verbose, "v", false, "print each mutant")
+	flag.Parse()
+	ok, err := c.mutate(os.Stdout)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "mutate:", err)
+	}
+	if !ok {
+		os.Exit(1)
+	}
+}
+
+type config struct {
+	dir, list, files, skip string
+	workers                int
+	verbose                bool
+}
+
+// A result is a mutant with what became of it.
+type result struct {
+	*mutant
+	verdict verdict
+	by      string
+}
+
+// mutate reports whether only listed mutants live.
+func (c config) mutate(w io.Writer) (ok bool, err error) {
+	start := time.Now()
+	allowed, err := readSurvivors(c.list)
+	if err != nil {
+		return false, err
+	}
+	tmp, err := os.MkdirTemp("", "mutate")
+	if err != nil {
+		return false, err
+	}
+	defer os.RemoveAll(tmp)
+	program, mutants, err := build(c.dir, tmp)
+	if err != nil {
+		return false, err
+	}
+	b := &bench{program: program, dir: c.dir, tmp: tmp}
+	if err := b.prepare(c.skip); err != nil {
+		return false, err
+	}
+	if err := b.control(len(mutants)); err != nil {
+		return false, err
+	}
+	fmt.Fprintf(w, "%d mutants, %d tests, %v to prepare\n", len(mutants), len(b.tests), time.Since(start).Round(time.Second))
+	results := c.tryAll(w, b, mutants)
+	table(w, results)
+	fmt.Fprintf(w, "in %v\n", time.Since(start).Round(time.Second))
+	return c.judge(w, results, allowed), nil
+}
+
+// matches reports whether mutants of the file are asked for.
+func (c config) matches(file string) bool {
+	return slices.ContainsFunc(strings.Split(c.files, ","), func(pattern string) bool {
+		ok, err := path.Match(pattern, file)
+		return ok && err == nil
+	})
+}
+
+// tryAll tries the mutants in their order, some at a time.
+func (c config) tryAll(w io.Writer, b *bench, mutants []*mutant) []result {
+	mutants = slices.DeleteFunc(mutants, func(m *mutant) bool { return !c.matches(m.file) })
+	results := make([]result, len(mutants))
+	next := make(chan int)
+	var mu sync.Mutex // of w
+	var wg sync.WaitGroup
+	for range c.workers {
+		wg.Go(func() {
+			for i := range next {
+				r := result{mutant: mutants[i]}
+				r.verdict, r.by = b.try(r.id, b.reached[strconv.Itoa(r.id)])
+				results[i] = r
+				if c.verbose {
+					mu.Lock()
+					fmt.Fprintf(w, "%v: %v %s\n", r.mutant, r.verdict, r.by)
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	for i := range mutants {
+		next <- i
+	}
+	close(next)
+	wg.Wait()
+	return results
+}
+
+// judge compares what lives with what may.
+func (c config) judge(w io.Writer, results []result, allowed survivors) (ok bool) {
+	ok = true
+	known := map[string]bool{}
+	for _, r := range results {
+		_, listed := allowed[r.String()]
+		known[r.String()] = true
+		switch dead := r.verdict == killed || r.verdict == hung; {
+		case !dead && !listed:
+			ok = false
+			fmt.Fprintf(w, "%s:%d: %v: %v\n", r.file, r.line, r.verdict, r.mutant)
+		case dead && listed:
+			fmt.Fprintf(w, "%s:%d: listed, but %v by %s: %v\n", r.file, r.line, r.verdict, r.by, r.mutant)
+		}
+	}
+	for name := range allowed {
+		if file, _, _ := strings.Cut(name, " "); c.matches(file) && !known[name] {
+			ok = false
+			fmt.Fprintf(w, "listed, but no more: %s\n", name)
+		}
+	}
+	return ok
+}
+
+// table prints how many mutants of each file, and of all, came to what.
+func table(w io.Writer, results []result) {
+	const format = "%-28s %8v %8v %8v %8v %12v %8v\n"
+	fmt.Fprintf(w, format, "file", "mutants", "killed", "by hang", "lived", "not covered", "score")
+	count := map[string]*[hung + 1]int{"total": {}}
+	files := []string{}
+	for _, r := range results {
+		if count[r.file] == nil {
+			count[r.file] = new([hung + 1]int)
+			files = append(files, r.file)
+		}
+		count[r.file][r.verdict]++
+		count["total"][r.verdict]++
+	}
+	for _, file := range append(files, "total") {
+		n := count[file]
+		dead, all := n[killed]+n[hung], n[killed]+n[hung]+n[lived]
+		score := fmt.Sprintf("%.1f %%", 100*float64(dead)/float64(max(1, all)))
+		fmt.Fprintf(w, format, file, all+n[uncovered], dead, n[hung], n[lived], n[uncovered], score)
+	}
+}

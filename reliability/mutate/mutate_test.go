@@ -1,0 +1,117 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The sample has a mutant of each fate, and a test that lets the right ones
+// live.
+const sample = `package sample
+
+import "errors"
+
+var errFull = errors.New("full")
+
+type Stack struct{ items []int }
+
+func (s *Stack) Push(n int) error {
+	if n < 0 && len(s.items) > 10 {
+		return errFull
+	}
+	s.items = append(s.items, n)
+	return nil
+}
+
+func (s *Stack) Clear() { s.items = s.items[:0] }
+
+func (s *Stack) Wait() {
+	for i := 0; i < len(s.items); {
+		i++
+	}
+}
+
+func unused() bool { return true }
+`
+
+const sampleTest = `package sample
+
+import "testing"
+
+func TestStack(t *testing.T) {
+	s := &Stack{}
+	s.Push(1)
+	s.Push(2)
+	if len(s.items) != 2 {
+		t.Error(s.items)
+	}
+	s.Wait()
+	s.Clear()
+}
+`
+
+func TestMutantsOfASample(t *testing.T) {
+	dir := t.TempDir()
+	list := filepath.Join(dir, "survivors.txt")
+	write := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("go.mod", "module example.com/sample\n\ngo 1.26\n")
+	write("sample.go", sample)
+	write("sample_test.go", sampleTest)
+	write("survivors.txt", `# What lives.
+
+sample.go Stack.Push: delete: gone() #1
+	It was removed.
+
+sample.go Stack.Push: drop: n < 0 of n < 0 && len(s.items) > 10 #1
+sample.go Stack.Push: operator <=: n < 0 #1
+	Both are
+	full.
+`)
+	var out strings.Builder
+	ok, err := config{dir: dir, list: list, files: "*.go", workers: 2, verbose: true}.mutate(&out)
+	if err != nil || ok {
+		t.Fatalf("got %v, %v, want false and no error", ok, err)
+	}
+	for _, want := range []string{
+		"sample.go Stack.Push: delete: s.items = append(s.items, n) #1: killed TestStack\n",
+		"sample.go Stack.Wait: delete: i++ #1: killed by hang TestStack",
+		"sample.go:17: lived: sample.go Stack.Clear: delete: s.items = s.items[:0] #1\n",
+		"sample.go:25: not covered: sample.go unused: flip: true in func unused() bool { return true } #1\n",
+		"listed, but no more: sample.go Stack.Push: delete: gone() #1\n",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q", want)
+		}
+	}
+	if strings.Contains(out.String(), ": lived: sample.go Stack.Push: operator <=") {
+		t.Error("what is listed is reported")
+	}
+	if t.Failed() {
+		t.Log(out.String())
+	}
+}
+
+func TestABrokenRunIsNoScore(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"go.mod":         "module example.com/sample\n\ngo 1.26\n",
+		"sample.go":      sample,
+		"sample_test.go": strings.Replace(sampleTest, "!= 2", "!= 3", 1),
+		"survivors.txt":  "",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var out strings.Builder
+	c := config{dir: dir, list: filepath.Join(dir, "survivors.txt"), files: "*.go", workers: 1}
+	if ok, err := c.mutate(&out); ok || err == nil || !strings.Contains(err.Error(), "TestStack fails without a mutant") {
+		t.Errorf("got %v, %v", ok, err)
+	}
+}

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+)
+
+// Survivors are the mutants that may live, each with a reason.
+type survivors map[string]string
+
+// readSurvivors reads a list: paragraphs of mutants, one a line, and below them
+// the reason that they have in common, indented. Lines that begin with a # are
+// comments.
+func readSurvivors(path string) (survivors, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	s := survivors{}
+	for paragraph := range strings.SplitSeq(string(text), "\n\n") {
+		paragraph = strings.Trim(paragraph, "\n")
+		if paragraph == "" || paragraph[0] == '#' {
+			continue
+		}
+		if err := s.read(paragraph); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	return s, nil
+}
+
+func (s survivors) read(paragraph string) error {
+	mutants, reason, found := strings.Cut(paragraph, "\n\t")
+	if !found {
+		return fmt.Errorf("no reason for %s", mutants)
+	}
+	for m := range strings.SplitSeq(mutants, "\n") {
+		if s[m] != "" {
+			return fmt.Errorf("listed twice: %s", m)
+		}
+		s[m] = strings.Join(strings.Fields(reason), " ")
+	}
+	return nil
+}
