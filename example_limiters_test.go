@@ -105,13 +105,15 @@ func simulate(name string, reports int, limiter func(*testclock.FakePassiveClock
 	}
 	var now time.Duration
 	for len(s.calls) > 0 {
-		call := heap.Pop(&s.calls).(attempt)
+		call := &s.calls[0]
 		now = call.at
 		c.SetTime(time.Unix(0, int64(now)))
 		if s.served(now) {
 			s.limiter.Forget(call.key)
+			heap.Pop(&s.calls)
 		} else {
-			heap.Push(&s.calls, attempt{now + s.failed(call.key), call.key})
+			call.at += s.failed(call.key)
+			heap.Fix(&s.calls, 0)
 		}
 	}
 	fmt.Printf("%-20s %8d %7d %6d %10v\n", name, s.peaks[0], s.peaks[1], s.peaks[2], (now - downFor).Round(time.Second))
