@@ -306,32 +306,29 @@ func TestSeriesAgree(t *testing.T) {
 	r, p := newExposed()
 	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{Name: "q", MetricsProvider: p})
 	var workers, producers sync.WaitGroup
+	const items = 30_000
+	for i := range items { // A line that gets shorter while it is looked at.
+		q.Add(i)
+	}
+	for n := range 2 {
+		producers.Go(func() {
+			for i := range items / 4 {
+				q.AddAfter(-2*i-n-1, time.Nanosecond)
+			}
+		})
+	}
 	for range 3 {
 		workers.Go(func() {
 			for i, shutdown := q.Get(); !shutdown; i, shutdown = q.Get() {
-				if i%3 == 0 {
-					q.Add(i)
+				if i%3 == 0 && i < items {
+					q.Add(i + items)
 				}
 				q.Done(i)
-				if i%3 == 0 {
-					runtime.Gosched()
-				}
+				runtime.Gosched() // Many scrapes to the queue, and few items to each.
 			}
 		})
 	}
-	const items = 30_000
-	for n := range 2 {
-		producers.Go(func() {
-			for i := range items / 2 {
-				if i%2 == 0 {
-					q.Add(2*i + n + 1)
-				} else {
-					q.AddAfter(2*i+n+1, time.Nanosecond)
-				}
-			}
-		})
-	}
-	for range 20 {
+	for scrapes := 0; scrapes < 20 || q.Len() > 0; scrapes++ {
 		v := make(map[string]int)
 		for _, line := range scrape(t, r) {
 			name, value, _ := strings.Cut(line, "{")
