@@ -62,13 +62,13 @@
 //	return Permanent(err)    when it is added, with none; it is reported
 //
 // An item that is added while it is handled comes again at once in any case. An
-// item is also given up, and reported, when it has failed MaxAttempts times in a
-// row. One that is given up is handed out again after the next Add.
+// item is also given up, and reported, when it has failed MaxAttempts times in
+// a row. One that is given up is handed out again after the next Add.
 //
 // When the context ends, no more items are handed out, the contexts of handlers
 // end at once or after a grace period, the queue is shut down, and Run returns
-// with the last worker. Its error names what is left. Handlers that fail by then
-// are left too: nothing retries them.
+// with the last worker. Its error names what is left. Handlers that fail by
+// then are left too: nothing retries them.
 //
 // # The life of an item
 //
@@ -247,9 +247,9 @@
 // # Shutdown
 //
 // ShutDown, ShutDownWithDrain and Drain make the queue ignore Add, and AddAfter
-// and its like, from then on. Workers still get what is queued, including items that are added
-// again at their Done because they had been before the shutdown; then Get
-// reports the shutdown. Items that wait for their time are dropped.
+// and its like, from then on. Workers still get what is queued, including items
+// that are added again at their Done because they had been before the shutdown;
+// then Get reports the shutdown. Items that wait for their time are dropped.
 // ShutDownWithDrain returns when nothing is queued and nothing is held,
 // ShutDown at once, and it ends the wait of every ShutDownWithDrain.
 //
@@ -296,11 +296,11 @@
 //	lateness_seconds         histogram of the time from due to queued
 //	abandoned_total          items left at the end of queues, by their state
 //
-// A retry storm shows in rate_limited_total, as retries_total counts
-// polling with AddAfter too. The oldest item is the one at the head of the line.
-// Behind it there may be one that was added earlier, while a worker held it. If
-// a [Queue] decides the order, it is the oldest of all, which shows what
-// starves; to find it takes some 4 ns for each item queued. The label of abandoned_total
+// A retry storm shows in rate_limited_total, as retries_total counts polling
+// with AddAfter too. The oldest item is the one at the head of the line. Behind
+// it there may be one that was added earlier, while a worker held it. If a
+// [Queue] decides the order, it is the oldest of all, which shows what starves;
+// to find it takes some 4 ns for each item queued. The label of abandoned_total
 // is the state, queued, in_flight or waiting, and not the name, so that it
 // outlives queues.
 //
