@@ -95,7 +95,7 @@ func (b Backoff) DelayFunc() DelayFunc { return b.Step }
 func (b Backoff) DelayWithReset(c clock.Clock, resetInterval time.Duration) DelayFunc {
 	mustClock(c)
 	if resetInterval <= 0 {
-		b.Factor, b.Steps = 0, 0
+		b.Steps = 0
 	}
 	current, started := b, c.Now()
 	step := func() time.Duration {

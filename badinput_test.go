@@ -174,24 +174,26 @@ type stringNaN float64
 func (stringNaN) String() string { return "NaN" }
 
 func TestNaNInAWaitingWorkersHands(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := workqueue.NewTyped[struct{ key any }]()
-		got := make(chan struct{ key any }, 2)
-		for range 2 {
-			go func() {
-				item, _ := q.Get()
-				got <- item
-			}()
-		}
-		synctest.Wait()
-		q.Add(struct{ key any }{math.NaN()})
-		q.Add(struct{ key any }{math.NaN()})
-		synctest.Wait()
-		if n := len(got); n != 2 {
-			t.Errorf("%d workers got an item, want 2", n)
-		}
-		q.ShutDownWithDrain()
-	})
+	for _, storage := range []workqueue.Queue[any]{nil, workqueue.DefaultQueue[any]()} {
+		synctest.Test(t, func(t *testing.T) {
+			q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[any]{Queue: storage})
+			got := make(chan any, 2)
+			for range 2 {
+				go func() {
+					item, _ := q.Get()
+					got <- item
+				}()
+			}
+			synctest.Wait()
+			q.Add(struct{ key any }{math.NaN()})
+			q.Add(struct{ key any }{math.NaN()})
+			synctest.Wait()
+			if n := len(got); n != 2 {
+				t.Errorf("storage %v: %d workers got an item, want 2", storage != nil, n)
+			}
+			q.ShutDownWithDrain()
+		})
+	}
 }
 
 func TestNaNDelayedAndLimited(t *testing.T) {

@@ -34,6 +34,29 @@ func whens[T comparable](l workqueue.TypedRateLimiter[T], item T, n int) string 
 	return intervals(func() time.Duration { return l.When(item) }, n)
 }
 
+// The numbers that controllers rely on: 5 ms to 1000 s for an item, and 100
+// tokens and 10 a second for all.
+func TestDefaultTypedControllerRateLimiter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := workqueue.DefaultTypedControllerRateLimiter[int]()
+		for item := range 100 {
+			if d := l.When(item); d != 5*time.Millisecond {
+				t.Fatalf("item %d waits %v, want 5ms", item, d)
+			}
+		}
+		if d := l.When(100); d != 100*time.Millisecond {
+			t.Errorf("the first item without a token waits %v, want 100ms", d)
+		}
+		time.Sleep(time.Hour)
+		for n := range 30 {
+			want := min(5*time.Millisecond<<(n+1), 1000*time.Second)
+			if d := l.When(0); d != want {
+				t.Errorf("failure %d: waits %v, want %v", n+2, d, want)
+			}
+		}
+	})
+}
+
 func TestItemExponentialFailureRateLimiter(t *testing.T) {
 	const ms, s = time.Millisecond, time.Second
 	for _, row := range []struct {

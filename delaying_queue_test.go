@@ -1,6 +1,7 @@
 package workqueue_test
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"runtime"
@@ -156,6 +157,76 @@ func TestAddAfterAtTheInstantOfTheShutDown(t *testing.T) {
 	}
 }
 
+// One that has seen no shutdown yet, and is overtaken by it before the item
+// waits, starts no goroutine: the shutdown would not wait for that.
+func TestAddAfterThatTheShutDownOvertakes(t *testing.T) {
+	for name, add := range map[string]func(q *workqueue.TypedDelaying[string]){
+		"AddAfter":   func(q *workqueue.TypedDelaying[string]) { q.AddAfter("a", time.Second) },
+		"Reschedule": func(q *workqueue.TypedDelaying[string]) { q.Reschedule("a", time.Second) },
+		"Debounce":   func(q *workqueue.TypedDelaying[string]) { q.Debounce("a", time.Second, time.Minute) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			clock := newHookedClock()
+			q := newClocked(clock)
+			reads := 0
+			clock.onRead = func() {
+				if reads++; reads == 1 {
+					q.ShutDown()
+				}
+			}
+			add(q)
+			synctest.Wait()
+			if reads != 1 || q.Waiting() != 0 {
+				t.Errorf("%s: the clock was read %d times, %d items wait, want 1 and 0", name, reads, q.Waiting())
+			}
+		})
+	}
+}
+
+// A token that comes while the goroutine is not listening is not lost.
+func TestEarlierItemWhileTheTimerIsArmed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clock := newHookedClock()
+		q := newClocked(clock)
+		clock.onArmed = func() {
+			clock.onArmed = nil
+			q.AddAfter("early", time.Second)
+		}
+		q.AddAfter("late", 5*time.Second)
+		synctest.Wait()
+		if got, want := clock.armed(), []time.Duration{5 * time.Second, time.Second}; !slices.Equal(got, want) {
+			t.Errorf("armed %v, want %v", got, want)
+		}
+		q.ShutDown()
+	})
+}
+
+// A storage is foreign code, which must not keep AddAfter waiting.
+func TestStorageBelowIsCalledWithoutTheLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var q *workqueue.TypedDelaying[string]
+		pushes := 0
+		storage := &shelf[string]{hook: func(call string) {
+			if call == "push" {
+				pushes++
+				if q.Locked() {
+					t.Error("push was called with the lock of the delaying queue held")
+				}
+			}
+		}}
+		q = workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{
+			Queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Queue: storage}),
+		})
+		q.AddAfter("a", time.Second)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if pushes != 1 {
+			t.Errorf("%d pushes, want 1", pushes)
+		}
+		q.ShutDown()
+	})
+}
+
 // A gate is a queue whose Add calls a hook first.
 type gate[T comparable] struct {
 	*workqueue.Typed[T]
@@ -197,11 +268,12 @@ func TestAddAfterDoesNotWaitForTheQueueBelow(t *testing.T) {
 	})
 }
 
-// Both shutdowns wait for a goroutine that is just adding what was due.
+// All shutdowns wait for a goroutine that is just adding what was due.
 func TestShutDownJoinsTheGoroutine(t *testing.T) {
 	for name, shutDown := range map[string]func(q *workqueue.TypedDelaying[int]){
 		"ShutDown":          (*workqueue.TypedDelaying[int]).ShutDown,
 		"ShutDownWithDrain": (*workqueue.TypedDelaying[int]).ShutDownWithDrain,
+		"Drain":             func(q *workqueue.TypedDelaying[int]) { q.Drain(context.Background()) },
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			hold := make(chan struct{})

@@ -55,6 +55,23 @@ func TestExpiringRateLimiter(t *testing.T) {
 	}
 }
 
+// An item has expired at the very end of its time, also one that the others'
+// failures have not come to: two of these are dropped with each failure.
+func TestExpiringRateLimiterStartsAnItemOver(t *testing.T) {
+	inner := newStub(10 * time.Second)
+	l, c := newExpiring(inner, time.Minute)
+	const items = "abcdefgh"
+	for _, item := range items {
+		l.When(string(item))
+	}
+	pass(c, 70*time.Second)
+	l.When("h")
+	if n := l.NumRequeues("h"); n != 1 || l.Len() != len(items)-2 || len(inner.failures) != l.Len() {
+		t.Errorf("the item has %d failures, %d of %d are known to one and %d to the other, want 1 and %d",
+			n, l.Len(), len(items), len(inner.failures), len(items)-2)
+	}
+}
+
 // 100,000 keys fail once each, one a millisecond, and nobody calls Forget, as
 // in kubernetes/kubernetes#138743: no more stay than fail within three times
 // the second after which they expire.

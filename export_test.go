@@ -416,6 +416,23 @@ func (q *TypedDelaying[T]) Waiting() int {
 	return q.agenda.len()
 }
 
+// Drains returns how many calls of Drain are under way, and how many items are
+// kept for them.
+func (q *TypedDelaying[T]) Drains() (drains, dropped int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.draining, len(q.dropped)
+}
+
+// Locked reports whether somebody has the lock.
+func (q *TypedDelaying[T]) Locked() bool {
+	if q.mu.TryLock() {
+		q.mu.Unlock()
+		return false
+	}
+	return true
+}
+
 // CheckInvariants returns what is wrong with the queue, or nil.
 func (q *TypedDelaying[T]) CheckInvariants() error {
 	q.mu.Lock()

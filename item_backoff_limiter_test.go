@@ -26,6 +26,9 @@ func TestItemBackoffRateLimiter(t *testing.T) {
 		{"cap and steps", workqueue.Backoff{Duration: s, Factor: 2, Steps: 5, Cap: 3 * s}, "1s 2s 3s 3s 3s 3s 3s"},
 		{"cap of the first", workqueue.Backoff{Duration: s, Factor: 3, Cap: s}, "1s 1s 1s"},
 		{"shrinks", workqueue.Backoff{Duration: s, Factor: 0.5}, "1s 500ms 250ms"},
+		{"smallest cap", workqueue.Backoff{Duration: 1, Factor: 2, Cap: 1}, "1ns 1ns"},
+		{"a cap that no float64 holds", workqueue.Backoff{Duration: forever - 1, Cap: forever - 1}, "2562047h47m16.854775806s"},
+		{"no jitter to speak of", workqueue.Backoff{Duration: s, Factor: 2, Jitter: 1e-17}, "1s 2s 4s"},
 	} {
 		l := workqueue.NewTypedItemBackoffRateLimiter[string](row.b)
 		n := len(strings.Fields(row.want))

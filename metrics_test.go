@@ -2,6 +2,7 @@ package workqueue_test
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"runtime"
 	"slices"
@@ -58,6 +59,34 @@ func TestMetricsOfTheLifeOfAnItem(t *testing.T) {
 			t.Errorf("step %d: %s: got %q, want %q", i, row.do, got, row.want)
 		}
 		checkInvariants(t, i, q)
+	}
+}
+
+// What is no duplicate counts, whatever its kind.
+func TestMetricsOfUnusualAdds(t *testing.T) {
+	for _, row := range []struct {
+		name string
+		f    func(q *workqueue.Typed[float64])
+		want string
+	}{
+		{"an item that differs from itself", func(q *workqueue.Typed[float64]) { q.Add(math.NaN()) }, "adds+1 depth+1"},
+		{"one that was removed", func(q *workqueue.Typed[float64]) { q.Add(1); q.Remove(1); q.Add(1) },
+			"adds+1 depth+1 depth-1 adds+1 depth+1"},
+		{"one that is held, after the shutdown", func(q *workqueue.Typed[float64]) { q.Add(1); q.Get(); q.ShutDown(); q.Add(1) },
+			"adds+1 depth+1 depth-1 latency(0)"},
+	} {
+		for _, storage := range []workqueue.Queue[float64]{nil, workqueue.DefaultQueue[float64]()} {
+			r := &recorder{}
+			q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[float64]{
+				Name: "q", MetricsProvider: r, Clock: testingclock.NewFakeClock(epoch), Queue: storage,
+			})
+			row.f(q)
+			if got := strings.Join(r.take(), " "); got != row.want {
+				t.Errorf("%s, storage %v: got %q, want %q", row.name, storage != nil, got, row.want)
+			}
+			checkInvariants(t, 0, q)
+			q.ShutDown()
+		}
 	}
 }
 

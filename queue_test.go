@@ -371,6 +371,37 @@ func take(t *testing.T, q *workqueue.Typed[int], worker int) (int, error) {
 	return item, nil
 }
 
+// Workers hold some of a burst while the rest of it is done and its memory given
+// back: what is held is still known.
+func TestHeldItemsThroughCompaction(t *testing.T) {
+	q := workqueue.NewTyped[int]()
+	const n = 4000
+	for i := range n {
+		q.Add(i)
+		q.Get()
+	}
+	for i := range n {
+		if i%500 != 0 {
+			q.Done(i)
+		}
+		if i%100 == 0 || i > n-20 {
+			checkInvariants(t, i, q)
+		}
+	}
+	for i := 0; i < n; i += 500 {
+		q.Add(i)
+		q.Done(i)
+		if item, ok := q.TryGet(); item != i || !ok {
+			t.Errorf("got %d, %v, want %d, which was added again", item, ok, i)
+		}
+		q.Done(i)
+	}
+	checkInvariants(t, n, q)
+	if q.Held() != 0 || q.Len() != 0 {
+		t.Errorf("%d items are held and %d queued, want none", q.Held(), q.Len())
+	}
+}
+
 // Through growth, wrapping and shrinking of all that holds items.
 func TestOrderThroughBursts(t *testing.T) {
 	q := workqueue.NewTyped[int]()

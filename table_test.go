@@ -146,6 +146,50 @@ func TestTableWithUnindexedItems(t *testing.T) {
 	}
 }
 
+// A table that is compacted while its index moves to a larger one takes along
+// what has not moved yet, and gets room for twice what it has.
+func TestTableCompactsAtEverySize(t *testing.T) {
+	moved := 0
+	for n := 0; n <= 1600; n += 16 {
+		var table workqueue.Table[float64]
+		for i := range n {
+			table.Put(workqueue.HashOf(float64(i)), float64(i))
+		}
+		if table.Moving() {
+			moved++
+		}
+		if err := table.Shrink(); err != nil {
+			t.Fatal(err)
+		}
+		checkInvariants(t, n, &table)
+		for i := range n {
+			if !table.Has(workqueue.HashOf(float64(i)), float64(i)) {
+				t.Fatalf("%d of %d is lost", i, n)
+			}
+		}
+		slots := 1024
+		for slots*3/4 < 2*n {
+			slots *= 2
+		}
+		if table.Slots() != slots {
+			t.Errorf("%d slots for %d items, want %d", table.Slots(), n, slots)
+		}
+	}
+	if moved == 0 {
+		t.Error("there was never an old index")
+	}
+}
+
+// A spare is of no use to a table that has grown beyond it.
+func TestTableOutgrowsItsSpare(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	table := &swing{t: t}
+	for _, n := range []int{2000, 0, 20_000} {
+		table.to(n)
+		checkInvariants(t, n, &table.table)
+	}
+}
+
 func TestTableGivesTheIndexBack(t *testing.T) {
 	var table workqueue.Table[float64]
 	const n = 100_000
