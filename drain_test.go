@@ -127,6 +127,9 @@ func TestDrainThatEndsEarlySaysWhatIsLeft(t *testing.T) {
 		if got, want := names(e.Queued)+"; "+names(e.InFlight), "c d e; a b"; got != want {
 			t.Errorf("left queued and in flight: %s, want %s", got, want)
 		}
+		if _, ok := q.(workqueue.TypedRateLimitingInterface[string]); ok && e.InFlight[0].Failures != 3 {
+			t.Errorf("%d failures of the first, want the 3 that the limiter knows", e.InFlight[0].Failures)
+		}
 		if !q.ShuttingDown() {
 			t.Error("the queue is not shut down")
 		}
@@ -142,6 +145,30 @@ func names(infos []workqueue.ItemInfo[string]) string {
 		names = append(names, info.Item)
 	}
 	return strings.Join(names, " ")
+}
+
+// A lingering queue takes a second to return from its drain.
+type lingering struct {
+	bare
+	returned bool
+}
+
+func (q *lingering) ShutDownWithDrain() {
+	q.bare.ShutDownWithDrain()
+	time.Sleep(time.Second)
+	q.returned = true
+}
+
+// A drain that was cut short leaves no goroutine behind in a foreign queue.
+func TestDrainWaitsForTheQueueBelow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		below := &lingering{bare: bare{workqueue.NewTyped[string]()}}
+		below.Add("a")
+		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Queue: below})
+		if err := q.Drain(canceled()); !errors.Is(err, context.Canceled) || !below.returned {
+			t.Errorf("got %v, the queue below has returned: %v", err, below.returned)
+		}
+	})
 }
 
 func TestShutDownEndsDrains(t *testing.T) {

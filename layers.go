@@ -61,9 +61,22 @@ func drain[T comparable](ctx context.Context, queue TypedInterface[T]) error {
 	case <-drained:
 		return nil
 	case <-ctx.Done():
-		queue.ShutDown()
-		<-drained
+		endDrain(queue, drained)
 		return &DrainError[T]{Err: ctx.Err(), Snapshot: Snapshot[T]{QueuedTotal: queue.Len()}}
+	}
+}
+
+// endDrain ends a ShutDownWithDrain that is under way or about to be: one that
+// is called after a ShutDown waits none the less, and nothing tells when the
+// call has got there. So the ShutDown is repeated until it has been of use.
+func endDrain[T comparable](queue TypedInterface[T], drained <-chan struct{}) {
+	for wait := time.Millisecond; ; wait *= 2 {
+		queue.ShutDown()
+		select {
+		case <-drained:
+			return
+		case <-time.After(wait):
+		}
 	}
 }
 
