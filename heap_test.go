@@ -100,12 +100,24 @@ func (d *agendaDuel) reschedule(item float64, due time.Duration) {
 	for _, e := range d.plan.entries {
 		same = same || e.item == item && e.due == due
 	}
-	d.agenda.Reschedule(item, due)
+	before := d.plan.head()
+	first := d.agenda.Reschedule(item, due)
 	if !same {
 		d.plan.remove(item)
 		d.plan.schedule(item, due)
 	}
+	if want := d.plan.head() != before; first != want {
+		d.t.Fatalf("step %d: reschedule %v to %v says that the head changed: %v", d.step, item, due, first)
+	}
 	d.check()
+}
+
+// head returns the turn of the first entry, or -1.
+func (p *plan) head() (turn int) {
+	if len(p.entries) == 0 {
+		return -1
+	}
+	return p.entries[p.first()].turn
 }
 
 func (d *agendaDuel) pop() {
@@ -209,6 +221,47 @@ func TestAgendaRenumbers(t *testing.T) {
 		for range n {
 			d.pop()
 		}
+	}
+}
+
+// What schedule has promised binds debounce, at all times.
+func TestAgendaDebounceIsBound(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		calls func(a *workqueue.Agenda[float64])
+		want  time.Duration
+	}{
+		{"by what was promised earlier", func(a *workqueue.Agenda[float64]) {
+			a.Schedule(1, 5)
+			a.Debounce(1, 30, 40)
+		}, 5},
+		{"by its own latest time", func(a *workqueue.Agenda[float64]) {
+			a.Debounce(1, 5, 10)
+			a.Debounce(1, 30, 40)
+		}, 10},
+		{"by an earlier promise since", func(a *workqueue.Agenda[float64]) {
+			a.Debounce(1, 5, 10)
+			a.Schedule(1, 7)
+			a.Debounce(1, 30, 40)
+		}, 7},
+		{"not by a later one", func(a *workqueue.Agenda[float64]) {
+			a.Debounce(1, 5, 10)
+			a.Schedule(1, 20)
+			a.Debounce(1, 30, 40)
+		}, 10},
+		{"before the epoch, beside another", func(a *workqueue.Agenda[float64]) {
+			a.Debounce(2, 100, 100)
+			a.Schedule(1, -10)
+			a.Schedule(1, -5)
+			a.Debounce(1, -1, -1)
+		}, -10},
+	} {
+		var a workqueue.Agenda[float64]
+		row.calls(&a)
+		if a.Next() != row.want {
+			t.Errorf("%s: due at %d, want %d", row.name, a.Next(), row.want)
+		}
+		checkInvariants(t, 0, &a)
 	}
 }
 

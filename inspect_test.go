@@ -43,6 +43,92 @@ waits longest: waiting for 1m1s, due 2026-01-01T01:00:04Z, 3 failures`
 	})
 }
 
+// What is held longest comes first, whatever has been done since, and what has
+// just come has been there for no time.
+func TestSnapshotIsInOrder(t *testing.T) {
+	clock := testingclock.NewFakeClock(epoch)
+	config := workqueue.TypedQueueConfig[string]{KeepTimes: true, Clock: clock}
+	for name, q := range map[string]drainer{
+		"typed": workqueue.NewTypedWithConfig(config),
+		"delaying": workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{
+			KeepTimes: true, Clock: clock,
+		}),
+	} {
+		for _, item := range []string{"a", "b", "c", "d"} {
+			q.Add(item)
+			q.Get()
+			clock.Step(time.Second)
+		}
+		q.Done("a") // Its place is taken by the last.
+		q.Add("e")
+		const want = `1 queued, 3 in flight, 0 waiting
+b: in flight for 3s
+c: in flight for 2s
+d: in flight for 1s
+e: queued for 0s`
+		s := q.Snapshot(9)
+		if s.String() != want {
+			t.Errorf("%s: got\n%s\nwant\n%s", name, s, want)
+		}
+		if place := s.InFlight[0].Place; place != -1 {
+			t.Errorf("%s: what is in flight has place %d", name, place)
+		}
+		q.ShutDown()
+	}
+}
+
+// All of what a storage holds is found, up to the last record of a page.
+func TestSnapshotOfAStorageOfAnySize(t *testing.T) {
+	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[int]{Queue: workqueue.DefaultQueue[int]()})
+	for n := range 130 {
+		if s := q.Snapshot(n + 1); len(s.Queued) != n {
+			t.Fatalf("%d items of %d", len(s.Queued), n)
+		}
+		q.Add(n)
+	}
+}
+
+func TestSnapshotOfNothing(t *testing.T) {
+	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{})
+	for limit := -1; limit < 2; limit++ {
+		if s := q.Snapshot(limit); s.WaitingTotal != 0 || len(s.Waiting) != 0 {
+			t.Errorf("limit %d: got %v", limit, s)
+		}
+	}
+}
+
+// The times of waiting items follow their records when these move, and are not
+// those of items that were there before.
+func TestSnapshotSaysSinceWhenAfterCompaction(t *testing.T) {
+	clock := testingclock.NewFakeClock(epoch)
+	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{KeepTimes: true, Clock: clock})
+	defer q.ShutDown()
+	const n, left = 4000, 10
+	for i := range n {
+		q.AddAfter(i, 2*n*time.Second)
+		clock.Step(time.Second)
+	}
+	for i := range n - left {
+		q.Remove(i)
+	}
+	checkInvariants(t, n, q)
+	for range left {
+		q.AddAfter(n, 2*n*time.Second)
+		q.Remove(n)
+		clock.Step(time.Second)
+	}
+	q.AddAfter(n, 2*n*time.Second)
+	for place, info := range q.Snapshot(n).Waiting {
+		want := time.Duration(2*left-place) * time.Second
+		if place == left {
+			want = 0
+		}
+		if info.Item != n-left+place || info.For != want {
+			t.Errorf("%+v is at place %d, want %d for %v", info, place, n-left+place, want)
+		}
+	}
+}
+
 // Without metrics no times are kept, which must not look like none passed.
 func TestSnapshotWithoutTimes(t *testing.T) {
 	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{})

@@ -70,7 +70,7 @@ func mustBackoff(b Backoff) {
 	if b.Duration < 0 {
 		panic(fmt.Sprintf("workqueue: Backoff.Duration %v is negative", b.Duration))
 	}
-	if b.Cap != 0 && b.Cap < b.Duration || b.Cap < 0 {
+	if b.Cap != 0 && b.Cap < b.Duration {
 		panic(fmt.Sprintf("workqueue: Backoff.Cap %v is below Backoff.Duration %v", b.Cap, b.Duration))
 	}
 	mustFinite("Backoff.Factor", b.Factor)

@@ -22,6 +22,7 @@ func TestItemBackoffRateLimiter(t *testing.T) {
 		{"grows without steps", workqueue.Backoff{Duration: s, Factor: 2}, "1s 2s 4s 8s"},
 		{"and with negative ones", workqueue.Backoff{Duration: s, Factor: 2, Steps: -1}, "1s 2s 4s 8s"},
 		{"steps end the growth", workqueue.Backoff{Duration: s, Factor: 3, Steps: 2}, "1s 3s 9s 9s 9s"},
+		{"a single step", workqueue.Backoff{Duration: s, Factor: 3, Steps: 1}, "1s 3s 3s 3s"},
 		{"the cap ends the growth only", workqueue.Backoff{Duration: s, Factor: 3, Cap: 5 * s}, "1s 3s 5s 5s 5s 5s"},
 		{"cap and steps", workqueue.Backoff{Duration: s, Factor: 2, Steps: 5, Cap: 3 * s}, "1s 2s 3s 3s 3s 3s 3s"},
 		{"cap of the first", workqueue.Backoff{Duration: s, Factor: 3, Cap: s}, "1s 1s 1s"},
@@ -123,6 +124,7 @@ func TestItemBackoffRateLimiterBadInput(t *testing.T) {
 		{workqueue.Backoff{Jitter: math.NaN()}, "workqueue: Backoff.Jitter NaN is not a finite number of at least 0"},
 		{workqueue.Backoff{Jitter: math.Inf(1)}, "workqueue: Backoff.Jitter +Inf is not a finite number of at least 0"},
 		{workqueue.Backoff{Duration: s, Cap: s, Factor: 1, Jitter: 1}, ""},
+		{workqueue.Backoff{Factor: math.MaxFloat64, Jitter: math.MaxFloat64}, ""},
 	} {
 		wantPanic(t, row.want, func() { workqueue.NewTypedItemBackoffRateLimiter[string](row.b) })
 	}

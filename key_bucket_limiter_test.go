@@ -86,6 +86,14 @@ func TestKeyBucketRateLimiter(t *testing.T) {
 		{"and not beside a bucket that is full", 1, 2, []string{
 			"a b c d -c -d +1h e f g", "0 0 1000 2000 0 0 1000",
 		}},
+		{"a token that is just there is used up", 10, 1, []string{
+			"a b c d e f", "0 100 200 300 400 500",
+			"+100ms b", "500",
+		}},
+		{"and not given back", 10, 1, []string{
+			"a b c d e f", "0 100 200 300 400 500",
+			"+100ms -b g", "500",
+		}},
 		{"a used token is not given back", 1, 1, []string{"a b +1s -b -a c", "0 1000 1000"}},
 		{"Forget of a stranger", 1, 1, []string{"-x a b", "0 1000"}},
 		{"Forget twice", 1, 1, []string{"a b -b -b c d", "0 1000 1000 2000"}},
@@ -104,6 +112,7 @@ func TestKeyBucketRateLimiter(t *testing.T) {
 		}},
 		{"no end of tokens", rate.Inf, 0, []string{"a a b c", "0 0 0 0"}},
 		{"hardly any", 1e-12, 1, []string{"a b c", "0 never never"}},
+		{"one at the end of time", 1e9 / (1 << 63), 1, []string{"a b", "0 never"}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			p := newTap(row.limit, row.burst)
@@ -117,6 +126,31 @@ func TestKeyBucketRateLimiter(t *testing.T) {
 				t.Errorf("%d failures, want 0", n)
 			}
 		})
+	}
+}
+
+// Two items whose tokens have come are forgotten with each call, and the one
+// that the call is for, if it need not wait.
+func TestKeyBucketRateLimiterForgetsUsedTokens(t *testing.T) {
+	p := newTap(10, 1)
+	p.play("a b c d e f g h")
+	for i, row := range []struct {
+		play string
+		want int // items that wait or have been forgotten to
+	}{
+		{"", 7},
+		{"+700ms x", 6}, // Not g and h, the last of which has just come.
+		{"+10s b", 3},   // Nor x and f.
+	} {
+		if p.play(row.play); p.Len() != row.want {
+			t.Errorf("row %d: %d items are known, want %d", i, p.Len(), row.want)
+		}
+	}
+}
+
+func TestKeyBucketRateLimiterWithoutALimit(t *testing.T) {
+	if d := newTap(rate.Inf, 0).When("a"); d != 0 {
+		t.Errorf("waits %d ns, want none", d)
 	}
 }
 

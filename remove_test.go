@@ -286,6 +286,44 @@ type bareDelaying struct {
 }
 
 // The upper layers pass on what they get.
+// No Get comes between the items of an AddAll.
+func TestLayersAddAllAtOnce(t *testing.T) {
+	r := &recorder{}
+	config := workqueue.TypedDelayingQueueConfig[string]{Name: "q", MetricsProvider: r}
+	for name, open := range map[string]func() drainer{
+		"delaying": func() drainer { return workqueue.NewTypedDelaying(config) },
+		"rate limiting": func() drainer {
+			return workqueue.NewTypedRateLimiting(constant(0), workqueue.TypedRateLimitingQueueConfig[string]{
+				DelayingQueue: workqueue.NewTypedDelaying(config),
+			})
+		},
+	} {
+		q := open()
+		var lens []int
+		r.setHook(func(event string) {
+			if event == "adds+1" {
+				lens = append(lens, q.Len())
+			}
+		})
+		q.(extended).AddAll("a", "b", "c")
+		if !slices.Equal(lens, []int{3, 3, 3}) {
+			t.Errorf("%s: %v items were queued when the Adds were counted, want 3 each time", name, lens)
+		}
+		q.ShutDown()
+	}
+}
+
+// Above a queue that cannot tell of Adds, nobody can.
+func TestLayersDoNotWatchAForeignQueue(t *testing.T) {
+	delaying := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Queue: bare{workqueue.NewTyped[string]()}})
+	q := workqueue.NewTypedRateLimiting(constant(0), workqueue.TypedRateLimitingQueueConfig[string]{DelayingQueue: delaying})
+	q.Add("a")
+	q.Get()
+	if q.Watch("a", func() {}) || delaying.Watch("a", func() {}) {
+		t.Error("the item seems to be watched")
+	}
+}
+
 func TestLayersPassOn(t *testing.T) {
 	q := workqueue.NewTypedRateLimiting(constant(0), workqueue.TypedRateLimitingQueueConfig[string]{AddCancelsWaiting: true})
 	defer q.ShutDown()
