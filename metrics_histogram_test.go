@@ -3,6 +3,7 @@ package workqueue_test
 import (
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -52,9 +53,9 @@ func written(t *testing.T, g prometheus.Gatherer, name string) string {
 // and at and beside every bound.
 func TestHistogramIsThatOfPrometheus(t *testing.T) {
 	r := newRand(t)
-	bounds := []float64{-1, 0, 1e-9, 2.5e-9, 1e-6, 0.1, 1, 1.0000000005, 60, 1e10}
+	bounds := []float64{-1, 0, 1e-9, 2.5e-9, 1.5e-8, 1e-6, 0.1, 1, 1.0000000005, 60, 1e10}
 	edges := []time.Duration{0, 1, 2, 3, math.MaxInt64, math.MaxInt64 - 1}
-	for _, b := range bounds[:9] {
+	for _, b := range bounds[:10] {
 		edges = append(edges, time.Duration(b*1e9)-1, time.Duration(b*1e9), time.Duration(b*1e9)+1)
 	}
 	for k := -29 * 8; k <= 33*8; k++ { // Each bound of a native bucket.
@@ -90,6 +91,23 @@ func TestHistogramIsThatOfPrometheus(t *testing.T) {
 		got.MustRegister(ours)
 		if got, want := written(t, got, "h"), written(t, want, "h"); got != want {
 			t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
+		}
+	}
+}
+
+// Buckets are made wider when there are too many, and not before.
+func TestHistogramAtTheLimitOfItsBuckets(t *testing.T) {
+	h := workqueue.NewHistogramMetric("h", nil)
+	r := prometheus.NewPedanticRegistry()
+	r.MustRegister(h)
+	for i := range 161 {
+		h.Observe(time.Duration(1e6 * math.Exp2((float64(i)+0.5)/8)))
+		want := "\nschema 3,"
+		if i == 160 {
+			want = "\nschema 2,"
+		}
+		if i >= 158 && !strings.Contains(written(t, r, "h"), want) {
+			t.Errorf("%d buckets: got\n%s\nwant%s", i+1, written(t, r, "h"), want)
 		}
 	}
 }

@@ -335,6 +335,51 @@ func endMetrics(t *testing.T, open func(*reader) draining, drain func(context.Co
 	})
 }
 
+// What was removed from the midst of the line is not left behind.
+func TestWhatARemovalLeaves(t *testing.T) {
+	r, _, q := newRead(nil)
+	q.AddAll("a", "b", "c")
+	q.Remove("b")
+	q.ShutDown()
+	if len(r.ends) != 1 || !strings.HasSuffix(r.ends[0], "{Queued:2 InFlight:0 Waiting:0}") {
+		t.Errorf("ended %s, want 2 queued", r.ends)
+	}
+}
+
+// A careless provider does not want to know of the end.
+type careless struct {
+	reader
+}
+
+func (c *careless) NewQueueMetrics(_ string, _ workqueue.QueueLayers, read func() (workqueue.QueueStats, bool)) workqueue.QueueMetrics {
+	c.reads = append(c.reads, read)
+	return workqueue.QueueMetrics{}
+}
+
+func TestProviderWithoutAnEnd(t *testing.T) {
+	p := &careless{}
+	workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: p}).ShutDown()
+}
+
+// Of a queue that was collected there is nothing to read, and nothing to take
+// for zeros.
+func TestReadOfAQueueThatIsGone(t *testing.T) {
+	p := &careless{}
+	done := make(chan struct{}, 1)
+	func() {
+		q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[[64]string]{Name: "q", MetricsProvider: p})
+		runtime.AddCleanup(q, func(int) { done <- struct{}{} }, 0)
+		q.Add([64]string{"a"})
+		if s, ok := p.reads[0](); s.Depth != 1 || !ok {
+			t.Errorf("got %+v, %v of a live queue", s, ok)
+		}
+	}()
+	collected(t, 1, done)
+	if s, ok := p.reads[0](); ok {
+		t.Errorf("got %+v", s)
+	}
+}
+
 // A provider that fails, or calls the queue, as it is made known or ends.
 func TestStateProviderThatFails(t *testing.T) {
 	for event, kinds := range map[string][]string{"new": {"panic", "Goexit", "read"}, "end": {"panic", "Goexit", "read", "shut down"}} {

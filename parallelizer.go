@@ -35,7 +35,7 @@ func ParallelizeUntil(ctx context.Context, workers, pieces int, doWorkPiece DoWo
 	if workers < 0 {
 		panic(fmt.Sprintf("workqueue: negative number of workers %d", workers))
 	}
-	o := options{chunkSize: 1}
+	var o options
 	for _, opt := range opts {
 		opt(&o)
 	}

@@ -114,6 +114,30 @@ func TestSeriesOfAQueue(t *testing.T) {
 	checkAbandoned(t, r, 1, 1, 2)
 }
 
+// The lateness of all queues of a name adds up, and counters say since when
+// they count.
+func TestSeriesOfDelays(t *testing.T) {
+	captureLog(t)
+	r, p := newExposed()
+	clock := testingclock.NewFakeClock(epoch)
+	for i := range 2 {
+		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Name: "late\xff", MetricsProvider: p, Clock: clock})
+		defer q.ShutDown()
+		q.AddAfter("a", time.Second)
+		clock.Step(time.Duration(3+i) * time.Second)
+		q.AddAfter("b", time.Hour) // Adds what is due.
+	}
+	if got, want := scrape(t, r), "lateness_seconds{name=\"late\uFFFD\"} 2 observations of 5 s"; !slices.Contains(got, want) {
+		t.Errorf("got\n%s\nwant %s", strings.Join(got, "\n"), want)
+	}
+	families, _ := r.Gather()
+	for _, f := range families {
+		if c := f.GetMetric()[0].GetCounter(); c != nil && f.GetName() != "workqueue_abandoned_total" && c.GetCreatedTimestamp() == nil {
+			t.Errorf("%s does not say since when it counts", f.GetName())
+		}
+	}
+}
+
 // A FIFO has the series of Kubernetes but retries, and what else is known of it.
 func TestSeriesOfAFIFO(t *testing.T) {
 	r, p := newExposed(workqueue.WithControllerLabel(), workqueue.WithConstLabels(prometheus.Labels{"cluster": "east"}))
@@ -194,7 +218,8 @@ func TestSeriesOfQueuesOfTheSameName(t *testing.T) {
 		}, "\n"), gauges...), "\n")
 	}
 	checkSeries(t, "both", r, both(2, 2, 3, 4, 4)...)
-	open().ShutDown() // A third changes nothing, and is no news.
+	open().ShutDown() // A third changes nothing, and is no news,
+	open().ShutDown() // nor is one after it.
 	queues[0].ShutDown()
 	checkSeries(t, "the first is shut down", r, both(1, 1, 1, 3, 1)...)
 	queues[0].Done("a")
@@ -354,6 +379,7 @@ func TestSeriesAgree(t *testing.T) {
 func TestSeriesOfForeignQueues(t *testing.T) {
 	r, p := newExposed()
 	for range 2 {
+		scrape(t, r) // In between, which must not be in the way.
 		p.NewDepthMetric("q").Inc()
 		p.NewAddsMetric("q").Inc()
 		p.NewLatencyMetric("q").Observe(0.5)
@@ -366,15 +392,27 @@ func TestSeriesOfForeignQueues(t *testing.T) {
 	p.NewWorkDurationMetric("q").Observe(math.Inf(1))
 	retries := p.NewRetriesMetric("other\xff")
 	retries.Inc()
+	p.NewUnfinishedWorkSecondsMetric("q").Set(-1)
 	checkSeries(t, "told", r,
 		`adds_total{name="q"} 2`,
 		`depth{name="q"} 1`,
 		`longest_running_processor_seconds{name="q"} 2`,
 		`queue_duration_seconds{name="q"} 2 observations of 1 s`,
 		"retries_total{name=\"other\uFFFD\"} 1",
-		`unfinished_work_seconds{name="q"} 3`,
+		`unfinished_work_seconds{name="q"} 0`,
 		`work_duration_seconds{name="q"} 3 observations of 4.611686018427388e+09 s`,
 	)
+}
+
+// One of each kind under one name is a mistake too.
+func TestForeignQueueOfTheSameName(t *testing.T) {
+	logged := captureLog(t)
+	_, p := newExposed()
+	p.NewDepthMetric("q")
+	workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: p}).ShutDown()
+	if !strings.Contains(logged.String(), "name=q") {
+		t.Errorf("logged %q, want a warning", logged)
+	}
 }
 
 func TestPrometheusProviderWithBadInput(t *testing.T) {
@@ -394,6 +432,7 @@ func TestPrometheusProviderWithBadInput(t *testing.T) {
 		"falling":    {buckets(1, 2, 1.5), "[1 2 1.5]"},
 		"NaN":        {buckets(math.NaN()), "[NaN]"},
 		"Inf":        {buckets(1, math.Inf(1)), "[1 +Inf]"},
+		"-Inf":       {buckets(math.Inf(-1), 1), "[-Inf 1]"},
 		"a label of ours": {func() {
 			workqueue.NewPrometheusProvider(prometheus.NewRegistry(), workqueue.WithConstLabels(prometheus.Labels{"name": "x"}))
 		}, "duplicate label"},
