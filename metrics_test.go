@@ -1,6 +1,7 @@
 package workqueue_test
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"os"
@@ -408,11 +409,12 @@ func TestGaugeThatEndsItsGoroutine(t *testing.T) {
 }
 
 // When a shutdown has returned, no goroutine is left, not even one that is
-// about to end: both wait for a gauge that is being set.
+// about to end: all wait for a gauge that is being set.
 func TestShutDownWaitsForAGauge(t *testing.T) {
 	for name, shutDown := range map[string]func(q *workqueue.Typed[string]){
 		"ShutDown":          (*workqueue.Typed[string]).ShutDown,
 		"ShutDownWithDrain": (*workqueue.Typed[string]).ShutDownWithDrain,
+		"Drain":             func(q *workqueue.Typed[string]) { q.Drain(context.Background()) },
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			r := &recorder{}

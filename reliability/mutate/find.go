@@ -172,12 +172,18 @@ func (f *finder) conditional(n *ast.IfStmt) {
 	f.negate(n.Cond)
 }
 
+// isSimple reports whether an expression is a constant or a zero value.
+func (f *finder) isSimple(e ast.Expr) bool {
+	literal, ok := e.(*ast.CompositeLit)
+	tv := f.info.Types[e]
+	return tv.Value != nil || tv.IsNil() || ok && len(literal.Elts) == 0 || strings.HasPrefix(f.text(e), "*new(")
+}
+
 // returns makes a return one of zero values, or of the contrary.
 func (f *finder) returns(n *ast.ReturnStmt, stack []ast.Node) {
 	zero := true
 	for _, e := range n.Results {
-		tv := f.info.Types[e]
-		zero = zero && (tv.Value != nil || tv.IsNil() || strings.HasPrefix(f.text(e), "*new("))
+		zero = zero && f.isSimple(e)
 	}
 	if zero {
 		return
