@@ -384,7 +384,7 @@ func TestHeldItemsThroughCompaction(t *testing.T) {
 		if i%500 != 0 {
 			q.Done(i)
 		}
-		if i%100 == 0 || i > n-20 {
+		if i%1000 == 0 || i > n-5 {
 			checkInvariants(t, i, q)
 		}
 	}

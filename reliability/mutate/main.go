@@ -10,15 +10,18 @@
 package main
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -31,7 +34,9 @@ func main() {
 	flag.IntVar(&c.workers, "workers", 1, "how many mutants to try at a time; more than half the processors makes tests fail that measure")
 	flag.BoolVar(&c.verbose, "v", false, "print each mutant")
 	flag.Parse()
-	ok, err := c.mutate(os.Stdout)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	ok, err := c.mutate(ctx, os.Stdout)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "mutate:", err)
 	}
@@ -54,7 +59,7 @@ type result struct {
 }
 
 // mutate reports whether only listed mutants live.
-func (c config) mutate(w io.Writer) (ok bool, err error) {
+func (c config) mutate(ctx context.Context, w io.Writer) (ok bool, err error) {
 	start := time.Now()
 	allowed, err := readSurvivors(c.list)
 	if err != nil {
@@ -69,7 +74,7 @@ func (c config) mutate(w io.Writer) (ok bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	b := &bench{program: program, dir: c.dir, tmp: tmp}
+	b := &bench{ctx: ctx, program: program, dir: c.dir, tmp: tmp}
 	if err := b.prepare(c.skip); err != nil {
 		return false, err
 	}
@@ -78,6 +83,9 @@ func (c config) mutate(w io.Writer) (ok bool, err error) {
 	}
 	fmt.Fprintf(w, "%d mutants, %d tests, %v to prepare\n", len(mutants), len(b.tests), time.Since(start).Round(time.Second))
 	results := c.tryAll(w, b, mutants)
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
 	table(w, results)
 	fmt.Fprintf(w, "in %v\n", time.Since(start).Round(time.Second))
 	return c.judge(w, results, allowed), nil
@@ -112,7 +120,7 @@ func (c config) tryAll(w io.Writer, b *bench, mutants []*mutant) []result {
 			}
 		})
 	}
-	for i := range mutants {
+	for i := 0; i < len(mutants) && b.ctx.Err() == nil; i++ {
 		next <- i
 	}
 	close(next)

@@ -74,7 +74,7 @@ sample.go Stack.Push: operator <=: n < 0 #1
 	full.
 `)
 	var out strings.Builder
-	ok, err := config{dir: dir, list: list, files: "*.go", workers: 2, verbose: true}.mutate(&out)
+	ok, err := config{dir: dir, list: list, files: "*.go", workers: 2, verbose: true}.mutate(t.Context(), &out)
 	if err != nil || ok {
 		t.Fatalf("got %v, %v, want false and no error", ok, err)
 	}
@@ -111,7 +111,7 @@ func TestABrokenRunIsNoScore(t *testing.T) {
 	}
 	var out strings.Builder
 	c := config{dir: dir, list: filepath.Join(dir, "survivors.txt"), files: "*.go", workers: 1}
-	if ok, err := c.mutate(&out); ok || err == nil || !strings.Contains(err.Error(), "TestStack fails without a mutant") {
+	if ok, err := c.mutate(t.Context(), &out); ok || err == nil || !strings.Contains(err.Error(), "TestStack fails without a mutant") {
 		t.Errorf("got %v, %v", ok, err)
 	}
 }

@@ -17,6 +17,7 @@ import (
 
 // A bench runs the tests of a program, each of which has been timed and traced.
 type bench struct {
+	ctx               context.Context // whose end kills what runs
 	program, dir, tmp string
 	tests             []test           // the fastest first
 	reached           map[string][]int // by the tests, as indices of tests
@@ -46,16 +47,16 @@ func (v verdict) String() string {
 // for ever is mostly found by the runtime or by synctest, the rest by the time
 // on the wall.
 const (
-	memory  = 6 << 20          // of address space, in KiB
-	compute = 5 * time.Second  // beyond 10 times what the tests take without a mutant
-	wall    = 15 * time.Second // beyond 20 times that
+	memory  = 6 << 20         // of address space, in KiB
+	compute = 5 * time.Second // beyond 10 times what the tests take without a mutant
+	wall    = 6 * time.Second // beyond 20 times that
 )
 
 var errHung = errors.New("hung")
 
 // run runs some tests, which usually take some time, with a mutant.
 func (b *bench) run(mutant int, trace string, usually time.Duration, names ...string) (output string, took time.Duration, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), wall+20*usually)
+	ctx, cancel := context.WithTimeout(b.ctx, wall+20*usually)
 	defer cancel()
 	limit := fmt.Sprintf(`ulimit -v %d; ulimit -t %.0f; exec "$0" "$@"`, memory, (compute + 10*usually).Seconds())
 	cmd := exec.CommandContext(ctx, "sh", "-c", limit, b.program,
