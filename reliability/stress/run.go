@@ -28,6 +28,11 @@ func (r *round) withRun() {
 	r.recipe.text += ", Run"
 	r.queue = impl.make(r.recipe)
 	r.calls = callsOf(r.queue, r.recipe)
+	limited, ok := r.queue.(workqueue.TypedRateLimitingInterface[int])
+	if !ok { // A control that makes one kind of queue only.
+		r.oneShot()
+		return
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	discard := logr.Discard()
@@ -37,7 +42,7 @@ func (r *round) withRun() {
 		Drain: r.rnd.IntN(2) == 0, CancelOnReAdd: r.rnd.IntN(2) == 0, Labels: r.rnd.IntN(2) == 0,
 	}
 	r.actors.Go(func() {
-		r.checkRun(workqueue.Run(ctx, r.queue.(workqueue.TypedRateLimitingInterface[int]), r.handle, options))
+		r.checkRun(workqueue.Run(ctx, limited, r.handle, options))
 	})
 	r.start()
 	time.Sleep(time.Duration(1+r.rnd.IntN(20)) * time.Millisecond)
