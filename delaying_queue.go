@@ -97,6 +97,7 @@ type TypedDelaying[T comparable] struct {
 	// waits, cannot miss a change.
 	wake chan struct{}
 
+	halts halts       // calls of ShutDown
 	timer clock.Timer // owned by waitingLoop, of which at most one runs at a time
 
 	// mu comes before the lock of typed, which is taken with mu held wherever
@@ -111,14 +112,13 @@ type TypedDelaying[T comparable] struct {
 	//	agenda.len() > 0 implies running
 	//	closed implies agenda.len() == 0
 	//	draining == 0 implies dropped is empty
-	agenda  agenda[T]
-	running bool
-	closed  bool
-	loops   sync.WaitGroup // Add with mu held and closed false
-	urgent  bool           // a worker was woken for due items, and may still be on its way
-
-	draining int           // calls of Drain
-	dropped  []ItemInfo[T] // what waited when the first of them came
+	agenda   agenda[T]
+	running  bool
+	closed   bool
+	urgent   bool           // a worker was woken for due items, and may still be on its way
+	draining int32          // calls of Drain
+	dropped  []ItemInfo[T]  // what waited when the first of them came
+	loops    sync.WaitGroup // Add with mu held and closed false
 
 	abandoned int // items that waited when the queue was closed
 }
@@ -201,6 +201,7 @@ func (q *TypedDelaying[T]) ShuttingDown() bool { return q.queue.ShuttingDown() }
 // goroutine, for which it waits. It does not wait for workers.
 func (q *TypedDelaying[T]) ShutDown() {
 	q.close()
+	q.halts.tell()
 	q.queue.ShutDown()
 	q.loops.Wait()
 	q.retire()

@@ -92,12 +92,13 @@ func (q *Typed[T]) remains(err error) *DrainError[T] {
 // one, and are none to wait for otherwise.
 //
 // A queue below that was configured and has no Drain is drained by its
-// ShutDownWithDrain, which if ctx is done first is ended by its ShutDown; the
-// error then knows its Len and nothing else.
+// ShutDownWithDrain, its Len and its ShutDownWithDrain again, as the first may
+// return while items are queued. If ctx is done first, its ShutDown ends them;
+// the error then knows its Len and nothing else.
 func (q *TypedDelaying[T]) Drain(ctx context.Context) error {
 	dropped := q.closeToDrain()
 	defer q.endDrain()
-	err := drain(ctx, q.queue)
+	err := drain(ctx, q.queue, &q.halts)
 	q.loops.Wait()
 	q.retire()
 	if e, ok := err.(*DrainError[T]); ok {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -169,6 +170,94 @@ func TestDrainWaitsForTheQueueBelow(t *testing.T) {
 			t.Errorf("got %v, the queue below has returned: %v", err, below.returned)
 		}
 	})
+}
+
+// A hasty queue drains as client-go's does: until nothing is held, whatever is
+// queued, or until a ShutDown.
+type hasty struct {
+	bare
+	ended atomic.Bool
+}
+
+func (q *hasty) ShutDown() {
+	q.bare.ShutDown()
+	q.ended.Store(true)
+}
+
+func (q *hasty) ShutDownWithDrain() {
+	q.bare.ShutDown()
+	q.ended.Store(false)
+	for !q.ended.Load() && q.TypedInterface.(drainer).Snapshot(0).InFlightTotal > 0 {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// A drain of the queue below that returns while items are queued is not the end
+// of ours, whether the last of them is queued or held by then. Each end of it
+// comes in each of the waits.
+func TestDrainOfAQueueThatReturnsEarly(t *testing.T) {
+	ends := map[string]struct {
+		end  func(q *workqueue.TypedDelaying[string], cancel func())
+		want error
+	}{
+		"done":     {func(*workqueue.TypedDelaying[string], func()) {}, nil},
+		"cancel":   {func(_ *workqueue.TypedDelaying[string], cancel func()) { cancel() }, context.Canceled},
+		"ShutDown": {func(q *workqueue.TypedDelaying[string], _ func()) { q.ShutDown() }, workqueue.ErrShutDown},
+	}
+	waits := []struct {
+		name   string
+		steps  func(q *workqueue.TypedDelaying[string])
+		queued int
+	}{
+		{"one is held", func(q *workqueue.TypedDelaying[string]) {}, 1},
+		{"one is queued", func(q *workqueue.TypedDelaying[string]) { q.Done("a") }, 1},
+		{"the last is held", func(q *workqueue.TypedDelaying[string]) {
+			q.Done("a")
+			time.Sleep(time.Second)
+			q.Get()
+		}, 0},
+	}
+	for _, wait := range waits {
+		for name, end := range ends {
+			t.Run(wait.name+", "+name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{
+						Queue: &hasty{bare: bare{workqueue.NewTyped[string]()}},
+					})
+					q.Add("a")
+					q.Add("b")
+					q.Get()
+					ctx, cancel := context.WithCancel(t.Context())
+					defer cancel()
+					result := make(chan error, 1)
+					go func() { result <- q.Drain(ctx) }()
+					time.Sleep(time.Second)
+					wait.steps(q)
+					time.Sleep(time.Second)
+					if len(result) > 0 {
+						t.Fatalf("got %v from a drain that is not done", <-result)
+					}
+					end.end(q, cancel)
+					time.Sleep(time.Second)
+					if end.want != nil {
+						e, ok := (<-result).(*workqueue.DrainError[string])
+						if !ok || !errors.Is(e, end.want) || e.QueuedTotal != wait.queued {
+							t.Errorf("got %v, want %v with %d queued", e, end.want, wait.queued)
+						}
+						return
+					}
+					q.Done("a")
+					for q.Len() > 0 {
+						q.Get()
+					}
+					q.Done("b")
+					if err := <-result; err != nil {
+						t.Errorf("got %v of a drain that was complete", err)
+					}
+				})
+			})
+		}
+	}
 }
 
 func TestShutDownEndsDrains(t *testing.T) {

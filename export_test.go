@@ -421,7 +421,7 @@ func (q *TypedDelaying[T]) Waiting() int {
 func (q *TypedDelaying[T]) Drains() (drains, dropped int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.draining, len(q.dropped)
+	return int(q.draining), len(q.dropped)
 }
 
 // Locked reports whether somebody has the lock.

@@ -45,41 +45,6 @@ func look[T comparable](queue TypedInterface[T], limit int) Snapshot[T] {
 	return Snapshot[T]{QueuedTotal: queue.Len()}
 }
 
-// drain drains a queue below.
-func drain[T comparable](ctx context.Context, queue TypedInterface[T]) error {
-	if q, ok := queue.(interface {
-		Drain(ctx context.Context) error
-	}); ok {
-		return q.Drain(ctx)
-	}
-	drained := make(chan struct{})
-	go func() {
-		defer close(drained)
-		queue.ShutDownWithDrain()
-	}()
-	select {
-	case <-drained:
-		return nil
-	case <-ctx.Done():
-		endDrain(queue, drained)
-		return &DrainError[T]{Err: ctx.Err(), Snapshot: Snapshot[T]{QueuedTotal: queue.Len()}}
-	}
-}
-
-// endDrain ends a ShutDownWithDrain that is under way or about to be: one that
-// is called after a ShutDown waits none the less, and nothing tells when the
-// call has got there. So the ShutDown is repeated until it has been of use.
-func endDrain[T comparable](queue TypedInterface[T], drained <-chan struct{}) {
-	for wait := time.Millisecond; ; wait *= 2 {
-		queue.ShutDown()
-		select {
-		case <-drained:
-			return
-		case <-time.After(wait):
-		}
-	}
-}
-
 // watch watches an item of a queue below.
 func watch[T comparable](queue TypedInterface[T], item T, f func()) bool {
 	q, ok := queue.(watcher[T])
@@ -163,7 +128,7 @@ func (q *TypedRateLimiting[T]) addFailures(s Snapshot[T]) {
 
 // Drain drains the delaying queue, see [TypedDelaying.Drain].
 func (q *TypedRateLimiting[T]) Drain(ctx context.Context) error {
-	err := drain[T](ctx, q.queue)
+	err := drain[T](ctx, q.queue, &q.halts)
 	if e, ok := err.(*DrainError[T]); ok {
 		q.addFailures(e.Snapshot)
 	}

@@ -68,6 +68,7 @@ type TypedRateLimiting[T comparable] struct {
 	queue   TypedDelayingInterface[T]
 	limiter TypedRateLimiter[T]
 	limited CounterMetric // nil unless a provider reads the queue
+	halts   halts         // calls of ShutDown
 }
 
 // NewTypedRateLimitingQueue returns an empty rate limiting queue without name
@@ -142,7 +143,10 @@ func (q *TypedRateLimiting[T]) Done(item T) { q.queue.Done(item) }
 func (q *TypedRateLimiting[T]) ShuttingDown() bool { return q.queue.ShuttingDown() }
 
 // ShutDown shuts the delaying queue down, see [TypedDelaying.ShutDown].
-func (q *TypedRateLimiting[T]) ShutDown() { q.queue.ShutDown() }
+func (q *TypedRateLimiting[T]) ShutDown() {
+	q.halts.tell()
+	q.queue.ShutDown()
+}
 
 // ShutDownWithDrain shuts the delaying queue down and waits, see
 // [TypedDelaying.ShutDownWithDrain].

@@ -207,3 +207,33 @@ func TestRunCancelOnReAddOnForeignQueues(t *testing.T) {
 		}
 	})
 }
+
+// What client-go calls drained may be queued still. Nothing of it is left out
+// by Drain.
+func TestDrainOfClientGoWaitsForWhatIsQueued(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := workqueue.NewTypedRateLimiting(theirLimiter(), workqueue.TypedRateLimitingQueueConfig[key]{
+			DelayingQueue: clientgo.NewTypedDelayingQueue[key](),
+		})
+		q.Add("a")
+		q.Add("b")
+		q.Get()
+		result := make(chan error, 1)
+		go func() { result <- q.Drain(t.Context()) }()
+		time.Sleep(time.Second)
+		for _, item := range []key{"a", "b"} {
+			q.Done(item)
+			time.Sleep(time.Second)
+			if item == "a" {
+				q.Get()
+			}
+			if drained := len(result) > 0; drained != (item == "b") {
+				t.Fatalf("after Done(%q): drained: %v", item, drained)
+			}
+		}
+		if err := <-result; err != nil {
+			t.Errorf("got %v of a drain that was complete", err)
+		}
+		time.Sleep(11 * time.Second) // client-go's goroutines look up every 10 s.
+	})
+}
