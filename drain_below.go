@@ -40,7 +40,7 @@ func shutDownWithDrain[T comparable](ctx context.Context, halted <-chan struct{}
 	returned := make(chan struct{})
 	go func() {
 		defer close(returned)
-		queue.ShutDownWithDrain()
+		end(queue, queue.ShutDownWithDrain)
 	}()
 	select {
 	case <-returned:
@@ -52,13 +52,24 @@ func shutDownWithDrain[T comparable](ctx context.Context, halted <-chan struct{}
 	// when the call has got there. So the ShutDown is repeated until it has been
 	// of use.
 	for wait := time.Millisecond; ; wait *= 2 {
-		queue.ShutDown()
+		end(queue, queue.ShutDown)
 		select {
 		case <-returned:
 			return false
 		case <-time.After(wait):
 		}
 	}
+}
+
+// end calls one of the shutdowns of a queue, which may have had one. The one of
+// controller-runtime panics then, of which nobody has to know.
+func end[T comparable](queue TypedInterface[T], shutDown func()) {
+	defer func() {
+		if v := recover(); v != nil && !queue.ShuttingDown() {
+			panic(v)
+		}
+	}()
+	shutDown()
 }
 
 // runEmpty waits until nothing is queued, and reports whether that is so. As no

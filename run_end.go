@@ -17,10 +17,7 @@ func (r *runner[T]) end() error {
 	if q, ok := r.queue.(drainer); ok {
 		return r.leftBehind(r.drain(q))
 	}
-	// controller-runtime's queue panics at a second ShutDown.
-	if !r.queue.ShuttingDown() {
-		r.queue.ShutDown()
-	}
+	end(r.queue, r.queue.ShutDown)
 	<-r.working.Done()
 	return r.leftBehind(&DrainError[T]{Snapshot: r.sweep()})
 }
@@ -59,7 +56,7 @@ func (r *runner[T]) drain(q drainer) error {
 	// What waited is known to the first of the drains alone.
 	last.Waiting, last.WaitingTotal = first.Waiting, first.WaitingTotal
 	// Nobody works off what is left. Whoever else waits for that has to learn.
-	r.queue.ShutDown()
+	end(r.queue, r.queue.ShutDown)
 	return last
 }
 

@@ -39,6 +39,11 @@ var runQueues = []struct {
 			DelayingQueue: clientgo.NewTypedDelayingQueue[key](),
 		})
 	}, "[b c] of 2"},
+	{"ours on controller-runtime's delays", func() clientgo.TypedRateLimitingInterface[key] {
+		return workqueue.NewTypedRateLimitingQueueWithConfig(theirLimiter(), workqueue.TypedRateLimitingQueueConfig[key]{
+			DelayingQueue: priorityqueue.New[key](""),
+		})
+	}, "[] of 2"},
 	{"client-go's on our delays", func() clientgo.TypedRateLimitingInterface[key] {
 		return clientgo.NewTypedRateLimitingQueueWithConfig(theirLimiter(), clientgo.TypedRateLimitingQueueConfig[key]{
 			DelayingQueue: workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[key]{}),
