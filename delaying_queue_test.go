@@ -301,6 +301,40 @@ func TestShutDownJoinsTheGoroutine(t *testing.T) {
 	}
 }
 
+// A slow queue takes a minute to be shut down.
+type slow struct{ bare }
+
+func (s slow) ShutDown() {
+	time.Sleep(time.Minute)
+	s.bare.ShutDown()
+}
+
+func (s slow) ShutDownWithDrain() {
+	time.Sleep(time.Minute)
+	s.bare.ShutDownWithDrain()
+}
+
+// What waits is dropped before the queue below hears of the shutdown, and
+// nothing comes of it while that takes its time.
+func TestNothingIsAddedWhileTheQueueBelowIsShutDown(t *testing.T) {
+	for name, shutDown := range map[string]func(q *workqueue.TypedDelaying[string]){
+		"ShutDown":          (*workqueue.TypedDelaying[string]).ShutDown,
+		"ShutDownWithDrain": (*workqueue.TypedDelaying[string]).ShutDownWithDrain,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Queue: slow{bare{workqueue.NewTyped[string]()}}})
+			q.AddAfter("a", time.Second)
+			go shutDown(q)
+			synctest.Wait()
+			q.AddAfter("b", time.Second)
+			time.Sleep(time.Hour)
+			if q.Len() != 0 || q.Waiting() != 0 {
+				t.Errorf("%s: %d items were added, %d wait", name, q.Len(), q.Waiting())
+			}
+		})
+	}
+}
+
 // The queue below is called with no lock held, and may call back.
 func TestQueueBelowThatCallsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

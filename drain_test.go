@@ -176,7 +176,8 @@ func TestDrainWaitsForTheQueueBelow(t *testing.T) {
 // queued, or until a ShutDown.
 type hasty struct {
 	bare
-	ended atomic.Bool
+	ended  atomic.Bool
+	drains int
 }
 
 func (q *hasty) ShutDown() {
@@ -185,6 +186,7 @@ func (q *hasty) ShutDown() {
 }
 
 func (q *hasty) ShutDownWithDrain() {
+	q.drains++
 	q.bare.ShutDown()
 	q.ended.Store(false)
 	for !q.ended.Load() && q.TypedInterface.(drainer).Snapshot(0).InFlightTotal > 0 {
@@ -194,7 +196,8 @@ func (q *hasty) ShutDownWithDrain() {
 
 // A drain of the queue below that returns while items are queued is not the end
 // of ours, whether the last of them is queued or held by then. Each end of it
-// comes in each of the waits.
+// comes in each of the waits, and nothing is drained again after one that is
+// not the work being done, which shows within 16 ms.
 func TestDrainOfAQueueThatReturnsEarly(t *testing.T) {
 	ends := map[string]struct {
 		end  func(q *workqueue.TypedDelaying[string], cancel func())
@@ -205,25 +208,25 @@ func TestDrainOfAQueueThatReturnsEarly(t *testing.T) {
 		"ShutDown": {func(q *workqueue.TypedDelaying[string], _ func()) { q.ShutDown() }, workqueue.ErrShutDown},
 	}
 	waits := []struct {
-		name   string
-		steps  func(q *workqueue.TypedDelaying[string])
-		queued int
+		name           string
+		steps          func(q *workqueue.TypedDelaying[string])
+		queued, drains int
 	}{
-		{"one is held", func(q *workqueue.TypedDelaying[string]) {}, 1},
-		{"one is queued", func(q *workqueue.TypedDelaying[string]) { q.Done("a") }, 1},
+		{"one is held", func(q *workqueue.TypedDelaying[string]) {}, 1, 1},
+		{"all are held", func(q *workqueue.TypedDelaying[string]) { q.Get() }, 0, 1},
+		{"one is queued", func(q *workqueue.TypedDelaying[string]) { q.Done("a") }, 1, 1},
 		{"the last is held", func(q *workqueue.TypedDelaying[string]) {
 			q.Done("a")
 			time.Sleep(time.Second)
 			q.Get()
-		}, 0},
+		}, 0, 2},
 	}
 	for _, wait := range waits {
 		for name, end := range ends {
 			t.Run(wait.name+", "+name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{
-						Queue: &hasty{bare: bare{workqueue.NewTyped[string]()}},
-					})
+					below := &hasty{bare: bare{workqueue.NewTyped[string]()}}
+					q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Queue: below})
 					q.Add("a")
 					q.Add("b")
 					q.Get()
@@ -241,23 +244,47 @@ func TestDrainOfAQueueThatReturnsEarly(t *testing.T) {
 					time.Sleep(time.Second)
 					if end.want != nil {
 						e, ok := (<-result).(*workqueue.DrainError[string])
-						if !ok || !errors.Is(e, end.want) || e.QueuedTotal != wait.queued {
-							t.Errorf("got %v, want %v with %d queued", e, end.want, wait.queued)
+						if !ok || !errors.Is(e, end.want) || e.QueuedTotal != wait.queued || below.drains != wait.drains {
+							t.Errorf("got %v after %d drains, want %v with %d queued after %d", e, below.drains, end.want, wait.queued, wait.drains)
 						}
 						return
 					}
+					done := time.Now()
 					q.Done("a")
 					for q.Len() > 0 {
 						q.Get()
 					}
 					q.Done("b")
-					if err := <-result; err != nil {
-						t.Errorf("got %v of a drain that was complete", err)
+					if err := <-result; err != nil || time.Since(done) > 20*time.Millisecond {
+						t.Errorf("got %v of a drain that was complete, %v later", err, time.Since(done))
 					}
 				})
 			})
 		}
 	}
+}
+
+// A ShutDown that has ended drains can be repeated, and does not end those to
+// come.
+func TestShutDownAgainAfterADrainThatItHasEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Queue: bare{workqueue.NewTyped[string]()}})
+		q.Add("a")
+		q.Get()
+		for range 2 {
+			result := make(chan error, 1)
+			go func() { result <- q.Drain(t.Context()) }()
+			time.Sleep(time.Second)
+			if len(result) > 0 {
+				t.Fatalf("got %v from a drain that nothing has ended", <-result)
+			}
+			q.ShutDown()
+			q.ShutDown()
+			if err := <-result; !errors.Is(err, workqueue.ErrShutDown) {
+				t.Errorf("got %v, want %v", err, workqueue.ErrShutDown)
+			}
+		}
+	})
 }
 
 func TestShutDownEndsDrains(t *testing.T) {
