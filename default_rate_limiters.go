@@ -121,7 +121,7 @@ func (r *TypedItemExponentialFailureRateLimiter[T]) When(item T) time.Duration {
 // bits shifted out of the limit instead of into the base, where they would
 // overflow.
 func doubled(base time.Duration, n int, limit time.Duration) time.Duration {
-	if base > limit>>min(n, 63) {
+	if base > limit>>n {
 		return limit
 	}
 	return base << n

@@ -149,6 +149,37 @@ func TestExpiringRateLimiterOutlastsTheWait(t *testing.T) {
 	}
 }
 
+// Of two failures at once the second is one more, also if the item has expired
+// just before.
+func TestExpiringRateLimiterCountsAFailureBesideAnother(t *testing.T) {
+	inner := &nesting{stub: newStub(0)}
+	l, c := newExpiring(inner, time.Minute)
+	l.When("a")
+	pass(c, time.Hour)
+	inner.within = func() {
+		inner.within = nil
+		l.When("a")
+	}
+	l.When("a")
+	if n := l.NumRequeues("a"); n != 2 {
+		t.Errorf("%d failures, want 2", n)
+	}
+}
+
+// A nesting limiter calls somebody, once it has counted a failure.
+type nesting struct {
+	*stub
+	within func()
+}
+
+func (n *nesting) When(item string) time.Duration {
+	wait := n.stub.When(item)
+	if n.within != nil {
+		n.within()
+	}
+	return wait
+}
+
 func TestExpiringRateLimiterNegativeWaitIsNone(t *testing.T) {
 	l, _ := newExpiring(newStub(-5), time.Minute)
 	if d := l.When("a"); d != 0 {

@@ -71,6 +71,12 @@ func (r *TypedKeyBucketRateLimiter[T]) CheckInvariants() error {
 	return errs.err()
 }
 
+// Room returns how many items there are records for.
+func (r *TypedItemExponentialFailureRateLimiter[T]) Room() int { return r.failures.items.records.n }
+
+// Counted returns the count of failures after n.
+func Counted(n uint32) uint32 { return counted(n) }
+
 // Returned returns how many places have been given back.
 func (r *TypedKeyBucketRateLimiter[T]) Returned() int {
 	r.mu.Lock()

@@ -29,6 +29,7 @@ func TestItemBackoffRateLimiter(t *testing.T) {
 		{"shrinks", workqueue.Backoff{Duration: s, Factor: 0.5}, "1s 500ms 250ms"},
 		{"smallest cap", workqueue.Backoff{Duration: 1, Factor: 2, Cap: 1}, "1ns 1ns"},
 		{"a cap that no float64 holds", workqueue.Backoff{Duration: forever - 1, Cap: forever - 1}, "2562047h47m16.854775806s"},
+		{"and one between two of them", workqueue.Backoff{Duration: 1<<53 + 1, Cap: 1<<53 + 1}, "2501h59m59.254740993s"},
 		{"no jitter to speak of", workqueue.Backoff{Duration: s, Factor: 2, Jitter: 1e-17}, "1s 2s 4s"},
 	} {
 		l := workqueue.NewTypedItemBackoffRateLimiter[string](row.b)
@@ -97,6 +98,11 @@ func TestItemBackoffRateLimiterRand(t *testing.T) {
 		if got := whens(l, "a", len(strings.Fields(row.want))); got != row.want {
 			t.Errorf("random number %v: got %q, want %q", row.random, got, row.want)
 		}
+	}
+	end := workqueue.NewTypedItemBackoffRateLimiter[string](workqueue.Backoff{Duration: 1 << 62, Jitter: 1})
+	end.Rand = func() float64 { return 1 }
+	if got := end.When("a"); got != forever {
+		t.Errorf("with jitter up to the end of time: got %v, want %v", got, forever)
 	}
 	same := func() string {
 		l := workqueue.NewTypedItemBackoffRateLimiter[string](workqueue.Backoff{Duration: time.Second, Factor: 2, Jitter: 1})

@@ -177,11 +177,9 @@ func (r *TypedKeyBucketRateLimiter[T]) NumRequeues(item T) int { return 0 }
 // Forget gives the item's token back if it is not there yet.
 func (r *TypedKeyBucketRateLimiter[T]) Forget(item T) {
 	hash := hashOf(item)
-	now := r.clock.Now()
-	at := now.Sub(r.epoch)
+	at := r.clock.Since(r.epoch)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.settleLocked(now, at)
 	if due := r.held.look(hash, item); due != nil && *due > at {
 		r.number++
 		r.returned.schedule(hashOf(r.number), r.number, 0, *due)

@@ -104,6 +104,9 @@ func TestKeyBucketRateLimiter(t *testing.T) {
 		{"a place later than a new token waits", 1, 1, []string{
 			"a b c limit=10 -c d e", "0 1000 2000 300 400",
 		}},
+		{"a place as late as a new token goes first", 1, 1, []string{
+			"a b c limit=1.5 -c d limit=3 e", "0 1000 2000 2000 1000",
+		}},
 		{"a new burst", 1, 1, []string{"burst=3 +1h a b c d", "0 0 0 1000"}},
 		{"no burst", 1, 0, []string{"a b", "never never", "burst=1 +1s a b", "0 1000"}},
 		{"no limit", 0, 1, []string{
@@ -132,15 +135,15 @@ func TestKeyBucketRateLimiter(t *testing.T) {
 // Two items whose tokens have come are forgotten with each call, and the one
 // that the call is for, if it need not wait.
 func TestKeyBucketRateLimiterForgetsUsedTokens(t *testing.T) {
-	p := newTap(10, 1)
+	p := newTap(1, 1)
 	p.play("a b c d e f g h")
 	for i, row := range []struct {
 		play string
 		want int // items that wait or have been forgotten to
 	}{
 		{"", 7},
-		{"+700ms x", 6}, // Not g and h, the last of which has just come.
-		{"+10s b", 3},   // Nor x and f.
+		{"+5s x", 6},  // Not e and f, the last of which has just come.
+		{"+10s b", 3}, // Nor c and d.
 	} {
 		if p.play(row.play); p.Len() != row.want {
 			t.Errorf("row %d: %d items are known, want %d", i, p.Len(), row.want)

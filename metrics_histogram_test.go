@@ -53,7 +53,7 @@ func written(t *testing.T, g prometheus.Gatherer, name string) string {
 // and at and beside every bound.
 func TestHistogramIsThatOfPrometheus(t *testing.T) {
 	r := newRand(t)
-	bounds := []float64{-1, 0, 1e-9, 2.5e-9, 1.5e-8, 1e-6, 0.1, 1, 1.0000000005, 60, 1e10}
+	bounds := []float64{-1, 0, 1e-9, 2.5e-9, 1.5e-8, 1e-6, 0.1, 1, 1.0000000005, 60, 9223372036.854775807, 1e10}
 	edges := []time.Duration{0, 1, 2, 3, math.MaxInt64, math.MaxInt64 - 1}
 	for _, b := range bounds[:10] {
 		edges = append(edges, time.Duration(b*1e9)-1, time.Duration(b*1e9), time.Duration(b*1e9)+1)
