@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -331,6 +332,7 @@ func TestSeriesAgree(t *testing.T) {
 	r, p := newExposed()
 	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{Name: "q", MetricsProvider: p})
 	var workers, producers sync.WaitGroup
+	var scrapes atomic.Int32
 	const items = 30_000
 	for i := range items { // A line that gets shorter while it is looked at.
 		q.Add(i)
@@ -349,11 +351,13 @@ func TestSeriesAgree(t *testing.T) {
 					q.Add(i + items)
 				}
 				q.Done(i)
-				runtime.Gosched() // Many scrapes to the queue, and few items to each.
+				if scrapes.Load() < 200 { // Many of them, with few items to each.
+					runtime.Gosched()
+				}
 			}
 		})
 	}
-	for scrapes := 0; scrapes < 20 || q.Len() > 0; scrapes++ {
+	for ; scrapes.Load() < 20 || q.Len() > 0; scrapes.Add(1) {
 		v := make(map[string]int)
 		for _, line := range scrape(t, r) {
 			name, value, _ := strings.Cut(line, "{")
