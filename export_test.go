@@ -396,6 +396,11 @@ func NewHistogramMetric(name string, bounds []float64) *HistogramCollector {
 	return c
 }
 
+// WithClassicBuckets returns a native histogram with classic buckets.
+func WithClassicBuckets(native prometheus.Metric) prometheus.Metric {
+	return twoHistograms{Metric: native}
+}
+
 func (c *HistogramCollector) Describe(ch chan<- *prometheus.Desc) { ch <- c.row.desc }
 
 func (c *HistogramCollector) Collect(ch chan<- prometheus.Metric) {

@@ -1,6 +1,7 @@
 package workqueue_test
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/seed16c08ea7/workqueue"
 )
@@ -109,6 +111,15 @@ func TestHistogramAtTheLimitOfItsBuckets(t *testing.T) {
 		if i >= 158 && !strings.Contains(written(t, r, "h"), want) {
 			t.Errorf("%d buckets: got\n%s\nwant%s", i+1, written(t, r, "h"), want)
 		}
+	}
+}
+
+// A histogram that cannot be written is an error of the scrape, not a panic.
+func TestHistogramThatCannotBeWritten(t *testing.T) {
+	want := errors.New("histogram")
+	h := workqueue.WithClassicBuckets(prometheus.NewInvalidMetric(prometheus.NewInvalidDesc(want), want))
+	if got := h.Write(new(dto.Metric)); got != want {
+		t.Errorf("got the error %v, want %v", got, want)
 	}
 }
 

@@ -74,19 +74,19 @@ func (o *prometheusOptions) histograms() []histogramRow {
 
 func (r histogramRow) metric(bounds []float64, s QueueStats, created time.Time, labels []string) prometheus.Metric {
 	h := r.value(s)
-	classic := make(map[float64]uint64, len(bounds))
+	classic := make([]*dto.Bucket, len(bounds))
 	sum := uint64(0)
 	for i, bound := range bounds {
 		if i < len(h.Buckets) { // Nothing was observed otherwise.
 			sum += h.Buckets[i]
 		}
-		classic[bound] = sum
+		classic[i] = &dto.Bucket{UpperBound: new(bound), CumulativeCount: new(sum)}
 	}
 	exponential, schema := coarsen(h.Exponential)
 	return twoHistograms{
 		Metric: prometheus.MustNewConstNativeHistogram(r.desc, h.Count, h.Sum, exponential, nil, h.Zero,
 			schema, prometheus.DefNativeHistogramZeroThreshold, created, labels...),
-		classic: prometheus.MustNewConstHistogram(r.desc, h.Count, h.Sum, classic, labels...),
+		classic: classic,
 	}
 }
 
@@ -111,18 +111,14 @@ func coarsen(buckets map[int]int64) (_ map[int]int64, s int32) {
 // the client library has only for the histograms that it counts itself.
 type twoHistograms struct {
 	prometheus.Metric
-	classic prometheus.Metric
+	classic []*dto.Bucket
 }
 
 // Write implements [prometheus.Metric].
 func (h twoHistograms) Write(out *dto.Metric) error {
-	var classic dto.Metric
-	if err := h.classic.Write(&classic); err != nil {
-		return err
-	}
 	if err := h.Metric.Write(out); err != nil {
 		return err
 	}
-	out.Histogram.Bucket = classic.Histogram.Bucket
+	out.Histogram.Bucket = h.classic
 	return nil
 }
