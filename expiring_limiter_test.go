@@ -150,18 +150,20 @@ func TestExpiringRateLimiterOutlastsTheWait(t *testing.T) {
 }
 
 // Of two failures at once the second is one more, also if the item has expired
-// just before.
+// just before, and the others' failures have not come to it.
 func TestExpiringRateLimiterCountsAFailureBesideAnother(t *testing.T) {
 	inner := &nesting{stub: newStub(0)}
 	l, c := newExpiring(inner, time.Minute)
-	l.When("a")
+	for _, item := range "abcdefgh" {
+		l.When(string(item))
+	}
 	pass(c, time.Hour)
 	inner.within = func() {
 		inner.within = nil
-		l.When("a")
+		l.When("h")
 	}
-	l.When("a")
-	if n := l.NumRequeues("a"); n != 2 {
+	l.When("h")
+	if n := l.NumRequeues("h"); n != 2 {
 		t.Errorf("%d failures, want 2", n)
 	}
 }

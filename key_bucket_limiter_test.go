@@ -144,6 +144,7 @@ func TestKeyBucketRateLimiterForgetsUsedTokens(t *testing.T) {
 		{"", 7},
 		{"+5s x", 6},  // Not e and f, the last of which has just come.
 		{"+10s b", 3}, // Nor c and d.
+		{"+10s y", 1},
 	} {
 		if p.play(row.play); p.Len() != row.want {
 			t.Errorf("row %d: %d items are known, want %d", i, p.Len(), row.want)
