@@ -380,7 +380,9 @@
 //   - The series of the shipped metrics provider go with their queue; there
 //     they stay (kcp-dev/kcp#4007).
 //   - Metrics never observe a negative duration; there they do when the clock
-//     is set back.
+//     is set back. But a provider that is told each change can learn of a Get
+//     before the Add, as two goroutines tell it, neither of them with the lock:
+//     for a moment the depth is -1.
 //   - The 32 deprecated names are marked such that tools see all of them.
 //
 // # Looks wrong, but is intended

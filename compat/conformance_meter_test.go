@@ -25,13 +25,16 @@ var (
 )
 
 // flush returns the updates since its last call, of all queues together, as in
-// "adds +1 +1, depth +1 +1 -1, latency 0.5".
-func (m *meter) flush() string {
+// "adds +1 +1, depth +1 +1 -1, latency 0.5", in their order or sorted.
+func (m *meter) flush(sorted bool) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var all []string
 	for _, name := range counted {
 		if events := m.events[name]; len(events) > 0 {
+			if sorted {
+				slices.Sort(events)
+			}
 			all = append(all, name+" "+strings.Join(events, " "))
 		}
 	}

@@ -51,7 +51,7 @@ var countTimelines = []timeline{{
 		{call: "get", want: "blocks"},
 		{call: "metrics", want: ""},
 		{call: "add a", want: "get=a"},
-		{call: "metrics", want: "adds +1, depth +1 -1, latency 0"},
+		{call: "metrics sorted", want: "adds +1, depth +1 -1, latency 0"},
 	},
 }, {
 	name: "what_is_ignored_does_not_count",

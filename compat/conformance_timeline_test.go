@@ -39,7 +39,8 @@ type timeline struct {
 //	take        Get and Done until  requeues a  NumRequeues
 //	            Len is 0            elapse 5s   step the fake clock
 //	break x     let the next call of a metric or storage method panic
-//	metrics     what was counted since the last time
+//	metrics     what was counted since the last time; sorted, if two
+//	            goroutines have
 //	gauges      what the push-style gauges are set to
 //	journal     what custom storage or inner queue were told since the last time
 //	goroutines  how many there are besides blocked calls
@@ -232,7 +233,7 @@ func (w *world) call(verb string, args []string) (result string) {
 	case "break":
 		w.faults.set(args[0])
 	case "metrics":
-		return w.meter.flush()
+		return w.meter.flush(slices.Contains(args, "sorted"))
 	case "gauges":
 		return w.meter.level()
 	case "journal":
