@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	testingclock "k8s.io/utils/clock/testing"
+
 	"github.com/seed16c08ea7/workqueue"
 )
 
@@ -369,6 +371,8 @@ func TestQueueBelowIsShutDown(t *testing.T) {
 		below.ShutDown()
 		q.AddAfter("b", time.Second)
 		q.AddAfter("c", 0)
+		q.Reschedule("b", time.Second)
+		q.Debounce("b", time.Second, time.Hour)
 		if !q.ShuttingDown() || q.Waiting() != 1 {
 			t.Errorf("shutting down %v, %d items wait, want true, 1", q.ShuttingDown(), q.Waiting())
 		}
@@ -380,6 +384,48 @@ func TestQueueBelowIsShutDown(t *testing.T) {
 		checkInvariants(t, 0, q)
 		q.ShutDown()
 		q.ShutDownWithDrain()
+	})
+}
+
+// A queue below with a clock of its own has its times on that.
+func TestQueueBelowHasItsOwnClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clock, other := testingclock.NewFakeClock(epoch), testingclock.NewFakeClock(epoch)
+		below := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{KeepTimes: true, Clock: other})
+		other.Step(time.Hour)
+		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Clock: clock, Queue: below})
+		defer q.ShutDown()
+		q.AddAfter("a", time.Second)
+		synctest.Wait()
+		clock.Step(time.Second)
+		synctest.Wait()
+		other.Step(time.Minute)
+		if got, want := below.Snapshot(9).String(), "1 queued, 0 in flight, 0 waiting\na: queued for 1m0s"; got != want {
+			t.Errorf("got\n%s\nwant\n%s", got, want)
+		}
+	})
+}
+
+// What is due is added 32 at a time, and others get at the queues in between.
+func TestDueItemsAreAddedInBatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &recorder{}
+		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{Name: "q", MetricsProvider: r})
+		defer q.ShutDown()
+		var lens []int
+		r.setHook(func(event string) {
+			if event == "adds+1" {
+				lens = append(lens, q.Len())
+			}
+		})
+		for i := range 100 {
+			q.AddAfter(i, time.Second)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if got, want := slices.Compact(slices.Clone(lens)), []int{32, 64, 96, 100}; len(lens) != 100 || !slices.Equal(got, want) {
+			t.Errorf("%d Adds were counted, with %v items queued, want 100 with %v", len(lens), got, want)
+		}
 	})
 }
 
@@ -409,6 +455,35 @@ func TestQueueBelowThatEndsTheGoroutine(t *testing.T) {
 		}
 		if n := goroutines(); n != 0 {
 			t.Errorf("%d goroutines are left", n)
+		}
+		q.ShutDown()
+	})
+}
+
+// Nor if it is the first that the goroutine does.
+func TestQueueBelowThatEndsTheGoroutineAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clock := newHookedClock()
+		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{
+			Clock: clock,
+			Queue: &gate[string]{workqueue.NewTyped[string](), func(item string) {
+				if item == "a" {
+					runtime.Goexit()
+				}
+			}},
+		})
+		clock.onRead = func() { // The item is due as soon as it waits.
+			clock.onRead = nil
+			clock.Step(time.Second)
+		}
+		q.AddAfter("a", time.Second)
+		synctest.Wait()
+		q.AddAfter("b", time.Second)
+		synctest.Wait()
+		clock.Step(time.Second)
+		synctest.Wait()
+		if got := takeAllOf(q); !slices.Equal(got, []string{"b"}) || goroutines() != 0 {
+			t.Errorf("got %q, and %d goroutines are left, want b and none", got, goroutines())
 		}
 		q.ShutDown()
 	})

@@ -267,8 +267,23 @@ func TestDrainOfAQueueThatReturnsEarly(t *testing.T) {
 // A ShutDown that has ended drains can be repeated, and does not end those to
 // come.
 func TestShutDownAgainAfterADrainThatItHasEnded(t *testing.T) {
+	for name, open := range map[string]func() drainer{
+		"delaying": func() drainer {
+			return workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Queue: bare{workqueue.NewTyped[string]()}})
+		},
+		"rate limiting": func() drainer {
+			return workqueue.NewTypedRateLimiting(constant(0), workqueue.TypedRateLimitingQueueConfig[string]{
+				DelayingQueue: bareDelaying{workqueue.NewTypedDelayingQueue[string]()},
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) { endDrainsTwice(t, open) })
+	}
+}
+
+func endDrainsTwice(t *testing.T, open func() drainer) {
 	synctest.Test(t, func(t *testing.T) {
-		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Queue: bare{workqueue.NewTyped[string]()}})
+		q := open()
 		q.Add("a")
 		q.Get()
 		for range 2 {

@@ -90,11 +90,14 @@ func TestRemoveTakesTheDepthDown(t *testing.T) {
 		if waits {
 			q.AddAfter("a", time.Hour)
 		}
-		before := count(r, "depth-1")
+		r.take()
 		q.Remove("a")
-		q.Remove("a")
-		if got := count(r, "depth-1") - before; got != 1 {
+		if got := count(r, "depth-1"); got != 1 {
 			t.Errorf("waiting %v: the depth went down %d times", waits, got)
+		}
+		q.Remove("a")
+		if got := r.take(); len(got) > 0 {
+			t.Errorf("waiting %v: Remove of nothing is counted as %q", waits, got)
 		}
 		q.ShutDown()
 	}
@@ -220,6 +223,41 @@ func TestWaitingItemsThatDifferFromThemselves(t *testing.T) {
 
 func first[T any](item T, _ bool) T { return item }
 
+// No delay is none: the item is there when the call returns, once, is not late,
+// and needs no goroutine. A nanosecond is a delay.
+func TestNoDelay(t *testing.T) {
+	for name, call := range map[string]func(q *workqueue.TypedDelaying[string], d time.Duration){
+		"AddAfter":          func(q *workqueue.TypedDelaying[string], d time.Duration) { q.AddAfter("a", d) },
+		"Reschedule":        func(q *workqueue.TypedDelaying[string], d time.Duration) { q.Reschedule("a", d) },
+		"Debounce":          func(q *workqueue.TypedDelaying[string], d time.Duration) { q.Debounce("a", d, time.Hour) },
+		"Debounce, at most": func(q *workqueue.TypedDelaying[string], d time.Duration) { q.Debounce("a", time.Hour, d) },
+	} {
+		for _, d := range []time.Duration{math.MinInt64, -1, 0, 1} {
+			for below, queue := range map[string]workqueue.TypedInterface[string]{"own": nil, "foreign": bare{workqueue.NewTyped[string]()}} {
+				r, told := &reader{}, &recorder{}
+				config := workqueue.TypedDelayingQueueConfig[string]{Name: "q", MetricsProvider: r, Clock: testingclock.NewFakeClock(epoch), Queue: queue}
+				q := workqueue.NewTypedDelaying(config)
+				config.MetricsProvider, config.Queue = told, nil
+				teller := workqueue.NewTypedDelaying(config)
+				call(q, d)
+				call(teller, d)
+				s, _ := r.reads[0]()
+				got := fmt.Sprintf("%d queued, %d waiting, %d duplicates, %d late, %d counted",
+					q.Len(), q.Waiting(), s.Duplicates, s.Lateness.Count, count(told, "adds+1"))
+				want := "1 queued, 0 waiting, 0 duplicates, 0 late, 1 counted"
+				if d > 0 {
+					want = "0 queued, 1 waiting, 0 duplicates, 0 late, 0 counted"
+				}
+				if got != want {
+					t.Errorf("%s %d, %s queue below: got %s, want %s", name, d, below, got, want)
+				}
+				q.ShutDown()
+				teller.ShutDown()
+			}
+		}
+	}
+}
+
 // A delay that has passed when AddAfter looks again needs no goroutine; the
 // order of what is due stays.
 func TestShortDelays(t *testing.T) {
@@ -240,6 +278,26 @@ func TestShortDelays(t *testing.T) {
 		t.Errorf("got %d, %v", seen, s)
 	}
 	checkInvariants(t, 0, q)
+}
+
+// They need no more than that where nothing else waits, and are as late as that
+// look was: the time that AddAfter takes is not counted twice.
+func TestShortDelaysWhereNothingWaits(t *testing.T) {
+	for name, below := range map[string]workqueue.TypedInterface[int]{"own": nil, "foreign": struct{ *workqueue.Typed[int] }{workqueue.NewTyped[int]()}} {
+		r := &reader{}
+		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{Name: "q", MetricsProvider: r, Queue: below})
+		start := time.Now()
+		const n = 300
+		for i := range n {
+			q.AddAfter(i, 1)
+			q.Done(first(q.Get()))
+		}
+		took := time.Since(start)
+		if s, _ := r.reads[0](); s.Lateness.Count != n || s.Lateness.Sum < 0 || s.Lateness.Sum > 100*took.Seconds() {
+			t.Errorf("%s: %d items were late by %v s in all, want %d by less than %v", name, s.Lateness.Count, s.Lateness.Sum, n, took)
+		}
+		q.ShutDown()
+	}
 }
 
 // What a layer below lacks is said, not made up.

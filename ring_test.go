@@ -61,6 +61,27 @@ func checkRing(t *testing.T, step int, r *workqueue.Ring[int], first uint32, mod
 	}
 }
 
+// A ring shrinks when it is less than a sixteenth full, but for a small one.
+func TestRingShrinksAtASixteenth(t *testing.T) {
+	for _, row := range []struct{ most, left, room int }{
+		{2048, 128, 2048},
+		{2048, 127, 256},
+		{1024, 0, 1024},
+	} {
+		r := workqueue.NewRingAt[int](0)
+		for i := range row.most {
+			r.Push(i)
+		}
+		for range row.most - row.left {
+			r.Pop()
+		}
+		r.Shrink()
+		if r.Room() != row.room {
+			t.Errorf("room for %d is left around %d of %d elements, want %d", r.Room(), row.left, row.most, row.room)
+		}
+	}
+}
+
 func TestRingGivesItsBufferBack(t *testing.T) {
 	r := workqueue.NewRingAt[int](0)
 	for i := range 100_000 {

@@ -58,16 +58,16 @@ func (q *TypedDelaying[T]) addAfter(hash uint32, item T, duration time.Duration)
 }
 
 // later returns now + duration, or the end of time. now can be negative: an
-// injected clock may be set back to before the epoch.
+// injected clock may be set back to before the epoch. duration cannot.
 func later(now, duration time.Duration) time.Duration {
-	if duration > 0 && now > math.MaxInt64-duration {
+	if now > math.MaxInt64-duration {
 		return math.MaxInt64
 	}
 	return now + duration
 }
 
-// schedule makes the item wait, or adds it if it is due by now and none has to
-// go before it.
+// schedule makes the item wait, or adds it if it is due by now. Where nothing
+// waits, it need not pass through the agenda for that.
 func (q *TypedDelaying[T]) schedule(hash uint32, item T, now, due time.Duration) arrival {
 	stamp := q.stamp(now)
 	q.mu.Lock()
@@ -75,7 +75,7 @@ func (q *TypedDelaying[T]) schedule(hash uint32, item T, now, due time.Duration)
 	if q.closed {
 		return arrival{}
 	}
-	if due <= now && q.typed != nil && (q.agenda.len() == 0 || due < q.agenda.next()) {
+	if due <= now && q.typed != nil && q.agenda.len() == 0 {
 		q.metrics.observeLateness(now - due)
 		return q.promoteLocked(hash, item, stamp)
 	}

@@ -49,12 +49,11 @@ func (s *sequence[T]) Pop() T {
 	return item
 }
 
-// storeLocked puts a record into the storage. If Push does not return, because
+// storeLocked puts a queued record into the storage. If Push does not return, because
 // it panics or ends its goroutine, the record goes in line instead: dropping
 // it would lose the item, and dropping only the record would let a storage
 // that has kept the item hand it out beside a new Add of it.
 func (q *Typed[T]) storeLocked(i uint32, r *record[T]) {
-	r.state = queued
 	defer func() {
 		if r.state == queued {
 			r.pos = q.line.push(i)

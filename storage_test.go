@@ -1,10 +1,14 @@
 package workqueue_test
 
 import (
+	"math"
 	"runtime"
 	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
+
+	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/seed16c08ea7/workqueue"
 )
@@ -146,6 +150,24 @@ func TestStorageThatFailsForAWokenWorker(t *testing.T) {
 	}
 }
 
+// What the storage has failed to take is there for a worker that waits.
+func TestStorageThatFailsToTakeWhatAWorkerWaitsFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &shelf[string]{}
+		q := newStored(s)
+		got := ""
+		go func() { got, _ = q.Get() }()
+		synctest.Wait()
+		failOnce(s, "push", func() { panic("storage") })
+		goes(func() { q.Add("a") })
+		synctest.Wait()
+		if got != "a" {
+			t.Errorf("the worker has got %q, want a", got)
+		}
+		q.ShutDown()
+	})
+}
+
 // A generous Queue pushes each item twice and hands out items that it was never
 // given.
 type generous struct{ shelf[string] }
@@ -182,6 +204,43 @@ func TestStorageThatDoublesAndInvents(t *testing.T) {
 	}
 	checkInvariants(t, 9, q)
 	q.ShutDownWithDrain()
+}
+
+// What nobody has added has waited for no time, and is held from its Get on. So
+// is what the queue cannot recognize.
+func TestTimesOfWhatTheStorageInvents(t *testing.T) {
+	clock := testingclock.NewFakeClock(epoch)
+	r := &recorder{}
+	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{
+		Name: "q", MetricsProvider: r, Clock: clock, Queue: &generous{},
+	})
+	clock.Step(time.Second)
+	q.Add("a")
+	q.Get()
+	clock.Step(time.Second)
+	q.Get()
+	if got := r.take(); !slices.Contains(got, "latency(0)") || slices.Contains(got, "latency(1)") {
+		t.Errorf("got %q, want no latency", got)
+	}
+	checkInvariants(t, 0, q)
+	clock.Step(time.Second)
+	const want = "0 queued, 2 in flight, 0 waiting\na: in flight for 2s\ngift of a: in flight for 1s"
+	if got := q.Snapshot(9).String(); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	q.ShutDown()
+
+	nans := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[float64]{
+		Name: "q", MetricsProvider: r, Clock: clock, Queue: workqueue.DefaultQueue[float64](),
+	})
+	nans.Add(math.NaN())
+	clock.Step(time.Second)
+	r.take()
+	nans.Get()
+	if got := r.take(); !slices.Contains(got, "latency(0)") {
+		t.Errorf("got %q for what cannot be recognized, want no latency", got)
+	}
+	nans.ShutDown()
 }
 
 // What a failing Push has left in line is not handed out a second time when

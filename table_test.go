@@ -146,6 +146,73 @@ func TestTableWithUnindexedItems(t *testing.T) {
 	}
 }
 
+// They count beside the others for when the table shrinks.
+func TestTableOfUnindexedItemsShrinks(t *testing.T) {
+	var table workqueue.Table[float64]
+	var nans []uint32
+	for range 2000 {
+		nans = append(nans, table.PutUnindexed(math.NaN()))
+	}
+	checkInvariants(t, 0, &table)
+	for _, i := range nans {
+		table.Release(i)
+	}
+	if checkInvariants(t, 1, &table); !table.Sparse() {
+		t.Error("an empty table of 2000 records is not to shrink")
+	}
+}
+
+// They make the index grow while the one before is still being moved, which is
+// then moved at once.
+func TestTableGrowsWhileItMoves(t *testing.T) {
+	var table workqueue.Table[float64]
+	n := 0
+	put := func() {
+		table.Put(workqueue.HashOf(float64(n)), float64(n))
+		n++
+	}
+	for n < 100 || !table.Moving() {
+		put()
+	}
+	for range table.Slots() {
+		table.PutUnindexed(math.NaN())
+	}
+	slots := table.Slots()
+	if put(); table.Slots() == slots {
+		t.Fatalf("the index of %d slots has not grown", slots)
+	}
+	checkInvariants(t, n, &table)
+	for i := range n {
+		if !table.Has(workqueue.HashOf(float64(i)), float64(i)) {
+			t.Fatalf("%d of %d is lost", i, n)
+		}
+	}
+}
+
+// An old index is gone after an eighth as many inserts as it had slots, or as
+// many removals.
+func TestTableMovesItsIndexInTime(t *testing.T) {
+	for _, removes := range []bool{false, true} {
+		var table workqueue.Table[float64]
+		n := 0
+		for n < 1000 || !table.Moving() {
+			table.Put(workqueue.HashOf(float64(n)), float64(n))
+			n++
+		}
+		for i := range table.Slots() / 2 / 8 {
+			if key := float64(n + i); !removes {
+				table.Put(workqueue.HashOf(key), key)
+			} else {
+				key -= float64(n)
+				table.Delete(workqueue.HashOf(key), key)
+			}
+		}
+		if table.Moving() {
+			t.Errorf("removals %v: the old index is still there", removes)
+		}
+	}
+}
+
 // A table that is compacted gets room for twice what it has.
 func TestTableCompactsAtEverySize(t *testing.T) {
 	for n := 0; n <= 1600; n += 16 {

@@ -74,9 +74,7 @@ func (q *TypedDelaying[T]) addDue() (next time.Duration, some, idle bool) {
 		return next, some, idle
 	}
 	a, next, some, idle := q.moveDue(shutDown, now, q.stamp(now))
-	if a.added > 0 {
-		q.typed.observeAdds(a.added)
-	}
+	q.typed.observeAdds(a.added)
 	return next, some, idle
 }
 

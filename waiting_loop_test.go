@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -212,6 +213,104 @@ func TestHeartbeatNoticesAClockThatLeaps(t *testing.T) {
 		}
 		q.ShutDown()
 	})
+}
+
+// Where the goroutine does not notice that items are due, whoever comes by adds
+// them, or makes it look where it alone may add.
+func TestWhoeverComesByAddsWhatIsDue(t *testing.T) {
+	for name, call := range map[string]func(q *workqueue.TypedDelaying[string], item string){
+		"AddAfter":   func(q *workqueue.TypedDelaying[string], item string) { q.AddAfter(item, time.Hour) },
+		"Reschedule": func(q *workqueue.TypedDelaying[string], item string) { q.Reschedule(item, time.Hour) },
+		"Debounce":   func(q *workqueue.TypedDelaying[string], item string) { q.Debounce(item, time.Hour, time.Hour) },
+	} {
+		for below, queue := range map[string]workqueue.TypedInterface[string]{"own": nil, "foreign": bare{workqueue.NewTyped[string]()}} {
+			synctest.Test(t, func(t *testing.T) {
+				r := &recorder{}
+				clock := &leapingClock{FakeClock: testingclock.NewFakeClock(epoch)}
+				q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{
+					Name: "q", MetricsProvider: r, Clock: clock, Queue: queue,
+				})
+				defer q.ShutDown()
+				q.AddAfter("a", time.Minute)
+				synctest.Wait()
+				clock.leap = time.Minute
+				call(q, "b")
+				if queue == nil && (q.Len() != 1 || count(r, "adds+1") != 1) {
+					t.Errorf("%s: %d items are queued, want 1, and counted", name, q.Len())
+				}
+				synctest.Wait()
+				if q.Len() != 1 || q.Waiting() != 1 {
+					t.Errorf("%s, %s queue below: %d are queued, %d wait, want 1 and 1", name, below, q.Len(), q.Waiting())
+				}
+				clock.leap += 2 * time.Hour
+				q.AddAfter("b", time.Second)
+				synctest.Wait()
+				if q.Len() != 2 || q.Waiting() != 0 || goroutines() != 0 {
+					t.Errorf("%s, %s queue below: %d are queued, %d wait, and %d goroutines are left, want 2, 0 and 0",
+						name, below, q.Len(), q.Waiting(), goroutines())
+				}
+			})
+		}
+	}
+}
+
+// Who has woken a worker for what is due yields the processor, and so do others
+// until it is there: it could have to wait for theirs. So does who leaves the
+// adding to the goroutine. A goroutine that is yielded to may have to wait all
+// the same, now and then, hence the rounds.
+func TestWhoeverComesByYields(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	const rounds = 9
+	var none, due, urgent, arrived, foreign int
+	for range rounds {
+		synctest.Test(t, func(t *testing.T) {
+			clock := &leapingClock{FakeClock: testingclock.NewFakeClock(epoch)}
+			slow := newHookedClock()
+			below := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{KeepTimes: true, Clock: slow})
+			q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Clock: clock, Queue: below})
+			defer q.ShutDown()
+			other := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Clock: clock, Queue: bare{workqueue.NewTyped[string]()}})
+			defer other.ShutDown()
+			go q.Get()
+			q.AddAfter("a", time.Minute)
+			other.AddAfter("a", time.Minute)
+			synctest.Wait()
+			none += yields(q, "b")
+			synctest.Wait()
+			clock.leap = time.Minute
+			hold := make(chan struct{})
+			held := false
+			slow.onRead = func() {
+				if below.Len() == 1 && !held { // That is the worker, on its way.
+					held = true
+					<-hold
+				}
+			}
+			due += yields(q, "c")
+			synctest.Wait()
+			urgent += yields(q, "d")
+			close(hold)
+			synctest.Wait()
+			arrived += yields(q, "e")
+			foreign += yields(other, "b")
+		})
+	}
+	if none > rounds/2 || due <= rounds/2 || urgent <= rounds/2 || arrived > rounds/2 || foreign <= rounds/2 {
+		t.Errorf("of %d AddAfter, %d have yielded without cause, %d to a worker, %d until it was there, %d beyond, and %d to a goroutine",
+			rounds, none, due, urgent, arrived, foreign)
+	}
+}
+
+// yields returns 1 if AddAfter lets another goroutine run before it returns,
+// and 0 if not.
+func yields(q *workqueue.TypedDelaying[string], item string) (n int) {
+	var ran atomic.Bool
+	go ran.Store(true)
+	q.AddAfter(item, time.Hour)
+	if ran.Load() {
+		n = 1
+	}
+	return n
 }
 
 // One timer, armed for the head or a heartbeat, and only when the head changes.
