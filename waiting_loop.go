@@ -46,16 +46,15 @@ func (q *TypedDelaying[T]) waitingLoop() {
 
 // endLoop decides what the end of the goroutine means.
 func (q *TypedDelaying[T]) endLoop(idle *bool) {
-	if r := recover(); r != nil {
+	switch r := recover(); {
+	case r != nil:
 		defer panic(r) // Even if the logger does not return.
 		err, ok := r.(error)
 		if !ok {
 			err = fmt.Errorf("%v", r)
 		}
 		q.logger.Error(err, "Panic while adding delayed items", "stack", string(debug.Stack()))
-		return
-	}
-	if !*idle {
+	case !*idle:
 		q.loops.Add(1) // This goroutine has not yet called Done.
 		go q.loop()
 	}
@@ -162,9 +161,10 @@ func (q *TypedDelaying[T]) arm(d time.Duration) {
 // tick that nobody has received: a fake clock that fires the timer again would
 // wait for room for the next one, with its lock held.
 func (q *TypedDelaying[T]) disarm() {
-	if q.timer == nil || q.timer.Stop() {
+	if q.timer == nil {
 		return
 	}
+	q.timer.Stop()
 	select {
 	case <-q.timer.C():
 	default:

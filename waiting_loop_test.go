@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/utils/clock"
 	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/seed16c08ea7/workqueue"
@@ -141,6 +142,27 @@ func TestClockSteppedTwiceWhileTheTimerIsArmed(t *testing.T) {
 	})
 }
 
+// A clock that is stepped between the readings of which the first finds that
+// nothing is due, before there is any timer.
+func TestClockSteppedBeforeThereIsATimer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clock := newHookedClock()
+		q := newClocked(clock)
+		reads := 0 // by AddAfter, and then by the goroutine
+		clock.onRead = func() {
+			if reads++; reads == 2 {
+				clock.Step(time.Second)
+			}
+		}
+		q.AddAfter("a", time.Second)
+		synctest.Wait()
+		if got := takeAllOf(q); !slices.Equal(got, []string{"a"}) || len(clock.armed()) > 0 {
+			t.Errorf("got %q, want a, without a timer", got)
+		}
+		q.ShutDown()
+	})
+}
+
 // Several steps in a row, each between a reading and the arming that follows.
 func TestClockSteppedBeforeEachArming(t *testing.T) {
 	for steps := 1; steps <= 8; steps++ {
@@ -158,6 +180,9 @@ func TestClockSteppedBeforeEachArming(t *testing.T) {
 			if got := takeAllOf(q); !slices.Equal(got, []string{"a"}) {
 				t.Errorf("%d steps: got %q, want a", steps, got)
 			}
+			if got := clock.armed(); len(got) != steps || got[steps-1] != time.Second {
+				t.Errorf("%d steps: armed %v, want a second less each time, down to one", steps, got)
+			}
 			q.ShutDown()
 		})
 	}
@@ -172,8 +197,8 @@ func TestClockThatNeverStandsStill(t *testing.T) {
 		clock.onRead = func() { clock.Step(time.Microsecond) }
 		q.AddAfter("a", time.Second)
 		synctest.Wait()
-		if n := len(clock.armed()); n > 10 {
-			t.Errorf("the timer was armed %d times for one item", n)
+		if n := len(clock.armed()); n != 8 {
+			t.Errorf("the timer was armed %d times for one item, want 8", n)
 		}
 		clock.onRead = nil
 		clock.Step(time.Hour)
@@ -193,6 +218,29 @@ type leapingClock struct {
 
 func (c *leapingClock) Now() time.Time                  { return c.FakeClock.Now().Add(c.leap) }
 func (c *leapingClock) Since(t time.Time) time.Duration { return c.FakeClock.Since(t) + c.leap }
+
+// An eager clock leaps an hour when a timer is made.
+type eagerClock struct{ leapingClock }
+
+func (c *eagerClock) NewTimer(d time.Duration) clock.Timer {
+	defer func() { c.leap += time.Hour }()
+	return c.FakeClock.NewTimer(d)
+}
+
+// Who waits for a fake clock to have waiters must not take a timer of no use
+// for one.
+func TestTimerThatComesTooLateIsStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clock := &eagerClock{leapingClock{FakeClock: testingclock.NewFakeClock(epoch)}}
+		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Clock: clock})
+		q.AddAfter("a", time.Second)
+		synctest.Wait()
+		if q.Len() != 1 || clock.HasWaiters() {
+			t.Errorf("%d items are queued, want 1; a timer is left: %v", q.Len(), clock.HasWaiters())
+		}
+		q.ShutDown()
+	})
+}
 
 func TestHeartbeatNoticesAClockThatLeaps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -365,7 +413,7 @@ var crashes = map[string]struct {
 }{
 	"queue below": {func(config *workqueue.TypedDelayingQueueConfig[string]) {
 		config.Queue = &gate[string]{workqueue.NewTyped[string](), func(string) { panic("foreign code") }}
-	}, []string{"foreign code", "Panic while adding delayed items", "stack=", "waitingLoop"}},
+	}, []string{"foreign code", "Panic while adding delayed items", `err="foreign code"`, "stack=", "waitingLoop"}},
 	"metric": {func(config *workqueue.TypedDelayingQueueConfig[string]) {
 		r := &recorder{}
 		r.setHook(func(event string) {
