@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -113,5 +114,15 @@ func TestABrokenRunIsNoScore(t *testing.T) {
 	c := config{dir: dir, list: filepath.Join(dir, "survivors.txt"), files: "*.go", workers: 1}
 	if ok, err := c.mutate(t.Context(), &out); ok || err == nil || !strings.Contains(err.Error(), "TestStack fails without a mutant") {
 		t.Errorf("got %v, %v", ok, err)
+	}
+}
+
+// What is ended before a run of the tests begins is ended, and does not panic.
+func TestRunThatDoesNotBegin(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	b := &bench{ctx: ctx, program: "true", dir: "."}
+	if _, _, err := b.run(0, "", 0, "TestNone"); err != context.Canceled {
+		t.Errorf("got %v, want %v", err, context.Canceled)
 	}
 }

@@ -66,6 +66,9 @@ func (b *bench) run(mutant int, trace string, usually time.Duration, names ...st
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	out, err := cmd.CombinedOutput()
+	if cmd.ProcessState == nil { // It was not started, as the whole is ended.
+		return "", 0, err
+	}
 	if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signal() == syscall.SIGKILL {
 		err = errHung
 	}
