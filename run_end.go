@@ -19,18 +19,18 @@ func (r *runner[T]) end() error {
 	}
 	end(r.queue, r.queue.ShutDown)
 	<-r.working.Done()
-	return r.leftBehind(&DrainError[T]{Snapshot: r.sweep()})
+	return r.leftBehind(&DrainError[T]{Snapshot: Snapshot[T]{QueuedTotal: r.sweep()}})
 }
 
-// sweep takes out what is queued, to be left behind by name, and returns what
-// then still is: a queue may keep it to itself once it is shut down.
-func (r *runner[T]) sweep() Snapshot[T] {
+// sweep takes out what is queued, to be left behind by name, and returns how many
+// then still are: a queue may keep them to itself once it is shut down.
+func (r *runner[T]) sweep() (kept int) {
 	for shutdown := false; !shutdown; {
 		var item T
 		item, shutdown = r.queue.Get()
 		r.decline(item, shutdown)
 	}
-	return Snapshot[T]{QueuedTotal: r.queue.Len()}
+	return r.queue.Len()
 }
 
 // drain drains the queue until the workers are gone, when there is nobody left
@@ -51,7 +51,7 @@ func (r *runner[T]) drain(q drainer) error {
 		}
 	}
 	if last.QueuedTotal > len(last.Queued) { // It knows the number alone.
-		last.Snapshot = r.sweep()
+		last.Queued, last.QueuedTotal = nil, r.sweep()
 	}
 	// What waited is known to the first of the drains alone.
 	last.Waiting, last.WaitingTotal = first.Waiting, first.WaitingTotal

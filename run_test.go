@@ -31,6 +31,12 @@ var runQueues = map[string]func(*workqueue.TypedRateLimiting[string]) rateLimite
 	"no GetContext": func(q *workqueue.TypedRateLimiting[string]) rateLimited { return onlyDrain{q, q} },
 	"no Drain":      func(q *workqueue.TypedRateLimiting[string]) rateLimited { return onlyGetContext{q, q} },
 	"neither":       func(q *workqueue.TypedRateLimiting[string]) rateLimited { return struct{ rateLimited }{q} },
+	"neither below": func(q *workqueue.TypedRateLimiting[string]) rateLimited {
+		return workqueue.NewTypedRateLimiting(workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second, time.Hour),
+			workqueue.TypedRateLimitingQueueConfig[string]{
+				DelayingQueue: workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Queue: bare{q.Delaying().FIFO()}}),
+			})
+	},
 }
 
 type onlyDrain struct {
@@ -101,11 +107,12 @@ func (s *show) run(options runOptions, handle func(ctx context.Context, item str
 	}()
 }
 
-// note writes an event down, with the seconds since the start.
+// note writes an event down, with the seconds since the start, without the few
+// milliseconds for which a drain of a foreign queue may not have looked at it.
 func (s *show) note(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.events = append(s.events, fmt.Sprintf("%g:%s", time.Since(s.start).Seconds(), fmt.Sprintf(format, args...)))
+	s.events = append(s.events, fmt.Sprintf("%g:%s", time.Since(s.start).Truncate(100*time.Millisecond).Seconds(), fmt.Sprintf(format, args...)))
 }
 
 // want compares the events since the last call, when nothing moves any more.
