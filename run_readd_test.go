@@ -121,6 +121,43 @@ func TestRunCountsADeadlineBeforeAReAdd(t *testing.T) {
 	})
 }
 
+// A Run in the handler of another one ends when the item of that is added again.
+// What its own handler then returns is no re-add of its own item.
+func TestRunInAHandlerThatIsOvertaken(t *testing.T) {
+	for _, options := range []runOptions{{}, {CancelOnReAdd: true}} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newShow(t, runQueues["all methods"])
+			s.queue.Add("a")
+			outer, cancel := context.WithCancelCause(t.Context())
+			time.AfterFunc(time.Second, func() { cancel(workqueue.ErrReAdded) })
+			options.Logger = discard()
+			err := workqueue.Run(outer, s.queue, s.cut, options)
+			s.want("1:a ends: workqueue: item was added again")
+			if got, want := left(err), "queued[] held[] waiting[a]: context canceled"; got != want {
+				t.Errorf("CancelOnReAdd %v: got %s, want %s", options.CancelOnReAdd, got, want)
+			}
+		})
+	}
+}
+
+// To ask the queue whether it can tell is not to watch an item, be it the zero
+// value that somebody holds.
+func TestRunWatchesNothingAtItsStart(t *testing.T) {
+	onReAdd(t, runOptions{}, func(s *show) func(context.Context, string) error {
+		s.queue.Add("")
+		for range 2 {
+			s.queue.Get()
+		}
+		s.queue.Done("a")
+		return s.cut
+	}, func(s *show) {
+		synctest.Wait()
+		s.queue.Add("")
+		s.queue.Done("")
+		s.want("0:")
+	})
+}
+
 // An Add between the hand-out and the handler's start is not missed: the
 // handler starts with a context that has ended.
 func TestRunReAddBeforeTheHandlerStarts(t *testing.T) {

@@ -68,8 +68,9 @@ func (w *worker[T]) handleItem(item T) {
 	}
 	w.call(ctx, item)
 	// Asked here and not in settle, before which the deferred cancels run. If the
-	// deadline came first, its error is one of the item and counts.
-	w.overtaken = w.watcher != nil && context.Cause(ctx) == ErrReAdded
+	// deadline came first, its error is one of the item and counts, and so is that
+	// of a Run around this one whose item was added again.
+	w.overtaken = w.watcher != nil && context.Cause(ctx) == ErrReAdded && context.Cause(w.handling) != ErrReAdded
 }
 
 func (w *worker[T]) label(ctx context.Context, item T) context.Context {
