@@ -88,6 +88,12 @@ func TestAllocationsOfAFIFO(t *testing.T) {
 				measured.Done(item)
 			}
 		},
+		"AddAll, Remove": func() {
+			plain.AddAll(items...)
+			for _, item := range items {
+				plain.Remove(item)
+			}
+		},
 		"items not equal to themselves": func() { nans.Add(math.NaN()); nans.Get() },
 	})
 	measured.ShutDown()

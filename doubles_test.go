@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -136,6 +137,26 @@ type hookedClock struct {
 	// The fake clock blocks for ever, locked, when it sends the next one there.
 	stale int
 }
+
+// A tickedClock is a fake clock whose tickers tick when the test says so. It
+// counts those that are not stopped, and calls a hook before it makes one.
+type tickedClock struct {
+	*testingclock.FakeClock
+	ticks   chan time.Time
+	running atomic.Int64
+	onMake  func()
+}
+
+func (c *tickedClock) NewTicker(time.Duration) clock.Ticker {
+	call(c.onMake)
+	c.running.Add(1)
+	return handTicker{c}
+}
+
+type handTicker struct{ clock *tickedClock }
+
+func (t handTicker) C() <-chan time.Time { return t.clock.ticks }
+func (t handTicker) Stop()               { t.clock.running.Add(-1) }
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 

@@ -280,7 +280,8 @@ func (q *Typed[T]) CheckInvariants() error {
 	errs.that(q.line.len()-q.holes+len(q.held)+inStore+ghosts == q.items.live, "%d in line + %d held + %d stored + %d removed != %d records", q.line.len()-q.holes, len(q.held), inStore, ghosts, q.items.live)
 	errs.that(q.storage != nil || inStore == 0, "%d records in no storage", inStore)
 	errs.that(q.stored == inStore || q.stored > inStore && mayDiffer[T](), "stored: counted %d, are %d", q.stored, inStore)
-	errs.that(q.metrics == nil || q.stamps.n == q.items.records.n, "%d stamps for %d records", q.stamps.n, q.items.records.n)
+	stamps := map[bool]int{true: q.items.records.n}[q.metrics != nil]
+	errs.that(q.stamps.n == stamps, "%d stamps for %d records, want %d", q.stamps.n, q.items.records.n, stamps)
 	q.checkWaits(&errs)
 	return errs.err()
 }
@@ -406,6 +407,9 @@ func (c *HistogramCollector) Describe(ch chan<- *prometheus.Desc) { ch <- c.row.
 func (c *HistogramCollector) Collect(ch chan<- prometheus.Metric) {
 	ch <- c.row.metric(c.bounds, QueueStats{Latency: c.Read()}, time.Now(), nil)
 }
+
+// Holes returns how many removed items still have a place in the line.
+func (q *Typed[T]) Holes() int { return q.holes }
 
 // Held returns how many items are handed out.
 func (q *Typed[T]) Held() int {

@@ -252,10 +252,10 @@ const spins = 30
 // and 100. Nobody starves for it: TryLock fails when the mutex is being passed
 // on.
 func (q *Typed[T]) lockSoon() {
-	for range spins {
-		if q.mu.TryLock() {
+	for n := spins; !q.mu.TryLock(); n-- {
+		if n == 0 {
+			q.mu.Lock()
 			return
 		}
 	}
-	q.mu.Lock()
 }

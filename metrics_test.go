@@ -182,6 +182,47 @@ func TestNoReportsAfterTheShutDown(t *testing.T) {
 	})
 }
 
+// There is one ticker while reports are due, whoever else has made one, and none
+// otherwise. What it ticks after the shutdown is not heard.
+func TestTickersOfReports(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for range 20 { // Or a tick after the shutdown may happen not to be heard.
+			r := &recorder{}
+			clock := &tickedClock{FakeClock: testingclock.NewFakeClock(epoch), ticks: make(chan time.Time)}
+			q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: r, Clock: clock})
+			q.AddAll("a", "b", "c", "d")
+			tick := func() {
+				clock.ticks <- epoch
+				synctest.Wait()
+			}
+			for i, row := range []struct {
+				do      string
+				f       func()
+				tickers int64
+				reports string
+			}{
+				{"get", func() { q.Get() }, 1, ""},
+				{"tick, the clock was set back", func() { clock.Step(-time.Second); tick() }, 1, "unfinished=0 longest=0"},
+				{"tick at rest", func() { q.Done("a"); tick() }, 0, "unfinished=0 longest=0"},
+				{"get while another one makes its ticker", func() {
+					clock.onMake = func() { clock.onMake = nil; q.Get() }
+					q.Get()
+				}, 1, ""},
+				{"shut down", func() { q.ShutDown() }, 0, ""},
+				{"tick after it", func() { close(clock.ticks); q.Get() }, 0, ""},
+			} {
+				r.take()
+				row.f()
+				synctest.Wait()
+				got := slices.DeleteFunc(r.take(), func(event string) bool { return !strings.Contains(event, "=") })
+				if n := clock.running.Load(); n != row.tickers || strings.Join(got, " ") != row.reports {
+					t.Errorf("step %d: %s: %d tickers run, reported %q, want %d, %q", i, row.do, n, got, row.tickers, row.reports)
+				}
+			}
+		}
+	})
+}
+
 // Every metric fails once, by a panic, by ending the goroutine, or by calling
 // the queue. The item is handed out for each Add that was to hand it out.
 func TestMetricsThatFail(t *testing.T) {
@@ -300,6 +341,29 @@ func TestMetricThatFailsPutsTheItemBackFirst(t *testing.T) {
 		}
 		q.ShutDown()
 	}
+}
+
+// Whoever watches an item learns nothing of it once its hand-out is undone.
+func TestMetricThatFailsForAWatchedItem(t *testing.T) {
+	r := &recorder{}
+	q, _ := newMeasured(r)
+	q.Add("a")
+	told := 0
+	r.setHook(func(event string) {
+		if strings.HasPrefix(event, "latency") {
+			r.setHook(nil)
+			q.Watch("a", func() { told++ })
+			panic("metric")
+		}
+	})
+	goes(func() { q.Get() })
+	checkInvariants(t, 0, q)
+	q.Get()
+	q.Add("a")
+	if told != 0 {
+		t.Error("told of an Add of the next hand-out")
+	}
+	q.ShutDown()
 }
 
 func TestMetricThatFailsForAWokenWorker(t *testing.T) {

@@ -108,7 +108,7 @@ type Typed[T comparable] struct {
 	//	that storage has been given and has not given back
 	//	ghosts == number of records removed
 	//	the items in watchers are those of the records watched
-	//	metrics != nil: stamps.n == items.records.n
+	//	stamps.n == items.records.n, or 0 if metrics == nil
 	items    table[T]
 	line     ring[uint32]
 	holes    int
@@ -265,9 +265,9 @@ func (q *Typed[T]) Done(item T) {
 		}
 		q.doneLocked(hash, item, 0)
 		q.mu.Unlock()
-		return
+	} else {
+		q.doneObserved(hash, item)
 	}
-	q.doneObserved(hash, item)
 }
 
 // ShutDown ends the queue: from now on Add does nothing, and Get returns

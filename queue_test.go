@@ -3,6 +3,7 @@ package workqueue_test
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -369,6 +370,40 @@ func take(t *testing.T, q *workqueue.Typed[int], worker int) (int, error) {
 		return item, workqueue.ErrShutDown
 	}
 	return item, nil
+}
+
+// Calls that find the lock taken, and do not get it soon, wait for it.
+func TestCallsWaitForTheLock(t *testing.T) {
+	for name, call := range map[string]func(q *workqueue.Typed[string]){
+		"Add":  func(q *workqueue.Typed[string]) { q.Add("b") },
+		"Get":  func(q *workqueue.Typed[string]) { q.Get() },
+		"Done": func(q *workqueue.Typed[string]) { q.Done("b") },
+	} {
+		q := workqueue.NewTyped[string]()
+		q.AddAll("a", "b", "c")
+		q.Get()
+		returned := make(chan struct{})
+		q.Watch("a", func() { // The Add that calls it has the lock.
+			called := make(chan struct{})
+			go func() {
+				defer close(returned)
+				close(called)
+				call(q)
+			}()
+			<-called
+			for range 1000 {
+				runtime.Gosched()
+			}
+			select {
+			case <-returned:
+				t.Errorf("%s has not waited", name)
+			default:
+			}
+		})
+		q.Add("a")
+		<-returned
+		checkInvariants(t, 0, q)
+	}
 }
 
 // Workers hold some of a burst while the rest of it is done and its memory given

@@ -32,6 +32,32 @@ func TestLineDoesNotGrowWithRemovals(t *testing.T) {
 	}
 }
 
+// A line is rewritten only when that moves no more items than have been removed
+// for it, and a short one never is.
+func TestLineIsRewrittenSeldom(t *testing.T) {
+	for _, n := range []int{1024, 20_000} {
+		q := workqueue.NewTyped[int]()
+		for i := range n {
+			q.Add(i)
+		}
+		moved, before := 0, 0
+		for i := 1; i < n-1; i++ { // All but the ends, where there are no holes.
+			q.Remove(i)
+			if holes := q.Holes(); holes < before {
+				moved += n - i
+			} else {
+				before = holes
+				continue
+			}
+			before = 0
+			if moved > i || n == 1024 {
+				t.Errorf("%d removals from a line of %d have moved %d items", i, n, moved)
+				break
+			}
+		}
+	}
+}
+
 func TestRemoveKeepsTheOrderOfTheOthers(t *testing.T) {
 	q := workqueue.NewTyped[int]()
 	const n = 10_000
@@ -101,6 +127,65 @@ func TestRemoveTakesTheDepthDown(t *testing.T) {
 			t.Errorf("waiting %v: Remove of nothing is counted as %q", waits, got)
 		}
 		q.ShutDown()
+	}
+}
+
+// A worker that waits is woken by the Add of an item that was removed and is in
+// the storage still.
+func TestAddOfARemovedItemWakesAWorker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clock := newHookedClock()
+		q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{
+			KeepTimes: true, Clock: clock, Queue: workqueue.DefaultQueue[string](),
+		})
+		defer q.ShutDown()
+		for range 2 {
+			go q.Get()
+		}
+		synctest.Wait()
+		hold := make(chan struct{})
+		clock.onRead = func() {
+			clock.onRead = func() { <-hold }
+		}
+		q.Add("a")
+		synctest.Wait() // The worker that was woken for it reads the clock.
+		clock.onRead = nil
+		q.Add("b")
+		q.Remove("b") // There is a in the storage, then b.
+		close(hold)
+		synctest.Wait()
+		q.Add("b")
+		synctest.Wait()
+		checkInvariants(t, 0, q)
+		if n := q.Waiting(); n != 0 {
+			t.Errorf("%d workers wait for the item", n)
+		}
+	})
+}
+
+// A burst that is removed, or that nobody can name, leaves no long line.
+func TestLineIsShortAfterABurst(t *testing.T) {
+	const n = 10_000
+	for name, empty := range map[string]func(q *workqueue.Typed[float64], item float64){
+		"worked off": func(q *workqueue.Typed[float64], _ float64) { q.Done(first(q.Get())) },
+		"removed":    func(q *workqueue.Typed[float64], item float64) { q.Remove(item) },
+		"forgotten":  func(q *workqueue.Typed[float64], _ float64) { q.Get() },
+	} {
+		q := workqueue.NewTyped[float64]()
+		for i := range n {
+			if item := float64(i); name == "forgotten" && i > 0 {
+				q.Add(math.NaN())
+			} else {
+				q.Add(item)
+			}
+		}
+		for i := range n {
+			empty(q, float64(i))
+		}
+		checkInvariants(t, 0, q)
+		if room := q.Room(); room > 2048 {
+			t.Errorf("%s: the line has room for %d items", name, room)
+		}
 	}
 }
 

@@ -151,6 +151,11 @@ func TestRunNamesWhatWaits(t *testing.T) {
 		if got := left(err); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
+		// Nothing more is known of what a worker has left behind.
+		waiting := err.(*workqueue.DrainError[string]).Waiting
+		if got, want := waiting[len(waiting)-1], (workqueue.ItemInfo[string]{Item: "a", State: workqueue.ItemWaiting, For: -1, Place: -1}); got != want {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
 	})
 }
 
@@ -208,15 +213,34 @@ func TestRunWithAContextThatHasEnded(t *testing.T) {
 	})
 }
 
+// What somebody else holds when the last worker has ended is left behind too.
+func TestRunNamesWhatOthersHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShow(t, runQueues["all methods"])
+		s.run(runOptions{}, func(context.Context, string) error { time.Sleep(time.Second); return nil })
+		s.queue.Add("a")
+		synctest.Wait()
+		s.queue.Add("b")
+		s.queue.Add("c")
+		s.queue.Get()
+		s.stop()
+		<-s.ended
+		if got, want := left(s.result), "queued[c] held[b] waiting[]: context canceled"; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	})
+}
+
 // What fails after the end of ctx, but is added again before the queue is shut
-// down, is not named if it has succeeded then.
+// down, is not named if it has succeeded then, and is named once if it has not.
 func TestRunDrainOfWhatHasFailed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShow(t, runQueues["all methods"])
 		s.queue = lateDrain{s.queue.(*workqueue.TypedRateLimiting[string])}
 		s.queue.Add("a")
 		s.queue.Add("b")
-		calls := replies(fails, fails, succeeds)
+		s.queue.Add("c")
+		calls := replies(fails, fails, fails, succeeds, fails)
 		s.run(runOptions{Grace: time.Minute, Drain: true}, func(ctx context.Context, item string) error {
 			time.Sleep(time.Second)
 			return calls(ctx, item)
@@ -224,14 +248,17 @@ func TestRunDrainOfWhatHasFailed(t *testing.T) {
 		synctest.Wait()
 		s.stop()
 		err := s.end()
-		s.want("0:a 1:b 10:a 11:end")
-		if got, want := left(err), "queued[] held[] waiting[b]: context canceled"; got != want {
+		s.want("0:a 1:b 2:c 10:a 11:b 12:end")
+		if got, want := left(err), "queued[] held[] waiting[b c]: context canceled"; got != want {
 			t.Errorf("got %s, want %s", got, want)
+		}
+		if got := s.log.String(); strings.Contains(got, "retried") {
+			t.Errorf("logged %q", got)
 		}
 	})
 }
 
-// lateDrain lets some time pass before the shutdown, and an Add.
+// lateDrain lets some time pass before the shutdown, and some Adds.
 type lateDrain struct {
 	*workqueue.TypedRateLimiting[string]
 }
@@ -239,11 +266,12 @@ type lateDrain struct {
 func (q lateDrain) Drain(ctx context.Context) error {
 	time.Sleep(10 * time.Second)
 	q.Add("a")
+	q.Add("b")
 	return q.TypedRateLimiting.Drain(ctx)
 }
 
 // An item that is on its way to a worker when ctx ends is not handled any more,
-// and is left behind by name.
+// and is left behind by name, whether or not it is the zero value.
 func TestRunHandOutAtTheEnd(t *testing.T) {
 	for name, hide := range map[string]func(*show) rateLimited{
 		"GetContext": func(s *show) rateLimited { return lateContext{s.queue.(*workqueue.TypedRateLimiting[string]), s} },
@@ -255,11 +283,11 @@ func TestRunHandOutAtTheEnd(t *testing.T) {
 				s.queue = hide(s)
 				s.run(runOptions{}, replies())
 				synctest.Wait()
-				s.queue.Add("a")
+				s.queue.Add("")
 				s.queue.Add("b")
 				err := s.end()
 				s.want("0:end")
-				if got, want := left(err), "queued[b a] held[] waiting[]: context canceled"; got != want && got != strings.Replace(want, "b a", "a b", 1) {
+				if got, want := left(err), "queued[ b] held[] waiting[]: context canceled"; got != want && got != strings.Replace(want, " b", "b ", 1) {
 					t.Errorf("got %s, want %s", got, want)
 				}
 			})
@@ -397,6 +425,73 @@ func TestRunDrainIsCutShort(t *testing.T) {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	})
+}
+
+// The drain of a queue of somebody's own may fail in its own way, at the first or
+// at the second time: that is then in what Run returns. If it was cut short and
+// the workers have done the rest since, there is nothing to return.
+func TestRunOnAQueueWithADrainOfItsOwn(t *testing.T) {
+	cut := &workqueue.DrainError[string]{Err: workqueue.ErrShutDown}
+	for name, tt := range map[string]struct {
+		drains []error
+		want   error
+	}{
+		"fails":                     {[]error{errFailed}, errFailed},
+		"fails after a ShutDown":    {[]error{cut, errFailed}, errFailed},
+		"is done after a ShutDown":  {[]error{cut, nil}, nil},
+		"has nothing left after it": {[]error{cut, cut}, nil},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newShow(t, runQueues["all methods"])
+			s.queue = &ownDrain{s.queue, tt.drains}
+			s.run(runOptions{}, replies())
+			synctest.Wait()
+			s.stop()
+			if err := s.end(); !errors.Is(err, tt.want) {
+				t.Errorf("%s: got %v, want %v", name, err, tt.want)
+			}
+		})
+	}
+}
+
+// ownDrain shuts the queue down and returns the first of the errors.
+type ownDrain struct {
+	rateLimited
+	errs []error
+}
+
+func (q *ownDrain) Drain(context.Context) error {
+	q.ShutDown()
+	err := q.errs[0]
+	q.errs = q.errs[1:]
+	return err
+}
+
+// A queue may hand nothing out any more once it is shut down: what it keeps to
+// itself is counted.
+func TestRunOnAQueueThatKeepsTheRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShow(t, runQueues["neither"])
+		s.queue = keeping{s.queue}
+		s.queue.Add("a")
+		s.queue.Add("b")
+		s.queue.Add("c")
+		s.run(runOptions{}, s.cut)
+		synctest.Wait()
+		s.stop()
+		if got, want := left(s.end()), "queued[] of 2 held[] waiting[a]: context canceled"; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	})
+}
+
+type keeping struct{ rateLimited }
+
+func (q keeping) Get() (string, bool) {
+	if q.ShuttingDown() {
+		return "", true
+	}
+	return q.rateLimited.Get()
 }
 
 // Two of them share a queue: the end of one is that of the queue, and the other

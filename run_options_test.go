@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/pprof"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -61,6 +62,41 @@ func TestRunWithoutADeadline(t *testing.T) {
 		s.stop()
 		s.end()
 	})
+}
+
+// The context of a handler that Run has made ends with the handler, or with Run
+// if all of them share it, for what the handler has started.
+func TestRunContextDoesNotOutlastItsUse(t *testing.T) {
+	for name, tt := range map[string]struct {
+		options runOptions
+		want    string
+	}{
+		"deadline": {runOptions{Deadline: time.Hour}, "0:a 1:over 3:end"},
+		"re-add":   {runOptions{CancelOnReAdd: true}, "0:a 1:over 3:end"},
+		"grace":    {runOptions{Grace: time.Hour}, "0:a 3:end 3:over"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newShow(t, runQueues["all methods"])
+			s.queue.Add("a")
+			s.run(tt.options, func(ctx context.Context, _ string) error {
+				go func() {
+					<-ctx.Done()
+					s.note("over")
+				}()
+				time.Sleep(time.Second)
+				return nil
+			})
+			time.Sleep(3 * time.Second)
+			s.queue.ShutDown()
+			s.end()
+			synctest.Wait()
+			slices.Sort(s.events)
+			if got := strings.Join(s.events, " "); got != tt.want {
+				t.Errorf("%s: got the events %q, want %q", name, got, tt.want)
+			}
+			s.stop()
+		})
+	}
 }
 
 func TestRunMaxAttempts(t *testing.T) {

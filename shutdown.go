@@ -25,7 +25,7 @@ func (q *Typed[T]) shutDown(drain bool) (drained <-chan struct{}) {
 
 // settleLocked ends the drain if there is nothing left to wait for.
 func (q *Typed[T]) settleLocked() {
-	if q.drained != nil && len(q.held)+q.line.len()+q.stored == 0 {
+	if len(q.held)+q.line.len()+q.stored == 0 {
 		q.releaseDrainersLocked()
 	}
 }

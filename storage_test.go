@@ -43,6 +43,8 @@ func TestStorageIsCalled(t *testing.T) {
 		{"Done of a queued item does nothing", func() { q.Done("b") }, nil},
 		{"Len and TryGet of an empty queue do not pop", func() { takeAll(q); q.TryGet() }, []string{"pop[]", "pop[]"}},
 		{"Done has forgotten the item", func() { q.Add("a") }, []string{"push[a]"}},
+		{"Remove says nothing", func() { q.Remove("a") }, nil},
+		{"an Add of what was removed touches", func() { q.Add("a") }, []string{"touch[a]"}},
 		{"after a shutdown nothing is pushed or touched", func() { q.ShutDown(); q.Add("a"); q.Add("c") }, nil},
 		{"but popped", func() { q.Get(); q.Get() }, []string{"pop[]"}},
 	} {
