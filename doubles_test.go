@@ -147,6 +147,10 @@ type tickedClock struct {
 	onMake  func()
 }
 
+func newTickedClock() *tickedClock {
+	return &tickedClock{FakeClock: testingclock.NewFakeClock(epoch), ticks: make(chan time.Time)}
+}
+
 func (c *tickedClock) NewTicker(time.Duration) clock.Ticker {
 	call(c.onMake)
 	c.running.Add(1)
