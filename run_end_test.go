@@ -213,7 +213,8 @@ func TestRunWithAContextThatHasEnded(t *testing.T) {
 	})
 }
 
-// What somebody else holds when the last worker has ended is left behind too.
+// What somebody else holds when the last worker has ended is left behind too, and
+// a queue that can name what it has left keeps that.
 func TestRunNamesWhatOthersHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShow(t, runQueues["all methods"])
@@ -225,8 +226,8 @@ func TestRunNamesWhatOthersHold(t *testing.T) {
 		s.queue.Get()
 		s.stop()
 		<-s.ended
-		if got, want := left(s.result), "queued[c] held[b] waiting[]: context canceled"; got != want {
-			t.Errorf("got %s, want %s", got, want)
+		if got, want := left(s.result), "queued[c] held[b] waiting[]: context canceled"; got != want || s.queue.Len() != 1 {
+			t.Errorf("got %s with %d items in the queue, want %s with 1", got, s.queue.Len(), want)
 		}
 	})
 }
