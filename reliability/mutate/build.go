@@ -109,7 +109,8 @@ func edit(pkg listing, exports map[string]string) (sources map[string]string, mu
 // support returns the source that the mutants call. The number of the one to
 // be active comes from the environment, as a test program has its own flags. A
 // variable and not an init function takes it, since mutants in the initial
-// values of other variables must wait for it.
+// values of other variables must wait for it. Processes that a test starts append
+// to its trace.
 //
 // Numbers beyond those of the mutants are the controls: the first does nothing,
 // the second panics in every mutant, the third blocks there.
@@ -129,7 +130,7 @@ const mutants = %d
 
 var (
 	mutantActive, _ = strconv.Atoi(os.Getenv("MUTANT"))
-	mutantTrace, _  = os.OpenFile(os.Getenv("MUTANT_TRACE"), os.O_WRONLY, 0)
+	mutantTrace, _  = os.OpenFile(os.Getenv("MUTANT_TRACE"), os.O_WRONLY|os.O_APPEND, 0)
 	mutantWatch     = mutantTrace != nil || mutantActive > mutants+1
 	mutantsSeen     [mutants + 1]atomic.Bool
 )
