@@ -97,8 +97,8 @@ type TypedDelaying[T comparable] struct {
 	// waits, cannot miss a change.
 	wake chan struct{}
 
-	halts halts       // calls of ShutDown
-	timer clock.Timer // owned by waitingLoop, of which at most one runs at a time
+	drains drains      // of queue, if it has no Drain
+	timer  clock.Timer // owned by waitingLoop, of which at most one runs at a time
 
 	// mu comes before the lock of typed, which is taken with mu held wherever
 	// an item goes from the one to the other, so that each item is at any time
@@ -201,7 +201,7 @@ func (q *TypedDelaying[T]) ShuttingDown() bool { return q.queue.ShuttingDown() }
 // goroutine, for which it waits. It does not wait for workers.
 func (q *TypedDelaying[T]) ShutDown() {
 	q.close()
-	q.halts.tell()
+	q.drains.halt()
 	q.queue.ShutDown()
 	q.loops.Wait()
 	q.retire()

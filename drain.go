@@ -98,7 +98,7 @@ func (q *Typed[T]) remains(err error) *DrainError[T] {
 func (q *TypedDelaying[T]) Drain(ctx context.Context) error {
 	dropped := q.closeToDrain()
 	defer q.endDrain()
-	err := drain(ctx, q.queue, &q.halts)
+	err := drain(ctx, q.queue, &q.drains)
 	q.loops.Wait()
 	q.retire()
 	if e, ok := err.(*DrainError[T]); ok {

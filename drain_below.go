@@ -6,25 +6,26 @@ import (
 	"time"
 )
 
-// This file is the drain of a queue below, which if it was configured may have
-// no more than ShutDownWithDrain. That cannot be ended by a context, and the one
-// of client-go returns while items are queued: it waits until nothing is held,
-// which is so between any two items that a worker gets.
+// This file is the drain of a queue below that was configured and has no more
+// than ShutDownWithDrain. No context ends that, a ShutDown ends all of them, and
+// the one of client-go returns while items are queued: it waits until nothing is
+// held, which is so between any two items that a worker gets. So all calls of
+// Drain share one drain of the queue below, and the last to leave ends it.
 
-// drain drains a queue below, until ctx is done or the halts come.
-func drain[T comparable](ctx context.Context, queue TypedInterface[T], halts *halts) error {
+// drain drains a queue below, until ctx is done or the drains are halted.
+func drain[T comparable](ctx context.Context, queue TypedInterface[T], drains *drains) error {
 	if q, ok := queue.(interface {
 		Drain(ctx context.Context) error
 	}); ok {
 		return q.Drain(ctx)
 	}
-	halted := halts.next()
-	// What is held when the first call returns, others got since, and cannot be
-	// queued again. So what is queued only becomes less from then on, and when
-	// nothing is, a second call waits for the last of it.
-	if shutDownWithDrain(ctx, halted, queue) &&
-		runEmpty(ctx, halted, queue) &&
-		shutDownWithDrain(ctx, halted, queue) {
+	d := drains.join(func(halt <-chan struct{}) bool { return drainBelow(queue, halt) })
+	select {
+	case <-d.ended:
+	case <-ctx.Done():
+		drains.leave(d)
+	}
+	if d.isComplete() {
 		return nil
 	}
 	e := &DrainError[T]{Err: ctx.Err(), Snapshot: Snapshot[T]{QueuedTotal: queue.Len()}}
@@ -34,9 +35,103 @@ func drain[T comparable](ctx context.Context, queue TypedInterface[T], halts *ha
 	return e
 }
 
+// drains are those of a queue below, one at a time. The zero value is ready for
+// use.
+type drains struct {
+	mu      sync.Mutex
+	current *sharedDrain // nil if there is none
+}
+
+// A sharedDrain is one that several calls may wait for.
+type sharedDrain struct {
+	halt, ended chan struct{} // are closed to end it, and when it has
+	complete    bool          // nothing was left; written before ended is closed
+
+	// The fields below are guarded by the mutex of drains.
+	calls  int  // that wait
+	halted bool // halt is closed
+}
+
+// join returns the current drain, and starts it if there is none. One that has
+// been halted is not for those that come later: its ShutDown would end theirs.
+func (ds *drains) join(run func(halt <-chan struct{}) (complete bool)) *sharedDrain {
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	for ds.current != nil && ds.current.halted {
+		ended := ds.current.ended
+		ds.mu.Unlock()
+		<-ended
+		ds.mu.Lock()
+	}
+	if ds.current == nil {
+		d := &sharedDrain{halt: make(chan struct{}), ended: make(chan struct{})}
+		ds.current = d
+		go func() {
+			d.complete = run(d.halt)
+			ds.end(d)
+		}()
+	}
+	ds.current.calls++
+	return ds.current
+}
+
+func (ds *drains) end(d *sharedDrain) {
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	ds.current = nil
+	close(d.ended)
+}
+
+// leave ends the drain if no other call waits for it, and waits for its end.
+func (ds *drains) leave(d *sharedDrain) {
+	ds.mu.Lock()
+	d.calls--
+	last := d.calls == 0
+	if last {
+		d.haltLocked()
+	}
+	ds.mu.Unlock()
+	if last {
+		<-d.ended
+	}
+}
+
+// halt ends the current drain, as a ShutDown does.
+func (ds *drains) halt() {
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	if ds.current != nil {
+		ds.current.haltLocked()
+	}
+}
+
+func (d *sharedDrain) haltLocked() {
+	if !d.halted {
+		d.halted = true
+		close(d.halt)
+	}
+}
+
+func (d *sharedDrain) isComplete() bool {
+	select {
+	case <-d.ended:
+		return d.complete
+	default:
+		return false
+	}
+}
+
+// drainBelow reports whether nothing is left. Whatever is held after the first
+// call of ShutDownWithDrain was got since, and will not be queued again: from
+// then on what is queued becomes less, and when nothing is, a second call waits
+// for the last of it.
+func drainBelow[T comparable](queue TypedInterface[T], halt <-chan struct{}) (complete bool) {
+	return shutDownWithDrain(queue, halt) && runEmpty(queue, halt) && shutDownWithDrain(queue, halt)
+}
+
 // shutDownWithDrain reports whether the ShutDownWithDrain of a queue has returned
 // by itself. It has returned in any case.
-func shutDownWithDrain[T comparable](ctx context.Context, halted <-chan struct{}, queue TypedInterface[T]) bool {
+func shutDownWithDrain[T comparable](queue TypedInterface[T], halt <-chan struct{}) bool {
 	returned := make(chan struct{})
 	go func() {
 		defer close(returned)
@@ -45,8 +140,7 @@ func shutDownWithDrain[T comparable](ctx context.Context, halted <-chan struct{}
 	select {
 	case <-returned:
 		return true
-	case <-ctx.Done():
-	case <-halted:
+	case <-halt:
 	}
 	// One that is called after a ShutDown waits none the less, and nothing tells
 	// when the call has got there. So the ShutDown is repeated until it has been
@@ -74,41 +168,14 @@ func end[T comparable](queue TypedInterface[T], shutDown func()) {
 
 // runEmpty waits until nothing is queued, and reports whether that is so. As no
 // queue tells, it looks from time to time.
-func runEmpty[T comparable](ctx context.Context, halted <-chan struct{}, queue TypedInterface[T]) bool {
+func runEmpty[T comparable](queue TypedInterface[T], halt <-chan struct{}) bool {
 	const most = 16 * time.Millisecond
 	for wait := time.Millisecond; queue.Len() > 0; wait = min(2*wait, most) {
 		select {
-		case <-ctx.Done():
-			return false
-		case <-halted:
+		case <-halt:
 			return false
 		case <-time.After(wait):
 		}
 	}
 	return true
-}
-
-// halts are the calls of ShutDown, for the drains to learn of them that the
-// queue below does not tell. The zero value is ready for use.
-type halts struct {
-	mu   sync.Mutex
-	call chan struct{} // closed at the next ShutDown; nil if nobody waits for it
-}
-
-func (h *halts) next() <-chan struct{} {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.call == nil {
-		h.call = make(chan struct{})
-	}
-	return h.call
-}
-
-func (h *halts) tell() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.call != nil {
-		close(h.call)
-		h.call = nil
-	}
 }

@@ -302,6 +302,67 @@ func endDrainsTwice(t *testing.T, open func() drainer) {
 	})
 }
 
+// The end of one drain is not that of another, whatever it takes to end it in
+// the queue below, nor is it of one that comes while it is being ended.
+func TestDrainsEndOneByOne(t *testing.T) {
+	onEachLayer(t, func(t *testing.T, q drainer) {
+		q.Add("a")
+		q.Get()
+		results := make(chan error, 5)
+		for n := range 5 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+n%4)*time.Second)
+			defer cancel()
+			if n == 4 {
+				time.Sleep(time.Second) // When the first has just ended.
+				ctx = t.Context()
+			}
+			go func() { results <- q.Drain(ctx) }()
+		}
+		for n := range 4 {
+			if err := <-results; !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("got %v from drain %d with a deadline", err, n)
+			}
+			time.Sleep(500 * time.Millisecond)
+			if len(results) > 0 {
+				t.Fatalf("got %v, before it was its turn", <-results)
+			}
+		}
+		q.Done("a")
+		if err := <-results; err != nil {
+			t.Errorf("got %v of a drain that was complete", err)
+		}
+	})
+}
+
+// A drain that comes while the only one is being ended starts anew: what ends
+// that one does not end this.
+func TestDrainBesideTheEndOfAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		below := &lingering{bare: bare{workqueue.NewTyped[string]()}}
+		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Queue: below})
+		q.Add("a")
+		q.Get()
+		first, second := make(chan error, 1), make(chan error, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { first <- q.Drain(ctx) }()
+		time.Sleep(time.Second)
+		cancel()
+		time.Sleep(time.Second / 2) // It lingers.
+		go func() { second <- q.Drain(t.Context()) }()
+		time.Sleep(time.Minute)
+		if err := <-first; !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v from the first", err)
+		}
+		if len(second) > 0 {
+			t.Fatalf("got %v from the second, while an item is held", <-second)
+		}
+		q.Done("a")
+		if err := <-second; err != nil {
+			t.Errorf("got %v from the second", err)
+		}
+	})
+}
+
 func TestShutDownEndsDrains(t *testing.T) {
 	onEachLayer(t, func(t *testing.T, q drainer) {
 		q.Add("a")

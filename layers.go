@@ -128,7 +128,7 @@ func (q *TypedRateLimiting[T]) addFailures(s Snapshot[T]) {
 
 // Drain drains the delaying queue, see [TypedDelaying.Drain].
 func (q *TypedRateLimiting[T]) Drain(ctx context.Context) error {
-	err := drain[T](ctx, q.queue, &q.halts)
+	err := drain[T](ctx, q.queue, &q.drains)
 	if e, ok := err.(*DrainError[T]); ok {
 		q.addFailures(e.Snapshot)
 	}

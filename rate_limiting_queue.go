@@ -68,7 +68,7 @@ type TypedRateLimiting[T comparable] struct {
 	queue   TypedDelayingInterface[T]
 	limiter TypedRateLimiter[T]
 	limited CounterMetric // nil unless a provider reads the queue
-	halts   halts         // calls of ShutDown
+	drains  drains        // of queue, if it has no Drain
 }
 
 // NewTypedRateLimitingQueue returns an empty rate limiting queue without name
@@ -144,7 +144,7 @@ func (q *TypedRateLimiting[T]) ShuttingDown() bool { return q.queue.ShuttingDown
 
 // ShutDown shuts the delaying queue down, see [TypedDelaying.ShutDown].
 func (q *TypedRateLimiting[T]) ShutDown() {
-	q.halts.tell()
+	q.drains.halt()
 	q.queue.ShutDown()
 }
 
