@@ -547,3 +547,46 @@ func (q hastyGet) Get() (string, bool) {
 	q.ShutDown()
 	return item, true
 }
+
+// A panic of a shutdown is nobody's business if the queue is shut down: that of
+// controller-runtime panics at the second. Any other reaches the caller of Run.
+func TestRunOnAQueueWhoseShutDownPanics(t *testing.T) {
+	cases := map[string]struct {
+		panics, shutDown bool
+		want             any
+	}{
+		"it is shut down":          {true, true, nil},
+		"it is not":                {true, false, "twice"},
+		"it has yet to say that":   {false, false, nil},
+		"it does what is expected": {false, true, nil},
+	}
+	for name, tt := range cases {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := fragile{workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]()), tt.panics, tt.shutDown}
+				defer func() {
+					if got := recover(); got != tt.want {
+						t.Errorf("got a panic with %v, want %v", got, tt.want)
+					}
+				}()
+				if err := workqueue.Run(canceled(), q, replies(), runOptions{}); err != nil {
+					t.Errorf("got %v", err)
+				}
+			})
+		})
+	}
+}
+
+type fragile struct {
+	rateLimited
+	panics, shutDown bool
+}
+
+func (q fragile) ShutDown() {
+	q.rateLimited.ShutDown()
+	if q.panics {
+		panic("twice")
+	}
+}
+
+func (q fragile) ShuttingDown() bool { return q.shutDown }
