@@ -93,8 +93,8 @@ func (q *Typed[T]) remains(err error) *DrainError[T] {
 //
 // A queue below that was configured and has no Drain is drained by its
 // ShutDownWithDrain, its Len and its ShutDownWithDrain again, as the first may
-// return while items are queued. If ctx is done first, its ShutDown ends them;
-// the error then knows its Len and nothing else.
+// return while items are queued. When ctx is done and no other call waits, its
+// ShutDown ends that. The error then knows its Len and nothing else.
 func (q *TypedDelaying[T]) Drain(ctx context.Context) error {
 	dropped := q.closeToDrain()
 	defer q.endDrain()
