@@ -13,6 +13,7 @@ import (
 // interval beside the one before it: what there is to be said about it can be
 // computed exactly from that.
 func TestModelBackoff(t *testing.T) {
+	t.Parallel()
 	rnd := newRand(t)
 	odd := []float64{0, -1, 1, 0.5, 2, 1e300, math.Inf(1), math.Inf(-1), math.NaN(), 1e-300}
 	for range 8 * scripts() {

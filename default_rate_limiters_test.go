@@ -121,6 +121,7 @@ func rising(t *testing.T, name string, l workqueue.TypedRateLimiter[string], lim
 func anyDuration(r *rand.Rand) time.Duration { return time.Duration(r.Int64() >> r.IntN(63)) }
 
 func TestLimitersSaturate(t *testing.T) {
+	t.Parallel()
 	r := newRand(t)
 	rounds := 100
 	if raceEnabled {

@@ -73,6 +73,7 @@ func TestDelaysBesideTheLifeOfAnItem(t *testing.T) {
 }
 
 func TestDelaysThatNeverEnd(t *testing.T) {
+	t.Parallel()
 	for name, steps := range map[string][]step{
 		"the end of time": {
 			{"after 2562047h47m16.854775807s a", ""}, {"after 1s b", ""}, {"sleep 1s", ""}, {"get", "b"},

@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -27,40 +28,50 @@ import (
 // the key bucket does not mind that. The last row is the set-up for many cheap
 // keys, also with two reports of each failure.
 func Example_outage() {
-	exponential := func() workqueue.TypedRateLimiter[int] {
+	exponential := func(*testclock.FakePassiveClock) limiter {
 		return workqueue.NewTypedItemExponentialFailureRateLimiter[int](5*time.Millisecond, 1000*time.Second)
 	}
-	jittered := func(longest time.Duration) workqueue.TypedRateLimiter[int] {
+	jittered := func(longest time.Duration) limiter {
 		l := workqueue.NewTypedItemBackoffRateLimiter[int](workqueue.Backoff{
 			Duration: 5 * time.Millisecond, Factor: 2, Jitter: 1, Cap: longest,
 		})
 		l.Rand = rand.New(rand.NewPCG(1, 2)).Float64 // To see the same each time.
 		return l
 	}
-	inDefault := func(c *testclock.FakePassiveClock) workqueue.TypedRateLimiter[int] {
-		return workqueue.NewTypedMaxOfRateLimiter(exponential(), bucketOn(c, 10, 100))
+	withJitter := func(*testclock.FakePassiveClock) limiter { return jittered(1000 * time.Second) }
+	inDefault := func(c *testclock.FakePassiveClock) limiter {
+		return workqueue.NewTypedMaxOfRateLimiter(exponential(c), bucketOn(c, 10, 100))
 	}
-	ofKeys := func(c *testclock.FakePassiveClock) workqueue.TypedRateLimiter[int] {
-		return workqueue.NewTypedMaxOfRateLimiter(exponential(),
+	ofKeys := func(c *testclock.FakePassiveClock) limiter {
+		return workqueue.NewTypedMaxOfRateLimiter(exponential(c),
 			workqueue.NewTypedKeyBucketRateLimiterWithClock[int](10, 100, c))
 	}
+	forManyKeys := func(c *testclock.FakePassiveClock) limiter {
+		return workqueue.NewTypedMaxOfRateLimiter(jittered(2*time.Minute),
+			workqueue.NewTypedKeyBucketRateLimiterWithClock[int](200, 200, c))
+	}
+
+	simulations := []*simulation{
+		{name: "plain exponential", reports: 1, limiter: exponential},
+		{name: "with jitter", reports: 1, limiter: withJitter},
+		{name: "default", reports: 1, limiter: inDefault},
+		{name: "default, twice", reports: 2, limiter: inDefault},
+		{name: "key bucket", reports: 1, limiter: ofKeys},
+		{name: "key bucket, twice", reports: 2, limiter: ofKeys},
+		{name: "jitter, 200 keys/s", reports: 2, limiter: forManyKeys},
+	}
+	var wg sync.WaitGroup
+	for _, s := range simulations {
+		wg.Go(s.run)
+	}
+	wg.Wait()
 
 	fmt.Println("                          peak calls/s        recovered")
 	fmt.Println("limiter               1st min  outage  after      after")
-	plain := simulate("plain exponential", 1, func(*testclock.FakePassiveClock) workqueue.TypedRateLimiter[int] {
-		return exponential()
-	})
-	jitter := simulate("with jitter", 1, func(*testclock.FakePassiveClock) workqueue.TypedRateLimiter[int] {
-		return jittered(1000 * time.Second)
-	})
-	simulate("default", 1, inDefault)
-	simulate("default, twice", 2, inDefault)
-	simulate("key bucket", 1, ofKeys)
-	simulate("key bucket, twice", 2, ofKeys)
-	simulate("jitter, 200 keys/s", 2, func(c *testclock.FakePassiveClock) workqueue.TypedRateLimiter[int] {
-		return workqueue.NewTypedMaxOfRateLimiter(jittered(2*time.Minute),
-			workqueue.NewTypedKeyBucketRateLimiterWithClock[int](200, 200, c))
-	})
+	for _, s := range simulations {
+		fmt.Printf("%-20s %8d %7d %6d %10v\n", s.name, s.peaks[0], s.peaks[1], s.peaks[2], s.recovered.Round(time.Second))
+	}
+	plain, jitter := simulations[0], simulations[1]
 	fmt.Printf("jitter flattens the peaks %d and %d times: at least 5 times is %v\n",
 		plain.peaks[1]/jitter.peaks[1], plain.peaks[2]/jitter.peaks[2],
 		plain.peaks[1] >= 5*jitter.peaks[1] && plain.peaks[2] >= 5*jitter.peaks[2])
@@ -84,40 +95,40 @@ const (
 	capacity = 500 // calls a second
 )
 
+type limiter = workqueue.TypedRateLimiter[int]
+
 // A simulation is a queue with any number of workers and calls that take no
 // time, on a clock that goes from one call to the next.
 type simulation struct {
-	clock   *testclock.FakePassiveClock
-	limiter workqueue.TypedRateLimiter[int]
+	name    string
 	reports int // of each failure
-	calls   attempts
+	limiter func(*testclock.FakePassiveClock) limiter
 
-	second time.Duration // in which calls were last made
-	made   int           // calls in it
-	peaks  [3]int        // in the first minute, the rest of the outage, and after
+	second    time.Duration // in which calls were last made
+	made      int           // calls in it
+	peaks     [3]int        // in the first minute, the rest of the outage, and after
+	recovered time.Duration // after the outage
 }
 
-func simulate(name string, reports int, limiter func(*testclock.FakePassiveClock) workqueue.TypedRateLimiter[int]) *simulation {
+func (s *simulation) run() {
 	c := testclock.NewFakePassiveClock(time.Unix(0, 0))
-	s := &simulation{clock: c, limiter: limiter(c), reports: reports}
+	l := s.limiter(c)
+	var calls attempts
 	for key := range keys {
-		s.calls = append(s.calls, attempt{key: key})
+		calls = append(calls, attempt{key: key})
 	}
-	var now time.Duration
-	for len(s.calls) > 0 {
-		call := &s.calls[0]
-		now = call.at
-		c.SetTime(time.Unix(0, int64(now)))
-		if s.served(now) {
-			s.limiter.Forget(call.key)
-			heap.Pop(&s.calls)
+	for len(calls) > 0 {
+		call := &calls[0]
+		c.SetTime(time.Unix(0, int64(call.at)))
+		s.recovered = call.at - downFor
+		if s.served(call.at) {
+			l.Forget(call.key)
+			heap.Pop(&calls)
 		} else {
-			call.at += s.failed(call.key)
-			heap.Fix(&s.calls, 0)
+			call.at += s.wait(l, call.key)
+			heap.Fix(&calls, 0)
 		}
 	}
-	fmt.Printf("%-20s %8d %7d %6d %10v\n", name, s.peaks[0], s.peaks[1], s.peaks[2], (now - downFor).Round(time.Second))
-	return s
 }
 
 // served makes a call.
@@ -137,12 +148,12 @@ func (s *simulation) served(now time.Duration) bool {
 	return now >= downFor && s.made <= capacity
 }
 
-// failed reports a failure to the limiter as often as it comes in. In a queue
+// wait reports a failure to the limiter as often as it comes in. In a queue
 // the earliest due time counts.
-func (s *simulation) failed(key int) time.Duration {
-	wait := s.limiter.When(key)
+func (s *simulation) wait(l limiter, key int) time.Duration {
+	wait := l.When(key)
 	for range s.reports - 1 {
-		wait = min(wait, s.limiter.When(key))
+		wait = min(wait, l.When(key))
 	}
 	return wait
 }
@@ -154,12 +165,10 @@ type attempt struct {
 
 type attempts []attempt
 
-func (a attempts) Len() int { return len(a) }
-func (a attempts) Less(i, j int) bool {
-	return a[i].at < a[j].at || a[i].at == a[j].at && a[i].key < a[j].key
-}
-func (a attempts) Swap(i, j int) { a[i], a[j] = a[j], a[i] }
-func (a *attempts) Push(x any)   { *a = append(*a, x.(attempt)) }
+func (a attempts) Len() int           { return len(a) }
+func (a attempts) Less(i, j int) bool { return a[i].at < a[j].at }
+func (a attempts) Swap(i, j int)      { a[i], a[j] = a[j], a[i] }
+func (a *attempts) Push(x any)        { *a = append(*a, x.(attempt)) }
 
 func (a *attempts) Pop() any {
 	last := (*a)[len(*a)-1]
@@ -169,7 +178,7 @@ func (a *attempts) Pop() any {
 
 // bucketOn is a TypedBucketRateLimiter on a clock: that takes the time from
 // the real one.
-func bucketOn(c *testclock.FakePassiveClock, limit rate.Limit, burst int) workqueue.TypedRateLimiter[int] {
+func bucketOn(c *testclock.FakePassiveClock, limit rate.Limit, burst int) limiter {
 	return &clockedBucket{rate.NewLimiter(limit, burst), c}
 }
 

@@ -76,6 +76,7 @@ func TestExpiringRateLimiterStartsAnItemOver(t *testing.T) {
 // in kubernetes/kubernetes#138743: no more stay than fail within three times
 // the second after which they expire.
 func TestExpiringRateLimiterBoundsMemory(t *testing.T) {
+	t.Parallel()
 	inner := workqueue.NewTypedItemBackoffRateLimiter[int](workqueue.Backoff{Duration: time.Millisecond, Factor: 2})
 	c := testclock.NewFakePassiveClock(time.Unix(0, 0))
 	l := workqueue.NewTypedExpiringRateLimiterWithClock[int](inner, time.Second, c)
@@ -92,7 +93,7 @@ func TestExpiringRateLimiterBoundsMemory(t *testing.T) {
 	checkInvariants(t, 0, inner)
 }
 
-// What a burst of 20,000 keys has taken is given back while a few go on
+// What a burst of 10,000 keys has taken is given back while a few go on
 // failing, also if these are new ones each time.
 func TestExpiringRateLimiterGivesABurstBack(t *testing.T) {
 	for _, fresh := range []bool{false, true} {
@@ -100,12 +101,12 @@ func TestExpiringRateLimiterGivesABurstBack(t *testing.T) {
 		c := testclock.NewFakePassiveClock(time.Unix(0, 0))
 		l := workqueue.NewTypedExpiringRateLimiterWithClock[int](inner, time.Second, c)
 		before := heapInUse()
-		for key := range 20_000 {
+		for key := range 10_000 {
 			l.When(key)
 		}
 		full := heapInUse() - before
 		pass(c, time.Minute)
-		for n := range 30_000 {
+		for n := range 15_000 {
 			key := n % 10
 			if fresh {
 				key = 200_000 + n

@@ -161,6 +161,7 @@ func (d *agendaDuel) checkOrder(limit int) {
 }
 
 func TestAgendaAgainstModel(t *testing.T) {
+	t.Parallel()
 	for name, scenario := range map[string]struct {
 		items, steps int
 		due          func(r *rand.Rand) time.Duration
@@ -267,6 +268,7 @@ func TestAgendaDebounceIsBound(t *testing.T) {
 
 // A large agenda that drains gives its room back and still finds its items.
 func TestAgendaShrinks(t *testing.T) {
+	t.Parallel()
 	var a workqueue.Agenda[float64]
 	const n = 20_000
 	for i := range n {

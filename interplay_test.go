@@ -61,6 +61,7 @@ var interplay = []struct {
 }
 
 func TestInterplayOfCallsAndStates(t *testing.T) {
+	t.Parallel()
 	for _, row := range interplay {
 		for state, want := range map[string]string{
 			"idle": row.idle, "waiting": row.waiting, "queued": row.queued,

@@ -161,6 +161,7 @@ func TestKeyBucketRateLimiterWithoutALimit(t *testing.T) {
 // Given back one by one to a rate.Limiter, all but the last of these tokens
 // would be lost: the next item would wait behind a line of nobody.
 func TestKeyBucketRateLimiterForgetsAnOutage(t *testing.T) {
+	t.Parallel()
 	p := newTap(10, 100)
 	for key := range 10_000 {
 		p.When(strconv.Itoa(key))
@@ -185,6 +186,7 @@ func TestKeyBucketRateLimiterForgetsAnOutage(t *testing.T) {
 // this limit and one more than this burst: a place whose time has come is kept
 // as a token beside the part of one that the bucket has collected.
 func TestKeyBucketRateLimiterConforms(t *testing.T) {
+	t.Parallel()
 	r := newRand(t)
 	for range rounds(100) {
 		limit, burst := 1+r.Float64()*20, 1+r.IntN(5)
@@ -236,6 +238,7 @@ func conforms(t *testing.T, used []time.Duration, limit, burst float64) {
 }
 
 func TestKeyBucketRateLimiterBoundsMemory(t *testing.T) {
+	t.Parallel()
 	p := newTap(100, 1)
 	most := 0
 	for key := range rounds(100_000) { // At the limit, some 100 of them wait at a time.

@@ -10,6 +10,7 @@ import (
 // The ledger against a map, with the hand dropping what is odd, as its owners
 // drop what is void.
 func TestLedgerModel(t *testing.T) {
+	t.Parallel()
 	r := newRand(t)
 	var l workqueue.Ledger[int]
 	model := map[int]int{}
@@ -84,6 +85,7 @@ func TestLedgerEmpty(t *testing.T) {
 }
 
 func TestLedgerGivesMemoryBack(t *testing.T) {
+	t.Parallel()
 	var l workqueue.Ledger[int]
 	for i := range 100_000 {
 		l.Put(i, i)

@@ -74,6 +74,7 @@ func (l *naiveExpiring) Forget(item int) {
 // TestModelLimiters and FuzzLimiters play random calls on all limiters that
 // count failures and on their models.
 func TestModelLimiters(t *testing.T) {
+	t.Parallel()
 	rnd := newRand(t)
 	for range scripts() {
 		playLimiters(t, randomScript(rnd, 200))
@@ -159,6 +160,7 @@ func (d *limiterDuel) step(op byte, item int) error {
 // them than the limit and a burst of one more allow, and an item that waits
 // already is told the same time again.
 func TestModelKeyBucket(t *testing.T) {
+	t.Parallel()
 	rnd := newRand(t)
 	for range scripts() {
 		playKeyBucket(t, randomScript(rnd, 150))

@@ -93,6 +93,7 @@ func TestMetricsOfUnusualAdds(t *testing.T) {
 
 // Times must follow their records when these move.
 func TestMetricsThroughCompaction(t *testing.T) {
+	t.Parallel()
 	r := &recorder{}
 	clock := testingclock.NewFakeClock(epoch)
 	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[int]{Name: "q", MetricsProvider: r, Clock: clock})
@@ -402,6 +403,7 @@ func TestMetricThatFailsForAWokenWorker(t *testing.T) {
 // There is no caller for the panic of a gauge: it ends the program, as it does
 // on any goroutine.
 func TestGaugeThatPanics(t *testing.T) {
+	t.Parallel()
 	if os.Getenv(crashCase) != "" {
 		r := &recorder{}
 		r.setHook(func(event string) {

@@ -202,6 +202,7 @@ const opSize = 2
 // TestModelTyped and FuzzTyped play random calls on a queue of each make and
 // on the model, and compare everything there is to see after each.
 func TestModelTyped(t *testing.T) {
+	t.Parallel()
 	rnd := newRand(t)
 	for range scripts() {
 		playTyped(t, randomScript(rnd, 400))
@@ -213,7 +214,7 @@ func FuzzTyped(f *testing.F) { f.Fuzz(playTyped) }
 // scripts is how many random scripts a run of the tests plays.
 func scripts() int {
 	if raceEnabled || testing.Short() {
-		return 60
+		return 40
 	}
 	return 400
 }
@@ -381,13 +382,19 @@ func compareTyped(t *testing.T, step int, call string, q *workqueue.Typed[int], 
 }
 
 func TestModelDelaying(t *testing.T) {
+	t.Parallel()
 	rnd := newRand(t)
 	for range scripts() {
 		playDelaying(t, randomScript(rnd, 300))
 	}
 }
 
-func FuzzDelaying(f *testing.F) { f.Fuzz(playDelaying) }
+func FuzzDelaying(f *testing.F) {
+	f.Fuzz(func(t *testing.T, script []byte) {
+		t.Parallel()
+		playDelaying(t, script)
+	})
+}
 
 func playDelaying(t *testing.T, script []byte) {
 	if len(script) == 0 {
@@ -491,6 +498,7 @@ func (m *naiveDelaying) agenda() (waiting []string) {
 
 func FuzzAgenda(f *testing.F) {
 	f.Fuzz(func(t *testing.T, script []byte) {
+		t.Parallel()
 		d := &agendaDuel{t: t}
 		for i := 0; i+1 < len(script); i += opSize {
 			switch op, arg := script[i], script[i+1]; op % 8 {

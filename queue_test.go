@@ -243,6 +243,7 @@ func TestGetContextWithDeadline(t *testing.T) {
 // scheduler picks: the item reaches the worker, or the one that waits beside
 // it, or stays. And a worker that comes later is woken as if nothing had been.
 func TestGetContextCanceledAtTheInstantOfAnAdd(t *testing.T) {
+	t.Parallel()
 	outcomes := map[string]int{}
 	for round := range 2000 {
 		synctest.Test(t, func(t *testing.T) {
@@ -439,6 +440,7 @@ func TestHeldItemsThroughCompaction(t *testing.T) {
 
 // Through growth, wrapping and shrinking of all that holds items.
 func TestOrderThroughBursts(t *testing.T) {
+	t.Parallel()
 	q := workqueue.NewTyped[int]()
 	next, want := 0, 0
 	for round, burst := range []int{3, 9000, 1, 20, 5000, 0, 700} {

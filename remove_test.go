@@ -19,6 +19,7 @@ import (
 
 // A line with a first item that nobody gets must not grow with each removal.
 func TestLineDoesNotGrowWithRemovals(t *testing.T) {
+	t.Parallel()
 	q := workqueue.NewTyped[int]()
 	q.Add(-1)
 	for i := range 100_000 {
@@ -161,6 +162,7 @@ func TestAddOfARemovedItemWakesAWorker(t *testing.T) {
 
 // A burst that is removed, or that nobody can name, leaves no long line.
 func TestLineIsShortAfterABurst(t *testing.T) {
+	t.Parallel()
 	const n = 10_000
 	for name, empty := range map[string]func(q *workqueue.Typed[float64], item float64){
 		"worked off": func(q *workqueue.Typed[float64], _ float64) { q.Done(first(q.Get())) },

@@ -9,6 +9,7 @@ import (
 
 // The ring against a slice, with numbers that wrap at 2^32 on the way.
 func TestRingAgainstSlice(t *testing.T) {
+	t.Parallel()
 	for _, start := range []uint32{0, 1, math.MaxUint32 - 2000, math.MaxUint32, 1 << 31} {
 		rnd := newRand(t)
 		r := workqueue.NewRingAt[int](start)

@@ -347,6 +347,7 @@ func TestRunWithoutLabels(t *testing.T) {
 
 // In a process of its own each: a panic that goes on, once the item is done.
 func TestRunCrashes(t *testing.T) {
+	t.Parallel()
 	cases := map[string]struct {
 		options runOptions
 		queue   func(rateLimited) rateLimited

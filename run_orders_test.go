@@ -36,6 +36,7 @@ var turns = map[string]func(s *show, does chan<- reply){
 // end of ctx or by two at a time; and each item has been handled to the end,
 // given up or named, unless it waited for its time.
 func TestRunInEveryOrder(t *testing.T) {
+	t.Parallel()
 	names := slices.Collect(maps.Keys(turns))
 	others := []string{"no GetContext", "no Drain", "neither"}
 	n := 0

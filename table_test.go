@@ -23,6 +23,7 @@ var hashes = map[string]func(float64) uint32{
 // The table against a map, through growth, the moves from an old index, and
 // compaction.
 func TestTableAgainstMap(t *testing.T) {
+	t.Parallel()
 	for name, hash := range hashes {
 		t.Run(name, func(t *testing.T) {
 			keys, steps := 3000, 30_000
@@ -222,6 +223,7 @@ func TestTableMovesItsIndexInTime(t *testing.T) {
 
 // A table that is compacted gets room for twice what it has.
 func TestTableCompactsAtEverySize(t *testing.T) {
+	t.Parallel()
 	for n := 0; n <= 1600; n += 16 {
 		var table workqueue.Table[float64]
 		for i := range n {
@@ -281,6 +283,7 @@ func TestTableOutgrowsItsSpare(t *testing.T) {
 }
 
 func TestTableGivesTheIndexBack(t *testing.T) {
+	t.Parallel()
 	var table workqueue.Table[float64]
 	const n = 100_000
 	for i := range n {
@@ -332,6 +335,7 @@ func TestTableTakesItsSpare(t *testing.T) {
 
 // A spare that has been of no use is not kept for another time.
 func TestTableDropsASpareOfNoUse(t *testing.T) {
+	t.Parallel()
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	table := &swing{t: t}
 	table.to(100_000)

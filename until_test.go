@@ -122,6 +122,7 @@ func TestUntilStoppedWhileWaiting(t *testing.T) {
 
 // When the stop and the timer are both ready, a select may choose the timer.
 func TestUntilNeverRunsOnceMore(t *testing.T) {
+	t.Parallel()
 	for range 100 {
 		onEachRunner(t, func(t *testing.T, r runner) {
 			ctx, cancel := context.WithCancel(t.Context())

@@ -436,6 +436,7 @@ var crashes = map[string]struct {
 
 // There, depending on a global switch, the loop goes away in silence instead.
 func TestPanicOnTheGoroutineOfADelayingQueue_D12(t *testing.T) {
+	t.Parallel()
 	if name := os.Getenv(crashCase); name != "" {
 		logger := logr.FromSlogHandler(slog.NewTextHandler(os.Stderr, nil))
 		config := workqueue.TypedDelayingQueueConfig[string]{Logger: &logger}
