@@ -442,6 +442,12 @@ func (q *TypedDelaying[T]) Locked() bool {
 	return true
 }
 
+// Hold takes the lock, and returns what gives it back.
+func (q *TypedDelaying[T]) Hold() (release func()) {
+	q.mu.Lock()
+	return q.mu.Unlock
+}
+
 // CheckInvariants returns what is wrong with the queue, or nil.
 func (q *TypedDelaying[T]) CheckInvariants() error {
 	q.mu.Lock()

@@ -250,19 +250,22 @@ func newRand(t *testing.T) *rand.Rand {
 
 // goroutines returns how many goroutines the library has in this bubble.
 func goroutines() (n int) {
-	stacks := make([]byte, 1<<20)
-	for {
-		if size := runtime.Stack(stacks, true); size < len(stacks) {
-			stacks = stacks[:size]
-			break
-		}
-		stacks = make([]byte, 2*len(stacks))
-	}
-	for stack := range strings.SplitSeq(string(stacks), "\n\n") {
+	for _, stack := range stacks() {
 		header, _, _ := strings.Cut(stack, "\n")
 		if strings.Contains(header, "synctest bubble") && strings.Contains(stack, "\ncreated by github.com/seed16c08ea7/workqueue.(") {
 			n++
 		}
 	}
 	return n
+}
+
+// stacks returns the stacks of all goroutines.
+func stacks() []string {
+	buffer := make([]byte, 1<<20)
+	for {
+		if size := runtime.Stack(buffer, true); size < len(buffer) {
+			return strings.Split(string(buffer[:size]), "\n\n")
+		}
+		buffer = make([]byte, 2*len(buffer))
+	}
 }
