@@ -47,13 +47,14 @@ goroutine that does everything alone takes 52 to 80 ns an item, which is less
 than any crew. What is left to gain lies in fewer sections, which three calls do
 not allow, or in more than one lock, which the order of the line does not.
 
-In a flood of AddAfter from 8 producers, what makes 1 of 100 items later than 2
-ms is the growth of the flood itself, to four million items in two seconds. With
-16 thousand items, which are added again and again, it is 0.04 to 1 ms late.
-Some of the calls hold the lock for 0.3 to 4 ms: those that touch a new index of
-64 MB for the first time, page by page, those that a garbage collection has
-assist it, and those whose thread the kernel takes off its processor meanwhile,
-which is for 4 ms at a time.
+In a flood of AddAfter that leaves no processor free, what is late is late for
+the kernel. Goroutines that sleep for the lock let threads sleep, 10,000 times in
+two seconds, and a thread that is woken waits for 3 ms behind the one that has
+woken it: 1 of 100 items was 4 ms late beside 8 producers, before AddAfter kept
+its goroutines awake. What is left, and makes the maximum, is the growth of the
+flood, to four million items in two seconds. Some 15 of its calls hold the lock
+for 0.3 to 3 ms: those that touch a new index for the first time, and those that
+a garbage collection has assist it.
 `
 
 // markdown returns the whole page. Writes to a bytes.Buffer cannot fail.
