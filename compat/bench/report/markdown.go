@@ -55,6 +55,10 @@ its goroutines awake. What is left, and makes the maximum, is the growth of the
 flood, to four million items in two seconds. Some 15 of its calls hold the lock
 for 0.3 to 3 ms: those that touch a new index for the first time, and those that
 a garbage collection has assist it.
+
+Runs of the whole differ, as the machine is shared. In three on 2026-11-21 the
+cycle was 2.27, 2.38 and 2.29 times as fast as client-go's, the backlog 2.81,
+3.09 and 2.54, and 1 producer and 1 worker 2.36, 2.55 and 1.96.
 `
 
 // markdown returns the whole page. Writes to a bytes.Buffer cannot fail.
