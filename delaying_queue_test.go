@@ -6,7 +6,6 @@ import (
 	"math"
 	"runtime"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -270,30 +269,6 @@ func TestAddAfterDoesNotWaitForTheQueueBelow(t *testing.T) {
 		}
 		q.ShutDown()
 	})
-}
-
-// AddAfter waits awake for a lock that is held for some 100 ns. One that is held
-// for long must not take a processor that long.
-func TestAddAfterSleepsWhereTheQueueIsLockedForLong(t *testing.T) {
-	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{})
-	release := q.Hold()
-	added := make(chan struct{})
-	go func() {
-		defer close(added)
-		q.AddAfter(1, time.Hour)
-	}()
-	sleeps := func(stack string) bool {
-		return strings.Contains(stack, "[sync.Mutex.Lock") && strings.Contains(stack, "lockAwake")
-	}
-	for !slices.ContainsFunc(stacks(), sleeps) {
-		runtime.Gosched()
-	}
-	release()
-	<-added
-	if n := q.Waiting(); n != 1 {
-		t.Errorf("%d items wait, want 1", n)
-	}
-	q.ShutDown()
 }
 
 // All shutdowns wait for a goroutine that is just adding what was due.

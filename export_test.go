@@ -443,6 +443,12 @@ func (q *TypedDelaying[T]) Locked() bool {
 }
 
 // Hold takes the lock, and returns what gives it back.
+func (q *Typed[T]) Hold() (release func()) {
+	q.mu.Lock()
+	return q.mu.Unlock
+}
+
+// Hold takes the lock, and returns what gives it back.
 func (q *TypedDelaying[T]) Hold() (release func()) {
 	q.mu.Lock()
 	return q.mu.Unlock

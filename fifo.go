@@ -29,7 +29,7 @@ func (q *Typed[T]) observeAdds(n int) {
 }
 
 func (q *Typed[T]) addGuarded(hash uint32, item T, now time.Duration) bool {
-	q.mu.Lock()
+	lockSoon(&q.mu)
 	defer q.mu.Unlock()
 	return q.addCountedLocked(hash, item, now)
 }
@@ -171,7 +171,7 @@ func (q *Typed[T]) doneObserved(hash uint32, item T) {
 }
 
 func (q *Typed[T]) doneGuarded(hash uint32, item T, now time.Duration) (worked time.Duration, ok bool) {
-	q.mu.Lock()
+	lockSoon(&q.mu)
 	defer q.mu.Unlock()
 	return q.doneLocked(hash, item, now)
 }

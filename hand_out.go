@@ -9,6 +9,10 @@ import (
 // This file is how workers come by items: an attempt under the lock, and if it
 // finds nothing, a wait outside of it, for the one token of q.wake.
 
+// ErrShutDown is returned by GetContext when the queue has been shut down and
+// has no item left to hand out.
+var ErrShutDown = errors.New("workqueue: queue is shut down")
+
 // GetContext is Get with an end: when ctx is done before there is an item, it
 // returns ctx's error, and after a shutdown [ErrShutDown]. It takes nothing
 // from the queue unless it returns it with a nil error.
@@ -105,7 +109,7 @@ const (
 )
 
 func (q *Typed[T]) attempt(now time.Duration, how attempt) (item T, waited time.Duration, _ outcome) {
-	q.mu.Lock()
+	lockSoon(&q.mu)
 	defer q.mu.Unlock()
 	if how == woken {
 		q.arriveLocked()
@@ -236,26 +240,5 @@ func (q *Typed[T]) wakeLocked() {
 	if q.waiting > 0 && !q.waking {
 		q.waking = true
 		q.wake <- struct{}{}
-	}
-}
-
-// spins is how often lockSoon looks, for some 50 ns. With 8 it gains half as
-// much; with 100 the processors take the lock from each other all the time, and
-// 4 producers and 4 workers on hot items are 50 % slower than without.
-const spins = 30
-
-// lockSoon is mu.Lock for a call that has found mu locked on a plain path, where
-// a section takes some 15 ns. A [sync.Mutex] puts its goroutine to sleep at once
-// if others can run on the same processor, as is usual with more workers than
-// processors, and that takes hundreds. To look a few times first makes 64k items
-// take 11 % less with 1 producer and 8 workers, 19 % with 4 and 4, 8 % with 16
-// and 100. Nobody starves for it: TryLock fails when the mutex is being passed
-// on.
-func (q *Typed[T]) lockSoon() {
-	for n := spins; !q.mu.TryLock(); n-- {
-		if n == 0 {
-			q.mu.Lock()
-			return
-		}
 	}
 }

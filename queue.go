@@ -1,7 +1,6 @@
 package workqueue
 
 import (
-	"errors"
 	"reflect"
 	"sync"
 	"sync/atomic"
@@ -9,10 +8,6 @@ import (
 
 	"k8s.io/utils/clock"
 )
-
-// ErrShutDown is returned by GetContext when the queue has been shut down and
-// has no item left to hand out.
-var ErrShutDown = errors.New("workqueue: queue is shut down")
 
 // TypedInterface is a queue as its producers and workers see it. [Typed]
 // documents the methods; the other queues of the package add to them.
@@ -196,7 +191,7 @@ func (q *Typed[T]) Add(item T) {
 	hash := hashOf(item)
 	if q.plain() {
 		if !q.mu.TryLock() {
-			q.lockSoon()
+			lockSoon(&q.mu)
 		}
 		q.addLocked(hash, item, 0)
 		q.mu.Unlock()
@@ -237,7 +232,7 @@ func (q *Typed[T]) Get() (item T, shutdown bool) {
 		return item, err != nil
 	}
 	if !q.mu.TryLock() {
-		q.lockSoon()
+		lockSoon(&q.mu)
 	}
 	if q.line.len() == 0 {
 		outcome := q.enlistLocked()
@@ -261,7 +256,7 @@ func (q *Typed[T]) Done(item T) {
 	hash := hashOf(item)
 	if q.plain() {
 		if !q.mu.TryLock() {
-			q.lockSoon()
+			lockSoon(&q.mu)
 		}
 		q.doneLocked(hash, item, 0)
 		q.mu.Unlock()

@@ -18,10 +18,6 @@ const (
 	// see whether it has not passed meanwhile: the readings lie some 20 ns
 	// apart. A delay of a nanosecond then costs no start of a goroutine.
 	instant = 100 * time.Nanosecond
-
-	// looks is how often lockAwake looks, for some 100 us if it is alone. With a
-	// quarter of that, 1 of 100 items is 3 ms late in some floods.
-	looks = 1024
 )
 
 // AddAfter adds the item once the duration has passed, at once if it is zero
@@ -75,7 +71,7 @@ func later(now, duration time.Duration) time.Duration {
 func (q *TypedDelaying[T]) schedule(hash uint32, item T, now, due time.Duration) arrival {
 	stamp := q.stamp(now)
 	if !q.mu.TryLock() {
-		q.lockAwake()
+		lockAwake(&q.mu)
 	}
 	defer q.mu.Unlock()
 	if q.closed {
@@ -87,28 +83,6 @@ func (q *TypedDelaying[T]) schedule(hash uint32, item T, now, due time.Duration)
 	}
 	first := q.agenda.schedule(hash, item, now, due)
 	return q.arrangeLocked(first, now, stamp)
-}
-
-// lockAwake is mu.Lock for an AddAfter that has found mu locked, as in a flood
-// of them. Goroutines that wait for a [sync.Mutex] sleep, and where all do but
-// one, so do the threads of the other processors. One that is woken waits for
-// the kernel, for 3 ms and more behind the one that has woken it, and what is to
-// run there, the owner of the lock at times, waits with it. So those who wait
-// give way to each other and stay awake, unless the lock is held for long. In
-// two seconds of a flood from 8 goroutines on two processors, threads sleep 700
-// times instead of 10,000; 1 of 100 items is late by 0.3 instead of 4 ms, and
-// with 2 goroutines by 0.6 instead of 2. An AddAfter in a flood takes 260
-// instead of 190 ns for it.
-func (q *TypedDelaying[T]) lockAwake() {
-	for n := range looks {
-		if q.mu.TryLock() {
-			return
-		}
-		if n%4 == 3 {
-			runtime.Gosched()
-		}
-	}
-	q.mu.Lock()
 }
 
 // An arrival is what there is to do without the lock after items have gone from

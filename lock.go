@@ -1,0 +1,76 @@
+package workqueue
+
+import (
+	"runtime"
+	"sync"
+)
+
+// A [sync.Mutex] that is locked puts its goroutine to sleep at once if others
+// can run on the same processor, as is usual with more workers than processors.
+// That takes hundreds of nanoseconds, and the lock of a queue is held for some
+// tens. So those who find it locked stay awake for a while, here in two ways:
+// one that makes the most of the processors, and one that is never late. Nobody
+// starves for it, as TryLock fails when the mutex is being passed on, and a lock
+// that is held for long, as by a large AddAll, is slept at.
+//
+// Callers on a path where a nanosecond counts look once themselves, as neither
+// function is small enough to be inlined.
+
+const (
+	// The pauses between the looks of lockSoon, in turns of an empty loop, of
+	// which 1000 take some 300 ns: the first, and the last. Without pauses the
+	// processors take the cache line of the lock from each other all the time.
+	firstPause = 1000
+	lastPause  = 8000
+
+	// ramps is how often lockSoon goes from the first to the last pause. All of
+	// it takes 20 us if nobody else wants the processor. With one ramp, 4
+	// producers and 4 workers take 25 % longer.
+	ramps = 4
+
+	// looks is how often lockAwake looks, for some 100 us if it is alone. With a
+	// quarter of that, 1 of 100 items is 3 ms late in some floods.
+	looks = 1024
+)
+
+// lockSoon is mu.Lock for short sections. It stays away from the lock for a
+// while, longer each time, so that whoever has it can have some more sections
+// in a row, and then lets other goroutines run. Against mu.Lock, on two
+// processors, 64k items take 18 % less time with 1 producer and 1 worker, 23 %
+// with 1 and 8, 33 % with 4 and 4, 27 % with 16 and 100, and a fifth to a third
+// less of the processors' time.
+func lockSoon(mu *sync.Mutex) {
+	for range ramps {
+		for pause := firstPause; pause <= lastPause; pause *= 2 {
+			if mu.TryLock() {
+				return
+			}
+			for range pause {
+			}
+		}
+		runtime.Gosched()
+	}
+	mu.Lock()
+}
+
+// lockAwake is mu.Lock for an AddAfter in a flood of them. Goroutines that wait
+// for a mutex sleep, and where all do but one, so do the threads of the other
+// processors. One that is woken waits for the kernel, for 3 ms and more behind
+// the one that has woken it, and what is to run there, the owner of the lock at
+// times, waits with it. So those who wait give way to each other and stay awake.
+// In two seconds of a flood from 8 goroutines on two processors, threads sleep
+// 700 times instead of 10,000; 1 of 100 items is late by 0.3 instead of 4 ms,
+// and with 2 goroutines by 0.6 instead of 2. An AddAfter in a flood takes 260
+// instead of 190 ns for it; 220 with lockSoon, but there 1 of 100 items is late
+// by half as much again with 2 goroutines.
+func lockAwake(mu *sync.Mutex) {
+	for n := range looks {
+		if mu.TryLock() {
+			return
+		}
+		if n%4 == 3 {
+			runtime.Gosched()
+		}
+	}
+	mu.Lock()
+}
