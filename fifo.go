@@ -34,9 +34,20 @@ func (q *Typed[T]) addGuarded(hash uint32, item T, now time.Duration) bool {
 	return q.addCountedLocked(hash, item, now)
 }
 
-// addCountedLocked is addLocked for a queue whose Adds are counted.
+// addCountedLocked is what Add does with the lock held, for a queue whose Adds
+// are counted. It reports whether the item was no duplicate.
 func (q *Typed[T]) addCountedLocked(hash uint32, item T, now time.Duration) (added bool) {
-	if added = q.addLocked(hash, item, now); added {
+	if q.items.old != nil {
+		q.items.fetch(hash, item)
+	}
+	at, r := q.items.probe(q.items.slots, hash, item)
+	switch {
+	case r == nil:
+		added = q.addNewLocked(at, hash, item, now)
+	case r.state != queued:
+		added = q.addAgainLocked(at, r, now)
+	}
+	if added {
 		q.adds++
 	} else if !q.shuttingDown.Load() {
 		q.duplicates++
@@ -62,15 +73,9 @@ func (q *Typed[T]) addAll(items []T, now time.Duration) (added int) {
 	return added
 }
 
-// addLocked reports whether the item was no duplicate.
-func (q *Typed[T]) addLocked(hash uint32, item T, now time.Duration) bool {
-	if q.items.old != nil {
-		q.items.fetch(hash, item)
-	}
-	at, r := q.items.probe(q.items.slots, hash, item)
-	if r != nil {
-		return r.state != queued && q.addAgainLocked(q.items.slots[at].ref-1, r, now)
-	}
+// addNewLocked adds an item that has no record, at the slot where it was looked
+// for, and reports whether it did.
+func (q *Typed[T]) addNewLocked(at, hash uint32, item T, now time.Duration) bool {
 	if q.shuttingDown.Load() {
 		return false
 	}
@@ -90,11 +95,13 @@ func (q *Typed[T]) addLocked(hash uint32, item T, now time.Duration) bool {
 	return true
 }
 
-// addAgainLocked adds an item that has a record, which is not queued.
-func (q *Typed[T]) addAgainLocked(i uint32, r *record[T], now time.Duration) bool {
+// addAgainLocked adds an item that has a record, which is not queued, and
+// reports whether it was no duplicate.
+func (q *Typed[T]) addAgainLocked(at uint32, r *record[T], now time.Duration) bool {
 	if q.shuttingDown.Load() {
 		return false
 	}
+	i := q.items.slots[at].ref - 1
 	switch r.state {
 	case inStorage:
 		q.storage.Touch(r.item)

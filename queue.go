@@ -1,6 +1,7 @@
 package workqueue
 
 import (
+	"hash/maphash"
 	"reflect"
 	"sync"
 	"sync/atomic"
@@ -188,12 +189,19 @@ func (q *Typed[T]) plain() bool { return q.metrics == nil && q.storage == nil }
 // Add does not block. A call to Add synchronizes before the return of the Get
 // that hands the item out on its account.
 func (q *Typed[T]) Add(item T) {
-	hash := hashOf(item)
+	hash := uint32(maphash.Comparable(seed, item)) // hashOf is not inlined.
 	if q.plain() {
 		if !q.mu.TryLock() {
 			lockSoon(&q.mu)
 		}
-		q.addLocked(hash, item, 0)
+		if q.items.old != nil {
+			q.items.fetch(hash, item)
+		}
+		if at, r := q.items.probe(q.items.slots, hash, item); r == nil {
+			q.addNewLocked(at, hash, item, 0)
+		} else if r.state != queued {
+			q.addAgainLocked(at, r, 0)
+		}
 		q.mu.Unlock()
 		return
 	}
@@ -253,7 +261,7 @@ func (q *Typed[T]) Get() (item T, shutdown bool) {
 // the item was added again in the meantime, it is queued again now. Done does
 // nothing for an item that nobody holds. It does not block.
 func (q *Typed[T]) Done(item T) {
-	hash := hashOf(item)
+	hash := uint32(maphash.Comparable(seed, item)) // hashOf is not inlined.
 	if q.plain() {
 		if !q.mu.TryLock() {
 			lockSoon(&q.mu)

@@ -93,6 +93,9 @@ var seed = maphash.MakeSeed()
 // hashOf hashes an item for a table. It panics, as a map would, when the
 // dynamic value of an interface cannot be hashed; callers hash before they
 // lock, so that the panic finds no lock held.
+//
+// It is just too large to be inlined. Add and Done have it written out, for
+// which a cycle of Add, Get and Done takes 1.5 ns less.
 func hashOf[T comparable](item T) uint32 {
 	return uint32(maphash.Comparable(seed, item))
 }
@@ -110,7 +113,8 @@ func (t *table[T]) find(hash uint32, item T) (at uint32, found bool) {
 // probe is find in one index, and returns the record, nil for none. It is just
 // small enough to be inlined, hence a loop that also serves an index without
 // slots; where that matters, find is written out: a cycle of Add, Get and Done
-// is 3 % faster for it, and an Add of a queued item 5 % for the record.
+// is 3 % faster for it, and an Add of a queued item 5 % for the record, and 6 %
+// for ending in Add itself.
 func (t *table[T]) probe(slots []slot, hash uint32, item T) (at uint32, r *record[T]) {
 	for at = hash; len(slots) > 0; at++ {
 		at &= uint32(len(slots) - 1)
