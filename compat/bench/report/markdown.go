@@ -49,8 +49,9 @@ some 15 ns on it, by three calls; a CPU profile of 1 producer and 8 workers on
 two processors has 27 % in the pauses of those who found it locked, 21 % in
 TryLock and Unlock, where processors wait for the cache line, and 28 % in the
 sections. One goroutine that does everything alone takes 52 to 80 ns an item,
-which is less than any crew. What is left to gain lies in fewer sections, which three calls do
-not allow, or in more than one lock, which the order of the line does not.
+which is less than any crew. What is left to gain lies in fewer sections, which
+three calls do not allow, or in more than one lock, which the order of the line
+does not.
 
 In a flood of AddAfter that leaves no processor free, what is late is late for
 the kernel. Goroutines that sleep for the lock let threads sleep, 10,000 times in
