@@ -134,8 +134,8 @@ func TestItemsOfAMegabyte(t *testing.T) {
 		item, _ := q.Get()
 		q.Done(item)
 	}
-	if grown := heap() - before; grown > 1<<20 {
-		t.Errorf("%d bytes are kept of 50 MB", grown)
+	if by := grown(before, 1<<20); by > 1<<20 {
+		t.Errorf("%d bytes are kept of 50 MB", by)
 	}
 	q.ShutDownWithDrain()
 }

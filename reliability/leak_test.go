@@ -174,16 +174,34 @@ func TestQueuesThatEndLeaveNoMemory(t *testing.T) {
 	}
 	generation()
 	before := heap()
+	for range 10 { // See grown.
+		time.Sleep(time.Millisecond)
+		before = min(before, heap())
+	}
 	for range 4 {
 		generation()
 	}
-	if grown := heap() - before; grown > 256<<10 {
-		t.Errorf("the heap has grown by %d KiB over 8000 queues", grown>>10)
+	if by := grown(before, 256<<10); by > 256<<10 {
+		t.Errorf("the heap has grown by %d KiB over 8000 queues", by>>10)
 	}
 	families, err := registry.Gather()
 	if err != nil || len(families) != 1 {
 		t.Errorf("%d families of series are left, %v, want that of what was abandoned", len(families), err)
 	}
+}
+
+// grown returns by how much the heap has grown since it was before, as soon as
+// that is no more than most, or a second later. A cleanup runs on a goroutine of
+// its own after the collection that has found its object dead, and what it refers
+// to is garbage only when it has: 8000 queues can leave 460 KiB for a moment.
+func grown(before, most int64) (by int64) {
+	for range 1000 {
+		if by = heap() - before; by <= most {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return by
 }
 
 func heap() int64 {
