@@ -19,7 +19,7 @@ import (
 func play(t *testing.T, ctx context.Context, q queue, seed uint64) (string, error) {
 	t.Helper()
 	var out bytes.Buffer
-	err := runEmbedded(ctx, &out, q, options{workers: 4, seed: seed})
+	err := runEmbedded(ctx, &out, q, options{workers: 4, seed: seed, verbose: true})
 	return out.String(), err
 }
 
@@ -111,13 +111,14 @@ func TestInterruptedRunEndsAndFails(t *testing.T) {
 func TestDrainIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cluster := embedded.NewCluster(1)
+		defer cluster.Close()
 		cluster.SetLatency(time.Hour)
-		if err := cluster.Tracker().Add(fixture.ConfigMap("stuck")); err != nil {
+		if err := cluster.Create(fixture.ConfigMap("stuck")); err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		served := make(chan error, 1)
-		go func() { served <- serve(ctx, cluster.Flaky(), newQueue(), options{workers: 2}, fixture.Quiet()) }()
+		go func() { served <- serve(ctx, cluster.Config(), newQueue(), options{workers: 2}, fixture.Quiet()) }()
 		synctest.Wait()
 		start := time.Now()
 		cancel()

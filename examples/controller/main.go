@@ -1,17 +1,20 @@
 // Command controller is a custom controller at work: it keeps a Secret in step
 // with every ConfigMap that carries the label example.com/mirror=true.
 //
-// Without flags it runs against an embedded cluster (client-go's fake
-// clientset) that a seeded stream of creates, updates, deletes, sabotage and
-// failing writes keeps busy for a few seconds. It then compares every
-// ConfigMap with its Secret, and exits with 1 if one of them differs:
+// Without flags it runs on an API server that is part of the program, without a
+// network. There, a seeded stream of creates, updates, deletes, spoilt Secrets
+// and failing writes keeps it busy for a few seconds. At the end it prints what
+// happened, and exits with 1 if a ConfigMap differs from its Secret or a key was
+// with two workers at once:
 //
 //	go run ./controller
+//	go run ./controller -v
 //
 // On a real cluster it works until it is interrupted:
 //
 //	go run ./controller -kubeconfig ~/.kube/config -namespace default
 //
+// The controller is the same in both cases, down to the requests that it makes.
 // controller.go and ../internal/mirror are the parts to copy.
 package main
 
@@ -26,7 +29,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/seed16c08ea7/workqueue/examples/internal/embedded"
@@ -66,11 +69,11 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 	var opts options
 	flags := flag.NewFlagSet("controller", flag.ContinueOnError)
 	flags.SetOutput(out)
-	flags.StringVar(&opts.kubeconfig, "kubeconfig", "", "run on the cluster of this kubeconfig `file` instead of the embedded one")
+	flags.StringVar(&opts.kubeconfig, "kubeconfig", "", "run on the cluster of this kubeconfig `file` instead of the embedded API server")
 	flags.StringVar(&opts.namespace, "namespace", "", "watch one `namespace` only")
 	flags.IntVar(&opts.workers, "workers", 4, "items synced at the same time")
-	flags.Uint64Var(&opts.seed, "seed", 1, "seed of the embedded event stream")
-	flags.BoolVar(&opts.verbose, "v", false, "log every hand-out")
+	flags.Uint64Var(&opts.seed, "seed", 1, "`seed` of what happens on the embedded API server")
+	flags.BoolVar(&opts.verbose, "v", false, "log each hand-out of the embedded run, and each sync, even one that found nothing to do")
 	if err := flags.Parse(args); err != nil {
 		return opts, err
 	}
@@ -92,25 +95,21 @@ func runCluster(ctx context.Context, out io.Writer, q queue, opts options) error
 	if err != nil {
 		return err
 	}
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return err
-	}
-	return serve(ctx, client, q, opts, embedded.NewLogger(out, opts.verbose))
+	return serve(ctx, config, q, opts, embedded.NewLogger(out, opts.verbose))
 }
 
 // serve runs one controller and its informers until ctx is done.
-func serve(ctx context.Context, client kubernetes.Interface, q queue, opts options, log *slog.Logger) error {
-	return mirror.Serve(ctx, client, opts.namespace, q, log, func(ctx context.Context, m *mirror.Mirror) error {
+func serve(ctx context.Context, config *rest.Config, q queue, opts options, log *slog.Logger) error {
+	return mirror.Serve(ctx, config, opts.namespace, q, log, func(ctx context.Context, m *mirror.Mirror) error {
 		c := &controller{mirror: m, queue: q, log: log}
 		return c.run(ctx, opts.workers)
 	})
 }
 
-// runEmbedded runs it on the embedded cluster until that is over.
+// runEmbedded runs it on the embedded API server until that is over.
 func runEmbedded(ctx context.Context, out io.Writer, q queue, opts options) error {
 	embeddedOpts := embedded.Options{Seed: opts.seed, Verbose: opts.verbose}
-	return embedded.Run(ctx, out, q, embeddedOpts, func(ctx context.Context, client kubernetes.Interface, q embedded.Queue, log *slog.Logger) error {
-		return serve(ctx, client, q, opts, log)
+	return embedded.Run(ctx, out, q, embeddedOpts, func(ctx context.Context, config *rest.Config, q embedded.Queue, log *slog.Logger) error {
+		return serve(ctx, config, q, opts, log)
 	})
 }

@@ -48,7 +48,7 @@ func buildAndRun(t *testing.T, queue string, flags ...string) {
 	if took := time.Since(start); took > 30*time.Second {
 		t.Errorf("took %v, want well below 30s", took)
 	}
-	for _, want := range []string{" queue=" + queue + "\n", "\nCONVERGED: "} {
+	for _, want := range []string{"\nqueue=" + queue + "\n", "\nCONVERGED: "} {
 		if !bytes.Contains(out, []byte(want)) {
 			t.Errorf("no %q in\n%s", want, out)
 		}

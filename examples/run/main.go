@@ -1,9 +1,12 @@
 // Command run is the controller of ../controller with its worker loop left to
-// [workqueue.Run]: the same job, on the same embedded cluster, under the same
-// judge. It works for a few seconds, and exits with 1 unless everything has
-// converged:
+// [workqueue.Run]: the same job, on the same embedded API server, with the same
+// summary at the end. It works for a few seconds, and exits with 1 unless
+// everything has converged:
 //
 //	go run ./run
+//	go run ./run -v
+//
+// controller.go is the part to copy.
 package main
 
 import (
@@ -16,7 +19,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"github.com/seed16c08ea7/workqueue/examples/internal/embedded"
 	"github.com/seed16c08ea7/workqueue/examples/internal/mirror"
@@ -26,8 +29,8 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	var opts embedded.Options
-	flag.Uint64Var(&opts.Seed, "seed", 1, "seed of the event stream")
-	flag.BoolVar(&opts.Verbose, "v", false, "log every hand-out")
+	flag.Uint64Var(&opts.Seed, "seed", 1, "`seed` of what happens on the embedded API server")
+	flag.BoolVar(&opts.Verbose, "v", false, "log each hand-out of the queue and what the controller does with it")
 	flag.Parse()
 	if err := play(ctx, os.Stdout, newQueue(), opts); err != nil {
 		fmt.Fprintln(os.Stderr, "run:", err)
@@ -40,8 +43,8 @@ func play(ctx context.Context, out io.Writer, q queue, opts embedded.Options) er
 	return embedded.Run(ctx, out, q, opts, serve)
 }
 
-func serve(ctx context.Context, client kubernetes.Interface, q embedded.Queue, log *slog.Logger) error {
-	return mirror.Serve(ctx, client, "", q, log, func(ctx context.Context, m *mirror.Mirror) error {
+func serve(ctx context.Context, config *rest.Config, q embedded.Queue, log *slog.Logger) error {
+	return mirror.Serve(ctx, config, "", q, log, func(ctx context.Context, m *mirror.Mirror) error {
 		c := &controller{mirror: m, queue: q, log: log}
 		return c.run(ctx, 4)
 	})

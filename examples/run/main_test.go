@@ -22,7 +22,7 @@ import (
 // played is the output of a run in virtual time.
 func played(ctx context.Context, q queue, seed uint64) (string, error) {
 	var out bytes.Buffer
-	err := play(ctx, &out, q, embedded.Options{Seed: seed})
+	err := play(ctx, &out, q, embedded.Options{Seed: seed, Verbose: true})
 	return out.String(), err
 }
 
@@ -82,13 +82,14 @@ func TestInterruptedRunEndsAndFails(t *testing.T) {
 func TestDrainIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cluster := embedded.NewCluster(1)
+		defer cluster.Close()
 		cluster.SetLatency(time.Hour)
-		if err := cluster.Tracker().Add(fixture.ConfigMap("stuck")); err != nil {
+		if err := cluster.Create(fixture.ConfigMap("stuck")); err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		served := make(chan error, 1)
-		go func() { served <- serve(ctx, cluster.Flaky(), newQueue(), fixture.Quiet()) }()
+		go func() { served <- serve(ctx, cluster.Config(), newQueue(), fixture.Quiet()) }()
 		synctest.Wait()
 		start := time.Now()
 		cancel()

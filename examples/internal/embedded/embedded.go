@@ -9,77 +9,86 @@ import (
 	"io"
 	"log/slog"
 	"reflect"
+	"sync"
 	"time"
 
-	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 )
 
 // Options are those of a run.
 type Options struct {
 	Seed    uint64 // of the event stream
-	Verbose bool   // log every hand-out
+	Verbose bool   // log every hand-out, and what the controller does
 }
 
-// Serve is a controller. It works with the client and the queue, on which it is
-// observed, until ctx is done.
-type Serve func(ctx context.Context, client kubernetes.Interface, queue Queue, log *slog.Logger) error
+// Serve is a controller. It works on the cluster of the config and with the
+// queue, on which it is observed, until ctx is done.
+type Serve func(ctx context.Context, config *rest.Config, queue Queue, log *slog.Logger) error
 
 // feedTimeout is several times what a feed takes, so that a controller which
 // hears nothing ends as a failure and not never.
 const feedTimeout = 20 * time.Second
 
 // Run lets the controller keep up with a feed, stops it as a signal would, and
-// returns an error unless everything converged.
+// returns an error unless everything converged and no item was handed to two
+// workers at once.
 func Run(ctx context.Context, out io.Writer, q Queue, opts Options, serve Serve) error {
-	log := NewLogger(out, opts.Verbose)
-	log.Info("starting", "seed", opts.Seed, "queue", reflect.Indirect(reflect.ValueOf(q)).Type().PkgPath())
+	out = &lockedWriter{out: out}
+	introduce(out, q, opts)
+	// Without -v nothing is logged, not even failures: most of them are made on
+	// purpose, and one that matters shows in the verdict.
+	log := slog.New(slog.DiscardHandler)
+	if opts.Verbose {
+		log = NewLogger(out, true)
+	}
 	cluster := NewCluster(opts.Seed)
 	observed := observe(q, log)
-	feed := newFeed(cluster, observed, opts.Seed, log)
+	start := time.Now()
+	feed := newFeed(cluster, observed, opts.Seed, func(phase string) {
+		fmt.Fprintf(out, "%5.2fs  %s\n", time.Since(start).Seconds(), phase)
+	})
 
 	// serving is over when the feed is, or when the controller fails.
 	serving, stop := context.WithTimeout(ctx, feedTimeout)
 	defer stop()
 	served := make(chan error, 1)
 	go func() {
-		served <- serve(serving, cluster.Flaky(), observed, log)
+		served <- serve(serving, cluster.Config(), observed, log)
 		stop()
 	}()
-	feedErr := feed.play(serving)
+	err := feed.play(serving)
+	r := report{events: feed.counts, atStop: observed.Len()}
 	stop()
-	serveErr := <-served
+	err = errors.Join(err, <-served, cluster.Close())
 
-	// A run that was cut short is judged as well.
-	v, err := verify(context.WithoutCancel(ctx), cluster)
-	summarize(out, feed.counts, observed.snapshot(), cluster.faults.count(), v)
-	err = errors.Join(feedErr, serveErr, err)
-	switch {
-	case len(v.problems) > 0:
-		fmt.Fprintf(out, "NOT CONVERGED: %d names differ\n", len(v.problems))
-		return errors.Join(fmt.Errorf("%d names did not converge", len(v.problems)), err)
-	case err != nil:
-		fmt.Fprintln(out, "CUT SHORT: what was fed until then converged")
-		return err
-	}
-	fmt.Fprintf(out, "CONVERGED: %d of %d ConfigMaps equal their mirror, no mirror is left over\n", v.sources, v.sources)
-	return nil
+	r.counts, r.left = observed.snapshot(), observed.Len()
+	r.injected, r.refused = cluster.faults.count()
+	r.verdict = verify(cluster) // A run that was cut short is judged as well.
+	r.print(out)
+	return r.judge(out, err)
 }
 
-// summarize prints what happened, down to the names that did not converge.
-func summarize(out io.Writer, e eventCounts, c counts, injected int, v verdict) {
+func introduce(out io.Writer, q Queue, opts Options) {
 	fmt.Fprintf(out, `
-cluster   %d creates, %d updates, %d deletes, %d sabotaged mirrors, %d failed writes
-queue     %d adds + %d retries led to %d hand-outs: %.0f%% were merged
-          %d hand-outs were overtaken by a re-add of their item
-backoff   at most %d failures of an item in a row, longest wait %v
-result    %d ConfigMaps want a mirror, %d mirrors exist
-`,
-		e.creates, e.updates, e.deletes, e.sabotage, injected,
-		c.adds, c.retries, c.handOuts, c.merged()*100,
-		c.readds,
-		c.attempts, c.backoff.Round(time.Millisecond),
-		v.sources, v.mirrors)
-	for _, problem := range v.problems {
-		fmt.Fprintln(out, "          ", problem)
-	}
+A controller at work. It keeps a Secret equal to each ConfigMap that asks for one.
+The name of an object that changes is the key that it adds to its queue; workers
+take it from there. The API server is part of this program, and makes trouble.
+At the end everything is compared. -v logs each step.
+
+queue=%s
+seed=%d
+
+`, reflect.Indirect(reflect.ValueOf(q)).Type().PkgPath(), opts.Seed)
+}
+
+// lockedWriter keeps the lines of the log and of the feed apart.
+type lockedWriter struct {
+	mu  sync.Mutex
+	out io.Writer
+}
+
+func (w *lockedWriter) Write(text []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.out.Write(text)
 }

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -35,7 +35,7 @@ const (
 type feed struct {
 	cluster *Cluster
 	queue   *observedQueue
-	log     *slog.Logger
+	say     func(phase string)
 	rng     *rand.Rand
 
 	live     map[string]*corev1.ConfigMap
@@ -44,13 +44,13 @@ type feed struct {
 }
 
 // eventCounts is what a feed did to the cluster.
-type eventCounts struct{ creates, updates, deletes, sabotage int }
+type eventCounts struct{ creates, updates, deletes, spoilt int }
 
-func newFeed(c *Cluster, q *observedQueue, seed uint64, log *slog.Logger) *feed {
+func newFeed(c *Cluster, q *observedQueue, seed uint64, say func(phase string)) *feed {
 	return &feed{
 		cluster: c,
 		queue:   q,
-		log:     log,
+		say:     say,
 		rng:     rand.New(rand.NewPCG(seed, 1)),
 		live:    make(map[string]*corev1.ConfigMap),
 	}
@@ -60,20 +60,21 @@ func newFeed(c *Cluster, q *observedQueue, seed uint64, log *slog.Logger) *feed 
 // the whole last wave is in the queue or further.
 func (f *feed) play(ctx context.Context) error {
 	phases := []struct {
-		name string
+		text string
 		play func(context.Context) error
 	}{
-		{"waiting for the informers to watch", f.await},
-		{"stream: creates, updates, bursts, deletes, sabotage; one write in twenty fails", f.stream},
-		{"gap: the watch breaks, objects go while it is down", f.gap},
-		{"outage: every write on five mirrors fails five times", f.outage},
-		{"settling: nothing new, retries run out", f.settle},
-		{"last wave: everything changes, then the signal", f.wave},
+		{"start: the controller lists ConfigMaps and Secrets, and watches them", f.await},
+		{fmt.Sprintf("changes: %d steps create, change and delete; 1 write of the controller in 20 fails", steps), f.stream},
+		{"gap: the watch breaks, and 3 ConfigMaps go before it is back", f.gap},
+		{"outage: each write on 5 of the Secrets fails 5 times in a row", f.outage},
+		{"calm: nothing new, until the last retry has succeeded", f.settle},
+		{"stop: every ConfigMap changes, and at once the controller is told to stop", f.wave},
 	}
 	for _, phase := range phases {
-		f.log.Info("--- " + phase.name)
+		f.say(phase.text)
 		if err := phase.play(ctx); err != nil {
-			return fmt.Errorf("%s: %w", phase.name, err)
+			name, _, _ := strings.Cut(phase.text, ":")
+			return fmt.Errorf("in phase %s: %w", name, err)
 		}
 	}
 	return nil
@@ -85,7 +86,7 @@ func (f *feed) stream(ctx context.Context) error {
 	f.cluster.faults.setRate(0.05)
 	defer f.cluster.faults.setRate(0)
 	for range steps {
-		if err := f.step(ctx); err != nil {
+		if err := f.step(); err != nil {
 			return err
 		}
 		pause := time.Millisecond + time.Duration(f.rng.IntN(int(6*time.Millisecond)))
@@ -99,45 +100,45 @@ func (f *feed) stream(ctx context.Context) error {
 }
 
 // step does one thing to one object.
-func (f *feed) step(ctx context.Context) error {
+func (f *feed) step() error {
 	name := fmt.Sprintf("app-%02d", f.rng.IntN(sources))
 	if f.live[name] == nil {
-		return f.create(ctx, name)
+		return f.create(name)
 	}
 	switch roll := f.rng.IntN(100); {
 	case roll < 60:
-		return f.update(ctx, name, 1)
+		return f.update(name, 1)
 	case roll < 70:
-		return f.update(ctx, name, burst)
+		return f.update(name, burst)
 	case roll < 80:
-		return f.delete(ctx, name)
+		return f.delete(name)
 	case roll < 90:
-		return f.relabel(ctx, name)
+		return f.relabel(name)
 	default:
-		return f.sabotage(ctx, name)
+		return f.spoil(name)
 	}
 }
 
-// gap deletes objects while nobody watches. The informer learns of it from its
-// next list, as tombstones.
+// gap deletes objects in a way that no watch tells of. The informer learns of it
+// from its next list, as tombstones.
 func (f *feed) gap(ctx context.Context) error {
-	f.cluster.sever()
+	var gone []cache.ObjectName
 	for _, name := range f.names()[:3] {
-		if err := f.delete(ctx, name); err != nil {
-			return err
-		}
+		gone = append(gone, cache.NewObjectName(Namespace, name))
+		delete(f.live, name)
+		f.counts.deletes++
 	}
-	f.cluster.mend()
+	f.cluster.configMaps.removeUnseen(gone...)
 	return f.cluster.awaitWatches(ctx, 1)
 }
 
 // outage makes the last change of some objects hard to mirror: a controller
 // that forgets to retry never gets them right.
-func (f *feed) outage(ctx context.Context) error {
+func (f *feed) outage(context.Context) error {
 	for _, name := range f.names()[:5] {
 		f.cluster.faults.failNext(name, 5)
 		f.live[name].Labels[mirror.Label] = "true"
-		if err := f.update(ctx, name, 1); err != nil {
+		if err := f.update(name, 1); err != nil {
 			return err
 		}
 	}
@@ -157,10 +158,7 @@ func (f *feed) settle(ctx context.Context) error {
 		case <-ctx.Done():
 			return errors.New("not converged in time")
 		}
-		v, err := verify(ctx, f.cluster)
-		if err != nil {
-			return err
-		}
+		v := verify(f.cluster)
 		now := f.queue.snapshot().adds
 		if len(v.problems) == 0 && now == adds {
 			return nil
@@ -174,83 +172,77 @@ func (f *feed) settle(ctx context.Context) error {
 // all the others.
 func (f *feed) wave(ctx context.Context) error {
 	for _, name := range f.names() {
-		if err := f.update(ctx, name, 1); err != nil {
+		if err := f.update(name, 1); err != nil {
 			return err
 		}
 	}
 	const last = "last"
-	if err := f.create(ctx, last); err != nil {
+	if err := f.create(last); err != nil {
 		return err
 	}
 	return f.queue.awaitAdd(ctx, cache.NewObjectName(Namespace, last))
 }
 
-func (f *feed) create(ctx context.Context, name string) error {
+func (f *feed) create(name string) error {
 	source := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 		Namespace: Namespace,
 		Name:      name,
 		Labels:    map[string]string{mirror.Label: "true"},
 	}}
 	f.revise(source)
-	if _, err := f.cluster.CoreV1().ConfigMaps(Namespace).Create(ctx, source, metav1.CreateOptions{}); err != nil {
-		return err
-	}
 	f.live[name] = source
 	f.counts.creates++
-	return nil
+	return f.cluster.configMaps.create(source)
 }
 
-func (f *feed) update(ctx context.Context, name string, times int) error {
+func (f *feed) update(name string, times int) error {
 	for range times {
 		source := f.live[name]
 		f.revise(source)
-		if _, err := f.cluster.CoreV1().ConfigMaps(Namespace).Update(ctx, source, metav1.UpdateOptions{}); err != nil {
+		f.counts.updates++
+		if err := f.cluster.configMaps.update(source); err != nil {
 			return err
 		}
-		f.counts.updates++
 	}
 	return nil
 }
 
 // relabel takes the wish for a mirror back, or renews it.
-func (f *feed) relabel(ctx context.Context, name string) error {
+func (f *feed) relabel(name string) error {
 	labels := f.live[name].Labels
 	if labels[mirror.Label] == "true" {
 		labels[mirror.Label] = "false"
 	} else {
 		labels[mirror.Label] = "true"
 	}
-	return f.update(ctx, name, 1)
+	return f.update(name, 1)
 }
 
-func (f *feed) delete(ctx context.Context, name string) error {
-	if err := f.cluster.CoreV1().ConfigMaps(Namespace).Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
-		return err
-	}
+func (f *feed) delete(name string) error {
 	delete(f.live, name)
 	f.counts.deletes++
-	return nil
+	return f.cluster.configMaps.remove(cache.NewObjectName(Namespace, name), "")
 }
 
-// sabotage removes a mirror or writes nonsense into it. That the controller may
-// be about to create or remove it is part of the game.
-func (f *feed) sabotage(ctx context.Context, name string) error {
+// spoil removes a mirror or writes nonsense into it. That the controller may be
+// about to create or remove it is part of the game.
+func (f *feed) spoil(name string) error {
 	// Drawn first: whether the mirror exists depends on the machine, and the
 	// rest of the stream must not.
 	removes := f.rng.IntN(2) == 0
-	secrets := f.cluster.CoreV1().Secrets(Namespace)
-	mirror, err := secrets.Get(ctx, name, metav1.GetOptions{})
+	key := cache.NewObjectName(Namespace, name)
+	mirror, err := f.cluster.secrets.get(key)
 	if err == nil && removes {
-		err = secrets.Delete(ctx, name, metav1.DeleteOptions{})
+		err = f.cluster.secrets.remove(key, "")
 	} else if err == nil {
-		mirror.Data = map[string][]byte{"revision": []byte("sabotaged")}
-		_, err = secrets.Update(ctx, mirror, metav1.UpdateOptions{})
+		mirror.Data = map[string][]byte{"revision": []byte("spoilt")}
+		err = f.cluster.secrets.update(mirror)
 	}
-	if apierrors.IsNotFound(err) {
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil
 	}
 	if err == nil {
-		f.counts.sabotage++
+		f.counts.spoilt++
 	}
 	return err
 }

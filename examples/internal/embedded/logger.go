@@ -8,7 +8,8 @@ import (
 )
 
 // NewLogger writes lines for people who watch: the time since the start instead
-// of the date, and the level only where it is not the usual one.
+// of the date, and no level. Syncs that found nothing to do are in a verbose log
+// only.
 func NewLogger(out io.Writer, verbose bool) *slog.Logger {
 	start := time.Now()
 	handler := &slog.HandlerOptions{

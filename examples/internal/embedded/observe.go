@@ -9,13 +9,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// How many merged adds or failures in a row a hand-out needs to be logged
-// without -v.
-const (
-	manyMerged   = 6
-	manyFailures = 3
-)
-
 // A Queue is what a controller needs of one, of whichever package: with the
 // import of one here, the program could not be built on the other.
 type Queue interface {
@@ -43,21 +36,19 @@ type observedQueue struct {
 	items  map[cache.ObjectName]*history
 }
 
-// counts is what an observedQueue saw. adds + retries - handOuts is the work
-// that merging saved.
+// counts is what an observedQueue saw.
 type counts struct {
 	adds     int // calls of Add while the queue was open
 	retries  int // calls of AddRateLimited while the queue was open
 	handOuts int // items returned by Get
 	readds   int // hand-outs during which the same item was added again
+	overlaps int // hand-outs of an item that a worker held; the queue promises none
 	attempts int // most failures of one item in a row
 	backoff  time.Duration
 }
 
-// merged is the share of adds and retries that needed no hand-out of their own.
-func (c counts) merged() float64 {
-	return 1 - float64(c.handOuts)/float64(max(1, c.adds+c.retries))
-}
+// merged is how many adds and retries needed no hand-out of their own.
+func (c counts) merged() int { return c.adds + c.retries - c.handOuts }
 
 // history is one item since it was last handed out.
 type history struct {
@@ -159,11 +150,10 @@ func (q *observedQueue) recordHandOut(item cache.ObjectName) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	h := q.historyLocked(item)
-	level := slog.LevelDebug
-	if h.adds >= manyMerged || failures >= manyFailures {
-		level = slog.LevelInfo
+	attrs := []slog.Attr{slog.Any("key", item), slog.Int("adds", h.adds)}
+	if h.inFlight {
+		q.counts.overlaps++
 	}
-	attrs := []slog.Attr{slog.Any("key", item), slog.Int("merged", h.adds)}
 	if h.readded {
 		attrs = append(attrs, slog.Bool("readded", true))
 	}
@@ -173,7 +163,7 @@ func (q *observedQueue) recordHandOut(item cache.ObjectName) {
 		q.counts.attempts = max(q.counts.attempts, failures)
 		attrs = append(attrs, slog.Int("failures", failures), slog.Duration("backoff", waited.Round(100*time.Microsecond)))
 	}
-	q.log.LogAttrs(context.Background(), level, "handed out", attrs...)
+	q.log.LogAttrs(context.Background(), slog.LevelInfo, "handed out", attrs...)
 	q.counts.handOuts++
 	h.adds, h.readded, h.failed, h.inFlight = 0, false, time.Time{}, true
 }

@@ -23,6 +23,27 @@ func (q slowQueue) Add(item cache.ObjectName) {
 	q.Queue.Add(item)
 }
 
+// twiceQueue hands out what a worker still holds.
+type twiceQueue struct{ Queue }
+
+func (q twiceQueue) Get() (cache.ObjectName, bool) {
+	return cache.NewObjectName(Namespace, "twice"), false
+}
+
+func TestSecondHandOutIsCounted(t *testing.T) {
+	q := observe(twiceQueue{newQueue()}, fixture.Quiet())
+	item, _ := q.Get()
+	q.Done(item)
+	q.Get()
+	if got := q.snapshot().overlaps; got != 0 {
+		t.Errorf("got %d hand-outs of a held item after Done, want none", got)
+	}
+	q.Get()
+	if got := q.snapshot().overlaps; got != 1 {
+		t.Errorf("got %d hand-outs of a held item, want 1", got)
+	}
+}
+
 // Whoever waits for an item may shut the queue down next: the item must be in.
 func TestAwaitAddReturnsAfterTheAdd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

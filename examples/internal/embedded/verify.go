@@ -1,13 +1,10 @@
 package embedded
 
 import (
-	"context"
 	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/seed16c08ea7/workqueue/examples/internal/mirror"
@@ -23,25 +20,17 @@ type verdict struct {
 // verify compares every source with every mirror. It asks the API server and
 // nobody else: neither the caches nor the controller's own functions have a
 // say in whether the controller did its work.
-func verify(ctx context.Context, client kubernetes.Interface) (verdict, error) {
-	configMaps, err := client.CoreV1().ConfigMaps(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return verdict{}, err
-	}
-	secrets, err := client.CoreV1().Secrets(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return verdict{}, err
-	}
-
-	mirrors := managed(secrets.Items)
+func verify(c *Cluster) verdict {
+	configMaps, _ := c.configMaps.list()
+	secrets, _ := c.secrets.list()
+	mirrors := managed(secrets)
 	v := verdict{mirrors: len(mirrors)}
-	for i := range configMaps.Items {
-		source := &configMaps.Items[i]
+	for _, source := range configMaps {
 		if source.Labels[mirror.Label] != "true" {
 			continue
 		}
 		v.sources++
-		name := cache.MetaObjectToName(source)
+		name := nameOf(source)
 		if problem := difference(source, mirrors[name]); problem != "" {
 			v.problems = append(v.problems, fmt.Sprintf("%s: %s", name, problem))
 		}
@@ -51,15 +40,15 @@ func verify(ctx context.Context, client kubernetes.Interface) (verdict, error) {
 		v.problems = append(v.problems, fmt.Sprintf("%s: mirror without a source", name))
 	}
 	slices.Sort(v.problems)
-	return v, nil
+	return v
 }
 
 // managed returns the Secrets that carry our label, by name.
-func managed(secrets []corev1.Secret) map[cache.ObjectName]*corev1.Secret {
+func managed(secrets []*corev1.Secret) map[cache.ObjectName]*corev1.Secret {
 	mirrors := make(map[cache.ObjectName]*corev1.Secret)
-	for i := range secrets {
-		if secret := &secrets[i]; secret.Labels[mirror.ManagedLabel] == mirror.ManagedValue {
-			mirrors[cache.MetaObjectToName(secret)] = secret
+	for _, secret := range secrets {
+		if secret.Labels[mirror.ManagedLabel] == mirror.ManagedValue {
+			mirrors[nameOf(secret)] = secret
 		}
 	}
 	return mirrors

@@ -4,8 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes/fake"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/seed16c08ea7/workqueue/examples/internal/fixture"
 	"github.com/seed16c08ea7/workqueue/examples/internal/mirror"
@@ -24,7 +23,7 @@ func TestVerify(t *testing.T) {
 
 	for _, test := range []struct {
 		name    string
-		objects []runtime.Object
+		objects []object
 		want    string // the one problem, if there is one
 	}{
 		{"nothing", nil, ""},
@@ -41,10 +40,10 @@ func TestVerify(t *testing.T) {
 		{"other binary value", with(binary, wider), `default/a: mirror has key="\x02", source has "\x01"`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			v, err := verify(t.Context(), fake.NewSimpleClientset(test.objects...))
-			if err != nil {
-				t.Fatal(err)
-			}
+			cluster := NewCluster(1)
+			defer cluster.Close()
+			fill(t, cluster, test.objects)
+			v := verify(cluster)
 			if got := strings.Join(v.problems, "\n"); got != test.want {
 				t.Errorf("got problems %q, want %q", got, test.want)
 			}
@@ -53,6 +52,22 @@ func TestVerify(t *testing.T) {
 }
 
 // with returns the objects and a pair that is in order.
-func with(objects ...runtime.Object) []runtime.Object {
+func with(objects ...object) []object {
 	return append(objects, fixture.ConfigMap("b"), fixture.Secret("b", "7"))
+}
+
+func fill(t *testing.T, c *Cluster, objects []object) {
+	t.Helper()
+	for _, obj := range objects {
+		var err error
+		switch obj := obj.(type) {
+		case *corev1.ConfigMap:
+			err = c.configMaps.create(obj)
+		case *corev1.Secret:
+			err = c.secrets.create(obj)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 }

@@ -8,14 +8,14 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -42,7 +42,8 @@ type Queue interface {
 
 // A Mirror keeps one Secret in step with each labelled ConfigMap.
 type Mirror struct {
-	client     kubernetes.Interface
+	client     *Client
+	informers  []cache.SharedIndexInformer
 	configMaps corelisters.ConfigMapLister
 	secrets    corelisters.SecretLister
 	caches     []cache.DoneChecker
@@ -53,37 +54,42 @@ type Mirror struct {
 // Serve starts the informers on a namespace, or on all of them, and calls work.
 // They outlive ctx, until work returns: what is synced after ctx is done still
 // reads a cache that follows the cluster.
-func Serve(ctx context.Context, client kubernetes.Interface, namespace string, queue Queue, log *slog.Logger, work func(ctx context.Context, m *Mirror) error) error {
-	factory := informers.NewSharedInformerFactoryWithOptions(client, resync, informers.WithNamespace(namespace))
-	m, err := newMirror(client, factory, queue, log)
+func Serve(ctx context.Context, config *rest.Config, namespace string, queue Queue, log *slog.Logger, work func(ctx context.Context, m *Mirror) error) error {
+	client, err := NewClient(config)
 	if err != nil {
 		return err
 	}
-	// Shutdown waits for the informers, so it must be deferred before the cancel
-	// that stops them.
+	m, err := newMirror(client, namespace, queue, log)
+	if err != nil {
+		return err
+	}
+	var informers sync.WaitGroup
+	// Wait must be deferred before the cancel that ends what it waits for.
+	defer informers.Wait()
 	watching, unwatch := context.WithCancel(context.WithoutCancel(ctx))
-	defer factory.Shutdown()
 	defer unwatch()
-	factory.StartWithContext(watching)
+	for _, informer := range m.informers {
+		informers.Go(func() { informer.RunWithContext(watching) })
+	}
 	return work(ctx, m)
 }
 
-// newMirror must be called before the factory is started, so that the
-// informers it asks for are among those that start.
-func newMirror(client kubernetes.Interface, factory informers.SharedInformerFactory, q Queue, log *slog.Logger) (*Mirror, error) {
-	configMaps := factory.Core().V1().ConfigMaps()
-	secrets := factory.Core().V1().Secrets()
+// newMirror returns a mirror whose informers are not started yet.
+func newMirror(client *Client, namespace string, q Queue, log *slog.Logger) (*Mirror, error) {
+	configMaps := client.informer("configmaps", namespace, &corev1.ConfigMap{})
+	secrets := client.informer("secrets", namespace, &corev1.Secret{})
 	m := &Mirror{
 		client:     client,
-		configMaps: configMaps.Lister(),
-		secrets:    secrets.Lister(),
+		informers:  []cache.SharedIndexInformer{configMaps, secrets},
+		configMaps: corelisters.NewConfigMapLister(configMaps.GetIndexer()),
+		secrets:    corelisters.NewSecretLister(secrets.GetIndexer()),
 		queue:      q,
 		log:        log,
 	}
 	// Both kinds share one handler because source and mirror share their name.
 	// The events of Secrets bring back a mirror that somebody removed, and at
 	// the start they find the mirror whose source went while nobody watched.
-	for _, informer := range []cache.SharedIndexInformer{configMaps.Informer(), secrets.Informer()} {
+	for _, informer := range m.informers {
 		registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 			AddFunc:    m.enqueue,
 			UpdateFunc: func(_, obj any) { m.enqueue(obj) },
@@ -168,29 +174,35 @@ func (m *Mirror) create(ctx context.Context, source *corev1.ConfigMap) error {
 		},
 		Data: mirrorData(source),
 	}
-	_, err := m.client.CoreV1().Secrets(mirror.Namespace).Create(ctx, mirror, metav1.CreateOptions{})
-	return err
+	return m.logged("secret created", mirror, m.client.createSecret(ctx, mirror))
 }
 
 func (m *Mirror) update(ctx context.Context, source *corev1.ConfigMap, mirror *corev1.Secret) error {
 	data := mirrorData(source)
 	if maps.EqualFunc(mirror.Data, data, bytes.Equal) {
+		m.log.Debug("secret is up to date", "key", cache.MetaObjectToName(mirror))
 		return nil
 	}
 	// What a lister returns belongs to the cache and to all its readers.
 	mirror = mirror.DeepCopy()
 	mirror.Data = data
-	_, err := m.client.CoreV1().Secrets(mirror.Namespace).Update(ctx, mirror, metav1.UpdateOptions{})
-	return err
+	return m.logged("secret updated", mirror, m.client.updateSecret(ctx, mirror))
 }
 
 func (m *Mirror) remove(ctx context.Context, mirror *corev1.Secret) error {
-	// The cache may be behind: the precondition spares a successor that was
-	// given the same name.
-	precondition := metav1.NewPreconditionDeleteOptions(string(mirror.UID))
-	err := m.client.CoreV1().Secrets(mirror.Namespace).Delete(ctx, mirror.Name, *precondition)
+	// The cache may be behind, and the mirror gone already.
+	err := m.client.deleteSecret(ctx, cache.MetaObjectToName(mirror), mirror.UID)
 	if apierrors.IsNotFound(err) {
 		return nil
+	}
+	return m.logged("secret deleted", mirror, err)
+}
+
+// logged logs a write that succeeded. One that failed is logged by whoever
+// decides about its retry.
+func (m *Mirror) logged(message string, mirror *corev1.Secret, err error) error {
+	if err == nil {
+		m.log.Info(message, "key", cache.MetaObjectToName(mirror))
 	}
 	return err
 }

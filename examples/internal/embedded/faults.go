@@ -1,0 +1,73 @@
+package embedded
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// faults decides how long a write takes and whether it fails.
+type faults struct {
+	mu       sync.Mutex
+	latency  time.Duration // of a write; some take up to three times as long
+	rng      *rand.Rand
+	rate     float64        // share of all writes that fail
+	pending  map[string]int // failures ahead of a name
+	injected int            // writes that failed for it
+	refused  int            // writes that failed for what they had in mind, as with a conflict
+}
+
+// write stands for the way to the API server.
+func (f *faults) write(ctx context.Context, name string) error {
+	latency, err := f.draw(name)
+	select {
+	case <-time.After(latency):
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (f *faults) draw(name string) (time.Duration, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	latency := f.latency + time.Duration(f.rng.Int64N(2*int64(f.latency)))
+	switch {
+	case f.pending[name] > 0:
+		f.pending[name]--
+	case f.rng.Float64() >= f.rate:
+		return latency, nil
+	}
+	f.injected++
+	return latency, apierrors.NewServiceUnavailable("injected failure")
+}
+
+// setRate makes that share of all writes fail from now on.
+func (f *faults) setRate(rate float64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.rate = rate
+}
+
+// failNext makes the next n writes on a name fail.
+func (f *faults) failNext(name string, n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.pending[name] = n
+}
+
+// refuse counts a write that the store did not accept.
+func (f *faults) refuse() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.refused++
+}
+
+func (f *faults) count() (injected, refused int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.injected, f.refused
+}
