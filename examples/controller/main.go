@@ -70,9 +70,9 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 	flags := flag.NewFlagSet("controller", flag.ContinueOnError)
 	flags.SetOutput(out)
 	flags.StringVar(&opts.kubeconfig, "kubeconfig", "", "run on the cluster of this kubeconfig `file` instead of the embedded API server")
-	flags.StringVar(&opts.namespace, "namespace", "", "watch one `namespace` only")
-	flags.IntVar(&opts.workers, "workers", 4, "items synced at the same time")
-	flags.Uint64Var(&opts.seed, "seed", 1, "`seed` of what happens on the embedded API server")
+	flags.StringVar(&opts.namespace, "namespace", "", "watch this `namespace` only; needs -kubeconfig")
+	flags.IntVar(&opts.workers, "workers", 4, "`number` of workers, which are the keys that are synced at the same time")
+	flags.Uint64Var(&opts.seed, "seed", 1, "`number` that decides what happens on the embedded API server")
 	flags.BoolVar(&opts.verbose, "v", false, "log each hand-out of the embedded run, and each sync, even one that found nothing to do")
 	if err := flags.Parse(args); err != nil {
 		return opts, err

@@ -45,10 +45,17 @@ func TestMissingKubeconfigIsAnError(t *testing.T) {
 // TestKubeconfig runs the controller over HTTP against a server that knows one
 // ConfigMap, until its mirror arrives.
 func TestKubeconfig(t *testing.T) {
+	t.Run("all namespaces", func(t *testing.T) { mirrorOverHTTP(t, "", "/api/v1/") })
+	t.Run("one namespace", func(t *testing.T) { mirrorOverHTTP(t, "default", "/api/v1/namespaces/default/") })
+}
+
+// mirrorOverHTTP expects that the controller watches below prefix.
+func mirrorOverHTTP(t *testing.T, namespace, prefix string) {
+	t.Helper()
 	created := make(chan string, 1)
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /api/v1/configmaps", serveList("ConfigMap", fixture.ConfigMap("app")))
-	mux.HandleFunc("GET /api/v1/secrets", serveList("Secret"))
+	mux.HandleFunc("GET "+prefix+"configmaps", serveList("ConfigMap", fixture.ConfigMap("app")))
+	mux.HandleFunc("GET "+prefix+"secrets", serveList("Secret"))
 	mux.HandleFunc("POST /api/v1/namespaces/{namespace}/secrets", func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		writeJSON(w, typed("Secret", fixture.Secret("app", "7")))
@@ -62,7 +69,7 @@ func TestKubeconfig(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- runCluster(ctx, io.Discard, newQueue(), options{kubeconfig: writeKubeconfig(t, server.URL), workers: 1})
+		ended <- runCluster(ctx, io.Discard, newQueue(), options{kubeconfig: writeKubeconfig(t, server.URL), namespace: namespace, workers: 1})
 	}()
 	select {
 	case got := <-created:

@@ -29,6 +29,11 @@ import (
 	"github.com/seed16c08ea7/workqueue"
 )
 
+const hello = `http://%s/metrics
+has the queues thumbnails, reports and polls, which are well, uploads, where a
+worker is stuck, and webhooks, where nothing succeeds. Ctrl-C ends it.
+`
+
 func main() {
 	listen := flag.String("listen", "127.0.0.1:8080", "`address` that serves /metrics and /debug/pprof; port 0 is any free one")
 	duration := flag.Duration("duration", 0, "how long to run; 0 is until interrupted")
@@ -42,7 +47,7 @@ func main() {
 	}
 	listener, err := net.Listen("tcp", *listen)
 	if err == nil {
-		fmt.Printf("http://%s/metrics\n", listener.Addr())
+		fmt.Printf(hello, listener.Addr())
 		err = run(ctx, listener)
 	}
 	if err != nil {

@@ -29,7 +29,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	var opts embedded.Options
-	flag.Uint64Var(&opts.Seed, "seed", 1, "`seed` of what happens on the embedded API server")
+	flag.Uint64Var(&opts.Seed, "seed", 1, "`number` that decides what happens on the embedded API server")
 	flag.BoolVar(&opts.Verbose, "v", false, "log each hand-out of the queue and what the controller does with it")
 	flag.Parse()
 	if err := play(ctx, os.Stdout, newQueue(), opts); err != nil {
