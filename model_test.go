@@ -235,9 +235,9 @@ func playTyped(t *testing.T, script []byte) {
 	if script[0]&1 != 0 {
 		config.Queue = workqueue.DefaultQueue[int]()
 	}
+	gauges, clock := &gauges{}, testingclock.NewFakeClock(epoch)
 	if script[0]&2 != 0 {
-		config.Name, config.MetricsProvider = "q", &recorder{discard: true}
-		config.Clock = testingclock.NewFakeClock(epoch)
+		config.Name, config.MetricsProvider, config.Clock = "q", gauges, clock
 	}
 	span := 1 + int(script[0]>>2)
 	synctest.Test(t, func(t *testing.T) {
@@ -246,16 +246,84 @@ func playTyped(t *testing.T, script []byte) {
 		for i := 1; i+1 < len(script); i += opSize {
 			op, item := script[i]%16, int(script[i+1])%span
 			call := stepTyped(q, m, drains, op, item)
-			if call == "" {
+			switch {
+			case call == "":
 				call = stepBulk(q, m, op, item, span)
+			case op == 14 && item%16 == 2:
+				call = gauges.tick(q, m, clock, item > 32)
 			}
 			compareTyped(t, i/opSize, call, q, m, drains)
 			if t.Failed() {
 				break
 			}
 		}
+		gauges.checkRest(t, q, m, clock)
 		q.ShutDown()
 	})
+}
+
+// gauges are a provider that knows what the gauges of work in flight have been
+// set to, and calls a hook when they are.
+type gauges struct {
+	silent
+	set   map[string]float64
+	onSet func()
+}
+
+func (g *gauges) NewUnfinishedWorkSecondsMetric(string) workqueue.SettableGaugeMetric {
+	return gauge{g, "unfinished"}
+}
+func (g *gauges) NewLongestRunningProcessorSecondsMetric(string) workqueue.SettableGaugeMetric {
+	return gauge{g, "longest"}
+}
+
+type gauge struct {
+	gauges *gauges
+	name   string
+}
+
+func (g gauge) Set(v float64) {
+	if g.gauges.set == nil {
+		g.gauges.set = make(map[string]float64)
+	}
+	g.gauges.set[g.name] = v
+	call(g.gauges.onSet)
+}
+
+// tick makes the time come when the gauges are set. With finish an item is
+// finished meanwhile.
+func (g *gauges) tick(q *workqueue.Typed[int], m *naive, clock *testingclock.FakeClock, finish bool) string {
+	if finish && len(m.held) > 0 {
+		item := m.held[0]
+		g.onSet = func() {
+			g.onSet = nil
+			q.Done(item)
+			m.done(item)
+		}
+	}
+	clock.Step(500 * time.Millisecond)
+	synctest.Wait()
+	g.onSet = nil
+	return fmt.Sprint("tick, finish ", finish)
+}
+
+// checkRest finishes what is held, the last of it while the gauges are set, and
+// looks at what they say an hour later.
+func (g *gauges) checkRest(t *testing.T, q *workqueue.Typed[int], m *naive, clock *testingclock.FakeClock) {
+	t.Helper()
+	for len(m.held) > 1 {
+		item := m.held[0]
+		q.Done(item)
+		m.done(item)
+	}
+	g.tick(q, m, clock, true)
+	clock.Step(time.Hour)
+	synctest.Wait()
+	for name, v := range g.set {
+		if v != 0 && !m.down {
+			t.Errorf("at rest: %s is %v", name, v)
+		}
+	}
 }
 
 // drains counts the calls of ShutDownWithDrain that have not returned.

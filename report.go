@@ -81,7 +81,8 @@ func (q *Typed[T]) report(ticker clock.Ticker) {
 	}
 }
 
-// reportOnce sets the gauges, and reports whether nothing is in flight.
+// reportOnce sets the gauges, and reports whether nothing is in flight and they
+// say so: the last Done may have come since they were read.
 func (q *Typed[T]) reportOnce() (over bool) {
 	total, longest := q.inFlight()
 	set := false
@@ -92,7 +93,7 @@ func (q *Typed[T]) reportOnce() (over bool) {
 	}()
 	q.metrics.inFlight(total, longest)
 	set = true
-	return q.endReports()
+	return total == 0 && q.endReports()
 }
 
 // endReports reports whether nothing is held, in which case the next Get
