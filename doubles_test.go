@@ -138,29 +138,36 @@ type hookedClock struct {
 	stale int
 }
 
-// A tickedClock is a fake clock whose tickers tick when the test says so. It
-// counts those that are not stopped, and calls a hook before it makes one.
+// A tickedClock is a fake clock whose timers tick when the test says so. It
+// counts those that are not stopped, and calls hooks before it makes and stops
+// one.
 type tickedClock struct {
 	*testingclock.FakeClock
-	ticks   chan time.Time
-	running atomic.Int64
-	onMake  func()
+	ticks          chan time.Time
+	running        atomic.Int64
+	onMake, onStop func()
 }
 
 func newTickedClock() *tickedClock {
 	return &tickedClock{FakeClock: testingclock.NewFakeClock(epoch), ticks: make(chan time.Time)}
 }
 
-func (c *tickedClock) NewTicker(time.Duration) clock.Ticker {
+func (c *tickedClock) NewTimer(time.Duration) clock.Timer {
 	call(c.onMake)
 	c.running.Add(1)
-	return handTicker{c}
+	return handTimer{c}
 }
 
-type handTicker struct{ clock *tickedClock }
+type handTimer struct{ clock *tickedClock }
 
-func (t handTicker) C() <-chan time.Time { return t.clock.ticks }
-func (t handTicker) Stop()               { t.clock.running.Add(-1) }
+func (t handTimer) C() <-chan time.Time      { return t.clock.ticks }
+func (t handTimer) Reset(time.Duration) bool { return false }
+
+func (t handTimer) Stop() bool {
+	call(t.clock.onStop)
+	t.clock.running.Add(-1)
+	return true
+}
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 

@@ -434,6 +434,15 @@ func (q *TypedDelaying[T]) Drains() (drains, dropped int) {
 }
 
 // Locked reports whether somebody has the lock.
+func (q *Typed[T]) Locked() bool {
+	if q.mu.TryLock() {
+		q.mu.Unlock()
+		return false
+	}
+	return true
+}
+
+// Locked is that of Typed.
 func (q *TypedDelaying[T]) Locked() bool {
 	if q.mu.TryLock() {
 		q.mu.Unlock()

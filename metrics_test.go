@@ -179,15 +179,15 @@ func TestNoReportsAfterTheShutDown(t *testing.T) {
 				t.Fatalf("%d goroutines are left", n)
 			}
 			if got, n := reportsOf(r), clock.running.Load(); len(got) > 0 || n != 0 {
-				t.Fatalf("reported %q, %d tickers run", got, n)
+				t.Fatalf("reported %q, %d timers run", got, n)
 			}
 		}
 	})
 }
 
-// There is one ticker while reports are due, whoever else has made one, and none
+// There is one timer while reports are due, whoever else has made one, and none
 // otherwise.
-func TestTickersOfReports(t *testing.T) {
+func TestTimersOfReports(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &recorder{}
 		clock := newTickedClock()
@@ -200,13 +200,13 @@ func TestTickersOfReports(t *testing.T) {
 		for i, row := range []struct {
 			do      string
 			f       func()
-			tickers int64
+			timers  int64
 			reports string
 		}{
 			{"get", func() { q.Get() }, 1, ""},
 			{"tick, the clock was set back", func() { clock.Step(-time.Second); tick() }, 1, "unfinished=0 longest=0"},
 			{"tick at rest", func() { q.Done("a"); tick() }, 0, "unfinished=0 longest=0"},
-			{"get while another one makes its ticker", func() {
+			{"get while another one makes its timer", func() {
 				clock.onMake = func() { clock.onMake = nil; q.Get() }
 				q.Get()
 			}, 1, ""},
@@ -215,8 +215,8 @@ func TestTickersOfReports(t *testing.T) {
 			r.take()
 			row.f()
 			synctest.Wait()
-			if n, got := clock.running.Load(), strings.Join(reportsOf(r), " "); n != row.tickers || got != row.reports {
-				t.Errorf("step %d: %s: %d tickers run, reported %q, want %d, %q", i, row.do, n, got, row.tickers, row.reports)
+			if n, got := clock.running.Load(), strings.Join(reportsOf(r), " "); n != row.timers || got != row.reports {
+				t.Errorf("step %d: %s: %d timers run, reported %q, want %d, %q", i, row.do, n, got, row.timers, row.reports)
 			}
 		}
 	})

@@ -324,6 +324,9 @@ func (g *gauges) checkRest(t *testing.T, q *workqueue.Typed[int], m *naive, cloc
 			t.Errorf("at rest: %s is %v", name, v)
 		}
 	}
+	if n := clock.Waiters(); n > 0 {
+		t.Errorf("at rest: %d timers run", n)
+	}
 }
 
 // drains counts the calls of ShutDownWithDrain that have not returned.

@@ -25,7 +25,7 @@ func (q *Typed[T]) observeGet(item T, waited time.Duration) {
 	}()
 	q.metrics.handedOut(waited)
 	if !q.reporting.Load() {
-		q.startReports(q.metrics.clock.NewTicker(reportPeriod))
+		q.startReports(q.metrics.clock.NewTimer(reportPeriod))
 	}
 	delivered = true
 }
@@ -55,42 +55,55 @@ func (q *Typed[T]) putBack(item T) {
 // startReports starts the goroutine that sets the gauges, unless it runs. It
 // lives while items are held, so that a queue at rest costs none: the gauges
 // of a queue at rest are zero and stay so.
-func (q *Typed[T]) startReports(ticker clock.Ticker) {
+//
+// It has a timer and no ticker: the fake clock of k8s.io/utils counts tickers
+// as waiters for ever, stopped or not.
+func (q *Typed[T]) startReports(timer clock.Timer) {
+	if q.enterReports() {
+		go q.report(timer)
+	} else {
+		timer.Stop()
+	}
+}
+
+// enterReports reports whether there is to be such a goroutine, and counts it.
+func (q *Typed[T]) enterReports() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.shuttingDown.Load() || q.reporting.Swap(true) {
-		ticker.Stop()
-		return
+		return false
 	}
 	q.reports.Add(1)
-	go q.report(ticker)
+	return true
 }
 
 // report sets the gauges at each tick until the queue is shut down, or a tick
 // has found nothing in flight and left them at zero.
-func (q *Typed[T]) report(ticker clock.Ticker) {
+func (q *Typed[T]) report(timer clock.Timer) {
 	defer q.reports.Done()
-	defer ticker.Stop()
+	defer timer.Stop()
 	for over := false; !over; {
 		select {
 		case <-q.stop:
 			return
-		case <-ticker.C():
-			over = q.reportOnce()
+		case <-timer.C():
+			over = q.reportOnce(timer)
 		}
 	}
 }
 
 // reportOnce sets the gauges, and reports whether nothing is in flight and they
-// say so: the last Done may have come since they were read.
-func (q *Typed[T]) reportOnce() (over bool) {
-	total, longest := q.inFlight()
+// say so: the last Done may have come since they were read. It sets the timer
+// first, so that the time which the gauges take does not add to the period.
+func (q *Typed[T]) reportOnce(timer clock.Timer) (over bool) {
 	set := false
 	defer func() {
-		if !set { // The goroutine ends with the metric's; let Get start another.
+		if !set { // The goroutine ends in foreign code; let Get start another.
 			q.reporting.Store(false)
 		}
 	}()
+	timer.Reset(reportPeriod)
+	total, longest := q.inFlight()
 	q.metrics.inFlight(total, longest)
 	set = true
 	return total == 0 && q.endReports()
