@@ -115,10 +115,10 @@ type TypedDelaying[T comparable] struct {
 	agenda   agenda[T]
 	running  bool
 	closed   bool
-	urgent   bool           // a worker was woken for due items, and may still be on its way
-	draining int32          // calls of Drain
-	dropped  []ItemInfo[T]  // what waited when the first of them came
-	loops    sync.WaitGroup // Add with mu held and closed false
+	urgent   bool          // a worker was woken for due items, and may still be on its way
+	draining int32         // calls of Drain
+	dropped  []ItemInfo[T] // what waited when the first of them came
+	loops    crew          // entered with mu held and closed false
 
 	abandoned int // items that waited when the queue was closed
 }
@@ -203,7 +203,7 @@ func (q *TypedDelaying[T]) ShutDown() {
 	q.close()
 	q.drains.halt()
 	q.queue.ShutDown()
-	q.loops.Wait()
+	<-q.loops.left(&q.mu)
 	q.retire()
 }
 
@@ -212,7 +212,7 @@ func (q *TypedDelaying[T]) ShutDown() {
 func (q *TypedDelaying[T]) ShutDownWithDrain() {
 	q.close()
 	q.queue.ShutDownWithDrain()
-	q.loops.Wait()
+	<-q.loops.left(&q.mu)
 	q.retire()
 }
 

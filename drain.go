@@ -55,14 +55,12 @@ func (e *DrainError[T]) String() string { return e.Error() }
 // left.
 //
 // It may be called more than once, concurrently, and beside ShutDownWithDrain:
-// all calls wait for the same.
+// all calls wait for the same. They wait for the goroutine that sets the gauges
+// too. If a metric keeps that until ctx is done, it ends when the metric returns.
 func (q *Typed[T]) Drain(ctx context.Context) error {
 	drained := q.shutDown(true)
-	q.reports.Wait()
-	select {
-	case <-drained:
-	case <-ctx.Done():
-	}
+	within(ctx, drained)
+	within(ctx, q.reports.left(&q.mu))
 	q.retire()
 	s := q.remains(ErrShutDown)
 	if s == nil {
@@ -72,6 +70,14 @@ func (q *Typed[T]) Drain(ctx context.Context) error {
 		s.Err = err
 	}
 	return s
+}
+
+// within waits until the channel is closed or ctx is done.
+func within(ctx context.Context, closed <-chan struct{}) {
+	select {
+	case <-closed:
+	case <-ctx.Done():
+	}
 }
 
 // remains returns a DrainError if anything is left.
@@ -88,8 +94,9 @@ func (q *Typed[T]) remains(err error) *DrainError[T] {
 }
 
 // Drain drops the waiting items, drains the queue below, see [Typed.Drain], and
-// ends the goroutine. The items dropped are in the *[DrainError] if there is
-// one, and are none to wait for otherwise.
+// ends the goroutine, for which it waits until ctx is done at the latest. The
+// items dropped are in the *[DrainError] if there is one, and are none to wait
+// for otherwise.
 //
 // A queue below that was configured and has no Drain is drained by its
 // ShutDownWithDrain, its Len and its ShutDownWithDrain again, as the first may
@@ -99,7 +106,7 @@ func (q *TypedDelaying[T]) Drain(ctx context.Context) error {
 	dropped := q.closeToDrain()
 	defer q.endDrain()
 	err := drain(ctx, q.queue, &q.drains)
-	q.loops.Wait()
+	within(ctx, q.loops.left(&q.mu))
 	q.retire()
 	if e, ok := err.(*DrainError[T]); ok {
 		e.Waiting = slices.Concat(e.Waiting, dropped)

@@ -140,7 +140,7 @@ type Typed[T comparable] struct {
 
 	// reporting is true while a goroutine keeps the push-style gauges.
 	reporting atomic.Bool
-	reports   sync.WaitGroup
+	reports   crew
 	stop      chan struct{} // closed at shutdown; nil without such gauges
 }
 
@@ -281,7 +281,7 @@ func (q *Typed[T]) Done(item T) {
 // ShutDownWithDrain. It may be called more than once.
 func (q *Typed[T]) ShutDown() {
 	q.shutDown(false)
-	q.reports.Wait()
+	<-q.reports.left(&q.mu)
 	q.retire()
 }
 
@@ -291,7 +291,7 @@ func (q *Typed[T]) ShutDown() {
 // not call Done, or items are queued and nobody gets them.
 func (q *Typed[T]) ShutDownWithDrain() {
 	drained := q.shutDown(true)
-	q.reports.Wait()
+	<-q.reports.left(&q.mu)
 	<-drained
 	q.retire()
 }

@@ -73,14 +73,14 @@ func (q *Typed[T]) enterReports() bool {
 	if q.shuttingDown.Load() || q.reporting.Swap(true) {
 		return false
 	}
-	q.reports.Add(1)
+	q.reports.enter()
 	return true
 }
 
 // report sets the gauges at each tick until the queue is shut down, or a tick
 // has found nothing in flight and left them at zero.
 func (q *Typed[T]) report(timer clock.Timer) {
-	defer q.reports.Done()
+	defer q.reports.leave(&q.mu)
 	defer timer.Stop()
 	for over := false; !over; {
 		select {

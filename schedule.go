@@ -103,7 +103,7 @@ func (q *TypedDelaying[T]) arrangeLocked(first bool, now, stamp time.Duration) a
 		}
 	case !q.running:
 		q.running = true
-		q.loops.Add(1)
+		q.loops.enter()
 		go q.loop()
 	case first || q.agenda.next() <= now:
 		q.poke()

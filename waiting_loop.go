@@ -28,7 +28,7 @@ const (
 // Foreign code that ends the goroutine (runtime.Goexit) does not end the loop:
 // another one carries on after the item with which it happened.
 func (q *TypedDelaying[T]) waitingLoop() {
-	defer q.loops.Done()
+	defer q.loops.leave(&q.mu)
 	idle := false
 	defer q.endLoop(&idle)
 	for {
@@ -55,9 +55,16 @@ func (q *TypedDelaying[T]) endLoop(idle *bool) {
 		}
 		q.logger.Error(err, "Panic while adding delayed items", "stack", string(debug.Stack()))
 	case !*idle:
-		q.loops.Add(1) // This goroutine has not yet called Done.
-		go q.loop()
+		q.replaceLoop()
 	}
+}
+
+// replaceLoop starts a goroutine before this one leaves.
+func (q *TypedDelaying[T]) replaceLoop() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.loops.enter()
+	go q.loop()
 }
 
 // addDue adds items that are due. If there is none, it returns when there will

@@ -1,0 +1,47 @@
+package workqueue
+
+import "sync"
+
+// A crew counts the goroutines of a queue. It is a [sync.WaitGroup] for those
+// who may give up waiting: foreign code can keep a goroutine for ever.
+//
+// It is guarded by the lock of the queue. Its zero value is empty.
+type crew struct {
+	size int
+	gone chan struct{} // closed when size becomes 0; nil if nobody waits
+}
+
+// already is closed.
+var already = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
+// enter counts a goroutine that is about to start. The caller has the lock.
+func (c *crew) enter() { c.size++ }
+
+// leave is the last thing that the goroutine does. It takes the lock.
+func (c *crew) leave(mu *sync.Mutex) {
+	mu.Lock()
+	defer mu.Unlock()
+	c.size--
+	if c.size == 0 && c.gone != nil {
+		close(c.gone)
+		c.gone = nil
+	}
+}
+
+// left returns a channel that is closed when there is no goroutine. It takes the
+// lock.
+func (c *crew) left(mu *sync.Mutex) <-chan struct{} {
+	mu.Lock()
+	defer mu.Unlock()
+	if c.size == 0 {
+		return already
+	}
+	if c.gone == nil {
+		c.gone = make(chan struct{})
+	}
+	return c.gone
+}
