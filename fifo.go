@@ -122,20 +122,21 @@ func (q *Typed[T]) addAgainLocked(at uint32, r *record[T], now time.Duration) bo
 	return false
 }
 
-// addUnfindableLocked queues an item that is not equal to itself. One that
-// goes to a storage gets no record: what Pop returns could not be matched with
-// it.
+// addUnfindableLocked queues an item that is not equal to itself.
 func (q *Typed[T]) addUnfindableLocked(item T, now time.Duration) {
 	if q.storage != nil {
-		q.storage.Push(item)
-		q.stored++
-		q.wakeLocked()
-		return
+		q.storeUnfindableLocked(item, now)
+	} else {
+		q.lineUpUnfindableLocked(item, now)
 	}
+	q.wakeLocked()
+}
+
+func (q *Typed[T]) lineUpUnfindableLocked(item T, now time.Duration) {
 	i, r := q.items.insertUnindexed(item)
 	r.state = unfindable
+	r.pos = q.line.push(i)
 	q.stampLocked(i, now)
-	q.enqueueLocked(i, r)
 }
 
 // equal exists because a comparison of a variable with itself, which only a

@@ -100,19 +100,21 @@ type Typed[T comparable] struct {
 	//	line.len()-holes + len(held) + number of records inStorage or removed == items.live
 	//	holes == number of elements of line that are hole; neither the first nor
 	//	the last of them is, and at most half of them and a few are
-	//	stored == number of records inStorage, and of items not equal to themselves
-	//	that storage has been given and has not given back
+	//	stored == number of records inStorage + unmatched
 	//	ghosts == number of records removed
 	//	the items in watchers are those of the records watched
 	//	stamps.n == items.records.n, or 0 if metrics == nil
-	items    table[T]
-	line     ring[uint32]
-	holes    int
-	stored   int
-	ghosts   int
-	held     []uint32
-	stamps   pages[stamp]
-	watchers map[T]func()
+	items  table[T]
+	line   ring[uint32]
+	holes  int
+	stored int
+	ghosts int
+	// unmatched is how many items not equal to themselves storage has been given
+	// and has not given back.
+	unmatched int
+	held      []uint32
+	stamps    pages[stamp]
+	watchers  map[T]func()
 
 	// What has been counted, if metrics != nil.
 	adds, duplicates uint64

@@ -65,6 +65,23 @@ func (q *Typed[T]) storeLocked(i uint32, r *record[T]) {
 	q.stored++
 }
 
+// storeUnfindableLocked puts an item that is not equal to itself into the
+// storage. It gets no record there: what Pop returns could not be matched with
+// it. Where Push does not return, it goes in line, as any other does.
+func (q *Typed[T]) storeUnfindableLocked(item T, now time.Duration) {
+	stored := false
+	defer func() {
+		if !stored {
+			q.lineUpUnfindableLocked(item, now)
+			q.wakeLocked()
+		}
+	}()
+	q.storage.Push(item)
+	stored = true
+	q.stored++
+	q.unmatched++
+}
+
 // takeStoredLocked hands out the next item of the storage. The storage is
 // foreign code: an item that it was not given is handed out like any other,
 // and one that it returns although it is in line or held is dropped, since it
@@ -89,8 +106,7 @@ func (q *Typed[T]) acceptLocked(item T, now time.Duration) (_ T, waited time.Dur
 	at, found := q.items.find(hash, item)
 	if !found {
 		if !equal(item, item) {
-			q.stored--
-			q.settleLocked()
+			q.matchLocked()
 			return item, 0, true
 		}
 		i, _ := q.items.insert(at, hash, item)
@@ -111,4 +127,15 @@ func (q *Typed[T]) acceptLocked(item T, now time.Duration) (_ T, waited time.Dur
 	q.stored--
 	waited = q.startLocked(i, now)
 	return q.holdLocked(i), waited, true
+}
+
+// matchLocked counts an item that is not equal to itself out of the storage. If
+// there should be none, it was not given to the storage, or that has kept it in a
+// Push that failed: it counts for nothing.
+func (q *Typed[T]) matchLocked() {
+	if q.unmatched > 0 {
+		q.unmatched--
+		q.stored--
+		q.settleLocked()
+	}
 }
