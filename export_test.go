@@ -338,6 +338,15 @@ func (q *Typed[T]) Waiting() int {
 	return q.waiting
 }
 
+// Approach makes a worker be on its way, woken, until it is told to arrive.
+func (q *Typed[T]) Approach() (arrive func()) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.waiting++
+	q.waking = true
+	return q.passOn
+}
+
 // Watch has f called when the item, if it is held, is added again.
 func (q *Typed[T]) Watch(item T, f func()) bool { return q.watch(item, f) }
 

@@ -57,31 +57,26 @@ func (q *Typed[T]) await(cancel <-chan struct{}) (T, error) {
 		if !q.park(cancel) {
 			return *new(T), errCanceled
 		}
-		if item, waited, outcome := q.attempt(q.nowWoken(), woken); outcome != none {
+		how := woken
+		if q.metrics.foreign() {
+			q.passOn()
+			how = waits
+		}
+		if item, waited, outcome := q.attempt(q.metrics.now(), how); outcome != none {
 			return q.receive(item, waited, outcome)
 		}
 	}
 }
 
-// nowWoken reads the clock on behalf of a worker that has taken the token. If
-// the clock does not return, the worker gives the token's duty back: with
-// waking left set, no worker would be woken again.
-func (q *Typed[T]) nowWoken() time.Duration {
-	if q.metrics == nil {
-		return 0
-	}
-	read := false
-	defer func() {
-		if !read {
-			q.mu.Lock()
-			defer q.mu.Unlock()
-			q.arriveLocked()
-			q.relayLocked()
-		}
-	}()
-	now := q.metrics.now()
-	read = true
-	return now
+// passOn ends the duty of a worker that has taken the token, and wakes the next
+// one if there is something left. A clock that is foreign code may block or
+// panic: with waking left set, no worker would be woken again. If it does
+// neither, workers are woken for nothing, which the real clock spares them.
+func (q *Typed[T]) passOn() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.arriveLocked()
+	q.relayLocked()
 }
 
 func (q *Typed[T]) receive(item T, waited time.Duration, outcome outcome) (T, error) {

@@ -68,6 +68,15 @@ func (m *instruments) now() time.Duration {
 	return m.clock.Since(m.epoch)
 }
 
+// foreign reports whether to read the clock is to call foreign code.
+func (m *instruments) foreign() bool {
+	if m == nil {
+		return false
+	}
+	_, real := m.clock.(clock.RealClock)
+	return !real
+}
+
 // told reports whether there are metrics that the queue keeps up to date.
 func (m *instruments) told() bool { return m != nil && m.push != nil }
 

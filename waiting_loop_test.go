@@ -313,8 +313,7 @@ func TestWhoeverComesByYields(t *testing.T) {
 	for range rounds {
 		synctest.Test(t, func(t *testing.T) {
 			clock := &leapingClock{FakeClock: testingclock.NewFakeClock(epoch)}
-			slow := newHookedClock()
-			below := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{KeepTimes: true, Clock: slow})
+			below := workqueue.NewTyped[string]()
 			q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Clock: clock, Queue: below})
 			defer q.ShutDown()
 			other := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Clock: clock, Queue: bare{workqueue.NewTyped[string]()}})
@@ -326,18 +325,11 @@ func TestWhoeverComesByYields(t *testing.T) {
 			none += yields(q, "b")
 			synctest.Wait()
 			clock.leap = time.Minute
-			hold := make(chan struct{})
-			held := false
-			slow.onRead = func() {
-				if below.Len() == 1 && !held { // That is the worker, on its way.
-					held = true
-					<-hold
-				}
-			}
 			due += yields(q, "c")
 			synctest.Wait()
+			arrive := below.Approach()
 			urgent += yields(q, "d")
-			close(hold)
+			arrive()
 			synctest.Wait()
 			arrived += yields(q, "e")
 			foreign += yields(other, "b")

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"k8s.io/utils/clock"
 	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/seed16c08ea7/workqueue"
@@ -98,6 +99,113 @@ func TestDrainEndsWithItsContextWhicheverMetricBlocks(t *testing.T) {
 					t.Errorf("%d goroutines are left", n)
 				}
 			})
+		})
+	}
+}
+
+// A gate is in all foreign code of a queue. It keeps the call of the given
+// number from when it is armed.
+type gate struct {
+	number int64
+	calls  atomic.Int64
+	armed  atomic.Bool
+	shut   atomic.Bool // the call has come
+	hold   chan struct{}
+}
+
+func (g *gate) pass() {
+	if g.armed.Load() && g.calls.Add(1) == g.number {
+		g.shut.Store(true)
+		<-g.hold
+	}
+}
+
+// gatedClock and gatedMetrics are the real clock, and metrics that do nothing.
+type gatedClock struct {
+	clock.RealClock
+	*gate
+}
+
+func (c gatedClock) Now() time.Time {
+	c.pass()
+	return c.RealClock.Now()
+}
+
+func (c gatedClock) Since(t time.Time) time.Duration {
+	c.pass()
+	return c.RealClock.Since(t)
+}
+
+func (c gatedClock) NewTimer(d time.Duration) clock.Timer {
+	c.pass()
+	return c.RealClock.NewTimer(d)
+}
+
+type gatedMetrics struct{ *gate }
+
+func (m gatedMetrics) Inc()            { m.pass() }
+func (m gatedMetrics) Dec()            { m.pass() }
+func (m gatedMetrics) Set(float64)     { m.pass() }
+func (m gatedMetrics) Observe(float64) { m.pass() }
+
+func (m gatedMetrics) NewDepthMetric(string) workqueue.GaugeMetric            { return m }
+func (m gatedMetrics) NewAddsMetric(string) workqueue.CounterMetric           { return m }
+func (m gatedMetrics) NewLatencyMetric(string) workqueue.HistogramMetric      { return m }
+func (m gatedMetrics) NewWorkDurationMetric(string) workqueue.HistogramMetric { return m }
+func (m gatedMetrics) NewRetriesMetric(string) workqueue.CounterMetric        { return m }
+func (m gatedMetrics) NewUnfinishedWorkSecondsMetric(string) workqueue.SettableGaugeMetric {
+	return m
+}
+func (m gatedMetrics) NewLongestRunningProcessorSecondsMetric(string) workqueue.SettableGaugeMetric {
+	return m
+}
+
+// Each call of a metric and of the clock blocks once, whoever makes it: that
+// delays its caller, with at most one item in its hands, and nobody else.
+func TestForeignCodeThatBlocksDelaysItsCallerAlone(t *testing.T) {
+	const items, workers = 7, 3
+	for number := int64(1); number > 0; number++ {
+		synctest.Test(t, func(t *testing.T) {
+			g := &gate{number: number, hold: make(chan struct{})}
+			q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{
+				Name: "q", MetricsProvider: gatedMetrics{g}, Clock: gatedClock{gate: g},
+			})
+			var got atomic.Int64
+			for range workers {
+				go func() {
+					for item, shutdown := q.Get(); !shutdown; item, shutdown = q.Get() {
+						got.Add(1)
+						q.Done(item)
+					}
+				}()
+			}
+			synctest.Wait()
+			g.armed.Store(true)
+			for i := range items {
+				go func() {
+					if i == 2 { // One, as the goroutine of the queue is a caller too.
+						q.AddAfter(i, time.Second)
+					} else {
+						q.Add(i)
+					}
+				}()
+				synctest.Wait()
+			}
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if n := got.Load(); n < items-1 {
+				t.Errorf("call %d of foreign code blocks, and %d of %d items are handed out", number, n, items)
+			}
+			if !g.shut.Load() {
+				t.Logf("foreign code is called %d times", number-1)
+				number = -1
+			}
+			close(g.hold)
+			time.Sleep(time.Minute)
+			q.ShutDownWithDrain()
+			if n := got.Load(); n != items {
+				t.Errorf("call %d of foreign code returns at last, and %d of %d items were handed out", number, n, items)
+			}
 		})
 	}
 }
