@@ -3,6 +3,7 @@ package workqueue
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"reflect"
 	"time"
 	"unsafe"
@@ -255,7 +256,7 @@ func (q *Typed[T]) CheckInvariants() error {
 	defer q.mu.Unlock()
 	var errs check
 	errs.add("items: ", q.items.CheckInvariants())
-	errs.add("line: ", q.line.CheckInvariants())
+	errs.add("", q.line.CheckInvariants())
 	inStore, ghosts, watches := 0, 0, 0
 	for i := range uint32(q.items.records.n) {
 		switch r := q.items.records.at(i); r.state {
@@ -274,10 +275,9 @@ func (q *Typed[T]) CheckInvariants() error {
 			ghosts++
 		}
 	}
-	q.checkHoles(&errs)
 	errs.that(len(q.watchers) == watches, "%d watchers for %d records", len(q.watchers), watches)
 	errs.that(q.ghosts == ghosts, "ghosts: counted %d, are %d", q.ghosts, ghosts)
-	errs.that(q.line.len()-q.holes+len(q.held)+inStore+ghosts == q.items.live, "%d in line + %d held + %d stored + %d removed != %d records", q.line.len()-q.holes, len(q.held), inStore, ghosts, q.items.live)
+	errs.that(q.line.len()+len(q.held)+inStore+ghosts == q.items.live, "%d in line + %d held + %d stored + %d removed != %d records", q.line.len(), len(q.held), inStore, ghosts, q.items.live)
 	errs.that(q.storage != nil || inStore == 0, "%d records in no storage", inStore)
 	errs.that(q.stored == inStore+q.unmatched, "stored: counted %d, are %d and %d without a record", q.stored, inStore, q.unmatched)
 	errs.that(q.unmatched >= 0 && (q.unmatched == 0 || mayDiffer[T]()), "%d items without a record", q.unmatched)
@@ -287,16 +287,57 @@ func (q *Typed[T]) CheckInvariants() error {
 	return errs.err()
 }
 
-func (q *Typed[T]) checkHoles(errs *check) {
-	holes := 0
-	for n := q.line.head; n != q.line.tail; n++ {
-		if *q.line.at(n) == hole {
-			holes++
-			errs.that(n != q.line.head && n != q.line.tail-1, "line: a hole at its end, %d of %d", n-q.line.head, q.line.len())
-		}
+// A Line is the line of queued records.
+type Line = line
+
+// NewLineAt returns a line whose first record will have the given place.
+func NewLineAt(place uint32) *Line { return &line{ring: ring[uint32]{head: place, tail: place}} }
+
+func (l *line) Push(i uint32) (place uint32)      { return l.push(i) }
+func (l *line) PushFront(i uint32) (place uint32) { return l.pushFront(i) }
+func (l *line) Len() int                          { return l.len() }
+func (l *line) Empty() bool                       { return l.empty() }
+func (l *line) First() uint32                     { return l.first() }
+func (l *line) All() iter.Seq[uint32]             { return l.all() }
+func (l *line) Holes() int                        { return int(l.holes) }
+func (l *line) Record(place uint32) uint32        { return *l.at(place) }
+func (l *line) Shrink()                           { l.shrink() }
+
+func (l *line) Remove(place uint32, moved func(i, place uint32)) { l.remove(place, moved) }
+
+func (l *line) Pop(moved func(i, place uint32)) uint32 {
+	i := l.pop()
+	if l.holes > 0 {
+		l.tidy(moved)
 	}
-	errs.that(q.holes == holes, "holes: counted %d, are %d", q.holes, holes)
-	errs.that(2*holes <= q.line.len() || q.line.len() <= minRing, "line: %d holes among %d", holes, q.line.len())
+	return i
+}
+
+// CheckInvariants returns what is wrong with the line, or nil.
+func (l *line) CheckInvariants() error {
+	var errs check
+	holes, touch, within := uint32(0), false, l.sweep == l.tail
+	for n := l.head; n != l.tail; n++ {
+		run := l.run(n)
+		within = within || n == l.sweep
+		if run == 0 {
+			errs.that(*l.at(n)&hole == 0, "line: a run of 0 at %d", n)
+			touch = false
+			continue
+		}
+		errs.that(!touch, "line: two runs touch at %d", n)
+		errs.that(n != l.head && run < l.tail-n && l.run(n+run-1) == run, "line: a run of %d at %d, from %d to %d", run, n, l.head, l.tail)
+		if run >= l.tail-n {
+			break
+		}
+		touch, holes, n = true, holes+run, n+run-1
+	}
+	errs.that(holes == l.holes, "line: counted %d holes, are %d", l.holes, holes)
+	errs.that(3*int(l.holes) <= 5*l.len()+8, "line: %d holes and %d records", l.holes, l.len())
+	errs.that(l.holes == 0 || within, "line: the sweep is at %d, not between %d and %d, or in a run", l.sweep, l.head, l.tail)
+	errs.that(l.holes == 0 || l.sweep == l.head || *l.at(l.sweep - 1)&hole == 0, "line: the sweep is at %d, behind a run", l.sweep)
+	errs.that(len(l.buf)&(len(l.buf)-1) == 0 && l.ring.len() <= len(l.buf), "line: %d places in a buffer of %d", l.ring.len(), len(l.buf))
+	return errs.err()
 }
 
 // checkWaits checks that nobody waits for what is there. That holds whenever
@@ -419,7 +460,7 @@ func (c *HistogramCollector) Collect(ch chan<- prometheus.Metric) {
 }
 
 // Holes returns how many removed items still have a place in the line.
-func (q *Typed[T]) Holes() int { return q.holes }
+func (q *Typed[T]) Holes() int { return q.line.Holes() }
 
 // Held returns how many items are handed out.
 func (q *Typed[T]) Held() int {

@@ -249,7 +249,7 @@ func (q *Typed[T]) stampLocked(i uint32, added time.Duration) {
 }
 
 // compactLocked gives memory back; it renumbers all records. The line and held
-// are at most as long as the table, and shrink with it.
+// are no longer than the table, holes aside, and shrink with it.
 func (q *Typed[T]) compactLocked() {
 	q.line.shrink()
 	q.held = append(make([]uint32, 0, 2*len(q.held)), q.held...)

@@ -136,7 +136,7 @@ func (q *Typed[T]) enlistLocked() outcome {
 // takeLocked hands out the first item, if there is one. The line comes before
 // the storage: beside a storage it holds only what that failed to take.
 func (q *Typed[T]) takeLocked(now time.Duration) (item T, waited time.Duration, ok bool) {
-	if q.line.len() == 0 {
+	if q.line.empty() {
 		if q.storage == nil {
 			return item, 0, false
 		}
@@ -150,8 +150,8 @@ func (q *Typed[T]) takeLocked(now time.Duration) (item T, waited time.Duration, 
 // nextLocked takes the first record out of the line, which must not be empty.
 func (q *Typed[T]) nextLocked() uint32 {
 	i := q.line.pop()
-	if q.holes > 0 {
-		q.trimLocked()
+	if q.line.holes > 0 {
+		q.line.tidy(q.placeLocked)
 	}
 	return i
 }

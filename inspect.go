@@ -102,7 +102,7 @@ func (q *Typed[T]) Snapshot(limit int) Snapshot[T] {
 func (q *Typed[T]) collectLocked(limit int, now time.Duration) Snapshot[T] {
 	s := Snapshot[T]{
 		Queued:        q.lineUpLocked(limit, now),
-		QueuedTotal:   q.line.len() - q.holes + q.stored,
+		QueuedTotal:   q.line.len() + q.stored,
 		InFlightTotal: len(q.held),
 	}
 	for _, i := range q.held[:max(0, min(limit, len(q.held)))] {
@@ -117,10 +117,11 @@ func (q *Typed[T]) collectLocked(limit int, now time.Duration) Snapshot[T] {
 
 // lineUpLocked returns the first queued items.
 func (q *Typed[T]) lineUpLocked(limit int, now time.Duration) (infos []ItemInfo[T]) {
-	for n := q.line.head; n != q.line.tail && len(infos) < limit; n++ {
-		if i := *q.line.at(n); i != hole {
-			infos = append(infos, q.infoLocked(i, ItemQueued, len(infos), now))
+	for i := range q.line.all() {
+		if len(infos) >= limit {
+			break
 		}
+		infos = append(infos, q.infoLocked(i, ItemQueued, len(infos), now))
 	}
 	for i := uint32(0); q.stored > 0 && int(i) < q.items.records.n && len(infos) < limit; i++ {
 		if q.items.records.at(i).state == inStorage {

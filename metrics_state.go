@@ -149,7 +149,7 @@ func (q *Typed[T]) stats() QueueStats {
 
 func (q *Typed[T]) statsLocked(now time.Duration) QueueStats {
 	s := QueueStats{
-		Depth:      q.line.len() - q.holes + q.stored,
+		Depth:      q.line.len() + q.stored,
 		InFlight:   len(q.held),
 		Adds:       q.adds,
 		Duplicates: q.duplicates,
@@ -174,8 +174,8 @@ func (q *Typed[T]) statsLocked(now time.Duration) QueueStats {
 // storage holds is found by a look at every record: at which place of the
 // storage's order the oldest is, is nothing that it could tell.
 func (q *Typed[T]) oldestLocked(now time.Duration) (age time.Duration) {
-	if q.line.len() > 0 {
-		age = max(0, now-q.stamps.at(*q.line.at(q.line.head)).added)
+	if !q.line.empty() {
+		age = max(0, now-q.stamps.at(q.line.first()).added)
 	}
 	if q.stored == 0 {
 		return age
@@ -199,5 +199,5 @@ func (q *Typed[T]) retire() {
 func (q *Typed[T]) left() Abandoned {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return Abandoned{Queued: q.line.len() - q.holes + q.stored, InFlight: len(q.held)}
+	return Abandoned{Queued: q.line.len() + q.stored, InFlight: len(q.held)}
 }

@@ -251,6 +251,8 @@ func playTyped(t *testing.T, script []byte) {
 				call = stepBulk(q, m, op, item, span)
 			case op == 14 && item%16 == 2:
 				call = gauges.tick(q, m, clock, item > 32)
+			case op == 14 && item%4 == 3:
+				call = removeMost(q, m, item, span)
 			}
 			compareTyped(t, i/opSize, call, q, m, drains)
 			if t.Failed() {
@@ -260,6 +262,18 @@ func playTyped(t *testing.T, script []byte) {
 		gauges.checkRest(t, q, m, clock)
 		q.ShutDown()
 	})
+}
+
+// removeMost leaves one of a few items, so that the line has many holes.
+func removeMost(q *workqueue.Typed[int], m *naive, item, span int) string {
+	for i := range span {
+		if i%(2+item%3) > 0 {
+			if got, want := q.Remove(i), m.remove(i); got != want {
+				return same(fmt.Sprint("Remove ", i), fmt.Sprint(got), fmt.Sprint(want))
+			}
+		}
+	}
+	return "Remove most"
 }
 
 // gauges are a provider that knows what the gauges of work in flight have been

@@ -97,16 +97,13 @@ type Typed[T comparable] struct {
 	//
 	//	r.state is queued or unfindable: line[r.pos] == i
 	//	r.state.held(): held[r.pos] == i
-	//	line.len()-holes + len(held) + number of records inStorage or removed == items.live
-	//	holes == number of elements of line that are hole; neither the first nor
-	//	the last of them is, and at most half of them and a few are
+	//	line.len() + len(held) + number of records inStorage or removed == items.live
 	//	stored == number of records inStorage + unmatched
 	//	ghosts == number of records removed
 	//	the items in watchers are those of the records watched
 	//	stamps.n == items.records.n, or 0 if metrics == nil
 	items  table[T]
-	line   ring[uint32]
-	holes  int
+	line   line
 	stored int
 	ghosts int
 	// unmatched is how many items not equal to themselves storage has been given
@@ -224,7 +221,7 @@ func (q *Typed[T]) AddAll(items ...T) {
 func (q *Typed[T]) Len() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	n := q.line.len() - q.holes
+	n := q.line.len()
 	if q.storage != nil {
 		n += q.storage.Len() - q.ghosts
 	}
@@ -244,7 +241,7 @@ func (q *Typed[T]) Get() (item T, shutdown bool) {
 	if !q.mu.TryLock() {
 		lockSoon(&q.mu)
 	}
-	if q.line.len() == 0 {
+	if q.line.empty() {
 		outcome := q.enlistLocked()
 		q.mu.Unlock()
 		if outcome == ended {

@@ -1,17 +1,9 @@
 package workqueue
 
-import (
-	"math"
-	"time"
-)
+import "time"
 
 // This file is how items leave a queue without a worker, and how the worker
 // that holds an item learns that it was added again.
-
-// hole stands in the line for a record that was removed from it: closing the
-// gap would take time in proportion to the line. It is no index, since a table
-// with so many records does not fit into 32-bit slots.
-const hole = math.MaxUint32
 
 // Remove takes back what was added: a queued item leaves the queue, and an item
 // that is held and was added again is not queued by its Done; the worker that
@@ -45,7 +37,7 @@ func (q *Typed[T]) removeLocked(hash uint32, item T) bool {
 	}
 	switch r := q.items.records.at(q.items.slots[at].ref - 1); r.state {
 	case queued:
-		q.leaveLineLocked(r.pos)
+		q.line.remove(r.pos, q.placeLocked)
 		q.dismissLocked(at, r)
 	case inStorage:
 		r.state = removed
@@ -69,36 +61,8 @@ func (q *Typed[T]) dismissLocked(at uint32, r *record[T]) {
 	q.settleLocked()
 }
 
-// leaveLineLocked takes the record at a place out of the line. When holes make
-// up most of a line it is rewritten, lest one that never gets empty grows with
-// each removal; that is paid for by the removals that made the holes.
-func (q *Typed[T]) leaveLineLocked(pos uint32) {
-	*q.line.at(pos) = hole
-	q.holes++
-	q.trimLocked()
-	if 2*q.holes <= q.line.len() || q.line.len() <= minRing {
-		return
-	}
-	for range q.line.len() {
-		if i := q.line.pop(); i != hole {
-			q.items.records.at(i).pos = q.line.push(i)
-		}
-	}
-	q.holes = 0
-}
-
-// trimLocked drops the holes at both ends of the line, so that a line without
-// records is empty and the first element is a record.
-func (q *Typed[T]) trimLocked() {
-	for q.line.len() > 0 && *q.line.at(q.line.head) == hole {
-		q.line.pop()
-		q.holes--
-	}
-	for q.line.len() > 0 && *q.line.at(q.line.tail - 1) == hole {
-		q.line.popBack()
-		q.holes--
-	}
-}
+// placeLocked tells a record its place in the line.
+func (q *Typed[T]) placeLocked(i, place uint32) { q.items.records.at(i).pos = place }
 
 // restoreLocked adds an item that was removed and is still in the storage.
 func (q *Typed[T]) restoreLocked(i uint32, r *record[T], now time.Duration) {

@@ -33,28 +33,6 @@ func TestLineDoesNotGrowWithRemovals(t *testing.T) {
 	}
 }
 
-// A line is rewritten only when that moves no more items than have been removed
-// for it, and a short one never is.
-func TestLineIsRewrittenSeldom(t *testing.T) {
-	for _, n := range []int{1024, 20_000} {
-		q := workqueue.NewTyped[int]()
-		for i := range n {
-			q.Add(i)
-		}
-		moved, before := 0, 0
-		for i := 1; i < n-1; i++ { // All but the ends, where there are no holes.
-			q.Remove(i)
-			holes := q.Holes()
-			if holes != before+1 {
-				moved += n - i
-			}
-			if before = holes; moved > i || moved > 0 && n == 1024 {
-				t.Fatalf("%d removals from a line of %d have moved %d items", i, n, moved)
-			}
-		}
-	}
-}
-
 func TestRemoveKeepsTheOrderOfTheOthers(t *testing.T) {
 	q := workqueue.NewTyped[int]()
 	const n = 10_000

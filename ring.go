@@ -59,13 +59,6 @@ func (r *ring[E]) pop() E {
 	return e
 }
 
-// popBack removes the last element; the ring must not be empty.
-func (r *ring[E]) popBack() {
-	r.tail--
-	var zero E
-	*r.at(r.tail) = zero
-}
-
 // shrink gives memory back if less than a sixteenth of the buffer is in use,
 // and leaves room for twice of what is.
 func (r *ring[E]) shrink() {

@@ -1,0 +1,144 @@
+package workqueue
+
+import "iter"
+
+// A line is the FIFO of queued records, from which any one can be taken out. That
+// leaves a hole: to close the gap would take time in proportion to the line, and
+// so would closing all of them at once when there are many. So while there are
+// more holes than records, a sweep goes from the head to the tail, four records
+// in each call that takes one out. It moves the first record behind a run of
+// holes to the start of the run, which so moves on and swallows the next, until
+// it gets to the tail and is dropped.
+//
+// A place is the index of a record, or a hole. A hole at either end of a run has
+// the length of the run beside the mark, so that a run is skipped, dropped and
+// joined with another in one step. The index of a record has no such bit, as no
+// more than 2^31 fit into a ring.
+//
+// A sweep over n records begins with as many holes. It takes n/4 calls if nothing
+// is pushed, which make no more than n/4 holes and leave 3n/4 records: 5 holes
+// for 3 records is the most.
+//
+// Invariants:
+//
+//	the first place and the last are no holes
+//	no two runs touch, and both ends of each say its length
+//	holes == the lengths of all runs, added up
+//	3*holes <= 5*len(), and a few
+//	holes > 0: head <= sweep <= tail, and sweep == head or sweep-1 is no hole
+//
+// The last one keeps the sweep from being within a run. What lies around the line
+// is not cleared, as it refers to nothing.
+//
+// A line is not safe for concurrent use; its zero value is empty.
+type line struct {
+	ring[uint32]
+	holes uint32
+	sweep uint32 // the next place that it looks at
+}
+
+const (
+	hole = 1 << 31 // the mark
+
+	// pace is how many records the sweep goes on in a call. With one it would
+	// never arrive where all calls take out what is behind it.
+	pace = 4
+)
+
+// len returns the number of records.
+func (l *line) len() int { return l.ring.len() - int(l.holes) }
+
+func (l *line) empty() bool { return l.head == l.tail }
+
+// first returns the first record of a line that is not empty.
+func (l *line) first() uint32 { return *l.at(l.head) }
+
+// all returns the records in their order.
+func (l *line) all() iter.Seq[uint32] {
+	return func(yield func(i uint32) bool) {
+		for n := l.head; n != l.tail; n++ {
+			if run := l.run(n); run > 0 {
+				n += run - 1
+			} else if !yield(*l.at(n)) {
+				return
+			}
+		}
+	}
+}
+
+// run returns the length of the run that begins or ends at a place, and 0 for a
+// record.
+func (l *line) run(n uint32) uint32 {
+	if e := *l.at(n); e&hole != 0 {
+		return e &^ hole
+	}
+	return 0
+}
+
+// remove takes the record at a place out. It calls moved for each record that has
+// another place now.
+func (l *line) remove(n uint32, moved func(i, n uint32)) {
+	if l.holes == 0 {
+		l.sweep = l.head
+	}
+	l.holes++
+	l.dig(n, n)
+	l.tidy(moved)
+}
+
+// tidy has to follow a pop where there are holes. It is no part of that, so that
+// a pop can be inlined.
+func (l *line) tidy(moved func(i, n uint32)) {
+	if l.holes > 0 {
+		run := l.run(l.head)
+		l.head += run
+		l.holes -= run
+	}
+	if l.sweep-l.head > l.tail-l.head {
+		l.sweep = l.head
+	}
+	for range pace {
+		if int(l.holes) <= l.len() {
+			l.sweep = l.head
+			return
+		}
+		l.advance(moved)
+	}
+}
+
+// advance takes the sweep past one record.
+func (l *line) advance(moved func(i, n uint32)) {
+	if l.sweep == l.tail {
+		l.sweep = l.head
+	}
+	to := l.sweep
+	run := l.run(to)
+	l.sweep++
+	if run > 0 {
+		i := *l.at(to + run)
+		*l.at(to) = i
+		moved(i, to)
+		l.dig(to+1, to+run)
+	}
+}
+
+// dig makes one run of the places from start to end, which are counted as holes,
+// and of the runs beside them. It drops the run if it is at the tail; tidy does
+// if it is at the head.
+func (l *line) dig(start, end uint32) {
+	if start != l.head {
+		start -= l.run(start - 1)
+	}
+	if end+1 != l.tail {
+		end += l.run(end + 1)
+	}
+	run := end - start + 1
+	*l.at(start), *l.at(end) = hole|run, hole|run
+	if l.sweep-start <= run {
+		l.sweep = start
+	}
+	if end+1 == l.tail {
+		l.tail = start
+		l.holes -= run
+	}
+}
