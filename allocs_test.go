@@ -192,3 +192,33 @@ func TestAllocationsOfAnAgenda(t *testing.T) {
 		}
 	}
 }
+
+// What a call allocates in a queue where much waits shows how much of it it has
+// looked at. That must not be all, as others may wait for the lock meanwhile.
+func TestAllocationsDoNotGrowWithWhatWaits(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	const waiting, most = 20_000, 20_000
+	for name, f := range map[string]func(q *workqueue.TypedDelaying[int]){
+		"Add":               func(q *workqueue.TypedDelaying[int]) { q.Add(7) },
+		"AddAfter":          func(q *workqueue.TypedDelaying[int]) { q.AddAfter(7, time.Minute) },
+		"Reschedule":        func(q *workqueue.TypedDelaying[int]) { q.Reschedule(7, time.Minute) },
+		"Debounce":          func(q *workqueue.TypedDelaying[int]) { q.Debounce(7, time.Minute, time.Hour) },
+		"Debounce of a new": func(q *workqueue.TypedDelaying[int]) { q.Debounce(waiting, time.Minute, time.Hour) },
+		"Remove":            func(q *workqueue.TypedDelaying[int]) { q.Remove(7) },
+		"Snapshot":          func(q *workqueue.TypedDelaying[int]) { q.Snapshot(10) },
+		"ShutDown":          func(q *workqueue.TypedDelaying[int]) { q.ShutDown() },
+		"ShutDownWithDrain": func(q *workqueue.TypedDelaying[int]) { q.ShutDownWithDrain() },
+		"Drain":             func(q *workqueue.TypedDelaying[int]) { q.Drain(context.Background()) },
+	} {
+		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{AddCancelsWaiting: true})
+		for i := range waiting {
+			q.AddAfter(i, time.Hour+time.Duration(i*7919%waiting))
+		}
+		if bytes := allocated(func() { f(q) }); bytes > most {
+			t.Errorf("%s: %d bytes beside %d waiting items, want at most %d", name, bytes, waiting, most)
+		}
+		q.ShutDown()
+	}
+}

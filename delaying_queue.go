@@ -111,14 +111,14 @@ type TypedDelaying[T comparable] struct {
 	//	running == a goroutine is in waitingLoop
 	//	agenda.len() > 0 implies running
 	//	closed implies agenda.len() == 0
-	//	draining == 0 implies dropped is empty
+	//	draining == 0 implies dropped == nil
 	agenda   agenda[T]
 	running  bool
 	closed   bool
-	urgent   bool          // a worker was woken for due items, and may still be on its way
-	draining int32         // calls of Drain
-	dropped  []ItemInfo[T] // what waited when the first of them came
-	loops    crew          // entered with mu held and closed false
+	urgent   bool         // a worker was woken for due items, and may still be on its way
+	draining int32        // calls of Drain
+	dropped  *leftover[T] // what waited when the first of them came
+	loops    crew         // entered with mu held and closed false
 
 	abandoned int // items that waited when the queue was closed
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -389,6 +390,7 @@ func TestEachDrainSaysWhatWaited(t *testing.T) {
 		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{})
 		q.Add("a")
 		q.AddAfter("w", time.Hour)
+		q.AddAfter("v", time.Minute)
 		results := make(chan error, 3)
 		for range 3 {
 			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
@@ -397,14 +399,69 @@ func TestEachDrainSaysWhatWaited(t *testing.T) {
 			time.Sleep(2 * time.Second)
 		}
 		for range 3 {
-			if e := (<-results).(*workqueue.DrainError[string]); names(e.Waiting) != "w" {
-				t.Errorf("waited: %q, want w", names(e.Waiting))
+			e := (<-results).(*workqueue.DrainError[string])
+			if names(e.Waiting) != "v w" || e.WaitingTotal != 2 {
+				t.Errorf("waited: %d, %q, want v w", e.WaitingTotal, names(e.Waiting))
 			}
+			e.Waiting[0].Item = "of this drain alone"
 		}
 		if drains, dropped := q.Drains(); drains != 0 || dropped != 0 {
 			t.Errorf("%d drains are counted, and %d items kept, want none", drains, dropped)
 		}
 	})
+}
+
+// A list of what waits takes time in proportion to it, with everybody at the
+// lock if the shutdown makes it. So the shutdown makes none: by the time that
+// the queue below is drained, hardly anything has been allocated, and there is
+// only a list when that has failed.
+func TestDrainListsWhatWaitedOnlyForAnError(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the figures mean nothing under the race detector")
+	}
+	const waiting = 10_000
+	for want, err := range map[int]error{
+		0:       nil,
+		waiting: &workqueue.DrainError[int]{Err: workqueue.ErrShutDown},
+	} {
+		below := &drainedBelow{TypedInterface: workqueue.NewTyped[int](), err: err}
+		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{Queue: below})
+		for i := range waiting {
+			q.AddAfter(i, time.Hour+time.Duration(i*7919%waiting))
+		}
+		before := allocatedSoFar()
+		err := q.Drain(t.Context())
+		if in, all := below.allocated-before, allocatedSoFar()-before; in > waiting || err == nil && all > waiting {
+			t.Errorf("%d bytes are allocated until the drain of the queue below, %d in all, with the result %v", in, all, err)
+		}
+		listed := 0
+		if e, ok := err.(*workqueue.DrainError[int]); ok {
+			listed = len(e.Waiting)
+		}
+		if listed != want {
+			t.Errorf("%d items are listed, want %d", listed, want)
+		}
+	}
+}
+
+// A drainedBelow says how much had been allocated when it was drained.
+type drainedBelow struct {
+	workqueue.TypedInterface[int]
+	err       error
+	allocated uint64
+}
+
+func (q *drainedBelow) Drain(context.Context) error {
+	q.allocated = allocatedSoFar()
+	q.ShutDown()
+	return q.err
+}
+
+// allocatedSoFar returns how many bytes have been allocated since the program began.
+func allocatedSoFar() uint64 {
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return stats.TotalAlloc
 }
 
 // What is held counts beside what is stored.

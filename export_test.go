@@ -481,7 +481,10 @@ func (q *TypedDelaying[T]) Waiting() int {
 func (q *TypedDelaying[T]) Drains() (drains, dropped int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return int(q.draining), len(q.dropped)
+	if q.dropped != nil {
+		dropped = q.dropped.agenda.len()
+	}
+	return int(q.draining), dropped
 }
 
 // Locked reports whether somebody has the lock.
@@ -522,7 +525,7 @@ func (q *TypedDelaying[T]) CheckInvariants() error {
 	errs.add("", q.agenda.CheckInvariants())
 	errs.that(q.agenda.len() == 0 || q.running, "%d items wait and no goroutine does", q.agenda.len())
 	errs.that(!q.closed || q.agenda.len() == 0, "%d items wait in a closed queue", q.agenda.len())
-	errs.that(q.draining > 0 || len(q.dropped) == 0, "%d dropped items are kept", len(q.dropped))
+	errs.that(q.draining > 0 || q.dropped == nil, "dropped items are kept without a drain")
 	if q.typed != nil {
 		errs.add("", q.typed.CheckInvariants())
 	}

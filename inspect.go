@@ -178,17 +178,24 @@ func (q *TypedDelaying[T]) snapshot(limit int, now, stamp time.Duration) Snapsho
 }
 
 func (q *TypedDelaying[T]) addWaitingLocked(s *Snapshot[T], limit int, now time.Duration) {
-	s.WaitingTotal += q.agenda.len()
-	for place, n := range q.agenda.earliest(limit) {
+	q.agenda.addTo(s, limit, now, q.epoch)
+}
+
+// addTo adds the items to a snapshot. The times of an agenda are since epoch.
+func (a *agenda[T]) addTo(s *Snapshot[T], limit int, now time.Duration, epoch time.Time) {
+	s.WaitingTotal += a.len()
+	nodes := a.earliest(limit)
+	s.Waiting = slices.Grow(s.Waiting, len(nodes))
+	for place, n := range nodes {
 		info := ItemInfo[T]{
-			Item:  q.agenda.items.records.at(n.ref).item,
+			Item:  a.items.records.at(n.ref).item,
 			State: ItemWaiting,
 			For:   -1,
-			Due:   q.epoch.Add(n.due),
+			Due:   epoch.Add(n.due),
 			Place: place,
 		}
-		if q.agenda.timed {
-			info.For = max(0, now-*q.agenda.starts.at(n.ref))
+		if a.timed {
+			info.For = max(0, now-*a.starts.at(n.ref))
 		}
 		s.Waiting = append(s.Waiting, info)
 	}

@@ -154,10 +154,26 @@ func (r *round) abandon() {
 func (r *round) abandonOnce(q drainer, queued, held, waiting int) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(r.rnd.IntN(500))*time.Microsecond)
 	defer cancel()
-	var left *workqueue.DrainError[int]
-	err := q.Drain(ctx)
-	if !errors.As(err, &left) || left.QueuedTotal != queued || left.InFlightTotal != held || left.WaitingTotal != waiting {
-		r.tally.violation(wrongDrain, "%v, but there are %d queued, %d in flight, %d waiting, with %s", err, queued, held, waiting, r.recipe.text)
+	var drains sync.WaitGroup
+	var told atomic.Int64 // drains that know what waited: all but those that came after the end of the others
+	for range 3 {
+		drains.Go(func() {
+			var left *workqueue.DrainError[int]
+			err := q.Drain(ctx)
+			if !errors.As(err, &left) || left.QueuedTotal != queued || left.InFlightTotal != held ||
+				left.WaitingTotal != waiting && left.WaitingTotal != 0 || len(left.Waiting) != left.WaitingTotal {
+				r.tally.violation(wrongDrain, "%v, but there are %d queued, %d in flight, %d waiting, with %s", err, queued, held, waiting, r.recipe.text)
+				return
+			}
+			if left.WaitingTotal == waiting {
+				told.Add(1)
+			}
+			clear(left.Waiting) // It is this drain's own.
+		})
+	}
+	drains.Wait()
+	if told.Load() == 0 {
+		r.tally.violation(wrongDrain, "no drain tells of %d that waited, with %s", waiting, r.recipe.text)
 	}
 }
 
