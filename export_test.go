@@ -230,10 +230,7 @@ func (a *agenda[T]) CheckInvariants() error {
 	errs.add("nodes: ", a.nodes.CheckInvariants())
 	errs.that(a.nodes.n == a.items.live, "agenda: %d nodes for %d records", a.nodes.n, a.items.live)
 	errs.that(a.starts.n == a.items.records.n || !a.timed && a.starts.n == 0, "agenda: %d starts for %d records", a.starts.n, a.items.records.n)
-	for item := range a.latest {
-		_, _, found := a.position(hashOf(item), item)
-		errs.that(found, "agenda: the latest time of %v, which does not wait", item)
-	}
+	errs.that(32*len(a.latest) < a.items.records.n+32, "agenda: %d pages of latest times for %d records", len(a.latest), a.items.records.n)
 	for p := range uint32(a.nodes.n) {
 		n := *a.nodes.at(p)
 		if p > 0 {
@@ -241,8 +238,9 @@ func (a *agenda[T]) CheckInvariants() error {
 			errs.that(!n.before(parent), "agenda: node %d %+v comes before its parent %+v", p, n, parent)
 		}
 		r := a.items.records.at(n.ref)
-		errs.that(r.pos == p && r.state == waiting, "agenda: record %d of node %d has pos %d, state %d", n.ref, p, r.pos, r.state)
-		if latest, ok := a.latest[r.item]; ok {
+		errs.that(r.pos == p && (r.state == waiting || r.state == debounced), "agenda: record %d of node %d has pos %d, state %d", n.ref, p, r.pos, r.state)
+		if r.state == debounced {
+			latest := *a.latest.at(n.ref)
 			errs.that(n.due <= latest, "agenda: %v is due at %v, the latest is %v", r.item, n.due, latest)
 		}
 		errs.that(n.turn < a.turn, "agenda: node %d has turn %d of %d", p, n.turn, a.turn)

@@ -18,10 +18,10 @@ import (
 // Invariants, for a node n at index p:
 //
 //	p > 0: !n.before(nodes[(p-1)/4])
-//	items.records[n.ref].pos == p and its state is waiting
+//	items.records[n.ref].pos == p and its state is waiting or debounced
+//	items.records[n.ref].state == debounced: n.due <= latest[n.ref]
 //	nodes.n == items.live
 //	starts.n == items.records.n, or 0 if not timed
-//	an item in latest is in items, and due at that time or before
 //
 // An agenda is not safe for concurrent use; its zero value is empty.
 type agenda[T comparable] struct {
@@ -34,9 +34,9 @@ type agenda[T comparable] struct {
 	starts pages[time.Duration]
 	timed  bool
 
-	// latest has the time beyond which debounce cannot put an item off, for
-	// the items that it may put off at all.
-	latest map[T]time.Duration
+	// latest has the time beyond which debounce cannot put an item off, by
+	// record, for the items that it may put off at all: see heap_debounce.go.
+	latest sparsePages[time.Duration]
 }
 
 // A node is 16 bytes, of which turn is 4 at the price of renumber.
@@ -47,7 +47,8 @@ type node struct {
 }
 
 const (
-	waiting state = 1
+	waiting   state = 1 + iota
+	debounced       // the same, and debounce may put it off
 
 	arity = 4
 )
@@ -70,71 +71,51 @@ func (a *agenda[T]) next() time.Duration { return a.nodes.at(0).due }
 // item that debounce may put off is due then at the latest.
 // It takes O(log n) time in the number of items.
 func (a *agenda[T]) schedule(hash uint32, item T, now, due time.Duration) (first bool) {
-	at, p, found := a.position(hash, item)
-	if !found {
-		return a.enter(at, hash, item, now, due)
+	at, r := a.find(hash, item)
+	if r == nil {
+		return a.line(a.enter(at, hash, item, now, waiting), due)
 	}
-	if len(a.latest) > 0 {
-		if latest, ok := a.latest[item]; ok && due < latest {
-			a.latest[item] = due
-		}
+	n := a.nodes.at(r.pos)
+	if r.state == debounced {
+		latest := a.latest.at(n.ref)
+		*latest = min(*latest, due)
 	}
-	if due >= a.nodes.at(p).due {
+	if due >= n.due {
 		return false
 	}
-	return a.move(p, due)
+	return a.move(r.pos, due)
 }
 
 // reschedule makes the item due at the given time, whatever it was before.
 func (a *agenda[T]) reschedule(hash uint32, item T, now, due time.Duration) (first bool) {
-	at, p, found := a.position(hash, item)
-	if !found {
-		return a.enter(at, hash, item, now, due)
+	at, r := a.find(hash, item)
+	if r == nil {
+		return a.line(a.enter(at, hash, item, now, waiting), due)
 	}
-	delete(a.latest, item)
-	return a.move(p, due)
+	r.state = waiting
+	return a.move(r.pos, due)
 }
 
-// debounce makes the item due at the given time, which may be later than it
-// was, but for an item that it does not bring in itself: schedule has promised
-// something for that. Of the latest times of several calls the first counts.
-func (a *agenda[T]) debounce(hash uint32, item T, now, due, latest time.Duration) (first bool) {
-	at, p, found := a.position(hash, item)
-	if !found {
-		if equal(item, item) {
-			if a.latest == nil {
-				a.latest = make(map[T]time.Duration)
-			}
-			a.latest[item] = latest
-		}
-		return a.enter(at, hash, item, now, min(due, latest))
-	}
-	bound, ok := a.latest[item]
-	if !ok {
-		bound = a.nodes.at(p).due
-	}
-	return a.move(p, min(due, bound))
-}
-
-// position returns the slot of an item, as find does, and the index of its node.
-func (a *agenda[T]) position(hash uint32, item T) (at, p uint32, found bool) {
-	at, found = a.items.find(hash, item)
+// find returns the record of an item, or nil and the slot where the search
+// ended.
+func (a *agenda[T]) find(hash uint32, item T) (at uint32, r *record[T]) {
+	at, found := a.items.find(hash, item)
 	if found {
-		p = a.items.records.at(a.items.slots[at].ref - 1).pos
+		r = a.items.records.at(a.items.slots[at].ref - 1)
 	}
-	return at, p, found
+	return at, r
 }
 
-// enter adds an item that is not in the agenda.
-func (a *agenda[T]) enter(at, hash uint32, item T, now, due time.Duration) (first bool) {
-	var ref uint32
+// enter makes a record for an item that is not in the agenda. The caller then
+// calls line with it.
+func (a *agenda[T]) enter(at, hash uint32, item T, now time.Duration, s state) (ref uint32) {
 	var r *record[T]
 	if equal(item, item) {
 		ref, r = a.items.insert(at, hash, item)
 	} else {
 		ref, r = a.items.insertUnindexed(item)
 	}
-	r.state = waiting
+	r.state = s
 	switch {
 	case !a.timed:
 	case int(ref) == a.starts.n:
@@ -142,6 +123,11 @@ func (a *agenda[T]) enter(at, hash uint32, item T, now, due time.Duration) (firs
 	default:
 		*a.starts.at(ref) = now
 	}
+	return ref
+}
+
+// line makes a node for a record.
+func (a *agenda[T]) line(ref uint32, due time.Duration) (first bool) {
 	n := node{due: due, turn: a.nextTurn(), ref: ref}
 	return a.up(a.nodes.push(n), n) == 0
 }
@@ -170,11 +156,12 @@ func (a *agenda[T]) pop() (hash uint32, item T) {
 // remove removes the item, and reports whether it was there. It takes O(log n)
 // time.
 func (a *agenda[T]) remove(hash uint32, item T) bool {
-	_, p, found := a.position(hash, item)
-	if found {
-		a.take(hash, item, p)
+	_, r := a.find(hash, item)
+	if r == nil {
+		return false
 	}
-	return found
+	a.take(hash, item, r.pos)
+	return true
 }
 
 // take removes the node at index p and the record of its item.
@@ -182,9 +169,6 @@ func (a *agenda[T]) take(hash uint32, item T, p uint32) {
 	ref := a.nodes.at(p).ref
 	if last := a.nodes.pop(); p < uint32(a.nodes.n) {
 		a.settle(p, last)
-	}
-	if len(a.latest) > 0 {
-		delete(a.latest, item)
 	}
 	if at, found := a.items.find(hash, item); found {
 		a.items.remove(at, a.items.records.at(ref))
@@ -201,12 +185,15 @@ func (a *agenda[T]) clear() { *a = agenda[T]{timed: a.timed} }
 
 // compact gives memory back, see table.compact.
 func (a *agenda[T]) compact() {
-	old := a.starts
-	a.starts = pages[time.Duration]{}
+	starts, latest := a.starts, a.latest
+	a.starts, a.latest = pages[time.Duration]{}, nil
 	a.items.compact(func(from, to uint32, r *record[T]) {
 		a.nodes.at(r.pos).ref = to
 		if a.timed {
-			a.starts.push(*old.at(from))
+			a.starts.push(*starts.at(from))
+		}
+		if r.state == debounced {
+			a.latest.put(to, *latest.at(from))
 		}
 	})
 }

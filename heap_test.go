@@ -21,19 +21,41 @@ type entry struct {
 	item float64
 	due  time.Duration
 	turn int
+	// latest is beyond what debounce cannot put it off; due if not put.
+	latest time.Duration
+	put    bool
 }
 
 func (p *plan) schedule(item float64, due time.Duration) {
 	p.turn++
 	for i, e := range p.entries {
 		if e.item == item {
+			p.entries[i].latest = min(e.latest, due)
 			if due < e.due {
 				p.entries[i].due, p.entries[i].turn = due, p.turn
 			}
 			return
 		}
 	}
-	p.entries = append(p.entries, entry{item, due, p.turn})
+	p.entries = append(p.entries, entry{item: item, due: due, turn: p.turn})
+}
+
+func (p *plan) debounce(item float64, due, latest time.Duration) {
+	p.turn++
+	for i, e := range p.entries {
+		if e.item != item {
+			continue
+		}
+		bound := e.due
+		if e.put {
+			bound = e.latest
+		}
+		if due = min(due, bound); due != e.due {
+			p.entries[i].due, p.entries[i].turn = due, p.turn
+		}
+		return
+	}
+	p.entries = append(p.entries, entry{item, min(due, latest), p.turn, latest, true})
 }
 
 func (p *plan) first() (at int) {
@@ -97,8 +119,10 @@ func (d *agendaDuel) remove(item float64) {
 func (d *agendaDuel) reschedule(item float64, due time.Duration) {
 	d.t.Helper()
 	same := false
-	for _, e := range d.plan.entries {
-		same = same || e.item == item && e.due == due
+	for i, e := range d.plan.entries {
+		if e.item == item && e.due == due {
+			same, d.plan.entries[i].put = true, false
+		}
 	}
 	before := d.plan.head()
 	first := d.agenda.Reschedule(item, due)
@@ -108,6 +132,16 @@ func (d *agendaDuel) reschedule(item float64, due time.Duration) {
 	}
 	if want := d.plan.head() != before; first != want {
 		d.t.Fatalf("step %d: reschedule %v to %v says that the head changed: %v", d.step, item, due, first)
+	}
+	d.check()
+}
+
+func (d *agendaDuel) debounce(item float64, due, latest time.Duration) {
+	d.t.Helper()
+	before := d.plan.head()
+	d.plan.debounce(item, due, latest)
+	if first, want := d.agenda.Debounce(item, due, latest), d.plan.head() != before; first != want {
+		d.t.Fatalf("step %d: debounce %v to %v, %v says that the head changed: %v", d.step, item, due, latest, first)
 	}
 	d.check()
 }
@@ -193,6 +227,8 @@ func TestAgendaAgainstModel(t *testing.T) {
 				switch {
 				case rnd.IntN(8) == 0:
 					d.reschedule(item, scenario.due(rnd))
+				case fills && rnd.IntN(3) == 0:
+					d.debounce(item, scenario.due(rnd), scenario.due(rnd))
 				case fills:
 					d.schedule(item, scenario.due(rnd))
 				case rnd.IntN(3) == 0:

@@ -69,6 +69,112 @@ func TestMemoryReturns_kubernetes116878(t *testing.T) {
 	}
 }
 
+// Debounce notes more of an item than the other calls. That comes back as the
+// rest does, also when the queue swings and another item stays.
+func TestMemoryOfDebouncedItemsReturns(t *testing.T) {
+	if raceEnabled || testing.Short() {
+		t.Skip("the figures mean nothing under the race detector")
+	}
+	for name, f := range map[string]func() any{
+		"removed": func() any { return debouncedMillion(1, removeAll) },
+		"fired":   func() any { return debouncedMillion(1, fireAll) },
+		"swings":  func() any { return debouncedMillion(3, fireAll) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			if bytes := retained(f); bytes > million/2 {
+				t.Errorf("%d bytes are retained, want at most %d", bytes, million/2)
+			}
+		})
+	}
+}
+
+func debouncedMillion(swings int, end func(q *workqueue.TypedDelaying[string], clock *testingclock.FakeClock)) any {
+	clock := testingclock.NewFakeClock(epoch)
+	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Clock: clock})
+	for range swings {
+		q.AddAfter("others", 24*time.Hour)
+		for i := range million {
+			q.Debounce(itemOf(i), time.Minute, time.Hour)
+		}
+		end(q, clock)
+	}
+	return q
+}
+
+func removeAll(q *workqueue.TypedDelaying[string], _ *testingclock.FakeClock) {
+	for i := range million {
+		q.Remove(itemOf(i))
+	}
+}
+
+func fireAll(q *workqueue.TypedDelaying[string], clock *testingclock.FakeClock) {
+	clock.Step(time.Hour)
+	for range million {
+		item, _ := q.Get()
+		q.Done(item)
+	}
+}
+
+// Whatever makes items wait, and whatever ends that, leaves no more than a byte
+// of each, and what the last few hundred take.
+func TestMemoryReturnsHoweverAWaitBeginsAndEnds(t *testing.T) {
+	if raceEnabled || testing.Short() {
+		t.Skip("the figures mean nothing under the race detector")
+	}
+	const n, few = 50_000, 100_000
+	type queue = *workqueue.TypedRateLimiting[int]
+	for begin, wait := range map[string]func(q queue, item int){
+		"AddAfter":             func(q queue, item int) { q.AddAfter(item, time.Minute) },
+		"AddRateLimited":       func(q queue, item int) { q.AddRateLimited(item) },
+		"Reschedule":           func(q queue, item int) { q.Reschedule(item, time.Minute) },
+		"Debounce":             func(q queue, item int) { q.Debounce(item, time.Minute, time.Hour) },
+		"Debounce, AddAfter":   func(q queue, item int) { q.Debounce(item, time.Minute, time.Hour); q.AddAfter(item, time.Second) },
+		"Debounce, Reschedule": func(q queue, item int) { q.Debounce(item, time.Minute, time.Hour); q.Reschedule(item, time.Hour) },
+	} {
+		for end, leave := range map[string]func(q queue, clock *testingclock.FakeClock, item int){
+			"Remove":     func(q queue, _ *testingclock.FakeClock, item int) { q.Remove(item) },
+			"Add":        func(q queue, _ *testingclock.FakeClock, item int) { q.Add(item); finish(q) },
+			"Reschedule": func(q queue, _ *testingclock.FakeClock, item int) { q.Reschedule(item, 0); finish(q) },
+			"the clock": func(q queue, clock *testingclock.FakeClock, item int) {
+				if item == 0 {
+					clock.Step(time.Hour)
+				}
+				finish(q)
+			},
+		} {
+			bytes := retained(func() any {
+				clock := testingclock.NewFakeClock(epoch)
+				q := workqueue.NewTypedRateLimiting(minute{}, workqueue.TypedRateLimitingQueueConfig[int]{Clock: clock, AddCancelsWaiting: true})
+				for i := range n {
+					wait(q, i)
+				}
+				for i := range n {
+					leave(q, clock, i)
+				}
+				if s := q.Snapshot(0); s.QueuedTotal+s.InFlightTotal+s.WaitingTotal > 0 {
+					t.Errorf("%s, %s: left are %v", begin, end, s)
+				}
+				return q
+			})
+			if bytes > n+few {
+				t.Errorf("%s, %s: %d bytes are retained, want at most %d", begin, end, bytes, n+few)
+			}
+		}
+	}
+}
+
+func finish(q workqueue.TypedInterface[int]) {
+	item, _ := q.Get()
+	q.Done(item)
+}
+
+// A minute is a limiter that says so of everything.
+type minute struct{}
+
+func (minute) When(int) time.Duration { return time.Minute }
+func (minute) Forget(int)             {}
+func (minute) NumRequeues(int) int    { return 0 }
+
 func itemOf(i int) string { return "namespace/some-object-" + strconv.Itoa(i) }
 
 func drainedMillion() any {
@@ -246,6 +352,13 @@ func TestBytesOfAQueuedItem(t *testing.T) {
 			}
 			return q
 		}, 80},
+		{"debounced", func() any {
+			q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Clock: testingclock.NewFakeClock(epoch)})
+			for _, item := range items {
+				q.Debounce(item, time.Minute, time.Hour)
+			}
+			return q
+		}, 88},
 	} {
 		if bytes := retained(row.f) / n; bytes > row.most {
 			t.Errorf("%s: %d bytes an item, want at most %d", row.name, bytes, row.most)

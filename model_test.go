@@ -587,8 +587,10 @@ func FuzzAgenda(f *testing.F) {
 		d := &agendaDuel{t: t}
 		for i := 0; i+1 < len(script); i += opSize {
 			switch op, arg := script[i], script[i+1]; op % 8 {
-			case 0, 1, 2, 3:
+			case 0, 1, 3:
 				d.schedule(float64(op>>3), time.Duration(arg)-100)
+			case 2:
+				d.debounce(float64(op>>3), time.Duration(arg)-100, time.Duration(arg^op)-100)
 			case 4:
 				d.schedule(math.NaN(), time.Duration(arg))
 			case 6:
