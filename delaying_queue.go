@@ -3,6 +3,7 @@ package workqueue
 import (
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -120,7 +121,9 @@ type TypedDelaying[T comparable] struct {
 	dropped  *leftover[T] // what waited when the first of them came
 	loops    crew         // entered with mu held and closed false
 
-	abandoned int // items that waited when the queue was closed
+	// planned is agenda.plans, for those who are about to read an injected
+	// clock: see reading. It is written with mu held.
+	planned atomic.Uint64
 }
 
 // NewTypedDelayingQueue returns an empty delaying queue without name and

@@ -28,6 +28,7 @@ type agenda[T comparable] struct {
 	items table[T]
 	nodes pages[node]
 	turn  uint32 // the turn of the next node
+	era   uint32 // how often turns were renumbered
 
 	// starts has since when the items wait, by record, if timed is set, which
 	// it must be at the beginning or not at all.
@@ -65,6 +66,16 @@ func (a *agenda[T]) len() int { return a.nodes.n }
 
 // next returns the earliest due time; the agenda must not be empty.
 func (a *agenda[T]) next() time.Duration { return a.nodes.at(0).due }
+
+// plans returns how often an item has been given a due time, or more. It never
+// goes down.
+func (a *agenda[T]) plans() uint64 { return uint64(a.era)<<32 + uint64(a.turn) }
+
+// plannedBefore reports whether the earliest item was given its due time before
+// plans returned the number.
+func (a *agenda[T]) plannedBefore(plans uint64) bool {
+	return uint64(a.era)<<32+uint64(a.nodes.at(0).turn) < plans
+}
 
 // schedule makes the item due at the given time, unless it is in the agenda
 // with one as early, and reports whether the earliest due time has changed. An
@@ -133,15 +144,15 @@ func (a *agenda[T]) line(ref uint32, due time.Duration) (first bool) {
 }
 
 // move changes when the node at index p is due, after all others of that time.
+// If it was due then, it still gets a turn, as it has been planned anew.
 func (a *agenda[T]) move(p uint32, due time.Duration) (first bool) {
 	n := *a.nodes.at(p)
-	if n.due == due {
-		return false
-	}
 	turn := a.nextTurn() // May move the node.
 	p = a.items.records.at(n.ref).pos
+	same := n.due == due
 	n.due, n.turn = due, turn
-	return a.settle(p, n) == 0 || p == 0
+	at := a.settle(p, n)
+	return !same && (at == 0 || p == 0)
 }
 
 // pop removes the earliest item; the agenda must not be empty. It returns the
@@ -181,7 +192,7 @@ func (a *agenda[T]) take(hash uint32, item T, p uint32) {
 }
 
 // clear removes all items and gives their memory back.
-func (a *agenda[T]) clear() { *a = agenda[T]{timed: a.timed} }
+func (a *agenda[T]) clear() { *a = agenda[T]{timed: a.timed, turn: a.turn, era: a.era} }
 
 // compact gives memory back, see table.compact.
 func (a *agenda[T]) compact() {
@@ -270,6 +281,7 @@ func (a *agenda[T]) renumber() {
 		a.place(uint32(p), n)
 	}
 	a.turn = uint32(a.nodes.n)
+	a.era++
 }
 
 // sorted returns all nodes in the order of pop.

@@ -24,6 +24,9 @@ func (a *agenda[T]) debounce(hash uint32, item T, now, due, latest time.Duration
 	if r.state == debounced {
 		latest = *a.latest.at(n.ref)
 	}
+	if due >= latest && n.due == latest {
+		return false // It is held to what was promised before.
+	}
 	return a.move(r.pos, min(due, latest))
 }
 

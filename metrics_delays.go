@@ -9,11 +9,15 @@ import (
 
 // delayMetrics are the metrics of a delaying queue that a provider reads.
 type delayMetrics struct {
-	link     *link
-	layers   QueueLayers
-	retries  tally
-	limited  tally
-	lateness histogram // guarded by the lock of the queue
+	link    *link
+	layers  QueueLayers
+	retries tally
+	limited tally
+
+	// Guarded by the lock of the queue.
+
+	lateness  histogram
+	abandoned int // items that waited when the queue was closed
 }
 
 // A tally is a count that is read.
@@ -83,13 +87,15 @@ func (q *TypedDelaying[T]) retire() {
 		left = q.typed.left()
 	}
 	q.mu.Lock()
-	left.Waiting = q.abandoned
+	left.Waiting = q.metrics.abandoned
 	q.mu.Unlock()
 	q.metrics.link.cut(left)
 }
 
 // abandonLocked drops the items that wait, as the queue is shut down.
 func (q *TypedDelaying[T]) abandonLocked() {
-	q.abandoned += q.agenda.len()
+	if q.metrics != nil {
+		q.metrics.abandoned += q.agenda.len()
+	}
 	q.agenda.clear()
 }

@@ -152,17 +152,13 @@ func (m *naiveDelaying) addAfter(item int, delay time.Duration) {
 }
 
 func (m *naiveDelaying) reschedule(item int, delay time.Duration) {
-	due := m.now + delay
-	at := m.find(item)
 	switch {
 	case m.down:
 	case delay <= 0:
 		m.cancel(item)
 		m.add(item)
-	case at >= 0 && m.waiting[at].due == due:
-		m.waiting[at].latest = promised
 	default:
-		m.plan(appointment{item, due, promised})
+		m.plan(appointment{item, m.now + delay, promised})
 	}
 }
 
@@ -182,8 +178,8 @@ func (m *naiveDelaying) debounce(item int, quiet, most time.Duration) {
 		if bound == promised {
 			bound = a.due
 		}
-		if due = min(due, bound); due != a.due {
-			m.plan(appointment{item, due, a.latest})
+		if due < bound || a.due != bound {
+			m.plan(appointment{item, min(due, bound), a.latest})
 		}
 	}
 }

@@ -21,19 +21,19 @@ func (q *TypedDelaying[T]) Reschedule(item T, duration time.Duration) {
 		q.promote(hash, item)
 		return
 	}
-	now := q.now()
-	q.conclude(q.reschedule(hash, item, now, later(now, duration)))
+	r := q.read()
+	q.conclude(q.reschedule(hash, item, r, later(r.now, duration)))
 }
 
-func (q *TypedDelaying[T]) reschedule(hash uint32, item T, now, due time.Duration) arrival {
-	stamp := q.stamp(now)
+func (q *TypedDelaying[T]) reschedule(hash uint32, item T, r reading, due time.Duration) arrival {
+	stamp := q.stamp(r.now)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
 		return arrival{}
 	}
-	first := q.agenda.reschedule(hash, item, now, due)
-	return q.arrangeLocked(first, now, stamp)
+	first := q.agenda.reschedule(hash, item, r.now, due)
+	return q.arrangeLocked(first, r, stamp)
 }
 
 // Debounce adds the item when Debounce has not been called for it for the time
@@ -56,19 +56,19 @@ func (q *TypedDelaying[T]) Debounce(item T, quiet, most time.Duration) {
 		q.promote(hash, item)
 		return
 	}
-	now := q.now()
-	q.conclude(q.debounce(hash, item, now, later(now, quiet), later(now, most)))
+	r := q.read()
+	q.conclude(q.debounce(hash, item, r, later(r.now, quiet), later(r.now, most)))
 }
 
-func (q *TypedDelaying[T]) debounce(hash uint32, item T, now, due, latest time.Duration) arrival {
-	stamp := q.stamp(now)
+func (q *TypedDelaying[T]) debounce(hash uint32, item T, r reading, due, latest time.Duration) arrival {
+	stamp := q.stamp(r.now)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
 		return arrival{}
 	}
-	first := q.agenda.debounce(hash, item, now, due, latest)
-	return q.arrangeLocked(first, now, stamp)
+	first := q.agenda.debounce(hash, item, r.now, due, latest)
+	return q.arrangeLocked(first, r, stamp)
 }
 
 // Remove takes the item back: it no longer waits, and is removed from the queue

@@ -2,6 +2,7 @@ package workqueue
 
 import (
 	"fmt"
+	"math"
 	"runtime/debug"
 	"time"
 )
@@ -17,6 +18,39 @@ const (
 	// same microsecond as one of these, to make an item late.
 	maxArms = 8
 )
+
+// A reading is what the clock has shown to somebody who then takes the lock and
+// adds what is due. No clock is read with the lock held, as it may be foreign
+// code. So an injected clock may be set back in between, and items may be
+// planned by the time that it shows since: by the reading they are due, though
+// they were only just delayed. An item is therefore due by a reading that began
+// after the item was planned, and by no other.
+//
+// Where the earliest item is due and the reading does not count, the clock is
+// read again, and counts. No flood of new items keeps that item waiting: while
+// the clock goes forward, whoever plans by a reading from after that item was
+// due gets a later time. So it is read again once for each time that it is set
+// back, or that an item was planned while it was read.
+//
+// The real clock is monotonic. If it shows a time by which an item is due, it
+// was read after the item was planned, so that all its readings count.
+type reading struct {
+	now   time.Duration
+	plans uint64 // agenda.plans when the reading began, or the end of numbers
+}
+
+func (q *TypedDelaying[T]) read() reading {
+	if q.real {
+		return reading{q.now(), math.MaxUint64}
+	}
+	plans := q.planned.Load() // First.
+	return reading{q.now(), plans}
+}
+
+// dueLocked reports whether the earliest item is due; there must be one.
+func (q *TypedDelaying[T]) dueLocked(r reading) bool {
+	return q.agenda.next() <= r.now && q.agenda.plannedBefore(r.plans)
+}
 
 // waitingLoop adds items as they become due, and returns when none is left
 // waiting. AddAfter starts it.
@@ -71,25 +105,25 @@ func (q *TypedDelaying[T]) replaceLoop() {
 // be, or reports that the loop is over.
 func (q *TypedDelaying[T]) addDue() (next time.Duration, some, idle bool) {
 	shutDown := q.queue.ShuttingDown() // Perhaps from below, that is without our own shutdown.
-	now := q.now()
+	r := q.read()
 	if q.typed == nil {
-		item, next, some, idle := q.takeDue(shutDown, now)
+		item, next, some, idle := q.takeDue(shutDown, r)
 		if some {
 			q.queue.Add(item)
 		}
 		return next, some, idle
 	}
-	a, next, some, idle := q.moveDue(shutDown, now, q.stamp(now))
+	a, next, some, idle := q.moveDue(shutDown, r, q.stamp(r.now))
 	q.typed.observeAdds(a.added)
 	return next, some, idle
 }
 
-func (q *TypedDelaying[T]) moveDue(shutDown bool, now, stamp time.Duration) (a arrival, next time.Duration, some, idle bool) {
+func (q *TypedDelaying[T]) moveDue(shutDown bool, r reading, stamp time.Duration) (a arrival, next time.Duration, some, idle bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	next, some, idle = q.lookLocked(shutDown, now)
+	next, some, idle = q.lookLocked(shutDown, r)
 	if some {
-		a = q.moveDueLocked(now, stamp)
+		a = q.moveDueLocked(r, stamp)
 	}
 	return a, next, some, idle
 }
@@ -98,12 +132,12 @@ func (q *TypedDelaying[T]) moveDue(shutDown bool, now, stamp time.Duration) (a a
 // lock, as that is foreign code, and only then comes for the next: no more than
 // one item is ever between the queues, and one is lost at most if the call does
 // not return.
-func (q *TypedDelaying[T]) takeDue(shutDown bool, now time.Duration) (item T, next time.Duration, some, idle bool) {
+func (q *TypedDelaying[T]) takeDue(shutDown bool, r reading) (item T, next time.Duration, some, idle bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	next, some, idle = q.lookLocked(shutDown, now)
+	next, some, idle = q.lookLocked(shutDown, r)
 	if some {
-		q.metrics.observeLateness(now - next)
+		q.metrics.observeLateness(r.now - next)
 		_, item = q.agenda.pop()
 	}
 	return item, next, some, idle
@@ -112,7 +146,7 @@ func (q *TypedDelaying[T]) takeDue(shutDown bool, now time.Duration) (item T, ne
 // lookLocked reports whether something is due, or when it will be, or that the
 // loop is over: decided in one critical section with running, or an AddAfter in
 // between would rely on a goroutine that is about to end.
-func (q *TypedDelaying[T]) lookLocked(shutDown bool, now time.Duration) (next time.Duration, some, idle bool) {
+func (q *TypedDelaying[T]) lookLocked(shutDown bool, r reading) (next time.Duration, some, idle bool) {
 	if shutDown {
 		q.abandonLocked()
 	}
@@ -120,8 +154,7 @@ func (q *TypedDelaying[T]) lookLocked(shutDown bool, now time.Duration) (next ti
 		q.running = false
 		return 0, false, true
 	}
-	next = q.agenda.next()
-	return next, next <= now, false
+	return q.agenda.next(), q.dueLocked(r), false
 }
 
 // sleepUntil waits until the time next, for a token, or for a heartbeat.
