@@ -141,10 +141,11 @@ func NewTypedDelayingQueueWithConfig[T comparable](config TypedDelayingQueueConf
 // NewTypedDelaying returns an empty delaying queue.
 func NewTypedDelaying[T comparable](config TypedDelayingQueueConfig[T]) *TypedDelaying[T] {
 	c := clockOrDefault(config.Clock)
-	state := stateProviderFor(config.Name, config.MetricsProvider)
+	p := providerFor(config.Name, config.MetricsProvider)
+	state, _ := p.(StateProvider)
 	q := &TypedDelaying[T]{
 		queue:   config.Queue,
-		retries: newRetries(config.Name, config.MetricsProvider),
+		retries: newRetries(config.Name, p),
 		logger:  loggerOrDefault(config.Logger),
 		clock:   c,
 		epoch:   c.Now(),
@@ -152,16 +153,11 @@ func NewTypedDelaying[T comparable](config TypedDelayingQueueConfig[T]) *TypedDe
 		wake:    make(chan struct{}, 1),
 	}
 	if q.queue == nil {
-		fifo := TypedQueueConfig[T]{
-			Name:            config.Name,
-			MetricsProvider: config.MetricsProvider,
-			Clock:           c,
-			KeepTimes:       config.KeepTimes,
-		}
+		fifo := TypedQueueConfig[T]{Name: config.Name, Clock: c, KeepTimes: config.KeepTimes}
 		if state != nil { // It is read through this queue.
-			fifo.Name, fifo.KeepTimes = "", true
+			p, fifo.KeepTimes = nil, true
 		}
-		t := NewTypedWithConfig(fifo)
+		t := newTyped(fifo, p)
 		if t.metrics != nil {
 			q.epoch, q.aligned, q.agenda.timed = t.metrics.epoch, true, true
 		}

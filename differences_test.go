@@ -147,11 +147,12 @@ func TestExponentialDelayNeverTurnsNegative(t *testing.T) {
 	}
 }
 
-// There, it is a data race; the race detector is what fails this test.
+// There, it is a data race; the race detector is what fails this test. Besides,
+// each queue has all of its metrics or none.
 func TestSetProviderBesideConstructors(t *testing.T) {
 	t.Cleanup(workqueue.ResetProvider)
 	workqueue.ResetProvider()
-	r := &recorder{}
+	r := &census{}
 	var running sync.WaitGroup
 	for range 4 {
 		running.Go(func() { workqueue.SetProvider(r) })
@@ -163,6 +164,9 @@ func TestSetProviderBesideConstructors(t *testing.T) {
 		})
 	}
 	running.Wait()
+	if r.asked["of the FIFO"] != r.asked["of the delays"] {
+		t.Errorf("metrics were made %v", r.asked)
+	}
 	workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q"}).Add("a")
 	if got := r.take(); !slices.Contains(got, "depth+1") {
 		t.Errorf("got %v from a queue that was made after SetProvider", got)

@@ -78,7 +78,8 @@ func SetProvider(metricsProvider MetricsProvider) {
 }
 
 // providerFor returns the provider for a queue of the given name, or nil if it
-// has no metrics.
+// has no metrics. A constructor calls it once, for all its layers: what
+// SetProvider sets in the meantime would make only some of the metrics.
 func providerFor(name string, configured MetricsProvider) MetricsProvider {
 	if name == "" {
 		return nil

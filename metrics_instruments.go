@@ -30,9 +30,9 @@ type pushed struct {
 	longestRunning SettableGaugeMetric
 }
 
-// measure makes the metrics of a new queue.
-func (q *Typed[T]) measure(config TypedQueueConfig[T]) {
-	p := providerFor(config.Name, config.MetricsProvider)
+// measure makes the metrics of a new queue, by the provider that providerFor has
+// returned for it.
+func (q *Typed[T]) measure(config TypedQueueConfig[T], p MetricsProvider) {
 	if p == nil && !config.KeepTimes {
 		return
 	}
@@ -111,8 +111,7 @@ func (m *instruments) inFlight(total, longest time.Duration) {
 
 // newRetries returns the counter of delayed adds for a queue, nil if there is
 // none that wants to be told.
-func newRetries(name string, configured MetricsProvider) CounterMetric {
-	p := providerFor(name, configured)
+func newRetries(name string, p MetricsProvider) CounterMetric {
 	if _, ok := p.(StateProvider); !ok && p != nil {
 		return p.NewRetriesMetric(name)
 	}

@@ -89,12 +89,6 @@ type Abandoned struct {
 	Queued, InFlight, Waiting int
 }
 
-// stateProviderFor is providerFor, if that is a StateProvider.
-func stateProviderFor(name string, configured MetricsProvider) StateProvider {
-	p, _ := providerFor(name, configured).(StateProvider)
-	return p
-}
-
 // A link ties a queue to the StateProvider that reads it. A queue that nobody
 // reads has nil.
 type link struct {

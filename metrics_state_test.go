@@ -6,10 +6,12 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"k8s.io/utils/clock"
 	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/seed16c08ea7/workqueue"
@@ -498,6 +500,89 @@ func TestWhichProviderReads(t *testing.T) {
 		}
 		if !slices.Equal(row.got, row.want) {
 			t.Errorf("%s: made known %q, want %q", name, row.got, row.want)
+		}
+	}
+}
+
+// A census counts which metrics a provider was asked for.
+type census struct {
+	recorder
+	mu    sync.Mutex
+	asked map[string]int
+}
+
+func (c *census) count(metric string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.asked == nil {
+		c.asked = make(map[string]int)
+	}
+	c.asked[metric]++
+}
+
+func (c *census) NewDepthMetric(name string) workqueue.GaugeMetric {
+	c.count("of the FIFO")
+	return c.recorder.NewDepthMetric(name)
+}
+
+func (c *census) NewRetriesMetric(name string) workqueue.CounterMetric {
+	c.count("of the delays")
+	return c.recorder.NewRetriesMetric(name)
+}
+
+// A readCensus is a census of a provider that reads.
+type readCensus struct{ census }
+
+func (c *readCensus) NewQueueMetrics(_ string, layers workqueue.QueueLayers, _ func() (workqueue.QueueStats, bool)) workqueue.QueueMetrics {
+	for layer, metric := range map[workqueue.QueueLayers]string{workqueue.LayerFIFO: "of the FIFO", workqueue.LayerDelays: "of the delays"} {
+		if layers&layer != 0 {
+			c.count(metric)
+		}
+	}
+	return workqueue.QueueMetrics{}
+}
+
+// A queue has all metrics or none, whenever in its construction the provider is
+// set: here by the clock that it reads there.
+func TestProviderSetWithinAConstructor(t *testing.T) {
+	t.Cleanup(workqueue.ResetProvider)
+	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[any](1, 1)
+	for name, construct := range map[string]func(c clock.WithTicker) interface{ ShutDown() }{
+		"NewTypedWithConfig": func(c clock.WithTicker) interface{ ShutDown() } {
+			return workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[any]{Name: "q", Clock: c})
+		},
+		"NewTypedWithConfig, with times": func(c clock.WithTicker) interface{ ShutDown() } {
+			return workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[any]{Name: "q", Clock: c, KeepTimes: true})
+		},
+		"NewTypedDelaying": func(c clock.WithTicker) interface{ ShutDown() } {
+			return workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[any]{Name: "q", Clock: c})
+		},
+		"NewTypedDelaying, with times": func(c clock.WithTicker) interface{ ShutDown() } {
+			return workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[any]{Name: "q", Clock: c, KeepTimes: true})
+		},
+		"NewTypedRateLimiting": func(c clock.WithTicker) interface{ ShutDown() } {
+			return workqueue.NewTypedRateLimiting(limiter, workqueue.TypedRateLimitingQueueConfig[any]{Name: "q", Clock: c})
+		},
+		"NewDelayingQueueWithCustomClock": func(c clock.WithTicker) interface{ ShutDown() } {
+			return workqueue.NewDelayingQueueWithCustomClock(c, "q")
+		},
+	} {
+		for reading := 1; reading <= 3; reading++ {
+			pushed, read := &census{}, &readCensus{}
+			for p, c := range map[workqueue.MetricsProvider]*census{pushed: pushed, read: &read.census} {
+				workqueue.ResetProvider()
+				readings := 0
+				hooked := newHookedClock()
+				hooked.onRead = func() {
+					if readings++; readings == reading {
+						workqueue.SetProvider(p)
+					}
+				}
+				construct(hooked).ShutDown()
+				if len(c.asked) > 0 {
+					t.Errorf("%s, set at reading %d: %T has made metrics %v, want none", name, reading, p, c.asked)
+				}
+			}
 		}
 	}
 }

@@ -169,8 +169,13 @@ func NewTyped[T comparable]() *Typed[T] {
 
 // NewTypedWithConfig returns an empty queue.
 func NewTypedWithConfig[T comparable](config TypedQueueConfig[T]) *Typed[T] {
+	return newTyped(config, providerFor(config.Name, config.MetricsProvider))
+}
+
+// newTyped returns a queue with the metrics of a provider, nil for none.
+func newTyped[T comparable](config TypedQueueConfig[T], p MetricsProvider) *Typed[T] {
 	q := &Typed[T]{storage: config.Queue, reflexive: reflexive(reflect.TypeFor[T]())}
-	q.measure(config)
+	q.measure(config, p)
 	return q
 }
 
