@@ -50,6 +50,8 @@ var interplay = []struct {
 		"waiting 20s", "waiting 10s", "queued, waiting 20s", "in flight, waiting 20s", "again, waiting 20s", "in flight, waiting 10s"},
 	{"Debounce 0s",
 		"queued", "queued", "queued", "again", "again", "again"},
+	{"Debounce 20s, without a maximum",
+		"waiting 20s", "waiting 10s", "queued, waiting 20s", "in flight, waiting 20s", "again, waiting 20s", "in flight, waiting 10s"},
 	{"Remove",
 		"idle false", "idle true", "idle true", "in flight false", "in flight true", "in flight true"},
 	{"Done",
@@ -127,7 +129,12 @@ func bring(q *workqueue.TypedRateLimiting[string], state string) {
 
 func apply(q *workqueue.TypedRateLimiting[string], call string) (result string) {
 	verb, arg, _ := strings.Cut(call, " ")
+	arg, endless := strings.CutSuffix(arg, ", without a maximum")
 	d, _ := time.ParseDuration(arg)
+	most := time.Hour
+	if endless {
+		most = 0
+	}
 	switch verb {
 	case "Add":
 		q.Add("a")
@@ -140,7 +147,7 @@ func apply(q *workqueue.TypedRateLimiting[string], call string) (result string) 
 	case "Reschedule":
 		q.Reschedule("a", d)
 	case "Debounce":
-		q.Debounce("a", d, time.Hour)
+		q.Debounce("a", d, most)
 	case "Remove":
 		return fmt.Sprint(" ", q.Remove("a"))
 	case "Done":

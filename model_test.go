@@ -164,10 +164,13 @@ func (m *naiveDelaying) reschedule(item int, delay time.Duration) {
 
 func (m *naiveDelaying) debounce(item int, quiet, most time.Duration) {
 	due, latest := m.now+quiet, m.now+most
+	if most <= 0 {
+		latest = math.MaxInt64
+	}
 	at := m.find(item)
 	switch {
 	case m.down:
-	case quiet <= 0 || most <= 0:
+	case quiet <= 0:
 		m.cancel(item)
 		m.add(item)
 	case at < 0:
@@ -531,7 +534,7 @@ func stepWait(q *workqueue.TypedDelaying[int], m *naiveDelaying, kind byte, item
 		m.reschedule(item, delay)
 		return fmt.Sprint("Reschedule ", item, delay)
 	case 1, 2:
-		most := delay * time.Duration(kind%4)
+		most := delay * time.Duration((int(kind%4)+item)%4-1)
 		q.Debounce(item, delay, most)
 		m.debounce(item, delay, most)
 		return fmt.Sprint("Debounce ", item, delay, most)

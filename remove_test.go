@@ -222,6 +222,36 @@ func TestDebounceAddsOnceWhenASeriesIsOver(t *testing.T) {
 	})
 }
 
+// Without a maximum a series of calls may last. Only that of its first call
+// counts, so that a later one is no maximum either.
+func TestDebounceWithoutAMaximum(t *testing.T) {
+	for _, most := range []time.Duration{0, -1, math.MinInt64} {
+		synctest.Test(t, func(t *testing.T) {
+			q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{})
+			defer q.ShutDown()
+			for i := range 1000 {
+				q.Debounce("a", 3*time.Second, most*time.Duration((i+1)%2))
+				time.Sleep(2 * time.Second)
+				synctest.Wait()
+				if q.Len() != 0 || q.Waiting() != 1 {
+					t.Fatalf("at most %d: %d items are queued and %d wait after %d calls, want 0 and 1", most, q.Len(), q.Waiting(), i+1)
+				}
+			}
+			q.Debounce("a", 3*time.Second, time.Second)
+			time.Sleep(3*time.Second - 1)
+			synctest.Wait()
+			if n := q.Len(); n != 0 {
+				t.Errorf("at most %d: the maximum of a later call counts", most)
+			}
+			time.Sleep(1)
+			synctest.Wait()
+			if n := q.Len(); n != 1 {
+				t.Errorf("at most %d: %d items are queued when the series is over", most, n)
+			}
+		})
+	}
+}
+
 // An AddAfter promises when an item comes at the latest, also to itself.
 func TestDebounceDoesNotBreakThePromiseOfAddAfter(t *testing.T) {
 	for name, calls := range map[string][]func(q *workqueue.TypedDelaying[string]){
@@ -292,7 +322,7 @@ func TestNoDelay(t *testing.T) {
 		"AddAfter":          func(q *workqueue.TypedDelaying[string], d time.Duration) { q.AddAfter("a", d) },
 		"Reschedule":        func(q *workqueue.TypedDelaying[string], d time.Duration) { q.Reschedule("a", d) },
 		"Debounce":          func(q *workqueue.TypedDelaying[string], d time.Duration) { q.Debounce("a", d, time.Hour) },
-		"Debounce, at most": func(q *workqueue.TypedDelaying[string], d time.Duration) { q.Debounce("a", time.Hour, d) },
+		"Debounce, no most": func(q *workqueue.TypedDelaying[string], d time.Duration) { q.Debounce("a", d, 0) },
 	} {
 		for _, d := range []time.Duration{math.MinInt64, -1, 0, 1} {
 			for below, queue := range map[string]workqueue.TypedInterface[string]{"own": nil, "foreign": bare{workqueue.NewTyped[string]()}} {

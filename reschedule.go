@@ -1,6 +1,9 @@
 package workqueue
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // This file is what a TypedDelaying can do with an item that waits, beyond what
 // client-go can.
@@ -39,9 +42,12 @@ func (q *TypedDelaying[T]) reschedule(hash uint32, item T, r reading, due time.D
 // Debounce adds the item when Debounce has not been called for it for the time
 // quiet, and at the latest when the time most has passed since the first of
 // these calls, so that a series of events is worked off once, when it is over
-// or has gone on for too long. If either is zero or negative, the item is added
-// now. Of several values of most, that of the first call of a series counts; a
-// series ends when the item is added.
+// or has gone on for too long. If most is zero or negative, there is no such
+// limit: events that do not end keep the item waiting for ever. If quiet is zero
+// or negative, the item is added now.
+//
+// Of several values of most, that of the first call of a series counts; a series
+// ends when the item is added.
 //
 // An item that waits because of an AddAfter, an AddRateLimited or a Reschedule
 // is not put off by Debounce, and may get due earlier; one that waits because
@@ -52,12 +58,16 @@ func (q *TypedDelaying[T]) Debounce(item T, quiet, most time.Duration) {
 	if q.queue.ShuttingDown() {
 		return
 	}
-	if quiet <= 0 || most <= 0 {
+	if quiet <= 0 {
 		q.promote(hash, item)
 		return
 	}
 	r := q.read()
-	q.conclude(q.debounce(hash, item, r, later(r.now, quiet), later(r.now, most)))
+	latest := time.Duration(math.MaxInt64)
+	if most > 0 {
+		latest = later(r.now, most)
+	}
+	q.conclude(q.debounce(hash, item, r, later(r.now, quiet), latest))
 }
 
 func (q *TypedDelaying[T]) debounce(hash uint32, item T, r reading, due, latest time.Duration) arrival {

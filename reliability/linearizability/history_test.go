@@ -228,7 +228,7 @@ func (c *client) addSomehow(item int8) {
 	case ok && item%4 == 2:
 		q.Reschedule(item, -1)
 	case ok && item%4 == 3:
-		q.Debounce(item, time.Hour, 0)
+		q.Debounce(item, 0, time.Hour)
 	default:
 		c.queue.Add(item)
 	}

@@ -139,11 +139,12 @@ func (a *actor) callReschedule(q rescheduler) {
 }
 
 func (a *actor) callDebounce(q rescheduler) {
+	most := time.Duration(a.rnd.IntN(3)) * time.Millisecond // 0 is no maximum.
 	if a.rnd.IntN(4) == 0 {
-		a.add(a.item(), func(item int) { q.Debounce(item, time.Hour, 0) })
+		a.add(a.item(), func(item int) { q.Debounce(item, 0, most) })
 		return
 	}
-	a.addLater(a.item(), func(item int) { q.Debounce(item, a.soon(), 2*time.Millisecond) })
+	a.addLater(a.item(), func(item int) { q.Debounce(item, a.soon(), most) })
 }
 
 func (a *actor) callSnapshot(q snapshotter) {
