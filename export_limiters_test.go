@@ -67,7 +67,10 @@ func (r *TypedKeyBucketRateLimiter[T]) CheckInvariants() error {
 	var errs check
 	errs.add("held: ", r.held.CheckInvariants())
 	errs.add("returned: ", r.returned.CheckInvariants())
-	errs.that(r.spare >= 0 && r.spare <= r.bucket.Burst(), "key bucket: %d spare tokens", r.spare)
+	b := &r.bucket
+	errs.that(b.tokens <= float64(b.burst), "key bucket: %v tokens, burst %d", b.tokens, b.burst)
+	errs.that(b.spare >= 0 && b.spare <= b.burst, "key bucket: %d spare tokens, burst %d", b.spare, b.burst)
+	errs.that(b.spare == 0 || b.tokens < 0, "key bucket: %d spare tokens beside %v", b.spare, b.tokens)
 	return errs.err()
 }
 

@@ -48,13 +48,12 @@ type TypedKeyBucketRateLimiter[T comparable] struct {
 	mu sync.Mutex
 	// The fields below are guarded by mu.
 
-	bucket *rate.Limiter
+	bucket bucket
 	held   ledger[T, time.Duration] // when the item's token is there
-	// returned holds the places given back, under numbers of no meaning; those
-	// whose time has come are in spare.
+	// returned holds the places given back, under numbers of no meaning, until
+	// their time has come and they are tokens.
 	returned agenda[uint64]
 	number   uint64
-	spare    int
 }
 
 var _ TypedRateLimiter[any] = &TypedKeyBucketRateLimiter[any]{}
@@ -75,7 +74,7 @@ func NewTypedKeyBucketRateLimiterWithClock[T comparable](limit rate.Limit, burst
 	return &TypedKeyBucketRateLimiter[T]{
 		clock:  c,
 		epoch:  c.Now(),
-		bucket: rate.NewLimiter(limit, burst),
+		bucket: bucket{limit: float64(limit), burst: burst, tokens: float64(burst)},
 	}
 }
 
@@ -91,19 +90,20 @@ func mustBurst(burst int) {
 	}
 }
 
+func (r *TypedKeyBucketRateLimiter[T]) now() time.Duration { return r.clock.Since(r.epoch) }
+
 // When returns the time until the item's token is there. It takes one unless
 // the item has one that is not there yet.
 func (r *TypedKeyBucketRateLimiter[T]) When(item T) time.Duration {
 	hash := hashOf(item)
-	now := r.clock.Now()
-	at := now.Sub(r.epoch)
+	at := r.now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.settleLocked(now, at)
+	r.settleLocked(at)
 	if due := r.held.look(hash, item); due != nil && *due > at {
 		return *due - at
 	}
-	switch due := r.takeLocked(now, at); due {
+	switch due := r.takeLocked(at); due {
 	case at:
 		r.held.drop(hash, item)
 		return 0
@@ -117,53 +117,31 @@ func (r *TypedKeyBucketRateLimiter[T]) When(item T) time.Duration {
 
 // takeLocked takes a token and returns when it is there, or the end of time if
 // there is none to be had.
-func (r *TypedKeyBucketRateLimiter[T]) takeLocked(now time.Time, at time.Duration) (due time.Duration) {
-	if r.spare > 0 {
-		r.spare--
+func (r *TypedKeyBucketRateLimiter[T]) takeLocked(at time.Duration) (due time.Duration) {
+	if r.bucket.spare > 0 {
+		r.bucket.spare--
 		return at
 	}
-	due = later(at, r.nextLocked(now))
+	due = later(at, r.bucket.wait())
 	if r.returned.len() > 0 && r.returned.next() <= due {
 		due = r.returned.next()
 		r.returned.pop()
 		return due
 	}
 	if due < math.MaxInt64 {
-		r.bucket.ReserveN(now, 1)
+		r.bucket.tokens--
 	}
 	return due
 }
 
-// nextLocked returns for how long a token taken from the bucket would have to
-// be waited for.
-func (r *TypedKeyBucketRateLimiter[T]) nextLocked(now time.Time) time.Duration {
-	limit, tokens := r.bucket.Limit(), r.bucket.TokensAt(now)
-	switch {
-	case limit == rate.Inf:
-		return 0
-	case r.bucket.Burst() < 1:
-		return math.MaxInt64
-	case tokens >= 1:
-		return 0
-	}
-	if wait := (1 - tokens) / float64(limit) * float64(time.Second); wait < math.MaxInt64 {
-		return time.Duration(wait)
-	}
-	return math.MaxInt64 // A limit of 0 among others.
-}
-
-// settleLocked makes the places whose time has come spare tokens, of which
-// bucket and spare together hold no more than the burst, and drops records of
-// items whose token has come.
-func (r *TypedKeyBucketRateLimiter[T]) settleLocked(now time.Time, at time.Duration) {
+// settleLocked turns the places whose time has come into tokens, and drops
+// records of items whose token has come.
+func (r *TypedKeyBucketRateLimiter[T]) settleLocked(at time.Duration) {
 	for r.returned.len() > 0 && r.returned.next() <= at {
 		r.returned.pop()
-		r.spare++
+		r.bucket.spare++
 	}
-	if r.spare > 0 {
-		room := float64(r.bucket.Burst()) - max(0, r.bucket.TokensAt(now))
-		r.spare = int(max(0, min(float64(r.spare), room)))
-	}
+	r.bucket.advance(at)
 	for range 2 {
 		if item, due := r.held.turn(); due != nil && *due <= at {
 			r.held.drop(hashOf(item), item)
@@ -177,7 +155,7 @@ func (r *TypedKeyBucketRateLimiter[T]) NumRequeues(item T) int { return 0 }
 // Forget gives the item's token back if it is not there yet.
 func (r *TypedKeyBucketRateLimiter[T]) Forget(item T) {
 	hash := hashOf(item)
-	at := r.clock.Since(r.epoch)
+	at := r.now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if due := r.held.look(hash, item); due != nil && *due > at {
@@ -188,39 +166,50 @@ func (r *TypedKeyBucketRateLimiter[T]) Forget(item T) {
 }
 
 // Limit returns how many tokens a second there are.
-func (r *TypedKeyBucketRateLimiter[T]) Limit() rate.Limit { return r.bucket.Limit() }
+func (r *TypedKeyBucketRateLimiter[T]) Limit() rate.Limit {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return rate.Limit(r.bucket.limit)
+}
 
 // Burst returns how many tokens the bucket holds at most.
-func (r *TypedKeyBucketRateLimiter[T]) Burst() int { return r.bucket.Burst() }
+func (r *TypedKeyBucketRateLimiter[T]) Burst() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.bucket.burst
+}
 
 // SetLimit changes how many tokens a second there are. Items that wait keep
 // their time. It panics if the limit is negative or not a number.
 func (r *TypedKeyBucketRateLimiter[T]) SetLimit(limit rate.Limit) {
 	mustLimit(limit)
-	now := r.clock.Now()
+	at := r.now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.bucket.SetLimitAt(now, limit)
+	r.settleLocked(at) // At the old limit.
+	r.bucket.limit = float64(limit)
 }
 
 // SetBurst changes how many tokens the bucket holds at most. It panics if the
 // burst is negative.
 func (r *TypedKeyBucketRateLimiter[T]) SetBurst(burst int) {
 	mustBurst(burst)
-	now := r.clock.Now()
+	at := r.now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.bucket.SetBurstAt(now, burst)
+	r.settleLocked(at) // Up to the old burst.
+	r.bucket.burst = burst
+	r.bucket.cut()
 }
 
 // Tokens returns how many tokens are to be had at once. If negative, as many
 // are promised to items that wait, or have been given back by them.
 func (r *TypedKeyBucketRateLimiter[T]) Tokens() float64 {
-	now := r.clock.Now()
+	at := r.now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.settleLocked(now, now.Sub(r.epoch))
-	return r.bucket.TokensAt(now) + float64(r.spare)
+	r.settleLocked(at)
+	return r.bucket.tokens + float64(r.bucket.spare)
 }
 
 // String describes the limiter for people.
@@ -233,4 +222,69 @@ func (r *TypedKeyBucketRateLimiter[T]) Len() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.held.len()
+}
+
+// A bucket collects tokens and parts of tokens. It is not a [rate.Limiter] for
+// two reasons: tokens come back to it, and a token that comes back while it
+// holds 0.2 of one, with room for one, must leave it with one. A Limiter takes
+// back whole tokens at most, and would refuse that one.
+//
+// Invariants, for a bucket that has just been advanced:
+//
+//	tokens <= burst
+//	0 <= spare <= burst
+//	spare > 0 implies tokens < 0
+type bucket struct {
+	limit float64 // tokens a second
+	burst int
+
+	// tokens is negative while items wait for tokens that are not there yet.
+	tokens float64
+	// spare are the tokens that came back in the meantime. They are to be had at
+	// once, whatever is promised to items that wait.
+	spare int
+	last  time.Duration // when tokens was right
+}
+
+func (b *bucket) endless() bool { return b.limit >= float64(rate.Inf) }
+
+// advance adds the tokens that have come since the last call. A clock that was
+// set back adds none for the time until then, and those from then on.
+func (b *bucket) advance(at time.Duration) {
+	if b.endless() {
+		b.tokens = float64(b.burst) // Also after no time at all.
+	} else {
+		b.tokens += max(0, at-b.last).Seconds() * b.limit
+	}
+	b.last = at
+	b.cut()
+}
+
+// cut drops what exceeds the burst. A spare token is one like the others as
+// soon as no item waits for a token: only then does it share their room, which
+// may have a part of a token in it already.
+func (b *bucket) cut() {
+	if b.tokens >= 0 {
+		b.tokens += float64(b.spare)
+		b.spare = 0
+	}
+	b.tokens = min(b.tokens, float64(b.burst))
+	b.spare = min(b.spare, b.burst)
+}
+
+// wait returns the time until there is a token that is promised to nobody.
+func (b *bucket) wait() time.Duration {
+	switch {
+	case b.endless():
+		return 0
+	case b.burst < 1:
+		return math.MaxInt64
+	case b.tokens >= 1:
+		return 0
+	}
+	// Rounded, as a sum of parts that should be 1 may be less by some 1e-16.
+	if wait := math.Round((1 - b.tokens) / b.limit * float64(time.Second)); wait < math.MaxInt64 {
+		return time.Duration(wait)
+	}
+	return math.MaxInt64 // A limit of 0 among others.
 }

@@ -132,6 +132,28 @@ func TestKeyBucketRateLimiter(t *testing.T) {
 	}
 }
 
+// A token that comes back finds room for a part of itself beside what the
+// bucket has collected since, and fills it up: 0.2 and 0.8 are one.
+func TestKeyBucketRateLimiterLosesNoPartOfATokenThatComesBack(t *testing.T) {
+	for _, row := range []struct{ later, want string }{
+		{"+1999ms d e", "0 1001"}, // The token of c comes first, then one a second.
+		{"+2s d e", "0 1000"},
+		{"+2001ms d e", "0 1000"},
+		{"+2200ms d e", "0 1000"},
+		{"+2999ms d e", "0 1000"},
+		{"+3s d e", "0 1000"},
+		{"+2200ms burst=2 d e", "0 1000"}, // Room that comes later is for later.
+		{"+2200ms limit=2 d e", "0 500"},
+	} {
+		p := newTap(1, 1)
+		p.play("a b c -b")
+		if got := p.play(row.later); got != row.want {
+			t.Errorf("%s: got %q, want %q", row.later, got, row.want)
+		}
+		checkInvariants(t, 0, p.TypedKeyBucketRateLimiter)
+	}
+}
+
 // Two items whose tokens have come are forgotten with each call, and the one
 // that the call is for, if it need not wait.
 func TestKeyBucketRateLimiterForgetsUsedTokens(t *testing.T) {

@@ -2,6 +2,7 @@ package workqueue_test
 
 import (
 	"fmt"
+	"math"
 	"math/big"
 	"slices"
 	"testing"
@@ -155,10 +156,122 @@ func (d *limiterDuel) step(op byte, item int) error {
 	return nil
 }
 
-// TestModelKeyBucket and FuzzKeyBucket look at the tokens that a key bucket
-// gives, whatever is asked for and given back: no span of time sees more of
-// them than the limit and a burst of one more allow, and an item that waits
-// already is told the same time again.
+// A naiveKeyBucket is the model of the key bucket. It lives through what
+// happens one event after the other and counts billionths of tokens, so that a
+// nanosecond at the limit n brings n of them and nothing is ever rounded.
+type naiveKeyBucket struct {
+	limit, burst int64
+	level        int64 // in billionths; negative for what is promised
+	spare        int64 // tokens that came back while something was promised
+	now          time.Duration
+	places       []time.Duration       // given back, in order
+	due          map[int]time.Duration // when the item's token is there
+}
+
+const (
+	oneToken = int64(1e9)
+	never    = time.Duration(math.MaxInt64)
+)
+
+func newNaiveKeyBucket(limit, burst int64) *naiveKeyBucket {
+	return &naiveKeyBucket{limit: limit, burst: burst, level: burst * oneToken, due: map[int]time.Duration{}}
+}
+
+// step goes on to the time at which the next token that was given back is
+// there, at which the last promise is kept, or at which the step ends.
+func (b *naiveKeyBucket) step(d time.Duration) {
+	for end := b.now + d; ; {
+		at := end
+		if b.level < 0 && b.limit > 0 {
+			at = min(at, b.now+time.Duration(-b.level/b.limit))
+		}
+		if len(b.places) > 0 {
+			at = min(at, b.places[0])
+		}
+		b.add(b.limit * int64(at-b.now))
+		b.now = at
+		if b.level >= 0 {
+			b.add(b.spare * oneToken)
+			b.spare = 0
+		}
+		switch {
+		case len(b.places) > 0 && b.places[0] == at:
+			b.places = b.places[1:]
+			b.giveBack()
+		case at == end:
+			return
+		}
+	}
+}
+
+func (b *naiveKeyBucket) add(billionths int64) {
+	b.level = min(b.level+billionths, b.burst*oneToken)
+}
+
+func (b *naiveKeyBucket) giveBack() {
+	if b.level >= 0 {
+		b.add(oneToken)
+	} else {
+		b.spare = min(b.spare+1, b.burst)
+	}
+}
+
+func (b *naiveKeyBucket) setBurst(burst int64) {
+	b.burst = burst
+	b.add(0)
+	b.spare = min(b.spare, burst)
+}
+
+func (b *naiveKeyBucket) When(item int) time.Duration {
+	if b.due[item] > b.now {
+		return b.due[item] - b.now
+	}
+	delete(b.due, item)
+	at := b.take()
+	if at == never {
+		return rate.InfDuration
+	}
+	if at > b.now {
+		b.due[item] = at
+	}
+	return at - b.now
+}
+
+func (b *naiveKeyBucket) take() time.Duration {
+	if b.spare > 0 {
+		b.spare--
+		return b.now
+	}
+	at := never
+	switch {
+	case b.burst < 1:
+	case b.level >= oneToken:
+		at = b.now
+	case b.limit > 0:
+		at = b.now + time.Duration((oneToken-b.level)/b.limit)
+	}
+	if len(b.places) > 0 && b.places[0] <= at {
+		at = b.places[0]
+		b.places = b.places[1:]
+	} else if at < never {
+		b.level -= oneToken
+	}
+	return at
+}
+
+func (b *naiveKeyBucket) Forget(item int) {
+	if b.due[item] > b.now {
+		b.places = append(b.places, b.due[item])
+		slices.Sort(b.places)
+	}
+	delete(b.due, item)
+}
+
+// TestModelKeyBucket and FuzzKeyBucket play random calls, at any fraction of a
+// token, on a key bucket and its model, which say the same to the nanosecond.
+// They also look at the tokens that it gives, whatever is asked for and given
+// back: no span of time sees more of them than the limit and a burst of one
+// more allow.
 func TestModelKeyBucket(t *testing.T) {
 	t.Parallel()
 	rnd := newRand(t)
@@ -169,45 +282,91 @@ func TestModelKeyBucket(t *testing.T) {
 
 func FuzzKeyBucket(f *testing.F) { f.Fuzz(playKeyBucket) }
 
+// keyBucketLimits divide 1000, so that a token comes at a whole nanosecond if
+// all calls come at whole microseconds, whatever the limit was before.
+var keyBucketLimits = []int64{1, 2, 4, 5, 8, 10, 20, 25, 40, 50}
+
+// A keyBucketDuel is a key bucket and its model.
+type keyBucketDuel struct {
+	*workqueue.TypedKeyBucketRateLimiter[int]
+	clock   *testingclock.FakePassiveClock
+	model   *naiveKeyBucket
+	waiting map[int]time.Duration // when the item's token is there
+	used    []time.Duration       // tokens that were there when they were last heard of
+	most    int64                 // the highest burst
+	limited bool                  // by one limit from the beginning to the end
+}
+
 func playKeyBucket(t *testing.T, script []byte) {
 	if len(script) < 2 {
 		return
 	}
-	limit, burst := rate.Limit(1+int(script[0]%50)), int(script[1]%10)
-	if burst == 0 {
-		return // No token, ever.
-	}
+	limit, burst := keyBucketLimits[int(script[0])%len(keyBucketLimits)], int64(script[1]%10)
 	clock := testingclock.NewFakePassiveClock(epoch)
-	l := workqueue.NewTypedKeyBucketRateLimiterWithClock[int](limit, burst, clock)
-	now := time.Duration(0)
-	waiting := map[int]time.Duration{} // when the item's token is there
-	var used []time.Duration           // tokens that were there when they were last heard of
+	d := &keyBucketDuel{
+		workqueue.NewTypedKeyBucketRateLimiterWithClock[int](rate.Limit(limit), int(burst), clock),
+		clock, newNaiveKeyBucket(limit, burst), map[int]time.Duration{}, nil, burst, true,
+	}
 	for i := 2; i+1 < len(script); i += opSize {
-		switch item := int(script[i+1] % 32); script[i] % 8 {
-		case 0:
-			d := time.Duration(script[i+1]) * time.Second / 64
-			pass(clock, d)
-			now += d
-			used = append(used, arrived(waiting, now)...)
-		case 1, 2:
-			l.Forget(item)
-			delete(waiting, item)
-		default:
-			due := now + l.When(item)
-			before, known := waiting[item]
-			if known && before != due {
-				t.Fatalf("step %d: item %d is due at %v, and was at %v", i/opSize, item, due, before)
-			}
-			if waiting[item] = due; due == now {
-				used = append(used, arrived(waiting, now)...)
-			}
+		if err := d.step(script[i], script[i+1]); err != nil {
+			t.Fatalf("step %d at %v, limit %d, burst %d: %v", i/opSize, d.model.now, d.model.limit, d.model.burst, err)
 		}
-		checkInvariants(t, i/opSize, l)
+		checkInvariants(t, i/opSize, d.TypedKeyBucketRateLimiter)
 	}
-	for _, due := range waiting {
-		used = append(used, due)
+	for _, due := range d.waiting {
+		d.used = append(d.used, due)
 	}
-	checkTokens(t, used, limit, burst)
+	if d.limited {
+		checkTokens(t, d.used, rate.Limit(limit), int(d.most))
+	}
+}
+
+func (d *keyBucketDuel) step(op, arg byte) error {
+	switch item := int(arg % 32); {
+	case op%32 == 30:
+		d.limited = false
+		d.model.limit = append(keyBucketLimits, 0)[int(arg)%(len(keyBucketLimits)+1)]
+		d.SetLimit(rate.Limit(d.model.limit))
+	case op%32 == 31:
+		d.model.setBurst(int64(arg % 10))
+		d.most = max(d.most, d.model.burst)
+		d.SetBurst(int(d.model.burst))
+	case op%8 == 0:
+		// From nothing to four tokens, and mostly a fraction.
+		pause := time.Duration(arg) * time.Second / 64 / time.Duration(d.model.limit+1)
+		d.pass(pause.Truncate(time.Microsecond))
+	case op%8 < 3:
+		d.Forget(item)
+		d.model.Forget(item)
+		delete(d.waiting, item)
+	default:
+		return d.when(item)
+	}
+	if got, want := d.Tokens(), float64(d.model.level)/float64(oneToken)+float64(d.model.spare); math.Abs(got-want) > 1e-9 {
+		return fmt.Errorf("%v tokens, want %v", got, want)
+	}
+	return nil
+}
+
+func (d *keyBucketDuel) pass(pause time.Duration) {
+	pass(d.clock, pause)
+	d.model.step(pause)
+	d.used = append(d.used, arrived(d.waiting, d.model.now)...)
+}
+
+func (d *keyBucketDuel) when(item int) error {
+	got, want := d.When(item), d.model.When(item)
+	if got != want {
+		return fmt.Errorf("When(%d) is %v, want %v", item, got, want)
+	}
+	if got == rate.InfDuration {
+		return nil
+	}
+	due := d.model.now + got
+	if d.waiting[item] = due; got == 0 {
+		d.used = append(d.used, arrived(d.waiting, d.model.now)...)
+	}
+	return nil
 }
 
 // arrived removes the items whose tokens are there.
