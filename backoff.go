@@ -91,12 +91,15 @@ func (b Backoff) DelayFunc() DelayFunc { return b.Step }
 // gets beyond the first interval.
 //
 // The function may be called concurrently. DelayWithReset panics if the clock
-// is nil.
+// is nil and there is a growth to start over.
 func (b Backoff) DelayWithReset(c clock.Clock, resetInterval time.Duration) DelayFunc {
-	mustClock(c)
 	if resetInterval <= 0 {
 		b.Steps = 0
 	}
+	if b.Steps <= 0 || !(b.Factor > 0) { // All intervals are the same.
+		return b.DelayFunc().Concurrent()
+	}
+	mustClock(c)
 	current, started := b, c.Now()
 	step := func() time.Duration {
 		if now := c.Now(); now.Sub(started) > resetInterval {

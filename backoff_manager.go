@@ -55,12 +55,11 @@ func NewExponentialBackoffManager(initBackoff, maxBackoff, resetDuration time.Du
 
 // NewJitteredBackoffManager returns a manager of waits of the same duration, to
 // which jitter adds up to that fraction of it at random; it adds nothing if it
-// is not positive. A negative duration counts as zero. It panics if the clock
-// is nil.
+// is not positive. A negative duration counts as zero. If the clock is nil,
+// Backoff panics.
 //
 // The manager may be called concurrently; its timer serves one goroutine.
 func NewJitteredBackoffManager(duration time.Duration, jitter float64, c clock.Clock) BackoffManager {
-	mustClock(c)
 	return &manager{clock: c, delay: Backoff{Duration: duration, Jitter: jitter}.DelayFunc()}
 }
 
@@ -80,6 +79,7 @@ func (m *manager) Backoff() clock.Timer {
 	defer m.mu.Unlock()
 	delay := m.delay()
 	if m.timer == nil {
+		mustClock(m.clock)
 		m.timer = m.clock.NewTimer(delay)
 		return m.timer
 	}

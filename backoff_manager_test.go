@@ -200,6 +200,7 @@ func TestBackoffManagersConcurrent(t *testing.T) {
 }
 
 func TestBackoffManagersWithoutClock(t *testing.T) {
-	wantPanic(t, "workqueue: clock is nil", func() { workqueue.NewJitteredBackoffManager(1, 1, nil) })
+	jittered := workqueue.NewJitteredBackoffManager(1, 1, nil)
+	wantPanic(t, "workqueue: clock is nil", func() { jittered.Backoff() })
 	wantPanic(t, "workqueue: clock is nil", func() { workqueue.NewExponentialBackoffManager(1, 1, 1, 1, 1, nil) })
 }

@@ -272,5 +272,20 @@ func wantPanic(t *testing.T, want string, f func()) {
 }
 
 func TestDelayWithResetWithoutClock(t *testing.T) {
-	wantPanic(t, "workqueue: clock is nil", func() { workqueue.Backoff{}.DelayWithReset(nil, time.Second) })
+	growing := workqueue.Backoff{Duration: 5, Factor: 2, Steps: 9}
+	wantPanic(t, "workqueue: clock is nil", func() { growing.DelayWithReset(nil, time.Second) })
+	// Where there is nothing to start over, nobody needs to know the time.
+	for _, next := range []workqueue.DelayFunc{
+		growing.DelayWithReset(nil, 0),
+		workqueue.Backoff{Duration: 5, Steps: 9}.DelayWithReset(nil, time.Second),
+		workqueue.Backoff{Duration: 5, Factor: 2}.DelayWithReset(nil, time.Second),
+	} {
+		if a, b := next(), next(); a != 5 || b != 5 {
+			t.Errorf("got %d and %d, want 5 twice", a, b)
+		}
+	}
+	once := workqueue.Backoff{Duration: 5, Factor: 2, Steps: 1}.DelayWithReset(testclock.NewFakeClock(epoch), time.Second)
+	if a, b := once(), once(); a != 5 || b != 10 {
+		t.Errorf("a growth of one step: got %d and %d, want 5 and 10", a, b)
+	}
 }

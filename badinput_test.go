@@ -1,6 +1,7 @@
 package workqueue_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -62,20 +63,42 @@ func TestItemThatCannotBeCompared(t *testing.T) {
 	})
 }
 
-func TestNilLimiter(t *testing.T) {
-	for name, f := range map[string]func(){
-		"NewTypedRateLimitingQueue": func() { workqueue.NewTypedRateLimitingQueue[string](nil) },
-		"NewTypedRateLimitingQueueWithConfig": func() {
-			workqueue.NewTypedRateLimitingQueueWithConfig(nil, workqueue.TypedRateLimitingQueueConfig[string]{})
-		},
-		"NewTypedRateLimiting": func() {
-			workqueue.NewTypedRateLimiting(nil, workqueue.TypedRateLimitingQueueConfig[string]{})
-		},
-	} {
-		if got, want := goes(f), "workqueue: rate limiter is nil"; got != want {
-			t.Errorf("%s: got the panic %v, want %s", name, got, want)
+const noQueueLimiter = "workqueue: the rate limiter of TypedRateLimiting is nil: give one to its constructor"
+
+func newLimited(l workqueue.TypedRateLimiter[string]) *workqueue.TypedRateLimiting[string] {
+	return workqueue.NewTypedRateLimiting(l, workqueue.TypedRateLimitingQueueConfig[string]{})
+}
+
+// There are programs that make a queue with a nil limiter and never use it:
+// client-go accepts it, and controller-runtime's own tests do it. What does not
+// need the limiter works, what does says that there is none.
+func TestNilLimiterIsNeededWhereItIsUsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newLimited(nil)
+		q.AddAll("a", "b")
+		item, _ := q.Get()
+		q.AddAfter("c", time.Second)
+		for name, f := range map[string]func(){
+			"AddRateLimited": func() { q.AddRateLimited("d") },
+			"Forget":         func() { q.Forget("a") },
+			"NumRequeues":    func() { q.NumRequeues("a") },
+		} {
+			if got := goes(f); got != noQueueLimiter {
+				t.Errorf("%s: got the panic %v, want %s", name, got, noQueueLimiter)
+			}
 		}
-	}
+		if s := q.Snapshot(9); s.QueuedTotal != 1 || s.InFlightTotal != 1 || s.WaitingTotal != 1 || s.InFlight[0].Failures != 0 {
+			t.Errorf("got %v, want one in each state, without failures", s)
+		}
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		var left *workqueue.DrainError[string]
+		if err := q.Drain(ended); !errors.As(err, &left) || left.Queued[0].Item != "b" {
+			t.Errorf("Drain: got %v, want an error that names b", err)
+		}
+		q.Done(item)
+		q.ShutDown()
+	})
 }
 
 func TestUseAfterShutdown(t *testing.T) {

@@ -59,6 +59,9 @@ var _ TypedRateLimiter[any] = &TypedBucketRateLimiter[any]{}
 // The calls of one line, with a time of our own, leave the reservation on the
 // stack; that of Reserve is allocated.
 func (r *TypedBucketRateLimiter[T]) When(item T) time.Duration {
+	if r.Limiter == nil {
+		panic("workqueue: the Limiter of TypedBucketRateLimiter is nil: set it to one from rate.NewLimiter")
+	}
 	now := time.Now()
 	return r.ReserveN(now, 1).DelayFrom(now)
 }
@@ -190,17 +193,13 @@ func (r *TypedItemFastSlowRateLimiter[T]) String() string {
 // on items that another one delays for longer anyway.
 //
 // The zero value never delays. It is safe for concurrent use if the limiters
-// are.
+// are. A nil limiter among them makes each method but String panic.
 type TypedMaxOfRateLimiter[T comparable] struct {
 	limiters []TypedRateLimiter[T]
 }
 
-// NewTypedMaxOfRateLimiter returns a *[TypedMaxOfRateLimiter]. It panics if
-// one of the limiters is nil.
+// NewTypedMaxOfRateLimiter returns a *[TypedMaxOfRateLimiter].
 func NewTypedMaxOfRateLimiter[T comparable](limiters ...TypedRateLimiter[T]) TypedRateLimiter[T] {
-	for _, l := range limiters {
-		mustLimiter(l)
-	}
 	return &TypedMaxOfRateLimiter[T]{limiters: limiters}
 }
 
@@ -208,7 +207,7 @@ func NewTypedMaxOfRateLimiter[T comparable](limiters ...TypedRateLimiter[T]) Typ
 func (r *TypedMaxOfRateLimiter[T]) When(item T) time.Duration {
 	var longest time.Duration
 	for _, l := range r.limiters {
-		longest = max(longest, l.When(item))
+		longest = max(longest, given(l, "TypedMaxOfRateLimiter").When(item))
 	}
 	return longest
 }
@@ -217,7 +216,7 @@ func (r *TypedMaxOfRateLimiter[T]) When(item T) time.Duration {
 func (r *TypedMaxOfRateLimiter[T]) NumRequeues(item T) int {
 	var most int
 	for _, l := range r.limiters {
-		most = max(most, l.NumRequeues(item))
+		most = max(most, given(l, "TypedMaxOfRateLimiter").NumRequeues(item))
 	}
 	return most
 }
@@ -225,7 +224,7 @@ func (r *TypedMaxOfRateLimiter[T]) NumRequeues(item T) int {
 // Forget makes all limiters forget the item.
 func (r *TypedMaxOfRateLimiter[T]) Forget(item T) {
 	for _, l := range r.limiters {
-		l.Forget(item)
+		given(l, "TypedMaxOfRateLimiter").Forget(item)
 	}
 }
 
@@ -241,30 +240,32 @@ func (r *TypedMaxOfRateLimiter[T]) String() string {
 // TypedWithMaxWaitRateLimiter takes the waits of another limiter, up to a
 // maximum.
 //
-// The zero value has no limiter and panics when used. It is safe for
-// concurrent use if the other limiter is.
+// The zero value has no limiter and panics when used, as does one that was
+// constructed with nil. It is safe for concurrent use if the other limiter is.
 type TypedWithMaxWaitRateLimiter[T comparable] struct {
 	limiter  TypedRateLimiter[T]
 	maxDelay time.Duration
 }
 
-// NewTypedWithMaxWaitRateLimiter returns a *[TypedWithMaxWaitRateLimiter]. It
-// panics if the limiter is nil.
+// NewTypedWithMaxWaitRateLimiter returns a *[TypedWithMaxWaitRateLimiter].
 func NewTypedWithMaxWaitRateLimiter[T comparable](limiter TypedRateLimiter[T], maxDelay time.Duration) TypedRateLimiter[T] {
-	mustLimiter(limiter)
 	return &TypedWithMaxWaitRateLimiter[T]{limiter: limiter, maxDelay: max(0, maxDelay)}
 }
 
 // When asks the limiter and returns its wait, or the maximum.
 func (w TypedWithMaxWaitRateLimiter[T]) When(item T) time.Duration {
-	return max(0, min(w.limiter.When(item), w.maxDelay))
+	return max(0, min(given(w.limiter, "TypedWithMaxWaitRateLimiter").When(item), w.maxDelay))
 }
 
 // Forget makes the limiter forget the item.
-func (w TypedWithMaxWaitRateLimiter[T]) Forget(item T) { w.limiter.Forget(item) }
+func (w TypedWithMaxWaitRateLimiter[T]) Forget(item T) {
+	given(w.limiter, "TypedWithMaxWaitRateLimiter").Forget(item)
+}
 
 // NumRequeues returns what the limiter knows.
-func (w TypedWithMaxWaitRateLimiter[T]) NumRequeues(item T) int { return w.limiter.NumRequeues(item) }
+func (w TypedWithMaxWaitRateLimiter[T]) NumRequeues(item T) int {
+	return given(w.limiter, "TypedWithMaxWaitRateLimiter").NumRequeues(item)
+}
 
 // String describes the limiter for people.
 func (w TypedWithMaxWaitRateLimiter[T]) String() string {
@@ -280,8 +281,13 @@ func describe[T comparable](l TypedRateLimiter[T]) string {
 	return fmt.Sprintf("%T", l)
 }
 
-func mustLimiter[T comparable](l TypedRateLimiter[T]) {
+// given returns a limiter that is about to be used, and panics if it is nil.
+// client-go's constructors take a nil limiter and those here do so too: there
+// are callers who never use it, such as tests that only look at the type of a
+// queue.
+func given[T comparable](l TypedRateLimiter[T], owner string) TypedRateLimiter[T] {
 	if l == nil {
-		panic("workqueue: rate limiter is nil")
+		panic("workqueue: the rate limiter of " + owner + " is nil: give one to its constructor")
 	}
+	return l
 }

@@ -258,12 +258,28 @@ func TestWithMaxWaitRateLimiter(t *testing.T) {
 	}
 }
 
-func TestNilLimiters(t *testing.T) {
-	const want = "workqueue: rate limiter is nil"
-	wantPanic(t, want, func() { workqueue.NewTypedMaxOfRateLimiter[string](newStub(1), nil) })
-	wantPanic(t, want, func() { workqueue.NewTypedWithMaxWaitRateLimiter[string](nil, 1) })
-	wantPanic(t, want, func() { workqueue.NewTypedExpiringRateLimiter[string](nil, 1) })
-	wantPanic(t, want, func() { workqueue.NewTypedRateLimitingQueue[string](nil) })
+// They are accepted, as client-go does, and can be printed.
+func TestNilLimitersPanicWhenTheyAreUsed(t *testing.T) {
+	const of = "workqueue: the rate limiter of %s is nil: give one to its constructor"
+	for _, row := range []struct {
+		limiter           workqueue.TypedRateLimiter[string]
+		constructed, text string
+	}{
+		{workqueue.NewTypedMaxOfRateLimiter[string](newStub(1), nil), "TypedMaxOfRateLimiter", "max of [*workqueue_test.stub, <nil>]"},
+		{workqueue.NewTypedWithMaxWaitRateLimiter[string](nil, 1), "TypedWithMaxWaitRateLimiter", "<nil>, at most 1ns"},
+		{workqueue.TypedWithMaxWaitRateLimiter[string]{}, "TypedWithMaxWaitRateLimiter", "<nil>, at most 0s"},
+	} {
+		want := fmt.Sprintf(of, row.constructed)
+		wantPanic(t, want, func() { row.limiter.When("a") })
+		wantPanic(t, want, func() { row.limiter.Forget("a") })
+		wantPanic(t, want, func() { row.limiter.NumRequeues("a") })
+		if got := fmt.Sprint(row.limiter); got != row.text {
+			t.Errorf("got %s, want %s", got, row.text)
+		}
+	}
+	wantPanic(t, "workqueue: the Limiter of TypedBucketRateLimiter is nil: set it to one from rate.NewLimiter",
+		func() { new(workqueue.TypedBucketRateLimiter[string]).When("a") })
+	wantPanic(t, "workqueue: rate limiter is nil", func() { workqueue.NewTypedExpiringRateLimiter[string](nil, 1) })
 }
 
 func TestZeroLimitersNeverDelay(t *testing.T) {

@@ -242,7 +242,7 @@
 //   - A timer that is set anew forgets a tick that nobody has received.
 //   - A panic of the function that is run reaches the caller. There it is
 //     logged on its way.
-//   - A nil clock, manager or function is a panic that says so, at once.
+//   - The panic about a nil clock, manager or function says so.
 //
 // # Shutdown
 //
@@ -374,9 +374,9 @@
 //     program, whatever the state of a global switch.
 //   - Goroutines: none for a queue at rest, one while something waits. There it
 //     is two for each delaying queue with metrics, at all times.
-//   - Constructors panic when given a nil rate limiter, there the first use
-//     does, and take negative delays for zero. ParallelizeUntil panics with a
-//     message for a negative number of workers.
+//   - Negative delays in the constructor of a limiter count as zero.
+//   - A panic about a nil rate limiter, bucket, clock or function, or about a
+//     negative number of workers, says so. It never comes earlier than there.
 //   - The series of the shipped metrics provider go with their queue; there
 //     they stay (kcp-dev/kcp#4007).
 //   - Metrics never observe a negative duration; there they do when the clock

@@ -59,7 +59,9 @@ func NewTypedExpiringRateLimiter[T comparable](limiter TypedRateLimiter[T], idle
 // NewTypedExpiringRateLimiterWithClock is [NewTypedExpiringRateLimiter] with
 // the time from a clock, which must not be nil.
 func NewTypedExpiringRateLimiterWithClock[T comparable](limiter TypedRateLimiter[T], idle time.Duration, c clock.PassiveClock) *TypedExpiringRateLimiter[T] {
-	mustLimiter(limiter)
+	if limiter == nil {
+		panic("workqueue: rate limiter is nil")
+	}
 	mustClock(c)
 	if idle <= 0 {
 		panic(fmt.Sprintf("workqueue: idle time %v is not positive", idle))

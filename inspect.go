@@ -48,7 +48,7 @@ type ItemInfo[T comparable] struct {
 	// Place is how many items come before a queued or waiting one, and -1 where
 	// a [Queue] decides the order or the item is in flight.
 	Place int
-	// Failures is what the limiter says of a [TypedRateLimiting].
+	// Failures is what the limiter of a [TypedRateLimiting] says, if it has one.
 	Failures int
 }
 

@@ -119,6 +119,9 @@ func (q *TypedRateLimiting[T]) Snapshot(limit int) Snapshot[T] {
 }
 
 func (q *TypedRateLimiting[T]) addFailures(s Snapshot[T]) {
+	if q.limiter == nil {
+		return // Who asks what a queue holds wants the rest all the same.
+	}
 	for _, infos := range [][]ItemInfo[T]{s.Queued, s.InFlight, s.Waiting} {
 		for i := range infos {
 			infos[i].Failures = q.limiter.NumRequeues(infos[i].Item)

@@ -29,9 +29,12 @@ func WithChunkSize(c int) func(*options) {
 // chunks. It returns when all calls have. Once ctx is done, no further call
 // begins; the context may be nil.
 //
-// With no worker or no piece it returns at once. It panics if workers is
-// negative, and a panic in doWorkPiece ends the program.
+// With no piece it returns at once, and with no worker too. It panics if workers
+// is negative and there is a piece. A panic in doWorkPiece ends the program.
 func ParallelizeUntil(ctx context.Context, workers, pieces int, doWorkPiece DoWorkPieceFunc, opts ...Options) {
+	if pieces <= 0 {
+		return
+	}
 	if workers < 0 {
 		panic(fmt.Sprintf("workqueue: negative number of workers %d", workers))
 	}

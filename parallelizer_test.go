@@ -106,4 +106,5 @@ func TestParallelizeWithNegativeWorkers(t *testing.T) {
 	if want := "workqueue: negative number of workers -3"; got != want {
 		t.Errorf("got the panic %v, want %s", got, want)
 	}
+	workqueue.ParallelizeUntil(t.Context(), -3, 0, nil, nil) // There is nothing to do it wrong with.
 }

@@ -62,33 +62,33 @@ type TypedRateLimitingQueueConfig[T comparable] struct {
 // safe for concurrent use, is called without one, and a panic in it reaches
 // the caller with nothing changed.
 //
+// A nil limiter is accepted, as client-go does. AddRateLimited, Forget,
+// NumRequeues and [Run] panic then; all else works, and a [Snapshot] and a
+// [DrainError] have no failures.
+//
 // Of a delaying queue that was configured, the methods that
 // [TypedDelayingInterface] does not have are used where it has them too.
 type TypedRateLimiting[T comparable] struct {
 	queue   TypedDelayingInterface[T]
-	limiter TypedRateLimiter[T]
-	limited CounterMetric // nil unless a provider reads the queue
-	drains  drains        // of queue, if it has no Drain
+	limiter TypedRateLimiter[T] // may be nil
+	limited CounterMetric       // nil unless a provider reads the queue
+	drains  drains              // of queue, if it has no Drain
 }
 
 // NewTypedRateLimitingQueue returns an empty rate limiting queue without name
-// and metrics. It panics if the limiter is nil.
+// and metrics, which is a *[TypedRateLimiting].
 func NewTypedRateLimitingQueue[T comparable](rateLimiter TypedRateLimiter[T]) TypedRateLimitingInterface[T] {
 	return NewTypedRateLimiting(rateLimiter, TypedRateLimitingQueueConfig[T]{})
 }
 
 // NewTypedRateLimitingQueueWithConfig returns an empty rate limiting queue,
-// which is a *[TypedRateLimiting]. It panics if the limiter is nil.
+// which is a *[TypedRateLimiting].
 func NewTypedRateLimitingQueueWithConfig[T comparable](rateLimiter TypedRateLimiter[T], config TypedRateLimitingQueueConfig[T]) TypedRateLimitingInterface[T] {
 	return NewTypedRateLimiting(rateLimiter, config)
 }
 
-// NewTypedRateLimiting returns an empty rate limiting queue. It panics if the
-// limiter is nil.
+// NewTypedRateLimiting returns an empty rate limiting queue.
 func NewTypedRateLimiting[T comparable](limiter TypedRateLimiter[T], config TypedRateLimitingQueueConfig[T]) *TypedRateLimiting[T] {
-	if limiter == nil {
-		panic("workqueue: rate limiter is nil")
-	}
 	q := &TypedRateLimiting[T]{queue: config.DelayingQueue, limiter: limiter}
 	if q.queue == nil {
 		q.queue = NewTypedDelaying(TypedDelayingQueueConfig[T]{
@@ -105,10 +105,14 @@ func NewTypedRateLimiting[T comparable](limiter TypedRateLimiter[T], config Type
 	return q
 }
 
+func (q *TypedRateLimiting[T]) given() TypedRateLimiter[T] {
+	return given(q.limiter, "TypedRateLimiting")
+}
+
 // AddRateLimited adds the item after the time that the limiter says, which
 // counts it as a failure; a negative time is none. It does not block.
 func (q *TypedRateLimiting[T]) AddRateLimited(item T) {
-	d := max(0, q.limiter.When(item))
+	d := max(0, q.given().When(item))
 	if q.limited != nil && !q.queue.ShuttingDown() {
 		q.limited.Inc()
 	}
@@ -117,10 +121,10 @@ func (q *TypedRateLimiting[T]) AddRateLimited(item T) {
 
 // Forget makes the limiter forget the item's failures. If the item waits, it
 // goes on waiting, and if it is held, Done is still owed.
-func (q *TypedRateLimiting[T]) Forget(item T) { q.limiter.Forget(item) }
+func (q *TypedRateLimiting[T]) Forget(item T) { q.given().Forget(item) }
 
 // NumRequeues returns how many failures of the item the limiter knows.
-func (q *TypedRateLimiting[T]) NumRequeues(item T) int { return q.limiter.NumRequeues(item) }
+func (q *TypedRateLimiting[T]) NumRequeues(item T) int { return q.given().NumRequeues(item) }
 
 // AddAfter adds the item after the duration, see [TypedDelaying.AddAfter].
 func (q *TypedRateLimiting[T]) AddAfter(item T, duration time.Duration) {

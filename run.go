@@ -104,7 +104,8 @@ type RunOptions[T comparable] struct {
 //
 // A panic in a method of the queue, which can be one of its limiter or metrics,
 // ends the program, as there is no retry without them; Done is called before.
-// Run panics if the queue or handle is nil or a number in the options is
+// Run panics if the queue or handle is nil, if the queue is a
+// [TypedRateLimiting] whose limiter is nil, or if a number in the options is
 // negative.
 //
 // Several calls may share a queue, until the first of them ends it. Run blocks;
@@ -116,6 +117,9 @@ func Run[T comparable](ctx context.Context, queue TypedRateLimitingInterface[T],
 		panic("workqueue: queue is nil")
 	case handle == nil:
 		panic("workqueue: handler is nil")
+	}
+	if q, ok := queue.(*TypedRateLimiting[T]); ok {
+		q.given() // The panic of a worker would end the program.
 	}
 	options.check()
 	r := newRunner(ctx, queue, handle, options)

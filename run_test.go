@@ -373,6 +373,7 @@ func TestRunBadInput(t *testing.T) {
 	for want, f := range map[string]func(){
 		"workqueue: queue is nil":                   func() { workqueue.Run(t.Context(), nil, handle, runOptions{}) },
 		"workqueue: handler is nil":                 func() { workqueue.Run(t.Context(), q, nil, runOptions{}) },
+		noQueueLimiter:                              func() { workqueue.Run(t.Context(), newLimited(nil), handle, runOptions{}) },
 		"workqueue: Workers is negative: -1":        func() { workqueue.Run(t.Context(), q, handle, runOptions{Workers: -1}) },
 		"workqueue: Deadline is negative: -1ns":     func() { workqueue.Run(t.Context(), q, handle, runOptions{Deadline: -1}) },
 		"workqueue: Grace is negative: -1s":         func() { workqueue.Run(t.Context(), q, handle, runOptions{Grace: -time.Second}) },

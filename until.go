@@ -10,7 +10,8 @@ import (
 // The functions of this file run f again and again on the caller's goroutine,
 // until they are told to stop. They look for that before each run: one that
 // was told before a run began does not begin it, and returns without waiting
-// any further. A run that has begun is left to end.
+// any further. A run that has begun is left to end. One that was told before the
+// first run has no use for its other arguments, and accepts any.
 //
 // A panic of f reaches the caller: nothing is logged and nothing is retried.
 
@@ -46,26 +47,22 @@ func JitterUntilWithContext(ctx context.Context, f func(context.Context), period
 // stopCh is closed. The wait begins when f ends if sliding is true, else when
 // f begins.
 //
-// A nil channel is never closed. It panics if f or the manager is nil.
+// A nil channel is never closed. The first run panics if f or the manager is
+// nil.
 func BackoffUntil(f func(), backoff BackoffManager, sliding bool, stopCh <-chan struct{}) {
-	if f == nil {
-		panic("workqueue: function to run is nil")
-	}
 	backoffUntil(stopCh, f, backoff, sliding)
 }
 
 // BackoffUntilWithContext is [BackoffUntil] until ctx is done.
 func BackoffUntilWithContext(ctx context.Context, f func(ctx context.Context), backoff BackoffManager, sliding bool) {
-	if f == nil {
-		panic("workqueue: function to run is nil")
+	var run func()
+	if f != nil {
+		run = func() { f(ctx) }
 	}
-	backoffUntil(ctx.Done(), func() { f(ctx) }, backoff, sliding)
+	backoffUntil(ctx.Done(), run, backoff, sliding)
 }
 
 func backoffUntil(stop <-chan struct{}, f func(), backoff BackoffManager, sliding bool) {
-	if backoff == nil {
-		panic("workqueue: backoff manager is nil")
-	}
 	// A select between a timer and a stop that are both ready takes either, so
 	// that the loop has to ask for the stop by itself too.
 	for !closed(stop) {
@@ -80,6 +77,12 @@ func backoffUntil(stop <-chan struct{}, f func(), backoff BackoffManager, slidin
 
 // runOnce runs f and returns the timer of the wait after it.
 func runOnce(f func(), backoff BackoffManager, sliding bool) clock.Timer {
+	switch {
+	case f == nil:
+		panic("workqueue: function to run is nil")
+	case backoff == nil:
+		panic("workqueue: backoff manager is nil")
+	}
 	if !sliding {
 		timer := backoff.Backoff()
 		f()

@@ -236,6 +236,10 @@ func TestUntilBadInput(t *testing.T) {
 	wantPanic(t, noFunc, func() { workqueue.BackoffUntilWithContext(ctx, nil, manager, true) })
 	wantPanic(t, noManager, func() { workqueue.BackoffUntil(func() {}, nil, true, nil) })
 	wantPanic(t, noManager, func() { workqueue.BackoffUntilWithContext(ctx, func(context.Context) {}, nil, true) })
+	stopped, cancel := context.WithCancel(ctx)
+	cancel()
+	workqueue.Until(nil, period, stopped.Done())
+	workqueue.BackoffUntilWithContext(stopped, nil, nil, true)
 }
 
 func TestUntilWithNegativePeriod(t *testing.T) {

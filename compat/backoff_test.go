@@ -429,13 +429,11 @@ func backoffDifferences() []difference {
 			step(wait.Backoff{Duration: s, Jitter: math.Inf(1)}),
 			fmt.Sprintf("[%v %[1]v %[1]v]", math.MinInt64+s), fmt.Sprintf("[%v %[1]v %[1]v]", time.Duration(math.MaxInt64))),
 		row("DelayWithReset: the panic without a clock says so", [2]func() string{
-			func() string { return recovered(func() { wait.Backoff{Factor: 2}.DelayWithReset(nil, s) }) },
-			func() string { return recovered(func() { workqueue.Backoff{Factor: 2}.DelayWithReset(nil, s) }) },
+			func() string { return recovered(func() { wait.Backoff{Factor: 2, Steps: 1}.DelayWithReset(nil, s) }) },
+			func() string {
+				return recovered(func() { workqueue.Backoff{Factor: 2, Steps: 1}.DelayWithReset(nil, s) })
+			},
 		}, nilDereference, "workqueue: clock is nil"),
-		row("DelayWithReset: a clock is needed also where it is not looked at", [2]func() string{
-			func() string { return recovered(func() { wait.Backoff{}.DelayWithReset(nil, s) }) },
-			func() string { return recovered(func() { workqueue.Backoff{}.DelayWithReset(nil, s) }) },
-		}, "", "workqueue: clock is nil"),
 		row("Jitter: the sum saturates", jitter(math.MaxInt64, 1), "true", "false"),
 		row("Jitter: a negative duration counts as zero", jitter(-s, 1), "true", "false"),
 		row("Jitter: a factor that is not a number counts as 1", jitter(s, math.NaN()), "true", "false"),
@@ -449,10 +447,10 @@ func backoffDifferences() []difference {
 			manager(s, 9*s, -2), "[1s -2s 4s -8s]", "[1s 1s 1s 1s]"),
 		row("NewExponentialBackoffManager: a negative interval counts as zero",
 			manager(-s, 9*s, 2), "[-1s -2s -4s -8s]", "[0s 0s 0s 0s]"),
-		row("NewJitteredBackoffManager: panics at once without a clock, and says so", [2]func() string{
-			func() string { return recovered(func() { wait.NewJitteredBackoffManager(s, 0, nil) }) },
-			func() string { return recovered(func() { ourJittered(s, 0, nil) }) },
-		}, "", "workqueue: clock is nil"),
+		row("Backoff of NewJitteredBackoffManager: the panic without a clock says so", [2]func() string{
+			func() string { return recovered(func() { wait.NewJitteredBackoffManager(s, 0, nil).Backoff() }) },
+			func() string { return recovered(func() { ourJittered(s, 0, nil).Backoff() }) },
+		}, nilDereference, "workqueue: clock is nil"),
 		row("NewExponentialBackoffManager: the panic without a clock says so", [2]func() string{
 			func() string { return recovered(func() { wait.NewExponentialBackoffManager(s, s, s, 2, 0, nil) }) },
 			func() string { return recovered(func() { ourExponential(s, s, s, 2, 0, nil) }) },

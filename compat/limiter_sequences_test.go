@@ -115,12 +115,6 @@ func limiterDifferences() []difference {
 			whens(workqueue.NewTypedItemExponentialFailureRateLimiter[string](base, limit), skip),
 		}
 	}
-	constructed := func(theirs, ours func()) [2]func() string {
-		return [2]func() string{
-			func() string { return recovered(theirs) },
-			func() string { return recovered(ours) },
-		}
-	}
 	row := func(what string, sides [2]func() string, theirs, ours string) difference {
 		return difference{what, sides[0], sides[1], [2]string{theirs, ours}}
 	}
@@ -146,14 +140,6 @@ func limiterDifferences() []difference {
 			whens(clientgo.NewTypedWithMaxWaitRateLimiter(clientgo.NewTypedItemFastSlowRateLimiter[string](-s, -s, 1), s), 0),
 			whens(workqueue.NewTypedWithMaxWaitRateLimiter(clientgo.NewTypedItemFastSlowRateLimiter[string](-s, -s, 1), s), 0),
 		}, "[-1s -1s -1s]", "[0s 0s 0s]"),
-		row("with maximum: a nil limiter panics at construction", constructed(
-			func() { clientgo.NewTypedWithMaxWaitRateLimiter[string](nil, s) },
-			func() { workqueue.NewTypedWithMaxWaitRateLimiter[string](nil, s) },
-		), "", "workqueue: rate limiter is nil"),
-		row("max of: a nil limiter panics at construction", constructed(
-			func() { clientgo.NewTypedMaxOfRateLimiter[string](nil) },
-			func() { workqueue.NewTypedMaxOfRateLimiter[string](nil) },
-		), "", "workqueue: rate limiter is nil"),
 	}
 }
 
