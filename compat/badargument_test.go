@@ -248,6 +248,20 @@ func badBackoffs() []badArgument {
 		}, noClock},
 		{"Jitter", "negative numbers", func() func() { return func() { wait.Jitter(-s, -1) } },
 			func() func() { return func() { workqueue.Jitter(-s, -1) } }, ""},
+		{"DelayFunc.Timer", "no clock", func() func() { wait.DelayFunc(nil).Timer(nil); return func() {} },
+			func() func() { workqueue.DelayFunc(nil).Timer(nil); return func() {} }, noClock},
+		{"DelayFunc.Timer", "no function", func() func() {
+			timer := wait.DelayFunc(nil).Timer(clock.RealClock{})
+			return func() { timer.C() }
+		}, func() func() {
+			timer := workqueue.DelayFunc(nil).Timer(clock.RealClock{})
+			return func() { timer.C() }
+		}, nilPointer},
+		{"DelayFunc.Until", "no condition", func() func() {
+			return silently(func() { wait.Backoff{}.DelayFunc().Until(context.Background(), true, true, nil) })
+		}, func() func() {
+			return func() { workqueue.Backoff{}.DelayFunc().Until(context.Background(), true, true, nil) }
+		}, "workqueue: condition is nil"},
 		{"Concurrent", "no function", func() func() { return calls(wait.DelayFunc(nil).Concurrent()) },
 			func() func() { return calls(workqueue.DelayFunc(nil).Concurrent()) }, nilPointer},
 	}
