@@ -199,7 +199,6 @@ func (r *TypedKeyBucketRateLimiter[T]) SetBurst(burst int) {
 	defer r.mu.Unlock()
 	r.settleLocked(at) // Up to the old burst.
 	r.bucket.burst = burst
-	r.bucket.cut()
 }
 
 // Tokens returns how many tokens are to be had at once. If negative, as many
@@ -257,13 +256,9 @@ func (b *bucket) advance(at time.Duration) {
 		b.tokens += max(0, at-b.last).Seconds() * b.limit
 	}
 	b.last = at
-	b.cut()
-}
-
-// cut drops what exceeds the burst. A spare token is one like the others as
-// soon as no item waits for a token: only then does it share their room, which
-// may have a part of a token in it already.
-func (b *bucket) cut() {
+	// A spare token is one like the others as soon as no item waits for a token:
+	// only then does it share their room, which may have a part of a token in it
+	// already. What exceeds the burst is lost.
 	if b.tokens >= 0 {
 		b.tokens += float64(b.spare)
 		b.spare = 0

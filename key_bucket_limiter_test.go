@@ -114,6 +114,7 @@ func TestKeyBucketRateLimiter(t *testing.T) {
 			"limit=1 b c", "1000 2000", // What could not be had costs nothing.
 		}},
 		{"no end of tokens", rate.Inf, 0, []string{"a a b c", "0 0 0 0"}},
+		{"an end of tokens that had none", rate.Inf, 2, []string{"a b c d limit=1 e f g", "0 0 0 0 0 0 1000"}},
 		{"hardly any", 1e-12, 1, []string{"a b c", "0 never never"}},
 		{"one at the end of time", 1e9 / (1 << 63), 1, []string{"a b", "0 never"}},
 	} {
@@ -144,12 +145,14 @@ func TestKeyBucketRateLimiterLosesNoPartOfATokenThatComesBack(t *testing.T) {
 		{"+3s d e", "0 1000"},
 		{"+2200ms burst=2 d e", "0 1000"}, // Room that comes later is for later.
 		{"+2200ms limit=2 d e", "0 500"},
+		{"+2s", ""},
 	} {
 		p := newTap(1, 1)
 		p.play("a b c -b")
 		if got := p.play(row.later); got != row.want {
 			t.Errorf("%s: got %q, want %q", row.later, got, row.want)
 		}
+		p.Tokens() // Brings it up to date.
 		checkInvariants(t, 0, p.TypedKeyBucketRateLimiter)
 	}
 }

@@ -335,6 +335,7 @@ func (d *keyBucketDuel) step(op, arg byte) error {
 		// From nothing to four tokens, and mostly a fraction.
 		pause := time.Duration(arg) * time.Second / 64 / time.Duration(d.model.limit+1)
 		d.pass(pause.Truncate(time.Microsecond))
+		return nil // The limiter learns of it by the next call, whatever that is.
 	case op%8 < 3:
 		d.Forget(item)
 		d.model.Forget(item)
