@@ -26,11 +26,12 @@
 // in [TypedQueueConfig], the FIFO by a [TypedInterface] in
 // [TypedDelayingQueueConfig], the delaying queue by a [TypedDelayingInterface]
 // in [TypedRateLimitingQueueConfig]. Most controllers want
-// [NewTypedRateLimitingQueueWithConfig].
+// [NewTypedRateLimiting]. The constructors that client-go has return interfaces,
+// which have only client-go's methods: no GetContext, Drain, Snapshot or Remove.
 //
 // A worker is a loop around three calls:
 //
-//	func work(queue workqueue.TypedRateLimitingInterface[string]) {
+//	func work(queue *workqueue.TypedRateLimiting[string]) {
 //		for {
 //			key, shutdown := queue.Get()
 //			if shutdown {

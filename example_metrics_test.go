@@ -33,7 +33,7 @@ func ExampleNewPrometheusProvider() {
 	provider := workqueue.NewPrometheusProvider(registry)
 
 	clock := testingclock.NewFakeClock(time.Now())
-	queue := workqueue.NewTypedRateLimitingQueueWithConfig(
+	queue := workqueue.NewTypedRateLimiting(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second, time.Minute),
 		workqueue.TypedRateLimitingQueueConfig[string]{Name: "pods", MetricsProvider: provider, Clock: clock},
 	)

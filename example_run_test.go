@@ -14,7 +14,8 @@ import (
 
 // Two workers, until the context ends.
 func ExampleRun() {
-	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())
+	queue := workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[string](),
+		workqueue.TypedRateLimitingQueueConfig[string]{Name: "deployments"})
 	queue.Add("default/web")
 
 	ctx, stop := context.WithCancel(context.Background())
@@ -32,8 +33,9 @@ func ExampleRun() {
 
 // What a handler returns says when its item comes again.
 func ExampleRun_retries() {
-	queue := workqueue.NewTypedRateLimitingQueue(
-		workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Millisecond, time.Second))
+	queue := workqueue.NewTypedRateLimiting(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Millisecond, time.Second),
+		workqueue.TypedRateLimitingQueueConfig[string]{})
 	queue.Add("volume")
 
 	attempt := 0
@@ -70,7 +72,8 @@ func ExampleRun_retries() {
 
 // A rollout that takes long is out of date as soon as its object changes.
 func ExampleRun_cancelOnReAdd() {
-	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())
+	queue := workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[string](),
+		workqueue.TypedRateLimitingQueueConfig[string]{})
 	queue.Add("web")
 
 	version := 1
@@ -95,7 +98,8 @@ func ExampleRun_cancelOnReAdd() {
 
 // What is left at the end has a name.
 func ExampleRun_drainError() {
-	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())
+	queue := workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[string](),
+		workqueue.TypedRateLimitingQueueConfig[string]{})
 	queue.Add("a")
 	queue.Add("b")
 

@@ -19,7 +19,7 @@ func Example_manyCheapKeys() {
 	bucket := workqueue.NewTypedKeyBucketRateLimiter[string](200, 200)
 	limiter := workqueue.NewTypedExpiringRateLimiter(
 		workqueue.NewTypedMaxOfRateLimiter[string](backoff, bucket), 10*time.Minute)
-	queue := workqueue.NewTypedRateLimitingQueue[string](limiter)
+	queue := workqueue.NewTypedRateLimiting(limiter, workqueue.TypedRateLimitingQueueConfig[string]{})
 	defer queue.ShutDown()
 
 	for key := range 10_200 {
@@ -65,10 +65,10 @@ func Example_fewExpensiveKeys() {
 // goes to AddAfter. The limiter is not asked, so that the failure does not
 // count, and what it knows of the key stays.
 func Example_retryAfter() {
-	queue := workqueue.NewTypedRateLimitingQueue[string](
-		workqueue.NewTypedItemBackoffRateLimiter[string](workqueue.Backoff{
-			Duration: time.Millisecond, Factor: 2, Jitter: 0.5, Cap: time.Minute,
-		}))
+	limiter := workqueue.NewTypedItemBackoffRateLimiter[string](workqueue.Backoff{
+		Duration: time.Millisecond, Factor: 2, Jitter: 0.5, Cap: time.Minute,
+	})
+	queue := workqueue.NewTypedRateLimiting(limiter, workqueue.TypedRateLimitingQueueConfig[string]{})
 	answers := []error{errors.New("internal error"), tooManyRequests{after: 20 * time.Millisecond}, nil}
 	call := func(string) error {
 		answer := answers[0]

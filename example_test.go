@@ -12,8 +12,9 @@ import (
 // The loop of the package comment, with its declarations around it. Keep the
 // two the same.
 func Example_worker() {
-	queue := workqueue.NewTypedRateLimitingQueue(
-		workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Millisecond, time.Second))
+	queue := workqueue.NewTypedRateLimiting(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Millisecond, time.Second),
+		workqueue.TypedRateLimitingQueueConfig[string]{})
 	attempts := map[string]int{}
 	sync := func(key string) error {
 		attempts[key]++

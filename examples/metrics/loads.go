@@ -10,7 +10,7 @@ import (
 	"github.com/seed16c08ea7/workqueue"
 )
 
-type queue = workqueue.TypedRateLimitingInterface[string]
+type queue = *workqueue.TypedRateLimiting[string]
 
 // A load is a queue with something to do. integration/prometheus has the
 // figures of each; whoever changes one here changes it there.
@@ -113,7 +113,7 @@ func start(ctx context.Context, provider workqueue.MetricsProvider) (wait func()
 }
 
 func newQueue(l load, provider workqueue.MetricsProvider) queue {
-	return workqueue.NewTypedRateLimitingQueueWithConfig(
+	return workqueue.NewTypedRateLimiting(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[string](l.first, l.last),
 		workqueue.TypedRateLimitingQueueConfig[string]{Name: l.name, MetricsProvider: provider})
 }

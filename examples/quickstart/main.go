@@ -18,8 +18,9 @@ func main() { run(os.Stdout) }
 
 func run(out io.Writer) {
 	log := log.New(out, "", 0)
-	queue := workqueue.NewTypedRateLimitingQueue(
-		workqueue.NewTypedItemExponentialFailureRateLimiter[string](100*time.Millisecond, time.Minute))
+	queue := workqueue.NewTypedRateLimiting(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[string](100*time.Millisecond, time.Minute),
+		workqueue.TypedRateLimitingQueueConfig[string]{})
 	for range 5 {
 		queue.Add("cat.png")
 		queue.Add("dog.png")
