@@ -230,8 +230,8 @@
 // # Retries without a queue
 //
 // [Backoff], [BackoffUntil] and their like are those of
-// k8s.io/apimachinery/pkg/util/wait, to which they convert. They differ in
-// what cannot be meant:
+// k8s.io/apimachinery/pkg/util/wait, to which they convert. They differ as
+// follows:
 //
 //   - No interval is negative: a negative duration or factor counts as zero,
 //     as does a factor that is not a number, and what exceeds the range of a
@@ -270,8 +270,8 @@
 //   - [NewPrometheusProvider] is the one that ships, for a registry that has no
 //     metrics of work queues yet.
 //   - [AdaptMetricsProvider] makes one of a provider that was written for
-//     client-go, where the registry has its metrics and dashboards read them:
-//     that of controller-runtime, for one.
+//     client-go, where the registry has its metrics and dashboards read them.
+//     Neither Kubernetes' component-base nor controller-runtime exports its own.
 //   - Any other [MetricsProvider] is told of each change, and of the work in
 //     flight every 500 ms while there is any, by a goroutine. One that is a
 //     [StateProvider] too is told nothing, and reads the queues when it likes.
@@ -346,8 +346,13 @@
 //
 // # Differences from client-go
 //
-// The API is that of client-go v0.37.2, and so is the behaviour, except where
-// that contradicts its documentation:
+// The API is that of client-go v0.37.2. A changed import path is enough unless a
+// signature of another package names a type of client-go: a function type, an
+// interface to implement, a config. Queues and limiters are assignable to
+// client-go's interfaces, and back.
+//
+// The behaviour is that of client-go too, except where that contradicts its
+// documentation:
 //
 //   - ShutDownWithDrain waits for queued items as well as for those in flight
 //     (kubernetes/kubernetes#141079).

@@ -18,9 +18,14 @@ type ForeignMetricsProvider[G GaugeMetric, S SettableGaugeMetric, C CounterMetri
 //
 //	workqueue.SetProvider(workqueue.AdaptMetricsProvider(provider))
 //
-// The type parameters follow from the provider. Programs with the metrics of
-// Kubernetes' component-base or of controller-runtime in their registry keep
-// them so; in others, [NewPrometheusProvider] says more at a lower price.
+// The type parameters follow from the provider. Programs whose registry has
+// metrics of client-go's queues already keep them so; in others,
+// [NewPrometheusProvider] says more at a lower price.
+//
+// Kubernetes' component-base and controller-runtime keep their providers to
+// themselves. An option of priorityqueue.New finds that of controller-runtime in
+// the field MetricProvider of the Opts; that of component-base takes go:linkname.
+// The tests in compat/adapted do both.
 //
 // It panics if the provider is nil.
 func AdaptMetricsProvider[G GaugeMetric, S SettableGaugeMetric, C CounterMetric, H HistogramMetric](p ForeignMetricsProvider[G, S, C, H]) MetricsProvider {

@@ -23,6 +23,7 @@ func TestBackoffTimer(t *testing.T) {
 	}{
 		{"each wait begins with Next", workqueue.Backoff{Duration: 100 * ms, Factor: 2, Steps: 2}, "100ms 330ms 760ms 1.19s"},
 		{"the cap ends the growth", workqueue.Backoff{Duration: 100 * ms, Factor: 2, Steps: 9, Cap: 150 * ms}, "100ms 280ms 460ms 640ms"},
+		{"with jitter too", workqueue.Backoff{Duration: 100 * ms, Jitter: -1}, "100ms 230ms 360ms 490ms"}, // One of none.
 		{"equal waits tick by themselves", workqueue.Backoff{Duration: 100 * ms, Factor: 2, Steps: 1}, "100ms 200ms 300ms 400ms"},
 		{"no wait", workqueue.Backoff{}, "0s 30ms 60ms 90ms"},
 		{"negative waits are none", workqueue.Backoff{Duration: -ms}, "0s 30ms 60ms 90ms"},
@@ -49,6 +50,13 @@ func TestBackoffTimer(t *testing.T) {
 
 func TestTimerStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		shortest := workqueue.Backoff{Duration: 1}.Timer()
+		start := time.Now()
+		<-shortest.C()
+		if d := time.Since(start); d != 1 {
+			t.Errorf("a tick after %v, want 1ns", d)
+		}
+		shortest.Stop()
 		for _, b := range []workqueue.Backoff{{Duration: time.Second}, {Duration: time.Second, Steps: 5}} {
 			timer := b.Timer()
 			timer.Stop() // It has not begun.
@@ -57,8 +65,10 @@ func TestTimerStops(t *testing.T) {
 			timer.Stop()
 			timer.Next()
 			time.Sleep(time.Minute)
-			if len(c) != 0 {
+			select {
+			case <-c:
 				t.Errorf("%+v: a tick after Stop", b)
+			default:
 			}
 			start := time.Now()
 			<-timer.C() // Begins anew.
@@ -89,6 +99,7 @@ func TestTimerForgetsATickAtNext(t *testing.T) {
 	if n := len(timer.C()); n != 1 {
 		t.Errorf("%d ticks after the wait, want 1", n)
 	}
+	timer.Next()
 	if timer.Stop(); c.HasWaiters() {
 		t.Error("the clock has a waiter after Stop")
 	}
@@ -101,26 +112,27 @@ func TestDelayUntil(t *testing.T) {
 	for _, row := range []struct {
 		immediate, sliding bool
 		want               string
+		waits              int
 	}{
-		{true, true, "0s 130ms 360ms"},
-		{true, false, "0s 100ms 300ms"},
-		{false, true, "100ms 330ms 760ms"},
-		{false, false, "100ms 300ms 700ms"},
+		{true, true, "0s 130ms 360ms", 2},
+		{true, false, "0s 100ms 300ms", 3},
+		{false, true, "100ms 330ms 760ms", 3},
+		{false, false, "100ms 300ms 700ms", 4},
 	} {
 		for _, answer := range []error{nil, failed} {
 			synctest.Test(t, func(t *testing.T) {
 				b := workqueue.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Steps: 5}
 				start, got := time.Now(), ""
-				asked := 0
-				err := b.DelayFunc().Until(t.Context(), row.immediate, row.sliding, func(context.Context) (bool, error) {
+				asked, waits := 0, 0
+				err := workqueue.DelayFunc(func() time.Duration { waits++; return b.Step() }).Until(t.Context(), row.immediate, row.sliding, func(context.Context) (bool, error) {
 					got += fmt.Sprint(" ", time.Since(start))
 					time.Sleep(30 * time.Millisecond)
 					asked++
 					return asked == 3 && answer == nil, map[bool]error{true: answer}[asked == 3]
 				})
-				if got != " "+row.want || err != answer {
-					t.Errorf("immediate %v, sliding %v: asked at%s and got %v, want %s and %v",
-						row.immediate, row.sliding, got, err, row.want, answer)
+				if got != " "+row.want || err != answer || waits != row.waits {
+					t.Errorf("immediate %v, sliding %v: asked at%s in %d waits and got %v, want %s, %d and %v",
+						row.immediate, row.sliding, got, waits, err, row.want, row.waits, answer)
 				}
 			})
 		}

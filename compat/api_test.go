@@ -14,8 +14,10 @@ const (
 	ourPath   = "github.com/seed16c08ea7/workqueue"
 )
 
-// TestAPI is the proof behind "change the import path and the program
-// compiles": whatever client-go exports must be here, in the same form.
+// TestAPI is the proof behind "change the import path, and your code compiles":
+// whatever client-go exports must be here, in the same form. Code that is handed
+// to a package whose signatures name client-go's types is another matter, see
+// assign_test.go.
 func TestAPI(t *testing.T) {
 	theirs, ours := loadAPIs(t)
 	report(t)(compareAPI(theirs, ours))

@@ -5,17 +5,34 @@ import "fmt"
 // A goal is what a scenario must reach.
 type goal struct {
 	text string
-	// reached takes the medians by implementation and returns what was measured
-	// too. The verdict is for the reader; no exit code depends on it.
-	reached func(medians map[string]float64) (measured string, ok bool)
+	// judge takes the medians by implementation and returns what was measured and
+	// how many times better than the goal that is. The verdict is for the reader;
+	// no exit code depends on it.
+	judge func(medians map[string]float64) (measured string, margin float64)
+}
+
+// certain is the margin from which on another run hardly says the opposite: from
+// one run of the whole to another the medians of the shorter rows differ by as
+// much.
+const certain = 1.05
+
+// verdict says whether a goal was reached, and whether by more than chance.
+func verdict(margin float64) string {
+	switch {
+	case !(margin >= 1):
+		return "**missed**"
+	case margin < certain:
+		return "reached, barely"
+	}
+	return "reached"
 }
 
 func faster(times float64) goal {
 	return goal{
 		text: fmt.Sprintf("at least %g times client-go", times),
-		reached: func(medians map[string]float64) (string, bool) {
+		judge: func(medians map[string]float64) (string, float64) {
 			ratio := medians[clientGo] / medians[ours]
-			return fmt.Sprintf("%.2f times", ratio), ratio >= times
+			return fmt.Sprintf("%.2f times", ratio), ratio / times
 		},
 	}
 }
@@ -23,9 +40,9 @@ func faster(times float64) goal {
 func within(times float64, limit string) goal {
 	return goal{
 		text: fmt.Sprintf("at most %g times the bare %s", times, limit),
-		reached: func(medians map[string]float64) (string, bool) {
+		judge: func(medians map[string]float64) (string, float64) {
 			ratio := medians[ours] / medians[limit]
-			return fmt.Sprintf("%.2f times", ratio), ratio <= times
+			return fmt.Sprintf("%.2f times", ratio), times / ratio
 		},
 	}
 }
@@ -33,8 +50,11 @@ func within(times float64, limit string) goal {
 func atMost(most float64, unit string) goal {
 	return goal{
 		text: "at most " + quantity(most, unit),
-		reached: func(medians map[string]float64) (string, bool) {
-			return quantity(medians[ours], unit), medians[ours] <= most
+		judge: func(medians map[string]float64) (string, float64) {
+			if medians[ours] == most {
+				return quantity(most, unit), certain // A count, as of goroutines.
+			}
+			return quantity(medians[ours], unit), most / medians[ours]
 		},
 	}
 }

@@ -18,6 +18,15 @@ What each scenario does is said in compat/bench, at the benchmark of its name.
 |---|---|
 `
 
+const goalsIntro = `
+## Goals
+
+What the project set itself, judged by the medians above. A goal that is reached
+by less than 5 % is reached barely: another run can miss it, see the end of the
+page.
+
+`
+
 // limits says what stands between the rows above and their goals. Its figures
 // come from profiles and from skeletons of the operations, not from the run.
 const limits = `
@@ -54,18 +63,19 @@ which is less than any crew. What is left to gain lies in fewer sections, which
 three calls do not allow, or in more than one lock, which the order of the line
 does not.
 
-In a flood of AddAfter that leaves no processor free, what is late is late for
-the kernel. Goroutines that sleep for the lock let threads sleep, 10,000 times in
-two seconds, and a thread that is woken waits for 3 ms behind the one that has
-woken it: 1 of 100 items was 4 ms late beside 8 producers, before AddAfter kept
-its goroutines awake. What is left, and makes the maximum, is the growth of the
-flood, to four million items in two seconds. Some 15 of its calls hold the lock
-for 0.3 to 3 ms: those that touch a new index for the first time, and those that
-a garbage collection has assist it.
+In a flood of AddAfter that leaves no processor free, the remaining delay comes
+from the kernel's scheduler. Goroutines that sleep for the lock let threads
+sleep, 10,000 times in two seconds, and a thread that is woken waits for 3 ms
+behind the one that has woken it: 1 of 100 items was 4 ms late beside 8 producers,
+before AddAfter kept its goroutines awake. The maximum comes from the growth of
+the flood, to four million items in two seconds. Some 15 of its calls hold the
+lock for 0.3 to 3 ms: those that touch a new index for the first time, and those
+that a garbage collection has assist it.
 
 Runs of the whole differ, as the machine is shared. In four on 2026-11-21 the
 cycle was 2.27, 2.38, 2.29 and 2.36 times as fast as client-go's, and the backlog
-2.81, 3.09, 2.54 and 2.60.
+2.81, 3.09, 2.54 and 2.60: two of the four missed the goal of 2.3, and two that of
+2.7. The table is of the last one.
 `
 
 // markdown returns the whole page. Writes to a bytes.Buffer cannot fail.
@@ -89,7 +99,11 @@ func markdown(results []result, from origin) []byte {
 	for _, s := range sections {
 		rows := ofSection(results, s.name)
 		if len(rows) > 0 {
-			fmt.Fprintf(&page, "| **%s**: %s | | | | | |\n", s.name, s.note)
+			note := s.note
+			if rows[0].slow {
+				note += fmt.Sprintf(" Medians of %d runs.", slowRounds(from.options.rounds))
+			}
+			fmt.Fprintf(&page, "| **%s**: %s | | | | | |\n", s.name, note)
 		}
 		for _, row := range rows {
 			writeRow(&page, row)
@@ -122,13 +136,12 @@ func writeRow(page *bytes.Buffer, row result) {
 }
 
 func writeGoals(page *bytes.Buffer, results []result) {
-	page.WriteString("\n## Goals\n\nWhat the project set itself, judged by the medians above.\n\n")
+	page.WriteString(goalsIntro)
 	page.WriteString("| scenario | goal | measured | |\n|---|---|---:|---|\n")
 	for _, row := range results {
 		for _, g := range row.goals {
-			measured, ok := g.reached(row.medians())
-			verdict := map[bool]string{true: "reached", false: "**missed**"}[ok]
-			fmt.Fprintf(page, "| %s | %s | %s | %s |\n", row.title, g.text, measured, verdict)
+			measured, margin := g.judge(row.medians())
+			fmt.Fprintf(page, "| %s | %s | %s | %s |\n", row.title, g.text, measured, verdict(margin))
 		}
 	}
 }
