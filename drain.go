@@ -3,6 +3,7 @@ package workqueue
 import (
 	"context"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 )
@@ -82,15 +83,11 @@ func within(ctx context.Context, closed <-chan struct{}) {
 
 // remains returns a DrainError if anything is left.
 func (q *Typed[T]) remains(err error) *DrainError[T] {
-	now := q.metrics.now()
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if len(q.held)+q.line.len()+q.stored == 0 {
+	s := q.snapshot(math.MaxInt, q.metrics.now())
+	if s.QueuedTotal+s.InFlightTotal == 0 {
 		return nil
 	}
-	e := &DrainError[T]{Err: err, Snapshot: q.collectLocked(q.items.live, now)}
-	e.sortInFlight()
-	return e
+	return &DrainError[T]{Err: err, Snapshot: s}
 }
 
 // Drain drops the waiting items, drains the queue below, see [Typed.Drain], and
@@ -151,6 +148,9 @@ type leftover[T comparable] struct {
 // addTo adds the items to a snapshot; nil has none.
 func (l *leftover[T]) addTo(s *Snapshot[T]) {
 	if l != nil {
-		l.agenda.addTo(s, l.agenda.len(), l.now, l.epoch)
+		c := census[T]{limit: math.MaxInt}
+		c.makeRoomForWaiting(l.agenda.len())
+		c.addWaiting(&l.agenda)
+		c.describeWaiting(s, l.now, l.epoch, l.agenda.timed)
 	}
 }

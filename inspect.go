@@ -87,61 +87,16 @@ func (s Snapshot[T]) String() string {
 }
 
 // Snapshot returns what the queue holds, with at most limit items of each
-// state. All of it is of one instant. Everybody waits meanwhile, for a time in
-// proportion to limit, and beside a [Queue] to the number of items.
+// state. All of it is of one instant. Everybody waits while it is copied, for a
+// time in proportion to limit, and beside a [Queue] to the number of items.
 func (q *Typed[T]) Snapshot(limit int) Snapshot[T] {
-	now := q.metrics.now()
-	q.mu.Lock()
-	s := q.collectLocked(limit, now)
-	q.mu.Unlock()
-	s.sortInFlight()
+	return q.snapshot(limit, q.metrics.now())
+}
+
+func (q *Typed[T]) snapshot(limit int, now time.Duration) (s Snapshot[T]) {
+	c := q.census(limit)
+	c.describe(&s, now, q.metrics != nil)
 	return s
-}
-
-// collectLocked is Snapshot without the order of what is in flight.
-func (q *Typed[T]) collectLocked(limit int, now time.Duration) Snapshot[T] {
-	s := Snapshot[T]{
-		Queued:        q.lineUpLocked(limit, now),
-		QueuedTotal:   q.line.len() + q.stored,
-		InFlightTotal: len(q.held),
-	}
-	for _, i := range q.held[:max(0, min(limit, len(q.held)))] {
-		state := ItemInFlight
-		if q.items.records.at(i).state == reprocess {
-			state = ItemInFlightAgain
-		}
-		s.InFlight = append(s.InFlight, q.infoLocked(i, state, -1, now))
-	}
-	return s
-}
-
-// lineUpLocked returns the first queued items.
-func (q *Typed[T]) lineUpLocked(limit int, now time.Duration) (infos []ItemInfo[T]) {
-	for i := range q.line.all() {
-		if len(infos) >= limit {
-			break
-		}
-		infos = append(infos, q.infoLocked(i, ItemQueued, len(infos), now))
-	}
-	for i := uint32(0); q.stored > 0 && int(i) < q.items.records.n && len(infos) < limit; i++ {
-		if q.items.records.at(i).state == inStorage {
-			infos = append(infos, q.infoLocked(i, ItemQueued, -1, now))
-		}
-	}
-	return infos
-}
-
-func (q *Typed[T]) infoLocked(i uint32, state ItemState, place int, now time.Duration) ItemInfo[T] {
-	info := ItemInfo[T]{Item: q.items.records.at(i).item, State: state, Place: place, For: -1}
-	if q.metrics == nil {
-		return info
-	}
-	since := q.stamps.at(i).started
-	if state == ItemQueued {
-		since = q.stamps.at(i).added
-	}
-	info.For = max(0, now-since)
-	return info
 }
 
 func (s *Snapshot[T]) sortInFlight() {
@@ -155,50 +110,43 @@ func (s *Snapshot[T]) sortInFlight() {
 // as the total of what is queued.
 func (q *TypedDelaying[T]) Snapshot(limit int) Snapshot[T] {
 	now := q.now()
+	c := census[T]{limit: max(0, limit)}
+	var s Snapshot[T]
 	if q.typed == nil {
-		s := look(q.queue, limit)
-		q.mu.Lock()
-		defer q.mu.Unlock()
-		q.addWaitingLocked(&s, limit, now)
-		return s
+		s = look(q.queue, limit)
+		c.makeRoomForWaiting(q.waits())
+		q.collectWaiting(&c)
+	} else {
+		stamp := q.stamp(now)
+		c.makeRoom(q.typed.sizes())
+		c.makeRoomForWaiting(q.waits())
+		q.collect(&c)
+		c.describe(&s, stamp, q.typed.metrics != nil)
 	}
-	s := q.snapshot(limit, now, q.stamp(now))
-	s.sortInFlight()
+	c.describeWaiting(&s, now, q.epoch, q.agenda.timed)
 	return s
 }
 
-func (q *TypedDelaying[T]) snapshot(limit int, now, stamp time.Duration) Snapshot[T] {
+// waits returns how many items wait at the moment.
+func (q *TypedDelaying[T]) waits() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.agenda.len()
+}
+
+func (q *TypedDelaying[T]) collectWaiting(c *census[T]) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	c.addWaiting(&q.agenda)
+}
+
+func (q *TypedDelaying[T]) collect(c *census[T]) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.typed.mu.Lock()
 	defer q.typed.mu.Unlock()
-	s := q.typed.collectLocked(limit, stamp)
-	q.addWaitingLocked(&s, limit, now)
-	return s
-}
-
-func (q *TypedDelaying[T]) addWaitingLocked(s *Snapshot[T], limit int, now time.Duration) {
-	q.agenda.addTo(s, limit, now, q.epoch)
-}
-
-// addTo adds the items to a snapshot. The times of an agenda are since epoch.
-func (a *agenda[T]) addTo(s *Snapshot[T], limit int, now time.Duration, epoch time.Time) {
-	s.WaitingTotal += a.len()
-	nodes := a.earliest(limit)
-	s.Waiting = slices.Grow(s.Waiting, len(nodes))
-	for place, n := range nodes {
-		info := ItemInfo[T]{
-			Item:  a.items.records.at(n.ref).item,
-			State: ItemWaiting,
-			For:   -1,
-			Due:   epoch.Add(n.due),
-			Place: place,
-		}
-		if a.timed {
-			info.For = max(0, now-*a.starts.at(n.ref))
-		}
-		s.Waiting = append(s.Waiting, info)
-	}
+	q.typed.collectLocked(c)
+	c.addWaiting(&q.agenda)
 }
 
 // earliest returns the nodes that come first in the order of pop, at most

@@ -1,0 +1,78 @@
+package workqueue_test
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	testingclock "k8s.io/utils/clock/testing"
+
+	"github.com/seed16c08ea7/workqueue"
+)
+
+// A few of what waits are looked for, and more of it are copied and sorted
+// later. Either gives the first of all, those of one time in the order in which
+// they got it.
+func TestSnapshotOfTheFirstWaitingItems(t *testing.T) {
+	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{
+		KeepTimes: true, Clock: testingclock.NewFakeClock(epoch),
+	})
+	defer q.ShutDown()
+	const n = 640
+	rnd := newRand(t)
+	var want []appointment
+	for item := range n {
+		due := time.Duration(1+rnd.IntN(50)) * time.Second
+		q.AddAfter(item, due)
+		want = append(want, appointment{item: item, due: due})
+	}
+	slices.SortStableFunc(want, func(a, b appointment) int { return int(a.due - b.due) })
+	for _, limit := range []int{math.MinInt, -1, 0, 1, n/16 - 1, n / 16, n/16 + 1, n - 1, n, n + 1, math.MaxInt} {
+		s := q.Snapshot(limit)
+		if len(s.Waiting) != max(0, min(limit, n)) || s.WaitingTotal != n {
+			t.Errorf("limit %d: %d of %d are shown", limit, len(s.Waiting), s.WaitingTotal)
+		}
+		for place, info := range s.Waiting {
+			a := want[place]
+			got := fmt.Sprint(info.Item, info.State, info.For, info.Due.Sub(epoch), info.Place)
+			if want := fmt.Sprint(a.item, workqueue.ItemWaiting, 0*time.Second, a.due, place); got != want {
+				t.Fatalf("limit %d: got %s, want %s", limit, got, want)
+			}
+		}
+	}
+}
+
+// Room for what a Snapshot copies is made before the locks are taken. If more
+// has come by then, it is shown all the same.
+func TestSnapshotOfWhatHasJustCome(t *testing.T) {
+	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{KeepTimes: true})
+	defer q.ShutDown()
+	for _, limit := range []int{1, 1000} {
+		done := make(chan bool)
+		go func() {
+			defer close(done)
+			for i := range 1000 {
+				q.Add(i)
+				q.AddAfter(i, time.Hour)
+				q.TryGet()
+			}
+		}()
+		for over := false; !over; {
+			select {
+			case <-done:
+				over = true
+			default:
+			}
+			s := q.Snapshot(limit)
+			for name, got := range map[string][2]int{
+				"queued": {len(s.Queued), s.QueuedTotal}, "in flight": {len(s.InFlight), s.InFlightTotal}, "waiting": {len(s.Waiting), s.WaitingTotal},
+			} {
+				if got[0] != min(limit, got[1]) {
+					t.Errorf("limit %d: %d of %d are shown %s", limit, got[0], got[1], name)
+				}
+			}
+		}
+	}
+}
