@@ -11,6 +11,35 @@ import (
 	"github.com/seed16c08ea7/workqueue"
 )
 
+// The wait is for the last of a crew, and for that of the next one anew.
+func TestCrewIsWaitedFor(t *testing.T) {
+	var c workqueue.Crew
+	gone := func(left <-chan struct{}) bool {
+		select {
+		case <-left:
+			return true
+		default:
+			return false
+		}
+	}
+	if !gone(c.Left()) {
+		t.Error("nobody has entered, and is waited for")
+	}
+	for range 2 {
+		c.Enter()
+		c.Enter()
+		before := c.Left()
+		c.Leave()
+		if gone(before) || gone(c.Left()) {
+			t.Error("one is left, and not waited for")
+		}
+		c.Leave()
+		if !gone(before) || !gone(c.Left()) {
+			t.Error("nobody is left, and waited for")
+		}
+	}
+}
+
 // A stuck queue blocks in Add until it is released.
 type stuck struct {
 	bare

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"reflect"
+	"sync"
 	"time"
 	"unsafe"
 
@@ -284,6 +285,16 @@ func (q *Typed[T]) CheckInvariants() error {
 	q.checkWaits(&errs)
 	return errs.err()
 }
+
+// A Crew counts goroutines.
+type Crew struct {
+	mu   sync.Mutex
+	crew crew
+}
+
+func (c *Crew) Enter()                { c.crew.enter() }
+func (c *Crew) Leave()                { c.crew.leave(&c.mu) }
+func (c *Crew) Left() <-chan struct{} { return c.crew.left(&c.mu) }
 
 // A Line is the line of queued records.
 type Line = line

@@ -78,9 +78,6 @@ func (l *line) run(n uint32) uint32 {
 // remove takes the record at a place out. It calls moved for each record that has
 // another place now.
 func (l *line) remove(n uint32, moved func(i, n uint32)) {
-	if l.holes == 0 {
-		l.sweep = l.head
-	}
 	l.holes++
 	l.dig(n, n)
 	l.tidy(moved)
@@ -94,7 +91,7 @@ func (l *line) tidy(moved func(i, n uint32)) {
 		l.head += run
 		l.holes -= run
 	}
-	if l.sweep-l.head > l.tail-l.head {
+	if l.sweep-l.head > l.tail-l.head { // Where there were no holes, nobody has moved it.
 		l.sweep = l.head
 	}
 	for range pace {
