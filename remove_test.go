@@ -243,7 +243,7 @@ func TestDebounceWithoutAMaximum(t *testing.T) {
 			if n := q.Len(); n != 0 {
 				t.Errorf("at most %d: the maximum of a later call counts", most)
 			}
-			time.Sleep(1)
+			time.Sleep(time.Nanosecond)
 			synctest.Wait()
 			if n := q.Len(); n != 1 {
 				t.Errorf("at most %d: %d items are queued when the series is over", most, n)

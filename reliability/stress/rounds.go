@@ -151,29 +151,30 @@ func (r *round) abandon() {
 	r.tally.count(queued+held+waiting, queued+held, 0)
 }
 
+// abandonOnce lets several drains end the queue, which share what waited: one of
+// them knows of it, and all that come before it has ended.
 func (r *round) abandonOnce(q drainer, queued, held, waiting int) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(r.rnd.IntN(500))*time.Microsecond)
 	defer cancel()
 	var drains sync.WaitGroup
-	var told atomic.Int64 // drains that know what waited: all but those that came after the end of the others
+	var told atomic.Bool
 	for range 3 {
 		drains.Go(func() {
 			var left *workqueue.DrainError[int]
 			err := q.Drain(ctx)
-			if !errors.As(err, &left) || left.QueuedTotal != queued || left.InFlightTotal != held ||
-				left.WaitingTotal != waiting && left.WaitingTotal != 0 || len(left.Waiting) != left.WaitingTotal {
-				r.tally.violation(wrongDrain, "%v, but there are %d queued, %d in flight, %d waiting, with %s", err, queued, held, waiting, r.recipe.text)
+			if !errors.As(err, &left) || left.QueuedTotal != queued || left.InFlightTotal != held || len(left.Waiting) != left.WaitingTotal {
+				r.tally.violation(wrongDrain, "%v, but there are %d queued, %d in flight, with %s", err, queued, held, r.recipe.text)
 				return
 			}
 			if left.WaitingTotal == waiting {
-				told.Add(1)
+				told.Store(true)
 			}
 			clear(left.Waiting) // It is this drain's own.
 		})
 	}
 	drains.Wait()
-	if told.Load() == 0 {
-		r.tally.violation(wrongDrain, "no drain tells of %d that waited, with %s", waiting, r.recipe.text)
+	if !told.Load() {
+		r.tally.violation(wrongDrain, "no drain tells of the %d that waited, with %s", waiting, r.recipe.text)
 	}
 }
 
