@@ -21,9 +21,8 @@ type runner[T comparable] struct {
 	logger  logr.Logger
 
 	// Contexts, of which none ends before the one above it. Those of the handlers
-	// descend from handling, which is ctx unless there is a grace period, and
-	// can be ended by cancel. The hand-outs end with intake, which is one of
-	// these two, and working with the last worker.
+	// descend from handling, which cancel ends if it is not ctx. The hand-outs end
+	// with intake, which is one of these two, and working with the last worker.
 	ctx      context.Context
 	intake   context.Context
 	handling context.Context
@@ -70,14 +69,20 @@ func newRunner[T comparable](ctx context.Context, queue TypedRateLimitingInterfa
 	if options.Name != "" {
 		r.logger = r.logger.WithValues("queue", options.Name)
 	}
-	// Without a grace period the handlers need no context but the caller's: it
-	// ends them at the same instant, and costs nothing.
-	if options.Grace > 0 {
+	switch {
+	case options.Grace > 0:
 		r.handling, r.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+		if options.Drain {
+			r.intake = r.handling
+		}
+	case options.CancelOnReAdd:
+		// An Add cancels with the queue's lock held, and a cancel asks the context
+		// above for Done and Value. So this one, whose code we know, has to be
+		// between the caller's and those of the handlers.
+		r.handling, r.cancel = context.WithCancelCause(ctx)
 	}
-	if options.Drain {
-		r.intake = r.handling
-	}
+	// In all other cases the handlers need no context but the caller's: it ends
+	// them at the same instant, and costs nothing.
 	// A context, and not a channel, because Drain takes one.
 	r.working, r.idle = context.WithCancel(context.WithoutCancel(ctx))
 	return r

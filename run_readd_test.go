@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -223,3 +224,54 @@ func TestRunWithoutCancelOnReAdd(t *testing.T) {
 		s.end()
 	})
 }
+
+// An Add that cancels a handler has the lock, and so must not ask the context of
+// the caller anything: one that then called the queue would wait for that Add.
+func TestRunAsksNoForeignContextWithTheLock(t *testing.T) {
+	for name, options := range map[string]runOptions{
+		"alone":           {},
+		"with a deadline": {Deadline: time.Minute},
+		"with grace":      {Grace: time.Minute},
+		"with labels":     {Labels: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newShow(t, runQueues["all methods"])
+				var adding, asked atomic.Bool
+				inner, stop := context.WithCancel(t.Context())
+				ctx := askedContext{inner, func() {
+					if adding.Load() && s.fifo.Locked() {
+						asked.Store(true)
+					}
+				}}
+				options.CancelOnReAdd = true
+				s.queue.Add("a")
+				s.ctx, s.stop = ctx, stop
+				go func() {
+					defer close(s.ended)
+					s.result = workqueue.Run(ctx, s.queue, s.cut, options)
+				}()
+				synctest.Wait()
+				adding.Store(true)
+				s.queue.Add("a")
+				adding.Store(false)
+				s.want("0:a ends: workqueue: item was added again")
+				if asked.Load() {
+					t.Error("the context was asked while the queue was locked")
+				}
+				s.stop()
+				s.end()
+			})
+		})
+	}
+}
+
+// askedContext tells of each question that it is asked.
+type askedContext struct {
+	context.Context
+	tell func()
+}
+
+func (c askedContext) Done() <-chan struct{} { c.tell(); return c.Context.Done() }
+func (c askedContext) Err() error            { c.tell(); return c.Context.Err() }
+func (c askedContext) Value(key any) any     { c.tell(); return c.Context.Value(key) }

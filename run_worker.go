@@ -56,8 +56,10 @@ func (w *worker[T]) handleItem(item T) {
 	if w.watcher != nil {
 		watched, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
-		// Called with the queue's lock held, which a cancel may be: it calls no
-		// foreign code.
+		// Called with the queue's lock held. It takes time in proportion to the
+		// contexts that the handler has derived, and calls no foreign code: it asks
+		// no context above handling, which is not the caller's, see newRunner. A
+		// cancel on a goroutine of its own could come after the Add has returned.
 		w.watcher.watch(item, func() { cancel(ErrReAdded) })
 		ctx = watched
 	}

@@ -33,8 +33,9 @@ func (r *round) withRun() {
 		r.oneShot()
 		return
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	inner, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	ctx := asker{inner, r.queue}
 	discard := logr.Discard()
 	options := workqueue.RunOptions[int]{
 		Workers: 1 + r.rnd.IntN(8), MaxAttempts: r.rnd.IntN(4), Logger: &discard,
@@ -53,6 +54,18 @@ func (r *round) withRun() {
 	r.closing.Store(true) // By Run, some time from now.
 	cancel()
 	r.end()
+}
+
+// An asker is a context that calls the queue whenever it is asked for a value, as
+// it is when a context that descends from it is made or ended.
+type asker struct {
+	context.Context
+	queue queue
+}
+
+func (c asker) Value(key any) any {
+	c.queue.Len()
+	return c.Context.Value(key)
 }
 
 // checkRun excuses what Run says it has left behind: only that may be lost.
