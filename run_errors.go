@@ -10,7 +10,8 @@ import (
 // handler ends under [RunOptions].CancelOnReAdd. A handler that then returns
 // its context's error, or this one, has neither failed nor succeeded: the item
 // is handed out again by its Done, without a delay, and its failures stay
-// counted.
+// counted. That is so too if Remove has taken the Add back in the meantime, since
+// the work for the Add before it is not done.
 var ErrReAdded = errors.New("workqueue: item was added again")
 
 // errGoexit is what a handler has come to that has ended its goroutine.

@@ -20,15 +20,16 @@ import (
 // turns are what can happen to a Run whose one worker holds the item "held",
 // with "queued" behind it and "waiting" due in 10 s. The last three are what
 // the handler then does, and the others come from outside.
-var turns = map[string]func(s *show, does chan<- reply){
-	"end":      func(s *show, _ chan<- reply) { s.note("stop"); s.stop() },
-	"shutdown": func(s *show, _ chan<- reply) { s.queue.ShutDown() },
-	"drain":    func(s *show, _ chan<- reply) { go drainOf(s)(s.t.Context()) },
-	"re-add":   func(s *show, _ chan<- reply) { s.queue.Add("held") },
-	"deadline": func(*show, chan<- reply) { time.Sleep(5 * time.Second) },
-	"panic":    func(_ *show, does chan<- reply) { does <- panics },
-	"exit":     func(_ *show, does chan<- reply) { does <- exits },
-	"give up":  func(_ *show, does chan<- reply) { does <- permanently },
+var turns = map[string]func(o *orderRun){
+	"end":      func(o *orderRun) { o.note("stop"); o.stop() },
+	"shutdown": func(o *orderRun) { o.queue.ShutDown() },
+	"drain":    func(o *orderRun) { go drainOf(o.show)(o.t.Context()) },
+	"re-add":   func(o *orderRun) { o.queue.Add("held") },
+	"remove":   (*orderRun).remove,
+	"deadline": func(*orderRun) { time.Sleep(5 * time.Second) },
+	"panic":    func(o *orderRun) { o.does <- panics },
+	"exit":     func(o *orderRun) { o.does <- exits },
+	"give up":  func(o *orderRun) { o.does <- permanently },
 }
 
 // Every three of the turns in every order, at one instant or a second apart.
@@ -75,13 +76,13 @@ func playOrder(s *show, order []string, pause time.Duration) (problem string) {
 	}, o.handle)
 	synctest.Wait()
 	for _, turn := range order {
-		turns[turn](s, o.does)
+		turns[turn](o)
 		time.Sleep(pause)
 	}
 	time.Sleep(time.Minute)
 	s.stop()
 	err := s.end()
-	return o.judge(err)
+	return o.judge(err, slices.Contains(order, "shutdown") || slices.Contains(order, "drain"))
 }
 
 // An orderRun keeps account of the items.
@@ -92,6 +93,7 @@ type orderRun struct {
 	mu       sync.Mutex
 	calls    int
 	atWork   int
+	inHand   string // by the handler
 	problems []string
 	settled  map[string]bool // as of the last hand-out, or it waits for a retry
 }
@@ -102,10 +104,22 @@ func (o *orderRun) settle(item string, settled bool) {
 	o.settled[item] = settled
 }
 
+// remove takes back the last Add of "held". If no handler has it, the item is
+// not wanted any more.
+func (o *orderRun) remove() {
+	synctest.Wait()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.fifo.Remove("held") && o.inHand != "held" {
+		o.settled["held"] = true
+	}
+}
+
 func (o *orderRun) begin(ctx context.Context, item string) (patience time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.settled[item] = false
+	o.inHand = item
 	if o.atWork++; o.atWork > 1 {
 		o.problems = append(o.problems, "two at work")
 	}
@@ -131,6 +145,7 @@ func (o *orderRun) handle(ctx context.Context, item string) error {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		o.atWork--
+		o.inHand = ""
 		if o.ctx.Err() == nil && context.Cause(ctx) != workqueue.ErrReAdded {
 			o.settled[item] = true
 		}
@@ -139,6 +154,7 @@ func (o *orderRun) handle(ctx context.Context, item string) error {
 	case does := <-o.does:
 		return does()
 	case <-ctx.Done():
+		time.Sleep(patience / 2400) // 1.5 s if it is the first.
 		return ctx.Err()
 	case <-time.After(patience):
 		o.settle(item, true)
@@ -146,14 +162,15 @@ func (o *orderRun) handle(ctx context.Context, item string) error {
 	}
 }
 
-// judge says what is wrong with the end.
-func (o *orderRun) judge(err error) string {
+// judge says what is wrong with the end. Whether somebody else has shut the queue
+// down decides on what the error may wrap.
+func (o *orderRun) judge(err error, down bool) string {
 	named := map[string]bool{}
 	if drained, ok := err.(*workqueue.DrainError[string]); ok {
 		for _, info := range slices.Concat(drained.Queued, drained.InFlight, drained.Waiting) {
 			named[info.Item] = true
 		}
-		if !errors.Is(err, context.Canceled) {
+		if !errors.Is(err, context.Canceled) && !(down && errors.Is(err, workqueue.ErrShutDown)) {
 			o.problems = append(o.problems, "not the context's error")
 		}
 	} else if err != nil {

@@ -225,6 +225,84 @@ func TestRunWithoutCancelOnReAdd(t *testing.T) {
 	})
 }
 
+// An item whose handler was cancelled for an Add is handled again even if that Add
+// is taken back: the one before it has not been worked off. If the queue is shut
+// down by then, the item is left behind by name.
+func TestRunLosesNoItemWhenRemoveTakesBackTheAddThatCancelled(t *testing.T) {
+	for name, tt := range map[string]struct {
+		during func(s *show) // at 1 s, while the handler takes a second to return
+		want   string
+		left   string
+	}{
+		"Remove":              {func(s *show) { s.remove("a") }, "2:a", "<nil>"},
+		"Remove, Add":         {func(s *show) { s.remove("a"); s.queue.Add("a") }, "2:a", "<nil>"},
+		"Remove, Add, Remove": {func(s *show) { s.remove("a"); s.queue.Add("a"); s.remove("a") }, "2:a", "<nil>"},
+		"Remove, ShutDown": {func(s *show) { s.remove("a"); s.queue.ShutDown() }, "2:end",
+			"queued[a] held[] waiting[]: workqueue: queue is shut down"},
+		"ShutDown, Remove": {func(s *show) { s.queue.ShutDown(); s.remove("a") }, "2:end",
+			"queued[a] held[] waiting[]: workqueue: queue is shut down"},
+		"ShutDown":           {func(s *show) { s.queue.ShutDown() }, "2:a 2:end", "<nil>"},
+		"Remove, end of ctx": {func(s *show) { s.remove("a"); s.stop() }, "2:end", "queued[a] held[] waiting[]: context canceled"},
+		"end of ctx, Remove": {func(s *show) { s.stop(); synctest.Wait(); s.remove("a") }, "2:end",
+			"queued[a] held[] waiting[]: context canceled"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newShow(t, runQueues["all methods"])
+				s.queue.Add("a")
+				calls := 0
+				s.run(runOptions{CancelOnReAdd: true}, func(ctx context.Context, _ string) error {
+					if calls++; calls > 1 {
+						return nil
+					}
+					<-ctx.Done()
+					time.Sleep(time.Second)
+					return ctx.Err()
+				})
+				time.Sleep(time.Second)
+				s.queue.Add("a")
+				s.want("0:a")
+				tt.during(s)
+				time.Sleep(10 * time.Second)
+				s.want(tt.want)
+				s.stop()
+				if got := left(s.end()); got != tt.left {
+					t.Errorf("got %s, want %s", got, tt.left)
+				}
+			})
+		})
+	}
+}
+
+// remove is Remove of a queue that has it.
+func (s *show) remove(item string) {
+	if q, ok := s.queue.(interface{ Remove(item string) bool }); ok {
+		q.Remove(item)
+	}
+}
+
+// One whose Add was not taken back needs no other.
+func TestRunAddsNothingToWhatIsAddedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShow(t, runQueues["all methods"])
+		s.queue = addNoting{s.queue.(*workqueue.TypedRateLimiting[string]), s}
+		s.queue.Add("a")
+		s.run(runOptions{CancelOnReAdd: true}, s.cut)
+		synctest.Wait()
+		s.queue.Add("a")
+		s.want("0:add 0:a 0:add 0:a ends: workqueue: item was added again 0:a")
+		s.stop()
+		s.end()
+	})
+}
+
+type addNoting struct {
+	*workqueue.TypedRateLimiting[string]
+	show *show
+}
+
+func (q addNoting) Add(item string) { q.show.note("add"); q.TypedRateLimiting.Add(item) }
+
 // An Add that cancels a handler has the lock, and so must not ask the context of
 // the caller anything: one that then called the queue would wait for that Add.
 func TestRunAsksNoForeignContextWithTheLock(t *testing.T) {

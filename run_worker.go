@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"runtime/pprof"
+	"sync/atomic"
 )
 
 // A worker handles one item at a time. What it keeps of it lies here and not
@@ -118,7 +119,7 @@ func (w *worker[T]) settle(item T) {
 	if _, panicked := err.(*PanicError); panicked {
 		w.fail(item, err)
 	} else if w.overtaken && (errors.Is(err, context.Canceled) || errors.Is(err, ErrReAdded)) {
-		return // To Done, which queues it.
+		w.redo(item)
 	} else if _, ok := errors.AsType[*permanentError](err); ok {
 		w.giveUp(item, err)
 	} else if again, ok := errors.AsType[*requeueAfter](err); ok {
@@ -126,6 +127,25 @@ func (w *worker[T]) settle(item T) {
 		w.queue.AddAfter(item, again.wait)
 	} else {
 		w.fail(item, err)
+	}
+}
+
+// redo has Done queue an item whose handler was overtaken. The Add that did so
+// may have been taken back since, by Remove. But the Add before it, for which the
+// item was handed out, was not: its work is undone. So the item is added once
+// more, and is left behind if that is too late. A Remove that comes after this is
+// one of a queued item.
+//
+// An Add after Done would be wrong: the next worker may have the item by then, and
+// would be overtaken by it.
+func (w *worker[T]) redo(item T) {
+	var again atomic.Bool
+	w.watcher.watch(item, func() { again.Store(true) })
+	if !again.Load() {
+		w.queue.Add(item)
+	}
+	if !again.Load() { // The queue is shut down.
+		w.leaveQueued(item)
 	}
 }
 

@@ -28,6 +28,7 @@ type account struct {
 	accepted  atomic.Int64 // last version added without delay before a shutdown
 	excused   atomic.Int64 // versions up to this one may have been removed
 	seen      atomic.Int64 // last version that a worker has seen
+	owed      atomic.Bool  // a handler has left it undone, and it was not seen since
 
 	adds, gets atomic.Int64 // calls that may have caused a hand-out, hand-outs
 	held       atomic.Int32 // workers who hold the item, if it is strict
@@ -43,15 +44,22 @@ func raise(v *atomic.Int64, n int64) {
 	}
 }
 
+// see notes that a worker has the item.
+func (a *account) see() {
+	a.owed.Store(false)
+	a.gets.Add(1)
+	raise(&a.seen, a.announced.Load())
+}
+
 // pending reports whether a version is still to be seen.
 func (a *account) pending() bool {
 	announced := a.announced.Load()
-	return a.seen.Load() < announced && a.excused.Load() < announced
+	return a.owed.Load() || a.seen.Load() < announced && a.excused.Load() < announced
 }
 
 // missed reports whether a version that was accepted before a shutdown has not
 // been seen.
 func (a *account) missed() bool {
 	accepted := a.accepted.Load()
-	return a.seen.Load() < accepted && a.excused.Load() < accepted
+	return a.owed.Load() || a.seen.Load() < accepted && a.excused.Load() < accepted
 }

@@ -110,8 +110,7 @@ func (a *actor) hold(item int) {
 			a.tally.violation(twoWorkers, "%d workers hold item %d, with %s", n, item, a.recipe.text)
 		}
 	}
-	account.gets.Add(1)
-	raise(&account.seen, account.announced.Load())
+	account.see()
 	if a.rnd.IntN(32) == 0 {
 		a.forget(item)
 		return

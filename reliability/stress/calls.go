@@ -124,6 +124,8 @@ func (a *actor) callRemove(q remover) {
 	removed := true // If it has panicked, who knows.
 	defer func() {
 		if removed {
+			// Not before the call: what a handler returns later is owed in spite of it.
+			a.accounts[item].owed.Store(false)
 			raise(&a.accounts[item].excused, a.accounts[item].announced.Load())
 		}
 	}()

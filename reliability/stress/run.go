@@ -77,6 +77,7 @@ func (r *round) checkRun(err error) {
 		r.tally.violation(wrongDrain, "Run returned %v, with %s", err, r.recipe.text)
 	default:
 		for _, info := range left.Queued {
+			r.accounts[info.Item].owed.Store(false)
 			raise(&r.accounts[info.Item].excused, r.accounts[info.Item].announced.Load())
 		}
 	}
@@ -99,13 +100,12 @@ func (r *round) handle(ctx context.Context, item int) error {
 			account.held.Add(-1)
 		}()
 	}
-	account.gets.Add(1)
-	raise(&account.seen, account.announced.Load())
-	return r.outcome(ctx, account)
+	account.see()
+	return r.outcome(ctx, item)
 }
 
-func (r *round) outcome(ctx context.Context, account *account) error {
-	kind := rand.IntN(64)
+func (r *round) outcome(ctx context.Context, item int) error {
+	account, kind := &r.accounts[item], rand.IntN(64)
 	if kind < 6 {
 		account.adds.Add(1)
 	}
@@ -120,11 +120,24 @@ func (r *round) outcome(ctx context.Context, account *account) error {
 		runtime.Goexit()
 	case 6:
 		return workqueue.Permanent(errors.New("failed for good"))
-	case 7:
+	case 7, 8, 9:
 		select {
 		case <-ctx.Done():
 		case <-time.After(100 * time.Microsecond):
 		}
+		if context.Cause(ctx) == workqueue.ErrReAdded && strict(item) {
+			return r.leaveUndone(ctx, item)
+		}
 	}
 	return nil
+}
+
+// leaveUndone is what a handler returns that was overtaken: somebody has to see
+// the item again, even if the Add is taken back in the meantime.
+func (r *round) leaveUndone(ctx context.Context, item int) error {
+	if q, ok := r.queue.(remover); ok && rand.IntN(2) == 0 {
+		q.Remove(item)
+	}
+	r.accounts[item].owed.Store(true)
+	return ctx.Err()
 }
