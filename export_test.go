@@ -434,6 +434,9 @@ func (q *TypedRateLimiting[T]) Delaying() *TypedDelaying[T] {
 	return d
 }
 
+// Attempts returns how many items have failed in handlers of Run that count.
+func (q *TypedRateLimiting[T]) Attempts() int { return q.countAttempts().len() }
+
 // A DurationHistogram is what a queue counts durations with.
 type DurationHistogram = histogram
 

@@ -3,21 +3,24 @@ package workqueue
 import (
 	"math"
 	"sync"
+	"sync/atomic"
 )
 
 // failures counts the failures of items. Its zero value is empty; it is safe
-// for concurrent use. All but len hash the item before they lock, as an item
+// for concurrent use. All but len and forgetAny hash the item before they lock, as an item
 // that cannot be hashed panics.
 //
 // The count lies in a record's pos, so that a failing item costs no more than
 // its record and its slot: 19 to 29 bytes beyond its own. It saturates, which
 // takes two billion failures of one item.
 type failures[T comparable] struct {
+	failing atomic.Int64 // items.live, for those who do not want to lock
+
 	mu    sync.Mutex
-	items table[T]
+	items table[T] // guarded by mu
 }
 
-const failing state = 1
+const failed state = 1
 
 // add counts a failure and returns how many there were before. An item that
 // differs from itself could not be found again, so it always has none.
@@ -29,7 +32,8 @@ func (f *failures[T]) add(item T) (before int) {
 	if !found {
 		if equal(item, item) {
 			_, r := f.items.insert(at, hash, item)
-			r.state, r.pos = failing, 1
+			r.state, r.pos = failed, 1
+			f.failing.Add(1)
 		}
 		return 0
 	}
@@ -65,8 +69,17 @@ func (f *failures[T]) forget(item T) {
 		return
 	}
 	f.items.remove(at, f.items.records.at(f.items.slots[at].ref-1))
+	f.failing.Add(-1)
 	if f.items.sparse() {
 		f.items.compact(func(_, _ uint32, _ *record[T]) {})
+	}
+}
+
+// forgetAny is forget for callers who mostly have nothing to forget. While nothing
+// has failed it neither hashes nor locks.
+func (f *failures[T]) forgetAny(item T) {
+	if f.failing.Load() > 0 {
+		f.forget(item)
 	}
 }
 
@@ -75,4 +88,17 @@ func (f *failures[T]) len() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.items.live
+}
+
+// countAttempts returns the count of the queue, which is made for the first Run
+// that asks.
+func (q *TypedRateLimiting[T]) countAttempts() *failures[T] {
+	q.attempts.CompareAndSwap(nil, new(failures[T]))
+	return q.attempts.Load()
+}
+
+func (q *TypedRateLimiting[T]) forgetAttempts(item T) {
+	if f := q.attempts.Load(); f != nil {
+		f.forgetAny(item)
+	}
 }

@@ -105,9 +105,16 @@ func (q *TypedRateLimiting[T]) Debounce(item T, quiet, most time.Duration) {
 }
 
 // Remove takes the item back, see [TypedDelaying.Remove]; a delaying queue that
-// was configured and has no Remove is not asked. The limiter goes on to know
-// the item's failures: call Forget to have it start anew.
-func (q *TypedRateLimiting[T]) Remove(item T) bool { return removeFrom[T](q.queue, item) }
+// was configured and has no Remove is not asked. The count of failures that [Run]
+// keeps for MaxAttempts starts anew. The limiter goes on to know the item's
+// failures: call Forget to have it start anew too.
+func (q *TypedRateLimiting[T]) Remove(item T) bool {
+	removed := removeFrom[T](q.queue, item)
+	// Afterwards: a worker who counts first and has the item retried then would
+	// leave the count of an item that is gone.
+	q.forgetAttempts(item)
+	return removed
+}
 
 // Snapshot returns what the delaying queue holds, see [TypedDelaying.Snapshot],
 // with the failures that the limiter knows. It is asked for each item after the

@@ -1,6 +1,7 @@
 package workqueue
 
 import (
+	"sync/atomic"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -73,6 +74,12 @@ type TypedRateLimiting[T comparable] struct {
 	limiter TypedRateLimiter[T] // may be nil
 	limited CounterMetric       // nil unless a provider reads the queue
 	drains  drains              // of queue, if it has no Drain
+
+	// attempts counts the failures of handlers in a row, for the MaxAttempts of
+	// Run. The count is here, and not in a call of Run, because it has to end with
+	// the item: by a Forget or a Remove, whoever calls them. It is nil until a Run
+	// counts.
+	attempts atomic.Pointer[failures[T]]
 }
 
 // NewTypedRateLimitingQueue returns an empty rate limiting queue without name
@@ -119,9 +126,13 @@ func (q *TypedRateLimiting[T]) AddRateLimited(item T) {
 	q.queue.AddAfter(item, d)
 }
 
-// Forget makes the limiter forget the item's failures. If the item waits, it
-// goes on waiting, and if it is held, Done is still owed.
-func (q *TypedRateLimiting[T]) Forget(item T) { q.given().Forget(item) }
+// Forget makes the limiter forget the item's failures, and [Run] those that it
+// counts for MaxAttempts. If the item waits, it goes on waiting, and if it is
+// held, Done is still owed.
+func (q *TypedRateLimiting[T]) Forget(item T) {
+	q.given().Forget(item)
+	q.forgetAttempts(item)
+}
 
 // NumRequeues returns how many failures of the item the limiter knows.
 func (q *TypedRateLimiting[T]) NumRequeues(item T) int { return q.given().NumRequeues(item) }

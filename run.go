@@ -28,8 +28,11 @@ type RunOptions[T comparable] struct {
 	Drain bool
 
 	// MaxAttempts is how many times in a row an item may fail before it is given
-	// up; 0 is any number of times. Run keeps this count itself, since not all
-	// limiters count.
+	// up; 0 is any number of times. The limiter is not asked, as not all of them
+	// count. A [TypedRateLimiting] keeps one count for all calls of Run, which
+	// starts anew with a Forget or a Remove of the item by anybody. For a queue
+	// of another type each call counts by itself, and only what its handlers come
+	// to makes it start anew.
 	MaxAttempts int
 
 	// OnGiveUp is told of each item that is given up, and why. It is called by

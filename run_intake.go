@@ -31,7 +31,7 @@ type runner[T comparable] struct {
 	idle     context.CancelFunc // ends working
 
 	workers atomic.Int64
-	failed  failures[T] // in a row; used with MaxAttempts only
+	failed  *failures[T] // in a row; nil without MaxAttempts
 
 	mu sync.Mutex
 	// The fields below are guarded by mu until working has ended.
@@ -66,6 +66,9 @@ func newRunner[T comparable](ctx context.Context, queue TypedRateLimitingInterfa
 	if options.CancelOnReAdd {
 		r.watcher, _ = queue.(watcher[T])
 	}
+	if options.MaxAttempts > 0 {
+		r.failed = attemptsOf(queue)
+	}
 	if options.Name != "" {
 		r.logger = r.logger.WithValues("queue", options.Name)
 	}
@@ -86,6 +89,15 @@ func newRunner[T comparable](ctx context.Context, queue TypedRateLimitingInterfa
 	// A context, and not a channel, because Drain takes one.
 	r.working, r.idle = context.WithCancel(context.WithoutCancel(ctx))
 	return r
+}
+
+// attemptsOf returns the count of failures of a queue that keeps one, and a new one
+// for any other.
+func attemptsOf[T comparable](queue TypedRateLimitingInterface[T]) *failures[T] {
+	if q, ok := queue.(interface{ countAttempts() *failures[T] }); ok {
+		return q.countAttempts()
+	}
+	return new(failures[T])
 }
 
 // canWatch reports whether the queue tells of every Add. The layers are ours if

@@ -163,6 +163,75 @@ func TestRunMaxAttemptsWithALimiterThatDoesNotCount(t *testing.T) {
 	})
 }
 
+// An item that was removed or forgotten while it failed, and is added once more,
+// has all its attempts again, and nothing is kept of it.
+func TestRunMaxAttemptsStartAnew(t *testing.T) {
+	for name, tt := range map[string]struct {
+		call func(s *show, q *workqueue.TypedRateLimiting[string])
+		want string
+	}{
+		"Remove, Add": {func(s *show, q *workqueue.TypedRateLimiting[string]) {
+			q.Remove("a")
+			if n := q.Attempts(); n != 0 {
+				s.t.Errorf("%d items are kept after Remove", n)
+			}
+			q.Add("a")
+		}, "0.5:a 2.5:a 2.5:gave up"},
+		"Remove": {func(s *show, q *workqueue.TypedRateLimiting[string]) { q.Remove("a") }, ""},
+		"Forget": {func(s *show, q *workqueue.TypedRateLimiting[string]) { q.Forget("a") }, "1:a 2:a 2:gave up"},
+		"Forget of another": {func(s *show, q *workqueue.TypedRateLimiting[string]) { q.Forget("b"); q.Remove("b") },
+			"1:a 1:gave up"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newShow(t, runQueues["all methods"])
+				q := s.queue.(*workqueue.TypedRateLimiting[string])
+				s.queue.Add("a")
+				s.run(runOptions{MaxAttempts: 2, OnGiveUp: func(string, error) { s.note("gave up") }},
+					func(context.Context, string) error { return errFailed })
+				s.want("0:a")
+				time.Sleep(500 * time.Millisecond)
+				tt.call(s, q)
+				time.Sleep(10 * time.Second)
+				s.want(tt.want)
+				if n := q.Attempts(); n != 0 {
+					t.Errorf("%d items are kept", n)
+				}
+				s.stop()
+				s.end()
+			})
+		})
+	}
+}
+
+// Two calls of Run on one queue share the count: one has the first two failures,
+// and the other the next two, while the first is busy.
+func TestRunMaxAttemptsAreOfTheQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShow(t, runQueues["all methods"])
+		options := runOptions{MaxAttempts: 4, OnGiveUp: func(string, error) { s.note("gave up") }, Logger: discard()}
+		s.queue.Add("a")
+		s.run(options, func(_ context.Context, item string) error {
+			if item == "b" {
+				time.Sleep(time.Hour)
+				return nil
+			}
+			return errFailed
+		})
+		time.Sleep(2 * time.Second)
+		s.queue.Add("b")
+		s.want("0:a 1:a 2:b")
+		go workqueue.Run(s.ctx, s.queue, func(_ context.Context, item string) error {
+			s.note("%s, the other", item)
+			return errFailed
+		}, options)
+		time.Sleep(time.Minute)
+		s.want("3:a, the other 7:a, the other 7:gave up")
+		s.stop()
+		s.end()
+	})
+}
+
 func discard() *logr.Logger {
 	logger := logr.Discard()
 	return &logger

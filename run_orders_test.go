@@ -191,7 +191,7 @@ func (o *orderRun) judge(err error, down bool) string {
 
 // Many workers and outcomes at random: each item is handled as often as it has
 // failed, was requeued and in the end has succeeded, or was given up, and never
-// by two workers.
+// by two workers. Some are forgotten or removed on the way, and start over.
 func TestRunManyWorkersAtRandom(t *testing.T) {
 	const items, workers = 300, 32
 	synctest.Test(t, func(t *testing.T) {
@@ -222,7 +222,7 @@ func TestRunManyWorkersAtRandom(t *testing.T) {
 			mu.Lock()
 			held[item] = false
 			mu.Unlock()
-			return scripts[item][call-1]()
+			return startOver(q, item, scripts[item][call-1])
 		}, workqueue.RunOptions[int]{
 			Workers:     workers,
 			MaxAttempts: 5,
@@ -236,6 +236,9 @@ func TestRunManyWorkersAtRandom(t *testing.T) {
 		if err != nil {
 			t.Errorf("got %v from Run", err)
 		}
+		if n := q.Attempts(); n != 0 {
+			t.Errorf("the attempts of %d items are kept", n)
+		}
 		for i, script := range scripts {
 			wantCalls, wantGiven := fate(script, 5)
 			if calls[i] != wantCalls || given[i] != wantGiven {
@@ -245,18 +248,40 @@ func TestRunManyWorkersAtRandom(t *testing.T) {
 	})
 }
 
+// startOver has the reply, and forgets or removes the item before if that is part
+// of it.
+func startOver(q *workqueue.TypedRateLimiting[int], item int, f reply) error {
+	err := f()
+	switch {
+	case errors.Is(err, errForgotten):
+		q.Forget(item)
+	case errors.Is(err, errRemoved):
+		q.Remove(item)
+	}
+	return err
+}
+
+var (
+	errForgotten = errors.New("failed after a Forget")
+	errRemoved   = errors.New("failed after a Remove")
+)
+
+func failsForgotten() error { return errForgotten }
+func failsRemoved() error   { return errRemoved }
+
 var (
 	manyFailures = []reply{fails, panics, exits}
 	randomReply  = []func(*rand.Rand) reply{
 		func(rng *rand.Rand) reply { return manyFailures[rng.IntN(len(manyFailures))] },
 		func(rng *rand.Rand) reply { return manyFailures[rng.IntN(len(manyFailures))] },
 		func(rng *rand.Rand) reply { return requeues(time.Duration(rng.IntN(3))) },
+		func(rng *rand.Rand) reply { return []reply{failsForgotten, failsRemoved}[rng.IntN(2)] },
 	}
 )
 
 // randomReplies returns what a handler does until it is done with an item.
 func randomReplies(rng *rand.Rand) (script []reply) {
-	for range rng.IntN(8) {
+	for range rng.IntN(12) {
 		script = append(script, randomReply[rng.IntN(len(randomReply))](rng))
 	}
 	if rng.IntN(4) == 0 {
@@ -279,6 +304,8 @@ func fate(script []reply, attempts int) (calls, given int) {
 			return calls, 0
 		case returned && errors.Is(err, errFailed) && err != errFailed: // Permanent.
 			return calls, 1
+		case err == errForgotten || err == errRemoved:
+			failures = 0
 		case returned && err != errFailed: // RequeueAfter.
 			failures = 0
 			continue

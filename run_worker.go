@@ -159,8 +159,8 @@ func (w *worker[T]) succeed(item T) {
 }
 
 func (w *worker[T]) forget(item T) {
-	if w.options.MaxAttempts > 0 {
-		w.failed.forget(item)
+	if w.failed != nil { // Not by the queue alone, whose Forget may be another type's.
+		w.failed.forgetAny(item)
 	}
 	w.queue.Forget(item)
 }
@@ -170,7 +170,7 @@ func (w *worker[T]) forget(item T) {
 // is neither, but left behind.
 func (w *worker[T]) fail(item T, err error) {
 	if w.ctx.Err() == nil {
-		if n := w.options.MaxAttempts; n > 0 && w.failed.add(item)+1 >= n {
+		if w.failed != nil && w.failed.add(item)+1 >= w.options.MaxAttempts {
 			w.giveUp(item, err)
 			return
 		}
