@@ -124,9 +124,14 @@ func (d *sharedDrain) isComplete() bool {
 // drainBelow reports whether nothing is left. Whatever is held after the first
 // call of ShutDownWithDrain was got since, and will not be queued again: from
 // then on what is queued becomes less, and when nothing is, a second call waits
-// for the last of it.
+// for the last of it. The goroutine of client-go's delaying queue ends with a
+// ShutDown only, and otherwise lingers for up to 10 seconds.
 func drainBelow[T comparable](queue TypedInterface[T], halt <-chan struct{}) (complete bool) {
-	return shutDownWithDrain(queue, halt) && runEmpty(queue, halt) && shutDownWithDrain(queue, halt)
+	complete = shutDownWithDrain(queue, halt) && runEmpty(queue, halt) && shutDownWithDrain(queue, halt)
+	if complete {
+		end(queue, queue.ShutDown)
+	}
+	return complete
 }
 
 // shutDownWithDrain reports whether the ShutDownWithDrain of a queue has returned

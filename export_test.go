@@ -435,7 +435,10 @@ func (q *TypedRateLimiting[T]) Delaying() *TypedDelaying[T] {
 }
 
 // Attempts returns how many items have failed in handlers of Run that count.
-func (q *TypedRateLimiting[T]) Attempts() int { return q.countAttempts().len() }
+func (q *TypedRateLimiting[T]) Attempts() int {
+	f := q.countAttempts()
+	return max(f.len(), int(f.failing.Load()))
+}
 
 // A DurationHistogram is what a queue counts durations with.
 type DurationHistogram = histogram

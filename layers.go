@@ -62,6 +62,10 @@ func (q *TypedDelaying[T]) TryGet() (item T, ok bool) {
 	return as[interface{ TryGet() (T, bool) }](q.queue, "TryGet").TryGet()
 }
 
+func (q *TypedDelaying[T]) dropWaiting() (dropped func(*Snapshot[T]), release func()) {
+	return q.closeToDrain().addTo, q.endDrain
+}
+
 func (q *TypedDelaying[T]) watch(item T, f func()) bool { return watch(q.queue, item, f) }
 
 // GetContext returns a queued item, see [TypedDelaying.GetContext].
@@ -143,6 +147,13 @@ func (q *TypedRateLimiting[T]) Drain(ctx context.Context) error {
 		q.addFailures(e.Snapshot)
 	}
 	return err
+}
+
+func (q *TypedRateLimiting[T]) dropWaiting() (dropped func(*Snapshot[T]), release func()) {
+	if d, ok := q.queue.(dropper[T]); ok {
+		return d.dropWaiting()
+	}
+	return nil, func() {}
 }
 
 func (q *TypedRateLimiting[T]) watch(item T, f func()) bool { return watch[T](q.queue, item, f) }

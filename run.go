@@ -82,14 +82,26 @@ type RunOptions[T comparable] struct {
 // as the options say. But handle holds its item until it returns, and so one
 // that ignores its context keeps Run from returning.
 //
-// Run owns the end of the queue. When ctx ends, it shuts the queue down and
+// Run owns the end of the queue. When ctx ends, Run shuts the queue down and
 // hands nothing out any more, unless the options say Drain. It returns when the
-// last worker has: with nil if nothing is left, or with a [*DrainError] that
-// wraps the error of ctx and has what was queued, and as waiting what has
-// failed since. Items that only wait for their time are nothing that is left,
-// but are in the error if there is one. When somebody else shuts the queue
-// down, the workers go on until nothing is queued, and Run returns nil. What
-// fails meanwhile cannot be retried, which the log says.
+// last worker has: with nil if nothing is left, and otherwise with a
+// [*DrainError] that wraps the error of ctx. That lists
+//
+//	Queued    what was queued, or handed out and not handled
+//	InFlight  what others hold
+//	Waiting   what waited for its time, what was put off by RequeueAfter since
+//	          ctx ended, and what has failed since, with that failure counted
+//
+// Items that only waited or were put off do not make Run return an error.
+//
+// What is listed as queued is in the queue no more: Run takes it out. So a drain
+// after Run, such as a deferred ShutDownWithDrain, waits for nothing but what
+// others hold. It is up to the caller to keep what is listed.
+//
+// When somebody else shuts the queue down, the workers go on until nothing is
+// queued, and Run returns nil. What fails meanwhile cannot be retried, which the
+// log says. Only an item that was handed out and not handled makes Run return a
+// *DrainError, which then wraps [ErrShutDown].
 //
 // The queue may be any implementation. Of these methods Run makes use if it has
 // them, so that a type that embeds a queue of ours and replaces Get should
@@ -98,12 +110,15 @@ type RunOptions[T comparable] struct {
 //	GetContext(ctx context.Context) (T, error)
 //	Drain(ctx context.Context) error
 //
-// Without the first, workers that wait for an item are woken by the shutdown.
-// Without the second, what waited for its time is not in the error. What a queue
-// drops itself when it is shut down is counted there, but has no name. If the
-// queue cannot tell that an item is added again, as only ours can, and
-// CancelOnReAdd is set, Run returns at once with an error that wraps
-// [errors.ErrUnsupported], and leaves the queue as it is.
+// Without the first, workers that wait for an item are woken by the shutdown. If
+// it fails for another reason than ctx or a shutdown, the worker ends; when all
+// have, Run returns what it has failed with, and leaves the queue as it is.
+// Without the second, what waited for its time is not in the error. If it is not
+// ours, that is in the error as far as it says so. What a queue drops itself when
+// it is shut down is counted there, but has no name. If the queue cannot tell
+// that an item is added again, as only ours can, and CancelOnReAdd is set, Run
+// returns at once with an error that wraps [errors.ErrUnsupported], and leaves
+// the queue as it is.
 //
 // A panic in a method of the queue, which can be one of its limiter or metrics,
 // ends the program, as there is no retry without them; Done is called before.
@@ -111,8 +126,9 @@ type RunOptions[T comparable] struct {
 // [TypedRateLimiting] whose limiter is nil, or if a number in the options is
 // negative.
 //
-// Several calls may share a queue, until the first of them ends it. Run blocks;
-// it takes one goroutine for each worker, and without options that end the
+// Several calls may share a queue, until the context of the first ends. That call
+// ends the queue for all of them, and the others return with what they are at.
+// Run blocks; it takes one goroutine for each worker, and without options that end the
 // context of a handler it allocates nothing for an item.
 func Run[T comparable](ctx context.Context, queue TypedRateLimitingInterface[T], handle func(ctx context.Context, item T) error, options RunOptions[T]) error {
 	switch {
@@ -140,7 +156,7 @@ func Run[T comparable](ctx context.Context, queue TypedRateLimitingInterface[T],
 	if ctx.Err() != nil {
 		return r.end()
 	}
-	return r.leftBehind(nil)
+	return r.leftBehind(&DrainError[T]{}, nil)
 }
 
 func (o *RunOptions[T]) check() {

@@ -9,122 +9,187 @@ import (
 
 // This file is the end of Run: how it comes about, and what it leaves behind.
 
-// end shuts the queue down after ctx has ended, and waits for the workers.
+// end shuts the queue down after ctx has ended, waits for the workers, and takes
+// out what they leave behind: what Run names it does not leave in the queue too,
+// where a drain would wait for it for ever.
 func (r *runner[T]) end() error {
 	if r.options.Grace > 0 {
 		defer time.AfterFunc(r.options.Grace, func() { r.cancel(context.Cause(r.ctx)) }).Stop()
 	}
-	if q, ok := r.queue.(drainer); ok {
-		return r.leftBehind(r.drain(q))
+	if q, ok := r.queue.(dropper[T]); ok {
+		dropped, release := q.dropWaiting()
+		defer release()
+		r.dropped = dropped
 	}
-	end(r.queue, r.queue.ShutDown)
-	<-r.working.Done()
-	return r.leftBehind(&DrainError[T]{Snapshot: Snapshot[T]{QueuedTotal: r.sweep()}})
-}
-
-// sweep takes out what is queued, to be left behind by name, and returns how many
-// then still are: a queue may keep them to itself once it is shut down.
-func (r *runner[T]) sweep() (kept int) {
+	left, err := r.drain()
 	for shutdown := false; !shutdown; {
 		var item T
 		item, shutdown = r.queue.Get()
 		r.decline(item, shutdown)
 	}
-	return r.queue.Len()
+	return r.leftBehind(left, err)
 }
 
-// drain drains the queue until the workers are gone, when there is nobody left
-// to get what is queued.
-func (r *runner[T]) drain(q drainer) error {
-	err := q.Drain(r.working)
-	<-r.working.Done()
-	first, ok := err.(*DrainError[T])
+// A dropper is a queue whose drains drop what waits. A Drain that has left nothing
+// else does not say what that was, and one after a ShutDown has forgotten it.
+type dropper[T comparable] interface {
+	// dropWaiting drops what waits and returns what adds that to a snapshot,
+	// together with what the drains under way have dropped. The owner has to call
+	// release.
+	dropWaiting() (dropped func(*Snapshot[T]), release func())
+}
+
+// drain drains the queue until the workers are gone, when there is nobody left to
+// get what is queued, and returns what is left then as far as the queue can tell.
+// The error is one of its own.
+//
+// The queue is shut down afterwards in any case: whoever else waits for what is
+// left has to learn that nobody works it off, and a drain of client-go's queue
+// leaves its goroutine to that.
+func (r *runner[T]) drain() (left *DrainError[T], err error) {
+	q, ok := r.queue.(drainer)
 	if !ok {
-		return err
+		end(r.queue, r.queue.ShutDown)
+		<-r.working.Done()
+		return &DrainError[T]{Snapshot: Snapshot[T]{QueuedTotal: r.queue.Len()}}, nil
 	}
-	last := first
+	err = q.Drain(r.working)
+	<-r.working.Done()
+	first, _ := err.(*DrainError[T])
 	if errors.Is(err, ErrShutDown) {
 		// A ShutDown has cut the drain short, and the workers have gone on since.
 		err = q.Drain(r.working)
-		if last, ok = err.(*DrainError[T]); !ok {
-			return err
-		}
 	}
-	if last.QueuedTotal > len(last.Queued) { // It knows the number alone.
-		last.Queued, last.QueuedTotal = nil, r.sweep()
-	}
-	// What waited is known to the first of the drains alone.
-	last.Waiting, last.WaitingTotal = first.Waiting, first.WaitingTotal
-	// Nobody works off what is left. Whoever else waits for that has to learn.
 	end(r.queue, r.queue.ShutDown)
-	return last
+	if left, ok = err.(*DrainError[T]); ok {
+		err = nil
+	} else {
+		left = new(DrainError[T])
+	}
+	if first != nil { // What waited may be known to the first of the drains alone.
+		left.Waiting, left.WaitingTotal = first.Waiting, first.WaitingTotal
+	}
+	return left, err
 }
 
-// leaveQueued and leaveFailed note an item that a worker has, and will not
-// handle, or has not been able to.
+// leaveQueued notes an item that a worker has, and will not handle.
 func (r *runner[T]) leaveQueued(item T) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.queued = append(r.queued, item)
 }
 
-func (r *runner[T]) leaveFailed(item T) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.failedLate = append(r.failedLate, item)
+// A lateItem is one that was handled when no retry could come any more.
+type lateItem[T comparable] struct {
+	item     T
+	failures int // in a row; 0 if the item did not fail but was put off
 }
 
-// leaveOut takes back leaveFailed for an item that was added again in the moment
-// between the end of ctx and the shutdown, and that has succeeded then.
+func (r *runner[T]) leaveLate(item T, failures int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.late = append(r.late, lateItem[T]{item, failures})
+}
+
+// leaveOut takes back leaveLate for an item that was added again in the moment
+// between the end of ctx and the shutdown, and that has been handled since.
 func (r *runner[T]) leaveOut(item T) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.failedLate = slices.DeleteFunc(r.failedLate, func(failed T) bool { return failed == item })
+	r.late = slices.DeleteFunc(r.late, func(l lateItem[T]) bool { return l.item == item })
 }
 
-// leftBehind returns what Run returns: what Drain has said, with what the
-// workers have noted. An item can be in both, and twice with the workers, if it
-// has failed and was queued again by an Add or a retry without a delay.
-func (r *runner[T]) leftBehind(err error) error {
-	left, ok := err.(*DrainError[T])
-	if err != nil && !ok || r.err != nil {
-		return errors.Join(err, r.err)
+// leftBehind returns what Run returns: what the drain knows to be left, with what
+// the workers have noted and what was taken out, and errors of other kinds.
+func (r *runner[T]) leftBehind(left *DrainError[T], err error) error {
+	r.nameQueued(left)
+	err = errors.Join(err, r.err)
+	failed := slices.ContainsFunc(r.late, func(l lateItem[T]) bool { return l.failures > 0 })
+	if left.QueuedTotal+left.InFlightTotal == 0 && !failed {
+		return err
 	}
-	if !ok {
-		left = new(DrainError[T])
-	}
-	// A drain of a queue that cannot tell what is left may have been cut off
-	// when nothing was.
-	if left.QueuedTotal+left.InFlightTotal+len(r.queued)+len(r.failedLate) == 0 {
-		return nil
-	}
+	r.nameWaiting(left)
 	if left.Err = r.ctx.Err(); left.Err == nil {
 		left.Err = ErrShutDown
 	}
-	r.add(&left.Queued, &left.QueuedTotal, ItemQueued, r.queued, left.Queued)
-	r.add(&left.Waiting, &left.WaitingTotal, ItemWaiting, r.failedLate, left.Queued, left.Waiting)
-	return left
+	if err == nil {
+		return left
+	}
+	return errors.Join(left, err)
 }
 
-// add adds the items that are not among those named to the list and its total.
-// Nothing is known of them but what the limiter says, as they are done.
-func (r *runner[T]) add(list *[]ItemInfo[T], total *int, state ItemState, items []T, named ...[]ItemInfo[T]) {
-	seen := make(map[T]bool)
-	for _, info := range slices.Concat(named...) {
-		seen[info.Item] = true
+// nameQueued lists what was queued and is not any more. Somebody else may have got
+// what the drain has seen, and added again what he held. A queue that knows no
+// more than a number may keep the items to itself.
+func (r *runner[T]) nameQueued(left *DrainError[T]) {
+	if slices.EqualFunc(left.Queued, r.queued, func(info ItemInfo[T], item T) bool { return info.Item == item }) &&
+		left.QueuedTotal == len(left.Queued) {
+		return // As nearly always, and there may be millions.
 	}
-	for _, item := range items {
-		if seen[item] {
-			continue
+	kept := 0
+	if left.QueuedTotal > len(left.Queued) {
+		kept = r.queue.Len()
+	}
+	known := make(map[T]ItemInfo[T], len(left.Queued))
+	for _, info := range left.Queued {
+		known[info.Item] = info
+	}
+	left.Queued = nil
+	for _, item := range r.queued {
+		info, ok := known[item]
+		if !ok {
+			info = ItemInfo[T]{Item: item, State: ItemQueued, For: -1, Place: -1, Failures: r.queue.NumRequeues(item)}
 		}
-		seen[item] = true
-		*total++
-		*list = append(*list, ItemInfo[T]{
-			Item:     item,
-			State:    state,
-			For:      -1,
-			Place:    -1,
-			Failures: r.queue.NumRequeues(item),
-		})
+		left.Queued = append(left.Queued, info)
 	}
+	left.Queued = once(left.Queued)
+	left.QueuedTotal = len(left.Queued) + kept
+}
+
+// nameWaiting lists what waited and what was to wait, if it is not queued.
+func (r *runner[T]) nameWaiting(left *DrainError[T]) {
+	if r.dropped != nil && left.WaitingTotal == 0 {
+		r.dropped(&left.Snapshot)
+		for i, info := range left.Waiting {
+			left.Waiting[i].Failures = r.queue.NumRequeues(info.Item)
+		}
+	}
+	if len(r.late) == 0 {
+		return
+	}
+	named := r.countLate(left.Queued, left.Waiting)
+	for _, l := range r.late {
+		if !named[l.item] {
+			left.Waiting = append(left.Waiting, ItemInfo[T]{Item: l.item, State: ItemWaiting, For: -1, Place: -1, Failures: l.failures})
+			left.WaitingTotal++
+		}
+	}
+}
+
+// countLate counts the last failure of items that are listed, which the limiter was
+// not told of, and returns which items are.
+func (r *runner[T]) countLate(lists ...[]ItemInfo[T]) (listed map[T]bool) {
+	failures := make(map[T]int, len(r.late))
+	for _, l := range r.late {
+		failures[l.item] = l.failures
+	}
+	listed = make(map[T]bool)
+	for _, list := range lists {
+		for i, info := range list {
+			listed[info.Item] = true
+			list[i].Failures = max(info.Failures, failures[info.Item])
+		}
+	}
+	return listed
+}
+
+// once returns the first of all infos of an item. A worker can have left an item
+// that was added again, and then was taken out.
+func once[T comparable](infos []ItemInfo[T]) []ItemInfo[T] {
+	seen := make(map[T]bool, len(infos))
+	return slices.DeleteFunc(infos, func(info ItemInfo[T]) bool {
+		again := seen[info.Item]
+		seen[info.Item] = true
+		return again
+	})
 }

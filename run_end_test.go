@@ -3,7 +3,6 @@ package workqueue_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -13,26 +12,6 @@ import (
 
 	"github.com/seed16c08ea7/workqueue"
 )
-
-// left is a DrainError in short.
-func left(err error) string {
-	drained, ok := err.(*workqueue.DrainError[string])
-	if !ok {
-		return fmt.Sprint(err)
-	}
-	list := func(name string, infos []workqueue.ItemInfo[string], total int) string {
-		var items []string
-		for _, info := range infos {
-			items = append(items, info.Item)
-		}
-		if len(items) != total {
-			return fmt.Sprintf("%s%v of %d", name, items, total)
-		}
-		return name + fmt.Sprint(items)
-	}
-	return fmt.Sprintf("%s %s %s: %v", list("queued", drained.Queued, drained.QueuedTotal),
-		list("held", drained.InFlight, drained.InFlightTotal), list("waiting", drained.Waiting, drained.WaitingTotal), drained.Err)
-}
 
 // cut is a handler that ends when its context does, and says why.
 func (s *show) cut(ctx context.Context, item string) error {
@@ -134,31 +113,6 @@ func TestRunEnd(t *testing.T) {
 	}
 }
 
-// Drain knows what waited; without it, what has failed late is all that does.
-func TestRunNamesWhatWaits(t *testing.T) {
-	onRunQueues(t, func(t *testing.T, s *show) {
-		s.queue.Add("a")
-		s.queue.Add("b")
-		s.queue.AddAfter("c", time.Minute)
-		s.run(runOptions{}, s.cut)
-		synctest.Wait()
-		s.stop()
-		err := s.end()
-		want := "queued[b] held[] waiting[a]: context canceled"
-		if s.drains() {
-			want = "queued[b] held[] waiting[c a]: context canceled"
-		}
-		if got := left(err); got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
-		// Nothing more is known of what a worker has left behind.
-		waiting := err.(*workqueue.DrainError[string]).Waiting
-		if got, want := waiting[len(waiting)-1], (workqueue.ItemInfo[string]{Item: "a", State: workqueue.ItemWaiting, For: -1, Place: -1}); got != want {
-			t.Errorf("got %+v, want %+v", got, want)
-		}
-	})
-}
-
 func (s *show) drains() bool {
 	_, ok := s.queue.(interface{ Drain(context.Context) error })
 	return ok
@@ -211,64 +165,6 @@ func TestRunWithAContextThatHasEnded(t *testing.T) {
 			t.Errorf("%d items are held", n)
 		}
 	})
-}
-
-// What somebody else holds when the last worker has ended is left behind too, and
-// a queue that can name what it has left keeps that.
-func TestRunNamesWhatOthersHold(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newShow(t, runQueues["all methods"])
-		s.run(runOptions{}, func(context.Context, string) error { time.Sleep(time.Second); return nil })
-		s.queue.Add("a")
-		synctest.Wait()
-		s.queue.Add("b")
-		s.queue.Add("c")
-		s.queue.Get()
-		s.stop()
-		<-s.ended
-		if got, want := left(s.result), "queued[c] held[b] waiting[]: context canceled"; got != want || s.queue.Len() != 1 {
-			t.Errorf("got %s with %d items in the queue, want %s with 1", got, s.queue.Len(), want)
-		}
-	})
-}
-
-// What fails after the end of ctx, but is added again before the queue is shut
-// down, is not named if it has succeeded then, and is named once if it has not.
-func TestRunDrainOfWhatHasFailed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newShow(t, runQueues["all methods"])
-		s.queue = lateDrain{s.queue.(*workqueue.TypedRateLimiting[string])}
-		s.queue.Add("a")
-		s.queue.Add("b")
-		s.queue.Add("c")
-		calls := replies(fails, fails, fails, succeeds, fails)
-		s.run(runOptions{Grace: time.Minute, Drain: true}, func(ctx context.Context, item string) error {
-			time.Sleep(time.Second)
-			return calls(ctx, item)
-		})
-		synctest.Wait()
-		s.stop()
-		err := s.end()
-		s.want("0:a 1:b 2:c 10:a 11:b 12:end")
-		if got, want := left(err), "queued[] held[] waiting[b c]: context canceled"; got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
-		if got := s.log.String(); strings.Contains(got, "retried") {
-			t.Errorf("logged %q", got)
-		}
-	})
-}
-
-// lateDrain lets some time pass before the shutdown, and some Adds.
-type lateDrain struct {
-	*workqueue.TypedRateLimiting[string]
-}
-
-func (q lateDrain) Drain(ctx context.Context) error {
-	time.Sleep(10 * time.Second)
-	q.Add("a")
-	q.Add("b")
-	return q.TypedRateLimiting.Drain(ctx)
 }
 
 // An item that is on its way to a worker when ctx ends is not handled any more,
@@ -495,8 +391,8 @@ func (q keeping) Get() (string, bool) {
 	return q.rateLimited.Get()
 }
 
-// Two of them share a queue: the end of one is that of the queue, and the other
-// works off what is left.
+// Two of them share a queue: the end of one is that of the queue. It names and
+// takes out what is queued, and the other ends with what it is at.
 func TestRunTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShow(t, runQueues["all methods"])
@@ -506,15 +402,16 @@ func TestRunTwice(t *testing.T) {
 		s.run(runOptions{}, func(context.Context, string) error { time.Sleep(time.Second); return nil })
 		var other sync.WaitGroup
 		other.Go(func() {
-			err := workqueue.Run(t.Context(), s.queue, func(context.Context, string) error { time.Sleep(3 * time.Second); return nil }, runOptions{})
-			if err != nil {
-				t.Errorf("got %v from the other one", err)
+			calls := 0
+			err := workqueue.Run(t.Context(), s.queue, func(context.Context, string) error { calls++; time.Sleep(3 * time.Second); return nil }, runOptions{})
+			if err != nil || calls != 1 {
+				t.Errorf("got %v and %d calls from the other one, want 1", err, calls)
 			}
 		})
 		time.Sleep(500 * time.Millisecond)
 		s.stop()
 		<-s.ended
-		if drained, ok := s.result.(*workqueue.DrainError[string]); !ok || len(drained.Queued) == 0 || len(drained.InFlight) == 0 {
+		if drained, ok := s.result.(*workqueue.DrainError[string]); !ok || len(drained.Queued) != 3 || len(drained.InFlight) != 1 {
 			t.Errorf("got %v", s.result)
 		}
 		other.Wait()

@@ -35,9 +35,11 @@ type runner[T comparable] struct {
 
 	mu sync.Mutex
 	// The fields below are guarded by mu until working has ended.
-	queued     []T   // handed out after the end of intake
-	failedLate []T   // failed after the end of ctx, and not succeeded since
-	err        error // what GetContext has failed with, if not for ctx or a shutdown
+	queued []T           // handed out after the end of intake, or not handled to the end
+	late   []lateItem[T] // failed or put off after the end of ctx, and not handled since
+	err    error         // what GetContext has failed with, if not for ctx or a shutdown
+
+	dropped func(*Snapshot[T]) // adds what waited when ctx ended; nil if that is not known
 }
 
 // What Run uses of a queue beyond its interface, and beside a watcher.

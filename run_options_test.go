@@ -46,6 +46,20 @@ func TestRunDeadline(t *testing.T) {
 	})
 }
 
+// The least one is a deadline too.
+func TestRunDeadlineOfANanosecond(t *testing.T) {
+	onRunQueues(t, func(t *testing.T, s *show) {
+		s.queue.Add("a")
+		s.run(runOptions{Deadline: 1}, func(ctx context.Context, _ string) error { <-ctx.Done(); return nil })
+		s.want("0:a")
+		time.Sleep(time.Second)
+		s.stop()
+		if err := s.end(); err != nil {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
 // Without the option, a handler has the deadline of Run or none.
 func TestRunWithoutADeadline(t *testing.T) {
 	onRunQueues(t, func(t *testing.T, s *show) {

@@ -35,7 +35,7 @@ var turns = map[string]func(o *orderRun){
 // Every three of the turns in every order, at one instant or a second apart.
 // Whatever the order: Run returns; nothing is held, nothing handled after the
 // end of ctx or by two at a time; and each item has been handled to the end,
-// given up or named, unless it waited for its time.
+// given up or named, unless it waited for its time and there is no error.
 func TestRunInEveryOrder(t *testing.T) {
 	t.Parallel()
 	names := slices.Collect(maps.Keys(turns))
@@ -82,6 +82,7 @@ func playOrder(s *show, order []string, pause time.Duration) (problem string) {
 	time.Sleep(time.Minute)
 	s.stop()
 	err := s.end()
+	s.wantFailuresAsLogged(err)
 	return o.judge(err, slices.Contains(order, "shutdown") || slices.Contains(order, "drain"))
 }
 
@@ -185,6 +186,9 @@ func (o *orderRun) judge(err error, down bool) string {
 	}
 	if _, handled := o.settled["queued"]; !handled && !named["queued"] {
 		o.problems = append(o.problems, "what was queued is lost")
+	}
+	if _, handled := o.settled["waiting"]; !handled && !named["waiting"] && err != nil && o.isOurs() && !down {
+		o.problems = append(o.problems, fmt.Sprintf("what waited is not in %v", err))
 	}
 	return strings.Join(o.problems, "; ")
 }

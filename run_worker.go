@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"runtime/pprof"
 	"sync/atomic"
+	"time"
 )
 
 // A worker handles one item at a time. What it keeps of it lies here and not
@@ -111,8 +112,11 @@ func (w *worker[T]) settle(item T) {
 	defer w.queue.Done(item)
 	err := w.err
 	w.err = nil // Or an idle worker would keep it alive.
+	if w.options.Drain && w.ctx.Err() != nil {
+		w.leaveOut(item)
+	}
 	if err == nil {
-		w.succeed(item)
+		w.forget(item)
 		return
 	}
 	// A value that was panicked with has not been returned, whatever it wraps.
@@ -123,8 +127,7 @@ func (w *worker[T]) settle(item T) {
 	} else if _, ok := errors.AsType[*permanentError](err); ok {
 		w.giveUp(item, err)
 	} else if again, ok := errors.AsType[*requeueAfter](err); ok {
-		w.forget(item)
-		w.queue.AddAfter(item, again.wait)
+		w.putOff(item, again.wait)
 	} else {
 		w.fail(item, err)
 	}
@@ -149,12 +152,12 @@ func (w *worker[T]) redo(item T) {
 	}
 }
 
-// succeed forgets the failures of an item. With Drain it may have failed after
-// the end of ctx and been handed out again, see leaveOut.
-func (w *worker[T]) succeed(item T) {
+// putOff has the item handled later. Once ctx has ended that may be too late.
+func (w *worker[T]) putOff(item T, wait time.Duration) {
 	w.forget(item)
-	if w.options.Drain && w.ctx.Err() != nil {
-		w.leaveOut(item)
+	w.queue.AddAfter(item, wait)
+	if w.ctx.Err() != nil {
+		w.leaveLate(item, 0)
 	}
 }
 
@@ -167,38 +170,42 @@ func (w *worker[T]) forget(item T) {
 
 // fail counts a failure and has the item retried, or gives it up. Once ctx has
 // ended, no retry will come, and the failure may be due to that: then the item
-// is neither, but left behind.
+// is neither, but left behind, with this failure on top of those that the limiter
+// knows.
 func (w *worker[T]) fail(item T, err error) {
-	if w.ctx.Err() == nil {
+	ended, failures := w.ctx.Err() != nil, 1
+	if !ended {
 		if w.failed != nil && w.failed.add(item)+1 >= w.options.MaxAttempts {
 			w.giveUp(item, err)
 			return
 		}
 		w.queue.AddRateLimited(item)
+		// Asked again, as the end of ctx in between drops the retry.
+		ended, failures = w.ctx.Err() != nil, 0
 	}
-	// Asked again, as the end of ctx in between drops the retry.
-	ended := w.ctx.Err() != nil
+	failures += w.queue.NumRequeues(item)
 	if ended {
-		w.leaveFailed(item)
+		failures = max(1, failures) // Some limiters do not count.
+		w.leaveLate(item, failures)
 	}
-	w.logFailure(item, err, ended || w.queue.ShuttingDown())
+	w.logFailure(item, err, failures, ended || w.queue.ShuttingDown())
 }
 
-func (w *worker[T]) logFailure(item T, err error, dropped bool) {
+func (w *worker[T]) logFailure(item T, err error, failures int, dropped bool) {
 	message := "Handler failed, the item will be retried"
 	if dropped {
 		message = "Handler failed, and the queue is shut down"
 	}
 	if _, panicked := err.(*PanicError); panicked {
-		w.logError(item, err, message)
+		w.logError(item, err, failures, message)
 		return
 	}
 	// Not an error to the log: the next attempt may succeed.
-	w.logger.Info(message, "item", item, "failures", w.queue.NumRequeues(item), "err", err)
+	w.logger.Info(message, "item", item, "failures", failures, "err", err)
 }
 
-func (w *worker[T]) logError(item T, err error, message string) {
-	log := w.logger.WithValues("item", item, "failures", w.queue.NumRequeues(item))
+func (w *worker[T]) logError(item T, err error, failures int, message string) {
+	log := w.logger.WithValues("item", item, "failures", failures)
 	if p, ok := err.(*PanicError); ok {
 		log = log.WithValues("stack", string(p.Stack))
 	}
@@ -209,12 +216,12 @@ func (w *worker[T]) logError(item T, err error, message string) {
 func (w *worker[T]) giveUp(item T, err error) {
 	defer w.forget(item)
 	if w.options.OnGiveUp == nil {
-		w.logError(item, err, "Item given up")
+		w.logError(item, err, w.queue.NumRequeues(item), "Item given up")
 		return
 	}
 	w.tellGivenUp(item, err)
 	if w.err != nil {
-		w.logError(item, w.err, "OnGiveUp panicked")
+		w.logError(item, w.err, w.queue.NumRequeues(item), "OnGiveUp panicked")
 		w.err = nil
 	}
 }

@@ -3,11 +3,15 @@ package reliability
 import (
 	"context"
 	"errors"
+	"fmt"
+	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	cg "k8s.io/client-go/util/workqueue"
 
 	"github.com/seed16c08ea7/workqueue"
@@ -217,4 +221,96 @@ func TestDrainErrorAddsUpUnderLoad(t *testing.T) {
 			t.Fatalf("run %d: in the end, Drain returned %v", run, err)
 		}
 	}
+}
+
+// A Run that ends at any time beside another: each item is handled to the end by
+// one of them or named in an error, and never both, what waited is named if there
+// is an error, and a drain afterwards has nothing to wait for.
+func TestRunEndAddsUpUnderLoad(t *testing.T) {
+	for run := range 2000 {
+		e := &runEnd{queue: workqueue.NewTypedRateLimiting(
+			workqueue.NewTypedItemExponentialFailureRateLimiter[int](time.Hour, time.Hour), workqueue.TypedRateLimitingQueueConfig[int]{})}
+		for i := range e.handled {
+			e.queue.Add(i)
+		}
+		for i := range run % 5 {
+			e.queue.AddAfter(waiting+i, time.Hour)
+		}
+		if problem := e.play(run); problem != "" {
+			t.Fatalf("run %d: %s", run, problem)
+		}
+	}
+}
+
+const waiting = 1000 // and more are the items that wait
+
+type runEnd struct {
+	queue   *workqueue.TypedRateLimiting[int]
+	handled [40]atomic.Int32
+}
+
+func (e *runEnd) play(run int) (problem string) {
+	ctx, cancel := context.WithCancel(context.Background())
+	logger := logr.Discard()
+	options := workqueue.RunOptions[int]{Workers: 1 + run%3, Logger: &logger}
+	var runs sync.WaitGroup
+	var one, other error
+	runs.Go(func() { one = workqueue.Run(ctx, e.queue, e.handle(ctx, run%2 == 0), options) })
+	if run%3 > 0 {
+		runs.Go(func() { other = workqueue.Run(context.Background(), e.queue, e.handle(ctx, false), options) })
+	}
+	for range run % 50 {
+		runtime.Gosched()
+	}
+	cancel()
+	runs.Wait()
+	drained := make(chan struct{})
+	go func() {
+		defer close(drained)
+		e.queue.ShutDownWithDrain()
+	}()
+	select {
+	case <-drained:
+	case <-time.After(10 * time.Second):
+		return fmt.Sprintf("a drain after Run hangs, which has returned %v", one)
+	}
+	return e.judge(one, other, run%5)
+}
+
+// handle returns a handler of which some calls fail if they come late.
+func (e *runEnd) handle(ctx context.Context, fails bool) func(context.Context, int) error {
+	return func(_ context.Context, item int) error {
+		runtime.Gosched()
+		if fails && item%4 == 0 && ctx.Err() != nil {
+			return errors.New("failed")
+		}
+		if item < waiting {
+			e.handled[item].Add(1)
+		}
+		return nil
+	}
+}
+
+func (e *runEnd) judge(one, other error, waits int) (problem string) {
+	var left *workqueue.DrainError[int]
+	if other != nil || one != nil && !errors.As(one, &left) {
+		return fmt.Sprintf("the calls of Run returned %v and %v", one, other)
+	}
+	named := map[int]int32{}
+	if left != nil {
+		for _, info := range slices.Concat(left.Queued, left.Waiting) {
+			named[info.Item]++
+		}
+		for i := range waits {
+			if named[waiting+i] != 1 {
+				return fmt.Sprintf("item %d waited, and %v names it %d times", waiting+i, one, named[waiting+i])
+			}
+		}
+	}
+	for i := range e.handled {
+		if times := e.handled[i].Load(); times+named[i] != 1 {
+			return fmt.Sprintf("item %d was handled %d times, and %v names it %d times", i, times, one, named[i])
+		}
+	}
+	return ""
 }
