@@ -9,7 +9,7 @@ import (
 // deferred Unlock included, and metrics are observed after it: a metric that
 // panics, blocks or calls the queue finds the transition complete and no lock
 // held. Only the methods of a custom Queue run with the lock held; where one
-// panics, the item stays accounted for, see storage.go.
+// panics, the item stays accounted for, see fifo_storage.go.
 
 // addObserved is Add for a queue with metrics or a storage.
 func (q *Typed[T]) addObserved(hash uint32, item T) {
