@@ -7,8 +7,8 @@ import (
 )
 
 // failures counts the failures of items. Its zero value is empty; it is safe
-// for concurrent use. All but len and forgetAny hash the item before they lock, as an item
-// that cannot be hashed panics.
+// for concurrent use. All but len hash the item before they lock, as an item that
+// cannot be hashed panics.
 //
 // The count lies in a record's pos, so that a failing item costs no more than
 // its record and its slot: 19 to 29 bytes beyond its own. It saturates, which

@@ -122,13 +122,13 @@ func (r *runner[T]) leftBehind(left *DrainError[T], err error) error {
 // what the drain has seen, and added again what he held. A queue that knows no
 // more than a number may keep the items to itself.
 func (r *runner[T]) nameQueued(left *DrainError[T]) {
-	if slices.EqualFunc(left.Queued, r.queued, func(info ItemInfo[T], item T) bool { return info.Item == item }) &&
-		left.QueuedTotal == len(left.Queued) {
-		return // As nearly always, and there may be millions.
-	}
 	kept := 0
 	if left.QueuedTotal > len(left.Queued) {
 		kept = r.queue.Len()
+	}
+	left.QueuedTotal = len(left.Queued) + kept
+	if slices.EqualFunc(left.Queued, r.queued, func(info ItemInfo[T], item T) bool { return info.Item == item }) {
+		return // As nearly always, and there may be millions.
 	}
 	known := make(map[T]ItemInfo[T], len(left.Queued))
 	for _, info := range left.Queued {

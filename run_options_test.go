@@ -50,9 +50,9 @@ func TestRunDeadline(t *testing.T) {
 func TestRunDeadlineOfANanosecond(t *testing.T) {
 	onRunQueues(t, func(t *testing.T, s *show) {
 		s.queue.Add("a")
-		s.run(runOptions{Deadline: 1}, func(ctx context.Context, _ string) error { <-ctx.Done(); return nil })
-		s.want("0:a")
+		s.run(runOptions{Deadline: 1}, func(ctx context.Context, _ string) error { <-ctx.Done(); s.note("over"); return nil })
 		time.Sleep(time.Second)
+		s.want("0:a 0:over")
 		s.stop()
 		if err := s.end(); err != nil {
 			t.Errorf("got %v", err)
