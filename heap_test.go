@@ -323,3 +323,41 @@ func TestAgendaShrinks(t *testing.T) {
 		t.Errorf("%d records are left for %d items", a.Room(), a.Len())
 	}
 }
+
+// What is left when an agenda gives its room back can be put off as far as
+// before, and what could not be put off cannot be then.
+func TestAgendaShrinksWithItsLatestTimes(t *testing.T) {
+	t.Parallel()
+	var a workqueue.Agenda[float64]
+	const n = 5000
+	for i := range n {
+		if item := float64(i); i%3 == 0 {
+			a.Schedule(item, time.Duration(i))
+		} else {
+			a.Debounce(item, time.Duration(i), time.Duration(2*n+i))
+		}
+	}
+	checkInvariants(t, 0, &a)
+	for range n - 10 {
+		a.Pop()
+	}
+	checkInvariants(t, 1, &a)
+	if a.Room() > n/2 {
+		t.Errorf("%d records are left for %d items", a.Room(), a.Len())
+	}
+	for i := n - 10; i < n; i++ {
+		a.Debounce(float64(i), 4*n, 5*n)
+	}
+	checkInvariants(t, 2, &a)
+	for a.Len() > 0 {
+		due := a.Next()
+		item := int(a.Pop())
+		want := time.Duration(item)
+		if item%3 != 0 {
+			want += 2 * n
+		}
+		if due != want {
+			t.Errorf("item %d is due at %d, want %d", item, due, want)
+		}
+	}
+}
