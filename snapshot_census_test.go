@@ -1,6 +1,7 @@
 package workqueue_test
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -28,7 +29,7 @@ func TestSnapshotOfTheFirstWaitingItems(t *testing.T) {
 		q.AddAfter(item, due)
 		want = append(want, appointment{item: item, due: due})
 	}
-	slices.SortStableFunc(want, func(a, b appointment) int { return int(a.due - b.due) })
+	slices.SortStableFunc(want, func(a, b appointment) int { return cmp.Compare(a.due, b.due) })
 	for _, limit := range []int{math.MinInt, -1, 0, 1, n/16 - 1, n / 16, n/16 + 1, n - 1, n, n + 1, math.MaxInt} {
 		s := q.Snapshot(limit)
 		if len(s.Waiting) != max(0, min(limit, n)) || s.WaitingTotal != n {
@@ -45,11 +46,10 @@ func TestSnapshotOfTheFirstWaitingItems(t *testing.T) {
 }
 
 // Room for what a Snapshot copies is made before the locks are taken. If more
-// has come by then, it is shown all the same.
+// has come by then, or a shutdown, that is shown all the same.
 func TestSnapshotOfWhatHasJustCome(t *testing.T) {
-	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{KeepTimes: true})
-	defer q.ShutDown()
 	for _, limit := range []int{1, 1000} {
+		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{KeepTimes: true})
 		done := make(chan bool)
 		go func() {
 			defer close(done)
@@ -58,6 +58,7 @@ func TestSnapshotOfWhatHasJustCome(t *testing.T) {
 				q.AddAfter(i, time.Hour)
 				q.TryGet()
 			}
+			q.ShutDown()
 		}()
 		for over := false; !over; {
 			select {
