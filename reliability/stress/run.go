@@ -121,20 +121,22 @@ func (r *round) outcome(ctx context.Context, item int) error {
 	case 6:
 		return workqueue.Permanent(errors.New("failed for good"))
 	case 7, 8, 9:
-		select {
-		case <-ctx.Done():
-		case <-time.After(100 * time.Microsecond):
-		}
-		if context.Cause(ctx) == workqueue.ErrReAdded && strict(item) {
-			return r.leaveUndone(ctx, item)
-		}
+		return r.linger(ctx, item)
 	}
 	return nil
 }
 
-// leaveUndone is what a handler returns that was overtaken: somebody has to see
-// the item again, even if the Add is taken back in the meantime.
-func (r *round) leaveUndone(ctx context.Context, item int) error {
+// linger stays for a while. If the handler is overtaken meanwhile, it returns
+// with its work undone: somebody has to see the item again, even if the Add is
+// taken back.
+func (r *round) linger(ctx context.Context, item int) error {
+	select {
+	case <-ctx.Done():
+	case <-time.After(100 * time.Microsecond):
+	}
+	if context.Cause(ctx) != workqueue.ErrReAdded || !strict(item) {
+		return nil
+	}
 	if q, ok := r.queue.(remover); ok && rand.IntN(2) == 0 {
 		q.Remove(item)
 	}
