@@ -157,3 +157,13 @@ func (q *TypedRateLimiting[T]) dropWaiting() (dropped func(*Snapshot[T]), releas
 }
 
 func (q *TypedRateLimiting[T]) watch(item T, f func()) bool { return watch[T](q.queue, item, f) }
+
+// A watcher is a queue that tells when an item is added again.
+type watcher[T comparable] interface {
+	// watch has f called when the item, which the caller holds, is added again:
+	// at once if that has happened since it was handed out, so that no Add is
+	// missed, and otherwise within the Add, with the lock of the queue held. It
+	// is called at most once, and not after Done. watch reports false if the
+	// queue cannot tell; with a nil f it does nothing else.
+	watch(item T, f func()) bool
+}

@@ -142,15 +142,16 @@ func (q *TypedDelaying[T]) hurryLocked(r reading, stamp time.Duration) (a arriva
 // between them.
 func (q *TypedDelaying[T]) moveDueLocked(r reading, stamp time.Duration) (a arrival) {
 	q.typed.mu.Lock()
-	defer q.typed.mu.Unlock()
 	for n := 0; n < batch && q.agenda.len() > 0 && q.dueLocked(r); n++ {
 		q.metrics.observeLateness(r.now - q.agenda.next())
 		hash, item := q.agenda.pop()
-		if q.typed.addCountedLocked(hash, item, stamp) {
+		if q.typed.addLocked(hash, item, stamp) {
 			a.added++
 		}
 	}
+	q.typed.settle()
 	a.yield = q.typed.waking
+	q.typed.mu.Unlock()
 	return a
 }
 
@@ -164,9 +165,12 @@ func (q *Typed[T]) wakes() bool {
 // promoteLocked adds the item to typed, and ends its wait if it waits.
 func (q *TypedDelaying[T]) promoteLocked(hash uint32, item T, stamp time.Duration) (a arrival) {
 	q.dropLocked(hash, item)
-	if q.typed.addGuarded(hash, item, stamp) {
+	lockSoon(&q.typed.mu)
+	if q.typed.addLocked(hash, item, stamp) {
 		a.added = 1
 	}
+	q.typed.settle()
+	q.typed.mu.Unlock()
 	return a
 }
 

@@ -166,7 +166,7 @@ func NewTypedDelaying[T comparable](config TypedDelayingQueueConfig[T]) *TypedDe
 	// Items go to a Typed in one step with leaving the agenda. A type that
 	// embeds a *Typed has its methods too, but may have an Add of its own, which
 	// must not be passed over; a storage is foreign code.
-	if t, ok := q.queue.(*Typed[T]); ok && t.storage == nil {
+	if t, ok := q.queue.(*Typed[T]); ok && t.fifo.storage == nil {
 		q.typed = t
 	}
 	_, q.real = c.(clock.RealClock)

@@ -61,7 +61,7 @@ func (e *DrainError[T]) String() string { return e.Error() }
 func (q *Typed[T]) Drain(ctx context.Context) error {
 	drained := q.shutDown(true)
 	within(ctx, drained)
-	within(ctx, q.reports.left(&q.mu))
+	within(ctx, q.reporter.left(&q.mu))
 	q.retire()
 	s := q.remains(ErrShutDown)
 	if s == nil {

@@ -40,14 +40,14 @@ func (t *table[T]) Release(i uint32) { t.release(i, t.records.at(i)) }
 
 // Has reports whether the table finds the item.
 func (t *table[T]) Has(hash uint32, item T) bool {
-	at, found := t.find(hash, item)
-	return found && t.records.at(t.slots[at].ref-1).item == item
+	_, r := t.find(hash, item)
+	return r != nil && r.item == item
 }
 
 // Delete removes an item that the table has.
 func (t *table[T]) Delete(hash uint32, item T) {
-	at, _ := t.find(hash, item)
-	t.remove(at, t.records.at(t.slots[at].ref-1))
+	at, r := t.find(hash, item)
+	t.remove(at, r)
 }
 
 // Shrink compacts the table and checks what the owner is told about it.
@@ -254,35 +254,42 @@ func (q *Typed[T]) CheckInvariants() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	var errs check
-	errs.add("items: ", q.items.CheckInvariants())
-	errs.add("", q.line.CheckInvariants())
+	errs.add("", q.fifo.CheckInvariants())
+	q.checkWaits(&errs)
+	return errs.err()
+}
+
+// CheckInvariants returns what is wrong with the fifo, or nil.
+func (f *fifo[T]) CheckInvariants() error {
+	var errs check
+	errs.add("items: ", f.items.CheckInvariants())
+	errs.add("", f.line.CheckInvariants())
 	inStore, ghosts, watches := 0, 0, 0
-	for i := range uint32(q.items.records.n) {
-		switch r := q.items.records.at(i); r.state {
+	for i := range uint32(f.items.records.n) {
+		switch r := f.items.records.at(i); r.state {
 		case queued, unfindable:
-			errs.that(q.line.len() > 0 && *q.line.at(r.pos) == i, "record %d (%v) is queued, but not in line at %d", i, r.item, r.pos)
+			errs.that(!f.line.empty() && *f.line.at(r.pos) == i, "record %d (%v) is queued, but not in line at %d", i, r.item, r.pos)
 		case processing, watched, reprocess:
-			_, reported := q.watchers[r.item]
+			_, reported := f.watchers[r.item]
 			errs.that(reported == (r.state == watched), "record %d (%v) has state %d, a watcher: %v", i, r.item, r.state, reported)
 			if reported {
 				watches++
 			}
-			errs.that(int(r.pos) < len(q.held) && q.held[r.pos] == i, "record %d (%v) is processed, but not held at %d", i, r.item, r.pos)
+			errs.that(int(r.pos) < len(f.held) && f.held[r.pos] == i, "record %d (%v) is processed, but not held at %d", i, r.item, r.pos)
 		case inStorage:
 			inStore++
 		case removed:
 			ghosts++
 		}
 	}
-	errs.that(len(q.watchers) == watches, "%d watchers for %d records", len(q.watchers), watches)
-	errs.that(q.ghosts == ghosts, "ghosts: counted %d, are %d", q.ghosts, ghosts)
-	errs.that(q.line.len()+len(q.held)+inStore+ghosts == q.items.live, "%d in line + %d held + %d stored + %d removed != %d records", q.line.len(), len(q.held), inStore, ghosts, q.items.live)
-	errs.that(q.storage != nil || inStore == 0, "%d records in no storage", inStore)
-	errs.that(q.stored == inStore+q.unmatched, "stored: counted %d, are %d and %d without a record", q.stored, inStore, q.unmatched)
-	errs.that(q.unmatched >= 0 && (q.unmatched == 0 || mayDiffer[T]()), "%d items without a record", q.unmatched)
-	stamps := map[bool]int{true: q.items.records.n}[q.metrics != nil]
-	errs.that(q.stamps.n == stamps, "%d stamps for %d records, want %d", q.stamps.n, q.items.records.n, stamps)
-	q.checkWaits(&errs)
+	errs.that(len(f.watchers) == watches, "%d watchers for %d records", len(f.watchers), watches)
+	errs.that(f.ghosts == ghosts, "ghosts: counted %d, are %d", f.ghosts, ghosts)
+	errs.that(f.line.len()+len(f.held)+inStore+ghosts == f.items.live, "%d in line + %d held + %d stored + %d removed != %d records", f.line.len(), len(f.held), inStore, ghosts, f.items.live)
+	errs.that(f.storage != nil || inStore == 0, "%d records in no storage", inStore)
+	errs.that(f.stored == inStore+f.unmatched, "stored: counted %d, are %d and %d without a record", f.stored, inStore, f.unmatched)
+	errs.that(f.unmatched >= 0 && (f.unmatched == 0 || mayDiffer[T]()), "%d items without a record", f.unmatched)
+	stamps := map[bool]int{true: f.items.records.n}[f.timed]
+	errs.that(f.stamps.n == stamps, "%d stamps for %d records, want %d", f.stamps.n, f.items.records.n, stamps)
 	return errs.err()
 }
 
@@ -352,13 +359,13 @@ func (l *line) CheckInvariants() error {
 // checkWaits checks that nobody waits for what is there. That holds whenever
 // mu is free, and so needs no quiescence.
 func (q *Typed[T]) checkWaits(errs *check) {
-	left := q.line.len() + q.stored
-	errs.that(q.waiting >= 0, "%d workers wait", q.waiting)
+	errs.that(q.parked >= 0, "%d workers wait", q.parked)
 	errs.that(q.waking || len(q.wake) == 0, "a token for nobody")
-	errs.that(q.waiting == 0 || left == 0 || q.waking, "%d workers wait beside %d items and none is woken", q.waiting, left)
-	errs.that(q.waiting == 0 || !q.shuttingDown.Load() || q.waking, "%d workers wait in spite of the shutdown", q.waiting)
-	errs.that(q.drained == nil || q.shuttingDown.Load(), "a drain without a shutdown")
-	errs.that(q.drained == nil || left+len(q.held) > 0, "a drain of nothing")
+	errs.that(q.parked == 0 || !q.fifo.ready() || q.waking, "%d workers wait beside %d items and none is woken", q.parked, q.fifo.len())
+	errs.that(q.parked == 0 || !q.fifo.closed || q.waking, "%d workers wait in spite of the shutdown", q.parked)
+	errs.that(q.drained == nil || q.fifo.closed, "a drain without a shutdown")
+	errs.that(q.drained == nil || !q.fifo.idle(), "a drain of nothing")
+	errs.that(q.fifo.closed == q.down.Load(), "closed: %v, ShuttingDown: %v", q.fifo.closed, q.down.Load())
 }
 
 // CheckQuiet returns what is wrong when no goroutine is about to do anything:
@@ -366,8 +373,8 @@ func (q *Typed[T]) checkWaits(errs *check) {
 func (q *Typed[T]) CheckQuiet() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.waking != (len(q.wake) == 1) || q.waking && q.waiting > 0 {
-		return fmt.Errorf("waking %v, %d tokens, %d workers wait", q.waking, len(q.wake), q.waiting)
+	if q.waking != (len(q.wake) == 1) || q.waking && q.parked > 0 {
+		return fmt.Errorf("waking %v, %d tokens, %d workers wait", q.waking, len(q.wake), q.parked)
 	}
 	return nil
 }
@@ -385,14 +392,14 @@ func mayDiffer[T any]() bool {
 func (q *Typed[T]) Waiting() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.waiting
+	return q.parked
 }
 
 // Approach makes a worker be on its way, woken, until it is told to arrive.
 func (q *Typed[T]) Approach() (arrive func()) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.waiting++
+	q.parked++
 	q.waking = true
 	return q.passOn
 }
@@ -407,18 +414,18 @@ func (q *TypedDelaying[T]) Watch(item T, f func()) bool { return q.watch(item, f
 func (q *TypedRateLimiting[T]) Watch(item T, f func()) bool { return q.watch(item, f) }
 
 // Room returns for how many items the line has room.
-func (q *Typed[T]) Room() int { return len(q.line.buf) }
+func (q *Typed[T]) Room() int { return len(q.fifo.line.buf) }
 
 // Times returns when a queued or held item was added and handed out, if that is
 // kept.
 func (q *Typed[T]) Times(item T) (added, started time.Duration, kept bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	at, found := q.items.find(hashOf(item), item)
-	if q.metrics == nil || !found {
+	at, r := q.fifo.items.find(hashOf(item), item)
+	if !q.fifo.timed || r == nil {
 		return 0, 0, false
 	}
-	s := q.stamps.at(q.items.slots[at].ref - 1)
+	s := q.fifo.stamps.at(q.fifo.items.index(at))
 	return s.added, s.started, true
 }
 
@@ -475,13 +482,13 @@ func (c *HistogramCollector) Collect(ch chan<- prometheus.Metric) {
 }
 
 // Holes returns how many removed items still have a place in the line.
-func (q *Typed[T]) Holes() int { return q.line.Holes() }
+func (q *Typed[T]) Holes() int { return q.fifo.line.Holes() }
 
 // Held returns how many items are handed out.
 func (q *Typed[T]) Held() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.held)
+	return len(q.fifo.held)
 }
 
 // Waiting returns how many items wait for their time.

@@ -5,138 +5,255 @@ import (
 	"time"
 )
 
-// This file holds the transitions of Typed. Each is one critical section, its
-// deferred Unlock included, and metrics are observed after it: a metric that
-// panics, blocks or calls the queue finds the transition complete and no lock
-// held. Only the methods of a custom Queue run with the lock held; where one
-// panics, the item stays accounted for, see fifo_storage.go.
+// A fifo is the machine inside a [Typed]: the items that are queued or held, and
+// how they go from one state to the next. It knows no lock, no worker that waits
+// and no metric. The Typed around it holds its lock during each call, and looks
+// afterwards whether somebody has to be woken.
+//
+// An item is in one of these states, and in none when items has no record of it:
+//
+//	queued      in line, waiting for a take
+//	inStorage   in storage, waiting for a take
+//	removed     in storage, to be dropped when that hands it out
+//	unfindable  in line, but not equal to itself: take forgets it
+//	processing  handed out, done is owed
+//	watched     the same, and the add of it is to be reported
+//	reprocess   handed out and added again since: done queues it
+//
+// and moves as follows, where queued stands for inStorage too, and processing
+// for watched:
+//
+//	add      none, removed → queued;  none → unfindable;  processing → reprocess
+//	take     queued → processing;     removed, unfindable → none
+//	done     processing → none;       reprocess → queued
+//	putBack  processing, reprocess → queued
+//	remove   queued → none, removed;  reprocess → processing
+//
+// Invariants, for a record r with index i:
+//
+//	r.state is queued or unfindable: line.at(r.pos) == i
+//	r.state.held(): held[r.pos] == i
+//	line.len() + len(held) + number of records inStorage or removed == items.live
+//	stored == number of records inStorage + unmatched
+//	ghosts == number of records removed
+//	the items in watchers are those of the records watched
+//	stamps.n == items.records.n, or 0 if not timed
+//
+// All of them hold before each call of the storage, which is foreign code: a
+// method of it that does not return leaves a transition that is complete, or one
+// that has not begun.
+//
+// A fifo is not safe for concurrent use. Its zero value is empty and keeps no
+// times.
+type fifo[T comparable] struct {
+	// Immutable after construction.
 
-// addObserved is Add for a queue with metrics or a storage.
-func (q *Typed[T]) addObserved(hash uint32, item T) {
-	if q.addGuarded(hash, item, q.metrics.now()) {
-		q.metrics.added()
-	}
+	storage   *guard[T] // nil for the line alone
+	reflexive bool      // it is known that no item differs from itself
+	timed     bool      // stamps are kept
+
+	closed bool // add changes nothing any more
+
+	items  table[T]
+	line   line
+	held   []uint32
+	stored int
+	ghosts int
+	// unmatched is how many items that differ from themselves the storage has been
+	// given and has not given back. They have no record.
+	unmatched int
+	dry       bool // the storage said that it is empty, and nothing has come to it since
+	stamps    pages[stamp]
+	watchers  map[T]func()
 }
 
-// observeAdds observes that items were added which were no duplicates.
-func (q *Typed[T]) observeAdds(n int) {
-	if q.metrics == nil {
-		return
-	}
-	for range n {
-		q.metrics.added()
-	}
+const (
+	queued state = 1 + iota
+	inStorage
+	removed
+	unfindable
+	processing
+	watched
+	reprocess
+)
+
+// held reports whether a record of this state is one that a worker holds.
+func (s state) held() bool { return s >= processing }
+
+// A stamp holds the times of an item.
+type stamp struct {
+	added   time.Duration // at the add that it is queued or marked for
+	started time.Duration // at the take that handed it out
 }
 
-func (q *Typed[T]) addGuarded(hash uint32, item T, now time.Duration) bool {
-	lockSoon(&q.mu)
-	defer q.mu.Unlock()
-	return q.addCountedLocked(hash, item, now)
+// ready reports whether a take may find an item. A storage is taken at its word
+// that it has none: otherwise a worker who finds nothing would be woken again
+// for what stored still counts, and so for ever.
+func (f *fifo[T]) ready() bool { return f.line.len() > 0 || f.stored > 0 && !f.dry }
+
+// idle reports whether nothing is queued and nothing is held.
+func (f *fifo[T]) idle() bool { return len(f.held)+f.line.len()+f.stored == 0 }
+
+// len returns how many items are queued. Beside a storage, see size.
+func (f *fifo[T]) len() int { return f.line.len() + f.stored }
+
+// size is len for a caller who wants to know what the storage says of itself.
+func (f *fifo[T]) size() int {
+	if f.storage == nil {
+		return f.line.len()
+	}
+	return f.line.len() + f.storage.size() - f.ghosts
 }
 
-// addCountedLocked is what Add does with the lock held, for a queue whose Adds
-// are counted. It reports whether the item was no duplicate.
-func (q *Typed[T]) addCountedLocked(hash uint32, item T, now time.Duration) (added bool) {
-	if q.items.old != nil {
-		q.items.fetch(hash, item)
-	}
-	at, r := q.items.probe(q.items.slots, hash, item)
-	switch {
-	case r == nil:
-		added = q.addNewLocked(at, hash, item, now)
-	case r.state != queued:
-		added = q.addAgainLocked(at, r, now)
-	}
-	if added {
-		q.adds++
-	} else if !q.shuttingDown.Load() {
-		q.duplicates++
-	}
-	return added
-}
-
-// addAll is AddAll without the metrics, and returns how many items were no
-// duplicates. An item that cannot be hashed panics before any is added.
-func (q *Typed[T]) addAll(items []T, now time.Duration) (added int) {
-	var few [64]uint32
-	hashes := few[:0]
-	for _, item := range items {
-		hashes = append(hashes, hashOf(item))
-	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for i, item := range items {
-		if q.addCountedLocked(hashes[i], item, now) {
-			added++
-		}
-	}
-	return added
-}
-
-// addNewLocked adds an item that has no record, at the slot where it was looked
-// for, and reports whether it did.
-func (q *Typed[T]) addNewLocked(at, hash uint32, item T, now time.Duration) bool {
-	if q.shuttingDown.Load() {
+// add queues an item that has no record, and reports whether it did. The caller
+// has looked for it; at is where that ended.
+func (f *fifo[T]) add(at, hash uint32, item T, now time.Duration) (added bool) {
+	if f.closed {
 		return false
 	}
-	if !q.reflexive && !equal(item, item) {
-		q.addUnfindableLocked(item, now)
+	if !f.reflexive && !equal(item, item) {
+		f.addUnfindable(item, now)
 		return true
 	}
-	i, r := q.items.insert(at, hash, item)
+	i, r := f.items.insert(at, hash, item)
 	r.state = queued
-	if q.plain() { // enqueueLocked and stampLocked in short.
-		r.pos = q.line.push(i)
-		q.wakeLocked()
-		return true
+	if f.timed {
+		f.stampAdded(i, now)
 	}
-	q.stampLocked(i, now)
-	q.enqueueLocked(i, r)
+	r.pos = f.line.push(i) // enqueue is not inlined.
+	if f.storage != nil {
+		f.store(i, r)
+	}
 	return true
 }
 
-// addAgainLocked adds an item that has a record, which is not queued, and
-// reports whether it was no duplicate.
-func (q *Typed[T]) addAgainLocked(at uint32, r *record[T], now time.Duration) bool {
-	if q.shuttingDown.Load() {
+// addAgain adds an item that has a record, and reports whether it was no
+// duplicate.
+func (f *fifo[T]) addAgain(at uint32, r *record[T], now time.Duration) (added bool) {
+	if f.closed {
 		return false
 	}
-	i := q.items.slots[at].ref - 1
 	switch r.state {
 	case inStorage:
-		q.storage.Touch(r.item)
+		f.dry = false
+		f.storage.touch(r.item)
 	case removed:
-		q.restoreLocked(i, r, now)
+		f.restore(f.items.index(at), r, now)
 		return true
 	case processing, watched:
 		was := r.state
 		r.state = reprocess
-		if q.metrics != nil {
-			q.stamps.at(i).added = now
+		if f.timed {
+			f.stamps.at(f.items.index(at)).added = now
 		}
 		if was == watched {
-			q.reportLocked(r.item)
+			f.report(r.item)
 		}
 		return true
 	}
 	return false
 }
 
-// addUnfindableLocked queues an item that is not equal to itself.
-func (q *Typed[T]) addUnfindableLocked(item T, now time.Duration) {
-	if q.storage != nil {
-		q.storeUnfindableLocked(item, now)
-	} else {
-		q.lineUpUnfindableLocked(item, now)
+// addUnfindable queues an item that differs from itself.
+func (f *fifo[T]) addUnfindable(item T, now time.Duration) {
+	i, r := f.items.insertUnindexed(item)
+	r.state = unfindable
+	if f.timed {
+		f.stampAdded(i, now)
 	}
-	q.wakeLocked()
+	f.enqueue(i, r)
 }
 
-func (q *Typed[T]) lineUpUnfindableLocked(item T, now time.Duration) {
-	i, r := q.items.insertUnindexed(item)
-	r.state = unfindable
-	r.pos = q.line.push(i)
-	q.stampLocked(i, now)
+// enqueue puts a record in line that is queued or unfindable by its state, and on
+// from there into the storage if there is one.
+func (f *fifo[T]) enqueue(i uint32, r *record[T]) {
+	r.pos = f.line.push(i)
+	if f.storage != nil {
+		f.store(i, r)
+	}
+}
+
+// done ends the hand-out of the item and queues it if it was added again. It
+// reports for how long the item was held, if it was. The caller has looked for
+// it; r is nil if there is no record.
+func (f *fifo[T]) done(at uint32, r *record[T], now time.Duration) (worked time.Duration, ok bool) {
+	if r == nil || !r.state.held() {
+		return 0, false
+	}
+	i := f.items.index(at)
+	if f.timed {
+		worked = max(0, now-f.stamps.at(i).started)
+	}
+	again := r.state == reprocess
+	f.letGo(i, r)
+	if again {
+		r.state = queued
+		f.enqueue(i, r)
+		return worked, true
+	}
+	f.items.remove(at, r) // forget is not inlined.
+	if f.items.sparse() {
+		f.compact()
+	}
+	return worked, true
+}
+
+// letGo takes a record out of held. The caller finds it another place or forgets
+// it.
+func (f *fifo[T]) letGo(i uint32, r *record[T]) {
+	if r.state == watched {
+		delete(f.watchers, r.item)
+	}
+	last := len(f.held) - 1
+	if moved := f.held[last]; moved != i {
+		f.held[r.pos] = moved
+		f.items.records.at(moved).pos = r.pos
+	}
+	f.held = f.held[:last]
+}
+
+// forget removes a record that has no place, and the slot that refers to it.
+func (f *fifo[T]) forget(at uint32, r *record[T]) {
+	f.items.remove(at, r)
+	if f.items.sparse() {
+		f.compact()
+	}
+}
+
+// forgetUnindexed removes a record that has no place and no slot.
+func (f *fifo[T]) forgetUnindexed(i uint32, r *record[T]) {
+	f.items.release(i, r)
+	if f.items.sparse() {
+		f.compact()
+	}
+}
+
+// stampAdded notes when a record was added.
+func (f *fifo[T]) stampAdded(i uint32, now time.Duration) {
+	if int(i) == f.stamps.n {
+		f.stamps.push(stamp{})
+	}
+	f.stamps.at(i).added = now
+}
+
+// compact gives memory back, see table.compact. It renumbers all records. The
+// line and held are at most as long as the table, and shrink with it.
+func (f *fifo[T]) compact() {
+	f.line.shrink()
+	f.held = append(make([]uint32, 0, 2*len(f.held)), f.held...)
+	old := f.stamps
+	f.stamps = pages[stamp]{}
+	f.items.compact(func(from, to uint32, r *record[T]) {
+		switch r.state {
+		case queued, unfindable:
+			*f.line.at(r.pos) = to
+		case processing, watched, reprocess:
+			f.held[r.pos] = to
+		}
+		if f.timed {
+			f.stamps.push(*old.at(from))
+		}
+	})
 }
 
 // equal exists because a comparison of a variable with itself, which only a
@@ -144,7 +261,8 @@ func (q *Typed[T]) lineUpUnfindableLocked(item T, now time.Duration) {
 func equal[T comparable](a, b T) bool { return a == b }
 
 // reflexive reports whether the type alone tells that its values are equal to
-// themselves. To ask each item takes 1.3 ns of a cycle for a string.
+// themselves. For other types each item is asked, see BenchmarkCycle for what
+// that costs.
 func reflexive(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Float32, reflect.Float64, reflect.Complex64, reflect.Complex128, reflect.Interface:
@@ -159,111 +277,4 @@ func reflexive(t reflect.Type) bool {
 		}
 	}
 	return true
-}
-
-// enqueueLocked puts a record in line or in storage and wakes a worker for it.
-func (q *Typed[T]) enqueueLocked(i uint32, r *record[T]) {
-	if q.storage != nil {
-		q.storeLocked(i, r)
-	} else {
-		r.pos = q.line.push(i)
-	}
-	q.wakeLocked()
-}
-
-// doneObserved is Done for a queue with metrics or a storage.
-func (q *Typed[T]) doneObserved(hash uint32, item T) {
-	if worked, ok := q.doneGuarded(hash, item, q.metrics.now()); ok {
-		q.metrics.done(worked)
-	}
-}
-
-func (q *Typed[T]) doneGuarded(hash uint32, item T, now time.Duration) (worked time.Duration, ok bool) {
-	lockSoon(&q.mu)
-	defer q.mu.Unlock()
-	return q.doneLocked(hash, item, now)
-}
-
-// doneLocked reports for how long the item was held, if it was.
-func (q *Typed[T]) doneLocked(hash uint32, item T, now time.Duration) (worked time.Duration, ok bool) {
-	if q.items.old != nil {
-		q.items.fetch(hash, item)
-	}
-	at, r := q.items.probe(q.items.slots, hash, item)
-	if r == nil || !r.state.held() {
-		return 0, false
-	}
-	i := q.items.slots[at].ref - 1
-	if q.metrics != nil {
-		worked = q.stopLocked(i, now)
-	}
-	again := r.state == reprocess
-	if r.state == watched {
-		delete(q.watchers, item)
-	}
-	q.dropLocked(i, r)
-	if again {
-		q.enqueueLocked(i, r)
-		return worked, true
-	}
-	q.items.remove(at, r)
-	if q.items.sparse() {
-		q.compactLocked()
-	}
-	if q.drained != nil {
-		q.settleLocked()
-	}
-	return worked, true
-}
-
-// dropLocked takes a held record out of held and leaves it queued in name: the
-// caller finds it a place or removes it.
-func (q *Typed[T]) dropLocked(i uint32, r *record[T]) {
-	last := len(q.held) - 1
-	if moved := q.held[last]; moved != i {
-		q.held[r.pos] = moved
-		q.items.records.at(moved).pos = r.pos
-	}
-	q.held = q.held[:last]
-	r.state = queued
-}
-
-// stopLocked returns for how long a record was held.
-func (q *Typed[T]) stopLocked(i uint32, now time.Duration) (worked time.Duration) {
-	worked = max(0, now-q.stamps.at(i).started)
-	if q.durations != nil {
-		q.durations.held.observe(worked)
-	}
-	return worked
-}
-
-// stampLocked notes when a record was added.
-func (q *Typed[T]) stampLocked(i uint32, added time.Duration) {
-	if q.metrics == nil {
-		return
-	}
-	if int(i) == q.stamps.n {
-		q.stamps.push(stamp{})
-	}
-	q.stamps.at(i).added = added
-}
-
-// compactLocked gives memory back; it renumbers all records. The line and held
-// are no longer than the table, holes aside, and shrink with it.
-func (q *Typed[T]) compactLocked() {
-	q.line.shrink()
-	q.held = append(make([]uint32, 0, 2*len(q.held)), q.held...)
-	old := q.stamps
-	q.stamps = pages[stamp]{}
-	q.items.compact(func(from, to uint32, r *record[T]) {
-		switch r.state {
-		case queued, unfindable:
-			*q.line.at(r.pos) = to
-		case processing, watched, reprocess:
-			q.held[r.pos] = to
-		}
-		if q.metrics != nil {
-			q.stamps.push(*old.at(from))
-		}
-	})
 }

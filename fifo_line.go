@@ -83,6 +83,15 @@ func (l *line) remove(n uint32, moved func(i, n uint32)) {
 	l.tidy(moved)
 }
 
+// popBack takes the last record out, which is cheap if there are no holes.
+func (l *line) popBack(moved func(i, n uint32)) {
+	if l.holes > 0 {
+		l.remove(l.tail-1, moved)
+		return
+	}
+	l.tail--
+}
+
 // tidy has to follow a pop where there are holes. It is no part of that, so that
 // a pop can be inlined.
 func (l *line) tidy(moved func(i, n uint32)) {

@@ -2,48 +2,25 @@ package workqueue
 
 import "time"
 
-// This file is how items leave a queue without a worker, and how the worker
-// that holds an item learns that it was added again.
+// This file is how items leave a fifo without a take, and how the one who holds
+// an item learns that it was added again.
 
-// Remove takes back what was added: a queued item leaves the queue, and an item
-// that is held and was added again is not queued by its Done; the worker that
-// holds it keeps it. It reports whether there was an Add to take back. The next
-// Add of the item is as if it were the first.
-//
-// With a [Queue] in the config the removed item stays in it, and is dropped
-// when it hands the item out; if it is added again before, it keeps its place
-// there.
-//
-// Remove does not block. It takes constant time, amortized.
-func (q *Typed[T]) Remove(item T) bool {
-	hash := hashOf(item)
-	if !q.remove(hash, item) {
+// remove takes back what was added, and reports whether there was an add to take
+// back. What is in the storage stays there, and is dropped when it comes out: a
+// [Queue] has no method to remove an item from its middle.
+func (f *fifo[T]) remove(hash uint32, item T) bool {
+	at, r := f.items.find(hash, item)
+	if r == nil {
 		return false
 	}
-	q.metrics.removed()
-	return true
-}
-
-func (q *Typed[T]) remove(hash uint32, item T) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.removeLocked(hash, item)
-}
-
-func (q *Typed[T]) removeLocked(hash uint32, item T) bool {
-	at, found := q.items.find(hash, item)
-	if !found {
-		return false
-	}
-	switch r := q.items.records.at(q.items.slots[at].ref - 1); r.state {
+	switch r.state {
 	case queued:
-		q.line.remove(r.pos, q.placeLocked)
-		q.dismissLocked(at, r)
+		f.line.remove(r.pos, f.moved)
+		f.forget(at, r)
 	case inStorage:
 		r.state = removed
-		q.stored--
-		q.ghosts++
-		q.settleLocked()
+		f.stored--
+		f.ghosts++
 	case reprocess:
 		r.state = processing
 	default:
@@ -52,65 +29,44 @@ func (q *Typed[T]) removeLocked(hash uint32, item T) bool {
 	return true
 }
 
-// dismissLocked drops a record that is in no place any more.
-func (q *Typed[T]) dismissLocked(at uint32, r *record[T]) {
-	q.items.remove(at, r)
-	if q.items.sparse() {
-		q.compactLocked()
-	}
-	q.settleLocked()
-}
+// moved notes that the line has moved a record.
+func (f *fifo[T]) moved(i, pos uint32) { f.items.records.at(i).pos = pos }
 
-// placeLocked tells a record its place in the line.
-func (q *Typed[T]) placeLocked(i, place uint32) { q.items.records.at(i).pos = place }
-
-// restoreLocked adds an item that was removed and is still in the storage.
-func (q *Typed[T]) restoreLocked(i uint32, r *record[T], now time.Duration) {
+// restore adds an item that was removed and is still in the storage.
+func (f *fifo[T]) restore(i uint32, r *record[T], now time.Duration) {
 	r.state = inStorage
-	q.ghosts--
-	q.stored++
-	q.stampLocked(i, now)
-	q.wakeLocked()
-	q.storage.Touch(r.item)
+	f.ghosts--
+	f.stored++
+	f.dry = false
+	if f.timed {
+		f.stampAdded(i, now)
+	}
+	f.storage.touch(r.item)
 }
 
-// A watcher is a queue that tells when an item is added again.
-type watcher[T comparable] interface {
-	// watch has f called when the item, which the caller holds, is added again:
-	// at once if that has happened since it was handed out, so that no Add is
-	// missed, and otherwise within the Add, with the lock of the queue held. It
-	// is called at most once, and not after Done. watch reports false if the
-	// queue cannot tell; with a nil f it does nothing else.
-	watch(item T, f func()) bool
-}
-
-func (q *Typed[T]) watch(item T, f func()) bool {
-	if f == nil {
-		return true
+// watch has report called when the item, which is held, is added again: at once
+// if that has happened since it was handed out. It is called at most once, and
+// not after done.
+func (f *fifo[T]) watch(hash uint32, item T, report func()) {
+	_, r := f.items.find(hash, item)
+	if r == nil {
+		return // It differs from itself: no add is one of the same item.
 	}
-	hash := hashOf(item)
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	at, found := q.items.find(hash, item)
-	if !found {
-		return true // It differs from itself: no Add is one of the same item.
-	}
-	switch r := q.items.records.at(q.items.slots[at].ref - 1); r.state {
+	switch r.state {
 	case processing, watched:
-		if q.watchers == nil {
-			q.watchers = make(map[T]func())
+		if f.watchers == nil {
+			f.watchers = make(map[T]func())
 		}
 		r.state = watched
-		q.watchers[item] = f
+		f.watchers[item] = report
 	case reprocess:
-		f()
+		report()
 	}
-	return true
 }
 
-// reportLocked tells the worker that holds the item that it was added again.
-func (q *Typed[T]) reportLocked(item T) {
-	f := q.watchers[item]
-	delete(q.watchers, item)
-	f()
+// report tells who watches the item that it was added again.
+func (f *fifo[T]) report(item T) {
+	tell := f.watchers[item]
+	delete(f.watchers, item)
+	tell()
 }

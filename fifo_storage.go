@@ -9,7 +9,8 @@ import "time"
 // The methods are called with the lock of the queue held: they are never
 // called concurrently, must not call the queue, and everybody waits for them.
 // They are called from different goroutines. Pop is called only when Len is
-// positive. Get blocks while Len is zero.
+// positive. Get blocks while Len is zero, and looks again after the next Push or
+// Touch.
 //
 // A panic in a method reaches the caller of the queue and leaves the queue
 // usable: after one in Push the item is queued all the same, ahead of what is
@@ -49,93 +50,129 @@ func (s *sequence[T]) Pop() T {
 	return item
 }
 
-// storeLocked puts a queued record into the storage. If Push does not return, because
-// it panics or ends its goroutine, the record goes in line instead: dropping
-// it would lose the item, and dropping only the record would let a storage
-// that has kept the item hand it out beside a new Add of it.
-func (q *Typed[T]) storeLocked(i uint32, r *record[T]) {
-	defer func() {
-		if r.state == queued {
-			r.pos = q.line.push(i)
-			q.wakeLocked()
-		}
-	}()
-	q.storage.Push(r.item)
-	r.state = inStorage
-	q.stored++
+// A guard calls a [Queue], which is foreign code, with the lock of a [Typed]
+// held. A method may panic or end its goroutine. Then nothing of the caller runs
+// any more, and leave gives the lock back in its place: no caller may have
+// deferred that.
+type guard[T comparable] struct {
+	queue Queue[T]
+	leave func()
 }
 
-// storeUnfindableLocked puts an item that is not equal to itself into the
-// storage. It gets no record there: what Pop returns could not be matched with
-// it. Where Push does not return, it goes in line, as any other does.
-func (q *Typed[T]) storeUnfindableLocked(item T, now time.Duration) {
-	stored := false
-	defer func() {
-		if !stored {
-			q.lineUpUnfindableLocked(item, now)
-			q.wakeLocked()
-		}
-	}()
-	q.storage.Push(item)
-	stored = true
-	q.stored++
-	q.unmatched++
+// end is deferred by the methods below.
+func (g *guard[T]) end(returned *bool) {
+	if !*returned {
+		g.leave()
+	}
 }
 
-// takeStoredLocked hands out the next item of the storage. The storage is
-// foreign code: an item that it was not given is handed out like any other,
-// and one that it returns although it is in line or held is dropped, since it
-// is accounted for there, as is one that was removed. If it does not return, another worker has to look.
-func (q *Typed[T]) takeStoredLocked(now time.Duration) (item T, waited time.Duration, ok bool) {
+func (g *guard[T]) touch(item T) {
 	returned := false
-	defer func() {
-		if !returned {
-			q.wakeLocked()
-		}
-	}()
-	for !ok && q.storage.Len() > 0 {
-		item, waited, ok = q.acceptLocked(q.storage.Pop(), now)
-	}
+	defer g.end(&returned)
+	g.queue.Touch(item)
 	returned = true
-	return item, waited, ok
 }
 
-// acceptLocked hands out an item that has come out of the storage.
-func (q *Typed[T]) acceptLocked(item T, now time.Duration) (_ T, waited time.Duration, ok bool) {
-	hash := hashOf(item)
-	at, found := q.items.find(hash, item)
-	if !found {
-		if !equal(item, item) {
-			q.matchLocked()
-			return item, 0, true
-		}
-		i, _ := q.items.insert(at, hash, item)
-		q.stampLocked(i, now)
-		q.startLocked(i, now)
-		return q.holdLocked(i), 0, true
+func (g *guard[T]) push(item T) {
+	returned := false
+	defer g.end(&returned)
+	g.queue.Push(item)
+	returned = true
+}
+
+func (g *guard[T]) size() int {
+	returned := false
+	defer g.end(&returned)
+	n := g.queue.Len()
+	returned = true
+	return n
+}
+
+func (g *guard[T]) pop() T {
+	returned := false
+	defer g.end(&returned)
+	item := g.queue.Pop()
+	returned = true
+	return item
+}
+
+// store moves the last record of the line into the storage. It stays in line
+// until Push has returned. To take it out first would lose the item if Push does
+// not return, and to forget its record too would let a storage that has kept the
+// item hand it out beside a new add of it.
+//
+// An item that differs from itself keeps no record: what Pop returns could not
+// be matched with it.
+func (f *fifo[T]) store(i uint32, r *record[T]) {
+	f.dry = false
+	f.storage.push(r.item)
+	f.line.popBack(f.moved)
+	f.stored++
+	if r.state == unfindable {
+		f.unmatched++
+		f.forgetUnindexed(i, r)
+		return
 	}
-	i := q.items.slots[at].ref - 1
-	switch r := q.items.records.at(i); r.state {
+	r.state = inStorage
+}
+
+// takeStored hands out the next item of the storage, which may hand out what was
+// removed, and whatever else it likes.
+func (f *fifo[T]) takeStored(now time.Duration) (item T, waited time.Duration, ok bool) {
+	for f.storage.size() > 0 {
+		if item, waited, ok = f.accept(f.storage.pop(), now); ok {
+			return item, waited, true
+		}
+	}
+	f.dry = true
+	return *new(T), 0, false
+}
+
+// accept hands out an item that has come out of the storage. One that the
+// storage was not given is handed out like any other. One that is in line or
+// held is dropped, since it is accounted for there, and so is one that was
+// removed.
+func (f *fifo[T]) accept(item T, now time.Duration) (_ T, waited time.Duration, ok bool) {
+	hash := hashOf(item)
+	at, r := f.items.find(hash, item)
+	if r == nil {
+		return item, 0, f.acceptStranger(at, hash, item, now)
+	}
+	switch r.state {
 	case inStorage:
+		f.stored--
 	case removed:
-		q.ghosts--
-		q.dismissLocked(at, r)
+		f.ghosts--
+		f.forget(at, r)
 		return item, 0, false
 	default:
 		return item, 0, false
 	}
-	q.stored--
-	waited = q.startLocked(i, now)
-	return q.holdLocked(i), waited, true
+	i := f.items.index(at)
+	if f.timed {
+		waited = f.stampStarted(i, now)
+	}
+	f.hold(i, r)
+	return item, waited, true
 }
 
-// matchLocked counts an item that is not equal to itself out of the storage. If
-// there should be none, it was not given to the storage, or that has kept it in a
-// Push that failed: it counts for nothing.
-func (q *Typed[T]) matchLocked() {
-	if q.unmatched > 0 {
-		q.unmatched--
-		q.stored--
-		q.settleLocked()
+// acceptStranger hands out an item that has no record, which the storage has
+// made up unless it differs from itself. Of such items there may be more than
+// were stored: one whose Push has failed is in line, whether or not the storage
+// has kept it. So they count for nothing then.
+func (f *fifo[T]) acceptStranger(at, hash uint32, item T, now time.Duration) bool {
+	if !equal(item, item) {
+		if f.unmatched > 0 {
+			f.unmatched--
+			f.stored--
+		}
+		return true
 	}
+	i, r := f.items.insert(at, hash, item)
+	if f.timed {
+		f.stampAdded(i, now)
+		f.stampStarted(i, now)
+	}
+	f.hold(i, r)
+	return true
 }

@@ -299,3 +299,60 @@ func TestDefaultQueue(t *testing.T) {
 		t.Errorf("got length %d after it, want 0", got)
 	}
 }
+
+// A storage may say that it has nothing while it holds items back. A worker who
+// waits then must not be woken by itself, again and again, for what is counted as
+// queued.
+func TestStorageThatHoldsItemsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &reluctant{hidden: true}
+		q := newStored(s)
+		q.AddAll("a", "b")
+		got := make(chan string, 2)
+		for range 2 {
+			go func() {
+				item, _ := q.Get()
+				got <- item
+			}()
+		}
+		synctest.Wait()
+		if s.asked > 4 {
+			t.Fatalf("two workers have asked %d times", s.asked)
+		}
+		checkInvariants(t, 0, q)
+		s.hidden = false
+		q.Add("a") // A Touch: the storage may have changed its mind.
+		for _, want := range []string{"a", "b"} {
+			if item := <-got; item != want {
+				t.Errorf("got %q, want %q", item, want)
+			}
+		}
+		checkInvariants(t, 1, q)
+	})
+}
+
+// reluctant is a FIFO that may hide what it has.
+type reluctant struct {
+	items  []string
+	hidden bool
+	asked  int
+}
+
+func (s *reluctant) Touch(string)     {}
+func (s *reluctant) Push(item string) { s.items = append(s.items, item) }
+
+func (s *reluctant) Len() int {
+	if s.asked++; s.asked > 1000 {
+		panic("asked 1000 times")
+	}
+	if s.hidden {
+		return 0
+	}
+	return len(s.items)
+}
+
+func (s *reluctant) Pop() string {
+	item := s.items[0]
+	s.items = s.items[1:]
+	return item
+}

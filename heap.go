@@ -82,7 +82,7 @@ func (a *agenda[T]) plannedBefore(plans uint64) bool {
 // item that debounce may put off is due then at the latest.
 // It takes O(log n) time in the number of items.
 func (a *agenda[T]) schedule(hash uint32, item T, now, due time.Duration) (first bool) {
-	at, r := a.find(hash, item)
+	at, r := a.items.find(hash, item)
 	if r == nil {
 		return a.line(a.enter(at, hash, item, now, waiting), due)
 	}
@@ -99,22 +99,12 @@ func (a *agenda[T]) schedule(hash uint32, item T, now, due time.Duration) (first
 
 // reschedule makes the item due at the given time, whatever it was before.
 func (a *agenda[T]) reschedule(hash uint32, item T, now, due time.Duration) (first bool) {
-	at, r := a.find(hash, item)
+	at, r := a.items.find(hash, item)
 	if r == nil {
 		return a.line(a.enter(at, hash, item, now, waiting), due)
 	}
 	r.state = waiting
 	return a.move(r.pos, due)
-}
-
-// find returns the record of an item, or nil and the slot where the search
-// ended.
-func (a *agenda[T]) find(hash uint32, item T) (at uint32, r *record[T]) {
-	at, found := a.items.find(hash, item)
-	if found {
-		r = a.items.records.at(a.items.slots[at].ref - 1)
-	}
-	return at, r
 }
 
 // enter makes a record for an item that is not in the agenda. The caller then
@@ -167,7 +157,7 @@ func (a *agenda[T]) pop() (hash uint32, item T) {
 // remove removes the item, and reports whether it was there. It takes O(log n)
 // time.
 func (a *agenda[T]) remove(hash uint32, item T) bool {
-	_, r := a.find(hash, item)
+	_, r := a.items.find(hash, item)
 	if r == nil {
 		return false
 	}
@@ -181,8 +171,8 @@ func (a *agenda[T]) take(hash uint32, item T, p uint32) {
 	if last := a.nodes.pop(); p < uint32(a.nodes.n) {
 		a.settle(p, last)
 	}
-	if at, found := a.items.find(hash, item); found {
-		a.items.remove(at, a.items.records.at(ref))
+	if at, r := a.items.find(hash, item); r != nil {
+		a.items.remove(at, r)
 	} else {
 		a.items.release(ref, a.items.records.at(ref))
 	}

@@ -14,7 +14,7 @@ import "time"
 // something, and debounce can only bring it forward. Of the latest times of
 // several calls the first counts.
 func (a *agenda[T]) debounce(hash uint32, item T, now, due, latest time.Duration) (first bool) {
-	at, r := a.find(hash, item)
+	at, r := a.items.find(hash, item)
 	if r == nil {
 		ref := a.enter(at, hash, item, now, debounced)
 		a.latest.put(ref, latest)

@@ -28,8 +28,8 @@ func (f *failures[T]) add(item T) (before int) {
 	hash := hashOf(item)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	at, found := f.items.find(hash, item)
-	if !found {
+	at, r := f.items.find(hash, item)
+	if r == nil {
 		if equal(item, item) {
 			_, r := f.items.insert(at, hash, item)
 			r.state, r.pos = failed, 1
@@ -37,9 +37,8 @@ func (f *failures[T]) add(item T) (before int) {
 		}
 		return 0
 	}
-	n := &f.items.records.at(f.items.slots[at].ref - 1).pos
-	before = int(*n)
-	*n = counted(*n)
+	before = int(r.pos)
+	r.pos = counted(r.pos)
 	return before
 }
 
@@ -51,11 +50,11 @@ func (f *failures[T]) count(item T) int {
 	hash := hashOf(item)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	at, found := f.items.find(hash, item)
-	if !found {
+	_, r := f.items.find(hash, item)
+	if r == nil {
 		return 0
 	}
-	return int(f.items.records.at(f.items.slots[at].ref - 1).pos)
+	return int(r.pos)
 }
 
 // forget drops the item. What many of them have taken is given back when few
@@ -64,11 +63,11 @@ func (f *failures[T]) forget(item T) {
 	hash := hashOf(item)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	at, found := f.items.find(hash, item)
-	if !found {
+	at, r := f.items.find(hash, item)
+	if r == nil {
 		return
 	}
-	f.items.remove(at, f.items.records.at(f.items.slots[at].ref-1))
+	f.items.remove(at, r)
 	f.failing.Add(-1)
 	if f.items.sparse() {
 		f.items.compact(func(_, _ uint32, _ *record[T]) {})

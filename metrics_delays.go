@@ -41,7 +41,7 @@ func (q *TypedDelaying[T]) attach(p StateProvider, name string, own bool) {
 	l, bounds := newLink(p, name, m.layers, q, (*TypedDelaying[T]).stats)
 	m.link = l
 	if own {
-		q.typed.count(bounds)
+		q.typed.observeDurations(bounds)
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -42,10 +42,10 @@ func (q *Typed[T]) measure(config TypedQueueConfig[T], p MetricsProvider) {
 	if state, ok := p.(StateProvider); ok {
 		l, bounds := newLink(state, config.Name, LayerFIFO, q, (*Typed[T]).stats)
 		m.link = l
-		q.count(bounds)
+		q.observeDurations(bounds)
 	} else if p != nil {
 		m.push = newPushed(p, config.Name)
-		q.stop = make(chan struct{})
+		q.reporter = &reporter{stop: make(chan struct{})}
 	}
 }
 

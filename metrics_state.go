@@ -125,8 +125,8 @@ type durations struct {
 	queued, held histogram
 }
 
-// count makes the queue observe durations. The provider may read it by now.
-func (q *Typed[T]) count(bounds []float64) {
+// observeDurations makes the queue observe durations. The provider may read it by now.
+func (q *Typed[T]) observeDurations(bounds []float64) {
 	d := &durations{queued: newHistogram(bounds), held: newHistogram(bounds)}
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -143,43 +143,18 @@ func (q *Typed[T]) stats() QueueStats {
 
 func (q *Typed[T]) statsLocked(now time.Duration) QueueStats {
 	s := QueueStats{
-		Depth:      q.line.len() + q.stored,
-		InFlight:   len(q.held),
+		Depth:      q.fifo.len() + q.fifo.again(),
+		InFlight:   len(q.fifo.held),
 		Adds:       q.adds,
 		Duplicates: q.duplicates,
-		OldestItem: q.oldestLocked(now),
+		OldestItem: q.fifo.oldest(now),
 	}
+	s.Unfinished, s.LongestRunning = q.fifo.inFlight(now)
 	if q.durations != nil {
 		s.Latency = q.durations.queued.read()
 		s.WorkDuration = q.durations.held.read()
 	}
-	for _, i := range q.held {
-		if q.items.records.at(i).state == reprocess {
-			s.Depth++
-		}
-		held := max(0, now-q.stamps.at(i).started)
-		s.Unfinished += held
-		s.LongestRunning = max(s.LongestRunning, held)
-	}
 	return s
-}
-
-// oldestLocked returns the age of the item at the head of the line. What a
-// storage holds is found by a look at every record: at which place of the
-// storage's order the oldest is, is nothing that it could tell.
-func (q *Typed[T]) oldestLocked(now time.Duration) (age time.Duration) {
-	if !q.line.empty() {
-		age = max(0, now-q.stamps.at(q.line.first()).added)
-	}
-	if q.stored == 0 {
-		return age
-	}
-	for i := range uint32(q.items.records.n) {
-		if q.items.records.at(i).state == inStorage {
-			age = max(age, now-q.stamps.at(i).added)
-		}
-	}
-	return age
 }
 
 // retire tells the provider that reads the queue, if there is one, that it has
@@ -193,5 +168,5 @@ func (q *Typed[T]) retire() {
 func (q *Typed[T]) left() Abandoned {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return Abandoned{Queued: q.line.len() + q.stored, InFlight: len(q.held)}
+	return Abandoned{Queued: q.fifo.len(), InFlight: len(q.fifo.held)}
 }

@@ -1,6 +1,8 @@
 package workqueue
 
 import (
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -9,6 +11,22 @@ import (
 // reportPeriod is how often the gauges of work in flight are set while there
 // is any; dashboards written for client-go rely on it.
 const reportPeriod = 500 * time.Millisecond
+
+// A reporter is the goroutine that sets the gauges of work in flight. There is
+// one while items are held, so that a queue at rest has none.
+type reporter struct {
+	runs atomic.Bool   // there is one, or a Get is about to start it
+	crew crew          // guarded by the lock of the queue
+	stop chan struct{} // closed when the queue is shut down
+}
+
+// left is that of crew, for a queue that may have no reporter.
+func (r *reporter) left(mu *sync.Mutex) <-chan struct{} {
+	if r == nil {
+		return already
+	}
+	return r.crew.left(mu)
+}
 
 // observeGet observes a hand-out. The item is the caller's only once the
 // metrics have returned: if one panics or ends the goroutine, nobody will
@@ -24,37 +42,33 @@ func (q *Typed[T]) observeGet(item T, waited time.Duration) {
 		}
 	}()
 	q.metrics.handedOut(waited)
-	if !q.reporting.Load() {
+	if !q.reporter.runs.Load() {
 		q.startReports(q.metrics.clock.NewTimer(reportPeriod))
 	}
 	delivered = true
 }
 
-// putBack undoes a hand-out.
+// putBack undoes a hand-out, unless somebody has called Done for the item that
+// nobody got.
 func (q *Typed[T]) putBack(item T) {
 	hash := hashOf(item)
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	at, found := q.items.find(hash, item)
-	if !found {
-		return // It differs from itself and is forgotten by now.
-	}
-	i := q.items.slots[at].ref - 1
-	r := q.items.records.at(i)
-	if !r.state.held() {
-		return // Somebody has called Done for an item that nobody got.
-	}
-	if r.state == watched {
-		delete(q.watchers, item)
-	}
-	q.dropLocked(i, r)
-	r.pos = q.line.pushFront(i)
-	q.wakeLocked()
+	q.fifo.putBack(hash, item)
+	q.settle()
 }
 
-// startReports starts the goroutine that sets the gauges, unless it runs. It
-// lives while items are held, so that a queue at rest costs none: the gauges
-// of a queue at rest are zero and stay so.
+// observeAdds observes that items were added which were no duplicates.
+func (q *Typed[T]) observeAdds(n int) {
+	if !q.metrics.told() {
+		return
+	}
+	for range n {
+		q.metrics.added()
+	}
+}
+
+// startReports starts the reporter, unless it runs.
 //
 // It has a timer and no ticker: the fake clock of k8s.io/utils counts tickers
 // as waiters for ever, stopped or not.
@@ -70,21 +84,21 @@ func (q *Typed[T]) startReports(timer clock.Timer) {
 func (q *Typed[T]) enterReports() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.shuttingDown.Load() || q.reporting.Swap(true) {
+	if q.fifo.closed || q.reporter.runs.Swap(true) {
 		return false
 	}
-	q.reports.enter()
+	q.reporter.crew.enter()
 	return true
 }
 
 // report sets the gauges at each tick until the queue is shut down, or a tick
 // has found nothing in flight and left them at zero.
 func (q *Typed[T]) report(timer clock.Timer) {
-	defer q.reports.leave(&q.mu)
+	defer q.reporter.crew.leave(&q.mu)
 	defer timer.Stop()
 	for over := false; !over; {
 		select {
-		case <-q.stop:
+		case <-q.reporter.stop:
 			return
 		case <-timer.C():
 			over = q.reportOnce(timer)
@@ -99,7 +113,7 @@ func (q *Typed[T]) reportOnce(timer clock.Timer) (over bool) {
 	set := false
 	defer func() {
 		if !set { // The goroutine ends in foreign code; let Get start another.
-			q.reporting.Store(false)
+			q.reporter.runs.Store(false)
 		}
 	}()
 	timer.Reset(reportPeriod)
@@ -115,10 +129,10 @@ func (q *Typed[T]) reportOnce(timer clock.Timer) (over bool) {
 func (q *Typed[T]) endReports() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.held) > 0 {
+	if len(q.fifo.held) > 0 {
 		return false
 	}
-	q.reporting.Store(false)
+	q.reporter.runs.Store(false)
 	return true
 }
 
@@ -128,10 +142,5 @@ func (q *Typed[T]) inFlight() (total, longest time.Duration) {
 	now := q.metrics.now()
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, i := range q.held {
-		held := max(0, now-q.stamps.at(i).started)
-		total += held
-		longest = max(longest, held)
-	}
-	return total, longest
+	return q.fifo.inFlight(now)
 }

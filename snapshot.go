@@ -145,7 +145,7 @@ func (q *TypedDelaying[T]) collect(c *census[T]) {
 	defer q.mu.Unlock()
 	q.typed.mu.Lock()
 	defer q.typed.mu.Unlock()
-	q.typed.collectLocked(c)
+	q.typed.fifo.enter(c)
 	c.addWaiting(&q.agenda)
 }
 

@@ -35,7 +35,7 @@ func (q *Typed[T]) census(limit int) census[T] {
 	c.makeRoom(q.sizes())
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.collectLocked(&c)
+	q.fifo.enter(&c)
 	return c
 }
 
@@ -43,7 +43,7 @@ func (q *Typed[T]) census(limit int) census[T] {
 func (q *Typed[T]) sizes() (queued, flying int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.line.len() + q.stored, len(q.held)
+	return q.fifo.len(), len(q.fifo.held)
 }
 
 // makeRoom makes room for so many items, of which no more than the limit count.
@@ -65,42 +65,6 @@ func (c *census[T]) makeRoomForWaiting(waiting int) {
 		waiting = c.limit
 	}
 	c.waiting, c.order = room[entry[T]](waiting), room[node](waiting)
-}
-
-// collectLocked enters what the queue holds.
-func (q *Typed[T]) collectLocked(c *census[T]) {
-	c.queuedTotal, c.flyingTotal = q.line.len()+q.stored, len(q.held)
-	for i := range q.line.all() {
-		if len(c.queued) >= c.limit {
-			break
-		}
-		c.queued = append(c.queued, q.entryLocked(i, ItemQueued))
-	}
-	c.lined = len(c.queued)
-	for i := uint32(0); q.stored > 0 && int(i) < q.items.records.n && len(c.queued) < c.limit; i++ {
-		if q.items.records.at(i).state == inStorage {
-			c.queued = append(c.queued, q.entryLocked(i, ItemQueued))
-		}
-	}
-	for _, i := range q.held[:min(c.limit, len(q.held))] {
-		state := ItemInFlight
-		if q.items.records.at(i).state == reprocess {
-			state = ItemInFlightAgain
-		}
-		c.flying = append(c.flying, q.entryLocked(i, state))
-	}
-}
-
-func (q *Typed[T]) entryLocked(i uint32, state ItemState) entry[T] {
-	e := entry[T]{item: q.items.records.at(i).item, state: state}
-	switch {
-	case q.metrics == nil:
-	case state == ItemQueued:
-		e.since = q.stamps.at(i).added
-	default:
-		e.since = q.stamps.at(i).started
-	}
-	return e
 }
 
 // addWaiting enters what waits: the first items, or all if they are not many

@@ -94,27 +94,26 @@ var seed = maphash.MakeSeed()
 // dynamic value of an interface cannot be hashed; callers hash before they
 // lock, so that the panic finds no lock held.
 //
-// It is just too large to be inlined. Add and Done have it written out, for
-// which a cycle of Add, Get and Done takes 1.5 ns less.
+// It is just too large to be inlined. Add and Done have it written out, see
+// BenchmarkCycle.
 func hashOf[T comparable](item T) uint32 {
 	return uint32(maphash.Comparable(seed, item))
 }
 
-// find returns the slot that holds the item, or the empty slot where the
-// search ended.
-func (t *table[T]) find(hash uint32, item T) (at uint32, found bool) {
-	if t.old != nil {
-		t.fetch(hash, item)
+// find returns the record of an item, nil for none, and the slot that refers to
+// it, or the empty slot where the search ended.
+func (t *table[T]) find(hash uint32, item T) (at uint32, r *record[T]) {
+	at, r = t.probe(t.slots, hash, item)
+	if r == nil && t.old != nil {
+		r = t.fetch(at, hash, item)
 	}
-	at, r := t.probe(t.slots, hash, item)
-	return at, r != nil
+	return at, r
 }
 
-// probe is find in one index, and returns the record, nil for none. It is just
-// small enough to be inlined, hence a loop that also serves an index without
-// slots; where that matters, find is written out: a cycle of Add, Get and Done
-// is 3 % faster for it, and an Add of a queued item 5 % for the record, and 6 %
-// for ending in Add itself.
+// probe is find in one index. The hot methods of [Typed] call it themselves,
+// where it is inlined, and leave the rest of find to what is called next: see
+// BenchmarkCycle and BenchmarkDuplicate. It is just small enough for that, hence
+// a loop that also serves an index without slots.
 func (t *table[T]) probe(slots []slot, hash uint32, item T) (at uint32, r *record[T]) {
 	for at = hash; len(slots) > 0; at++ {
 		at &= uint32(len(slots) - 1)
@@ -132,14 +131,19 @@ func (t *table[T]) probe(slots []slot, hash uint32, item T) (at uint32, r *recor
 	return at, nil
 }
 
-// fetch moves the item from the old index to the new one if it is there, so
-// that only the new one need be searched.
-func (t *table[T]) fetch(hash uint32, item T) {
-	if from, r := t.probe(t.old, hash, item); r != nil {
-		t.slots[gap(t.slots, hash)] = t.old[from]
+// fetch is the second half of find: it looks for an item in the old index, and
+// moves it to the slot of the new one where the search there has ended.
+func (t *table[T]) fetch(at, hash uint32, item T) *record[T] {
+	from, r := t.probe(t.old, hash, item)
+	if r != nil {
+		t.slots[at] = t.old[from]
 		vacate(t.old, from)
 	}
+	return r
 }
+
+// index returns the index of the record that a slot refers to.
+func (t *table[T]) index(at uint32) uint32 { return t.slots[at].ref - 1 }
 
 // insert adds a record for an item that find did not find, at the slot where
 // it ended, and returns the record and its index.
@@ -147,7 +151,7 @@ func (t *table[T]) insert(at, hash uint32, item T) (uint32, *record[T]) {
 	if t.free == 0 || t.live >= t.limit || t.old != nil {
 		at = t.prepare(at, hash)
 	}
-	i, r := t.take(item)
+	i, r := t.claim(item)
 	t.slots[at] = slot{hash: hash, ref: i + 1}
 	return i, r
 }
@@ -172,11 +176,11 @@ func (t *table[T]) insertUnindexed(item T) (uint32, *record[T]) {
 	if t.free == 0 {
 		t.extend()
 	}
-	return t.take(item)
+	return t.claim(item)
 }
 
-// take uses the first free record, which there must be.
-func (t *table[T]) take(item T) (uint32, *record[T]) {
+// claim uses the first free record, which there must be.
+func (t *table[T]) claim(item T) (uint32, *record[T]) {
 	t.live++
 	i := t.free - 1
 	r := t.records.at(i)
@@ -194,7 +198,7 @@ func (t *table[T]) extend() {
 
 // remove empties the slot and frees its record, which the caller has at hand.
 func (t *table[T]) remove(at uint32, r *record[T]) {
-	t.release(t.slots[at].ref-1, r)
+	t.release(t.index(at), r)
 	if t.slots[(at+1)&uint32(len(t.slots)-1)].ref != 0 {
 		at = closeUp(t.slots, at)
 	}

@@ -32,19 +32,19 @@ func (l *ledger[T, N]) len() int { return l.line.n }
 // look returns the note on an item, or nil. It is valid until the next call
 // that enters or drops an item.
 func (l *ledger[T, N]) look(hash uint32, item T) *N {
-	at, found := l.items.find(hash, item)
-	if !found {
+	at, r := l.items.find(hash, item)
+	if r == nil {
 		return nil
 	}
-	return l.notes.at(l.items.slots[at].ref - 1)
+	return l.notes.at(l.items.index(at))
 }
 
 // enter returns the note on an item, which is zero if there was none. The note
 // on an item that differs from itself is not kept.
 func (l *ledger[T, N]) enter(hash uint32, item T) *N {
-	at, found := l.items.find(hash, item)
-	if found {
-		return l.notes.at(l.items.slots[at].ref - 1)
+	at, r := l.items.find(hash, item)
+	if r != nil {
+		return l.notes.at(l.items.index(at))
 	}
 	if !equal(item, item) {
 		return new(N)
@@ -61,11 +61,10 @@ func (l *ledger[T, N]) enter(hash uint32, item T) *N {
 
 // drop removes an item, if it is there.
 func (l *ledger[T, N]) drop(hash uint32, item T) {
-	at, found := l.items.find(hash, item)
-	if !found {
+	at, r := l.items.find(hash, item)
+	if r == nil {
 		return
 	}
-	r := l.items.records.at(l.items.slots[at].ref - 1)
 	if last := l.line.pop(); r.pos < uint32(l.line.n) {
 		*l.line.at(r.pos) = last
 		l.items.records.at(last).pos = r.pos

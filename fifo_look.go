@@ -1,0 +1,81 @@
+package workqueue
+
+import "time"
+
+// This file is how a fifo is looked into.
+
+// enter enters what the fifo holds in a census: the first items in line, what is in
+// the storage in any order, and the first that are held.
+func (f *fifo[T]) enter(c *census[T]) {
+	c.queuedTotal, c.flyingTotal = f.len(), len(f.held)
+	for i := range f.line.all() {
+		if len(c.queued) >= c.limit {
+			break
+		}
+		c.queued = append(c.queued, f.entry(i, ItemQueued))
+	}
+	c.lined = len(c.queued)
+	for i := uint32(0); f.stored > 0 && int(i) < f.items.records.n && len(c.queued) < c.limit; i++ {
+		if f.items.records.at(i).state == inStorage {
+			c.queued = append(c.queued, f.entry(i, ItemQueued))
+		}
+	}
+	for _, i := range f.held[:min(c.limit, len(f.held))] {
+		state := ItemInFlight
+		if f.items.records.at(i).state == reprocess {
+			state = ItemInFlightAgain
+		}
+		c.flying = append(c.flying, f.entry(i, state))
+	}
+}
+
+func (f *fifo[T]) entry(i uint32, state ItemState) entry[T] {
+	e := entry[T]{item: f.items.records.at(i).item, state: state}
+	switch {
+	case !f.timed:
+	case state == ItemQueued:
+		e.since = f.stamps.at(i).added
+	default:
+		e.since = f.stamps.at(i).started
+	}
+	return e
+}
+
+// again returns how many of the held items have been added again.
+func (f *fifo[T]) again() (n int) {
+	for _, i := range f.held {
+		if f.items.records.at(i).state == reprocess {
+			n++
+		}
+	}
+	return n
+}
+
+// inFlight returns for how long the held items have been held, added up and at
+// most. It takes time in proportion to their number.
+func (f *fifo[T]) inFlight(now time.Duration) (total, longest time.Duration) {
+	for _, i := range f.held {
+		held := max(0, now-f.stamps.at(i).started)
+		total += held
+		longest = max(longest, held)
+	}
+	return total, longest
+}
+
+// oldest returns the age of the item at the head of the line. The oldest of a
+// storage, which cannot say where in its order that is, is found by a look at
+// every record.
+func (f *fifo[T]) oldest(now time.Duration) (age time.Duration) {
+	if !f.line.empty() {
+		age = max(0, now-f.stamps.at(f.line.first()).added)
+	}
+	if f.stored == 0 {
+		return age
+	}
+	for i := range uint32(f.items.records.n) {
+		if f.items.records.at(i).state == inStorage {
+			age = max(age, now-f.stamps.at(i).added)
+		}
+	}
+	return age
+}

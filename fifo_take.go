@@ -1,0 +1,68 @@
+package workqueue
+
+import "time"
+
+// take hands out the first item, if there is one, and says for how long it was
+// queued. The line comes before the storage: beside a storage it holds only what
+// that has failed to take.
+func (f *fifo[T]) take(now time.Duration) (item T, waited time.Duration, ok bool) {
+	if f.line.empty() {
+		if f.storage == nil {
+			return item, 0, false
+		}
+		return f.takeStored(now)
+	}
+	i := f.line.pop()
+	if f.line.holes > 0 {
+		f.line.tidy(f.moved)
+	}
+	r := f.items.records.at(i)
+	if f.timed {
+		waited = f.stampStarted(i, now)
+	}
+	if r.state == unfindable {
+		return f.takeUnfindable(i, r), waited, true
+	}
+	f.hold(i, r)
+	return r.item, waited, true
+}
+
+// hold makes a record that has left line or storage one that is held.
+func (f *fifo[T]) hold(i uint32, r *record[T]) {
+	r.state = processing
+	r.pos = uint32(len(f.held))
+	f.held = append(f.held, i)
+}
+
+// takeUnfindable hands out an item that done cannot name, and so forgets it. It
+// stands apart because take, which every item passes, would save registers for
+// its calls: see BenchmarkCycle.
+func (f *fifo[T]) takeUnfindable(i uint32, r *record[T]) T {
+	item := r.item
+	f.items.release(i, r)
+	if f.items.sparse() {
+		f.compact()
+	}
+	return item
+}
+
+// stampStarted notes when a record was handed out, and returns for how long it
+// was queued.
+func (f *fifo[T]) stampStarted(i uint32, now time.Duration) (waited time.Duration) {
+	s := f.stamps.at(i)
+	s.started = now
+	return max(0, now-s.added)
+}
+
+// putBack undoes a take: the item is queued again, before all others. It does
+// nothing for an item that is not held.
+func (f *fifo[T]) putBack(hash uint32, item T) {
+	at, r := f.items.find(hash, item)
+	if r == nil || !r.state.held() {
+		return
+	}
+	i := f.items.index(at)
+	f.letGo(i, r)
+	r.state = queued
+	r.pos = f.line.pushFront(i)
+}

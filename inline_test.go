@@ -1,0 +1,38 @@
+package workqueue_test
+
+import (
+	"os/exec"
+	"regexp"
+	"runtime"
+	"testing"
+)
+
+// What every item passes must be inlined, or a cycle of Add, Get and Done takes
+// several per cent longer for each of them. The compiler decides by a budget of
+// 80, and most of these are close to it: whoever adds to one finds out here, and
+// not from a benchmark months later.
+func TestHotPathIsInlined(t *testing.T) {
+	if runtime.GOARCH != "amd64" || testing.Short() {
+		t.Skip("the costs are those of one compiler")
+	}
+	out, err := exec.Command("go", "build", "-gcflags=-m=2", ".").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for _, f := range []string{
+		`(*Typed[go.shape.interface {}]).settle`,
+		`(*Typed[go.shape.interface {}]).count`,
+		`(*table[go.shape.interface {}]).probe`,
+		`(*table[go.shape.interface {}]).claim`,
+		`(*table[go.shape.interface {}]).release`,
+		`(*table[go.shape.interface {}]).sparse`,
+		`(*fifo[go.shape.interface {}]).hold`,
+		`(*fifo[go.shape.interface {}]).letGo`,
+		`(*line).empty`,
+		`(*instruments).now`,
+	} {
+		if ok, _ := regexp.Match(`can inline `+regexp.QuoteMeta(f)+` with cost`, out); !ok {
+			t.Errorf("%s is not inlined", f)
+		}
+	}
+}

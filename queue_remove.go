@@ -1,0 +1,39 @@
+package workqueue
+
+// Remove takes back what was added: a queued item leaves the queue, and an item
+// that is held and was added again is not queued by its Done; the worker that
+// holds it keeps it. It reports whether there was an Add to take back. The next
+// Add of the item is as if it were the first.
+//
+// With a [Queue] in the config the removed item stays in it, and is dropped
+// when it hands the item out; if it is added again before, it keeps its place
+// there.
+//
+// Remove does not block. It takes constant time, amortized.
+func (q *Typed[T]) Remove(item T) bool {
+	hash := hashOf(item)
+	if !q.remove(hash, item) {
+		return false
+	}
+	q.metrics.removed()
+	return true
+}
+
+func (q *Typed[T]) remove(hash uint32, item T) bool {
+	q.mu.Lock()
+	removed := q.fifo.remove(hash, item)
+	q.settle()
+	q.mu.Unlock()
+	return removed
+}
+
+// watch is that of a watcher.
+func (q *Typed[T]) watch(item T, f func()) bool {
+	if f != nil {
+		hash := hashOf(item)
+		q.mu.Lock()
+		q.fifo.watch(hash, item, f)
+		q.mu.Unlock()
+	}
+	return true
+}
