@@ -151,6 +151,6 @@ func (l *leftover[T]) addTo(s *Snapshot[T]) {
 		c := census[T]{limit: math.MaxInt}
 		c.makeRoomForWaiting(l.agenda.len())
 		c.addWaiting(&l.agenda)
-		c.describeWaiting(s, l.now, l.epoch, l.agenda.timed)
+		c.describeWaiting(s, l.now, l.epoch)
 	}
 }

@@ -123,7 +123,7 @@ func (q *TypedDelaying[T]) Snapshot(limit int) Snapshot[T] {
 		q.collect(&c)
 		c.describe(&s, stamp, q.typed.metrics != nil)
 	}
-	c.describeWaiting(&s, now, q.epoch, q.agenda.timed)
+	c.describeWaiting(&s, now, q.epoch)
 	return s
 }
 

@@ -15,6 +15,7 @@ type census[T comparable] struct {
 	lined                    int    // how many of queued are in line
 	queuedTotal, flyingTotal int
 	waitingTotal             int
+	timed                    bool // since when is known of waiting
 }
 
 // An entry is what a queue knows of an item.
@@ -70,7 +71,7 @@ func (c *census[T]) makeRoomForWaiting(waiting int) {
 // addWaiting enters what waits: the first items, or all if they are not many
 // more.
 func (c *census[T]) addWaiting(a *agenda[T]) {
-	c.waitingTotal = a.len()
+	c.waitingTotal, c.timed = a.len(), a.timed
 	if a.len()/dense > c.limit {
 		for _, n := range a.earliest(c.limit) {
 			c.enter(a, n)
@@ -104,13 +105,13 @@ func (c *census[T]) describe(s *Snapshot[T], now time.Duration, timed bool) {
 }
 
 // describeWaiting adds what waits.
-func (c *census[T]) describeWaiting(s *Snapshot[T], now time.Duration, epoch time.Time, timed bool) {
+func (c *census[T]) describeWaiting(s *Snapshot[T], now time.Duration, epoch time.Time) {
 	slices.SortFunc(c.order, node.compare)
 	s.WaitingTotal += c.waitingTotal
 	first := c.order[:min(c.limit, len(c.order))]
 	s.Waiting = slices.Grow(s.Waiting, len(first))
 	for place, n := range first {
-		info := c.waiting[n.ref].info(now, timed)
+		info := c.waiting[n.ref].info(now, c.timed)
 		info.Place, info.Due = place, epoch.Add(n.due)
 		s.Waiting = append(s.Waiting, info)
 	}
