@@ -374,7 +374,8 @@ func TestMetricThatFailsForAWokenWorker(t *testing.T) {
 	for kind, fail := range map[string]func(){"panic": func() { panic("metric") }, "Goexit": runtime.Goexit} {
 		synctest.Test(t, func(t *testing.T) {
 			r := &recorder{}
-			q, _ := newMeasured(r)
+			// With the real clock, and so without others that are woken for nothing.
+			q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: r})
 			got := make(chan string, 2)
 			for range 2 {
 				go goes(func() {

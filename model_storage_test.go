@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"slices"
 	"testing"
+	"testing/synctest"
 
 	testingclock "k8s.io/utils/clock/testing"
 
@@ -147,4 +148,22 @@ func TestStorageThatFailsToTakeWhatDiffersFromItself(t *testing.T) {
 			q.ShutDownWithDrain()
 		}
 	}
+}
+
+// A worker that waits gets it too.
+func TestWorkerIsWokenForWhatAStorageHasFailedToTake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &shelf[float64]{}
+		q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[float64]{Queue: s})
+		defer q.ShutDown()
+		go q.Get()
+		synctest.Wait()
+		s.hook = func(string) { panic("storage") }
+		goes(func() { q.Add(math.NaN()) })
+		s.hook = nil
+		synctest.Wait()
+		if n := q.Waiting(); n != 0 {
+			t.Errorf("%d workers and %d items wait for each other", n, q.Len())
+		}
+	})
 }

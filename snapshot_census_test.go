@@ -77,3 +77,31 @@ func TestSnapshotOfWhatHasJustCome(t *testing.T) {
 		}
 	}
 }
+
+// What is in line has a place, also beside a storage, where nothing else has.
+func TestSnapshotSaysThePlaceInLine(t *testing.T) {
+	for _, storage := range []bool{false, true} {
+		s := &shelf[string]{}
+		var config workqueue.TypedQueueConfig[string]
+		if storage {
+			config.Queue = s
+		}
+		q := workqueue.NewTypedWithConfig(config)
+		q.AddAll("held", "c")
+		q.Get()
+		for _, item := range []string{"a", "b"} {
+			s.hook = func(string) { panic("storage") }
+			goes(func() { q.Add(item) })
+			s.hook = nil
+		}
+		want := map[bool]string{false: "[c 0 a 1 b 2 held -1]", true: "[a 0 b 1 held -1 c -1]"}[storage]
+		var got []any
+		snapshot := q.Snapshot(9)
+		for _, info := range slices.Concat(snapshot.Queued, snapshot.InFlight) {
+			got = append(got, info.Item, info.Place)
+		}
+		if fmt.Sprint(got) != want {
+			t.Errorf("storage %v: got %v, want %s", storage, got, want)
+		}
+	}
+}
