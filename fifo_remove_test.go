@@ -109,29 +109,22 @@ func TestRemoveTakesTheDepthDown(t *testing.T) {
 // the storage still.
 func TestAddOfARemovedItemWakesAWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		clock := newHookedClock()
-		q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{
-			KeepTimes: true, Clock: clock, Queue: workqueue.DefaultQueue[string](),
-		})
+		q := newStored(workqueue.DefaultQueue[string]())
 		defer q.ShutDown()
-		for range 2 {
-			go q.Get()
-		}
+		go q.Get()
 		synctest.Wait()
-		hold := make(chan struct{})
-		clock.onRead = func() {
-			clock.onRead = func() { <-hold }
-		}
+		arrive := q.Approach() // Or the worker would drop what was removed.
 		q.Add("a")
-		synctest.Wait() // The worker that was woken for it reads the clock.
-		clock.onRead = nil
-		q.Add("b")
-		q.Remove("b") // There is a in the storage, then b.
-		close(hold)
-		synctest.Wait()
-		q.Add("b")
+		q.Remove("a")
+		arrive()
 		synctest.Wait()
 		checkInvariants(t, 0, q)
+		if n := q.Waiting(); n != 1 {
+			t.Errorf("%d workers wait for nothing, want 1", n)
+		}
+		q.Add("a")
+		synctest.Wait()
+		checkInvariants(t, 1, q)
 		if n := q.Waiting(); n != 0 {
 			t.Errorf("%d workers wait for the item", n)
 		}
