@@ -219,6 +219,9 @@ func (a *agenda[T]) Len() int            { return a.len() }
 func (a *agenda[T]) Next() time.Duration { return a.next() }
 func (a *agenda[T]) Turn() uint32        { return a.turn }
 func (a *agenda[T]) Room() int           { return a.items.records.n }
+func (a *agenda[T]) Plans() uint64       { return a.plans() }
+
+func (a *agenda[T]) PlannedBefore(plans uint64) bool { return a.plannedBefore(plans) }
 
 // SetTurn sets the turn of the next node, which must not be lower than that of
 // a node there is.

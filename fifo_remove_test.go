@@ -241,6 +241,12 @@ func TestDebounceWithoutAMaximum(t *testing.T) {
 			if n := q.Len(); n != 1 {
 				t.Errorf("at most %d: %d items are queued when the series is over", most, n)
 			}
+			q.Debounce("b", time.Hour, time.Nanosecond) // That is one.
+			time.Sleep(time.Nanosecond)
+			synctest.Wait()
+			if n := q.Len(); n != 2 {
+				t.Errorf("%d items are queued after a maximum of a nanosecond, want 2", n)
+			}
 		})
 	}
 }

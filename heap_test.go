@@ -89,6 +89,7 @@ func (d *agendaDuel) schedule(item float64, due time.Duration) {
 	if len(d.plan.entries) > 0 {
 		before = d.plan.entries[d.plan.first()].turn
 	}
+	defer d.checkPlans(d.agenda.Plans())
 	d.plan.schedule(item, due)
 	head := d.plan.entries[d.plan.first()]
 	if first := d.agenda.Schedule(item, due); first != (head.turn != before) {
@@ -124,6 +125,7 @@ func (d *agendaDuel) reschedule(item float64, due time.Duration) {
 		same = same || e.item == item && e.due == due
 	}
 	before := d.plan.head()
+	defer d.checkPlans(d.agenda.Plans())
 	first := d.agenda.Reschedule(item, due)
 	d.plan.remove(item)
 	d.plan.schedule(item, due)
@@ -136,11 +138,23 @@ func (d *agendaDuel) reschedule(item float64, due time.Duration) {
 func (d *agendaDuel) debounce(item float64, due, latest time.Duration) {
 	d.t.Helper()
 	before := d.plan.head()
+	defer d.checkPlans(d.agenda.Plans())
 	same := d.plan.debounce(item, due, latest)
 	if first, want := d.agenda.Debounce(item, due, latest), d.plan.head() != before && !same; first != want {
 		d.t.Fatalf("step %d: debounce %v to %v, %v says that the head changed: %v", d.step, item, due, latest, first)
 	}
 	d.check()
+}
+
+// checkPlans looks whether the agenda knows that the first item was planned
+// before a call, or by it. When turns were renumbered it may not know.
+func (d *agendaDuel) checkPlans(before uint64) {
+	d.t.Helper()
+	by := d.plan.head() == d.plan.turn
+	known, plans := d.agenda.PlannedBefore(before), d.agenda.Plans()
+	if plans < before || by && known || !by && !known && plans-before <= 1 || !d.agenda.PlannedBefore(plans) {
+		d.t.Fatalf("step %d: %d plans, then %d; the first was planned since: %v, which the agenda denies: %v", d.step, before, plans, by, known)
+	}
 }
 
 // head returns the turn of the first entry, or -1.
