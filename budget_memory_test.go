@@ -39,36 +39,6 @@ func collect() {
 	}
 }
 
-// After a million items have passed, a queue keeps at most a byte for each:
-// that is room for noise and the sizes below which nothing shrinks.
-func TestMemoryReturns_kubernetes116878(t *testing.T) {
-	if raceEnabled || testing.Short() {
-		t.Skip("the figures mean nothing under the race detector")
-	}
-	for name, f := range map[string]func() any{
-		"drained":                   drainedMillion,
-		"drained, all of them held": func() any { return heldMillion(workqueue.TypedQueueConfig[string]{}) },
-		"drained, with metrics": func() any {
-			return heldMillion(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: silent{}})
-		},
-		"drained, with a storage": func() any {
-			return heldMillion(workqueue.TypedQueueConfig[string]{Queue: workqueue.DefaultQueue[string]()})
-		},
-		"delayed and fired":            firedMillion,
-		"delayed and dropped":          droppedMillion,
-		"failed and forgotten":         forgottenMillion,
-		"not equal to themselves":      func() any { return nanMillion(workqueue.NewTyped[float64]()) },
-		"never more than a few":        steadyMillion,
-		"delayed, not equal to itself": delayedNaNMillion,
-	} {
-		t.Run(name, func(t *testing.T) {
-			if bytes := retained(f); bytes > million {
-				t.Errorf("%d bytes are retained, want at most %d", bytes, million)
-			}
-		})
-	}
-}
-
 // Debounce notes more of an item than the other calls. That comes back as the
 // rest does, also when the queue swings and another item stays.
 func TestMemoryOfDebouncedItemsReturns(t *testing.T) {

@@ -8,7 +8,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -65,45 +64,6 @@ func TestFakeClock(t *testing.T) {
 				q.ShutDown()
 			})
 		})
-	}
-}
-
-// A clock that is stepped between being read and the arming of the timer, or
-// while that is armed, makes the timer late by the step. Nobody steps it again
-// here, so what is due has to come all the same.
-func TestClockSteppedWhileTheTimerIsArmed_kubernetes125581(t *testing.T) {
-	for name, place := range map[string]func(c *hookedClock, hook func()){
-		"before": func(c *hookedClock, hook func()) { c.onArm = hook },
-		"after":  func(c *hookedClock, hook func()) { c.onArmed = hook },
-	} {
-		for timer := range 3 { // The first is made, the others are reset.
-			t.Run(name, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					clock := newHookedClock()
-					q := newClocked(clock)
-					arms := 0
-					place(clock, func() {
-						if arms++; arms == timer+1 {
-							clock.Step(time.Second)
-						}
-					})
-					for i := timer + 1; i > 0; i-- {
-						q.AddAfter(strings.Repeat("a", i), time.Duration(i)*time.Second)
-						synctest.Wait()
-					}
-					if got := takeAllOf(q); !slices.Equal(got, []string{"a"}) {
-						t.Errorf("timer %d: got %q after a step of the clock, want a", timer, got)
-					}
-					place(clock, nil)
-					clock.Step(time.Hour)
-					synctest.Wait()
-					if got := len(takeAllOf(q)); got != timer {
-						t.Errorf("timer %d: got %d items in the end, want %d", timer, got, timer)
-					}
-					q.ShutDown()
-				})
-			})
-		}
 	}
 }
 
@@ -261,96 +221,6 @@ func TestHeartbeatNoticesAClockThatLeaps(t *testing.T) {
 		}
 		q.ShutDown()
 	})
-}
-
-// Where the goroutine does not notice that items are due, whoever comes by adds
-// them, or makes it look where it alone may add.
-func TestWhoeverComesByAddsWhatIsDue(t *testing.T) {
-	for name, call := range map[string]func(q *workqueue.TypedDelaying[string], item string){
-		"AddAfter":   func(q *workqueue.TypedDelaying[string], item string) { q.AddAfter(item, time.Hour) },
-		"Reschedule": func(q *workqueue.TypedDelaying[string], item string) { q.Reschedule(item, time.Hour) },
-		"Debounce":   func(q *workqueue.TypedDelaying[string], item string) { q.Debounce(item, time.Hour, time.Hour) },
-	} {
-		for below, queue := range map[string]workqueue.TypedInterface[string]{"own": nil, "foreign": bare{workqueue.NewTyped[string]()}} {
-			synctest.Test(t, func(t *testing.T) {
-				r := &recorder{}
-				clock := &leapingClock{FakeClock: testingclock.NewFakeClock(epoch)}
-				q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{
-					Name: "q", MetricsProvider: r, Clock: clock, Queue: queue,
-				})
-				defer q.ShutDown()
-				q.AddAfter("a", time.Minute)
-				synctest.Wait()
-				clock.leap = time.Minute
-				call(q, "b")
-				if queue == nil && (q.Len() != 1 || count(r, "adds+1") != 1) {
-					t.Errorf("%s: %d items are queued, want 1, and counted", name, q.Len())
-				}
-				synctest.Wait()
-				if q.Len() != 1 || q.Waiting() != 1 {
-					t.Errorf("%s, %s queue below: %d are queued, %d wait, want 1 and 1", name, below, q.Len(), q.Waiting())
-				}
-				clock.leap += 2 * time.Hour
-				q.AddAfter("b", time.Second)
-				synctest.Wait()
-				if q.Len() != 2 || q.Waiting() != 0 || goroutines() != 0 {
-					t.Errorf("%s, %s queue below: %d are queued, %d wait, and %d goroutines are left, want 2, 0 and 0",
-						name, below, q.Len(), q.Waiting(), goroutines())
-				}
-			})
-		}
-	}
-}
-
-// Who has woken a worker for what is due yields the processor, and so do others
-// until it is there: it could have to wait for theirs. So does who leaves the
-// adding to the goroutine. A goroutine that is yielded to may have to wait all
-// the same, now and then, hence the rounds.
-func TestWhoeverComesByYields(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	const rounds = 9
-	var none, due, urgent, arrived, foreign int
-	for range rounds {
-		synctest.Test(t, func(t *testing.T) {
-			clock := &leapingClock{FakeClock: testingclock.NewFakeClock(epoch)}
-			below := workqueue.NewTyped[string]()
-			q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Clock: clock, Queue: below})
-			defer q.ShutDown()
-			other := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Clock: clock, Queue: bare{workqueue.NewTyped[string]()}})
-			defer other.ShutDown()
-			go q.Get()
-			q.AddAfter("a", time.Minute)
-			other.AddAfter("a", time.Minute)
-			synctest.Wait()
-			none += yields(q, "b")
-			synctest.Wait()
-			clock.leap = time.Minute
-			due += yields(q, "c")
-			synctest.Wait()
-			arrive := below.Approach()
-			urgent += yields(q, "d")
-			arrive()
-			synctest.Wait()
-			arrived += yields(q, "e")
-			foreign += yields(other, "b")
-		})
-	}
-	if none > rounds/2 || due <= rounds/2 || urgent <= rounds/2 || arrived > rounds/2 || foreign <= rounds/2 {
-		t.Errorf("of %d AddAfter, %d have yielded without cause, %d to a worker, %d until it was there, %d beyond, and %d to a goroutine",
-			rounds, none, due, urgent, arrived, foreign)
-	}
-}
-
-// yields returns 1 if AddAfter lets another goroutine run before it returns,
-// and 0 if not.
-func yields(q *workqueue.TypedDelaying[string], item string) (n int) {
-	var ran atomic.Bool
-	go ran.Store(true)
-	q.AddAfter(item, time.Hour)
-	if ran.Load() {
-		n = 1
-	}
-	return n
 }
 
 // One timer, armed for the head or a heartbeat, and only when the head changes.

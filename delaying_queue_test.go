@@ -3,7 +3,6 @@ package workqueue_test
 import (
 	"context"
 	"fmt"
-	"math"
 	"runtime"
 	"slices"
 	"testing"
@@ -138,54 +137,6 @@ func takeAllOf[T comparable](q workqueue.TypedInterface[T]) (items []T) {
 	return items
 }
 
-// AddAfter at the instant of the shutdown, from many goroutines: nobody stays
-// behind, and nothing waits in a closed queue.
-func TestAddAfterAtTheInstantOfTheShutDown(t *testing.T) {
-	for round := range 30 {
-		synctest.Test(t, func(t *testing.T) {
-			q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{})
-			for i := range 100 {
-				go q.AddAfter(i, time.Duration(1+i%3)*time.Nanosecond)
-				if i == round*3 {
-					go q.ShutDownWithDrain()
-					go q.ShutDown()
-				}
-			}
-			synctest.Wait()
-			checkInvariants(t, round, q)
-			if n := q.Waiting(); n != 0 || goroutines() != 0 {
-				t.Errorf("round %d: %d items wait and %d goroutines are left", round, n, goroutines())
-			}
-		})
-	}
-}
-
-// One that has seen no shutdown yet, and is overtaken by it before the item
-// waits, starts no goroutine: the shutdown would not wait for that.
-func TestAddAfterThatTheShutDownOvertakes(t *testing.T) {
-	for name, add := range map[string]func(q *workqueue.TypedDelaying[string]){
-		"AddAfter":   func(q *workqueue.TypedDelaying[string]) { q.AddAfter("a", time.Second) },
-		"Reschedule": func(q *workqueue.TypedDelaying[string]) { q.Reschedule("a", time.Second) },
-		"Debounce":   func(q *workqueue.TypedDelaying[string]) { q.Debounce("a", time.Second, time.Minute) },
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			clock := newHookedClock()
-			q := newClocked(clock)
-			reads := 0
-			clock.onRead = func() {
-				if reads++; reads == 1 {
-					q.ShutDown()
-				}
-			}
-			add(q)
-			synctest.Wait()
-			if reads != 1 || q.Waiting() != 0 {
-				t.Errorf("%s: the clock was read %d times, %d items wait, want 1 and 0", name, reads, q.Waiting())
-			}
-		})
-	}
-}
-
 // A token that comes while the goroutine is not listening is not lost.
 func TestEarlierItemWhileTheTimerIsArmed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -244,30 +195,6 @@ func (g *gate[T]) Add(item T) {
 func newGated[T comparable](hook func(item T)) *workqueue.TypedDelaying[T] {
 	return workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[T]{
 		Queue: &gate[T]{workqueue.NewTyped[T](), hook},
-	})
-}
-
-func TestAddAfterDoesNotWaitForTheQueueBelow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		hold := make(chan struct{})
-		q := newGated(func(int) { <-hold })
-		q.AddAfter(-1, time.Second)
-		time.Sleep(time.Second)
-		synctest.Wait() // Its goroutine is stuck in Add now.
-		const n = 5000
-		for i := range n {
-			q.AddAfter(i, time.Minute)
-			if got := q.Waiting(); got != i+1 {
-				t.Fatalf("%d items wait after AddAfter %d", got, i)
-			}
-		}
-		close(hold)
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		if got := q.Len(); got != n+1 {
-			t.Errorf("%d items were added, want %d", got, n+1)
-		}
-		q.ShutDown()
 	})
 }
 
@@ -407,29 +334,6 @@ func TestQueueBelowHasItsOwnClock(t *testing.T) {
 	})
 }
 
-// What is due is added 32 at a time, and others get at the queues in between.
-func TestDueItemsAreAddedInBatches(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := &recorder{}
-		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{Name: "q", MetricsProvider: r})
-		defer q.ShutDown()
-		var lens []int
-		r.setHook(func(event string) {
-			if event == "adds+1" {
-				lens = append(lens, q.Len())
-			}
-		})
-		for i := range 100 {
-			q.AddAfter(i, time.Second)
-		}
-		time.Sleep(time.Second)
-		synctest.Wait()
-		if got, want := slices.Compact(slices.Clone(lens)), []int{32, 64, 96, 100}; len(lens) != 100 || !slices.Equal(got, want) {
-			t.Errorf("%d Adds were counted, with %v items queued, want 100 with %v", len(lens), got, want)
-		}
-	})
-}
-
 // A method of a queue below that ends the goroutine with an item neither keeps
 // the others from being added nor ends the delays.
 func TestQueueBelowThatEndsTheGoroutine(t *testing.T) {
@@ -520,33 +424,21 @@ func TestStorageThatEndsTheGoroutineOfADelayingQueue(t *testing.T) {
 	})
 }
 
-func TestRetriesMetric(t *testing.T) {
-	r := &recorder{}
-	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Name: "q", MetricsProvider: r})
-	q.AddAfter("a", time.Hour)
-	q.AddAfter("a", time.Hour)
-	q.AddAfter("b", 0)
-	q.AddAfter("b", math.MinInt64)
-	q.ShutDown()
-	q.AddAfter("c", time.Hour)
-	if got, want := fmt.Sprint(r.take()), "[retries+1 retries+1 retries+1 adds+1 depth+1 retries+1]"; got != want {
-		t.Errorf("got %v, want %v", got, want)
-	}
-}
-
-// The metric has the last word only on itself: the item waits, or is queued.
-func TestRetriesMetricThatFails(t *testing.T) {
-	for kind, fail := range map[string]func(){"panic": func() { panic("metric") }, "Goexit": runtime.Goexit} {
-		r := &recorder{}
-		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Name: "q", MetricsProvider: r})
-		r.setHook(func(string) { fail() })
-		goes(func() { q.AddAfter("a", time.Hour) })
-		goes(func() { q.AddAfter("b", 0) })
-		r.setHook(nil)
-		if q.Waiting() != 1 || q.Len() != 1 {
-			t.Errorf("%s: %d items wait and %d are queued, want 1 and 1", kind, q.Waiting(), q.Len())
-		}
-		checkInvariants(t, 0, q)
-		q.ShutDown()
+// Items that wait for their time are dropped by both shutdowns, at once.
+func TestShutDownDropsWhatWaits(t *testing.T) {
+	for name, steps := range map[string][]step{
+		"ShutDown": {
+			{"after 1s a", ""}, {"add b", ""}, {"shutdown", ""}, {"len", "1"}, {"sleep 2s", ""}, {"len", "1"},
+			{"get", "b"}, {"get", "shutdown "},
+		},
+		"ShutDownWithDrain": {
+			{"after 1s a", ""}, {"add b", ""}, {"d: drain", "blocks"}, {"sleep 2s", ""}, {"len", "1"},
+			{"get", "b"}, {"done b", ""}, {"d: returns", ""},
+		},
+		"AddAfter does nothing any more": {
+			{"shutdown", ""}, {"after 1s a", ""}, {"after 0s b", ""}, {"sleep 2s", ""}, {"len", "0"}, {"get", "shutdown "},
+		},
+	} {
+		t.Run(name, func(t *testing.T) { timeline(t, newDelaying, steps...) })
 	}
 }

@@ -269,3 +269,15 @@ func stacks() []string {
 		buffer = make([]byte, 2*len(buffer))
 	}
 }
+
+func first[T any](item T, _ bool) T { return item }
+
+// count returns how often the event was among those since the last call.
+func count(r *recorder, event string) (n int) {
+	for _, e := range r.take() {
+		if e == event {
+			n++
+		}
+	}
+	return n
+}

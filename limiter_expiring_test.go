@@ -2,6 +2,7 @@ package workqueue_test
 
 import (
 	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -221,4 +222,25 @@ func TestExpiringRateLimiterBadInput(t *testing.T) {
 	wantPanic(t, "workqueue: clock is nil", func() {
 		workqueue.NewTypedExpiringRateLimiterWithClock[string](inner, time.Second, nil)
 	})
+}
+
+// The limiters of the package and of whoever calls them, under -race.
+func TestExpiringRateLimiterForgetsWhatItDropsConcurrently(t *testing.T) {
+	inner := workqueue.NewTypedItemBackoffRateLimiter[int](workqueue.Backoff{})
+	l := workqueue.NewTypedExpiringRateLimiter[int](inner, time.Nanosecond)
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for n := range 5000 {
+				l.When(n % 10)
+			}
+		})
+	}
+	wg.Wait()
+	for key := range 10 {
+		l.Forget(key)
+	}
+	if n := inner.Len(); n > 0 {
+		t.Errorf("the limiter knows %d items that have no record", n)
+	}
 }

@@ -320,3 +320,18 @@ func TestKeyBucketRateLimiterBadInput(t *testing.T) {
 		t.Errorf("after the panics: got %q, want %q", got, want)
 	}
 }
+
+// What a queue reports of the same failure again costs no token: the first key
+// takes the one that is there and then one to come, the second one to come.
+func TestRateLimitingQueueWithAKeyBucket(t *testing.T) {
+	l := workqueue.NewTypedKeyBucketRateLimiter[string](1, 1)
+	queue := workqueue.NewTypedRateLimitingQueue[string](l)
+	defer queue.ShutDown()
+	for range 50 {
+		queue.AddRateLimited("a")
+		queue.AddRateLimited("b")
+	}
+	if tokens := l.Tokens(); tokens < -2 {
+		t.Errorf("%v tokens: the duplicates were charged", tokens)
+	}
+}

@@ -1,14 +1,11 @@
 package workqueue_test
 
 import (
-	"context"
 	"fmt"
 	"math"
-	"os"
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -118,113 +115,6 @@ func TestMetricsThroughCompaction(t *testing.T) {
 	}
 	checkInvariants(t, n, q)
 	q.ShutDown()
-}
-
-func TestWorkInFlightIsReported(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := &recorder{}
-		q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: r})
-		for i, row := range []struct {
-			sleep      time.Duration
-			do         string
-			f          func()
-			want       string
-			goroutines int
-		}{
-			{0, "at rest there is no goroutine", func() {}, "", 0},
-			{time.Hour, "nor are there reports", func() { q.AddAll("a", "b") }, "adds+1 depth+1 adds+1 depth+1", 0},
-			{0, "the first Get starts them", func() { q.Get() }, "depth-1 latency(0)", 1},
-			{499 * time.Millisecond, "not at once", func() {}, "", 1},
-			{time.Millisecond, "after half a second", func() {}, "unfinished=0.5 longest=0.5", 1},
-			{250 * time.Millisecond, "a second item", func() { q.Get() }, "depth-1 latency(0.75)", 1},
-			{250 * time.Millisecond, "adds to one of them", func() {}, "unfinished=1.25 longest=1", 1},
-			{400 * time.Millisecond, "the first is done", func() { q.Done("a") }, "work(1.4)", 1},
-			{100 * time.Millisecond, "the second is left", func() {}, "unfinished=0.75 longest=0.75", 1},
-			{0, "all are done", func() { q.Done("b") }, "work(0.75)", 1},
-			{500 * time.Millisecond, "the last report", func() {}, "unfinished=0 longest=0", 0},
-			{time.Hour, "and none after it", func() {}, "", 0},
-			{0, "work starts again", func() { q.Add("c"); q.Get() }, "adds+1 depth+1 depth-1 latency(0)", 1},
-			{500 * time.Millisecond, "and is reported", func() {}, "unfinished=0.5 longest=0.5", 1},
-			{0, "until the shutdown", func() { q.ShutDown() }, "", 0},
-			{time.Hour, "whatever is in flight", func() { q.Done("c") }, "work(3600.5)", 0},
-		} {
-			time.Sleep(row.sleep)
-			synctest.Wait()
-			row.f()
-			synctest.Wait()
-			if got := strings.Join(r.take(), " "); got != row.want {
-				t.Errorf("step %d: %s: got %q, want %q", i, row.do, got, row.want)
-			}
-			if n := goroutines(); n != row.goroutines {
-				t.Errorf("step %d: %s: %d goroutines, want %d", i, row.do, n, row.goroutines)
-			}
-		}
-	})
-}
-
-// What was in hand before a shutdown is not reported after it, and a Get after
-// it starts nothing that nobody would stop, even if it ticked at once.
-func TestNoReportsAfterTheShutDown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for range 20 { // Which of a tick and the shutdown is seen first is chance.
-			r := &recorder{}
-			clock := newTickedClock()
-			close(clock.ticks)
-			q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: r, Clock: clock})
-			q.AddAll("a", "b")
-			q.ShutDown()
-			q.Get()
-			time.Sleep(time.Minute)
-			if n := goroutines(); n != 0 {
-				t.Fatalf("%d goroutines are left", n)
-			}
-			if got, n := reportsOf(r), clock.running.Load(); len(got) > 0 || n != 0 {
-				t.Fatalf("reported %q, %d timers run", got, n)
-			}
-		}
-	})
-}
-
-// There is one timer while reports are due, whoever else has made one, and none
-// otherwise.
-func TestTimersOfReports(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := &recorder{}
-		clock := newTickedClock()
-		q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: r, Clock: clock})
-		q.AddAll("a", "b", "c")
-		tick := func() {
-			clock.ticks <- epoch
-			synctest.Wait()
-		}
-		for i, row := range []struct {
-			do      string
-			f       func()
-			timers  int64
-			reports string
-		}{
-			{"get", func() { q.Get() }, 1, ""},
-			{"tick, the clock was set back", func() { clock.Step(-time.Second); tick() }, 1, "unfinished=0 longest=0"},
-			{"tick at rest", func() { q.Done("a"); tick() }, 0, "unfinished=0 longest=0"},
-			{"get while another one makes its timer", func() {
-				clock.onMake = func() { clock.onMake = nil; q.Get() }
-				q.Get()
-			}, 1, ""},
-			{"shut down", func() { q.ShutDown() }, 0, ""},
-		} {
-			r.take()
-			row.f()
-			synctest.Wait()
-			if n, got := clock.running.Load(), strings.Join(reportsOf(r), " "); n != row.timers || got != row.reports {
-				t.Errorf("step %d: %s: %d timers run, reported %q, want %d, %q", i, row.do, n, got, row.timers, row.reports)
-			}
-		}
-	})
-}
-
-// reportsOf returns what the gauges were set to since the last call.
-func reportsOf(r *recorder) []string {
-	return slices.DeleteFunc(r.take(), func(event string) bool { return !strings.Contains(event, "=") })
 }
 
 // Every metric fails once, by a panic, by ending the goroutine, or by calling
@@ -401,28 +291,6 @@ func TestMetricThatFailsForAWokenWorker(t *testing.T) {
 	}
 }
 
-// There is no caller for the panic of a gauge: it ends the program, as it does
-// on any goroutine.
-func TestGaugeThatPanics(t *testing.T) {
-	t.Parallel()
-	if os.Getenv(crashCase) != "" {
-		r := &recorder{}
-		r.setHook(func(event string) {
-			if strings.HasPrefix(event, "unfinished") {
-				panic("foreign code")
-			}
-		})
-		q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: r})
-		q.Add("a")
-		q.Get()
-		q.Get()
-	}
-	output := crash(t, "^TestGaugeThatPanics$", "gauge")
-	if strings.Count(output, "panic: foreign code") != 1 {
-		t.Errorf("the panic is not what the process has left:\n%s", output)
-	}
-}
-
 // A metric that blocks delays its caller and nobody else.
 func TestMetricThatBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -449,159 +317,6 @@ func TestMetricThatBlocks(t *testing.T) {
 		}
 		q.ShutDown()
 	})
-}
-
-// A gauge that ends its goroutine ends the reports, until the next Get.
-func TestGaugeThatEndsItsGoroutine(t *testing.T) {
-	for _, gauge := range []string{"unfinished", "longest"} {
-		synctest.Test(t, func(t *testing.T) {
-			r := &recorder{}
-			q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: r})
-			q.AddAll("a", "b")
-			q.Get()
-			r.setHook(func(event string) {
-				if strings.HasPrefix(event, gauge) {
-					r.setHook(nil)
-					runtime.Goexit()
-				}
-			})
-			time.Sleep(time.Minute)
-			q.Get()
-			r.take()
-			time.Sleep(500 * time.Millisecond)
-			synctest.Wait()
-			if got, want := strings.Join(r.take(), " "), "unfinished=61 longest=60.5"; got != want {
-				t.Errorf("%s: got %q after the next Get, want %q", gauge, got, want)
-			}
-			q.ShutDown() // Waits for the goroutine, also for the first.
-		})
-	}
-}
-
-// When a shutdown has returned, no goroutine is left, not even one that is
-// about to end: all wait for a gauge that is being set.
-func TestShutDownWaitsForAGauge(t *testing.T) {
-	for name, shutDown := range map[string]func(q *workqueue.Typed[string]){
-		"ShutDown":          (*workqueue.Typed[string]).ShutDown,
-		"ShutDownWithDrain": (*workqueue.Typed[string]).ShutDownWithDrain,
-		"Drain":             func(q *workqueue.Typed[string]) { q.Drain(context.Background()) },
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			r := &recorder{}
-			q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: r})
-			q.Add("a")
-			q.Get()
-			hold := make(chan struct{})
-			r.setHook(func(event string) {
-				if strings.HasPrefix(event, "longest") {
-					<-hold
-				}
-			})
-			time.Sleep(time.Second)
-			q.Done("a")
-			returned := false
-			go func() {
-				shutDown(q)
-				returned = true
-			}()
-			synctest.Wait()
-			if returned {
-				t.Errorf("%s returned beside a gauge that was being set", name)
-			}
-			close(hold)
-			synctest.Wait()
-			if !returned {
-				t.Errorf("%s has not returned", name)
-			}
-		})
-	}
-}
-
-// A gauge that calls the queue: the reports hold no lock either.
-func TestGaugeThatCallsTheQueue(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := &recorder{}
-		q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: r})
-		q.Add("a")
-		q.Get()
-		r.setHook(func(event string) {
-			if strings.HasPrefix(event, "longest") {
-				r.setHook(nil)
-				q.Add("b")
-				q.Done("a")
-			}
-		})
-		time.Sleep(time.Minute)
-		if got := takeAll(q); !slices.Equal(got, []string{"b"}) {
-			t.Errorf("got %q, want b", got)
-		}
-		q.ShutDown()
-	})
-}
-
-// A clock that panics does so before a transition, so nothing has happened.
-func TestClockThatPanics(t *testing.T) {
-	clock := newHookedClock()
-	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{
-		Name: "q", MetricsProvider: &recorder{}, Clock: clock,
-	})
-	q.AddAll("a", "b")
-	q.Get()
-	for name, f := range map[string]func(){
-		"Add": func() { q.Add("c") }, "AddAll": func() { q.AddAll("c", "d") }, "Get": func() { q.Get() },
-		"TryGet": func() { q.TryGet() }, "Done": func() { q.Done("a") },
-	} {
-		clock.onRead = func() { panic("clock") }
-		if got := goes(f); got != "clock" {
-			t.Errorf("%s: got the panic %v, want clock", name, got)
-		}
-		clock.onRead = nil
-		checkInvariants(t, 0, q)
-		if q.Len() != 1 || q.Held() != 1 {
-			t.Errorf("%s: %d items are queued and %d held, want 1 and 1", name, q.Len(), q.Held())
-		}
-	}
-	q.ShutDown()
-}
-
-// The worker that was woken dies on its way, by its clock: the next has to go.
-func TestClockThatPanicsForAWokenWorker(t *testing.T) {
-	for kind, fail := range map[string]func(){"panic": func() { panic("clock") }, "Goexit": runtime.Goexit} {
-		synctest.Test(t, func(t *testing.T) {
-			clock := newHookedClock()
-			q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{
-				Name: "q", MetricsProvider: &recorder{}, Clock: clock,
-			})
-			var mu sync.Mutex
-			got := 0
-			for range 2 {
-				go goes(func() {
-					q.Get()
-					mu.Lock()
-					got++
-					mu.Unlock()
-				})
-			}
-			synctest.Wait()
-			readings := 0
-			clock.onRead = func() {
-				mu.Lock()
-				readings++
-				dies := readings == 2 // After that of Add.
-				mu.Unlock()
-				if dies {
-					fail()
-				}
-			}
-			q.Add("a")
-			synctest.Wait()
-			if got != 1 || q.Len() != 0 || q.Waiting() != 0 {
-				t.Errorf("%s: %d workers got the item, %d are left, %d workers wait", kind, got, q.Len(), q.Waiting())
-			}
-			checkInvariants(t, 0, q)
-			q.ShutDown()
-		})
-	}
 }
 
 // named notes which metrics it is asked for.
@@ -652,49 +367,5 @@ func TestWhichQueuesHaveMetrics(t *testing.T) {
 	}
 	if got, want := strings.Join(global.take(), " "), "adds+1 depth+1 retries+1"; got != want {
 		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
-// Times are kept on request by each layer, and then move with the item as they
-// do under metrics.
-func TestKeepTimes(t *testing.T) {
-	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[string](1, 1)
-	for _, keep := range []bool{false, true} {
-		clock := testingclock.NewFakeClock(epoch)
-		for name, q := range map[string]*workqueue.Typed[string]{
-			"FIFO": workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Clock: clock, KeepTimes: keep}),
-			"storage": workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{
-				Clock: clock, KeepTimes: keep, Queue: workqueue.DefaultQueue[string](),
-			}),
-			"delaying": workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Clock: clock, KeepTimes: keep}).FIFO(),
-			"rate limiting": workqueue.NewTypedRateLimiting(limiter, workqueue.TypedRateLimitingQueueConfig[string]{
-				Clock: clock, KeepTimes: keep,
-			}).Delaying().FIFO(),
-		} {
-			start := clock.Now()
-			for i, row := range []struct {
-				f              func()
-				added, started time.Duration
-			}{
-				{func() { q.Add("a") }, 1, 0},
-				{func() { q.Add("a") }, 1, 0},
-				{func() { q.Get() }, 1, 3},
-				{func() { q.Add("a") }, 4, 3},
-				{func() { q.Done("a") }, 4, 3},
-				{func() { q.TryGet() }, 4, 6},
-			} {
-				clock.Step(time.Second)
-				row.f()
-				added, started, kept := q.Times("a")
-				if kept != keep || kept && (added != row.added*time.Second || started != row.started*time.Second) {
-					t.Errorf("%s, keep %v, step %d: kept %v: added after %v, handed out after %v, want %d s and %d s",
-						name, keep, i, kept, added, started, row.added, row.started)
-				}
-				checkInvariants(t, i, q)
-			}
-			clock.SetTime(start)
-			q.Done("a")
-			q.ShutDownWithDrain()
-		}
 	}
 }

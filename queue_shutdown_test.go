@@ -111,30 +111,6 @@ func TestDrainsBesideOthers(t *testing.T) {
 	}
 }
 
-func TestDoneOfWhatIsNotHeld(t *testing.T) {
-	thousand := []step{{"add a", ""}}
-	for range 1000 {
-		thousand = append(thousand, step{"done a", ""})
-	}
-	for name, steps := range map[string][]step{
-		"queued, never handed out": {
-			{"add a", ""}, {"done a", ""}, {"len", "1"}, {"get", "a"}, {"try", "nothing "},
-		},
-		"done twice after being added again": {
-			{"add a", ""}, {"get", "a"}, {"add a", ""}, {"done a", ""}, {"done a", ""}, {"len", "1"}, {"get", "a"}, {"try", "nothing "},
-		},
-		"done twice": {
-			{"add a", ""}, {"get", "a"}, {"done a", ""}, {"done a", ""}, {"len", "0"}, {"try", "nothing "}, {"add a", ""}, {"len", "1"},
-		},
-		"a stranger": {
-			{"done a", ""}, {"add b", ""}, {"done a", ""}, {"len", "1"}, {"get", "b"}, {"done a", ""}, {"done b", ""}, {"drain", ""},
-		},
-		"a thousand times": append(thousand, step{"len", "1"}, step{"get", "a"}, step{"try", "nothing "}),
-	} {
-		t.Run(name, func(t *testing.T) { onEach(t, steps) })
-	}
-}
-
 // Drains under load, many of them since each tries one interleaving: when one
 // returns, everything that was accepted has been handed out and is done.
 func TestDrainUnderLoad(t *testing.T) {
@@ -263,24 +239,5 @@ func TestGetAtTheInstantOfTheShutDown(t *testing.T) {
 		if n := q.Held(); int64(n) != got.Load() || q.Len() != 0 {
 			t.Fatalf("run %d: %d items were handed out, %d returned, %d are left", run, n, got.Load(), q.Len())
 		}
-	}
-}
-
-// Items that wait for their time are dropped by both shutdowns, at once.
-func TestShutDownDropsWhatWaits(t *testing.T) {
-	for name, steps := range map[string][]step{
-		"ShutDown": {
-			{"after 1s a", ""}, {"add b", ""}, {"shutdown", ""}, {"len", "1"}, {"sleep 2s", ""}, {"len", "1"},
-			{"get", "b"}, {"get", "shutdown "},
-		},
-		"ShutDownWithDrain": {
-			{"after 1s a", ""}, {"add b", ""}, {"d: drain", "blocks"}, {"sleep 2s", ""}, {"len", "1"},
-			{"get", "b"}, {"done b", ""}, {"d: returns", ""},
-		},
-		"AddAfter does nothing any more": {
-			{"shutdown", ""}, {"after 1s a", ""}, {"after 0s b", ""}, {"sleep 2s", ""}, {"len", "0"}, {"get", "shutdown "},
-		},
-	} {
-		t.Run(name, func(t *testing.T) { timeline(t, newDelaying, steps...) })
 	}
 }

@@ -151,70 +151,6 @@ func TestRunHandlerContext(t *testing.T) {
 	}
 }
 
-func TestRunWithAContextThatHasEnded(t *testing.T) {
-	onRunQueues(t, func(t *testing.T, s *show) {
-		s.queue.Add("a")
-		s.queue.Add("b")
-		ctx, cancel := context.WithTimeout(t.Context(), -1)
-		defer cancel()
-		err := workqueue.Run(ctx, s.queue, func(context.Context, string) error { t.Error("called"); return nil }, runOptions{Workers: 2})
-		if got, want := left(err), "queued[a b] held[] waiting[]: context deadline exceeded"; got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
-		if n := s.fifo.Held(); n != 0 {
-			t.Errorf("%d items are held", n)
-		}
-	})
-}
-
-// An item that is on its way to a worker when ctx ends is not handled any more,
-// and is left behind by name, whether or not it is the zero value.
-func TestRunHandOutAtTheEnd(t *testing.T) {
-	for name, hide := range map[string]func(*show) rateLimited{
-		"GetContext": func(s *show) rateLimited { return lateContext{s.queue.(*workqueue.TypedRateLimiting[string]), s} },
-		"Get":        func(s *show) rateLimited { return lateGet{struct{ rateLimited }{s.queue}, s} },
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newShow(t, runQueues["all methods"])
-				s.queue = hide(s)
-				s.run(runOptions{}, replies())
-				synctest.Wait()
-				s.queue.Add("")
-				s.queue.Add("b")
-				err := s.end()
-				s.want("0:end")
-				if got, want := left(err), "queued[ b] held[] waiting[]: context canceled"; got != want && got != strings.Replace(want, " b", "b ", 1) {
-					t.Errorf("got %s, want %s", got, want)
-				}
-			})
-		})
-	}
-}
-
-// lateContext and lateGet end ctx while they hand an item out.
-type lateContext struct {
-	*workqueue.TypedRateLimiting[string]
-	show *show
-}
-
-func (q lateContext) GetContext(ctx context.Context) (string, error) {
-	item, err := q.TypedRateLimiting.GetContext(ctx)
-	q.show.stop()
-	return item, err
-}
-
-type lateGet struct {
-	rateLimited
-	show *show
-}
-
-func (q lateGet) Get() (string, bool) {
-	item, shutdown := q.rateLimited.Get()
-	q.show.stop()
-	return item, shutdown
-}
-
 // When somebody else shuts the queue down, Run works off what is queued.
 func TestRunWhenTheQueueIsShutDown(t *testing.T) {
 	for name, down := range map[string]func(s *show){
@@ -364,33 +300,6 @@ func (q *ownDrain) Drain(context.Context) error {
 	return err
 }
 
-// A queue may hand nothing out any more once it is shut down: what it keeps to
-// itself is counted.
-func TestRunOnAQueueThatKeepsTheRest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newShow(t, runQueues["neither"])
-		s.queue = keeping{s.queue}
-		s.queue.Add("a")
-		s.queue.Add("b")
-		s.queue.Add("c")
-		s.run(runOptions{}, s.cut)
-		synctest.Wait()
-		s.stop()
-		if got, want := left(s.end()), "queued[] of 2 held[] waiting[a]: context canceled"; got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
-	})
-}
-
-type keeping struct{ rateLimited }
-
-func (q keeping) Get() (string, bool) {
-	if q.ShuttingDown() {
-		return "", true
-	}
-	return q.rateLimited.Get()
-}
-
 // Two of them share a queue: the end of one is that of the queue. It names and
 // takes out what is queued, and the other ends with what it is at.
 func TestRunTwice(t *testing.T) {
@@ -419,30 +328,6 @@ func TestRunTwice(t *testing.T) {
 			t.Errorf("%d items are left", n)
 		}
 	})
-}
-
-// An item that comes with the news of the shutdown, as controller-runtime's
-// queue can have it, is done, and left behind by name.
-func TestRunHandOutWithTheShutdown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newShow(t, runQueues["neither"])
-		s.queue = hastyGet{s.queue}
-		s.queue.Add("a")
-		s.run(runOptions{}, replies())
-		err := s.end()
-		s.want("0:end")
-		if got, want := left(err), "queued[a] held[] waiting[]: workqueue: queue is shut down"; got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
-	})
-}
-
-type hastyGet struct{ rateLimited }
-
-func (q hastyGet) Get() (string, bool) {
-	item, _ := q.rateLimited.Get()
-	q.ShutDown()
-	return item, true
 }
 
 // A panic of a shutdown is nobody's business if the queue is shut down: that of

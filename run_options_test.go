@@ -3,7 +3,6 @@ package workqueue_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -480,17 +479,3 @@ func (q printingQueue) AddRateLimited(item string) {
 }
 func (q printingQueue) Forget(item string) { fmt.Println("forget"); q.rateLimited.Forget(item) }
 func (q printingQueue) Done(item string)   { fmt.Println("done"); q.rateLimited.Done(item) }
-
-// A GetContext that fails for a reason of its own ends Run with that.
-func TestRunOnAQueueThatFails(t *testing.T) {
-	q := workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[string](), workqueue.TypedRateLimitingQueueConfig[string]{})
-	defer q.ShutDown()
-	err := workqueue.Run(t.Context(), failingQueue{q}, replies(), runOptions{Workers: 3})
-	if !errors.Is(err, errFailed) {
-		t.Errorf("got %v, want that it failed", err)
-	}
-}
-
-type failingQueue struct{ rateLimited }
-
-func (failingQueue) GetContext(context.Context) (string, error) { return "", errFailed }

@@ -205,17 +205,6 @@ func TestSnapshotPassesOverRemovedItems(t *testing.T) {
 	}
 }
 
-// What waits is seen even if what is below cannot be looked into.
-func TestSnapshotAboveAForeignQueue(t *testing.T) {
-	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Queue: bare{workqueue.NewTyped[string]()}})
-	defer q.ShutDown()
-	q.Add("a")
-	q.AddAfter("b", time.Hour)
-	if s := q.Snapshot(9); s.QueuedTotal != 1 || len(s.Queued) != 0 || names(s.Waiting) != "b" {
-		t.Errorf("got %v", s)
-	}
-}
-
 func TestItemStateInWords(t *testing.T) {
 	if got := workqueue.ItemState(9).String(); got != "ItemState(9)" {
 		t.Errorf("got %s", got)

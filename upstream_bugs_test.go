@@ -370,3 +370,116 @@ func TestClockSetADayForwardsAndBack(t *testing.T) {
 		}
 	})
 }
+
+// A clock that is stepped between being read and the arming of the timer, or
+// while that is armed, makes the timer late by the step. Nobody steps it again
+// here, so what is due has to come all the same.
+func TestClockSteppedWhileTheTimerIsArmed_kubernetes125581(t *testing.T) {
+	for name, place := range map[string]func(c *hookedClock, hook func()){
+		"before": func(c *hookedClock, hook func()) { c.onArm = hook },
+		"after":  func(c *hookedClock, hook func()) { c.onArmed = hook },
+	} {
+		for timer := range 3 { // The first is made, the others are reset.
+			t.Run(name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					clock := newHookedClock()
+					q := newClocked(clock)
+					arms := 0
+					place(clock, func() {
+						if arms++; arms == timer+1 {
+							clock.Step(time.Second)
+						}
+					})
+					for i := timer + 1; i > 0; i-- {
+						q.AddAfter(strings.Repeat("a", i), time.Duration(i)*time.Second)
+						synctest.Wait()
+					}
+					if got := takeAllOf(q); !slices.Equal(got, []string{"a"}) {
+						t.Errorf("timer %d: got %q after a step of the clock, want a", timer, got)
+					}
+					place(clock, nil)
+					clock.Step(time.Hour)
+					synctest.Wait()
+					if got := len(takeAllOf(q)); got != timer {
+						t.Errorf("timer %d: got %d items in the end, want %d", timer, got, timer)
+					}
+					q.ShutDown()
+				})
+			})
+		}
+	}
+}
+
+// After a million items have passed, a queue keeps at most a byte for each:
+// that is room for noise and the sizes below which nothing shrinks.
+func TestMemoryReturns_kubernetes116878(t *testing.T) {
+	if raceEnabled || testing.Short() {
+		t.Skip("the figures mean nothing under the race detector")
+	}
+	for name, f := range map[string]func() any{
+		"drained":                   drainedMillion,
+		"drained, all of them held": func() any { return heldMillion(workqueue.TypedQueueConfig[string]{}) },
+		"drained, with metrics": func() any {
+			return heldMillion(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: silent{}})
+		},
+		"drained, with a storage": func() any {
+			return heldMillion(workqueue.TypedQueueConfig[string]{Queue: workqueue.DefaultQueue[string]()})
+		},
+		"delayed and fired":            firedMillion,
+		"delayed and dropped":          droppedMillion,
+		"failed and forgotten":         forgottenMillion,
+		"not equal to themselves":      func() any { return nanMillion(workqueue.NewTyped[float64]()) },
+		"never more than a few":        steadyMillion,
+		"delayed, not equal to itself": delayedNaNMillion,
+	} {
+		t.Run(name, func(t *testing.T) {
+			if bytes := retained(f); bytes > million {
+				t.Errorf("%d bytes are retained, want at most %d", bytes, million)
+			}
+		})
+	}
+}
+
+// There, a drain with nothing in flight returns at once, and one with
+// something in flight after its Done, whatever is queued.
+func TestDrainWaitsForQueuedItems_kubernetes141079(t *testing.T) {
+	timeline(t, newTyped,
+		step{"addall a b c", ""}, step{"d1: drain", "blocks"}, step{"get", "a"}, step{"get", "b"}, step{"done a", ""},
+		step{"d1: returns", "blocks"}, step{"done b", ""}, step{"d1: returns", "blocks"},
+		step{"get", "c"}, step{"done c", ""}, step{"d1: returns", ""})
+}
+
+// There, Len is 2 after Add and Done, and two workers get the item at once.
+func TestSpuriousDoneQueuesNothing_kubernetes79934(t *testing.T) {
+	timeline(t, newTyped,
+		step{"add a", ""}, step{"done a", ""}, step{"len", "1"}, step{"get", "a"}, step{"try", "nothing "},
+		step{"add a", ""}, step{"done a", ""}, step{"done a", ""}, step{"len", "1"}, step{"get", "a"}, step{"try", "nothing "})
+}
+
+// There, one Signal wakes one of them, or a worker, and the rest hang.
+func TestConcurrentDrainsAllReturn_kubernetes101928(t *testing.T) {
+	timeline(t, newTyped,
+		step{"add a", ""}, step{"get", "a"}, step{"w1: get", "blocks"}, step{"w2: get", "blocks"},
+		step{"d1: drain", "blocks"}, step{"d2: drain", "blocks"}, step{"d3: drain", "blocks"}, step{"done a", ""},
+		step{"d1: returns", ""}, step{"d2: returns", ""}, step{"d3: returns", ""},
+		step{"w1: returns", "shutdown "}, step{"w2: returns", "shutdown "})
+}
+
+// There, the goroutine lives for up to ten seconds after the drain, and the
+// 1001st of the callers that were past the check is blocked for ever.
+func TestDrainEndsTheGoroutine_kubernetes134323(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{Name: "q", MetricsProvider: &recorder{}})
+		q.AddAfter(-1, time.Hour)
+		synctest.Wait()
+		for i := range 3000 {
+			go q.AddAfter(i, time.Hour)
+		}
+		start := time.Now()
+		q.ShutDownWithDrain()
+		synctest.Wait()
+		if n := goroutines(); n != 0 || time.Since(start) != 0 {
+			t.Errorf("%d goroutines are left %v after the drain began, want 0 at once", n, time.Since(start))
+		}
+	})
+}

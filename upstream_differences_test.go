@@ -17,50 +17,6 @@ import (
 // That of the memory is TestMemoryReturns_kubernetes116878, that of the panic
 // TestPanicOnTheGoroutineOfADelayingQueue_D12.
 
-// There, a drain with nothing in flight returns at once, and one with
-// something in flight after its Done, whatever is queued.
-func TestDrainWaitsForQueuedItems_kubernetes141079(t *testing.T) {
-	timeline(t, newTyped,
-		step{"addall a b c", ""}, step{"d1: drain", "blocks"}, step{"get", "a"}, step{"get", "b"}, step{"done a", ""},
-		step{"d1: returns", "blocks"}, step{"done b", ""}, step{"d1: returns", "blocks"},
-		step{"get", "c"}, step{"done c", ""}, step{"d1: returns", ""})
-}
-
-// There, Len is 2 after Add and Done, and two workers get the item at once.
-func TestSpuriousDoneQueuesNothing_kubernetes79934(t *testing.T) {
-	timeline(t, newTyped,
-		step{"add a", ""}, step{"done a", ""}, step{"len", "1"}, step{"get", "a"}, step{"try", "nothing "},
-		step{"add a", ""}, step{"done a", ""}, step{"done a", ""}, step{"len", "1"}, step{"get", "a"}, step{"try", "nothing "})
-}
-
-// There, one Signal wakes one of them, or a worker, and the rest hang.
-func TestConcurrentDrainsAllReturn_kubernetes101928(t *testing.T) {
-	timeline(t, newTyped,
-		step{"add a", ""}, step{"get", "a"}, step{"w1: get", "blocks"}, step{"w2: get", "blocks"},
-		step{"d1: drain", "blocks"}, step{"d2: drain", "blocks"}, step{"d3: drain", "blocks"}, step{"done a", ""},
-		step{"d1: returns", ""}, step{"d2: returns", ""}, step{"d3: returns", ""},
-		step{"w1: returns", "shutdown "}, step{"w2: returns", "shutdown "})
-}
-
-// There, the goroutine lives for up to ten seconds after the drain, and the
-// 1001st of the callers that were past the check is blocked for ever.
-func TestDrainEndsTheGoroutine_kubernetes134323(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{Name: "q", MetricsProvider: &recorder{}})
-		q.AddAfter(-1, time.Hour)
-		synctest.Wait()
-		for i := range 3000 {
-			go q.AddAfter(i, time.Hour)
-		}
-		start := time.Now()
-		q.ShutDownWithDrain()
-		synctest.Wait()
-		if n := goroutines(); n != 0 || time.Since(start) != 0 {
-			t.Errorf("%d goroutines are left %v after the drain began, want 0 at once", n, time.Since(start))
-		}
-	})
-}
-
 // There, the call returns when the item is in a channel of 1000, or later.
 func TestAddAfterTakesEffectBeforeItReturns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -82,27 +82,6 @@ func useLimiter(t *testing.T, l workqueue.TypedRateLimiter[int], key, n int) {
 	}
 }
 
-// The limiters of the package and of whoever calls them, under -race.
-func TestExpiringRateLimiterForgetsWhatItDropsConcurrently(t *testing.T) {
-	inner := workqueue.NewTypedItemBackoffRateLimiter[int](workqueue.Backoff{})
-	l := workqueue.NewTypedExpiringRateLimiter[int](inner, time.Nanosecond)
-	var wg sync.WaitGroup
-	for range 4 {
-		wg.Go(func() {
-			for n := range 5000 {
-				l.When(n % 10)
-			}
-		})
-	}
-	wg.Wait()
-	for key := range 10 {
-		l.Forget(key)
-	}
-	if n := inner.Len(); n > 0 {
-		t.Errorf("the limiter knows %d items that have no record", n)
-	}
-}
-
 func TestLimitersAllocateNothingForAKnownKey(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
@@ -116,38 +95,6 @@ func TestLimitersAllocateNothingForAKnownKey(t *testing.T) {
 		}
 		if n := testing.AllocsPerRun(1000, func() { l.When("b"); l.Forget("b") }); n > 0.1 {
 			t.Errorf("%s: %v allocations in a When and a Forget of another", name, n)
-		}
-	}
-}
-
-// 20,000 items that fail at once leave little behind when most are forgotten,
-// and those that are not keep their counts.
-func TestLimiterOfFailuresGivesABurstBack(t *testing.T) {
-	l := new(workqueue.TypedItemExponentialFailureRateLimiter[int])
-	const n, left = 20_000, 100
-	for key := range n {
-		for range 1 + key%3 {
-			l.When(key)
-		}
-	}
-	for key := range n - left {
-		l.Forget(key)
-	}
-	if room := l.Room(); room > n/8 {
-		t.Errorf("room for %d items is left around %d", room, left)
-	}
-	for key := n - left; key < n; key++ {
-		if got, want := l.NumRequeues(key), 1+key%3; got != want {
-			t.Errorf("key %d has %d failures, want %d", key, got, want)
-		}
-	}
-}
-
-// No number of failures makes a count that an int of 32 bits does not hold.
-func TestCountOfFailuresSaturates(t *testing.T) {
-	for n, want := range map[uint32]uint32{0: 1, 1: 2, math.MaxInt32 - 1: math.MaxInt32, math.MaxInt32: math.MaxInt32} {
-		if got := workqueue.Counted(n); got != want {
-			t.Errorf("%d after %d, want %d", got, n, want)
 		}
 	}
 }
@@ -186,21 +133,6 @@ func TestLimitersWithNaN(t *testing.T) {
 		if sized, ok := l.(interface{ Len() int }); ok && sized.Len() != 0 {
 			t.Errorf("%s: %d records", name, sized.Len())
 		}
-	}
-}
-
-// What a queue reports of the same failure again costs no token: the first key
-// takes the one that is there and then one to come, the second one to come.
-func TestRateLimitingQueueWithAKeyBucket(t *testing.T) {
-	l := workqueue.NewTypedKeyBucketRateLimiter[string](1, 1)
-	queue := workqueue.NewTypedRateLimitingQueue[string](l)
-	defer queue.ShutDown()
-	for range 50 {
-		queue.AddRateLimited("a")
-		queue.AddRateLimited("b")
-	}
-	if tokens := l.Tokens(); tokens < -2 {
-		t.Errorf("%v tokens: the duplicates were charged", tokens)
 	}
 }
 
