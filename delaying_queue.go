@@ -1,6 +1,7 @@
 package workqueue
 
 import (
+	"context"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -190,6 +191,17 @@ func (q *TypedDelaying[T]) Len() int { return q.queue.Len() }
 // Get returns an item of the queue below, see [Typed.Get].
 func (q *TypedDelaying[T]) Get() (item T, shutdown bool) { return q.queue.Get() }
 
+// GetContext returns an item of the queue below, see [Typed.GetContext]. If that
+// was configured and has no GetContext, the error wraps
+// [errors.ErrUnsupported].
+func (q *TypedDelaying[T]) GetContext(ctx context.Context) (T, error) { return get(ctx, q.queue) }
+
+// TryGet returns an item of the queue below, see [Typed.TryGet]. It panics if
+// that was configured and has no TryGet.
+func (q *TypedDelaying[T]) TryGet() (item T, ok bool) {
+	return as[interface{ TryGet() (T, bool) }](q.queue, "TryGet").TryGet()
+}
+
 // Done tells the queue below, see [Typed.Done].
 func (q *TypedDelaying[T]) Done(item T) { q.queue.Done(item) }
 
@@ -238,3 +250,9 @@ func (q *TypedDelaying[T]) poke() {
 }
 
 func (q *TypedDelaying[T]) now() time.Duration { return q.clock.Since(q.epoch) }
+
+func (q *TypedDelaying[T]) dropWaiting() (dropped func(*Snapshot[T]), release func()) {
+	return q.closeToDrain().addTo, q.endDrain
+}
+
+func (q *TypedDelaying[T]) watch(item T, f func()) bool { return watch(q.queue, item, f) }

@@ -3,7 +3,6 @@ package workqueue
 import (
 	"cmp"
 	"math"
-	"slices"
 	"time"
 )
 
@@ -272,14 +271,4 @@ func (a *agenda[T]) renumber() {
 	}
 	a.turn = uint32(a.nodes.n)
 	a.era++
-}
-
-// sorted returns all nodes in the order of pop.
-func (a *agenda[T]) sorted() []node {
-	nodes := make([]node, 0, a.nodes.n)
-	for p := range uint32(a.nodes.n) {
-		nodes = append(nodes, *a.nodes.at(p))
-	}
-	slices.SortFunc(nodes, node.compare)
-	return nodes
 }

@@ -88,16 +88,3 @@ func (f *failures[T]) len() int {
 	defer f.mu.Unlock()
 	return f.items.live
 }
-
-// countAttempts returns the count of the queue, which is made for the first Run
-// that asks.
-func (q *TypedRateLimiting[T]) countAttempts() *failures[T] {
-	q.attempts.CompareAndSwap(nil, new(failures[T]))
-	return q.attempts.Load()
-}
-
-func (q *TypedRateLimiting[T]) forgetAttempts(item T) {
-	if f := q.attempts.Load(); f != nil {
-		f.forgetAny(item)
-	}
-}

@@ -1,6 +1,7 @@
 package workqueue
 
 import (
+	"context"
 	"sync/atomic"
 	"time"
 
@@ -151,6 +152,16 @@ func (q *TypedRateLimiting[T]) Len() int { return q.queue.Len() }
 // Get returns a queued item, see [Typed.Get].
 func (q *TypedRateLimiting[T]) Get() (item T, shutdown bool) { return q.queue.Get() }
 
+// GetContext returns a queued item, see [TypedDelaying.GetContext].
+func (q *TypedRateLimiting[T]) GetContext(ctx context.Context) (T, error) {
+	return get[T](ctx, q.queue)
+}
+
+// TryGet returns a queued item if there is one, see [TypedDelaying.TryGet].
+func (q *TypedRateLimiting[T]) TryGet() (item T, ok bool) {
+	return as[interface{ TryGet() (T, bool) }](q.queue, "TryGet").TryGet()
+}
+
 // Done ends what Get began, see [Typed.Done].
 func (q *TypedRateLimiting[T]) Done(item T) { q.queue.Done(item) }
 
@@ -166,3 +177,96 @@ func (q *TypedRateLimiting[T]) ShutDown() {
 // ShutDownWithDrain shuts the delaying queue down and waits, see
 // [TypedDelaying.ShutDownWithDrain].
 func (q *TypedRateLimiting[T]) ShutDownWithDrain() { q.queue.ShutDownWithDrain() }
+
+// AddAll adds the items, see [TypedDelaying.AddAll]; one by one if the delaying
+// queue was configured and is not one.
+func (q *TypedRateLimiting[T]) AddAll(items ...T) {
+	if d, ok := q.queue.(*TypedDelaying[T]); ok {
+		d.AddAll(items...)
+		return
+	}
+	for _, item := range items {
+		q.queue.Add(item)
+	}
+}
+
+// Reschedule replaces the due time of the item, see [TypedDelaying.Reschedule].
+// The limiter is not asked, and does not count it. It panics if the delaying
+// queue was configured and has no Reschedule.
+func (q *TypedRateLimiting[T]) Reschedule(item T, duration time.Duration) {
+	as[interface {
+		Reschedule(item T, duration time.Duration)
+	}](q.queue, "Reschedule").Reschedule(item, duration)
+}
+
+// Debounce adds the item when a series of calls is over, see
+// [TypedDelaying.Debounce]. It panics if the delaying queue was configured and
+// has no Debounce.
+func (q *TypedRateLimiting[T]) Debounce(item T, quiet, most time.Duration) {
+	as[interface {
+		Debounce(item T, quiet, most time.Duration)
+	}](q.queue, "Debounce").Debounce(item, quiet, most)
+}
+
+// Remove takes the item back, see [TypedDelaying.Remove]; a delaying queue that
+// was configured and has no Remove is not asked. The count of failures that [Run]
+// keeps for MaxAttempts starts anew. The limiter goes on to know the item's
+// failures: call Forget to have it start anew too.
+func (q *TypedRateLimiting[T]) Remove(item T) bool {
+	removed := removeFrom[T](q.queue, item)
+	// Afterwards: a worker who counts first and has the item retried then would
+	// leave the count of an item that is gone.
+	q.forgetAttempts(item)
+	return removed
+}
+
+// Snapshot returns what the delaying queue holds, see [TypedDelaying.Snapshot],
+// with the failures that the limiter knows. It is asked for each item after the
+// instant of the rest.
+func (q *TypedRateLimiting[T]) Snapshot(limit int) Snapshot[T] {
+	s := look[T](q.queue, limit)
+	q.addFailures(s)
+	return s
+}
+
+func (q *TypedRateLimiting[T]) addFailures(s Snapshot[T]) {
+	if q.limiter == nil {
+		return // Who asks what a queue holds wants the rest all the same.
+	}
+	for _, infos := range [][]ItemInfo[T]{s.Queued, s.InFlight, s.Waiting} {
+		for i := range infos {
+			infos[i].Failures = q.limiter.NumRequeues(infos[i].Item)
+		}
+	}
+}
+
+// Drain drains the delaying queue, see [TypedDelaying.Drain].
+func (q *TypedRateLimiting[T]) Drain(ctx context.Context) error {
+	err := drain[T](ctx, q.queue, &q.drains)
+	if e, ok := err.(*DrainError[T]); ok {
+		q.addFailures(e.Snapshot)
+	}
+	return err
+}
+
+func (q *TypedRateLimiting[T]) dropWaiting() (dropped func(*Snapshot[T]), release func()) {
+	if d, ok := q.queue.(dropper[T]); ok {
+		return d.dropWaiting()
+	}
+	return nil, func() {}
+}
+
+func (q *TypedRateLimiting[T]) watch(item T, f func()) bool { return watch[T](q.queue, item, f) }
+
+// countAttempts returns the count of the queue, which is made for the first Run
+// that asks.
+func (q *TypedRateLimiting[T]) countAttempts() *failures[T] {
+	q.attempts.CompareAndSwap(nil, new(failures[T]))
+	return q.attempts.Load()
+}
+
+func (q *TypedRateLimiting[T]) forgetAttempts(item T) {
+	if f := q.attempts.Load(); f != nil {
+		f.forgetAny(item)
+	}
+}

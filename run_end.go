@@ -30,15 +30,6 @@ func (r *runner[T]) end() error {
 	return r.leftBehind(left, err)
 }
 
-// A dropper is a queue whose drains drop what waits. A Drain that has left nothing
-// else does not say what that was, and one after a ShutDown has forgotten it.
-type dropper[T comparable] interface {
-	// dropWaiting drops what waits and returns what adds that to a snapshot,
-	// together with what the drains under way have dropped. The owner has to call
-	// release.
-	dropWaiting() (dropped func(*Snapshot[T]), release func())
-}
-
 // drain drains the queue until the workers are gone, when there is nobody left to
 // get what is queued, and returns what is left then as far as the queue can tell.
 // The error is one of its own.

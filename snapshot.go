@@ -2,7 +2,6 @@ package workqueue
 
 import (
 	"cmp"
-	"container/heap"
 	"fmt"
 	"slices"
 	"strings"
@@ -147,42 +146,4 @@ func (q *TypedDelaying[T]) collect(c *census[T]) {
 	defer q.typed.mu.Unlock()
 	q.typed.fifo.enter(c)
 	c.addWaiting(&q.agenda)
-}
-
-// earliest returns the nodes that come first in the order of pop, at most
-// limit. It looks at the children of those and no others, as the next one is
-// among the children of those before it.
-func (a *agenda[T]) earliest(limit int) []node {
-	if limit >= a.len() {
-		return a.sorted()
-	}
-	nodes := make([]node, 0, max(0, limit))
-	if limit <= 0 {
-		return nodes
-	}
-	next := frontier{*a.nodes.at(0)}
-	for len(nodes) < limit {
-		n := heap.Pop(&next).(node)
-		nodes = append(nodes, n)
-		from := arity*a.items.records.at(n.ref).pos + 1
-		for c := from; c < min(from+arity, uint32(a.nodes.n)); c++ {
-			heap.Push(&next, *a.nodes.at(c))
-		}
-	}
-	return nodes
-}
-
-// A frontier is a [heap.Interface] of nodes.
-type frontier []node
-
-func (f frontier) Len() int           { return len(f) }
-func (f frontier) Less(i, j int) bool { return f[i].before(f[j]) }
-func (f frontier) Swap(i, j int)      { f[i], f[j] = f[j], f[i] }
-func (f *frontier) Push(n any)        { *f = append(*f, n.(node)) }
-
-func (f *frontier) Pop() any {
-	last := len(*f) - 1
-	n := (*f)[last]
-	*f = (*f)[:last]
-	return n
 }
