@@ -41,7 +41,7 @@ func NewExponentialBackoffManager(initBackoff, maxBackoff, resetDuration time.Du
 	mustClock(c)
 	waits := newCurve(Backoff{Duration: initBackoff, Factor: backoffFactor, Jitter: jitter, Cap: maxBackoff})
 	interval, last := waits.first, c.Now()
-	return &manager{clock: c, delay: func() time.Duration {
+	return &backoffManager{clock: c, delay: func() time.Duration {
 		now := c.Now()
 		if now.Sub(last) > resetDuration {
 			interval = waits.first
@@ -60,11 +60,11 @@ func NewExponentialBackoffManager(initBackoff, maxBackoff, resetDuration time.Du
 //
 // The manager may be called concurrently; its timer serves one goroutine.
 func NewJitteredBackoffManager(duration time.Duration, jitter float64, c clock.Clock) BackoffManager {
-	return &manager{clock: c, delay: Backoff{Duration: duration, Jitter: jitter}.DelayFunc()}
+	return &backoffManager{clock: c, delay: Backoff{Duration: duration, Jitter: jitter}.DelayFunc()}
 }
 
-// A manager is a BackoffManager.
-type manager struct {
+// A backoffManager is a BackoffManager.
+type backoffManager struct {
 	clock clock.Clock
 
 	mu sync.Mutex
@@ -74,7 +74,7 @@ type manager struct {
 	timer clock.Timer // nil before the first call
 }
 
-func (m *manager) Backoff() clock.Timer {
+func (m *backoffManager) Backoff() clock.Timer {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delay := m.delay()
@@ -83,14 +83,14 @@ func (m *manager) Backoff() clock.Timer {
 		m.timer = m.clock.NewTimer(delay)
 		return m.timer
 	}
-	halt(m.timer)
+	stopTimer(m.timer)
 	m.timer.Reset(delay)
 	return m.timer
 }
 
-// halt stops a timer and takes out of its channel what it may have sent there,
+// stopTimer stops a timer and takes out of its channel what it may have sent there,
 // which timers of fake clocks do not do by themselves.
-func halt(t clock.Timer) {
+func stopTimer(t clock.Timer) {
 	t.Stop()
 	select {
 	case <-t.C():

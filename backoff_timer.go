@@ -36,80 +36,80 @@ func (b Backoff) Timer() Timer {
 	case b.Steps > 1 || b.Jitter != 0:
 		return b.DelayFunc().Timer(clock.RealClock{})
 	case b.Duration > 0:
-		return &ticker{period: b.Duration}
+		return &periodTimer{period: b.Duration}
 	}
-	return noWait{}
+	return noWaitTimer{}
 }
 
 // Timer returns a timer whose waits are what f returns, measured by the clock.
 // Each wait begins with Next. It panics if the clock is nil.
 func (f DelayFunc) Timer(c clock.Clock) Timer {
 	mustClock(c)
-	return &timer{clock: c, delay: f}
+	return &delayTimer{clock: c, delay: f}
 }
 
-// A timer is a Timer whose waits begin with Next.
-type timer struct {
+// A delayTimer is a Timer whose waits begin with Next.
+type delayTimer struct {
 	clock   clock.Clock
 	delay   DelayFunc
 	current clock.Timer // nil before the first call of C and after Stop
 }
 
-func (t *timer) C() <-chan time.Time {
+func (t *delayTimer) C() <-chan time.Time {
 	if t.current == nil {
 		t.current = t.clock.NewTimer(t.delay())
 	}
 	return t.current.C()
 }
 
-func (t *timer) Next() {
+func (t *delayTimer) Next() {
 	if t.current == nil {
 		return
 	}
-	halt(t.current)
+	stopTimer(t.current)
 	t.current.Reset(t.delay())
 }
 
-func (t *timer) Stop() {
+func (t *delayTimer) Stop() {
 	if t.current != nil {
 		t.current.Stop()
 		t.current = nil
 	}
 }
 
-// A ticker is a Timer of waits of one length.
-type ticker struct {
+// A periodTimer is a Timer of waits of one length.
+type periodTimer struct {
 	period  time.Duration
 	current *time.Ticker // nil before the first call of C and after Stop
 }
 
-func (t *ticker) C() <-chan time.Time {
+func (t *periodTimer) C() <-chan time.Time {
 	if t.current == nil {
 		t.current = time.NewTicker(t.period)
 	}
 	return t.current.C
 }
 
-func (t *ticker) Next() {}
+func (t *periodTimer) Next() {}
 
-func (t *ticker) Stop() {
+func (t *periodTimer) Stop() {
 	if t.current != nil {
 		t.current.Stop()
 		t.current = nil
 	}
 }
 
-// A noWait is a Timer whose waits are over.
-type noWait struct{}
+// A noWaitTimer is a Timer whose waits are over.
+type noWaitTimer struct{}
 
-func (noWait) C() <-chan time.Time {
+func (noWaitTimer) C() <-chan time.Time {
 	over := make(chan time.Time)
 	close(over)
 	return over
 }
 
-func (noWait) Next() {}
-func (noWait) Stop() {}
+func (noWaitTimer) Next() {}
+func (noWaitTimer) Stop() {}
 
 // A ConditionWithContextFunc says whether what is waited for is there. An error
 // ends the waiting.
@@ -142,7 +142,7 @@ func (f DelayFunc) Until(ctx context.Context, immediate, sliding bool, condition
 
 // askNext waits and asks, and reports whether the answer is the last one.
 func (f ConditionWithContextFunc) askNext(ctx context.Context, waits Timer, sliding bool) (over bool, err error) {
-	if err := pause(ctx, waits.C()); err != nil {
+	if err := waitForTick(ctx, waits.C()); err != nil {
 		return true, err
 	}
 	if !sliding {
@@ -162,8 +162,8 @@ func (f ConditionWithContextFunc) ask(ctx context.Context) (over bool, err error
 	return over || err != nil, err
 }
 
-// pause waits for a tick. A context that has ended comes before one.
-func pause(ctx context.Context, tick <-chan time.Time) error {
+// waitForTick waits for a tick. A context that has ended comes before one.
+func waitForTick(ctx context.Context, tick <-chan time.Time) error {
 	select {
 	case <-ctx.Done():
 	case <-tick:

@@ -65,11 +65,11 @@ func BackoffUntilWithContext(ctx context.Context, f func(ctx context.Context), b
 func backoffUntil(stop <-chan struct{}, f func(), backoff BackoffManager, sliding bool) {
 	// A select between a timer and a stop that are both ready takes either, so
 	// that the loop has to ask for the stop by itself too.
-	for !closed(stop) {
+	for !isClosed(stop) {
 		timer := runOnce(f, backoff, sliding)
 		select {
 		case <-stop:
-			halt(timer)
+			stopTimer(timer)
 		case <-timer.C():
 		}
 	}
@@ -92,7 +92,7 @@ func runOnce(f func(), backoff BackoffManager, sliding bool) clock.Timer {
 	return backoff.Backoff()
 }
 
-func closed(stop <-chan struct{}) bool {
+func isClosed(stop <-chan struct{}) bool {
 	select {
 	case <-stop:
 		return true

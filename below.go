@@ -11,8 +11,8 @@ import (
 // them. What can be done without them is; what cannot says so, as the caller of
 // a queue that was put together wrongly should learn of it at the first call.
 
-// get returns an item of a queue below.
-func get[T comparable](ctx context.Context, queue TypedInterface[T]) (T, error) {
+// getBelow returns an item of a queue below.
+func getBelow[T comparable](ctx context.Context, queue TypedInterface[T]) (T, error) {
 	if q, ok := queue.(interface {
 		GetContext(ctx context.Context) (T, error)
 	}); ok {
@@ -21,8 +21,8 @@ func get[T comparable](ctx context.Context, queue TypedInterface[T]) (T, error) 
 	return *new(T), fmt.Errorf("workqueue: GetContext of %T: %w", queue, errors.ErrUnsupported)
 }
 
-// as returns the queue as one that has a method of the given name.
-func as[Q any](queue any, method string) Q {
+// asMethod returns the queue as one that has a method of the given name.
+func asMethod[Q any](queue any, method string) Q {
 	q, ok := queue.(Q)
 	if !ok {
 		panic(fmt.Sprintf("workqueue: %T has no %s", queue, method))
@@ -30,22 +30,22 @@ func as[Q any](queue any, method string) Q {
 	return q
 }
 
-// removeFrom removes the item from a queue below, if that is possible.
-func removeFrom[T comparable](queue TypedInterface[T], item T) bool {
+// removeBelow removes the item from a queue below, if that is possible.
+func removeBelow[T comparable](queue TypedInterface[T], item T) bool {
 	q, ok := queue.(interface{ Remove(item T) bool })
 	return ok && q.Remove(item)
 }
 
-// look returns a snapshot of a queue below, or what its Len says.
-func look[T comparable](queue TypedInterface[T], limit int) Snapshot[T] {
+// snapshotBelow returns a snapshot of a queue below, or what its Len says.
+func snapshotBelow[T comparable](queue TypedInterface[T], limit int) Snapshot[T] {
 	if q, ok := queue.(interface{ Snapshot(limit int) Snapshot[T] }); ok {
 		return q.Snapshot(limit)
 	}
 	return Snapshot[T]{QueuedTotal: queue.Len()}
 }
 
-// watch watches an item of a queue below.
-func watch[T comparable](queue TypedInterface[T], item T, f func()) bool {
+// watchBelow watches an item of a queue below.
+func watchBelow[T comparable](queue TypedInterface[T], item T, f func()) bool {
 	q, ok := queue.(watcher[T])
 	return ok && q.watch(item, f)
 }

@@ -99,13 +99,13 @@ func interplayCell(t *testing.T, call, state, below string) string {
 	})
 	defer q.ShutDown()
 	bring(q, state)
-	if before := describe(q.Snapshot(9)); before != strings.Replace(state, "waiting", "waiting 10s", 1) {
+	if before := describeLimiter(q.Snapshot(9)); before != strings.Replace(state, "waiting", "waiting 10s", 1) {
 		t.Fatalf("in the beginning the item is %s", before)
 	}
 	result := apply(q, call)
 	synctest.Wait()
 	checkInvariants(t, 0, q)
-	return describe(q.Snapshot(9)) + result
+	return describeLimiter(q.Snapshot(9)) + result
 }
 
 // bring brings the item a to a state.
@@ -158,14 +158,14 @@ func apply(q *workqueue.TypedRateLimiting[string], call string) (result string) 
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
 		if e, ok := q.Drain(ctx).(*workqueue.DrainError[string]); ok {
-			return "; left " + describe(e.Snapshot)
+			return "; left " + describeLimiter(e.Snapshot)
 		}
 	}
 	return ""
 }
 
 // describe says where the only item is.
-func describe(s workqueue.Snapshot[string]) string {
+func describeLimiter(s workqueue.Snapshot[string]) string {
 	var places []string
 	for range s.Queued {
 		places = append(places, "queued")

@@ -11,8 +11,8 @@ type crew struct {
 	gone chan struct{} // closed when size becomes 0; nil if nobody waits
 }
 
-// already is closed.
-var already = func() chan struct{} {
+// closedForAll is closed.
+var closedForAll = func() chan struct{} {
 	c := make(chan struct{})
 	close(c)
 	return c
@@ -38,7 +38,7 @@ func (c *crew) left(mu *sync.Mutex) <-chan struct{} {
 	mu.Lock()
 	defer mu.Unlock()
 	if c.size == 0 {
-		return already
+		return closedForAll
 	}
 	if c.gone == nil {
 		c.gone = make(chan struct{})

@@ -207,7 +207,7 @@ func NewTypedMaxOfRateLimiter[T comparable](limiters ...TypedRateLimiter[T]) Typ
 func (r *TypedMaxOfRateLimiter[T]) When(item T) time.Duration {
 	var longest time.Duration
 	for _, l := range r.limiters {
-		longest = max(longest, given(l, "TypedMaxOfRateLimiter").When(item))
+		longest = max(longest, mustLimiter(l, "TypedMaxOfRateLimiter").When(item))
 	}
 	return longest
 }
@@ -216,7 +216,7 @@ func (r *TypedMaxOfRateLimiter[T]) When(item T) time.Duration {
 func (r *TypedMaxOfRateLimiter[T]) NumRequeues(item T) int {
 	var most int
 	for _, l := range r.limiters {
-		most = max(most, given(l, "TypedMaxOfRateLimiter").NumRequeues(item))
+		most = max(most, mustLimiter(l, "TypedMaxOfRateLimiter").NumRequeues(item))
 	}
 	return most
 }
@@ -224,7 +224,7 @@ func (r *TypedMaxOfRateLimiter[T]) NumRequeues(item T) int {
 // Forget makes all limiters forget the item.
 func (r *TypedMaxOfRateLimiter[T]) Forget(item T) {
 	for _, l := range r.limiters {
-		given(l, "TypedMaxOfRateLimiter").Forget(item)
+		mustLimiter(l, "TypedMaxOfRateLimiter").Forget(item)
 	}
 }
 
@@ -232,7 +232,7 @@ func (r *TypedMaxOfRateLimiter[T]) Forget(item T) {
 func (r *TypedMaxOfRateLimiter[T]) String() string {
 	all := make([]string, len(r.limiters))
 	for i, l := range r.limiters {
-		all[i] = describe(l)
+		all[i] = describeLimiter(l)
 	}
 	return "max of [" + strings.Join(all, ", ") + "]"
 }
@@ -254,38 +254,38 @@ func NewTypedWithMaxWaitRateLimiter[T comparable](limiter TypedRateLimiter[T], m
 
 // When asks the limiter and returns its wait, or the maximum.
 func (w TypedWithMaxWaitRateLimiter[T]) When(item T) time.Duration {
-	return max(0, min(given(w.limiter, "TypedWithMaxWaitRateLimiter").When(item), w.maxDelay))
+	return max(0, min(mustLimiter(w.limiter, "TypedWithMaxWaitRateLimiter").When(item), w.maxDelay))
 }
 
 // Forget makes the limiter forget the item.
 func (w TypedWithMaxWaitRateLimiter[T]) Forget(item T) {
-	given(w.limiter, "TypedWithMaxWaitRateLimiter").Forget(item)
+	mustLimiter(w.limiter, "TypedWithMaxWaitRateLimiter").Forget(item)
 }
 
 // NumRequeues returns what the limiter knows.
 func (w TypedWithMaxWaitRateLimiter[T]) NumRequeues(item T) int {
-	return given(w.limiter, "TypedWithMaxWaitRateLimiter").NumRequeues(item)
+	return mustLimiter(w.limiter, "TypedWithMaxWaitRateLimiter").NumRequeues(item)
 }
 
 // String describes the limiter for people.
 func (w TypedWithMaxWaitRateLimiter[T]) String() string {
-	return fmt.Sprintf("%s, at most %v", describe(w.limiter), w.maxDelay)
+	return fmt.Sprintf("%s, at most %v", describeLimiter(w.limiter), w.maxDelay)
 }
 
-// describe names a limiter of somebody else's by its type. To print its fields
+// describeLimiter names a limiter of somebody else's by its type. To print its fields
 // would be to read them without its lock.
-func describe[T comparable](l TypedRateLimiter[T]) string {
+func describeLimiter[T comparable](l TypedRateLimiter[T]) string {
 	if s, ok := l.(fmt.Stringer); ok {
 		return s.String()
 	}
 	return fmt.Sprintf("%T", l)
 }
 
-// given returns a limiter that is about to be used, and panics if it is nil.
+// mustLimiter returns a limiter that is about to be used, and panics if it is nil.
 // client-go's constructors take a nil limiter and those here do so too: there
 // are callers who never use it, such as tests that only look at the type of a
 // queue.
-func given[T comparable](l TypedRateLimiter[T], owner string) TypedRateLimiter[T] {
+func mustLimiter[T comparable](l TypedRateLimiter[T], owner string) TypedRateLimiter[T] {
 	if l == nil {
 		panic("workqueue: the rate limiter of " + owner + " is nil: give one to its constructor")
 	}

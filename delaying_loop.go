@@ -107,7 +107,7 @@ func (q *TypedDelaying[T]) addDue() (next time.Duration, some, idle bool) {
 	shutDown := q.queue.ShuttingDown() // Perhaps from below, that is without our own shutdown.
 	r := q.read()
 	if q.typed == nil {
-		item, next, some, idle := q.takeDue(shutDown, r)
+		item, next, some, idle := q.popDue(shutDown, r)
 		if some {
 			q.queue.Add(item)
 		}
@@ -121,21 +121,21 @@ func (q *TypedDelaying[T]) addDue() (next time.Duration, some, idle bool) {
 func (q *TypedDelaying[T]) moveDue(shutDown bool, r reading, stamp time.Duration) (a arrival, next time.Duration, some, idle bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	next, some, idle = q.lookLocked(shutDown, r)
+	next, some, idle = q.nextDueLocked(shutDown, r)
 	if some {
 		a = q.moveDueLocked(r, stamp)
 	}
 	return a, next, some, idle
 }
 
-// takeDue takes one due item off the agenda. The caller adds it without the
+// popDue takes one due item off the agenda. The caller adds it without the
 // lock, as that is foreign code, and only then comes for the next: no more than
 // one item is ever between the queues, and one is lost at most if the call does
 // not return.
-func (q *TypedDelaying[T]) takeDue(shutDown bool, r reading) (item T, next time.Duration, some, idle bool) {
+func (q *TypedDelaying[T]) popDue(shutDown bool, r reading) (item T, next time.Duration, some, idle bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	next, some, idle = q.lookLocked(shutDown, r)
+	next, some, idle = q.nextDueLocked(shutDown, r)
 	if some {
 		q.metrics.observeLateness(r.now - next)
 		_, item = q.agenda.pop()
@@ -143,10 +143,10 @@ func (q *TypedDelaying[T]) takeDue(shutDown bool, r reading) (item T, next time.
 	return item, next, some, idle
 }
 
-// lookLocked reports whether something is due, or when it will be, or that the
+// nextDueLocked reports whether something is due, or when it will be, or that the
 // loop is over: decided in one critical section with running, or an AddAfter in
 // between would rely on a goroutine that is about to end.
-func (q *TypedDelaying[T]) lookLocked(shutDown bool, r reading) (next time.Duration, some, idle bool) {
+func (q *TypedDelaying[T]) nextDueLocked(shutDown bool, r reading) (next time.Duration, some, idle bool) {
 	if shutDown {
 		q.abandonLocked()
 	}

@@ -10,14 +10,14 @@ import (
 // there to the queue below.
 
 const (
-	// batch is how many due items are added at a time, in one critical section
+	// dueBatch is how many due items are added at a time, in one critical section
 	// of both queues. Not tuned.
-	batch = 32
+	dueBatch = 32
 
-	// instant is the longest delay for which AddAfter reads the clock twice, to
+	// instantDelay is the longest delay for which AddAfter reads the clock twice, to
 	// see whether it has not passed meanwhile: the readings lie some 20 ns
 	// apart. A delay of a nanosecond then costs no start of a goroutine.
-	instant = 100 * time.Nanosecond
+	instantDelay = 100 * time.Nanosecond
 )
 
 // AddAfter adds the item once the duration has passed, at once if it is zero
@@ -50,16 +50,16 @@ func (q *TypedDelaying[T]) addAfter(hash uint32, item T, duration time.Duration)
 		return
 	}
 	r := q.read()
-	due := later(r.now, duration)
-	if duration <= instant && q.real {
+	due := dueAfter(r.now, duration)
+	if duration <= instantDelay && q.real {
 		r.now = q.now()
 	}
-	q.conclude(q.schedule(hash, item, r, due))
+	q.observeArrival(q.schedule(hash, item, r, due))
 }
 
-// later returns now + duration, or the end of time. now can be negative: an
+// dueAfter returns now + duration, or the end of time. now can be negative: an
 // injected clock may be set back to before the epoch. duration cannot.
-func later(now, duration time.Duration) time.Duration {
+func dueAfter(now, duration time.Duration) time.Duration {
 	if now > math.MaxInt64-duration {
 		return math.MaxInt64
 	}
@@ -142,7 +142,7 @@ func (q *TypedDelaying[T]) hurryLocked(r reading, stamp time.Duration) (a arriva
 // between them.
 func (q *TypedDelaying[T]) moveDueLocked(r reading, stamp time.Duration) (a arrival) {
 	q.typed.mu.Lock()
-	for n := 0; n < batch && q.agenda.len() > 0 && q.dueLocked(r); n++ {
+	for n := 0; n < dueBatch && q.agenda.len() > 0 && q.dueLocked(r); n++ {
 		q.metrics.observeLateness(r.now - q.agenda.next())
 		hash, item := q.agenda.pop()
 		if q.typed.addLocked(hash, item, stamp) {
@@ -164,7 +164,7 @@ func (q *Typed[T]) wakes() bool {
 
 // promoteLocked adds the item to typed, and ends its wait if it waits.
 func (q *TypedDelaying[T]) promoteLocked(hash uint32, item T, stamp time.Duration) (a arrival) {
-	q.dropLocked(hash, item)
+	q.unplanLocked(hash, item)
 	lockSoon(&q.typed.mu)
 	if q.typed.addLocked(hash, item, stamp) {
 		a.added = 1
@@ -174,8 +174,8 @@ func (q *TypedDelaying[T]) promoteLocked(hash uint32, item T, stamp time.Duratio
 	return a
 }
 
-// dropLocked ends the wait of the item, and reports whether it waited.
-func (q *TypedDelaying[T]) dropLocked(hash uint32, item T) bool {
+// unplanLocked ends the wait of the item, and reports whether it waited.
+func (q *TypedDelaying[T]) unplanLocked(hash uint32, item T) bool {
 	if q.agenda.len() == 0 || !q.agenda.remove(hash, item) {
 		return false
 	}
@@ -185,8 +185,8 @@ func (q *TypedDelaying[T]) dropLocked(hash uint32, item T) bool {
 	return true
 }
 
-// conclude observes items that have been added.
-func (q *TypedDelaying[T]) conclude(a arrival) {
+// observeArrival observes items that have been added.
+func (q *TypedDelaying[T]) observeArrival(a arrival) {
 	if a.added > 0 {
 		q.typed.observeAdds(a.added)
 	}
@@ -229,11 +229,11 @@ func (q *TypedDelaying[T]) AddAll(items ...T) {
 // promote adds the item and ends its wait.
 func (q *TypedDelaying[T]) promote(hash uint32, item T) {
 	if q.typed == nil {
-		q.unschedule(hash, item)
+		q.unplan(hash, item)
 		q.queue.Add(item)
 		return
 	}
-	q.conclude(q.promoteTyped(hash, item, q.stamp(q.now())))
+	q.observeArrival(q.promoteTyped(hash, item, q.stamp(q.now())))
 }
 
 func (q *TypedDelaying[T]) promoteTyped(hash uint32, item T, stamp time.Duration) arrival {
@@ -242,9 +242,9 @@ func (q *TypedDelaying[T]) promoteTyped(hash uint32, item T, stamp time.Duration
 	return q.promoteLocked(hash, item, stamp)
 }
 
-// unschedule ends the wait of the item, and reports whether it waited.
-func (q *TypedDelaying[T]) unschedule(hash uint32, item T) bool {
+// unplan ends the wait of the item, and reports whether it waited.
+func (q *TypedDelaying[T]) unplan(hash uint32, item T) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.dropLocked(hash, item)
+	return q.unplanLocked(hash, item)
 }

@@ -25,7 +25,7 @@ func (q *TypedDelaying[T]) Reschedule(item T, duration time.Duration) {
 		return
 	}
 	r := q.read()
-	q.conclude(q.reschedule(hash, item, r, later(r.now, duration)))
+	q.observeArrival(q.reschedule(hash, item, r, dueAfter(r.now, duration)))
 }
 
 func (q *TypedDelaying[T]) reschedule(hash uint32, item T, r reading, due time.Duration) arrival {
@@ -65,9 +65,9 @@ func (q *TypedDelaying[T]) Debounce(item T, quiet, most time.Duration) {
 	r := q.read()
 	latest := time.Duration(math.MaxInt64)
 	if most > 0 {
-		latest = later(r.now, most)
+		latest = dueAfter(r.now, most)
 	}
-	q.conclude(q.debounce(hash, item, r, later(r.now, quiet), latest))
+	q.observeArrival(q.debounce(hash, item, r, dueAfter(r.now, quiet), latest))
 }
 
 func (q *TypedDelaying[T]) debounce(hash uint32, item T, r reading, due, latest time.Duration) arrival {
@@ -91,8 +91,8 @@ func (q *TypedDelaying[T]) debounce(hash uint32, item T, r reading, due, latest 
 func (q *TypedDelaying[T]) Remove(item T) bool {
 	hash := hashOf(item)
 	if q.typed == nil {
-		waited := q.unschedule(hash, item)
-		return removeFrom(q.queue, item) || waited
+		waited := q.unplan(hash, item)
+		return removeBelow(q.queue, item) || waited
 	}
 	waited, added := q.removeTyped(hash, item)
 	if added {
@@ -104,5 +104,5 @@ func (q *TypedDelaying[T]) Remove(item T) bool {
 func (q *TypedDelaying[T]) removeTyped(hash uint32, item T) (waited, added bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.dropLocked(hash, item), q.typed.remove(hash, item)
+	return q.unplanLocked(hash, item), q.typed.remove(hash, item)
 }

@@ -194,12 +194,12 @@ func (q *TypedDelaying[T]) Get() (item T, shutdown bool) { return q.queue.Get() 
 // GetContext returns an item of the queue below, see [Typed.GetContext]. If that
 // was configured and has no GetContext, the error wraps
 // [errors.ErrUnsupported].
-func (q *TypedDelaying[T]) GetContext(ctx context.Context) (T, error) { return get(ctx, q.queue) }
+func (q *TypedDelaying[T]) GetContext(ctx context.Context) (T, error) { return getBelow(ctx, q.queue) }
 
 // TryGet returns an item of the queue below, see [Typed.TryGet]. It panics if
 // that was configured and has no TryGet.
 func (q *TypedDelaying[T]) TryGet() (item T, ok bool) {
-	return as[interface{ TryGet() (T, bool) }](q.queue, "TryGet").TryGet()
+	return asMethod[interface{ TryGet() (T, bool) }](q.queue, "TryGet").TryGet()
 }
 
 // Done tells the queue below, see [Typed.Done].
@@ -255,4 +255,4 @@ func (q *TypedDelaying[T]) dropWaiting() (dropped func(*Snapshot[T]), release fu
 	return q.closeToDrain().addTo, q.endDrain
 }
 
-func (q *TypedDelaying[T]) watch(item T, f func()) bool { return watch(q.queue, item, f) }
+func (q *TypedDelaying[T]) watch(item T, f func()) bool { return watchBelow(q.queue, item, f) }

@@ -60,8 +60,8 @@ func (e *DrainError[T]) String() string { return e.Error() }
 // too. If a metric keeps that until ctx is done, it ends when the metric returns.
 func (q *Typed[T]) Drain(ctx context.Context) error {
 	drained := q.shutDown(true)
-	within(ctx, drained)
-	within(ctx, q.reporter.left(&q.mu))
+	waitWithin(ctx, drained)
+	waitWithin(ctx, q.reporter.left(&q.mu))
 	q.retire()
 	s := q.remains(ErrShutDown)
 	if s == nil {
@@ -73,8 +73,8 @@ func (q *Typed[T]) Drain(ctx context.Context) error {
 	return s
 }
 
-// within waits until the channel is closed or ctx is done.
-func within(ctx context.Context, closed <-chan struct{}) {
+// waitWithin waits until the channel is closed or ctx is done.
+func waitWithin(ctx context.Context, closed <-chan struct{}) {
 	select {
 	case <-closed:
 	case <-ctx.Done():
@@ -103,8 +103,8 @@ func (q *Typed[T]) remains(err error) *DrainError[T] {
 func (q *TypedDelaying[T]) Drain(ctx context.Context) error {
 	dropped := q.closeToDrain()
 	defer q.endDrain()
-	err := drain(ctx, q.queue, &q.drains)
-	within(ctx, q.loops.left(&q.mu))
+	err := drainBelow(ctx, q.queue, &q.drains)
+	waitWithin(ctx, q.loops.left(&q.mu))
 	q.retire()
 	if e, ok := err.(*DrainError[T]); ok {
 		dropped.addTo(&e.Snapshot)

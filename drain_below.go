@@ -12,14 +12,14 @@ import (
 // held, which is so between any two items that a worker gets. So all calls of
 // Drain share one drain of the queue below, and the last to leave ends it.
 
-// drain drains a queue below, until ctx is done or the drains are halted.
-func drain[T comparable](ctx context.Context, queue TypedInterface[T], drains *drains) error {
+// drainBelow drains a queue below, until ctx is done or the drains are halted.
+func drainBelow[T comparable](ctx context.Context, queue TypedInterface[T], drains *drains) error {
 	if q, ok := queue.(interface {
 		Drain(ctx context.Context) error
 	}); ok {
 		return q.Drain(ctx)
 	}
-	d := drains.join(func(halt <-chan struct{}) bool { return drainBelow(queue, halt) })
+	d := drains.join(func(halt <-chan struct{}) bool { return shutDownUntilEmpty(queue, halt) })
 	select {
 	case <-d.ended:
 	case <-ctx.Done():
@@ -121,15 +121,15 @@ func (d *sharedDrain) isComplete() bool {
 	}
 }
 
-// drainBelow reports whether nothing is left. Whatever is held after the first
+// shutDownUntilEmpty reports whether nothing is left. Whatever is held after the first
 // call of ShutDownWithDrain was got since, and will not be queued again: from
 // then on what is queued becomes less, and when nothing is, a second call waits
 // for the last of it. The goroutine of client-go's delaying queue ends with a
 // ShutDown only, and otherwise lingers for up to 10 seconds.
-func drainBelow[T comparable](queue TypedInterface[T], halt <-chan struct{}) (complete bool) {
-	complete = shutDownWithDrain(queue, halt) && runEmpty(queue, halt) && shutDownWithDrain(queue, halt)
+func shutDownUntilEmpty[T comparable](queue TypedInterface[T], halt <-chan struct{}) (complete bool) {
+	complete = shutDownWithDrain(queue, halt) && awaitEmpty(queue, halt) && shutDownWithDrain(queue, halt)
 	if complete {
-		end(queue, queue.ShutDown)
+		endBelow(queue, queue.ShutDown)
 	}
 	return complete
 }
@@ -140,7 +140,7 @@ func shutDownWithDrain[T comparable](queue TypedInterface[T], halt <-chan struct
 	returned := make(chan struct{})
 	go func() {
 		defer close(returned)
-		end(queue, queue.ShutDownWithDrain)
+		endBelow(queue, queue.ShutDownWithDrain)
 	}()
 	select {
 	case <-returned:
@@ -151,7 +151,7 @@ func shutDownWithDrain[T comparable](queue TypedInterface[T], halt <-chan struct
 	// when the call has got there. So the ShutDown is repeated until it has been
 	// of use.
 	for wait := time.Millisecond; ; wait *= 2 {
-		end(queue, queue.ShutDown)
+		endBelow(queue, queue.ShutDown)
 		select {
 		case <-returned:
 			return false
@@ -160,9 +160,9 @@ func shutDownWithDrain[T comparable](queue TypedInterface[T], halt <-chan struct
 	}
 }
 
-// end calls one of the shutdowns of a queue, which may have had one. The one of
+// endBelow calls one of the shutdowns of a queue, which may have had one. The one of
 // controller-runtime panics then, of which nobody has to know.
-func end[T comparable](queue TypedInterface[T], shutDown func()) {
+func endBelow[T comparable](queue TypedInterface[T], shutDown func()) {
 	defer func() {
 		if v := recover(); v != nil && !queue.ShuttingDown() {
 			panic(v)
@@ -171,9 +171,9 @@ func end[T comparable](queue TypedInterface[T], shutDown func()) {
 	shutDown()
 }
 
-// runEmpty waits until nothing is queued, and reports whether that is so. As no
+// awaitEmpty waits until nothing is queued, and reports whether that is so. As no
 // queue tells, it looks from time to time.
-func runEmpty[T comparable](queue TypedInterface[T], halt <-chan struct{}) bool {
+func awaitEmpty[T comparable](queue TypedInterface[T], halt <-chan struct{}) bool {
 	const most = 16 * time.Millisecond
 	for wait := time.Millisecond; queue.Len() > 0; wait = min(2*wait, most) {
 		select {

@@ -12,14 +12,14 @@ func (l *ledger[T, N]) Put(item T, note N) { *l.enter(hashOf(item), item) = note
 
 // Note returns the note on an item.
 func (l *ledger[T, N]) Note(item T) (note N, found bool) {
-	if n := l.look(hashOf(item), item); n != nil {
+	if n := l.find(hashOf(item), item); n != nil {
 		return *n, true
 	}
 	return note, false
 }
 
 // Drop removes an item.
-func (l *ledger[T, N]) Drop(item T) { l.drop(hashOf(item), item) }
+func (l *ledger[T, N]) Drop(item T) { l.remove(hashOf(item), item) }
 
 // Turn moves the hand.
 func (l *ledger[T, N]) Turn() (item T, note *N) { return l.turn() }
@@ -35,13 +35,13 @@ func (l *ledger[T, N]) CheckInvariants() error {
 	var errs check
 	errs.add("items: ", l.items.CheckInvariants())
 	errs.add("notes: ", l.notes.CheckInvariants())
-	errs.add("line: ", l.line.CheckInvariants())
+	errs.add("line: ", l.places.CheckInvariants())
 	for i := range uint32(l.items.records.n) {
 		r := l.items.records.at(i)
-		errs.that(r.state == noted || r.state == free, "ledger: record %d has state %d", i, r.state)
-		errs.that(r.state == free || int(r.pos) < l.line.n && *l.line.at(r.pos) == i, "ledger: record %d is not in line at %d", i, r.pos)
+		errs.that(r.state == notedState || r.state == freeRecord, "ledger: record %d has state %d", i, r.state)
+		errs.that(r.state == freeRecord || int(r.pos) < l.places.n && *l.places.at(r.pos) == i, "ledger: record %d is not in line at %d", i, r.pos)
 	}
-	errs.that(l.line.n == l.items.live, "ledger: %d in line, %d records", l.line.n, l.items.live)
+	errs.that(l.places.n == l.items.live, "ledger: %d in line, %d records", l.places.n, l.items.live)
 	errs.that(l.notes.n == l.items.records.n, "ledger: %d notes for %d records", l.notes.n, l.items.records.n)
 	return errs.err()
 }

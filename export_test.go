@@ -54,7 +54,7 @@ func (t *table[T]) Delete(hash uint32, item T) {
 func (t *table[T]) Shrink() error {
 	before := make(map[uint32]T)
 	for i := range uint32(t.records.n) {
-		if r := t.records.at(i); r.state != free {
+		if r := t.records.at(i); r.state != freeRecord {
 			before[i] = r.item
 		}
 	}
@@ -96,7 +96,7 @@ func (t *table[T]) CheckInvariants() error {
 	live := 0
 	for i := range uint32(t.records.n) {
 		r := t.records.at(i)
-		if r.state == free {
+		if r.state == freeRecord {
 			errs.that(r.item == *new(T), "free record %d holds %v", i, r.item)
 			continue
 		}
@@ -112,7 +112,7 @@ func (t *table[T]) CheckInvariants() error {
 	errs.that(live == t.live, "live: %d records, counted %d", live, t.live)
 	onList := 0
 	for i := t.free; i != 0 && onList <= t.records.n; onList++ {
-		errs.that(t.records.at(i-1).state == free, "free list holds the used record %d", i-1)
+		errs.that(t.records.at(i-1).state == freeRecord, "free list holds the used record %d", i-1)
 		i = t.records.at(i - 1).pos
 	}
 	errs.that(onList == t.records.n-live, "free list: %d records of %d", onList, t.records.n-live)
@@ -141,7 +141,7 @@ func (t *table[T]) checkIndex(errs *check, name string, slots []slot, seen map[u
 			continue
 		}
 		ref := s.ref - 1
-		if int(ref) >= t.records.n || t.records.at(ref).state == free {
+		if int(ref) >= t.records.n || t.records.at(ref).state == freeRecord {
 			errs.that(false, "%s[%d] refers to record %d, which is not live", name, i, ref)
 			continue
 		}
@@ -157,7 +157,7 @@ func (t *table[T]) checkIndex(errs *check, name string, slots []slot, seen map[u
 func (p *pages[E]) CheckInvariants() error {
 	var errs check
 	room := pageSize * len(p.directory)
-	errs.that(p.n <= room && room < p.n+3*chunk*pageSize, "%d elements in room for %d", p.n, room)
+	errs.that(p.n <= room && room < p.n+3*pageChunk*pageSize, "%d elements in room for %d", p.n, room)
 	for i := uint32(p.n); i < uint32(room); i++ {
 		errs.that(reflect.ValueOf(p.at(i)).Elem().IsZero(), "element %d beyond %d is not zero", i, p.n)
 	}
@@ -340,7 +340,7 @@ func (l *line) CheckInvariants() error {
 		run := l.run(n)
 		within = within || n == l.sweep
 		if run == 0 {
-			errs.that(*l.at(n)&hole == 0, "line: a run of 0 at %d", n)
+			errs.that(*l.at(n)&holeMark == 0, "line: a run of 0 at %d", n)
 			touch = false
 			continue
 		}
@@ -354,7 +354,7 @@ func (l *line) CheckInvariants() error {
 	errs.that(holes == l.holes, "line: counted %d holes, are %d", l.holes, holes)
 	errs.that(3*int(l.holes) <= 5*l.len()+8, "line: %d holes and %d records", l.holes, l.len())
 	errs.that(l.holes == 0 || within, "line: the sweep is at %d, not between %d and %d, or in a run", l.sweep, l.head, l.tail)
-	errs.that(l.holes == 0 || l.sweep == l.head || *l.at(l.sweep - 1)&hole == 0, "line: the sweep is at %d, behind a run", l.sweep)
+	errs.that(l.holes == 0 || l.sweep == l.head || *l.at(l.sweep - 1)&holeMark == 0, "line: the sweep is at %d, behind a run", l.sweep)
 	errs.that(len(l.buf)&(len(l.buf)-1) == 0 && l.ring.len() <= len(l.buf), "line: %d places in a buffer of %d", l.ring.len(), len(l.buf))
 	return errs.err()
 }
@@ -392,7 +392,7 @@ func mayDiffer[T any]() bool {
 }
 
 // Waiting returns how many workers are parked or about to.
-func (q *Typed[T]) Waiting() int {
+func (q *Typed[T]) Parked() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.parked

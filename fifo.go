@@ -147,7 +147,7 @@ func (f *fifo[T]) addAgain(at uint32, r *record[T], now time.Duration) (added bo
 			f.stamps.at(f.items.index(at)).added = now
 		}
 		if was == watched {
-			f.report(r.item)
+			f.tellWatcher(r.item)
 		}
 		return true
 	}

@@ -38,11 +38,11 @@ type line struct {
 }
 
 const (
-	hole = 1 << 31 // the mark
+	holeMark = 1 << 31 // the mark
 
-	// pace is how many records the sweep goes on in a call. With one it would
+	// sweepPace is how many records the sweep goes on in a call. With one it would
 	// never arrive where all calls take out what is behind it.
-	pace = 4
+	sweepPace = 4
 )
 
 // len returns the number of records.
@@ -69,8 +69,8 @@ func (l *line) all() iter.Seq[uint32] {
 // run returns the length of the run that begins or ends at a place, and 0 for a
 // record.
 func (l *line) run(n uint32) uint32 {
-	if e := *l.at(n); e&hole != 0 {
-		return e &^ hole
+	if e := *l.at(n); e&holeMark != 0 {
+		return e &^ holeMark
 	}
 	return 0
 }
@@ -103,7 +103,7 @@ func (l *line) tidy(moved func(i, n uint32)) {
 	if l.sweep-l.head > l.tail-l.head { // Where there were no holes, nobody has moved it.
 		l.sweep = l.head
 	}
-	for range pace {
+	for range sweepPace {
 		if int(l.holes) <= l.len() {
 			l.sweep = l.head
 			return
@@ -139,7 +139,7 @@ func (l *line) dig(start, end uint32) {
 		end += l.run(end + 1)
 	}
 	run := end - start + 1
-	*l.at(start), *l.at(end) = hole|run, hole|run
+	*l.at(start), *l.at(end) = holeMark|run, holeMark|run
 	if l.sweep-start <= run {
 		l.sweep = start
 	}

@@ -4,9 +4,9 @@ import "time"
 
 // This file is how a fifo is looked into.
 
-// enter enters what the fifo holds in a census: the first items in line, what is in
+// enterIn enters what the fifo holds in a census: the first items in line, what is in
 // the storage in any order, and the first that are held.
-func (f *fifo[T]) enter(c *census[T]) {
+func (f *fifo[T]) enterIn(c *census[T]) {
 	c.queuedTotal, c.flyingTotal = f.len(), len(f.held)
 	for i := range f.line.all() {
 		if len(c.queued) >= c.limit {

@@ -64,8 +64,8 @@ func (f *fifo[T]) watch(hash uint32, item T, report func()) {
 	}
 }
 
-// report tells who watches the item that it was added again.
-func (f *fifo[T]) report(item T) {
+// tellWatcher tells who watches the item that it was added again.
+func (f *fifo[T]) tellWatcher(item T) {
 	tell := f.watchers[item]
 	delete(f.watchers, item)
 	tell()

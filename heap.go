@@ -50,7 +50,7 @@ const (
 	waiting   state = 1 + iota
 	debounced       // the same, and debounce may put it off
 
-	arity = 4
+	heapArity = 4
 )
 
 func (n node) before(m node) bool {
@@ -83,7 +83,7 @@ func (a *agenda[T]) plannedBefore(plans uint64) bool {
 func (a *agenda[T]) schedule(hash uint32, item T, now, due time.Duration) (first bool) {
 	at, r := a.items.find(hash, item)
 	if r == nil {
-		return a.line(a.enter(at, hash, item, now, waiting), due)
+		return a.push(a.insert(at, hash, item, now, waiting), due)
 	}
 	n := a.nodes.at(r.pos)
 	if r.state == debounced {
@@ -100,15 +100,15 @@ func (a *agenda[T]) schedule(hash uint32, item T, now, due time.Duration) (first
 func (a *agenda[T]) reschedule(hash uint32, item T, now, due time.Duration) (first bool) {
 	at, r := a.items.find(hash, item)
 	if r == nil {
-		return a.line(a.enter(at, hash, item, now, waiting), due)
+		return a.push(a.insert(at, hash, item, now, waiting), due)
 	}
 	r.state = waiting
 	return a.move(r.pos, due)
 }
 
-// enter makes a record for an item that is not in the agenda. The caller then
-// calls line with it.
-func (a *agenda[T]) enter(at, hash uint32, item T, now time.Duration, s state) (ref uint32) {
+// insert makes a record for an item that is not in the agenda. The caller then
+// calls push with it.
+func (a *agenda[T]) insert(at, hash uint32, item T, now time.Duration, s state) (ref uint32) {
 	var r *record[T]
 	if equal(item, item) {
 		ref, r = a.items.insert(at, hash, item)
@@ -126,8 +126,8 @@ func (a *agenda[T]) enter(at, hash uint32, item T, now time.Duration, s state) (
 	return ref
 }
 
-// line makes a node for a record.
-func (a *agenda[T]) line(ref uint32, due time.Duration) (first bool) {
+// push makes a node for a record.
+func (a *agenda[T]) push(ref uint32, due time.Duration) (first bool) {
 	n := node{due: due, turn: a.nextTurn(), ref: ref}
 	return a.up(a.nodes.push(n), n) == 0
 }
@@ -140,7 +140,7 @@ func (a *agenda[T]) move(p uint32, due time.Duration) (first bool) {
 	p = a.items.records.at(n.ref).pos
 	same := n.due == due
 	n.due, n.turn = due, turn
-	at := a.settle(p, n)
+	at := a.sift(p, n)
 	return !same && (at == 0 || p == 0)
 }
 
@@ -149,7 +149,7 @@ func (a *agenda[T]) move(p uint32, due time.Duration) (first bool) {
 func (a *agenda[T]) pop() (hash uint32, item T) {
 	item = a.items.records.at(a.nodes.at(0).ref).item
 	hash = hashOf(item)
-	a.take(hash, item, 0)
+	a.delete(hash, item, 0)
 	return hash, item
 }
 
@@ -160,15 +160,15 @@ func (a *agenda[T]) remove(hash uint32, item T) bool {
 	if r == nil {
 		return false
 	}
-	a.take(hash, item, r.pos)
+	a.delete(hash, item, r.pos)
 	return true
 }
 
-// take removes the node at index p and the record of its item.
-func (a *agenda[T]) take(hash uint32, item T, p uint32) {
+// delete removes the node at index p and the record of its item.
+func (a *agenda[T]) delete(hash uint32, item T, p uint32) {
 	ref := a.nodes.at(p).ref
 	if last := a.nodes.pop(); p < uint32(a.nodes.n) {
-		a.settle(p, last)
+		a.sift(p, last)
 	}
 	if at, r := a.items.find(hash, item); r != nil {
 		a.items.remove(at, r)
@@ -198,8 +198,8 @@ func (a *agenda[T]) compact() {
 	})
 }
 
-// settle places the node at index p, above or below it, and returns where.
-func (a *agenda[T]) settle(p uint32, n node) uint32 {
+// sift places the node at index p, above or below it, and returns where.
+func (a *agenda[T]) sift(p uint32, n node) uint32 {
 	if at := a.up(p, n); at != p {
 		return at
 	}
@@ -215,7 +215,7 @@ func (a *agenda[T]) place(p uint32, n node) {
 // up places the node at index p or above it, and returns where.
 func (a *agenda[T]) up(p uint32, n node) uint32 {
 	for p > 0 {
-		parent := (p - 1) / arity
+		parent := (p - 1) / heapArity
 		above := *a.nodes.at(parent)
 		if !n.before(above) {
 			break
@@ -244,8 +244,8 @@ func (a *agenda[T]) down(p uint32, n node) uint32 {
 // firstChild returns the child of p that comes before the others, and its
 // index, or 0 if there is none.
 func (a *agenda[T]) firstChild(p uint32) (child uint32, first node) {
-	from := arity*p + 1
-	for c := from; c < min(from+arity, uint32(a.nodes.n)); c++ {
+	from := heapArity*p + 1
+	for c := from; c < min(from+heapArity, uint32(a.nodes.n)); c++ {
 		if n := *a.nodes.at(c); c == from || n.before(first) {
 			child, first = c, n
 		}

@@ -16,9 +16,9 @@ import "time"
 func (a *agenda[T]) debounce(hash uint32, item T, now, due, latest time.Duration) (first bool) {
 	at, r := a.items.find(hash, item)
 	if r == nil {
-		ref := a.enter(at, hash, item, now, debounced)
+		ref := a.insert(at, hash, item, now, debounced)
 		a.latest.put(ref, latest)
-		return a.line(ref, min(due, latest))
+		return a.push(ref, min(due, latest))
 	}
 	n := a.nodes.at(r.pos)
 	latest = n.due

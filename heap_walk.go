@@ -20,8 +20,8 @@ func (a *agenda[T]) earliest(limit int) []node {
 	for len(nodes) < limit {
 		n := heap.Pop(&next).(node)
 		nodes = append(nodes, n)
-		from := arity*a.items.records.at(n.ref).pos + 1
-		for c := from; c < min(from+arity, uint32(a.nodes.n)); c++ {
+		from := heapArity*a.items.records.at(n.ref).pos + 1
+		for c := from; c < min(from+heapArity, uint32(a.nodes.n)); c++ {
 			heap.Push(&next, *a.nodes.at(c))
 		}
 	}

@@ -120,7 +120,7 @@ func (r *TypedItemBackoffRateLimiter[T]) NumRequeues(item T) int {
 	hash := hashOf(item)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if s := r.items.look(hash, item); s != nil {
+	if s := r.items.find(hash, item); s != nil {
 		return int(s.failures)
 	}
 	return 0
@@ -131,7 +131,7 @@ func (r *TypedItemBackoffRateLimiter[T]) Forget(item T) {
 	hash := hashOf(item)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.items.drop(hash, item)
+	r.items.remove(hash, item)
 }
 
 // Len returns the number of items with failures.

@@ -81,7 +81,7 @@ func (r *TypedExpiringRateLimiter[T]) When(item T) (wait time.Duration) {
 		r.limiter.Forget(stale)
 	}
 	// Also if When panics: it may have counted the failure before.
-	defer func() { r.record(hash, item, later(later(now, wait), r.idle)) }()
+	defer func() { r.record(hash, item, dueAfter(dueAfter(now, wait), r.idle)) }()
 	return max(0, r.limiter.When(item))
 }
 
@@ -90,14 +90,14 @@ func (r *TypedExpiringRateLimiter[T]) When(item T) (wait time.Duration) {
 func (r *TypedExpiringRateLimiter[T]) expire(hash uint32, item T, now time.Duration) (expired [3]T, n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if expiry := r.expiries.look(hash, item); expiry != nil && *expiry <= now {
-		r.expiries.drop(hash, item)
+	if expiry := r.expiries.find(hash, item); expiry != nil && *expiry <= now {
+		r.expiries.remove(hash, item)
 		expired[n] = item
 		n++
 	}
 	for range 2 {
 		if stale, expiry := r.expiries.turn(); expiry != nil && *expiry <= now {
-			r.expiries.drop(hashOf(stale), stale)
+			r.expiries.remove(hashOf(stale), stale)
 			expired[n] = stale
 			n++
 		}
@@ -124,7 +124,7 @@ func (r *TypedExpiringRateLimiter[T]) expired(item T) bool {
 	now := r.now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	expiry := r.expiries.look(hash, item)
+	expiry := r.expiries.find(hash, item)
 	return expiry != nil && *expiry <= now
 }
 
@@ -138,7 +138,7 @@ func (r *TypedExpiringRateLimiter[T]) drop(item T) {
 	hash := hashOf(item)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.expiries.drop(hash, item)
+	r.expiries.remove(hash, item)
 }
 
 // Len returns the number of records.
@@ -150,5 +150,5 @@ func (r *TypedExpiringRateLimiter[T]) Len() int {
 
 // String describes the limiter for people.
 func (r *TypedExpiringRateLimiter[T]) String() string {
-	return fmt.Sprintf("%s, expiring when idle for %v (%d items)", describe(r.limiter), r.idle, r.Len())
+	return fmt.Sprintf("%s, expiring when idle for %v (%d items)", describeLimiter(r.limiter), r.idle, r.Len())
 }

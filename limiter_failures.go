@@ -20,7 +20,7 @@ type failures[T comparable] struct {
 	items table[T] // guarded by mu
 }
 
-const failed state = 1
+const failedState state = 1
 
 // add counts a failure and returns how many there were before. An item that
 // differs from itself could not be found again, so it always has none.
@@ -32,7 +32,7 @@ func (f *failures[T]) add(item T) (before int) {
 	if r == nil {
 		if equal(item, item) {
 			_, r := f.items.insert(at, hash, item)
-			r.state, r.pos = failed, 1
+			r.state, r.pos = failedState, 1
 			f.failing.Add(1)
 		}
 		return 0

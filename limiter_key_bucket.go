@@ -99,13 +99,13 @@ func (r *TypedKeyBucketRateLimiter[T]) When(item T) time.Duration {
 	at := r.now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.settleLocked(at)
-	if due := r.held.look(hash, item); due != nil && *due > at {
+	r.refillLocked(at)
+	if due := r.held.find(hash, item); due != nil && *due > at {
 		return *due - at
 	}
 	switch due := r.takeLocked(at); due {
 	case at:
-		r.held.drop(hash, item)
+		r.held.remove(hash, item)
 		return 0
 	case math.MaxInt64:
 		return rate.InfDuration
@@ -122,7 +122,7 @@ func (r *TypedKeyBucketRateLimiter[T]) takeLocked(at time.Duration) (due time.Du
 		r.bucket.spare--
 		return at
 	}
-	due = later(at, r.bucket.wait())
+	due = dueAfter(at, r.bucket.wait())
 	if r.returned.len() > 0 && r.returned.next() <= due {
 		due = r.returned.next()
 		r.returned.pop()
@@ -134,9 +134,9 @@ func (r *TypedKeyBucketRateLimiter[T]) takeLocked(at time.Duration) (due time.Du
 	return due
 }
 
-// settleLocked turns the places whose time has come into tokens, and drops
+// refillLocked turns the places whose time has come into tokens, and drops
 // records of items whose token has come.
-func (r *TypedKeyBucketRateLimiter[T]) settleLocked(at time.Duration) {
+func (r *TypedKeyBucketRateLimiter[T]) refillLocked(at time.Duration) {
 	for r.returned.len() > 0 && r.returned.next() <= at {
 		r.returned.pop()
 		r.bucket.spare++
@@ -144,7 +144,7 @@ func (r *TypedKeyBucketRateLimiter[T]) settleLocked(at time.Duration) {
 	r.bucket.advance(at)
 	for range 2 {
 		if item, due := r.held.turn(); due != nil && *due <= at {
-			r.held.drop(hashOf(item), item)
+			r.held.remove(hashOf(item), item)
 		}
 	}
 }
@@ -158,11 +158,11 @@ func (r *TypedKeyBucketRateLimiter[T]) Forget(item T) {
 	at := r.now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if due := r.held.look(hash, item); due != nil && *due > at {
+	if due := r.held.find(hash, item); due != nil && *due > at {
 		r.number++
 		r.returned.schedule(hashOf(r.number), r.number, 0, *due)
 	}
-	r.held.drop(hash, item)
+	r.held.remove(hash, item)
 }
 
 // Limit returns how many tokens a second there are.
@@ -186,7 +186,7 @@ func (r *TypedKeyBucketRateLimiter[T]) SetLimit(limit rate.Limit) {
 	at := r.now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.settleLocked(at) // At the old limit.
+	r.refillLocked(at) // At the old limit.
 	r.bucket.limit = float64(limit)
 }
 
@@ -197,7 +197,7 @@ func (r *TypedKeyBucketRateLimiter[T]) SetBurst(burst int) {
 	at := r.now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.settleLocked(at) // Up to the old burst.
+	r.refillLocked(at) // Up to the old burst.
 	r.bucket.burst = burst
 }
 
@@ -207,7 +207,7 @@ func (r *TypedKeyBucketRateLimiter[T]) Tokens() float64 {
 	at := r.now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.settleLocked(at)
+	r.refillLocked(at)
 	return r.bucket.tokens + float64(r.bucket.spare)
 }
 

@@ -77,13 +77,13 @@ func newHistogram(bounds []float64) histogram {
 		counts: make([]uint64, len(bounds)+1),
 	}
 	for i, bound := range bounds {
-		h.bounds[i] = longest(bound)
+		h.bounds[i] = longestWithin(bound)
 	}
 	return h
 }
 
-// longest returns the longest duration within a bound.
-func longest(bound float64) time.Duration {
+// longestWithin returns the longest duration within a bound.
+func longestWithin(bound float64) time.Duration {
 	if bound >= time.Duration(math.MaxInt64).Seconds() {
 		return math.MaxInt64
 	}

@@ -77,18 +77,18 @@ func (m *instruments) foreign() bool {
 	return !real
 }
 
-// told reports whether there are metrics that the queue keeps up to date.
-func (m *instruments) told() bool { return m != nil && m.push != nil }
+// pushes reports whether there are metrics that the queue keeps up to date.
+func (m *instruments) pushes() bool { return m != nil && m.push != nil }
 
 func (m *instruments) added() {
-	if m.told() {
+	if m.pushes() {
 		m.push.adds.Inc()
 		m.push.depth.Inc()
 	}
 }
 
 func (m *instruments) removed() {
-	if m.told() {
+	if m.pushes() {
 		m.push.depth.Dec()
 	}
 }
@@ -99,7 +99,7 @@ func (m *instruments) handedOut(waited time.Duration) {
 }
 
 func (m *instruments) done(worked time.Duration) {
-	if m.told() {
+	if m.pushes() {
 		m.push.workDuration.Observe(worked.Seconds())
 	}
 }

@@ -68,8 +68,8 @@ func TestClockThatPanicsForAWokenWorker(t *testing.T) {
 			}
 			q.Add("a")
 			synctest.Wait()
-			if got != 1 || q.Len() != 0 || q.Waiting() != 0 {
-				t.Errorf("%s: %d workers got the item, %d are left, %d workers wait", kind, got, q.Len(), q.Waiting())
+			if got != 1 || q.Len() != 0 || q.Parked() != 0 {
+				t.Errorf("%s: %d workers got the item, %d are left, %d workers wait", kind, got, q.Len(), q.Parked())
 			}
 			checkInvariants(t, 0, q)
 			q.ShutDown()

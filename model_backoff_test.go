@@ -99,14 +99,14 @@ func checkJitter(t *testing.T, interval, wait time.Duration, jitter float64) {
 	t.Helper()
 	most := interval
 	if jitter > 0 {
-		most = later(interval, times(interval, jitter)+1)
+		most = dueAfter(interval, times(interval, jitter)+1)
 	}
 	if wait < interval || wait > most+most>>50 && most < math.MaxInt64-most>>50 {
 		t.Fatalf("an interval of %v with jitter %v is %v", interval, jitter, wait)
 	}
 }
 
-func later(d, more time.Duration) time.Duration {
+func dueAfter(d, more time.Duration) time.Duration {
 	if more < 0 || d > math.MaxInt64-more {
 		return math.MaxInt64
 	}

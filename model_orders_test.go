@@ -114,7 +114,7 @@ func TestWorkersWaitThroughEverythingAtOnce(t *testing.T) {
 		})
 		checkInvariants(t, 0, q)
 		checkQuiet(t, 0, fifo)
-		if n := fifo.Waiting(); n != 0 {
+		if n := fifo.Parked(); n != 0 {
 			t.Errorf("%d workers are counted as waiting", n)
 		}
 		got := slices.Concat(patient.items(t), impatient.items(t))

@@ -162,7 +162,7 @@ func TestWorkerIsWokenForWhatAStorageHasFailedToTake(t *testing.T) {
 		goes(func() { q.Add(math.NaN()) })
 		s.hook = nil
 		synctest.Wait()
-		if n := q.Waiting(); n != 0 {
+		if n := q.Parked(); n != 0 {
 			t.Errorf("%d workers and %d items wait for each other", n, q.Len())
 		}
 	})

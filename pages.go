@@ -7,7 +7,7 @@ package workqueue
 //
 // Invariants:
 //
-//	n <= pageSize*len(directory), with less than 3*chunk pages to spare
+//	n <= pageSize*len(directory), with less than 3*pageChunk pages to spare
 //	elements from n on are zero
 //
 // Its zero value is empty. It is not safe for concurrent use.
@@ -24,9 +24,9 @@ type page[E any] [pageSize]E
 const (
 	pageSize = 32
 
-	// chunk is how many pages a vector that has as many allocates at once: a
+	// pageChunk is how many pages a vector that has as many allocates at once: a
 	// burst of 64k items then makes some 100 allocations instead of 2000.
-	chunk = 16
+	pageChunk = 16
 )
 
 func (p *pages[E]) at(i uint32) *E {
@@ -45,11 +45,11 @@ func (p *pages[E]) push(e E) uint32 {
 }
 
 func (p *pages[E]) extend() {
-	if len(p.directory) < chunk {
+	if len(p.directory) < pageChunk {
 		p.directory = append(p.directory, new(page[E]))
 		return
 	}
-	more := new([chunk]page[E])
+	more := new([pageChunk]page[E])
 	for i := range more {
 		p.directory = append(p.directory, &more[i])
 	}
@@ -64,7 +64,7 @@ func (p *pages[E]) pop() E {
 	e := *last
 	var zero E
 	*last = zero
-	if end := len(p.directory) - chunk; pageSize*end-p.n > pageSize*chunk {
+	if end := len(p.directory) - pageChunk; pageSize*end-p.n > pageSize*pageChunk {
 		clear(p.directory[end:])
 		p.directory = p.directory[:end]
 	}

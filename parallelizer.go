@@ -42,7 +42,7 @@ func ParallelizeUntil(ctx context.Context, workers, pieces int, doWorkPiece DoWo
 	for _, opt := range opts {
 		opt(&o)
 	}
-	w := work{piece: doWorkPiece, pieces: pieces, size: max(1, o.chunkSize)}
+	w := parallelWork{piece: doWorkPiece, pieces: pieces, size: max(1, o.chunkSize)}
 	w.chunks = pieces / w.size
 	if pieces%w.size > 0 {
 		w.chunks++
@@ -57,8 +57,8 @@ func ParallelizeUntil(ctx context.Context, workers, pieces int, doWorkPiece DoWo
 	running.Wait()
 }
 
-// work is what the workers of a call share. All but next is immutable.
-type work struct {
+// A parallelWork is what the workers of a call share. All but next is immutable.
+type parallelWork struct {
 	piece        DoWorkPieceFunc
 	pieces       int
 	size, chunks int // of a chunk in pieces, and their number
@@ -68,7 +68,7 @@ type work struct {
 }
 
 // run takes chunks until there are none, or done is closed.
-func (w *work) run() {
+func (w *parallelWork) run() {
 	for {
 		chunk := int(w.next.Add(1)) - 1
 		if chunk >= w.chunks {

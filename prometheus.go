@@ -133,7 +133,7 @@ func (p *PrometheusProvider) NewQueueMetrics(name string, layers QueueLayers, re
 	if layers&LayerDelays != 0 {
 		src.parts |= partRetries | partDelays
 	}
-	name = valid(name)
+	name = validLabel(name)
 	if p.add(name, src) {
 		slog.Default().Warn("workqueue: queues of the same name share their metrics", "name", name)
 	}
@@ -143,9 +143,9 @@ func (p *PrometheusProvider) NewQueueMetrics(name string, layers QueueLayers, re
 	}}
 }
 
-// valid makes a name one that can be a label: a scrape fails as a whole over
+// validLabel makes a name one that can be a label: a scrape fails as a whole over
 // one that cannot.
-func valid(name string) string { return strings.ToValidUTF8(name, "\uFFFD") }
+func validLabel(name string) string { return strings.ToValidUTF8(name, "\uFFFD") }
 
 // add adds a source, and reports the first time that it does what another does.
 func (p *PrometheusProvider) add(name string, src *source) (twice bool) {

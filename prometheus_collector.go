@@ -22,8 +22,8 @@ const (
 // series are those of one name. The provider's lock guards them.
 type series struct {
 	sources []*source
-	told    *told // one of the sources, or nil
-	ever    part  // the parts of all sources that there were
+	told    *toldMetrics // one of the sources, or nil
+	ever    part         // the parts of all sources that there were
 	warned  bool
 	created time.Time
 	past    QueueStats // what sources that are gone have counted

@@ -10,51 +10,51 @@ import (
 // This file makes the metrics of queues that are not of this package: these
 // know nothing of a StateProvider and tell the provider of each change.
 
-// told is the state of such queues, as far as it was told: all of one name.
+// toldMetrics is the state of such queues, as far as it was told: all of one name.
 // They never say that they have ended.
-type told struct {
+type toldMetrics struct {
 	source
 	depth, adds, retries       tally
-	unfinished, longestRunning level
-	latency, workDuration      observer
+	unfinished, longestRunning toldSeconds
+	latency, workDuration      toldDurations
 }
 
-// A level is a number of seconds that is set.
-type level struct{ bits atomic.Uint64 }
+// A toldSeconds is a number of seconds that is set.
+type toldSeconds struct{ bits atomic.Uint64 }
 
-func (l *level) Set(seconds float64) { l.bits.Store(math.Float64bits(seconds)) }
+func (l *toldSeconds) Set(seconds float64) { l.bits.Store(math.Float64bits(seconds)) }
 
-func (l *level) duration() time.Duration {
-	return duration(math.Float64frombits(l.bits.Load()))
+func (l *toldSeconds) duration() time.Duration {
+	return durationOf(math.Float64frombits(l.bits.Load()))
 }
 
-// An observer is a histogram with a lock of its own.
-type observer struct {
+// A toldDurations is a histogram with a lock of its own.
+type toldDurations struct {
 	mu        sync.Mutex
 	histogram histogram // guarded by mu
 }
 
-func (o *observer) Observe(seconds float64) {
+func (o *toldDurations) Observe(seconds float64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.histogram.observe(duration(seconds))
+	o.histogram.observe(durationOf(seconds))
 }
 
-func (o *observer) read() Histogram {
+func (o *toldDurations) read() Histogram {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.histogram.read()
 }
 
-// duration takes what is not in the range of a time.Duration to its ends.
-func duration(seconds float64) time.Duration {
+// durationOf takes what is not in the range of a time.Duration to its ends.
+func durationOf(seconds float64) time.Duration {
 	if !(seconds > 0) {
 		return 0
 	}
 	return time.Duration(min(seconds*float64(time.Second), math.MaxInt64/2))
 }
 
-func (t *told) state() (QueueStats, bool) {
+func (t *toldMetrics) state() (QueueStats, bool) {
 	return QueueStats{
 		Depth:          int(t.depth.n.Load()),
 		Adds:           t.adds.count(),
@@ -66,14 +66,14 @@ func (t *told) state() (QueueStats, bool) {
 	}, true
 }
 
-// told returns the state of the foreign queues of a name, with the given part.
-func (p *PrometheusProvider) told(name string, parts part) *told {
-	name = valid(name)
+// toldOf returns the state of the foreign queues of a name, with the given part.
+func (p *PrometheusProvider) toldOf(name string, parts part) *toldMetrics {
+	name = validLabel(name)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.seriesLocked(name)
 	if s.told == nil {
-		s.told = &told{}
+		s.told = &toldMetrics{}
 		s.told.latency.histogram = newHistogram(p.options.buckets)
 		s.told.workDuration.histogram = newHistogram(p.options.buckets)
 		s.told.read = s.told.state
@@ -86,35 +86,35 @@ func (p *PrometheusProvider) told(name string, parts part) *told {
 
 // NewDepthMetric implements [MetricsProvider].
 func (p *PrometheusProvider) NewDepthMetric(name string) GaugeMetric {
-	return &p.told(name, partQueue).depth
+	return &p.toldOf(name, partQueue).depth
 }
 
 // NewAddsMetric implements [MetricsProvider].
 func (p *PrometheusProvider) NewAddsMetric(name string) CounterMetric {
-	return &p.told(name, partQueue).adds
+	return &p.toldOf(name, partQueue).adds
 }
 
 // NewLatencyMetric implements [MetricsProvider].
 func (p *PrometheusProvider) NewLatencyMetric(name string) HistogramMetric {
-	return &p.told(name, partQueue).latency
+	return &p.toldOf(name, partQueue).latency
 }
 
 // NewWorkDurationMetric implements [MetricsProvider].
 func (p *PrometheusProvider) NewWorkDurationMetric(name string) HistogramMetric {
-	return &p.told(name, partQueue).workDuration
+	return &p.toldOf(name, partQueue).workDuration
 }
 
 // NewUnfinishedWorkSecondsMetric implements [MetricsProvider].
 func (p *PrometheusProvider) NewUnfinishedWorkSecondsMetric(name string) SettableGaugeMetric {
-	return &p.told(name, partQueue).unfinished
+	return &p.toldOf(name, partQueue).unfinished
 }
 
 // NewLongestRunningProcessorSecondsMetric implements [MetricsProvider].
 func (p *PrometheusProvider) NewLongestRunningProcessorSecondsMetric(name string) SettableGaugeMetric {
-	return &p.told(name, partQueue).longestRunning
+	return &p.toldOf(name, partQueue).longestRunning
 }
 
 // NewRetriesMetric implements [MetricsProvider].
 func (p *PrometheusProvider) NewRetriesMetric(name string) CounterMetric {
-	return &p.told(name, partRetries).retries
+	return &p.toldOf(name, partRetries).retries
 }

@@ -134,7 +134,7 @@ func newTyped[T comparable](config TypedQueueConfig[T], p MetricsProvider) *Type
 // Add does not block. A call to Add synchronizes before the return of the Get
 // that hands the item out on its account.
 func (q *Typed[T]) Add(item T) {
-	hash := uint32(maphash.Comparable(seed, item)) // hashOf is not inlined.
+	hash := uint32(maphash.Comparable(hashSeed, item)) // hashOf is not inlined.
 	if q.metrics != nil {
 		q.addTimed(hash, item)
 		return
@@ -176,12 +176,12 @@ func (q *Typed[T]) addLocked(hash uint32, item T, now time.Duration) (added bool
 	} else {
 		added = q.fifo.addAgain(at, r, now)
 	}
-	q.count(added)
+	q.countAdd(added)
 	return added
 }
 
-// count counts an add. The caller must hold q.mu.
-func (q *Typed[T]) count(added bool) {
+// countAdd counts an add. The caller must hold q.mu.
+func (q *Typed[T]) countAdd(added bool) {
 	if added {
 		q.adds++
 	} else if !q.fifo.closed {
@@ -248,7 +248,7 @@ func (q *Typed[T]) Get() (item T, shutdown bool) {
 // the item was added again in the meantime, it is queued again now. Done does
 // nothing for an item that nobody holds. It does not block.
 func (q *Typed[T]) Done(item T) {
-	hash := uint32(maphash.Comparable(seed, item)) // hashOf is not inlined.
+	hash := uint32(maphash.Comparable(hashSeed, item)) // hashOf is not inlined.
 	if q.metrics != nil {
 		q.doneTimed(hash, item)
 		return

@@ -74,13 +74,13 @@ func TestAddOfARemovedItemWakesAWorker(t *testing.T) {
 		arrive()
 		synctest.Wait()
 		checkInvariants(t, 0, q)
-		if n := q.Waiting(); n != 1 {
+		if n := q.Parked(); n != 1 {
 			t.Errorf("%d workers wait for nothing, want 1", n)
 		}
 		q.Add("a")
 		synctest.Wait()
 		checkInvariants(t, 1, q)
-		if n := q.Waiting(); n != 0 {
+		if n := q.Parked(); n != 0 {
 			t.Errorf("%d workers wait for the item", n)
 		}
 	})

@@ -23,7 +23,7 @@ type reporter struct {
 // left is that of crew, for a queue that may have no reporter.
 func (r *reporter) left(mu *sync.Mutex) <-chan struct{} {
 	if r == nil {
-		return already
+		return closedForAll
 	}
 	return r.crew.left(mu)
 }
@@ -32,7 +32,7 @@ func (r *reporter) left(mu *sync.Mutex) <-chan struct{} {
 // metrics have returned: if one panics or ends the goroutine, nobody will
 // process the item or call Done, so it goes back to the head of the queue.
 func (q *Typed[T]) observeGet(item T, waited time.Duration) {
-	if !q.metrics.told() {
+	if !q.metrics.pushes() {
 		return
 	}
 	delivered := false
@@ -60,7 +60,7 @@ func (q *Typed[T]) putBack(item T) {
 
 // observeAdds observes that items were added which were no duplicates.
 func (q *Typed[T]) observeAdds(n int) {
-	if !q.metrics.told() {
+	if !q.metrics.pushes() {
 		return
 	}
 	for range n {

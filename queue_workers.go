@@ -30,8 +30,8 @@ func (q *Typed[T]) GetContext(ctx context.Context) (T, error) {
 // TryGet is Get without the wait: it reports false when no item is queued,
 // whether or not the queue is shut down.
 func (q *Typed[T]) TryGet() (item T, ok bool) {
-	item, waited, outcome := q.look(q.metrics.now(), passing)
-	if outcome != found {
+	item, waited, outcome := q.tryTake(q.metrics.now(), visitPassing)
+	if outcome != tookItem {
 		return item, false
 	}
 	q.observeGet(item, waited)
@@ -44,8 +44,8 @@ var errCanceled = errors.New("workqueue: canceled")
 // get takes an item, waiting for one until cancel is closed; a nil channel
 // never is.
 func (q *Typed[T]) get(cancel <-chan struct{}) (T, error) {
-	item, waited, outcome := q.look(q.metrics.now(), staying)
-	if outcome == nothing {
+	item, waited, outcome := q.tryTake(q.metrics.now(), visitStaying)
+	if outcome == tookNothing {
 		return q.await(cancel)
 	}
 	return q.receive(item, waited, outcome)
@@ -73,12 +73,12 @@ func (q *Typed[T]) await(cancel <-chan struct{}) (T, error) {
 		if !q.park(cancel) {
 			return *new(T), errCanceled
 		}
-		how := woken
+		how := visitWoken
 		if q.metrics.foreign() {
 			q.passOn()
-			how = staying
+			how = visitStaying
 		}
-		if item, waited, outcome := q.look(q.metrics.now(), how); outcome != nothing {
+		if item, waited, outcome := q.tryTake(q.metrics.now(), how); outcome != tookNothing {
 			return q.receive(item, waited, outcome)
 		}
 	}
@@ -96,7 +96,7 @@ func (q *Typed[T]) passOn() {
 }
 
 func (q *Typed[T]) receive(item T, waited time.Duration, outcome outcome) (T, error) {
-	if outcome == ended {
+	if outcome == tookEnd {
 		return item, ErrShutDown
 	}
 	q.observeGet(item, waited)
@@ -110,35 +110,35 @@ type (
 )
 
 const (
-	passing visit = iota // does not wait
-	staying              // will park if there is no item
-	woken                // has parked, was woken, and will park again
+	visitPassing visit = iota // does not wait
+	visitStaying              // will park if there is no item
+	visitWoken                // has parked, was woken, and will park again
 )
 
 const (
-	nothing outcome = iota // no item; a worker that will park has been counted
-	found                  // an item, with the time that it was queued
-	ended                  // no item, and there will be none
+	tookNothing outcome = iota // no item; a worker that will park has been counted
+	tookItem                   // an item, with the time that it was queued
+	tookEnd                    // no item, and there will be none
 )
 
-// look is one look for an item.
-func (q *Typed[T]) look(now time.Duration, how visit) (item T, waited time.Duration, what outcome) {
+// tryTake is one look for an item.
+func (q *Typed[T]) tryTake(now time.Duration, how visit) (item T, waited time.Duration, what outcome) {
 	if !q.mu.TryLock() {
 		lockSoon(&q.mu)
 	}
-	if how == woken {
+	if how == visitWoken {
 		q.arrive()
 	}
 	item, waited, ok := q.fifo.take(now)
 	switch {
 	case ok:
-		what = found
+		what = tookItem
 		if q.durations != nil {
 			q.durations.queued.observe(waited)
 		}
-	case how == passing:
+	case how == visitPassing:
 	case q.fifo.closed:
-		what = ended
+		what = tookEnd
 	default:
 		q.enlist()
 	}

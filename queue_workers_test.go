@@ -44,7 +44,7 @@ func TestClockThatBlocksForAWokenWorker(t *testing.T) {
 			}
 			close(hold)
 			synctest.Wait()
-			if n := q.Waiting(); n != 3 || got.Load() != 3 {
+			if n := q.Parked(); n != 3 || got.Load() != 3 {
 				t.Errorf("%s: %d workers wait and have got %d items, want 3 and 3", name, n, got.Load())
 			}
 			checkQuiet(t, 3, q)
@@ -120,8 +120,8 @@ func TestEachAddReleasesOneGet(t *testing.T) {
 		}
 		q.AddAll(rest...)
 		synctest.Wait()
-		if got.Load() != n || q.Waiting() != 0 {
-			t.Errorf("after AddAll: %d workers have returned and %d wait, want %d and 0", got.Load(), q.Waiting(), n)
+		if got.Load() != n || q.Parked() != 0 {
+			t.Errorf("after AddAll: %d workers have returned and %d wait, want %d and 0", got.Load(), q.Parked(), n)
 		}
 		checkInvariants(t, n, q)
 	})
@@ -156,14 +156,14 @@ func TestShutDownBehindAWokenWorkerReleasesTheOthers(t *testing.T) {
 		q.ShutDown()
 		close(hold)
 		synctest.Wait()
-		if n := q.Waiting(); n != 0 {
+		if n := q.Parked(); n != 0 {
 			t.Errorf("%d workers wait in a queue that is shut down and empty", n)
 		}
 		if err := q.CheckInvariants(); err != nil {
 			t.Error(err)
 		}
 		q.Add("b") // Ignored.
-		for range q.Waiting() {
+		for range q.Parked() {
 			q.Get() // Releases the next, lest the bubble hangs.
 		}
 	})
@@ -219,7 +219,7 @@ func TestGetContextWithDeadline(t *testing.T) {
 		if waited := time.Since(start); waited != time.Hour {
 			t.Errorf("returned after %v, want 1h", waited)
 		}
-		if n := q.Waiting(); n != 0 {
+		if n := q.Parked(); n != 0 {
 			t.Errorf("%d workers wait", n)
 		}
 	})

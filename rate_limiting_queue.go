@@ -113,14 +113,14 @@ func NewTypedRateLimiting[T comparable](limiter TypedRateLimiter[T], config Type
 	return q
 }
 
-func (q *TypedRateLimiting[T]) given() TypedRateLimiter[T] {
-	return given(q.limiter, "TypedRateLimiting")
+func (q *TypedRateLimiting[T]) mustLimiter() TypedRateLimiter[T] {
+	return mustLimiter(q.limiter, "TypedRateLimiting")
 }
 
 // AddRateLimited adds the item after the time that the limiter says, which
 // counts it as a failure; a negative time is none. It does not block.
 func (q *TypedRateLimiting[T]) AddRateLimited(item T) {
-	d := max(0, q.given().When(item))
+	d := max(0, q.mustLimiter().When(item))
 	if q.limited != nil && !q.queue.ShuttingDown() {
 		q.limited.Inc()
 	}
@@ -131,12 +131,12 @@ func (q *TypedRateLimiting[T]) AddRateLimited(item T) {
 // counts for MaxAttempts. If the item waits, it goes on waiting, and if it is
 // held, Done is still owed.
 func (q *TypedRateLimiting[T]) Forget(item T) {
-	q.given().Forget(item)
+	q.mustLimiter().Forget(item)
 	q.forgetAttempts(item)
 }
 
 // NumRequeues returns how many failures of the item the limiter knows.
-func (q *TypedRateLimiting[T]) NumRequeues(item T) int { return q.given().NumRequeues(item) }
+func (q *TypedRateLimiting[T]) NumRequeues(item T) int { return q.mustLimiter().NumRequeues(item) }
 
 // AddAfter adds the item after the duration, see [TypedDelaying.AddAfter].
 func (q *TypedRateLimiting[T]) AddAfter(item T, duration time.Duration) {
@@ -154,12 +154,12 @@ func (q *TypedRateLimiting[T]) Get() (item T, shutdown bool) { return q.queue.Ge
 
 // GetContext returns a queued item, see [TypedDelaying.GetContext].
 func (q *TypedRateLimiting[T]) GetContext(ctx context.Context) (T, error) {
-	return get[T](ctx, q.queue)
+	return getBelow[T](ctx, q.queue)
 }
 
 // TryGet returns a queued item if there is one, see [TypedDelaying.TryGet].
 func (q *TypedRateLimiting[T]) TryGet() (item T, ok bool) {
-	return as[interface{ TryGet() (T, bool) }](q.queue, "TryGet").TryGet()
+	return asMethod[interface{ TryGet() (T, bool) }](q.queue, "TryGet").TryGet()
 }
 
 // Done ends what Get began, see [Typed.Done].
@@ -194,7 +194,7 @@ func (q *TypedRateLimiting[T]) AddAll(items ...T) {
 // The limiter is not asked, and does not count it. It panics if the delaying
 // queue was configured and has no Reschedule.
 func (q *TypedRateLimiting[T]) Reschedule(item T, duration time.Duration) {
-	as[interface {
+	asMethod[interface {
 		Reschedule(item T, duration time.Duration)
 	}](q.queue, "Reschedule").Reschedule(item, duration)
 }
@@ -203,7 +203,7 @@ func (q *TypedRateLimiting[T]) Reschedule(item T, duration time.Duration) {
 // [TypedDelaying.Debounce]. It panics if the delaying queue was configured and
 // has no Debounce.
 func (q *TypedRateLimiting[T]) Debounce(item T, quiet, most time.Duration) {
-	as[interface {
+	asMethod[interface {
 		Debounce(item T, quiet, most time.Duration)
 	}](q.queue, "Debounce").Debounce(item, quiet, most)
 }
@@ -213,7 +213,7 @@ func (q *TypedRateLimiting[T]) Debounce(item T, quiet, most time.Duration) {
 // keeps for MaxAttempts starts anew. The limiter goes on to know the item's
 // failures: call Forget to have it start anew too.
 func (q *TypedRateLimiting[T]) Remove(item T) bool {
-	removed := removeFrom[T](q.queue, item)
+	removed := removeBelow[T](q.queue, item)
 	// Afterwards: a worker who counts first and has the item retried then would
 	// leave the count of an item that is gone.
 	q.forgetAttempts(item)
@@ -224,7 +224,7 @@ func (q *TypedRateLimiting[T]) Remove(item T) bool {
 // with the failures that the limiter knows. It is asked for each item after the
 // instant of the rest.
 func (q *TypedRateLimiting[T]) Snapshot(limit int) Snapshot[T] {
-	s := look[T](q.queue, limit)
+	s := snapshotBelow[T](q.queue, limit)
 	q.addFailures(s)
 	return s
 }
@@ -242,7 +242,7 @@ func (q *TypedRateLimiting[T]) addFailures(s Snapshot[T]) {
 
 // Drain drains the delaying queue, see [TypedDelaying.Drain].
 func (q *TypedRateLimiting[T]) Drain(ctx context.Context) error {
-	err := drain[T](ctx, q.queue, &q.drains)
+	err := drainBelow[T](ctx, q.queue, &q.drains)
 	if e, ok := err.(*DrainError[T]); ok {
 		q.addFailures(e.Snapshot)
 	}
@@ -256,7 +256,7 @@ func (q *TypedRateLimiting[T]) dropWaiting() (dropped func(*Snapshot[T]), releas
 	return nil, func() {}
 }
 
-func (q *TypedRateLimiting[T]) watch(item T, f func()) bool { return watch[T](q.queue, item, f) }
+func (q *TypedRateLimiting[T]) watch(item T, f func()) bool { return watchBelow[T](q.queue, item, f) }
 
 // countAttempts returns the count of the queue, which is made for the first Run
 // that asks.

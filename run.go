@@ -138,7 +138,7 @@ func Run[T comparable](ctx context.Context, queue TypedRateLimitingInterface[T],
 		panic("workqueue: handler is nil")
 	}
 	if q, ok := queue.(*TypedRateLimiting[T]); ok {
-		q.given() // The panic of a worker would end the program.
+		q.mustLimiter() // The panic of a worker would end the program.
 	}
 	options.check()
 	r := newRunner(ctx, queue, handle, options)

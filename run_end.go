@@ -40,7 +40,7 @@ func (r *runner[T]) end() error {
 func (r *runner[T]) drain() (left *DrainError[T], err error) {
 	q, ok := r.queue.(drainer)
 	if !ok {
-		end(r.queue, r.queue.ShutDown)
+		endBelow(r.queue, r.queue.ShutDown)
 		<-r.working.Done()
 		return &DrainError[T]{Snapshot: Snapshot[T]{QueuedTotal: r.queue.Len()}}, nil
 	}
@@ -51,7 +51,7 @@ func (r *runner[T]) drain() (left *DrainError[T], err error) {
 		// A ShutDown has cut the drain short, and the workers have gone on since.
 		err = q.Drain(r.working)
 	}
-	end(r.queue, r.queue.ShutDown)
+	endBelow(r.queue, r.queue.ShutDown)
 	if left, ok = err.(*DrainError[T]); ok {
 		err = nil
 	} else {
@@ -133,7 +133,7 @@ func (r *runner[T]) nameQueued(left *DrainError[T]) {
 		}
 		left.Queued = append(left.Queued, info)
 	}
-	left.Queued = once(left.Queued)
+	left.Queued = withoutRepeats(left.Queued)
 	left.QueuedTotal = len(left.Queued) + kept
 }
 
@@ -174,9 +174,9 @@ func (r *runner[T]) countLate(lists ...[]ItemInfo[T]) (listed map[T]bool) {
 	return listed
 }
 
-// once returns the first of all infos of an item. A worker can have left an item
+// withoutRepeats returns the first of all infos of an item. A worker can have left an item
 // that was added again, and then was taken out.
-func once[T comparable](infos []ItemInfo[T]) []ItemInfo[T] {
+func withoutRepeats[T comparable](infos []ItemInfo[T]) []ItemInfo[T] {
 	seen := make(map[T]bool, len(infos))
 	return slices.DeleteFunc(infos, func(info ItemInfo[T]) bool {
 		again := seen[info.Item]

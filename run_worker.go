@@ -11,7 +11,7 @@ import (
 )
 
 // A worker handles one item at a time. What it keeps of it lies here and not
-// in variables of handleItem, because the deferred calls that settle the item
+// in variables of handleItem, because the deferred calls that account for the item
 // read it, and captured variables would be allocated for each item.
 type worker[T comparable] struct {
 	*runner[T]
@@ -44,12 +44,12 @@ func (w *worker[T]) leave(over *bool) {
 	go w.work()
 }
 
-// handleItem calls the handler and settles what becomes of the item, even if
+// handleItem calls the handler and does what becomes of the item, even if
 // the handler does not return. Contexts are made only for the options that need
 // one: for CancelOnReAdd it costs 3 allocations, for a deadline 4.
 func (w *worker[T]) handleItem(item T) {
 	w.err, w.overtaken = errGoexit, false
-	defer w.settle(item)
+	defer w.account(item)
 	ctx := w.handling
 	if w.options.Labels {
 		ctx = w.label(ctx, item)
@@ -71,7 +71,7 @@ func (w *worker[T]) handleItem(item T) {
 		ctx = timed
 	}
 	w.call(ctx, item)
-	// Asked here and not in settle, before which the deferred cancels run. If the
+	// Asked here and not in account, before which the deferred cancels run. If the
 	// deadline came first, its error is one of the item and counts, and so is that
 	// of a Run around this one whose item was added again.
 	w.overtaken = w.watcher != nil && context.Cause(ctx) == ErrReAdded && context.Cause(w.handling) != ErrReAdded
@@ -93,7 +93,7 @@ func (w *worker[T]) call(ctx context.Context, item T) {
 }
 
 // catch makes an error of a panic. One that is to crash goes on from here, so
-// that the item is settled on its way, with the stack of the handler still
+// that the item is accounted for on its way, with the stack of the handler still
 // there to be printed.
 func (w *worker[T]) catch() {
 	v := recover()
@@ -106,9 +106,9 @@ func (w *worker[T]) catch() {
 	}
 }
 
-// settle does what the outcome of the handler asks for. Whatever foreign code
+// account does what the outcome of the handler asks for. Whatever foreign code
 // is called on the way, Done comes last and comes for sure.
-func (w *worker[T]) settle(item T) {
+func (w *worker[T]) account(item T) {
 	defer w.queue.Done(item)
 	err := w.err
 	w.err = nil // Or an idle worker would keep it alive.

@@ -28,7 +28,7 @@ func TestRunCountsAFailureBeforeDone(t *testing.T) {
 	})
 }
 
-// callOrder notes the calls by which an item is settled.
+// callOrder notes the calls by which an item is accounted for.
 type callOrder struct {
 	rateLimited
 	show *show

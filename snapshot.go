@@ -112,7 +112,7 @@ func (q *TypedDelaying[T]) Snapshot(limit int) Snapshot[T] {
 	c := census[T]{limit: max(0, limit)}
 	var s Snapshot[T]
 	if q.typed == nil {
-		s = look(q.queue, limit)
+		s = snapshotBelow(q.queue, limit)
 		c.makeRoomForWaiting(q.waits())
 		q.collectWaiting(&c)
 	} else {
@@ -144,6 +144,6 @@ func (q *TypedDelaying[T]) collect(c *census[T]) {
 	defer q.mu.Unlock()
 	q.typed.mu.Lock()
 	defer q.typed.mu.Unlock()
-	q.typed.fifo.enter(c)
+	q.typed.fifo.enterIn(c)
 	c.addWaiting(&q.agenda)
 }

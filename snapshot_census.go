@@ -25,10 +25,10 @@ type entry[T comparable] struct {
 	since time.Duration // if times are kept
 }
 
-// dense is how many waiting items there may be for each that is asked for if all
+// denseWaiting is how many waiting items there may be for each that is asked for if all
 // of them are copied, at some 20 ns each, to be sorted later. To look for the
 // first ones takes some 600 ns each.
-const dense = 16
+const denseWaiting = 16
 
 // census returns that of the queue.
 func (q *Typed[T]) census(limit int) census[T] {
@@ -36,7 +36,7 @@ func (q *Typed[T]) census(limit int) census[T] {
 	c.makeRoom(q.sizes())
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.fifo.enter(&c)
+	q.fifo.enterIn(&c)
 	return c
 }
 
@@ -49,30 +49,30 @@ func (q *Typed[T]) sizes() (queued, flying int) {
 
 // makeRoom makes room for so many items, of which no more than the limit count.
 func (c *census[T]) makeRoom(queued, flying int) {
-	c.queued = room[entry[T]](min(queued, c.limit))
-	c.flying = room[entry[T]](min(flying, c.limit))
+	c.queued = roomFor[entry[T]](min(queued, c.limit))
+	c.flying = roomFor[entry[T]](min(flying, c.limit))
 }
 
-// room returns a slice with room for n elements. Its memory is written to, as
+// roomFor returns a slice with room for n elements. Its memory is written to, as
 // what has come from the system has no pages until then.
-func room[E any](n int) []E {
+func roomFor[E any](n int) []E {
 	s := make([]E, n)
 	clear(s)
 	return s[:0]
 }
 
 func (c *census[T]) makeRoomForWaiting(waiting int) {
-	if waiting/dense > c.limit {
+	if waiting/denseWaiting > c.limit {
 		waiting = c.limit
 	}
-	c.waiting, c.order = room[entry[T]](waiting), room[node](waiting)
+	c.waiting, c.order = roomFor[entry[T]](waiting), roomFor[node](waiting)
 }
 
 // addWaiting enters what waits: the first items, or all if they are not many
 // more.
 func (c *census[T]) addWaiting(a *agenda[T]) {
 	c.waitingTotal, c.timed = a.len(), a.timed
-	if a.len()/dense > c.limit {
+	if a.len()/denseWaiting > c.limit {
 		for _, n := range a.earliest(c.limit) {
 			c.enter(a, n)
 		}

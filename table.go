@@ -28,7 +28,7 @@ import (
 //	every slot between a used one and its home (hash & mask) is used
 //	old[:swept] is unused, and old[swept] too unless swept == 0
 //	old is nil when nothing is left to move
-//	live == number of records with a state other than free
+//	live == number of records with a state other than freeRecord
 //	low == max(limit, records.n)/16, or 0 if that is no more than minRecords
 //	a record that is free holds the zero item and is on the free list
 //
@@ -68,7 +68,7 @@ type record[T comparable] struct {
 
 type state uint8
 
-const free state = 0
+const freeRecord state = 0
 
 const (
 	// minRecords is the number of records below which nothing shrinks:
@@ -79,16 +79,16 @@ const (
 	// minSlots is the smallest index that compact makes: what minRecords need.
 	minSlots = minRecords / 3 * 4
 
-	// stride is how many slots of an old index each insert or removal moves.
+	// sweepStride is how many slots of an old index each insert or removal moves.
 	// The new index takes 3/4 as many inserts as the old one had slots before
 	// it is full in turn, so anything above 4/3 is done in time.
-	stride = 8
+	sweepStride = 8
 )
 
-// seed is shared by all tables: keys come from the program's own source of
+// hashSeed is shared by all tables: keys come from the program's own source of
 // truth, and one seed per process is what keeps them from being chosen to
 // collide.
-var seed = maphash.MakeSeed()
+var hashSeed = maphash.MakeSeed()
 
 // hashOf hashes an item for a table. It panics, as a map would, when the
 // dynamic value of an interface cannot be hashed; callers hash before they
@@ -97,7 +97,7 @@ var seed = maphash.MakeSeed()
 // It is just too large to be inlined. Add and Done have it written out, see
 // BenchmarkCycle.
 func hashOf[T comparable](item T) uint32 {
-	return uint32(maphash.Comparable(seed, item))
+	return uint32(maphash.Comparable(hashSeed, item))
 }
 
 // find returns the record of an item, nil for none, and the slot that refers to
@@ -137,7 +137,7 @@ func (t *table[T]) fetch(at, hash uint32, item T) *record[T] {
 	from, r := t.probe(t.old, hash, item)
 	if r != nil {
 		t.slots[at] = t.old[from]
-		vacate(t.old, from)
+		vacateSlot(t.old, from)
 	}
 	return r
 }
@@ -166,9 +166,9 @@ func (t *table[T]) prepare(at, hash uint32) uint32 {
 		t.grow()
 	}
 	if t.old != nil {
-		t.sweep(stride)
+		t.sweep(sweepStride)
 	}
-	return gap(t.slots, hash)
+	return emptySlot(t.slots, hash)
 }
 
 // insertUnindexed adds a record that find will not find.
@@ -200,11 +200,11 @@ func (t *table[T]) extend() {
 func (t *table[T]) remove(at uint32, r *record[T]) {
 	t.release(t.index(at), r)
 	if t.slots[(at+1)&uint32(len(t.slots)-1)].ref != 0 {
-		at = closeUp(t.slots, at)
+		at = closeSlot(t.slots, at)
 	}
 	t.slots[at] = slot{}
 	if t.old != nil {
-		t.sweep(stride)
+		t.sweep(sweepStride)
 	}
 }
 
@@ -237,7 +237,7 @@ func (t *table[T]) sweep(n int) {
 	at := t.swept
 	for end := at + n; at < len(t.old) && (at < end || t.old[at].ref != 0); at++ {
 		if s := t.old[at]; s.ref != 0 {
-			t.slots[gap(t.slots, s.hash)] = s
+			t.slots[emptySlot(t.slots, s.hash)] = s
 			t.old[at] = slot{}
 		}
 	}
@@ -247,8 +247,8 @@ func (t *table[T]) sweep(n int) {
 	}
 }
 
-// gap returns the first empty slot for a hash.
-func gap(slots []slot, hash uint32) uint32 {
+// emptySlot returns the first empty slot for a hash.
+func emptySlot(slots []slot, hash uint32) uint32 {
 	mask := uint32(len(slots) - 1)
 	at := hash & mask
 	for slots[at].ref != 0 {
@@ -257,16 +257,16 @@ func gap(slots []slot, hash uint32) uint32 {
 	return at
 }
 
-// vacate empties a slot.
-func vacate(slots []slot, at uint32) {
-	slots[closeUp(slots, at)] = slot{}
+// vacateSlot empties a slot.
+func vacateSlot(slots []slot, at uint32) {
+	slots[closeSlot(slots, at)] = slot{}
 }
 
-// closeUp moves entries that follow the slot into it and into the slots that
+// closeSlot moves entries that follow the slot into it and into the slots that
 // they leave, and returns the last of these, to be emptied: so there are no
 // tombstones, and an index at a steady load is never rebuilt. An entry may move
 // to the gap unless its home lies behind the gap.
-func closeUp(slots []slot, at uint32) uint32 {
+func closeSlot(slots []slot, at uint32) uint32 {
 	mask := uint32(len(slots) - 1)
 	for next := (at + 1) & mask; slots[next].ref != 0; next = (next + 1) & mask {
 		s := slots[next]

@@ -36,7 +36,7 @@ func (t *table[T]) compact(moved func(from, to uint32, r *record[T])) {
 	t.free = 0
 	for i := range uint32(old.n) {
 		r := old.at(i)
-		if r.state == free {
+		if r.state == freeRecord {
 			continue
 		}
 		to := t.records.push(*r)
@@ -52,7 +52,7 @@ func (t *table[T]) compact(moved func(from, to uint32, r *record[T])) {
 	slots := make([]slot, size)
 	for _, s := range t.slots {
 		if s.ref != 0 {
-			slots[gap(slots, s.hash)] = slot{hash: s.hash, ref: old.at(s.ref-1).pos + 1}
+			slots[emptySlot(slots, s.hash)] = slot{hash: s.hash, ref: old.at(s.ref-1).pos + 1}
 		}
 	}
 	worn, used := t.slots, 16*old.n >= t.limit
@@ -102,8 +102,8 @@ func (t *table[T]) reusePages() {
 	if t.records.n < pageSize*len(t.records.directory) {
 		return
 	}
-	if s := t.spare.Value(); s != nil && len(s.pages) >= chunk {
-		rest := len(s.pages) - chunk
+	if s := t.spare.Value(); s != nil && len(s.pages) >= pageChunk {
+		rest := len(s.pages) - pageChunk
 		t.records.directory = append(t.records.directory, s.pages[rest:]...)
 		clear(s.pages[rest:])
 		s.pages = s.pages[:rest]

@@ -8,30 +8,30 @@ package workqueue
 // If each call that enters an item also looks at two, then a round over n items
 // takes n/2 calls. What is void when it begins is gone when it ends, so for v,
 // the most items that are not void at a time, v + n/2 are left: the ledger
-// settles at 2v or less, and below 3v within a round.
+// ends up at 2v or less, and below 3v within a round.
 //
 // Invariants, for a record r with index i:
 //
-//	r.state is noted or free
-//	r.state is noted: line.at(r.pos) == i
-//	line.n == items.live
+//	r.state is notedState or freeRecord
+//	r.state is notedState: places.at(r.pos) == i
+//	places.n == items.live
 //	notes.n == items.records.n
 //
 // A ledger is not safe for concurrent use; its zero value is empty.
 type ledger[T comparable, N any] struct {
-	items table[T]
-	notes pages[N]
-	line  pages[uint32]
-	hand  int // every place from here on has been looked at in this round
+	items  table[T]
+	notes  pages[N]
+	places pages[uint32]
+	hand   int // every place from here on has been looked at in this round
 }
 
-const noted state = 1
+const notedState state = 1
 
-func (l *ledger[T, N]) len() int { return l.line.n }
+func (l *ledger[T, N]) len() int { return l.places.n }
 
-// look returns the note on an item, or nil. It is valid until the next call
+// find returns the note on an item, or nil. It is valid until the next call
 // that enters or drops an item.
-func (l *ledger[T, N]) look(hash uint32, item T) *N {
+func (l *ledger[T, N]) find(hash uint32, item T) *N {
 	at, r := l.items.find(hash, item)
 	if r == nil {
 		return nil
@@ -50,7 +50,7 @@ func (l *ledger[T, N]) enter(hash uint32, item T) *N {
 		return new(N)
 	}
 	i, r := l.items.insert(at, hash, item)
-	r.state, r.pos = noted, l.line.push(i)
+	r.state, r.pos = notedState, l.places.push(i)
 	if int(i) == l.notes.n {
 		l.notes.push(*new(N))
 	}
@@ -59,14 +59,14 @@ func (l *ledger[T, N]) enter(hash uint32, item T) *N {
 	return note
 }
 
-// drop removes an item, if it is there.
-func (l *ledger[T, N]) drop(hash uint32, item T) {
+// remove removes an item, if it is there.
+func (l *ledger[T, N]) remove(hash uint32, item T) {
 	at, r := l.items.find(hash, item)
 	if r == nil {
 		return
 	}
-	if last := l.line.pop(); r.pos < uint32(l.line.n) {
-		*l.line.at(r.pos) = last
+	if last := l.places.pop(); r.pos < uint32(l.places.n) {
+		*l.places.at(r.pos) = last
 		l.items.records.at(last).pos = r.pos
 	}
 	l.items.remove(at, r)
@@ -79,14 +79,14 @@ func (l *ledger[T, N]) drop(hash uint32, item T) {
 // is nil if there are no items. The hand goes down, so that dropping the item
 // moves one to its place that has been looked at.
 func (l *ledger[T, N]) turn() (item T, note *N) {
-	if l.line.n == 0 {
+	if l.places.n == 0 {
 		return item, nil
 	}
 	if l.hand == 0 {
-		l.hand = l.line.n
+		l.hand = l.places.n
 	}
-	l.hand = min(l.hand, l.line.n) - 1
-	i := *l.line.at(uint32(l.hand))
+	l.hand = min(l.hand, l.places.n) - 1
+	i := *l.places.at(uint32(l.hand))
 	return l.items.records.at(i).item, l.notes.at(i)
 }
 
@@ -95,7 +95,7 @@ func (l *ledger[T, N]) compact() {
 	old := l.notes
 	l.notes = pages[N]{}
 	l.items.compact(func(from, to uint32, r *record[T]) {
-		*l.line.at(r.pos) = to
+		*l.places.at(r.pos) = to
 		l.notes.push(*old.at(from))
 	})
 }

@@ -221,7 +221,7 @@ func TestWaitersThatComeAndGo_controllerruntime3363(t *testing.T) {
 			checkInvariants(t, i, q)
 		}
 		synctest.Wait()
-		if n := q.Waiting(); n != 0 || int(got.Load())+q.Len() != 10 {
+		if n := q.Parked(); n != 0 || int(got.Load())+q.Len() != 10 {
 			t.Errorf("%d workers are counted as waiting, %d items were handed out, %d are left", n, got.Load(), q.Len())
 		}
 		takeAll(q)
@@ -229,7 +229,7 @@ func TestWaitersThatComeAndGo_controllerruntime3363(t *testing.T) {
 			go q.Get()
 		}
 		synctest.Wait()
-		if n := q.Waiting(); n != 3 {
+		if n := q.Parked(); n != 3 {
 			t.Errorf("%d workers are counted as waiting, want 3", n)
 		}
 		q.ShutDown() // Those who are not woken are left in the bubble.
