@@ -6,13 +6,20 @@ import (
 	"time"
 )
 
-// This file is the drain of a queue below that was configured and has no more
-// than ShutDownWithDrain. No context ends that, a ShutDown ends all of them, and
-// the one of client-go returns while items are queued: it waits until nothing is
-// held, which is so between any two items that a worker gets. So all calls of
-// Drain share one drain of the queue below, and the last to leave ends it.
+// This file drains a queue below that was configured and has only the methods of
+// TypedInterface. Its ShutDownWithDrain has three weaknesses:
+//
+//   - It takes no context, so nothing but a ShutDown ends it early.
+//   - A ShutDown ends all of its calls, also those of other callers.
+//   - That of client-go may return while items are queued. It waits until no item
+//     is held, and that is also true between two items of one worker.
+//
+// So all calls of Drain share one drain of the queue below, which goes on in a
+// goroutine of its own. A call whose context ends leaves it. The last call to leave
+// ends it by a ShutDown: nobody is left whom that could hurt.
 
-// drainBelow drains a queue below, until ctx is done or the drains are halted.
+// drainBelow drains a queue below, until ctx is done or the drains are halted. A
+// queue with a Drain of its own does that itself, and needs nothing of this file.
 func drainBelow[T comparable](ctx context.Context, queue TypedInterface[T], drains *drains) error {
 	if q, ok := queue.(interface {
 		Drain(ctx context.Context) error
@@ -35,14 +42,15 @@ func drainBelow[T comparable](ctx context.Context, queue TypedInterface[T], drai
 	return e
 }
 
-// drains are those of a queue below, one at a time. The zero value is ready for
-// use.
+// drains are those of a queue below, one at a time. Its mutex is held for no call
+// of a queue. The zero value is ready for use.
 type drains struct {
 	mu      sync.Mutex
 	current *sharedDrain // nil if there is none
 }
 
-// A sharedDrain is one that several calls may wait for.
+// A sharedDrain is a drain that several calls may wait for. It is over when ended
+// is closed, whether it is complete or was halted.
 type sharedDrain struct {
 	halt, ended chan struct{} // are closed to end it, and when it has
 	complete    bool          // nothing was left; written before ended is closed
@@ -52,8 +60,11 @@ type sharedDrain struct {
 	halted bool // halt is closed
 }
 
-// join returns the current drain, and starts it if there is none. One that has
-// been halted is not for those that come later: its ShutDown would end theirs.
+// join returns the current drain, and starts one if there is none. A caller does not
+// join a drain that was halted: it would get an incomplete result, although nobody
+// has ended its own call. It waits for the end of that one, and then starts another.
+// Starting it at once would be wrong too: the ShutDown of the old one is repeated
+// until it has worked, and would end the new one.
 func (ds *drains) join(run func(halt <-chan struct{}) (complete bool)) *sharedDrain {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
@@ -75,6 +86,7 @@ func (ds *drains) join(run func(halt <-chan struct{}) (complete bool)) *sharedDr
 	return ds.current
 }
 
+// end comes from the goroutine of the drain. The next join starts a new one.
 func (ds *drains) end(d *sharedDrain) {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
@@ -82,7 +94,8 @@ func (ds *drains) end(d *sharedDrain) {
 	close(d.ended)
 }
 
-// leave ends the drain if no other call waits for it, and waits for its end.
+// leave ends the drain if no other call waits for it, and then waits for its end:
+// the caller returns with no goroutine of its own left behind.
 func (ds *drains) leave(d *sharedDrain) {
 	ds.mu.Lock()
 	d.calls--
@@ -96,7 +109,7 @@ func (ds *drains) leave(d *sharedDrain) {
 	}
 }
 
-// halt ends the current drain, as a ShutDown does.
+// halt ends the current drain for all who wait for it, as a ShutDown must.
 func (ds *drains) halt() {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
@@ -112,6 +125,8 @@ func (d *sharedDrain) haltLocked() {
 	}
 }
 
+// isComplete may be called at any time. The channel orders its reading of complete
+// after the writing.
 func (d *sharedDrain) isComplete() bool {
 	select {
 	case <-d.ended:
@@ -121,11 +136,17 @@ func (d *sharedDrain) isComplete() bool {
 	}
 }
 
-// shutDownUntilEmpty reports whether nothing is left. Whatever is held after the first
-// call of ShutDownWithDrain was got since, and will not be queued again: from
-// then on what is queued becomes less, and when nothing is, a second call waits
-// for the last of it. The goroutine of client-go's delaying queue ends with a
-// ShutDown only, and otherwise lingers for up to 10 seconds.
+// shutDownUntilEmpty drains the queue in three steps, and reports whether nothing is
+// left.
+//
+//  1. ShutDownWithDrain. Afterwards no item is held that was held before, and since
+//     the queue is shut down, no Done queues an item again. So the number of queued
+//     items only falls from here on.
+//  2. Wait until no item is queued. Workers may still hold the last ones.
+//  3. ShutDownWithDrain again, which waits for these.
+//
+// The ShutDown at the end is for client-go's delaying queue: only that ends its
+// goroutine, which otherwise stays for up to 10 seconds.
 func shutDownUntilEmpty[T comparable](queue TypedInterface[T], halt <-chan struct{}) (complete bool) {
 	complete = shutDownWithDrain(queue, halt) && awaitEmpty(queue, halt) && shutDownWithDrain(queue, halt)
 	if complete {
@@ -134,8 +155,8 @@ func shutDownUntilEmpty[T comparable](queue TypedInterface[T], halt <-chan struc
 	return complete
 }
 
-// shutDownWithDrain reports whether the ShutDownWithDrain of a queue has returned
-// by itself. It has returned in any case.
+// shutDownWithDrain calls the ShutDownWithDrain of a queue and waits for it, also
+// after a halt. It reports whether that has returned by itself.
 func shutDownWithDrain[T comparable](queue TypedInterface[T], halt <-chan struct{}) bool {
 	returned := make(chan struct{})
 	go func() {
@@ -147,9 +168,9 @@ func shutDownWithDrain[T comparable](queue TypedInterface[T], halt <-chan struct
 		return true
 	case <-halt:
 	}
-	// One that is called after a ShutDown waits none the less, and nothing tells
-	// when the call has got there. So the ShutDown is repeated until it has been
-	// of use.
+	// A ShutDown ends only a drain that waits already. The call above may not have
+	// come that far, and nothing tells when it has. So the ShutDown is repeated until
+	// the drain has returned.
 	for wait := time.Millisecond; ; wait *= 2 {
 		endBelow(queue, queue.ShutDown)
 		select {
@@ -160,8 +181,9 @@ func shutDownWithDrain[T comparable](queue TypedInterface[T], halt <-chan struct
 	}
 }
 
-// endBelow calls one of the shutdowns of a queue, which may have had one. The one of
-// controller-runtime panics then, of which nobody has to know.
+// endBelow calls one of the shutdowns of a queue that may be shut down already. The
+// queue of controller-runtime panics then. That panic is dropped, as it says nothing
+// new. A panic of a queue that is not shut down afterwards goes on.
 func endBelow[T comparable](queue TypedInterface[T], shutDown func()) {
 	defer func() {
 		if v := recover(); v != nil && !queue.ShuttingDown() {
@@ -171,8 +193,9 @@ func endBelow[T comparable](queue TypedInterface[T], shutDown func()) {
 	shutDown()
 }
 
-// awaitEmpty waits until nothing is queued, and reports whether that is so. As no
-// queue tells, it looks from time to time.
+// awaitEmpty waits until nothing is queued, and reports whether that is so. No queue
+// tells when its Len becomes 0, so it asks, at first every millisecond and then less
+// often.
 func awaitEmpty[T comparable](queue TypedInterface[T], halt <-chan struct{}) bool {
 	const most = 16 * time.Millisecond
 	for wait := time.Millisecond; queue.Len() > 0; wait = min(2*wait, most) {

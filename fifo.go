@@ -6,9 +6,9 @@ import (
 )
 
 // A fifo is the machine inside a [Typed]: the items that are queued or held, and
-// how they go from one state to the next. It knows no lock, no worker that waits
-// and no metric. The Typed around it holds its lock during each call, and looks
-// afterwards whether somebody has to be woken.
+// how they go from one state to the next. It knows no lock, no parked worker and no
+// metric. The Typed around it holds its lock during each call, and calls settle
+// afterwards.
 //
 // An item is in one of these states, and in none when items has no record of it:
 //
@@ -48,9 +48,9 @@ import (
 type fifo[T comparable] struct {
 	// Immutable after construction.
 
-	storage   *guard[T] // nil for the line alone
-	reflexive bool      // it is known that no item differs from itself
-	timed     bool      // stamps are kept
+	storage   *storageGuard[T] // nil for the line alone
+	reflexive bool             // it is known that no item differs from itself
+	timed     bool             // stamps are kept
 
 	closed bool // add changes nothing any more
 
@@ -106,7 +106,11 @@ func (f *fifo[T]) size() int {
 }
 
 // add queues an item that has no record, and reports whether it did. The caller
-// has looked for it; at is where that ended.
+// has looked for it; at is where that ended. The search is the caller's, and not
+// made here, because only a probe that is inlined in Add and Done is fast enough:
+// see BenchmarkCycle.
+//
+// The record is complete before the storage is called, which may not return.
 func (f *fifo[T]) add(at, hash uint32, item T, now time.Duration) (added bool) {
 	if f.closed {
 		return false
@@ -128,7 +132,9 @@ func (f *fifo[T]) add(at, hash uint32, item T, now time.Duration) (added bool) {
 }
 
 // addAgain adds an item that has a record, and reports whether it was no
-// duplicate.
+// duplicate. An item that is held is only marked: done queues it, so that no two
+// workers hold it at a time. Its stamp becomes the time of this add, as that is
+// when its next wait begins.
 func (f *fifo[T]) addAgain(at uint32, r *record[T], now time.Duration) (added bool) {
 	if f.closed {
 		return false
@@ -154,7 +160,8 @@ func (f *fifo[T]) addAgain(at uint32, r *record[T], now time.Duration) (added bo
 	return false
 }
 
-// addUnfindable queues an item that differs from itself.
+// addUnfindable queues an item that differs from itself. No later add, done or
+// remove can name it, so it needs no slot in the index.
 func (f *fifo[T]) addUnfindable(item T, now time.Duration) {
 	i, r := f.items.insertUnindexed(item)
 	r.state = unfindable
@@ -164,8 +171,8 @@ func (f *fifo[T]) addUnfindable(item T, now time.Duration) {
 	f.enqueue(i, r)
 }
 
-// enqueue puts a record in line that is queued or unfindable by its state, and on
-// from there into the storage if there is one.
+// enqueue puts a record in line whose state is queued or unfindable, and moves it
+// on into the storage if there is one.
 func (f *fifo[T]) enqueue(i uint32, r *record[T]) {
 	r.pos = f.line.push(i)
 	if f.storage != nil {
@@ -198,8 +205,9 @@ func (f *fifo[T]) done(at uint32, r *record[T], now time.Duration) (worked time.
 	return worked, true
 }
 
-// letGo takes a record out of held. The caller finds it another place or forgets
-// it.
+// letGo takes a record out of held, where the last one takes its place: the order
+// of held means nothing. The caller gives the record another place or forgets it.
+// A watcher ends here, as it must not be called after done.
 func (f *fifo[T]) letGo(i uint32, r *record[T]) {
 	if r.state == watched {
 		delete(f.watchers, r.item)
@@ -228,7 +236,8 @@ func (f *fifo[T]) forgetUnindexed(i uint32, r *record[T]) {
 	}
 }
 
-// stampAdded notes when a record was added.
+// stampAdded notes when a record was added. A record that is new at the end of the
+// slab has no stamp yet; one that is used again has that of the item before it.
 func (f *fifo[T]) stampAdded(i uint32, now time.Duration) {
 	if int(i) == f.stamps.n {
 		f.stamps.push(stamp{})
@@ -236,8 +245,11 @@ func (f *fifo[T]) stampAdded(i uint32, now time.Duration) {
 	f.stamps.at(i).added = now
 }
 
-// compact gives memory back, see table.compact. It renumbers all records. The
-// line and held are at most as long as the table, and shrink with it.
+// compact gives memory back, see table.compact. That renumbers all records, so
+// everything that refers to one by its index is written anew: the line, held and
+// the stamps. The line and held are at most as long as the table, and shrink with
+// it. It follows each removal of a record and does not wait for settle, since a
+// check there costs every call.
 func (f *fifo[T]) compact() {
 	f.line.shrink()
 	f.held = append(make([]uint32, 0, 2*len(f.held)), f.held...)

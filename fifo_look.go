@@ -2,10 +2,11 @@ package workqueue
 
 import "time"
 
-// This file is how a fifo is looked into.
+// This file has what only reads a fifo, for snapshots and metrics.
 
-// enterIn enters what the fifo holds in a census: the first items in line, what is in
-// the storage in any order, and the first that are held.
+// enterIn enters what the fifo holds in a census: the first items in line, items of
+// the storage in any order, and the first that are held. The storage itself cannot
+// be asked, so its items are found by a look at every record.
 func (f *fifo[T]) enterIn(c *census[T]) {
 	c.queuedTotal, c.flyingTotal = f.len(), len(f.held)
 	for i := range f.line.all() {
@@ -62,9 +63,8 @@ func (f *fifo[T]) inFlight(now time.Duration) (total, longest time.Duration) {
 	return total, longest
 }
 
-// oldest returns the age of the item at the head of the line. The oldest of a
-// storage, which cannot say where in its order that is, is found by a look at
-// every record.
+// oldest returns the age of the item at the head of the line, which has the oldest
+// stamp there. A storage has an order of its own, so each record is looked at.
 func (f *fifo[T]) oldest(now time.Duration) (age time.Duration) {
 	if !f.line.empty() {
 		age = max(0, now-f.stamps.at(f.line.first()).added)

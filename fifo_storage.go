@@ -50,56 +50,57 @@ func (s *sequence[T]) Pop() T {
 	return item
 }
 
-// A guard calls a [Queue], which is foreign code, with the lock of a [Typed]
-// held. A method may panic or end its goroutine. Then nothing of the caller runs
-// any more, and leave gives the lock back in its place: no caller may have
-// deferred that.
-type guard[T comparable] struct {
+// A storageGuard calls a [Queue], which is foreign code, with the lock of a [Typed]
+// held. A method may panic or end its goroutine. The callers do not defer Unlock,
+// as that costs a cycle 30 %. So leave gives the lock back in their place, and
+// nothing else of them runs. A caller that did defer it would unlock twice.
+type storageGuard[T comparable] struct {
 	queue Queue[T]
 	leave func()
 }
 
-// end is deferred by the methods below.
-func (g *guard[T]) end(returned *bool) {
+// leaveUnless is deferred by the methods below. It does not recover: the panic goes
+// on to the caller of the queue, with the lock free.
+func (g *storageGuard[T]) leaveUnless(returned *bool) {
 	if !*returned {
 		g.leave()
 	}
 }
 
-func (g *guard[T]) touch(item T) {
+func (g *storageGuard[T]) touch(item T) {
 	returned := false
-	defer g.end(&returned)
+	defer g.leaveUnless(&returned)
 	g.queue.Touch(item)
 	returned = true
 }
 
-func (g *guard[T]) push(item T) {
+func (g *storageGuard[T]) push(item T) {
 	returned := false
-	defer g.end(&returned)
+	defer g.leaveUnless(&returned)
 	g.queue.Push(item)
 	returned = true
 }
 
-func (g *guard[T]) size() int {
+func (g *storageGuard[T]) size() int {
 	returned := false
-	defer g.end(&returned)
+	defer g.leaveUnless(&returned)
 	n := g.queue.Len()
 	returned = true
 	return n
 }
 
-func (g *guard[T]) pop() T {
+func (g *storageGuard[T]) pop() T {
 	returned := false
-	defer g.end(&returned)
+	defer g.leaveUnless(&returned)
 	item := g.queue.Pop()
 	returned = true
 	return item
 }
 
-// store moves the last record of the line into the storage. It stays in line
-// until Push has returned. To take it out first would lose the item if Push does
-// not return, and to forget its record too would let a storage that has kept the
-// item hand it out beside a new add of it.
+// store moves the last record of the line into the storage. The record stays in
+// line until Push has returned. If it left the line first, a Push that panics would
+// lose the item. If its record were forgotten too, a storage that has kept the item
+// in spite of the panic could hand it out beside a new add of it.
 //
 // An item that differs from itself keeps no record: what Pop returns could not
 // be matched with it.
@@ -116,8 +117,10 @@ func (f *fifo[T]) store(i uint32, r *record[T]) {
 	r.state = inStorage
 }
 
-// takeStored hands out the next item of the storage, which may hand out what was
-// removed, and whatever else it likes.
+// takeStored hands out the next item of the storage. The loop is there because a
+// storage may return items that are not to be handed out, see accept. It ends when
+// the storage says that it is empty, whatever stored counts: dry remembers that,
+// see ready.
 func (f *fifo[T]) takeStored(now time.Duration) (item T, waited time.Duration, ok bool) {
 	for f.storage.size() > 0 {
 		if item, waited, ok = f.accept(f.storage.pop(), now); ok {

@@ -3,8 +3,8 @@ package workqueue
 import "time"
 
 // take hands out the first item, if there is one, and says for how long it was
-// queued. The line comes before the storage: beside a storage it holds only what
-// that has failed to take.
+// queued. The line comes before the storage: if there is a storage, the line holds
+// only items whose Push has failed.
 func (f *fifo[T]) take(now time.Duration) (item T, waited time.Duration, ok bool) {
 	if f.line.empty() {
 		if f.storage == nil {
@@ -34,9 +34,9 @@ func (f *fifo[T]) hold(i uint32, r *record[T]) {
 	f.held = append(f.held, i)
 }
 
-// takeUnfindable hands out an item that done cannot name, and so forgets it. It
-// stands apart because take, which every item passes, would save registers for
-// its calls: see BenchmarkCycle.
+// takeUnfindable hands out an item that done cannot name, and so forgets it. It is a
+// function of its own because its calls would make take slower for all items: see
+// BenchmarkCycle.
 func (f *fifo[T]) takeUnfindable(i uint32, r *record[T]) T {
 	item := r.item
 	f.items.release(i, r)

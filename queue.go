@@ -77,7 +77,7 @@ type Typed[T comparable] struct {
 	mu sync.Mutex
 	// The fields below are guarded by mu. A method ends its critical section by
 	// settle and Unlock, written out, and not deferred: a panic in a method of a
-	// storage comes past both, see guard.
+	// storage skips both, see storageGuard.
 
 	fifo fifo[T]
 
@@ -99,7 +99,7 @@ type Typed[T comparable] struct {
 	// Drainers never wait on wake but on drained, which is closed for all. If it
 	// is not nil, fifo.closed and not fifo.idle().
 	wake    chan struct{}
-	parked  int // workers that wait, or are about to
+	parked  int // workers that sleep, or are about to
 	waking  bool
 	drained chan struct{} // nil while nobody drains
 }
@@ -119,7 +119,7 @@ func newTyped[T comparable](config TypedQueueConfig[T], p MetricsProvider) *Type
 	q := &Typed[T]{}
 	q.fifo.reflexive = reflexive(reflect.TypeFor[T]())
 	if config.Queue != nil {
-		q.fifo.storage = &guard[T]{queue: config.Queue, leave: q.leave}
+		q.fifo.storage = &storageGuard[T]{queue: config.Queue, leave: q.leave}
 	}
 	q.measure(config, p)
 	q.fifo.timed = q.metrics != nil
@@ -190,8 +190,8 @@ func (q *Typed[T]) countAdd(added bool) {
 }
 
 // AddAll adds the items in their order, in one critical section: no other add
-// comes in between, and everybody waits for as long as it takes. A worker is
-// woken at its end. It allocates 4 bytes an item for more than 64 of them. After
+// comes in between, and all other calls wait until it ends. A worker is woken at
+// its end. It allocates 4 bytes an item for more than 64 of them. After
 // a panic in a method of a [Queue] the items behind that one are not added.
 func (q *Typed[T]) AddAll(items ...T) {
 	var few [64]uint32

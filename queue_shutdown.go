@@ -24,7 +24,11 @@ func (q *Typed[T]) ShutDownWithDrain() {
 }
 
 // shutDown marks the queue as shut down. With drain it returns a channel that
-// is closed when the drain is over; without, it ends all drains.
+// is closed when the drain is over; without, it ends all drains, and returns nil.
+//
+// All drains wait for the same thing, the idle queue, and so share one channel.
+// settle ends the drain of a queue that is idle already, and wakes the first of the
+// parked workers.
 func (q *Typed[T]) shutDown(drain bool) (drained <-chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -32,7 +36,7 @@ func (q *Typed[T]) shutDown(drain bool) (drained <-chan struct{}) {
 		close(q.reporter.stop)
 	}
 	q.fifo.closed = true
-	q.down.Store(true)
+	q.down.Store(true) // With the lock held, so that it never differs from closed.
 	if !drain {
 		q.endDrains()
 	} else if q.drained == nil {
@@ -43,7 +47,8 @@ func (q *Typed[T]) shutDown(drain bool) (drained <-chan struct{}) {
 	return drained
 }
 
-// endDrains releases all who drain. The caller must hold q.mu.
+// endDrains releases all who drain. A later drain makes a new channel, and waits
+// for it. The caller must hold q.mu.
 func (q *Typed[T]) endDrains() {
 	if q.drained != nil {
 		close(q.drained)

@@ -6,8 +6,13 @@ import (
 	"time"
 )
 
-// This file is how workers come by items: a look under the lock, and if it finds
-// nothing, a wait outside of it for the one token of q.wake.
+// This file is how workers get items. A worker looks for one with the lock held.
+// If there is none, it counts itself in parked, gives the lock back, and waits for
+// the token in q.wake. The rules about that token stand at the fields of Typed.
+//
+// Counting and looking happen in one critical section. If they did not, an Add
+// between the two would see nobody to wake, and the worker would park beside an
+// item.
 
 // ErrShutDown is returned by GetContext when the queue has been shut down and
 // has no item left to hand out.
@@ -38,7 +43,9 @@ func (q *Typed[T]) TryGet() (item T, ok bool) {
 	return item, true
 }
 
-// errCanceled is what get returns when its cancel channel was closed.
+// errCanceled is what get returns when its cancel channel was closed. It does not
+// leave the package: GetContext puts the error of the context in its place. get
+// takes a channel and no context, so that Get needs no context at all.
 var errCanceled = errors.New("workqueue: canceled")
 
 // get takes an item, waiting for one until cancel is closed; a nil channel
@@ -51,8 +58,10 @@ func (q *Typed[T]) get(cancel <-chan struct{}) (T, error) {
 	return q.receive(item, waited, outcome)
 }
 
-// stay is Get for a worker that has found nothing. It gives back q.mu, which the
-// caller holds.
+// stay is the rest of Get when there is no item: it parks, or reports the
+// shutdown. The caller holds q.mu, and stay gives it back.
+//
+// It is a function of its own to keep Get short, see BenchmarkCycle.
 func (q *Typed[T]) stay() (item T, shutdown bool) {
 	closed := q.fifo.closed
 	if !closed {
@@ -67,7 +76,9 @@ func (q *Typed[T]) stay() (item T, shutdown bool) {
 	return item, err != nil
 }
 
-// await is get for a worker that has found nothing and is counted in parked.
+// await is the rest of get for a worker that is counted in parked. Being woken
+// promises nothing: another worker may have taken the item in the meantime, as
+// Get does not wait its turn. Then the worker parks again.
 func (q *Typed[T]) await(cancel <-chan struct{}) (T, error) {
 	for {
 		if !q.park(cancel) {
@@ -84,10 +95,13 @@ func (q *Typed[T]) await(cancel <-chan struct{}) (T, error) {
 	}
 }
 
-// passOn ends the duty of a worker that has taken the token, and wakes the next
-// one if there is something left. A clock that is foreign code may block or
-// panic: with waking left set, no worker would be woken again. If it does
-// neither, workers are woken for nothing, which the real clock spares them.
+// passOn makes a worker that has taken the token an ordinary one, before it has
+// looked for an item. The next worker is woken if there is an item.
+//
+// A woken worker that reads an injected clock calls foreign code. That may block
+// or panic, and with waking still set no worker would be woken again. The price
+// is a worker that is woken for nothing, now and then. The real clock does
+// neither, so its worker arrives and looks in one critical section.
 func (q *Typed[T]) passOn() {
 	q.mu.Lock()
 	q.arrive()
@@ -95,6 +109,8 @@ func (q *Typed[T]) passOn() {
 	q.mu.Unlock()
 }
 
+// receive is the end of every blocking hand-out. The metrics come after the lock,
+// as they are foreign code.
 func (q *Typed[T]) receive(item T, waited time.Duration, outcome outcome) (T, error) {
 	if outcome == tookEnd {
 		return item, ErrShutDown
@@ -103,7 +119,8 @@ func (q *Typed[T]) receive(item T, waited time.Duration, outcome outcome) (T, er
 	return item, nil
 }
 
-// What a worker that looks for an item is, and what comes of it.
+// A visit says how a worker comes to look for an item, and an outcome what it has
+// found.
 type (
 	visit   uint8
 	outcome uint8
@@ -121,7 +138,9 @@ const (
 	tookEnd                    // no item, and there will be none
 )
 
-// tryTake is one look for an item.
+// tryTake looks for an item once. In the same critical section it also ends the
+// way of a woken worker and counts one that will park: after it, either the worker
+// has an item, or it is counted and any later Add wakes it.
 func (q *Typed[T]) tryTake(now time.Duration, how visit) (item T, waited time.Duration, what outcome) {
 	if !q.mu.TryLock() {
 		lockSoon(&q.mu)
@@ -147,7 +166,10 @@ func (q *Typed[T]) tryTake(now time.Duration, how visit) (item T, waited time.Du
 	return item, waited, what
 }
 
-// enlist counts a worker that has found nothing. The caller must hold q.mu.
+// enlist counts a worker that is about to park. The caller must hold q.mu.
+//
+// The channel is made by the first one: the zero value of a Typed is usable, and a
+// queue whose workers only poll needs none.
 func (q *Typed[T]) enlist() {
 	q.parked++
 	if q.wake == nil {
@@ -155,13 +177,17 @@ func (q *Typed[T]) enlist() {
 	}
 }
 
-// arrive ends the way of a worker that was woken. The caller must hold q.mu.
+// arrive ends the way of a worker that was woken. The next worker can be woken
+// from now on. The caller must hold q.mu, and settles: if more items are left,
+// that wakes the next one.
 func (q *Typed[T]) arrive() {
 	q.parked--
 	q.waking = false
 }
 
-// park waits until woken, and reports false when cancel was closed first.
+// park waits until woken, and reports false when cancel was closed first. A token
+// may be in the channel then. It stays there for another worker that is parked. If
+// none is, waking stays set until one parks and takes the token at once.
 func (q *Typed[T]) park(cancel <-chan struct{}) bool {
 	if cancel == nil {
 		<-q.wake
@@ -178,11 +204,13 @@ func (q *Typed[T]) park(cancel <-chan struct{}) bool {
 	}
 }
 
-// settle is the way out of every critical section that has changed something. It
-// wakes a worker if one waits for what is there, and ends a drain that is done.
-// The caller must hold q.mu, and must not change anything after it.
+// settle is the exit of every critical section that has changed something. It
+// wakes a parked worker if there is an item for it, and ends a drain that is
+// done. The caller must hold q.mu, and must not change anything after it.
 //
-// It is small enough to be inlined, and does nothing in most sections.
+// One exit for all makes it impossible to forget one of the two. It must stay small
+// enough to be inlined, which TestHotPathIsInlined checks: most sections have
+// nobody to wake and no drain, and BenchmarkCycle would pay for the call.
 func (q *Typed[T]) settle() {
 	if q.parked > 0 && !q.waking || q.drained != nil {
 		q.settleDue()
@@ -191,8 +219,12 @@ func (q *Typed[T]) settle() {
 
 // settleDue is the rest of settle.
 //
-// The send makes the section longer by a send to a channel that has room. A send
-// after it would have to be carried through every return value, panics included.
+// The send never blocks: waking was false, so the channel is empty. To send after
+// Unlock would keep the section shorter, but every method would have to carry the
+// duty to its return, also past a panic of a storage.
+//
+// A closed queue wakes workers without an item too, one after the other: each finds
+// the end, settles, and so wakes the next.
 func (q *Typed[T]) settleDue() {
 	if q.parked > 0 && !q.waking && (q.fifo.ready() || q.fifo.closed) {
 		q.waking = true
@@ -203,7 +235,9 @@ func (q *Typed[T]) settleDue() {
 	}
 }
 
-// leave ends a critical section in which foreign code has not returned.
+// leave ends a critical section in which a method of a storage has panicked or has
+// ended its goroutine, see storageGuard. The fifo is in a consistent state before
+// each such call, so that this exit is an ordinary one.
 func (q *Typed[T]) leave() {
 	q.settle()
 	q.mu.Unlock()
