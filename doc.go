@@ -3,7 +3,7 @@
 // it. Event handlers add keys, workers get them, and a key whose work failed
 // is added again after a while.
 //
-// It is a drop-in for k8s.io/client-go/util/workqueue. What it guarantees:
+// It is a drop-in for k8s.io/client-go/util/workqueue. It guarantees:
 //
 //   - Items are handed out in the order in which they were added.
 //   - An item that is added several times before a worker gets it is handed
@@ -12,18 +12,25 @@
 //     a worker holds it is handed out again once that worker is done: after the
 //     last Add of an item some worker gets it.
 //   - Any number of producers and workers may call a queue at the same time.
-//   - A delayed item is never added early, and never waits for room.
+//   - A delayed item is never added early, also when an injected clock is set
+//     back. It never waits for room.
 //   - A shutdown hands out what has been accepted and ends all waits.
 //   - A queue at rest has no goroutine, and gives back the memory that a burst
 //     has taken.
+//
+// This page is the contract. Two pages have the tables behind it: what each call
+// does in each state, and what limiters and series mean, is in
+// https://github.com/seed16c08ea7/workqueue/blob/main/docs/semantics.md, and
+// each difference from client-go, with the test that shows it, is in
+// https://github.com/seed16c08ea7/workqueue/blob/main/docs/differences.md.
 //
 // # Queues and layers
 //
 // [Typed] is the FIFO. [TypedDelaying] adds AddAfter on top of it, and
 // [TypedRateLimiting] adds AddRateLimited on top of that, with the time that a
-// [TypedRateLimiter] says. Each layer talks to the one below through an
-// interface, so that each can be replaced: the order of the FIFO by a [Queue]
-// in [TypedQueueConfig], the FIFO by a [TypedInterface] in
+// [TypedRateLimiter] says. Each layer calls the one below through an interface,
+// so each can be replaced: the order of the FIFO by a [Queue] in
+// [TypedQueueConfig], the FIFO by a [TypedInterface] in
 // [TypedDelayingQueueConfig], the delaying queue by a [TypedDelayingInterface]
 // in [TypedRateLimitingQueueConfig]. Most controllers want
 // [NewTypedRateLimiting]. The constructors that client-go has return interfaces,
@@ -54,7 +61,7 @@
 //	err := workqueue.Run(ctx, queue, sync, workqueue.RunOptions[string]{Workers: 4})
 //
 // What the handler does decides when the item is handed out again, and with how
-// many failures behind it:
+// many failures counted:
 //
 //	return nil               when it is added
 //	return err               after the time that the limiter says, with one more
@@ -63,13 +70,19 @@
 //	return Permanent(err)    when it is added, with none; it is reported
 //
 // An item that is added while it is handled comes again at once in any case. An
-// item is also given up, and reported, when it has failed MaxAttempts times in
-// a row. One that is given up is handed out again after the next Add.
+// item that has failed MaxAttempts times in a row is given up and reported. It is
+// handed out again after the next Add. The queue keeps the count of attempts;
+// Forget and Remove start it anew.
 //
-// When the context ends, no more items are handed out, the contexts of handlers
-// end at once or after a grace period, the queue is shut down, and Run returns
-// with the last worker. Its error names what is left. Handlers that fail by
-// then are left too: nothing retries them.
+// With CancelOnReAdd an Add ends the context of the handler that holds the item.
+// A Remove that takes back this Add does not make the handler's work done: Run
+// adds the item again.
+//
+// When the context of Run ends, no more items are handed out, the contexts of
+// handlers end at once or after a grace period, the queue is shut down, and Run
+// returns with the last worker. Its error names what is left, and what failed too
+// late to be retried. What it names as queued is no longer in the queue, so a
+// drain after Run waits only for what others hold.
 //
 // # The life of an item
 //
@@ -88,162 +101,71 @@
 //	Get              processing
 //	Done    idle     queued       idle         queued
 //
-// Done of an item that nobody holds changes nothing, and neither does Add
-// after a shutdown. Whether an item waits in a delaying queue is independent
-// of these states: when its time comes, that is an Add.
+// Done of an item that nobody holds changes nothing, nor does Add after a shutdown.
+// An item can wait for its time in each of these states. That ends by an Add.
 //
-// Whoever got an item must call Done, also when its work has panicked; a
-// deferred call is the way. Until then the item is not handed out again and a
-// drain does not end.
+// Whoever got an item must call Done, also when its work has panicked: defer the
+// call. Until then the item is not handed out again and a drain does not end.
 //
-// An item that is not equal to itself, such as a NaN, is never a duplicate and
-// cannot be named by Done. It is handed out once for each Add and is idle from
-// then on.
+// An item that is not equal to itself, such as a NaN, is never a duplicate. Done
+// cannot name it: it is handed out once for each Add and is idle from then on.
 //
 // # What blocks
 //
-// Get blocks while the queue is empty and not shut down, GetContext until its
-// context ends at the latest. ShutDownWithDrain blocks until the work is done,
-// Drain until its context ends at the latest.
-// ShutDown waits for the queue's own goroutine, which is soon. Nothing else
-// blocks but on the queue's lock, and that is held only for constant or
-// logarithmic time, but for two things that are amortized: the line of queued
-// items, of 4 bytes each, is copied when it doubles, and what is left of the
-// items is copied, at some 10 ns for each that there were at most, when that
-// has fallen to a sixteenth. A Snapshot is as long as its limit.
+// Get blocks while the queue is empty and not shut down; GetContext ends with its
+// context as well. With a custom [Queue], Get blocks while its Len is zero, and
+// looks again after the next Push or Touch. ShutDownWithDrain blocks until the
+// work is done, and Drain until its context ends at the latest. All shutdowns
+// wait for the queue's own goroutine, which ends at once unless foreign code
+// keeps it.
+//
+// All other calls wait only for the queue's lock. Most hold it for constant or
+// logarithmic time. These hold it for longer:
+//
+//   - When the line of queued items has no room, it doubles: 4 bytes an item are
+//     copied.
+//   - When the number of items falls below a sixteenth of its maximum, those left
+//     are copied. This takes some 10 ns for each item of the maximum.
+//   - AddAll adds all of its items, and due items are added 32 at a time. A worker
+//     is woken at the end.
+//   - A Snapshot copies items in proportion to its limit, some 20 ns each, and
+//     sorts them without the lock. So does a Drain whose context has ended.
+//   - A scrape looks at each item in flight. With a custom [Queue], a scrape and a
+//     Snapshot look at each queued item too.
 //
 // # Delays
 //
 // AddAfter takes effect before it returns: the item waits, due at a time on
 // the queue's clock, or is queued if that is not in the future. An item waits
 // once: of several calls the earliest due time counts. Items due at the same
-// time are queued in the order of their AddAfter. An Add of a waiting item
-// queues it now and leaves it waiting, so that it is handed out twice.
+// time are queued in the order of their AddAfter. An Add of a waiting item queues
+// it now. It goes on waiting, and so is handed out twice, unless AddCancelsWaiting
+// is set in the config.
 //
 // Due items are added by a goroutine that exists while something waits, and by
 // calls of AddAfter and its like that find it behind. It looks at the clock
-// after at most 10 seconds, whatever happened to its timer, so that a clock
-// which jumps is noticed. A duration that would end beyond the 292 years of a
-// [time.Duration] saturates there.
+// after at most 10 seconds, so that it notices a clock that jumps. A duration that
+// would end beyond the 292 years of a [time.Duration] ends there.
 //
-// # Taking back and putting off
+// Reschedule replaces the due time of an item. Debounce(item, quiet, most) puts
+// the item off until there was no such call for the time quiet, but never beyond
+// the time most after the first of them. If most is zero or negative, there is no
+// maximum. Remove takes an item back wherever it is queued or waits. A worker
+// keeps what it holds, whatever is called.
 //
-// Beside the four states of its life an item waits or does not. What a call
-// does to either:
+// # Rate limiters
 //
-//	                idle      waiting          queued         in flight       in flight, again
-//	Add             queued    queued, waiting  -              again           -
-//	AddAfter        waiting   the earlier due  also waiting   also waiting    also waiting
-//	Reschedule      waiting   the new due      also waiting   also waiting    also waiting
-//	Debounce        waiting   put off          also waiting   also waiting    also waiting
-//	Remove          -         idle             idle           -               in flight
-//	ShutDown, Drain -         idle             -              -               -
+// A rate limiter spaces the retries of a queue, and nothing that is added by Add
+// or AddAfter. It does not limit the work: that is up to the number of workers.
 //
-// An item that is both, such as queued and waiting, has both columns: Remove
-// takes it out of both, and AddAfter leaves it queued. A worker keeps what it
-// holds, whatever is called.
-//
-// Some calls end the wait of an item and add it now: Reschedule and Debounce
-// with a duration that is not positive, and Add, AddAll and AddAfter with none
-// if AddCancelsWaiting is set in the config. Then the item is not handed out a
-// second time when it would have been due.
-//
-// Debounce puts off only what Debounce brought in. The time of an AddAfter, an
-// AddRateLimited or a Reschedule is when the item comes at the latest, before
-// and after a Debounce, until it is replaced by a Reschedule.
-//
-// All of it takes effect before the call returns, and each item is in one place
-// at any time: what Remove does not find will not be handed out on account of
-// an earlier call. The exception are due items on the way to a queue below that
-// was configured, and is not a [Typed] without a [Queue].
-//
-// # What is limited by what
-//
-// A rate limiter spaces the retries of a queue. It does not limit the work:
-// that is up to the number of workers, and what is added by Add does not pass
-// it.
-//
-//	call             passes
-//	Add, AddAll      nothing
-//	AddAfter         nothing but its own duration
-//	AddRateLimited   When of the limiter, whose wait goes to AddAfter
-//	Forget           Forget of the limiter, and not the queue
-//	Get, Done        nothing
-//
-// Each When counts, also of an item that waits already, for which the earlier
-// time stays. Limiters differ in what they count, and for how long:
-//
-//	limiter                                    limits               knows an item
-//	TypedItemExponentialFailureRateLimiter     each item            until Forget
-//	TypedItemFastSlowRateLimiter               each item            until Forget
-//	TypedItemBackoffRateLimiter                each item            until Forget
-//	TypedBucketRateLimiter                     all, by calls        never
-//	TypedKeyBucketRateLimiter                  all, by items        until its token is there
-//	TypedMaxOfRateLimiter                      what its limiters do
-//	TypedWithMaxWaitRateLimiter                what its limiter does, cut off
-//	TypedExpiringRateLimiter                   what its limiter does, until it was idle
-//
-// Forget belongs to the success of an item and to giving it up, which includes
-// that its object is gone. Without it the next failure is delayed as if it
-// followed the last one, and most limiters remember the item for ever. It does
-// not replace Done, and Done does not replace it. Before AddRateLimited it
-// would make every failure the first one.
-//
-// [DefaultTypedControllerRateLimiter] is the default of most controllers, in
-// numbers:
-//
-//   - An item waits 5 ms after its first failure and twice as long after each
-//     further one: 40 ms after the 4th, 5 s after the 11th, 5 min 28 s after
-//     the 17th, and 1000 s from the 19th on.
-//   - All items together have 100 tokens and 10 more a second. Of 10,000 items
-//     that fail at once the last waits (10,000 - 100) / 10 s, which is 16.5
-//     minutes, for its first retry (kubernetes/kubernetes#104554).
-//   - Each AddRateLimited takes a token, also for an item that waits anyway,
-//     and none comes back (kubernetes-sigs/controller-runtime#1594).
-//   - There is no jitter. Where the bucket does not take them apart, items that
-//     fail together are tried again together.
-//
-// Other set-ups fit better where the numbers are known. The examples of the
-// package have each of them in full:
-//
-//   - Many cheap keys: [TypedItemBackoffRateLimiter] with a Jitter of 1 and a
-//     Cap of minutes, and a [TypedKeyBucketRateLimiter] with the rate that the
-//     other side can take, joined by [NewTypedMaxOfRateLimiter]; around them a
-//     [TypedExpiringRateLimiter] if keys can disappear while they fail.
-//   - Few expensive keys: a [TypedItemBackoffRateLimiter] from some seconds to
-//     some minutes, and no bucket.
-//   - A server that says when to come back: AddAfter with its time. The limiter
-//     is not asked, and so the failure does not count.
-//
-// What that makes of an outage of 10 minutes, of a dependency that serves 500
-// calls a second to 10,000 keys afterwards, is the example named outage: with
-// exponential waits all keys come back at the same time, and 500 of them get
-// through every 1000 s, for 5 hours; with jitter there are never more than 47
-// calls a second, and all are done in 11 minutes; with the default limiter in
-// 17 minutes, or 33 if each failure is reported twice; with the set-up for many
-// cheap keys in 2 minutes.
-//
-// Limits can be changed in use: SetLimit and SetBurst of both buckets hold for
-// tokens that are taken from then on. All limiters print themselves, with what
-// they hold, by [fmt.Println] and the like.
+// Call Forget when an item succeeds, and when it is given up. Without it the next
+// failure is delayed as if it followed the last one, and most limiters remember
+// the item for ever. Forget and Done do not replace each other.
 //
 // # Retries without a queue
 //
 // [Backoff], [BackoffUntil] and their like are those of
-// k8s.io/apimachinery/pkg/util/wait, to which they convert. They differ as
-// follows:
-//
-//   - No interval is negative: a negative duration or factor counts as zero,
-//     as does a factor that is not a number, and what exceeds the range of a
-//     [time.Duration] is its maximum.
-//   - No wait of [NewExponentialBackoffManager] exceeds its maximum, as is
-//     documented there, but the first one does there, and jitter does. Jitter
-//     takes place below the maximum. In [Backoff], where the Cap is documented
-//     to hold for the interval without jitter, it does so here too.
-//   - A timer that is set anew forgets a tick that nobody has received.
-//   - A panic of the function that is run reaches the caller. There it is
-//     logged on its way.
-//   - The panic about a nil clock, manager or function says so.
+// k8s.io/apimachinery/pkg/util/wait, and convert to them.
 //
 // # Shutdown
 //
@@ -256,28 +178,28 @@
 //
 // Drain is ShutDownWithDrain with a context. If that ends first, or ShutDown
 // ends the drain, the error is a [DrainError] that names the items which are
-// queued, in flight and no longer waiting. Workers can go on with the first
-// two.
+// queued, in flight and no longer waiting. Workers can go on with the first two.
+// Drain ends with its context even while a metric, a clock or a queue below keeps
+// a goroutine of the queue.
 //
 // All three may be called any number of times, concurrently, in any order. When
-// one returns, the queue has no goroutine left.
+// one returns, the queue has no goroutine left, except one that foreign code keeps
+// while a Drain gives up. That one ends when the foreign code returns.
 //
 // # Metrics
 //
 // A queue with a name has metrics if there is a [MetricsProvider], in its
-// config or else from [SetProvider]. Which one depends on the program:
+// config or else from [SetProvider]:
 //
-//   - [NewPrometheusProvider] is the one that ships, for a registry that has no
-//     metrics of work queues yet.
-//   - [AdaptMetricsProvider] makes one of a provider that was written for
-//     client-go, where the registry has its metrics and dashboards read them.
-//     Neither Kubernetes' component-base nor controller-runtime exports its own.
-//   - Any other [MetricsProvider] is told of each change, and of the work in
-//     flight every 500 ms while there is any, by a goroutine. One that is a
+//   - [NewPrometheusProvider] ships. It reads a queue when it is scraped, in one
+//     critical section: the series agree, and cost no goroutine.
+//   - [AdaptMetricsProvider] takes a provider that was written for client-go.
+//   - Any other [MetricsProvider] is told of each change, and by a goroutine of
+//     the work in flight, every 500 ms while there is any. One that is a
 //     [StateProvider] too is told nothing, and reads the queues when it likes.
 //
-// The series of the shipped provider have the prefix workqueue_ and the label
-// name. These are those of Kubernetes:
+// The series of the shipped provider begin with workqueue_ and have the label
+// name, abandoned_total the label state. The first seven are Kubernetes' own:
 //
 //	depth                              items queued, or held and added again
 //	adds_total                         Adds that were no duplicates
@@ -286,55 +208,29 @@
 //	unfinished_work_seconds            age of the work in flight, added up
 //	longest_running_processor_seconds  age of the oldest of it
 //	retries_total                      calls of AddAfter and AddRateLimited
+//	waiting                            items that wait for their time
+//	in_flight                          items that workers hold
+//	oldest_item_age_seconds            how long the next item has been in line
+//	duplicates_total                   Adds of what was queued, or added again
+//	rate_limited_total                 calls of AddRateLimited, which follow failures
+//	lateness_seconds                   histogram of the time from due to queued
+//	abandoned_total                    items left at the end of queues, by state
 //
-// and these are new:
-//
-//	waiting                  items that wait for their time
-//	in_flight                items that workers hold
-//	oldest_item_age_seconds  how long the next item has been in line
-//	duplicates_total         Adds of what was queued, or held and added again
-//	rate_limited_total       calls of AddRateLimited, which follow failures
-//	lateness_seconds         histogram of the time from due to queued
-//	abandoned_total          items left at the end of queues, by their state
-//
-// A retry storm shows in rate_limited_total, as retries_total counts polling
-// with AddAfter too. The oldest item is the one at the head of the line. Behind
-// it there may be one that was added earlier, while a worker held it. If a
-// [Queue] decides the order, it is the oldest of all, which shows what starves;
-// to find it takes some 4 ns for each item queued. The label of abandoned_total
-// is the state, queued, in_flight or waiting, and not the name, so that it
-// outlives queues.
-//
-// All series of a queue are read when they are scraped, in one critical
-// section of all its layers: they agree, to the item, and cost no goroutine.
-// Layers that were constructed apart, and handed one to the next, are read one
-// after the other, and should have the same name and provider.
-//
-// The series are there from the construction of a queue to its end, which is
-// its ShutDown, or the end of its drain, so that one can watch what that waits
-// for. Workers that go on after a ShutDown are no longer in them. A queue that
-// is dropped without a shutdown loses its series when it is garbage collected,
-// and items that wait keep it from that. Queues of the same name share their
-// series: gauges are sums, or the greatest of the longest and oldest, and
-// counters go on from where one of them has ended. A warning to [slog.Default]
-// says so once, as it is mostly a mistake.
+// They go at the ShutDown of their queue, or at the end of its drain.
 //
 // # Foreign code
 //
-// Metrics, rate limiters and clocks are called without a lock held: they may
-// block, which delays only their caller, and may call the queue, though they
-// must not shut it down. The methods of a custom [Queue] are called with the
-// lock held and must do neither. With the shipped metrics provider an item
-// passes without a call of it.
+// Metrics, rate limiters, clocks, and the contexts of Run and GetContext are called
+// without a lock held. They may block, which delays only their caller, and call
+// the queue, but must not shut it down. The methods of a custom [Queue] are called
+// with the lock held and must do neither.
 //
-// A panic in foreign code reaches the caller of the queue, and leaves the
-// queue as if the foreign code had returned: an item is neither lost nor
-// handed out twice, no lock stays held, and a drain still ends. The exception
-// is Get, which did not return an item and so puts it back at the head. On the
-// goroutines of a queue, which add delayed items and set the gauges of work in
-// flight, there is no caller: the panic ends the program, as it would on any
-// other goroutine, and the first of the two logs it. Metrics that were not
-// observed because of a panic are not made up for.
+// A panic in foreign code reaches the caller of the queue, and leaves the queue
+// as if the foreign code had returned: an item is neither lost nor handed out
+// twice, no lock stays held, and a drain still ends. There are two exceptions. A
+// Get did not return its item and so puts it back at the head. A goroutine of the
+// queue has no caller: the panic is logged, unless it is in a gauge, and ends the
+// program. Metrics that were not observed because of a panic are not made up for.
 //
 // # Memory ordering
 //
@@ -349,58 +245,6 @@
 // The API is that of client-go v0.37.2. A changed import path is enough unless a
 // signature of another package names a type of client-go: a function type, an
 // interface to implement, a config. Queues and limiters are assignable to
-// client-go's interfaces, and back.
-//
-// The behaviour is that of client-go too, except where that contradicts its
-// documentation:
-//
-//   - ShutDownWithDrain waits for queued items as well as for those in flight
-//     (kubernetes/kubernetes#141079).
-//   - Done of an item that nobody holds is ignored; there it could queue the
-//     item twice and give it to two workers (kubernetes/kubernetes#79934).
-//   - Of several concurrent calls of ShutDownWithDrain all return.
-//   - ShutDown ends a drain also if it is not the first ShutDown of a delaying
-//     queue.
-//   - Both shutdowns of a delaying queue end its goroutine before they return,
-//     and no AddAfter stays blocked behind them (kubernetes/kubernetes#134323).
-//   - AddAfter takes effect before it returns and never blocks; there it hands
-//     over to a goroutine through a channel of 1000.
-//   - A flood of AddAfter does not delay items that are due.
-//   - Items due at the same time are added in the order of their AddAfter.
-//   - Delays of the exponential limiter saturate; there one of them, for a base
-//     of a power of two nanoseconds, is negative.
-//   - SetProvider may race with constructors.
-//   - Memory is given back after a burst (kubernetes/kubernetes#116878).
-//   - A metric that panics loses no item, and one that calls the queue does not
-//     deadlock, as metrics are observed without the lock.
-//   - An item that differs from itself does not keep a drain from ending, and
-//     one that cannot be hashed panics in AddAfter, there on a goroutine of the
-//     queue.
-//   - A panic on the goroutine of a delaying queue is logged and ends the
-//     program, whatever the state of a global switch.
-//   - Goroutines: none for a queue at rest, one while something waits. There it
-//     is two for each delaying queue with metrics, at all times.
-//   - Negative delays in the constructor of a limiter count as zero.
-//   - A panic about a nil rate limiter, bucket, clock or function, or about a
-//     negative number of workers, says so. It never comes earlier than there.
-//   - The series of the shipped metrics provider go with their queue; there
-//     they stay (kcp-dev/kcp#4007).
-//   - Metrics never observe a negative duration; there they do when the clock
-//     is set back. But a provider that is told each change can learn of a Get
-//     before the Add, as two goroutines tell it, neither of them with the lock:
-//     for a moment the depth is -1.
-//   - The 32 deprecated names are marked such that tools see all of them.
-//
-// # Looks wrong, but is intended
-//
-//   - Add of an item that waits does not cancel the wait, and AddAfter with no
-//     delay leaves an earlier wait in place: client-go's callers rely on the
-//     second run.
-//   - Drain returns nil although waiting items were dropped: no shutdown waits
-//     for them, and a DrainError is for what it did not get done.
-//   - Workers are not woken one for each item, see the comment on Typed.wake:
-//     the first to arrive wakes the next.
-//   - The retries metric counts every AddAfter, also those that no failure
-//     caused, since existing dashboards do.
-//   - Len leaves out items that will be queued by their Done.
+// client-go's interfaces, and back. The behaviour is that of client-go, except
+// where that contradicts its own documentation.
 package workqueue
