@@ -1,7 +1,5 @@
 package workqueue
 
-import "sync"
-
 // A crew counts the goroutines of a queue. It is a [sync.WaitGroup] for those
 // who may give up waiting: foreign code can keep a goroutine for ever.
 //
@@ -22,7 +20,7 @@ var closedForAll = func() chan struct{} {
 func (c *crew) enter() { c.size++ }
 
 // leave is the last thing that the goroutine does. It takes the lock.
-func (c *crew) leave(mu *sync.Mutex) {
+func (c *crew) leave(mu *lock) {
 	mu.Lock()
 	defer mu.Unlock()
 	c.size--
@@ -34,7 +32,7 @@ func (c *crew) leave(mu *sync.Mutex) {
 
 // left returns a channel that is closed when there is no goroutine. It takes the
 // lock.
-func (c *crew) left(mu *sync.Mutex) <-chan struct{} {
+func (c *crew) left(mu *lock) <-chan struct{} {
 	mu.Lock()
 	defer mu.Unlock()
 	if c.size == 0 {

@@ -1,7 +1,6 @@
 package workqueue
 
 import (
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,7 +20,7 @@ type reporter struct {
 }
 
 // left is that of crew, for a queue that may have no reporter.
-func (r *reporter) left(mu *sync.Mutex) <-chan struct{} {
+func (r *reporter) left(mu *lock) <-chan struct{} {
 	if r == nil {
 		return closedForAll
 	}

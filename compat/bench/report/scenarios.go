@@ -39,7 +39,7 @@ type section struct {
 var sections = []section{
 	{"One goroutine", "Time of one operation.", true},
 	{"Delays and retries", "Time of one item; for items that come due, CPU time of the whole process.", true},
-	{"Many goroutines", "Time of one item, by the clock on the wall.", true},
+	{"Many goroutines", "Time of one item, or of one call, by the clock on the wall.", true},
 	{"Memory", "Bytes of heap and stacks, without the text of the keys.", false},
 	{"Lateness", "How long after its due time an item reaches a worker.", false},
 	{"Growth", "Time of one operation as the number of items or workers grows.", false},
@@ -73,6 +73,8 @@ var scenarios = []scenario{
 	{"Many goroutines", "4 producers, 4 workers, 16 hot items", "Contended/producers=4/workers=4/items=hot", "ns/item", all, false, []goal{faster(1)}},
 	{"Many goroutines", "16 producers, 100 workers, distinct items", "Contended/producers=16/workers=100/items=distinct", "ns/item", withChan, false, []goal{faster(2.5)}},
 	{"Many goroutines", "16 producers, 100 workers, 16 hot items", "Contended/producers=16/workers=100/items=hot", "ns/item", all, false, []goal{faster(1)}},
+	{"Many goroutines", "Add by 1000 goroutines, GOMAXPROCS=8, p99", "Tail/calls=Add/procs=8/goroutines=1000", "p99-ns", noPrio, false, []goal{faster(1)}},
+	{"Many goroutines", "AddAfter by 1000, p99", "Tail/calls=AddAfter/procs=8/goroutines=1000", "p99-ns", noPrio, false, []goal{faster(1)}},
 
 	{"Memory", "an item queued, of 1M", "Memory/of=queued", "B/item", all, true, []goal{atMost(60, "B/item")}},
 	{"Memory", "an item waiting, of 1M", "Memory/of=waiting", "B/item", all, true, []goal{atMost(80, "B/item")}},
