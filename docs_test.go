@@ -78,7 +78,7 @@ func (s suite) missing(page string) (problems []string) {
 	return problems
 }
 
-// problems says where a page of differences and the tests are not of one mind.
+// problems says where a page of differences and the tests disagree.
 func (s suite) problems(page string) []string {
 	problems := s.missing(page)
 	inRow := map[string]bool{}
@@ -332,7 +332,7 @@ func packageDoc(t *testing.T) *doc.Package {
 	return p
 }
 
-// A paragraph is one of the public texts, with the name of what it is about.
+// A paragraph is a public text, with the name of what it is about.
 type paragraph struct{ about, text string }
 
 // texts returns all of them.
@@ -373,8 +373,9 @@ func comments(decl *ast.GenDecl) string {
 }
 
 // unexported returns the names that nobody outside can know: those of types,
-// functions, methods, fields, variables and constants, but for those of the
-// parameters of the public functions, and for words that read as any other.
+// functions, methods, fields, variables and constants. It leaves out the parameters
+// of public functions, which their documentation names, and names in lower case
+// alone, which cannot be told from other words.
 func unexported(t *testing.T) map[string]bool {
 	names := map[string]bool{}
 	files, _ := filepath.Glob("*.go")
@@ -439,7 +440,7 @@ func privacies(text string, hidden, types map[string]bool) (found []string) {
 	return found
 }
 
-// Who reads the documentation has not read the code.
+// Whoever reads the documentation has not read the code.
 func TestPublicTextsNameNothingPrivate(t *testing.T) {
 	p := packageDoc(t)
 	hidden, types := unexported(t), map[string]bool{}
@@ -457,8 +458,8 @@ func TestPublicTextsNameNothingPrivate(t *testing.T) {
 	}
 }
 
-// There, tools such as staticcheck do not see all of them: a name is deprecated by
-// a paragraph of its own that begins so.
+// In client-go, tools such as staticcheck do not see all of them. They look for a
+// paragraph that begins with "Deprecated: ".
 func TestDeprecatedNamesAreMarked(t *testing.T) {
 	marked := 0
 	for _, text := range texts(packageDoc(t)) {
@@ -473,7 +474,8 @@ func TestDeprecatedNamesAreMarked(t *testing.T) {
 	}
 }
 
-// There, only the first ShutDown of a delaying queue gets to the queue below.
+// In client-go, only the first ShutDown of a delaying queue gets to the queue below,
+// and the drain hangs until the last Done.
 func TestSecondShutDownEndsADrain(t *testing.T) {
 	timeline(t, newDelaying,
 		step{"add a", ""}, step{"get", "a"}, step{"shutdown", ""}, step{"d: drain", "blocks"},
