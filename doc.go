@@ -246,5 +246,5 @@
 // signature of another package names a type of client-go: a function type, an
 // interface to implement, a config. Queues and limiters are assignable to
 // client-go's interfaces, and back. The behaviour is that of client-go, except
-// where that contradicts its own documentation.
+// where that contradicts its own documentation: docs/differences.md has the list.
 package workqueue
