@@ -66,3 +66,14 @@ func (f *fifo[T]) putBack(hash uint32, item T) {
 	r.state = queued
 	r.pos = f.line.pushFront(i)
 }
+
+// putBackUnfindable is putBack for an item that differs from itself, of which take
+// has forgotten when it was added.
+func (f *fifo[T]) putBackUnfindable(item T, added time.Duration) {
+	i, r := f.items.insertUnindexed(item)
+	r.state = unfindable
+	if f.timed {
+		f.stampAdded(i, added)
+	}
+	r.pos = f.line.pushFront(i)
+}

@@ -197,22 +197,6 @@ func TestMetricThatFinishesTheItemAndFails(t *testing.T) {
 	q.ShutDownWithDrain()
 }
 
-// An item that differs from itself is forgotten when it is handed out, so there
-// is nothing to put back.
-func TestMetricThatFailsForNaN(t *testing.T) {
-	r := &recorder{}
-	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[float64]{
-		Name: "q", MetricsProvider: r, Clock: testingclock.NewFakeClock(epoch),
-	})
-	q.Add(nan())
-	r.setHook(func(event string) { panic(event) })
-	if got := goes(func() { q.Get() }); got != "depth-1" {
-		t.Errorf("the caller got the panic %v, want depth-1", got)
-	}
-	checkInvariants(t, 0, q)
-	q.ShutDownWithDrain()
-}
-
 // The item goes back to the head of the queue, also of one with a storage, and
 // on to another worker that waits.
 func TestMetricThatFailsPutsTheItemBackFirst(t *testing.T) {

@@ -37,7 +37,7 @@ func (q *Typed[T]) observeGet(item T, waited time.Duration) {
 	delivered := false
 	defer func() {
 		if !delivered {
-			q.putBack(item)
+			q.putBack(item, waited)
 		}
 	}()
 	q.metrics.handedOut(waited)
@@ -49,11 +49,22 @@ func (q *Typed[T]) observeGet(item T, waited time.Duration) {
 
 // putBack undoes a hand-out, unless somebody has called Done for the item that
 // nobody got.
-func (q *Typed[T]) putBack(item T) {
+func (q *Typed[T]) putBack(item T, waited time.Duration) {
+	if !equal(item, item) {
+		q.putBackUnfindable(item, q.metrics.now()-waited)
+		return
+	}
 	hash := hashOf(item)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.fifo.putBack(hash, item)
+	q.settle()
+}
+
+func (q *Typed[T]) putBackUnfindable(item T, added time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.fifo.putBackUnfindable(item, added)
 	q.settle()
 }
 

@@ -1,0 +1,46 @@
+package workqueue_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	testingclock "k8s.io/utils/clock/testing"
+
+	"github.com/seed16c08ea7/workqueue"
+)
+
+// These are tests of foreign code that fails in an unusual place, each of which
+// once had an item lost, doubled or a lock kept.
+
+// An item that differs from itself is as safe as any other from a metric that
+// does not return, and its age goes on.
+func TestMetricThatFailsForWhatDiffersFromItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &recorder{}
+		clock := testingclock.NewFakeClock(epoch)
+		q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[float64]{Name: "q", MetricsProvider: r, Clock: clock})
+		defer q.ShutDown()
+		q.Add(math.NaN())
+		q.Add(1)
+		clock.Step(time.Second)
+		r.setHook(func(event string) {
+			if event == "latency(1)" {
+				panic("metric")
+			}
+		})
+		if got := goes(func() { q.TryGet() }); got != "metric" {
+			t.Errorf("got the panic %v, want that of the metric", got)
+		}
+		checkInvariants(t, 0, q)
+		clock.Step(time.Second)
+		if got, want := fmt.Sprint(q.Snapshot(1).Queued), "[{NaN queued 2s 0001-01-01 00:00:00 +0000 UTC 0 0}]"; got != want {
+			t.Errorf("queued first: got %s, want %s", got, want)
+		}
+		if got := fmt.Sprint(takeAll(q)); got != "[NaN 1]" {
+			t.Errorf("got %s after the panic, want [NaN 1]", got)
+		}
+	})
+}
