@@ -34,6 +34,7 @@ func (f *fifo[T]) moved(i, pos uint32) { f.items.records.at(i).pos = pos }
 
 // restore adds an item that was removed and is still in the storage.
 func (f *fifo[T]) restore(i uint32, r *record[T], now time.Duration) {
+	f.storage.touch(r.item) // First: if it does not return, nothing has happened.
 	r.state = inStorage
 	f.ghosts--
 	f.stored++
@@ -41,7 +42,6 @@ func (f *fifo[T]) restore(i uint32, r *record[T], now time.Duration) {
 	if f.timed {
 		f.stampAdded(i, now)
 	}
-	f.storage.touch(r.item)
 }
 
 // watch has report called when the item, which is held, is added again: at once

@@ -44,3 +44,26 @@ func TestMetricThatFailsForWhatDiffersFromItself(t *testing.T) {
 		}
 	})
 }
+
+// A Touch that does not return leaves an item that was removed as it is.
+func TestTouchThatFailsForWhatWasRemoved(t *testing.T) {
+	r, s := &recorder{}, &shelf[string]{}
+	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: r, Queue: s})
+	defer q.ShutDown()
+	q.Add("a")
+	q.Remove("a")
+	r.take()
+	s.hook = func(string) { panic("storage") }
+	if got := goes(func() { q.Add("a") }); got != "storage" {
+		t.Errorf("got the panic %v, want that of the storage", got)
+	}
+	s.hook = nil
+	checkInvariants(t, 0, q)
+	if n, told := q.Len(), r.take(); n != 0 || len(told) != 0 {
+		t.Errorf("%d items are queued and the metrics were told %q, want none and nothing", n, told)
+	}
+	q.Add("a")
+	if got := fmt.Sprint(takeAll(q)); got != "[a]" {
+		t.Errorf("got %s after another Add, want [a]", got)
+	}
+}
