@@ -89,12 +89,14 @@ func (g *storageGuard[T]) size() int {
 	return n
 }
 
-func (g *storageGuard[T]) pop() T {
+// pop returns the hash too: what a storage makes up may have none.
+func (g *storageGuard[T]) pop() (item T, hash uint32) {
 	returned := false
 	defer g.leaveUnless(&returned)
-	item := g.queue.Pop()
+	item = g.queue.Pop()
+	hash = hashOf(item)
 	returned = true
-	return item
+	return item, hash
 }
 
 // store moves the last record of the line into the storage. The record stays in
@@ -123,7 +125,8 @@ func (f *fifo[T]) store(i uint32, r *record[T]) {
 // see ready.
 func (f *fifo[T]) takeStored(now time.Duration) (item T, waited time.Duration, ok bool) {
 	for f.storage.size() > 0 {
-		if item, waited, ok = f.accept(f.storage.pop(), now); ok {
+		item, hash := f.storage.pop()
+		if item, waited, ok = f.accept(hash, item, now); ok {
 			return item, waited, true
 		}
 	}
@@ -135,8 +138,7 @@ func (f *fifo[T]) takeStored(now time.Duration) (item T, waited time.Duration, o
 // storage was not given is handed out like any other. One that is in line or
 // held is dropped, since it is accounted for there, and so is one that was
 // removed.
-func (f *fifo[T]) accept(item T, now time.Duration) (_ T, waited time.Duration, ok bool) {
-	hash := hashOf(item)
+func (f *fifo[T]) accept(hash uint32, item T, now time.Duration) (_ T, waited time.Duration, ok bool) {
 	at, r := f.items.find(hash, item)
 	if r == nil {
 		return item, 0, f.acceptStranger(at, hash, item, now)

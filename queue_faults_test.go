@@ -67,3 +67,23 @@ func TestTouchThatFailsForWhatWasRemoved(t *testing.T) {
 		t.Errorf("got %s after another Add, want [a]", got)
 	}
 }
+
+// A storage that makes up an item without a hash does not keep the lock.
+func TestStorageThatHandsOutWhatCannotBeCompared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &shelf[any]{}
+		q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[any]{Queue: s})
+		q.Add("a")
+		s.items = append(s.items, []int{1})
+		if got := goes(func() { q.TryGet() }); got == nil {
+			t.Error("got no panic")
+		}
+		if q.Locked() {
+			t.Fatal("the lock is kept")
+		}
+		if got := fmt.Sprint(takeAll(q)); got != "[a]" {
+			t.Errorf("got %s, want [a]", got)
+		}
+		q.ShutDownWithDrain()
+	})
+}
