@@ -91,8 +91,9 @@ type stamp struct {
 // for what stored still counts, and so for ever.
 func (f *fifo[T]) ready() bool { return f.line.len() > 0 || f.stored > 0 && !f.dry }
 
-// idle reports whether nothing is queued and nothing is held.
-func (f *fifo[T]) idle() bool { return len(f.held)+f.line.len()+f.stored == 0 }
+// idle reports whether nothing is held and a take finds nothing. What a storage has
+// lost, as by a Pop that has not returned, is not waited for.
+func (f *fifo[T]) idle() bool { return len(f.held) == 0 && !f.ready() }
 
 // len returns how many items are queued. Beside a storage, see size.
 func (f *fifo[T]) len() int { return f.line.len() + f.stored }

@@ -123,11 +123,19 @@ func (f *fifo[T]) store(i uint32, r *record[T]) {
 // storage may return items that are not to be handed out, see accept. It ends when
 // the storage says that it is empty, whatever stored counts: dry remembers that,
 // see ready.
+//
+// A storage that hands out for ever what is held must not keep the lock for ever:
+// it may do so as often as it said it had items.
 func (f *fifo[T]) takeStored(now time.Duration) (item T, waited time.Duration, ok bool) {
-	for f.storage.size() > 0 {
+	refusals := f.storage.size()
+	for n := refusals; n > 0 && refusals > 0; n = f.storage.size() {
+		ghosts := f.ghosts
 		item, hash := f.storage.pop()
 		if item, waited, ok = f.accept(hash, item, now); ok {
 			return item, waited, true
+		}
+		if f.ghosts == ghosts {
+			refusals--
 		}
 	}
 	f.dry = true

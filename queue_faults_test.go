@@ -87,3 +87,56 @@ func TestStorageThatHandsOutWhatCannotBeCompared(t *testing.T) {
 		q.ShutDownWithDrain()
 	})
 }
+
+// A rut hands out the same item for ever, or loses what it is given.
+type rut struct{ says int }
+
+func (*rut) Touch(string) {}
+func (*rut) Push(string)  {}
+func (r *rut) Len() int   { return r.says }
+func (*rut) Pop() string  { return "a" }
+
+// A storage whose Len is never zero, and whose Pop hands out what is held, does not
+// keep the lock for ever.
+func TestStorageThatIsNeverEmpty(t *testing.T) {
+	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Queue: &rut{says: 3}})
+	q.Add("a")
+	q.TryGet()
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		if item, ok := q.TryGet(); ok {
+			t.Errorf("got %s, which is held", item)
+		}
+	}()
+	select {
+	case <-over:
+	case <-time.After(time.Minute):
+		t.Fatal("TryGet keeps the lock")
+	}
+}
+
+// A storage that has lost an item has its Get report the shutdown: then a drain has
+// to end too, and Drain to say what is missing.
+func TestDrainOfAStorageThatLosesItems(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Queue: &rut{}})
+		q.Add("a")
+		drained := make(chan error, 1)
+		go func() { drained <- q.Drain(t.Context()) }()
+		synctest.Wait()
+		if item, shutdown := q.Get(); !shutdown {
+			t.Errorf("got %s, want the shutdown", item)
+		}
+		synctest.Wait()
+		select {
+		case err := <-drained:
+			if got, want := fmt.Sprint(err), "workqueue: drain left 1 queued, 0 in flight, 0 waiting: "+workqueue.ErrShutDown.Error(); got != want {
+				t.Errorf("got %s, want %s", got, want)
+			}
+		default:
+			t.Error("the drain waits for what nobody gets")
+			q.ShutDown()
+		}
+	})
+}

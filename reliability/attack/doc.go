@@ -11,9 +11,6 @@
 //	              was handled, or is named by the error
 //	TestChaos     all methods from many goroutines, with versions of the items as
 //	              the account: nothing lost, nothing held twice, no goroutine left
-//	TestKeyBucket a bucket that is filled token by token, against the arithmetic
-//
-// The rest are the ways to break it that were found, one test for each.
 //
 // Without flags a test plays a fixed number of rounds, in about a second. The
 // long form plays each of them for as long as it is told:
