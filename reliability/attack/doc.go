@@ -11,6 +11,7 @@
 //	              was handled, or is named by the error
 //	TestChaos     all methods from many goroutines, with versions of the items as
 //	              the account: nothing lost, nothing held twice, no goroutine left
+//	TestZeroValue every method of a Typed that nobody has made
 //
 // Without flags a test plays a fixed number of rounds, in about a second. The
 // long form plays each of them for as long as it is told:
