@@ -186,11 +186,13 @@ type attacked struct {
 	model   *model
 	metrics *failing
 	own     bool // the queue has the storage
+	many    int  // how many items there are
 }
 
 func TestStorage(t *testing.T) {
 	play(t, 200, func(t *testing.T, rnd *rand.Rand) int {
 		a := &attacked{t: t, rnd: rnd, storage: &faulty{}, metrics: &failing{}, own: rnd.IntN(4) > 0}
+		a.many = []int{10, 300}[rnd.IntN(2)]
 		a.model = &model{states: make(map[string]string)}
 		config := workqueue.TypedQueueConfig[any]{}
 		if a.own {
@@ -213,7 +215,7 @@ func (a *attacked) item() any {
 	if a.rnd.IntN(8) == 0 {
 		return math.NaN()
 	}
-	return a.rnd.IntN(10)
+	return a.rnd.IntN(a.many)
 }
 
 // arm decides what fails in the next call.
@@ -232,7 +234,7 @@ func (a *attacked) step() {
 	a.arm()
 	item := a.item()
 	what := ""
-	switch a.rnd.IntN(12) {
+	switch a.rnd.IntN(14) {
 	case 0, 1, 2, 3:
 		what = "Add " + name(item)
 		call(a.t, what, func() { a.queue.Add(item) })
@@ -244,7 +246,7 @@ func (a *attacked) step() {
 		what = "Done " + name(item)
 		call(a.t, what, func() { a.queue.Done(item) })
 		a.model.done(name(item), a.modelled())
-	case 9:
+	case 9, 12, 13:
 		what = "Remove " + name(item)
 		var got bool
 		call(a.t, what, func() { got = a.queue.Remove(item) })
@@ -349,7 +351,7 @@ func (a *attacked) finish() {
 	call(a.t, "Drain", func() { a.queue.Drain(ended) })
 	a.model.closed = true
 	call(a.t, "Add", func() { a.queue.Add("late") })
-	for item := range 10 {
+	for item := range a.many {
 		a.queue.Done(item)
 		a.model.done(name(item), a.modelled())
 	}
