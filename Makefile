@@ -1,4 +1,5 @@
-# The two commands of the README: `make run` and `make test`.
+# The two commands of the README: `make run` and `make test`. `make help` lists
+# the others: it prints what stands behind ## at each target.
 
 MODULES     := . compat examples integration reliability
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -8,13 +9,28 @@ RUNS        := 40000
 HISTORIES   := 1000000
 DURATION    := 60s
 
-.PHONY: all run test lint vet tidy cyclo test-386 fuzz bench bench-smoke cover monitoring integration linearizability stress stress-peers mutate
+.PHONY: all help quick run test docs lint vet tidy cyclo test-386 fuzz bench bench-smoke cover monitoring integration linearizability stress stress-peers mutate
 
-all: lint test
+all: lint test ## the linters and all tests
+
+help: ## this list
+	@sed -n 's/^\([a-z0-9-]*\):[^#]*## /\1	/p' $(MAKEFILE_LIST) | while IFS='	' read -r target what; do \
+		printf '%-16s %s\n' "$$target" "$$what"; done
+
+# What to run while editing. The race detector and the other modules are left to
+# `make test`.
+quick: ## vet and the root tests without the race detector; under 30 s
+	go vet ./...
+	go test -shuffle=on ./...
+
+# `make lint` fails if the picture is not that of the text.
+docs: ## draw docs/architecture.svg from docs/architecture.txt
+	go run docs/draw.go docs/architecture.txt > docs/architecture.svg.new
+	mv docs/architecture.svg.new docs/architecture.svg
 
 # `go list` fetches the modules without a line for each of them. What it cannot
 # fetch, `go run` tries again, and says why.
-run:
+run: ## a controller at work, until all its objects have converged
 	@echo 'Fetching the modules of examples/controller: some 30 MB the first time.'
 	@go list -C examples -deps ./controller >/dev/null 2>&1 || true
 	@echo 'Building it: less than a minute on two idle cores the first time, a second from then on.'
@@ -23,7 +39,7 @@ run:
 # Every test of every module. The root suite runs a second time without the
 # race detector, under which the budgets for memory and allocations mean
 # nothing.
-test:
+test: ## every test of every module, with the race detector; 2.5 minutes
 	go test -race -shuffle=on ./...
 	go test -shuffle=on ./...
 	go test -C compat -race -shuffle=on ./...
@@ -32,69 +48,70 @@ test:
 	go test -C reliability -race -shuffle=on ./...
 	go test -C reliability -shuffle=on . ./linearizability
 
-lint: vet tidy cyclo
+lint: vet tidy cyclo ## gofmt, vet, staticcheck, go mod tidy, bounds on functions; 45 s
 	@test -z "$$(gofmt -l .)" || { echo 'not gofmt-ed:'; gofmt -l .; exit 1; }
+	@go run docs/draw.go docs/architecture.txt | cmp -s - docs/architecture.svg || { echo 'docs/architecture.svg is not drawn from its text: make docs'; exit 1; }
 	@! go list -deps . | grep -E '^k8s.io/(client-go|apimachinery|klog)' || { echo 'the library must not depend on these'; exit 1; }
 
-vet:
+vet: ## go vet and staticcheck in all modules
 	@for m in $(MODULES); do (cd $$m && go vet ./... && go run $(STATICCHECK) -checks all,-ST1000 ./...) || exit 1; done
 
-tidy:
+tidy: ## fail if a go.mod is not tidy
 	@for m in $(MODULES); do go -C $$m mod tidy -diff || exit 1; done
 
 # Functions of the library fit a screen; tests may be longer.
-cyclo:
+cyclo: ## fail if a function of the library is too complex
 	@go run $(GOCYCLO) -over 10 -ignore _test.go .
 	@go run $(GOCOGNIT) -over 10 -ignore _test.go .
 
 # The positions in the line and the heap are 32 bits wide, an int is not always.
-test-386:
+test-386: ## the root tests with an int of 32 bits; 13 s
 	GOARCH=386 go vet ./...
 	GOARCH=386 go test -short -shuffle=on ./...
 
 # Counts the inputs: up to Go 1.26 a fuzz target that is given a time fails now
 # and then at its end (golang/go#75804). The one of compat, which plays every
 # input on two implementations, takes ten times as long for each.
-fuzz:
+fuzz: ## each fuzz target for RUNS inputs; 2 minutes
 	@for t in $$(go test -list '^Fuzz' . | grep ^Fuzz); do \
 		go test -run '^$$' -fuzz "^$$t$$" -fuzztime $(RUNS)x -fuzzminimizetime 10x . || exit 1; done
 	go test -C compat -run '^$$' -fuzz '^FuzzDifferential$$' -fuzztime $$(($(RUNS) / 10))x -fuzzminimizetime 10x .
 
 # The long form of what `make test` does with 20,000 histories.
-linearizability:
+linearizability: ## HISTORIES concurrent histories against the specification; long
 	go test -C reliability -timeout 24h -v -run Linearizable ./linearizability -histories $(HISTORIES)
 
 # All methods from 32 goroutines, with faults, and accounts of what comes of it.
-stress:
+stress: ## all methods at once, with faults, for DURATION
 	go run -C reliability -race ./stress -duration $(DURATION)
 
 # The same to client-go and controller-runtime's priority queue. What is found
 # there is printed, and no failure.
-stress-peers:
+stress-peers: ## the same on client-go and controller-runtime, to compare
 	go run -C reliability ./stress -impl client-go -duration $(DURATION)
 	go run -C reliability ./stress -impl priorityqueue -duration $(DURATION)
 
 # Measures against client-go for some minutes and writes BENCHMARKS.md.
-bench:
+bench: ## measure against client-go and write BENCHMARKS.md; some minutes
 	go run -C compat ./bench/report
 
-bench-smoke:
+bench-smoke: ## one short run of each benchmark, to see that it works; 16 s
 	go run -C compat ./bench/report -smoke
 
 # Alert rules against promtool, and a real Prometheus server against a running
 # example. Both take the programs from the PATH, or else download and unpack
 # the Debian package prometheus; nothing is installed.
-monitoring:
+monitoring: ## alert rules and dashboard against promtool; 27 s
 	go run -C integration ./monitoring ../monitoring
 
-integration:
+integration: ## a real Prometheus server against a running example; 47 s
 	go run -C integration ./prometheus ..
 
-cover:
+cover: ## coverage of the root module, by function
 	go test -covermode=atomic -coverprofile=cover.out .
 	go tool cover -func=cover.out
 
 # Changes the library in one place after the other and reports what no test
 # notices, for about half an hour.
-mutate:
+mutate: ## change the library in one place after the other; half an hour
 	go run -C reliability ./mutate
