@@ -19,18 +19,18 @@ const (
 	maxArms = 8
 )
 
-// A reading is what the clock has shown to somebody who then takes the lock and
-// adds what is due. No clock is read with the lock held, as it may be foreign
-// code. So an injected clock may be set back in between, and items may be
-// planned by the time that it shows since: by the reading they are due, though
-// they were only just delayed. An item is therefore due by a reading that began
-// after the item was planned, and by no other.
+// A reading is the time that somebody has read from the clock before taking the
+// lock. No clock is read with the lock held, as it may be foreign code. So an
+// injected clock may be set back between the reading and the lock, and another
+// goroutine may plan an item by the new time in between. The old reading would call
+// that item due, although it was only just delayed. The rule is therefore: a reading
+// counts for an item only if it began after the item was planned.
 //
-// Where the earliest item is due and the reading does not count, the clock is
-// read again, and counts. No flood of new items keeps that item waiting: while
-// the clock goes forward, whoever plans by a reading from after that item was
-// due gets a later time. So it is read again once for each time that it is set
-// back, or that an item was planned while it was read.
+// If the earliest item looks due and the reading does not count for it, the loop
+// reads the clock again. A flood of new items does not prolong that: while the clock
+// goes forward, items planned after the earliest one was due get later times. So
+// there is one more reading for each time that the clock is set back, or that an item
+// is planned during a reading.
 //
 // The real clock is monotonic. If it shows a time by which an item is due, it
 // was read after the item was planned, so that all its readings count.
@@ -39,11 +39,13 @@ type reading struct {
 	plans uint64 // agenda.plans when the reading began, or the end of numbers
 }
 
+// read reads the clock, and before it the number of plans: the other order would let
+// a plan from in between count as older than the reading.
 func (q *TypedDelaying[T]) read() reading {
 	if q.real {
 		return reading{q.now(), math.MaxUint64}
 	}
-	plans := q.planned.Load() // First.
+	plans := q.planned.Load()
 	return reading{q.now(), plans}
 }
 
@@ -55,9 +57,9 @@ func (q *TypedDelaying[T]) dueLocked(r reading) bool {
 // waitingLoop adds items as they become due, and returns when none is left
 // waiting. AddAfter starts it.
 //
-// Taking what is due and waiting for more are separate steps, and the first
-// looks at the clock anew each time, so that no rate of AddAfter keeps due items
-// from being added: inserting never passes through here.
+// It adds what is due in one step and sleeps in another, and reads the clock anew
+// in each. AddAfter puts items into the agenda itself, and not through this
+// goroutine. So no rate of AddAfter keeps due items from being added.
 //
 // Foreign code that ends the goroutine (runtime.Goexit) does not end the loop:
 // another one carries on after the item with which it happened.
@@ -104,7 +106,7 @@ func (q *TypedDelaying[T]) replaceLoop() {
 // addDue adds items that are due. If there is none, it returns when there will
 // be, or reports that the loop is over.
 func (q *TypedDelaying[T]) addDue() (next time.Duration, some, idle bool) {
-	shutDown := q.queue.ShuttingDown() // Perhaps from below, that is without our own shutdown.
+	shutDown := q.queue.ShuttingDown() // The queue below may have been shut down by itself.
 	r := q.read()
 	if q.typed == nil {
 		item, next, some, idle := q.popDue(shutDown, r)

@@ -6,17 +6,19 @@ import (
 	"time"
 )
 
-// This file is how items come to wait in a TypedDelaying, and how they go from
-// there to the queue below.
+// This file has the two moves of a delayed item: into the agenda of a TypedDelaying,
+// by an AddAfter, and from there to the queue below, when it is due. If that queue is
+// a Typed, the second move takes both locks, first that of the delaying queue: the
+// item is at any time in exactly one of the two, and Remove and Snapshot find it.
 
 const (
 	// dueBatch is how many due items are added at a time, in one critical section
-	// of both queues. Not tuned.
+	// of both queues. It bounds how long an AddAfter waits for the lock. Not tuned.
 	dueBatch = 32
 
 	// instantDelay is the longest delay for which AddAfter reads the clock twice, to
-	// see whether it has not passed meanwhile: the readings lie some 20 ns
-	// apart. A delay of a nanosecond then costs no start of a goroutine.
+	// see whether it is over already: the readings lie some 20 ns apart. An item
+	// with such a delay then needs no goroutine.
 	instantDelay = 100 * time.Nanosecond
 )
 
@@ -44,6 +46,8 @@ func (q *TypedDelaying[T]) AddAfter(item T, duration time.Duration) {
 	q.retries.Inc()
 }
 
+// addAfter is AddAfter without the metric. For a delay that is over when the clock
+// is read again, the item is due by now.
 func (q *TypedDelaying[T]) addAfter(hash uint32, item T, duration time.Duration) {
 	if duration <= 0 {
 		q.Add(item)
@@ -57,8 +61,9 @@ func (q *TypedDelaying[T]) addAfter(hash uint32, item T, duration time.Duration)
 	q.observeArrival(q.schedule(hash, item, r, due))
 }
 
-// dueAfter returns now + duration, or the end of time. now can be negative: an
-// injected clock may be set back to before the epoch. duration cannot.
+// dueAfter returns now + duration, or the end of time if that overflows. now can be
+// negative, as an injected clock may be set back to before the epoch. duration is
+// not negative.
 func dueAfter(now, duration time.Duration) time.Duration {
 	if now > math.MaxInt64-duration {
 		return math.MaxInt64
@@ -66,8 +71,9 @@ func dueAfter(now, duration time.Duration) time.Duration {
 	return now + duration
 }
 
-// schedule makes the item wait, or adds it if it is due by now. Where nothing
-// waits, it need not pass through the agenda for that.
+// schedule makes the item wait, or adds it if it is due by now. If no other item
+// waits, it is added without a detour through the agenda. Otherwise it takes its
+// place there, behind items that were due before it.
 func (q *TypedDelaying[T]) schedule(hash uint32, item T, r reading, due time.Duration) arrival {
 	stamp := q.stamp(r.now)
 	if !q.mu.TryLock() {
@@ -85,15 +91,17 @@ func (q *TypedDelaying[T]) schedule(hash uint32, item T, r reading, due time.Dur
 	return q.arrangeLocked(first, r, stamp)
 }
 
-// An arrival is what there is to do without the lock after items have gone from
-// the agenda to the queue below.
+// An arrival is what is left to do once the locks are free, after items have gone
+// from the agenda to the queue below: metrics are foreign code, and must not run
+// with a lock held.
 type arrival struct {
 	added int  // how many were no duplicates
-	yield bool // somebody has been woken who should not have to wait
+	yield bool // a woken worker needs this goroutine's processor
 }
 
-// arrangeLocked sees to it that what waits will be added, after a change of the
-// agenda; first is whether that was of the earliest due time.
+// arrangeLocked follows each change of the agenda. It ensures that a goroutine runs
+// while items wait, and that it wakes up in time. first says whether the change was
+// one of the earliest due time: only then may the timer be set too late.
 func (q *TypedDelaying[T]) arrangeLocked(first bool, r reading, stamp time.Duration) arrival {
 	if !q.real {
 		q.planned.Store(q.agenda.plans())
@@ -114,15 +122,18 @@ func (q *TypedDelaying[T]) arrangeLocked(first bool, r reading, stamp time.Durat
 	return a
 }
 
-// hurryLocked sees to what is due by now. There waitingLoop is behind, and its
-// timer does not suffice: processors look at timers when they look for work,
-// and where each is taken up by goroutines that do nothing but AddAfter, that
-// is every 10 ms or more. So whoever comes by adds what is due. The worker that
-// was woken for it is in the same position, and so all yield until it has
-// arrived: once does not suffice, as a goroutine that is given a lock goes
-// before it. With 8 such goroutines on two processors, 1 of 100 items is then
-// late by 0.4 ms, and by 80 if only the one that woke the worker yields. If
-// adding is foreign code, they yield to the loop.
+// hurryLocked adds items that are due by now, in place of waitingLoop. The loop may
+// be late: processors look at timers only when they look for work. If all of them
+// are busy with goroutines that call AddAfter in a loop, that is every 10 ms or more.
+// So each AddAfter adds what is due.
+//
+// The worker that is woken for it is late for the same reason. So every AddAfter
+// yields until the worker has arrived. To yield once is not enough, because a
+// goroutine that is handed a lock runs before the worker. See
+// TestFloodOfAddAfterDoesNotHoldUpWhatIsDue and docs/decisions.md.
+//
+// If adding calls foreign code, which must not run with the lock held, they yield to
+// the loop instead.
 func (q *TypedDelaying[T]) hurryLocked(r reading, stamp time.Duration) (a arrival) {
 	behind := q.dueLocked(r)
 	switch {
@@ -138,8 +149,9 @@ func (q *TypedDelaying[T]) hurryLocked(r reading, stamp time.Duration) (a arriva
 	return a
 }
 
-// moveDueLocked moves up to a batch of due items to typed. There is no Get
-// between them.
+// moveDueLocked moves up to a batch of due items to typed. It is one critical section
+// of typed, with one wake-up at its end. waking is read after settle, which may have
+// set it.
 func (q *TypedDelaying[T]) moveDueLocked(r reading, stamp time.Duration) (a arrival) {
 	q.typed.mu.Lock()
 	for n := 0; n < dueBatch && q.agenda.len() > 0 && q.dueLocked(r); n++ {
@@ -162,7 +174,8 @@ func (q *Typed[T]) wakes() bool {
 	return q.waking
 }
 
-// promoteLocked adds the item to typed, and ends its wait if it waits.
+// promoteLocked adds the item to typed, and ends its wait if it waits. Both happen
+// under both locks, or a Snapshot could show the item twice or not at all.
 func (q *TypedDelaying[T]) promoteLocked(hash uint32, item T, stamp time.Duration) (a arrival) {
 	q.unplanLocked(hash, item)
 	lockSoon(&q.typed.mu)
@@ -174,7 +187,8 @@ func (q *TypedDelaying[T]) promoteLocked(hash uint32, item T, stamp time.Duratio
 	return a
 }
 
-// unplanLocked ends the wait of the item, and reports whether it waited.
+// unplanLocked ends the wait of the item, and reports whether it waited. If that was
+// the last one, the goroutine has to look again, and ends.
 func (q *TypedDelaying[T]) unplanLocked(hash uint32, item T) bool {
 	if q.agenda.len() == 0 || !q.agenda.remove(hash, item) {
 		return false
@@ -185,7 +199,7 @@ func (q *TypedDelaying[T]) unplanLocked(hash uint32, item T) bool {
 	return true
 }
 
-// observeArrival observes items that have been added.
+// observeArrival does what is left to do when the locks are free.
 func (q *TypedDelaying[T]) observeArrival(a arrival) {
 	if a.added > 0 {
 		q.typed.observeAdds(a.added)
@@ -195,8 +209,9 @@ func (q *TypedDelaying[T]) observeArrival(a arrival) {
 	}
 }
 
-// stamp returns the time for typed to stamp an item with that is added now. It
-// may have been configured with a clock of its own.
+// stamp returns the time that typed notes for an item that is added now. If typed has
+// a clock of its own, that is read, and before any lock is taken: it may be foreign
+// code.
 func (q *TypedDelaying[T]) stamp(now time.Duration) time.Duration {
 	if q.aligned || q.typed == nil {
 		return now
@@ -226,7 +241,9 @@ func (q *TypedDelaying[T]) AddAll(items ...T) {
 	}
 }
 
-// promote adds the item and ends its wait.
+// promote adds the item and ends its wait. If adding is foreign code, these are two
+// steps, as no lock may be held in the second. The wait ends first: in the other
+// order the loop could add the item once more, after a worker has got it.
 func (q *TypedDelaying[T]) promote(hash uint32, item T) {
 	if q.typed == nil {
 		q.unplan(hash, item)

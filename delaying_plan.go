@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// This file is what a TypedDelaying can do with an item that waits, beyond what
-// client-go can.
+// This file has what a TypedDelaying can do with a waiting item and client-go's
+// cannot.
 
 // Reschedule makes the item due after the duration, and not when it was: it
-// replaces the due time of an item that waits, be it by an earlier or a later
-// one. One that does not wait yet does from then on. If the duration is zero or
-// negative, the wait ends and the item is added now.
+// replaces the due time of a waiting item, by an earlier or a later one. An item that
+// does not wait starts to wait. If the duration is zero or negative, the wait ends
+// and the item is added now.
 //
 // What is queued or held stays so, see the table in the package comment. For
 // the rest Reschedule is like [TypedDelaying.AddAfter].
@@ -41,18 +41,18 @@ func (q *TypedDelaying[T]) reschedule(hash uint32, item T, r reading, due time.D
 
 // Debounce adds the item when Debounce has not been called for it for the time
 // quiet, and at the latest when the time most has passed since the first of
-// these calls, so that a series of events is worked off once, when it is over
-// or has gone on for too long. If most is zero or negative, there is no such
-// limit: events that do not end keep the item waiting for ever. If quiet is zero
-// or negative, the item is added now.
+// these calls. So a series of events is handled once, when it is over or has gone on
+// for too long. If most is zero or negative, there is no such limit: events that do
+// not end keep the item waiting for ever. If quiet is zero or negative, the item is
+// added now.
 //
-// Of several values of most, that of the first call of a series counts; a series
-// ends when the item is added.
+// The first call of a series decides the value of most. A series ends when the item
+// is added.
 //
-// An item that waits because of an AddAfter, an AddRateLimited or a Reschedule
-// is not put off by Debounce, and may get due earlier; one that waits because
-// of Debounce is not put off beyond the time of such a call. For the rest
-// Debounce is like [TypedDelaying.AddAfter].
+// Debounce does not put off an item that waits because of an AddAfter, an
+// AddRateLimited or a Reschedule, but may make it due earlier. After such a call, an
+// item that waits because of Debounce is due no later than the call says. For the
+// rest Debounce is like [TypedDelaying.AddAfter].
 func (q *TypedDelaying[T]) Debounce(item T, quiet, most time.Duration) {
 	hash := hashOf(item)
 	if q.queue.ShuttingDown() {
@@ -82,12 +82,11 @@ func (q *TypedDelaying[T]) debounce(hash uint32, item T, r reading, due, latest 
 }
 
 // Remove takes the item back: it no longer waits, and is removed from the queue
-// below, see [Typed.Remove], if that can be asked to. It reports whether there
-// was anything to take back. It takes O(log n) time in the number of waiting
-// items.
+// below, see [Typed.Remove], if that has a Remove. It reports whether there was
+// anything to take back. It takes O(log n) time in the number of waiting items.
 //
 // If the queue below was configured, and is not a [Typed] without a [Queue], an
-// item that is due may be on its way there, and so escape.
+// item that is due may be on its way there. Remove misses it then.
 func (q *TypedDelaying[T]) Remove(item T) bool {
 	hash := hashOf(item)
 	if q.typed == nil {
