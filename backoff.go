@@ -151,7 +151,7 @@ func scaled(d time.Duration, factor float64) time.Duration {
 }
 
 // A curve is how the waits for one retrier, or one item, grow: a sequence of
-// intervals, each of which is handed out with jitter.
+// intervals, and jitter is added to each when it is handed out.
 //
 // No wait exceeds the limit, and yet there is jitter at the limit too: the
 // intervals end at
@@ -179,7 +179,7 @@ func newCurve(b Backoff) curve {
 	c.ceiling = c.limit
 	if b.Jitter > 0 {
 		c.jitter = b.Jitter
-		// At least 1 ns, lest a large jitter leaves no interval to multiply.
+		// At least 1 ns: the growth multiplies, and could not leave 0.
 		if quotient := float64(c.limit) / (1 + c.jitter); quotient < math.MaxInt64 {
 			c.ceiling = max(1, time.Duration(quotient))
 		}

@@ -8,17 +8,16 @@ import (
 	"time"
 )
 
-// DrainError says what a drain has left behind that was ended before it was
-// done. Nothing of it is lost by that: workers may go on to get what is queued
-// and owe Done for what they hold, but for the waiting items, which the
-// shutdown has dropped.
+// DrainError says what a drain has left behind because it was ended early. Queued
+// items and held ones are not lost: workers may go on to get the former, and still
+// owe Done for the latter. Waiting items are: the shutdown has dropped them.
 type DrainError[T comparable] struct {
 	// Err is the error of the context, or [ErrShutDown] if a ShutDown has ended
 	// the drain.
 	Err error
 
-	// Snapshot has all items. It is of the instant when the drain ended, but
-	// for the waiting items: of when it began.
+	// Snapshot has all items, as of the instant when the drain ended. Its waiting
+	// items are those of the instant when the drain began.
 	Snapshot[T]
 }
 
@@ -92,9 +91,9 @@ func (q *Typed[T]) remains(err error) *DrainError[T] {
 
 // Drain drops the waiting items, drains the queue below, see [Typed.Drain], and
 // ends the goroutine, for which it waits until ctx is done at the latest. The
-// items dropped are in the *[DrainError] if there is one, and are none to wait
-// for otherwise. To list them takes some time after ctx is done, 0.4 us an item
-// for millions of them, and keeps nobody else.
+// dropped items are listed in the *[DrainError] if there is one. They alone do not
+// make Drain return an error. To list them takes time after ctx is done, 0.4 us an
+// item for millions of them, but no other call waits for that.
 //
 // A queue below that was configured and has no Drain is drained by its
 // ShutDownWithDrain, its Len and its ShutDownWithDrain again, as the first may
@@ -113,9 +112,9 @@ func (q *TypedDelaying[T]) Drain(ctx context.Context) error {
 }
 
 // closeToDrain closes the queue, and returns what waited when the first of the
-// drains under way did. That is the agenda as it is: everybody would have to
-// wait for a list of it, which takes more than a second for 4 million items, and
-// which nobody reads if the drain is complete.
+// drains under way did. It hands over the agenda itself and not a list of it. To make
+// the list takes more than a second for 4 million items, every call would wait for
+// that, and nobody reads it if the drain is complete.
 func (q *TypedDelaying[T]) closeToDrain() (dropped *leftover[T]) {
 	now := q.now()
 	q.mu.Lock()
@@ -128,6 +127,7 @@ func (q *TypedDelaying[T]) closeToDrain() (dropped *leftover[T]) {
 	return q.dropped
 }
 
+// endDrain forgets what was dropped when the last of the drains under way is over.
 func (q *TypedDelaying[T]) endDrain() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -20,7 +20,7 @@ import (
 // dropped bit by bit, two at the most in each When, without a goroutine: there
 // are less than three times as many records as items that fail within an idle
 // time (plus the wait), and when the calls end, as many stay as there are. An
-// item that is to wait for ever, that is [rate.InfDuration], does not expire.
+// item that is to wait for ever, for [rate.InfDuration], does not expire.
 //
 // The zero value is not usable. It is safe for concurrent use if the other
 // limiter is, which is called without a lock held and must be used through
@@ -85,8 +85,8 @@ func (r *TypedExpiringRateLimiter[T]) When(item T) (wait time.Duration) {
 	return max(0, r.limiter.When(item))
 }
 
-// expire drops the records of up to three items that have expired, of which
-// one is the given item and two are those that the hand of the ledger comes to.
+// expire drops up to three records that have expired: that of the given item, and
+// those of two items that the hand of the ledger comes to.
 func (r *TypedExpiringRateLimiter[T]) expire(hash uint32, item T, now time.Duration) (expired [3]T, n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -7,12 +7,11 @@ import (
 )
 
 // failures counts the failures of items. Its zero value is empty; it is safe
-// for concurrent use. All but len hash the item before they lock, as an item that
-// cannot be hashed panics.
+// for concurrent use. Each method hashes the item before it locks: an item that
+// cannot be hashed panics, and must not leave the lock held.
 //
-// The count lies in a record's pos, so that a failing item costs no more than
-// its record and its slot: 19 to 29 bytes beyond its own. It saturates, which
-// takes two billion failures of one item.
+// The count lies in a record's pos, so that a failing item costs only its record
+// and its slot: 19 to 29 bytes beyond its own. The count stops at two billion.
 type failures[T comparable] struct {
 	failing atomic.Int64 // items.live, for those who do not want to lock
 
@@ -23,7 +22,8 @@ type failures[T comparable] struct {
 const failedState state = 1
 
 // add counts a failure and returns how many there were before. An item that
-// differs from itself could not be found again, so it always has none.
+// differs from itself could not be found again, so it always has none, and takes no
+// memory that nobody could give back.
 func (f *failures[T]) add(item T) (before int) {
 	hash := hashOf(item)
 	f.mu.Lock()
@@ -42,7 +42,8 @@ func (f *failures[T]) add(item T) (before int) {
 	return before
 }
 
-// counted returns n + 1, up to what an int of 32 bits holds.
+// counted returns n + 1, up to what an int of 32 bits holds: NumRequeues returns an
+// int, and a count that turned negative would make the next wait the shortest.
 func counted(n uint32) uint32 { return min(n, math.MaxInt32-1) + 1 }
 
 // count returns how many failures of the item have been counted.
@@ -57,8 +58,8 @@ func (f *failures[T]) count(item T) int {
 	return int(r.pos)
 }
 
-// forget drops the item. What many of them have taken is given back when few
-// are left.
+// forget drops the item. When few of many items are left, the table gives memory
+// back. Nothing else refers to its records, so nothing has to follow their move.
 func (f *failures[T]) forget(item T) {
 	hash := hashOf(item)
 	f.mu.Lock()
@@ -74,8 +75,10 @@ func (f *failures[T]) forget(item T) {
 	}
 }
 
-// forgetAny is forget for callers who mostly have nothing to forget. While nothing
-// has failed it neither hashes nor locks.
+// forgetAny is forget for callers who mostly have nothing to forget: Run calls it
+// after each item that succeeds. While no item has failed it neither hashes nor
+// locks. A failure that is counted at the same time may be missed, as if it came
+// afterwards; that of the caller's own item was counted before.
 func (f *failures[T]) forgetAny(item T) {
 	if f.failing.Load() > 0 {
 		f.forget(item)

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// This file is what a TypedDelaying counts for a StateProvider.
+// This file has what a TypedDelaying counts for a StateProvider, and how it is read.
+// A provider that is told of changes gets only the retries from it.
 
 // delayMetrics are the metrics of a delaying queue that a provider reads.
 type delayMetrics struct {
@@ -20,7 +21,9 @@ type delayMetrics struct {
 	abandoned int // items that waited when the queue was closed
 }
 
-// A tally is a count that is read.
+// A tally is a counter that is read. It can stand in for a [CounterMetric], and with
+// Dec for a [GaugeMetric], so that callers need not know who counts. It is atomic
+// because AddAfter counts before it takes a lock.
 type tally struct{ n atomic.Int64 }
 
 func (t *tally) Inc() { t.n.Add(1) }
@@ -29,8 +32,11 @@ func (t *tally) Dec() { t.n.Add(-1) }
 func (t *tally) count() uint64 { return uint64(t.n.Load()) }
 
 // attach lets the provider read the queue and, if it is the delaying queue's
-// own, the FIFO below. That is then one reading with one critical section: an
-// item that becomes due is in one of the two layers, not in both or neither.
+// own, the FIFO below. Both are then read in one critical section: an item that
+// becomes due is in exactly one of the two layers.
+//
+// The provider may read as soon as newLink has called it. So metrics is set before,
+// and the histogram, for which newLink returns the bounds, with the lock held.
 func (q *TypedDelaying[T]) attach(p StateProvider, name string, own bool) {
 	m := &delayMetrics{layers: LayerDelays}
 	if own {
@@ -48,14 +54,16 @@ func (q *TypedDelaying[T]) attach(p StateProvider, name string, own bool) {
 	m.lateness = newHistogram(bounds)
 }
 
-// observeLateness is called with the lock of the queue held.
+// observeLateness counts by how much an item was late. It is called with the lock of
+// the queue held.
 func (m *delayMetrics) observeLateness(late time.Duration) {
 	if m != nil {
 		m.lateness.observe(late)
 	}
 }
 
-// stats returns the state of the queue. Lock order: this queue, the FIFO.
+// stats returns the state of the queue. The clock is read before the locks are
+// taken, as it may be foreign code. Lock order: this queue, the FIFO.
 func (q *TypedDelaying[T]) stats() (s QueueStats) {
 	own := q.metrics.layers&LayerFIFO != 0
 	var now time.Duration
@@ -76,8 +84,9 @@ func (q *TypedDelaying[T]) stats() (s QueueStats) {
 	return s
 }
 
-// retire is that of Typed, which has no link of its own if it is read through
-// this queue.
+// retire tells the provider that the queue has ended and what it has left. It does so
+// for the FIFO below too, if that is read through this queue and has no link of its
+// own. The provider is foreign code, and so is called without a lock.
 func (q *TypedDelaying[T]) retire() {
 	if q.metrics == nil {
 		return
@@ -92,7 +101,8 @@ func (q *TypedDelaying[T]) retire() {
 	q.metrics.link.cut(left)
 }
 
-// abandonLocked drops the items that wait, as the queue is shut down.
+// abandonLocked drops the waiting items, as the queue is shut down. Their number is
+// kept for retire.
 func (q *TypedDelaying[T]) abandonLocked() {
 	if q.metrics != nil {
 		q.metrics.abandoned += q.agenda.len()

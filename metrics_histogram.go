@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// Histogram is how often durations of which length were observed.
+// Histogram says how many durations of each length were observed.
 type Histogram struct {
 	Count uint64
 	Sum   float64 // seconds
-	// Buckets has the number of those up to each bound of QueueMetrics and
-	// above the one before it, and in the end those above all of them.
+	// Buckets[i] counts the durations up to bound i of QueueMetrics and above the
+	// bound before it. One more element counts those above all bounds.
 	Buckets []uint64
-	// Zero is the number of those that were 0, and Exponential[k] of those up
-	// to 2^(k/8) seconds and above 2^((k-1)/8).
+	// Zero counts the durations that were 0, and Exponential[k] those up to
+	// 2^(k/8) seconds and above 2^((k-1)/8).
 	Zero        uint64
 	Exponential map[int]int64
 }
@@ -38,13 +38,13 @@ func (h *Histogram) add(other Histogram) {
 	}
 }
 
-// A histogram counts durations under the lock of a queue. That costs 9 ns, and
-// one of Prometheus 40, with its atomic operations and its map: of a cycle of
-// Add, Get and Done, which makes two observations, that is a third.
+// A histogram counts durations under the lock of a queue, in 9 ns. One of Prometheus
+// takes 40 ns, with its atomic operations and its map. A cycle of Add, Get and Done
+// makes two observations, and would take a third longer.
 //
 // The exponential buckets are those of a native histogram of Prometheus with
-// schema 3. A duration can be in 513 of them, of which a chunk of 64 is
-// allocated when the first is needed.
+// schema 3. A duration can be in 513 of them. They are allocated in chunks of 64,
+// when the first of a chunk is needed.
 type histogram struct {
 	bounds []time.Duration // in nanoseconds, rounded down
 	counts []uint64        // one more than bounds

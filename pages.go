@@ -56,8 +56,8 @@ func (p *pages[E]) extend() {
 }
 
 // pop removes the last element and returns it. Pages stay until two chunks of
-// them are unused, lest a vector that swings around the end of a page
-// allocates on each swing.
+// them are unused. Otherwise a vector whose length goes up and down around the end of
+// a page would allocate each time.
 func (p *pages[E]) pop() E {
 	p.n--
 	last := p.at(uint32(p.n))

@@ -92,7 +92,7 @@ func NewPrometheusProvider(registerer prometheus.Registerer, options ...Promethe
 			Help: "Items that queues still had when they were shut down, by their state.",
 		}, []string{"state"}),
 	}
-	p.abandon(Abandoned{}) // Makes the three series, of which an alert wants the zeros.
+	p.abandon(Abandoned{}) // Makes the three series: an alert needs them while they are 0.
 	if err := registerer.Register(collector{p}); err != nil {
 		panic(fmt.Sprint("workqueue: cannot register the metrics: ", err))
 	}

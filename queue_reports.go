@@ -12,7 +12,8 @@ import (
 const reportPeriod = 500 * time.Millisecond
 
 // A reporter is the goroutine that sets the gauges of work in flight. There is
-// one while items are held, so that a queue at rest has none.
+// one while items are held, so that a queue at rest has none. Only a queue with a
+// provider that is told of changes has it: a StateProvider reads the queue itself.
 type reporter struct {
 	runs atomic.Bool   // there is one, or a Get is about to start it
 	crew crew          // guarded by the lock of the queue
@@ -78,7 +79,8 @@ func (q *Typed[T]) observeAdds(n int) {
 	}
 }
 
-// startReports starts the reporter, unless it runs.
+// startReports starts the reporter, unless it runs. The caller has made the timer, as
+// that is foreign code and must not run with the lock held.
 //
 // It has a timer and no ticker: the fake clock of k8s.io/utils counts tickers
 // as waiters for ever, stopped or not.
@@ -90,7 +92,8 @@ func (q *Typed[T]) startReports(timer clock.Timer) {
 	}
 }
 
-// enterReports reports whether there is to be such a goroutine, and counts it.
+// enterReports reports whether the goroutine is to start, and counts it. After a
+// shutdown none starts: the shutdown waits for those that are counted.
 func (q *Typed[T]) enterReports() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -116,9 +119,10 @@ func (q *Typed[T]) report(timer clock.Timer) {
 	}
 }
 
-// reportOnce sets the gauges, and reports whether nothing is in flight and they
-// say so: the last Done may have come since they were read. It sets the timer
-// first, so that the time which the gauges take does not add to the period.
+// reportOnce sets the gauges, and reports whether the reporter is over: nothing is in
+// flight, and the gauges say so. Both are asked, as the last Done may have come after
+// the gauges were set. The timer is set first: otherwise the time that the gauges
+// take would add to the period.
 func (q *Typed[T]) reportOnce(timer clock.Timer) (over bool) {
 	set := false
 	defer func() {
@@ -147,7 +151,8 @@ func (q *Typed[T]) endReports() bool {
 }
 
 // inFlight returns for how long the held items have been held, added up and at
-// most. It takes time proportional to their number.
+// most. It takes time proportional to their number, every half second. To keep the
+// sum up to date instead would cost each Get and Done.
 func (q *Typed[T]) inFlight() (total, longest time.Duration) {
 	now := q.metrics.now()
 	q.mu.Lock()

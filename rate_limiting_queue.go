@@ -78,7 +78,7 @@ type TypedRateLimiting[T comparable] struct {
 
 	// attempts counts the failures of handlers in a row, for the MaxAttempts of
 	// Run. The count is here, and not in a call of Run, because it has to end with
-	// the item: by a Forget or a Remove, whoever calls them. It is nil until a Run
+	// the item: by a Forget or a Remove of any caller. It is nil until a Run
 	// counts.
 	attempts atomic.Pointer[failures[T]]
 }
@@ -231,7 +231,7 @@ func (q *TypedRateLimiting[T]) Snapshot(limit int) Snapshot[T] {
 
 func (q *TypedRateLimiting[T]) addFailures(s Snapshot[T]) {
 	if q.limiter == nil {
-		return // Who asks what a queue holds wants the rest all the same.
+		return // The rest of a Snapshot is of use without a limiter.
 	}
 	for _, infos := range [][]ItemInfo[T]{s.Queued, s.InFlight, s.Waiting} {
 		for i := range infos {

@@ -138,7 +138,7 @@ func Run[T comparable](ctx context.Context, queue TypedRateLimitingInterface[T],
 		panic("workqueue: handler is nil")
 	}
 	if q, ok := queue.(*TypedRateLimiting[T]); ok {
-		q.mustLimiter() // The panic of a worker would end the program.
+		q.mustLimiter() // Here its panic reaches the caller. In a worker it would end the program.
 	}
 	options.check()
 	r := newRunner(ctx, queue, handle, options)
@@ -151,8 +151,8 @@ func Run[T comparable](ctx context.Context, queue TypedRateLimitingInterface[T],
 	case <-r.working.Done():
 	case <-ctx.Done():
 	}
-	// The workers may be gone because ctx has ended: that is asked, and not which
-	// of the two was noticed first.
+	// Both may have happened, as the workers end with ctx. What counts is whether ctx
+	// has ended, not which of the two the select has noticed.
 	if ctx.Err() != nil {
 		return r.end()
 	}

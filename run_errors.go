@@ -14,14 +14,14 @@ import (
 // the work for the Add before it is not done.
 var ErrReAdded = errors.New("workqueue: item was added again")
 
-// errGoexit is what a handler has come to that has ended its goroutine.
+// errGoexit is the error of a handler that has ended its goroutine.
 var errGoexit = errors.New("workqueue: handler called runtime.Goexit")
 
 // RequeueAfter returns an error for a handler to return to [Run], by itself or
 // wrapped, when there is nothing to do for the item before d has passed. It is
 // no failure: what has failed before is forgotten, and the item is added by
-// AddAfter. If d is zero or negative, that is at once, which for a handler that
-// always says so is a busy loop.
+// AddAfter. If d is zero or negative, that is at once: a handler that always says so
+// is a busy loop.
 func RequeueAfter(d time.Duration) error { return &requeueAfter{max(0, d)} }
 
 type requeueAfter struct{ wait time.Duration }

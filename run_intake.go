@@ -20,7 +20,7 @@ type runner[T comparable] struct {
 	watcher watcher[T] // the queue, if it has to be that
 	logger  logr.Logger
 
-	// Contexts, of which none ends before the one above it. Those of the handlers
+	// Contexts. None ends before the one above it. Those of the handlers
 	// descend from handling, which cancel ends if it is not ctx. The hand-outs end
 	// with intake, which is one of these two, and working with the last worker.
 	ctx      context.Context
@@ -63,7 +63,7 @@ func newRunner[T comparable](ctx context.Context, queue TypedRateLimitingInterfa
 		handling: ctx,
 		cancel:   func(error) {},
 	}
-	// Of the concrete types the interface hides the better half.
+	// The interface lacks GetContext, Drain and watch. The value may have them.
 	r.getter, _ = queue.(getter[T])
 	if options.CancelOnReAdd {
 		r.watcher, _ = queue.(watcher[T])
@@ -86,9 +86,9 @@ func newRunner[T comparable](ctx context.Context, queue TypedRateLimitingInterfa
 		// between the caller's and those of the handlers.
 		r.handling, r.cancel = context.WithCancelCause(ctx)
 	}
-	// In all other cases the handlers need no context but the caller's: it ends
-	// them at the same instant, and costs nothing.
-	// A context, and not a channel, because Drain takes one.
+	// In all other cases the handlers get the caller's context, which costs nothing.
+	//
+	// working is a context and not a channel because Drain takes one.
 	r.working, r.idle = context.WithCancel(context.WithoutCancel(ctx))
 	return r
 }
@@ -108,6 +108,8 @@ func (r *runner[T]) canWatch() bool {
 	return r.watcher != nil && r.watcher.watch(*new(T), nil)
 }
 
+// start starts the workers. All are counted before the first can end: otherwise the
+// count could be 0 before the last has begun.
 func (r *runner[T]) start() {
 	n := max(1, r.options.Workers)
 	r.workers.Store(int64(n))
@@ -117,6 +119,7 @@ func (r *runner[T]) start() {
 	}
 }
 
+// workerDone ends working with the last worker, and so the drain of end.
 func (r *runner[T]) workerDone() {
 	if r.workers.Add(-1) == 0 {
 		r.idle()
@@ -132,7 +135,7 @@ func (r *runner[T]) next() (item T, ok bool) {
 		return r.get()
 	}
 	item, err := r.getter.GetContext(r.intake)
-	if errors.Is(err, errors.ErrUnsupported) { // Due to what it is made of.
+	if errors.Is(err, errors.ErrUnsupported) { // A queue below has no GetContext.
 		return r.get()
 	}
 	if err != nil {
@@ -146,9 +149,9 @@ func (r *runner[T]) next() (item T, ok bool) {
 	return item, true
 }
 
-// get is next for a queue whose wait for an item ends with the queue only. It
-// does not ask for one once intake has ended, as what a queue hands out while it
-// is being shut down may have been forgotten by it: see decline.
+// get is next for a queue without GetContext, where only the shutdown ends the wait
+// for an item. It does not ask for an item after the end of intake: what a queue
+// hands out during its shutdown it may have forgotten itself, see decline.
 func (r *runner[T]) get() (item T, ok bool) {
 	if r.intake.Err() != nil {
 		return item, false
@@ -173,9 +176,9 @@ func (r *runner[T]) decline(item T, shutdown bool) {
 	r.queue.Done(item)
 }
 
-// noteError keeps an error for which a worker ends although there may be items.
-// Not ours but a GetContext of somebody's own fails in such a way; asking it
-// again would spin.
+// noteError keeps an error that ends a worker although there may be items. Our queues
+// return no such error, but a GetContext of somebody else may. To ask it again could
+// spin.
 func (r *runner[T]) noteError(err error) {
 	if r.intake.Err() != nil || errors.Is(err, ErrShutDown) {
 		return

@@ -98,6 +98,8 @@ func (q *Typed[T]) snapshot(limit int, now time.Duration) (s Snapshot[T]) {
 	return s
 }
 
+// sortInFlight puts first what has been held longest. The fifo keeps no order of what
+// is held.
 func (s *Snapshot[T]) sortInFlight() {
 	slices.SortStableFunc(s.InFlight, func(a, b ItemInfo[T]) int { return cmp.Compare(b.For, a.For) })
 }
@@ -126,7 +128,7 @@ func (q *TypedDelaying[T]) Snapshot(limit int) Snapshot[T] {
 	return s
 }
 
-// waits returns how many items wait at the moment.
+// waits returns how many items wait at the moment, to make room for them.
 func (q *TypedDelaying[T]) waits() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -139,6 +141,8 @@ func (q *TypedDelaying[T]) collectWaiting(c *census[T]) {
 	c.addWaiting(&q.agenda)
 }
 
+// collect enters both layers at one instant, so that an item that becomes due is in
+// one of them.
 func (q *TypedDelaying[T]) collect(c *census[T]) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

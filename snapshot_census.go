@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// A census is what a Snapshot is made of: what has to be looked up while the
-// locks are held, and no more, as everybody waits for that. Its room is made
-// before, and the order and the infos after.
+// A census is what a Snapshot is made from. Every call waits while the locks are
+// held, so only copying happens then. The memory is allocated before, and sorting
+// and describing come after.
 type census[T comparable] struct {
 	limit                    int
 	queued, flying, waiting  []entry[T]
@@ -18,19 +18,23 @@ type census[T comparable] struct {
 	timed                    bool // since when is known of waiting
 }
 
-// An entry is what a queue knows of an item.
+// An entry is what a queue knows of an item. It has no [ItemInfo] yet, which is
+// larger: less is copied with the lock held.
 type entry[T comparable] struct {
 	item  T
 	state ItemState
 	since time.Duration // if times are kept
 }
 
-// denseWaiting is how many waiting items there may be for each that is asked for if all
-// of them are copied, at some 20 ns each, to be sorted later. To look for the
-// first ones takes some 600 ns each.
+// denseWaiting decides between two ways to find the first waiting items. To copy an
+// item takes some 20 ns, and all are sorted later. To find the next one in the heap
+// takes some 600 ns. So all are copied if there are up to this many for each item
+// that is asked for.
 const denseWaiting = 16
 
-// census returns that of the queue.
+// census makes the census of the queue. Items may come between the two critical
+// sections. Then the memory does not suffice and is allocated with the lock held,
+// which is rare and only slower.
 func (q *Typed[T]) census(limit int) census[T] {
 	c := census[T]{limit: max(0, limit)}
 	c.makeRoom(q.sizes())
@@ -47,20 +51,22 @@ func (q *Typed[T]) sizes() (queued, flying int) {
 	return q.fifo.len(), len(q.fifo.held)
 }
 
-// makeRoom makes room for so many items, of which no more than the limit count.
+// makeRoom makes room for so many items, up to the limit for each state.
 func (c *census[T]) makeRoom(queued, flying int) {
 	c.queued = roomFor[entry[T]](min(queued, c.limit))
 	c.flying = roomFor[entry[T]](min(flying, c.limit))
 }
 
-// roomFor returns a slice with room for n elements. Its memory is written to, as
-// what has come from the system has no pages until then.
+// roomFor returns a slice with room for n elements. It writes to the memory: fresh
+// memory of the system gets its pages at the first write, which would otherwise
+// happen with the lock held.
 func roomFor[E any](n int) []E {
 	s := make([]E, n)
 	clear(s)
 	return s[:0]
 }
 
+// makeRoomForWaiting makes room for what addWaiting will enter.
 func (c *census[T]) makeRoomForWaiting(waiting int) {
 	if waiting/denseWaiting > c.limit {
 		waiting = c.limit
@@ -68,8 +74,8 @@ func (c *census[T]) makeRoomForWaiting(waiting int) {
 	c.waiting, c.order = roomFor[entry[T]](waiting), roomFor[node](waiting)
 }
 
-// addWaiting enters what waits: the first items, or all if they are not many
-// more.
+// addWaiting enters the first waiting items, or all of them if they are not many more
+// than the limit, see denseWaiting.
 func (c *census[T]) addWaiting(a *agenda[T]) {
 	c.waitingTotal, c.timed = a.len(), a.timed
 	if a.len()/denseWaiting > c.limit {
@@ -83,6 +89,8 @@ func (c *census[T]) addWaiting(a *agenda[T]) {
 	}
 }
 
+// enter copies the item of a node. The copy of the node refers to the entry, so that
+// the order can be found when the agenda is long unlocked.
 func (c *census[T]) enter(a *agenda[T], n node) {
 	e := entry[T]{item: a.items.records.at(n.ref).item, state: ItemWaiting}
 	if a.timed {
@@ -93,8 +101,8 @@ func (c *census[T]) enter(a *agenda[T], n node) {
 	c.order = append(c.order, n)
 }
 
-// describe adds what a FIFO has entered to the Snapshot. In one that keeps no
-// times nobody knows since when.
+// describe adds what a FIFO has entered to the Snapshot. timed says whether that FIFO
+// keeps times: otherwise For is not known.
 func (c *census[T]) describe(s *Snapshot[T], now time.Duration, timed bool) {
 	s.QueuedTotal, s.InFlightTotal = c.queuedTotal, c.flyingTotal
 	s.Queued, s.InFlight = infosOf(c.queued, now, timed), infosOf(c.flying, now, timed)
@@ -104,7 +112,8 @@ func (c *census[T]) describe(s *Snapshot[T], now time.Duration, timed bool) {
 	s.sortInFlight()
 }
 
-// describeWaiting adds what waits.
+// describeWaiting adds the waiting items to the Snapshot. It sorts them, as most come
+// in the order of the heap, and leaves out those beyond the limit.
 func (c *census[T]) describeWaiting(s *Snapshot[T], now time.Duration, epoch time.Time) {
 	slices.SortFunc(c.order, node.compare)
 	s.WaitingTotal += c.waitingTotal

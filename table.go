@@ -14,10 +14,10 @@ import (
 // beside the reference: a probe that misses stays within one or two cache
 // lines and never touches the slab.
 //
-// No call takes longer for a large table, but for compact. When the index is
-// full, one of twice the size takes its place and the old one is moved over
-// step by step as items come and go. Moving it at once takes 10 ms for a
-// million items, with everybody waiting at the lock.
+// Only compact takes longer for a large table. When the index is full, one of
+// twice the size takes its place, and the old one is moved over step by step as
+// items come and go. To move it at once takes 10 ms for a million items, and every
+// call waits at the lock meanwhile.
 //
 // Invariants, for a slot s of slots or old:
 //
@@ -112,8 +112,8 @@ func (t *table[T]) find(hash uint32, item T) (at uint32, r *record[T]) {
 
 // probe is find in one index. The hot methods of [Typed] call it themselves,
 // where it is inlined, and leave the rest of find to what is called next: see
-// BenchmarkCycle and BenchmarkDuplicate. It is just small enough for that, hence
-// a loop that also serves an index without slots.
+// BenchmarkCycle and BenchmarkDuplicate. It is just small enough for that. This is why
+// the loop itself handles an index without slots.
 func (t *table[T]) probe(slots []slot, hash uint32, item T) (at uint32, r *record[T]) {
 	for at = hash; len(slots) > 0; at++ {
 		at &= uint32(len(slots) - 1)
@@ -231,8 +231,8 @@ func (t *table[T]) use(slots []slot) {
 
 // sweep moves n slots of the old index, and what follows them up to the next
 // empty one: no entry that stays behind can then have been looked for beyond
-// one that has left, and nothing need be closed up. Doing that for each entry
-// made a burst of 64k adds take 108 ns an item instead of 79.
+// one that has left, so that no entry has to be closed up. Closing up each one makes
+// BenchmarkGrowth a third slower.
 func (t *table[T]) sweep(n int) {
 	at := t.swept
 	for end := at + n; at < len(t.old) && (at < end || t.old[at].ref != 0); at++ {
