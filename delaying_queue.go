@@ -51,28 +51,24 @@ type TypedDelayingQueueConfig[T comparable] struct {
 	AddCancelsWaiting bool
 }
 
-// TypedDelaying is a queue with AddAfter, on top of another queue. The items
-// that wait for their time are its own; once due they are added to the queue
-// below, and the methods that have nothing to do with waiting are those of that
-// queue.
+// TypedDelaying is a queue with AddAfter, on top of another queue. It holds the
+// waiting items itself and adds them to the queue below when they are due. Methods
+// that have nothing to do with waiting are those of that queue.
 //
 // The zero value is not usable. All methods may be called concurrently. A
 // TypedDelaying must not be copied. Its owner must call ShutDown,
 // ShutDownWithDrain or Drain.
 //
-// It runs one goroutine while items wait, and none otherwise. If the queue
-// below was configured, that goroutine is the only one that adds due items to
-// it, and its methods must not shut the delaying queue down from there, as the
-// shutdown waits for the goroutine. A panic of such a method, or of a metric,
-// is logged there and then panics on, which ends the program: there is no
-// caller to hand it to, and a queue that has silently stopped to add what is
-// due is worse.
+// It runs one goroutine while items wait, and none otherwise. If the queue below was
+// configured, only that goroutine adds due items to it. Add of that queue must not
+// shut the delaying queue down, as the shutdown waits for the goroutine. If it
+// panics, or a metric does, the goroutine logs that and panics on, which ends the
+// program: no caller could handle it, and to go on without adding due items is worse.
 //
-// Of a queue below that was configured, the methods that [TypedInterface] does
-// not have are used where it has them too: those of a [Typed], or of the same
-// names and types. Each method says what it does otherwise. A type that embeds
-// a [Typed] has all of them, and should have its own version of each that its
-// own Add, Get or Done would make wrong.
+// A queue below that was configured may have methods of a [Typed] beyond
+// [TypedInterface], with the same names and types. They are used then, and each
+// method here says what it does otherwise. A type that embeds a [Typed] has all of
+// them, and should replace each that its own Add, Get or Done would make wrong.
 type TypedDelaying[T comparable] struct {
 	// Immutable after construction.
 
@@ -87,10 +83,9 @@ type TypedDelaying[T comparable] struct {
 	// loop is waitingLoop as a value: a method value made at each start of the
 	// goroutine would be allocated.
 	loop func()
-	// wake has room for one token, sent when waitingLoop has to look again: the
-	// first due time has changed, or nothing waits any more. It stays in the
-	// channel until the loop takes it, so the loop, which looks before it
-	// waits, cannot miss a change.
+	// wake has room for one token, sent when the first due time has changed or
+	// nothing waits any more. It stays there until the loop takes it. The loop looks
+	// at the agenda before it waits for a token, and so misses no change.
 	wake chan struct{}
 
 	drains drains      // of queue, if it has no Drain

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TypedItemBackoffRateLimiter delays each item by the intervals of a [Backoff],
-// of which every item has its own. The wait after the n-th failure since the
+// TypedItemBackoffRateLimiter delays each item by the intervals of a [Backoff].
+// Every item has a sequence of its own. The wait after the n-th failure since the
 // last Forget, counted from 0, is chosen uniformly at random between i and
 // i + Jitter*i, for
 //

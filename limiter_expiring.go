@@ -9,17 +9,16 @@ import (
 )
 
 // TypedExpiringRateLimiter makes another limiter forget items that have not
-// failed for an idle time, so that its memory is bounded though nobody calls
-// Forget, as for keys of objects that were deleted while they failed. The idle
-// time of an item begins when the wait that it was told last is over: however
-// long the waits of the other limiter, none outlives what is known of its
-// item.
+// failed for an idle time. So its memory is bounded even if nobody calls Forget, as
+// for keys of objects that were deleted while they failed. The idle time of an item
+// begins when its last wait is over. So an item is never forgotten during a wait,
+// however long that is.
 //
 // An item that was idle for long enough is new to the next When, and
 // NumRequeues returns 0 for it. The record of one that never comes back is
-// dropped bit by bit, two at the most in each When, without a goroutine: there
-// are less than three times as many records as items that fail within an idle
-// time (plus the wait), and when the calls end, as many stay as there are. An
+// dropped by later calls, up to two such records in each When, and without a
+// goroutine. There are fewer than three times as many records as items that fail
+// within an idle time (plus the wait). When the calls end, no more are dropped. An
 // item that is to wait for ever, for [rate.InfDuration], does not expire.
 //
 // The zero value is not usable. It is safe for concurrent use if the other

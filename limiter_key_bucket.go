@@ -103,7 +103,7 @@ func (r *TypedKeyBucketRateLimiter[T]) When(item T) time.Duration {
 	if due := r.held.find(hash, item); due != nil && *due > at {
 		return *due - at
 	}
-	switch due := r.takeLocked(at); due {
+	switch due := r.spendLocked(at); due {
 	case at:
 		r.held.remove(hash, item)
 		return 0
@@ -115,9 +115,9 @@ func (r *TypedKeyBucketRateLimiter[T]) When(item T) time.Duration {
 	}
 }
 
-// takeLocked takes a token and returns when it is there, or the end of time if
-// there is none to be had.
-func (r *TypedKeyBucketRateLimiter[T]) takeLocked(at time.Duration) (due time.Duration) {
+// spendLocked takes a token and returns when it is there, or the end of time if
+// there will never be one.
+func (r *TypedKeyBucketRateLimiter[T]) spendLocked(at time.Duration) (due time.Duration) {
 	if r.bucket.spare > 0 {
 		r.bucket.spare--
 		return at

@@ -7,11 +7,13 @@ import (
 	"time"
 )
 
-// This file is the end of Run: how it comes about, and what it leaves behind.
+// This file has the end of Run: how the queue is drained, and how the error is made
+// that names what is left. It has two sources: the DrainError of the queue, and the
+// notes of the workers about items that the queue no longer has.
 
-// end shuts the queue down after ctx has ended, waits for the workers, and takes
-// out what they leave behind: what Run names it does not leave in the queue too,
-// where a drain would wait for it for ever.
+// end shuts the queue down after ctx has ended, waits for the workers, and takes out
+// of the queue what they leave behind. The error names these items. If they stayed in
+// the queue too, a drain after Run would wait for them for ever.
 func (r *runner[T]) end() error {
 	if r.options.Grace > 0 {
 		defer time.AfterFunc(r.options.Grace, func() { r.cancel(context.Cause(r.ctx)) }).Stop()
@@ -30,13 +32,13 @@ func (r *runner[T]) end() error {
 	return r.leftBehind(left, err)
 }
 
-// drain drains the queue until the workers are gone, when there is nobody left to
-// get what is queued, and returns what is left then as far as the queue can tell.
-// The error is one of its own.
+// drain drains the queue until the workers are gone: nobody gets what is queued from
+// then on. It returns what is left, as far as the queue can tell, and any other error
+// of the queue's Drain.
 //
-// The queue is shut down afterwards in any case: whoever else waits for what is
-// left has to learn that nobody works it off, and a drain of client-go's queue
-// leaves its goroutine to that.
+// The queue is shut down afterwards in any case, for two reasons. Other callers that
+// wait in a drain have to learn that nobody handles the rest. And the goroutine of
+// client-go's delaying queue ends only with a ShutDown.
 func (r *runner[T]) drain() (left *DrainError[T], err error) {
 	q, ok := r.queue.(drainer)
 	if !ok {
@@ -76,22 +78,25 @@ type lateItem[T comparable] struct {
 	failures int // in a row; 0 if the item did not fail but was put off
 }
 
+// leaveLate notes an item whose retry the queue has dropped, or would drop.
 func (r *runner[T]) leaveLate(item T, failures int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.late = append(r.late, lateItem[T]{item, failures})
 }
 
-// leaveOut takes back leaveLate for an item that was added again in the moment
-// between the end of ctx and the shutdown, and that has been handled since.
+// leaveOut takes back leaveLate for an item that is handled once more: it was added
+// again in the moment between the end of ctx and the shutdown. Only its last outcome
+// counts.
 func (r *runner[T]) leaveOut(item T) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.late = slices.DeleteFunc(r.late, func(l lateItem[T]) bool { return l.item == item })
 }
 
-// leftBehind returns what Run returns: what the drain knows to be left, with what
-// the workers have noted and what was taken out, and errors of other kinds.
+// leftBehind makes the error of Run from what the drain has found, what the workers
+// have noted, and errors of other kinds. Items that only waited or were put off do
+// not make an error by themselves, but are listed if there is one.
 func (r *runner[T]) leftBehind(left *DrainError[T], err error) error {
 	r.nameQueued(left)
 	err = errors.Join(err, r.err)
@@ -109,9 +114,11 @@ func (r *runner[T]) leftBehind(left *DrainError[T], err error) error {
 	return errors.Join(left, err)
 }
 
-// nameQueued lists what was queued and is not any more. Somebody else may have got
-// what the drain has seen, and added again what he held. A queue that knows no
-// more than a number may keep the items to itself.
+// nameQueued lists the items that Run has taken out of the queue. The drain's list may
+// differ from that: since then another caller may have got an item of the list, or an
+// item that it held may have been queued by its Done. Infos of the drain are kept for
+// items that are on both lists. A foreign queue may report a number of items and hand
+// none of them out; they count without a name.
 func (r *runner[T]) nameQueued(left *DrainError[T]) {
 	kept := 0
 	if left.QueuedTotal > len(left.Queued) {
@@ -119,7 +126,7 @@ func (r *runner[T]) nameQueued(left *DrainError[T]) {
 	}
 	left.QueuedTotal = len(left.Queued) + kept
 	if slices.EqualFunc(left.Queued, r.queued, func(info ItemInfo[T], item T) bool { return info.Item == item }) {
-		return // As nearly always, and there may be millions.
+		return // The usual case. With millions of items the map below is slow.
 	}
 	known := make(map[T]ItemInfo[T], len(left.Queued))
 	for _, info := range left.Queued {
@@ -137,7 +144,8 @@ func (r *runner[T]) nameQueued(left *DrainError[T]) {
 	left.QueuedTotal = len(left.Queued) + kept
 }
 
-// nameWaiting lists what waited and what was to wait, if it is not queued.
+// nameWaiting lists the items that waited, and those whose handling came too late for
+// a retry. Such an item is left out if it is listed as queued or waiting already.
 func (r *runner[T]) nameWaiting(left *DrainError[T]) {
 	if r.dropped != nil && left.WaitingTotal == 0 {
 		r.dropped(&left.Snapshot)
@@ -157,8 +165,8 @@ func (r *runner[T]) nameWaiting(left *DrainError[T]) {
 	}
 }
 
-// countLate counts the last failure of items that are listed, which the limiter was
-// not told of, and returns which items are.
+// countLate adds the last failure to infos of listed items, as the limiter was not
+// told of it, and returns the set of listed items.
 func (r *runner[T]) countLate(lists ...[]ItemInfo[T]) (listed map[T]bool) {
 	failures := make(map[T]int, len(r.late))
 	for _, l := range r.late {

@@ -16,7 +16,7 @@ import (
 type worker[T comparable] struct {
 	*runner[T]
 
-	err       error // what the handler has come to
+	err       error // the outcome of the handler
 	overtaken bool  // the item was added again while the handler was at it
 }
 
@@ -71,12 +71,13 @@ func (w *worker[T]) handleItem(item T) {
 		ctx = timed
 	}
 	w.call(ctx, item)
-	// Asked here and not in account, before which the deferred cancels run. If the
-	// deadline came first, its error is one of the item and counts, and so is that
-	// of a Run around this one whose item was added again.
+	// Asked here and not in account: the deferred cancels run before that. If the
+	// deadline came first, the error is a failure of the item and counts. The same
+	// holds if the cause comes from another Run whose handler has called this one.
 	w.overtaken = w.watcher != nil && context.Cause(ctx) == ErrReAdded && context.Cause(w.handling) != ErrReAdded
 }
 
+// label makes the item a label of the goroutine, for profiles.
 func (w *worker[T]) label(ctx context.Context, item T) context.Context {
 	labels := []string{"item", fmt.Sprint(item)}
 	if w.options.Name != "" {
@@ -92,9 +93,9 @@ func (w *worker[T]) call(ctx context.Context, item T) {
 	w.err = w.handle(ctx, item)
 }
 
-// catch makes an error of a panic. One that is to crash goes on from here, so
-// that the item is accounted for on its way, with the stack of the handler still
-// there to be printed.
+// catch makes an error of a panic. With CrashOnPanic it panics again right here. The
+// item is then accounted for by the deferred calls, and the stack of the handler is
+// still there when the program prints it.
 func (w *worker[T]) catch() {
 	v := recover()
 	if v == nil {
@@ -106,8 +107,8 @@ func (w *worker[T]) catch() {
 	}
 }
 
-// account does what the outcome of the handler asks for. Whatever foreign code
-// is called on the way, Done comes last and comes for sure.
+// account does what the outcome of the handler asks for. Done is deferred: it comes
+// last, and also if foreign code panics or ends the goroutine on the way.
 func (w *worker[T]) account(item T) {
 	defer w.queue.Done(item)
 	err := w.err
@@ -152,7 +153,8 @@ func (w *worker[T]) redo(item T) {
 	}
 }
 
-// putOff has the item handled later. Once ctx has ended that may be too late.
+// putOff adds the item after the wait. If ctx has ended, the queue may have dropped
+// it already or will do so, and the item is noted.
 func (w *worker[T]) putOff(item T, wait time.Duration) {
 	w.forget(item)
 	w.queue.AddAfter(item, wait)
@@ -161,8 +163,10 @@ func (w *worker[T]) putOff(item T, wait time.Duration) {
 	}
 }
 
+// forget ends the series of failures of an item, for the limiter and for MaxAttempts.
+// Forget of a [TypedRateLimiting] does both, but the queue may be of another type.
 func (w *worker[T]) forget(item T) {
-	if w.failed != nil { // Not by the queue alone, whose Forget may be another type's.
+	if w.failed != nil {
 		w.failed.forgetAny(item)
 	}
 	w.queue.Forget(item)
@@ -191,6 +195,8 @@ func (w *worker[T]) fail(item T, err error) {
 	w.logFailure(item, err, failures, ended || w.queue.ShuttingDown())
 }
 
+// logFailure logs a failure that does not end the item. It is an error to the log only
+// if the handler has panicked: otherwise the next attempt may succeed.
 func (w *worker[T]) logFailure(item T, err error, failures int, dropped bool) {
 	message := "Handler failed, the item will be retried"
 	if dropped {
@@ -200,7 +206,6 @@ func (w *worker[T]) logFailure(item T, err error, failures int, dropped bool) {
 		w.logError(item, err, failures, message)
 		return
 	}
-	// Not an error to the log: the next attempt may succeed.
 	w.logger.Info(message, "item", item, "failures", failures, "err", err)
 }
 
@@ -226,6 +231,7 @@ func (w *worker[T]) giveUp(item T, err error) {
 	}
 }
 
+// tellGivenUp calls OnGiveUp, which is foreign code. A panic ends up in w.err.
 func (w *worker[T]) tellGivenUp(item T, err error) {
 	defer w.catch()
 	w.options.OnGiveUp(item, err)
