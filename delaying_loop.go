@@ -65,23 +65,29 @@ func (q *TypedDelaying[T]) dueLocked(r reading) bool {
 // another one carries on after the item with which it happened.
 func (q *TypedDelaying[T]) waitingLoop() {
 	defer q.loops.leave(&q.mu)
-	idle := false
-	defer q.endLoop(&idle)
+	over := false
+	defer q.endLoop(&over)
 	for {
-		var next time.Duration
-		var some bool
-		next, some, idle = q.addDue()
+		o := q.addDue()
 		switch {
-		case idle:
+		case o.over:
+			over = true
 			return
-		case !some:
-			q.sleepUntil(next)
+		case !o.due:
+			q.sleepUntil(o.next)
 		}
 	}
 }
 
+// An outlook is what waitingLoop finds in the agenda.
+type outlook struct {
+	next time.Duration // when the earliest item is due
+	due  bool          // it is due now
+	over bool          // no item waits, and the loop ends
+}
+
 // endLoop decides what the end of the goroutine means.
-func (q *TypedDelaying[T]) endLoop(idle *bool) {
+func (q *TypedDelaying[T]) endLoop(over *bool) {
 	switch r := recover(); {
 	case r != nil:
 		defer panic(r) // Even if the logger does not return.
@@ -90,7 +96,7 @@ func (q *TypedDelaying[T]) endLoop(idle *bool) {
 			err = fmt.Errorf("%v", r)
 		}
 		q.logger.Error(err, "Panic while adding delayed items", "stack", string(debug.Stack()))
-	case !*idle:
+	case !*over:
 		q.replaceLoop()
 	}
 }
@@ -103,60 +109,60 @@ func (q *TypedDelaying[T]) replaceLoop() {
 	go q.loop()
 }
 
-// addDue adds items that are due. If there is none, it returns when there will
-// be, or reports that the loop is over.
-func (q *TypedDelaying[T]) addDue() (next time.Duration, some, idle bool) {
+// addDue adds items that are due, up to a batch of them.
+func (q *TypedDelaying[T]) addDue() outlook {
 	shutDown := q.queue.ShuttingDown() // The queue below may have been shut down by itself.
 	r := q.read()
 	if q.typed == nil {
-		item, next, some, idle := q.popDue(shutDown, r)
-		if some {
+		item, o := q.popDue(shutDown, r)
+		if o.due {
 			q.queue.Add(item)
 		}
-		return next, some, idle
+		return o
 	}
-	a, next, some, idle := q.moveDue(shutDown, r, q.stamp(r.now))
+	a, o := q.moveDue(shutDown, r, q.stamp(r.now))
 	q.typed.observeAdds(a.added)
-	return next, some, idle
+	return o
 }
 
-func (q *TypedDelaying[T]) moveDue(shutDown bool, r reading, stamp time.Duration) (a arrival, next time.Duration, some, idle bool) {
+// moveDue is addDue for a typed queue below. It moves a batch in one critical section.
+func (q *TypedDelaying[T]) moveDue(shutDown bool, r reading, stamp time.Duration) (a arrival, o outlook) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	next, some, idle = q.nextDueLocked(shutDown, r)
-	if some {
+	o = q.lookAheadLocked(shutDown, r)
+	if o.due {
 		a = q.moveDueLocked(r, stamp)
 	}
-	return a, next, some, idle
+	return a, o
 }
 
 // popDue takes one due item off the agenda. The caller adds it without the
 // lock, as that is foreign code, and only then comes for the next: no more than
 // one item is ever between the queues, and one is lost at most if the call does
 // not return.
-func (q *TypedDelaying[T]) popDue(shutDown bool, r reading) (item T, next time.Duration, some, idle bool) {
+func (q *TypedDelaying[T]) popDue(shutDown bool, r reading) (item T, o outlook) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	next, some, idle = q.nextDueLocked(shutDown, r)
-	if some {
-		q.metrics.observeLateness(r.now - next)
+	o = q.lookAheadLocked(shutDown, r)
+	if o.due {
+		q.metrics.observeLateness(r.now - o.next)
 		_, item = q.agenda.pop()
 	}
-	return item, next, some, idle
+	return item, o
 }
 
-// nextDueLocked reports whether something is due, or when it will be, or that the
-// loop is over: decided in one critical section with running, or an AddAfter in
-// between would rely on a goroutine that is about to end.
-func (q *TypedDelaying[T]) nextDueLocked(shutDown bool, r reading) (next time.Duration, some, idle bool) {
+// lookAheadLocked looks at the earliest item. If there is none, it decides the end of
+// the loop and clears running in the same critical section: an AddAfter in between
+// would rely on a goroutine that is about to end.
+func (q *TypedDelaying[T]) lookAheadLocked(shutDown bool, r reading) outlook {
 	if shutDown {
 		q.abandonLocked()
 	}
 	if q.agenda.len() == 0 {
 		q.running = false
-		return 0, false, true
+		return outlook{over: true}
 	}
-	return q.agenda.next(), q.dueLocked(r), false
+	return outlook{next: q.agenda.next(), due: q.dueLocked(r)}
 }
 
 // sleepUntil waits until the time next, for a token, or for a heartbeat.
