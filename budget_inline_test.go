@@ -9,7 +9,7 @@ import (
 
 // What every item passes must be inlined, or a cycle of Add, Get and Done takes
 // several per cent longer for each of them. The compiler decides by a budget of
-// 80, and most of these are close to it: whoever adds to one finds out here, and
+// 80, and most of these are close to it: a change that makes one larger is noticed here, and
 // not from a benchmark months later.
 func TestHotPathIsInlined(t *testing.T) {
 	if runtime.GOARCH != "amd64" || testing.Short() {

@@ -337,7 +337,7 @@ func TestBytesOfAQueuedItem(t *testing.T) {
 	runtime.KeepAlive(items)
 }
 
-// A queue that was made and never used, of which programs have thousands.
+// A queue that was made and never used. Programs have thousands of these.
 func TestBytesOfAnIdleQueue(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the figures mean nothing under the race detector")

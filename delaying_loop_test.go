@@ -148,7 +148,7 @@ func TestClockSteppedBeforeEachArming(t *testing.T) {
 	}
 }
 
-// A clock of which no two readings are equal, as any that embeds a real one.
+// A clock that never returns the same time twice, as any that embeds a real one.
 // The loop must go to sleep with it, not arm its timer again and again.
 func TestClockThatNeverStandsStill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

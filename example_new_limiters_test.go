@@ -30,7 +30,7 @@ func ExampleNewTypedItemBackoffRateLimiter() {
 	// after a success: 15s
 }
 
-// One retry a second, whoever reports a failure how often.
+// One retry a second, however often failures are reported.
 func ExampleNewTypedKeyBucketRateLimiter() {
 	limiter := workqueue.NewTypedKeyBucketRateLimiterWithClock[string](1, 1,
 		testingclock.NewFakePassiveClock(time.Now()))

@@ -83,7 +83,7 @@ func (d *lineDuel) check(call string) {
 	}
 }
 
-// step makes one call, of which a byte says what and one with which record.
+// step makes one call. One byte says which, the other with which record.
 func (d *lineDuel) step(op, arg byte) (call string) {
 	at := 0
 	if len(d.model) > 0 {

@@ -224,7 +224,7 @@ func TestExpiringRateLimiterBadInput(t *testing.T) {
 	})
 }
 
-// The limiters of the package and of whoever calls them, under -race.
+// The limiters of the package and those of callers, under -race.
 func TestExpiringRateLimiterForgetsWhatItDropsConcurrently(t *testing.T) {
 	inner := workqueue.NewTypedItemBackoffRateLimiter[int](workqueue.Backoff{})
 	l := workqueue.NewTypedExpiringRateLimiter[int](inner, time.Nanosecond)

@@ -91,7 +91,7 @@ func (m *naive) watch(item int) {
 func (m *naive) queued() int { return len(m.line) - len(m.removed) }
 func (m *naive) busy() bool  { return m.queued()+len(m.held) > 0 }
 
-// without returns the items but for one.
+// without returns the items except one.
 func without(items []int, item int) []int {
 	return slices.DeleteFunc(slices.Clone(items), func(i int) bool { return i == item })
 }

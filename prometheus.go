@@ -143,11 +143,12 @@ func (p *PrometheusProvider) NewQueueMetrics(name string, layers QueueLayers, re
 	}}
 }
 
-// validLabel makes a name one that can be a label: a scrape fails as a whole over
-// one that cannot.
+// validLabel replaces what cannot stand in a label: one bad name fails the scrape of
+// all metrics.
 func validLabel(name string) string { return strings.ToValidUTF8(name, "\uFFFD") }
 
-// add adds a source, and reports the first time that it does what another does.
+// add adds a source. It reports, once for a name, that two sources have the same part:
+// their numbers are added up, which may not be what was meant.
 func (p *PrometheusProvider) add(name string, src *source) (twice bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -168,9 +169,9 @@ func (p *PrometheusProvider) seriesLocked(name string) *series {
 	return s
 }
 
-// remove removes a source, and with the last one the series. Until then they
-// keep what it has counted: a sum that falls would look like a restart, and
-// what is left of it like that many new events.
+// remove removes a source, and with the last one the series. Until then they keep
+// what it has counted. Prometheus takes a sum that falls for a restart, and would
+// count all that is left of it as new events.
 func (p *PrometheusProvider) remove(name string, src *source) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -184,6 +185,8 @@ func (p *PrometheusProvider) remove(name string, src *source) {
 	}
 }
 
+// abandon counts what a queue has left. It is not part of the series of a name, which
+// end with the queue.
 func (p *PrometheusProvider) abandon(left Abandoned) {
 	p.abandoned.WithLabelValues("queued").Add(float64(left.Queued))
 	p.abandoned.WithLabelValues("in_flight").Add(float64(left.InFlight))

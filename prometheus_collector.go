@@ -9,17 +9,24 @@ import (
 
 const subsystem = "workqueue"
 
+// This file reads the queues of a provider. Queues of one name, and the layers of one
+// queue that were made apart, share their series: these are sums over all sources.
+// What a source has counted stays in the sum while other sources of the name live, as
+// a counter must not go down.
+
 // A part says which series a source has.
 type part uint8
 
 const (
-	partQueue   part = 1 << iota // those of Kubernetes but retries
+	partQueue   part = 1 << iota // those of Kubernetes, except the retries
 	partRetries                  // the retries of Kubernetes
 	partState                    // what else is known of a FIFO
 	partDelays                   // what else is known of a delaying queue
 )
 
-// series are those of one name. The provider's lock guards them.
+// series are those of one name. The provider's lock guards them. ever has the
+// parts of sources that are gone too: their series stay as long as another source
+// does, with the counts of past.
 type series struct {
 	sources []*source
 	told    *toldMetrics // one of the sources, or nil
@@ -58,8 +65,8 @@ func (s *series) total() QueueStats {
 	return sum
 }
 
-// stats reads a source. If its queue is gone, but has not been removed yet, the
-// counts are the last that were read.
+// stats reads a source. A queue that was dropped without a shutdown can be gone before
+// the source is removed. Its counts are then those of the last reading.
 func (src *source) stats() (now QueueStats, ok bool) {
 	if now, ok = src.read(); ok {
 		src.last = now
@@ -74,6 +81,7 @@ func (s *series) drop(src *source) {
 	s.sources = slices.DeleteFunc(s.sources, func(other *source) bool { return other == src })
 }
 
+// count adds what only grows.
 func (s *QueueStats) count(other QueueStats) {
 	s.Adds += other.Adds
 	s.Duplicates += other.Duplicates
@@ -84,6 +92,8 @@ func (s *QueueStats) count(other QueueStats) {
 	s.Lateness.add(other.Lateness)
 }
 
+// gauge adds what live queues hold at the moment. Of the two longest times, the longer
+// one counts.
 func (s *QueueStats) gauge(other QueueStats) {
 	s.Depth += other.Depth
 	s.InFlight += other.InFlight
@@ -109,12 +119,14 @@ func (c collector) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements [prometheus.Collector].
 func (c collector) Collect(ch chan<- prometheus.Metric) {
-	for _, m := range c.read() { // Whoever takes the metrics may block.
+	for _, m := range c.read() { // With the lock free, as the receiver may block.
 		ch <- m
 	}
 	c.abandoned.Collect(ch)
 }
 
+// read makes the metrics of all names with the lock held. Each queue is locked only
+// while it is read itself. Lock order: the provider, then a queue.
 func (c collector) read() (metrics []prometheus.Metric) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -124,6 +136,8 @@ func (c collector) read() (metrics []prometheus.Metric) {
 	return metrics
 }
 
+// appendSeries leaves out the series that no queue of this name has had: a FIFO shows
+// no delays of 0.
 func (c collector) appendSeries(metrics []prometheus.Metric, s *series, labels []string) []prometheus.Metric {
 	total := s.total()
 	for _, r := range c.rows {

@@ -15,7 +15,7 @@ import (
 	"github.com/seed16c08ea7/workqueue"
 )
 
-// A provider does not keep a queue, be it shut down or dropped without, in the
+// A provider does not keep a queue, whether it was shut down or just dropped, in the
 // midst of work; and in the end it has no series of either.
 func TestProviderDoesNotKeepQueues(t *testing.T) {
 	for name, end := range map[string]func(q *workqueue.TypedDelaying[[64]string]){

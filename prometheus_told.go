@@ -7,11 +7,12 @@ import (
 	"time"
 )
 
-// This file makes the metrics of queues that are not of this package: these
-// know nothing of a StateProvider and tell the provider of each change.
+// This file makes the metrics of queues of other packages, such as client-go's. They
+// know nothing of a StateProvider and tell the provider of each change. So the
+// provider keeps the numbers itself, and reads them like those of a queue.
 
-// toldMetrics is the state of such queues, as far as it was told: all of one name.
-// They never say that they have ended.
+// toldMetrics is the state of all such queues of one name, as far as it was told. They
+// never say that they have ended, so it stays as long as the provider.
 type toldMetrics struct {
 	source
 	depth, adds, retries       tally
@@ -19,7 +20,8 @@ type toldMetrics struct {
 	latency, workDuration      toldDurations
 }
 
-// A toldSeconds is a number of seconds that is set.
+// A toldSeconds is a gauge of seconds. It is atomic, as foreign queues set it while
+// others read it.
 type toldSeconds struct{ bits atomic.Uint64 }
 
 func (l *toldSeconds) Set(seconds float64) { l.bits.Store(math.Float64bits(seconds)) }
@@ -28,7 +30,7 @@ func (l *toldSeconds) duration() time.Duration {
 	return durationOf(math.Float64frombits(l.bits.Load()))
 }
 
-// A toldDurations is a histogram with a lock of its own.
+// A toldDurations is a histogram with a lock of its own, as no queue's lock guards it.
 type toldDurations struct {
 	mu        sync.Mutex
 	histogram histogram // guarded by mu
@@ -46,7 +48,8 @@ func (o *toldDurations) read() Histogram {
 	return o.histogram.read()
 }
 
-// durationOf takes what is not in the range of a time.Duration to its ends.
+// durationOf converts seconds, and limits them to half of what a time.Duration can
+// hold: no rounding of a float64 takes that out of the range.
 func durationOf(seconds float64) time.Duration {
 	if !(seconds > 0) {
 		return 0
@@ -66,7 +69,8 @@ func (t *toldMetrics) state() (QueueStats, bool) {
 	}, true
 }
 
-// toldOf returns the state of the foreign queues of a name, with the given part.
+// toldOf returns the state of the foreign queues of a name, which has the given part
+// from now on. The first metric of a name makes it a source.
 func (p *PrometheusProvider) toldOf(name string, parts part) *toldMetrics {
 	name = validLabel(name)
 	p.mu.Lock()

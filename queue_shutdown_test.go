@@ -205,7 +205,7 @@ func TestShutDownFromEverywhere(t *testing.T) {
 				}()
 				go q.Get()
 			}
-			synctest.Wait() // The bubble reports whoever is left.
+			synctest.Wait() // The bubble reports goroutines that are left.
 		})
 	}
 }

@@ -164,7 +164,7 @@ func TestShutDownBehindAWokenWorkerReleasesTheOthers(t *testing.T) {
 		}
 		q.Add("b") // Ignored.
 		for range q.Parked() {
-			q.Get() // Releases the next, lest the bubble hangs.
+			q.Get() // Releases the next one, or the bubble would hang.
 		}
 	})
 }

@@ -62,7 +62,7 @@ func checkRing(t *testing.T, step int, r *workqueue.Ring[int], first uint32, mod
 	}
 }
 
-// A ring shrinks when it is less than a sixteenth full, but for a small one.
+// A ring shrinks when it is less than a sixteenth full, unless it is small.
 func TestRingShrinksAtASixteenth(t *testing.T) {
 	for _, row := range []struct{ most, left, room int }{
 		{2048, 128, 2048},

@@ -173,7 +173,7 @@ func TestRunNamesWhatIsQueuedWithItsLateFailure(t *testing.T) {
 }
 
 // What Run leaves behind by name it does not leave in the queue: a drain after it
-// has nothing to wait for, whoever calls it.
+// has nothing to wait for, no matter who calls it.
 func TestRunLeavesAQueueThatDrains(t *testing.T) {
 	for name, drain := range map[string]func(s *show) error{
 		"ShutDownWithDrain": func(s *show) error { s.queue.ShutDownWithDrain(); return nil },
