@@ -6,10 +6,10 @@ import (
 	"fmt"
 )
 
-// This file is how a layer passes on the methods that the interface of the
-// layer below does not have. A queue that was configured there may lack any of
-// them. What can be done without them is; what cannot says so, as the caller of
-// a queue that was put together wrongly should learn of it at the first call.
+// This file has what a layer asks of the queue below it beyond the interface of that
+// queue. A queue that was configured may lack any of these methods. Where a layer can
+// do without one, it does. Where it cannot, it returns an error or panics at the first
+// call, so that the mistake in the construction is noticed early.
 
 // getBelow returns an item of a queue below.
 func getBelow[T comparable](ctx context.Context, queue TypedInterface[T]) (T, error) {
@@ -60,8 +60,8 @@ type watcher[T comparable] interface {
 	watch(item T, f func()) bool
 }
 
-// A dropper is a queue whose drains drop what waits. A Drain that has left nothing
-// else does not say what that was, and one after a ShutDown has forgotten it.
+// A dropper is a queue whose drains drop the waiting items. Run asks it for these: a
+// Drain lists them only in an error, and one after a ShutDown no longer knows them.
 type dropper[T comparable] interface {
 	// dropWaiting drops what waits and returns what adds that to a snapshot,
 	// together with what the drains under way have dropped. The owner has to call

@@ -116,7 +116,7 @@ type TypedDelaying[T comparable] struct {
 	closed   bool
 	urgent   bool         // a worker was woken for due items, and may still be on its way
 	draining int32        // calls of Drain
-	dropped  *leftover[T] // what waited when the first of them came
+	dropped  *leftover[T] // what waited when the first of these began
 	loops    crew         // entered with mu held and closed false
 
 	// planned is agenda.plans, for those who are about to read an injected

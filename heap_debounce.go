@@ -2,12 +2,11 @@ package workqueue
 
 import "time"
 
-// This file is what an agenda notes of items that debounce brings in: 8 bytes
-// each, by record and beside the records, so that other items cost nothing and
-// the notes go when the records do. At worst such an item has 31 others beside
-// it and a page of 256 bytes to itself. A map takes 34 bytes each, of 100,000
-// strings, keeps them when all items are gone, and is more than half of the time
-// of a Debounce.
+// This file has what an agenda notes of items that debounce brings in: 8 bytes each,
+// in pages beside those of the records, and only where such an item is. So other
+// items cost nothing, and the notes are freed with the records. At worst a page of 256
+// bytes has one note. A map would take 34 bytes for each item, never shrink, and take
+// more than half of the time of a Debounce.
 
 // debounce makes the item due at the given time, which may be later than it
 // was, unless schedule or reschedule has brought it in: those have promised
@@ -26,7 +25,7 @@ func (a *agenda[T]) debounce(hash uint32, item T, now, due, latest time.Duration
 		latest = *a.latest.at(n.ref)
 	}
 	if due >= latest && n.due == latest {
-		return false // It is held to what was promised before.
+		return false // It is due as late as it may be.
 	}
 	return a.move(r.pos, min(due, latest))
 }

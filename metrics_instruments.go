@@ -68,7 +68,7 @@ func (m *instruments) now() time.Duration {
 	return m.clock.Since(m.epoch)
 }
 
-// foreign reports whether to read the clock is to call foreign code.
+// foreign reports whether reading the clock calls foreign code.
 func (m *instruments) foreign() bool {
 	if m == nil {
 		return false
@@ -77,7 +77,8 @@ func (m *instruments) foreign() bool {
 	return !real
 }
 
-// pushes reports whether there are metrics that the queue keeps up to date.
+// pushes reports whether a provider is told of each change. If not, metrics are
+// counted under the lock and read, or there are none.
 func (m *instruments) pushes() bool { return m != nil && m.push != nil }
 
 func (m *instruments) added() {
@@ -109,8 +110,8 @@ func (m *instruments) inFlight(total, longest time.Duration) {
 	m.push.longestRunning.Set(longest.Seconds())
 }
 
-// newRetries returns the counter of delayed adds for a queue, nil if there is
-// none that wants to be told.
+// newRetries returns the counter of delayed adds for a queue, or nil if no provider is
+// to be told of them.
 func newRetries(name string, p MetricsProvider) CounterMetric {
 	if _, ok := p.(StateProvider); !ok && p != nil {
 		return p.NewRetriesMetric(name)

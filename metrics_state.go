@@ -112,8 +112,8 @@ func newLink[Q any](p StateProvider, name string, layers QueueLayers, q *Q, stat
 	return l, m.Buckets
 }
 
-// cut tells the provider, the first time that it is called: a flag, and not a
-// sync.Once, in which an End that shuts the queue down would wait for itself.
+// cut tells the provider of the end, once. It uses a flag and no sync.Once: an End that
+// shuts the queue down again would wait for itself in that.
 func (l *link) cut(left Abandoned) {
 	if !l.ended.Swap(true) && l.end != nil {
 		l.end(left)
@@ -125,7 +125,8 @@ type durations struct {
 	queued, held histogram
 }
 
-// observeDurations makes the queue observe durations. The provider may read it by now.
+// observeDurations makes the queue observe durations. It takes the lock, although the
+// queue is new: the provider may read it already.
 func (q *Typed[T]) observeDurations(bounds []float64) {
 	d := &durations{queued: newHistogram(bounds), held: newHistogram(bounds)}
 	q.mu.Lock()
@@ -141,6 +142,8 @@ func (q *Typed[T]) stats() QueueStats {
 	return q.statsLocked(now)
 }
 
+// statsLocked takes time in proportion to the held items, and with a storage to all
+// items. The clock was read before the lock was taken.
 func (q *Typed[T]) statsLocked(now time.Duration) QueueStats {
 	s := QueueStats{
 		Depth:      q.fifo.len() + q.fifo.again(),
@@ -165,6 +168,7 @@ func (q *Typed[T]) retire() {
 	}
 }
 
+// left returns what the queue holds at its end.
 func (q *Typed[T]) left() Abandoned {
 	q.mu.Lock()
 	defer q.mu.Unlock()

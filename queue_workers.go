@@ -48,8 +48,8 @@ func (q *Typed[T]) TryGet() (item T, ok bool) {
 // takes a channel and no context, so that Get needs no context at all.
 var errCanceled = errors.New("workqueue: canceled")
 
-// get takes an item, waiting for one until cancel is closed; a nil channel
-// never is.
+// get takes an item, and waits for one until cancel is closed. A nil channel is never
+// closed.
 func (q *Typed[T]) get(cancel <-chan struct{}) (T, error) {
 	item, waited, outcome := q.tryTake(q.metrics.now(), visitStaying)
 	if outcome == tookNothing {
