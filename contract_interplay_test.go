@@ -13,7 +13,7 @@ import (
 	"github.com/seed16c08ea7/workqueue"
 )
 
-// The table in the package comment under "Taking back and putting off", a cell
+// The table in docs/semantics.md under "Taking back and putting off", a cell
 // each: a call, made of an item in a state, and what the queue then has the item
 // for. The item waits for 10 s where it waits; the calls name 5 and 20 s.
 var interplay = []struct {

@@ -13,7 +13,7 @@ import (
 // does not wait starts to wait. If the duration is zero or negative, the wait ends
 // and the item is added now.
 //
-// What is queued or held stays so, see the table in the package comment. For
+// What is queued or held stays so, see docs/semantics.md. For
 // the rest Reschedule is like [TypedDelaying.AddAfter].
 func (q *TypedDelaying[T]) Reschedule(item T, duration time.Duration) {
 	hash := hashOf(item)

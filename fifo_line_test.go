@@ -144,7 +144,7 @@ func FuzzLine(f *testing.F) { f.Fuzz(playLine) }
 // moves more than a few, and holes do not pile up.
 func TestNoRemovalMovesTheLine(t *testing.T) {
 	t.Parallel()
-	const n = 5000
+	const n = 1200
 	for name, next := range map[string]func(rnd *rand.Rand, left int) int{
 		"from the second on": func(*rand.Rand, int) int { return 1 },
 		"from the end on":    func(_ *rand.Rand, left int) int { return left - 2 },

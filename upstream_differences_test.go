@@ -12,7 +12,7 @@ import (
 	"github.com/seed16c08ea7/workqueue"
 )
 
-// One test for each difference from client-go that doc.go lists, named after
+// One test for each difference from client-go that docs/differences.md lists, named after
 // the report of it there, or its symptom. Each fails on client-go v0.37.2.
 // That of the memory is TestMemoryReturns_kubernetes116878, that of the panic
 // TestPanicOnTheGoroutineOfADelayingQueue_D12.

@@ -116,7 +116,7 @@ func (o outcome[T]) check(t *testing.T, impl implementation, what string, got T)
 	if o.upstream != nil && impl.name == clientGoName {
 		want = *o.upstream
 		if got == o.want {
-			hint = "; client-go now does as documented: strike it from the differences in doc.go and from this table"
+			hint = "; client-go now does as documented: strike it from docs/differences.md and from this table"
 		}
 	}
 	if got != want {
