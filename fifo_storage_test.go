@@ -302,33 +302,37 @@ func TestDefaultQueue(t *testing.T) {
 
 // A storage may say that it has nothing while it holds items back. A worker who
 // waits then must not be woken by itself, again and again, for what is counted as
-// queued.
+// queued. The next Add of a stored item, removed or not, has it look again.
 func TestStorageThatHoldsItemsBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &reluctant{hidden: true}
-		q := newStored(s)
-		q.AddAll("a", "b")
-		got := make(chan string, 2)
-		for range 2 {
-			go func() {
-				item, _ := q.Get()
-				got <- item
-			}()
-		}
-		synctest.Wait()
-		if s.asked > 4 {
-			t.Fatalf("two workers have asked %d times", s.asked)
-		}
-		checkInvariants(t, 0, q)
-		s.hidden = false
-		q.Add("a") // A Touch: the storage may have changed its mind.
-		for _, want := range []string{"a", "b"} {
-			if item := <-got; item != want {
-				t.Errorf("got %q, want %q", item, want)
+	for _, removed := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &reluctant{hidden: true}
+			q := newStored(s)
+			q.AddAll("a", "b")
+			got := make(chan string, 2)
+			for range 2 {
+				go func() {
+					item, _ := q.Get()
+					got <- item
+				}()
 			}
-		}
-		checkInvariants(t, 1, q)
-	})
+			synctest.Wait()
+			if s.asked > 4 {
+				t.Fatalf("two workers have asked %d times", s.asked)
+			}
+			if removed {
+				q.Remove("a")
+			}
+			checkInvariants(t, 0, q)
+			s.hidden = false
+			q.Add("a")
+			synctest.Wait()
+			if first, second := <-got, <-got; first+second != "ab" && first+second != "ba" {
+				t.Errorf("removed %v: got %q and %q, want a and b", removed, first, second)
+			}
+			checkInvariants(t, 1, q)
+		})
+	}
 }
 
 // reluctant is a FIFO that may hide what it has.
