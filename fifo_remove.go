@@ -34,7 +34,6 @@ func (f *fifo[T]) moved(i, pos uint32) { f.items.records.at(i).pos = pos }
 
 // restore adds an item that was removed and is still in the storage.
 func (f *fifo[T]) restore(i uint32, r *record[T], now time.Duration) {
-	f.storage.touch(r.item) // First: if it does not return, nothing has happened.
 	r.state = inStorage
 	f.ghosts--
 	f.stored++
@@ -42,6 +41,7 @@ func (f *fifo[T]) restore(i uint32, r *record[T], now time.Duration) {
 	if f.timed {
 		f.stampAdded(i, now)
 	}
+	f.storage.touch(r.item) // Last: if it does not return, the add is not lost.
 }
 
 // watch has report called when the item, which is held, is added again: at once

@@ -14,7 +14,8 @@ import "time"
 //
 // A panic in a method reaches the caller of the queue and leaves the queue
 // usable: after one in Push the item is queued all the same, ahead of what is
-// stored, and after one in the other methods nothing has happened.
+// stored, after one in Touch it is queued where it was, and after one in the other
+// methods nothing has happened.
 type Queue[T comparable] interface {
 	// Touch tells that an item that is stored was added again.
 	Touch(item T)

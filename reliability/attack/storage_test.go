@@ -97,7 +97,7 @@ func (m *model) add(item string, s *faulty) {
 	case m.closed:
 	case m.states[item] == held:
 		m.states[item] = again
-	case m.states[item] == ghost && !s.fired:
+	case m.states[item] == ghost:
 		m.states[item] = shelved
 	case m.states[item] == "":
 		m.queue(item, s.fired, s.keeps)
