@@ -541,30 +541,6 @@ func (q *TypedDelaying[T]) Hold() (release func()) {
 	return q.mu.Unlock
 }
 
-// LockAfter takes the lock as a call does that has found it taken. wait reports
-// whether it has got it.
-func (q *Typed[T]) LockAfter(wait func() bool) (release func()) {
-	q.mu.lockAfter(func(*lock) bool { return wait() })
-	return q.mu.Unlock
-}
-
-// TryLock takes the lock if it is free, and reports whether it was.
-func (q *Typed[T]) TryLock() bool { return q.mu.TryLock() }
-
-// StayAwake claims that somebody waits for the lock without sleeping, or denies
-// it.
-func (q *Typed[T]) StayAwake(claim bool) { q.mu.awake.Store(claim) }
-
-// StayAwake claims that somebody waits for the lock without sleeping, or denies
-// it.
-func (q *TypedDelaying[T]) StayAwake(claim bool) { q.mu.awake.Store(claim) }
-
-// Awake reports whether somebody waits for the lock without sleeping.
-func (q *Typed[T]) Awake() bool { return q.mu.awake.Load() }
-
-// Awake reports whether somebody waits for the lock without sleeping.
-func (q *TypedDelaying[T]) Awake() bool { return q.mu.awake.Load() }
-
 // CheckInvariants returns what is wrong with the queue, or nil.
 func (q *TypedDelaying[T]) CheckInvariants() error {
 	q.mu.Lock()
