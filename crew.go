@@ -1,5 +1,7 @@
 package workqueue
 
+import "sync"
+
 // A crew counts the goroutines of a queue. It is a [sync.WaitGroup] for those
 // who may give up waiting: foreign code can keep a goroutine for ever.
 //
@@ -20,7 +22,7 @@ var closedForAll = func() chan struct{} {
 func (c *crew) enter() { c.size++ }
 
 // leave is the last thing that the goroutine does. It takes the lock.
-func (c *crew) leave(mu *lock) {
+func (c *crew) leave(mu *sync.Mutex) {
 	mu.Lock()
 	defer mu.Unlock()
 	c.size--
@@ -32,7 +34,7 @@ func (c *crew) leave(mu *lock) {
 
 // left returns a channel that is closed when there is no goroutine. It takes the
 // lock.
-func (c *crew) left(mu *lock) <-chan struct{} {
+func (c *crew) left(mu *sync.Mutex) <-chan struct{} {
 	mu.Lock()
 	defer mu.Unlock()
 	if c.size == 0 {

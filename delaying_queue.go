@@ -3,7 +3,7 @@ package workqueue
 import (
 	"context"
 	"log/slog"
-
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -80,6 +80,10 @@ type TypedDelaying[T comparable] struct {
 	clock   clock.WithTicker
 	// Times are nanoseconds since epoch on clock, see instruments.
 	epoch time.Time
+	// real is whether time passes by itself, and not by a call to Step; aligned
+	// whether typed has metrics, and the same clock and epoch; absorbs is
+	// AddCancelsWaiting.
+	real, aligned, absorbs bool
 	// loop is waitingLoop as a value: a method value made at each start of the
 	// goroutine would be allocated.
 	loop func()
@@ -91,18 +95,10 @@ type TypedDelaying[T comparable] struct {
 	drains drains      // of queue, if it has no Drain
 	timer  clock.Timer // owned by waitingLoop, of which at most one runs at a time
 
-	// The next three are immutable as well. They fill what mu leaves of a word:
-	// with them elsewhere a queue takes 32 bytes more.
-	//
-	// real is whether time passes by itself, and not by a call to Step; aligned
-	// whether typed has metrics, and the same clock and epoch; absorbs is
-	// AddCancelsWaiting.
-	real, aligned, absorbs bool
-
 	// mu comes before the lock of typed, which is taken with mu held wherever
 	// an item goes from the one to the other, so that each item is at any time
 	// in one of them. No foreign code runs with either held.
-	mu lock
+	mu sync.Mutex
 	// The fields below are guarded by mu.
 	//
 	// Invariants:

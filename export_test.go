@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"reflect"
+	"sync"
 	"time"
 	"unsafe"
 
@@ -297,7 +298,7 @@ func (f *fifo[T]) CheckInvariants() error {
 
 // A Crew counts goroutines.
 type Crew struct {
-	mu   lock
+	mu   sync.Mutex
 	crew crew
 }
 

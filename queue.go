@@ -3,6 +3,7 @@ package workqueue
 import (
 	"hash/maphash"
 	"reflect"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -73,7 +74,7 @@ type Typed[T comparable] struct {
 	// written with mu held.
 	down atomic.Bool
 
-	mu lock
+	mu sync.Mutex
 	// The fields below are guarded by mu. A method ends its critical section by
 	// settle and Unlock, written out, and not deferred: a panic in a method of a
 	// storage skips both, see storageGuard.

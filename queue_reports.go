@@ -1,6 +1,7 @@
 package workqueue
 
 import (
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,7 +22,7 @@ type reporter struct {
 }
 
 // left is that of crew, for a queue that may have no reporter.
-func (r *reporter) left(mu *lock) <-chan struct{} {
+func (r *reporter) left(mu *sync.Mutex) <-chan struct{} {
 	if r == nil {
 		return closedForAll
 	}
