@@ -9,32 +9,27 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Backoff is a sequence of retry intervals. It has the fields of the type of
-// the same name in k8s.io/apimachinery/pkg/util/wait, and they mean what they
-// mean there, so that one converts to the other.
+// Backoff is a sequence of retry intervals. It converts to and from the type of the
+// same name in k8s.io/apimachinery/pkg/util/wait, whose fields mean the same.
 //
 // The n-th interval, counted from 0, is
 //
 //	Duration * Factor^min(n, Steps)
 //
-// until Cap ends the growth. Fields that make no sense never make an interval
-// negative: a Duration below zero counts as zero, a Factor or Jitter that is
-// below zero or not a number as absent, and what would exceed the range of a
-// [time.Duration] is its maximum.
+// until Cap ends the growth. An interval is never negative: a Duration below zero
+// counts as zero, a Factor or Jitter that is below zero or not a number as absent, and
+// what exceeds the range of a [time.Duration] is its maximum. For retries of many
+// items use [NewTypedItemBackoffRateLimiter], whose cap holds with the jitter too.
 //
-// Retries of many items want [NewTypedItemBackoffRateLimiter], whose cap is
-// one also for the jitter.
-//
-// The zero value is a sequence of zeros. A Backoff is a plain value: copies are
-// independent, and Step, which changes it, must not be called concurrently.
+// The zero value is a sequence of zeros. Copies are independent. Step changes its
+// Backoff and must not be called concurrently.
 type Backoff struct {
 	// Duration is the first interval.
 	Duration time.Duration
 	// Factor multiplies the interval at each step; 0 leaves it as it is.
 	Factor float64
-	// Jitter is how much is added at random to each interval that is handed
-	// out, at most, as a fraction of it. It is added after Cap is applied, so
-	// that the sum can exceed Cap, and does not enter the next interval.
+	// Jitter is how much is added at random to each interval, at most, as a fraction
+	// of it. The sum can exceed Cap, and does not enter the next interval.
 	Jitter float64
 	// Steps is how often the interval may still change. None is left once the
 	// interval has met Cap.
@@ -84,14 +79,11 @@ func (f DelayFunc) Concurrent() DelayFunc {
 // called concurrently.
 func (b Backoff) DelayFunc() DelayFunc { return b.Step }
 
-// DelayWithReset returns a function that steps through a copy of b, and starts
-// over at the first call after each resetInterval, whether or not there were
-// calls in between. (An interval that starts over after a pause is that of
-// [NewExponentialBackoffManager].) If resetInterval is not positive, it never
-// gets beyond the first interval.
-//
-// The function may be called concurrently. DelayWithReset panics if the clock
-// is nil and there is a growth to start over.
+// DelayWithReset returns a function that steps through a copy of b, and starts over at
+// the first call after each resetInterval. (The one that starts over after a pause is
+// [NewExponentialBackoffManager].) If resetInterval is not positive, it stays at the
+// first interval. The function may be called concurrently. DelayWithReset panics if
+// the clock is nil and there is a growth to start over.
 func (b Backoff) DelayWithReset(c clock.Clock, resetInterval time.Duration) DelayFunc {
 	if resetInterval <= 0 {
 		b.Steps = 0
@@ -153,14 +145,13 @@ func scaled(d time.Duration, factor float64) time.Duration {
 // A curve is how the waits for one retrier, or one item, grow: a sequence of
 // intervals, and jitter is added to each when it is handed out.
 //
-// No wait exceeds the limit, and yet there is jitter at the limit too: the
-// intervals end at
+// No wait exceeds the limit, and yet there is jitter at the limit too: the intervals
+// end at
 //
 //	ceiling == limit / (1 + jitter)
 //
-// and the waits lie in between. Cutting off at the limit what jitter has added
-// would make all waits the same in the end: just when an outage has lasted
-// longest, everybody would retry at the same time.
+// and the waits lie in between. If the sum were cut off at the limit, everybody would
+// retry at the same time just when an outage has lasted longest.
 type curve struct {
 	first   time.Duration
 	factor  float64

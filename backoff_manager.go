@@ -19,24 +19,19 @@ type BackoffManager interface {
 	Backoff() clock.Timer
 }
 
-// NewExponentialBackoffManager returns a manager whose waits grow, with
-// optimism: the interval starts over when the last wait has begun longer ago
-// than resetDuration, since whoever has not failed for so long has most likely
-// recovered. For n calls of Backoff since then, it is
+// NewExponentialBackoffManager returns a manager whose waits grow. The interval starts
+// over when the last wait began longer ago than resetDuration. After n more calls of
+// Backoff it is
 //
-//	min(initBackoff * backoffFactor^n, maxBackoff)
+//	min(initBackoff * backoffFactor^n, maxBackoff / (1 + jitter))
 //
-// to which jitter adds up to that fraction of it at random. No wait exceeds
-// maxBackoff, not with jitter either: the intervals end at
-// maxBackoff / (1 + jitter), so that there is jitter between that and
-// maxBackoff, and processes that fail for long do not come into step.
+// to which jitter adds up to that fraction of it at random, so that processes that
+// fail for long do not retry together, and no wait exceeds maxBackoff.
 //
-// A maxBackoff that is not positive is none, and a backoffFactor of 0 leaves
-// the interval as it is. Values that make no sense count as zero: a negative
-// initBackoff, a backoffFactor or jitter that is negative or not a number. It
-// panics if the clock is nil.
-//
-// The manager may be called concurrently; its timer serves one goroutine.
+// A maxBackoff that is not positive is none, and a backoffFactor of 0 leaves the
+// interval as it is. A negative initBackoff, and a backoffFactor or jitter that is
+// negative or not a number, count as zero. It panics if the clock is nil. The manager
+// may be called concurrently; its timer serves one goroutine.
 func NewExponentialBackoffManager(initBackoff, maxBackoff, resetDuration time.Duration, backoffFactor, jitter float64, c clock.Clock) BackoffManager {
 	mustClock(c)
 	waits := newCurve(Backoff{Duration: initBackoff, Factor: backoffFactor, Jitter: jitter, Cap: maxBackoff})

@@ -18,7 +18,8 @@ var closedForAll = func() chan struct{} {
 	return c
 }()
 
-// enter counts a goroutine that is about to start. The caller has the lock.
+// enter counts a goroutine that is about to start. The caller has the lock, and has
+// seen that the queue is open: who is counted later is missed by the shutdown.
 func (c *crew) enter() { c.size++ }
 
 // leave is the last thing that the goroutine does. It takes the lock.

@@ -75,16 +75,14 @@ type QueueMetrics struct {
 	// increasing order.
 	Buckets []float64
 
-	// End is called once, if it is not nil: by the shutdown, at the end of a
-	// drain if it has one, or some time after the queue was garbage collected
-	// without. Workers may go on to get what is queued. A panic in it reaches
-	// the caller of the shutdown, and leaves the queue shut down.
+	// End is called once, if it is not nil: by the shutdown, after its drain if it has
+	// one, or some time after the garbage collection of a queue that was not shut
+	// down. Its panic reaches the caller of the shutdown. The queue stays shut down.
 	End func(Abandoned)
 }
 
-// Abandoned is how many items a queue had when it ended: those that it was not
-// drained of, and all that waited for their time. Workers may still finish
-// what is queued or in flight then; the queue no longer vouches for it.
+// Abandoned is how many items a queue had when it ended: those that it was not drained
+// of, and all that waited for their time. Workers may still finish them.
 type Abandoned struct {
 	Queued, InFlight, Waiting int
 }

@@ -23,7 +23,7 @@ import (
 // [QueueMetrics]. Queues of one name are one set of series: sums, the greatest
 // of the longest times, and one histogram for all; counts go on when one of
 // them ends and are gone when the last does. If two of them do the same job,
-// which is seldom meant, [slog.Default] gets a warning.
+// [slog.Default] gets a warning, as that is rarely intended.
 type PrometheusProvider struct {
 	// Immutable after construction.
 
