@@ -1,3 +1,8 @@
+//go:build !race
+
+// The simulations take 10 times as long under the race detector, which has nothing to
+// look at: they share nothing. `make test` runs the suite without it as well.
+
 package workqueue_test
 
 import (
