@@ -109,7 +109,8 @@ func ExampleRun_drainError() {
 		return nil
 	}
 	err := workqueue.Run(ctx, queue, handle, workqueue.RunOptions[string]{})
-	if left, ok := errors.AsType[*workqueue.DrainError[string]](err); ok {
+	var left *workqueue.DrainError[string]
+	if errors.As(err, &left) {
 		fmt.Println(left.Err)
 		fmt.Println("never handled:", left.Queued[0].Item)
 	}

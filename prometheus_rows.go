@@ -80,7 +80,8 @@ func (r histogramRow) metric(bounds []float64, s QueueStats, created time.Time, 
 		if i < len(h.Buckets) { // Nothing was observed otherwise.
 			sum += h.Buckets[i]
 		}
-		classic[i] = &dto.Bucket{UpperBound: new(bound), CumulativeCount: new(sum)}
+		cumulative := sum
+		classic[i] = &dto.Bucket{UpperBound: &bound, CumulativeCount: &cumulative}
 	}
 	exponential, schema := coarsen(h.Exponential)
 	return twoHistograms{

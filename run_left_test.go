@@ -394,8 +394,8 @@ func TestRunNamesWhatIsLeftByADrainThatFails(t *testing.T) {
 			synctest.Wait()
 			s.stop()
 			err := s.end()
-			drained, ok := errors.AsType[*workqueue.DrainError[string]](err)
-			if !ok || want != nil && !errors.Is(err, want) {
+			var drained *workqueue.DrainError[string]
+			if !errors.As(err, &drained) || want != nil && !errors.Is(err, want) {
 				t.Fatalf("got %v, want what is left and %v", err, want)
 			}
 			if got, want := left(drained), "queued[b] held[] waiting[a]: context canceled"; got != want {

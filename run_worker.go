@@ -125,9 +125,9 @@ func (w *worker[T]) account(item T) {
 		w.fail(item, err)
 	} else if w.overtaken && (errors.Is(err, context.Canceled) || errors.Is(err, ErrReAdded)) {
 		w.redo(item)
-	} else if _, ok := errors.AsType[*permanentError](err); ok {
+	} else if errors.As(err, new(*permanentError)) {
 		w.giveUp(item, err)
-	} else if again, ok := errors.AsType[*requeueAfter](err); ok {
+	} else if again := (*requeueAfter)(nil); errors.As(err, &again) {
 		w.putOff(item, again.wait)
 	} else {
 		w.fail(item, err)
