@@ -94,7 +94,7 @@ func TestLayersDoNotWatchAForeignQueue(t *testing.T) {
 }
 
 func TestLayersPassOn(t *testing.T) {
-	q := workqueue.NewTypedRateLimiting(constant(0), workqueue.TypedRateLimitingQueueConfig[string]{AddCancelsWaiting: true})
+	q := workqueue.NewTypedRateLimiting(constant(0), workqueue.TypedRateLimitingQueueConfig[string]{OneEntry: true})
 	defer q.ShutDown()
 	q.Reschedule("a", time.Hour)
 	q.Debounce("b", time.Hour, time.Hour)

@@ -212,7 +212,7 @@ func TestAllocationsDoNotGrowWithWhatWaits(t *testing.T) {
 		"ShutDownWithDrain": func(q *workqueue.TypedDelaying[int]) { q.ShutDownWithDrain() },
 		"Drain":             func(q *workqueue.TypedDelaying[int]) { q.Drain(context.Background()) },
 	} {
-		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{AddCancelsWaiting: true})
+		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{OneEntry: true})
 		for i := range waiting {
 			q.AddAfter(i, time.Hour+time.Duration(i*7919%waiting))
 		}

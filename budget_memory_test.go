@@ -114,7 +114,7 @@ func TestMemoryReturnsHoweverAWaitBeginsAndEnds(t *testing.T) {
 		} {
 			bytes := retained(func() any {
 				clock := testingclock.NewFakeClock(epoch)
-				q := workqueue.NewTypedRateLimiting(minute{}, workqueue.TypedRateLimitingQueueConfig[int]{Clock: clock, AddCancelsWaiting: true})
+				q := workqueue.NewTypedRateLimiting(minute{}, workqueue.TypedRateLimitingQueueConfig[int]{Clock: clock, OneEntry: true})
 				for i := range n {
 					wait(q, i)
 				}

@@ -303,7 +303,10 @@ func TestPanicOnTheGoroutineOfADelayingQueue_D12(t *testing.T) {
 		logger := logr.FromSlogHandler(slog.NewTextHandler(os.Stderr, nil))
 		config := workqueue.TypedDelayingQueueConfig[string]{Logger: &logger}
 		crashes[name].configure(&config)
-		q := workqueue.NewTypedDelaying(config)
+		// The layer above passes all of it on.
+		q := workqueue.NewTypedRateLimiting(constant(0), workqueue.TypedRateLimitingQueueConfig[string]{
+			Logger: config.Logger, Name: config.Name, MetricsProvider: config.MetricsProvider, Clock: config.Clock, Queue: config.Queue,
+		})
 		q.AddAfter("a", time.Millisecond)
 		q.Get()
 		select {}

@@ -24,8 +24,8 @@ const (
 
 // AddAfter adds the item once the duration has passed, at once if it is zero
 // or negative. An item that already waits stays due at the earlier of the two
-// times; an Add does not change when, or that, it is due. A duration that ends
-// beyond the range of the clock never ends.
+// times; an Add does not change when, or that, it is due, unless OneEntry is set. A
+// duration that ends beyond the range of the clock never ends.
 //
 // Items due at different times are added in the order of these, those due at
 // the same time in the order of their AddAfter. After a shutdown, AddAfter
@@ -80,7 +80,7 @@ func (q *TypedDelaying[T]) schedule(hash uint32, item T, r reading, due time.Dur
 		lockAwake(&q.mu)
 	}
 	defer q.mu.Unlock()
-	if q.closed {
+	if q.closed || q.hasEntryLocked(hash, item) {
 		return arrival{}
 	}
 	if due <= r.now && q.typed != nil && q.agenda.len() == 0 {
@@ -132,12 +132,12 @@ func (q *TypedDelaying[T]) arrangeLocked(first bool, r reading, stamp time.Durat
 // goroutine that is handed a lock runs before the worker. See
 // TestFloodOfAddAfterDoesNotHoldUpWhatIsDue and docs/decisions.md.
 //
-// If adding calls foreign code, which must not run with the lock held, they yield to
-// the loop instead.
+// If adding calls foreign code, they yield to the loop instead: it must not run with
+// the lock held, and if it panicked, arrangeLocked would not come to its end.
 func (q *TypedDelaying[T]) hurryLocked(r reading, stamp time.Duration) (a arrival) {
 	behind := q.dueLocked(r)
 	switch {
-	case q.typed == nil:
+	case q.typed == nil || q.typed.fifo.storage != nil:
 		a.yield = behind
 	case behind:
 		a = q.moveDueLocked(r, stamp)
@@ -219,10 +219,24 @@ func (q *TypedDelaying[T]) stamp(now time.Duration) time.Duration {
 	return q.typed.metrics.now()
 }
 
+// hasEntryLocked reports whether OneEntry keeps the item from waiting. The caller
+// plans it in the same critical section: an Add takes the lock too, and so cannot come
+// in between.
+func (q *TypedDelaying[T]) hasEntryLocked(hash uint32, item T) bool {
+	return q.oneEntry && q.typed.queues(hash, item)
+}
+
+// queues reports whether the item is queued, or will be by its Done.
+func (q *Typed[T]) queues(hash uint32, item T) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.fifo.queues(hash, item)
+}
+
 // Add adds the item to the queue below. If it waits, it goes on waiting, unless
-// AddCancelsWaiting is set.
+// OneEntry is set.
 func (q *TypedDelaying[T]) Add(item T) {
-	if q.absorbs {
+	if q.oneEntry {
 		q.promote(hashOf(item), item)
 		return
 	}
@@ -230,9 +244,9 @@ func (q *TypedDelaying[T]) Add(item T) {
 }
 
 // AddAll adds the items in their order, in one critical section if the queue
-// below is a [Typed] and AddCancelsWaiting is not set, and one by one otherwise.
+// below is a [Typed] and OneEntry is not set, and one by one otherwise.
 func (q *TypedDelaying[T]) AddAll(items ...T) {
-	if q.typed != nil && !q.absorbs {
+	if q.typed != nil && !q.oneEntry {
 		q.typed.AddAll(items...)
 		return
 	}

@@ -32,7 +32,7 @@ func (q *TypedDelaying[T]) reschedule(hash uint32, item T, r reading, due time.D
 	stamp := q.stamp(r.now)
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.closed {
+	if q.closed || q.hasEntryLocked(hash, item) {
 		return arrival{}
 	}
 	first := q.agenda.reschedule(hash, item, r.now, due)
@@ -74,7 +74,7 @@ func (q *TypedDelaying[T]) debounce(hash uint32, item T, r reading, due, latest 
 	stamp := q.stamp(r.now)
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.closed {
+	if q.closed || q.hasEntryLocked(hash, item) {
 		return arrival{}
 	}
 	first := q.agenda.debounce(hash, item, r.now, due, latest)

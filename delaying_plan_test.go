@@ -14,10 +14,10 @@ func TestRemoveOfTheLastWaitingItemEndsTheGoroutine(t *testing.T) {
 	for name, call := range map[string]func(q *workqueue.TypedDelaying[string]){
 		"Remove":         func(q *workqueue.TypedDelaying[string]) { q.Remove("a") },
 		"Reschedule now": func(q *workqueue.TypedDelaying[string]) { q.Reschedule("a", 0) },
-		"Add absorbs":    func(q *workqueue.TypedDelaying[string]) { q.Add("a") },
+		"Add, one entry": func(q *workqueue.TypedDelaying[string]) { q.Add("a") },
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{AddCancelsWaiting: true})
+			q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{OneEntry: true})
 			q.AddAfter("a", time.Hour)
 			synctest.Wait()
 			if n := goroutines(); n != 1 {
@@ -141,7 +141,7 @@ func TestDebounceDoesNotBreakThePromiseOfAddAfter(t *testing.T) {
 
 func TestWaitingItemsThatDifferFromThemselves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[float64]{AddCancelsWaiting: true})
+		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[float64]{OneEntry: true})
 		defer q.ShutDown()
 		nan := math.NaN()
 		q.AddAfter(nan, time.Second)

@@ -2,6 +2,7 @@ package workqueue
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -44,11 +45,16 @@ type TypedDelayingQueueConfig[T comparable] struct {
 	// owns it: it is shut down with it.
 	Queue TypedInterface[T]
 
-	// AddCancelsWaiting makes an Add of an item that waits end the wait, so
-	// that the item is handed out once and not a second time when it would have
-	// been due. It is off by default, as client-go's callers may rely on the
-	// second time.
-	AddCancelsWaiting bool
+	// OneEntry makes an item be queued or wait, but never both, whichever call
+	// comes first. The earlier time wins: an Add of an item that waits ends the
+	// wait, and an AddAfter, a Reschedule or a Debounce of an item that is
+	// queued, or will be by its Done, changes nothing. An item that is in flight
+	// may wait. Without the option such an item is handed out for either call,
+	// on which callers of client-go may rely.
+	//
+	// A Queue must be a *[Typed] then, as another one cannot be asked whether an
+	// item is queued. Its own Add must not be called.
+	OneEntry bool
 }
 
 // TypedDelaying is a queue with AddAfter, on top of another queue. It holds the
@@ -73,7 +79,7 @@ type TypedDelaying[T comparable] struct {
 	// Immutable after construction.
 
 	queue   TypedInterface[T]
-	typed   *Typed[T]     // queue, if it is that and has no storage
+	typed   *Typed[T]     // queue, if it is that and has no storage, or oneEntry
 	retries CounterMetric // nil for none
 	metrics *delayMetrics // nil unless a provider reads this queue
 	logger  logr.Logger
@@ -81,9 +87,9 @@ type TypedDelaying[T comparable] struct {
 	// Times are nanoseconds since epoch on clock, see instruments.
 	epoch time.Time
 	// real is whether time passes by itself, and not by a call to Step; aligned
-	// whether typed has metrics, and the same clock and epoch; absorbs is
-	// AddCancelsWaiting.
-	real, aligned, absorbs bool
+	// whether typed has metrics, and the same clock and epoch; oneEntry is
+	// OneEntry.
+	real, aligned, oneEntry bool
 	// loop is waitingLoop as a value: a method value made at each start of the
 	// goroutine would be allocated.
 	loop func()
@@ -97,7 +103,8 @@ type TypedDelaying[T comparable] struct {
 
 	// mu comes before the lock of typed, which is taken with mu held wherever
 	// an item goes from the one to the other, so that each item is at any time
-	// in one of them. No foreign code runs with either held.
+	// in one of them. No foreign code runs with mu held, but that of a storage if
+	// oneEntry.
 	mu sync.Mutex
 	// The fields below are guarded by mu.
 	//
@@ -138,13 +145,13 @@ func NewTypedDelaying[T comparable](config TypedDelayingQueueConfig[T]) *TypedDe
 	p := providerFor(config.Name, config.MetricsProvider)
 	state, _ := p.(StateProvider)
 	q := &TypedDelaying[T]{
-		queue:   config.Queue,
-		retries: newRetries(config.Name, p),
-		logger:  loggerOrDefault(config.Logger),
-		clock:   c,
-		epoch:   c.Now(),
-		absorbs: config.AddCancelsWaiting,
-		wake:    make(chan struct{}, 1),
+		queue:    config.Queue,
+		retries:  newRetries(config.Name, p),
+		logger:   loggerOrDefault(config.Logger),
+		clock:    c,
+		epoch:    c.Now(),
+		oneEntry: config.OneEntry,
+		wake:     make(chan struct{}, 1),
 	}
 	if q.queue == nil {
 		fifo := TypedQueueConfig[T]{Name: config.Name, Clock: c, KeepTimes: config.KeepTimes}
@@ -157,18 +164,29 @@ func NewTypedDelaying[T comparable](config TypedDelayingQueueConfig[T]) *TypedDe
 		}
 		q.queue = t
 	}
-	// Items go to a Typed in one step with leaving the agenda. A type that
-	// embeds a *Typed has its methods too, but may have an Add of its own, which
-	// must not be passed over; a storage is foreign code.
-	if t, ok := q.queue.(*Typed[T]); ok && t.fifo.storage == nil {
-		q.typed = t
-	}
+	q.findTyped()
 	_, q.real = c.(clock.RealClock)
 	q.loop = q.waitingLoop
 	if state != nil {
 		q.attach(state, config.Name, config.Queue == nil)
 	}
 	return q
+}
+
+// findTyped sets typed. Items go to a Typed in one step with leaving the agenda. A
+// type that embeds a *Typed has its methods too, but may have an Add of its own,
+// which must not be passed over.
+//
+// A storage is foreign code, for which the lock of this queue is kept free. OneEntry
+// cannot do without: between two critical sections an item could come to be in both.
+func (q *TypedDelaying[T]) findTyped() {
+	t, ok := q.queue.(*Typed[T])
+	switch {
+	case ok && (t.fifo.storage == nil || q.oneEntry):
+		q.typed = t
+	case q.oneEntry:
+		panic(fmt.Sprintf("workqueue: OneEntry cannot ask a %T whether an item is queued", q.queue))
+	}
 }
 
 func loggerOrDefault(l *logr.Logger) logr.Logger {

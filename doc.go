@@ -139,8 +139,8 @@
 // the queue's clock, or is queued if that is not in the future. An item waits
 // once: of several calls the earliest due time counts. Items due at the same
 // time are queued in the order of their AddAfter. An Add of a waiting item queues
-// it now. It goes on waiting, and so is handed out twice, unless AddCancelsWaiting
-// is set in the config.
+// it now. It goes on waiting, and so is handed out twice. With OneEntry in the config
+// an item is queued or waits, and never both.
 //
 // Due items are added by a goroutine that exists while something waits, and by
 // calls of AddAfter and its like that find it behind. It looks at the clock

@@ -29,8 +29,8 @@ func (e *DrainError[T]) Error() string {
 	for i, info := range e.InFlight[:min(names, len(e.InFlight))] {
 		b.WriteString([]string{" (", ", "}[min(i, 1)])
 		fmt.Fprint(&b, info.Item)
-		if info.For >= 0 {
-			fmt.Fprintf(&b, " for %v", info.For)
+		if info.Age > 0 {
+			fmt.Fprintf(&b, " for %v", info.Age)
 		}
 	}
 	switch {

@@ -64,12 +64,14 @@ func ExampleTyped_AddAll() {
 // A program that ends gives its workers some time, and then says what it
 // leaves behind.
 func ExampleTyped_Drain() {
+	clock := testingclock.NewFakeClock(time.Now()) // For an output that is always the same.
 	queue := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{
-		Clock:     testingclock.NewFakeClock(time.Now()), // For an output that is always the same.
+		Clock:     clock,
 		KeepTimes: true,
 	})
 	queue.AddAll("stuck", "not begun")
 	queue.Get()
+	clock.Step(7 * time.Second)
 
 	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 	defer cancel()
@@ -83,7 +85,7 @@ func ExampleTyped_Drain() {
 		}
 	}
 	// Output:
-	// workqueue: drain left 1 queued, 1 in flight (stuck for 0s), 0 waiting: context deadline exceeded
+	// workqueue: drain left 1 queued, 1 in flight (stuck for 7s), 0 waiting: context deadline exceeded
 	// left in the queue: not begun
 }
 
@@ -136,10 +138,10 @@ func ExampleTypedDelaying_Debounce() {
 	// due after 10s
 }
 
-// With AddCancelsWaiting an event makes the retry that was planned unnecessary.
+// With OneEntry an event makes the retry that was planned unnecessary.
 func ExampleTypedDelayingQueueConfig_addCancelsWaiting() {
 	for _, cancels := range []bool{false, true} {
-		queue := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{AddCancelsWaiting: cancels})
+		queue := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{OneEntry: cancels})
 		queue.AddAfter("a", time.Hour)
 		queue.Add("a")
 		s := queue.Snapshot(0)

@@ -554,6 +554,10 @@ func (q *TypedDelaying[T]) CheckInvariants() error {
 	if q.typed != nil {
 		errs.add("", q.typed.CheckInvariants())
 	}
+	for p := uint32(0); q.oneEntry && int(p) < q.agenda.nodes.n; p++ {
+		item := q.agenda.items.records.at(q.agenda.nodes.at(p).ref).item
+		errs.that(!q.typed.queues(hashOf(item), item), "%v is queued and waits", item)
+	}
 	return errs.err()
 }
 

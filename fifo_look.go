@@ -42,6 +42,12 @@ func (f *fifo[T]) entry(i uint32, state ItemState) entry[T] {
 	return e
 }
 
+// queues reports whether the item is queued, or will be by its done.
+func (f *fifo[T]) queues(hash uint32, item T) bool {
+	_, r := f.items.find(hash, item)
+	return r != nil && (r.state == queued || r.state == inStorage || r.state == reprocess)
+}
+
 // again returns how many of the held items have been added again.
 func (f *fifo[T]) again() (n int) {
 	for _, i := range f.held {

@@ -36,7 +36,7 @@ func TestMetricThatFailsForWhatDiffersFromItself(t *testing.T) {
 		}
 		checkInvariants(t, 0, q)
 		clock.Step(time.Second)
-		if got, want := fmt.Sprint(q.Snapshot(1).Queued), "[{NaN queued 2s 0001-01-01 00:00:00 +0000 UTC 0 0}]"; got != want {
+		if got, want := q.Snapshot(1).String(), "2 queued, 0 in flight, 0 waiting\nNaN: queued for 2s"; got != want {
 			t.Errorf("queued first: got %s, want %s", got, want)
 		}
 		if got := fmt.Sprint(takeAll(q)); got != "[NaN 1]" {

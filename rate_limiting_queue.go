@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/utils/clock"
 )
 
@@ -27,6 +28,9 @@ type TypedRateLimitingInterface[T comparable] interface {
 // TypedRateLimitingQueueConfig are the options of a [TypedRateLimiting]. The
 // zero value is valid.
 type TypedRateLimitingQueueConfig[T comparable] struct {
+	// Logger is that of [TypedDelayingQueueConfig].
+	Logger *logr.Logger
+
 	// Name labels the metrics. A queue without a name has none.
 	Name string
 
@@ -40,14 +44,16 @@ type TypedRateLimitingQueueConfig[T comparable] struct {
 	// KeepTimes is that of [TypedQueueConfig].
 	KeepTimes bool
 
+	// Queue is that of [TypedDelayingQueueConfig].
+	Queue TypedInterface[T]
+
 	// DelayingQueue takes the items and their delays; nil is a [TypedDelaying]
-	// with the options of this config. The rate limiting queue owns it: it is
-	// shut down with it.
+	// with the options of this config, which otherwise have no effect. The rate
+	// limiting queue owns it: it is shut down with it.
 	DelayingQueue TypedDelayingInterface[T]
 
-	// AddCancelsWaiting is that of [TypedDelayingQueueConfig]. It is without
-	// effect if there is a DelayingQueue.
-	AddCancelsWaiting bool
+	// OneEntry is that of [TypedDelayingQueueConfig].
+	OneEntry bool
 }
 
 // TypedRateLimiting is a queue with AddRateLimited, on top of a delaying
@@ -100,11 +106,13 @@ func NewTypedRateLimiting[T comparable](limiter TypedRateLimiter[T], config Type
 	q := &TypedRateLimiting[T]{queue: config.DelayingQueue, limiter: limiter}
 	if q.queue == nil {
 		q.queue = NewTypedDelaying(TypedDelayingQueueConfig[T]{
-			Name:              config.Name,
-			MetricsProvider:   config.MetricsProvider,
-			Clock:             config.Clock,
-			KeepTimes:         config.KeepTimes,
-			AddCancelsWaiting: config.AddCancelsWaiting,
+			Logger:          config.Logger,
+			Name:            config.Name,
+			MetricsProvider: config.MetricsProvider,
+			Clock:           config.Clock,
+			KeepTimes:       config.KeepTimes,
+			Queue:           config.Queue,
+			OneEntry:        config.OneEntry,
 		})
 	}
 	if d, ok := q.queue.(*TypedDelaying[T]); ok && d.metrics != nil {
@@ -143,7 +151,7 @@ func (q *TypedRateLimiting[T]) AddAfter(item T, duration time.Duration) {
 	q.queue.AddAfter(item, duration)
 }
 
-// Add adds the item now. If it waits, it goes on waiting.
+// Add adds the item now. If it waits, it goes on waiting, unless OneEntry is set.
 func (q *TypedRateLimiting[T]) Add(item T) { q.queue.Add(item) }
 
 // Len returns the number of queued items, without those waiting.

@@ -136,7 +136,7 @@ func (r *runner[T]) nameQueued(left *DrainError[T]) {
 	for _, item := range r.queued {
 		info, ok := known[item]
 		if !ok {
-			info = ItemInfo[T]{Item: item, State: ItemQueued, For: -1, Place: -1, Failures: r.queue.NumRequeues(item)}
+			info = ItemInfo[T]{Item: item, State: ItemQueued, Failures: r.queue.NumRequeues(item)}
 		}
 		left.Queued = append(left.Queued, info)
 	}
@@ -159,7 +159,7 @@ func (r *runner[T]) nameWaiting(left *DrainError[T]) {
 	named := r.countLate(left.Queued, left.Waiting)
 	for _, l := range r.late {
 		if !named[l.item] {
-			left.Waiting = append(left.Waiting, ItemInfo[T]{Item: l.item, State: ItemWaiting, For: -1, Place: -1, Failures: l.failures})
+			left.Waiting = append(left.Waiting, ItemInfo[T]{Item: l.item, State: ItemWaiting, Failures: l.failures})
 			left.WaitingTotal++
 		}
 	}

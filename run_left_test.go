@@ -54,7 +54,7 @@ func TestRunNamesWhatWaits(t *testing.T) {
 		}
 		// Nothing more is known of what a worker has left behind.
 		waiting := err.(*workqueue.DrainError[string]).Waiting
-		if got, want := waiting[len(waiting)-1], (workqueue.ItemInfo[string]{Item: "a", State: workqueue.ItemWaiting, For: -1, Place: -1, Failures: 1}); got != want {
+		if got, want := waiting[len(waiting)-1], (workqueue.ItemInfo[string]{Item: "a", State: workqueue.ItemWaiting, Failures: 1}); got != want {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
 	})
@@ -331,8 +331,8 @@ func TestRunNamesOnlyWhatItTakesOut(t *testing.T) {
 		if got, want := left(err), "queued[c d] held[] waiting[]: context canceled"; got != want {
 			t.Fatalf("got %s, want %s", got, want)
 		}
-		if c := err.(*workqueue.DrainError[string]).Queued[0]; c.Place != 1 {
-			t.Errorf("got the place %d of what was behind another one", c.Place)
+		if c := err.(*workqueue.DrainError[string]).Queued[0]; c.Position != 2 {
+			t.Errorf("got the position %d of what was behind another one", c.Position)
 		}
 	})
 }
@@ -362,7 +362,7 @@ func TestRunNamesOnceWhatItDeclines(t *testing.T) {
 		if got, want := left(err), "queued[a] held[] waiting[]: context canceled"; got != want {
 			t.Fatalf("got %s, want %s", got, want)
 		}
-		if a := err.(*workqueue.DrainError[string]).Queued[0]; a.For != -1 {
+		if a := err.(*workqueue.DrainError[string]).Queued[0]; a.Age != 0 {
 			t.Errorf("got %+v", a)
 		}
 	})
@@ -402,7 +402,7 @@ func TestRunNamesWhatIsLeftByADrainThatFails(t *testing.T) {
 				t.Errorf("got %s, want %s", got, want)
 			}
 			info := drained.Queued[0]
-			if info.For != -1 || info.Place != -1 {
+			if info.Age != 0 || info.Position != 0 {
 				t.Errorf("got %+v, of which nothing is known", info)
 			}
 		})

@@ -8,47 +8,31 @@ import (
 	"time"
 )
 
-// ItemState is what a queue has an item for.
-type ItemState uint8
-
-// An item can be waiting beside being any of the others.
-const (
-	ItemQueued        ItemState = 1 + iota // in line for a worker
-	ItemInFlight                           // held by a worker
-	ItemInFlightAgain                      // the same, and added again since
-	ItemWaiting                            // waiting for its due time
-)
-
-// String returns the state in words.
-func (s ItemState) String() string {
-	switch s {
-	case ItemQueued:
-		return "queued"
-	case ItemInFlight:
-		return "in flight"
-	case ItemInFlightAgain:
-		return "in flight, added again"
-	case ItemWaiting:
-		return "waiting"
-	}
-	return fmt.Sprintf("ItemState(%d)", uint8(s))
-}
-
-// ItemInfo is what a queue knows of an item.
+// ItemInfo is what a queue knows of an item. A field is zero where it does not apply
+// or is not known, and JSON leaves it out then. The times in JSON are those of
+// encoding/json: an Age in nanoseconds, a Due in RFC 3339.
 type ItemInfo[T comparable] struct {
-	Item  T
-	State ItemState
-	// For is how long the item has been in that state; an item that is in
-	// flight, since its Get. It is negative if not known: a queue notes times
-	// only if it has metrics or KeepTimes.
-	For time.Duration
+	Item  T         `json:"item"`
+	State ItemState `json:"state,omitzero"`
+
+	// Age is how long the item has been in that state; an item that is in
+	// flight, since its Get. A queue notes times only if it has metrics or
+	// KeepTimes.
+	Age time.Duration `json:"age,omitzero"`
+
 	// Due is when a waiting item will be added.
-	Due time.Time
-	// Place is how many items come before a queued or waiting one, and -1 where
-	// a [Queue] decides the order or the item is in flight.
-	Place int
+	Due time.Time `json:"due,omitzero"`
+
+	// Position is 1 for the item that is handed out or added next, 2 for the one
+	// behind it, and so on. It is 0 for an item in flight, and where a [Queue]
+	// decides the order.
+	Position int `json:"position,omitzero"`
+
 	// Failures is what the limiter of a [TypedRateLimiting] says, if it has one.
-	Failures int
+	Failures int `json:"failures,omitzero"`
+
+	// Priority is that of the item, in a queue whose order has priorities.
+	Priority int `json:"priority,omitzero"`
 }
 
 // Snapshot is what a queue holds at one instant. It is for people, tests and
@@ -62,8 +46,13 @@ type ItemInfo[T comparable] struct {
 //
 // A Snapshot is a copy: it may be changed, and does not change.
 type Snapshot[T comparable] struct {
-	Queued, InFlight, Waiting                []ItemInfo[T]
-	QueuedTotal, InFlightTotal, WaitingTotal int
+	Queued   []ItemInfo[T] `json:"queued,omitempty"`
+	InFlight []ItemInfo[T] `json:"inFlight,omitempty"`
+	Waiting  []ItemInfo[T] `json:"waiting,omitempty"`
+
+	QueuedTotal   int `json:"queuedTotal"`
+	InFlightTotal int `json:"inFlightTotal"`
+	WaitingTotal  int `json:"waitingTotal"`
 }
 
 // String returns the totals and a line for each item, to be printed.
@@ -72,8 +61,8 @@ func (s Snapshot[T]) String() string {
 	fmt.Fprintf(&b, "%d queued, %d in flight, %d waiting", s.QueuedTotal, s.InFlightTotal, s.WaitingTotal)
 	for _, info := range slices.Concat(s.InFlight, s.Queued, s.Waiting) {
 		fmt.Fprintf(&b, "\n%v: %v", info.Item, info.State)
-		if info.For >= 0 {
-			fmt.Fprintf(&b, " for %v", info.For)
+		if info.Age > 0 {
+			fmt.Fprintf(&b, " for %v", info.Age)
 		}
 		if info.State == ItemWaiting {
 			fmt.Fprintf(&b, ", due %v", info.Due.Format(time.RFC3339Nano))
@@ -101,7 +90,7 @@ func (q *Typed[T]) snapshot(limit int, now time.Duration) (s Snapshot[T]) {
 // sortInFlight puts first what has been held longest. The fifo keeps no order of what
 // is held.
 func (s *Snapshot[T]) sortInFlight() {
-	slices.SortStableFunc(s.InFlight, func(a, b ItemInfo[T]) int { return cmp.Compare(b.For, a.For) })
+	slices.SortStableFunc(s.InFlight, func(a, b ItemInfo[T]) int { return cmp.Compare(b.Age, a.Age) })
 }
 
 // Snapshot returns what the queue and the one below it hold, with at most limit

@@ -102,12 +102,12 @@ func (c *census[T]) enter(a *agenda[T], n node) {
 }
 
 // describe adds what a FIFO has entered to the Snapshot. timed says whether that FIFO
-// keeps times: otherwise For is not known.
+// keeps times: otherwise Age is not known.
 func (c *census[T]) describe(s *Snapshot[T], now time.Duration, timed bool) {
 	s.QueuedTotal, s.InFlightTotal = c.queuedTotal, c.flyingTotal
 	s.Queued, s.InFlight = infosOf(c.queued, now, timed), infosOf(c.flying, now, timed)
 	for place := range s.Queued[:c.lined] {
-		s.Queued[place].Place = place
+		s.Queued[place].Position = 1 + place
 	}
 	s.sortInFlight()
 }
@@ -121,7 +121,7 @@ func (c *census[T]) describeWaiting(s *Snapshot[T], now time.Duration, epoch tim
 	s.Waiting = slices.Grow(s.Waiting, len(first))
 	for place, n := range first {
 		info := c.waiting[n.ref].info(now, c.timed)
-		info.Place, info.Due = place, epoch.Add(n.due)
+		info.Position, info.Due = 1+place, epoch.Add(n.due)
 		s.Waiting = append(s.Waiting, info)
 	}
 }
@@ -135,9 +135,9 @@ func infosOf[T comparable](entries []entry[T], now time.Duration, timed bool) (i
 }
 
 func (e entry[T]) info(now time.Duration, timed bool) ItemInfo[T] {
-	info := ItemInfo[T]{Item: e.item, State: e.state, Place: -1, For: -1}
+	info := ItemInfo[T]{Item: e.item, State: e.state}
 	if timed {
-		info.For = max(0, now-e.since)
+		info.Age = max(0, now-e.since)
 	}
 	return info
 }

@@ -37,8 +37,8 @@ func TestSnapshotOfTheFirstWaitingItems(t *testing.T) {
 		}
 		for place, info := range s.Waiting {
 			a := want[place]
-			got := fmt.Sprint(info.Item, info.State, info.For, info.Due.Sub(epoch), info.Place)
-			if want := fmt.Sprint(a.item, workqueue.ItemWaiting, 0*time.Second, a.due, place); got != want {
+			got := fmt.Sprint(info.Item, info.State, info.Age, info.Due.Sub(epoch), info.Position)
+			if want := fmt.Sprint(a.item, workqueue.ItemWaiting, 0*time.Second, a.due, 1+place); got != want {
 				t.Fatalf("limit %d: got %s, want %s", limit, got, want)
 			}
 		}
@@ -78,8 +78,8 @@ func TestSnapshotOfWhatHasJustCome(t *testing.T) {
 	}
 }
 
-// What is in line has a place, also beside a storage, where nothing else has.
-func TestSnapshotSaysThePlaceInLine(t *testing.T) {
+// What is in line has a position, also beside a storage, where nothing else has.
+func TestSnapshotSaysThePositionInLine(t *testing.T) {
 	for _, storage := range []bool{false, true} {
 		s := &shelf[string]{}
 		var config workqueue.TypedQueueConfig[string]
@@ -94,11 +94,11 @@ func TestSnapshotSaysThePlaceInLine(t *testing.T) {
 			goes(func() { q.Add(item) })
 			s.hook = nil
 		}
-		want := map[bool]string{false: "[c 0 a 1 b 2 held -1]", true: "[a 0 b 1 held -1 c -1]"}[storage]
+		want := map[bool]string{false: "[c 1 a 2 b 3 held 0]", true: "[a 1 b 2 held 0 c 0]"}[storage]
 		var got []any
 		snapshot := q.Snapshot(9)
 		for _, info := range slices.Concat(snapshot.Queued, snapshot.InFlight) {
-			got = append(got, info.Item, info.Place)
+			got = append(got, info.Item, info.Position)
 		}
 		if fmt.Sprint(got) != want {
 			t.Errorf("storage %v: got %v, want %s", storage, got, want)

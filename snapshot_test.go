@@ -65,13 +65,13 @@ func TestSnapshotIsInOrder(t *testing.T) {
 b: in flight for 3s
 c: in flight for 2s
 d: in flight for 1s
-e: queued for 0s`
+e: queued`
 		s := q.Snapshot(9)
 		if s.String() != want {
 			t.Errorf("%s: got\n%s\nwant\n%s", name, s, want)
 		}
-		if place := s.InFlight[0].Place; place != -1 {
-			t.Errorf("%s: what is in flight has place %d", name, place)
+		if position := s.InFlight[0].Position; position != 0 {
+			t.Errorf("%s: what is in flight has position %d", name, position)
 		}
 		q.ShutDown()
 	}
@@ -123,7 +123,7 @@ func TestSnapshotSaysSinceWhenAfterCompaction(t *testing.T) {
 		if place == left {
 			want = 0
 		}
-		if info.Item != n-left+place || info.For != want {
+		if info.Item != n-left+place || info.Age != want {
 			t.Errorf("%+v is at place %d, want %d for %v", info, place, n-left+place, want)
 		}
 	}
@@ -139,8 +139,8 @@ func TestSnapshotWithoutTimes(t *testing.T) {
 	q.Get()
 	s := q.Snapshot(9)
 	for _, info := range []workqueue.ItemInfo[string]{s.InFlight[0], s.Queued[0], s.Waiting[0]} {
-		if info.For >= 0 {
-			t.Errorf("%s is %v for %v", info.Item, info.State, info.For)
+		if info.Age != 0 {
+			t.Errorf("%s is %v for %v", info.Item, info.State, info.Age)
 		}
 	}
 }
@@ -169,7 +169,7 @@ func TestSnapshotIsLimited(t *testing.T) {
 				t.Errorf("limit %d: got %s, want %s", limit, got, want)
 			}
 			for place, info := range s.Waiting {
-				if info.Item != 99-place || info.Place != place {
+				if info.Item != 99-place || info.Position != 1+place {
 					t.Errorf("limit %d: %+v waits at place %d", limit, info, place)
 				}
 			}
@@ -183,7 +183,7 @@ func TestSnapshotIsLimited(t *testing.T) {
 func checkLine(t *testing.T, queued []workqueue.ItemInfo[int], err error) {
 	t.Helper()
 	for place, info := range queued {
-		if info.Item < 40 || info.Place >= 0 && (info.Item != 40+place || info.Place != place) {
+		if info.Item < 40 || info.Position > 0 && (info.Item != 40+place || info.Position != 1+place) {
 			t.Errorf("%+v is queued at place %d", info, place)
 		}
 	}

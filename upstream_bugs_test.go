@@ -149,7 +149,7 @@ func TestShutDownWaitsForItsGoroutines_kubernetes135072(t *testing.T) {
 func TestAddOfAWaitingItem_kubernetes110642(t *testing.T) {
 	for cancels, want := range map[bool]int{false: 2, true: 1} {
 		synctest.Test(t, func(t *testing.T) {
-			q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{AddCancelsWaiting: cancels})
+			q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{OneEntry: cancels})
 			q.AddAfter("a", time.Second)
 			q.Add("a")
 			n := 0
@@ -162,7 +162,7 @@ func TestAddOfAWaitingItem_kubernetes110642(t *testing.T) {
 				synctest.Wait()
 			}
 			if n != want {
-				t.Errorf("AddCancelsWaiting %v: handed out %d times, want %d", cancels, n, want)
+				t.Errorf("OneEntry %v: handed out %d times, want %d", cancels, n, want)
 			}
 			q.ShutDown()
 		})

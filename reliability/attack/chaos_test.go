@@ -75,8 +75,8 @@ func newBrawl(t *testing.T, rnd *rand.Rand) *brawl {
 		workqueue.NewTypedKeyBucketRateLimiter[int](1e6, 10))
 	b.queue = workqueue.NewTypedRateLimiting[int](limiter, workqueue.TypedRateLimitingQueueConfig[int]{
 		DelayingQueue: workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{
-			Queue:             workqueue.NewTypedWithConfig(config),
-			AddCancelsWaiting: rnd.IntN(2) == 0,
+			Queue:    workqueue.NewTypedWithConfig(config),
+			OneEntry: rnd.IntN(2) == 0,
 		}),
 	})
 	return b

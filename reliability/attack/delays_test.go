@@ -37,7 +37,7 @@ type timetable struct {
 	waits    map[string]*wait
 	added    map[string]time.Duration // since when what is queued is so
 	turn     int
-	absorbs  bool
+	oneEntry bool
 	failures map[string]int
 }
 
@@ -50,10 +50,13 @@ func (m *timetable) addNow(item string) {
 
 func (m *timetable) addAfter(item string, d time.Duration) {
 	if d <= 0 {
-		if m.absorbs {
+		if m.oneEntry {
 			delete(m.waits, item)
 		}
 		m.addNow(item)
+		return
+	}
+	if m.hasEntry(item) {
 		return
 	}
 	due := m.now + d
@@ -68,6 +71,12 @@ func (m *timetable) addAfter(item string, d time.Duration) {
 	if due < w.due {
 		m.move(w, due)
 	}
+}
+
+// hasEntry reports whether OneEntry keeps an item from waiting.
+func (m *timetable) hasEntry(item string) bool {
+	s := m.states[item]
+	return m.oneEntry && s != "" && s != held
 }
 
 func (m *timetable) begin(item string, due time.Duration) *wait {
@@ -86,6 +95,8 @@ func (m *timetable) reschedule(item string, d time.Duration) {
 	if d <= 0 {
 		delete(m.waits, item)
 		m.addNow(item)
+	} else if m.hasEntry(item) {
+		return
 	} else if w := m.waits[item]; w == nil {
 		m.begin(item, m.now+d)
 	} else {
@@ -97,6 +108,9 @@ func (m *timetable) reschedule(item string, d time.Duration) {
 func (m *timetable) debounce(item string, quiet, most time.Duration) {
 	if quiet <= 0 {
 		m.reschedule(item, 0)
+		return
+	}
+	if m.hasEntry(item) {
 		return
 	}
 	due, latest := m.now+quiet, forever
@@ -169,11 +183,11 @@ func newDelayed(t *testing.T, rnd *rand.Rand) *delayed {
 		waits:    make(map[string]*wait),
 		added:    make(map[string]time.Duration),
 		failures: make(map[string]int),
-		absorbs:  rnd.IntN(2) == 0,
+		oneEntry: rnd.IntN(2) == 0,
 	}
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second, time.Minute)
 	d.queue = workqueue.NewTypedRateLimiting(limiter, workqueue.TypedRateLimitingQueueConfig[string]{
-		Clock: d.clock, KeepTimes: d.timed, AddCancelsWaiting: d.model.absorbs,
+		Clock: d.clock, KeepTimes: d.timed, OneEntry: d.model.oneEntry,
 	})
 	return d
 }
@@ -274,9 +288,9 @@ func (d *delayed) check(what string) {
 
 func (d *delayed) told(infos []workqueue.ItemInfo[string]) (told string) {
 	for _, info := range infos {
-		told += fmt.Sprintf("%s %d", info.Item, info.Place)
+		told += fmt.Sprintf("%s %d", info.Item, info.Position)
 		if d.timed {
-			told += fmt.Sprint(" for ", info.For)
+			told += fmt.Sprint(" for ", info.Age)
 		}
 		if info.State == workqueue.ItemWaiting {
 			told += fmt.Sprint(" due ", info.Due.Sub(d.epoch))
@@ -288,7 +302,7 @@ func (d *delayed) told(infos []workqueue.ItemInfo[string]) (told string) {
 
 func (d *delayed) queued(limit int) (told string) {
 	for place, item := range d.model.line[:min(limit, len(d.model.line))] {
-		told += fmt.Sprintf("%s %d", item, place)
+		told += fmt.Sprintf("%s %d", item, 1+place)
 		if d.timed {
 			told += fmt.Sprint(" for ", max(0, d.model.now-d.model.added[item]))
 		}
@@ -301,7 +315,7 @@ func (d *delayed) waiting(limit int) (told string) {
 	ordered := d.model.ordered()
 	for place, item := range ordered[:min(limit, len(ordered))] {
 		w := d.model.waits[item]
-		told += fmt.Sprintf("%s %d", item, place)
+		told += fmt.Sprintf("%s %d", item, 1+place)
 		if d.timed {
 			told += fmt.Sprint(" for ", max(0, d.model.now-w.since))
 		}

@@ -323,7 +323,7 @@ func (a *attacked) check(what string) {
 		a.t.Errorf("a Snapshot of %d has %d and %d", limit, len(s.Queued), len(s.InFlight))
 	}
 	for i, info := range s.Queued {
-		if i < len(a.model.line) && (name(info.Item) != a.model.line[i] || info.Place != i) {
+		if i < len(a.model.line) && (name(info.Item) != a.model.line[i] || info.Position != 1+i) {
 			a.t.Errorf("after %s: %v is at %d, want %s", what, info, i, a.model.line[i])
 		}
 	}

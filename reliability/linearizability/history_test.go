@@ -244,7 +244,7 @@ func contentsOf(s workqueue.Snapshot[int8]) *contents {
 	c := &contents{}
 	for _, info := range s.Queued {
 		c.line = append(c.line, info.Item)
-		c.sorted = info.Place < 0
+		c.sorted = info.Position == 0
 	}
 	if c.sorted {
 		slices.Sort(c.line)

@@ -73,7 +73,7 @@ func makeOurs(r *recipe) queue {
 	if r.storage != nil {
 		fifo.Queue = r.storage
 	}
-	delaying := workqueue.TypedDelayingQueueConfig[int]{Clock: r.clock, AddCancelsWaiting: r.absorbs, KeepTimes: r.times}
+	delaying := workqueue.TypedDelayingQueueConfig[int]{Clock: r.clock, OneEntry: r.oneEntry, KeepTimes: r.times}
 	if r.metrics != nil {
 		fifo.Name, fifo.MetricsProvider = "stress", r.metrics
 		delaying.Name, delaying.MetricsProvider = "stress", r.metrics

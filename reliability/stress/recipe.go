@@ -28,15 +28,15 @@ type faults struct {
 
 // A recipe is what the queue of a round is made of.
 type recipe struct {
-	layer   int // 0 is the FIFO, 1 can delay, 2 can limit
-	limiter limiter
-	storage *stack                    // or nil
-	metrics workqueue.MetricsProvider // or nil
-	series  *prometheus.Registry      // of metrics, if they are those that ship
-	clock   clock.WithTicker          // or nil
-	absorbs bool                      // AddCancelsWaiting
-	times   bool                      // KeepTimes
-	text    string
+	layer    int // 0 is the FIFO, 1 can delay, 2 can limit
+	limiter  limiter
+	storage  *stack                    // or nil
+	metrics  workqueue.MetricsProvider // or nil
+	series   *prometheus.Registry      // of metrics, if they are those that ship
+	clock    clock.WithTicker          // or nil
+	oneEntry bool
+	times    bool // KeepTimes
+	text     string
 }
 
 // The odds are chosen so that faults are in most rounds, and rare enough that
@@ -46,11 +46,11 @@ const odds = 200
 
 // newRecipe chooses at random. back makes a call of the queue.
 func newRecipe(rnd *rand.Rand, impl implementation, f faults, back func()) *recipe {
-	r := &recipe{layer: rnd.IntN(3), absorbs: rnd.IntN(4) == 0, times: rnd.IntN(4) == 0}
+	r := &recipe{layer: rnd.IntN(3), oneEntry: rnd.IntN(4) == 0, times: rnd.IntN(4) == 0}
 	if impl.limits {
 		r.layer = 2
 	}
-	r.text = fmt.Sprintf("layer %d, absorbs %v, times %v", r.layer, r.absorbs, r.times)
+	r.text = fmt.Sprintf("layer %d, oneEntry %v, times %v", r.layer, r.oneEntry, r.times)
 	// On the goroutine of a delaying queue a panic ends the program, as is
 	// documented; so there are none where it may be called from there.
 	fifo := r.layer == 0
