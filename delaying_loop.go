@@ -114,9 +114,9 @@ func (q *TypedDelaying[T]) addDue() outlook {
 	shutDown := q.queue.ShuttingDown() // The queue below may have been shut down by itself.
 	r := q.read()
 	if q.typed == nil {
-		item, o := q.popDue(shutDown, r)
+		item, priority, o := q.popDue(shutDown, r)
 		if o.due {
-			q.queue.Add(item)
+			q.addBelow(item, priority)
 		}
 		return o
 	}
@@ -140,15 +140,15 @@ func (q *TypedDelaying[T]) moveDue(shutDown bool, r reading, stamp time.Duration
 // lock, as that is foreign code, and only then comes for the next: no more than
 // one item is ever between the queues, and one is lost at most if the call does
 // not return.
-func (q *TypedDelaying[T]) popDue(shutDown bool, r reading) (item T, o outlook) {
+func (q *TypedDelaying[T]) popDue(shutDown bool, r reading) (item T, priority int, o outlook) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	o = q.lookAheadLocked(shutDown, r)
 	if o.due {
 		q.metrics.observeLateness(r.now - o.next)
-		_, item = q.agenda.pop()
+		_, item, priority = q.agenda.pop()
 	}
-	return item, o
+	return item, priority, o
 }
 
 // lookAheadLocked looks at the earliest item. If there is none, it decides the end of

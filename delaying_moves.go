@@ -34,31 +34,37 @@ const (
 // AddAfter does not block, and the item waits when it returns. It takes
 // O(log n) time in the number of waiting items.
 func (q *TypedDelaying[T]) AddAfter(item T, duration time.Duration) {
+	q.addAfterWith(item, duration, 0)
+}
+
+// addAfterWith is AddAfter, with the Priority of [AddOptions].
+func (q *TypedDelaying[T]) addAfterWith(item T, duration time.Duration, priority int) {
 	hash := hashOf(item)
 	if q.queue.ShuttingDown() {
 		return
 	}
 	if q.retries == nil {
-		q.addAfter(hash, item, duration)
+		q.addAfter(hash, item, duration, priority)
 		return
 	}
-	defer q.addAfter(hash, item, duration) // Even if the metric does not return.
+	defer q.addAfter(hash, item, duration, priority) // Even if the metric does not return.
 	q.retries.Inc()
 }
 
 // addAfter is AddAfter without the metric. For a delay that is over when the clock
 // is read again, the item is due by now.
-func (q *TypedDelaying[T]) addAfter(hash uint32, item T, duration time.Duration) {
+func (q *TypedDelaying[T]) addAfter(hash uint32, item T, duration time.Duration, priority int) {
 	if duration <= 0 {
-		q.Add(item)
+		q.addNow(hash, item, priority)
 		return
 	}
+	priority = q.resolve(item, priority)
 	r := q.read()
 	due := dueAfter(r.now, duration)
 	if duration <= instantDelay && q.real {
 		r.now = q.now()
 	}
-	q.observeArrival(q.schedule(hash, item, r, due))
+	q.observeArrival(q.schedule(hash, item, r, due, priority))
 }
 
 // dueAfter returns now + duration, or the end of time if that overflows. now can be
@@ -74,7 +80,7 @@ func dueAfter(now, duration time.Duration) time.Duration {
 // schedule makes the item wait, or adds it if it is due by now. If no other item
 // waits, it is added without a detour through the agenda. Otherwise it takes its
 // place there, behind items that were due before it.
-func (q *TypedDelaying[T]) schedule(hash uint32, item T, r reading, due time.Duration) arrival {
+func (q *TypedDelaying[T]) schedule(hash uint32, item T, r reading, due time.Duration, priority int) arrival {
 	stamp := q.stamp(r.now)
 	if !q.mu.TryLock() {
 		lockAwake(&q.mu)
@@ -85,9 +91,9 @@ func (q *TypedDelaying[T]) schedule(hash uint32, item T, r reading, due time.Dur
 	}
 	if due <= r.now && q.typed != nil && q.agenda.len() == 0 {
 		q.metrics.observeLateness(r.now - due)
-		return q.promoteLocked(hash, item, stamp)
+		return q.promoteLocked(hash, item, stamp, rank{priority, true})
 	}
-	first := q.agenda.schedule(hash, item, r.now, due)
+	first := q.agenda.schedule(hash, item, r.now, due, priority)
 	return q.arrangeLocked(first, r, stamp)
 }
 
@@ -137,7 +143,7 @@ func (q *TypedDelaying[T]) arrangeLocked(first bool, r reading, stamp time.Durat
 func (q *TypedDelaying[T]) hurryLocked(r reading, stamp time.Duration) (a arrival) {
 	behind := q.dueLocked(r)
 	switch {
-	case q.typed == nil || q.typed.fifo.storage != nil:
+	case q.typed == nil || !q.typed.fifo.native():
 		a.yield = behind
 	case behind:
 		a = q.moveDueLocked(r, stamp)
@@ -156,8 +162,8 @@ func (q *TypedDelaying[T]) moveDueLocked(r reading, stamp time.Duration) (a arri
 	q.typed.mu.Lock()
 	for n := 0; n < dueBatch && q.agenda.len() > 0 && q.dueLocked(r); n++ {
 		q.metrics.observeLateness(r.now - q.agenda.next())
-		hash, item := q.agenda.pop()
-		if q.typed.addLocked(hash, item, stamp) {
+		hash, item, priority := q.agenda.pop()
+		if q.typed.addRankedLocked(hash, item, stamp, rank{priority, true}) {
 			a.added++
 		}
 	}
@@ -176,10 +182,10 @@ func (q *Typed[T]) wakes() bool {
 
 // promoteLocked adds the item to typed, and ends its wait if it waits. Both happen
 // under both locks, or a Snapshot could show the item twice or not at all.
-func (q *TypedDelaying[T]) promoteLocked(hash uint32, item T, stamp time.Duration) (a arrival) {
-	q.unplanLocked(hash, item)
+func (q *TypedDelaying[T]) promoteLocked(hash uint32, item T, stamp time.Duration, k rank) (a arrival) {
+	waited, ok := q.unplanLocked(hash, item)
 	lockSoon(&q.typed.mu)
-	if q.typed.addLocked(hash, item, stamp) {
+	if q.typed.addRankedLocked(hash, item, stamp, rank{k.after(waited, ok), true}) {
 		a.added = 1
 	}
 	q.typed.settle()
@@ -187,16 +193,16 @@ func (q *TypedDelaying[T]) promoteLocked(hash uint32, item T, stamp time.Duratio
 	return a
 }
 
-// unplanLocked ends the wait of the item, and reports whether it waited. If that was
-// the last one, the goroutine has to look again, and ends.
-func (q *TypedDelaying[T]) unplanLocked(hash uint32, item T) bool {
-	if q.agenda.len() == 0 || !q.agenda.remove(hash, item) {
-		return false
-	}
+// unplanLocked ends the wait of the item, and reports whether it waited, and with which
+// priority. If that was the last one, the goroutine has to look again, and ends.
+func (q *TypedDelaying[T]) unplanLocked(hash uint32, item T) (priority int, waited bool) {
 	if q.agenda.len() == 0 {
+		return 0, false
+	}
+	if priority, waited = q.agenda.remove(hash, item); waited && q.agenda.len() == 0 {
 		q.poke()
 	}
-	return true
+	return priority, waited
 }
 
 // observeArrival does what is left to do when the locks are free.
@@ -237,7 +243,7 @@ func (q *Typed[T]) queues(hash uint32, item T) bool {
 // OneEntry is set.
 func (q *TypedDelaying[T]) Add(item T) {
 	if q.oneEntry {
-		q.promote(hashOf(item), item)
+		q.promote(hashOf(item), item, rank{q.resolve(item, 0), true})
 		return
 	}
 	q.queue.Add(item)
@@ -258,23 +264,23 @@ func (q *TypedDelaying[T]) AddAll(items ...T) {
 // promote adds the item and ends its wait. If adding is foreign code, these are two
 // steps, as no lock may be held in the second. The wait ends first: in the other
 // order the loop could add the item once more, after a worker has got it.
-func (q *TypedDelaying[T]) promote(hash uint32, item T) {
+func (q *TypedDelaying[T]) promote(hash uint32, item T, k rank) {
 	if q.typed == nil {
-		q.unplan(hash, item)
-		q.queue.Add(item)
+		q.addBelow(item, k.after(q.unplan(hash, item)))
 		return
 	}
-	q.observeArrival(q.promoteTyped(hash, item, q.stamp(q.now())))
+	q.observeArrival(q.promoteTyped(hash, item, q.stamp(q.now()), k))
 }
 
-func (q *TypedDelaying[T]) promoteTyped(hash uint32, item T, stamp time.Duration) arrival {
+func (q *TypedDelaying[T]) promoteTyped(hash uint32, item T, stamp time.Duration, k rank) arrival {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.promoteLocked(hash, item, stamp)
+	return q.promoteLocked(hash, item, stamp, k)
 }
 
-// unplan ends the wait of the item, and reports whether it waited.
-func (q *TypedDelaying[T]) unplan(hash uint32, item T) bool {
+// unplan ends the wait of the item, and reports whether it waited, and with which
+// priority.
+func (q *TypedDelaying[T]) unplan(hash uint32, item T) (priority int, waited bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.unplanLocked(hash, item)

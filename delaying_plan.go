@@ -20,22 +20,23 @@ func (q *TypedDelaying[T]) Reschedule(item T, duration time.Duration) {
 	if q.queue.ShuttingDown() {
 		return
 	}
+	priority := q.resolve(item, 0)
 	if duration <= 0 {
-		q.promote(hash, item)
+		q.promote(hash, item, rank{priority, false})
 		return
 	}
 	r := q.read()
-	q.observeArrival(q.reschedule(hash, item, r, dueAfter(r.now, duration)))
+	q.observeArrival(q.reschedule(hash, item, r, dueAfter(r.now, duration), priority))
 }
 
-func (q *TypedDelaying[T]) reschedule(hash uint32, item T, r reading, due time.Duration) arrival {
+func (q *TypedDelaying[T]) reschedule(hash uint32, item T, r reading, due time.Duration, priority int) arrival {
 	stamp := q.stamp(r.now)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed || q.hasEntryLocked(hash, item) {
 		return arrival{}
 	}
-	first := q.agenda.reschedule(hash, item, r.now, due)
+	first := q.agenda.reschedule(hash, item, r.now, due, priority)
 	return q.arrangeLocked(first, r, stamp)
 }
 
@@ -58,8 +59,9 @@ func (q *TypedDelaying[T]) Debounce(item T, quiet, most time.Duration) {
 	if q.queue.ShuttingDown() {
 		return
 	}
+	priority := q.resolve(item, 0)
 	if quiet <= 0 {
-		q.promote(hash, item)
+		q.promote(hash, item, rank{priority, false})
 		return
 	}
 	r := q.read()
@@ -67,17 +69,17 @@ func (q *TypedDelaying[T]) Debounce(item T, quiet, most time.Duration) {
 	if most > 0 {
 		latest = dueAfter(r.now, most)
 	}
-	q.observeArrival(q.debounce(hash, item, r, dueAfter(r.now, quiet), latest))
+	q.observeArrival(q.debounce(hash, item, r, dueAfter(r.now, quiet), latest, priority))
 }
 
-func (q *TypedDelaying[T]) debounce(hash uint32, item T, r reading, due, latest time.Duration) arrival {
+func (q *TypedDelaying[T]) debounce(hash uint32, item T, r reading, due, latest time.Duration, priority int) arrival {
 	stamp := q.stamp(r.now)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed || q.hasEntryLocked(hash, item) {
 		return arrival{}
 	}
-	first := q.agenda.debounce(hash, item, r.now, due, latest)
+	first := q.agenda.debounce(hash, item, r.now, due, latest, priority)
 	return q.arrangeLocked(first, r, stamp)
 }
 
@@ -90,7 +92,7 @@ func (q *TypedDelaying[T]) debounce(hash uint32, item T, r reading, due, latest 
 func (q *TypedDelaying[T]) Remove(item T) bool {
 	hash := hashOf(item)
 	if q.typed == nil {
-		waited := q.unplan(hash, item)
+		_, waited := q.unplan(hash, item)
 		return removeBelow(q.queue, item) || waited
 	}
 	waited, added := q.removeTyped(hash, item)
@@ -103,5 +105,6 @@ func (q *TypedDelaying[T]) Remove(item T) bool {
 func (q *TypedDelaying[T]) removeTyped(hash uint32, item T) (waited, added bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.unplanLocked(hash, item), q.typed.remove(hash, item)
+	_, waited = q.unplanLocked(hash, item)
+	return waited, q.typed.remove(hash, item)
 }

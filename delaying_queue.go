@@ -55,6 +55,10 @@ type TypedDelayingQueueConfig[T comparable] struct {
 	// A Queue must be a *[Typed] then, as another one cannot be asked whether an
 	// item is queued. Its own Add must not be called.
 	OneEntry bool
+
+	// Order is that of [TypedQueueConfig], for the Typed below. With a Queue, which
+	// has an order of its own, the constructor panics.
+	Order Queue[T]
 }
 
 // TypedDelaying is a queue with AddAfter, on top of another queue. It holds the
@@ -141,6 +145,9 @@ func NewTypedDelayingQueueWithConfig[T comparable](config TypedDelayingQueueConf
 
 // NewTypedDelaying returns an empty delaying queue.
 func NewTypedDelaying[T comparable](config TypedDelayingQueueConfig[T]) *TypedDelaying[T] {
+	if config.Queue != nil {
+		mustNotOrder(config.Order)
+	}
 	c := clockOrDefault(config.Clock)
 	p := providerFor(config.Name, config.MetricsProvider)
 	state, _ := p.(StateProvider)
@@ -154,7 +161,7 @@ func NewTypedDelaying[T comparable](config TypedDelayingQueueConfig[T]) *TypedDe
 		wake:     make(chan struct{}, 1),
 	}
 	if q.queue == nil {
-		fifo := TypedQueueConfig[T]{Name: config.Name, Clock: c, KeepTimes: config.KeepTimes}
+		fifo := TypedQueueConfig[T]{Name: config.Name, Clock: c, KeepTimes: config.KeepTimes, Order: config.Order}
 		if state != nil { // It is read through this queue.
 			p, fifo.KeepTimes = nil, true
 		}
@@ -182,7 +189,7 @@ func NewTypedDelaying[T comparable](config TypedDelayingQueueConfig[T]) *TypedDe
 func (q *TypedDelaying[T]) findTyped() {
 	t, ok := q.queue.(*Typed[T])
 	switch {
-	case ok && (t.fifo.storage == nil || q.oneEntry):
+	case ok && (t.fifo.native() || q.oneEntry):
 		q.typed = t
 	case q.oneEntry:
 		panic(fmt.Sprintf("workqueue: OneEntry cannot ask a %T whether an item is queued", q.queue))

@@ -193,15 +193,18 @@ func (r *ring[E]) CheckInvariants() error {
 type Agenda[T comparable] = agenda[T]
 
 func (a *agenda[T]) Schedule(item T, due time.Duration) (first bool) {
-	return a.schedule(hashOf(item), item, 0, due)
+	return a.schedule(hashOf(item), item, 0, due, 0)
 }
 func (a *agenda[T]) Reschedule(item T, due time.Duration) (first bool) {
-	return a.reschedule(hashOf(item), item, 0, due)
+	return a.reschedule(hashOf(item), item, 0, due, 0)
 }
 func (a *agenda[T]) Debounce(item T, due, latest time.Duration) (first bool) {
-	return a.debounce(hashOf(item), item, 0, due, latest)
+	return a.debounce(hashOf(item), item, 0, due, latest, 0)
 }
-func (a *agenda[T]) Remove(item T) bool { return a.remove(hashOf(item), item) }
+func (a *agenda[T]) Remove(item T) bool {
+	_, ok := a.remove(hashOf(item), item)
+	return ok
+}
 
 // Earliest returns the first items in the order of Pop.
 func (a *agenda[T]) Earliest(limit int) (items []T) {
@@ -212,7 +215,7 @@ func (a *agenda[T]) Earliest(limit int) (items []T) {
 }
 
 func (a *agenda[T]) Pop() T {
-	_, item := a.pop()
+	_, item, _ := a.pop()
 	return item
 }
 func (a *agenda[T]) Len() int            { return a.len() }
@@ -234,7 +237,9 @@ func (a *agenda[T]) CheckInvariants() error {
 	errs.add("nodes: ", a.nodes.CheckInvariants())
 	errs.that(a.nodes.n == a.items.live, "agenda: %d nodes for %d records", a.nodes.n, a.items.live)
 	errs.that(a.starts.n == a.items.records.n || !a.timed && a.starts.n == 0, "agenda: %d starts for %d records", a.starts.n, a.items.records.n)
-	errs.that(32*len(a.latest) < a.items.records.n+32, "agenda: %d pages of latest times for %d records", len(a.latest), a.items.records.n)
+	for _, n := range a.sizesOfNotes() {
+		errs.that(32*n < a.items.records.n+32, "agenda: %d pages of notes for %d records", n, a.items.records.n)
+	}
 	for p := range uint32(a.nodes.n) {
 		n := *a.nodes.at(p)
 		if p > 0 {
@@ -244,7 +249,7 @@ func (a *agenda[T]) CheckInvariants() error {
 		r := a.items.records.at(n.ref)
 		errs.that(r.pos == p && (r.state == waiting || r.state == debounced), "agenda: record %d of node %d has pos %d, state %d", n.ref, p, r.pos, r.state)
 		if r.state == debounced {
-			latest := *a.latest.at(n.ref)
+			latest := *a.seldom.latest.at(n.ref)
 			errs.that(n.due <= latest, "agenda: %v is due at %v, the latest is %v", r.item, n.due, latest)
 		}
 		errs.that(n.turn < a.turn, "agenda: node %d has turn %d of %d", p, n.turn, a.turn)
@@ -267,7 +272,7 @@ func (f *fifo[T]) CheckInvariants() error {
 	var errs check
 	errs.add("items: ", f.items.CheckInvariants())
 	errs.add("", f.line.CheckInvariants())
-	inStore, ghosts, watches := 0, 0, 0
+	inStore, inRanks, ghosts, watches := 0, 0, 0, 0
 	for i := range uint32(f.items.records.n) {
 		switch r := f.items.records.at(i); r.state {
 		case queued, unfindable:
@@ -281,15 +286,18 @@ func (f *fifo[T]) CheckInvariants() error {
 			errs.that(int(r.pos) < len(f.held) && f.held[r.pos] == i, "record %d (%v) is processed, but not held at %d", i, r.item, r.pos)
 		case inStorage:
 			inStore++
+		case ranked:
+			inRanks++
 		case removed:
 			ghosts++
 		}
 	}
 	errs.that(len(f.watchers) == watches, "%d watchers for %d records", len(f.watchers), watches)
 	errs.that(f.ghosts == ghosts, "ghosts: counted %d, are %d", f.ghosts, ghosts)
-	errs.that(f.line.len()+len(f.held)+inStore+ghosts == f.items.live, "%d in line + %d held + %d stored + %d removed != %d records", f.line.len(), len(f.held), inStore, ghosts, f.items.live)
+	errs.that(f.line.len()+len(f.held)+inStore+inRanks+ghosts == f.items.live, "%d in line + %d held + %d stored + %d removed != %d records", f.line.len(), len(f.held), inStore, ghosts, f.items.live)
 	errs.that(f.storage != nil || inStore == 0, "%d records in no storage", inStore)
-	errs.that(f.stored == inStore+f.unmatched, "stored: counted %d, are %d and %d without a record", f.stored, inStore, f.unmatched)
+	errs.that(f.stored == inStore+inRanks+f.unmatched, "stored: counted %d, are %d, %d ranked and %d without a record", f.stored, inStore, inRanks, f.unmatched)
+	f.checkRanks(&errs, inRanks)
 	errs.that(f.unmatched >= 0 && (f.unmatched == 0 || mayDiffer[T]()), "%d items without a record", f.unmatched)
 	stamps := map[bool]int{true: f.items.records.n}[f.timed]
 	errs.that(f.stamps.n == stamps, "%d stamps for %d records, want %d", f.stamps.n, f.items.records.n, stamps)

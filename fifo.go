@@ -1,9 +1,6 @@
 package workqueue
 
-import (
-	"reflect"
-	"time"
-)
+import "time"
 
 // A fifo is the machine inside a [Typed]: the items that are queued or held, and
 // how they go from one state to the next. It knows no lock, no parked worker and no
@@ -14,14 +11,15 @@ import (
 //
 //	queued      in line, waiting for a take
 //	inStorage   in storage, waiting for a take
+//	ranked      in ranks, waiting for a take
 //	removed     in storage, to be dropped when that hands it out
 //	unfindable  in line, but not equal to itself: take forgets it
 //	processing  handed out, done is owed
 //	watched     the same, and the add of it is to be reported
 //	reprocess   handed out and added again since: done queues it
 //
-// and moves as follows, where queued stands for inStorage too, and processing
-// for watched:
+// and moves as follows, where queued stands for inStorage and ranked too, and
+// processing for watched:
 //
 //	add      none, removed → queued;  none → unfindable;  processing → reprocess
 //	take     queued → processing;     removed, unfindable → none
@@ -33,8 +31,9 @@ import (
 //
 //	r.state is queued or unfindable: line.at(r.pos) == i
 //	r.state.held(): held[r.pos] == i
-//	line.len() + len(held) + number of records inStorage or removed == items.live
-//	stored == number of records inStorage + unmatched
+//	line.len() + len(held) + number of records inStorage, ranked or removed == items.live
+//	r.state is ranked: storage.ranks has i, with its place in r.pos
+//	stored == number of records inStorage or ranked + unmatched
 //	ghosts == number of records removed
 //	the items in watchers are those of the records watched
 //	stamps.n == items.records.n, or 0 if not timed
@@ -72,6 +71,7 @@ const (
 	inStorage
 	removed
 	unfindable
+	ranked // an item that differs from itself too
 	processing
 	watched
 	reprocess
@@ -141,9 +141,10 @@ func (f *fifo[T]) addAgain(at uint32, r *record[T], now time.Duration) (added bo
 		return false
 	}
 	switch r.state {
-	case inStorage:
-		f.dry = false
-		f.storage.touch(r.item)
+	case queued, inStorage, ranked:
+		if f.storage != nil {
+			f.touch(f.items.index(at), r)
+		}
 	case removed:
 		f.restore(f.items.index(at), r, now)
 		return true
@@ -156,7 +157,14 @@ func (f *fifo[T]) addAgain(at uint32, r *record[T], now time.Duration) (added bo
 		if was == watched {
 			f.tellWatcher(r.item)
 		}
+		if f.storage != nil {
+			f.rankAgain(f.items.index(at), r, false)
+		}
 		return true
+	case reprocess:
+		if f.storage != nil {
+			f.rankAgain(f.items.index(at), r, true)
+		}
 	}
 	return false
 }
@@ -194,6 +202,10 @@ func (f *fifo[T]) done(at uint32, r *record[T], now time.Duration) (worked time.
 	}
 	again := r.state == reprocess
 	f.letGo(i, r)
+	if f.storage != nil {
+		f.doneStored(at, i, r, again)
+		return worked, true
+	}
 	if again {
 		r.state = queued
 		f.enqueue(i, r)
@@ -256,6 +268,7 @@ func (f *fifo[T]) compact() {
 	f.held = append(make([]uint32, 0, 2*len(f.held)), f.held...)
 	old := f.stamps
 	f.stamps = pages[stamp]{}
+	renumbered := f.storage.renumber()
 	f.items.compact(func(from, to uint32, r *record[T]) {
 		switch r.state {
 		case queued, unfindable:
@@ -266,28 +279,6 @@ func (f *fifo[T]) compact() {
 		if f.timed {
 			f.stamps.push(*old.at(from))
 		}
+		renumbered(from, to, r.state == ranked)
 	})
-}
-
-// equal exists because a comparison of a variable with itself, which only a
-// NaN fails, looks like a mistake.
-func equal[T comparable](a, b T) bool { return a == b }
-
-// reflexive reports whether the type alone tells that its values are equal to
-// themselves. For other types each item is asked, see BenchmarkCycle for what
-// that costs.
-func reflexive(t reflect.Type) bool {
-	switch t.Kind() {
-	case reflect.Float32, reflect.Float64, reflect.Complex64, reflect.Complex128, reflect.Interface:
-		return false
-	case reflect.Array:
-		return reflexive(t.Elem())
-	case reflect.Struct:
-		for i := range t.NumField() {
-			if !reflexive(t.Field(i).Type) {
-				return false
-			}
-		}
-	}
-	return true
 }

@@ -53,6 +53,13 @@ func (l *line) empty() bool { return l.head == l.tail }
 // first returns the first record of a line that is not empty.
 func (l *line) first() uint32 { return *l.at(l.head) }
 
+// release gives the memory of a line back that is empty, if it is much.
+func (l *line) release() {
+	if len(l.buf) > minRing {
+		l.buf = nil
+	}
+}
+
 // all returns the records in their order.
 func (l *line) all() iter.Seq[uint32] {
 	return func(yield func(i uint32) bool) {

@@ -16,10 +16,8 @@ func (f *fifo[T]) enterIn(c *census[T]) {
 		c.queued = append(c.queued, f.entry(i, ItemQueued))
 	}
 	c.lined = len(c.queued)
-	for i := uint32(0); f.stored > 0 && int(i) < f.items.records.n && len(c.queued) < c.limit; i++ {
-		if f.items.records.at(i).state == inStorage {
-			c.queued = append(c.queued, f.entry(i, ItemQueued))
-		}
+	if f.stored > 0 {
+		f.enterStored(c)
 	}
 	for _, i := range f.held[:min(c.limit, len(f.held))] {
 		state := ItemInFlight
@@ -30,8 +28,24 @@ func (f *fifo[T]) enterIn(c *census[T]) {
 	}
 }
 
+// enterStored enters the items of the storage, or of ranks.
+func (f *fifo[T]) enterStored(c *census[T]) {
+	if f.native() {
+		f.enterRanked(c)
+		return
+	}
+	for i := uint32(0); int(i) < f.items.records.n && len(c.queued) < c.limit; i++ {
+		if f.items.records.at(i).state == inStorage {
+			c.queued = append(c.queued, f.entry(i, ItemQueued))
+		}
+	}
+}
+
 func (f *fifo[T]) entry(i uint32, state ItemState) entry[T] {
 	e := entry[T]{item: f.items.records.at(i).item, state: state}
+	if f.storage != nil {
+		e.priority = f.storage.priorities.of(i)
+	}
 	switch {
 	case !f.timed:
 	case state == ItemQueued:
@@ -79,7 +93,7 @@ func (f *fifo[T]) oldest(now time.Duration) (age time.Duration) {
 		return age
 	}
 	for i := range uint32(f.items.records.n) {
-		if f.items.records.at(i).state == inStorage {
+		if s := f.items.records.at(i).state; s == inStorage || s == ranked {
 			age = max(age, now-f.stamps.at(i).added)
 		}
 	}

@@ -17,6 +17,10 @@ func (f *fifo[T]) remove(hash uint32, item T) bool {
 	case queued:
 		f.line.remove(r.pos, f.moved)
 		f.forget(at, r)
+	case ranked:
+		f.storage.ranks.remove(f.items.index(at))
+		f.stored--
+		f.forget(at, r)
 	case inStorage:
 		r.state = removed
 		f.stored--
@@ -41,7 +45,8 @@ func (f *fifo[T]) restore(i uint32, r *record[T], now time.Duration) {
 	if f.timed {
 		f.stampAdded(i, now)
 	}
-	f.storage.touch(r.item) // Last: if it does not return, the add is not lost.
+	f.storage.touch(r.item, f.storage.ask()) // Last: if it does not return, the add is not lost.
+	f.look()
 }
 
 // watch has report called when the item, which is held, is added again: at once

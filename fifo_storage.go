@@ -16,6 +16,10 @@ import "time"
 // usable: after one in Push the item is queued all the same, ahead of what is
 // stored, after one in Touch it is queued where it was, and after one in the other
 // methods nothing has happened.
+//
+// A Queue may have more methods: those of a [PrioritizedQueue] if it knows a priority
+// for each add, and those of a [HoldingQueue] if it holds items back while others are
+// being processed. [NewPriorityQueue] makes an order.
 type Queue[T comparable] interface {
 	// Touch tells that an item that is stored was added again.
 	Touch(item T)
@@ -55,9 +59,38 @@ func (s *sequence[T]) Pop() T {
 // held. A method may panic or end its goroutine. The callers do not defer Unlock,
 // as that costs a cycle 30 %. So leave gives the lock back in their place, and
 // nothing else of them runs. A caller that did defer it would unlock twice.
+//
+// A guard with ranks has no queue: the fifo keeps the order itself, and of is all that
+// is foreign.
 type storageGuard[T comparable] struct {
-	queue Queue[T]
-	leave func()
+	queue       Queue[T]
+	prioritized PrioritizedQueue[T] // queue, or nil if it is none
+	holding     HoldingQueue[T]     // queue, or nil if it is none
+	leave       func()
+
+	ranks *ranks
+	of    func(item T) int // the priority of a plain add; nil is 0 for all
+
+	// priorities are those of ranks. Beside a queue they are what adds have named for
+	// records that are held or in line, and what was handed out; 0 is nothing.
+	priorities *priorities
+
+	asked rank // that of the add under way; ask takes it
+	took  int  // the priority of what was taken last
+}
+
+func newStorageGuard[T comparable](queue Queue[T], leave func()) *storageGuard[T] {
+	g := &storageGuard[T]{queue: queue, leave: leave, priorities: new(priorities)}
+	g.prioritized, _ = queue.(PrioritizedQueue[T])
+	g.holding, _ = queue.(HoldingQueue[T])
+	return g
+}
+
+// ask returns what the add under way says of its priority. An add that says nothing
+// leaves nothing.
+func (g *storageGuard[T]) ask() (k rank) {
+	k, g.asked = g.asked, rank{}
+	return k
 }
 
 // leaveUnless is deferred by the methods below. It does not recover: the panic goes
@@ -68,18 +101,49 @@ func (g *storageGuard[T]) leaveUnless(returned *bool) {
 	}
 }
 
-func (g *storageGuard[T]) touch(item T) {
+func (g *storageGuard[T]) touch(item T, k rank) {
 	returned := false
 	defer g.leaveUnless(&returned)
-	g.queue.Touch(item)
+	if k.named {
+		g.prioritized.TouchWithPriority(item, k.priority)
+	} else {
+		g.queue.Touch(item)
+	}
 	returned = true
 }
 
-func (g *storageGuard[T]) push(item T) {
+func (g *storageGuard[T]) push(item T, k rank) {
 	returned := false
 	defer g.leaveUnless(&returned)
-	g.queue.Push(item)
+	if k.named {
+		g.prioritized.PushWithPriority(item, k.priority)
+	} else {
+		g.queue.Push(item)
+	}
 	returned = true
+}
+
+// done tells a queue that holds items back that a hand-out is over.
+func (g *storageGuard[T]) done(item T) {
+	if g.holding == nil {
+		return
+	}
+	returned := false
+	defer g.leaveUnless(&returned)
+	g.holding.Done(item)
+	returned = true
+}
+
+// ready reports whether the queue, which is not empty, hands anything out.
+func (g *storageGuard[T]) ready() bool {
+	if g.holding == nil {
+		return true
+	}
+	returned := false
+	defer g.leaveUnless(&returned)
+	ok := g.holding.Ready()
+	returned = true
+	return ok
 }
 
 func (g *storageGuard[T]) size() int {
@@ -94,7 +158,11 @@ func (g *storageGuard[T]) size() int {
 func (g *storageGuard[T]) pop() (item T, hash uint32) {
 	returned := false
 	defer g.leaveUnless(&returned)
-	item = g.queue.Pop()
+	if g.prioritized != nil {
+		item, g.took = g.prioritized.PopWithPriority()
+	} else {
+		item = g.queue.Pop()
+	}
 	hash = hashOf(item)
 	returned = true
 	return item, hash
@@ -109,15 +177,33 @@ func (g *storageGuard[T]) pop() (item T, hash uint32) {
 // be matched with it.
 func (f *fifo[T]) store(i uint32, r *record[T]) {
 	f.dry = false
-	f.storage.push(r.item)
+	k := f.storage.ask()
+	if f.storage.ranks != nil {
+		f.toRanks(i, r, k)
+		return
+	}
+	if f.storage.prioritized != nil {
+		f.storage.priorities.set(i, k.priority)
+	}
+	f.storage.push(r.item, k)
 	f.line.popBack(f.moved)
 	f.stored++
 	if r.state == unfindable {
 		f.unmatched++
 		f.forgetUnindexed(i, r)
-		return
+	} else {
+		r.state = inStorage
 	}
-	r.state = inStorage
+	f.look()
+}
+
+// look asks a storage that holds items back whether a take would find one. It comes
+// last in a transition: Ready may not return, and then counts for false.
+func (f *fifo[T]) look() {
+	if f.storage.holding != nil {
+		f.dry = true
+		f.dry = !f.storage.ready()
+	}
 }
 
 // takeStored hands out the next item of the storage. The loop is there because a
@@ -128,13 +214,18 @@ func (f *fifo[T]) store(i uint32, r *record[T]) {
 // A storage that hands out for ever what is held must not keep the lock for ever:
 // it may do so as often as it said it had items.
 func (f *fifo[T]) takeStored(now time.Duration) (item T, waited time.Duration, ok bool) {
+	if f.storage.ranks != nil {
+		return f.takeRanked(now)
+	}
 	refusals := f.storage.size()
-	for n := refusals; n > 0 && refusals > 0; n = f.storage.size() {
+	for n := refusals; n > 0 && refusals > 0 && f.storage.ready(); n = f.storage.size() {
 		ghosts := f.ghosts
 		item, hash := f.storage.pop()
 		if item, waited, ok = f.accept(hash, item, now); ok {
+			f.lookBehind(item)
 			return item, waited, true
 		}
+		f.storage.done(item)
 		if f.ghosts == ghosts {
 			refusals--
 		}
@@ -166,6 +257,9 @@ func (f *fifo[T]) accept(hash uint32, item T, now time.Duration) (_ T, waited ti
 	if f.timed {
 		waited = f.stampStarted(i, now)
 	}
+	if f.storage.prioritized != nil {
+		f.storage.priorities.set(i, f.storage.took)
+	}
 	f.hold(i, r)
 	return item, waited, true
 }
@@ -186,6 +280,9 @@ func (f *fifo[T]) acceptStranger(at, hash uint32, item T, now time.Duration) boo
 	if f.timed {
 		f.stampAdded(i, now)
 		f.stampStarted(i, now)
+	}
+	if f.storage.prioritized != nil {
+		f.storage.priorities.set(i, f.storage.took)
 	}
 	f.hold(i, r)
 	return true

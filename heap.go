@@ -34,9 +34,8 @@ type agenda[T comparable] struct {
 	starts pages[time.Duration]
 	timed  bool
 
-	// latest has the time beyond which debounce cannot put an item off, by
-	// record, for the items that it may put off at all: see heap_debounce.go.
-	latest sparsePages[time.Duration]
+	// seldom has what is noted of few items or of none; nil as long as it is none.
+	seldom *seldom
 }
 
 // A node is 16 bytes, so that four children fill one cache line. A turn of 8 bytes
@@ -79,16 +78,18 @@ func (a *agenda[T]) plannedBefore(plans uint64) bool {
 
 // schedule makes the item due at the given time, unless it is in the agenda
 // with one as early, and reports whether the earliest due time has changed. An
-// item that debounce may put off is due then at the latest.
+// item that debounce may put off is due then at the latest. Of two priorities it
+// keeps the higher.
 // It takes O(log n) time in the number of items.
-func (a *agenda[T]) schedule(hash uint32, item T, now, due time.Duration) (first bool) {
+func (a *agenda[T]) schedule(hash uint32, item T, now, due time.Duration, priority int) (first bool) {
 	at, r := a.items.find(hash, item)
 	if r == nil {
-		return a.push(a.insert(at, hash, item, now, waiting), due)
+		return a.push(a.insert(at, hash, item, now, waiting, priority), due)
 	}
 	n := a.nodes.at(r.pos)
+	a.prioritize(n.ref, max(priority, a.priority(n.ref)))
 	if r.state == debounced {
-		latest := a.latest.at(n.ref)
+		latest := a.seldom.latest.at(n.ref)
 		*latest = min(*latest, due)
 	}
 	if due >= n.due {
@@ -97,11 +98,12 @@ func (a *agenda[T]) schedule(hash uint32, item T, now, due time.Duration) (first
 	return a.move(r.pos, due)
 }
 
-// reschedule makes the item due at the given time, whatever it was before.
-func (a *agenda[T]) reschedule(hash uint32, item T, now, due time.Duration) (first bool) {
+// reschedule makes the item due at the given time, whatever it was before. The
+// priority is for a new item; one that waits keeps its own.
+func (a *agenda[T]) reschedule(hash uint32, item T, now, due time.Duration, priority int) (first bool) {
 	at, r := a.items.find(hash, item)
 	if r == nil {
-		return a.push(a.insert(at, hash, item, now, waiting), due)
+		return a.push(a.insert(at, hash, item, now, waiting, priority), due)
 	}
 	r.state = waiting
 	return a.move(r.pos, due)
@@ -109,7 +111,7 @@ func (a *agenda[T]) reschedule(hash uint32, item T, now, due time.Duration) (fir
 
 // insert makes a record for an item that is not in the agenda. The caller then
 // calls push with it.
-func (a *agenda[T]) insert(at, hash uint32, item T, now time.Duration, s state) (ref uint32) {
+func (a *agenda[T]) insert(at, hash uint32, item T, now time.Duration, s state, priority int) (ref uint32) {
 	var r *record[T]
 	if equal(item, item) {
 		ref, r = a.items.insert(at, hash, item)
@@ -117,6 +119,7 @@ func (a *agenda[T]) insert(at, hash uint32, item T, now time.Duration, s state) 
 		ref, r = a.items.insertUnindexed(item)
 	}
 	r.state = s
+	a.prioritize(ref, priority)
 	switch {
 	case !a.timed:
 	case int(ref) == a.starts.n:
@@ -146,23 +149,25 @@ func (a *agenda[T]) move(p uint32, due time.Duration) (first bool) {
 }
 
 // pop removes the earliest item; the agenda must not be empty. It returns the
-// hash too, which it had to compute. It takes O(log n) time.
-func (a *agenda[T]) pop() (hash uint32, item T) {
-	item = a.items.records.at(a.nodes.at(0).ref).item
+// hash too, which it had to compute, and the priority. It takes O(log n) time.
+func (a *agenda[T]) pop() (hash uint32, item T, priority int) {
+	ref := a.nodes.at(0).ref
+	item, priority = a.items.records.at(ref).item, a.priority(ref)
 	hash = hashOf(item)
 	a.delete(hash, item, 0)
-	return hash, item
+	return hash, item, priority
 }
 
-// remove removes the item, and reports whether it was there. It takes O(log n)
-// time.
-func (a *agenda[T]) remove(hash uint32, item T) bool {
-	_, r := a.items.find(hash, item)
+// remove removes the item, and reports whether it was there, and with which priority.
+// It takes O(log n) time.
+func (a *agenda[T]) remove(hash uint32, item T) (priority int, ok bool) {
+	at, r := a.items.find(hash, item)
 	if r == nil {
-		return false
+		return 0, false
 	}
+	priority = a.priority(a.items.index(at))
 	a.delete(hash, item, r.pos)
-	return true
+	return priority, true
 }
 
 // delete removes the node at index p and the record of its item.
@@ -186,15 +191,18 @@ func (a *agenda[T]) clear() { *a = agenda[T]{timed: a.timed, turn: a.turn, era: 
 
 // compact gives memory back, see table.compact.
 func (a *agenda[T]) compact() {
-	starts, latest := a.starts, a.latest
-	a.starts, a.latest = pages[time.Duration]{}, nil
+	starts, old := a.starts, a.seldom
+	a.starts, a.seldom = pages[time.Duration]{}, nil
 	a.items.compact(func(from, to uint32, r *record[T]) {
 		a.nodes.at(r.pos).ref = to
 		if a.timed {
 			a.starts.push(*starts.at(from))
 		}
 		if r.state == debounced {
-			a.latest.put(to, *latest.at(from))
+			a.note().latest.put(to, *old.latest.at(from))
+		}
+		if old != nil {
+			a.prioritize(to, old.priorities.get(from))
 		}
 	})
 }

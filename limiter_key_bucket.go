@@ -160,7 +160,7 @@ func (r *TypedKeyBucketRateLimiter[T]) Forget(item T) {
 	defer r.mu.Unlock()
 	if due := r.held.find(hash, item); due != nil && *due > at {
 		r.number++
-		r.returned.schedule(hashOf(r.number), r.number, 0, *due)
+		r.returned.schedule(hashOf(r.number), r.number, 0, *due, 0)
 	}
 	r.held.remove(hash, item)
 }

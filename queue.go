@@ -42,6 +42,11 @@ type TypedQueueConfig[T comparable] struct {
 	// Queue stores the queued items and decides their order; nil is a FIFO.
 	// A Queue must be empty and must not be shared between queues.
 	Queue Queue[T]
+
+	// Order is another name for Queue, which the configs of all queues have: what
+	// [NewPriorityQueue] or [NewFairQueue] returns, or any other Queue. At most one
+	// of the two may be set, or the constructor panics.
+	Order Queue[T]
 }
 
 // Typed is a queue that deduplicates: an item added several times before a
@@ -118,8 +123,8 @@ func NewTypedWithConfig[T comparable](config TypedQueueConfig[T]) *Typed[T] {
 func newTyped[T comparable](config TypedQueueConfig[T], p MetricsProvider) *Typed[T] {
 	q := &Typed[T]{}
 	q.fifo.reflexive = reflexive(reflect.TypeFor[T]())
-	if config.Queue != nil {
-		q.fifo.storage = &storageGuard[T]{queue: config.Queue, leave: q.leave}
+	if order := config.order(); order != nil {
+		q.fifo.storage = q.newStorage(order)
 	}
 	q.measure(config, p)
 	q.fifo.timed = q.metrics != nil
@@ -229,7 +234,7 @@ func (q *Typed[T]) Len() int {
 // Workers are not served in the order of their calls.
 func (q *Typed[T]) Get() (item T, shutdown bool) {
 	if q.metrics != nil {
-		item, err := q.get(nil)
+		item, _, err := q.get(nil)
 		return item, err != nil
 	}
 	if !q.mu.TryLock() {

@@ -22,24 +22,30 @@ var ErrShutDown = errors.New("workqueue: queue is shut down")
 // returns ctx's error, and after a shutdown [ErrShutDown]. It takes nothing
 // from the queue unless it returns it with a nil error.
 func (q *Typed[T]) GetContext(ctx context.Context) (T, error) {
+	item, _, err := q.getContextWithPriority(ctx)
+	return item, err
+}
+
+// getContextWithPriority is GetContext, with the priority of the item.
+func (q *Typed[T]) getContextWithPriority(ctx context.Context) (T, int, error) {
 	if err := ctx.Err(); err != nil {
-		return *new(T), err
+		return *new(T), 0, err
 	}
-	item, err := q.get(ctx.Done())
+	item, priority, err := q.get(ctx.Done())
 	if err == errCanceled {
 		err = ctx.Err()
 	}
-	return item, err
+	return item, priority, err
 }
 
 // TryGet is Get without the wait: it reports false when no item is queued,
 // whether or not the queue is shut down.
 func (q *Typed[T]) TryGet() (item T, ok bool) {
-	item, waited, outcome := q.tryTake(q.metrics.now(), visitPassing)
+	item, r, outcome := q.tryTake(q.metrics.now(), visitPassing)
 	if outcome != tookItem {
 		return item, false
 	}
-	q.observeGet(item, waited)
+	q.observeGet(item, r.waited)
 	return item, true
 }
 
@@ -50,12 +56,12 @@ var errCanceled = errors.New("workqueue: canceled")
 
 // get takes an item, and waits for one until cancel is closed. A nil channel is never
 // closed.
-func (q *Typed[T]) get(cancel <-chan struct{}) (T, error) {
-	item, waited, outcome := q.tryTake(q.metrics.now(), visitStaying)
+func (q *Typed[T]) get(cancel <-chan struct{}) (item T, priority int, err error) {
+	item, r, outcome := q.tryTake(q.metrics.now(), visitStaying)
 	if outcome == tookNothing {
 		return q.await(cancel)
 	}
-	return q.receive(item, waited, outcome)
+	return q.receive(item, r, outcome)
 }
 
 // stay is the rest of Get when there is no item: it parks, or reports the
@@ -72,25 +78,25 @@ func (q *Typed[T]) stay() (item T, shutdown bool) {
 	if closed {
 		return item, true
 	}
-	item, err := q.await(nil)
+	item, _, err := q.await(nil)
 	return item, err != nil
 }
 
 // await is the rest of get for a worker that is counted in parked. Being woken
 // promises nothing: another worker may have taken the item in the meantime, as
 // Get does not wait its turn. Then the worker parks again.
-func (q *Typed[T]) await(cancel <-chan struct{}) (T, error) {
+func (q *Typed[T]) await(cancel <-chan struct{}) (item T, priority int, err error) {
 	for {
 		if !q.park(cancel) {
-			return *new(T), errCanceled
+			return item, 0, errCanceled
 		}
 		how := visitWoken
 		if q.metrics.foreign() {
 			q.passOn()
 			how = visitStaying
 		}
-		if item, waited, outcome := q.tryTake(q.metrics.now(), how); outcome != tookNothing {
-			return q.receive(item, waited, outcome)
+		if item, r, outcome := q.tryTake(q.metrics.now(), how); outcome != tookNothing {
+			return q.receive(item, r, outcome)
 		}
 	}
 }
@@ -111,12 +117,18 @@ func (q *Typed[T]) passOn() {
 
 // receive is the end of every blocking hand-out. The metrics come after the lock,
 // as they are foreign code.
-func (q *Typed[T]) receive(item T, waited time.Duration, outcome outcome) (T, error) {
+func (q *Typed[T]) receive(item T, r receipt, outcome outcome) (T, int, error) {
 	if outcome == tookEnd {
-		return item, ErrShutDown
+		return item, 0, ErrShutDown
 	}
-	q.observeGet(item, waited)
-	return item, nil
+	q.observeGet(item, r.waited)
+	return item, r.priority, nil
+}
+
+// A receipt says how an item was queued that was handed out.
+type receipt struct {
+	waited   time.Duration // the time that it was queued
+	priority int
 }
 
 // A visit says how a worker comes to look for an item, and an outcome what it has
@@ -134,14 +146,14 @@ const (
 
 const (
 	tookNothing outcome = iota // no item; a worker that will park has been counted
-	tookItem                   // an item, with the time that it was queued
+	tookItem                   // an item, with its receipt
 	tookEnd                    // no item, and there will be none
 )
 
 // tryTake looks for an item once. In the same critical section it also ends the
 // way of a woken worker and counts one that will park: after it, either the worker
 // has an item, or it is counted and any later Add wakes it.
-func (q *Typed[T]) tryTake(now time.Duration, how visit) (item T, waited time.Duration, what outcome) {
+func (q *Typed[T]) tryTake(now time.Duration, how visit) (item T, r receipt, what outcome) {
 	if !q.mu.TryLock() {
 		lockSoon(&q.mu)
 	}
@@ -152,6 +164,7 @@ func (q *Typed[T]) tryTake(now time.Duration, how visit) (item T, waited time.Du
 	switch {
 	case ok:
 		what = tookItem
+		r = receipt{waited, q.fifo.priorityTaken(item)}
 		if q.durations != nil {
 			q.durations.queued.observe(waited)
 		}
@@ -163,7 +176,7 @@ func (q *Typed[T]) tryTake(now time.Duration, how visit) (item T, waited time.Du
 	}
 	q.settle()
 	q.mu.Unlock()
-	return item, waited, what
+	return item, r, what
 }
 
 // enlist counts a worker that is about to park. The caller must hold q.mu.

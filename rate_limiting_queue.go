@@ -54,6 +54,10 @@ type TypedRateLimitingQueueConfig[T comparable] struct {
 
 	// OneEntry is that of [TypedDelayingQueueConfig].
 	OneEntry bool
+
+	// Order is that of [TypedDelayingQueueConfig]. With a DelayingQueue, which has an
+	// order of its own, the constructor panics.
+	Order Queue[T]
 }
 
 // TypedRateLimiting is a queue with AddRateLimited, on top of a delaying
@@ -104,7 +108,9 @@ func NewTypedRateLimitingQueueWithConfig[T comparable](rateLimiter TypedRateLimi
 // NewTypedRateLimiting returns an empty rate limiting queue.
 func NewTypedRateLimiting[T comparable](limiter TypedRateLimiter[T], config TypedRateLimitingQueueConfig[T]) *TypedRateLimiting[T] {
 	q := &TypedRateLimiting[T]{queue: config.DelayingQueue, limiter: limiter}
-	if q.queue == nil {
+	if q.queue != nil {
+		mustNotOrder(config.Order)
+	} else {
 		q.queue = NewTypedDelaying(TypedDelayingQueueConfig[T]{
 			Logger:          config.Logger,
 			Name:            config.Name,
@@ -113,6 +119,7 @@ func NewTypedRateLimiting[T comparable](limiter TypedRateLimiter[T], config Type
 			KeepTimes:       config.KeepTimes,
 			Queue:           config.Queue,
 			OneEntry:        config.OneEntry,
+			Order:           config.Order,
 		})
 	}
 	if d, ok := q.queue.(*TypedDelaying[T]); ok && d.metrics != nil {

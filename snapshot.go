@@ -31,7 +31,10 @@ type ItemInfo[T comparable] struct {
 	// Failures is what the limiter of a [TypedRateLimiting] says, if it has one.
 	Failures int `json:"failures,omitzero"`
 
-	// Priority is that of the item, in a queue whose order has priorities.
+	// Priority is that which the item is queued or waits with, or was handed out
+	// with, or that of the add that its Done will queue it for. It is 0 if nobody
+	// has named one and no order knows one, and so for all that a [Queue] stores
+	// which is not of [NewPriorityQueue].
 	Priority int `json:"priority,omitzero"`
 }
 

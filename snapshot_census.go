@@ -24,6 +24,8 @@ type entry[T comparable] struct {
 	item  T
 	state ItemState
 	since time.Duration // if times are kept
+
+	priority int
 }
 
 // denseWaiting decides between two ways to find the first waiting items. To copy an
@@ -96,6 +98,7 @@ func (c *census[T]) enter(a *agenda[T], n node) {
 	if a.timed {
 		e.since = *a.starts.at(n.ref)
 	}
+	e.priority = a.priority(n.ref)
 	n.ref = uint32(len(c.waiting))
 	c.waiting = append(c.waiting, e)
 	c.order = append(c.order, n)
@@ -135,7 +138,7 @@ func infosOf[T comparable](entries []entry[T], now time.Duration, timed bool) (i
 }
 
 func (e entry[T]) info(now time.Duration, timed bool) ItemInfo[T] {
-	info := ItemInfo[T]{Item: e.item, State: e.state}
+	info := ItemInfo[T]{Item: e.item, State: e.state, Priority: e.priority}
 	if timed {
 		info.Age = max(0, now-e.since)
 	}

@@ -1,0 +1,125 @@
+package workqueue
+
+// This file is what a fifo with a storage or ranks does around a hand-out: what it
+// tells a storage that holds items back, and with which priority an item that was
+// added again is queued.
+
+// touch is addAgain for an item that is queued.
+func (f *fifo[T]) touch(i uint32, r *record[T]) {
+	g := f.storage
+	k := g.ask()
+	switch r.state {
+	case ranked:
+		g.ranks.lift(i, g.resolve(k, r.item))
+	case inStorage:
+		f.dry = false
+		g.touch(r.item, k)
+		f.look()
+	default: // In line, where the order is not its priority's.
+		if k.named {
+			g.priorities.set(i, max(g.priorities.of(i), k.priority))
+		}
+	}
+}
+
+// rankAgain notes the priority of the add of an item that is held, for done: that of
+// this add, or of several the highest. What the add says of it is noted before the
+// order is asked, which may not return.
+func (f *fifo[T]) rankAgain(i uint32, r *record[T], several bool) {
+	g := f.storage
+	k := g.ask()
+	if g.ranks == nil && g.prioritized == nil {
+		return
+	}
+	before := g.priorities.of(i)
+	if !several {
+		g.priorities.set(i, k.priority)
+	}
+	p := g.resolve(k, r.item)
+	if several {
+		p = max(p, before)
+	}
+	g.priorities.set(i, p)
+}
+
+// doneStored is the rest of done for a record that is no longer held. It is in line or
+// forgotten before the storage hears of it, and hears of it before it is pushed.
+func (f *fifo[T]) doneStored(at, i uint32, r *record[T], again bool) {
+	g, item := f.storage, r.item
+	if !again {
+		f.forget(at, r)
+		g.done(item)
+		f.look()
+		return
+	}
+	r.state = queued
+	r.pos = f.line.push(i)
+	g.done(item)
+	p := g.priorities.of(i)
+	g.asked = rank{p, p != 0 || g.ranks != nil}
+	f.store(i, r)
+}
+
+// lookBehind is look after a hand-out. The item is the caller's only if that returns.
+// So a panic in it counts for false, and comes again when a worker looks next. If the
+// goroutine ends in it, the item goes back.
+//
+// The storage is told that the hand-out of an item that differs from itself is over,
+// as nobody can name it in a Done.
+func (f *fifo[T]) lookBehind(item T) {
+	if f.storage.holding == nil {
+		return
+	}
+	returned := false
+	defer func() {
+		if !returned && recover() == nil {
+			f.handBack(item)
+			f.storage.leave()
+		}
+	}()
+	f.dry = true
+	if !f.reflexive && !equal(item, item) {
+		f.storage.holding.Done(item)
+	}
+	f.dry = !f.storage.holding.Ready()
+	returned = true
+}
+
+// handBack is putBack for any item.
+func (f *fifo[T]) handBack(item T) {
+	if equal(item, item) {
+		f.putBack(hashOf(item), item)
+		return
+	}
+	f.putBackUnfindable(item, 0)
+}
+
+// priorityTaken returns the priority of the item that take has just returned.
+func (f *fifo[T]) priorityTaken(item T) int {
+	if f.storage == nil {
+		return 0
+	}
+	if last := len(f.held) - 1; last >= 0 {
+		if i := f.held[last]; f.items.records.at(i).item == item {
+			return f.storage.priorities.of(i)
+		}
+	}
+	return f.storage.took // The item differs from itself.
+}
+
+// renumber returns what a compaction calls for each record.
+func (g *storageGuard[T]) renumber() (moved func(from, to uint32, in bool)) {
+	switch {
+	case g == nil:
+		return func(uint32, uint32, bool) {}
+	case g.ranks != nil:
+		return g.ranks.renumber()
+	}
+	old := *g.priorities
+	*g.priorities = priorities{}
+	return func(from, to uint32, _ bool) {
+		if old.n > 0 {
+			g.priorities.set(to, old.of(from))
+		}
+	}
+}

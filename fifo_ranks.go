@@ -1,0 +1,75 @@
+package workqueue
+
+import "time"
+
+// This file is how a fifo keeps an order by priority itself: its records go to the
+// levels of ranks and not to a foreign storage. A cycle of Add, Get and Done takes
+// half the time so, see docs/decisions.md.
+//
+// The storage of such a fifo is a guard without a [Queue], whose ranks are set. All
+// that is foreign is the Of of the options.
+
+// newRanked returns the storage of a fifo that keeps the order itself.
+func (f *fifo[T]) newRanked(options PriorityOptions[T], leave func()) *storageGuard[T] {
+	place := func(i uint32) *uint32 { return &f.items.records.at(i).pos }
+	r := newRanks(options.OldestEvery, place)
+	return &storageGuard[T]{ranks: r, priorities: &r.priorities, of: options.Of, leave: leave}
+}
+
+// native reports whether no storage is called, which is foreign code.
+func (f *fifo[T]) native() bool { return f.storage == nil || f.storage.ranks != nil }
+
+// resolve returns the priority of an add of the item.
+func (g *storageGuard[T]) resolve(k rank, item T) int {
+	if k.named || g.of == nil {
+		return k.priority
+	}
+	returned := false
+	defer g.leaveUnless(&returned)
+	p := g.of(item)
+	returned = true
+	return p
+}
+
+// toRanks moves the last record of the line to its level. It stays in line until Of
+// has returned, see store.
+func (f *fifo[T]) toRanks(i uint32, r *record[T], k rank) {
+	f.storage.priorities.set(i, k.priority)
+	p := f.storage.resolve(k, r.item)
+	f.line.popBack(f.moved)
+	r.state = ranked
+	f.stored++
+	r.pos = f.storage.ranks.push(i, p)
+}
+
+// takeRanked hands out the next item in the order.
+func (f *fifo[T]) takeRanked(now time.Duration) (item T, waited time.Duration, ok bool) {
+	if f.stored == 0 {
+		return item, 0, false
+	}
+	g := f.storage
+	i := g.ranks.pop()
+	f.stored--
+	g.took = g.priorities.of(i)
+	r := f.items.records.at(i)
+	if f.timed {
+		waited = f.stampStarted(i, now)
+	}
+	if !f.reflexive && !equal(r.item, r.item) {
+		return f.takeUnfindable(i, r), waited, true
+	}
+	f.hold(i, r)
+	return r.item, waited, true
+}
+
+// enterRanked enters what ranks holds, in the order of the levels.
+func (f *fifo[T]) enterRanked(c *census[T]) {
+	f.storage.ranks.each(func(i uint32, _ int) bool {
+		if len(c.queued) >= c.limit {
+			return false
+		}
+		c.queued = append(c.queued, f.entry(i, ItemQueued))
+		return true
+	})
+	c.lined = len(c.queued)
+}

@@ -1,0 +1,129 @@
+package workqueue_test
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/seed16c08ea7/workqueue"
+)
+
+// A naiveOrder is the model of NewPriorityQueue: a list, which is sorted each time
+// that anything is taken from it.
+type naiveOrder struct {
+	items []rankedInt
+	every int
+	since int
+	clock int
+}
+
+type rankedInt struct {
+	item, priority int
+	added, ranked  int // when it was queued, and when it came to its level
+}
+
+func (m *naiveOrder) find(item int) int {
+	return slices.IndexFunc(m.items, func(r rankedInt) bool { return r.item == item })
+}
+
+func (m *naiveOrder) push(item, priority int) {
+	m.clock++
+	m.items = append(m.items, rankedInt{item, priority, m.clock, m.clock})
+}
+
+func (m *naiveOrder) touch(item, priority int) {
+	m.clock++
+	if r := &m.items[m.find(item)]; r.priority < priority {
+		r.priority, r.ranked = priority, m.clock
+	}
+}
+
+func (m *naiveOrder) remove(item int) { m.items = slices.Delete(m.items, m.find(item), m.find(item)+1) }
+
+// sorted returns the items in the order of the levels.
+func (m *naiveOrder) sorted() []rankedInt {
+	items := slices.Clone(m.items)
+	slices.SortFunc(items, func(a, b rankedInt) int {
+		return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(a.ranked, b.ranked))
+	})
+	return items
+}
+
+func (m *naiveOrder) pop() (item, priority int) {
+	next := m.sorted()[0]
+	oldest := slices.MinFunc(m.items, func(a, b rankedInt) int { return cmp.Compare(a.added, b.added) })
+	if m.since++; m.every > 0 && m.since >= m.every {
+		next = oldest
+	}
+	if next == oldest {
+		m.since = 0
+	}
+	m.remove(next.item)
+	return next.item, next.priority
+}
+
+// TestModelPriorities and FuzzPriorities play random calls on the order as a Queue by itself.
+func TestModelPriorities(t *testing.T) {
+	t.Parallel()
+	rnd := newRand(t)
+	for range scripts() {
+		playPriorities(t, randomScript(rnd, 400))
+	}
+}
+
+func FuzzPriorities(f *testing.F) { f.Fuzz(playPriorities) }
+
+// newOrder returns an order and its model. Few priorities make long levels, many make
+// more than are kept when they are empty.
+func newOrder(kind byte) (q workqueue.PrioritizedQueue[int], m *naiveOrder, levels int) {
+	m = &naiveOrder{every: []int{0, 1, 2, 7}[kind%4]}
+	levels = []int{1, 3, 25, 250}[kind/4%4]
+	options := workqueue.PriorityOptions[int]{OldestEvery: m.every}
+	return workqueue.NewPriorityQueue(options).(workqueue.PrioritizedQueue[int]), m, levels
+}
+
+func playPriorities(t *testing.T, script []byte) {
+	if len(script) == 0 {
+		return
+	}
+	q, m, levels := newOrder(script[0])
+	for i := 1; i+1 < len(script); i += opSize {
+		op, item := script[i], int(script[i+1])
+		p := (int(op)*7 + item) % levels
+		var call string
+		switch op % 4 {
+		case 0, 1:
+			call = stepPriorities(q, m, item, p-levels/2)
+		case 2:
+			if len(m.items) > 0 {
+				wantItem, wantPriority := m.pop()
+				gotItem, gotPriority := q.PopWithPriority()
+				call = same("Pop", fmt.Sprint(gotItem, gotPriority), fmt.Sprint(wantItem, wantPriority))
+			}
+		case 3:
+			for j := 0; j < item && op > 200; j++ {
+				call = stepPriorities(q, m, 256+j, j%levels-levels/2)
+			}
+			for ; op < 20 && len(m.items) > 0; m.pop() {
+				q.Pop()
+			}
+		}
+		if q.Len() != len(m.items) || len(call) > len(mismatch) && call[:len(mismatch)] == mismatch {
+			t.Fatalf("step %d: %s: %d items, want %d", i/opSize, call, q.Len(), len(m.items))
+		}
+		checkInvariants(t, i/opSize, q.(interface{ CheckInvariants() error }))
+	}
+}
+
+// stepPriorities adds an item to both.
+func stepPriorities(q workqueue.PrioritizedQueue[int], m *naiveOrder, item, priority int) string {
+	if m.find(item) < 0 {
+		q.PushWithPriority(item, priority)
+		m.push(item, priority)
+		return fmt.Sprint("Push ", item, priority)
+	}
+	q.TouchWithPriority(item, priority)
+	m.touch(item, priority)
+	return fmt.Sprint("Touch ", item, priority)
+}

@@ -1,0 +1,192 @@
+package workqueue
+
+// ranks is the order by priority of records that are named by index: the highest
+// level first, and a FIFO in each. Both a [Typed] with such an order and the order
+// as a [Queue] of its own keep their records in a table, and so share it.
+//
+// With every > 0 there is a second order, by age, over all records. A record that is
+// raised keeps its place there.
+//
+// Invariants, for a record i that is in it:
+//
+//	its level is the one of priorities[i], and is up
+//	the line of its level has i at *place(i)
+//	every > 0: age.at(ages[i]) == i
+//
+// and for all of them:
+//
+//	n == the lengths of all levels, added up
+//	every > 0: n == age.len(), and since < every
+//
+// Each method takes O(log n) time at most in the number of levels that are in use,
+// and constant time, amortized, in that of the records.
+type ranks struct {
+	ladder[line]
+	n int
+
+	priorities priorities // also of a record that the owner has taken out
+
+	every int // each so many'th hand-out is that of the oldest record; 0 for none
+	since int // hand-outs since the last that was
+	age   line
+	ages  pages[uint32]
+
+	// place returns where the owner keeps the place of a record in its level.
+	place func(i uint32) *uint32
+	// moved and aged tell of a record that a line has moved. They are fields, as a
+	// method value made at each call may be allocated.
+	moved, aged func(i, n uint32)
+}
+
+func newRanks(every int, place func(i uint32) *uint32) *ranks {
+	r := &ranks{every: every, place: place}
+	r.moved = func(i, n uint32) { *r.place(i) = n }
+	r.aged = func(i, n uint32) { *r.ages.at(i) = n }
+	return r
+}
+
+// push puts a record at the end of a level, and returns its place there.
+func (r *ranks) push(i uint32, priority int) (place uint32) {
+	r.priorities.set(i, priority)
+	if r.every > 0 {
+		r.noteAge(i, r.age.push(i))
+	}
+	r.n++
+	return r.append(i, priority)
+}
+
+func (r *ranks) noteAge(i, place uint32) {
+	for int(i) >= r.ages.n {
+		r.ages.push(0)
+	}
+	*r.ages.at(i) = place
+}
+
+func (r *ranks) append(i uint32, priority int) (place uint32) {
+	v := r.level(priority)
+	if v.at < 0 {
+		r.raise(v)
+	}
+	return v.content.push(i)
+}
+
+// lift puts a record at the end of a higher level, unless it is as high.
+func (r *ranks) lift(i uint32, priority int) {
+	if r.priorities.of(i) < priority {
+		r.leave(i)
+		r.priorities.set(i, priority)
+		*r.place(i) = r.append(i, priority)
+	}
+}
+
+// leave takes a record out of its level.
+func (r *ranks) leave(i uint32) {
+	v := r.level(r.priorities.of(i))
+	v.content.remove(*r.place(i), r.moved)
+	r.settle(v)
+}
+
+// settle follows each change that takes something out of a level.
+func (r *ranks) settle(v *level[line]) {
+	if v.content.empty() {
+		v.content.release()
+		r.rest(v)
+		return
+	}
+	v.content.shrink()
+}
+
+// remove takes a record out.
+func (r *ranks) remove(i uint32) {
+	r.leave(i)
+	if r.every > 0 {
+		r.age.remove(*r.ages.at(i), r.aged)
+	}
+	r.n--
+}
+
+// pop takes the next record out. There must be one.
+func (r *ranks) pop() (i uint32) {
+	if r.every > 0 {
+		return r.popInTurn()
+	}
+	r.n--
+	return r.popHighest()
+}
+
+func (r *ranks) popHighest() (i uint32) {
+	v := r.highest()
+	i = v.content.pop()
+	if v.content.holes > 0 {
+		v.content.tidy(r.moved)
+	}
+	r.settle(v)
+	return i
+}
+
+// popInTurn takes the oldest record out when it is its turn, and the first of the
+// highest level otherwise. That may be the oldest too, and then counts as its turn.
+func (r *ranks) popInTurn() (i uint32) {
+	oldest := r.age.first()
+	if r.since+1 >= r.every {
+		i = oldest
+		r.remove(i)
+	} else {
+		i = r.popHighest()
+		r.age.remove(*r.ages.at(i), r.aged)
+		r.n--
+	}
+	if r.since++; i == oldest {
+		r.since = 0
+	}
+	return i
+}
+
+// renumber gives memory back when the owner renumbers its records. The owner calls
+// what it returns for each record in the order of the new indices, with the old and
+// the new one, and whether the record is in.
+func (r *ranks) renumber() (moved func(from, to uint32, in bool)) {
+	old, ages := r.priorities, r.ages
+	r.priorities, r.ages = priorities{}, pages[uint32]{}
+	r.age.shrink()
+	return func(from, to uint32, in bool) {
+		p := old.of(from)
+		r.priorities.set(to, p)
+		if !in {
+			return
+		}
+		*r.level(p).content.at(*r.place(to)) = to
+		if r.every > 0 {
+			r.noteAge(to, *ages.at(from))
+			*r.age.at(*r.ages.at(to)) = to
+		}
+	}
+}
+
+// each calls f for the records in the order of the levels, until it returns false.
+func (r *ranks) each(f func(i uint32, priority int) bool) {
+	for _, v := range r.fromTop() {
+		for i := range v.content.all() {
+			if !f(i, v.priority) {
+				return
+			}
+		}
+	}
+}
+
+// priorities has a priority for each record, 0 for one that was never given any.
+type priorities struct{ pages[int] }
+
+func (p *priorities) of(i uint32) int {
+	if int(i) >= p.n {
+		return 0
+	}
+	return *p.at(i)
+}
+
+func (p *priorities) set(i uint32, priority int) {
+	for int(i) >= p.n {
+		p.push(0)
+	}
+	*p.at(i) = priority
+}

@@ -1,0 +1,118 @@
+package workqueue
+
+import (
+	"fmt"
+	"time"
+)
+
+// AddOptions say when and with which priority AddWith adds items. The zero value is
+// that of a plain Add.
+type AddOptions struct {
+	// After is how long the items wait before they are added; zero or less is not at
+	// all. A [Typed] cannot delay.
+	After time.Duration
+
+	// RateLimited makes the items wait for as long as the limiter says, which counts
+	// a failure. With After, the earlier of the two times counts. Only
+	// a [TypedRateLimiting] has a limiter.
+	RateLimited bool
+
+	// Priority says which items are handed out first: those of a larger one. 0
+	// leaves it to the order of the queue, as a plain Add does. A queue without
+	// a [PrioritizedQueue] as its order takes no other value.
+	Priority int
+}
+
+// AddWith adds the items in their order, in one critical section as AddAll does, with
+// a priority. An item that is queued already keeps the higher one. If that raises it,
+// it goes to the end of its new level. For an item that is held, the priority is that
+// of the add, or the highest of several, and says where its Done queues it.
+//
+// AddWith panics, before it adds anything, if there is a priority and the queue's
+// order knows none, and if the options name a delay or a limiter: a Typed has neither.
+func (q *Typed[T]) AddWith(options AddOptions, items ...T) {
+	if options.After > 0 || options.RateLimited {
+		panic(fmt.Sprintf("workqueue: AddWith of %T with %+v: it has no delays and no limiter", q, options))
+	}
+	q.mustPrioritize(options.Priority)
+	if options.Priority == 0 {
+		q.AddAll(items...)
+		return
+	}
+	q.addRanked(rankOf(options.Priority), items)
+}
+
+// addRanked is AddAll with a priority.
+func (q *Typed[T]) addRanked(k rank, items []T) {
+	var few [64]uint32
+	hashes := few[:0]
+	for _, item := range items {
+		hashes = append(hashes, hashOf(item)) // Panics before any is added.
+	}
+	now := q.metrics.now()
+	n := 0
+	q.mu.Lock()
+	for i, item := range items {
+		if q.addRankedLocked(hashes[i], item, now, k) {
+			n++
+		}
+	}
+	q.settle()
+	q.mu.Unlock()
+	q.observeAdds(n)
+}
+
+// addRankedLocked is addLocked with a priority. The fifo asks for it where it needs it:
+// to pass it on as an argument costs the adds that have none.
+func (q *Typed[T]) addRankedLocked(hash uint32, item T, now time.Duration, k rank) (added bool) {
+	if q.fifo.storage == nil {
+		return q.addLocked(hash, item, now)
+	}
+	if !q.fifo.native() { // A storage may know no priorities, and is told of none that is 0.
+		k = rankOf(k.priority)
+	}
+	q.fifo.storage.asked = k
+	added = q.addLocked(hash, item, now)
+	q.fifo.storage.asked = rank{}
+	return added
+}
+
+// mustPrioritize panics if the order of the queue knows no priorities and one is named.
+func (q *Typed[T]) mustPrioritize(priority int) {
+	if g := q.fifo.storage; priority != 0 && (g == nil || g.ranks == nil && g.prioritized == nil) {
+		panic(fmt.Sprintf("workqueue: AddWith with priority %d: the order of the queue knows no priorities, see NewPriorityQueue", priority))
+	}
+}
+
+// GetWithPriority is Get, and returns the priority that the item was handed out with:
+// the one that it was added with, or that the order of the queue has given it. It is 0
+// for a queue whose order knows none.
+func (q *Typed[T]) GetWithPriority() (item T, priority int, shutdown bool) {
+	item, priority, err := q.get(nil)
+	return item, priority, err != nil
+}
+
+// order returns what stores the items, nil for the FIFO.
+func (c TypedQueueConfig[T]) order() Queue[T] {
+	if c.Order == nil {
+		return c.Queue
+	}
+	if c.Queue != nil {
+		panic("workqueue: a config has both a Queue and an Order")
+	}
+	return c.Order
+}
+
+// newStorage returns the storage for a queue of a config. An order by priority is kept
+// by the fifo itself.
+func (q *Typed[T]) newStorage(order Queue[T]) *storageGuard[T] {
+	p, ok := order.(*priorityQueue[T])
+	if !ok {
+		return newStorageGuard(order, q.leave)
+	}
+	if p.taken || p.Len() > 0 {
+		panic("workqueue: what NewPriorityQueue returns was given to two queues, or is not empty")
+	}
+	p.taken = true
+	return q.fifo.newRanked(p.options, q.leave)
+}

@@ -1,0 +1,69 @@
+package workqueue
+
+import "time"
+
+// AddWith adds the items with a priority, at once or when they are due, see
+// [TypedDelaying.AddWith]. With RateLimited the limiter says when, once for each of
+// them, unless After is earlier.
+//
+// It panics, before it adds anything, if there is a priority and the delaying queue
+// knows none.
+func (q *TypedRateLimiting[T]) AddWith(options AddOptions, items ...T) {
+	mustPrioritizeBelow(q.queue, options.Priority)
+	if !options.RateLimited {
+		q.addWith(options, items...)
+		return
+	}
+	limiter := q.mustLimiter()
+	for _, item := range items {
+		d := max(0, limiter.When(item))
+		if options.After > 0 {
+			d = min(d, options.After)
+		}
+		if q.limited != nil && !q.queue.ShuttingDown() {
+			q.limited.Inc()
+		}
+		q.addAfterWith(item, d, options.Priority)
+	}
+}
+
+// addWith is AddWith without a limiter. A delaying queue that was configured may have
+// no AddWith.
+func (q *TypedRateLimiting[T]) addWith(options AddOptions, items ...T) {
+	if d, ok := q.queue.(*TypedDelaying[T]); ok {
+		d.AddWith(options, items...)
+		return
+	}
+	switch {
+	case options.Priority != 0:
+		addWithBelow(q.queue, options, items)
+	case options.After > 0:
+		for _, item := range items {
+			q.queue.AddAfter(item, options.After)
+		}
+	default:
+		q.AddAll(items...)
+	}
+}
+
+// addAfterWith is AddAfter with a priority. It counts as a retry also if there is no
+// delay, as AddRateLimited does.
+func (q *TypedRateLimiting[T]) addAfterWith(item T, duration time.Duration, priority int) {
+	if d, ok := q.queue.(*TypedDelaying[T]); ok {
+		d.addAfterWith(item, duration, priority)
+		return
+	}
+	if priority == 0 {
+		q.queue.AddAfter(item, duration)
+		return
+	}
+	addWithBelow(q.queue, AddOptions{After: duration, Priority: priority}, []T{item})
+}
+
+// GetWithPriority returns a queued item, see [TypedDelaying.GetWithPriority].
+func (q *TypedRateLimiting[T]) GetWithPriority() (item T, priority int, shutdown bool) {
+	return getWithPriorityBelow[T](q.queue)
+}
+
+// mustPrioritize is that of TypedDelaying.
+func (q *TypedRateLimiting[T]) mustPrioritize(priority int) { mustPrioritizeBelow(q.queue, priority) }
