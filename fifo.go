@@ -100,8 +100,8 @@ func (f *fifo[T]) len() int { return f.line.len() + f.stored }
 
 // size is len for a caller who wants to know what the storage says of itself.
 func (f *fifo[T]) size() int {
-	if f.storage == nil {
-		return f.line.len()
+	if f.native() {
+		return f.len()
 	}
 	return f.line.len() + f.storage.size() - f.ghosts
 }

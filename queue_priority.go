@@ -39,11 +39,28 @@ func (q *Typed[T]) AddWith(options AddOptions, items ...T) {
 		q.AddAll(items...)
 		return
 	}
-	q.addRanked(rankOf(options.Priority), items)
+	if len(items) == 1 {
+		q.addRanked(rankOf(options.Priority), items[0])
+		return
+	}
+	q.addAllRanked(rankOf(options.Priority), items)
 }
 
-// addRanked is AddAll with a priority.
-func (q *Typed[T]) addRanked(k rank, items []T) {
+// addRanked is Add with a priority.
+func (q *Typed[T]) addRanked(k rank, item T) {
+	hash := hashOf(item)
+	now := q.metrics.now()
+	lockSoon(&q.mu)
+	added := q.addRankedLocked(hash, item, now, k)
+	q.settle()
+	q.mu.Unlock()
+	if added {
+		q.metrics.added()
+	}
+}
+
+// addAllRanked is AddAll with a priority.
+func (q *Typed[T]) addAllRanked(k rank, items []T) {
 	var few [64]uint32
 	hashes := few[:0]
 	for _, item := range items {
