@@ -7,8 +7,9 @@ import (
 	"github.com/seed16c08ea7/workqueue"
 )
 
-// Without options that need a context of their own, an item that passes through
-// Run costs no allocation; each of those costs what its context does.
+// Without options that need a context of their own, many items that pass through
+// Run share an allocation, that of their contexts; each of those options costs what its
+// context does.
 func TestAllocationsOfRun(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
@@ -17,11 +18,11 @@ func TestAllocationsOfRun(t *testing.T) {
 		options workqueue.RunOptions[int]
 		most    float64 // per item
 	}{
-		"default options": {workqueue.RunOptions[int]{}, 0},
-		"max attempts":    {workqueue.RunOptions[int]{MaxAttempts: 3}, 0},
-		"grace":           {workqueue.RunOptions[int]{Grace: 1}, 0},
+		"default options": {workqueue.RunOptions[int]{}, 0.05},
+		"max attempts":    {workqueue.RunOptions[int]{MaxAttempts: 3}, 0.05},
+		"grace":           {workqueue.RunOptions[int]{Grace: 1}, 0.05},
 		"cancel on add":   {workqueue.RunOptions[int]{CancelOnReAdd: true}, 4},
-		"deadline":        {workqueue.RunOptions[int]{Deadline: 1 << 40}, 5},
+		"timeout":         {workqueue.RunOptions[int]{Timeout: 1 << 40}, 5},
 	} {
 		const items = 256
 		q := workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[int](), workqueue.TypedRateLimitingQueueConfig[int]{})

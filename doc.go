@@ -63,26 +63,23 @@
 // What the handler does decides when the item is handed out again, and with how
 // many failures counted:
 //
-//	return nil               when it is added
-//	return err               after the time that the limiter says, with one more
-//	panic, runtime.Goexit    the same
-//	return RequeueAfter(d)   after d, with none
-//	return Permanent(err)    when it is added, with none; it is reported
+//	return nil                 when it is added
+//	return err                 after the time that the limiter says, with one more
+//	panic, runtime.Goexit      the same
+//	return RetryAfter(d, err)  after d, with one more
+//	return RequeueAfter(d)     after d, with none
+//	return Requeue()           after the time that the limiter says, with as many
+//	return Permanent(err)      when it is added, with none; it is reported
 //
-// An item that is added while it is handled comes again at once in any case. An
-// item that has failed MaxAttempts times in a row is given up and reported. It is
-// handed out again after the next Add. The queue keeps the count of attempts;
-// Forget and Remove start it anew.
-//
-// With CancelOnReAdd an Add ends the context of the handler that holds the item.
-// A Remove that takes back this Add does not make the handler's work done: Run
-// adds the item again.
+// An item that is added while it is handled comes again at once in any case, and with
+// CancelOnReAdd that ends the context of its handler. An item that has failed
+// MaxAttempts times in a row is given up and reported.
 //
 // When the context of Run ends, no more items are handed out, the contexts of
 // handlers end at once or after a grace period, the queue is shut down, and Run
-// returns with the last worker. Its error names what is left, and what failed too
-// late to be retried. What it names as queued is no longer in the queue, so a
-// drain after Run waits only for what others hold.
+// returns with the last worker. OnStop is told what is left, by name. With Drain, Run
+// works off what is queued or waits for a retry first, within the grace period. With
+// KeepQueue, it leaves the queue open for the next Run.
 //
 // # The life of an item
 //
@@ -213,6 +210,8 @@
 //	oldest_item_age_seconds            how long the next item has been in line
 //	duplicates_total                   Adds of what was queued, or added again
 //	rate_limited_total                 calls of AddRateLimited, which follow failures
+//	rate_limit_delay_seconds           histogram of what the limiter said for them
+//	results_total                      items handled by Run, by result
 //	lateness_seconds                   histogram of the time from due to queued
 //	abandoned_total                    items left at the end of queues, by state
 //

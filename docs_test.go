@@ -287,8 +287,12 @@ func TestPackageCommentIsShort(t *testing.T) {
 // The package comment has the series that the provider exports.
 func TestPackageCommentHasTheSeries(t *testing.T) {
 	r, p := newExposed()
-	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Name: "q", MetricsProvider: p})
+	q := workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[string](),
+		workqueue.TypedRateLimitingQueueConfig[string]{Name: "q", MetricsProvider: p})
 	defer q.ShutDown()
+	if err := workqueue.Run(canceled(), q, replies(), runOptions{KeepQueue: true}); err != nil {
+		t.Fatal(err)
+	}
 	families, err := r.Gather()
 	if err != nil || len(families) == 0 {
 		t.Fatalf("got %d families, %v", len(families), err)

@@ -39,12 +39,19 @@ func (e *DrainError[T]) Error() string {
 	case len(e.InFlight) > 0:
 		b.WriteString(")")
 	}
-	fmt.Fprintf(&b, ", %d waiting: %v", e.WaitingTotal, e.Err)
+	fmt.Fprintf(&b, ", %d waiting", e.WaitingTotal)
+	if e.FailedTotal > 0 {
+		fmt.Fprintf(&b, ", %d failed", e.FailedTotal)
+	}
+	fmt.Fprintf(&b, ": %v", e.Err)
 	return b.String()
 }
 
 // Unwrap returns Err.
 func (e *DrainError[T]) Unwrap() error { return e.Err }
+
+// Is makes [errors.Is] find [ErrNotDrained] in any DrainError, whatever its T.
+func (e *DrainError[T]) Is(target error) bool { return target == ErrNotDrained }
 
 // String is Error: that of the Snapshot would hide it.
 func (e *DrainError[T]) String() string { return e.Error() }

@@ -56,7 +56,7 @@ func ExampleRun_retries() {
 	quiet := logr.FromSlogHandler(slog.DiscardHandler)
 	workqueue.Run(context.Background(), queue, attach, workqueue.RunOptions[string]{
 		MaxAttempts: 10,
-		OnGiveUp: func(volume string, err error) {
+		OnGiveUp: func(_ context.Context, volume string, err error) {
 			fmt.Println("gave up", volume, "because of", err)
 			queue.ShutDown()
 		},
@@ -97,7 +97,7 @@ func ExampleRun_cancelOnReAdd() {
 }
 
 // What is left at the end has a name.
-func ExampleRun_drainError() {
+func ExampleRun_onStop() {
 	queue := workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[string](),
 		workqueue.TypedRateLimitingQueueConfig[string]{})
 	queue.Add("a")
@@ -108,13 +108,42 @@ func ExampleRun_drainError() {
 		stop()
 		return nil
 	}
-	err := workqueue.Run(ctx, queue, handle, workqueue.RunOptions[string]{})
-	var left *workqueue.DrainError[string]
-	if errors.As(err, &left) {
-		fmt.Println(left.Err)
-		fmt.Println("never handled:", left.Queued[0].Item)
-	}
+	err := workqueue.Run(ctx, queue, handle, workqueue.RunOptions[string]{
+		OnStop: func(left workqueue.Snapshot[string]) { fmt.Println("never handled:", left.Queued[0].Item) },
+	})
+	fmt.Println(err)
 	// Output:
-	// context canceled
 	// never handled: b
+	// <nil>
+}
+
+// With Drain, what is queued or waits for a retry is worked off within Grace.
+func ExampleRun_drain() {
+	queue := workqueue.NewTypedRateLimiting(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Millisecond, time.Second),
+		workqueue.TypedRateLimitingQueueConfig[string]{})
+	queue.Add("delivery")
+	queue.AddAfter("report", time.Hour) // It has not failed, and is not waited for.
+
+	ctx, stop := context.WithCancel(context.Background())
+	attempt := 0
+	deliver := func(ctx context.Context, item string) error {
+		attempt++
+		fmt.Println("attempt", attempt)
+		stop()
+		if attempt < 3 {
+			return errors.New("the server is busy")
+		}
+		return nil
+	}
+	quiet := logr.FromSlogHandler(slog.DiscardHandler)
+	err := workqueue.Run(ctx, queue, deliver, workqueue.RunOptions[string]{
+		Drain: true, Grace: 20 * time.Second, Logger: &quiet,
+	})
+	fmt.Println(err, errors.Is(err, workqueue.ErrNotDrained))
+	// Output:
+	// attempt 1
+	// attempt 2
+	// attempt 3
+	// <nil> false
 }

@@ -91,3 +91,16 @@ func (f *failures[T]) len() int {
 	defer f.mu.Unlock()
 	return f.items.live
 }
+
+// all returns the items that have failures, with their number.
+func (f *failures[T]) all() map[T]int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	counts := make(map[T]int, f.items.live)
+	for i := range uint32(f.items.records.n) {
+		if r := f.items.records.at(i); r.state == failedState {
+			counts[r.item] = int(r.pos)
+		}
+	}
+	return counts
+}

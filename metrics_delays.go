@@ -14,6 +14,8 @@ type delayMetrics struct {
 	layers  QueueLayers
 	retries tally
 	limited tally
+	results atomic.Pointer[[outcomes]tally] // nil until a Run counts
+	limits  atomic.Pointer[toldDurations]   // what the limiter has said; nil until it has
 
 	// Guarded by the lock of the queue.
 
@@ -79,8 +81,8 @@ func (q *TypedDelaying[T]) stats() (s QueueStats) {
 	}
 	s.Waiting = q.agenda.len()
 	s.Retries = q.metrics.retries.count()
-	s.RateLimited = q.metrics.limited.count()
 	s.Lateness = q.metrics.lateness.read()
+	q.metrics.readLimits(&s)
 	return s
 }
 

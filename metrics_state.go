@@ -66,7 +66,12 @@ type QueueStats struct {
 	Retries     uint64 // calls of AddAfter, including those of AddRateLimited
 	RateLimited uint64 // calls of AddRateLimited
 
-	Lateness Histogram // from when an item was due until it was queued
+	Lateness     Histogram // from when an item was due until it was queued
+	LimiterDelay Histogram // what the rate limiter has said, for each AddRateLimited
+
+	// Results counts the items that workers of [Run] have handled, by outcome. It is
+	// nil as long as no Run was called for the queue.
+	Results map[Outcome]uint64
 }
 
 // QueueMetrics are what a [StateProvider] says to a queue.

@@ -30,6 +30,7 @@ type PrometheusProvider struct {
 	options    prometheusOptions
 	rows       []row
 	histograms []histogramRow
+	results    *prometheus.Desc
 	abandoned  *prometheus.CounterVec
 
 	// mu comes before the locks of a queue, which calls the provider without.
@@ -86,6 +87,7 @@ func NewPrometheusProvider(registerer prometheus.Registerer, options ...Promethe
 		options:    o,
 		rows:       o.rows(),
 		histograms: o.histograms(),
+		results:    o.resultsDesc(),
 		queues:     make(map[string]*series),
 		abandoned: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Subsystem: subsystem, Name: "abandoned_total", ConstLabels: o.constant,

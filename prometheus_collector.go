@@ -90,6 +90,8 @@ func (s *QueueStats) count(other QueueStats) {
 	s.Latency.add(other.Latency)
 	s.WorkDuration.add(other.WorkDuration)
 	s.Lateness.add(other.Lateness)
+	s.LimiterDelay.add(other.LimiterDelay)
+	s.countResults(other.Results)
 }
 
 // gauge adds what live queues hold at the moment. Of the two longest times, the longer
@@ -114,6 +116,7 @@ func (c collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, r := range c.histograms {
 		ch <- r.desc
 	}
+	ch <- c.results
 	c.abandoned.Describe(ch)
 }
 
@@ -150,5 +153,5 @@ func (c collector) appendSeries(metrics []prometheus.Metric, s *series, labels [
 			metrics = append(metrics, r.metric(c.options.buckets, total, s.created, labels))
 		}
 	}
-	return metrics
+	return c.appendResults(metrics, s, total, labels)
 }

@@ -84,8 +84,8 @@ func TestTenThousandQueuesLeaveNothing(t *testing.T) {
 		for _, f := range families {
 			got += len(f.GetMetric())
 		}
-		if got != 13*n+3 || err != nil {
-			t.Errorf("%d series of %d queues, %v, want 13 each and 3", got, n, err)
+		if got != 14*n+3 || err != nil {
+			t.Errorf("%d series of %d queues, %v, want 14 each and 3", got, n, err)
 		}
 		for i, q := range queues {
 			if i%2 == 0 {

@@ -69,6 +69,8 @@ func (o *prometheusOptions) histograms() []histogramRow {
 			func(s QueueStats) Histogram { return s.WorkDuration }},
 		{partDelays, o.desc("lateness_seconds", "Seconds from when a delayed item was due until it was queued."),
 			func(s QueueStats) Histogram { return s.Lateness }},
+		{partDelays, o.desc("rate_limit_delay_seconds", "Seconds that the rate limiter has had an item wait."),
+			func(s QueueStats) Histogram { return s.LimiterDelay }},
 	}
 }
 

@@ -37,6 +37,7 @@ func TestSeriesOfAQueue(t *testing.T) {
 		`longest_running_processor_seconds{name="q"} 0.25`,
 		`oldest_item_age_seconds{name="q"} 0.75`,
 		`queue_duration_seconds{name="q"} 2 observations of 1.25 s`,
+		`rate_limit_delay_seconds{name="q"} 1 observations of 1 s`,
 		`rate_limited_total{name="q"} 1`,
 		`retries_total{name="q"} 2`,
 		`unfinished_work_seconds{name="q"} 0.25`,

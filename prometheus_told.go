@@ -36,10 +36,12 @@ type toldDurations struct {
 	histogram histogram // guarded by mu
 }
 
-func (o *toldDurations) Observe(seconds float64) {
+func (o *toldDurations) Observe(seconds float64) { o.observe(durationOf(seconds)) }
+
+func (o *toldDurations) observe(d time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.histogram.observe(durationOf(seconds))
+	o.histogram.observe(d)
 }
 
 func (o *toldDurations) read() Histogram {

@@ -11,7 +11,9 @@ import "time"
 func (q *TypedRateLimiting[T]) AddWith(options AddOptions, items ...T) {
 	mustPrioritizeBelow(q.queue, options.Priority)
 	if !options.RateLimited {
-		q.addWith(options, items...)
+		if !q.sealed.Load() {
+			q.addWith(options, items...)
+		}
 		return
 	}
 	limiter := q.mustLimiter()
@@ -20,10 +22,9 @@ func (q *TypedRateLimiting[T]) AddWith(options AddOptions, items ...T) {
 		if options.After > 0 {
 			d = min(d, options.After)
 		}
-		if q.limited != nil && !q.queue.ShuttingDown() {
-			q.limited.Inc()
+		if !q.sealed.Load() {
+			q.limit(item, d, options.Priority)
 		}
-		q.addAfterWith(item, d, options.Priority)
 	}
 }
 

@@ -83,8 +83,13 @@ type TypedRateLimitingQueueConfig[T comparable] struct {
 type TypedRateLimiting[T comparable] struct {
 	queue   TypedDelayingInterface[T]
 	limiter TypedRateLimiter[T] // may be nil
-	limited CounterMetric       // nil unless a provider reads the queue
-	drains  drains              // of queue, if it has no Drain
+	metrics *limitMetrics       // nil for none
+	name    string
+	drains  drains // of queue, if it has no Drain
+
+	// sealed makes the methods that add ignore their calls, as after a ShutDown,
+	// while the queue below is open: a Run that drains retries what fails.
+	sealed atomic.Bool
 
 	// attempts counts the failures of handlers in a row, for the MaxAttempts of
 	// Run. The count is here, and not in a call of Run, because it has to end with
@@ -107,14 +112,15 @@ func NewTypedRateLimitingQueueWithConfig[T comparable](rateLimiter TypedRateLimi
 
 // NewTypedRateLimiting returns an empty rate limiting queue.
 func NewTypedRateLimiting[T comparable](limiter TypedRateLimiter[T], config TypedRateLimitingQueueConfig[T]) *TypedRateLimiting[T] {
-	q := &TypedRateLimiting[T]{queue: config.DelayingQueue, limiter: limiter}
+	p := providerFor(config.Name, config.MetricsProvider)
+	q := &TypedRateLimiting[T]{queue: config.DelayingQueue, limiter: limiter, name: config.Name}
 	if q.queue != nil {
 		mustNotOrder(config.Order)
 	} else {
 		q.queue = NewTypedDelaying(TypedDelayingQueueConfig[T]{
 			Logger:          config.Logger,
 			Name:            config.Name,
-			MetricsProvider: config.MetricsProvider,
+			MetricsProvider: p,
 			Clock:           config.Clock,
 			KeepTimes:       config.KeepTimes,
 			Queue:           config.Queue,
@@ -122,9 +128,7 @@ func NewTypedRateLimiting[T comparable](limiter TypedRateLimiter[T], config Type
 			Order:           config.Order,
 		})
 	}
-	if d, ok := q.queue.(*TypedDelaying[T]); ok && d.metrics != nil {
-		q.limited = &d.metrics.limited
-	}
+	q.metrics = newLimitMetrics(config.Name, p, q.queue)
 	return q
 }
 
@@ -136,10 +140,9 @@ func (q *TypedRateLimiting[T]) mustLimiter() TypedRateLimiter[T] {
 // counts it as a failure; a negative time is none. It does not block.
 func (q *TypedRateLimiting[T]) AddRateLimited(item T) {
 	d := max(0, q.mustLimiter().When(item))
-	if q.limited != nil && !q.queue.ShuttingDown() {
-		q.limited.Inc()
+	if !q.sealed.Load() {
+		q.limit(item, d, 0)
 	}
-	q.queue.AddAfter(item, d)
 }
 
 // Forget makes the limiter forget the item's failures, and [Run] those that it
@@ -155,11 +158,17 @@ func (q *TypedRateLimiting[T]) NumRequeues(item T) int { return q.mustLimiter().
 
 // AddAfter adds the item after the duration, see [TypedDelaying.AddAfter].
 func (q *TypedRateLimiting[T]) AddAfter(item T, duration time.Duration) {
-	q.queue.AddAfter(item, duration)
+	if !q.sealed.Load() {
+		q.queue.AddAfter(item, duration)
+	}
 }
 
 // Add adds the item now. If it waits, it goes on waiting, unless OneEntry is set.
-func (q *TypedRateLimiting[T]) Add(item T) { q.queue.Add(item) }
+func (q *TypedRateLimiting[T]) Add(item T) {
+	if !q.sealed.Load() {
+		q.queue.Add(item)
+	}
+}
 
 // Len returns the number of queued items, without those waiting.
 func (q *TypedRateLimiting[T]) Len() int { return q.queue.Len() }
@@ -180,8 +189,10 @@ func (q *TypedRateLimiting[T]) TryGet() (item T, ok bool) {
 // Done ends what Get began, see [Typed.Done].
 func (q *TypedRateLimiting[T]) Done(item T) { q.queue.Done(item) }
 
-// ShuttingDown reports whether the queue is being shut down.
-func (q *TypedRateLimiting[T]) ShuttingDown() bool { return q.queue.ShuttingDown() }
+// ShuttingDown reports whether the queue is being shut down, or drained by a [Run].
+func (q *TypedRateLimiting[T]) ShuttingDown() bool {
+	return q.sealed.Load() || q.queue.ShuttingDown()
+}
 
 // ShutDown shuts the delaying queue down, see [TypedDelaying.ShutDown].
 func (q *TypedRateLimiting[T]) ShutDown() {
@@ -196,6 +207,9 @@ func (q *TypedRateLimiting[T]) ShutDownWithDrain() { q.queue.ShutDownWithDrain()
 // AddAll adds the items, see [TypedDelaying.AddAll]; one by one if the delaying
 // queue was configured and is not one.
 func (q *TypedRateLimiting[T]) AddAll(items ...T) {
+	if q.sealed.Load() {
+		return
+	}
 	if d, ok := q.queue.(*TypedDelaying[T]); ok {
 		d.AddAll(items...)
 		return
@@ -209,6 +223,9 @@ func (q *TypedRateLimiting[T]) AddAll(items ...T) {
 // The limiter is not asked, and does not count it. It panics if the delaying
 // queue was configured and has no Reschedule.
 func (q *TypedRateLimiting[T]) Reschedule(item T, duration time.Duration) {
+	if q.sealed.Load() {
+		return
+	}
 	asMethod[interface {
 		Reschedule(item T, duration time.Duration)
 	}](q.queue, "Reschedule").Reschedule(item, duration)
@@ -218,6 +235,9 @@ func (q *TypedRateLimiting[T]) Reschedule(item T, duration time.Duration) {
 // [TypedDelaying.Debounce]. It panics if the delaying queue was configured and
 // has no Debounce.
 func (q *TypedRateLimiting[T]) Debounce(item T, quiet, most time.Duration) {
+	if q.sealed.Load() {
+		return
+	}
 	asMethod[interface {
 		Debounce(item T, quiet, most time.Duration)
 	}](q.queue, "Debounce").Debounce(item, quiet, most)
@@ -262,26 +282,4 @@ func (q *TypedRateLimiting[T]) Drain(ctx context.Context) error {
 		q.addFailures(e.Snapshot)
 	}
 	return err
-}
-
-func (q *TypedRateLimiting[T]) dropWaiting() (dropped func(*Snapshot[T]), release func()) {
-	if d, ok := q.queue.(dropper[T]); ok {
-		return d.dropWaiting()
-	}
-	return nil, func() {}
-}
-
-func (q *TypedRateLimiting[T]) watch(item T, f func()) bool { return watchBelow[T](q.queue, item, f) }
-
-// countAttempts returns the count of the queue, which is made for the first Run
-// that asks.
-func (q *TypedRateLimiting[T]) countAttempts() *failures[T] {
-	q.attempts.CompareAndSwap(nil, new(failures[T]))
-	return q.attempts.Load()
-}
-
-func (q *TypedRateLimiting[T]) forgetAttempts(item T) {
-	if f := q.attempts.Load(); f != nil {
-		f.forgetAny(item)
-	}
 }

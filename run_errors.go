@@ -14,6 +14,15 @@ import (
 // the work for the Add before it is not done.
 var ErrReAdded = errors.New("workqueue: item was added again")
 
+// ErrTimeout is the cause, see [context.Cause], with which the context of a
+// handler ends after [RunOptions].Timeout. The error of the context is
+// [context.DeadlineExceeded].
+var ErrTimeout = errors.New("workqueue: handler has timed out")
+
+// ErrNotDrained is what [errors.Is] finds in the error of a [Run] with Drain, or of
+// a Drain, that has left something behind. [DrainError] says what.
+var ErrNotDrained = errors.New("workqueue: not drained")
+
 // errGoexit is the error of a handler that has ended its goroutine.
 var errGoexit = errors.New("workqueue: handler called runtime.Goexit")
 
@@ -22,16 +31,54 @@ var errGoexit = errors.New("workqueue: handler called runtime.Goexit")
 // no failure: what has failed before is forgotten, and the item is added by
 // AddAfter. If d is zero or negative, that is at once: a handler that always says so
 // is a busy loop.
+//
+// Beside another error, as by [errors.Join], that error is a failure, which is
+// retried after d.
 func RequeueAfter(d time.Duration) error { return &requeueAfter{max(0, d)} }
 
 type requeueAfter struct{ wait time.Duration }
 
 func (e *requeueAfter) Error() string { return fmt.Sprintf("workqueue: requeue after %v", e.wait) }
 
+// Requeue returns an error for a handler to return to [Run], by itself or wrapped,
+// when the item should come again after the time that the limiter says. It is no
+// failure: it is not logged and does not count for MaxAttempts. What has failed
+// before stays counted, and the limiter counts this too, so that its waits grow.
+//
+// Beside another error, that error is a failure like any other. Beside a
+// [RequeueAfter] or [RetryAfter], their time counts.
+func Requeue() error { return errRequeue }
+
+type requeue struct{}
+
+func (requeue) Error() string { return "workqueue: requeue" }
+
+var errRequeue error = requeue{}
+
+// RetryAfter returns an error for a handler to return to [Run], by itself or
+// wrapped, when the item has failed because of err, and is to be retried after d, as
+// a server may say. It is logged and counts for MaxAttempts, but not with the
+// limiter, which is not asked. It wraps err and reads like it, and is nil if err is.
+// If d is zero or negative, the retry is at once.
+func RetryAfter(d time.Duration, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &retryAfter{max(0, d), err}
+}
+
+type retryAfter struct {
+	wait time.Duration
+	err  error
+}
+
+func (e *retryAfter) Error() string { return e.err.Error() }
+func (e *retryAfter) Unwrap() error { return e.err }
+
 // Permanent returns an error for a handler to return to [Run], by itself or
 // wrapped, when no retry will help: the item is given up until somebody adds it
-// again. It wraps err and reads like it, and is nil if err is. Beside a
-// RequeueAfter in the same tree of errors, Permanent wins.
+// again. It wraps err and reads like it, and is nil if err is. Beside or around any
+// other error, Permanent wins.
 func Permanent(err error) error {
 	if err == nil {
 		return nil
@@ -62,4 +109,59 @@ func (e *PanicError) Error() string { return fmt.Sprintf("workqueue: panic: %v",
 func (e *PanicError) Unwrap() error {
 	err, _ := e.Value.(error)
 	return err
+}
+
+// A verdict is what the error of a handler asks for.
+type verdict struct {
+	permanent bool          // the item is given up
+	failed    bool          // there is an error beside RequeueAfter and Requeue
+	timed     bool          // it comes again after wait, and else when the limiter says
+	wait      time.Duration // the shortest of those in the tree
+}
+
+// verdictOf reads a tree of errors. Neither a wrapper nor a join is an error by
+// itself: the leaves decide. Of several times the shortest counts, as of several
+// calls of AddAfter.
+//
+// A value that was panicked with has not been returned, whatever it wraps.
+func verdictOf(err error) (v verdict) {
+	v.read(err)
+	return v
+}
+
+func (v *verdict) read(err error) {
+	switch e := err.(type) {
+	case *requeueAfter:
+		v.after(e.wait)
+	case requeue:
+	case *retryAfter:
+		v.failed = true
+		v.after(e.wait)
+		v.read(e.err)
+	case *permanentError:
+		v.permanent, v.failed = true, true
+	case *PanicError:
+		v.failed = true
+	case interface{ Unwrap() []error }:
+		for _, err := range e.Unwrap() {
+			v.read(err)
+		}
+	default:
+		v.readWrapped(errors.Unwrap(err))
+	}
+}
+
+// readWrapped reads what an error wraps; nil makes that a failure by itself.
+func (v *verdict) readWrapped(err error) {
+	if err == nil {
+		v.failed = true
+		return
+	}
+	v.read(err)
+}
+
+func (v *verdict) after(wait time.Duration) {
+	if !v.timed || wait < v.wait {
+		v.timed, v.wait = true, wait
+	}
 }

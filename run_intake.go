@@ -13,12 +13,18 @@ import (
 type runner[T comparable] struct {
 	// Immutable while workers run.
 
-	options RunOptions[T]
-	queue   TypedRateLimitingInterface[T]
-	handle  func(ctx context.Context, item T) error
-	getter  getter[T]  // the queue, if it is that
-	watcher watcher[T] // the queue, if it has to be that
-	logger  logr.Logger
+	options  RunOptions[T]
+	queue    TypedRateLimitingInterface[T]
+	handle   func(ctx context.Context, item T) error
+	getter   getter[T]             // the queue, if it is that
+	watcher  watcher[T]            // the queue, if it has to be that
+	ours     *TypedRateLimiting[T] // the queue, if it is exactly that
+	typed    *Typed[T]             // the FIFO of ours, if it is below
+	passing  bool                  // typed takes Done and the next Get in one
+	derives  bool                  // handlers need a context of their own
+	counting bool                  // inHand is kept
+	logger   logr.Logger
+	results  resultMetrics // nil if nobody counts
 
 	// Contexts. None ends before the one above it. Those of the handlers
 	// descend from handling, which cancel ends if it is not ctx. The hand-outs end
@@ -31,13 +37,18 @@ type runner[T comparable] struct {
 	idle     context.CancelFunc // ends working
 
 	workers atomic.Int64
-	failed  *failures[T] // in a row; nil without MaxAttempts
+	inHand  atomic.Int64 // items of workers that drain, if the queue does not count them
+	closing atomic.Bool  // what is added from now on may be dropped by the shutdown
+
+	failed  *failures[T] // in a row
+	release func()       // of failed
 
 	mu sync.Mutex
 	// The fields below are guarded by mu until working has ended.
-	queued []T           // handed out after the end of intake, or not handled to the end
-	late   []lateItem[T] // failed or put off after the end of ctx, and not handled since
-	err    error         // what GetContext has failed with, if not for ctx or a shutdown
+	queued  []T           // handed out after the end of intake, or not handled to the end
+	late    []lateItem[T] // failed or put off when it could not come again, and not handled since
+	cancels map[T]int     // runs in a row that were cut short by CancelOnReAdd
+	err     error         // what GetContext has failed with, if not for ctx or a shutdown
 
 	dropped func(*Snapshot[T]) // adds what waited when ctx ended; nil if that is not known
 }
@@ -50,6 +61,11 @@ type (
 	drainer interface {
 		Drain(ctx context.Context) error
 	}
+	// A runnable is a queue of ours, or a type that embeds one.
+	runnable interface {
+		queueName() string
+		resultMetrics() resultMetrics
+	}
 )
 
 func newRunner[T comparable](ctx context.Context, queue TypedRateLimitingInterface[T], handle func(ctx context.Context, item T) error, options RunOptions[T]) *runner[T] {
@@ -57,7 +73,7 @@ func newRunner[T comparable](ctx context.Context, queue TypedRateLimitingInterfa
 		options:  options,
 		queue:    queue,
 		handle:   handle,
-		logger:   loggerOrDefault(options.Logger),
+		logger:   loggerFor(ctx, options.Logger),
 		ctx:      ctx,
 		intake:   ctx,
 		handling: ctx,
@@ -68,44 +84,81 @@ func newRunner[T comparable](ctx context.Context, queue TypedRateLimitingInterfa
 	if options.CancelOnReAdd {
 		r.watcher, _ = queue.(watcher[T])
 	}
-	if options.MaxAttempts > 0 {
-		r.failed = attemptsOf(queue)
+	if q, ok := queue.(runnable); ok {
+		r.adopt(q)
 	}
-	if options.Name != "" {
-		r.logger = r.logger.WithValues("queue", options.Name)
+	r.look()
+	r.derives = options.ProfileLabels || options.CancelOnReAdd || options.Timeout > 0
+	r.counting = options.Drain && r.typed == nil
+	if r.options.Name != "" {
+		r.logger = r.logger.WithValues("queue", r.options.Name)
 	}
+	r.failed, r.release = attemptsOf(queue)
+	r.descend()
+	return r
+}
+
+// adopt takes over what a queue of ours says of itself.
+func (r *runner[T]) adopt(q runnable) {
+	if r.options.Name == "" {
+		r.options.Name = q.queueName()
+	}
+	r.results = q.resultMetrics()
+}
+
+// look finds out whether the queue is ours to the bottom. A type that embeds a queue of
+// ours is not: its methods may do more, and must not be passed over.
+func (r *runner[T]) look() {
+	var ok bool
+	if r.ours, ok = r.queue.(*TypedRateLimiting[T]); !ok {
+		return
+	}
+	if d, ok := r.ours.queue.(*TypedDelaying[T]); ok {
+		r.typed, _ = d.queue.(*Typed[T])
+	}
+	r.passing = r.typed != nil && r.typed.passes()
+}
+
+// descend makes the contexts.
+func (r *runner[T]) descend() {
 	switch {
-	case options.Grace > 0:
-		r.handling, r.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
-		if options.Drain {
+	case r.options.Grace > 0:
+		r.handling, r.cancel = context.WithCancelCause(context.WithoutCancel(r.ctx))
+		if r.options.Drain {
 			r.intake = r.handling
 		}
-	case options.CancelOnReAdd:
+	case r.options.CancelOnReAdd:
 		// An Add cancels with the queue's lock held, and a cancel asks the context
 		// above for Done and Value. So this one, whose code we know, has to be
 		// between the caller's and those of the handlers.
-		r.handling, r.cancel = context.WithCancelCause(ctx)
+		r.handling, r.cancel = context.WithCancelCause(r.ctx)
 	}
 	// In all other cases the handlers get the caller's context, which costs nothing.
 	//
 	// working is a context and not a channel because Drain takes one.
-	r.working, r.idle = context.WithCancel(context.WithoutCancel(ctx))
-	return r
-}
-
-// attemptsOf returns the count of failures of a queue that keeps one, and a new one
-// for any other.
-func attemptsOf[T comparable](queue TypedRateLimitingInterface[T]) *failures[T] {
-	if q, ok := queue.(interface{ countAttempts() *failures[T] }); ok {
-		return q.countAttempts()
-	}
-	return new(failures[T])
+	r.working, r.idle = context.WithCancel(context.WithoutCancel(r.ctx))
 }
 
 // canWatch reports whether the queue tells of every Add. The layers are ours if
 // it has the method, but what is below them may not be.
 func (r *runner[T]) canWatch() bool {
 	return r.watcher != nil && r.watcher.watch(*new(T), nil)
+}
+
+// canLeave reports whether a worker that waits for an item can be told to leave while
+// the queue stays open: a layer of ours has GetContext, but what is below it may not.
+// An item that it should return in spite of its context is put back.
+func (r *runner[T]) canLeave() bool {
+	if r.getter == nil {
+		return false
+	}
+	ended, end := context.WithCancel(context.WithoutCancel(r.ctx))
+	end()
+	item, err := r.getter.GetContext(ended)
+	if err == nil {
+		r.giveBack(item)
+	}
+	return !errors.Is(err, errors.ErrUnsupported)
 }
 
 // start starts the workers. All are counted before the first can end: otherwise the
@@ -142,11 +195,7 @@ func (r *runner[T]) next() (item T, ok bool) {
 		r.noteError(err)
 		return item, false
 	}
-	if r.intake.Err() != nil {
-		r.decline(item, false)
-		return item, false
-	}
-	return item, true
+	return r.accept(item, false)
 }
 
 // get is next for a queue without GetContext, where only the shutdown ends the wait
@@ -157,6 +206,11 @@ func (r *runner[T]) get() (item T, ok bool) {
 		return item, false
 	}
 	item, shutdown := r.queue.Get()
+	return r.accept(item, shutdown)
+}
+
+// accept reports whether an item is to be handled, and declines it otherwise.
+func (r *runner[T]) accept(item T, shutdown bool) (T, bool) {
 	if shutdown || r.intake.Err() != nil {
 		r.decline(item, shutdown)
 		return item, false
@@ -172,7 +226,22 @@ func (r *runner[T]) decline(item T, shutdown bool) {
 	if shutdown && item == *new(T) {
 		return
 	}
+	if r.options.KeepQueue && !shutdown {
+		r.giveBack(item)
+		return
+	}
 	r.leaveQueued(item)
+	r.queue.Done(item)
+}
+
+// giveBack puts an item back that was handed out. A queue of ours has it first in line
+// again.
+func (r *runner[T]) giveBack(item T) {
+	if r.passing {
+		r.typed.putBack(item, 0)
+		return
+	}
+	r.queue.Add(item)
 	r.queue.Done(item)
 }
 

@@ -16,8 +16,8 @@ func TestRunWithAContextThatHasEnded(t *testing.T) {
 		s.queue.Add("b")
 		ctx, cancel := context.WithTimeout(t.Context(), -1)
 		defer cancel()
-		err := workqueue.Run(ctx, s.queue, func(context.Context, string) error { t.Error("called"); return nil }, runOptions{Workers: 2})
-		if got, want := left(err), "queued[a b] held[] waiting[]: context deadline exceeded"; got != want {
+		err := workqueue.Run(ctx, s.queue, func(context.Context, string) error { t.Error("called"); return nil }, runOptions{Workers: 2, OnStop: s.onStop})
+		if got, want := leftIn(*s.stopped, err), "queued[a b] held[] waiting[]: <nil>"; got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 		if n := s.fifo.Held(); n != 0 {
@@ -41,9 +41,9 @@ func TestRunHandOutAtTheEnd(t *testing.T) {
 				synctest.Wait()
 				s.queue.Add("")
 				s.queue.Add("b")
-				err := s.end()
+				got := s.left()
 				s.want("0:end")
-				if got, want := left(err), "queued[ b] held[] waiting[]: context canceled"; got != want && got != strings.Replace(want, " b", "b ", 1) {
+				if want := "queued[ b] held[] waiting[]: <nil>"; got != want && got != strings.Replace(want, " b", "b ", 1) {
 					t.Errorf("got %s, want %s", got, want)
 				}
 			})
@@ -86,7 +86,7 @@ func TestRunOnAQueueThatKeepsTheRest(t *testing.T) {
 		s.run(runOptions{}, s.cut)
 		synctest.Wait()
 		s.stop()
-		if got, want := left(s.end()), "queued[] of 2 held[] waiting[a]: context canceled"; got != want {
+		if got, want := s.left(), "queued[] of 2 held[] waiting[] failed[a]: <nil>"; got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	})
@@ -109,9 +109,9 @@ func TestRunHandOutWithTheShutdown(t *testing.T) {
 		s.queue = hastyGet{s.queue}
 		s.queue.Add("a")
 		s.run(runOptions{}, replies())
-		err := s.end()
+		got := s.left()
 		s.want("0:end")
-		if got, want := left(err), "queued[a] held[] waiting[]: workqueue: queue is shut down"; got != want {
+		if want := "queued[a] held[] waiting[]: <nil>"; got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	})

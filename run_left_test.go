@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -15,10 +16,30 @@ import (
 
 // These are the tests of what Run leaves behind, and in which state the queue.
 
-// left is a DrainError in short.
-func left(err error) string {
-	drained, ok := err.(*workqueue.DrainError[string])
-	if !ok {
+// left waits for Run and returns in short what that has told OnStop, and the error in
+// the end. An error that has lists has the same.
+func (s *show) left() string {
+	s.t.Helper()
+	err := s.end()
+	if s.stopped == nil {
+		return fmt.Sprint("OnStop was not called: ", err)
+	}
+	if drained := (*workqueue.DrainError[string])(nil); errors.As(err, &drained) {
+		if !reflect.DeepEqual(drained.Snapshot, *s.stopped) {
+			s.t.Errorf("the error has %+v, and OnStop was told %+v", drained.Snapshot, *s.stopped)
+		}
+		if !errors.Is(err, workqueue.ErrNotDrained) {
+			s.t.Errorf("%v is not ErrNotDrained", err)
+		}
+		if err == error(drained) {
+			err = drained.Err
+		}
+	}
+	return leftIn(*s.stopped, err)
+}
+
+func leftIn(left workqueue.Snapshot[string], err error) string {
+	if reflect.DeepEqual(left, workqueue.Snapshot[string]{}) {
 		return fmt.Sprint(err)
 	}
 	list := func(name string, infos []workqueue.ItemInfo[string], total int) string {
@@ -31,8 +52,12 @@ func left(err error) string {
 		}
 		return name + fmt.Sprint(items)
 	}
-	return fmt.Sprintf("%s %s %s: %v", list("queued", drained.Queued, drained.QueuedTotal),
-		list("held", drained.InFlight, drained.InFlightTotal), list("waiting", drained.Waiting, drained.WaitingTotal), drained.Err)
+	text := fmt.Sprintf("%s %s %s", list("queued", left.Queued, left.QueuedTotal),
+		list("held", left.InFlight, left.InFlightTotal), list("waiting", left.Waiting, left.WaitingTotal))
+	if left.FailedTotal > 0 || left.Failed != nil {
+		text += list(" failed", left.Failed, left.FailedTotal)
+	}
+	return fmt.Sprintf("%s: %v", text, err)
 }
 
 // Drain knows what waited; without it, what has failed late is all that does.
@@ -44,17 +69,15 @@ func TestRunNamesWhatWaits(t *testing.T) {
 		s.run(runOptions{}, s.cut)
 		synctest.Wait()
 		s.stop()
-		err := s.end()
-		want := "queued[b] held[] waiting[a]: context canceled"
+		want := "queued[b] held[] waiting[] failed[a]: <nil>"
 		if s.drains() {
-			want = "queued[b] held[] waiting[c a]: context canceled"
+			want = "queued[b] held[] waiting[c] failed[a]: <nil>"
 		}
-		if got := left(err); got != want {
+		if got := s.left(); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 		// Nothing more is known of what a worker has left behind.
-		waiting := err.(*workqueue.DrainError[string]).Waiting
-		if got, want := waiting[len(waiting)-1], (workqueue.ItemInfo[string]{Item: "a", State: workqueue.ItemWaiting, Failures: 1}); got != want {
+		if got, want := s.stopped.Failed[0], (workqueue.ItemInfo[string]{Item: "a", State: workqueue.ItemFailed, Failures: 1}); got != want {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
 	})
@@ -69,12 +92,12 @@ func TestRunNamesWhatWaitsBesideALateFailure(t *testing.T) {
 		reply reply
 		left  string // of all that can be known
 	}{
-		"failure":                  {"a", fails, "queued[] held[] waiting[x w a]: context canceled"},
-		"panic":                    {"a", panics, "queued[] held[] waiting[x w a]: context canceled"},
-		"success":                  {"a", succeeds, "<nil>"},
-		"success beside a failure": {"a b", succeeds, "queued[] held[] waiting[x w b]: context canceled"},
-		"put off":                  {"a", requeues(time.Hour), "<nil>"},
-		"put off beside a failure": {"a b", requeues(time.Hour), "queued[] held[] waiting[x w a b]: context canceled"},
+		"failure":                  {"a", fails, "queued[] held[] waiting[x w] failed[a]: <nil>"},
+		"panic":                    {"a", panics, "queued[] held[] waiting[x w] failed[a]: <nil>"},
+		"success":                  {"a", succeeds, "queued[] held[] waiting[x w]: <nil>"},
+		"success beside a failure": {"a b", succeeds, "queued[] held[] waiting[x w] failed[b]: <nil>"},
+		"put off":                  {"a", requeues(time.Hour), "queued[] held[] waiting[x w a]: <nil>"},
+		"put off beside a failure": {"a b", requeues(time.Hour), "queued[] held[] waiting[x w a] failed[b]: <nil>"},
 	} {
 		for _, cut := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, ShutDown %v", name, cut), func(t *testing.T) {
@@ -97,16 +120,17 @@ func TestRunNamesWhatWaitsBesideALateFailure(t *testing.T) {
 					if synctest.Wait(); cut {
 						s.queue.ShutDown()
 					}
-					err := s.end()
-					want := tt.left
+					got, want := s.left(), tt.left
 					if !s.isOurs() && !(s.drains() && cut) {
-						want = strings.Replace(want, "x w ", "", 1)
+						want = strings.Replace(want, "[x w ", "[", 1)
+						want = strings.Replace(want, "[x w]", "[]", 1)
+						want = strings.TrimPrefix(want, "queued[] held[] waiting[]: ")
 					}
-					if got := left(err); got != want {
+					if got != want {
 						t.Errorf("got %s, want %s", got, want)
 					}
-					s.wantFailuresAsLogged(err)
-					s.wantDropped(err)
+					s.wantFailuresAsLogged()
+					s.wantDropped()
 				})
 			})
 		}
@@ -115,7 +139,7 @@ func TestRunNamesWhatWaitsBesideALateFailure(t *testing.T) {
 
 // wantDropped looks at what a queue of ours knows of "x", which has failed and
 // waited, and whether it has let go of it.
-func (s *show) wantDropped(err error) {
+func (s *show) wantDropped() {
 	s.t.Helper()
 	q, ours := s.queue.(*workqueue.TypedRateLimiting[string])
 	if !ours {
@@ -124,23 +148,16 @@ func (s *show) wantDropped(err error) {
 	if drains, dropped := q.Delaying().Drains(); drains+dropped != 0 {
 		s.t.Errorf("%d drains seem to be under way, with %d items", drains, dropped)
 	}
-	if err == nil {
-		return
-	}
-	if x := err.(*workqueue.DrainError[string]).Waiting[0]; x.Failures != 1 || !x.Due.Equal(s.start.Add(time.Second)) {
+	if x := s.stopped.Waiting[0]; x.Failures != 1 || !x.Due.Equal(s.start.Add(time.Second)) {
 		s.t.Errorf("got %+v, want that it is due after a second, with one failure", x)
 	}
 }
 
-// wantFailuresAsLogged compares what the error says of items that have failed late
+// wantFailuresAsLogged compares what OnStop was told of items that have failed late
 // with the last line on each.
-func (s *show) wantFailuresAsLogged(err error) {
+func (s *show) wantFailuresAsLogged() {
 	s.t.Helper()
-	drained, ok := err.(*workqueue.DrainError[string])
-	if !ok {
-		return
-	}
-	for _, info := range slices.Concat(drained.Queued, drained.Waiting) {
+	for _, info := range slices.Concat(s.stopped.Queued, s.stopped.Waiting, s.stopped.Failed) {
 		var last string
 		for line := range strings.Lines(s.log.String()) {
 			if strings.Contains(line, "the queue is shut down") && strings.Contains(line, "item="+info.Item+" ") {
@@ -161,14 +178,13 @@ func TestRunNamesWhatIsQueuedWithItsLateFailure(t *testing.T) {
 		time.Sleep(time.Second)
 		s.queue.Add("a")
 		s.stop()
-		err := s.end()
-		if got, want := left(err), "queued[a] held[] waiting[]: context canceled"; got != want {
+		if got, want := s.left(), "queued[a] held[] waiting[]: <nil>"; got != want {
 			t.Fatalf("got %s, want %s", got, want)
 		}
-		if n := err.(*workqueue.DrainError[string]).Queued[0].Failures; n != 1 {
+		if n := s.stopped.Queued[0].Failures; n != 1 {
 			t.Errorf("got %d failures, want 1", n)
 		}
-		s.wantFailuresAsLogged(err)
+		s.wantFailuresAsLogged()
 	})
 }
 
@@ -187,7 +203,7 @@ func TestRunLeavesAQueueThatDrains(t *testing.T) {
 				s.run(runOptions{}, s.cut)
 				synctest.Wait()
 				s.stop()
-				if got, want := left(s.end()), "queued[b c] held[] waiting[a]: context canceled"; got != want {
+				if got, want := s.left(), "queued[b c] held[] waiting[] failed[a]: <nil>"; got != want {
 					t.Errorf("got %s, want %s", got, want)
 				}
 				if err := drain(s); err != nil || s.queue.Len() != 0 { // The bubble reports it if it does not return.
@@ -211,23 +227,19 @@ func TestRunNamesWhatOthersHold(t *testing.T) {
 		s.queue.Get()
 		s.stop()
 		<-s.ended
-		if got, want := left(s.result), "queued[c] held[b] waiting[]: context canceled"; got != want || s.queue.Len() != 0 || s.fifo.Held() != 1 {
+		if got, want := leftIn(*s.stopped, s.result), "queued[c] held[b] waiting[]: <nil>"; got != want || s.queue.Len() != 0 || s.fifo.Held() != 1 {
 			t.Errorf("got %s with %d items in the queue, %d held, want %s with 0, 1", got, s.queue.Len(), s.fifo.Held(), want)
 		}
 	})
 }
 
-// What fails after the end of ctx, but is added again before the queue is shut
-// down, is not named if it has succeeded or was given up then, and is named once
+// What fails when Run is about to shut the queue down, but is added again before that
+// happens, is not named if it has succeeded or was given up then, and is named once
 // if it has failed again.
 func TestRunDrainOfWhatHasFailed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShow(t, runQueues["all methods"])
 		s.queue = lateDrain{s.queue.(*workqueue.TypedRateLimiting[string])}
-		s.queue.Add("a")
-		s.queue.Add("b")
-		s.queue.Add("c")
-		s.queue.Add("d")
 		calls := replies(fails, fails, fails, fails, succeeds, fails, permanently)
 		s.run(runOptions{Grace: time.Minute, Drain: true}, func(ctx context.Context, item string) error {
 			time.Sleep(time.Second)
@@ -235,9 +247,9 @@ func TestRunDrainOfWhatHasFailed(t *testing.T) {
 		})
 		synctest.Wait()
 		s.stop()
-		err := s.end()
+		got := s.left()
 		s.want("0:a 1:b 2:c 3:d 10:a 11:b 12:d 13:end")
-		if got, want := left(err), "queued[] held[] waiting[c b]: context canceled"; got != want {
+		if want := "queued[] held[] waiting[] failed[c b]: context canceled"; got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 		if got := s.log.String(); strings.Contains(got, "retried") {
@@ -246,16 +258,18 @@ func TestRunDrainOfWhatHasFailed(t *testing.T) {
 	})
 }
 
-// lateDrain lets some time pass before the shutdown, and some Adds.
+// lateDrain lets some time pass before the shutdown, and some Adds. Retries are
+// dropped all the same.
 type lateDrain struct {
 	*workqueue.TypedRateLimiting[string]
 }
 
+func (q lateDrain) AddRateLimited(string) {}
+
 func (q lateDrain) Drain(ctx context.Context) error {
+	q.AddAll("a", "b", "c", "d")
 	time.Sleep(10 * time.Second)
-	q.Add("a")
-	q.Add("b")
-	q.Add("d")
+	q.AddAll("a", "b", "d")
 	return q.TypedRateLimiting.Drain(ctx)
 }
 
@@ -277,14 +291,13 @@ func TestRunCountsTheLastFailure(t *testing.T) {
 			s.queue.Add("a")
 			s.run(runOptions{}, func(context.Context, string) error { time.Sleep(time.Second); return errFailed })
 			time.AfterFunc(tt.stop, s.stop)
-			err := s.end()
-			if got, want := left(err), "queued[] held[] waiting[a]: context canceled"; got != want {
+			if got, want := s.left(), "queued[] held[] waiting[] failed[a]: <nil>"; got != want {
 				t.Fatalf("%s: got %s, want %s", name, got, want)
 			}
-			if n := err.(*workqueue.DrainError[string]).Waiting[0].Failures; n != tt.want {
+			if n := s.stopped.Failed[0].Failures; n != tt.want {
 				t.Errorf("%s: got %d failures, want %d", name, n, tt.want)
 			}
-			s.wantFailuresAsLogged(err)
+			s.wantFailuresAsLogged()
 		})
 	}
 }
@@ -309,7 +322,7 @@ func TestRunNamesWhatItCanOnAForeignDelayingQueue(t *testing.T) {
 		s.run(runOptions{}, s.cut)
 		synctest.Wait()
 		s.stop()
-		if got, want := left(s.end()), "queued[] held[] waiting[a]: context canceled"; got != want {
+		if got, want := s.left(), "queued[] held[] waiting[] failed[a]: <nil>"; got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	})
@@ -327,11 +340,10 @@ func TestRunNamesOnlyWhatItTakesOut(t *testing.T) {
 		s.run(runOptions{}, func(context.Context, string) error { time.Sleep(time.Second); return nil })
 		synctest.Wait()
 		s.stop()
-		err := s.end()
-		if got, want := left(err), "queued[c d] held[] waiting[]: context canceled"; got != want {
+		if got, want := s.left(), "queued[c d] held[] waiting[]: <nil>"; got != want {
 			t.Fatalf("got %s, want %s", got, want)
 		}
-		if c := err.(*workqueue.DrainError[string]).Queued[0]; c.Position != 2 {
+		if c := s.stopped.Queued[0]; c.Position != 2 {
 			t.Errorf("got the position %d of what was behind another one", c.Position)
 		}
 	})
@@ -358,11 +370,10 @@ func TestRunNamesOnceWhatItDeclines(t *testing.T) {
 		s.run(runOptions{}, replies())
 		synctest.Wait()
 		s.queue.Add("a")
-		err := s.end()
-		if got, want := left(err), "queued[a] held[] waiting[]: context canceled"; got != want {
+		if got, want := s.left(), "queued[a] held[] waiting[]: <nil>"; got != want {
 			t.Fatalf("got %s, want %s", got, want)
 		}
-		if a := err.(*workqueue.DrainError[string]).Queued[0]; a.Age != 0 {
+		if a := s.stopped.Queued[0]; a.Age != 0 {
 			t.Errorf("got %+v", a)
 		}
 	})
@@ -393,15 +404,13 @@ func TestRunNamesWhatIsLeftByADrainThatFails(t *testing.T) {
 			s.run(runOptions{}, s.cut)
 			synctest.Wait()
 			s.stop()
-			err := s.end()
-			var drained *workqueue.DrainError[string]
-			if !errors.As(err, &drained) || want != nil && !errors.Is(err, want) {
-				t.Fatalf("got %v, want what is left and %v", err, want)
-			}
-			if got, want := left(drained), "queued[b] held[] waiting[a]: context canceled"; got != want {
+			if got, want := s.left(), fmt.Sprint("queued[b] held[] waiting[] failed[a]: ", want); got != want {
 				t.Errorf("got %s, want %s", got, want)
 			}
-			info := drained.Queued[0]
+			if want != nil && !errors.Is(s.result, want) {
+				t.Errorf("got %v, want %v", s.result, want)
+			}
+			info := s.stopped.Queued[0]
 			if info.Age != 0 || info.Position != 0 {
 				t.Errorf("got %+v, of which nothing is known", info)
 			}
@@ -423,7 +432,7 @@ func TestRunUnderCancelOnReAddFailsWithItsContext(t *testing.T) {
 	onReAdd(t, runOptions{}, func(s *show) func(context.Context, string) error { return s.cut }, func(s *show) {
 		synctest.Wait()
 		s.stop()
-		if got, want := left(s.end()), "queued[] held[] waiting[a]: context canceled"; got != want {
+		if got, want := s.left(), "queued[] held[] waiting[] failed[a]: <nil>"; got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	})

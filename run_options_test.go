@@ -20,12 +20,12 @@ import (
 	"github.com/seed16c08ea7/workqueue"
 )
 
-// The context ends at the deadline; the item stays with its handler, and is
+// The context ends after the timeout, which is its cause; the item stays with its handler, and is
 // not handed out again, until that returns.
-func TestRunDeadline(t *testing.T) {
+func TestRunTimeout(t *testing.T) {
 	onRunQueues(t, func(t *testing.T, s *show) {
 		s.queue.Add("a")
-		s.run(runOptions{Workers: 2, Deadline: time.Second}, func(ctx context.Context, item string) error {
+		s.run(runOptions{Workers: 2, Timeout: time.Second}, func(ctx context.Context, item string) error {
 			if time.Since(s.start) > 5*time.Second {
 				return nil
 			}
@@ -36,20 +36,20 @@ func TestRunDeadline(t *testing.T) {
 		})
 		time.Sleep(1500 * time.Millisecond)
 		s.queue.Add("a")
-		s.want("0:a 1:context deadline exceeded, context deadline exceeded")
+		s.want("0:a 1:context deadline exceeded, workqueue: handler has timed out")
 		time.Sleep(10 * time.Second)
 		// Again at Done for the Add, and for each of the two failures.
-		s.want("3:a 4:context deadline exceeded, context deadline exceeded 6:a 8:a")
+		s.want("3:a 4:context deadline exceeded, workqueue: handler has timed out 6:a 8:a")
 		s.stop()
 		s.end()
 	})
 }
 
-// The least one is a deadline too.
-func TestRunDeadlineOfANanosecond(t *testing.T) {
+// The least one is a timeout too.
+func TestRunTimeoutOfANanosecond(t *testing.T) {
 	onRunQueues(t, func(t *testing.T, s *show) {
 		s.queue.Add("a")
-		s.run(runOptions{Deadline: 1}, func(ctx context.Context, _ string) error { <-ctx.Done(); s.note("over"); return nil })
+		s.run(runOptions{Timeout: 1}, func(ctx context.Context, _ string) error { <-ctx.Done(); s.note("over"); return nil })
 		time.Sleep(time.Second)
 		s.want("0:a 0:over")
 		s.stop()
@@ -60,7 +60,7 @@ func TestRunDeadlineOfANanosecond(t *testing.T) {
 }
 
 // Without the option, a handler has the deadline of Run or none.
-func TestRunWithoutADeadline(t *testing.T) {
+func TestRunWithoutATimeout(t *testing.T) {
 	onRunQueues(t, func(t *testing.T, s *show) {
 		s.queue.Add("a")
 		s.run(runOptions{}, func(ctx context.Context, item string) error {
@@ -84,9 +84,9 @@ func TestRunContextDoesNotOutlastItsUse(t *testing.T) {
 		options runOptions
 		want    string
 	}{
-		"deadline": {runOptions{Deadline: time.Hour}, "0:a 1:over 3:end"},
-		"re-add":   {runOptions{CancelOnReAdd: true}, "0:a 1:over 3:end"},
-		"grace":    {runOptions{Grace: time.Hour}, "0:a 3:end 3:over"},
+		"timeout": {runOptions{Timeout: time.Hour}, "0:a 1:over 3:end"},
+		"re-add":  {runOptions{CancelOnReAdd: true}, "0:a 1:over 3:end"},
+		"grace":   {runOptions{Grace: time.Hour}, "0:a 3:end 3:over"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newShow(t, runQueues["all methods"])
@@ -134,7 +134,7 @@ func TestRunMaxAttempts(t *testing.T) {
 				s.queue.Add("a")
 				calls := replies(tt.replies...)
 				over := false
-				s.run(runOptions{MaxAttempts: tt.max, OnGiveUp: func(item string, err error) {
+				s.run(runOptions{MaxAttempts: tt.max, OnGiveUp: func(_ context.Context, item string, err error) {
 					s.note("gave up %s: %v", item, err)
 				}}, func(ctx context.Context, item string) error {
 					if over {
@@ -167,7 +167,7 @@ func TestRunMaxAttemptsWithALimiterThatDoesNotCount(t *testing.T) {
 		calls := 0
 		workqueue.Run(t.Context(), q, func(context.Context, string) error { calls++; return errFailed }, runOptions{
 			MaxAttempts: 4,
-			OnGiveUp:    func(string, error) { q.ShutDown() },
+			OnGiveUp:    func(context.Context, string, error) { q.ShutDown() },
 			Logger:      discard(),
 		})
 		if calls != 4 {
@@ -200,7 +200,7 @@ func TestRunMaxAttemptsStartAnew(t *testing.T) {
 				s := newShow(t, runQueues["all methods"])
 				q := s.queue.(*workqueue.TypedRateLimiting[string])
 				s.queue.Add("a")
-				s.run(runOptions{MaxAttempts: 2, OnGiveUp: func(string, error) { s.note("gave up") }},
+				s.run(runOptions{MaxAttempts: 2, OnGiveUp: func(context.Context, string, error) { s.note("gave up") }},
 					func(context.Context, string) error { return errFailed })
 				s.want("0:a")
 				time.Sleep(500 * time.Millisecond)
@@ -222,7 +222,7 @@ func TestRunMaxAttemptsStartAnew(t *testing.T) {
 func TestRunMaxAttemptsAreOfTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShow(t, runQueues["all methods"])
-		options := runOptions{MaxAttempts: 4, OnGiveUp: func(string, error) { s.note("gave up") }, Logger: discard()}
+		options := runOptions{MaxAttempts: 4, OnGiveUp: func(context.Context, string, error) { s.note("gave up") }, Logger: discard()}
 		s.queue.Add("a")
 		s.run(options, func(_ context.Context, item string) error {
 			if item == "b" {
@@ -268,7 +268,7 @@ func TestRunOnGiveUp(t *testing.T) {
 			onRunQueues(t, func(t *testing.T, s *show) {
 				s.queue.Add("a")
 				s.queue.Add("b")
-				s.run(runOptions{OnGiveUp: func(item string, err error) {
+				s.run(runOptions{OnGiveUp: func(_ context.Context, item string, err error) {
 					s.note("gave up %s", item)
 					if n := s.fifo.Held(); n != 1 {
 						t.Errorf("%d items are held in OnGiveUp, want 1", n)
@@ -295,7 +295,7 @@ func TestRunGivesUpWhatWasAddedAgain(t *testing.T) {
 	onRunQueues(t, func(t *testing.T, s *show) {
 		s.queue.Add("a")
 		calls, added := replies(fails, fails, fails), false
-		s.run(runOptions{MaxAttempts: 2, OnGiveUp: func(item string, err error) { s.note("gave up %s", item) }},
+		s.run(runOptions{MaxAttempts: 2, OnGiveUp: func(_ context.Context, item string, err error) { s.note("gave up %s", item) }},
 			func(ctx context.Context, item string) error {
 				if time.Since(s.start) == time.Second && !added {
 					added = true
@@ -363,11 +363,11 @@ func TestRunLogsToTheDefault(t *testing.T) {
 
 // A profile names the item that a worker is at, and none when it is at none.
 // The labels reach what the handler starts.
-func TestRunLabels(t *testing.T) {
+func TestRunProfileLabels(t *testing.T) {
 	for name, want := range map[string]string{"": `{"item":"a"}`, "jobs": `{"item":"a", "queue":"jobs"}`} {
 		onRunQueues(t, func(t *testing.T, s *show) {
 			s.queue.Add("a")
-			s.run(runOptions{Labels: true, Name: name}, func(ctx context.Context, item string) error {
+			s.run(runOptions{ProfileLabels: true, Name: name}, func(ctx context.Context, item string) error {
 				if label, _ := pprof.Label(ctx, "item"); label != item {
 					t.Errorf("the context has the item %q", label)
 				}
@@ -408,7 +408,7 @@ func labelled(t *testing.T, labels string) (n int) {
 }
 
 // Without the option there are none.
-func TestRunWithoutLabels(t *testing.T) {
+func TestRunWithoutProfileLabels(t *testing.T) {
 	onRunQueues(t, func(t *testing.T, s *show) {
 		s.queue.Add("a")
 		s.run(runOptions{Name: "jobs"}, func(ctx context.Context, item string) error {
@@ -438,9 +438,9 @@ func TestRunCrashes(t *testing.T) {
 	}{
 		"handler": {runOptions{CrashOnPanic: true}, noQueue, panics,
 			[]string{"limited\ndone\n", "panic: boom", "workqueue_test.panics"}},
-		"OnGiveUp": {runOptions{CrashOnPanic: true, OnGiveUp: func(string, error) { panics() }}, noQueue, permanently,
+		"OnGiveUp": {runOptions{CrashOnPanic: true, OnGiveUp: func(context.Context, string, error) { panics() }}, noQueue, permanently,
 			[]string{"forget\ndone\n", "panic: boom", "workqueue_test.panics"}},
-		"last attempt": {runOptions{CrashOnPanic: true, MaxAttempts: 1, OnGiveUp: func(string, error) { fmt.Println("gave up") }}, noQueue, panics,
+		"last attempt": {runOptions{CrashOnPanic: true, MaxAttempts: 1, OnGiveUp: func(context.Context, string, error) { fmt.Println("gave up") }}, noQueue, panics,
 			[]string{"gave up\nforget\ndone\n", "panic: boom", "workqueue_test.panics"}},
 		"limiter": {runOptions{}, func(q rateLimited) rateLimited { return panickingQueue{q} }, fails,
 			[]string{"done\n", "panic: limiter", "panickingQueue"}},

@@ -37,8 +37,8 @@ func TestRunCancelsOnReAdd(t *testing.T) {
 		"AddAll":                   {func(s *show) { s.fifo.AddAll("b", "a") }, runOptions{}, "0:a 1:a ends: workqueue: item was added again 1:b"},
 		"many Adds":                {func(s *show) { s.fifo.AddAll("a", "a"); s.queue.Add("a") }, runOptions{}, "0:a 1:a ends: workqueue: item was added again 1:a"},
 		"Add of another item":      {func(s *show) { s.queue.Add("b") }, runOptions{}, "0:a"},
-		"in a deadline":            {func(s *show) { s.queue.Add("a") }, runOptions{Deadline: time.Minute}, "0:a 1:a ends: workqueue: item was added again 1:a"},
-		"with labels":              {func(s *show) { s.queue.Add("a") }, runOptions{Labels: true}, "0:a 1:a ends: workqueue: item was added again 1:a"},
+		"in a deadline":            {func(s *show) { s.queue.Add("a") }, runOptions{Timeout: time.Minute}, "0:a 1:a ends: workqueue: item was added again 1:a"},
+		"with labels":              {func(s *show) { s.queue.Add("a") }, runOptions{ProfileLabels: true}, "0:a 1:a ends: workqueue: item was added again 1:a"},
 		"in grace":                 {func(s *show) { s.stop(); time.Sleep(time.Second); s.queue.Add("a") }, runOptions{Grace: 5 * time.Second}, "0:a"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -101,7 +101,7 @@ func TestRunReturnsOfTheOvertaken(t *testing.T) {
 // An error of the context is a failure if it was not the re-add that ended it.
 func TestRunCountsADeadlineBeforeAReAdd(t *testing.T) {
 	calls := 0
-	onReAdd(t, runOptions{Deadline: time.Second}, func(s *show) func(context.Context, string) error {
+	onReAdd(t, runOptions{Timeout: time.Second}, func(s *show) func(context.Context, string) error {
 		return func(ctx context.Context, item string) error {
 			if calls++; calls > 1 {
 				return nil
@@ -132,9 +132,10 @@ func TestRunInAHandlerThatIsOvertaken(t *testing.T) {
 			outer, cancel := context.WithCancelCause(t.Context())
 			time.AfterFunc(time.Second, func() { cancel(workqueue.ErrReAdded) })
 			options.Logger = discard()
+			options.OnStop = s.onStop
 			err := workqueue.Run(outer, s.queue, s.cut, options)
 			s.want("1:a ends: workqueue: item was added again")
-			if got, want := left(err), "queued[] held[] waiting[a]: context canceled"; got != want {
+			if got, want := leftIn(*s.stopped, err), "queued[] held[] waiting[] failed[a]: <nil>"; got != want {
 				t.Errorf("CancelOnReAdd %v: got %s, want %s", options.CancelOnReAdd, got, want)
 			}
 		})
@@ -238,13 +239,13 @@ func TestRunLosesNoItemWhenRemoveTakesBackTheAddThatCancelled(t *testing.T) {
 		"Remove, Add":         {func(s *show) { s.remove("a"); s.queue.Add("a") }, "2:a", "<nil>"},
 		"Remove, Add, Remove": {func(s *show) { s.remove("a"); s.queue.Add("a"); s.remove("a") }, "2:a", "<nil>"},
 		"Remove, ShutDown": {func(s *show) { s.remove("a"); s.queue.ShutDown() }, "2:end",
-			"queued[a] held[] waiting[]: workqueue: queue is shut down"},
+			"queued[a] held[] waiting[]: <nil>"},
 		"ShutDown, Remove": {func(s *show) { s.queue.ShutDown(); s.remove("a") }, "2:end",
-			"queued[a] held[] waiting[]: workqueue: queue is shut down"},
+			"queued[a] held[] waiting[]: <nil>"},
 		"ShutDown":           {func(s *show) { s.queue.ShutDown() }, "2:a 2:end", "<nil>"},
-		"Remove, end of ctx": {func(s *show) { s.remove("a"); s.stop() }, "2:end", "queued[a] held[] waiting[]: context canceled"},
+		"Remove, end of ctx": {func(s *show) { s.remove("a"); s.stop() }, "2:end", "queued[a] held[] waiting[]: <nil>"},
 		"end of ctx, Remove": {func(s *show) { s.stop(); synctest.Wait(); s.remove("a") }, "2:end",
-			"queued[a] held[] waiting[]: context canceled"},
+			"queued[a] held[] waiting[]: <nil>"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -266,7 +267,7 @@ func TestRunLosesNoItemWhenRemoveTakesBackTheAddThatCancelled(t *testing.T) {
 				time.Sleep(10 * time.Second)
 				s.want(tt.want)
 				s.stop()
-				if got := left(s.end()); got != tt.left {
+				if got := s.left(); got != tt.left {
 					t.Errorf("got %s, want %s", got, tt.left)
 				}
 			})
@@ -308,9 +309,9 @@ func (q addNoting) Add(item string) { q.show.note("add"); q.TypedRateLimiting.Ad
 func TestRunAsksNoForeignContextWithTheLock(t *testing.T) {
 	for name, options := range map[string]runOptions{
 		"alone":           {},
-		"with a deadline": {Deadline: time.Minute},
+		"with a deadline": {Timeout: time.Minute},
 		"with grace":      {Grace: time.Minute},
-		"with labels":     {Labels: true},
+		"with labels":     {ProfileLabels: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

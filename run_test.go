@@ -69,8 +69,9 @@ type show struct {
 	mu     sync.Mutex
 	events []string
 
-	ended  chan struct{}
-	result error
+	ended   chan struct{}
+	result  error
+	stopped *workqueue.Snapshot[string] // what OnStop was told
 }
 
 // onRunQueues plays a show on each of the queues.
@@ -96,6 +97,7 @@ func newShow(t *testing.T, wrap func(*workqueue.TypedRateLimiting[string]) rateL
 func (s *show) run(options runOptions, handle func(ctx context.Context, item string) error) {
 	logger := logr.FromSlogHandler(slog.NewTextHandler(&s.log, nil))
 	options.Logger = &logger
+	options.OnStop = s.onStop
 	s.ctx, s.stop = context.WithCancel(s.t.Context())
 	go func() {
 		defer close(s.ended)
@@ -105,6 +107,14 @@ func (s *show) run(options runOptions, handle func(ctx context.Context, item str
 		}, options)
 		s.note("end")
 	}()
+}
+
+// onStop notes what is left.
+func (s *show) onStop(left workqueue.Snapshot[string]) {
+	if s.stopped != nil {
+		s.t.Error("OnStop is called twice")
+	}
+	s.stopped = &left
 }
 
 // note writes an event down, with the seconds since the start, without the few
@@ -238,7 +248,8 @@ func TestRunBadInput(t *testing.T) {
 		"workqueue: handler is nil":                 func() { workqueue.Run(t.Context(), q, nil, runOptions{}) },
 		noQueueLimiter:                              func() { workqueue.Run(t.Context(), newLimited(nil), handle, runOptions{}) },
 		"workqueue: Workers is negative: -1":        func() { workqueue.Run(t.Context(), q, handle, runOptions{Workers: -1}) },
-		"workqueue: Deadline is negative: -1ns":     func() { workqueue.Run(t.Context(), q, handle, runOptions{Deadline: -1}) },
+		"workqueue: Timeout is negative: -1ns":      func() { workqueue.Run(t.Context(), q, handle, runOptions{Timeout: -1}) },
+		"workqueue: MaxCancels is negative: -2":     func() { workqueue.Run(t.Context(), q, handle, runOptions{MaxCancels: -2}) },
 		"workqueue: Grace is negative: -1s":         func() { workqueue.Run(t.Context(), q, handle, runOptions{Grace: -time.Second}) },
 		"workqueue: MaxAttempts is negative: -1000": func() { workqueue.Run(t.Context(), q, handle, runOptions{MaxAttempts: -1000}) },
 	} {

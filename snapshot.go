@@ -52,22 +52,29 @@ type Snapshot[T comparable] struct {
 	Queued   []ItemInfo[T] `json:"queued,omitempty"`
 	InFlight []ItemInfo[T] `json:"inFlight,omitempty"`
 	Waiting  []ItemInfo[T] `json:"waiting,omitempty"`
+	// Failed has what has failed when no retry could come any more. Only what a Run
+	// has left has it, see [RunOptions].OnStop.
+	Failed []ItemInfo[T] `json:"failed,omitempty"`
 
 	QueuedTotal   int `json:"queuedTotal"`
 	InFlightTotal int `json:"inFlightTotal"`
 	WaitingTotal  int `json:"waitingTotal"`
+	FailedTotal   int `json:"failedTotal,omitzero"`
 }
 
 // String returns the totals and a line for each item, to be printed.
 func (s Snapshot[T]) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d queued, %d in flight, %d waiting", s.QueuedTotal, s.InFlightTotal, s.WaitingTotal)
-	for _, info := range slices.Concat(s.InFlight, s.Queued, s.Waiting) {
+	if s.FailedTotal > 0 {
+		fmt.Fprintf(&b, ", %d failed", s.FailedTotal)
+	}
+	for _, info := range slices.Concat(s.InFlight, s.Queued, s.Failed, s.Waiting) {
 		fmt.Fprintf(&b, "\n%v: %v", info.Item, info.State)
 		if info.Age > 0 {
 			fmt.Fprintf(&b, " for %v", info.Age)
 		}
-		if info.State == ItemWaiting {
+		if info.State == ItemWaiting && !info.Due.IsZero() {
 			fmt.Fprintf(&b, ", due %v", info.Due.Format(time.RFC3339Nano))
 		}
 		if info.Failures > 0 {

@@ -12,6 +12,7 @@ const (
 	ItemInFlight                           // held by a worker
 	ItemInFlightAgain                      // the same, and added again since
 	ItemWaiting                            // waiting for its due time
+	ItemFailed                             // has failed when no retry could come, see [RunOptions].OnStop
 )
 
 var itemStates = [...]string{
@@ -19,6 +20,7 @@ var itemStates = [...]string{
 	ItemInFlight:      "in flight",
 	ItemInFlightAgain: "in flight, added again",
 	ItemWaiting:       "waiting",
+	ItemFailed:        "failed",
 }
 
 // String returns the state in words.

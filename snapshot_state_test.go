@@ -52,7 +52,7 @@ func TestSnapshotInJSONSaysStatesInWordsAndLeavesOutWhatIsNotKnown(t *testing.T)
 
 func TestItemStateAsText(t *testing.T) {
 	for s := range workqueue.ItemState(9) {
-		known := s >= workqueue.ItemQueued && s <= workqueue.ItemWaiting
+		known := s >= workqueue.ItemQueued && s <= workqueue.ItemFailed
 		text, err := s.MarshalText()
 		if (err == nil) != known || known && string(text) != s.String() {
 			t.Errorf("%v: got %q, %v", s, text, err)

@@ -78,7 +78,7 @@ func TestRunReturnsOnForeignQueues(t *testing.T) {
 		var calls []string
 		q.Add("a")
 		options := runOptions()
-		options.OnGiveUp = func(item key, err error) { calls = append(calls, fmt.Sprint("gave up: ", err)) }
+		options.OnGiveUp = func(_ context.Context, item key, err error) { calls = append(calls, fmt.Sprint("gave up: ", err)) }
 		var ended sync.WaitGroup
 		ended.Go(func() {
 			err := workqueue.Run(ctx, q, func(context.Context, key) error {
@@ -127,22 +127,24 @@ func TestRunEndOnForeignQueues(t *testing.T) {
 			time.Sleep(time.Second)
 			cancel()
 		}()
+		var left workqueue.Snapshot[key]
+		options := runOptions()
+		options.OnStop = func(s workqueue.Snapshot[key]) { left = s }
 		err := workqueue.Run(ctx, q, func(ctx context.Context, item key) error {
 			calls = append(calls, item)
 			<-ctx.Done()
 			return ctx.Err()
-		}, runOptions())
+		}, options)
+		if err != nil {
+			t.Errorf("got %v, want nil", err)
+		}
 		if want := []key{"a"}; !slices.Equal(calls, want) {
 			t.Errorf("got calls for %v, want %v", calls, want)
-		}
-		left, ok := errors.AsType[*workqueue.DrainError[key]](err)
-		if !ok || !errors.Is(err, context.Canceled) {
-			t.Fatalf("got %v, want what is left", err)
 		}
 		if got := fmt.Sprintf("%v of %d", itemsOf(left.Queued), left.QueuedTotal); got != queued {
 			t.Errorf("got %s queued, want %s", got, queued)
 		}
-		if waiting := itemsOf(left.Waiting); !slices.Contains(waiting, "a") || left.InFlightTotal != 0 {
+		if failed := itemsOf(left.Failed); !slices.Contains(failed, "a") || left.InFlightTotal != 0 {
 			t.Errorf("got %v", left)
 		}
 		if !q.ShuttingDown() {

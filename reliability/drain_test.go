@@ -224,8 +224,7 @@ func TestDrainErrorAddsUpUnderLoad(t *testing.T) {
 }
 
 // A Run that ends at any time beside another: each item is handled to the end by
-// one of them or named in an error, and never both, what waited is named if there
-// is an error, and a drain afterwards has nothing to wait for.
+// one of them or named to OnStop, and never both, what waited is named too, and a drain afterwards has nothing to wait for.
 func TestRunEndAddsUpUnderLoad(t *testing.T) {
 	for run := range 2000 {
 		e := &runEnd{queue: workqueue.NewTypedRateLimiting(
@@ -252,10 +251,13 @@ type runEnd struct {
 func (e *runEnd) play(run int) (problem string) {
 	ctx, cancel := context.WithCancel(context.Background())
 	logger := logr.Discard()
+	var left workqueue.Snapshot[int]
 	options := workqueue.RunOptions[int]{Workers: 1 + run%3, Logger: &logger}
 	var runs sync.WaitGroup
 	var one, other error
-	runs.Go(func() { one = workqueue.Run(ctx, e.queue, e.handle(ctx, run%2 == 0), options) })
+	first := options
+	first.OnStop = func(s workqueue.Snapshot[int]) { left = s }
+	runs.Go(func() { one = workqueue.Run(ctx, e.queue, e.handle(ctx, run%2 == 0), first) })
 	if run%3 > 0 {
 		runs.Go(func() { other = workqueue.Run(context.Background(), e.queue, e.handle(ctx, false), options) })
 	}
@@ -274,7 +276,10 @@ func (e *runEnd) play(run int) (problem string) {
 	case <-time.After(10 * time.Second):
 		return fmt.Sprintf("a drain after Run hangs, which has returned %v", one)
 	}
-	return e.judge(one, other, run%5)
+	if one != nil || other != nil && other != workqueue.ErrShutDown {
+		return fmt.Sprintf("the calls of Run returned %v and %v", one, other)
+	}
+	return e.judge(left, run%5)
 }
 
 // handle returns a handler of which some calls fail if they come late.
@@ -291,25 +296,19 @@ func (e *runEnd) handle(ctx context.Context, fails bool) func(context.Context, i
 	}
 }
 
-func (e *runEnd) judge(one, other error, waits int) (problem string) {
-	var left *workqueue.DrainError[int]
-	if other != nil || one != nil && !errors.As(one, &left) {
-		return fmt.Sprintf("the calls of Run returned %v and %v", one, other)
-	}
+func (e *runEnd) judge(left workqueue.Snapshot[int], waits int) (problem string) {
 	named := map[int]int32{}
-	if left != nil {
-		for _, info := range slices.Concat(left.Queued, left.Waiting) {
-			named[info.Item]++
-		}
-		for i := range waits {
-			if named[waiting+i] != 1 {
-				return fmt.Sprintf("item %d waited, and %v names it %d times", waiting+i, one, named[waiting+i])
-			}
+	for _, info := range slices.Concat(left.Queued, left.Waiting, left.Failed) {
+		named[info.Item]++
+	}
+	for i := range waits {
+		if named[waiting+i] != 1 {
+			return fmt.Sprintf("item %d waited, and %v names it %d times", waiting+i, left, named[waiting+i])
 		}
 	}
 	for i := range e.handled {
 		if times := e.handled[i].Load(); times+named[i] != 1 {
-			return fmt.Sprintf("item %d was handled %d times, and %v names it %d times", i, times, one, named[i])
+			return fmt.Sprintf("item %d was handled %d times, and %v names it %d times", i, times, left, named[i])
 		}
 	}
 	return ""

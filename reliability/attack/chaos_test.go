@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -244,16 +245,23 @@ func TestRun(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		options := workqueue.RunOptions[int]{
-			Workers: 1 + rnd.IntN(4), CancelOnReAdd: rnd.IntN(2) == 0, Drain: rnd.IntN(2) == 0, Logger: &quiet,
+			Workers: 1 + rnd.IntN(4), CancelOnReAdd: rnd.IntN(2) == 0, Logger: &quiet,
 		}
 		if rnd.IntN(2) == 0 {
-			options.Grace = time.Second
+			options.Grace, options.Drain = time.Second, rnd.IntN(2) == 0
 		}
 		runs := 1 + rnd.IntN(2)
-		left := make([]error, runs)
+		left := make([]workqueue.Snapshot[int], runs)
 		var running sync.WaitGroup
 		for n := range runs {
-			running.Go(func() { left[n] = workqueue.Run(ctx, q, handle, options) })
+			options := options
+			options.OnStop = func(s workqueue.Snapshot[int]) { left[n] = s }
+			running.Go(func() {
+				err := workqueue.Run(ctx, q, handle, options)
+				if err != nil && err != workqueue.ErrShutDown && !(options.Drain && errors.Is(err, workqueue.ErrNotDrained)) {
+					t.Errorf("got %v from Run", err)
+				}
+			})
 		}
 		for i := range succeeded {
 			q.Add(i)
@@ -272,24 +280,16 @@ func TestRun(t *testing.T) {
 		call(t, "Run", running.Wait)
 		cancel()
 		call(t, "a drain after Run", q.ShutDownWithDrain)
-		if byHand {
-			return len(succeeded) // What fails then is in the log alone.
-		}
 		named := make(map[int]bool)
-		failed := false
-		for _, err := range left {
-			if e, ok := errors.AsType[*workqueue.DrainError[int]](err); ok {
-				failed = true
-				for _, infos := range [][]workqueue.ItemInfo[int]{e.Queued, e.InFlight, e.Waiting} {
-					for _, info := range infos {
-						named[info.Item] = true
-					}
-				}
+		for _, s := range left {
+			for _, info := range slices.Concat(s.Queued, s.InFlight, s.Waiting, s.Failed) {
+				named[info.Item] = true
 			}
 		}
 		for i := range succeeded {
-			// What only waited does not make Run return an error.
-			if failed && !succeeded[i].Load() && !named[i] && runs == 1 {
+			// A RequeueAfter that waits when somebody else shuts the queue down is
+			// lost without a name, and one of two calls of Run drops what waits.
+			if !succeeded[i].Load() && !named[i] && runs == 1 && !byHand {
 				t.Errorf("%d was lost: %v", i, left)
 			}
 		}

@@ -39,11 +39,15 @@ func (r *round) withRun() {
 	discard := logr.Discard()
 	options := workqueue.RunOptions[int]{
 		Workers: 1 + r.rnd.IntN(8), MaxAttempts: r.rnd.IntN(4), Logger: &discard,
-		Deadline: time.Duration(r.rnd.IntN(2)) * time.Millisecond, Grace: time.Duration(r.rnd.IntN(2)) * time.Millisecond,
-		Drain: r.rnd.IntN(2) == 0, CancelOnReAdd: r.rnd.IntN(2) == 0, Labels: r.rnd.IntN(2) == 0,
+		Timeout: time.Duration(r.rnd.IntN(2)) * time.Millisecond, Grace: time.Duration(r.rnd.IntN(2)) * time.Millisecond,
+		CancelOnReAdd: r.rnd.IntN(2) == 0, ProfileLabels: r.rnd.IntN(2) == 0,
 	}
+	options.Drain = options.Grace > 0 && r.rnd.IntN(2) == 0
+	options.OnStop = r.excuse
 	r.actors.Go(func() {
-		r.checkRun(workqueue.Run(ctx, limited, r.handle, options))
+		if err := workqueue.Run(ctx, limited, r.handle, options); err != nil && !(options.Drain && errors.Is(err, workqueue.ErrNotDrained)) {
+			r.tally.violation(wrongDrain, "Run returned %v, with %s", err, r.recipe.text)
+		}
 	})
 	r.start()
 	time.Sleep(time.Duration(1+r.rnd.IntN(20)) * time.Millisecond)
@@ -68,18 +72,11 @@ func (c asker) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// checkRun excuses what Run says it has left behind: only that may be lost.
-func (r *round) checkRun(err error) {
-	var left *workqueue.DrainError[int]
-	switch {
-	case err == nil:
-	case !errors.As(err, &left):
-		r.tally.violation(wrongDrain, "Run returned %v, with %s", err, r.recipe.text)
-	default:
-		for _, info := range left.Queued {
-			r.accounts[info.Item].owed.Store(false)
-			raise(&r.accounts[info.Item].excused, r.accounts[info.Item].announced.Load())
-		}
+// excuse excuses what Run says it has left behind: only that may be lost.
+func (r *round) excuse(left workqueue.Snapshot[int]) {
+	for _, info := range left.Queued {
+		r.accounts[info.Item].owed.Store(false)
+		raise(&r.accounts[info.Item].excused, r.accounts[info.Item].announced.Load())
 	}
 }
 

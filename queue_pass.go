@@ -1,0 +1,81 @@
+package workqueue
+
+import (
+	"hash/maphash"
+	"time"
+)
+
+// This file is what a worker of Run does between two items: Done of the one and Get of
+// the next, in one critical section instead of two.
+
+// passes reports whether pass may be used. It calls no foreign code, and so not for a
+// queue with metrics that are told, with an injected clock, or with a storage.
+func (q *Typed[T]) passes() bool {
+	return q.fifo.storage == nil && !q.metrics.pushes() && !q.metrics.foreign()
+}
+
+// pass is Done of the item, and then GetContext with what ctx.Done has returned. It
+// says how long the next item was queued, if times are kept.
+//
+// No other worker sees a state between the two. So an item that was added again may
+// come back to the same worker at once, and a drain goes on if there is a next item.
+func (q *Typed[T]) pass(item T, cancel <-chan struct{}) (next T, waited time.Duration, err error) {
+	hash := uint32(maphash.Comparable(hashSeed, item)) // hashOf is not inlined.
+	now := q.metrics.now()
+	if !q.mu.TryLock() {
+		lockSoon(&q.mu)
+	}
+	at, r := q.fifo.items.probe(q.fifo.items.slots, hash, item)
+	if r == nil && q.fifo.items.old != nil {
+		r = q.fifo.items.fetch(at, hash, item)
+	}
+	if worked, ok := q.fifo.done(at, r, now); ok && q.durations != nil {
+		q.durations.held.observe(worked)
+	}
+	next, waited, ok := q.fifo.take(now)
+	if !ok {
+		return q.passIdle(cancel)
+	}
+	if q.durations != nil {
+		q.durations.queued.observe(waited)
+	}
+	q.settle()
+	q.mu.Unlock()
+	return next, waited, nil
+}
+
+// passIdle is the rest of pass when there is no item. The caller holds q.mu, and
+// passIdle gives it back.
+func (q *Typed[T]) passIdle(cancel <-chan struct{}) (next T, waited time.Duration, err error) {
+	closed := q.fifo.closed
+	if !closed {
+		q.enlist()
+	}
+	q.settle()
+	q.mu.Unlock()
+	if closed {
+		return next, 0, ErrShutDown
+	}
+	next, _, err = q.await(cancel)
+	if err != nil {
+		return next, 0, err
+	}
+	return next, q.waited(next), nil
+}
+
+// waited returns how long an item that is held was queued before, as far as that is
+// known: an Add since then has taken the place of the one before.
+func (q *Typed[T]) waited(item T) time.Duration {
+	if q.metrics == nil {
+		return 0
+	}
+	hash := hashOf(item)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	at, r := q.fifo.items.find(hash, item)
+	if r == nil || !r.state.held() {
+		return 0
+	}
+	s := q.fifo.stamps.at(q.fifo.items.index(at))
+	return max(0, s.started-s.added)
+}

@@ -1,0 +1,57 @@
+package workqueue
+
+import (
+	"reflect"
+	"sync"
+)
+
+// This file has where Run counts the failures of items in a row. The count is one for
+// all calls of Run on a queue. A TypedRateLimiting keeps it itself. For a queue of
+// another type there is an entry in a map while calls of Run are on it: an entry that
+// stayed longer would keep the queue in memory.
+
+// foreignAttempts are the counts for queues that are not ours.
+var foreignAttempts struct {
+	mu     sync.Mutex
+	counts map[any]*foreignCount // by queue
+}
+
+type foreignCount struct {
+	failures any // *failures[T]
+	runs     int // calls of Run that use it
+}
+
+// attemptsOf returns the count of failures of a queue. The caller has to call release
+// at the end of its Run.
+func attemptsOf[T comparable](queue TypedRateLimitingInterface[T]) (count *failures[T], release func()) {
+	if q, ok := queue.(interface{ countAttempts() *failures[T] }); ok {
+		return q.countAttempts(), func() {}
+	}
+	if !reflect.ValueOf(queue).Comparable() {
+		return new(failures[T]), func() {}
+	}
+	f := &foreignAttempts
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c := f.counts[queue]
+	if c == nil {
+		c = &foreignCount{failures: new(failures[T])}
+		if f.counts == nil {
+			f.counts = make(map[any]*foreignCount)
+		}
+		f.counts[queue] = c
+	}
+	c.runs++
+	return c.failures.(*failures[T]), func() { releaseAttempts(queue) }
+}
+
+func releaseAttempts(queue any) {
+	f := &foreignAttempts
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if c := f.counts[queue]; c.runs > 1 {
+		c.runs--
+	} else {
+		delete(f.counts, queue)
+	}
+}

@@ -1,0 +1,98 @@
+package workqueue
+
+import (
+	"context"
+	"time"
+	"unsafe"
+
+	"github.com/go-logr/logr"
+)
+
+// ItemInfoFromContext returns what Run knows of the item that the handler, OnGiveUp or
+// OnResult with this context is called for. It reports false for any other context,
+// and for that of a Run with items of another type.
+//
+// Age is how long the item was queued before it was handed out, 0 if the
+// queue keeps no times or is not ours. Failures is how often it has failed in a row
+// by now.
+func ItemInfoFromContext[T comparable](ctx context.Context) (info ItemInfo[T], ok bool) {
+	c, ok := ctx.Value(itemKey[T]{}).(*itemContext[T])
+	if !ok {
+		return info, false
+	}
+	info = ItemInfo[T]{Item: c.item, State: ItemInFlight, Failures: c.run.failuresOf(c.item)}
+	if c.run.typed != nil && c.run.typed.metrics != nil {
+		info.Age = c.waited
+	}
+	return info, true
+}
+
+// itemKey is the key of the itemContext in a context.
+type itemKey[T comparable] struct{}
+
+// An itemContext is the context of one item: that of all handlers, with a logger
+// and an ItemInfo, which are made only when somebody asks. It is immutable. A new one
+// is needed for each item, as goroutines of a handler may outlive it.
+type itemContext[T comparable] struct {
+	context.Context // handling of the runner
+
+	run    *runner[T]
+	item   T
+	waited time.Duration // see worker
+}
+
+// Value has no foreign code but that of the context above: it is called with the lock
+// of the queue held, see worker.watch.
+func (c *itemContext[T]) Value(key any) any {
+	if key == loggerKey {
+		return c.run.logger.WithValues("item", c.item)
+	}
+	if _, ok := key.(itemKey[T]); ok {
+		return c
+	}
+	return c.Context.Value(key)
+}
+
+// loggerKey is the key under which logr looks for a logger. logr keeps it to itself, so
+// a context finds out what it is asked for.
+var loggerKey = func() any {
+	var asked keyCatcher
+	logr.FromContext(&asked)
+	return asked.key
+}()
+
+type keyCatcher struct {
+	context.Context
+	key any
+}
+
+func (c *keyCatcher) Value(key any) any {
+	c.key = key
+	return nil
+}
+
+// chunkBytes is the size of the pieces in which a worker allocates the contexts of
+// its items. To allocate each by itself takes three times as long. A handler that
+// keeps one context keeps its piece in memory.
+const chunkBytes = 1024
+
+// newContext returns the context for the item that the worker holds.
+func (w *worker[T]) newContext() *itemContext[T] {
+	if len(w.contexts) == 0 {
+		w.contexts = make([]itemContext[T], max(1, chunkBytes/int(unsafe.Sizeof(itemContext[T]{}))))
+	}
+	c := &w.contexts[0]
+	w.contexts = w.contexts[1:]
+	c.Context, c.run, c.item, c.waited = w.handling, w.runner, w.item, w.waited
+	return c
+}
+
+// loggerFor returns the logger of the options, or else of the context.
+func loggerFor(ctx context.Context, option *logr.Logger) logr.Logger {
+	if option == nil {
+		if l, err := logr.FromContext(ctx); err == nil {
+			return l
+		}
+	}
+	return loggerOrDefault(option)
+}

@@ -1,0 +1,128 @@
+package workqueue
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+)
+
+// RunOptions are the options of [Run]. The zero value is valid: one worker,
+// which retries what fails for ever.
+type RunOptions[T comparable] struct {
+	// Workers is how many items are handled at a time; 0 stands for 1.
+	Workers int
+
+	// Timeout is how long after the start of a handler its context ends, with the
+	// cause [ErrTimeout]; 0 is never. The handler holds its item until it returns
+	// all the same.
+	Timeout time.Duration
+
+	// Grace is how long the contexts of handlers outlast that of Run, for those
+	// that are at work when it ends; 0 ends all of them at once.
+	Grace time.Duration
+
+	// Drain has the workers go on when the context of Run ends, until nothing is
+	// queued and nothing waits for a retry, or Grace is over. It needs Grace, and
+	// excludes KeepQueue.
+	Drain bool
+
+	// KeepQueue leaves the queue open when the context of Run ends, with all that
+	// is in it. So several calls of Run can follow each other, as when a program
+	// regains leadership, or run side by side, to change the number of workers.
+	// What fails after the end of the context is retried by the next call, and
+	// does not count for MaxAttempts. Run fails if the queue has no GetContext.
+	KeepQueue bool
+
+	// MaxAttempts is how many times in a row an item may fail before it is given
+	// up; 0 is any number of times. The limiter is not asked, as not all of them
+	// count. There is one count for all calls of Run on a queue:
+	//
+	//   - A [TypedRateLimiting], or a type that embeds one, keeps it. It starts
+	//     anew with a Forget or a Remove of the item by anybody.
+	//   - For a queue of another type, calls of Run share it that overlap in
+	//     time. It is gone with the last of them, and only what handlers come to
+	//     makes it start anew. If the type cannot be compared, each call counts
+	//     by itself.
+	MaxAttempts int
+
+	// CancelOnReAdd ends the context of a handler with the cause [ErrReAdded] as
+	// soon as its item is added again. Run fails if the queue cannot tell of it.
+	//
+	// Beware of a handler that has its own item added, such as one that writes the
+	// status of the object whose changes it is told of: it cancels itself in every
+	// run. MaxCancels bounds that.
+	CancelOnReAdd bool
+
+	// MaxCancels is how many runs in a row of an item CancelOnReAdd may cut short;
+	// 0 stands for 3. The next run after these is not cancelled, so that it can
+	// come to an end. The log says so.
+	MaxCancels int
+
+	// OnGiveUp is told of each item that is given up, and why. It is called by
+	// the worker that still holds the item, and may call the queue; an Add of
+	// the item revives it. Its context has the values of the handler's, and
+	// outlives that: it ends with the context of Run, or with Grace after it. A
+	// panic in OnGiveUp is logged. If nil, the item and the error are logged
+	// instead.
+	OnGiveUp func(ctx context.Context, item T, err error)
+
+	// OnResult is told what has become of each item. It is called by the worker
+	// that still holds the item, after all else is done for it but Done, with the
+	// context of OnGiveUp. A panic in it is logged. It costs two readings of the
+	// clock for each item.
+	OnResult func(ctx context.Context, item T, result Result)
+
+	// OnStop is told all that is left when Run ends, before it returns and after
+	// the last worker has ended: what is queued, what others hold, what waits,
+	// and what has failed when no retry could come any more. If nil, the numbers
+	// are logged if there are any. With KeepQueue, it is told what is in the
+	// queue, and all of that is still there.
+	OnStop func(left Snapshot[T])
+
+	// CrashOnPanic lets a panic of a handler, of OnGiveUp or of OnResult end the
+	// program, once the item is accounted for.
+	CrashOnPanic bool
+
+	// Name is the queue in log lines and in labels; empty is the name in the
+	// config of a [TypedRateLimiting].
+	Name string
+
+	// ProfileLabels makes goroutine and CPU profiles tell what each worker is at,
+	// by the labels "queue" and "item", which goroutines that the handler starts
+	// inherit. It costs some allocations for each item.
+	ProfileLabels bool
+
+	// Logger is told of what fails. If nil, it is that of the context of Run, see
+	// [logr.FromContext], or else [slog.Default].
+	Logger *logr.Logger
+}
+
+// defaultMaxCancels is how many runs in a row CancelOnReAdd cuts short by default.
+const defaultMaxCancels = 3
+
+// check panics for options that have no meaning.
+func (o *RunOptions[T]) check() {
+	for _, number := range []struct {
+		name     string
+		value    any
+		negative bool
+	}{
+		{"Workers", o.Workers, o.Workers < 0},
+		{"Timeout", o.Timeout, o.Timeout < 0},
+		{"Grace", o.Grace, o.Grace < 0},
+		{"MaxAttempts", o.MaxAttempts, o.MaxAttempts < 0},
+		{"MaxCancels", o.MaxCancels, o.MaxCancels < 0},
+	} {
+		if number.negative {
+			panic(fmt.Sprintf("workqueue: %s is negative: %v", number.name, number.value))
+		}
+	}
+	switch {
+	case o.Drain && o.KeepQueue:
+		panic("workqueue: Drain with KeepQueue: a queue that is drained is not kept")
+	case o.Drain && o.Grace == 0:
+		panic("workqueue: Drain without Grace: there is no time to drain in")
+	}
+}

@@ -1,0 +1,256 @@
+package workqueue
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+)
+
+// This file is what becomes of an item when its handler is over.
+
+// account does what the outcome of the handler asks for, and reports it.
+func (w *worker[T]) account() {
+	err := w.err
+	w.err = nil // Or an idle worker would keep it alive.
+	var took time.Duration
+	if w.options.OnResult != nil {
+		took = time.Since(w.started)
+	}
+	if w.options.Drain && w.ctx.Err() != nil {
+		w.leaveOut(w.item)
+	}
+	result := w.settle(err)
+	result.Err, result.Took = err, took
+	w.report(result)
+	w.base = nil
+}
+
+func (w *worker[T]) settle(err error) Result {
+	if w.watcher != nil && w.isCutShort(err) {
+		return w.redo()
+	}
+	if err == nil {
+		w.forget()
+		return Result{Outcome: OutcomeSucceeded}
+	}
+	switch v := verdictOf(err); {
+	case v.permanent:
+		return w.giveUp(err)
+	case v.failed:
+		return w.fail(err, v)
+	default:
+		return w.putOff(v)
+	}
+}
+
+// again adds the item for another run, after the time of the verdict, or else of the
+// limiter. It is the only place where Run does so, and goes below a queue that is
+// sealed. It returns the time, if that is known.
+//
+// The item waits for as long as that takes with the priority that it had.
+func (w *worker[T]) again(v verdict) (after time.Duration) {
+	switch q := w.ours; {
+	case q == nil && v.timed:
+		w.queue.AddAfter(w.item, v.wait)
+		return v.wait
+	case q == nil:
+		w.queue.AddRateLimited(w.item)
+		return unknownWait
+	case v.timed:
+		q.queue.AddAfter(w.item, v.wait)
+		return v.wait
+	default:
+		after = max(0, q.mustLimiter().When(w.item))
+		q.limit(w.item, after, 0)
+		return after
+	}
+}
+
+// comesAgain reports whether what again has added comes to a worker, of this Run or of
+// the next. It is asked afterwards, as the end may come in between.
+func (w *worker[T]) comesAgain() bool {
+	if w.ours != nil && w.ours.queue.ShuttingDown() || w.ours == nil && w.queue.ShuttingDown() {
+		return false
+	}
+	return w.options.KeepQueue || w.intake.Err() == nil && !w.closing.Load()
+}
+
+// forget ends the series of failures of an item, for the limiter and for MaxAttempts.
+// Forget of a [TypedRateLimiting] does both, but the queue may be of another type.
+func (w *worker[T]) forget() {
+	if w.ours == nil {
+		w.failed.forgetAny(w.item)
+	}
+	w.queue.Forget(w.item)
+}
+
+// failuresOf returns how often an item has failed in a row: as Run has counted, or the
+// limiter, which somebody else may have told of failures.
+func (r *runner[T]) failuresOf(item T) int {
+	n := r.queue.NumRequeues(item)
+	if r.failed.failing.Load() > 0 {
+		n = max(n, r.failed.count(item))
+	}
+	return n
+}
+
+// fail counts a failure and has the item retried, or gives it up. A failure after the
+// end of intake may be due to that: the item is not given up then, and the failure is
+// not counted for MaxAttempts, but comes on top of those that are known. If it cannot
+// be retried, it is left behind.
+func (w *worker[T]) fail(err error, v verdict) Result {
+	result := Result{Outcome: OutcomeFailed, Failures: 1, After: unknownWait}
+	ended := w.intake.Err() != nil
+	if !ended {
+		result.Failures = w.failed.add(w.item) + 1
+		if w.options.MaxAttempts > 0 && result.Failures >= w.options.MaxAttempts {
+			return w.giveUp(err)
+		}
+	}
+	if ended && !w.options.KeepQueue {
+		result.Failures += w.failuresOf(w.item)
+	} else {
+		result.After = w.again(v)
+		result.Failures = max(result.Failures, w.failuresOf(w.item))
+	}
+	if result.Again = w.comesAgain(); !result.Again {
+		result.After = unknownWait
+		w.leaveLate(lateItem[T]{item: w.item, failures: result.Failures})
+	}
+	w.logFailure(err, result)
+	return result
+}
+
+// logFailure logs a failure that does not end the item. It is an error to the log only
+// if the handler has panicked: otherwise the next attempt may succeed.
+func (w *worker[T]) logFailure(err error, result Result) {
+	message := "Handler failed, the item will be retried"
+	if !result.Again {
+		message = "Handler failed, and the queue is shut down"
+	}
+	if _, panicked := err.(*PanicError); panicked {
+		w.logError(w.item, err, result.Failures, message)
+		return
+	}
+	w.logger.Info(message, "item", w.item, "failures", result.Failures, "err", err)
+}
+
+func (w *worker[T]) logError(item T, err error, failures int, message string) {
+	log := w.logger.WithValues("item", item, "failures", failures)
+	if p, ok := err.(*PanicError); ok {
+		log = log.WithValues("stack", string(p.Stack))
+	}
+	log.Error(err, message)
+}
+
+// giveUp reports an item once and forgets it.
+func (w *worker[T]) giveUp(err error) Result {
+	defer w.forget()
+	result := Result{Outcome: OutcomeGivenUp, Failures: w.failuresOf(w.item)}
+	if w.options.OnGiveUp == nil {
+		w.logError(w.item, err, result.Failures, "Item given up")
+		return result
+	}
+	w.tellGivenUp(w.base, err)
+	if w.err != nil {
+		w.logError(w.item, w.err, result.Failures, "OnGiveUp panicked")
+		w.err = nil
+	}
+	return result
+}
+
+// tellGivenUp calls OnGiveUp, which is foreign code. A panic ends up in w.err.
+func (w *worker[T]) tellGivenUp(ctx context.Context, err error) {
+	defer w.catch()
+	w.options.OnGiveUp(ctx, w.item, err)
+}
+
+// putOff adds the item after the wait. Only RequeueAfter says that what has failed
+// before does not matter any more: after a Requeue, the limiter has to wait longer
+// each time.
+func (w *worker[T]) putOff(v verdict) Result {
+	result := Result{Outcome: OutcomeRequeued, Again: true}
+	due := time.Now().Add(v.wait)
+	if v.timed {
+		w.forget()
+	}
+	result.After = w.again(v)
+	result.Failures = w.failuresOf(w.item)
+	if !w.comesAgain() {
+		result.Again = false
+		late := lateItem[T]{item: w.item, failures: result.Failures, putOff: true}
+		if v.timed {
+			late.due = due
+		}
+		w.leaveLate(late)
+	}
+	return result
+}
+
+// isCutShort reports whether CancelOnReAdd has ended the run before its end, and counts
+// how many runs in a row have met with that. Whatever else the handler returns ends the
+// series: it has come to something.
+//
+// A value that was panicked with has not been returned, whatever it wraps.
+func (w *worker[T]) isCutShort(err error) bool {
+	_, panicked := err.(*PanicError)
+	cut := w.overtaken && !panicked && (errors.Is(err, context.Canceled) || errors.Is(err, ErrReAdded))
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !cut {
+		delete(w.cancels, w.item)
+		return false
+	}
+	if w.cancels == nil {
+		w.cancels = make(map[T]int)
+	}
+	w.cancels[w.item]++
+	return true
+}
+
+// mayCancel reports whether the next run of the item may be cut short. The first one
+// that may not is logged: mostly the handler adds its own item.
+func (w *worker[T]) mayCancel() bool {
+	w.mu.Lock()
+	n := w.cancels[w.item]
+	w.mu.Unlock()
+	most := w.options.MaxCancels
+	if most == 0 {
+		most = defaultMaxCancels
+	}
+	if n < most {
+		return true
+	}
+	w.logger.Info("Handler is not cancelled any more until it has come to an end, as its item was added again in each run", "item", w.item, "cancels", n)
+	return false
+}
+
+// redo has Done queue an item whose handler was overtaken. The Add that did so
+// may have been taken back since, by Remove. But the Add before it, for which the
+// item was handed out, was not: its work is undone. So the item is added once
+// more, and is left behind if that is too late. A Remove that comes after this is
+// one of a queued item.
+//
+// An Add after Done would be wrong: the next worker may have the item by then, and
+// would be overtaken by it.
+func (w *worker[T]) redo() Result {
+	var again atomic.Bool
+	w.watcher.watch(w.item, func() { again.Store(true) })
+	if !again.Load() {
+		w.add()
+	}
+	if !again.Load() { // The queue is shut down.
+		w.leaveQueued(w.item)
+	}
+	return Result{Outcome: OutcomeReAdded, Failures: w.failuresOf(w.item), Again: again.Load()}
+}
+
+// add adds the item now, also to a queue that is sealed.
+func (w *worker[T]) add() {
+	if w.ours != nil {
+		w.ours.queue.Add(w.item)
+		return
+	}
+	w.queue.Add(w.item)
+}
