@@ -64,7 +64,7 @@ func TestAllocationsOfAFIFO(t *testing.T) {
 	stored := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Queue: workqueue.DefaultQueue[string]()})
 	nans := workqueue.NewTyped[float64]()
 	exposed := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{
-		Name: "q", MetricsProvider: workqueue.NewPrometheusProvider(prometheus.NewRegistry()),
+		Name: "q", MetricsProvider: workqueue.NewPrometheusProvider(prometheus.NewRegistry(), workqueue.PrometheusOptions{}),
 	})
 	measured.Add("held") // Keeps the reports running, which allocate when they start.
 	measured.Get()

@@ -286,7 +286,7 @@ func TestPackageCommentIsShort(t *testing.T) {
 
 // The package comment has the series that the provider exports.
 func TestPackageCommentHasTheSeries(t *testing.T) {
-	r, p := newExposed()
+	r, p := newExposed(workqueue.PrometheusOptions{})
 	q := workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[string](),
 		workqueue.TypedRateLimitingQueueConfig[string]{Name: "q", MetricsProvider: p})
 	defer q.ShutDown()

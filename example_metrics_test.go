@@ -30,7 +30,7 @@ func printMetrics(g prometheus.Gatherer) {
 // program serves the registry by promhttp.
 func ExampleNewPrometheusProvider() {
 	registry := prometheus.NewRegistry()
-	provider := workqueue.NewPrometheusProvider(registry)
+	provider := workqueue.NewPrometheusProvider(registry, workqueue.PrometheusOptions{})
 
 	clock := testingclock.NewFakeClock(time.Now())
 	queue := workqueue.NewTypedRateLimiting(

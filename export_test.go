@@ -489,7 +489,7 @@ func WithClassicBuckets(native prometheus.Metric) prometheus.Metric {
 func (c *HistogramCollector) Describe(ch chan<- *prometheus.Desc) { ch <- c.row.desc }
 
 func (c *HistogramCollector) Collect(ch chan<- prometheus.Metric) {
-	ch <- c.row.metric(c.bounds, QueueStats{Latency: c.Read()}, time.Now(), nil)
+	ch <- c.row.metric(c.bounds, QueueStats{Latency: c.Read()}, time.Now(), "")
 }
 
 // Holes returns how many removed items still have a place in the line.

@@ -18,14 +18,10 @@ type ForeignMetricsProvider[G GaugeMetric, S SettableGaugeMetric, C CounterMetri
 //
 //	workqueue.SetProvider(workqueue.AdaptMetricsProvider(provider))
 //
-// The type parameters follow from the provider. Programs whose registry has
-// metrics of client-go's queues already keep them so; in others,
-// [NewPrometheusProvider] says more at a lower price.
-//
-// Kubernetes' component-base and controller-runtime keep their providers to
-// themselves. An option of priorityqueue.New finds that of controller-runtime in
-// the field MetricProvider of the Opts; that of component-base takes go:linkname.
-// The tests in compat/adapted do both.
+// The type parameters follow from the provider. It is for a provider that the program
+// has in its hands. Those of component-base and of controller-runtime are not
+// exported. In their registries, and in any other, [NewPrometheusProvider] shows the
+// same series and more, at a lower price.
 //
 // It panics if the provider is nil.
 func AdaptMetricsProvider[G GaugeMetric, S SettableGaugeMetric, C CounterMetric, H HistogramMetric](p ForeignMetricsProvider[G, S, C, H]) MetricsProvider {

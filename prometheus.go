@@ -27,78 +27,79 @@ import (
 type PrometheusProvider struct {
 	// Immutable after construction.
 
-	options    prometheusOptions
+	options    PrometheusOptions
 	rows       []row
 	histograms []histogramRow
-	results    *prometheus.Desc
+	results    described
 	abandoned  *prometheus.CounterVec
+	beside     *beside // nil if all series of the registry are ours
 
 	// mu comes before the locks of a queue, which calls the provider without.
 	mu     sync.Mutex
 	queues map[string]*series // guarded by mu
 }
 
-// A PrometheusOption changes what [NewPrometheusProvider] returns.
-type PrometheusOption func(*prometheusOptions)
+// PrometheusOptions are the options of a [PrometheusProvider]. The zero value is
+// valid.
+type PrometheusOptions struct {
+	// Buckets are the upper bounds of the classic buckets of all histograms, in
+	// seconds and increasing order; nil are those of Kubernetes, 10 ns to 1000 s in
+	// decades. If it is empty and not nil there are native histograms alone.
+	Buckets []float64
 
-type prometheusOptions struct {
-	buckets    []float64
-	constant   prometheus.Labels
-	controller bool
+	// ConstLabels are added to all series.
+	ConstLabels prometheus.Labels
+
+	// ControllerLabel adds the label controller with the name of the queue, as
+	// controller-runtime has it beside the label name, for dashboards that were
+	// written for it. It is set where the series of controller-runtime are.
+	ControllerLabel bool
 }
 
-// WithBuckets sets the upper bounds of the classic buckets of all histograms,
-// in seconds and increasing order. Without any there are native histograms
-// alone. The default is that of Kubernetes, 10 ns to 1000 s in decades.
-func WithBuckets(bounds ...float64) PrometheusOption {
-	return func(o *prometheusOptions) { o.buckets = append([]float64{}, bounds...) }
-}
-
-// WithConstLabels adds labels to all series.
-func WithConstLabels(labels prometheus.Labels) PrometheusOption {
-	return func(o *prometheusOptions) { o.constant = labels }
-}
-
-// WithControllerLabel adds the label controller with the name of the queue, as
-// controller-runtime has it beside the label name, for dashboards that were
-// written for it.
-func WithControllerLabel() PrometheusOption {
-	return func(o *prometheusOptions) { o.controller = true }
-}
-
-// NewPrometheusProvider returns a provider whose series are in the registry of
-// the registerer. There can be one provider for each registry, unless they
-// differ in the values of their constant labels, and none beside metrics of
-// the same names: in the registries of controller-runtime and of Kubernetes'
-// component-base these exist already, see [AdaptMetricsProvider].
+// NewPrometheusProvider returns a provider whose series are in the registry of the
+// registerer. There can be one provider for each registry, unless they differ in the
+// values of their constant labels.
 //
-// It panics if the registerer is nil or refuses the series, and if the buckets
-// are not finite and increasing.
-func NewPrometheusProvider(registerer prometheus.Registerer, options ...PrometheusOption) *PrometheusProvider {
+// The registry may have the series of client-go's queues already: that of
+// controller-runtime, metrics.Registry, and that of component-base,
+// legacyregistry.Registerer(). Then the provider shows its queues in the same
+// families, with the same help texts and labels, and leaves what is there alone. Our
+// further series stand beside them. A queue of client-go goes on to have its series.
+// One of ours that has the name of such a queue is not shown in these seven families,
+// and [slog.Default] gets a warning. The texts depend on the versions of those
+// packages. If a registry is a [prometheus.Gatherer], as these two are, they are read
+// from its series, and those of versions that this package knows are known anyway.
+//
+// It panics if the registerer is nil or refuses the series, if the registry has other
+// series of these names, and if the buckets are not finite and increasing.
+func NewPrometheusProvider(registerer prometheus.Registerer, options PrometheusOptions) *PrometheusProvider {
 	if registerer == nil {
 		panic("workqueue: prometheus registerer is nil")
 	}
-	o := prometheusOptions{buckets: prometheus.ExponentialBuckets(10e-9, 10, 12)}
-	for _, option := range options {
-		option(&o)
-	}
-	checkBuckets(o.buckets)
+	checkBuckets(options.Buckets)
 	p := &PrometheusProvider{
-		options:    o,
-		rows:       o.rows(),
-		histograms: o.histograms(),
-		results:    o.resultsDesc(),
-		queues:     make(map[string]*series),
+		queues: make(map[string]*series),
 		abandoned: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Subsystem: subsystem, Name: "abandoned_total", ConstLabels: o.constant,
+			Subsystem: subsystem, Name: "abandoned_total", ConstLabels: options.ConstLabels,
 			Help: "Items that queues still had when they were shut down, by their state.",
 		}, []string{"state"}),
 	}
 	p.abandon(Abandoned{}) // Makes the three series: an alert needs them while they are 0.
-	if err := registerer.Register(collector{p}); err != nil {
+	p.describe(options, nil)
+	if err := p.register(registerer, options); err != nil {
 		panic(fmt.Sprint("workqueue: cannot register the metrics: ", err))
 	}
 	return p
+}
+
+// describe decides what the series are called, and what is said of them. It is called
+// before the provider has a queue.
+func (p *PrometheusProvider) describe(options PrometheusOptions, theirs neighbours) {
+	if options.Buckets == nil {
+		options.Buckets = prometheus.ExponentialBuckets(10e-9, 10, theirs.decades())
+	}
+	d := describer{options, theirs}
+	p.options, p.rows, p.histograms, p.results = options, d.rows(), d.histograms(), d.results()
 }
 
 func checkBuckets(bounds []float64) {
@@ -107,23 +108,6 @@ func checkBuckets(bounds []float64) {
 			panic(fmt.Sprint("workqueue: buckets are not finite and increasing: ", bounds))
 		}
 	}
-}
-
-// labels returns the variable labels, which all have the queue's name for a
-// value.
-func (o *prometheusOptions) labels() []string {
-	if o.controller {
-		return []string{"name", "controller"}
-	}
-	return []string{"name"}
-}
-
-// values returns the values of labels.
-func (o *prometheusOptions) values(name string) []string {
-	if o.controller {
-		return []string{name, name}
-	}
-	return []string{name}
 }
 
 // NewQueueMetrics implements [StateProvider].
@@ -139,7 +123,7 @@ func (p *PrometheusProvider) NewQueueMetrics(name string, layers QueueLayers, re
 	if p.add(name, src) {
 		slog.Default().Warn("workqueue: queues of the same name share their metrics", "name", name)
 	}
-	return QueueMetrics{Buckets: p.options.buckets, End: func(left Abandoned) {
+	return QueueMetrics{Buckets: p.options.Buckets, End: func(left Abandoned) {
 		p.remove(name, src)
 		p.abandon(left)
 	}}

@@ -116,42 +116,48 @@ func (c collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, r := range c.histograms {
 		ch <- r.desc
 	}
-	ch <- c.results
+	ch <- c.results.desc
 	c.abandoned.Describe(ch)
 }
 
 // Collect implements [prometheus.Collector].
 func (c collector) Collect(ch chan<- prometheus.Metric) {
-	for _, m := range c.read() { // With the lock free, as the receiver may block.
+	metrics, _ := c.read(omissions{})
+	for _, m := range metrics { // With the lock free, as the receiver may block.
 		ch <- m
 	}
 	c.abandoned.Collect(ch)
 }
 
 // read makes the metrics of all names with the lock held. Each queue is locked only
-// while it is read itself. Lock order: the provider, then a queue.
-func (c collector) read() (metrics []prometheus.Metric) {
+// while it is read itself. Lock order: the provider, then a queue. left has the names
+// of queues of which something was left out.
+func (c collector) read(omit omissions) (metrics []prometheus.Metric, left map[string]bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	left = make(map[string]bool)
 	for name, s := range c.queues {
-		metrics = c.appendSeries(metrics, s, c.options.values(name))
+		metrics = c.appendSeries(metrics, s, name, omit)
+		if omit.queues[partQueue&s.ever][name] || omit.queues[partRetries&s.ever][name] {
+			left[name] = true
+		}
 	}
-	return metrics
+	return metrics, left
 }
 
 // appendSeries leaves out the series that no queue of this name has had: a FIFO shows
 // no delays of 0.
-func (c collector) appendSeries(metrics []prometheus.Metric, s *series, labels []string) []prometheus.Metric {
+func (c collector) appendSeries(metrics []prometheus.Metric, s *series, queue string, omit omissions) []prometheus.Metric {
 	total := s.total()
 	for _, r := range c.rows {
-		if s.ever&r.part != 0 {
-			metrics = append(metrics, r.metric(total, s.created, labels))
+		if s.ever&r.part != 0 && !omit.has(r.described, r.part, queue) {
+			metrics = append(metrics, r.metric(total, s.created, queue))
 		}
 	}
 	for _, r := range c.histograms {
-		if s.ever&r.part != 0 {
-			metrics = append(metrics, r.metric(c.options.buckets, total, s.created, labels))
+		if s.ever&r.part != 0 && !omit.has(r.described, r.part, queue) {
+			metrics = append(metrics, r.metric(c.options.Buckets, total, s.created, queue))
 		}
 	}
-	return c.appendResults(metrics, s, total, labels)
+	return c.appendResults(metrics, s, total, queue)
 }

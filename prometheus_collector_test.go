@@ -22,7 +22,7 @@ func TestProviderDoesNotKeepQueues(t *testing.T) {
 		"shut down": (*workqueue.TypedDelaying[[64]string]).ShutDown,
 		"dropped":   func(*workqueue.TypedDelaying[[64]string]) {},
 	} {
-		r, p := newExposed()
+		r, p := newExposed(workqueue.PrometheusOptions{})
 		done := make(chan struct{}, 2)
 		func() {
 			q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[[64]string]{Name: "q", MetricsProvider: p})
@@ -66,7 +66,7 @@ func TestTenThousandQueuesLeaveNothing(t *testing.T) {
 	if small {
 		n = 500
 	}
-	r, p := newExposed()
+	r, p := newExposed(workqueue.PrometheusOptions{})
 	limiter := workqueue.NewTypedItemFastSlowRateLimiter[string](0, 0, 1)
 	round := func(n int) {
 		queues := make([]*workqueue.TypedRateLimiting[string], n)
@@ -105,7 +105,7 @@ func TestTenThousandQueuesLeaveNothing(t *testing.T) {
 
 // All series of a queue are of one instant, at whatever moment it is scraped.
 func TestSeriesAgree(t *testing.T) {
-	r, p := newExposed()
+	r, p := newExposed(workqueue.PrometheusOptions{})
 	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{Name: "q", MetricsProvider: p})
 	var workers, producers sync.WaitGroup
 	var scrapes atomic.Int32
@@ -158,7 +158,7 @@ func TestSeriesAgree(t *testing.T) {
 // fall while one of them is there.
 func TestSeriesOfQueuesOfTheSameName(t *testing.T) {
 	logged := captureLog(t)
-	r, p := newExposed()
+	r, p := newExposed(workqueue.PrometheusOptions{})
 	clock := testingclock.NewFakeClock(epoch)
 	open := func() *workqueue.Typed[string] {
 		return workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: p, Clock: clock})

@@ -9,45 +9,81 @@ import (
 
 // This file is the table of the series and how they are written.
 
+// A described is what a series is called, and which labels it has.
+type described struct {
+	name   string
+	desc   *prometheus.Desc
+	labels []string
+}
+
+// values returns the values of the labels for a queue. Those which no queue of ours
+// has a value for are empty, which to Prometheus is the same as not there.
+func (d described) values(queue string) []string {
+	values := make([]string, len(d.labels))
+	for i, label := range d.labels {
+		if label == "name" || label == "controller" {
+			values[i] = queue
+		}
+	}
+	return values
+}
+
+// A describer knows what series are called in a registry.
+type describer struct {
+	options PrometheusOptions
+	theirs  neighbours
+}
+
+// desc describes a series by the given text, unless the registry has it already. It has
+// more labels than those of the queue if it has one value for each of them.
+func (d describer) desc(name, help string, more ...string) described {
+	labels := []string{"name"}
+	if d.options.ControllerLabel || d.theirs.haveController() {
+		labels = append(labels, "controller")
+	}
+	labels = append(labels, more...)
+	if n, ok := d.theirs[name]; ok {
+		help, labels = n.help, n.labels
+	}
+	return described{name, prometheus.NewDesc(prometheus.BuildFQName("", subsystem, name), help, labels, d.options.ConstLabels), labels}
+}
+
 // A row is a series that is one number: its part, and its value in the stats.
 type row struct {
-	part  part
-	kind  prometheus.ValueType
-	desc  *prometheus.Desc
+	part part
+	kind prometheus.ValueType
+	described
 	value func(QueueStats) float64
 }
 
-func (o *prometheusOptions) desc(name, help string) *prometheus.Desc {
-	return prometheus.NewDesc(prometheus.BuildFQName("", subsystem, name), help, o.labels(), o.constant)
-}
-
-func (o *prometheusOptions) rows() []row {
+func (d describer) rows() []row {
 	const gauge, counter = prometheus.GaugeValue, prometheus.CounterValue
 	return []row{
-		{partQueue, gauge, o.desc("depth", "Items that are queued, or held by a worker and marked for another run."),
+		{partQueue, gauge, d.desc("depth", "Items that are queued, or held by a worker and marked for another run."),
 			func(s QueueStats) float64 { return float64(s.Depth) }},
-		{partQueue, counter, o.desc("adds_total", "Adds that were not duplicates."),
+		{partQueue, counter, d.desc("adds_total", "Adds that were not duplicates."),
 			func(s QueueStats) float64 { return float64(s.Adds) }},
-		{partQueue, gauge, o.desc("unfinished_work_seconds", "Seconds that the items in flight have been held by workers, added up. It grows by one a second for each worker that is stuck."),
+		{partQueue, gauge, d.desc("unfinished_work_seconds", "Seconds that the items in flight have been held by workers, added up. It grows by one a second for each worker that is stuck."),
 			func(s QueueStats) float64 { return s.Unfinished.Seconds() }},
-		{partQueue, gauge, o.desc("longest_running_processor_seconds", "Seconds that the item held longest has been held by its worker."),
+		{partQueue, gauge, d.desc("longest_running_processor_seconds", "Seconds that the item held longest has been held by its worker."),
 			func(s QueueStats) float64 { return s.LongestRunning.Seconds() }},
-		{partRetries, counter, o.desc("retries_total", "Adds with a delay, asked for or from a rate limiter."),
+		{partRetries, counter, d.desc("retries_total", "Adds with a delay, asked for or from a rate limiter."),
 			func(s QueueStats) float64 { return float64(s.Retries) }},
-		{partState, gauge, o.desc("in_flight", "Items that are held by workers."),
+		{partState, gauge, d.desc("in_flight", "Items that are held by workers."),
 			func(s QueueStats) float64 { return float64(s.InFlight) }},
-		{partState, gauge, o.desc("oldest_item_age_seconds", "Seconds since the item at the head of the queue was added, 0 if there is none."),
+		{partState, gauge, d.desc("oldest_item_age_seconds", "Seconds since the item at the head of the queue was added, 0 if there is none."),
 			func(s QueueStats) float64 { return s.OldestItem.Seconds() }},
-		{partState, counter, o.desc("duplicates_total", "Adds that changed nothing, as the item was queued already."),
+		{partState, counter, d.desc("duplicates_total", "Adds that changed nothing, as the item was queued already."),
 			func(s QueueStats) float64 { return float64(s.Duplicates) }},
-		{partDelays, gauge, o.desc("waiting", "Items that wait for their time to be queued."),
+		{partDelays, gauge, d.desc("waiting", "Items that wait for their time to be queued."),
 			func(s QueueStats) float64 { return float64(s.Waiting) }},
-		{partDelays, counter, o.desc("rate_limited_total", "Adds with the delay of a rate limiter, which are retries of what has failed."),
+		{partDelays, counter, d.desc("rate_limited_total", "Adds with the delay of a rate limiter, which are retries of what has failed."),
 			func(s QueueStats) float64 { return float64(s.RateLimited) }},
 	}
 }
 
-func (r row) metric(s QueueStats, created time.Time, labels []string) prometheus.Metric {
+func (r row) metric(s QueueStats, created time.Time, queue string) prometheus.Metric {
+	labels := r.values(queue)
 	if r.kind == prometheus.CounterValue {
 		return prometheus.MustNewConstMetricWithCreatedTimestamp(r.desc, r.kind, r.value(s), created, labels...)
 	}
@@ -56,25 +92,25 @@ func (r row) metric(s QueueStats, created time.Time, labels []string) prometheus
 
 // A histogramRow is a series that is a histogram.
 type histogramRow struct {
-	part  part
-	desc  *prometheus.Desc
+	part part
+	described
 	value func(QueueStats) Histogram
 }
 
-func (o *prometheusOptions) histograms() []histogramRow {
+func (d describer) histograms() []histogramRow {
 	return []histogramRow{
-		{partQueue, o.desc("queue_duration_seconds", "Seconds that an item was queued before a worker got it."),
+		{partQueue, d.desc("queue_duration_seconds", "Seconds that an item was queued before a worker got it."),
 			func(s QueueStats) Histogram { return s.Latency }},
-		{partQueue, o.desc("work_duration_seconds", "Seconds that a worker held an item."),
+		{partQueue, d.desc("work_duration_seconds", "Seconds that a worker held an item."),
 			func(s QueueStats) Histogram { return s.WorkDuration }},
-		{partDelays, o.desc("lateness_seconds", "Seconds from when a delayed item was due until it was queued."),
+		{partDelays, d.desc("lateness_seconds", "Seconds from when a delayed item was due until it was queued."),
 			func(s QueueStats) Histogram { return s.Lateness }},
-		{partDelays, o.desc("rate_limit_delay_seconds", "Seconds that the rate limiter has had an item wait."),
+		{partDelays, d.desc("rate_limit_delay_seconds", "Seconds that the rate limiter has had an item wait."),
 			func(s QueueStats) Histogram { return s.LimiterDelay }},
 	}
 }
 
-func (r histogramRow) metric(bounds []float64, s QueueStats, created time.Time, labels []string) prometheus.Metric {
+func (r histogramRow) metric(bounds []float64, s QueueStats, created time.Time, queue string) prometheus.Metric {
 	h := r.value(s)
 	classic := make([]*dto.Bucket, len(bounds))
 	sum := uint64(0)
@@ -88,7 +124,7 @@ func (r histogramRow) metric(bounds []float64, s QueueStats, created time.Time, 
 	exponential, schema := coarsen(h.Exponential)
 	return twoHistograms{
 		Metric: prometheus.MustNewConstNativeHistogram(r.desc, h.Count, h.Sum, exponential, nil, h.Zero,
-			schema, prometheus.DefNativeHistogramZeroThreshold, created, labels...),
+			schema, prometheus.DefNativeHistogramZeroThreshold, created, r.values(queue)...),
 		classic: classic,
 	}
 }

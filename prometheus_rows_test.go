@@ -14,7 +14,7 @@ import (
 )
 
 func TestSeriesOfAQueue(t *testing.T) {
-	r, p := newExposed()
+	r, p := newExposed(workqueue.PrometheusOptions{})
 	clock := testingclock.NewFakeClock(epoch)
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second, time.Hour)
 	checkSeries(t, "before", r)
@@ -59,7 +59,7 @@ func TestSeriesOfAQueue(t *testing.T) {
 // they count.
 func TestSeriesOfDelays(t *testing.T) {
 	captureLog(t)
-	r, p := newExposed()
+	r, p := newExposed(workqueue.PrometheusOptions{})
 	clock := testingclock.NewFakeClock(epoch)
 	for i := range 2 {
 		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Name: "late\xff", MetricsProvider: p, Clock: clock})
@@ -81,7 +81,7 @@ func TestSeriesOfDelays(t *testing.T) {
 
 // A FIFO has the series of Kubernetes but retries, and what else is known of it.
 func TestSeriesOfAFIFO(t *testing.T) {
-	r, p := newExposed(workqueue.WithControllerLabel(), workqueue.WithConstLabels(prometheus.Labels{"cluster": "east"}))
+	r, p := newExposed(workqueue.PrometheusOptions{ControllerLabel: true, ConstLabels: prometheus.Labels{"cluster": "east"}})
 	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: p})
 	var want []string
 	for _, name := range []string{"adds_total", "depth", "duplicates_total", "in_flight", "longest_running_processor_seconds", "oldest_item_age_seconds",
@@ -101,7 +101,7 @@ func TestSeriesOfAFIFO(t *testing.T) {
 // and no warning.
 func TestSeriesOfLayersConstructedApart(t *testing.T) {
 	logged := captureLog(t)
-	r, p := newExposed()
+	r, p := newExposed(workqueue.PrometheusOptions{})
 	fifo := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: p, Queue: &shelf[string]{}})
 	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Name: "q", MetricsProvider: p, Queue: fifo})
 	q.Add("a")

@@ -43,9 +43,9 @@ func scrape(t testing.TB, g prometheus.Gatherer) (series []string) {
 }
 
 // newExposed returns a provider in a registry that checks what it gets.
-func newExposed(options ...workqueue.PrometheusOption) (*prometheus.Registry, *workqueue.PrometheusProvider) {
+func newExposed(options workqueue.PrometheusOptions) (*prometheus.Registry, *workqueue.PrometheusProvider) {
 	r := prometheus.NewPedanticRegistry()
-	return r, workqueue.NewPrometheusProvider(r, options...)
+	return r, workqueue.NewPrometheusProvider(r, options)
 }
 
 // checkSeries compares all series, of which want has those that are not about
@@ -82,16 +82,16 @@ func captureLog(t *testing.T) *bytes.Buffer {
 
 func TestPrometheusProviderWithBadInput(t *testing.T) {
 	registry := prometheus.NewRegistry()
-	workqueue.NewPrometheusProvider(registry, workqueue.WithConstLabels(prometheus.Labels{"a": "1"}))
-	workqueue.NewPrometheusProvider(registry, workqueue.WithConstLabels(prometheus.Labels{"a": "2"}))
+	workqueue.NewPrometheusProvider(registry, workqueue.PrometheusOptions{ConstLabels: prometheus.Labels{"a": "1"}})
+	workqueue.NewPrometheusProvider(registry, workqueue.PrometheusOptions{ConstLabels: prometheus.Labels{"a": "2"}})
 	for name, row := range map[string]struct {
 		f    func()
 		want string
 	}{
-		"nil": {func() { workqueue.NewPrometheusProvider(nil) }, "registerer is nil"},
+		"nil": {func() { workqueue.NewPrometheusProvider(nil, workqueue.PrometheusOptions{}) }, "registerer is nil"},
 		"twice": {func() {
-			workqueue.NewPrometheusProvider(registry, workqueue.WithConstLabels(prometheus.Labels{"a": "1"}))
-		}, "duplicate"},
+			workqueue.NewPrometheusProvider(registry, workqueue.PrometheusOptions{ConstLabels: prometheus.Labels{"a": "1"}})
+		}, "has a provider"},
 		"no adaptee": {func() { workqueue.AdaptMetricsProvider(workqueue.MetricsProvider(nil)) }, "provider is nil"},
 		"equal":      {buckets(1, 1), "[1 1]"},
 		"falling":    {buckets(1, 2, 1.5), "[1 2 1.5]"},
@@ -99,7 +99,7 @@ func TestPrometheusProviderWithBadInput(t *testing.T) {
 		"Inf":        {buckets(1, math.Inf(1)), "[1 +Inf]"},
 		"-Inf":       {buckets(math.Inf(-1), 1), "[-Inf 1]"},
 		"a label of ours": {func() {
-			workqueue.NewPrometheusProvider(prometheus.NewRegistry(), workqueue.WithConstLabels(prometheus.Labels{"name": "x"}))
+			workqueue.NewPrometheusProvider(prometheus.NewRegistry(), workqueue.PrometheusOptions{ConstLabels: prometheus.Labels{"name": "x"}})
 		}, "duplicate label"},
 	} {
 		if got := fmt.Sprint(goes(row.f)); !strings.HasPrefix(got, "workqueue: ") || !strings.Contains(got, row.want) {
@@ -109,20 +109,22 @@ func TestPrometheusProviderWithBadInput(t *testing.T) {
 }
 
 func buckets(bounds ...float64) func() {
-	return func() { workqueue.NewPrometheusProvider(prometheus.NewRegistry(), workqueue.WithBuckets(bounds...)) }
+	return func() {
+		workqueue.NewPrometheusProvider(prometheus.NewRegistry(), workqueue.PrometheusOptions{Buckets: bounds})
+	}
 }
 
 func TestBuckets(t *testing.T) {
 	clock := testingclock.NewFakeClock(epoch)
 	for name, row := range map[string]struct {
-		options []workqueue.PrometheusOption
+		options workqueue.PrometheusOptions
 		want    string
 	}{
-		"default": {nil, "1e-08:0 1e-07:0 1e-06:0 9.999999999999999e-06:0 9.999999999999999e-05:0 0.001:0 0.01:0 0.1:0 1:0 10:1 100:1 1000:1 "},
-		"own":     {[]workqueue.PrometheusOption{workqueue.WithBuckets(1, 4, 16)}, "1:0 4:0 16:1 "},
-		"none":    {[]workqueue.PrometheusOption{workqueue.WithBuckets()}, ""},
+		"default": {workqueue.PrometheusOptions{}, "1e-08:0 1e-07:0 1e-06:0 9.999999999999999e-06:0 9.999999999999999e-05:0 0.001:0 0.01:0 0.1:0 1:0 10:1 100:1 1000:1 "},
+		"own":     {workqueue.PrometheusOptions{Buckets: []float64{1, 4, 16}}, "1:0 4:0 16:1 "},
+		"none":    {workqueue.PrometheusOptions{Buckets: []float64{}}, ""},
 	} {
-		r, p := newExposed(row.options...)
+		r, p := newExposed(row.options)
 		q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: p, Clock: clock})
 		q.Add("a")
 		clock.Step(5 * time.Second)

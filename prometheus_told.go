@@ -80,8 +80,8 @@ func (p *PrometheusProvider) toldOf(name string, parts part) *toldMetrics {
 	s := p.seriesLocked(name)
 	if s.told == nil {
 		s.told = &toldMetrics{}
-		s.told.latency.histogram = newHistogram(p.options.buckets)
-		s.told.workDuration.histogram = newHistogram(p.options.buckets)
+		s.told.latency.histogram = newHistogram(p.options.Buckets)
+		s.told.workDuration.histogram = newHistogram(p.options.Buckets)
 		s.told.read = s.told.state
 		s.sources = append(s.sources, &s.told.source)
 	}

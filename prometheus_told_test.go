@@ -11,7 +11,7 @@ import (
 // A queue that is not of this package tells each change, by the methods of a
 // MetricsProvider, and shares its series with those of its name.
 func TestSeriesOfForeignQueues(t *testing.T) {
-	r, p := newExposed()
+	r, p := newExposed(workqueue.PrometheusOptions{})
 	for range 2 {
 		scrape(t, r) // In between, which must not be in the way.
 		p.NewDepthMetric("q").Inc()
@@ -41,7 +41,7 @@ func TestSeriesOfForeignQueues(t *testing.T) {
 // One of each kind under one name is a mistake too.
 func TestForeignQueueOfTheSameName(t *testing.T) {
 	logged := captureLog(t)
-	_, p := newExposed()
+	_, p := newExposed(workqueue.PrometheusOptions{})
 	p.NewDepthMetric("q")
 	workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: p}).ShutDown()
 	if !strings.Contains(logged.String(), "name=q") {

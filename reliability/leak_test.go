@@ -25,7 +25,7 @@ func TestNoGoroutineIsLeftTheMomentAShutdownReturns(t *testing.T) {
 		"Drain":             func(q *workqueue.TypedDelaying[int]) { q.Drain(context.Background()) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			provider := workqueue.NewPrometheusProvider(prometheus.NewRegistry())
+			provider := workqueue.NewPrometheusProvider(prometheus.NewRegistry(), workqueue.PrometheusOptions{})
 			all := make([]*workqueue.TypedDelaying[int], queues)
 			for i := range all {
 				all[i] = workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{
@@ -100,7 +100,7 @@ func TestGoroutinesAreLeftByClientGo(t *testing.T) {
 // A queue that nobody refers to any more is garbage, shut down or not, unless
 // something waits in it: its goroutine then refers to it until that is due.
 func TestDroppedQueuesAreCollected(t *testing.T) {
-	provider := workqueue.NewPrometheusProvider(prometheus.NewRegistry())
+	provider := workqueue.NewPrometheusProvider(prometheus.NewRegistry(), workqueue.PrometheusOptions{})
 	for name, open := range map[string]func() any{
 		"Typed": func() any {
 			q := workqueue.NewTyped[int]()
@@ -164,7 +164,7 @@ func watch(q any, collected *atomic.Int32) {
 // Queues that come and go leave nothing on the heap.
 func TestQueuesThatEndLeaveNoMemory(t *testing.T) {
 	registry := prometheus.NewRegistry()
-	provider := workqueue.NewPrometheusProvider(registry)
+	provider := workqueue.NewPrometheusProvider(registry, workqueue.PrometheusOptions{})
 	generation := func() {
 		for i := range 2000 {
 			q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{Name: fmt.Sprint(i), MetricsProvider: provider})

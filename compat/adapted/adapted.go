@@ -72,10 +72,31 @@ func Workload(theirs, ours Queue, compare func(moment string)) {
 	sleep(time.Minute)
 }
 
+// Seven are the names of client-go's series.
+var Seven = []string{
+	"workqueue_depth", "workqueue_adds_total", "workqueue_queue_duration_seconds", "workqueue_work_duration_seconds",
+	"workqueue_unfinished_work_seconds", "workqueue_longest_running_processor_seconds", "workqueue_retries_total",
+}
+
 // Series returns the series of a queue by their names, without the labels
 // called name and controller, and without those that are empty, which to
 // Prometheus are none.
 func Series(t testing.TB, g prometheus.Gatherer, queue string) map[string]string {
+	t.Helper()
+	return series(t, g, queue, func(*dto.Metric) {})
+}
+
+// Classic is Series without native buckets, which component-base does not have.
+func Classic(t testing.TB, g prometheus.Gatherer, queue string) map[string]string {
+	t.Helper()
+	return series(t, g, queue, func(m *dto.Metric) {
+		if h := m.Histogram; h != nil {
+			m.Histogram = &dto.Histogram{SampleCount: h.SampleCount, SampleSum: h.SampleSum, Bucket: h.Bucket}
+		}
+	})
+}
+
+func series(t testing.TB, g prometheus.Gatherer, queue string, change func(*dto.Metric)) map[string]string {
 	t.Helper()
 	families, err := g.Gather()
 	if err != nil {
@@ -88,6 +109,7 @@ func Series(t testing.TB, g prometheus.Gatherer, queue string) map[string]string
 		}
 		for _, m := range f.GetMetric() {
 			if strip(m, queue) {
+				change(m)
 				series[f.GetName()] = f.GetType().String() + " " + m.String()
 			}
 		}

@@ -92,7 +92,7 @@ func (p provider[G, S, C, H]) makeSeries(name string) {
 // shipped makes the provider of this project, with the buckets and the native
 // resolution that newVectors has.
 func shipped() workqueue.MetricsProvider {
-	return workqueue.NewPrometheusProvider(prometheus.NewRegistry())
+	return workqueue.NewPrometheusProvider(prometheus.NewRegistry(), workqueue.PrometheusOptions{})
 }
 
 // pushed makes one that is told of each change, as client-go's is.

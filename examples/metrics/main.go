@@ -65,7 +65,7 @@ func run(ctx context.Context, listener net.Listener) error {
 	)
 	// A program hands the provider to all queues that have a name with
 	// workqueue.SetProvider; in the config of a queue it is for that one.
-	wait := start(ctx, workqueue.NewPrometheusProvider(registry))
+	wait := start(ctx, workqueue.NewPrometheusProvider(registry, workqueue.PrometheusOptions{}))
 	defer wait()
 
 	server := http.Server{Handler: handler(registry), ReadHeaderTimeout: 5 * time.Second}

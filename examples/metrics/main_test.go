@@ -53,7 +53,7 @@ func TestLoads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		registry := prometheus.NewRegistry()
-		wait := start(ctx, workqueue.NewPrometheusProvider(registry))
+		wait := start(ctx, workqueue.NewPrometheusProvider(registry, workqueue.PrometheusOptions{}))
 		time.Sleep(30650 * time.Millisecond)
 		synctest.Wait()
 

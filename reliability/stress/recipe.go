@@ -92,7 +92,7 @@ func (r *recipe) chooseMetrics(rnd *rand.Rand, f faults, t *trap) {
 		r.text += ", metrics"
 	case 1:
 		r.series = prometheus.NewRegistry()
-		r.metrics = workqueue.NewPrometheusProvider(r.series)
+		r.metrics = workqueue.NewPrometheusProvider(r.series, workqueue.PrometheusOptions{})
 		r.text += ", Prometheus"
 	}
 }

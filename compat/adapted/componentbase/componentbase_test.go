@@ -1,21 +1,67 @@
 package componentbase_test
 
 import (
+	"slices"
 	"testing"
-	_ "unsafe" // for go:linkname
+	"testing/synctest"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/seed16c08ea7/workqueue"
 	"github.com/seed16c08ea7/workqueue/compat/adapted"
-	clientgo "k8s.io/client-go/util/workqueue"
 	"k8s.io/component-base/metrics/legacyregistry"
 	_ "k8s.io/component-base/metrics/prometheus/workqueue" // sets client-go's provider
 )
 
-// provider is what component-base has set. Neither package has an exported way
-// to it.
-//
-//go:linkname provider k8s.io/client-go/util/workqueue.globalMetricsProvider
-var provider clientgo.MetricsProvider
+// The registry of component-base gets the series of client-go with the first queue.
+// Whichever is first, the provider or that queue, both are shown by the same names,
+// texts and labels.
+func TestProviderInTheRegistryOfComponentBase(t *testing.T) {
+	provider := workqueue.NewPrometheusProvider(legacyregistry.Registerer(), workqueue.PrometheusOptions{})
+	synctest.Test(t, func(t *testing.T) {
+		early := adapted.Ours("early", provider)
+		if got := len(adapted.Series(t, legacyregistry.DefaultGatherer, "early")); got != 13 {
+			t.Errorf("before there is a queue of client-go: %d series, want 13", got)
+		}
+		// Its panic would be that of a MustRegister.
+		theirs, ours := adapted.ClientGo("theirs", nil), adapted.Ours("ours", provider)
+		adapted.Workload(theirs, ours, func(moment string) {
+			mine := adapted.Classic(t, legacyregistry.DefaultGatherer, "ours")
+			if len(mine) != 13 {
+				t.Errorf("%s: %d series, want 13", moment, len(mine))
+			}
+			adapted.Compare(t, moment, adapted.Classic(t, legacyregistry.DefaultGatherer, "theirs"), mine)
+		})
+		early.ShutDown()
+	})
+	for _, name := range []string{"early", "ours"} {
+		if left := adapted.Series(t, legacyregistry.DefaultGatherer, name); len(left) > 0 {
+			t.Errorf("after the shutdown these are left of %s: %v", name, left)
+		}
+	}
+}
 
-func TestAdaptedProviderOfComponentBase(t *testing.T) {
-	adapted.Test(t, legacyregistry.DefaultGatherer, provider)
+// The same for a provider that comes after that queue, and so in a registry that has the
+// series. It is here, and not the real one, because that may have one provider only.
+func TestProviderAfterAQueueOfComponentBase(t *testing.T) {
+	adapted.ClientGo("first", nil).ShutDown()
+	r := prometheus.NewRegistry()
+	families, err := legacyregistry.DefaultGatherer.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var texts []string
+	for _, f := range families {
+		if name := f.GetName(); slices.Contains(adapted.Seven, name) {
+			texts = append(texts, name+": "+f.GetHelp())
+			r.MustRegister(prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: f.GetHelp()}, []string{"name"}))
+		}
+	}
+	if len(texts) != 7 {
+		t.Fatalf("got %q", texts)
+	}
+	q := adapted.Ours("q", workqueue.NewPrometheusProvider(r, workqueue.PrometheusOptions{}))
+	defer q.ShutDown()
+	if got := len(adapted.Series(t, r, "q")); got != 13 {
+		t.Errorf("%d series, want 13", got)
+	}
 }

@@ -31,7 +31,7 @@ func TestAdaptedProviderOfControllerRuntime(t *testing.T) {
 // native buckets.
 func TestShippedProviderAgainstThatOfControllerRuntime(t *testing.T) {
 	r := prometheus.NewPedanticRegistry()
-	p := workqueue.NewPrometheusProvider(r, workqueue.WithControllerLabel())
+	p := workqueue.NewPrometheusProvider(r, workqueue.PrometheusOptions{ControllerLabel: true})
 	synctest.Test(t, func(t *testing.T) {
 		theirs, ours := adapted.ClientGo("shipped", provider()), adapted.Ours("shipped", p)
 		adapted.Workload(theirs, ours, func(moment string) {
@@ -47,15 +47,47 @@ func TestShippedProviderAgainstThatOfControllerRuntime(t *testing.T) {
 	}
 }
 
+// The provider in the registry of controller-runtime itself: the same series as a queue of
+// client-go has there, those of its priority queue beside them, and ours go with the
+// queue.
+func TestProviderInTheRegistryOfControllerRuntime(t *testing.T) {
+	p := workqueue.NewPrometheusProvider(metrics.Registry, workqueue.PrometheusOptions{})
+	synctest.Test(t, func(t *testing.T) {
+		priority := priorityqueue.New[string]("of controller-runtime")
+		defer priority.ShutDown()
+		theirs, ours := adapted.ClientGo("beside", provider()), adapted.Ours("ours beside", p)
+		adapted.Workload(theirs, ours, func(moment string) {
+			mine := adapted.Series(t, metrics.Registry, "ours beside")
+			if len(mine) != 13 {
+				t.Errorf("%s: %d series, want 13", moment, len(mine))
+			}
+			adapted.Compare(t, moment, adapted.Series(t, metrics.Registry, "beside"), mine)
+		})
+	})
+	if left := adapted.Series(t, metrics.Registry, "ours beside"); len(left) > 0 {
+		t.Errorf("after the shutdown these are left: %v", left)
+	}
+	families, err := metrics.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == "workqueue_abandoned_total" && len(f.GetMetric()) == 3 {
+			return
+		}
+	}
+	t.Error("abandoned_total is missing")
+}
+
 // What is exposed is what Prometheus' linter likes, in all set-ups.
 func TestLint(t *testing.T) {
-	for name, options := range map[string][]workqueue.PrometheusOption{
-		"default": nil,
-		"all": {workqueue.WithBuckets(1, 10), workqueue.WithControllerLabel(),
-			workqueue.WithConstLabels(prometheus.Labels{"cluster": "east"})},
+	for name, options := range map[string]workqueue.PrometheusOptions{
+		"default": {},
+		"all": {Buckets: []float64{1, 10}, ControllerLabel: true,
+			ConstLabels: prometheus.Labels{"cluster": "east"}},
 	} {
 		r := prometheus.NewPedanticRegistry()
-		q := adapted.Ours("q", workqueue.NewPrometheusProvider(r, options...))
+		q := adapted.Ours("q", workqueue.NewPrometheusProvider(r, options))
 		q.Add("a")
 		q.Get()
 		problems, err := testutil.GatherAndLint(r)

@@ -147,7 +147,7 @@ func exposition(t *testing.T) map[string]bool {
 	queue := workqueue.NewTypedRateLimitingQueueWithConfig(
 		workqueue.DefaultTypedControllerRateLimiter[string](),
 		workqueue.TypedRateLimitingQueueConfig[string]{
-			Name: "test", MetricsProvider: workqueue.NewPrometheusProvider(registry),
+			Name: "test", MetricsProvider: workqueue.NewPrometheusProvider(registry, workqueue.PrometheusOptions{}),
 		})
 	defer queue.ShutDown()
 	families, err := registry.Gather()

@@ -1,0 +1,190 @@
+package workqueue
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+)
+
+// This file is the provider in a registry that has the series of client-go's queues.
+//
+// The registry refuses a collector that describes a series of a name that is there. It
+// takes one that describes nothing, and merges what that collects into the families
+// of these names, if the help texts agree. So nothing of theirs is replaced or written
+// to, and ours are read at each scrape as anywhere else. Setting the values of their
+// vectors instead would leave gauges as old as the last scrape, since a registry
+// collects in any order.
+//
+// Two things fail the scrape of the whole registry, and must not happen: two series
+// of the same labels, and two texts of one family. So a queue of ours that has the
+// name of one of theirs is left out, and so is a series whose text turns out to be
+// another one when the registry gets it later.
+
+// A beside is what a provider knows of the registry that it shares.
+type beside struct {
+	registry registry
+
+	// The fields below are guarded by mu, a leaf but for the locks of the registry.
+	mu     sync.Mutex
+	open   map[string]*prometheus.Desc // series that the registry has not got yet
+	theirs map[part]prometheus.Collector
+	omit   omissions
+	warned map[string]bool
+}
+
+// Omissions are what a provider leaves out because the registry has it.
+type omissions struct {
+	series map[string]bool          // in which the texts differ
+	queues map[part]map[string]bool // names of queues that are not ours, by a part that they have
+}
+
+func (o omissions) has(d described, p part, queue string) bool {
+	return o.series[d.name] || o.queues[p][queue]
+}
+
+// register registers the provider, alone or beside the series of others.
+func (p *PrometheusProvider) register(registerer prometheus.Registerer, options PrometheusOptions) error {
+	r := registry{registerer: registerer, shown: gathered(registerer)}
+	lazy := r.shown.componentBase
+	var refused error
+	if !lazy {
+		if refused = registerer.Register(collector{p}); refused == nil {
+			return nil
+		}
+	}
+	if err := registerer.Register(p.abandoned); err != nil {
+		return fmt.Errorf("the registry has a provider of this package: %w", err)
+	}
+	r.anchor = describedBy(p.abandoned)
+	theirs, err := r.neighbours()
+	switch {
+	case err != nil:
+	case len(theirs) == 0 && lazy:
+		theirs = componentBaseLater()
+	case len(theirs) == 0:
+		err = refused
+	}
+	if err != nil {
+		registerer.Unregister(p.abandoned)
+		return err
+	}
+	p.describe(options, theirs)
+	p.beside = &beside{
+		registry: r, open: theirs.descs(), theirs: make(map[part]prometheus.Collector), warned: make(map[string]bool),
+		omit: omissions{make(map[string]bool), make(map[part]map[string]bool)},
+	}
+	return registerer.Register(besideCollector{collector{p}})
+}
+
+// describedBy returns the first descriptor of a collector.
+func describedBy(c prometheus.Collector) *prometheus.Desc {
+	descs := make(chan *prometheus.Desc, 1)
+	c.Describe(descs)
+	return <-descs
+}
+
+// A besideCollector describes nothing, and leaves out what the registry has.
+type besideCollector struct{ collector }
+
+// Describe implements [prometheus.Collector].
+func (besideCollector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements [prometheus.Collector]. The registry collects abandoned itself.
+func (c besideCollector) Collect(ch chan<- prometheus.Metric) {
+	metrics, left := c.read(c.beside.look())
+	for _, m := range metrics {
+		ch <- m
+	}
+	c.beside.warn(left)
+}
+
+// look asks the registry what it has got since, and which queues are in it.
+func (b *beside) look() omissions {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for name, desc := range b.open {
+		switch b.registry.ask(desc) {
+		case hasSame:
+			delete(b.open, name)
+			b.foundLocked(name, desc)
+		case hasOther:
+			delete(b.open, name)
+			b.omit.series[name] = true
+			slog.Default().Warn("workqueue: the registry has got a series of the same name with another text, ours is left out", "series", name)
+		}
+	}
+	for p, c := range b.theirs {
+		b.omit.queues[p] = queuesOf(c)
+	}
+	return omissions{copyOf(b.omit.series), copyOf(b.omit.queues)}
+}
+
+func copyOf[K comparable, V any](m map[K]V) map[K]V {
+	c := make(map[K]V, len(m))
+	for k, v := range m {
+		c[k] = v
+	}
+	return c
+}
+
+// foundLocked notes a vector that tells which queues there are. Each queue of theirs
+// has its counters from its construction on.
+func (b *beside) foundLocked(name string, desc *prometheus.Desc) {
+	p, tells := map[string]part{"adds_total": partQueue, "retries_total": partRetries}[name]
+	if !tells {
+		return
+	}
+	var there prometheus.AlreadyRegisteredError
+	if errors.As(b.registry.registerer.Register(probe{desc}), &there) {
+		b.theirs[p] = there.ExistingCollector
+	}
+}
+
+// queuesOf returns the names of the queues in a vector.
+func queuesOf(c prometheus.Collector) map[string]bool {
+	metrics := make(chan prometheus.Metric)
+	go func() {
+		defer close(metrics)
+		c.Collect(metrics)
+	}()
+	names := make(map[string]bool)
+	for m := range metrics {
+		var text dto.Metric
+		if m.Write(&text) != nil {
+			continue
+		}
+		for _, label := range text.GetLabel() {
+			if label.GetName() == "name" {
+				names[label.GetValue()] = true
+			}
+		}
+	}
+	return names
+}
+
+// warn says once for each queue that it is left out.
+func (b *beside) warn(queues map[string]bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for name := range queues {
+		if !b.warned[name] {
+			b.warned[name] = true
+			slog.Default().Warn("workqueue: the registry has series of another queue of this name, ours are left out", "name", name)
+		}
+	}
+}
+
+// inTheWay is the error about a series that is not one of client-go's queues.
+func (r registry) inTheWay(name string) error {
+	there := ""
+	if n, ok := r.shown.families[name]; ok {
+		there = fmt.Sprintf(" (help %q, labels %q)", n.help, n.labels)
+	}
+	return fmt.Errorf("the registry has a series %s_%s%s that is not known to be that of client-go's queues: "+
+		"unregister it, or give the provider a registry of its own that is served at a path of its own, "+
+		"or pass the provider of that series to AdaptMetricsProvider", subsystem, name, there)
+}

@@ -1,0 +1,263 @@
+package workqueue_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	testingclock "k8s.io/utils/clock/testing"
+
+	"github.com/seed16c08ea7/workqueue"
+)
+
+// The registries of controller-runtime and component-base themselves are in
+// compat/adapted. Here are others, with the series of client-go's queues in them.
+
+// foreignSeries are the vectors of somebody else's provider. Their texts are those of
+// controller-runtime, with something before them.
+type foreignSeries struct {
+	prefix     string
+	labels     []string
+	collectors map[string]prometheus.Collector
+}
+
+func newForeign(prefix string, labels ...string) *foreignSeries {
+	f := &foreignSeries{prefix: prefix, labels: labels, collectors: make(map[string]prometheus.Collector)}
+	gauge := func(name, help string) {
+		f.collectors[name] = prometheus.NewGaugeVec(prometheus.GaugeOpts{Subsystem: "workqueue", Name: name, Help: prefix + help}, labels)
+	}
+	counter := func(name, help string) {
+		f.collectors[name] = prometheus.NewCounterVec(prometheus.CounterOpts{Subsystem: "workqueue", Name: name, Help: prefix + help}, labels)
+	}
+	histogram := func(name, help string) {
+		f.collectors[name] = prometheus.NewHistogramVec(prometheus.HistogramOpts{Subsystem: "workqueue", Name: name, Help: prefix + help}, labels)
+	}
+	gauge("depth", "Current depth of workqueue")
+	counter("adds_total", "Total number of adds handled by workqueue")
+	histogram("queue_duration_seconds", "How long in seconds an item stays in workqueue before being requested")
+	histogram("work_duration_seconds", "How long in seconds processing an item from workqueue takes.")
+	gauge("unfinished_work_seconds", "How many seconds of work has been done that "+
+		"is in progress and hasn't been observed by work_duration. Large "+
+		"values indicate stuck threads. One can deduce the number of stuck "+
+		"threads by observing the rate at which this increases.")
+	gauge("longest_running_processor_seconds", "How many seconds has the longest running processor for workqueue been running.")
+	counter("retries_total", "Total number of retries handled by workqueue")
+	return f
+}
+
+func (f *foreignSeries) register(r prometheus.Registerer) *foreignSeries {
+	for _, c := range f.collectors {
+		r.MustRegister(c)
+	}
+	return f
+}
+
+// queue makes the series of a queue, as client-go's queue does when it is made, with a
+// depth of 7.
+func (f *foreignSeries) queue(name string) {
+	values := make([]string, len(f.labels))
+	for i := range min(2, len(values)) {
+		values[i] = name
+	}
+	for series, c := range f.collectors {
+		switch v := c.(type) {
+		case *prometheus.GaugeVec:
+			v.WithLabelValues(values...).Add(map[bool]float64{true: 7}[series == "depth"])
+		case *prometheus.CounterVec:
+			v.WithLabelValues(values...)
+		case *prometheus.HistogramVec:
+			v.WithLabelValues(values...)
+		}
+	}
+}
+
+// of returns the series of a queue.
+func of(t *testing.T, g prometheus.Gatherer, queue string) []string {
+	t.Helper()
+	return slices.DeleteFunc(scrape(t, g), func(s string) bool { return !strings.Contains(s, fmt.Sprintf("name=%q", queue)) })
+}
+
+func beside(r prometheus.Registerer) *workqueue.PrometheusProvider {
+	return workqueue.NewPrometheusProvider(r, workqueue.PrometheusOptions{})
+}
+
+// A registry that has the series of client-go's queues has refused the provider.
+func TestProviderInARegistryThatHasTheSeriesOfClientGo(t *testing.T) {
+	for name, row := range map[string]struct {
+		prefix string
+		labels []string
+		want   string // the labels of depth
+	}{
+		"controller-runtime":          {"", []string{"name", "controller"}, `controller="ours",name="ours"`},
+		"with priorities":             {"", []string{"name", "controller", "priority"}, `controller="ours",name="ours",priority=""`},
+		"component-base":              {"[BETA] ", []string{"name"}, `name="ours"`},
+		"component-base, an old one":  {"[ALPHA] ", []string{"name"}, `name="ours"`},
+		"client-go's texts unchanged": {"", []string{"name"}, `name="ours"`},
+	} {
+		r := prometheus.NewRegistry()
+		newForeign(row.prefix, row.labels...).register(r).queue("theirs")
+		before := of(t, r, "theirs")
+		clock := testingclock.NewFakeClock(epoch)
+		q := workqueue.NewTypedRateLimiting(constant(time.Hour), workqueue.TypedRateLimitingQueueConfig[string]{
+			Name: "ours", MetricsProvider: beside(r), Clock: clock,
+		})
+		q.AddAll("a", "b", "b")
+		q.Get()
+		q.AddRateLimited("c")
+		clock.Step(5 * time.Second)
+		for step, want := range []string{"depth{" + row.want + "} 1", "adds_total", "unfinished_work_seconds{" + row.want + "} 5",
+			"longest_running_processor_seconds", "retries_total", "waiting", "in_flight", "oldest_item_age_seconds",
+			"queue_duration_seconds", "work_duration_seconds", "lateness_seconds", "duplicates_total", "rate_limited_total"} {
+			if !slices.ContainsFunc(of(t, r, "ours"), func(s string) bool { return strings.HasPrefix(s, want) }) {
+				t.Errorf("%s: %d: %s is missing in\n%s", name, step, want, strings.Join(of(t, r, "ours"), "\n"))
+			}
+		}
+		if got := len(of(t, r, "ours")); got != 14 {
+			t.Errorf("%s: %d series, want 14", name, got)
+		}
+		q.ShutDown()
+		if got := of(t, r, "ours"); len(got) > 0 {
+			t.Errorf("%s: after the shutdown these are left: %q", name, got)
+		}
+		if got := of(t, r, "theirs"); !slices.Equal(got, before) || len(got) != 7 {
+			t.Errorf("%s: the series of the other queue: got %q, want %q", name, got, before)
+		}
+		checkAbandoned(t, r, 1, 1, 1)
+	}
+}
+
+// The texts of a version that nobody here knows are those that the registry shows.
+func TestProviderBesideTextsThatNobodyKnows(t *testing.T) {
+	r := prometheus.NewRegistry()
+	newForeign("Since 2031: ", "name", "controller").register(r).queue("theirs")
+	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "ours", MetricsProvider: beside(r)})
+	defer q.ShutDown()
+	if got := of(t, r, "ours"); !slices.Contains(got, `depth{controller="ours",name="ours"} 0`) {
+		t.Errorf("got %q", got)
+	}
+}
+
+// What is in the way is said, with a way out, and the registry is as it was.
+func TestProviderBesideWhatItCannotTakeUp(t *testing.T) {
+	for name, row := range map[string]struct {
+		prepare func(r *prometheus.Registry)
+		want    []string
+	}{
+		"texts that nobody knows, without a series": {
+			func(r *prometheus.Registry) { newForeign("Since 2031: ", "name").register(r) },
+			[]string{"a series workqueue_", "unregister it", "a registry of its own", "AdaptMetricsProvider"},
+		},
+		"a series of the same name for something else": {
+			func(r *prometheus.Registry) {
+				r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "workqueue_depth", Help: "Metres.", ConstLabels: prometheus.Labels{"shaft": "2"}}, func() float64 { return 3 }))
+			},
+			[]string{`a series workqueue_depth (help "Metres.", labels ["shaft"])`},
+		},
+		"another provider": {
+			func(r *prometheus.Registry) { newForeign("", "name").register(r); beside(r) },
+			[]string{"has a provider of this package"},
+		},
+		"a new series of ours": {
+			func(r *prometheus.Registry) {
+				r.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "workqueue_waiting", Help: "x"}))
+			},
+			[]string{"workqueue_waiting", "help"},
+		},
+	} {
+		r := prometheus.NewRegistry()
+		row.prepare(r)
+		before := scrape(t, r)
+		for range 2 {
+			got := fmt.Sprint(goes(func() { beside(r) }))
+			for _, want := range append(row.want, "workqueue: cannot register the metrics: ") {
+				if !strings.Contains(got, want) {
+					t.Errorf("%s: got %q, want %q in it", name, got, want)
+				}
+			}
+		}
+		if after := scrape(t, r); !slices.Equal(after, before) {
+			t.Errorf("%s: the registry had %q, and has %q", name, before, after)
+		}
+	}
+}
+
+// Two queues of the same labels would fail each scrape of the registry.
+func TestQueueWithTheNameOfOneOfClientGo(t *testing.T) {
+	log := captureLog(t)
+	r := prometheus.NewRegistry()
+	theirs := newForeign("", "name", "controller").register(r)
+	p := beside(r)
+	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Name: "q", MetricsProvider: p})
+	q.Add("a")
+	if got := of(t, r, "q"); !slices.Contains(got, `depth{controller="q",name="q"} 1`) {
+		t.Errorf("before theirs: got %q", got)
+	}
+	theirs.queue("q")
+	for range 2 {
+		got := of(t, r, "q")
+		if len(got) != 14 || !slices.Contains(got, `depth{controller="q",name="q"} 7`) || !slices.Contains(got, `waiting{controller="q",name="q"} 0`) {
+			t.Errorf("beside theirs: got %q", got)
+		}
+	}
+	if n := strings.Count(log.String(), "another queue of this name"); n != 1 {
+		t.Errorf("warned %d times:\n%s", n, log)
+	}
+	q.ShutDown()
+	if got := of(t, r, "q"); len(got) != 7 {
+		t.Errorf("after our end: got %q", got)
+	}
+}
+
+// component-base registers its vectors when the first queue of client-go is made, and
+// panics if they are refused.
+func TestProviderBeforeComponentBaseRegistersItsSeries(t *testing.T) {
+	for name, row := range map[string]struct{ prefix, want string }{
+		"the texts that are known": {"[BETA] ", `depth{name="ours"} 1`},
+		"others":                   {"[STABLE] ", ""},
+	} {
+		log := captureLog(t)
+		r := prometheus.NewRegistry()
+		r.MustRegister(prometheus.NewCounter(prometheus.CounterOpts{Name: "registered_metrics_total", Help: "[BETA] The count of registered metrics."}))
+		q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "ours", MetricsProvider: beside(r)})
+		q.Add("a")
+		if got := of(t, r, "ours"); !slices.Contains(got, `depth{name="ours"} 1`) {
+			t.Errorf("%s: before: got %q", name, got)
+		}
+		theirs := newForeign(row.prefix, "name")
+		theirs.collectors["queue_duration_seconds"] = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "workqueue_queue_duration_seconds", Help: row.prefix + "How long in seconds an item stays in workqueue before being requested.",
+		}, []string{"name"})
+		theirs.collectors["unfinished_work_seconds"] = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "workqueue_unfinished_work_seconds", Help: row.prefix + "How many seconds of work has done that " +
+				"is in progress and hasn't been observed by work_duration. Large values indicate stuck threads. " +
+				"One can deduce the number of stuck threads by observing the rate at which this increases.",
+		}, []string{"name"})
+		theirs.register(r).queue("theirs")
+		got := of(t, r, "ours")
+		if slices.Contains(got, `depth{name="ours"} 1`) != (row.want != "") || !slices.Contains(got, `in_flight{name="ours"} 0`) {
+			t.Errorf("%s: after: got %q", name, got)
+		}
+		if n := strings.Count(log.String(), "another text"); n != map[bool]int{false: 7}[row.want != ""] {
+			t.Errorf("%s: warned %d times:\n%s", name, n, log)
+		}
+		if got := of(t, r, "theirs"); len(got) != 7 {
+			t.Errorf("%s: theirs: got %q", name, got)
+		}
+		q.ShutDown()
+	}
+}
+
+// A registerer that adds labels is not a Gatherer, and both go through it.
+func TestProviderBesideClientGoThroughAWrappedRegisterer(t *testing.T) {
+	r := prometheus.NewRegistry()
+	wrapped := prometheus.WrapRegistererWith(prometheus.Labels{"cluster": "east"}, r)
+	newForeign("", "name", "controller").register(wrapped).queue("theirs")
+	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "ours", MetricsProvider: beside(wrapped)})
+	defer q.ShutDown()
+	if got := of(t, r, "ours"); !slices.Contains(got, `depth{cluster="east",controller="ours",name="ours"} 0`) {
+		t.Errorf("got %q", got)
+	}
+}
