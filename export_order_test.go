@@ -41,22 +41,21 @@ func (r *ranks) CheckInvariants() error {
 // CheckInvariants returns what is wrong with the ladder, or nil.
 func (l *ladder[C]) CheckInvariants() error {
 	var errs check
-	up, idle := 0, 0
+	up := 0
 	for p, v := range l.known {
 		errs.that(v.priority == p, "level %d is known as %d", v.priority, p)
+		errs.that(l.all[v.number] == v, "level %d is not number %d", p, v.number)
 		if v.at >= 0 {
 			up++
 			errs.that(v.at < len(l.up) && l.up[v.at] == v, "level %d is not at %d", p, v.at)
 			errs.that(v.at == 0 || l.up[(v.at-1)/4].priority > p, "level %d comes before its parent", p)
 		}
 	}
-	var older *level[C]
-	for v := l.first; v != nil; older, v = v, v.newer {
-		idle++
-		errs.that(v.at == down && v.older == older && l.known[v.priority] == v, "level %d is idle and at %d", v.priority, v.at)
+	for slot, v := range l.recent {
+		errs.that(v == nil || l.known[v.priority] == v && uint(v.priority)%recentLevels == uint(slot), "slot %d has the level %v", slot, v)
 	}
 	errs.that(up == len(l.up), "%d levels are up, the heap has %d", up, len(l.up))
-	errs.that(idle == l.idle && idle <= idleLevels && l.newest == older, "%d levels are idle, counted %d", idle, l.idle)
+	errs.that(len(l.all) == len(l.known), "%d levels, %d known", len(l.all), len(l.known))
 	return errs.err()
 }
 

@@ -125,10 +125,11 @@ func (f *fifo[T]) add(at, hash uint32, item T, now time.Duration) (added bool) {
 	if f.timed {
 		f.stampAdded(i, now)
 	}
-	r.pos = f.line.push(i) // enqueue is not inlined.
 	if f.storage != nil {
-		f.store(i, r)
+		f.enqueue(i, r)
+		return true
 	}
+	r.pos = f.line.push(i) // enqueue is not inlined.
 	return true
 }
 
@@ -183,6 +184,10 @@ func (f *fifo[T]) addUnfindable(item T, now time.Duration) {
 // enqueue puts a record in line whose state is queued or unfindable, and moves it
 // on into the storage if there is one.
 func (f *fifo[T]) enqueue(i uint32, r *record[T]) {
+	if f.storage != nil && f.storage.ranks != nil {
+		f.rank(i, r)
+		return
+	}
 	r.pos = f.line.push(i)
 	if f.storage != nil {
 		f.store(i, r)
@@ -202,13 +207,13 @@ func (f *fifo[T]) done(at uint32, r *record[T], now time.Duration) (worked time.
 	}
 	again := r.state == reprocess
 	f.letGo(i, r)
-	if f.storage != nil {
-		f.doneStored(at, i, r, again)
-		return worked, true
-	}
 	if again {
 		r.state = queued
-		f.enqueue(i, r)
+		f.enqueueAgain(i, r)
+		return worked, true
+	}
+	if f.storage != nil && f.storage.holding != nil {
+		f.doneHolding(at, r)
 		return worked, true
 	}
 	f.items.remove(at, r) // forget is not inlined.

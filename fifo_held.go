@@ -42,22 +42,31 @@ func (f *fifo[T]) rankAgain(i uint32, r *record[T], several bool) {
 	g.priorities.set(i, p)
 }
 
-// doneStored is the rest of done for a record that is no longer held. It is in line or
-// forgotten before the storage hears of it, and hears of it before it is pushed.
-func (f *fifo[T]) doneStored(at, i uint32, r *record[T], again bool) {
-	g, item := f.storage, r.item
-	if !again {
-		f.forget(at, r)
-		g.done(item)
-		f.look()
-		return
+// enqueueAgain is enqueue for a record that was held and added again. The storage hears
+// that the hand-out is over before the item is pushed, and when it is in line.
+func (f *fifo[T]) enqueueAgain(i uint32, r *record[T]) {
+	g := f.storage
+	switch {
+	case g == nil:
+		r.pos = f.line.push(i)
+	case g.ranks != nil:
+		g.asked = rank{g.priorities.of(i), true}
+		f.rank(i, r)
+	default:
+		r.pos = f.line.push(i)
+		g.done(r.item)
+		g.asked = rankOf(g.priorities.of(i))
+		f.store(i, r)
 	}
-	r.state = queued
-	r.pos = f.line.push(i)
-	g.done(item)
-	p := g.priorities.of(i)
-	g.asked = rank{p, p != 0 || g.ranks != nil}
-	f.store(i, r)
+}
+
+// doneHolding is the rest of done for a record that was not added again. It is
+// forgotten before the storage hears of it.
+func (f *fifo[T]) doneHolding(at uint32, r *record[T]) {
+	item := r.item
+	f.forget(at, r)
+	f.storage.done(item)
+	f.look()
 }
 
 // lookBehind is look after a hand-out. The item is the caller's only if that returns.

@@ -31,15 +31,25 @@ func (g *storageGuard[T]) resolve(k rank, item T) int {
 	return p
 }
 
-// toRanks moves the last record of the line to its level. It stays in line until Of
-// has returned, see store.
-func (f *fifo[T]) toRanks(i uint32, r *record[T], k rank) {
-	f.storage.priorities.set(i, k.priority)
-	p := f.storage.resolve(k, r.item)
-	f.line.popBack(f.moved)
+// rank puts a record that has no place yet at the end of its level.
+func (f *fifo[T]) rank(i uint32, r *record[T]) {
+	k := f.storage.ask()
+	if !k.named && f.storage.of != nil {
+		k.priority = f.classify(i, r)
+	}
 	r.state = ranked
 	f.stored++
-	r.pos = f.storage.ranks.push(i, p)
+	r.pos = f.storage.ranks.push(i, k.priority)
+}
+
+// classify asks for the priority of a record. It is in line until Of has returned, see
+// store.
+func (f *fifo[T]) classify(i uint32, r *record[T]) int {
+	f.storage.priorities.set(i, 0)
+	r.pos = f.line.push(i)
+	p := f.storage.resolve(rank{}, r.item)
+	f.line.popBack(f.moved)
+	return p
 }
 
 // takeRanked hands out the next item in the order.

@@ -178,10 +178,6 @@ func (g *storageGuard[T]) pop() (item T, hash uint32) {
 func (f *fifo[T]) store(i uint32, r *record[T]) {
 	f.dry = false
 	k := f.storage.ask()
-	if f.storage.ranks != nil {
-		f.toRanks(i, r, k)
-		return
-	}
 	if f.storage.prioritized != nil {
 		f.storage.priorities.set(i, k.priority)
 	}
@@ -214,9 +210,6 @@ func (f *fifo[T]) look() {
 // A storage that hands out for ever what is held must not keep the lock for ever:
 // it may do so as often as it said it had items.
 func (f *fifo[T]) takeStored(now time.Duration) (item T, waited time.Duration, ok bool) {
-	if f.storage.ranks != nil {
-		return f.takeRanked(now)
-	}
 	refusals := f.storage.size()
 	for n := refusals; n > 0 && refusals > 0 && f.storage.ready(); n = f.storage.size() {
 		ghosts := f.ghosts

@@ -10,6 +10,9 @@ func (f *fifo[T]) take(now time.Duration) (item T, waited time.Duration, ok bool
 		if f.storage == nil {
 			return item, 0, false
 		}
+		if f.storage.ranks != nil {
+			return f.takeRanked(now)
+		}
 		return f.takeStored(now)
 	}
 	i := f.line.pop()

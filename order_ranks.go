@@ -83,17 +83,17 @@ func (r *ranks) lift(i uint32, priority int) {
 func (r *ranks) leave(i uint32) {
 	v := r.level(r.priorities.of(i))
 	v.content.remove(*r.place(i), r.moved)
-	r.settle(v)
-}
-
-// settle follows each change that takes something out of a level.
-func (r *ranks) settle(v *level[line]) {
 	if v.content.empty() {
-		v.content.release()
-		r.rest(v)
+		r.empty(v)
 		return
 	}
 	v.content.shrink()
+}
+
+// empty lowers a level that has nothing left.
+func (r *ranks) empty(v *level[line]) {
+	v.content.release()
+	r.lower(v, down)
 }
 
 // remove takes a record out.
@@ -120,7 +120,11 @@ func (r *ranks) popHighest() (i uint32) {
 	if v.content.holes > 0 {
 		v.content.tidy(r.moved)
 	}
-	r.settle(v)
+	if v.content.empty() {
+		r.empty(v)
+		return i
+	}
+	v.content.shrink()
 	return i
 }
 

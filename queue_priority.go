@@ -2,6 +2,7 @@ package workqueue
 
 import (
 	"fmt"
+	"hash/maphash"
 	"time"
 )
 
@@ -48,9 +49,11 @@ func (q *Typed[T]) AddWith(options AddOptions, items ...T) {
 
 // addRanked is Add with a priority.
 func (q *Typed[T]) addRanked(k rank, item T) {
-	hash := hashOf(item)
+	hash := uint32(maphash.Comparable(hashSeed, item)) // hashOf is not inlined.
 	now := q.metrics.now()
-	lockSoon(&q.mu)
+	if !q.mu.TryLock() {
+		lockSoon(&q.mu)
+	}
 	added := q.addRankedLocked(hash, item, now, k)
 	q.settle()
 	q.mu.Unlock()
@@ -105,6 +108,19 @@ func (q *Typed[T]) mustPrioritize(priority int) {
 // the one that it was added with, or that the order of the queue has given it. It is 0
 // for a queue whose order knows none.
 func (q *Typed[T]) GetWithPriority() (item T, priority int, shutdown bool) {
+	if q.metrics == nil {
+		if !q.mu.TryLock() {
+			lockSoon(&q.mu)
+		}
+		item, _, ok := q.fifo.take(0)
+		if ok {
+			priority = q.fifo.priorityTaken(item)
+			q.settle()
+			q.mu.Unlock()
+			return item, priority, false
+		}
+		q.mu.Unlock()
+	}
 	item, priority, err := q.get(nil)
 	return item, priority, err != nil
 }
