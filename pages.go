@@ -65,8 +65,17 @@ func (p *pages[E]) pop() E {
 	var zero E
 	*last = zero
 	if end := len(p.directory) - pageChunk; pageSize*end-p.n > pageSize*pageChunk {
-		clear(p.directory[end:])
-		p.directory = p.directory[:end]
+		p.trim(end)
 	}
 	return e
+}
+
+// trim drops the pages behind the first n. The directory is as long as it ever was
+// otherwise, a quarter of a byte for each element that there has been.
+func (p *pages[E]) trim(n int) {
+	clear(p.directory[n:])
+	p.directory = p.directory[:n]
+	if 4*n < cap(p.directory) {
+		p.directory = append(make([]*page[E], 0, 2*n), p.directory...)
+	}
 }

@@ -65,6 +65,7 @@ func (l *ledger[T, N]) remove(hash uint32, item T) {
 	if r == nil {
 		return
 	}
+	*l.notes.at(l.items.index(at)) = *new(N) // It may refer to much memory.
 	if last := l.places.pop(); r.pos < uint32(l.places.n) {
 		*l.places.at(r.pos) = last
 		l.items.records.at(last).pos = r.pos
