@@ -1,0 +1,221 @@
+package workqueue_test
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/seed16c08ea7/workqueue"
+)
+
+// byWord groups "a/b/1" by the word at a place.
+func byWord(place int) func(string) string {
+	return func(key string) string { return strings.Split(key, "/")[place] }
+}
+
+// Fair queues within a fair queue: tenants take turns, and their users within them. An
+// item of a user at its limit holds up nobody else.
+func TestFairWithinFair(t *testing.T) {
+	q := workqueue.NewFairQueue(workqueue.FairOptions[string, string]{
+		Group: byWord(0),
+		Within: func() workqueue.Queue[string] {
+			return workqueue.NewFairQueue(workqueue.FairOptions[string, string]{
+				Group: byWord(1), MaxInFlight: func(string) int { return 1 },
+			})
+		},
+	}).(workqueue.HoldingQueue[string])
+	pushAll(q, strings.Fields("a/x/1 a/x/2 a/y/1 b/x/1 b/x/2")...)
+	if got := strings.Join(popAll[string](q), " "); got != "a/x/1 b/x/1 a/y/1" || q.Len() != 2 {
+		t.Errorf("got %s, %d left", got, q.Len())
+	}
+	q.Done("a/y/1")
+	if q.Ready() {
+		t.Error("it is ready, with a slot free that nobody waits for")
+	}
+	q.Done("b/x/1")
+	if got := strings.Join(popAll[string](q), " "); got != "b/x/2" {
+		t.Errorf("got %s, want b/x/2", got)
+	}
+	q.Done("a/x/1")
+	checkInvariants(t, 0, q)
+	if got := strings.Join(popAll[string](q), " "); got != "a/x/2" || q.Len() != 0 {
+		t.Errorf("got %s, want a/x/2", got)
+	}
+}
+
+// Limits that are within are not asked for by a caller without Done either.
+func TestFairWithinFairForACallerWithoutDone(t *testing.T) {
+	q := workqueue.NewFairQueue(workqueue.FairOptions[string, string]{
+		Group: byWord(0),
+		Within: func() workqueue.Queue[string] {
+			return newFair(nil, map[string]int{"a": 1})
+		},
+	})
+	for range 10 {
+		pushAll(q, "a/1", "a/2", "a/3")
+		for range 3 {
+			q.Pop()
+		}
+	}
+	if _, owners, _ := q.(fairRoom).FairRoom(); q.Len() != 0 || owners > 3 {
+		t.Errorf("%d left, memory for %d items", q.Len(), owners)
+	}
+}
+
+// A moody queue fails when it is told to, before or after it has done what it was
+// called for, and says that it is not ready when it is told to.
+type moody struct {
+	pile
+	fails  *string // the method, with ! behind it for after
+	end    *func()
+	frozen bool
+}
+
+func (m *moody) fail(call string) {
+	if *m.fails == call {
+		(*m.end)()
+	}
+}
+
+func (m *moody) Push(item int) {
+	m.fail("push")
+	m.pile.Push(item)
+	m.fail("push!")
+}
+
+func (m *moody) TouchWithPriority(item, priority int) {
+	m.fail("touch")
+	m.pile.TouchWithPriority(item, priority)
+	m.fail("touch!")
+}
+
+func (m *moody) PopWithPriority() (item, priority int) {
+	m.fail("pop")
+	item, priority = m.pile.PopWithPriority()
+	m.fail("pop!")
+	return item, priority
+}
+
+func (m *moody) Len() int {
+	m.fail("len")
+	return m.pile.Len()
+}
+
+func (m *moody) Ready() bool {
+	m.fail("ready")
+	return m.pile.Len() > 0 && !m.frozen
+}
+
+func (m *moody) Done(int) { m.fail("done") }
+
+// A queue within that does not return from a call does not stop the others, nor itself
+// from then on: the counts are right again with the next call.
+func TestQueueWithinThatDoesNotReturn(t *testing.T) {
+	for how, end := range map[string]func(){"panic": func() { panic("within") }, "Goexit": runtime.Goexit} {
+		for _, method := range []string{"push", "push!", "touch", "touch!", "pop", "pop!", "len", "ready", "done"} {
+			fails := ""
+			q := workqueue.NewFairQueue(workqueue.FairOptions[int, int]{
+				Group:       func(item int) int { return item / 10 },
+				MaxInFlight: func(int) int { return 2 },
+				Within:      func() workqueue.Queue[int] { return &moody{fails: &fails, end: &end} },
+			})
+			p, h := q.(workqueue.PrioritizedQueue[int]), q.(workqueue.HoldingQueue[int])
+			pushAll(q, 11, 12, 13, 21, 22)
+			h.Ready()
+			q.Pop()
+			for _, call := range []func(){
+				func() { q.Push(14) }, func() { p.TouchWithPriority(13, 1) }, func() { q.Pop() }, func() { h.Done(11) },
+			} {
+				fails = method
+				goes(call)
+				fails = ""
+				q.Len()
+				if err := q.(interface{ CheckCounts() error }).CheckCounts(); err != nil {
+					t.Errorf("%s in %s: %v", how, method, err)
+				}
+			}
+			got := map[int]bool{}
+			for q.Len() > 0 {
+				item := q.Pop()
+				got[item] = true
+				h.Done(item)
+			}
+			missing := 0
+			for _, item := range []int{12, 13, 21, 22} {
+				if !got[item] {
+					missing++
+				}
+			}
+			// What the queue within has popped and not returned is lost there.
+			if method != "pop!" && missing > 1 || missing > 2 {
+				t.Errorf("%s in %s: got %v", how, method, got)
+			}
+		}
+	}
+}
+
+// A queue within that is not ready is passed over until it is.
+func TestQueueWithinThatIsNotReady(t *testing.T) {
+	fails, end := "", func() {}
+	var withins []*moody
+	q := workqueue.NewFairQueue(workqueue.FairOptions[int, int]{
+		Group: func(item int) int { return item / 10 },
+		Within: func() workqueue.Queue[int] {
+			withins = append(withins, &moody{fails: &fails, end: &end})
+			return withins[len(withins)-1]
+		},
+	}).(workqueue.HoldingQueue[int])
+	pushAll(q, 11, 12, 21)
+	withins[0].frozen = true
+	if got := fmt.Sprint(popAll[int](q)); got != "[21]" || q.Len() != 2 {
+		t.Errorf("got %s, want 21 of the group that is ready", got)
+	}
+	withins[0].frozen = false
+	q.Push(13) // A call of its own tells.
+	if got := fmt.Sprint(popAll[int](q)); got != "[11 12 13]" {
+		t.Errorf("got %s, want [11 12 13]", got)
+	}
+}
+
+// A queue within that has taken an item, or has lost one, and panicked: the queue hands
+// out each item that it knows once, and takes new ones.
+func TestQueueWithinThatFailsBelowATyped(t *testing.T) {
+	for _, method := range []string{"push", "push!", "pop!", "len", "ready", "done"} {
+		fails, end := "", func() { panic("within") }
+		q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[int]{Queue: workqueue.NewFairQueue(workqueue.FairOptions[int, int]{
+			Group:       func(item int) int { return item / 10 },
+			MaxInFlight: func(int) int { return 1 },
+			Within:      func() workqueue.Queue[int] { return &moody{fails: &fails, end: &end} },
+		})})
+		q.AddAll(11, 21)
+		fails = method
+		goes(func() { q.Add(12) })
+		goes(func() {
+			if item, ok := q.TryGet(); ok {
+				q.Done(item)
+			}
+		})
+		fails = ""
+		checkInvariants(t, 0, q)
+		known := map[int]bool{}
+		for _, round := range []string{"then", "and again"} {
+			seen := map[int]bool{}
+			for _, item := range takeAll(q) {
+				if seen[item] {
+					t.Errorf("%s, %s: %d comes twice", method, round, item)
+				}
+				seen[item], known[item] = true, true
+			}
+			if round != "then" && len(seen) != 3 {
+				t.Errorf("%s, %s: got %v", method, round, seen)
+			}
+			q.AddAll(31, 21, 22)
+		}
+		// One was handed out while it failed.
+		if lost := map[string]int{"pop!": 1}[method]; len(known)+1+lost < 5 {
+			t.Errorf("%s: got only %v", method, known)
+		}
+		checkInvariants(t, 1, q)
+	}
+}
