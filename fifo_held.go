@@ -69,6 +69,24 @@ func (f *fifo[T]) doneHolding(at uint32, r *record[T]) {
 	f.look()
 }
 
+// tellPutBack tells a storage that the hand-out of an item is over which has left the
+// line without one. It may have come there by putBack. If it has not, the storage does
+// not know of it.
+func (f *fifo[T]) tellPutBack(item T) {
+	if f.storage != nil {
+		f.storage.done(item)
+		f.look()
+	}
+}
+
+// over reports whether a worker that finds nothing may leave. What a storage holds back
+// is handed out when the items in flight are done, so a worker waits for that after a
+// shutdown too.
+func (f *fifo[T]) over() bool {
+	back := f.storage != nil && f.storage.holding != nil && f.stored > 0 && len(f.held) > 0
+	return f.closed && !back
+}
+
 // lookBehind is look after a hand-out. The item is the caller's only if that returns.
 // So a panic in it counts for false, and comes again when a worker looks next. If the
 // goroutine ends in it, the item goes back.

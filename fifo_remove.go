@@ -17,6 +17,7 @@ func (f *fifo[T]) remove(hash uint32, item T) bool {
 	case queued:
 		f.line.remove(r.pos, f.moved)
 		f.forget(at, r)
+		f.tellPutBack(item)
 	case ranked:
 		f.storage.ranks.remove(f.items.index(at))
 		f.stored--
