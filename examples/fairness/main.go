@@ -1,0 +1,117 @@
+// Command fairness shows what the order of a queue means for two tenants. One of
+// them floods it: 10,000 keys within 50 seconds, which the workers need 125 seconds
+// for. The other adds one key a second.
+//
+//	go run ./fairness
+//
+// It prints for how long the keys of each have waited, for four orders of the same
+// queue, and draws that in an SVG. Time is simulated in simulate.go, so it takes less
+// than a second. This file is the part to copy: the orders.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/seed16c08ea7/workqueue"
+)
+
+// The keys are those of Kubernetes: a tenant has a namespace.
+func tenantOf(key string) string {
+	namespace, _, _ := strings.Cut(key, "/")
+	return namespace
+}
+
+// The flood is of the tenant with the higher priority, as it may be with any
+// priority that is not about how much somebody adds.
+func priorityOf(key string) int {
+	if tenantOf(key) == "flood" {
+		return 1
+	}
+	return 0
+}
+
+// An order is one for the Order field of a queue's config.
+type order struct {
+	name, about string
+	make        func() workqueue.Queue[string]
+}
+
+var orders = []order{
+	{"FIFO", "all keys in one line", func() workqueue.Queue[string] {
+		return nil
+	}},
+	{"priority", "the flood has the higher one", func() workqueue.Queue[string] {
+		return workqueue.NewPriorityQueue(workqueue.PriorityOptions[string]{Of: priorityOf})
+	}},
+	{"priority, OldestEvery 4", "every 4th is the oldest key", func() workqueue.Queue[string] {
+		return workqueue.NewPriorityQueue(workqueue.PriorityOptions[string]{Of: priorityOf, OldestEvery: 4})
+	}},
+	{"fair", "tenants take turns", func() workqueue.Queue[string] {
+		return workqueue.NewFairQueue(workqueue.FairOptions[string, string]{Group: tenantOf})
+	}},
+}
+
+func main() {
+	file := flag.String("svg", "fairness.svg", "`file` that the picture is written to; none if empty")
+	flag.Parse()
+	if err := run(os.Stdout, *file); err != nil {
+		fmt.Fprintln(os.Stderr, "fairness:", err)
+		os.Exit(1)
+	}
+}
+
+// run prints the table, and writes the picture if there is a file for it.
+func run(out io.Writer, file string) error {
+	var results []result
+	for _, o := range orders {
+		results = append(results, result{o, simulate(o.make())})
+	}
+	if err := table(out, results); err != nil || file == "" {
+		return err
+	}
+	if err := os.WriteFile(file, draw(results), 0o644); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(out, "\nThe picture is in %s.\n", file)
+	return err
+}
+
+// A result is how long the keys have waited in an order.
+type result struct {
+	order
+	waits []wait
+}
+
+// of returns the waits of a tenant, the shortest first.
+func (r result) of(tenant string) (waits []time.Duration) {
+	for _, w := range r.waits {
+		if w.tenant == tenant {
+			waits = append(waits, w.lasted)
+		}
+	}
+	slices.Sort(waits)
+	return waits
+}
+
+func table(out io.Writer, results []result) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "order\ttenant\tkeys\tmedian wait\tp99\tlongest\t")
+	for _, r := range results {
+		for _, tenant := range []string{"quiet", "flood"} {
+			waits := r.of(tenant)
+			last := len(waits) - 1
+			fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t\n", r.name, tenant, len(waits),
+				seconds(waits[last/2]), seconds(waits[last*99/100]), seconds(waits[last]))
+		}
+	}
+	return w.Flush()
+}
+
+func seconds(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) }
