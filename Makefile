@@ -9,7 +9,7 @@ RUNS        := 40000
 HISTORIES   := 1000000
 DURATION    := 60s
 
-.PHONY: all help quick run test docs lint vet tidy cyclo test-386 fuzz bench bench-smoke cover monitoring integration linearizability stress stress-peers mutate
+.PHONY: all help quick run test docs lint vet tidy cyclo test-386 fuzz bench bench-smoke cover monitoring integration apiserver linearizability stress stress-peers mutate
 
 all: lint test ## the linters and all tests
 
@@ -106,6 +106,11 @@ monitoring: ## alert rules and dashboard against promtool; 27 s
 
 integration: ## a real Prometheus server against a running example; 47 s
 	go run -C integration ./prometheus ..
+
+# kube-apiserver and etcd, built from Go modules, once for each user. They are started
+# on loopback by what needs them, and end with it.
+apiserver: ## build kube-apiserver and etcd into the cache; 4 to 7 minutes, once
+	go run -C integration ./apiserver
 
 cover: ## coverage of the root module, by function
 	go test -covermode=atomic -coverprofile=cover.out .
