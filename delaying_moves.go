@@ -86,8 +86,11 @@ func (q *TypedDelaying[T]) schedule(hash uint32, item T, r reading, due time.Dur
 		lockAwake(&q.mu)
 	}
 	defer q.mu.Unlock()
-	if q.closed || q.hasEntryLocked(hash, item) {
+	if q.closed {
 		return arrival{}
+	}
+	if q.hasEntryLocked(hash, item) {
+		return q.raiseLocked(hash, item, stamp, priority)
 	}
 	if due <= r.now && q.typed != nil && q.agenda.len() == 0 {
 		q.metrics.observeLateness(r.now - due)
@@ -230,6 +233,15 @@ func (q *TypedDelaying[T]) stamp(now time.Duration) time.Duration {
 // in between.
 func (q *TypedDelaying[T]) hasEntryLocked(hash uint32, item T) bool {
 	return q.oneEntry && q.typed.queues(hash, item)
+}
+
+// raiseLocked follows a delayed add that has found an entry. Nothing waits for it, but
+// its priority counts, and an order is told of it as of any other add.
+func (q *TypedDelaying[T]) raiseLocked(hash uint32, item T, stamp time.Duration, priority int) (a arrival) {
+	if q.typed.fifo.storage != nil {
+		a = q.promoteLocked(hash, item, stamp, rank{priority, true})
+	}
+	return a
 }
 
 // queues reports whether the item is queued, or will be by its Done.

@@ -76,8 +76,11 @@ func (q *TypedDelaying[T]) debounce(hash uint32, item T, r reading, due, latest 
 	stamp := q.stamp(r.now)
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.closed || q.hasEntryLocked(hash, item) {
+	if q.closed {
 		return arrival{}
+	}
+	if q.hasEntryLocked(hash, item) {
+		return q.raiseLocked(hash, item, stamp, priority)
 	}
 	first := q.agenda.debounce(hash, item, r.now, due, latest, priority)
 	return q.arrangeLocked(first, r, stamp)

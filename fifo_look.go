@@ -59,7 +59,7 @@ func (f *fifo[T]) entry(i uint32, state ItemState) entry[T] {
 // queues reports whether the item is queued, or will be by its done.
 func (f *fifo[T]) queues(hash uint32, item T) bool {
 	_, r := f.items.find(hash, item)
-	return r != nil && (r.state == queued || r.state == inStorage || r.state == reprocess)
+	return r != nil && (r.state == queued || r.state == inStorage || r.state == ranked || r.state == reprocess)
 }
 
 // again returns how many of the held items have been added again.
