@@ -50,6 +50,10 @@ type QueueStats struct {
 	Adds       uint64 // Adds that were not duplicates
 	Duplicates uint64 // Adds that were, and so changed nothing
 
+	// DepthByPriority has the Depth of each priority that an item has. It is nil if
+	// the order of the queue is not that of [NewPriorityQueue].
+	DepthByPriority map[int]int
+
 	Unfinished     time.Duration // for how long the held items have been so, added up
 	LongestRunning time.Duration // for how long the one held longest has been
 	// OldestItem is the time since the Add of the item at the head of the line,
@@ -155,6 +159,7 @@ func (q *Typed[T]) statsLocked(now time.Duration) QueueStats {
 		Duplicates: q.duplicates,
 		OldestItem: q.fifo.oldest(now),
 	}
+	s.DepthByPriority = q.fifo.depthByPriority()
 	s.Unfinished, s.LongestRunning = q.fifo.inFlight(now)
 	if q.durations != nil {
 		s.Latency = q.durations.queued.read()
