@@ -42,7 +42,7 @@ func (f *fifo[T]) enterStored(c *census[T]) {
 }
 
 func (f *fifo[T]) entry(i uint32, state ItemState) entry[T] {
-	e := entry[T]{item: f.items.records.at(i).item, state: state}
+	e := entry[T]{item: f.items.records.at(i).item, state: state, ref: i}
 	if f.storage != nil {
 		e.priority = f.storage.priorities.of(i)
 	}

@@ -72,9 +72,12 @@ func (f *fifo[T]) takeRanked(now time.Duration) (item T, waited time.Duration, o
 	return r.item, waited, true
 }
 
-// enterRanked enters what ranks holds, in the order of the levels.
+// enterRanked enters what ranks holds, in the order of the levels, and if the oldest
+// has its turns, as many by their age.
 func (f *fifo[T]) enterRanked(c *census[T]) {
-	f.storage.ranks.each(func(i uint32, _ int) bool {
+	r := f.storage.ranks
+	c.turns.from = len(c.queued)
+	r.each(func(i uint32, _ int) bool {
 		if len(c.queued) >= c.limit {
 			return false
 		}
@@ -82,4 +85,14 @@ func (f *fifo[T]) enterRanked(c *census[T]) {
 		return true
 	})
 	c.lined = len(c.queued)
+	if r.every == 0 {
+		return
+	}
+	c.turns.every, c.turns.since = r.every, r.since
+	for i := range r.age.all() {
+		if c.turns.from+len(c.turns.aged) >= c.limit {
+			return
+		}
+		c.turns.aged = append(c.turns.aged, f.entry(i, ItemQueued))
+	}
 }

@@ -28,6 +28,9 @@ func (f *fifo[T]) remove(hash uint32, item T) bool {
 		f.ghosts++
 	case reprocess:
 		r.state = processing
+		if f.storage != nil {
+			f.storage.priorities.forget(f.items.index(at))
+		}
 	default:
 		return false
 	}

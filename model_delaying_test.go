@@ -24,6 +24,7 @@ type naiveDelaying struct {
 type appointment struct {
 	item        int
 	due, latest time.Duration
+	priority    int
 }
 
 // plan makes the item due at a time, after all others of that time.
@@ -46,33 +47,48 @@ func (m *naiveDelaying) cancel(item int) (waited bool) {
 	return at >= 0
 }
 
-func (m *naiveDelaying) addAfter(item int, delay time.Duration) {
+func (m *naiveDelaying) addAfter(item int, delay time.Duration, priority int) {
 	due := m.now + delay
 	if m.down || delay <= 0 {
-		m.add(item)
+		m.addAt(item, priority)
 		return
 	}
 	at := m.find(item)
 	if at < 0 {
-		m.plan(appointment{item, due, promised})
+		m.plan(appointment{item, due, promised, priority})
 		return
 	}
-	if a := &m.waiting[at]; a.latest != promised {
+	a := &m.waiting[at]
+	a.priority = max(a.priority, priority)
+	if a.latest != promised {
 		a.latest = min(a.latest, due)
 	}
-	if a := m.waiting[at]; due < a.due {
-		m.plan(appointment{item, due, a.latest})
+	if due < a.due {
+		m.plan(appointment{item, due, a.latest, a.priority})
 	}
+}
+
+// promote ends the wait and adds the item now, with the priority of the wait.
+func (m *naiveDelaying) promote(item int) {
+	priority := 0
+	if at := m.find(item); at >= 0 {
+		priority = m.waiting[at].priority
+	}
+	m.cancel(item)
+	m.addAt(item, priority)
 }
 
 func (m *naiveDelaying) reschedule(item int, delay time.Duration) {
 	switch {
 	case m.down:
 	case delay <= 0:
-		m.cancel(item)
-		m.add(item)
+		m.promote(item)
 	default:
-		m.plan(appointment{item, m.now + delay, promised})
+		priority := 0
+		if at := m.find(item); at >= 0 {
+			priority = m.waiting[at].priority
+		}
+		m.plan(appointment{item, m.now + delay, promised, priority})
 	}
 }
 
@@ -85,10 +101,9 @@ func (m *naiveDelaying) debounce(item int, quiet, most time.Duration) {
 	switch {
 	case m.down:
 	case quiet <= 0:
-		m.cancel(item)
-		m.add(item)
+		m.promote(item)
 	case at < 0:
-		m.plan(appointment{item, min(due, latest), latest})
+		m.plan(appointment{item, min(due, latest), latest, 0})
 	default:
 		a := m.waiting[at]
 		bound := a.latest
@@ -96,7 +111,7 @@ func (m *naiveDelaying) debounce(item int, quiet, most time.Duration) {
 			bound = a.due
 		}
 		if due < bound || a.due != bound {
-			m.plan(appointment{item, min(due, bound), a.latest})
+			m.plan(appointment{item, min(due, bound), a.latest, a.priority})
 		}
 	}
 }
@@ -104,14 +119,14 @@ func (m *naiveDelaying) debounce(item int, quiet, most time.Duration) {
 func (m *naiveDelaying) step(d time.Duration) {
 	m.now += d
 	for len(m.waiting) > 0 && m.waiting[0].due <= m.now {
-		m.add(m.waiting[0].item)
+		m.addAt(m.waiting[0].item, m.waiting[0].priority)
 		m.waiting = m.waiting[1:]
 	}
 }
 
 func (m *naiveDelaying) agenda() (waiting []string) {
 	for _, a := range m.waiting {
-		waiting = append(waiting, fmt.Sprint(a.item, a.due))
+		waiting = append(waiting, fmt.Sprint(a.item, a.due, a.priority))
 	}
 	return waiting
 }
@@ -138,18 +153,31 @@ func playDelaying(t *testing.T, script []byte) {
 	span := 1 + int(script[0])
 	synctest.Test(t, func(t *testing.T) {
 		clock := testingclock.NewFakeClock(epoch)
-		below := workqueue.NewTyped[int]()
-		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{Clock: clock, Queue: below})
+		var order workqueue.Queue[int]
 		m := &naiveDelaying{}
+		if len(script)%2 == 0 { // There is a byte to choose an order.
+			var line *naive
+			order, line = orderOf(script[len(script)-1])
+			m.naive = *line
+		}
+		below := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[int]{Queue: order})
+		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{Clock: clock, Queue: below})
 		drains := &drains{queue: q}
 		for i := 1; i+1 < len(script); i += opSize {
 			op, arg := script[i], script[i+1]
+			m.priority = int((op^arg)>>5) - 2
 			var call string
 			switch item := int(arg) % span; op % 8 {
 			case 0: // Delays of up to 23 s, in few different lengths.
 				delay := time.Duration(int(op>>3)-8) * time.Second
+				if m.order != nil && arg%4 > 0 {
+					q.AddWith(workqueue.AddOptions{After: delay, Priority: m.priority}, item)
+					m.addAfter(item, delay, m.priority)
+					call = fmt.Sprint("AddWith ", m.priority, item, delay)
+					break
+				}
 				q.AddAfter(item, delay)
-				m.addAfter(item, delay)
+				m.addAfter(item, delay, 0)
 				call = fmt.Sprint("AddAfter ", item, delay)
 			case 2:
 				call = stepWait(q, m, op>>3, item)
@@ -219,7 +247,7 @@ func stepClock(clock *testingclock.FakeClock, m *naiveDelaying, kind, arg byte) 
 func agendaOf(q *workqueue.TypedDelaying[int]) string {
 	var waiting []string
 	for _, info := range q.Snapshot(math.MaxInt).Waiting {
-		waiting = append(waiting, fmt.Sprint(info.Item, info.Due.Sub(epoch)))
+		waiting = append(waiting, fmt.Sprint(info.Item, info.Due.Sub(epoch), info.Priority))
 	}
 	return fmt.Sprint(waiting)
 }

@@ -127,3 +127,62 @@ func stepPriorities(q workqueue.PrioritizedQueue[int], m *naiveOrder, item, prio
 	m.touch(item, priority)
 	return fmt.Sprint("Touch ", item, priority)
 }
+
+// orderOf chooses an order for a Typed, which keeps it itself or calls it through the
+// interface, and a model.
+func orderOf(kind byte) (workqueue.Queue[int], *naive) {
+	q, order, _ := newOrder(kind)
+	m := &naive{order: order, priorities: make(map[int]int)}
+	if kind&64 != 0 {
+		m.stored = true
+		return struct {
+			workqueue.PrioritizedQueue[int]
+		}{q}, m
+	}
+	return q, m
+}
+
+// comparePriorities compares the order of what is queued, and the priorities of it and
+// of what is held. A queue knows neither of what lies in a storage.
+func comparePriorities(t *testing.T, step int, call string, q *workqueue.Typed[int], m *naive) {
+	t.Helper()
+	if m.order == nil {
+		return
+	}
+	var got, want []string
+	s := q.Snapshot(1000)
+	for _, info := range s.Queued {
+		if !m.stored {
+			got = append(got, fmt.Sprint(info.Item, "@", info.Priority, " at ", info.Position))
+		}
+	}
+	for place, r := range m.order.upcoming() {
+		if !m.stored {
+			want = append(want, fmt.Sprint(r.item, "@", r.priority, " at ", place+1))
+		}
+	}
+	var held []string
+	for _, info := range s.InFlight {
+		held = append(held, fmt.Sprint(info.Item, "@", info.Priority))
+	}
+	var wantHeld []string
+	for _, item := range m.held {
+		wantHeld = append(wantHeld, fmt.Sprint(item, "@", m.priorities[item]))
+	}
+	slices.Sort(held)
+	slices.Sort(wantHeld)
+	if got, want := fmt.Sprint(got, held), fmt.Sprint(want, wantHeld); got != want {
+		t.Fatalf("step %d: %s: queued and held:\ngot  %s\nwant %s", step, call, got, want)
+	}
+}
+
+// upcoming returns the items in the order in which they will be handed out.
+func (m *naiveOrder) upcoming() (items []rankedInt) {
+	then := *m
+	then.items = slices.Clone(m.items)
+	for len(then.items) > 0 {
+		item, _ := then.pop()
+		items = append(items, m.items[m.find(item)])
+	}
+	return items
+}

@@ -23,17 +23,29 @@ type naive struct {
 	// its turn comes.
 	stored  bool
 	removed []int
+
+	// Where an order decides, line has what it has, and says nothing of it.
+	order      *naiveOrder
+	priority   int         // of the next Add
+	priorities map[int]int // of what is held, or marked to be queued again
 }
 
-func (m *naive) add(item int) {
+func (m *naive) add(item int) { m.addAt(item, 0) }
+
+func (m *naive) addAt(item, priority int) {
 	switch {
 	case m.down:
-	case slices.Contains(m.removed, item):
-		m.removed = without(m.removed, item)
 	case slices.Contains(m.line, item):
+		m.removed = without(m.removed, item)
+		if m.order != nil {
+			m.order.touch(item, priority)
+		}
 	case !slices.Contains(m.held, item):
-		m.line = append(m.line, item)
-	case !slices.Contains(m.again, item):
+		m.push(item, priority)
+	case slices.Contains(m.again, item):
+		m.note(item, max(priority, m.priorities[item]))
+	default:
+		m.note(item, priority)
 		m.again = append(m.again, item)
 		if slices.Contains(m.watched, item) {
 			m.watched = without(m.watched, item)
@@ -42,9 +54,33 @@ func (m *naive) add(item int) {
 	}
 }
 
+func (m *naive) push(item, priority int) {
+	m.line = append(m.line, item)
+	if m.order != nil {
+		m.order.push(item, priority)
+	}
+}
+
+func (m *naive) note(item, priority int) {
+	if m.order != nil {
+		m.priorities[item] = priority
+	}
+}
+
+func (m *naive) pop() (item int) {
+	if m.order == nil {
+		item, m.line = m.line[0], m.line[1:]
+		return item
+	}
+	item, priority := m.order.pop()
+	m.note(item, priority)
+	m.line = without(m.line, item)
+	return item
+}
+
 func (m *naive) get() (item int, ok bool) {
 	for len(m.line) > 0 {
-		item, m.line = m.line[0], m.line[1:]
+		item = m.pop()
 		if !slices.Contains(m.removed, item) {
 			m.held = append(m.held, item)
 			return item, true
@@ -61,7 +97,7 @@ func (m *naive) done(item int) {
 	m.held, m.watched = without(m.held, item), without(m.watched, item)
 	if slices.Contains(m.again, item) {
 		m.again = without(m.again, item)
-		m.line = append(m.line, item)
+		m.push(item, m.priorities[item])
 	}
 }
 
@@ -69,12 +105,16 @@ func (m *naive) remove(item int) bool {
 	switch {
 	case slices.Contains(m.again, item):
 		m.again = without(m.again, item)
+		m.note(item, 0)
 	case !slices.Contains(m.line, item) || slices.Contains(m.removed, item):
 		return false
 	case m.stored:
 		m.removed = append(m.removed, item)
 	default:
 		m.line = without(m.line, item)
+		if m.order != nil {
+			m.order.remove(item)
+		}
 	}
 	return true
 }
@@ -122,7 +162,7 @@ func scripts() int {
 }
 
 func randomScript(rnd *rand.Rand, ops int) []byte {
-	script := make([]byte, 1+opSize*rnd.IntN(ops))
+	script := make([]byte, 1+opSize*rnd.IntN(ops)+rnd.IntN(2))
 	for i := range script {
 		script[i] = byte(rnd.Uint32())
 	}
@@ -137,16 +177,21 @@ func playTyped(t *testing.T, script []byte) {
 	if script[0]&1 != 0 {
 		config.Queue = workqueue.DefaultQueue[int]()
 	}
+	m := &naive{stored: config.Queue != nil}
+	if len(script)%2 == 0 { // There is a byte to choose an order.
+		config.Queue, m = orderOf(script[len(script)-1])
+	}
 	gauges, clock := &gauges{}, testingclock.NewFakeClock(epoch)
 	if script[0]&2 != 0 {
 		config.Name, config.MetricsProvider, config.Clock = "q", gauges, clock
 	}
 	span := 1 + int(script[0]>>2)
 	synctest.Test(t, func(t *testing.T) {
-		q, m := workqueue.NewTypedWithConfig(config), &naive{stored: config.Queue != nil}
+		q := workqueue.NewTypedWithConfig(config)
 		drains := &drains{queue: q}
 		for i := 1; i+1 < len(script); i += opSize {
 			op, item := script[i]%16, int(script[i+1])%span
+			m.priority = int(script[i]>>4) - 6
 			call := stepTyped(q, m, drains, op, item)
 			switch {
 			case call == "":
@@ -277,6 +322,11 @@ func (d *drains) pending() int {
 func stepTyped(q *workqueue.Typed[int], m *naive, drains *drains, op byte, item int) string {
 	switch op {
 	case 0, 1, 2, 3:
+		if m.order != nil && op > 0 {
+			q.AddWith(workqueue.AddOptions{Priority: m.priority}, item)
+			m.addAt(item, m.priority)
+			return fmt.Sprint("AddWith ", m.priority, item)
+		}
 		q.Add(item)
 		m.add(item)
 		return fmt.Sprint("Add ", item)
@@ -361,6 +411,7 @@ func compareTyped(t *testing.T, step int, call string, q *workqueue.Typed[int], 
 		m.draining = false
 	}
 	checkQuiet(t, step, q)
+	comparePriorities(t, step, call, q, m)
 	got := fmt.Sprint(q.Len(), q.Held(), q.ShuttingDown(), drains.pending() > 0, drains.reported)
 	want := fmt.Sprint(m.queued(), len(m.held), m.down, m.draining, m.reported)
 	if got != want || len(call) > len(mismatch) && call[:len(mismatch)] == mismatch {

@@ -194,3 +194,10 @@ func (p *priorities) set(i uint32, priority int) {
 	}
 	*p.at(i) = priority
 }
+
+// forget takes back what was set, if anything was.
+func (p *priorities) forget(i uint32) {
+	if int(i) < p.n {
+		*p.at(i) = 0
+	}
+}

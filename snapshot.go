@@ -118,7 +118,7 @@ func (q *TypedDelaying[T]) Snapshot(limit int) Snapshot[T] {
 		q.collectWaiting(&c)
 	} else {
 		stamp := q.stamp(now)
-		c.makeRoom(q.typed.sizes())
+		q.typed.makeRoom(&c)
 		c.makeRoomForWaiting(q.waits())
 		q.collect(&c)
 		c.describe(&s, stamp, q.typed.metrics != nil)

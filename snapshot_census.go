@@ -12,7 +12,8 @@ type census[T comparable] struct {
 	limit                    int
 	queued, flying, waiting  []entry[T]
 	order                    []node // of waiting, by their places there
-	lined                    int    // how many of queued are in line
+	lined                    int    // how many of queued are in the order of their hand-out
+	turns                    turns[T]
 	queuedTotal, flyingTotal int
 	waitingTotal             int
 	timed                    bool // since when is known of waiting
@@ -23,6 +24,7 @@ type census[T comparable] struct {
 type entry[T comparable] struct {
 	item  T
 	state ItemState
+	ref   uint32        // the record, for turns
 	since time.Duration // if times are kept
 
 	priority int
@@ -39,11 +41,20 @@ const denseWaiting = 16
 // which is rare and only slower.
 func (q *Typed[T]) census(limit int) census[T] {
 	c := census[T]{limit: max(0, limit)}
-	c.makeRoom(q.sizes())
+	q.makeRoom(&c)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.fifo.enterIn(&c)
 	return c
+}
+
+// makeRoom makes room for what there is at the moment.
+func (q *Typed[T]) makeRoom(c *census[T]) {
+	queued, flying := q.sizes()
+	c.makeRoom(queued, flying)
+	if g := q.fifo.storage; g != nil && g.ranks != nil && g.ranks.every > 0 {
+		c.turns.aged = roomFor[entry[T]](min(queued, c.limit))
+	}
 }
 
 // sizes returns how much there is at the moment.
@@ -107,6 +118,7 @@ func (c *census[T]) enter(a *agenda[T], n node) {
 // describe adds what a FIFO has entered to the Snapshot. timed says whether that FIFO
 // keeps times: otherwise Age is not known.
 func (c *census[T]) describe(s *Snapshot[T], now time.Duration, timed bool) {
+	c.interleave()
 	s.QueuedTotal, s.InFlightTotal = c.queuedTotal, c.flyingTotal
 	s.Queued, s.InFlight = infosOf(c.queued, now, timed), infosOf(c.flying, now, timed)
 	for place := range s.Queued[:c.lined] {
