@@ -27,13 +27,20 @@ func (r *ranks) CheckInvariants() error {
 		}
 	}
 	errs.that(r.n == n, "counted %d records, are %d", r.n, n)
-	if r.every == 0 {
-		return errs.err()
+	errs.add("age: ", r.age.CheckInvariants(n))
+	return errs.err()
+}
+
+// CheckInvariants returns what is wrong with the order by age of n records, or nil.
+func (a *aging) CheckInvariants(n int) error {
+	var errs check
+	if a.every == 0 {
+		return nil
 	}
-	errs.add("age: ", r.age.CheckInvariants())
-	errs.that(r.age.len() == n && r.since < r.every, "age: %d records of %d, %d since of %d", r.age.len(), n, r.since, r.every)
-	for i := range r.age.all() {
-		errs.that(*r.age.at(*r.ages.at(i)) == i, "record %d is not at %d of the ages", i, *r.ages.at(i))
+	errs.add("", a.line.CheckInvariants())
+	errs.that(a.line.len() == n && a.since < a.every, "%d records of %d, %d since of %d", a.line.len(), n, a.since, a.every)
+	for i := range a.line.all() {
+		errs.that(*a.line.at(*a.places.at(i)) == i, "record %d is not at %d", i, *a.places.at(i))
 	}
 	return errs.err()
 }
@@ -74,4 +81,29 @@ func (a *agenda[T]) sizesOfNotes() []int {
 		return nil
 	}
 	return []int{len(a.seldom.latest), len(a.seldom.priorities)}
+}
+
+// CheckInvariants returns what is wrong with the order, or nil.
+func (q *nestedQueue[T]) CheckInvariants() error {
+	var errs check
+	errs.add("items: ", q.items.CheckInvariants())
+	errs.add("", q.ladder.CheckInvariants())
+	if q.age.every > 0 {
+		errs.that(q.age.line.len() == q.items.live, "age: %d records of %d", q.age.line.len(), q.items.live)
+	}
+	n, out := 0, 0
+	for p, v := range q.ladder.known {
+		c := v.content
+		n, out = n+c.n, out+c.out
+		_, ghost := c.ghosts[c.first]
+		errs.that(!c.has || !ghost, "level %d: the next one is a ghost", p)
+		errs.that(v.at < 0 || c.n > 0, "level %d is up and has nothing", p)
+		errs.that(v.at != down || c.n+c.out == 0, "level %d is down and has %d items, %d out", p, c.n, c.out)
+		if c.holding == nil && c.queue != nil {
+			has := map[bool]int{true: 1}[c.has]
+			errs.that(c.queue.Len()+has == c.n+len(c.ghosts), "level %d: %d items and %d ghosts, its order has %d and %d", p, c.n, len(c.ghosts), c.queue.Len(), has)
+		}
+	}
+	errs.that(n == q.items.live && out == len(q.out), "%d items in the levels of %d, %d out of %d", n, q.items.live, out, len(q.out))
+	return errs.err()
 }

@@ -85,11 +85,11 @@ func (f *fifo[T]) enterRanked(c *census[T]) {
 		return true
 	})
 	c.lined = len(c.queued)
-	if r.every == 0 {
+	if r.age.every == 0 {
 		return
 	}
-	c.turns.every, c.turns.since = r.every, r.since
-	for i := range r.age.all() {
+	c.turns.every, c.turns.since = r.age.every, r.age.since
+	for i := range r.age.line.all() {
 		if c.turns.from+len(c.turns.aged) >= c.limit {
 			return
 		}

@@ -16,6 +16,10 @@ type naiveOrder struct {
 	every int
 	since int
 	clock int
+
+	// Where levels are orders themselves, it is not the turn of the oldest item but
+	// of its level.
+	nested bool
 }
 
 type rankedInt struct {
@@ -53,6 +57,9 @@ func (m *naiveOrder) sorted() []rankedInt {
 func (m *naiveOrder) pop() (item, priority int) {
 	next := m.sorted()[0]
 	oldest := slices.MinFunc(m.items, func(a, b rankedInt) int { return cmp.Compare(a.added, b.added) })
+	if m.nested {
+		oldest = m.sorted()[slices.IndexFunc(m.sorted(), func(r rankedInt) bool { return r.priority == oldest.priority })]
+	}
 	if m.since++; m.every > 0 && m.since >= m.every {
 		next = oldest
 	}
@@ -69,10 +76,49 @@ func TestModelPriorities(t *testing.T) {
 	rnd := newRand(t)
 	for range scripts() {
 		playPriorities(t, randomScript(rnd, 400))
+		playNested(t, randomScript(rnd, 400))
 	}
 }
 
-func FuzzPriorities(f *testing.F) { f.Fuzz(playPriorities) }
+func FuzzPriorities(f *testing.F) {
+	f.Fuzz(func(t *testing.T, script []byte) {
+		playPriorities(t, script)
+		playNested(t, script)
+	})
+}
+
+// playNested plays on an order whose levels are orders, which are FIFOs here. No item
+// comes twice: it would come back to where it was in a level that it was raised from.
+func playNested(t *testing.T, script []byte) {
+	if len(script) == 0 {
+		return
+	}
+	m := &naiveOrder{every: []int{0, 1, 2, 7}[script[0]%4], nested: true}
+	levels := []int{1, 3, 25, 250}[script[0]/4%4]
+	q := workqueue.NewPriorityQueue(workqueue.PriorityOptions[int]{
+		OldestEvery: m.every, Within: workqueue.DefaultQueue[int],
+	}).(workqueue.PrioritizedQueue[int])
+	for i := 1; i+1 < len(script); i += opSize {
+		op, arg := script[i], int(script[i+1])
+		p := (int(op)*7+arg)%levels - levels/2
+		var call string
+		switch {
+		case op%4 < 2:
+			call = stepPriorities(q, m, 1000+i, p)
+		case len(m.items) == 0:
+		case op%4 == 2:
+			call = stepPriorities(q, m, m.items[arg%len(m.items)].item, p)
+		default:
+			wantItem, wantPriority := m.pop()
+			gotItem, gotPriority := q.PopWithPriority()
+			call = same("Pop", fmt.Sprint(gotItem, gotPriority), fmt.Sprint(wantItem, wantPriority))
+		}
+		if q.Len() != len(m.items) || len(call) > len(mismatch) && call[:len(mismatch)] == mismatch {
+			t.Fatalf("step %d: %s: %d items, want %d", i/opSize, call, q.Len(), len(m.items))
+		}
+		checkInvariants(t, i/opSize, q)
+	}
+}
 
 // newOrder returns an order and its model. Few priorities make long levels, many make
 // more than are kept when they are empty.

@@ -47,6 +47,9 @@ func NewPriorityQueue[T comparable](options PriorityOptions[T]) Queue[T] {
 	if options.OldestEvery < 0 {
 		panic(fmt.Sprintf("workqueue: OldestEvery is %d, want 0 or more", options.OldestEvery))
 	}
+	if options.Within != nil {
+		return newNestedQueue(options)
+	}
 	q := &priorityQueue[T]{options: options}
 	q.ranks = newRanks(options.OldestEvery, q.place)
 	return q

@@ -4,19 +4,16 @@ package workqueue
 // level first, and a FIFO in each. Both a [Typed] with such an order and the order
 // as a [Queue] of its own keep their records in a table, and so share it.
 //
-// With every > 0 there is a second order, by age, over all records. A record that is
-// raised keeps its place there.
+// With age.every > 0 there is a second order, by age, over all records. A record that
+// is raised keeps its place there.
 //
 // Invariants, for a record i that is in it:
 //
 //	its level is the one of priorities[i], and is up
 //	the line of its level has i at *place(i)
-//	every > 0: age.at(ages[i]) == i
+//	age.every > 0: it is in age
 //
-// and for all of them:
-//
-//	n == the lengths of all levels, added up
-//	every > 0: n == age.len(), and since < every
+// and n is the lengths of all levels, added up, and that of age if it is kept.
 //
 // Each method takes O(log n) time at most in the number of levels that are in use,
 // and constant time, amortized, in that of the records.
@@ -26,40 +23,30 @@ type ranks struct {
 
 	priorities priorities // also of a record that the owner has taken out
 
-	every int // each so many'th hand-out is that of the oldest record; 0 for none
-	since int // hand-outs since the last that was
-	age   line
-	ages  pages[uint32]
+	age aging
 
 	// place returns where the owner keeps the place of a record in its level.
 	place func(i uint32) *uint32
-	// moved and aged tell of a record that a line has moved. They are fields, as a
-	// method value made at each call may be allocated.
-	moved, aged func(i, n uint32)
+	// moved tells of a record that a level has moved. It is a field, as a method value
+	// made at each call may be allocated.
+	moved func(i, n uint32)
 }
 
 func newRanks(every int, place func(i uint32) *uint32) *ranks {
-	r := &ranks{every: every, place: place}
+	r := &ranks{place: place}
 	r.moved = func(i, n uint32) { *r.place(i) = n }
-	r.aged = func(i, n uint32) { *r.ages.at(i) = n }
+	r.age.start(every)
 	return r
 }
 
 // push puts a record at the end of a level, and returns its place there.
 func (r *ranks) push(i uint32, priority int) (place uint32) {
 	r.priorities.set(i, priority)
-	if r.every > 0 {
-		r.noteAge(i, r.age.push(i))
+	if r.age.every > 0 {
+		r.age.enter(i)
 	}
 	r.n++
 	return r.append(i, priority)
-}
-
-func (r *ranks) noteAge(i, place uint32) {
-	for int(i) >= r.ages.n {
-		r.ages.push(0)
-	}
-	*r.ages.at(i) = place
 }
 
 func (r *ranks) append(i uint32, priority int) (place uint32) {
@@ -99,15 +86,15 @@ func (r *ranks) empty(v *level[line]) {
 // remove takes a record out.
 func (r *ranks) remove(i uint32) {
 	r.leave(i)
-	if r.every > 0 {
-		r.age.remove(*r.ages.at(i), r.aged)
+	if r.age.every > 0 {
+		r.age.leave(i)
 	}
 	r.n--
 }
 
 // pop takes the next record out. There must be one.
 func (r *ranks) pop() (i uint32) {
-	if r.every > 0 {
+	if r.age.every > 0 {
 		return r.popInTurn()
 	}
 	r.n--
@@ -132,17 +119,15 @@ func (r *ranks) popHighest() (i uint32) {
 // highest level otherwise. That may be the oldest too, and then counts as its turn.
 func (r *ranks) popInTurn() (i uint32) {
 	oldest := r.age.first()
-	if r.since+1 >= r.every {
+	if r.age.turn() {
 		i = oldest
 		r.remove(i)
 	} else {
 		i = r.popHighest()
-		r.age.remove(*r.ages.at(i), r.aged)
+		r.age.leave(i)
 		r.n--
 	}
-	if r.since++; i == oldest {
-		r.since = 0
-	}
+	r.age.count(i == oldest)
 	return i
 }
 
@@ -150,9 +135,9 @@ func (r *ranks) popInTurn() (i uint32) {
 // what it returns for each record in the order of the new indices, with the old and
 // the new one, and whether the record is in.
 func (r *ranks) renumber() (moved func(from, to uint32, in bool)) {
-	old, ages := r.priorities, r.ages
-	r.priorities, r.ages = priorities{}, pages[uint32]{}
-	r.age.shrink()
+	old := r.priorities
+	r.priorities = priorities{}
+	aged := r.age.renumber()
 	return func(from, to uint32, in bool) {
 		p := old.of(from)
 		r.priorities.set(to, p)
@@ -160,9 +145,8 @@ func (r *ranks) renumber() (moved func(from, to uint32, in bool)) {
 			return
 		}
 		*r.level(p).content.at(*r.place(to)) = to
-		if r.every > 0 {
-			r.noteAge(to, *ages.at(from))
-			*r.age.at(*r.ages.at(to)) = to
+		if r.age.every > 0 {
+			aged(from, to)
 		}
 	}
 }

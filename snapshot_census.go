@@ -52,7 +52,7 @@ func (q *Typed[T]) census(limit int) census[T] {
 func (q *Typed[T]) makeRoom(c *census[T]) {
 	queued, flying := q.sizes()
 	c.makeRoom(queued, flying)
-	if g := q.fifo.storage; g != nil && g.ranks != nil && g.ranks.every > 0 {
+	if g := q.fifo.storage; g != nil && g.ranks != nil && g.ranks.age.every > 0 {
 		c.turns.aged = roomFor[entry[T]](min(queued, c.limit))
 	}
 }

@@ -4,7 +4,7 @@ package workqueue
 // find the order of the hand-outs when the lock is free. That takes a set of what has
 // had its turn.
 type turns[T comparable] struct {
-	every, since int // those of ranks; every is 0 if there is no such order
+	every, since int // those of aging; every is 0 if there is no such order
 	from         int // where the ranked items begin among those that are queued
 	aged         []entry[T]
 }
