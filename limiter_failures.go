@@ -58,10 +58,13 @@ func (f *failures[T]) count(item T) int {
 	return int(r.pos)
 }
 
-// forget drops the item. When few of many items are left, the table gives memory
+// forget drops the item. While no item has failed it does not lock. When few of many items are left, the table gives memory
 // back. Nothing else refers to its records, so nothing has to follow their move.
 func (f *failures[T]) forget(item T) {
 	hash := hashOf(item)
+	if f.failing.Load() == 0 {
+		return
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	at, r := f.items.find(hash, item)

@@ -91,7 +91,7 @@ func (m *oneEntry) step(q *workqueue.TypedDelaying[int], clock *testingclock.Fak
 		return fmt.Sprint("Add ", item)
 	case 2, 3:
 		q.AddAfter(item, delay)
-		m.plans(item, delay, func() { m.addAfter(item, delay) })
+		m.plans(item, delay, func() { m.addAfter(item, delay, 0) })
 		return fmt.Sprint("AddAfter ", item, delay)
 	case 4:
 		q.Reschedule(item, delay)

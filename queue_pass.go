@@ -14,12 +14,11 @@ func (q *Typed[T]) passes() bool {
 	return q.fifo.storage == nil && !q.metrics.pushes() && !q.metrics.foreign()
 }
 
-// pass is Done of the item, and then GetContext with what ctx.Done has returned. It
-// says how long the next item was queued, if times are kept.
+// pass is Done of the item, and then GetContext with what ctx.Done has returned.
 //
 // No other worker sees a state between the two. So an item that was added again may
 // come back to the same worker at once, and a drain goes on if there is a next item.
-func (q *Typed[T]) pass(item T, cancel <-chan struct{}) (next T, waited time.Duration, err error) {
+func (q *Typed[T]) pass(item T, cancel <-chan struct{}) (next T, err error) {
 	hash := uint32(maphash.Comparable(hashSeed, item)) // hashOf is not inlined.
 	now := q.metrics.now()
 	if !q.mu.TryLock() {
@@ -41,12 +40,12 @@ func (q *Typed[T]) pass(item T, cancel <-chan struct{}) (next T, waited time.Dur
 	}
 	q.settle()
 	q.mu.Unlock()
-	return next, waited, nil
+	return next, nil
 }
 
 // passIdle is the rest of pass when there is no item. The caller holds q.mu, and
 // passIdle gives it back.
-func (q *Typed[T]) passIdle(cancel <-chan struct{}) (next T, waited time.Duration, err error) {
+func (q *Typed[T]) passIdle(cancel <-chan struct{}) (next T, err error) {
 	closed := q.fifo.closed
 	if !closed {
 		q.enlist()
@@ -54,16 +53,13 @@ func (q *Typed[T]) passIdle(cancel <-chan struct{}) (next T, waited time.Duratio
 	q.settle()
 	q.mu.Unlock()
 	if closed {
-		return next, 0, ErrShutDown
+		return next, ErrShutDown
 	}
 	next, _, err = q.await(cancel)
-	if err != nil {
-		return next, 0, err
-	}
-	return next, q.waited(next), nil
+	return next, err
 }
 
-// waited returns how long an item that is held was queued before, as far as that is
+// waited returns how long an item that is held was queued before, or 0 if that is not
 // known: an Add since then has taken the place of the one before.
 func (q *Typed[T]) waited(item T) time.Duration {
 	if q.metrics == nil {
@@ -73,7 +69,7 @@ func (q *Typed[T]) waited(item T) time.Duration {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	at, r := q.fifo.items.find(hash, item)
-	if r == nil || !r.state.held() {
+	if r == nil || r.state != processing && r.state != watched {
 		return 0
 	}
 	s := q.fifo.stamps.at(q.fifo.items.index(at))

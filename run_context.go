@@ -12,17 +12,17 @@ import (
 // OnResult with this context is called for. It reports false for any other context,
 // and for that of a Run with items of another type.
 //
-// Age is how long the item was queued before it was handed out, 0 if the
-// queue keeps no times or is not ours. Failures is how often it has failed in a row
-// by now.
+// Age is how long the item was queued before it was handed out. It is 0 if that is not
+// known: if the queue keeps no times or is not ours, and once the item was added again
+// or is done. Failures is how often it has failed in a row by now.
 func ItemInfoFromContext[T comparable](ctx context.Context) (info ItemInfo[T], ok bool) {
 	c, ok := ctx.Value(itemKey[T]{}).(*itemContext[T])
 	if !ok {
 		return info, false
 	}
 	info = ItemInfo[T]{Item: c.item, State: ItemInFlight, Failures: c.run.failuresOf(c.item)}
-	if c.run.typed != nil && c.run.typed.metrics != nil {
-		info.Age = c.waited
+	if c.run.typed != nil {
+		info.Age = c.run.typed.waited(c.item)
 	}
 	return info, true
 }
@@ -32,16 +32,20 @@ type itemKey[T comparable] struct{}
 
 // An itemContext is the context of one item: that of all handlers, with a logger
 // and an ItemInfo, which are made only when somebody asks. It is immutable. A new one
-// is needed for each item, as goroutines of a handler may outlive it.
+// is needed for each item, as goroutines of a handler may outlive it. It is small, as
+// that is all that an item costs in memory.
 type itemContext[T comparable] struct {
-	context.Context // handling of the runner
-
-	run    *runner[T]
-	item   T
-	waited time.Duration // see worker
+	run  *runner[T]
+	item T
 }
 
-// Value has no foreign code but that of the context above: it is called with the lock
+// The end of the context is that of all handlers, handling.
+
+func (c *itemContext[T]) Deadline() (deadline time.Time, ok bool) { return c.run.handling.Deadline() }
+func (c *itemContext[T]) Done() <-chan struct{}                   { return c.run.handling.Done() }
+func (c *itemContext[T]) Err() error                              { return c.run.handling.Err() }
+
+// Value calls no foreign code but that of the context above: it is called with the lock
 // of the queue held, see worker.watch.
 func (c *itemContext[T]) Value(key any) any {
 	if key == loggerKey {
@@ -50,7 +54,7 @@ func (c *itemContext[T]) Value(key any) any {
 	if _, ok := key.(itemKey[T]); ok {
 		return c
 	}
-	return c.Context.Value(key)
+	return c.run.handling.Value(key)
 }
 
 // loggerKey is the key under which logr looks for a logger. logr keeps it to itself, so
@@ -83,7 +87,7 @@ func (w *worker[T]) newContext() *itemContext[T] {
 	}
 	c := &w.contexts[0]
 	w.contexts = w.contexts[1:]
-	c.Context, c.run, c.item, c.waited = w.handling, w.runner, w.item, w.waited
+	c.run, c.item = w.runner, w.item
 	return c
 }
 

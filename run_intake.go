@@ -22,6 +22,7 @@ type runner[T comparable] struct {
 	typed    *Typed[T]             // the FIFO of ours, if it is below
 	passing  bool                  // typed takes Done and the next Get in one
 	derives  bool                  // handlers need a context of their own
+	simple   bool                  // nobody is told of a success
 	counting bool                  // inHand is kept
 	logger   logr.Logger
 	results  resultMetrics // nil if nobody counts
@@ -31,6 +32,7 @@ type runner[T comparable] struct {
 	// with intake, which is one of these two, and working with the last worker.
 	ctx      context.Context
 	intake   context.Context
+	ending   <-chan struct{} // intake.Done()
 	handling context.Context
 	cancel   context.CancelCauseFunc
 	working  context.Context
@@ -40,8 +42,9 @@ type runner[T comparable] struct {
 	inHand  atomic.Int64 // items of workers that drain, if the queue does not count them
 	closing atomic.Bool  // what is added from now on may be dropped by the shutdown
 
-	failed  *failures[T] // in a row
-	release func()       // of failed
+	oblivion oblivion[T]  // that of the limiter of ours
+	failed   *failures[T] // in a row
+	release  func()       // of failed
 
 	mu sync.Mutex
 	// The fields below are guarded by mu until working has ended.
@@ -90,11 +93,13 @@ func newRunner[T comparable](ctx context.Context, queue TypedRateLimitingInterfa
 	r.look()
 	r.derives = options.ProfileLabels || options.CancelOnReAdd || options.Timeout > 0
 	r.counting = options.Drain && r.typed == nil
+	r.simple = options.OnResult == nil && !options.Drain && !options.CancelOnReAdd && r.results == nil
 	if r.options.Name != "" {
 		r.logger = r.logger.WithValues("queue", r.options.Name)
 	}
 	r.failed, r.release = attemptsOf(queue)
 	r.descend()
+	r.ending = r.intake.Done()
 	return r
 }
 
@@ -113,6 +118,7 @@ func (r *runner[T]) look() {
 	if r.ours, ok = r.queue.(*TypedRateLimiting[T]); !ok {
 		return
 	}
+	r.oblivion.add(r.ours.limiter)
 	if d, ok := r.ours.queue.(*TypedDelaying[T]); ok {
 		r.typed, _ = d.queue.(*Typed[T])
 	}

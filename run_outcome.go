@@ -9,10 +9,19 @@ import (
 
 // This file is what becomes of an item when its handler is over.
 
-// account does what the outcome of the handler asks for, and reports it.
+// account does what the outcome of the handler asks for, and reports it, unless that is
+// done.
 func (w *worker[T]) account() {
+	if !w.pending {
+		return
+	}
+	w.pending = false // First: foreign code that is called from here may not return.
 	err := w.err
 	w.err = nil // Or an idle worker would keep it alive.
+	if err == nil && w.simple {
+		w.forget()
+		return
+	}
 	var took time.Duration
 	if w.options.OnResult != nil {
 		took = time.Since(w.started)
@@ -23,7 +32,6 @@ func (w *worker[T]) account() {
 	result := w.settle(err)
 	result.Err, result.Took = err, took
 	w.report(result)
-	w.base = nil
 }
 
 func (w *worker[T]) settle(err error) Result {
@@ -79,8 +87,10 @@ func (w *worker[T]) comesAgain() bool {
 // forget ends the series of failures of an item, for the limiter and for MaxAttempts.
 // Forget of a [TypedRateLimiting] does both, but the queue may be of another type.
 func (w *worker[T]) forget() {
-	if w.ours == nil {
-		w.failed.forgetAny(w.item)
+	w.failed.forgetAny(w.item)
+	if w.ours != nil {
+		w.oblivion.forget(w.item)
+		return
 	}
 	w.queue.Forget(w.item)
 }

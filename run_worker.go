@@ -14,24 +14,25 @@ import (
 type worker[T comparable] struct {
 	*runner[T]
 
-	item   T
-	holds  bool          // item is held: Done is owed
-	waited time.Duration // how long item was queued, if typed keeps times
+	item  T
+	holds bool // item is held: Done is owed
 
 	contexts []itemContext[T] // to be used
-	base     *itemContext[T]  // of item, while it is handled
+	base     *itemContext[T]  // of item
+	pending  bool             // item is not accounted for
 
 	err       error     // the outcome of the handler
 	started   time.Time // when it was called, if somebody wants to know
 	overtaken bool      // the item was added again while the handler was at it
 }
 
-// work handles items until there are no more for it. What it holds at its end, which
-// may be that of foreign code, is done first.
+// work handles items until there are no more for it. An item that it holds at its end,
+// which may be that of foreign code, is accounted for and done first.
 func (w *worker[T]) work() {
 	over := false
 	defer w.leave(&over)
 	defer w.letGo()
+	defer w.account()
 	for w.advance() {
 		w.handleItem()
 	}
@@ -69,9 +70,8 @@ func (w *worker[T]) letGo() {
 // failure were counted after it, another worker could have succeeded with the item by
 // then, and would have it retried.
 func (w *worker[T]) advance() bool {
-	if w.passing && w.holds && w.intake.Err() == nil {
-		w.holds = w.pass()
-		return w.holds
+	if w.passing && w.holds {
+		return w.pass()
 	}
 	w.letGo()
 	if w.item, w.holds = w.next(); !w.holds {
@@ -80,30 +80,30 @@ func (w *worker[T]) advance() bool {
 	if w.counting {
 		w.inHand.Add(1)
 	}
-	if w.typed != nil {
-		w.waited = w.typed.waited(w.item)
-	}
 	return true
 }
 
-// pass is advance in one critical section of the queue.
-func (w *worker[T]) pass() (ok bool) {
+// pass is advance in one critical section of the queue. It asks the context afterwards
+// and not before: an item that was taken after its end is declined in any case.
+func (w *worker[T]) pass() bool {
 	w.holds = false
-	next, waited, err := w.typed.pass(w.item, w.intake.Done())
-	w.item, w.waited = next, waited
+	next, err := w.typed.pass(w.item, w.ending)
 	if err != nil {
 		return false
 	}
-	_, ok = w.accept(next, false)
-	return ok
+	if w.intake.Err() != nil {
+		w.decline(next, false)
+		return false
+	}
+	w.item, w.holds = next, true
+	return true
 }
 
-// handleItem calls the handler and does what becomes of the item, even if
-// the handler does not return.
+// handleItem calls the handler and does what becomes of the item. If the handler does
+// not return, work does so.
 func (w *worker[T]) handleItem() {
-	w.err, w.overtaken = errGoexit, false
+	w.err, w.overtaken, w.pending = errGoexit, false, true
 	w.base = w.newContext()
-	defer w.account()
 	if w.options.OnResult != nil {
 		w.started = time.Now()
 	}
@@ -112,6 +112,7 @@ func (w *worker[T]) handleItem() {
 	} else {
 		w.call(w.base)
 	}
+	w.account()
 }
 
 // callDerived calls the handler with a context of its own. Contexts are made only for
