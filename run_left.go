@@ -96,7 +96,7 @@ func (r *runner[T]) nameWaiting(left *DrainError[T]) {
 	}
 	r.dropped(&left.Snapshot)
 	for i, info := range left.Waiting {
-		left.Waiting[i].Failures = r.failuresOf(info.Item)
+		left.Waiting[i].Failures = max(r.queue.NumRequeues(info.Item), r.failuresOf(info.Item))
 	}
 }
 

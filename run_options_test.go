@@ -261,7 +261,7 @@ func TestRunOnGiveUp(t *testing.T) {
 		"may take its time": {func(s *show) { time.Sleep(5 * time.Second) }, "0:a 0:gave up a 5:b", ""},
 		"may add the item":  {func(s *show) { s.queue.Add("a") }, "0:a 0:gave up a 0:b 0:a", ""},
 		"may have it added": {func(s *show) { s.queue.AddAfter("a", time.Second) }, "0:a 0:gave up a 0:b 1:a", ""},
-		"may panic":         {func(*show) { panic("boom") }, "0:a 0:gave up a 0:b", `level=ERROR msg="OnGiveUp panicked" item=a failures=0 stack="goroutine`},
+		"may panic":         {func(*show) { panic("boom") }, "0:a 0:gave up a 0:b", `level=ERROR msg="OnGiveUp panicked" item=a failures=1 stack="goroutine`},
 		"may exit":          {func(*show) { runtime.Goexit() }, "0:a 0:gave up a 0:b", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -318,7 +318,7 @@ func TestRunLogs(t *testing.T) {
 		"a failure":         {fails, []string{`level=INFO msg="Handler failed, the item will be retried" queue=jobs item=a failures=1 err=failed`}},
 		"a panic":           {panics, []string{`level=ERROR msg="Handler failed, the item will be retried" queue=jobs item=a failures=1 stack="goroutine`, "run_test.go", "panics", `err="workqueue: panic: boom"`}},
 		"an exit":           {exits, []string{`level=INFO msg="Handler failed, the item will be retried"`, `err="workqueue: handler called runtime.Goexit"`}},
-		"a permanent error": {permanently, []string{`level=ERROR msg="Item given up" queue=jobs item=a failures=0 err=failed`}},
+		"a permanent error": {permanently, []string{`level=ERROR msg="Item given up" queue=jobs item=a failures=1 err=failed`}},
 		"no success":        {succeeds, nil},
 		"no requeue":        {requeues(time.Second), nil},
 		"a refused retry":   {nil, []string{`level=INFO msg="Handler failed, and the queue is shut down" queue=jobs item=a failures=1 err=failed`}},
@@ -356,7 +356,7 @@ func TestRunLogsToTheDefault(t *testing.T) {
 	q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())
 	q.Add("a")
 	workqueue.Run(t.Context(), q, func(context.Context, string) error { q.ShutDown(); return permanently() }, runOptions{})
-	if want := `msg="Item given up" item=a failures=0 err=failed`; !strings.Contains(log.String(), want) {
+	if want := `msg="Item given up" item=a failures=1 err=failed`; !strings.Contains(log.String(), want) {
 		t.Errorf("got %q, want %q", log.String(), want)
 	}
 }

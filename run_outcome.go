@@ -44,7 +44,7 @@ func (w *worker[T]) settle(err error) Result {
 	}
 	switch v := verdictOf(err); {
 	case v.permanent:
-		return w.giveUp(err)
+		return w.giveUp(err, w.failuresOf(w.item)+1)
 	case v.failed:
 		return w.fail(err, v)
 	default:
@@ -95,14 +95,13 @@ func (w *worker[T]) forget() {
 	w.queue.Forget(w.item)
 }
 
-// failuresOf returns how often an item has failed in a row: as Run has counted, or the
-// limiter, which somebody else may have told of failures.
+// failuresOf returns how often handlers have failed in a row. The limiter may know more,
+// as it counts a Requeue and what others call, or nothing at all.
 func (r *runner[T]) failuresOf(item T) int {
-	n := r.queue.NumRequeues(item)
-	if r.failed.failing.Load() > 0 {
-		n = max(n, r.failed.count(item))
+	if r.failed.failing.Load() == 0 {
+		return 0
 	}
-	return n
+	return r.failed.count(item)
 }
 
 // fail counts a failure and has the item retried, or gives it up. A failure after the
@@ -115,14 +114,13 @@ func (w *worker[T]) fail(err error, v verdict) Result {
 	if !ended {
 		result.Failures = w.failed.add(w.item) + 1
 		if w.options.MaxAttempts > 0 && result.Failures >= w.options.MaxAttempts {
-			return w.giveUp(err)
+			return w.giveUp(err, result.Failures)
 		}
 	}
 	if ended && !w.options.KeepQueue {
 		result.Failures += w.failuresOf(w.item)
 	} else {
 		result.After = w.again(v)
-		result.Failures = max(result.Failures, w.failuresOf(w.item))
 	}
 	if result.Again = w.comesAgain(); !result.Again {
 		result.After = unknownWait
@@ -155,9 +153,9 @@ func (w *worker[T]) logError(item T, err error, failures int, message string) {
 }
 
 // giveUp reports an item once and forgets it.
-func (w *worker[T]) giveUp(err error) Result {
+func (w *worker[T]) giveUp(err error, failures int) Result {
 	defer w.forget()
-	result := Result{Outcome: OutcomeGivenUp, Failures: w.failuresOf(w.item)}
+	result := Result{Outcome: OutcomeGivenUp, Failures: failures}
 	if w.options.OnGiveUp == nil {
 		w.logError(w.item, err, result.Failures, "Item given up")
 		return result

@@ -41,7 +41,7 @@ type Result struct {
 	Err error
 
 	// Failures is how often the item has failed in a row, with this failure if it
-	// is one.
+	// is one, as Run counts for MaxAttempts. The limiter may count otherwise.
 	Failures int
 
 	// Again says that the item comes again without another Add, and After when: 0
