@@ -594,3 +594,10 @@ func (c *check) add(prefix string, err error) {
 }
 
 func (c *check) err() error { return errors.Join(*c...) }
+
+// ForeignCounts returns for how many queues of other types Run counts failures.
+func ForeignCounts() int {
+	foreignAttempts.mu.Lock()
+	defer foreignAttempts.mu.Unlock()
+	return len(foreignAttempts.counts)
+}

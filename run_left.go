@@ -89,12 +89,12 @@ func (r *runner[T]) nameQueued(left *DrainError[T]) {
 	left.QueuedTotal = len(left.Queued) + kept
 }
 
-// nameWaiting lists the items that waited when ctx ended, as far as the queue says so.
+// nameWaiting lists the items that waited when ctx ended, as far as the queue says so. The
+// drain may have done so. It does not know the failures that Run has counted.
 func (r *runner[T]) nameWaiting(left *DrainError[T]) {
-	if r.dropped == nil || left.WaitingTotal > 0 {
-		return
+	if r.dropped != nil && left.WaitingTotal == 0 {
+		r.dropped(&left.Snapshot)
 	}
-	r.dropped(&left.Snapshot)
 	for i, info := range left.Waiting {
 		left.Waiting[i].Failures = max(r.queue.NumRequeues(info.Item), r.failuresOf(info.Item))
 	}

@@ -3,6 +3,7 @@ package workqueue_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -273,6 +274,68 @@ func TestRunLosesNoItemWhenRemoveTakesBackTheAddThatCancelled(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A handler whose own status write adds its item was cancelled in every run, as fast as
+// the queue could hand it out. The fourth run comes to its end, and the count starts
+// anew.
+func TestRunCancelsNoMoreThanMaxCancels(t *testing.T) {
+	for most, want := range map[int]string{
+		0: "0:a 0:cut 0:a 0:cut 0:a 0:cut 0:a 1:a 1:cut 1:a 1:cut 1:a 1:cut 1:a",
+		1: "0:a 0:cut 0:a 1:a 1:cut 1:a",
+	} {
+		t.Run(fmt.Sprint(most), func(t *testing.T) {
+			onReAdd(t, runOptions{MaxCancels: most, MaxAttempts: 1}, func(s *show) func(context.Context, string) error {
+				return func(ctx context.Context, item string) error {
+					if time.Since(s.start) < 1500*time.Millisecond {
+						s.queue.Add(item) // The status.
+					}
+					select {
+					case <-ctx.Done():
+						s.note("cut")
+						return context.Cause(ctx)
+					case <-time.After(time.Second):
+						return nil
+					}
+				}
+			}, func(s *show) {
+				time.Sleep(1900 * time.Millisecond)
+				s.want(want)
+				cancels := map[int]int{0: 3, 1: 1}[most]
+				line := fmt.Sprintf("as its item was added again in each run\" item=a cancels=%d\n", cancels)
+				if got := strings.Count(s.log.String(), line); got != 2 {
+					t.Errorf("%d lines say so, want 2, in %s", got, s.log.String())
+				}
+			})
+		})
+	}
+}
+
+// A run that comes to something ends the series, also if it was cancelled.
+func TestRunCountsCancelsInARow(t *testing.T) {
+	onReAdd(t, runOptions{MaxCancels: 2}, func(s *show) func(context.Context, string) error {
+		n := 0
+		return func(ctx context.Context, item string) error {
+			n++
+			if n > 9 {
+				return nil
+			}
+			s.queue.Add(item)
+			if ctx.Err() == nil {
+				t.Errorf("run %d is not cancelled", n)
+			}
+			if n%2 == 0 {
+				return nil
+			}
+			return ctx.Err()
+		}
+	}, func(s *show) {
+		synctest.Wait()
+		if got := s.log.String(); got != "" {
+			t.Errorf("logged %s", got)
+		}
+		s.want(strings.TrimSpace(strings.Repeat("0:a ", 10)))
+	})
 }
 
 // remove is Remove of a queue that has it.

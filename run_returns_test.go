@@ -167,7 +167,9 @@ func TestRunCountsAnErrorBesideARequeue(t *testing.T) {
 		s := newShow(t, runQueues["all methods"])
 		s.queue.Add("a")
 		s.run(runOptions{MaxAttempts: 3, OnGiveUp: func(_ context.Context, item string, err error) { s.note("gave up: %q", err) }},
-			func(context.Context, string) error { return errors.Join(errFailed, workqueue.RequeueAfter(5*time.Second)) })
+			func(context.Context, string) error {
+				return errors.Join(errFailed, workqueue.RequeueAfter(5*time.Second))
+			})
 		time.Sleep(time.Minute)
 		s.want(`0:a 5:a 10:a 10:gave up: "failed\nworkqueue: requeue after 5s"`)
 		if got := strings.Count(s.log.String(), "Handler failed, the item will be retried"); got != 2 {
