@@ -373,7 +373,7 @@ func (q *Typed[T]) checkWaits(errs *check) {
 	errs.that(q.parked >= 0, "%d workers wait", q.parked)
 	errs.that(q.waking || len(q.wake) == 0, "a token for nobody")
 	errs.that(q.parked == 0 || !q.fifo.ready() || q.waking, "%d workers wait beside %d items and none is woken", q.parked, q.fifo.len())
-	errs.that(q.parked == 0 || !q.fifo.over() || q.waking, "%d workers wait in spite of the shutdown", q.parked)
+	errs.that(q.parked == 0 || !q.fifo.closed || q.waking, "%d workers wait in spite of the shutdown", q.parked)
 	errs.that(q.drained == nil || q.fifo.closed, "a drain without a shutdown")
 	errs.that(q.drained == nil || !q.fifo.idle(), "a drain of nothing")
 	errs.that(q.fifo.closed == q.down.Load(), "closed: %v, ShuttingDown: %v", q.fifo.closed, q.down.Load())

@@ -79,14 +79,6 @@ func (f *fifo[T]) tellPutBack(item T) {
 	}
 }
 
-// over reports whether a worker that finds nothing may leave. What a storage holds back
-// is handed out when the items in flight are done, so a worker waits for that after a
-// shutdown too.
-func (f *fifo[T]) over() bool {
-	back := f.storage != nil && f.storage.holding != nil && f.stored > 0 && len(f.held) > 0
-	return f.closed && !back
-}
-
 // lookBehind is look after a hand-out. The item is the caller's only if that returns.
 // So a panic in it counts for false, and comes again when a worker looks next. If the
 // goroutine ends in it, the item goes back.

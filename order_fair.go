@@ -54,7 +54,8 @@ type FairOptions[T, G comparable] struct {
 // Ready and Done. A caller that never asks whether the queue is Ready, such as the
 // queue of client-go, gets all items in the order of the turns, and no account is
 // kept. If it is not Ready and Pop is called all the same, that returns an item of a
-// group that is at its limit.
+// group that is at its limit. After a shutdown, Get says so when all that is left is
+// held back. Whoever then calls Done, and Get again, is handed the rest.
 //
 // Each call takes constant time, plus that of the functions and of the queues made by
 // Within. The queue is not safe for concurrent use, as is any Queue. A group takes

@@ -35,9 +35,9 @@ func TestWorkerParksWhileAGroupIsAtItsLimit(t *testing.T) {
 			{"add a/1", ""}, {"add a/2", ""}, {"get", "a/1"}, {"d: drain", "blocks"}, {"done a/1", ""}, {"d: returns", "blocks"},
 			{"get", "a/2"}, {"done a/2", ""}, {"d: returns", ""},
 		},
-		"after a shutdown too, as it is owed what is held back": {
-			{"add a/1", ""}, {"add a/2", ""}, {"get", "a/1"}, {"w: get", "blocks"}, {"shutdown", ""}, {"w: returns", "blocks"},
-			{"v: get", "blocks"}, {"done a/1", ""}, {"w: returns", "a/2"}, {"v: returns", "shutdown "}, {"get", "shutdown "},
+		"until a shutdown, after which who calls Done gets the rest": {
+			{"add a/1", ""}, {"add a/2", ""}, {"get", "a/1"}, {"w: get", "blocks"}, {"shutdown", ""}, {"w: returns", "shutdown "},
+			{"get", "shutdown "}, {"len", "1"}, {"done a/1", ""}, {"get", "a/2"}, {"done a/2", ""}, {"get", "shutdown "},
 		},
 	} {
 		t.Run(name, func(t *testing.T) { timeline(t, open, steps...) })

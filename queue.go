@@ -90,7 +90,7 @@ type Typed[T comparable] struct {
 	// whenever mu is free:
 	//
 	//	waking == a token is in the channel, or its receiver has not got to mu
-	//	parked > 0, and fifo.ready() or fifo.over(): waking
+	//	parked > 0, and fifo.ready() or fifo.closed: waking
 	//
 	// so that sending it never blocks, and while a worker is on its way no
 	// other is woken. It takes an item and, if more are left, wakes the next

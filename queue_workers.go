@@ -69,13 +69,13 @@ func (q *Typed[T]) get(cancel <-chan struct{}) (item T, priority int, err error)
 //
 // It is a function of its own to keep Get short, see BenchmarkCycle.
 func (q *Typed[T]) stay() (item T, shutdown bool) {
-	over := q.fifo.over()
-	if !over {
+	closed := q.fifo.closed
+	if !closed {
 		q.enlist()
 	}
 	q.settle()
 	q.mu.Unlock()
-	if over {
+	if closed {
 		return item, true
 	}
 	item, _, err := q.await(nil)
@@ -169,7 +169,7 @@ func (q *Typed[T]) tryTake(now time.Duration, how visit) (item T, r receipt, wha
 			q.durations.queued.observe(waited)
 		}
 	case how == visitPassing:
-	case q.fifo.over():
+	case q.fifo.closed:
 		what = tookEnd
 	default:
 		q.enlist()
@@ -236,10 +236,10 @@ func (q *Typed[T]) settle() {
 // Unlock would keep the section shorter, but every method would have to carry the
 // duty to its return, also past a panic of a storage.
 //
-// A queue that is over wakes workers without an item too, one after the other: each finds
+// A closed queue wakes workers without an item too, one after the other: each finds
 // the end, settles, and so wakes the next.
 func (q *Typed[T]) settleDue() {
-	if q.parked > 0 && !q.waking && (q.fifo.ready() || q.fifo.over()) {
+	if q.parked > 0 && !q.waking && (q.fifo.ready() || q.fifo.closed) {
 		q.waking = true
 		q.wake <- struct{}{}
 	}
