@@ -30,7 +30,7 @@ type faults struct {
 type recipe struct {
 	layer    int // 0 is the FIFO, 1 can delay, 2 can limit
 	limiter  limiter
-	storage  *stack                    // or nil
+	storage  workqueue.Queue[int]      // or nil
 	metrics  workqueue.MetricsProvider // or nil
 	series   *prometheus.Registry      // of metrics, if they are those that ship
 	clock    clock.WithTicker          // or nil
@@ -56,8 +56,7 @@ func newRecipe(rnd *rand.Rand, impl implementation, f faults, back func()) *reci
 	fifo := r.layer == 0
 	r.chooseLimiter(rnd, f, back)
 	if f.Storage && rnd.IntN(3) == 0 {
-		r.storage = &stack{trap: &trap{name: "storage", odds: odds, dies: fifo, exits: true}}
-		r.text += ", storage"
+		r.chooseStorage(rnd, &trap{name: "storage", odds: odds, dies: fifo, exits: true})
 	}
 	r.chooseMetrics(rnd, f, &trap{name: "metric", odds: odds, dies: fifo, exits: true, calls: back})
 	if f.Clock {
@@ -80,6 +79,16 @@ func (r *recipe) chooseLimiter(rnd *rand.Rand, f faults, back func()) {
 	if f.Limiter {
 		r.limiter.trap = &trap{name: "limiter", odds: odds, dies: true, exits: true, calls: back}
 	}
+}
+
+func (r *recipe) chooseStorage(rnd *rand.Rand, t *trap) {
+	if rnd.IntN(2) == 0 {
+		r.storage = &stack{trap: t}
+		r.text += ", storage"
+		return
+	}
+	r.storage = newFair(rnd, t)
+	r.text += fmt.Sprintf(", %T", r.storage)
 }
 
 func (r *recipe) chooseMetrics(rnd *rand.Rand, f faults, t *trap) {
