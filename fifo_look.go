@@ -5,8 +5,8 @@ import "time"
 // This file has what only reads a fifo, for snapshots and metrics.
 
 // enterIn enters what the fifo holds in a census: the first items in line, items of
-// the storage in any order, and the first that are held. The storage itself cannot
-// be asked, so its items are found by a look at every record.
+// the storage, and the first that are held. Most storages cannot be asked, so their
+// items are found by a look at every record, and are in any order.
 func (f *fifo[T]) enterIn(c *census[T]) {
 	c.queuedTotal, c.flyingTotal = f.len(), len(f.held)
 	for i := range f.line.all() {
@@ -32,6 +32,9 @@ func (f *fifo[T]) enterIn(c *census[T]) {
 func (f *fifo[T]) enterStored(c *census[T]) {
 	if f.native() {
 		f.enterRanked(c)
+		return
+	}
+	if f.enterOrdered(c) {
 		return
 	}
 	for i := uint32(0); int(i) < f.items.records.n && len(c.queued) < c.limit; i++ {

@@ -1,7 +1,5 @@
 package workqueue
 
-import "fmt"
-
 // FairOptions are the options of [NewFairQueue]. Group must be set. The others may
 // be nil.
 //
@@ -56,6 +54,9 @@ type FairOptions[T, G comparable] struct {
 // kept. If it is not Ready and Pop is called all the same, that returns an item of a
 // group that is at its limit. After a shutdown, Get says so when all that is left is
 // held back. Whoever then calls Done, and Get again, is handed the rest.
+//
+// A Snapshot lists the items in the order of the turns, those of groups at their limits
+// last, if the queues made by Within are of this package and have no OldestEvery.
 //
 // Each call takes constant time, plus that of the functions and of the queues made by
 // Within. The queue is not safe for concurrent use, as is any Queue. A group takes
@@ -114,6 +115,9 @@ type fair[T, G comparable] struct {
 	options FairOptions[T, G]
 	follows bool // queues within are told of Touch, so the group of each queued item is noted
 	holds   bool // items are noted while they are held, from the first Ready on
+
+	// disordered says that there is a queue within that cannot tell its order.
+	disordered bool
 
 	// heard says that there was a Ready. A caller that knows no Ready knows no Done:
 	// items would be held for ever.
@@ -281,30 +285,4 @@ func (f *fair[T, G]) handOver(g *fairGroup[T, G], item T) {
 		*o = owner[T, G]{group: g, held: true}
 		g.flying++
 	}
-}
-
-// groupOf returns the group of an item with its weight and limit of now. A group that
-// is new is not known yet.
-func (f *fair[T, G]) groupOf(item T) *fairGroup[T, G] {
-	key := f.options.Group(item)
-	weight, limit := 1, 0
-	if f.options.Weight != nil {
-		if weight = f.options.Weight(key); weight < 1 {
-			panic(fmt.Sprintf("workqueue: FairOptions.Weight is %d for group %v, want 1 at least", weight, key))
-		}
-	}
-	if f.options.MaxInFlight != nil {
-		if limit = f.options.MaxInFlight(key); limit < 0 {
-			panic(fmt.Sprintf("workqueue: FairOptions.MaxInFlight is %d for group %v, want 0 at least", limit, key))
-		}
-	}
-	hash := hashOf(key)
-	g := f.find(hash, key)
-	if g == nil {
-		g = f.makeGroup()
-		g.key, g.hash = key, hash
-	}
-	g.weight, g.limit = weight, limit
-	g.credit = min(g.credit, weight)
-	return g
 }

@@ -1,5 +1,7 @@
 package workqueue
 
+import "fmt"
+
 // A fairGroup is a group of a [fair] that has items, queued or held.
 type fairGroup[T, G comparable] struct {
 	key   G
@@ -75,6 +77,32 @@ func (r *roster[T, G]) prepend(g *fairGroup[T, G]) {
 		r.last = g
 	}
 	r.first = g
+}
+
+// groupOf returns the group of an item with its weight and limit of now. A group that
+// is new is not known yet.
+func (f *fair[T, G]) groupOf(item T) *fairGroup[T, G] {
+	key := f.options.Group(item)
+	weight, limit := 1, 0
+	if f.options.Weight != nil {
+		if weight = f.options.Weight(key); weight < 1 {
+			panic(fmt.Sprintf("workqueue: FairOptions.Weight is %d for group %v, want 1 at least", weight, key))
+		}
+	}
+	if f.options.MaxInFlight != nil {
+		if limit = f.options.MaxInFlight(key); limit < 0 {
+			panic(fmt.Sprintf("workqueue: FairOptions.MaxInFlight is %d for group %v, want 0 at least", limit, key))
+		}
+	}
+	hash := hashOf(key)
+	g := f.find(hash, key)
+	if g == nil {
+		g = f.makeGroup()
+		g.key, g.hash = key, hash
+	}
+	g.weight, g.limit = weight, limit
+	g.credit = min(g.credit, weight)
+	return g
 }
 
 // settle puts a group where it belongs, after anything that it depends on has
@@ -180,6 +208,7 @@ func (f *fair[T, G]) makeGroup() *fairGroup[T, G] {
 	if within == nil {
 		panic("workqueue: FairOptions.Within returned nil")
 	}
+	f.disordered = f.disordered || inOrder(within) == nil
 	g := &fairGroup[T, G]{within: within}
 	g.prioritized, _ = within.(PrioritizedQueue[T])
 	g.holding, _ = within.(HoldingQueue[T])
