@@ -2,27 +2,50 @@ package workqueue
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"time"
 )
 
 // This file has what a layer asks of the queue below it beyond the interface of that
-// queue. A queue that was configured may lack any of these methods. Where a layer can
-// do without one, it does. Where it cannot, it returns an error or panics at the first
-// call, so that the mistake in the construction is noticed early.
+// queue. A queue that was configured may lack any of these methods.
+//
+// The rule: a method that cannot do all of what it says without that of the queue
+// below panics at its first call, with the type and the method. A result that says
+// less than the truth would pass for the truth: false of a Remove, a Snapshot of a
+// part, an error that looks like an end. What a layer can do by itself it does, so
+// AddAll and Drain work above any queue.
 
-// getBelow returns an item of a queue below.
-func getBelow[T comparable](ctx context.Context, queue TypedInterface[T]) (T, error) {
-	if q, ok := queue.(interface {
+// What a layer or Run uses of a queue beyond its interface.
+type (
+	getter[T comparable] interface {
 		GetContext(ctx context.Context) (T, error)
-	}); ok {
-		return q.GetContext(ctx)
 	}
-	return *new(T), fmt.Errorf("workqueue: GetContext of %T: %w", queue, errors.ErrUnsupported)
-}
+	tryGetter[T comparable] interface {
+		TryGet() (item T, ok bool)
+	}
+	remover[T comparable] interface {
+		Remove(item T) bool
+	}
+	snapshotter[T comparable] interface {
+		Snapshot(limit int) Snapshot[T]
+	}
+	reAdder[T comparable] interface {
+		ReAddContext(ctx context.Context, item T) (context.Context, context.CancelFunc)
+	}
+	rescheduler[T comparable] interface {
+		Reschedule(item T, duration time.Duration)
+	}
+	debouncer[T comparable] interface {
+		Debounce(item T, quiet, most time.Duration)
+	}
+	drainer interface {
+		Drain(ctx context.Context) error
+	}
+)
 
-// asMethod returns the queue as one that has a method of the given name.
-func asMethod[Q any](queue any, method string) Q {
+// below returns the queue below as one that has a method of the given name, and panics
+// if it has not.
+func below[Q any](queue any, method string) Q {
 	q, ok := queue.(Q)
 	if !ok {
 		panic(fmt.Sprintf("workqueue: %T has no %s", queue, method))
@@ -30,34 +53,22 @@ func asMethod[Q any](queue any, method string) Q {
 	return q
 }
 
-// removeBelow removes the item from a queue below, if that is possible.
-func removeBelow[T comparable](queue TypedInterface[T], item T) bool {
-	q, ok := queue.(interface{ Remove(item T) bool })
-	return ok && q.Remove(item)
+// A layer passes calls on.
+type layer interface {
+	below() any
 }
 
-// snapshotBelow returns a snapshot of a queue below, or what its Len says.
-func snapshotBelow[T comparable](queue TypedInterface[T], limit int) Snapshot[T] {
-	if q, ok := queue.(interface{ Snapshot(limit int) Snapshot[T] }); ok {
-		return q.Snapshot(limit)
+func (q *TypedDelaying[T]) below() any     { return q.queue }
+func (q *TypedRateLimiting[T]) below() any { return q.queue }
+
+// has reports whether a method that layers pass on works: the queue has it, and so has
+// what is below it.
+func has[Q any](queue any) bool {
+	if _, ok := queue.(Q); !ok {
+		return false
 	}
-	return Snapshot[T]{QueuedTotal: queue.Len()}
-}
-
-// watchBelow watches an item of a queue below.
-func watchBelow[T comparable](queue TypedInterface[T], item T, f func()) bool {
-	q, ok := queue.(watcher[T])
-	return ok && q.watch(item, f)
-}
-
-// A watcher is a queue that tells when an item is added again.
-type watcher[T comparable] interface {
-	// watch has f called when the item, which the caller holds, is added again:
-	// at once if that has happened since it was handed out, so that no Add is
-	// missed, and otherwise within the Add, with the lock of the queue held. It
-	// is called at most once, and not after Done. watch reports false if the
-	// queue cannot tell; with a nil f it does nothing else.
-	watch(item T, f func()) bool
+	l, ok := queue.(layer)
+	return !ok || has[Q](l.below())
 }
 
 // A dropper is a queue whose drains drop the waiting items. Run asks it for these: a

@@ -2,51 +2,93 @@ package workqueue_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/seed16c08ea7/workqueue"
 )
 
-// What a layer below lacks is said, not made up.
-func TestLayersAboveAQueueWithoutTheNewMethods(t *testing.T) {
-	low := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Queue: bare{workqueue.NewTyped[string]()}})
-	high := workqueue.NewTypedRateLimiting(constant(0), workqueue.TypedRateLimitingQueueConfig[string]{
-		DelayingQueue: bareDelaying{workqueue.NewTypedDelayingQueue[string]()},
-	})
-	defer low.ShutDown()
-	defer high.ShutDown()
-	for _, get := range []func(ctx context.Context) (string, error){low.GetContext, high.GetContext} {
-		if _, err := get(t.Context()); !errors.Is(err, errors.ErrUnsupported) {
-			t.Errorf("GetContext: %v", err)
-		}
-	}
-	for name, call := range map[string]func(){
-		"TryGet":     func() { low.TryGet() },
-		"TryGet ":    func() { high.TryGet() },
-		"Reschedule": func() { high.Reschedule("a", 1) },
-		"Debounce":   func() { high.Debounce("a", 1, 1) },
+// The table in docs/semantics.md under "Above a queue of another make", a row each: a
+// call, and what it does above a queue that has only the methods of client-go.
+var aboveBare = []struct {
+	call  string
+	apply func(q layered) any
+	want  string // the result, or the panic, where T is the type below
+}{
+	{"GetContext", func(q layered) any { _, err := q.GetContext(context.Background()); return err }, "panics: T has no GetContext"},
+	{"TryGet", func(q layered) any { _, ok := q.TryGet(); return ok }, "panics: T has no TryGet"},
+	{"Remove", func(q layered) any { return q.Remove("waits") }, "panics: T has no Remove"},
+	{"Snapshot", func(q layered) any { return q.Snapshot(9) }, "panics: T has no Snapshot"},
+	{"ReAddContext", func(q layered) any {
+		ctx, cancel := q.ReAddContext(context.Background(), "a")
+		defer cancel()
+		return ctx.Err()
+	}, "panics: T has no ReAddContext"},
+	{"Reschedule", func(q layered) any { q.Reschedule("a", 1); return "works" }, "panics: T has no Reschedule"},
+	{"Debounce", func(q layered) any { q.Debounce("a", 1, 1); return "works" }, "panics: T has no Debounce"},
+	{"AddAll", func(q layered) any { q.AddAll("a", "b"); return q.Len() }, "2"},
+	{"Drain", func(q layered) any { return q.Drain(context.Background()) }, "<nil>"},
+}
+
+// A layered is what the two upper layers have beside the interface of client-go.
+type layered interface {
+	workqueue.TypedDelayingInterface[string]
+	GetContext(ctx context.Context) (string, error)
+	TryGet() (string, bool)
+	Remove(item string) bool
+	Snapshot(limit int) workqueue.Snapshot[string]
+	ReAddContext(ctx context.Context, item string) (context.Context, context.CancelFunc)
+	Reschedule(item string, d time.Duration)
+	Debounce(item string, quiet, most time.Duration)
+	AddAll(items ...string)
+	Drain(ctx context.Context) error
+}
+
+// A method above a queue that lacks what it needs has returned an error here, false or
+// a part there, and has panicked elsewhere.
+func TestOneRuleForWhatTheLayerBelowLacks(t *testing.T) {
+	bareTyped := func() workqueue.TypedInterface[string] { return bare{workqueue.NewTyped[string]()} }
+	for name, row := range map[string]struct {
+		open  func() layered
+		below string
+		own   []string // what the layer has itself
+	}{
+		"delaying": {func() layered {
+			return workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Queue: bareTyped()})
+		}, "workqueue_test.bare", []string{"Reschedule", "Debounce"}},
+		"rate limiting": {func() layered {
+			return workqueue.NewTypedRateLimiting(constant(0), workqueue.TypedRateLimitingQueueConfig[string]{
+				DelayingQueue: bareDelaying{workqueue.NewTypedDelayingQueue[string]()},
+			})
+		}, "workqueue_test.bareDelaying", nil},
+		"rate limiting above delaying": {func() layered {
+			return workqueue.NewTypedRateLimiting(constant(0), workqueue.TypedRateLimitingQueueConfig[string]{Queue: bareTyped()})
+		}, "workqueue_test.bare", []string{"Reschedule", "Debounce"}},
 	} {
-		if goes(call) == nil {
-			t.Errorf("%s has not panicked", name)
+		for _, call := range aboveBare {
+			q := row.open()
+			q.AddAfter("waits", time.Hour)
+			want := call.want
+			if slices.Contains(row.own, call.call) {
+				want = "works"
+			}
+			var got any
+			if panicked := goes(func() { got = call.apply(q) }); panicked != nil {
+				text, _ := panicked.(string)
+				text, ours := strings.CutPrefix(text, "workqueue: "+row.below+" ")
+				got = fmt.Sprintf("panics: T %s", text)
+				if !ours {
+					got = panicked
+				}
+			}
+			if fmt.Sprint(got) != want {
+				t.Errorf("%s: %s: got %v, want %s", name, call.call, got, want)
+			}
+			q.ShutDown()
 		}
-	}
-	high.AddAll("a", "b")
-	low.AddAll("a", "b")
-	if high.Len() != 2 || low.Len() != 2 {
-		t.Errorf("AddAll: %d and %d items", high.Len(), low.Len())
-	}
-	if high.Remove("a") || low.Remove("a") {
-		t.Error("Remove has found something")
-	}
-	if low.AddAfter("a", time.Hour); !low.Remove("a") {
-		t.Error("Remove has not found what waits")
-	}
-	if low.Watch("a", func() {}) || high.Watch("a", func() {}) {
-		t.Error("a queue that cannot tell of an Add says that it can")
 	}
 }
 
@@ -54,7 +96,6 @@ type bareDelaying struct {
 	workqueue.TypedDelayingInterface[string]
 }
 
-// The upper layers pass on what they get.
 // No Get comes between the items of an AddAll.
 func TestLayersAddAllAtOnce(t *testing.T) {
 	r := &recorder{}
@@ -82,17 +123,6 @@ func TestLayersAddAllAtOnce(t *testing.T) {
 	}
 }
 
-// Above a queue that cannot tell of Adds, nobody can.
-func TestLayersDoNotWatchAForeignQueue(t *testing.T) {
-	delaying := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Queue: bare{workqueue.NewTyped[string]()}})
-	q := workqueue.NewTypedRateLimiting(constant(0), workqueue.TypedRateLimitingQueueConfig[string]{DelayingQueue: delaying})
-	q.Add("a")
-	q.Get()
-	if q.Watch("a", func() {}) || delaying.Watch("a", func() {}) {
-		t.Error("the item seems to be watched")
-	}
-}
-
 func TestLayersPassOn(t *testing.T) {
 	q := workqueue.NewTypedRateLimiting(constant(0), workqueue.TypedRateLimitingQueueConfig[string]{OneEntry: true})
 	defer q.ShutDown()
@@ -110,22 +140,9 @@ func TestLayersPassOn(t *testing.T) {
 	if _, ok := q.TryGet(); ok {
 		t.Error("TryGet of an empty queue")
 	}
-	told := 0
-	tells := q.Watch("b", func() { told++ })
-	q.Add("b")
-	q.Add("b")
-	if !tells || told != 1 {
-		t.Errorf("the queue tells: %v; told %d times of the Add", tells, told)
-	}
-}
-
-// What waits is seen even if what is below cannot be looked into.
-func TestSnapshotAboveAForeignQueue(t *testing.T) {
-	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Queue: bare{workqueue.NewTyped[string]()}})
-	defer q.ShutDown()
-	q.Add("a")
-	q.AddAfter("b", time.Hour)
-	if s := q.Snapshot(9); s.QueuedTotal != 1 || len(s.Queued) != 0 || names(s.Waiting) != "b" {
-		t.Errorf("got %v", s)
+	ctx, cancel := q.ReAddContext(t.Context(), "b")
+	defer cancel()
+	if q.Add("b"); context.Cause(ctx) != workqueue.ErrReAdded {
+		t.Errorf("after the Add the context says %v", context.Cause(ctx))
 	}
 }

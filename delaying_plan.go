@@ -87,16 +87,16 @@ func (q *TypedDelaying[T]) debounce(hash uint32, item T, r reading, due, latest 
 }
 
 // Remove takes the item back: it no longer waits, and is removed from the queue
-// below, see [Typed.Remove], if that has a Remove. It reports whether there was
-// anything to take back. It takes O(log n) time in the number of waiting items.
+// below, see [Typed.Remove]. It reports whether there was anything to take back. It takes O(log n) time in the number of waiting items.
 //
 // If the queue below was configured, and is not a [Typed] without a [Queue], an
 // item that is due may be on its way there. Remove misses it then.
 func (q *TypedDelaying[T]) Remove(item T) bool {
 	hash := hashOf(item)
 	if q.typed == nil {
+		low := below[remover[T]](q.queue, "Remove")
 		_, waited := q.unplan(hash, item)
-		return removeBelow(q.queue, item) || waited
+		return low.Remove(item) || waited
 	}
 	waited, added := q.removeTyped(hash, item)
 	if added {

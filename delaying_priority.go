@@ -86,7 +86,7 @@ func (k rank) after(waited int, ok bool) int {
 
 // addWithBelow adds items to a queue below with a priority.
 func addWithBelow[T comparable](queue any, options AddOptions, items []T) {
-	asMethod[interface {
+	below[interface {
 		AddWith(options AddOptions, items ...T)
 	}](queue, "AddWith").AddWith(options, items...)
 }

@@ -76,9 +76,10 @@ type TypedDelayingQueueConfig[T comparable] struct {
 // program: no caller could handle it, and to go on without adding due items is worse.
 //
 // A queue below that was configured may have methods of a [Typed] beyond
-// [TypedInterface], with the same names and types. They are used then, and each
-// method here says what it does otherwise. A type that embeds a [Typed] has all of
-// them, and should replace each that its own Add, Get or Done would make wrong.
+// [TypedInterface], with the same names and types. They are used then. GetContext,
+// TryGet, Remove, Snapshot and ReAddContext need the one of their name, and panic
+// without it. A type that embeds a [Typed] has all of them, and should replace each
+// that its own Add, Get or Done would make wrong.
 type TypedDelaying[T comparable] struct {
 	// Immutable after construction.
 
@@ -209,15 +210,14 @@ func (q *TypedDelaying[T]) Len() int { return q.queue.Len() }
 // Get returns an item of the queue below, see [Typed.Get].
 func (q *TypedDelaying[T]) Get() (item T, shutdown bool) { return q.queue.Get() }
 
-// GetContext returns an item of the queue below, see [Typed.GetContext]. If that
-// was configured and has no GetContext, the error wraps
-// [errors.ErrUnsupported].
-func (q *TypedDelaying[T]) GetContext(ctx context.Context) (T, error) { return getBelow(ctx, q.queue) }
+// GetContext returns an item of the queue below, see [Typed.GetContext].
+func (q *TypedDelaying[T]) GetContext(ctx context.Context) (T, error) {
+	return below[getter[T]](q.queue, "GetContext").GetContext(ctx)
+}
 
-// TryGet returns an item of the queue below, see [Typed.TryGet]. It panics if
-// that was configured and has no TryGet.
+// TryGet returns an item of the queue below, see [Typed.TryGet].
 func (q *TypedDelaying[T]) TryGet() (item T, ok bool) {
-	return asMethod[interface{ TryGet() (T, bool) }](q.queue, "TryGet").TryGet()
+	return below[tryGetter[T]](q.queue, "TryGet").TryGet()
 }
 
 // Done tells the queue below, see [Typed.Done].
@@ -272,5 +272,3 @@ func (q *TypedDelaying[T]) now() time.Duration { return q.clock.Since(q.epoch) }
 func (q *TypedDelaying[T]) dropWaiting() (dropped func(*Snapshot[T]), release func()) {
 	return q.closeToDrain().addTo, q.endDrain
 }
-
-func (q *TypedDelaying[T]) watch(item T, f func()) bool { return watchBelow(q.queue, item, f) }

@@ -238,6 +238,21 @@ func TestSemanticsOfCallsAndStates(t *testing.T) {
 	if !slices.Equal(written, played) {
 		t.Errorf("the page has\n%s\nand the test\n%s", strings.Join(written, "\n"), strings.Join(played, "\n"))
 	}
+	var calls []string
+	for _, call := range aboveBare {
+		says := "works"
+		if strings.HasPrefix(call.want, "panics") {
+			says = call.want
+		}
+		calls = append(calls, call.call+": "+says)
+	}
+	for i, row := range rowsOf(section(page, "Above a queue of another make")) {
+		cells := cellsOf(row)
+		says, _, _ := strings.Cut(cells[2], ",")
+		if got := cells[0] + ": " + says; i >= len(calls) || got != calls[i] {
+			t.Errorf("row %d: the page has %s, and the test %q", i, got, calls)
+		}
+	}
 	for _, row := range rowsOf(section(page, "Looks wrong, but is intended")) {
 		if cells := cellsOf(row); len(namesIn(cells[len(cells)-1])) == 0 {
 			t.Errorf("no test in the row %q", row)

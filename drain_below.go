@@ -21,9 +21,7 @@ import (
 // drainBelow drains a queue below, until ctx is done or the drains are halted. A
 // queue with a Drain of its own does that itself, and needs nothing of this file.
 func drainBelow[T comparable](ctx context.Context, queue TypedInterface[T], drains *drains) error {
-	if q, ok := queue.(interface {
-		Drain(ctx context.Context) error
-	}); ok {
+	if q, ok := queue.(drainer); ok {
 		return q.Drain(ctx)
 	}
 	d := drains.join(func(halt <-chan struct{}) bool { return shutDownUntilEmpty(queue, halt) })

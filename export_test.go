@@ -1,6 +1,7 @@
 package workqueue
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"iter"
@@ -416,13 +417,11 @@ func (q *Typed[T]) Approach() (arrive func()) {
 }
 
 // Watch has f called when the item, if it is held, is added again.
-func (q *Typed[T]) Watch(item T, f func()) bool { return q.watch(item, f) }
-
-// Watch is that of Typed.
-func (q *TypedDelaying[T]) Watch(item T, f func()) bool { return q.watch(item, f) }
-
-// Watch is that of Typed.
-func (q *TypedRateLimiting[T]) Watch(item T, f func()) bool { return q.watch(item, f) }
+func (q *Typed[T]) Watch(item T, f func()) {
+	if q.watch(hashOf(item), item, watcher{ctx: context.Background(), cancel: func(error) { f() }}) {
+		f()
+	}
+}
 
 // Room returns for how many items the line has room.
 func (q *Typed[T]) Room() int { return len(q.fifo.line.buf) }
@@ -600,4 +599,16 @@ func ForeignCounts() int {
 	foreignAttempts.mu.Lock()
 	defer foreignAttempts.mu.Unlock()
 	return len(foreignAttempts.counts)
+}
+
+// Watchers returns how many contexts are kept for an item.
+func (q *Typed[T]) Watchers(item T) (n int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for w, ok := q.fifo.watchers[item]; ok; w, ok = *w.more, true {
+		if n++; w.more == nil {
+			break
+		}
+	}
+	return n
 }

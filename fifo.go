@@ -63,7 +63,7 @@ type fifo[T comparable] struct {
 	unmatched int
 	dry       bool // the storage said that it is empty, and nothing has come to it since
 	stamps    pages[stamp]
-	watchers  map[T]func()
+	watchers  map[T]watcher
 }
 
 const (
@@ -156,7 +156,7 @@ func (f *fifo[T]) addAgain(at uint32, r *record[T], now time.Duration) (added bo
 			f.stamps.at(f.items.index(at)).added = now
 		}
 		if was == watched {
-			f.tellWatcher(r.item)
+			f.tellWatchers(r.item)
 		}
 		if f.storage != nil {
 			f.rankAgain(f.items.index(at), r, false)

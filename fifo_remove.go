@@ -1,6 +1,9 @@
 package workqueue
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // This file is how items leave a fifo without a take, and how the one who holds
 // an item learns that it was added again.
@@ -53,29 +56,52 @@ func (f *fifo[T]) restore(i uint32, r *record[T], now time.Duration) {
 	f.look()
 }
 
-// watch has report called when the item, which is held, is added again: at once
-// if that has happened since it was handed out. It is called at most once, and
-// not after done.
-func (f *fifo[T]) watch(hash uint32, item T, report func()) {
+// A watcher is told when an item is added again while it is held: its context ends.
+// There may be more of them for the item.
+type watcher struct {
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	more   *watcher
+}
+
+// watch has the watcher told of the next add of the item, which is held, until done. It
+// reports whether the item was added since it was handed out; nothing is kept then.
+// Watchers that have ended are forgotten here, so that they do not pile up.
+func (f *fifo[T]) watch(hash uint32, item T, w watcher) (again bool) {
 	_, r := f.items.find(hash, item)
 	if r == nil {
-		return // It differs from itself: no add is one of the same item.
+		return false // It may differ from itself: no add is one of the same item.
 	}
 	switch r.state {
 	case processing, watched:
 		if f.watchers == nil {
-			f.watchers = make(map[T]func())
+			f.watchers = make(map[T]watcher)
 		}
 		r.state = watched
-		f.watchers[item] = report
+		w.more = f.watchers[item].live()
+		f.watchers[item] = w
 	case reprocess:
-		report()
+		return true
 	}
+	return false
 }
 
-// tellWatcher tells who watches the item that it was added again.
-func (f *fifo[T]) tellWatcher(item T) {
-	tell := f.watchers[item]
+// live returns the watchers that have not ended, nil for none. The zero watcher has.
+func (w watcher) live() (more *watcher) {
+	if w.more != nil {
+		more = w.more.live()
+	}
+	if w.ctx == nil || w.ctx.Err() != nil {
+		return more
+	}
+	return &watcher{w.ctx, w.cancel, more}
+}
+
+// tellWatchers ends the contexts of all who watch the item.
+func (f *fifo[T]) tellWatchers(item T) {
+	first := f.watchers[item]
 	delete(f.watchers, item)
-	tell()
+	for w := &first; w != nil; w = w.more {
+		w.cancel(ErrReAdded)
+	}
 }

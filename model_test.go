@@ -47,8 +47,9 @@ func (m *naive) addAt(item, priority int) {
 	default:
 		m.note(item, priority)
 		m.again = append(m.again, item)
-		if slices.Contains(m.watched, item) {
-			m.watched = without(m.watched, item)
+		for slices.Contains(m.watched, item) {
+			at := slices.Index(m.watched, item)
+			m.watched = slices.Delete(m.watched, at, at+1)
 			m.reported = append(m.reported, item)
 		}
 	}
@@ -124,7 +125,7 @@ func (m *naive) watch(item int) {
 	case slices.Contains(m.again, item):
 		m.reported = append(m.reported, item)
 	case slices.Contains(m.held, item):
-		m.watched = append(without(m.watched, item), item)
+		m.watched = append(m.watched, item)
 	}
 }
 

@@ -13,8 +13,8 @@ import (
 
 func queuedOf(q *workqueue.Typed[string], limit int) (items []string) {
 	for place, info := range q.Snapshot(limit).Queued {
-		if info.Place != place {
-			items = append(items, fmt.Sprint("at ", info.Place))
+		if info.Position != place+1 {
+			items = append(items, fmt.Sprint("at ", info.Position))
 		}
 		items = append(items, info.Item)
 	}
@@ -84,7 +84,7 @@ func TestSnapshotOfWhatAFairQueueHoldsBack(t *testing.T) {
 		})})
 		q.AddAll(1, 2, math.NaN())
 		s := q.Snapshot(10)
-		if len(s.Queued) != 2 || s.QueuedTotal != 3 || (s.Queued[0].Place < 0) != (within != nil) {
+		if len(s.Queued) != 2 || s.QueuedTotal != 3 || (s.Queued[0].Position == 0) != (within != nil) {
 			t.Errorf("%s: got %v of %d", name, s.Queued, s.QueuedTotal)
 		}
 	}

@@ -26,7 +26,7 @@ func (s *sequence[T]) inOrder() iter.Seq[T] {
 }
 
 func (q *priorityQueue[T]) inOrder() iter.Seq[T] {
-	if q.ranks.every > 0 {
+	if q.ranks.age.every > 0 {
 		return nil
 	}
 	return func(yield func(T) bool) {

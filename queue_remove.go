@@ -26,14 +26,3 @@ func (q *Typed[T]) remove(hash uint32, item T) bool {
 	q.mu.Unlock()
 	return removed
 }
-
-// watch is that of a watcher.
-func (q *Typed[T]) watch(item T, f func()) bool {
-	if f != nil {
-		hash := hashOf(item)
-		q.mu.Lock()
-		q.fifo.watch(hash, item, f)
-		q.mu.Unlock()
-	}
-	return true
-}

@@ -79,7 +79,9 @@ type TypedRateLimitingQueueConfig[T comparable] struct {
 // [DrainError] have no failures.
 //
 // Of a delaying queue that was configured, the methods that
-// [TypedDelayingInterface] does not have are used where it has them too.
+// [TypedDelayingInterface] does not have are used too. GetContext, TryGet, Remove,
+// Snapshot, ReAddContext, Reschedule and Debounce need the one of their name, and panic
+// without it.
 type TypedRateLimiting[T comparable] struct {
 	queue   TypedDelayingInterface[T]
 	limiter TypedRateLimiter[T] // may be nil
@@ -178,12 +180,12 @@ func (q *TypedRateLimiting[T]) Get() (item T, shutdown bool) { return q.queue.Ge
 
 // GetContext returns a queued item, see [TypedDelaying.GetContext].
 func (q *TypedRateLimiting[T]) GetContext(ctx context.Context) (T, error) {
-	return getBelow[T](ctx, q.queue)
+	return below[getter[T]](q.queue, "GetContext").GetContext(ctx)
 }
 
 // TryGet returns a queued item if there is one, see [TypedDelaying.TryGet].
 func (q *TypedRateLimiting[T]) TryGet() (item T, ok bool) {
-	return asMethod[interface{ TryGet() (T, bool) }](q.queue, "TryGet").TryGet()
+	return below[tryGetter[T]](q.queue, "TryGet").TryGet()
 }
 
 // Done ends what Get began, see [Typed.Done].
@@ -220,35 +222,26 @@ func (q *TypedRateLimiting[T]) AddAll(items ...T) {
 }
 
 // Reschedule replaces the due time of the item, see [TypedDelaying.Reschedule].
-// The limiter is not asked, and does not count it. It panics if the delaying
-// queue was configured and has no Reschedule.
+// The limiter is not asked, and does not count it.
 func (q *TypedRateLimiting[T]) Reschedule(item T, duration time.Duration) {
-	if q.sealed.Load() {
-		return
+	if !q.sealed.Load() {
+		below[rescheduler[T]](q.queue, "Reschedule").Reschedule(item, duration)
 	}
-	asMethod[interface {
-		Reschedule(item T, duration time.Duration)
-	}](q.queue, "Reschedule").Reschedule(item, duration)
 }
 
 // Debounce adds the item when a series of calls is over, see
-// [TypedDelaying.Debounce]. It panics if the delaying queue was configured and
-// has no Debounce.
+// [TypedDelaying.Debounce].
 func (q *TypedRateLimiting[T]) Debounce(item T, quiet, most time.Duration) {
-	if q.sealed.Load() {
-		return
+	if !q.sealed.Load() {
+		below[debouncer[T]](q.queue, "Debounce").Debounce(item, quiet, most)
 	}
-	asMethod[interface {
-		Debounce(item T, quiet, most time.Duration)
-	}](q.queue, "Debounce").Debounce(item, quiet, most)
 }
 
-// Remove takes the item back, see [TypedDelaying.Remove]; a delaying queue that
-// was configured and has no Remove is not asked. The count of failures that [Run]
-// keeps for MaxAttempts starts anew. The limiter goes on to know the item's
+// Remove takes the item back, see [TypedDelaying.Remove]. The count of failures that
+// [Run] keeps for MaxAttempts starts anew. The limiter goes on to know the item's
 // failures: call Forget to have it start anew too.
 func (q *TypedRateLimiting[T]) Remove(item T) bool {
-	removed := removeBelow[T](q.queue, item)
+	removed := below[remover[T]](q.queue, "Remove").Remove(item)
 	// Afterwards: a worker who counts first and has the item retried then would
 	// leave the count of an item that is gone.
 	q.forgetAttempts(item)
@@ -259,7 +252,7 @@ func (q *TypedRateLimiting[T]) Remove(item T) bool {
 // with the failures that the limiter knows. It is asked for each item after the
 // instant of the rest.
 func (q *TypedRateLimiting[T]) Snapshot(limit int) Snapshot[T] {
-	s := snapshotBelow[T](q.queue, limit)
+	s := below[snapshotter[T]](q.queue, "Snapshot").Snapshot(limit)
 	q.addFailures(s)
 	return s
 }

@@ -13,8 +13,6 @@ func (q *TypedRateLimiting[T]) dropWaiting() (dropped func(*Snapshot[T]), releas
 	return nil, func() {}
 }
 
-func (q *TypedRateLimiting[T]) watch(item T, f func()) bool { return watchBelow[T](q.queue, item, f) }
-
 // queueName is the name for a Run.
 func (q *TypedRateLimiting[T]) queueName() string { return q.name }
 

@@ -62,6 +62,7 @@ import (
 //
 //	GetContext(ctx context.Context) (T, error)
 //	Drain(ctx context.Context) error
+//	ReAddContext(ctx context.Context, item T) (context.Context, context.CancelFunc)
 //
 // Without the first, workers that wait for an item are woken by the shutdown. If
 // it fails for another reason than ctx or a shutdown, the worker ends; when all
@@ -70,8 +71,8 @@ import (
 // it is not ours, that is named as far as it says so. What a queue drops itself when
 // it is shut down is counted there, but has no name. If the queue cannot do what
 // CancelOnReAdd or KeepQueue need, Run returns at once with an error that wraps
-// [errors.ErrUnsupported], and leaves the queue as it is. Only ours can tell that an
-// item is added again.
+// [errors.ErrUnsupported], and leaves the queue as it is.
+// A queue of ours has them as far as the queue below it has.
 //
 // A panic in a method of the queue, which can be one of its limiter or metrics,
 // ends the program, as there is no retry without them; Done is called before.
@@ -101,10 +102,10 @@ func Run[T comparable](ctx context.Context, queue TypedRateLimitingInterface[T],
 	r := newRunner(ctx, queue, handle, options)
 	defer r.release()
 	defer r.cancel(nil)
-	if options.CancelOnReAdd && !r.canWatch() {
+	if options.CancelOnReAdd && r.reAdder == nil {
 		return fmt.Errorf("workqueue: %T does not tell that an item is added again: %w", queue, errors.ErrUnsupported)
 	}
-	if options.KeepQueue && !r.canLeave() {
+	if options.KeepQueue && r.getter == nil {
 		return fmt.Errorf("workqueue: a worker that waits in Get of %T can leave it only by a shutdown: %w", queue, errors.ErrUnsupported)
 	}
 	r.start()

@@ -45,8 +45,10 @@ func (c *itemContext[T]) Deadline() (deadline time.Time, ok bool) { return c.run
 func (c *itemContext[T]) Done() <-chan struct{}                   { return c.run.handling.Done() }
 func (c *itemContext[T]) Err() error                              { return c.run.handling.Err() }
 
-// Value calls no foreign code but that of the context above: it is called with the lock
-// of the queue held, see worker.watch.
+// known is asked by ReAddContext: a cancel asks for Done and Value with the lock of the
+// queue held.
+func (c *itemContext[T]) known() bool { return known(c.run.handling) }
+
 func (c *itemContext[T]) Value(key any) any {
 	if key == loggerKey {
 		return c.run.logger.WithValues("item", c.item)

@@ -31,9 +31,17 @@ func (r *runner[T]) end() error {
 // keep ends a Run that leaves the queue open.
 func (r *runner[T]) keep() error {
 	if r.options.OnStop != nil {
-		r.options.OnStop(snapshotBelow(r.queue, math.MaxInt))
+		r.options.OnStop(r.snapshot())
 	}
 	return r.err
+}
+
+// snapshot returns what the queue holds, as far as it can tell.
+func (r *runner[T]) snapshot() Snapshot[T] {
+	if has[snapshotter[T]](r.queue) {
+		return r.queue.(snapshotter[T]).Snapshot(math.MaxInt)
+	}
+	return Snapshot[T]{QueuedTotal: r.queue.Len()}
 }
 
 // settleAll waits until there is nothing to do any more but what waits for other

@@ -17,7 +17,7 @@ type runner[T comparable] struct {
 	queue    TypedRateLimitingInterface[T]
 	handle   func(ctx context.Context, item T) error
 	getter   getter[T]             // the queue, if it is that
-	watcher  watcher[T]            // the queue, if it has to be that
+	reAdder  reAdder[T]            // the queue, if it has to be that
 	ours     *TypedRateLimiting[T] // the queue, if it is exactly that
 	typed    *Typed[T]             // the FIFO of ours, if it is below
 	passing  bool                  // typed takes Done and the next Get in one
@@ -56,20 +56,11 @@ type runner[T comparable] struct {
 	dropped func(*Snapshot[T]) // adds what waited when ctx ended; nil if that is not known
 }
 
-// What Run uses of a queue beyond its interface, and beside a watcher.
-type (
-	getter[T comparable] interface {
-		GetContext(ctx context.Context) (T, error)
-	}
-	drainer interface {
-		Drain(ctx context.Context) error
-	}
-	// A runnable is a queue of ours, or a type that embeds one.
-	runnable interface {
-		queueName() string
-		resultMetrics() resultMetrics
-	}
-)
+// A runnable is a queue of ours, or a type that embeds one.
+type runnable interface {
+	queueName() string
+	resultMetrics() resultMetrics
+}
 
 func newRunner[T comparable](ctx context.Context, queue TypedRateLimitingInterface[T], handle func(ctx context.Context, item T) error, options RunOptions[T]) *runner[T] {
 	r := &runner[T]{
@@ -82,10 +73,12 @@ func newRunner[T comparable](ctx context.Context, queue TypedRateLimitingInterfa
 		handling: ctx,
 		cancel:   func(error) {},
 	}
-	// The interface lacks GetContext, Drain and watch. The value may have them.
-	r.getter, _ = queue.(getter[T])
-	if options.CancelOnReAdd {
-		r.watcher, _ = queue.(watcher[T])
+	// The interface lacks GetContext, Drain and ReAddContext. The value may have them.
+	if has[getter[T]](queue) {
+		r.getter = queue.(getter[T])
+	}
+	if options.CancelOnReAdd && has[reAdder[T]](queue) {
+		r.reAdder = queue.(reAdder[T])
 	}
 	if q, ok := queue.(runnable); ok {
 		r.adopt(q)
@@ -134,37 +127,14 @@ func (r *runner[T]) descend() {
 			r.intake = r.handling
 		}
 	case r.options.CancelOnReAdd:
-		// An Add cancels with the queue's lock held, and a cancel asks the context
-		// above for Done and Value. So this one, whose code we know, has to be
-		// between the caller's and those of the handlers.
+		// A ReAddContext needs such a context above it, and would make one for each
+		// item.
 		r.handling, r.cancel = context.WithCancelCause(r.ctx)
 	}
 	// In all other cases the handlers get the caller's context, which costs nothing.
 	//
 	// working is a context and not a channel because Drain takes one.
 	r.working, r.idle = context.WithCancel(context.WithoutCancel(r.ctx))
-}
-
-// canWatch reports whether the queue tells of every Add. The layers are ours if
-// it has the method, but what is below them may not be.
-func (r *runner[T]) canWatch() bool {
-	return r.watcher != nil && r.watcher.watch(*new(T), nil)
-}
-
-// canLeave reports whether a worker that waits for an item can be told to leave while
-// the queue stays open: a layer of ours has GetContext, but what is below it may not.
-// An item that it should return in spite of its context is put back.
-func (r *runner[T]) canLeave() bool {
-	if r.getter == nil {
-		return false
-	}
-	ended, end := context.WithCancel(context.WithoutCancel(r.ctx))
-	end()
-	item, err := r.getter.GetContext(ended)
-	if err == nil {
-		r.giveBack(item)
-	}
-	return !errors.Is(err, errors.ErrUnsupported)
 }
 
 // start starts the workers. All are counted before the first can end: otherwise the
@@ -194,9 +164,6 @@ func (r *runner[T]) next() (item T, ok bool) {
 		return r.get()
 	}
 	item, err := r.getter.GetContext(r.intake)
-	if errors.Is(err, errors.ErrUnsupported) { // A queue below has no GetContext.
-		return r.get()
-	}
 	if err != nil {
 		r.noteError(err)
 		return item, false

@@ -3,7 +3,6 @@ package workqueue
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"time"
 )
 
@@ -35,7 +34,7 @@ func (w *worker[T]) account() {
 }
 
 func (w *worker[T]) settle(err error) Result {
-	if w.watcher != nil && w.isCutShort(err) {
+	if w.reAdder != nil && w.isCutShort(err) {
 		return w.redo()
 	}
 	if err == nil {
@@ -243,15 +242,22 @@ func (w *worker[T]) mayCancel() bool {
 // An Add after Done would be wrong: the next worker may have the item by then, and
 // would be overtaken by it.
 func (w *worker[T]) redo() Result {
-	var again atomic.Bool
-	w.watcher.watch(w.item, func() { again.Store(true) })
-	if !again.Load() {
+	if !w.addedAgain() {
 		w.add()
 	}
-	if !again.Load() { // The queue is shut down.
+	again := w.addedAgain()
+	if !again { // The queue is shut down.
 		w.leaveQueued(w.item)
 	}
-	return Result{Outcome: OutcomeReAdded, Failures: w.failuresOf(w.item), Again: again.Load()}
+	return Result{Outcome: OutcomeReAdded, Failures: w.failuresOf(w.item), Again: again}
+}
+
+// addedAgain reports whether Done will queue the item. The context must be one that has
+// not ended.
+func (w *worker[T]) addedAgain() bool {
+	ctx, cancel := w.reAdder.ReAddContext(context.Background(), w.item)
+	defer cancel()
+	return ctx.Err() != nil
 }
 
 // add adds the item now, also to a queue that is sealed.

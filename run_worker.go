@@ -122,15 +122,10 @@ func (w *worker[T]) callDerived(ctx context.Context) {
 		ctx = w.label(ctx)
 		defer pprof.SetGoroutineLabels(w.handling)
 	}
-	watched := w.watcher != nil && w.mayCancel()
+	watched := w.reAdder != nil && w.mayCancel()
 	if watched {
-		watching, cancel := context.WithCancelCause(ctx)
-		defer cancel(nil)
-		// Called with the queue's lock held. It takes time in proportion to the
-		// contexts that the handler has derived, and calls no foreign code: it asks
-		// no context above handling, which is not the caller's, see newRunner. A
-		// cancel on a goroutine of its own could come after the Add has returned.
-		w.watcher.watch(w.item, func() { cancel(ErrReAdded) })
+		watching, cancel := w.reAdder.ReAddContext(ctx, w.item)
+		defer cancel()
 		ctx = watching
 	}
 	if w.options.Timeout > 0 {

@@ -106,14 +106,13 @@ func (s *Snapshot[T]) sortInFlight() {
 // Snapshot returns what the queue and the one below it hold, with at most limit
 // items of each state; for the rest see [Typed.Snapshot]. If the queue below
 // was configured and is not a [Typed] without a [Queue], it is looked into
-// first, and not at the same instant; one that has no Snapshot has only its Len
-// as the total of what is queued.
+// first, and not at the same instant.
 func (q *TypedDelaying[T]) Snapshot(limit int) Snapshot[T] {
 	now := q.now()
 	c := census[T]{limit: max(0, limit)}
 	var s Snapshot[T]
 	if q.typed == nil {
-		s = snapshotBelow(q.queue, limit)
+		s = below[snapshotter[T]](q.queue, "Snapshot").Snapshot(limit)
 		c.makeRoomForWaiting(q.waits())
 		q.collectWaiting(&c)
 	} else {
