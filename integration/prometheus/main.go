@@ -5,7 +5,10 @@
 //     exposition;
 //   - that every expression of the dashboard has data;
 //   - that the two queues that are sick have their alert, and nothing else has
-//     any.
+//     any;
+//   - the series of the provider in the registries of controller-runtime and of
+//     component-base, which compat/adapted/serve fills, beside those of client-go's
+//     queue there.
 //
 // There are two servers, as they differ in what they store: one reads the text
 // format and with it the classic buckets of the histograms, the other one
@@ -83,6 +86,10 @@ func run(ctx context.Context, out io.Writer, root string) (err error) {
 		fmt.Fprintf(out, "%s with %s histograms scrapes %s\n", s.version, store, example)
 		servers = append(servers, s)
 	}
+	registries, target, err := all.startRegistries(ctx, root, work)
+	if err != nil {
+		return err
+	}
 	if err := lint(ctx, out, example); err != nil {
 		return err
 	}
@@ -92,7 +99,8 @@ func run(ctx context.Context, out io.Writer, root string) (err error) {
 	for _, s := range servers {
 		err = errors.Join(err, s.check(ctx, out, root))
 	}
-	return err
+	fmt.Fprintln(out, "\n== registries")
+	return errors.Join(err, registries.checkRegistries(ctx, out, target))
 }
 
 // check asks one server all there is to ask.

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed16c08ea7/workqueue/integration/internal/debian"
+)
+
+// This file checks the provider in three registries, of which two belong to others:
+// compat/adapted/serve has a queue of ours in each, and one of client-go beside it in
+// the others.
+
+var registryNames = []string{"own", "controllerruntime", "componentbase"}
+
+// startRegistries builds and starts the exporter and a server that scrapes its
+// registries. Both are needed for the whole check.
+func (p *processes) startRegistries(ctx context.Context, root, work string) (*server, string, error) {
+	binary := filepath.Join(work, "serve")
+	build := exec.CommandContext(ctx, "go", "build", "-C", filepath.Join(root, "compat"), "-o", binary, "./adapted/serve")
+	if output, err := build.CombinedOutput(); err != nil {
+		return nil, "", fmt.Errorf("go build: %w\n%s", err, output)
+	}
+	since := time.Now()
+	target, err := p.start(ctx, exec.CommandContext(ctx, binary, "-listen", "127.0.0.1:0"), regexp.MustCompile(`^http://(\S+)/$`))
+	if err != nil {
+		return nil, "", err
+	}
+	var config strings.Builder
+	config.WriteString("global: {scrape_interval: 500ms, scrape_timeout: 500ms}\nscrape_configs:\n")
+	for _, name := range registryNames {
+		fmt.Fprintf(&config, "  - {job_name: %s, metrics_path: /%[1]s, static_configs: [{targets: [%q]}]}\n", name, target)
+	}
+	dir := filepath.Join(work, "registries")
+	if err := writeFiles(dir, map[string]string{"prometheus.yaml": config.String()}); err != nil {
+		return nil, "", err
+	}
+	program, err := debian.Program(ctx, "prometheus", "prometheus")
+	if err != nil {
+		return nil, "", err
+	}
+	address, err := p.start(ctx, exec.CommandContext(ctx, program, "--config.file="+filepath.Join(dir, "prometheus.yaml"),
+		"--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address=127.0.0.1:0"),
+		regexp.MustCompile(`Listening on.* address=(\S+)`))
+	return &server{store: classic, address: address, since: since}, target, err
+}
+
+// registryFigures are those of a queue that the exporter has worked on: of five adds
+// one is a duplicate, and one of a held item is none.
+func registryFigures(registry, queue string, age float64) (all []figure) {
+	labels := fmt.Sprintf(`{job=%q, name=%q}`, registry, queue)
+	numbers := map[string]float64{
+		"depth": 3, "adds_total": 5, "retries_total": 1,
+		"queue_duration_seconds_count": 2, "work_duration_seconds_count": 1,
+	}
+	if queue == "ours" {
+		for name, number := range map[string]float64{"in_flight": 1, "waiting": 1, "duplicates_total": 1, "rate_limited_total": 1} {
+			numbers[name] = number
+		}
+		all = append(all, between(age-3, age+3, "workqueue_oldest_item_age_seconds"+labels))
+	}
+	for name, number := range numbers {
+		all = append(all, exactly("workqueue_"+name+labels, number))
+	}
+	all = append(all,
+		// Read at the scrape, not set half a second before.
+		between(age-3, age+3, "workqueue_longest_running_processor_seconds"+labels),
+		between(age-3, age+3, "workqueue_unfinished_work_seconds"+labels))
+	slices.SortFunc(all, func(a, b figure) int { return strings.Compare(a.expr, b.expr) })
+	return all
+}
+
+// checkRegistries compares what Prometheus has with what the exporter has done, shuts our
+// queues down, and demands that their series, and no others, go.
+func (s *server) checkRegistries(ctx context.Context, out io.Writer, target string) error {
+	var errs []error
+	checked := 0
+	check := func(want []figure) {
+		for _, f := range want {
+			checked++
+			if got, err := s.number(ctx, f.expr); err != nil || got < f.low || got > f.high {
+				errs = append(errs, fmt.Errorf("%s: got %v, %v, want %v", f.expr, got, err, f))
+			}
+		}
+	}
+	age := time.Since(s.since).Round(time.Second).Seconds()
+	for _, registry := range registryNames {
+		check([]figure{exactly(fmt.Sprintf("min_over_time(up{job=%q}[1m])", registry), 1)})
+		check(registryFigures(registry, "ours", age))
+		if registry != "own" {
+			check(registryFigures(registry, "theirs", age))
+		}
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+target+"/shutdown", nil)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	response.Body.Close()
+	if err := pause(ctx, 2*time.Second); err != nil {
+		return err
+	}
+	for _, registry := range registryNames {
+		const series = `count({__name__=~"workqueue_.+", __name__!~".*_(bucket|sum)", job=%q, name=%q}) or vector(0)`
+		check([]figure{
+			exactly(fmt.Sprintf(series, registry, "ours"), 0),
+			exactly(fmt.Sprintf(series, registry, "theirs"), map[bool]float64{false: 7}[registry == "own"]),
+			exactly(fmt.Sprintf("sum(workqueue_abandoned_total{job=%q})", registry), 4),
+		})
+	}
+	fmt.Fprintf(out, "%d of %d figures of the registries %s are as expected\n", checked-len(errs), checked, strings.Join(registryNames, ", "))
+	return errors.Join(errs...)
+}
