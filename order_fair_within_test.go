@@ -219,3 +219,30 @@ func TestQueueWithinThatFailsBelowATyped(t *testing.T) {
 		checkInvariants(t, 1, q)
 	}
 }
+
+// Fair queues within priorities: the higher priority first, and its tenants in turn. A
+// limit is one of each priority.
+func TestFairQueueWithinPriorities(t *testing.T) {
+	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Order: workqueue.NewPriorityQueue(workqueue.PriorityOptions[string]{
+		Within: func() workqueue.Queue[string] { return newFair(nil, map[string]int{"a": 1}) },
+	})})
+	defer q.ShutDown()
+	q.AddAll("a/1", "a/2", "b/1")
+	q.AddWith(workqueue.AddOptions{Priority: 1}, "a/3", "a/4", "b/2")
+	if got, want := strings.Join(queuedOf(q, 10), " "), "a/3 b/2 a/4 a/1 b/1 a/2"; got != want {
+		t.Errorf("a Snapshot lists %s, want %s", got, want)
+	}
+	var got []string
+	for item, ok := q.TryGet(); ok; item, ok = q.TryGet() {
+		got = append(got, item)
+	}
+	if want := "a/3 b/2 a/1 b/1"; strings.Join(got, " ") != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	for _, item := range got {
+		q.Done(item)
+	}
+	if got := strings.Join(takeAll(q), " "); got != "a/4 a/2" {
+		t.Errorf("got %s, want a/4 a/2", got)
+	}
+}

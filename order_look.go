@@ -1,6 +1,10 @@
 package workqueue
 
-import "iter"
+import (
+	"cmp"
+	"iter"
+	"slices"
+)
 
 // An ordered queue can tell the order of what it holds, for a Snapshot. It calls no
 // foreign code for that.
@@ -32,6 +36,49 @@ func (q *priorityQueue[T]) inOrder() iter.Seq[T] {
 	return func(yield func(T) bool) {
 		q.ranks.each(func(i uint32, _ int) bool { return yield(q.items.records.at(i).item) })
 	}
+}
+
+// inOrder has the levels that hold everything back behind all others.
+func (q *nestedQueue[T]) inOrder() iter.Seq[T] {
+	if q.age.every > 0 {
+		return nil
+	}
+	var levels []*level[nest[T]]
+	for _, v := range q.ladder.all {
+		if v.content.n == 0 {
+			continue
+		}
+		if inOrder(v.content.queue) == nil {
+			return nil
+		}
+		levels = append(levels, v)
+	}
+	slices.SortFunc(levels, func(a, b *level[nest[T]]) int {
+		if (a.at >= 0) != (b.at >= 0) {
+			return cmp.Compare(b.at, a.at)
+		}
+		return cmp.Compare(b.priority, a.priority)
+	})
+	return func(yield func(T) bool) {
+		for _, v := range levels {
+			if !v.content.each(yield) {
+				return
+			}
+		}
+	}
+}
+
+// each yields the items of a level, and reports whether it was asked for all of them.
+func (c *nest[T]) each(yield func(T) bool) bool {
+	if c.has && !yield(c.first) {
+		return false
+	}
+	for item := range inOrder(c.queue) {
+		if _, ghost := c.ghosts[item]; !ghost && !yield(item) {
+			return false
+		}
+	}
+	return true
 }
 
 // enterOrdered enters the items of a storage that tells its order, and reports whether

@@ -33,6 +33,9 @@ type nestedQueue[T comparable] struct {
 	priorities priorities
 	age        aging
 	out        map[T]*level[nest[T]] // handed out, where the order is to hear of Done
+	// heard says that there was a Ready. A caller that knows no Ready knows no Done, and
+	// is to get everything: the orders are not asked then, and no account is kept.
+	heard bool
 }
 
 // A nest is the order within a level.
@@ -178,7 +181,7 @@ func (q *nestedQueue[T]) refresh(v *level[nest[T]]) {
 
 // ready reports whether an order would hand anything out, ghosts too.
 func (q *nestedQueue[T]) ready(c *nest[T]) bool {
-	if c.holding != nil {
+	if c.holding != nil && q.heard {
 		return c.holding.Ready()
 	}
 	return c.queue.Len() > 0
@@ -200,7 +203,15 @@ func (q *nestedQueue[T]) fetch(v *level[nest[T]]) {
 func (q *nestedQueue[T]) Len() int { return q.items.live }
 
 // Ready is that of [HoldingQueue].
-func (q *nestedQueue[T]) Ready() bool { return q.ladder.highest() != nil }
+func (q *nestedQueue[T]) Ready() bool {
+	if !q.heard {
+		q.heard = true
+		for _, v := range q.ladder.all {
+			q.refresh(v)
+		}
+	}
+	return q.ladder.highest() != nil
+}
 
 // Pop is that of [Queue].
 func (q *nestedQueue[T]) Pop() T {
@@ -238,7 +249,7 @@ func (q *nestedQueue[T]) take(v *level[nest[T]]) (item T) {
 		item = c.queue.Pop()
 	}
 	switch {
-	case c.holding == nil:
+	case c.holding == nil || !q.heard:
 	case equal(item, item):
 		c.out++
 		q.out[item] = v

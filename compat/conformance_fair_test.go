@@ -113,3 +113,26 @@ func TestFairLimitsAtTheSeam(t *testing.T) {
 		}
 	})
 }
+
+// Fair queues with limits, within a priority queue, hold back nothing either where
+// nobody tells of Done.
+func TestFairLimitsWithinPrioritiesAtTheSeam(t *testing.T) {
+	limited := func() workqueue.Queue[string] {
+		return fairStorage(workqueue.FairOptions[string, string]{MaxInFlight: func(string) int { return 1 }})(implementation{})
+	}
+	q := clientGo().queue(settings{storage: workqueue.NewPriorityQueue(workqueue.PriorityOptions[string]{Within: limited})})
+	defer q.ShutDown()
+	for range 3 {
+		for _, item := range []string{"a/1", "a/2", "b/1"} {
+			q.Add(item)
+		}
+		for _, want := range []string{"a/1", "b/1", "a/2"} {
+			if item, _ := q.Get(); item != want {
+				t.Fatalf("got %s, want %s", item, want)
+			}
+		}
+		for _, item := range []string{"a/1", "a/2", "b/1"} {
+			q.Done(item)
+		}
+	}
+}
