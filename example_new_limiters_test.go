@@ -32,8 +32,8 @@ func ExampleNewTypedItemBackoffRateLimiter() {
 
 // One retry a second, however often failures are reported.
 func ExampleNewTypedKeyBucketRateLimiter() {
-	limiter := workqueue.NewTypedKeyBucketRateLimiterWithClock[string](1, 1,
-		testingclock.NewFakePassiveClock(time.Now()))
+	limiter := workqueue.NewTypedKeyBucketRateLimiterWithOptions[string](1, 1,
+		workqueue.LimiterOptions{Clock: testingclock.NewFakePassiveClock(time.Now())})
 	for _, key := range []string{"a", "b", "b", "b", "c"} {
 		fmt.Println(key, limiter.When(key))
 	}
@@ -48,8 +48,8 @@ func ExampleNewTypedKeyBucketRateLimiter() {
 // Nobody calls Forget for keys whose object is gone.
 func ExampleNewTypedExpiringRateLimiter() {
 	clock := testingclock.NewFakePassiveClock(time.Now())
-	limiter := workqueue.NewTypedExpiringRateLimiterWithClock(
-		workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second, time.Minute), time.Hour, clock)
+	limiter := workqueue.NewTypedExpiringRateLimiterWithOptions(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second, time.Minute), time.Hour, workqueue.LimiterOptions{Clock: clock})
 	limiter.When("gone")
 	fmt.Println("failures:", limiter.NumRequeues("gone"))
 	clock.SetTime(clock.Now().Add(2 * time.Hour))

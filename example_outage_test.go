@@ -49,11 +49,11 @@ func Example_outage() {
 	}
 	ofKeys := func(c *testclock.FakePassiveClock) limiter {
 		return workqueue.NewTypedMaxOfRateLimiter(exponential(c),
-			workqueue.NewTypedKeyBucketRateLimiterWithClock[int](10, 100, c))
+			workqueue.NewTypedKeyBucketRateLimiterWithOptions[int](10, 100, workqueue.LimiterOptions{Clock: c}))
 	}
 	forManyKeys := func(c *testclock.FakePassiveClock) limiter {
 		return workqueue.NewTypedMaxOfRateLimiter(jittered(2*time.Minute),
-			workqueue.NewTypedKeyBucketRateLimiterWithClock[int](200, 200, c))
+			workqueue.NewTypedKeyBucketRateLimiterWithOptions[int](200, 200, workqueue.LimiterOptions{Clock: c}))
 	}
 
 	simulations := []*simulation{

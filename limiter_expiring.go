@@ -48,23 +48,36 @@ type TypedExpiringRateLimiter[T comparable] struct {
 
 var _ TypedRateLimiter[any] = &TypedExpiringRateLimiter[any]{}
 
+// LimiterOptions are the options of limiters that know the time. The zero value is
+// valid.
+type LimiterOptions struct {
+	// Clock tells the time; nil is the real one.
+	Clock clock.PassiveClock
+}
+
+func (o LimiterOptions) clock() clock.PassiveClock {
+	if o.Clock == nil {
+		return clock.RealClock{}
+	}
+	return o.Clock
+}
+
 // NewTypedExpiringRateLimiter returns a limiter that makes another one forget
 // items after an idle time. It panics if the limiter is nil or the idle time
 // is not positive.
 func NewTypedExpiringRateLimiter[T comparable](limiter TypedRateLimiter[T], idle time.Duration) *TypedExpiringRateLimiter[T] {
-	return NewTypedExpiringRateLimiterWithClock(limiter, idle, clock.RealClock{})
+	return NewTypedExpiringRateLimiterWithOptions(limiter, idle, LimiterOptions{})
 }
 
-// NewTypedExpiringRateLimiterWithClock is [NewTypedExpiringRateLimiter] with
-// the time from a clock, which must not be nil.
-func NewTypedExpiringRateLimiterWithClock[T comparable](limiter TypedRateLimiter[T], idle time.Duration, c clock.PassiveClock) *TypedExpiringRateLimiter[T] {
+// NewTypedExpiringRateLimiterWithOptions is [NewTypedExpiringRateLimiter] with options.
+func NewTypedExpiringRateLimiterWithOptions[T comparable](limiter TypedRateLimiter[T], idle time.Duration, options LimiterOptions) *TypedExpiringRateLimiter[T] {
 	if limiter == nil {
 		panic("workqueue: rate limiter is nil")
 	}
-	mustClock(c)
 	if idle <= 0 {
 		panic(fmt.Sprintf("workqueue: idle time %v is not positive", idle))
 	}
+	c := options.clock()
 	return &TypedExpiringRateLimiter[T]{limiter: limiter, idle: idle, clock: c, epoch: c.Now()}
 }
 

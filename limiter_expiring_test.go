@@ -14,7 +14,7 @@ import (
 
 func newExpiring(inner workqueue.TypedRateLimiter[string], idle time.Duration) (*workqueue.TypedExpiringRateLimiter[string], *testclock.FakePassiveClock) {
 	c := testclock.NewFakePassiveClock(time.Unix(0, 0))
-	return workqueue.NewTypedExpiringRateLimiterWithClock(inner, idle, c), c
+	return workqueue.NewTypedExpiringRateLimiterWithOptions(inner, idle, workqueue.LimiterOptions{Clock: c}), c
 }
 
 func pass(c *testclock.FakePassiveClock, d time.Duration) { c.SetTime(c.Now().Add(d)) }
@@ -80,7 +80,7 @@ func TestExpiringRateLimiterBoundsMemory(t *testing.T) {
 	t.Parallel()
 	inner := workqueue.NewTypedItemBackoffRateLimiter[int](workqueue.Backoff{Duration: time.Millisecond, Factor: 2})
 	c := testclock.NewFakePassiveClock(time.Unix(0, 0))
-	l := workqueue.NewTypedExpiringRateLimiterWithClock[int](inner, time.Second, c)
+	l := workqueue.NewTypedExpiringRateLimiterWithOptions[int](inner, time.Second, workqueue.LimiterOptions{Clock: c})
 	most := 0
 	for key := range rounds(100_000) {
 		l.When(key)
@@ -100,7 +100,7 @@ func TestExpiringRateLimiterGivesABurstBack(t *testing.T) {
 	for _, fresh := range []bool{false, true} {
 		inner := workqueue.NewTypedItemBackoffRateLimiter[int](workqueue.Backoff{Duration: time.Millisecond})
 		c := testclock.NewFakePassiveClock(time.Unix(0, 0))
-		l := workqueue.NewTypedExpiringRateLimiterWithClock[int](inner, time.Second, c)
+		l := workqueue.NewTypedExpiringRateLimiterWithOptions[int](inner, time.Second, workqueue.LimiterOptions{Clock: c})
 		before := heapInUse()
 		for key := range 10_000 {
 			l.When(key)
@@ -219,9 +219,6 @@ func TestExpiringRateLimiterBadInput(t *testing.T) {
 	} {
 		wantPanic(t, want, func() { workqueue.NewTypedExpiringRateLimiter[string](inner, idle) })
 	}
-	wantPanic(t, "workqueue: clock is nil", func() {
-		workqueue.NewTypedExpiringRateLimiterWithClock[string](inner, time.Second, nil)
-	})
 }
 
 // The limiters of the package and those of callers, under -race.

@@ -62,15 +62,15 @@ var _ TypedRateLimiter[any] = &TypedKeyBucketRateLimiter[any]{}
 // limit, in tokens per second, up to the burst, and is full now. It panics if
 // one of them is negative or the limit is not a number.
 func NewTypedKeyBucketRateLimiter[T comparable](limit rate.Limit, burst int) *TypedKeyBucketRateLimiter[T] {
-	return NewTypedKeyBucketRateLimiterWithClock[T](limit, burst, clock.RealClock{})
+	return NewTypedKeyBucketRateLimiterWithOptions[T](limit, burst, LimiterOptions{})
 }
 
-// NewTypedKeyBucketRateLimiterWithClock is [NewTypedKeyBucketRateLimiter] with
-// the time from a clock, which must not be nil.
-func NewTypedKeyBucketRateLimiterWithClock[T comparable](limit rate.Limit, burst int, c clock.PassiveClock) *TypedKeyBucketRateLimiter[T] {
+// NewTypedKeyBucketRateLimiterWithOptions is [NewTypedKeyBucketRateLimiter] with
+// options.
+func NewTypedKeyBucketRateLimiterWithOptions[T comparable](limit rate.Limit, burst int, options LimiterOptions) *TypedKeyBucketRateLimiter[T] {
 	mustLimit(limit)
 	mustBurst(burst)
-	mustClock(c)
+	c := options.clock()
 	return &TypedKeyBucketRateLimiter[T]{
 		clock:  c,
 		epoch:  c.Now(),

@@ -115,7 +115,7 @@ func playLimiters(t *testing.T, script []byte) {
 			newNaiveLimiter(func(n int) time.Duration { return max(exponential(n), fastSlow(n)) })},
 		{"max wait", workqueue.NewTypedWithMaxWaitRateLimiter(newExponential(), most/3),
 			newNaiveLimiter(func(n int) time.Duration { return min(exponential(n), most/3) })},
-		{"expiring", workqueue.NewTypedExpiringRateLimiterWithClock(newExponential(), idle, clock), expiring},
+		{"expiring", workqueue.NewTypedExpiringRateLimiterWithOptions(newExponential(), idle, workqueue.LimiterOptions{Clock: clock}), expiring},
 	}
 	for i := 6; i+1 < len(script); i += opSize {
 		if script[i]%8 == 7 {
@@ -304,7 +304,7 @@ func playKeyBucket(t *testing.T, script []byte) {
 	limit, burst := keyBucketLimits[int(script[0])%len(keyBucketLimits)], int64(script[1]%10)
 	clock := testingclock.NewFakePassiveClock(epoch)
 	d := &keyBucketDuel{
-		workqueue.NewTypedKeyBucketRateLimiterWithClock[int](rate.Limit(limit), int(burst), clock),
+		workqueue.NewTypedKeyBucketRateLimiterWithOptions[int](rate.Limit(limit), int(burst), workqueue.LimiterOptions{Clock: clock}),
 		clock, newNaiveKeyBucket(limit, burst), map[int]time.Duration{}, nil, burst, true,
 	}
 	for i := 2; i+1 < len(script); i += opSize {

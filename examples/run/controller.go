@@ -22,7 +22,7 @@ const drainTimeout = 20 * time.Second
 type queue = workqueue.TypedRateLimitingInterface[cache.ObjectName]
 
 func newQueue() queue {
-	return workqueue.NewTypedRateLimitingQueueWithConfig(
+	return workqueue.NewTypedRateLimiting(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](5*time.Millisecond, time.Minute),
 		workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: "mirror"},
 	)

@@ -12,7 +12,8 @@ import (
 )
 
 func newQueue() Queue {
-	return workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]())
+	return workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName](),
+		workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{})
 }
 
 // slowQueue takes a second to let an item in.
