@@ -1,0 +1,143 @@
+package workqueuetest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seed16c08ea7/workqueue"
+)
+
+// Options are the options of a [Queue]. The zero value is valid.
+type Options[T comparable] struct {
+	// Limiter spaces the retries; nil is the one that most controllers have,
+	// [workqueue.DefaultTypedControllerRateLimiter].
+	Limiter workqueue.TypedRateLimiter[T]
+
+	// Config is that of the queue.
+	Config workqueue.TypedRateLimitingQueueConfig[T]
+}
+
+// A Queue is a rate limiting queue that notes each call which changes it. It does what
+// the call says, too.
+//
+// The zero value is not usable. All methods may be called concurrently. The notes are
+// kept until Take, so that a Queue is no queue for production.
+type Queue[T comparable] struct {
+	*workqueue.TypedRateLimiting[T]
+
+	mu      sync.Mutex
+	calls   []Call[T]     // guarded by mu
+	changed chan struct{} // guarded by mu; closed, and made anew, when work may be over
+}
+
+// A Call is one call of a method of a [Queue], for one item.
+type Call[T comparable] struct {
+	// Method is its name. A Get, GetContext or TryGet is noted as Get once it has an
+	// item, and an AddAll as an Add of each item.
+	Method string
+
+	Item T
+
+	// Delay is the duration that AddAfter, Reschedule and Debounce were called with,
+	// for Debounce the quiet time. That of AddRateLimited is up to the limiter.
+	Delay time.Duration
+}
+
+// String returns the method, the item and, if there is one, the delay.
+func (c Call[T]) String() string {
+	if c.Delay == 0 {
+		return fmt.Sprintf("%s %v", c.Method, c.Item)
+	}
+	return fmt.Sprintf("%s %v %v", c.Method, c.Item, c.Delay)
+}
+
+// New returns an empty queue, which is shut down at the end of the test.
+func New[T comparable](t testing.TB, options Options[T]) *Queue[T] {
+	q := newQueue(options)
+	t.Cleanup(q.ShutDown)
+	return q
+}
+
+func newQueue[T comparable](options Options[T]) *Queue[T] {
+	limiter := options.Limiter
+	if limiter == nil {
+		limiter = workqueue.DefaultTypedControllerRateLimiter[T]()
+	}
+	return &Queue[T]{
+		TypedRateLimiting: workqueue.NewTypedRateLimiting(limiter, options.Config),
+		changed:           make(chan struct{}),
+	}
+}
+
+// Calls returns the calls since the last Take, in their order. A call is noted before
+// it takes effect, and a Get after it.
+func (q *Queue[T]) Calls() []Call[T] {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return slices.Clone(q.calls)
+}
+
+// Take returns what Calls does, and forgets it.
+func (q *Queue[T]) Take() []Call[T] {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	calls := q.calls
+	q.calls = nil
+	return calls
+}
+
+func (q *Queue[T]) note(method string, item T, delay time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.calls = append(q.calls, Call[T]{method, item, delay})
+}
+
+// WaitIdle waits until nothing is queued and nothing is in flight. What waits for its
+// time does not count. If ctx ends first, the error wraps that of ctx and says what is
+// left. It asks nobody again and again: in a bubble of testing/synctest the time can
+// pass meanwhile.
+func (q *Queue[T]) WaitIdle(ctx context.Context) error {
+	return q.wait(ctx, "idle", func(s workqueue.Snapshot[T]) bool { return s.QueuedTotal+s.InFlightTotal == 0 })
+}
+
+// WaitEmpty is WaitIdle, and waits until nothing waits for its time either: all retries
+// have succeeded or were given up.
+func (q *Queue[T]) WaitEmpty(ctx context.Context) error {
+	return q.wait(ctx, "empty", func(s workqueue.Snapshot[T]) bool {
+		return s.QueuedTotal+s.InFlightTotal+s.WaitingTotal == 0
+	})
+}
+
+// wait looks after each call that can have ended the work. Time alone ends none: what
+// is due is queued then.
+func (q *Queue[T]) wait(ctx context.Context, state string, over func(workqueue.Snapshot[T]) bool) error {
+	for {
+		changed := q.nextChange() // Before the look, so that no change is missed.
+		if over(q.Snapshot(0)) {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("workqueuetest: the queue is not %s: %w: %v", state, ctx.Err(), q.Snapshot(9))
+		}
+	}
+}
+
+func (q *Queue[T]) nextChange() <-chan struct{} {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.changed
+}
+
+// change tells those who wait to look again.
+func (q *Queue[T]) change() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	close(q.changed)
+	q.changed = make(chan struct{})
+}

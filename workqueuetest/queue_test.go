@@ -1,0 +1,186 @@
+package workqueuetest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"log/slog"
+	"reflect"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed16c08ea7/workqueue"
+	"github.com/seed16c08ea7/workqueue/workqueuetest"
+)
+
+var errFailed = errors.New("failed")
+
+func init() { slog.SetDefault(slog.New(slog.DiscardHandler)) } // Run logs what fails.
+
+func TestQueueNotesEachCallAndMakesIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := workqueuetest.New(t, workqueuetest.Options[string]{})
+		for _, row := range []struct {
+			call  func()
+			notes string
+			left  string // queued, in flight, waiting
+		}{
+			{func() { q.Add("a") }, "[Add a]", "1 0 0"},
+			{func() { q.AddAll("b", "a") }, "[Add b Add a]", "2 0 0"},
+			{func() { q.Get() }, "[Get a]", "1 1 0"},
+			{func() { q.GetContext(t.Context()) }, "[Get b]", "0 2 0"},
+			{func() { q.TryGet() }, "[]", "0 2 0"},
+			{func() { q.Done("a") }, "[Done a]", "0 1 0"},
+			{func() { q.AddAfter("c", time.Minute) }, "[AddAfter c 1m0s]", "0 1 1"},
+			{func() { q.AddRateLimited("d") }, "[AddRateLimited d]", "0 1 2"},
+			{func() { q.Forget("d") }, "[Forget d]", "0 1 2"},
+			{func() { q.Reschedule("c", time.Hour) }, "[Reschedule c 1h0m0s]", "0 1 2"},
+			{func() { q.Debounce("e", time.Second, time.Hour) }, "[Debounce e 1s]", "0 1 3"},
+			{func() { q.Remove("e") }, "[Remove e]", "0 1 2"},
+			{func() { q.AddAfter("f", 0); q.TryGet() }, "[AddAfter f Get f]", "0 2 2"},
+			{func() { q.ShutDown(); q.Get() }, "[]", "0 2 0"},
+		} {
+			row.call()
+			if got, again := fmt.Sprint(q.Calls()), fmt.Sprint(q.Take()); got != row.notes || again != got {
+				t.Errorf("noted %s, taken %s, want %s", got, again, row.notes)
+			}
+			s := q.Snapshot(0)
+			if got := fmt.Sprint(s.QueuedTotal, s.InFlightTotal, s.WaitingTotal); got != row.left {
+				t.Errorf("after %s: %s are left, want %s", row.notes, got, row.left)
+			}
+		}
+	})
+}
+
+// A method that changes a queue and is not here would be made without a note.
+func TestQueueHasEachMethodThatChangesAQueue(t *testing.T) {
+	looks := map[string]bool{
+		"Len": true, "NumRequeues": true, "ReAddContext": true, "ShuttingDown": true, "Snapshot": true,
+	}
+	tree, err := parser.ParseFile(token.NewFileSet(), "calls.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	noted := make(map[string]bool)
+	for _, decl := range tree.Decls {
+		if f, ok := decl.(*ast.FuncDecl); ok {
+			noted[f.Name.Name] = true
+		}
+	}
+	typ := reflect.TypeFor[*workqueue.TypedRateLimiting[string]]()
+	for i := range typ.NumMethod() {
+		if name := typ.Method(i).Name; !noted[name] && !looks[name] {
+			t.Errorf("%s is neither noted nor one that only looks", name)
+		}
+	}
+	if len(noted) < 15 {
+		t.Errorf("found %d methods", len(noted))
+	}
+}
+
+// A worker that takes a second for each item and has the first one retried.
+func TestWaitIdleAndWaitEmpty(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := workqueuetest.New(t, workqueuetest.Options[string]{
+			Limiter: workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Minute, time.Minute),
+		})
+		ctx, stop := context.WithCancel(t.Context())
+		over := make(chan error)
+		failed := false
+		go func() {
+			over <- workqueue.Run(ctx, q, func(context.Context, string) error {
+				time.Sleep(time.Second)
+				if !failed {
+					failed = true
+					return errFailed
+				}
+				return nil
+			}, workqueue.RunOptions[string]{})
+		}()
+		q.AddAll("a", "b", "c")
+		start := time.Now()
+		if err := q.WaitIdle(t.Context()); err != nil || time.Since(start) != 3*time.Second {
+			t.Errorf("idle after %v, %v, want 3s", time.Since(start), err)
+		}
+		if err := q.WaitEmpty(t.Context()); err != nil || time.Since(start) != 62*time.Second {
+			t.Errorf("empty after %v, %v, want 62s", time.Since(start), err)
+		}
+		stop()
+		if err := <-over; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestWaitsEndWithTheirContextAndSayWhatIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := workqueuetest.New(t, workqueuetest.Options[string]{})
+		q.Add("a")
+		q.AddAfter("b", time.Hour)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		err := q.WaitIdle(ctx)
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "not idle") || !strings.Contains(err.Error(), "a: queued") {
+			t.Errorf("got %v", err)
+		}
+		q.Remove("a")
+		if err := q.WaitIdle(t.Context()); err != nil {
+			t.Errorf("after Remove: %v", err)
+		}
+		ctx, cancel = context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := q.WaitEmpty(ctx); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "b: waiting") {
+			t.Errorf("got %v", err)
+		}
+		// A shutdown drops what waits, and tells those who wait for it.
+		go func() { time.Sleep(time.Second); q.ShutDown() }()
+		if err := q.WaitEmpty(t.Context()); err != nil {
+			t.Errorf("after the shutdown: %v", err)
+		}
+	})
+}
+
+func TestHandleSaysWhatBecomesOfAnItem(t *testing.T) {
+	for name, row := range map[string]struct {
+		handle func(ctx context.Context, item string) error
+		want   string
+	}{
+		"success":       {func(context.Context, string) error { return nil }, "[Get a Forget a Done a]"},
+		"failure":       {func(context.Context, string) error { return errFailed }, "[Get a AddRateLimited a Done a]"},
+		"again later":   {func(context.Context, string) error { return workqueue.RequeueAfter(time.Minute) }, "[Get a Forget a AddAfter a 1m0s Done a]"},
+		"again at once": {func(context.Context, string) error { return workqueue.RequeueAfter(0) }, "[Get a Forget a AddAfter a Done a]"},
+		"given up":      {func(context.Context, string) error { return workqueue.Permanent(errFailed) }, "[Get a Forget a Done a]"},
+		"panic":         {func(context.Context, string) error { panic("at the disco") }, "[Get a AddRateLimited a Done a]"},
+		"goexit":        {func(context.Context, string) error { runtime.Goexit(); return nil }, "[Get a AddRateLimited a Done a]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				got := fmt.Sprint(workqueuetest.Handle(t.Context(), row.handle, "a", workqueue.RunOptions[string]{}))
+				if got != row.want {
+					t.Errorf("got %s, want %s", got, row.want)
+				}
+			})
+		})
+	}
+}
+
+// A handler that adds its item, and another one, to the queue that it has.
+func TestHandleOnNotesWhatTheHandlerDoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := workqueuetest.New(t, workqueuetest.Options[string]{})
+		got := workqueuetest.HandleOn(t.Context(), q, func(_ context.Context, item string) error {
+			q.Add(item)
+			q.AddAfter("b", time.Second)
+			return nil
+		}, "a", workqueue.RunOptions[string]{})
+		if want := "[Get a Add a AddAfter b 1s Forget a Done a]"; fmt.Sprint(got) != want {
+			t.Errorf("got %v, want %s", got, want)
+		}
+	})
+}
