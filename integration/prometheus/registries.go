@@ -79,27 +79,49 @@ func registryFigures(registry, queue string, age float64) (all []figure) {
 	return all
 }
 
+// A comparison counts figures that were compared.
+type comparison struct {
+	checked int
+	errs    []error
+}
+
+func (c *comparison) check(ctx context.Context, s *server, want ...figure) {
+	for _, f := range want {
+		c.checked++
+		if got, err := s.number(ctx, f.expr); err != nil || got < f.low || got > f.high {
+			c.errs = append(c.errs, fmt.Errorf("%s: got %v, %v, want %v", f.expr, got, err, f))
+		}
+	}
+}
+
 // checkRegistries compares what Prometheus has with what the exporter has done, shuts our
 // queues down, and demands that their series, and no others, go.
 func (s *server) checkRegistries(ctx context.Context, out io.Writer, target string) error {
-	var errs []error
-	checked := 0
-	check := func(want []figure) {
-		for _, f := range want {
-			checked++
-			if got, err := s.number(ctx, f.expr); err != nil || got < f.low || got > f.high {
-				errs = append(errs, fmt.Errorf("%s: got %v, %v, want %v", f.expr, got, err, f))
-			}
-		}
-	}
+	var c comparison
 	age := time.Since(s.since).Round(time.Second).Seconds()
 	for _, registry := range registryNames {
-		check([]figure{exactly(fmt.Sprintf("min_over_time(up{job=%q}[1m])", registry), 1)})
-		check(registryFigures(registry, "ours", age))
+		c.check(ctx, s, exactly(fmt.Sprintf("min_over_time(up{job=%q}[1m])", registry), 1))
+		c.check(ctx, s, registryFigures(registry, "ours", age)...)
 		if registry != "own" {
-			check(registryFigures(registry, "theirs", age))
+			c.check(ctx, s, registryFigures(registry, "theirs", age)...)
 		}
 	}
+	if err := shutDownOurs(ctx, target); err != nil {
+		return err
+	}
+	for _, registry := range registryNames {
+		const series = `count({__name__=~"workqueue_.+", __name__!~".*_(bucket|sum)", job=%q, name=%q}) or vector(0)`
+		c.check(ctx, s,
+			exactly(fmt.Sprintf(series, registry, "ours"), 0),
+			exactly(fmt.Sprintf(series, registry, "theirs"), map[bool]float64{false: 7}[registry == "own"]),
+			exactly(fmt.Sprintf("sum(workqueue_abandoned_total{job=%q})", registry), 4))
+	}
+	fmt.Fprintf(out, "%d of %d figures of the registries %s are as expected\n", c.checked-len(c.errs), c.checked, strings.Join(registryNames, ", "))
+	return errors.Join(c.errs...)
+}
+
+// shutDownOurs shuts the exporter's queues down, and waits until they were scraped.
+func shutDownOurs(ctx context.Context, target string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+target+"/shutdown", nil)
 	if err != nil {
 		return err
@@ -109,17 +131,5 @@ func (s *server) checkRegistries(ctx context.Context, out io.Writer, target stri
 		return err
 	}
 	response.Body.Close()
-	if err := pause(ctx, 2*time.Second); err != nil {
-		return err
-	}
-	for _, registry := range registryNames {
-		const series = `count({__name__=~"workqueue_.+", __name__!~".*_(bucket|sum)", job=%q, name=%q}) or vector(0)`
-		check([]figure{
-			exactly(fmt.Sprintf(series, registry, "ours"), 0),
-			exactly(fmt.Sprintf(series, registry, "theirs"), map[bool]float64{false: 7}[registry == "own"]),
-			exactly(fmt.Sprintf("sum(workqueue_abandoned_total{job=%q})", registry), 4),
-		})
-	}
-	fmt.Fprintf(out, "%d of %d figures of the registries %s are as expected\n", checked-len(errs), checked, strings.Join(registryNames, ", "))
-	return errors.Join(errs...)
+	return pause(ctx, 2*time.Second)
 }
