@@ -141,7 +141,7 @@ func (r *round) abandon() {
 	if q, ok := r.queue.(delayer); ok {
 		waiting = r.rnd.IntN(20)
 		for item := range waiting {
-			q.AddAfter(item, math.MaxInt64)
+			q.AddAfter(queued+held+item, math.MaxInt64) // With OneEntry, what is queued does not wait.
 		}
 	}
 	if q, ok := r.queue.(drainer); ok && r.faults.Drain {
