@@ -95,8 +95,11 @@ func (f *fifo[T]) oldest(now time.Duration) (age time.Duration) {
 	if f.stored == 0 {
 		return age
 	}
+	if f.native() {
+		return max(age, f.oldestRanked(now))
+	}
 	for i := range uint32(f.items.records.n) {
-		if s := f.items.records.at(i).state; s == inStorage || s == ranked {
+		if f.items.records.at(i).state == inStorage {
 			age = max(age, now-f.stamps.at(i).added)
 		}
 	}

@@ -58,8 +58,14 @@ type QueueStats struct {
 	LongestRunning time.Duration // for how long the one held longest has been
 	// OldestItem is the time since the Add of the item at the head of the line,
 	// and of all that are queued for a queue with a [Queue], whose order is
-	// not known: there it shows what starves. It is 0 if nothing is queued.
+	// not known: there it shows what starves. With an order of [NewPriorityQueue]
+	// it is the greatest of Levels. It is 0 if nothing is queued.
 	OldestItem time.Duration
+
+	// Levels are the priorities that have been in use, if the order of the queue is of
+	// [NewPriorityQueue] without Within. There are 26 at most: the first 25 have
+	// one each, and the last one, if there are more, all others together.
+	Levels []LevelStats
 
 	Latency      Histogram // from Add to Get
 	WorkDuration Histogram // from Get to Done
@@ -76,6 +82,16 @@ type QueueStats struct {
 	// Results counts the items that workers of [Run] have handled, by outcome. It is
 	// nil as long as no Run was called for the queue.
 	Results map[Outcome]uint64
+}
+
+// LevelStats is the state of the items of one priority. It is the 0 of all if there are
+// none at the moment.
+type LevelStats struct {
+	Priority int
+	Others   bool // all priorities that have none for themselves; Priority means nothing
+	Depth    int  // items that are queued, or held and marked for another run
+	// OldestItem is the time since the Add of the first item that is queued.
+	OldestItem time.Duration
 }
 
 // QueueMetrics are what a [StateProvider] says to a queue.
@@ -153,6 +169,7 @@ func (q *Typed[T]) stats() QueueStats {
 // items. The clock was read before the lock was taken.
 func (q *Typed[T]) statsLocked(now time.Duration) QueueStats {
 	s := QueueStats{
+		Levels:     q.fifo.levels(now),
 		Depth:      q.fifo.len() + q.fifo.again(),
 		InFlight:   len(q.fifo.held),
 		Adds:       q.adds,

@@ -153,7 +153,7 @@ func (r *ranks) renumber() (moved func(from, to uint32, in bool)) {
 
 // each calls f for the records in the order of the levels, until it returns false.
 func (r *ranks) each(f func(i uint32, priority int) bool) {
-	for _, v := range r.fromTop() {
+	for v := range r.fromTop() {
 		for i := range v.content.all() {
 			if !f(i, v.priority) {
 				return

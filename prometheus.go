@@ -31,6 +31,7 @@ type PrometheusProvider struct {
 	rows       []row
 	histograms []histogramRow
 	results    described
+	levels     []levelRow
 	abandoned  *prometheus.CounterVec
 	beside     *beside // nil if all series of the registry are ours
 
@@ -99,7 +100,7 @@ func (p *PrometheusProvider) describe(options PrometheusOptions, theirs neighbou
 		options.Buckets = prometheus.ExponentialBuckets(10e-9, 10, theirs.decades())
 	}
 	d := describer{options, theirs}
-	p.options, p.rows, p.histograms, p.results = options, d.rows(), d.histograms(), d.results()
+	p.options, p.rows, p.histograms, p.results, p.levels = options, d.rows(), d.histograms(), d.results(), d.levels()
 }
 
 func checkBuckets(bounds []float64) {

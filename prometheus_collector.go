@@ -103,6 +103,7 @@ func (s *QueueStats) gauge(other QueueStats) {
 	s.Unfinished += other.Unfinished
 	s.LongestRunning = max(s.LongestRunning, other.LongestRunning)
 	s.OldestItem = max(s.OldestItem, other.OldestItem)
+	s.addLevels(other.Levels)
 }
 
 // collector keeps the methods of a prometheus.Collector out of the provider's.
@@ -117,6 +118,9 @@ func (c collector) Describe(ch chan<- *prometheus.Desc) {
 		ch <- r.desc
 	}
 	ch <- c.results.desc
+	for _, r := range c.levels {
+		ch <- r.desc
+	}
 	c.abandoned.Describe(ch)
 }
 
@@ -157,6 +161,11 @@ func (c collector) appendSeries(metrics []prometheus.Metric, s *series, queue st
 	for _, r := range c.histograms {
 		if s.ever&r.part != 0 && !omit.has(r.described, r.part, queue) {
 			metrics = append(metrics, r.metric(c.options.Buckets, total, s.created, queue))
+		}
+	}
+	for _, r := range c.levels {
+		for _, l := range total.Levels {
+			metrics = append(metrics, r.metric(l, queue))
 		}
 	}
 	return c.appendResults(metrics, s, total, queue)

@@ -1,0 +1,56 @@
+package workqueue
+
+import "time"
+
+// This file has what the metrics show of the levels of ranks.
+
+// levels returns the state of each level that has a place in the metrics, in the order
+// in which they came into use, and of all others together. It takes time in proportion
+// to the number of levels and of held items.
+func (f *fifo[T]) levels(now time.Duration) []LevelStats {
+	if f.storage == nil || f.storage.ranks == nil {
+		return nil
+	}
+	r := f.storage.ranks
+	stats := make([]LevelStats, 0, len(r.first)+1)
+	for _, p := range r.first {
+		stats = append(stats, LevelStats{Priority: p})
+	}
+	for _, v := range r.up {
+		s := levelOf(&stats, v.priority)
+		s.Depth += v.content.len()
+		s.OldestItem = max(s.OldestItem, now-f.stamps.at(v.content.first()).added)
+	}
+	for i := range f.line.all() {
+		s := levelOf(&stats, r.priorities.of(i))
+		s.Depth++
+		s.OldestItem = max(s.OldestItem, now-f.stamps.at(i).added)
+	}
+	for _, i := range f.held {
+		if f.items.records.at(i).state == reprocess {
+			levelOf(&stats, r.priorities.of(i)).Depth++
+		}
+	}
+	return stats
+}
+
+// levelOf returns the stats that a priority belongs to, and adds those of the others
+// when the first of them comes.
+func levelOf(stats *[]LevelStats, priority int) *LevelStats {
+	for i := range *stats {
+		if s := &(*stats)[i]; s.Priority == priority || s.Others {
+			return s
+		}
+	}
+	*stats = append(*stats, LevelStats{Others: true})
+	return &(*stats)[len(*stats)-1]
+}
+
+// oldestRanked returns the greatest age of the first items of all levels. Behind one
+// there can be an item that was added earlier, and raised since.
+func (f *fifo[T]) oldestRanked(now time.Duration) (age time.Duration) {
+	for _, v := range f.storage.ranks.up {
+		age = max(age, now-f.stamps.at(v.content.first()).added)
+	}
+	return age
+}

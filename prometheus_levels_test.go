@@ -1,0 +1,100 @@
+package workqueue_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	testingclock "k8s.io/utils/clock/testing"
+
+	"github.com/seed16c08ea7/workqueue"
+)
+
+// linesOf returns the series whose name has the part.
+func linesOf(t *testing.T, g prometheus.Gatherer, part string) (lines []string) {
+	t.Helper()
+	for _, line := range scrape(t, g) {
+		if strings.Contains(line, part) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+func TestSeriesOfThePriorities(t *testing.T) {
+	r, p := newExposed(workqueue.PrometheusOptions{})
+	clock := testingclock.NewFakeClock(epoch)
+	open := func(name string) *workqueue.TypedDelaying[int] {
+		return workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{
+			Name: name, MetricsProvider: p, Clock: clock,
+			Order: workqueue.NewPriorityQueue(workqueue.PriorityOptions[int]{}),
+		})
+	}
+	q := open("q")
+	addAt(q, 5, 1, 2, 3)
+	clock.Step(time.Second)
+	q.AddAll(4, 5)
+	q.Get()
+	addAt(q, 0, 1)
+	addAt(q, -7, 1) // Held, and marked to be queued with 0.
+	clock.Step(time.Second)
+	want := []string{
+		`depth_by_priority{name="q",priority="0"} 3`,
+		`depth_by_priority{name="q",priority="5"} 2`,
+		`oldest_item_age_by_priority_seconds{name="q",priority="0"} 1`,
+		`oldest_item_age_by_priority_seconds{name="q",priority="5"} 2`,
+	}
+	if got := linesOf(t, r, "by_priority"); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	for q.Len() > 0 {
+		item, _ := q.Get()
+		q.Done(item)
+	}
+	for i, line := range want {
+		want[i] = line[:strings.LastIndexByte(line, ' ')] + " 0"
+	}
+	want[0] = `depth_by_priority{name="q",priority="0"} 1` // Still held.
+	if got := linesOf(t, r, "by_priority"); !slices.Equal(got, want) {
+		t.Errorf("when they are taken: got %q, want %q", got, want)
+	}
+	q.ShutDown()
+	if got := linesOf(t, r, "by_priority"); len(got) > 0 {
+		t.Errorf("after the shutdown: got %q", got)
+	}
+}
+
+// 25 priorities have series of their own, the first ones, and all others share one. Two
+// queues of a name share 25.
+func TestSeriesOfManyPriorities(t *testing.T) {
+	captureLog(t)
+	r, p := newExposed(workqueue.PrometheusOptions{})
+	var queues []*workqueue.Typed[int]
+	for n, from := range []int{0, 20} {
+		q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[int]{
+			Name: "q", MetricsProvider: p, Order: workqueue.NewPriorityQueue(workqueue.PriorityOptions[int]{}),
+		})
+		defer q.ShutDown()
+		for i := range 30 {
+			addAt(q, 100+from+i, i)
+		}
+		queues = append(queues, q)
+		got := linesOf(t, r, "depth_by_priority")
+		others := []string{`depth_by_priority{name="q",priority="other"} 5`, `depth_by_priority{name="q",priority="other"} 30`}[n]
+		if len(got) != 26 || !slices.Contains(got, others) {
+			t.Errorf("%d queues: %d series, want 26 with %s: %q", n+1, len(got), others, got)
+		}
+	}
+	for _, q := range queues {
+		for q.Len() > 0 {
+			q.Get()
+		}
+	}
+	for _, line := range linesOf(t, r, "depth_by_priority") {
+		if !strings.HasSuffix(line, " 0") {
+			t.Errorf("nothing is queued, got %s", line)
+		}
+	}
+}
