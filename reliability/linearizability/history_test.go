@@ -214,6 +214,14 @@ func (c *client) produceOnce() {
 }
 
 func (c *client) add(item int8) {
+	if q := prioritizerOf(c.queue); q != nil && c.rnd.IntN(3) > 0 {
+		priority := c.rnd.IntN(4) - 1
+		c.makes(call{method: add, item: item, priority: int8(priority)}, func() (none result) {
+			q.AddWith(workqueue.AddOptions{Priority: priority}, item)
+			return none
+		})
+		return
+	}
 	c.makes(call{method: add, item: item}, func() (none result) { c.addSomehow(item); return none })
 }
 
@@ -244,7 +252,9 @@ func contentsOf(s workqueue.Snapshot[int8]) *contents {
 	c := &contents{}
 	for _, info := range s.Queued {
 		c.line = append(c.line, info.Item)
-		c.sorted = info.Position == 0
+		if c.sorted = info.Position == 0; !c.sorted {
+			c.priorities = append(c.priorities, int8(info.Priority))
+		}
 	}
 	if c.sorted {
 		slices.Sort(c.line)
@@ -377,6 +387,15 @@ func (c *client) getOnce() result {
 }
 
 func (c *client) get() result {
+	if q := prioritizerOf(c.queue); q != nil && c.rnd.IntN(2) == 0 {
+		return c.makes(call{method: get}, func() result {
+			item, priority, shutdown := q.GetWithPriority()
+			if shutdown {
+				return result{err: workqueue.ErrShutDown}
+			}
+			return result{item: item, ok: true, priority: int8(priority), named: true}
+		})
+	}
 	return c.makes(call{method: get}, func() result {
 		item, shutdown := c.queue.Get()
 		if shutdown {

@@ -50,6 +50,9 @@ var ours = []implementation{
 	{"TypedRateLimiting", func() queue {
 		return workqueue.NewTypedRateLimiting(workqueue.DefaultTypedItemBasedRateLimiter[int8](), workqueue.TypedRateLimitingQueueConfig[int8]{})
 	}},
+	{"priorities", func() queue { return newPrioritized(0) }},
+	{"priorities, every third the oldest", func() queue { return newPrioritized(3) }},
+	{"priorities in a Queue", func() queue { return newStored(2) }},
 }
 
 func TestHistoriesAreLinearizable(t *testing.T) {
@@ -148,20 +151,22 @@ func runHistories(t *testing.T, name string, impl implementation, processors, n 
 // check plays a load and reports an illegal history, with a picture of it.
 func check(t *testing.T, impl implementation, l load) (tally, porcupine.CheckResult) {
 	t.Helper()
-	ops, ended := record(impl.open(), l)
+	q := impl.open()
+	spec := spec(turns(q))
+	ops, ended := record(q, l)
 	if !ended {
 		t.Errorf("%s: calls of %+v do not return", impl.name, l)
 		return tally{}, porcupine.Unknown
 	}
 	r := porcupine.CheckOperationsTimeout(spec, ops, time.Minute)
 	if r != porcupine.Ok {
-		t.Errorf("%s: the history of %+v is %s, see %s", impl.name, l, r, picture(t, ops))
+		t.Errorf("%s: the history of %+v is %s, see %s", impl.name, l, r, picture(t, spec, ops))
 	}
 	return tallyOf(ops), r
 }
 
 // picture draws a history for a browser and returns the name of the file.
-func picture(t *testing.T, ops []porcupine.Operation) string {
+func picture(t *testing.T, spec porcupine.Model, ops []porcupine.Operation) string {
 	dir := *pictures
 	if dir == "" {
 		dir = os.TempDir()

@@ -20,6 +20,7 @@ type state struct {
 	queued      int8
 	held, again items
 	down        bool
+	order       order
 	// Drains by number. One that has begun is over at the first instant at
 	// which it does not pend, or nothing is queued and held.
 	began, pending uint8
@@ -64,6 +65,8 @@ type call struct {
 	item   int8
 	all    []int8
 	number int8
+
+	priority int8 // of an Add
 }
 
 // A result is what a call has returned: an item or, as ok, whether there was
@@ -77,12 +80,16 @@ type result struct {
 	err  error
 	left *contents
 	sure bool
+
+	priority int8 // that of the item, if the call has said it
+	named    bool
 }
 
 // contents is what a queue has, as far as it tells. The line is sorted if the
 // queue does not know its order.
 type contents struct {
 	line        []int8
+	priorities  []int8 // of the line
 	sorted      bool
 	held, again items
 }
@@ -92,10 +99,10 @@ type contents struct {
 func (s state) step(c call, r result) (bool, state) {
 	switch c.method {
 	case add:
-		s.add(c.item)
+		s.add(c.item, c.priority)
 	case addAll:
 		for _, item := range c.all {
-			s.add(item)
+			s.add(item, 0)
 		}
 	case get, getContext, tryGet:
 		return s.get(c, r)
@@ -121,19 +128,20 @@ func (s state) step(c call, r result) (bool, state) {
 	return true, s
 }
 
-func (s *state) add(item int8) {
+func (s *state) add(item, priority int8) {
 	switch {
-	case s.down || s.at(item) >= 0:
+	case s.down:
+	case s.at(item) >= 0:
+		s.lift(item, priority)
+	case s.again.has(item):
+		s.order.of[item] = max(s.order.of[item], priority)
 	case s.held.has(item):
+		s.order.of[item] = priority
 		s.again = s.again.with(item)
 	default:
+		s.order.of[item] = priority
 		s.push(item)
 	}
-}
-
-func (s *state) push(item int8) {
-	s.line[s.queued] = item
-	s.queued++
 }
 
 // at returns the place of an item in line, or -1.
@@ -148,10 +156,10 @@ func (s *state) leave(at int) {
 
 func (s state) get(c call, r result) (bool, state) {
 	switch {
-	case r.ok && (s.queued == 0 || s.line[0] != r.item):
+	case r.ok && (s.queued == 0 || s.line[s.next()] != r.item || r.named && s.order.of[r.item] != r.priority):
 		return false, s
 	case r.ok:
-		s.leave(0)
+		s.take()
 		s.held = s.held.with(r.item)
 		return true, s
 	case c.method == tryGet:
@@ -178,8 +186,10 @@ func (s state) remove(item int8, r result) (bool, state) {
 	switch {
 	case at >= 0:
 		s.leave(at)
+		s.forget(item)
 	case s.again.has(item):
 		s.again = s.again.without(item)
+		s.order.of[item] = 0
 	default:
 		return !r.ok, s
 	}
@@ -197,28 +207,39 @@ func (s state) drained(c call, r result) bool {
 }
 
 func (s state) has(c *contents) bool {
-	line := s.line[:s.queued]
+	line := s.upcoming()
+	for i, priority := range c.priorities {
+		if s.order.of[c.line[i]] != priority {
+			return false
+		}
+	}
 	if c.sorted {
-		slices.Sort(line) // s is a copy.
+		slices.Sort(line)
 	}
 	return slices.Equal(c.line, line) && c.held == s.held && c.again == s.again
 }
 
 var seed = maphash.MakeSeed()
 
-// spec is the specification as the checker takes it.
-var spec = porcupine.Model{
-	Init: func() any { return state{} },
-	Step: func(s, c, r any) (bool, any) { return s.(state).step(c.(call), r.(result)) },
-	Hash: func(s any) uint64 { return maphash.Comparable(seed, s.(state)) },
+// spec is the specification as the checker takes it, of a queue in which each so many'th
+// hand-out is that of the oldest item, or 0.
+func spec(every int8) porcupine.Model {
+	return porcupine.Model{
+		Init: func() any { return state{order: order{every: every}} },
+		Step: func(s, c, r any) (bool, any) { return s.(state).step(c.(call), r.(result)) },
+		Hash: func(s any) uint64 { return maphash.Comparable(seed, s.(state)) },
 
-	DescribeOperation: func(c, r any) string { return describe(c.(call), r.(result)) },
-	DescribeState:     func(s any) string { return s.(state).String() },
+		DescribeOperation: func(c, r any) string { return describe(c.(call), r.(result)) },
+		DescribeState:     func(s any) string { return s.(state).String() },
+	}
 }
 
 func (s state) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "line %v", s.line[:s.queued])
+	if s.order.of != [maxItems]int8{} {
+		fmt.Fprintf(&b, " of priorities %v, %d since the oldest", s.order.of, s.order.since)
+	}
 	for item := range int8(maxItems) {
 		if s.held.has(item) {
 			fmt.Fprintf(&b, ", held %d", item)
@@ -237,6 +258,9 @@ func describe(c call, r result) string {
 	name := methodNames[c.method]
 	switch c.method {
 	case add, done:
+		if c.priority != 0 {
+			return fmt.Sprintf("%s(%d, priority %d)", name, c.item, c.priority)
+		}
 		return fmt.Sprintf("%s(%d)", name, c.item)
 	case addAll:
 		return fmt.Sprintf("%s(%v)", name, c.all)
