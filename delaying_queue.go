@@ -162,21 +162,13 @@ func NewTypedDelaying[T comparable](config TypedDelayingQueueConfig[T]) *TypedDe
 		wake:     make(chan struct{}, 1),
 	}
 	if q.queue == nil {
-		fifo := TypedQueueConfig[T]{Name: config.Name, Clock: c, KeepTimes: config.KeepTimes, Order: config.Order}
-		if state != nil { // It is read through this queue.
-			p, fifo.KeepTimes = nil, true
-		}
-		t := newTyped(fifo, p)
-		if t.metrics != nil {
-			q.epoch, q.aligned, q.agenda.timed = t.metrics.epoch, true, true
-		}
-		q.queue = t
+		q.makeBelow(config, p)
 	}
 	q.findTyped()
 	_, q.real = c.(clock.RealClock)
 	q.loop = q.waitingLoop
 	if state != nil {
-		q.attach(state, config.Name, config.Queue == nil)
+		q.attach(state, config.Name, config.Queue == nil && keepsOrder(config.Order))
 	}
 	return q
 }
@@ -195,6 +187,21 @@ func (q *TypedDelaying[T]) findTyped() {
 	case q.oneEntry:
 		panic(fmt.Sprintf("workqueue: OneEntry cannot ask a %T whether an item is queued", q.queue))
 	}
+}
+
+// makeBelow makes the queue below. A provider that reads queues reads that one through
+// this one, unless its order is foreign code, which must not be called with the lock of
+// this queue held.
+func (q *TypedDelaying[T]) makeBelow(config TypedDelayingQueueConfig[T], p MetricsProvider) {
+	fifo := TypedQueueConfig[T]{Name: config.Name, Clock: q.clock, KeepTimes: config.KeepTimes, Order: config.Order}
+	if _, ok := p.(StateProvider); ok && keepsOrder(config.Order) {
+		p, fifo.KeepTimes = nil, true
+	}
+	t := newTyped(fifo, p)
+	if t.metrics != nil {
+		q.epoch, q.aligned, q.agenda.timed = t.metrics.epoch, true, true
+	}
+	q.queue = t
 }
 
 func loggerOrDefault(l *logr.Logger) logr.Logger {

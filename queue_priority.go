@@ -136,6 +136,12 @@ func (c TypedQueueConfig[T]) order() Queue[T] {
 	return c.Order
 }
 
+// keepsOrder reports whether a queue keeps an order itself, and calls no storage.
+func keepsOrder[T comparable](order Queue[T]) bool {
+	_, ok := order.(*priorityQueue[T])
+	return ok || order == nil
+}
+
 // newStorage returns the storage for a queue of a config. An order by priority is kept
 // by the fifo itself.
 func (q *Typed[T]) newStorage(order Queue[T]) *storageGuard[T] {

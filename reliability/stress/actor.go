@@ -78,6 +78,10 @@ func (a *actor) take(adding bool) (item int, ok, more bool) {
 	case !a.worker:
 		return 0, false, true
 	}
+	if q, has := a.queue.(prioritizer); has && a.rnd.IntN(3) == 0 {
+		item, _, shutdown := q.GetWithPriority()
+		return item, !shutdown, !shutdown
+	}
 	item, shutdown := a.queue.Get()
 	return item, !shutdown, !shutdown
 }

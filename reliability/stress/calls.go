@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/seed16c08ea7/workqueue"
 )
 
 // callsOf returns what an actor may do with a queue, each as often as it is in
@@ -33,6 +35,9 @@ func callsOf(q queue, r *recipe) (calls []func(*actor)) {
 	}
 	if q, ok := q.(snapshotter); ok {
 		calls = append(calls, func(a *actor) { a.callSnapshot(q) })
+	}
+	if q, ok := q.(prioritizer); ok && r.order != nil {
+		calls = append(calls, slices.Repeat([]func(*actor){func(a *actor) { a.callAddWith(q) }}, 30)...)
 	}
 	if r.series != nil {
 		calls = append(calls, func(a *actor) { a.scrape(r.series) })
@@ -90,6 +95,17 @@ func (a *actor) callAddAfter(q delayer) {
 	default:
 		a.addLater(a.item(), func(item int) { q.AddAfter(item, a.soon()) })
 	}
+}
+
+// callAddWith names a priority, and a delay where there are delays.
+func (a *actor) callAddWith(q prioritizer) {
+	options := workqueue.AddOptions{Priority: a.rnd.IntN(9) - 4}
+	if a.recipe.layer > 0 && a.rnd.IntN(3) == 0 {
+		options.After = a.soon()
+		a.addLater(a.item(), func(item int) { q.AddWith(options, item) })
+		return
+	}
+	a.add(a.item(), func(item int) { q.AddWith(options, item) })
 }
 
 // callLen also looks for items that are in line twice.

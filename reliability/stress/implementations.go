@@ -44,6 +44,10 @@ type (
 	snapshotter interface {
 		Snapshot(limit int) workqueue.Snapshot[int]
 	}
+	prioritizer interface {
+		AddWith(options workqueue.AddOptions, items ...int)
+		GetWithPriority() (item, priority int, shutdown bool)
+	}
 	drainer interface {
 		Drain(ctx context.Context) error
 	}
@@ -73,6 +77,9 @@ func makeOurs(r *recipe) queue {
 	if r.storage != nil {
 		fifo.Queue = r.storage
 	}
+	if r.order != nil {
+		fifo.Order = r.order.open()
+	}
 	delaying := workqueue.TypedDelayingQueueConfig[int]{Clock: r.clock, OneEntry: r.oneEntry, KeepTimes: r.times}
 	if r.metrics != nil {
 		fifo.Name, fifo.MetricsProvider = "stress", r.metrics
@@ -81,8 +88,10 @@ func makeOurs(r *recipe) queue {
 	if r.layer == 0 {
 		return workqueue.NewTypedWithConfig(fifo)
 	}
-	if r.storage != nil {
+	if r.storage != nil || r.order != nil && r.order.apart {
 		delaying.Queue = workqueue.NewTypedWithConfig(fifo)
+	} else {
+		delaying.Order = fifo.Order
 	}
 	if r.layer == 1 {
 		return workqueue.NewTypedDelaying(delaying)

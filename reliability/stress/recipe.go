@@ -31,6 +31,7 @@ type recipe struct {
 	layer    int // 0 is the FIFO, 1 can delay, 2 can limit
 	limiter  limiter
 	storage  workqueue.Queue[int]      // or nil
+	order    *order                    // or nil; only if there is no storage
 	metrics  workqueue.MetricsProvider // or nil
 	series   *prometheus.Registry      // of metrics, if they are those that ship
 	clock    clock.WithTicker          // or nil
@@ -58,11 +59,48 @@ func newRecipe(rnd *rand.Rand, impl implementation, f faults, back func()) *reci
 	if f.Storage && rnd.IntN(3) == 0 {
 		r.chooseStorage(rnd, &trap{name: "storage", odds: odds, dies: fifo, exits: true})
 	}
+	if r.storage == nil && rnd.IntN(3) == 0 {
+		r.chooseOrder(rnd, f, fifo)
+	}
 	r.chooseMetrics(rnd, f, &trap{name: "metric", odds: odds, dies: fifo, exits: true, calls: back})
 	if f.Clock {
 		r.chooseClock(rnd)
 	}
 	return r
+}
+
+// An order says what to make an order by priority of.
+type order struct {
+	options workqueue.PriorityOptions[int]
+	apart   bool // the queue is one that was configured, where there are layers above
+	hidden  bool // the queue does not know that it could keep the order itself
+}
+
+func (o *order) open() workqueue.Queue[int] {
+	q := workqueue.NewPriorityQueue(o.options)
+	if o.hidden {
+		return struct {
+			workqueue.PrioritizedQueue[int]
+		}{q.(workqueue.PrioritizedQueue[int])}
+	}
+	return q
+}
+
+// chooseOrder has Of fail as the methods of a storage do.
+func (r *recipe) chooseOrder(rnd *rand.Rand, f faults, fifo bool) {
+	r.order = &order{apart: rnd.IntN(3) == 0, hidden: rnd.IntN(4) == 0}
+	r.order.options.OldestEvery = rnd.IntN(5)
+	if rnd.IntN(2) == 0 {
+		of := &trap{}
+		if f.Storage {
+			of = &trap{name: "order", odds: odds, dies: fifo, exits: fifo}
+		}
+		r.order.options.Of = func(item int) int {
+			of.spring()
+			return item % 5
+		}
+	}
+	r.text += fmt.Sprintf(", order %+v", *r.order)
 }
 
 func (r *recipe) chooseLimiter(rnd *rand.Rand, f faults, back func()) {

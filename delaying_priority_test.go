@@ -1,0 +1,101 @@
+package workqueue_test
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	testingclock "k8s.io/utils/clock/testing"
+
+	"github.com/seed16c08ea7/workqueue"
+)
+
+// A foreign order below a queue that a provider reads: a panic in the constructor once.
+func TestForeignOrderBelowAQueueThatIsRead(t *testing.T) {
+	r, p := newExposed(workqueue.PrometheusOptions{})
+	clock := testingclock.NewFakeClock(epoch)
+	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{
+		Name: "q", MetricsProvider: p, Clock: clock, Order: workqueue.DefaultQueue[string](),
+	})
+	q.Add("a")
+	q.AddAfter("b", time.Second)
+	clock.Step(500 * time.Millisecond)
+	for _, want := range []string{`depth{name="q"} 1`, `waiting{name="q"} 1`, `oldest_item_age_seconds{name="q"} 0.5`} {
+		if got := scrape(t, r); !slices.Contains(got, want) {
+			t.Errorf("got %q, want %s", got, want)
+		}
+	}
+	q.ShutDown()
+}
+
+// Items that become due at the same time enter their level in the order in which they
+// were to wait, and those of different times in the order of these.
+func TestDueItemsEnterTheirLevelInTheOrderOfTheirTimes(t *testing.T) {
+	for _, apart := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			clock := testingclock.NewFakeClock(epoch)
+			order := workqueue.NewPriorityQueue(workqueue.PriorityOptions[int]{})
+			config := workqueue.TypedDelayingQueueConfig[int]{Clock: clock, Order: order}
+			if apart {
+				config.Order, config.Queue = nil, struct{ *workqueue.Typed[int] }{
+					workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[int]{Order: order})}
+			}
+			q := workqueue.NewTypedDelaying(config)
+			after := func(seconds, priority int, items ...int) {
+				q.AddWith(workqueue.AddOptions{After: time.Duration(seconds) * time.Second, Priority: priority}, items...)
+			}
+			after(3, 1, 1, 2)
+			after(2, 1, 3)
+			after(3, 2, 4)
+			after(1, 2, 5)
+			after(1, -1, 6)
+			after(2, 1, 1) // Earlier, and so behind 3.
+			synctest.Wait()
+			clock.Step(5 * time.Second)
+			synctest.Wait()
+			if got, want := takeAllOf(q), []int{5, 4, 3, 1, 2, 6}; !slices.Equal(got, want) {
+				t.Errorf("apart %v: got %v, want %v", apart, got, want)
+			}
+			q.ShutDown()
+		})
+	}
+}
+
+// Of is asked when an item begins to wait, by the caller, whom a panic reaches with
+// nothing changed. So what is due later calls no foreign code with the locks held.
+func TestOfIsAskedWhenAnItemBeginsToWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clock := testingclock.NewFakeClock(epoch)
+		asked, failing := 0, false
+		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{
+			Clock: clock,
+			Order: workqueue.NewPriorityQueue(workqueue.PriorityOptions[int]{Of: func(item int) int {
+				if asked++; failing {
+					panic("of")
+				}
+				return item
+			}}),
+		})
+		defer q.ShutDown()
+		q.AddAfter(1, time.Second)
+		q.Debounce(2, time.Second, time.Hour)
+		q.Reschedule(3, time.Second)
+		failing = true
+		for name, f := range map[string]func(){
+			"AddAfter":   func() { q.AddAfter(4, time.Second) },
+			"Debounce":   func() { q.Debounce(5, time.Second, 0) },
+			"Reschedule": func() { q.Reschedule(6, time.Second) },
+		} {
+			if got := goes(f); got != "of" {
+				t.Errorf("%s: got the panic %v, want that of Of", name, got)
+			}
+		}
+		synctest.Wait()
+		clock.Step(time.Second)
+		synctest.Wait()
+		if got := takeAllOf(q); !slices.Equal(got, []int{3, 2, 1}) || asked != 6 {
+			t.Errorf("got %v, asked %d times, want 3, 2, 1 and 6", got, asked)
+		}
+	})
+}
