@@ -1,0 +1,80 @@
+package workqueue_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/seed16c08ea7/workqueue"
+)
+
+// The depths are those of the groups, whatever the queue goes through, and no more than
+// 26 of them: a cluster may have more tenants than a metrics store bears.
+func TestDepthByGroup(t *testing.T) {
+	r := &reader{}
+	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{
+		Name: "q", MetricsProvider: r, Order: newFair(nil, map[string]int{"a": 1}),
+	})
+	defer q.ShutDown()
+	want := func(what, want string) {
+		t.Helper()
+		s, _ := r.reads[0]()
+		if got := fmt.Sprint(s.DepthByGroup); got != want {
+			t.Errorf("%s: got %s, want %s", what, got, want)
+		}
+	}
+	want("empty", "[]")
+	q.AddAll("b/1", "a/1", "a/2")
+	want("two groups", "[{a 1 2 0} {b 1 1 0}]")
+	q.Get()
+	q.Get()
+	want("both held", "[{a 1 1 1} {b 1 0 1}]")
+	q.Done("b/1")
+	q.Done("a/1")
+	want("one is done", "[{a 1 1 0}]")
+	for tenant := range 40 {
+		q.AddAll(keysOf(fmt.Sprint("t", tenant), 1+tenant)...)
+	}
+	s, _ := r.reads[0]()
+	if n := len(s.DepthByGroup); n != 26 {
+		t.Fatalf("%d groups are told of", n)
+	}
+	sum, groups := 0, 0
+	for i, d := range s.DepthByGroup {
+		sum += d.Queued
+		groups += d.Groups
+		if named := fmt.Sprint("t", 39-i); i < 25 && (d.Group != named || d.Queued != 40-i) {
+			t.Errorf("at %d: %v, want %s with %d", i, d, named, 40-i)
+		}
+	}
+	if last := s.DepthByGroup[25]; last.Group != nil || last.Groups != 16 || sum != s.Depth || groups != 41 {
+		t.Errorf("others: %v; the sum is %d of %d", last, sum, s.Depth)
+	}
+}
+
+// A queue without groups has no depths by them.
+func TestNoDepthByGroup(t *testing.T) {
+	for name, order := range map[string]workqueue.Queue[string]{"none": nil, "of another make": workqueue.DefaultQueue[string]()} {
+		r := &reader{}
+		q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: r, Order: order})
+		q.Add("a")
+		if s, _ := r.reads[0](); s.DepthByGroup != nil {
+			t.Errorf("order %s: %v", name, s.DepthByGroup)
+		}
+		q.ShutDown()
+	}
+}
+
+// BenchmarkDepthByGroup says for how long a scrape holds up a queue with many groups.
+func BenchmarkDepthByGroup(b *testing.B) {
+	r := &reader{}
+	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[int]{
+		Name: "q", MetricsProvider: r, Order: workqueue.NewFairQueue(workqueue.FairOptions[int, int]{Group: func(item int) int { return item % 100_000 }}),
+	})
+	for item := range 200_000 {
+		q.Add(item)
+	}
+	for b.Loop() {
+		r.reads[0]()
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/100_000, "ns/group")
+}
