@@ -1,0 +1,166 @@
+package compat_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/go/packages"
+)
+
+// What the README says of code whose import path is changed: what compiles, what does
+// not, and that the way out does. WORKQUEUE is the path that is changed.
+var swapped = map[string]struct {
+	code     string
+	compiles bool // with our path
+}{
+	"a queue, its limiter and its loop": {`
+		import "WORKQUEUE"
+
+		type controller struct{ queue workqueue.TypedRateLimitingInterface[string] }
+
+		func newController() *controller {
+			return &controller{workqueue.NewTypedRateLimitingQueueWithConfig(
+				workqueue.NewTypedMaxOfRateLimiter(
+					workqueue.NewTypedItemExponentialFailureRateLimiter[string](1, 2),
+					workqueue.DefaultTypedControllerRateLimiter[string]()),
+				workqueue.TypedRateLimitingQueueConfig[string]{Name: "q"})}
+		}
+
+		func (c *controller) next() bool {
+			key, shutdown := c.queue.Get()
+			if shutdown {
+				return false
+			}
+			defer c.queue.Done(key)
+			c.queue.Forget(key)
+			c.queue.AddRateLimited(key)
+			return true
+		}`, true},
+	"a provider of metrics": {`
+		import "WORKQUEUE"
+
+		type provider struct{ workqueue.MetricsProvider }
+
+		func (provider) NewDepthMetric(name string) workqueue.GaugeMetric { return nil }
+
+		func init() { workqueue.SetProvider(provider{}) }`, true},
+	"a queue as an argument": {`
+		import (
+			"context"
+			"WORKQUEUE"
+			"sigs.k8s.io/controller-runtime/pkg/event"
+			"sigs.k8s.io/controller-runtime/pkg/handler"
+			"sigs.k8s.io/controller-runtime/pkg/reconcile"
+		)
+
+		func enqueue(ctx context.Context, e event.CreateEvent) {
+			q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+			(&handler.EnqueueRequestForObject{}).Create(ctx, e, q)
+		}`, true},
+	"an EventHandler": {`
+		import (
+			"context"
+			"WORKQUEUE"
+			"sigs.k8s.io/controller-runtime/pkg/event"
+			"sigs.k8s.io/controller-runtime/pkg/handler"
+			"sigs.k8s.io/controller-runtime/pkg/reconcile"
+		)
+
+		type own struct{ handler.EnqueueRequestForObject }
+
+		func (own) Delete(context.Context, event.DeleteEvent, workqueue.TypedRateLimitingInterface[reconcile.Request]) {}
+
+		var _ handler.EventHandler = &own{}`, false},
+	"a NewQueue": {`
+		import (
+			"WORKQUEUE"
+			"sigs.k8s.io/controller-runtime/pkg/controller"
+			"sigs.k8s.io/controller-runtime/pkg/reconcile"
+		)
+
+		var options = controller.Options{
+			NewQueue: func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
+				return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[reconcile.Request]{Name: name})
+			},
+		}`, false},
+	"the way out of an EventHandler": {`
+		import (
+			"context"
+			"WORKQUEUE"
+			clientgo "k8s.io/client-go/util/workqueue"
+			"sigs.k8s.io/controller-runtime/pkg/event"
+			"sigs.k8s.io/controller-runtime/pkg/handler"
+			"sigs.k8s.io/controller-runtime/pkg/reconcile"
+		)
+
+		type own struct{ handler.EnqueueRequestForObject }
+
+		func (own) Delete(_ context.Context, _ event.DeleteEvent, q clientgo.TypedRateLimitingInterface[reconcile.Request]) {
+			pass(q)
+		}
+
+		func pass(q workqueue.TypedRateLimitingInterface[reconcile.Request]) {}
+
+		var _ handler.EventHandler = &own{}`, true},
+	"the way out of a NewQueue": {`
+		import (
+			"WORKQUEUE"
+			clientgo "k8s.io/client-go/util/workqueue"
+			"sigs.k8s.io/controller-runtime/pkg/controller"
+			"sigs.k8s.io/controller-runtime/pkg/reconcile"
+		)
+
+		var options = controller.Options{
+			NewQueue: func(name string, limiter clientgo.TypedRateLimiter[reconcile.Request]) clientgo.TypedRateLimitingInterface[reconcile.Request] {
+				return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[reconcile.Request]{Name: name})
+			},
+		}`, true},
+}
+
+// An imported is what a program may import.
+type imported map[string]*types.Package
+
+func (i imported) Import(path string) (*types.Package, error) {
+	if p := i[path]; p != nil {
+		return p, nil
+	}
+	return nil, fmt.Errorf("%s is not loaded", path)
+}
+
+func TestWhatTheReadmeSaysCompiles(t *testing.T) {
+	const runtime = "sigs.k8s.io/controller-runtime/pkg/"
+	loaded, err := packages.Load(&packages.Config{Mode: packages.NeedName | packages.NeedTypes | packages.NeedImports},
+		"context", theirPath, ourPath, runtime+"controller", runtime+"event", runtime+"handler", runtime+"reconcile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := make(imported)
+	for _, p := range loaded {
+		all[p.PkgPath] = p.Types
+	}
+	for name, program := range swapped {
+		for path, want := range map[string]bool{theirPath: true, ourPath: program.compiles} {
+			err := compile(t, all, strings.ReplaceAll(program.code, "WORKQUEUE", path))
+			if (err == nil) != want {
+				t.Errorf("%s with %s: got %v, compiles should be %v", name, path, err, want)
+			}
+		}
+	}
+}
+
+func compile(t *testing.T, all imported, code string) error {
+	t.Helper()
+	set := token.NewFileSet()
+	file, err := parser.ParseFile(set, "program.go", "package program\n"+code, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := types.Config{Importer: all}
+	_, err = config.Check("program", set, []*ast.File{file}, nil)
+	return err
+}
