@@ -48,20 +48,6 @@ type TypedExpiringRateLimiter[T comparable] struct {
 
 var _ TypedRateLimiter[any] = &TypedExpiringRateLimiter[any]{}
 
-// LimiterOptions are the options of limiters that know the time. The zero value is
-// valid.
-type LimiterOptions struct {
-	// Clock tells the time; nil is the real one.
-	Clock clock.PassiveClock
-}
-
-func (o LimiterOptions) clock() clock.PassiveClock {
-	if o.Clock == nil {
-		return clock.RealClock{}
-	}
-	return o.Clock
-}
-
 // NewTypedExpiringRateLimiter returns a limiter that makes another one forget
 // items after an idle time. It panics if the limiter is nil or the idle time
 // is not positive.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -247,6 +248,34 @@ func TestProviderBeforeComponentBaseRegistersItsSeries(t *testing.T) {
 			t.Errorf("%s: theirs: got %q", name, got)
 		}
 		q.ShutDown()
+	}
+}
+
+// Scrapes at once, while queues of either package come and go: none of them fails.
+func TestScrapesBesideClientGoAtOnce(t *testing.T) {
+	captureLog(t)
+	r := prometheus.NewRegistry()
+	theirs := newForeign("", "name", "controller").register(r)
+	p := beside(r)
+	var all sync.WaitGroup
+	for n := range 3 {
+		all.Go(func() {
+			for i := range 20 {
+				q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Name: fmt.Sprint("q", i), MetricsProvider: p})
+				q.Add("a")
+				if _, err := r.Gather(); err != nil {
+					t.Error(err)
+				}
+				q.ShutDown()
+				if n == 0 {
+					theirs.queue(fmt.Sprint("theirs", i))
+				}
+			}
+		})
+	}
+	all.Wait()
+	if got := len(of(t, r, "theirs7")); got != 7 {
+		t.Errorf("%d series of a queue of theirs, want 7", got)
 	}
 }
 
