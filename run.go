@@ -102,11 +102,8 @@ func Run[T comparable](ctx context.Context, queue TypedRateLimitingInterface[T],
 	r := newRunner(ctx, queue, handle, options)
 	defer r.release()
 	defer r.cancel(nil)
-	if options.CancelOnReAdd && r.reAdder == nil {
-		return fmt.Errorf("workqueue: %T does not tell that an item is added again: %w", queue, errors.ErrUnsupported)
-	}
-	if options.KeepQueue && r.getter == nil {
-		return fmt.Errorf("workqueue: a worker that waits in Get of %T can leave it only by a shutdown: %w", queue, errors.ErrUnsupported)
+	if err := r.refusal(); err != nil {
+		return err
 	}
 	r.start()
 	select {
@@ -115,11 +112,22 @@ func Run[T comparable](ctx context.Context, queue TypedRateLimitingInterface[T],
 	}
 	// Both may have happened, as the workers end with ctx. What counts is whether ctx
 	// has ended, not which of the two the select has noticed.
-	if ctx.Err() != nil {
+	switch {
+	case ctx.Err() != nil:
 		return r.end()
-	}
-	if !queue.ShuttingDown() { // GetContext has failed.
+	case !queue.ShuttingDown(): // GetContext has failed.
 		return r.keep()
 	}
 	return r.leftBehind(&DrainError[T]{}, nil)
+}
+
+// refusal is the error for a queue that cannot do what the options need.
+func (r *runner[T]) refusal() error {
+	switch {
+	case r.options.CancelOnReAdd && r.reAdder == nil:
+		return fmt.Errorf("workqueue: %T does not tell that an item is added again: %w", r.queue, errors.ErrUnsupported)
+	case r.options.KeepQueue && r.getter == nil:
+		return fmt.Errorf("workqueue: a worker that waits in Get of %T can leave it only by a shutdown: %w", r.queue, errors.ErrUnsupported)
+	}
+	return nil
 }

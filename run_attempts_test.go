@@ -10,7 +10,7 @@ import (
 	"github.com/seed16c08ea7/workqueue"
 )
 
-// Two calls with MaxAttempts 5 made 9 attempts on a queue that does not count itself. They
+// Two calls with MaxAttempts 5 made 7 attempts and more on a queue that does not count itself. They
 // share a count as long as one of them is there.
 func TestRunMaxAttemptsOfAForeignQueue(t *testing.T) {
 	for name, tt := range map[string]struct {
@@ -27,28 +27,30 @@ func TestRunMaxAttemptsOfAForeignQueue(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newShow(t, runQueues["all methods"])
 				q := tt.hide(s.queue)
-				q.Add("a")
-				var mu sync.Mutex
 				attempts := 0
-				var runs sync.WaitGroup
-				for range 2 {
-					runs.Go(func() {
-						workqueue.Run(t.Context(), q, func(_ context.Context, item string) error {
-							if item != "a" {
-								time.Sleep(1500 * time.Millisecond) // The other one gets the next.
-								return nil
-							}
-							mu.Lock()
-							defer mu.Unlock()
-							attempts++
-							q.Add("busy") // For this worker.
-							return workqueue.RetryAfter(time.Second, errFailed)
-						}, runOptions{MaxAttempts: 5, OnGiveUp: func(context.Context, string, error) { q.ShutDown() }, Logger: discard()})
-					})
+				options := runOptions{MaxAttempts: 5, OnGiveUp: func(context.Context, string, error) { q.ShutDown() }, Logger: discard()}
+				handle := func(_ context.Context, item string) error {
+					if item == "busy" {
+						time.Sleep(time.Hour)
+						return nil
+					}
+					attempts++
+					return workqueue.RetryAfter(time.Second, errFailed)
 				}
+				q.Add("a")
+				var runs sync.WaitGroup
+				runs.Go(func() { workqueue.Run(t.Context(), q, handle, options) })
+				time.Sleep(1500 * time.Millisecond)
+				q.Add("busy") // The first Run is, from now on.
+				synctest.Wait()
+				runs.Go(func() { workqueue.Run(t.Context(), q, handle, options) })
 				runs.Wait()
-				if shared := attempts == 5; shared != tt.shares {
-					t.Errorf("got %d attempts", attempts)
+				want := 7
+				if tt.shares {
+					want = 5
+				}
+				if attempts != want {
+					t.Errorf("got %d attempts, want %d", attempts, want)
 				}
 				if n := workqueue.ForeignCounts(); n != 0 {
 					t.Errorf("%d counts are kept", n)

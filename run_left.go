@@ -28,14 +28,9 @@ func (r *runner[T]) leaveOut(item T) {
 func (r *runner[T]) leftBehind(left *DrainError[T], err error) error {
 	err = errors.Join(err, r.err)
 	r.nameQueued(left)
-	failed := 0
-	for _, l := range r.late {
-		if !l.putOff {
-			failed++
-		}
-	}
-	retries := int(r.failed.failing.Load())
-	undrained := r.options.Drain && left.QueuedTotal+left.InFlightTotal+failed+retries > 0
+	failed, retries := r.countFailed(), int(r.failed.failing.Load())
+	something := left.QueuedTotal+left.InFlightTotal+failed+retries > 0
+	undrained := r.options.Drain && something
 	if undrained || r.options.OnStop != nil {
 		r.nameWaiting(left)
 		r.nameLate(left)
@@ -43,7 +38,7 @@ func (r *runner[T]) leftBehind(left *DrainError[T], err error) error {
 	}
 	if r.options.OnStop != nil {
 		r.options.OnStop(left.Snapshot)
-	} else if left.QueuedTotal+left.InFlightTotal+failed+retries > 0 {
+	} else if something {
 		r.logger.Info("Run has ended and left items behind", "queued", left.QueuedTotal,
 			"inFlight", left.InFlightTotal, "failed", failed, "retries", retries)
 	}
@@ -57,6 +52,16 @@ func (r *runner[T]) leftBehind(left *DrainError[T], err error) error {
 		return left
 	}
 	return errors.Join(left, err)
+}
+
+// countFailed returns how many items have failed when no retry could come any more.
+func (r *runner[T]) countFailed() (n int) {
+	for _, l := range r.late {
+		if !l.putOff {
+			n++
+		}
+	}
+	return n
 }
 
 // nameQueued lists the items that Run has taken out of the queue. The drain's list may
@@ -114,21 +119,27 @@ func (r *runner[T]) nameLate(left *DrainError[T]) {
 			delete(late, info.Item)
 		}
 	}
-	before := len(left.Waiting)
-	left.Waiting = slices.DeleteFunc(left.Waiting, func(info ItemInfo[T]) bool {
-		l, ok := late[info.Item]
-		if ok && l.putOff {
-			delete(late, info.Item)
-		}
-		return ok && !l.putOff
-	})
-	left.WaitingTotal -= before - len(left.Waiting)
+	left.dropLate(late)
 	for _, l := range r.late {
 		if _, ok := late[l.item]; ok {
 			delete(late, l.item)
 			left.addLate(l)
 		}
 	}
+}
+
+// dropLate takes what has failed out of the waiting items, and what waits there already
+// out of the late ones.
+func (s *Snapshot[T]) dropLate(late map[T]lateItem[T]) {
+	before := len(s.Waiting)
+	s.Waiting = slices.DeleteFunc(s.Waiting, func(info ItemInfo[T]) bool {
+		l, ok := late[info.Item]
+		if ok && l.putOff {
+			delete(late, info.Item)
+		}
+		return ok && !l.putOff
+	})
+	s.WaitingTotal -= before - len(s.Waiting)
 }
 
 func (s *Snapshot[T]) addLate(l lateItem[T]) {

@@ -42,6 +42,10 @@ func (r *round) withRun() {
 		Timeout: time.Duration(r.rnd.IntN(2)) * time.Millisecond, Grace: time.Duration(r.rnd.IntN(2)) * time.Millisecond,
 		CancelOnReAdd: r.rnd.IntN(2) == 0, ProfileLabels: r.rnd.IntN(2) == 0,
 	}
+	options.MaxCancels = r.rnd.IntN(3)
+	if r.rnd.IntN(2) == 0 {
+		options.OnResult = func(ctx context.Context, item int, result workqueue.Result) { r.checkResult(ctx, item, result) }
+	}
 	options.Drain = options.Grace > 0 && r.rnd.IntN(2) == 0
 	options.OnStop = r.excuse
 	r.actors.Go(func() {
@@ -77,6 +81,15 @@ func (r *round) excuse(left workqueue.Snapshot[int]) {
 	for _, info := range left.Queued {
 		r.accounts[info.Item].owed.Store(false)
 		raise(&r.accounts[info.Item].excused, r.accounts[info.Item].announced.Load())
+	}
+}
+
+// checkResult checks what Run says of an item that is still held.
+func (r *round) checkResult(ctx context.Context, item int, result workqueue.Result) {
+	info, ok := workqueue.ItemInfoFromContext[int](ctx)
+	succeeded := result.Outcome == workqueue.OutcomeSucceeded
+	if !ok || info.Item != item || succeeded != (result.Err == nil) || succeeded && (result.Again || result.Failures != 0) || result.Took < 0 {
+		r.tally.violation(wrongDrain, "OnResult was told %+v of item %d, with the context of %v", result, item, info.Item)
 	}
 }
 
