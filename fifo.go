@@ -150,17 +150,7 @@ func (f *fifo[T]) addAgain(at uint32, r *record[T], now time.Duration) (added bo
 		f.restore(f.items.index(at), r, now)
 		return true
 	case processing, watched:
-		was := r.state
-		r.state = reprocess
-		if f.timed {
-			f.stamps.at(f.items.index(at)).added = now
-		}
-		if was == watched {
-			f.tellWatchers(r.item)
-		}
-		if f.storage != nil {
-			f.rankAgain(f.items.index(at), r, false)
-		}
+		f.mark(f.items.index(at), r, now)
 		return true
 	case reprocess:
 		if f.storage != nil {
@@ -168,6 +158,21 @@ func (f *fifo[T]) addAgain(at uint32, r *record[T], now time.Duration) (added bo
 		}
 	}
 	return false
+}
+
+// mark marks an item that is held.
+func (f *fifo[T]) mark(i uint32, r *record[T], now time.Duration) {
+	was := r.state
+	r.state = reprocess
+	if f.timed {
+		f.stamps.at(i).added = now
+	}
+	if was == watched {
+		f.tellWatchers(r.item)
+	}
+	if f.storage != nil {
+		f.rankAgain(i, r, false)
+	}
 }
 
 // addUnfindable queues an item that differs from itself. No later add, done or

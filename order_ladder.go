@@ -158,6 +158,18 @@ func (l *ladder[C]) lower(v *level[C], to int) {
 	}
 }
 
+// put raises or lowers a level, or leaves it where it is.
+func (l *ladder[C]) put(v *level[C], up bool, rest int) {
+	switch {
+	case !up && v.at >= 0:
+		l.lower(v, rest)
+	case !up:
+		v.at = rest
+	case v.at < 0:
+		l.raise(v)
+	}
+}
+
 // minUp is the size below which the heap, the map and the list of all levels keep
 // their memory.
 const minUp = 1024

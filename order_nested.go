@@ -38,17 +38,6 @@ type nestedQueue[T comparable] struct {
 	heard bool
 }
 
-// A nest is the order within a level.
-type nest[T comparable] struct {
-	queue   Queue[T]        // nil as long as nothing has come
-	holding HoldingQueue[T] // the same, if it is that
-	ghosts  map[T]struct{}  // in queue, and of a higher level now
-	n       int
-	out     int  // handed out, of a holding queue
-	has     bool // first was taken out ahead of time
-	first   T
-}
-
 func newNestedQueue[T comparable](options PriorityOptions[T]) *nestedQueue[T] {
 	q := &nestedQueue[T]{options: options, out: make(map[T]*level[nest[T]])}
 	q.age.start(options.OldestEvery)
@@ -136,7 +125,7 @@ func (q *nestedQueue[T]) touch(i uint32, item T, priority int) {
 	c.n--
 	if c.has && c.first == item {
 		c.has, c.first = false, *new(T)
-		q.tell(v, item)
+		c.tell(item)
 	} else {
 		if c.ghosts == nil {
 			c.ghosts = make(map[T]struct{})
@@ -147,13 +136,6 @@ func (q *nestedQueue[T]) touch(i uint32, item T, priority int) {
 	q.refresh(v)
 }
 
-// tell tells the order of a level that what it has handed out is not processed.
-func (q *nestedQueue[T]) tell(v *level[nest[T]], item T) {
-	if v.content.holding != nil {
-		v.content.holding.Done(item)
-	}
-}
-
 // refresh follows each change of a level: it is up if it has something to hand out. An
 // order with nothing but ghosts is dropped if it owes nothing.
 func (q *nestedQueue[T]) refresh(v *level[nest[T]]) {
@@ -161,42 +143,14 @@ func (q *nestedQueue[T]) refresh(v *level[nest[T]]) {
 	if c.n == 0 && c.out == 0 && len(c.ghosts) > 0 {
 		*c = nest[T]{}
 	}
-	for c.n > 0 && !c.has && len(c.ghosts) > 0 && q.ready(c) {
-		q.fetch(v)
+	for len(c.ghosts) > 0 && !c.has && c.ready(q.heard) {
+		c.fetch()
 	}
-	ready := c.n > 0 && (c.has || q.ready(c))
-	rest := down
-	if c.n > 0 || c.out > 0 {
-		rest = parked
+	rest := parked
+	if c.n+c.out == 0 {
+		rest = down
 	}
-	switch {
-	case ready && v.at < 0:
-		q.ladder.raise(v)
-	case !ready && v.at >= 0:
-		q.ladder.lower(v, rest)
-	case !ready:
-		v.at = rest
-	}
-}
-
-// ready reports whether an order would hand anything out, ghosts too.
-func (q *nestedQueue[T]) ready(c *nest[T]) bool {
-	if c.holding != nil && q.heard {
-		return c.holding.Ready()
-	}
-	return c.queue.Len() > 0
-}
-
-// fetch takes out the next item of a level that has ghosts, and drops it if it is one.
-func (q *nestedQueue[T]) fetch(v *level[nest[T]]) {
-	c := &v.content
-	item := c.queue.Pop()
-	if _, ghost := c.ghosts[item]; ghost {
-		delete(c.ghosts, item)
-		q.tell(v, item)
-		return
-	}
-	c.has, c.first = true, item
+	q.ladder.put(v, c.ready(q.heard), rest)
 }
 
 // Len is that of [Queue].
