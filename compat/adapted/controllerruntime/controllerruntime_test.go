@@ -36,8 +36,8 @@ func TestShippedProviderAgainstThatOfControllerRuntime(t *testing.T) {
 		theirs, ours := adapted.ClientGo("shipped", provider()), adapted.Ours("shipped", p)
 		adapted.Workload(theirs, ours, func(moment string) {
 			mine := adapted.Series(t, r, "shipped")
-			if len(mine) != 13 {
-				t.Errorf("%s: %d series, want 13", moment, len(mine))
+			if len(mine) != 14 {
+				t.Errorf("%s: %d series, want 14", moment, len(mine))
 			}
 			adapted.Compare(t, moment, adapted.Series(t, metrics.Registry, "shipped"), mine)
 		})
@@ -95,7 +95,7 @@ func TestLint(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, problems, err)
 		}
 		n, err := testutil.GatherAndCount(r)
-		if want := 13 + 3; n != want || err != nil {
+		if want := 14 + 3; n != want || err != nil {
 			t.Errorf("%s: %d series, %v, want %d", name, n, err, want)
 		}
 		q.ShutDown()
