@@ -1,6 +1,7 @@
 package dashboard_test
 
 import (
+	"context"
 	"os"
 	"regexp"
 	"strings"
@@ -144,12 +145,18 @@ func TestSeriesExist(t *testing.T) {
 func exposition(t *testing.T) map[string]bool {
 	t.Helper()
 	registry := prometheus.NewRegistry()
-	queue := workqueue.NewTypedRateLimitingQueueWithConfig(
+	queue := workqueue.NewTypedRateLimiting(
 		workqueue.DefaultTypedControllerRateLimiter[string](),
 		workqueue.TypedRateLimitingQueueConfig[string]{
 			Name: "test", MetricsProvider: workqueue.NewPrometheusProvider(registry, workqueue.PrometheusOptions{}),
 		})
 	defer queue.ShutDown()
+	ended, end := context.WithCancel(t.Context())
+	end()
+	err := workqueue.Run(ended, queue, func(context.Context, string) error { return nil }, workqueue.RunOptions[string]{KeepQueue: true})
+	if err != nil {
+		t.Fatal(err)
+	}
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)
@@ -158,8 +165,8 @@ func exposition(t *testing.T) map[string]bool {
 	for _, f := range families {
 		names[f.GetName()] = true
 	}
-	if len(names) != 14 {
-		t.Errorf("%d series are exposed, want Kubernetes' 7 and 7 more: %v", len(names), names)
+	if len(names) != 16 {
+		t.Errorf("%d series are exposed, want Kubernetes' 7 and 9 more: %v", len(names), names)
 	}
 	return names
 }
