@@ -1,0 +1,3 @@
+package swap_test
+
+func failingGo(at string) {}

@@ -1,0 +1,97 @@
+package swap_test
+
+// published are the modules of the proxy that there are for these tests alone: a
+// client-go with a queue that is no more than its names, and a dependency that makes
+// one.
+var published = []struct {
+	path, version string
+	files         map[string]string
+}{
+	{clientGo, "v0.27.9", clientGoFiles("1.20", "")},
+	{clientGo, "v0.28.9", clientGoFiles("1.20", "")},
+	{clientGo, "v0.36.0", clientGoFiles("1.24", "")},
+	{clientGo, "v0.37.0", clientGoFiles("1.25", "")},
+	{clientGo, "v0.38.0", clientGoFiles("1.25", "")},
+	{"example.com/fork", "v0.36.7", clientGoFiles("1.24", "package forked\n")},
+	{dependency, "v1.0.0", map[string]string{
+		"go.mod": "module " + dependency + "\n\ngo 1.20\n\nrequire " + clientGo + " v0.28.9\n",
+		"dep.go": `package dep
+
+import "` + theirs + `"
+
+// Queue is one that a program gets from a dependency.
+func Queue() any { return workqueue.NewNamed("dep") }
+`}},
+}
+
+const (
+	clientGo   = "k8s.io/client-go"
+	dependency = "example.com/dep"
+)
+
+func clientGoFiles(language, forked string) map[string]string {
+	files := map[string]string{
+		"go.mod":                    "module " + clientGo + "\n\ngo " + language + "\n",
+		"LICENSE":                   "a licence\n",
+		"README.md":                 "text\n",
+		"third_party/fork/LICENSE":  "another licence\n",
+		"examples/main.go":          "package main\n\nfunc main() {}\n",
+		"tools/watch/watch.go":      "package watch\n\nimport _ \"" + theirs + "\"\n",
+		"tools/watch/watch_test.go": "package watch\n",
+		"tools/watch/testdata/a":    "a\n",
+		"openapi/openapi.go":        "package openapi\n\nimport _ \"embed\"\n\n//go:embed testdata/a.json\nvar A string\n",
+		"openapi/testdata/a.json":   "{}\n",
+		"util/workqueue/queue.go": `package workqueue
+
+// Type is a queue.
+type Type struct{ name string }
+
+// NewNamed returns one.
+func NewNamed(name string) *Type { return &Type{name} }
+
+// MetricsProvider is a part of the real one.
+type MetricsProvider interface{ NewAddsMetric(name string) CounterMetric }
+
+// CounterMetric is a count.
+type CounterMetric interface{ Inc() }
+
+// SetProvider does nothing here.
+func SetProvider(MetricsProvider) {}
+`,
+		"util/workqueue/queue_test.go": "package workqueue\n",
+	}
+	if forked != "" {
+		files["forked/forked.go"] = forked
+	}
+	return files
+}
+
+// mainFiles are those of a program on the dependency.
+func mainFiles(clientGoVersion string, more string) map[string]string {
+	return map[string]string{
+		"go.mod": "module example.com/program\n\ngo 1.25\n\nrequire " + dependency + " v1.0.0\n\nrequire " + clientGo + " " + clientGoVersion + " // indirect\n" + more,
+		"main.go": `package main
+
+import (
+	"fmt"
+	"reflect"
+
+	"` + dependency + `"
+)
+
+func main() { fmt.Println(queue()) }
+
+func queue() string { return reflect.TypeOf(dep.Queue()).Elem().PkgPath() }
+`,
+		"main_test.go": `package main
+
+import "testing"
+
+func TestQueueIsOurs(t *testing.T) {
+	if got := queue(); got != "` + ours + `" {
+		t.Errorf("the queues of dependencies are those of %s: is the swap in force?", got)
+	}
+}
+`,
+	}
+}

@@ -1,0 +1,160 @@
+package swap_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The command line of the documentation, with a version in the place of latest.
+func TestTrialByGoRun(t *testing.T) {
+	p := newProgram(t, mainFiles("v0.36.0", ""))
+	before := tree(t, p.top)
+	if out, code := p.run("go", "test", "-vet=off", "./..."); code != 1 || !strings.Contains(out, "those of "+theirs) {
+		t.Errorf("without the swap: exit code %d\n%s", code, out)
+	}
+	// Vet would look at all dependencies anew: its cache knows them by their directories.
+	p.must("go", "run", ours+"/swap@"+version, "go", "test", "-vet=off", "./...")
+	same(t, "after the trial", before, tree(t, p.top))
+}
+
+func TestTrialReturnsTheExitCode(t *testing.T) {
+	p := newProgram(t, mainFiles("v0.36.0", ""))
+	p.env = []string{"SWAP_TEST_EXIT=1"}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, code := p.run(world.swap, self); code != 7 {
+		t.Errorf("got %d, want 7\n%s", code, out)
+	}
+}
+
+// trial tries a program, and compares its tree.
+func (p *program) trial() {
+	p.Helper()
+	before := tree(p, p.top)
+	if got := p.must(world.swap, "go", "run", "."); strings.TrimSpace(got) != ours {
+		p.Errorf("in a trial: got %s", got)
+	}
+	same(p, "after a trial", before, tree(p, p.top))
+}
+
+// cycle swaps a program for good, and takes that back.
+func (p *program) cycle() {
+	p.Helper()
+	before := tree(p, p.top)
+	p.fails("not swapped", "-check")
+	same(p, "after a check", before, tree(p, p.top))
+	p.must(world.swap, "-w")
+	p.must(world.swap, "-check")
+	if got := p.built(); got != ours {
+		p.Errorf("swapped: got %s", got)
+	}
+	swapped := tree(p, p.top)
+	p.must(world.swap, "-w")
+	same(p, "swapped twice", swapped, tree(p, p.top))
+	p.must(world.swap, "-undo")
+	same(p, "taken back", before, tree(p, p.top))
+	p.fails("not swapped", "-undo")
+	same(p, "taken back twice", before, tree(p, p.top))
+	if got := p.built(); got != theirs {
+		p.Errorf("taken back: got %s", got)
+	}
+}
+
+func TestModule(t *testing.T) {
+	p := newProgram(t, mainFiles("v0.36.0", ""))
+	p.trial()
+	p.cycle()
+}
+
+// The lowest client-go that is known, whose go line is below that of aliases with type
+// parameters, in a program whose go line is lifted.
+func TestOldLanguage(t *testing.T) {
+	files := mainFiles("v0.28.9", "")
+	files["go.mod"] = strings.Replace(files["go.mod"], "go 1.25", "go 1.21", 1)
+	p := newProgram(t, files)
+	p.trial()
+	p.cycle()
+}
+
+func TestVendored(t *testing.T) {
+	p := newProgram(t, mainFiles("v0.36.0", ""))
+	p.must("go", "mod", "vendor")
+	p.trial()
+	p.env = []string{"GOFLAGS=-trimpath -mod=vendor"}
+	p.trial()
+	p.cycle()
+	p.must(world.swap, "-w")
+	if entries, err := os.ReadDir(filepath.Join(p.dir, "vendor", theirs)); err != nil || len(entries) != 1 {
+		t.Errorf("the vendor folder has %v, %v", entries, err)
+	}
+}
+
+// A sibling of the workspace needs a module that is nowhere else.
+func workspace(t *testing.T) *program {
+	p := newProgram(t, nil)
+	files := mainFiles("v0.36.0", "")
+	for name, text := range map[string]string{
+		"lib/go.mod":      "module example.com/lib\n\ngo 1.25\n",
+		"lib/lib.go":      "package lib\n",
+		"patched/go.mod":  "module example.com/patched\n\ngo 1.25\n",
+		"patched/p.go":    "package patched\n",
+		"program/uses.go": "package main\n\nimport (\n\t_ \"example.com/lib\"\n\t_ \"example.com/patched\"\n)\n",
+		"program/go.mod":  files["go.mod"] + "\nrequire (\n\texample.com/lib v0.0.0\n\texample.com/patched v0.0.0\n)\n\nreplace (\n\texample.com/lib => ../lib\n\texample.com/patched => ../patched\n)\n",
+		"program/main.go": files["main.go"],
+		"go.work":         "go 1.25\n\nuse (\n\t./program\n\t./lib\n)\n\nreplace example.com/patched => ./patched\n",
+	} {
+		p.files(map[string]string{name: text})
+	}
+	p.dir = filepath.Join(p.top, "program")
+	p.must("go", "mod", "tidy")
+	p.must("go", "build", "-o", os.DevNull, ".")
+	return p
+}
+
+func TestWorkspace(t *testing.T) {
+	p := workspace(t)
+	p.trial()
+	p.cycle()
+}
+
+func TestVendoredWorkspace(t *testing.T) {
+	p := workspace(t)
+	p.must("go", "work", "vendor")
+	p.trial()
+	p.cycle()
+}
+
+// A workspace may build another version than the module of it that is swapped.
+func TestWorkspaceOfOtherVersion(t *testing.T) {
+	p := workspace(t)
+	p.files(map[string]string{
+		"../lib/go.mod": "module example.com/lib\n\ngo 1.25\n\nrequire " + clientGo + " v0.37.0\n",
+		"../lib/lib.go": "package lib\n\nimport _ \"" + theirs + "\"\n",
+	})
+	p.dir = filepath.Join(p.top, "lib")
+	p.must("go", "mod", "tidy")
+	p.dir = filepath.Join(p.top, "program")
+	p.must("go", "build", "-o", os.DevNull, ".")
+	p.trial()
+	before := tree(t, p.top)
+	p.fails("the workspace builds", "-w")
+	same(t, "after it", before, tree(t, p.top))
+}
+
+func TestNoModule(t *testing.T) {
+	p := newProgram(t, map[string]string{"a.txt": ""})
+	p.fails("no go.mod", "go", "version")
+	p = newProgram(t, map[string]string{"go.mod": "module m\n\ngo 1.25\n", "m.go": "package m\n"})
+	p.fails("has no "+clientGo, "-w")
+	p.fails("has no "+clientGo, "go", "version")
+	if out, code := p.run(world.swap); code != 2 || !strings.Contains(out, "usage") {
+		t.Errorf("got %d, %s", code, out)
+	}
+	if out, code := p.run(world.swap, "-w", "-undo"); code != 2 || !strings.Contains(out, "usage") {
+		t.Errorf("got %d, %s", code, out)
+	}
+}

@@ -1,0 +1,279 @@
+package swap_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"golang.org/x/mod/module"
+	"golang.org/x/mod/zip"
+)
+
+// The command swap on small programs, from a module proxy of files that has some
+// versions of a small client-go, and this library as it stands in the tree. All else
+// comes from the module cache. The directories have a space in their names.
+
+const (
+	ours    = "github.com/seed16c08ea7/workqueue"
+	theirs  = "k8s.io/client-go/util/workqueue"
+	version = "v1.0.0" // that the proxy gives the library
+)
+
+// A world is what all tests share: the proxy, a module cache, and the command as
+// `go install` builds it.
+var world struct{ dir, proxy, modcache, swap string }
+
+func TestMain(m *testing.M) {
+	if at := os.Getenv("SWAP_TEST_FAIL_AT"); at != "" {
+		failingGo(at)
+	}
+	if os.Getenv("SWAP_TEST_EXIT") != "" {
+		os.Exit(7)
+	}
+	os.Exit(inWorld(m))
+}
+
+func inWorld(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "swap test ")
+	if err != nil {
+		panic(err)
+	}
+	// It is removed by go, as what it has put into the cache is read-only.
+	world.dir, world.modcache = dir, filepath.Join(dir, "mod")
+	world.proxy = filepath.Join(dir, "proxy")
+	world.swap = filepath.Join(dir, "swap"+exe())
+	defer os.RemoveAll(dir)
+	defer func() { command("", "go", "clean", "-modcache").Run() }()
+	if err := fill(); err != nil {
+		panic(err)
+	}
+	install := command("", "go", "install", ours+"/swap@"+version)
+	install.Env = append(install.Env, "GOBIN="+dir)
+	if out, err := install.CombinedOutput(); err != nil {
+		panic(string(out))
+	}
+	return m.Run()
+}
+
+func exe() string {
+	if runtime.GOOS == "windows" {
+		return ".exe"
+	}
+	return ""
+}
+
+// command has an environment in which nothing of the machine's settings matters.
+func command(dir, name string, args ...string) *exec.Cmd {
+	cmd := exec.Command(name, args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GOENV=off", "GOFLAGS=-trimpath", "GOWORK=", "GOSUMDB=off", "GOTOOLCHAIN=local",
+		"GONOPROXY=", "GOPRIVATE=", "GOPROXY="+proxies(), "GOMODCACHE="+world.modcache,
+		"GOCACHE="+machine()[2], "XDG_CACHE_HOME="+filepath.Join(world.dir, "cache"), "LocalAppData="+filepath.Join(world.dir, "cache"))
+	return cmd
+}
+
+// machine is what go is set to on this machine: GOMODCACHE, GOPROXY and GOCACHE.
+var machine = sync.OnceValue(func() []string {
+	out, err := exec.Command("go", "env", "GOMODCACHE", "GOPROXY", "GOCACHE").Output()
+	if err != nil {
+		panic(err)
+	}
+	lines := strings.Split(string(out), "\n")
+	for i := range lines {
+		lines[i] = strings.TrimSpace(lines[i])
+	}
+	return lines
+})
+
+// proxies are ours, the module cache of the machine, which is one too, and last the
+// proxy of the machine, for a cache that is empty.
+func proxies() string {
+	download := filepath.Join(machine()[0], "cache", "download")
+	return fileURL(world.proxy) + "," + fileURL(download) + "," + machine()[1]
+}
+
+func fileURL(path string) string {
+	path = filepath.ToSlash(path)
+	if !strings.HasPrefix(path, "/") {
+		path = "/" + path
+	}
+	return "file://" + strings.ReplaceAll(path, " ", "%20")
+}
+
+// fill writes the proxy.
+func fill() error {
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		return err
+	}
+	if err := publish(ours, version, root); err != nil {
+		return err
+	}
+	for _, m := range published {
+		dir := filepath.Join(world.dir, "source")
+		for name, text := range m.files {
+			if err := write(filepath.Join(dir, name), text); err != nil {
+				return err
+			}
+		}
+		if err := publish(m.path, m.version, dir); err != nil {
+			return err
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// publish puts a directory into the proxy as a version of a module.
+func publish(path, version, dir string) error {
+	at := filepath.Join(world.proxy, filepath.FromSlash(path), "@v")
+	mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+	if err != nil {
+		return err
+	}
+	if err := write(filepath.Join(at, version+".mod"), string(mod)); err != nil {
+		return err
+	}
+	if err := write(filepath.Join(at, version+".info"), fmt.Sprintf(`{"Version":%q}`, version)); err != nil {
+		return err
+	}
+	list, err := os.OpenFile(filepath.Join(at, "list"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o666)
+	if err != nil {
+		return err
+	}
+	defer list.Close()
+	fmt.Fprintln(list, version)
+	file, err := os.Create(filepath.Join(at, version+".zip"))
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	return zip.CreateFromDir(file, module.Version{Path: path, Version: version}, dir)
+}
+
+func write(path, text string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		return err
+	}
+	return os.WriteFile(path, []byte(text), 0o666)
+}
+
+// A program is a main module, in a directory of its own.
+type program struct {
+	*testing.T
+	dir string   // where commands run
+	top string   // what is compared
+	env []string // on top
+}
+
+// newProgram writes files, and tidies.
+func newProgram(t *testing.T, files map[string]string) *program {
+	t.Helper()
+	p := &program{T: t, dir: filepath.Join(t.TempDir(), "a program")}
+	p.top = p.dir
+	p.files(files)
+	if _, err := os.Stat(filepath.Join(p.dir, "go.mod")); err == nil {
+		p.must("go", "mod", "tidy")
+	}
+	return p
+}
+
+func (p *program) files(files map[string]string) {
+	p.Helper()
+	for name, text := range files {
+		if err := write(filepath.Join(p.dir, filepath.FromSlash(name)), text); err != nil {
+			p.Fatal(err)
+		}
+	}
+}
+
+// run returns what a command prints, and its exit code.
+func (p *program) run(name string, args ...string) (string, int) {
+	p.Helper()
+	cmd := command(p.dir, name, args...)
+	cmd.Env = append(cmd.Env, p.env...)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err := cmd.Run()
+	if _, exited := err.(*exec.ExitError); err != nil && !exited {
+		p.Fatal(err)
+	}
+	return out.String(), cmd.ProcessState.ExitCode()
+}
+
+func (p *program) must(name string, args ...string) string {
+	p.Helper()
+	out, code := p.run(name, args...)
+	if code != 0 {
+		p.Fatalf("%s %q: exit code %d\n%s", filepath.Base(name), args, code, out)
+	}
+	return out
+}
+
+// fails runs swap, which must fail and say why.
+func (p *program) fails(why string, args ...string) {
+	p.Helper()
+	out, code := p.run(world.swap, args...)
+	if code != 1 || !strings.Contains(out, why) {
+		p.Errorf("swap %q: exit code %d, want 1 and %q\n%s", args, code, why, out)
+	}
+}
+
+// built returns the package of the queue that a dependency makes.
+func (p *program) built(args ...string) string {
+	p.Helper()
+	out := p.must("go", append([]string{"run"}, append(args, ".")...)...)
+	return strings.TrimSpace(out[strings.LastIndex(strings.TrimSpace(out), "\n")+1:])
+}
+
+// tree returns the hash of each file, by its path; those of go's commands included.
+func tree(t testing.TB, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil || entry.IsDir() {
+			files[path] = "directory"
+			return err
+		}
+		data, err := os.ReadFile(path)
+		files[path] = fmt.Sprintf("%v %x", info.Mode(), sha256.Sum256(data))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// same fails the test if a tree has changed, and says where.
+func same(t testing.TB, when string, before, after map[string]string) {
+	t.Helper()
+	for _, path := range slices.Sorted(maps.Keys(after)) {
+		if before[path] == "" {
+			t.Errorf("%s: %s is new", when, path)
+		} else if before[path] != after[path] {
+			t.Errorf("%s: %s has changed", when, path)
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(before)) {
+		if after[path] == "" {
+			t.Errorf("%s: %s is gone", when, path)
+		}
+	}
+}
