@@ -13,6 +13,9 @@ var published = []struct {
 	{clientGo, "v0.37.0", clientGoFiles("1.25", "")},
 	{clientGo, "v0.38.0", clientGoFiles("1.25", "")},
 	{"example.com/fork", "v0.36.7", clientGoFiles("1.24", "package forked\n")},
+	{"example.com/other", "v1.0.0", map[string]string{
+		"go.mod": "module example.com/other\n\ngo 1.20\n", "other.go": "package other\n",
+	}},
 	{dependency, "v1.0.0", map[string]string{
 		"go.mod": "module " + dependency + "\n\ngo 1.20\n\nrequire " + clientGo + " v0.28.9\n",
 		"dep.go": `package dep

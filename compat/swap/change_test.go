@@ -1,0 +1,269 @@
+package swap_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// After an upgrade, the replace of the old version has no effect: the program is built
+// with the new client-go, and the check says that it is not swapped. Taking the swap
+// back leads to what the upgrade alone would have.
+func TestUpgradeOfClientGo(t *testing.T) {
+	never := newProgram(t, mainFiles("v0.36.0", ""))
+	p := newProgram(t, mainFiles("v0.36.0", ""))
+	p.must(world.swap, "-w")
+	for _, p := range []*program{never, p} {
+		p.must("go", "get", clientGo+"@v0.37.0")
+		p.must("go", "mod", "tidy")
+		if got := p.built(); got != theirs {
+			t.Errorf("upgraded: got %s", got)
+		}
+	}
+	p.fails(clientGo+" v0.37.0 is built, and v0.36.0 was swapped", "-check")
+	p.must(world.swap, "-w")
+	p.must(world.swap, "-check")
+	if got := p.built(); got != ours {
+		t.Errorf("swapped anew: got %s", got)
+	}
+	p.must(world.swap, "-undo")
+	p.as(never)
+}
+
+// as compares the trees of two programs.
+func (p *program) as(want *program) {
+	p.Helper()
+	got := map[string]string{}
+	for path, content := range tree(p, p.top) {
+		got[want.top+strings.TrimPrefix(path, p.top)] = content
+	}
+	same(p, "against a program that was never swapped", tree(p, want.top), got)
+}
+
+// What somebody has done to go.mod since stays when the swap goes, also to lines that
+// the swap had lifted.
+func TestUndoAfterChanges(t *testing.T) {
+	const lifted = "\nrequire k8s.io/utils v0.0.0-20250604170112-4c0f3b243397\n"
+	files := mainFiles("v0.36.0", lifted)
+	files["utils.go"] = "package main\n\nimport _ \"k8s.io/utils/clock\"\n"
+	files["go.mod"] = strings.Replace(files["go.mod"], "go 1.25", "go 1.22", 1)
+	never, p := newProgram(t, files), newProgram(t, files)
+	p.must(world.swap, "-w")
+	if mod, _ := os.ReadFile(filepath.Join(p.dir, "go.mod")); strings.Contains(string(mod), "20250604170112") || !strings.Contains(string(mod), "go 1.25") {
+		t.Errorf("the swap has lifted nothing:\n%s", mod)
+	}
+	for _, p := range []*program{never, p} {
+		p.must("go", "mod", "edit", "-require=example.com/other@v1.0.0")
+		p.files(map[string]string{"other.go": "package main\n\nimport _ \"example.com/other\"\n"})
+		p.must("go", "mod", "tidy")
+	}
+	p.must(world.swap, "-undo")
+	p.as(never)
+}
+
+// Who has come to import the library keeps it.
+func TestUndoKeepsWhatIsImported(t *testing.T) {
+	p := newProgram(t, mainFiles("v0.36.0", ""))
+	p.must(world.swap, "-w")
+	p.files(map[string]string{"own.go": "package main\n\nimport _ \"" + ours + "\"\n"})
+	p.must("go", "mod", "tidy")
+	p.must(world.swap, "-undo")
+	if got := p.built("-mod=readonly"); got != theirs {
+		t.Errorf("got %s", got)
+	}
+}
+
+// A fork that takes the place of client-go is what is copied: a version, or a directory
+// of the program's own.
+func TestForks(t *testing.T) {
+	p := newProgram(t, mainFiles("v0.36.0", "\nreplace "+clientGo+" => example.com/fork v0.36.7\n"))
+	p.trial()
+	p.cycle()
+	p.must(world.swap, "-w")
+	if _, err := os.Stat(filepath.Join(p.dir, "third_party/client-go/forked/forked.go")); err != nil {
+		t.Error(err)
+	}
+	p.edit("example.com/fork v0.36.7", "example.com/fork v0.36.8")
+	p.fails("go.mod names example.com/fork v0.36.8, and example.com/fork v0.36.7 was copied", "-check")
+}
+
+// edit changes a text in go.mod. `go mod edit` would drop the replace of one version
+// with that of all.
+func (p *program) edit(old, new string) {
+	p.Helper()
+	text, err := os.ReadFile(filepath.Join(p.dir, "go.mod"))
+	if err != nil || !strings.Contains(string(text), old) {
+		p.Fatalf("go.mod has no %s: %v", old, err)
+	}
+	p.files(map[string]string{"go.mod": strings.ReplaceAll(string(text), old, new)})
+}
+
+func TestForkOfOneVersion(t *testing.T) {
+	p := newProgram(t, mainFiles("v0.36.0", "\nreplace "+clientGo+" v0.36.0 => example.com/fork v0.36.7\n"))
+	p.trial()
+	p.cycle()
+	p.must(world.swap, "-w")
+	p.must("go", "mod", "edit", "-require=example.com/other@v1.0.0")
+	p.files(map[string]string{"other.go": "package main\n\nimport _ \"example.com/other\"\n"})
+	p.must("go", "mod", "tidy")
+	p.must(world.swap, "-undo")
+	if mod, _ := os.ReadFile(filepath.Join(p.dir, "go.mod")); !strings.Contains(string(mod), "replace "+clientGo+" v0.36.0 => example.com/fork v0.36.7") {
+		t.Errorf("the fork is lost:\n%s", mod)
+	}
+}
+
+func TestForkInTheTree(t *testing.T) {
+	files := mainFiles("v0.36.0", "\nreplace "+clientGo+" => ./our-client-go\n")
+	for name, text := range clientGoFiles("1.25", "") {
+		files["our-client-go/"+name] = text
+	}
+	p := newProgram(t, files)
+	p.trial()
+	p.cycle()
+	p.must(world.swap, "-w")
+	p.files(map[string]string{"our-client-go/tools/watch/watch.go": "package watch\n\n// Changed.\n"})
+	p.fails("./our-client-go has changed", "-check")
+	p.trial()
+	p.must(world.swap, "-w")
+	p.must(world.swap, "-check")
+	p.files(map[string]string{"our-client-go/util/workqueue/more.go": "package workqueue\n\n// More is not in client-go.\nfunc More() {}\n"})
+	before := tree(t, p.top)
+	p.fails("exports what ours lacks: More", "-w")
+	same(t, "refused", before, tree(t, p.top))
+	p.must(world.swap, "-undo")
+	before = tree(t, p.top)
+	p.fails("exports what ours lacks: More", "-w")
+	p.fails("exports what ours lacks: More", "go", "version")
+	same(t, "refused", before, tree(t, p.top))
+}
+
+func TestUnknownVersions(t *testing.T) {
+	for _, version := range []string{"v0.27.9", "v0.38.0"} {
+		files := mainFiles(version, "")
+		files["main.go"] = strings.ReplaceAll(files["main.go"], `"`+dependency+`"`, `dep "`+theirs+`"`)
+		files["main.go"] = strings.ReplaceAll(files["main.go"], "dep.Queue()", `dep.NewNamed("")`)
+		p := newProgram(t, files)
+		before := tree(t, p.top)
+		want := version + " is not known: swap knows client-go v0.28 to v0.37"
+		p.fails(want, "-w")
+		p.fails(want, "go", "version")
+		same(t, "refused", before, tree(t, p.top))
+	}
+}
+
+// A copy that somebody has edited is neither overwritten nor removed.
+func TestEditedCopy(t *testing.T) {
+	p := newProgram(t, mainFiles("v0.36.0", ""))
+	p.files(map[string]string{"third_party/client-go/own.go": "package own\n"})
+	before := tree(t, p.top)
+	p.fails("is there already, and not by swap", "-w")
+	same(t, "refused", before, tree(t, p.top))
+
+	p = newProgram(t, mainFiles("v0.36.0", ""))
+	p.must(world.swap, "-w")
+	p.files(map[string]string{"third_party/client-go/tools/watch/watch.go": "package watch\n"})
+	before = tree(t, p.top)
+	p.fails("was changed since", "-check")
+	p.fails("was changed since", "-w")
+	p.fails("was changed since", "-undo")
+	same(t, "refused", before, tree(t, p.top))
+	if err := os.RemoveAll(filepath.Join(p.dir, "third_party")); err != nil {
+		t.Fatal(err)
+	}
+	p.fails("not swapped", "-check")
+	p.must(world.swap, "-w")
+	p.must(world.swap, "-check")
+}
+
+// What the copy has, and in which modes. Those of the module cache are read-only.
+func TestCopy(t *testing.T) {
+	p := newProgram(t, mainFiles("v0.36.0", ""))
+	p.must("go", "mod", "download", clientGo)
+	cached := tree(t, filepath.Join(world.modcache, clientGo+"@v0.36.0"))
+	p.env = []string{"GOPROXY=off"}
+	p.must(world.swap, "-w")
+	same(t, "the module cache", cached, tree(t, filepath.Join(world.modcache, clientGo+"@v0.36.0")))
+	var files []string
+	root := filepath.Join(p.dir, "third_party", "client-go")
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil || info.Mode()&0o200 == 0 {
+			t.Errorf("%s: %v, %v", path, info.Mode(), err)
+		}
+		if rel, _ := filepath.Rel(root, path); !entry.IsDir() {
+			files = append(files, filepath.ToSlash(rel))
+		}
+		return nil
+	})
+	const want = "LICENSE SWAP.md go.mod openapi/openapi.go openapi/testdata/a.json swap.json swap.mod.before swap.sum.before" +
+		" third_party/fork/LICENSE tools/watch/watch.go util/workqueue/workqueue.go"
+	if got := strings.Join(files, " "); err != nil || got != want {
+		t.Errorf("got %s, %v", got, err)
+	}
+}
+
+// `go get` of the library lifts nothing in a program that has the minimums, and the swap
+// neither.
+func TestNothingIsLifted(t *testing.T) {
+	text, err := os.ReadFile("../../go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, minimums, _ := strings.Cut(string(text), "\nrequire (\n")
+	files := mainFiles("v0.36.0", "\nrequire (\n"+minimums)
+	files["minimums.go"] = `package main
+
+import (
+	_ "github.com/go-logr/logr"
+	_ "github.com/prometheus/client_golang/prometheus"
+	_ "github.com/prometheus/client_model/go"
+	_ "golang.org/x/time/rate"
+	_ "k8s.io/utils/clock"
+)
+`
+	p := newProgram(t, files)
+	before := p.requirements()
+	if len(before) < 14 {
+		t.Fatalf("the program requires %v", before)
+	}
+	p.must("go", "get", ours+"@"+version)
+	p.lifts("go get", before)
+	p.must("go", "get", ours+"@none")
+	p.must("go", "mod", "tidy")
+	p.must(world.swap, "-w")
+	p.lifts("the swap", before)
+}
+
+// requirements returns the versions of go.mod, and the go line.
+func (p *program) requirements() map[string]string {
+	text, err := os.ReadFile(filepath.Join(p.dir, "go.mod"))
+	if err != nil {
+		p.Fatal(err)
+	}
+	versions := map[string]string{}
+	for _, match := range regexp.MustCompile(`(?m)^(?:\t|require )?(\S+) (v\S+|[\d.]+)(?: //.*)?$`).FindAllStringSubmatch(string(text), -1) {
+		versions[match[1]] = match[2]
+	}
+	return versions
+}
+
+// lifts fails if there is another requirement than before and that of the library, or
+// another version.
+func (p *program) lifts(what string, before map[string]string) {
+	p.Helper()
+	after := p.requirements()
+	if after[ours] != version {
+		p.Errorf("%s: the library is required as %q", what, after[ours])
+	}
+	for path, version := range after {
+		if path != ours && before[path] != version {
+			p.Errorf("%s: %s %s was %q before", what, path, version, before[path])
+		}
+	}
+}

@@ -1,3 +1,0 @@
-package swap_test
-
-func failingGo(at string) {}
