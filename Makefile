@@ -9,7 +9,7 @@ RUNS        := 40000
 HISTORIES   := 1000000
 DURATION    := 60s
 
-.PHONY: all help quick run test docs lint vet tidy cyclo test-386 fuzz bench bench-smoke cover monitoring integration apiserver linearizability stress stress-peers mutate
+.PHONY: all help quick run test docs lint vet tidy cyclo test-386 fuzz bench bench-smoke cover monitoring integration apiserver linearizability stress stress-peers mutate minimums
 
 all: lint test ## the linters and all tests
 
@@ -63,6 +63,10 @@ tidy: ## fail if a go.mod is not tidy
 cyclo: ## fail if a function of the library is too complex
 	@go run $(GOCYCLO) -over 10 -ignore _test.go .
 	@go run $(GOCOGNIT) -over 10 -ignore _test.go .
+
+# Every program that uses the library is lifted to what its go.mod requires.
+minimums: ## the root tests with the lowest Go and modules, and with the newest; 2 minutes
+	.ci/minimums
 
 # The positions in the line and the heap are 32 bits wide, an int is not always.
 test-386: ## the root tests with an int of 32 bits; 13 s

@@ -158,3 +158,17 @@ func TestNoModule(t *testing.T) {
 		t.Errorf("got %d, %s", code, out)
 	}
 }
+
+// A program that is swapped has the library in its go.mod, and so the command: what CI
+// runs has the same version, and changes nothing.
+func TestCommandOfGoMod(t *testing.T) {
+	p := newProgram(t, mainFiles("v0.36.0", ""))
+	p.must("go", "mod", "vendor")
+	before := tree(t, p.top)
+	p.must(world.swap, "-w")
+	swapped := tree(t, p.top)
+	p.must("go", "run", "-mod=mod", ours+"/swap", "-check")
+	same(t, "after a check", swapped, tree(t, p.top))
+	p.must("go", "run", "-mod=mod", ours+"/swap", "-undo")
+	same(t, "taken back", before, tree(t, p.top))
+}
