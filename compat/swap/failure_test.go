@@ -155,3 +155,18 @@ func TestKilledInTheMiddle(t *testing.T) {
 		same(t, when, before, tree(t, p.top))
 	})
 }
+
+// The vendor folder of a workspace is outside of the module that is swapped.
+func TestFailureInAWorkspace(t *testing.T) {
+	p := workspace(t)
+	p.must("go", "work", "vendor")
+	before := tree(t, p.top)
+	failures := 0
+	p.eachFailure([]string{"-w"}, false, func(when string) {
+		failures++
+		same(t, when, before, tree(t, p.top))
+	})
+	if failures < 8 {
+		t.Errorf("only %d calls of go could fail", failures)
+	}
+}
