@@ -93,9 +93,12 @@ func addWithBelow[T comparable](queue any, options AddOptions, items []T) {
 
 // getWithPriorityBelow gets an item of a queue below, which may know no priorities.
 func getWithPriorityBelow[T comparable](queue TypedInterface[T]) (item T, priority int, shutdown bool) {
-	if q, ok := queue.(interface {
-		GetWithPriority() (T, int, bool)
-	}); ok {
+	switch q := queue.(type) {
+	case *Typed[T]: // To look for an interface takes 30 ns.
+		return q.GetWithPriority()
+	case *TypedDelaying[T]:
+		return q.GetWithPriority()
+	case interface{ GetWithPriority() (T, int, bool) }:
 		return q.GetWithPriority()
 	}
 	item, shutdown = queue.Get()
