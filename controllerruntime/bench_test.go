@@ -1,0 +1,152 @@
+package controllerruntime_test
+
+import (
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+)
+
+// The benchmarks run both queues through the interface of controller-runtime, with a
+// name and so with their metrics in its registry, as controllers have them.
+var contenders = []struct {
+	name string
+	open func(string) queue
+}{{"workqueue", openOurs}, {"controller-runtime", openTheirs}}
+
+// Each queue has a name of its own: controller-runtime keeps the series of all.
+var opened atomic.Int64
+
+func each(b *testing.B, bench func(b *testing.B, q queue)) {
+	for _, c := range contenders {
+		b.Run("impl="+c.name, func(b *testing.B) {
+			q := c.open(fmt.Sprint("bench-", opened.Add(1)))
+			defer q.ShutDown()
+			b.ReportAllocs()
+			bench(b, q)
+		})
+	}
+}
+
+func keys(n int) []string {
+	keys := make([]string, n)
+	for i := range keys {
+		keys[i] = "namespace/object-" + strconv.Itoa(i)
+	}
+	return keys
+}
+
+// BenchmarkCycle is the life of an item: an event adds it, a worker gets it, and is done.
+func BenchmarkCycle(b *testing.B) {
+	keys := keys(1 << 16)
+	each(b, func(b *testing.B, q queue) {
+		for i := uint(0); b.Loop(); i++ {
+			q.AddWithOpts(priorityqueue.AddOpts{}, keys[i%uint(len(keys))])
+			item, _, _ := q.GetWithPriority()
+			q.Done(item)
+		}
+	})
+}
+
+// BenchmarkInitialList adds a million items at the priority of the initial list, with
+// an urgent one between each hundred, and hands all of them out. It reports the time
+// for each item, and the longest that an urgent one takes from its add to its worker.
+func BenchmarkInitialList(b *testing.B) {
+	const items, urgentEach = 1_000_000, 100
+	keys := keys(items)
+	low, urgent := priorityqueue.AddOpts{Priority: new(-100)}, priorityqueue.AddOpts{}
+	for _, c := range contenders {
+		b.Run("impl="+c.name, func(b *testing.B) {
+			for b.Loop() {
+				q := c.open(fmt.Sprint("bench-", opened.Add(1)))
+				for i, key := range keys {
+					q.AddWithOpts(low, key)
+					if i%urgentEach == 0 {
+						q.AddWithOpts(urgent, "urgent-"+key)
+					}
+				}
+				n := q.Len() // Or controller-runtime has only noted the adds.
+				for range n {
+					item, _, _ := q.GetWithPriority()
+					q.Done(item)
+				}
+				if n != items+items/urgentEach {
+					b.Fatalf("%d items were queued", n)
+				}
+				q.ShutDown()
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/items, "ns/item")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+// BenchmarkUrgent adds an urgent item to a backlog of a million, and has a parked
+// worker take it: what a controller's user waits for while the initial list is worked
+// off. The worker takes one item of the backlog after each.
+func BenchmarkUrgent(b *testing.B) {
+	const items = 1_000_000
+	keys := keys(items)
+	low := priorityqueue.AddOpts{Priority: new(-100)}
+	each(b, func(b *testing.B, q queue) {
+		for _, key := range keys {
+			q.AddWithOpts(low, key)
+		}
+		if n := q.Len(); n != items {
+			b.Fatalf("%d items are queued", n)
+		}
+		for b.Loop() {
+			q.Add("urgent")
+			for {
+				item, _, _ := q.GetWithPriority()
+				q.Done(item)
+				if item == "urgent" {
+					break
+				}
+				q.AddWithOpts(low, item) // It was taken before the add came through.
+			}
+		}
+	})
+}
+
+// BenchmarkWorkers has a thousand workers, as a controller with
+// MaxConcurrentReconciles of 1000, and adds items one by one.
+func BenchmarkWorkers(b *testing.B) {
+	const workers = 1000
+	keys := keys(1 << 16)
+	for _, c := range contenders {
+		b.Run("impl="+c.name, func(b *testing.B) { work(b, c.open(fmt.Sprint("bench-", opened.Add(1))), keys, workers) })
+	}
+}
+
+func work(b *testing.B, q queue, keys []string, workers int) {
+	var handled atomic.Int64
+	var all sync.WaitGroup
+	for range workers {
+		all.Go(func() {
+			for {
+				item, _, shutdown := q.GetWithPriority()
+				if shutdown {
+					return
+				}
+				q.Done(item)
+				handled.Add(1)
+			}
+		})
+	}
+	time.Sleep(100 * time.Millisecond) // All of them park.
+	b.ResetTimer()
+	for i := range b.N {
+		q.Add(keys[i%len(keys)])
+	}
+	for handled.Load() < int64(min(b.N, len(keys))) {
+		time.Sleep(100 * time.Microsecond)
+	}
+	b.StopTimer()
+	q.ShutDown()
+	all.Wait()
+}

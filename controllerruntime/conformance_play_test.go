@@ -1,0 +1,300 @@
+package controllerruntime_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed16c08ea7/workqueue/controllerruntime"
+	clientgo "k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+)
+
+// This file plays a list of calls on a queue, of either implementation.
+
+type (
+	queue   = priorityqueue.PriorityQueue[string]
+	limiter = clientgo.TypedRateLimiter[string]
+)
+
+// An impl makes a queue without a name, and so without metrics.
+type impl struct {
+	name string
+	open func(limiter) queue
+}
+
+var theirs = impl{"controller-runtime", func(l limiter) queue {
+	return priorityqueue.New("", func(o *priorityqueue.Opts[string]) { o.RateLimiter = l })
+}}
+
+var ours = impl{"workqueue", func(l limiter) queue {
+	return controllerruntime.NewQueue(controllerruntime.Options[string]{})("", l).(queue)
+}}
+
+func newLimiter() limiter {
+	return clientgo.NewTypedItemExponentialFailureRateLimiter[string](time.Second, time.Minute)
+}
+
+// A play is a queue, and the workers that ask it for an item. It runs in a bubble of
+// synctest: after each step everything that the step has set off has happened, also
+// in a queue that has goroutines to do it. So each play has one outcome.
+type play struct {
+	t      *testing.T
+	q      queue
+	start  time.Time
+	asking []chan hand // workers that are in GetWithPriority, in the order of their calls
+	shut   bool
+	where  string
+
+	drained chan struct{} // closed when a ShutDownWithDrain has returned
+}
+
+// A hand is what GetWithPriority has returned.
+type hand struct {
+	item     string
+	priority int
+	shutdown bool
+}
+
+func (h hand) String() string {
+	if h.shutdown {
+		return "shutdown with " + fmt.Sprintf("%q", h.item)
+	}
+	return fmt.Sprintf("%s at %d", h.item, h.priority)
+}
+
+// A step is one call and what is expected of it.
+type step struct {
+	name string
+	do   func(*play)
+}
+
+// run plays the steps on a new queue.
+func (i impl) run(t *testing.T, steps []step) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPlay(t, i, newLimiter())
+		defer p.end()
+		for n, s := range steps {
+			p.where = fmt.Sprintf("step %d, %s", n, s.name)
+			s.do(p)
+			synctest.Wait()
+		}
+	})
+}
+
+func newPlay(t *testing.T, i impl, l limiter) *play {
+	return &play{
+		t:     t,
+		q:     i.open(l),
+		start: time.Now(),
+	}
+}
+
+// end shuts the queue down and sees that no worker stays in it.
+func (p *play) end() {
+	if !p.shut {
+		p.q.ShutDown()
+	}
+	synctest.Wait()
+	for _, asked := range p.asking {
+		select {
+		case <-asked:
+		default:
+			p.t.Error("a worker is still in GetWithPriority after the shutdown")
+		}
+	}
+}
+
+func (p *play) errorf(format string, args ...any) {
+	p.t.Helper()
+	p.t.Errorf(p.where+": "+format, args...)
+}
+
+// ask sends a worker, and returns what it has come back with, if it has.
+func (p *play) ask() (got hand, ok bool) {
+	asked := make(chan hand, 1)
+	go func() {
+		item, priority, shutdown := p.q.GetWithPriority()
+		asked <- hand{item, priority, shutdown}
+	}()
+	synctest.Wait()
+	select {
+	case got = <-asked:
+		return got, true
+	default:
+		p.asking = append(p.asking, asked)
+		return got, false
+	}
+}
+
+// arrived returns what one of the workers that are waiting has come back with.
+func (p *play) arrived() (got hand, ok bool) {
+	for n, asked := range p.asking {
+		select {
+		case got = <-asked:
+			p.asking = append(p.asking[:n], p.asking[n+1:]...)
+			return got, true
+		default:
+		}
+	}
+	return got, false
+}
+
+func add(items ...string) step {
+	return step{fmt.Sprint("Add ", items), func(p *play) {
+		for _, item := range items {
+			p.q.Add(item)
+			synctest.Wait()
+		}
+	}}
+}
+
+// with adds the items in one call. The priority of nil is that of no priority.
+func with(o priorityqueue.AddOpts, items ...string) step {
+	priority := "no priority"
+	if o.Priority != nil {
+		priority = fmt.Sprint("priority ", *o.Priority)
+	}
+	return step{fmt.Sprintf("AddWithOpts %v, after %v, rate limited %v, %v", items, o.After, o.RateLimited, priority), func(p *play) { p.q.AddWithOpts(o, items...) }}
+}
+
+func at(priority int, items ...string) step {
+	return with(priorityqueue.AddOpts{Priority: &priority}, items...)
+}
+
+func after(d time.Duration, items ...string) step {
+	return with(priorityqueue.AddOpts{After: d}, items...)
+}
+
+func atAfter(priority int, d time.Duration, items ...string) step {
+	return with(priorityqueue.AddOpts{Priority: &priority, After: d}, items...)
+}
+
+func addAfter(item string, d time.Duration) step {
+	return step{"AddAfter", func(p *play) { p.q.AddAfter(item, d) }}
+}
+
+func addRateLimited(item string) step {
+	return step{"AddRateLimited", func(p *play) { p.q.AddRateLimited(item) }}
+}
+
+// gets is a worker who is handed the item at once.
+func gets(item string, priority int) step {
+	return step{fmt.Sprintf("Get %s at %d", item, priority), func(p *play) {
+		p.t.Helper()
+		if got, ok := p.ask(); !ok {
+			p.errorf("nothing")
+		} else if want := (hand{item, priority, false}); got != want {
+			p.errorf("got %v", got)
+		}
+	}}
+}
+
+// refused is a worker who is told of the shutdown at once, with no item.
+func refused() step {
+	return step{"Get after a shutdown", func(p *play) {
+		p.t.Helper()
+		if got, ok := p.ask(); !ok {
+			p.errorf("blocks")
+		} else if want := (hand{shutdown: true}); got != want {
+			p.errorf("got %v", got)
+		}
+	}}
+}
+
+// parks is a worker who is handed nothing, and stays.
+func parks() step {
+	return step{"Get of nothing", func(p *play) {
+		p.t.Helper()
+		if got, ok := p.ask(); ok {
+			p.errorf("got %v", got)
+		}
+	}}
+}
+
+// arrives says that a worker who has parked is handed the item meanwhile.
+func arrives(item string, priority int) step {
+	return step{fmt.Sprintf("a parked worker has %s at %d", item, priority), func(p *play) {
+		p.t.Helper()
+		if got, ok := p.arrived(); !ok {
+			p.errorf("nothing")
+		} else if want := (hand{item, priority, false}); got != want {
+			p.errorf("got %v", got)
+		}
+	}}
+}
+
+// stays says that no worker who has parked was handed anything.
+func stays() step {
+	return step{"parked workers have nothing", func(p *play) {
+		p.t.Helper()
+		if got, ok := p.arrived(); ok {
+			p.errorf("got %v", got)
+		}
+	}}
+}
+
+// leaves says that a worker who has parked was told of the shutdown.
+func leaves() step {
+	return step{"a parked worker leaves", func(p *play) {
+		p.t.Helper()
+		if got, ok := p.arrived(); !ok {
+			p.errorf("it stays")
+		} else if want := (hand{shutdown: true}); got != want {
+			p.errorf("got %v", got)
+		}
+	}}
+}
+
+func done(items ...string) step {
+	return step{fmt.Sprint("Done ", items), func(p *play) {
+		for _, item := range items {
+			p.q.Done(item)
+			synctest.Wait()
+		}
+	}}
+}
+
+func forget(item string) step {
+	return step{"Forget", func(p *play) { p.q.Forget(item) }}
+}
+
+func requeues(item string, want int) step {
+	return step{"NumRequeues " + item, func(p *play) {
+		p.t.Helper()
+		if got := p.q.NumRequeues(item); got != want {
+			p.errorf("%d, want %d", got, want)
+		}
+	}}
+}
+
+func length(want int) step {
+	return step{fmt.Sprint("Len ", want), func(p *play) {
+		p.t.Helper()
+		if got := p.q.Len(); got != want {
+			p.errorf("%d", got)
+		}
+	}}
+}
+
+func wait(d time.Duration) step {
+	return step{fmt.Sprint("wait ", d), func(*play) { time.Sleep(d) }}
+}
+
+func shutDown() step {
+	return step{"ShutDown", func(p *play) {
+		p.shut = true
+		p.q.ShutDown()
+	}}
+}
+
+func shuttingDown(want bool) step {
+	return step{fmt.Sprint("ShuttingDown ", want), func(p *play) {
+		p.t.Helper()
+		if got := p.q.ShuttingDown(); got != want {
+			p.errorf("%v", got)
+		}
+	}}
+}

@@ -1,0 +1,266 @@
+package controllerruntime_test
+
+import (
+	"fmt"
+	"maps"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/seed16c08ea7/workqueue/controllerruntime"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+)
+
+// Queues with a name, which have metrics.
+func openOurs(name string) queue {
+	return controllerruntime.NewQueue(controllerruntime.Options[string]{})(name, newLimiter()).(queue)
+}
+
+func openTheirs(name string) queue {
+	return priorityqueue.New(name, func(o *priorityqueue.Opts[string]) { o.RateLimiter = newLimiter() })
+}
+
+// kubernetes are the series that both have.
+var kubernetes = []string{
+	"workqueue_adds_total", "workqueue_depth", "workqueue_longest_running_processor_seconds",
+	"workqueue_queue_duration_seconds", "workqueue_retries_total", "workqueue_unfinished_work_seconds",
+	"workqueue_work_duration_seconds",
+}
+
+// series returns what the registry of controller-runtime has of a queue: the series
+// with all labels but those with its name, and the values.
+func series(t *testing.T, queue string) map[string]string {
+	t.Helper()
+	families, err := metrics.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := make(map[string]string)
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			var labels []string
+			mine := 0
+			for _, l := range m.GetLabel() {
+				if (l.GetName() == "name" || l.GetName() == "controller") && l.GetValue() == queue {
+					mine++
+					continue
+				}
+				labels = append(labels, l.GetName()+"="+l.GetValue())
+			}
+			if mine == 2 && strings.HasPrefix(f.GetName(), "workqueue_") {
+				found[f.GetName()+fmt.Sprint(labels)] = f.GetType().String() + " " + value(m)
+			}
+		}
+	}
+	return found
+}
+
+// value has no times: the queues were not made at the same instant.
+func value(m *dto.Metric) string {
+	m = &dto.Metric{Gauge: m.Gauge, Counter: m.Counter, Histogram: m.Histogram}
+	if m.Counter != nil {
+		return fmt.Sprint(m.Counter.GetValue())
+	}
+	if m.Histogram != nil {
+		m.Histogram.CreatedTimestamp = nil
+	}
+	return m.String()
+}
+
+// Both queues go through the same, and their series are compared at each stop: by name,
+// type, labels, values, classic and native buckets. The time is virtual, and each stop
+// comes when controller-runtime has set its gauges, which it does each half second.
+func TestSeriesAreThoseOfControllerRuntime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mine, other := openOurs("mine"), openTheirs("other")
+		both := func(f func(q queue)) { f(mine); f(other); synctest.Wait() }
+		compare := func(moment string) {
+			t.Helper()
+			time.Sleep(500 * time.Millisecond)
+			synctest.Wait()
+			got, want := series(t, "mine"), series(t, "other")
+			for name, value := range want {
+				if value == "GAUGE gauge:{value:0}" && strings.HasPrefix(name, "workqueue_depth") {
+					continue // There a level stays when it is empty.
+				}
+				if got[name] != value {
+					t.Errorf("%s: %s is\n%s\nand of controller-runtime\n%s", moment, name, got[name], value)
+				}
+			}
+		}
+		compare("at first")
+		both(func(q queue) { q.AddWithOpts(priorityqueue.AddOpts{Priority: new(-100)}, "a", "b", "c") })
+		compare("three of the initial list")
+		both(func(q queue) { q.Add("b") })
+		compare("one raised")
+		both(func(q queue) { q.AddAfter("d", time.Second); q.AddRateLimited("e") })
+		compare("two wait")
+		both(func(q queue) { q.GetWithPriority() })
+		time.Sleep(500 * time.Millisecond)
+		compare("one held, two due")
+		both(func(q queue) { q.AddWithOpts(priorityqueue.AddOpts{Priority: new(7)}, "b") })
+		compare("one held and added again")
+		both(func(q queue) { q.Done("b") })
+		both(func(q queue) { q.GetWithPriority(); q.GetWithPriority() })
+		time.Sleep(1500 * time.Millisecond)
+		compare("two held")
+		both(func(q queue) { q.Done("b") })
+		compare("one held")
+		both(queue.ShutDown)
+		time.Sleep(time.Minute)
+	})
+}
+
+// What a queue has beyond the seven series, with the same labels.
+func TestSeriesBeside(t *testing.T) {
+	q := openOurs("beside")
+	defer q.ShutDown()
+	var names []string
+	for name := range series(t, "beside") {
+		name, _, _ = strings.Cut(name, "[")
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	for _, want := range slices.Concat(kubernetes, []string{"workqueue_in_flight", "workqueue_waiting", "workqueue_duplicates_total",
+		"workqueue_oldest_item_age_seconds", "workqueue_rate_limited_total", "workqueue_lateness_seconds"}) {
+		if !slices.Contains(names, want) {
+			t.Errorf("%s is missing in %v", want, names)
+		}
+	}
+}
+
+// A gauge there counts under another label once there are more than 25 priorities, and
+// never gets to zero again.
+func TestDepthOfManyPrioritiesComesBackToZero(t *testing.T) {
+	depth := func(open func(string) queue, name string) (highest, sum float64, levels int) {
+		q := open(name)
+		defer q.ShutDown()
+		const items = 40
+		for i := range items {
+			q.AddWithOpts(priorityqueue.AddOpts{Priority: &i}, fmt.Sprint(i))
+		}
+		q.Len()
+		levels = len(depths(t, name))
+		for range items {
+			item, _ := q.Get()
+			q.Done(item)
+		}
+		for _, n := range depths(t, name) {
+			highest = max(highest, n, -n)
+			sum += n
+		}
+		return highest, sum, levels
+	}
+	if highest, _, levels := depth(openOurs, "many"); highest != 0 || levels > 26 {
+		t.Errorf("an empty queue has a depth of %v in one of %d levels", highest, levels)
+	}
+	if highest, _, _ := depth(openTheirs, "many-theirs"); highest == 0 {
+		t.Error("controller-runtime's are right, and the row of the README goes")
+	}
+}
+
+func depths(t *testing.T, name string) map[string]float64 {
+	t.Helper()
+	families, err := metrics.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := make(map[string]float64)
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			labels := make(map[string]string)
+			for _, l := range m.GetLabel() {
+				labels[l.GetName()] = l.GetValue()
+			}
+			if f.GetName() == "workqueue_depth" && labels["name"] == name {
+				found[labels["priority"]] = m.GetGauge().GetValue()
+			}
+		}
+	}
+	return found
+}
+
+// The series end with their queue, and those of a queue of controller-runtime that had
+// the name before are gone: the scrape never fails because of two with the same labels.
+func TestSeriesOfOneNameAfterEachOther(t *testing.T) {
+	scrape := func() (status int) {
+		w := httptest.NewRecorder()
+		promhttp.HandlerFor(metrics.Registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}).
+			ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+		return w.Code
+	}
+	first := openTheirs("after-each-other")
+	first.Add("a")
+	first.Len()
+	second := openOurs("after-each-other")
+	second.Add("a")
+	second.Add("b")
+	if got := depths(t, "after-each-other"); !maps.Equal(got, map[string]float64{"0": 2}) {
+		t.Errorf("depths are %v, want 2 at priority 0", got)
+	}
+	// The first goes on beside it. Its depth comes back, and hides that of the second.
+	first.Add("c")
+	first.Len()
+	if status := scrape(); status != 200 {
+		t.Errorf("two queues of one name: the scrape has status %d", status)
+	}
+	first.ShutDown()
+	second.ShutDown()
+	if got := series(t, "after-each-other")["workqueue_adds_total[]"]; got != "" {
+		t.Errorf("after the shutdown there is %s", got)
+	}
+	third := openOurs("after-each-other")
+	defer third.ShutDown()
+	if got := series(t, "after-each-other")["workqueue_adds_total[]"]; got != "COUNTER 0" {
+		t.Errorf("a third queue has %q adds", got)
+	}
+	if status := scrape(); status != 200 {
+		t.Errorf("the scrape has status %d", status)
+	}
+}
+
+// A registry of its own, which a program may put in place of controller-runtime's.
+func TestReplacedRegistry(t *testing.T) {
+	before := metrics.Registry
+	defer func() { metrics.Registry = before }()
+	metrics.Registry = prometheus.NewRegistry()
+	q := openOurs("replaced")
+	defer q.ShutDown()
+	q.Add("a")
+	if got := depths(t, "replaced"); got["0"] != 1 {
+		t.Errorf("depths are %v", got)
+	}
+	// And back: what was registered there must not be registered twice.
+	metrics.Registry = before
+	again := openOurs("replaced-back")
+	defer again.ShutDown()
+	if got := depths(t, "replaced-back"); got["0"] != 0 || len(got) != 1 {
+		t.Errorf("depths are %v", got)
+	}
+}
+
+// A version of controller-runtime with another help text: the seven series are there
+// all the same, set by controller-runtime's provider.
+func TestSeriesThatCannotBeTakenUp(t *testing.T) {
+	defer func(r metrics.RegistererGatherer) { metrics.Registry = r }(metrics.Registry)
+	before := metrics.Registry
+	other := prometheus.NewRegistry()
+	other.MustRegister(prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "workqueue_depth", Help: "of another version"},
+		[]string{"name", "controller", "priority"}))
+	metrics.Registry = other
+	q := openOurs("not-taken-up")
+	defer q.ShutDown()
+	q.Add("a")
+	metrics.Registry = before
+	if got := depths(t, "not-taken-up"); got[""] != 1 {
+		t.Errorf("depths are %v, want 1 without a priority", got)
+	}
+}

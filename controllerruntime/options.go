@@ -1,0 +1,115 @@
+package controllerruntime
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/seed16c08ea7/workqueue"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// Options are those of the queues that a [NewQueue] makes. The zero value is valid: it
+// gives the rules of controller-runtime's own queue. Options may be used for several
+// controllers, as each queue gets an order of its own.
+type Options[R comparable] struct {
+	// OldestEvery makes at least every n-th hand-out that of the item which has been
+	// queued longest, whatever its priority: without it a flood of urgent items
+	// starves all others. 0, as in controller-runtime, never does.
+	OldestEvery int
+
+	// Group divides the items into groups, which take turns, so that one that floods
+	// delays another by at most a round; nil is one group. [Namespace] is that of the
+	// object of a request.
+	//
+	// Each group has its own levels of priority: the groups take turns whatever these
+	// are. So an urgent item waits for a round of the other groups, and the initial
+	// list of one group does not wait for the urgent items of all. The depth in the
+	// metrics has no priority then.
+	Group func(R) string
+
+	// Weight is how many items of a group make its turn; nil gives each group 1.
+	Weight func(group string) int
+
+	// MaxInFlight is how many items of a group may be reconciled at a time; 0 is no
+	// limit, as is nil. The others keep their places and occupy no worker.
+	MaxInFlight func(group string) int
+
+	// Order, if it is not nil, makes the order of each queue in place of the options
+	// above. See [workqueue.Queue]; AddWithOpts with a priority panics if the order is
+	// no [workqueue.PrioritizedQueue], and controller-runtime's handlers add with one.
+	Order func() workqueue.Queue[R]
+
+	// Quiet puts an add off until its item was not added for that long, so that a
+	// burst of events leads to one reconcile. Most is how long it is put off at most,
+	// from the first add on; 0 is no bound. Adds that name a delay, a limiter or a
+	// priority other than 0 are not put off, which includes the initial list.
+	Quiet, Most time.Duration
+
+	// Drain lets workers finish what is queued when the manager ends, for that long.
+	// It must be shorter than GracefulShutdownTimeout of the manager. 0 is
+	// controller-runtime's end: what is queued is dropped.
+	//
+	// It needs Stopped, and reconcilers that are wrapped by [Reconciler] or
+	// [Manager]: the context that controller-runtime gives to a reconcile has ended
+	// by then.
+	Drain time.Duration
+
+	// Stopped is the context that the Start of the manager is given. The queue is
+	// drained only if it has ended: a manager that stops because it has lost its
+	// leadership must not reconcile any more.
+	Stopped context.Context
+
+	// Clock tells the time that delays are measured in; nil is the real one.
+	Clock clock.WithTicker
+
+	// Logger is told of panics in foreign code on the goroutine of the queue; nil
+	// logs to that of controller-runtime.
+	Logger *logr.Logger
+}
+
+// Namespace returns the namespace of the object of a request, for the Group of
+// [Options].
+func Namespace(r reconcile.Request) string { return r.Namespace }
+
+// check panics if the options make no sense.
+func (o Options[R]) check() {
+	o.checkOrder()
+	switch {
+	case min(o.Quiet, o.Most, o.Drain) < 0:
+		panic(fmt.Sprintf("controllerruntime: a duration is negative: Quiet %v, Most %v, Drain %v", o.Quiet, o.Most, o.Drain))
+	case o.Most > 0 && o.Quiet == 0:
+		panic("controllerruntime: Most needs a Quiet")
+	case o.Drain > 0 && o.Stopped == nil:
+		panic("controllerruntime: Drain needs Stopped, the context that the manager is started with")
+	}
+}
+
+func (o Options[R]) checkOrder() {
+	switch {
+	case o.OldestEvery < 0:
+		panic(fmt.Sprint("controllerruntime: OldestEvery is negative: ", o.OldestEvery))
+	case o.Group == nil && (o.Weight != nil || o.MaxInFlight != nil):
+		panic("controllerruntime: Weight and MaxInFlight need a Group")
+	case o.Order != nil && (o.Group != nil || o.OldestEvery != 0):
+		panic("controllerruntime: an Order takes the place of Group and OldestEvery")
+	}
+}
+
+// order returns the order of a new queue.
+func (o Options[R]) order() workqueue.Queue[R] {
+	if o.Order != nil {
+		return o.Order()
+	}
+	levels := func() workqueue.Queue[R] {
+		return workqueue.NewPriorityQueue(workqueue.PriorityOptions[R]{OldestEvery: o.OldestEvery})
+	}
+	if o.Group == nil {
+		return levels()
+	}
+	return workqueue.NewFairQueue(workqueue.FairOptions[R, string]{
+		Group: o.Group, Weight: o.Weight, Within: levels, MaxInFlight: o.MaxInFlight,
+	})
+}

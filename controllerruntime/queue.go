@@ -1,0 +1,181 @@
+package controllerruntime
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/seed16c08ea7/workqueue"
+	clientgo "k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// NewQueue returns what the options of a controller take as NewQueue. It panics if the
+// options make no sense.
+//
+// Each call of the function makes a *[Queue]. controller-runtime does so when it starts
+// the controller, and passes the name of that, which labels the metrics and is what
+// [Lookup] knows the queue by. A nil limiter is replaced by controller-runtime's: 5 ms
+// after the first failure of an item, twice as long after each further one, 1000 s at
+// most.
+func NewQueue[R comparable](options Options[R]) func(name string, limiter clientgo.TypedRateLimiter[R]) clientgo.TypedRateLimitingInterface[R] {
+	options.check()
+	return func(name string, limiter clientgo.TypedRateLimiter[R]) clientgo.TypedRateLimitingInterface[R] {
+		return newQueue(name, limiter, options)
+	}
+}
+
+// A Queue is the queue of a controller. It is a PriorityQueue of controller-runtime,
+// which controllers and event handlers look for.
+//
+// The zero value is not usable. All methods may be called concurrently, and none
+// blocks unless it says so. A Queue must not be copied. The controller owns it: it
+// shuts it down, and calls Done with what it gets.
+//
+// It has no goroutine at rest, and one while items wait for their time.
+type Queue[R comparable] struct {
+	// Immutable after construction.
+
+	queue   *workqueue.TypedRateLimiting[R]
+	name    string
+	options Options[R]
+	logger  logr.Logger
+
+	// ended is set when nothing is to be handed out any more. It comes before the
+	// shutdown of queue, which hands out what it has left.
+	ended atomic.Bool
+
+	grace    func() grace // the same for all calls
+	draining sync.Once    // makes one of several shutdowns begin the drain
+	release  func()       // makes Lookup forget the queue
+}
+
+var _ priorityqueue.PriorityQueue[int] = (*Queue[int])(nil)
+
+func newQueue[R comparable](name string, limiter clientgo.TypedRateLimiter[R], options Options[R]) *Queue[R] {
+	if limiter == nil {
+		limiter = workqueue.NewTypedItemExponentialFailureRateLimiter[R](5*time.Millisecond, 1000*time.Second)
+	}
+	logger := log.Log.WithName("workqueue").WithValues("controller", name)
+	if options.Logger != nil {
+		logger = *options.Logger
+	}
+	config := workqueue.TypedRateLimitingQueueConfig[R]{
+		Name: name, Clock: options.Clock, Logger: &logger, Order: options.order(), OneEntry: true,
+	}
+	if name != "" {
+		config.MetricsProvider = providerFor(name)
+	}
+	q := &Queue[R]{
+		queue:   workqueue.NewTypedRateLimiting(limiter, config),
+		name:    name,
+		options: options,
+		logger:  logger,
+	}
+	q.grace = sync.OnceValue(q.newGrace)
+	q.release = register(q)
+	return q
+}
+
+// Add adds the item with priority 0, see [Queue.AddWithOpts].
+func (q *Queue[R]) Add(item R) {
+	if q.options.Quiet > 0 {
+		q.AddWithOpts(priorityqueue.AddOpts{}, item)
+		return
+	}
+	q.queue.Add(item) // Which allocates nothing.
+}
+
+// AddAfter adds the item with priority 0 after the duration, see [Queue.AddWithOpts].
+func (q *Queue[R]) AddAfter(item R, duration time.Duration) {
+	q.AddWithOpts(priorityqueue.AddOpts{After: duration}, item)
+}
+
+// AddRateLimited adds the item with priority 0 after the time that the limiter says,
+// see [Queue.AddWithOpts].
+func (q *Queue[R]) AddRateLimited(item R) {
+	q.AddWithOpts(priorityqueue.AddOpts{RateLimited: true}, item)
+}
+
+// AddWithOpts adds the items. An item is handed out when its time has come, and of
+// those the one with the highest priority first, in the order in which they became
+// ready. With RateLimited the limiter counts a failure and says the time; with After
+// as well, the earlier of both holds.
+//
+// An item has one entry. If it is queued or waits, it keeps the higher of the
+// priorities and the earlier of the times, and goes to the end of its new level if it
+// is raised. If a worker holds it, it gets a new entry, which Done makes ready.
+//
+// The call takes effect before it returns. After a shutdown it does nothing.
+func (q *Queue[R]) AddWithOpts(o priorityqueue.AddOpts, items ...R) {
+	if q.queue.ShuttingDown() || len(items) == 0 {
+		return
+	}
+	priority := 0
+	if o.Priority != nil {
+		priority = *o.Priority
+	}
+	if q.options.Quiet > 0 && priority == 0 && o.After <= 0 && !o.RateLimited {
+		for _, item := range items {
+			q.queue.Debounce(item, q.options.Quiet, q.options.Most)
+		}
+		return
+	}
+	q.queue.AddWith(workqueue.AddOptions{After: o.After, RateLimited: o.RateLimited, Priority: priority}, items...)
+}
+
+// Get is [Queue.GetWithPriority] without the priority.
+func (q *Queue[R]) Get() (item R, shutdown bool) {
+	item, _, shutdown = q.GetWithPriority()
+	return item, shutdown
+}
+
+// GetWithPriority hands out the next item and the priority that it has. The caller must
+// call Done with it. It blocks while no item is ready. After a shutdown it returns
+// shutdown == true and no item, also if items are queued: the workers of
+// controller-runtime look at nothing else, and would reconcile a whole backlog with a
+// context that has ended. During a drain it hands out what is queued.
+func (q *Queue[R]) GetWithPriority() (item R, priority int, shutdown bool) {
+	if q.ended.Load() {
+		return item, 0, true
+	}
+	item, priority, shutdown = q.queue.GetWithPriority()
+	if !shutdown && q.ended.Load() {
+		q.queue.Done(item) // The shutdown came in between, and the worker will leave.
+		return *new(R), 0, true
+	}
+	return item, priority, shutdown
+}
+
+// Done ends the hand-out of the item. If it was added in the meantime, it is queued now
+// or, with a delay, when its time has come.
+func (q *Queue[R]) Done(item R) { q.queue.Done(item) }
+
+// Forget makes the limiter forget the failures of the item.
+func (q *Queue[R]) Forget(item R) { q.queue.Forget(item) }
+
+// NumRequeues returns how many failures of the item the limiter knows.
+func (q *Queue[R]) NumRequeues(item R) int { return q.queue.NumRequeues(item) }
+
+// Len returns the number of items that are ready and that no worker holds.
+func (q *Queue[R]) Len() int { return q.queue.Len() }
+
+// ShuttingDown reports whether a shutdown has been called.
+func (q *Queue[R]) ShuttingDown() bool { return q.queue.ShuttingDown() }
+
+// Name returns the name of the controller.
+func (q *Queue[R]) Name() string { return q.name }
+
+// Snapshot returns what the queue holds, with at most limit items of each state. See
+// [workqueue.Typed.Snapshot].
+func (q *Queue[R]) Snapshot(limit int) workqueue.Snapshot[R] { return q.queue.Snapshot(limit) }
+
+// Remove takes the item back, and reports whether it was queued or waited. What a
+// worker holds it keeps, and an add of it in the meantime is dropped.
+func (q *Queue[R]) Remove(item R) bool { return q.queue.Remove(item) }
+
+// Reschedule makes the item wait for that long from now, earlier or later than it
+// would have come. What is queued stays.
+func (q *Queue[R]) Reschedule(item R, duration time.Duration) { q.queue.Reschedule(item, duration) }

@@ -1,0 +1,370 @@
+package controllerruntime_test
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed16c08ea7/workqueue"
+	"github.com/seed16c08ea7/workqueue/controllerruntime"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+)
+
+type stringOptions = controllerruntime.Options[string]
+
+func open(o stringOptions) *controllerruntime.Queue[string] {
+	return controllerruntime.NewQueue(o)("", nil).(*controllerruntime.Queue[string])
+}
+
+func prioritized(priority int) priorityqueue.AddOpts {
+	return priorityqueue.AddOpts{Priority: &priority}
+}
+
+// A worker that is in GetWithPriority when the queue is shut down may have taken an item
+// already. It must not be handed out: the worker would reconcile it.
+func TestNothingIsHandedOutAfterAShutdown(t *testing.T) {
+	for range 200 {
+		q := open(stringOptions{})
+		for i := range 1000 {
+			q.Add(fmt.Sprint(i))
+		}
+		var shut atomic.Bool
+		var late atomic.Int64
+		var workers sync.WaitGroup
+		for range 4 {
+			workers.Go(func() {
+				for {
+					before := shut.Load()
+					item, _, shutdown := q.GetWithPriority()
+					if shutdown {
+						if item != "" {
+							t.Errorf("%s came with the shutdown", item)
+						}
+						return
+					}
+					if before {
+						late.Add(1)
+					}
+					q.Done(item)
+				}
+			})
+		}
+		runtime.Gosched()
+		q.ShutDown()
+		shut.Store(true)
+		workers.Wait()
+		if n := late.Load(); n > 0 {
+			t.Fatalf("%d items were handed out after the shutdown", n)
+		}
+	}
+}
+
+// All calls at once, with shutdowns among them: no item is held by two workers, none is
+// lost, and all workers leave.
+func TestManyWorkersAndProducers(t *testing.T) {
+	const items, rounds = 100, 300
+	q := open(stringOptions{})
+	var held [items]atomic.Int32
+	var last, added [items]atomic.Int64 // the newest add that a worker has seen, and that there was
+	var workers, producers sync.WaitGroup
+	index := make(map[string]int)
+	names := make([]string, items)
+	for i := range items {
+		names[i] = fmt.Sprint("item-", i)
+		index[names[i]] = i
+	}
+	for range 8 {
+		workers.Go(func() {
+			for {
+				item, _, shutdown := q.GetWithPriority()
+				if shutdown {
+					return
+				}
+				i := index[item]
+				if held[i].Add(1) != 1 {
+					t.Errorf("%s is held twice", item)
+				}
+				last[i].Store(added[i].Load())
+				held[i].Add(-1)
+				q.Done(item)
+			}
+		})
+	}
+	for p := range 4 {
+		producers.Go(func() {
+			for n := range rounds {
+				for i := range items {
+					added[i].Add(1)
+					o := prioritized((n+p)%3 - 1)
+					if (n+i)%7 == 0 {
+						o.After = time.Microsecond
+					}
+					q.AddWithOpts(o, names[i])
+				}
+			}
+		})
+	}
+	producers.Wait()
+	for q.Len() > 0 || q.Snapshot(0).WaitingTotal > 0 {
+		runtime.Gosched()
+	}
+	q.ShutDownWithDrain()
+	workers.Wait()
+	for i := range items {
+		if last[i].Load() != added[i].Load() {
+			t.Errorf("%s was added %d times, and last handed out after %d", names[i], added[i].Load(), last[i].Load())
+		}
+	}
+}
+
+// goroutines returns how many there are in the bubble of the caller.
+func goroutines() int {
+	stack := make([]byte, 1<<20)
+	own := string(stack[:runtime.Stack(stack, false)])
+	_, bubble, _ := strings.Cut(own, "synctest bubble ")
+	bubble, _, _ = strings.Cut(bubble, "]")
+	return strings.Count(string(stack[:runtime.Stack(stack, true)]), "synctest bubble "+bubble+"]")
+}
+
+// controller-runtime's queue has 5 goroutines with metrics, at rest as at work.
+func TestGoroutines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		before := goroutines()
+		q := openOurs("goroutines")
+		expect := func(what string, want int) {
+			t.Helper()
+			synctest.Wait()
+			if got := goroutines() - before; got != want {
+				t.Errorf("%s: %d goroutines, want %d", what, got, want)
+			}
+		}
+		expect("at rest", 0)
+		q.Add("a")
+		q.AddWithOpts(prioritized(9), "b")
+		expect("two queued", 0)
+		q.Get()
+		time.Sleep(time.Minute)
+		expect("one held", 0)
+		q.AddAfter("c", time.Minute)
+		expect("one waits", 1)
+		time.Sleep(2 * time.Minute)
+		expect("it is due", 0)
+		q.AddAfter("d", time.Minute)
+		q.ShutDown()
+		expect("after a shutdown", 0)
+
+		theirs := openTheirs("goroutines-theirs")
+		synctest.Wait()
+		if n := goroutines() - before; n != 5 {
+			t.Errorf("controller-runtime's has %d goroutines, and the row of the README is to be changed", n)
+		}
+		theirs.ShutDown()
+	})
+}
+
+// take returns the items in the order in which they are handed out. It calls Done for
+// each of them.
+func take(q *controllerruntime.Queue[string]) (items []string) {
+	for q.Len() > 0 {
+		item, _, _ := q.GetWithPriority()
+		items = append(items, item)
+		q.Done(item)
+	}
+	return items
+}
+
+func TestOldestEvery(t *testing.T) {
+	q := open(stringOptions{OldestEvery: 3})
+	defer q.ShutDown()
+	q.AddWithOpts(prioritized(-100), "old", "older")
+	q.AddWithOpts(prioritized(1), "a", "b", "c", "d")
+	if got, want := fmt.Sprint(take(q)), "[a b old c d older]"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func groupOf(item string) string { return item[:1] }
+
+func TestGroupsTakeTurns(t *testing.T) {
+	q := open(stringOptions{Group: groupOf, Weight: func(group string) int {
+		if group == "b" {
+			return 2
+		}
+		return 1
+	}})
+	defer q.ShutDown()
+	q.AddWithOpts(prioritized(-100), "a1", "a2", "a3", "a4", "b1", "b2", "b3")
+	q.Add("a5")
+	if got, want := fmt.Sprint(take(q)), "[a5 b1 b2 a1 b3 a2 a3 a4]"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func TestMaxInFlightOfAGroup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := open(stringOptions{Group: groupOf, MaxInFlight: func(string) int { return 1 }})
+		defer q.ShutDown()
+		q.AddWithOpts(prioritized(5), "a1", "a2")
+		q.Add("b1")
+		var order []string
+		for range 2 {
+			item, _, _ := q.GetWithPriority()
+			order = append(order, item)
+		}
+		go func() {
+			item, priority, _ := q.GetWithPriority()
+			order = append(order, fmt.Sprint(item, " at ", priority))
+		}()
+		synctest.Wait()
+		if got, want := fmt.Sprint(order), "[a1 b1]"; got != want {
+			t.Errorf("got %s, want %s: a2 has to wait", got, want)
+		}
+		q.Done("a1")
+		synctest.Wait()
+		if got, want := fmt.Sprint(order), "[a1 b1 a2 at 5]"; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	})
+}
+
+func TestOrderOfTheCaller(t *testing.T) {
+	o := stringOptions{Order: func() workqueue.Queue[string] {
+		return workqueue.NewPriorityQueue(workqueue.PriorityOptions[string]{Of: func(item string) int { return len(item) }})
+	}}
+	for range 2 { // Each queue has its own.
+		q := open(o)
+		q.Add("a")
+		q.Add("bbb")
+		if got, want := fmt.Sprint(take(q)), "[bbb a]"; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+		q.ShutDown()
+	}
+}
+
+func TestQuietAndMost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := open(stringOptions{Quiet: time.Second, Most: 3 * time.Second})
+		defer q.ShutDown()
+		q.Add("a")
+		time.Sleep(999 * time.Millisecond)
+		q.Add("a")
+		time.Sleep(999 * time.Millisecond)
+		if n := q.Len(); n != 0 {
+			t.Error("a burst has not been put off")
+		}
+		time.Sleep(time.Millisecond)
+		synctest.Wait()
+		if got := fmt.Sprint(take(q)); got != "[a]" {
+			t.Errorf("after the quiet time: %s", got)
+		}
+		for range 6 { // A burst without an end.
+			q.Add("b")
+			time.Sleep(500 * time.Millisecond)
+		}
+		synctest.Wait()
+		if got := fmt.Sprint(take(q)); got != "[b]" {
+			t.Errorf("after the longest time: %s", got)
+		}
+		q.AddWithOpts(prioritized(-100), "c") // Of the initial list.
+		q.AddWithOpts(prioritized(100), "d")
+		if got := fmt.Sprint(take(q)); got != "[d c]" {
+			t.Errorf("adds with a priority: %s", got)
+		}
+		// An event raises what is queued, and does not put it off.
+		q.AddWithOpts(prioritized(-100), "e", "f")
+		q.Add("f")
+		if got := fmt.Sprint(take(q)); got != "[f e]" {
+			t.Errorf("an event of what is queued: %s", got)
+		}
+	})
+}
+
+func TestRemoveAndReschedule(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := open(stringOptions{})
+		defer q.ShutDown()
+		q.Add("a")
+		q.AddAfter("b", time.Hour)
+		q.Reschedule("b", time.Minute)
+		if !q.Remove("a") || q.Remove("nobody") {
+			t.Error("Remove is wrong")
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got := fmt.Sprint(take(q)); got != "[b]" {
+			t.Errorf("got %s", got)
+		}
+	})
+}
+
+func TestLookup(t *testing.T) {
+	first := openOurs("looked-up").(*controllerruntime.Queue[string])
+	if q, ok := controllerruntime.Lookup[string]("looked-up"); !ok || q != first || q.Name() != "looked-up" {
+		t.Errorf("Lookup returns %v, %v", q, ok)
+	}
+	if q, ok := controllerruntime.Lookup[int]("looked-up"); ok || q != nil {
+		t.Error("Lookup returns a queue of other items")
+	}
+	if !slices.Contains(controllerruntime.Names(), "looked-up") {
+		t.Errorf("Names are %v", controllerruntime.Names())
+	}
+	second := openOurs("looked-up").(*controllerruntime.Queue[string])
+	if q, _ := controllerruntime.Lookup[string]("looked-up"); q != second {
+		t.Error("Lookup does not return the youngest")
+	}
+	second.ShutDown()
+	if q, _ := controllerruntime.Lookup[string]("looked-up"); q != first {
+		t.Error("Lookup does not return the one that is left")
+	}
+	first.ShutDown()
+	if _, ok := controllerruntime.Lookup[string]("looked-up"); ok || slices.Contains(controllerruntime.Names(), "looked-up") {
+		t.Error("Lookup returns a queue that is shut down")
+	}
+	if _, ok := controllerruntime.Lookup[string](""); ok {
+		t.Error("Lookup returns a queue without a name")
+	}
+}
+
+// A queue that is dropped without a shutdown is not kept, and its name is forgotten.
+func TestLookupOfAQueueThatIsGarbage(t *testing.T) {
+	func() { openOurs("dropped").Add("a") }()
+	for range 100 {
+		runtime.GC()
+		if !slices.Contains(controllerruntime.Names(), "dropped") {
+			if len(series(t, "dropped")) == 0 {
+				return
+			}
+		}
+		runtime.Gosched()
+	}
+	t.Errorf("the queue is still known, with the series %v", series(t, "dropped"))
+}
+
+func TestOptionsThatMakeNoSense(t *testing.T) {
+	one := func(string) int { return 1 }
+	for want, o := range map[string]stringOptions{
+		"OldestEvery is negative: -1":                                       {OldestEvery: -1},
+		"Weight and MaxInFlight need a Group":                               {Weight: one},
+		"Weight and MaxInFlight need a Group ":                              {MaxInFlight: one},
+		"an Order takes the place of Group and OldestEvery":                 {OldestEvery: 1, Order: workqueue.DefaultQueue[string]},
+		"a duration is negative: Quiet -1s, Most 0s, Drain 0s":              {Quiet: -time.Second},
+		"Most needs a Quiet":                                                {Most: time.Second},
+		"Drain needs Stopped, the context that the manager is started with": {Drain: time.Second},
+	} {
+		func() {
+			defer func() {
+				if got := fmt.Sprint(recover()); got != "controllerruntime: "+strings.TrimSpace(want) {
+					t.Errorf("the panic is %s, want %s", got, want)
+				}
+			}()
+			controllerruntime.NewQueue(o)
+		}()
+	}
+}

@@ -1,0 +1,73 @@
+package controllerruntime
+
+import (
+	"context"
+	"errors"
+)
+
+// errDrainEnded is the cause of the end of a reconcile that a drain did not wait for.
+var errDrainEnded = errors.New("controllerruntime: the time for the drain is over")
+
+// ShutDown ends the queue: adds do nothing any more, workers are released and are
+// handed nothing, and what waits is dropped. It may be called any number of times.
+//
+// With Drain in the options, and the manager stopped, workers are handed what is
+// queued until that is done or the time is over. A further ShutDown does not shorten
+// this.
+func (q *Queue[R]) ShutDown() {
+	if q.drains() {
+		q.draining.Do(func() { go q.drainAtTheEnd() })
+		return
+	}
+	q.end()
+}
+
+// ShutDownWithDrain shuts the queue down and blocks until all that is queued has been
+// handed out and is done, or ShutDown is called.
+func (q *Queue[R]) ShutDownWithDrain() {
+	q.release()
+	q.queue.ShutDownWithDrain()
+	q.ended.Store(true)
+}
+
+// Drain is ShutDownWithDrain with an end: when ctx is done it ends the queue and
+// returns a *[workqueue.DrainError] that has what is left.
+func (q *Queue[R]) Drain(ctx context.Context) error {
+	q.release()
+	err := q.queue.Drain(ctx)
+	q.end()
+	return err
+}
+
+// end is a shutdown after which nothing is handed out. A worker who has passed the
+// check of ended before may get an item, which it drops.
+func (q *Queue[R]) end() {
+	q.ended.Store(true)
+	q.release()
+	q.queue.ShutDown()
+}
+
+// drains reports whether a shutdown at this moment is one that drains.
+func (q *Queue[R]) drains() bool {
+	return q.options.Drain > 0 && !q.ended.Load() && q.options.Stopped.Err() != nil
+}
+
+// A grace is the time for a drain. It begins when somebody asks for it first: the
+// shutdown, or a reconcile whose context has ended.
+type grace struct {
+	ctx    context.Context
+	cancel context.CancelFunc
+}
+
+func (q *Queue[R]) newGrace() grace {
+	ctx, cancel := context.WithTimeoutCause(context.Background(), q.options.Drain, errDrainEnded)
+	return grace{ctx, cancel}
+}
+
+func (q *Queue[R]) drainAtTheEnd() {
+	g := q.grace()
+	defer g.cancel()
+	if err := q.Drain(g.ctx); err != nil {
+		q.logger.Info("The manager has stopped before the queue was drained", "left", err.Error())
+	}
+}
