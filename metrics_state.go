@@ -50,10 +50,6 @@ type QueueStats struct {
 	Adds       uint64 // Adds that were not duplicates
 	Duplicates uint64 // Adds that were, and so changed nothing
 
-	// DepthByPriority has the Depth of each priority that an item has. It is nil if
-	// the order of the queue is not that of [NewPriorityQueue].
-	DepthByPriority map[int]int
-
 	// DepthByGroup has the 25 deepest groups, the deepest first, and behind them all
 	// others as one. It is nil if the order of the queue is not that of
 	// [NewFairQueue]. To read it takes some 30 ns more for each group.
@@ -181,7 +177,6 @@ func (q *Typed[T]) statsLocked(now time.Duration) QueueStats {
 		Duplicates: q.duplicates,
 		OldestItem: q.fifo.oldest(now),
 	}
-	s.DepthByPriority = q.fifo.depthByPriority()
 	s.DepthByGroup = q.fifo.depthByGroup()
 	s.Unfinished, s.LongestRunning = q.fifo.inFlight(now)
 	if q.durations != nil {

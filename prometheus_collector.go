@@ -155,7 +155,7 @@ func (c collector) appendSeries(metrics []prometheus.Metric, s *series, queue st
 	total := s.total()
 	for _, r := range c.rows {
 		if s.ever&r.part != 0 && !omit.has(r.described, r.part, queue) {
-			metrics = append(metrics, r.metric(total, s.created, queue))
+			metrics = c.appendRow(metrics, s, r, total, queue)
 		}
 	}
 	for _, r := range c.histograms {

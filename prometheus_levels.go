@@ -41,6 +41,9 @@ func (r levelRow) metric(s LevelStats, queue string) prometheus.Metric {
 // addLevels adds the levels of another queue of the name. What has no place any more
 // goes to the others.
 func (s *QueueStats) addLevels(levels []LevelStats) {
+	if levels != nil && s.Levels == nil {
+		s.Levels = []LevelStats{} // An order by priority, though nothing has come yet.
+	}
 	for _, other := range levels {
 		sum := s.level(other)
 		sum.Depth += other.Depth
