@@ -188,42 +188,41 @@ func depths(t *testing.T, name string) map[string]float64 {
 	return found
 }
 
-// The series end with their queue, and those of a queue of controller-runtime that had
-// the name before are gone: the scrape never fails because of two with the same labels.
-func TestSeriesOfOneNameAfterEachOther(t *testing.T) {
-	scrape := func() (status int) {
-		w := httptest.NewRecorder()
-		promhttp.HandlerFor(metrics.Registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}).
-			ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
-		return w.Code
-	}
-	first := openTheirs("after-each-other")
+// Of two queues of one name, one of each kind, that of controller-runtime is shown, also
+// when it has ended: its series stay. Two with the same labels would fail the scrape of
+// all metrics.
+func TestTwoQueuesOfOneName(t *testing.T) {
+	first := openTheirs("twice")
 	first.Add("a")
 	first.Len()
-	second := openOurs("after-each-other")
+	second := openOurs("twice")
 	second.Add("a")
 	second.Add("b")
-	if got := depths(t, "after-each-other"); !maps.Equal(got, map[string]float64{"0": 2}) {
-		t.Errorf("depths are %v, want 2 at priority 0", got)
+	if got := depths(t, "twice"); !maps.Equal(got, map[string]float64{"0": 1}) {
+		t.Errorf("depths are %v, want 1 at priority 0", got)
 	}
-	// The first goes on beside it. Its depth comes back, and hides that of the second.
-	first.Add("c")
-	first.Len()
-	if status := scrape(); status != 200 {
-		t.Errorf("two queues of one name: the scrape has status %d", status)
+	w := httptest.NewRecorder()
+	promhttp.HandlerFor(metrics.Registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}).
+		ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	if w.Code != 200 {
+		t.Errorf("the scrape has status %d", w.Code)
 	}
 	first.ShutDown()
 	second.ShutDown()
-	if got := series(t, "after-each-other")["workqueue_adds_total[]"]; got != "" {
-		t.Errorf("after the shutdown there is %s", got)
-	}
-	third := openOurs("after-each-other")
-	defer third.ShutDown()
-	if got := series(t, "after-each-other")["workqueue_adds_total[]"]; got != "COUNTER 0" {
-		t.Errorf("a third queue has %q adds", got)
-	}
-	if status := scrape(); status != 200 {
-		t.Errorf("the scrape has status %d", status)
+}
+
+// Our series end with their queue, and start anew with the next one of the name.
+func TestSeriesEndWithTheirQueue(t *testing.T) {
+	for range 2 {
+		q := openOurs("ends")
+		q.Add("a")
+		if got := series(t, "ends")["workqueue_adds_total[]"]; got != "COUNTER 1" {
+			t.Errorf("there are %q adds", got)
+		}
+		q.ShutDown()
+		if got := series(t, "ends"); len(got) > 0 {
+			t.Errorf("after the shutdown there is %v", got)
+		}
 	}
 }
 
@@ -235,7 +234,7 @@ func TestReplacedRegistry(t *testing.T) {
 	q := openOurs("replaced")
 	defer q.ShutDown()
 	q.Add("a")
-	if got := depths(t, "replaced"); got["0"] != 1 {
+	if got := depths(t, "replaced"); got[""] != 1 { // Without controller-runtime's depth there are no priorities.
 		t.Errorf("depths are %v", got)
 	}
 	// And back: what was registered there must not be registered twice.

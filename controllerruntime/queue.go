@@ -66,7 +66,7 @@ func newQueue[R comparable](name string, limiter clientgo.TypedRateLimiter[R], o
 		Name: name, Clock: options.Clock, Logger: &logger, Order: options.order(), OneEntry: true,
 	}
 	if name != "" {
-		config.MetricsProvider = providerFor(name)
+		config.MetricsProvider = metricsProvider()
 	}
 	q := &Queue[R]{
 		queue:   workqueue.NewTypedRateLimiting(limiter, config),

@@ -25,15 +25,13 @@ func (q *Queue[R]) ShutDown() {
 // ShutDownWithDrain shuts the queue down and blocks until all that is queued has been
 // handed out and is done, or ShutDown is called.
 func (q *Queue[R]) ShutDownWithDrain() {
-	q.release()
 	q.queue.ShutDownWithDrain()
-	q.ended.Store(true)
+	q.end()
 }
 
 // Drain is ShutDownWithDrain with an end: when ctx is done it ends the queue and
 // returns a *[workqueue.DrainError] that has what is left.
 func (q *Queue[R]) Drain(ctx context.Context) error {
-	q.release()
 	err := q.queue.Drain(ctx)
 	q.end()
 	return err

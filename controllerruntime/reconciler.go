@@ -1,0 +1,63 @@
+package controllerruntime
+
+import (
+	"context"
+
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// Reconciler returns a reconciler that calls r with a context which knows the queue of
+// the controller with that name, so that [ReAddContext] works. The name is that of the
+// controller, which the builder makes of the kind in lower case if Named does not give
+// one. If there is no such queue, the context knows none.
+//
+// If the queue is one that drains when the manager ends, see Drain of [Options], the
+// context goes on during the drain, and ends with it. Its deadline stays.
+func Reconciler[R comparable](name string, r reconcile.TypedReconciler[R]) reconcile.TypedReconciler[R] {
+	return &reconciler[R]{name: name, next: r}
+}
+
+type reconciler[R comparable] struct {
+	name string
+	next reconcile.TypedReconciler[R]
+}
+
+func (r *reconciler[R]) Reconcile(ctx context.Context, item R) (reconcile.Result, error) {
+	q, ok := Lookup[R](r.name)
+	if !ok {
+		return r.next.Reconcile(ctx, item)
+	}
+	ctx, cancel := q.outlive(context.WithValue(ctx, queueKey[R]{}, q))
+	defer cancel()
+	return r.next.Reconcile(ctx, item)
+}
+
+// queueKey is the key under which a context has the *Queue[R] of its reconcile.
+type queueKey[R comparable] struct{}
+
+// outlive returns ctx or, if the queue may drain, a context that ends with ctx or with
+// the drain, whichever is later. What ends for another reason than the end of the
+// manager ends at once: a deadline, or the loss of the leadership.
+func (q *Queue[R]) outlive(ctx context.Context) (context.Context, context.CancelFunc) {
+	if q.options.Drain == 0 {
+		return ctx, func() {}
+	}
+	longer, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		if q.options.Stopped.Err() == nil || ctx.Err() != context.Canceled {
+			cancel(context.Cause(ctx))
+			return
+		}
+		g := q.grace()
+		context.AfterFunc(g.ctx, func() { cancel(context.Cause(g.ctx)) })
+	})
+	end := func() {
+		stop()
+		cancel(context.Canceled)
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		limited, release := context.WithDeadline(longer, deadline)
+		return limited, func() { release(); end() }
+	}
+	return longer, end
+}
