@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -40,11 +41,14 @@ func TestManagerSwitchesItsControllers(t *testing.T) {
 		stopped, stop := context.WithCancel(context.Background())
 		s := &standIn{}
 		mgr := controllerruntime.Manager(s, options{Drain: time.Minute, Stopped: stopped})
+		var mu sync.Mutex // guards what follows: there are two controllers
 		var live []error
 		var queues []*requestQueue
 		for _, name := range []string{"first", "second"} {
 			c, err := controller.New(name, mgr, controller.Options{Logger: logr.Discard(), Reconciler: reconcile.Func(func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
 				time.Sleep(time.Second)
+				mu.Lock()
+				defer mu.Unlock()
 				live = append(live, ctx.Err())
 				return reconcile.Result{}, nil
 			})})
@@ -56,7 +60,9 @@ func TestManagerSwitchesItsControllers(t *testing.T) {
 				if !ok {
 					t.Fatalf("the queue of %s is a %T", name, q)
 				}
+				mu.Lock()
 				queues = append(queues, ours)
+				mu.Unlock()
 				ours.Add(request("a"))
 				ours.Add(request("b"))
 				return nil
