@@ -9,7 +9,7 @@ RUNS        := 40000
 HISTORIES   := 1000000
 DURATION    := 60s
 
-.PHONY: all help quick run test docs lint vet tidy cyclo test-386 fuzz bench bench-smoke cover monitoring integration apiserver linearizability stress stress-peers mutate minimums
+.PHONY: all help quick run test docs lint vet tidy cyclo test-386 fuzz bench bench-smoke cover monitoring integration apiserver apiserver-test linearizability stress stress-peers mutate minimums
 
 all: lint test ## the linters and all tests
 
@@ -116,6 +116,11 @@ integration: ## a real Prometheus server against a running example; 47 s
 # on loopback by what needs them, and end with it.
 apiserver: ## build kube-apiserver and etcd into the cache; 4 to 7 minutes, once
 	go run -C integration ./apiserver
+
+# Managers of controller-runtime with 5,000 objects, on both queues.
+apiserver-test: ## a real kube-apiserver, and managers on either queue; 35 s
+	dir=$$(go run -C integration ./apiserver) && \
+		KUBEBUILDER_ASSETS=$$dir go test -C controllerruntime -v -count=1 -timeout 10m ./envtest
 
 cover: ## coverage of the root module, by function
 	go test -covermode=atomic -coverprofile=cover.out .

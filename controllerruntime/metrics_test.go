@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,6 +27,12 @@ func openOurs(name string) queue {
 func openTheirs(name string) queue {
 	return priorityqueue.New(name, func(o *priorityqueue.Opts[string]) { o.RateLimiter = newLimiter() })
 }
+
+var runs atomic.Int64
+
+// fresh returns a name that no queue has had, for queues of controller-runtime: their
+// series stay for ever, and a test may run more than once.
+func fresh(name string) string { return fmt.Sprint(name, "-", runs.Add(1)) }
 
 // kubernetes are the series that both have.
 var kubernetes = []string{
@@ -79,13 +86,14 @@ func value(m *dto.Metric) string {
 // comes when controller-runtime has set its gauges, which it does each half second.
 func TestSeriesAreThoseOfControllerRuntime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		mine, other := openOurs("mine"), openTheirs("other")
+		theirName := fresh("other")
+		mine, other := openOurs("mine"), openTheirs(theirName)
 		both := func(f func(q queue)) { f(mine); f(other); synctest.Wait() }
 		compare := func(moment string) {
 			t.Helper()
 			time.Sleep(500 * time.Millisecond)
 			synctest.Wait()
-			got, want := series(t, "mine"), series(t, "other")
+			got, want := series(t, "mine"), series(t, theirName)
 			for name, value := range want {
 				if value == "GAUGE gauge:{value:0}" && strings.HasPrefix(name, "workqueue_depth") {
 					continue // There a level stays when it is empty.
@@ -159,10 +167,10 @@ func TestDepthOfManyPrioritiesComesBackToZero(t *testing.T) {
 		}
 		return highest, sum, levels
 	}
-	if highest, _, levels := depth(openOurs, "many"); highest != 0 || levels > 26 {
+	if highest, _, levels := depth(openOurs, fresh("many")); highest != 0 || levels > 26 {
 		t.Errorf("an empty queue has a depth of %v in one of %d levels", highest, levels)
 	}
-	if highest, _, _ := depth(openTheirs, "many-theirs"); highest == 0 {
+	if highest, _, _ := depth(openTheirs, fresh("many-theirs")); highest == 0 {
 		t.Error("controller-runtime's are right, and the row of the README goes")
 	}
 }
@@ -192,13 +200,14 @@ func depths(t *testing.T, name string) map[string]float64 {
 // when it has ended: its series stay. Two with the same labels would fail the scrape of
 // all metrics.
 func TestTwoQueuesOfOneName(t *testing.T) {
-	first := openTheirs("twice")
+	name := fresh("twice")
+	first := openTheirs(name)
 	first.Add("a")
 	first.Len()
-	second := openOurs("twice")
+	second := openOurs(name)
 	second.Add("a")
 	second.Add("b")
-	if got := depths(t, "twice"); !maps.Equal(got, map[string]float64{"0": 1}) {
+	if got := depths(t, name); !maps.Equal(got, map[string]float64{"0": 1}) {
 		t.Errorf("depths are %v, want 1 at priority 0", got)
 	}
 	w := httptest.NewRecorder()
@@ -255,11 +264,12 @@ func TestSeriesThatCannotBeTakenUp(t *testing.T) {
 	other.MustRegister(prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "workqueue_depth", Help: "of another version"},
 		[]string{"name", "controller", "priority"}))
 	metrics.Registry = other
-	q := openOurs("not-taken-up")
+	name := fresh("not-taken-up")
+	q := openOurs(name)
 	defer q.ShutDown()
 	q.Add("a")
 	metrics.Registry = before
-	if got := depths(t, "not-taken-up"); got[""] != 1 {
+	if got := depths(t, name); got[""] != 1 {
 		t.Errorf("depths are %v, want 1 without a priority", got)
 	}
 }

@@ -1,0 +1,225 @@
+package envtest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+)
+
+// A column is one implementation of the queue.
+type column struct {
+	name string
+	// manager returns what the controllers are added to. stopped is the context that
+	// the manager is started with.
+	manager func(mgr manager.Manager, stopped context.Context) manager.Manager
+}
+
+// A world is a manager with two controllers of the same objects: one looks at them, and
+// one writes to those that were changed.
+type world struct {
+	t         *testing.T
+	column    column
+	mgr       manager.Manager
+	stop      context.CancelFunc
+	over      chan error
+	looks     *record
+	writes    *record
+	slow      atomic.Int64 // how long a look takes, in nanoseconds
+	lookQueue workqueue.TypedRateLimitingInterface[reconcile.Request]
+}
+
+const (
+	leaseDuration = 4 * time.Second
+	graceful      = 30 * time.Second
+	drain         = 20 * time.Second
+)
+
+// newWorld starts a manager, which waits to be elected.
+func newWorld(t *testing.T, col column) *world {
+	t.Helper()
+	w := &world{t: t, column: col, over: make(chan error, 1), looks: newRecord(), writes: newRecord()}
+	w.slow.Store(int64(time.Millisecond))
+	renew, retry, grace := leaseDuration*3/4, leaseDuration/8, graceful
+	mgr, err := manager.New(cluster, manager.Options{
+		LeaderElection:                true,
+		LeaderElectionID:              lease(col),
+		LeaderElectionNamespace:       namespace,
+		LeaderElectionReleaseOnCancel: true,
+		LeaseDuration:                 new(leaseDuration),
+		RenewDeadline:                 &renew,
+		RetryPeriod:                   &retry,
+		GracefulShutdownTimeout:       &grace,
+		Metrics:                       server.Options{BindAddress: "0"},
+		Cache:                         cache.Options{DefaultNamespaces: map[string]cache.Config{namespace: {}}},
+		Controller:                    config.Controller{SkipNameValidation: new(true)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.mgr = mgr
+	ctx, stop := context.WithCancel(context.Background())
+	w.stop = stop
+	adder := col.manager(mgr, ctx)
+	w.mustBuild(adder, "look", 2, w.look)
+	w.mustBuild(adder, "write", 1, w.write)
+	go func() { w.over <- mgr.Start(ctx) }()
+	t.Cleanup(stop)
+	return w
+}
+
+func lease(col column) string { return "leader-" + col.name }
+
+func (w *world) mustBuild(mgr manager.Manager, name string, workers int, do reconcile.Func) {
+	w.t.Helper()
+	b := ctrl.NewControllerManagedBy(mgr).Named(w.column.name + "-" + name).For(&corev1.ConfigMap{}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers})
+	if name == "look" {
+		b = b.WatchesRawSource(source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+			w.lookQueue = q
+			return nil
+		}))
+	}
+	if err := b.Complete(do); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// look notes the version of the object.
+func (w *world) look(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+	return w.looks.during(ctx, r, func() (string, error) {
+		var o corev1.ConfigMap
+		if err := w.mgr.GetClient().Get(ctx, r.NamespacedName, &o); err != nil {
+			return "", client.IgnoreNotFound(err)
+		}
+		time.Sleep(time.Duration(w.slow.Load()))
+		return o.ResourceVersion, nil
+	})
+}
+
+// write makes the object's status that of its spec, which is an update of the object and
+// so an event.
+func (w *world) write(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+	return w.writes.during(ctx, r, func() (string, error) {
+		var o corev1.ConfigMap
+		if err := w.mgr.GetClient().Get(ctx, r.NamespacedName, &o); err != nil {
+			return "", client.IgnoreNotFound(err)
+		}
+		if spec := o.Data["spec"]; spec != o.Data["status"] {
+			changed := o.DeepCopy()
+			changed.Data["status"] = spec
+			return o.ResourceVersion, w.mgr.GetClient().Update(ctx, changed)
+		}
+		return o.ResourceVersion, nil
+	})
+}
+
+// A record is what one controller has done.
+type record struct {
+	mu       sync.Mutex
+	running  map[reconcile.Request]bool
+	versions map[reconcile.Request]string
+	total    int
+	ended    int // reconciles that began with a context that had ended
+	twice    int // reconciles of an object that was being reconciled
+	last     time.Time
+	failures map[string]int
+}
+
+func newRecord() *record {
+	return &record{
+		running:  make(map[reconcile.Request]bool),
+		versions: make(map[reconcile.Request]string),
+		failures: make(map[string]int),
+	}
+}
+
+func (r *record) during(ctx context.Context, req reconcile.Request, do func() (string, error)) (reconcile.Result, error) {
+	r.begin(ctx, req)
+	version, err := do()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.running, req)
+	switch {
+	case err == nil:
+		r.versions[req] = version
+	case apierrors.IsConflict(err): // The cache was behind; an event follows.
+	case errors.Is(err, context.Canceled):
+	default:
+		r.failures[err.Error()]++
+	}
+	return reconcile.Result{}, err
+}
+
+func (r *record) begin(ctx context.Context, req reconcile.Request) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.total++
+	r.last = time.Now()
+	if ctx.Err() != nil {
+		r.ended++
+	}
+	if r.running[req] {
+		r.twice++
+	}
+	r.running[req] = true
+}
+
+// count returns how many reconciles there were, and of how many objects.
+func (r *record) count() (total, seen int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.total, len(r.versions)
+}
+
+func (r *record) version(i int) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.versions[request(i)]
+}
+
+func request(i int) reconcile.Request {
+	return reconcile.Request{NamespacedName: client.ObjectKeyFromObject(object(i))}
+}
+
+// until waits for a condition, which a real server fulfils when it likes.
+func until(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	const patience = 3 * time.Minute
+	for end := time.Now().Add(patience); !condition(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("after %v: not yet %s", patience, what)
+		}
+	}
+}
+
+// check sees that no object was reconciled by two workers at a time, and nothing failed.
+func (w *world) check() {
+	w.t.Helper()
+	for name, r := range map[string]*record{"look": w.looks, "write": w.writes} {
+		r.mu.Lock()
+		if r.twice > 0 {
+			w.t.Errorf("%s-%s: %d objects were reconciled by two workers at a time", w.column.name, name, r.twice)
+		}
+		if len(r.failures) > 0 {
+			w.t.Error(fmt.Sprint(w.column.name, "-", name, ": ", r.failures))
+		}
+		r.mu.Unlock()
+	}
+}
