@@ -24,10 +24,10 @@ type Options[R comparable] struct {
 	// delays another by at most a round; nil is one group. [Namespace] is that of the
 	// object of a request.
 	//
-	// Each group has its own levels of priority: the groups take turns whatever these
-	// are. So an urgent item waits for a round of the other groups, and the initial
-	// list of one group does not wait for the urgent items of all. The depth in the
-	// metrics has no priority then.
+	// The groups take turns within each level of priority, as the highest priority
+	// goes first. With MaxInFlight it is the other way round: the groups take turns
+	// whatever the priorities are, and each has levels of its own, because a limit is
+	// one for all levels.
 	Group func(R) string
 
 	// Weight is how many items of a group make its turn; nil gives each group 1.
@@ -100,16 +100,23 @@ func (o Options[R]) checkOrder() {
 
 // order returns the order of a new queue.
 func (o Options[R]) order() workqueue.Queue[R] {
-	if o.Order != nil {
+	switch {
+	case o.Order != nil:
 		return o.Order()
+	case o.Group == nil:
+		return o.levels(nil)
+	case o.MaxInFlight == nil:
+		return o.levels(func() workqueue.Queue[R] { return o.groups(nil) })
 	}
-	levels := func() workqueue.Queue[R] {
-		return workqueue.NewPriorityQueue(workqueue.PriorityOptions[R]{OldestEvery: o.OldestEvery})
-	}
-	if o.Group == nil {
-		return levels()
-	}
+	return o.groups(func() workqueue.Queue[R] { return o.levels(nil) })
+}
+
+func (o Options[R]) levels(within func() workqueue.Queue[R]) workqueue.Queue[R] {
+	return workqueue.NewPriorityQueue(workqueue.PriorityOptions[R]{OldestEvery: o.OldestEvery, Within: within})
+}
+
+func (o Options[R]) groups(within func() workqueue.Queue[R]) workqueue.Queue[R] {
 	return workqueue.NewFairQueue(workqueue.FairOptions[R, string]{
-		Group: o.Group, Weight: o.Weight, Within: levels, MaxInFlight: o.MaxInFlight,
+		Group: o.Group, Weight: o.Weight, Within: within, MaxInFlight: o.MaxInFlight,
 	})
 }

@@ -201,7 +201,7 @@ func TestGroupsTakeTurns(t *testing.T) {
 	defer q.ShutDown()
 	q.AddWithOpts(prioritized(-100), "a1", "a2", "a3", "a4", "b1", "b2", "b3")
 	q.Add("a5")
-	if got, want := fmt.Sprint(take(q)), "[a5 b1 b2 a1 b3 a2 a3 a4]"; got != want {
+	if got, want := fmt.Sprint(take(q)), "[a5 a1 b1 b2 a2 b3 a3 a4]"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
