@@ -1,6 +1,7 @@
 package controllerruntime
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -179,3 +180,10 @@ func (q *Queue[R]) Remove(item R) bool { return q.queue.Remove(item) }
 // Reschedule makes the item wait for that long from now, earlier or later than it
 // would have come. What is queued stays.
 func (q *Queue[R]) Reschedule(item R, duration time.Duration) { q.queue.Reschedule(item, duration) }
+
+// ReAddContext returns a context that ends when the item, which the caller holds, is
+// added again, see [workqueue.Typed.ReAddContext]. The function [ReAddContext] finds the
+// queue of a reconcile.
+func (q *Queue[R]) ReAddContext(ctx context.Context, item R) (context.Context, context.CancelFunc) {
+	return q.queue.ReAddContext(ctx, item)
+}

@@ -61,3 +61,22 @@ func (q *Queue[R]) outlive(ctx context.Context) (context.Context, context.Cancel
 	}
 	return longer, end
 }
+
+// ReAddContext returns a context that ends when the item of this reconcile is added
+// again, as it is when its object changes: work on the old state can stop, or look at
+// the new one. Its cause is [workqueue.ErrReAdded] then. It ends with ctx too. The
+// CancelFunc releases it; it must be called.
+//
+// ctx must be the one that a reconciler made by [Reconciler] or [Manager] was called
+// with, or one derived from it. With any other, as in a test that calls Reconcile, the
+// returned context ends with ctx alone.
+//
+// Beware of a reconcile that writes to its own object: the event of that write adds
+// the item again, and ends the context. Make one before the part that is worth
+// stopping, after the write, or use [CancelOnReAdd], which has a bound.
+func ReAddContext[R comparable](ctx context.Context, item R) (context.Context, context.CancelFunc) {
+	if q, ok := ctx.Value(queueKey[R]{}).(*Queue[R]); ok {
+		return q.ReAddContext(ctx, item)
+	}
+	return context.WithCancel(ctx)
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -78,6 +79,103 @@ func (r *running) end(t *testing.T) {
 		t.Error(err)
 	}
 	time.Sleep(time.Minute) // What a context left running ends.
+}
+
+func TestReAddContextEndsWhenTheObjectChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ends []error
+		c := start(t, "told", options{}, func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+			changed, cancel := controllerruntime.ReAddContext(ctx, r)
+			defer cancel()
+			select {
+			case <-changed.Done():
+			case <-time.After(time.Hour):
+			}
+			ends = append(ends, changed.Err())
+			if ctx.Err() != nil {
+				t.Error("the context of the reconcile has ended too")
+			}
+			return reconcile.Result{}, nil
+		})
+		c.q.Add(request("a"))
+		synctest.Wait()
+		c.q.Add(request("b")) // Another object does not end it.
+		synctest.Wait()
+		if len(ends) != 0 {
+			t.Error("another object has ended the context")
+		}
+		c.q.Add(request("a"))
+		time.Sleep(3 * time.Hour) // b, and a again, which nobody adds.
+		synctest.Wait()
+		if want := fmt.Sprint([]error{context.Canceled, nil, nil}); fmt.Sprint(ends) != want {
+			t.Errorf("the contexts have ended with %v, want %v", ends, want)
+		}
+		c.end(t)
+	})
+}
+
+// A reconciler can be called without a controller, as tests of reconcilers do.
+func TestReAddContextWithoutAQueue(t *testing.T) {
+	r := controllerruntime.Reconciler("nobody", reconcile.Func(func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+		ctx, cancel := controllerruntime.ReAddContext(ctx, r)
+		if ctx.Err() != nil {
+			t.Error("the context has ended at once")
+		}
+		cancel()
+		return reconcile.Result{}, ctx.Err()
+	}))
+	if _, err := r.Reconcile(t.Context(), request("a")); !errors.Is(err, context.Canceled) {
+		t.Errorf("after its CancelFunc the context has %v", err)
+	}
+}
+
+// A reconcile that writes to its own object is cancelled by the event of that, each
+// time. Without a bound it would never end.
+func TestCancelOnReAddHasABound(t *testing.T) {
+	for most, cancels := range map[int]int{0: 3, 1: 1, 5: 5} {
+		synctest.Test(t, func(t *testing.T) {
+			var cancelled, finished int
+			var c *running
+			var started sync.WaitGroup
+			started.Add(1)
+			r := controllerruntime.CancelOnReAdd(reconcile.Func(func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+				started.Wait()
+				if finished == 0 {
+					c.q.Add(r)
+				}
+				select {
+				case <-ctx.Done():
+					cancelled++
+					return reconcile.Result{}, ctx.Err()
+				case <-time.After(time.Second):
+					finished++
+					return reconcile.Result{}, nil
+				}
+			}), most)
+			c = start(t, "cancels", options{}, r.Reconcile)
+			started.Done()
+			c.q.AddRateLimited(request("a"))
+			time.Sleep(time.Hour)
+			synctest.Wait()
+			// The add of the one that has finished is a run of its own.
+			if cancelled != cancels || finished != 2 {
+				t.Errorf("at most %d: %d were cancelled and %d finished, want %d and 2", most, cancelled, finished, cancels)
+			}
+			if n := c.q.NumRequeues(request("a")); n != 0 {
+				t.Errorf("at most %d: the cancels count as %d failures", most, n)
+			}
+			c.end(t)
+		})
+	}
+}
+
+func TestCancelOnReAddPanicsForANegativeNumber(t *testing.T) {
+	defer func() {
+		if got := fmt.Sprint(recover()); got != "controllerruntime: CancelOnReAdd with a negative number of cancels: -1" {
+			t.Errorf("the panic is %s", got)
+		}
+	}()
+	controllerruntime.CancelOnReAdd(reconcile.Func(nil), -1)
 }
 
 // A controller stops with a backlog of ten: how many of them are reconciled, and how the
