@@ -90,6 +90,10 @@ func run(ctx context.Context, out io.Writer, root string) (err error) {
 	if err != nil {
 		return err
 	}
+	controllers, err := all.startControllers(ctx, root, work)
+	if err != nil {
+		return err
+	}
 	if err := lint(ctx, out, example); err != nil {
 		return err
 	}
@@ -100,7 +104,9 @@ func run(ctx context.Context, out io.Writer, root string) (err error) {
 		err = errors.Join(err, s.check(ctx, out, root))
 	}
 	fmt.Fprintln(out, "\n== registries")
-	return errors.Join(err, registries.checkRegistries(ctx, out, target))
+	err = errors.Join(err, registries.checkRegistries(ctx, out, target))
+	fmt.Fprintln(out, "\n== controllers")
+	return errors.Join(err, controllers.checkControllers(ctx, out))
 }
 
 // check asks one server all there is to ask.

@@ -40,18 +40,22 @@ func (p *processes) startRegistries(ctx context.Context, root, work string) (*se
 	for _, name := range registryNames {
 		fmt.Fprintf(&config, "  - {job_name: %s, metrics_path: /%[1]s, static_configs: [{targets: [%q]}]}\n", name, target)
 	}
-	dir := filepath.Join(work, "registries")
-	if err := writeFiles(dir, map[string]string{"prometheus.yaml": config.String()}); err != nil {
-		return nil, "", err
+	address, err := p.startScraper(ctx, filepath.Join(work, "registries"), config.String())
+	return &server{store: classic, address: address, since: since}, target, err
+}
+
+// startScraper starts a server with a config, and data in the directory.
+func (p *processes) startScraper(ctx context.Context, dir, config string) (address string, err error) {
+	if err := writeFiles(dir, map[string]string{"prometheus.yaml": config}); err != nil {
+		return "", err
 	}
 	program, err := debian.Program(ctx, "prometheus", "prometheus")
 	if err != nil {
-		return nil, "", err
+		return "", err
 	}
-	address, err := p.start(ctx, exec.CommandContext(ctx, program, "--config.file="+filepath.Join(dir, "prometheus.yaml"),
+	return p.start(ctx, exec.CommandContext(ctx, program, "--config.file="+filepath.Join(dir, "prometheus.yaml"),
 		"--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address=127.0.0.1:0"),
 		regexp.MustCompile(`Listening on.* address=(\S+)`))
-	return &server{store: classic, address: address, since: since}, target, err
 }
 
 // registryFigures are those of a queue that the exporter has worked on: of five adds

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed16c08ea7/workqueue/integration/internal/dashboard"
+)
+
+// This file checks the metrics of controllers of controller-runtime: of each kind
+// controllerruntime/internal/serve has one on its own queue and one on ours, which do
+// the same, and so have the same figures by the same names and labels.
+
+var queueKinds = []string{"ours", "theirs"}
+
+// startControllers builds and starts the exporter, and a server that scrapes it.
+func (p *processes) startControllers(ctx context.Context, root, work string) (*server, error) {
+	binary := filepath.Join(work, "controllers")
+	build := exec.CommandContext(ctx, "go", "build", "-C", filepath.Join(root, "controllerruntime"), "-o", binary, "./internal/serve")
+	if output, err := build.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("go build: %w\n%s", err, output)
+	}
+	since := time.Now()
+	target, err := p.start(ctx, exec.CommandContext(ctx, binary, "-listen", "127.0.0.1:0"), regexp.MustCompile(`^http://(\S+)/$`))
+	if err != nil {
+		return nil, err
+	}
+	config := fmt.Sprintf("global: {scrape_interval: 500ms, scrape_timeout: 500ms}\nscrape_configs:\n"+
+		"  - {job_name: controllers, static_configs: [{targets: [%q]}]}\n", target)
+	address, err := p.startScraper(ctx, filepath.Join(work, "scraper"), config)
+	return &server{store: classic, address: address, since: since}, err
+}
+
+// controllerFigures are those of the controller that is still: one item is held, six wait
+// for the worker, two of them urgent, and one waits for its time.
+func controllerFigures(kind string, age float64) []figure {
+	labels := fmt.Sprintf(`{name=%q, controller=%[1]q}`, kind+"-still")
+	level := func(priority string) string {
+		return fmt.Sprintf(`workqueue_depth{name=%q, controller=%[1]q, priority=%q}`, kind+"-still", priority)
+	}
+	return []figure{
+		exactly(level("-100"), 5),
+		exactly(level("0"), 2),
+		exactly("sum(workqueue_depth"+labels+")", 7),
+		exactly("workqueue_adds_total"+labels, 8),
+		exactly("workqueue_retries_total"+labels, 1),
+		exactly("workqueue_queue_duration_seconds_count"+labels, 1),
+		exactly("workqueue_work_duration_seconds_count"+labels, 0),
+		between(age-5, age+5, "workqueue_unfinished_work_seconds"+labels),
+		between(age-5, age+5, "workqueue_longest_running_processor_seconds"+labels),
+	}
+}
+
+// panels are the queries of the usual dashboards for controller-runtime, for one queue.
+func panels(kind string) (all []dashboard.Expression) {
+	for panel, expr := range map[string]string{
+		"rate of adds":               `sum(rate(workqueue_adds_total{NAME}[10s])) by (instance, name)`,
+		"depth":                      `workqueue_depth{NAME}`,
+		"depth by controller":        `sum by (instance, controller) (workqueue_depth{NAME})`,
+		"depth of the initial list":  `workqueue_depth{STILL, priority="-100"}`,
+		"queue duration, median":     `histogram_quantile(0.5, sum(rate(workqueue_queue_duration_seconds_bucket{NAME}[10s])) by (instance, name, le))`,
+		"queue duration, 99 %":       `histogram_quantile(0.99, sum(rate(workqueue_queue_duration_seconds_bucket{NAME}[10s])) by (instance, name, le))`,
+		"work duration, median":      `histogram_quantile(0.5, sum(rate(workqueue_work_duration_seconds_bucket{NAME}[10s])) by (instance, name, le))`,
+		"work duration, 99 %":        `histogram_quantile(0.99, sum(rate(workqueue_work_duration_seconds_bucket{NAME}[10s])) by (instance, name, le))`,
+		"rate of retries":            `sum(rate(workqueue_retries_total{NAME}[10s])) by (instance, name)`,
+		"unfinished work":            `workqueue_unfinished_work_seconds{STILL}`,
+		"longest running":            `max by (instance, controller) (workqueue_longest_running_processor_seconds{STILL})`,
+		"rate of reconciles":         `sum(rate(controller_runtime_reconcile_total{CONTROLLER}[10s])) by (instance, controller)`,
+		"utilization of the workers": `controller_runtime_active_workers{CONTROLLER} / controller_runtime_max_concurrent_reconciles{CONTROLLER}`,
+	} {
+		expr = strings.NewReplacer(
+			"NAME", fmt.Sprintf("name=%q", kind+"-busy"),
+			"STILL", fmt.Sprintf("name=%q", kind+"-still"),
+			"CONTROLLER", fmt.Sprintf("controller=%q", kind+"-busy"),
+		).Replace(expr)
+		all = append(all, dashboard.Expression{For: kind + ", " + panel, Expr: expr})
+	}
+	slices.SortFunc(all, func(a, b dashboard.Expression) int { return strings.Compare(a.For, b.For) })
+	return all
+}
+
+// checkControllers compares the figures of both queues with what they have done, sees
+// that their series have the same names and labels, and that each panel has data.
+func (s *server) checkControllers(ctx context.Context, out io.Writer) error {
+	var c comparison
+	age := time.Since(s.since).Round(time.Second).Seconds()
+	c.check(ctx, s, exactly(`min_over_time(up{job="controllers"}[1m])`, 1))
+	for _, kind := range queueKinds {
+		c.check(ctx, s, controllerFigures(kind, age)...)
+	}
+	// Two controllers that are fed alike do not add at the same instants.
+	c.check(ctx, s, between(0.9, 1.1, `sum(workqueue_adds_total{name="ours-busy"}) / sum(workqueue_adds_total{name="theirs-busy"})`))
+	fmt.Fprintf(out, "%d of %d figures of controllers on either queue are as expected\n", c.checked-len(c.errs), c.checked)
+	return errors.Join(append(c.errs,
+		s.checkSameSeries(ctx, out),
+		s.checkData(ctx, out, "panels for controller-runtime", slices.Concat(panels("ours"), panels("theirs"))),
+	)...)
+}
+
+// checkSameSeries demands that each series of a queue of controller-runtime, without the
+// name of the queue, is one of the same controller on ours too.
+func (s *server) checkSameSeries(ctx context.Context, out io.Writer) error {
+	missing := `count by (__name__, priority, le) ({__name__=~"workqueue_.+", name="theirs-still"}) ` +
+		`unless count by (__name__, priority, le) ({__name__=~"workqueue_.+", name="ours-still"})`
+	samples, err := s.query(ctx, missing)
+	if err != nil {
+		return err
+	}
+	all, err := s.number(ctx, `count({__name__=~"workqueue_.+", name="theirs-still"})`)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "%d of %v series of controller-runtime's queue are those of ours too\n", int(all)-len(samples), all)
+	var errs []error
+	for _, missing := range samples {
+		errs = append(errs, fmt.Errorf("ours has no series %v", missing.Metric))
+	}
+	return errors.Join(errs...)
+}
