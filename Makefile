@@ -75,12 +75,13 @@ test-386: ## the root tests with an int of 32 bits; 13 s
 	GOARCH=386 go test -short -shuffle=on ./...
 
 # Counts the inputs: up to Go 1.26 a fuzz target that is given a time fails now
-# and then at its end (golang/go#75804). The one of compat, which plays every
-# input on two implementations, takes ten times as long for each.
+# and then at its end (golang/go#75804). Those of compat and controllerruntime, which
+# play every input on two implementations, take ten times as long for each.
 fuzz: ## each fuzz target for RUNS inputs; 2 minutes
 	@for t in $$(go test -list '^Fuzz' . | grep ^Fuzz); do \
 		go test -run '^$$' -fuzz "^$$t$$" -fuzztime $(RUNS)x -fuzzminimizetime 10x . || exit 1; done
 	go test -C compat -run '^$$' -fuzz '^FuzzDifferential$$' -fuzztime $$(($(RUNS) / 10))x -fuzzminimizetime 10x .
+	go test -C controllerruntime -run '^$$' -fuzz '^FuzzBothQueues$$' -fuzztime $$(($(RUNS) / 10))x -fuzzminimizetime 10x .
 
 # The long form of what `make test` does with 20,000 histories.
 linearizability: ## HISTORIES concurrent histories against the specification; long
