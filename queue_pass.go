@@ -59,19 +59,26 @@ func (q *Typed[T]) passIdle(cancel <-chan struct{}) (next T, err error) {
 	return next, err
 }
 
-// waited returns how long an item that is held was queued before, or 0 if that is not
-// known: an Add since then has taken the place of the one before.
-func (q *Typed[T]) waited(item T) time.Duration {
-	if q.metrics == nil {
-		return 0
+// heldFor returns the priority of an item that is held, and how long it was queued before.
+// What is not known is 0: an Add since then has taken the place of the one before.
+func (q *Typed[T]) heldFor(item T) (waited time.Duration, priority int) {
+	if q.metrics == nil && q.fifo.storage == nil {
+		return 0, 0
 	}
 	hash := hashOf(item)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	at, r := q.fifo.items.find(hash, item)
 	if r == nil || r.state != processing && r.state != watched {
-		return 0
+		return 0, 0
 	}
-	s := q.fifo.stamps.at(q.fifo.items.index(at))
-	return max(0, s.started-s.added)
+	i := q.fifo.items.index(at)
+	if q.fifo.timed {
+		s := q.fifo.stamps.at(i)
+		waited = max(0, s.started-s.added)
+	}
+	if q.fifo.storage != nil {
+		priority = q.fifo.storage.priorities.of(i)
+	}
+	return waited, priority
 }

@@ -12,9 +12,10 @@ import (
 // OnResult with this context is called for. It reports false for any other context,
 // and for that of a Run with items of another type.
 //
-// Age is how long the item was queued before it was handed out. It is 0 if that is not
-// known: if the queue keeps no times or is not ours, and once the item was added again
-// or is done. Failures is how often it has failed in a row by now.
+// Age is how long the item was queued before it was handed out, and Priority that which
+// it was handed out with. They are 0 if that is not known: if the queue keeps no times or
+// is not ours, and once the item was added again or is done. Failures is how often it has
+// failed in a row by now.
 func ItemInfoFromContext[T comparable](ctx context.Context) (info ItemInfo[T], ok bool) {
 	c, ok := ctx.Value(itemKey[T]{}).(*itemContext[T])
 	if !ok {
@@ -22,7 +23,7 @@ func ItemInfoFromContext[T comparable](ctx context.Context) (info ItemInfo[T], o
 	}
 	info = ItemInfo[T]{Item: c.item, State: ItemInFlight, Failures: c.run.failuresOf(c.item)}
 	if c.run.typed != nil {
-		info.Age = c.run.typed.waited(c.item)
+		info.Age, info.Priority = c.run.typed.heldFor(c.item)
 	}
 	return info, true
 }

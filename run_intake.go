@@ -159,16 +159,16 @@ func (r *runner[T]) workerDone() {
 // A queue looks at the context before it looks for an item, so there can be one
 // although the context has ended since. Handling it would be a hand-out after
 // the end, and dropping it would lose it.
-func (r *runner[T]) next() (item T, ok bool) {
-	if r.getter == nil {
-		return r.get()
+func (w *worker[T]) next() (item T, ok bool) {
+	if w.getter == nil {
+		return w.get()
 	}
-	item, err := r.getter.GetContext(r.intake)
+	item, err := w.getContext()
 	if err != nil {
-		r.noteError(err)
+		w.noteError(err)
 		return item, false
 	}
-	return r.accept(item, false)
+	return w.accept(item, false)
 }
 
 // get is next for a queue without GetContext, where only the shutdown ends the wait

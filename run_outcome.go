@@ -55,7 +55,7 @@ func (w *worker[T]) settle(err error) Result {
 // limiter. It is the only place where Run does so, and goes below a queue that is
 // sealed. It returns the time, if that is known.
 //
-// The item waits for as long as that takes with the priority that it had.
+// The item has the priority that it was handed out with.
 func (w *worker[T]) again(v verdict) (after time.Duration) {
 	switch q := w.ours; {
 	case q == nil && v.timed:
@@ -65,11 +65,11 @@ func (w *worker[T]) again(v verdict) (after time.Duration) {
 		w.queue.AddRateLimited(w.item)
 		return unknownWait
 	case v.timed:
-		q.queue.AddAfter(w.item, v.wait)
+		q.addAfterWith(w.item, v.wait, w.priority)
 		return v.wait
 	default:
 		after = max(0, q.mustLimiter().When(w.item))
-		q.limit(w.item, after, 0)
+		q.limit(w.item, after, w.priority)
 		return after
 	}
 }
@@ -262,9 +262,12 @@ func (w *worker[T]) addedAgain() bool {
 
 // add adds the item now, also to a queue that is sealed.
 func (w *worker[T]) add() {
-	if w.ours != nil {
+	switch {
+	case w.ours == nil:
+		w.queue.Add(w.item)
+	case w.priority != 0:
+		w.ours.addWith(AddOptions{Priority: w.priority}, w.item)
+	default:
 		w.ours.queue.Add(w.item)
-		return
 	}
-	w.queue.Add(w.item)
 }

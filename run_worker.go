@@ -14,8 +14,9 @@ import (
 type worker[T comparable] struct {
 	*runner[T]
 
-	item  T
-	holds bool // item is held: Done is owed
+	item     T
+	holds    bool // item is held: Done is owed
+	priority int  // with which the item was handed out
 
 	contexts []itemContext[T] // to be used
 	base     *itemContext[T]  // of item

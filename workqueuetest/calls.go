@@ -3,6 +3,8 @@ package workqueuetest
 import (
 	"context"
 	"time"
+
+	"github.com/seed16c08ea7/workqueue"
 )
 
 // This file has the methods that change a queue. Each notes the call and makes it.
@@ -31,6 +33,14 @@ func (q *Queue[T]) AddAfter(item T, duration time.Duration) {
 func (q *Queue[T]) AddRateLimited(item T) {
 	q.note("AddRateLimited", item, 0)
 	q.TypedRateLimiting.AddRateLimited(item)
+}
+
+// AddWith is that of [workqueue.TypedRateLimiting].
+func (q *Queue[T]) AddWith(options workqueue.AddOptions, items ...T) {
+	for _, item := range items {
+		q.note("AddWith", item, options.After)
+	}
+	q.TypedRateLimiting.AddWith(options, items...)
 }
 
 // Reschedule is that of [workqueue.TypedRateLimiting].
@@ -65,6 +75,15 @@ func (q *Queue[T]) Get() (item T, shutdown bool) {
 		q.note("Get", item, 0)
 	}
 	return item, shutdown
+}
+
+// GetWithPriority is that of [workqueue.TypedRateLimiting].
+func (q *Queue[T]) GetWithPriority() (item T, priority int, shutdown bool) {
+	item, priority, shutdown = q.TypedRateLimiting.GetWithPriority()
+	if !shutdown {
+		q.note("Get", item, 0)
+	}
+	return item, priority, shutdown
 }
 
 // GetContext is that of [workqueue.TypedRateLimiting].

@@ -36,13 +36,13 @@ type Queue[T comparable] struct {
 
 // A Call is one call of a method of a [Queue], for one item.
 type Call[T comparable] struct {
-	// Method is its name. A Get, GetContext or TryGet is noted as Get once it has an
-	// item, and an AddAll as an Add of each item.
+	// Method is its name. A Get, GetWithPriority, GetContext or TryGet is noted as Get
+	// once it has an item, an AddAll as an Add of each item, and an AddWith once for each.
 	Method string
 
 	Item T
 
-	// Delay is the duration that AddAfter, Reschedule and Debounce were called with,
+	// Delay is the duration that AddAfter, AddWith, Reschedule and Debounce were called with,
 	// for Debounce the quiet time. That of AddRateLimited is up to the limiter.
 	Delay time.Duration
 }
