@@ -258,3 +258,24 @@ func TestPriorityZeroNeedsNoOrder(t *testing.T) {
 		t.Errorf("got %d, %d, %v, want 1, 0, false", item, priority, shutdown)
 	}
 }
+
+// With Within, an item that was raised and comes back to its old level before that has
+// handed it out is the item again, at its old place, and not dropped as what was raised.
+func TestItemThatComesBackToTheLevelItWasRaisedFrom(t *testing.T) {
+	q := newPrioritized(workqueue.PriorityOptions[int]{Within: workqueue.DefaultQueue[int]})
+	q.AddAll(1, 2, 3)
+	addAt(q, 1, 2, 3)
+	for _, want := range []int{2, 3} {
+		if item, priority, _ := q.GetWithPriority(); item != want || priority != 1 {
+			t.Fatalf("got %d@%d, want %d@1", item, priority, want)
+		}
+	}
+	q.Add(2)
+	q.Done(2)
+	q.Done(3)
+	q.Add(4)
+	if got, want := takeRanked(q), []string{"1@0", "2@0", "4@0"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	q.ShutDownWithDrain()
+}
