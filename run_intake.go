@@ -73,16 +73,6 @@ func newRunner[T comparable](ctx context.Context, queue TypedRateLimitingInterfa
 		handling: ctx,
 		cancel:   func(error) {},
 	}
-	// The interface lacks GetContext, Drain and ReAddContext. The value may have them.
-	if has[getter[T]](queue) {
-		r.getter = queue.(getter[T])
-	}
-	if options.CancelOnReAdd && has[reAdder[T]](queue) {
-		r.reAdder = queue.(reAdder[T])
-	}
-	if q, ok := queue.(runnable); ok {
-		r.adopt(q)
-	}
 	r.look()
 	r.derives = options.ProfileLabels || options.CancelOnReAdd || options.Timeout > 0
 	r.counting = options.Drain && r.typed == nil
@@ -96,6 +86,21 @@ func newRunner[T comparable](ctx context.Context, queue TypedRateLimitingInterfa
 	return r
 }
 
+// look finds out what the queue can do beyond its interface, which lacks GetContext,
+// Drain and ReAddContext. The value may have them.
+func (r *runner[T]) look() {
+	if has[getter[T]](r.queue) {
+		r.getter = r.queue.(getter[T])
+	}
+	if r.options.CancelOnReAdd && has[reAdder[T]](r.queue) {
+		r.reAdder = r.queue.(reAdder[T])
+	}
+	if q, ok := r.queue.(runnable); ok {
+		r.adopt(q)
+	}
+	r.lookBelow()
+}
+
 // adopt takes over what a queue of ours says of itself.
 func (r *runner[T]) adopt(q runnable) {
 	if r.options.Name == "" {
@@ -104,9 +109,9 @@ func (r *runner[T]) adopt(q runnable) {
 	r.results = q.resultMetrics()
 }
 
-// look finds out whether the queue is ours to the bottom. A type that embeds a queue of
+// lookBelow finds out whether the queue is ours to the bottom. A type that embeds a queue of
 // ours is not: its methods may do more, and must not be passed over.
-func (r *runner[T]) look() {
+func (r *runner[T]) lookBelow() {
 	var ok bool
 	if r.ours, ok = r.queue.(*TypedRateLimiting[T]); !ok {
 		return

@@ -109,7 +109,7 @@ func newStored(every int8) queue {
 	order := struct {
 		workqueue.PrioritizedQueue[int8]
 	}{newOrder(every).(workqueue.PrioritizedQueue[int8])}
-	return stored{Typed: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[int8]{Order: order}), every: every}
+	return stored{workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[int8]{Order: order}), noRemove{}, every}
 }
 
 // turns returns every how many hand-outs it is the oldest item's turn in a queue.
