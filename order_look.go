@@ -45,20 +45,14 @@ func (q *nestedQueue[T]) inOrder() iter.Seq[T] {
 	}
 	var levels []*level[nest[T]]
 	for _, v := range q.ladder.all {
-		if v.content.n == 0 {
-			continue
+		if v.content.n > 0 {
+			levels = append(levels, v)
 		}
-		if inOrder(v.content.queue) == nil {
-			return nil
-		}
-		levels = append(levels, v)
 	}
-	slices.SortFunc(levels, func(a, b *level[nest[T]]) int {
-		if (a.at >= 0) != (b.at >= 0) {
-			return cmp.Compare(b.at, a.at)
-		}
-		return cmp.Compare(b.priority, a.priority)
-	})
+	if slices.ContainsFunc(levels, func(v *level[nest[T]]) bool { return inOrder(v.content.queue) == nil }) {
+		return nil
+	}
+	slices.SortFunc(levels, compareNests[T])
 	return func(yield func(T) bool) {
 		for _, v := range levels {
 			if !v.content.each(yield) {
@@ -66,6 +60,14 @@ func (q *nestedQueue[T]) inOrder() iter.Seq[T] {
 			}
 		}
 	}
+}
+
+// compareNests orders levels by their turn: those that are up before all others.
+func compareNests[T comparable](a, b *level[nest[T]]) int {
+	if (a.at >= 0) != (b.at >= 0) {
+		return cmp.Compare(b.at, a.at)
+	}
+	return cmp.Compare(b.priority, a.priority)
 }
 
 // each yields the items of a level, and reports whether it was asked for all of them.

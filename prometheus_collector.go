@@ -163,10 +163,6 @@ func (c collector) appendSeries(metrics []prometheus.Metric, s *series, queue st
 			metrics = append(metrics, r.metric(c.options.Buckets, total, s.created, queue))
 		}
 	}
-	for _, r := range c.levels {
-		for _, l := range total.Levels {
-			metrics = append(metrics, r.metric(l, queue))
-		}
-	}
+	metrics = c.appendLevels(metrics, total, queue)
 	return c.appendResults(metrics, s, total, queue)
 }

@@ -38,6 +38,15 @@ func (r levelRow) metric(s LevelStats, queue string) prometheus.Metric {
 	return prometheus.MustNewConstMetric(r.desc, prometheus.GaugeValue, r.value(s), values...)
 }
 
+func (c collector) appendLevels(metrics []prometheus.Metric, total QueueStats, queue string) []prometheus.Metric {
+	for _, r := range c.levels {
+		for _, l := range total.Levels {
+			metrics = append(metrics, r.metric(l, queue))
+		}
+	}
+	return metrics
+}
+
 // addLevels adds the levels of another queue of the name. What has no place any more
 // goes to the others.
 func (s *QueueStats) addLevels(levels []LevelStats) {
