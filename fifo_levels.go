@@ -12,6 +12,8 @@ func (f *fifo[T]) levels(now time.Duration) []LevelStats {
 		return nil
 	}
 	r := f.storage.ranks
+	// What was added again may have no level yet, but counts.
+	f.eachAgain(func(i uint32) { r.use(r.priorities.of(i)) })
 	stats := make([]LevelStats, 0, len(r.first)+1)
 	for _, p := range r.first {
 		stats = append(stats, LevelStats{Priority: p})
@@ -26,12 +28,17 @@ func (f *fifo[T]) levels(now time.Duration) []LevelStats {
 		s.Depth++
 		s.OldestItem = max(s.OldestItem, now-f.stamps.at(i).added)
 	}
+	f.eachAgain(func(i uint32) { levelOf(&stats, r.priorities.of(i)).Depth++ })
+	return stats
+}
+
+// eachAgain calls visit for the held records that were added again.
+func (f *fifo[T]) eachAgain(visit func(i uint32)) {
 	for _, i := range f.held {
 		if f.items.records.at(i).state == reprocess {
-			levelOf(&stats, r.priorities.of(i)).Depth++
+			visit(i)
 		}
 	}
-	return stats
 }
 
 // levelOf returns the stats that a priority belongs to, and adds those of the others

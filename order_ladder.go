@@ -88,10 +88,15 @@ func (l *ladder[C]) extend(priority int) *level[C] {
 	l.known[priority] = v
 	l.all = append(l.all, v)
 	l.peak = max(l.peak, len(l.all))
+	l.use(priority)
+	return v
+}
+
+// use gives a priority a place in first, while there are any.
+func (l *ladder[C]) use(priority int) {
 	if len(l.first) < firstLevels && !slices.Contains(l.first, priority) {
 		l.first = append(l.first, priority)
 	}
-	return v
 }
 
 // look looks at a level and forgets it if it is down.

@@ -68,11 +68,15 @@ func TestDepthByPriorityBesideControllerRuntime(t *testing.T) {
 	expect("and one without priorities", map[string]float64{"0": 1, "-100": 3, "": 1})
 	plain.ShutDown()
 	second.ShutDown()
+	held, _ := q.Get()
+	q.AddWith(workqueue.AddOptions{Priority: 7}, held)
+	expect("one held, and added again at a new level", map[string]float64{"0": 0, "-100": 2, "7": 1})
+	q.Done(held)
 	for range 3 {
 		item, _ := q.Get()
 		q.Done(item)
 	}
-	expect("levels that are empty", map[string]float64{"0": 0, "-100": 0})
+	expect("levels that are empty", map[string]float64{"0": 0, "-100": 0, "7": 0})
 	q.ShutDown()
 	expect("after the shutdown", map[string]float64{})
 }
