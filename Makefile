@@ -9,7 +9,7 @@ RUNS        := 40000
 HISTORIES   := 1000000
 DURATION    := 60s
 
-.PHONY: all help quick run test docs lint vet tidy cyclo test-386 fuzz bench bench-smoke cover monitoring integration apiserver apiserver-test linearizability stress stress-peers mutate minimums
+.PHONY: all help quick run test docs lint vet tidy cyclo test-386 fuzz bench bench-smoke cover monitoring integration apiserver apiserver-test linearizability stress stress-peers mutate minimums swap-programs
 
 all: lint test ## the linters and all tests
 
@@ -68,6 +68,11 @@ cyclo: ## fail if a function of the library is too complex
 # Every program that uses the library is lifted to what its go.mod requires.
 minimums: ## the root tests with the lowest Go and modules, and with the newest; 2 minutes
 	.ci/minimums
+
+# Their own tests before and after the swap, and what the running program has for a
+# queue. Fetches them.
+swap-programs: ## real programs, swapped; 3 minutes, and 10 the first time
+	go run -C compat ./swap/real
 
 # The positions in the line and the heap are 32 bits wide, an int is not always.
 test-386: ## the root tests with an int of 32 bits; 13 s

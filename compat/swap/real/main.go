@@ -1,0 +1,214 @@
+// Real takes each release of client-go, and programs of others, through the swap. Of the
+// programs it runs their own tests before and after, the guard test of docs/migrating.md,
+// which must fail before and pass after, and a test that prints which queue the running
+// program has.
+//
+//	go run -C compat ./swap/real
+//	go run -C compat ./swap/real -only cloud-provider
+package main
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"log"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+const ours, theirs = "github.com/seed16c08ea7/workqueue", "k8s.io/client-go/util/workqueue"
+
+// A program is a version of a module, with the packages whose tests run.
+type program struct {
+	module, version string
+	packages        []string
+	// into is the package that gets the guard test and the one that prints, in name.
+	into, name string
+	print      string
+}
+
+func main() {
+	log.SetFlags(0)
+	only := flag.String("only", "", "a `part` of the name of what is to be swapped; k8s.io/client-go has the releases")
+	flag.Parse()
+	dir, err := os.MkdirTemp("", "swapped programs ")
+	if err != nil {
+		log.Fatal(err)
+	}
+	library, err := filepath.Abs("..")
+	if err == nil {
+		err = all(dir, library, *only)
+	}
+	if removed := os.RemoveAll(dir); err == nil {
+		err = removed
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+func all(dir, library, only string) error {
+	swap := filepath.Join(dir, "swap")
+	if _, err := run(library, "go", "build", "-o", swap, "./swap"); err != nil {
+		return err
+	}
+	guard, err := guardTest(filepath.Join(library, "docs", "migrating.md"))
+	if err != nil {
+		return err
+	}
+	if strings.Contains("k8s.io/client-go", only) {
+		if err := allReleases(dir, swap, library); err != nil {
+			return err
+		}
+	}
+	for i, p := range programs {
+		if !strings.Contains(p.module, only) {
+			continue
+		}
+		copied := filepath.Join(dir, fmt.Sprint(i))
+		if err := p.copy(copied, guard); err != nil {
+			return err
+		}
+		if err := p.compare(copied, []string{swap, "-library", library}); err != nil {
+			return fmt.Errorf("%s %s: %w", p.module, p.version, err)
+		}
+	}
+	return nil
+}
+
+// guardTest returns the code of the documentation.
+func guardTest(page string) (string, error) {
+	text, err := os.ReadFile(page)
+	_, code, _ := strings.Cut(string(text), "```go\nfunc TestQueuesAreSwapped")
+	code, _, found := strings.Cut(code, "```")
+	if err == nil && !found {
+		err = fmt.Errorf("%s has no guard test", page)
+	}
+	return "func TestQueuesAreSwapped" + code, err
+}
+
+// copy fetches the program, and adds the two tests to one of its packages. Replaces by
+// directories, which a module has for its own repository, are dropped.
+func (p *program) copy(dir, guard string) error {
+	out, err := run("", "go", "mod", "download", "-json", p.module+"@"+p.version)
+	if err != nil {
+		return err
+	}
+	var fetched struct{ Dir string }
+	if err := json.Unmarshal([]byte(out), &fetched); err != nil {
+		return err
+	}
+	if err := os.CopyFS(dir, os.DirFS(fetched.Dir)); err != nil {
+		return err
+	}
+	// What is copied from the module cache is read-only.
+	if err := filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
+		if err == nil {
+			err = os.Chmod(path, 0o755)
+		}
+		return err
+	}); err != nil {
+		return err
+	}
+	if err := dropReplaces(dir); err != nil {
+		return err
+	}
+	test := "package " + p.name + "\n\nimport (\n\t\"reflect\"\n\t\"testing\"\n\n\t\"" + theirs + "\"\n)\n\n" + guard
+	if err := os.WriteFile(filepath.Join(dir, p.into, "guard_test.go"), []byte(test), 0o666); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, p.into, "print_test.go"), []byte(p.print), 0o666)
+}
+
+func dropReplaces(dir string) error {
+	mod := filepath.Join(dir, "go.mod")
+	text, err := os.ReadFile(mod)
+	if err != nil {
+		return err
+	}
+	text = regexp.MustCompile(`(?m)^.* => \.\.?/.*\n`).ReplaceAll(text, nil)
+	if err := os.WriteFile(mod, text, 0o666); err != nil {
+		return err
+	}
+	_, err = run(dir, "go", "mod", "tidy")
+	return err
+}
+
+// compare runs the tests before and after.
+func (p *program) compare(dir string, swap []string) error {
+	before, err := p.tests(dir, nil)
+	if err != nil {
+		return err
+	}
+	after, err := p.tests(dir, swap)
+	if err != nil {
+		return err
+	}
+	if before.queue != theirs || after.queue != ours {
+		return fmt.Errorf("the queue is of %q, and with the swap of %q", before.queue, after.queue)
+	}
+	if before.guard != "fail" || after.guard != "pass" {
+		return fmt.Errorf("the guard test: %q, and with the swap %q", before.guard, after.guard)
+	}
+	if !slices.Equal(before.own, after.own) || len(before.own) == 0 {
+		return fmt.Errorf("tests before:\n%s\nand after:\n%s", strings.Join(before.own, "\n"), strings.Join(after.own, "\n"))
+	}
+	fmt.Printf("%s %s: %d tests of its own have the same outcomes; the queue is of %s\n", p.module, p.version, len(before.own), after.queue)
+	return nil
+}
+
+// outcomes are what tests have said.
+type outcomes struct {
+	own          []string // each test or subtest, with its outcome
+	guard, queue string
+}
+
+// tests runs them by go test, behind a prefix.
+func (p *program) tests(dir string, prefix []string) (o outcomes, err error) {
+	args := slices.Concat(prefix, []string{"go", "test", "-json", "-count=1", "-vet=off"}, p.packages)
+	out, _ := run(dir, args[0], args[1:]...) // The guard test fails without the swap.
+	for line := range strings.Lines(out) {
+		var e event
+		if json.Unmarshal([]byte(line), &e) == nil {
+			o.note(e)
+		}
+	}
+	slices.Sort(o.own)
+	if len(o.own) == 0 {
+		err = fmt.Errorf("no test has run:\n%s", out)
+	}
+	return o, err
+}
+
+// An event is a line of go test -json.
+type event struct{ Action, Package, Test, Output string }
+
+func (o *outcomes) note(e event) {
+	if _, queue, found := strings.Cut(e.Output, "the queue is of "); found {
+		o.queue = strings.TrimSpace(queue)
+	}
+	if e.Test == "" || e.Test == "TestPrint" || !slices.Contains([]string{"pass", "fail", "skip"}, e.Action) {
+		return
+	}
+	if e.Test == "TestQueuesAreSwapped" {
+		o.guard = e.Action
+		return
+	}
+	o.own = append(o.own, e.Action+" "+e.Package+" "+e.Test)
+}
+
+// run returns what a command prints, in any case, and an error that has it too.
+func run(dir, name string, args ...string) (string, error) {
+	cmd := exec.Command(name, args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GOWORK=off")
+	out, err := cmd.Output()
+	if failed, ok := err.(*exec.ExitError); ok {
+		err = fmt.Errorf("%s %q: %w\n%s%s", name, args, err, out, failed.Stderr)
+	}
+	return string(out), err
+}
