@@ -69,15 +69,18 @@ func all(dir, library, only string) error {
 		if !strings.Contains(p.module, only) {
 			continue
 		}
-		copied := filepath.Join(dir, fmt.Sprint(i))
-		if err := p.copy(copied, guard); err != nil {
-			return err
-		}
-		if err := p.compare(copied, []string{swap, "-library", library}); err != nil {
+		if err := p.try(filepath.Join(dir, fmt.Sprint(i)), guard, swap, library); err != nil {
 			return fmt.Errorf("%s %s: %w", p.module, p.version, err)
 		}
 	}
 	return nil
+}
+
+func (p *program) try(dir, guard, swap, library string) error {
+	if err := p.copy(dir, guard); err != nil {
+		return err
+	}
+	return p.compare(dir, []string{swap, "-library", library})
 }
 
 // guardTest returns the code of the documentation.

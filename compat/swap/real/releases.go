@@ -86,13 +86,18 @@ func uses(dir string) (lines []string, err error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, decl := range tree.Decls {
-			if line := use(decl); line != "" {
-				lines = append(lines, "\t"+line+"\n")
-			}
-		}
+		lines = append(lines, usesIn(tree)...)
 	}
 	return lines, nil
+}
+
+func usesIn(tree *ast.File) (lines []string) {
+	for _, decl := range tree.Decls {
+		if line := use(decl); line != "" {
+			lines = append(lines, "\t"+line+"\n")
+		}
+	}
+	return lines
 }
 
 func use(decl ast.Decl) string {
