@@ -219,8 +219,8 @@ func TestRunTellsWhatWaitsForARetry(t *testing.T) {
 				case item != "q":
 					return workqueue.RetryAfter(time.Minute, errFailed)
 				case !drain && s.ctx.Err() == nil:
-					s.stop()
 					s.queue.Add("q")
+					s.stop()
 				}
 				return nil
 			})
