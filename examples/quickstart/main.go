@@ -4,12 +4,15 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"io"
 	"log"
 	"os"
 	"sync"
 	"time"
+
+	"github.com/go-logr/logr"
 
 	"github.com/seed16c08ea7/workqueue"
 )
@@ -28,27 +31,24 @@ func run(out io.Writer) {
 	queue.AddAfter("owl.png", time.Second)
 	log.Println("11 requests,", queue.Len(), "jobs now, one later")
 
-	var jobs, workers sync.WaitGroup
+	ctx, stop := context.WithCancel(context.Background())
+	var jobs sync.WaitGroup
 	jobs.Add(3)
-	for range 2 {
-		workers.Go(func() {
-			for name, shutdown := queue.Get(); !shutdown; name, shutdown = queue.Get() {
-				failures := queue.NumRequeues(name)
-				if err := shrink(name, failures); err != nil {
-					log.Printf("%s: %v", name, err)
-					queue.AddRateLimited(name) // Due in 100 ms, then 200 ms, 400 ms.
-				} else {
-					log.Printf("%s: done after %d failures", name, failures)
-					queue.Forget(name) // Its next failure waits 100 ms again.
-					jobs.Done()
-				}
-				queue.Done(name) // Only now may a worker be given this name again.
-			}
-		})
-	}
-	jobs.Wait()
-	queue.ShutDown() // Get tells the workers to stop.
-	workers.Wait()
+	go func() {
+		jobs.Wait()
+		stop() // A server would have a signal do that.
+	}()
+	quiet := logr.Discard() // Run logs failures as well.
+	workqueue.Run(ctx, queue, func(ctx context.Context, name string) error {
+		info, _ := workqueue.ItemInfoFromContext[string](ctx)
+		if err := shrink(name, info.Failures); err != nil {
+			log.Printf("%s: %v", name, err)
+			return err // It comes again in 100 ms, then 200 ms, 400 ms.
+		}
+		log.Printf("%s: done after %d failures", name, info.Failures)
+		jobs.Done()
+		return nil
+	}, workqueue.RunOptions[string]{Workers: 2, Logger: &quiet})
 }
 
 func shrink(name string, failures int) error {

@@ -4,9 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -17,6 +14,7 @@ import (
 	"github.com/seed16c08ea7/workqueue"
 	"github.com/seed16c08ea7/workqueue/examples/internal/embedded"
 	"github.com/seed16c08ea7/workqueue/examples/internal/fixture"
+	"github.com/seed16c08ea7/workqueue/examples/internal/lines"
 )
 
 // played is the output of a run in virtual time.
@@ -106,46 +104,10 @@ func TestDrainIsBounded(t *testing.T) {
 // The loop takes fewer than a third of the lines that it takes by hand. A line
 // is one with code on it, in the methods that are not about the job.
 func TestLoopIsShort(t *testing.T) {
-	hand := lines(t, "../controller/controller.go", "run", "runWorker", "processNextWorkItem")
-	here := lines(t, "controller.go", "run")
+	hand := lines.Of(t, "../controller/controller.go", "run", "runWorker", "processNextWorkItem")
+	here := lines.Of(t, "controller.go", "run")
 	t.Logf("%d lines by hand, %d here", hand, here)
 	if 3*here >= hand {
 		t.Errorf("%d lines of %d are not fewer than a third", here, hand)
 	}
-}
-
-// lines counts the lines of the functions that have a token on them.
-func lines(t *testing.T, name string, functions ...string) (n int) {
-	t.Helper()
-	set := token.NewFileSet()
-	file, err := parser.ParseFile(set, name, nil, parser.SkipObjectResolution)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range functions {
-		found := false
-		for _, decl := range file.Decls {
-			if f, ok := decl.(*ast.FuncDecl); ok && f.Name.Name == want {
-				found = true
-				n += tokenLines(set, f)
-			}
-		}
-		if !found {
-			t.Fatalf("%s has no %s", name, want)
-		}
-	}
-	return n
-}
-
-func tokenLines(set *token.FileSet, f *ast.FuncDecl) int {
-	seen := map[int]bool{}
-	ast.Inspect(f, func(node ast.Node) bool {
-		if _, ok := node.(*ast.CommentGroup); ok || node == nil {
-			return false
-		}
-		seen[set.Position(node.Pos()).Line] = true
-		seen[set.Position(node.End()-1).Line] = true
-		return true
-	})
-	return len(seen)
 }

@@ -1,0 +1,66 @@
+// Command webhook takes events over HTTP and delivers each to a URL, with retries,
+// timeouts and an end to them. It has metrics for Prometheus, and SIGTERM ends it without
+// the loss of a delivery:
+//
+//	go run ./webhook -listen 127.0.0.1:8080
+//	curl -d '{"paid": true}' 'http://127.0.0.1:8080/events?url=https://example.com/hook'
+//	curl http://127.0.0.1:8080/metrics
+//
+// This file is the part to copy. ../webhookbyhand is the same on client-go.
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/seed16c08ea7/workqueue"
+	"github.com/seed16c08ea7/workqueue/examples/internal/webhook"
+)
+
+func main() { webhook.Main("webhook", newProgram) }
+
+func newProgram(outbox *webhook.Outbox, registry *prometheus.Registry) webhook.Program {
+	queue := workqueue.NewTypedRateLimiting(
+		workqueue.NewTypedItemBackoffRateLimiter[string](workqueue.Backoff{Duration: 20 * time.Millisecond, Factor: 2, Jitter: 0.2, Cap: time.Minute}),
+		workqueue.TypedRateLimitingQueueConfig[string]{
+			Name:            "webhooks",
+			MetricsProvider: workqueue.NewPrometheusProvider(registry, workqueue.PrometheusOptions{}),
+		})
+	return webhook.Program{Add: queue.Add, Run: func(ctx context.Context) error { return run(ctx, queue, outbox) }}
+}
+
+// run delivers until ctx ends, and then what is queued or waits for a retry, for 20
+// seconds at most: a pod gets 30 between SIGTERM and SIGKILL. What is left then stays in
+// the outbox, which is no failure of the program.
+func run(ctx context.Context, queue *workqueue.TypedRateLimiting[string], outbox *webhook.Outbox) error {
+	err := workqueue.Run(ctx, queue, func(ctx context.Context, id string) error {
+		return verdict(outbox.Deliver(ctx, id))
+	}, workqueue.RunOptions[string]{
+		Workers: 8, Timeout: 5 * time.Second, MaxAttempts: 10, Drain: true, Grace: 20 * time.Second,
+		OnGiveUp: func(_ context.Context, id string, err error) {
+			slog.Error("given up", "event", id, "err", err)
+			outbox.Remove(id)
+		},
+	})
+	if errors.Is(err, workqueue.ErrNotDrained) {
+		slog.Warn("not all is delivered", "err", err)
+		return nil
+	}
+	return err
+}
+
+// verdict says what an answer means for the retry.
+func verdict(err error) error {
+	status, ok := errors.AsType[*webhook.StatusError](err)
+	switch {
+	case ok && status.Permanent():
+		return workqueue.Permanent(err)
+	case ok && status.RetryAfter > 0:
+		return workqueue.RetryAfter(status.RetryAfter, err)
+	}
+	return err
+}
