@@ -42,6 +42,7 @@ type options struct {
 	workers    int
 	seed       uint64
 	verbose    bool
+	forever    bool
 }
 
 func main() {
@@ -74,6 +75,7 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 	flags.IntVar(&opts.workers, "workers", 4, "`number` of workers, which are the keys that are synced at the same time")
 	flags.Uint64Var(&opts.seed, "seed", 1, "`number` that decides what happens on the embedded API server")
 	flags.BoolVar(&opts.verbose, "v", false, "log each hand-out of the embedded run, and each sync, even one that found nothing to do")
+	flags.BoolVar(&opts.forever, "forever", false, "keep the embedded run busy until it is interrupted, and exit with 0 if it has ended well then")
 	if err := flags.Parse(args); err != nil {
 		return opts, err
 	}
@@ -108,7 +110,7 @@ func serve(ctx context.Context, config *rest.Config, q queue, opts options, log 
 
 // runEmbedded runs it on the embedded API server until that is over.
 func runEmbedded(ctx context.Context, out io.Writer, q queue, opts options) error {
-	embeddedOpts := embedded.Options{Seed: opts.seed, Verbose: opts.verbose}
+	embeddedOpts := embedded.Options{Seed: opts.seed, Verbose: opts.verbose, Forever: opts.forever}
 	return embedded.Run(ctx, out, q, embeddedOpts, func(ctx context.Context, config *rest.Config, q embedded.Queue, log *slog.Logger) error {
 		return serve(ctx, config, q, opts, log)
 	})

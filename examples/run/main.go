@@ -31,6 +31,7 @@ func main() {
 	var opts embedded.Options
 	flag.Uint64Var(&opts.Seed, "seed", 1, "`number` that decides what happens on the embedded API server")
 	flag.BoolVar(&opts.Verbose, "v", false, "log each hand-out of the queue and what the controller does with it")
+	flag.BoolVar(&opts.Forever, "forever", false, "keep the controller busy until it is interrupted, and exit with 0 if it has ended well then")
 	flag.Parse()
 	if err := play(ctx, os.Stdout, newQueue(), opts); err != nil {
 		fmt.Fprintln(os.Stderr, "run:", err)

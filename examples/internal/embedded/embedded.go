@@ -19,6 +19,7 @@ import (
 type Options struct {
 	Seed    uint64 // of the event stream
 	Verbose bool   // log every hand-out, and what the controller does
+	Forever bool   // keep the controller busy until it is interrupted
 }
 
 // Serve is a controller. It works on the cluster of the config and with the
@@ -34,6 +35,9 @@ const feedTimeout = 20 * time.Second
 // workers at once.
 func Run(ctx context.Context, out io.Writer, q Queue, opts Options, serve Serve) error {
 	out = &lockedWriter{out: out}
+	if opts.Forever {
+		return runForever(ctx, out, q, opts, serve)
+	}
 	introduce(out, q, opts)
 	// Without -v nothing is logged, not even failures: most of them are made on
 	// purpose, and one that matters shows in the verdict.

@@ -18,6 +18,8 @@ type faults struct {
 	pending  map[string]int // failures ahead of a name
 	injected int            // writes that failed for it
 	refused  int            // writes that failed for what they had in mind, as with a conflict
+	written  int            // writes that have ended, whatever came of them
+	cut      int            // writes whose client went away before
 }
 
 // write stands for the way to the API server.
@@ -25,10 +27,29 @@ func (f *faults) write(ctx context.Context, name string) error {
 	latency, err := f.draw(name)
 	select {
 	case <-time.After(latency):
+		f.end(false)
 		return err
 	case <-ctx.Done():
+		f.end(true)
 		return ctx.Err()
 	}
+}
+
+func (f *faults) end(cut bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if cut {
+		f.cut++
+	} else {
+		f.written++
+	}
+}
+
+// ended returns how many writes have ended, and how many were cut off.
+func (f *faults) ended() (written, cut int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.written, f.cut
 }
 
 func (f *faults) draw(name string) (time.Duration, error) {
