@@ -19,15 +19,15 @@ func TestProviderInTheRegistryOfComponentBase(t *testing.T) {
 	provider := workqueue.NewPrometheusProvider(legacyregistry.Registerer(), workqueue.PrometheusOptions{})
 	synctest.Test(t, func(t *testing.T) {
 		early := adapted.Ours("early", provider)
-		if got := len(adapted.Series(t, legacyregistry.DefaultGatherer, "early")); got != 13 {
-			t.Errorf("before there is a queue of client-go: %d series, want 13", got)
+		if got := len(adapted.Series(t, legacyregistry.DefaultGatherer, "early")); got != 14 {
+			t.Errorf("before there is a queue of client-go: %d series, want 14", got)
 		}
 		// Its panic would be that of a MustRegister.
 		theirs, ours := adapted.ClientGo("theirs", nil), adapted.Ours("ours", provider)
 		adapted.Workload(theirs, ours, func(moment string) {
 			mine := adapted.Classic(t, legacyregistry.DefaultGatherer, "ours")
-			if len(mine) != 13 {
-				t.Errorf("%s: %d series, want 13", moment, len(mine))
+			if len(mine) != 14 {
+				t.Errorf("%s: %d series, want 14", moment, len(mine))
 			}
 			adapted.Compare(t, moment, adapted.Classic(t, legacyregistry.DefaultGatherer, "theirs"), mine)
 		})
@@ -61,7 +61,7 @@ func TestProviderAfterAQueueOfComponentBase(t *testing.T) {
 	}
 	q := adapted.Ours("q", workqueue.NewPrometheusProvider(r, workqueue.PrometheusOptions{}))
 	defer q.ShutDown()
-	if got := len(adapted.Series(t, r, "q")); got != 13 {
-		t.Errorf("%d series, want 13", got)
+	if got := len(adapted.Series(t, r, "q")); got != 14 {
+		t.Errorf("%d series, want 14", got)
 	}
 }

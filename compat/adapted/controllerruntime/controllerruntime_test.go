@@ -58,8 +58,8 @@ func TestProviderInTheRegistryOfControllerRuntime(t *testing.T) {
 		theirs, ours := adapted.ClientGo("beside", provider()), adapted.Ours("ours beside", p)
 		adapted.Workload(theirs, ours, func(moment string) {
 			mine := adapted.Series(t, metrics.Registry, "ours beside")
-			if len(mine) != 13 {
-				t.Errorf("%s: %d series, want 13", moment, len(mine))
+			if len(mine) != 14 {
+				t.Errorf("%s: %d series, want 14", moment, len(mine))
 			}
 			adapted.Compare(t, moment, adapted.Series(t, metrics.Registry, "beside"), mine)
 		})
