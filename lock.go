@@ -25,7 +25,7 @@ import (
 // function is small enough to be inlined.
 //
 // The price is the tail. One who yields comes back when all others have run once,
-// which is a millisecond behind 1000 goroutines. docs/decisions.md has what was tried
+// which is a millisecond behind 1000 goroutines. docs/decisions-locks.md has what was tried
 // against that, and what it cost with fewer.
 
 const (

@@ -71,7 +71,7 @@ type Typed[T comparable] struct {
 
 	// Guarded by mu, and used only if there are metrics. They stand here to keep mu
 	// 32 bytes away from metrics, which each call reads just before it locks: side
-	// by side they make BenchmarkDuplicate 40 % slower, see docs/decisions.md.
+	// by side they make BenchmarkDuplicate 40 % slower, see docs/decisions-locks.md.
 	durations        *durations // nil unless a provider reads the queue
 	adds, duplicates uint64
 
