@@ -1,6 +1,7 @@
 package swap_test
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -58,8 +59,19 @@ func sabotaged(t *testing.T, at string) []string {
 		"SWAP_TEST_CALLS=" + filepath.Join(dir, "calls"), "SWAP_TEST_FAIL_AT=" + at}
 }
 
+var all = flag.Bool("all", false, "have each call of go fail, and not one of four")
+
+// stride is how many calls of go there are for one that fails. Each failure takes seconds
+// of go itself.
+func stride() int {
+	if *all {
+		return 1
+	}
+	return 4
+}
+
 // eachFailure runs swap until no call of go is left to fail, and returns how many
-// failures there were. The last run, which nothing happens to, succeeds. Another may
+// failures there were, or would be with all of them. The last run, which nothing happens to, succeeds. Another may
 // too: -w need not know whether an old swap is current. Then it is undone by hand.
 func (p *program) eachFailure(args []string, kill bool, afterwards func(when string)) (failures int) {
 	p.Helper()
@@ -67,7 +79,7 @@ func (p *program) eachFailure(args []string, kill bool, afterwards func(when str
 	if err := os.CopyFS(saved, os.DirFS(p.top)); err != nil {
 		p.Fatal(err)
 	}
-	for at := 1; at < 40; at++ {
+	for at := 1; at < 40; at += stride() {
 		number := strconv.Itoa(at)
 		if kill {
 			number = "k" + number
@@ -75,7 +87,7 @@ func (p *program) eachFailure(args []string, kill bool, afterwards func(when str
 		out, code, calls := p.sabotage(number, args)
 		switch {
 		case code == 0 && calls < at:
-			return failures
+			return failures * stride()
 		case code == 0:
 			p.restore(saved)
 			continue
@@ -145,7 +157,7 @@ func TestKilledInTheMiddle(t *testing.T) {
 		p.fails("not swapped", "-undo")
 		same(t, when, before, tree(t, p.top))
 	})
-	if interrupted < 4 {
+	if interrupted*stride() < 4 {
 		t.Errorf("the change was interrupted %d times", interrupted)
 	}
 	p.must(world.swap, "-check")
@@ -166,7 +178,7 @@ func TestFailureInAWorkspace(t *testing.T) {
 		failures++
 		same(t, when, before, tree(t, p.top))
 	})
-	if failures < 8 {
+	if failures*stride() < 8 {
 		t.Errorf("only %d calls of go could fail", failures)
 	}
 }
