@@ -5,7 +5,8 @@
 //
 // It is a drop-in for k8s.io/client-go/util/workqueue. It guarantees:
 //
-//   - Items are handed out in the order in which they were added.
+//   - Items are handed out in the order in which they were added, unless an
+//     Order in the config of the queue decides otherwise.
 //   - An item that is added several times before a worker gets it is handed
 //     out once.
 //   - No two workers hold the same item at a time. An item that is added while
@@ -22,17 +23,18 @@
 // does in each state, and what limiters and series mean, is in
 // https://github.com/seed16c08ea7/workqueue/blob/main/docs/semantics.md, and
 // each difference from client-go, with the test that shows it, is in
-// https://github.com/seed16c08ea7/workqueue/blob/main/docs/differences.md.
+// https://github.com/seed16c08ea7/workqueue/blob/main/docs/differences.md. Beside
+// them are ordering.md, migrating.md and testing.md.
 //
 // # Queues and layers
 //
 // [Typed] is the FIFO. [TypedDelaying] adds AddAfter on top of it, and
 // [TypedRateLimiting] adds AddRateLimited on top of that, with the time that a
 // [TypedRateLimiter] says. Each layer calls the one below through an interface,
-// so each can be replaced: the order of the FIFO by a [Queue] in
-// [TypedQueueConfig], the FIFO by a [TypedInterface] in
+// so each can be replaced: the FIFO by a [TypedInterface] in
 // [TypedDelayingQueueConfig], the delaying queue by a [TypedDelayingInterface]
-// in [TypedRateLimitingQueueConfig]. Most controllers want
+// in [TypedRateLimitingQueueConfig]. An Order is a [Queue], such as those of
+// [NewPriorityQueue] and [NewFairQueue]. Most controllers want
 // [NewTypedRateLimiting]. The constructors that client-go has return interfaces,
 // which have only client-go's methods: no GetContext, Drain, Snapshot or Remove.
 //
@@ -77,9 +79,8 @@
 //
 // When the context of Run ends, no more items are handed out, the contexts of
 // handlers end at once or after a grace period, the queue is shut down, and Run
-// returns with the last worker. OnStop is told what is left, by name. With Drain, Run
-// works off what is queued or waits for a retry first, within the grace period. With
-// KeepQueue, it leaves the queue open for the next Run.
+// returns with the last worker. OnStop is told what is left, by name. Drain works off
+// what is queued or waits for a retry first. KeepQueue leaves the queue open.
 //
 // # The life of an item
 //

@@ -593,22 +593,3 @@ func (c *check) add(prefix string, err error) {
 }
 
 func (c *check) err() error { return errors.Join(*c...) }
-
-// ForeignCounts returns for how many queues of other types Run counts failures.
-func ForeignCounts() int {
-	foreignAttempts.mu.Lock()
-	defer foreignAttempts.mu.Unlock()
-	return len(foreignAttempts.counts)
-}
-
-// Watchers returns how many contexts are kept for an item.
-func (q *Typed[T]) Watchers(item T) (n int) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for w, ok := q.fifo.watchers[item]; ok; w, ok = *w.more, true {
-		if n++; w.more == nil {
-			break
-		}
-	}
-	return n
-}
