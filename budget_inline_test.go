@@ -1,3 +1,7 @@
+//go:build !race
+
+// The compiler is asked once: under the race detector it inlines less, and takes longer.
+
 package workqueue_test
 
 import (

@@ -270,7 +270,7 @@ func (g *fairGame) step(op, arg byte) string {
 func TestModelFair(t *testing.T) {
 	t.Parallel()
 	rnd := newRand(t)
-	for range 4 * scripts() {
+	for range scripts() {
 		playFair(t, randomScript(rnd, 200))
 	}
 }
@@ -324,7 +324,7 @@ func TestFairBoundHolds(t *testing.T) {
 	t.Parallel()
 	rnd := newRand(t)
 	reached := 0
-	for range 4 * scripts() {
+	for range scripts() {
 		reached += playBound(t, rnd)
 	}
 	if reached == 0 {
