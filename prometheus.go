@@ -32,6 +32,7 @@ type PrometheusProvider struct {
 	histograms []histogramRow
 	results    described
 	levels     []levelRow
+	groups     described
 	abandoned  *prometheus.CounterVec
 	beside     *beside // nil if all series of the registry are ours
 
@@ -100,7 +101,8 @@ func (p *PrometheusProvider) describe(options PrometheusOptions, theirs neighbou
 		options.Buckets = prometheus.ExponentialBuckets(10e-9, 10, theirs.decades())
 	}
 	d := describer{options, theirs}
-	p.options, p.rows, p.histograms, p.results, p.levels = options, d.rows(), d.histograms(), d.results(), d.levels()
+	p.options, p.rows, p.histograms, p.results = options, d.rows(), d.histograms(), d.results()
+	p.levels, p.groups = d.levels(), d.groups()
 }
 
 func checkBuckets(bounds []float64) {

@@ -104,6 +104,7 @@ func (s *QueueStats) gauge(other QueueStats) {
 	s.LongestRunning = max(s.LongestRunning, other.LongestRunning)
 	s.OldestItem = max(s.OldestItem, other.OldestItem)
 	s.addLevels(other.Levels)
+	s.DepthByGroup = append(s.DepthByGroup, other.DepthByGroup...)
 }
 
 // collector keeps the methods of a prometheus.Collector out of the provider's.
@@ -121,6 +122,7 @@ func (c collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, r := range c.levels {
 		ch <- r.desc
 	}
+	ch <- c.groups.desc
 	c.abandoned.Describe(ch)
 }
 
@@ -164,5 +166,6 @@ func (c collector) appendSeries(metrics []prometheus.Metric, s *series, queue st
 		}
 	}
 	metrics = c.appendLevels(metrics, total, queue)
+	metrics = c.appendGroups(metrics, total, queue)
 	return c.appendResults(metrics, s, total, queue)
 }
