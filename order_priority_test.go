@@ -40,7 +40,7 @@ func TestHighestPriorityFirstAndFIFOWithin(t *testing.T) {
 	addAt(q, math.MinInt, 7)
 	addAt(q, 5, 8, 2) // 2 is raised, to the end of the level.
 	q.Add(7)          // A plain add has the priority 0.
-	want := []string{"6@9223372036854775807", "3@5", "4@5", "8@5", "2@5", "1@0", "7@0", "5@-5"}
+	want := []string{fmt.Sprint("6@", math.MaxInt), "3@5", "4@5", "8@5", "2@5", "1@0", "7@0", "5@-5"}
 	if got := takeRanked(q); !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
