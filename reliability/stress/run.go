@@ -49,7 +49,11 @@ func (r *round) withRun() {
 	options.Drain = options.Grace > 0 && r.rnd.IntN(2) == 0
 	options.OnStop = r.excuse
 	r.actors.Go(func() {
-		if err := workqueue.Run(ctx, limited, r.handle, options); err != nil && !(options.Drain && errors.Is(err, workqueue.ErrNotDrained)) {
+		err := workqueue.Run(ctx, limited, r.handle, options)
+		switch {
+		case err == nil, options.Drain && errors.Is(err, workqueue.ErrNotDrained):
+		case err == workqueue.ErrShutDown && inner.Err() != nil: // The burst was over before this goroutine began.
+		default:
 			r.tally.violation(wrongDrain, "Run returned %v, with %s", err, r.recipe.text)
 		}
 	})
