@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
+
 	"github.com/seed16c08ea7/workqueue"
 )
 
@@ -101,13 +103,7 @@ func start(ctx context.Context, provider workqueue.MetricsProvider) (wait func()
 		if l.stream != nil {
 			all.Go(func() { l.stream(ctx, q) })
 		}
-		for range l.workers {
-			all.Go(func() { work(ctx, q, l.handle) })
-		}
-		all.Go(func() {
-			<-ctx.Done()
-			q.ShutDown()
-		})
+		all.Go(func() { work(ctx, q, l) })
 	}
 	return all.Wait
 }
@@ -118,15 +114,13 @@ func newQueue(l load, provider workqueue.MetricsProvider) queue {
 		workqueue.TypedRateLimitingQueueConfig[string]{Name: l.name, MetricsProvider: provider})
 }
 
-// work is the loop of a worker.
-func work(ctx context.Context, q queue, handle func(context.Context, queue, string) error) {
-	for item, shutdown := q.Get(); !shutdown; item, shutdown = q.Get() {
-		if handle(ctx, q, item) != nil {
-			q.AddRateLimited(item)
-		} else {
-			q.Forget(item)
-		}
-		q.Done(item)
+// work leaves the worker loop to Run, which counts the results. Failures are what this
+// program is about, so they are not logged.
+func work(ctx context.Context, q queue, l load) {
+	quiet := logr.Discard()
+	handle := func(ctx context.Context, item string) error { return l.handle(ctx, q, item) }
+	if err := workqueue.Run(ctx, q, handle, workqueue.RunOptions[string]{Workers: l.workers, Logger: &quiet}); err != nil {
+		panic(err) // Only a queue that is shut down has one, without Drain.
 	}
 }
 

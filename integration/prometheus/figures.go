@@ -42,6 +42,8 @@ func atRest(age float64) []figure {
 		exactly(`workqueue_waiting{name="uploads"}`, 3),
 		exactly(`workqueue_retries_total{name="uploads"}`, 3),
 		exactly(`workqueue_rate_limited_total{name="uploads"}`, 0),
+		exactly(`workqueue_results_total{name="uploads", result="succeeded"}`, 19),
+		exactly(`workqueue_results_total{name="uploads", result="failed"}`, 0),
 		between(age-3, age+3, `workqueue_longest_running_processor_seconds{name="uploads"}`),
 		exactly(`workqueue_unfinished_work_seconds{name="uploads"} - workqueue_longest_running_processor_seconds`, 0),
 	}
@@ -66,6 +68,8 @@ func atWork() []figure {
 		between(30, 60, `rate(workqueue_adds_total{name="thumbnails"}[20s])`),
 		between(2, 6, `rate(workqueue_rate_limited_total{name="thumbnails"}[20s])`),
 		between(80, 210, `rate(workqueue_rate_limited_total{name="webhooks"}[20s])`),
+		between(80, 210, `rate(workqueue_results_total{name="webhooks", result="failed"}[20s])`),
+		exactly(`workqueue_results_total{name="webhooks", result="succeeded"}`, 0),
 		between(16, 34, `rate(workqueue_retries_total{name="polls"}[20s])`),
 		between(0.6, 1.1, `rate(workqueue_adds_total{name="reports"}[20s])`),
 		between(3, 8, `max_over_time(workqueue_oldest_item_age_seconds{name="reports"}[20s])`),
@@ -94,6 +98,7 @@ func distributions(store histograms) []figure {
 		count, mean = "%[1]s_count%[2]s", "rate(%[1]s_sum%[2]s[20s]) / rate(%[1]s_count%[2]s[20s])"
 	}
 	const wait, work, late = "workqueue_queue_duration_seconds", "workqueue_work_duration_seconds", "workqueue_lateness_seconds"
+	const limit = "workqueue_rate_limit_delay_seconds"
 	all := []figure{
 		exactly(fmt.Sprintf(count, wait, `{name="uploads"}`), 20),
 		exactly(fmt.Sprintf(count, work, `{name="uploads"}`), 19),
@@ -101,8 +106,10 @@ func distributions(store histograms) []figure {
 		between(3, 8, fmt.Sprintf(mean, wait, `{name="reports"}`)),
 		between(1, 2, fmt.Sprintf(mean, work, `{name="reports"}`)),
 		between(0, 0.5, fmt.Sprintf(mean, late, `{name="webhooks"}`)),
+		exactly(fmt.Sprintf(count, limit, `{name="uploads"}`), 0),
+		between(0.099, 0.101, fmt.Sprintf(mean, limit, `{name="webhooks"}`)),
 	}
-	for _, series := range []string{wait, work, late} {
+	for _, series := range []string{wait, work, late, limit} {
 		if store == classic {
 			// 12 decades from 10 ns to 1000 s, and infinity.
 			all = append(all, exactly(`count(`+series+`_bucket{name="uploads"})`, 13))
