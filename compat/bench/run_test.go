@@ -32,9 +32,9 @@ func loops() []loop {
 		return clientgo.NewTypedRateLimitingQueue(clientgo.DefaultTypedControllerRateLimiter[string]())
 	}
 	return []loop{
-		{"workqueue/Run", ours, runAll},
-		{"workqueue/by-hand", ours, workAll},
-		{"client-go/by-hand", theirs, workAll},
+		{"workqueue/loop=Run", ours, runAll},
+		{"workqueue/loop=by-hand", ours, workAll},
+		{"client-go/loop=by-hand", theirs, workAll},
 	}
 }
 

@@ -26,6 +26,7 @@ var (
 	all      = []string{ours, clientGo, priority}
 	withChan = append(all[:3:3], channel)
 	withTime = append(all[:3:3], timer)
+	orders   = []string{ours, priority}
 	noPrio   = []string{ours, clientGo}
 	flooded  = []string{ours, clientGo, timer}
 )
@@ -40,6 +41,7 @@ var sections = []section{
 	{"One goroutine", "Time of one operation.", true},
 	{"Delays and retries", "Time of one item; for items that come due, CPU time of the whole process.", true},
 	{"Many goroutines", "Time of one item, or of one call, by the clock on the wall.", true},
+	{"Priorities", "Time of one item, beside controller-runtime's priority queue.", false},
 	{"Memory", "Bytes of heap and stacks, without the text of the keys.", false},
 	{"Lateness", "How long after its due time an item reaches a worker.", false},
 	{"Growth", "Time of one operation as the number of items or workers grows.", false},
@@ -64,6 +66,9 @@ var scenarios = []scenario{
 	{"Delays and retries", "AddRateLimited, Get, Forget, Done; 1 ns", "RateLimited/delay=1ns/items=1", "ns/op", all, false, []goal{faster(3)}},
 	{"Delays and retries", "the same, 64k items through one worker", "RateLimited/delay=1ns/items=64k", "ns/item", all, false, nil},
 
+	{"One goroutine", "an item for a worker with a loop by hand, of 64k", "Run/loop=by-hand", "ns/op", noPrio, false, nil},
+	{"One goroutine", "an item for a worker of Run, of 64k", "Run/loop=Run", "ns/op", []string{ours}, false, nil},
+
 	{"Many goroutines", "wake-up of a parked worker and back", "WakeUp/workers=1", "ns/op", withChan, false, []goal{faster(1.3)}},
 	{"Many goroutines", "1 producer, 1 worker, distinct items", "Contended/producers=1/workers=1/items=distinct", "ns/item", withChan, false, []goal{faster(2.2)}},
 	{"Many goroutines", "1 producer, 1 worker, 16 hot items", "Contended/producers=1/workers=1/items=hot", "ns/item", all, false, []goal{faster(1)}},
@@ -75,6 +80,10 @@ var scenarios = []scenario{
 	{"Many goroutines", "16 producers, 100 workers, 16 hot items", "Contended/producers=16/workers=100/items=hot", "ns/item", all, false, []goal{faster(1)}},
 	{"Many goroutines", "Add by 1000 goroutines, GOMAXPROCS=8, p99", "Tail/calls=Add/procs=8/goroutines=1000", "p99-ns", noPrio, false, []goal{faster(1)}},
 	{"Many goroutines", "AddAfter by 1000, p99", "Tail/calls=AddAfter/procs=8/goroutines=1000", "p99-ns", noPrio, false, []goal{faster(1)}},
+
+	{"Priorities", "cycle, 1 priority", "Priority/do=cycle/levels=1", "ns/op", orders, false, nil},
+	{"Priorities", "cycle, 3 priorities", "Priority/do=cycle/levels=3", "ns/op", orders, false, nil},
+	{"Priorities", "cycle, 25 priorities", "Priority/do=cycle/levels=25", "ns/op", orders, false, nil},
 
 	{"Memory", "an item queued, of 1M", "Memory/of=queued", "B/item", all, true, []goal{atMost(60, "B/item")}},
 	{"Memory", "an item waiting, of 1M", "Memory/of=waiting", "B/item", all, true, []goal{atMost(80, "B/item")}},
