@@ -28,7 +28,7 @@ import (
 type beside struct {
 	registry registry
 
-	// The fields below are guarded by mu, a leaf but for the locks of the registry.
+	// The fields below are guarded by mu. Only locks of the registry are taken under it.
 	mu     sync.Mutex
 	open   map[string]*prometheus.Desc // series that the registry has not got yet
 	theirs map[part]prometheus.Collector

@@ -7,7 +7,7 @@ import (
 
 // BenchmarkGrowth shows how the cost of an item changes with the number of
 // others: of a cycle behind a standing backlog, and of an AddAfter while the
-// items gather. Items are integers, lest ten million strings be most of what is
+// items gather. Items are integers, or ten million strings would be most of what is
 // measured.
 func BenchmarkGrowth(b *testing.B) {
 	for _, items := range []int{1_000, 10_000, 100_000, million, 10 * million} {

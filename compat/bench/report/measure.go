@@ -102,7 +102,7 @@ func slowRounds(rounds int) int {
 }
 
 // compare runs the implementations one after the other, beginning with another
-// one in each round, lest the same one always come after the same other one.
+// one in each round, or the same one would always come after the same other one.
 func (b *binary) compare(rows []result, round int, o options) error {
 	peers := rows[0].peers
 	for i := range peers {
