@@ -2,10 +2,7 @@ package bench
 
 import (
 	"context"
-	"runtime"
-	"slices"
 	"testing"
-	"time"
 
 	"github.com/go-logr/logr"
 	clientgo "k8s.io/client-go/util/workqueue"
@@ -69,17 +66,6 @@ func workAll(q rateLimiting[string], n int) {
 	}
 }
 
-// pass returns how long a worker takes for an item, over 64k of them.
-func (l loop) pass(keys []string) time.Duration {
-	q := l.open()
-	defer q.ShutDown()
-	fill(q, keys)
-	runtime.GC()
-	start := time.Now()
-	l.work(q, len(keys))
-	return time.Since(start) / time.Duration(len(keys))
-}
-
 // BenchmarkRun is one item for a worker, of 64k that are queued.
 func BenchmarkRun(b *testing.B) {
 	keys := stringKeys(population)
@@ -99,37 +85,4 @@ func BenchmarkRun(b *testing.B) {
 			}
 		})
 	}
-}
-
-// A worker of Run without options costs no more than a loop by hand, and less than half
-// of one on client-go. The three take turns, and the median of the ratios counts, as
-// other programs slow down some of them; a tenth is allowed for what is left of that.
-func TestRunCostsNoMoreThanALoopByHand(t *testing.T) {
-	if testing.Short() || raceEnabled {
-		t.Skip("measures")
-	}
-	// The heap of a small controller. Without it the collector, which runs when the
-	// heap has doubled, would run all the time.
-	ballast := make([]byte, 64<<20)
-	defer runtime.KeepAlive(ballast)
-	keys := stringKeys(population)
-	var byHand, clientGo []float64
-	within := func() bool { return median(byHand) <= 1.1 && median(clientGo) >= 2 }
-	for len(byHand) < 15 || len(byHand) < 100 && !within() {
-		var took [3]float64
-		for i, l := range loops() {
-			took[i] = float64(l.pass(keys))
-		}
-		byHand, clientGo = append(byHand, took[0]/took[1]), append(clientGo, took[2]/took[0])
-	}
-	t.Logf("Run takes %.2f times as long as a loop by hand, and one on client-go %.2f times as long as Run, in %d turns",
-		median(byHand), median(clientGo), len(byHand))
-	if !within() {
-		t.Error("want at most 1.1 times, and at least 2 times")
-	}
-}
-
-func median(numbers []float64) float64 {
-	sorted := slices.Sorted(slices.Values(numbers))
-	return sorted[len(sorted)/2]
 }
