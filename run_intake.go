@@ -109,8 +109,8 @@ func (r *runner[T]) adopt(q runnable) {
 	r.results = q.resultMetrics()
 }
 
-// lookBelow finds out whether the queue is ours to the bottom. A type that embeds a queue of
-// ours is not: its methods may do more, and must not be passed over.
+// lookBelow finds out whether the queue is ours to the bottom. A type that embeds a
+// queue of ours is not: its methods may do more, and must not be passed over.
 func (r *runner[T]) lookBelow() {
 	var ok bool
 	if r.ours, ok = r.queue.(*TypedRateLimiting[T]); !ok {
@@ -179,21 +179,26 @@ func (w *worker[T]) next() (item T, ok bool) {
 // get is next for a queue without GetContext, where only the shutdown ends the wait
 // for an item. It does not ask for an item after the end of intake: what a queue
 // hands out during its shutdown it may have forgotten itself, see decline.
-func (r *runner[T]) get() (item T, ok bool) {
-	if r.intake.Err() != nil {
+func (w *worker[T]) get() (item T, ok bool) {
+	if w.intake.Err() != nil {
 		return item, false
 	}
-	item, shutdown := r.queue.Get()
-	return r.accept(item, shutdown)
+	item, shutdown := w.queue.Get()
+	return w.accept(item, shutdown)
 }
 
-// accept reports whether an item is to be handled, and declines it otherwise.
-func (r *runner[T]) accept(item T, shutdown bool) (T, bool) {
-	if shutdown || r.intake.Err() != nil {
-		r.decline(item, shutdown)
-		return item, false
+// accept reports whether an item is to be handled. If not, it declines the item, or gives
+// it back to a queue that is kept.
+func (w *worker[T]) accept(item T, shutdown bool) (T, bool) {
+	switch {
+	case !shutdown && w.intake.Err() == nil:
+		return item, true
+	case w.options.KeepQueue && !shutdown:
+		w.giveBack(item)
+	default:
+		w.decline(item, shutdown)
 	}
-	return item, true
+	return item, false
 }
 
 // decline leaves an item behind that will not be handled. What comes with a
@@ -204,23 +209,19 @@ func (r *runner[T]) decline(item T, shutdown bool) {
 	if shutdown && item == *new(T) {
 		return
 	}
-	if r.options.KeepQueue && !shutdown {
-		r.giveBack(item)
-		return
-	}
 	r.leaveQueued(item)
 	r.queue.Done(item)
 }
 
-// giveBack puts an item back that was handed out. A queue of ours has it first in line
-// again.
-func (r *runner[T]) giveBack(item T) {
-	if r.passing {
-		r.typed.putBack(item, 0)
+// giveBack puts an item back that was handed out, with its priority. A queue of ours
+// without an order has it first in line again.
+func (w *worker[T]) giveBack(item T) {
+	if w.passing {
+		w.typed.putBack(item, 0)
 		return
 	}
-	r.queue.Add(item)
-	r.queue.Done(item)
+	w.add(item)
+	w.queue.Done(item)
 }
 
 // noteError keeps an error that ends a worker although there may be items. Our queues

@@ -243,7 +243,7 @@ func (w *worker[T]) mayCancel() bool {
 // would be overtaken by it.
 func (w *worker[T]) redo() Result {
 	if !w.addedAgain() {
-		w.add()
+		w.add(w.item)
 	}
 	again := w.addedAgain()
 	if !again { // The queue is shut down.
@@ -260,14 +260,15 @@ func (w *worker[T]) addedAgain() bool {
 	return ctx.Err() != nil
 }
 
-// add adds the item now, also to a queue that is sealed.
-func (w *worker[T]) add() {
+// add adds an item now, with the priority that it was handed out with, also to a queue
+// that is sealed.
+func (w *worker[T]) add(item T) {
 	switch {
 	case w.ours == nil:
-		w.queue.Add(w.item)
+		w.queue.Add(item)
 	case w.priority != 0:
-		w.ours.addWith(AddOptions{Priority: w.priority}, w.item)
+		w.ours.addWith(AddOptions{Priority: w.priority}, item)
 	default:
-		w.ours.queue.Add(w.item)
+		w.ours.queue.Add(item)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -55,5 +56,31 @@ func TestRunRetriesWithThePriorityOfTheHandOut(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// An item that Run declines and gives back to a queue that is kept came back with the
+// priority 0.
+func TestRunGivesBackWithThePriorityOfTheHandOut(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	metrics := &recorder{}
+	metrics.setHook(func(event string) {
+		if strings.HasPrefix(event, "latency") { // The item is handed out.
+			cancel()
+		}
+	})
+	q := workqueue.NewTypedRateLimiting(constant(time.Second), workqueue.TypedRateLimitingQueueConfig[string]{
+		Name: "q", MetricsProvider: metrics,
+		Order: workqueue.NewPriorityQueue(workqueue.PriorityOptions[string]{}),
+	})
+	defer q.ShutDown()
+	q.AddWith(workqueue.AddOptions{Priority: 7}, "a")
+	handle := func(context.Context, string) error { t.Error("a was handled"); return nil }
+	if err := workqueue.Run(ctx, q, handle, workqueue.RunOptions[string]{KeepQueue: true}); err != nil {
+		t.Fatal(err)
+	}
+	s := q.Snapshot(1)
+	if len(s.Queued) != 1 || s.Queued[0].Priority != 7 || s.InFlightTotal != 0 {
+		t.Errorf("got %v, want a queued with priority 7", s)
 	}
 }

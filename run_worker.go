@@ -92,12 +92,8 @@ func (w *worker[T]) pass() bool {
 	if err != nil {
 		return false
 	}
-	if w.intake.Err() != nil {
-		w.decline(next, false)
-		return false
-	}
-	w.item, w.holds = next, true
-	return true
+	w.item, w.holds = w.accept(next, false)
+	return w.holds
 }
 
 // handleItem calls the handler and does what becomes of the item. If the handler does
