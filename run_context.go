@@ -85,14 +85,18 @@ const chunkBytes = 1024
 
 // newContext returns the context for the item that the worker holds.
 func (w *worker[T]) newContext() *itemContext[T] {
-	if len(w.contexts) == 0 {
+	if w.used == len(w.contexts) {
 		w.contexts = make([]itemContext[T], max(1, chunkBytes/int(unsafe.Sizeof(itemContext[T]{}))))
+		w.used = 0
 	}
-	c := &w.contexts[0]
-	w.contexts = w.contexts[1:]
+	c := &w.contexts[w.used]
+	w.used++
 	c.run, c.item = w.runner, w.item
 	return c
 }
+
+// context returns what newContext has returned last.
+func (w *worker[T]) context() *itemContext[T] { return &w.contexts[w.used-1] }
 
 // loggerFor returns the logger of the options, or else of the context.
 func loggerFor(ctx context.Context, option *logr.Logger) logr.Logger {

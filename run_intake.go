@@ -42,7 +42,7 @@ type runner[T comparable] struct {
 	inHand  atomic.Int64 // items of workers that drain, if the queue does not count them
 	closing atomic.Bool  // what is added from now on may be dropped by the shutdown
 
-	oblivion oblivion[T]  // that of the limiter of ours
+	oblivion oblivion[T]  // of failed, and of the limiter of ours
 	failed   *failures[T] // in a row
 	release  func()       // of failed
 
@@ -81,6 +81,7 @@ func newRunner[T comparable](ctx context.Context, queue TypedRateLimitingInterfa
 		r.logger = r.logger.WithValues("queue", r.options.Name)
 	}
 	r.failed, r.release = attemptsOf(queue)
+	r.oblivion.counts = append(r.oblivion.counts, r.failed)
 	r.descend()
 	r.ending = r.intake.Done()
 	return r

@@ -8,19 +8,31 @@ import (
 
 // This file is what becomes of an item when its handler is over.
 
-// account does what the outcome of the handler asks for, and reports it, unless that is
-// done.
-func (w *worker[T]) account() {
-	if !w.pending {
-		return
-	}
+// account does what the outcome of the handler asks for, and reports it.
+func (w *worker[T]) account(err error) {
 	w.pending = false // First: foreign code that is called from here may not return.
-	err := w.err
-	w.err = nil // Or an idle worker would keep it alive.
 	if err == nil && w.simple {
 		w.forget()
 		return
 	}
+	w.accountAll(err)
+}
+
+// accountAborted is account, if that is not done, for a handler that has panicked or
+// called Goexit.
+func (w *worker[T]) accountAborted() {
+	if !w.pending {
+		return
+	}
+	err := w.err
+	w.err = nil // Or an idle worker would keep it alive.
+	if err == nil {
+		err = errGoexit
+	}
+	w.account(err)
+}
+
+func (w *worker[T]) accountAll(err error) {
 	var took time.Duration
 	if w.options.OnResult != nil {
 		took = time.Since(w.started)
@@ -86,12 +98,10 @@ func (w *worker[T]) comesAgain() bool {
 // forget ends the series of failures of an item, for the limiter and for MaxAttempts.
 // Forget of a [TypedRateLimiting] does both, but the queue may be of another type.
 func (w *worker[T]) forget() {
-	w.failed.forgetAny(w.item)
-	if w.ours != nil {
-		w.oblivion.forget(w.item)
-		return
+	w.oblivion.forget(w.item)
+	if w.ours == nil {
+		w.queue.Forget(w.item)
 	}
-	w.queue.Forget(w.item)
 }
 
 // failuresOf returns how often handlers have failed in a row. The limiter may know more,
@@ -159,7 +169,7 @@ func (w *worker[T]) giveUp(err error, failures int) Result {
 		w.logError(w.item, err, result.Failures, "Item given up")
 		return result
 	}
-	w.tellGivenUp(w.base, err)
+	w.tellGivenUp(w.context(), err)
 	if w.err != nil {
 		w.logError(w.item, w.err, result.Failures, "OnGiveUp panicked")
 		w.err = nil

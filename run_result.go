@@ -63,7 +63,7 @@ func (w *worker[T]) report(result Result) {
 	if w.options.OnResult == nil {
 		return
 	}
-	w.tellResult(w.base, result)
+	w.tellResult(w.context(), result)
 	if w.err != nil {
 		w.logError(w.item, w.err, result.Failures, "OnResult panicked")
 		w.err = nil
