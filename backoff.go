@@ -48,7 +48,7 @@ func (b *Backoff) Step() time.Duration {
 	interval := max(0, b.Duration)
 	if b.Steps > 0 {
 		b.Steps--
-		b.Duration = scaled(interval, b.Factor)
+		b.Duration = scaledDelay(interval, b.Factor)
 		if b.Cap > 0 && b.Duration > b.Cap && b.Factor > 0 {
 			b.Duration, b.Steps = b.Cap, 0
 		}
@@ -56,7 +56,7 @@ func (b *Backoff) Step() time.Duration {
 		b.Steps = 0
 	}
 	if b.Jitter > 0 {
-		return spread(interval, b.Jitter, rand.Float64())
+		return spreadDelay(interval, b.Jitter, rand.Float64())
 	}
 	return interval
 }
@@ -110,13 +110,13 @@ func Jitter(duration time.Duration, maxFactor float64) time.Duration {
 	if !(maxFactor > 0) {
 		maxFactor = 1
 	}
-	return spread(duration, maxFactor, rand.Float64())
+	return spreadDelay(duration, maxFactor, rand.Float64())
 }
 
-// spread returns d + random*jitter*d. The sum is formed of integers, as a
+// spreadDelay returns d + random*jitter*d. The sum is formed of integers, as a
 // float64 does not hold every duration above 104 days, and the result would be
 // less than d at times.
-func spread(d time.Duration, jitter, random float64) time.Duration {
+func spreadDelay(d time.Duration, jitter, random float64) time.Duration {
 	if d <= 0 {
 		return 0
 	}
@@ -127,8 +127,8 @@ func spread(d time.Duration, jitter, random float64) time.Duration {
 	return math.MaxInt64 // Also if extra is not a number, from 0 times infinity.
 }
 
-// scaled returns d * factor, or d if there is no factor. d is not negative.
-func scaled(d time.Duration, factor float64) time.Duration {
+// scaledDelay returns d * factor, or d if there is no factor. d is not negative.
+func scaledDelay(d time.Duration, factor float64) time.Duration {
 	if d == 0 || !(factor > 0) {
 		return d
 	}
@@ -181,10 +181,10 @@ func newCurve(b Backoff) curve {
 
 // next returns the interval after the given one.
 func (c *curve) next(interval time.Duration) time.Duration {
-	return min(scaled(interval, c.factor), c.ceiling)
+	return min(scaledDelay(interval, c.factor), c.ceiling)
 }
 
 // wait returns an interval with jitter; random is in [0, 1).
 func (c *curve) wait(interval time.Duration, random float64) time.Duration {
-	return min(spread(interval, c.jitter, random), c.limit)
+	return min(spreadDelay(interval, c.jitter, random), c.limit)
 }

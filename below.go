@@ -61,14 +61,14 @@ type layer interface {
 func (q *TypedDelaying[T]) below() any     { return q.queue }
 func (q *TypedRateLimiting[T]) below() any { return q.queue }
 
-// has reports whether a method that layers pass on works: the queue has it, and so has
+// hasMethod reports whether a method that layers pass on works: the queue has it, and so has
 // what is below it.
-func has[Q any](queue any) bool {
+func hasMethod[Q any](queue any) bool {
 	if _, ok := queue.(Q); !ok {
 		return false
 	}
 	l, ok := queue.(layer)
-	return !ok || has[Q](l.below())
+	return !ok || hasMethod[Q](l.below())
 }
 
 // A dropper is a queue whose drains drop the waiting items. Run asks it for these: a

@@ -25,7 +25,7 @@ func TestHotPathIsInlined(t *testing.T) {
 	}
 	for _, f := range []string{
 		`(*Typed[go.shape.interface {}]).settle`,
-		`(*Typed[go.shape.interface {}]).countAdd`,
+		`(*Typed[go.shape.interface {}]).countAddLocked`,
 		`(*table[go.shape.interface {}]).probe`,
 		`(*table[go.shape.interface {}]).claim`,
 		`(*table[go.shape.interface {}]).release`,

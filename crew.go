@@ -33,9 +33,9 @@ func (c *crew) leave(mu *sync.Mutex) {
 	}
 }
 
-// left returns a channel that is closed when there is no goroutine. It takes the
+// allLeft returns a channel that is closed when there is no goroutine. It takes the
 // lock.
-func (c *crew) left(mu *sync.Mutex) <-chan struct{} {
+func (c *crew) allLeft(mu *sync.Mutex) <-chan struct{} {
 	mu.Lock()
 	defer mu.Unlock()
 	if c.size == 0 {

@@ -117,13 +117,13 @@ func NewTypedItemExponentialFailureRateLimiter[T comparable](baseDelay time.Dura
 
 // When counts a failure of the item and returns its delay.
 func (r *TypedItemExponentialFailureRateLimiter[T]) When(item T) time.Duration {
-	return doubled(r.baseDelay, r.failures.add(item), r.maxDelay)
+	return doubledDelay(r.baseDelay, r.failures.add(item), r.maxDelay)
 }
 
-// doubled returns min(base * 2^n, limit). The comparison is made with the
+// doubledDelay returns min(base * 2^n, limit). The comparison is made with the
 // bits shifted out of the limit instead of into the base, where they would
 // overflow.
-func doubled(base time.Duration, n int, limit time.Duration) time.Duration {
+func doubledDelay(base time.Duration, n int, limit time.Duration) time.Duration {
 	if base > limit>>n {
 		return limit
 	}
@@ -132,7 +132,7 @@ func doubled(base time.Duration, n int, limit time.Duration) time.Duration {
 
 // NumRequeues returns the number of calls of When since the last Forget.
 func (r *TypedItemExponentialFailureRateLimiter[T]) NumRequeues(item T) int {
-	return r.failures.count(item)
+	return r.failures.number(item)
 }
 
 // Forget drops the item's failures.
@@ -177,7 +177,7 @@ func (r *TypedItemFastSlowRateLimiter[T]) When(item T) time.Duration {
 }
 
 // NumRequeues returns the number of calls of When since the last Forget.
-func (r *TypedItemFastSlowRateLimiter[T]) NumRequeues(item T) int { return r.failures.count(item) }
+func (r *TypedItemFastSlowRateLimiter[T]) NumRequeues(item T) int { return r.failures.number(item) }
 
 // Forget drops the item's failures.
 func (r *TypedItemFastSlowRateLimiter[T]) Forget(item T) { r.failures.forget(item) }

@@ -39,9 +39,9 @@ type reading struct {
 	plans uint64 // agenda.plans when the reading began, or the end of numbers
 }
 
-// read reads the clock, and before it the number of plans: the other order would let
+// readClock reads the clock, and before it the number of plans: the other order would let
 // a plan from in between count as older than the reading.
-func (q *TypedDelaying[T]) read() reading {
+func (q *TypedDelaying[T]) readClock() reading {
 	if q.real {
 		return reading{q.now(), math.MaxUint64}
 	}
@@ -112,7 +112,7 @@ func (q *TypedDelaying[T]) replaceLoop() {
 // addDue adds items that are due, up to a batch of them.
 func (q *TypedDelaying[T]) addDue() outlook {
 	shutDown := q.queue.ShuttingDown() // The queue below may have been shut down by itself.
-	r := q.read()
+	r := q.readClock()
 	if q.typed == nil {
 		item, priority, o := q.popDue(shutDown, r)
 		if o.due {
@@ -120,18 +120,18 @@ func (q *TypedDelaying[T]) addDue() outlook {
 		}
 		return o
 	}
-	a, o := q.moveDue(shutDown, r, q.stamp(r.now))
+	a, o := q.moveDue(shutDown, r, q.typedNow(r.now))
 	q.typed.observeAdds(a.added)
 	return o
 }
 
 // moveDue is addDue for a typed queue below. It moves a batch in one critical section.
-func (q *TypedDelaying[T]) moveDue(shutDown bool, r reading, stamp time.Duration) (a arrival, o outlook) {
+func (q *TypedDelaying[T]) moveDue(shutDown bool, r reading, added time.Duration) (a promotion, o outlook) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	o = q.lookAheadLocked(shutDown, r)
 	if o.due {
-		a = q.moveDueLocked(r, stamp)
+		a = q.moveDueLocked(r, added)
 	}
 	return a, o
 }
@@ -156,7 +156,7 @@ func (q *TypedDelaying[T]) popDue(shutDown bool, r reading) (item T, priority in
 // would rely on a goroutine that is about to end.
 func (q *TypedDelaying[T]) lookAheadLocked(shutDown bool, r reading) outlook {
 	if shutDown {
-		q.abandonLocked()
+		q.dropLocked()
 	}
 	if q.agenda.len() == 0 {
 		q.running = false

@@ -59,12 +59,12 @@ func (q *TypedDelaying[T]) addAfter(hash uint32, item T, duration time.Duration,
 		return
 	}
 	priority = q.resolve(item, priority)
-	r := q.read()
+	r := q.readClock()
 	due := dueAfter(r.now, duration)
 	if duration <= instantDelay && q.real {
 		r.now = q.now()
 	}
-	q.observeArrival(q.schedule(hash, item, r, due, priority))
+	q.observePromotion(q.schedule(hash, item, r, due, priority))
 }
 
 // dueAfter returns now + duration, or the end of time if that overflows. now can be
@@ -80,30 +80,30 @@ func dueAfter(now, duration time.Duration) time.Duration {
 // schedule makes the item wait, or adds it if it is due by now. If no other item
 // waits, it is added without a detour through the agenda. Otherwise it takes its
 // place there, behind items that were due before it.
-func (q *TypedDelaying[T]) schedule(hash uint32, item T, r reading, due time.Duration, priority int) arrival {
-	stamp := q.stamp(r.now)
+func (q *TypedDelaying[T]) schedule(hash uint32, item T, r reading, due time.Duration, priority int) promotion {
+	added := q.typedNow(r.now)
 	if !q.mu.TryLock() {
 		lockAwake(&q.mu)
 	}
 	defer q.mu.Unlock()
 	if q.closed {
-		return arrival{}
+		return promotion{}
 	}
 	if q.hasEntryLocked(hash, item) {
-		return q.raiseLocked(hash, item, stamp, priority)
+		return q.raiseLocked(hash, item, added, priority)
 	}
 	if due <= r.now && q.typed != nil && q.agenda.len() == 0 {
 		q.metrics.observeLateness(r.now - due)
-		return q.promoteLocked(hash, item, stamp, rank{priority, true})
+		return q.promoteLocked(hash, item, added, rank{priority, true})
 	}
 	first := q.agenda.schedule(hash, item, r.now, due, priority)
-	return q.arrangeLocked(first, r, stamp)
+	return q.arrangeLocked(first, r, added)
 }
 
-// An arrival is what is left to do once the locks are free, after items have gone
+// A promotion is what is left to do once the locks are free, after items have gone
 // from the agenda to the queue below: metrics are foreign code, and must not run
 // with a lock held.
-type arrival struct {
+type promotion struct {
 	added int  // how many were no duplicates
 	yield bool // a woken worker needs this goroutine's processor
 }
@@ -111,11 +111,11 @@ type arrival struct {
 // arrangeLocked follows each change of the agenda. It ensures that a goroutine runs
 // while items wait, and that it wakes up in time. first says whether the change was
 // one of the earliest due time: only then may the timer be set too late.
-func (q *TypedDelaying[T]) arrangeLocked(first bool, r reading, stamp time.Duration) arrival {
+func (q *TypedDelaying[T]) arrangeLocked(first bool, r reading, added time.Duration) promotion {
 	if !q.real {
 		q.planned.Store(q.agenda.plans())
 	}
-	a := q.hurryLocked(r, stamp)
+	a := q.hurryLocked(r, added)
 	switch {
 	case q.agenda.len() == 0:
 		if q.running {
@@ -143,13 +143,13 @@ func (q *TypedDelaying[T]) arrangeLocked(first bool, r reading, stamp time.Durat
 //
 // If adding calls foreign code, they yield to the loop instead: it must not run with
 // the lock held, and if it panicked, arrangeLocked would not come to its end.
-func (q *TypedDelaying[T]) hurryLocked(r reading, stamp time.Duration) (a arrival) {
+func (q *TypedDelaying[T]) hurryLocked(r reading, added time.Duration) (a promotion) {
 	behind := q.dueLocked(r)
 	switch {
 	case q.typed == nil || !q.typed.fifo.native():
 		a.yield = behind
 	case behind:
-		a = q.moveDueLocked(r, stamp)
+		a = q.moveDueLocked(r, added)
 		q.urgent = a.yield
 	case q.urgent:
 		q.urgent = q.typed.wakes()
@@ -161,12 +161,12 @@ func (q *TypedDelaying[T]) hurryLocked(r reading, stamp time.Duration) (a arriva
 // moveDueLocked moves up to a batch of due items to typed. It is one critical section
 // of typed, with one wake-up at its end. waking is read after settle, which may have
 // set it.
-func (q *TypedDelaying[T]) moveDueLocked(r reading, stamp time.Duration) (a arrival) {
+func (q *TypedDelaying[T]) moveDueLocked(r reading, added time.Duration) (a promotion) {
 	q.typed.mu.Lock()
 	for n := 0; n < dueBatch && q.agenda.len() > 0 && q.dueLocked(r); n++ {
 		q.metrics.observeLateness(r.now - q.agenda.next())
 		hash, item, priority := q.agenda.pop()
-		if q.typed.addRankedLocked(hash, item, stamp, rank{priority, true}) {
+		if q.typed.addRankedLocked(hash, item, added, rank{priority, true}) {
 			a.added++
 		}
 	}
@@ -185,10 +185,10 @@ func (q *Typed[T]) wakes() bool {
 
 // promoteLocked adds the item to typed, and ends its wait if it waits. Both happen
 // under both locks, or a Snapshot could show the item twice or not at all.
-func (q *TypedDelaying[T]) promoteLocked(hash uint32, item T, stamp time.Duration, k rank) (a arrival) {
+func (q *TypedDelaying[T]) promoteLocked(hash uint32, item T, added time.Duration, k rank) (a promotion) {
 	waited, ok := q.unplanLocked(hash, item)
 	lockSoon(&q.typed.mu)
-	if q.typed.addRankedLocked(hash, item, stamp, rank{k.after(waited, ok), true}) {
+	if q.typed.addRankedLocked(hash, item, added, rank{k.after(waited, ok), true}) {
 		a.added = 1
 	}
 	q.typed.settle()
@@ -208,8 +208,8 @@ func (q *TypedDelaying[T]) unplanLocked(hash uint32, item T) (priority int, wait
 	return priority, waited
 }
 
-// observeArrival does what is left to do when the locks are free.
-func (q *TypedDelaying[T]) observeArrival(a arrival) {
+// observePromotion does what is left to do when the locks are free.
+func (q *TypedDelaying[T]) observePromotion(a promotion) {
 	if a.added > 0 {
 		q.typed.observeAdds(a.added)
 	}
@@ -218,10 +218,10 @@ func (q *TypedDelaying[T]) observeArrival(a arrival) {
 	}
 }
 
-// stamp returns the time that typed notes for an item that is added now. If typed has
+// typedNow returns the time that typed notes for an item that is added now. If typed has
 // a clock of its own, that is read, and before any lock is taken: it may be foreign
 // code.
-func (q *TypedDelaying[T]) stamp(now time.Duration) time.Duration {
+func (q *TypedDelaying[T]) typedNow(now time.Duration) time.Duration {
 	if q.aligned || q.typed == nil {
 		return now
 	}
@@ -237,9 +237,9 @@ func (q *TypedDelaying[T]) hasEntryLocked(hash uint32, item T) bool {
 
 // raiseLocked follows a delayed add that has found an entry. Nothing waits for it, but
 // its priority counts, and an order is told of it as of any other add.
-func (q *TypedDelaying[T]) raiseLocked(hash uint32, item T, stamp time.Duration, priority int) (a arrival) {
+func (q *TypedDelaying[T]) raiseLocked(hash uint32, item T, added time.Duration, priority int) (a promotion) {
 	if q.typed.fifo.storage != nil {
-		a = q.promoteLocked(hash, item, stamp, rank{priority, true})
+		a = q.promoteLocked(hash, item, added, rank{priority, true})
 	}
 	return a
 }
@@ -281,13 +281,13 @@ func (q *TypedDelaying[T]) promote(hash uint32, item T, k rank) {
 		q.addBelow(item, k.after(q.unplan(hash, item)))
 		return
 	}
-	q.observeArrival(q.promoteTyped(hash, item, q.stamp(q.now()), k))
+	q.observePromotion(q.promoteTyped(hash, item, q.typedNow(q.now()), k))
 }
 
-func (q *TypedDelaying[T]) promoteTyped(hash uint32, item T, stamp time.Duration, k rank) arrival {
+func (q *TypedDelaying[T]) promoteTyped(hash uint32, item T, added time.Duration, k rank) promotion {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.promoteLocked(hash, item, stamp, k)
+	return q.promoteLocked(hash, item, added, k)
 }
 
 // unplan ends the wait of the item, and reports whether it waited, and with which

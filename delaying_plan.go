@@ -25,19 +25,19 @@ func (q *TypedDelaying[T]) Reschedule(item T, duration time.Duration) {
 		q.promote(hash, item, rank{priority, false})
 		return
 	}
-	r := q.read()
-	q.observeArrival(q.reschedule(hash, item, r, dueAfter(r.now, duration), priority))
+	r := q.readClock()
+	q.observePromotion(q.reschedule(hash, item, r, dueAfter(r.now, duration), priority))
 }
 
-func (q *TypedDelaying[T]) reschedule(hash uint32, item T, r reading, due time.Duration, priority int) arrival {
-	stamp := q.stamp(r.now)
+func (q *TypedDelaying[T]) reschedule(hash uint32, item T, r reading, due time.Duration, priority int) promotion {
+	added := q.typedNow(r.now)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed || q.hasEntryLocked(hash, item) {
-		return arrival{}
+		return promotion{}
 	}
 	first := q.agenda.reschedule(hash, item, r.now, due, priority)
-	return q.arrangeLocked(first, r, stamp)
+	return q.arrangeLocked(first, r, added)
 }
 
 // Debounce adds the item when Debounce has not been called for it for the time
@@ -64,26 +64,26 @@ func (q *TypedDelaying[T]) Debounce(item T, quiet, most time.Duration) {
 		q.promote(hash, item, rank{priority, false})
 		return
 	}
-	r := q.read()
+	r := q.readClock()
 	latest := time.Duration(math.MaxInt64)
 	if most > 0 {
 		latest = dueAfter(r.now, most)
 	}
-	q.observeArrival(q.debounce(hash, item, r, dueAfter(r.now, quiet), latest, priority))
+	q.observePromotion(q.debounce(hash, item, r, dueAfter(r.now, quiet), latest, priority))
 }
 
-func (q *TypedDelaying[T]) debounce(hash uint32, item T, r reading, due, latest time.Duration, priority int) arrival {
-	stamp := q.stamp(r.now)
+func (q *TypedDelaying[T]) debounce(hash uint32, item T, r reading, due, latest time.Duration, priority int) promotion {
+	added := q.typedNow(r.now)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
-		return arrival{}
+		return promotion{}
 	}
 	if q.hasEntryLocked(hash, item) {
-		return q.raiseLocked(hash, item, stamp, priority)
+		return q.raiseLocked(hash, item, added, priority)
 	}
 	first := q.agenda.debounce(hash, item, r.now, due, latest, priority)
-	return q.arrangeLocked(first, r, stamp)
+	return q.arrangeLocked(first, r, added)
 }
 
 // Remove takes the item back: it no longer waits, and is removed from the queue

@@ -239,7 +239,7 @@ func (q *TypedDelaying[T]) ShutDown() {
 	q.close()
 	q.drains.halt()
 	q.queue.ShutDown()
-	<-q.loops.left(&q.mu)
+	<-q.loops.allLeft(&q.mu)
 	q.retire()
 }
 
@@ -248,7 +248,7 @@ func (q *TypedDelaying[T]) ShutDown() {
 func (q *TypedDelaying[T]) ShutDownWithDrain() {
 	q.close()
 	q.queue.ShutDownWithDrain()
-	<-q.loops.left(&q.mu)
+	<-q.loops.allLeft(&q.mu)
 	q.retire()
 }
 
@@ -262,7 +262,7 @@ func (q *TypedDelaying[T]) close() {
 // in an Add that blocks until the queue below is shut down.
 func (q *TypedDelaying[T]) closeLocked() {
 	q.closed = true
-	q.abandonLocked()
+	q.dropLocked()
 	q.poke()
 }
 

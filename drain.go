@@ -67,7 +67,7 @@ func (e *DrainError[T]) String() string { return e.Error() }
 func (q *Typed[T]) Drain(ctx context.Context) error {
 	drained := q.shutDown(true)
 	waitWithin(ctx, drained)
-	waitWithin(ctx, q.reporter.left(&q.mu))
+	waitWithin(ctx, q.reporter.allLeft(&q.mu))
 	q.retire()
 	s := q.remains(ErrShutDown)
 	if s == nil {
@@ -110,7 +110,7 @@ func (q *TypedDelaying[T]) Drain(ctx context.Context) error {
 	dropped := q.closeToDrain()
 	defer q.endDrain()
 	err := drainBelow(ctx, q.queue, &q.drains)
-	waitWithin(ctx, q.loops.left(&q.mu))
+	waitWithin(ctx, q.loops.allLeft(&q.mu))
 	q.retire()
 	if e, ok := err.(*DrainError[T]); ok {
 		dropped.addTo(&e.Snapshot)

@@ -22,7 +22,7 @@ func (l *ledger[T, N]) Note(item T) (note N, found bool) {
 func (l *ledger[T, N]) Drop(item T) { l.remove(hashOf(item), item) }
 
 // Turn moves the hand.
-func (l *ledger[T, N]) Turn() (item T, note *N) { return l.turn() }
+func (l *ledger[T, N]) Step() (item T, note *N) { return l.step() }
 
 // Len returns the number of items.
 func (l *ledger[T, N]) Len() int { return l.len() }
@@ -65,12 +65,12 @@ func (r *TypedKeyBucketRateLimiter[T]) CheckInvariants() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var errs check
-	errs.add("held: ", r.held.CheckInvariants())
+	errs.add("promised: ", r.promised.CheckInvariants())
 	errs.add("returned: ", r.returned.CheckInvariants())
 	b := &r.bucket
 	errs.that(b.tokens <= float64(b.burst), "key bucket: %v tokens, burst %d", b.tokens, b.burst)
-	errs.that(b.spare >= 0 && b.spare <= b.burst, "key bucket: %d spare tokens, burst %d", b.spare, b.burst)
-	errs.that(b.spare == 0 || b.tokens < 0, "key bucket: %d spare tokens beside %v", b.spare, b.tokens)
+	errs.that(b.extra >= 0 && b.extra <= b.burst, "key bucket: %d extra tokens, burst %d", b.extra, b.burst)
+	errs.that(b.extra == 0 || b.tokens < 0, "key bucket: %d extra tokens beside %v", b.extra, b.tokens)
 	return errs.err()
 }
 
@@ -78,7 +78,7 @@ func (r *TypedKeyBucketRateLimiter[T]) CheckInvariants() error {
 func (r *TypedItemExponentialFailureRateLimiter[T]) Room() int { return r.failures.items.records.n }
 
 // Counted returns the count of failures after n.
-func Counted(n uint32) uint32 { return counted(n) }
+func Counted(n uint32) uint32 { return oneMore(n) }
 
 // Returned returns how many places have been given back.
 func (r *TypedKeyBucketRateLimiter[T]) Returned() int {

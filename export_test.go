@@ -221,15 +221,15 @@ func (a *agenda[T]) Pop() T {
 }
 func (a *agenda[T]) Len() int            { return a.len() }
 func (a *agenda[T]) Next() time.Duration { return a.next() }
-func (a *agenda[T]) Turn() uint32        { return a.turn }
+func (a *agenda[T]) Ticket() uint32      { return a.ticket }
 func (a *agenda[T]) Room() int           { return a.items.records.n }
 func (a *agenda[T]) Plans() uint64       { return a.plans() }
 
 func (a *agenda[T]) PlannedBefore(plans uint64) bool { return a.plannedBefore(plans) }
 
-// SetTurn sets the turn of the next node, which must not be lower than that of
+// SetTicket sets the ticket of the next node, which must not be lower than that of
 // a node there is.
-func (a *agenda[T]) SetTurn(turn uint32) { a.turn = turn }
+func (a *agenda[T]) SetTicket(ticket uint32) { a.ticket = ticket }
 
 // CheckInvariants returns what is wrong with the agenda, or nil.
 func (a *agenda[T]) CheckInvariants() error {
@@ -253,7 +253,7 @@ func (a *agenda[T]) CheckInvariants() error {
 			latest := *a.seldom.latest.at(n.ref)
 			errs.that(n.due <= latest, "agenda: %v is due at %v, the latest is %v", r.item, n.due, latest)
 		}
-		errs.that(n.turn < a.turn, "agenda: node %d has turn %d of %d", p, n.turn, a.turn)
+		errs.that(n.ticket < a.ticket, "agenda: node %d has ticket %d of %d", p, n.ticket, a.ticket)
 	}
 	return errs.err()
 }
@@ -313,7 +313,7 @@ type Crew struct {
 
 func (c *Crew) Enter()                { c.crew.enter() }
 func (c *Crew) Leave()                { c.crew.leave(&c.mu) }
-func (c *Crew) Left() <-chan struct{} { return c.crew.left(&c.mu) }
+func (c *Crew) Left() <-chan struct{} { return c.crew.allLeft(&c.mu) }
 
 // A Line is the line of queued records.
 type Line = line
@@ -346,7 +346,7 @@ func (l *line) CheckInvariants() error {
 	var errs check
 	holes, touch, within := uint32(0), false, l.sweep == l.tail
 	for n := l.head; n != l.tail; n++ {
-		run := l.run(n)
+		run := l.gap(n)
 		within = within || n == l.sweep
 		if run == 0 {
 			errs.that(*l.at(n)&holeMark == 0, "line: a run of 0 at %d", n)
@@ -354,7 +354,7 @@ func (l *line) CheckInvariants() error {
 			continue
 		}
 		errs.that(!touch, "line: two runs touch at %d", n)
-		errs.that(n != l.head && run < l.tail-n && l.run(n+run-1) == run, "line: a run of %d at %d, from %d to %d", run, n, l.head, l.tail)
+		errs.that(n != l.head && run < l.tail-n && l.gap(n+run-1) == run, "line: a gap of %d at %d, from %d to %d", run, n, l.head, l.tail)
 		if run >= l.tail-n {
 			break
 		}
@@ -377,7 +377,7 @@ func (q *Typed[T]) checkWaits(errs *check) {
 	errs.that(q.parked == 0 || !q.fifo.closed || q.waking, "%d workers wait in spite of the shutdown", q.parked)
 	errs.that(q.drained == nil || q.fifo.closed, "a drain without a shutdown")
 	errs.that(q.drained == nil || !q.fifo.idle(), "a drain of nothing")
-	errs.that(q.fifo.closed == q.down.Load(), "closed: %v, ShuttingDown: %v", q.fifo.closed, q.down.Load())
+	errs.that(q.fifo.closed == q.shut.Load(), "closed: %v, ShuttingDown: %v", q.fifo.closed, q.shut.Load())
 }
 
 // CheckQuiet returns what is wrong when no goroutine is about to do anything:
@@ -453,7 +453,7 @@ func (q *TypedRateLimiting[T]) Delaying() *TypedDelaying[T] {
 
 // Attempts returns how many items have failed in handlers of Run that count.
 func (q *TypedRateLimiting[T]) Attempts() int {
-	f := q.countAttempts()
+	f := q.failureCounts()
 	return max(f.len(), int(f.failing.Load()))
 }
 
@@ -575,7 +575,7 @@ func Sizes() (record_, slot_, node_, stamp_ uintptr) {
 }
 
 // ResetProvider undoes SetProvider.
-func ResetProvider() { provider.Store(nil) }
+func ResetProvider() { defaultProvider.Store(nil) }
 
 // check collects what does not hold.
 type check []error

@@ -14,7 +14,7 @@ func (f *fifo[T]) touch(i uint32, r *record[T]) {
 	case inStorage:
 		f.dry = false
 		g.touch(r.item, k)
-		f.look()
+		f.askReady()
 	default: // In line, where the order is not its priority's.
 		if k.named {
 			g.priorities.set(i, max(g.priorities.of(i), k.priority))
@@ -66,7 +66,7 @@ func (f *fifo[T]) doneHolding(at uint32, r *record[T]) {
 	item := r.item
 	f.forget(at, r)
 	f.storage.done(item)
-	f.look()
+	f.askReady()
 }
 
 // tellPutBack tells a storage that the hand-out of an item is over which has left the
@@ -75,17 +75,17 @@ func (f *fifo[T]) doneHolding(at uint32, r *record[T]) {
 func (f *fifo[T]) tellPutBack(item T) {
 	if f.storage != nil {
 		f.storage.done(item)
-		f.look()
+		f.askReady()
 	}
 }
 
-// lookBehind is look after a hand-out. The item is the caller's only if that returns.
+// askReadyAfterTake is askReady after a hand-out. The item is the caller's only if that returns.
 // So a panic in it counts for false, and comes again when a worker looks next. If the
 // goroutine ends in it, the item goes back.
 //
 // The storage is told that the hand-out of an item that differs from itself is over,
 // as nobody can name it in a Done.
-func (f *fifo[T]) lookBehind(item T) {
+func (f *fifo[T]) askReadyAfterTake(item T) {
 	if f.storage.holding == nil {
 		return
 	}

@@ -6,12 +6,12 @@ import "iter"
 // leaves a hole: to close the gap would take time in proportion to the line, and
 // so would closing all of them at once when there are many. So while there are
 // more holes than records, a sweep goes from the head to the tail, four records
-// in each call that takes one out. It moves the first record behind a run of
-// holes to the start of the run, which so moves on and swallows the next, until
-// it gets to the tail and is dropped.
+// in each call that takes one out. It moves the first record behind a gap, which is a row of
+// holes, to its start. The gap so moves on and swallows the next one, until it gets to the
+// tail and is removed.
 //
-// A place is the index of a record, or a hole. A hole at either end of a run has
-// the length of the run beside the mark, so that a run is skipped, dropped and
+// A place is the index of a record, or a hole. A hole at either end of a gap has
+// the length of the gap beside the mark, so that a gap is skipped, removed and
 // joined with another in one step. The index of a record has no such bit, as no
 // more than 2^31 fit into a ring.
 //
@@ -22,12 +22,12 @@ import "iter"
 // Invariants:
 //
 //	the first place and the last are no holes
-//	no two runs touch, and both ends of each say its length
-//	holes == the lengths of all runs, added up
+//	no two gaps touch, and both ends of each say its length
+//	holes == the lengths of all gaps, added up
 //	3*holes <= 5*len(), and a few
 //	holes > 0: head <= sweep <= tail, and sweep == head or sweep-1 is no hole
 //
-// The last one keeps the sweep from being within a run. What lies around the line
+// The last one keeps the sweep from being within a gap. What lies around the line
 // is not cleared, as it refers to nothing.
 //
 // A line is not safe for concurrent use; its zero value is empty.
@@ -64,8 +64,8 @@ func (l *line) release() {
 func (l *line) all() iter.Seq[uint32] {
 	return func(yield func(i uint32) bool) {
 		for n := l.head; n != l.tail; n++ {
-			if run := l.run(n); run > 0 {
-				n += run - 1
+			if holes := l.gap(n); holes > 0 {
+				n += holes - 1
 			} else if !yield(*l.at(n)) {
 				return
 			}
@@ -73,9 +73,9 @@ func (l *line) all() iter.Seq[uint32] {
 	}
 }
 
-// run returns the length of the run that begins or ends at a place, and 0 for a
+// gap returns the length of the gap that begins or ends at a place, and 0 for a
 // record.
-func (l *line) run(n uint32) uint32 {
+func (l *line) gap(n uint32) uint32 {
 	if e := *l.at(n); e&holeMark != 0 {
 		return e &^ holeMark
 	}
@@ -103,9 +103,9 @@ func (l *line) popBack(moved func(i, n uint32)) {
 // a pop can be inlined.
 func (l *line) tidy(moved func(i, n uint32)) {
 	if l.holes > 0 {
-		run := l.run(l.head)
-		l.head += run
-		l.holes -= run
+		skipped := l.gap(l.head)
+		l.head += skipped
+		l.holes -= skipped
 	}
 	if l.sweep-l.head > l.tail-l.head { // Where there were no holes, nobody has moved it.
 		l.sweep = l.head
@@ -125,33 +125,33 @@ func (l *line) advance(moved func(i, n uint32)) {
 		l.sweep = l.head
 	}
 	to := l.sweep
-	run := l.run(to)
+	holes := l.gap(to)
 	l.sweep++
-	if run > 0 {
-		i := *l.at(to + run)
+	if holes > 0 {
+		i := *l.at(to + holes)
 		*l.at(to) = i
 		moved(i, to)
-		l.dig(to+1, to+run)
+		l.dig(to+1, to+holes)
 	}
 }
 
-// dig makes one run of the places from start to end, which are counted as holes,
-// and of the runs beside them. It drops the run if it is at the tail; tidy does
-// if it is at the head.
+// dig makes one gap of the places from start to end, which are counted as holes,
+// and of the gaps beside them. A gap at the tail is removed here, one at the head by
+// tidy.
 func (l *line) dig(start, end uint32) {
 	if start != l.head {
-		start -= l.run(start - 1)
+		start -= l.gap(start - 1)
 	}
 	if end+1 != l.tail {
-		end += l.run(end + 1)
+		end += l.gap(end + 1)
 	}
-	run := end - start + 1
-	*l.at(start), *l.at(end) = holeMark|run, holeMark|run
-	if l.sweep-start <= run {
+	holes := end - start + 1
+	*l.at(start), *l.at(end) = holeMark|holes, holeMark|holes
+	if l.sweep-start <= holes {
 		l.sweep = start
 	}
 	if end+1 == l.tail {
 		l.tail = start
-		l.holes -= run
+		l.holes -= holes
 	}
 }

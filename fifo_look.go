@@ -8,7 +8,7 @@ import "time"
 // the storage, and the first that are held. Most storages cannot be asked, so their
 // items are found by a look at every record, and are in any order.
 func (f *fifo[T]) enterIn(c *census[T]) {
-	c.queuedTotal, c.flyingTotal = f.len(), len(f.held)
+	c.queuedTotal, c.heldTotal = f.len(), len(f.held)
 	for i := range f.line.all() {
 		if len(c.queued) >= c.limit {
 			break
@@ -24,7 +24,7 @@ func (f *fifo[T]) enterIn(c *census[T]) {
 		if f.items.records.at(i).state == reprocess {
 			state = ItemInFlightAgain
 		}
-		c.flying = append(c.flying, f.entry(i, state))
+		c.held = append(c.held, f.entry(i, state))
 	}
 }
 
@@ -44,8 +44,8 @@ func (f *fifo[T]) enterStored(c *census[T]) {
 	}
 }
 
-func (f *fifo[T]) entry(i uint32, state ItemState) entry[T] {
-	e := entry[T]{item: f.items.records.at(i).item, state: state, ref: i}
+func (f *fifo[T]) entry(i uint32, state ItemState) censusEntry[T] {
+	e := censusEntry[T]{item: f.items.records.at(i).item, state: state, ref: i}
 	if f.storage != nil {
 		e.priority = f.storage.priorities.of(i)
 	}
@@ -65,8 +65,8 @@ func (f *fifo[T]) queues(hash uint32, item T) bool {
 	return r != nil && (r.state == queued || r.state == inStorage || r.state == ranked || r.state == reprocess)
 }
 
-// again returns how many of the held items have been added again.
-func (f *fifo[T]) again() (n int) {
+// heldAgain returns how many of the held items have been added again.
+func (f *fifo[T]) heldAgain() (n int) {
 	for _, i := range f.held {
 		if f.items.records.at(i).state == reprocess {
 			n++

@@ -53,7 +53,7 @@ func (f *fifo[T]) restore(i uint32, r *record[T], now time.Duration) {
 		f.stampAdded(i, now)
 	}
 	f.storage.touch(r.item, f.storage.ask()) // Last: if it does not return, the add is not lost.
-	f.look()
+	f.askReady()
 }
 
 // A watcher is told when an item is added again while it is held: its context ends.

@@ -190,12 +190,12 @@ func (f *fifo[T]) store(i uint32, r *record[T]) {
 	} else {
 		r.state = inStorage
 	}
-	f.look()
+	f.askReady()
 }
 
-// look asks a storage that holds items back whether a take would find one. It comes
+// askReady asks a storage that holds items back whether a take would find one. It comes
 // last in a transition: Ready may not return, and then counts for false.
-func (f *fifo[T]) look() {
+func (f *fifo[T]) askReady() {
 	if f.storage.holding != nil {
 		f.dry = true
 		f.dry = !f.storage.ready()
@@ -215,7 +215,7 @@ func (f *fifo[T]) takeStored(now time.Duration) (item T, waited time.Duration, o
 		ghosts := f.ghosts
 		item, hash := f.storage.pop()
 		if item, waited, ok = f.accept(hash, item, now); ok {
-			f.lookBehind(item)
+			f.askReadyAfterTake(item)
 			return item, waited, true
 		}
 		f.storage.done(item)

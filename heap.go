@@ -24,10 +24,10 @@ import (
 //
 // An agenda is not safe for concurrent use; its zero value is empty.
 type agenda[T comparable] struct {
-	items table[T]
-	nodes pages[node]
-	turn  uint32 // the turn of the next node
-	era   uint32 // how often turns were renumbered
+	items  table[T]
+	nodes  pages[node]
+	ticket uint32 // the ticket of the next node
+	era    uint32 // how often tickets were renumbered
 
 	// starts has since when the items wait, by record, if timed is set, which
 	// it must be at the beginning or not at all.
@@ -38,12 +38,12 @@ type agenda[T comparable] struct {
 	seldom *seldom
 }
 
-// A node is 16 bytes, so that four children fill one cache line. A turn of 8 bytes
+// A node is 16 bytes, so that four children fill one cache line. A ticket of 8 bytes
 // would never need renumber, but a node would take 24.
 type node struct {
-	due  time.Duration
-	turn uint32
-	ref  uint32
+	due    time.Duration
+	ticket uint32
+	ref    uint32
 }
 
 const (
@@ -54,11 +54,11 @@ const (
 )
 
 func (n node) before(m node) bool {
-	return n.due < m.due || n.due == m.due && n.turn < m.turn
+	return n.due < m.due || n.due == m.due && n.ticket < m.ticket
 }
 
 func (n node) compare(m node) int {
-	return cmp.Or(cmp.Compare(n.due, m.due), cmp.Compare(n.turn, m.turn))
+	return cmp.Or(cmp.Compare(n.due, m.due), cmp.Compare(n.ticket, m.ticket))
 }
 
 func (a *agenda[T]) len() int { return a.nodes.n }
@@ -68,12 +68,12 @@ func (a *agenda[T]) next() time.Duration { return a.nodes.at(0).due }
 
 // plans returns how often an item has been given a due time, or more. It never
 // goes down.
-func (a *agenda[T]) plans() uint64 { return uint64(a.era)<<32 + uint64(a.turn) }
+func (a *agenda[T]) plans() uint64 { return uint64(a.era)<<32 + uint64(a.ticket) }
 
 // plannedBefore reports whether the earliest item was given its due time before
 // plans returned the number.
 func (a *agenda[T]) plannedBefore(plans uint64) bool {
-	return uint64(a.era)<<32+uint64(a.nodes.at(0).turn) < plans
+	return uint64(a.era)<<32+uint64(a.nodes.at(0).ticket) < plans
 }
 
 // schedule makes the item due at the given time, unless it is in the agenda
@@ -132,18 +132,18 @@ func (a *agenda[T]) insert(at, hash uint32, item T, now time.Duration, s state, 
 
 // push makes a node for a record.
 func (a *agenda[T]) push(ref uint32, due time.Duration) (first bool) {
-	n := node{due: due, turn: a.nextTurn(), ref: ref}
-	return a.up(a.nodes.push(n), n) == 0
+	n := node{due: due, ticket: a.nextTicket(), ref: ref}
+	return a.siftUp(a.nodes.push(n), n) == 0
 }
 
 // move changes when the node at index p is due, after all others of that time.
-// If it was due then, it still gets a turn, as it has been planned anew.
+// If it was due then, it still gets a ticket, as it has been planned anew.
 func (a *agenda[T]) move(p uint32, due time.Duration) (first bool) {
 	n := *a.nodes.at(p)
-	turn := a.nextTurn() // May move the node.
+	ticket := a.nextTicket() // May move the node.
 	p = a.items.records.at(n.ref).pos
 	same := n.due == due
-	n.due, n.turn = due, turn
+	n.due, n.ticket = due, ticket
 	at := a.sift(p, n)
 	return !same && (at == 0 || p == 0)
 }
@@ -187,7 +187,7 @@ func (a *agenda[T]) delete(hash uint32, item T, p uint32) {
 }
 
 // clear removes all items and gives their memory back.
-func (a *agenda[T]) clear() { *a = agenda[T]{timed: a.timed, turn: a.turn, era: a.era} }
+func (a *agenda[T]) clear() { *a = agenda[T]{timed: a.timed, ticket: a.ticket, era: a.era} }
 
 // compact gives memory back, see table.compact.
 func (a *agenda[T]) compact() {
@@ -209,10 +209,10 @@ func (a *agenda[T]) compact() {
 
 // sift places the node at index p, above or below it, and returns where.
 func (a *agenda[T]) sift(p uint32, n node) uint32 {
-	if at := a.up(p, n); at != p {
+	if at := a.siftUp(p, n); at != p {
 		return at
 	}
-	return a.down(p, n)
+	return a.siftDown(p, n)
 }
 
 // place puts a node at an index and tells its record.
@@ -221,8 +221,8 @@ func (a *agenda[T]) place(p uint32, n node) {
 	a.items.records.at(n.ref).pos = p
 }
 
-// up places the node at index p or above it, and returns where.
-func (a *agenda[T]) up(p uint32, n node) uint32 {
+// siftUp places the node at index p or above it, and returns where.
+func (a *agenda[T]) siftUp(p uint32, n node) uint32 {
 	for p > 0 {
 		parent := (p - 1) / heapArity
 		above := *a.nodes.at(parent)
@@ -236,8 +236,8 @@ func (a *agenda[T]) up(p uint32, n node) uint32 {
 	return p
 }
 
-// down places the node at index p or below it, and returns where.
-func (a *agenda[T]) down(p uint32, n node) uint32 {
+// siftDown places the node at index p or below it, and returns where.
+func (a *agenda[T]) siftDown(p uint32, n node) uint32 {
 	for {
 		child, first := a.firstChild(p)
 		if child == 0 || !first.before(n) {
@@ -262,22 +262,22 @@ func (a *agenda[T]) firstChild(p uint32) (child uint32, first node) {
 	return child, first
 }
 
-// nextTurn returns the turn of a node that comes after all others of its time.
-func (a *agenda[T]) nextTurn() uint32 {
-	if a.turn == math.MaxUint32 {
+// nextTicket returns the ticket of a node that comes after all others of its time.
+func (a *agenda[T]) nextTicket() uint32 {
+	if a.ticket == math.MaxUint32 {
 		a.renumber()
 	}
-	a.turn++
-	return a.turn - 1
+	a.ticket++
+	return a.ticket - 1
 }
 
-// renumber makes turns count from zero again, once in four billion of them. A
+// renumber makes tickets count from zero again, once in four billion of them. A
 // sorted heap is a heap.
 func (a *agenda[T]) renumber() {
 	for p, n := range a.sorted() {
-		n.turn = uint32(p)
+		n.ticket = uint32(p)
 		a.place(uint32(p), n)
 	}
-	a.turn = uint32(a.nodes.n)
+	a.ticket = uint32(a.nodes.n)
 	a.era++
 }

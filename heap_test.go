@@ -14,34 +14,34 @@ import (
 // A plan is the model of an agenda: it looks for the earliest item each time.
 type plan struct {
 	entries []entry
-	turn    int
+	ticket  int
 }
 
 type entry struct {
-	item float64
-	due  time.Duration
-	turn int
+	item   float64
+	due    time.Duration
+	ticket int
 	// latest is beyond what debounce cannot put it off; due if not put.
 	latest time.Duration
 	put    bool
 }
 
 func (p *plan) schedule(item float64, due time.Duration) {
-	p.turn++
+	p.ticket++
 	for i, e := range p.entries {
 		if e.item == item {
 			p.entries[i].latest = min(e.latest, due)
 			if due < e.due {
-				p.entries[i].due, p.entries[i].turn = due, p.turn
+				p.entries[i].due, p.entries[i].ticket = due, p.ticket
 			}
 			return
 		}
 	}
-	p.entries = append(p.entries, entry{item: item, due: due, turn: p.turn})
+	p.entries = append(p.entries, entry{item: item, due: due, ticket: p.ticket})
 }
 
 func (p *plan) debounce(item float64, due, latest time.Duration) (same bool) {
-	p.turn++
+	p.ticket++
 	for i, e := range p.entries {
 		if e.item != item {
 			continue
@@ -51,17 +51,17 @@ func (p *plan) debounce(item float64, due, latest time.Duration) (same bool) {
 			bound = e.latest
 		}
 		if due < bound || e.due != bound {
-			p.entries[i].due, p.entries[i].turn = min(due, bound), p.turn
+			p.entries[i].due, p.entries[i].ticket = min(due, bound), p.ticket
 		}
 		return e.due == min(due, bound)
 	}
-	p.entries = append(p.entries, entry{item, min(due, latest), p.turn, latest, true})
+	p.entries = append(p.entries, entry{item, min(due, latest), p.ticket, latest, true})
 	return false
 }
 
 func (p *plan) first() (at int) {
 	for i, e := range p.entries {
-		if cmp.Or(cmp.Compare(e.due, p.entries[at].due), cmp.Compare(e.turn, p.entries[at].turn)) < 0 {
+		if cmp.Or(cmp.Compare(e.due, p.entries[at].due), cmp.Compare(e.ticket, p.entries[at].ticket)) < 0 {
 			at = i
 		}
 	}
@@ -87,12 +87,12 @@ func (d *agendaDuel) schedule(item float64, due time.Duration) {
 	d.t.Helper()
 	before := -1
 	if len(d.plan.entries) > 0 {
-		before = d.plan.entries[d.plan.first()].turn
+		before = d.plan.entries[d.plan.first()].ticket
 	}
 	defer d.checkPlans(d.agenda.Plans())
 	d.plan.schedule(item, due)
 	head := d.plan.entries[d.plan.first()]
-	if first := d.agenda.Schedule(item, due); first != (head.turn != before) {
+	if first := d.agenda.Schedule(item, due); first != (head.ticket != before) {
 		d.t.Fatalf("step %d: schedule %v at %v says that the head changed: %v", d.step, item, due, first)
 	}
 	d.check()
@@ -147,22 +147,22 @@ func (d *agendaDuel) debounce(item float64, due, latest time.Duration) {
 }
 
 // checkPlans looks whether the agenda knows that the first item was planned
-// before a call, or by it. When turns were renumbered it may not know.
+// before a call, or by it. When tickets were renumbered it may not know.
 func (d *agendaDuel) checkPlans(before uint64) {
 	d.t.Helper()
-	by := d.plan.head() == d.plan.turn
+	by := d.plan.head() == d.plan.ticket
 	known, plans := d.agenda.PlannedBefore(before), d.agenda.Plans()
 	if plans < before || by && known || !by && !known && plans-before <= 1 || !d.agenda.PlannedBefore(plans) {
 		d.t.Fatalf("step %d: %d plans, then %d; the first was planned since: %v, which the agenda denies: %v", d.step, before, plans, by, known)
 	}
 }
 
-// head returns the turn of the first entry, or -1.
-func (p *plan) head() (turn int) {
+// head returns the ticket of the first entry, or -1.
+func (p *plan) head() (ticket int) {
 	if len(p.entries) == 0 {
 		return -1
 	}
-	return p.entries[p.first()].turn
+	return p.entries[p.first()].ticket
 }
 
 func (d *agendaDuel) pop() {
@@ -194,7 +194,7 @@ func (d *agendaDuel) checkOrder(limit int) {
 	d.t.Helper()
 	entries := slices.Clone(d.plan.entries)
 	slices.SortFunc(entries, func(e, f entry) int {
-		return cmp.Or(cmp.Compare(e.due, f.due), cmp.Compare(e.turn, f.turn))
+		return cmp.Or(cmp.Compare(e.due, f.due), cmp.Compare(e.ticket, f.ticket))
 	})
 	got := d.agenda.Earliest(limit)
 	want := entries[:min(limit, len(entries))]
@@ -210,7 +210,7 @@ func TestAgendaAgainstModel(t *testing.T) {
 	for name, scenario := range map[string]struct {
 		items, steps int
 		due          func(r *rand.Rand) time.Duration
-		turn         uint32
+		ticket       uint32
 	}{
 		"many due times": {400, 8000, func(r *rand.Rand) time.Duration { return time.Duration(r.IntN(1e9)) }, 0},
 		"few due times":  {400, 8000, func(r *rand.Rand) time.Duration { return time.Duration(r.IntN(4)) }, 0},
@@ -218,14 +218,14 @@ func TestAgendaAgainstModel(t *testing.T) {
 		"the ends of time": {50, 3000, func(r *rand.Rand) time.Duration {
 			return []time.Duration{math.MinInt64, -1, 0, math.MaxInt64}[r.IntN(4)]
 		}, 0},
-		"turns that run out": {300, 4000, func(r *rand.Rand) time.Duration { return time.Duration(r.IntN(5)) }, math.MaxUint32 - 100},
+		"tickets that run out": {300, 4000, func(r *rand.Rand) time.Duration { return time.Duration(r.IntN(5)) }, math.MaxUint32 - 100},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rnd := newRand(t)
 			d := &agendaDuel{t: t}
 			for i := range rounds(scenario.steps) {
-				if scenario.turn > 0 && i%1000 == 300 {
-					d.agenda.SetTurn(max(scenario.turn, d.agenda.Turn()))
+				if scenario.ticket > 0 && i%1000 == 300 {
+					d.agenda.SetTicket(max(scenario.ticket, d.agenda.Ticket()))
 				}
 				item := float64(rnd.IntN(scenario.items))
 				if rnd.IntN(20) == 0 {
@@ -251,18 +251,18 @@ func TestAgendaAgainstModel(t *testing.T) {
 			for len(d.plan.entries) > 0 {
 				d.pop()
 			}
-			if scenario.turn > 0 && d.agenda.Turn() >= scenario.turn {
-				t.Errorf("turn %d: they did not run out", d.agenda.Turn())
+			if scenario.ticket > 0 && d.agenda.Ticket() >= scenario.ticket {
+				t.Errorf("ticket %d: they did not run out", d.agenda.Ticket())
 			}
 		})
 	}
 }
 
-// The order among equals must survive the renumbering of turns.
+// The order among equals must survive the renumbering of tickets.
 func TestAgendaRenumbers(t *testing.T) {
 	for n := range 30 {
 		d := &agendaDuel{t: t}
-		d.agenda.SetTurn(math.MaxUint32 - 10)
+		d.agenda.SetTicket(math.MaxUint32 - 10)
 		for i := range n {
 			d.schedule(float64(i), time.Duration(i%3))
 		}

@@ -111,7 +111,7 @@ func (r *TypedItemBackoffRateLimiter[T]) fail(hash uint32, item T) time.Duration
 	case s.failures <= r.steps:
 		s.interval = r.waits.next(s.interval)
 	}
-	s.failures = counted(s.failures)
+	s.failures = oneMore(s.failures)
 	return s.interval
 }
 

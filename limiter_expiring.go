@@ -79,7 +79,7 @@ func (r *TypedExpiringRateLimiter[T]) When(item T) (wait time.Duration) {
 		r.limiter.Forget(stale)
 	}
 	// Also if When panics: it may have counted the failure before.
-	defer func() { r.record(hash, item, dueAfter(dueAfter(now, wait), r.idle)) }()
+	defer func() { r.note(hash, item, dueAfter(dueAfter(now, wait), r.idle)) }()
 	return max(0, r.limiter.When(item))
 }
 
@@ -94,7 +94,7 @@ func (r *TypedExpiringRateLimiter[T]) expire(hash uint32, item T, now time.Durat
 		n++
 	}
 	for range 2 {
-		if stale, expiry := r.expiries.turn(); expiry != nil && *expiry <= now {
+		if stale, expiry := r.expiries.step(); expiry != nil && *expiry <= now {
 			r.expiries.remove(hashOf(stale), stale)
 			expired[n] = stale
 			n++
@@ -103,7 +103,7 @@ func (r *TypedExpiringRateLimiter[T]) expire(hash uint32, item T, now time.Durat
 	return expired, n
 }
 
-func (r *TypedExpiringRateLimiter[T]) record(hash uint32, item T, expiry time.Duration) {
+func (r *TypedExpiringRateLimiter[T]) note(hash uint32, item T, expiry time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	*r.expiries.enter(hash, item) = expiry
@@ -128,11 +128,11 @@ func (r *TypedExpiringRateLimiter[T]) expired(item T) bool {
 
 // Forget makes the limiter forget the item.
 func (r *TypedExpiringRateLimiter[T]) Forget(item T) {
-	r.drop(item)
+	r.erase(item)
 	r.limiter.Forget(item)
 }
 
-func (r *TypedExpiringRateLimiter[T]) drop(item T) {
+func (r *TypedExpiringRateLimiter[T]) erase(item T) {
 	hash := hashOf(item)
 	r.mu.Lock()
 	defer r.mu.Unlock()

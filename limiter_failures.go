@@ -38,16 +38,16 @@ func (f *failures[T]) add(item T) (before int) {
 		return 0
 	}
 	before = int(r.pos)
-	r.pos = counted(r.pos)
+	r.pos = oneMore(r.pos)
 	return before
 }
 
-// counted returns n + 1, up to what an int of 32 bits holds: NumRequeues returns an
+// oneMore returns n + 1, up to what an int of 32 bits holds: NumRequeues returns an
 // int, and a count that turned negative would make the next wait the shortest.
-func counted(n uint32) uint32 { return min(n, math.MaxInt32-1) + 1 }
+func oneMore(n uint32) uint32 { return min(n, math.MaxInt32-1) + 1 }
 
-// count returns how many failures of the item have been counted.
-func (f *failures[T]) count(item T) int {
+// number returns how many failures of the item have been counted.
+func (f *failures[T]) number(item T) int {
 	hash := hashOf(item)
 	f.mu.Lock()
 	defer f.mu.Unlock()

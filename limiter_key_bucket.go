@@ -48,8 +48,8 @@ type TypedKeyBucketRateLimiter[T comparable] struct {
 	mu sync.Mutex
 	// The fields below are guarded by mu.
 
-	bucket bucket
-	held   ledger[T, time.Duration] // when the item's token is there
+	bucket   bucket
+	promised ledger[T, time.Duration] // when the item's token is there
 	// returned holds the places given back, under numbers of no meaning, until
 	// their time has come and they are tokens.
 	returned agenda[uint64]
@@ -100,17 +100,17 @@ func (r *TypedKeyBucketRateLimiter[T]) When(item T) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.refillLocked(at)
-	if due := r.held.find(hash, item); due != nil && *due > at {
+	if due := r.promised.find(hash, item); due != nil && *due > at {
 		return *due - at
 	}
 	switch due := r.spendLocked(at); due {
 	case at:
-		r.held.remove(hash, item)
+		r.promised.remove(hash, item)
 		return 0
 	case math.MaxInt64:
 		return rate.InfDuration
 	default:
-		*r.held.enter(hash, item) = due
+		*r.promised.enter(hash, item) = due
 		return due - at
 	}
 }
@@ -118,8 +118,8 @@ func (r *TypedKeyBucketRateLimiter[T]) When(item T) time.Duration {
 // spendLocked takes a token and returns when it is there, or the end of time if
 // there will never be one.
 func (r *TypedKeyBucketRateLimiter[T]) spendLocked(at time.Duration) (due time.Duration) {
-	if r.bucket.spare > 0 {
-		r.bucket.spare--
+	if r.bucket.extra > 0 {
+		r.bucket.extra--
 		return at
 	}
 	due = dueAfter(at, r.bucket.wait())
@@ -139,12 +139,12 @@ func (r *TypedKeyBucketRateLimiter[T]) spendLocked(at time.Duration) (due time.D
 func (r *TypedKeyBucketRateLimiter[T]) refillLocked(at time.Duration) {
 	for r.returned.len() > 0 && r.returned.next() <= at {
 		r.returned.pop()
-		r.bucket.spare++
+		r.bucket.extra++
 	}
 	r.bucket.advance(at)
 	for range 2 {
-		if item, due := r.held.turn(); due != nil && *due <= at {
-			r.held.remove(hashOf(item), item)
+		if item, due := r.promised.step(); due != nil && *due <= at {
+			r.promised.remove(hashOf(item), item)
 		}
 	}
 }
@@ -158,11 +158,11 @@ func (r *TypedKeyBucketRateLimiter[T]) Forget(item T) {
 	at := r.now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if due := r.held.find(hash, item); due != nil && *due > at {
+	if due := r.promised.find(hash, item); due != nil && *due > at {
 		r.number++
 		r.returned.schedule(hashOf(r.number), r.number, 0, *due, 0)
 	}
-	r.held.remove(hash, item)
+	r.promised.remove(hash, item)
 }
 
 // Limit returns how many tokens a second there are.
@@ -208,7 +208,7 @@ func (r *TypedKeyBucketRateLimiter[T]) Tokens() float64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.refillLocked(at)
-	return r.bucket.tokens + float64(r.bucket.spare)
+	return r.bucket.tokens + float64(r.bucket.extra)
 }
 
 // String describes the limiter for people.
@@ -220,7 +220,7 @@ func (r *TypedKeyBucketRateLimiter[T]) String() string {
 func (r *TypedKeyBucketRateLimiter[T]) Len() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.held.len()
+	return r.promised.len()
 }
 
 // A bucket collects tokens and parts of tokens. It is not a [rate.Limiter] for
@@ -231,17 +231,17 @@ func (r *TypedKeyBucketRateLimiter[T]) Len() int {
 // Invariants, for a bucket that has just been advanced:
 //
 //	tokens <= burst
-//	0 <= spare <= burst
-//	spare > 0 implies tokens < 0
+//	0 <= extra <= burst
+//	extra > 0 implies tokens < 0
 type bucket struct {
 	limit float64 // tokens a second
 	burst int
 
 	// tokens is negative while items wait for tokens that are not there yet.
 	tokens float64
-	// spare are the tokens that came back in the meantime. They are to be had at
+	// extra are the tokens that came back in the meantime. They are to be had at
 	// once, whatever is promised to items that wait.
-	spare int
+	extra int
 	last  time.Duration // when tokens was right
 }
 
@@ -256,15 +256,15 @@ func (b *bucket) advance(at time.Duration) {
 		b.tokens += max(0, at-b.last).Seconds() * b.limit
 	}
 	b.last = at
-	// A spare token is one like the others as soon as no item waits for a token:
+	// An extra token is one like the others as soon as no item waits for a token:
 	// only then does it share their room, which may have a part of a token in it
 	// already. What exceeds the burst is lost.
 	if b.tokens >= 0 {
-		b.tokens += float64(b.spare)
-		b.spare = 0
+		b.tokens += float64(b.extra)
+		b.extra = 0
 	}
 	b.tokens = min(b.tokens, float64(b.burst))
-	b.spare = min(b.spare, b.burst)
+	b.extra = min(b.extra, b.burst)
 }
 
 // wait returns the time until there is a token that is promised to nobody.

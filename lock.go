@@ -35,14 +35,14 @@ const (
 	firstPause = 1000
 	lastPause  = 8000
 
-	// ramps is how often lockSoon goes from the first to the last pause. All of
+	// pauseRamps is how often lockSoon goes from the first to the last pause. All of
 	// it takes 20 us if nobody else wants the processor. With one ramp, 4
 	// producers and 4 workers take 25 % longer.
-	ramps = 4
+	pauseRamps = 4
 
-	// looks is how often lockAwake looks, for some 100 us if it is alone. With a
+	// maxLooks is how often lockAwake looks, for some 100 us if it is alone. With a
 	// quarter of that, 1 of 100 items is 3 ms late in some floods.
-	looks = 1024
+	maxLooks = 1024
 )
 
 // lockSoon is mu.Lock for short sections. It stays away from the lock for a
@@ -51,7 +51,7 @@ const (
 // processors, 64k items take a fifth to a third less time with 1 to 16 producers and
 // 1 to 100 workers.
 func lockSoon(mu *sync.Mutex) {
-	for range ramps {
+	for range pauseRamps {
 		for pause := firstPause; pause <= lastPause; pause *= 2 {
 			if mu.TryLock() {
 				return
@@ -72,7 +72,7 @@ func lockSoon(mu *sync.Mutex) {
 // In a flood from 8 goroutines 1 of 100 items is late by 0.3 instead of 4 ms for it,
 // while an AddAfter takes 260 instead of 190 ns. See BenchmarkLateness.
 func lockAwake(mu *sync.Mutex) {
-	for n := range looks {
+	for n := range maxLooks {
 		if mu.TryLock() {
 			return
 		}

@@ -62,8 +62,8 @@ type HistogramMetric interface {
 	Observe(float64)
 }
 
-// provider is what SetProvider has set, or nil.
-var provider atomic.Pointer[MetricsProvider]
+// defaultProvider is what SetProvider has set, or nil.
+var defaultProvider atomic.Pointer[MetricsProvider]
 
 // SetProvider sets the metrics provider of all queues that are constructed
 // from now on without one in their config. Only the first call with a provider
@@ -73,7 +73,7 @@ var provider atomic.Pointer[MetricsProvider]
 // the program and pass a provider in the config instead.
 func SetProvider(metricsProvider MetricsProvider) {
 	if metricsProvider != nil {
-		provider.CompareAndSwap(nil, &metricsProvider)
+		defaultProvider.CompareAndSwap(nil, &metricsProvider)
 	}
 }
 
@@ -87,7 +87,7 @@ func providerFor(name string, configured MetricsProvider) MetricsProvider {
 	if configured != nil {
 		return configured
 	}
-	if global := provider.Load(); global != nil {
+	if global := defaultProvider.Load(); global != nil {
 		return *global
 	}
 	return nil

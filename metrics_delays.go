@@ -10,7 +10,7 @@ import (
 
 // delayMetrics are the metrics of a delaying queue that a provider reads.
 type delayMetrics struct {
-	link    *link
+	link    *providerLink
 	layers  QueueLayers
 	retries tally
 	limited tally
@@ -31,7 +31,7 @@ type tally struct{ n atomic.Int64 }
 func (t *tally) Inc() { t.n.Add(1) }
 func (t *tally) Dec() { t.n.Add(-1) }
 
-func (t *tally) count() uint64 { return uint64(t.n.Load()) }
+func (t *tally) value() uint64 { return uint64(t.n.Load()) }
 
 // attach lets the provider read the queue and, if it is the delaying queue's
 // own, the FIFO below. Both are then read in one critical section: an item that
@@ -80,7 +80,7 @@ func (q *TypedDelaying[T]) stats() (s QueueStats) {
 		s = q.typed.statsLocked(now)
 	}
 	s.Waiting = q.agenda.len()
-	s.Retries = q.metrics.retries.count()
+	s.Retries = q.metrics.retries.value()
 	s.Lateness = q.metrics.lateness.read()
 	q.metrics.readLimits(&s)
 	return s
@@ -95,7 +95,7 @@ func (q *TypedDelaying[T]) retire() {
 	}
 	var left Abandoned
 	if q.metrics.layers&LayerFIFO != 0 {
-		left = q.typed.left()
+		left = q.typed.abandoned()
 	}
 	q.mu.Lock()
 	left.Waiting = q.metrics.abandoned
@@ -103,9 +103,9 @@ func (q *TypedDelaying[T]) retire() {
 	q.metrics.link.cut(left)
 }
 
-// abandonLocked drops the waiting items, as the queue is shut down. Their number is
+// dropLocked drops the waiting items, as the queue is shut down. Their number is
 // kept for retire.
-func (q *TypedDelaying[T]) abandonLocked() {
+func (q *TypedDelaying[T]) dropLocked() {
 	if q.metrics != nil {
 		q.metrics.abandoned += q.agenda.len()
 	}

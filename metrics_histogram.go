@@ -54,18 +54,18 @@ type histogram struct {
 }
 
 const (
-	// schema is the binary logarithm of the number of buckets that a power of
+	// histogramSchema is the binary logarithm of the number of buckets that a power of
 	// two is divided into.
-	schema = 3
+	histogramSchema = 3
 
 	// firstKey is the key of the bucket of a nanosecond.
 	firstKey = -240 + 1
 )
 
-// fractions are the upper bounds of the buckets between 1/2 and 1, without 1.
-var fractions = func() (bounds [1 << schema]float64) {
+// histogramFractions are the upper bounds of the buckets between 1/2 and 1, without 1.
+var histogramFractions = func() (bounds [1 << histogramSchema]float64) {
 	for i := range bounds {
-		bounds[i] = math.Exp2(float64(i)/(1<<schema) - 1)
+		bounds[i] = math.Exp2(float64(i)/(1<<histogramSchema) - 1)
 	}
 	return bounds
 }()
@@ -110,7 +110,7 @@ func (h *histogram) observe(d time.Duration) {
 	}
 	seconds := d.Seconds()
 	h.sum += seconds
-	at := keyOf(seconds) - firstKey
+	at := bucketKey(seconds) - firstKey
 	chunk := h.chunks[at/64]
 	if chunk == nil {
 		chunk = new([64]uint64)
@@ -119,19 +119,19 @@ func (h *histogram) observe(d time.Duration) {
 	chunk[at%64]++
 }
 
-// keyOf returns the key of the bucket of a normal positive number. The bits of
+// bucketKey returns the key of the bucket of a normal positive number. The bits of
 // the fraction below the leading one give the bucket, or one of the two before
 // it, as the logarithm is never far above its chord.
-func keyOf(v float64) int {
+func bucketKey(v float64) int {
 	const fractionBits = 52
 	bits := math.Float64bits(v)
 	exponent := int(bits>>fractionBits) - 1023
 	fraction := math.Float64frombits(bits&(1<<fractionBits-1) | 1022<<fractionBits)
-	i := int(bits>>(fractionBits-schema)) & (1<<schema - 1)
-	for i < len(fractions) && fractions[i] < fraction {
+	i := int(bits>>(fractionBits-histogramSchema)) & (1<<histogramSchema - 1)
+	for i < len(histogramFractions) && histogramFractions[i] < fraction {
 		i++
 	}
-	return exponent<<schema + i
+	return exponent<<histogramSchema + i
 }
 
 // read returns what has been counted.

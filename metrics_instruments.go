@@ -16,8 +16,8 @@ type instruments struct {
 	// of what time.Now does.
 	epoch time.Time
 
-	push *pushed // nil unless a provider is told of each change
-	link *link   // nil unless a provider reads this queue
+	push *pushed       // nil unless a provider is told of each change
+	link *providerLink // nil unless a provider reads this queue
 }
 
 // pushed are the metrics that a queue keeps up to date itself.

@@ -96,20 +96,20 @@ func (m *delayMetrics) forRun() (counters resultMetrics) {
 
 // readLimits adds what was counted above the delaying queue to its state.
 func (m *delayMetrics) readLimits(s *QueueStats) {
-	s.RateLimited = m.limited.count()
+	s.RateLimited = m.limited.value()
 	if d := m.limits.Load(); d != nil {
 		s.LimiterDelay = d.read()
 	}
 	if counts := m.results.Load(); counts != nil {
 		s.Results = make(map[Outcome]uint64, outcomes)
 		for i := range counts {
-			s.Results[Outcome(i)] = counts[i].count()
+			s.Results[Outcome(i)] = counts[i].value()
 		}
 	}
 }
 
-// countResults adds results to a sum. It never changes a map that it was given before.
-func (s *QueueStats) countResults(other map[Outcome]uint64) {
+// addResults adds results to a sum. It never changes a map that it was given before.
+func (s *QueueStats) addResults(other map[Outcome]uint64) {
 	if other == nil {
 		return
 	}

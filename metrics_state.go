@@ -113,9 +113,9 @@ type Abandoned struct {
 	Queued, InFlight, Waiting int
 }
 
-// A link ties a queue to the StateProvider that reads it. A queue that nobody
+// A providerLink ties a queue to the StateProvider that reads it. A queue that nobody
 // reads has nil.
-type link struct {
+type providerLink struct {
 	end   func(Abandoned) // may be nil
 	ended atomic.Bool
 }
@@ -123,7 +123,7 @@ type link struct {
 // newLink lets the provider read a queue for as long as that lives. The
 // provider gets a weak pointer: a strong one would keep for ever what a program
 // has dropped without a shutdown.
-func newLink[Q any](p StateProvider, name string, layers QueueLayers, q *Q, stats func(*Q) QueueStats) (*link, []float64) {
+func newLink[Q any](p StateProvider, name string, layers QueueLayers, q *Q, stats func(*Q) QueueStats) (*providerLink, []float64) {
 	queue := weak.Make(q)
 	m := p.NewQueueMetrics(name, layers, func() (QueueStats, bool) {
 		if q := queue.Value(); q != nil {
@@ -131,14 +131,14 @@ func newLink[Q any](p StateProvider, name string, layers QueueLayers, q *Q, stat
 		}
 		return QueueStats{}, false
 	})
-	l := &link{end: m.End}
-	runtime.AddCleanup(q, func(l *link) { l.cut(Abandoned{}) }, l)
+	l := &providerLink{end: m.End}
+	runtime.AddCleanup(q, func(l *providerLink) { l.cut(Abandoned{}) }, l)
 	return l, m.Buckets
 }
 
 // cut tells the provider of the end, once. It uses a flag and no sync.Once: an End that
 // shuts the queue down again would wait for itself in that.
-func (l *link) cut(left Abandoned) {
+func (l *providerLink) cut(left Abandoned) {
 	if !l.ended.Swap(true) && l.end != nil {
 		l.end(left)
 	}
@@ -171,7 +171,7 @@ func (q *Typed[T]) stats() QueueStats {
 func (q *Typed[T]) statsLocked(now time.Duration) QueueStats {
 	s := QueueStats{
 		Levels:     q.fifo.levels(now),
-		Depth:      q.fifo.len() + q.fifo.again(),
+		Depth:      q.fifo.len() + q.fifo.heldAgain(),
 		InFlight:   len(q.fifo.held),
 		Adds:       q.adds,
 		Duplicates: q.duplicates,
@@ -190,12 +190,12 @@ func (q *Typed[T]) statsLocked(now time.Duration) QueueStats {
 // ended.
 func (q *Typed[T]) retire() {
 	if q.metrics != nil && q.metrics.link != nil {
-		q.metrics.link.cut(q.left())
+		q.metrics.link.cut(q.abandoned())
 	}
 }
 
-// left returns what the queue holds at its end.
-func (q *Typed[T]) left() Abandoned {
+// abandoned returns what the queue holds at its end.
+func (q *Typed[T]) abandoned() Abandoned {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return Abandoned{Queued: q.fifo.len(), InFlight: len(q.fifo.held)}

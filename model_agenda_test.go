@@ -23,7 +23,7 @@ func FuzzAgenda(f *testing.F) {
 			case 7:
 				d.reschedule(float64(op>>3), time.Duration(arg)-100)
 			case 5:
-				d.agenda.SetTurn(max(d.agenda.Turn(), math.MaxUint32-uint32(arg)))
+				d.agenda.SetTicket(max(d.agenda.Ticket(), math.MaxUint32-uint32(arg)))
 			default:
 				for range arg % 8 {
 					d.pop()

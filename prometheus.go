@@ -28,7 +28,7 @@ type PrometheusProvider struct {
 	// Immutable after construction.
 
 	options    PrometheusOptions
-	rows       []row
+	rows       []seriesRow
 	histograms []histogramRow
 	results    described
 	levels     []levelRow
@@ -115,7 +115,7 @@ func checkBuckets(bounds []float64) {
 
 // NewQueueMetrics implements [StateProvider].
 func (p *PrometheusProvider) NewQueueMetrics(name string, layers QueueLayers, read func() (QueueStats, bool)) QueueMetrics {
-	src := &source{read: read}
+	src := &seriesSource{read: read}
 	if layers&LayerFIFO != 0 {
 		src.parts |= partQueue | partState
 	}
@@ -138,7 +138,7 @@ func validLabel(name string) string { return strings.ToValidUTF8(name, "\uFFFD")
 
 // add adds a source. It reports, once for a name, that two sources have the same part:
 // their numbers are added up, which may not be what was meant.
-func (p *PrometheusProvider) add(name string, src *source) (twice bool) {
+func (p *PrometheusProvider) add(name string, src *seriesSource) (twice bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.seriesLocked(name)
@@ -161,11 +161,11 @@ func (p *PrometheusProvider) seriesLocked(name string) *series {
 // remove removes a source, and with the last one the series. Until then they keep
 // what it has counted. Prometheus takes a sum that falls for a restart, and would
 // count all that is left of it as new events.
-func (p *PrometheusProvider) remove(name string, src *source) {
+func (p *PrometheusProvider) remove(name string, src *seriesSource) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.queues[name]
-	s.drop(src)
+	s.remove(src)
 	if len(s.sources) == 0 {
 		delete(p.queues, name)
 	}

@@ -31,18 +31,18 @@ type beside struct {
 	// The fields below are guarded by mu. Only locks of the registry are taken under it.
 	mu     sync.Mutex
 	open   map[string]*prometheus.Desc // series that the registry has not got yet
-	theirs map[part]prometheus.Collector
+	theirs map[seriesPart]prometheus.Collector
 	omit   omissions
 	warned map[string]bool
 }
 
 // Omissions are what a provider leaves out because the registry has it.
 type omissions struct {
-	series map[string]bool          // in which the texts differ
-	queues map[part]map[string]bool // names of queues that are not ours, by a part that they have
+	series map[string]bool                // in which the texts differ
+	queues map[seriesPart]map[string]bool // names of queues that are not ours, by a part that they have
 }
 
-func (o omissions) has(d described, p part, queue string) bool {
+func (o omissions) has(d described, p seriesPart, queue string) bool {
 	return o.series[d.name] || o.queues[p][queue]
 }
 
@@ -74,8 +74,8 @@ func (p *PrometheusProvider) register(registerer prometheus.Registerer, options 
 	}
 	p.describe(options, theirs)
 	p.beside = &beside{
-		registry: r, open: theirs.descs(), theirs: make(map[part]prometheus.Collector), warned: make(map[string]bool),
-		omit: omissions{make(map[string]bool), make(map[part]map[string]bool)},
+		registry: r, open: theirs.descs(), theirs: make(map[seriesPart]prometheus.Collector), warned: make(map[string]bool),
+		omit: omissions{make(map[string]bool), make(map[seriesPart]map[string]bool)},
 	}
 	return registerer.Register(besideCollector{collector{p}})
 }
@@ -95,15 +95,15 @@ func (besideCollector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements [prometheus.Collector]. The registry collects abandoned itself.
 func (c besideCollector) Collect(ch chan<- prometheus.Metric) {
-	metrics, left := c.read(c.beside.look())
+	metrics, left := c.read(c.beside.update())
 	for _, m := range metrics {
 		ch <- m
 	}
 	c.beside.warn(left)
 }
 
-// look asks the registry what it has got since, and which queues are in it.
-func (b *beside) look() omissions {
+// update asks the registry what it has got since, and which queues are in it.
+func (b *beside) update() omissions {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for name, desc := range b.open {
@@ -120,10 +120,10 @@ func (b *beside) look() omissions {
 	for p, c := range b.theirs {
 		b.omit.queues[p] = queuesOf(c)
 	}
-	return omissions{copyOf(b.omit.series), copyOf(b.omit.queues)}
+	return omissions{copyMap(b.omit.series), copyMap(b.omit.queues)}
 }
 
-func copyOf[K comparable, V any](m map[K]V) map[K]V {
+func copyMap[K comparable, V any](m map[K]V) map[K]V {
 	c := make(map[K]V, len(m))
 	for k, v := range m {
 		c[k] = v
@@ -134,7 +134,7 @@ func copyOf[K comparable, V any](m map[K]V) map[K]V {
 // foundLocked notes a vector that tells which queues there are. Each queue of theirs
 // has its counters from its construction on.
 func (b *beside) foundLocked(name string, desc *prometheus.Desc) {
-	p, tells := map[string]part{"adds_total": partQueue, "retries_total": partRetries}[name]
+	p, tells := map[string]seriesPart{"adds_total": partQueue, "retries_total": partRetries}[name]
 	if !tells {
 		return
 	}

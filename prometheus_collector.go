@@ -14,37 +14,37 @@ const subsystem = "workqueue"
 // What a source has counted stays in the sum while other sources of the name live, as
 // a counter must not go down.
 
-// A part says which series a source has.
-type part uint8
+// A seriesPart says which series a source has.
+type seriesPart uint8
 
 const (
-	partQueue   part = 1 << iota // those of Kubernetes, except the retries
-	partRetries                  // the retries of Kubernetes
-	partState                    // what else is known of a FIFO
-	partDelays                   // what else is known of a delaying queue
+	partQueue   seriesPart = 1 << iota // those of Kubernetes, except the retries
+	partRetries                        // the retries of Kubernetes
+	partState                          // what else is known of a FIFO
+	partDelays                         // what else is known of a delaying queue
 )
 
 // series are those of one name. The provider's lock guards them. ever has the
 // parts of sources that are gone too: their series stay as long as another source
 // does, with the counts of past.
 type series struct {
-	sources []*source
+	sources []*seriesSource
 	told    *toldMetrics // one of the sources, or nil
-	ever    part         // the parts of all sources that there were
+	ever    seriesPart   // the parts of all sources that there were
 	warned  bool
 	created time.Time
 	past    QueueStats // what sources that are gone have counted
 }
 
-// A source is a queue, or a layer of one.
-type source struct {
-	parts part
+// A seriesSource is a queue, or a layer of one.
+type seriesSource struct {
+	parts seriesPart
 	read  func() (QueueStats, bool)
 	last  QueueStats // as last read
 }
 
 // parts returns those of the live sources.
-func (s *series) parts() (all part) {
+func (s *series) parts() (all seriesPart) {
 	for _, src := range s.sources {
 		all |= src.parts
 	}
@@ -54,12 +54,12 @@ func (s *series) parts() (all part) {
 // total returns the stats of all sources together.
 func (s *series) total() QueueStats {
 	var sum QueueStats // The maps of past must not be added to.
-	sum.count(s.past)
+	sum.addCounters(s.past)
 	for _, src := range s.sources {
 		now, ok := src.stats()
-		sum.count(now)
+		sum.addCounters(now)
 		if ok {
-			sum.gauge(now)
+			sum.addGauges(now)
 		}
 	}
 	return sum
@@ -67,22 +67,22 @@ func (s *series) total() QueueStats {
 
 // stats reads a source. A queue that was dropped without a shutdown can be gone before
 // the source is removed. Its counts are then those of the last reading.
-func (src *source) stats() (now QueueStats, ok bool) {
+func (src *seriesSource) stats() (now QueueStats, ok bool) {
 	if now, ok = src.read(); ok {
 		src.last = now
 	}
 	return src.last, ok
 }
 
-// drop removes a source and keeps its counts.
-func (s *series) drop(src *source) {
+// remove removes a source and keeps its counts.
+func (s *series) remove(src *seriesSource) {
 	last, _ := src.stats()
-	s.past.count(last)
-	s.sources = slices.DeleteFunc(s.sources, func(other *source) bool { return other == src })
+	s.past.addCounters(last)
+	s.sources = slices.DeleteFunc(s.sources, func(other *seriesSource) bool { return other == src })
 }
 
-// count adds what only grows.
-func (s *QueueStats) count(other QueueStats) {
+// addCounters adds what only grows.
+func (s *QueueStats) addCounters(other QueueStats) {
 	s.Adds += other.Adds
 	s.Duplicates += other.Duplicates
 	s.Retries += other.Retries
@@ -91,12 +91,12 @@ func (s *QueueStats) count(other QueueStats) {
 	s.WorkDuration.add(other.WorkDuration)
 	s.Lateness.add(other.Lateness)
 	s.LimiterDelay.add(other.LimiterDelay)
-	s.countResults(other.Results)
+	s.addResults(other.Results)
 }
 
-// gauge adds what live queues hold at the moment. Of the two longest times, the longer
+// addGauges adds what live queues hold at the moment. Of the two longest times, the longer
 // one counts.
-func (s *QueueStats) gauge(other QueueStats) {
+func (s *QueueStats) addGauges(other QueueStats) {
 	s.Depth += other.Depth
 	s.InFlight += other.InFlight
 	s.Waiting += other.Waiting

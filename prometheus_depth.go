@@ -16,7 +16,7 @@ const exceededLabel = "exceeded_cardinality_limit"
 
 // appendRow makes one series, or that of each priority. What is in queues whose order
 // knows no priorities has none, as with controller-runtime.
-func (c collector) appendRow(metrics []prometheus.Metric, s *series, r row, total QueueStats, queue string) []prometheus.Metric {
+func (c collector) appendRow(metrics []prometheus.Metric, s *series, r seriesRow, total QueueStats, queue string) []prometheus.Metric {
 	at := slices.Index(r.labels, "priority")
 	if at < 0 || total.Levels == nil {
 		return append(metrics, r.metric(total, s.created, queue))

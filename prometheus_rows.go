@@ -48,17 +48,17 @@ func (d describer) desc(name, help string, more ...string) described {
 	return described{name, prometheus.NewDesc(prometheus.BuildFQName("", subsystem, name), help, labels, d.options.ConstLabels), labels}
 }
 
-// A row is a series that is one number: its part, and its value in the stats.
-type row struct {
-	part part
+// A seriesRow is a series that is one number: its part, and its value in the stats.
+type seriesRow struct {
+	part seriesPart
 	kind prometheus.ValueType
 	described
 	value func(QueueStats) float64
 }
 
-func (d describer) rows() []row {
+func (d describer) rows() []seriesRow {
 	const gauge, counter = prometheus.GaugeValue, prometheus.CounterValue
-	return []row{
+	return []seriesRow{
 		{partQueue, gauge, d.desc("depth", "Items that are queued, or held by a worker and marked for another run."),
 			func(s QueueStats) float64 { return float64(s.Depth) }},
 		{partQueue, counter, d.desc("adds_total", "Adds that were not duplicates."),
@@ -82,7 +82,7 @@ func (d describer) rows() []row {
 	}
 }
 
-func (r row) metric(s QueueStats, created time.Time, queue string) prometheus.Metric {
+func (r seriesRow) metric(s QueueStats, created time.Time, queue string) prometheus.Metric {
 	labels := r.values(queue)
 	if r.kind == prometheus.CounterValue {
 		return prometheus.MustNewConstMetricWithCreatedTimestamp(r.desc, r.kind, r.value(s), created, labels...)
@@ -92,7 +92,7 @@ func (r row) metric(s QueueStats, created time.Time, queue string) prometheus.Me
 
 // A histogramRow is a series that is a histogram.
 type histogramRow struct {
-	part part
+	part seriesPart
 	described
 	value func(QueueStats) Histogram
 }
@@ -121,7 +121,7 @@ func (r histogramRow) metric(bounds []float64, s QueueStats, created time.Time, 
 		cumulative := sum
 		classic[i] = &dto.Bucket{UpperBound: &bound, CumulativeCount: &cumulative}
 	}
-	exponential, schema := coarsen(h.Exponential)
+	exponential, schema := coarsenBuckets(h.Exponential)
 	return twoHistograms{
 		Metric: prometheus.MustNewConstNativeHistogram(r.desc, h.Count, h.Sum, exponential, nil, h.Zero,
 			schema, prometheus.DefNativeHistogramZeroThreshold, created, r.values(queue)...),
@@ -133,10 +133,10 @@ func (r histogramRow) metric(bounds []float64, s QueueStats, created time.Time, 
 // two fit in with full resolution: from a millisecond to a quarter of an hour.
 const maxBuckets = 160
 
-// coarsen makes buckets wider until they are few enough, and returns the schema
+// coarsenBuckets makes buckets wider until they are few enough, and returns the schema
 // that this leads to.
-func coarsen(buckets map[int]int64) (_ map[int]int64, s int32) {
-	for s = schema; len(buckets) > maxBuckets; s-- {
+func coarsenBuckets(buckets map[int]int64) (_ map[int]int64, s int32) {
+	for s = histogramSchema; len(buckets) > maxBuckets; s-- {
 		wider := make(map[int]int64)
 		for key, n := range buckets {
 			wider[(key+1)>>1] += n

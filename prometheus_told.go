@@ -14,7 +14,7 @@ import (
 // toldMetrics is the state of all such queues of one name, as far as it was told. They
 // never say that they have ended, so it stays as long as the provider.
 type toldMetrics struct {
-	source
+	seriesSource
 	depth, adds, retries       tally
 	unfinished, longestRunning toldSeconds
 	latency, workDuration      toldDurations
@@ -59,11 +59,11 @@ func durationOf(seconds float64) time.Duration {
 	return time.Duration(min(seconds*float64(time.Second), math.MaxInt64/2))
 }
 
-func (t *toldMetrics) state() (QueueStats, bool) {
+func (t *toldMetrics) current() (QueueStats, bool) {
 	return QueueStats{
 		Depth:          int(t.depth.n.Load()),
-		Adds:           t.adds.count(),
-		Retries:        t.retries.count(),
+		Adds:           t.adds.value(),
+		Retries:        t.retries.value(),
 		Unfinished:     t.unfinished.duration(),
 		LongestRunning: t.longestRunning.duration(),
 		Latency:        t.latency.read(),
@@ -73,7 +73,7 @@ func (t *toldMetrics) state() (QueueStats, bool) {
 
 // toldOf returns the state of the foreign queues of a name, which has the given part
 // from now on. The first metric of a name makes it a source.
-func (p *PrometheusProvider) toldOf(name string, parts part) *toldMetrics {
+func (p *PrometheusProvider) toldOf(name string, parts seriesPart) *toldMetrics {
 	name = validLabel(name)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -82,8 +82,8 @@ func (p *PrometheusProvider) toldOf(name string, parts part) *toldMetrics {
 		s.told = &toldMetrics{}
 		s.told.latency.histogram = newHistogram(p.options.Buckets)
 		s.told.workDuration.histogram = newHistogram(p.options.Buckets)
-		s.told.read = s.told.state
-		s.sources = append(s.sources, &s.told.source)
+		s.told.read = s.told.current
+		s.sources = append(s.sources, &s.told.seriesSource)
 	}
 	s.told.parts |= parts
 	s.ever |= parts

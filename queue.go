@@ -77,7 +77,7 @@ type Typed[T comparable] struct {
 
 	// down is fifo.closed for ShuttingDown, which does without the lock. It is
 	// written with mu held.
-	down atomic.Bool
+	shut atomic.Bool
 
 	mu sync.Mutex
 	// The fields below are guarded by mu. A method ends its critical section by
@@ -181,12 +181,12 @@ func (q *Typed[T]) addLocked(hash uint32, item T, now time.Duration) (added bool
 	} else {
 		added = q.fifo.addAgain(at, r, now)
 	}
-	q.countAdd(added)
+	q.countAddLocked(added)
 	return added
 }
 
 // countAdd counts an add. The caller must hold q.mu.
-func (q *Typed[T]) countAdd(added bool) {
+func (q *Typed[T]) countAddLocked(added bool) {
 	if added {
 		q.adds++
 	} else if !q.fifo.closed {

@@ -16,17 +16,17 @@ const reportPeriod = 500 * time.Millisecond
 // one while items are held, so that a queue at rest has none. Only a queue with a
 // provider that is told of changes has it: a StateProvider reads the queue itself.
 type reporter struct {
-	runs atomic.Bool   // there is one, or a Get is about to start it
-	crew crew          // guarded by the lock of the queue
-	stop chan struct{} // closed when the queue is shut down
+	running atomic.Bool   // there is one, or a Get is about to start it
+	crew    crew          // guarded by the lock of the queue
+	stop    chan struct{} // closed when the queue is shut down
 }
 
-// left is that of crew, for a queue that may have no reporter.
-func (r *reporter) left(mu *sync.Mutex) <-chan struct{} {
+// allLeft is that of crew, for a queue that may have no reporter.
+func (r *reporter) allLeft(mu *sync.Mutex) <-chan struct{} {
 	if r == nil {
 		return closedForAll
 	}
-	return r.crew.left(mu)
+	return r.crew.allLeft(mu)
 }
 
 // observeGet observes a hand-out. The item is the caller's only once the
@@ -43,7 +43,7 @@ func (q *Typed[T]) observeGet(item T, waited time.Duration) {
 		}
 	}()
 	q.metrics.handedOut(waited)
-	if !q.reporter.runs.Load() {
+	if !q.reporter.running.Load() {
 		q.startReports(q.metrics.clock.NewTimer(reportPeriod))
 	}
 	delivered = true
@@ -98,7 +98,7 @@ func (q *Typed[T]) startReports(timer clock.Timer) {
 func (q *Typed[T]) enterReports() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.fifo.closed || q.reporter.runs.Swap(true) {
+	if q.fifo.closed || q.reporter.running.Swap(true) {
 		return false
 	}
 	q.reporter.crew.enter()
@@ -128,7 +128,7 @@ func (q *Typed[T]) reportOnce(timer clock.Timer) (over bool) {
 	set := false
 	defer func() {
 		if !set { // The goroutine ends in foreign code; let Get start another.
-			q.reporter.runs.Store(false)
+			q.reporter.running.Store(false)
 		}
 	}()
 	timer.Reset(reportPeriod)
@@ -147,7 +147,7 @@ func (q *Typed[T]) endReports() bool {
 	if len(q.fifo.held) > 0 {
 		return false
 	}
-	q.reporter.runs.Store(false)
+	q.reporter.running.Store(false)
 	return true
 }
 

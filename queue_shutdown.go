@@ -8,7 +8,7 @@ package workqueue
 // ShutDownWithDrain. It may be called more than once.
 func (q *Typed[T]) ShutDown() {
 	q.shutDown(false)
-	<-q.reporter.left(&q.mu)
+	<-q.reporter.allLeft(&q.mu)
 	q.retire()
 }
 
@@ -18,7 +18,7 @@ func (q *Typed[T]) ShutDown() {
 // not call Done, or items are queued and nobody gets them.
 func (q *Typed[T]) ShutDownWithDrain() {
 	drained := q.shutDown(true)
-	<-q.reporter.left(&q.mu)
+	<-q.reporter.allLeft(&q.mu)
 	<-drained
 	q.retire()
 }
@@ -36,7 +36,7 @@ func (q *Typed[T]) shutDown(drain bool) (drained <-chan struct{}) {
 		close(q.reporter.stop)
 	}
 	q.fifo.closed = true
-	q.down.Store(true) // With the lock held, so that it never differs from closed.
+	q.shut.Store(true) // With the lock held, so that it never differs from closed.
 	if !drain {
 		q.endDrains()
 	} else if q.drained == nil {
@@ -58,5 +58,5 @@ func (q *Typed[T]) endDrains() {
 
 // ShuttingDown reports whether ShutDown or ShutDownWithDrain has been called.
 func (q *Typed[T]) ShuttingDown() bool {
-	return q.down.Load()
+	return q.shut.Load()
 }

@@ -41,8 +41,8 @@ func (q *Typed[T]) getContextWithPriority(ctx context.Context) (T, int, error) {
 // TryGet is Get without the wait: it reports false when no item is queued,
 // whether or not the queue is shut down.
 func (q *Typed[T]) TryGet() (item T, ok bool) {
-	item, r, outcome := q.tryTake(q.metrics.now(), visitPassing)
-	if outcome != tookItem {
+	item, r, what := q.tryTake(q.metrics.now(), visitPassing)
+	if what != tookItem {
 		return item, false
 	}
 	q.observeGet(item, r.waited)
@@ -57,11 +57,11 @@ var errCanceled = errors.New("workqueue: canceled")
 // get takes an item, and waits for one until cancel is closed. A nil channel is never
 // closed.
 func (q *Typed[T]) get(cancel <-chan struct{}) (item T, priority int, err error) {
-	item, r, outcome := q.tryTake(q.metrics.now(), visitStaying)
-	if outcome == tookNothing {
+	item, r, what := q.tryTake(q.metrics.now(), visitStaying)
+	if what == tookNothing {
 		return q.await(cancel)
 	}
-	return q.receive(item, r, outcome)
+	return q.receive(item, r, what)
 }
 
 // stay is the rest of Get when there is no item: it parks, or reports the
@@ -95,8 +95,8 @@ func (q *Typed[T]) await(cancel <-chan struct{}) (item T, priority int, err erro
 			q.passOn()
 			how = visitStaying
 		}
-		if item, r, outcome := q.tryTake(q.metrics.now(), how); outcome != tookNothing {
-			return q.receive(item, r, outcome)
+		if item, r, what := q.tryTake(q.metrics.now(), how); what != tookNothing {
+			return q.receive(item, r, what)
 		}
 	}
 }
@@ -117,8 +117,8 @@ func (q *Typed[T]) passOn() {
 
 // receive is the end of every blocking hand-out. The metrics come after the lock,
 // as they are foreign code.
-func (q *Typed[T]) receive(item T, r receipt, outcome outcome) (T, int, error) {
-	if outcome == tookEnd {
+func (q *Typed[T]) receive(item T, r receipt, what took) (T, int, error) {
+	if what == tookEnd {
 		return item, 0, ErrShutDown
 	}
 	q.observeGet(item, r.waited)
@@ -131,11 +131,10 @@ type receipt struct {
 	priority int
 }
 
-// A visit says how a worker comes to look for an item, and an outcome what it has
-// found.
+// A visit says how a worker comes to look for an item, and a took what it has got.
 type (
-	visit   uint8
-	outcome uint8
+	visit uint8
+	took  uint8
 )
 
 const (
@@ -145,15 +144,15 @@ const (
 )
 
 const (
-	tookNothing outcome = iota // no item; a worker that will park has been counted
-	tookItem                   // an item, with its receipt
-	tookEnd                    // no item, and there will be none
+	tookNothing took = iota // no item; a worker that will park has been counted
+	tookItem                // an item, with its receipt
+	tookEnd                 // no item, and there will be none
 )
 
 // tryTake looks for an item once. In the same critical section it also ends the
 // way of a woken worker and counts one that will park: after it, either the worker
 // has an item, or it is counted and any later Add wakes it.
-func (q *Typed[T]) tryTake(now time.Duration, how visit) (item T, r receipt, what outcome) {
+func (q *Typed[T]) tryTake(now time.Duration, how visit) (item T, r receipt, what took) {
 	if !q.mu.TryLock() {
 		lockSoon(&q.mu)
 	}

@@ -18,9 +18,9 @@ func (q *TypedRateLimiting[T]) queueName() string { return q.name }
 
 func (q *TypedRateLimiting[T]) resultMetrics() resultMetrics { return q.metrics.forRun() }
 
-// countAttempts returns the count of the queue, which is made for the first Run
+// failureCounts returns the count of the queue, which is made for the first Run
 // that asks.
-func (q *TypedRateLimiting[T]) countAttempts() *failures[T] {
+func (q *TypedRateLimiting[T]) failureCounts() *failures[T] {
 	q.attempts.CompareAndSwap(nil, new(failures[T]))
 	return q.attempts.Load()
 }

@@ -24,8 +24,8 @@ type foreignCount struct {
 // attemptsOf returns the count of failures of a queue. The caller has to call release
 // at the end of its Run.
 func attemptsOf[T comparable](queue TypedRateLimitingInterface[T]) (count *failures[T], release func()) {
-	if q, ok := queue.(interface{ countAttempts() *failures[T] }); ok {
-		return q.countAttempts(), func() {}
+	if q, ok := queue.(interface{ failureCounts() *failures[T] }); ok {
+		return q.failureCounts(), func() {}
 	}
 	if !reflect.ValueOf(queue).Comparable() {
 		return new(failures[T]), func() {}

@@ -23,7 +23,7 @@ func (r *runner[T]) end() error {
 		}
 	}
 	if r.options.Drain {
-		r.settleAll()
+		r.finish()
 	}
 	return r.close()
 }
@@ -38,25 +38,25 @@ func (r *runner[T]) keep() error {
 
 // snapshot returns what the queue holds, as far as it can tell.
 func (r *runner[T]) snapshot() Snapshot[T] {
-	if has[snapshotter[T]](r.queue) {
+	if hasMethod[snapshotter[T]](r.queue) {
 		return r.queue.(snapshotter[T]).Snapshot(math.MaxInt)
 	}
 	return Snapshot[T]{QueuedTotal: r.queue.Len()}
 }
 
-// settleAll waits until there is nothing to do any more but what waits for other
+// finish waits until there is nothing to do any more but what waits for other
 // reasons than a failure, or until the grace period is over. The queue has to stay open
 // for that, as a shutdown would drop the retries. A queue of ours is sealed: callers
 // find it shut down already.
 //
 // No queue tells when it has nothing to do, so it is asked, at first every millisecond
 // and then less often.
-func (r *runner[T]) settleAll() {
+func (r *runner[T]) finish() {
 	const most = 16 * time.Millisecond
 	if r.ours != nil {
 		r.ours.sealed.Store(true)
 	}
-	for wait := time.Millisecond; !r.isSettled(); wait = min(2*wait, most) {
+	for wait := time.Millisecond; !r.isFinished(); wait = min(2*wait, most) {
 		select {
 		case <-r.handling.Done():
 			return
@@ -67,10 +67,10 @@ func (r *runner[T]) settleAll() {
 	}
 }
 
-// isSettled reports whether nothing is queued, held or to be retried. The order of the
+// isFinished reports whether nothing is queued, held or to be retried. The order of the
 // questions matters: a failure is counted before its Done, so that an item is at any
 // time found by one of them.
-func (r *runner[T]) isSettled() bool {
+func (r *runner[T]) isFinished() bool {
 	if r.typed != nil {
 		if queued, held := r.typed.sizes(); queued+held > 0 {
 			return false
@@ -133,8 +133,8 @@ func (r *runner[T]) drain() (left *DrainError[T], err error) {
 	return left, err
 }
 
-// leaveQueued notes an item that a worker has, and will not handle.
-func (r *runner[T]) leaveQueued(item T) {
+// noteQueued notes an item that a worker has, and will not handle.
+func (r *runner[T]) noteQueued(item T) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.queued = append(r.queued, item)
@@ -148,8 +148,8 @@ type lateItem[T comparable] struct {
 	due      time.Time // of what was put off, if known
 }
 
-// leaveLate notes an item whose retry the queue has dropped, or would drop.
-func (r *runner[T]) leaveLate(late lateItem[T]) {
+// noteLate notes an item whose retry the queue has dropped, or would drop.
+func (r *runner[T]) noteLate(late lateItem[T]) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.late = append(r.late, late)

@@ -125,11 +125,11 @@ type verdict struct {
 //
 // A value that was panicked with has not been returned, whatever it wraps.
 func verdictOf(err error) (v verdict) {
-	v.read(err)
+	v.weigh(err)
 	return v
 }
 
-func (v *verdict) read(err error) {
+func (v *verdict) weigh(err error) {
 	switch e := err.(type) {
 	case *requeueAfter:
 		v.after(e.wait)
@@ -137,27 +137,27 @@ func (v *verdict) read(err error) {
 	case *retryAfter:
 		v.failed = true
 		v.after(e.wait)
-		v.read(e.err)
+		v.weigh(e.err)
 	case *permanentError:
 		v.permanent, v.failed = true, true
 	case *PanicError:
 		v.failed = true
 	case interface{ Unwrap() []error }:
 		for _, err := range e.Unwrap() {
-			v.read(err)
+			v.weigh(err)
 		}
 	default:
-		v.readWrapped(errors.Unwrap(err))
+		v.weighWrapped(errors.Unwrap(err))
 	}
 }
 
-// readWrapped reads what an error wraps; nil makes that a failure by itself.
-func (v *verdict) readWrapped(err error) {
+// weighWrapped weighs what an error wraps; nil makes that a failure by itself.
+func (v *verdict) weighWrapped(err error) {
 	if err == nil {
 		v.failed = true
 		return
 	}
-	v.read(err)
+	v.weigh(err)
 }
 
 func (v *verdict) after(wait time.Duration) {

@@ -73,7 +73,7 @@ func newRunner[T comparable](ctx context.Context, queue TypedRateLimitingInterfa
 		handling: ctx,
 		cancel:   func(error) {},
 	}
-	r.look()
+	r.findMethods()
 	r.derives = options.ProfileLabels || options.CancelOnReAdd || options.Timeout > 0
 	r.counting = options.Drain && r.typed == nil
 	r.simple = options.OnResult == nil && !options.Drain && !options.CancelOnReAdd && r.results == nil
@@ -87,19 +87,19 @@ func newRunner[T comparable](ctx context.Context, queue TypedRateLimitingInterfa
 	return r
 }
 
-// look finds out what the queue can do beyond its interface, which lacks GetContext,
+// findMethods finds out what the queue can do beyond its interface, which lacks GetContext,
 // Drain and ReAddContext. The value may have them.
-func (r *runner[T]) look() {
-	if has[getter[T]](r.queue) {
+func (r *runner[T]) findMethods() {
+	if hasMethod[getter[T]](r.queue) {
 		r.getter = r.queue.(getter[T])
 	}
-	if r.options.CancelOnReAdd && has[reAdder[T]](r.queue) {
+	if r.options.CancelOnReAdd && hasMethod[reAdder[T]](r.queue) {
 		r.reAdder = r.queue.(reAdder[T])
 	}
 	if q, ok := r.queue.(runnable); ok {
 		r.adopt(q)
 	}
-	r.lookBelow()
+	r.findBelow()
 }
 
 // adopt takes over what a queue of ours says of itself.
@@ -110,9 +110,9 @@ func (r *runner[T]) adopt(q runnable) {
 	r.results = q.resultMetrics()
 }
 
-// lookBelow finds out whether the queue is ours to the bottom. A type that embeds a
+// findBelow finds out whether the queue is ours to the bottom. A type that embeds a
 // queue of ours is not: its methods may do more, and must not be passed over.
-func (r *runner[T]) lookBelow() {
+func (r *runner[T]) findBelow() {
 	var ok bool
 	if r.ours, ok = r.queue.(*TypedRateLimiting[T]); !ok {
 		return
@@ -210,7 +210,7 @@ func (r *runner[T]) decline(item T, shutdown bool) {
 	if shutdown && item == *new(T) {
 		return
 	}
-	r.leaveQueued(item)
+	r.noteQueued(item)
 	r.queue.Done(item)
 }
 

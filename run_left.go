@@ -9,10 +9,10 @@ import (
 // queue, the notes of the workers about items that the queue no longer has, and the
 // count of failures, which knows what waits for a retry in a queue that cannot tell.
 
-// leaveOut takes back leaveLate for an item that is handled once more: it was added
+// forgetLate takes back noteLate for an item that is handled once more: it was added
 // again in the moment between the end of ctx and the shutdown. Only its last outcome
 // counts.
-func (r *runner[T]) leaveOut(item T) {
+func (r *runner[T]) forgetLate(item T) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.late = slices.DeleteFunc(r.late, func(l lateItem[T]) bool { return l.item == item })

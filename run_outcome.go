@@ -38,14 +38,14 @@ func (w *worker[T]) accountAll(err error) {
 		took = time.Since(w.started)
 	}
 	if w.options.Drain && w.ctx.Err() != nil {
-		w.leaveOut(w.item)
+		w.forgetLate(w.item)
 	}
-	result := w.settle(err)
+	result := w.conclude(err)
 	result.Err, result.Took = err, took
-	w.report(result)
+	w.announce(result)
 }
 
-func (w *worker[T]) settle(err error) Result {
+func (w *worker[T]) conclude(err error) Result {
 	if w.reAdder != nil && w.isCutShort(err) {
 		return w.redo()
 	}
@@ -110,7 +110,7 @@ func (r *runner[T]) failuresOf(item T) int {
 	if r.failed.failing.Load() == 0 {
 		return 0
 	}
-	return r.failed.count(item)
+	return r.failed.number(item)
 }
 
 // fail counts a failure and has the item retried, or gives it up. A failure after the
@@ -133,7 +133,7 @@ func (w *worker[T]) fail(err error, v verdict) Result {
 	}
 	if result.Again = w.comesAgain(); !result.Again {
 		result.After = unknownWait
-		w.leaveLate(lateItem[T]{item: w.item, failures: result.Failures})
+		w.noteLate(lateItem[T]{item: w.item, failures: result.Failures})
 	}
 	w.logFailure(err, result)
 	return result
@@ -200,7 +200,7 @@ func (w *worker[T]) putOff(v verdict) Result {
 		if v.timed {
 			late.due = due
 		}
-		w.leaveLate(late)
+		w.noteLate(late)
 	}
 	return result
 }
@@ -257,7 +257,7 @@ func (w *worker[T]) redo() Result {
 	}
 	again := w.addedAgain()
 	if !again { // The queue is shut down.
-		w.leaveQueued(w.item)
+		w.noteQueued(w.item)
 	}
 	return Result{Outcome: OutcomeReAdded, Failures: w.failuresOf(w.item), Again: again}
 }

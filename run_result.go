@@ -57,8 +57,8 @@ type Result struct {
 // unknownWait is an After that is not known.
 const unknownWait = time.Duration(-1)
 
-// report tells of a result, when all is done for the item but Done.
-func (w *worker[T]) report(result Result) {
+// announce tells of a result, when all is done for the item but Done.
+func (w *worker[T]) announce(result Result) {
 	w.results.count(result.Outcome)
 	if w.options.OnResult == nil {
 		return

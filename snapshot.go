@@ -116,7 +116,7 @@ func (q *TypedDelaying[T]) Snapshot(limit int) Snapshot[T] {
 		c.makeRoomForWaiting(q.waits())
 		q.collectWaiting(&c)
 	} else {
-		stamp := q.stamp(now)
+		stamp := q.typedNow(now)
 		q.typed.makeRoom(&c)
 		c.makeRoomForWaiting(q.waits())
 		q.collect(&c)

@@ -9,19 +9,19 @@ import (
 // held, so only copying happens then. The memory is allocated before, and sorting
 // and describing come after.
 type census[T comparable] struct {
-	limit                    int
-	queued, flying, waiting  []entry[T]
-	order                    []node // of waiting, by their places there
-	lined                    int    // how many of queued are in the order of their hand-out
-	turns                    turns[T]
-	queuedTotal, flyingTotal int
-	waitingTotal             int
-	timed                    bool // since when is known of waiting
+	limit                  int
+	queued, held, waiting  []censusEntry[T]
+	order                  []node // of waiting, by their places there
+	lined                  int    // how many of queued are in the order of their hand-out
+	turns                  turns[T]
+	queuedTotal, heldTotal int
+	waitingTotal           int
+	timed                  bool // since when is known of waiting
 }
 
-// An entry is what a queue knows of an item. It has no [ItemInfo] yet, which is
+// A censusEntry is what a queue knows of an item. It has no [ItemInfo] yet, which is
 // larger: less is copied with the lock held.
-type entry[T comparable] struct {
+type censusEntry[T comparable] struct {
 	item  T
 	state ItemState
 	ref   uint32        // the record, for turns
@@ -53,7 +53,7 @@ func (q *Typed[T]) makeRoom(c *census[T]) {
 	queued, flying := q.sizes()
 	c.makeRoom(queued, flying)
 	if g := q.fifo.storage; g != nil && g.ranks != nil && g.ranks.age.every > 0 {
-		c.turns.aged = roomFor[entry[T]](min(queued, c.limit))
+		c.turns.aged = roomFor[censusEntry[T]](min(queued, c.limit))
 	}
 }
 
@@ -66,8 +66,8 @@ func (q *Typed[T]) sizes() (queued, flying int) {
 
 // makeRoom makes room for so many items, up to the limit for each state.
 func (c *census[T]) makeRoom(queued, flying int) {
-	c.queued = roomFor[entry[T]](min(queued, c.limit))
-	c.flying = roomFor[entry[T]](min(flying, c.limit))
+	c.queued = roomFor[censusEntry[T]](min(queued, c.limit))
+	c.held = roomFor[censusEntry[T]](min(flying, c.limit))
 }
 
 // roomFor returns a slice with room for n elements. It writes to the memory: fresh
@@ -84,7 +84,7 @@ func (c *census[T]) makeRoomForWaiting(waiting int) {
 	if waiting/denseWaiting > c.limit {
 		waiting = c.limit
 	}
-	c.waiting, c.order = roomFor[entry[T]](waiting), roomFor[node](waiting)
+	c.waiting, c.order = roomFor[censusEntry[T]](waiting), roomFor[node](waiting)
 }
 
 // addWaiting enters the first waiting items, or all of them if they are not many more
@@ -105,7 +105,7 @@ func (c *census[T]) addWaiting(a *agenda[T]) {
 // enter copies the item of a node. The copy of the node refers to the entry, so that
 // the order can be found when the agenda is long unlocked.
 func (c *census[T]) enter(a *agenda[T], n node) {
-	e := entry[T]{item: a.items.records.at(n.ref).item, state: ItemWaiting}
+	e := censusEntry[T]{item: a.items.records.at(n.ref).item, state: ItemWaiting}
 	if a.timed {
 		e.since = *a.starts.at(n.ref)
 	}
@@ -119,8 +119,8 @@ func (c *census[T]) enter(a *agenda[T], n node) {
 // keeps times: otherwise Age is not known.
 func (c *census[T]) describe(s *Snapshot[T], now time.Duration, timed bool) {
 	c.interleave()
-	s.QueuedTotal, s.InFlightTotal = c.queuedTotal, c.flyingTotal
-	s.Queued, s.InFlight = infosOf(c.queued, now, timed), infosOf(c.flying, now, timed)
+	s.QueuedTotal, s.InFlightTotal = c.queuedTotal, c.heldTotal
+	s.Queued, s.InFlight = infosOf(c.queued, now, timed), infosOf(c.held, now, timed)
 	for place := range s.Queued[:c.lined] {
 		s.Queued[place].Position = 1 + place
 	}
@@ -141,7 +141,7 @@ func (c *census[T]) describeWaiting(s *Snapshot[T], now time.Duration, epoch tim
 	}
 }
 
-func infosOf[T comparable](entries []entry[T], now time.Duration, timed bool) (infos []ItemInfo[T]) {
+func infosOf[T comparable](entries []censusEntry[T], now time.Duration, timed bool) (infos []ItemInfo[T]) {
 	infos = slices.Grow(infos, len(entries))
 	for _, e := range entries {
 		infos = append(infos, e.info(now, timed))
@@ -149,7 +149,7 @@ func infosOf[T comparable](entries []entry[T], now time.Duration, timed bool) (i
 	return infos
 }
 
-func (e entry[T]) info(now time.Duration, timed bool) ItemInfo[T] {
+func (e censusEntry[T]) info(now time.Duration, timed bool) ItemInfo[T] {
 	info := ItemInfo[T]{Item: e.item, State: e.state, Priority: e.priority}
 	if timed {
 		info.Age = max(0, now-e.since)

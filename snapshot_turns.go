@@ -6,7 +6,7 @@ package workqueue
 type turns[T comparable] struct {
 	every, since int // those of aging; every is 0 if there is no such order
 	from         int // where the ranked items begin among those that are queued
-	aged         []entry[T]
+	aged         []censusEntry[T]
 }
 
 // interleave puts the ranked items, which are in the order of the levels, in the order
@@ -18,9 +18,9 @@ func (c *census[T]) interleave() {
 		return
 	}
 	ranked := c.queued[t.from:]
-	order := make([]entry[T], 0, len(ranked))
+	order := make([]censusEntry[T], 0, len(ranked))
 	gone := make(map[uint32]bool, len(ranked))
-	next := func(of []entry[T]) []entry[T] {
+	next := func(of []censusEntry[T]) []censusEntry[T] {
 		for gone[of[0].ref] {
 			of = of[1:]
 		}

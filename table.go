@@ -193,7 +193,7 @@ func (t *table[T]) claim(item T) (uint32, *record[T]) {
 func (t *table[T]) extend() {
 	t.reusePages()
 	t.free = 1 + t.records.push(record[T]{})
-	t.mark()
+	t.setLow()
 }
 
 // remove empties the slot and frees its record, which the caller has at hand.
@@ -226,7 +226,7 @@ func (t *table[T]) grow() {
 func (t *table[T]) use(slots []slot) {
 	t.slots = slots
 	t.limit = len(slots) / 4 * 3
-	t.mark()
+	t.setLow()
 }
 
 // sweep moves n slots of the old index, and what follows them up to the next

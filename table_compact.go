@@ -4,8 +4,8 @@ import "weak"
 
 // This file is how a table gives memory back.
 
-// mark sets the low-water mark, whenever the slab or the index has grown.
-func (t *table[T]) mark() {
+// setLow sets the low-water mark, whenever the slab or the index has grown.
+func (t *table[T]) setLow() {
 	t.low = 0
 	if high := max(t.limit, t.records.n); high > minRecords {
 		t.low = high / 16

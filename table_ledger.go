@@ -76,10 +76,10 @@ func (l *ledger[T, N]) remove(hash uint32, item T) {
 	}
 }
 
-// turn moves the hand one step and returns the item there with its note, which
+// step moves the hand one step and returns the item there with its note, which
 // is nil if there are no items. The hand goes down, so that dropping the item
 // moves one to its place that has been looked at.
-func (l *ledger[T, N]) turn() (item T, note *N) {
+func (l *ledger[T, N]) step() (item T, note *N) {
 	if l.places.n == 0 {
 		return item, nil
 	}

@@ -25,7 +25,7 @@ func TestLedgerModel(t *testing.T) {
 			l.Drop(item)
 			delete(model, item)
 		case 3:
-			if item, note := l.Turn(); note != nil && *note%2 == 1 {
+			if item, note := l.Step(); note != nil && *note%2 == 1 {
 				if *note != model[item] {
 					t.Fatalf("step %d: the hand shows %d for %d, want %d", step, *note, item, model[item])
 				}
@@ -56,7 +56,7 @@ func TestLedgerHandComesToAll(t *testing.T) {
 			unseen[i] = true
 		}
 		for step := range n {
-			item, _ := l.Turn()
+			item, _ := l.Step()
 			delete(unseen, item)
 			if r.IntN(2) == 0 {
 				l.Drop(item)
@@ -73,13 +73,13 @@ func TestLedgerHandComesToAll(t *testing.T) {
 
 func TestLedgerEmpty(t *testing.T) {
 	var l workqueue.Ledger[int]
-	if _, note := l.Turn(); note != nil {
+	if _, note := l.Step(); note != nil {
 		t.Error("the hand shows an item of none")
 	}
 	l.Drop(1)
 	l.Put(1, 1)
 	l.Drop(1)
-	if _, note := l.Turn(); note != nil || l.Len() != 0 {
+	if _, note := l.Step(); note != nil || l.Len() != 0 {
 		t.Error("the hand shows a dropped item")
 	}
 }
