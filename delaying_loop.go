@@ -49,11 +49,6 @@ func (q *TypedDelaying[T]) readClock() reading {
 	return reading{q.now(), plans}
 }
 
-// dueLocked reports whether the earliest item is due; there must be one.
-func (q *TypedDelaying[T]) dueLocked(r reading) bool {
-	return q.agenda.next() <= r.now && q.agenda.plannedBefore(r.plans)
-}
-
 // waitingLoop adds items as they become due, and returns when none is left
 // waiting. AddAfter starts it.
 //
@@ -162,7 +157,7 @@ func (q *TypedDelaying[T]) lookAheadLocked(shutDown bool, r reading) outlook {
 		q.running = false
 		return outlook{over: true}
 	}
-	return outlook{next: q.agenda.next(), due: q.dueLocked(r)}
+	return outlook{next: q.agenda.next(), due: q.agenda.due(r)}
 }
 
 // sleepUntil waits until the time next, for a token, or for a heartbeat.

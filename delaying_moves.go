@@ -144,7 +144,7 @@ func (q *TypedDelaying[T]) arrangeLocked(first bool, r reading, added time.Durat
 // If adding calls foreign code, they yield to the loop instead: it must not run with
 // the lock held, and if it panicked, arrangeLocked would not come to its end.
 func (q *TypedDelaying[T]) hurryLocked(r reading, added time.Duration) (a promotion) {
-	behind := q.dueLocked(r)
+	behind := q.agenda.due(r)
 	switch {
 	case q.typed == nil || !q.typed.fifo.native():
 		a.yield = behind
@@ -163,7 +163,7 @@ func (q *TypedDelaying[T]) hurryLocked(r reading, added time.Duration) (a promot
 // set it.
 func (q *TypedDelaying[T]) moveDueLocked(r reading, added time.Duration) (a promotion) {
 	q.typed.mu.Lock()
-	for n := 0; n < dueBatch && q.agenda.len() > 0 && q.dueLocked(r); n++ {
+	for n := 0; n < dueBatch && q.agenda.len() > 0 && q.agenda.due(r); n++ {
 		q.metrics.observeLateness(r.now - q.agenda.next())
 		hash, item, priority := q.agenda.pop()
 		if q.typed.addRankedLocked(hash, item, added, rank{priority, true}) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"reflect"
 	"sync"
 	"time"
@@ -225,7 +226,7 @@ func (a *agenda[T]) Ticket() uint32      { return a.ticket }
 func (a *agenda[T]) Room() int           { return a.items.records.n }
 func (a *agenda[T]) Plans() uint64       { return a.plans() }
 
-func (a *agenda[T]) PlannedBefore(plans uint64) bool { return a.plannedBefore(plans) }
+func (a *agenda[T]) PlannedBefore(plans uint64) bool { return a.due(reading{math.MaxInt64, plans}) }
 
 // SetTicket sets the ticket of the next node, which must not be lower than that of
 // a node there is.

@@ -70,10 +70,11 @@ func (a *agenda[T]) next() time.Duration { return a.nodes.at(0).due }
 // goes down.
 func (a *agenda[T]) plans() uint64 { return uint64(a.era)<<32 + uint64(a.ticket) }
 
-// plannedBefore reports whether the earliest item was given its due time before
-// plans returned the number.
-func (a *agenda[T]) plannedBefore(plans uint64) bool {
-	return uint64(a.era)<<32+uint64(a.nodes.at(0).ticket) < plans
+// due reports whether the earliest item is due by a reading of the clock, which must
+// have begun after the item was planned. The agenda must not be empty.
+func (a *agenda[T]) due(r reading) bool {
+	first := a.nodes.at(0)
+	return first.due <= r.now && uint64(a.era)<<32+uint64(first.ticket) < r.plans
 }
 
 // schedule makes the item due at the given time, unless it is in the agenda
