@@ -85,6 +85,10 @@ func (l *line) gap(n uint32) uint32 {
 // remove takes the record at a place out. It calls moved for each record that has
 // another place now.
 func (l *line) remove(n uint32, moved func(i, n uint32)) {
+	if n == l.head && l.holes == 0 {
+		l.head++
+		return
+	}
 	l.holes++
 	l.dig(n, n)
 	l.tidy(moved)

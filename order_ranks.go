@@ -59,17 +59,19 @@ func (r *ranks) append(i uint32, priority int) (place uint32) {
 
 // lift puts a record at the end of a higher level, unless it is as high.
 func (r *ranks) lift(i uint32, priority int) {
-	if r.priorities.of(i) < priority {
-		r.leave(i)
-		r.priorities.set(i, priority)
-		*r.place(i) = r.append(i, priority)
+	was := r.priorities.at(i)
+	if *was >= priority {
+		return
 	}
+	place := r.place(i)
+	r.leave(r.level(*was), *place)
+	*was = priority
+	*place = r.append(i, priority)
 }
 
-// leave takes a record out of its level.
-func (r *ranks) leave(i uint32) {
-	v := r.level(r.priorities.of(i))
-	v.content.remove(*r.place(i), r.moved)
+// leave takes the record at a place out of its level.
+func (r *ranks) leave(v *level[line], place uint32) {
+	v.content.remove(place, r.moved)
 	if v.content.empty() {
 		r.empty(v)
 		return
@@ -85,7 +87,7 @@ func (r *ranks) empty(v *level[line]) {
 
 // remove takes a record out.
 func (r *ranks) remove(i uint32) {
-	r.leave(i)
+	r.leave(r.level(r.priorities.of(i)), *r.place(i))
 	if r.age.every > 0 {
 		r.age.leave(i)
 	}

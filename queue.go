@@ -165,7 +165,8 @@ func (q *Typed[T]) Add(item T) {
 func (q *Typed[T]) addTimed(hash uint32, item T) {
 	now := q.metrics.now()
 	lockSoon(&q.mu)
-	added := q.addLocked(hash, item, now)
+	at, r := q.fifo.items.find(hash, item)
+	added := q.addLocked(at, r, hash, item, now)
 	q.settle()
 	q.mu.Unlock()
 	if added {
@@ -174,9 +175,9 @@ func (q *Typed[T]) addTimed(hash uint32, item T) {
 }
 
 // addLocked is Add for a caller that holds q.mu, settles, and observes the
-// metrics of what was added.
-func (q *Typed[T]) addLocked(hash uint32, item T, now time.Duration) (added bool) {
-	if at, r := q.fifo.items.find(hash, item); r == nil {
+// metrics of what was added. The caller has looked for the item, as for fifo.add.
+func (q *Typed[T]) addLocked(at uint32, r *record[T], hash uint32, item T, now time.Duration) (added bool) {
+	if r == nil {
 		added = q.fifo.add(at, hash, item, now)
 	} else {
 		added = q.fifo.addAgain(at, r, now)
@@ -208,7 +209,8 @@ func (q *Typed[T]) AddAll(items ...T) {
 	n := 0
 	q.mu.Lock()
 	for i, item := range items {
-		if q.addLocked(hashes[i], item, now) {
+		at, r := q.fifo.items.find(hashes[i], item)
+		if q.addLocked(at, r, hashes[i], item, now) {
 			n++
 		}
 	}

@@ -72,9 +72,16 @@ func (r *ring[E]) grow() { r.resize(max(8, 2*len(r.buf))) }
 // resize moves the elements to a buffer of the given size, a power of two of
 // at least len. They keep their numbers.
 func (r *ring[E]) resize(size int) {
-	old := *r
+	old := r.buf
 	r.buf = make([]E, size)
-	for i := r.head; i != r.tail; i++ {
-		*r.at(i) = *old.at(i)
+	r.copyFrom(old)
+}
+
+// copyFrom copies in three runs at most, as each of the buffers wraps once.
+func (r *ring[E]) copyFrom(old []E) {
+	for i := r.head; i != r.tail; {
+		run := old[i&uint32(len(old)-1):]
+		run = run[:min(uint32(len(run)), r.tail-i)]
+		i += uint32(copy(r.buf[i&uint32(len(r.buf)-1):], run))
 	}
 }
