@@ -117,7 +117,7 @@ func (s *server) checkRecorded(ctx context.Context, out io.Writer, root string) 
 	for _, match := range recorded.FindAllStringSubmatch(string(rules), -1) {
 		exprs = append(exprs, dashboard.Expression{For: "recording rule", Expr: match[1]})
 	}
-	return s.checkData(ctx, out, "recording rules", exprs)
+	return checkData(ctx, out, "recording rules", exprs, s)
 }
 
 // checkDashboard demands that each expression of the dashboard has data.
@@ -126,17 +126,14 @@ func (s *server) checkDashboard(ctx context.Context, out io.Writer, root string)
 	if err != nil {
 		return err
 	}
-	return s.checkData(ctx, out, "expressions of the dashboard", d.Expressions("5s"))
+	return checkData(ctx, out, "expressions of the dashboard", d.Expressions("5s", nil), s)
 }
 
-func (s *server) checkData(ctx context.Context, out io.Writer, what string, exprs []dashboard.Expression) error {
+// checkData demands that each expression has data on one of the servers.
+func checkData(ctx context.Context, out io.Writer, what string, exprs []dashboard.Expression, servers ...*server) error {
 	var errs []error
 	for _, e := range exprs {
-		samples, err := s.query(ctx, e.Expr)
-		if err == nil && !slices.ContainsFunc(samples, sample.isData) {
-			err = errors.New("no data")
-		}
-		if err != nil {
+		if err := hasData(ctx, e.Expr, servers); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w: %s", e.For, err, e.Expr))
 		}
 	}
@@ -145,6 +142,19 @@ func (s *server) checkData(ctx context.Context, out io.Writer, what string, expr
 		errs = append(errs, fmt.Errorf("found no %s", what))
 	}
 	return errors.Join(errs...)
+}
+
+func hasData(ctx context.Context, expr string, servers []*server) error {
+	for _, s := range servers {
+		samples, err := s.query(ctx, expr)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(samples, sample.isData) {
+			return nil
+		}
+	}
+	return errors.New("no data")
 }
 
 // isData reports whether there is anything to draw.

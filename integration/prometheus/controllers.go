@@ -21,8 +21,10 @@ import (
 
 var queueKinds = []string{"ours", "theirs"}
 
-// startControllers builds and starts the exporter, and a server that scrapes it.
-func (p *processes) startControllers(ctx context.Context, root, work string) (*server, error) {
+// startControllers builds and starts the exporter, and two servers that scrape it. One
+// stores the classic buckets of the histograms, the other one the native ones: the
+// version of Debian does not store both, and dashboards have panels for either.
+func (p *processes) startControllers(ctx context.Context, root, work string) (all []*server, err error) {
 	binary := filepath.Join(work, "controllers")
 	build := exec.CommandContext(ctx, "go", "build", "-C", filepath.Join(root, "controllerruntime"), "-o", binary, "./internal/serve")
 	if output, err := build.CombinedOutput(); err != nil {
@@ -34,9 +36,17 @@ func (p *processes) startControllers(ctx context.Context, root, work string) (*s
 		return nil, err
 	}
 	config := fmt.Sprintf("global: {scrape_interval: 500ms, scrape_timeout: 500ms}\nscrape_configs:\n"+
-		"  - {job_name: controllers, static_configs: [{targets: [%q]}]}\n", target)
-	address, err := p.startScraper(ctx, filepath.Join(work, "scraper"), config)
-	return &server{store: classic, address: address, since: since}, err
+		"  - {job_name: controllers, static_configs: [{targets: [%q], labels: {pod: controllers}}]}\n", target)
+	for store, args := range map[histograms][]string{classic: nil, native: {storeNative}} {
+		address, err := p.startScraper(ctx, filepath.Join(work, "scraper-"+string(store)), config, args...)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, &server{store: store, address: address, since: since})
+	}
+	// The classic one first: figures are compared with it.
+	slices.SortFunc(all, func(a, b *server) int { return strings.Compare(string(a.store), string(b.store)) })
+	return all, nil
 }
 
 // controllerFigures are those of the controller that is still: one item is held, six wait
@@ -101,7 +111,7 @@ func (s *server) checkControllers(ctx context.Context, out io.Writer) error {
 	fmt.Fprintf(out, "%d of %d figures of controllers on either queue are as expected\n", c.checked-len(c.errs), c.checked)
 	return errors.Join(append(c.errs,
 		s.checkSameSeries(ctx, out),
-		s.checkData(ctx, out, "panels for controller-runtime", slices.Concat(panels("ours"), panels("theirs"))),
+		checkData(ctx, out, "usual panels for controller-runtime", slices.Concat(panels("ours"), panels("theirs")), s),
 	)...)
 }
 

@@ -6,6 +6,8 @@
 //   - that every expression of the dashboard has data;
 //   - that the two queues that are sick have their alert, and nothing else has
 //     any;
+//   - the same for controllers of controller-runtime, on its queue and on ours, and a
+//     dashboard that others have published for them;
 //   - the series of the provider in the registries of controller-runtime and of
 //     component-base, which compat/adapted/serve fills, beside those of client-go's
 //     queue there.
@@ -15,7 +17,8 @@
 // protobuf and with it the native ones. Rules and dashboard must do for both.
 //
 // Needs no network but that of the loopback interface, once the program of the
-// Debian package prometheus is there. Ends by itself, within two minutes.
+// Debian package prometheus is there, and the module that has the dashboard. Ends by
+// itself, within two minutes.
 //
 //	go run ./prometheus ..
 package main
@@ -71,6 +74,10 @@ func run(ctx context.Context, out io.Writer, root string) (err error) {
 		cancel()
 		err = errors.Join(err, all.wait())
 	}()
+	theirs, err := published(ctx, work)
+	if err != nil {
+		return err
+	}
 	example, err := all.startExample(ctx, root, work)
 	if err != nil {
 		return err
@@ -106,7 +113,7 @@ func run(ctx context.Context, out io.Writer, root string) (err error) {
 	fmt.Fprintln(out, "\n== registries")
 	err = errors.Join(err, registries.checkRegistries(ctx, out, target))
 	fmt.Fprintln(out, "\n== controllers")
-	return errors.Join(err, controllers.checkControllers(ctx, out))
+	return errors.Join(err, controllers[0].checkControllers(ctx, out), checkPublished(ctx, out, theirs, controllers))
 }
 
 // check asks one server all there is to ask.

@@ -91,6 +91,10 @@ const (
 	native  histograms = "native"
 )
 
+// storeNative makes a server ask for protobuf, too. The versions that know this are 2.40
+// to 3.7; what they store is then native alone.
+const storeNative = "--enable-feature=native-histograms"
+
 // server is a running Prometheus.
 type server struct {
 	store   histograms
@@ -133,9 +137,7 @@ func (p *processes) startServer(ctx context.Context, root, work, target string, 
 	args := []string{"--config.file=" + filepath.Join(dir, "prometheus.yaml"),
 		"--storage.tsdb.path=" + filepath.Join(dir, "data"), "--web.listen-address=127.0.0.1:0"}
 	if store == native {
-		// Makes the server ask for protobuf, too. The versions that know this
-		// are 2.40 to 3.7; what they store is then native alone.
-		args = append(args, "--enable-feature=native-histograms")
+		args = append(args, storeNative)
 	}
 	address, err := p.start(ctx, exec.CommandContext(ctx, binary, args...),
 		regexp.MustCompile(`Listening on.* address=(\S+)`))

@@ -45,7 +45,7 @@ func (p *processes) startRegistries(ctx context.Context, root, work string) (*se
 }
 
 // startScraper starts a server with a config, and data in the directory.
-func (p *processes) startScraper(ctx context.Context, dir, config string) (address string, err error) {
+func (p *processes) startScraper(ctx context.Context, dir, config string, args ...string) (address string, err error) {
 	if err := writeFiles(dir, map[string]string{"prometheus.yaml": config}); err != nil {
 		return "", err
 	}
@@ -53,8 +53,9 @@ func (p *processes) startScraper(ctx context.Context, dir, config string) (addre
 	if err != nil {
 		return "", err
 	}
-	return p.start(ctx, exec.CommandContext(ctx, program, "--config.file="+filepath.Join(dir, "prometheus.yaml"),
-		"--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address=127.0.0.1:0"),
+	args = append(args, "--config.file="+filepath.Join(dir, "prometheus.yaml"),
+		"--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address=127.0.0.1:0")
+	return p.start(ctx, exec.CommandContext(ctx, program, args...),
 		regexp.MustCompile(`Listening on.* address=(\S+)`))
 }
 

@@ -2,6 +2,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"encoding/json"
 	"os"
 	"regexp"
@@ -26,6 +27,7 @@ type Panel struct {
 	Datasource  Datasource
 	GridPos     struct{ H, W, X, Y int }
 	Targets     []Target
+	Panels      []Panel // those of a row that is collapsed
 	FieldConfig struct{ Defaults struct{ Unit string } }
 	Options     struct{ YAxis struct{ Unit string } }
 }
@@ -61,26 +63,32 @@ type Expression struct {
 
 var labelValues = regexp.MustCompile(`^label_values\((.+), \w+\)$`)
 
-// Expressions returns all expressions, as Grafana sends them when every
-// variable is set to All and rates are over the interval. Of a variable it is
-// the selector of the series that have its values.
-func (d *Dashboard) Expressions(interval string) []Expression {
+// Expressions returns all expressions, as Grafana sends them when rates are over the
+// interval and the variables are set to what was chosen, or else to All. Of a variable
+// it is the selector of the series that have its values.
+func (d *Dashboard) Expressions(interval string, chosen map[string]string) []Expression {
 	var all []Expression
 	values := []string{"$__rate_interval", interval}
 	for _, v := range d.Templating.List {
-		values = append(values, "$"+v.Name, ".*")
+		values = append(values, "$"+v.Name, cmp.Or(chosen[v.Name], ".*"))
 		if match := labelValues.FindStringSubmatch(v.Definition); match != nil {
 			all = append(all, Expression{"variable " + v.Name, match[1]})
 		}
 	}
-	for _, p := range d.Panels {
-		for _, t := range p.Targets {
-			all = append(all, Expression{p.Title + " " + t.RefID, t.Expr})
-		}
-	}
+	all = appendExpressions(all, d.Panels)
 	set := strings.NewReplacer(values...)
 	for i := range all {
 		all[i].Expr = set.Replace(all[i].Expr)
+	}
+	return all
+}
+
+func appendExpressions(all []Expression, panels []Panel) []Expression {
+	for _, p := range panels {
+		for _, t := range p.Targets {
+			all = append(all, Expression{p.Title + " " + t.RefID, t.Expr})
+		}
+		all = appendExpressions(all, p.Panels)
 	}
 	return all
 }

@@ -90,7 +90,7 @@ func TestVariables(t *testing.T) {
 			t.Errorf("no variable %s", want)
 		}
 	}
-	for _, e := range d.Expressions("1m") {
+	for _, e := range d.Expressions("1m", nil) {
 		if strings.Contains(e.Expr, "$") {
 			t.Errorf("%s has a variable that is not defined: %s", e.For, e.Expr)
 		}
@@ -130,7 +130,7 @@ func TestSeriesExist(t *testing.T) {
 	}
 	check(rulesFile, rules)
 	shown := ""
-	for _, e := range load(t).Expressions("1m") {
+	for _, e := range load(t).Expressions("1m", nil) {
 		check(e.For, e.Expr)
 		shown += e.Expr + "\n"
 	}
