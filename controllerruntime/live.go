@@ -58,10 +58,15 @@ func unregister(name string, e *entry) {
 // none: its controller does not run, is on another queue, or has items of another
 // type. Of several the youngest is returned.
 func Lookup[R comparable](name string) (*Queue[R], bool) {
+	return lookup(name, func(*Queue[R]) bool { return true })
+}
+
+// lookup returns the youngest queue of the name that fits.
+func lookup[R comparable](name string, fits func(*Queue[R]) bool) (*Queue[R], bool) {
 	live.mu.Lock()
 	defer live.mu.Unlock()
 	for _, e := range slices.Backward(live.queues[name]) {
-		if q, ok := e.get().(*Queue[R]); ok {
+		if q, ok := e.get().(*Queue[R]); ok && fits(q) {
 			return q, true
 		}
 	}

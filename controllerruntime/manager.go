@@ -1,8 +1,10 @@
 package controllerruntime
 
 import (
+	"context"
 	"fmt"
 	"reflect"
+	"sync/atomic"
 
 	clientgo "k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -27,12 +29,13 @@ import (
 // controller-runtime has no such field, Add returns an error. Manager panics if the
 // options make no sense.
 func Manager(mgr manager.Manager, options Options[reconcile.Request]) manager.Manager {
-	return &switching{Manager: mgr, newQueue: NewQueue(options)}
+	options.check()
+	return &switching{Manager: mgr, options: options}
 }
 
 type switching struct {
 	manager.Manager
-	newQueue newQueueFunc[reconcile.Request]
+	options Options[reconcile.Request]
 }
 
 type newQueueFunc[R comparable] = func(string, clientgo.TypedRateLimiter[R]) clientgo.TypedRateLimitingInterface[R]
@@ -54,14 +57,18 @@ func (s *switching) switchQueue(c controller.Controller) error {
 	if v.Kind() != reflect.Pointer || v.Elem().Kind() != reflect.Struct {
 		return fmt.Errorf("controllerruntime: a %T is no controller of a known version of controller-runtime: use NewQueue", c)
 	}
-	name, okName := field[string](v, "Name")
-	newQueue, okQueue := field[newQueueFunc[reconcile.Request]](v, "NewQueue")
+	queue, okQueue := field[newQueueFunc[reconcile.Request]](v, "NewQueue")
 	do, okDo := field[reconcile.Reconciler](v, "Do")
-	if !okName || !okQueue || !okDo {
-		return fmt.Errorf("controllerruntime: a %T has not the fields Name, NewQueue and Do that were expected: use NewQueue", c)
+	if !okQueue || !okDo {
+		return fmt.Errorf("controllerruntime: a %T has not the fields NewQueue and Do that were expected: use NewQueue", c)
 	}
-	*newQueue = s.newQueue
-	*do = Reconciler(*name, *do)
+	var own atomic.Pointer[Queue[reconcile.Request]] // Made when the controller starts.
+	*queue = func(name string, limiter clientgo.TypedRateLimiter[reconcile.Request]) clientgo.TypedRateLimitingInterface[reconcile.Request] {
+		q := newQueue(name, limiter, s.options)
+		own.Store(q)
+		return q
+	}
+	*do = &reconciler[reconcile.Request]{next: *do, find: func(context.Context) *Queue[reconcile.Request] { return own.Load() }}
 	return nil
 }
 

@@ -9,22 +9,34 @@ import (
 // Reconciler returns a reconciler that calls r with a context which knows the queue of
 // the controller with that name, so that [ReAddContext] works. The name is that of the
 // controller, which the builder makes of the kind in lower case if Named does not give
-// one. If there is no such queue, the context knows none.
+// one. If there is no such queue, the context knows none. Of several queues of the name
+// it is the youngest, and during a drain that of the manager that has stopped; [Manager]
+// does not depend on names.
 //
 // If the queue is one that drains when the manager ends, see Drain of [Options], the
 // context goes on during the drain, and ends with it. Its deadline stays.
 func Reconciler[R comparable](name string, r reconcile.TypedReconciler[R]) reconcile.TypedReconciler[R] {
-	return &reconciler[R]{name: name, next: r}
+	return &reconciler[R]{next: r, find: func(ctx context.Context) *Queue[R] {
+		stopped := ctx.Err() != nil
+		if q, ok := lookup(name, func(q *Queue[R]) bool { return q.stopped() == stopped }); ok {
+			return q
+		}
+		q, _ := Lookup[R](name)
+		return q
+	}}
 }
 
 type reconciler[R comparable] struct {
-	name string
 	next reconcile.TypedReconciler[R]
+	find func(context.Context) *Queue[R] // of a reconcile that begins now; nil if there is none
 }
 
 func (r *reconciler[R]) Reconcile(ctx context.Context, item R) (reconcile.Result, error) {
-	q, ok := Lookup[R](r.name)
-	if !ok {
+	var q *Queue[R]
+	if ctx.Value(queueKey[R]{}) == nil { // Otherwise the one that wraps this has found it.
+		q = r.find(ctx)
+	}
+	if q == nil {
 		return r.next.Reconcile(ctx, item)
 	}
 	ctx, cancel := q.outlive(context.WithValue(ctx, queueKey[R]{}, q))

@@ -50,6 +50,11 @@ func (q *Queue[R]) drains() bool {
 	return q.options.Drain > 0 && !q.ended.Load() && q.options.Stopped.Err() != nil
 }
 
+// stopped reports whether the end of the queue has begun.
+func (q *Queue[R]) stopped() bool {
+	return q.ShuttingDown() || q.options.Stopped != nil && q.options.Stopped.Err() != nil
+}
+
 // A grace is the time for a drain. It begins when somebody asks for it first: the
 // shutdown, or a reconcile whose context has ended.
 type grace struct {
