@@ -2,6 +2,7 @@ package controllerruntime
 
 import (
 	"fmt"
+	"reflect"
 	"sync"
 
 	"github.com/seed16c08ea7/workqueue"
@@ -13,20 +14,27 @@ import (
 
 // providers has the provider for each registry that metrics.Registry has been: a program
 // may replace it, and put it back. What is registered stays registered.
+//
+// A registry that cannot be compared, as it has a slice of others in it, is known by its
+// type: a program does not make two of those.
 var providers = struct {
 	mu  sync.Mutex
-	all map[metrics.RegistererGatherer]workqueue.MetricsProvider // guarded by mu
-}{all: make(map[metrics.RegistererGatherer]workqueue.MetricsProvider)}
+	all map[any]workqueue.MetricsProvider // guarded by mu
+}{all: make(map[any]workqueue.MetricsProvider)}
 
 // metricsProvider returns the provider for queues whose metrics go to the registry that
 // controller-runtime has at the moment.
 func metricsProvider() workqueue.MetricsProvider {
 	providers.mu.Lock()
 	defer providers.mu.Unlock()
-	p := providers.all[metrics.Registry]
+	var key any = metrics.Registry
+	if v := reflect.ValueOf(key); v.IsValid() && !v.Comparable() {
+		key = v.Type()
+	}
+	p := providers.all[key]
 	if p == nil {
 		p = newProvider(metrics.Registry)
-		providers.all[metrics.Registry] = p
+		providers.all[key] = p
 	}
 	return p
 }

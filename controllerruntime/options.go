@@ -38,8 +38,9 @@ type Options[R comparable] struct {
 	MaxInFlight func(group string) int
 
 	// Order, if it is not nil, makes the order of each queue in place of the options
-	// above. See [workqueue.Queue]; AddWithOpts with a priority panics if the order is
-	// no [workqueue.PrioritizedQueue], and controller-runtime's handlers add with one.
+	// above. It must return a new one each time. See [workqueue.Queue]; if it is no
+	// [workqueue.PrioritizedQueue] all items have the priority 0, those of the initial
+	// list too.
 	Order func() workqueue.Queue[R]
 
 	// Quiet puts an add off until its item was not added for that long, so that a
@@ -65,8 +66,8 @@ type Options[R comparable] struct {
 	// Clock tells the time that delays are measured in; nil is the real one.
 	Clock clock.WithTicker
 
-	// Logger is told of panics in foreign code on the goroutine of the queue; nil
-	// logs to that of controller-runtime.
+	// Logger is told of panics in foreign code on the goroutine of the queue, and of a
+	// drain whose time is over; nil logs to that of controller-runtime.
 	Logger *logr.Logger
 }
 

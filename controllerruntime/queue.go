@@ -43,6 +43,7 @@ type Queue[R comparable] struct {
 	name    string
 	options Options[R]
 	logger  logr.Logger
+	levels  bool // the order knows priorities
 
 	// ended is set when nothing is to be handed out any more. It comes before the
 	// shutdown of queue, which hands out what it has left.
@@ -63,8 +64,10 @@ func newQueue[R comparable](name string, limiter clientgo.TypedRateLimiter[R], o
 	if options.Logger != nil {
 		logger = *options.Logger
 	}
+	order := options.order()
+	_, levels := order.(workqueue.PrioritizedQueue[R])
 	config := workqueue.TypedRateLimitingQueueConfig[R]{
-		Name: name, Clock: options.Clock, Logger: &logger, Order: options.order(), OneEntry: true,
+		Name: name, Clock: options.Clock, Logger: &logger, Order: order, OneEntry: true,
 	}
 	if name != "" {
 		config.MetricsProvider = metricsProvider()
@@ -74,6 +77,7 @@ func newQueue[R comparable](name string, limiter clientgo.TypedRateLimiter[R], o
 		name:    name,
 		options: options,
 		logger:  logger,
+		levels:  levels,
 	}
 	q.grace = sync.OnceValue(q.newGrace)
 	q.release = register(q)
@@ -115,7 +119,7 @@ func (q *Queue[R]) AddWithOpts(o priorityqueue.AddOpts, items ...R) {
 		return
 	}
 	priority := 0
-	if o.Priority != nil {
+	if o.Priority != nil && q.levels {
 		priority = *o.Priority
 	}
 	if q.options.Quiet > 0 && priority == 0 && o.After <= 0 && !o.RateLimited {

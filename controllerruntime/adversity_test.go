@@ -1,0 +1,171 @@
+package controllerruntime_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/seed16c08ea7/workqueue"
+	"github.com/seed16c08ea7/workqueue/controllerruntime"
+	testingclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// This file has what programs do that nobody has asked them to do.
+
+// controller-runtime's handlers add the initial list with a priority, on the goroutine of
+// an informer: a panic there ends the program, hours after the start if it is a resync.
+func TestAnOrderWithoutPrioritiesTakesTheInitialList(t *testing.T) {
+	for name, order := range map[string]func() workqueue.Queue[string]{
+		"the FIFO": workqueue.DefaultQueue[string],
+		"none":     func() workqueue.Queue[string] { return nil },
+		"a fair queue": func() workqueue.Queue[string] {
+			return workqueue.NewFairQueue(workqueue.FairOptions[string, string]{Group: groupOf})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := open(stringOptions{Order: order})
+				defer q.ShutDown()
+				q.AddWithOpts(prioritized(-100), "a")
+				q.AddWithOpts(priorityqueue.AddOpts{Priority: new(7), After: time.Second}, "b")
+				q.AddWithOpts(priorityqueue.AddOpts{Priority: new(7), RateLimited: true}, "c")
+				time.Sleep(time.Hour)
+				synctest.Wait()
+				_, priority, _ := q.GetWithPriority()
+				q.Done("a")
+				if got := fmt.Sprint(take(q), priority); got != "[c b] 0" { // 5 ms and 1 s later.
+					t.Errorf("got %s", got)
+				}
+			})
+		})
+	}
+}
+
+func TestPrioritiesAtTheEndsOfInt(t *testing.T) {
+	for _, i := range []impl{theirs, ours} {
+		i.run(t, []step{
+			add("zero"), at(math.MinInt, "least", "raised"), at(math.MaxInt, "most"), at(math.MaxInt, "raised"),
+			atAfter(math.MinInt, math.MinInt64, "past"), atAfter(math.MaxInt, math.MaxInt64, "never"),
+			gets("most", math.MaxInt), gets("raised", math.MaxInt), gets("zero", 0),
+			gets("least", math.MinInt), gets("past", math.MinInt), parks(),
+		})
+	}
+}
+
+// A registry that combines several is a struct with a slice in it, which is no key of a
+// map.
+type combined struct {
+	prometheus.Registerer
+	prometheus.Gatherers
+}
+
+func TestARegistryThatCannotBeCompared(t *testing.T) {
+	defer func(r metrics.RegistererGatherer) { metrics.Registry = r }(metrics.Registry)
+	r := prometheus.NewRegistry()
+	metrics.Registry = combined{r, prometheus.Gatherers{r}}
+	for _, name := range []string{"combined", "combined-again"} { // The provider is registered once.
+		q := openOurs(name)
+		q.Add("a")
+		if got := depths(t, name); got[""] != 1 {
+			t.Errorf("depths of %s are %v", name, got)
+		}
+		q.ShutDown()
+	}
+}
+
+// Delays are those of the clock that was given.
+func TestClockOfTheOptions(t *testing.T) {
+	fake := testingclock.NewFakeClock(time.Date(2001, 2, 3, 4, 5, 6, 0, time.UTC))
+	q := open(stringOptions{Clock: fake})
+	defer q.ShutDown()
+	q.AddAfter("a", time.Hour)
+	fake.Step(59 * time.Minute)
+	if n := q.Len(); n != 0 {
+		t.Errorf("%d are queued before their time", n)
+	}
+	fake.Step(time.Minute)
+	if item, _, _ := q.GetWithPriority(); item != "a" { // Which blocks until the goroutine has moved it.
+		t.Errorf("got %s", item)
+	}
+}
+
+// A drain that is cut off says so, to the logger that was given.
+func TestADrainThatIsCutOffIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stopped, stop := context.WithCancel(context.Background())
+		stop()
+		var lines []string
+		logger := funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{})
+		q := open(stringOptions{Drain: time.Second, Stopped: stopped, Logger: &logger})
+		q.Add("a")
+		q.ShutDown()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		const want = `"level"=0 "msg"="The manager has stopped before the queue was drained" "left"="workqueue: drain left 1 queued, 0 in flight, 0 waiting: context deadline exceeded"`
+		if len(lines) != 1 || lines[0] != want {
+			t.Errorf("logged are %q, want %q", lines, want)
+		}
+	})
+}
+
+// The namespaces of the objects take turns, and each has its limit.
+func TestNamespacesTakeTurns(t *testing.T) {
+	in := func(namespace, name string) reconcile.Request {
+		r := request(name)
+		r.Namespace = namespace
+		return r
+	}
+	synctest.Test(t, func(t *testing.T) {
+		o := options{Group: controllerruntime.Namespace, MaxInFlight: func(string) int { return 2 }}
+		q := controllerruntime.NewQueue(o)("", nil)
+		for i := range 5 {
+			q.Add(in("loud", fmt.Sprint(i)))
+		}
+		q.Add(in("quiet", "0"))
+		var got []string
+		for range 3 {
+			r, _ := q.Get()
+			got = append(got, r.String())
+		}
+		if want := "[loud/0 quiet/0 loud/1]"; fmt.Sprint(got) != want {
+			t.Errorf("got %v, want %s", got, want)
+		}
+		go q.Get()
+		synctest.Wait() // It parks: the namespace has two in flight.
+		q.Done(in("loud", "1"))
+		synctest.Wait()
+		if s := q.(*requestQueue).Snapshot(10); s.InFlightTotal != 3 || s.QueuedTotal != 2 {
+			t.Errorf("%d in flight and %d queued, want 3 and 2", s.InFlightTotal, s.QueuedTotal)
+		}
+		q.ShutDown()
+	})
+}
+
+// The cause of a cancel is kept for those who ask for it.
+func TestCauseOfTheEndOfADrain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stopped, stop := context.WithCancel(context.Background())
+		stop()
+		var cause error
+		c := start(t, "cause", options{Drain: time.Second, Stopped: stopped}, func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+			<-ctx.Done()
+			cause = context.Cause(ctx)
+			return reconcile.Result{}, ctx.Err()
+		})
+		c.q.Add(request("a"))
+		synctest.Wait()
+		c.end(t)
+		if cause == nil || errors.Is(cause, context.Canceled) || cause.Error() != "controllerruntime: the time for the drain is over" {
+			t.Errorf("the cause is %v", cause)
+		}
+	})
+}

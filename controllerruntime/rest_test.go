@@ -1,0 +1,132 @@
+package controllerruntime_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+	"github.com/seed16c08ea7/workqueue"
+	"github.com/seed16c08ea7/workqueue/controllerruntime"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+)
+
+// This file has what a queue does while nobody calls it.
+
+// controller-runtime's queue logs all of its items every ten seconds, with a pass over
+// them under its lock.
+func TestNothingIsLoggedInAnHour(t *testing.T) {
+	for _, i := range []struct {
+		name  string
+		open  func(logr.Logger) queue
+		lines int
+	}{
+		{"workqueue", func(l logr.Logger) queue {
+			return controllerruntime.NewQueue(stringOptions{Logger: &l})("quiet", newLimiter()).(queue)
+		}, 0},
+		{"controller-runtime", func(l logr.Logger) queue {
+			return priorityqueue.New("", func(o *priorityqueue.Opts[string]) { o.Log, o.RateLimiter = l, newLimiter() })
+		}, 360},
+	} {
+		t.Run(i.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				lines := 0
+				q := i.open(funcr.New(func(string, string) { lines++ }, funcr.Options{Verbosity: 10}))
+				q.Add("held")
+				q.Get()
+				q.AddWithOpts(prioritized(-100), "queued")
+				q.AddAfter("waits", 2*time.Hour)
+				q.AddRateLimited("retried")
+				time.Sleep(time.Hour + time.Second)
+				q.ShutDown()
+				synctest.Wait()
+				if lines != i.lines {
+					t.Errorf("%d lines were logged, want %d", lines, i.lines)
+				}
+			})
+		})
+	}
+}
+
+// Whatever the options are, a queue has no goroutine at rest, and one while items wait or
+// it is drained.
+func TestGoroutinesWithEveryOption(t *testing.T) {
+	group := func(item string) string { return item[:1] }
+	one := func(string) int { return 1 }
+	stopped, stop := context.WithCancel(context.Background())
+	stop()
+	for name, o := range map[string]stringOptions{
+		"OldestEvery": {OldestEvery: 2},
+		"Group":       {Group: group, Weight: one},
+		"MaxInFlight": {Group: group, MaxInFlight: one},
+		"Quiet":       {Quiet: time.Second, Most: time.Minute},
+		"Drain":       {Drain: time.Minute, Stopped: stopped},
+		"Order": {Order: func() workqueue.Queue[string] {
+			return workqueue.NewPriorityQueue(workqueue.PriorityOptions[string]{})
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				before := goroutines()
+				q := controllerruntime.NewQueue(o)(fresh("goroutines"), newLimiter()).(queue)
+				expect := func(what string, most int) {
+					t.Helper()
+					synctest.Wait()
+					if n := goroutines() - before; n > most {
+						t.Errorf("%s: %d goroutines, want %d", what, n, most)
+					}
+				}
+				expect("at rest", 0)
+				q.AddWithOpts(prioritized(-100), "a", "b")
+				q.Add("a")
+				q.Get()
+				time.Sleep(time.Hour)
+				expect("one held", 0)
+				q.AddAfter("c", time.Hour)
+				q.AddRateLimited("d")
+				expect("two wait", 1)
+				q.ShutDown()
+				q.ShutDown()
+				expect("after the shutdown", 1)
+				time.Sleep(time.Hour)
+				expect("at its end", 0)
+			})
+		})
+	}
+}
+
+// A limiter of a caller may panic. The caller of the queue sees that, and the queue works
+// on.
+func TestALimiterThatPanicsLeavesTheQueueUsable(t *testing.T) {
+	q := controllerruntime.NewQueue(stringOptions{})("", broken{newLimiter()}).(queue)
+	defer q.ShutDown()
+	for what, call := range map[string]func(){
+		"AddRateLimited": func() { q.AddRateLimited("a") },
+		"AddWithOpts":    func() { q.AddWithOpts(priorityqueue.AddOpts{RateLimited: true, Priority: new(3)}, "a") },
+		"Forget":         func() { q.Forget("a") },
+		"NumRequeues":    func() { q.NumRequeues("a") },
+	} {
+		func() {
+			defer func() {
+				if got := fmt.Sprint(recover()); got != "the limiter is broken" {
+					t.Errorf("%s: the panic is %s", what, got)
+				}
+			}()
+			call()
+		}()
+	}
+	q.AddWithOpts(prioritized(1), "a")
+	if item, priority, _ := q.GetWithPriority(); item != "a" || priority != 1 {
+		t.Errorf("got %s at %d", item, priority)
+	}
+	q.Done("a")
+}
+
+type broken struct{ limiter }
+
+func (broken) When(string) time.Duration { panic("the limiter is broken") }
+func (broken) Forget(string)             { panic("the limiter is broken") }
+func (broken) NumRequeues(string) int    { panic("the limiter is broken") }
