@@ -32,6 +32,7 @@ func main() {
 	flag.StringVar(&c.files, "files", "*.go", "mutate only what is in these `files`: patterns, separated by commas")
 	flag.StringVar(&c.skip, "skip", "", "leave out the tests that match this `regexp`, such as slow ones, at the price of survivors")
 	flag.IntVar(&c.workers, "workers", 1, "how many mutants to try at a time; more than half the processors makes tests fail that measure")
+	flag.BoolVar(&c.unlisted, "unlisted", false, "try only mutants that are not in the list, which takes less time")
 	flag.BoolVar(&c.verbose, "v", false, "print each mutant")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -48,7 +49,7 @@ func main() {
 type config struct {
 	dir, list, files, skip string
 	workers                int
-	verbose                bool
+	verbose, unlisted      bool
 }
 
 // A result is a mutant with what became of it.
@@ -82,7 +83,7 @@ func (c config) mutate(ctx context.Context, w io.Writer) (ok bool, err error) {
 		return false, err
 	}
 	fmt.Fprintf(w, "%d mutants, %d tests, %v to prepare\n", len(mutants), len(b.tests), time.Since(start).Round(time.Second))
-	results := c.tryAll(w, b, mutants)
+	results := c.tryAll(w, b, mutants, allowed)
 	if err := ctx.Err(); err != nil {
 		return false, err
 	}
@@ -100,7 +101,7 @@ func (c config) matches(file string) bool {
 }
 
 // tryAll tries the mutants in their order, some at a time.
-func (c config) tryAll(w io.Writer, b *bench, mutants []*mutant) []result {
+func (c config) tryAll(w io.Writer, b *bench, mutants []*mutant, allowed survivors) []result {
 	mutants = slices.DeleteFunc(mutants, func(m *mutant) bool { return !c.matches(m.file) })
 	results := make([]result, len(mutants))
 	next := make(chan int)
@@ -109,8 +110,10 @@ func (c config) tryAll(w io.Writer, b *bench, mutants []*mutant) []result {
 	for range c.workers {
 		wg.Go(func() {
 			for i := range next {
-				r := result{mutant: mutants[i]}
-				r.verdict, r.by = b.try(r.id, b.reached[strconv.Itoa(r.id)])
+				r := result{mutant: mutants[i], verdict: listed}
+				if _, ok := allowed[r.String()]; !ok || !c.unlisted {
+					r.verdict, r.by = b.try(r.id, b.reached[strconv.Itoa(r.id)])
+				}
 				results[i] = r
 				if c.verbose {
 					mu.Lock()
@@ -133,13 +136,13 @@ func (c config) judge(w io.Writer, results []result, allowed survivors) (ok bool
 	ok = true
 	known := map[string]bool{}
 	for _, r := range results {
-		_, listed := allowed[r.String()]
+		_, may := allowed[r.String()]
 		known[r.String()] = true
 		switch dead := r.verdict == killed || r.verdict == hung; {
-		case !dead && !listed:
+		case !dead && !may:
 			ok = false
 			fmt.Fprintf(w, "%s:%d: %v: %v\n", r.file, r.line, r.verdict, r.mutant)
-		case dead && listed:
+		case dead && may:
 			fmt.Fprintf(w, "%s:%d: listed, but %v by %s: %v\n", r.file, r.line, r.verdict, r.by, r.mutant)
 		}
 	}
@@ -156,11 +159,11 @@ func (c config) judge(w io.Writer, results []result, allowed survivors) (ok bool
 func table(w io.Writer, results []result) {
 	const format = "%-28s %8v %8v %8v %8v %12v %8v\n"
 	fmt.Fprintf(w, format, "file", "mutants", "killed", "by hang", "lived", "not covered", "score")
-	count := map[string]*[hung + 1]int{"total": {}}
+	count := map[string]*[listed + 1]int{"total": {}}
 	files := []string{}
 	for _, r := range results {
 		if count[r.file] == nil {
-			count[r.file] = new([hung + 1]int)
+			count[r.file] = new([listed + 1]int)
 			files = append(files, r.file)
 		}
 		count[r.file][r.verdict]++
@@ -168,6 +171,7 @@ func table(w io.Writer, results []result) {
 	}
 	for _, file := range append(files, "total") {
 		n := count[file]
+		n[lived] += n[listed]
 		dead, all := n[killed]+n[hung], n[killed]+n[hung]+n[lived]
 		score := fmt.Sprintf("%.1f %%", 100*float64(dead)/float64(max(1, all)))
 		fmt.Fprintf(w, format, file, all+n[uncovered], dead, n[hung], n[lived], n[uncovered], score)

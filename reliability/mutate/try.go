@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -35,21 +36,24 @@ const (
 	uncovered verdict = iota // no test reaches it
 	lived
 	killed
-	hung // and killed by that
+	hung   // and killed by that
+	listed // and not tried
 )
 
 func (v verdict) String() string {
-	return [...]string{"not covered", "lived", "killed", "killed by hang"}[v]
+	return [...]string{"not covered", "lived", "killed", "killed by hang", "listed"}[v]
 }
 
 // A run may not take more than this: a mutant that allocates or computes for
 // ever is to fail by itself and not to take the machine with it. One that waits
-// for ever is mostly found by the runtime or by synctest, the rest by the time
-// on the wall.
+// for ever is mostly found by the runtime or by synctest, and the rest because it
+// does nothing. None of that depends on what else the machine is at, as the time on
+// the wall does: so that one is long.
 const (
 	memory  = 6 << 20         // of address space, in KiB
-	compute = 5 * time.Second // beyond 10 times what the tests take without a mutant
-	wall    = 6 * time.Second // beyond 20 times that
+	compute = 2 * time.Second // beyond 10 times what the tests take without a mutant
+	idle    = 3 * time.Second
+	wall    = time.Minute // beyond 20 times what they take
 )
 
 var errHung = errors.New("hung")
@@ -65,7 +69,7 @@ func (b *bench) run(mutant int, trace string, usually time.Duration, names ...st
 	cmd.Env = append(os.Environ(), fmt.Sprint("MUTANT=", mutant), "MUTANT_TRACE="+trace)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	out, err := cmd.CombinedOutput()
+	out, err := b.watch(cmd)
 	if cmd.ProcessState == nil { // It was not started, as the whole is ended.
 		return "", 0, err
 	}
@@ -73,6 +77,26 @@ func (b *bench) run(mutant int, trace string, usually time.Duration, names ...st
 		err = errHung
 	}
 	return string(out), cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), err
+}
+
+// watch runs a command and kills it if it does nothing any more.
+func (b *bench) watch(cmd *exec.Cmd) (output []byte, err error) {
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	ended, watched := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(watched)
+		if awaitIdle(cmd.Process.Pid, idle, ended) {
+			cmd.Cancel()
+		}
+	}()
+	err = cmd.Wait()
+	close(ended)
+	<-watched
+	return out.Bytes(), err
 }
 
 // prepare runs each test alone, without a mutant, to learn how long it takes

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// awaitIdle waits until the processes of a group have done nothing for some time, and
+// reports false if it was stopped before. A thread that waits for a processor counts as
+// one that does something, so others on the machine make no difference.
+func awaitIdle(group int, limit time.Duration, stop <-chan struct{}) bool {
+	const pause = 100 * time.Millisecond
+	var used uint64
+	for since := time.Duration(0); since < limit; since += pause {
+		select {
+		case <-stop:
+			return false
+		case <-time.After(pause):
+		}
+		if now, runnable := activity(group); runnable || now > used+1 {
+			used, since = now, 0
+		}
+	}
+	return true
+}
+
+// activity returns what the processes of a group have computed, in ticks of mostly 10 ms,
+// and whether one of their threads runs or could.
+func activity(group int) (used uint64, runnable bool) {
+	processes, _ := filepath.Glob("/proc/[0-9]*")
+	for _, process := range processes {
+		stat := readStat(process)
+		if len(stat) < 13 || stat[2] != strconv.Itoa(group) {
+			continue
+		}
+		for _, field := range stat[11:13] {
+			ticks, _ := strconv.ParseUint(field, 10, 64)
+			used += ticks
+		}
+		threads, _ := filepath.Glob(process + "/task/*")
+		for _, thread := range threads {
+			stat := readStat(thread)
+			runnable = runnable || len(stat) > 0 && (stat[0] == "R" || stat[0] == "D")
+		}
+	}
+	return used, runnable
+}
+
+// readStat returns the fields of a stat file that follow the name of the program: the
+// state, the parent, the group, and so on. There are none if the process is gone.
+func readStat(dir string) []string {
+	text, _ := os.ReadFile(filepath.Join(dir, "stat"))
+	return strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+}
