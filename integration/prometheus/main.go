@@ -10,7 +10,7 @@
 //     dashboard that others have published for them;
 //   - the series of the provider in the registries of controller-runtime and of
 //     component-base, which compat/adapted/serve fills, beside those of client-go's
-//     queue there.
+//     queue there, and that those of Run agree with what OnResult was told.
 //
 // There are two servers, as they differ in what they store: one reads the text
 // format and with it the classic buckets of the histograms, the other one

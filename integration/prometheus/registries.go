@@ -17,8 +17,8 @@ import (
 )
 
 // This file checks the provider in three registries, of which two belong to others:
-// compat/adapted/serve has a queue of ours in each, and one of client-go beside it in
-// the others.
+// compat/adapted/serve has a queue of ours in each, one that Run works on, and in the
+// others one of client-go beside them.
 
 var registryNames = []string{"own", "controllerruntime", "componentbase"}
 
@@ -110,6 +110,7 @@ func (s *server) checkRegistries(ctx context.Context, out io.Writer, target stri
 		if registry != "own" {
 			c.check(ctx, s, registryFigures(registry, "theirs", age)...)
 		}
+		c.checkLoad(ctx, s, target, registry)
 	}
 	if err := shutDownOurs(ctx, target); err != nil {
 		return err
@@ -118,6 +119,7 @@ func (s *server) checkRegistries(ctx context.Context, out io.Writer, target stri
 		const series = `count({__name__=~"workqueue_.+", __name__!~".*_(bucket|sum)", job=%q, name=%q}) or vector(0)`
 		c.check(ctx, s,
 			exactly(fmt.Sprintf(series, registry, "ours"), 0),
+			exactly(fmt.Sprintf(series, registry, "run"), 0),
 			exactly(fmt.Sprintf(series, registry, "theirs"), map[bool]float64{false: 7}[registry == "own"]),
 			exactly(fmt.Sprintf("sum(workqueue_abandoned_total{job=%q})", registry), 4))
 	}

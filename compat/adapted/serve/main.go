@@ -1,7 +1,8 @@
 // Command serve serves the metrics of three registries, each with a queue of this
 // project in it: a registry of its own, that of controller-runtime and that of
 // component-base. The latter two have a queue of client-go beside it, which has done the
-// same. The integration tests have a real Prometheus scrape it.
+// same. In each of them Run works on another queue, and /counted tells what it has come
+// to. The integration tests have a real Prometheus scrape it.
 //
 //	go run ./adapted/serve -listen 127.0.0.1:0
 //
@@ -69,11 +70,13 @@ func serve(mux *http.ServeMux) {
 		q := workqueue.NewTypedRateLimiting(workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Hour, time.Hour),
 			workqueue.TypedRateLimitingQueueConfig[string]{Name: "ours", MetricsProvider: provider})
 		work(q)
-		ours = append(ours, q.ShutDown)
+		l := startLoad(provider)
+		ours = append(ours, q.ShutDown, l.end)
 		if r.theirs != nil {
 			work(r.theirs())
 		}
 		mux.Handle("GET "+path, promhttp.HandlerFor(r.gatherer, promhttp.HandlerOpts{}))
+		mux.Handle("GET /counted"+path, l)
 	}
 	mux.HandleFunc("POST /shutdown", func(http.ResponseWriter, *http.Request) {
 		for _, shutDown := range ours {
