@@ -153,4 +153,5 @@ func (r *runner[T]) noteLate(late lateItem[T]) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.late = append(r.late, late)
+	r.anyLate.Store(true)
 }

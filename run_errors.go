@@ -117,6 +117,8 @@ type verdict struct {
 	failed    bool          // there is an error beside RequeueAfter and Requeue
 	timed     bool          // it comes again after wait, and else when the limiter says
 	wait      time.Duration // the shortest of those in the tree
+
+	cancelled bool // it may be that of a context which CancelOnReAdd has ended
 }
 
 // verdictOf reads a tree of errors. Neither a wrapper nor a join is an error by
@@ -143,9 +145,7 @@ func (v *verdict) weigh(err error) {
 	case *PanicError:
 		v.failed = true
 	case interface{ Unwrap() []error }:
-		for _, err := range e.Unwrap() {
-			v.weigh(err)
-		}
+		v.weighJoined(e.Unwrap())
 	default:
 		v.weighWrapped(errors.Unwrap(err))
 	}
@@ -158,6 +158,21 @@ func (v *verdict) weighWrapped(err error) {
 		return
 	}
 	v.weigh(err)
+}
+
+// weighJoined weighs what an error joins. Nil is nothing. One that joins nothing else is a
+// failure by itself, such as that of fmt.Errorf with two verbs %w for nil.
+func (v *verdict) weighJoined(errs []error) {
+	alone := true
+	for _, err := range errs {
+		if err != nil {
+			alone = false
+			v.weigh(err)
+		}
+	}
+	if alone {
+		v.failed = true
+	}
 }
 
 func (v *verdict) after(wait time.Duration) {

@@ -41,6 +41,7 @@ type runner[T comparable] struct {
 	workers atomic.Int64
 	inHand  atomic.Int64 // items of workers that drain, if the queue does not count them
 	closing atomic.Bool  // what is added from now on may be dropped by the shutdown
+	anyLate atomic.Bool  // late is not empty
 
 	oblivion oblivion[T]  // of failed, and of the limiter of ours
 	failed   *failures[T] // in a row
@@ -76,7 +77,7 @@ func newRunner[T comparable](ctx context.Context, queue TypedRateLimitingInterfa
 	r.findMethods()
 	r.derives = options.ProfileLabels || options.CancelOnReAdd || options.Timeout > 0
 	r.counting = options.Drain && r.typed == nil
-	r.simple = options.OnResult == nil && !options.Drain && !options.CancelOnReAdd && r.results == nil
+	r.simple = options.OnResult == nil && !options.CancelOnReAdd && r.results == nil
 	if r.options.Name != "" {
 		r.logger = r.logger.WithValues("queue", r.options.Name)
 	}

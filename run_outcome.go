@@ -8,9 +8,20 @@ import (
 
 // This file is what becomes of an item when its handler is over.
 
+// judge reads what the handler has returned. That calls methods of the error, which panic
+// if it is a nil pointer of its type, say. So it happens where a panic is the handler's.
+func (w *worker[T]) judge(err error) {
+	v := verdictOf(err)
+	v.cancelled = w.reAdder != nil && (errors.Is(err, context.Canceled) || errors.Is(err, ErrReAdded))
+	w.verdict = v
+}
+
 // account does what the outcome of the handler asks for, and reports it.
 func (w *worker[T]) account(err error) {
 	w.pending = false // First: foreign code that is called from here may not return.
+	if w.anyLate.Load() {
+		w.forgetLate(w.item)
+	}
 	if err == nil && w.simple {
 		w.forget()
 		return
@@ -37,25 +48,30 @@ func (w *worker[T]) accountAll(err error) {
 	if w.options.OnResult != nil {
 		took = time.Since(w.started)
 	}
-	if w.options.Drain && w.ctx.Err() != nil {
-		w.forgetLate(w.item)
-	}
 	result := w.conclude(err)
 	result.Err, result.Took = err, took
+	if result.Outcome == OutcomeGivenUp {
+		defer w.announce(result) // OnGiveUp may not return.
+		w.giveUp(result)
+		return
+	}
 	w.announce(result)
 }
 
 func (w *worker[T]) conclude(err error) Result {
-	if w.reAdder != nil && w.isCutShort(err) {
+	v := w.verdict
+	if err == errGoexit {
+		v = verdict{failed: true}
+	}
+	if w.reAdder != nil && w.isCutShort(err != nil && v.cancelled) {
 		return w.redo()
 	}
-	if err == nil {
+	switch {
+	case err == nil:
 		w.forget()
 		return Result{Outcome: OutcomeSucceeded}
-	}
-	switch v := verdictOf(err); {
 	case v.permanent:
-		return w.giveUp(err, w.failuresOf(w.item)+1)
+		return Result{Outcome: OutcomeGivenUp, Failures: w.failuresOf(w.item) + 1}
 	case v.failed:
 		return w.fail(err, v)
 	default:
@@ -92,6 +108,11 @@ func (w *worker[T]) comesAgain() bool {
 	if w.ours != nil && w.ours.queue.ShuttingDown() || w.ours == nil && w.queue.ShuttingDown() {
 		return false
 	}
+	return w.goesOn()
+}
+
+// goesOn reports whether what is queued comes to a worker, of this Run or of the next.
+func (w *worker[T]) goesOn() bool {
 	return w.options.KeepQueue || w.intake.Err() == nil && !w.closing.Load()
 }
 
@@ -123,7 +144,7 @@ func (w *worker[T]) fail(err error, v verdict) Result {
 	if !ended {
 		result.Failures = w.failed.add(w.item) + 1
 		if w.options.MaxAttempts > 0 && result.Failures >= w.options.MaxAttempts {
-			return w.giveUp(err, result.Failures)
+			return Result{Outcome: OutcomeGivenUp, Failures: result.Failures}
 		}
 	}
 	if ended && !w.options.KeepQueue {
@@ -161,20 +182,17 @@ func (w *worker[T]) logError(item T, err error, failures int, message string) {
 	log.Error(err, message)
 }
 
-// giveUp reports an item once and forgets it.
-func (w *worker[T]) giveUp(err error, failures int) Result {
+// giveUp tells of an item that is given up, and forgets it.
+func (w *worker[T]) giveUp(result Result) {
 	defer w.forget()
-	result := Result{Outcome: OutcomeGivenUp, Failures: failures}
 	if w.options.OnGiveUp == nil {
-		w.logError(w.item, err, result.Failures, "Item given up")
-		return result
+		w.logError(w.item, result.Err, result.Failures, "Item given up")
+		return
 	}
-	w.tellGivenUp(w.context(), err)
+	w.tellGivenUp(w.context(), result.Err)
 	if w.err != nil {
 		w.logError(w.item, w.err, result.Failures, "OnGiveUp panicked")
-		w.err = nil
 	}
-	return result
 }
 
 // tellGivenUp calls OnGiveUp, which is foreign code. A panic ends up in w.err.
@@ -205,14 +223,12 @@ func (w *worker[T]) putOff(v verdict) Result {
 	return result
 }
 
-// isCutShort reports whether CancelOnReAdd has ended the run before its end, and counts
-// how many runs in a row have met with that. Whatever else the handler returns ends the
-// series: it has come to something.
-//
-// A value that was panicked with has not been returned, whatever it wraps.
-func (w *worker[T]) isCutShort(err error) bool {
-	_, panicked := err.(*PanicError)
-	cut := w.overtaken && !panicked && (errors.Is(err, context.Canceled) || errors.Is(err, ErrReAdded))
+// isCutShort reports whether CancelOnReAdd has ended the run before its end, which it has
+// if the handler returns the error of its context. It counts how many runs in a row have
+// met with that. Whatever else the handler returns ends the series: it has come to
+// something.
+func (w *worker[T]) isCutShort(cancelled bool) bool {
+	cut := w.overtaken && cancelled
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !cut {
@@ -259,7 +275,7 @@ func (w *worker[T]) redo() Result {
 	if !again { // The queue is shut down.
 		w.noteQueued(w.item)
 	}
-	return Result{Outcome: OutcomeReAdded, Failures: w.failuresOf(w.item), Again: again}
+	return Result{Outcome: OutcomeReAdded, Failures: w.failuresOf(w.item), Again: again && w.goesOn()}
 }
 
 // addedAgain reports whether Done will queue the item. The context must be one that has

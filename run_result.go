@@ -59,6 +59,7 @@ const unknownWait = time.Duration(-1)
 
 // announce tells of a result, when all is done for the item but Done.
 func (w *worker[T]) announce(result Result) {
+	w.err = nil // It may be the panic of OnGiveUp.
 	w.results.count(result.Outcome)
 	if w.options.OnResult == nil {
 		return

@@ -25,6 +25,7 @@ type worker[T comparable] struct {
 	calling bool // the handler is at it, and a panic is one of the handler
 
 	err       error     // of foreign code that has panicked
+	verdict   verdict   // of what the handler has returned, unless that is nil
 	started   time.Time // when it was called, if somebody wants to know
 	overtaken bool      // the item was added again while the handler was at it
 }
@@ -164,6 +165,9 @@ func (w *worker[T]) label(ctx context.Context) context.Context {
 func (w *worker[T]) call(ctx context.Context) error {
 	w.calling = true
 	err := w.handle(ctx, w.item)
+	if err != nil {
+		w.judge(err)
+	}
 	w.calling = false
 	return err
 }
@@ -191,7 +195,7 @@ func (w *worker[T]) catch() {
 // here. The item is then accounted for by the deferred calls, and the stack of the
 // handler is still there when the program prints it.
 func (w *worker[T]) caught(v any) {
-	w.err = &PanicError{Value: v, Stack: debug.Stack()}
+	w.err, w.verdict = &PanicError{Value: v, Stack: debug.Stack()}, verdict{failed: true}
 	if w.options.CrashOnPanic {
 		panic(v)
 	}
