@@ -38,7 +38,7 @@ func (q *Queue[T]) AddRateLimited(item T) {
 // AddWith is that of [workqueue.TypedRateLimiting].
 func (q *Queue[T]) AddWith(options workqueue.AddOptions, items ...T) {
 	for _, item := range items {
-		q.note("AddWith", item, options.After)
+		q.noteCall(Call[T]{"AddWith", item, options.After, options.RateLimited, options.Priority})
 	}
 	q.TypedRateLimiting.AddWith(options, items...)
 }
@@ -81,7 +81,7 @@ func (q *Queue[T]) Get() (item T, shutdown bool) {
 func (q *Queue[T]) GetWithPriority() (item T, priority int, shutdown bool) {
 	item, priority, shutdown = q.TypedRateLimiting.GetWithPriority()
 	if !shutdown {
-		q.note("Get", item, 0)
+		q.noteCall(Call[T]{Method: "Get", Item: item, Priority: priority})
 	}
 	return item, priority, shutdown
 }

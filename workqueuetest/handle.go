@@ -32,6 +32,9 @@ func HandleOn[T comparable](ctx context.Context, q *Queue[T], handle func(ctx co
 	defer stop()
 	once := &once[T]{Queue: q, stop: stop}
 	options.Workers, options.Drain = 1, false
+	if options.OnStop == nil { // Or each item that is to come again would be logged as left.
+		options.OnStop = func(workqueue.Snapshot[T]) {}
+	}
 	// What Run returns is about items that are left, which the calls say better.
 	_ = workqueue.Run(ctx, once, handle, options)
 	q.ShutDown()

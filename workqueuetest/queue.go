@@ -17,7 +17,7 @@ type Options[T comparable] struct {
 	// [workqueue.DefaultTypedControllerRateLimiter].
 	Limiter workqueue.TypedRateLimiter[T]
 
-	// Config is that of the queue.
+	// Config is that of the queue. To be added with priorities it needs an Order.
 	Config workqueue.TypedRateLimitingQueueConfig[T]
 }
 
@@ -45,14 +45,27 @@ type Call[T comparable] struct {
 	// Delay is the duration that AddAfter, AddWith, Reschedule and Debounce were called with,
 	// for Debounce the quiet time. That of AddRateLimited is up to the limiter.
 	Delay time.Duration
+
+	// RateLimited and Priority are those of AddWith. For a GetWithPriority, Priority is
+	// what it has returned; for the other methods it is 0.
+	RateLimited bool
+	Priority    int
 }
 
-// String returns the method, the item and, if there is one, the delay.
+// String returns the method, the item, and what else there is: "AddWith a 1m0s rate
+// limited, priority 5".
 func (c Call[T]) String() string {
-	if c.Delay == 0 {
-		return fmt.Sprintf("%s %v", c.Method, c.Item)
+	s := fmt.Sprintf("%s %v", c.Method, c.Item)
+	if c.Delay != 0 {
+		s += fmt.Sprintf(" %v", c.Delay)
 	}
-	return fmt.Sprintf("%s %v %v", c.Method, c.Item, c.Delay)
+	if c.RateLimited {
+		s += " rate limited"
+	}
+	if c.Priority != 0 {
+		s += fmt.Sprintf(", priority %d", c.Priority)
+	}
+	return s
 }
 
 // New returns an empty queue, which is shut down at the end of the test.
@@ -91,9 +104,13 @@ func (q *Queue[T]) Take() []Call[T] {
 }
 
 func (q *Queue[T]) note(method string, item T, delay time.Duration) {
+	q.noteCall(Call[T]{Method: method, Item: item, Delay: delay})
+}
+
+func (q *Queue[T]) noteCall(call Call[T]) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.calls = append(q.calls, Call[T]{method, item, delay})
+	q.calls = append(q.calls, call)
 }
 
 // WaitIdle waits until nothing is queued and nothing is in flight. What waits for its

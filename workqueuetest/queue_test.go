@@ -25,7 +25,9 @@ func init() { slog.SetDefault(slog.New(slog.DiscardHandler)) } // Run logs what 
 
 func TestQueueNotesEachCallAndMakesIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := workqueuetest.New(t, workqueuetest.Options[string]{})
+		q := workqueuetest.New(t, workqueuetest.Options[string]{
+			Config: workqueue.TypedRateLimitingQueueConfig[string]{Order: workqueue.NewPriorityQueue[string](workqueue.PriorityOptions[string]{}), OneEntry: true},
+		})
 		for _, row := range []struct {
 			call  func()
 			notes string
@@ -44,7 +46,18 @@ func TestQueueNotesEachCallAndMakesIt(t *testing.T) {
 			{func() { q.Debounce("e", time.Second, time.Hour) }, "[Debounce e 1s]", "0 1 3"},
 			{func() { q.Remove("e") }, "[Remove e]", "0 1 2"},
 			{func() { q.AddAfter("f", 0); q.TryGet() }, "[AddAfter f Get f]", "0 2 2"},
-			{func() { q.ShutDown(); q.Get() }, "[]", "0 2 0"},
+			{func() { q.Done("f") }, "[Done f]", "0 1 2"},
+			{func() { q.AddWith(workqueue.AddOptions{}, "g", "h") }, "[AddWith g AddWith h]", "2 1 2"},
+			{func() { q.AddWith(workqueue.AddOptions{Priority: 5}, "h") }, "[AddWith h, priority 5]", "2 1 2"},
+			{func() { wantPriority(t, q, "h", 5) }, "[Get h, priority 5]", "1 2 2"},
+			{func() { wantPriority(t, q, "g", 0) }, "[Get g]", "0 3 2"},
+			{func() { q.Done("g"); q.Done("h") }, "[Done g Done h]", "0 1 2"},
+			{func() { q.AddWith(workqueue.AddOptions{After: time.Second, Priority: -1}, "i") }, "[AddWith i 1s, priority -1]", "0 1 3"},
+			{func() { q.AddWith(workqueue.AddOptions{RateLimited: true}, "j", "k") }, "[AddWith j rate limited AddWith k rate limited]", "0 1 5"},
+			{func() { q.AddWith(workqueue.AddOptions{Priority: 1}, "i") }, "[AddWith i, priority 1]", "1 1 4"}, // OneEntry: the wait is over.
+			{func() { q.AddAfter("i", time.Hour) }, "[AddAfter i 1h0m0s]", "1 1 4"},
+			{func() { q.ShutDown(); q.Get() }, "[Get i]", "0 2 0"},
+			{func() { q.Get(); q.GetWithPriority(); q.GetContext(t.Context()); q.TryGet() }, "[]", "0 2 0"},
 		} {
 			row.call()
 			if got, again := fmt.Sprint(q.Calls()), fmt.Sprint(q.Take()); got != row.notes || again != got {
@@ -55,6 +68,32 @@ func TestQueueNotesEachCallAndMakesIt(t *testing.T) {
 				t.Errorf("after %s: %s are left, want %s", row.notes, got, row.left)
 			}
 		}
+	})
+}
+
+func wantPriority(t *testing.T, q *workqueuetest.Queue[string], item string, priority int) {
+	t.Helper()
+	if got, p, shutdown := q.GetWithPriority(); got != item || p != priority || shutdown {
+		t.Errorf("got %s, %d, %v, want %s, %d", got, p, shutdown, item, priority)
+	}
+}
+
+// The context of a held item ends with an Add, and neither is a call that changes a queue.
+func TestQueueHasReAddContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := workqueuetest.New(t, workqueuetest.Options[string]{})
+		q.Add("a")
+		q.Get()
+		ctx, cancel := q.ReAddContext(t.Context(), "a")
+		defer cancel()
+		if got := fmt.Sprint(q.Take()); got != "[Add a Get a]" || ctx.Err() != nil {
+			t.Errorf("noted %s, the context has ended with %v", got, ctx.Err())
+		}
+		q.Add("a")
+		if cause := context.Cause(ctx); cause != workqueue.ErrReAdded {
+			t.Errorf("the context has ended with %v", cause)
+		}
+		q.Done("a")
 	})
 }
 
