@@ -6,8 +6,13 @@ package envtest_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/go-logr/logr"
@@ -15,6 +20,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -28,32 +34,58 @@ const (
 // cluster is the API server, or nil.
 var cluster *rest.Config
 
+// kubeconfig is the variable that tells the tests of their cluster, in a file.
+const kubeconfig = "WORKQUEUE_ENVTEST_KUBECONFIG"
+
 func TestMain(m *testing.M) {
 	log.SetLogger(logr.Discard())
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
+	var err error
+	switch file := os.Getenv(kubeconfig); {
+	case file != "":
+		if cluster, err = clientcmd.BuildConfigFromFlags("", file); err == nil {
+			cluster.QPS = -1 // The limit of the client is not what is measured.
+			os.Exit(m.Run())
+		}
+	case os.Getenv("KUBEBUILDER_ASSETS") == "":
 		os.Exit(m.Run())
+	default:
+		err = withCluster()
 	}
-	os.Exit(withCluster(m))
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 }
 
 // withCluster starts etcd and kube-apiserver, on free ports of the loopback interface,
-// and ends them when the tests are over.
-func withCluster(m *testing.M) (code int) {
-	e := &envtest.Environment{}
-	config, err := e.Start()
+// runs the tests, and ends both by their ids.
+//
+// The tests run in a process of their own: one that panics, or is over its time, ends
+// without calling anything that was deferred, and the two servers would go on for ever.
+func withCluster() (err error) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	dir, err := os.MkdirTemp("", "workqueue-envtest-*")
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
+		return err
 	}
-	defer func() {
-		if err := e.Stop(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-	}()
-	config.QPS = -1 // The limit of the client is not what is measured.
-	cluster = config
-	return m.Run()
+	defer os.RemoveAll(dir)
+	e := &envtest.Environment{}
+	defer func() { err = errors.Join(err, e.Stop()) }()
+	if _, err := e.Start(); err != nil {
+		return err
+	}
+	file := filepath.Join(dir, "kubeconfig")
+	if err := os.WriteFile(file, e.KubeConfig, 0o600); err != nil {
+		return err
+	}
+	tests := exec.CommandContext(ctx, os.Args[0], os.Args[1:]...)
+	tests.Env = append(os.Environ(), kubeconfig+"="+file)
+	tests.Stdout, tests.Stderr = os.Stdout, os.Stderr
+	if err := tests.Run(); err != nil {
+		return fmt.Errorf("the tests: %w", err)
+	}
+	return nil
 }
 
 func object(i int) *corev1.ConfigMap {

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // The modules that the programs are built from. Kubernetes v1.36 does not resolve
@@ -21,11 +22,18 @@ const (
 	etcd       = "go.etcd.io/etcd/server/v3@v3.6.5"
 )
 
+// Bounds of the build. They end one that hangs, and are far from what it takes.
+const (
+	fetchTime = 10 * time.Minute // for the modules of one program
+	buildTime = 40 * time.Minute // for all of it
+)
+
 // Programs returns a directory with kube-apiserver and etcd, and builds them if no
 // earlier call of this user has done so. What it does goes to progress.
 //
-// The programs are built beside the directory, which gets its name when it is
-// complete: whoever finds it, after a crash or beside another run, finds all of it.
+// The programs are built beside the directory, which has their versions in its name and
+// gets that when it is complete: whoever finds it, after a crash or beside another run,
+// finds all of it.
 func Programs(ctx context.Context, progress io.Writer) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil { // No home directory, as in some build services.
@@ -45,13 +53,19 @@ func Programs(ctx context.Context, progress io.Writer) (string, error) {
 		return "", err
 	}
 	defer os.RemoveAll(work)
-	bin := filepath.Join(work, "bin")
-	fmt.Fprintln(progress, "Building kube-apiserver and etcd for", dir+":", "4 to 7 minutes, once.")
-	b := builder{ctx: ctx, work: work, bin: bin, progress: progress}
-	if err := errors.Join(b.etcd(), b.apiserver()); err != nil {
+	ctx, cancel := context.WithTimeoutCause(ctx, buildTime, fmt.Errorf("the build has taken longer than %v", buildTime))
+	defer cancel()
+	b := builder{ctx: ctx, work: work, bin: filepath.Join(work, "bin"), progress: progress}
+	if err := b.checkSpace(); err != nil {
 		return "", err
 	}
-	if err := os.Rename(bin, dir); err != nil && !errors.Is(err, os.ErrExist) {
+	fmt.Fprintln(progress, "Building kube-apiserver and etcd for", dir+":", "4 to 7 minutes, once.")
+	for _, program := range []func() error{b.etcd, b.apiserver} { // etcd is the smaller one.
+		if err := program(); err != nil {
+			return "", err
+		}
+	}
+	if err := os.Rename(b.bin, dir); err != nil && !errors.Is(err, os.ErrExist) {
 		return "", err
 	}
 	return dir, nil
@@ -146,21 +160,47 @@ func (m *module) replaceStaging() error {
 }
 
 func (m *module) build(name, pkg, variables string) error {
+	if err := m.fetch(pkg); err != nil {
+		return err
+	}
 	fmt.Fprintln(m.progress, "go build", pkg)
 	return m.run(nil, "build", "-mod=mod", "-trimpath", "-ldflags", "-s -w "+variables,
 		"-o", filepath.Join(m.bin, name), pkg)
 }
 
-// run runs a command of go in the module, and decodes what it prints into result if
+// fetch fetches the modules that a package needs. The build would do so too, but with
+// no bound of its own: the command go waits for ever for a proxy that does not answer.
+func (m *module) fetch(pkg string) error {
+	fmt.Fprintln(m.progress, "Fetching the modules of", pkg)
+	ctx, cancel := context.WithTimeoutCause(m.ctx, fetchTime,
+		fmt.Errorf("the module proxy has not delivered the modules of %s in %v", pkg, fetchTime))
+	defer cancel()
+	bounded := *m
+	bounded.ctx = ctx
+	return bounded.run(nil, "list", "-mod=mod", "-deps", pkg)
+}
+
+// run runs a command of go in the directory of the module.
+func (m *module) run(result any, args ...string) error { return m.builder.run(m.dir, result, args...) }
+
+// run runs a command of go in a directory, and decodes what it prints into result if
 // that is not nil. Its messages appear only in the error. An enclosing workspace and
 // the flags of the user would change what is built.
-func (m *module) run(result any, args ...string) error {
-	command := exec.CommandContext(m.ctx, "go", args...)
-	command.Dir = m.dir
+//
+// When the context ends the command is interrupted, and not killed at once: it deletes
+// the gigabytes that it has in the directory for temporary files.
+func (b builder) run(dir string, result any, args ...string) error {
+	command := exec.CommandContext(b.ctx, "go", args...)
+	command.Dir = dir
 	command.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off", "CGO_ENABLED=0")
+	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
+	command.WaitDelay = 20 * time.Second
 	var stdout, stderr strings.Builder
 	command.Stdout, command.Stderr = &stdout, &stderr
 	if err := command.Run(); err != nil {
+		if b.ctx.Err() != nil {
+			err = context.Cause(b.ctx)
+		}
 		return fmt.Errorf("go %s: %w\n%s%s", strings.Join(args, " "), err, stderr.String(), stdout.String())
 	}
 	if result == nil {

@@ -1,11 +1,16 @@
 package apiserver_test
 
 import (
+	"context"
+	"errors"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/seed16c08ea7/workqueue/integration/internal/apiserver"
 )
@@ -17,6 +22,13 @@ echo "go $*" >>"$LOG"
 case "$*" in
 "mod download"*) echo "{\"Dir\": \"$MODULES\", \"GoMod\": \"$MODULES/go.mod\"}" ;;
 "mod edit -json"*) echo "$REQUIRES" ;;
+env*) echo "{\"GOCACHE\": \"$HOME/no/such/cache\", \"GOMODCACHE\": \"$MODULES\"}" ;;
+list*)
+	if [ -n "$SLOW" ]; then
+		trap 'echo "go was interrupted" >>"$LOG"; kill $!; exit 1' INT
+		/bin/sleep 60 >/dev/null 2>&1 &
+		wait
+	fi ;;
 build*)
 	if [ -n "$FAIL" ]; then echo "no space left" >&2; exit 1; fi
 	while [ "$1" != -o ]; do shift; done
@@ -27,6 +39,7 @@ esac
 // prepare puts the stand-in on the PATH, and returns the log.
 func prepare(t *testing.T) (log string) {
 	t.Helper()
+	apiserver.SetFree(t, 1e12)
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "go"), []byte(fakeGo), 0o755); err != nil {
 		t.Fatal(err)
@@ -63,6 +76,7 @@ func TestProgramsAreBuiltOnce(t *testing.T) {
 	for _, want := range []string{
 		"mod edit -require k8s.io/kubernetes@v1.35.4\n",
 		"mod edit -replace k8s.io/api=k8s.io/api@v0.35.4\n", // And nothing of k8s.io/utils.
+		"list -mod=mod -deps k8s.io/kubernetes/cmd/kube-apiserver\n",
 		"-X k8s.io/component-base/version.gitVersion=v1.35.4 -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=35 ",
 		"mod edit -require go.etcd.io/etcd/server/v3@v3.6.5\n",
 	} {
@@ -99,5 +113,56 @@ func TestKubernetesWithoutModulesToReplace(t *testing.T) {
 	t.Setenv("REQUIRES", `{"Require": [{"Path": "k8s.io/api", "Version": "v0.36.0"}]}`)
 	if _, err := apiserver.Programs(t.Context(), io.Discard); err == nil || !strings.Contains(err.Error(), "none is to be replaced") {
 		t.Errorf("the error is %v", err)
+	}
+}
+
+// An interrupted command go deletes its temporary files, a killed one does not.
+func TestAFetchThatHangsIsInterruptedWhenTheTimeIsOver(t *testing.T) {
+	log := prepare(t)
+	t.Setenv("SLOW", "1")
+	began := time.Now()
+	tooLong := errors.New("it has taken too long")
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 300*time.Millisecond, tooLong)
+	defer cancel()
+	if _, err := apiserver.Programs(ctx, io.Discard); !errors.Is(err, tooLong) {
+		t.Errorf("the error is %v, want the cause of the end of the context", err)
+	}
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("it has ended after %v", took)
+	}
+	if text, err := os.ReadFile(log); err != nil || !strings.Contains(string(text), "go was interrupted") {
+		t.Errorf("the command was not interrupted: %s, %v", text, err)
+	}
+}
+
+// The real command go, and a proxy that has not got the modules or may not give them.
+func TestAProxyThatRefusesIsNamedInTheError(t *testing.T) {
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "not for you", http.StatusForbidden)
+	}))
+	defer proxy.Close()
+	apiserver.SetFree(t, 1e12)
+	for name, value := range map[string]string{
+		"GOPROXY": proxy.URL, "GOMODCACHE": t.TempDir(), "GOTOOLCHAIN": "local", "XDG_CACHE_HOME": t.TempDir(),
+	} {
+		t.Setenv(name, value)
+	}
+	_, err := apiserver.Programs(t.Context(), io.Discard)
+	for _, want := range []string{"go.etcd.io/etcd/server/v3@v3.6.5", proxy.URL, "403 Forbidden", "not for you"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("the error is %v, want one with %q", err, want)
+		}
+	}
+}
+
+func TestADiskThatIsNearlyFullIsNamedBeforeTheBuild(t *testing.T) {
+	log := prepare(t)
+	apiserver.SetFree(t, 1_500_000_000)
+	_, err := apiserver.Programs(t.Context(), io.Discard)
+	if err == nil || !strings.Contains(err.Error(), "no/such/cache has 1.5 GB left: make room") {
+		t.Errorf("the error is %v", err)
+	}
+	if asked, err := os.ReadFile(log); err != nil || strings.Contains(string(asked), "go mod") {
+		t.Errorf("the build was begun: %s, %v", asked, err)
 	}
 }
