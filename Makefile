@@ -49,9 +49,10 @@ test: ## every test of every module, with the race detector; 2.5 minutes
 	go test -C reliability -race -shuffle=on ./...
 	go test -C reliability -shuffle=on . ./linearizability
 
-lint: vet tidy cyclo ## gofmt, vet, staticcheck, go mod tidy, bounds on functions; 45 s
+lint: vet tidy cyclo ## gofmt, vet, staticcheck, go mod tidy, bounds on functions, no linkname; 45 s
 	@test -z "$$(gofmt -l .)" || { echo 'not gofmt-ed:'; gofmt -l .; exit 1; }
 	@go run docs/draw.go docs/architecture.txt | cmp -s - docs/architecture.svg || { echo 'docs/architecture.svg is not drawn from its text: make docs'; exit 1; }
+	@! grep -rn '^//go:linkname' --include='*.go' . || { echo 'nothing here reaches for what others do not export'; exit 1; }
 	@! go list -deps . | grep -E '^k8s.io/(client-go|apimachinery|klog)' || { echo 'the library must not depend on these'; exit 1; }
 
 vet: ## go vet and staticcheck in all modules
