@@ -2,6 +2,8 @@ package workqueue_test
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -81,5 +83,60 @@ func TestStateOfLayersConstructedApart(t *testing.T) {
 	})
 	if got, want := fmt.Sprint(r.ends), "[q/1{Queued:1 InFlight:0 Waiting:0} q/2{Queued:0 InFlight:0 Waiting:1}]"; got != want {
 		t.Errorf("ended %s, want %s", got, want)
+	}
+}
+
+// A provider that reads queues reads the layers of a delaying queue together or apart,
+// which depends on its order: foreign code is not called with both locks held. Either
+// way each item and each call is in one series, and no series is missing.
+func TestSeriesOfADelayingQueueAreThoseOfAnyOrder(t *testing.T) {
+	mod := func(item int) int { return item % 2 }
+	fair := func() workqueue.Queue[int] {
+		return workqueue.NewFairQueue(workqueue.FairOptions[int, int]{Group: mod, MaxInFlight: func(int) int { return 2 }})
+	}
+	orders := []struct {
+		name string
+		open func() workqueue.Queue[int]
+	}{
+		{"none", func() workqueue.Queue[int] { return nil }},
+		{"levels", func() workqueue.Queue[int] { return workqueue.NewPriorityQueue(workqueue.PriorityOptions[int]{}) }},
+		{"foreign", workqueue.DefaultQueue[int]},
+		{"fair", fair},
+		{"nested", func() workqueue.Queue[int] {
+			return workqueue.NewPriorityQueue(workqueue.PriorityOptions[int]{Within: fair})
+		}},
+	}
+	var want []string
+	for _, order := range orders {
+		for _, oneEntry := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				r, p := newExposed(workqueue.PrometheusOptions{})
+				q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{
+					Name: "q", MetricsProvider: p, OneEntry: oneEntry, Order: order.open(),
+				})
+				q.AddAll(1, 2, 2)
+				q.AddAfter(3, time.Second)
+				q.AddAfter(4, time.Hour)
+				time.Sleep(3 * time.Second)
+				item, _ := q.Get()
+				q.Get()
+				time.Sleep(time.Second)
+				q.Done(item)
+				got := slices.DeleteFunc(scrape(t, r), func(s string) bool { return strings.Contains(s, "_by_") })
+				if want == nil {
+					want = got
+				}
+				if !slices.Equal(got, want) {
+					t.Errorf("%s, OneEntry %v: got\n%s\nwant\n%s", order.name, oneEntry, strings.Join(got, "\n"), strings.Join(want, "\n"))
+				}
+				q.ShutDown()
+				checkAbandoned(t, r, 1, 1, 1)
+			})
+		}
+	}
+	for _, series := range []string{`adds_total{name="q"} 3`, `depth{name="q"} 1`, `waiting{name="q"} 1`, `retries_total{name="q"} 2`} {
+		if !slices.Contains(want, series) {
+			t.Errorf("without an order there is no %s: got\n%s", series, strings.Join(want, "\n"))
+		}
 	}
 }
