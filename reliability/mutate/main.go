@@ -31,6 +31,7 @@ func main() {
 	flag.StringVar(&c.list, "survivors", "mutate/survivors.txt", "the `file` that lists the mutants which may live")
 	flag.StringVar(&c.files, "files", "*.go", "mutate only what is in these `files`: patterns, separated by commas")
 	flag.StringVar(&c.skip, "skip", "", "leave out the tests that match this `regexp`, such as slow ones, at the price of survivors")
+	flag.StringVar(&c.only, "only", "", "try only the mutants that were not killed in a run whose output is this `file`")
 	flag.IntVar(&c.workers, "workers", 1, "how many mutants to try at a time; more than half the processors makes tests fail that measure")
 	flag.BoolVar(&c.unlisted, "unlisted", false, "try only mutants that are not in the list, which takes less time")
 	flag.BoolVar(&c.verbose, "v", false, "print each mutant")
@@ -47,9 +48,9 @@ func main() {
 }
 
 type config struct {
-	dir, list, files, skip string
-	workers                int
-	verbose, unlisted      bool
+	dir, list, files, skip, only string
+	workers                      int
+	verbose, unlisted            bool
 }
 
 // A result is a mutant with what became of it.
@@ -63,6 +64,10 @@ type result struct {
 func (c config) mutate(ctx context.Context, w io.Writer) (ok bool, err error) {
 	start := time.Now()
 	allowed, err := readSurvivors(c.list)
+	if err != nil {
+		return false, err
+	}
+	only, err := readLiving(c.only)
 	if err != nil {
 		return false, err
 	}
@@ -83,7 +88,7 @@ func (c config) mutate(ctx context.Context, w io.Writer) (ok bool, err error) {
 		return false, err
 	}
 	fmt.Fprintf(w, "%d mutants, %d tests, %v to prepare\n", len(mutants), len(b.tests), time.Since(start).Round(time.Second))
-	results := c.tryAll(w, b, mutants, allowed)
+	results := c.tryAll(w, b, mutants, allowed, only)
 	if err := ctx.Err(); err != nil {
 		return false, err
 	}
@@ -101,8 +106,8 @@ func (c config) matches(file string) bool {
 }
 
 // tryAll tries the mutants in their order, some at a time.
-func (c config) tryAll(w io.Writer, b *bench, mutants []*mutant, allowed survivors) []result {
-	mutants = slices.DeleteFunc(mutants, func(m *mutant) bool { return !c.matches(m.file) })
+func (c config) tryAll(w io.Writer, b *bench, mutants []*mutant, allowed survivors, only map[string]bool) []result {
+	mutants = slices.DeleteFunc(mutants, func(m *mutant) bool { return !c.matches(m.file) || only != nil && !only[m.String()] })
 	results := make([]result, len(mutants))
 	next := make(chan int)
 	var mu sync.Mutex // of w

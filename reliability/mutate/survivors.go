@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 )
 
@@ -42,4 +43,23 @@ func (s survivors) read(paragraph string) error {
 		s[m] = strings.Join(strings.Fields(reason), " ")
 	}
 	return nil
+}
+
+var living = regexp.MustCompile(`(?m)^\S+:\d+: (?:lived|not covered): (.+)$`)
+
+// readLiving returns the mutants that were not killed, from the output of a run, or nil
+// if there is no such file.
+func readLiving(path string) (map[string]bool, error) {
+	if path == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	only := map[string]bool{}
+	for _, m := range living.FindAllStringSubmatch(string(text), -1) {
+		only[m[1]] = true
+	}
+	return only, nil
 }
