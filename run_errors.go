@@ -114,7 +114,7 @@ func (e *PanicError) Unwrap() error {
 // A verdict is what the error of a handler asks for.
 type verdict struct {
 	permanent bool          // the item is given up
-	failed    bool          // there is an error beside RequeueAfter and Requeue
+	failed    bool          // there is an error beside RequeueAfter, Requeue and Permanent
 	timed     bool          // it comes again after wait, and else when the limiter says
 	wait      time.Duration // the shortest of those in the tree
 
@@ -141,7 +141,7 @@ func (v *verdict) weigh(err error) {
 		v.after(e.wait)
 		v.weigh(e.err)
 	case *permanentError:
-		v.permanent, v.failed = true, true
+		v.permanent = true
 	case *PanicError:
 		v.failed = true
 	case interface{ Unwrap() []error }:

@@ -195,7 +195,7 @@ func (w *worker[T]) accept(item T, shutdown bool) (T, bool) {
 	switch {
 	case !shutdown && w.intake.Err() == nil:
 		return item, true
-	case w.options.KeepQueue && !shutdown:
+	case w.options.KeepQueue: // Which has a GetContext, and that says no shutdown.
 		w.giveBack(item)
 	default:
 		w.decline(item, shutdown)
