@@ -41,7 +41,7 @@ type runner[T comparable] struct {
 	workers atomic.Int64
 	inHand  atomic.Int64 // items of workers that drain, if the queue does not count them
 	closing atomic.Bool  // what is added from now on may be dropped by the shutdown
-	anyLate atomic.Bool  // late is not empty
+	anyLate atomic.Bool  // late has had items
 
 	oblivion oblivion[T]  // of failed, and of the limiter of ours
 	failed   *failures[T] // in a row

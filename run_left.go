@@ -9,9 +9,8 @@ import (
 // queue, the notes of the workers about items that the queue no longer has, and the
 // count of failures, which knows what waits for a retry in a queue that cannot tell.
 
-// forgetLate takes back noteLate for an item that is handled once more. It was added again
-// in the moment between the end of ctx and the shutdown, or, if somebody else has shut the
-// queue down, while it was held. Only its last outcome counts.
+// forgetLate takes back noteLate for an item that is handled once more: it was added
+// again before the shutdown. Only its last outcome counts.
 func (r *runner[T]) forgetLate(item T) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -122,7 +121,6 @@ func (r *runner[T]) nameLate(left *DrainError[T]) {
 	left.dropLate(late)
 	for _, l := range r.late {
 		if _, ok := late[l.item]; ok {
-			delete(late, l.item)
 			left.addLate(l)
 		}
 	}
