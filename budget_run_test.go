@@ -2,6 +2,7 @@ package workqueue_test
 
 import (
 	"context"
+	"runtime"
 	"testing"
 
 	"github.com/seed16c08ea7/workqueue"
@@ -49,5 +50,32 @@ func TestAllocationsOfRun(t *testing.T) {
 		}
 		q.ShutDown()
 		<-ended
+	}
+}
+
+// A worker that has handled one item has allocated contexts for a few more, and no more.
+func TestBytesOfAWorkerOfRun(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	const workers = 100
+	q := workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[int](), workqueue.TypedRateLimitingQueueConfig[int]{})
+	for i := range workers {
+		q.Add(i)
+	}
+	at, all := make(chan struct{}), make(chan struct{})
+	go func() {
+		for range workers { // Each worker has one, so that all have begun.
+			<-at
+		}
+		q.ShutDown()
+		close(all)
+	}()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	err := workqueue.Run(t.Context(), q, func(context.Context, int) error { at <- struct{}{}; <-all; return nil }, workqueue.RunOptions[int]{Workers: workers})
+	runtime.ReadMemStats(&after)
+	if bytes := (after.TotalAlloc - before.TotalAlloc) / workers; err != nil || bytes > 4096 {
+		t.Errorf("got %v and %d bytes for each worker, want at most 4096", err, bytes)
 	}
 }

@@ -18,3 +18,10 @@ func (q *Typed[T]) Watchers(item T) (n int) {
 	}
 	return n
 }
+
+// ForgetInRun is Forget of a limiter as a Run does it.
+func ForgetInRun[T comparable](limiter TypedRateLimiter[T], item T) {
+	var o oblivion[T]
+	o.add(limiter)
+	o.forget(item)
+}

@@ -69,6 +69,44 @@ func TestRunLogsToTheLoggerOfItsContext(t *testing.T) {
 	}
 }
 
+// A handler could not see the deadline of the context that Run was given.
+func TestRunHandlerHasTheDeadlineOfRun(t *testing.T) {
+	want := time.Now().Add(time.Hour)
+	ctx, cancel := context.WithDeadline(t.Context(), want)
+	defer cancel()
+	q := newNamed("", false)
+	q.Add("a")
+	workqueue.Run(ctx, q, func(ctx context.Context, _ string) error {
+		if got, ok := ctx.Deadline(); !ok || !got.Equal(want) {
+			t.Errorf("got the deadline %v, %v, want %v", got, ok, want)
+		}
+		q.ShutDown()
+		return nil
+	}, runOptions{})
+}
+
+// An item may be larger than the piece in which a worker allocates contexts.
+func TestRunWithLargeItems(t *testing.T) {
+	type large [4096]byte
+	q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[large]())
+	q.Add(large{1})
+	q.Add(large{2})
+	calls := byte(0)
+	workqueue.Run(t.Context(), q, func(ctx context.Context, item large) error {
+		calls++
+		if info, _ := workqueue.ItemInfoFromContext[large](ctx); item[0] != calls || info.Item != item {
+			t.Errorf("call %d is for %d, with the context of %d", calls, item[0], info.Item[0])
+		}
+		if calls == 2 {
+			q.ShutDown()
+		}
+		return nil
+	}, workqueue.RunOptions[large]{})
+	if calls != 2 {
+		t.Errorf("got %d calls, want 2", calls)
+	}
+}
+
 // A goroutine that a handler leaves behind goes on to have the item of that handler.
 func TestRunContextKeepsItsItem(t *testing.T) {
 	var kept []context.Context

@@ -241,6 +241,61 @@ func TestRunEndsAfterAShutDown(t *testing.T) {
 	}
 }
 
+// A drain waits for each item, in a queue that does not count what it hands out too: for the
+// one that is on its way to a worker, and for the one that a handler is at. If it fails, it
+// is retried.
+func TestRunDrainWaitsForTheLastItem(t *testing.T) {
+	for name, way := range map[string]time.Duration{"at a handler": 0, "on its way": 2 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newShow(t, runQueues["no Drain"])
+			s.queue = &slowGet{s.queue.(onlyGetContext), way}
+			s.queue.Add("a")
+			calls := replies(fails)
+			s.run(runOptions{Drain: true, Grace: time.Minute}, func(ctx context.Context, item string) error {
+				time.Sleep(2*time.Second - way)
+				return calls(ctx, item)
+			})
+			time.Sleep(time.Second)
+			s.stop()
+			if err := s.end(); err != nil {
+				t.Errorf("%s: got %v", name, err)
+			}
+			if n := strings.Count(strings.Join(s.events, " "), ":a"); n != 2 {
+				t.Errorf("%s: got the events %q, want two calls for a", name, s.events)
+			}
+		})
+	}
+}
+
+// slowGet hands out nothing before some time has passed.
+type slowGet struct {
+	onlyGetContext
+	takes time.Duration
+}
+
+func (q *slowGet) GetContext(ctx context.Context) (string, error) {
+	time.Sleep(q.takes)
+	return q.onlyGetContext.GetContext(ctx)
+}
+
+// A ShutDown in the drain of a Run drops the retry that it waits for, and so ends it.
+func TestRunDrainEndsWithAShutDown(t *testing.T) {
+	onRunQueues(t, func(t *testing.T, s *show) {
+		s.queue.Add("a")
+		s.run(runOptions{Drain: true, Grace: time.Hour}, func(context.Context, string) error {
+			return workqueue.RetryAfter(time.Minute, errFailed)
+		})
+		time.Sleep(time.Second)
+		s.stop()
+		time.Sleep(time.Second)
+		s.queue.ShutDown()
+		if got, want := s.left(), "queued[] held[] waiting[a]: context canceled"; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+		s.want("0:a 2:end")
+	})
+}
+
 // A ShutDown cuts the drain of Run short, but not what Run reports.
 func TestRunDrainIsCutShort(t *testing.T) {
 	onRunQueues(t, func(t *testing.T, s *show) {

@@ -21,6 +21,7 @@ func TestRunErrors(t *testing.T) {
 		{permanent, "failed", true},
 		{requeue, "workqueue: requeue after 1s", false},
 		{workqueue.RequeueAfter(-1), "workqueue: requeue after 0s", false},
+		{workqueue.RetryAfter(time.Second, errFailed), "failed", true},
 		{panicked, "workqueue: panic: failed", true},
 		{&workqueue.PanicError{Value: "boom"}, "workqueue: panic: boom", false},
 		{workqueue.ErrReAdded, "workqueue: item was added again", false},
@@ -34,5 +35,8 @@ func TestRunErrors(t *testing.T) {
 	}
 	if err := workqueue.Permanent(nil); err != nil {
 		t.Errorf("Permanent(nil): got %v, want nil", err)
+	}
+	if err := workqueue.RetryAfter(time.Second, nil); err != nil {
+		t.Errorf("RetryAfter(1s, nil): got %v, want nil", err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/seed16c08ea7/workqueue"
 )
@@ -138,3 +139,74 @@ func TestRunOnAQueueThatFails(t *testing.T) {
 type failingQueue struct{ rateLimited }
 
 func (failingQueue) GetContext(context.Context) (string, error) { return "", errFailed }
+
+// An item that is handed out when ctx ends, and the queue is shut down, is left behind by
+// name: it cannot be put back.
+func TestRunDeclinesWhatCannotBePutBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShow(t, runQueues["all methods"])
+		s.queue = lateShutDown{s.queue.(*workqueue.TypedRateLimiting[string]), s}
+		s.run(runOptions{}, replies())
+		synctest.Wait()
+		s.queue.Add("a")
+		if got, want := s.left(), "queued[a] held[] waiting[]: <nil>"; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	})
+}
+
+// lateShutDown ends ctx, and is shut down, while it hands an item out.
+type lateShutDown struct {
+	*workqueue.TypedRateLimiting[string]
+	show *show
+}
+
+func (q lateShutDown) GetContext(ctx context.Context) (string, error) {
+	item, err := q.TypedRateLimiting.GetContext(ctx)
+	q.show.stop()
+	q.ShutDown()
+	return item, err
+}
+
+// What a queue keeps to itself is counted beside what it hands out at its end, and what it
+// has dropped by then is not.
+func TestRunOnAQueueThatKeepsSomeOfTheRest(t *testing.T) {
+	for want, tt := range map[string]struct{ hands, drops int }{
+		"queued[b] of 3 held[] waiting[]: <nil>": {1, 0},
+		"<nil>":                                  {0, 3},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newShow(t, runQueues["neither"])
+			s.queue = &keepingSome{s.queue, tt.hands, tt.drops}
+			for _, item := range []string{"a", "b", "c", "d"} {
+				s.queue.Add(item)
+			}
+			s.run(runOptions{}, func(context.Context, string) error { time.Sleep(time.Second); return nil })
+			synctest.Wait()
+			s.stop()
+			if got := s.left(); got != want {
+				t.Errorf("got %s, want %s", got, want)
+			}
+		})
+	}
+}
+
+// keepingSome hands out so many items once it is shut down, and drops so many then.
+type keepingSome struct {
+	rateLimited
+	hands, drops int
+}
+
+func (q *keepingSome) Get() (string, bool) {
+	if !q.ShuttingDown() || q.hands > 0 {
+		if q.ShuttingDown() {
+			q.hands--
+		}
+		return q.rateLimited.Get()
+	}
+	for ; q.drops > 0; q.drops-- {
+		item, _ := q.rateLimited.Get()
+		q.rateLimited.Done(item)
+	}
+	return "", true
+}

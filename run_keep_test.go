@@ -129,10 +129,13 @@ func TestRunGivesBackWhatItDeclinesToAKeptQueue(t *testing.T) {
 			s.queue = wrap(s)
 			s.queue.Add("a")
 			s.queue.Add("b")
-			s.run(runOptions{KeepQueue: true}, func(context.Context, string) error { s.stop(); return nil })
+			s.run(runOptions{KeepQueue: true}, func(context.Context, string) error { s.queue.Add("c"); s.stop(); return nil })
 			<-s.ended
-			if n := s.queue.Len(); s.fifo.Held() != 0 || n != 1 && name == "in passing" || n != 2 && name == "GetContext" {
+			if n := s.queue.Len(); s.fifo.Held() != 0 || n != 2 {
 				t.Errorf("%s: %d items are queued, %d held", name, n, s.fifo.Held())
+			}
+			if first, _ := s.queue.Get(); first != "b" && name == "in passing" {
+				t.Errorf("%s: %s is the first in line, want b", name, first)
 			}
 			s.queue.ShutDown()
 		})
@@ -178,7 +181,10 @@ func TestRunDrainIgnoresWhatOthersAdd(t *testing.T) {
 		s.queue.Add("a")
 		calls := replies(fails, fails, workqueue.Requeue, requeues(time.Second))
 		s.run(runOptions{Grace: time.Minute, Drain: true}, func(ctx context.Context, item string) error {
-			if q.ShuttingDown() {
+			if s.ctx.Err() != nil {
+				if !q.ShuttingDown() {
+					t.Error("the queue does not say that it is drained")
+				}
 				q.Add("x")
 				q.AddAll("x", "y")
 				q.AddAfter("x", time.Second)
@@ -240,4 +246,20 @@ func TestRunTellsWhatWaitsForARetry(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A queue that is kept and has no Snapshot tells OnStop how many items it holds.
+func TestRunKeepsAQueueWithoutSnapshot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShow(t, runQueues["no Drain"])
+		for _, item := range []string{"a", "b", "c"} {
+			s.queue.Add(item)
+		}
+		s.run(runOptions{KeepQueue: true}, func(context.Context, string) error { s.stop(); return nil })
+		<-s.ended
+		if got, want := leftIn(*s.stopped, s.result), "queued[] of 2 held[] waiting[]: <nil>"; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+		s.queue.ShutDown()
+	})
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // An item that fails, is put off or is overtaken comes again with the priority that it
-// was handed out with.
+// was handed out with, if that is the least above that of Add too.
 func TestRunRetriesWithThePriorityOfTheHandOut(t *testing.T) {
 	for name, fail := range map[string]func(ctx context.Context, q *workqueue.TypedRateLimiting[string]) error{
 		"failure": func(context.Context, *workqueue.TypedRateLimiting[string]) error { return errors.New("failed") },
@@ -30,12 +30,12 @@ func TestRunRetriesWithThePriorityOfTheHandOut(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				options := workqueue.PriorityOptions[string]{}
 				if of {
-					options.Of = func(string) int { return 7 }
+					options.Of = func(string) int { return 1 }
 				}
 				q := workqueue.NewTypedRateLimiting(constant(time.Second), workqueue.TypedRateLimitingQueueConfig[string]{
 					Order: workqueue.NewPriorityQueue(options),
 				})
-				q.AddWith(workqueue.AddOptions{Priority: map[bool]int{false: 7, true: 0}[of]}, "a")
+				q.AddWith(workqueue.AddOptions{Priority: map[bool]int{false: 1, true: 0}[of]}, "a")
 				var seen []int
 				ctx, cancel := context.WithCancel(t.Context())
 				workqueue.Run(ctx, q, func(ctx context.Context, item string) error {
@@ -51,8 +51,8 @@ func TestRunRetriesWithThePriorityOfTheHandOut(t *testing.T) {
 					}
 					return fail(ctx, q)
 				}, workqueue.RunOptions[string]{CancelOnReAdd: name == "overtaken"})
-				if !slices.Equal(seen, []int{7, 7, 7}) {
-					t.Errorf("%s, Of %v: handed out with the priorities %v, want 7 each time", name, of, seen)
+				if !slices.Equal(seen, []int{1, 1, 1}) {
+					t.Errorf("%s, Of %v: handed out with the priorities %v, want 1 each time", name, of, seen)
 				}
 			})
 		}
@@ -82,5 +82,48 @@ func TestRunGivesBackWithThePriorityOfTheHandOut(t *testing.T) {
 	s := q.Snapshot(1)
 	if len(s.Queued) != 1 || s.Queued[0].Priority != 7 || s.InFlightTotal != 0 {
 		t.Errorf("got %v, want a queued with priority 7", s)
+	}
+}
+
+// On layers that are of another type than ours, but have a GetContext, Run gets items by
+// that, and they have no priority.
+func TestRunOnForeignLayersWithGetContext(t *testing.T) {
+	type typed struct{ *workqueue.Typed[string] }
+	type delaying struct {
+		*workqueue.TypedDelaying[string]
+	}
+	for name, config := range map[string]func() workqueue.TypedRateLimitingQueueConfig[string]{
+		"FIFO": func() workqueue.TypedRateLimitingQueueConfig[string] {
+			return workqueue.TypedRateLimitingQueueConfig[string]{Queue: typed{workqueue.NewTyped[string]()}}
+		},
+		"delaying": func() workqueue.TypedRateLimitingQueueConfig[string] {
+			return workqueue.TypedRateLimitingQueueConfig[string]{
+				DelayingQueue: delaying{workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{})},
+			}
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			q := workqueue.NewTypedRateLimiting(constant(time.Second), config())
+			q.Add("a")
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			calls := 0
+			err := workqueue.Run(ctx, q, func(ctx context.Context, item string) error {
+				if calls++; item != "a" {
+					t.Errorf("%s: got %q", name, item)
+				}
+				if info, ok := workqueue.ItemInfoFromContext[string](ctx); !ok || info.Priority != 0 {
+					t.Errorf("%s: got %+v, %v", name, info, ok)
+				}
+				if calls == 2 {
+					return nil
+				}
+				return errFailed
+			}, runOptions{KeepQueue: true, Logger: discard()})
+			if err != nil || calls != 2 {
+				t.Errorf("%s: got %v after %d calls, want 2", name, err, calls)
+			}
+			q.ShutDown()
+		})
 	}
 }

@@ -86,26 +86,78 @@ func TestRunOnResultThatFails(t *testing.T) {
 	}
 }
 
-// After the end, a failure is one that does not come again, and with Drain it does.
+// After the end, a failure is one that does not come again, and with Drain it does, or with
+// KeepQueue for the next Run.
 func TestRunOnResultAtTheEnd(t *testing.T) {
-	for drain, want := range map[bool]string{false: "[false]", true: "[true false]"} {
+	for want, options := range map[string]runOptions{
+		"[false -1ns]":         {},
+		"[true 1s false -1ns]": {Drain: true, Grace: 3 * time.Second},
+		"[true 1s]":            {KeepQueue: true},
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newShow(t, runQueues["all methods"])
 			s.queue.Add("a")
-			var again []bool
-			options := runOptions{Drain: drain, OnResult: func(_ context.Context, _ string, r workqueue.Result) { again = append(again, r.Again) }}
-			if drain {
-				options.Grace = 3 * time.Second
-			}
+			var again []any
+			options.OnResult = func(_ context.Context, _ string, r workqueue.Result) { again = append(again, r.Again, r.After) }
 			s.run(options, func(context.Context, string) error { time.Sleep(2 * time.Second); return errFailed })
 			time.Sleep(time.Second)
 			s.stop()
-			s.end()
+			<-s.ended
 			if got := fmt.Sprint(again); got != want {
-				t.Errorf("Drain %v: comes again: %s, want %s", drain, got, want)
+				t.Errorf("%+v: comes again: %s, want %s", options, got, want)
 			}
+			s.queue.ShutDown()
 		})
 	}
+}
+
+// A retry that a shutdown drops does not come again, after no time.
+func TestRunOnResultAfterAShutDown(t *testing.T) {
+	onRunQueues(t, func(t *testing.T, s *show) {
+		s.queue.Add("a")
+		s.run(runOptions{OnResult: func(_ context.Context, _ string, r workqueue.Result) { s.note("%v %v", r.Again, r.After) }},
+			func(context.Context, string) error { s.queue.ShutDown(); return errFailed })
+		s.end()
+		s.want("0:a 0:false -1ns 0:end")
+		s.stop()
+	})
+}
+
+// A limiter that says no time at all, or less, has the item come again at once.
+func TestRunOnResultOfALimiterWithoutAWait(t *testing.T) {
+	for _, wait := range []time.Duration{0, -time.Second} {
+		q := workqueue.NewTypedRateLimiting(constant(wait), workqueue.TypedRateLimitingQueueConfig[string]{})
+		q.Add("a")
+		workqueue.Run(t.Context(), q, func(context.Context, string) error { return errFailed }, runOptions{
+			MaxAttempts: 2, Logger: discard(),
+			OnGiveUp: func(context.Context, string, error) { q.ShutDown() },
+			OnResult: func(_ context.Context, _ string, r workqueue.Result) {
+				if want := (workqueue.Result{Outcome: workqueue.OutcomeGivenUp, Failures: 2}); r.Failures == 2 && (r.Outcome != want.Outcome || r.Again) {
+					t.Errorf("got %+v in the end", r)
+				}
+				if r.Failures == 1 && (r.After != 0 || !r.Again) || r.Failures < 1 || r.Failures > 2 {
+					t.Errorf("wait %v: got %+v", wait, r)
+				}
+			},
+		})
+	}
+}
+
+// A panic of OnGiveUp is not taken for one of OnResult.
+func TestRunOnResultAfterAPanicOfOnGiveUp(t *testing.T) {
+	onRunQueues(t, func(t *testing.T, s *show) {
+		s.queue.Add("a")
+		s.run(runOptions{
+			OnGiveUp: func(context.Context, string, error) { panic("boom") },
+			OnResult: func(_ context.Context, _ string, r workqueue.Result) { s.note("%v %d", r.Outcome, r.Failures) },
+		}, replies(permanently))
+		s.want("0:a 0:given_up 1")
+		if log := s.log.String(); strings.Count(log, "panicked") != 1 || !strings.Contains(log, "OnGiveUp panicked") {
+			t.Errorf("logged %q", log)
+		}
+		s.stop()
+		s.end()
+	})
 }
 
 func TestOutcomes(t *testing.T) {

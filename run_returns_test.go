@@ -195,3 +195,17 @@ func TestRunReturnsAPanicOfAnotherRun(t *testing.T) {
 		}
 	}
 }
+
+// What RetryAfter is around counts too: the shortest time, and Permanent before all.
+func TestRunReturnsWhatIsWithinARetryAfter(t *testing.T) {
+	for want, within := range map[string]error{
+		"failed | 2s | 2 | 1 | INFO":   workqueue.RequeueAfter(2 * time.Second),
+		"failed | 40s | 2 | 1 | INFO":  workqueue.RequeueAfter(2 * time.Hour),
+		"given_up | - | 2 | 0 | ERROR": permanently(),
+	} {
+		got := handleOnce(t, func() error { return workqueue.RetryAfter(40*time.Second, within) })
+		if got.String() != want {
+			t.Errorf("RetryAfter(40s, %v): got %v, want %s", within, got, want)
+		}
+	}
+}

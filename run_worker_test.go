@@ -121,3 +121,77 @@ func TestRunOnAQueueThatEndsWorkers(t *testing.T) {
 type exitingQueue struct{ rateLimited }
 
 func (exitingQueue) AddRateLimited(string) { runtime.Goexit() }
+
+// A Done that ends the worker's goroutine is not called a second time: by then the item can
+// be held by another worker.
+func TestRunCallsDoneOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShow(t, runQueues["neither"])
+		q := &exitingDone{rateLimited: s.queue, exit: true}
+		s.queue = q
+		s.queue.Add("a")
+		s.queue.Add("b")
+		s.run(runOptions{}, replies())
+		s.want("0:a 0:b")
+		if q.calls != 2 {
+			t.Errorf("got %d calls of Done for 2 items", q.calls)
+		}
+		s.stop()
+		s.end()
+	})
+}
+
+// exitingDone ends the goroutine of its caller once.
+type exitingDone struct {
+	rateLimited
+	exit  bool
+	calls int
+}
+
+func (q *exitingDone) Done(item string) {
+	q.calls++
+	q.rateLimited.Done(item)
+	if q.exit {
+		q.exit = false
+		runtime.Goexit()
+	}
+}
+
+// A worker that has had no item yet is not done with any, such as the zero value.
+func TestRunDoesNothingWithTheZeroItem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShow(t, runQueues["all methods"])
+		s.queue.Add("")
+		s.run(runOptions{Workers: 9}, func(context.Context, string) error {
+			time.Sleep(time.Second)
+			if n := s.fifo.Held(); n != 1 {
+				t.Errorf("%d items are held, want 1", n)
+			}
+			return nil
+		})
+		time.Sleep(2 * time.Second)
+		s.stop()
+		s.end()
+	})
+}
+
+// A worker that leaves is not done with its last item again: somebody else holds it.
+func TestRunLeavesTheItemsOfOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShow(t, runQueues["all methods"])
+		q := s.queue.(*workqueue.TypedRateLimiting[string])
+		s.queue.Add("a")
+		s.run(runOptions{KeepQueue: true}, replies())
+		for held := false; !held; {
+			synctest.Wait() // The worker is parked.
+			s.queue.Add("a")
+			_, held = q.TryGet() // Mostly this is faster than the worker.
+		}
+		s.stop()
+		<-s.ended
+		if n := s.fifo.Held(); n != 1 {
+			t.Errorf("%d items are held, want 1", n)
+		}
+		s.queue.ShutDown()
+	})
+}
