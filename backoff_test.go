@@ -98,6 +98,7 @@ func TestBackoffStepJitterComesAfterTheCap(t *testing.T) {
 }
 
 func TestBackoffStepNeverNegativeAndMonotone(t *testing.T) {
+	t.Parallel()
 	r := newRand(t)
 	odd := []float64{0, 1, 1 + 1e-15, 1.5, 2, 1e300, -1, math.NaN(), math.Inf(1), math.Inf(-1)}
 	for range 2000 {

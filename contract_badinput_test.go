@@ -264,6 +264,7 @@ func TestNegativeZero(t *testing.T) {
 
 // A million Adds of a few items, from 64 goroutines.
 func TestDuplicatesFromManyGoroutines(t *testing.T) {
+	t.Parallel()
 	adds := million / 64
 	if raceEnabled || testing.Short() {
 		adds /= 10
@@ -288,6 +289,7 @@ func TestDuplicatesFromManyGoroutines(t *testing.T) {
 
 // Items of a megabyte, compared by their contents.
 func TestLargeItems(t *testing.T) {
+	t.Parallel()
 	q := workqueue.NewTyped[string]()
 	for i := range 20 {
 		q.Add(strings.Repeat("x", 1<<20) + fmt.Sprint(i%10))

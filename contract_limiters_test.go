@@ -34,6 +34,7 @@ func allLimiters[T comparable]() map[string]workqueue.TypedRateLimiter[T] {
 }
 
 func TestLimitersConcurrent(t *testing.T) {
+	t.Parallel()
 	for name, l := range allLimiters[int]() {
 		t.Run(name, func(t *testing.T) {
 			var wg sync.WaitGroup

@@ -58,6 +58,7 @@ func TestOneEntryKeepsTheRetryOfWhatIsInFlight(t *testing.T) {
 // Adds and plans of a few items from all sides, with a line and with a storage: no
 // item is ever in both places, and what is planned comes.
 func TestOneEntryFromAllSides(t *testing.T) {
+	t.Parallel()
 	for _, storage := range []workqueue.Queue[int]{nil, workqueue.DefaultQueue[int]()} {
 		below := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[int]{Queue: storage})
 		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{Queue: below, OneEntry: true})

@@ -9,6 +9,7 @@ import (
 // The table of calls and priorities has the rows and cells that are played, and the tests
 // that the page names exist.
 func TestOrderingOfCallsAndStates(t *testing.T) {
+	t.Parallel()
 	page := read(t, "docs/ordering.md")
 	for _, problem := range parseSuite(t).missing(page) {
 		t.Error(problem)

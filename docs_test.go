@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/seed16c08ea7/workqueue"
@@ -107,6 +108,7 @@ func (s suite) problems(page string) []string {
 }
 
 func TestDifferencesAreThoseOfTheTests(t *testing.T) {
+	t.Parallel()
 	for _, problem := range parseSuite(t).problems(read(t, "docs/differences.md")) {
 		t.Error(problem)
 	}
@@ -143,6 +145,7 @@ func TestDifferencesThatAreNotThoseOfTheTests(t *testing.T) {
 // Each test that is named after a report of a bug is in a row of the differences, or
 // in the list of the bugs of other queues, whose tests there are.
 func TestReportedBugsAreListed(t *testing.T) {
+	t.Parallel()
 	s := parseSuite(t)
 	list, _, _ := strings.Cut(read(t, "upstream_bugs_test.go"), "\nfunc ")
 	listed := map[string]bool{}
@@ -169,6 +172,21 @@ func parseSuite(t *testing.T) suite {
 	if _, err := os.Stat("compat"); err != nil {
 		t.Skip("a module in the cache has no other module in it")
 	}
+	theSuite.once.Do(func() { theSuite.suite = readSuite(t) })
+	if theSuite.suite.names == nil {
+		t.Fatal("the tests were not read, see the test that failed first")
+	}
+	return theSuite.suite
+}
+
+// The files are parsed once for all tests that ask: under the race detector it takes 0.2 s.
+var theSuite struct {
+	once  sync.Once
+	suite suite
+}
+
+func readSuite(t *testing.T) suite {
+	t.Helper()
 	s := suite{names: map[string]bool{}, must: map[string]bool{}, oneOf: map[string][]string{}}
 	for dir, prefix := range map[string]string{"*": "", "compat/*": "compat."} {
 		files, err := filepath.Glob(dir + "_test.go")
@@ -226,6 +244,7 @@ func parse(t *testing.T, file string) *ast.File {
 
 // The table of calls and states has the rows and cells that are played.
 func TestSemanticsOfCallsAndStates(t *testing.T) {
+	t.Parallel()
 	page := read(t, "docs/semantics.md")
 	for _, problem := range parseSuite(t).missing(page) {
 		t.Error(problem)
@@ -262,6 +281,7 @@ func TestSemanticsOfCallsAndStates(t *testing.T) {
 
 // The table of limiters has each of them.
 func TestSemanticsHasEachLimiter(t *testing.T) {
+	t.Parallel()
 	var want, got []string
 	for _, typ := range packageDoc(t).Types {
 		if name := typ.Name; strings.HasPrefix(name, "Typed") && strings.HasSuffix(name, "RateLimiter") && name != "TypedRateLimiter" {
@@ -325,8 +345,23 @@ func TestPackageCommentHasTheSeries(t *testing.T) {
 	}
 }
 
-// packageDoc is what `go doc -all` prints.
+// packageDoc is what `go doc -all` prints. It is read once for all tests, which must not
+// change it.
 func packageDoc(t *testing.T) *doc.Package {
+	t.Helper()
+	thePackage.once.Do(func() { thePackage.doc = readPackage(t) })
+	if thePackage.doc == nil {
+		t.Fatal("the package was not read, see the test that failed first")
+	}
+	return thePackage.doc
+}
+
+var thePackage struct {
+	once sync.Once
+	doc  *doc.Package
+}
+
+func readPackage(t *testing.T) *doc.Package {
 	t.Helper()
 	files, err := filepath.Glob("*.go")
 	if err != nil {
@@ -461,6 +496,7 @@ func privacies(text string, hidden, types map[string]bool) (found []string) {
 
 // Whoever reads the documentation has not read the code.
 func TestPublicTextsNameNothingPrivate(t *testing.T) {
+	t.Parallel()
 	p := packageDoc(t)
 	hidden, types := unexported(t), map[string]bool{}
 	for _, typ := range p.Types {
@@ -480,6 +516,7 @@ func TestPublicTextsNameNothingPrivate(t *testing.T) {
 // In client-go, tools such as staticcheck do not see all of them. They look for a
 // paragraph that begins with "Deprecated: ".
 func TestDeprecatedNamesAreMarked(t *testing.T) {
+	t.Parallel()
 	marked := 0
 	for _, text := range texts(packageDoc(t)) {
 		if strings.HasPrefix(text.text, "Deprecated: use ") || strings.Contains(text.text, "\n\nDeprecated: use ") {

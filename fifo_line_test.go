@@ -138,7 +138,7 @@ func TestModelLine(t *testing.T) {
 	}
 }
 
-func FuzzLine(f *testing.F) { f.Fuzz(playLine) }
+func FuzzLine(f *testing.F) { f.Fuzz(inParallel(playLine)) }
 
 // Whichever records leave a long line, and whatever comes meanwhile, no call
 // moves more than a few, and holes do not pile up.
@@ -184,6 +184,7 @@ func TestNoRemovalMovesTheLine(t *testing.T) {
 // A sweep that has got somewhere when the queue works off what was before it, or
 // when its place becomes a hole, is not lost.
 func TestSweepThatIsOvertaken(t *testing.T) {
+	t.Parallel()
 	for _, leave := range []func(d *lineDuel){
 		func(d *lineDuel) { d.pop() },
 		func(d *lineDuel) { d.remove(0) },

@@ -13,7 +13,7 @@ func TestLineDoesNotGrowWithRemovals(t *testing.T) {
 	t.Parallel()
 	q := workqueue.NewTyped[int]()
 	q.Add(-1)
-	for i := range 100_000 {
+	for i := range rounds(100_000) {
 		q.Add(i)
 		q.Add(i + 1)
 		q.Remove(i) // i+1 is behind it, and keeps the hole from being the last.
@@ -25,6 +25,7 @@ func TestLineDoesNotGrowWithRemovals(t *testing.T) {
 }
 
 func TestRemoveKeepsTheOrderOfTheOthers(t *testing.T) {
+	t.Parallel()
 	q := workqueue.NewTyped[int]()
 	const n = 10_000
 	want := make([]int, 0, n)

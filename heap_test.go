@@ -260,6 +260,7 @@ func TestAgendaAgainstModel(t *testing.T) {
 
 // The order among equals must survive the renumbering of tickets.
 func TestAgendaRenumbers(t *testing.T) {
+	t.Parallel()
 	for n := range 30 {
 		d := &agendaDuel{t: t}
 		d.agenda.SetTicket(math.MaxUint32 - 10)
@@ -276,7 +277,7 @@ func TestAgendaRenumbers(t *testing.T) {
 func TestAgendaShrinks(t *testing.T) {
 	t.Parallel()
 	var a workqueue.Agenda[float64]
-	const n = 20_000
+	n := rounds(20_000)
 	for i := range n {
 		a.Schedule(float64(i), time.Duration(i*7919%n))
 	}

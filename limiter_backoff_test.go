@@ -138,6 +138,7 @@ func TestItemBackoffRateLimiterBadInput(t *testing.T) {
 
 // A streak that lasts does not overflow: the wait stays what it is for ever.
 func TestItemBackoffRateLimiterNeverEnds(t *testing.T) {
+	t.Parallel()
 	l := workqueue.NewTypedItemBackoffRateLimiter[string](workqueue.Backoff{
 		Duration: time.Second, Factor: 10, Jitter: 0.5, Steps: 3, Cap: time.Minute,
 	})

@@ -94,7 +94,7 @@ func TestExpiringRateLimiterBoundsMemory(t *testing.T) {
 	checkInvariants(t, 0, inner)
 }
 
-// What a burst of 10,000 keys has taken is given back while a few go on
+// What a burst of many keys has taken is given back while a few go on
 // failing, also if these are new ones each time.
 func TestExpiringRateLimiterGivesABurstBack(t *testing.T) {
 	for _, fresh := range []bool{false, true} {
@@ -102,12 +102,12 @@ func TestExpiringRateLimiterGivesABurstBack(t *testing.T) {
 		c := testclock.NewFakePassiveClock(time.Unix(0, 0))
 		l := workqueue.NewTypedExpiringRateLimiterWithOptions[int](inner, time.Second, workqueue.LimiterOptions{Clock: c})
 		before := heapInUse()
-		for key := range 10_000 {
+		for key := range rounds(10_000) {
 			l.When(key)
 		}
 		full := heapInUse() - before
 		pass(c, time.Minute)
-		for n := range 15_000 {
+		for n := range rounds(15_000) {
 			key := n % 10
 			if fresh {
 				key = 200_000 + n
@@ -223,6 +223,7 @@ func TestExpiringRateLimiterBadInput(t *testing.T) {
 
 // The limiters of the package and those of callers, under -race.
 func TestExpiringRateLimiterForgetsWhatItDropsConcurrently(t *testing.T) {
+	t.Parallel()
 	inner := workqueue.NewTypedItemBackoffRateLimiter[int](workqueue.Backoff{})
 	l := workqueue.NewTypedExpiringRateLimiter[int](inner, time.Nanosecond)
 	var wg sync.WaitGroup

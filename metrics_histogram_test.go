@@ -54,6 +54,7 @@ func written(t *testing.T, g prometheus.Gatherer, name string) string {
 // Our histograms say what Prometheus' own say of the same durations: at random,
 // and at and beside every bound.
 func TestHistogramIsThatOfPrometheus(t *testing.T) {
+	t.Parallel()
 	r := newRand(t)
 	bounds := []float64{-1, 0, 1e-9, 2.5e-9, 1.5e-8, 1e-6, 0.1, 1, 1.0000000005, 60, 9223372036.854775807, 1e10}
 	edges := []time.Duration{0, 1, 2, 3, math.MaxInt64, math.MaxInt64 - 1}

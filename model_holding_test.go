@@ -116,7 +116,7 @@ func TestModelHolding(t *testing.T) {
 	}
 }
 
-func FuzzHolding(f *testing.F) { f.Fuzz(playHolding) }
+func FuzzHolding(f *testing.F) { f.Fuzz(inParallel(playHolding)) }
 
 func playHolding(t *testing.T, script []byte) {
 	if len(script) == 0 {

@@ -82,7 +82,7 @@ func TestModelLimiters(t *testing.T) {
 	}
 }
 
-func FuzzLimiters(f *testing.F) { f.Fuzz(playLimiters) }
+func FuzzLimiters(f *testing.F) { f.Fuzz(inParallel(playLimiters)) }
 
 func playLimiters(t *testing.T, script []byte) {
 	if len(script) < 6 {
@@ -280,7 +280,7 @@ func TestModelKeyBucket(t *testing.T) {
 	}
 }
 
-func FuzzKeyBucket(f *testing.F) { f.Fuzz(playKeyBucket) }
+func FuzzKeyBucket(f *testing.F) { f.Fuzz(inParallel(playKeyBucket)) }
 
 // keyBucketLimits divide 1000, so that a token comes at a whole nanosecond if
 // all calls come at whole microseconds, whatever the limit was before.

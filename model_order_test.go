@@ -82,6 +82,7 @@ func TestModelPriorities(t *testing.T) {
 
 func FuzzPriorities(f *testing.F) {
 	f.Fuzz(func(t *testing.T, script []byte) {
+		t.Parallel()
 		playPriorities(t, script)
 		playNested(t, script)
 	})

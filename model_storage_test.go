@@ -57,7 +57,7 @@ func TestModelStorage(t *testing.T) {
 	}
 }
 
-func FuzzStorage(f *testing.F) { f.Fuzz(playStorage) }
+func FuzzStorage(f *testing.F) { f.Fuzz(inParallel(playStorage)) }
 
 func playStorage(t *testing.T, script []byte) {
 	if len(script) == 0 {

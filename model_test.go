@@ -152,14 +152,26 @@ func TestModelTyped(t *testing.T) {
 	}
 }
 
-func FuzzTyped(f *testing.F) { f.Fuzz(playTyped) }
+func FuzzTyped(f *testing.F) { f.Fuzz(inParallel(playTyped)) }
 
-// scripts is how many random scripts a run of the tests plays.
+// scripts is how many random scripts a run of the tests plays. Under the race detector
+// they are few: most play on one goroutine, and all tests run without it too.
 func scripts() int {
-	if raceEnabled || testing.Short() {
+	switch {
+	case raceEnabled:
+		return 12
+	case testing.Short():
 		return 40
 	}
 	return 400
+}
+
+// inParallel plays the scripts of a corpus beside each other and the other tests.
+func inParallel(play func(t *testing.T, script []byte)) func(t *testing.T, script []byte) {
+	return func(t *testing.T, script []byte) {
+		t.Parallel()
+		play(t, script)
+	}
 }
 
 func randomScript(rnd *rand.Rand, ops int) []byte {

@@ -9,6 +9,7 @@ import (
 // Options were given in four ways. Those of ours are structs: no function returns an
 // option, and no constructor is there for one option. What client-go has is its own.
 func TestOptionsAreStructs(t *testing.T) {
+	t.Parallel()
 	clientGo := map[string]bool{
 		"WithChunkSize": true, "NewDelayingQueueWithCustomClock": true, "NewDelayingQueueWithCustomQueue": true,
 		"NewRateLimitingQueueWithDelayingInterface": true, "NewWithMaxWaitRateLimiter": true, "NewTypedWithMaxWaitRateLimiter": true,

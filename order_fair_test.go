@@ -97,6 +97,7 @@ func TestFairBoundIsExact(t *testing.T) {
 
 // However much a group has added, another group's first item waits for one round.
 func TestFloodDelaysAnotherGroupByARound(t *testing.T) {
+	t.Parallel()
 	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Queue: newFair(nil, nil)})
 	defer q.ShutDown()
 	q.AddAll(keysOf("flood", 10_000)...)

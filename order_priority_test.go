@@ -75,12 +75,13 @@ func TestOldestEveryBoundsHowOftenAnItemIsOvertaken(t *testing.T) {
 
 // Whatever is added meanwhile: of any n hand-outs in a row one is that of the oldest.
 func TestOldestEveryHoldsForRandomAdds(t *testing.T) {
+	t.Parallel()
 	rnd := newRand(t)
 	for _, every := range []int{1, 2, 5, 9} {
 		q := newPrioritized(workqueue.PriorityOptions[int]{OldestEvery: every})
 		var queued []int // the oldest first
 		since := 0
-		for n := range 20000 {
+		for n := range rounds(20_000) {
 			if rnd.IntN(2) == 0 || len(queued) == 0 {
 				addAt(q, 1+rnd.IntN(5), n)
 				queued = append(queued, n)

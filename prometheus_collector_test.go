@@ -105,11 +105,12 @@ func TestTenThousandQueuesLeaveNothing(t *testing.T) {
 
 // All series of a queue are of one instant, at whatever moment it is scraped.
 func TestSeriesAgree(t *testing.T) {
+	t.Parallel()
 	r, p := newExposed(workqueue.PrometheusOptions{})
 	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{Name: "q", MetricsProvider: p})
 	var workers, producers sync.WaitGroup
 	var scrapes atomic.Int32
-	const items = 30_000
+	items := rounds(30_000)
 	for i := range items { // A line that gets shorter while it is looked at.
 		q.Add(i)
 	}

@@ -114,6 +114,7 @@ func TestDrainsBesideOthers(t *testing.T) {
 // Drains under load, many of them since each tries one interleaving: when one
 // returns, everything that was accepted has been handed out and is done.
 func TestDrainUnderLoad(t *testing.T) {
+	t.Parallel()
 	runs := 10_000
 	if testing.Short() || raceEnabled {
 		runs = 3_000

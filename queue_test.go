@@ -65,6 +65,7 @@ func TestZeroValueIsAQueue(t *testing.T) {
 // Every version of an item that was announced before an Add must be seen by a
 // worker after it, and no two workers may hold an item at once.
 func TestConcurrentAccounting(t *testing.T) {
+	t.Parallel()
 	for name, config := range map[string]workqueue.TypedQueueConfig[int]{
 		"plain":   {},
 		"metrics": {Name: "q", MetricsProvider: &recorder{discard: true}},
@@ -165,6 +166,7 @@ func TestCallsWaitForTheLock(t *testing.T) {
 }
 
 func TestDoneOfWhatIsNotHeld(t *testing.T) {
+	t.Parallel()
 	thousand := []step{{"add a", ""}}
 	for range 1000 {
 		thousand = append(thousand, step{"done a", ""})

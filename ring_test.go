@@ -15,7 +15,7 @@ func TestRingAgainstSlice(t *testing.T) {
 		r := workqueue.NewRingAt[int](start)
 		first := start // The number of the first element.
 		var model []int
-		for i := range 20_000 {
+		for i := range rounds(20_000) {
 			pushes := rnd.IntN(10) < 7
 			if i/4000%2 == 1 {
 				pushes = !pushes

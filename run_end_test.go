@@ -22,6 +22,7 @@ func (s *show) cut(ctx context.Context, item string) error {
 
 // When ctx ends: what is at work, what is queued and what waits.
 func TestRunEnd(t *testing.T) {
+	t.Parallel()
 	stubborn := func(s *show) func(context.Context, string) error {
 		return func(ctx context.Context, item string) error { time.Sleep(5 * time.Second); return nil }
 	}

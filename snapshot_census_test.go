@@ -17,6 +17,7 @@ import (
 // later. Either gives the first of all, those of one time in the order in which
 // they got it.
 func TestSnapshotOfTheFirstWaitingItems(t *testing.T) {
+	t.Parallel()
 	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{
 		KeepTimes: true, Clock: testingclock.NewFakeClock(epoch),
 	})
