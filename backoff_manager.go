@@ -58,7 +58,6 @@ func NewJitteredBackoffManager(duration time.Duration, jitter float64, c clock.C
 	return &backoffManager{clock: c, delay: Backoff{Duration: duration, Jitter: jitter}.DelayFunc()}
 }
 
-// A backoffManager is a BackoffManager.
 type backoffManager struct {
 	clock clock.Clock
 

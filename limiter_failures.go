@@ -58,8 +58,12 @@ func (f *failures[T]) number(item T) int {
 	return int(r.pos)
 }
 
-// forget drops the item. While no item has failed it does not lock. When few of many items are left, the table gives memory
-// back. Nothing else refers to its records, so nothing has to follow their move.
+// forget removes the item. While no item has failed it does not lock. When few of many
+// items are left, the table gives memory back. Nothing else refers to its records, so
+// nothing has to follow their move.
+//
+// The hash comes first also where nothing has failed: whether an item panics must not
+// depend on what others have done.
 func (f *failures[T]) forget(item T) {
 	hash := hashOf(item)
 	if f.failing.Load() == 0 {
@@ -95,7 +99,8 @@ func (f *failures[T]) len() int {
 	return f.items.live
 }
 
-// all returns the items that have failures, with their number.
+// all returns the items that have failures, with their number. It copies them with the
+// lock held, as whoever ends a Run wants all of them at one instant.
 func (f *failures[T]) all() map[T]int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -66,6 +66,9 @@ func (m *delayMetrics) observeLateness(late time.Duration) {
 
 // stats returns the state of the queue. The clock is read before the locks are
 // taken, as it may be foreign code. Lock order: this queue, the FIFO.
+//
+// Both are held at once so that the sums agree: between two sections an item could
+// become due, and would be in Waiting and in Depth, or in neither.
 func (q *TypedDelaying[T]) stats() (s QueueStats) {
 	own := q.metrics.layers&LayerFIFO != 0
 	var now time.Duration

@@ -24,7 +24,8 @@ import (
 // name of one of theirs is left out, and so is a series whose text turns out to be
 // another one when the registry gets it later.
 
-// A beside is what a provider knows of the registry that it shares.
+// A beside is what a provider knows of the registry that it shares. It learns more with each
+// scrape, as vectors of others may be registered at any time, before and after ours.
 type beside struct {
 	registry registry
 
@@ -42,11 +43,19 @@ type omissions struct {
 	queues map[seriesPart]map[string]bool // names of queues that are not ours, by a part that they have
 }
 
+// has reports whether a series of a queue is left out: the series for all queues, or the
+// queue with all series of a part.
 func (o omissions) has(d described, p seriesPart, queue string) bool {
 	return o.series[d.name] || o.queues[p][queue]
 }
 
 // register registers the provider, alone or beside the series of others.
+//
+// It tries to be alone first, except in a registry of component-base, which makes its
+// vectors only when they are used and so would let us in before them. If it is refused, the
+// counter of abandoned items goes first. No other package has that name, so a refusal of it
+// means a second provider of ours, and its descriptor is the anchor by which the registry
+// can be asked about others. It is taken back if the rest fails.
 func (p *PrometheusProvider) register(registerer prometheus.Registerer, options PrometheusOptions) error {
 	r := registry{registerer: registerer, shown: gathered(registerer)}
 	lazy := r.shown.componentBase
@@ -80,7 +89,8 @@ func (p *PrometheusProvider) register(registerer prometheus.Registerer, options 
 	return registerer.Register(besideCollector{collector{p}})
 }
 
-// describedBy returns the first descriptor of a collector.
+// describedBy returns the first descriptor of a collector that has one and no more: the
+// channel has room for it, so that Describe does not block.
 func describedBy(c prometheus.Collector) *prometheus.Desc {
 	descs := make(chan *prometheus.Desc, 1)
 	c.Describe(descs)
@@ -90,7 +100,8 @@ func describedBy(c prometheus.Collector) *prometheus.Desc {
 // A besideCollector describes nothing, and leaves out what the registry has.
 type besideCollector struct{ collector }
 
-// Describe implements [prometheus.Collector].
+// Describe implements [prometheus.Collector]. To describe nothing makes the registry check
+// each metric when it is collected, and not the series when they are registered.
 func (besideCollector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements [prometheus.Collector]. The registry collects abandoned itself.
@@ -103,6 +114,10 @@ func (c besideCollector) Collect(ch chan<- prometheus.Metric) {
 }
 
 // update asks the registry what it has got since, and which queues are in it.
+//
+// It holds mu throughout, while the registry and its vectors take their own locks. These
+// are leaves: a vector that is collected does not come back to us. The caller gets copies,
+// as a scrape goes on without the lock, and two scrapes may come at once.
 func (b *beside) update() omissions {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -132,7 +147,8 @@ func copyMap[K comparable, V any](m map[K]V) map[K]V {
 }
 
 // foundLocked notes a vector that tells which queues there are. Each queue of theirs
-// has its counters from its construction on.
+// has its counters from its construction on. A registry does not show what is in it, but
+// the error of a second registration of the same descriptor has the first collector.
 func (b *beside) foundLocked(name string, desc *prometheus.Desc) {
 	p, tells := map[string]seriesPart{"adds_total": partQueue, "retries_total": partRetries}[name]
 	if !tells {
@@ -144,7 +160,8 @@ func (b *beside) foundLocked(name string, desc *prometheus.Desc) {
 	}
 }
 
-// queuesOf returns the names of the queues in a vector.
+// queuesOf returns the names of the queues in a vector. A collector sends to a channel, so it
+// needs a goroutine beside the one that receives, which ends with the collection.
 func queuesOf(c prometheus.Collector) map[string]bool {
 	metrics := make(chan prometheus.Metric)
 	go func() {
@@ -166,7 +183,7 @@ func queuesOf(c prometheus.Collector) map[string]bool {
 	return names
 }
 
-// warn says once for each queue that it is left out.
+// warn says once for each queue that it is left out. Each scrape finds it anew.
 func (b *beside) warn(queues map[string]bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -24,9 +24,9 @@ const (
 	partDelays                         // what else is known of a delaying queue
 )
 
-// series are those of one name. The provider's lock guards them. ever has the
-// parts of sources that are gone too: their series stay as long as another source
-// does, with the counts of past.
+// series are those of one name, for which there may be several queues. The provider's
+// lock guards them. ever has the parts of sources that are gone too: their series stay
+// as long as another source does, with the counts of past.
 type series struct {
 	sources []*seriesSource
 	told    *toldMetrics // one of the sources, or nil
@@ -36,14 +36,17 @@ type series struct {
 	past    QueueStats // what sources that are gone have counted
 }
 
-// A seriesSource is a queue, or a layer of one.
+// A seriesSource is a queue, or a layer of one. read is the queue's own and takes its locks;
+// it holds the queue by a weak pointer, so that a scrape keeps no queue alive for longer
+// than it takes.
 type seriesSource struct {
 	parts seriesPart
 	read  func() (QueueStats, bool)
 	last  QueueStats // as last read
 }
 
-// parts returns those of the live sources.
+// parts returns those of the live sources. A second source with one of them shares the
+// series of the first, which the provider warns of.
 func (s *series) parts() (all seriesPart) {
 	for _, src := range s.sources {
 		all |= src.parts
@@ -51,7 +54,9 @@ func (s *series) parts() (all seriesPart) {
 	return all
 }
 
-// total returns the stats of all sources together.
+// total returns the stats of all sources together. Each source is read by itself, in its
+// own critical section. Two queues of one name have no instant in common, and a sum of
+// two instants is as true as either of them.
 func (s *series) total() QueueStats {
 	var sum QueueStats // The maps of past must not be added to.
 	sum.addCounters(s.past)
@@ -65,8 +70,9 @@ func (s *series) total() QueueStats {
 	return sum
 }
 
-// stats reads a source. A queue that was dropped without a shutdown can be gone before
-// the source is removed. Its counts are then those of the last reading.
+// stats reads a source, which takes the lock of its queue. A queue that was dropped
+// without a shutdown can be gone before the source is removed. Its counts are then
+// those of the last reading.
 func (src *seriesSource) stats() (now QueueStats, ok bool) {
 	if now, ok = src.read(); ok {
 		src.last = now
@@ -74,14 +80,15 @@ func (src *seriesSource) stats() (now QueueStats, ok bool) {
 	return src.last, ok
 }
 
-// remove removes a source and keeps its counts.
+// remove removes a source and keeps its counts. It reads the source once more: since the
+// last scrape the queue may have counted.
 func (s *series) remove(src *seriesSource) {
 	last, _ := src.stats()
 	s.past.addCounters(last)
 	s.sources = slices.DeleteFunc(s.sources, func(other *seriesSource) bool { return other == src })
 }
 
-// addCounters adds what only grows.
+// addCounters adds what only grows. These are the fields that outlive a source.
 func (s *QueueStats) addCounters(other QueueStats) {
 	s.Adds += other.Adds
 	s.Duplicates += other.Duplicates
@@ -94,8 +101,9 @@ func (s *QueueStats) addCounters(other QueueStats) {
 	s.addResults(other.Results)
 }
 
-// addGauges adds what live queues hold at the moment. Of the two longest times, the longer
-// one counts.
+// addGauges adds what live queues hold at the moment. A queue that has ended adds
+// nothing: what it still had is in the series of what was abandoned. Of the two longest
+// times, the longer one counts.
 func (s *QueueStats) addGauges(other QueueStats) {
 	s.Depth += other.Depth
 	s.InFlight += other.InFlight
@@ -107,10 +115,12 @@ func (s *QueueStats) addGauges(other QueueStats) {
 	s.DepthByGroup = append(s.DepthByGroup, other.DepthByGroup...)
 }
 
-// collector keeps the methods of a prometheus.Collector out of the provider's.
+// collector keeps the methods of a prometheus.Collector out of the provider's: a caller
+// who found them there could register the provider a second time.
 type collector struct{ *PrometheusProvider }
 
-// Describe implements [prometheus.Collector].
+// Describe implements [prometheus.Collector]. It needs no lock: the rows never change after
+// the construction of the provider.
 func (c collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, r := range c.rows {
 		ch <- r.desc
@@ -126,7 +136,7 @@ func (c collector) Describe(ch chan<- *prometheus.Desc) {
 	c.abandoned.Describe(ch)
 }
 
-// Collect implements [prometheus.Collector].
+// Collect implements [prometheus.Collector]. It makes all metrics before it sends the first.
 func (c collector) Collect(ch chan<- prometheus.Metric) {
 	metrics, _ := c.read(omissions{})
 	for _, m := range metrics { // With the lock free, as the receiver may block.
@@ -136,7 +146,10 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 }
 
 // read makes the metrics of all names with the lock held. Each queue is locked only
-// while it is read itself. Lock order: the provider, then a queue. left has the names
+// while it is read itself. Lock order: the provider, then a queue.
+//
+// The lock is held over all names, as the map must not change meanwhile. A queue that is
+// constructed or shut down waits for the scrape, and no other call does. left has the names
 // of queues of which something was left out.
 func (c collector) read(omit omissions) (metrics []prometheus.Metric, left map[string]bool) {
 	c.mu.Lock()
@@ -152,7 +165,8 @@ func (c collector) read(omit omissions) (metrics []prometheus.Metric, left map[s
 }
 
 // appendSeries leaves out the series that no queue of this name has had: a FIFO shows
-// no delays of 0.
+// no delays of 0. It goes by ever and not by the sources of today. A series that vanished
+// while its name lives would end the rates that are computed from it.
 func (c collector) appendSeries(metrics []prometheus.Metric, s *series, queue string, omit omissions) []prometheus.Metric {
 	total := s.total()
 	for _, r := range c.rows {

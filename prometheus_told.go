@@ -13,6 +13,9 @@ import (
 
 // toldMetrics is the state of all such queues of one name, as far as it was told. They
 // never say that they have ended, so it stays as long as the provider.
+//
+// No lock makes one picture of the fields. The queue calls one metric after the other,
+// and mostly with its own lock held: a scrape in between sees an add without its depth.
 type toldMetrics struct {
 	seriesSource
 	depth, adds, retries       tally
@@ -36,6 +39,8 @@ type toldDurations struct {
 	histogram histogram // guarded by mu
 }
 
+// Observe implements [HistogramMetric]. The lock is held for one observation and for the
+// copy of a scrape, never for a call of foreign code.
 func (o *toldDurations) Observe(seconds float64) { o.observe(durationOf(seconds)) }
 
 func (o *toldDurations) observe(d time.Duration) {
@@ -59,6 +64,8 @@ func durationOf(seconds float64) time.Duration {
 	return time.Duration(min(seconds*float64(time.Second), math.MaxInt64/2))
 }
 
+// current returns the state. What client-go's metrics do not have stays zero, and the parts
+// of the source keep a scrape from showing it.
 func (t *toldMetrics) current() (QueueStats, bool) {
 	return QueueStats{
 		Depth:          int(t.depth.n.Load()),
@@ -73,6 +80,8 @@ func (t *toldMetrics) current() (QueueStats, bool) {
 
 // toldOf returns the state of the foreign queues of a name, which has the given part
 // from now on. The first metric of a name makes it a source.
+//
+// Queues of one name share it, as client-go's provider would give them the same series.
 func (p *PrometheusProvider) toldOf(name string, parts seriesPart) *toldMetrics {
 	name = validLabel(name)
 	p.mu.Lock()

@@ -47,7 +47,8 @@ func (q *Typed[T]) AddWith(options AddOptions, items ...T) {
 	q.addAllRanked(rankOf(options.Priority), items)
 }
 
-// addRanked is Add with a priority.
+// addRanked is Add with a priority, for one item. It is written out like Add, as each
+// prioritized add passes here.
 func (q *Typed[T]) addRanked(k rank, item T) {
 	hash := uint32(maphash.Comparable(hashSeed, item)) // hashOf is not inlined.
 	now := q.metrics.now()
@@ -62,7 +63,8 @@ func (q *Typed[T]) addRanked(k rank, item T) {
 	}
 }
 
-// addAllRanked is AddAll with a priority.
+// addAllRanked is AddAll with a priority. It waits for the lock as AddAll does, and not as
+// Add: whoever adds many items does not mind some microseconds.
 func (q *Typed[T]) addAllRanked(k rank, items []T) {
 	var few [64]uint32
 	hashes := few[:0]
@@ -108,7 +110,8 @@ func (q *Typed[T]) addRankedLocked(hash uint32, item T, now time.Duration, k ran
 	return added
 }
 
-// mustPrioritize panics if the order of the queue knows no priorities and one is named.
+// mustPrioritize panics if the order of the queue knows no priorities and one is named: to
+// ignore it would hand out urgent items in any order, and nobody would be told.
 func (q *Typed[T]) mustPrioritize(priority int) {
 	if g := q.fifo.storage; priority != 0 && (g == nil || g.ranks == nil && g.prioritized == nil) {
 		panic(fmt.Sprintf("workqueue: AddWith with priority %d: the order of the queue knows no priorities, see NewPriorityQueue", priority))
@@ -136,7 +139,8 @@ func (q *Typed[T]) GetWithPriority() (item T, priority int, shutdown bool) {
 	return item, priority, err != nil
 }
 
-// order returns what stores the items, nil for the FIFO.
+// order returns what stores the items, nil for the FIFO. The two fields of a config mean the
+// same; Queue is there because client-go has it.
 func (c TypedQueueConfig[T]) order() Queue[T] {
 	if c.Order == nil {
 		return c.Queue
@@ -147,14 +151,16 @@ func (c TypedQueueConfig[T]) order() Queue[T] {
 	return c.Order
 }
 
-// keepsOrder reports whether a queue keeps an order itself, and calls no storage.
+// keepsOrder reports whether a queue keeps an order itself, and calls no storage. Then the
+// lock of a delaying queue above may be held while its items are added.
 func keepsOrder[T comparable](order Queue[T]) bool {
 	_, ok := order.(*priorityQueue[T])
 	return ok || order == nil
 }
 
 // newStorage returns the storage for a queue of a config. An order by priority is kept
-// by the fifo itself.
+// by the fifo itself. What was returned for it holds only the options then, and says by
+// taken that it is in use.
 func (q *Typed[T]) newStorage(order Queue[T]) *storageGuard[T] {
 	p, ok := order.(*priorityQueue[T])
 	if !ok {

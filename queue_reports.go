@@ -63,6 +63,8 @@ func (q *Typed[T]) putBack(item T, waited time.Duration) {
 	q.settle()
 }
 
+// putBackUnfindable is putBack for an item that differs from itself. Its record is gone
+// since the hand-out, so the time of its add comes from the caller.
 func (q *Typed[T]) putBackUnfindable(item T, added time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -141,6 +143,9 @@ func (q *Typed[T]) reportOnce(timer clock.Timer) (over bool) {
 // endReports reports whether nothing is held, in which case the next Get
 // starts the goroutine anew. Decided in one critical section with the flag: a
 // Get between the two would find it set and start none.
+//
+// It looks at held itself and not at the total of the gauges, which was read in a section
+// before this one.
 func (q *Typed[T]) endReports() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -10,7 +10,9 @@ import (
 // another type there is an entry in a map while calls of Run are on it: an entry that
 // stayed longer would keep the queue in memory.
 
-// foreignAttempts are the counts for queues that are not ours.
+// foreignAttempts are the counts for queues that are not ours. One lock is enough for the
+// program: it is taken at the start and at the end of a Run on such a queue, and held
+// for a look at the map.
 var foreignAttempts struct {
 	mu     sync.Mutex
 	counts map[any]*foreignCount // by queue
@@ -23,6 +25,9 @@ type foreignCount struct {
 
 // attemptsOf returns the count of failures of a queue. The caller has to call release
 // at the end of its Run.
+//
+// A queue whose type cannot be compared is no key of a map. Each Run then counts for
+// itself, so that an item may have MaxAttempts in each of them.
 func attemptsOf[T comparable](queue TypedRateLimitingInterface[T]) (count *failures[T], release func()) {
 	if q, ok := queue.(interface{ failureCounts() *failures[T] }); ok {
 		return q.failureCounts(), func() {}
@@ -45,6 +50,8 @@ func attemptsOf[T comparable](queue TypedRateLimitingInterface[T]) (count *failu
 	return c.failures.(*failures[T]), func() { releaseAttempts(queue) }
 }
 
+// releaseAttempts takes one Run off the entry, and with the last one the entry: a later
+// Run on the queue counts from zero.
 func releaseAttempts(queue any) {
 	f := &foreignAttempts
 	f.mu.Lock()

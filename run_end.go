@@ -11,7 +11,8 @@ import (
 // gathered. run_left.go names it.
 
 // end is what Run does when ctx has ended. It waits for the workers, and shuts the
-// queue down unless that is to be kept.
+// queue down unless that is to be kept. A queue that somebody else has shut down is
+// closed as any other, as what is left in it would be named by nobody.
 func (r *runner[T]) end() error {
 	if r.options.Grace > 0 {
 		defer time.AfterFunc(r.options.Grace, func() { r.cancel(context.Cause(r.ctx)) }).Stop()
@@ -28,7 +29,8 @@ func (r *runner[T]) end() error {
 	return r.close()
 }
 
-// keep ends a Run that leaves the queue open.
+// keep ends a Run that leaves the queue open. Nothing is left behind then: the next Run
+// finds it in the queue.
 func (r *runner[T]) keep() error {
 	if r.options.OnStop != nil {
 		r.options.OnStop(r.snapshot())
@@ -133,7 +135,9 @@ func (r *runner[T]) drain() (left *DrainError[T], err error) {
 	return left, err
 }
 
-// noteQueued notes an item that a worker has, and will not handle.
+// noteQueued notes an item that a worker has, and will not handle. The workers note at
+// once, since nothing else knows of the item any more: for the queue it is in flight, and
+// Done comes next.
 func (r *runner[T]) noteQueued(item T) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -148,7 +152,8 @@ type lateItem[T comparable] struct {
 	due      time.Time // of what was put off, if known
 }
 
-// noteLate notes an item whose retry the queue has dropped, or would drop.
+// noteLate notes an item whose retry the queue has dropped, or would drop. The same item
+// can be noted several times. The last one counts.
 func (r *runner[T]) noteLate(late lateItem[T]) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

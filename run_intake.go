@@ -9,7 +9,8 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// A runner is one call of Run.
+// A runner is one call of Run. All workers share it. What each of them has for itself is in
+// worker, so that it needs no lock.
 type runner[T comparable] struct {
 	// Immutable while workers run.
 
@@ -27,9 +28,10 @@ type runner[T comparable] struct {
 	logger   logr.Logger
 	results  resultMetrics // nil if nobody counts
 
-	// Contexts. None ends before the one above it. Those of the handlers
-	// descend from handling, which cancel ends if it is not ctx. The hand-outs end
-	// with intake, which is one of these two, and working with the last worker.
+	// Contexts. None ends before the one above it. All are made before the first
+	// worker. Those of the handlers descend from handling, which cancel ends if it is
+	// not ctx. The hand-outs end with intake, which is one of these two, and working
+	// with the last worker.
 	ctx      context.Context
 	intake   context.Context
 	ending   <-chan struct{} // intake.Done()
@@ -57,12 +59,16 @@ type runner[T comparable] struct {
 	dropped func(*Snapshot[T]) // adds what waited when ctx ended; nil if that is not known
 }
 
-// A runnable is a queue of ours, or a type that embeds one.
+// A runnable is a queue of ours, or a type that embeds one. A type of another
+// package cannot replace these two, whatever it does with Add and Get.
 type runnable interface {
 	queueName() string
 	resultMetrics() resultMetrics
 }
 
+// newRunner prepares a Run: what its queue can do, its contexts, and who counts. It starts
+// no goroutine. The queue gets counters of results and failures if it has none, and those
+// of a queue that is not ours are taken back by release.
 func newRunner[T comparable](ctx context.Context, queue TypedRateLimitingInterface[T], handle func(ctx context.Context, item T) error, options RunOptions[T]) *runner[T] {
 	r := &runner[T]{
 		options:  options,
@@ -89,7 +95,8 @@ func newRunner[T comparable](ctx context.Context, queue TypedRateLimitingInterfa
 }
 
 // findMethods finds out what the queue can do beyond its interface, which lacks GetContext,
-// Drain and ReAddContext. The value may have them.
+// Drain and ReAddContext. The value may have them. That is asked once, as to look
+// for an interface takes 30 ns.
 func (r *runner[T]) findMethods() {
 	if hasMethod[getter[T]](r.queue) {
 		r.getter = r.queue.(getter[T])
@@ -103,7 +110,8 @@ func (r *runner[T]) findMethods() {
 	r.findBelow()
 }
 
-// adopt takes over what a queue of ours says of itself.
+// adopt takes over what a queue of ours says of itself. A name in the options comes first:
+// two Runs of one queue may want to be told apart in a log.
 func (r *runner[T]) adopt(q runnable) {
 	if r.options.Name == "" {
 		r.options.Name = q.queueName()
@@ -112,7 +120,8 @@ func (r *runner[T]) adopt(q runnable) {
 }
 
 // findBelow finds out whether the queue is ours to the bottom. A type that embeds a
-// queue of ours is not: its methods may do more, and must not be passed over.
+// queue of ours is not: its methods may do more, and must not be passed over. What is below
+// may be of another type too. Then Run uses the methods of the queue on top for all.
 func (r *runner[T]) findBelow() {
 	var ok bool
 	if r.ours, ok = r.queue.(*TypedRateLimiting[T]); !ok {
@@ -125,7 +134,8 @@ func (r *runner[T]) findBelow() {
 	r.passing = r.typed != nil && r.typed.passes()
 }
 
-// descend makes the contexts.
+// descend makes the contexts. With a grace period the handlers live on when ctx ends, and
+// with Drain so do the hand-outs. WithoutCancel keeps the values of ctx for them.
 func (r *runner[T]) descend() {
 	switch {
 	case r.options.Grace > 0:
@@ -145,7 +155,7 @@ func (r *runner[T]) descend() {
 }
 
 // start starts the workers. All are counted before the first can end: otherwise the
-// count could be 0 before the last has begun.
+// count could be 0 before the last has begun, and Run would return while it works.
 func (r *runner[T]) start() {
 	n := max(1, r.options.Workers)
 	r.workers.Store(int64(n))
@@ -155,14 +165,16 @@ func (r *runner[T]) start() {
 	}
 }
 
-// workerDone ends working with the last worker, and so the drain of end.
+// workerDone ends working with the last worker, and so the drain of end. A drain that
+// went on would wait for items that nobody gets.
 func (r *runner[T]) workerDone() {
 	if r.workers.Add(-1) == 0 {
 		r.idle()
 	}
 }
 
-// next waits for an item to handle, and reports false when there will be none.
+// next waits for an item to handle, and reports false when there will be none. No lock of
+// Run is held meanwhile, so that any worker can wait for as long as it takes.
 // A queue looks at the context before it looks for an item, so there can be one
 // although the context has ended since. Handling it would be a hand-out after
 // the end, and dropping it would lose it.
@@ -189,8 +201,8 @@ func (w *worker[T]) get() (item T, ok bool) {
 	return w.accept(item, shutdown)
 }
 
-// accept reports whether an item is to be handled. If not, it declines the item, or gives
-// it back to a queue that is kept.
+// accept reports whether an item that the queue has handed out is to be handled. If
+// not, it declines the item, or gives it back to a queue that is kept.
 func (w *worker[T]) accept(item T, shutdown bool) (T, bool) {
 	switch {
 	case !shutdown && w.intake.Err() == nil:
@@ -203,7 +215,8 @@ func (w *worker[T]) accept(item T, shutdown bool) (T, bool) {
 	return item, false
 }
 
-// decline leaves an item behind that will not be handled. What comes with a
+// decline leaves an item behind that will not be handled. It notes the item before Done,
+// after which the queue may have forgotten it. What comes with a
 // shutdown is no item, but controller-runtime's queue looks whether it is shut
 // down after it has handed one out, and says both. The zero item is then taken
 // for none: a Done of it could be one for another worker.
@@ -215,8 +228,9 @@ func (r *runner[T]) decline(item T, shutdown bool) {
 	r.queue.Done(item)
 }
 
-// giveBack puts an item back that was handed out, with its priority. A queue of ours
-// without an order has it first in line again.
+// giveBack puts an item back that was handed out, with its priority. The Add comes
+// before Done, which then queues the item in the same step as it ends the hand-out. A
+// queue of ours without an order has it first in line again.
 func (w *worker[T]) giveBack(item T) {
 	if w.passing {
 		w.typed.putBack(item, 0)
@@ -228,7 +242,7 @@ func (w *worker[T]) giveBack(item T) {
 
 // noteError keeps an error that ends a worker although there may be items. Our queues
 // return no such error, but a GetContext of somebody else may. To ask it again could
-// spin.
+// spin. Of the errors of several workers the last one is kept.
 func (r *runner[T]) noteError(err error) {
 	if r.intake.Err() != nil || errors.Is(err, ErrShutDown) {
 		return

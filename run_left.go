@@ -7,7 +7,12 @@ import (
 
 // This file names what a Run leaves behind. It has three sources: the DrainError of the
 // queue, the notes of the workers about items that the queue no longer has, and the
-// count of failures, which knows what waits for a retry in a queue that cannot tell.
+// count of failures, which knows what waits for a retry in a queue that cannot tell. None
+// has everything. Each is right about what it has, and the rules below say which of two
+// counts if they differ.
+//
+// The workers are gone when it runs, except in forgetLate. So r.queued, r.late and r.err
+// are read without the lock: the end of working orders these readings after their notes.
 
 // forgetLate takes back noteLate for an item that is handled once more: it was added
 // again before the shutdown. Only its last outcome counts.
@@ -23,7 +28,8 @@ func (r *runner[T]) forgetLate(item T) {
 // does not count as left.
 //
 // The lists are made only if somebody gets them, as that takes long for millions of
-// items.
+// items. Their order matters: nameQueued takes the place of a list that others look at,
+// and each of the others leaves out what is on a list before it.
 func (r *runner[T]) leftBehind(left *DrainError[T], err error) error {
 	err = errors.Join(err, r.err)
 	r.nameQueued(left)
@@ -53,7 +59,8 @@ func (r *runner[T]) leftBehind(left *DrainError[T], err error) error {
 	return errors.Join(left, err)
 }
 
-// countFailed returns how many items have failed when no retry could come any more.
+// countFailed returns how many items have failed when no retry could come any more. What
+// was put off has not failed: it waits, and does not make Run return an error.
 func (r *runner[T]) countFailed() (n int) {
 	for _, l := range r.late {
 		if !l.putOff {
@@ -94,7 +101,8 @@ func (r *runner[T]) nameQueued(left *DrainError[T]) {
 }
 
 // nameWaiting lists the items that waited when ctx ended, as far as the queue says so. The
-// drain may have done so. It does not know the failures that Run has counted.
+// drain may have done so. It does not know the failures that Run has counted. Limiter and
+// Run may both count, and the greater number is the one that a reader looks for.
 func (r *runner[T]) nameWaiting(left *DrainError[T]) {
 	if r.dropped != nil && left.WaitingTotal == 0 {
 		r.dropped(&left.Snapshot)
@@ -127,7 +135,8 @@ func (r *runner[T]) nameLate(left *DrainError[T]) {
 }
 
 // dropLate takes what has failed out of the waiting items, and what waits there already
-// out of the late ones.
+// out of the late ones. The queue knows when the latter were due, and the
+// worker only when it has asked for them.
 func (s *Snapshot[T]) dropLate(late map[T]lateItem[T]) {
 	before := len(s.Waiting)
 	s.Waiting = slices.DeleteFunc(s.Waiting, func(info ItemInfo[T]) bool {
@@ -140,6 +149,9 @@ func (s *Snapshot[T]) dropLate(late map[T]lateItem[T]) {
 	s.WaitingTotal -= before - len(s.Waiting)
 }
 
+// addLate adds a late item to the list of its state, and counts it there: the totals have
+// to be those of the lists. An item that was put off is one that
+// waits, with the time that its handler has asked for.
 func (s *Snapshot[T]) addLate(l lateItem[T]) {
 	info := ItemInfo[T]{Item: l.item, State: ItemFailed, Failures: l.failures}
 	if l.putOff {
@@ -153,7 +165,8 @@ func (s *Snapshot[T]) addLate(l lateItem[T]) {
 }
 
 // nameRetries lists what is known to wait for a retry and is on no list yet. That is
-// so in a queue that does not say what it has dropped.
+// so in a queue that does not say what it has dropped. It comes last, since the count of
+// failures alone cannot tell an item that waits from one that is on another list.
 func (r *runner[T]) nameRetries(left *DrainError[T]) {
 	retries := r.failed.all()
 	if len(retries) == 0 {
@@ -173,7 +186,8 @@ func (r *runner[T]) nameRetries(left *DrainError[T]) {
 	}
 }
 
-// withoutRepeats returns the first of all infos of an item. A worker can have left an item
+// withoutRepeats returns the first of all infos of an item, and keeps their order. It
+// changes the slice that it is given. A worker can have left an item
 // that was added again, and then was taken out.
 func withoutRepeats[T comparable](infos []ItemInfo[T]) []ItemInfo[T] {
 	seen := make(map[T]bool, len(infos))

@@ -6,7 +6,9 @@ import (
 	"time"
 )
 
-// This file is what becomes of an item when its handler is over.
+// This file is what becomes of an item when its handler is over. All of it comes before
+// Done of the item: until then no other worker can have it, and so nobody can change its
+// failures, or succeed with it, in between.
 
 // judge reads what the handler has returned. That calls methods of the error, which panic
 // if it is a nil pointer of its type, say. So it happens where a panic is the handler's.
@@ -16,7 +18,8 @@ func (w *worker[T]) judge(err error) {
 	w.verdict = v
 }
 
-// account does what the outcome of the handler asks for, and reports it.
+// account is the way from the end of a handler to Done. It does what the outcome asks
+// for, and announces it.
 func (w *worker[T]) account(err error) {
 	w.pending = false // First: foreign code that is called from here may not return.
 	if w.anyLate.Load() {
@@ -58,6 +61,9 @@ func (w *worker[T]) accountAll(err error) {
 	w.announce(result)
 }
 
+// conclude does what the outcome asks for. The order of the questions matters. A call
+// that was cut short is neither a success nor a failure, although its handler has returned
+// an error. Permanent wins over the other verdicts, and a failure over a wish to come again.
 func (w *worker[T]) conclude(err error) Result {
 	v := w.verdict
 	if err == errGoexit {
@@ -103,7 +109,8 @@ func (w *worker[T]) again(v verdict) (after time.Duration) {
 }
 
 // comesAgain reports whether what again has added comes to a worker, of this Run or of
-// the next. It is asked afterwards, as the end may come in between.
+// the next. It is asked afterwards, as the end may come in between. To ask before would
+// call an item safe that the shutdown then drops, and name it nowhere.
 func (w *worker[T]) comesAgain() bool {
 	if w.ours != nil && w.ours.queue.ShuttingDown() || w.ours == nil && w.queue.ShuttingDown() {
 		return false
@@ -117,7 +124,8 @@ func (w *worker[T]) goesOn() bool {
 }
 
 // forget ends the series of failures of an item, for the limiter and for MaxAttempts.
-// Forget of a [TypedRateLimiting] does both, but the queue may be of another type.
+// Forget of a [TypedRateLimiting] does both, but the queue may be of another type. It comes
+// after each success, so both parts are cheap while nothing fails.
 func (w *worker[T]) forget() {
 	w.oblivion.forget(w.item)
 	if w.ours == nil {
@@ -125,8 +133,10 @@ func (w *worker[T]) forget() {
 	}
 }
 
-// failuresOf returns how often handlers have failed in a row. The limiter may know more,
-// as it counts a Requeue and what others call, or nothing at all.
+// failuresOf returns how often handlers have failed in a row, by the count of Run
+// itself. The limiter may know more, as it counts a Requeue and what others call, or
+// nothing at all. While nothing has failed it does not hash the item: it is asked for
+// each item that a handler asks about.
 func (r *runner[T]) failuresOf(item T) int {
 	if r.failed.failing.Load() == 0 {
 		return 0
@@ -134,10 +144,11 @@ func (r *runner[T]) failuresOf(item T) int {
 	return r.failed.number(item)
 }
 
-// fail counts a failure and has the item retried, or gives it up. A failure after the
-// end of intake may be due to that: the item is not given up then, and the failure is
-// not counted for MaxAttempts, but comes on top of those that are known. If it cannot
-// be retried, it is left behind.
+// fail counts a failure and has the item retried, or gives it up. It counts before
+// Done, so that a drain finds the item among the held ones or among the failures. A
+// failure after the end of intake may be due to that: the item is not given up then,
+// and the failure is not counted for MaxAttempts, but comes on top of those that are
+// known. If it cannot be retried, it is left behind.
 func (w *worker[T]) fail(err error, v verdict) Result {
 	result := Result{Outcome: OutcomeFailed, Failures: 1, After: unknownWait}
 	ended := w.intake.Err() != nil
@@ -160,8 +171,9 @@ func (w *worker[T]) fail(err error, v verdict) Result {
 	return result
 }
 
-// logFailure logs a failure that does not end the item. It is an error to the log only
-// if the handler has panicked: otherwise the next attempt may succeed.
+// logFailure logs a failure that does not end the item. The error is a value beside the
+// message and not its text, so that a log can be searched for either. It is an error to
+// the log only if the handler has panicked: otherwise the next attempt may succeed.
 func (w *worker[T]) logFailure(err error, result Result) {
 	message := "Handler failed, the item will be retried"
 	if !result.Again {
@@ -174,6 +186,7 @@ func (w *worker[T]) logFailure(err error, result Result) {
 	w.logger.Info(message, "item", w.item, "failures", result.Failures, "err", err)
 }
 
+// logError logs an error, with the stack of a panic: that is over when it is logged.
 func (w *worker[T]) logError(item T, err error, failures int, message string) {
 	log := w.logger.WithValues("item", item, "failures", failures)
 	if p, ok := err.(*PanicError); ok {
@@ -182,7 +195,9 @@ func (w *worker[T]) logError(item T, err error, failures int, message string) {
 	log.Error(err, message)
 }
 
-// giveUp tells of an item that is given up, and forgets it.
+// giveUp tells of an item that is given up, and forgets it. Without an OnGiveUp that is an
+// error in the log, as nobody else would learn of it. It forgets also if OnGiveUp does not
+// return: the next Add of the item is to start with no failures in any case.
 func (w *worker[T]) giveUp(result Result) {
 	defer w.forget()
 	if w.options.OnGiveUp == nil {
@@ -195,13 +210,15 @@ func (w *worker[T]) giveUp(result Result) {
 	}
 }
 
-// tellGivenUp calls OnGiveUp, which is foreign code. A panic ends up in w.err.
+// tellGivenUp calls OnGiveUp, which is foreign code. A panic ends up in w.err. It is a
+// function of its own for the recover, which must not hide a panic of anything else.
 func (w *worker[T]) tellGivenUp(ctx context.Context, err error) {
 	defer w.catch()
 	w.options.OnGiveUp(ctx, w.item, err)
 }
 
-// putOff adds the item after the wait. Only RequeueAfter says that what has failed
+// putOff adds the item after the wait. The time that it is due is taken before, as the add
+// may take long in a queue that is not ours. Only RequeueAfter says that what has failed
 // before does not matter any more: after a Requeue, the limiter has to wait longer
 // each time.
 func (w *worker[T]) putOff(v verdict) Result {
@@ -223,8 +240,8 @@ func (w *worker[T]) putOff(v verdict) Result {
 	return result
 }
 
-// isCutShort reports whether CancelOnReAdd has ended the run before its end, which it has
-// if the handler returns the error of its context. It counts how many runs in a row have
+// isCutShort reports whether CancelOnReAdd has ended the call before its end, which it has
+// if the handler returns the error of its context. It counts how many calls in a row have
 // met with that. Whatever else the handler returns ends the series: it has come to
 // something.
 func (w *worker[T]) isCutShort(cancelled bool) bool {
@@ -242,8 +259,9 @@ func (w *worker[T]) isCutShort(cancelled bool) bool {
 	return true
 }
 
-// mayCancel reports whether the next run of the item may be cut short. The first one
-// that may not is logged: mostly the handler adds its own item.
+// mayCancel reports whether the next call of the handler may be cut short. One that may
+// not is logged: mostly the handler adds its own item, and would be cut short for ever.
+// The lock is free while that is logged, as a logger is foreign code.
 func (w *worker[T]) mayCancel() bool {
 	w.mu.Lock()
 	n := w.cancels[w.item]
@@ -279,7 +297,8 @@ func (w *worker[T]) redo() Result {
 }
 
 // addedAgain reports whether Done will queue the item. The context must be one that has
-// not ended.
+// not ended: a context that has tells nothing of the item. The new one costs allocations,
+// which only calls that were cut short pay for.
 func (w *worker[T]) addedAgain() bool {
 	ctx, cancel := w.reAdder.ReAddContext(context.Background(), w.item)
 	defer cancel()
@@ -287,7 +306,8 @@ func (w *worker[T]) addedAgain() bool {
 }
 
 // add adds an item now, with the priority that it was handed out with, also to a queue
-// that is sealed.
+// that is sealed. A seal keeps out what comes from callers. What Run itself puts back is
+// work that the drain has to wait for.
 func (w *worker[T]) add(item T) {
 	switch {
 	case w.ours == nil:

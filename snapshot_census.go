@@ -48,7 +48,8 @@ func (q *Typed[T]) census(limit int) census[T] {
 	return c
 }
 
-// makeRoom makes room for what there is at the moment.
+// makeRoom makes room for what there is at the moment, by a look of its own: to allocate
+// with the lock held would keep every call waiting for the memory.
 func (q *Typed[T]) makeRoom(c *census[T]) {
 	queued, flying := q.sizes()
 	c.makeRoom(queued, flying)
@@ -57,14 +58,16 @@ func (q *Typed[T]) makeRoom(c *census[T]) {
 	}
 }
 
-// sizes returns how much there is at the moment.
+// sizes returns how much there is at the moment. Both numbers come from one section: an
+// item that goes from the one to the other in between would be missed by a drain.
 func (q *Typed[T]) sizes() (queued, flying int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.fifo.len(), len(q.fifo.held)
 }
 
-// makeRoom makes room for so many items, up to the limit for each state.
+// makeRoom makes room for so many items, up to the limit for each state. What comes between
+// this and the census is appended, and allocated then.
 func (c *census[T]) makeRoom(queued, flying int) {
 	c.queued = roomFor[censusEntry[T]](min(queued, c.limit))
 	c.held = roomFor[censusEntry[T]](min(flying, c.limit))
@@ -88,7 +91,8 @@ func (c *census[T]) makeRoomForWaiting(waiting int) {
 }
 
 // addWaiting enters the first waiting items, or all of them if they are not many more
-// than the limit, see denseWaiting.
+// than the limit, see denseWaiting. The caller holds the lock of the queue, or owns the
+// agenda of one that is drained.
 func (c *census[T]) addWaiting(a *agenda[T]) {
 	c.waitingTotal, c.timed = a.len(), a.timed
 	if a.len()/denseWaiting > c.limit {
@@ -102,8 +106,8 @@ func (c *census[T]) addWaiting(a *agenda[T]) {
 	}
 }
 
-// enter copies the item of a node. The copy of the node refers to the entry, so that
-// the order can be found when the agenda is long unlocked.
+// enter copies the item of a node, with the lock held. The copy of the node refers to
+// the entry, so that the order can be found when the agenda is long unlocked.
 func (c *census[T]) enter(a *agenda[T], n node) {
 	e := censusEntry[T]{item: a.items.records.at(n.ref).item, state: ItemWaiting}
 	if a.timed {
@@ -115,8 +119,9 @@ func (c *census[T]) enter(a *agenda[T], n node) {
 	c.order = append(c.order, n)
 }
 
-// describe adds what a FIFO has entered to the Snapshot. timed says whether that FIFO
-// keeps times: otherwise Age is not known.
+// describe adds what a FIFO has entered to the Snapshot, when the lock is free. The
+// places are those of the hand-out, so only items that are in that order have one.
+// timed says whether that FIFO keeps times: otherwise Age is not known.
 func (c *census[T]) describe(s *Snapshot[T], now time.Duration, timed bool) {
 	c.interleave()
 	s.QueuedTotal, s.InFlightTotal = c.queuedTotal, c.heldTotal
@@ -141,6 +146,8 @@ func (c *census[T]) describeWaiting(s *Snapshot[T], now time.Duration, epoch tim
 	}
 }
 
+// infosOf makes the infos when the locks are free: an info is larger than what was copied
+// of the item, and to make room for it costs more than the copy.
 func infosOf[T comparable](entries []censusEntry[T], now time.Duration, timed bool) (infos []ItemInfo[T]) {
 	infos = slices.Grow(infos, len(entries))
 	for _, e := range entries {
@@ -149,6 +156,7 @@ func infosOf[T comparable](entries []censusEntry[T], now time.Duration, timed bo
 	return infos
 }
 
+// info has an Age of 0 at least: an injected clock may have been set back since.
 func (e censusEntry[T]) info(now time.Duration, timed bool) ItemInfo[T] {
 	info := ItemInfo[T]{Item: e.item, State: e.state, Priority: e.priority}
 	if timed {
