@@ -1,5 +1,6 @@
 # The two commands of the README: `make run` and `make test`. `make help` lists
-# the others: it prints what stands behind ## at each target.
+# the others: it prints what stands behind ## at each target. Durations there are of
+# two cores, with a filled build cache.
 
 MODULES     := . compat controllerruntime examples integration reliability
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -19,7 +20,7 @@ help: ## this list
 
 # What to run while editing. The race detector and the other modules are left to
 # `make test`.
-quick: ## vet and the root tests without the race detector; under 30 s
+quick: ## vet and the root tests without the race detector; under 30 s on an idle machine
 	go vet ./...
 	go test -shuffle=on ./...
 
@@ -39,7 +40,7 @@ run: ## a controller at work, until all its objects have converged
 # Every test of every module. The root suite runs a second time without the
 # race detector, under which the budgets for memory and allocations mean
 # nothing.
-test: ## every test of every module, with the race detector; 2.5 minutes
+test: ## every test of every module, with the race detector; 5 to 8 minutes
 	go test -race -shuffle=on ./...
 	go test -shuffle=on ./...
 	go test -C compat -race -shuffle=on ./...
@@ -49,7 +50,7 @@ test: ## every test of every module, with the race detector; 2.5 minutes
 	go test -C reliability -race -shuffle=on ./...
 	go test -C reliability -shuffle=on . ./linearizability
 
-lint: vet tidy cyclo ## gofmt, vet, staticcheck, go mod tidy, bounds on functions, no linkname; 45 s
+lint: vet tidy cyclo ## gofmt, vet, staticcheck, go mod tidy, bounds on functions, no linkname; 1 to 2 minutes
 	@test -z "$$(gofmt -l .)" || { echo 'not gofmt-ed:'; gofmt -l .; exit 1; }
 	@go run docs/draw.go docs/architecture.txt | cmp -s - docs/architecture.svg || { echo 'docs/architecture.svg is not drawn from its text: make docs'; exit 1; }
 	@! grep -rn '^//go:linkname' --include='*.go' . || { echo 'nothing here reaches for what others do not export'; exit 1; }
@@ -72,7 +73,7 @@ minimums: ## the root tests with the lowest Go and modules, and with the newest;
 
 # Their own tests before and after the swap, and what the running program has for a
 # queue. Fetches them.
-swap-programs: ## real programs, swapped; 2 minutes, and 10 the first time
+swap-programs: ## real programs, swapped; 3.5 minutes, and 10 the first time
 	go run -C compat ./swap/real
 
 # The positions in the line and the heap are 32 bits wide, an int is not always.

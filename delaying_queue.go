@@ -104,7 +104,7 @@ type TypedDelaying[T comparable] struct {
 	wake chan struct{}
 
 	drains drains      // of queue, if it has no Drain
-	timer  clock.Timer // owned by waitingLoop, of which at most one runs at a time
+	timer  clock.Timer // owned by waitingLoop, which runs once at a time
 
 	// mu comes before the lock of typed, which is taken with mu held wherever
 	// an item goes from the one to the other, so that each item is at any time

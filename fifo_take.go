@@ -70,8 +70,8 @@ func (f *fifo[T]) putBack(hash uint32, item T) {
 	r.pos = f.line.pushFront(i)
 }
 
-// putBackUnfindable is putBack for an item that differs from itself, of which take
-// has forgotten when it was added.
+// putBackUnfindable is putBack for an item that differs from itself. Its record is gone
+// since the take, and with it the time when it was added.
 func (f *fifo[T]) putBackUnfindable(item T, added time.Duration) {
 	i, r := f.items.insertUnindexed(item)
 	r.state = unfindable

@@ -150,7 +150,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 //
 // The lock is held over all names, as the map must not change meanwhile. A queue that is
 // constructed or shut down waits for the scrape, and no other call does. left has the names
-// of queues of which something was left out.
+// of queues that are not shown as a whole.
 func (c collector) read(omit omissions) (metrics []prometheus.Metric, left map[string]bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
