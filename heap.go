@@ -113,12 +113,7 @@ func (a *agenda[T]) reschedule(hash uint32, item T, now, due time.Duration, prio
 // insert makes a record for an item that is not in the agenda. The caller then
 // calls push with it.
 func (a *agenda[T]) insert(at, hash uint32, item T, now time.Duration, s state, priority int) (ref uint32) {
-	var r *record[T]
-	if equal(item, item) {
-		ref, r = a.items.insert(at, hash, item)
-	} else {
-		ref, r = a.items.insertUnindexed(item)
-	}
+	ref, r := a.items.insertAny(at, hash, item)
 	r.state = s
 	a.prioritize(ref, priority)
 	switch {
@@ -177,11 +172,8 @@ func (a *agenda[T]) delete(hash uint32, item T, p uint32) {
 	if last := a.nodes.pop(); p < uint32(a.nodes.n) {
 		a.sift(p, last)
 	}
-	if at, r := a.items.find(hash, item); r != nil {
-		a.items.remove(at, r)
-	} else {
-		a.items.release(ref, a.items.records.at(ref))
-	}
+	at, _ := a.items.find(hash, item)
+	a.items.removeAny(at, ref, a.items.records.at(ref))
 	if a.items.sparse() {
 		a.compact()
 	}

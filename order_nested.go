@@ -44,15 +44,8 @@ func newNestedQueue[T comparable](options PriorityOptions[T]) *nestedQueue[T] {
 	return q
 }
 
-func (q *nestedQueue[T]) plain(item T) int {
-	if q.options.Of == nil {
-		return 0
-	}
-	return q.options.Of(item)
-}
-
 // Push is that of [Queue].
-func (q *nestedQueue[T]) Push(item T) { q.PushWithPriority(item, q.plain(item)) }
+func (q *nestedQueue[T]) Push(item T) { q.PushWithPriority(item, q.options.plain(item)) }
 
 // PushWithPriority is that of [PrioritizedQueue]. An item that is stored already is
 // touched.
@@ -65,12 +58,7 @@ func (q *nestedQueue[T]) PushWithPriority(item T, priority int) {
 	}
 	v := q.ladder.level(priority)
 	q.put(v, item)
-	var i uint32
-	if equal(item, item) {
-		i, r = q.items.insert(at, hash, item)
-	} else {
-		i, r = q.items.insertUnindexed(item)
-	}
+	i, r := q.items.insertAny(at, hash, item)
 	r.state = rankedItem
 	q.priorities.set(i, priority)
 	if q.age.every > 0 {
@@ -100,7 +88,7 @@ func (q *nestedQueue[T]) put(v *level[nest[T]], item T) {
 }
 
 // Touch is that of [Queue].
-func (q *nestedQueue[T]) Touch(item T) { q.TouchWithPriority(item, q.plain(item)) }
+func (q *nestedQueue[T]) Touch(item T) { q.TouchWithPriority(item, q.options.plain(item)) }
 
 // TouchWithPriority is that of [PrioritizedQueue].
 func (q *nestedQueue[T]) TouchWithPriority(item T, priority int) {
@@ -238,11 +226,7 @@ func (q *nestedQueue[T]) forget(v *level[nest[T]], item T) {
 	if q.age.every > 0 {
 		q.age.leave(i)
 	}
-	if equal(item, item) {
-		q.items.remove(at, r)
-	} else {
-		q.items.release(i, r)
-	}
+	q.items.removeAny(at, i, r)
 	if q.items.sparse() {
 		q.compact()
 	}

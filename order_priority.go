@@ -28,6 +28,14 @@ type PriorityOptions[T comparable] struct {
 	Within func() Queue[T]
 }
 
+// plain returns the priority of an item that is added without one.
+func (o *PriorityOptions[T]) plain(item T) int {
+	if o.Of == nil {
+		return 0
+	}
+	return o.Of(item)
+}
+
 // NewPriorityQueue returns an order for the config of a queue that hands out items of
 // a larger priority first, and those of one priority in the order in which they were
 // added. It is a [PrioritizedQueue]: see AddWith. An item that is added again with a
@@ -69,16 +77,8 @@ const rankedItem state = 1
 
 func (q *priorityQueue[T]) place(i uint32) *uint32 { return &q.items.records.at(i).pos }
 
-// plain returns the priority of an item that is added without one.
-func (q *priorityQueue[T]) plain(item T) int {
-	if q.options.Of == nil {
-		return 0
-	}
-	return q.options.Of(item)
-}
-
 // Push is that of [Queue]. Of is called before anything changes.
-func (q *priorityQueue[T]) Push(item T) { q.PushWithPriority(item, q.plain(item)) }
+func (q *priorityQueue[T]) Push(item T) { q.PushWithPriority(item, q.options.plain(item)) }
 
 // PushWithPriority is that of [PrioritizedQueue]. An item that is stored already is
 // touched.
@@ -89,18 +89,13 @@ func (q *priorityQueue[T]) PushWithPriority(item T, priority int) {
 		q.ranks.lift(q.items.index(at), priority)
 		return
 	}
-	var i uint32
-	if equal(item, item) {
-		i, r = q.items.insert(at, hash, item)
-	} else {
-		i, r = q.items.insertUnindexed(item)
-	}
+	i, r := q.items.insertAny(at, hash, item)
 	r.state = rankedItem
 	r.pos = q.ranks.push(i, priority)
 }
 
 // Touch is that of [Queue].
-func (q *priorityQueue[T]) Touch(item T) { q.TouchWithPriority(item, q.plain(item)) }
+func (q *priorityQueue[T]) Touch(item T) { q.TouchWithPriority(item, q.options.plain(item)) }
 
 // TouchWithPriority is that of [PrioritizedQueue].
 func (q *priorityQueue[T]) TouchWithPriority(item T, priority int) {
@@ -126,11 +121,8 @@ func (q *priorityQueue[T]) PopWithPriority() (item T, priority int) {
 	i := q.ranks.pop()
 	r := q.items.records.at(i)
 	item, priority = r.item, q.ranks.priorities.of(i)
-	if at, r := q.items.find(hashOf(item), item); r != nil {
-		q.items.remove(at, r)
-	} else {
-		q.items.release(i, q.items.records.at(i))
-	}
+	at, _ := q.items.find(hashOf(item), item)
+	q.items.removeAny(at, i, r)
 	if q.items.sparse() {
 		moved := q.ranks.renumber()
 		q.items.compact(func(from, to uint32, _ *record[T]) { moved(from, to, true) })

@@ -179,6 +179,14 @@ func (t *table[T]) insertUnindexed(item T) (uint32, *record[T]) {
 	return t.claim(item)
 }
 
+// insertAny is insert, or insertUnindexed for an item that find would not find.
+func (t *table[T]) insertAny(at, hash uint32, item T) (uint32, *record[T]) {
+	if equal(item, item) {
+		return t.insert(at, hash, item)
+	}
+	return t.insertUnindexed(item)
+}
+
 // claim uses the first free record, which there must be.
 func (t *table[T]) claim(item T) (uint32, *record[T]) {
 	t.live++
@@ -213,6 +221,16 @@ func (t *table[T]) release(i uint32, r *record[T]) {
 	t.live--
 	*r = record[T]{pos: t.free}
 	t.free = i + 1
+}
+
+// removeAny removes a record that insertAny has made. The slot is the one where find has
+// ended.
+func (t *table[T]) removeAny(at, i uint32, r *record[T]) {
+	if equal(r.item, r.item) {
+		t.remove(at, r)
+	} else {
+		t.release(i, r)
+	}
 }
 
 // grow doubles the index. If the one before has not been moved yet, as can be
