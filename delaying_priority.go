@@ -3,7 +3,7 @@ package workqueue
 import "fmt"
 
 // This file has the priorities of a delaying queue. An item that waits has the one
-// with which it will be added, see heap_seldom.go.
+// with which it will be added, see heap_extras.go.
 
 // AddWith adds the items with a priority, at once or when the time After has passed.
 // For the former see [Typed.AddWith], for the latter AddAfter. An item that waits

@@ -77,10 +77,10 @@ func (q *priorityQueue[T]) CheckInvariants() error {
 
 // sizesOfNotes returns how many pages of notes an agenda may have.
 func (a *agenda[T]) sizesOfNotes() []int {
-	if a.seldom == nil {
+	if a.extras == nil {
 		return nil
 	}
-	return []int{len(a.seldom.latest), len(a.seldom.priorities)}
+	return []int{len(a.extras.latest), len(a.extras.priorities)}
 }
 
 // CheckInvariants returns what is wrong with the order, or nil.

@@ -251,7 +251,7 @@ func (a *agenda[T]) CheckInvariants() error {
 		r := a.items.records.at(n.ref)
 		errs.that(r.pos == p && (r.state == waiting || r.state == debounced), "agenda: record %d of node %d has pos %d, state %d", n.ref, p, r.pos, r.state)
 		if r.state == debounced {
-			latest := *a.seldom.latest.at(n.ref)
+			latest := *a.extras.latest.at(n.ref)
 			errs.that(n.due <= latest, "agenda: %v is due at %v, the latest is %v", r.item, n.due, latest)
 		}
 		errs.that(n.ticket < a.ticket, "agenda: node %d has ticket %d of %d", p, n.ticket, a.ticket)

@@ -34,8 +34,7 @@ type agenda[T comparable] struct {
 	starts pages[time.Duration]
 	timed  bool
 
-	// seldom has what is noted of few items or of none; nil as long as it is none.
-	seldom *seldom
+	extras *extras // what few items have; nil as long as none has
 }
 
 // A node is 16 bytes, so that four children fill one cache line. A ticket of 8 bytes
@@ -90,7 +89,7 @@ func (a *agenda[T]) schedule(hash uint32, item T, now, due time.Duration, priori
 	n := a.nodes.at(r.pos)
 	a.prioritize(n.ref, max(priority, a.priority(n.ref)))
 	if r.state == debounced {
-		latest := a.seldom.latest.at(n.ref)
+		latest := a.extras.latest.at(n.ref)
 		*latest = min(*latest, due)
 	}
 	if due >= n.due {
@@ -184,15 +183,15 @@ func (a *agenda[T]) clear() { *a = agenda[T]{timed: a.timed, ticket: a.ticket, e
 
 // compact gives memory back, see table.compact.
 func (a *agenda[T]) compact() {
-	starts, old := a.starts, a.seldom
-	a.starts, a.seldom = pages[time.Duration]{}, nil
+	starts, old := a.starts, a.extras
+	a.starts, a.extras = pages[time.Duration]{}, nil
 	a.items.compact(func(from, to uint32, r *record[T]) {
 		a.nodes.at(r.pos).ref = to
 		if a.timed {
 			a.starts.push(*starts.at(from))
 		}
 		if r.state == debounced {
-			a.note().latest.put(to, *old.latest.at(from))
+			a.makeExtras().latest.put(to, *old.latest.at(from))
 		}
 		if old != nil {
 			a.prioritize(to, old.priorities.get(from))

@@ -10,13 +10,13 @@ func (a *agenda[T]) debounce(hash uint32, item T, now, due, latest time.Duration
 	at, r := a.items.find(hash, item)
 	if r == nil {
 		ref := a.insert(at, hash, item, now, debounced, priority)
-		a.note().latest.put(ref, latest)
+		a.makeExtras().latest.put(ref, latest)
 		return a.push(ref, min(due, latest))
 	}
 	n := a.nodes.at(r.pos)
 	latest = n.due
 	if r.state == debounced {
-		latest = *a.seldom.latest.at(n.ref)
+		latest = *a.extras.latest.at(n.ref)
 	}
 	if due >= latest && n.due == latest {
 		return false // It is due as late as it may be.

@@ -9,8 +9,8 @@ import "time"
 // A map would take 34 bytes for each item, never shrink, and take more than half of the
 // time of a Debounce.
 
-// A seldom has notes on items, by record, in pages that exist only where one is.
-type seldom struct {
+// Extras are what few items have, by record, in pages that exist only where one is.
+type extras struct {
 	// latest is the time beyond which debounce cannot put an item off, for the
 	// items that it may put off at all: see debounce.
 	latest sparsePages[time.Duration]
@@ -19,26 +19,26 @@ type seldom struct {
 	priorities sparsePages[int]
 }
 
-// note returns seldom, to note something.
-func (a *agenda[T]) note() *seldom {
-	if a.seldom == nil {
-		a.seldom = new(seldom)
+// makeExtras returns the extras, for an item that gets one.
+func (a *agenda[T]) makeExtras() *extras {
+	if a.extras == nil {
+		a.extras = new(extras)
 	}
-	return a.seldom
+	return a.extras
 }
 
 func (a *agenda[T]) priority(ref uint32) int {
-	if a.seldom == nil {
+	if a.extras == nil {
 		return 0
 	}
-	return a.seldom.priorities.get(ref)
+	return a.extras.priorities.get(ref)
 }
 
 // prioritize gives a record a priority. Every new record comes by, as the one that had
 // its index before may have left another.
 func (a *agenda[T]) prioritize(ref uint32, priority int) {
-	if priority != 0 || a.seldom != nil && a.seldom.priorities.has(ref) {
-		a.note().priorities.put(ref, priority)
+	if priority != 0 || a.extras != nil && a.extras.priorities.has(ref) {
+		a.makeExtras().priorities.put(ref, priority)
 	}
 }
 
