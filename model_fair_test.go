@@ -270,7 +270,7 @@ func (g *fairGame) step(op, arg byte) string {
 func TestModelFair(t *testing.T) {
 	t.Parallel()
 	rnd := newRand(t)
-	for range scripts() {
+	for range 4 * scripts() {
 		playFair(t, randomScript(rnd, 200))
 	}
 }
@@ -324,7 +324,7 @@ func TestFairBoundHolds(t *testing.T) {
 	t.Parallel()
 	rnd := newRand(t)
 	reached := 0
-	for range max(40, scripts()) { // With few of them, none may come to the bound.
+	for range max(40, 4*scripts()) { // With few of them, none may come to the bound.
 		reached += playBound(t, rnd)
 	}
 	if reached == 0 {

@@ -25,7 +25,7 @@ func queuedOf(q *workqueue.Typed[string], limit int) (items []string) {
 // each done at once.
 func TestSnapshotOfAFairQueue(t *testing.T) {
 	rnd := newRand(t)
-	for range scripts() / 4 {
+	for range scripts() {
 		weights := map[string]int{"a": 1 + rnd.IntN(3), "b": 1 + rnd.IntN(3)}
 		options := workqueue.FairOptions[string, string]{
 			Group:  byTenant,
