@@ -317,7 +317,7 @@ func illegalHistory(t *testing.T, q queue, l load) int {
 	if !ended {
 		t.Fatalf("calls of %+v do not return", l)
 	}
-	if porcupine.CheckOperations(spec(0), ops) {
+	if porcupine.CheckOperations(spec(0, unfair), ops) {
 		return 0
 	}
 	return 1

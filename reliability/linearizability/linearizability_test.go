@@ -58,11 +58,12 @@ var ours = []implementation{
 func TestHistoriesAreLinearizable(t *testing.T) {
 	seed := newSeed(t)
 	started, all := time.Now(), tally{}
+	impls := slices.Concat(ours, fairs())
 	for i, processors := range []int{1, 2, 4} {
-		for j, impl := range ours {
+		for j, impl := range impls {
 			name := fmt.Sprintf("%s, GOMAXPROCS %d", impl.name, processors)
-			n := wanted() / (3 * len(ours))
-			all.add(runHistories(t, name, impl, processors, n, seed+uint64(i*len(ours)+j)))
+			n := wanted() / (3 * len(impls))
+			all.add(runHistories(t, name, impl, processors, n, seed+uint64(i*len(impls)+j)))
 		}
 	}
 	t.Logf("%d histories of %d calls, of which %d were made while another was, in %v",
@@ -152,7 +153,7 @@ func runHistories(t *testing.T, name string, impl implementation, processors, n 
 func check(t *testing.T, impl implementation, l load) (tally, porcupine.CheckResult) {
 	t.Helper()
 	q := impl.open()
-	spec := spec(turns(q))
+	spec := spec(turns(q), kindOf(q))
 	ops, ended := record(q, l)
 	if !ended {
 		t.Errorf("%s: calls of %+v do not return", impl.name, l)

@@ -21,6 +21,7 @@ func (s *state) push(item int8) {
 		s.order.ages[s.queued] = item
 	}
 	s.insert(item)
+	s.settle(item)
 }
 
 func (s *state) insert(item int8) {
@@ -42,8 +43,16 @@ func (s *state) lift(item, priority int8) {
 	}
 }
 
+// ready reports whether there is an item to hand out.
+func (s *state) ready() bool {
+	return s.queued > 0 && (s.rounds.kind == unfair || s.turn() >= 0)
+}
+
 // next returns the place of the item that is handed out next. There must be one.
 func (s *state) next() int {
+	if s.rounds.kind != unfair {
+		return s.turn()
+	}
 	if s.order.every > 0 && s.order.since+1 >= s.order.every {
 		return s.at(s.order.ages[0])
 	}
@@ -61,6 +70,9 @@ func (s *state) take() (item int8) {
 	}
 	s.leave(at)
 	s.forget(item)
+	if s.rounds.kind != unfair {
+		s.fly(item)
+	}
 	return item
 }
 
@@ -135,6 +147,10 @@ func prioritizerOf(q queue) prioritizer {
 		return q
 	case stored:
 		return q
+	case fair:
+		if q.kind == within {
+			return q
+		}
 	}
 	return nil
 }

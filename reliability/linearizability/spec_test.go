@@ -21,6 +21,7 @@ type state struct {
 	held, again items
 	down        bool
 	order       order
+	rounds      rounds
 	// Drains by number. One that has begun is over at the first instant at
 	// which it does not pend, or nothing is queued and held.
 	began, pending uint8
@@ -129,6 +130,9 @@ func (s state) step(c call, r result) (bool, state) {
 }
 
 func (s *state) add(item, priority int8) {
+	if s.rounds.kind == levels {
+		priority = levels.level(item)
+	}
 	switch {
 	case s.down:
 	case s.at(item) >= 0:
@@ -156,16 +160,16 @@ func (s *state) leave(at int) {
 
 func (s state) get(c call, r result) (bool, state) {
 	switch {
-	case r.ok && (s.queued == 0 || s.line[s.next()] != r.item || r.named && s.order.of[r.item] != r.priority):
+	case r.ok && (!s.ready() || s.line[s.next()] != r.item || r.named && s.order.of[r.item] != r.priority):
 		return false, s
 	case r.ok:
 		s.take()
 		s.held = s.held.with(r.item)
 		return true, s
 	case c.method == tryGet:
-		return s.queued == 0, s
+		return !s.ready(), s
 	case errors.Is(r.err, workqueue.ErrShutDown):
-		return s.down && s.queued == 0, s
+		return s.down && !s.ready(), s
 	}
 	return c.method == getContext, s // The context has ended.
 }
@@ -175,6 +179,7 @@ func (s *state) done(item int8) {
 		return
 	}
 	s.held = s.held.without(item)
+	s.land(item)
 	if s.again.has(item) {
 		s.again = s.again.without(item)
 		s.push(item)
@@ -206,7 +211,13 @@ func (s state) drained(c call, r result) bool {
 	return s.queued == 0 && s.held == 0 || !r.sure && s.pending>>c.number&1 == 0
 }
 
+// has leaves out the order of a fair queue: what a group at its limit hands out depends on
+// calls to come.
 func (s state) has(c *contents) bool {
+	if s.rounds.kind != unfair {
+		line := slices.Sorted(slices.Values(s.line[:s.queued]))
+		return slices.Equal(slices.Sorted(slices.Values(c.line)), line) && c.held == s.held && c.again == s.again
+	}
 	line := s.upcoming()
 	for i, priority := range c.priorities {
 		if s.order.of[c.line[i]] != priority {
@@ -222,10 +233,10 @@ func (s state) has(c *contents) bool {
 var seed = maphash.MakeSeed()
 
 // spec is the specification as the checker takes it, of a queue in which each so many'th
-// hand-out is that of the oldest item, or 0.
-func spec(every int8) porcupine.Model {
+// hand-out is that of the oldest item, or 0, and which has a fair order of a kind.
+func spec(every int8, k kind) porcupine.Model {
 	return porcupine.Model{
-		Init: func() any { return state{order: order{every: every}} },
+		Init: func() any { return state{order: order{every: every}, rounds: rounds{kind: k}} },
 		Step: func(s, c, r any) (bool, any) { return s.(state).step(c.(call), r.(result)) },
 		Hash: func(s any) uint64 { return maphash.Comparable(seed, s.(state)) },
 
@@ -248,6 +259,7 @@ func (s state) String() string {
 			b.WriteString(" and added again")
 		}
 	}
+	b.WriteString(s.rounds.String())
 	if s.down {
 		b.WriteString(", shut down")
 	}
