@@ -50,6 +50,24 @@ func TestAnOrderWithoutPrioritiesTakesTheInitialList(t *testing.T) {
 	}
 }
 
+// What a burst of events is put off by is no matter of the order.
+func TestQuietOfAnOrderWithoutPriorities(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := open(stringOptions{Order: workqueue.DefaultQueue[string], Quiet: time.Second})
+		defer q.ShutDown()
+		q.Add("event")
+		q.AddWithOpts(prioritized(-100), "listed")
+		if got := fmt.Sprint(take(q)); got != "[listed]" {
+			t.Errorf("got %s, want that of the initial list at once", got)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if got := fmt.Sprint(take(q)); got != "[event]" {
+			t.Errorf("got %s", got)
+		}
+	})
+}
+
 func TestPrioritiesAtTheEndsOfInt(t *testing.T) {
 	for _, i := range []impl{theirs, ours} {
 		i.run(t, []step{

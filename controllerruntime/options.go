@@ -50,8 +50,9 @@ type Options[R comparable] struct {
 	Quiet, Most time.Duration
 
 	// Drain lets workers finish what is queued when the manager ends, for that long.
-	// It must be shorter than GracefulShutdownTimeout of the manager. 0 is
-	// controller-runtime's end: what is queued is dropped.
+	// What waits is dropped, and what fails then is not retried. It must be shorter
+	// than GracefulShutdownTimeout of the manager. 0 is controller-runtime's end: what
+	// is queued is dropped.
 	//
 	// It needs Stopped, and reconcilers that are wrapped by [Reconciler] or
 	// [Manager]: the context that controller-runtime gives to a reconcile has ended

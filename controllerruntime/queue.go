@@ -119,7 +119,7 @@ func (q *Queue[R]) AddWithOpts(o priorityqueue.AddOpts, items ...R) {
 		return
 	}
 	priority := 0
-	if o.Priority != nil && q.levels {
+	if o.Priority != nil {
 		priority = *o.Priority
 	}
 	if q.options.Quiet > 0 && priority == 0 && o.After <= 0 && !o.RateLimited {
@@ -127,6 +127,9 @@ func (q *Queue[R]) AddWithOpts(o priorityqueue.AddOpts, items ...R) {
 			q.queue.Debounce(item, q.options.Quiet, q.options.Most)
 		}
 		return
+	}
+	if !q.levels {
+		priority = 0
 	}
 	q.queue.AddWith(workqueue.AddOptions{After: o.After, RateLimited: o.RateLimited, Priority: priority}, items...)
 }
