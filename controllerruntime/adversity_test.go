@@ -135,6 +135,30 @@ func TestADrainThatIsCutOffIsLogged(t *testing.T) {
 	})
 }
 
+// ShutDown returns at once if it drains, and from then on adds do nothing, as after any.
+func TestAddsAfterAShutdownThatDrains(t *testing.T) {
+	stopped, stop := context.WithCancel(context.Background())
+	stop()
+	for range 100 {
+		q := open(stringOptions{Drain: time.Minute, Stopped: stopped})
+		q.Add("queued")
+		q.ShutDown()
+		if !q.ShuttingDown() {
+			t.Fatal("it is not shutting down")
+		}
+		q.Add("late")
+		q.AddAfter("late", time.Nanosecond)
+		q.AddWithOpts(prioritized(1), "late")
+		if item, _ := q.Get(); item != "queued" {
+			t.Fatalf("got %s", item)
+		}
+		q.Done("queued")
+		if item, shutdown := q.Get(); !shutdown {
+			t.Fatalf("got %s", item)
+		}
+	}
+}
+
 // The namespaces of the objects take turns, and each has its limit.
 func TestNamespacesTakeTurns(t *testing.T) {
 	in := func(namespace, name string) reconcile.Request {

@@ -45,9 +45,10 @@ type Queue[R comparable] struct {
 	logger  logr.Logger
 	levels  bool // the order knows priorities
 
-	// ended is set when nothing is to be handed out any more. It comes before the
-	// shutdown of queue, which hands out what it has left.
-	ended atomic.Bool
+	// closed is set when adds do nothing any more, and ended when nothing is to be
+	// handed out either. Both come before the shutdown of queue, which begins on
+	// another goroutine if it drains, and which hands out what it has left.
+	closed, ended atomic.Bool
 
 	grace    func() grace // the same for all calls
 	draining sync.Once    // makes one of several shutdowns begin the drain
@@ -86,11 +87,13 @@ func newQueue[R comparable](name string, limiter clientgo.TypedRateLimiter[R], o
 
 // Add adds the item with priority 0, see [Queue.AddWithOpts].
 func (q *Queue[R]) Add(item R) {
-	if q.options.Quiet > 0 {
+	switch {
+	case q.closed.Load():
+	case q.options.Quiet > 0:
 		q.AddWithOpts(priorityqueue.AddOpts{}, item)
-		return
+	default:
+		q.queue.Add(item) // Which allocates nothing.
 	}
-	q.queue.Add(item) // Which allocates nothing.
 }
 
 // AddAfter adds the item with priority 0 after the duration, see [Queue.AddWithOpts].
@@ -115,7 +118,7 @@ func (q *Queue[R]) AddRateLimited(item R) {
 //
 // The call takes effect before it returns. After a shutdown it does nothing.
 func (q *Queue[R]) AddWithOpts(o priorityqueue.AddOpts, items ...R) {
-	if q.queue.ShuttingDown() || len(items) == 0 {
+	if q.ShuttingDown() || len(items) == 0 {
 		return
 	}
 	priority := 0
@@ -171,7 +174,7 @@ func (q *Queue[R]) NumRequeues(item R) int { return q.queue.NumRequeues(item) }
 func (q *Queue[R]) Len() int { return q.queue.Len() }
 
 // ShuttingDown reports whether a shutdown has been called.
-func (q *Queue[R]) ShuttingDown() bool { return q.queue.ShuttingDown() }
+func (q *Queue[R]) ShuttingDown() bool { return q.closed.Load() || q.queue.ShuttingDown() }
 
 // Name returns the name of the controller.
 func (q *Queue[R]) Name() string { return q.name }

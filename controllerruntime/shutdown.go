@@ -16,6 +16,7 @@ var errDrainEnded = errors.New("controllerruntime: the time for the drain is ove
 // this.
 func (q *Queue[R]) ShutDown() {
 	if q.drains() {
+		q.closed.Store(true)
 		q.draining.Do(func() { go q.drainAtTheEnd() })
 		return
 	}
