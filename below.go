@@ -38,6 +38,9 @@ type (
 	debouncer[T comparable] interface {
 		Debounce(item T, quiet, most time.Duration)
 	}
+	withAdder[T comparable] interface {
+		AddWith(options AddOptions, items ...T)
+	}
 	drainer interface {
 		Drain(ctx context.Context) error
 	}

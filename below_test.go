@@ -30,6 +30,17 @@ var aboveBare = []struct {
 	{"Reschedule", func(q layered) any { q.Reschedule("a", 1); return "works" }, "panics: T has no Reschedule"},
 	{"Debounce", func(q layered) any { q.Debounce("a", 1, 1); return "works" }, "panics: T has no Debounce"},
 	{"AddAll", func(q layered) any { q.AddAll("a", "b"); return q.Len() }, "2"},
+	{"AddWith, without a priority", func(q layered) any { q.AddWith(workqueue.AddOptions{}, "a", "b"); return q.Len() }, "2"},
+	{"AddWith, with a priority", func(q layered) any { q.AddWith(workqueue.AddOptions{Priority: 1}, "a"); return q.Len() }, "panics: T has no AddWith"},
+	{"AddWith, with a priority and After", func(q layered) any {
+		q.AddWith(workqueue.AddOptions{Priority: 1, After: time.Hour}, "a") // Ended the program an hour later.
+		return q.Len()
+	}, "panics: T has no AddWith"},
+	{"GetWithPriority", func(q layered) any {
+		q.Add("a")
+		item, priority, shutdown := q.GetWithPriority()
+		return fmt.Sprint(item, priority, shutdown)
+	}, "a0 false"},
 	{"Drain", func(q layered) any { return q.Drain(context.Background()) }, "<nil>"},
 }
 
@@ -44,6 +55,8 @@ type layered interface {
 	Reschedule(item string, d time.Duration)
 	Debounce(item string, quiet, most time.Duration)
 	AddAll(items ...string)
+	AddWith(options workqueue.AddOptions, items ...string)
+	GetWithPriority() (item string, priority int, shutdown bool)
 	Drain(ctx context.Context) error
 }
 

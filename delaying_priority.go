@@ -70,7 +70,7 @@ func (q *TypedDelaying[T]) resolve(item T, priority int) int {
 
 // mustPrioritize panics if there is a priority and the queue below knows none. This is
 // noticed before the item waits, as nobody could be told when it is due.
-func (q *TypedDelaying[T]) mustPrioritize(priority int) { mustPrioritizeBelow(q.queue, priority) }
+func (q *TypedDelaying[T]) mustPrioritize(priority int) { mustPrioritizeBelow[T](q.queue, priority) }
 
 // after returns the priority of an add that ends a wait: that of the wait if the add
 // names none, and otherwise the higher.
@@ -86,9 +86,7 @@ func (k rank) after(waited int, ok bool) int {
 
 // addWithBelow adds items to a queue below with a priority.
 func addWithBelow[T comparable](queue any, options AddOptions, items []T) {
-	below[interface {
-		AddWith(options AddOptions, items ...T)
-	}](queue, "AddWith").AddWith(options, items...)
+	below[withAdder[T]](queue, "AddWith").AddWith(options, items...)
 }
 
 // getWithPriorityBelow gets an item of a queue below, which may know no priorities.
@@ -105,14 +103,17 @@ func getWithPriorityBelow[T comparable](queue TypedInterface[T]) (item T, priori
 	return item, 0, shutdown
 }
 
-// mustPrioritizeBelow panics if there is a priority and a queue below takes none.
-func mustPrioritizeBelow(queue any, priority int) {
+// mustPrioritizeBelow panics if there is a priority and a queue below takes none. An item
+// that waited first would end the program when it is due.
+func mustPrioritizeBelow[T comparable](queue any, priority int) {
 	if priority == 0 {
 		return
 	}
 	if q, ok := queue.(interface{ mustPrioritize(priority int) }); ok {
 		q.mustPrioritize(priority)
+		return
 	}
+	below[withAdder[T]](queue, "AddWith")
 }
 
 // mustNotOrder panics if a config has an order beside a queue that has one of its own.

@@ -9,7 +9,7 @@ import "time"
 // It panics, before it adds anything, if there is a priority and the delaying queue
 // knows none.
 func (q *TypedRateLimiting[T]) AddWith(options AddOptions, items ...T) {
-	mustPrioritizeBelow(q.queue, options.Priority)
+	mustPrioritizeBelow[T](q.queue, options.Priority)
 	if !options.RateLimited {
 		if !q.sealed.Load() {
 			q.addWith(options, items...)
@@ -67,4 +67,6 @@ func (q *TypedRateLimiting[T]) GetWithPriority() (item T, priority int, shutdown
 }
 
 // mustPrioritize is that of TypedDelaying.
-func (q *TypedRateLimiting[T]) mustPrioritize(priority int) { mustPrioritizeBelow(q.queue, priority) }
+func (q *TypedRateLimiting[T]) mustPrioritize(priority int) {
+	mustPrioritizeBelow[T](q.queue, priority)
+}
