@@ -118,7 +118,7 @@ func Run[T comparable](ctx context.Context, queue TypedRateLimitingInterface[T],
 	case !queue.ShuttingDown(): // GetContext has failed.
 		return r.keep()
 	}
-	return r.leftBehind(&DrainError[T]{}, nil)
+	return r.leftBehind(&DrainError[T]{Snapshot: r.heldByOthers()}, nil)
 }
 
 // refusal is the error for a queue that cannot do what the options need.

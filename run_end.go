@@ -46,6 +46,12 @@ func (r *runner[T]) snapshot() Snapshot[T] {
 	return Snapshot[T]{QueuedTotal: r.queue.Len()}
 }
 
+// heldByOthers returns what is in flight when all workers have ended.
+func (r *runner[T]) heldByOthers() Snapshot[T] {
+	s := r.snapshot()
+	return Snapshot[T]{InFlight: s.InFlight, InFlightTotal: s.InFlightTotal}
+}
+
 // finish waits until there is nothing to do any more but what waits for other
 // reasons than a failure, or until the grace period is over. The queue has to stay open
 // for that, as a shutdown would drop the retries. A queue of ours is sealed: callers

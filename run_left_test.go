@@ -437,3 +437,25 @@ func TestRunUnderCancelOnReAddFailsWithItsContext(t *testing.T) {
 		}
 	})
 }
+
+// After a shutdown by somebody else, OnStop was not told what others hold, and a Run with
+// Drain returned nil.
+func TestRunNamesWhatOthersHoldAfterTheirShutdown(t *testing.T) {
+	for _, options := range []runOptions{{}, {Drain: true, Grace: time.Minute}} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newShow(t, runQueues["all methods"])
+			s.fifo.Add("theirs")
+			s.fifo.Get()
+			s.queue.Add("a")
+			s.run(options, func(context.Context, string) error { s.queue.ShutDown(); return nil })
+			<-s.ended
+			if err := s.result; errors.Is(err, workqueue.ErrNotDrained) != options.Drain || errors.Is(err, workqueue.ErrShutDown) != options.Drain {
+				t.Errorf("%+v: got %v from Run", options, err)
+			}
+			if got := names(s.stopped.InFlight); got != "theirs" || s.stopped.InFlightTotal != 1 {
+				t.Errorf("%+v: in flight: %d, %s, want theirs", options, s.stopped.InFlightTotal, got)
+			}
+			s.fifo.Done("theirs")
+		})
+	}
+}
