@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -155,6 +156,72 @@ func TestAddsAfterAShutdownThatDrains(t *testing.T) {
 		q.Done("queued")
 		if item, shutdown := q.Get(); !shutdown {
 			t.Fatalf("got %s", item)
+		}
+	}
+}
+
+// After ShutDown nobody is handed what is queued, and so nobody can wait for it.
+func TestShutDownWithDrainAfterShutDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := open(stringOptions{})
+		q.Add("held")
+		q.Get()
+		q.Add("queued")
+		q.ShutDown()
+		q.ShutDownWithDrain()
+		var left *workqueue.DrainError[string]
+		if err := q.Drain(t.Context()); !errors.As(err, &left) || left.QueuedTotal != 1 || left.InFlightTotal != 1 || left.Err != workqueue.ErrShutDown {
+			t.Errorf("the drain returned %v", err)
+		}
+		q.Done("held")
+	})
+}
+
+// A ShutDown ends a drain that is under way, and says what it has left.
+func TestShutDownDuringADrain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := open(stringOptions{})
+		q.Add("held")
+		q.Get()
+		drained := make(chan error, 1)
+		go func() { drained <- q.Drain(context.Background()) }()
+		synctest.Wait()
+		if len(drained) > 0 {
+			t.Error("the drain has not waited")
+		}
+		q.ShutDown()
+		if err := <-drained; !errors.Is(err, workqueue.ErrShutDown) {
+			t.Errorf("the drain returned %v", err)
+		}
+	})
+}
+
+// Every way to end a queue, at once and again: all calls return, and all workers leave.
+func TestShutDownAnyNumberOfTimesAtOnce(t *testing.T) {
+	stopped, stop := context.WithCancel(context.Background())
+	stop()
+	over := stopped // It has ended, so a Drain with it does not wait.
+	for _, o := range []stringOptions{{}, {Drain: time.Minute, Stopped: stopped}} {
+		for range 50 {
+			q := open(o)
+			q.AddWithOpts(prioritized(-100), "a", "b", "c")
+			q.AddAfter("d", time.Hour)
+			var all sync.WaitGroup
+			for range 4 {
+				all.Go(q.ShutDown)
+				all.Go(q.ShutDownWithDrain)
+				all.Go(func() { q.Drain(over) })
+				all.Go(func() {
+					for item, shutdown := q.Get(); !shutdown; item, shutdown = q.Get() {
+						q.Done(item)
+					}
+				})
+			}
+			all.Wait()
+			if item, shutdown := q.Get(); !shutdown || item != "" {
+				t.Fatalf("got %q, %v", item, shutdown)
+			}
+			q.ShutDown()
 		}
 	}
 }

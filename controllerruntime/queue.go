@@ -50,6 +50,9 @@ type Queue[R comparable] struct {
 	// another goroutine if it drains, and which hands out what it has left.
 	closed, ended atomic.Bool
 
+	over   context.Context // has ended when ended was set
+	cancel context.CancelFunc
+
 	grace    func() grace // the same for all calls
 	draining sync.Once    // makes one of several shutdowns begin the drain
 	release  func()       // makes Lookup forget the queue
@@ -80,6 +83,7 @@ func newQueue[R comparable](name string, limiter clientgo.TypedRateLimiter[R], o
 		logger:  logger,
 		levels:  levels,
 	}
+	q.over, q.cancel = context.WithCancel(context.Background())
 	q.grace = sync.OnceValue(q.newGrace)
 	q.release = register(q)
 	return q

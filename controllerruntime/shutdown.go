@@ -3,6 +3,8 @@ package controllerruntime
 import (
 	"context"
 	"errors"
+
+	"github.com/seed16c08ea7/workqueue"
 )
 
 // errDrainEnded is the cause of the end of a reconcile that a drain did not wait for.
@@ -24,17 +26,23 @@ func (q *Queue[R]) ShutDown() {
 }
 
 // ShutDownWithDrain shuts the queue down and blocks until all that is queued has been
-// handed out and is done, or ShutDown is called.
-func (q *Queue[R]) ShutDownWithDrain() {
-	q.queue.ShutDownWithDrain()
-	q.end()
-}
+// handed out and is done. It does not wait for anything if ShutDown was called, or is
+// called meanwhile.
+func (q *Queue[R]) ShutDownWithDrain() { _ = q.Drain(context.Background()) }
 
 // Drain is ShutDownWithDrain with an end: when ctx is done it ends the queue and
 // returns a *[workqueue.DrainError] that has what is left.
 func (q *Queue[R]) Drain(ctx context.Context) error {
-	err := q.queue.Drain(ctx)
+	// A drain that begins after the end would wait for items that nobody is handed.
+	within, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(q.over, cancel)()
+	err := q.queue.Drain(within)
 	q.end()
+	var left *workqueue.DrainError[R]
+	if errors.As(err, &left) && ctx.Err() == nil {
+		left.Err = workqueue.ErrShutDown
+	}
 	return err
 }
 
@@ -42,6 +50,7 @@ func (q *Queue[R]) Drain(ctx context.Context) error {
 // check of ended before may get an item, which it drops.
 func (q *Queue[R]) end() {
 	q.ended.Store(true)
+	q.cancel()
 	q.release()
 	q.queue.ShutDown()
 }
