@@ -12,7 +12,8 @@ import (
 	"github.com/seed16c08ea7/workqueue"
 )
 
-// runUntil runs with one worker until the n-th call of the handler has returned.
+// runUntil runs with one worker until the n-th call of the handler has returned. A panic is
+// one of the test.
 func runUntil(t *testing.T, q rateLimited, n int, options runOptions, handle func(ctx context.Context, item string) error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -22,6 +23,11 @@ func runUntil(t *testing.T, q rateLimited, n int, options runOptions, handle fun
 		if n--; n == 0 {
 			defer cancel()
 		}
+		defer func() {
+			if v := recover(); v != nil {
+				t.Errorf("the handler of %s has panicked: %v", item, v)
+			}
+		}()
 		return handle(ctx, item)
 	}, options)
 	if err != nil {

@@ -49,13 +49,13 @@ func TestRunNamesTheLastOutcomeAfterAShutDown(t *testing.T) {
 func TestRunLogsWhatIsLeft(t *testing.T) {
 	for want, fill := range map[string]func(s *show){
 		"": func(*show) {},
-		"queued=2 inFlight=1 failed=1 retries=0": func(s *show) {
+		"queued=2 inFlight=1 failed=2 retries=0": func(s *show) {
 			s.queue.Add("b")
 			s.queue.Get()
 			s.queue.Add("c")
 			s.queue.Add("d")
 		},
-		"queued=0 inFlight=0 failed=1 retries=0": func(s *show) {},
+		"queued=0 inFlight=0 failed=2 retries=0": func(s *show) {},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var log bytes.Buffer
@@ -65,6 +65,7 @@ func TestRunLogsWhatIsLeft(t *testing.T) {
 			go func() {
 				if want != "" {
 					s.queue.Add("a")
+					s.queue.Add("e")
 					s.queue.Add("p")
 				}
 				synctest.Wait()
@@ -77,7 +78,7 @@ func TestRunLogsWhatIsLeft(t *testing.T) {
 					return workqueue.RequeueAfter(time.Hour) // Is not left: it has not failed.
 				}
 				return errFailed
-			}, runOptions{Workers: 2, Logger: &logger})
+			}, runOptions{Workers: 3, Logger: &logger})
 			line := log.String()
 			if at := strings.Index(line, "Run has ended and left items behind"); at < 0 && want != "" || at >= 0 && want == "" || !strings.Contains(line, want) {
 				t.Errorf("logged %q, want %q", line, want)
@@ -93,6 +94,7 @@ func TestRunDrainHasWhatIsLeftInItsError(t *testing.T) {
 		s := newShow(t, runQueues["all methods"])
 		ctx, stop := context.WithCancel(t.Context())
 		s.queue.Add("a")
+		s.queue.AddAfter("w", time.Hour)
 		time.AfterFunc(time.Second, func() {
 			s.queue.Add("b")
 			s.queue.Get()
@@ -102,7 +104,7 @@ func TestRunDrainHasWhatIsLeftInItsError(t *testing.T) {
 		err := workqueue.Run(ctx, s.queue, func(ctx context.Context, _ string) error { time.Sleep(5 * time.Second); return nil },
 			runOptions{Drain: true, Grace: time.Second, Logger: discard()})
 		left, _ := err.(*workqueue.DrainError[string])
-		if left == nil || leftIn(left.Snapshot, left.Err) != "queued[c] held[b] waiting[]: context canceled" {
+		if left == nil || leftIn(left.Snapshot, left.Err) != "queued[c] held[b] waiting[w]: context canceled" {
 			t.Errorf("got %v, %+v", err, left)
 		}
 	})

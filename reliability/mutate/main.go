@@ -152,7 +152,7 @@ func (c config) judge(w io.Writer, results []result, allowed survivors) (ok bool
 		}
 	}
 	for name := range allowed {
-		if file, _, _ := strings.Cut(name, " "); c.matches(file) && !known[name] {
+		if file, _, _ := strings.Cut(name, " "); c.only == "" && c.matches(file) && !known[name] {
 			ok = false
 			fmt.Fprintf(w, "listed, but no more: %s\n", name)
 		}
