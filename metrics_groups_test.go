@@ -51,6 +51,27 @@ func TestDepthByGroup(t *testing.T) {
 	}
 }
 
+// One group more than have a name is told of as the others, with what is held.
+func TestDepthOfTheOtherGroups(t *testing.T) {
+	r := &reader{}
+	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{
+		Name: "q", MetricsProvider: r, Order: newFair(nil, map[string]int{}),
+	})
+	defer q.ShutDown()
+	q.Add("least/1")
+	q.Get()
+	for tenant := range 25 {
+		q.AddAll(keysOf(fmt.Sprint("t", tenant), 2)...)
+	}
+	s, _ := r.reads[0]()
+	if n := len(s.DepthByGroup); n != 26 {
+		t.Fatalf("got %d groups: %v", n, s.DepthByGroup)
+	}
+	if got, want := s.DepthByGroup[25], (workqueue.GroupDepth{Groups: 1, InFlight: 1}); got != want {
+		t.Errorf("got %+v for the others, want %+v", got, want)
+	}
+}
+
 // A queue without groups has no depths by them.
 func TestNoDepthByGroup(t *testing.T) {
 	for name, order := range map[string]workqueue.Queue[string]{"none": nil, "of another make": workqueue.DefaultQueue[string]()} {

@@ -72,3 +72,48 @@ func TestSeriesOfManyGroups(t *testing.T) {
 }
 
 var many [40]int
+
+// Of more groups than have a series, the deepest have one, and the first of those that are
+// as deep. All others are one series, be it of one item, or of queues that tell it.
+func TestSeriesOfTheDeepestGroups(t *testing.T) {
+	captureLog(t)
+	r, p := newExposed(workqueue.PrometheusOptions{})
+	open := func() *workqueue.Typed[int] {
+		return workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[int]{
+			Name: "q", MetricsProvider: p,
+			Order: workqueue.NewFairQueue(workqueue.FairOptions[int, string]{Group: func(item int) string { return fmt.Sprintf("g%02d", item%100) }}),
+		})
+	}
+	fill := func(q *workqueue.Typed[int], from, to int) {
+		for group := from; group < to; group++ {
+			for n := range 1 + group {
+				q.Add(100*n + group)
+			}
+		}
+	}
+	expect := func(series int, want ...string) {
+		t.Helper()
+		got := linesOf(t, r, "depth_by_group")
+		if len(got) != series {
+			t.Errorf("got %d series, want %d: %q", len(got), series, got)
+		}
+		for _, line := range want {
+			if !slices.Contains(got, line) {
+				t.Errorf("got %q without %s", got, line)
+			}
+		}
+	}
+	one, other := open(), open()
+	fill(one, 0, 25)
+	expect(25, `depth_by_group{group="g00",name="q"} 1`)
+	fill(other, 25, 26)
+	expect(26, `depth_by_group{group="other",name="q"} 1`, `depth_by_group{group="g01",name="q"} 2`, `depth_by_group{group="g25",name="q"} 26`)
+	fill(other, 26, 28)
+	expect(26, `depth_by_group{group="other",name="q"} 6`, `depth_by_group{group="g03",name="q"} 4`)
+	one.ShutDown()
+	fill(other, 0, 23)
+	expect(26, `depth_by_group{group="other",name="q"} 1`, `depth_by_group{group="g01",name="q"} 2`)
+	fill(other, 28, 29)
+	expect(26, `depth_by_group{group="other",name="q"} 3`)
+	other.ShutDown()
+}

@@ -1,0 +1,314 @@
+package workqueue_test
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/seed16c08ea7/workqueue"
+)
+
+// These are tests of the orders by priority as a Queue of their own, of a FIFO in each
+// level and of another Queue in each.
+
+func rankOfMany(item int) int { return item*7919%11 - 5 }
+
+// handOutsOf is the order in which items are handed out that were added from 0 to n-1,
+// with rest of them left over.
+func handOutsOf(queued []int, every, rest int) (got, left []int) {
+	queued = slices.Clone(queued)
+	for since := 0; len(queued) > rest; {
+		at := 0
+		if since++; every == 0 || since < every {
+			for i, item := range queued {
+				if rankOfMany(item) > rankOfMany(queued[at]) {
+					at = i
+				}
+			}
+		}
+		if at == 0 {
+			since = 0
+		}
+		got = append(got, queued[at])
+		queued = slices.Delete(queued, at, at+1)
+	}
+	return got, queued
+}
+
+func upTo(n int) (items []int) {
+	for item := range n {
+		items = append(items, item)
+	}
+	return items
+}
+
+// Most of many items are taken, so that the memory of the order is given back while it
+// has some. The order of the others is what it was.
+func TestOrderOutlivesTheMemoryOfABurst(t *testing.T) {
+	const many, few = 2500, 40
+	for _, every := range []int{0, 5} {
+		want, left := handOutsOf(upTo(many), every, few)
+		rest, _ := handOutsOf(left, 0, 0)
+		for name, within := range map[string]func() workqueue.Queue[int]{"": nil, " of queues": workqueue.DefaultQueue[int]} {
+			options := workqueue.PriorityOptions[int]{Of: rankOfMany, OldestEvery: every, Within: within}
+			order := workqueue.NewPriorityQueue(options)
+			queue := newPrioritized(options)
+			pushAll(order, upTo(many)...)
+			queue.AddAll(upTo(many)...)
+			for how, pop := range map[string]func() int{
+				"as a Queue": order.Pop,
+				"in a Typed": func() int { item, _ := queue.Get(); queue.Done(item); return item },
+			} {
+				var got []int
+				for range many - few {
+					got = append(got, pop())
+				}
+				if !slices.Equal(got, want) {
+					t.Errorf("every %d%s, %s: the order is not that of the priorities", every, name, how)
+				}
+				var last []int
+				for range few {
+					last = append(last, pop())
+				}
+				if every > 0 { // Whose turn it is is left to the test above.
+					slices.Sort(last)
+					slices.Sort(rest)
+				}
+				if !slices.Equal(last, rest) {
+					t.Errorf("every %d%s, %s: the last are %v, want %v", every, name, how, last, rest)
+				}
+			}
+			checkInvariants(t, every, queue)
+			queue.ShutDown()
+		}
+	}
+}
+
+// As the Queue of somebody else, the order may be told to push what it has, or to touch
+// what it has not.
+func TestOrderAsAQueue(t *testing.T) {
+	for name, within := range map[string]func() workqueue.Queue[int]{"": nil, "of queues": workqueue.DefaultQueue[int]} {
+		boost := 0
+		q := workqueue.NewPriorityQueue(workqueue.PriorityOptions[int]{Within: within, Of: func(item int) int { return item%10 + boost }}).(workqueue.PrioritizedQueue[int])
+		pushAll[int](q, 11, 12, 13)
+		q.Push(12)
+		q.PushWithPriority(11, 1)
+		q.Touch(99)
+		q.TouchWithPriority(98, 9)
+		if n := q.Len(); n != 3 {
+			t.Errorf("%s: the length is %d, want 3", name, n)
+		}
+		q.PushWithPriority(12, 4)
+		boost = 5
+		q.Touch(11)
+		got := ""
+		for q.Len() > 0 {
+			item, priority := q.PopWithPriority()
+			got += fmt.Sprint(item, "@", priority, " ")
+		}
+		if want := "11@6 12@4 13@3 "; got != want {
+			t.Errorf("%s: got %s, want %s", name, got, want)
+		}
+		pushAll[int](q, 5, 7)
+		if got := []int{q.Pop(), q.Pop()}; !slices.Equal(got, []int{7, 5}) {
+			t.Errorf("%s: got %v", name, got)
+		}
+		if got := goes(func() { q.Pop() }); got != "workqueue: Pop of an empty Queue" {
+			t.Errorf("%s: got the panic %v", name, got)
+		}
+	}
+}
+
+// Items that differ from themselves are in the order as often as they were pushed, each
+// with its own priority, also where a level has other items.
+func TestOrderOfQueuesWithItemsThatDifferFromThemselves(t *testing.T) {
+	for _, every := range []int{0, 3} {
+		nan := math.NaN()
+		q := workqueue.NewPriorityQueue(workqueue.PriorityOptions[float64]{
+			OldestEvery: every, Within: workqueue.DefaultQueue[float64],
+		}).(workqueue.PrioritizedQueue[float64])
+		for _, push := range []struct {
+			item     float64
+			priority int
+		}{{1, 1}, {nan, 1}, {nan, 2}, {2, 2}, {nan, 3}, {nan, 1}} {
+			q.PushWithPriority(push.item, push.priority)
+		}
+		want := map[int]string{0: "NaN@3 NaN@2 2@2 1@1 NaN@1 NaN@1 ", 3: "NaN@3 NaN@2 1@1 2@2 NaN@1 NaN@1 "}[every]
+		got := ""
+		for n := 6; q.Len() > 0; n-- {
+			if q.Len() != n {
+				t.Fatalf("every %d: the length is %d, want %d", every, q.Len(), n)
+			}
+			item, priority := q.PopWithPriority()
+			got += fmt.Sprint(item, "@", priority, " ")
+		}
+		if got != want {
+			t.Errorf("every %d: got %s, want %s", every, got, want)
+		}
+	}
+}
+
+// A queue within hears of each Touch of its items. One that was raised and comes back
+// before the queue has handed it out is touched, not pushed a second time.
+func TestQueueInALevelIsTouched(t *testing.T) {
+	var first *shelf[int]
+	q := workqueue.NewPriorityQueue(workqueue.PriorityOptions[int]{Within: func() workqueue.Queue[int] {
+		s := &shelf[int]{}
+		if first == nil {
+			first = s
+		}
+		return s
+	}}).(workqueue.PrioritizedQueue[int])
+	pushAll[int](q, 1, 2, 3, 4)
+	q.Touch(1) // It goes to the top.
+	if want := []string{"push[1]", "push[2]", "push[3]", "push[4]", "touch[1]"}; !slices.Equal(first.calls, want) {
+		t.Errorf("got the calls %v, want %v", first.calls, want)
+	}
+	q.TouchWithPriority(2, 1) // Is raised: the next of the level is taken out ahead, 1.
+	first.calls = nil
+	q.Touch(1) // Is not in the queue any more.
+	q.Touch(3)
+	if item, priority := q.PopWithPriority(); item != 2 || priority != 1 {
+		t.Errorf("got %d@%d, want 2@1", item, priority)
+	}
+	q.Push(2) // Is there still, and goes to the top.
+	if want := []string{"touch[3]", "touch[2]"}; !slices.Equal(first.calls, want) {
+		t.Errorf("got the calls %v, want %v", first.calls, want)
+	}
+	if got, want := popAll[int](q), []int{1, 2, 3, 4}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// A queue within that holds items back hears that the hand-out is over of what it has
+// handed out for nothing: of an item that was raised, before or after that.
+func TestHoldingQueueInALevelHearsOfEachEnd(t *testing.T) {
+	var withins []*capped
+	q := workqueue.NewPriorityQueue(workqueue.PriorityOptions[int]{Within: func() workqueue.Queue[int] {
+		withins = append(withins, newCapped(1))
+		return withins[len(withins)-1]
+	}}).(interface {
+		workqueue.PrioritizedQueue[int]
+		workqueue.HoldingQueue[int]
+	})
+	q.Ready()
+	pushAll[int](q, 0, 1, 3, 6)
+	q.TouchWithPriority(1, 1) // In the queue still: 0 is taken out ahead of time.
+	q.TouchWithPriority(0, 2) // This one is told.
+	var got []int
+	for q.Len() > 0 {
+		if !q.Ready() {
+			t.Fatalf("after %v, nothing is ready", got)
+		}
+		item := q.Pop()
+		got = append(got, item)
+		q.Done(item)
+	}
+	if want := []int{0, 1, 3, 6}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	for _, c := range withins {
+		if c.wrong != "" || len(c.out) != 0 {
+			t.Errorf("a queue within heard wrong of %q, and has %v out", c.wrong, c.out)
+		}
+	}
+	// The end of what is held is heard also when all that is left in the level was raised.
+	pushAll[int](q, 0, 3)
+	item := q.Pop()
+	q.TouchWithPriority(3, 5)
+	if got := q.Pop(); got != 3 || item != 0 {
+		t.Errorf("got %d and %d, want 0 and 3", item, got)
+	}
+	q.Done(0)
+	q.Done(3)
+	q.Push(6)
+	if !q.Ready() || q.Pop() != 6 {
+		t.Error("6 was not handed out")
+	}
+}
+
+// A Within that returns nothing is a mistake, and is one in Push.
+func TestWithinThatReturnsNothing(t *testing.T) {
+	calls := 0
+	q := workqueue.NewPriorityQueue(workqueue.PriorityOptions[int]{Within: func() workqueue.Queue[int] {
+		if calls++; calls > 1 {
+			return nil
+		}
+		return workqueue.DefaultQueue[int]()
+	}}).(workqueue.PrioritizedQueue[int])
+	var panicked any
+	for priority := range 3 {
+		if p := goes(func() { q.PushWithPriority(priority, priority) }); p != nil {
+			panicked = p
+		}
+	}
+	if panicked != "workqueue: Within has returned nil" {
+		t.Errorf("got the panic %v", panicked)
+	}
+}
+
+// A Snapshot with a limit has the first items in the order in which they are handed out,
+// those before all levels as well whose Of has failed.
+func TestSnapshotOfTheFirstInAnOrder(t *testing.T) {
+	for _, options := range []workqueue.PriorityOptions[int]{{}, {OldestEvery: 2}, {Within: workqueue.DefaultQueue[int]}} {
+		failing := true
+		options.Of = func(item int) int {
+			if item == 0 && failing {
+				failing = false
+				panic("of")
+			}
+			return item % 3
+		}
+		q := newPrioritized(options)
+		goes(func() { q.Add(0) })
+		q.AddAll(1, 2, 3, 4, 5, 6, 7)
+		n := q.Len()
+		var shown [][]int
+		for limit := range n + 2 {
+			s := q.Snapshot(limit)
+			if s.QueuedTotal != n {
+				t.Errorf("%d items are queued, want %d", s.QueuedTotal, n)
+			}
+			items := []int{}
+			for _, info := range s.Queued {
+				items = append(items, info.Item)
+			}
+			shown = append(shown, items)
+		}
+		taken := takeAll(q)
+		for limit, got := range shown {
+			if want := taken[:min(limit, n)]; !slices.Equal(got, want) {
+				t.Errorf("every %d, limit %d: got %v, want %v", options.OldestEvery, limit, got, want)
+			}
+		}
+		q.ShutDown()
+	}
+	stored := newStored(&shelf[string]{quiet: true})
+	defer stored.ShutDown()
+	stored.AddAll("a", "b", "c")
+	for limit := range 5 {
+		if n := len(stored.Snapshot(limit).Queued); n != min(limit, 3) {
+			t.Errorf("limit %d: got %d items", limit, n)
+		}
+	}
+}
+
+// The levels above which most are in use, and those that are not any more, come and go
+// without a trace in the order.
+func TestOrderOfManyLevelsThatComeAndGo(t *testing.T) {
+	for name, within := range map[string]func() workqueue.Queue[int]{"": nil, " of queues": workqueue.DefaultQueue[int]} {
+		q := workqueue.NewPriorityQueue(workqueue.PriorityOptions[int]{Within: within}).(workqueue.PrioritizedQueue[int])
+		for _, levels := range []int{3000, 40, 1500, 100, 5} {
+			for item := range levels {
+				q.PushWithPriority(item, item*7919%levels-levels/2)
+			}
+			for want := levels - levels/2 - 1; q.Len() > 0; want-- {
+				item, priority := q.PopWithPriority()
+				if priority != want || item*7919%levels-levels/2 != want {
+					t.Fatalf("%d levels%s: got %d@%d, want the priority %d", levels, name, item, priority, want)
+				}
+			}
+		}
+	}
+}
