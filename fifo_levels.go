@@ -12,7 +12,10 @@ func (f *fifo[T]) levels(now time.Duration) []LevelStats {
 		return nil
 	}
 	r := f.storage.ranks
-	// What was added again may have no level yet, but counts.
+	// What is in line or was added again may have no level yet, but counts.
+	for i := range f.line.all() {
+		r.use(r.priorities.of(i))
+	}
 	f.eachAgain(func(i uint32) { r.use(r.priorities.of(i)) })
 	stats := make([]LevelStats, 0, len(r.first)+1)
 	for _, p := range r.first {

@@ -98,3 +98,43 @@ func TestSeriesOfManyPriorities(t *testing.T) {
 		}
 	}
 }
+
+// An item whose Of has failed is before all levels, with the priority 0, and has a place in
+// the series like any other.
+func TestSeriesOfAnItemBeforeAllLevels(t *testing.T) {
+	r, p := newExposed(workqueue.PrometheusOptions{})
+	clock := testingclock.NewFakeClock(epoch)
+	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{
+		Name: "q", MetricsProvider: p, Clock: clock,
+		Order: workqueue.NewPriorityQueue(workqueue.PriorityOptions[int]{Of: func(item int) int {
+			if item == 9 {
+				panic("of")
+			}
+			return item
+		}}),
+	})
+	defer q.ShutDown()
+	goes(func() { q.Add(9) })
+	clock.Step(time.Second)
+	q.Add(3)
+	clock.Step(time.Second)
+	for range 2 { // A scrape changes nothing.
+		for part, want := range map[string][]string{
+			"by_priority": {
+				`depth_by_priority{name="q",priority="0"} 1`,
+				`depth_by_priority{name="q",priority="3"} 1`,
+				`oldest_item_age_by_priority_seconds{name="q",priority="0"} 2`,
+				`oldest_item_age_by_priority_seconds{name="q",priority="3"} 1`,
+			},
+			"oldest_item_age_seconds": {`oldest_item_age_seconds{name="q"} 2`},
+		} {
+			if got := linesOf(t, r, part); !slices.Equal(got, want) {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		}
+	}
+	q.Get()
+	if got, want := linesOf(t, r, "oldest_item_age_seconds"), []string{`oldest_item_age_seconds{name="q"} 1`}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
