@@ -99,3 +99,61 @@ func TestOfIsAskedWhenAnItemBeginsToWait(t *testing.T) {
 		}
 	})
 }
+
+// Of the priorities of a wait and of the add that ends it the higher one counts, also below
+// 0, which a plain Add has. A call that moves the wait names none.
+func TestPriorityOfAWaitBelowZero(t *testing.T) {
+	for name, tt := range map[string]struct {
+		f    func(q *workqueue.TypedDelaying[string])
+		want int
+	}{
+		"Add":                  {func(q *workqueue.TypedDelaying[string]) { q.Add("a") }, 0},
+		"AddWith":              {func(q *workqueue.TypedDelaying[string]) { q.AddWith(workqueue.AddOptions{Priority: -6}, "a") }, -4},
+		"AddAfter":             {func(q *workqueue.TypedDelaying[string]) { q.AddAfter("a", 0) }, 0},
+		"AddAfter and queued":  {func(q *workqueue.TypedDelaying[string]) { q.Reschedule("a", 0); q.AddAfter("a", time.Hour) }, 0},
+		"Reschedule":           {func(q *workqueue.TypedDelaying[string]) { q.Reschedule("a", 0) }, -4},
+		"Debounce":             {func(q *workqueue.TypedDelaying[string]) { q.Debounce("a", 0, 0) }, -4},
+		"Reschedule, not due":  {func(q *workqueue.TypedDelaying[string]) { q.Reschedule("a", 1); time.Sleep(1) }, -4},
+		"Reschedule, no entry": {func(q *workqueue.TypedDelaying[string]) { q.Remove("a"); q.Reschedule("a", 0) }, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{
+				OneEntry: true, Order: workqueue.NewPriorityQueue(workqueue.PriorityOptions[string]{}),
+			})
+			q.AddWith(workqueue.AddOptions{Priority: -4, After: time.Minute}, "a")
+			tt.f(q)
+			synctest.Wait()
+			if item, priority, _ := q.GetWithPriority(); item != "a" || priority != tt.want {
+				t.Errorf("%s: got %s with the priority %d, want a with %d", name, item, priority, tt.want)
+			}
+			q.Done("a")
+			q.ShutDown()
+		})
+	}
+}
+
+// Items that wait keep their priorities when the memory of others is given back.
+func TestPrioritiesOfWaitsOutliveABurst(t *testing.T) {
+	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{
+		Order: workqueue.NewPriorityQueue(workqueue.PriorityOptions[int]{}),
+	})
+	defer q.ShutDown()
+	const many, each = 4000, 100
+	for item := range many {
+		q.AddWith(workqueue.AddOptions{After: time.Hour, Priority: 1 + item/each}, item)
+	}
+	for item := range many {
+		if item%each != 0 {
+			q.Remove(item)
+		}
+	}
+	s := q.Snapshot(many)
+	if s.WaitingTotal != many/each {
+		t.Errorf("%d items wait, want %d", s.WaitingTotal, many/each)
+	}
+	for _, info := range s.Waiting {
+		if want := 1 + info.Item/each; info.Priority != want {
+			t.Errorf("%d waits with the priority %d, want %d", info.Item, info.Priority, want)
+		}
+	}
+}

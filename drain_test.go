@@ -261,6 +261,16 @@ func TestDrainOfAStorage(t *testing.T) {
 	}
 }
 
+func TestDrainErrorNamesTheLeast(t *testing.T) {
+	err := &workqueue.DrainError[string]{Err: workqueue.ErrShutDown, Snapshot: workqueue.Snapshot[string]{
+		InFlightTotal: 1, InFlight: []workqueue.ItemInfo[string]{{Item: "a", Age: 1}}, FailedTotal: 1,
+	}}
+	const want = "workqueue: drain left 0 queued, 1 in flight (a for 1ns), 0 waiting, 1 failed: workqueue: queue is shut down"
+	if err.Error() != want {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+}
+
 func TestDrainErrorInWords(t *testing.T) {
 	clock := testingclock.NewFakeClock(epoch)
 	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: &recorder{}, Clock: clock})

@@ -140,3 +140,19 @@ func TestPushAfterALostDone(t *testing.T) {
 		checkInvariants(t, 0, q)
 	}
 }
+
+// The times of items are observed where an order hears of Done, as everywhere.
+func TestMetricsOfAnOrderThatHearsOfDone(t *testing.T) {
+	p := &recorder{}
+	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{
+		Name: "q", MetricsProvider: p, Order: newFair(nil, map[string]int{"a": 1}),
+	})
+	q.Add("a/1")
+	q.Get()
+	p.take()
+	q.Done("a/1")
+	if got := p.take(); len(got) != 1 || !strings.HasPrefix(got[0], "work(") {
+		t.Errorf("the metrics were told %q, want the time of one item", got)
+	}
+	q.ShutDown()
+}

@@ -280,3 +280,88 @@ func TestItemThatComesBackToTheLevelItWasRaisedFrom(t *testing.T) {
 	}
 	q.ShutDownWithDrain()
 }
+
+// Items whose Of has failed are in line before all levels. That line may have a hole when
+// the next item comes, which is at its end until its Of has returned.
+func TestOfIsAskedBehindAHole(t *testing.T) {
+	failing := true
+	q := newPrioritized(workqueue.PriorityOptions[int]{Of: func(item int) int {
+		if failing {
+			panic("of")
+		}
+		return item
+	}})
+	defer q.ShutDown()
+	for item := range 5 {
+		goes(func() { q.Add(item) })
+	}
+	q.Remove(1)
+	q.Remove(3)
+	failing = false
+	q.AddAll(10, 11)
+	q.Remove(4)
+	q.Add(12)
+	checkInvariants(t, 0, q)
+	if got, want := takeRanked(q), []string{"0@0", "2@0", "12@12", "11@11", "10@10"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// A raise of an item in line counts for its priority, not for its place.
+func TestRaiseOfAnItemBeforeAllLevels(t *testing.T) {
+	for name, within := range map[string]func() workqueue.Queue[int]{"": nil, "of queues": workqueue.DefaultQueue[int]} {
+		failing := true
+		q := newPrioritized(workqueue.PriorityOptions[int]{Within: within, Of: func(item int) int {
+			if failing {
+				panic("of")
+			}
+			return item
+		}})
+		goes(func() { q.Add(1) })
+		failing = false
+		q.Add(9)
+		addAt(q, 5, 1)
+		addAt(q, 3, 1)
+		if s := q.Snapshot(2); s.Queued[0].Item != 1 || s.Queued[0].Priority != 5 {
+			t.Errorf("%s: got %+v first in line, want 1@5", name, s.Queued[0])
+		}
+		if got, want := takeRanked(q), []string{"1@5", "9@9"}; !slices.Equal(got, want) {
+			t.Errorf("%s: got %v, want %v", name, got, want)
+		}
+		q.ShutDown()
+	}
+}
+
+// The priority of an item is known while an order of queues has it, and while it is held,
+// also if that has given it to an item that nobody had added.
+func TestPriorityInAnOrderOfQueues(t *testing.T) {
+	made := &inventive{PrioritizedQueue: workqueue.NewPriorityQueue(workqueue.PriorityOptions[int]{Within: workqueue.DefaultQueue[int]}).(workqueue.PrioritizedQueue[int])}
+	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[int]{Order: made})
+	defer q.ShutDown()
+	addAt(q, 5, 1)
+	if got := q.Snapshot(1).Queued[0].Priority; got != 5 {
+		t.Errorf("it is queued with the priority %d, want 5", got)
+	}
+	for _, want := range []int{99, 1} {
+		item, priority, _ := q.GetWithPriority()
+		held := q.Snapshot(1).InFlight
+		if item != want || len(held) != 1 || held[0].Priority != priority || priority != map[int]int{99: 7, 1: 5}[item] {
+			t.Errorf("got %d@%d and %+v held, want %d", item, priority, held, want)
+		}
+		q.Done(item)
+	}
+}
+
+// inventive hands out an item that it was not given, and that first.
+type inventive struct {
+	workqueue.PrioritizedQueue[int]
+	given bool
+}
+
+func (q *inventive) PopWithPriority() (int, int) {
+	if !q.given {
+		q.given = true
+		return 99, 7
+	}
+	return q.PrioritizedQueue.PopWithPriority()
+}

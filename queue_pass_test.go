@@ -3,6 +3,7 @@ package workqueue_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"runtime"
 	"slices"
 	"testing"
@@ -191,4 +192,39 @@ func wantInfo(t *testing.T, name string, ctx context.Context, want workqueue.Ite
 	if got, ok := workqueue.ItemInfoFromContext[string](ctx); !ok || got != want {
 		t.Errorf("%s: got %+v, want %+v", name, got, want)
 	}
+}
+
+// An item that differs from itself is given back with the time of that.
+func TestRunGivesBackWhatDiffersFromItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[float64](),
+			workqueue.TypedRateLimitingQueueConfig[float64]{KeepTimes: true})
+		q.AddAll(math.NaN(), math.NaN())
+		time.Sleep(time.Minute)
+		ctx, stop := context.WithCancel(t.Context())
+		err := workqueue.Run(ctx, q, func(context.Context, float64) error { stop(); return nil }, workqueue.RunOptions[float64]{KeepQueue: true})
+		time.Sleep(time.Second)
+		if s := q.Snapshot(2); err != nil || s.QueuedTotal != 1 || s.Queued[0].Age != time.Second {
+			t.Errorf("got %v and %+v, want one item that was queued for a second", err, s)
+		}
+		q.ShutDown()
+	})
+}
+
+// After a Run whose queue waited for a retry, the item can be forgotten as before.
+func TestForgetAfterARun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := workqueue.NewTypedRateLimiting(constant(time.Hour), workqueue.TypedRateLimitingQueueConfig[string]{})
+		q.Add("a")
+		ctx, stop := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, stop)
+		workqueue.Run(ctx, q, func(context.Context, string) error { return errFailed }, runOptions{Logger: discard(), OnStop: func(workqueue.Snapshot[string]) {}})
+		if n := q.Attempts(); n != 1 {
+			t.Errorf("the failures of %d items are counted", n)
+		}
+		q.Forget("a")
+		if n := q.Attempts(); n != 0 {
+			t.Errorf("the failures of %d items are counted after Forget", n)
+		}
+	})
 }
