@@ -20,9 +20,14 @@ import (
 // An error beside a RequeueAfter or Requeue, as by [errors.Join], is a failure.
 // docs/semantics.md has all combinations. A panic of handle is an error like any
 // other, a [*PanicError], and so is a call of [runtime.Goexit], after which another
-// goroutine takes the place of the worker's. An item that has failed as often as
-// MaxAttempts allows is given up too. An item that has succeeded, was given up or
-// comes again by RequeueAfter is forgotten by the limiter.
+// goroutine takes the place of the worker's. So is a panic in a method of an error that
+// handle has returned. An item that has failed as often as MaxAttempts allows is given up
+// too. An item that has succeeded, was given up or comes again by RequeueAfter is
+// forgotten by the limiter.
+//
+// Several workers call handle at a time, but never for one item: if that is added
+// meanwhile, it comes again afterwards. A handler may call the queue, also for its own
+// item. It may shut the queue down, but must not wait for a drain, which waits for it.
 //
 // The context of handle has the values of ctx, a logger with the names of the queue and
 // of the item, see [logr.FromContext], and [ItemInfoFromContext]. It ends with ctx, or

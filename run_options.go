@@ -57,28 +57,30 @@ type RunOptions[T comparable] struct {
 
 	// MaxCancels is how many runs in a row of an item CancelOnReAdd may cut short;
 	// 0 stands for 3. The next run after these is not cancelled, so that it can
-	// come to an end. The log says so.
+	// come to an end. The log says so. Each call of Run counts by itself.
 	MaxCancels int
 
 	// OnGiveUp is told of each item that is given up, and why. It is called by
 	// the worker that still holds the item, and may call the queue; an Add of
-	// the item revives it. Its context has the values of the handler's, and
-	// outlives that: it ends with the context of Run, or with Grace after it. A
-	// panic in OnGiveUp is logged. If nil, the item and the error are logged
-	// instead.
+	// the item revives it, unless Run drains. Its context has the values of the
+	// handler's, and outlives that: it ends with the context of Run, or with Grace
+	// after it. A panic in OnGiveUp is logged, and a [runtime.Goexit] costs no
+	// worker. If nil, the item and the error are logged instead.
 	OnGiveUp func(ctx context.Context, item T, err error)
 
 	// OnResult is told what has become of each item. It is called by the worker
 	// that still holds the item, after all else is done for it but Done, with the
-	// context of OnGiveUp. A panic in it is logged. It costs two readings of the
-	// clock for each item.
+	// context of OnGiveUp, and so by several workers at a time. Panics and
+	// [runtime.Goexit] are as in OnGiveUp. It costs two readings of the clock for
+	// each item.
 	OnResult func(ctx context.Context, item T, result Result)
 
 	// OnStop is told all that is left when Run ends, before it returns and after
 	// the last worker has ended: what is queued, what others hold, what waits,
 	// and what has failed when no retry could come any more. If nil, the numbers
 	// are logged if there are any. With KeepQueue, it is told what is in the
-	// queue, and all of that is still there.
+	// queue, and all of that is still there. It may call the queue, and a panic in
+	// it reaches the caller of Run.
 	OnStop func(left Snapshot[T])
 
 	// CrashOnPanic lets a panic of a handler, of OnGiveUp or of OnResult end the

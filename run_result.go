@@ -44,9 +44,9 @@ type Result struct {
 	// is one, as Run counts for MaxAttempts. The limiter may count otherwise.
 	Failures int
 
-	// Again says that the item comes again without another Add, and After when: 0
-	// is at once, and negative is a time that is not known, as that of the
-	// limiter of a foreign queue.
+	// Again says that the item comes again without another Add, unless Run ends
+	// before, and After when: 0 is at once, and negative is a time that is not
+	// known, as that of the limiter of a foreign queue.
 	Again bool
 	After time.Duration
 
