@@ -2,9 +2,9 @@ package workqueue
 
 import "slices"
 
-// maxGroups is how many groups a reader of metrics is told of by name: a label with a
-// value for each tenant of a cluster would bring a metrics store down.
-const maxGroups = 25
+// maxNamed is how many groups, or priorities, a reader of metrics is told of by name: a label
+// with a value for each tenant of a cluster would bring a metrics store down.
+const maxNamed = 25
 
 // GroupDepth is what a group of a [NewFairQueue] has, or several of them together.
 type GroupDepth struct {
@@ -33,13 +33,13 @@ func (f *fifo[T]) depthByGroup() []GroupDepth {
 // depthByGroup takes some 30 ns for each group, with the lock held. Groups are compared
 // by nothing but their depth, as that calls no foreign code.
 func (f *fair[T, G]) depthByGroup() []GroupDepth {
-	depths := make([]GroupDepth, 0, maxGroups+1)
+	depths := make([]GroupDepth, 0, maxNamed+1)
 	var others GroupDepth
 	for g := range f.all() {
 		d := GroupDepth{Group: g.key, Groups: 1, Queued: g.size, InFlight: g.flying}
 		depths = enterDepth(depths, d)
-		if len(depths) > maxGroups {
-			d, depths = depths[maxGroups], depths[:maxGroups]
+		if len(depths) > maxNamed {
+			d, depths = depths[maxNamed], depths[:maxNamed]
 			others.Groups++
 			others.Queued += d.Queued
 			others.InFlight += d.InFlight

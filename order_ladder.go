@@ -51,7 +51,6 @@ const (
 	parked = -2
 
 	recentLevels = 32
-	firstLevels  = 25
 
 	// idleLevels is how many levels are known without a look at those that are down.
 	// Not tuned: it is more than the priorities that programs tell apart by name.
@@ -94,7 +93,7 @@ func (l *ladder[C]) extend(priority int) *level[C] {
 
 // use gives a priority a place in first, while there are any.
 func (l *ladder[C]) use(priority int) {
-	if len(l.first) < firstLevels && !slices.Contains(l.first, priority) {
+	if len(l.first) < maxNamed && !slices.Contains(l.first, priority) {
 		l.first = append(l.first, priority)
 	}
 }

@@ -42,7 +42,7 @@ func labelled(total QueueStats) map[string]int {
 		depths[label] += l.Depth
 		rest -= l.Depth
 	}
-	if len(depths) < firstLevels {
+	if len(depths) < maxNamed {
 		depths["0"] += 0
 	}
 	if rest > 0 {

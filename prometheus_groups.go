@@ -39,11 +39,11 @@ func depthsByText(groups []GroupDepth) map[string]int {
 		}
 		depths[validLabel(fmt.Sprint(g.Group))] += g.Queued
 	}
-	if len(depths) > maxGroups {
+	if len(depths) > maxNamed {
 		names := slices.SortedFunc(maps.Keys(depths), func(a, b string) int {
 			return cmp.Or(cmp.Compare(depths[b], depths[a]), cmp.Compare(a, b))
 		})
-		for _, name := range names[maxGroups:] {
+		for _, name := range names[maxNamed:] {
 			others += depths[name]
 			delete(depths, name)
 		}

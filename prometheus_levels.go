@@ -72,7 +72,7 @@ func (s *QueueStats) level(l LevelStats) *LevelStats {
 			own++
 		}
 	}
-	if !l.Others && own == firstLevels {
+	if !l.Others && own == maxNamed {
 		return s.level(LevelStats{Others: true})
 	}
 	s.Levels = append(s.Levels, LevelStats{Priority: l.Priority, Others: l.Others})
