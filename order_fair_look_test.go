@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"runtime/metrics"
 	"slices"
 	"strings"
 	"testing"
@@ -104,5 +105,35 @@ func BenchmarkSnapshotOfAFairQueue(b *testing.B) {
 				q.Snapshot(limit)
 			}
 		})
+	}
+}
+
+// A Snapshot runs while everybody waits for the lock, so it must not make a goroutine for
+// each group: the runtime keeps some 450 bytes of each for ever.
+func TestSnapshotOfAFairQueueMakesNoGoroutines(t *testing.T) {
+	made := []metrics.Sample{{Name: "/sched/goroutines-created:goroutines"}}
+	if metrics.Read(made); made[0].Value.Kind() != metrics.KindUint64 {
+		t.Skip("this Go does not count goroutines")
+	}
+	const groups, each = 1000, 5
+	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[int]{Order: workqueue.NewFairQueue(workqueue.FairOptions[int, int]{
+		Group:  func(item int) int { return item % groups },
+		Within: func() workqueue.Queue[int] { return workqueue.NewPriorityQueue(workqueue.PriorityOptions[int]{}) },
+	})})
+	defer q.ShutDown()
+	for item := range groups * each {
+		q.Add(item)
+	}
+	metrics.Read(made)
+	before := made[0].Value.Uint64()
+	s := q.Snapshot(groups * each)
+	metrics.Read(made)
+	if n := made[0].Value.Uint64() - before; n > groups/2 {
+		t.Errorf("it made %d goroutines", n)
+	}
+	for i, info := range s.Queued {
+		if info.Item != i { // Each group in turn.
+			t.Fatalf("place %d has %d, want %d", i, info.Item, i)
+		}
 	}
 }
