@@ -3,6 +3,7 @@ package workqueue_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -16,12 +17,7 @@ import (
 // The table in docs/semantics.md under "Taking back and putting off", a cell
 // each: a call, made of an item in a state, and what the queue then has the item
 // for. The item waits for 10 s where it waits; the calls name 5 and 20 s.
-var interplay = []struct {
-	call string
-	// What comes of it for an item that is idle, waiting, queued, in flight, in
-	// flight and added again, and in flight and waiting.
-	idle, waiting, queued, inFlight, again, held string
-}{
+var interplay = []interplayRow{
 	{"Add",
 		"queued", "queued, waiting 10s", "queued", "again", "again", "again, waiting 10s"},
 	{"Add, with OneEntry",
@@ -79,23 +75,36 @@ var interplay = []struct {
 func TestInterplayOfCallsAndStates(t *testing.T) {
 	t.Parallel()
 	for _, row := range interplay {
-		for state, want := range map[string]string{
-			"idle": row.idle, "waiting": row.waiting, "queued": row.queued,
-			"in flight": row.inFlight, "again": row.again, "in flight, waiting": row.held,
-		} {
-			belows := []string{"Typed", "storage", "foreign"}
-			if strings.HasSuffix(row.call, "with OneEntry") {
-				belows = belows[:2]
-			}
-			for _, below := range belows {
-				t.Run(row.call+"/"+state+"/"+below, func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) {
-						if got := interplayCell(t, row.call, state, below); got != want {
-							t.Errorf("%s of an item that is %s: got %q, want %q", row.call, state, got, want)
-						}
-					})
+		belows := []string{"Typed", "storage", "foreign"}
+		if strings.HasSuffix(row.call, "with OneEntry") {
+			belows = belows[:2]
+		}
+		row.play(t, belows, interplayCell)
+	}
+}
+
+// An interplayRow is a call and what comes of it for an item that is idle, waiting,
+// queued, in flight, in flight and added again, and in flight and waiting.
+type interplayRow struct {
+	call string
+
+	idle, waiting, queued, inFlight, again, held string
+}
+
+// play plays the call in each state, on each kind of queue below.
+func (row interplayRow) play(t *testing.T, belows []string, cell func(t *testing.T, call, state, below string) string) {
+	for state, want := range map[string]string{
+		"idle": row.idle, "waiting": row.waiting, "queued": row.queued,
+		"in flight": row.inFlight, "again": row.again, "in flight, waiting": row.held,
+	} {
+		for _, below := range belows {
+			t.Run(row.call+"/"+state+"/"+below, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					if got := cell(t, row.call, state, below); got != want {
+						t.Errorf("%s of an item that is %s: got %q, want %q", row.call, state, got, want)
+					}
 				})
-			}
+			})
 		}
 	}
 }
@@ -116,7 +125,9 @@ func interplayCell(t *testing.T, call, state, below string) string {
 		DelayingQueue: workqueue.NewTypedDelaying(config),
 	})
 	defer q.ShutDown()
-	bring(q, state)
+	bring(q, state, interplayAdds{
+		first: func() { q.Add("a") }, again: func() { q.Add("a") }, later: func() { q.AddAfter("a", 10*time.Second) },
+	})
 	if before := describeLimiter(q.Snapshot(9)); before != strings.Replace(state, "waiting", "waiting 10s", 1) {
 		t.Fatalf("in the beginning the item is %s", before)
 	}
@@ -126,22 +137,26 @@ func interplayCell(t *testing.T, call, state, below string) string {
 	return describeLimiter(q.Snapshot(9)) + result
 }
 
+// interplayAdds are the calls by which an item comes to a state: the add of an item that
+// is not queued, that of one which is held, and the one that makes it wait for 10 s.
+type interplayAdds struct{ first, again, later func() }
+
 // bring brings the item a to a state.
-func bring(q *workqueue.TypedRateLimiting[string], state string) {
+func bring(q *workqueue.TypedRateLimiting[string], state string, adds interplayAdds) {
 	state, waits := strings.CutSuffix(state, "waiting")
 	if waits {
-		defer q.AddAfter("a", 10*time.Second)
+		defer adds.later()
 	}
 	switch strings.TrimSuffix(state, ", ") {
 	case "queued":
-		q.Add("a")
+		adds.first()
 	case "in flight":
-		q.Add("a")
+		adds.first()
 		q.Get()
 	case "again":
-		q.Add("a")
+		adds.first()
 		q.Get()
-		q.Add("a")
+		adds.again()
 	}
 }
 
@@ -182,19 +197,19 @@ func apply(q *workqueue.TypedRateLimiting[string], call string) (result string) 
 	return ""
 }
 
-// describe says where the only item is.
+// describeLimiter says where the only item is.
 func describeLimiter(s workqueue.Snapshot[string]) string {
+	return describePlaces(s, func(place string, _ workqueue.ItemInfo[string]) string { return place })
+}
+
+// describePlaces says what the queue has the only item for, as show writes it.
+func describePlaces(s workqueue.Snapshot[string], show func(place string, info workqueue.ItemInfo[string]) string) string {
 	var places []string
-	for range s.Queued {
-		places = append(places, "queued")
-	}
-	for _, info := range s.InFlight {
-		places = append(places, map[workqueue.ItemState]string{
-			workqueue.ItemInFlight: "in flight", workqueue.ItemInFlightAgain: "again",
-		}[info.State])
-	}
-	for _, info := range s.Waiting {
-		places = append(places, fmt.Sprint("waiting ", info.Due.Sub(epoch)))
+	for _, info := range slices.Concat(s.Queued, s.InFlight, s.Waiting) {
+		places = append(places, show(map[workqueue.ItemState]string{
+			workqueue.ItemQueued: "queued", workqueue.ItemInFlight: "in flight", workqueue.ItemInFlightAgain: "again",
+			workqueue.ItemWaiting: fmt.Sprint("waiting ", info.Due.Sub(epoch)),
+		}[info.State], info))
 	}
 	if len(places) == 0 {
 		return "idle"

@@ -2,7 +2,6 @@ package workqueue_test
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -18,11 +17,7 @@ import (
 // docs/semantics.md. The item was brought there with the priority 3; where it waits as
 // well, the wait has 4. The result is what the queue has it for then, and with
 // which priority.
-var priorityInterplay = []struct {
-	call string
-
-	idle, waiting, queued, inFlight, again, held string
-}{
+var priorityInterplay = []interplayRow{
 	{"AddWith 5",
 		"queued 5", "queued 5, waiting 10s 4", "queued 5", "again 5", "again 5", "again 5, waiting 10s 4"},
 	{"AddWith 1",
@@ -68,20 +63,7 @@ var priorityInterplay = []struct {
 func TestPriorityOfAnItemInEachState(t *testing.T) {
 	t.Parallel()
 	for _, row := range priorityInterplay {
-		for state, want := range map[string]string{
-			"idle": row.idle, "waiting": row.waiting, "queued": row.queued,
-			"in flight": row.inFlight, "again": row.again, "in flight, waiting": row.held,
-		} {
-			for _, below := range []string{"Typed", "apart", "metrics"} {
-				t.Run(row.call+"/"+state+"/"+below, func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) {
-						if got := priorityCell(t, row.call, state, below); got != want {
-							t.Errorf("%s of an item that is %s: got %q, want %q", row.call, state, got, want)
-						}
-					})
-				})
-			}
-		}
+		row.play(t, []string{"Typed", "apart", "metrics"}, priorityCell)
 	}
 }
 
@@ -106,35 +88,21 @@ func priorityCell(t *testing.T, call, state, below string) string {
 		DelayingQueue: workqueue.NewTypedDelaying(config),
 	})
 	defer q.ShutDown()
-	bringWith(q, state)
+	bring(q, state, interplayAdds{
+		first: func() { q.AddWith(workqueue.AddOptions{Priority: 3}, "a") },
+		again: func() {
+			q.AddWith(workqueue.AddOptions{Priority: -5}, "a")
+			q.AddWith(workqueue.AddOptions{Priority: 3}, "a")
+			q.Add("a")
+		},
+		later: func() { q.AddWith(workqueue.AddOptions{After: 10 * time.Second, Priority: 4}, "a") },
+	})
 	for one := range strings.SplitSeq(call, ", ") {
 		applyWith(q, clock, one)
 	}
 	synctest.Wait()
 	checkInvariants(t, 0, q)
 	return describePriorities(q.Snapshot(9))
-}
-
-// bringWith brings the item a to a state.
-func bringWith(q *workqueue.TypedRateLimiting[string], state string) {
-	state, waits := strings.CutSuffix(state, "waiting")
-	if waits {
-		defer q.AddWith(workqueue.AddOptions{After: 10 * time.Second, Priority: 4}, "a")
-	}
-	add := func() { q.AddWith(workqueue.AddOptions{Priority: 3}, "a") }
-	switch strings.TrimSuffix(state, ", ") {
-	case "queued":
-		add()
-	case "in flight":
-		add()
-		q.GetWithPriority()
-	case "again":
-		add()
-		q.Get()
-		q.AddWith(workqueue.AddOptions{Priority: -5}, "a")
-		add()
-		q.Add("a")
-	}
 }
 
 func applyWith(q *workqueue.TypedRateLimiting[string], clock *testingclock.FakeClock, call string) {
@@ -155,16 +123,7 @@ func applyWith(q *workqueue.TypedRateLimiting[string], clock *testingclock.FakeC
 }
 
 func describePriorities(s workqueue.Snapshot[string]) string {
-	var places []string
-	for _, info := range slices.Concat(s.Queued, s.InFlight, s.Waiting) {
-		place := map[workqueue.ItemState]string{
-			workqueue.ItemQueued: "queued", workqueue.ItemInFlight: "in flight", workqueue.ItemInFlightAgain: "again",
-			workqueue.ItemWaiting: fmt.Sprint("waiting ", info.Due.Sub(epoch)),
-		}[info.State]
-		places = append(places, fmt.Sprint(place, " ", info.Priority))
-	}
-	if len(places) == 0 {
-		return "idle"
-	}
-	return strings.Join(places, ", ")
+	return describePlaces(s, func(place string, info workqueue.ItemInfo[string]) string {
+		return fmt.Sprint(place, " ", info.Priority)
+	})
 }

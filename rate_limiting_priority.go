@@ -1,7 +1,5 @@
 package workqueue
 
-import "time"
-
 // AddWith adds the items with a priority, at once or when they are due, see
 // [TypedDelaying.AddWith]. With RateLimited the limiter says when, once for each of
 // them, unless After is earlier.
@@ -45,20 +43,6 @@ func (q *TypedRateLimiting[T]) addWith(options AddOptions, items ...T) {
 	default:
 		q.AddAll(items...)
 	}
-}
-
-// addAfterWith is AddAfter with a priority. It counts as a retry also if there is no
-// delay, as AddRateLimited does.
-func (q *TypedRateLimiting[T]) addAfterWith(item T, duration time.Duration, priority int) {
-	if d, ok := q.queue.(*TypedDelaying[T]); ok {
-		d.addAfterWith(item, duration, priority)
-		return
-	}
-	if priority == 0 {
-		q.queue.AddAfter(item, duration)
-		return
-	}
-	addWithBelow(q.queue, AddOptions{After: duration, Priority: priority}, []T{item})
 }
 
 // GetWithPriority returns a queued item, see [TypedDelaying.GetWithPriority].

@@ -147,6 +147,28 @@ func (q *TypedRateLimiting[T]) AddRateLimited(item T) {
 	}
 }
 
+// limit adds the item after a time that the limiter has said.
+func (q *TypedRateLimiting[T]) limit(item T, d time.Duration, priority int) {
+	if q.metrics != nil && !q.queue.ShuttingDown() {
+		q.metrics.observe(d)
+	}
+	q.addAfterWith(item, d, priority)
+}
+
+// addAfterWith is AddAfter with a priority. It counts as a retry also if there is no
+// delay, as AddRateLimited does.
+func (q *TypedRateLimiting[T]) addAfterWith(item T, duration time.Duration, priority int) {
+	if d, ok := q.queue.(*TypedDelaying[T]); ok {
+		d.addAfterWith(item, duration, priority)
+		return
+	}
+	if priority == 0 {
+		q.queue.AddAfter(item, duration)
+		return
+	}
+	addWithBelow(q.queue, AddOptions{After: duration, Priority: priority}, []T{item})
+}
+
 // Forget makes the limiter forget the item's failures, and [Run] those that it
 // counts for MaxAttempts. If the item waits, it goes on waiting, and if it is
 // held, Done is still owed.

@@ -1,7 +1,5 @@
 package workqueue
 
-import "time"
-
 // This file has what a TypedRateLimiting is to a Run on it. A type that embeds one has
 // these methods too, and Run uses them, except limit: the AddRateLimited of that type
 // may do more.
@@ -29,12 +27,4 @@ func (q *TypedRateLimiting[T]) forgetAttempts(item T) {
 	if f := q.attempts.Load(); f != nil {
 		f.forgetAny(item)
 	}
-}
-
-// limit adds the item after a time that the limiter has said.
-func (q *TypedRateLimiting[T]) limit(item T, d time.Duration, priority int) {
-	if q.metrics != nil && !q.queue.ShuttingDown() {
-		q.metrics.observe(d)
-	}
-	q.addAfterWith(item, d, priority)
 }
