@@ -19,12 +19,12 @@
 //   - A queue at rest has no goroutine, and gives back the memory that a burst
 //     has taken.
 //
-// This page is the contract. Two pages have the tables behind it: what each call
-// does in each state, and what limiters and series mean, is in
-// https://github.com/seed16c08ea7/workqueue/blob/main/docs/semantics.md, and
-// each difference from client-go, with the test that shows it, is in
-// https://github.com/seed16c08ea7/workqueue/blob/main/docs/differences.md. Beside
-// them are ordering.md, migrating.md and testing.md.
+// This page is the contract. Two pages have the tables behind it.
+// https://github.com/seed16c08ea7/workqueue/blob/main/docs/semantics.md says what
+// each call does in each state, and what limiters and series mean.
+// https://github.com/seed16c08ea7/workqueue/blob/main/docs/differences.md has each
+// difference from client-go, and the test that shows it. Beside them are ordering.md,
+// migrating.md and testing.md.
 //
 // # Queues and layers
 //
@@ -100,7 +100,7 @@
 //	Done    idle     queued       idle         queued
 //
 // Done of an item that nobody holds changes nothing, nor does Add after a shutdown.
-// An item can wait for its time in each of these states. That ends by an Add.
+// In each of these states an item can wait for a time as well. Then it is added.
 //
 // Whoever got an item must call Done, also when its work has panicked: defer the
 // call. Until then the item is not handed out again and a drain does not end.
@@ -111,11 +111,10 @@
 // # What blocks
 //
 // Get blocks while the queue is empty and not shut down; GetContext ends with its
-// context as well. With a custom [Queue], Get blocks while its Len is zero, and
-// looks again after the next Push or Touch. ShutDownWithDrain blocks until the
-// work is done, and Drain until its context ends at the latest. All shutdowns
-// wait for the queue's own goroutine, which ends at once unless foreign code
-// keeps it.
+// context as well. With a custom [Queue], Get blocks while its Len is zero, and looks
+// again after the next Push or Touch. ShutDownWithDrain blocks until the work is done,
+// and Drain until its context ends at the latest. All shutdowns wait for the queue's
+// own goroutine, which ends at once unless foreign code keeps it.
 //
 // All other calls wait only for the queue's lock. Most hold it for constant or
 // logarithmic time. These hold it for longer:
@@ -180,9 +179,9 @@
 // Drain ends with its context even while a metric, a clock or a queue below keeps
 // a goroutine of the queue.
 //
-// All three may be called any number of times, concurrently, in any order. When
-// one returns, the queue has no goroutine left, except one that foreign code keeps
-// while a Drain gives up. That one ends when the foreign code returns.
+// All three may be called any number of times, concurrently, in any order. When one
+// returns, the queue has no goroutine left, except one that foreign code keeps while a
+// Drain gives up: it ends when the foreign code returns.
 //
 // # Metrics
 //
@@ -216,7 +215,8 @@
 //	lateness_seconds                   histogram of the time from due to queued
 //	abandoned_total                    items left at the end of queues, by state
 //
-// They go at the ShutDown of their queue, or at the end of its drain.
+// They go at the ShutDown of their queue, or at the end of its drain. An order adds
+// three by priority and by group, which are in docs/semantics.md.
 //
 // # Foreign code
 //
