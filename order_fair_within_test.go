@@ -246,3 +246,81 @@ func TestFairQueueWithinPriorities(t *testing.T) {
 		t.Errorf("got %s, want a/4 a/2", got)
 	}
 }
+
+// A queue within is told of each Touch of what it has, and of nothing else.
+func TestQueueWithinAGroupIsTouched(t *testing.T) {
+	var withins []*shelf[int]
+	q := workqueue.NewFairQueue(workqueue.FairOptions[int, int]{
+		Group: func(item int) int { return item / 10 },
+		Within: func() workqueue.Queue[int] {
+			withins = append(withins, &shelf[int]{})
+			return withins[len(withins)-1]
+		},
+	})
+	pushAll(q, 11, 12, 13)
+	q.Touch(11) // It goes to the top.
+	q.Touch(99)
+	first := q.Pop()
+	q.Touch(first)
+	if got := append([]int{first}, popAll(q)...); fmt.Sprint(got) != "[11 13 12]" {
+		t.Errorf("got %v, want [11 13 12]", got)
+	}
+	if got, want := fmt.Sprint(withins[0].calls), "[push[11] push[12] push[13] touch[11] pop[] pop[] pop[]]"; got != want {
+		t.Errorf("got the calls %s, want %s", got, want)
+	}
+}
+
+// A plain Push and Touch of a fair queue are those of the order within, which may give a
+// priority to them. A priority that is named takes its place.
+func TestPriorityWithinAGroup(t *testing.T) {
+	boost := 0
+	q := workqueue.NewFairQueue(workqueue.FairOptions[int, int]{
+		Group: func(int) int { return 0 },
+		Within: func() workqueue.Queue[int] {
+			return workqueue.NewPriorityQueue(workqueue.PriorityOptions[int]{Of: func(item int) int { return item + boost }})
+		},
+	}).(workqueue.PrioritizedQueue[int])
+	pushAll[int](q, 1, 3, 2)
+	q.PushWithPriority(4, -1)
+	q.TouchWithPriority(2, 9)
+	boost = 5
+	q.Touch(1)
+	got := ""
+	for q.Len() > 0 {
+		item, priority := q.PopWithPriority()
+		got += fmt.Sprint(item, "@", priority, " ")
+	}
+	if want := "2@9 1@6 3@3 4@-1 "; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// A Snapshot with a limit has the first items of all that there are, in the turns of the
+// groups, and behind them in those of groups at their limits.
+func TestSnapshotOfTheFirstInTurns(t *testing.T) {
+	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{
+		Order: newFair(map[string]int{"a": 2}, map[string]int{"c": 1, "d": 1}),
+	})
+	defer q.ShutDown()
+	for _, tenant := range []string{"a", "b", "c", "d"} {
+		q.AddAll(keysOf(tenant, 4)...)
+	}
+	for range 6 {
+		q.TryGet()
+	}
+	all := q.Snapshot(100).Queued
+	if len(all) != 10 {
+		t.Fatalf("got %d items, want 10", len(all))
+	}
+	for limit := range 12 {
+		some := q.Snapshot(limit).Queued
+		if len(some) != min(limit, len(all)) {
+			t.Errorf("limit %d: got %d items", limit, len(some))
+		}
+		for i, info := range some {
+			if info.Item != all[i].Item {
+				t.Errorf("limit %d: got %s at %d, want %s", limit, info.Item, i, all[i].Item)
+			}
+		}
+	}
+}

@@ -31,6 +31,7 @@ func main() {
 	flag.StringVar(&c.list, "survivors", "mutate/survivors.txt", "the `file` that lists the mutants which may live")
 	flag.StringVar(&c.files, "files", "*.go", "mutate only what is in these `files`: patterns, separated by commas")
 	flag.StringVar(&c.skip, "skip", "", "leave out the tests that match this `regexp`, such as slow ones, at the price of survivors")
+	flag.StringVar(&c.run, "run", "", "use only the tests that match this `regexp`, such as new ones with -only")
 	flag.StringVar(&c.only, "only", "", "try only the mutants that were not killed in a run whose output is this `file`")
 	flag.IntVar(&c.workers, "workers", 1, "how many mutants to try at a time; more than half the processors makes tests fail that measure")
 	flag.BoolVar(&c.unlisted, "unlisted", false, "try only mutants that are not in the list, which takes less time")
@@ -48,9 +49,9 @@ func main() {
 }
 
 type config struct {
-	dir, list, files, skip, only string
-	workers                      int
-	verbose, unlisted            bool
+	dir, list, files, skip, run, only string
+	workers                           int
+	verbose, unlisted                 bool
 }
 
 // A result is a mutant with what became of it.
@@ -81,7 +82,7 @@ func (c config) mutate(ctx context.Context, w io.Writer) (ok bool, err error) {
 		return false, err
 	}
 	b := &bench{ctx: ctx, program: program, dir: c.dir, tmp: tmp}
-	if err := b.prepare(c.skip); err != nil {
+	if err := b.prepare(c.skip, c.run); err != nil {
 		return false, err
 	}
 	if err := b.control(len(mutants)); err != nil {

@@ -102,14 +102,14 @@ func (b *bench) watch(cmd *exec.Cmd) (output []byte, err error) {
 // prepare runs each test alone, without a mutant, to learn how long it takes
 // and which mutants it reaches. It fails if a test does: where the tests fail
 // anyway, every mutant seems to be killed.
-func (b *bench) prepare(skip string) error {
+func (b *bench) prepare(skip, run string) error {
 	out, err := exec.Command(b.program, "-test.list", "^(Test|Example|Fuzz)").Output()
 	if err != nil {
 		return err
 	}
 	reached := map[string][]string{} // by a test
 	for _, name := range strings.Fields(string(out)) {
-		if skip != "" && regexp.MustCompile(skip).MatchString(name) {
+		if skip != "" && regexp.MustCompile(skip).MatchString(name) || !regexp.MustCompile(run).MatchString(name) {
 			continue
 		}
 		took, ids, err := b.trace(name)
