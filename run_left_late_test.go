@@ -101,10 +101,10 @@ func TestRunDrainHasWhatIsLeftInItsError(t *testing.T) {
 			s.queue.Add("c")
 			stop()
 		})
-		err := workqueue.Run(ctx, s.queue, func(ctx context.Context, _ string) error { time.Sleep(5 * time.Second); return nil },
+		err := workqueue.Run(ctx, s.queue, func(ctx context.Context, _ string) error { time.Sleep(5 * time.Second); return errFailed },
 			runOptions{Drain: true, Grace: time.Second, Logger: discard()})
 		left, _ := err.(*workqueue.DrainError[string])
-		if left == nil || leftIn(left.Snapshot, left.Err) != "queued[c] held[b] waiting[w]: context canceled" {
+		if left == nil || leftIn(left.Snapshot, left.Err) != "queued[c] held[b] waiting[w] failed[a]: context canceled" {
 			t.Errorf("got %v, %+v", err, left)
 		}
 	})

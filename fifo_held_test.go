@@ -1,0 +1,83 @@
+package workqueue_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/seed16c08ea7/workqueue"
+)
+
+// An order is asked whether it is ready when it has handed an item out. If that panics, the
+// item is the worker's all the same. If it ends the worker's goroutine, the item goes back,
+// and comes first.
+func TestReadyThatFailsAfterAHandOut(t *testing.T) {
+	for kind, fail := range failsBy {
+		c := newCapped(1)
+		q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[int]{Order: c})
+		q.AddAll(0, 3, 1)
+		popped, failed := false, false
+		c.hook = func(call string) {
+			popped = popped || call == "pop"
+			if popped && call == "ready" && !failed {
+				failed = true
+				fail()
+			}
+		}
+		item, ok := -1, false
+		panicked := goes(func() { item, ok = q.TryGet() })
+		if held := q.Held(); kind == "panic" && (item != 0 || !ok || held != 1 || panicked != nil) || kind == "Goexit" && (ok || held != 0) {
+			t.Errorf("%s: got %d, %v and the panic %v, and %d items are held", kind, item, ok, panicked, held)
+		}
+		if !failed || q.Locked() {
+			t.Fatalf("%s: it was called: %v, and the queue is locked: %v", kind, failed, q.Locked())
+		}
+		checkInvariants(t, 0, q)
+		var got []int
+		if ok {
+			got = append(got, item)
+			q.Done(item)
+		}
+		for item, ok := q.TryGet(); ok; item, ok = q.TryGet() {
+			got = append(got, item)
+			q.Done(item)
+			checkInvariants(t, len(got), q)
+		}
+		if first := got[0]; first != 0 {
+			t.Errorf("%s: %d came first, want 0", kind, first)
+		}
+		if slices.Sort(got); fmt.Sprint(got) != "[0 1 3]" || c.wrong != "" {
+			t.Errorf("%s: handed out %v, and the order heard wrong of %q", kind, got, c.wrong)
+		}
+		q.ShutDown()
+	}
+}
+
+// An item that was put back leaves the line without a hand-out when it is removed. The order
+// hears that the first one is over, and what it held back for that comes.
+func TestRemoveOfWhatWasPutBackFreesItsPlace(t *testing.T) {
+	c := newCapped(1)
+	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[int]{Order: c})
+	defer q.ShutDown()
+	q.AddAll(0, 3)
+	popped := false
+	c.hook = func(call string) {
+		popped = popped || call == "pop"
+		if popped && call == "ready" {
+			c.hook = nil
+			failsBy["Goexit"]()
+		}
+	}
+	goes(func() { q.TryGet() })
+	if !q.Remove(0) {
+		t.Fatal("0 is not in line")
+	}
+	checkInvariants(t, 0, q)
+	if item, ok := q.TryGet(); item != 3 || !ok {
+		t.Errorf("got %d, %v, want 3", item, ok)
+	}
+	if len(c.out) != 1 || c.wrong != "" {
+		t.Errorf("the order has %v out, and heard wrong of %q", c.out, c.wrong)
+	}
+	q.Done(3)
+}
