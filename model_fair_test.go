@@ -319,7 +319,7 @@ type wait struct {
 
 // The bound that NewFairQueue promises, for all items in random histories: of another
 // group with weight v, no more than (k/w + 1)*v items come before one of a group of
-// weight w that has k before it.
+// weight w that has k before it, and the rest of a turn more if the other one has a limit.
 func TestFairBoundHolds(t *testing.T) {
 	t.Parallel()
 	rnd := newRand(t)
@@ -371,7 +371,7 @@ func playBound(t *testing.T, rnd *rand.Rand) (reached int) {
 			}
 			got := q.Pop()
 			flying = append(flying, got)
-			reached += accountFair(t, &waits, got, groups[got], weights, func(group int) bool { return limits[group] > 0 && held[group] >= limits[group] })
+			reached += accountFair(t, &waits, got, groups[got], weights, limits, func(group int) bool { return limits[group] > 0 && held[group] >= limits[group] })
 			held[groups[got]]++
 		}
 	}
@@ -379,7 +379,7 @@ func playBound(t *testing.T, rnd *rand.Rand) (reached int) {
 }
 
 // accountFair notes a hand-out with all who wait, and checks the one whose wait is over.
-func accountFair(t *testing.T, waits *[]*wait, item, group int, weights [groupsInAll]int, atLimit func(group int) bool) (reached int) {
+func accountFair(t *testing.T, waits *[]*wait, item, group int, weights, limits [groupsInAll]int, atLimit func(group int) bool) (reached int) {
 	at := slices.IndexFunc(*waits, func(w *wait) bool { return w.item == item })
 	over := (*waits)[at]
 	*waits = slices.Delete(*waits, at, at+1)
@@ -390,6 +390,9 @@ func accountFair(t *testing.T, waits *[]*wait, item, group int, weights [groupsI
 	}
 	for other, n := range over.seen {
 		most := (over.before/weights[group] + 1) * weights[other]
+		if limits[other] > 0 {
+			most += weights[other] - 1
+		}
 		if other != group && n > most {
 			t.Fatalf("%+v: %d of group %d came before it, %d may; weights %v", *over, n, other, most, weights)
 		}

@@ -41,7 +41,8 @@ type FairOptions[T, G comparable] struct {
 //
 // w and v are the weights of the two groups. That does not count what is handed out
 // while the item's own group is at its limit. A group whose turn comes to a halt as it
-// is at its limit goes on with the rest of it when it is no longer, and before others.
+// is at its limit goes on with the rest of it when it is no longer, and before others:
+// of such a group, up to v - 1 items more can come first.
 //
 // The queue implements [HoldingQueue] if there is a MaxInFlight, or the queue made by
 // Within does, and [PrioritizedQueue] if that one does. A priority orders the items of
@@ -94,8 +95,11 @@ func NewFairQueue[T, G comparable](options FairOptions[T, G]) Queue[T] {
 // Pops as the group has weight. Then the group goes to the end. A group that comes
 // to rest in the midst of its turn comes back to the head, and has what is left of
 // it. At the end it would lose its share, as each group at its limit would have one
-// item a round. The bound of a round holds: the turn does not get longer, and the
-// next one begins at the end.
+// item a round. The turn does not get longer, and the next one begins at the end. So
+// what it adds to the wait of an item of another group is the rest of one turn, and
+// that only if the other group was in the midst of its own turn: the two then end in
+// the other order. To come back behind all groups that are in the midst of theirs would
+// do the same to its own items.
 //
 // Invariants, for a group g in groups, or which is odd:
 //

@@ -55,6 +55,28 @@ func TestGroupAtItsLimitKeepsItsTurn(t *testing.T) {
 	}
 }
 
+// The rest of a turn that was halted comes on top of a round, if it overtakes a group in
+// the midst of its turn: b/4 has 2 of its own before it, so a turn of a, which is 3, and
+// 2 more.
+func TestRestOfAHaltedTurnComesOnTopOfARound(t *testing.T) {
+	q := newFair(map[string]int{"a": 3, "b": 3}, map[string]int{"a": 1}).(workqueue.HoldingQueue[string])
+	pushAll(q, keysOf("a", 7)...)
+	pushAll(q, "b/1", "b/2", "b/3")
+	q.Ready()
+	halted := q.Pop()
+	q.Pop() // b/1: the turn of b has begun.
+	q.Push("b/4")
+	q.Done(halted)
+	var got []string
+	for item := ""; item != "b/4"; q.Done(item) {
+		item = q.Pop()
+		got = append(got, item)
+	}
+	if got, want := strings.Join(got, " "), "a/1 a/2 b/2 b/3 a/3 a/4 a/5 b/4"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
 // A caller that asks Len and Pop only, as client-go does, gets everything, in the order
 // of the turns. Nothing is kept of what it will never say to be done.
 func TestFairQueueForACallerWithoutDone(t *testing.T) {
