@@ -293,3 +293,60 @@ func TestOrderOfManyLevelsThatComeAndGo(t *testing.T) {
 		}
 	}
 }
+
+// The priorities of what is queued and held are known when the memory of the rest is given
+// back.
+func TestPrioritiesOutliveTheMemoryOfABurst(t *testing.T) {
+	const many = 2500
+	for name, within := range map[string]func() workqueue.Queue[int]{"": nil, "of queues": workqueue.DefaultQueue[int]} {
+		q := newPrioritized(workqueue.PriorityOptions[int]{Within: within})
+		for item := range many {
+			addAt(q, 1+item%7, item)
+		}
+		q.Get() // The first of the highest level, which stays held.
+		for q.Len() > 10 {
+			item, _ := q.Get()
+			q.Done(item)
+		}
+		s := q.Snapshot(100)
+		if len(s.Queued) != 10 || len(s.InFlight) != 1 {
+			t.Errorf("%s: got %d items queued and %d held, want 10 and 1", name, len(s.Queued), len(s.InFlight))
+		}
+		for _, info := range append(s.Queued, s.InFlight...) {
+			if want := 1 + info.Item%7; info.Priority != want {
+				t.Errorf("%s: %d is %v with the priority %d, want %d", name, info.Item, info.State, info.Priority, want)
+			}
+		}
+		q.Done(s.InFlight[0].Item)
+		if got := takeAll(q); len(got) != 10 {
+			t.Errorf("%s: got %v in the end", name, got)
+		}
+		q.ShutDown()
+	}
+}
+
+// Levels that are in use stay known when those are forgotten that were not for long.
+func TestLevelInUseIsKnownWhenOthersAreForgotten(t *testing.T) {
+	for name, within := range map[string]func() workqueue.Queue[int]{"": nil, "of queues": workqueue.DefaultQueue[int]} {
+		q := workqueue.NewPriorityQueue(workqueue.PriorityOptions[int]{Within: within}).(workqueue.PrioritizedQueue[int])
+		q.PushWithPriority(-1, -1)
+		const many = 3000
+		for item := range many {
+			q.PushWithPriority(item, item)
+		}
+		for q.Len() > 1 {
+			q.Pop()
+		}
+		for item := many; item < 3*many; item++ {
+			q.PushWithPriority(item, item)
+			if got := q.Pop(); got != item {
+				t.Fatalf("%s: got %d, want %d", name, got, item)
+			}
+		}
+		q.PushWithPriority(-2, -1)
+		q.PushWithPriority(-3, -1)
+		if got := popAll[int](q); !slices.Equal(got, []int{-1, -2, -3}) {
+			t.Errorf("%s: got %v, want them in the order of their pushes", name, got)
+		}
+	}
+}

@@ -79,8 +79,10 @@ func TestGetWithPriorityWaits(t *testing.T) {
 					t.Fatalf("%d workers are parked", q.Parked())
 				}
 				q.AddWith(workqueue.AddOptions{Priority: 4}, items...)
+				if synctest.Wait(); q.Len() != 0 {
+					t.Errorf("metrics %v: nobody has come for %v", metrics, items)
+				}
 			}
-			synctest.Wait()
 			q.ShutDown()
 			synctest.Wait()
 			if want := []handOut{{"a", 4, false}, {"b", 4, false}, {"c", 4, false}, {"", 0, true}}; !slices.Equal(got, want) {

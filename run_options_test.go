@@ -444,6 +444,10 @@ func TestRunCrashes(t *testing.T) {
 			[]string{"gave up\nforget\ndone\n", "panic: boom", "workqueue_test.panics"}},
 		"limiter": {runOptions{}, func(q rateLimited) rateLimited { return panickingQueue{q} }, fails,
 			[]string{"done\n", "panic: limiter", "panickingQueue"}},
+		"Get after an exit": {runOptions{}, secondGetPanics, exits,
+			[]string{"limited\ndone\n", "panic: Get", "panickingGet"}},
+		"Get after a panic": {runOptions{}, secondGetPanics, panics,
+			[]string{"limited\ndone\n", "panic: Get", "panickingGet"}},
 	}
 	if name := os.Getenv(crashCase); name != "" {
 		tt := cases[name]
@@ -466,6 +470,21 @@ func TestRunCrashes(t *testing.T) {
 }
 
 func noQueue(q rateLimited) rateLimited { return q }
+
+func secondGetPanics(q rateLimited) rateLimited { return &panickingGet{rateLimited: q} }
+
+// panickingGet panics in the second Get, which is not to be taken for a panic of the handler.
+type panickingGet struct {
+	rateLimited
+	calls int
+}
+
+func (q *panickingGet) Get() (string, bool) {
+	if q.calls++; q.calls == 2 {
+		panic("Get")
+	}
+	return q.rateLimited.Get()
+}
 
 type panickingQueue struct{ rateLimited }
 

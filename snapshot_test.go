@@ -234,3 +234,15 @@ func BenchmarkSnapshot(b *testing.B) {
 		q.ShutDown()
 	}
 }
+
+func TestSnapshotInWordsOfAllStates(t *testing.T) {
+	s := workqueue.Snapshot[string]{
+		Queued:  []workqueue.ItemInfo[string]{{Item: "q", State: workqueue.ItemQueued, Age: 1, Due: epoch}},
+		Waiting: []workqueue.ItemInfo[string]{{Item: "w", State: workqueue.ItemWaiting}, {Item: "d", State: workqueue.ItemWaiting, Due: epoch}},
+		Failed:  []workqueue.ItemInfo[string]{{Item: "f", State: workqueue.ItemFailed, Failures: 1}}, FailedTotal: 1,
+	}
+	const want = "0 queued, 0 in flight, 0 waiting, 1 failed\nq: queued for 1ns\nf: failed, 1 failures\nw: waiting\nd: waiting, due 2026-01-01T00:00:00Z"
+	if got := s.String(); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
