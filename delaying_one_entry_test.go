@@ -144,3 +144,32 @@ func (r *recordingBelow) Add(item string) {
 	r.added = append(r.added, item)
 	r.TypedInterface.Add(item)
 }
+
+// With OneEntry, a worker that is parked comes for what is added, as without.
+func TestOneEntryWakesAWorker(t *testing.T) {
+	for name, add := range map[string]func(q *workqueue.TypedDelaying[string]){
+		"Add":        func(q *workqueue.TypedDelaying[string]) { q.Add("a") },
+		"AddAll":     func(q *workqueue.TypedDelaying[string]) { q.AddAll("a") },
+		"AddAfter":   func(q *workqueue.TypedDelaying[string]) { q.AddAfter("a", 0) },
+		"Reschedule": func(q *workqueue.TypedDelaying[string]) { q.Reschedule("a", 0) },
+		"Debounce":   func(q *workqueue.TypedDelaying[string]) { q.Debounce("a", 0, 0) },
+	} {
+		for _, waits := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{OneEntry: true})
+				if waits {
+					q.AddAfter("a", time.Hour)
+				}
+				got := ""
+				go func() { got, _ = q.Get() }()
+				synctest.Wait()
+				add(q)
+				synctest.Wait()
+				if got != "a" {
+					t.Errorf("%s, while it waits %v: the worker has got %q", name, waits, got)
+				}
+				q.ShutDown()
+			})
+		}
+	}
+}

@@ -365,3 +365,33 @@ func (q *inventive) PopWithPriority() (int, int) {
 	}
 	return q.PrioritizedQueue.PopWithPriority()
 }
+
+// A named priority takes the place of that of Of for an item that is queued or held, too. An
+// item whose Of fails has none, whatever had its place in memory before.
+func TestNamedPriorityRaisesAboveThatOfOf(t *testing.T) {
+	failing := false
+	q := newPrioritized(workqueue.PriorityOptions[int]{Of: func(item int) int {
+		if failing {
+			panic("of")
+		}
+		return item % 10
+	}})
+	defer q.ShutDown()
+	q.AddAll(11, 12)
+	addAt(q, 8, 11)
+	if item, priority, _ := q.GetWithPriority(); item != 11 || priority != 8 {
+		t.Errorf("got %d@%d, want 11@8", item, priority)
+	}
+	addAt(q, 7, 11)
+	q.Done(11)
+	if got, want := takeRanked(q), []string{"11@7", "12@2"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	failing = true
+	for item := range 3 {
+		goes(func() { q.Add(item) })
+	}
+	if got, want := takeRanked(q), []string{"0@0", "1@0", "2@0"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}

@@ -114,6 +114,7 @@ func TestSeriesOfAnItemBeforeAllLevels(t *testing.T) {
 		}}),
 	})
 	defer q.ShutDown()
+	clock.Step(time.Minute)
 	goes(func() { q.Add(9) })
 	clock.Step(time.Second)
 	q.Add(3)
@@ -136,5 +137,24 @@ func TestSeriesOfAnItemBeforeAllLevels(t *testing.T) {
 	q.Get()
 	if got, want := linesOf(t, r, "oldest_item_age_seconds"), []string{`oldest_item_age_seconds{name="q"} 1`}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// A reader is told of 25 priorities and of all others in one element at the end.
+func TestLevelsOfManyPriorities(t *testing.T) {
+	r := &reader{}
+	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[int]{
+		Name: "q", MetricsProvider: r, Order: workqueue.NewPriorityQueue(workqueue.PriorityOptions[int]{}),
+	})
+	defer q.ShutDown()
+	for i := range 30 {
+		addAt(q, 100+i, i)
+	}
+	s, _ := r.reads[0]()
+	if n := len(s.Levels); n != 26 {
+		t.Fatalf("got %d levels, want 26: %+v", n, s.Levels)
+	}
+	if last := s.Levels[25]; !last.Others || last.Depth != 5 {
+		t.Errorf("got %+v for the others, want 5 items", last)
 	}
 }
