@@ -109,11 +109,16 @@ func mustPrioritizeBelow[T comparable](queue any, priority int) {
 	if priority == 0 {
 		return
 	}
-	if q, ok := queue.(interface{ mustPrioritize(priority int) }); ok {
+	switch q := queue.(type) {
+	case *Typed[T]: // To look for an interface takes 30 ns.
 		q.mustPrioritize(priority)
-		return
+	case *TypedDelaying[T]:
+		q.mustPrioritize(priority)
+	case interface{ mustPrioritize(priority int) }:
+		q.mustPrioritize(priority)
+	default:
+		below[withAdder[T]](queue, "AddWith")
 	}
-	below[withAdder[T]](queue, "AddWith")
 }
 
 // mustNotOrder panics if a config has an order beside a queue that has one of its own.

@@ -7,13 +7,13 @@ package workqueue
 // It panics, before it adds anything, if there is a priority and the delaying queue
 // knows none.
 func (q *TypedRateLimiting[T]) AddWith(options AddOptions, items ...T) {
-	mustPrioritizeBelow[T](q.queue, options.Priority)
 	if !options.RateLimited {
 		if !q.sealed.Load() {
 			q.addWith(options, items...)
 		}
 		return
 	}
+	mustPrioritizeBelow[T](q.queue, options.Priority)
 	limiter := q.mustLimiter()
 	for _, item := range items {
 		d := max(0, limiter.When(item))

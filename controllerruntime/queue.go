@@ -47,7 +47,8 @@ type Queue[R comparable] struct {
 
 	// closed is set when adds do nothing any more, and ended when nothing is to be
 	// handed out either. Both come before the shutdown of queue, which begins on
-	// another goroutine if it drains, and which hands out what it has left.
+	// another goroutine if it drains, and which hands out what it has left. Nobody else
+	// shuts queue down, so an add has to ask for closed alone, which takes no lock.
 	closed, ended atomic.Bool
 
 	over   context.Context // has ended when ended was set
@@ -178,7 +179,7 @@ func (q *Queue[R]) NumRequeues(item R) int { return q.queue.NumRequeues(item) }
 func (q *Queue[R]) Len() int { return q.queue.Len() }
 
 // ShuttingDown reports whether a shutdown has been called.
-func (q *Queue[R]) ShuttingDown() bool { return q.closed.Load() || q.queue.ShuttingDown() }
+func (q *Queue[R]) ShuttingDown() bool { return q.closed.Load() }
 
 // Name returns the name of the controller.
 func (q *Queue[R]) Name() string { return q.name }

@@ -33,6 +33,7 @@ func (q *Queue[R]) ShutDownWithDrain() { _ = q.Drain(context.Background()) }
 // Drain is ShutDownWithDrain with an end: when ctx is done it ends the queue and
 // returns a *[workqueue.DrainError] that has what is left.
 func (q *Queue[R]) Drain(ctx context.Context) error {
+	q.closed.Store(true)
 	// A drain that begins after the end would wait for items that nobody is handed.
 	within, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -49,6 +50,7 @@ func (q *Queue[R]) Drain(ctx context.Context) error {
 // end is a shutdown after which nothing is handed out. A worker who has passed the
 // check of ended before may get an item, which it drops.
 func (q *Queue[R]) end() {
+	q.closed.Store(true)
 	q.ended.Store(true)
 	q.cancel()
 	q.release()
