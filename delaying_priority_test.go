@@ -113,7 +113,7 @@ func TestPriorityOfAWaitBelowZero(t *testing.T) {
 		"AddAfter and queued":  {func(q *workqueue.TypedDelaying[string]) { q.Reschedule("a", 0); q.AddAfter("a", time.Hour) }, 0},
 		"Reschedule":           {func(q *workqueue.TypedDelaying[string]) { q.Reschedule("a", 0) }, -4},
 		"Debounce":             {func(q *workqueue.TypedDelaying[string]) { q.Debounce("a", 0, 0) }, -4},
-		"Reschedule, not due":  {func(q *workqueue.TypedDelaying[string]) { q.Reschedule("a", 1); time.Sleep(1) }, -4},
+		"Reschedule, not due":  {func(q *workqueue.TypedDelaying[string]) { q.Reschedule("a", 1); time.Sleep(time.Nanosecond) }, -4},
 		"Reschedule, no entry": {func(q *workqueue.TypedDelaying[string]) { q.Remove("a"); q.Reschedule("a", 0) }, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {

@@ -82,16 +82,9 @@ func run(ctx context.Context, out io.Writer, root string) (err error) {
 	if err != nil {
 		return err
 	}
-	since := time.Now()
-	var servers []*server
-	for _, store := range []histograms{classic, native} {
-		s, err := all.startServer(ctx, root, work, example, store)
-		if err != nil {
-			return err
-		}
-		s.since, s.patience = since, patience
-		fmt.Fprintf(out, "%s with %s histograms scrapes %s\n", s.version, store, example)
-		servers = append(servers, s)
+	servers, err := all.startServers(ctx, out, root, work, example)
+	if err != nil {
+		return err
 	}
 	registries, target, err := all.startRegistries(ctx, root, work)
 	if err != nil {
@@ -114,6 +107,21 @@ func run(ctx context.Context, out io.Writer, root string) (err error) {
 	err = errors.Join(err, registries.checkRegistries(ctx, out, target))
 	fmt.Fprintln(out, "\n== controllers")
 	return errors.Join(err, controllers[0].checkControllers(ctx, out), checkPublished(ctx, out, theirs, controllers))
+}
+
+// startServers starts a server for each way to store histograms.
+func (p *processes) startServers(ctx context.Context, out io.Writer, root, work, example string) (servers []*server, err error) {
+	since := time.Now()
+	for _, store := range []histograms{classic, native} {
+		s, err := p.startServer(ctx, root, work, example, store)
+		if err != nil {
+			return nil, err
+		}
+		s.since, s.patience = since, patience
+		fmt.Fprintf(out, "%s with %s histograms scrapes %s\n", s.version, store, example)
+		servers = append(servers, s)
+	}
+	return servers, nil
 }
 
 // check asks one server all there is to ask.

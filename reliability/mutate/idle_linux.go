@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -40,13 +41,18 @@ func activity(group int) (used uint64, runnable bool) {
 			ticks, _ := strconv.ParseUint(field, 10, 64)
 			used += ticks
 		}
-		threads, _ := filepath.Glob(process + "/task/*")
-		for _, thread := range threads {
-			stat := readStat(thread)
-			runnable = runnable || len(stat) > 0 && (stat[0] == "R" || stat[0] == "D")
-		}
+		runnable = runnable || anyRuns(process)
 	}
 	return used, runnable
+}
+
+// anyRuns reports whether a thread of the process runs or could.
+func anyRuns(process string) bool {
+	threads, _ := filepath.Glob(process + "/task/*")
+	return slices.ContainsFunc(threads, func(thread string) bool {
+		stat := readStat(thread)
+		return len(stat) > 0 && (stat[0] == "R" || stat[0] == "D")
+	})
 }
 
 // readStat returns the fields of a stat file that follow the name of the program: the

@@ -112,20 +112,19 @@ func (c config) tryAll(w io.Writer, b *bench, mutants []*mutant, allowed survivo
 	results := make([]result, len(mutants))
 	next := make(chan int)
 	var mu sync.Mutex // of w
+	tryOne := func(i int) {
+		results[i] = c.tryOne(b, mutants[i], allowed)
+		if c.verbose {
+			mu.Lock()
+			defer mu.Unlock()
+			fmt.Fprintf(w, "%v: %v %s\n", mutants[i], results[i].verdict, results[i].by)
+		}
+	}
 	var wg sync.WaitGroup
 	for range c.workers {
 		wg.Go(func() {
 			for i := range next {
-				r := result{mutant: mutants[i], verdict: listed}
-				if _, ok := allowed[r.String()]; !ok || !c.unlisted {
-					r.verdict, r.by = b.try(r.id, b.reached[strconv.Itoa(r.id)])
-				}
-				results[i] = r
-				if c.verbose {
-					mu.Lock()
-					fmt.Fprintf(w, "%v: %v %s\n", r.mutant, r.verdict, r.by)
-					mu.Unlock()
-				}
+				tryOne(i)
 			}
 		})
 	}
@@ -135,6 +134,14 @@ func (c config) tryAll(w io.Writer, b *bench, mutants []*mutant, allowed survivo
 	close(next)
 	wg.Wait()
 	return results
+}
+
+func (c config) tryOne(b *bench, m *mutant, allowed survivors) result {
+	r := result{mutant: m, verdict: listed}
+	if _, ok := allowed[m.String()]; !ok || !c.unlisted {
+		r.verdict, r.by = b.try(m.id, b.reached[strconv.Itoa(m.id)])
+	}
+	return r
 }
 
 // judge compares what lives with what may.
@@ -152,6 +159,13 @@ func (c config) judge(w io.Writer, results []result, allowed survivors) (ok bool
 			fmt.Fprintf(w, "%s:%d: listed, but %v by %s: %v\n", r.file, r.line, r.verdict, r.by, r.mutant)
 		}
 	}
+	return c.judgeList(w, allowed, known) && ok
+}
+
+// judgeList reports whether all mutants in the list exist. A run of some of them cannot
+// tell.
+func (c config) judgeList(w io.Writer, allowed survivors, known map[string]bool) (ok bool) {
+	ok = true
 	for name := range allowed {
 		if file, _, _ := strings.Cut(name, " "); c.only == "" && c.matches(file) && !known[name] {
 			ok = false

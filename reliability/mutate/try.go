@@ -119,6 +119,12 @@ func (b *bench) prepare(skip, run string) error {
 		b.tests = append(b.tests, test{name, took})
 		reached[name] = ids
 	}
+	b.sort(reached)
+	return nil
+}
+
+// sort puts fast tests first, and notes which of them reach a mutant.
+func (b *bench) sort(reached map[string][]string) {
 	slices.SortFunc(b.tests, func(a, b test) int { return cmp.Compare(a.took, b.took) })
 	b.reached = map[string][]int{}
 	for i, t := range b.tests {
@@ -126,7 +132,6 @@ func (b *bench) prepare(skip, run string) error {
 			b.reached[id] = append(b.reached[id], i)
 		}
 	}
-	return nil
 }
 
 // trace returns how long a test takes, and which mutants it reaches.
