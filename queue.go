@@ -75,7 +75,7 @@ type Typed[T comparable] struct {
 	durations        *durations // nil unless a provider reads the queue
 	adds, duplicates uint64
 
-	// down is fifo.closed for ShuttingDown, which does without the lock. It is
+	// shut is fifo.closed for ShuttingDown, which does without the lock. It is
 	// written with mu held.
 	shut atomic.Bool
 
