@@ -38,7 +38,12 @@ func (q *Typed[T]) pass(item T, cancel <-chan struct{}) (next T, err error) {
 	if q.durations != nil {
 		q.durations.queued.observe(waited)
 	}
-	// No settle: done queues at most the item that take takes, and the queue is not idle.
+	// No settle else: done queues one item at most, and take takes one, so that nobody has
+	// to be woken. But what differs from itself is forgotten when it is taken, which can
+	// end a drain.
+	if q.drained != nil {
+		q.settle()
+	}
 	q.mu.Unlock()
 	return next, nil
 }

@@ -228,3 +228,29 @@ func TestForgetAfterARun(t *testing.T) {
 		}
 	})
 }
+
+// A drain does not wait for an item that differs from itself once it is handed out, as no
+// Done can name it.
+func TestDrainDoesNotWaitForTheHandlerOfWhatDiffersFromItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[float64](), workqueue.TypedRateLimitingQueueConfig[float64]{})
+		q.Add(1)
+		drained := make(chan struct{})
+		err := workqueue.Run(context.Background(), q, func(_ context.Context, item float64) error {
+			if item == 1 {
+				q.Add(math.NaN())
+				go func() {
+					defer close(drained)
+					q.ShutDownWithDrain()
+				}()
+				synctest.Wait()
+				return nil
+			}
+			<-drained
+			return nil
+		}, workqueue.RunOptions[float64]{Logger: discard()})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}
