@@ -12,8 +12,8 @@ import (
 var testPrefixes = []string{"budget", "contract", "docs", "example", "export", "helpers", "model", "upstream"}
 
 // The map in docs/architecture.md has a line for each source file without a test file of
-// its name, and for each test file without a source file or a known prefix. What it names
-// is there.
+// its name, and for no other, and one for each test file without a source file or a known
+// prefix. What it names is there.
 func TestTestMapHasEachFile(t *testing.T) {
 	t.Parallel()
 	page := section(read(t, "docs/architecture.md"), "Tests")
@@ -33,6 +33,13 @@ func TestTestMapHasEachFile(t *testing.T) {
 	for _, name := range named {
 		if matches, _ := filepath.Glob(name); len(matches) == 0 && !strings.Contains(name, "/") {
 			t.Errorf("the map names %s, which is not there", name)
+		}
+	}
+	for _, row := range rowsOf(sources) {
+		for _, name := range filesIn(cellsOf(row)[0]) {
+			if test := strings.TrimSuffix(name, ".go") + "_test.go"; slices.Contains(files, test) {
+				t.Errorf("the map has %s among those without a namesake, and there is %s", name, test)
+			}
 		}
 	}
 	control := []string{"a.go", "a_test.go", "b.go", "c_test.go", "model_c_test.go", "d.go", "e_test.go"}
