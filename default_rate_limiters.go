@@ -55,13 +55,12 @@ type TypedBucketRateLimiter[T comparable] struct {
 var _ TypedRateLimiter[any] = &TypedBucketRateLimiter[any]{}
 
 // When takes a token and returns the time until it is there.
-//
-// The calls of one line, with a time of our own, leave the reservation on the
-// stack; that of Reserve is allocated.
 func (r *TypedBucketRateLimiter[T]) When(item T) time.Duration {
 	if r.Limiter == nil {
 		panic("workqueue: the Limiter of TypedBucketRateLimiter is nil: set it to one from rate.NewLimiter")
 	}
+	// In one line, and with a time of our own: the reservation then stays on the stack.
+	// That of Reserve is allocated.
 	now := time.Now()
 	return r.ReserveN(now, 1).DelayFrom(now)
 }

@@ -13,8 +13,8 @@ import (
 // does not wait starts to wait. If the duration is zero or negative, the wait ends
 // and the item is added now.
 //
-// What is queued or held stays so, see docs/semantics.md. For
-// the rest Reschedule is like [TypedDelaying.AddAfter].
+// What is queued or held stays so, see docs/semantics.md. For the rest Reschedule is
+// like [TypedDelaying.AddAfter].
 func (q *TypedDelaying[T]) Reschedule(item T, duration time.Duration) {
 	hash := hashOf(item)
 	if q.queue.ShuttingDown() {
@@ -87,7 +87,8 @@ func (q *TypedDelaying[T]) debounce(hash uint32, item T, r reading, due, latest 
 }
 
 // Remove takes the item back: it no longer waits, and is removed from the queue
-// below, see [Typed.Remove]. It reports whether there was anything to take back. It takes O(log n) time in the number of waiting items.
+// below, see [Typed.Remove]. It reports whether there was anything to take back. It takes
+// O(log n) time in the number of waiting items.
 //
 // If the queue below was configured, and is not a [Typed] without a [Queue], an
 // item that is due may be on its way there. Remove misses it then.

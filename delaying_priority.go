@@ -34,8 +34,8 @@ func (q *TypedDelaying[T]) AddWith(options AddOptions, items ...T) {
 	}
 }
 
-// GetWithPriority returns an item of the queue below, see [Typed.GetWithPriority]. If
-// that was configured and has no GetWithPriority, every item has the priority 0.
+// GetWithPriority returns an item of the queue below, see [Typed.GetWithPriority]. If the
+// queue below was configured and has no GetWithPriority, every item has the priority 0.
 func (q *TypedDelaying[T]) GetWithPriority() (item T, priority int, shutdown bool) {
 	return getWithPriorityBelow(q.queue)
 }

@@ -48,9 +48,10 @@ type TypedDelayingQueueConfig[T comparable] struct {
 	// OneEntry makes an item be queued or wait, but never both, whichever call
 	// comes first. The earlier time wins: an Add of an item that waits ends the
 	// wait, and an AddAfter, a Reschedule or a Debounce of an item that is
-	// queued, or will be by its Done, changes nothing. An item that is in flight
-	// may wait. Without the option such an item is handed out for either call,
-	// on which callers of client-go may rely.
+	// queued, or will be by its Done, makes nothing wait. With an Order, AddAfter and
+	// Debounce can raise the item. One that is in flight may wait. Without the
+	// option such an item is handed out for either call, on which callers of
+	// client-go may rely.
 	//
 	// A Queue must be a *[Typed] then, as another one cannot be asked whether an
 	// item is queued. Its own Add must not be called.

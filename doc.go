@@ -215,8 +215,8 @@
 //	lateness_seconds                   histogram of the time from due to queued
 //	abandoned_total                    items left at the end of queues, by state
 //
-// They go at the ShutDown of their queue, or at the end of its drain. An order adds
-// three by priority and by group, which are in docs/semantics.md.
+// They go at the ShutDown of their queue, or at the end of its drain. With an
+// order there are three more, by priority and by group: see docs/semantics.md.
 //
 // # Foreign code
 //

@@ -62,9 +62,8 @@ type FairOptions[T, G comparable] struct {
 // Each call takes constant time, plus that of the functions and of the queues made by
 // Within. The queue is not safe for concurrent use, as is any Queue. A group takes
 // some 400 bytes while it has items that are queued or held, and some 2 KB more if Within
-// makes priority queues. Each item costs 16
-// bytes for strings. With Within, or while it is held and limits are kept, an item
-// takes some 80 bytes more.
+// makes priority queues. Each item costs 16 bytes for strings. With Within, or while it
+// is held and limits are kept, an item takes some 80 bytes more.
 func NewFairQueue[T, G comparable](options FairOptions[T, G]) Queue[T] {
 	if options.Group == nil {
 		panic("workqueue: FairOptions.Group is nil")

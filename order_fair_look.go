@@ -100,8 +100,8 @@ func (p player[T]) turn(credit int, yield func(T) bool) (more, wanted bool) {
 // cursor returns a function that returns one item of a queue after the other, in their
 // order. Where it cannot hold its place, it goes over the queue anew for as many items as
 // it has returned, so that all of them take three times as long as one pass. iter.Pull
-// would take 200 ns an item, and a goroutine for each group: 200,000 groups took 600 MB,
-// of which the runtime never gave 90 back.
+// would take 200 ns an item, and a goroutine for each group: 200,000 groups took 600 MB, and
+// the runtime kept 90 of them for ever.
 func cursor[T comparable](q Queue[T]) (next func() (T, bool)) {
 	if s, ok := q.(*sequence[T]); ok {
 		return s.cursor()

@@ -15,7 +15,7 @@ import (
 // item.
 
 // ErrShutDown is returned by GetContext when the queue has been shut down and
-// has no item left to hand out.
+// has no item left to hand out, and by [Run] for a queue that is shut down already.
 var ErrShutDown = errors.New("workqueue: queue is shut down")
 
 // GetContext is Get with an end: when ctx is done before there is an item, it

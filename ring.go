@@ -77,11 +77,11 @@ func (r *ring[E]) resize(size int) {
 	r.copyFrom(old)
 }
 
-// copyFrom copies in three runs at most, as each of the buffers wraps once.
+// copyFrom copies in three pieces at most, as each of the buffers wraps once.
 func (r *ring[E]) copyFrom(old []E) {
 	for i := r.head; i != r.tail; {
-		run := old[i&uint32(len(old)-1):]
-		run = run[:min(uint32(len(run)), r.tail-i)]
-		i += uint32(copy(r.buf[i&uint32(len(r.buf)-1):], run))
+		piece := old[i&uint32(len(old)-1):]
+		piece = piece[:min(uint32(len(piece)), r.tail-i)]
+		i += uint32(copy(r.buf[i&uint32(len(r.buf)-1):], piece))
 	}
 }

@@ -53,7 +53,7 @@ type runner[T comparable] struct {
 	// The fields below are guarded by mu until working has ended.
 	queued  []T           // handed out after the end of intake, or not handled to the end
 	late    []lateItem[T] // failed or put off when it could not come again, and not handled since
-	cancels map[T]int     // runs in a row that were cut short by CancelOnReAdd
+	cancels map[T]int     // calls in a row that were cut short by CancelOnReAdd
 	err     error         // what GetContext has failed with, if not for ctx or a shutdown
 
 	dropped func(*Snapshot[T]) // adds what waited when ctx ended; nil if that is not known

@@ -52,12 +52,13 @@ type RunOptions[T comparable] struct {
 	//
 	// Beware of a handler that has its own item added, such as one that writes the
 	// status of the object whose changes it is told of: it cancels itself in every
-	// run. MaxCancels bounds that.
+	// call. MaxCancels bounds that.
 	CancelOnReAdd bool
 
-	// MaxCancels is how many runs in a row of an item CancelOnReAdd may cut short;
-	// 0 stands for 3. The next run after these is not cancelled, so that it can
-	// come to an end. The log says so. Each call of Run counts by itself.
+	// MaxCancels is how many calls of the handler in a row CancelOnReAdd may cut
+	// short for one item; 0 stands for 3. The next call after these is not
+	// cancelled, so that it can come to an end. The log says so. Each Run counts by
+	// itself.
 	MaxCancels int
 
 	// OnGiveUp is told of each item that is given up, and why. It is called by
@@ -101,7 +102,7 @@ type RunOptions[T comparable] struct {
 	Logger *logr.Logger
 }
 
-// defaultMaxCancels is how many runs in a row CancelOnReAdd cuts short by default.
+// defaultMaxCancels is how many calls in a row CancelOnReAdd cuts short by default.
 const defaultMaxCancels = 3
 
 // check panics for options that have no meaning.

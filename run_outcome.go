@@ -85,7 +85,7 @@ func (w *worker[T]) conclude(err error) Result {
 	}
 }
 
-// again adds the item for another run, after the time of the verdict, or else of the
+// again adds the item for another call, after the time of the verdict, or else of the
 // limiter. It is the only place where Run does so, and goes below a queue that is
 // sealed. It returns the time, if that is known.
 //

@@ -37,7 +37,8 @@ func Outcomes() []Outcome {
 type Result struct {
 	Outcome Outcome
 
-	// Err is what the handler has returned, or a [*PanicError].
+	// Err is what the handler has returned, a [*PanicError], or the error for a
+	// handler that has called [runtime.Goexit].
 	Err error
 
 	// Failures is how often the item has failed in a row, with this failure if it

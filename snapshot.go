@@ -116,11 +116,11 @@ func (q *TypedDelaying[T]) Snapshot(limit int) Snapshot[T] {
 		c.makeRoomForWaiting(q.waits())
 		q.collectWaiting(&c)
 	} else {
-		stamp := q.typedNow(now)
+		typedNow := q.typedNow(now)
 		q.typed.makeRoom(&c)
 		c.makeRoomForWaiting(q.waits())
 		q.collect(&c)
-		c.describe(&s, stamp, q.typed.metrics != nil)
+		c.describe(&s, typedNow, q.typed.metrics != nil)
 	}
 	c.describeWaiting(&s, now, q.epoch)
 	return s
