@@ -61,16 +61,21 @@ func Lookup[R comparable](name string) (*Queue[R], bool) {
 	return lookup(name, func(*Queue[R]) bool { return true })
 }
 
-// lookup returns the youngest queue of the name that fits.
+// lookup returns the youngest queue of the name that fits. It asks without the lock, as
+// the context that says whether a manager has stopped may be foreign code.
 func lookup[R comparable](name string, fits func(*Queue[R]) bool) (*Queue[R], bool) {
-	live.mu.Lock()
-	defer live.mu.Unlock()
-	for _, e := range slices.Backward(live.queues[name]) {
+	for _, e := range slices.Backward(entriesOf(name)) {
 		if q, ok := e.get().(*Queue[R]); ok && fits(q) {
 			return q, true
 		}
 	}
 	return nil, false
+}
+
+func entriesOf(name string) []*entry {
+	live.mu.Lock()
+	defer live.mu.Unlock()
+	return slices.Clone(live.queues[name])
 }
 
 // Names returns the names of the controllers whose queues are of this package and not

@@ -26,8 +26,8 @@ func (q *Queue[R]) ShutDown() {
 }
 
 // ShutDownWithDrain shuts the queue down and blocks until all that is queued has been
-// handed out and is done. It does not wait for anything if ShutDown was called, or is
-// called meanwhile.
+// handed out and is done. A ShutDown, before or meanwhile, ends the wait: at once or, if
+// that ShutDown drains, when the time for the drain is over.
 func (q *Queue[R]) ShutDownWithDrain() { _ = q.Drain(context.Background()) }
 
 // Drain is ShutDownWithDrain with an end: when ctx is done it ends the queue and

@@ -173,3 +173,31 @@ func TestAReconcilerThatIsWrappedTwice(t *testing.T) {
 		}
 	})
 }
+
+// asking is a context whose Err looks at the queues that there are.
+type asking struct {
+	context.Context
+	asked func()
+}
+
+func (c asking) Err() error {
+	c.asked()
+	return c.Context.Err()
+}
+
+// Whether a manager has stopped is for its context to say, which may be of any type.
+func TestAContextThatLooksForQueues(t *testing.T) {
+	asked := false
+	stopped := asking{t.Context(), func() {
+		asked = true
+		controllerruntime.Names()
+	}}
+	q := controllerruntime.NewQueue(stringOptions{Drain: time.Second, Stopped: stopped})("asking", nil)
+	defer q.ShutDown()
+	r := controllerruntime.Reconciler("asking", reconcile.TypedFunc[string](func(context.Context, string) (reconcile.Result, error) {
+		return reconcile.Result{}, nil
+	}))
+	if _, err := r.Reconcile(t.Context(), "a"); err != nil || !asked {
+		t.Errorf("got %v, asked: %v", err, asked)
+	}
+}
