@@ -132,7 +132,8 @@ func TestWhatHasSucceededSinceIsNotLeft(t *testing.T) {
 	}
 }
 
-// An OnGiveUp that ended its goroutine kept the result from OnResult and the metrics.
+// An OnGiveUp that ended its goroutine kept the result from OnResult and the metrics. A
+// panic of it is not taken for one of OnResult.
 func TestOnResultIsToldAlthoughOnGiveUpExits(t *testing.T) {
 	for name, f := range map[string]reply{"exits": exits, "panics": panics, "returns": succeeds} {
 		t.Run(name, func(t *testing.T) {
@@ -143,11 +144,11 @@ func TestOnResultIsToldAlthoughOnGiveUpExits(t *testing.T) {
 					MaxAttempts: 1,
 					OnGiveUp:    func(context.Context, string, error) { f() },
 					OnResult: func(_ context.Context, item string, r workqueue.Result) {
-						s.note("%s %v %v", item, r.Outcome, r.Err)
+						s.note("%s %v %d %v", item, r.Outcome, r.Failures, r.Err)
 					},
 				}, replies(fails, permanently))
 				synctest.Wait()
-				s.want("0:a 0:a given_up failed 0:b 0:b given_up failed")
+				s.want("0:a 0:a given_up 1 failed 0:b 0:b given_up 1 failed")
 				if got, want := strings.Count(s.log.String(), "OnGiveUp panicked"), map[string]int{"panics": 2}[name]; got != want {
 					t.Errorf("%d panics of OnGiveUp are logged, want %d", got, want)
 				}

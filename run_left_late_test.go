@@ -19,32 +19,6 @@ import (
 // These are the tests of what run_left.go says where an end is late: after that of ctx, or
 // after a shutdown.
 
-// What fails after a ShutDown of somebody else, but was added again before that, is
-// handled once more. It was named as failed although it had succeeded then, and twice
-// if it had failed again.
-func TestRunNamesTheLastOutcomeAfterAShutDown(t *testing.T) {
-	for want, last := range map[string]reply{
-		"<nil>": succeeds,
-		"queued[] held[] waiting[] failed[a]: <nil>": fails,
-	} {
-		onRunQueues(t, func(t *testing.T, s *show) {
-			s.queue.Add("a")
-			calls := replies(fails, last)
-			s.run(runOptions{}, func(ctx context.Context, item string) error {
-				time.Sleep(time.Second)
-				return calls(ctx, item)
-			})
-			time.Sleep(500 * time.Millisecond)
-			s.queue.Add("a")
-			s.queue.ShutDown()
-			if got := s.left(); got != want {
-				t.Errorf("got %s, want %s", got, want)
-			}
-			s.stop()
-		})
-	}
-}
-
 // Without OnStop, the log has the numbers of all that is left, and none if there is nothing.
 func TestRunLogsWhatIsLeft(t *testing.T) {
 	for want, fill := range map[string]func(s *show){

@@ -143,23 +143,6 @@ func TestRunOnResultOfALimiterWithoutAWait(t *testing.T) {
 	}
 }
 
-// A panic of OnGiveUp is not taken for one of OnResult.
-func TestRunOnResultAfterAPanicOfOnGiveUp(t *testing.T) {
-	onRunQueues(t, func(t *testing.T, s *show) {
-		s.queue.Add("a")
-		s.run(runOptions{
-			OnGiveUp: func(context.Context, string, error) { panic("boom") },
-			OnResult: func(_ context.Context, _ string, r workqueue.Result) { s.note("%v %d", r.Outcome, r.Failures) },
-		}, replies(permanently))
-		s.want("0:a 0:given_up 1")
-		if log := s.log.String(); strings.Count(log, "panicked") != 1 || !strings.Contains(log, "OnGiveUp panicked") {
-			t.Errorf("logged %q", log)
-		}
-		s.stop()
-		s.end()
-	})
-}
-
 func TestOutcomes(t *testing.T) {
 	var names []string
 	for _, outcome := range workqueue.Outcomes() {
