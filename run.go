@@ -77,7 +77,9 @@ import (
 // it is shut down is counted there, but has no name. If the queue cannot do what
 // CancelOnReAdd or KeepQueue need, Run returns at once with an error that wraps
 // [errors.ErrUnsupported], and leaves the queue as it is.
-// A queue of ours has them as far as the queue below it has.
+// A queue of ours has them as far as the queue below it has. A retry has the priority of
+// the hand-out if the queue is a [TypedRateLimiting] on layers of this package, and else
+// names none.
 //
 // A panic in a method of the queue, which can be one of its limiter or metrics,
 // ends the program, as there is no retry without them; Done is called before.

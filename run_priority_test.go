@@ -127,3 +127,36 @@ func TestRunOnForeignLayersWithGetContext(t *testing.T) {
 		})
 	}
 }
+
+// A type that embeds a queue of ours may do more in its methods, so Run uses them, and none
+// of them tells a worker with a context of a priority. The retry is a plain one.
+func TestRunOnATypeThatEmbedsAQueueRetriesWithoutAPriority(t *testing.T) {
+	type embedding struct {
+		*workqueue.TypedRateLimiting[string]
+	}
+	for want, wrap := range map[int]func(q *workqueue.TypedRateLimiting[string]) workqueue.TypedRateLimitingInterface[string]{
+		7: func(q *workqueue.TypedRateLimiting[string]) workqueue.TypedRateLimitingInterface[string] { return q },
+		2: func(q *workqueue.TypedRateLimiting[string]) workqueue.TypedRateLimitingInterface[string] {
+			return embedding{q}
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			q := workqueue.NewTypedRateLimiting(constant(time.Second), workqueue.TypedRateLimitingQueueConfig[string]{
+				Order: workqueue.NewPriorityQueue(workqueue.PriorityOptions[string]{Of: func(string) int { return 2 }}),
+			})
+			q.AddWith(workqueue.AddOptions{Priority: 7}, "a")
+			ctx, cancel := context.WithCancel(t.Context())
+			var seen []int
+			workqueue.Run(ctx, wrap(q), func(context.Context, string) error {
+				seen = append(seen, q.Snapshot(1).InFlight[0].Priority)
+				if len(seen) == 2 {
+					cancel()
+				}
+				return errFailed
+			}, runOptions{Logger: discard()})
+			if !slices.Equal(seen, []int{7, want}) {
+				t.Errorf("handed out with the priorities %v, want 7 and %d", seen, want)
+			}
+		})
+	}
+}

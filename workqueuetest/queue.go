@@ -47,7 +47,8 @@ type Call[T comparable] struct {
 	Delay time.Duration
 
 	// RateLimited and Priority are those of AddWith. For a GetWithPriority, Priority is
-	// what it has returned; for the other methods it is 0.
+	// what it has returned; for the other methods it is 0. A [workqueue.Run] on a Queue
+	// retries without a priority, as on any type that embeds a queue.
 	RateLimited bool
 	Priority    int
 }
