@@ -27,7 +27,7 @@ func TestAddWithOfTheShortestTimes(t *testing.T) {
 	})
 }
 
-// foreignDelaying has the methods of a delaying queue, of which some are counted.
+// foreignDelaying has the methods of a delaying queue, and counts some of them.
 type foreignDelaying struct {
 	workqueue.TypedDelayingInterface[string]
 	adds, afters int

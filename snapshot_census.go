@@ -51,8 +51,8 @@ func (q *Typed[T]) census(limit int) census[T] {
 // makeRoom makes room for what there is at the moment, by a look of its own: to allocate
 // with the lock held would keep every call waiting for the memory.
 func (q *Typed[T]) makeRoom(c *census[T]) {
-	queued, held := q.sizes()
-	c.makeRoom(queued, held)
+	queued, flying := q.sizes()
+	c.makeRoom(queued, flying)
 	if g := q.fifo.storage; g != nil && g.ranks != nil && g.ranks.age.every > 0 {
 		c.turns.aged = roomFor[censusEntry[T]](min(queued, c.limit))
 	}
@@ -60,7 +60,7 @@ func (q *Typed[T]) makeRoom(c *census[T]) {
 
 // sizes returns how much there is at the moment. Both numbers come from one section: an
 // item that goes from the one to the other in between would be missed by a drain.
-func (q *Typed[T]) sizes() (queued, held int) {
+func (q *Typed[T]) sizes() (queued, flying int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.fifo.len(), len(q.fifo.held)
@@ -68,9 +68,9 @@ func (q *Typed[T]) sizes() (queued, held int) {
 
 // makeRoom makes room for so many items, up to the limit for each state. What comes between
 // this and the census is appended, and allocated then.
-func (c *census[T]) makeRoom(queued, held int) {
+func (c *census[T]) makeRoom(queued, flying int) {
 	c.queued = roomFor[censusEntry[T]](min(queued, c.limit))
-	c.held = roomFor[censusEntry[T]](min(held, c.limit))
+	c.held = roomFor[censusEntry[T]](min(flying, c.limit))
 }
 
 // roomFor returns a slice with room for n elements. It writes to the memory: fresh

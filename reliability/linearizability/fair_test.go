@@ -51,7 +51,7 @@ func (k kind) limit(group int8) int8 {
 	return 1
 }
 
-// Rounds are what a state knows of a fair order, of which each level has one of its own.
+// Rounds are what a state knows of a fair order. Each level has one of its own.
 //
 // The order is promised under concurrency too. It is that of the calls: groups take turns
 // in the order in which they got their first item, or were below their limit again. In
