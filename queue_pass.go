@@ -38,9 +38,8 @@ func (q *Typed[T]) pass(item T, cancel <-chan struct{}) (next T, err error) {
 	if q.durations != nil {
 		q.durations.queued.observe(waited)
 	}
-	// No settle else: done queues one item at most, and take takes one, so that nobody has
-	// to be woken. But what differs from itself is forgotten when it is taken, which can
-	// end a drain.
+	// Nobody has to be woken: done queues one item at most, and take takes one. But what
+	// differs from itself is forgotten when it is taken, and that can end a drain.
 	if q.drained != nil {
 		q.settle()
 	}
