@@ -2,6 +2,7 @@ package workqueue_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -117,6 +118,29 @@ func TestPopOfAFairQueueThatIsNotReady(t *testing.T) {
 	}
 	if got := goes(func() { q.Pop() }); got != "workqueue: Pop of an empty Queue" {
 		t.Errorf("Pop of an empty one: got the panic %v", got)
+	}
+}
+
+// What is popped from a group at its limit, in spite of that, is not of its turn: it goes
+// on with as much of that as it had left.
+func TestPopOfAGroupAtItsLimitIsNoTurn(t *testing.T) {
+	q := newFair(map[string]int{"a": 3}, map[string]int{"a": 1, "b": 1}).(workqueue.HoldingQueue[string])
+	pushAll(q, strings.Fields("a/1 a/2 a/3 a/4 a/5 b/1 b/2 b/3")...)
+	got := popAll[string](q)
+	if q.Ready() {
+		t.Fatal("it is ready, with both groups at their limits")
+	}
+	got = append(got, q.Pop(), q.Pop())
+	for _, item := range slices.Clone(got) {
+		q.Done(item)
+	}
+	for q.Len() > 0 {
+		item := q.Pop()
+		got = append(got, item)
+		q.Done(item)
+	}
+	if got, want := strings.Join(got, " "), "a/1 b/1 a/2 b/2 a/3 a/4 b/3 a/5"; got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }
 

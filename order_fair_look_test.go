@@ -78,6 +78,9 @@ func TestSnapshotOfWhatAFairQueueHoldsBack(t *testing.T) {
 		"OldestEvery": func() workqueue.Queue[float64] {
 			return workqueue.NewPriorityQueue(workqueue.PriorityOptions[float64]{OldestEvery: 2})
 		},
+		"OldestEvery=1": func() workqueue.Queue[float64] {
+			return workqueue.NewPriorityQueue(workqueue.PriorityOptions[float64]{OldestEvery: 1})
+		},
 		"FIFO": nil,
 	} {
 		q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[float64]{Order: workqueue.NewFairQueue(workqueue.FairOptions[float64, bool]{

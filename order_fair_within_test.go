@@ -2,6 +2,7 @@ package workqueue_test
 
 import (
 	"fmt"
+	"math"
 	"runtime"
 	"strings"
 	"testing"
@@ -322,5 +323,232 @@ func TestSnapshotOfTheFirstInTurns(t *testing.T) {
 				t.Errorf("limit %d: got %s at %d, want %s", limit, info.Item, i, all[i].Item)
 			}
 		}
+	}
+}
+
+// A sulky queue is a moody one with a fault of its own. It writes down each Touch, which
+// makes it ready if woken says so.
+type sulky struct {
+	moody
+	fault string
+	calls []string
+	woken bool
+}
+
+func (n *sulky) Touch(item int) {
+	n.calls = append(n.calls, fmt.Sprint("touch ", item))
+	n.frozen = n.frozen && !n.woken
+	n.fail("touch!")
+}
+
+// newSulky returns a fair queue of tens, with a limit for each, and a function that
+// returns the queues within, in the order in which they were made.
+func newSulky(limit int) (q workqueue.HoldingQueue[int], within func(at int) *sulky) {
+	var made []*sulky
+	end := func() { panic("within") }
+	q = workqueue.NewFairQueue(workqueue.FairOptions[int, int]{
+		Group:       func(item int) int { return item / 10 },
+		MaxInFlight: func(int) int { return limit },
+		Within: func() workqueue.Queue[int] {
+			n := &sulky{}
+			n.fails, n.end = &n.fault, &end
+			made = append(made, n)
+			return n
+		},
+	}).(workqueue.HoldingQueue[int])
+	return q, func(at int) *sulky { return made[at] }
+}
+
+// A group whose queue has failed is settled by the next call, whichever that is, and
+// whichever group it is about.
+func TestCallForAnotherGroupSettlesTheOneThatHasFailed(t *testing.T) {
+	for name, test := range map[string]struct {
+		call func(q workqueue.HoldingQueue[int])
+		want int
+	}{
+		"Push":  {func(q workqueue.HoldingQueue[int]) { q.Push(23) }, 5},
+		"Touch": {func(q workqueue.HoldingQueue[int]) { q.Touch(22) }, 4},
+		"Pop":   {func(q workqueue.HoldingQueue[int]) { q.Pop() }, 3},
+		"Done":  {func(q workqueue.HoldingQueue[int]) { q.Done(21) }, 4},
+	} {
+		q, within := newSulky(2)
+		q.Ready()
+		pushAll[int](q, 11, 13, 21, 22, 31)
+		if first, second := q.Pop(), q.Pop(); first != 11 || second != 21 {
+			t.Fatalf("%s: got %d and %d, want 11 and 21", name, first, second)
+		}
+		within(0).fault = "push!"
+		if goes(func() { q.Push(12) }) == nil {
+			t.Fatalf("%s: the Push has not failed", name)
+		}
+		within(0).fault = ""
+		test.call(q)
+		if got := q.Len(); got != test.want {
+			t.Errorf("%s: %d items, want %d: 12 is in its queue", name, got, test.want)
+		}
+	}
+	q, within := newSulky(1)
+	q.Ready()
+	pushAll[int](q, 11, 12)
+	q.Pop()
+	within(0).fault = "done"
+	if goes(func() { q.Done(11) }); !q.Ready() {
+		t.Error("it is not ready: the slot of 11 is free, although its queue failed to hear of it")
+	}
+}
+
+// A new group whose queue fails when it has taken the first item is known all the same.
+func TestFirstItemOfAGroupWhoseLenFails(t *testing.T) {
+	q, within := newSulky(0)
+	within(0).fault = "len"
+	if goes(func() { q.Push(11) }) == nil {
+		t.Fatal("the Push has not failed")
+	}
+	within(0).fault = ""
+	if n := q.Len(); n != 1 || q.Pop() != 11 {
+		t.Errorf("%d items, want 11", n)
+	}
+}
+
+// A queue within that fails each time fails in calls for its own group, and once in a
+// call of somebody else.
+func TestQueueWithinThatFailsForEverStopsNobodyElse(t *testing.T) {
+	q, within := newSulky(0)
+	pushAll[int](q, 11, 21)
+	within(0).fault = "len"
+	failures := 0
+	for _, call := range []func(){
+		func() { q.Push(12) }, func() { q.Len() }, func() { q.Len() }, func() { q.Push(22) }, func() { q.Touch(21) }, func() { q.Ready() },
+	} {
+		if goes(call) != nil {
+			failures++
+		}
+	}
+	if n := within(1).pile.Len(); failures != 3 || n != 2 { // The first Ready asks all groups.
+		t.Errorf("%d calls failed, want 3; the other group has %d items, want 2", failures, n)
+	}
+}
+
+// A queue within that has lost an item hears no more of it, and is not used for another
+// group, which would hear of it.
+func TestQueueWithinThatHasLostAnItemIsDropped(t *testing.T) {
+	q, within := newSulky(0)
+	q.Push(11)
+	within(0).fault = "pop!"
+	goes(func() { q.Pop() })
+	within(0).fault = ""
+	q.Push(21)
+	q.Touch(11)
+	if n := within(1).Len(); n != 1 || len(within(0).calls)+len(within(1).calls) != 0 {
+		t.Errorf("the new queue has %d items; they were told %v and %v", n, within(0).calls, within(1).calls)
+	}
+}
+
+// A Touch of what is held is not passed on.
+func TestQueueWithinIsNotToldOfATouchOfWhatIsHeld(t *testing.T) {
+	q, within := newSulky(0)
+	q.Ready()
+	pushAll[int](q, 11, 12)
+	q.Touch(q.Pop())
+	if calls := within(0).calls; len(calls) != 0 {
+		t.Errorf("it was told %v", calls)
+	}
+}
+
+// A Touch may make a queue within ready, also if it fails then.
+func TestTouchThatMakesAQueueWithinReady(t *testing.T) {
+	for _, fault := range []string{"", "touch!"} {
+		q, within := newSulky(0)
+		within(0).frozen, within(0).woken = true, true
+		q.Push(11)
+		if q.Ready() {
+			t.Fatal("it is ready, with one queue that is not")
+		}
+		within(0).fault = fault
+		if panicked := goes(func() { q.Touch(11) }); (panicked != nil) != (fault != "") {
+			t.Errorf("fault %q: got the panic %v", fault, panicked)
+		}
+		if !q.Ready() {
+			t.Errorf("fault %q: it is not ready", fault)
+		}
+	}
+}
+
+// Within may return queues of which only the first one knows priorities. The others are
+// told of plain adds.
+func TestWithinThatReturnsQueuesOfTwoKinds(t *testing.T) {
+	made := 0
+	second := &shelf[int]{}
+	q := workqueue.NewFairQueue(workqueue.FairOptions[int, int]{
+		Group: func(item int) int { return item / 10 },
+		Within: func() workqueue.Queue[int] {
+			if made++; made == 1 {
+				return workqueue.NewPriorityQueue(workqueue.PriorityOptions[int]{})
+			}
+			return second
+		},
+	})
+	p := q.(workqueue.PrioritizedQueue[int])
+	p.PushWithPriority(11, 1)
+	p.PushWithPriority(21, 2)
+	p.TouchWithPriority(21, 3)
+	got := ""
+	for q.Len() > 0 {
+		item, priority := p.PopWithPriority()
+		got += fmt.Sprint(item, "@", priority, " ")
+	}
+	if got != "11@1 21@0 " || fmt.Sprint(second.calls) != "[push[21] touch[21] pop[]]" {
+		t.Errorf("got %s, and the calls %s", got, second.calls)
+	}
+	ordered := false
+	stored := newStored(workqueue.NewFairQueue(workqueue.FairOptions[string, string]{
+		Group: byTenant,
+		Within: func() workqueue.Queue[string] {
+			if ordered = !ordered; ordered {
+				return &shelf[string]{}
+			}
+			return workqueue.DefaultQueue[string]()
+		},
+	}))
+	stored.AddAll("a/1", "b/1")
+	if s := stored.Snapshot(10); len(s.Queued) != 2 || s.Queued[0].Position != 0 {
+		t.Errorf("got %v, want two items in no order", s.Queued)
+	}
+}
+
+// What is noted of items for the queues within goes with them: of each that was handed
+// out to a caller without Done, and of those that differ from themselves from the start.
+func TestFairQueueForgetsWhatIsWithinNoMore(t *testing.T) {
+	q := workqueue.NewFairQueue(workqueue.FairOptions[float64, bool]{
+		Group: func(item float64) bool { return item > 50 }, Within: workqueue.DefaultQueue[float64],
+	})
+	for item := range 100 {
+		pushAll(q, float64(item), math.NaN())
+		q.Pop()
+		q.Pop()
+	}
+	if _, owners, _ := q.(fairRoom).FairRoom(); q.Len() != 0 || owners > 2 {
+		t.Errorf("%d left, memory for %d items", q.Len(), owners)
+	}
+}
+
+// A queue within is not asked whether it is ready for a caller that does not ask: it
+// would keep account of what is handed out.
+func TestQueueWithinIsNotAskedForACallerWithoutDone(t *testing.T) {
+	q := workqueue.NewFairQueue(workqueue.FairOptions[string, string]{
+		Group: byWord(0),
+		Within: func() workqueue.Queue[string] {
+			return workqueue.NewFairQueue(workqueue.FairOptions[string, string]{
+				Group: byWord(1), MaxInFlight: func(string) int { return 1 },
+			})
+		},
+	})
+	pushAll(q, strings.Fields("a/x/1 a/x/2 b/x/1 b/y/1")...)
+	var got []string
+	for q.Len() > 0 {
+		got = append(got, q.Pop())
+	}
+	if want := "a/x/1 b/x/1 a/x/2 b/y/1"; strings.Join(got, " ") != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }
