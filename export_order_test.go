@@ -35,7 +35,8 @@ func (r *ranks) CheckInvariants() error {
 func (a *aging) CheckInvariants(n int) error {
 	var errs check
 	if a.every == 0 {
-		return nil
+		errs.that(a.line.len() == 0, "%d records, and no turns", a.line.len())
+		return errs.err()
 	}
 	errs.add("", a.line.CheckInvariants())
 	errs.that(a.line.len() == n && a.since < a.every, "%d records of %d, %d since of %d", a.line.len(), n, a.since, a.every)
@@ -88,9 +89,11 @@ func (q *nestedQueue[T]) CheckInvariants() error {
 	var errs check
 	errs.add("items: ", q.items.CheckInvariants())
 	errs.add("", q.ladder.CheckInvariants())
-	if q.age.every > 0 {
-		errs.that(q.age.line.len() == q.items.live, "age: %d records of %d", q.age.line.len(), q.items.live)
+	aged := q.items.live
+	if q.age.every == 0 {
+		aged = 0
 	}
+	errs.that(q.age.line.len() == aged, "age: %d records of %d", q.age.line.len(), aged)
 	n, out := 0, 0
 	for p, v := range q.ladder.known {
 		c := v.content
@@ -98,12 +101,14 @@ func (q *nestedQueue[T]) CheckInvariants() error {
 		_, ghost := c.ghosts[c.first]
 		errs.that(!c.has || !ghost, "level %d: the next one is a ghost", p)
 		errs.that(v.at < 0 || c.n > 0, "level %d is up and has nothing", p)
+		errs.that(v.at != parked || c.n+c.out > 0, "level %d is parked and has nothing", p)
 		errs.that(v.at != down || c.n+c.out == 0, "level %d is down and has %d items, %d out", p, c.n, c.out)
 		if c.holding == nil && c.queue != nil {
 			has := map[bool]int{true: 1}[c.has]
 			errs.that(c.queue.Len()+has == c.n+len(c.ghosts), "level %d: %d items and %d ghosts, its order has %d and %d", p, c.n, len(c.ghosts), c.queue.Len(), has)
 		}
 	}
+	errs.that(q.heard || out == 0, "%d items are out, and nobody tells of Done", out)
 	errs.that(n == q.items.live && out == len(q.out), "%d items in the levels of %d, %d out of %d", n, q.items.live, out, len(q.out))
 	return errs.err()
 }

@@ -45,7 +45,7 @@ func upTo(n int) (items []int) {
 // has some. The order of the others is what it was.
 func TestOrderOutlivesTheMemoryOfABurst(t *testing.T) {
 	const many = 2500
-	for _, every := range []int{0, 5} {
+	for _, every := range []int{0, 1, 5} {
 		want := handOutsOf(upTo(many), every)
 		for name, within := range map[string]func() workqueue.Queue[int]{"": nil, " of queues": workqueue.DefaultQueue[int]} {
 			options := workqueue.PriorityOptions[int]{Of: rankOfMany, OldestEvery: every, Within: within}
@@ -348,5 +348,213 @@ func TestLevelInUseIsKnownWhenOthersAreForgotten(t *testing.T) {
 		if got := popAll[int](q); !slices.Equal(got, []int{-1, -2, -3}) {
 			t.Errorf("%s: got %v, want them in the order of their pushes", name, got)
 		}
+	}
+}
+
+// A solo queue is a FIFO that hands out one item at a time: the next one when it is told
+// that the last one is done.
+type solo[T comparable] struct {
+	items []T
+	busy  bool
+	hook  func(call string)
+}
+
+func (s *solo[T]) Touch(T)     {}
+func (s *solo[T]) Push(item T) { s.items = append(s.items, item) }
+func (s *solo[T]) Len() int    { return len(s.items) }
+func (s *solo[T]) Done(T)      { s.busy = false }
+
+func (s *solo[T]) Ready() bool {
+	if s.hook != nil {
+		s.hook("ready")
+	}
+	return len(s.items) > 0 && !s.busy
+}
+
+func (s *solo[T]) Pop() (item T) {
+	if s.hook != nil {
+		s.hook("pop")
+	}
+	item, s.items, s.busy = s.items[0], s.items[1:], true
+	return item
+}
+
+// A caller without Done gets everything from an order that would hold it back, and no
+// account is kept.
+func TestOrderOfHoldingQueuesForACallerWithoutDone(t *testing.T) {
+	q := workqueue.NewPriorityQueue(workqueue.PriorityOptions[int]{Within: func() workqueue.Queue[int] { return &solo[int]{} }})
+	pushAll(q, 1, 2, 3)
+	for want := 1; q.Len() > 0; want++ {
+		if got := q.Pop(); got != want {
+			t.Errorf("got %d, want %d", got, want)
+		}
+		checkInvariants(t, want, q)
+	}
+}
+
+// A level whose order was not ready before anybody asked is held back from the first
+// Ready on. One that owes nothing any more is not needed, and may be forgotten.
+func TestLevelWhoseOrderIsNotReady(t *testing.T) {
+	within := &solo[int]{busy: true}
+	q := workqueue.NewPriorityQueue(workqueue.PriorityOptions[int]{Within: func() workqueue.Queue[int] { return within }}).(workqueue.HoldingQueue[int])
+	q.Push(1)
+	if q.Ready() {
+		t.Error("it is ready, and its only level is not")
+	}
+	within.busy = false
+	q.Touch(1)
+	if !q.Ready() || q.Pop() != 1 {
+		t.Error("1 is not handed out when its level is ready")
+	}
+	checkInvariants(t, 1, q)
+	q.Done(1)
+	checkInvariants(t, 2, q)
+}
+
+// A hiding queue says that it is empty while hides is set.
+type hiding struct {
+	shelf[int]
+	hides bool
+}
+
+func (h *hiding) Len() int {
+	if h.hides {
+		return 0
+	}
+	return h.shelf.Len()
+}
+
+// A queue in a level that has something and says that its Len is 0 is asked again at the
+// next Touch, as one without priorities is.
+func TestQueueInALevelThatHidesItsItems(t *testing.T) {
+	within := &hiding{hides: true}
+	q := newPrioritized(workqueue.PriorityOptions[int]{Within: func() workqueue.Queue[int] { return within }})
+	defer q.ShutDown()
+	q.Add(1)
+	if item, ok := q.TryGet(); ok {
+		t.Errorf("got %d of a queue that says it is empty", item)
+	}
+	within.hides = false
+	q.Add(1)
+	if item, ok := q.TryGet(); item != 1 || !ok {
+		t.Errorf("got %d, %v, want 1", item, ok)
+	}
+}
+
+// The item that is the zero value is touched and raised as any other.
+func TestZeroValueInALevel(t *testing.T) {
+	within := &shelf[int]{}
+	q := workqueue.NewPriorityQueue(workqueue.PriorityOptions[int]{Within: func() workqueue.Queue[int] {
+		s := within
+		within = &shelf[int]{}
+		return s
+	}}).(workqueue.PrioritizedQueue[int])
+	level := within
+	pushAll[int](q, 1, 0, 2)
+	q.Touch(0) // It goes to the top.
+	if want := "[push[1] push[0] push[2] touch[0]]"; fmt.Sprint(level.calls) != want {
+		t.Errorf("got the calls %v, want %s", level.calls, want)
+	}
+	q.TouchWithPriority(0, 1)
+	if got := popAll[int](q); !slices.Equal(got, []int{0, 2, 1}) {
+		t.Errorf("got %v, want [0 2 1]", got)
+	}
+}
+
+// The order of a level is kept while nothing is in it, unless it has what was raised.
+func TestOrderOfALevelIsKeptWhileItIsEmpty(t *testing.T) {
+	made := 0
+	q := workqueue.NewPriorityQueue(workqueue.PriorityOptions[int]{Within: func() workqueue.Queue[int] {
+		made++
+		return workqueue.DefaultQueue[int]()
+	}}).(workqueue.PrioritizedQueue[int])
+	for range 10 {
+		q.Push(1)
+		q.Pop()
+	}
+	if made != 1 {
+		t.Errorf("%d orders were made for one level", made)
+	}
+	q.Push(1)
+	q.TouchWithPriority(1, 5)
+	if q.Push(2); made != 3 {
+		t.Errorf("%d orders were made, want 3: what has nothing but a ghost is dropped", made)
+	}
+}
+
+// It is the turn of the oldest item, whose level holds it back: the highest level that does
+// not comes instead.
+func TestTurnOfAnItemThatIsHeldBack(t *testing.T) {
+	q := workqueue.NewPriorityQueue(workqueue.PriorityOptions[string]{
+		OldestEvery: 2, Within: func() workqueue.Queue[string] { return newFair(nil, map[string]int{"a": 1}) },
+	})
+	q.(workqueue.HoldingQueue[string]).Ready()
+	pushAll(q, "a/1", "a/2")
+	for _, item := range []string{"b/1", "b/2", "b/3"} {
+		q.(workqueue.PrioritizedQueue[string]).PushWithPriority(item, 1)
+	}
+	if got, want := fmt.Sprint(popAll(q)), "[b/1 a/1 b/2 b/3]"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// An order in a level that holds items back is told at once that what differs from itself
+// is done: nobody else can.
+func TestHoldingQueueInALevelOfWhatDiffersFromItself(t *testing.T) {
+	q := workqueue.NewPriorityQueue(workqueue.PriorityOptions[float64]{Within: func() workqueue.Queue[float64] { return &solo[float64]{} }})
+	q.(workqueue.HoldingQueue[float64]).Ready()
+	pushAll(q, math.NaN(), math.NaN(), 1, 2)
+	if got := fmt.Sprint(popAll(q)); got != "[NaN NaN 1]" {
+		t.Errorf("got %s, want [NaN NaN 1]", got)
+	}
+}
+
+// What differs from itself is told apart from other items, and by its priority, though it
+// cannot be found.
+func TestOrderTellsWhatDiffersFromItselfApart(t *testing.T) {
+	shelves := workqueue.NewPriorityQueue(workqueue.PriorityOptions[float64]{Within: func() workqueue.Queue[float64] { return &shelf[float64]{} }})
+	pushAll(shelves, 2, math.NaN())
+	for n := 1; n >= 0; n-- {
+		shelves.Pop()
+		if checkInvariants(t, n, shelves); shelves.Len() != n {
+			t.Errorf("%d items, want %d", shelves.Len(), n)
+		}
+	}
+	q := workqueue.NewPriorityQueue(workqueue.PriorityOptions[float64]{OldestEvery: 2, Within: workqueue.DefaultQueue[float64]}).(workqueue.PrioritizedQueue[float64])
+	for _, priority := range []int{1, 2, 2} {
+		q.PushWithPriority(math.NaN(), priority)
+	}
+	q.PushWithPriority(5, 2)
+	got := ""
+	for q.Len() > 0 {
+		item, priority := q.PopWithPriority()
+		got += fmt.Sprint(item, "@", priority, " ")
+	}
+	if want := "NaN@2 NaN@1 NaN@2 5@2 "; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// An item that a queue in a level makes up is handed out, and counts for nothing.
+func TestQueueInALevelThatMakesUpItems(t *testing.T) {
+	for _, made := range []float64{700, math.NaN()} {
+		within := &shelf[float64]{}
+		q := workqueue.NewPriorityQueue(workqueue.PriorityOptions[float64]{Within: func() workqueue.Queue[float64] { return within }})
+		n := 32 // As many as there is room for.
+		for item := range n {
+			q.Push(float64(item))
+		}
+		if made == made {
+			q.Push(math.NaN())
+			n++
+		}
+		within.items = append(within.items, made)
+		if got := q.Pop(); fmt.Sprint(got) != fmt.Sprint(made) || q.Len() != n {
+			t.Errorf("got %v, and %d items are left, want %v and %d", got, q.Len(), made, n)
+		}
+		if got := popAll(q); len(got) != n || q.Len() != 0 {
+			t.Errorf("got %v, and %d are left", got, q.Len())
+		}
+		checkInvariants(t, 0, q)
 	}
 }
