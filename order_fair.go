@@ -74,11 +74,11 @@ func NewFairQueue[T, G comparable](options FairOptions[T, G]) Queue[T] {
 	}
 	g := f.makeGroup()
 	f.shelve(g)
-	f.holds = options.MaxInFlight != nil || g.holding != nil
+	holds := options.MaxInFlight != nil || g.holding != nil
 	switch {
-	case f.holds && g.prioritized != nil:
+	case holds && g.prioritized != nil:
 		return fairFull[T, G]{f, fairPriorities[T, G]{f}, fairHolds[T, G]{f}}
-	case f.holds:
+	case holds:
 		return fairHolding[T, G]{f, fairHolds[T, G]{f}}
 	case g.prioritized != nil:
 		return fairPrioritized[T, G]{f, fairPriorities[T, G]{f}}
@@ -118,13 +118,12 @@ type fair[T, G comparable] struct {
 
 	options FairOptions[T, G]
 	follows bool // queues within are told of Touch, so the group of each queued item is noted
-	holds   bool // items are noted while they are held, from the first Ready on
 
 	// disordered says that there is a queue within that cannot tell its order.
 	disordered bool
 
-	// heard says that there was a Ready. A caller that knows no Ready knows no Done:
-	// items would be held for ever.
+	// heard says that there was a Ready. Items are noted while they are held from then on.
+	// A caller that knows no Ready knows no Done: items would be held for ever.
 	heard bool
 
 	groups  ledger[G, *fairGroup[T, G]]
@@ -276,12 +275,11 @@ func (f *fair[T, G]) charge(g *fairGroup[T, G]) {
 // that differs from itself no Done can tell, so it is not counted. Nor is one a second
 // time that is held already, as a queue within can make up.
 func (f *fair[T, G]) handOver(g *fairGroup[T, G], item T) {
-	counts := f.holds && f.heard
-	if !counts && !f.follows || !equal(item, item) {
+	if !f.heard && !f.follows || !equal(item, item) {
 		return
 	}
 	hash := hashOf(item)
-	if !counts {
+	if !f.heard {
 		f.owners.remove(hash, item)
 		return
 	}

@@ -167,9 +167,6 @@ func (f *fair[T, G]) note(g *fairGroup[T, G]) {
 
 // forget drops a group that has no item left.
 func (f *fair[T, G]) forget(g *fairGroup[T, G]) {
-	if !g.known {
-		return
-	}
 	if g == f.odd {
 		f.odd = nil
 	} else {
