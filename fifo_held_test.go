@@ -2,8 +2,10 @@ package workqueue_test
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"testing"
+	"testing/synctest"
 
 	"github.com/seed16c08ea7/workqueue"
 )
@@ -80,4 +82,78 @@ func TestRemoveOfWhatWasPutBackFreesItsPlace(t *testing.T) {
 		t.Errorf("the order has %v out, and heard wrong of %q", c.out, c.wrong)
 	}
 	q.Done(3)
+}
+
+// An order that holds items back is told at once that what differs from itself is done, and
+// of nothing else: nobody can name that in a Done.
+func TestHoldingOrderOfWhatDiffersFromItself(t *testing.T) {
+	order := &solo[float64]{}
+	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[float64]{Order: order})
+	defer q.ShutDown()
+	q.AddAll(math.NaN(), math.NaN(), 1, 2)
+	got := ""
+	for item, ok := q.TryGet(); ok; item, ok = q.TryGet() {
+		got += fmt.Sprint(item, " ")
+	}
+	if got != "NaN NaN 1 " {
+		t.Errorf("got %s, want NaN NaN 1", got)
+	}
+	q.Done(1)
+	if item, ok := q.TryGet(); item != 2 || !ok {
+		t.Errorf("got %v, %v, want 2", item, ok)
+	}
+	q.Done(2)
+	// One whose worker ends goes back.
+	q.Add(math.NaN())
+	popped := false
+	order.hook = func(call string) {
+		popped = popped || call == "pop"
+		if popped && call == "ready" {
+			order.hook = nil
+			failsBy["Goexit"]()
+		}
+	}
+	if goes(func() { q.TryGet() }); order.hook != nil || q.Len() != 1 {
+		t.Fatalf("it was called: %v, and %d items are queued, want 1", order.hook == nil, q.Len())
+	}
+	if item, ok := q.TryGet(); item == item || !ok {
+		t.Errorf("got %v, %v, want NaN", item, ok)
+	}
+	checkInvariants(t, 0, q)
+}
+
+// A drain waits for what the order hands out once an item is removed that was put back.
+func TestDrainAfterRemoveOfWhatWasPutBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCapped(1)
+		q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[int]{Order: c})
+		q.AddAll(0, 3)
+		popped := false
+		c.hook = func(call string) {
+			popped = popped || call == "pop"
+			if popped && call == "ready" {
+				c.hook = nil
+				failsBy["Goexit"]()
+			}
+		}
+		goes(func() { q.TryGet() })
+		if !q.Remove(0) {
+			t.Fatal("0 is not in line")
+		}
+		drained := false
+		go func() {
+			q.ShutDownWithDrain()
+			drained = true
+		}()
+		if synctest.Wait(); drained {
+			t.Fatal("the drain has ended, and 3 is ready")
+		}
+		if item, ok := q.TryGet(); item != 3 || !ok {
+			t.Errorf("got %d, %v, want 3", item, ok)
+		}
+		q.Done(3)
+		if synctest.Wait(); !drained {
+			t.Error("the drain has not ended")
+		}
+	})
 }

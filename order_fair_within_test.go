@@ -429,6 +429,21 @@ func TestQueueWithinThatFailsForEverStopsNobodyElse(t *testing.T) {
 	}
 }
 
+// A group whose queue cannot be settled after a hand-out, nor in the next call, has its
+// turn all the same.
+func TestGroupThatCannotBeSettledKeepsItsTurn(t *testing.T) {
+	q, within := newSulky(0)
+	pushAll[int](q, 11, 12, 21)
+	within(0).fault = "len"
+	if goes(func() { q.Pop() }) == nil || goes(func() { q.Len() }) == nil {
+		t.Fatal("the calls have not failed")
+	}
+	within(0).fault = ""
+	if first, second := q.Pop(), q.Pop(); first != 21 || second != 12 {
+		t.Errorf("got %d and %d, want 21 and 12", first, second)
+	}
+}
+
 // A queue within that has lost an item hears no more of it, and is not used for another
 // group, which would hear of it.
 func TestQueueWithinThatHasLostAnItemIsDropped(t *testing.T) {
