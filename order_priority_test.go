@@ -395,3 +395,25 @@ func TestNamedPriorityRaisesAboveThatOfOf(t *testing.T) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
+
+// What is held keeps out of the order when memory is given back, also where its number
+// among what is held is the place of an item in its level.
+func TestHeldItemsKeepOutOfTheOrderAfterABurst(t *testing.T) {
+	q := newPrioritized(workqueue.PriorityOptions[int]{})
+	defer q.ShutDown()
+	q.Add(0)
+	addAt(q, 1, 1)
+	addAt(q, 1, 0) // It is the second of its level, and came before the first.
+	addAt(q, 9, 2)
+	if got := []int{first(q.TryGet()), first(q.TryGet())}; got[0] != 2 || got[1] != 1 {
+		t.Fatalf("got %v, want [2 1]", got)
+	}
+	addAt(q, 5, upTo(2500)[10:]...)
+	for q.Len() > 1 {
+		q.Done(first(q.TryGet()))
+	}
+	checkInvariants(t, 0, q)
+	if got := takeAll(q); len(got) != 1 || got[0] != 0 {
+		t.Errorf("got %v, want [0]", got)
+	}
+}

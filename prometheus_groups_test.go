@@ -114,6 +114,6 @@ func TestSeriesOfTheDeepestGroups(t *testing.T) {
 	fill(other, 0, 23)
 	expect(26, `depth_by_group{group="other",name="q"} 1`, `depth_by_group{group="g01",name="q"} 2`)
 	fill(other, 28, 29)
-	expect(26, `depth_by_group{group="other",name="q"} 3`)
+	expect(26, `depth_by_group{group="other",name="q"} 3`, `depth_by_group{group="g02",name="q"} 3`)
 	other.ShutDown()
 }

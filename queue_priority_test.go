@@ -153,3 +153,25 @@ func TestNamedPriorityOfAnItemThatWaits(t *testing.T) {
 		q.ShutDown()
 	})
 }
+
+// What is handed out with its priority may show that there is more, and a worker that
+// sleeps is woken for that.
+func TestGetWithPriorityWakesAWorkerForMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCapped(1)
+		q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[int]{Order: c})
+		q.AddAll(0, 3, 6)
+		q.Get()
+		got := -1
+		go func() { got, _ = q.Get() }()
+		synctest.Wait()
+		c.most = 3 // The queue is not told.
+		if item, _, _ := q.GetWithPriority(); item != 3 {
+			t.Errorf("got %d, want 3", item)
+		}
+		if synctest.Wait(); got != 6 {
+			t.Errorf("the worker got %d, want 6", got)
+		}
+		q.ShutDown()
+	})
+}
