@@ -117,3 +117,24 @@ func TestSeriesOfTheDeepestGroups(t *testing.T) {
 	expect(26, `depth_by_group{group="other",name="q"} 3`, `depth_by_group{group="g02",name="q"} 3`)
 	other.ShutDown()
 }
+
+// One group more than have a series is told among the others, also if all are as deep.
+func TestSeriesOfOneGroupMoreThanHaveAPlace(t *testing.T) {
+	r, p := newExposed(workqueue.PrometheusOptions{})
+	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[int]{
+		Name: "q", MetricsProvider: p,
+		Order: workqueue.NewFairQueue(workqueue.FairOptions[int, string]{Group: func(item int) string { return fmt.Sprintf("g%02d", item) }}),
+	})
+	defer q.ShutDown()
+	q.AddAll(upTo(26)...)
+	got := linesOf(t, r, "depth_by_group")
+	groups := 0
+	for _, line := range got {
+		if strings.Contains(line, `group="g`) {
+			groups++
+		}
+	}
+	if len(got) != 26 || groups != 25 || !slices.Contains(got, `depth_by_group{group="other",name="q"} 1`) {
+		t.Errorf("got %q, want 25 groups and the others", got)
+	}
+}
