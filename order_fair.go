@@ -110,7 +110,7 @@ func NewFairQueue[T, G comparable](options FairOptions[T, G]) Queue[T] {
 //	number of notes that do not say held == size, or 0 unless follows
 //	0 <= g.credit <= g.weight, and only the first groups of turns have credit > 0
 //
-// They hold before each call of a queue within, and after it but for the group of
+// They hold before each call of a queue within, and after it, apart from the group of
 // that queue, which is in doubt then. A call that does not return leaves it so. The
 // next call of the fair then settles that group first: see enter.
 type fair[T, G comparable] struct {

@@ -74,7 +74,7 @@ func TestSeriesOfManyGroups(t *testing.T) {
 var many [40]int
 
 // Of more groups than have a series, the deepest have one, and the first of those that are
-// as deep. All others are one series, be it of one item, or of queues that tell it.
+// as deep. All others are one series, whether it is of one item or of queues that tell it.
 func TestSeriesOfTheDeepestGroups(t *testing.T) {
 	captureLog(t)
 	r, p := newExposed(workqueue.PrometheusOptions{})

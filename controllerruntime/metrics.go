@@ -42,7 +42,7 @@ func metricsProvider() workqueue.MetricsProvider {
 // newProvider returns a provider that shows queues in the registry, beside the series
 // that controller-runtime has there. If these are unknown, as their texts are others in
 // this version of controller-runtime, queues tell controller-runtime's own provider
-// what they do. The seven series are right then, but for the priority, and ours are
+// what they do. The seven series are right then, apart from the priority, and ours are
 // missing.
 func newProvider(r metrics.RegistererGatherer) (p workqueue.MetricsProvider) {
 	defer func() {

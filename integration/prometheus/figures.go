@@ -25,7 +25,7 @@ func between(low, high float64, expr string) figure { return figure{expr, low, h
 
 // figures returns what is to be read when the example has run for a while.
 // The queue uploads comes to rest within moments. Of the others there are sums
-// that hold but for the items that workers have in their hands, and rates,
+// that hold apart from the items that workers have in their hands, and rates,
 // which leave room for a machine that is busy with other things.
 func figures(store histograms, age time.Duration) []figure {
 	return slices.Concat(atRest(age.Round(time.Second).Seconds()), sums(), atWork(), distributions(store), onceAndGone())

@@ -7,7 +7,7 @@ import (
 )
 
 // A failing provider has metrics of which the latency fails once when it is told
-// to. It is not safe for concurrent use but for all the others.
+// to. It is not safe for concurrent use, but all the others are.
 type failing struct {
 	fail  bool
 	exits bool

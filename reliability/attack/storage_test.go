@@ -293,7 +293,7 @@ func (a *attacked) get() {
 	var ok bool
 	e := call(a.t, "TryGet", func() { item, ok = a.queue.TryGet() })
 	if a.storage.fired {
-		// Len and Pop fail before anything has happened, but for ghosts that were
+		// Len and Pop fail before anything has happened, apart from ghosts that were
 		// dropped before: none, as the first call fails.
 		return
 	}
