@@ -17,7 +17,11 @@ func (q *Typed[T]) passes() bool {
 // pass is Done of the item, and then GetContext with what ctx.Done has returned.
 //
 // No other worker sees a state between the two. So an item that was added again may
-// come back to the same worker at once, and a drain goes on if there is a next item.
+// come back to the same worker at once, and a drain goes on if there is a next item. It
+// blocks while there is none, and only then takes the lock a second time.
+//
+// The steps of Done and Get are written out as they are there, since each item of a Run
+// passes here: BenchmarkRun compares it with a loop by hand, which it must not exceed.
 func (q *Typed[T]) pass(item T, cancel <-chan struct{}) (next T, err error) {
 	hash := uint32(maphash.Comparable(hashSeed, item)) // hashOf is not inlined.
 	now := q.metrics.now()
@@ -48,7 +52,9 @@ func (q *Typed[T]) pass(item T, cancel <-chan struct{}) (next T, err error) {
 }
 
 // passIdle is the rest of pass when there is no item. The caller holds q.mu, and
-// passIdle gives it back.
+// passIdle gives it back. The worker is enlisted in the section in which it has found
+// nothing: with a gap, an Add in between would wake nobody. And settle comes after
+// that, as the queue may be idle now, which ends a drain.
 func (q *Typed[T]) passIdle(cancel <-chan struct{}) (next T, err error) {
 	closed := q.fifo.closed
 	if !closed {
@@ -64,7 +70,9 @@ func (q *Typed[T]) passIdle(cancel <-chan struct{}) (next T, err error) {
 }
 
 // heldFor returns the priority of an item that is held, and how long it was queued before.
-// What is not known is 0: an Add since then has taken the place of the one before.
+// What is not known is 0: an Add since then has taken the place of the one before. A
+// handler asks for it by its context, if at all, so it looks the item up, and is not
+// kept for each item that is passed on.
 func (q *Typed[T]) heldFor(item T) (waited time.Duration, priority int) {
 	if q.metrics == nil && q.fifo.storage == nil {
 		return 0, 0

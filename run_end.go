@@ -158,8 +158,8 @@ type lateItem[T comparable] struct {
 	due      time.Time // of what was put off, if known
 }
 
-// noteLate notes an item whose retry the queue has dropped, or would drop. The same item
-// can be noted several times. The last one counts.
+// noteLate notes an item whose retry the queue has dropped, or would drop. An item is noted
+// once: account takes back what was noted of it before, as only its last outcome counts.
 func (r *runner[T]) noteLate(late lateItem[T]) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
