@@ -10,6 +10,18 @@ import (
 	"github.com/seed16c08ea7/workqueue"
 )
 
+// failAfterPop makes the first Ready fail that follows a Pop, and no other.
+func failAfterPop(hook *func(call string), fail func()) {
+	popped := false
+	*hook = func(call string) {
+		popped = popped || call == "pop"
+		if popped && call == "ready" {
+			*hook = nil
+			fail()
+		}
+	}
+}
+
 // An order is asked whether it is ready when it has handed an item out. If that panics, the
 // item is the worker's all the same. If it ends the worker's goroutine, the item goes back,
 // and comes first.
@@ -18,21 +30,14 @@ func TestReadyThatFailsAfterAHandOut(t *testing.T) {
 		c := newCapped(1)
 		q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[int]{Order: c})
 		q.AddAll(0, 3, 1)
-		popped, failed := false, false
-		c.hook = func(call string) {
-			popped = popped || call == "pop"
-			if popped && call == "ready" && !failed {
-				failed = true
-				fail()
-			}
-		}
+		failAfterPop(&c.hook, fail)
 		item, ok := -1, false
 		panicked := goes(func() { item, ok = q.TryGet() })
 		if held := q.Held(); kind == "panic" && (item != 0 || !ok || held != 1 || panicked != nil) || kind == "Goexit" && (ok || held != 0) {
 			t.Errorf("%s: got %d, %v and the panic %v, and %d items are held", kind, item, ok, panicked, held)
 		}
-		if !failed || q.Locked() {
-			t.Fatalf("%s: it was called: %v, and the queue is locked: %v", kind, failed, q.Locked())
+		if c.hook != nil || q.Locked() {
+			t.Fatalf("%s: it was called: %v, and the queue is locked: %v", kind, c.hook == nil, q.Locked())
 		}
 		checkInvariants(t, 0, q)
 		var got []int
@@ -62,14 +67,7 @@ func TestRemoveOfWhatWasPutBackFreesItsPlace(t *testing.T) {
 	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[int]{Order: c})
 	defer q.ShutDown()
 	q.AddAll(0, 3)
-	popped := false
-	c.hook = func(call string) {
-		popped = popped || call == "pop"
-		if popped && call == "ready" {
-			c.hook = nil
-			failsBy["Goexit"]()
-		}
-	}
+	failAfterPop(&c.hook, failsBy["Goexit"])
 	goes(func() { q.TryGet() })
 	if !q.Remove(0) {
 		t.Fatal("0 is not in line")
@@ -105,14 +103,7 @@ func TestHoldingOrderOfWhatDiffersFromItself(t *testing.T) {
 	q.Done(2)
 	// One whose worker ends goes back.
 	q.Add(math.NaN())
-	popped := false
-	order.hook = func(call string) {
-		popped = popped || call == "pop"
-		if popped && call == "ready" {
-			order.hook = nil
-			failsBy["Goexit"]()
-		}
-	}
+	failAfterPop(&order.hook, failsBy["Goexit"])
 	if goes(func() { q.TryGet() }); order.hook != nil || q.Len() != 1 {
 		t.Fatalf("it was called: %v, and %d items are queued, want 1", order.hook == nil, q.Len())
 	}
@@ -128,14 +119,7 @@ func TestDrainAfterRemoveOfWhatWasPutBack(t *testing.T) {
 		c := newCapped(1)
 		q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[int]{Order: c})
 		q.AddAll(0, 3)
-		popped := false
-		c.hook = func(call string) {
-			popped = popped || call == "pop"
-			if popped && call == "ready" {
-				c.hook = nil
-				failsBy["Goexit"]()
-			}
-		}
+		failAfterPop(&c.hook, failsBy["Goexit"])
 		goes(func() { q.TryGet() })
 		if !q.Remove(0) {
 			t.Fatal("0 is not in line")

@@ -45,7 +45,16 @@ func popAll[T comparable](q workqueue.Queue[T]) (items []T) {
 	return items
 }
 
-// keys returns "a/0" to "a/n-1" for the tenant a.
+// popRanked empties the queue, and returns its items with their priorities.
+func popRanked[T comparable](q workqueue.PrioritizedQueue[T]) (items string) {
+	for q.Len() > 0 {
+		item, priority := q.PopWithPriority()
+		items += fmt.Sprint(item, "@", priority, " ")
+	}
+	return items
+}
+
+// keysOf returns "a/0" to "a/n-1" for the tenant a.
 func keysOf(tenant string, n int) (keys []string) {
 	for i := range n {
 		keys = append(keys, fmt.Sprint(tenant, "/", i))

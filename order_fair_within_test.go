@@ -286,12 +286,7 @@ func TestPriorityWithinAGroup(t *testing.T) {
 	q.TouchWithPriority(2, 9)
 	boost = 5
 	q.Touch(1)
-	got := ""
-	for q.Len() > 0 {
-		item, priority := q.PopWithPriority()
-		got += fmt.Sprint(item, "@", priority, " ")
-	}
-	if want := "2@9 1@6 3@3 4@-1 "; got != want {
+	if got, want := popRanked(q), "2@9 1@6 3@3 4@-1 "; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }

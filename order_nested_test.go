@@ -83,12 +83,7 @@ func TestOrderAsAQueue(t *testing.T) {
 		q.PushWithPriority(12, 4)
 		boost = 5
 		q.Touch(11)
-		got := ""
-		for q.Len() > 0 {
-			item, priority := q.PopWithPriority()
-			got += fmt.Sprint(item, "@", priority, " ")
-		}
-		if want := "11@6 12@4 13@3 "; got != want {
+		if got, want := popRanked(q), "11@6 12@4 13@3 "; got != want {
 			t.Errorf("%s: got %s, want %s", name, got, want)
 		}
 		pushAll[int](q, 5, 7)
@@ -525,12 +520,7 @@ func TestOrderTellsWhatDiffersFromItselfApart(t *testing.T) {
 		q.PushWithPriority(math.NaN(), priority)
 	}
 	q.PushWithPriority(5, 2)
-	got := ""
-	for q.Len() > 0 {
-		item, priority := q.PopWithPriority()
-		got += fmt.Sprint(item, "@", priority, " ")
-	}
-	if want := "NaN@2 NaN@1 NaN@2 5@2 "; got != want {
+	if got, want := popRanked(q), "NaN@2 NaN@1 NaN@2 5@2 "; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
