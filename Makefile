@@ -84,7 +84,7 @@ test-386: ## the root tests with an int of 32 bits; 13 s
 # Counts the inputs: up to Go 1.26 a fuzz target that is given a time fails now
 # and then at its end (golang/go#75804). Those of compat and controllerruntime, which
 # play every input on two implementations, take ten times as long for each.
-fuzz: ## each fuzz target for RUNS inputs; 2 minutes
+fuzz: ## each fuzz target for RUNS inputs; 6 minutes
 	@for t in $$(go test -list '^Fuzz' . | grep ^Fuzz); do \
 		go test -run '^$$' -fuzz "^$$t$$" -fuzztime $(RUNS)x -fuzzminimizetime 10x . || exit 1; done
 	go test -C compat -run '^$$' -fuzz '^FuzzDifferential$$' -fuzztime $$(($(RUNS) / 10))x -fuzzminimizetime 10x .
@@ -135,6 +135,6 @@ cover: ## coverage of the root module, by function
 	go tool cover -func=cover.out
 
 # Changes the library in one place after the other and reports what no test
-# notices, for about half an hour.
-mutate: ## change the library in one place after the other; half an hour
+# notices, for about an hour.
+mutate: ## change the library in one place after the other; an hour
 	go run -C reliability ./mutate
