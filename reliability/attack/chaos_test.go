@@ -252,10 +252,14 @@ func TestRun(t *testing.T) {
 		}
 		runs := 1 + rnd.IntN(2)
 		left := make([]workqueue.Snapshot[int], runs)
+		var begun atomic.Int64 // calls of Run that did not find the queue shut down already
 		var running sync.WaitGroup
 		for n := range runs {
 			options := options
-			options.OnStop = func(s workqueue.Snapshot[int]) { left[n] = s }
+			options.OnStop = func(s workqueue.Snapshot[int]) {
+				left[n] = s
+				begun.Add(1)
+			}
 			running.Go(func() {
 				err := workqueue.Run(ctx, q, handle, options)
 				if err != nil && err != workqueue.ErrShutDown && !(options.Drain && errors.Is(err, workqueue.ErrNotDrained)) {
@@ -279,6 +283,12 @@ func TestRun(t *testing.T) {
 		}
 		call(t, "Run", running.Wait)
 		cancel()
+		if begun.Load() == 0 { // Then Run has left all in the queue, and a drain would wait for it.
+			if !byHand || q.Len() != len(succeeded) {
+				t.Errorf("%d of %d are queued, but Run has found the queue shut down", q.Len(), len(succeeded))
+			}
+			return len(succeeded)
+		}
 		call(t, "a drain after Run", q.ShutDownWithDrain)
 		named := make(map[int]bool)
 		for _, s := range left {
