@@ -56,7 +56,8 @@ import (
 // a drain after Run, such as a deferred ShutDownWithDrain, waits for nothing but what
 // others hold. It is up to the caller to keep what is listed.
 //
-// If the queue is shut down already, Run returns [ErrShutDown] at once. When somebody
+// If the queue is shut down already, Run returns [ErrShutDown] at once and leaves all
+// where it is, so that a drain after Run waits for whoever gets the rest. When somebody
 // else shuts it down later, the workers go on until nothing is queued. What fails
 // meanwhile cannot be retried, which the log and OnStop tell, and Run returns as above,
 // with ErrShutDown in the place of the error of ctx.
