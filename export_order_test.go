@@ -25,10 +25,29 @@ func (r *ranks) CheckInvariants() error {
 			errs.that(r.priorities.of(i) == v.priority, "record %d of priority %d is in level %d", i, r.priorities.of(i), v.priority)
 			errs.that(*v.content.at(*r.place(i)) == i, "record %d is not at %d of its level", i, *r.place(i))
 		}
+		r.elders.check(&errs, &v.content)
 	}
 	errs.that(r.n == n, "counted %d records, are %d", r.n, n)
 	errs.add("age: ", r.age.CheckInvariants(n))
 	return errs.err()
+}
+
+// check looks for the oldest record of a tier in all of them.
+func (e *elders) check(errs *check, t *tier) {
+	if e.added == nil || t.empty() {
+		errs.that(len(t.elders) == 0, "%d elders, of %d records", len(t.elders), t.len())
+		return
+	}
+	oldest, elders := e.added(t.first()), 0
+	for i := range t.all() {
+		oldest = min(oldest, e.added(i))
+		if place := e.places.get(i); place > 0 {
+			elders++
+			errs.that(int(place) <= len(t.elders) && t.elders[place-1] == i, "record %d is not at %d of the elders", i, place-1)
+		}
+	}
+	errs.that(e.oldest(t) == oldest, "the oldest was added at %d, want %d", e.oldest(t), oldest)
+	errs.that(len(t.elders) == elders, "%d elders, of the records %d", len(t.elders), elders)
 }
 
 // CheckInvariants returns what is wrong with the order by age of n records, or nil.

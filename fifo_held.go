@@ -50,8 +50,9 @@ func (f *fifo[T]) enqueueAgain(i uint32, r *record[T]) {
 	case g == nil:
 		r.pos = f.line.push(i)
 	case g.ranks != nil:
-		g.asked = rank{g.priorities.of(i), true}
-		f.rank(i, r)
+		r.state = ranked
+		f.stored++
+		r.pos = g.ranks.pushAgain(i, g.priorities.of(i))
 	default:
 		r.pos = f.line.push(i)
 		g.done(r.item)

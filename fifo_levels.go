@@ -24,7 +24,7 @@ func (f *fifo[T]) levels(now time.Duration) []LevelStats {
 	for _, v := range r.up {
 		s := levelOf(&stats, v.priority)
 		s.Depth += v.content.len()
-		s.OldestItem = max(s.OldestItem, now-f.stamps.at(v.content.first()).added)
+		s.OldestItem = max(s.OldestItem, now-r.elders.oldest(&v.content))
 	}
 	for i := range f.line.all() {
 		s := levelOf(&stats, r.priorities.of(i))
@@ -56,11 +56,11 @@ func levelOf(stats *[]LevelStats, priority int) *LevelStats {
 	return &(*stats)[len(*stats)-1]
 }
 
-// oldestRanked returns the greatest age of the first items of all levels. Behind one
-// there can be an item that was added earlier, and raised since.
+// oldestRanked returns the age of the oldest item of all levels.
 func (f *fifo[T]) oldestRanked(now time.Duration) (age time.Duration) {
-	for _, v := range f.storage.ranks.up {
-		age = max(age, now-f.stamps.at(v.content.first()).added)
+	r := f.storage.ranks
+	for _, v := range r.up {
+		age = max(age, now-r.elders.oldest(&v.content))
 	}
 	return age
 }

@@ -53,6 +53,9 @@ func (l *line) empty() bool { return l.head == l.tail }
 // first returns the first record of a line that is not empty.
 func (l *line) first() uint32 { return *l.at(l.head) }
 
+// last returns the last record of a line that is not empty.
+func (l *line) last() uint32 { return *l.at(l.tail - 1) }
+
 // release gives the memory of a line back that is empty, if it is much.
 func (l *line) release() {
 	if len(l.buf) > minRing {

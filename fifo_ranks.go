@@ -16,6 +16,14 @@ func (f *fifo[T]) newRanked(options PriorityOptions[T], leave func()) *storageGu
 	return &storageGuard[T]{ranks: r, priorities: &r.priorities, of: options.Of, leave: leave}
 }
 
+// keepTimes makes a fifo one that keeps times. It has to be called before all else.
+func (f *fifo[T]) keepTimes() {
+	f.timed = true
+	if f.storage != nil && f.storage.ranks != nil {
+		f.storage.ranks.elders.added = func(i uint32) time.Duration { return f.stamps.at(i).added }
+	}
+}
+
 // native reports whether no storage is called, which is foreign code.
 func (f *fifo[T]) native() bool { return f.storage == nil || f.storage.ranks != nil }
 

@@ -91,7 +91,7 @@ type LevelStats struct {
 	Priority int
 	Others   bool // all priorities that have none for themselves; Priority means nothing
 	Depth    int  // items that are queued, or held and marked for another run
-	// OldestItem is the time since the Add of the first item that is queued.
+	// OldestItem is the time since the Add of the one that is queued for longest.
 	OldestItem time.Duration
 }
 

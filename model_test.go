@@ -205,6 +205,7 @@ func playTyped(t *testing.T, script []byte) {
 		for i := 1; i+1 < len(script); i += opSize {
 			op, item := script[i]%16, int(script[i+1])%span
 			m.priority = int(script[i]>>4) - 6
+			clock.Step(time.Nanosecond) // Each add has a time of its own.
 			call := stepTyped(q, m, drains, op, item)
 			switch {
 			case call == "":

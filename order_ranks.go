@@ -10,7 +10,7 @@ package workqueue
 // Invariants, for a record i that is in it:
 //
 //	its level is the one of priorities[i], and is up
-//	the line of its level has i at *place(i)
+//	the tier of its level has i at *place(i)
 //	age.every > 0: it is in age
 //
 // and n is the lengths of all levels, added up, and that of age if it is kept.
@@ -18,12 +18,13 @@ package workqueue
 // Each method takes O(log n) time at most in the number of levels that are in use,
 // and constant time, amortized, in that of the records.
 type ranks struct {
-	ladder[line]
+	ladder[tier]
 	n int
 
 	priorities priorities // also of a record that the owner has taken out
 
-	age aging
+	age    aging
+	elders elders
 
 	// place returns where the owner keeps the place of a record in its level.
 	place func(i uint32) *uint32
@@ -41,20 +42,39 @@ func newRanks(every int, place func(i uint32) *uint32) *ranks {
 
 // push puts a record at the end of a level, and returns its place there.
 func (r *ranks) push(i uint32, priority int) (place uint32) {
+	r.enter(i, priority)
+	return r.append(r.level(priority), i)
+}
+
+// pushAgain is push for a record that was added while it was held, and so earlier.
+func (r *ranks) pushAgain(i uint32, priority int) (place uint32) {
+	r.enter(i, priority)
+	return r.appendLate(r.level(priority), i)
+}
+
+func (r *ranks) enter(i uint32, priority int) {
 	r.priorities.set(i, priority)
 	if r.age.every > 0 {
 		r.age.enter(i)
 	}
 	r.n++
-	return r.append(i, priority)
 }
 
-func (r *ranks) append(i uint32, priority int) (place uint32) {
-	v := r.level(priority)
+func (r *ranks) append(v *level[tier], i uint32) (place uint32) {
 	if v.at < 0 {
 		r.raise(v)
 	}
 	return v.content.push(i)
+}
+
+// appendLate is append for a record that was added earlier than now.
+func (r *ranks) appendLate(v *level[tier], i uint32) (place uint32) {
+	elder := r.elders.joins(&v.content, i)
+	place = r.append(v, i)
+	if elder {
+		r.elders.join(&v.content, i)
+	}
+	return place
 }
 
 // lift puts a record at the end of a higher level, unless it is as high.
@@ -64,13 +84,16 @@ func (r *ranks) lift(i uint32, priority int) {
 		return
 	}
 	place := r.place(i)
-	r.leave(r.level(*was), *place)
+	r.leave(r.level(*was), i, *place)
 	*was = priority
-	*place = r.append(i, priority)
+	*place = r.appendLate(r.level(priority), i)
 }
 
-// leave takes the record at a place out of its level.
-func (r *ranks) leave(v *level[line], place uint32) {
+// leave takes a record, which has that place, out of its level.
+func (r *ranks) leave(v *level[tier], i, place uint32) {
+	if len(v.content.elders) > 0 {
+		r.elders.leave(&v.content, i)
+	}
 	v.content.remove(place, r.moved)
 	if v.content.empty() {
 		r.empty(v)
@@ -80,14 +103,14 @@ func (r *ranks) leave(v *level[line], place uint32) {
 }
 
 // empty lowers a level that has nothing left.
-func (r *ranks) empty(v *level[line]) {
+func (r *ranks) empty(v *level[tier]) {
 	v.content.release()
 	r.lower(v, down)
 }
 
 // remove takes a record out.
 func (r *ranks) remove(i uint32) {
-	r.leave(r.level(r.priorities.of(i)), *r.place(i))
+	r.leave(r.level(r.priorities.of(i)), i, *r.place(i))
 	if r.age.every > 0 {
 		r.age.leave(i)
 	}
@@ -106,6 +129,9 @@ func (r *ranks) pop() (i uint32) {
 func (r *ranks) popHighest() (i uint32) {
 	v := r.highest()
 	i = v.content.pop()
+	if len(v.content.elders) > 0 {
+		r.elders.leave(&v.content, i)
+	}
 	if v.content.holes > 0 {
 		v.content.tidy(r.moved)
 	}
@@ -139,14 +165,16 @@ func (r *ranks) popInTurn() (i uint32) {
 func (r *ranks) renumber() (moved func(from, to uint32, in bool)) {
 	old := r.priorities
 	r.priorities = priorities{}
-	aged := r.age.renumber()
+	aged, elder := r.age.renumber(), r.elders.renumber()
 	return func(from, to uint32, in bool) {
 		p := old.of(from)
 		r.priorities.set(to, p)
 		if !in {
 			return
 		}
-		*r.level(p).content.at(*r.place(to)) = to
+		t := &r.level(p).content
+		*t.at(*r.place(to)) = to
+		elder(t, from, to)
 		if r.age.every > 0 {
 			aged(from, to)
 		}

@@ -23,7 +23,7 @@ func (d describer) levels() []levelRow {
 	return []levelRow{
 		{d.desc("depth_by_priority", "Items of a priority that are queued, or held by a worker and marked for another run.", "priority"),
 			func(s LevelStats) float64 { return float64(s.Depth) }},
-		{d.desc("oldest_item_age_by_priority_seconds", "Seconds since the first item of a priority was added, 0 if there is none.", "priority"),
+		{d.desc("oldest_item_age_by_priority_seconds", "Seconds since the oldest queued item of a priority was added, 0 if there is none.", "priority"),
 			func(s LevelStats) float64 { return s.OldestItem.Seconds() }},
 	}
 }

@@ -127,7 +127,9 @@ func newTyped[T comparable](config TypedQueueConfig[T], p MetricsProvider) *Type
 		q.fifo.storage = q.newStorage(order)
 	}
 	q.measure(config, p)
-	q.fifo.timed = q.metrics != nil
+	if q.metrics != nil {
+		q.fifo.keepTimes()
+	}
 	return q
 }
 
