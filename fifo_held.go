@@ -14,6 +14,7 @@ func (f *fifo[T]) touch(i uint32, r *record[T]) {
 	case inStorage:
 		f.dry = false
 		g.touch(r.item, k)
+		g.learn(i, k)
 		f.askReady()
 	default: // In line, where the order is not its priority's.
 		if k.named {

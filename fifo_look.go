@@ -87,16 +87,20 @@ func (f *fifo[T]) inFlight(now time.Duration) (total, longest time.Duration) {
 }
 
 // oldest returns the age of the item at the head of the line, which has the oldest
-// stamp there. A storage has an order of its own, so each record is looked at.
-func (f *fifo[T]) oldest(now time.Duration) (age time.Duration) {
+// stamp there, or of the oldest of all levels. A storage has an order of its own, so each
+// record is looked at.
+func (f *fifo[T]) oldest(now time.Duration, levels []LevelStats) (age time.Duration) {
+	for _, l := range levels {
+		age = max(age, l.OldestItem)
+	}
+	if levels != nil {
+		return age
+	}
 	if !f.line.empty() {
 		age = max(0, now-f.stamps.at(f.line.first()).added)
 	}
 	if f.stored == 0 {
 		return age
-	}
-	if f.native() {
-		return max(age, f.oldestRanked(now))
 	}
 	for i := range uint32(f.items.records.n) {
 		if f.items.records.at(i).state == inStorage {

@@ -52,7 +52,9 @@ func (f *fifo[T]) restore(i uint32, r *record[T], now time.Duration) {
 	if f.timed {
 		f.stampAdded(i, now)
 	}
-	f.storage.touch(r.item, f.storage.ask()) // Last: if it does not return, the add is not lost.
+	k := f.storage.ask()
+	f.storage.touch(r.item, k) // Last: if it does not return, the add is not lost.
+	f.storage.learn(i, k)
 	f.askReady()
 }
 

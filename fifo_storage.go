@@ -66,14 +66,16 @@ type storageGuard[T comparable] struct {
 	queue       Queue[T]
 	prioritized PrioritizedQueue[T] // queue, or nil if it is none
 	holding     HoldingQueue[T]     // queue, or nil if it is none
+	ranker      ranker              // queue, or nil if it is none
 	leave       func()
 
 	ranks *ranks
 	of    func(item T) int // the priority of a plain add; nil is 0 for all
 
-	// priorities are those of ranks. Beside a queue they are what adds have named for
-	// records that are held or in line, and what was handed out; 0 is nothing.
+	// priorities are those of ranks. Beside a queue they are what adds have named, or what
+	// a ranker has said of the records in the storage, and what was handed out; 0 is nothing.
 	priorities *priorities
+	first      firstUsed // of a ranker
 
 	asked rank // that of the add under way; ask takes it
 	took  int  // the priority of what was taken last
@@ -83,6 +85,7 @@ func newStorageGuard[T comparable](queue Queue[T], leave func()) *storageGuard[T
 	g := &storageGuard[T]{queue: queue, leave: leave, priorities: new(priorities)}
 	g.prioritized, _ = queue.(PrioritizedQueue[T])
 	g.holding, _ = queue.(HoldingQueue[T])
+	g.ranker = rankerOf(queue)
 	return g
 }
 
@@ -168,6 +171,18 @@ func (g *storageGuard[T]) pop() (item T, hash uint32) {
 	return item, hash
 }
 
+// learn notes the priority of a record that the queue has stored, or was told of again.
+func (g *storageGuard[T]) learn(i uint32, k rank) {
+	switch {
+	case g.ranker != nil:
+		p := g.ranker.lastRank()
+		g.priorities.set(i, p)
+		g.first.use(p)
+	case k.named:
+		g.priorities.set(i, max(g.priorities.of(i), k.priority))
+	}
+}
+
 // store moves the last record of the line into the storage. The record stays in
 // line until Push has returned. If it left the line first, a Push that panics would
 // lose the item. If its record were forgotten too, a storage that has kept the item
@@ -182,6 +197,7 @@ func (f *fifo[T]) store(i uint32, r *record[T]) {
 		f.storage.priorities.set(i, k.priority)
 	}
 	f.storage.push(r.item, k)
+	f.storage.learn(i, k)
 	f.line.popBack(f.moved)
 	f.stored++
 	if r.state == unfindable {

@@ -1,6 +1,9 @@
 package workqueue
 
-import "slices"
+import (
+	"iter"
+	"slices"
+)
 
 // maxNamed is how many groups, or priorities, a reader of metrics is told of by name: a label
 // with a value for each tenant of a cluster would bring a metrics store down.
@@ -14,29 +17,24 @@ type GroupDepth struct {
 	InFlight int // items that are held by workers; 0 if there are no limits
 }
 
-// A grouped queue tells the depth of its groups: of the deepest ones by name, the
-// deepest first, and of all others in one more element at the end.
-type grouped interface{ depthByGroup() []GroupDepth }
+// A grouped queue tells the depth of its groups, in any order, or nil if it has none. It
+// calls no foreign code.
+type grouped interface{ groupDepths() iter.Seq[GroupDepth] }
 
-// depthByGroup is nil if the order is not fair. What is in line, or held and added
-// again, is in no group.
+// depthByGroup returns the deepest groups by name, the deepest first, and all others in one
+// more element at the end. It is nil if the order is not fair. What is in line, or held
+// and added again, is in no group.
 func (f *fifo[T]) depthByGroup() []GroupDepth {
 	if f.storage == nil {
 		return nil
 	}
-	if g, ok := f.storage.queue.(grouped); ok {
-		return g.depthByGroup()
+	groups := groupsOf(f.storage.queue)
+	if groups == nil {
+		return nil
 	}
-	return nil
-}
-
-// depthByGroup takes some 30 ns for each group, with the lock held. Groups are compared
-// by nothing but their depth, as that calls no foreign code.
-func (f *fair[T, G]) depthByGroup() []GroupDepth {
 	depths := make([]GroupDepth, 0, maxNamed+1)
 	var others GroupDepth
-	for g := range f.all() {
-		d := GroupDepth{Group: g.key, Groups: 1, Queued: g.size, InFlight: g.flying}
+	for d := range groups {
 		depths = enterDepth(depths, d)
 		if len(depths) > maxNamed {
 			d, depths = depths[maxNamed], depths[:maxNamed]
@@ -49,6 +47,57 @@ func (f *fair[T, G]) depthByGroup() []GroupDepth {
 		depths = append(depths, others)
 	}
 	return depths
+}
+
+// groupDepths takes some 30 ns for each group, with the lock held. Groups are compared
+// by nothing but their depth, as that calls no foreign code.
+func (f *fair[T, G]) groupDepths() iter.Seq[GroupDepth] {
+	return func(yield func(GroupDepth) bool) {
+		for g := range f.all() {
+			if !yield(GroupDepth{Group: g.key, Groups: 1, Queued: g.size, InFlight: g.flying}) {
+				return
+			}
+		}
+	}
+}
+
+// groupDepths adds up what a group has in the levels. Each level has groups of its own. An
+// item that was raised out of one counts there until it comes out, and the one that a
+// level has taken out ahead of time, to drop such items, does not count. The order is that in which
+// they are found: groups that are as deep would change places at each scrape otherwise.
+func (q *nestedQueue[T]) groupDepths() iter.Seq[GroupDepth] {
+	var sums []GroupDepth
+	index := make(map[any]int)
+	fair := false
+	for _, v := range q.ladder.all {
+		groups := groupsOf(v.content.queue)
+		if groups == nil {
+			continue
+		}
+		fair = true
+		for d := range groups {
+			at, ok := index[d.Group]
+			if !ok {
+				at = len(sums)
+				index[d.Group] = at
+				sums = append(sums, GroupDepth{Group: d.Group, Groups: 1})
+			}
+			sums[at].Queued += d.Queued
+			sums[at].InFlight += d.InFlight
+		}
+	}
+	if !fair {
+		return nil
+	}
+	return slices.Values(sums)
+}
+
+// groupsOf returns the groups of a queue, or nil.
+func groupsOf[T comparable](queue Queue[T]) iter.Seq[GroupDepth] {
+	if g, ok := queue.(grouped); ok {
+		return g.groupDepths()
+	}
+	return nil
 }
 
 // enterDepth inserts a group behind those that are as deep.

@@ -99,3 +99,40 @@ func BenchmarkDepthByGroup(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/100_000, "ns/group")
 }
+
+// The groups within priorities are added up, in the order of their depth, and keep that
+// order from one scrape to the next.
+func TestDepthByGroupWithinPriorities(t *testing.T) {
+	t.Parallel()
+	r := &reader{}
+	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{
+		Name: "q", MetricsProvider: r, Order: workqueue.NewPriorityQueue(workqueue.PriorityOptions[string]{
+			Within: func() workqueue.Queue[string] { return newFair(nil, map[string]int{"a": 1}) },
+		}),
+	})
+	defer q.ShutDown()
+	want := func(what, want string) {
+		t.Helper()
+		for range 3 {
+			if s, _ := r.reads[0](); fmt.Sprint(s.DepthByGroup) != want {
+				t.Errorf("%s: got %v, want %s", what, s.DepthByGroup, want)
+			}
+		}
+	}
+	want("nothing has come", "[]")
+	q.AddWith(workqueue.AddOptions{Priority: 5}, "b/1", "a/1")
+	q.AddWith(workqueue.AddOptions{}, "a/2", "a/3", "c/1", "d/1")
+	want("two priorities", "[{a 1 3 0} {b 1 1 0} {c 1 1 0} {d 1 1 0}]")
+	q.Get()
+	q.Get()
+	want("two are held", "[{a 1 2 1} {c 1 1 0} {d 1 1 0} {b 1 0 1}]")
+	q.Done("a/1")
+	want("one is done", "[{a 1 2 0} {c 1 1 0} {d 1 1 0} {b 1 0 1}]")
+	for tenant := range 40 {
+		q.AddWith(workqueue.AddOptions{Priority: tenant % 3}, keysOf(fmt.Sprint("t", tenant), 1+tenant)...)
+	}
+	s, _ := r.reads[0]()
+	if n := len(s.DepthByGroup); n != 26 || s.DepthByGroup[25].Groups != 19 {
+		t.Errorf("%d groups are told of, the last is %+v", n, s.DepthByGroup[n-1])
+	}
+}

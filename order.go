@@ -42,6 +42,24 @@ type HoldingQueue[T comparable] interface {
 	Ready() bool
 }
 
+// A ranker is an order that tells which priority an item has there. A [Typed] asks it after
+// each Push and Touch, so that it can show the priority of what is stored. It calls no
+// foreign code.
+type ranker interface {
+	// ranking reports whether it knows priorities at all.
+	ranking() bool
+	// lastRank returns the priority that the item of the last Push or Touch has since.
+	lastRank() int
+}
+
+// rankerOf returns the queue as a ranker, or nil.
+func rankerOf[T comparable](queue Queue[T]) ranker {
+	if r, ok := queue.(ranker); ok && r.ranking() {
+		return r
+	}
+	return nil
+}
+
 // A rank is what an add says of its priority.
 type rank struct {
 	priority int

@@ -95,17 +95,17 @@ func (e *elders) Swap(a, b int) {
 }
 
 func (e *elders) Push(i any) {
-	e.of.elders = append(e.of.elders, 0)
-	e.put(e.of, uint32(len(e.of.elders)), i.(uint32))
+	e.of.elders = append(e.of.elders, i.(uint32))
+	e.places.put(i.(uint32), uint32(len(e.of.elders)))
 }
 
-// Pop gives the memory back with the last elder, as a line does.
+// Pop gives the memory back with the last elder, as a line does. Nobody wants what it
+// returns.
 func (e *elders) Pop() any {
 	last := len(e.of.elders) - 1
-	i := e.of.elders[last]
-	e.places.put(i, 0)
+	e.places.put(e.of.elders[last], 0)
 	if e.of.elders = e.of.elders[:last]; last == 0 {
 		e.of.elders = nil
 	}
-	return i
+	return nil
 }

@@ -1,6 +1,7 @@
 package workqueue_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -80,29 +81,34 @@ func TestAgeOfAnItemRaisedBehindAYoungerOne(t *testing.T) {
 	}
 }
 
-// Where the oldest of those that were raised is gone, the next one counts.
+// Where the oldest of those that were raised is gone, the next one counts, in whatever order
+// they came.
 func TestAgeOfTheNextOldestOfALevel(t *testing.T) {
 	t.Parallel()
 	for name, leave := range map[string]func(q levelWatch){
 		"removed": func(q levelWatch) { q.Remove(1) },
-		"raised":  func(q levelWatch) { addAt(q, 9, 1); q.Get() },
+		"raised":  func(q levelWatch) { addAt(q, 9, 1) },
 	} {
-		q := newLevelWatch(t)
-		for item := range 4 {
-			q.add(0, item)
+		for _, raised := range [][]int{{1, 2, 3}, {2, 1, 3}, {3, 1, 2}} {
+			q := newLevelWatch(t)
+			for item := range 4 {
+				q.add(0, item)
+			}
+			q.add(5, 4)
+			for _, item := range raised {
+				addAt(q, 5, item)
+			}
+			q.add(9, 5)
+			addAt(q, 9, 0)
+			step := fmt.Sprint(name, raised)
+			q.want(step+": all are there", 5, 2, 1)
+			leave(q)
+			q.want(step+": the oldest is gone", 5, 3, 1)
+			q.Remove(2)
+			q.want(step+": and the next", 5, 4, 1)
+			q.Remove(3)
+			q.want(step+": the younger one is left", 5, 5, 1)
 		}
-		q.add(5, 4)
-		for _, item := range []int{3, 1, 2} {
-			addAt(q, 5, item)
-		}
-		q.Remove(0)
-		q.want(name+": all are there", 5, 2, 2)
-		leave(q)
-		q.want(name+": the oldest is gone", 5, 3, 3)
-		q.Remove(2)
-		q.want(name+": and the next", 5, 4, 4)
-		q.Remove(3)
-		q.want(name+": the younger one is left", 5, 5, 5)
 	}
 }
 
@@ -125,7 +131,7 @@ func TestAgeOfAnItemThatWasAddedWhileHeld(t *testing.T) {
 // The oldest is still known when the queue has given memory back and renumbered its items.
 func TestAgeOfTheOldestAfterABurst(t *testing.T) {
 	t.Parallel()
-	const n = 5000
+	const n = 2500
 	q := newLevelWatch(t)
 	q.add(5, n)
 	for item := range n {
@@ -137,9 +143,59 @@ func TestAgeOfTheOldestAfterABurst(t *testing.T) {
 	q.want("all were raised", 5, 1, 1)
 	q.Remove(n)
 	for oldest := range n {
-		if oldest%100 == 0 {
+		if oldest%250 == 0 {
 			q.want("some were removed", 5, oldest+2, oldest+2)
 		}
+		if oldest == n-10 {
+			break
+		}
 		q.Remove(oldest)
+	}
+	for item := range n { // They have the records of those that are gone.
+		q.add(5, n+item)
+	}
+	for range 10 {
+		q.Get()
+	}
+	for item := range n {
+		if item%250 == 0 {
+			q.want("others have come", 5, n+2+item, n+2+item)
+		}
+		q.Remove(n + item)
+	}
+}
+
+// Items that are raised in the order of their adds, or of one time, need no note of
+// their age, and others 8 bytes each. All of it comes back.
+func TestBytesOfRaisedItems(t *testing.T) {
+	if raceEnabled || testing.Short() {
+		t.Skip("the figures mean nothing under the race detector")
+	}
+	const n = 100_000
+	raise := func(younger, take bool) int64 {
+		return retained(func() any {
+			q := newLevelWatch(t)
+			for item := range n {
+				addAt(q, 0, item)
+			}
+			if younger {
+				q.add(5, n)
+			}
+			for item := range n {
+				addAt(q, 5, item)
+			}
+			for take && q.Len() > 0 {
+				item, _ := q.Get()
+				q.Done(item)
+			}
+			return q
+		})
+	}
+	plain, noted, taken := raise(false, false), raise(true, false), raise(true, true)
+	if per := float64(noted-plain) / n; per < 4 || per > 12 {
+		t.Errorf("an item behind a younger one takes %.1f bytes more than one behind others of its time, want 8", per)
+	}
+	if taken > 2*n {
+		t.Errorf("%d bytes are kept of %d items", taken, n)
 	}
 }

@@ -73,6 +73,7 @@ func NewFairQueue[T, G comparable](options FairOptions[T, G]) Queue[T] {
 		f.options.Within = DefaultQueue[T]
 	}
 	g := f.makeGroup()
+	f.ranks = g.ranker != nil
 	f.shelve(g)
 	holds := options.MaxInFlight != nil || g.holding != nil
 	switch {
@@ -118,6 +119,7 @@ type fair[T, G comparable] struct {
 
 	options FairOptions[T, G]
 	follows bool // queues within are told of Touch, so the group of each queued item is noted
+	ranks   bool // queues within tell the priority of what they store
 
 	// disordered says that there is a queue within that cannot tell its order.
 	disordered bool
@@ -131,6 +133,7 @@ type fair[T, G comparable] struct {
 	turns   roster[T, G]
 	resting roster[T, G]
 	size    int
+	last    int // see lastRank
 	owners  ledger[T, owner[T, G]]
 	doubt   *fairGroup[T, G]
 	spares  []*fairGroup[T, G]
@@ -187,6 +190,7 @@ func (f *fair[T, G]) push(item T, priority int, named bool) {
 	}
 	f.note(g)
 	f.doubt = g
+	f.learn(g)
 	if f.follows && equal(item, item) {
 		f.owners.enter(hashOf(item), item).group = g
 	}
@@ -224,6 +228,7 @@ func (f *fair[T, G]) touch(item T, priority int, named bool) {
 	} else {
 		g.within.Touch(item)
 	}
+	f.learn(g)
 	f.settle(g)
 	f.doubt = nil
 }

@@ -14,6 +14,7 @@ type fairGroup[T, G comparable] struct {
 	within      Queue[T]
 	prioritized PrioritizedQueue[T] // within, or nil if it is none
 	holding     HoldingQueue[T]     // the same
+	ranker      ranker              // the same
 
 	size   int // what within has said last
 	peak   int // the most it has said
@@ -186,7 +187,7 @@ const (
 // shelve keeps a group without items for another key.
 func (f *fair[T, G]) shelve(g *fairGroup[T, G]) {
 	if len(f.spares) < maxSpareGroups && g.peak <= maxSparePeak && !g.failed {
-		*g = fairGroup[T, G]{within: g.within, prioritized: g.prioritized, holding: g.holding}
+		*g = fairGroup[T, G]{within: g.within, prioritized: g.prioritized, holding: g.holding, ranker: g.ranker}
 		f.spares = append(f.spares, g)
 		return
 	}
@@ -209,5 +210,6 @@ func (f *fair[T, G]) makeGroup() *fairGroup[T, G] {
 	g := &fairGroup[T, G]{within: within}
 	g.prioritized, _ = within.(PrioritizedQueue[T])
 	g.holding, _ = within.(HoldingQueue[T])
+	g.ranker = rankerOf(within)
 	return g
 }

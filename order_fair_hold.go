@@ -28,6 +28,17 @@ func (p fairPriorities[T, G]) TouchWithPriority(item T, priority int) {
 }
 func (p fairPriorities[T, G]) PopWithPriority() (item T, priority int) { return p.of.pop() }
 
+// ranking asks one of the queues within, which are all of one make.
+func (p fairPriorities[T, G]) ranking() bool { return p.of.ranks }
+func (p fairPriorities[T, G]) lastRank() int { return p.of.last }
+
+// learn notes the priority that the queue of a group has given to an item.
+func (f *fair[T, G]) learn(g *fairGroup[T, G]) {
+	if g.ranker != nil {
+		f.last = g.ranker.lastRank()
+	}
+}
+
 // fairHolds has the methods of a [HoldingQueue].
 type fairHolds[T, G comparable] struct{ of *fair[T, G] }
 

@@ -33,6 +33,7 @@ type nestedQueue[T comparable] struct {
 	priorities priorities
 	age        aging
 	out        map[T]*level[nest[T]] // handed out, where the order is to hear of Done
+	last       int                   // see lastRank
 	// heard says that there was a Ready. A caller that knows no Ready knows no Done, and
 	// is to get everything: the orders are not asked then, and no account is kept.
 	heard bool
@@ -61,11 +62,15 @@ func (q *nestedQueue[T]) PushWithPriority(item T, priority int) {
 	i, r := q.items.insertAny(at, hash, item)
 	r.state = rankedItem
 	q.priorities.set(i, priority)
+	q.last = priority
 	if q.age.every > 0 {
 		q.age.enter(i)
 	}
 	q.refresh(v)
 }
+
+func (q *nestedQueue[T]) ranking() bool { return true }
+func (q *nestedQueue[T]) lastRank() int { return q.last }
 
 // put stores an item in the order of a level.
 func (q *nestedQueue[T]) put(v *level[nest[T]], item T) {
@@ -100,6 +105,7 @@ func (q *nestedQueue[T]) TouchWithPriority(item T, priority int) {
 func (q *nestedQueue[T]) touch(i uint32, item T, priority int) {
 	v := q.ladder.level(q.priorities.of(i))
 	c := &v.content
+	q.last = max(priority, v.priority)
 	if priority <= v.priority {
 		if !c.has || c.first != item {
 			c.queue.Touch(item)

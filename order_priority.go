@@ -70,6 +70,7 @@ type priorityQueue[T comparable] struct {
 	options PriorityOptions[T]
 	items   table[T]
 	ranks   *ranks
+	last    int  // see lastRank
 	taken   bool // by a Typed
 }
 
@@ -86,10 +87,11 @@ func (q *priorityQueue[T]) PushWithPriority(item T, priority int) {
 	hash := hashOf(item)
 	at, r := q.items.find(hash, item)
 	if r != nil {
-		q.ranks.lift(q.items.index(at), priority)
+		q.raise(at, priority)
 		return
 	}
 	i, r := q.items.insertAny(at, hash, item)
+	q.last = priority
 	r.state = rankedItem
 	r.pos = q.ranks.push(i, priority)
 }
@@ -100,9 +102,18 @@ func (q *priorityQueue[T]) Touch(item T) { q.TouchWithPriority(item, q.options.p
 // TouchWithPriority is that of [PrioritizedQueue].
 func (q *priorityQueue[T]) TouchWithPriority(item T, priority int) {
 	if at, r := q.items.find(hashOf(item), item); r != nil {
-		q.ranks.lift(q.items.index(at), priority)
+		q.raise(at, priority)
 	}
 }
+
+func (q *priorityQueue[T]) raise(at uint32, priority int) {
+	i := q.items.index(at)
+	q.ranks.lift(i, priority)
+	q.last = q.ranks.priorities.of(i)
+}
+
+func (q *priorityQueue[T]) ranking() bool { return true }
+func (q *priorityQueue[T]) lastRank() int { return q.last }
 
 // Len is that of [Queue].
 func (q *priorityQueue[T]) Len() int { return q.ranks.n }

@@ -158,3 +158,52 @@ func TestLevelsOfManyPriorities(t *testing.T) {
 		t.Errorf("got %+v for the others, want 5 items", last)
 	}
 }
+
+// Priorities that contain orders, or are within groups, have the same series, and the
+// priority of a plain add is what Of says.
+func TestSeriesOfPrioritiesWithOrders(t *testing.T) {
+	t.Parallel()
+	group := func(item int) int { return item % 2 }
+	of := func(item int) int { return item }
+	for name, order := range map[string]workqueue.Queue[int]{
+		"groups within priorities": workqueue.NewPriorityQueue(workqueue.PriorityOptions[int]{Of: of, Within: func() workqueue.Queue[int] {
+			return workqueue.NewFairQueue(workqueue.FairOptions[int, int]{Group: group})
+		}}),
+		"priorities within groups": workqueue.NewFairQueue(workqueue.FairOptions[int, int]{Group: group, Within: func() workqueue.Queue[int] {
+			return workqueue.NewPriorityQueue(workqueue.PriorityOptions[int]{Of: of})
+		}}),
+	} {
+		r, p := newExposed(workqueue.PrometheusOptions{})
+		clock := testingclock.NewFakeClock(epoch)
+		q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[int]{Name: "q", MetricsProvider: p, Clock: clock, Order: order})
+		defer q.ShutDown()
+		q.AddAll(1, 2, 2)
+		clock.Step(time.Second)
+		addAt(q, 7, 1)
+		addAt(q, 7, 3)
+		clock.Step(time.Second)
+		want := []string{
+			`depth_by_priority{name="q",priority="1"} 0`,
+			`depth_by_priority{name="q",priority="2"} 1`,
+			`depth_by_priority{name="q",priority="7"} 2`,
+			`oldest_item_age_by_priority_seconds{name="q",priority="1"} 0`,
+			`oldest_item_age_by_priority_seconds{name="q",priority="2"} 2`,
+			`oldest_item_age_by_priority_seconds{name="q",priority="7"} 2`,
+			`oldest_item_age_seconds{name="q"} 2`,
+		}
+		if got := slices.Concat(linesOf(t, r, "by_priority"), linesOf(t, r, "oldest_item_age_seconds")); !slices.Equal(got, want) {
+			t.Errorf("%s: got %q, want %q", name, got, want)
+		}
+		q.Remove(3)
+		q.Remove(2)
+		if got, want := linesOf(t, r, "depth_by_priority")[1:], []string{
+			`depth_by_priority{name="q",priority="2"} 0`, `depth_by_priority{name="q",priority="7"} 1`,
+		}; !slices.Equal(got, want) {
+			t.Errorf("%s: two are removed: got %q, want %q", name, got, want)
+		}
+		q.Add(2)
+		if got := linesOf(t, r, "depth_by_priority")[1]; !strings.HasSuffix(got, " 1") {
+			t.Errorf("%s: one is added again: got %q", name, got)
+		}
+	}
+}

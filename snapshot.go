@@ -33,8 +33,8 @@ type ItemInfo[T comparable] struct {
 
 	// Priority is that which the item is queued or waits with, or was handed out
 	// with, or that of the add that its Done will queue it for. It is 0 if nobody
-	// has named one and no order knows one, and so for all that a [Queue] stores
-	// which is not of [NewPriorityQueue].
+	// has named one and no order knows one. What a [PrioritizedQueue] of another make
+	// stores has the highest that its adds have named.
 	Priority int `json:"priority,omitzero"`
 }
 

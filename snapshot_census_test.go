@@ -106,3 +106,29 @@ func TestSnapshotSaysThePositionInLine(t *testing.T) {
 		}
 	}
 }
+
+// Of an order of another make, a queue knows what the adds have named: the highest for what
+// is queued, and what the order has said of what is held.
+func TestSnapshotOfAnOrderOfAnotherMake(t *testing.T) {
+	t.Parallel()
+	order := workqueue.NewPriorityQueue(workqueue.PriorityOptions[string]{}).(workqueue.PrioritizedQueue[string])
+	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{
+		Order: struct {
+			workqueue.PrioritizedQueue[string]
+		}{order},
+	})
+	defer q.ShutDown()
+	for _, step := range []struct {
+		priority int
+		want     string
+	}{{3, "3"}, {7, "7"}, {5, "7"}, {0, "7"}} {
+		q.AddWith(workqueue.AddOptions{Priority: step.priority}, "a")
+		if s := q.Snapshot(1); fmt.Sprint(s.Queued[0].Priority) != step.want {
+			t.Errorf("added with %d: priority %d, want %s", step.priority, s.Queued[0].Priority, step.want)
+		}
+	}
+	q.Get()
+	if s := q.Snapshot(1); s.InFlight[0].Priority != 7 {
+		t.Errorf("held: priority %d, want 7", s.InFlight[0].Priority)
+	}
+}
