@@ -61,10 +61,11 @@ func (f *fair[T, G]) groupDepths() iter.Seq[GroupDepth] {
 	}
 }
 
-// groupDepths adds up what a group has in the levels. Each level has groups of its own. An
-// item that was raised out of one counts there until it comes out, and the one that a
-// level has taken out ahead of time, to drop such items, does not count. The order is that in which
-// they are found: groups that are as deep would change places at each scrape otherwise.
+// groupDepths adds up what a group has in the levels, as each level has groups of its own.
+// An item that was raised out of one counts there until it comes out. The one that a level
+// has taken out ahead of time, to drop such items, does not count. The order is that in
+// which the groups are found: a map would give those of one depth other places at each
+// scrape.
 func (q *nestedQueue[T]) groupDepths() iter.Seq[GroupDepth] {
 	var sums []GroupDepth
 	index := make(map[any]int)
