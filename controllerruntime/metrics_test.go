@@ -273,3 +273,20 @@ func TestSeriesThatCannotBeTakenUp(t *testing.T) {
 		t.Errorf("depths are %v, want 1 without a priority", got)
 	}
 }
+
+// With groups, the depth still has the priorities that dashboards know.
+func TestDepthByPriorityOfGroups(t *testing.T) {
+	for step, o := range map[string]stringOptions{
+		"groups":         {Group: groupOf},
+		"limited groups": {Group: groupOf, MaxInFlight: func(string) int { return 1 }},
+	} {
+		name := fresh(step)
+		q := controllerruntime.NewQueue[string](o)(name, newLimiter()).(queue)
+		q.AddWithOpts(priorityqueue.AddOpts{Priority: new(-100)}, "a/1", "b/1", "b/2")
+		q.AddWithOpts(priorityqueue.AddOpts{Priority: new(5)}, "a/2", "b/2")
+		if got, want := depths(t, name), map[string]float64{"-100": 2, "0": 0, "5": 2}; !maps.Equal(got, want) {
+			t.Errorf("%s: depths are %v, want %v", step, got, want)
+		}
+		q.ShutDown()
+	}
+}
