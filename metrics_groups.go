@@ -1,9 +1,6 @@
 package workqueue
 
-import (
-	"iter"
-	"slices"
-)
+import "slices"
 
 // maxNamed is how many groups, or priorities, a reader of metrics is told of by name: a label
 // with a value for each tenant of a cluster would bring a metrics store down.
@@ -17,9 +14,11 @@ type GroupDepth struct {
 	InFlight int // items that are held by workers; 0 if there are no limits
 }
 
-// A grouped queue tells the depth of its groups, in any order, or nil if it has none. It
-// calls no foreign code.
-type grouped interface{ groupDepths() iter.Seq[GroupDepth] }
+// A grouped queue tells the depth of its groups, in any order, and reports whether it has
+// any. It calls no foreign code.
+type grouped interface {
+	eachGroup(visit func(GroupDepth)) (fair bool)
+}
 
 // depthByGroup returns the deepest groups by name, the deepest first, and all others in one
 // more element at the end. It is nil if the order is not fair. What is in line, or held
@@ -28,13 +27,9 @@ func (f *fifo[T]) depthByGroup() []GroupDepth {
 	if f.storage == nil {
 		return nil
 	}
-	groups := groupsOf(f.storage.queue)
-	if groups == nil {
-		return nil
-	}
 	depths := make([]GroupDepth, 0, maxNamed+1)
 	var others GroupDepth
-	for d := range groups {
+	fair := eachGroup(f.storage.queue, func(d GroupDepth) {
 		depths = enterDepth(depths, d)
 		if len(depths) > maxNamed {
 			d, depths = depths[maxNamed], depths[:maxNamed]
@@ -42,41 +37,41 @@ func (f *fifo[T]) depthByGroup() []GroupDepth {
 			others.Queued += d.Queued
 			others.InFlight += d.InFlight
 		}
-	}
-	if others.Groups > 0 {
-		depths = append(depths, others)
+	})
+	switch {
+	case !fair:
+		return nil
+	case others.Groups > 0:
+		return append(depths, others)
 	}
 	return depths
 }
 
-// groupDepths takes some 30 ns for each group, with the lock held. Groups are compared
-// by nothing but their depth, as that calls no foreign code.
-func (f *fair[T, G]) groupDepths() iter.Seq[GroupDepth] {
-	return func(yield func(GroupDepth) bool) {
-		for g := range f.all() {
-			if !yield(GroupDepth{Group: g.key, Groups: 1, Queued: g.size, InFlight: g.flying}) {
-				return
-			}
-		}
-	}
+// eachGroup is that of a queue which may have no groups.
+func eachGroup[T comparable](queue Queue[T], visit func(GroupDepth)) (fair bool) {
+	g, ok := queue.(grouped)
+	return ok && g.eachGroup(visit)
 }
 
-// groupDepths adds up what a group has in the levels, as each level has groups of its own.
+// eachGroup takes some 30 ns for each group, with the lock held. Groups are compared
+// by nothing but their depth, as that calls no foreign code.
+func (f *fair[T, G]) eachGroup(visit func(GroupDepth)) (fair bool) {
+	for g := range f.all() {
+		visit(GroupDepth{Group: g.key, Groups: 1, Queued: g.size, InFlight: g.flying})
+	}
+	return true
+}
+
+// eachGroup adds up what a group has in the levels, as each level has groups of its own.
 // An item that was raised out of one counts there until it comes out. The one that a level
 // has taken out ahead of time, to drop such items, does not count. The order is that in
 // which the groups are found: a map would give those of one depth other places at each
 // scrape.
-func (q *nestedQueue[T]) groupDepths() iter.Seq[GroupDepth] {
+func (q *nestedQueue[T]) eachGroup(visit func(GroupDepth)) (fair bool) {
 	var sums []GroupDepth
 	index := make(map[any]int)
-	fair := false
 	for _, v := range q.ladder.all {
-		groups := groupsOf(v.content.queue)
-		if groups == nil {
-			continue
-		}
-		fair = true
-		for d := range groups {
+		fair = eachGroup(v.content.queue, func(d GroupDepth) {
 			at, ok := index[d.Group]
 			if !ok {
 				at = len(sums)
@@ -85,20 +80,12 @@ func (q *nestedQueue[T]) groupDepths() iter.Seq[GroupDepth] {
 			}
 			sums[at].Queued += d.Queued
 			sums[at].InFlight += d.InFlight
-		}
+		}) || fair
 	}
-	if !fair {
-		return nil
+	for _, d := range sums {
+		visit(d)
 	}
-	return slices.Values(sums)
-}
-
-// groupsOf returns the groups of a queue, or nil.
-func groupsOf[T comparable](queue Queue[T]) iter.Seq[GroupDepth] {
-	if g, ok := queue.(grouped); ok {
-		return g.groupDepths()
-	}
-	return nil
+	return fair
 }
 
 // enterDepth inserts a group behind those that are as deep.

@@ -143,7 +143,7 @@ func TestAgeOfTheOldestAfterABurst(t *testing.T) {
 	q.want("all were raised", 5, 1, 1)
 	q.Remove(n)
 	for oldest := range n {
-		if oldest%250 == 0 {
+		if oldest%250 == 0 || oldest > n-250 { // Few are left when it happens.
 			q.want("some were removed", 5, oldest+2, oldest+2)
 		}
 		if oldest == n-10 {

@@ -207,3 +207,29 @@ func TestSeriesOfPrioritiesWithOrders(t *testing.T) {
 		}
 	}
 }
+
+// Groups whose items are in an order of another make have no series by priority: nobody
+// says which priority an item has there.
+func TestNoSeriesOfPrioritiesThatNobodyTells(t *testing.T) {
+	t.Parallel()
+	r, p := newExposed(workqueue.PrometheusOptions{})
+	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[int]{
+		Name: "q", MetricsProvider: p, Order: workqueue.NewFairQueue(workqueue.FairOptions[int, int]{
+			Group: func(item int) int { return item % 2 },
+			Within: func() workqueue.Queue[int] {
+				order := workqueue.NewPriorityQueue(workqueue.PriorityOptions[int]{}).(workqueue.PrioritizedQueue[int])
+				return struct {
+					workqueue.PrioritizedQueue[int]
+				}{order}
+			},
+		}),
+	})
+	defer q.ShutDown()
+	addAt(q, 7, 1)
+	if got := linesOf(t, r, "by_priority"); len(got) > 0 {
+		t.Errorf("got %q", got)
+	}
+	if got := linesOf(t, r, "depth_by_group"); len(got) != 1 {
+		t.Errorf("got %q", got)
+	}
+}
