@@ -36,6 +36,20 @@ func newQueue() queue {
 		workqueue.TypedRateLimitingQueueConfig[int]{})
 }
 
+// patience is longer than anything takes that is not stuck: a busy machine may stop
+// this process for seconds.
+const patience = 3 * time.Minute
+
+// eventually reports whether something comes to be so.
+func eventually(is func() bool) bool {
+	for from := time.Now(); !is(); time.Sleep(time.Millisecond) {
+		if time.Since(from) > patience {
+			return false
+		}
+	}
+	return true
+}
+
 // A drainRun is one queue under load that is drained.
 type drainRun struct {
 	queue queue
@@ -68,7 +82,7 @@ func (r *drainRun) play(drainers int) bool {
 	select {
 	case <-returned:
 		return true
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 		return false
 	}
 }
@@ -273,7 +287,7 @@ func (e *runEnd) play(run int) (problem string) {
 	}()
 	select {
 	case <-drained:
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 		return fmt.Sprintf("a drain after Run hangs, which has returned %v", one)
 	}
 	if one != nil || other != nil && other != workqueue.ErrShutDown {

@@ -57,6 +57,7 @@ func (j *jammed) NewLongestRunningProcessorSecondsMetric(string) workqueue.Setta
 // Whichever metric blocks, on whichever goroutine, a Drain ends when its context
 // does.
 func TestDrainEndsWithItsContextWhicheverMetricBlocks(t *testing.T) {
+	awaitNone(t) // Of the tests before.
 	for number := range metrics {
 		t.Run(fmt.Sprint(number), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

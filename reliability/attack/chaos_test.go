@@ -53,7 +53,7 @@ func TestChaos(t *testing.T) {
 		b := newBrawl(t, rnd)
 		return b.fight(rnd)
 	})
-	for wait := time.Millisecond; runtime.NumGoroutine() > before && wait < 10*time.Second; wait *= 2 {
+	for wait := time.Millisecond; runtime.NumGoroutine() > before && wait < time.Minute; wait *= 2 {
 		time.Sleep(wait)
 	}
 	if n := runtime.NumGoroutine(); n > before {

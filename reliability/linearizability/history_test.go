@@ -134,7 +134,7 @@ func record(q queue, l load) ([]porcupine.Operation, bool) {
 	select {
 	case <-ended:
 		return h.calls, true
-	case <-time.After(10 * time.Second):
+	case <-time.After(3 * time.Minute):
 		return nil, false
 	}
 }

@@ -159,7 +159,7 @@ func check(t *testing.T, impl implementation, l load) (tally, porcupine.CheckRes
 		t.Errorf("%s: calls of %+v do not return", impl.name, l)
 		return tally{}, porcupine.Unknown
 	}
-	r := porcupine.CheckOperationsTimeout(spec, ops, time.Minute)
+	r := porcupine.CheckOperationsTimeout(spec, ops, 10*time.Minute)
 	if r != porcupine.Ok {
 		t.Errorf("%s: the history of %+v is %s, see %s", impl.name, l, r, picture(t, spec, ops))
 	}

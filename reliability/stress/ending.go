@@ -159,11 +159,11 @@ func (r *round) checkSeries() {
 	}
 }
 
-// checkGoroutines waits a little for goroutines that have done everything but
-// end, and then counts.
-func checkGoroutines(t *tally, before int, what string) {
+// checkGoroutines waits for goroutines that have done everything but end, and then
+// counts. That is a moment, unless a busy machine stops one right then.
+func checkGoroutines(o *options, t *tally, before int, what string) {
 	after := runtime.NumGoroutine()
-	for range 1000 {
+	for from := time.Now(); time.Since(from) < max(time.Second, o.patience/2); {
 		if after <= before {
 			return
 		}

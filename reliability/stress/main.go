@@ -38,7 +38,7 @@ func main() {
 	flag.DurationVar(&o.Duration, "duration", 10*time.Second, "how long to run")
 	flag.Uint64Var(&o.Seed, "seed", uint64(time.Now().UnixNano()), "seed of what is chosen at random; schedules differ all the same")
 	flag.IntVar(&o.goroutines, "goroutines", 32, "how many goroutines call a queue")
-	flag.DurationVar(&o.patience, "patience", 10*time.Second, "how long nothing takes that is not stuck")
+	flag.DurationVar(&o.patience, "patience", time.Minute, "how long nothing takes that is not stuck")
 	name := flag.String("impl", "workqueue", "workqueue, client-go or priorityqueue")
 	child := flag.String("child", "", "the name of a trial, for a process of its own")
 	flag.Parse()
@@ -82,7 +82,7 @@ func stress(o *options) *tally {
 	if !playSome(o, t, func(uint64) bool { return time.Now().Before(until) }) {
 		return t
 	}
-	checkGoroutines(t, before, "all rounds")
+	checkGoroutines(o, t, before, "all rounds")
 	t.Goroutines = runtime.NumGoroutine() - before
 	if t.Heap = liveHeap() - heap; t.Heap > memoryLimit {
 		t.violation(memory, "%d KiB", t.Heap>>10)

@@ -32,7 +32,7 @@ func play(o *options, t *tally, seed uint64) bool {
 	}()
 	select {
 	case <-ended:
-		checkGoroutines(t, before, r.recipe.text)
+		checkGoroutines(o, t, before, r.recipe.text)
 		return true
 	case <-time.After(3*o.patience + time.Second):
 		t.violation(hang, "round %d: %s, with %s", seed, *r.phase.Load(), r.recipe.text)
