@@ -55,7 +55,7 @@ func (s *server) fired(ctx context.Context) ([]string, error) {
 
 // checkFigures prints the table of all figures.
 func (s *server) checkFigures(ctx context.Context, out io.Writer) error {
-	want := figures(s.store, time.Since(s.since))
+	want := figures(s.store, s.age())
 	if err := s.checkNothingMissing(ctx, want); err != nil {
 		return err
 	}

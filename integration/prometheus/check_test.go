@@ -18,7 +18,6 @@ import (
 // vector.
 func fake(t *testing.T, store histograms, answers map[string][]sample) *server {
 	t.Helper()
-	since := time.Now()
 	expected := make(map[string]float64)
 	names := make(map[string]bool)
 	for _, f := range figures(store, 0) {
@@ -50,7 +49,7 @@ func fake(t *testing.T, store histograms, answers map[string][]sample) *server {
 	})
 	listener := httptest.NewServer(mux)
 	t.Cleanup(listener.Close)
-	return &server{store: store, address: strings.TrimPrefix(listener.URL, "http://"), since: since}
+	return &server{store: store, address: strings.TrimPrefix(listener.URL, "http://"), age: func() time.Duration { return 0 }}
 }
 
 func answer(w io.Writer, data any) {

@@ -30,7 +30,7 @@ func (p *processes) startControllers(ctx context.Context, root, work string) (al
 	if output, err := build.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("go build: %w\n%s", err, output)
 	}
-	since := time.Now()
+	age := ageFrom(time.Now())
 	target, err := p.start(ctx, exec.CommandContext(ctx, binary, "-listen", "127.0.0.1:0"), regexp.MustCompile(`^http://(\S+)/$`))
 	if err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func (p *processes) startControllers(ctx context.Context, root, work string) (al
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, &server{store: store, address: address, since: since})
+		all = append(all, &server{store: store, address: address, age: age})
 	}
 	// The classic one first: figures are compared with it.
 	slices.SortFunc(all, func(a, b *server) int { return strings.Compare(string(a.store), string(b.store)) })
@@ -101,7 +101,7 @@ func panels(kind string) (all []dashboard.Expression) {
 // that their series have the same names and labels, and that each panel has data.
 func (s *server) checkControllers(ctx context.Context, out io.Writer) error {
 	var c comparison
-	age := time.Since(s.since).Round(time.Second).Seconds()
+	age := s.age().Round(time.Second).Seconds()
 	c.check(ctx, s, exactly(`min_over_time(up{job="controllers"}[1m])`, 1))
 	for _, kind := range queueKinds {
 		c.check(ctx, s, controllerFigures(kind, age)...)

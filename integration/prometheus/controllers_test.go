@@ -9,7 +9,7 @@ import (
 // A figure that deviates is noticed, of either queue.
 func TestControllersThatDeviateAreNoticed(t *testing.T) {
 	s := fake(t, classic, nil) // It answers 1 to everything.
-	s.since = time.Now().Add(-time.Minute)
+	s.age = func() time.Duration { return time.Minute }
 	var out strings.Builder
 	err := s.checkControllers(t.Context(), &out)
 	if err == nil {

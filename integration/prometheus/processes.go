@@ -100,7 +100,7 @@ type server struct {
 	store   histograms
 	address string
 	version string
-	since   time.Time // when the example was started
+	age     func() time.Duration // since the example was started
 
 	patience time.Duration // how much longer an alert may take
 }

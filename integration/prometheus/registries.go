@@ -30,7 +30,7 @@ func (p *processes) startRegistries(ctx context.Context, root, work string) (*se
 	if output, err := build.CombinedOutput(); err != nil {
 		return nil, "", fmt.Errorf("go build: %w\n%s", err, output)
 	}
-	since := time.Now()
+	age := ageFrom(time.Now())
 	target, err := p.start(ctx, exec.CommandContext(ctx, binary, "-listen", "127.0.0.1:0"), regexp.MustCompile(`^http://(\S+)/$`))
 	if err != nil {
 		return nil, "", err
@@ -41,7 +41,7 @@ func (p *processes) startRegistries(ctx context.Context, root, work string) (*se
 		fmt.Fprintf(&config, "  - {job_name: %s, metrics_path: /%[1]s, static_configs: [{targets: [%q]}]}\n", name, target)
 	}
 	address, err := p.startScraper(ctx, filepath.Join(work, "registries"), config.String())
-	return &server{store: classic, address: address, since: since}, target, err
+	return &server{store: classic, address: address, age: age}, target, err
 }
 
 // startScraper starts a server with a config, and data in the directory.
@@ -103,7 +103,7 @@ func (c *comparison) check(ctx context.Context, s *server, want ...figure) {
 // queues down, and demands that their series, and no others, go.
 func (s *server) checkRegistries(ctx context.Context, out io.Writer, target string) error {
 	var c comparison
-	age := time.Since(s.since).Round(time.Second).Seconds()
+	age := s.age().Round(time.Second).Seconds()
 	for _, registry := range registryNames {
 		c.check(ctx, s, exactly(fmt.Sprintf("min_over_time(up{job=%q}[1m])", registry), 1))
 		c.check(ctx, s, registryFigures(registry, "ours", age)...)

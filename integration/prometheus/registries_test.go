@@ -5,7 +5,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 )
 
 // A figure that deviates is noticed, in each registry.
@@ -14,7 +13,6 @@ func TestRegistriesThatDeviateAreNoticed(t *testing.T) {
 	defer exporter.Close()
 	target := strings.TrimPrefix(exporter.URL, "http://")
 	s := fake(t, classic, nil) // It answers 1 to everything.
-	s.since = time.Now()
 	var out strings.Builder
 	err := s.checkRegistries(t.Context(), &out, target)
 	if err == nil {

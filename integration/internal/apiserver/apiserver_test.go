@@ -26,7 +26,8 @@ env*) echo "{\"GOCACHE\": \"$HOME/no/such/cache\", \"GOMODCACHE\": \"$MODULES\"}
 list*)
 	if [ -n "$SLOW" ]; then
 		trap 'echo "go was interrupted" >>"$LOG"; kill $!; exit 1' INT
-		/bin/sleep 60 >/dev/null 2>&1 &
+		/bin/sleep 600 >/dev/null 2>&1 &
+		echo "go hangs" >>"$LOG"
 		wait
 	fi ;;
 build*)
@@ -120,15 +121,17 @@ func TestKubernetesWithoutModulesToReplace(t *testing.T) {
 func TestAFetchThatHangsIsInterruptedWhenTheTimeIsOver(t *testing.T) {
 	log := prepare(t)
 	t.Setenv("SLOW", "1")
-	began := time.Now()
 	tooLong := errors.New("it has taken too long")
-	ctx, cancel := context.WithTimeoutCause(t.Context(), 300*time.Millisecond, tooLong)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	go func() {
+		for text := ""; !strings.Contains(text, "go hangs"); time.Sleep(time.Millisecond) {
+			read, _ := os.ReadFile(log)
+			text = string(read)
+		}
+		cancel(tooLong)
+	}()
 	if _, err := apiserver.Programs(ctx, io.Discard); !errors.Is(err, tooLong) {
 		t.Errorf("the error is %v, want the cause of the end of the context", err)
-	}
-	if took := time.Since(began); took > 10*time.Second {
-		t.Errorf("it has ended after %v", took)
 	}
 	if text, err := os.ReadFile(log); err != nil || !strings.Contains(string(text), "go was interrupted") {
 		t.Errorf("the command was not interrupted: %s, %v", text, err)
