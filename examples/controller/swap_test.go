@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 const (
@@ -40,13 +39,9 @@ func buildAndRun(t *testing.T, queue string, flags ...string) {
 	program := filepath.Join(t.TempDir(), "controller")
 	goCommand(t, append(append([]string{"build", "-o", program}, flags...), "."))
 
-	start := time.Now()
 	out, err := exec.CommandContext(t.Context(), program).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
-	}
-	if took := time.Since(start); took > 30*time.Second {
-		t.Errorf("took %v, want well below 30s", took)
 	}
 	for _, want := range []string{"\nqueue=" + queue + "\n", "\nCONVERGED: "} {
 		if !bytes.Contains(out, []byte(want)) {

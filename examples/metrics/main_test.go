@@ -98,18 +98,34 @@ func TestServesUntilTheContextEnds(t *testing.T) {
 		"/metrics":                       `workqueue_adds_total{name="uploads"} 20`,
 		"/debug/pprof/goroutine?debug=2": "metrics.work(",
 	} {
-		answer, err := http.Get("http://" + listener.Addr().String() + path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, err := io.ReadAll(answer.Body)
-		answer.Body.Close()
-		if err != nil || !bytes.Contains(body, []byte(want)) {
-			t.Errorf("%s: no %q in %d bytes, error %v", path, want, len(body), err)
+		// The server may answer before the workers have begun.
+		for tries := 1; ; tries++ {
+			body := get(t, "http://"+listener.Addr().String()+path)
+			if bytes.Contains(body, []byte(want)) {
+				break
+			}
+			if tries == 10_000 {
+				t.Fatalf("%s: no %q in\n%s", path, want, body)
+			}
+			time.Sleep(time.Millisecond)
 		}
 	}
 	cancel()
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
+}
+
+func get(t *testing.T, url string) []byte {
+	t.Helper()
+	answer, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return body
 }

@@ -130,7 +130,7 @@ func kill(binary string, n int) (a *account, problem string) {
 	if err != nil {
 		return a, err.Error()
 	}
-	timer := time.AfterFunc(20*time.Second, func() { command.Process.Kill() })
+	timer := time.AfterFunc(3*time.Minute, func() { command.Process.Kill() }) // One that hangs.
 	defer timer.Stop()
 	out := bufio.NewReader(stdout)
 	hello, _ := out.ReadString('\n')

@@ -26,9 +26,9 @@ type Options struct {
 // queue, on which it is observed, until ctx is done.
 type Serve func(ctx context.Context, config *rest.Config, queue Queue, log *slog.Logger) error
 
-// feedTimeout is several times what a feed takes, so that a controller which
-// hears nothing ends as a failure and not never.
-const feedTimeout = 20 * time.Second
+// feedTimeout is many times what a feed takes, on a busy machine too, so that a
+// controller which hears nothing ends as a failure and not never.
+const feedTimeout = 2 * time.Minute
 
 // Run lets the controller keep up with a feed, stops it as a signal would, and
 // returns an error unless everything converged and no item was handed to two

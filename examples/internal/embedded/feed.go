@@ -26,8 +26,8 @@ const (
 	burst   = 15  // updates in a row that make up a burst
 
 	// settleTimeout is long against the worst backoff of the stream, which is
-	// well below a second.
-	settleTimeout = 10 * time.Second
+	// well below a second, and leaves time to a busy machine.
+	settleTimeout = time.Minute
 )
 
 // feed plays the people and programs that use the cluster. The same seed makes

@@ -55,11 +55,12 @@ func once(command *exec.Cmd) (out string, err error) {
 	if err := command.Start(); err != nil {
 		return "", err
 	}
-	timer := time.AfterFunc(30*time.Second, func() { command.Process.Kill() })
+	// One that hangs is killed. On a busy machine seconds pass without that.
+	timer := time.AfterFunc(3*time.Minute, func() { command.Process.Kill() })
 	defer timer.Stop()
 	select {
 	case <-first.begun:
-	case <-time.After(20 * time.Second):
+	case <-time.After(2 * time.Minute):
 		return "", fmt.Errorf("%s says nothing", command)
 	}
 	time.Sleep(20*time.Millisecond + rand.N(60*time.Millisecond))

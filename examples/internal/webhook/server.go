@@ -64,12 +64,14 @@ func serve(ctx context.Context, listener net.Listener, newProgram func(*Outbox, 
 	go func() { served <- server.Serve(listener) }()
 
 	err := program.Run(ctx)
+	// A connection that has brought nothing yet counts as busy for five seconds.
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 8*time.Second)
+	defer cancel()
+	err = errors.Join(err, server.Shutdown(closing))
+	// Only now: an event that came with the signal may have been put there since.
 	for _, id := range outbox.Left() {
 		fmt.Println("left in the outbox:", id)
 	}
-	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-	defer cancel()
-	err = errors.Join(err, server.Shutdown(closing))
 	if e := <-served; !errors.Is(e, http.ErrServerClosed) {
 		err = errors.Join(err, e)
 	}
