@@ -131,7 +131,7 @@ func (b *binary) run(bench, impl string, o options) (map[string]float64, error) 
 	}
 	args := []string{
 		"-test.run", "^$", "-test.bench", strings.Join(path, "/"), "-test.count", "1",
-		"-test.benchtime", o.benchtime, "-test.timeout", "5m",
+		"-test.benchtime", o.benchtime, "-test.timeout", "30m",
 	}
 	if o.smoke {
 		args = append(args, "-test.short")
