@@ -342,7 +342,7 @@ func (d deserter) WithName(string) logr.LogSink   { return d }
 // returns what it has printed.
 func crash(t *testing.T, test, name string) string {
 	t.Helper()
-	cmd := exec.Command(os.Args[0], "-test.run", test, "-test.timeout=5s")
+	cmd := exec.Command(os.Args[0], "-test.run", test, "-test.timeout=2m")
 	cmd.Env = append(os.Environ(), crashCase+"="+name)
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
