@@ -130,7 +130,7 @@ apiserver: ## build kube-apiserver and etcd into the cache; 4 to 7 minutes, once
 	go run -C integration ./apiserver
 
 # Managers of controller-runtime with 5,000 objects, on both queues.
-apiserver-test: ## a real kube-apiserver, and managers on either queue; 35 s
+apiserver-test: ## a real kube-apiserver, and managers on either queue; 50 s
 	dir=$$(go run -C integration ./apiserver) && \
 		KUBEBUILDER_ASSETS=$$dir go test -C controllerruntime -v -count=1 -timeout 30m ./envtest
 

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
@@ -70,7 +71,7 @@ func withCluster() (err error) {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	e := &envtest.Environment{}
+	e := &envtest.Environment{ControlPlaneStartTimeout: 5 * time.Minute, ControlPlaneStopTimeout: time.Minute}
 	defer func() { err = errors.Join(err, e.Stop()) }()
 	if _, err := e.Start(); err != nil {
 		return err

@@ -86,6 +86,9 @@ func (w *world) initialList(c client.Client, f *figures) {
 	until(w.t, "200 objects looked at", func() bool { n, _ := w.looks.count(); return n >= 200 })
 	changed := make(map[int]string)
 	for n := range updates {
+		if _, seen := w.looks.count(); objects-seen < 1000 { // The server is slow: something is to be left.
+			w.slow.Store(int64(50 * time.Millisecond))
+		}
 		i := rand.IntN(objects)
 		began := time.Now()
 		version, err := touch(w.t.Context(), c, i, fmt.Sprint(w.column.name, n))
@@ -101,6 +104,7 @@ func (w *world) initialList(c client.Client, f *figures) {
 	if f.backlog = objects - seen; f.backlog == 0 {
 		w.t.Error("the initial list was worked off before the last update: nothing was measured")
 	}
+	w.slow.Store(int64(time.Millisecond))
 	slices.Sort(f.urgent)
 	w.converge(c, changed)
 }
