@@ -235,7 +235,7 @@ func TestBrokenFairOrdersHaveIllegalHistories(t *testing.T) {
 			options: func(o *workqueue.FairOptions[int8, int8]) { o.Weight = nil }}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			n, illegal := someHistories(), 0
+			n, illegal := manyHistories(), 0
 			for i := range n {
 				ops, ended := record(newFair(test.kind, test.deviation), randomLoad(rand.New(rand.NewPCG(3, uint64(i))), true))
 				if !ended || !porcupine.CheckOperations(spec(0, test.kind), ops) {
