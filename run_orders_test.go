@@ -50,7 +50,11 @@ func TestRunInEveryOrder(t *testing.T) {
 				}
 				for _, pause := range []time.Duration{0, time.Second} {
 					n++
-					for _, queue := range []string{"all methods", others[n%3]} {
+					queues := []string{"all methods", others[n%3]}
+					if raceEnabled { // The names are in another order each time, and all is played without it too.
+						queues = queues[n/2%2:][:1]
+					}
+					for _, queue := range queues {
 						order := []string{first, second, third}
 						synctest.Test(t, func(t *testing.T) {
 							problem := playOrder(newShow(t, runQueues[queue]), order, pause)
