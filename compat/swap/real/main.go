@@ -181,7 +181,7 @@ type outcomes struct {
 
 // tests runs them by go test, behind a prefix.
 func (p *program) tests(dir string, prefix []string) (o outcomes, err error) {
-	args := slices.Concat(prefix, []string{"go", "test", "-json", "-count=1", "-vet=off"}, p.packages)
+	args := slices.Concat(prefix, []string{"go", "test", "-json", "-count=1", "-vet=off", "-timeout=1h"}, p.packages)
 	out, _ := run(dir, args[0], args[1:]...) // The guard test fails without the swap.
 	for line := range strings.Lines(out) {
 		var e event
