@@ -199,7 +199,7 @@ func (b *beside) warn(queues map[string]bool) {
 func (r registry) inTheWay(name string) error {
 	there := ""
 	if n, ok := r.shown.families[name]; ok {
-		there = fmt.Sprintf(" (help %q, labels %q)", n.help, n.labels)
+		there = fmt.Sprintf(" (%v, help %q, labels %q)", n.kind, n.help, n.labels)
 	}
 	return fmt.Errorf("the registry has a series %s_%s%s that is not known to be that of client-go's queues: "+
 		"unregister it, or give the provider a registry of its own that is served at a path of its own, "+

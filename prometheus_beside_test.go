@@ -155,7 +155,38 @@ func TestProviderBesideWhatItCannotTakeUp(t *testing.T) {
 			func(r *prometheus.Registry) {
 				r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "workqueue_depth", Help: "Metres.", ConstLabels: prometheus.Labels{"shaft": "2"}}, func() float64 { return 3 }))
 			},
-			[]string{`a series workqueue_depth (help "Metres.", labels ["shaft"])`},
+			[]string{`a series workqueue_depth (GAUGE, help "Metres.", labels ["shaft"])`},
+		},
+		"one without a label, which our queues would share": {
+			func(r *prometheus.Registry) {
+				r.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "workqueue_depth", Help: "Metres."}))
+			},
+			[]string{`a series workqueue_depth (GAUGE, help "Metres.", labels [])`},
+		},
+		"one of another type with client-go's text": {
+			func(r *prometheus.Registry) {
+				s := prometheus.NewSummaryVec(prometheus.SummaryOpts{
+					Name: "workqueue_queue_duration_seconds", Help: "How long in seconds an item stays in workqueue before being requested",
+				}, []string{"name"})
+				s.WithLabelValues("a")
+				r.MustRegister(s)
+			},
+			[]string{`a series workqueue_queue_duration_seconds (SUMMARY, help "How long in seconds`},
+		},
+		"one with a label that no queue has": {
+			func(r *prometheus.Registry) {
+				g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "workqueue_depth", Help: "Metres."}, []string{"name", "shaft"})
+				g.WithLabelValues("a", "2")
+				r.MustRegister(g)
+			},
+			[]string{`a series workqueue_depth (GAUGE, help "Metres.", labels ["name" "shaft"])`},
+		},
+		"one that is not shown, beside another one whose name ends like it": {
+			func(r *prometheus.Registry) {
+				r.MustRegister(prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "workqueue_depth", Help: "Fathoms."}, []string{"name"}),
+					prometheus.NewGauge(prometheus.GaugeOpts{Name: "depth", Help: "Metres."}))
+			},
+			[]string{"a series workqueue_depth that is not known"},
 		},
 		"another provider": {
 			func(r *prometheus.Registry) { newForeign("", "name").register(r); beside(r) },

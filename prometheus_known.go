@@ -15,6 +15,7 @@ import (
 
 // A neighbour is a series that the registry has.
 type neighbour struct {
+	kind   dto.MetricType
 	help   string
 	labels []string
 }
@@ -55,13 +56,24 @@ var stabilities = []string{"[BETA] ", "[ALPHA] ", "[STABLE] ", ""}
 // labelSets are those of component-base and of controller-runtime.
 var labelSets = [][]string{{"name"}, {"name", "controller"}, {"name", "controller", "priority"}}
 
+// kindOf returns the type of a series of client-go's queues, which is the same everywhere.
+func kindOf(name string) dto.MetricType {
+	switch {
+	case strings.HasSuffix(name, "_total"):
+		return dto.MetricType_COUNTER
+	case strings.HasSuffix(name, "_duration_seconds"):
+		return dto.MetricType_HISTOGRAM
+	}
+	return dto.MetricType_GAUGE
+}
+
 // componentBaseLater are the series that component-base registers when the first queue
 // of client-go is made. It panics if something of these names is there. What is there
 // must be described by nothing, and with the same texts.
 func componentBaseLater() neighbours {
 	theirs := make(neighbours)
 	for name, texts := range helpTexts {
-		theirs[name] = neighbour{stabilities[0] + texts[0], labelSets[0]}
+		theirs[name] = neighbour{kindOf(name), stabilities[0] + texts[0], labelSets[0]}
 	}
 	return theirs
 }
@@ -108,18 +120,18 @@ type shown struct {
 // gathered returns what a registry shows. That is all there is to know of a version
 // that is not in helpTexts.
 func gathered(registerer prometheus.Registerer) shown {
-	s := shown{families: make(neighbours)}
 	g, ok := registerer.(prometheus.Gatherer)
 	if !ok {
-		return s
+		return shown{}
 	}
+	s := shown{families: make(neighbours)}
 	families, _ := g.Gather() // What cannot be gathered is not there.
 	for _, f := range families {
 		if f.GetName() == "registered_metrics_total" && strings.HasPrefix(f.GetHelp(), "[") {
 			s.componentBase = true
 		}
 		if name, ok := strings.CutPrefix(f.GetName(), subsystem+"_"); ok && len(f.GetMetric()) > 0 {
-			s.families[name] = neighbour{f.GetHelp(), labelsOf(f.GetMetric()[0])}
+			s.families[name] = neighbour{f.GetType(), f.GetHelp(), labelsOf(f.GetMetric()[0])}
 		}
 	}
 	return s
@@ -148,8 +160,12 @@ func (r registry) neighbours() (neighbours, error) {
 	return theirs, nil
 }
 
-// find tries what a series may be described by.
+// find tries what a series may be described by. Two types in one family fail each scrape,
+// so a series of another type is another one, even with the text of client-go's.
 func (r registry) find(name string) (neighbour, answer) {
+	if there, ok := r.shown.families[name]; ok && there.kind != kindOf(name) {
+		return neighbour{}, hasOther
+	}
 	for _, there := range r.candidates(name) {
 		if has := r.ask(there.desc(name)); has != hasOther {
 			return there, has
@@ -159,22 +175,24 @@ func (r registry) find(name string) (neighbour, answer) {
 }
 
 func (r registry) candidates(name string) (all []neighbour) {
-	if there, ok := r.shown.families[name]; ok && !slices.ContainsFunc(there.labels, isForeign) {
+	if there := r.shown.families[name]; areOfAQueue(there.labels) {
 		all = append(all, there)
 	}
 	for _, stability := range stabilities {
 		for _, text := range helpTexts[name] {
 			for _, labels := range labelSets {
-				all = append(all, neighbour{stability + text, labels})
+				all = append(all, neighbour{kindOf(name), stability + text, labels})
 			}
 		}
 	}
 	return all
 }
 
-// isForeign reports whether no series of a queue has the label.
-func isForeign(label string) bool {
-	return !slices.Contains(labelSets[len(labelSets)-1], label)
+// areOfAQueue reports whether labels can be those of a queue's series. Without the name, all
+// queues would have the same labels, and each scrape would fail.
+func areOfAQueue(labels []string) bool {
+	isForeign := func(label string) bool { return !slices.Contains(labelSets[len(labelSets)-1], label) }
+	return slices.Contains(labels, "name") && !slices.ContainsFunc(labels, isForeign)
 }
 
 // An answer is what a registry has by the name of a series.
