@@ -171,23 +171,28 @@ func queuesOf(c prometheus.Collector) map[string]bool {
 	names := make(map[string]bool)
 	for m := range metrics {
 		var text dto.Metric
-		if m.Write(&text) != nil {
-			continue
-		}
-		for _, label := range text.GetLabel() {
-			if label.GetName() == "name" {
-				names[label.GetValue()] = true
-			}
+		if m.Write(&text) == nil { // What fails is no series, and has no name in the way of ours.
+			names[valueOf("name", &text)] = true
 		}
 	}
 	return names
 }
 
+// valueOf returns the value of a label, or nothing if the metric has no such label.
+func valueOf(label string, m *dto.Metric) string {
+	for _, l := range m.GetLabel() {
+		if l.GetName() == label {
+			return l.GetValue()
+		}
+	}
+	return ""
+}
+
 // warn says once for each queue that it is left out. Each scrape finds it anew.
-func (b *beside) warn(queues map[string]bool) {
+func (b *beside) warn(queues []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for name := range queues {
+	for _, name := range queues {
 		if !b.warned[name] {
 			b.warned[name] = true
 			slog.Default().Warn("workqueue: the registry has series of another queue of this name, ours are left out", "name", name)

@@ -75,6 +75,11 @@ func (f *foreignSeries) queue(name string) {
 	}
 }
 
+// countOfComponentBase is what tells its registry from others.
+func countOfComponentBase() prometheus.Counter {
+	return prometheus.NewCounter(prometheus.CounterOpts{Name: "registered_metrics_total", Help: "[BETA] The count of registered metrics."})
+}
+
 // of returns the series of a queue.
 func of(t *testing.T, g prometheus.Gatherer, queue string) []string {
 	t.Helper()
@@ -88,17 +93,22 @@ func beside(r prometheus.Registerer) *workqueue.PrometheusProvider {
 // A registry that has the series of client-go's queues has refused the provider.
 func TestProviderInARegistryThatHasTheSeriesOfClientGo(t *testing.T) {
 	for name, row := range map[string]struct {
-		prefix string
-		labels []string
-		want   string // the labels of depth
+		prefix  string
+		labels  []string
+		want    string // the labels of depth
+		counted bool   // as the registry of component-base does
 	}{
-		"controller-runtime":          {"", []string{"name", "controller"}, `controller="ours",name="ours"`},
-		"with priorities":             {"", []string{"name", "controller", "priority"}, `controller="ours",name="ours",priority=""`},
-		"component-base":              {"[BETA] ", []string{"name"}, `name="ours"`},
-		"component-base, an old one":  {"[ALPHA] ", []string{"name"}, `name="ours"`},
-		"client-go's texts unchanged": {"", []string{"name"}, `name="ours"`},
+		"controller-runtime":          {"", []string{"name", "controller"}, `controller="ours",name="ours"`, false},
+		"with priorities":             {"", []string{"name", "controller", "priority"}, `controller="ours",name="ours",priority=""`, false},
+		"component-base":              {"[BETA] ", []string{"name"}, `name="ours"`, true},
+		"component-base, an old one":  {"[ALPHA] ", []string{"name"}, `name="ours"`, true},
+		"texts of it in another one":  {"[ALPHA] ", []string{"name"}, `name="ours"`, false},
+		"client-go's texts unchanged": {"", []string{"name"}, `name="ours"`, false},
 	} {
 		r := prometheus.NewRegistry()
+		if row.counted {
+			r.MustRegister(countOfComponentBase())
+		}
 		newForeign(row.prefix, row.labels...).register(r).queue("theirs")
 		before := of(t, r, "theirs")
 		clock := testingclock.NewFakeClock(epoch)
@@ -218,28 +228,74 @@ func TestProviderBesideWhatItCannotTakeUp(t *testing.T) {
 
 // Two queues of the same labels would fail each scrape of the registry.
 func TestQueueWithTheNameOfOneOfClientGo(t *testing.T) {
-	log := captureLog(t)
-	r := prometheus.NewRegistry()
-	theirs := newForeign("", "name", "controller").register(r)
-	p := beside(r)
-	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Name: "q", MetricsProvider: p})
-	q.Add("a")
-	if got := of(t, r, "q"); !slices.Contains(got, `depth{controller="q",name="q"} 1`) {
-		t.Errorf("before theirs: got %q", got)
-	}
-	theirs.queue("q")
-	for range 2 {
-		got := of(t, r, "q")
-		if len(got) != 14 || !slices.Contains(got, `depth{controller="q",name="q"} 7`) || !slices.Contains(got, `waiting{controller="q",name="q"} 0`) {
-			t.Errorf("beside theirs: got %q", got)
+	for labels, names := range map[string][]string{
+		`name="q"`:                {"name"},
+		`controller="q",name="q"`: {"name", "controller"},
+	} {
+		log := captureLog(t)
+		warnings := func() int { return strings.Count(log.String(), "another queue of this name") }
+		r := prometheus.NewRegistry()
+		theirs := newForeign("", names...).register(r)
+		p := beside(r)
+		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Name: "q", MetricsProvider: p})
+		q.Add("a")
+		if got := of(t, r, "q"); !slices.Contains(got, "depth{"+labels+"} 1") || warnings() > 0 {
+			t.Errorf("before theirs: got %q, logged %s", got, log)
+		}
+		theirs.queue("q")
+		for range 2 {
+			got := of(t, r, "q")
+			if len(got) != 14 || !slices.Contains(got, "depth{"+labels+"} 7") || !slices.Contains(got, "waiting{"+labels+"} 0") {
+				t.Errorf("beside theirs: got %q", got)
+			}
+		}
+		if n := warnings(); n != 1 {
+			t.Errorf("warned %d times:\n%s", n, log)
+		}
+		q.ShutDown()
+		if got := of(t, r, "q"); len(got) != 7 {
+			t.Errorf("after our end: got %q", got)
 		}
 	}
-	if n := strings.Count(log.String(), "another queue of this name"); n != 1 {
-		t.Errorf("warned %d times:\n%s", n, log)
+}
+
+// A layer is left out, with a warning, where the registry has the same layer of that name.
+// Layers of two packages that are one queue have one set of series, and no warning.
+func TestLayerWithTheNameOfOneOfClientGo(t *testing.T) {
+	fifo := func(p *workqueue.PrometheusProvider) interface{ ShutDown() } {
+		return workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: p})
 	}
-	q.ShutDown()
-	if got := of(t, r, "q"); len(got) != 7 {
-		t.Errorf("after our end: got %q", got)
+	delays := func(p *workqueue.PrometheusProvider) interface{ ShutDown() } {
+		return workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{
+			Name: "q", MetricsProvider: p, Queue: workqueue.NewTyped[string](),
+		})
+	}
+	for name, row := range map[string]struct {
+		open     func(p *workqueue.PrometheusProvider) interface{ ShutDown() }
+		missing  []string // of theirs
+		warnings int
+		series   int
+	}{
+		"a FIFO beside both layers":                 {fifo, nil, 1, 7 + 3},
+		"delays beside both layers":                 {delays, nil, 1, 7 + 4},
+		"delays of ours above a FIFO of theirs":     {delays, []string{"retries_total"}, 0, 6 + 5},
+		"a FIFO of ours below delays that are told": {fifo, []string{"adds_total", "depth", "queue_duration_seconds", "work_duration_seconds", "unfinished_work_seconds", "longest_running_processor_seconds"}, 0, 1 + 9},
+	} {
+		log := captureLog(t)
+		r := prometheus.NewRegistry()
+		theirs := newForeign("", "name").register(r)
+		for _, series := range row.missing {
+			delete(theirs.collectors, series)
+		}
+		theirs.queue("q")
+		q := row.open(beside(r))
+		if got := of(t, r, "q"); len(got) != row.series {
+			t.Errorf("%s: got %d series, want %d: %q", name, len(got), row.series, got)
+		}
+		if n := strings.Count(log.String(), "another queue of this name"); n != row.warnings {
+			t.Errorf("%s: warned %d times, want %d: %s", name, n, row.warnings, log)
+		}
+		q.ShutDown()
 	}
 }
 
@@ -252,7 +308,7 @@ func TestProviderBeforeComponentBaseRegistersItsSeries(t *testing.T) {
 	} {
 		log := captureLog(t)
 		r := prometheus.NewRegistry()
-		r.MustRegister(prometheus.NewCounter(prometheus.CounterOpts{Name: "registered_metrics_total", Help: "[BETA] The count of registered metrics."}))
+		r.MustRegister(countOfComponentBase())
 		q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "ours", MetricsProvider: beside(r)})
 		q.Add("a")
 		if got := of(t, r, "ours"); !slices.Contains(got, `depth{name="ours"} 1`) {
@@ -272,11 +328,11 @@ func TestProviderBeforeComponentBaseRegistersItsSeries(t *testing.T) {
 		if slices.Contains(got, `depth{name="ours"} 1`) != (row.want != "") || !slices.Contains(got, `in_flight{name="ours"} 0`) {
 			t.Errorf("%s: after: got %q", name, got)
 		}
+		if got := of(t, r, "theirs"); len(got) != 7 { // A second scrape, which has no news.
+			t.Errorf("%s: theirs: got %q", name, got)
+		}
 		if n := strings.Count(log.String(), "another text"); n != map[bool]int{false: 7}[row.want != ""] {
 			t.Errorf("%s: warned %d times:\n%s", name, n, log)
-		}
-		if got := of(t, r, "theirs"); len(got) != 7 {
-			t.Errorf("%s: theirs: got %q", name, got)
 		}
 		q.ShutDown()
 	}
@@ -320,4 +376,29 @@ func TestProviderBesideClientGoThroughAWrappedRegisterer(t *testing.T) {
 	if got := of(t, r, "ours"); !slices.Contains(got, `depth{cluster="east",controller="ours",name="ours"} 0`) {
 		t.Errorf("got %q", got)
 	}
+}
+
+// A series that was found is not asked for again: each question takes the lock of the
+// registry, and all scrapes of the program wait for it.
+func TestScrapeDoesNotAskForSeriesThatAreKnown(t *testing.T) {
+	t.Parallel()
+	r := &countedRegistry{Registry: prometheus.NewRegistry()}
+	newForeign("", "name").register(r)
+	beside(r)
+	scrape(t, r)
+	known := r.asked
+	scrape(t, r)
+	if r.asked != known {
+		t.Errorf("the second scrape has asked %d times, want 0", r.asked-known)
+	}
+}
+
+type countedRegistry struct {
+	*prometheus.Registry
+	asked int
+}
+
+func (r *countedRegistry) Register(c prometheus.Collector) error {
+	r.asked++
+	return r.Registry.Register(c)
 }

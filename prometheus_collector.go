@@ -151,14 +151,13 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 // The lock is held over all names, as the map must not change meanwhile. A queue that is
 // constructed or shut down waits for the scrape, and no other call does. left has the names
 // of queues that are not shown as a whole.
-func (c collector) read(omit omissions) (metrics []prometheus.Metric, left map[string]bool) {
+func (c collector) read(omit omissions) (metrics []prometheus.Metric, left []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	left = make(map[string]bool)
 	for name, s := range c.queues {
 		metrics = c.appendSeries(metrics, s, name, omit)
 		if omit.queues[partQueue&s.ever][name] || omit.queues[partRetries&s.ever][name] {
-			left[name] = true
+			left = append(left, name)
 		}
 	}
 	return metrics, left

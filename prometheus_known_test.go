@@ -1,6 +1,7 @@
 package workqueue_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -66,3 +67,83 @@ func TestTextsOfEachVersionOfControllerRuntimeAreKnown(t *testing.T) {
 		})
 	}
 }
+
+// Who else has a text in brackets, or a counter of that name, is not component-base: our
+// series have our texts there.
+func TestRegistryThatLooksLikeComponentBases(t *testing.T) {
+	t.Parallel()
+	for name, opts := range map[string]prometheus.CounterOpts{
+		"a text":    {Name: "builds_total", Help: "[ALPHA] Builds."},
+		"a counter": {Name: "registered_metrics_total", Help: "Metrics that were registered."},
+	} {
+		r := prometheus.NewRegistry()
+		r.MustRegister(prometheus.NewCounter(opts))
+		q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: beside(r)})
+		defer q.ShutDown()
+		families, err := r.Gather()
+		if err != nil || !slices.ContainsFunc(families, func(f *dto.MetricFamily) bool {
+			return strings.HasPrefix(f.GetHelp(), "Items that are queued, or held")
+		}) {
+			t.Errorf("%s: the depth does not have our text: %v, %v", name, families, err)
+		}
+	}
+}
+
+// Classic buckets of one family that end elsewhere could not be added up.
+func TestBucketsBesideClientGoEndWhereItsDo(t *testing.T) {
+	t.Parallel()
+	for prefix, want := range map[string]float64{"[BETA] ": 10, "": 1000} {
+		r := prometheus.NewRegistry()
+		newForeign(prefix, "name").register(r)
+		q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: beside(r)})
+		defer q.ShutDown()
+		got := written(t, r, "workqueue_work_duration_seconds")
+		_, last, _ := strings.Cut(got, fmt.Sprintf("%v:0 \n", want))
+		if last == "" {
+			t.Errorf("texts with %q: the last bucket does not end at %v: %s", prefix, want, got)
+		}
+	}
+}
+
+// A gatherer that is not a registry may show families without a series. They say nothing.
+func TestRegistryThatShowsAFamilyWithoutSeries(t *testing.T) {
+	t.Parallel()
+	name, help := "workqueue_depth", "Metres."
+	r := gathererBeside{prometheus.NewRegistry(), &dto.MetricFamily{Name: &name, Help: &help}}
+	newForeign("", "name").register(r)
+	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: beside(r)})
+	defer q.ShutDown()
+	if got := of(t, r, "q"); !slices.Contains(got, `depth{name="q"} 0`) {
+		t.Errorf("got %q", got)
+	}
+}
+
+type gathererBeside struct {
+	*prometheus.Registry
+	family *dto.MetricFamily
+}
+
+func (g gathererBeside) Gather() ([]*dto.MetricFamily, error) {
+	families, err := g.Registry.Gather()
+	return append(families, g.family), err
+}
+
+// A registerer may take whatever it gets, as one for tests does. To be asked what it has
+// leaves nothing in it.
+func TestRegistererThatTakesAnythingKeepsNoQuestion(t *testing.T) {
+	t.Parallel()
+	r := &takesAnything{Registry: prometheus.NewRegistry()}
+	r.Registry.MustRegister(countOfComponentBase())
+	beside(r)
+	if r.collectors != 2 {
+		t.Errorf("it has %d collectors, want 2: one of the queues, and one of what they have left", r.collectors)
+	}
+}
+
+type takesAnything struct {
+	*prometheus.Registry
+	collectors int
+}
+
+func (r *takesAnything) Register(prometheus.Collector) error  { r.collectors++; return nil }
+func (r *takesAnything) Unregister(prometheus.Collector) bool { r.collectors--; return true }

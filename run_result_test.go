@@ -255,6 +255,41 @@ func TestResultsProvider(t *testing.T) {
 	}
 }
 
+// A provider that reads queues finds the results there. It is not told of them a second
+// time, also where it reads no delaying queue that they could be found with.
+func TestProviderThatReadsIsNotToldOfResults(t *testing.T) {
+	t.Parallel()
+	for name, delaying := range map[string]workqueue.TypedDelayingInterface[string]{
+		"own":            nil,
+		"without a name": workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{}),
+	} {
+		p := &readAndTold{}
+		q := workqueue.NewTypedRateLimiting(constant(time.Hour), workqueue.TypedRateLimitingQueueConfig[string]{
+			Name: "q", MetricsProvider: p, DelayingQueue: delaying,
+		})
+		q.AddRateLimited("a")
+		q.ShutDown()
+		if p.asked > 0 {
+			t.Errorf("%s: asked for %d metrics of results, want none", name, p.asked)
+		}
+	}
+}
+
+type readAndTold struct {
+	reader
+	asked int
+}
+
+func (p *readAndTold) NewResultsMetric(string, workqueue.Outcome) workqueue.CounterMetric {
+	p.asked++
+	return toldResult{}
+}
+
+func (p *readAndTold) NewRateLimitDelayMetric(string) workqueue.HistogramMetric {
+	p.asked++
+	return toldResult{p: &resultsTold{}}
+}
+
 // resultsTold counts what it is told of results.
 type resultsTold struct {
 	workqueue.MetricsProvider
