@@ -74,8 +74,11 @@ func TestDepthOfTheOtherGroups(t *testing.T) {
 
 // A queue without groups has no depths by them.
 func TestNoDepthByGroup(t *testing.T) {
-	for name, order := range map[string]workqueue.Queue[string]{"none": nil, "of another make": workqueue.DefaultQueue[string](), "within priorities": workqueue.NewPriorityQueue(
-		workqueue.PriorityOptions[string]{Within: workqueue.DefaultQueue[string]})} {
+	for name, order := range map[string]workqueue.Queue[string]{
+		"none":            nil,
+		"of another make": workqueue.DefaultQueue[string](),
+		"priorities, within which there are none": workqueue.NewPriorityQueue(workqueue.PriorityOptions[string]{Within: workqueue.DefaultQueue[string]}),
+	} {
 		r := &reader{}
 		q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: r, Order: order})
 		q.Add("a")
