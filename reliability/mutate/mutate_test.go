@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -124,5 +126,27 @@ func TestRunThatDoesNotBegin(t *testing.T) {
 	b := &bench{ctx: ctx, program: "true", dir: "."}
 	if _, _, err := b.run(0, "", 0, "TestNone"); err != context.Canceled {
 		t.Errorf("got %v, want %v", err, context.Canceled)
+	}
+}
+
+// What has lived is in the output of a run that was ended early too.
+func TestMutantsThatLivedInARun(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "output")
+	const output = `3 mutants, 2 tests, 1s to prepare
+a.go f: delete: g(x) #1: killed TestF
+a.go f: negate: x > 0 #2: lived 
+a.go (T) h: zero: return "#1: lived" #1: killed TestF
+a.go f: flip: true in return true #1: not covered 
+a.go:7: lived: a.go k: number: 0 in x[0] #1
+a.go:9: listed, but killed by TestF: a.go f: delete: return #1
+`
+	if err := os.WriteFile(path, []byte(output), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	only, err := readLiving(path)
+	got := slices.Sorted(maps.Keys(only))
+	want := []string{"a.go f: flip: true in return true #1", "a.go f: negate: x > 0 #2", "a.go k: number: 0 in x[0] #1"}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %q, %v, want %q", got, err, want)
 	}
 }

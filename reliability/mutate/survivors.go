@@ -45,10 +45,15 @@ func (s survivors) read(paragraph string) error {
 	return nil
 }
 
-var living = regexp.MustCompile(`(?m)^\S+:\d+: (?:lived|not covered): (.+)$`)
+// A mutant that was not killed stands at the end of the output of a run, with its line, and
+// with -v where it was tried, with its verdict behind it.
+var (
+	living = regexp.MustCompile(`(?m)^\S+:\d+: (?:lived|not covered): (.+)$`)
+	lives  = regexp.MustCompile(`(?m)^(.+ #\d+): (?:lived|not covered) $`)
+)
 
-// readLiving returns the mutants that were not killed, from the output of a run, or nil
-// if there is no such file.
+// readLiving returns the mutants that were not killed, from the output of a run, which may
+// have been ended early if it was one with -v, or nil if there is no such file.
 func readLiving(path string) (map[string]bool, error) {
 	if path == "" {
 		return nil, nil
@@ -58,8 +63,10 @@ func readLiving(path string) (map[string]bool, error) {
 		return nil, err
 	}
 	only := map[string]bool{}
-	for _, m := range living.FindAllStringSubmatch(string(text), -1) {
-		only[m[1]] = true
+	for _, form := range []*regexp.Regexp{living, lives} {
+		for _, m := range form.FindAllStringSubmatch(string(text), -1) {
+			only[m[1]] = true
+		}
 	}
 	return only, nil
 }
