@@ -1,5 +1,7 @@
 package workqueue
 
+import "time"
+
 // This file is what a fifo with a storage or ranks does around a hand-out: what it
 // tells a storage that holds items back, and with which priority an item that was
 // added again is queued.
@@ -83,18 +85,19 @@ func (f *fifo[T]) tellPutBack(item T) {
 
 // askReadyAfterTake is askReady after a hand-out. The item is the caller's only if that returns.
 // So a panic in it counts for false, and comes again when a worker looks next. If the
-// goroutine ends in it, the item goes back.
+// goroutine ends in it, the item goes back. One that differs from itself does so as one that
+// is added now, as it lost its record when it was stored.
 //
 // The storage is told that the hand-out of an item that differs from itself is over,
 // as nobody can name it in a Done.
-func (f *fifo[T]) askReadyAfterTake(item T) {
+func (f *fifo[T]) askReadyAfterTake(item T, now time.Duration) {
 	if f.storage.holding == nil {
 		return
 	}
 	returned := false
 	defer func() {
 		if !returned && recover() == nil {
-			f.handBack(item)
+			f.putBack(item, now)
 			f.storage.leave()
 		}
 	}()
@@ -104,15 +107,6 @@ func (f *fifo[T]) askReadyAfterTake(item T) {
 	}
 	f.dry = !f.storage.holding.Ready()
 	returned = true
-}
-
-// handBack is putBack for any item.
-func (f *fifo[T]) handBack(item T) {
-	if equal(item, item) {
-		f.putBack(hashOf(item), item)
-		return
-	}
-	f.putBackUnfindable(item, 0)
 }
 
 // priorityTaken returns the priority of the item that take has just returned.

@@ -6,6 +6,9 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
+
+	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/seed16c08ea7/workqueue"
 )
@@ -140,4 +143,21 @@ func TestDrainAfterRemoveOfWhatWasPutBack(t *testing.T) {
 			t.Error("the drain has not ended")
 		}
 	})
+}
+
+// An item that differs from itself is as old as its return to its queue: it has no record
+// that would know more. It seemed as old as the queue.
+func TestAgeOfWhatDiffersFromItselfOnceItsWorkerEnds(t *testing.T) {
+	clock := testingclock.NewFakeClock(epoch)
+	order := &solo[float64]{}
+	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[float64]{Order: order, KeepTimes: true, Clock: clock})
+	defer q.ShutDown()
+	clock.Step(time.Hour)
+	q.Add(math.NaN())
+	failAfterPop(&order.hook, failsBy["Goexit"])
+	goes(func() { q.TryGet() })
+	clock.Step(time.Second)
+	if got, want := q.Snapshot(1).String(), "1 queued, 0 in flight, 0 waiting\nNaN: queued for 1s"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
 }

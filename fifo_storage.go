@@ -231,7 +231,7 @@ func (f *fifo[T]) takeStored(now time.Duration) (item T, waited time.Duration, o
 		ghosts := f.ghosts
 		item, hash := f.storage.pop()
 		if item, waited, ok = f.accept(hash, item, now); ok {
-			f.askReadyAfterTake(item)
+			f.askReadyAfterTake(item, now)
 			return item, waited, true
 		}
 		f.storage.done(item)

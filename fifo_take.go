@@ -58,9 +58,18 @@ func (f *fifo[T]) stampStarted(i uint32, now time.Duration) (waited time.Duratio
 }
 
 // putBack undoes a take: the item is queued again, before all others. It does
-// nothing for an item that is not held.
-func (f *fifo[T]) putBack(hash uint32, item T) {
-	at, r := f.items.find(hash, item)
+// nothing for an item that is not held. One that differs from itself has lost its record,
+// and with it the time when it was added, which the caller says again.
+func (f *fifo[T]) putBack(item T, added time.Duration) {
+	if equal(item, item) {
+		f.putBackFindable(item)
+	} else {
+		f.putBackUnfindable(item, added)
+	}
+}
+
+func (f *fifo[T]) putBackFindable(item T) {
+	at, r := f.items.find(hashOf(item), item)
 	if r == nil || !r.state.held() {
 		return
 	}
@@ -70,8 +79,6 @@ func (f *fifo[T]) putBack(hash uint32, item T) {
 	r.pos = f.line.pushFront(i)
 }
 
-// putBackUnfindable is putBack for an item that differs from itself. Its record is gone
-// since the take, and with it the time when it was added.
 func (f *fifo[T]) putBackUnfindable(item T, added time.Duration) {
 	i, r := f.items.insertUnindexed(item)
 	r.state = unfindable

@@ -52,23 +52,10 @@ func (q *Typed[T]) observeGet(item T, waited time.Duration) {
 // putBack undoes a hand-out, unless somebody has called Done for the item that
 // nobody got.
 func (q *Typed[T]) putBack(item T, waited time.Duration) {
-	if !equal(item, item) {
-		q.putBackUnfindable(item, q.metrics.now()-waited)
-		return
-	}
-	hash := hashOf(item)
+	added := q.metrics.now() - waited
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.fifo.putBack(hash, item)
-	q.settle()
-}
-
-// putBackUnfindable is putBack for an item that differs from itself. Its record is gone
-// since the hand-out, so the time of its add comes from the caller.
-func (q *Typed[T]) putBackUnfindable(item T, added time.Duration) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.fifo.putBackUnfindable(item, added)
+	q.fifo.putBack(item, added)
 	q.settle()
 }
 
