@@ -86,7 +86,8 @@ func (l *line) gap(n uint32) uint32 {
 }
 
 // remove takes the record at a place out. It calls moved for each record that has
-// another place now.
+// another place now. An only record is always taken out by the short way, as its line has
+// no holes: tidy must not look at a line that is empty.
 func (l *line) remove(n uint32, moved func(i, n uint32)) {
 	if n == l.head && l.holes == 0 {
 		l.head++
@@ -97,23 +98,16 @@ func (l *line) remove(n uint32, moved func(i, n uint32)) {
 	l.tidy(moved)
 }
 
-// popBack takes the last record out, which is cheap if there are no holes.
-func (l *line) popBack(moved func(i, n uint32)) {
-	if l.holes > 0 {
-		l.remove(l.tail-1, moved)
-		return
-	}
-	l.tail--
-}
+// unpush takes back a push that nothing has followed. The place before it was the last
+// one, and so is no hole.
+func (l *line) unpush() { l.tail-- }
 
 // tidy has to follow a pop where there are holes. It is no part of that, so that
-// a pop can be inlined.
+// a pop can be inlined. The line is not empty then, as its last place is a record.
 func (l *line) tidy(moved func(i, n uint32)) {
-	if l.holes > 0 {
-		skipped := l.gap(l.head)
-		l.head += skipped
-		l.holes -= skipped
-	}
+	skipped := l.gap(l.head)
+	l.head += skipped
+	l.holes -= skipped
 	if l.sweep-l.head > l.tail-l.head { // Where there were no holes, nobody has moved it.
 		l.sweep = l.head
 	}

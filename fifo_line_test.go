@@ -208,3 +208,23 @@ func TestSweepThatIsOvertaken(t *testing.T) {
 		}
 	}
 }
+
+// While there are no more holes than records, no record is moved: a sweep would cost each
+// removal for nothing. One hole more, and it begins.
+func TestAFewHolesMoveNothing(t *testing.T) {
+	t.Parallel()
+	d := newLineDuel(t, 0)
+	for range 20 {
+		d.push()
+	}
+	for at := 1; at <= 10; at++ {
+		d.remove(min(at, 9))
+		if d.check("remove"); d.moves > 0 {
+			t.Fatalf("%d records moved for %d holes among %d", d.moves, d.line.Holes(), len(d.model))
+		}
+	}
+	if d.remove(1); d.moves == 0 {
+		t.Errorf("none moved for %d holes among %d", d.line.Holes(), len(d.model))
+	}
+	d.check("the sweep")
+}

@@ -56,7 +56,7 @@ func (f *fifo[T]) classify(i uint32, r *record[T]) int {
 	f.storage.priorities.set(i, 0)
 	r.pos = f.line.push(i)
 	p := f.storage.resolve(rank{}, r.item)
-	f.line.popBack(f.moved)
+	f.line.unpush()
 	return p
 }
 

@@ -198,7 +198,7 @@ func (f *fifo[T]) store(i uint32, r *record[T]) {
 	}
 	f.storage.push(r.item, k)
 	f.storage.learn(i, k)
-	f.line.popBack(f.moved)
+	f.line.unpush()
 	f.stored++
 	if r.state == unfindable {
 		f.unmatched++
