@@ -84,10 +84,10 @@ func (q *Typed[T]) addAllRanked(k rank, items []T) {
 	q.observeAdds(n)
 }
 
-// addRankedLocked is addLocked with a priority. The fifo asks for it where it needs it:
-// to pass it on as an argument costs the adds that have none. An item that is queued in
-// ranks is raised at once, as its priority is known and no foreign code is asked: on the
-// way through addAgain a raise takes an eighth longer.
+// addRankedLocked is addLocked with a priority that is named. The fifo asks for it where
+// it needs it: to pass it on as an argument costs the adds that have none. An item that is
+// queued in ranks is raised at once, as its priority is known and no foreign code is asked:
+// on the way through addAgain a raise takes an eighth longer.
 func (q *Typed[T]) addRankedLocked(hash uint32, item T, now time.Duration, k rank) (added bool) {
 	at, r := q.fifo.items.probe(q.fifo.items.slots, hash, item) // find is not inlined.
 	if r == nil && q.fifo.items.old != nil {
@@ -99,7 +99,7 @@ func (q *Typed[T]) addRankedLocked(hash uint32, item T, now time.Duration, k ran
 		return q.addLocked(at, r, hash, item, now)
 	case g.ranks == nil: // A storage may know no priorities, and is told of none that is 0.
 		k = rankOf(k.priority)
-	case r != nil && r.state == ranked && k.named && !q.fifo.closed:
+	case r != nil && r.state == ranked && !q.fifo.closed:
 		g.ranks.lift(q.fifo.items.index(at), k.priority)
 		q.countAddLocked(false)
 		return false
