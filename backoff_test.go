@@ -192,6 +192,7 @@ func TestDelayWithReset(t *testing.T) {
 		{"the smallest, and no time passes", growing, 1, 0, "1s 2s 4s"},
 		{"negative", growing, -s, s, "1s 1s 1s"},
 		{"no factor", workqueue.Backoff{Duration: s, Steps: 6}, 10 * s, 3 * s, "1s 1s 1s"},
+		{"one step", workqueue.Backoff{Duration: s, Factor: 2, Steps: 1}, 10 * s, 6 * s, "1s 1s 2s 1s 2s 1s"},
 		{"no steps", workqueue.Backoff{Duration: s, Factor: 2, Steps: -1}, 10 * s, 0, "1s 1s 1s"},
 		{"cap", workqueue.Backoff{Duration: s, Factor: 2, Steps: 6, Cap: 3 * s}, 10 * s, 4 * s, "1s 2s 1s 2s 3s 1s"},
 	} {

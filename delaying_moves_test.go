@@ -275,6 +275,31 @@ func TestWhoeverComesByAddsWhatIsDue(t *testing.T) {
 	}
 }
 
+// An order of another make is left to the goroutine, also where OneEntry has it called
+// with the lock held: if it fails, that is no failure of whoever comes by.
+func TestOrderThatFailsForWhatIsDueFailsNobodyElse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &shelf[string]{}
+		clock := &leapingClock{FakeClock: testingclock.NewFakeClock(epoch)}
+		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{OneEntry: true, Clock: clock, Order: s})
+		defer q.ShutDown()
+		q.AddAfter("a", time.Minute)
+		synctest.Wait()
+		clock.leap = time.Minute
+		failures := failOnce(s, "push", runtime.Goexit)
+		returned := false
+		goes(func() {
+			q.AddAfter("b", time.Hour)
+			returned = true
+		})
+		synctest.Wait()
+		if !returned || *failures != 1 || q.Len() != 1 || q.Waiting() != 1 {
+			t.Errorf("AddAfter has returned: %v, with %d failures, %d items queued and %d waiting, want 1 each",
+				returned, *failures, q.Len(), q.Waiting())
+		}
+	})
+}
+
 // Who has woken a worker for what is due yields the processor, and so do others
 // until it is there: it could have to wait for theirs. So does who leaves the
 // adding to the goroutine. A goroutine that is yielded to may have to wait all

@@ -157,3 +157,24 @@ func TestPrioritiesOfWaitsOutliveABurst(t *testing.T) {
 		}
 	}
 }
+
+// The priority of one item that waits is not that of others, however many there are before
+// it, and whatever comes in the place of one of them.
+func TestOneItemOfManyThatWaitHasAPriority(t *testing.T) {
+	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{
+		Order: workqueue.NewPriorityQueue(workqueue.PriorityOptions[int]{}),
+	})
+	defer q.ShutDown()
+	const many = 200
+	for item := range many {
+		q.AddAfter(item, time.Hour)
+	}
+	q.AddWith(workqueue.AddOptions{After: time.Hour, Priority: 7}, many)
+	q.Remove(0)
+	q.AddAfter(0, time.Hour)
+	for _, info := range q.Snapshot(many + 1).Waiting {
+		if want := info.Item / many * 7; info.Priority != want {
+			t.Errorf("%d waits with the priority %d, want %d", info.Item, info.Priority, want)
+		}
+	}
+}

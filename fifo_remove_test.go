@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 	"testing"
+	"testing/synctest"
 
 	"github.com/seed16c08ea7/workqueue"
 )
@@ -72,4 +73,25 @@ func TestLineIsShortAfterABurst(t *testing.T) {
 			t.Errorf("%s: the line has room for %d items", name, room)
 		}
 	}
+}
+
+// A drain does not wait for what an order holds back, as nobody would get it. That is so
+// for an item that was removed and added again too.
+func TestDrainDoesNotWaitForWhatWasAddedAgainAndIsHeldBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[int]{Order: newCapped(0)})
+		q.Add(1)
+		q.Remove(1)
+		q.Add(1)
+		checkInvariants(t, 0, q)
+		drained := false
+		go func() {
+			q.ShutDownWithDrain()
+			drained = true
+		}()
+		if synctest.Wait(); !drained {
+			t.Error("the drain has not ended")
+			q.ShutDown()
+		}
+	})
 }

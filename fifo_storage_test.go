@@ -360,3 +360,31 @@ func (s *reluctant) Pop() string {
 	s.items = s.items[1:]
 	return item
 }
+
+// An order whose Ready panics is taken for one that hands nothing out, until it is asked
+// again: a drain does not wait for what it holds.
+func TestReadyThatPanicsCountsForFalse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCapped(1)
+		q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[int]{Order: c})
+		c.hook = func(call string) {
+			if call == "ready" {
+				c.hook = nil
+				panic("order")
+			}
+		}
+		if got := goes(func() { q.Add(1) }); got != "order" || q.Len() != 1 {
+			t.Errorf("got the panic %v with %d items queued, want that of the order with 1", got, q.Len())
+		}
+		checkInvariants(t, 0, q)
+		drained := false
+		go func() {
+			q.ShutDownWithDrain()
+			drained = true
+		}()
+		if synctest.Wait(); !drained {
+			t.Error("the drain waits for what is not ready")
+		}
+		q.ShutDown()
+	})
+}

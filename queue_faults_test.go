@@ -45,6 +45,28 @@ func TestMetricThatFailsForWhatDiffersFromItself(t *testing.T) {
 	})
 }
 
+// A metric may call Done for the item that it is told of, before it fails. Then there is
+// nothing to put back, and its panic is what the caller sees.
+func TestMetricThatFailsAfterItsOwnDone(t *testing.T) {
+	r := &recorder{}
+	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: r})
+	defer q.ShutDown()
+	q.Add("a")
+	r.setHook(func(event string) {
+		if event == "depth-1" {
+			q.Done("a")
+			panic("metric")
+		}
+	})
+	if got := goes(func() { q.Get() }); got != "metric" {
+		t.Errorf("got the panic %v, want that of the metric", got)
+	}
+	checkInvariants(t, 0, q)
+	if q.Len() != 0 || q.Held() != 0 {
+		t.Errorf("%d items are queued and %d held, want none", q.Len(), q.Held())
+	}
+}
+
 // An Add of an item that was removed, and is in the storage still, is not lost if
 // Touch does not return. The metrics are not told of it.
 func TestTouchThatFailsForWhatWasRemoved(t *testing.T) {

@@ -95,6 +95,9 @@ func TestAddWithOnAForeignDelayingQueue(t *testing.T) {
 			t.Errorf("%+v: got the calls %+v, want one with %+v", options, capable.calls, want)
 		}
 	}
+	if item, priority, shutdown := q.GetWithPriority(); item != "a" || priority != 1 || shutdown {
+		t.Errorf("got %s with the priority %d and shutdown %v, want a with 1", item, priority, shutdown)
+	}
 	q.ShutDown()
 
 	// One that is ours within one of ours is asked whether it knows priorities.
@@ -102,5 +105,22 @@ func TestAddWithOnAForeignDelayingQueue(t *testing.T) {
 	defer within.ShutDown()
 	if got := goes(func() { within.AddWith(workqueue.AddOptions{Priority: 1, After: time.Hour}, "a") }); got == nil {
 		t.Error("no panic for a priority that the queue at the bottom does not know")
+	}
+}
+
+// A queue of ours within one of ours says whether it knows priorities before the limiter is
+// asked, which would count a failure of what is not added.
+func TestAddWithThatPanicsCountsNoFailure(t *testing.T) {
+	open := func(delaying workqueue.TypedDelayingInterface[string]) *workqueue.TypedRateLimiting[string] {
+		return workqueue.NewTypedRateLimiting(workqueue.NewTypedItemFastSlowRateLimiter[string](1, 2, 3),
+			workqueue.TypedRateLimitingQueueConfig[string]{DelayingQueue: delaying})
+	}
+	q := open(open(nil))
+	defer q.ShutDown()
+	if got := goes(func() { q.AddWith(workqueue.AddOptions{Priority: 1, RateLimited: true}, "a") }); got == nil {
+		t.Error("no panic for a priority that the queue at the bottom does not know")
+	}
+	if n := q.NumRequeues("a"); n != 0 {
+		t.Errorf("%d failures were counted", n)
 	}
 }

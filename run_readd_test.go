@@ -230,7 +230,7 @@ func TestRunWithoutCancelOnReAdd(t *testing.T) {
 
 // An item whose handler was cancelled for an Add is handled again even if that Add
 // is taken back: the one before it has not been worked off. If the queue is shut
-// down by then, the item is left behind by name.
+// down by then, the item is left behind by name, and OnResult hears that it does not come again.
 func TestRunLosesNoItemWhenRemoveTakesBackTheAddThatCancelled(t *testing.T) {
 	for name, tt := range map[string]struct {
 		during func(s *show) // at 1 s, while the handler takes a second to return
@@ -253,8 +253,11 @@ func TestRunLosesNoItemWhenRemoveTakesBackTheAddThatCancelled(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newShow(t, runQueues["all methods"])
 				s.queue.Add("a")
-				calls := 0
-				s.run(runOptions{CancelOnReAdd: true}, func(ctx context.Context, _ string) error {
+				calls, again := 0, false
+				options := runOptions{CancelOnReAdd: true, OnResult: func(_ context.Context, _ string, r workqueue.Result) {
+					again = again || r.Again
+				}}
+				s.run(options, func(ctx context.Context, _ string) error {
 					if calls++; calls > 1 {
 						return nil
 					}
@@ -271,6 +274,9 @@ func TestRunLosesNoItemWhenRemoveTakesBackTheAddThatCancelled(t *testing.T) {
 				s.stop()
 				if got := s.left(); got != tt.left {
 					t.Errorf("got %s, want %s", got, tt.left)
+				}
+				if want := tt.left == "<nil>"; again != want {
+					t.Errorf("OnResult was told that the item comes again: %v, want %v", again, want)
 				}
 			})
 		})
