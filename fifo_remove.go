@@ -1,12 +1,9 @@
 package workqueue
 
-import (
-	"context"
-	"time"
-)
+import "time"
 
 // This file is how items leave a fifo without a take, and how the one who holds
-// an item learns that it was added again.
+// an item learns that it was added again. A watcher is in queue_readd.go.
 
 // remove takes back what was added, and reports whether there was an add to take
 // back. What is in the storage stays there, and is dropped when it comes out: a
@@ -58,14 +55,6 @@ func (f *fifo[T]) restore(i uint32, r *record[T], now time.Duration) {
 	f.askReady()
 }
 
-// A watcher is told when an item is added again while it is held: its context ends.
-// There may be more of them for the item.
-type watcher struct {
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	more   *watcher
-}
-
 // watch has the watcher told of the next add of the item, which is held, until done. It
 // reports whether the item was added since it was handed out; nothing is kept then.
 // Watchers that have ended are forgotten here, so that they do not pile up.
@@ -86,17 +75,6 @@ func (f *fifo[T]) watch(hash uint32, item T, w watcher) (again bool) {
 		return true
 	}
 	return false
-}
-
-// live returns the watchers that have not ended, nil for none. The zero watcher has.
-func (w watcher) live() (more *watcher) {
-	if w.more != nil {
-		more = w.more.live()
-	}
-	if w.ctx == nil || w.ctx.Err() != nil {
-		return more
-	}
-	return &watcher{w.ctx, w.cancel, more}
 }
 
 // tellWatchers ends the contexts of all who watch the item.

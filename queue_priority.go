@@ -120,7 +120,8 @@ func (q *Typed[T]) mustPrioritize(priority int) {
 
 // GetWithPriority is Get, and returns the priority that the item was handed out with:
 // the one that it was added with, or that the order of the queue has given it. It is 0
-// for a queue whose order knows none.
+// for a queue whose order knows none. It blocks as Get does, and the caller must call
+// Done.
 func (q *Typed[T]) GetWithPriority() (item T, priority int, shutdown bool) {
 	if q.metrics == nil {
 		if !q.mu.TryLock() {

@@ -54,6 +54,25 @@ func known(ctx context.Context) bool {
 	return reflect.TypeOf(ctx) == cancelContext
 }
 
+// A watcher is told when an item is added again while it is held: its context ends.
+// There may be more of them for the item.
+type watcher struct {
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	more   *watcher
+}
+
+// live returns the watchers that have not ended, nil for none. The zero watcher has.
+func (w watcher) live() (more *watcher) {
+	if w.more != nil {
+		more = w.more.live()
+	}
+	if w.ctx == nil || w.ctx.Err() != nil {
+		return more
+	}
+	return &watcher{w.ctx, w.cancel, more}
+}
+
 // watch has the watcher told when the item is added again. It reports whether that has
 // happened already, and then tells nobody.
 func (q *Typed[T]) watch(hash uint32, item T, w watcher) (again bool) {
@@ -62,14 +81,12 @@ func (q *Typed[T]) watch(hash uint32, item T, w watcher) (again bool) {
 	return q.fifo.watch(hash, item, w)
 }
 
-// ReAddContext returns a context that ends when the item is added again, see
-// [Typed.ReAddContext].
+// ReAddContext is that of the queue below, see [Typed.ReAddContext].
 func (q *TypedDelaying[T]) ReAddContext(ctx context.Context, item T) (context.Context, context.CancelFunc) {
 	return below[reAdder[T]](q.queue, "ReAddContext").ReAddContext(ctx, item)
 }
 
-// ReAddContext returns a context that ends when the item is added again, see
-// [Typed.ReAddContext].
+// ReAddContext is that of the queue below, see [Typed.ReAddContext].
 func (q *TypedRateLimiting[T]) ReAddContext(ctx context.Context, item T) (context.Context, context.CancelFunc) {
 	return below[reAdder[T]](q.queue, "ReAddContext").ReAddContext(ctx, item)
 }

@@ -1,15 +1,12 @@
 package workqueue
 
-// Remove takes back what was added: a queued item leaves the queue, and an item
-// that is held and was added again is not queued by its Done; the worker that
-// holds it keeps it. It reports whether there was an Add to take back. The next
-// Add of the item is as if it were the first.
+// Remove takes back what was added: a queued item leaves the queue, and one that is
+// held and was added again is not queued by its Done. Whoever holds it keeps it. It
+// reports whether there was an Add to take back. The next Add is as if it were the first.
 //
-// With a [Queue] in the config the removed item stays in it, and is dropped
-// when it hands the item out; if it is added again before, it keeps its place
-// there.
-//
-// Remove does not block. It takes constant time, amortized.
+// A [Queue] in the config keeps the removed item, which is dropped when it comes out. If
+// it is added again before, it keeps its place there. Remove does not block. It takes
+// constant time, amortized.
 func (q *Typed[T]) Remove(item T) bool {
 	hash := hashOf(item)
 	if !q.remove(hash, item) {

@@ -81,6 +81,7 @@ func newRunner[T comparable](ctx context.Context, queue TypedRateLimitingInterfa
 		cancel:   func(error) {},
 	}
 	r.findMethods()
+	// Each of these needs a context beneath that of the item, which has to be allocated.
 	r.derives = options.ProfileLabels || options.CancelOnReAdd || options.Timeout > 0
 	r.counting = options.Drain && r.typed == nil
 	r.simple = options.OnResult == nil && !options.CancelOnReAdd && r.results == nil

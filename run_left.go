@@ -76,6 +76,7 @@ func (r *runner[T]) countFailed() (n int) {
 // items that are on both lists. A foreign queue may report a number of items and hand
 // none of them out; they count without a name.
 func (r *runner[T]) nameQueued(left *DrainError[T]) {
+	// All that is named was taken out. What a queue still counts then, it keeps to itself.
 	kept := 0
 	if left.QueuedTotal > len(left.Queued) {
 		kept = r.queue.Len()
