@@ -89,6 +89,29 @@ func TestNoDepthByGroup(t *testing.T) {
 	}
 }
 
+// The groups of one priority are told of, whatever order another one has.
+func TestDepthByGroupBesideAnotherOrder(t *testing.T) {
+	t.Parallel()
+	r, calls := &reader{}, 0
+	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{
+		Name: "q", MetricsProvider: r, Order: workqueue.NewPriorityQueue(workqueue.PriorityOptions[string]{
+			Within: func() workqueue.Queue[string] {
+				if calls++; calls == 1 {
+					return newFair(nil, nil)
+				}
+				return workqueue.DefaultQueue[string]()
+			},
+		}),
+	})
+	defer q.ShutDown()
+	for priority := range 3 {
+		q.AddWith(workqueue.AddOptions{Priority: priority}, fmt.Sprint("a/", priority))
+	}
+	if s, _ := r.reads[0](); fmt.Sprint(s.DepthByGroup) != "[{a 1 1 0}]" {
+		t.Errorf("got %v", s.DepthByGroup)
+	}
+}
+
 // BenchmarkDepthByGroup says for how long a scrape holds up a queue with many groups.
 func BenchmarkDepthByGroup(b *testing.B) {
 	r := &reader{}

@@ -201,9 +201,11 @@ func TestSeriesOfPrioritiesWithOrders(t *testing.T) {
 		}; !slices.Equal(got, want) {
 			t.Errorf("%s: two are removed: got %q, want %q", name, got, want)
 		}
-		q.Add(2)
-		if got := linesOf(t, r, "depth_by_priority")[1]; !strings.HasSuffix(got, " 1") {
-			t.Errorf("%s: one is added again: got %q", name, got)
+		addAt(q, 7, 2) // The order has it still, with priority 2.
+		if got, want := linesOf(t, r, "depth_by_priority")[1:], []string{
+			`depth_by_priority{name="q",priority="2"} 0`, `depth_by_priority{name="q",priority="7"} 2`,
+		}; !slices.Equal(got, want) {
+			t.Errorf("%s: one is added again: got %q, want %q", name, got, want)
 		}
 	}
 }

@@ -131,4 +131,9 @@ func TestSnapshotOfAnOrderOfAnotherMake(t *testing.T) {
 	if s := q.Snapshot(1); s.InFlight[0].Priority != 7 {
 		t.Errorf("held: priority %d, want 7", s.InFlight[0].Priority)
 	}
+	q.Done("a")
+	q.Add("b") // What the queue has noted of a is not of b.
+	if s := q.Snapshot(1); s.Queued[0].Priority != 0 {
+		t.Errorf("the next item has priority %d, and nobody has named one", s.Queued[0].Priority)
+	}
 }
