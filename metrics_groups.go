@@ -66,7 +66,7 @@ func (f *fair[T, G]) eachGroup(visit func(GroupDepth)) (fair bool) {
 // An item that was raised out of one counts there until it comes out. The one that a level
 // has taken out ahead of time, to drop such items, does not count. The order is that in
 // which the groups are found: a map would give those of one depth other places at each
-// scrape.
+// scrape. It takes some 160 ns for each group of each level, see BenchmarkDepthByGroup.
 func (q *nestedQueue[T]) eachGroup(visit func(GroupDepth)) (fair bool) {
 	var sums []GroupDepth
 	index := make(map[any]int)

@@ -112,54 +112,35 @@ func TestDepthByGroupBesideAnotherOrder(t *testing.T) {
 	}
 }
 
-// BenchmarkDepthByGroup says for how long a scrape holds up a queue with many groups.
+// BenchmarkDepthByGroup says for how long a scrape holds up a queue with many groups, also
+// where those of three priorities are added up and the priorities are counted.
 func BenchmarkDepthByGroup(b *testing.B) {
-	r := &reader{}
-	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[int]{
-		Name: "q", MetricsProvider: r, Order: workqueue.NewFairQueue(workqueue.FairOptions[int, int]{Group: func(item int) int { return item % 100_000 }}),
-	})
-	for item := range 200_000 {
-		q.Add(item)
+	const groups, items = 100_000, 600_000
+	fair := func() workqueue.Queue[int] {
+		return workqueue.NewFairQueue(workqueue.FairOptions[int, int]{Group: func(item int) int { return item % groups }})
 	}
-	for b.Loop() {
-		r.reads[0]()
-	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/100_000, "ns/group")
-}
-
-// The groups within priorities are added up, in the order of their depth, and keep that
-// order from one scrape to the next.
-func TestDepthByGroupWithinPriorities(t *testing.T) {
-	t.Parallel()
-	r := &reader{}
-	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{
-		Name: "q", MetricsProvider: r, Order: workqueue.NewPriorityQueue(workqueue.PriorityOptions[string]{
-			Within: func() workqueue.Queue[string] { return newFair(nil, map[string]int{"a": 1}) },
-		}),
-	})
-	defer q.ShutDown()
-	want := func(what, want string) {
-		t.Helper()
-		for range 3 {
-			if s, _ := r.reads[0](); fmt.Sprint(s.DepthByGroup) != want {
-				t.Errorf("%s: got %v, want %s", what, s.DepthByGroup, want)
+	for name, order := range map[string]workqueue.Queue[int]{
+		"groups":                   fair(),
+		"groups within priorities": workqueue.NewPriorityQueue(workqueue.PriorityOptions[int]{Within: fair}),
+		"orders within priorities": workqueue.NewPriorityQueue(workqueue.PriorityOptions[int]{Within: workqueue.DefaultQueue[int]}),
+	} {
+		b.Run(name, func(b *testing.B) {
+			r := &reader{}
+			q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[int]{Name: "q", MetricsProvider: r, Order: order})
+			defer q.ShutDown()
+			for item := range items {
+				if name == "groups" {
+					q.Add(item)
+				} else {
+					addAt(q, item/groups%3, item)
+				}
 			}
-		}
-	}
-	want("nothing has come", "[]")
-	q.AddWith(workqueue.AddOptions{Priority: 5}, "b/1", "a/1")
-	q.AddWith(workqueue.AddOptions{}, "a/2", "a/3", "c/1", "d/1")
-	want("two priorities", "[{a 1 3 0} {b 1 1 0} {c 1 1 0} {d 1 1 0}]")
-	q.Get()
-	q.Get()
-	want("two are held", "[{a 1 2 1} {c 1 1 0} {d 1 1 0} {b 1 0 1}]")
-	q.Done("a/1")
-	want("one is done", "[{a 1 2 0} {c 1 1 0} {d 1 1 0} {b 1 0 1}]")
-	for tenant := range 40 {
-		q.AddWith(workqueue.AddOptions{Priority: tenant % 3}, keysOf(fmt.Sprint("t", tenant), 1+tenant)...)
-	}
-	s, _ := r.reads[0]()
-	if n := len(s.DepthByGroup); n != 26 || s.DepthByGroup[25].Groups != 19 {
-		t.Errorf("%d groups are told of, the last is %+v", n, s.DepthByGroup[n-1])
+			for b.Loop() {
+				r.reads[0]()
+			}
+			perScrape := float64(b.Elapsed().Nanoseconds()) / float64(b.N)
+			b.ReportMetric(perScrape/groups, "ns/group")
+			b.ReportMetric(perScrape/items, "ns/item")
+		})
 	}
 }

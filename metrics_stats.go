@@ -50,23 +50,23 @@ type QueueStats struct {
 	// DepthByGroup has the 25 deepest groups, the deepest first, and behind them all
 	// others as one. It is nil if the order of the queue is not that of
 	// [NewFairQueue], or of [NewPriorityQueue] with such orders within, whose groups of
-	// one name are added up. To read it takes some 30 ns more for each group, and 200
-	// where they are added up.
+	// one name are added up. To read it takes some 30 ns more for each group, and where
+	// they are added up some 160 for each priority that it has items of.
 	DepthByGroup []GroupDepth
 
 	Unfinished     time.Duration // for how long the held items have been so, added up
 	LongestRunning time.Duration // for how long the one held longest has been
 	// OldestItem is the time since the Add of the item at the head of the line,
 	// and of all that are queued for a queue with a [Queue], whose order is
-	// not known: there it shows what starves. With an order of [NewPriorityQueue]
-	// it is the greatest of Levels. It is 0 if nothing is queued.
+	// not known: there it shows what starves. If there are Levels, it is the greatest of
+	// theirs. It is 0 if nothing is queued.
 	OldestItem time.Duration
 
 	// Levels are the priorities that have been in use, if the order of the queue is of
 	// [NewPriorityQueue], or one of [NewFairQueue] with such orders within. There are 26
 	// at most: the first 25 have one each, and the last one, if there are more, all others
-	// together. To read them takes some 10 ns for each queued item unless the order is
-	// of NewPriorityQueue without Within.
+	// together. They take no look at each queued item if the order is of NewPriorityQueue
+	// without Within.
 	Levels []LevelStats
 
 	Latency      Histogram // from Add to Get
