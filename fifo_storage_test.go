@@ -377,14 +377,8 @@ func TestReadyThatPanicsCountsForFalse(t *testing.T) {
 			t.Errorf("got the panic %v with %d items queued, want that of the order with 1", got, q.Len())
 		}
 		checkInvariants(t, 0, q)
-		drained := false
-		go func() {
-			q.ShutDownWithDrain()
-			drained = true
-		}()
-		if synctest.Wait(); !drained {
+		if !drainsAtOnce(q) {
 			t.Error("the drain waits for what is not ready")
 		}
-		q.ShutDown()
 	})
 }

@@ -286,3 +286,19 @@ func count(r *recorder, event string) (n int) {
 	}
 	return n
 }
+
+// drainsAtOnce reports, in a bubble, whether a drain waits for nothing. It is ended after
+// that.
+func drainsAtOnce(q interface {
+	ShutDownWithDrain()
+	ShutDown()
+}) bool {
+	defer q.ShutDown()
+	drained := false
+	go func() {
+		q.ShutDownWithDrain()
+		drained = true
+	}()
+	synctest.Wait()
+	return drained
+}
