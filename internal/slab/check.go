@@ -1,0 +1,146 @@
+package slab
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+)
+
+// Check collects what does not hold of the invariants that stand above the types. Only tests
+// call it, here and in the packages that use this one, and the linker leaves it out of
+// programs.
+type Check []error
+
+func (c *Check) That(ok bool, format string, args ...any) {
+	if !ok {
+		*c = append(*c, fmt.Errorf(format, args...))
+	}
+}
+
+func (c *Check) Add(prefix string, err error) {
+	if err != nil {
+		*c = append(*c, fmt.Errorf("%s%w", prefix, err))
+	}
+}
+
+func (c *Check) Err() error { return errors.Join(*c...) }
+
+// CheckInvariants returns what is wrong with the table, or nil.
+func (t *Table[T, X]) CheckInvariants() error {
+	var errs Check
+	seen := make(map[uint32]bool)
+	t.checkIndex(&errs, "slots", t.Slots, seen)
+	t.checkIndex(&errs, "old", t.Old, seen)
+	for i := range min(t.swept, len(t.Old)) {
+		errs.That(t.Old[i].ref == 0, "old[:swept]: slot %d of %d is used", i, t.swept)
+	}
+	errs.That(t.Old == nil || t.swept == 0 || t.Old[t.swept].ref == 0, "old[%d] is used, where the sweep stopped", t.swept)
+	errs.That(t.Old == nil || t.swept < len(t.Old), "old: swept %d of %d and not nil", t.swept, len(t.Old))
+	errs.That(t.limit == 3*len(t.Slots)/4 && len(seen) <= t.limit, "limit %d, %d slots used of %d", t.limit, len(seen), len(t.Slots))
+
+	live := 0
+	for i := range uint32(t.Records.N) {
+		r := t.Records.At(i)
+		if r.State == freeRecord {
+			errs.That(r.Item == *new(T), "free record %d holds %v", i, r.Item)
+			continue
+		}
+		live++
+		errs.That(seen[i] || r.Item != r.Item, "record %d (%v) has no slot", i, r.Item)
+	}
+	low := 0
+	if high := max(t.limit, t.Records.N); high > 768 {
+		low = high / 16
+	}
+	errs.That(low == t.low, "low: %d, want %d for %d slots and %d records", t.low, low, len(t.Slots), t.Records.N)
+	t.checkSpare(&errs)
+	errs.That(live == t.Live, "live: %d records, counted %d", live, t.Live)
+	onList := 0
+	for i := t.free; i != 0 && onList <= t.Records.N; onList++ {
+		errs.That(t.Records.At(i-1).State == freeRecord, "free list holds the used record %d", i-1)
+		i = t.Records.At(i - 1).Pos
+	}
+	errs.That(onList == t.Records.N-live, "free list: %d records of %d", onList, t.Records.N-live)
+	errs.Add("records: ", t.Records.CheckInvariants())
+	return errs.Err()
+}
+
+func (t *Table[T, X]) checkSpare(errs *Check) {
+	s := t.spare.Value()
+	if s == nil {
+		return
+	}
+	for i, slot := range s.slots {
+		errs.That(slot.ref == 0 && slot.hash == 0, "spare: slot %d is used", i)
+	}
+	for _, p := range s.pages {
+		errs.That(reflect.ValueOf(p).Elem().IsZero(), "spare: a page is not zero")
+	}
+}
+
+func (t *Table[T, X]) checkIndex(errs *Check, name string, slots []Slot, seen map[uint32]bool) {
+	errs.That(len(slots)&(len(slots)-1) == 0, "%s: length %d", name, len(slots))
+	mask := uint32(len(slots) - 1)
+	for i, s := range slots {
+		if s.ref == 0 {
+			continue
+		}
+		ref := s.ref - 1
+		if int(ref) >= t.Records.N || t.Records.At(ref).State == freeRecord {
+			errs.That(false, "%s[%d] refers to record %d, which is not live", name, i, ref)
+			continue
+		}
+		errs.That(!seen[ref], "%s[%d]: record %d has two slots", name, i, ref)
+		seen[ref] = true
+		for p := s.hash & mask; p != uint32(i); p = (p + 1) & mask {
+			errs.That(slots[p].ref != 0, "%s: slot %d is empty, between home %d and entry %d", name, p, s.hash&mask, i)
+		}
+	}
+}
+
+// CheckInvariants returns what is wrong with the vector, or nil.
+func (p *Pages[E]) CheckInvariants() error {
+	var errs Check
+	room := PageSize * len(p.directory)
+	errs.That(p.N <= room && room < p.N+3*pageChunk*PageSize, "%d elements in room for %d", p.N, room)
+	for i := uint32(p.N); i < uint32(room); i++ {
+		errs.That(reflect.ValueOf(p.At(i)).Elem().IsZero(), "element %d beyond %d is not zero", i, p.N)
+	}
+	return errs.Err()
+}
+
+// CheckInvariants returns what is wrong with the ring, or nil.
+func (r *Ring[E]) CheckInvariants() error {
+	var errs Check
+	errs.That(len(r.buf)&(len(r.buf)-1) == 0, "ring: length %d", len(r.buf))
+	errs.That(r.Len() <= len(r.buf), "ring: %d elements in %d", r.Len(), len(r.buf))
+	for i := r.tail; i != r.head+uint32(len(r.buf)); i++ {
+		errs.That(reflect.ValueOf(r.at(i)).Elem().IsZero(), "ring: %d is not cleared", i)
+	}
+	return errs.Err()
+}
+
+// CheckInvariants returns what is wrong with the heap, or nil.
+func (h Heap[E]) CheckInvariants() error {
+	var errs Check
+	for i := range h {
+		errs.That(i == 0 || !h[i].Before(h[(i-1)/4]), "element %d comes before its parent", i)
+	}
+	return errs.Err()
+}
+
+// CheckInvariants returns what is wrong with the ledger, or nil.
+func (l *Ledger[T, N]) CheckInvariants() error {
+	var errs Check
+	errs.Add("items: ", l.items.CheckInvariants())
+	errs.Add("notes: ", l.notes.CheckInvariants())
+	errs.Add("line: ", l.places.CheckInvariants())
+	for i := range uint32(l.items.Records.N) {
+		r := l.items.Records.At(i)
+		errs.That(r.State == notedState || r.State == freeRecord, "ledger: record %d has state %d", i, r.State)
+		errs.That(r.State == freeRecord || int(r.Pos) < l.places.N && *l.places.At(r.Pos) == i, "ledger: record %d is not in line at %d", i, r.Pos)
+	}
+	errs.That(l.places.N == l.items.Live, "ledger: %d in line, %d records", l.places.N, l.items.Live)
+	errs.That(l.notes.N == l.items.Records.N, "ledger: %d notes for %d records", l.notes.N, l.items.Records.N)
+	return errs.Err()
+}

@@ -1,0 +1,105 @@
+package slab
+
+// This file drives the containers as their owners in the queue do.
+
+// A DrivenTable is the index of items. It is driven with hashes of the test's
+// choice, to make items collide.
+type DrivenTable[T comparable] struct{ Table[T, None] }
+
+// Put inserts an item that the table does not have.
+func (t *DrivenTable[T]) Put(hash uint32, item T) {
+	at, _ := t.Find(hash, item)
+	_, r := t.Insert(at, hash, item)
+	r.State = 1
+}
+
+// PutUnindexed inserts an item that differs from itself.
+func (t *DrivenTable[T]) PutUnindexed(item T) (i uint32) {
+	i, r := t.InsertUnindexed(item)
+	r.State = 1
+	return i
+}
+
+// Release drops what PutUnindexed has inserted.
+func (t *DrivenTable[T]) Release(i uint32) { t.Table.Release(i, t.Table.Records.At(i)) }
+
+// Has reports whether the table finds the item.
+func (t *DrivenTable[T]) Has(hash uint32, item T) bool {
+	_, r := t.Find(hash, item)
+	return r != nil && r.Item == item
+}
+
+// Delete removes an item that the table has.
+func (t *DrivenTable[T]) Delete(hash uint32, item T) {
+	at, r := t.Find(hash, item)
+	t.Remove(at, r)
+}
+
+// Shrink compacts the table and checks what the owner is told about it.
+func (t *DrivenTable[T]) Shrink() error {
+	before := make(map[uint32]T)
+	for i := range uint32(t.Table.Records.N) {
+		if r := t.Table.Records.At(i); r.State != freeRecord {
+			before[i] = r.Item
+		}
+	}
+	var errs Check
+	t.Compact(func(from, to uint32, r *Record[T, None]) {
+		item, ok := before[from]
+		errs.That(ok && (item == r.Item || item != item), "compact: record %d was %v and became %v", from, item, r.Item)
+		errs.That(r == t.Table.Records.At(to), "compact: record %d is not in its new place %d", from, to)
+		delete(before, from)
+	})
+	errs.That(len(before) == 0, "compact: records %v were forgotten", before)
+	return errs.Err()
+}
+
+func (t *DrivenTable[T]) Sparse() bool { return t.Table.Sparse() }
+func (t *DrivenTable[T]) Live() int    { return t.Table.Live }
+func (t *DrivenTable[T]) Slots() int   { return len(t.Table.Slots) }
+func (t *DrivenTable[T]) Records() int { return t.Table.Records.N }
+
+// Moving reports whether there is an old index to move over.
+func (t *DrivenTable[T]) Moving() bool { return t.Old != nil }
+
+// A DrivenRing is the line of queued items.
+type DrivenRing[E any] struct{ Ring[E] }
+
+// NewRingAt returns a ring whose first element will have the given number.
+func NewRingAt[E any](number uint32) *DrivenRing[E] {
+	return &DrivenRing[E]{Ring[E]{head: number, tail: number}}
+}
+
+func (r *DrivenRing[E]) Push(e E) uint32      { return r.Ring.Push(e) }
+func (r *DrivenRing[E]) PushFront(e E) uint32 { return r.Ring.pushFront(e) }
+func (r *DrivenRing[E]) Pop() E               { return r.Ring.Pop() }
+func (r *DrivenRing[E]) At(number uint32) E   { return *r.Ring.at(number) }
+func (r *DrivenRing[E]) Len() int             { return r.Ring.Len() }
+func (r *DrivenRing[E]) Room() int            { return len(r.buf) }
+func (r *DrivenRing[E]) Shrink()              { r.Ring.Shrink() }
+
+// A DrivenLedger is a set of items with notes, which are numbers.
+type DrivenLedger[T comparable] struct{ Ledger[T, int] }
+
+// Put enters an item and sets its note.
+func (l *DrivenLedger[T]) Put(item T, note int) { *l.Enter(HashOf(item), item) = note }
+
+// Note returns the note on an item.
+func (l *DrivenLedger[T]) Note(item T) (note int, found bool) {
+	if n := l.Find(HashOf(item), item); n != nil {
+		return *n, true
+	}
+	return note, false
+}
+
+// Drop removes an item.
+func (l *DrivenLedger[T]) Drop(item T) { l.Remove(HashOf(item), item) }
+
+// Turn moves the hand.
+func (l *DrivenLedger[T]) Step() (item T, note *int) { return l.Ledger.Step() }
+
+// Len returns the number of items.
+func (l *DrivenLedger[T]) Len() int { return l.Ledger.Len() }
+
+// Room returns how many items there are records for.
+func (l *DrivenLedger[T]) Room() int { return l.items.Records.N }

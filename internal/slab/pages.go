@@ -1,0 +1,212 @@
+package slab
+
+// Pages is a vector that grows without moving what it holds: a slice that is
+// appended to copies itself now and then, which for a million records takes
+// milliseconds with a lock held. Elements are found in two steps, through the
+// directory, which is the only thing that is copied.
+//
+// Invariants:
+//
+//	N <= PageSize*len(directory), with less than 3*pageChunk pages to spare
+//	elements from N on are zero
+//
+// Its zero value is empty. It is not safe for concurrent use.
+type Pages[E any] struct {
+	directory []*page[E]
+	N         int
+}
+
+// A page is an array, so that finding an element in it needs no bounds check,
+// and small, since a queue that holds a single item has one: 512 bytes for
+// records of strings.
+type page[E any] [PageSize]E
+
+const (
+	PageSize = 16
+
+	// pageChunk is how many pages a vector that has as many allocates at once: a
+	// burst of 64k items then makes some 100 allocations instead of 2000.
+	pageChunk = 32
+)
+
+func (p *Pages[E]) At(i uint32) *E {
+	return &p.directory[i/PageSize][i%PageSize]
+}
+
+// Push appends an element and returns its index.
+func (p *Pages[E]) Push(e E) uint32 {
+	i := uint32(p.N)
+	if p.N == PageSize*len(p.directory) {
+		p.extend()
+	}
+	*p.At(i) = e
+	p.N++
+	return i
+}
+
+func (p *Pages[E]) extend() {
+	if len(p.directory) < pageChunk {
+		p.directory = append(p.directory, new(page[E]))
+		return
+	}
+	more := new([pageChunk]page[E])
+	for i := range more {
+		p.directory = append(p.directory, &more[i])
+	}
+}
+
+// Pop removes the last element and returns it. Pages stay until two chunks of
+// them are unused. Otherwise a vector whose length goes up and down around the end of
+// a page would allocate each time.
+func (p *Pages[E]) Pop() E {
+	p.N--
+	last := p.At(uint32(p.N))
+	e := *last
+	var zero E
+	*last = zero
+	if end := len(p.directory) - pageChunk; PageSize*end-p.N > PageSize*pageChunk {
+		p.trim(end)
+	}
+	return e
+}
+
+// trim drops the pages behind the first n. The directory is as long as it ever was
+// otherwise, a quarter of a byte for each element that there has been.
+func (p *Pages[E]) trim(n int) {
+	clear(p.directory[n:])
+	p.directory = p.directory[:n]
+	if 4*n < cap(p.directory) {
+		p.directory = append(make([]*page[E], 0, 2*n), p.directory...)
+	}
+}
+
+// SparsePages is a vector that has pages only where something was put. The
+// owner knows where that is. Its zero value is empty.
+type SparsePages[E any] []*page[E]
+
+// At returns the element with an index at which something was put.
+func (s SparsePages[E]) At(i uint32) *E { return &s[i/PageSize][i%PageSize] }
+
+func (s *SparsePages[E]) Put(i uint32, e E) {
+	if missing := int(i/PageSize) + 1 - len(*s); missing > 0 {
+		*s = append(*s, make([]*page[E], missing)...)
+	}
+	if (*s)[i/PageSize] == nil {
+		(*s)[i/PageSize] = new(page[E])
+	}
+	*s.At(i) = e
+}
+
+// Has reports whether there is a page for an index.
+func (s SparsePages[E]) Has(i uint32) bool {
+	return int(i/PageSize) < len(s) && s[i/PageSize] != nil
+}
+
+// Get returns the element with an index, zero if there is no page for it.
+func (s SparsePages[E]) Get(i uint32) (e E) {
+	if s.Has(i) {
+		e = *s.At(i)
+	}
+	return e
+}
+
+// A Ledger is a set of items with a note on each. A hand goes round over the
+// items, a step at a time, for owners whose notes become void with time: they
+// look at a few items in each call instead of at all of them in some, and need
+// no goroutine.
+//
+// If each call that enters an item also looks at two, then a round over n items
+// takes n/2 calls. What is void when it begins is gone when it ends, so for v,
+// the most items that are not void at a time, v + n/2 are left: the ledger
+// ends up at 2v or less, and below 3v within a round.
+//
+// Invariants, for a record r with index i:
+//
+//	r.state is notedState or freeRecord
+//	r.state is notedState: places.At(r.Pos) == i
+//	places.N == items.Live
+//	notes.N == items.Records.N
+//
+// A ledger is not safe for concurrent use; its zero value is empty.
+type Ledger[T comparable, N any] struct {
+	items  Table[T, None]
+	notes  Pages[N]
+	places Pages[uint32]
+	hand   int // every place from here on has been looked at in this round
+}
+
+const notedState State = 1
+
+func (l *Ledger[T, N]) Len() int { return l.places.N }
+
+// Find returns the note on an item, or nil. It is valid until the next call
+// that enters or drops an item.
+func (l *Ledger[T, N]) Find(hash uint32, item T) *N {
+	at, r := l.items.Find(hash, item)
+	if r == nil {
+		return nil
+	}
+	return l.notes.At(l.items.Index(at))
+}
+
+// Enter returns the note on an item, which is zero if there was none. The note
+// on an item that differs from itself is not kept.
+func (l *Ledger[T, N]) Enter(hash uint32, item T) *N {
+	at, r := l.items.Find(hash, item)
+	if r != nil {
+		return l.notes.At(l.items.Index(at))
+	}
+	if !Equal(item, item) {
+		return new(N)
+	}
+	i, r := l.items.Insert(at, hash, item)
+	r.State, r.Pos = notedState, l.places.Push(i)
+	if int(i) == l.notes.N {
+		l.notes.Push(*new(N))
+	}
+	note := l.notes.At(i)
+	*note = *new(N)
+	return note
+}
+
+// Remove removes an item, if it is there.
+func (l *Ledger[T, N]) Remove(hash uint32, item T) {
+	at, r := l.items.Find(hash, item)
+	if r == nil {
+		return
+	}
+	*l.notes.At(l.items.Index(at)) = *new(N) // It may refer to much memory.
+	if last := l.places.Pop(); r.Pos < uint32(l.places.N) {
+		*l.places.At(r.Pos) = last
+		l.items.Records.At(last).Pos = r.Pos
+	}
+	l.items.Remove(at, r)
+	if l.items.Sparse() {
+		l.compact()
+	}
+}
+
+// Step moves the hand one step and returns the item there with its note, which
+// is nil if there are no items. The hand goes down, so that dropping the item
+// moves one to its place that has been looked at.
+func (l *Ledger[T, N]) Step() (item T, note *N) {
+	if l.places.N == 0 {
+		return item, nil
+	}
+	if l.hand == 0 {
+		l.hand = l.places.N
+	}
+	l.hand = min(l.hand, l.places.N) - 1
+	i := *l.places.At(uint32(l.hand))
+	return l.items.Records.At(i).Item, l.notes.At(i)
+}
+
+// compact gives memory back; it renumbers all records.
+func (l *Ledger[T, N]) compact() {
+	old := l.notes
+	l.notes = Pages[N]{}
+	l.items.Compact(func(from, to uint32, r *Record[T, None]) {
+		*l.places.At(r.Pos) = to
+		l.notes.Push(*old.At(from))
+	})
+}

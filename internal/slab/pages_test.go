@@ -1,0 +1,113 @@
+package slab_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/seed16c08ea7/workqueue/internal/slab"
+)
+
+// The ledger against a map, with the hand dropping what is odd, as its owners
+// drop what is void.
+func TestLedgerModel(t *testing.T) {
+	t.Parallel()
+	r := newRand(t)
+	var l slab.DrivenLedger[int]
+	model := map[int]int{}
+	for step := range 20_000 {
+		item := r.IntN(1 + r.IntN(4000))
+		switch r.IntN(4) {
+		case 0, 1:
+			note := r.Int()
+			l.Put(item, note)
+			model[item] = note
+		case 2:
+			l.Drop(item)
+			delete(model, item)
+		case 3:
+			if item, note := l.Step(); note != nil && *note%2 == 1 {
+				if *note != model[item] {
+					t.Fatalf("step %d: the hand shows %d for %d, want %d", step, *note, item, model[item])
+				}
+				l.Drop(item)
+				delete(model, item)
+			}
+		}
+		want, ok := model[item]
+		if note, found := l.Note(item); found != ok || note != want || l.Len() != len(model) {
+			t.Fatalf("step %d: item %d is %d, %v of %d; want %d, %v of %d", step, item, note, found, l.Len(), want, ok, len(model))
+		}
+		if step%500 == 0 {
+			checkInvariants(t, step, &l)
+		}
+	}
+}
+
+// A round of the hand comes to every item that is there when it begins, also
+// if others are dropped and entered meanwhile.
+func TestLedgerHandComesToAll(t *testing.T) {
+	r := newRand(t)
+	for range 100 {
+		var l slab.DrivenLedger[int]
+		n := 1 + r.IntN(100)
+		unseen := map[int]bool{}
+		for i := range n {
+			l.Put(i, 0)
+			unseen[i] = true
+		}
+		for step := range n {
+			item, _ := l.Step()
+			delete(unseen, item)
+			if r.IntN(2) == 0 {
+				l.Drop(item)
+			}
+			if r.IntN(4) == 0 {
+				l.Put(n+step, 0)
+			}
+		}
+		if len(unseen) > 0 {
+			t.Fatalf("of %d items not seen in a round: %v", n, unseen)
+		}
+	}
+}
+
+func TestLedgerEmpty(t *testing.T) {
+	var l slab.DrivenLedger[int]
+	if _, note := l.Step(); note != nil {
+		t.Error("the hand shows an item of none")
+	}
+	l.Drop(1)
+	l.Put(1, 1)
+	l.Drop(1)
+	if _, note := l.Step(); note != nil || l.Len() != 0 {
+		t.Error("the hand shows a dropped item")
+	}
+}
+
+func TestLedgerGivesMemoryBack(t *testing.T) {
+	t.Parallel()
+	var l slab.DrivenLedger[int]
+	for i := range 100_000 {
+		l.Put(i, i)
+	}
+	for i := range 99_000 {
+		l.Drop(i)
+	}
+	if room := l.Room(); room > 10_000 {
+		t.Errorf("%d records for %d items", room, l.Len())
+	}
+	checkInvariants(t, 0, &l)
+	for i := range 1000 {
+		if note, _ := l.Note(99_000 + i); note != 99_000+i {
+			t.Fatalf("item %d has the note %d", 99_000+i, note)
+		}
+	}
+}
+
+func TestLedgerKeepsNoNaN(t *testing.T) {
+	var l slab.DrivenLedger[float64]
+	l.Put(math.NaN(), 1)
+	if l.Len() != 0 {
+		t.Error("an item that cannot be found is kept")
+	}
+}

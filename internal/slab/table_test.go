@@ -1,0 +1,383 @@
+package slab_test
+
+import (
+	"math"
+	"runtime"
+	"runtime/debug"
+	"testing"
+
+	"github.com/seed16c08ea7/workqueue/internal/slab"
+)
+
+// Hash functions from good to the worst there is: with the last ones all items
+// share a home, at either end of the index, so that every probe is a scan and
+// every removal moves what is behind it round the corner.
+var hashes = map[string]func(float64) uint32{
+	"real":      slab.HashOf[float64],
+	"four":      func(f float64) uint32 { return uint32(f) % 4 },
+	"neighbors": func(f float64) uint32 { return math.MaxUint32 - uint32(f)%8 },
+	"zero":      func(float64) uint32 { return 0 },
+	"max":       func(float64) uint32 { return math.MaxUint32 },
+}
+
+// The table against a map, through growth, the moves from an old index, and
+// compaction.
+func TestTableAgainstMap(t *testing.T) {
+	t.Parallel()
+	for name, hash := range hashes {
+		t.Run(name, func(t *testing.T) {
+			keys, steps := 3000, 30_000
+			if name != "real" {
+				keys, steps = 300, 6_000
+			}
+			d := &tableDuel{t: t, hash: hash, has: make(map[float64]bool)}
+			rnd := newRand(t)
+			moved := 0
+			for i := range steps {
+				// Growing and draining phases: random steps alone hover about
+				// half of the keys.
+				add := rnd.IntN(10) < 8
+				if i/(2*keys)%2 == 1 {
+					add = !add
+				}
+				d.play(i, float64(rnd.IntN(keys)), add, rnd.IntN(1000) == 0)
+				if d.table.Moving() {
+					moved++
+				}
+			}
+			for key := range d.has {
+				if !d.table.Has(hash(key), key) {
+					t.Errorf("%v is lost", key)
+				}
+			}
+			if moved == 0 {
+				t.Error("there was never an old index to move from")
+			}
+		})
+	}
+}
+
+// A tableDuel makes the same calls of a table and of a map.
+type tableDuel struct {
+	t     *testing.T
+	hash  func(float64) uint32
+	table slab.DrivenTable[float64]
+	has   map[float64]bool
+}
+
+func (d *tableDuel) play(step int, key float64, add, shrink bool) {
+	d.t.Helper()
+	has, hash := d.has[key], d.hash(key)
+	if found := d.table.Has(hash, key); found != has {
+		d.t.Fatalf("step %d: finds %v: %v, want %v", step, key, found, has)
+	}
+	switch {
+	case add && !has:
+		d.table.Put(hash, key)
+		d.has[key] = true
+	case !add && has:
+		d.table.Delete(hash, key)
+		delete(d.has, key)
+	}
+	if d.table.Sparse() || shrink && len(d.has) > 100 {
+		if err := d.table.Shrink(); err != nil {
+			d.t.Fatalf("step %d: %v", step, err)
+		}
+	}
+	checkTable(d.t, step, &d.table, len(d.has))
+}
+
+// checkTable looks at every step of a small table and at some of a large one.
+func checkTable(t *testing.T, step int, table *slab.DrivenTable[float64], want int) {
+	t.Helper()
+	if table.Live() != want {
+		t.Fatalf("after step %d: %d items, want %d", step, table.Live(), want)
+	}
+	if want < 40 || step%61 == 0 {
+		checkInvariants(t, step, table)
+	}
+}
+
+// A table is drained to the last item at each size around its thresholds.
+func TestTableOfEverySize(t *testing.T) {
+	for n := range 200 {
+		var table slab.DrivenTable[float64]
+		for i := range n {
+			table.Put(slab.HashOf(float64(i)), float64(i))
+		}
+		checkInvariants(t, n, &table)
+		for i := range n {
+			if !table.Has(slab.HashOf(float64(i)), float64(i)) {
+				t.Fatalf("%d of %d is not found", i, n)
+			}
+			table.Delete(slab.HashOf(float64(i)), float64(i))
+		}
+		checkInvariants(t, n, &table)
+	}
+}
+
+// Records of items without a slot live among the others and are reused.
+func TestTableWithUnindexedItems(t *testing.T) {
+	rnd := newRand(t)
+	var table slab.DrivenTable[float64]
+	nans := make(map[uint32]bool)
+	has := make(map[float64]bool)
+	for i := range 5000 {
+		key := float64(rnd.IntN(500))
+		switch hash := slab.HashOf(key); {
+		case i%3 == 0:
+			nans[table.PutUnindexed(math.NaN())] = true
+		case i%3 == 1 && len(nans) > 0:
+			for n := range nans {
+				table.Release(n)
+				delete(nans, n)
+				break
+			}
+		case has[key]:
+			table.Delete(hash, key)
+			delete(has, key)
+		default:
+			table.Put(hash, key)
+			has[key] = true
+		}
+		checkTable(t, i, &table, len(nans)+len(has))
+	}
+	if n, most := table.Records(), 2500; n > most {
+		t.Errorf("%d records for at most %d items", n, most)
+	}
+}
+
+// They make the index grow while the one before is still being moved, which is
+// then moved at once.
+func TestTableGrowsWhileItMoves(t *testing.T) {
+	var table slab.DrivenTable[float64]
+	n := 0
+	put := func() {
+		table.Put(slab.HashOf(float64(n)), float64(n))
+		n++
+	}
+	for n < 100 || !table.Moving() {
+		put()
+	}
+	for range table.Slots() {
+		table.PutUnindexed(math.NaN())
+	}
+	slots := table.Slots()
+	if put(); table.Slots() == slots {
+		t.Fatalf("the index of %d slots has not grown", slots)
+	}
+	checkInvariants(t, n, &table)
+	for i := range n {
+		if !table.Has(slab.HashOf(float64(i)), float64(i)) {
+			t.Fatalf("%d of %d is lost", i, n)
+		}
+	}
+}
+
+// An old index is gone after an eighth as many inserts as it had slots, or as
+// many removals.
+func TestTableMovesItsIndexInTime(t *testing.T) {
+	for _, removes := range []bool{false, true} {
+		var table slab.DrivenTable[float64]
+		var nans []uint32
+		for range 4000 {
+			nans = append(nans, table.PutUnindexed(math.NaN()))
+		}
+		for _, i := range nans { // So that an insert need not make a record.
+			table.Release(i)
+		}
+		n := 0
+		for n < 1000 || !table.Moving() {
+			table.Put(slab.HashOf(float64(n)), float64(n))
+			n++
+		}
+		for i := range table.Slots() / 2 / 8 {
+			if key := float64(n + i); !removes {
+				table.Put(slab.HashOf(key), key)
+			} else {
+				key -= float64(n)
+				table.Delete(slab.HashOf(key), key)
+			}
+		}
+		if table.Moving() {
+			t.Errorf("removals %v: the old index is still there", removes)
+		}
+	}
+}
+
+// They count beside the others for when the table shrinks.
+func TestTableOfUnindexedItemsShrinks(t *testing.T) {
+	var table slab.DrivenTable[float64]
+	var nans []uint32
+	for range 2000 {
+		nans = append(nans, table.PutUnindexed(math.NaN()))
+	}
+	checkInvariants(t, 0, &table)
+	for _, i := range nans {
+		table.Release(i)
+	}
+	if checkInvariants(t, 1, &table); !table.Sparse() {
+		t.Error("an empty table of 2000 records is not to shrink")
+	}
+}
+
+// A table that is compacted gets room for twice what it has.
+func TestTableCompactsAtEverySize(t *testing.T) {
+	t.Parallel()
+	for n := 0; n <= 1600; n += 16 {
+		var table slab.DrivenTable[float64]
+		for i := range n {
+			table.Put(slab.HashOf(float64(i)), float64(i))
+		}
+		if err := table.Shrink(); err != nil {
+			t.Fatal(err)
+		}
+		checkInvariants(t, n, &table)
+		slots := 1024
+		for slots*3/4 < 2*n {
+			slots *= 2
+		}
+		if table.Slots() != slots {
+			t.Errorf("%d slots for %d items, want %d", table.Slots(), n, slots)
+		}
+	}
+}
+
+// One that is compacted while its index moves to a larger one takes along what
+// has not moved yet.
+func TestTableCompactsWhileItMoves(t *testing.T) {
+	for growths := 3; growths < 10; growths++ {
+		var table slab.DrivenTable[float64]
+		n := 0
+		for moving := 0; moving < growths; n++ {
+			before := table.Moving()
+			table.Put(slab.HashOf(float64(n)), float64(n))
+			if !before && table.Moving() {
+				moving++
+			}
+		}
+		table.Delete(slab.HashOf(0.0), 0) // So that the others are renumbered.
+		if !table.Moving() {
+			t.Fatalf("the index of %d items has moved already", n)
+		}
+		if err := table.Shrink(); err != nil {
+			t.Fatal(err)
+		}
+		checkInvariants(t, n, &table)
+		for i := 1; i < n; i++ {
+			if !table.Has(slab.HashOf(float64(i)), float64(i)) {
+				t.Fatalf("%d of %d is lost", i, n)
+			}
+		}
+	}
+}
+
+// A spare is of no use to a table that has grown beyond it.
+func TestTableOutgrowsItsSpare(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	table := &swing{t: t}
+	for _, n := range []int{2000, 0, 20_000} {
+		table.to(n)
+		checkInvariants(t, n, &table.table)
+	}
+}
+
+func TestTableGivesTheIndexBack(t *testing.T) {
+	t.Parallel()
+	var table slab.DrivenTable[float64]
+	const n = 100_000
+	for i := range n {
+		table.Put(slab.HashOf(float64(i)), float64(i))
+	}
+	shrinks := 0
+	for i := range n {
+		table.Delete(slab.HashOf(float64(i)), float64(i))
+		if table.Sparse() {
+			shrinks++
+			if err := table.Shrink(); err != nil {
+				t.Fatal(err)
+			}
+			for j := i + 1; j < min(i+100, n); j++ {
+				if !table.Has(slab.HashOf(float64(j)), float64(j)) {
+					t.Fatalf("%d is lost when %d items are left", j, n-i-1)
+				}
+			}
+		}
+	}
+	if table.Slots() > 2048 || table.Records() > 1024 {
+		t.Errorf("%d slots and %d records are left, want at most 2048 and 1024", table.Slots(), table.Records())
+	}
+	if shrinks == 0 || shrinks > 5 {
+		t.Errorf("it has shrunk %d times", shrinks)
+	}
+}
+
+// A table that grows again takes what it has given up, if that is still there.
+func TestTableTakesItsSpare(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	const n = 20_000
+	table := &swing{t: t}
+	first := allocated(func() { table.to(n) })
+	table.to(0)
+	checkInvariants(t, 0, &table.table)
+	second := allocated(func() { table.to(n) })
+	checkInvariants(t, n, &table.table)
+	if second > first/5 {
+		t.Errorf("the second burst takes %d bytes of new memory, the first took %d", second, first)
+	}
+	table.to(0)
+	runtime.GC()
+	third := allocated(func() { table.to(n) })
+	if third < first*4/5 {
+		t.Errorf("after a garbage collection a burst takes %d bytes of new memory, the first took %d", third, first)
+	}
+}
+
+// A spare that has been of no use is not kept for another time.
+func TestTableDropsASpareOfNoUse(t *testing.T) {
+	t.Parallel()
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	table := &swing{t: t}
+	table.to(100_000)
+	table.to(200)
+	table.to(4000)
+	if slots := table.table.Slots(); slots < 100_000 {
+		t.Fatalf("%d slots, want those of the spare", slots)
+	}
+	table.to(200)
+	table.to(4000)
+	if slots := table.table.Slots(); slots > 16_384 {
+		t.Errorf("%d slots for 4000 items, want at most 16384", slots)
+	}
+}
+
+// A swing is a table of the numbers from 0 on.
+type swing struct {
+	t     *testing.T
+	table slab.DrivenTable[float64]
+}
+
+// to makes the table have n numbers.
+func (s *swing) to(n int) {
+	s.t.Helper()
+	for i := s.table.Live(); i < n; i++ {
+		s.table.Put(slab.HashOf(float64(i)), float64(i))
+	}
+	for i := s.table.Live() - 1; i >= n; i-- {
+		s.table.Delete(slab.HashOf(float64(i)), float64(i))
+		if s.table.Sparse() {
+			if err := s.table.Shrink(); err != nil {
+				s.t.Fatal(err)
+			}
+		}
+	}
+}
+
+// allocated returns the bytes that f allocates.
+func allocated(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
