@@ -6,54 +6,53 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // check is -check.
 func (c *call) check(ctx context.Context, p *program) error {
-	if _, err := os.Stat(filepath.Join(p.root, journalDir)); err == nil {
-		return errors.New("a call of swap was interrupted: run swap -w or swap -undo")
+	why, err := p.outdated(ctx)
+	if err == nil && why != "" {
+		err = errors.New(why)
 	}
-	why, err := c.outdated(ctx, p)
-	if err != nil {
-		return err
+	if err == nil {
+		c.say("%s is swapped and current", p.root)
 	}
-	if why != "" {
-		return errors.New(why)
-	}
-	c.say("%s is swapped and current", p.root)
-	return nil
+	return err
 }
 
 // outdated says why what is built is not swapped, or not current, and "" if it is. It
 // asks go in the environment of the caller, with its vendor folder and its workspace:
 // what counts is what is built.
-func (c *call) outdated(ctx context.Context, p *program) (why string, err error) {
-	s, err := readState(p.root)
-	if err != nil || s == nil {
+func (p *program) outdated(ctx context.Context) (why string, err error) {
+	n, err := readNotes(p.copied())
+	if err != nil || n == nil {
 		return "not swapped: run swap -w", err
 	}
 	built, err := p.list(ctx, nil)
 	if err != nil {
 		return "", err
 	}
-	if built.Version != s.Version {
-		return fmt.Sprintf("not swapped: %s %s is built, and %s was swapped: run swap -w", theirModule, built.Version, s.Version), nil
+	if built.Version != n.Version {
+		return fmt.Sprintf("not swapped: %s %s is built, and %s was swapped: run swap -w", theirModule, built.Version, n.Version), nil
 	}
-	if why, err := p.otherFile(ctx); err != nil || why != "" {
+	if why, err := p.otherFile(ctx, nil); err != nil || why != "" {
 		return why, err
 	}
-	if sum, err := sumCopy(p.root); err != nil || sum != s.Copy {
-		return thirdParty + " was changed since swap made it", err
+	if why, err := n.edited(p.copied()); err != nil || why != "" {
+		return why, err
 	}
-	return p.otherSource(ctx, s)
+	return p.otherSource(ctx, n)
 }
 
-// otherFile says what is wrong with the file that is built in the place of client-go's.
-func (p *program) otherFile(ctx context.Context) (string, error) {
-	dir, err := p.packageDir(ctx, nil)
+// otherFile says what is wrong with the file that an environment builds in the place of
+// client-go's.
+func (p *program) otherFile(ctx context.Context, env []string) (string, error) {
+	out, err := p.run(ctx, env, "list", "-find", "-f", "{{.Dir}}", theirPackage)
 	if err != nil {
 		return "", err
 	}
+	dir := strings.TrimSpace(string(out))
 	text, err := os.ReadFile(filepath.Join(dir, filepath.Base(swappedFile)))
 	if err != nil {
 		return "not swapped: " + dir + " is built", nil
@@ -69,36 +68,28 @@ func (p *program) otherFile(ctx context.Context) (string, error) {
 }
 
 // otherSource says whether go.mod has come to name another source for client-go than
-// the one that was copied. The replace of the copy hides it from go.
-func (p *program) otherSource(ctx context.Context, s *state) (string, error) {
+// the one that was copied. The replace of the copy hides the source from go, and has
+// taken the place of a replace of this very version.
+func (p *program) otherSource(ctx context.Context, n *notes) (string, error) {
+	if n.Changed["-replace="+theirModule+"@"+n.Version+"="][0] != "" {
+		return "", nil
+	}
 	now, err := p.read(ctx, "mod", p.mod)
 	if err != nil {
 		return "", err
 	}
-	source := now.sourceOf(s.Version)
-	if s.Replaced == "" && source.source() != s.Source {
-		return fmt.Sprintf("not current: go.mod names %s, and %s was copied: run swap -w", source.source(), s.Source), nil
-	}
-	if !source.isDir() || s.SourceSum == "" {
-		return "", nil
-	}
-	dir := filepath.FromSlash(source.Replace.Path)
-	if !filepath.IsAbs(dir) {
-		dir = filepath.Join(p.root, dir)
-	}
-	if sum, err := sumTree(dir); err != nil || sum != s.SourceSum {
-		return fmt.Sprintf("not current: %s has changed: run swap -w", source.Replace.Path), err
-	}
-	return "", nil
-}
-
-// sourceOf returns the client-go of a go.mod that is swapped, as it would be otherwise.
-func (m *modFile) sourceOf(version string) *module {
-	source := &module{Path: theirModule, Version: version}
-	for _, r := range m.Replace {
-		if r.Old.Path == theirModule && r.Old.Version == "" {
-			source.Replace = &r.New
+	named := &module{Path: theirModule, Version: n.Version}
+	for _, r := range now.Replace {
+		if r.Old.at() == theirModule {
+			named.Replace, named.Dir = &r.New, filepath.FromSlash(r.New.Path)
 		}
 	}
-	return source
+	if !filepath.IsAbs(named.Dir) {
+		named.Dir = filepath.Join(p.root, named.Dir)
+	}
+	source, err := named.source()
+	if err == nil && source != n.Source {
+		return fmt.Sprintf("not current: go.mod names %s, and %s was copied: run swap -w", source, n.Source), nil
+	}
+	return "", err
 }

@@ -1,11 +1,13 @@
 package main
 
 import (
-	"context"
 	_ "embed"
-	"encoding/json"
 	"errors"
+	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
+	"regexp"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -70,19 +72,14 @@ func builtFrom() (*debug.Module, error) {
 	return &info.Main, nil
 }
 
-func (l *library) String() string {
-	if l.dir != "" {
-		return l.dir
-	}
-	return l.version
-}
-
-// edits are the flags of `go mod edit` that bring the library into a go.mod. A
-// requirement that is there already stays: if it is too low, the go command lifts it,
-// as client-go's copy requires ours too.
-func (l *library) edits(required bool) (flags []string) {
-	if !required {
-		flags = append(flags, "-require="+ourModule+"@"+l.version)
+// edits brings the library into a go.mod, by more flags of `go mod edit`. A requirement
+// that is there already stays: if its version is too low, the go command lifts it, as the
+// copy of client-go requires the library too. A go.work, nil here, requires nothing.
+func (l *library) edits(now *modFile, flags ...string) []string {
+	if now != nil {
+		if required, _ := now.requires(ourModule); required == "" {
+			flags = append(flags, "-require="+ourModule+"@"+l.version)
+		}
 	}
 	if l.dir != "" {
 		flags = append(flags, "-replace="+ourModule+"="+l.dir)
@@ -90,41 +87,51 @@ func (l *library) edits(required bool) (flags []string) {
 	return flags
 }
 
-// A modFile is what `go mod edit -json` and `go work edit -json` say of a file.
-type modFile struct {
-	Module  struct{ Path string }
-	Go      string
-	Require []struct {
-		Path, Version string
-		Indirect      bool
+// The releases of client-go that the aliases were compared with, by the second number
+// of their version.
+const oldest, newest = 28, 37
+
+// known returns an error if the aliases may not do for a client-go.
+//
+// A directory, and a fork with versions of its own, says nothing by its number. There
+// the names decide that its package exports.
+func known(m *module) error {
+	minor := 0
+	_, err := fmt.Sscanf(m.used().Version, "v0.%d.", &minor)
+	numbered := err == nil && minor != 0
+	if !numbered && m.Replace == nil || numbered && (minor < oldest || minor > newest) {
+		return fmt.Errorf("%s is not known: swap knows client-go v0.%d to v0.%d. A newer swap may know more", m.used().at(), oldest, newest)
 	}
-	Replace []struct{ Old, New module }
-	Use     []struct{ DiskPath string }
-}
-
-// read parses a go.mod, or a go.work if kind is "work".
-func (p *program) read(ctx context.Context, kind, file string) (*modFile, error) {
-	out, err := p.run(ctx, nil, kind, "edit", "-json", file)
-	if err != nil {
-		return nil, err
+	unknown, err := lacking(filepath.Join(m.Dir, filepath.Dir(swappedFile)))
+	if err == nil && len(unknown) > 0 {
+		err = fmt.Errorf("the package util/workqueue of %s exports what ours lacks: %s", m.used().at(), strings.Join(unknown, ", "))
 	}
-	m := new(modFile)
-	return m, json.Unmarshal(out, m)
+	return err
 }
 
-// replacesBy reports whether a go.mod puts a directory in the place of a module.
-func (m *modFile) replacesBy(path, dir string) bool {
-	return slices.ContainsFunc(m.Replace, func(r struct{ Old, New module }) bool {
-		return r.Old.Path == path && r.New.Path == dir
-	})
-}
-
-// requires returns the version that is required of a module, or "".
-func (m *modFile) requires(path string) (version string, indirect bool) {
-	for _, r := range m.Require {
-		if r.Path == path {
-			return r.Version, r.Indirect
+// lacking returns the exported declarations of a package that the aliases lack.
+func lacking(dir string) (unknown []string, err error) {
+	files, err := fs.Glob(os.DirFS(dir), "*.go")
+	if err != nil || len(files) == 0 {
+		return nil, fmt.Errorf("there is no Go file in %s", dir)
+	}
+	var text strings.Builder
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
 		}
+		data, err := os.ReadFile(filepath.Join(dir, file))
+		if err != nil {
+			return nil, err
+		}
+		text.Write(append(data, '\n'))
 	}
-	return "", false
+	ours := exported.FindAllString(aliases, -1)
+	return slices.DeleteFunc(exported.FindAllString(text.String(), -1), func(name string) bool {
+		return slices.Contains(ours, name)
+	}), nil
 }
+
+// exported matches declarations as gofmt writes them. The compiler finds what it misses,
+// such as names in a group.
+var exported = regexp.MustCompile(`(?m)^(func|type|var|const) [A-Z]\w*`)

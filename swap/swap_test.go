@@ -13,73 +13,48 @@ import (
 // The command as a whole is tried in compat/swap. Here are the parts that matter on
 // systems which that does not run on.
 
-func TestFlagsWithSpacesAndQuotes(t *testing.T) {
-	for _, flags := range [][]string{
-		nil,
-		{"-mod=mod"},
-		{"-mod=mod", `-modfile=C:\Users\Jane Doe\AppData\Local\Temp\swap-1\go.mod`, "-trimpath"},
-		{`-modfile=/home/o'brien/go.mod`, `-modfile=/a "b"/go.mod`},
-		{"-modfile=/tab\there"},
-	} {
-		joined, err := joinFlags(flags)
-		if err != nil {
-			t.Error(err)
-		}
-		if got, err := splitFlags("  " + joined + " "); err != nil || !reflect.DeepEqual(got, flags) {
-			t.Errorf("%q became %s and then %q, %v", flags, joined, got, err)
-		}
-	}
-	if got, err := joinFlags([]string{`-modfile=/o'brien/"b"/go.mod`}); err == nil {
-		t.Errorf("got %s", got)
-	}
-	if got, err := splitFlags(`-a '-b c`); err == nil {
-		t.Errorf("got %q", got)
-	}
-}
-
 // What GOFLAGS says of -mod and -modfile gives way, and all else stays.
 func TestFlagsThatGiveWay(t *testing.T) {
-	root := t.TempDir()
-	p := &program{root: root}
-	if err := p.takeFlags(`-trimpath --mod=vendor "-modfile=other go.mod" -tags=a,b`); err != nil {
-		t.Fatal(err)
-	}
-	if want := filepath.Join(root, "other go.mod"); p.mod != want {
-		t.Errorf("got %s, want %s", p.mod, want)
-	}
-	env, err := p.settings("off", "-mod=mod")
-	if want := []string{"GOWORK=off", "GOFLAGS=-trimpath -tags=a,b -mod=mod"}; err != nil || !reflect.DeepEqual(env, want) {
-		t.Errorf("got %q, %v", env, err)
-	}
-}
-
-// go itself takes the flags apart as they were meant, and the paths of a go.work that has
-// moved lead to where they did.
-func TestPathsWithSpaces(t *testing.T) {
-	root := filepath.Join(t.TempDir(), "a program's root")
-	write := func(name, text string) {
-		t.Helper()
+	root := filepath.Join(t.TempDir(), "o'brien's program")
+	for name, text := range map[string]string{
+		"go.mod": "module m\n\ngo 1.25\n", "other go.mod": "module other\n\ngo 1.25\n", "m.go": "package m\n", "tagged.go": "//go:build a\n\npackage m\n",
+	} {
 		if err := writeFile(filepath.Join(root, name), []byte(text)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	write("go.mod", "module m\n\ngo 1.25\n")
-	write("m.go", "package m\n")
-	write("go.work", "go 1.25\n\nuse (\n\t.\n\t./sub/lib\n)\n\nreplace (\n\tk8s.io/utils => ./our/utils\n\ta.b/c v1.0.0 => ./c\n\ta.b/d => a.b/e v1.0.0\n)\n")
-	ctx := context.Background()
-	p := &program{dir: root, root: root}
-	alternate := filepath.Join(root, "elsewhere", "x y", "go.mod")
-	if err := copyFile(filepath.Join(root, "go.mod"), alternate); err != nil {
-		t.Fatal(err)
-	}
-	env, err := p.settings("off", "-modfile="+alternate)
+	t.Chdir(root)
+	t.Setenv("GOWORK", "")
+	t.Setenv("GOFLAGS", `-tags=a,b --mod=vendor "-modfile=other go.mod"`)
+	p, err := open(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if out, err := p.run(ctx, env, "list", "-f", "{{.ImportPath}}", "."); err != nil || strings.TrimSpace(string(out)) != "m" {
-		t.Errorf("got %s, %v", out, err)
+	if want := filepath.Join(root, "other go.mod"); p.mod != want || p.work != "" {
+		t.Errorf("got %+v, want %s", p, want)
 	}
-	work, err := p.read(ctx, "work", filepath.Join(root, "go.work"))
+	env, err := p.settings("off", "-mod=mod", "-modfile="+filepath.Join(root, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := p.run(t.Context(), env, "list", "-f", "{{.ImportPath}} {{.GoFiles}}", ".")
+	if got := strings.TrimSpace(string(out)); err != nil || got != "m [m.go tagged.go]" {
+		t.Errorf("got %s, %v", got, err)
+	}
+	if env, err := p.settings("off", `-modfile=/o'brien/"b"/go.mod`); err == nil {
+		t.Errorf("got %s", env)
+	}
+}
+
+// The paths of a go.work that has moved lead to where they did.
+func TestPathsOfAWorkspace(t *testing.T) {
+	root := filepath.Join(t.TempDir(), "a program's root")
+	file := filepath.Join(root, "go.work")
+	text := "go 1.25\n\nuse (\n\t.\n\t./sub/lib\n)\n\nreplace (\n\tk8s.io/utils => ./our/utils\n\ta.b/c v1.0.0 => ./c\n\ta.b/d => a.b/e v1.0.0\n)\n"
+	if err := writeFile(file, []byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	work, err := new(program).read(t.Context(), "work", file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,25 +69,95 @@ func TestPathsWithSpaces(t *testing.T) {
 	}
 }
 
+// An undo sets each line to what it was before the write, the replaces of the user's too,
+// and leaves what somebody has changed since.
+func TestTakeBack(t *testing.T) {
+	const before = `module m
+
+go 1.21
+
+toolchain go1.21.5
+
+require (
+	a.b/changed v1.0.0
+	a.b/raised v1.0.0
+)
+
+replace k8s.io/client-go v0.36.0 => a.b/fork v0.36.1
+
+replace github.com/seed16c08ea7/workqueue => ../mine
+`
+	const after = `module m
+
+go 1.25
+
+require (
+	a.b/added v1.0.0 // indirect
+	a.b/changed v1.1.0
+	a.b/imported v1.0.0 // indirect
+	a.b/raised v1.1.0
+	github.com/seed16c08ea7/workqueue v1.0.0 // indirect
+)
+
+replace k8s.io/client-go v0.36.0 => ./third_party/client-go
+
+replace github.com/seed16c08ea7/workqueue => /checkout
+`
+	p, dir := new(program), t.TempDir()
+	read := func(name, text string) *modFile {
+		t.Helper()
+		if err := writeFile(filepath.Join(dir, name), []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		m, err := p.read(t.Context(), "mod", filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	changed := changes(read("before.mod", before).lines(), read("after.mod", after).lines())
+	takenBack := func(name, text string) string {
+		t.Helper()
+		a := &alternate{p: p, mod: filepath.Join(dir, name)}
+		if _, err := a.edit(t.Context(), read(name, text).takeBack(changed)...); err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(a.mod)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(got)
+	}
+	if got := takenBack("after.mod", after); !reflect.DeepEqual(read("got.mod", got).lines(), read("before.mod", before).lines()) {
+		t.Errorf("got %s", got)
+	}
+	if got := takenBack("before.mod", before); got != before {
+		t.Errorf("of a go.mod without the swap: got %s", got)
+	}
+	since := strings.NewReplacer("a.b/changed v1.1.0", "a.b/changed v1.2.0", "v1.0.0 // indirect\n\ta.b/raised", "v1.0.0\n\ta.b/raised").Replace(after)
+	want := strings.NewReplacer("a.b/changed v1.0.0", "a.b/changed v1.2.0\n\ta.b/imported v1.0.0").Replace(before)
+	if got := takenBack("since.mod", since); !reflect.DeepEqual(read("got.mod", got).lines(), read("want.mod", want).lines()) {
+		t.Errorf("got %s", got)
+	}
+}
+
 // A copy is the same on all systems: with slashes in what is hashed, and whichever way
 // git has written the ends of lines.
 func TestSumsAreThoseOfOtherSystems(t *testing.T) {
-	unix, windows := t.TempDir(), t.TempDir()
-	for dir, text := range map[string]string{unix: "a\nb\n", windows: "a\r\nb\r\n"} {
+	sum := func(text string) string {
+		t.Helper()
+		dir := t.TempDir()
 		if err := writeFile(filepath.Join(dir, "sub", "file"), []byte(text)); err != nil {
 			t.Fatal(err)
 		}
-		if err := writeFile(filepath.Join(dir, "swap.json"), []byte(dir)); err != nil {
-			t.Fatal(err)
+		all, err := sums(dir)
+		if err != nil || len(all) != 1 || all["sub/file"] == "" {
+			t.Errorf("got %v, %v", all, err)
 		}
+		return sumOfSums(all)
 	}
-	a, err1 := sumTree(unix, "swap.json")
-	b, err2 := sumTree(windows, "swap.json")
-	if a != b || err1 != nil || err2 != nil {
-		t.Errorf("got %s and %s, %v, %v", a, b, err1, err2)
-	}
-	if c, _ := sumTree(unix); c == a {
-		t.Error("a file was not added to the sum")
+	if sum("a\nb\n") != sum("a\r\nb\r\n") || sum("a\nb\n") == sum("a\nc\n") {
+		t.Error("sums differ by the end of a line, or not by the text")
 	}
 }
 
@@ -145,84 +190,8 @@ func TestVersionsThatAreKnown(t *testing.T) {
 	if err := writeFile(file, []byte("package workqueue\n\nvar Own, New = 1, 2\n")); err != nil {
 		t.Fatal(err)
 	}
-	if err := known(fork("")); err == nil || !strings.HasSuffix(err.Error(), "exports what ours lacks: Own") {
+	if err := known(fork("")); err == nil || !strings.HasSuffix(err.Error(), "exports what ours lacks: var Own") {
 		t.Errorf("got %v", err)
-	}
-}
-
-// A journal that was not ended is rolled back by the next call, also when that is
-// interrupted in turn.
-func TestJournal(t *testing.T) {
-	root := t.TempDir()
-	write := func(name, text string) {
-		t.Helper()
-		if err := writeFile(filepath.Join(root, name), []byte(text)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write("go.mod", "before")
-	write("vendor/a", "before")
-	begun := func() *journal {
-		t.Helper()
-		j, err := begin(root, []string{"go.mod", "go.sum"}, []string{"third_party/client-go", "vendor"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := j.setAside("vendor"); err != nil {
-			t.Fatal(err)
-		}
-		if err := j.setAside("third_party/client-go"); err != nil {
-			t.Fatal(err)
-		}
-		write("go.mod", "after")
-		write("go.sum", "after")
-		write("vendor/b", "after")
-		write("third_party/client-go/c", "after")
-		return j
-	}
-	files := func() (names []string) {
-		if err := filepath.WalkDir(root, func(path string, entry os.DirEntry, err error) error {
-			if err == nil && !entry.IsDir() {
-				text, _ := os.ReadFile(path)
-				rel, _ := filepath.Rel(root, path)
-				names = append(names, filepath.ToSlash(rel)+" "+string(text))
-			}
-			return err
-		}); err != nil {
-			t.Fatal(err)
-		}
-		return names
-	}
-	want := []string{"go.mod before", "vendor/a before"}
-	said := 0
-	say := func(string, ...any) { said++ }
-
-	begun()
-	if err := putBack(root, say); err != nil || said != 1 || !reflect.DeepEqual(files(), want) {
-		t.Errorf("got %q, said %d, %v", files(), said, err)
-	}
-	if _, err := os.Stat(filepath.Join(root, "third_party")); err == nil {
-		t.Error("third_party is left")
-	}
-	// A rollback that has come half way.
-	j := begun()
-	if err := j.rollbackDir("vendor"); err != nil {
-		t.Fatal(err)
-	}
-	write(filepath.Join(unfinished, "x"), "")
-	write(filepath.Join(finished, "x"), "")
-	if err := putBack(root, say); err != nil || said != 2 || !reflect.DeepEqual(files(), want) {
-		t.Errorf("got %q, said %d, %v", files(), said, err)
-	}
-	if err := begun().commit(); err != nil {
-		t.Fatal(err)
-	}
-	if err := putBack(root, say); err != nil || said != 2 {
-		t.Errorf("said %d, %v", said, err)
-	}
-	want = []string{"go.mod after", "go.sum after", "third_party/client-go/c after", "vendor/b after"}
-	if !reflect.DeepEqual(files(), want) {
-		t.Errorf("got %q", files())
 	}
 }
 

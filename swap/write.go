@@ -2,277 +2,239 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
-// change runs a function that changes the program, and takes all of that back if the
-// function fails.
-func (c *call) change(ctx context.Context, p *program, f func(j *journal) error) (err error) {
-	if filepath.Base(p.mod) != "go.mod" || filepath.Dir(p.mod) != p.root {
-		return fmt.Errorf("GOFLAGS has -modfile=%s: swap changes go.mod only", p.mod)
-	}
-	vendor, err := p.vendor()
-	if err != nil {
-		return err
-	}
-	j, err := begin(p.root, []string{"go.mod", "go.sum"}, []string{thirdParty, vendor})
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, j.rollback())
-		}
-	}()
-	if err := f(j); err != nil {
-		return err
-	}
-	if ctx.Err() != nil {
-		return errors.New("interrupted")
-	}
-	return j.commit()
-}
-
-// write is -w.
+// write is -w. Swap first computes the change in a directory of its own, so most failures
+// leave the program as it was. From install on, git is the way back.
 func (c *call) write(ctx context.Context, p *program) error {
-	if err := cmp.Or(c.library.resolve(), putBack(p.root, c.say)); err != nil {
+	if err := c.library.resolve(); err != nil {
 		return err
 	}
-	if why, err := c.outdated(ctx, p); err == nil && why == "" {
+	if why, err := p.outdated(ctx); err == nil && why == "" {
 		c.say("%s is swapped and current", p.root)
 		return nil
 	}
-	if err := p.mayOverwrite(); err != nil {
+	if err := p.committed(ctx); err != nil && !c.force {
+		return fmt.Errorf("git is the way back from -w: %w", err)
+	}
+	old, a, err := c.begin(ctx, p)
+	if err != nil {
 		return err
 	}
-	err := c.change(ctx, p, func(j *journal) error { return c.rewrite(ctx, p, j) })
-	if err == nil {
-		c.say("swapped; commit go.mod, go.sum and %s", thirdParty)
+	n, copied, err := c.prepare(ctx, a)
+	if err != nil {
+		return err
+	}
+	if err := p.makeRoom(old); err != nil {
+		return err
+	}
+	if err := install(ctx, a, n, copied); err != nil {
+		return fmt.Errorf("%w\nthe write did not come to its end; take it back: %s", err, p.wayBack(ctx))
+	}
+	c.whatNext(ctx, p, n)
+	return nil
+}
+
+// begin returns the notes of the copy that is there, and an alternate go.mod without the
+// swap. It is an error if a write or an undo would lose an edit of the copy, or one of the
+// vendor folder: go makes that folder anew as a whole, so patches would be lost and files
+// that the program has pruned would come back.
+func (c *call) begin(ctx context.Context, p *program) (*notes, *alternate, error) {
+	if filepath.Base(p.mod) != "go.mod" || filepath.Dir(p.mod) != p.root {
+		return nil, nil, fmt.Errorf("GOFLAGS has -modfile=%s: swap changes go.mod only", p.mod)
+	}
+	n, err := readNotes(p.copied())
+	if err != nil {
+		return nil, nil, err
+	}
+	if _, err := os.Lstat(p.copied()); err == nil && n == nil {
+		return nil, nil, fmt.Errorf("%s is there already, and not by swap", thirdParty)
+	}
+	if err := c.mayLose(ctx, p, n); err != nil {
+		return nil, nil, err
+	}
+	a, err := p.alternate(c.tmp)
+	if err != nil {
+		return nil, nil, err
+	}
+	return n, a, a.unswap(ctx, n)
+}
+
+// mayLose returns an error if there are edits in the copy or in the vendor folder.
+func (c *call) mayLose(ctx context.Context, p *program, n *notes) error {
+	if c.force {
+		return nil
+	}
+	if n != nil {
+		why, err := n.edited(p.copied())
+		if err != nil {
+			return err
+		}
+		if why != "" {
+			return fmt.Errorf("%s: take that back, or let -force overwrite it", why)
+		}
+	}
+	other, err := p.vendorEdits(ctx, filepath.Join(c.tmp, "vendor"))
+	if err == nil && len(other) > 0 {
+		err = fmt.Errorf("%d files of the vendor folder are not as `go mod vendor` makes them; -force lets it make them anew:\n%s", len(other), firstLines(other))
 	}
 	return err
 }
 
-// rewrite swaps anew, from what the program is without a swap.
-func (c *call) rewrite(ctx context.Context, p *program, j *journal) error {
-	if err := p.unswap(ctx, j); err != nil {
+// prepare makes the copy, and puts the swap into an alternate go.mod.
+func (c *call) prepare(ctx context.Context, a *alternate) (n *notes, copied string, err error) {
+	n, copied, err = c.copyOf(ctx, a.p, a.env)
+	if err != nil {
+		return nil, "", err
+	}
+	if err := a.p.agrees(ctx, n.Version); err != nil {
+		return nil, "", err
+	}
+	before, err := a.edit(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	if _, err := a.edit(ctx, c.library.edits(before, replacement(n.Version, copied))...); err != nil {
+		return nil, "", err
+	}
+	if err := a.tidy(ctx); err != nil {
+		return nil, "", err
+	}
+	after, err := a.edit(ctx, replacement(n.Version, "./"+thirdParty))
+	if err != nil {
+		return nil, "", err
+	}
+	n.Changed = changes(before.lines(), after.lines())
+	return n, copied, nil
+}
+
+// agrees returns an error if the workspace that is in force builds another version of
+// client-go than the module: a replace of the one would have no effect on the other.
+func (p *program) agrees(ctx context.Context, version string) error {
+	if p.work == "" {
+		return nil
+	}
+	built, err := p.list(ctx, p.unvendored)
+	if err == nil && built.Version != version {
+		err = fmt.Errorf("the workspace builds %s %s, and the module %s: run `go work sync`, or with GOWORK=off", theirModule, built.Version, version)
+	}
+	return err
+}
+
+// makeRoom makes an empty directory for the copy. Of several calls at once, one makes the
+// directory, and the others end here.
+func (p *program) makeRoom(old *notes) error {
+	if old != nil {
+		if err := os.RemoveAll(p.copied()); err != nil {
+			return err
+		}
+	}
+	if err := os.MkdirAll(filepath.Dir(p.copied()), 0o777); err != nil {
 		return err
 	}
-	if err := c.swap(ctx, p); err != nil {
+	return os.Mkdir(p.copied(), 0o777)
+}
+
+// install changes the program. Go.mod comes after the copy that go.mod names.
+func install(ctx context.Context, a *alternate, n *notes, copied string) error {
+	dir := a.p.copied()
+	if err := os.CopyFS(dir, os.DirFS(copied)); err != nil {
 		return err
 	}
-	if err := p.revendor(ctx, j); err != nil {
+	if err := n.write(dir); err != nil {
 		return err
 	}
-	why, err := c.outdated(ctx, p)
+	if err := copyMod(a.mod, a.p.mod); err != nil {
+		return err
+	}
+	if err := a.p.revendor(ctx); err != nil {
+		return err
+	}
+	why, err := a.p.outdated(ctx)
 	if err == nil && why != "" {
 		err = fmt.Errorf("the swap has no effect: %s", why)
 	}
 	return err
 }
 
-// mayOverwrite returns an error if the place of the copy holds something else.
-func (p *program) mayOverwrite() error {
-	dir := filepath.Join(p.root, filepath.FromSlash(thirdParty))
-	if _, err := os.Lstat(dir); err != nil {
-		return nil
-	}
-	s, err := readState(p.root)
-	if err != nil {
-		return err
-	}
-	if s == nil {
-		return fmt.Errorf("%s is there already, and not by swap", thirdParty)
-	}
-	sum, err := sumCopy(p.root)
-	if err == nil && sum != s.Copy {
-		err = fmt.Errorf("%s was changed since swap made it: take that back, or remove it", thirdParty)
-	}
-	return err
-}
-
-// swap makes the copy and changes go.mod and go.sum, which are not swapped yet.
-func (c *call) swap(ctx context.Context, p *program) error {
-	env, err := p.alone()
-	if err != nil {
-		return err
-	}
-	m, err := c.same(ctx, p, env)
-	if err != nil {
-		return err
-	}
-	before, err := p.read(ctx, "mod", p.mod)
-	if err != nil {
-		return err
-	}
-	s, err := c.place(ctx, p, m)
-	if err != nil {
-		return err
-	}
-	required, _ := before.requires(ourModule)
-	s.Had, s.Replaced = required != "", before.replaces(m.Version)
-	edits := append([]string{"mod", "edit", replacement(m.Version, "./"+thirdParty)}, c.library.edits(s.Had)...)
-	if _, err := p.run(ctx, nil, append(edits, p.mod)...); err != nil {
-		return err
-	}
-	if _, err := p.run(ctx, env, "mod", "tidy"); err != nil {
-		return err
-	}
-	return s.noteAfter(ctx, p, before)
-}
-
-// place makes the copy in the program, and returns what there is to say of it.
-func (c *call) place(ctx context.Context, p *program, m *module) (*state, error) {
-	if err := known(m); err != nil {
-		return nil, err
-	}
-	s := &state{Version: m.Version, Source: m.source(), Library: c.library.String()}
-	if m.isDir() {
-		var err error
-		if s.SourceSum, err = sumTree(m.Dir); err != nil {
-			return nil, err
+// whatNext says what the write raised, what to commit, and how to go back.
+func (c *call) whatNext(ctx context.Context, p *program, n *notes) {
+	c.say("swapped %s", n.Source)
+	for _, line := range slices.Sorted(maps.Keys(n.Changed)) {
+		if v := n.Changed[line]; v[0] != "" && v[1] != "" && !strings.HasPrefix(line, "-replace=") {
+			c.say("raised %s from %s to %s", strings.TrimPrefix(strings.Trim(line, "-@="), "require="), v[0], v[1])
 		}
 	}
-	copied := filepath.Join(p.root, filepath.FromSlash(thirdParty))
-	if err := c.copyModule(ctx, p, m, copied); err != nil {
-		return nil, err
+	add, left := p.commit(ctx)
+	if left != "" {
+		c.say("a .gitignore leaves out files that a build needs, such as %s: add them by -f", left)
 	}
-	if err := keepBefore(p, copied, m); err != nil {
-		return nil, err
-	}
-	var err error
-	s.Copy, err = sumCopy(p.root)
-	return s, err
+	c.say("commit it: %s", add)
+	c.say("take it back before the commit: %s", p.wayBack(ctx))
+	c.say("take it back after the commit: git revert; at any time: swap -undo")
 }
 
-// same returns the client-go of the program, and an error if the workspace that is in
-// force builds another version: a replace of one would be without effect in the other.
-func (c *call) same(ctx context.Context, p *program, env []string) (*module, error) {
-	m, err := p.clientGo(ctx, env)
-	if err != nil || p.work == "" {
-		return m, err
+// vendor returns the vendor folder that builds use, and what made it: `go mod vendor`, or
+// `go work vendor` where a workspace is in force. Both are "" without such a folder.
+func (p *program) vendor() (dir, kind string) {
+	made := func(dir string) (by string) {
+		list, err := os.ReadFile(filepath.Join(p.root, dir, "modules.txt"))
+		switch {
+		case err != nil:
+			return ""
+		case bytes.HasPrefix(list, []byte("## workspace")):
+			return "work"
+		}
+		return "mod"
 	}
-	shared, err := p.unvendored()
-	if err != nil {
-		return nil, err
-	}
-	w, err := p.list(ctx, shared)
-	if err != nil {
-		return nil, err
-	}
-	if w.Version != m.Version {
-		return nil, fmt.Errorf("the workspace builds %s %s, and the module %s: run `go work sync`, or with GOWORK=off", theirModule, w.Version, m.Version)
-	}
-	return m, nil
-}
-
-// keepBefore puts into the copy what -undo and a reader need.
-func keepBefore(p *program, copied string, m *module) error {
-	readme := fmt.Sprintf(readmeText, m.source())
-	if err := writeFile(filepath.Join(copied, readmeFile), []byte(readme)); err != nil {
-		return err
-	}
-	if err := copyFile(p.mod, filepath.Join(copied, modBefore)); err != nil {
-		return err
-	}
-	return copyIfThere(sumOf(p.mod), filepath.Join(copied, sumBefore))
-}
-
-const readmeText = `# A copy of %s
-
-Its package util/workqueue consists of names for github.com/seed16c08ea7/workqueue, so
-that all dependencies of this program use that queue. Tests and examples are left out,
-and nothing else is changed.
-
-It was made by ` + "`swap -w`" + ` of that module. Do not edit it. After an upgrade of client-go,
-run ` + "`swap -w`" + ` again; ` + "`swap -check`" + ` says whether that is due, and ` + "`swap -undo`" + ` takes the
-copy out. The files swap.* are what that needs.
-`
-
-// noteAfter completes the state with what has come of go.mod, and writes it.
-func (s *state) noteAfter(ctx context.Context, p *program, before *modFile) (err error) {
-	after, err := p.read(ctx, "mod", p.mod)
-	if err != nil {
-		return err
-	}
-	s.Lifted = lifted(before, after)
-	if s.ModAfter, err = sumFile(p.mod); err != nil {
-		return err
-	}
-	if s.SumAfter, err = sumFile(sumOf(p.mod)); err != nil {
-		return err
-	}
-	return s.write(p.root)
-}
-
-// lifted returns the requirements that are in both files with different versions, and
-// the go line.
-func lifted(before, after *modFile) map[string][2]string {
-	changed := map[string][2]string{}
-	if before.Go != after.Go {
-		changed["go"] = [2]string{before.Go, after.Go}
-	}
-	for _, r := range before.Require {
-		if now, _ := after.requires(r.Path); now != "" && now != r.Version {
-			changed[r.Path] = [2]string{r.Version, now}
+	if p.work != "" {
+		shared, err := filepath.Rel(p.root, filepath.Join(filepath.Dir(p.work), "vendor"))
+		if err == nil && made(shared) == "work" {
+			return shared, "work"
 		}
 	}
-	return changed
+	if made("vendor") == "mod" {
+		return "vendor", "mod"
+	}
+	return "", ""
 }
 
-// replaces returns by what a go.mod replaces this version of client-go alone.
-func (m *modFile) replaces(version string) string {
-	for _, r := range m.Replace {
-		if r.Old.Path == theirModule && r.Old.Version == version {
-			return strings.TrimSuffix(r.New.Path+"@"+r.New.Version, "@")
-		}
-	}
-	return ""
-}
-
-// vendor returns the vendor folder that builds use: that of the workspace if it is in
-// force and has one.
-func (p *program) vendor() (string, error) {
-	if p.work == "" {
-		return "vendor", nil
-	}
-	rel, err := filepath.Rel(p.root, filepath.Join(filepath.Dir(p.work), "vendor"))
-	if err != nil {
-		return "", err
-	}
-	list, err := os.ReadFile(filepath.Join(p.root, rel, "modules.txt"))
-	if err == nil && bytes.HasPrefix(list, []byte("## workspace")) {
-		return filepath.ToSlash(rel), nil
-	}
-	return "vendor", nil
-}
-
-// revendor makes the vendor folder anew, if there is one that go has made.
-func (p *program) revendor(ctx context.Context, j *journal) error {
-	vendor, err := p.vendor()
-	if err != nil {
-		return err
-	}
-	list, err := os.ReadFile(filepath.Join(j.path(vendor), "modules.txt"))
-	if err != nil {
-		return nil
-	}
-	if err := j.setAside(vendor); err != nil {
-		return err
-	}
-	kind, work := "mod", "off"
-	if bytes.HasPrefix(list, []byte("## workspace")) {
-		kind, work = "work", p.work
+// revendor makes the vendor folder anew, if there is one.
+func (p *program) revendor(ctx context.Context, flags ...string) error {
+	_, kind := p.vendor()
+	work := "off"
+	if kind == "work" {
+		work = p.work
 	}
 	env, err := p.settings(work)
-	if err != nil {
+	if err != nil || kind == "" {
 		return err
 	}
-	_, err = p.run(ctx, env, kind, "vendor")
+	_, err = p.run(ctx, env, append([]string{kind, "vendor"}, flags...)...)
 	return err
+}
+
+// vendorEdits returns the files in which the vendor folder is not as go makes it. Tmp is
+// the place for a folder to compare with.
+func (p *program) vendorEdits(ctx context.Context, tmp string) ([]string, error) {
+	vendor, kind := p.vendor()
+	if kind == "" {
+		return nil, nil
+	}
+	if err := p.revendor(ctx, "-o", tmp); err != nil {
+		return nil, fmt.Errorf("the vendor folder cannot be compared, which -force does without: %w", err)
+	}
+	want, err := sums(tmp)
+	if err != nil {
+		return nil, err
+	}
+	got, err := sums(filepath.Join(p.root, vendor))
+	return slices.Sorted(maps.Keys(changes(want, got))), err
 }
