@@ -14,7 +14,7 @@ DURATION    := 60s
 # those of compat/swap take on two cores that have other work.
 HANGS       := -timeout 1h
 
-.PHONY: all help quick run test docs lint vet tidy cyclo test-386 fuzz bench bench-smoke cover monitoring integration apiserver apiserver-test linearizability stress stress-peers mutate minimums swap-programs
+.PHONY: all help quick run test docs lint vet tidy cyclo prose test-swap test-386 fuzz bench bench-smoke cover monitoring integration apiserver apiserver-test linearizability stress stress-peers mutate minimums swap-programs
 
 all: lint test ## the linters and all tests
 
@@ -41,18 +41,22 @@ run: ## a controller at work, until all its objects have converged
 	@echo 'Building it: less than a minute on two idle cores the first time, a second from then on.'
 	@go run -C examples ./controller
 
-# Every test of every module. The root suite runs a second time without the
-# race detector, under which the budgets for memory and allocations mean
-# nothing.
-test: ## every test of every module, with the race detector; 5 to 8 minutes
+# Every test of every module but those of the command swap, which build programs and ask the
+# module proxy for minutes. The root suite runs a second time without the race detector,
+# under which the budgets for memory and allocations mean nothing.
+test: ## every test of every module, with the race detector; about 5 minutes
 	go test $(HANGS) -race -shuffle=on ./...
 	go test $(HANGS) -shuffle=on ./...
-	go test -C compat $(HANGS) -race -shuffle=on ./...
+	go test -C compat $(HANGS) -race -shuffle=on $$(go list -C compat ./... | grep -v /compat/swap)
 	go test -C controllerruntime $(HANGS) -race -shuffle=on ./...
 	go test -C examples $(HANGS) -race -shuffle=on ./...
 	go test -C integration $(HANGS) -race -shuffle=on ./...
 	go test -C reliability $(HANGS) -race -shuffle=on ./...
 	go test -C reliability $(HANGS) -shuffle=on . ./linearizability
+
+# The command runs in processes of its own, which the race detector does not see.
+test-swap: ## the command swap on programs that it makes; 4 to 7 minutes
+	go test -C compat $(HANGS) -shuffle=on ./swap/...
 
 lint: vet tidy cyclo ## gofmt, vet, staticcheck, go mod tidy, bounds on functions, no linkname; 1 to 2 minutes
 	@test -z "$$(gofmt -l .)" || { echo 'not gofmt-ed:'; gofmt -l .; exit 1; }
@@ -68,8 +72,18 @@ tidy: ## fail if a go.mod is not tidy
 
 # Functions of the library fit a screen; tests may be longer.
 cyclo: ## fail if a function of the library is too complex
-	@go run $(GOCYCLO) -over 10 -ignore _test.go .
-	@go run $(GOCOGNIT) -over 10 -ignore _test.go .
+	@go run $(GOCYCLO) -over 15 -ignore _test.go .
+	@go run $(GOCOGNIT) -over 20 -ignore _test.go .
+
+# Words such as "it", "that" and "one" make sentences short and unclear. Models have 2.4 to 5.3
+# of them in 100 words of comment. The count shows where to read again, and fails nothing.
+POINTING := it|that|this|these|those|they|what|one|such
+
+prose: ## words that point, of 100 in comments, by file
+	@for f in $$(git ls-files '*.go' | grep -v _test.go); do grep -oE '//.*' $$f | tr -cs "A-Za-z'" '\n' | tr A-Z a-z | \
+		awk -v f=$$f 'NF { n++ } /^($(POINTING))$$/ { k++ } END { if (n > 100) printf "%4.1f  %s\n", 100*k/n, f; print k+0, n+0 > "/dev/stderr" }'; \
+	done 2>.prose | sort -rn | head -20
+	@awk '{ k += $$1; n += $$2 } END { printf "%4.1f  all\n", 100*k/n }' .prose; rm -f .prose
 
 # Every program that uses the library is lifted to what its go.mod requires.
 minimums: ## the root tests with the lowest Go and modules, and with the newest; 2 minutes
@@ -89,8 +103,8 @@ test-386: ## the root tests with an int of 32 bits; 13 s
 # and then at its end (golang/go#75804). Those of compat and controllerruntime, which
 # play every input on two implementations, take ten times as long for each.
 fuzz: ## each fuzz target for RUNS inputs; 6 minutes
-	@for t in $$(go test -list '^Fuzz' . | grep ^Fuzz); do \
-		go test -run '^$$' -fuzz "^$$t$$" -fuzztime $(RUNS)x -fuzzminimizetime 10x . || exit 1; done
+	@for p in . ./wait; do for t in $$(go test -list '^Fuzz' $$p | grep ^Fuzz); do \
+		go test -run '^$$' -fuzz "^$$t$$" -fuzztime $(RUNS)x -fuzzminimizetime 10x $$p || exit 1; done; done
 	go test -C compat -run '^$$' -fuzz '^FuzzDifferential$$' -fuzztime $$(($(RUNS) / 10))x -fuzzminimizetime 10x .
 	go test -C controllerruntime -run '^$$' -fuzz '^FuzzBothQueues$$' -fuzztime $$(($(RUNS) / 10))x -fuzzminimizetime 10x .
 
@@ -142,3 +156,4 @@ cover: ## coverage of the root module, by function
 # notices, for about an hour.
 mutate: ## change the library in one place after the other; an hour
 	go run -C reliability ./mutate
+	go run -C reliability ./mutate -dir ../wait -survivors mutate/survivors_wait.txt

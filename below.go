@@ -6,16 +6,13 @@ import (
 	"time"
 )
 
-// This file has what a layer asks of the queue below it beyond the interface of that
-// queue. A queue that was configured may lack any of these methods.
+// A layer uses methods of the queue below that TypedInterface and TypedDelayingInterface do
+// not have. The queue below may come from a config and lack any of these methods.
 //
-// The rule: a method that cannot do all of what it says without that of the queue
-// below panics at its first call, with the type and the method. A result that says
-// less than the truth would pass for the truth: false of a Remove, a Snapshot of a
-// part, an error that looks like an end. What a layer can do by itself it does, so
-// AddAll and Drain work above any queue.
-
-// What a layer or Run uses of a queue beyond its interface.
+// The rule: a method that needs a method of the queue below panics at the first call if the
+// queue lacks it. The panic names the type and the method. A weaker result would pass for
+// the truth: false from Remove, a Snapshot of one layer, an error that looks like the end.
+// AddAll and Drain need no method of the queue below and work above any queue.
 type (
 	getter[T comparable] interface {
 		GetContext(ctx context.Context) (T, error)
@@ -46,8 +43,8 @@ type (
 	}
 )
 
-// below returns the queue below as one that has a method of the given name, and panics
-// if it has not.
+// below returns the queue below with the interface Q, and panics if the queue lacks the
+// method of the given name.
 func below[Q any](queue any, method string) Q {
 	q, ok := queue.(Q)
 	if !ok {
@@ -56,29 +53,54 @@ func below[Q any](queue any, method string) Q {
 	return q
 }
 
-// A layer passes calls on.
-type layer interface {
-	below() any
-}
-
-func (q *TypedDelaying[T]) below() any     { return q.queue }
-func (q *TypedRateLimiting[T]) below() any { return q.queue }
-
-// hasMethod reports whether a method that layers pass on works: the queue has it, and so has
-// what is below it.
-func hasMethod[Q any](queue any) bool {
-	if _, ok := queue.(Q); !ok {
-		return false
+// addBelow adds an item to a queue below, with a priority if the add has named one.
+func addBelow[T comparable](queue TypedInterface[T], item T, k rank) {
+	if !k.named {
+		queue.Add(item)
+		return
 	}
-	l, ok := queue.(layer)
-	return !ok || hasMethod[Q](l.below())
+	below[withAdder[T]](queue, "AddWith").AddWith(AddOptions{Priority: k.pointer()}, item)
 }
 
-// A dropper is a queue whose drains drop the waiting items. Run asks it for these: a
-// Drain lists them only in an error, and one after a ShutDown no longer knows them.
-type dropper[T comparable] interface {
-	// dropWaiting drops what waits and returns what adds that to a snapshot,
-	// together with what the drains under way have dropped. The owner has to call
-	// release.
-	dropWaiting() (dropped func(*Snapshot[T]), release func())
+// addAllBelow adds items to a queue below. A foreign queue gets the items one by one, unless
+// a priority is named.
+func addAllBelow[T comparable](queue TypedInterface[T], items []T, k rank) {
+	if t, ok := queue.(*Typed[T]); ok {
+		t.addAll(items, k)
+		return
+	}
+	if k.named {
+		below[withAdder[T]](queue, "AddWith").AddWith(AddOptions{Priority: k.pointer()}, items...)
+		return
+	}
+	for _, item := range items {
+		queue.Add(item)
+	}
 }
+
+// getWithPriorityBelow gets an item of a queue below, which may know no priorities.
+func getWithPriorityBelow[T comparable](queue TypedInterface[T]) (item T, priority int, shutdown bool) {
+	if q, ok := queue.(interface{ GetWithPriority() (T, int, bool) }); ok {
+		return q.GetWithPriority()
+	}
+	item, shutdown = queue.Get()
+	return item, 0, shutdown
+}
+
+// checkRankBelow panics if a priority is named and a queue below takes none. Without this
+// check an item could wait first, and the panic would end the program when the item is due.
+func checkRankBelow[T comparable](queue any, k rank) {
+	if !k.named {
+		return
+	}
+	if q, ok := queue.(interface{ checkRank(k rank) }); ok {
+		q.checkRank(k)
+		return
+	}
+	below[withAdder[T]](queue, "AddWith")
+}
+
+// checkRank panics if a priority is named and the queue below knows none.
+func (q *TypedDelaying[T]) checkRank(k rank) { checkRankBelow[T](q.queue, k) }
+
+func (q *TypedRateLimiting[T]) checkRank(k rank) { checkRankBelow[T](q.queue, k) }

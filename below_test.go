@@ -31,9 +31,9 @@ var aboveBare = []struct {
 	{"Debounce", func(q layered) any { q.Debounce("a", 1, 1); return "works" }, "panics: T has no Debounce"},
 	{"AddAll", func(q layered) any { q.AddAll("a", "b"); return q.Len() }, "2"},
 	{"AddWith, without a priority", func(q layered) any { q.AddWith(workqueue.AddOptions{}, "a", "b"); return q.Len() }, "2"},
-	{"AddWith, with a priority", func(q layered) any { q.AddWith(workqueue.AddOptions{Priority: 1}, "a"); return q.Len() }, "panics: T has no AddWith"},
+	{"AddWith, with a priority", func(q layered) any { q.AddWith(workqueue.AddOptions{Priority: prio(1)}, "a"); return q.Len() }, "panics: T has no AddWith"},
 	{"AddWith, with a priority and After", func(q layered) any {
-		q.AddWith(workqueue.AddOptions{Priority: 1, After: time.Hour}, "a") // Ended the program an hour later.
+		q.AddWith(workqueue.AddOptions{Priority: prio(1), After: time.Hour}, "a") // Ended the program an hour later.
 		return q.Len()
 	}, "panics: T has no AddWith"},
 	{"GetWithPriority", func(q layered) any {

@@ -2,10 +2,15 @@ package workqueue
 
 import (
 	"fmt"
+	"math"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"github.com/seed16c08ea7/workqueue/internal/slab"
 )
 
 // TypedRateLimiter decides how long an item waits before it is tried again.
@@ -289,4 +294,123 @@ func mustLimiter[T comparable](l TypedRateLimiter[T], owner string) TypedRateLim
 		panic("workqueue: the rate limiter of " + owner + " is nil: give one to its constructor")
 	}
 	return l
+}
+
+// failures counts the failures of items. Its zero value is empty; it is safe
+// for concurrent use. Each method hashes the item before it locks: an item that
+// cannot be hashed panics, and must not leave the lock held.
+//
+// The count lies in a record's pos, so that a failing item costs only its record
+// and its slot: 19 to 29 bytes beyond its own. The count stops at two billion.
+type failures[T comparable] struct {
+	failing atomic.Int64 // items.live, for those who do not want to lock
+
+	mu    sync.Mutex
+	items slab.Table[T, slab.None] // guarded by mu
+}
+
+const failedState slab.State = 1
+
+// add counts a failure and returns how many there were before. An item that
+// differs from itself could not be found again, so it always has none, and takes no
+// memory that nobody could give back.
+func (f *failures[T]) add(item T) (before int) {
+	hash := slab.HashOf(item)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	at, r := f.items.Find(hash, item)
+	if r == nil {
+		if slab.Equal(item, item) {
+			_, r := f.items.Insert(at, hash, item)
+			r.State, r.Pos = failedState, 1
+			f.failing.Add(1)
+		}
+		return 0
+	}
+	before = int(r.Pos)
+	r.Pos = oneMore(r.Pos)
+	return before
+}
+
+// oneMore returns n + 1, up to what an int of 32 bits holds: NumRequeues returns an
+// int, and a count that turned negative would make the next wait the shortest.
+func oneMore(n uint32) uint32 { return min(n, math.MaxInt32-1) + 1 }
+
+// number returns how many failures of the item have been counted.
+func (f *failures[T]) number(item T) int {
+	hash := slab.HashOf(item)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	_, r := f.items.Find(hash, item)
+	if r == nil {
+		return 0
+	}
+	return int(r.Pos)
+}
+
+// forget removes the item. While no item has failed it does not lock. When few of many
+// items are left, the table gives memory back. Nothing else refers to its records, so
+// nothing has to follow their move.
+//
+// The hash comes first also where nothing has failed: whether an item panics must not
+// depend on what others have done.
+func (f *failures[T]) forget(item T) {
+	hash := slab.HashOf(item)
+	if f.failing.Load() == 0 {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	at, r := f.items.Find(hash, item)
+	if r == nil {
+		return
+	}
+	f.items.Remove(at, r)
+	f.failing.Add(-1)
+	if f.items.Sparse() {
+		f.items.Compact(func(_, _ uint32, _ *slab.Record[T, slab.None]) {})
+	}
+}
+
+// forgetAny is forget for callers who mostly have nothing to forget: Run calls it
+// after each item that succeeds. While no item has failed it neither hashes nor
+// locks. A failure that is counted at the same time may be missed, as if it came
+// afterwards; that of the caller's own item was counted before.
+func (f *failures[T]) forgetAny(item T) {
+	if f.failing.Load() > 0 {
+		f.forget(item)
+	}
+}
+
+// len returns the number of items that have failures.
+func (f *failures[T]) len() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.items.Live
+}
+
+// count returns how many of the items that have failures satisfy a condition, or most if
+// there are more.
+func (f *failures[T]) count(most int, is func(item T) bool) (n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := uint32(0); i < uint32(f.items.Records.N) && n < most; i++ {
+		if r := f.items.Records.At(i); r.State == failedState && is(r.Item) {
+			n++
+		}
+	}
+	return n
+}
+
+// failureCounts returns the count that the queue keeps for Run, which is made for the first
+// Run that asks.
+func (q *TypedRateLimiting[T]) failureCounts() *failures[T] {
+	q.attempts.CompareAndSwap(nil, new(failures[T]))
+	return q.attempts.Load()
+}
+
+func (q *TypedRateLimiting[T]) forgetAttempts(item T) {
+	if f := q.attempts.Load(); f != nil {
+		f.forgetAny(item)
+	}
 }

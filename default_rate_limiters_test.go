@@ -12,6 +12,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/seed16c08ea7/workqueue"
+	"github.com/seed16c08ea7/workqueue/wait"
 )
 
 // A stub is a limiter that waits as told, and prints nothing of itself.
@@ -29,9 +30,15 @@ func (s *stub) NumRequeues(item string) int { return s.failures[item] }
 
 func newStub(wait time.Duration) *stub { return &stub{wait, map[string]int{}} }
 
+const forever = time.Duration(math.MaxInt64)
+
 // whens returns the waits of the next failures of an item.
 func whens[T comparable](l workqueue.TypedRateLimiter[T], item T, n int) string {
-	return intervals(func() time.Duration { return l.When(item) }, n)
+	got := make([]string, n)
+	for i := range got {
+		got[i] = l.When(item).String()
+	}
+	return strings.Join(got, " ")
 }
 
 // The numbers that controllers rely on: 5 ms to 1000 s for an item, and 100
@@ -133,7 +140,7 @@ func TestLimitersSaturate(t *testing.T) {
 		rising(t, "exponential, "+name, workqueue.NewTypedItemExponentialFailureRateLimiter[string](base, limit), limit)
 
 		base, limit = min(base, limit), max(base, limit)
-		b := workqueue.Backoff{Duration: base, Factor: 1 + r.ExpFloat64()*math.Pow(10, float64(r.IntN(30)-15)), Cap: limit}
+		b := wait.Backoff{Duration: base, Factor: 1 + r.ExpFloat64()*math.Pow(10, float64(r.IntN(30)-15)), Cap: limit}
 		if r.IntN(2) == 0 {
 			b.Steps = r.IntN(20_000)
 		}
@@ -305,7 +312,7 @@ func TestLimitersPrintThemselves(t *testing.T) {
 		keys := workqueue.NewTypedKeyBucketRateLimiter[string](0.5, 1)
 		keys.When("a")
 		keys.When("b")
-		backoff := func(b workqueue.Backoff) any { return workqueue.NewTypedItemBackoffRateLimiter[string](b) }
+		backoff := func(b wait.Backoff) any { return workqueue.NewTypedItemBackoffRateLimiter[string](b) }
 		for _, row := range []struct {
 			limiter any
 			want    string
@@ -315,8 +322,8 @@ func TestLimitersPrintThemselves(t *testing.T) {
 			{bucket, "bucket (10/s, burst 100, 99.0 tokens)"},
 			{&workqueue.TypedBucketRateLimiter[string]{}, "bucket (none)"},
 			{keys, "key bucket (0.5/s, burst 1, -1.0 tokens; 1 items)"},
-			{backoff(workqueue.Backoff{Duration: time.Second}), "item backoff (1s; 0 items)"},
-			{backoff(workqueue.Backoff{Duration: time.Second, Factor: 2, Jitter: 1, Cap: time.Hour, Steps: 5}),
+			{backoff(wait.Backoff{Duration: time.Second}), "item backoff (1s; 0 items)"},
+			{backoff(wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 1, Cap: time.Hour, Steps: 5}),
 				"item backoff (1s * 2^n for n up to 5, jitter 1, at most 1h0m0s; 0 items)"},
 			{workqueue.NewTypedWithMaxWaitRateLimiter(exponential, time.Hour),
 				"item exponential (1s * 2^n, at most 1m0s; 1 items), at most 1h0m0s"},
@@ -330,4 +337,44 @@ func TestLimitersPrintThemselves(t *testing.T) {
 			}
 		}
 	})
+}
+
+// 20,000 items that fail at once leave little behind when most are forgotten,
+// and those that are not keep their counts.
+func TestLimiterOfFailuresGivesABurstBack(t *testing.T) {
+	l := new(workqueue.TypedItemExponentialFailureRateLimiter[int])
+	const n, left = 20_000, 100
+	for key := range n {
+		for range 1 + key%3 {
+			l.When(key)
+		}
+	}
+	for key := range n - left {
+		l.Forget(key)
+	}
+	if room := l.Room(); room > n/8 {
+		t.Errorf("room for %d items is left around %d", room, left)
+	}
+	for key := n - left; key < n; key++ {
+		if got, want := l.NumRequeues(key), 1+key%3; got != want {
+			t.Errorf("key %d has %d failures, want %d", key, got, want)
+		}
+	}
+}
+
+// No number of failures makes a count that an int of 32 bits does not hold.
+func TestCountOfFailuresSaturates(t *testing.T) {
+	for n, want := range map[uint32]uint32{0: 1, 1: 2, math.MaxInt32 - 1: math.MaxInt32, math.MaxInt32: math.MaxInt32} {
+		if got := workqueue.Counted(n); got != want {
+			t.Errorf("%d after %d, want %d", got, n, want)
+		}
+	}
+}
+
+// The budget of what a limiter keeps of an item: 24 bytes of record for a
+// string and 11 to 21 of index come on top.
+func TestLimiterSizes(t *testing.T) {
+	if streak, due := workqueue.LimiterSizes(); streak > 20 || due > 12 {
+		t.Errorf("a streak takes %d bytes, a due time %d; want 20 and 12", streak, due)
+	}
 }

@@ -59,7 +59,7 @@ func (q *TypedDelaying[T]) readClock() reading {
 // Foreign code that ends the goroutine (runtime.Goexit) does not end the loop:
 // another one carries on after the item with which it happened.
 func (q *TypedDelaying[T]) waitingLoop() {
-	defer q.loops.leave(&q.mu)
+	defer q.loops.Leave(&q.mu)
 	over := false
 	defer q.endLoop(&over)
 	for {
@@ -100,7 +100,7 @@ func (q *TypedDelaying[T]) endLoop(over *bool) {
 func (q *TypedDelaying[T]) replaceLoop() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.loops.enter()
+	q.loops.Enter()
 	go q.loop()
 }
 
@@ -109,9 +109,9 @@ func (q *TypedDelaying[T]) addDue() outlook {
 	shutDown := q.queue.ShuttingDown() // The queue below may have been shut down by itself.
 	r := q.readClock()
 	if q.typed == nil {
-		item, priority, o := q.popDue(shutDown, r)
+		item, k, o := q.popDue(shutDown, r)
 		if o.due {
-			q.addBelow(item, priority)
+			addBelow(q.queue, item, k)
 		}
 		return o
 	}
@@ -135,15 +135,17 @@ func (q *TypedDelaying[T]) moveDue(shutDown bool, r reading, added time.Duration
 // lock, as that is foreign code, and only then comes for the next: no more than
 // one item is ever between the queues, and one is lost at most if the call does
 // not return.
-func (q *TypedDelaying[T]) popDue(shutDown bool, r reading) (item T, priority int, o outlook) {
+func (q *TypedDelaying[T]) popDue(shutDown bool, r reading) (item T, k rank, o outlook) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	o = q.lookAheadLocked(shutDown, r)
 	if o.due {
 		q.metrics.observeLateness(r.now - o.next)
-		_, item, priority = q.agenda.pop()
+		var p *placement
+		_, item, p = q.agenda.pop(new(placement))
+		k = p.rankOf()
 	}
-	return item, priority, o
+	return item, k, o
 }
 
 // lookAheadLocked looks at the earliest item. If there is none, it decides the end of
@@ -151,7 +153,7 @@ func (q *TypedDelaying[T]) popDue(shutDown bool, r reading) (item T, priority in
 // would rely on a goroutine that is about to end.
 func (q *TypedDelaying[T]) lookAheadLocked(shutDown bool, r reading) outlook {
 	if shutDown {
-		q.dropLocked()
+		q.dropLocked(r.now)
 	}
 	if q.agenda.len() == 0 {
 		q.running = false

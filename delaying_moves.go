@@ -4,6 +4,10 @@ import (
 	"math"
 	"runtime"
 	"time"
+
+	"github.com/seed16c08ea7/workqueue/internal/slab"
+
+	"github.com/seed16c08ea7/workqueue/internal/gate"
 )
 
 // This file has the two moves of a delayed item: into the agenda of a TypedDelaying,
@@ -22,49 +26,86 @@ const (
 	instantDelay = 100 * time.Nanosecond
 )
 
-// AddAfter adds the item once the duration has passed, at once if it is zero
-// or negative. An item that already waits stays due at the earlier of the two
-// times; an Add does not change when, or that, it is due, unless OneEntry is set. A
-// duration that ends beyond the range of the clock never ends.
-//
-// Items due at different times are added in the order of these, those due at
-// the same time in the order of their AddAfter. After a shutdown, AddAfter
-// does nothing, and items that still wait are dropped.
-//
-// AddAfter does not block, and the item waits when it returns. It takes
-// O(log n) time in the number of waiting items.
-func (q *TypedDelaying[T]) AddAfter(item T, duration time.Duration) {
-	q.addAfterWith(item, duration, 0)
-}
-
-// addAfterWith is AddAfter, with the Priority of [AddOptions].
-func (q *TypedDelaying[T]) addAfterWith(item T, duration time.Duration, priority int) {
-	hash := hashOf(item)
+// addAfter is AddAfter with a rank.
+func (q *TypedDelaying[T]) addAfter(item T, duration time.Duration, k rank) {
+	hash := slab.HashOf(item)
 	if q.queue.ShuttingDown() {
 		return
 	}
-	if q.retries == nil {
-		q.addAfter(hash, item, duration, priority)
+	if duration <= 0 {
+		defer q.addNow(hash, item, k) // Even if the metric does not return.
+		q.countRetry()
 		return
 	}
-	defer q.addAfter(hash, item, duration, priority) // Even if the metric does not return.
+	var place placement
+	q.delay(hash, item, duration, q.place(&place, item, k))
+}
+
+// addAllAfter is addAfter for several items and a positive duration. All are hashed and the
+// order is asked about all of them before the first one waits, as both can panic.
+func (q *TypedDelaying[T]) addAllAfter(items []T, duration time.Duration, k rank) {
+	q.eachPlaced(items, k, func(hash uint32, item T, p *placement) {
+		if !q.queue.ShuttingDown() {
+			q.delay(hash, item, duration, p)
+		}
+	})
+}
+
+// eachPlaced calls f for each item with its hash and its placement.
+func (q *TypedDelaying[T]) eachPlaced(items []T, k rank, f func(hash uint32, item T, p *placement)) {
+	var few [64]uint32
+	hashes := few[:0]
+	for _, item := range items {
+		hashes = append(hashes, slab.HashOf(item))
+	}
+	var each []placement
+	if q.typed != nil && q.typed.order != nil {
+		each = q.typed.order.placeAll(items, k)
+	}
+	var same placement
+	p := rankOnly(&same, k)
+	for i, item := range items {
+		if each != nil {
+			p = &each[i]
+		}
+		f(hashes[i], item, p)
+	}
+}
+
+func (q *TypedDelaying[T]) countRetry() {
+	if q.retries != nil {
+		q.retries.Inc()
+	}
+}
+
+// delay counts a retry and makes the item wait, also if the metric does not return.
+func (q *TypedDelaying[T]) delay(hash uint32, item T, duration time.Duration, p *placement) {
+	if q.retries == nil {
+		q.delayUncounted(hash, item, duration, p)
+		return
+	}
+	defer q.delayUncounted(hash, item, duration, p)
 	q.retries.Inc()
 }
 
-// addAfter is AddAfter without the metric. For a delay that is over when the clock
-// is read again, the item is due by now.
-func (q *TypedDelaying[T]) addAfter(hash uint32, item T, duration time.Duration, priority int) {
-	if duration <= 0 {
-		q.addNow(hash, item, priority)
-		return
-	}
-	priority = q.resolve(item, priority)
+// delayUncounted is delay without the metric. For a delay that is over when the clock is
+// read again, the item is due by now.
+func (q *TypedDelaying[T]) delayUncounted(hash uint32, item T, duration time.Duration, p *placement) {
 	r := q.readClock()
 	due := dueAfter(r.now, duration)
 	if duration <= instantDelay && q.real {
 		r.now = q.now()
 	}
-	q.observePromotion(q.schedule(hash, item, r, due, priority))
+	q.observePromotion(q.schedule(hash, item, r, due, p))
+}
+
+// place asks the order of typed about an item, see [Order.place]. Later, when the wait ends,
+// that would be with both locks held.
+func (q *TypedDelaying[T]) place(p *placement, item T, k rank) *placement {
+	if q.typed != nil {
+		return q.typed.place(p, item, k)
+	}
+	return rankOnly(p, k)
 }
 
 // dueAfter returns now + duration, or the end of time if that overflows. now can be
@@ -80,23 +121,23 @@ func dueAfter(now, duration time.Duration) time.Duration {
 // schedule makes the item wait, or adds it if it is due by now. If no other item
 // waits, it is added without a detour through the agenda. Otherwise it takes its
 // place there, behind items that were due before it.
-func (q *TypedDelaying[T]) schedule(hash uint32, item T, r reading, due time.Duration, priority int) promotion {
+func (q *TypedDelaying[T]) schedule(hash uint32, item T, r reading, due time.Duration, p *placement) promotion {
 	added := q.typedNow(r.now)
 	if !q.mu.TryLock() {
-		lockAwake(&q.mu)
+		gate.LockAwake(&q.mu)
 	}
 	defer q.mu.Unlock()
 	if q.closed {
 		return promotion{}
 	}
 	if q.hasEntryLocked(hash, item) {
-		return q.raiseLocked(hash, item, added, priority)
+		return q.raiseLocked(hash, item, added, p)
 	}
 	if due <= r.now && q.typed != nil && q.agenda.len() == 0 {
 		q.metrics.observeLateness(r.now - due)
-		return q.promoteLocked(hash, item, added, rank{priority, true})
+		return q.promoteLocked(hash, item, added, p, false)
 	}
-	first := q.agenda.schedule(hash, item, r.now, due, priority)
+	first := q.agenda.schedule(hash, item, r.now, due, p)
 	return q.arrangeLocked(first, r, added)
 }
 
@@ -123,7 +164,7 @@ func (q *TypedDelaying[T]) arrangeLocked(first bool, r reading, added time.Durat
 		}
 	case !q.running:
 		q.running = true
-		q.loops.enter()
+		q.loops.Enter()
 		go q.loop()
 	case first || q.agenda.next() <= r.now:
 		q.poke()
@@ -146,13 +187,13 @@ func (q *TypedDelaying[T]) arrangeLocked(first bool, r reading, added time.Durat
 func (q *TypedDelaying[T]) hurryLocked(r reading, added time.Duration) (a promotion) {
 	behind := q.agenda.due(r)
 	switch {
-	case q.typed == nil || !q.typed.fifo.native():
+	case q.typed == nil || q.typed.fifo.storage != nil:
 		a.yield = behind
 	case behind:
 		a = q.moveDueLocked(r, added)
 		q.urgent = a.yield
 	case q.urgent:
-		q.urgent = q.typed.wakes()
+		q.urgent = q.typed.isWaking()
 		a.yield = q.urgent
 	}
 	return a
@@ -165,8 +206,9 @@ func (q *TypedDelaying[T]) moveDueLocked(r reading, added time.Duration) (a prom
 	q.typed.mu.Lock()
 	for n := 0; n < dueBatch && q.agenda.len() > 0 && q.agenda.due(r); n++ {
 		q.metrics.observeLateness(r.now - q.agenda.next())
-		hash, item, priority := q.agenda.pop()
-		if q.typed.addRankedLocked(hash, item, added, rank{priority, true}) {
+		var place placement
+		hash, item, p := q.agenda.pop(&place)
+		if q.typed.addLocked(hash, item, added, p) {
 			a.added++
 		}
 	}
@@ -176,8 +218,8 @@ func (q *TypedDelaying[T]) moveDueLocked(r reading, added time.Duration) (a prom
 	return a
 }
 
-// wakes reports whether a worker has been woken and is not there yet.
-func (q *Typed[T]) wakes() bool {
+// isWaking reports whether a worker has been woken and is not there yet.
+func (q *Typed[T]) isWaking() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.waking
@@ -185,10 +227,15 @@ func (q *Typed[T]) wakes() bool {
 
 // promoteLocked adds the item to typed, and ends its wait if it waits. Both happen
 // under both locks, or a Snapshot could show the item twice or not at all.
-func (q *TypedDelaying[T]) promoteLocked(hash uint32, item T, added time.Duration, k rank) (a promotion) {
-	waited, ok := q.unplanLocked(hash, item)
-	lockSoon(&q.typed.mu)
-	if q.typed.addRankedLocked(hash, item, added, rank{k.after(waited, ok), true}) {
+func (q *TypedDelaying[T]) promoteLocked(hash uint32, item T, added time.Duration, p *placement, keep bool) (a promotion) {
+	var place placement
+	said := p
+	if wait, waited := q.unplanLocked(hash, item, &place); waited {
+		p = p.endWait(wait, keep)
+	}
+	gate.LockSoon(&q.typed.mu)
+	q.typed.fifo.hear(said)
+	if q.typed.addLocked(hash, item, added, p) {
 		a.added = 1
 	}
 	q.typed.settle()
@@ -196,16 +243,36 @@ func (q *TypedDelaying[T]) promoteLocked(hash uint32, item T, added time.Duratio
 	return a
 }
 
-// unplanLocked ends the wait of the item, and reports whether it waited, and with which
-// priority. If that was the last one, the goroutine has to look again, and ends.
-func (q *TypedDelaying[T]) unplanLocked(hash uint32, item T) (priority int, waited bool) {
-	if q.agenda.len() == 0 {
-		return 0, false
+// endWait returns the placement of an add that ends a wait. The wait keeps its group, and
+// with keep its rank. Otherwise the higher priority counts. Of the group of the wait, the add
+// knows better.
+func (p *placement) endWait(wait *placement, keep bool) *placement {
+	higher := !keep && p.number() > wait.number()
+	switch {
+	case wait == nil && higher:
+		return p
+	case wait == nil:
+		return nil
+	case higher:
+		wait.rank = p.rankOf()
 	}
-	if priority, waited = q.agenda.remove(hash, item); waited && q.agenda.len() == 0 {
+	if p != nil && p.weight > 0 && p.group == wait.group {
+		wait.weight, wait.limit, wait.waited = p.weight, p.limit, false
+	}
+	return wait
+}
+
+// unplanLocked ends the wait of the item, and reports whether it waited, and its placement,
+// for which the caller gives the memory. If that was the last wait, the goroutine has to
+// look again, and ends.
+func (q *TypedDelaying[T]) unplanLocked(hash uint32, item T, memory *placement) (p *placement, waited bool) {
+	if q.agenda.len() == 0 {
+		return nil, false
+	}
+	if p, waited = q.agenda.remove(hash, item, memory); waited && q.agenda.len() == 0 {
 		q.poke()
 	}
-	return priority, waited
+	return p, waited
 }
 
 // observePromotion does what is left to do when the locks are free.
@@ -232,68 +299,99 @@ func (q *TypedDelaying[T]) typedNow(now time.Duration) time.Duration {
 // plans it in the same critical section: an Add takes the lock too, and so cannot come
 // in between.
 func (q *TypedDelaying[T]) hasEntryLocked(hash uint32, item T) bool {
-	return q.oneEntry && q.typed.queues(hash, item)
+	return q.oneEntry && q.typed.isQueued(hash, item)
 }
 
 // raiseLocked follows a delayed add that has found an entry. Nothing waits for it, but
-// its priority counts, and an order is told of it as of any other add.
-func (q *TypedDelaying[T]) raiseLocked(hash uint32, item T, added time.Duration, priority int) (a promotion) {
-	if q.typed.fifo.storage != nil {
-		a = q.promoteLocked(hash, item, added, rank{priority, true})
+// its priority counts, and a Queue is told of it as of any other add.
+func (q *TypedDelaying[T]) raiseLocked(hash uint32, item T, added time.Duration, p *placement) (a promotion) {
+	if p != nil || q.typed.hasOrder() {
+		a = q.promoteLocked(hash, item, added, p, false)
 	}
 	return a
 }
 
-// queues reports whether the item is queued, or will be by its Done.
-func (q *Typed[T]) queues(hash uint32, item T) bool {
+// isQueued reports whether the item is queued, or will be by its Done.
+func (q *Typed[T]) isQueued(hash uint32, item T) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.fifo.queues(hash, item)
+	return q.fifo.isQueued(hash, item)
 }
 
-// Add adds the item to the queue below. If it waits, it goes on waiting, unless
-// OneEntry is set.
-func (q *TypedDelaying[T]) Add(item T) {
-	if q.oneEntry {
-		q.promote(hashOf(item), item, rank{q.resolve(item, 0), true})
+// hasOrder reports whether the items are in anything but the line.
+func (q *Typed[T]) hasOrder() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.fifo.lanes != nil || q.fifo.storage != nil
+}
+
+// addNow adds the item at once. With OneEntry that ends the wait of the item.
+func (q *TypedDelaying[T]) addNow(hash uint32, item T, k rank) {
+	if !q.oneEntry {
+		addBelow(q.queue, item, k)
 		return
 	}
-	q.queue.Add(item)
+	var place placement
+	q.promote(hash, item, q.place(&place, item, k), false)
 }
 
-// AddAll adds the items in their order, in one critical section if the queue
-// below is a [Typed] and OneEntry is not set, and one by one otherwise.
-func (q *TypedDelaying[T]) AddAll(items ...T) {
-	if q.typed != nil && !q.oneEntry {
-		q.typed.AddAll(items...)
-		return
-	}
-	for _, item := range items {
-		q.Add(item)
-	}
-}
-
-// promote adds the item and ends its wait. If adding is foreign code, these are two
-// steps, as no lock may be held in the second. The wait ends first: in the other
-// order the loop could add the item once more, after a worker has got it.
-func (q *TypedDelaying[T]) promote(hash uint32, item T, k rank) {
+// promote adds the item and ends its wait. With keep, the item keeps the rank that it waits
+// with. If adding is foreign code, these are two steps, as no lock may be held in the
+// second. The wait ends first: in the other order the loop could add the item once more,
+// after a worker has got it.
+func (q *TypedDelaying[T]) promote(hash uint32, item T, p *placement, keep bool) {
 	if q.typed == nil {
-		q.addBelow(item, k.after(q.unplan(hash, item)))
+		var place placement
+		if wait, waited := q.unplan(hash, item, &place); waited {
+			p = p.endWait(wait, keep)
+		}
+		addBelow(q.queue, item, p.rankOf())
 		return
 	}
-	q.observePromotion(q.promoteTyped(hash, item, q.typedNow(q.now()), k))
+	q.observePromotion(q.promoteTyped(hash, item, q.typedNow(q.now()), p, keep))
 }
 
-func (q *TypedDelaying[T]) promoteTyped(hash uint32, item T, added time.Duration, k rank) promotion {
+func (q *TypedDelaying[T]) promoteTyped(hash uint32, item T, added time.Duration, p *placement, keep bool) promotion {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.promoteLocked(hash, item, added, k)
+	return q.promoteLocked(hash, item, added, p, keep)
 }
 
-// unplan ends the wait of the item, and reports whether it waited, and with which
-// priority.
-func (q *TypedDelaying[T]) unplan(hash uint32, item T) (priority int, waited bool) {
+// unplan is unplanLocked for a caller without the lock.
+func (q *TypedDelaying[T]) unplan(hash uint32, item T, memory *placement) (p *placement, waited bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.unplanLocked(hash, item)
+	return q.unplanLocked(hash, item, memory)
+}
+
+func (q *TypedDelaying[T]) reschedule(hash uint32, item T, r reading, due time.Duration, p *placement) promotion {
+	added := q.typedNow(r.now)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed || q.hasEntryLocked(hash, item) {
+		return promotion{}
+	}
+	first := q.agenda.reschedule(hash, item, r.now, due, p)
+	return q.arrangeLocked(first, r, added)
+}
+
+func (q *TypedDelaying[T]) debounce(hash uint32, item T, r reading, due, latest time.Duration, p *placement) promotion {
+	added := q.typedNow(r.now)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return promotion{}
+	}
+	if q.hasEntryLocked(hash, item) {
+		return q.raiseLocked(hash, item, added, p)
+	}
+	first := q.agenda.debounce(hash, item, r.now, due, latest, p)
+	return q.arrangeLocked(first, r, added)
+}
+
+func (q *TypedDelaying[T]) removeTyped(hash uint32, item T) (waited, added bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	_, waited = q.unplanLocked(hash, item, nil)
+	return waited, q.typed.remove(hash, item)
 }

@@ -4,13 +4,68 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/utils/clock"
+
+	"github.com/seed16c08ea7/workqueue/internal/slab"
+
+	"github.com/seed16c08ea7/workqueue/internal/gate"
 )
+
+// TypedDelayingInterface is a [TypedInterface] that can add an item later, so
+// that a worker can retry without spinning. [TypedDelaying] documents it.
+type TypedDelayingInterface[T comparable] interface {
+	TypedInterface[T]
+	// AddAfter adds the item after the duration has passed.
+	AddAfter(item T, duration time.Duration)
+}
+
+// TypedDelayingQueueConfig are the options of a [TypedDelaying]. The zero
+// value is valid.
+type TypedDelayingQueueConfig[T comparable] struct {
+	// Logger is told of panics in foreign code on the queue's goroutine; nil
+	// logs to [slog.Default]. The name of the queue is not added to it.
+	Logger *logr.Logger
+
+	// Name labels the metrics. A queue without a name has none.
+	Name string
+
+	// MetricsProvider makes the metrics. If nil, it is the one given to
+	// [SetProvider] before the queue is constructed.
+	MetricsProvider MetricsProvider
+
+	// Clock tells the time that delays are measured in; nil is the real one.
+	Clock clock.WithTicker
+
+	// KeepTimes is that of [TypedQueueConfig].
+	KeepTimes bool
+
+	// Queue takes the items when they are due, and everything else that is not
+	// AddAfter; nil is a [Typed] with the options above. The delaying queue
+	// owns it: it is shut down with it.
+	Queue TypedInterface[T]
+
+	// OneEntry makes an item be queued or wait, but never both, whichever call
+	// comes first. The earlier time wins: an Add of an item that waits ends the
+	// wait, and an AddAfter, a Reschedule or a Debounce of an item that is
+	// queued, or will be by its Done, makes nothing wait. AddAfter and Debounce
+	// can raise the item to a higher priority. An item that is in flight may wait.
+	// Without the option such an item is handed out for either call, on which callers
+	// of client-go may rely.
+	//
+	// A Queue must be a *[Typed] then, as another one cannot be asked whether an
+	// item is queued. Its own Add must not be called.
+	OneEntry bool
+
+	// Order is that of [TypedQueueConfig], for the Typed below. With a Queue, which
+	// decides the order itself, the constructor panics.
+	Order Order[T]
+}
 
 // TypedDelaying is a queue with AddAfter, on top of another queue. It holds the
 // waiting items itself and adds them to the queue below when they are due. Methods
@@ -34,7 +89,7 @@ type TypedDelaying[T comparable] struct {
 	// Immutable after construction.
 
 	queue   TypedInterface[T]
-	typed   *Typed[T]     // queue, if it is that and has no storage, or oneEntry
+	typed   *Typed[T]     // queue, if it is that and has no Queue of its own, or oneEntry
 	retries CounterMetric // nil for none
 	metrics *delayMetrics // nil unless a provider reads this queue
 	logger  logr.Logger
@@ -58,8 +113,8 @@ type TypedDelaying[T comparable] struct {
 
 	// mu comes before the lock of typed, which is taken with mu held wherever
 	// an item goes from the one to the other, so that each item is at any time
-	// in one of them. No foreign code runs with mu held, but that of a storage if
-	// oneEntry.
+	// in one of them. No foreign code runs with mu held, with one exception: the methods of
+	// a Queue of typed, if oneEntry.
 	mu sync.Mutex
 	// The fields below are guarded by mu.
 	//
@@ -68,14 +123,14 @@ type TypedDelaying[T comparable] struct {
 	//	running == a goroutine is in waitingLoop
 	//	agenda.len() > 0 implies running
 	//	closed implies agenda.len() == 0
-	//	draining == 0 implies dropped == nil
-	agenda   agenda[T]
-	running  bool
-	closed   bool
-	urgent   bool         // a worker was woken for due items, and may still be on its way
-	draining int32        // calls of Drain
-	dropped  *leftover[T] // what waited when the first of these began
-	loops    crew         // entered with mu held and closed false
+	//	keepers == 0 implies dropped == nil
+	agenda  agenda[T]
+	running bool
+	closed  bool
+	urgent  bool         // a worker was woken for due items, and may still be on its way
+	keepers int32        // calls of Drain and of Run, which may have to name what is dropped
+	dropped *leftover[T] // what waited when a shutdown dropped it
+	loops   gate.Crew    // entered with mu held and closed false
 
 	// planned is agenda.plans, for those who are about to read an injected
 	// clock: see reading. It is written with mu held.
@@ -96,7 +151,7 @@ func NewTypedDelayingQueueWithConfig[T comparable](config TypedDelayingQueueConf
 // NewTypedDelaying returns an empty delaying queue.
 func NewTypedDelaying[T comparable](config TypedDelayingQueueConfig[T]) *TypedDelaying[T] {
 	if config.Queue != nil {
-		mustNotOrder(config.Order)
+		config.Order.checkUnset("Queue")
 	}
 	c := clockOrDefault(config.Clock)
 	p := providerFor(config.Name, config.MetricsProvider)
@@ -117,7 +172,7 @@ func NewTypedDelaying[T comparable](config TypedDelayingQueueConfig[T]) *TypedDe
 	_, q.real = c.(clock.RealClock)
 	q.loop = q.waitingLoop
 	if state != nil {
-		q.attach(state, config.Name, config.Queue == nil && keepsOrder(config.Order))
+		q.attach(state, config.Name, config.Queue == nil)
 	}
 	return q
 }
@@ -126,12 +181,13 @@ func NewTypedDelaying[T comparable](config TypedDelayingQueueConfig[T]) *TypedDe
 // type that embeds a *Typed has its methods too, but may have an Add of its own,
 // which must not be passed over.
 //
-// A storage is foreign code, for which the lock of this queue is kept free. OneEntry
-// cannot do without: between two critical sections an item could come to be in both.
+// The Queue of a Typed is foreign code, for which the lock of this queue is kept free.
+// OneEntry cannot do without: between two critical sections an item could come to be in
+// both.
 func (q *TypedDelaying[T]) findTyped() {
 	t, ok := q.queue.(*Typed[T])
 	switch {
-	case ok && (t.fifo.native() || q.oneEntry):
+	case ok && (t.fifo.storage == nil || q.oneEntry):
 		q.typed = t
 	case q.oneEntry:
 		panic(fmt.Sprintf("workqueue: OneEntry cannot ask a %T whether an item is queued", q.queue))
@@ -139,14 +195,13 @@ func (q *TypedDelaying[T]) findTyped() {
 }
 
 // makeBelow makes the queue below. A provider that reads queues reads that one through
-// this one, unless its order is foreign code, which must not be called with the lock of
-// this queue held.
+// this one.
 func (q *TypedDelaying[T]) makeBelow(config TypedDelayingQueueConfig[T], p MetricsProvider) {
-	fifo := TypedQueueConfig[T]{Name: config.Name, Clock: q.clock, KeepTimes: config.KeepTimes, Order: config.Order}
-	if _, ok := p.(StateProvider); ok && keepsOrder(config.Order) {
-		p, fifo.KeepTimes = nil, true
+	below := TypedQueueConfig[T]{Name: config.Name, Clock: q.clock, KeepTimes: config.KeepTimes, Order: config.Order}
+	if _, ok := p.(StateProvider); ok {
+		p, below.KeepTimes = nil, true
 	}
-	t := newTyped(fifo, p)
+	t := newTyped(below, p)
 	if t.metrics != nil {
 		q.epoch, q.aligned, q.agenda.timed = t.metrics.epoch, true, true
 	}
@@ -160,6 +215,134 @@ func loggerOrDefault(l *logr.Logger) logr.Logger {
 	return *l
 }
 
+// Add adds the item to the queue below. If it waits, it goes on waiting, unless
+// OneEntry is set.
+func (q *TypedDelaying[T]) Add(item T) {
+	if q.oneEntry {
+		q.addNow(slab.HashOf(item), item, rank{})
+		return
+	}
+	q.queue.Add(item)
+}
+
+// AddAll adds the items in their order, see [TypedDelaying.AddWith].
+func (q *TypedDelaying[T]) AddAll(items ...T) { q.AddWith(AddOptions{}, items...) }
+
+// AddWith adds the items with a priority, at once or when the time After has passed.
+// For the former see [Typed.AddWith], for the latter AddAfter. An item that waits
+// already keeps the earlier time and the higher priority. What is queued or held at
+// the same time has a priority of its own, until the wait ends and the item is added:
+// then that is raised.
+//
+// The items are added one by one if they wait, if OneEntry is set, or if the queue below
+// was configured and has no AddAll, or no AddWith. AddWith panics, before it adds anything,
+// if there is a priority and the queue below knows none, and if the options name a limiter.
+func (q *TypedDelaying[T]) AddWith(options AddOptions, items ...T) {
+	if options.RateLimited {
+		panic(fmt.Sprintf("workqueue: AddWith of %T with RateLimited: it has no limiter", q))
+	}
+	k := rankOf(options.Priority)
+	q.checkRank(k)
+	switch {
+	case options.After > 0:
+		q.addAllAfter(items, options.After, k)
+	case q.oneEntry:
+		q.eachPlaced(items, k, func(hash uint32, item T, p *placement) { q.promote(hash, item, p, false) })
+	default:
+		addAllBelow(q.queue, items, k)
+	}
+}
+
+// AddAfter adds the item once the duration has passed, at once if it is zero
+// or negative. An item that already waits stays due at the earlier of the two
+// times; an Add does not change when, or that, it is due, unless OneEntry is set. A
+// duration that ends beyond the range of the clock never ends.
+//
+// Items due at different times are added in the order of these, those due at
+// the same time in the order of their AddAfter. After a shutdown, AddAfter
+// does nothing, and items that still wait are dropped.
+//
+// AddAfter does not block, and the item waits when it returns. It takes
+// O(log n) time in the number of waiting items.
+func (q *TypedDelaying[T]) AddAfter(item T, duration time.Duration) {
+	q.addAfter(item, duration, rank{})
+}
+
+// Reschedule makes the item due after the duration, and not when it was: it
+// replaces the due time of a waiting item, by an earlier or a later one. An item that
+// does not wait starts to wait. If the duration is zero or negative, the wait ends
+// and the item is added now.
+//
+// What is queued or held stays so, see docs/semantics.md. For the rest Reschedule is
+// like [TypedDelaying.AddAfter].
+func (q *TypedDelaying[T]) Reschedule(item T, duration time.Duration) {
+	hash := slab.HashOf(item)
+	if q.queue.ShuttingDown() {
+		return
+	}
+	var place placement
+	p := q.place(&place, item, rank{})
+	if duration <= 0 {
+		q.promote(hash, item, p, true)
+		return
+	}
+	r := q.readClock()
+	q.observePromotion(q.reschedule(hash, item, r, dueAfter(r.now, duration), p))
+}
+
+// Debounce adds the item when Debounce has not been called for it for the time
+// quiet, and at the latest when the time most has passed since the first of
+// these calls. So a series of events is handled once, when it is over or has gone on
+// for too long. If most is zero or negative, there is no such limit: events that do
+// not end keep the item waiting for ever. If quiet is zero or negative, the item is
+// added now.
+//
+// The first call of a series decides the value of most. A series ends when the item
+// is added.
+//
+// Debounce does not put off an item that waits because of an AddAfter, an
+// AddRateLimited or a Reschedule, but may make it due earlier. After such a call, an
+// item that waits because of Debounce is due no later than the call says. For the
+// rest Debounce is like [TypedDelaying.AddAfter].
+func (q *TypedDelaying[T]) Debounce(item T, quiet, most time.Duration) {
+	hash := slab.HashOf(item)
+	if q.queue.ShuttingDown() {
+		return
+	}
+	var place placement
+	p := q.place(&place, item, rank{})
+	if quiet <= 0 {
+		q.promote(hash, item, p, true)
+		return
+	}
+	r := q.readClock()
+	latest := time.Duration(math.MaxInt64)
+	if most > 0 {
+		latest = dueAfter(r.now, most)
+	}
+	q.observePromotion(q.debounce(hash, item, r, dueAfter(r.now, quiet), latest, p))
+}
+
+// Remove takes the item back: it no longer waits, and is removed from the queue
+// below, see [Typed.Remove]. It reports whether there was anything to take back. It takes
+// O(log n) time in the number of waiting items.
+//
+// If the queue below was configured, and is not a [Typed] without a [Queue], an
+// item that is due may be on its way there. Remove misses it then.
+func (q *TypedDelaying[T]) Remove(item T) bool {
+	hash := slab.HashOf(item)
+	if q.typed == nil {
+		low := below[remover[T]](q.queue, "Remove")
+		_, waited := q.unplan(hash, item, nil)
+		return low.Remove(item) || waited
+	}
+	waited, added := q.removeTyped(hash, item)
+	if added {
+		q.typed.metrics.removed()
+	}
+	return waited || added
+}
+
 // Len returns the number of items in the queue below, without those waiting.
 func (q *TypedDelaying[T]) Len() int { return q.queue.Len() }
 
@@ -169,6 +352,12 @@ func (q *TypedDelaying[T]) Get() (item T, shutdown bool) { return q.queue.Get() 
 // GetContext returns an item of the queue below, see [Typed.GetContext].
 func (q *TypedDelaying[T]) GetContext(ctx context.Context) (T, error) {
 	return below[getter[T]](q.queue, "GetContext").GetContext(ctx)
+}
+
+// GetWithPriority returns an item of the queue below, see [Typed.GetWithPriority]. If the
+// queue below was configured and has no GetWithPriority, every item has the priority 0.
+func (q *TypedDelaying[T]) GetWithPriority() (item T, priority int, shutdown bool) {
+	return getWithPriorityBelow(q.queue)
 }
 
 // TryGet returns an item of the queue below, see [Typed.TryGet].
@@ -188,7 +377,7 @@ func (q *TypedDelaying[T]) ShutDown() {
 	q.close()
 	q.drains.halt()
 	q.queue.ShutDown()
-	<-q.loops.allLeft(&q.mu)
+	<-q.loops.AllLeft(&q.mu)
 	q.retire()
 }
 
@@ -197,21 +386,18 @@ func (q *TypedDelaying[T]) ShutDown() {
 func (q *TypedDelaying[T]) ShutDownWithDrain() {
 	q.close()
 	q.queue.ShutDownWithDrain()
-	<-q.loops.allLeft(&q.mu)
+	<-q.loops.AllLeft(&q.mu)
 	q.retire()
 }
 
+// close makes waitingLoop end. It does not wait for it: the loop may be
+// in an Add that blocks until the queue below is shut down.
 func (q *TypedDelaying[T]) close() {
+	now := q.now() // May be foreign code.
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.closeLocked()
-}
-
-// closeLocked makes waitingLoop end. It does not wait for it: the loop may be
-// in an Add that blocks until the queue below is shut down.
-func (q *TypedDelaying[T]) closeLocked() {
 	q.closed = true
-	q.dropLocked()
+	q.dropLocked(now)
 	q.poke()
 }
 
@@ -225,6 +411,55 @@ func (q *TypedDelaying[T]) poke() {
 
 func (q *TypedDelaying[T]) now() time.Duration { return q.clock.Since(q.epoch) }
 
-func (q *TypedDelaying[T]) dropWaiting() (dropped func(*Snapshot[T]), release func()) {
-	return q.closeToDrain().addTo, q.endDrain
+// Snapshot returns what the queue and the one below it hold, with at most limit
+// items of each state; for the rest see [Typed.Snapshot]. If the queue below
+// was configured and is not a [Typed] without a [Queue], it is looked into
+// first, and not at the same instant.
+func (q *TypedDelaying[T]) Snapshot(limit int) Snapshot[T] {
+	now := q.now()
+	c := census[T]{limit: max(0, limit)}
+	var s Snapshot[T]
+	if q.typed == nil {
+		s = below[snapshotter[T]](q.queue, "Snapshot").Snapshot(limit)
+		c.makeRoomForWaiting(q.waits())
+		q.collectWaiting(&c)
+	} else {
+		typedNow := q.typedNow(now)
+		q.typed.makeRoom(&c)
+		c.makeRoomForWaiting(q.waits())
+		q.collect(&c)
+		c.describe(&s, typedNow, q.typed.metrics != nil)
+	}
+	c.describeWaiting(&s, now, q.epoch)
+	return s
+}
+
+// ReAddContext is that of the queue below, see [Typed.ReAddContext].
+func (q *TypedDelaying[T]) ReAddContext(ctx context.Context, item T) (context.Context, context.CancelFunc) {
+	return below[reAdder[T]](q.queue, "ReAddContext").ReAddContext(ctx, item)
+}
+
+// Drain drops the waiting items, drains the queue below, see [Typed.Drain], and
+// ends the goroutine, for which it waits until ctx is done at the latest. The
+// dropped items are listed in the *[DrainError] if there is one. They alone do not
+// make Drain return an error. To list them takes time after ctx is done, 0.4 us an
+// item for millions of them, but no other call waits for that.
+//
+// A queue below that was configured and has no Drain is drained by its
+// ShutDownWithDrain, its Len and its ShutDownWithDrain again, as the first may return
+// while items are queued. When ctx is done, the ShutDown of that queue ends the drain,
+// for all calls of Drain: the others return an error with [ErrShutDown]. The error then
+// knows the Len of the queue and nothing else. Drain returns within a tenth of a second,
+// also if the drain of that queue goes on all the same.
+func (q *TypedDelaying[T]) Drain(ctx context.Context) error {
+	q.keepDropped()
+	defer q.forgetDropped()
+	q.close()
+	err := drainBelow(ctx, q.queue, &q.drains)
+	waitWithin(ctx, q.loops.AllLeft(&q.mu))
+	q.retire()
+	if e, ok := err.(*DrainError[T]); ok {
+		q.leftover().addTo(&e.Snapshot)
+	}
+	return err
 }

@@ -168,22 +168,22 @@ func TestNamesOfUntypedQueues(t *testing.T) {
 		open func(name string) workqueue.Interface
 		want string
 	}{
-		"NewNamed":                  {func(name string) workqueue.Interface { return workqueue.NewNamed(name) }, "[q]"},
-		"NewNamedDelayingQueue":     {func(name string) workqueue.Interface { return workqueue.NewNamedDelayingQueue(name) }, "[retries of q q]"},
-		"NewNamedRateLimitingQueue": {func(name string) workqueue.Interface { return workqueue.NewNamedRateLimitingQueue(limiter, name) }, "[retries of q q]"},
+		"NewNamed":                  {func(name string) workqueue.Interface { return workqueue.NewNamed(name) }, "[depth of q]"},
+		"NewNamedDelayingQueue":     {func(name string) workqueue.Interface { return workqueue.NewNamedDelayingQueue(name) }, "[retries of q depth of q]"},
+		"NewNamedRateLimitingQueue": {func(name string) workqueue.Interface { return workqueue.NewNamedRateLimitingQueue(limiter, name) }, "[retries of q depth of q]"},
 		"NewDelayingQueueWithCustomQueue": {func(name string) workqueue.Interface {
 			return workqueue.NewDelayingQueueWithCustomQueue(workqueue.New(), name)
 		}, "[retries of q]"},
 		"NewDelayingQueueWithCustomClock": {func(name string) workqueue.Interface {
 			return workqueue.NewDelayingQueueWithCustomClock(testingclock.NewFakeClock(epoch), name)
-		}, "[retries of q q]"},
+		}, "[retries of q depth of q]"},
 	} {
 		workqueue.ResetProvider()
-		provider := &named{}
+		provider := &census{}
 		workqueue.SetProvider(provider)
 		row.open("q").ShutDown()
 		row.open("").ShutDown()
-		if got := fmt.Sprint(provider.names); got != row.want {
+		if got := fmt.Sprint(provider.asked); got != row.want {
 			t.Errorf("%s: made metrics for %s, want %s", name, got, row.want)
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"go/doc"
 	"go/parser"
 	"go/token"
+	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -24,7 +26,7 @@ const repository = "https://github.com/seed16c08ea7/workqueue/blob/main/"
 
 // A suite is the tests that there are, and those that a page has to name.
 type suite struct {
-	names map[string]bool // those of compat with "compat." before them
+	names map[string]bool // those of compat and wait with "compat." or "wait." before them
 	must  map[string]bool // tests of differences
 	// oneOf has, for each file of compat that insists on what client-go does, its
 	// tests. The page has to name one of them.
@@ -32,7 +34,7 @@ type suite struct {
 }
 
 var (
-	testName = regexp.MustCompile("`((?:compat\\.)?(?:Test|Example)\\w+)`")
+	testName = regexp.MustCompile("`((?:(?:compat|wait)\\.)?(?:Test|Example)\\w+)`")
 	reported = regexp.MustCompile(`_(kubernetes|controllerruntime|tidb)?\d+$|_D\d+$`)
 )
 
@@ -188,9 +190,9 @@ var theSuite struct {
 func readSuite(t *testing.T) suite {
 	t.Helper()
 	s := suite{names: map[string]bool{}, must: map[string]bool{}, oneOf: map[string][]string{}}
-	for dir, prefix := range map[string]string{"*": "", "compat/*": "compat."} {
+	for dir, prefix := range map[string]string{"*": "", "compat/*": "compat.", "wait/*": "wait."} {
 		files, err := filepath.Glob(dir + "_test.go")
-		if err != nil || len(files) < 10 {
+		if err != nil || len(files) < 3 {
 			t.Fatalf("got %d files, %v", len(files), err)
 		}
 		for _, file := range files {
@@ -211,7 +213,7 @@ func (s suite) addFile(t *testing.T, file, prefix string) {
 		name := prefix + f.Name.Name
 		names = append(names, name)
 		s.names[name] = true
-		if file == "upstream_differences_test.go" || prefix != "" && strings.HasSuffix(name, "Differences") {
+		if file == "upstream_differences_test.go" || prefix == "compat." && strings.HasSuffix(name, "Differences") {
 			s.must[name] = true
 		}
 	}
@@ -304,8 +306,8 @@ func TestSemanticsHasEachLimiter(t *testing.T) {
 // The package comment is read in one sitting, and its links lead somewhere.
 func TestPackageCommentIsShort(t *testing.T) {
 	text := read(t, "doc.go")
-	if n := strings.Count(text, "\n"); n > 250 {
-		t.Errorf("it has %d lines, want at most 250", n)
+	if n := strings.Count(text, "\n"); n > 150 {
+		t.Errorf("it has %d lines, want at most 150", n)
 	}
 	links := regexp.MustCompile(`https?://[\w./#-]*\w`).FindAllString(text, -1)
 	for _, link := range links {
@@ -319,8 +321,8 @@ func TestPackageCommentIsShort(t *testing.T) {
 	}
 }
 
-// The package comment has the series that the provider exports.
-func TestPackageCommentHasTheSeries(t *testing.T) {
+// The page has the series that the provider exports.
+func TestSemanticsHasTheSeries(t *testing.T) {
 	r, p := newExposed(workqueue.PrometheusOptions{})
 	q := workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[string](),
 		workqueue.TypedRateLimitingQueueConfig[string]{Name: "q", MetricsProvider: p})
@@ -332,16 +334,14 @@ func TestPackageCommentHasTheSeries(t *testing.T) {
 	if err != nil || len(families) == 0 {
 		t.Fatalf("got %d families, %v", len(families), err)
 	}
-	text := read(t, "doc.go")
-	_, text, _ = strings.Cut(text, "# Metrics")
-	text, _, _ = strings.Cut(text, "# Foreign code")
+	text := section(read(t, "docs/semantics.md"), "Metrics")
 	for _, f := range families {
-		if name := strings.TrimPrefix(f.GetName(), "workqueue_"); !strings.Contains(text, "//\t"+name+" ") {
+		if name := strings.TrimPrefix(f.GetName(), "workqueue_"); !strings.Contains(text, "\n| `"+name+"` |") {
 			t.Errorf("it does not have %s", name)
 		}
 	}
-	if n := strings.Count(text, "//\t"); n != len(families) {
-		t.Errorf("it has %d series, want %d", n, len(families))
+	if n := strings.Count(text, "\n| `"); n != len(families)+2 { // One of a provider, and depth_by_priority, as nothing has one.
+		t.Errorf("it has %d rows, want %d", n, len(families)+2)
 	}
 }
 
@@ -536,4 +536,460 @@ func TestSecondShutDownEndsADrain(t *testing.T) {
 	timeline(t, newDelaying,
 		step{"add a", ""}, step{"get", "a"}, step{"shutdown", ""}, step{"d: drain", "blocks"},
 		step{"shutdown", ""}, step{"d: returns", ""}, step{"done a", ""})
+}
+
+// Options were given in four ways. Those of ours are structs: no function returns an
+// option, and no constructor is there for one option. What client-go has is its own.
+func TestOptionsAreStructs(t *testing.T) {
+	t.Parallel()
+	clientGo := map[string]bool{
+		"WithChunkSize": true, "NewDelayingQueueWithCustomClock": true, "NewDelayingQueueWithCustomQueue": true,
+		"NewRateLimitingQueueWithDelayingInterface": true, "NewWithMaxWaitRateLimiter": true, "NewTypedWithMaxWaitRateLimiter": true,
+	}
+	seen := 0
+	for _, f := range packageDoc(t).Funcs {
+		checkOptionStyle(t, f.Decl, clientGo, &seen)
+	}
+	for _, typ := range packageDoc(t).Types {
+		for _, f := range typ.Funcs {
+			checkOptionStyle(t, f.Decl, clientGo, &seen)
+		}
+	}
+	if seen < 30 {
+		t.Errorf("looked at %d functions", seen)
+	}
+}
+
+func checkOptionStyle(t *testing.T, f *ast.FuncDecl, exempt map[string]bool, seen *int) {
+	*seen++
+	name := f.Name.Name
+	_, with, is := strings.Cut(name, "With")
+	if is && !exempt[name] && with != "Config" && with != "Options" && with != "Context" {
+		t.Errorf("%s is an option in a style of its own", name)
+	}
+}
+
+// The table of calls and priorities has the rows and cells that are played, and the tests
+// that the page names exist.
+func TestOrderingOfCallsAndStates(t *testing.T) {
+	t.Parallel()
+	page := read(t, "docs/ordering.md")
+	for _, problem := range parseSuite(t).missing(page) {
+		t.Error(problem)
+	}
+	var played []string
+	for _, r := range priorityInterplay {
+		played = append(played, "| "+strings.Join([]string{r.call, r.idle, r.waiting, r.queued, r.inFlight, r.again, r.held}, " | ")+" |")
+	}
+	if written := rowsOf(section(page, "Priorities")); !slices.Equal(written, played) {
+		t.Errorf("the page has\n%s\nand the test\n%s", strings.Join(written, "\n"), strings.Join(played, "\n"))
+	}
+}
+
+// The code of the README is that of an example, line by line, so that it
+// compiles and runs.
+func TestReadmeCodeIsThatOfAnExample(t *testing.T) {
+	files, err := filepath.Glob("example*_test.go")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("got %d examples, %v", len(files), err)
+	}
+	lines := map[string]bool{}
+	for _, file := range files {
+		for _, line := range strings.Split(read(t, file), "\n") {
+			lines[strings.TrimSpace(line)] = true
+		}
+	}
+	_, code, found := strings.Cut(read(t, "README.md"), "```go\n")
+	if !found {
+		t.Fatal("the README has no code")
+	}
+	code, _, _ = strings.Cut(code, "```")
+	for _, line := range strings.Split(code, "\n") {
+		if !lines[strings.TrimSpace(line)] {
+			t.Errorf("no example has the line %q", line)
+		}
+	}
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// Each program that uses the library gets the versions of its go.mod at least. So
+// go.mod gives a reason for each, which names the version, and whoever raises one
+// must write a new one. `make minimums` tries whether the code is content with them,
+// and with the newest.
+
+// requirement is a line of go.mod that requires a version, after its comments.
+var requirement = regexp.MustCompile(`^(?:require )?(\S+)\s+(v\S+|[\d.]+)(?:\s+//(.*))?$`)
+
+// unreasoned returns the requirements of a go.mod that no comment explains: one on
+// the same line, or directly above, with the version and a colon before the reason.
+func unreasoned(mod string) (found []string) {
+	above := ""
+	for line := range strings.Lines(mod) {
+		line = strings.TrimSpace(line)
+		if comment, is := strings.CutPrefix(line, "//"); is {
+			above += comment
+			continue
+		}
+		if match := requirement.FindStringSubmatch(line); match != nil {
+			version := match[2]
+			_, reason, named := strings.Cut(" "+above+" "+match[3], " "+version+": ")
+			if !named || strings.TrimSpace(reason) == "" {
+				found = append(found, match[1]+" "+version)
+			}
+		}
+		above = ""
+	}
+	return found
+}
+
+// A version that is raised without a new reason fails here.
+func TestRequirementsHaveReasons(t *testing.T) {
+	for _, line := range unreasoned(read(t, "go.mod")) {
+		t.Errorf("go.mod: %s has no reason that names this version: each program that uses the library is lifted to it", line)
+	}
+}
+
+func TestRequirementsAreTold(t *testing.T) {
+	const control = `module m
+
+// 1.25: for x
+go 1.26
+
+// the lowest
+// v1.2.3: for y
+require a/b v1.2.3
+
+require (
+	// v1.2.3: for z
+	c/d v1.2.4
+	e/f v1.0.0
+	g/h v1.0.0 // indirect
+	i/j v1.0.0 // indirect; v1.0.0: by k
+	l/m v1.0.0 // v1.0.0:
+)
+`
+	if got, want := fmt.Sprint(unreasoned(control)), "[go 1.26 c/d v1.2.4 e/f v1.0.0 g/h v1.0.0 l/m v1.0.0]"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if got := len(strings.Split(read(t, "go.mod"), "\n")); got < 15 {
+		t.Errorf("go.mod has %d lines", got)
+	}
+}
+
+// The library is built into every program that imports it, so it requires little.
+func TestRequirementsAreFew(t *testing.T) {
+	want := []string{"github.com/go-logr/logr", "github.com/prometheus/client_golang",
+		"github.com/prometheus/client_model", "golang.org/x/time", "k8s.io/utils"}
+	var got []string
+	for line := range strings.Lines(read(t, "go.mod")) {
+		match := requirement.FindStringSubmatch(strings.TrimSpace(line))
+		if match != nil && match[1] != "go" && !strings.Contains(match[3], "indirect") {
+			got = append(got, match[1])
+		}
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("go.mod requires %q, want %q", got, want)
+	}
+}
+
+// What pages and comments name is mostly renamed by somebody who looks at something else.
+
+var (
+	pageLink  = regexp.MustCompile(`\]\(([\w./-]+)(?:#[\w-]*)?\)`)
+	namedFile = regexp.MustCompile("`([\\w/]*[a-z]\\w*\\.go)`")
+	namedTest = regexp.MustCompile(`\b(?:Test|Benchmark|Fuzz|Example)_?[A-Z]\w*`)
+	madeThing = regexp.MustCompile("(?m)(?:`|^    )make ([a-z][\\w-]*)")
+	testFunc  = regexp.MustCompile(`^func ((?:Test|Benchmark|Fuzz|Example)\w*)\(`)
+)
+
+// A tree is what there is to be named.
+type tree struct {
+	files map[string]bool // with their paths, and by their names alone
+	tests map[string]bool
+	made  map[string]bool // targets of the Makefile
+	pages map[string]string
+}
+
+// treeOf walks the tree once for all tests.
+func treeOf(t *testing.T) tree {
+	t.Helper()
+	all, err := walkedTree()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+var walkedTree = sync.OnceValues(func() (tree, error) {
+	all := tree{map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]string{}}
+	err := filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			if entry != nil && entry.Name() == ".git" {
+				return filepath.SkipDir
+			}
+			all.files[filepath.ToSlash(path)] = true
+			return err
+		}
+		all.files[filepath.ToSlash(path)], all.files[entry.Name()] = true, true
+		switch filepath.Ext(path) {
+		case ".md":
+			text, err := os.ReadFile(path)
+			all.pages[path] = string(text)
+			return err
+		case ".go":
+			return all.addTests(path)
+		}
+		return nil
+	})
+	if err != nil {
+		return all, err
+	}
+	makefile, err := os.ReadFile("Makefile")
+	for _, match := range regexp.MustCompile(`(?m)^([\w-]+):`).FindAllSubmatch(makefile, -1) {
+		all.made[string(match[1])] = true
+	}
+	return all, err
+})
+
+func (all tree) addTests(path string) error {
+	text, err := os.ReadFile(path)
+	for line := range strings.Lines(string(text)) {
+		if !strings.HasPrefix(line, "func ") { // Under the race detector the pattern takes its time.
+			continue
+		}
+		if match := testFunc.FindStringSubmatch(line); match != nil {
+			all.tests[match[1]] = true
+		}
+	}
+	return err
+}
+
+// missing returns what a page names and what is not there.
+func (all tree) missing(path, page string) (names []string) {
+	for _, match := range pageLink.FindAllStringSubmatch(page, -1) {
+		if to := filepath.ToSlash(filepath.Join(filepath.Dir(path), match[1])); !all.files[to] {
+			names = append(names, match[1])
+		}
+	}
+	for _, match := range namedFile.FindAllStringSubmatch(page, -1) {
+		if !all.files[match[1]] && match[1] != "_test.go" {
+			names = append(names, match[1])
+		}
+	}
+	for _, match := range madeThing.FindAllStringSubmatch(page, -1) {
+		if !all.made[match[1]] {
+			names = append(names, "make "+match[1])
+		}
+	}
+	for _, name := range namedTest.FindAllString(page, -1) {
+		if !all.tests[name] {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// TestQueuesAreSwapped is what the command swap writes into a program.
+func TestPagesNameWhatIsThere(t *testing.T) {
+	t.Parallel()
+	all := treeOf(t)
+	for _, path := range slices.Sorted(maps.Keys(all.pages)) {
+		for _, name := range all.missing(path, all.pages[path]) {
+			if name != "TestQueuesAreSwapped" {
+				t.Errorf("%s names %s, which is not there", path, name)
+			}
+		}
+	}
+	control := "[a](docs/testing.md) [b](gone.md#x) `queue.go` `old_queue.go` `make test` `make tests` TestPagesNameWhatIsThere TestOfThePast"
+	if got := strings.Join(all.missing("README.md", control), ", "); got != "gone.md, old_queue.go, make tests, TestOfThePast" {
+		t.Errorf("got %s of the control", got)
+	}
+}
+
+// Comments name tests and files as reasons.
+func TestCommentsNameTestsThatAreThere(t *testing.T) {
+	t.Parallel()
+	all := treeOf(t)
+	sources, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := regexp.MustCompile(`https?://\S+`)
+	file := regexp.MustCompile(`\b[a-z][\w/-]*\.(?:go|md)\b`)
+	for _, source := range sources {
+		text, err := os.ReadFile(source)
+		if err != nil || strings.HasPrefix(source, "docs_") {
+			continue
+		}
+		for line := range strings.Lines(string(text)) {
+			_, line, found := strings.Cut(line, "//")
+			if !found || !namesSomething(line) {
+				continue
+			}
+			for _, name := range namedTest.FindAllString(line, -1) {
+				if !all.tests[name] {
+					t.Errorf("%s names %s, which is not there", source, name)
+				}
+			}
+			for _, name := range file.FindAllString(address.ReplaceAllString(line, ""), -1) {
+				if !all.files[name] {
+					t.Errorf("%s names %s, which is not there", source, name)
+				}
+			}
+		}
+	}
+}
+
+// namesSomething is true of each line in which one of the patterns, which cost more, finds
+// something.
+func namesSomething(line string) bool {
+	for _, part := range []string{".go", ".md", "Test", "Benchmark", "Fuzz", "Example"} {
+		if strings.Contains(line, part) {
+			return true
+		}
+	}
+	return false
+}
+
+// The glossary says what the suffix Locked means: the caller holds the lock of the
+// receiver. So such a method does not take it, and one that calls it on its own receiver
+// takes it or has the suffix too.
+func TestMethodsThatEndInLocked(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls := 0
+	for _, file := range files {
+		if !strings.HasSuffix(file, "_test.go") {
+			n, problems := lockedProblems(t, file, nil)
+			calls += n
+			for _, problem := range problems {
+				t.Error(problem)
+			}
+		}
+	}
+	if calls < 20 {
+		t.Errorf("found %d calls of such methods", calls)
+	}
+	const control = `package p
+func (q *q) aLocked() { q.mu.Lock() }
+func (q *q) b() { q.aLocked() }
+func (q *q) c() { q.mu.Lock(); q.aLocked() }
+func (q *q) dLocked() { q.other.mu.Lock(); q.aLocked() }`
+	_, problems := lockedProblems(t, "control", control)
+	if got := strings.Join(problems, ", "); got != "control: aLocked takes the lock, control: b calls aLocked without the lock" {
+		t.Errorf("got %q of the control", got)
+	}
+}
+
+func lockedProblems(t *testing.T, file string, text any) (calls int, problems []string) {
+	t.Helper()
+	tree, err := parser.ParseFile(token.NewFileSet(), file, text, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, decl := range tree.Decls {
+		f, ok := decl.(*ast.FuncDecl)
+		if !ok || f.Recv == nil || len(f.Recv.List[0].Names) == 0 || f.Body == nil {
+			continue
+		}
+		called, locks := usesOf(f.Body, f.Recv.List[0].Names[0].Name)
+		calls += len(called)
+		name := f.Name.Name
+		switch is := strings.HasSuffix(name, "Locked"); {
+		case is && locks:
+			problems = append(problems, fmt.Sprintf("%s: %s takes the lock", file, name))
+		case !is && !locks && len(called) > 0:
+			problems = append(problems, fmt.Sprintf("%s: %s calls %s without the lock", file, name, called[0]))
+		}
+	}
+	return calls, problems
+}
+
+// usesOf returns the methods with the suffix that a function calls on its receiver, and
+// whether it names the lock of the receiver.
+func usesOf(body ast.Node, receiver string) (called []string, locks bool) {
+	ast.Inspect(body, func(n ast.Node) bool {
+		s, ok := n.(*ast.SelectorExpr)
+		if !ok {
+			return true
+		}
+		if x, ok := s.X.(*ast.Ident); ok && x.Name == receiver {
+			locks = locks || s.Sel.Name == "mu"
+			if strings.HasSuffix(s.Sel.Name, "Locked") {
+				called = append(called, s.Sel.Name)
+			}
+		}
+		return true
+	})
+	return called, locks
+}
+
+// A reader looks for the methods of a public type in one place: they are in one file, two at
+// most. The root shows the layers, and what is no queue is in internal.
+func TestHomes(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	homes := make(map[string]map[string]bool)
+	sources, tests := 0, 0
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			tests++
+			continue
+		}
+		sources++
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, decl := range parsed.Decls {
+			f, ok := decl.(*ast.FuncDecl)
+			if !ok || f.Recv == nil || !f.Name.IsExported() {
+				continue
+			}
+			name := receiver(f.Recv.List[0].Type)
+			if homes[name] == nil {
+				homes[name] = make(map[string]bool)
+			}
+			homes[name][file] = true
+		}
+	}
+	for name, in := range homes {
+		if ast.IsExported(name) && len(in) > 2 {
+			t.Errorf("the public methods of %s are in %d files: %v", name, len(in), slices.Sorted(maps.Keys(in)))
+		}
+	}
+	if sources > 35 || tests > 45 {
+		t.Errorf("the root has %d source files and %d test files, want 35 and 45 at most", sources, tests)
+	}
+}
+
+// receiver returns the name of the type of a receiver.
+func receiver(e ast.Expr) string {
+	for {
+		switch x := e.(type) {
+		case *ast.StarExpr:
+			e = x.X
+		case *ast.IndexExpr:
+			e = x.X
+		case *ast.IndexListExpr:
+			e = x.X
+		case *ast.Ident:
+			return x.Name
+		default:
+			return ""
+		}
+	}
 }

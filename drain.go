@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"sync"
 	"time"
+
+	"github.com/seed16c08ea7/workqueue/internal/gate"
 )
 
 // DrainError says what a drain has left behind because it was ended early. Queued
@@ -56,29 +59,6 @@ func (e *DrainError[T]) Is(target error) bool { return target == ErrNotDrained }
 // String is Error: that of the Snapshot would hide it.
 func (e *DrainError[T]) String() string { return e.Error() }
 
-// Drain is ShutDownWithDrain with an end: it shuts the queue down and waits
-// until it is empty and no item is held, and then returns nil. If ctx is done
-// first, or ShutDown is called, it returns a *[DrainError] that has what is
-// left.
-//
-// It may be called more than once, concurrently, and beside ShutDownWithDrain:
-// all calls wait for the same. They wait for the goroutine that sets the gauges
-// too. If a metric keeps that until ctx is done, it ends when the metric returns.
-func (q *Typed[T]) Drain(ctx context.Context) error {
-	drained := q.shutDown(true)
-	waitWithin(ctx, drained)
-	waitWithin(ctx, q.reporter.allLeft(&q.mu))
-	q.retire()
-	s := q.remains(ErrShutDown)
-	if s == nil {
-		return nil
-	}
-	if err := ctx.Err(); err != nil {
-		s.Err = err
-	}
-	return s
-}
-
 // waitWithin waits until the channel is closed or ctx is done.
 func waitWithin(ctx context.Context, closed <-chan struct{}) {
 	select {
@@ -96,60 +76,38 @@ func (q *Typed[T]) remains(err error) *DrainError[T] {
 	return &DrainError[T]{Err: err, Snapshot: s}
 }
 
-// Drain drops the waiting items, drains the queue below, see [Typed.Drain], and
-// ends the goroutine, for which it waits until ctx is done at the latest. The
-// dropped items are listed in the *[DrainError] if there is one. They alone do not
-// make Drain return an error. To list them takes time after ctx is done, 0.4 us an
-// item for millions of them, but no other call waits for that.
-//
-// A queue below that was configured and has no Drain is drained by its
-// ShutDownWithDrain, its Len and its ShutDownWithDrain again, as the first may
-// return while items are queued. When ctx is done and no other call waits, its
-// ShutDown ends that. The error then knows its Len and nothing else.
-func (q *TypedDelaying[T]) Drain(ctx context.Context) error {
-	dropped := q.closeToDrain()
-	defer q.endDrain()
-	err := drainBelow(ctx, q.queue, &q.drains)
-	waitWithin(ctx, q.loops.allLeft(&q.mu))
-	q.retire()
-	if e, ok := err.(*DrainError[T]); ok {
-		dropped.addTo(&e.Snapshot)
-	}
-	return err
-}
-
-// closeToDrain closes the queue, and returns what waited when the first of the
-// drains under way did. It hands over the agenda itself and not a list of it. To make
-// the list takes more than a second for 4 million items, every call would wait for
-// that, and nobody reads it if the drain is complete.
-func (q *TypedDelaying[T]) closeToDrain() (dropped *leftover[T]) {
-	now := q.now()
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.draining++
-	if q.agenda.len() > 0 {
-		q.dropped = &leftover[T]{agenda: q.agenda, now: now, epoch: q.epoch}
-	}
-	q.closeLocked()
-	return q.dropped
-}
-
-// endDrain forgets what was dropped when the last of the drains under way is over.
-func (q *TypedDelaying[T]) endDrain() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.draining--
-	if q.draining == 0 {
-		q.dropped = nil
-	}
-}
-
-// A leftover is what waited in a queue when a drain began. Nobody changes it, so
-// that the calls of Drain that share it need no lock.
+// A leftover is what waited in a queue when a shutdown dropped it. Nobody changes the
+// agenda any more, so those who share it need no lock.
 type leftover[T comparable] struct {
 	agenda agenda[T]
 	now    time.Duration
 	epoch  time.Time
+}
+
+// keepDropped has the queue keep what a shutdown drops, for a drain or a Run that may have
+// to name it, until forgetDropped is called. The queue keeps the agenda itself and not a
+// list of it. To make the list takes more than a second for 4 million items, every call
+// would wait for that, and mostly nobody reads it.
+func (q *TypedDelaying[T]) keepDropped() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.keepers++
+}
+
+func (q *TypedDelaying[T]) forgetDropped() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.keepers--
+	if q.keepers == 0 {
+		q.dropped = nil
+	}
+}
+
+// leftover returns what was dropped, nil for nothing.
+func (q *TypedDelaying[T]) leftover() *leftover[T] {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.dropped
 }
 
 // addTo adds the items to a snapshot; nil has none.
@@ -160,4 +118,132 @@ func (l *leftover[T]) addTo(s *Snapshot[T]) {
 		c.addWaiting(&l.agenda)
 		c.describeWaiting(s, l.now, l.epoch)
 	}
+}
+
+// drains are the calls of Drain above a queue that has no Drain of its own. The zero value
+// is ready for use.
+type drains struct {
+	mu     sync.Mutex
+	halted chan struct{} // guarded by mu; halt closes it; nil if no Drain wants to know
+	ending gate.Crew     // calls of Drain that shut the queue down
+}
+
+// halt ends all drains of now, as a ShutDown must. A later Drain starts anew.
+func (ds *drains) halt() {
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	ds.haltLocked()
+}
+
+func (ds *drains) haltLocked() {
+	if ds.halted != nil {
+		close(ds.halted)
+		ds.halted = nil
+	}
+}
+
+// join returns a channel that the next halt closes. It waits for the calls that are about
+// to shut the queue down: their ShutDown would end the drain that is to come.
+func (ds *drains) join() (halted <-chan struct{}) {
+	<-ds.ending.AllLeft(&ds.mu)
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	if ds.halted == nil {
+		ds.halted = make(chan struct{})
+	}
+	return ds.halted
+}
+
+// shutDownBelow ends all drains of the queue. A ShutDown ends only a drain that waits
+// already, and nothing tells whether the drain has come that far. So the ShutDown is
+// repeated until this drain is over, but not for ever: the queue may not heed it.
+func shutDownBelow[T comparable](queue TypedInterface[T], drains *drains, over <-chan struct{}) {
+	const most = 64 * time.Millisecond
+	drains.mu.Lock()
+	drains.ending.Enter()
+	drains.haltLocked()
+	drains.mu.Unlock()
+	defer drains.ending.Leave(&drains.mu)
+	for wait := time.Millisecond; wait <= most; wait *= 2 {
+		endBelow(queue, queue.ShutDown)
+		select {
+		case <-over:
+			return
+		case <-time.After(wait):
+		}
+	}
+}
+
+// drainBelow drains a queue below, until ctx is done or the drains are halted. A
+// ShutDownWithDrain takes no context, and nothing but a ShutDown ends it early. The
+// ShutDown ends those of other callers too, so it is a halt for all of them: without
+// that, they would take the early return of their own for a complete drain.
+func drainBelow[T comparable](ctx context.Context, queue TypedInterface[T], drains *drains) error {
+	if q, ok := queue.(drainer); ok {
+		return q.Drain(ctx)
+	}
+	halted := drains.join()
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		drainUntilEmpty(queue, halted)
+	}()
+	err := ErrShutDown
+	select {
+	case <-over:
+		if !isHalted(halted) {
+			// The goroutine of client-go's delaying queue ends with a ShutDown, or 10 s later.
+			endBelow(queue, queue.ShutDown)
+			return nil
+		}
+	case <-halted:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	shutDownBelow(queue, drains, over)
+	return &DrainError[T]{Err: err, Snapshot: Snapshot[T]{QueuedTotal: queue.Len()}}
+}
+
+func isHalted(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// drainUntilEmpty drains the queue in three steps.
+//
+//  1. ShutDownWithDrain. That of client-go waits until no item is held, which is also
+//     true between two items of one worker. Afterwards the number of queued items only
+//     falls, since no Done queues an item that was held before.
+//  2. Wait until no item is queued. No queue tells when its Len becomes 0, so the queue
+//     is asked, at first every millisecond and then less often.
+//  3. ShutDownWithDrain again, for the workers that hold the last items.
+func drainUntilEmpty[T comparable](queue TypedInterface[T], halted <-chan struct{}) {
+	const most = 16 * time.Millisecond
+	endBelow(queue, queue.ShutDownWithDrain)
+	for wait := time.Millisecond; queue.Len() > 0; wait = min(2*wait, most) {
+		select {
+		case <-halted:
+			return
+		case <-time.After(wait):
+		}
+	}
+	if !isHalted(halted) { // Or the drain could begin after the last ShutDown.
+		endBelow(queue, queue.ShutDownWithDrain)
+	}
+}
+
+// endBelow calls one of the shutdowns of a queue that may be shut down already. The
+// queue of controller-runtime panics then. That panic is dropped, as it says nothing
+// new. A panic of a queue that is not shut down afterwards goes on.
+func endBelow[T comparable](queue TypedInterface[T], shutDown func()) {
+	defer func() {
+		if v := recover(); v != nil && !queue.ShuttingDown() {
+			panic(v)
+		}
+	}()
+	shutDown()
 }

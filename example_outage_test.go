@@ -16,6 +16,7 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 
 	"github.com/seed16c08ea7/workqueue"
+	"github.com/seed16c08ea7/workqueue/wait"
 )
 
 // What limiters make of an outage. Everything that 10,000 keys depend on is
@@ -37,7 +38,7 @@ func Example_outage() {
 		return workqueue.NewTypedItemExponentialFailureRateLimiter[int](5*time.Millisecond, 1000*time.Second)
 	}
 	jittered := func(longest time.Duration) limiter {
-		l := workqueue.NewTypedItemBackoffRateLimiter[int](workqueue.Backoff{
+		l := workqueue.NewTypedItemBackoffRateLimiter[int](wait.Backoff{
 			Duration: 5 * time.Millisecond, Factor: 2, Jitter: 1, Cap: longest,
 		})
 		l.Rand = rand.New(rand.NewPCG(1, 2)).Float64 // To see the same each time.

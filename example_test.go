@@ -1,12 +1,20 @@
 package workqueue_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	testingclock "k8s.io/utils/clock/testing"
+
 	"github.com/seed16c08ea7/workqueue"
+	"github.com/seed16c08ea7/workqueue/wait"
 )
 
 // The loop of the package comment, with its declarations around it. Keep the
@@ -91,4 +99,563 @@ func ExampleTyped_ShutDownWithDrain() {
 	// done 2
 	// done 3
 	// drained
+}
+
+// A worker that ends with a context, without a shutdown of the queue that
+// others may still use.
+func ExampleTyped_GetContext() {
+	queue := workqueue.NewTyped[string]()
+	queue.Add("a")
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	for {
+		item, err := queue.GetContext(ctx)
+		if err != nil {
+			fmt.Println(err)
+			break
+		}
+		fmt.Println("working on", item)
+		queue.Done(item)
+		cancel()
+	}
+	queue.ShutDown()
+	_, err := queue.GetContext(context.Background())
+	fmt.Println(err)
+	// Output:
+	// working on a
+	// context canceled
+	// workqueue: queue is shut down
+}
+
+// A worker that has other things to do when nothing is queued.
+func ExampleTyped_TryGet() {
+	queue := workqueue.NewTyped[string]()
+	queue.AddAll("a", "b")
+	for item, ok := queue.TryGet(); ok; item, ok = queue.TryGet() {
+		fmt.Println("working on", item)
+		queue.Done(item)
+	}
+	fmt.Println("nothing queued")
+	// Output:
+	// working on a
+	// working on b
+	// nothing queued
+}
+
+// All keys of a list are added in one go.
+func ExampleTyped_AddAll() {
+	queue := workqueue.NewTyped[string]()
+	queue.AddAll("a", "b", "a", "c")
+	fmt.Println(queue.Len())
+	// Output:
+	// 3
+}
+
+// A program that ends gives its workers some time, and then says what it
+// leaves behind.
+func ExampleTyped_Drain() {
+	clock := testingclock.NewFakeClock(time.Now()) // For an output that is always the same.
+	queue := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{
+		Clock:     clock,
+		KeepTimes: true,
+	})
+	queue.AddAll("stuck", "not begun")
+	queue.Get()
+	clock.Step(7 * time.Second)
+
+	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+	defer cancel()
+	err := queue.Drain(ctx)
+	fmt.Println(err)
+
+	var left *workqueue.DrainError[string]
+	if errors.As(err, &left) {
+		for _, info := range left.Queued {
+			fmt.Println("left in the queue:", info.Item)
+		}
+	}
+	// Output:
+	// workqueue: drain left 1 queued, 1 in flight (stuck for 7s), 0 waiting: context deadline exceeded
+	// left in the queue: not begun
+}
+
+// The object of a key is gone before a worker came to it.
+func ExampleTypedDelaying_Remove() {
+	queue := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{})
+	defer queue.ShutDown()
+	queue.Add("queued")
+	queue.AddAfter("retried later", time.Hour)
+	fmt.Println(queue.Remove("queued"), queue.Remove("retried later"), queue.Remove("unknown"))
+	fmt.Println(queue.Snapshot(10))
+	// Output:
+	// true true false
+	// 0 queued, 0 in flight, 0 waiting
+}
+
+// A certificate is to be renewed a week before it expires; a longer one has
+// been issued, so that there is more time.
+func ExampleTypedDelaying_Reschedule() {
+	clock := testingclock.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	queue := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Clock: clock})
+	defer queue.ShutDown()
+
+	queue.AddAfter("certificate", 23*24*time.Hour)
+	queue.AddAfter("certificate", 83*24*time.Hour) // The earlier time stays.
+	fmt.Println(queue.Snapshot(1).Waiting[0].Due.Format(time.DateOnly))
+	queue.Reschedule("certificate", 83*24*time.Hour)
+	fmt.Println(queue.Snapshot(1).Waiting[0].Due.Format(time.DateOnly))
+	// Output:
+	// 2026-01-24
+	// 2026-03-25
+}
+
+// Events that come in bursts are worked off when a burst is over, but at least
+// every ten seconds.
+func ExampleTypedDelaying_Debounce() {
+	start := time.Now()
+	clock := testingclock.NewFakeClock(start)
+	queue := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Clock: clock})
+	defer queue.ShutDown()
+	for range 4 {
+		queue.Debounce("a", 4*time.Second, 10*time.Second)
+		fmt.Println("due after", queue.Snapshot(1).Waiting[0].Due.Sub(start))
+		clock.Step(3 * time.Second)
+	}
+	// Output:
+	// due after 4s
+	// due after 7s
+	// due after 10s
+	// due after 10s
+}
+
+// With OneEntry an event makes the retry that was planned unnecessary.
+func ExampleTypedDelayingQueueConfig_addCancelsWaiting() {
+	for _, cancels := range []bool{false, true} {
+		queue := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{OneEntry: cancels})
+		queue.AddAfter("a", time.Hour)
+		queue.Add("a")
+		s := queue.Snapshot(0)
+		fmt.Printf("%d queued, %d waiting\n", s.QueuedTotal, s.WaitingTotal)
+		queue.ShutDown()
+	}
+	// Output:
+	// 1 queued, 1 waiting
+	// 1 queued, 0 waiting
+}
+
+// What a debug endpoint of a controller would print.
+func ExampleTypedRateLimiting_Snapshot() {
+	clock := testingclock.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	queue := workqueue.NewTypedRateLimiting(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Minute, time.Hour),
+		workqueue.TypedRateLimitingQueueConfig[string]{Clock: clock, KeepTimes: true})
+	defer queue.ShutDown()
+
+	queue.AddAll("stuck", "next", "last")
+	queue.Get()
+	queue.AddRateLimited("failing")
+	clock.Step(30 * time.Second)
+	fmt.Println(queue.Snapshot(10))
+	// Output:
+	// 2 queued, 1 in flight, 1 waiting
+	// stuck: in flight for 30s
+	// next: queued for 30s
+	// last: queued for 30s
+	// failing: waiting for 30s, due 2026-01-01T00:01:00Z, 1 failures
+}
+
+// Many cheap keys, such as the objects of a cluster: short waits to begin
+// with, jitter to keep keys that fail together from staying together, and a
+// bucket for what the other side can take. Keys that disappear while they fail
+// expire.
+func Example_manyCheapKeys() {
+	backoff := workqueue.NewTypedItemBackoffRateLimiter[string](wait.Backoff{
+		Duration: 5 * time.Millisecond, Factor: 2, Jitter: 1, Cap: 2 * time.Minute,
+	})
+	bucket := workqueue.NewTypedKeyBucketRateLimiter[string](200, 200)
+	limiter := workqueue.NewTypedExpiringRateLimiter(
+		workqueue.NewTypedMaxOfRateLimiter[string](backoff, bucket), 10*time.Minute)
+	queue := workqueue.NewTypedRateLimiting(limiter, workqueue.TypedRateLimitingQueueConfig[string]{})
+	defer queue.ShutDown()
+
+	for key := range 10_200 {
+		queue.AddRateLimited(fmt.Sprint("key-", key))
+	}
+	last := limiter.When("key-10199") // Reported again: that costs nothing.
+	fmt.Println("the last of 10,200 keys that fail at once waits", last.Round(10*time.Second))
+
+	bucket.SetLimit(1000) // The other side has grown; the queue need not know.
+	next := limiter.When("one more")
+	fmt.Println("one more waits", next.Round(10*time.Second))
+	// Output:
+	// the last of 10,200 keys that fail at once waits 50s
+	// one more waits 10s
+}
+
+// A few expensive keys, such as machines to be started: long waits from the
+// first failure, little jitter as there are few to be taken apart, and no
+// bucket, since no number of other keys makes one of them less urgent.
+func Example_fewExpensiveKeys() {
+	limiter := workqueue.NewTypedItemBackoffRateLimiter[string](wait.Backoff{
+		Duration: 10 * time.Second, Factor: 3, Jitter: 0.2, Cap: 10 * time.Minute,
+	})
+	limiter.Rand = func() float64 { return 0.5 } // To see the same each time.
+
+	for range 6 {
+		fmt.Println(limiter.When("machine-1"))
+	}
+	fmt.Println("another machine:", limiter.When("machine-2"))
+	fmt.Println(limiter)
+	// Output:
+	// 11s
+	// 33s
+	// 1m39s
+	// 4m57s
+	// 9m10s
+	// 9m10s
+	// another machine: 11s
+	// item backoff (10s * 3^n, jitter 0.2, at most 10m0s; 2 items)
+}
+
+// A server that says when to come back knows better than any limiter: its time
+// goes to AddAfter. The limiter is not asked, so that the failure does not
+// count, and what it knows of the key stays.
+func Example_retryAfter() {
+	limiter := workqueue.NewTypedItemBackoffRateLimiter[string](wait.Backoff{
+		Duration: time.Millisecond, Factor: 2, Jitter: 0.5, Cap: time.Minute,
+	})
+	queue := workqueue.NewTypedRateLimiting(limiter, workqueue.TypedRateLimitingQueueConfig[string]{})
+	answers := []error{errors.New("internal error"), tooManyRequests{after: 20 * time.Millisecond}, nil}
+	call := func(string) error {
+		answer := answers[0]
+		answers = answers[1:]
+		return answer
+	}
+
+	queue.Add("key")
+	for !queue.ShuttingDown() {
+		key, _ := queue.Get()
+		err := call(key)
+		var busy tooManyRequests
+		switch {
+		case errors.As(err, &busy):
+			queue.AddAfter(key, busy.after)
+			fmt.Println(err, "- failures that count:", queue.NumRequeues(key))
+		case err != nil:
+			queue.AddRateLimited(key)
+			fmt.Println(err, "- failures that count:", queue.NumRequeues(key))
+		default:
+			queue.Forget(key)
+			fmt.Println("done - failures that count:", queue.NumRequeues(key))
+			queue.ShutDown()
+		}
+		queue.Done(key)
+	}
+	// Output:
+	// internal error - failures that count: 1
+	// too many requests, retry after 20ms - failures that count: 1
+	// done - failures that count: 0
+}
+
+type tooManyRequests struct{ after time.Duration }
+
+func (e tooManyRequests) Error() string {
+	return fmt.Sprint("too many requests, retry after ", e.after)
+}
+
+// Waits double until they are drawn from the time between half a minute and a
+// minute, so that keys which fail together do not come back together.
+func ExampleNewTypedItemBackoffRateLimiter() {
+	limiter := workqueue.NewTypedItemBackoffRateLimiter[string](wait.Backoff{
+		Duration: 10 * time.Second, Factor: 2, Cap: time.Minute, Jitter: 1,
+	})
+	limiter.Rand = func() float64 { return 0.5 } // For an output that is always the same.
+	for range 5 {
+		fmt.Println(limiter.When("a"))
+	}
+	limiter.Forget("a")
+	fmt.Println("after a success:", limiter.When("a"))
+	// Output:
+	// 15s
+	// 30s
+	// 45s
+	// 45s
+	// 45s
+	// after a success: 15s
+}
+
+// One retry a second, however often failures are reported.
+func ExampleNewTypedKeyBucketRateLimiter() {
+	limiter := workqueue.NewTypedKeyBucketRateLimiterWithOptions[string](1, 1,
+		workqueue.LimiterOptions{Clock: testingclock.NewFakePassiveClock(time.Now())})
+	for _, key := range []string{"a", "b", "b", "b", "c"} {
+		fmt.Println(key, limiter.When(key))
+	}
+	// Output:
+	// a 0s
+	// b 1s
+	// b 1s
+	// b 1s
+	// c 2s
+}
+
+// Nobody calls Forget for keys whose object is gone.
+func ExampleNewTypedExpiringRateLimiter() {
+	clock := testingclock.NewFakePassiveClock(time.Now())
+	limiter := workqueue.NewTypedExpiringRateLimiterWithOptions(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second, time.Minute), time.Hour, workqueue.LimiterOptions{Clock: clock})
+	limiter.When("gone")
+	fmt.Println("failures:", limiter.NumRequeues("gone"))
+	clock.SetTime(clock.Now().Add(2 * time.Hour))
+	limiter.When("another")
+	fmt.Println("failures two hours later:", limiter.NumRequeues("gone"))
+	// Output:
+	// failures: 1
+	// failures two hours later: 0
+}
+
+// printMetrics prints the counters and gauges of a registry that are not zero.
+func printMetrics(g prometheus.Gatherer) {
+	families, err := g.Gather()
+	if err != nil {
+		fmt.Println(err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if v := m.GetGauge().GetValue() + m.GetCounter().GetValue(); v != 0 {
+				fmt.Println(strings.TrimPrefix(f.GetName(), "workqueue_"), v)
+			}
+		}
+	}
+}
+
+// The provider is made once and handed to each queue, or to SetProvider. A
+// program serves the registry by promhttp.
+func ExampleNewPrometheusProvider() {
+	registry := prometheus.NewRegistry()
+	provider := workqueue.NewPrometheusProvider(registry, workqueue.PrometheusOptions{})
+
+	clock := testingclock.NewFakeClock(time.Now())
+	queue := workqueue.NewTypedRateLimiting(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second, time.Minute),
+		workqueue.TypedRateLimitingQueueConfig[string]{Name: "pods", MetricsProvider: provider, Clock: clock},
+	)
+	queue.Add("web-1")
+	queue.Add("web-2")
+	queue.Add("web-2")
+	queue.AddRateLimited("web-3")
+	clock.Step(500 * time.Millisecond)
+	queue.Get()
+	clock.Step(250 * time.Millisecond)
+	printMetrics(registry)
+
+	queue.ShutDown()
+	fmt.Println("after the shutdown:")
+	printMetrics(registry)
+	// Output:
+	// adds_total 2
+	// depth 1
+	// duplicates_total 1
+	// in_flight 1
+	// longest_running_processor_seconds 0.25
+	// oldest_item_age_seconds 0.75
+	// rate_limited_total 1
+	// retries_total 1
+	// unfinished_work_seconds 0.25
+	// waiting 1
+	// after the shutdown:
+	// abandoned_total 1
+	// abandoned_total 1
+	// abandoned_total 1
+}
+
+// These stand for the metrics provider of another package: what is different
+// about it is the types of its metrics.
+type (
+	otherProvider struct{}
+	otherMetric   struct{ name string }
+)
+
+func (m *otherMetric) Inc()              { fmt.Println(m.name, "+1") }
+func (m *otherMetric) Dec()              { fmt.Println(m.name, "-1") }
+func (m *otherMetric) Set(v float64)     { fmt.Println(m.name, "=", v) }
+func (m *otherMetric) Observe(v float64) { fmt.Println(m.name, "observed", v) }
+
+func (otherProvider) NewDepthMetric(name string) *otherMetric { return &otherMetric{name + " depth"} }
+func (otherProvider) NewAddsMetric(name string) *otherMetric  { return &otherMetric{name + " adds"} }
+func (otherProvider) NewRetriesMetric(name string) *otherMetric {
+	return &otherMetric{name + " retries"}
+}
+
+func (otherProvider) NewLatencyMetric(name string) *otherMetric {
+	return &otherMetric{name + " latency"}
+}
+
+func (otherProvider) NewWorkDurationMetric(name string) *otherMetric {
+	return &otherMetric{name + " work"}
+}
+
+func (otherProvider) NewUnfinishedWorkSecondsMetric(name string) *otherMetric {
+	return &otherMetric{name + " unfinished"}
+}
+
+func (otherProvider) NewLongestRunningProcessorSecondsMetric(name string) *otherMetric {
+	return &otherMetric{name + " longest"}
+}
+
+// A provider that was written for client-go needs no more than this call.
+func ExampleAdaptMetricsProvider() {
+	clock := testingclock.NewFakeClock(time.Now())
+	queue := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{
+		Name:            "pods",
+		MetricsProvider: workqueue.AdaptMetricsProvider(otherProvider{}),
+		Clock:           clock,
+	})
+	queue.Add("web-1")
+	clock.Step(2 * time.Second)
+	pod, _ := queue.Get()
+	queue.Done(pod)
+	queue.ShutDown()
+	// Output:
+	// pods adds +1
+	// pods depth +1
+	// pods depth -1
+	// pods latency observed 2
+	// pods work observed 0
+}
+
+// Two workers, until the context ends.
+func ExampleRun() {
+	queue := workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[string](),
+		workqueue.TypedRateLimitingQueueConfig[string]{Name: "deployments"})
+	queue.Add("default/web")
+
+	ctx, stop := context.WithCancel(context.Background())
+	sync := func(ctx context.Context, key string) error {
+		fmt.Println("synced", key)
+		stop() // A controller would have a signal do that.
+		return nil
+	}
+	err := workqueue.Run(ctx, queue, sync, workqueue.RunOptions[string]{Workers: 2, Grace: 20 * time.Second})
+	fmt.Println("stopped:", err)
+	// Output:
+	// synced default/web
+	// stopped: <nil>
+}
+
+// What a handler returns says when its item comes again.
+func ExampleRun_retries() {
+	queue := workqueue.NewTypedRateLimiting(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Millisecond, time.Second),
+		workqueue.TypedRateLimitingQueueConfig[string]{})
+	queue.Add("volume")
+
+	attempt := 0
+	attach := func(ctx context.Context, volume string) error {
+		attempt++
+		fmt.Printf("attempt %d after %d failures\n", attempt, queue.NumRequeues(volume))
+		switch attempt {
+		case 1:
+			return errors.New("the server is busy") // Tried again with backoff.
+		case 2:
+			panic("index out of range") // The same, and logged with its stack.
+		case 3:
+			return workqueue.RequeueAfter(time.Millisecond) // Nothing to do yet; no failure.
+		default:
+			return workqueue.Permanent(errors.New("no such node"))
+		}
+	}
+	quiet := logr.FromSlogHandler(slog.DiscardHandler)
+	workqueue.Run(context.Background(), queue, attach, workqueue.RunOptions[string]{
+		MaxAttempts: 10,
+		OnGiveUp: func(_ context.Context, volume string, err error) {
+			fmt.Println("gave up", volume, "because of", err)
+			queue.ShutDown()
+		},
+		Logger: &quiet,
+	})
+	// Output:
+	// attempt 1 after 0 failures
+	// attempt 2 after 1 failures
+	// attempt 3 after 2 failures
+	// attempt 4 after 0 failures
+	// gave up volume because of no such node
+}
+
+// A rollout that takes long is out of date as soon as its object changes.
+func ExampleRun_cancelOnReAdd() {
+	queue := workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[string](),
+		workqueue.TypedRateLimitingQueueConfig[string]{})
+	queue.Add("web")
+
+	version := 1
+	rollOut := func(ctx context.Context, name string) error {
+		fmt.Println("rolling out version", version)
+		if version == 1 {
+			version++
+			queue.Add(name) // The object changes in the midst of it.
+			<-ctx.Done()
+			fmt.Println("stopped:", context.Cause(ctx))
+			return ctx.Err() // No failure: it is handed out again at once.
+		}
+		queue.ShutDown()
+		return nil
+	}
+	workqueue.Run(context.Background(), queue, rollOut, workqueue.RunOptions[string]{CancelOnReAdd: true})
+	// Output:
+	// rolling out version 1
+	// stopped: workqueue: item was added again
+	// rolling out version 2
+}
+
+// What is left at the end has a name.
+func ExampleRun_onStop() {
+	queue := workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[string](),
+		workqueue.TypedRateLimitingQueueConfig[string]{})
+	queue.Add("a")
+	queue.Add("b")
+
+	ctx, stop := context.WithCancel(context.Background())
+	handle := func(ctx context.Context, item string) error {
+		stop()
+		return nil
+	}
+	err := workqueue.Run(ctx, queue, handle, workqueue.RunOptions[string]{
+		OnStop: func(left workqueue.Snapshot[string]) { fmt.Println("never handled:", left.Queued[0].Item) },
+	})
+	fmt.Println(err)
+	// Output:
+	// never handled: b
+	// <nil>
+}
+
+// With Drain, what is queued or waits for a retry is worked off within Grace.
+func ExampleRun_drain() {
+	queue := workqueue.NewTypedRateLimiting(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Millisecond, time.Second),
+		workqueue.TypedRateLimitingQueueConfig[string]{})
+	queue.Add("delivery")
+	queue.AddAfter("report", time.Hour) // It has not failed, and is not waited for.
+
+	ctx, stop := context.WithCancel(context.Background())
+	attempt := 0
+	deliver := func(ctx context.Context, item string) error {
+		attempt++
+		fmt.Println("attempt", attempt)
+		stop()
+		if attempt < 3 {
+			return errors.New("the server is busy")
+		}
+		return nil
+	}
+	quiet := logr.FromSlogHandler(slog.DiscardHandler)
+	err := workqueue.Run(ctx, queue, deliver, workqueue.RunOptions[string]{
+		Drain: true, Grace: 20 * time.Second, Logger: &quiet,
+	})
+	fmt.Println(err, errors.Is(err, workqueue.ErrNotDrained))
+	// Output:
+	// attempt 1
+	// attempt 2
+	// attempt 3
+	// <nil> false
 }

@@ -1,5 +1,7 @@
 package workqueue
 
+import "github.com/seed16c08ea7/workqueue/internal/slab"
+
 import "time"
 
 // A fifo is the machine inside a [Typed]: the items that are queued or held, and
@@ -9,17 +11,16 @@ import "time"
 //
 // An item is in one of these states, and in none when items has no record of it:
 //
-//	queued      in line, waiting for a take
+//	queued      in a list, waiting for a take
 //	inStorage   in storage, waiting for a take
-//	ranked      in ranks, waiting for a take
-//	removed     in storage, to be dropped when that hands it out
-//	unfindable  in line, but not equal to itself: take forgets it
+//	removed     in storage, to be dropped when the storage hands it out
+//	unfindable  in a list, but not equal to itself: take forgets the record
 //	processing  handed out, done is owed
-//	watched     the same, and the add of it is to be reported
-//	reprocess   handed out and added again since: done queues it
+//	watched     the same, and the next add of the item is to be reported
+//	reprocess   handed out and added again since: done queues the item
 //
-// and moves as follows, where queued stands for inStorage and ranked too, and
-// processing for watched:
+// and moves as follows, where queued stands for inStorage too, and processing for
+// watched:
 //
 //	add      none, removed → queued;  none → unfindable;  processing → reprocess
 //	take     queued → processing;     removed, unfindable → none
@@ -27,19 +28,25 @@ import "time"
 //	putBack  processing, reprocess → queued
 //	remove   queued → none, removed;  reprocess → processing
 //
+// As long as no add has named a priority and there is no Order, all queued records are in
+// one list, the line. Otherwise they are in the lists of lanes. A fifo with a storage has
+// no lanes, and only those records in the line whose Push has failed.
+//
 // Invariants, for a record r with index i:
 //
-//	r.state is queued or unfindable: line.at(r.pos) == i
-//	r.state.held(): held[r.pos] == i
-//	line.len() + len(held) + number of records inStorage, ranked or removed == items.live
-//	r.state is ranked: storage.ranks has i, with its place in r.pos
-//	stored == number of records inStorage or ranked + unmatched
-//	ghosts == number of records removed
+//	r.state is queued or unfindable: i is in the line, or in the list of the lane r.x.lane
+//	r is in a list, and not its first: r.pos == 1 + the index of the record before it
+//	r is in a list: r.x.next == 1 + the index of the record behind it, 0 for the last one
+//	isHeld(r.state): held[r.pos] == i, and r.x.lane is the lane that r was taken from
+//	r.state is reprocess: r.x.next is the lane in which done will queue r
+//	n == number of records queued or unfindable
+//	n + len(held) + number of records inStorage or removed == items.live
 //	the items in watchers are those of the records watched
 //	stamps.n == items.records.n, or 0 if not timed
+//	the numbers in seqs grow within the list of a lane, but for records that were put back
 //
 // All of them hold before each call of the storage, which is foreign code: a
-// method of it that does not return leaves a transition that is complete, or one
+// method of the storage that does not return leaves a transition that is complete, or one
 // that has not begun.
 //
 // A fifo is not safe for concurrent use. Its zero value is empty and keeps no
@@ -47,38 +54,58 @@ import "time"
 type fifo[T comparable] struct {
 	// Immutable after construction.
 
-	storage   *storageGuard[T] // nil for the line alone
-	reflexive bool             // it is known that no item differs from itself
-	timed     bool             // stamps are kept
+	storage   *storage[T] // nil for none
+	reflexive bool        // it is known that no item differs from itself
+	timed     bool        // stamps are kept
 
 	closed bool // add changes nothing any more
 
-	items  table[T]
-	line   line
-	held   []uint32
-	stored int
-	ghosts int
-	// unmatched is how many items that differ from themselves the storage has been
-	// given and has not given back. They have no record.
-	unmatched int
-	dry       bool // the storage said that it is empty, and nothing has come to it since
-	stamps    pages[stamp]
-	watchers  map[T]watcher
+	items slab.Table[T, links]
+	line  list   // as long as lanes is nil
+	lanes *lanes // nil as long as the line suffices
+	taken rank   // of the last take from a lane
+	n     int
+	held  []uint32
+
+	stamps   slab.Pages[stamp]
+	seqs     slab.Pages[uint64]
+	seq      uint64 // the last number
+	watchers map[T]watcher
+	watches  int // the most watchers since there were none
+}
+
+// Notes of records.
+const (
+	namedNote     = 1 << iota // the add that the record is queued or held for named a priority
+	markNamedNote             // so did the add that it is marked for
+)
+
+// bit returns a note for an add that names a priority, and otherwise 0.
+func (p *placement) bit(note uint8) uint8 {
+	if p != nil && p.named {
+		return note
+	}
+	return 0
+}
+
+// links are what a record of a fifo has beside pos.
+type links struct {
+	next uint32
+	lane uint32 // the id, 0 without lanes
 }
 
 const (
-	queued state = 1 + iota
+	queued slab.State = 1 + iota
 	inStorage
 	removed
 	unfindable
-	ranked // an item that differs from itself too
 	processing
 	watched
 	reprocess
 )
 
-// held reports whether a record of this state is one that a worker holds.
-func (s state) held() bool { return s >= processing }
+// isHeld reports whether a record of this state is one that a worker holds.
+func isHeld(s slab.State) bool { return s >= processing }
 
 // A stamp holds the times of an item.
 type stamp struct {
@@ -86,175 +113,575 @@ type stamp struct {
 	started time.Duration // at the take that handed it out
 }
 
-// ready reports whether a take may find an item. A storage is taken at its word
-// that it has none: otherwise a worker who finds nothing would be woken again
-// for what stored still counts, and so for ever.
-func (f *fifo[T]) ready() bool { return f.line.len() > 0 || f.stored > 0 && !f.dry }
+// ready reports whether a take may find an item.
+func (f *fifo[T]) ready() bool {
+	switch {
+	case f.lanes != nil:
+		return len(f.lanes.rotations) > 0
+	case f.storage != nil:
+		return f.n > 0 || f.storage.ready()
+	}
+	return f.n > 0
+}
 
 // idle reports whether nothing is held and a take finds nothing. What a storage has
 // lost, as by a Pop that has not returned, is not waited for.
 func (f *fifo[T]) idle() bool { return len(f.held) == 0 && !f.ready() }
 
 // len returns how many items are queued. Beside a storage, see size.
-func (f *fifo[T]) len() int { return f.line.len() + f.stored }
+func (f *fifo[T]) len() int {
+	if f.storage == nil {
+		return f.n
+	}
+	return f.n + f.storage.stored
+}
 
 // size is len for a caller who wants to know what the storage says of itself.
 func (f *fifo[T]) size() int {
-	if f.native() {
-		return f.len()
+	if f.storage == nil {
+		return f.n
 	}
-	return f.line.len() + f.storage.size() - f.ghosts
+	return f.n + f.storage.size() - f.storage.ghosts
 }
 
 // add queues an item that has no record, and reports whether it did. The caller
-// has looked for it; at is where that ended. The search is the caller's, and not
-// made here, because only a probe that is inlined in Add and Done is fast enough:
+// has looked for the item; at is where the search ended. The search is the caller's, and
+// not made here, because only a probe that is inlined in Add and Done is fast enough:
 // see BenchmarkCycle.
-//
-// The record is complete before the storage is called, which may not return.
-func (f *fifo[T]) add(at, hash uint32, item T, now time.Duration) (added bool) {
+func (f *fifo[T]) add(at, hash uint32, item T, now time.Duration, p *placement) (added bool) {
 	if f.closed {
 		return false
 	}
-	if !f.reflexive && !equal(item, item) {
-		f.addUnfindable(item, now)
+	if !f.reflexive && !slab.Equal(item, item) {
+		f.addUnfindable(item, now, p)
 		return true
 	}
-	i, r := f.items.insert(at, hash, item)
-	r.state = queued
+	i, r := f.items.Insert(at, hash, item)
+	r.State = queued
 	if f.timed {
 		f.stampAdded(i, now)
 	}
-	if f.storage != nil {
-		f.enqueue(i, r)
+	if f.lanes != nil || f.storage != nil || p != nil {
+		f.enqueue(i, r, p)
 		return true
 	}
-	r.pos = f.line.push(i) // enqueue is not inlined.
+	f.append(&f.line, i, r) // enqueue is not inlined.
+	f.n++
 	return true
+}
+
+// addUnfindable queues an item that differs from itself. No later add, done or
+// remove can name the item, so that it needs no slot in the index.
+func (f *fifo[T]) addUnfindable(item T, now time.Duration, p *placement) {
+	i, r := f.items.InsertUnindexed(item)
+	r.State = unfindable
+	if f.timed {
+		f.stampAdded(i, now)
+	}
+	f.enqueue(i, r, p)
+}
+
+// enqueue puts a new record where its add belongs. The record is in the line before the
+// storage is called, which may not return.
+func (f *fifo[T]) enqueue(i uint32, r *slab.Record[T, links], p *placement) {
+	if l := f.laneFor(p); l != nil {
+		l.refs++
+		f.enter(l, i, r)
+	} else {
+		f.append(&f.line, i, r)
+		f.n++
+		if f.storage != nil {
+			f.store(i, r)
+		}
+	}
+	r.Note = p.bit(namedNote)
+}
+
+// laneFor returns the lane of an add, or nil as long as the line suffices. The first add
+// with a priority gives the fifo lanes.
+func (f *fifo[T]) laneFor(p *placement) *lane {
+	if f.lanes == nil {
+		if f.storage != nil || p == nil {
+			return nil
+		}
+		f.order(newLanes(0, false, false, false))
+	}
+	return f.lanes.find(p)
+}
+
+// order gives the fifo lanes. All records belong to the lane with id 0 then, which their
+// links say already.
+func (f *fifo[T]) order(o *lanes) {
+	f.lanes = o
+	l := o.all[0]
+	l.list, l.n = f.line, f.n
+	l.refs += f.n + len(f.held)
+	l.level.depth, l.share.group.n = f.n, f.n
+	f.line = list{}
+	for _, i := range f.held {
+		if f.items.Records.At(i).State == reprocess {
+			l.refs++
+		}
+	}
+	if l.n > 0 {
+		o.up(l, 0)
+	}
+}
+
+// append puts a record at the end of a list.
+func (f *fifo[T]) append(l *list, i uint32, r *slab.Record[T, links]) {
+	r.Pos, r.X.next = l.tail, 0
+	if l.tail != 0 {
+		f.items.Records.At(l.tail - 1).X.next = i + 1
+	} else {
+		l.head = i + 1
+	}
+	l.tail = i + 1
+}
+
+// prepend puts a record before all others of a list.
+func (f *fifo[T]) prepend(l *list, i uint32, r *slab.Record[T, links]) {
+	r.X.next = l.head
+	if l.head != 0 {
+		f.items.Records.At(l.head - 1).Pos = i + 1
+	} else {
+		l.tail = i + 1
+	}
+	l.head = i + 1
+}
+
+// pop takes the first record out of a list. The record behind it still refers to it: nobody
+// looks at that of the first record, and to write it would touch another cache line.
+func (f *fifo[T]) pop(l *list) (i uint32, r *slab.Record[T, links]) {
+	i = l.head - 1
+	r = f.items.Records.At(i)
+	l.head = r.X.next
+	if l.head == 0 {
+		l.tail = 0
+	}
+	return i, r
+}
+
+// unlink takes any record out of a list.
+func (f *fifo[T]) unlink(l *list, i uint32, r *slab.Record[T, links]) {
+	if l.head == i+1 {
+		f.pop(l)
+		return
+	}
+	f.items.Records.At(r.Pos - 1).X.next = r.X.next
+	if r.X.next != 0 {
+		f.items.Records.At(r.X.next - 1).Pos = r.Pos
+	} else {
+		l.tail = r.Pos
+	}
+}
+
+// enter puts a record at the end of a lane to which it refers already.
+func (f *fifo[T]) enter(l *lane, i uint32, r *slab.Record[T, links]) {
+	f.append(&l.list, i, r)
+	r.X.lane = l.id
+	f.seq++
+	if f.lanes.every > 0 {
+		f.number(i, f.seq)
+	}
+	f.count(l, 1)
+	if l.n == 1 {
+		f.lanes.up(l, f.seq)
+	}
+}
+
+// leave takes a queued record out of its lane, to which it goes on to refer.
+func (f *fifo[T]) leave(l *lane, i uint32, r *slab.Record[T, links]) {
+	first := l.head == i+1
+	f.unlink(&l.list, i, r)
+	f.left(l, first)
+}
+
+// left follows a record that has left the list of a lane.
+func (f *fifo[T]) left(l *lane, first bool) {
+	f.count(l, -1)
+	switch {
+	case l.n == 0:
+		f.lanes.down(l)
+	case first && f.lanes.every > 0:
+		f.lanes.headChanged(l, *f.seqs.At(l.head - 1))
+	}
+}
+
+func (f *fifo[T]) count(l *lane, by int) {
+	f.n += by
+	l.n += by
+	l.level.depth += by
+	l.share.group.n += by
+}
+
+// number notes the number of a record, if there are ages.
+func (f *fifo[T]) number(i uint32, seq uint64) {
+	if f.lanes.every == 0 {
+		return
+	}
+	for int(i) >= f.seqs.N {
+		f.seqs.Push(0)
+	}
+	*f.seqs.At(i) = seq
 }
 
 // addAgain adds an item that has a record, and reports whether it was no
 // duplicate. An item that is held is only marked: done queues it, so that no two
-// workers hold it at a time. Its stamp becomes the time of this add, as that is
-// when its next wait begins.
-func (f *fifo[T]) addAgain(at uint32, r *record[T], now time.Duration) (added bool) {
+// workers hold it at a time. Its stamp becomes the time of this add, as its next wait
+// begins with that.
+func (f *fifo[T]) addAgain(at uint32, r *slab.Record[T, links], now time.Duration, p *placement) (added bool) {
 	if f.closed {
 		return false
 	}
-	switch r.state {
-	case queued, inStorage, ranked:
-		if f.storage != nil {
-			f.touch(f.items.index(at), r)
+	i := f.items.Index(at)
+	switch r.State {
+	case queued:
+		if f.lanes != nil || p != nil {
+			f.raise(i, r, p)
 		}
+	case inStorage:
+		f.storage.dry = false
+		f.storage.touch(r.Item)
 	case removed:
-		f.restore(f.items.index(at), r, now)
+		f.restore(i, r, now)
 		return true
 	case processing, watched:
-		f.mark(f.items.index(at), r, now)
+		f.mark(i, r, now, p)
 		return true
 	case reprocess:
-		if f.storage != nil {
-			f.rankAgain(f.items.index(at), r, true)
+		if f.lanes != nil || p != nil {
+			f.markAgain(r, p)
 		}
 	}
 	return false
 }
 
-// mark marks an item that is held.
-func (f *fifo[T]) mark(i uint32, r *record[T], now time.Duration) {
-	was := r.state
-	r.state = reprocess
-	if f.timed {
-		f.stamps.at(i).added = now
+// raise moves a queued record to the end of a lane of its group, if the add has a higher
+// priority.
+func (f *fifo[T]) raise(i uint32, r *slab.Record[T, links], p *placement) {
+	priority := p.number()
+	if f.lanes == nil {
+		if f.laneFor(p) == nil {
+			return
+		}
 	}
-	if was == watched {
-		f.tellWatchers(r.item)
-	}
-	if f.storage != nil {
-		f.rankAgain(i, r, false)
-	}
-}
-
-// addUnfindable queues an item that differs from itself. No later add, done or
-// remove can name it, so it needs no slot in the index.
-func (f *fifo[T]) addUnfindable(item T, now time.Duration) {
-	i, r := f.items.insertUnindexed(item)
-	r.state = unfindable
-	if f.timed {
-		f.stampAdded(i, now)
-	}
-	f.enqueue(i, r)
-}
-
-// enqueue puts a record in line whose state is queued or unfindable, and moves it
-// on into the storage if there is one.
-func (f *fifo[T]) enqueue(i uint32, r *record[T]) {
-	if f.storage != nil && f.storage.ranks != nil {
-		f.rank(i, r)
+	f.lanes.hear(p)
+	from := f.lanes.all[r.X.lane]
+	if priority <= from.level.priority {
 		return
 	}
-	r.pos = f.line.push(i)
-	if f.storage != nil {
-		f.store(i, r)
+	to := f.lanes.laneOf(priority, from.share.group)
+	r.Note = p.bit(namedNote)
+	// The new lane has the record before the old one gives it away: a group that had none
+	// in between would lose its turn.
+	to.refs++
+	f.count(to, 1)
+	f.seq++
+	if to.n == 1 {
+		f.lanes.up(to, f.seq)
 	}
+	f.leave(from, i, r)
+	f.append(&to.list, i, r)
+	r.X.lane = to.id
+	f.number(i, f.seq)
+	f.lanes.release(from)
+}
+
+// mark marks an item that is held.
+func (f *fifo[T]) mark(i uint32, r *slab.Record[T, links], now time.Duration, p *placement) {
+	l := f.laneFor(p) // First: a fifo that gets its lanes now counts what is marked already.
+	was := r.State
+	r.State = reprocess
+	if f.timed {
+		f.stamps.At(i).added = now
+	}
+	r.X.next = 0
+	if l != nil {
+		l.refs++
+		r.X.next = l.id
+	}
+	r.Note = r.Note&namedNote | p.bit(markNamedNote)
+	if was == watched {
+		f.tellWatchers(r.Item)
+	}
+}
+
+// markAgain follows a further add of an item that is marked: the higher priority counts,
+// and the group of the last add.
+func (f *fifo[T]) markAgain(r *slab.Record[T, links], p *placement) {
+	if f.lanes == nil && f.laneFor(p) == nil {
+		return
+	}
+	from := f.lanes.all[r.X.next]
+	priority := from.level.priority
+	if p.number() > priority {
+		priority = p.number()
+		r.Note = r.Note&namedNote | p.bit(markNamedNote)
+	}
+	g := from.share.group
+	if p != nil {
+		g = f.lanes.groupOf(p)
+	}
+	to := f.lanes.laneOf(priority, g)
+	to.refs++
+	r.X.next = to.id
+	f.lanes.release(from)
+}
+
+// take hands out the first item, if there is one, and says for how long it was
+// queued. The line comes before a storage.
+func (f *fifo[T]) take(now time.Duration) (item T, waited time.Duration, ok bool) {
+	if f.lanes != nil {
+		return f.takeOrdered(now)
+	}
+	if f.line.head == 0 {
+		if f.storage == nil {
+			return item, 0, false
+		}
+		return f.takeStored(now)
+	}
+	i, r := f.pop(&f.line)
+	f.n--
+	if f.timed {
+		waited = f.stampStarted(i, now)
+	}
+	if r.State == unfindable {
+		return f.takeUnfindable(i, r), waited, true
+	}
+	f.hold(i, r)
+	return r.Item, waited, true
+}
+
+// takeOrdered is take for a fifo with lanes.
+func (f *fifo[T]) takeOrdered(now time.Duration) (item T, waited time.Duration, ok bool) {
+	if len(f.lanes.rotations) == 0 {
+		return item, 0, false
+	}
+	l := f.lanes.next()
+	i, r := f.pop(&l.list)
+	f.left(l, true)
+	f.taken = rank{l.level.priority, r.Note&namedNote != 0}
+	if f.timed {
+		waited = f.stampStarted(i, now)
+	}
+	if r.State == unfindable {
+		f.lanes.release(l) // Nobody can name the item in a Done, so that no limit counts it.
+		return f.takeUnfindable(i, r), waited, true
+	}
+	f.lanes.countHeld(l, 1)
+	f.hold(i, r)
+	return r.Item, waited, true
+}
+
+// hold makes a record that has left its list or the storage one that is held.
+func (f *fifo[T]) hold(i uint32, r *slab.Record[T, links]) {
+	r.State = processing
+	r.Pos = uint32(len(f.held))
+	f.held = append(f.held, i)
+}
+
+// takeUnfindable hands out an item that done cannot name, and so forgets it. It is a
+// function of its own because its calls would make take slower for all items: see
+// BenchmarkCycle.
+func (f *fifo[T]) takeUnfindable(i uint32, r *slab.Record[T, links]) T {
+	item := r.Item
+	f.forgetUnindexed(i, r)
+	return item
 }
 
 // done ends the hand-out of the item and queues it if it was added again. It
 // reports for how long the item was held, if it was. The caller has looked for
-// it; r is nil if there is no record.
-func (f *fifo[T]) done(at uint32, r *record[T], now time.Duration) (worked time.Duration, ok bool) {
-	if r == nil || !r.state.held() {
+// the item; r is nil if there is no record.
+func (f *fifo[T]) done(at uint32, r *slab.Record[T, links], now time.Duration) (worked time.Duration, ok bool) {
+	if r == nil || !isHeld(r.State) {
 		return 0, false
 	}
-	i := f.items.index(at)
+	i := f.items.Index(at)
 	if f.timed {
-		worked = max(0, now-f.stamps.at(i).started)
+		worked = max(0, now-f.stamps.At(i).started)
 	}
-	again := r.state == reprocess
+	again := r.State == reprocess
+	if r.State == watched {
+		f.forgetWatchers(r.Item)
+	}
 	f.letGo(i, r)
+	if f.lanes != nil {
+		f.land(r)
+	}
 	if again {
-		r.state = queued
 		f.enqueueAgain(i, r)
 		return worked, true
 	}
-	if f.storage != nil && f.storage.holding != nil {
-		f.doneHolding(at, r)
-		return worked, true
-	}
-	f.items.remove(at, r) // forget is not inlined.
-	if f.items.sparse() {
+	f.items.Remove(at, r) // forget is not inlined.
+	if f.items.Sparse() {
 		f.compact()
 	}
 	return worked, true
 }
 
+// land ends the hand-out of a record for its lane.
+func (f *fifo[T]) land(r *slab.Record[T, links]) {
+	l := f.lanes.all[r.X.lane]
+	f.lanes.countHeld(l, -1)
+	f.lanes.release(l)
+}
+
+// enqueueAgain queues a record that was held and added again.
+func (f *fifo[T]) enqueueAgain(i uint32, r *slab.Record[T, links]) {
+	r.State = queued
+	r.Note = r.Note / markNamedNote * namedNote
+	if f.lanes != nil {
+		f.enter(f.lanes.all[r.X.next], i, r)
+		return
+	}
+	f.append(&f.line, i, r)
+	f.n++
+	if f.storage != nil {
+		f.store(i, r)
+	}
+}
+
 // letGo takes a record out of held, where the last one takes its place: the order
 // of held means nothing. The caller gives the record another place or forgets it.
-// A watcher ends here, as it must not be called after done.
-func (f *fifo[T]) letGo(i uint32, r *record[T]) {
-	if r.state == watched {
-		delete(f.watchers, r.item)
-	}
+func (f *fifo[T]) letGo(i uint32, r *slab.Record[T, links]) {
 	last := len(f.held) - 1
 	if moved := f.held[last]; moved != i {
-		f.held[r.pos] = moved
-		f.items.records.at(moved).pos = r.pos
+		f.held[r.Pos] = moved
+		f.items.Records.At(moved).Pos = r.Pos
 	}
 	f.held = f.held[:last]
 }
 
+// putBack undoes a take: the item is queued again, before all others of its lane, or of the
+// lane of an add with a higher priority that came meanwhile. It does nothing for an item
+// that is not held. An item that differs from itself has lost its
+// record, and with it the time when it was added, which the caller says again, and its
+// lane.
+func (f *fifo[T]) putBack(item T, added time.Duration) {
+	var i uint32
+	var r *slab.Record[T, links]
+	if slab.Equal(item, item) {
+		var at uint32
+		if at, r = f.items.Find(slab.HashOf(item), item); r == nil || !isHeld(r.State) {
+			return
+		}
+		i = f.items.Index(at)
+		marked := r.State == reprocess
+		if r.State == watched {
+			f.forgetWatchers(r.Item)
+		}
+		f.letGo(i, r)
+		r.State = queued
+		if f.lanes != nil {
+			f.lanes.countHeld(f.lanes.all[r.X.lane], -1)
+			if marked {
+				f.unmark(r)
+			}
+		}
+	} else {
+		i, r = f.items.InsertUnindexed(item)
+		r.State = unfindable
+		if f.timed {
+			f.stampAdded(i, added)
+		}
+		if f.lanes != nil {
+			f.lanes.all[0].refs++
+			f.number(i, 0)
+		}
+	}
+	f.enterFirst(i, r)
+}
+
+// unmark makes the higher one of the two lanes of a marked record its only lane.
+func (f *fifo[T]) unmark(r *slab.Record[T, links]) {
+	from, to := f.lanes.all[r.X.lane], f.lanes.all[r.X.next]
+	if to.level.priority <= from.level.priority {
+		f.lanes.release(to)
+		return
+	}
+	r.X.lane, r.Note = to.id, r.Note/markNamedNote*namedNote
+	f.lanes.release(from)
+}
+
+// hear notes what an add says of its group, though the add changes nothing else.
+func (f *fifo[T]) hear(p *placement) {
+	if f.lanes != nil {
+		f.lanes.hear(p)
+	}
+}
+
+// enterFirst puts a record before all others of its lane.
+func (f *fifo[T]) enterFirst(i uint32, r *slab.Record[T, links]) {
+	if f.lanes == nil {
+		f.prepend(&f.line, i, r)
+		f.n++
+		return
+	}
+	l := f.lanes.all[r.X.lane]
+	f.prepend(&l.list, i, r)
+	f.count(l, 1)
+	seq := uint64(0)
+	if f.lanes.every > 0 {
+		seq = *f.seqs.At(i)
+	}
+	if l.n == 1 {
+		f.lanes.up(l, seq)
+	} else {
+		f.lanes.headChanged(l, seq)
+	}
+}
+
+// remove takes back an add, and reports whether there was one. What is in the storage
+// stays there, and is dropped when it comes out: a [Queue] has no method to remove an item
+// from its middle.
+func (f *fifo[T]) remove(hash uint32, item T) bool {
+	at, r := f.items.Find(hash, item)
+	if r == nil {
+		return false
+	}
+	switch r.State {
+	case queued:
+		f.removeQueued(f.items.Index(at), r)
+		f.forget(at, r)
+	case inStorage:
+		r.State = removed
+		f.storage.stored--
+		f.storage.ghosts++
+	case reprocess:
+		r.State = processing
+		if f.lanes != nil {
+			f.lanes.release(f.lanes.all[r.X.next])
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+func (f *fifo[T]) removeQueued(i uint32, r *slab.Record[T, links]) {
+	if f.lanes == nil {
+		f.unlink(&f.line, i, r)
+		f.n--
+		return
+	}
+	l := f.lanes.all[r.X.lane]
+	f.leave(l, i, r)
+	f.lanes.release(l)
+}
+
 // forget removes a record that has no place, and the slot that refers to it.
-func (f *fifo[T]) forget(at uint32, r *record[T]) {
-	f.items.remove(at, r)
-	if f.items.sparse() {
+func (f *fifo[T]) forget(at uint32, r *slab.Record[T, links]) {
+	f.items.Remove(at, r)
+	if f.items.Sparse() {
 		f.compact()
 	}
 }
 
 // forgetUnindexed removes a record that has no place and no slot.
-func (f *fifo[T]) forgetUnindexed(i uint32, r *record[T]) {
-	f.items.release(i, r)
-	if f.items.sparse() {
+func (f *fifo[T]) forgetUnindexed(i uint32, r *slab.Record[T, links]) {
+	f.items.Release(i, r)
+	if f.items.Sparse() {
 		f.compact()
 	}
 }
@@ -262,33 +689,119 @@ func (f *fifo[T]) forgetUnindexed(i uint32, r *record[T]) {
 // stampAdded notes when a record was added. A record that is new at the end of the
 // slab has no stamp yet; one that is used again has that of the item before it.
 func (f *fifo[T]) stampAdded(i uint32, now time.Duration) {
-	if int(i) == f.stamps.n {
-		f.stamps.push(stamp{})
+	if int(i) == f.stamps.N {
+		f.stamps.Push(stamp{})
 	}
-	f.stamps.at(i).added = now
+	f.stamps.At(i).added = now
+}
+
+// stampStarted notes when a record was handed out, and returns for how long it
+// was queued.
+func (f *fifo[T]) stampStarted(i uint32, now time.Duration) (waited time.Duration) {
+	s := f.stamps.At(i)
+	s.started = now
+	return max(0, now-s.added)
+}
+
+// watch has the watcher told of the next add of the item, which is held, until done. It
+// reports whether the item was added since it was handed out; nothing is kept then.
+// Watchers that have ended are forgotten here, so that they do not pile up.
+func (f *fifo[T]) watch(hash uint32, item T, w watcher) (again bool) {
+	_, r := f.items.Find(hash, item)
+	if r == nil {
+		return false // The item may differ from itself: no add is one of the same item.
+	}
+	switch r.State {
+	case processing, watched:
+		if f.watchers == nil {
+			f.watchers = make(map[T]watcher)
+		}
+		r.State = watched
+		w.more = f.watchers[item].live()
+		f.watchers[item] = w
+		f.watches = max(f.watches, len(f.watchers))
+	case reprocess:
+		return true
+	}
+	return false
+}
+
+// tellWatchers ends the contexts of all who watch the item.
+func (f *fifo[T]) tellWatchers(item T) {
+	first := f.watchers[item]
+	f.forgetWatchers(item)
+	for w := &first; w != nil; w = w.more {
+		w.cancel(ErrReAdded)
+	}
+}
+
+// forgetWatchers drops a map that is empty and was large: a map never shrinks.
+func (f *fifo[T]) forgetWatchers(item T) {
+	delete(f.watchers, item)
+	if f.watches > slab.MinRecords && len(f.watchers) == 0 {
+		f.watchers, f.watches = nil, 0
+	}
 }
 
 // compact gives memory back, see table.compact. That renumbers all records, so
-// everything that refers to one by its index is written anew: the line, held and
-// the stamps. The line and held are at most as long as the table, and shrink with
-// it. It follows each removal of a record and does not wait for settle, since a
-// check there costs every call.
+// everything that refers to a record by its index is written anew: the lists, held, the
+// stamps and the numbers. It follows each removal of a record and does not wait for
+// settle, since a check there costs every call.
 func (f *fifo[T]) compact() {
-	f.line.shrink()
 	f.held = append(make([]uint32, 0, 2*len(f.held)), f.held...)
-	old := f.stamps
-	f.stamps = pages[stamp]{}
-	renumbered := f.storage.renumber()
-	f.items.compact(func(from, to uint32, r *record[T]) {
-		switch r.state {
-		case queued, unfindable:
-			*f.line.at(r.pos) = to
-		case processing, watched, reprocess:
-			f.held[r.pos] = to
+	stamps, seqs := f.stamps, f.seqs
+	f.stamps, f.seqs = slab.Pages[stamp]{}, slab.Pages[uint64]{}
+	f.items.CompactLinked(func(from, to uint32, r *slab.Record[T, links]) {
+		if isHeld(r.State) {
+			f.held[r.Pos] = to
 		}
 		if f.timed {
-			f.stamps.push(*old.at(from))
+			f.stamps.Push(*stamps.At(from))
 		}
-		renumbered(from, to, r.state == ranked)
-	})
+		if seqs.N > 0 {
+			f.seqs.Push(0)
+			if int(from) < seqs.N {
+				*f.seqs.At(to) = *seqs.At(from)
+			}
+		}
+	}, f.relink)
+}
+
+// relink follows a compaction: it names the records of the lists by their new indices, and
+// lanes by new ids. now returns the new index for an old one.
+func (f *fifo[T]) relink(now func(uint32) uint32) {
+	rename := func(ref *uint32) {
+		if *ref != 0 {
+			*ref = 1 + now(*ref-1)
+		}
+	}
+	rename(&f.line.head)
+	rename(&f.line.tail)
+	var lanes []*lane
+	if f.lanes != nil {
+		lanes = f.lanes.renumber()
+	}
+	for _, l := range lanes {
+		if l != nil {
+			rename(&l.head)
+			rename(&l.tail)
+		}
+	}
+	for i := range uint32(f.items.Records.N) {
+		r := f.items.Records.At(i)
+		head := f.line.head
+		if f.lanes != nil {
+			l := lanes[r.X.lane]
+			head, r.X.lane = l.head, l.id
+		}
+		switch {
+		case r.State == queued || r.State == unfindable:
+			if head != i+1 { // That of the first record means nothing.
+				rename(&r.Pos)
+			}
+			rename(&r.X.next)
+		case r.State == reprocess && f.lanes != nil:
+			r.X.next = lanes[r.X.next].id
+		}
+	}
 }

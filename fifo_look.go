@@ -1,74 +1,109 @@
 package workqueue
 
-import "time"
+import (
+	"slices"
+	"time"
+
+	"github.com/seed16c08ea7/workqueue/internal/slab"
+)
 
 // This file has what only reads a fifo, for snapshots and metrics.
 
-// enterIn enters what the fifo holds in a census: the first items in line, items of
-// the storage, and the first that are held. Most storages cannot be asked, so their
-// items are found by a look at every record, and are in any order.
+// enterIn enters what the fifo holds in a census: the first queued items, in the order of
+// the lanes, and some that are held. A storage cannot be asked, so that its items are
+// found by a look at every record, and are in any order.
 func (f *fifo[T]) enterIn(c *census[T]) {
 	c.queuedTotal, c.heldTotal = f.len(), len(f.held)
-	for i := range f.line.all() {
-		if len(c.queued) >= c.limit {
-			break
-		}
-		c.queued = append(c.queued, f.entry(i, ItemQueued))
+	if f.lanes == nil {
+		f.enterList(c, f.line)
+	} else {
+		f.lanes.visit(func(l *lane) bool {
+			f.enterList(c, l.list)
+			return len(c.queued) < c.limit
+		})
 	}
-	c.lined = len(c.queued)
-	if f.stored > 0 {
+	if f.lanes == nil || !f.lanes.grouped && f.lanes.every == 0 {
+		c.lined = len(c.queued)
+	}
+	if f.storage != nil {
 		f.enterStored(c)
 	}
 	for _, i := range f.held[:min(c.limit, len(f.held))] {
 		state := ItemInFlight
-		if f.items.records.at(i).state == reprocess {
+		if f.items.Records.At(i).State == reprocess {
 			state = ItemInFlightAgain
 		}
 		c.held = append(c.held, f.entry(i, state))
 	}
 }
 
-// enterStored enters the items of the storage, or of ranks.
+func (f *fifo[T]) enterList(c *census[T], l list) {
+	for i := l.head; i != 0 && len(c.queued) < c.limit; i = f.items.Records.At(i - 1).X.next {
+		c.queued = append(c.queued, f.entry(i-1, ItemQueued))
+	}
+}
+
 func (f *fifo[T]) enterStored(c *census[T]) {
-	if f.native() {
-		f.enterRanked(c)
-		return
-	}
-	if f.enterOrdered(c) {
-		return
-	}
-	for i := uint32(0); int(i) < f.items.records.n && len(c.queued) < c.limit; i++ {
-		if f.items.records.at(i).state == inStorage {
+	for i := uint32(0); int(i) < f.items.Records.N && len(c.queued) < c.limit; i++ {
+		if f.items.Records.At(i).State == inStorage {
 			c.queued = append(c.queued, f.entry(i, ItemQueued))
 		}
 	}
 }
 
 func (f *fifo[T]) entry(i uint32, state ItemState) censusEntry[T] {
-	e := censusEntry[T]{item: f.items.records.at(i).item, state: state, ref: i}
-	if f.storage != nil {
-		e.priority = f.storage.priorities.of(i)
+	r := f.items.Records.At(i)
+	e := censusEntry[T]{item: r.Item, state: state}
+	if f.lanes != nil {
+		e.priority = f.nextLane(r).level.priority
 	}
 	switch {
 	case !f.timed:
 	case state == ItemQueued:
-		e.since = f.stamps.at(i).added
+		e.since = f.stamps.At(i).added
 	default:
-		e.since = f.stamps.at(i).started
+		e.since = f.stamps.At(i).started
 	}
 	return e
 }
 
-// queues reports whether the item is queued, or will be by its done.
-func (f *fifo[T]) queues(hash uint32, item T) bool {
-	_, r := f.items.find(hash, item)
-	return r != nil && (r.state == queued || r.state == inStorage || r.state == ranked || r.state == reprocess)
+// nextLane returns the lane of a record, or that in which done will queue it. There must be
+// lanes.
+func (f *fifo[T]) nextLane(r *slab.Record[T, links]) *lane {
+	if r.State == reprocess {
+		return f.lanes.all[r.X.next]
+	}
+	return f.lanes.all[r.X.lane]
+}
+
+// heldFor returns the rank that a held item was handed out with, and for how long the item
+// was queued before, as far as that is known: an add since then has overwritten the time of
+// the add before.
+func (f *fifo[T]) heldFor(hash uint32, item T) (waited time.Duration, k rank) {
+	at, r := f.items.Find(hash, item)
+	if r == nil || !isHeld(r.State) {
+		return 0, rank{}
+	}
+	if f.timed && r.State != reprocess {
+		s := f.stamps.At(f.items.Index(at))
+		waited = max(0, s.started-s.added)
+	}
+	if f.lanes != nil {
+		k = rank{f.lanes.all[r.X.lane].level.priority, r.Note&namedNote != 0}
+	}
+	return waited, k
+}
+
+// isQueued reports whether the item is queued, or will be by its done.
+func (f *fifo[T]) isQueued(hash uint32, item T) bool {
+	_, r := f.items.Find(hash, item)
+	return r != nil && (r.State == queued || r.State == inStorage || r.State == reprocess)
 }
 
 // heldAgain returns how many of the held items have been added again.
 func (f *fifo[T]) heldAgain() (n int) {
 	for _, i := range f.held {
-		if f.items.records.at(i).state == reprocess {
+		if f.items.Records.At(i).State == reprocess {
 			n++
 		}
 	}
@@ -79,33 +114,141 @@ func (f *fifo[T]) heldAgain() (n int) {
 // most. It takes time in proportion to their number.
 func (f *fifo[T]) inFlight(now time.Duration) (total, longest time.Duration) {
 	for _, i := range f.held {
-		held := max(0, now-f.stamps.at(i).started)
+		held := max(0, now-f.stamps.At(i).started)
 		total += held
 		longest = max(longest, held)
 	}
 	return total, longest
 }
 
-// oldest returns the age of the item at the head of the line, which has the oldest
-// stamp there, or of the oldest of all levels. A storage has an order of its own, so each
-// record is looked at.
-func (f *fifo[T]) oldest(now time.Duration, levels []LevelStats) (age time.Duration) {
-	for _, l := range levels {
-		age = max(age, l.OldestItem)
+// oldest returns the age of the oldest queued item of a fifo without lanes: that of the
+// first item in the line. A storage has an order of its own, so that each record is looked
+// at.
+func (f *fifo[T]) oldest(now time.Duration) (age time.Duration) {
+	if f.line.head != 0 {
+		age = max(0, now-f.stamps.At(f.line.head-1).added)
 	}
-	if levels != nil {
+	if f.storage == nil {
 		return age
 	}
-	if !f.line.empty() {
-		age = max(0, now-f.stamps.at(f.line.first()).added)
-	}
-	if f.stored == 0 {
-		return age
-	}
-	for i := range uint32(f.items.records.n) {
-		if f.items.records.at(i).state == inStorage {
-			age = max(age, now-f.stamps.at(i).added)
+	for i := range uint32(f.items.Records.N) {
+		if f.items.Records.At(i).State == inStorage {
+			age = max(age, now-f.stamps.At(i).added)
 		}
 	}
 	return age
+}
+
+// levels returns the depth of each priority that metrics name, in the order in which the
+// priorities came into use, and of all others together. It takes time in proportion to the
+// number of held items. It is nil without lanes.
+func (f *fifo[T]) levels() (stats []LevelStats) {
+	if f.lanes == nil {
+		return nil
+	}
+	others := f.n
+	for _, v := range f.lanes.named {
+		stats = append(stats, LevelStats{Priority: v.priority, Depth: v.depth})
+		others -= v.depth
+	}
+	if others > 0 {
+		stats = append(stats, LevelStats{Others: true, Depth: others})
+	}
+	for _, i := range f.held {
+		if r := f.items.Records.At(i); r.State == reprocess {
+			levelOf(&stats, f.nextLane(r).level.priority).Depth++
+		}
+	}
+	return stats
+}
+
+// levelOf returns the stats that a priority belongs to, and adds those of the others
+// when the first of them comes.
+func levelOf(stats *[]LevelStats, priority int) *LevelStats {
+	for i := range *stats {
+		if s := &(*stats)[i]; s.Priority == priority || s.Others {
+			return s
+		}
+	}
+	*stats = append(*stats, LevelStats{Others: true})
+	return &(*stats)[len(*stats)-1]
+}
+
+// surveyed is how many lanes and groups are looked at in one critical section. A look takes
+// up to 100 ns, where nothing of the lane is in a cache.
+const surveyed = 4096
+
+// A survey is a look at all lanes and groups, in as many critical sections as that takes:
+// their number has no bound. What changes in between may be missed or seen twice.
+type survey struct {
+	now    time.Duration
+	next   int          // the lane and the group to be looked at next
+	levels []LevelStats // get the age of their oldest item
+	groups groupDepths
+}
+
+// survey looks at some lanes and groups, and reports whether that was the rest of them. The
+// oldest item of a lane is its first one, unless it was raised there or added while held.
+func (f *fifo[T]) survey(s *survey) (over bool) {
+	if f.lanes == nil {
+		return true
+	}
+	lanes, groups := f.lanes.all, &f.lanes.groups.Records
+	if s.next == 0 && f.lanes.grouped {
+		s.groups.enter(f.lanes.main)
+	}
+	for end := s.next + surveyed; s.next < end; s.next++ {
+		if s.next >= max(len(lanes), groups.N) {
+			return true
+		}
+		if s.next < len(lanes) && f.timed {
+			s.lookAt(lanes[s.next], func(i uint32) time.Duration { return f.stamps.At(i).added })
+		}
+		if s.next < groups.N {
+			if r := groups.At(uint32(s.next)); r.State == inUse {
+				s.groups.enter(r.X)
+			}
+		}
+	}
+	return false
+}
+
+func (s *survey) lookAt(l *lane, added func(i uint32) time.Duration) {
+	if l != nil && l.n > 0 {
+		v := levelOf(&s.levels, l.level.priority)
+		v.OldestItem = max(v.OldestItem, s.now-added(l.head-1))
+	}
+}
+
+// groupDepths are the deepest groups, the deepest first, and all others.
+type groupDepths struct {
+	named  []GroupDepth
+	others GroupDepth
+}
+
+// enter adds a group behind those that are as deep.
+func (d *groupDepths) enter(g *group) {
+	if g.n == 0 && g.inFlight == 0 {
+		return
+	}
+	at := len(d.named)
+	for at > 0 && d.named[at-1].Queued < g.n {
+		at--
+	}
+	d.named = slices.Insert(d.named, at, GroupDepth{Group: g.name, Groups: 1, Queued: g.n, InFlight: g.inFlight})
+	if last := len(d.named) - 1; last == maxNamed {
+		d.others.Others = true
+		d.others.Groups++
+		d.others.Queued += d.named[last].Queued
+		d.others.InFlight += d.named[last].InFlight
+		d.named = d.named[:last]
+	}
+}
+
+// all returns the groups, and the others as one more at the end.
+func (d *groupDepths) all() []GroupDepth {
+	if d.others.Others {
+		return append(d.named, d.others)
+	}
+	return d.named
 }

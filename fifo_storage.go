@@ -1,5 +1,7 @@
 package workqueue
 
+import "github.com/seed16c08ea7/workqueue/internal/slab"
+
 import "time"
 
 // Queue stores the queued items of a [Typed] and so decides their order. It
@@ -16,10 +18,6 @@ import "time"
 // usable: after one in Push the item is queued all the same, ahead of what is
 // stored, after one in Touch it is queued where it was, and after one in the other
 // methods nothing has happened.
-//
-// A Queue may have more methods: those of a [PrioritizedQueue] if it knows a priority
-// for each add, and those of a [HoldingQueue] if it holds items back while others are
-// being processed. [NewPriorityQueue] makes an order.
 type Queue[T comparable] interface {
 	// Touch tells that an item that is stored was added again.
 	Touch(item T)
@@ -39,260 +37,188 @@ func DefaultQueue[T comparable]() Queue[T] {
 }
 
 type sequence[T comparable] struct {
-	items ring[T]
+	items slab.Ring[T]
 }
 
 func (s *sequence[T]) Touch(T)     {}
-func (s *sequence[T]) Push(item T) { s.items.push(item) }
-func (s *sequence[T]) Len() int    { return s.items.len() }
+func (s *sequence[T]) Push(item T) { s.items.Push(item) }
+func (s *sequence[T]) Len() int    { return s.items.Len() }
 
 func (s *sequence[T]) Pop() T {
-	if s.items.len() == 0 {
+	if s.items.Len() == 0 {
 		panic("workqueue: Pop of an empty Queue")
 	}
-	item := s.items.pop()
-	s.items.shrink()
+	item := s.items.Pop()
+	s.items.Shrink()
 	return item
 }
 
-// A storageGuard calls a [Queue], which is foreign code, with the lock of a [Typed]
-// held. A method may panic or end its goroutine. The callers do not defer Unlock,
-// as that costs a cycle 30 %. So leave gives the lock back in their place, and
-// nothing else of them runs. A caller that did defer it would unlock twice.
+// A storage calls the [Queue] of a config, which is foreign code, with the lock of a
+// [Typed] held. A method may panic or end its goroutine. The callers do not defer Unlock,
+// as that costs a cycle 30 %. So unlock gives the lock back in their place, and
+// nothing else of them runs. A caller that did defer Unlock would unlock twice.
 //
-// A guard with ranks has no queue: the fifo keeps the order itself, and of is all that
-// is foreign.
-type storageGuard[T comparable] struct {
-	queue       Queue[T]
-	prioritized PrioritizedQueue[T] // queue, or nil if it is none
-	holding     HoldingQueue[T]     // queue, or nil if it is none
-	ranker      ranker              // queue, or nil if it is none
-	leave       func()
+// Invariants:
+//
+//	stored == number of records inStorage + unmatched
+//	ghosts == number of records removed
+type storage[T comparable] struct {
+	queue  Queue[T]
+	unlock func()
 
-	ranks *ranks
-	of    func(item T) int // the priority of a plain add; nil is 0 for all
-
-	// priorities are those of ranks. Beside a queue they are what adds have named, or what
-	// a ranker has said of the records in the storage, and what was handed out; 0 is nothing.
-	priorities *priorities
-	first      firstUsed // of a ranker
-
-	asked rank // that of the add under way; ask takes it
-	took  int  // the priority of what was taken last
+	stored int
+	ghosts int
+	// unmatched is how many items that differ from themselves the queue has been
+	// given and has not given back. They have no record.
+	unmatched int
+	dry       bool // the queue said that it is empty, and nothing has come to it since
 }
 
-func newStorageGuard[T comparable](queue Queue[T], leave func()) *storageGuard[T] {
-	g := &storageGuard[T]{queue: queue, leave: leave, priorities: new(priorities)}
-	g.prioritized, _ = queue.(PrioritizedQueue[T])
-	g.holding, _ = queue.(HoldingQueue[T])
-	g.ranker = rankerOf(queue)
-	return g
-}
+// ready takes a queue at its word that it has nothing: otherwise a worker who finds nothing
+// would be woken again for what stored still counts, and so for ever.
+func (g *storage[T]) ready() bool { return g.stored > 0 && !g.dry }
 
-// ask returns what the add under way says of its priority. An add that says nothing
-// leaves nothing.
-func (g *storageGuard[T]) ask() (k rank) {
-	k, g.asked = g.asked, rank{}
-	return k
-}
-
-// leaveUnless is deferred by the methods below. It does not recover: the panic goes
+// unlockUnless is deferred by the methods below. It does not recover: the panic goes
 // on to the caller of the queue, with the lock free.
-func (g *storageGuard[T]) leaveUnless(returned *bool) {
+func (g *storage[T]) unlockUnless(returned *bool) {
 	if !*returned {
-		g.leave()
+		g.unlock()
 	}
 }
 
-func (g *storageGuard[T]) touch(item T, k rank) {
+func (g *storage[T]) touch(item T) {
 	returned := false
-	defer g.leaveUnless(&returned)
-	if k.named {
-		g.prioritized.TouchWithPriority(item, k.priority)
-	} else {
-		g.queue.Touch(item)
-	}
+	defer g.unlockUnless(&returned)
+	g.queue.Touch(item)
 	returned = true
 }
 
-func (g *storageGuard[T]) push(item T, k rank) {
+func (g *storage[T]) push(item T) {
 	returned := false
-	defer g.leaveUnless(&returned)
-	if k.named {
-		g.prioritized.PushWithPriority(item, k.priority)
-	} else {
-		g.queue.Push(item)
-	}
+	defer g.unlockUnless(&returned)
+	g.queue.Push(item)
 	returned = true
 }
 
-// done tells a queue that holds items back that a hand-out is over.
-func (g *storageGuard[T]) done(item T) {
-	if g.holding == nil {
-		return
-	}
+func (g *storage[T]) size() int {
 	returned := false
-	defer g.leaveUnless(&returned)
-	g.holding.Done(item)
-	returned = true
-}
-
-// ready reports whether the queue, which is not empty, hands anything out.
-func (g *storageGuard[T]) ready() bool {
-	if g.holding == nil {
-		return true
-	}
-	returned := false
-	defer g.leaveUnless(&returned)
-	ok := g.holding.Ready()
-	returned = true
-	return ok
-}
-
-func (g *storageGuard[T]) size() int {
-	returned := false
-	defer g.leaveUnless(&returned)
+	defer g.unlockUnless(&returned)
 	n := g.queue.Len()
 	returned = true
 	return n
 }
 
-// pop returns the hash too: what a storage makes up may have none.
-func (g *storageGuard[T]) pop() (item T, hash uint32) {
+// pop returns the hash too: what a queue makes up may have none.
+func (g *storage[T]) pop() (item T, hash uint32) {
 	returned := false
-	defer g.leaveUnless(&returned)
-	if g.prioritized != nil {
-		item, g.took = g.prioritized.PopWithPriority()
-	} else {
-		item = g.queue.Pop()
-	}
-	hash = hashOf(item)
+	defer g.unlockUnless(&returned)
+	item = g.queue.Pop()
+	hash = slab.HashOf(item)
 	returned = true
 	return item, hash
 }
 
-// learn notes the priority of a record that the queue has stored, or was told of again.
-func (g *storageGuard[T]) learn(i uint32, k rank) {
-	switch {
-	case g.ranker != nil:
-		p := g.ranker.lastRank()
-		g.priorities.set(i, p)
-		g.first.use(p)
-	case k.named:
-		g.priorities.set(i, max(g.priorities.of(i), k.priority))
-	}
-}
-
 // store moves the last record of the line into the storage. The record stays in
-// line until Push has returned. If it left the line first, a Push that panics would
-// lose the item. If its record were forgotten too, a storage that has kept the item
-// in spite of the panic could hand it out beside a new add of it.
+// line until Push has returned: otherwise a Push that panics would lose the item, or, if
+// the queue has kept the item in spite of the panic, could hand it out beside a new add.
 //
-// An item that differs from itself keeps no record: what Pop returns could not
-// be matched with it.
-func (f *fifo[T]) store(i uint32, r *record[T]) {
-	f.dry = false
-	k := f.storage.ask()
-	if f.storage.prioritized != nil {
-		f.storage.priorities.set(i, k.priority)
-	}
-	f.storage.push(r.item, k)
-	f.storage.learn(i, k)
-	f.line.unpush()
-	f.stored++
-	if r.state == unfindable {
-		f.unmatched++
+// An item that differs from itself keeps no record, as nothing that Pop returns could be
+// matched with the record.
+func (f *fifo[T]) store(i uint32, r *slab.Record[T, links]) {
+	g := f.storage
+	g.dry = false
+	g.push(r.Item)
+	f.unlink(&f.line, i, r)
+	f.n--
+	g.stored++
+	if r.State == unfindable {
+		g.unmatched++
 		f.forgetUnindexed(i, r)
 	} else {
-		r.state = inStorage
-	}
-	f.askReady()
-}
-
-// askReady asks a storage that holds items back whether a take would find one. It comes
-// last in a transition: Ready may not return, and then counts for false.
-func (f *fifo[T]) askReady() {
-	if f.storage.holding != nil {
-		f.dry = true
-		f.dry = !f.storage.ready()
+		r.State = inStorage
 	}
 }
 
 // takeStored hands out the next item of the storage. The loop is there because a
-// storage may return items that are not to be handed out, see accept. It ends when
-// the storage says that it is empty, whatever stored counts: dry remembers that,
-// see ready.
+// queue may return items that are not to be handed out, see accept. It ends when
+// the queue says that it is empty, whatever stored counts: dry remembers that.
 //
-// A storage that hands out for ever what is held must not keep the lock for ever:
+// A queue that hands out for ever what is held must not keep the lock for ever:
 // it may do so as often as it said it had items.
 func (f *fifo[T]) takeStored(now time.Duration) (item T, waited time.Duration, ok bool) {
-	refusals := f.storage.size()
-	for n := refusals; n > 0 && refusals > 0 && f.storage.ready(); n = f.storage.size() {
-		ghosts := f.ghosts
-		item, hash := f.storage.pop()
-		if item, waited, ok = f.accept(hash, item, now); ok {
-			f.askReadyAfterTake(item, now)
+	g := f.storage
+	refusals := g.size()
+	for n := refusals; n > 0 && refusals > 0; n = g.size() {
+		ghosts := g.ghosts
+		item, hash := g.pop()
+		if waited, ok = f.accept(hash, item, now); ok {
 			return item, waited, true
 		}
-		f.storage.done(item)
-		if f.ghosts == ghosts {
+		if g.ghosts == ghosts {
 			refusals--
 		}
 	}
-	f.dry = true
+	g.dry = true
 	return *new(T), 0, false
 }
 
 // accept hands out an item that has come out of the storage. One that the
-// storage was not given is handed out like any other. One that is in line or
+// queue was not given is handed out like any other. One that is in line or
 // held is dropped, since it is accounted for there, and so is one that was
 // removed.
-func (f *fifo[T]) accept(hash uint32, item T, now time.Duration) (_ T, waited time.Duration, ok bool) {
-	at, r := f.items.find(hash, item)
+func (f *fifo[T]) accept(hash uint32, item T, now time.Duration) (waited time.Duration, ok bool) {
+	at, r := f.items.Find(hash, item)
 	if r == nil {
-		return item, 0, f.acceptStranger(at, hash, item, now)
+		return 0, f.acceptStranger(at, hash, item, now)
 	}
-	switch r.state {
+	switch r.State {
 	case inStorage:
-		f.stored--
+		f.storage.stored--
 	case removed:
-		f.ghosts--
+		f.storage.ghosts--
 		f.forget(at, r)
-		return item, 0, false
+		return 0, false
 	default:
-		return item, 0, false
+		return 0, false
 	}
-	i := f.items.index(at)
+	i := f.items.Index(at)
 	if f.timed {
 		waited = f.stampStarted(i, now)
 	}
-	if f.storage.prioritized != nil {
-		f.storage.priorities.set(i, f.storage.took)
-	}
 	f.hold(i, r)
-	return item, waited, true
+	return waited, true
 }
 
-// acceptStranger hands out an item that has no record, which the storage has
+// acceptStranger hands out an item that has no record, which the queue has
 // made up unless it differs from itself. Of such items there may be more than
-// were stored: one whose Push has failed is in line, whether or not the storage
+// were stored: one whose Push has failed is in line, whether or not the queue
 // has kept it. So they count for nothing then.
 func (f *fifo[T]) acceptStranger(at, hash uint32, item T, now time.Duration) bool {
-	if !equal(item, item) {
-		if f.unmatched > 0 {
-			f.unmatched--
-			f.stored--
+	if !slab.Equal(item, item) {
+		if f.storage.unmatched > 0 {
+			f.storage.unmatched--
+			f.storage.stored--
 		}
 		return true
 	}
-	i, r := f.items.insert(at, hash, item)
+	i, r := f.items.Insert(at, hash, item)
 	if f.timed {
 		f.stampAdded(i, now)
 		f.stampStarted(i, now)
 	}
-	if f.storage.prioritized != nil {
-		f.storage.priorities.set(i, f.storage.took)
-	}
 	f.hold(i, r)
 	return true
+}
+
+// restore adds an item that was removed and is still in the storage.
+func (f *fifo[T]) restore(i uint32, r *slab.Record[T, links], now time.Duration) {
+	g := f.storage
+	r.State = inStorage
+	g.ghosts--
+	g.stored++
+	g.dry = false
+	if f.timed {
+		f.stampAdded(i, now)
+	}
+	g.touch(r.Item) // Last: if it does not return, the add is not lost.
 }

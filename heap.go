@@ -3,7 +3,10 @@ package workqueue
 import (
 	"cmp"
 	"math"
+	"slices"
 	"time"
+
+	"github.com/seed16c08ea7/workqueue/internal/slab"
 )
 
 // An agenda is a set of items with a due time each, and gives them back in the
@@ -24,14 +27,14 @@ import (
 //
 // An agenda is not safe for concurrent use; its zero value is empty.
 type agenda[T comparable] struct {
-	items  table[T]
-	nodes  pages[node]
+	items  slab.Table[T, slab.None]
+	nodes  slab.Pages[node]
 	ticket uint32 // the ticket of the next node
 	era    uint32 // how often tickets were renumbered
 
 	// starts has since when the items wait, by record, if timed is set, which
 	// it must be at the beginning or not at all.
-	starts pages[time.Duration]
+	starts slab.Pages[time.Duration]
 	timed  bool
 
 	extras *extras // what few items have; nil as long as none has
@@ -46,10 +49,9 @@ type node struct {
 }
 
 const (
-	waiting   state = 1 + iota
-	debounced       // the same, and debounce may put it off
+	waiting   slab.State = 1 + iota
+	debounced            // the same, and debounce may put it off
 
-	heapArity = 4
 )
 
 func (n node) before(m node) bool {
@@ -60,10 +62,10 @@ func (n node) compare(m node) int {
 	return cmp.Or(cmp.Compare(n.due, m.due), cmp.Compare(n.ticket, m.ticket))
 }
 
-func (a *agenda[T]) len() int { return a.nodes.n }
+func (a *agenda[T]) len() int { return a.nodes.N }
 
 // next returns the earliest due time; the agenda must not be empty.
-func (a *agenda[T]) next() time.Duration { return a.nodes.at(0).due }
+func (a *agenda[T]) next() time.Duration { return a.nodes.At(0).due }
 
 // plans returns how often an item has been given a due time, or more. It never
 // goes down.
@@ -72,55 +74,82 @@ func (a *agenda[T]) plans() uint64 { return uint64(a.era)<<32 + uint64(a.ticket)
 // due reports whether the earliest item is due by a reading of the clock, which must
 // have begun after the item was planned. The agenda must not be empty.
 func (a *agenda[T]) due(r reading) bool {
-	first := a.nodes.at(0)
+	first := a.nodes.At(0)
 	return first.due <= r.now && uint64(a.era)<<32+uint64(first.ticket) < r.plans
 }
 
 // schedule makes the item due at the given time, unless it is in the agenda
 // with one as early, and reports whether the earliest due time has changed. An
-// item that debounce may put off is due then at the latest. Of two priorities it
+// item that debounce may put off is due then at the latest. Of two priorities the item
 // keeps the higher.
 // It takes O(log n) time in the number of items.
-func (a *agenda[T]) schedule(hash uint32, item T, now, due time.Duration, priority int) (first bool) {
-	at, r := a.items.find(hash, item)
+func (a *agenda[T]) schedule(hash uint32, item T, now, due time.Duration, p *placement) (first bool) {
+	at, r := a.items.Find(hash, item)
 	if r == nil {
-		return a.push(a.insert(at, hash, item, now, waiting, priority), due)
+		return a.push(a.insert(at, hash, item, now, waiting, p), due)
 	}
-	n := a.nodes.at(r.pos)
-	a.prioritize(n.ref, max(priority, a.priority(n.ref)))
-	if r.state == debounced {
-		latest := a.extras.latest.at(n.ref)
+	n := a.nodes.At(r.Pos)
+	if p.number() > a.priority(n.ref) {
+		a.setRank(n.ref, r, p)
+	}
+	if r.State == debounced {
+		latest := a.extras.latest.At(n.ref)
 		*latest = min(*latest, due)
 	}
 	if due >= n.due {
 		return false
 	}
-	return a.move(r.pos, due)
+	return a.move(r.Pos, due)
 }
 
 // reschedule makes the item due at the given time, whatever it was before. The
-// priority is for a new item; one that waits keeps its own.
-func (a *agenda[T]) reschedule(hash uint32, item T, now, due time.Duration, priority int) (first bool) {
-	at, r := a.items.find(hash, item)
+// placement is for a new item; one that waits keeps its own.
+func (a *agenda[T]) reschedule(hash uint32, item T, now, due time.Duration, p *placement) (first bool) {
+	at, r := a.items.Find(hash, item)
 	if r == nil {
-		return a.push(a.insert(at, hash, item, now, waiting, priority), due)
+		return a.push(a.insert(at, hash, item, now, waiting, p), due)
 	}
-	r.state = waiting
-	return a.move(r.pos, due)
+	r.State = waiting
+	return a.move(r.Pos, due)
+}
+
+// debounce makes the item due at the given time, which may be later than it
+// was, unless schedule or reschedule has brought it in: those have promised
+// something, and debounce can only bring it forward. Of the latest times of
+// several calls the first counts. The placement is for a new item, see reschedule.
+func (a *agenda[T]) debounce(hash uint32, item T, now, due, latest time.Duration, p *placement) (first bool) {
+	at, r := a.items.Find(hash, item)
+	if r == nil {
+		ref := a.insert(at, hash, item, now, debounced, p)
+		a.makeExtras().latest.Put(ref, latest)
+		return a.push(ref, min(due, latest))
+	}
+	n := a.nodes.At(r.Pos)
+	latest = n.due
+	if r.State == debounced {
+		latest = *a.extras.latest.At(n.ref)
+	}
+	if due >= latest && n.due == latest {
+		return false // It is due as late as it may be.
+	}
+	return a.move(r.Pos, min(due, latest))
 }
 
 // insert makes a record for an item that is not in the agenda. The caller then
 // calls push with it.
-func (a *agenda[T]) insert(at, hash uint32, item T, now time.Duration, s state, priority int) (ref uint32) {
-	ref, r := a.items.insertAny(at, hash, item)
-	r.state = s
-	a.prioritize(ref, priority)
+func (a *agenda[T]) insert(at, hash uint32, item T, now time.Duration, s slab.State, p *placement) (ref uint32) {
+	ref, r := a.items.InsertAny(at, hash, item)
+	r.State = s
+	a.setRank(ref, r, p)
+	if p != nil && p.weight > 0 {
+		a.makeExtras().groups.Put(ref, groupOfWait{p.group, p.weight, p.limit})
+	}
 	switch {
 	case !a.timed:
-	case int(ref) == a.starts.n:
-		a.starts.push(now)
+	case int(ref) == a.starts.N:
+		a.starts.Push(now)
 	default:
-		*a.starts.at(ref) = now
+		*a.starts.At(ref) = now
 	}
 	return ref
 }
@@ -128,15 +157,15 @@ func (a *agenda[T]) insert(at, hash uint32, item T, now time.Duration, s state, 
 // push makes a node for a record.
 func (a *agenda[T]) push(ref uint32, due time.Duration) (first bool) {
 	n := node{due: due, ticket: a.nextTicket(), ref: ref}
-	return a.siftUp(a.nodes.push(n), n) == 0
+	return a.siftUp(a.nodes.Push(n), n) == 0
 }
 
 // move changes when the node at index p is due, after all others of that time.
 // If it was due then, it still gets a ticket, as it has been planned anew.
 func (a *agenda[T]) move(p uint32, due time.Duration) (first bool) {
-	n := *a.nodes.at(p)
+	n := *a.nodes.At(p)
 	ticket := a.nextTicket() // May move the node.
-	p = a.items.records.at(n.ref).pos
+	p = a.items.Records.At(n.ref).Pos
 	same := n.due == due
 	n.due, n.ticket = due, ticket
 	at := a.sift(p, n)
@@ -144,36 +173,42 @@ func (a *agenda[T]) move(p uint32, due time.Duration) (first bool) {
 }
 
 // pop removes the earliest item; the agenda must not be empty. It returns the
-// hash too, which it had to compute, and the priority. It takes O(log n) time.
-func (a *agenda[T]) pop() (hash uint32, item T, priority int) {
-	ref := a.nodes.at(0).ref
-	item, priority = a.items.records.at(ref).item, a.priority(ref)
-	hash = hashOf(item)
+// hash too, which it had to compute, and the placement, if the caller gives memory for that.
+// It takes O(log n) time.
+func (a *agenda[T]) pop(memory *placement) (hash uint32, item T, p *placement) {
+	ref := a.nodes.At(0).ref
+	item = a.items.Records.At(ref).Item
+	if memory != nil {
+		p = a.placement(ref, memory)
+	}
+	hash = slab.HashOf(item)
 	a.delete(hash, item, 0)
-	return hash, item, priority
+	return hash, item, p
 }
 
-// remove removes the item, and reports whether it was there, and with which priority.
-// It takes O(log n) time.
-func (a *agenda[T]) remove(hash uint32, item T) (priority int, ok bool) {
-	at, r := a.items.find(hash, item)
+// remove removes the item, and reports whether it was there. It returns the placement, if
+// the caller gives memory for that. It takes O(log n) time.
+func (a *agenda[T]) remove(hash uint32, item T, memory *placement) (p *placement, ok bool) {
+	at, r := a.items.Find(hash, item)
 	if r == nil {
-		return 0, false
+		return nil, false
 	}
-	priority = a.priority(a.items.index(at))
-	a.delete(hash, item, r.pos)
-	return priority, true
+	if memory != nil {
+		p = a.placement(a.items.Index(at), memory)
+	}
+	a.delete(hash, item, r.Pos)
+	return p, true
 }
 
 // delete removes the node at index p and the record of its item.
 func (a *agenda[T]) delete(hash uint32, item T, p uint32) {
-	ref := a.nodes.at(p).ref
-	if last := a.nodes.pop(); p < uint32(a.nodes.n) {
+	ref := a.nodes.At(p).ref
+	if last := a.nodes.Pop(); p < uint32(a.nodes.N) {
 		a.sift(p, last)
 	}
-	at, _ := a.items.find(hash, item)
-	a.items.removeAny(at, ref, a.items.records.at(ref))
-	if a.items.sparse() {
+	at, _ := a.items.Find(hash, item)
+	a.items.RemoveAny(at, ref, a.items.Records.At(ref))
+	if a.items.Sparse() {
 		a.compact()
 	}
 }
@@ -184,17 +219,14 @@ func (a *agenda[T]) clear() { *a = agenda[T]{timed: a.timed, ticket: a.ticket, e
 // compact gives memory back, see table.compact.
 func (a *agenda[T]) compact() {
 	starts, old := a.starts, a.extras
-	a.starts, a.extras = pages[time.Duration]{}, nil
-	a.items.compact(func(from, to uint32, r *record[T]) {
-		a.nodes.at(r.pos).ref = to
+	a.starts, a.extras = slab.Pages[time.Duration]{}, nil
+	a.items.Compact(func(from, to uint32, r *slab.Record[T, slab.None]) {
+		a.nodes.At(r.Pos).ref = to
 		if a.timed {
-			a.starts.push(*starts.at(from))
-		}
-		if r.state == debounced {
-			a.makeExtras().latest.put(to, *old.latest.at(from))
+			a.starts.Push(*starts.At(from))
 		}
 		if old != nil {
-			a.prioritize(to, old.priorities.get(from))
+			a.moveExtras(old, from, to, r.State)
 		}
 	})
 }
@@ -209,15 +241,15 @@ func (a *agenda[T]) sift(p uint32, n node) uint32 {
 
 // place puts a node at an index and tells its record.
 func (a *agenda[T]) place(p uint32, n node) {
-	*a.nodes.at(p) = n
-	a.items.records.at(n.ref).pos = p
+	*a.nodes.At(p) = n
+	a.items.Records.At(n.ref).Pos = p
 }
 
 // siftUp places the node at index p or above it, and returns where.
 func (a *agenda[T]) siftUp(p uint32, n node) uint32 {
 	for p > 0 {
-		parent := (p - 1) / heapArity
-		above := *a.nodes.at(parent)
+		parent := (p - 1) / slab.HeapArity
+		above := *a.nodes.At(parent)
 		if !n.before(above) {
 			break
 		}
@@ -245,9 +277,9 @@ func (a *agenda[T]) siftDown(p uint32, n node) uint32 {
 // firstChild returns the child of p that comes before the others, and its
 // index, or 0 if there is none.
 func (a *agenda[T]) firstChild(p uint32) (child uint32, first node) {
-	from := heapArity*p + 1
-	for c := from; c < min(from+heapArity, uint32(a.nodes.n)); c++ {
-		if n := *a.nodes.at(c); c == from || n.before(first) {
+	from := slab.HeapArity*p + 1
+	for c := from; c < min(from+slab.HeapArity, uint32(a.nodes.N)); c++ {
+		if n := *a.nodes.At(c); c == from || n.before(first) {
 			child, first = c, n
 		}
 	}
@@ -270,6 +302,117 @@ func (a *agenda[T]) renumber() {
 		n.ticket = uint32(p)
 		a.place(uint32(p), n)
 	}
-	a.ticket = uint32(a.nodes.n)
+	a.ticket = uint32(a.nodes.N)
 	a.era++
+}
+
+// earliest returns the nodes that come first in the order of pop, at most limit. The next
+// node is always a child of one of those before it.
+func (a *agenda[T]) earliest(limit int) []node {
+	if limit >= a.len() {
+		return a.sorted()
+	}
+	nodes := make([]node, 0, max(0, limit))
+	if limit <= 0 {
+		return nodes
+	}
+	frontier := slab.Heap[frontierNode]{{*a.nodes.At(0)}}
+	for len(nodes) < limit {
+		n := frontier[0].node
+		frontier.Remove(0)
+		nodes = append(nodes, n)
+		from := slab.HeapArity*a.items.Records.At(n.ref).Pos + 1
+		for c := from; c < min(from+slab.HeapArity, uint32(a.nodes.N)); c++ {
+			frontier.Push(frontierNode{*a.nodes.At(c)})
+		}
+	}
+	return nodes
+}
+
+// A frontierNode is a node of an agenda that need not know its place elsewhere.
+type frontierNode struct{ node }
+
+func (n frontierNode) Before(m frontierNode) bool { return n.node.before(m.node) }
+func (n frontierNode) Moved(int)                  {}
+
+// sorted returns all nodes in the order of pop.
+func (a *agenda[T]) sorted() []node {
+	nodes := make([]node, 0, a.nodes.N)
+	for p := range uint32(a.nodes.N) {
+		nodes = append(nodes, *a.nodes.At(p))
+	}
+	slices.SortFunc(nodes, node.compare)
+	return nodes
+}
+
+// Extras are what few items have, by record, in pages that exist only where such an item
+// is. So other items cost nothing, and the pages are freed with the records. At worst a
+// page of 256 bytes has one note. A map would take 34 bytes for each item, never shrink, and
+// take more than half of the time of a debounce.
+type extras struct {
+	// latest is the time beyond which debounce cannot put an item off, for the
+	// items that it may put off at all.
+	latest slab.SparsePages[time.Duration]
+	// priorities are those of the adds. Where there is no page, they are 0.
+	priorities slab.SparsePages[int]
+	// groups has every item of a queue with groups.
+	groups slab.SparsePages[groupOfWait]
+}
+
+// A groupOfWait is the part of a placement that only queues with groups have.
+type groupOfWait struct {
+	name          string
+	weight, limit int
+}
+
+// makeExtras returns the extras, for an item that gets one.
+func (a *agenda[T]) makeExtras() *extras {
+	if a.extras == nil {
+		a.extras = new(extras)
+	}
+	return a.extras
+}
+
+// setRank notes the rank of a record. Every new record comes by, as the one that had
+// its index before may have left another.
+func (a *agenda[T]) setRank(ref uint32, r *slab.Record[T, slab.None], p *placement) {
+	r.Note = p.bit(namedNote)
+	if priority := p.number(); priority != 0 || a.extras != nil && a.extras.priorities.Has(ref) {
+		a.makeExtras().priorities.Put(ref, priority)
+	}
+}
+
+func (a *agenda[T]) priority(ref uint32) int {
+	if a.extras == nil {
+		return 0
+	}
+	return a.extras.priorities.Get(ref)
+}
+
+// placement returns the placement of a record in the memory of the caller, or nil for that
+// of a plain add.
+func (a *agenda[T]) placement(ref uint32, memory *placement) *placement {
+	*memory = placement{rank: rank{a.priority(ref), a.items.Records.At(ref).Note != 0}}
+	if a.extras != nil {
+		g := a.extras.groups.Get(ref)
+		memory.group, memory.weight, memory.limit = g.name, g.weight, g.limit
+	}
+	if *memory == (placement{}) {
+		return nil
+	}
+	memory.waited = true
+	return memory
+}
+
+// moveExtras follows a compaction, with the extras of before.
+func (a *agenda[T]) moveExtras(old *extras, from, to uint32, s slab.State) {
+	if s == debounced {
+		a.makeExtras().latest.Put(to, *old.latest.At(from))
+	}
+	if priority := old.priorities.Get(from); priority != 0 {
+		a.makeExtras().priorities.Put(to, priority)
+	}
+	if old.groups.Has(from) {
+		a.makeExtras().groups.Put(to, old.groups.Get(from))
+	}
 }

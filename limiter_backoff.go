@@ -6,9 +6,14 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/seed16c08ea7/workqueue/internal/spread"
+	"github.com/seed16c08ea7/workqueue/wait"
+
+	"github.com/seed16c08ea7/workqueue/internal/slab"
 )
 
-// TypedItemBackoffRateLimiter delays each item by the intervals of a [Backoff].
+// TypedItemBackoffRateLimiter delays each item by the intervals of a [wait.Backoff].
 // Every item has a sequence of its own. The wait after the n-th failure since the
 // last Forget, counted from 0, is chosen uniformly at random between i and
 // i + Jitter*i, for
@@ -19,7 +24,7 @@ import (
 // but not the sequence, and leaves jitter among the longest waits, which keeps
 // items that have failed together from being tried together. A Cap of 0 is
 // none. Steps, if positive, ends the growth after as many failures; unlike in
-// [Backoff.Step] there need not be any.
+// [wait.Backoff.Step] there need not be any.
 //
 // For controllers a Jitter of 1, or 0.5, is a good choice, see
 // [NewTypedItemExponentialFailureRateLimiter] for what happens without.
@@ -37,13 +42,15 @@ type TypedItemBackoffRateLimiter[T comparable] struct {
 
 	// Immutable after construction.
 
-	waits curve
-	steps uint32 // math.MaxUint32 for no end
+	growth wait.Backoff // of the intervals, without jitter; Cap is the highest interval
+	steps  uint32       // math.MaxUint32 for no end
+	jitter float64
+	limit  time.Duration // of a wait, with jitter
 
 	mu sync.Mutex
 	// The field below is guarded by mu.
 
-	items ledger[T, streak]
+	items slab.Ledger[T, streak]
 }
 
 // A streak is what is known of an item that fails.
@@ -57,16 +64,23 @@ var _ TypedRateLimiter[any] = &TypedItemBackoffRateLimiter[any]{}
 // NewTypedItemBackoffRateLimiter returns a limiter of each item by itself. It
 // panics if the Duration is negative, if the Factor or the Jitter is negative,
 // infinite or not a number, and if there is a Cap that is below the Duration.
-func NewTypedItemBackoffRateLimiter[T comparable](backoff Backoff) *TypedItemBackoffRateLimiter[T] {
+func NewTypedItemBackoffRateLimiter[T comparable](backoff wait.Backoff) *TypedItemBackoffRateLimiter[T] {
 	mustBackoff(backoff)
 	steps := uint32(math.MaxUint32)
 	if backoff.Steps > 0 {
 		steps = uint32(min(uint64(backoff.Steps), math.MaxUint32))
 	}
-	return &TypedItemBackoffRateLimiter[T]{waits: newCurve(backoff), steps: steps}
+	limit := backoff.Cap
+	if limit == 0 {
+		limit = math.MaxInt64
+	}
+	ceiling := spread.Ceiling(limit, backoff.Jitter)
+	// Steps is 1, for one step at a time: the failures are counted for each item.
+	growth := wait.Backoff{Duration: min(backoff.Duration, ceiling), Factor: backoff.Factor, Steps: 1, Cap: ceiling}
+	return &TypedItemBackoffRateLimiter[T]{growth: growth, steps: steps, jitter: backoff.Jitter, limit: limit}
 }
 
-func mustBackoff(b Backoff) {
+func mustBackoff(b wait.Backoff) {
 	if b.Duration < 0 {
 		panic(fmt.Sprintf("workqueue: Backoff.Duration %v is negative", b.Duration))
 	}
@@ -85,14 +99,14 @@ func mustFinite(name string, x float64) {
 
 // When counts a failure of the item and returns its wait.
 func (r *TypedItemBackoffRateLimiter[T]) When(item T) time.Duration {
-	hash := hashOf(item)
-	return r.waits.wait(r.fail(hash, item), r.random())
+	hash := slab.HashOf(item)
+	return min(spread.Add(r.fail(hash, item), r.jitter, r.random()), r.limit)
 }
 
 // random returns a number for the jitter, if there is any to be had.
 func (r *TypedItemBackoffRateLimiter[T]) random() float64 {
 	switch {
-	case r.waits.jitter == 0:
+	case r.jitter == 0:
 		return 0
 	case r.Rand == nil:
 		return rand.Float64()
@@ -104,23 +118,31 @@ func (r *TypedItemBackoffRateLimiter[T]) random() float64 {
 func (r *TypedItemBackoffRateLimiter[T]) fail(hash uint32, item T) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s := r.items.enter(hash, item)
+	s := r.items.Enter(hash, item)
 	switch {
 	case s.failures == 0:
-		s.interval = r.waits.first
+		s.interval = r.growth.Duration
 	case s.failures <= r.steps:
-		s.interval = r.waits.next(s.interval)
+		s.interval = r.after(s.interval)
 	}
 	s.failures = oneMore(s.failures)
 	return s.interval
 }
 
+// after returns the interval that follows the given interval.
+func (r *TypedItemBackoffRateLimiter[T]) after(interval time.Duration) time.Duration {
+	next := r.growth
+	next.Duration = interval
+	next.Step()
+	return next.Duration
+}
+
 // NumRequeues returns the number of calls of When since the last Forget.
 func (r *TypedItemBackoffRateLimiter[T]) NumRequeues(item T) int {
-	hash := hashOf(item)
+	hash := slab.HashOf(item)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if s := r.items.find(hash, item); s != nil {
+	if s := r.items.Find(hash, item); s != nil {
 		return int(s.failures)
 	}
 	return 0
@@ -128,34 +150,33 @@ func (r *TypedItemBackoffRateLimiter[T]) NumRequeues(item T) int {
 
 // Forget makes the item's intervals start over.
 func (r *TypedItemBackoffRateLimiter[T]) Forget(item T) {
-	hash := hashOf(item)
+	hash := slab.HashOf(item)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.items.remove(hash, item)
+	r.items.Remove(hash, item)
 }
 
 // Len returns the number of items with failures.
 func (r *TypedItemBackoffRateLimiter[T]) Len() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.items.len()
+	return r.items.Len()
 }
 
 // String describes the limiter for people.
 func (r *TypedItemBackoffRateLimiter[T]) String() string {
-	w := &r.waits
-	s := fmt.Sprintf("%v * %v^n", w.first, w.factor)
-	if w.factor == 0 {
-		s = w.first.String()
+	s := r.growth.Duration.String()
+	if r.growth.Factor != 0 {
+		s = fmt.Sprintf("%v * %v^n", r.growth.Duration, r.growth.Factor)
 	}
 	if r.steps != math.MaxUint32 {
 		s += fmt.Sprintf(" for n up to %d", r.steps)
 	}
-	if w.jitter > 0 {
-		s += fmt.Sprintf(", jitter %v", w.jitter)
+	if r.jitter > 0 {
+		s += fmt.Sprintf(", jitter %v", r.jitter)
 	}
-	if w.limit < math.MaxInt64 {
-		s += fmt.Sprintf(", at most %v", w.limit)
+	if r.limit < math.MaxInt64 {
+		s += fmt.Sprintf(", at most %v", r.limit)
 	}
 	return fmt.Sprintf("item backoff (%s; %d items)", s, r.Len())
 }

@@ -8,29 +8,30 @@ import (
 	"time"
 
 	"github.com/seed16c08ea7/workqueue"
+	"github.com/seed16c08ea7/workqueue/wait"
 )
 
 func TestItemBackoffRateLimiter(t *testing.T) {
 	const s = time.Second
 	for _, row := range []struct {
 		name string
-		b    workqueue.Backoff
+		b    wait.Backoff
 		want string
 	}{
-		{"zero value", workqueue.Backoff{}, "0s 0s 0s"},
-		{"constant", workqueue.Backoff{Duration: s}, "1s 1s 1s"},
-		{"grows without steps", workqueue.Backoff{Duration: s, Factor: 2}, "1s 2s 4s 8s"},
-		{"and with negative ones", workqueue.Backoff{Duration: s, Factor: 2, Steps: -1}, "1s 2s 4s 8s"},
-		{"steps end the growth", workqueue.Backoff{Duration: s, Factor: 3, Steps: 2}, "1s 3s 9s 9s 9s"},
-		{"a single step", workqueue.Backoff{Duration: s, Factor: 3, Steps: 1}, "1s 3s 3s 3s"},
-		{"the cap ends the growth only", workqueue.Backoff{Duration: s, Factor: 3, Cap: 5 * s}, "1s 3s 5s 5s 5s 5s"},
-		{"cap and steps", workqueue.Backoff{Duration: s, Factor: 2, Steps: 5, Cap: 3 * s}, "1s 2s 3s 3s 3s 3s 3s"},
-		{"cap of the first", workqueue.Backoff{Duration: s, Factor: 3, Cap: s}, "1s 1s 1s"},
-		{"shrinks", workqueue.Backoff{Duration: s, Factor: 0.5}, "1s 500ms 250ms"},
-		{"smallest cap", workqueue.Backoff{Duration: 1, Factor: 2, Cap: 1}, "1ns 1ns"},
-		{"a cap that no float64 holds", workqueue.Backoff{Duration: forever - 1, Cap: forever - 1}, "2562047h47m16.854775806s"},
-		{"and one between two of them", workqueue.Backoff{Duration: 1<<53 + 1, Cap: 1<<53 + 1}, "2501h59m59.254740993s"},
-		{"no jitter to speak of", workqueue.Backoff{Duration: s, Factor: 2, Jitter: 1e-17}, "1s 2s 4s"},
+		{"zero value", wait.Backoff{}, "0s 0s 0s"},
+		{"constant", wait.Backoff{Duration: s}, "1s 1s 1s"},
+		{"grows without steps", wait.Backoff{Duration: s, Factor: 2}, "1s 2s 4s 8s"},
+		{"and with negative ones", wait.Backoff{Duration: s, Factor: 2, Steps: -1}, "1s 2s 4s 8s"},
+		{"steps end the growth", wait.Backoff{Duration: s, Factor: 3, Steps: 2}, "1s 3s 9s 9s 9s"},
+		{"a single step", wait.Backoff{Duration: s, Factor: 3, Steps: 1}, "1s 3s 3s 3s"},
+		{"the cap ends the growth only", wait.Backoff{Duration: s, Factor: 3, Cap: 5 * s}, "1s 3s 5s 5s 5s 5s"},
+		{"cap and steps", wait.Backoff{Duration: s, Factor: 2, Steps: 5, Cap: 3 * s}, "1s 2s 3s 3s 3s 3s 3s"},
+		{"cap of the first", wait.Backoff{Duration: s, Factor: 3, Cap: s}, "1s 1s 1s"},
+		{"shrinks", wait.Backoff{Duration: s, Factor: 0.5}, "1s 500ms 250ms"},
+		{"smallest cap", wait.Backoff{Duration: 1, Factor: 2, Cap: 1}, "1ns 1ns"},
+		{"a cap that no float64 holds", wait.Backoff{Duration: forever - 1, Cap: forever - 1}, "2562047h47m16.854775806s"},
+		{"and one between two of them", wait.Backoff{Duration: 1<<53 + 1, Cap: 1<<53 + 1}, "2501h59m59.254740993s"},
+		{"no jitter to speak of", wait.Backoff{Duration: s, Factor: 2, Jitter: 1e-17}, "1s 2s 4s"},
 	} {
 		l := workqueue.NewTypedItemBackoffRateLimiter[string](row.b)
 		n := len(strings.Fields(row.want))
@@ -54,7 +55,7 @@ func TestItemBackoffRateLimiter(t *testing.T) {
 func TestItemBackoffRateLimiterJitter(t *testing.T) {
 	const limit = 12 * time.Second
 	for _, jitter := range []float64{0.1, 0.5, 1, 5, 1e6, 1e300} {
-		l := workqueue.NewTypedItemBackoffRateLimiter[int](workqueue.Backoff{
+		l := workqueue.NewTypedItemBackoffRateLimiter[int](wait.Backoff{
 			Duration: time.Millisecond, Factor: 2, Jitter: jitter, Cap: limit,
 		})
 		ceiling := max(1, time.Duration(float64(limit)/(1+jitter)))
@@ -91,7 +92,7 @@ func TestItemBackoffRateLimiterRand(t *testing.T) {
 		{-7, "1s 2s 4s 5s 5s"},
 		{math.NaN(), "10s 10s"},
 	} {
-		l := workqueue.NewTypedItemBackoffRateLimiter[string](workqueue.Backoff{
+		l := workqueue.NewTypedItemBackoffRateLimiter[string](wait.Backoff{
 			Duration: time.Second, Factor: 2, Jitter: 1, Cap: 10 * time.Second,
 		})
 		l.Rand = func() float64 { return row.random }
@@ -99,13 +100,13 @@ func TestItemBackoffRateLimiterRand(t *testing.T) {
 			t.Errorf("random number %v: got %q, want %q", row.random, got, row.want)
 		}
 	}
-	end := workqueue.NewTypedItemBackoffRateLimiter[string](workqueue.Backoff{Duration: 1 << 62, Jitter: 1})
+	end := workqueue.NewTypedItemBackoffRateLimiter[string](wait.Backoff{Duration: 1 << 62, Jitter: 1})
 	end.Rand = func() float64 { return 1 }
 	if got := end.When("a"); got != forever {
 		t.Errorf("with jitter up to the end of time: got %v, want %v", got, forever)
 	}
 	same := func() string {
-		l := workqueue.NewTypedItemBackoffRateLimiter[string](workqueue.Backoff{Duration: time.Second, Factor: 2, Jitter: 1})
+		l := workqueue.NewTypedItemBackoffRateLimiter[string](wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 1})
 		l.Rand = rand.New(rand.NewPCG(1, 2)).Float64
 		return whens(l, "a", 20)
 	}
@@ -117,20 +118,20 @@ func TestItemBackoffRateLimiterRand(t *testing.T) {
 func TestItemBackoffRateLimiterBadInput(t *testing.T) {
 	const s = time.Second
 	for _, row := range []struct {
-		b    workqueue.Backoff
+		b    wait.Backoff
 		want string
 	}{
-		{workqueue.Backoff{Duration: -s}, "workqueue: Backoff.Duration -1s is negative"},
-		{workqueue.Backoff{Duration: 3 * s, Cap: 2 * s}, "workqueue: Backoff.Cap 2s is below Backoff.Duration 3s"},
-		{workqueue.Backoff{Cap: -s}, "workqueue: Backoff.Cap -1s is below Backoff.Duration 0s"},
-		{workqueue.Backoff{Factor: -1}, "workqueue: Backoff.Factor -1 is not a finite number of at least 0"},
-		{workqueue.Backoff{Factor: math.NaN()}, "workqueue: Backoff.Factor NaN is not a finite number of at least 0"},
-		{workqueue.Backoff{Factor: math.Inf(1)}, "workqueue: Backoff.Factor +Inf is not a finite number of at least 0"},
-		{workqueue.Backoff{Jitter: -0.1}, "workqueue: Backoff.Jitter -0.1 is not a finite number of at least 0"},
-		{workqueue.Backoff{Jitter: math.NaN()}, "workqueue: Backoff.Jitter NaN is not a finite number of at least 0"},
-		{workqueue.Backoff{Jitter: math.Inf(1)}, "workqueue: Backoff.Jitter +Inf is not a finite number of at least 0"},
-		{workqueue.Backoff{Duration: s, Cap: s, Factor: 1, Jitter: 1}, ""},
-		{workqueue.Backoff{Factor: math.MaxFloat64, Jitter: math.MaxFloat64}, ""},
+		{wait.Backoff{Duration: -s}, "workqueue: Backoff.Duration -1s is negative"},
+		{wait.Backoff{Duration: 3 * s, Cap: 2 * s}, "workqueue: Backoff.Cap 2s is below Backoff.Duration 3s"},
+		{wait.Backoff{Cap: -s}, "workqueue: Backoff.Cap -1s is below Backoff.Duration 0s"},
+		{wait.Backoff{Factor: -1}, "workqueue: Backoff.Factor -1 is not a finite number of at least 0"},
+		{wait.Backoff{Factor: math.NaN()}, "workqueue: Backoff.Factor NaN is not a finite number of at least 0"},
+		{wait.Backoff{Factor: math.Inf(1)}, "workqueue: Backoff.Factor +Inf is not a finite number of at least 0"},
+		{wait.Backoff{Jitter: -0.1}, "workqueue: Backoff.Jitter -0.1 is not a finite number of at least 0"},
+		{wait.Backoff{Jitter: math.NaN()}, "workqueue: Backoff.Jitter NaN is not a finite number of at least 0"},
+		{wait.Backoff{Jitter: math.Inf(1)}, "workqueue: Backoff.Jitter +Inf is not a finite number of at least 0"},
+		{wait.Backoff{Duration: s, Cap: s, Factor: 1, Jitter: 1}, ""},
+		{wait.Backoff{Factor: math.MaxFloat64, Jitter: math.MaxFloat64}, ""},
 	} {
 		wantPanic(t, row.want, func() { workqueue.NewTypedItemBackoffRateLimiter[string](row.b) })
 	}
@@ -139,12 +140,61 @@ func TestItemBackoffRateLimiterBadInput(t *testing.T) {
 // A streak that lasts does not overflow: the wait stays what it is for ever.
 func TestItemBackoffRateLimiterNeverEnds(t *testing.T) {
 	t.Parallel()
-	l := workqueue.NewTypedItemBackoffRateLimiter[string](workqueue.Backoff{
+	l := workqueue.NewTypedItemBackoffRateLimiter[string](wait.Backoff{
 		Duration: time.Second, Factor: 10, Jitter: 0.5, Steps: 3, Cap: time.Minute,
 	})
 	for n := range 100_000 {
 		if d := l.When("a"); n > 3 && (d < 40*time.Second || d > time.Minute) {
 			t.Fatalf("wait %d: got %v, want 40s to 1m", n, d)
+		}
+	}
+}
+
+// Limiters of any backoff, beside twins that draw the random number 0 and so return the
+// bare intervals.
+func TestModelItemBackoff(t *testing.T) {
+	t.Parallel()
+	rnd := newRand(t)
+	for range 8 * scripts() {
+		b := wait.Backoff{
+			Duration: time.Duration(rnd.Int64() >> rnd.IntN(64)),
+			Factor:   4 * rnd.Float64(),
+			Jitter:   math.Pow(10, float64(rnd.IntN(30)-10)) * float64(rnd.IntN(2)),
+			Steps:    rnd.IntN(20) - 5,
+		}
+		if rnd.IntN(2) == 0 {
+			b.Cap = max(b.Duration, time.Duration(rnd.Int64()>>rnd.IntN(64)))
+		}
+		playItemBackoff(t, b, rnd)
+	}
+}
+
+func playItemBackoff(t *testing.T, b wait.Backoff, rnd *rand.Rand) {
+	bare, l := workqueue.NewTypedItemBackoffRateLimiter[string](b), workqueue.NewTypedItemBackoffRateLimiter[string](b)
+	bare.Rand = func() float64 { return 0 }
+	l.Rand = rnd.Float64
+	limit := forever
+	if b.Cap > 0 {
+		limit = b.Cap
+	}
+	ceiling, want := max(1, float64(limit)/(1+b.Jitter)), 0.0
+	for i := range 40 {
+		interval, d := bare.When("a"), l.When("a")
+		if d < interval || d > limit || float64(d) > 1+float64(interval)*(1+b.Jitter)*(1+1e-12) {
+			t.Fatalf("wait %d of %+v is %v, of an interval of %v", i, b, d, interval)
+		}
+		switch {
+		case i == 0:
+			want = min(ceiling, float64(b.Duration))
+		case b.Steps <= 0 || i <= b.Steps:
+			want = min(ceiling, want*b.Factor)
+		}
+		if math.Abs(float64(interval)-want) > 1+want*1e-12 {
+			t.Fatalf("interval %d of %+v is %v, want %v", i, b, interval, time.Duration(want))
+		}
+		want = float64(interval)
+		if l.NumRequeues("a") != i+1 {
+			t.Fatalf("%d requeues after %d failures", l.NumRequeues("a"), i+1)
 		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"k8s.io/utils/clock"
+
+	"github.com/seed16c08ea7/workqueue/internal/slab"
 )
 
 // TypedExpiringRateLimiter makes another limiter forget items that have not
@@ -43,7 +45,7 @@ type TypedExpiringRateLimiter[T comparable] struct {
 	mu sync.Mutex
 	// The field below is guarded by mu.
 
-	expiries ledger[T, time.Duration]
+	expiries slab.Ledger[T, time.Duration]
 }
 
 var _ TypedRateLimiter[any] = &TypedExpiringRateLimiter[any]{}
@@ -72,7 +74,7 @@ func (r *TypedExpiringRateLimiter[T]) now() time.Duration { return r.clock.Since
 // When makes the limiter forget what has expired, the item itself included,
 // and returns the limiter's wait for the item; a negative one is none.
 func (r *TypedExpiringRateLimiter[T]) When(item T) (wait time.Duration) {
-	hash := hashOf(item)
+	hash := slab.HashOf(item)
 	now := r.now()
 	expired, n := r.expire(hash, item, now)
 	for _, stale := range expired[:n] {
@@ -88,14 +90,14 @@ func (r *TypedExpiringRateLimiter[T]) When(item T) (wait time.Duration) {
 func (r *TypedExpiringRateLimiter[T]) expire(hash uint32, item T, now time.Duration) (expired [3]T, n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if expiry := r.expiries.find(hash, item); expiry != nil && *expiry <= now {
-		r.expiries.remove(hash, item)
+	if expiry := r.expiries.Find(hash, item); expiry != nil && *expiry <= now {
+		r.expiries.Remove(hash, item)
 		expired[n] = item
 		n++
 	}
 	for range 2 {
-		if stale, expiry := r.expiries.step(); expiry != nil && *expiry <= now {
-			r.expiries.remove(hashOf(stale), stale)
+		if stale, expiry := r.expiries.Step(); expiry != nil && *expiry <= now {
+			r.expiries.Remove(slab.HashOf(stale), stale)
 			expired[n] = stale
 			n++
 		}
@@ -106,7 +108,7 @@ func (r *TypedExpiringRateLimiter[T]) expire(hash uint32, item T, now time.Durat
 func (r *TypedExpiringRateLimiter[T]) note(hash uint32, item T, expiry time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	*r.expiries.enter(hash, item) = expiry
+	*r.expiries.Enter(hash, item) = expiry
 }
 
 // NumRequeues returns what the limiter knows, or 0 if it has expired.
@@ -118,11 +120,11 @@ func (r *TypedExpiringRateLimiter[T]) NumRequeues(item T) int {
 }
 
 func (r *TypedExpiringRateLimiter[T]) expired(item T) bool {
-	hash := hashOf(item)
+	hash := slab.HashOf(item)
 	now := r.now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	expiry := r.expiries.find(hash, item)
+	expiry := r.expiries.Find(hash, item)
 	return expiry != nil && *expiry <= now
 }
 
@@ -133,17 +135,17 @@ func (r *TypedExpiringRateLimiter[T]) Forget(item T) {
 }
 
 func (r *TypedExpiringRateLimiter[T]) erase(item T) {
-	hash := hashOf(item)
+	hash := slab.HashOf(item)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.expiries.remove(hash, item)
+	r.expiries.Remove(hash, item)
 }
 
 // Len returns the number of records.
 func (r *TypedExpiringRateLimiter[T]) Len() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.expiries.len()
+	return r.expiries.Len()
 }
 
 // String describes the limiter for people.

@@ -10,6 +10,7 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 
 	"github.com/seed16c08ea7/workqueue"
+	"github.com/seed16c08ea7/workqueue/wait"
 )
 
 func newExpiring(inner workqueue.TypedRateLimiter[string], idle time.Duration) (*workqueue.TypedExpiringRateLimiter[string], *testclock.FakePassiveClock) {
@@ -78,7 +79,7 @@ func TestExpiringRateLimiterStartsAnItemOver(t *testing.T) {
 // the second after which they expire.
 func TestExpiringRateLimiterBoundsMemory(t *testing.T) {
 	t.Parallel()
-	inner := workqueue.NewTypedItemBackoffRateLimiter[int](workqueue.Backoff{Duration: time.Millisecond, Factor: 2})
+	inner := workqueue.NewTypedItemBackoffRateLimiter[int](wait.Backoff{Duration: time.Millisecond, Factor: 2})
 	c := testclock.NewFakePassiveClock(time.Unix(0, 0))
 	l := workqueue.NewTypedExpiringRateLimiterWithOptions[int](inner, time.Second, workqueue.LimiterOptions{Clock: c})
 	most := 0
@@ -98,7 +99,7 @@ func TestExpiringRateLimiterBoundsMemory(t *testing.T) {
 // failing, also if these are new ones each time.
 func TestExpiringRateLimiterGivesABurstBack(t *testing.T) {
 	for _, fresh := range []bool{false, true} {
-		inner := workqueue.NewTypedItemBackoffRateLimiter[int](workqueue.Backoff{Duration: time.Millisecond})
+		inner := workqueue.NewTypedItemBackoffRateLimiter[int](wait.Backoff{Duration: time.Millisecond})
 		c := testclock.NewFakePassiveClock(time.Unix(0, 0))
 		l := workqueue.NewTypedExpiringRateLimiterWithOptions[int](inner, time.Second, workqueue.LimiterOptions{Clock: c})
 		before := heapInUse()
@@ -224,7 +225,7 @@ func TestExpiringRateLimiterBadInput(t *testing.T) {
 // The limiters of the package and those of callers, under -race.
 func TestExpiringRateLimiterForgetsWhatItDropsConcurrently(t *testing.T) {
 	t.Parallel()
-	inner := workqueue.NewTypedItemBackoffRateLimiter[int](workqueue.Backoff{})
+	inner := workqueue.NewTypedItemBackoffRateLimiter[int](wait.Backoff{})
 	l := workqueue.NewTypedExpiringRateLimiter[int](inner, time.Nanosecond)
 	var wg sync.WaitGroup
 	for range 4 {

@@ -8,6 +8,8 @@ import (
 
 	"golang.org/x/time/rate"
 	"k8s.io/utils/clock"
+
+	"github.com/seed16c08ea7/workqueue/internal/slab"
 )
 
 // TypedKeyBucketRateLimiter limits all items together by a token bucket of
@@ -49,7 +51,7 @@ type TypedKeyBucketRateLimiter[T comparable] struct {
 	// The fields below are guarded by mu.
 
 	bucket   bucket
-	promised ledger[T, time.Duration] // when the item's token is there
+	promised slab.Ledger[T, time.Duration] // when the item's token is there
 	// returned holds the places given back, under numbers of no meaning, until
 	// their time has come and they are tokens.
 	returned agenda[uint64]
@@ -95,22 +97,22 @@ func (r *TypedKeyBucketRateLimiter[T]) now() time.Duration { return r.clock.Sinc
 // When returns the time until the item's token is there. It takes one unless
 // the item has one that is not there yet.
 func (r *TypedKeyBucketRateLimiter[T]) When(item T) time.Duration {
-	hash := hashOf(item)
+	hash := slab.HashOf(item)
 	at := r.now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.refillLocked(at)
-	if due := r.promised.find(hash, item); due != nil && *due > at {
+	if due := r.promised.Find(hash, item); due != nil && *due > at {
 		return *due - at
 	}
 	switch due := r.spendLocked(at); due {
 	case at:
-		r.promised.remove(hash, item)
+		r.promised.Remove(hash, item)
 		return 0
 	case math.MaxInt64:
 		return rate.InfDuration
 	default:
-		*r.promised.enter(hash, item) = due
+		*r.promised.Enter(hash, item) = due
 		return due - at
 	}
 }
@@ -125,7 +127,7 @@ func (r *TypedKeyBucketRateLimiter[T]) spendLocked(at time.Duration) (due time.D
 	due = dueAfter(at, r.bucket.wait())
 	if r.returned.len() > 0 && r.returned.next() <= due {
 		due = r.returned.next()
-		r.returned.pop()
+		r.returned.pop(nil)
 		return due
 	}
 	if due < math.MaxInt64 {
@@ -138,13 +140,13 @@ func (r *TypedKeyBucketRateLimiter[T]) spendLocked(at time.Duration) (due time.D
 // records of items whose token has come.
 func (r *TypedKeyBucketRateLimiter[T]) refillLocked(at time.Duration) {
 	for r.returned.len() > 0 && r.returned.next() <= at {
-		r.returned.pop()
+		r.returned.pop(nil)
 		r.bucket.extra++
 	}
 	r.bucket.advance(at)
 	for range 2 {
-		if item, due := r.promised.step(); due != nil && *due <= at {
-			r.promised.remove(hashOf(item), item)
+		if item, due := r.promised.Step(); due != nil && *due <= at {
+			r.promised.Remove(slab.HashOf(item), item)
 		}
 	}
 }
@@ -154,15 +156,15 @@ func (r *TypedKeyBucketRateLimiter[T]) NumRequeues(item T) int { return 0 }
 
 // Forget gives the item's token back if it is not there yet.
 func (r *TypedKeyBucketRateLimiter[T]) Forget(item T) {
-	hash := hashOf(item)
+	hash := slab.HashOf(item)
 	at := r.now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if due := r.promised.find(hash, item); due != nil && *due > at {
+	if due := r.promised.Find(hash, item); due != nil && *due > at {
 		r.number++
-		r.returned.schedule(hashOf(r.number), r.number, 0, *due, 0)
+		r.returned.schedule(slab.HashOf(r.number), r.number, 0, *due, nil)
 	}
-	r.promised.remove(hash, item)
+	r.promised.Remove(hash, item)
 }
 
 // Limit returns how many tokens a second there are.
@@ -220,7 +222,7 @@ func (r *TypedKeyBucketRateLimiter[T]) String() string {
 func (r *TypedKeyBucketRateLimiter[T]) Len() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.promised.len()
+	return r.promised.Len()
 }
 
 // A bucket collects tokens and parts of tokens. It is not a [rate.Limiter] for
@@ -282,4 +284,18 @@ func (b *bucket) wait() time.Duration {
 		return time.Duration(wait)
 	}
 	return math.MaxInt64 // A limit of 0 among others.
+}
+
+// LimiterOptions are the options of limiters that know the time. The zero value is
+// valid.
+type LimiterOptions struct {
+	// Clock tells the time; nil is the real one.
+	Clock clock.PassiveClock
+}
+
+func (o LimiterOptions) clock() clock.PassiveClock {
+	if o.Clock == nil {
+		return clock.RealClock{}
+	}
+	return o.Clock
 }

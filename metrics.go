@@ -92,3 +92,117 @@ func providerFor(name string, configured MetricsProvider) MetricsProvider {
 	}
 	return nil
 }
+
+// ForeignMetricsProvider is a metrics provider with metrics of other types:
+// what [AdaptMetricsProvider] takes. The interface of client-go is one, as the
+// types that its methods return have other names.
+type ForeignMetricsProvider[G GaugeMetric, S SettableGaugeMetric, C CounterMetric, H HistogramMetric] interface {
+	NewDepthMetric(name string) G
+	NewAddsMetric(name string) C
+	NewLatencyMetric(name string) H
+	NewWorkDurationMetric(name string) H
+	NewUnfinishedWorkSecondsMetric(name string) S
+	NewLongestRunningProcessorSecondsMetric(name string) S
+	NewRetriesMetric(name string) C
+}
+
+// AdaptMetricsProvider turns a provider that was written for client-go into one
+// for this package, as in
+//
+//	workqueue.SetProvider(workqueue.AdaptMetricsProvider(provider))
+//
+// The type parameters follow from the provider. It is for a provider that the program
+// has in its hands. Those of component-base and of controller-runtime are not
+// exported. In their registries, and in any other, [NewPrometheusProvider] shows the
+// same series and more, at a lower price.
+//
+// It panics if the provider is nil.
+func AdaptMetricsProvider[G GaugeMetric, S SettableGaugeMetric, C CounterMetric, H HistogramMetric](p ForeignMetricsProvider[G, S, C, H]) MetricsProvider {
+	if p == nil {
+		panic("workqueue: metrics provider is nil")
+	}
+	return adapted[G, S, C, H]{p}
+}
+
+type adapted[G GaugeMetric, S SettableGaugeMetric, C CounterMetric, H HistogramMetric] struct {
+	provider ForeignMetricsProvider[G, S, C, H]
+}
+
+func (a adapted[G, S, C, H]) NewDepthMetric(name string) GaugeMetric {
+	return a.provider.NewDepthMetric(name)
+}
+
+func (a adapted[G, S, C, H]) NewAddsMetric(name string) CounterMetric {
+	return a.provider.NewAddsMetric(name)
+}
+
+func (a adapted[G, S, C, H]) NewLatencyMetric(name string) HistogramMetric {
+	return a.provider.NewLatencyMetric(name)
+}
+
+func (a adapted[G, S, C, H]) NewWorkDurationMetric(name string) HistogramMetric {
+	return a.provider.NewWorkDurationMetric(name)
+}
+
+func (a adapted[G, S, C, H]) NewUnfinishedWorkSecondsMetric(name string) SettableGaugeMetric {
+	return a.provider.NewUnfinishedWorkSecondsMetric(name)
+}
+
+func (a adapted[G, S, C, H]) NewLongestRunningProcessorSecondsMetric(name string) SettableGaugeMetric {
+	return a.provider.NewLongestRunningProcessorSecondsMetric(name)
+}
+
+func (a adapted[G, S, C, H]) NewRetriesMetric(name string) CounterMetric {
+	return a.provider.NewRetriesMetric(name)
+}
+
+// A StateProvider is a [MetricsProvider] that reads the state of a queue when
+// somebody asks for it, instead of being told of each change. A queue that
+// finds this interface uses none of the methods of MetricsProvider. It then
+// has no goroutine for its gauges, calls no foreign code when an item passes,
+// and what is read is exact and agrees with itself. [NewPrometheusProvider]
+// returns one.
+type StateProvider interface {
+	MetricsProvider
+
+	// NewQueueMetrics is called once for each named queue, at the end of its
+	// construction. Layers of a queue that were constructed apart, one handed
+	// to the next, are queues of their own here, which usually have one name.
+	//
+	// read returns the state of those layers at one instant, but for groups and ages. It may
+	// be called at any time and from any goroutine but a method of a [Queue],
+	// and takes the locks of the queue. It takes time proportional to the
+	// number of items in flight, and, if the queue has a [Queue] of its own,
+	// some 4 ns for each item queued. It does not keep the queue in memory, and
+	// reports false once that is gone.
+	//
+	// NewQueueMetrics and End are called without a lock of the queue held.
+	NewQueueMetrics(name string, layers QueueLayers, read func() (QueueStats, bool)) QueueMetrics
+}
+
+// QueueLayers says which of the fields of [QueueStats] are in use.
+type QueueLayers uint8
+
+// The layers of a queue.
+const (
+	LayerFIFO   QueueLayers = 1 << iota // a Typed
+	LayerDelays                         // a TypedDelaying, with what is above it
+)
+
+// QueueMetrics are what a [StateProvider] says to a queue.
+type QueueMetrics struct {
+	// Buckets are the bounds by which the histograms count, in seconds and in
+	// increasing order.
+	Buckets []float64
+
+	// End is called once, if it is not nil: by the shutdown, after its drain if it has
+	// one, or some time after the garbage collection of a queue that was not shut
+	// down. Its panic reaches the caller of the shutdown. The queue stays shut down.
+	End func(Abandoned)
+}
+
+// Abandoned is how many items a queue had when it ended: those that it was not drained
+// of, and all that waited for their time. Workers may still finish them.
+type Abandoned struct {
+	Queued, InFlight, Waiting int
+}

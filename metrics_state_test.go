@@ -6,12 +6,10 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"k8s.io/utils/clock"
 	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/seed16c08ea7/workqueue"
@@ -264,17 +262,6 @@ func endMetrics(t *testing.T, open func(*reader) draining, drain func(context.Co
 	})
 }
 
-// What was removed from the midst of the line is not left behind.
-func TestWhatARemovalLeaves(t *testing.T) {
-	r, _, q := newRead(nil)
-	q.AddAll("a", "b", "c")
-	q.Remove("b")
-	q.ShutDown()
-	if len(r.ends) != 1 || !strings.HasSuffix(r.ends[0], "{Queued:2 InFlight:0 Waiting:0}") {
-		t.Errorf("ended %s, want 2 queued", r.ends)
-	}
-}
-
 // A careless provider does not want to know of the end.
 type careless struct {
 	reader
@@ -283,11 +270,6 @@ type careless struct {
 func (c *careless) NewQueueMetrics(_ string, _ workqueue.QueueLayers, read func() (workqueue.QueueStats, bool)) workqueue.QueueMetrics {
 	c.reads = append(c.reads, read)
 	return workqueue.QueueMetrics{}
-}
-
-func TestProviderWithoutAnEnd(t *testing.T) {
-	p := &careless{}
-	workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: p}).ShutDown()
 }
 
 // Of a queue that was collected there is nothing to read, and nothing to take
@@ -307,6 +289,7 @@ func TestReadOfAQueueThatIsGone(t *testing.T) {
 	if s, ok := p.reads[0](); ok {
 		t.Errorf("got %+v", s)
 	}
+	workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: p}).ShutDown() // Nobody is told.
 }
 
 // A provider that fails, or calls the queue, as it is made known or ends.
@@ -404,112 +387,117 @@ func TestNoGoroutineForAProviderThatReads(t *testing.T) {
 	})
 }
 
-// The provider in the config wins over the global one, which those that were
-// constructed before it was set do without.
-func TestWhichProviderReads(t *testing.T) {
-	t.Cleanup(workqueue.ResetProvider)
-	mine, global := &reader{}, &reader{}
-	build := func(name string, p workqueue.MetricsProvider) {
-		workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Name: name, MetricsProvider: p}).ShutDown()
-		workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: name, MetricsProvider: p}).ShutDown()
-	}
-	build("too early", nil)
-	workqueue.SetProvider(global)
-	build("", mine)
-	build("mine", mine)
-	build("global", nil)
-	for name, row := range map[string]struct{ got, want []string }{
-		"mine":   {mine.ends, []string{"mine/3", "mine/1"}},
-		"global": {global.ends, []string{"global/3", "global/1"}},
-	} {
-		for i := range row.got {
-			row.got[i], _, _ = strings.Cut(row.got[i], "{")
-		}
-		if !slices.Equal(row.got, row.want) {
-			t.Errorf("%s: made known %q, want %q", name, row.got, row.want)
-		}
-	}
-}
-
-// A census counts which metrics a provider was asked for.
-type census struct {
-	recorder
-	mu    sync.Mutex
-	asked map[string]int
-}
-
-func (c *census) count(metric string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.asked == nil {
-		c.asked = make(map[string]int)
-	}
-	c.asked[metric]++
-}
-
-func (c *census) NewDepthMetric(name string) workqueue.GaugeMetric {
-	c.count("of the FIFO")
-	return c.recorder.NewDepthMetric(name)
-}
-
-func (c *census) NewRetriesMetric(name string) workqueue.CounterMetric {
-	c.count("of the delays")
-	return c.recorder.NewRetriesMetric(name)
-}
-
-// A readCensus is a census of a provider that reads.
-type readCensus struct{ census }
-
-func (c *readCensus) NewQueueMetrics(_ string, layers workqueue.QueueLayers, _ func() (workqueue.QueueStats, bool)) workqueue.QueueMetrics {
-	for layer, metric := range map[workqueue.QueueLayers]string{workqueue.LayerFIFO: "of the FIFO", workqueue.LayerDelays: "of the delays"} {
-		if layers&layer != 0 {
-			c.count(metric)
-		}
-	}
-	return workqueue.QueueMetrics{}
-}
-
-// A queue has all metrics or none, whenever in its construction the provider is
-// set: here by the clock that it reads there.
-func TestProviderSetWithinAConstructor(t *testing.T) {
-	t.Cleanup(workqueue.ResetProvider)
-	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[any](1, 1)
-	for name, construct := range map[string]func(c clock.WithTicker) interface{ ShutDown() }{
-		"NewTypedWithConfig": func(c clock.WithTicker) interface{ ShutDown() } {
-			return workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[any]{Name: "q", Clock: c})
-		},
-		"NewTypedWithConfig, with times": func(c clock.WithTicker) interface{ ShutDown() } {
-			return workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[any]{Name: "q", Clock: c, KeepTimes: true})
-		},
-		"NewTypedDelaying": func(c clock.WithTicker) interface{ ShutDown() } {
-			return workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[any]{Name: "q", Clock: c})
-		},
-		"NewTypedDelaying, with times": func(c clock.WithTicker) interface{ ShutDown() } {
-			return workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[any]{Name: "q", Clock: c, KeepTimes: true})
-		},
-		"NewTypedRateLimiting": func(c clock.WithTicker) interface{ ShutDown() } {
-			return workqueue.NewTypedRateLimiting(limiter, workqueue.TypedRateLimitingQueueConfig[any]{Name: "q", Clock: c})
-		},
-		"NewDelayingQueueWithCustomClock": func(c clock.WithTicker) interface{ ShutDown() } {
-			return workqueue.NewDelayingQueueWithCustomClock(c, "q")
-		},
-	} {
-		for reading := 1; reading <= 3; reading++ {
-			pushed, read := &census{}, &readCensus{}
-			for p, c := range map[workqueue.MetricsProvider]*census{pushed: pushed, read: &read.census} {
-				workqueue.ResetProvider()
-				readings := 0
-				hooked := newHookedClock()
-				hooked.onRead = func() {
-					if readings++; readings == reading {
-						workqueue.SetProvider(p)
-					}
-				}
-				construct(hooked).ShutDown()
-				if len(c.asked) > 0 {
-					t.Errorf("%s, set at reading %d: %T has made metrics %v, want none", name, reading, p, c.asked)
-				}
+func TestStateOfDelays(t *testing.T) {
+	r, clock := &reader{}, testingclock.NewFakeClock(epoch)
+	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second, time.Hour)
+	synctest.Test(t, func(t *testing.T) {
+		q := workqueue.NewTypedRateLimiting(limiter, workqueue.TypedRateLimitingQueueConfig[string]{
+			Name: "q", MetricsProvider: r, Clock: clock,
+		})
+		step := func(d time.Duration) func() {
+			return func() {
+				synctest.Wait()
+				clock.Step(d)
+				synctest.Wait()
 			}
+		}
+		play(t, r, clock, q.Delaying(), []line{
+			{0, "after", func() { q.AddAfter("a", 10*time.Second) }, "retries 1, waiting 1"},
+			{0, "the same earlier", func() { q.AddAfter("a", 5*time.Second) }, "retries 2, waiting 1"},
+			{0, "limited", func() { q.AddRateLimited("b") }, "limited 1, retries 3, waiting 2"},
+			{0, "rescheduled", func() { q.Reschedule("b", 8*time.Second) }, "limited 1, retries 3, waiting 2"},
+			{0, "due, a second late", step(6 * time.Second), "adds 1, depth 1, lateness 1/1, limited 1, retries 3, waiting 1"},
+			{0, "no delay is none to be late for", func() { q.AddAfter("c", 0); q.AddAfter("c", -1) },
+				"adds 2, depth 2, duplicates 1, lateness 1/1, limited 1, retries 5, waiting 1"},
+			{0, "what is queued gets due", func() { q.Add("b"); step(2 * time.Second)() },
+				"adds 3, depth 3, duplicates 2, lateness 2/1, limited 1, oldest 2s, retries 5"},
+			{0, "removed while it waits", func() { q.AddAfter("d", time.Hour); q.Remove("d") },
+				"adds 3, depth 3, duplicates 2, lateness 2/1, limited 1, oldest 2s, retries 6"},
+			{0, "left behind", func() { q.Get(); q.AddAfter("d", time.Hour); q.AddAfter("e", time.Hour); q.ShutDown() },
+				"adds 3, depth 2, duplicates 2, in flight 1, latency 1/2, lateness 2/1, limited 1, oldest 2s, retries 8"},
+			{0, "nothing counts after it", func() { q.AddRateLimited("e"); q.AddAfter("e", 1); q.ShutDown() },
+				"adds 3, depth 2, duplicates 2, in flight 1, latency 1/2, lateness 2/1, limited 1, oldest 2s, retries 8"},
+		})
+	})
+	if got, want := fmt.Sprint(r.ends), "[q/3{Queued:2 InFlight:1 Waiting:2}]"; got != want {
+		t.Errorf("ended %s, want %s", got, want)
+	}
+}
+
+// Layers that were constructed apart are read apart, and each ends for itself.
+func TestStateOfLayersConstructedApart(t *testing.T) {
+	r, clock := &reader{}, testingclock.NewFakeClock(epoch)
+	synctest.Test(t, func(t *testing.T) {
+		fifo := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{
+			Name: "q", MetricsProvider: r, Clock: clock, Queue: &shelf[string]{quiet: true},
+		})
+		delaying := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{
+			Name: "q", MetricsProvider: r, Clock: clock, Queue: fifo,
+		})
+		q := workqueue.NewTypedRateLimiting(workqueue.NewTypedItemFastSlowRateLimiter[string](time.Second, time.Second, 1),
+			workqueue.TypedRateLimitingQueueConfig[string]{Name: "q", MetricsProvider: r, DelayingQueue: delaying})
+		if len(r.reads) != 2 {
+			t.Fatalf("%d queues were made known, want 2", len(r.reads))
+		}
+		play(t, r, clock, delaying, []line{
+			{0, "limited", func() { q.AddRateLimited("a") }, "limited 1, retries 1, waiting 1"},
+			{0, "due", func() { synctest.Wait(); clock.Step(3 * time.Second); synctest.Wait() }, "lateness 1/2, limited 1, retries 1"},
+			{0, "waiting", func() { q.AddAfter("b", time.Hour) }, "lateness 1/2, limited 1, retries 2, waiting 1"},
+			{0, "shut down from below", func() {
+				fifo.ShutDown()
+				synctest.Wait()
+				clock.Step(time.Hour)
+				synctest.Wait()
+			}, "lateness 1/2, limited 1, retries 2"},
+		})
+		if s, _ := r.reads[0](); s.Adds != 1 || s.Depth != 1 || s.Waiting != 0 {
+			t.Errorf("the FIFO below: got %+v, want 1 add and depth 1", s)
+		}
+		q.ShutDown()
+	})
+	if got, want := fmt.Sprint(r.ends), "[q/1{Queued:1 InFlight:0 Waiting:0} q/2{Queued:0 InFlight:0 Waiting:1}]"; got != want {
+		t.Errorf("ended %s, want %s", got, want)
+	}
+}
+
+// Each item and each call is in one series, whatever the order.
+func TestSeriesOfADelayingQueueAreThoseOfAnyOrder(t *testing.T) {
+	orders := []workqueue.Order[int]{
+		{},
+		{OldestEvery: 2},
+		{Group: func(item int) string { return fmt.Sprint(item % 2) }, MaxInFlight: func(string) int { return 2 }},
+	}
+	var want []string
+	for i, order := range orders {
+		for _, oneEntry := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				r, p := newExposed(workqueue.PrometheusOptions{})
+				q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{
+					Name: "q", MetricsProvider: p, OneEntry: oneEntry, Order: order,
+				})
+				q.AddAll(1, 2, 2)
+				q.AddAfter(3, time.Second)
+				q.AddAfter(4, time.Hour)
+				time.Sleep(3 * time.Second)
+				item, _ := q.Get()
+				q.Get()
+				time.Sleep(time.Second)
+				q.Done(item)
+				got := slices.DeleteFunc(scrape(t, r), func(s string) bool { return strings.Contains(s, "_by_") })
+				if want == nil {
+					want = got
+				}
+				if !slices.Equal(got, want) {
+					t.Errorf("order %d, OneEntry %v: got\n%s\nwant\n%s", i, oneEntry, strings.Join(got, "\n"), strings.Join(want, "\n"))
+				}
+				q.ShutDown()
+				checkAbandoned(t, r, 1, 1, 1)
+			})
+		}
+	}
+	for _, series := range []string{`adds_total{name="q"} 3`, `depth{name="q"} 1`, `waiting{name="q"} 1`, `retries_total{name="q"} 2`} {
+		if !slices.Contains(want, series) {
+			t.Errorf("without an order there is no %s: got\n%s", series, strings.Join(want, "\n"))
 		}
 	}
 }

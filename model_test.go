@@ -2,8 +2,11 @@ package workqueue_test
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,7 +29,8 @@ type naive struct {
 
 	// Where an order decides, line has what it has, and says nothing of it.
 	order      *naiveOrder
-	priority   int         // of the next Add
+	priority   int // of the next Add
+	taken      map[int]int
 	priorities map[int]int // of what is held, or marked to be queued again
 }
 
@@ -75,12 +79,16 @@ func (m *naive) pop() (item int) {
 	}
 	item, priority := m.order.pop()
 	m.note(item, priority)
+	if m.taken == nil {
+		m.taken = make(map[int]int)
+	}
+	m.taken[item] = priority
 	m.line = without(m.line, item)
 	return item
 }
 
 func (m *naive) get() (item int, ok bool) {
-	for len(m.line) > 0 {
+	for len(m.line) > 0 && (m.order == nil || m.order.ready()) {
 		item = m.pop()
 		if !slices.Contains(m.removed, item) {
 			m.held = append(m.held, item)
@@ -96,6 +104,9 @@ func (m *naive) done(item int) {
 		return
 	}
 	m.held, m.watched = without(m.held, item), without(m.watched, item)
+	if m.order != nil {
+		m.order.done(item)
+	}
 	if slices.Contains(m.again, item) {
 		m.again = without(m.again, item)
 		m.push(item, m.priorities[item])
@@ -106,7 +117,7 @@ func (m *naive) remove(item int) bool {
 	switch {
 	case slices.Contains(m.again, item):
 		m.again = without(m.again, item)
-		m.note(item, 0)
+		m.note(item, m.taken[item])
 	case !slices.Contains(m.line, item) || slices.Contains(m.removed, item):
 		return false
 	case m.stored:
@@ -192,7 +203,8 @@ func playTyped(t *testing.T, script []byte) {
 	}
 	m := &naive{stored: config.Queue != nil}
 	if len(script)%2 == 0 { // There is a byte to choose an order.
-		config.Queue, m = orderOf(script[len(script)-1])
+		config.Queue = nil
+		config.Order, m = orderOf(script[len(script)-1])
 	}
 	gauges, clock := &gauges{}, testingclock.NewFakeClock(epoch)
 	if script[0]&2 != 0 {
@@ -216,6 +228,9 @@ func playTyped(t *testing.T, script []byte) {
 				call = removeMost(q, m, item, span)
 			}
 			compareTyped(t, i/opSize, call, q, m, drains)
+			if t.Failed() && m.order != nil {
+				t.Logf("kind %d", script[len(script)-1])
+			}
 			if t.Failed() {
 				break
 			}
@@ -337,7 +352,7 @@ func stepTyped(q *workqueue.Typed[int], m *naive, drains *drains, op byte, item 
 	switch op {
 	case 0, 1, 2, 3:
 		if m.order != nil && op > 0 {
-			q.AddWith(workqueue.AddOptions{Priority: m.priority}, item)
+			q.AddWith(workqueue.AddOptions{Priority: prio(m.priority)}, item)
 			m.addAt(item, m.priority)
 			return fmt.Sprint("AddWith ", m.priority, item)
 		}
@@ -425,10 +440,392 @@ func compareTyped(t *testing.T, step int, call string, q *workqueue.Typed[int], 
 		m.draining = false
 	}
 	checkQuiet(t, step, q)
-	comparePriorities(t, step, call, q, m)
 	got := fmt.Sprint(q.Len(), q.Held(), q.ShuttingDown(), drains.pending() > 0, drains.reported)
 	want := fmt.Sprint(m.queued(), len(m.held), m.down, m.draining, m.reported)
+	if m.order != nil && (got != want || len(call) > len(mismatch) && call[:len(mismatch)] == mismatch) {
+		o := m.order
+		t.Logf("every %d groups %d first %v weights %v limits %v", o.every, o.groups, o.groupsFirst, o.weights, o.limits)
+	}
 	if got != want || len(call) > len(mismatch) && call[:len(mismatch)] == mismatch {
 		t.Fatalf("step %d: %s: queued, held, down, draining, reported: got %s, want %s", step, call, got, want)
 	}
+	comparePriorities(t, step, call, q, m)
+}
+
+// A naiveOrder is the model of Order: a list that is searched, and rings of groups.
+type naiveOrder struct {
+	items       []rankedInt
+	every       int
+	since       map[int]int // by group if groupsFirst, else of 0
+	groups      int
+	groupsFirst bool
+	weights     bool
+	limits      bool
+	clock       int
+	rings       map[int][]int  // by band
+	credit      map[[2]int]int // by band and group
+	flying      map[int]int
+}
+
+type rankedInt struct {
+	item, priority int
+	ranked         int // when it was added, or raised
+}
+
+func (m *naiveOrder) group(item int) int { return item % m.groups }
+func (m *naiveOrder) weight(g int) int {
+	if m.weights {
+		return 1 + g
+	}
+	return 1
+}
+func (m *naiveOrder) limit(g int) int {
+	if m.limits {
+		return g // the first group has none
+	}
+	return 0
+}
+func (m *naiveOrder) full(g int) bool { return m.limit(g) > 0 && m.flying[g] >= m.limit(g) }
+func (m *naiveOrder) band(p int) int {
+	if m.groupsFirst {
+		return 0
+	}
+	return p
+}
+
+func (m *naiveOrder) find(item int) int {
+	return slices.IndexFunc(m.items, func(r rankedInt) bool { return r.item == item })
+}
+
+func (m *naiveOrder) push(item, priority int) {
+	m.clock++
+	m.items = append(m.items, rankedInt{item, priority, m.clock})
+	m.arrange()
+}
+
+func (m *naiveOrder) touch(item, priority int) {
+	m.clock++
+	if r := &m.items[m.find(item)]; r.priority < priority {
+		r.priority, r.ranked = priority, m.clock
+	}
+	m.arrange()
+}
+
+func (m *naiveOrder) remove(item int) {
+	m.items = slices.Delete(m.items, m.find(item), m.find(item)+1)
+	m.arrange()
+}
+
+func (m *naiveOrder) done(item int) {
+	m.flying[m.group(item)]--
+	m.arrange()
+}
+
+// arrange follows each change.
+func (m *naiveOrder) arrange() {
+	has := map[[2]int]bool{}
+	bands := map[int]bool{}
+	for _, r := range m.items {
+		has[[2]int{m.band(r.priority), m.group(r.item)}] = true
+		bands[m.band(r.priority)] = true
+	}
+	for b := range m.rings {
+		bands[b] = true
+	}
+	for k := range m.credit { // A turn ends with the last item, also of a group that is full.
+		bands[k[0]] = true
+	}
+	for b := range bands {
+		for g := range m.groups {
+			k := [2]int{b, g}
+			may := has[k] && !m.full(g)
+			switch in := slices.Contains(m.rings[b], g); {
+			case in && !may:
+				m.rings[b] = without(m.rings[b], g)
+			case may && !in && m.credit[k] > 0:
+				m.rings[b] = slices.Insert(m.rings[b], 0, g)
+			case may && !in:
+				m.rings[b] = append(m.rings[b], g)
+			}
+			if !has[k] {
+				m.credit[k] = 0
+				if m.groupsFirst {
+					m.since[g] = 0
+				}
+			}
+		}
+		if len(m.rings[b]) == 0 {
+			delete(m.rings, b)
+		}
+	}
+}
+
+func (m *naiveOrder) ready() bool { return len(m.rings) > 0 }
+
+func (m *naiveOrder) pop() (item, priority int) {
+	first := true
+	band := 0
+	for b := range m.rings {
+		if first || b > band {
+			band, first = b, false
+		}
+	}
+	g := m.rings[band][0]
+	var next, oldest *rankedInt
+	for i := range m.items {
+		r := &m.items[i]
+		own := m.group(r.item) == g && m.band(r.priority) == band
+		if own && (next == nil || r.priority > next.priority || r.priority == next.priority && r.ranked < next.ranked) {
+			next = r
+		}
+		if (own || !m.groupsFirst && !m.full(m.group(r.item))) && (oldest == nil || r.ranked < oldest.ranked) {
+			oldest = r
+		}
+	}
+	if m.every > 0 {
+		of := 0
+		if m.groupsFirst {
+			of = g
+		}
+		if m.since[of]++; m.since[of] >= m.every {
+			next = oldest
+		}
+		if next == oldest {
+			m.since[of] = 0
+		}
+	}
+	item, priority = next.item, next.priority
+	if k := [2]int{band, g}; m.group(item) == g && m.band(priority) == band {
+		if m.credit[k] == 0 {
+			m.credit[k] = m.weight(g)
+		}
+		if m.credit[k]--; m.credit[k] == 0 {
+			m.rings[band] = append(m.rings[band][1:], g)
+		}
+	}
+	m.flying[m.group(item)]++
+	m.remove(item)
+	return item, priority
+}
+
+// orderOf chooses an order and a model.
+func orderOf(kind byte) (o workqueue.Order[int], m *naive) {
+	order := &naiveOrder{
+		every: []int{0, 1, 2, 7}[kind%4], groups: 1 + int(kind/4%4),
+		groupsFirst: kind&16 != 0, weights: kind&32 != 0, limits: kind&64 != 0,
+		since: map[int]int{}, rings: map[int][]int{}, credit: map[[2]int]int{}, flying: map[int]int{},
+	}
+	o.OldestEvery = order.every
+	if order.groups > 1 {
+		o.Group = func(item int) string { return strings.Repeat("g", order.group(item)) }
+		o.GroupsFirst = order.groupsFirst
+		o.Weight = func(group string) int { return order.weight(len(group)) }
+		o.MaxInFlight = func(group string) int { return order.limit(len(group)) }
+	} else {
+		order.weights, order.limits, order.groupsFirst = false, false, false
+	}
+	return o, &naive{order: order, priorities: make(map[int]int)}
+}
+
+// comparePriorities compares the priorities of what is queued, and of what is held, and
+// where there are neither groups nor turns of the oldest, the order.
+func comparePriorities(t *testing.T, step int, call string, q *workqueue.Typed[int], m *naive) {
+	t.Helper()
+	if m.order == nil {
+		return
+	}
+	var got, want []string
+	s := q.Snapshot(1000)
+	inOrder := m.order.groups == 1 && m.order.every == 0
+	for _, info := range s.Queued {
+		at := info.Position
+		if !inOrder {
+			at = 0
+		}
+		got = append(got, fmt.Sprint(info.Item, "@", info.Priority, " at ", at))
+	}
+	items := slices.Clone(m.order.items)
+	slices.SortFunc(items, func(a, b rankedInt) int {
+		if a.priority != b.priority {
+			return b.priority - a.priority
+		}
+		return a.ranked - b.ranked
+	})
+	for place, r := range items {
+		if !inOrder {
+			place = -1
+		}
+		want = append(want, fmt.Sprint(r.item, "@", r.priority, " at ", place+1))
+	}
+	if !inOrder {
+		slices.Sort(got)
+		slices.Sort(want)
+	}
+	var held, wantHeld []string
+	for _, info := range s.InFlight {
+		held = append(held, fmt.Sprint(info.Item, "@", info.Priority))
+	}
+	for _, item := range m.held {
+		wantHeld = append(wantHeld, fmt.Sprint(item, "@", m.priorities[item]))
+	}
+	slices.Sort(held)
+	slices.Sort(wantHeld)
+	if got, want := fmt.Sprint(got, held), fmt.Sprint(want, wantHeld); got != want {
+		t.Fatalf("step %d: %s: queued and held:\ngot  %s\nwant %s", step, call, got, want)
+	}
+}
+
+// A naiveStored is the model of a Typed with a shelf that fails now and then:
+// what that failed to take is in line, ahead of it. Items are compared by their
+// names, as one of them differs from itself.
+type naiveStored struct {
+	line, shelf []string
+}
+
+func (m *naiveStored) add(item float64, fails bool) {
+	name := fmt.Sprint(item)
+	at := slices.Index(m.shelf, name)
+	switch duplicate := !math.IsNaN(item); {
+	case duplicate && slices.Contains(m.line, name):
+	case duplicate && at >= 0:
+		if !fails { // It is touched.
+			m.shelf = append(slices.Delete(m.shelf, at, at+1), name)
+		}
+	case fails:
+		m.line = append(m.line, name)
+	default:
+		m.shelf = append(m.shelf, name)
+	}
+}
+
+// get returns "" for nothing.
+func (m *naiveStored) get(fails bool) (name string) {
+	switch last := len(m.shelf) - 1; {
+	case len(m.line) > 0:
+		name, m.line = m.line[0], m.line[1:]
+	case len(m.shelf) > 0 && !fails:
+		name, m.shelf = m.shelf[last], m.shelf[:last]
+	}
+	return name
+}
+
+// TestModelStorage and FuzzStorage play random calls on a queue whose storage
+// fails in some of them, and on the model.
+func TestModelStorage(t *testing.T) {
+	t.Parallel()
+	rnd := newRand(t)
+	for range scripts() {
+		playStorage(t, randomScript(rnd, 200))
+	}
+}
+
+func FuzzStorage(f *testing.F) { f.Fuzz(inParallel(playStorage)) }
+
+func playStorage(t *testing.T, script []byte) {
+	if len(script) == 0 {
+		return
+	}
+	s := &shelf[float64]{}
+	config := workqueue.TypedQueueConfig[float64]{Queue: s}
+	if script[0]&1 != 0 {
+		config.KeepTimes, config.Clock = true, testingclock.NewFakeClock(epoch)
+	}
+	q, m := workqueue.NewTypedWithConfig(config), &naiveStored{}
+	for i, op := range script[1:] {
+		item := float64(op >> 5)
+		if item == 0 {
+			item = math.NaN()
+		}
+		call, got, want := stepStorage(q, s, m, op, item)
+		got, want = fmt.Sprint(got, q.Len()), fmt.Sprint(want, len(m.line)+len(m.shelf))
+		if got != want {
+			t.Fatalf("step %d: %s: handed out, queued: got %s, want %s", i, call, got, want)
+		}
+		checkInvariants(t, i, q)
+	}
+	for len(m.line)+len(m.shelf) > 0 {
+		if _, got, want := stepStorage(q, s, m, 4, 0); got != want {
+			t.Fatalf("in the end: got %q, want %q", got, want)
+		}
+	}
+	q.ShutDownWithDrain()
+}
+
+// stepStorage makes one call of both; one in four fails in the storage.
+func stepStorage(q *workqueue.Typed[float64], s *shelf[float64], m *naiveStored, op byte, item float64) (call, got, want string) {
+	fails := op&3 == 3
+	if s.hook = nil; fails {
+		s.hook = func(call string) {
+			switch {
+			case call == "len":
+			case op&8 != 0:
+				runtime.Goexit()
+			default:
+				panic(call)
+			}
+		}
+	}
+	if op&4 == 0 {
+		goes(func() { q.Add(item) })
+		m.add(item, fails)
+		call = fmt.Sprint("Add ", item)
+	} else {
+		goes(func() {
+			if item, ok := q.TryGet(); ok {
+				got = fmt.Sprint(item)
+				q.Done(item)
+			}
+		})
+		want = m.get(fails)
+		call = "TryGet"
+	}
+	s.hook = nil
+	return fmt.Sprint(call, ", fails ", fails), got, want
+}
+
+// An item that differs from itself is as safe as any other in a storage that
+// fails to take it.
+func TestStorageThatFailsToTakeWhatDiffersFromItself(t *testing.T) {
+	for kind, fail := range map[string]func(){"panic": func() { panic("storage") }, "Goexit": runtime.Goexit} {
+		for _, keeps := range []bool{false, true} {
+			s := &shelf[float64]{}
+			q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[float64]{Queue: s})
+			q.AddAll(1, math.NaN())
+			s.hook = func(string) {
+				if s.hook = nil; keeps {
+					s.items = append(s.items, math.NaN())
+				}
+				fail()
+			}
+			panicked := goes(func() { q.Add(math.NaN()) })
+			checkInvariants(t, 0, q)
+			want := "[NaN NaN 1]"
+			if keeps { // Nobody can tell that it is the same one.
+				want = "[NaN NaN NaN 1]"
+			}
+			if got := fmt.Sprint(takeAll(q)); got != want || panicked != map[string]any{"panic": "storage"}[kind] {
+				t.Errorf("%s, keeps %v: handed out %s after the panic %v, want %s", kind, keeps, got, panicked, want)
+			}
+			checkInvariants(t, 1, q)
+			q.ShutDownWithDrain()
+		}
+	}
+}
+
+// A worker that waits gets it too.
+func TestWorkerIsWokenForWhatAStorageHasFailedToTake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &shelf[float64]{}
+		q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[float64]{Queue: s})
+		defer q.ShutDown()
+		go q.Get()
+		synctest.Wait()
+		s.hook = func(string) { panic("storage") }
+		goes(func() { q.Add(math.NaN()) })
+		s.hook = nil
+		synctest.Wait()
+		if n := q.Parked(); n != 0 {
+			t.Errorf("%d workers and %d items wait for each other", n, q.Len())
+		}
+	})
 }

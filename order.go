@@ -1,70 +1,187 @@
 package workqueue
 
-// A PrioritizedQueue is a [Queue] whose order knows a priority for each add. A
-// queue that has one, as Order or as Queue in its config, takes AddWith with a
-// Priority; any other panics at that. A larger priority comes first.
+import "fmt"
+
+// Order says which queued item is handed out next. The zero value hands out the highest
+// priority first, and items of one priority in the order in which they were added: a
+// FIFO, as long as no add names a priority.
 //
-// Push and Touch are for adds that name no priority, or 0: the queue decides what
-// that of the item is. The three methods below are called as those of a Queue are,
-// with the lock held, and what is said there about a panic holds for them too.
-// If TouchWithPriority is called, the item is stored.
-type PrioritizedQueue[T comparable] interface {
-	Queue[T]
-	// PushWithPriority stores an item that was added with a priority.
-	PushWithPriority(item T, priority int)
-	// TouchWithPriority tells that an item that is stored was added again with a
-	// priority. The item keeps the higher one, and goes to the end of its new
-	// level if it is raised.
-	TouchWithPriority(item T, priority int)
-	// PopWithPriority is Pop, and returns the priority that the item has now.
-	PopWithPriority() (item T, priority int)
+// With Group, the groups take turns: among the items of the highest priority, or with
+// GroupsFirst among all items. An item that is raised to a higher priority while it is
+// queued goes to the end of that priority.
+//
+// The functions are called by whoever adds an item, without a lock of the queue, and so
+// concurrently. They are asked once for each add, also of an item that is queued already,
+// and once when an item begins to wait; never when the wait ends. They may call the queue.
+// A panic in one of them reaches the caller, and nothing is added. A changed answer holds
+// from the next add: a queued or waiting item keeps its group until it is handed out, and
+// the last add of a group decides the weight and the limit of the group.
+//
+// An Order is a plain value, and several queues can have the same. Weight, MaxInFlight or
+// GroupsFirst without Group, and a negative OldestEvery, make the constructor of the queue
+// panic.
+type Order[T comparable] struct {
+	// Priority is the priority of an item whose add names none; nil is 0 for all. Larger
+	// priorities are handed out first.
+	Priority func(item T) int
+
+	// OldestEvery n hands out the oldest item at least every n-th time, so that low
+	// priorities do not starve. 0 is never, and 1 makes the queue a FIFO. An item that is
+	// raised is as old as its raise. The oldest item is that of the whole queue, or with
+	// GroupsFirst that of the group whose turn it is. Groups that have reached
+	// MaxInFlight do not count. It costs 8 bytes an item.
+	OldestEvery int
+
+	// Group names the group of an item; nil is one group for all. The empty name is a
+	// group like any other.
+	Group func(item T) string
+
+	// Weight is how many items of the group are handed out in a turn, 1 at least; nil
+	// is 1 for all. A turn ends early when the group has no item left.
+	Weight func(group string) int
+
+	// MaxInFlight is how many items of the group workers may hold at a time; 0, or a nil
+	// function, is any number. Every hand-out counts, until Done. The other items of the
+	// group stay queued meanwhile, and Get blocks if no other item is there.
+	MaxInFlight func(group string) int
+
+	// GroupsFirst lets the groups take turns whatever the priorities of their items, which
+	// then order the items within a group.
+	GroupsFirst bool
 }
 
-// A HoldingQueue is a [Queue] that holds items back while others are being
-// processed. It hears of the end of each hand-out, and says itself whether there is
-// anything to hand out: Len counts the items that are held back too.
-//
-// Ready is asked after each call of the other methods, so that workers are woken
-// for what may be handed out and for nothing else. Items that are held back while
-// no item is in flight are not waited for by a drain: nothing would ever free them.
-//
-// The methods are called as those of a Queue are, with the lock held. A panic in
-// Ready counts for false. After one in Done the item is done all the same.
-type HoldingQueue[T comparable] interface {
-	Queue[T]
-	// Done tells that the hand-out of an item that Pop has returned is over: the
-	// worker has called Done, or the item was removed in the meantime and is not
-	// handed out at all. It comes before the Push of the item if that was added
-	// again. It must ignore an item that Pop has not returned, as one is whose
-	// Push has panicked.
-	Done(item T)
-	// Ready reports whether Pop would return an item now.
-	Ready() bool
-}
-
-// A ranker is an order that tells which priority an item has there. A [Typed] asks it after
-// each Push and Touch, so that it can show the priority of what is stored. It calls no
-// foreign code.
-type ranker interface {
-	// ranking reports whether it knows priorities at all.
-	ranking() bool
-	// lastRank returns the priority that the item of the last Push or Touch has since.
-	lastRank() int
-}
-
-// rankerOf returns the queue as a ranker, or nil.
-func rankerOf[T comparable](queue Queue[T]) ranker {
-	if r, ok := queue.(ranker); ok && r.ranking() {
-		return r
+// check panics for fields that have no meaning.
+func (o *Order[T]) check() {
+	without := ""
+	switch {
+	case o.OldestEvery < 0:
+		panic(fmt.Sprintf("workqueue: Order.OldestEvery is negative: %d", o.OldestEvery))
+	case o.Group != nil:
+		return
+	case o.Weight != nil:
+		without = "Weight"
+	case o.MaxInFlight != nil:
+		without = "MaxInFlight"
+	case o.GroupsFirst:
+		without = "GroupsFirst"
+	default:
+		return
 	}
-	return nil
+	panic(fmt.Sprintf("workqueue: Order.%s has no effect without Order.Group", without))
 }
 
-// A rank is what an add says of its priority.
+// checkUnset panics if a field is set beside a queue that decides the order itself.
+func (o *Order[T]) checkUnset(beside string) {
+	if o.asks() || o.OldestEvery != 0 || o.Weight != nil || o.MaxInFlight != nil || o.GroupsFirst {
+		panic(fmt.Sprintf("workqueue: a config has an Order beside a %s, which decides the order itself", beside))
+	}
+}
+
+// asks reports whether a function has to be asked about each item.
+func (o *Order[T]) asks() bool { return o.Priority != nil || o.Group != nil }
+
+// A rank is what an add says of its priority. The number counts also if the add has named
+// none: then it is what the order says.
 type rank struct {
 	priority int
-	named    bool // and not left to the order
+	named    bool
 }
 
-// rankOf is that of the Priority of [AddOptions], where 0 is that of a plain add.
-func rankOf(priority int) rank { return rank{priority, priority != 0} }
+// rankOf returns the rank for the Priority of [AddOptions].
+func rankOf(priority *int) rank {
+	if priority == nil {
+		return rank{}
+	}
+	return rank{*priority, true}
+}
+
+// pointer is the inverse of rankOf.
+func (k rank) pointer() *int {
+	if !k.named {
+		return nil
+	}
+	return &k.priority
+}
+
+// A placement says to which lane an add belongs: its rank, and what the functions of the
+// Order have answered. A nil *placement is that of a plain add without such functions.
+type placement struct {
+	rank
+	group         string
+	weight, limit int // of the group; a weight of 0 is that there are no groups
+
+	// waited is that the answers are of when a wait began. Later adds may have said
+	// something else of the group.
+	waited bool
+}
+
+// number returns the priority, 0 for a plain add.
+func (p *placement) number() int {
+	if p == nil {
+		return 0
+	}
+	return p.priority
+}
+
+// rankOf returns the rank, that of a plain add for nil.
+func (p *placement) rankOf() rank {
+	if p == nil {
+		return rank{}
+	}
+	return p.rank
+}
+
+// place asks the functions about an item and notes the answers in p. It returns p, or nil
+// for a plain add without functions.
+func (o *Order[T]) place(p *placement, item T, k rank) *placement {
+	if !k.named && !o.asks() {
+		return nil
+	}
+	*p = placement{rank: k}
+	if !k.named && o.Priority != nil {
+		p.priority = o.Priority(item)
+	}
+	if o.Group != nil {
+		p.group = o.Group(item)
+		p.weight, p.limit = o.shareOf(p.group)
+	}
+	return p
+}
+
+// rankOnly is place without functions.
+func rankOnly(p *placement, k rank) *placement {
+	if !k.named {
+		return nil
+	}
+	*p = placement{rank: k}
+	return p
+}
+
+// shareOf asks for the weight and the limit of a group.
+func (o *Order[T]) shareOf(group string) (weight, limit int) {
+	weight = 1
+	if o.Weight != nil {
+		if weight = o.Weight(group); weight < 1 {
+			panic(fmt.Sprintf("workqueue: Order.Weight is %d for group %q, and has to be 1 at least", weight, group))
+		}
+	}
+	if o.MaxInFlight != nil {
+		if limit = o.MaxInFlight(group); limit < 0 {
+			panic(fmt.Sprintf("workqueue: Order.MaxInFlight is negative for group %q: %d", group, limit))
+		}
+	}
+	return weight, limit
+}
+
+// placeAll asks about all items, before any of them is added: a panic adds none. It returns
+// nil if all have the same placement, for which nothing is asked.
+func (o *Order[T]) placeAll(items []T, k rank) (each []placement) {
+	if o.Group == nil && (k.named || o.Priority == nil) {
+		return nil
+	}
+	each = make([]placement, len(items))
+	for i, item := range items {
+		o.place(&each[i], item, k)
+	}
+	return each
+}

@@ -3,21 +3,25 @@ package workqueue
 import (
 	"fmt"
 	"log/slog"
-	"math"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/seed16c08ea7/workqueue/internal/histogram"
+	"github.com/seed16c08ea7/workqueue/internal/registry"
 )
 
+const subsystem = "workqueue"
+
 // A PrometheusProvider is a [MetricsProvider] that exposes queues to
-// Prometheus: the series of Kubernetes, by their names, and those which the
-// package comment lists beside them. It is a [StateProvider], so that no queue
-// has a goroutine for its metrics.
+// Prometheus: the series of Kubernetes, by their names, and further ones that
+// docs/semantics.md lists. It is a [StateProvider], so that no queue has a goroutine for
+// its metrics.
 //
-// All methods may be called concurrently. Those that make single metrics serve
-// queues that are not of this package.
+// All methods may be called concurrently. The methods of [MetricsProvider] return metrics that
+// measure nothing: a queue of this package calls NewQueueMetrics instead of them.
 //
 // The series of a queue are there from its construction to its end, see
 // [QueueMetrics]. Queues of one name are one set of series: sums, the greatest
@@ -30,11 +34,8 @@ type PrometheusProvider struct {
 	options    PrometheusOptions
 	rows       []seriesRow
 	histograms []histogramRow
-	results    described
-	levels     []levelRow
-	groups     described
 	abandoned  *prometheus.CounterVec
-	beside     *beside // nil if all series of the registry are ours
+	shared     *registry.Shared // nil if the registry has no series of client-go's queues
 
 	// mu comes before the locks of a queue, which calls the provider without.
 	mu     sync.Mutex
@@ -62,23 +63,26 @@ type PrometheusOptions struct {
 // registerer. There can be one provider for each registry, unless they differ in the
 // values of their constant labels.
 //
-// The registry may have the series of client-go's queues already: that of
+// The registry may have the series of client-go's queues already: the registry of
 // controller-runtime, metrics.Registry, and that of component-base,
 // legacyregistry.Registerer(). Then the provider shows its queues in the same
-// families, with the same help texts and labels, and leaves what is there alone. Our
-// further series stand beside them. A queue of client-go goes on to have its series.
-// One of ours that has the name of such a queue is not shown in these seven families,
-// and [slog.Default] gets a warning. The texts depend on the versions of those
-// packages. If a registry is a [prometheus.Gatherer], as these two are, they are read
-// from its series, and those of versions that this package knows are known anyway.
+// families, with the same help texts and labels, and leaves the other series alone. Our
+// further series stand beside them. A queue of ours that has the name of a queue of client-go
+// is not shown in these seven families, and [slog.Default] gets a warning.
 //
-// It panics if the registerer is nil or refuses the series, if the registry has other
-// series of these names, and if the buckets are not finite and increasing.
+// The help texts depend on the versions of those packages. The provider knows the texts of
+// many versions, and reads others from a series if the registry is a [prometheus.Gatherer],
+// as these two are.
+//
+// NewPrometheusProvider panics if the registerer is nil or refuses the series, if the registry
+// has other series of these names, and if the buckets are not finite and increasing.
 func NewPrometheusProvider(registerer prometheus.Registerer, options PrometheusOptions) *PrometheusProvider {
 	if registerer == nil {
 		panic("workqueue: prometheus registerer is nil")
 	}
-	checkBuckets(options.Buckets)
+	if !histogram.CanBeBounds(options.Buckets) {
+		panic(fmt.Sprint("workqueue: buckets are not finite and increasing: ", options.Buckets))
+	}
 	p := &PrometheusProvider{
 		queues: make(map[string]*series),
 		abandoned: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -96,21 +100,47 @@ func NewPrometheusProvider(registerer prometheus.Registerer, options PrometheusO
 
 // describe decides what the series are called, and what is said of them. It is called
 // before the provider has a queue.
-func (p *PrometheusProvider) describe(options PrometheusOptions, theirs neighbours) {
+func (p *PrometheusProvider) describe(options PrometheusOptions, shared map[string]registry.Family) {
+	d := describer{options, shared}
 	if options.Buckets == nil {
-		options.Buckets = prometheus.ExponentialBuckets(10e-9, 10, theirs.decades())
+		options.Buckets = prometheus.ExponentialBuckets(10e-9, 10, d.decades())
 	}
-	d := describer{options, theirs}
-	p.options, p.rows, p.histograms, p.results = options, d.rows(), d.histograms(), d.results()
-	p.levels, p.groups = d.levels(), d.groups()
+	p.options, p.rows, p.histograms = options, d.rows(), d.histograms()
 }
 
-func checkBuckets(bounds []float64) {
-	for i, bound := range bounds {
-		if math.IsInf(bound, 0) || math.IsNaN(bound) || i > 0 && bound <= bounds[i-1] {
-			panic(fmt.Sprint("workqueue: buckets are not finite and increasing: ", bounds))
+// register registers the provider, alone or together with the series of client-go's queues.
+//
+// The provider tries to be alone first, except in a registry of component-base, which makes its
+// vectors only when they are used and so would let the provider in before them. If the
+// registry refuses the provider, the counter of abandoned items goes first. No other package has
+// that name, so a refusal of the counter means a second provider of ours. The counter is
+// taken back if the rest fails.
+func (p *PrometheusProvider) register(registerer prometheus.Registerer, options PrometheusOptions) error {
+	shared := clientGo.Look(registerer)
+	var refused error
+	if !shared.Late {
+		if refused = registerer.Register(collector{p}); refused == nil {
+			return nil
 		}
 	}
+	if err := registerer.Register(p.abandoned); err != nil {
+		return fmt.Errorf("the registry has a provider of this package: %w", err)
+	}
+	err := shared.Find()
+	switch {
+	case err != nil:
+		err = fmt.Errorf("%w to be that of client-go's queues: unregister it, or give the provider a registry of its own "+
+			"that is served at a path of its own, or pass the provider of that series to AdaptMetricsProvider", err)
+	case len(shared.Families) == 0:
+		err = refused
+	}
+	if err != nil {
+		registerer.Unregister(p.abandoned)
+		return err
+	}
+	p.describe(options, shared.Families)
+	p.shared = shared
+	return registerer.Register(sharedCollector{collector{p}})
 }
 
 // NewQueueMetrics implements [StateProvider].
@@ -181,3 +211,36 @@ func (p *PrometheusProvider) abandon(left Abandoned) {
 	p.abandoned.WithLabelValues("in_flight").Add(float64(left.InFlight))
 	p.abandoned.WithLabelValues("waiting").Add(float64(left.Waiting))
 }
+
+// unmeasured is a metric of each kind that measures nothing.
+type unmeasured struct{}
+
+func (unmeasured) Inc()            {}
+func (unmeasured) Dec()            {}
+func (unmeasured) Set(float64)     {}
+func (unmeasured) Observe(float64) {}
+
+// NewDepthMetric returns a metric that measures nothing.
+func (p *PrometheusProvider) NewDepthMetric(string) GaugeMetric { return unmeasured{} }
+
+// NewAddsMetric returns a metric that measures nothing.
+func (p *PrometheusProvider) NewAddsMetric(string) CounterMetric { return unmeasured{} }
+
+// NewLatencyMetric returns a metric that measures nothing.
+func (p *PrometheusProvider) NewLatencyMetric(string) HistogramMetric { return unmeasured{} }
+
+// NewWorkDurationMetric returns a metric that measures nothing.
+func (p *PrometheusProvider) NewWorkDurationMetric(string) HistogramMetric { return unmeasured{} }
+
+// NewUnfinishedWorkSecondsMetric returns a metric that measures nothing.
+func (p *PrometheusProvider) NewUnfinishedWorkSecondsMetric(string) SettableGaugeMetric {
+	return unmeasured{}
+}
+
+// NewLongestRunningProcessorSecondsMetric returns a metric that measures nothing.
+func (p *PrometheusProvider) NewLongestRunningProcessorSecondsMetric(string) SettableGaugeMetric {
+	return unmeasured{}
+}
+
+// NewRetriesMetric returns a metric that measures nothing.
+func (p *PrometheusProvider) NewRetriesMetric(string) CounterMetric { return unmeasured{} }

@@ -1,13 +1,15 @@
 package workqueue
 
 import (
+	"log/slog"
 	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-)
 
-const subsystem = "workqueue"
+	"github.com/seed16c08ea7/workqueue/internal/histogram"
+	"github.com/seed16c08ea7/workqueue/internal/registry"
+)
 
 // This file reads the queues of a provider. Queues of one name, and the layers of one
 // queue that were made apart, share their series: these are sums over all sources.
@@ -29,8 +31,7 @@ const (
 // as long as another source does, with the counts of past.
 type series struct {
 	sources []*seriesSource
-	told    *toldMetrics // one of the sources, or nil
-	ever    seriesPart   // the parts of all sources that there were
+	ever    seriesPart // the parts of all sources that there were
 	warned  bool
 	created time.Time
 	past    QueueStats // what sources that are gone have counted
@@ -88,7 +89,8 @@ func (s *series) remove(src *seriesSource) {
 	s.sources = slices.DeleteFunc(s.sources, func(other *seriesSource) bool { return other == src })
 }
 
-// addCounters adds what only grows. These are the fields that outlive a source.
+// addCounters adds what only grows. These are the fields that outlive a source. It changes no
+// map of other.
 func (s *QueueStats) addCounters(other QueueStats) {
 	s.Adds += other.Adds
 	s.Duplicates += other.Duplicates
@@ -98,8 +100,15 @@ func (s *QueueStats) addCounters(other QueueStats) {
 	s.WorkDuration.add(other.WorkDuration)
 	s.Lateness.add(other.Lateness)
 	s.LimiterDelay.add(other.LimiterDelay)
-	s.addResults(other.Results)
+	if other.Results != nil && s.Results == nil {
+		s.Results = make(map[Outcome]uint64, outcomes)
+	}
+	for outcome, n := range other.Results {
+		s.Results[outcome] += n
+	}
 }
+
+func (h *Histogram) add(other Histogram) { (*histogram.Counts)(h).Add(histogram.Counts(other)) }
 
 // addGauges adds what live queues hold at the moment. A queue that has ended adds
 // nothing: what it still had is in the series of what was abandoned. Of the two longest
@@ -111,8 +120,31 @@ func (s *QueueStats) addGauges(other QueueStats) {
 	s.Unfinished += other.Unfinished
 	s.LongestRunning = max(s.LongestRunning, other.LongestRunning)
 	s.OldestItem = max(s.OldestItem, other.OldestItem)
-	s.addLevels(other.Levels)
-	s.DepthByGroup = append(s.DepthByGroup, other.DepthByGroup...)
+	if other.Levels != nil && s.Levels == nil {
+		s.Levels = []LevelStats{} // An order by priority, though nothing has come yet.
+	}
+	for _, l := range other.Levels {
+		s.level(l).Depth += l.Depth
+	}
+}
+
+// level returns the sum of a level. A level that has no place any more belongs to the others.
+func (s *QueueStats) level(l LevelStats) *LevelStats {
+	own := 0
+	for i := range s.Levels {
+		known := &s.Levels[i]
+		if known.Others == l.Others && (l.Others || known.Priority == l.Priority) {
+			return known
+		}
+		if !known.Others {
+			own++
+		}
+	}
+	if !l.Others && own == maxNamed {
+		return s.level(LevelStats{Others: true})
+	}
+	s.Levels = append(s.Levels, LevelStats{Priority: l.Priority, Others: l.Others})
+	return &s.Levels[len(s.Levels)-1]
 }
 
 // collector keeps the methods of a prometheus.Collector out of the provider's: a caller
@@ -128,18 +160,12 @@ func (c collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, r := range c.histograms {
 		ch <- r.desc
 	}
-	ch <- c.results.desc
-	for _, r := range c.levels {
-		ch <- r.desc
-	}
-	ch <- c.groups.desc
 	c.abandoned.Describe(ch)
 }
 
 // Collect implements [prometheus.Collector]. It makes all metrics before it sends the first.
 func (c collector) Collect(ch chan<- prometheus.Metric) {
-	metrics, _ := c.read(omissions{})
-	for _, m := range metrics { // With the lock free, as the receiver may block.
+	for _, m := range c.read(nil) { // With the lock free, as the receiver may block.
 		ch <- m
 	}
 	c.abandoned.Collect(ch)
@@ -149,36 +175,52 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 // while it is read itself. Lock order: the provider, then a queue.
 //
 // The lock is held over all names, as the map must not change meanwhile. A queue that is
-// constructed or shut down waits for the scrape, and no other call does. left has the names
-// of queues that are not shown as a whole.
-func (c collector) read(omit omissions) (metrics []prometheus.Metric, left []string) {
+// constructed or shut down waits for the scrape, and no other call does.
+func (c collector) read(scrape *registry.Scrape) (metrics []prometheus.Metric) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for name, s := range c.queues {
-		metrics = c.appendSeries(metrics, s, name, omit)
-		if omit.queues[partQueue&s.ever][name] || omit.queues[partRetries&s.ever][name] {
-			left = append(left, name)
-		}
+		metrics = c.appendSeries(metrics, s, name, scrape)
 	}
-	return metrics, left
+	return metrics
 }
 
 // appendSeries leaves out the series that no queue of this name has had: a FIFO shows
 // no delays of 0. It goes by ever and not by the sources of today. A series that vanished
 // while its name lives would end the rates that are computed from it.
-func (c collector) appendSeries(metrics []prometheus.Metric, s *series, queue string, omit omissions) []prometheus.Metric {
+func (c collector) appendSeries(metrics []prometheus.Metric, s *series, queue string, scrape *registry.Scrape) []prometheus.Metric {
 	total := s.total()
 	for _, r := range c.rows {
-		if s.ever&r.part != 0 && !omit.has(r.described, r.part, queue) {
-			metrics = c.appendRow(metrics, s, r, total, queue)
+		if s.ever&r.part != 0 && !scrape.Omits(r.name, queue) {
+			metrics = r.append(metrics, total, s.created, queue)
 		}
 	}
 	for _, r := range c.histograms {
-		if s.ever&r.part != 0 && !omit.has(r.described, r.part, queue) {
+		if s.ever&r.part != 0 && !scrape.Omits(r.name, queue) {
 			metrics = append(metrics, r.metric(c.options.Buckets, total, s.created, queue))
 		}
 	}
-	metrics = c.appendLevels(metrics, total, queue)
-	metrics = c.appendGroups(metrics, total, queue)
-	return c.appendResults(metrics, s, total, queue)
+	return metrics
+}
+
+// A sharedCollector is the collector in a registry that has the series of client-go's queues.
+// It describes nothing, and leaves out what the registry has. The registry collects abandoned
+// itself.
+type sharedCollector struct{ collector }
+
+// Describe implements [prometheus.Collector].
+func (sharedCollector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements [prometheus.Collector].
+func (c sharedCollector) Collect(ch chan<- prometheus.Metric) {
+	scrape := c.shared.Scrape()
+	for _, m := range c.read(scrape) {
+		ch <- m
+	}
+	for _, series := range scrape.Changed {
+		slog.Default().Warn("workqueue: the registry has got a series of the same name with another text, ours is left out", "series", series)
+	}
+	for _, name := range scrape.Left() {
+		slog.Default().Warn("workqueue: the registry has series of another queue of this name, ours are left out", "name", name)
+	}
 }

@@ -4,13 +4,14 @@ import (
 	"bytes"
 	"fmt"
 	"log/slog"
-	"math"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/seed16c08ea7/workqueue"
@@ -93,11 +94,9 @@ func TestPrometheusProviderWithBadInput(t *testing.T) {
 			workqueue.NewPrometheusProvider(registry, workqueue.PrometheusOptions{ConstLabels: prometheus.Labels{"a": "1"}})
 		}, "has a provider"},
 		"no adaptee": {func() { workqueue.AdaptMetricsProvider(workqueue.MetricsProvider(nil)) }, "provider is nil"},
-		"equal":      {buckets(1, 1), "[1 1]"},
-		"falling":    {buckets(1, 2, 1.5), "[1 2 1.5]"},
-		"NaN":        {buckets(math.NaN()), "[NaN]"},
-		"Inf":        {buckets(1, math.Inf(1)), "[1 +Inf]"},
-		"-Inf":       {buckets(math.Inf(-1), 1), "[-Inf 1]"},
+		"equal buckets": {func() {
+			workqueue.NewPrometheusProvider(prometheus.NewRegistry(), workqueue.PrometheusOptions{Buckets: []float64{1, 1}})
+		}, "[1 1]"},
 		"a label of ours": {func() {
 			workqueue.NewPrometheusProvider(prometheus.NewRegistry(), workqueue.PrometheusOptions{ConstLabels: prometheus.Labels{"name": "x"}})
 		}, "duplicate label"},
@@ -108,31 +107,396 @@ func TestPrometheusProviderWithBadInput(t *testing.T) {
 	}
 }
 
-func buckets(bounds ...float64) func() {
-	return func() {
-		workqueue.NewPrometheusProvider(prometheus.NewRegistry(), workqueue.PrometheusOptions{Buckets: bounds})
+// classic returns the classic buckets of the one histogram of a name.
+func classic(t *testing.T, g prometheus.Gatherer, name string) (buckets string) {
+	t.Helper()
+	families, err := g.Gather()
+	if err != nil {
+		t.Fatal(err)
 	}
+	for _, f := range families {
+		if f.GetName() != name {
+			continue
+		}
+		h := f.GetMetric()[0].GetHistogram()
+		for _, b := range h.GetBucket() {
+			buckets += fmt.Sprintf("%v:%d ", b.GetUpperBound(), b.GetCumulativeCount())
+		}
+		if h.GetSchema() != 3 || len(h.GetPositiveSpan()) == 0 {
+			t.Errorf("%s has no native buckets", name)
+		}
+		return buckets
+	}
+	t.Fatalf("no histogram %s", name)
+	return ""
 }
 
+// Classic buckets of one family that ended elsewhere than those of client-go's queues could
+// not be added up.
 func TestBuckets(t *testing.T) {
 	clock := testingclock.NewFakeClock(epoch)
+	plain := func() *prometheus.Registry { return prometheus.NewPedanticRegistry() }
+	with := func(prefix string) func() *prometheus.Registry {
+		return func() *prometheus.Registry {
+			r := prometheus.NewRegistry()
+			newForeign(prefix, "name").register(r)
+			return r
+		}
+	}
+	const upTo10, further = "1e-08:0 1e-07:0 1e-06:0 9.999999999999999e-06:0 9.999999999999999e-05:0 0.001:0 0.01:0 0.1:0 1:0 10:1 ", "100:1 1000:1 "
 	for name, row := range map[string]struct {
-		options workqueue.PrometheusOptions
-		want    string
+		registry func() *prometheus.Registry
+		options  workqueue.PrometheusOptions
+		want     string
 	}{
-		"default": {workqueue.PrometheusOptions{}, "1e-08:0 1e-07:0 1e-06:0 9.999999999999999e-06:0 9.999999999999999e-05:0 0.001:0 0.01:0 0.1:0 1:0 10:1 100:1 1000:1 "},
-		"own":     {workqueue.PrometheusOptions{Buckets: []float64{1, 4, 16}}, "1:0 4:0 16:1 "},
-		"none":    {workqueue.PrometheusOptions{Buckets: []float64{}}, ""},
+		"default":                   {plain, workqueue.PrometheusOptions{}, upTo10 + further},
+		"own":                       {plain, workqueue.PrometheusOptions{Buckets: []float64{1, 4, 16}}, "1:0 4:0 16:1 "},
+		"none":                      {plain, workqueue.PrometheusOptions{Buckets: []float64{}}, ""},
+		"beside controller-runtime": {with(""), workqueue.PrometheusOptions{}, upTo10 + further},
+		"beside component-base":     {with("[BETA] "), workqueue.PrometheusOptions{}, upTo10},
 	} {
-		r, p := newExposed(row.options)
+		r := row.registry()
+		p := workqueue.NewPrometheusProvider(r, row.options)
 		q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: p, Clock: clock})
 		q.Add("a")
 		clock.Step(5 * time.Second)
 		q.Get()
-		want := "1 observations of 5 s\nup to " + row.want + "\nschema 3, zero 0 up to 2.938735877055719e-39\nnative map[19:1]"
-		if got := written(t, r, "workqueue_queue_duration_seconds"); got != want {
-			t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
+		if got := classic(t, r, "workqueue_queue_duration_seconds"); got != row.want {
+			t.Errorf("%s: got\n%s\nwant\n%s", name, got, row.want)
 		}
 		q.ShutDown()
+	}
+}
+
+// A provider is a MetricsProvider for configs. Its metrics measure nothing, and make no series.
+func TestMetricsOfThePrometheusProviderMeasureNothing(t *testing.T) {
+	r, p := newExposed(workqueue.PrometheusOptions{})
+	p.NewDepthMetric("q").Inc()
+	p.NewDepthMetric("q").Dec()
+	p.NewAddsMetric("q").Inc()
+	p.NewLatencyMetric("q").Observe(1)
+	p.NewWorkDurationMetric("q").Observe(1)
+	p.NewUnfinishedWorkSecondsMetric("q").Set(1)
+	p.NewLongestRunningProcessorSecondsMetric("q").Set(1)
+	p.NewRetriesMetric("q").Inc()
+	checkSeries(t, "told", r)
+}
+
+// The registries of controller-runtime and component-base themselves are in
+// compat/adapted. Here are others, with the series of client-go's queues in them.
+
+// foreignSeries are the vectors of somebody else's provider. Their texts are those of
+// controller-runtime, with something before them.
+type foreignSeries struct {
+	prefix     string
+	labels     []string
+	collectors map[string]prometheus.Collector
+}
+
+func newForeign(prefix string, labels ...string) *foreignSeries {
+	f := &foreignSeries{prefix: prefix, labels: labels, collectors: make(map[string]prometheus.Collector)}
+	gauge := func(name, help string) {
+		f.collectors[name] = prometheus.NewGaugeVec(prometheus.GaugeOpts{Subsystem: "workqueue", Name: name, Help: prefix + help}, labels)
+	}
+	counter := func(name, help string) {
+		f.collectors[name] = prometheus.NewCounterVec(prometheus.CounterOpts{Subsystem: "workqueue", Name: name, Help: prefix + help}, labels)
+	}
+	histogram := func(name, help string) {
+		f.collectors[name] = prometheus.NewHistogramVec(prometheus.HistogramOpts{Subsystem: "workqueue", Name: name, Help: prefix + help}, labels)
+	}
+	gauge("depth", "Current depth of workqueue")
+	counter("adds_total", "Total number of adds handled by workqueue")
+	histogram("queue_duration_seconds", "How long in seconds an item stays in workqueue before being requested")
+	histogram("work_duration_seconds", "How long in seconds processing an item from workqueue takes.")
+	gauge("unfinished_work_seconds", "How many seconds of work has been done that "+
+		"is in progress and hasn't been observed by work_duration. Large "+
+		"values indicate stuck threads. One can deduce the number of stuck "+
+		"threads by observing the rate at which this increases.")
+	gauge("longest_running_processor_seconds", "How many seconds has the longest running processor for workqueue been running.")
+	counter("retries_total", "Total number of retries handled by workqueue")
+	return f
+}
+
+func (f *foreignSeries) register(r prometheus.Registerer) *foreignSeries {
+	for _, c := range f.collectors {
+		r.MustRegister(c)
+	}
+	return f
+}
+
+// queue makes the series of a queue, as client-go's queue does when it is made, with a
+// depth of 7.
+func (f *foreignSeries) queue(name string) {
+	values := make([]string, len(f.labels))
+	for i := range min(2, len(values)) {
+		values[i] = name
+	}
+	for series, c := range f.collectors {
+		switch v := c.(type) {
+		case *prometheus.GaugeVec:
+			v.WithLabelValues(values...).Add(map[bool]float64{true: 7}[series == "depth"])
+		case *prometheus.CounterVec:
+			v.WithLabelValues(values...)
+		case *prometheus.HistogramVec:
+			v.WithLabelValues(values...)
+		}
+	}
+}
+
+// countOfComponentBase is what tells its registry from others.
+func countOfComponentBase() prometheus.Counter {
+	return prometheus.NewCounter(prometheus.CounterOpts{Name: "registered_metrics_total", Help: "[BETA] The count of registered metrics."})
+}
+
+// of returns the series of a queue.
+func of(t *testing.T, g prometheus.Gatherer, queue string) []string {
+	t.Helper()
+	return slices.DeleteFunc(scrape(t, g), func(s string) bool { return !strings.Contains(s, fmt.Sprintf("name=%q", queue)) })
+}
+
+func beside(r prometheus.Registerer) *workqueue.PrometheusProvider {
+	return workqueue.NewPrometheusProvider(r, workqueue.PrometheusOptions{})
+}
+
+// A registry that has the series of client-go's queues has refused the provider.
+func TestProviderInARegistryThatHasTheSeriesOfClientGo(t *testing.T) {
+	for name, row := range map[string]struct {
+		prefix  string
+		labels  []string
+		want    string // the labels of depth
+		counted bool   // as the registry of component-base does
+	}{
+		"controller-runtime":          {"", []string{"name", "controller"}, `controller="ours",name="ours"`, false},
+		"with priorities":             {"", []string{"name", "controller", "priority"}, `controller="ours",name="ours",priority=""`, false},
+		"component-base":              {"[BETA] ", []string{"name"}, `name="ours"`, true},
+		"component-base, an old one":  {"[ALPHA] ", []string{"name"}, `name="ours"`, true},
+		"texts of it in another one":  {"[ALPHA] ", []string{"name"}, `name="ours"`, false},
+		"client-go's texts unchanged": {"", []string{"name"}, `name="ours"`, false},
+	} {
+		r := prometheus.NewRegistry()
+		if row.counted {
+			r.MustRegister(countOfComponentBase())
+		}
+		newForeign(row.prefix, row.labels...).register(r).queue("theirs")
+		before := of(t, r, "theirs")
+		clock := testingclock.NewFakeClock(epoch)
+		q := workqueue.NewTypedRateLimiting(constant(time.Hour), workqueue.TypedRateLimitingQueueConfig[string]{
+			Name: "ours", MetricsProvider: beside(r), Clock: clock,
+		})
+		q.AddAll("a", "b", "b")
+		q.Get()
+		q.AddRateLimited("c")
+		clock.Step(5 * time.Second)
+		for step, want := range []string{"depth{" + row.want + "} 1", "adds_total", "unfinished_work_seconds{" + row.want + "} 5",
+			"longest_running_processor_seconds", "retries_total", "waiting", "in_flight", "oldest_item_age_seconds",
+			"queue_duration_seconds", "work_duration_seconds", "lateness_seconds", "duplicates_total", "rate_limited_total"} {
+			if !slices.ContainsFunc(of(t, r, "ours"), func(s string) bool { return strings.HasPrefix(s, want) }) {
+				t.Errorf("%s: %d: %s is missing in\n%s", name, step, want, strings.Join(of(t, r, "ours"), "\n"))
+			}
+		}
+		if got := len(of(t, r, "ours")); got != 14 {
+			t.Errorf("%s: %d series, want 14", name, got)
+		}
+		q.ShutDown()
+		if got := of(t, r, "ours"); len(got) > 0 {
+			t.Errorf("%s: after the shutdown these are left: %q", name, got)
+		}
+		if got := of(t, r, "theirs"); !slices.Equal(got, before) || len(got) != 7 {
+			t.Errorf("%s: the series of the other queue: got %q, want %q", name, got, before)
+		}
+		checkAbandoned(t, r, 1, 1, 1)
+	}
+}
+
+// What is in the way is said, with a way out, and the registry is as it was.
+func TestProviderBesideWhatItCannotTakeUp(t *testing.T) {
+	for name, row := range map[string]struct {
+		prepare func(r *prometheus.Registry)
+		want    []string
+	}{
+		"texts that nobody knows, without a series": {
+			func(r *prometheus.Registry) { newForeign("Since 2031: ", "name").register(r) },
+			[]string{"a series workqueue_", "unregister it", "a registry of its own", "AdaptMetricsProvider"},
+		},
+		"a series of the same name for something else": {
+			func(r *prometheus.Registry) {
+				r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "workqueue_depth", Help: "Metres.", ConstLabels: prometheus.Labels{"shaft": "2"}}, func() float64 { return 3 }))
+			},
+			[]string{`a series workqueue_depth (GAUGE, help "Metres.", labels ["shaft"])`},
+		},
+		"another provider": {
+			func(r *prometheus.Registry) { newForeign("", "name").register(r); beside(r) },
+			[]string{"has a provider of this package"},
+		},
+		"a new series of ours": {
+			func(r *prometheus.Registry) {
+				r.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "workqueue_waiting", Help: "x"}))
+			},
+			[]string{"workqueue_waiting", "help"},
+		},
+	} {
+		r := prometheus.NewRegistry()
+		row.prepare(r)
+		before := scrape(t, r)
+		for range 2 {
+			got := fmt.Sprint(goes(func() { beside(r) }))
+			for _, want := range append(row.want, "workqueue: cannot register the metrics: ") {
+				if !strings.Contains(got, want) {
+					t.Errorf("%s: got %q, want %q in it", name, got, want)
+				}
+			}
+		}
+		if after := scrape(t, r); !slices.Equal(after, before) {
+			t.Errorf("%s: the registry had %q, and has %q", name, before, after)
+		}
+	}
+}
+
+// Two queues of the same labels would fail each scrape of the registry.
+func TestQueueWithTheNameOfOneOfClientGo(t *testing.T) {
+	for labels, names := range map[string][]string{
+		`name="q"`:                {"name"},
+		`controller="q",name="q"`: {"name", "controller"},
+	} {
+		log := captureLog(t)
+		warnings := func() int { return strings.Count(log.String(), "another queue of this name") }
+		r := prometheus.NewRegistry()
+		theirs := newForeign("", names...).register(r)
+		p := beside(r)
+		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Name: "q", MetricsProvider: p})
+		q.Add("a")
+		if got := of(t, r, "q"); !slices.Contains(got, "depth{"+labels+"} 1") || warnings() > 0 {
+			t.Errorf("before theirs: got %q, logged %s", got, log)
+		}
+		theirs.queue("q")
+		for range 2 {
+			got := of(t, r, "q")
+			if len(got) != 14 || !slices.Contains(got, "depth{"+labels+"} 7") || !slices.Contains(got, "waiting{"+labels+"} 0") {
+				t.Errorf("beside theirs: got %q", got)
+			}
+		}
+		if n := warnings(); n != 1 {
+			t.Errorf("warned %d times:\n%s", n, log)
+		}
+		q.ShutDown()
+		if got := of(t, r, "q"); len(got) != 7 {
+			t.Errorf("after our end: got %q", got)
+		}
+	}
+}
+
+// A layer is left out, with a warning, where the registry has the same layer of that name.
+// Layers of two packages that are one queue have one set of series, and no warning.
+func TestLayerWithTheNameOfOneOfClientGo(t *testing.T) {
+	fifo := func(p *workqueue.PrometheusProvider) interface{ ShutDown() } {
+		return workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: p})
+	}
+	delays := func(p *workqueue.PrometheusProvider) interface{ ShutDown() } {
+		return workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{
+			Name: "q", MetricsProvider: p, Queue: workqueue.NewTyped[string](),
+		})
+	}
+	for name, row := range map[string]struct {
+		open     func(p *workqueue.PrometheusProvider) interface{ ShutDown() }
+		missing  []string // of theirs
+		warnings int
+		series   int
+	}{
+		"a FIFO beside both layers":                 {fifo, nil, 1, 7 + 3},
+		"delays beside both layers":                 {delays, nil, 1, 7 + 4},
+		"delays of ours above a FIFO of theirs":     {delays, []string{"retries_total"}, 0, 6 + 5},
+		"a FIFO of ours below delays that are told": {fifo, []string{"adds_total", "depth", "queue_duration_seconds", "work_duration_seconds", "unfinished_work_seconds", "longest_running_processor_seconds"}, 0, 1 + 9},
+	} {
+		log := captureLog(t)
+		r := prometheus.NewRegistry()
+		theirs := newForeign("", "name").register(r)
+		for _, series := range row.missing {
+			delete(theirs.collectors, series)
+		}
+		theirs.queue("q")
+		q := row.open(beside(r))
+		if got := of(t, r, "q"); len(got) != row.series {
+			t.Errorf("%s: got %d series, want %d: %q", name, len(got), row.series, got)
+		}
+		if n := strings.Count(log.String(), "another queue of this name"); n != row.warnings {
+			t.Errorf("%s: warned %d times, want %d: %s", name, n, row.warnings, log)
+		}
+		q.ShutDown()
+	}
+}
+
+// component-base registers its vectors when the first queue of client-go is made, and
+// panics if they are refused. compat/adapted does so with the texts that are known. With others
+// our series of these names go, with a warning, and those that are ours alone stay.
+func TestProviderBeforeComponentBaseRegistersOtherTexts(t *testing.T) {
+	log := captureLog(t)
+	r := prometheus.NewRegistry()
+	r.MustRegister(countOfComponentBase())
+	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "ours", MetricsProvider: beside(r)})
+	defer q.ShutDown()
+	q.Add("a")
+	if got := of(t, r, "ours"); !slices.Contains(got, `depth{name="ours"} 1`) {
+		t.Errorf("before: got %q", got)
+	}
+	newForeign("[STABLE] ", "name").register(r).queue("theirs")
+	for range 2 { // The second scrape has no news.
+		if got := of(t, r, "ours"); len(got) != 3 || !slices.Contains(got, `in_flight{name="ours"} 0`) {
+			t.Errorf("after: got %q", got)
+		}
+	}
+	if got := of(t, r, "theirs"); len(got) != 7 {
+		t.Errorf("theirs: got %q", got)
+	}
+	if n := strings.Count(log.String(), "another text"); n != 7 {
+		t.Errorf("warned %d times:\n%s", n, log)
+	}
+}
+
+// Scrapes at once, while queues of either package come and go: none of them fails.
+func TestScrapesBesideClientGoAtOnce(t *testing.T) {
+	captureLog(t)
+	r := prometheus.NewRegistry()
+	theirs := newForeign("", "name", "controller").register(r)
+	p := beside(r)
+	var all sync.WaitGroup
+	for n := range 3 {
+		all.Go(func() {
+			for i := range 20 {
+				q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Name: fmt.Sprint("q", i), MetricsProvider: p})
+				q.Add("a")
+				if _, err := r.Gather(); err != nil {
+					t.Error(err)
+				}
+				q.ShutDown()
+				if n == 0 {
+					theirs.queue(fmt.Sprint("theirs", i))
+				}
+			}
+		})
+	}
+	all.Wait()
+	if got := len(of(t, r, "theirs7")); got != 7 {
+		t.Errorf("%d series of a queue of theirs, want 7", got)
+	}
+}
+
+// Who else has a text in brackets, or a counter of that name, is not component-base: our
+// series have our texts there.
+func TestRegistryThatLooksLikeComponentBases(t *testing.T) {
+	t.Parallel()
+	for name, opts := range map[string]prometheus.CounterOpts{
+		"a text":    {Name: "builds_total", Help: "[ALPHA] Builds."},
+		"a counter": {Name: "registered_metrics_total", Help: "Metrics that were registered."},
+	} {
+		r := prometheus.NewRegistry()
+		r.MustRegister(prometheus.NewCounter(opts))
+		q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: beside(r)})
+		defer q.ShutDown()
+		families, err := r.Gather()
+		if err != nil || !slices.ContainsFunc(families, func(f *dto.MetricFamily) bool {
+			return strings.HasPrefix(f.GetHelp(), "Items that are queued, or held")
+		}) {
+			t.Errorf("%s: the depth does not have our text: %v, %v", name, families, err)
+		}
 	}
 }

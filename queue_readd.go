@@ -5,39 +5,6 @@ import (
 	"reflect"
 )
 
-// ReAddContext returns a context for the work on an item that the caller holds. It
-// ends with the cause [ErrReAdded] as soon as the item is added again: by an Add, or
-// because it has waited until it was due. If that has happened since the item was
-// handed out, the context has ended already, so that no Add is missed between Get and
-// this call. It also ends with ctx, and with the CancelFunc, which has to be called.
-//
-// An Add that the queue does not heed ends nothing: one after a shutdown, or one that
-// a Remove has taken back before this call. After Done, and for an item that nobody
-// holds or that differs from itself, the context ends with ctx alone. Each call for
-// an item returns a context of its own.
-//
-// The context ends before the Add returns. The Add holds the lock of the queue
-// meanwhile, for a time in proportion to the contexts that were derived from this one;
-// it calls nothing of ctx. It takes 3 allocations if ctx was made by
-// [context.WithCancel] or its like, and 7 otherwise.
-func (q *Typed[T]) ReAddContext(ctx context.Context, item T) (context.Context, context.CancelFunc) {
-	hash := hashOf(item)
-	parent, release := ctx, context.CancelFunc(nil)
-	// To end a context takes it off the one above, which is asked for Done and Value.
-	// With the lock held that must be one whose code is known.
-	if !known(ctx) {
-		parent, release = context.WithCancel(ctx)
-	}
-	watched, cancel := context.WithCancelCause(parent)
-	if q.watch(hash, item, watcher{ctx: watched, cancel: cancel}) {
-		cancel(ErrReAdded)
-	}
-	if release != nil {
-		return watched, release
-	}
-	return watched, func() { cancel(nil) }
-}
-
 // cancelContext is the type of the contexts that context.WithCancel returns.
 var cancelContext = func() reflect.Type {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -79,14 +46,4 @@ func (q *Typed[T]) watch(hash uint32, item T, w watcher) (again bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.fifo.watch(hash, item, w)
-}
-
-// ReAddContext is that of the queue below, see [Typed.ReAddContext].
-func (q *TypedDelaying[T]) ReAddContext(ctx context.Context, item T) (context.Context, context.CancelFunc) {
-	return below[reAdder[T]](q.queue, "ReAddContext").ReAddContext(ctx, item)
-}
-
-// ReAddContext is that of the queue below, see [Typed.ReAddContext].
-func (q *TypedRateLimiting[T]) ReAddContext(ctx context.Context, item T) (context.Context, context.CancelFunc) {
-	return below[reAdder[T]](q.queue, "ReAddContext").ReAddContext(ctx, item)
 }

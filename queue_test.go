@@ -1,10 +1,17 @@
 package workqueue_test
 
 import (
+	"fmt"
+	"math"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/seed16c08ea7/workqueue"
 )
@@ -188,4 +195,373 @@ func TestDoneOfWhatIsNotHeld(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { onEach(t, steps) })
 	}
+}
+
+// What a drain has to wait for can be taken from it.
+func TestRemoveOfTheLastItemEndsADrain(t *testing.T) {
+	onEachLayer(t, func(t *testing.T, q drainer) {
+		r, ok := q.(interface{ Remove(item string) bool })
+		if !ok || goes(func() { r.Remove("nothing") }) != nil {
+			return // What is below cannot be asked to.
+		}
+		q.Add("a")
+		over := make(chan error, 1)
+		go func() { over <- q.Drain(t.Context()) }()
+		synctest.Wait()
+		if !r.Remove("a") {
+			t.Fatal("the item is not there")
+		}
+		synctest.Wait()
+		if len(over) == 0 {
+			t.Error("the drain waits for an item that was removed")
+			q.ShutDown()
+		}
+	})
+}
+
+func TestRemoveTakesTheDepthDown(t *testing.T) {
+	for _, waits := range []bool{false, true} {
+		r := &recorder{}
+		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Name: "q", MetricsProvider: r, Clock: testingclock.NewFakeClock(epoch)})
+		q.Add("a")
+		if waits {
+			q.AddAfter("a", time.Hour)
+		}
+		r.take()
+		q.Remove("a")
+		if got := count(r, "depth-1"); got != 1 {
+			t.Errorf("waiting %v: the depth went down %d times", waits, got)
+		}
+		q.Remove("a")
+		if got := r.take(); len(got) > 0 {
+			t.Errorf("waiting %v: Remove of nothing is counted as %q", waits, got)
+		}
+		q.ShutDown()
+	}
+}
+
+// A worker that waits is woken by the Add of an item that was removed and is in
+// the storage still.
+func TestAddOfARemovedItemWakesAWorker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newStored(workqueue.DefaultQueue[string]())
+		defer q.ShutDown()
+		go q.Get()
+		synctest.Wait()
+		arrive := q.Approach() // Or the worker would drop what was removed.
+		q.Add("a")
+		q.Remove("a")
+		arrive()
+		synctest.Wait()
+		checkInvariants(t, 0, q)
+		if n := q.Parked(); n != 1 {
+			t.Errorf("%d workers wait for nothing, want 1", n)
+		}
+		q.Add("a")
+		synctest.Wait()
+		checkInvariants(t, 1, q)
+		if n := q.Parked(); n != 0 {
+			t.Errorf("%d workers wait for the item", n)
+		}
+	})
+}
+
+// prioritized is a queue with an order by priority, and what its metrics are told.
+func prioritized(clock *testingclock.FakeClock) (*workqueue.TypedRateLimiting[string], *recorder) {
+	p := &recorder{}
+	return workqueue.NewTypedRateLimiting(constant(0), workqueue.TypedRateLimitingQueueConfig[string]{
+		Name: "q", MetricsProvider: p, Clock: clock,
+		Order: workqueue.Order[string]{},
+	}), p
+}
+
+// What AddWith adds and GetWithPriority hands out is counted as by Add and Get: a new item
+// once, with the time that it was queued.
+func TestMetricsOfItemsWithAPriority(t *testing.T) {
+	clock := testingclock.NewFakeClock(epoch)
+	q, p := prioritized(clock)
+	defer q.ShutDown()
+	for i, row := range []struct {
+		f    func()
+		want []string
+	}{
+		{func() { q.AddWith(workqueue.AddOptions{Priority: prio(2)}, "a") }, []string{"adds+1", "depth+1"}},
+		{func() { q.AddWith(workqueue.AddOptions{Priority: prio(3)}, "a") }, nil},
+		{func() { q.AddWith(workqueue.AddOptions{Priority: prio(2)}, "b", "a", "c") }, []string{"adds+1", "depth+1", "adds+1", "depth+1"}},
+		{func() { clock.Step(time.Second); q.GetWithPriority() }, []string{"depth-1", "latency(1)"}},
+		{func() { q.AddWith(workqueue.AddOptions{RateLimited: true, Priority: prio(1)}, "d") }, []string{"adds+1", "depth+1", "retries+1"}},
+		{func() { q.AddWith(workqueue.AddOptions{After: time.Hour, Priority: prio(1)}, "e") }, []string{"retries+1"}},
+	} {
+		p.take()
+		row.f()
+		got := p.take()
+		slices.Sort(got)
+		slices.Sort(row.want)
+		if !slices.Equal(got, row.want) {
+			t.Errorf("step %d: the metrics were told %q, want %q", i, got, row.want)
+		}
+	}
+}
+
+// A worker that is parked in GetWithPriority is woken by AddWith, with one item and with
+// several, and told the priority, and of the shutdown.
+func TestGetWithPriorityWaits(t *testing.T) {
+	for _, metrics := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			config := workqueue.TypedQueueConfig[string]{Order: workqueue.Order[string]{}}
+			if metrics {
+				config.Name, config.MetricsProvider = "q", &recorder{}
+			}
+			q := workqueue.NewTypedWithConfig(config)
+			type handOut struct {
+				item     string
+				priority int
+				shutdown bool
+			}
+			var got []handOut
+			go func() {
+				for {
+					item, priority, shutdown := q.GetWithPriority()
+					got = append(got, handOut{item, priority, shutdown})
+					if shutdown {
+						return
+					}
+				}
+			}()
+			for _, items := range [][]string{{"a"}, {"b", "c"}} {
+				synctest.Wait()
+				if q.Parked() != 1 {
+					t.Fatalf("%d workers are parked", q.Parked())
+				}
+				q.AddWith(workqueue.AddOptions{Priority: prio(4)}, items...)
+				if synctest.Wait(); q.Len() != 0 {
+					t.Errorf("metrics %v: nobody has come for %v", metrics, items)
+				}
+			}
+			q.ShutDown()
+			synctest.Wait()
+			if want := []handOut{{"a", 4, false}, {"b", 4, false}, {"c", 4, false}, {"", 0, true}}; !slices.Equal(got, want) {
+				t.Errorf("metrics %v: got %v, want %v", metrics, got, want)
+			}
+		})
+	}
+}
+
+// What GetWithPriority hands out says that the queue is not shut down, and leaves the lock.
+func TestGetWithPriorityOfAnItemThatIsThere(t *testing.T) {
+	q := newPrioritized(workqueue.Order[int]{})
+	addAt(q, 1, 1)
+	item, priority, shutdown := q.GetWithPriority()
+	if item != 1 || priority != 1 || shutdown || q.Locked() {
+		t.Errorf("got %d, %d, %v, and locked is %v", item, priority, shutdown, q.Locked())
+	}
+	q.Done(1)
+	q.ShutDown()
+	if _, _, shutdown := q.GetWithPriority(); !shutdown || q.Locked() {
+		t.Errorf("got %v after the shutdown, and locked is %v", shutdown, q.Locked())
+	}
+}
+
+// A Typed has no limiter, and no order needs a priority of 0.
+func TestAddWithOfATyped(t *testing.T) {
+	q := workqueue.NewTyped[int]()
+	defer q.ShutDown()
+	const want = "workqueue: AddWith of *workqueue.Typed[int] with an After of 0s and RateLimited true: it has no delays and no limiter"
+	if got := goes(func() { q.AddWith(workqueue.AddOptions{RateLimited: true}, 1) }); got != want || q.Len() != 0 {
+		t.Errorf("got the panic %v with %d items, want %s", got, q.Len(), want)
+	}
+	if q.AddWith(workqueue.AddOptions{}, 1, 2); q.Len() != 2 {
+		t.Errorf("%d items are queued, want 2", q.Len())
+	}
+}
+
+// AddWith names a priority to any queue but one that stores its items in a Queue. There it
+// panics on each layer, before anything is added.
+func TestPriorityBesideAQueueOfTheConfig(t *testing.T) {
+	const want = "workqueue: AddWith with priority 0: the queue stores its items in a *workqueue.sequence[int], which knows no priorities"
+	typed := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[int]{Queue: workqueue.DefaultQueue[int]()})
+	q := workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[int](), workqueue.TypedRateLimitingQueueConfig[int]{Queue: typed})
+	defer q.ShutDown()
+	for _, options := range []workqueue.AddOptions{{Priority: prio(0)}, {Priority: prio(0), After: time.Hour}, {Priority: prio(0), RateLimited: true}} {
+		if got := goes(func() { q.AddWith(options, 1) }); got != want {
+			t.Errorf("%+v: got the panic %v, want %s", options, got, want)
+		}
+	}
+	if s := q.Snapshot(1); s.QueuedTotal+s.WaitingTotal != 0 || q.NumRequeues(1) != 0 {
+		t.Errorf("got %+v", s)
+	}
+	q.AddWith(workqueue.AddOptions{}, 1, 2)
+	if item, priority, _ := q.GetWithPriority(); item != 1 || priority != 0 {
+		t.Errorf("got %d with the priority %d, want 1 with 0", item, priority)
+	}
+}
+
+// A priority that is named takes the place of that of Of also for an item that waits.
+func TestNamedPriorityOfAnItemThatWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{
+			Order: workqueue.Order[string]{Priority: func(string) int { return 9 }},
+		})
+		q.AddWith(workqueue.AddOptions{Priority: prio(3), After: time.Second}, "a")
+		if got := q.Snapshot(1).Waiting[0].Priority; got != 3 {
+			t.Errorf("a waits with the priority %d, want 3", got)
+		}
+		time.Sleep(2 * time.Second)
+		if item, priority, _ := q.GetWithPriority(); item != "a" || priority != 3 {
+			t.Errorf("got %s with the priority %d, want a with 3", item, priority)
+		}
+		q.Done("a")
+		q.ShutDown()
+	})
+}
+
+// These are tests of foreign code that fails in an unusual place, each of which
+// once had an item lost, doubled or a lock kept.
+
+// An item that differs from itself is as safe as any other from a metric that
+// does not return, and its age goes on.
+func TestMetricThatFailsForWhatDiffersFromItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &recorder{}
+		clock := testingclock.NewFakeClock(epoch)
+		q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[float64]{Name: "q", MetricsProvider: r, Clock: clock})
+		defer q.ShutDown()
+		q.Add(math.NaN())
+		q.Add(1)
+		clock.Step(time.Second)
+		r.setHook(func(event string) {
+			if event == "latency(1)" {
+				panic("metric")
+			}
+		})
+		if got := goes(func() { q.TryGet() }); got != "metric" {
+			t.Errorf("got the panic %v, want that of the metric", got)
+		}
+		checkInvariants(t, 0, q)
+		clock.Step(time.Second)
+		if got, want := q.Snapshot(1).String(), "2 queued, 0 in flight, 0 waiting\nNaN: queued for 2s"; got != want {
+			t.Errorf("queued first: got %s, want %s", got, want)
+		}
+		if got := fmt.Sprint(takeAll(q)); got != "[NaN 1]" {
+			t.Errorf("got %s after the panic, want [NaN 1]", got)
+		}
+	})
+}
+
+// A metric may call Done for the item that it is told of, before it fails. Then there is
+// nothing to put back, and its panic is what the caller sees.
+func TestMetricThatFailsAfterItsOwnDone(t *testing.T) {
+	r := &recorder{}
+	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: r})
+	defer q.ShutDown()
+	q.Add("a")
+	r.setHook(func(event string) {
+		if event == "depth-1" {
+			q.Done("a")
+			panic("metric")
+		}
+	})
+	if got := goes(func() { q.Get() }); got != "metric" {
+		t.Errorf("got the panic %v, want that of the metric", got)
+	}
+	checkInvariants(t, 0, q)
+	if q.Len() != 0 || q.Held() != 0 {
+		t.Errorf("%d items are queued and %d held, want none", q.Len(), q.Held())
+	}
+}
+
+// An Add of an item that was removed, and is in the storage still, is not lost if
+// Touch does not return. The metrics are not told of it.
+func TestTouchThatFailsForWhatWasRemoved(t *testing.T) {
+	r, s := &recorder{}, &shelf[string]{}
+	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: r, Queue: s})
+	defer q.ShutDown()
+	q.Add("a")
+	q.Remove("a")
+	r.take()
+	s.hook = func(string) { panic("storage") }
+	if got := goes(func() { q.Add("a") }); got != "storage" {
+		t.Errorf("got the panic %v, want that of the storage", got)
+	}
+	s.hook = nil
+	checkInvariants(t, 0, q)
+	if n, told := q.Len(), r.take(); n != 1 || len(told) != 0 {
+		t.Errorf("%d items are queued and the metrics were told %q, want 1 and nothing", n, told)
+	}
+	if got := fmt.Sprint(takeAll(q)); got != "[a]" {
+		t.Errorf("got %s, want [a]", got)
+	}
+}
+
+// A storage that makes up an item without a hash does not keep the lock.
+func TestStorageThatHandsOutWhatCannotBeCompared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &shelf[any]{}
+		q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[any]{Queue: s})
+		q.Add("a")
+		s.items = append(s.items, []int{1})
+		if got := goes(func() { q.TryGet() }); got == nil {
+			t.Error("got no panic")
+		}
+		if q.Locked() {
+			t.Fatal("the lock is kept")
+		}
+		if got := fmt.Sprint(takeAll(q)); got != "[a]" {
+			t.Errorf("got %s, want [a]", got)
+		}
+		q.ShutDownWithDrain()
+	})
+}
+
+// A rut hands out the same item for ever, or loses what it is given.
+type rut struct{ says int }
+
+func (*rut) Touch(string) {}
+func (*rut) Push(string)  {}
+func (r *rut) Len() int   { return r.says }
+func (*rut) Pop() string  { return "a" }
+
+// A storage whose Len is never zero, and whose Pop hands out what is held, does not
+// keep the lock for ever.
+func TestStorageThatIsNeverEmpty(t *testing.T) {
+	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Queue: &rut{says: 3}})
+	q.Add("a")
+	q.TryGet()
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		if item, ok := q.TryGet(); ok {
+			t.Errorf("got %s, which is held", item)
+		}
+	}()
+	select {
+	case <-over:
+	case <-time.After(time.Minute):
+		t.Fatal("TryGet keeps the lock")
+	}
+}
+
+// A storage that has lost an item has its Get report the shutdown: then a drain has
+// to end too, and Drain to say what is missing.
+func TestDrainOfAStorageThatLosesItems(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Queue: &rut{}})
+		q.Add("a")
+		drained := make(chan error, 1)
+		go func() { drained <- q.Drain(t.Context()) }()
+		synctest.Wait()
+		if item, shutdown := q.Get(); !shutdown {
+			t.Errorf("got %s, want the shutdown", item)
+		}
+		synctest.Wait()
+		select {
+		case err := <-drained:
+			if got, want := fmt.Sprint(err), "workqueue: drain left 1 queued, 0 in flight, 0 waiting: "+workqueue.ErrShutDown.Error(); got != want {
+				t.Errorf("got %s, want %s", got, want)
+			}
+		default:
+			t.Error("the drain waits for what nobody gets")
+			q.ShutDown()
+		}
+	})
 }

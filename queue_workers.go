@@ -4,6 +4,10 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/seed16c08ea7/workqueue/internal/slab"
+
+	"github.com/seed16c08ea7/workqueue/internal/gate"
 )
 
 // This file is how workers get items. A worker looks for one with the lock held.
@@ -14,39 +18,16 @@ import (
 // between the two would see nobody to wake, and the worker would park beside an
 // item.
 
-// ErrShutDown is returned by GetContext when the queue has been shut down and
-// has no item left to hand out, and by [Run] for a queue that is shut down already.
-var ErrShutDown = errors.New("workqueue: queue is shut down")
-
-// GetContext is Get with an end: when ctx is done before there is an item, it
-// returns ctx's error, and after a shutdown [ErrShutDown]. It takes nothing
-// from the queue unless it returns it with a nil error.
-func (q *Typed[T]) GetContext(ctx context.Context) (T, error) {
-	item, _, err := q.getContextWithPriority(ctx)
-	return item, err
-}
-
-// getContextWithPriority is GetContext, with the priority of the item.
-func (q *Typed[T]) getContextWithPriority(ctx context.Context) (T, int, error) {
+// getContext is GetContext, with the rank of the item.
+func (q *Typed[T]) getContext(ctx context.Context) (item T, k rank, err error) {
 	if err := ctx.Err(); err != nil {
-		return *new(T), 0, err
+		return item, k, err
 	}
-	item, priority, err := q.get(ctx.Done())
+	item, k, err = q.get(ctx.Done())
 	if err == errCanceled {
 		err = ctx.Err()
 	}
-	return item, priority, err
-}
-
-// TryGet is Get without the wait: it reports false when no item is queued,
-// whether or not the queue is shut down.
-func (q *Typed[T]) TryGet() (item T, ok bool) {
-	item, r, what := q.tryTake(q.metrics.now(), visitPassing)
-	if what != tookItem {
-		return item, false
-	}
-	q.observeGet(item, r.waited)
-	return item, true
+	return item, k, err
 }
 
 // errCanceled is what get returns when its cancel channel was closed. It does not
@@ -56,7 +37,7 @@ var errCanceled = errors.New("workqueue: canceled")
 
 // get takes an item, and waits for one until cancel is closed. A nil channel is never
 // closed.
-func (q *Typed[T]) get(cancel <-chan struct{}) (item T, priority int, err error) {
+func (q *Typed[T]) get(cancel <-chan struct{}) (item T, k rank, err error) {
 	item, r, what := q.tryTake(q.metrics.now(), visitStaying)
 	if what == tookNothing {
 		return q.await(cancel)
@@ -85,10 +66,10 @@ func (q *Typed[T]) stay() (item T, shutdown bool) {
 // await is the rest of get for a worker that is counted in parked. Being woken
 // promises nothing: another worker may have taken the item in the meantime, as
 // Get does not wait its turn. Then the worker parks again.
-func (q *Typed[T]) await(cancel <-chan struct{}) (item T, priority int, err error) {
+func (q *Typed[T]) await(cancel <-chan struct{}) (item T, k rank, err error) {
 	for {
 		if !q.park(cancel) {
-			return item, 0, errCanceled
+			return item, rank{}, errCanceled
 		}
 		how := visitWoken
 		if q.metrics.foreign() {
@@ -117,18 +98,18 @@ func (q *Typed[T]) passOn() {
 
 // receive is the end of every blocking hand-out. The metrics come after the lock,
 // as they are foreign code.
-func (q *Typed[T]) receive(item T, r receipt, what took) (T, int, error) {
+func (q *Typed[T]) receive(item T, r receipt, what took) (T, rank, error) {
 	if what == tookEnd {
-		return item, 0, ErrShutDown
+		return item, rank{}, ErrShutDown
 	}
 	q.observeGet(item, r.waited)
-	return item, r.priority, nil
+	return item, r.rank, nil
 }
 
 // A receipt says how an item was queued that was handed out.
 type receipt struct {
-	waited   time.Duration // the time that it was queued
-	priority int
+	waited time.Duration // the time that it was queued
+	rank   rank
 }
 
 // A visit says how a worker comes to look for an item, and a took what it has got.
@@ -154,7 +135,7 @@ const (
 // has an item, or it is counted and any later Add wakes it.
 func (q *Typed[T]) tryTake(now time.Duration, how visit) (item T, r receipt, what took) {
 	if !q.mu.TryLock() {
-		lockSoon(&q.mu)
+		gate.LockSoon(&q.mu)
 	}
 	if how == visitWoken {
 		q.arrive()
@@ -163,9 +144,9 @@ func (q *Typed[T]) tryTake(now time.Duration, how visit) (item T, r receipt, wha
 	switch {
 	case ok:
 		what = tookItem
-		r = receipt{waited, q.fifo.priorityTaken(item)}
+		r = receipt{waited, q.fifo.taken}
 		if q.durations != nil {
-			q.durations.queued.observe(waited)
+			q.durations.queued.Observe(waited)
 		}
 	case how == visitPassing:
 	case q.fifo.closed:
@@ -247,10 +228,20 @@ func (q *Typed[T]) settleDue() {
 	}
 }
 
-// leave ends a critical section in which a method of a storage has panicked or has
-// ended its goroutine, see storageGuard. The fifo is in a consistent state before
+// unlock ends a critical section in which a method of a [Queue] has panicked or has
+// ended its goroutine, see storage. The fifo is in a consistent state before
 // each such call, so that this exit is an ordinary one.
-func (q *Typed[T]) leave() {
+func (q *Typed[T]) unlock() {
 	q.settle()
 	q.mu.Unlock()
+}
+
+// heldFor returns the rank of an item that is held, and how long it was queued before, see
+// fifo.heldFor. A handler asks by its context, if at all, and Run when an item comes again.
+// So the item is looked up, and workers do not carry both for each item.
+func (q *Typed[T]) heldFor(item T) (waited time.Duration, k rank) {
+	hash := slab.HashOf(item)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.fifo.heldFor(hash, item)
 }

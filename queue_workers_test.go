@@ -2,7 +2,12 @@ package workqueue_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -289,4 +294,438 @@ func addAndCancel(round int, add, cancel func()) {
 		cancel()
 	}
 	synctest.Wait()
+}
+
+func TestShutDown(t *testing.T) {
+	for name, steps := range map[string][]step{
+		"what is queued is handed out": {
+			{"addall a b c d e", ""}, {"shutting", "false"}, {"shutdown", ""}, {"shutting", "true"}, {"len", "5"},
+			{"get", "a"}, {"get", "b"}, {"get", "c"}, {"get", "d"}, {"get", "e"}, {"get", "shutdown "}, {"get", "shutdown "},
+		},
+		"nothing is accepted any more": {
+			{"shutdown", ""}, {"add a", ""}, {"addall b c", ""}, {"len", "0"}, {"get", "shutdown "},
+		},
+		"an Add of what is processed is not accepted either": {
+			{"add a", ""}, {"get", "a"}, {"shutdown", ""}, {"add a", ""}, {"done a", ""}, {"len", "0"}, {"get", "shutdown "},
+		},
+		"what was added again before is queued by its Done": {
+			{"add a", ""}, {"get", "a"}, {"add a", ""}, {"shutdown", ""}, {"get", "shutdown "},
+			{"done a", ""}, {"len", "1"}, {"get", "a"}, {"done a", ""}, {"get", "shutdown "},
+		},
+		"twice": {
+			{"add a", ""}, {"shutdown", ""}, {"shutdown", ""}, {"get", "a"}, {"get", "shutdown "},
+		},
+		"after a drain": {
+			{"drain", ""}, {"shutdown", ""}, {"drain", ""}, {"get", "shutdown "},
+		},
+	} {
+		t.Run(name, func(t *testing.T) { onEach(t, steps) })
+		t.Run("delaying/"+name, func(t *testing.T) { timeline(t, newDelaying, noExtras(steps)...) })
+	}
+}
+
+// noExtras replaces AddAll, which only a Typed has.
+func noExtras(steps []step) (plain []step) {
+	for _, s := range steps {
+		var first, second, third, fourth, fifth string
+		switch n, _ := fmt.Sscanf(s.do, "addall %s %s %s %s %s", &first, &second, &third, &fourth, &fifth); n {
+		case 0:
+			plain = append(plain, s)
+		default:
+			for _, item := range []string{first, second, third, fourth, fifth}[:n] {
+				plain = append(plain, step{"add " + item, ""})
+			}
+		}
+	}
+	return plain
+}
+
+func TestDrainWaits(t *testing.T) {
+	for name, steps := range map[string][]step{
+		"for nothing": {
+			{"drain", ""}, {"shutting", "true"}, {"add a", ""}, {"len", "0"},
+		},
+		"for what is queued, none in flight": {
+			{"add a", ""}, {"add b", ""}, {"d: drain", "blocks"}, {"get", "a"}, {"d: returns", "blocks"},
+			{"done a", ""}, {"d: returns", "blocks"}, {"get", "b"}, {"d: returns", "blocks"}, {"done b", ""}, {"d: returns", ""},
+		},
+		"for what is in flight": {
+			{"add a", ""}, {"get", "a"}, {"d: drain", "blocks"}, {"done a", ""}, {"d: returns", ""},
+		},
+		"for the queued behind one in flight": {
+			{"add a", ""}, {"add b", ""}, {"add c", ""}, {"get", "a"}, {"d: drain", "blocks"}, {"done a", ""}, {"d: returns", "blocks"},
+			{"get", "b"}, {"get", "c"}, {"done c", ""}, {"d: returns", "blocks"}, {"done b", ""}, {"d: returns", ""},
+		},
+		"for what was added again in flight": {
+			{"add a", ""}, {"get", "a"}, {"add a", ""}, {"d: drain", "blocks"}, {"done a", ""}, {"d: returns", "blocks"},
+			{"get", "a"}, {"d: returns", "blocks"}, {"done a", ""}, {"d: returns", ""},
+		},
+		"not for what is added after it": {
+			{"add a", ""}, {"get", "a"}, {"d: drain", "blocks"}, {"add a", ""}, {"add b", ""}, {"done a", ""}, {"d: returns", ""}, {"len", "0"},
+		},
+		"not for a Done of what nobody holds": {
+			{"add a", ""}, {"add b", ""}, {"get", "a"}, {"d: drain", "blocks"}, {"done b", ""}, {"done c", ""}, {"d: returns", "blocks"},
+			{"get", "b"}, {"done b", ""}, {"done b", ""}, {"d: returns", "blocks"}, {"done a", ""}, {"d: returns", ""},
+		},
+	} {
+		t.Run(name, func(t *testing.T) { onEach(t, steps) })
+		t.Run("delaying/"+name, func(t *testing.T) { timeline(t, newDelaying, steps...) })
+	}
+}
+
+func TestDrainsBesideOthers(t *testing.T) {
+	for name, steps := range map[string][]step{
+		"several of them, all return": {
+			{"add a", ""}, {"d1: drain", "blocks"}, {"d2: drain", "blocks"}, {"get", "a"}, {"d3: drain", "blocks"},
+			{"done a", ""}, {"d1: returns", ""}, {"d2: returns", ""}, {"d3: returns", ""}, {"drain", ""},
+		},
+		"until a ShutDown": {
+			{"add a", ""}, {"get", "a"}, {"d1: drain", "blocks"}, {"d2: drain", "blocks"}, {"shutdown", ""},
+			{"d1: returns", ""}, {"d2: returns", ""}, {"done a", ""}, {"get", "shutdown "},
+		},
+		"after a ShutDown too": {
+			{"add a", ""}, {"shutdown", ""}, {"d: drain", "blocks"}, {"get", "a"}, {"done a", ""}, {"d: returns", ""},
+		},
+		"beside workers, who get the rest and learn of the end": {
+			{"w1: get", "blocks"}, {"w2: get", "blocks"}, {"add a", ""}, {"w1: returns", "a"}, {"d: drain", "blocks"},
+			{"w2: returns", "shutdown "}, {"done a", ""}, {"d: returns", ""},
+		},
+	} {
+		t.Run(name, func(t *testing.T) { onEach(t, steps) })
+		t.Run("delaying/"+name, func(t *testing.T) { timeline(t, newDelaying, steps...) })
+	}
+}
+
+// Drains under load, many of them since each tries one interleaving: when one
+// returns, everything that was accepted has been handed out and is done.
+func TestDrainUnderLoad(t *testing.T) {
+	t.Parallel()
+	runs := 10_000
+	if testing.Short() || raceEnabled {
+		runs = 3_000
+	}
+	for run := range runs {
+		drainUnderLoad(t, run)
+		if t.Failed() {
+			return
+		}
+	}
+}
+
+func drainUnderLoad(t *testing.T, run int) {
+	q := workqueue.NewTyped[int]()
+	var producing, working, draining sync.WaitGroup
+	var inHand atomic.Int64
+	for p := range 2 {
+		producing.Go(func() {
+			for i := range 20 {
+				q.Add((p*7 + i) % 9)
+			}
+		})
+		working.Go(func() {
+			for item, shutdown := q.Get(); !shutdown; item, shutdown = q.Get() {
+				inHand.Add(1)
+				if item%3 == 0 {
+					q.Add(item + 1)
+				}
+				inHand.Add(-1)
+				q.Done(item)
+			}
+		})
+	}
+	for range 1 + run%3 {
+		draining.Go(func() {
+			q.ShutDownWithDrain()
+			if left, held := q.Len(), inHand.Load(); left+int(held) != 0 {
+				t.Errorf("run %d: drain returned with %d items queued and %d in hand", run, left, held)
+			}
+		})
+	}
+	draining.Wait()
+	working.Wait()
+	producing.Wait()
+	checkInvariants(t, run, q)
+}
+
+func TestDrainWithManyWorkersIsComplete(t *testing.T) {
+	q := workqueue.NewTyped[int]()
+	const items = 1000
+	for i := range items {
+		q.Add(i)
+	}
+	var working sync.WaitGroup
+	var done atomic.Int64
+	for range 4 {
+		working.Go(func() {
+			for {
+				item, shutdown := q.Get()
+				if shutdown {
+					return
+				}
+				done.Add(1)
+				q.Done(item)
+			}
+		})
+	}
+	q.ShutDownWithDrain()
+	if n := done.Load(); n != items {
+		t.Errorf("drain returned after %d of %d items", n, items)
+	}
+	working.Wait()
+}
+
+func TestShutDownFromEverywhere(t *testing.T) {
+	for _, open := range []func() workqueue.TypedInterface[string]{newTyped, newDelaying} {
+		synctest.Test(t, func(t *testing.T) {
+			q := open()
+			if d, ok := q.(workqueue.TypedDelayingInterface[string]); ok {
+				d.AddAfter("late", time.Hour)
+			}
+			for i := range 32 {
+				go func() {
+					if i%2 == 0 {
+						q.ShutDown()
+					} else {
+						q.ShutDownWithDrain()
+					}
+				}()
+				go q.Get()
+			}
+			synctest.Wait() // The bubble reports goroutines that are left.
+		})
+	}
+}
+
+// A Get never returns an item and shutdown == true, and between them the
+// workers get all that was accepted.
+func TestGetAtTheInstantOfTheShutDown(t *testing.T) {
+	for run := range 2000 {
+		q := workqueue.NewTyped[int]()
+		var running sync.WaitGroup
+		var got atomic.Int64
+		for range 3 {
+			running.Go(func() {
+				for {
+					item, shutdown := q.Get()
+					if shutdown {
+						if item != 0 {
+							t.Errorf("run %d: got item %d at the shutdown", run, item)
+						}
+						return
+					}
+					got.Add(1)
+				}
+			})
+		}
+		running.Go(q.ShutDown)
+		for i := 1; i <= 5; i++ {
+			q.Add(i)
+		}
+		running.Wait()
+		if n := q.Held(); int64(n) != got.Load() || q.Len() != 0 {
+			t.Fatalf("run %d: %d items were handed out, %d returned, %d are left", run, n, got.Load(), q.Len())
+		}
+	}
+}
+
+// A stuck queue blocks in Add until it is released.
+type stuck struct {
+	bare
+	hold chan struct{}
+}
+
+func (q stuck) Add(item string) {
+	<-q.hold
+	q.bare.Add(item)
+}
+
+// Each of these has a goroutine of the queue in foreign code that does not
+// return, and an item that is not worked off.
+var blocked = map[string]func(hold chan struct{}) drainer{
+	"a gauge": func(hold chan struct{}) drainer {
+		return startBlocked(hold, "unfinished", func(p workqueue.MetricsProvider) drainer {
+			return workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: p})
+		})
+	},
+	"a gauge, two layers below": func(hold chan struct{}) drainer {
+		return startBlocked(hold, "longest", func(p workqueue.MetricsProvider) drainer {
+			return workqueue.NewTypedRateLimiting(constant(0), workqueue.TypedRateLimitingQueueConfig[string]{Name: "q", MetricsProvider: p})
+		})
+	},
+	"a counter of what was due": func(hold chan struct{}) drainer {
+		return startBlocked(hold, "adds", func(p workqueue.MetricsProvider) drainer {
+			return workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Name: "q", MetricsProvider: p})
+		})
+	},
+	"the queue below": func(hold chan struct{}) drainer {
+		return startBlocked(hold, "", func(workqueue.MetricsProvider) drainer {
+			return workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{
+				Queue: stuck{bare{workqueue.NewTyped[string]()}, hold},
+			})
+		})
+	},
+}
+
+// startBlocked makes a queue whose metric of that name blocks, and lets the
+// goroutine of the queue get there.
+func startBlocked(hold chan struct{}, name string, open func(workqueue.MetricsProvider) drainer) drainer {
+	r := &recorder{}
+	q := open(r)
+	if below, ok := q.(*workqueue.TypedDelaying[string]); ok && name == "" {
+		go below.Add("a") // Blocks too, before it counts.
+	} else {
+		q.Add("a")
+		q.Get()
+	}
+	r.setHook(func(event string) {
+		if name != "" && strings.HasPrefix(event, name) {
+			<-hold
+		}
+	})
+	if d, ok := q.(workqueue.TypedDelayingInterface[string]); ok {
+		d.AddAfter("b", time.Second)
+	}
+	time.Sleep(time.Minute)
+	synctest.Wait()
+	return q
+}
+
+// Whatever foreign code does on the goroutine of a queue, a Drain ends with its
+// context, and says what is left. The goroutine ends when that code does.
+func TestDrainEndsWithItsContextBesideForeignCodeThatBlocks(t *testing.T) {
+	for name, open := range blocked {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				hold := make(chan struct{})
+				q := open(hold)
+				if n := goroutines(); n == 0 {
+					t.Fatal("no goroutine of the queue blocks")
+				}
+				results := make(chan error, 3)
+				for n := range cap(results) {
+					ctx, cancel := context.WithTimeout(t.Context(), time.Duration(n)*time.Second)
+					defer cancel()
+					go func() { results <- q.Drain(ctx) }()
+				}
+				if name == "the queue below" { // One ShutDown ends all of its drains.
+					time.Sleep(time.Second)
+					for range cap(results) {
+						if err := <-results; err != nil && !errors.Is(err, workqueue.ErrNotDrained) {
+							t.Errorf("got %v, want nil or that it is not drained", err)
+						}
+					}
+				}
+				for n := range cap(results) {
+					if synctest.Wait(); name == "the queue below" {
+						break
+					}
+					if len(results) != 1 {
+						t.Errorf("%d drains have returned after %d s, want the one of that time", len(results), n)
+						break
+					}
+					checkLeft(t, q, <-results)
+					time.Sleep(time.Second)
+				}
+				close(hold)
+				synctest.Wait()
+				if n := goroutines(); n != 0 {
+					t.Errorf("%d goroutines are left when the foreign code has returned", n)
+				}
+			})
+		})
+	}
+}
+
+// checkLeft looks at the error of a drain that was ended by its context, for
+// which there must be a reason.
+func checkLeft(t *testing.T, q drainer, err error) {
+	t.Helper()
+	s := workqueue.Snapshot[string]{QueuedTotal: q.Len()}
+	goes(func() { s = q.Snapshot(0) }) // What is below may have none.
+	if s.QueuedTotal+s.InFlightTotal == 0 && err == nil {
+		return
+	}
+	if e, ok := err.(*workqueue.DrainError[string]); !ok || !errors.Is(e, context.DeadlineExceeded) {
+		t.Errorf("got %v, want a DrainError for a deadline", err)
+	}
+}
+
+// A drain that is complete waits for the goroutine as long as its context lets
+// it, and leaves nothing behind but that.
+func TestDrainThatIsCompleteBesideAGaugeThatBlocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hold := make(chan struct{})
+		q := blocked["a gauge"](hold)
+		q.Done("a")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		start := time.Now()
+		if err := q.Drain(ctx); err != nil || time.Since(start) != time.Second {
+			t.Errorf("got %v after %v, want nil after 1s", err, time.Since(start))
+		}
+		time.AfterFunc(time.Minute, func() { close(hold) })
+		if err := q.Drain(t.Context()); err != nil || time.Since(start) != time.Minute+time.Second {
+			t.Errorf("got %v after %v, want nil after 1m1s", err, time.Since(start))
+		}
+		q.ShutDown()
+		q.ShutDownWithDrain()
+	})
+}
+
+// Calls stay awake for a lock that is held for some tens of nanoseconds. One that
+// is held for long must not take a processor that long.
+func TestCallsSleepWhereTheQueueIsLockedForLong(t *testing.T) {
+	fifo := workqueue.NewTyped[int]()
+	ranked := newPrioritized(workqueue.Order[int]{})
+	delaying := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{})
+	totals := func() [3]int {
+		f, r, d := fifo.Snapshot(0), ranked.Snapshot(0), delaying.Snapshot(0)
+		return [3]int{f.QueuedTotal + r.QueuedTotal, f.InFlightTotal + r.InFlightTotal, d.WaitingTotal}
+	}
+	for _, c := range []struct {
+		name, waits string
+		hold        func() (release func())
+		call        func()
+		want        [3]int
+	}{
+		{"Add", "LockSoon", fifo.Hold, func() { fifo.Add(1) }, [3]int{1, 0, 0}},
+		{"Get", "LockSoon", fifo.Hold, func() { fifo.Get() }, [3]int{0, 1, 0}},
+		{"Done", "LockSoon", fifo.Hold, func() { fifo.Done(1) }, [3]int{0, 0, 0}},
+		{"AddWith", "LockSoon", ranked.Hold, func() { addAt(ranked, 1, 1) }, [3]int{1, 0, 0}},
+		{"GetWithPriority", "LockSoon", ranked.Hold, func() { ranked.GetWithPriority() }, [3]int{0, 1, 0}},
+		{"AddAfter", "LockAwake", delaying.Hold, func() { delaying.AddAfter(1, time.Hour) }, [3]int{0, 1, 1}},
+	} {
+		release := c.hold()
+		returned := make(chan struct{})
+		go func() {
+			defer close(returned)
+			c.call()
+		}()
+		awaitSleeper(t, returned, c.waits)
+		release()
+		<-returned
+		if got := totals(); got != c.want {
+			t.Errorf("after %s the totals are %v, want %v", c.name, got, c.want)
+		}
+	}
+	fifo.ShutDown()
+	ranked.ShutDown()
+	delaying.ShutDown()
+}
+
+// awaitSleeper waits until a goroutine sleeps for a lock within the function. The call that
+// is to sleep must not return.
+func awaitSleeper(t *testing.T, returned <-chan struct{}, function string) {
+	t.Helper()
+	sleeps := func(stack string) bool {
+		return strings.Contains(stack, "[sync.Mutex.Lock") && strings.Contains(stack, function)
+	}
+	for !slices.ContainsFunc(stacks(), sleeps) {
+		select {
+		case <-returned:
+			t.Fatalf("a call has not waited for the lock in %s", function)
+		default:
+			runtime.Gosched()
+		}
+	}
 }

@@ -55,9 +55,9 @@ type TypedRateLimitingQueueConfig[T comparable] struct {
 	// OneEntry is that of [TypedDelayingQueueConfig].
 	OneEntry bool
 
-	// Order is that of [TypedDelayingQueueConfig]. With a DelayingQueue, which has an
-	// order of its own, the constructor panics.
-	Order Queue[T]
+	// Order is that of [TypedDelayingQueueConfig]. With a DelayingQueue, which decides the
+	// order itself, the constructor panics.
+	Order Order[T]
 }
 
 // TypedRateLimiting is a queue with AddRateLimited, on top of a delaying
@@ -85,7 +85,7 @@ type TypedRateLimitingQueueConfig[T comparable] struct {
 type TypedRateLimiting[T comparable] struct {
 	queue   TypedDelayingInterface[T]
 	limiter TypedRateLimiter[T] // may be nil
-	metrics *limitMetrics       // nil for none
+	metrics *delayMetrics       // those of queue; nil for none
 	name    string
 	drains  drains // of queue, if it has no Drain
 
@@ -114,15 +114,14 @@ func NewTypedRateLimitingQueueWithConfig[T comparable](rateLimiter TypedRateLimi
 
 // NewTypedRateLimiting returns an empty rate limiting queue.
 func NewTypedRateLimiting[T comparable](limiter TypedRateLimiter[T], config TypedRateLimitingQueueConfig[T]) *TypedRateLimiting[T] {
-	p := providerFor(config.Name, config.MetricsProvider)
 	q := &TypedRateLimiting[T]{queue: config.DelayingQueue, limiter: limiter, name: config.Name}
 	if q.queue != nil {
-		mustNotOrder(config.Order)
+		config.Order.checkUnset("DelayingQueue")
 	} else {
 		q.queue = NewTypedDelaying(TypedDelayingQueueConfig[T]{
 			Logger:          config.Logger,
 			Name:            config.Name,
-			MetricsProvider: p,
+			MetricsProvider: providerFor(config.Name, config.MetricsProvider),
 			Clock:           config.Clock,
 			KeepTimes:       config.KeepTimes,
 			Queue:           config.Queue,
@@ -130,7 +129,9 @@ func NewTypedRateLimiting[T comparable](limiter TypedRateLimiter[T], config Type
 			Order:           config.Order,
 		})
 	}
-	q.metrics = newLimitMetrics(config.Name, p, q.queue)
+	if d, ok := q.queue.(*TypedDelaying[T]); ok {
+		q.metrics = d.metrics
+	}
 	return q
 }
 
@@ -143,30 +144,30 @@ func (q *TypedRateLimiting[T]) mustLimiter() TypedRateLimiter[T] {
 func (q *TypedRateLimiting[T]) AddRateLimited(item T) {
 	d := max(0, q.mustLimiter().When(item))
 	if !q.sealed.Load() {
-		q.limit(item, d, 0)
+		q.limit(item, d, rank{})
 	}
 }
 
 // limit adds the item after a time that the limiter has said.
-func (q *TypedRateLimiting[T]) limit(item T, d time.Duration, priority int) {
+func (q *TypedRateLimiting[T]) limit(item T, d time.Duration, k rank) {
 	if q.metrics != nil && !q.queue.ShuttingDown() {
-		q.metrics.observe(d)
+		q.metrics.observeLimit(d)
 	}
-	q.addAfterWith(item, d, priority)
+	q.addAfter(item, d, k)
 }
 
-// addAfterWith is AddAfter with a priority. It counts as a retry also if there is no
-// delay, as AddRateLimited does.
-func (q *TypedRateLimiting[T]) addAfterWith(item T, duration time.Duration, priority int) {
+// addAfter is AddAfter with a rank. It counts as a retry also if there is no delay, as
+// AddRateLimited does.
+func (q *TypedRateLimiting[T]) addAfter(item T, duration time.Duration, k rank) {
 	if d, ok := q.queue.(*TypedDelaying[T]); ok {
-		d.addAfterWith(item, duration, priority)
+		d.addAfter(item, duration, k)
 		return
 	}
-	if priority == 0 {
+	if !k.named {
 		q.queue.AddAfter(item, duration)
 		return
 	}
-	addWithBelow(q.queue, AddOptions{After: duration, Priority: priority}, []T{item})
+	below[withAdder[T]](q.queue, "AddWith").AddWith(AddOptions{After: duration, Priority: k.pointer()}, item)
 }
 
 // Forget makes the limiter forget the item's failures, and [Run] those that it
@@ -205,6 +206,11 @@ func (q *TypedRateLimiting[T]) GetContext(ctx context.Context) (T, error) {
 	return below[getter[T]](q.queue, "GetContext").GetContext(ctx)
 }
 
+// GetWithPriority returns a queued item, see [TypedDelaying.GetWithPriority].
+func (q *TypedRateLimiting[T]) GetWithPriority() (item T, priority int, shutdown bool) {
+	return getWithPriorityBelow[T](q.queue)
+}
+
 // TryGet returns a queued item if there is one, see [TypedDelaying.TryGet].
 func (q *TypedRateLimiting[T]) TryGet() (item T, ok bool) {
 	return below[tryGetter[T]](q.queue, "TryGet").TryGet()
@@ -228,18 +234,49 @@ func (q *TypedRateLimiting[T]) ShutDown() {
 // [TypedDelaying.ShutDownWithDrain].
 func (q *TypedRateLimiting[T]) ShutDownWithDrain() { q.queue.ShutDownWithDrain() }
 
-// AddAll adds the items, see [TypedDelaying.AddAll]; one by one if the delaying
-// queue was configured and is not one.
-func (q *TypedRateLimiting[T]) AddAll(items ...T) {
-	if q.sealed.Load() {
+// AddAll adds the items, see [TypedDelaying.AddWith].
+func (q *TypedRateLimiting[T]) AddAll(items ...T) { q.AddWith(AddOptions{}, items...) }
+
+// AddWith adds the items with a priority, at once or when they are due, see
+// [TypedDelaying.AddWith]. With RateLimited the limiter says when, once for each of
+// them, unless After is earlier.
+//
+// It panics, before it adds anything, if there is a priority and the delaying queue
+// knows none.
+func (q *TypedRateLimiting[T]) AddWith(options AddOptions, items ...T) {
+	k := rankOf(options.Priority)
+	checkRankBelow[T](q.queue, k)
+	if !options.RateLimited {
+		if !q.sealed.Load() {
+			q.addWith(items, options.After, k)
+		}
 		return
 	}
-	if d, ok := q.queue.(*TypedDelaying[T]); ok {
-		d.AddAll(items...)
-		return
-	}
+	limiter := q.mustLimiter()
 	for _, item := range items {
-		q.queue.Add(item)
+		d := max(0, limiter.When(item))
+		if options.After > 0 {
+			d = min(d, options.After)
+		}
+		if !q.sealed.Load() {
+			q.limit(item, d, k)
+		}
+	}
+}
+
+// addWith is AddWith without a limiter. A delaying queue that was configured may have
+// no AddWith.
+func (q *TypedRateLimiting[T]) addWith(items []T, after time.Duration, k rank) {
+	d, ok := q.queue.(*TypedDelaying[T])
+	switch {
+	case ok:
+		d.AddWith(AddOptions{After: after, Priority: k.pointer()}, items...)
+	case after > 0:
+		for _, item := range items {
+			q.addAfter(item, after, k)
+		}
+	default:
+		addAllBelow[T](q.queue, items, k)
 	}
 }
 
@@ -297,4 +334,9 @@ func (q *TypedRateLimiting[T]) Drain(ctx context.Context) error {
 		q.addFailures(e.Snapshot)
 	}
 	return err
+}
+
+// ReAddContext is that of the queue below, see [Typed.ReAddContext].
+func (q *TypedRateLimiting[T]) ReAddContext(ctx context.Context, item T) (context.Context, context.CancelFunc) {
+	return below[reAdder[T]](q.queue, "ReAddContext").ReAddContext(ctx, item)
 }

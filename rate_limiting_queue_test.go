@@ -109,6 +109,10 @@ func TestRateLimitingQueueIsADelayingQueue(t *testing.T) {
 
 // The options reach the layers below, and a layer that is given is used.
 func TestOptionsOfARateLimitingQueue(t *testing.T) {
+	synctest.Test(t, testOptionsOfARateLimitingQueue)
+}
+
+func testOptionsOfARateLimitingQueue(t *testing.T) {
 	r := &recorder{}
 	clock := testingclock.NewFakeClock(epoch)
 	l := &scripted{waits: []time.Duration{time.Second, time.Second}}
@@ -116,7 +120,9 @@ func TestOptionsOfARateLimitingQueue(t *testing.T) {
 		Name: "q", MetricsProvider: r, Clock: clock,
 	})
 	q.AddRateLimited("a")
+	synctest.Wait()
 	clock.Step(time.Second)
+	synctest.Wait() // The goroutine tells of the add after it.
 	item, _ := q.Get()
 	clock.Step(2 * time.Second)
 	q.Done(item)
@@ -192,4 +198,127 @@ func TestLimiterThatCallsBack(t *testing.T) {
 		t.Errorf("got %s, want [b a]", got)
 	}
 	q.ShutDown()
+}
+
+// The limiter and After both have the shortest times: none, and a nanosecond.
+func TestAddWithOfTheShortestTimes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for limit, wait := range map[time.Duration]time.Duration{0: 0, -time.Second: 0, time.Hour: 1} {
+			q := workqueue.NewTypedRateLimiting(constant(limit), workqueue.TypedRateLimitingQueueConfig[string]{})
+			q.AddWith(workqueue.AddOptions{RateLimited: true, After: wait}, "a")
+			if n := q.Len(); (n == 1) != (wait == 0) {
+				t.Errorf("the limiter says %v: %d items are queued at once", limit, n)
+			}
+			time.Sleep(wait)
+			synctest.Wait()
+			if n := q.Len(); n != 1 {
+				t.Errorf("the limiter says %v: %d items are queued after %v", limit, n, wait)
+			}
+			q.ShutDown()
+		}
+	})
+}
+
+// foreignDelaying has the methods of a delaying queue, and counts some of them.
+type foreignDelaying struct {
+	workqueue.TypedDelayingInterface[string]
+	adds, afters int
+}
+
+func (q *foreignDelaying) Add(item string) { q.adds++; q.TypedDelayingInterface.Add(item) }
+func (q *foreignDelaying) AddAfter(item string, d time.Duration) {
+	q.afters++
+	q.TypedDelayingInterface.AddAfter(item, d)
+}
+
+// capableDelaying has AddWith too.
+type capableDelaying struct {
+	*workqueue.TypedDelaying[string]
+	calls []workqueue.AddOptions
+}
+
+func (q *capableDelaying) AddWith(options workqueue.AddOptions, items ...string) {
+	q.calls = append(q.calls, options)
+	q.TypedDelaying.AddWith(options, items...)
+}
+
+// A delaying queue of another make is called as the options need: by Add and AddAfter as
+// long as there is no priority, and by AddWith for one, which it may lack.
+func TestAddWithOnAForeignDelayingQueue(t *testing.T) {
+	open := func(delaying workqueue.TypedDelayingInterface[string]) *workqueue.TypedRateLimiting[string] {
+		return workqueue.NewTypedRateLimiting(constant(time.Second), workqueue.TypedRateLimitingQueueConfig[string]{DelayingQueue: delaying})
+	}
+	bare := &foreignDelaying{TypedDelayingInterface: workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{})}
+	q := open(bare)
+	for i, row := range []struct {
+		options      workqueue.AddOptions
+		adds, afters int
+	}{
+		{workqueue.AddOptions{}, 2, 0},
+		{workqueue.AddOptions{After: -1}, 4, 0},
+		{workqueue.AddOptions{After: 1}, 4, 2},
+		{workqueue.AddOptions{RateLimited: true}, 4, 4},
+	} {
+		q.AddWith(row.options, "a", "b")
+		if bare.adds != row.adds || bare.afters != row.afters {
+			t.Errorf("step %d: %d calls of Add and %d of AddAfter, want %d and %d", i, bare.adds, bare.afters, row.adds, row.afters)
+		}
+	}
+	for _, options := range []workqueue.AddOptions{{Priority: prio(1)}, {Priority: prio(1), RateLimited: true}} {
+		const want = "workqueue: *workqueue_test.foreignDelaying has no AddWith"
+		if got := goes(func() { q.AddWith(options, "c") }); got != want {
+			t.Errorf("%+v: got the panic %v, want %s", options, got, want)
+		}
+	}
+	q.ShutDown()
+
+	capable := &capableDelaying{TypedDelaying: workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{
+		Order: workqueue.Order[string]{},
+	})}
+	q = open(capable)
+	for _, options := range []workqueue.AddOptions{{Priority: prio(1)}, {Priority: prio(1), After: time.Hour}, {Priority: prio(1), RateLimited: true}} {
+		capable.calls = nil
+		q.AddWith(options, "a")
+		want := options
+		if options.RateLimited {
+			want = workqueue.AddOptions{Priority: prio(1), After: time.Second}
+		}
+		if len(capable.calls) != 1 || capable.calls[0].After != want.After || capable.calls[0].RateLimited || *capable.calls[0].Priority != 1 {
+			t.Errorf("%+v: got the calls %+v, want one with %+v", options, capable.calls, want)
+		}
+	}
+	if item, priority, shutdown := q.GetWithPriority(); item != "a" || priority != 1 || shutdown {
+		t.Errorf("got %s with the priority %d and shutdown %v, want a with 1", item, priority, shutdown)
+	}
+	q.ShutDown()
+
+	// One that is ours within one of ours is asked whether it knows priorities.
+	within := open(workqueue.NewTypedRateLimiting(constant(time.Second), workqueue.TypedRateLimitingQueueConfig[string]{Queue: stored()}))
+	defer within.ShutDown()
+	if got := goes(func() { within.AddWith(workqueue.AddOptions{Priority: prio(1), After: time.Hour}, "a") }); got == nil {
+		t.Error("no panic for a priority that the queue at the bottom does not know")
+	}
+}
+
+// A queue of ours within one of ours says whether it knows priorities before the limiter is
+// asked, which would count a failure of what is not added.
+func TestAddWithThatPanicsCountsNoFailure(t *testing.T) {
+	open := func(delaying workqueue.TypedDelayingInterface[string]) *workqueue.TypedRateLimiting[string] {
+		return workqueue.NewTypedRateLimiting(workqueue.NewTypedItemFastSlowRateLimiter[string](1, 2, 3),
+			workqueue.TypedRateLimitingQueueConfig[string]{DelayingQueue: delaying})
+	}
+	below := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Queue: stored()})
+	q := open(open(below))
+	defer q.ShutDown()
+	if got := goes(func() { q.AddWith(workqueue.AddOptions{Priority: prio(1), RateLimited: true}, "a") }); got == nil {
+		t.Error("no panic for a priority that the queue at the bottom does not know")
+	}
+	if n := q.NumRequeues("a"); n != 0 {
+		t.Errorf("%d failures were counted", n)
+	}
+}
+
+// stored returns a queue that knows no priorities.
+func stored() *workqueue.Typed[string] {
+	return workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Queue: workqueue.DefaultQueue[string]()})
 }

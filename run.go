@@ -4,6 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
 )
 
 // Run gets items from the queue and calls handle for each, on as many workers
@@ -18,32 +23,32 @@ import (
 //	Permanent(err)      it is given up: OnGiveUp
 //
 // An error beside a RequeueAfter or Requeue, as by [errors.Join], is a failure.
-// docs/semantics.md has all combinations. A panic of handle is an error like any
-// other, a [*PanicError], and so is a call of [runtime.Goexit], after which another
-// goroutine takes the place of the worker's. So is a panic in a method of an error that
-// handle has returned. An item that has failed as often as MaxAttempts allows is given up
-// too. An item that has succeeded, was given up or comes again by RequeueAfter is
-// forgotten by the limiter.
+// docs/semantics.md has all combinations. A panic of handle is a failure with a
+// [*PanicError], and a call of [runtime.Goexit] is a failure too: another goroutine
+// takes the place of the worker's. A panic in a method of the returned error counts
+// as a panic of handle. An item that has failed as often as MaxAttempts allows is
+// given up. The limiter forgets an item that has succeeded, was given up, or comes
+// again by RequeueAfter.
 //
-// Several workers call handle at a time, but never for one item: if that is added
-// meanwhile, it comes again afterwards. A handler may call the queue, also for its own
-// item. It may shut the queue down, but must not wait for a drain, which waits for it.
+// Several workers call handle at a time, but never for one item: an item that is added
+// meanwhile comes again afterwards. A handler may call the queue, also for its own
+// item. A handler may shut the queue down, but must not wait for a drain, as the drain
+// waits for the handler.
 //
 // The context of handle has the values of ctx, a logger with the names of the queue and
-// of the item, see [logr.FromContext], and [ItemInfoFromContext]. It ends with ctx, or
-// the grace period after that, after the timeout, and when the item is added again,
-// as the options say. But handle holds its item until it returns, and so one
+// of the item, see [logr.FromContext], and [ItemInfoFromContext]. The context ends with
+// ctx, or the grace period after that, after the timeout, and when the item is added
+// again, as the options say. A handler holds its item until it returns, so a handler
 // that ignores its context keeps Run from returning.
 //
 // Unless KeepQueue is set, Run owns the end of the queue. When ctx ends, Run shuts the
 // queue down, waits for the handlers that are at work, and hands nothing out any more.
-// With Drain it goes on until nothing is queued and nothing that has failed waits for
-// its retry, or until the grace period is over. Meanwhile ShuttingDown reports true,
-// and a [TypedRateLimiting] ignores what is added. Any other queue takes it, so stop
-// what adds to it before.
+// With Drain, the workers go on until nothing is queued and nothing that has failed
+// waits for its retry, or until the grace period is over. Meanwhile ShuttingDown reports
+// true, and the queue ignores what is added.
 //
 // Run returns when the last worker has ended: nil, if what was asked for is done. With
-// Drain, it returns a [*DrainError] if something is left, in which [errors.Is] finds
+// Drain, Run returns a [*DrainError] if something is left, in which [errors.Is] finds
 // [ErrNotDrained] and the error of ctx. OnStop is told what is left in any case:
 //
 //	Queued    what was queued, or handed out and not handled
@@ -51,42 +56,29 @@ import (
 //	Waiting   what waited for its time, or for a retry, then with its failures
 //	Failed    what has failed when no retry could come any more
 //
-// What waits or was put off by RequeueAfter, and has not failed, does not count as
-// left for Drain. What is listed as queued is in the queue no more: Run takes it out. So
-// a drain after Run, such as a deferred ShutDownWithDrain, waits for nothing but what
-// others hold. It is up to the caller to keep what is listed.
+// An item that waits, or was put off by RequeueAfter, and has not failed, does not count
+// as left for Drain. Run takes the queued items out before it lists them: it is up to the
+// caller to keep them. So a drain after Run, such as a deferred ShutDownWithDrain, waits
+// only for what others hold.
 //
 // If the queue is shut down already, Run returns [ErrShutDown] at once and leaves all
-// where it is, so that a drain after Run waits for whoever gets the rest. When somebody
-// else shuts it down later, the workers go on until nothing is queued. What fails
-// meanwhile cannot be retried, which the log and OnStop tell, and Run returns as above,
-// with ErrShutDown in the place of the error of ctx.
+// where it is. When somebody else shuts the queue down later, the workers go on until
+// nothing is queued. What fails meanwhile cannot be retried, which the log and OnStop
+// tell, and Run returns as above, with ErrShutDown in the place of the error of ctx.
 //
-// The queue may be any implementation. Of these methods Run makes use if it has
-// them, so that a type that embeds a queue of ours and replaces Get should
-// replace GetContext too:
+// The queue must be a [TypedRateLimiting] on a [TypedDelaying] on a [Typed], or a type
+// that embeds such a TypedRateLimiting. Run calls GetContext and Done on the given value,
+// so that an embedding type can replace both, and everything else on the embedded queue. If
+// a GetContext of that type fails while neither ctx nor the queue has ended, its worker
+// ends. When all workers have, Run returns the error and leaves the queue as it is. For any
+// other queue Run returns an error that names the type and wraps [errors.ErrUnsupported].
 //
-//	GetContext(ctx context.Context) (T, error)
-//	Drain(ctx context.Context) error
-//	ReAddContext(ctx context.Context, item T) (context.Context, context.CancelFunc)
+// A retry has the priority with which the item was handed out.
 //
-// Without the first, workers that wait for an item are woken by the shutdown. If
-// it fails for another reason than ctx or a shutdown, the worker ends; when all
-// have, Run returns what it has failed with, and leaves the queue as it is.
-// Without the second, what waited for its time is not named, unless it has failed. If
-// it is not ours, that is named as far as it says so. What a queue drops itself when
-// it is shut down is counted there, but has no name. If the queue cannot do what
-// CancelOnReAdd or KeepQueue need, Run returns at once with an error that wraps
-// [errors.ErrUnsupported], and leaves the queue as it is.
-// A queue of ours has them as far as the queue below it has. A retry has the priority of
-// the hand-out if the queue is a [TypedRateLimiting] on layers of this package, and else
-// names none.
-//
-// A panic in a method of the queue, which can be one of its limiter or metrics,
-// ends the program, as there is no retry without them; Done is called before.
-// Run panics if the queue or handle is nil, if the queue is a
-// [TypedRateLimiting] whose limiter is nil, if a number in the options is
-// negative, if Drain is set without Grace, and if it is set with KeepQueue.
+// A panic in the limiter, the metrics or the [Queue] of the queue ends the program, as
+// there is no retry without them; Done is called before. Run panics if the queue or handle
+// is nil, if the limiter of the queue is nil, if a number in the options is negative, if
+// Drain is set without Grace, and if Drain is set with KeepQueue.
 //
 // Several calls may share a queue. Without KeepQueue, the first of them to end
 // ends the queue for all, and the others return with what they are at.
@@ -100,22 +92,22 @@ func Run[T comparable](ctx context.Context, queue TypedRateLimitingInterface[T],
 	case handle == nil:
 		panic("workqueue: handler is nil")
 	}
-	if q, ok := queue.(*TypedRateLimiting[T]); ok {
-		q.mustLimiter() // Here its panic reaches the caller. In a worker it would end the program.
-	}
 	options.check()
-	if queue.ShuttingDown() {
-		return ErrShutDown
-	}
-	r := newRunner(ctx, queue, handle, options)
-	defer r.release()
-	defer r.cancel(nil)
-	if err := r.refusal(); err != nil {
+	l, err := layersOf(queue)
+	if err != nil {
 		return err
 	}
+	l.limiting.mustLimiter() // Here its panic reaches the caller. In a worker it would end the program.
+	if l.limiting.ShuttingDown() {
+		return ErrShutDown
+	}
+	l.delaying.keepDropped()
+	defer l.delaying.forgetDropped()
+	r := newRunner(ctx, l, handle, options)
+	defer r.cancel(nil)
 	r.start()
 	select {
-	case <-r.working.Done():
+	case <-r.working:
 	case <-ctx.Done():
 	}
 	// Both may have happened, as the workers end with ctx. What counts is whether ctx
@@ -123,19 +115,214 @@ func Run[T comparable](ctx context.Context, queue TypedRateLimitingInterface[T],
 	switch {
 	case ctx.Err() != nil:
 		return r.end()
-	case !queue.ShuttingDown(): // GetContext has failed.
+	case !r.typed.ShuttingDown(): // GetContext has failed.
 		return r.keep()
 	}
-	return r.leftBehind(&DrainError[T]{Snapshot: r.heldByOthers()}, nil)
+	return r.leftBehind(nil)
 }
 
-// refusal is the error for a queue that cannot do what the options need.
-func (r *runner[T]) refusal() error {
-	switch {
-	case r.options.CancelOnReAdd && r.reAdder == nil:
-		return fmt.Errorf("workqueue: %T does not tell that an item is added again: %w", r.queue, errors.ErrUnsupported)
-	case r.options.KeepQueue && r.getter == nil:
-		return fmt.Errorf("workqueue: a worker that waits in Get of %T can leave it only by a shutdown: %w", r.queue, errors.ErrUnsupported)
+// layers are the queue of a Run: the value that Run was given, and our queues in it. Run
+// gets and ends items by source. All else it asks of our queues, since only they can take
+// a retry below the seal of a drain, and say what is left.
+type layers[T comparable] struct {
+	source   source[T]
+	limiting *TypedRateLimiting[T]
+	delaying *TypedDelaying[T]
+	typed    *Typed[T]
+}
+
+// A source is what an embedding type can replace.
+type source[T comparable] interface {
+	GetContext(ctx context.Context) (T, error)
+	Done(item T)
+}
+
+// embedded returns the queue itself. A type that embeds a TypedRateLimiting has this
+// method too, and no other type has.
+func (q *TypedRateLimiting[T]) embedded() *TypedRateLimiting[T] { return q }
+
+// layersOf returns the layers of a queue, or an error that names the type of the layer
+// that is not ours. The source of a TypedRateLimiting is its lowest layer, as the others
+// only pass the two calls on, each by a search for an interface that takes 30 ns.
+func layersOf[T comparable](queue TypedRateLimitingInterface[T]) (l layers[T], err error) {
+	e, ours := queue.(interface{ embedded() *TypedRateLimiting[T] })
+	s, gets := queue.(source[T])
+	if !ours || !gets || e.embedded() == nil {
+		return l, unsupported(queue)
 	}
-	return nil
+	l.source, l.limiting = s, e.embedded()
+	if l.delaying, ours = l.limiting.queue.(*TypedDelaying[T]); !ours {
+		return l, unsupported(l.limiting.queue)
+	}
+	if l.typed, ours = l.delaying.queue.(*Typed[T]); !ours {
+		return l, unsupported(l.delaying.queue)
+	}
+	if queue == TypedRateLimitingInterface[T](l.limiting) {
+		l.source = l.typed
+	}
+	return l, nil
+}
+
+func unsupported(layer any) error {
+	return fmt.Errorf("workqueue: Run needs a TypedRateLimiting of this package or a type that embeds one, on this package's layers, and not a %T: %w", layer, errors.ErrUnsupported)
+}
+
+// A runner is one call of Run. All workers share it. What each of them has for itself is in
+// worker, so that it needs no lock.
+type runner[T comparable] struct {
+	// Immutable while workers run.
+
+	layers[T]
+	options RunOptions[T]
+	handle  func(ctx context.Context, item T) error
+	derives bool // handlers need a context of their own
+	simple  bool // nobody is told of a success
+	logger  logr.Logger
+	results *resultCounts // nil if nobody counts
+	failed  *failures[T]  // in a row, of all Runs on the queue
+
+	// Contexts. None ends before the one above it. All are made before the first
+	// worker. Those of the handlers descend from handling, which cancel ends if it is
+	// not ctx. The hand-outs end with intake, which is one of these two.
+	ctx      context.Context
+	intake   context.Context
+	handling context.Context
+	cancel   context.CancelCauseFunc
+	working  chan struct{} // closed by the last worker
+
+	workers atomic.Int64
+	closing atomic.Bool // what is added from now on may be dropped by the shutdown
+	anyLate atomic.Bool // late has had items
+
+	mu sync.Mutex
+	// The fields below are guarded by mu until working is closed.
+	queued  []T               // handed out after the end of intake, or not handled to the end
+	late    map[T]lateItem[T] // failed or put off when it could not come again, and not handled since
+	notes   int               // of late so far
+	cancels map[T]int         // calls in a row that were cut short by CancelOnReAdd
+	err     error             // what GetContext has failed with, if not for ctx or a shutdown
+}
+
+// newRunner prepares a Run: its contexts, and who counts. It starts no goroutine.
+func newRunner[T comparable](ctx context.Context, l layers[T], handle func(ctx context.Context, item T) error, options RunOptions[T]) *runner[T] {
+	r := &runner[T]{
+		layers:   l,
+		options:  options,
+		handle:   handle,
+		logger:   loggerFor(ctx, options.Logger),
+		results:  l.limiting.metrics.forRun(),
+		failed:   l.limiting.failureCounts(),
+		ctx:      ctx,
+		intake:   ctx,
+		handling: ctx,
+		cancel:   func(error) {},
+		working:  make(chan struct{}),
+	}
+	// Each of these needs a context beneath that of the item, which has to be allocated.
+	r.derives = options.ProfileLabels || options.CancelOnReAdd || options.Timeout > 0
+	r.simple = options.OnResult == nil && !options.CancelOnReAdd && r.results == nil
+	if r.options.Name == "" { // Two Runs of one queue may want to be told apart in a log.
+		r.options.Name = l.limiting.name
+	}
+	if r.options.Name != "" {
+		r.logger = r.logger.WithValues("queue", r.options.Name)
+	}
+	r.descend()
+	return r
+}
+
+// loggerFor returns the logger of the options, or else of the context.
+func loggerFor(ctx context.Context, option *logr.Logger) logr.Logger {
+	if option == nil {
+		if l, err := logr.FromContext(ctx); err == nil {
+			return l
+		}
+	}
+	return loggerOrDefault(option)
+}
+
+// descend makes the contexts. With a grace period the handlers live on when ctx ends, and
+// with Drain so do the hand-outs. WithoutCancel keeps the values of ctx for them.
+func (r *runner[T]) descend() {
+	switch {
+	case r.options.Grace > 0:
+		r.handling, r.cancel = context.WithCancelCause(context.WithoutCancel(r.ctx))
+		if r.options.Drain {
+			r.intake = r.handling
+		}
+	case r.options.CancelOnReAdd:
+		// A ReAddContext needs such a context above it, and would make one for each
+		// item.
+		r.handling, r.cancel = context.WithCancelCause(r.ctx)
+	}
+	// In all other cases the handlers get the caller's context, which costs nothing.
+}
+
+// start starts the workers. All are counted before the first can end: otherwise the
+// count could be 0 before the last has begun, and Run would return while it works.
+func (r *runner[T]) start() {
+	n := max(1, r.options.Workers)
+	r.workers.Store(int64(n))
+	for range n {
+		w := &worker[T]{runner: r}
+		go w.work()
+	}
+}
+
+// workerDone closes working with the last worker.
+func (r *runner[T]) workerDone() {
+	if r.workers.Add(-1) == 0 {
+		close(r.working)
+	}
+}
+
+// A lateItem is an item that was handled when it could not come again any more.
+type lateItem[T comparable] struct {
+	item     T
+	number   int // of notes before
+	failures int
+	putOff   bool      // and has not failed
+	due      time.Time // of what was put off, if known
+}
+
+// noteLate notes an item whose retry the queue has dropped, or would drop.
+func (r *runner[T]) noteLate(late lateItem[T]) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.late == nil {
+		r.late = make(map[T]lateItem[T])
+	}
+	late.number = r.notes
+	r.notes++
+	r.late[late.item] = late
+	r.anyLate.Store(true)
+}
+
+// forgetLate takes back noteLate for an item that is handled once more: it was added
+// again before the shutdown. Only its last outcome counts.
+func (r *runner[T]) forgetLate(item T) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.late, item)
+}
+
+// noteQueued notes an item that a worker has, and will not handle. The workers note at
+// once, since nothing else knows of the item any more: for the queue it is in flight, and
+// Done comes next.
+func (r *runner[T]) noteQueued(item T) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.queued = append(r.queued, item)
+}
+
+// noteError keeps an error that ends a worker although there may be items. Our queues
+// return no such error, but the GetContext of an embedding type may. To ask it again could
+// spin. Of the errors of several workers the last one is kept.
+func (r *runner[T]) noteError(err error) {
+	if r.intake.Err() != nil || errors.Is(err, ErrShutDown) {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.err = err
 }

@@ -1,14 +1,21 @@
 package workqueue_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/go-logr/logr"
 
 	"github.com/seed16c08ea7/workqueue"
 )
@@ -114,12 +121,8 @@ func TestRunEnd(t *testing.T) {
 				got := s.left()
 				slices.Sort(s.events) // The workers are not in step.
 				s.want(tt.want)
-				want := tt.left
-				if !s.isOurs() { // Only ours says what it drops.
-					want = strings.Replace(want, "queued[] held[] waiting[w]: ", "", 1)
-				}
-				if got != want {
-					t.Errorf("got %s, want %s", got, want)
+				if got != tt.left {
+					t.Errorf("got %s, want %s", got, tt.left)
 				}
 				if s.result != nil && !errors.Is(s.result, context.Canceled) {
 					t.Errorf("%v is not the context's error", s.result)
@@ -127,16 +130,6 @@ func TestRunEnd(t *testing.T) {
 			})
 		})
 	}
-}
-
-func (s *show) drains() bool {
-	_, ok := s.queue.(interface{ Drain(context.Context) error })
-	return ok
-}
-
-func (s *show) isOurs() bool {
-	_, ok := s.queue.(*workqueue.TypedRateLimiting[string])
-	return ok
 }
 
 // The contexts of handlers carry the values and the end of Run's.
@@ -173,7 +166,7 @@ func TestRunWhenTheQueueIsShutDown(t *testing.T) {
 		"ShutDown":          func(s *show) { s.queue.ShutDown() },
 		"ShutDownWithDrain": func(s *show) { s.queue.ShutDownWithDrain(); s.note("drained") },
 		"Drain": func(s *show) {
-			if err := drainOf(s)(s.t.Context()); err != nil {
+			if err := s.ours.Drain(s.t.Context()); err != nil {
 				s.t.Errorf("got %v from Drain", err)
 			}
 			s.note("drained")
@@ -209,13 +202,6 @@ func TestRunWhenTheQueueIsShutDown(t *testing.T) {
 	}
 }
 
-func drainOf(s *show) func(context.Context) error {
-	if q, ok := s.queue.(interface{ Drain(context.Context) error }); ok {
-		return q.Drain
-	}
-	return func(context.Context) error { s.queue.ShutDownWithDrain(); return nil }
-}
-
 // ctx that ends while the workers still do so ends that, and the wait for it.
 func TestRunEndsAfterAShutDown(t *testing.T) {
 	for name, down := range map[string]func(rateLimited){
@@ -242,41 +228,43 @@ func TestRunEndsAfterAShutDown(t *testing.T) {
 	}
 }
 
-// A drain waits for each item, in a queue that does not count what it hands out too: for the
-// one that is on its way to a worker, and for the one that a handler is at. If it fails, it
-// is retried.
+// A drain waits for each item: for the one that is on its way to a worker, in a GetContext
+// of an embedding type that takes long, and for the one that a handler is at. If it fails,
+// it is retried.
 func TestRunDrainWaitsForTheLastItem(t *testing.T) {
-	for name, way := range map[string]time.Duration{"at a handler": 0, "on its way": 2 * time.Second} {
+	for _, tt := range []slowGet{{}, {before: 2 * time.Second}, {after: 2 * time.Second}, {before: time.Second, after: time.Second}} {
 		synctest.Test(t, func(t *testing.T) {
-			s := newShow(t, runQueues["no Drain"])
-			s.queue = &slowGet{s.queue.(onlyGetContext), way}
+			s := newShow(t, ourQueue)
+			tt.TypedRateLimiting = s.ours
+			s.queue = &tt
 			s.queue.Add("a")
 			calls := replies(fails)
 			s.run(runOptions{Drain: true, Grace: time.Minute}, func(ctx context.Context, item string) error {
-				time.Sleep(2*time.Second - way)
+				time.Sleep(2*time.Second - tt.before - tt.after)
 				return calls(ctx, item)
 			})
-			time.Sleep(time.Second)
+			time.Sleep(1500 * time.Millisecond)
 			s.stop()
 			if err := s.end(); err != nil {
-				t.Errorf("%s: got %v", name, err)
+				t.Errorf("%v before, %v after: got %v", tt.before, tt.after, err)
 			}
 			if n := strings.Count(strings.Join(s.events, " "), ":a"); n != 2 {
-				t.Errorf("%s: got the events %q, want two calls for a", name, s.events)
+				t.Errorf("%v before, %v after: got the events %q, want two calls for a", tt.before, tt.after, s.events)
 			}
 		})
 	}
 }
 
-// slowGet hands out nothing before some time has passed.
+// slowGet takes some time before and after it gets an item.
 type slowGet struct {
-	onlyGetContext
-	takes time.Duration
+	*workqueue.TypedRateLimiting[string]
+	before, after time.Duration
 }
 
 func (q *slowGet) GetContext(ctx context.Context) (string, error) {
-	time.Sleep(q.takes)
-	return q.onlyGetContext.GetContext(ctx)
+	time.Sleep(q.before)
+	defer time.Sleep(q.after)
+	return q.TypedRateLimiting.GetContext(ctx)
 }
 
 // A ShutDown in the drain of a Run drops the retry that it waits for, and so ends it.
@@ -321,61 +309,17 @@ func TestRunDrainIsCutShort(t *testing.T) {
 		if took := time.Since(s.start).Truncate(100 * time.Millisecond); took != 5*time.Second {
 			t.Errorf("Run has returned after %v, want 5s, with the workers", took)
 		}
-		want := "queued[c] held[] waiting[] failed[a]: <nil>"
-		if s.drains() {
-			want = "queued[c] held[] waiting[d] failed[a]: <nil>"
-		}
-		if got != want {
+		if want := "queued[c] held[] waiting[d] failed[a]: <nil>"; got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	})
-}
-
-// The drain of a queue of somebody's own may fail in its own way, at the first or
-// at the second time: that is then in what Run returns. If it was cut short and
-// the workers have done the rest since, there is nothing to return.
-func TestRunOnAQueueWithADrainOfItsOwn(t *testing.T) {
-	cut := &workqueue.DrainError[string]{Err: workqueue.ErrShutDown}
-	for name, tt := range map[string]struct {
-		drains []error
-		want   error
-	}{
-		"fails":                     {[]error{errFailed}, errFailed},
-		"fails after a ShutDown":    {[]error{cut, errFailed}, errFailed},
-		"is done after a ShutDown":  {[]error{cut, nil}, nil},
-		"has nothing left after it": {[]error{cut, cut}, nil},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			s := newShow(t, runQueues["all methods"])
-			s.queue = &ownDrain{s.queue, tt.drains}
-			s.run(runOptions{}, replies())
-			synctest.Wait()
-			s.stop()
-			if err := s.end(); !errors.Is(err, tt.want) {
-				t.Errorf("%s: got %v, want %v", name, err, tt.want)
-			}
-		})
-	}
-}
-
-// ownDrain shuts the queue down and returns the first of the errors.
-type ownDrain struct {
-	rateLimited
-	errs []error
-}
-
-func (q *ownDrain) Drain(context.Context) error {
-	q.ShutDown()
-	err := q.errs[0]
-	q.errs = q.errs[1:]
-	return err
 }
 
 // Two of them share a queue: the end of one is that of the queue. It names and
 // takes out what is queued, and the other ends with what it is at.
 func TestRunTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShow(t, runQueues["all methods"])
+		s := newShow(t, ourQueue)
 		for i := range 5 {
 			s.queue.Add(itemOf(i))
 		}
@@ -401,47 +345,891 @@ func TestRunTwice(t *testing.T) {
 	})
 }
 
-// A panic of a shutdown is nobody's business if the queue is shut down: that of
-// controller-runtime panics at the second. Any other reaches the caller of Run.
-func TestRunOnAQueueWhoseShutDownPanics(t *testing.T) {
-	cases := map[string]struct {
-		panics, shutDown bool
-		want             any
-	}{
-		"it is shut down":          {true, true, nil},
-		"it is not":                {true, false, "twice"},
-		"it has yet to say that":   {false, false, nil},
-		"it does what is expected": {false, true, nil},
+// left waits for Run and returns in short what that has told OnStop, and the error in
+// the end. An error that has lists has the same.
+func (s *show) left() string {
+	s.t.Helper()
+	err := s.end()
+	if s.stopped == nil {
+		return fmt.Sprint("OnStop was not called: ", err)
 	}
-	for name, tt := range cases {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				q := &fragile{workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]()), tt.panics, tt.shutDown, false}
-				defer func() {
-					if got := recover(); got != tt.want {
-						t.Errorf("got a panic with %v, want %v", got, tt.want)
+	if drained := (*workqueue.DrainError[string])(nil); errors.As(err, &drained) {
+		if !reflect.DeepEqual(drained.Snapshot, *s.stopped) {
+			s.t.Errorf("the error has %+v, and OnStop was told %+v", drained.Snapshot, *s.stopped)
+		}
+		if !errors.Is(err, workqueue.ErrNotDrained) {
+			s.t.Errorf("%v is not ErrNotDrained", err)
+		}
+		if err == error(drained) {
+			err = drained.Err
+		}
+	}
+	return leftIn(*s.stopped, err)
+}
+
+func leftIn(left workqueue.Snapshot[string], err error) string {
+	if reflect.DeepEqual(left, workqueue.Snapshot[string]{}) {
+		return fmt.Sprint(err)
+	}
+	list := func(name string, infos []workqueue.ItemInfo[string], total int) string {
+		var items []string
+		for _, info := range infos {
+			items = append(items, info.Item)
+		}
+		if len(items) != total {
+			return fmt.Sprintf("%s%v of %d", name, items, total)
+		}
+		return name + fmt.Sprint(items)
+	}
+	text := fmt.Sprintf("%s %s %s", list("queued", left.Queued, left.QueuedTotal),
+		list("held", left.InFlight, left.InFlightTotal), list("waiting", left.Waiting, left.WaitingTotal))
+	if left.FailedTotal > 0 || left.Failed != nil {
+		text += list(" failed", left.Failed, left.FailedTotal)
+	}
+	return fmt.Sprintf("%s: %v", text, err)
+}
+
+// What is queued, what waits and what has failed late is in one list each.
+func TestRunNamesWhatWaits(t *testing.T) {
+	onRunQueues(t, func(t *testing.T, s *show) {
+		s.queue.Add("a")
+		s.queue.Add("b")
+		s.queue.AddAfter("c", time.Minute)
+		s.run(runOptions{}, s.cut)
+		synctest.Wait()
+		s.stop()
+		if got, want := s.left(), "queued[b] held[] waiting[c] failed[a]: <nil>"; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+		// Nothing more is known of what a worker has left behind.
+		if got, want := s.stopped.Failed[0], (workqueue.ItemInfo[string]{Item: "a", State: workqueue.ItemFailed, Failures: 1}); got != want {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+	})
+}
+
+// What waited is named beside a handler that has failed late even if that leaves
+// nothing to drain; the failures are those that the log says. What is put off late
+// is like what waited.
+func TestRunNamesWhatWaitsBesideALateFailure(t *testing.T) {
+	for name, tt := range map[string]struct {
+		items string // of which a does this, and b fails
+		reply reply
+		left  string // of all that can be known
+	}{
+		"failure":                  {"a", fails, "queued[] held[] waiting[x w] failed[a]: <nil>"},
+		"panic":                    {"a", panics, "queued[] held[] waiting[x w] failed[a]: <nil>"},
+		"success":                  {"a", succeeds, "queued[] held[] waiting[x w]: <nil>"},
+		"success beside a failure": {"a b", succeeds, "queued[] held[] waiting[x w] failed[b]: <nil>"},
+		"put off":                  {"a", requeues(time.Hour), "queued[] held[] waiting[x w a]: <nil>"},
+		"put off beside a failure": {"a b", requeues(time.Hour), "queued[] held[] waiting[x w a] failed[b]: <nil>"},
+	} {
+		for _, cut := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, ShutDown %v", name, cut), func(t *testing.T) {
+				onRunQueues(t, func(t *testing.T, s *show) {
+					s.queue.AddRateLimited("x")
+					s.queue.AddAfter("w", time.Minute)
+					for item := range strings.FieldsSeq(tt.items) {
+						s.queue.Add(item)
 					}
-				}()
-				if err := workqueue.Run(canceled(), q, replies(), runOptions{}); err != nil {
-					t.Errorf("got %v", err)
+					s.run(runOptions{Workers: 2}, func(_ context.Context, item string) error {
+						if item == "b" {
+							time.Sleep(6 * time.Second)
+							return errFailed
+						}
+						time.Sleep(5 * time.Second)
+						return tt.reply()
+					})
+					time.Sleep(500 * time.Millisecond)
+					s.stop()
+					if synctest.Wait(); cut {
+						s.queue.ShutDown()
+					}
+					if got := s.left(); got != tt.left {
+						t.Errorf("got %s, want %s", got, tt.left)
+					}
+					s.wantFailuresAsLogged()
+					s.wantDropped()
+				})
+			})
+		}
+	}
+}
+
+// wantDropped looks at what a queue of ours knows of "x", which has failed and
+// waited, and whether it has let go of it.
+func (s *show) wantDropped() {
+	s.t.Helper()
+	if drains, dropped := s.ours.Delaying().Drains(); drains+dropped != 0 {
+		s.t.Errorf("%d drains seem to be under way, with %d items", drains, dropped)
+	}
+	if x := s.stopped.Waiting[0]; x.Failures != 1 || !x.Due.Equal(s.start.Add(time.Second)) {
+		s.t.Errorf("got %+v, want that it is due after a second, with one failure", x)
+	}
+}
+
+// wantFailuresAsLogged compares what OnStop was told of items that have failed late
+// with the last line on each.
+func (s *show) wantFailuresAsLogged() {
+	s.t.Helper()
+	for _, info := range slices.Concat(s.stopped.Queued, s.stopped.Waiting, s.stopped.Failed) {
+		var last string
+		for line := range strings.Lines(s.log.String()) {
+			if strings.Contains(line, "the queue is shut down") && strings.Contains(line, "item="+info.Item+" ") {
+				last = line
+			}
+		}
+		if want := fmt.Sprintf("failures=%d ", info.Failures); last != "" && !strings.Contains(last, want) {
+			s.t.Errorf("%s has %d failures, but the log says %s", info.Item, info.Failures, last)
+		}
+	}
+}
+
+// A failure of an item that was added again meanwhile counts too.
+func TestRunNamesWhatIsQueuedWithItsLateFailure(t *testing.T) {
+	onRunQueues(t, func(t *testing.T, s *show) {
+		s.queue.Add("a")
+		s.run(runOptions{}, func(context.Context, string) error { time.Sleep(5 * time.Second); return errFailed })
+		time.Sleep(time.Second)
+		s.queue.Add("a")
+		s.stop()
+		if got, want := s.left(), "queued[a] held[] waiting[]: <nil>"; got != want {
+			t.Fatalf("got %s, want %s", got, want)
+		}
+		if n := s.stopped.Queued[0].Failures; n != 1 {
+			t.Errorf("got %d failures, want 1", n)
+		}
+		s.wantFailuresAsLogged()
+	})
+}
+
+// What Run leaves behind by name it does not leave in the queue: a drain after it
+// has nothing to wait for, no matter who calls it.
+func TestRunLeavesAQueueThatDrains(t *testing.T) {
+	for name, drain := range map[string]func(s *show) error{
+		"ShutDownWithDrain": func(s *show) error { s.queue.ShutDownWithDrain(); return nil },
+		"Drain":             func(s *show) error { return s.ours.Drain(context.Background()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			onRunQueues(t, func(t *testing.T, s *show) {
+				for _, item := range []string{"a", "b", "c"} {
+					s.queue.Add(item)
+				}
+				s.run(runOptions{}, s.cut)
+				synctest.Wait()
+				s.stop()
+				if got, want := s.left(), "queued[b c] held[] waiting[] failed[a]: <nil>"; got != want {
+					t.Errorf("got %s, want %s", got, want)
+				}
+				if err := drain(s); err != nil || s.queue.Len() != 0 { // The bubble reports it if it does not return.
+					t.Errorf("got %v of the drain, and %d items are queued", err, s.queue.Len())
 				}
 			})
 		})
 	}
 }
 
-type fragile struct {
-	rateLimited
-	panics, says bool
-	down         bool
+// What somebody else holds when the last worker has ended is left behind too, in
+// his hands, and what is queued is taken out.
+func TestRunNamesWhatOthersHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShow(t, ourQueue)
+		s.run(runOptions{}, func(context.Context, string) error { time.Sleep(time.Second); return nil })
+		s.queue.Add("a")
+		synctest.Wait()
+		s.queue.Add("b")
+		s.queue.Add("c")
+		s.queue.Get()
+		s.stop()
+		<-s.ended
+		if got, want := leftIn(*s.stopped, s.result), "queued[c] held[b] waiting[]: <nil>"; got != want || s.queue.Len() != 0 || s.fifo.Held() != 1 {
+			t.Errorf("got %s with %d items in the queue, %d held, want %s with 0, 1", got, s.queue.Len(), s.fifo.Held(), want)
+		}
+	})
 }
 
-func (q *fragile) ShutDown() {
-	q.rateLimited.ShutDown()
-	q.down = q.says
-	if q.panics {
-		panic("twice")
+// The last failure counts on top of those that the limiter knows, also if ctx ends while
+// the limiter is asked for the wait of its retry.
+func TestRunCountsTheLastFailure(t *testing.T) {
+	for name, tt := range map[string]struct {
+		limiter func(*show) workqueue.TypedRateLimiter[string]
+		stop    time.Duration
+		want    int
+	}{
+		"the first":  {nil, 500 * time.Millisecond, 1},
+		"the second": {nil, 2500 * time.Millisecond, 2},
+		"at once": {func(s *show) workqueue.TypedRateLimiter[string] {
+			return hookedLimiter{workqueue.NewTypedItemExponentialFailureRateLimiter[string](1, 1), func() { s.stop() }, func() {}}
+		}, time.Minute, 1},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newShow(t, ourQueue)
+			if tt.limiter != nil {
+				s.queue = workqueue.NewTypedRateLimiting(tt.limiter(s), workqueue.TypedRateLimitingQueueConfig[string]{DelayingQueue: s.ours.Delaying()})
+			}
+			s.queue.Add("a")
+			s.run(runOptions{}, func(context.Context, string) error { time.Sleep(time.Second); return errFailed })
+			time.AfterFunc(tt.stop, s.stop)
+			if got, want := s.left(), "queued[] held[] waiting[] failed[a]: <nil>"; got != want {
+				t.Fatalf("%s: got %s, want %s", name, got, want)
+			}
+			if n := s.stopped.Failed[0].Failures; n != tt.want {
+				t.Errorf("%s: got %d failures, want %d", name, n, tt.want)
+			}
+			s.wantFailuresAsLogged()
+		})
 	}
 }
 
-func (q *fragile) ShuttingDown() bool { return q.down }
+// A hookedLimiter calls a function in When, and one in Forget.
+type hookedLimiter struct {
+	workqueue.TypedRateLimiter[string]
+	when, forget func()
+}
+
+func (l hookedLimiter) When(item string) time.Duration {
+	l.when()
+	return l.TypedRateLimiter.When(item)
+}
+
+func (l hookedLimiter) Forget(item string) { l.forget(); l.TypedRateLimiter.Forget(item) }
+
+// An item that is declined at the end of ctx, and was added again before, is named
+// once. Nothing is known of it.
+func TestRunNamesOnceWhatItDeclines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShow(t, ourQueue)
+		s.queue = lateAgain{s.queue.(*workqueue.TypedRateLimiting[string]), s}
+		s.run(runOptions{}, replies())
+		synctest.Wait()
+		s.queue.Add("a")
+		if got, want := s.left(), "queued[a] held[] waiting[]: <nil>"; got != want {
+			t.Fatalf("got %s, want %s", got, want)
+		}
+		if a := s.stopped.Queued[0]; a.Age != 0 {
+			t.Errorf("got %+v", a)
+		}
+	})
+}
+
+// lateAgain ends ctx while it hands an item out, which is added again.
+type lateAgain struct {
+	*workqueue.TypedRateLimiting[string]
+	show *show
+}
+
+func (q lateAgain) GetContext(ctx context.Context) (string, error) {
+	item, err := q.TypedRateLimiting.GetContext(ctx)
+	q.Add(item)
+	q.show.stop()
+	return item, err
+}
+
+// A handler that ends with ctx has failed, although one that was overtaken and
+// returns the same has not.
+func TestRunUnderCancelOnReAddFailsWithItsContext(t *testing.T) {
+	onReAdd(t, runOptions{}, func(s *show) func(context.Context, string) error { return s.cut }, func(s *show) {
+		synctest.Wait()
+		s.stop()
+		if got, want := s.left(), "queued[] held[] waiting[] failed[a]: <nil>"; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	})
+}
+
+// After a shutdown by somebody else, OnStop was not told what others hold, and a Run with
+// Drain returned nil.
+func TestRunNamesWhatOthersHoldAfterTheirShutdown(t *testing.T) {
+	for _, options := range []runOptions{{}, {Drain: true, Grace: time.Minute}} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newShow(t, ourQueue)
+			s.fifo.Add("theirs")
+			s.fifo.Get()
+			s.queue.Add("a")
+			s.run(options, func(context.Context, string) error { s.queue.ShutDown(); return nil })
+			<-s.ended
+			if err := s.result; errors.Is(err, workqueue.ErrNotDrained) != options.Drain || errors.Is(err, workqueue.ErrShutDown) != options.Drain {
+				t.Errorf("%+v: got %v from Run", options, err)
+			}
+			if got := names(s.stopped.InFlight); got != "theirs" || s.stopped.InFlightTotal != 1 {
+				t.Errorf("%+v: in flight: %d, %s, want theirs", options, s.stopped.InFlightTotal, got)
+			}
+			s.fifo.Done("theirs")
+		})
+	}
+}
+
+// Without OnStop, the log has the numbers of all that is left, and none if there is nothing.
+func TestRunLogsWhatIsLeft(t *testing.T) {
+	for want, fill := range map[string]func(s *show){
+		"": func(*show) {},
+		"queued=2 inFlight=1 failed=2 retries=0": func(s *show) {
+			s.queue.Add("b")
+			s.queue.Get()
+			s.queue.Add("c")
+			s.queue.Add("d")
+		},
+		"queued=0 inFlight=0 failed=2 retries=0": func(s *show) {},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var log bytes.Buffer
+			logger := logr.FromSlogHandler(slog.NewTextHandler(&log, nil))
+			s := newShow(t, ourQueue)
+			ctx, stop := context.WithCancel(t.Context())
+			go func() {
+				if want != "" {
+					s.queue.Add("a")
+					s.queue.Add("e")
+					s.queue.Add("p")
+				}
+				synctest.Wait()
+				fill(s)
+				stop()
+			}()
+			workqueue.Run(ctx, s.queue, func(ctx context.Context, item string) error {
+				<-ctx.Done()
+				if item == "p" {
+					return workqueue.RequeueAfter(time.Hour) // Is not left: it has not failed.
+				}
+				return errFailed
+			}, runOptions{Workers: 3, Logger: &logger})
+			line := log.String()
+			if at := strings.Index(line, "Run has ended and left items behind"); at < 0 && want != "" || at >= 0 && want == "" || !strings.Contains(line, want) {
+				t.Errorf("logged %q, want %q", line, want)
+			}
+		})
+	}
+}
+
+// With Drain, what is left is in the error, by name also if nobody else is told, whoever
+// holds it and whoever has shut the queue down.
+func TestRunDrainHasWhatIsLeftInItsError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShow(t, ourQueue)
+		ctx, stop := context.WithCancel(t.Context())
+		s.queue.Add("a")
+		s.queue.AddAfter("w", time.Hour)
+		time.AfterFunc(time.Second, func() {
+			s.queue.Add("b")
+			s.queue.Get()
+			s.queue.Add("c")
+			stop()
+		})
+		err := workqueue.Run(ctx, s.queue, func(ctx context.Context, _ string) error { time.Sleep(5 * time.Second); return errFailed },
+			runOptions{Drain: true, Grace: time.Second, Logger: discard()})
+		left, _ := err.(*workqueue.DrainError[string])
+		if left == nil || leftIn(left.Snapshot, left.Err) != "queued[c] held[b] waiting[w] failed[a]: context canceled" {
+			t.Errorf("got %v, %+v", err, left)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		s := newShow(t, ourQueue)
+		s.queue.Add("a")
+		s.run(runOptions{Drain: true, Grace: time.Second}, func(context.Context, string) error { s.queue.ShutDown(); return errFailed })
+		got := s.left()
+		if want := "queued[] held[] waiting[] failed[a]: workqueue: queue is shut down"; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+		s.stop()
+	})
+}
+
+// A GetContext that fails for one worker is in the error of Run, beside what is left by
+// the others.
+func TestRunReturnsWhatAWorkerHasFailedWith(t *testing.T) {
+	for _, drain := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newShow(t, ourQueue)
+			s.queue = &failingOnce{TypedRateLimiting: s.queue.(*workqueue.TypedRateLimiting[string])}
+			s.queue.Add("a")
+			s.queue.Add("b")
+			options := runOptions{Workers: 2, Drain: drain}
+			if drain {
+				options.Grace = time.Second
+			}
+			s.run(options, s.cut)
+			synctest.Wait()
+			s.stop()
+			s.left()
+			if !errors.Is(s.result, errFailed) || errors.Is(s.result, workqueue.ErrNotDrained) != drain {
+				t.Errorf("Drain %v: got %v", drain, s.result)
+			}
+		})
+	}
+}
+
+// failingOnce fails for the first worker that asks.
+type failingOnce struct {
+	*workqueue.TypedRateLimiting[string]
+	failed atomic.Bool
+}
+
+func (q *failingOnce) GetContext(ctx context.Context) (string, error) {
+	if !q.failed.Swap(true) {
+		return "", errFailed
+	}
+	return q.TypedRateLimiting.GetContext(ctx)
+}
+
+// An item can wait for its time while it is handled. If it fails late, it has failed, and
+// waits no more; if it is put off late, it waits once.
+func TestRunNamesOnceWhatWaitsAndEndsLate(t *testing.T) {
+	for want, f := range map[string]reply{
+		"queued[] held[] waiting[w] failed[a]: <nil>": fails,
+		"queued[] held[] waiting[w a]: <nil>":         requeues(time.Hour),
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newShow(t, ourQueue)
+			s.queue.Add("a")
+			s.run(runOptions{}, func(context.Context, string) error { time.Sleep(2 * time.Second); return f() })
+			time.Sleep(time.Second)
+			s.queue.AddAfter("w", time.Minute)
+			s.queue.AddAfter("a", 2*time.Minute)
+			s.stop()
+			if got := s.left(); got != want {
+				t.Errorf("got %s, want %s", got, want)
+			}
+			for _, info := range s.stopped.Waiting {
+				if wait := info.Due.Sub(s.start); wait != time.Minute+time.Second && wait != 2*time.Minute+time.Second {
+					t.Errorf("%s is due after %v", info.Item, wait)
+				}
+			}
+		})
+	}
+}
+
+// What is put off late is due at the time that the handler has said, if it has said one.
+func TestRunNamesWhenWhatIsPutOffLateIsDue(t *testing.T) {
+	for _, tt := range []struct {
+		reply reply
+		due   time.Duration
+	}{{requeues(time.Hour), time.Hour + 2*time.Second}, {workqueue.Requeue, 0}} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newShow(t, ourQueue)
+			s.queue.Add("a")
+			var again bool
+			s.run(runOptions{OnResult: func(_ context.Context, _ string, result workqueue.Result) { again = result.Again }},
+				func(context.Context, string) error { time.Sleep(2 * time.Second); return tt.reply() })
+			time.Sleep(time.Second)
+			s.stop()
+			if got, want := s.left(), "queued[] held[] waiting[a]: <nil>"; got != want {
+				t.Fatalf("got %s, want %s", got, want)
+			}
+			info, due := s.stopped.Waiting[0], time.Time{}
+			if tt.due > 0 {
+				due = s.start.Add(tt.due)
+			}
+			if info.State != workqueue.ItemWaiting || !info.Due.Equal(due) || again {
+				t.Errorf("got %+v, want that it is due at %v; it was said to come again: %v", info, due, again)
+			}
+		})
+	}
+}
+
+// A program that regains leadership calls Run on the queue of before. Run returned nil
+// at once then, and the controller was dead.
+func TestRunOnAQueueThatIsShutDown(t *testing.T) {
+	onRunQueues(t, func(t *testing.T, s *show) {
+		s.queue.Add("a")
+		s.queue.ShutDown()
+		err := workqueue.Run(t.Context(), s.queue, func(context.Context, string) error { t.Error("called"); return nil }, runOptions{OnStop: s.onStop})
+		if err != workqueue.ErrShutDown || s.queue.Len() != 1 || s.stopped != nil {
+			t.Errorf("got %v with %d items in the queue, and OnStop was told %v", err, s.queue.Len(), s.stopped)
+		}
+	})
+}
+
+// A Run that follows another handles all that the first has left, in its order, and what
+// has failed with its backoff.
+func TestRunAfterAnotherOnAKeptQueue(t *testing.T) {
+	for name, handle := range map[string]func(*show) func(context.Context, string) error{
+		"the handler is cancelled": func(s *show) func(context.Context, string) error {
+			return func(ctx context.Context, item string) error {
+				<-ctx.Done()
+				time.Sleep(500 * time.Millisecond)
+				return ctx.Err()
+			}
+		},
+		"it fails late": func(*show) func(context.Context, string) error {
+			return func(context.Context, string) error { time.Sleep(1500 * time.Millisecond); return errFailed }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newShow(t, ourQueue)
+				for _, item := range []string{"a", "b", "c"} {
+					s.queue.Add(item)
+				}
+				s.queue.AddAfter("w", 10*time.Second)
+				s.run(runOptions{KeepQueue: true, MaxAttempts: 1}, handle(s))
+				time.Sleep(time.Second)
+				s.stop()
+				<-s.ended
+				if s.result != nil || s.queue.ShuttingDown() {
+					t.Fatalf("got %v, and shutting down is %v", s.result, s.queue.ShuttingDown())
+				}
+				if got, want := leftIn(*s.stopped, nil), "queued[b c] held[] waiting[a w]: <nil>"; got != want {
+					t.Errorf("OnStop was told %s, want %s", got, want)
+				}
+				s.events = nil
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				err := workqueue.Run(ctx, s.queue, func(_ context.Context, item string) error { s.note("%s", item); return nil }, runOptions{})
+				s.want("1.5:b 1.5:c 2.5:a 10:w")
+				if err != nil || !s.queue.ShuttingDown() {
+					t.Errorf("got %v, and shutting down is %v", err, s.queue.ShuttingDown())
+				}
+			})
+		})
+	}
+}
+
+// The number of workers changes while others are at work, and nobody is disturbed.
+func TestRunsSideBySideOnAKeptQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShow(t, ourQueue)
+		var mu sync.Mutex
+		most := 0
+		handle := func(ctx context.Context, _ string) error {
+			mu.Lock()
+			most = max(most, s.fifo.Held())
+			mu.Unlock()
+			time.Sleep(time.Second)
+			return ctx.Err()
+		}
+		start := func(workers int) (stop func()) {
+			ctx, cancel := context.WithCancel(t.Context())
+			var run sync.WaitGroup
+			run.Go(func() {
+				if err := workqueue.Run(ctx, s.queue, handle, runOptions{Workers: workers, KeepQueue: true, Grace: time.Minute}); err != nil {
+					t.Errorf("got %v from a Run with %d workers", err, workers)
+				}
+			})
+			return func() { cancel(); run.Wait() }
+		}
+		wave := func(want int) {
+			t.Helper()
+			mu.Lock()
+			most = 0
+			mu.Unlock()
+			for i := range 12 {
+				s.queue.Add(itemOf(i))
+			}
+			time.Sleep(13 * time.Second)
+			mu.Lock()
+			defer mu.Unlock()
+			if most != want || s.queue.Len() != 0 {
+				t.Errorf("got %d items at a time, and %d are left, want %d and 0", most, s.queue.Len(), want)
+			}
+		}
+		stopTwo := start(2)
+		wave(2)
+		stopThree := start(3)
+		wave(5)
+		stopTwo()
+		wave(3)
+		stopThree()
+		s.queue.ShutDown()
+	})
+}
+
+// An item that is handed out when ctx ends goes back to its place. An embedding type has it
+// queued by Done, and so as the last.
+func TestRunGivesBackWhatItDeclinesToAKeptQueue(t *testing.T) {
+	for want, embeds := range map[string]bool{"a b": false, "b a": true} {
+		ctx, stop := context.WithCancel(t.Context())
+		q := newEndingOnHandOut[string](stop)
+		q.AddAll("a", "b")
+		var queue rateLimited = q
+		if embeds {
+			queue = &embedding[string]{TypedRateLimiting: q}
+		}
+		err := workqueue.Run(ctx, queue, func(context.Context, string) error { t.Error("called"); return nil }, runOptions{KeepQueue: true})
+		if s := q.Snapshot(9); err != nil || names(s.Queued) != want || s.InFlightTotal != 0 {
+			t.Errorf("got %v, and %v in the queue, want %s queued", err, s, want)
+		}
+		q.ShutDown()
+	}
+}
+
+// newEndingOnHandOut returns a queue that calls a function while it hands an item out.
+func newEndingOnHandOut[T comparable](stop func()) *workqueue.TypedRateLimiting[T] {
+	metrics := &recorder{}
+	metrics.setHook(func(event string) {
+		if strings.HasPrefix(event, "latency") {
+			stop()
+		}
+	})
+	return workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[T](), workqueue.TypedRateLimitingQueueConfig[T]{Name: "q", MetricsProvider: metrics})
+}
+
+// A drain in which nothing could be drained in, and one of a queue that is kept, were
+// ignored.
+func TestRunRefusesOptionsWithoutMeaning(t *testing.T) {
+	q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())
+	defer q.ShutDown()
+	for want, options := range map[string]runOptions{
+		"workqueue: Drain without Grace: there is no time to drain in":         {Drain: true},
+		"workqueue: Drain with KeepQueue: a queue that is drained is not kept": {Drain: true, Grace: time.Second, KeepQueue: true},
+	} {
+		if got := goes(func() { workqueue.Run(t.Context(), q, replies(), options) }); got != want {
+			t.Errorf("got the panic %v, want %s", got, want)
+		}
+	}
+}
+
+// While a Run drains, its own retries come, and nothing that others add.
+func TestRunDrainIgnoresWhatOthersAdd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShow(t, ourQueue)
+		q := s.queue.(*workqueue.TypedRateLimiting[string])
+		s.queue.Add("a")
+		calls := replies(fails, fails, workqueue.Requeue, requeues(time.Second))
+		s.run(runOptions{Grace: time.Minute, Drain: true}, func(ctx context.Context, item string) error {
+			if s.ctx.Err() != nil {
+				if !q.ShuttingDown() {
+					t.Error("the queue does not say that it is drained")
+				}
+				q.Add("x")
+				q.AddAll("x", "y")
+				q.AddAfter("x", time.Second)
+				q.AddRateLimited("x")
+				q.Reschedule("x", time.Second)
+				q.Debounce("x", time.Second, 0)
+			}
+			return calls(ctx, item)
+		})
+		time.Sleep(500 * time.Millisecond)
+		s.stop()
+		// The third and fourth reply are no failures: what has failed is forgotten by the
+		// fourth, and nothing waits for it any more.
+		if got, want := s.left(), "queued[] held[] waiting[a]: <nil>"; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+		s.want("0:a 1:a 3:a 7:a 7:end")
+	})
+}
+
+// What was lost in silence at an ordinary SIGTERM: deliveries in backoff. OnStop is told
+// of them, and with Drain they are an error that needs no type parameter.
+func TestRunTellsWhatWaitsForARetry(t *testing.T) {
+	for drain, want := range map[bool]string{
+		false: "queued[q] held[] waiting[a b]: <nil>",
+		true:  "queued[] held[] waiting[a b]: context canceled",
+	} {
+		onRunQueues(t, func(t *testing.T, s *show) {
+			s.queue.Add("a")
+			s.queue.Add("b")
+			s.queue.Add("q")
+			options := runOptions{Drain: drain}
+			if drain {
+				options.Grace = time.Second
+			}
+			s.run(options, func(ctx context.Context, item string) error {
+				switch {
+				case item != "q":
+					return workqueue.RetryAfter(time.Minute, errFailed)
+				case !drain && s.ctx.Err() == nil:
+					s.queue.Add("q")
+					s.stop()
+				}
+				return nil
+			})
+			synctest.Wait()
+			s.stop()
+			got := s.left()
+			if got != want && got != "queued[q] held[] waiting[b a]: <nil>" && got != "queued[] held[] waiting[b a]: context canceled" {
+				t.Errorf("got %s, want %s", got, want)
+			}
+			for _, info := range s.stopped.Waiting {
+				if info.Failures != 1 {
+					t.Errorf("got %+v, want one failure", info)
+				}
+			}
+			if errors.Is(s.result, workqueue.ErrNotDrained) != drain {
+				t.Errorf("got %v", s.result)
+			}
+		})
+	}
+}
+
+// An item that fails after a shutdown, comes again because it was added while it was
+// held, and then succeeds was listed as failed.
+func TestWhatHasSucceededSinceIsNotLeft(t *testing.T) {
+	for name, tt := range map[string]struct {
+		first, second reply
+		want          string
+	}{
+		"succeeds":      {fails, succeeds, "0 waiting"},
+		"is given up":   {fails, permanently, "0 waiting"},
+		"fails again":   {fails, fails, "0 waiting, 1 failed\na: failed, 2 failures"},
+		"was put off":   {requeues(time.Hour), succeeds, "0 waiting"},
+		"is put off":    {fails, requeues(time.Hour), "1 waiting\na: waiting, due 2000-01-01T01:00:00Z"},
+		"was requeued":  {workqueue.Requeue, fails, "0 waiting, 1 failed\na: failed, 1 failures"},
+		"does not come": {fails, nil, "0 waiting, 1 failed\na: failed, 1 failures"},
+	} {
+		for _, options := range []runOptions{{}, {MaxAttempts: 9, Timeout: time.Minute}, {OnResult: func(context.Context, string, workqueue.Result) {}}} {
+			t.Run(name, func(t *testing.T) {
+				onRunQueues(t, func(t *testing.T, s *show) {
+					s.queue.Add("a")
+					calls := 0
+					s.run(options, func(context.Context, string) error {
+						if calls++; calls > 1 {
+							return tt.second()
+						}
+						if tt.second != nil {
+							s.queue.Add("a")
+						}
+						s.queue.ShutDown()
+						return tt.first()
+					})
+					if err := s.end(); err != nil {
+						t.Errorf("got %v", err)
+					}
+					if got, want := fmt.Sprint(s.stopped), "0 queued, 0 in flight, "+tt.want; got != want {
+						t.Errorf("left: %s\nwant: %s", got, want)
+					}
+				})
+			})
+		}
+	}
+}
+
+// OnResult was told that an item comes again which Run then took out of the queue.
+func TestWhatWasCutShortAtTheEndDoesNotComeAgain(t *testing.T) {
+	for _, tt := range []struct {
+		options runOptions
+		ends    bool // while the item is held
+		again   bool
+		queued  int
+	}{
+		{runOptions{}, false, true, 0},
+		{runOptions{}, true, false, 1},
+		{runOptions{KeepQueue: true}, true, true, 1},
+		{runOptions{Drain: true, Grace: time.Minute}, true, true, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newShow(t, ourQueue)
+			s.queue.Add("a")
+			calls := 0
+			var told []bool
+			options := tt.options
+			options.CancelOnReAdd = true
+			options.OnResult = func(_ context.Context, _ string, r workqueue.Result) {
+				if r.Outcome == workqueue.OutcomeReAdded {
+					told = append(told, r.Again)
+				}
+			}
+			s.run(options, func(ctx context.Context, item string) error {
+				if calls++; calls > 1 {
+					return nil
+				}
+				s.queue.Add(item)
+				if tt.ends {
+					s.stop()
+				}
+				return ctx.Err()
+			})
+			synctest.Wait()
+			s.stop()
+			<-s.ended
+			if len(told) != 1 || told[0] != tt.again || s.stopped.QueuedTotal != tt.queued {
+				t.Errorf("%+v: told %v, %d queued at the end, want %v, %d", tt, told, s.stopped.QueuedTotal, tt.again, tt.queued)
+			}
+		})
+	}
+}
+
+// A Run that keeps the queue ended it when another Run drained it meanwhile.
+func TestRunKeepsAQueueThatAnotherRunDrains(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShow(t, ourQueue)
+		for i := range 10 {
+			s.queue.Add(itemOf(i))
+		}
+		var calls atomic.Int64
+		s.run(runOptions{Drain: true, Grace: time.Minute}, func(context.Context, string) error { calls.Add(1); time.Sleep(time.Second); return nil })
+		var extra sync.WaitGroup
+		ctx, cancel := context.WithCancel(t.Context())
+		extra.Go(func() {
+			err := workqueue.Run(ctx, s.queue, func(context.Context, string) error { calls.Add(1); time.Sleep(time.Second); return nil }, runOptions{KeepQueue: true, Logger: discard()})
+			if err != nil {
+				t.Errorf("got %v from the Run that keeps the queue", err)
+			}
+		})
+		time.Sleep(1500 * time.Millisecond)
+		s.stop()
+		time.Sleep(time.Second)
+		cancel()
+		extra.Wait()
+		if got := s.left(); got != "<nil>" || calls.Load() != 10 {
+			t.Errorf("got %s after %d calls, want nothing left after 10", got, calls.Load())
+		}
+	})
+}
+
+// What a limit in flight holds back was named nowhere, and a later drain waited for it.
+func TestRunNamesWhatIsHeldBackByALimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := workqueue.NewTypedRateLimiting(constant(0), workqueue.TypedRateLimitingQueueConfig[string]{
+			Order: workqueue.Order[string]{
+				Group:       func(string) string { return "all" },
+				MaxInFlight: func(string) int { return 1 },
+			},
+		})
+		q.AddAll("theirs", "a", "b")
+		q.Get()
+		var left workqueue.Snapshot[string]
+		workqueue.Run(canceled(), q, replies(), runOptions{OnStop: func(s workqueue.Snapshot[string]) { left = s }})
+		if got, want := leftIn(left, nil), "queued[a b] held[theirs] waiting[]: <nil>"; got != want || q.Len() != 0 {
+			t.Errorf("got %s with %d items in the queue, want %s with none", got, q.Len(), want)
+		}
+		q.Done("theirs")
+		q.ShutDownWithDrain() // The bubble reports it if it does not return.
+	})
+}
+
+// A failed item that somebody else has finished by hand, without Forget, kept a drain for
+// all of its grace, and was named as waiting.
+func TestRunDrainDoesNotWaitForWhatOthersHaveFinished(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShow(t, ourQueue)
+		s.queue.Add("a")
+		runUntil(t, s.queue, 1, runOptions{KeepQueue: true}, func(context.Context, string) error { return errFailed })
+		item, _ := s.queue.Get() // When its retry is due.
+		s.queue.Done(item)
+		s.run(runOptions{Drain: true, Grace: time.Hour}, replies())
+		time.Sleep(time.Second)
+		s.stop()
+		if got := s.left(); got != "<nil>" {
+			t.Errorf("got %s, want nothing left", got)
+		}
+		s.want("2:end")
+	})
+}
+
+// BenchmarkRunEnd is an item that fails when it cannot come again, and is handled once more.
+// The end was quadratic: 100k items took 52 s.
+func BenchmarkRunEnd(b *testing.B) {
+	for _, items := range []int{1_000, 10_000, 100_000} {
+		b.Run(fmt.Sprintf("items=%d", items), func(b *testing.B) {
+			for b.Loop() {
+				b.StopTimer()
+				q := workqueue.NewTypedRateLimiting(constant(time.Hour), workqueue.TypedRateLimitingQueueConfig[string]{})
+				for i := range items {
+					q.Add(itemOf(i))
+				}
+				b.StartTimer()
+				left := 0
+				workqueue.Run(context.Background(), q, func(_ context.Context, item string) error {
+					q.ShutDown()
+					return errFailed
+				}, runOptions{Logger: discard(), OnStop: func(s workqueue.Snapshot[string]) { left = s.FailedTotal }})
+				if left != items {
+					b.Fatalf("%d items are left, want %d", left, items)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*items), "ns/item")
+		})
+	}
+}

@@ -32,23 +32,17 @@ type RunOptions[T comparable] struct {
 	// is in it. So several calls of Run can follow each other, as when a program
 	// regains leadership, or run side by side, to change the number of workers.
 	// What fails after the end of the context is retried by the next call, and
-	// does not count for MaxAttempts. Run fails if the queue has no GetContext.
+	// does not count for MaxAttempts.
 	KeepQueue bool
 
 	// MaxAttempts is how many times in a row an item may fail before it is given
 	// up; 0 is any number of times. The limiter is not asked, as not all of them
-	// count. There is one count for all calls of Run on a queue:
-	//
-	//   - A [TypedRateLimiting], or a type that embeds one, keeps it. It starts
-	//     anew with a Forget or a Remove of the item by anybody.
-	//   - For a queue of another type, calls of Run share it that overlap in
-	//     time. It is gone with the last of them, and only what handlers come to
-	//     makes it start anew. If the type cannot be compared, each call counts
-	//     by itself.
+	// count. The queue keeps one count for all calls of Run on it. The count of an
+	// item starts anew with a Forget or a Remove of the item by anybody.
 	MaxAttempts int
 
 	// CancelOnReAdd ends the context of a handler with the cause [ErrReAdded] as
-	// soon as its item is added again. Run fails if the queue cannot tell of it.
+	// soon as its item is added again.
 	//
 	// Beware of a handler that has its own item added, such as one that writes the
 	// status of the object whose changes it is told of: it cancels itself in every
@@ -128,4 +122,120 @@ func (o *RunOptions[T]) check() {
 	case o.Drain && o.Grace == 0:
 		panic("workqueue: Drain without Grace: there is no time to drain in")
 	}
+}
+
+// An Outcome is what has become of an item that a handler of [Run] was called for.
+type Outcome uint8
+
+const (
+	OutcomeSucceeded Outcome = iota // the handler returned nil
+	OutcomeFailed                   // an error, a panic or a runtime.Goexit
+	OutcomeRequeued                 // RequeueAfter or Requeue, and no error beside it
+	OutcomeGivenUp                  // Permanent, or a failure too many
+	OutcomeReAdded                  // cut short by CancelOnReAdd
+
+	outcomes = iota
+)
+
+// String returns the label of the outcome in metrics.
+func (o Outcome) String() string {
+	names := [outcomes]string{"succeeded", "failed", "requeued", "given_up", "readded"}
+	if int(o) < len(names) {
+		return names[o]
+	}
+	return fmt.Sprintf("Outcome(%d)", uint8(o))
+}
+
+// Outcomes returns all outcomes, for providers that make a metric for each.
+func Outcomes() []Outcome {
+	return []Outcome{OutcomeSucceeded, OutcomeFailed, OutcomeRequeued, OutcomeGivenUp, OutcomeReAdded}
+}
+
+// Result is what [RunOptions].OnResult is told.
+type Result struct {
+	Outcome Outcome
+
+	// Err is what the handler has returned, a [*PanicError], or the error for a
+	// handler that has called [runtime.Goexit].
+	Err error
+
+	// Failures is how often the item has failed in a row, with this failure if it
+	// is one, as Run counts for MaxAttempts. The limiter may count otherwise.
+	Failures int
+
+	// Again says that the item comes again without another Add, unless Run ends
+	// before, and After when: 0 is at once. After is 0 if Again is false.
+	Again bool
+	After time.Duration
+
+	// Took is how long the handler has taken.
+	Took time.Duration
+}
+
+// ItemInfoFromContext returns what Run knows of the item that the handler, OnGiveUp or
+// OnResult with this context is called for. It reports false for any other context,
+// and for that of a Run with items of another type.
+//
+// Age is how long the item was queued before it was handed out, and Priority that which
+// it was handed out with. Age is 0 if the queue keeps no times, and both are 0 once the
+// item was added again or is done. Failures is how often it has failed in a row by now.
+func ItemInfoFromContext[T comparable](ctx context.Context) (info ItemInfo[T], ok bool) {
+	c, ok := ctx.Value(itemKey[T]{}).(*itemContext[T])
+	if !ok {
+		return info, false
+	}
+	info = ItemInfo[T]{Item: c.item, State: ItemInFlight, Failures: c.run.failuresOf(c.item)}
+	age, k := c.run.typed.heldFor(c.item)
+	info.Age, info.Priority = age, k.priority
+	return info, true
+}
+
+// itemKey is the key of the itemContext in a context.
+type itemKey[T comparable] struct{}
+
+// An itemContext is the context of one item: that of all handlers, with a logger
+// and an ItemInfo, which are made only when somebody asks. It is immutable. A new one
+// is needed for each item, as goroutines of a handler may outlive it. It is small, as
+// that is all that an item costs in memory.
+type itemContext[T comparable] struct {
+	run  *runner[T]
+	item T
+}
+
+// The end of the context is that of all handlers, handling.
+
+func (c *itemContext[T]) Deadline() (deadline time.Time, ok bool) { return c.run.handling.Deadline() }
+func (c *itemContext[T]) Done() <-chan struct{}                   { return c.run.handling.Done() }
+func (c *itemContext[T]) Err() error                              { return c.run.handling.Err() }
+
+// known is asked by ReAddContext: a cancel asks for Done and Value with the lock of the
+// queue held.
+func (c *itemContext[T]) known() bool { return known(c.run.handling) }
+
+func (c *itemContext[T]) Value(key any) any {
+	if key == loggerKey {
+		return c.run.logger.WithValues("item", c.item)
+	}
+	if _, ok := key.(itemKey[T]); ok {
+		return c
+	}
+	return c.run.handling.Value(key)
+}
+
+// loggerKey is the key under which logr looks for a logger. logr keeps it to itself, so
+// a context finds out what it is asked for.
+var loggerKey = func() any {
+	var asked keyCatcher
+	logr.FromContext(&asked)
+	return asked.key
+}()
+
+type keyCatcher struct {
+	context.Context
+	key any
+}
+
+func (c *keyCatcher) Value(key any) any {
+	c.key = key
+	return nil
 }

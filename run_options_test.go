@@ -3,6 +3,7 @@ package workqueue_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -89,7 +90,7 @@ func TestRunContextDoesNotOutlastItsUse(t *testing.T) {
 		"grace":   {runOptions{Grace: time.Hour}, "0:a 3:end 3:over"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			s := newShow(t, runQueues["all methods"])
+			s := newShow(t, ourQueue)
 			s.queue.Add("a")
 			s.run(tt.options, func(ctx context.Context, _ string) error {
 				go func() {
@@ -197,7 +198,7 @@ func TestRunMaxAttemptsStartAnew(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newShow(t, runQueues["all methods"])
+				s := newShow(t, ourQueue)
 				q := s.queue.(*workqueue.TypedRateLimiting[string])
 				s.queue.Add("a")
 				s.run(runOptions{MaxAttempts: 2, OnGiveUp: func(context.Context, string, error) { s.note("gave up") }},
@@ -221,7 +222,7 @@ func TestRunMaxAttemptsStartAnew(t *testing.T) {
 // and the other the next two, while the first is busy.
 func TestRunMaxAttemptsAreOfTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShow(t, runQueues["all methods"])
+		s := newShow(t, ourQueue)
 		options := runOptions{MaxAttempts: 4, OnGiveUp: func(context.Context, string, error) { s.note("gave up") }, Logger: discard()}
 		s.queue.Add("a")
 		s.run(options, func(_ context.Context, item string) error {
@@ -442,8 +443,8 @@ func TestRunCrashes(t *testing.T) {
 			[]string{"forget\ndone\n", "panic: boom", "workqueue_test.panics"}},
 		"last attempt": {runOptions{CrashOnPanic: true, MaxAttempts: 1, OnGiveUp: func(context.Context, string, error) { fmt.Println("gave up") }}, noQueue, panics,
 			[]string{"gave up\nforget\ndone\n", "panic: boom", "workqueue_test.panics"}},
-		"limiter": {runOptions{}, func(q rateLimited) rateLimited { return panickingQueue{q} }, fails,
-			[]string{"done\n", "panic: limiter", "panickingQueue"}},
+		"limiter": {runOptions{}, panickingLimiter, fails,
+			[]string{"done\n", "panic: limiter", "panickingLimiter"}},
 		"Get after an exit": {runOptions{}, secondGetPanics, exits,
 			[]string{"limited\ndone\n", "panic: Get", "panickingGet"}},
 		"Get after a panic": {runOptions{}, secondGetPanics, panics,
@@ -451,10 +452,9 @@ func TestRunCrashes(t *testing.T) {
 	}
 	if name := os.Getenv(crashCase); name != "" {
 		tt := cases[name]
-		q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())
-		q.Add("a")
 		tt.options.Logger = discard()
-		workqueue.Run(t.Context(), tt.queue(printingQueue{q}), replies(tt.reply), tt.options)
+		q := newPrinting(func() { fmt.Println("limited") })
+		workqueue.Run(t.Context(), tt.queue(q), replies(tt.reply), tt.options)
 		return
 	}
 	for name, tt := range cases {
@@ -471,30 +471,467 @@ func TestRunCrashes(t *testing.T) {
 
 func noQueue(q rateLimited) rateLimited { return q }
 
-func secondGetPanics(q rateLimited) rateLimited { return &panickingGet{rateLimited: q} }
+func secondGetPanics(q rateLimited) rateLimited {
+	return &panickingGet{printingQueue: q.(printingQueue)}
+}
 
-// panickingGet panics in the second Get, which is not to be taken for a panic of the handler.
+// panickingGet panics in the second GetContext, which is not to be taken for a panic of the
+// handler.
 type panickingGet struct {
-	rateLimited
+	printingQueue
 	calls int
 }
 
-func (q *panickingGet) Get() (string, bool) {
+func (q *panickingGet) GetContext(ctx context.Context) (string, error) {
 	if q.calls++; q.calls == 2 {
 		panic("Get")
 	}
-	return q.rateLimited.Get()
+	return q.printingQueue.GetContext(ctx)
 }
 
-type panickingQueue struct{ rateLimited }
-
-func (panickingQueue) AddRateLimited(string) { panic("limiter") }
-
-type printingQueue struct{ rateLimited }
-
-func (q printingQueue) AddRateLimited(item string) {
-	fmt.Println("limited")
-	q.rateLimited.AddRateLimited(item)
+// panickingLimiter has the limiter panic, when it is asked for a wait.
+func panickingLimiter(rateLimited) rateLimited {
+	return newPrinting(func() { panic("limiter") })
 }
-func (q printingQueue) Forget(item string) { fmt.Println("forget"); q.rateLimited.Forget(item) }
-func (q printingQueue) Done(item string)   { fmt.Println("done"); q.rateLimited.Done(item) }
+
+// A printingQueue prints the calls by which an item is accounted for.
+type printingQueue struct {
+	*workqueue.TypedRateLimiting[string]
+}
+
+func newPrinting(when func()) printingQueue {
+	q := newLimited(hookedLimiter{workqueue.DefaultTypedControllerRateLimiter[string](), when, func() { fmt.Println("forget") }})
+	q.Add("a")
+	return printingQueue{q}
+}
+
+func (q printingQueue) Done(item string) { fmt.Println("done"); q.TypedRateLimiting.Done(item) }
+
+func newNamed(name string, keepTimes bool) *workqueue.TypedRateLimiting[string] {
+	return workqueue.NewTypedRateLimiting(workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second, time.Hour),
+		workqueue.TypedRateLimitingQueueConfig[string]{Name: name, KeepTimes: keepTimes})
+}
+
+// Run ignored the logger of its context, and a handler had none with the item. Its name
+// was not that of the queue.
+func TestRunLogsToTheLoggerOfItsContext(t *testing.T) {
+	for name, tt := range map[string]struct {
+		option bool
+		name   string
+		want   string
+	}{
+		"of the context": {false, "", "context"},
+		"of the options": {true, "", "option"},
+		"with a name":    {false, "other", "context"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var logs [2]bytes.Buffer
+				first := logr.FromSlogHandler(slog.NewTextHandler(&logs[0], nil)).WithValues("from", "context")
+				second := logr.FromSlogHandler(slog.NewTextHandler(&logs[1], nil)).WithValues("from", "option")
+				options := runOptions{Name: tt.name, Timeout: time.Minute}
+				if tt.option {
+					options.Logger = &second
+				}
+				q := newNamed("jobs", false)
+				q.Add("a")
+				q.Add("b")
+				workqueue.Run(logr.NewContext(t.Context(), first), q, func(ctx context.Context, item string) error {
+					logr.FromContextOrDiscard(ctx).Info("logr", "of", item)
+					logr.FromContextAsSlogLogger(context.WithoutCancel(ctx)).Info("slog", "of", item)
+					if item == "b" {
+						q.ShutDown()
+						return permanently()
+					}
+					return nil
+				}, options)
+				got := logs[0].String() + logs[1].String()
+				queue := "jobs"
+				if tt.name != "" {
+					queue = tt.name
+				}
+				for _, want := range []string{"msg=logr from=F queue=Q item=a of=a", "msg=slog from=F queue=Q item=b of=b", `msg="Item given up" from=F queue=Q item=b`} {
+					want = strings.NewReplacer("=F", "="+tt.want, "=Q", "="+queue).Replace(want)
+					if !strings.Contains(got, want) {
+						t.Errorf("got\n%s\nwithout %s", got, want)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A handler could not see the deadline of the context that Run was given.
+func TestRunHandlerHasTheDeadlineOfRun(t *testing.T) {
+	want := time.Now().Add(time.Hour)
+	ctx, cancel := context.WithDeadline(t.Context(), want)
+	defer cancel()
+	q := newNamed("", false)
+	q.Add("a")
+	workqueue.Run(ctx, q, func(ctx context.Context, _ string) error {
+		if got, ok := ctx.Deadline(); !ok || !got.Equal(want) {
+			t.Errorf("got the deadline %v, %v, want %v", got, ok, want)
+		}
+		q.ShutDown()
+		return nil
+	}, runOptions{})
+}
+
+// An item may be larger than the piece in which a worker allocates contexts.
+func TestRunWithLargeItems(t *testing.T) {
+	type large [4096]byte
+	q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[large]())
+	q.Add(large{1})
+	q.Add(large{2})
+	calls := byte(0)
+	workqueue.Run(t.Context(), q, func(ctx context.Context, item large) error {
+		calls++
+		if info, _ := workqueue.ItemInfoFromContext[large](ctx); item[0] != calls || info.Item != item {
+			t.Errorf("call %d is for %d, with the context of %d", calls, item[0], info.Item[0])
+		}
+		if calls == 2 {
+			q.ShutDown()
+		}
+		return nil
+	}, workqueue.RunOptions[large]{})
+	if calls != 2 {
+		t.Errorf("got %d calls, want 2", calls)
+	}
+}
+
+// A goroutine that a handler leaves behind goes on to have the item of that handler.
+func TestRunContextKeepsItsItem(t *testing.T) {
+	var kept []context.Context
+	q := newNamed("", false)
+	for i := range 1000 {
+		q.Add(itemOf(i))
+	}
+	workqueue.Run(t.Context(), q, func(ctx context.Context, item string) error {
+		if kept = append(kept, ctx); len(kept) == 1000 {
+			q.ShutDown()
+		}
+		return nil
+	}, runOptions{})
+	for i, ctx := range kept {
+		if info, ok := workqueue.ItemInfoFromContext[string](ctx); !ok || info.Item != itemOf(i) {
+			t.Fatalf("context %d is of %v, %v", i, info.Item, ok)
+		}
+	}
+}
+
+// What a handler can know of its item, without being given it.
+func TestItemInfoFromContext(t *testing.T) {
+	for _, times := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			q := newNamed("", times)
+			q.Add("a")
+			time.Sleep(3 * time.Second)
+			var got []workqueue.ItemInfo[string]
+			workqueue.Run(t.Context(), q, func(ctx context.Context, _ string) error {
+				if _, ok := workqueue.ItemInfoFromContext[int](ctx); ok {
+					t.Error("the context has an item of another type")
+				}
+				ctx, cancel := context.WithCancel(ctx)
+				defer cancel()
+				info, ok := workqueue.ItemInfoFromContext[string](ctx)
+				if !ok {
+					t.Fatal("the context has no item")
+				}
+				got = append(got, info)
+				switch len(got) {
+				case 1:
+					return errFailed
+				case 2:
+					q.Add("a")
+					return workqueue.RetryAfter(time.Hour, errFailed)
+				}
+				q.ShutDown()
+				return nil
+			}, runOptions{Logger: discard(), Timeout: time.Hour})
+			age := []time.Duration{3 * time.Second, 0, 0}
+			for i, info := range got {
+				want := workqueue.ItemInfo[string]{Item: "a", State: workqueue.ItemInFlight, Failures: i}
+				if times {
+					want.Age = age[i]
+				}
+				if info != want {
+					t.Errorf("call %d: got %+v, want %+v", i+1, info, want)
+				}
+			}
+		})
+	}
+	if _, ok := workqueue.ItemInfoFromContext[string](t.Context()); ok {
+		t.Error("a context that is not of Run has an item")
+	}
+}
+
+// OnGiveUp could not write a status: the context of the handler had ended by then, if it
+// had got it at all.
+func TestRunOnGiveUpHasAContext(t *testing.T) {
+	for name, tt := range map[string]struct {
+		options runOptions
+		want    string // when the context ends, and why
+	}{
+		"with grace":    {runOptions{Timeout: time.Second, Grace: 5 * time.Second}, "1:gave up a 8:context canceled 8:end"},
+		"without grace": {runOptions{Timeout: time.Second}, "1:gave up a 3:context canceled 3:end"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newShow(t, ourQueue)
+				s.queue.Add("a")
+				tt.options.MaxAttempts = 1
+				tt.options.OnGiveUp = func(ctx context.Context, item string, err error) {
+					if !errors.Is(err, context.DeadlineExceeded) {
+						t.Errorf("got %v", err)
+					}
+					if info, ok := workqueue.ItemInfoFromContext[string](ctx); !ok || info.Item != item {
+						t.Errorf("got %+v, %v", info, ok)
+					}
+					if ctx.Err() != nil {
+						t.Errorf("the context has ended: %v", ctx.Err())
+					}
+					s.note("gave up %s", item)
+					<-ctx.Done()
+					s.note("%v", ctx.Err())
+				}
+				s.run(tt.options, func(ctx context.Context, _ string) error { <-ctx.Done(); return ctx.Err() })
+				synctest.Wait()
+				s.want("0:a")
+				time.Sleep(3 * time.Second)
+				s.stop()
+				s.end()
+				s.want(tt.want)
+			})
+		})
+	}
+}
+
+// Nothing told what became of an item: here a log of it, in the order of the calls.
+func TestRunOnResult(t *testing.T) {
+	slow := func(f reply) reply { return func() error { time.Sleep(time.Second); return f() } }
+	for name, tt := range map[string]struct {
+		reply reply
+		want  string // of queues that tell how long the limiter has an item wait
+	}{
+		"success":     {slow(succeeds), "succeeded <nil> 0 - 1s"},
+		"failure":     {slow(fails), "failed failed 1 1s 1s"},
+		"panic":       {slow(panics), "failed workqueue: panic: boom 1 1s 1s"},
+		"exit":        {exits, "failed workqueue: handler called runtime.Goexit 1 1s 0s"},
+		"requeue":     {requeues(5 * time.Second), "requeued workqueue: requeue after 5s 0 5s 0s"},
+		"at once":     {requeues(0), "requeued workqueue: requeue after 0s 0 0s 0s"},
+		"by limiter":  {workqueue.Requeue, "requeued workqueue: requeue 0 1s 0s"},
+		"retry after": {func() error { return workqueue.RetryAfter(-1, errFailed) }, "failed failed 1 0s 0s"},
+		"permanent":   {permanently, "given_up failed 1 - 0s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onRunQueues(t, func(t *testing.T, s *show) {
+				s.queue.Add("a")
+				calls := 0
+				s.run(runOptions{OnResult: func(ctx context.Context, item string, r workqueue.Result) {
+					if calls > 1 {
+						return
+					}
+					info, _ := workqueue.ItemInfoFromContext[string](ctx)
+					again := "-"
+					if r.Again {
+						again = fmt.Sprint(r.After)
+					}
+					s.note("%s %v %v %v %d %s %v", item, info.Item, r.Outcome, r.Err, r.Failures, again, r.Took)
+					if n := s.fifo.Held(); n != 1 {
+						t.Errorf("%d items are held in OnResult, want 1", n)
+					}
+				}}, func(context.Context, string) error {
+					if calls++; calls > 1 {
+						return nil
+					}
+					return tt.reply()
+				})
+				time.Sleep(20 * time.Second)
+				s.stop()
+				s.end()
+				want := "a a " + tt.want
+				if !strings.HasSuffix(s.events[1], ":"+want) {
+					t.Errorf("got %q, want %s", s.events, want)
+				}
+			})
+		})
+	}
+}
+
+// OnResult is foreign code like OnGiveUp: what it panics or exits with does no harm.
+func TestRunOnResultThatFails(t *testing.T) {
+	for name, f := range map[string]reply{"panics": panics, "exits": exits} {
+		onRunQueues(t, func(t *testing.T, s *show) {
+			s.queue.Add("a")
+			s.queue.Add("b")
+			s.run(runOptions{OnResult: func(context.Context, string, workqueue.Result) { f() }}, replies(fails))
+			time.Sleep(10 * time.Second)
+			s.want("0:a 0:b 1:a")
+			if got := strings.Count(s.log.String(), "OnResult panicked"); name == "panics" && got != 3 || name == "exits" && got != 0 {
+				t.Errorf("%s: %d panics are logged", name, got)
+			}
+			s.stop()
+			s.end()
+		})
+	}
+}
+
+// After the end, a failure is one that does not come again, and with Drain it does, or with
+// KeepQueue for the next Run.
+func TestRunOnResultAtTheEnd(t *testing.T) {
+	for want, options := range map[string]runOptions{
+		"[false 0s]":         {},
+		"[true 1s false 0s]": {Drain: true, Grace: 3 * time.Second},
+		"[true 1s]":          {KeepQueue: true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newShow(t, ourQueue)
+			s.queue.Add("a")
+			var again []any
+			options.OnResult = func(_ context.Context, _ string, r workqueue.Result) { again = append(again, r.Again, r.After) }
+			s.run(options, func(context.Context, string) error { time.Sleep(2 * time.Second); return errFailed })
+			time.Sleep(time.Second)
+			s.stop()
+			<-s.ended
+			if got := fmt.Sprint(again); got != want {
+				t.Errorf("%+v: comes again: %s, want %s", options, got, want)
+			}
+			s.queue.ShutDown()
+		})
+	}
+}
+
+// A retry that a shutdown drops does not come again, after no time.
+func TestRunOnResultAfterAShutDown(t *testing.T) {
+	onRunQueues(t, func(t *testing.T, s *show) {
+		s.queue.Add("a")
+		s.run(runOptions{OnResult: func(_ context.Context, _ string, r workqueue.Result) { s.note("%v %v", r.Again, r.After) }},
+			func(context.Context, string) error { s.queue.ShutDown(); return errFailed })
+		s.end()
+		s.want("0:a 0:false 0s 0:end")
+		s.stop()
+	})
+}
+
+func TestOutcomes(t *testing.T) {
+	var names []string
+	for _, outcome := range workqueue.Outcomes() {
+		names = append(names, outcome.String())
+	}
+	if got, want := strings.Join(names, " "), "succeeded failed requeued given_up readded"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if got := workqueue.Outcome(5).String(); got != "Outcome(5)" {
+		t.Errorf("got %s", got)
+	}
+}
+
+// The results and the waits that the limiter says were in no metric.
+func TestSeriesOfResults(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, p := newExposed(workqueue.PrometheusOptions{})
+		q := workqueue.NewTypedRateLimiting(workqueue.NewTypedItemExponentialFailureRateLimiter[string](2*time.Second, time.Hour),
+			workqueue.TypedRateLimitingQueueConfig[string]{Name: "q", MetricsProvider: p})
+		if got := scrape(t, r); slices.ContainsFunc(got, func(row string) bool { return strings.HasPrefix(row, "results_total") }) {
+			t.Errorf("a queue that no Run has used has the series %q", got)
+		}
+		options := runOptions{KeepQueue: true, CancelOnReAdd: true, Logger: discard()}
+		once := func(items string, f func(ctx context.Context, item string) error) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			for item := range strings.FieldsSeq(items) {
+				q.Add(item)
+			}
+			if err := workqueue.Run(ctx, q, f, options); err != nil {
+				t.Error(err)
+			}
+		}
+		once("a b c", func(context.Context, string) error { return nil })
+		once("f", func(context.Context, string) error { return workqueue.RequeueAfter(time.Hour) })
+		once("g h", func(context.Context, string) error { return permanently() })
+		calls := 0
+		once("i", func(ctx context.Context, item string) error {
+			if calls++; calls == 1 {
+				q.Add(item)
+				<-ctx.Done()
+			}
+			return ctx.Err()
+		})
+		once("d e", func(context.Context, string) error { return errFailed })
+		got := scrape(t, r)
+		for _, want := range []string{
+			`results_total{name="q",result="succeeded"} 4`,
+			`results_total{name="q",result="failed"} 2`,
+			`results_total{name="q",result="requeued"} 1`,
+			`results_total{name="q",result="given_up"} 2`,
+			`results_total{name="q",result="readded"} 1`,
+			`rate_limit_delay_seconds{name="q"} 2 observations of 4 s`,
+		} {
+			if !slices.Contains(got, want) {
+				t.Errorf("got %q without %s", got, want)
+			}
+		}
+		q.ShutDown()
+		if got := scrape(t, r); slices.ContainsFunc(got, func(row string) bool { return strings.HasPrefix(row, "results_total") }) {
+			t.Errorf("after the shutdown, there are the series %q", got)
+		}
+	})
+}
+
+// Results of queues of one name are added up, and stay as long as one of them.
+func TestSeriesOfResultsOfOneName(t *testing.T) {
+	captureLog(t)
+	r, p := newExposed(workqueue.PrometheusOptions{})
+	open := func() *workqueue.TypedRateLimiting[string] {
+		return workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[string](),
+			workqueue.TypedRateLimitingQueueConfig[string]{Name: "q", MetricsProvider: p})
+	}
+	handleOne := func(q *workqueue.TypedRateLimiting[string]) {
+		ctx, cancel := context.WithCancel(t.Context())
+		q.Add("a")
+		if err := workqueue.Run(ctx, q, func(context.Context, string) error { cancel(); return nil }, runOptions{KeepQueue: true}); err != nil {
+			t.Error(err)
+		}
+	}
+	first, second := open(), open()
+	handleOne(first)
+	for n := range 3 {
+		want := fmt.Sprintf(`results_total{name="q",result="succeeded"} %d`, n+1)
+		if got := scrape(t, r); !slices.Contains(got, want) {
+			t.Errorf("got %q without %s", got, want)
+		}
+		handleOne(second)
+		first.ShutDown()
+	}
+	second.ShutDown()
+}
+
+// An OnGiveUp that ended its goroutine kept the result from OnResult and the metrics. A
+// panic of it is not taken for one of OnResult.
+func TestOnResultIsToldAlthoughOnGiveUpExits(t *testing.T) {
+	for name, f := range map[string]reply{"exits": exits, "panics": panics, "returns": succeeds} {
+		t.Run(name, func(t *testing.T) {
+			onRunQueues(t, func(t *testing.T, s *show) {
+				s.queue.Add("a")
+				s.queue.Add("b")
+				s.run(runOptions{
+					MaxAttempts: 1,
+					OnGiveUp:    func(context.Context, string, error) { f() },
+					OnResult: func(_ context.Context, item string, r workqueue.Result) {
+						s.note("%s %v %d %v", item, r.Outcome, r.Failures, r.Err)
+					},
+				}, replies(fails, permanently))
+				synctest.Wait()
+				s.want("0:a 0:a given_up 1 failed 0:b 0:b given_up 1 failed")
+				if got, want := strings.Count(s.log.String(), "OnGiveUp panicked"), map[string]int{"panics": 2}[name]; got != want {
+					t.Errorf("%d panics of OnGiveUp are logged, want %d", got, want)
+				}
+				if strings.Contains(s.log.String(), "OnResult panicked") {
+					t.Errorf("logged %s", &s.log)
+				}
+				s.stop()
+				s.end()
+			})
+		})
+	}
+}

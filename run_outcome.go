@@ -2,21 +2,12 @@ package workqueue
 
 import (
 	"context"
-	"errors"
 	"time"
 )
 
 // This file is what becomes of an item when its handler is over. All of it comes before
 // Done of the item: until then no other worker can have it, and so nobody can change its
 // failures, or succeed with it, in between.
-
-// judge reads what the handler has returned. That calls methods of the error, which panic
-// if it is a nil pointer of its type, say. So it happens where a panic is the handler's.
-func (w *worker[T]) judge(err error) {
-	v := verdictOf(err)
-	v.cancelled = w.reAdder != nil && (errors.Is(err, context.Canceled) || errors.Is(err, ErrReAdded))
-	w.verdict = v
-}
 
 // account is the way from the end of a handler to Done. It does what the outcome asks
 // for, and announces it.
@@ -26,7 +17,7 @@ func (w *worker[T]) account(err error) {
 		w.forgetLate(w.item)
 	}
 	if err == nil && w.simple {
-		w.forget()
+		w.limiting.Forget(w.item) // In the limiter, and what failed counts.
 		return
 	}
 	w.accountAll(err)
@@ -69,12 +60,12 @@ func (w *worker[T]) conclude(err error) Result {
 	if err == errGoexit {
 		v = verdict{failed: true}
 	}
-	if w.reAdder != nil && w.isCutShort(err != nil && v.cancelled) {
+	if w.options.CancelOnReAdd && w.isCutShort(err != nil && v.cancelled) {
 		return w.redo()
 	}
 	switch {
 	case err == nil:
-		w.forget()
+		w.limiting.Forget(w.item)
 		return Result{Outcome: OutcomeSucceeded}
 	case v.permanent:
 		return Result{Outcome: OutcomeGivenUp, Failures: w.failuresOf(w.item) + 1}
@@ -82,54 +73,6 @@ func (w *worker[T]) conclude(err error) Result {
 		return w.fail(err, v)
 	default:
 		return w.putOff(v)
-	}
-}
-
-// again adds the item for another call, after the time of the verdict, or else of the
-// limiter. It is the only place where Run does so, and goes below a queue that is
-// sealed. It returns the time, if that is known.
-//
-// The item has the priority that it was handed out with.
-func (w *worker[T]) again(v verdict) (after time.Duration) {
-	switch q := w.ours; {
-	case q == nil && v.timed:
-		w.queue.AddAfter(w.item, v.wait)
-		return v.wait
-	case q == nil:
-		w.queue.AddRateLimited(w.item)
-		return unknownWait
-	case v.timed:
-		q.addAfterWith(w.item, v.wait, w.priority)
-		return v.wait
-	default:
-		after = max(0, q.mustLimiter().When(w.item))
-		q.limit(w.item, after, w.priority)
-		return after
-	}
-}
-
-// comesAgain reports whether what again has added comes to a worker, of this Run or of
-// the next. It is asked afterwards, as the end may come in between. To ask before would
-// call an item safe that the shutdown then drops, and name it nowhere.
-func (w *worker[T]) comesAgain() bool {
-	if w.ours != nil && w.ours.queue.ShuttingDown() || w.ours == nil && w.queue.ShuttingDown() {
-		return false
-	}
-	return w.goesOn()
-}
-
-// goesOn reports whether what is queued comes to a worker, of this Run or of the next.
-func (w *worker[T]) goesOn() bool {
-	return w.options.KeepQueue || w.intake.Err() == nil && !w.closing.Load()
-}
-
-// forget ends the series of failures of an item, for the limiter and for MaxAttempts.
-// Forget of a [TypedRateLimiting] does both, but the queue may be of another type. It comes
-// after each success, so both parts are cheap while nothing fails.
-func (w *worker[T]) forget() {
-	w.oblivion.forget(w.item)
-	if w.ours == nil {
-		w.queue.Forget(w.item)
 	}
 }
 
@@ -150,7 +93,7 @@ func (r *runner[T]) failuresOf(item T) int {
 // and the failure is not counted for MaxAttempts, but comes on top of those that are
 // known. If it cannot be retried, it is left behind.
 func (w *worker[T]) fail(err error, v verdict) Result {
-	result := Result{Outcome: OutcomeFailed, Failures: 1, After: unknownWait}
+	result := Result{Outcome: OutcomeFailed, Failures: 1}
 	ended := w.intake.Err() != nil
 	if !ended {
 		result.Failures = w.failed.add(w.item) + 1
@@ -164,11 +107,35 @@ func (w *worker[T]) fail(err error, v verdict) Result {
 		result.After = w.again(v)
 	}
 	if result.Again = w.comesAgain(); !result.Again {
-		result.After = unknownWait
+		result.After = 0
 		w.noteLate(lateItem[T]{item: w.item, failures: result.Failures})
 	}
 	w.logFailure(err, result)
 	return result
+}
+
+// again adds the item for another call, after the time of the verdict, or else of the
+// limiter, and returns that time. It goes below a queue that is sealed: a seal keeps out
+// what callers add, and what Run adds is work that the drain has to wait for.
+func (w *worker[T]) again(v verdict) (after time.Duration) {
+	_, k := w.typed.heldFor(w.item)
+	if v.timed {
+		w.limiting.addAfter(w.item, v.wait, k)
+		return v.wait
+	}
+	after = max(0, w.limiting.mustLimiter().When(w.item))
+	w.limiting.limit(w.item, after, k)
+	return after
+}
+
+// comesAgain reports whether what again has added comes to a worker, of this Run or of
+// the next. It is asked afterwards, as the end may come in between. To ask before would
+// call an item safe that the shutdown then drops, and name it nowhere.
+func (w *worker[T]) comesAgain() bool { return !w.typed.ShuttingDown() && w.goesOn() }
+
+// goesOn reports whether what is queued comes to a worker, of this Run or of the next.
+func (w *worker[T]) goesOn() bool {
+	return w.options.KeepQueue || w.intake.Err() == nil && !w.closing.Load()
 }
 
 // logFailure logs a failure that does not end the item. The error is a value beside the
@@ -199,7 +166,7 @@ func (w *worker[T]) logError(item T, err error, failures int, message string) {
 // error in the log, as nobody else would learn of it. It forgets also if OnGiveUp does not
 // return: the next Add of the item is to start with no failures in any case.
 func (w *worker[T]) giveUp(result Result) {
-	defer w.forget()
+	defer w.limiting.Forget(w.item)
 	if w.options.OnGiveUp == nil {
 		w.logError(w.item, result.Err, result.Failures, "Item given up")
 		return
@@ -217,20 +184,19 @@ func (w *worker[T]) tellGivenUp(ctx context.Context, err error) {
 	w.options.OnGiveUp(ctx, w.item, err)
 }
 
-// putOff adds the item after the wait. The time that it is due is taken before, as the add
-// may take long in a queue that is not ours. Only RequeueAfter says that what has failed
+// putOff adds the item after the wait. Only RequeueAfter says that what has failed
 // before does not matter any more: after a Requeue, the limiter has to wait longer
 // each time.
 func (w *worker[T]) putOff(v verdict) Result {
 	result := Result{Outcome: OutcomeRequeued, Again: true}
 	due := time.Now().Add(v.wait)
 	if v.timed {
-		w.forget()
+		w.limiting.Forget(w.item)
 	}
 	result.After = w.again(v)
 	result.Failures = w.failuresOf(w.item)
 	if !w.comesAgain() {
-		result.Again = false
+		result.Again, result.After = false, 0
 		late := lateItem[T]{item: w.item, failures: result.Failures, putOff: true}
 		if v.timed {
 			late.due = due
@@ -240,16 +206,75 @@ func (w *worker[T]) putOff(v verdict) Result {
 	return result
 }
 
-// add adds an item now, with the priority that it was handed out with, also to a queue
-// that is sealed. A seal keeps out what comes from callers. What Run itself puts back is
-// work that the drain has to wait for.
-func (w *worker[T]) add(item T) {
-	switch {
-	case w.ours == nil:
-		w.queue.Add(item)
-	case w.priority != 0:
-		w.ours.addWith(AddOptions{Priority: w.priority}, item)
-	default:
-		w.ours.queue.Add(item)
+// isCutShort reports whether CancelOnReAdd has ended the call before its end, which it has
+// if the handler returns the error of its context. It counts how many calls in a row have
+// met with that. Whatever else the handler returns ends the series: it has come to
+// something.
+func (w *worker[T]) isCutShort(cancelled bool) bool {
+	cut := w.overtaken && cancelled
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !cut {
+		delete(w.cancels, w.item)
+		return false
 	}
+	if w.cancels == nil {
+		w.cancels = make(map[T]int)
+	}
+	w.cancels[w.item]++
+	return true
+}
+
+// redo has Done queue an item whose handler was overtaken. The Add that did so
+// may have been taken back since, by Remove. But the Add before it, for which the
+// item was handed out, was not: its work is undone. So the item is added once
+// more, and is left behind if that is too late. A Remove that comes after this is
+// one of a queued item.
+//
+// An Add after Done would be wrong: the next worker may have the item by then, and
+// would be overtaken by it.
+func (w *worker[T]) redo() Result {
+	if !w.addedAgain() {
+		_, k := w.typed.heldFor(w.item)
+		w.add(w.item, k)
+	}
+	again := w.addedAgain()
+	if !again { // The queue is shut down.
+		w.noteQueued(w.item)
+	}
+	return Result{Outcome: OutcomeReAdded, Failures: w.failuresOf(w.item), Again: again && w.goesOn()}
+}
+
+// addedAgain reports whether Done will queue the item. The context must be one that has
+// not ended: a context that has tells nothing of the item. The new one costs allocations,
+// which only calls that were cut short pay for.
+func (w *worker[T]) addedAgain() bool {
+	ctx, cancel := w.typed.ReAddContext(context.Background(), w.item)
+	defer cancel()
+	return ctx.Err() != nil
+}
+
+// add adds an item now, with a priority, also to a queue that is sealed, see again.
+func (w *worker[T]) add(item T, k rank) {
+	w.delaying.AddWith(AddOptions{Priority: k.pointer()}, item)
+}
+
+// announce tells of a result, when all is done for the item but Done.
+func (w *worker[T]) announce(result Result) {
+	w.err = nil // It may be the panic of OnGiveUp.
+	w.results.count(result.Outcome)
+	if w.options.OnResult == nil {
+		return
+	}
+	w.tellResult(w.context(), result)
+	if w.err != nil {
+		w.logError(w.item, w.err, result.Failures, "OnResult panicked")
+		w.err = nil
+	}
+}
+
+// tellResult calls OnResult, which is foreign code. A panic ends up in w.err.
+func (w *worker[T]) tellResult(ctx context.Context, result Result) {
+	defer w.catch()
+	w.options.OnResult(ctx, w.item, result)
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,35 +25,33 @@ type (
 	runOptions  = workqueue.RunOptions[string]
 )
 
-// runQueues are one queue with more or less to offer to Run: what a type does
-// not have, Run has to do without.
+// runQueues are a queue of ours, and a type that embeds one and replaces what Run honours.
 var runQueues = map[string]func(*workqueue.TypedRateLimiting[string]) rateLimited{
-	"all methods":   func(q *workqueue.TypedRateLimiting[string]) rateLimited { return q },
-	"no GetContext": func(q *workqueue.TypedRateLimiting[string]) rateLimited { return onlyDrain{q, q} },
-	"no Drain":      func(q *workqueue.TypedRateLimiting[string]) rateLimited { return onlyGetContext{q, q} },
-	"neither":       func(q *workqueue.TypedRateLimiting[string]) rateLimited { return struct{ rateLimited }{q} },
-	"neither below": func(q *workqueue.TypedRateLimiting[string]) rateLimited {
-		return workqueue.NewTypedRateLimiting(workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second, time.Hour),
-			workqueue.TypedRateLimitingQueueConfig[string]{
-				DelayingQueue: workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Queue: bare{q.Delaying().FIFO()}}),
-			})
+	"ours": ourQueue,
+	"embedding": func(q *workqueue.TypedRateLimiting[string]) rateLimited {
+		return &embedding[string]{TypedRateLimiting: q}
 	},
 }
 
-type onlyDrain struct {
-	rateLimited
-	queue *workqueue.TypedRateLimiting[string]
+func ourQueue(q *workqueue.TypedRateLimiting[string]) rateLimited { return q }
+
+// An embedding counts the items that Run holds.
+type embedding[T comparable] struct {
+	*workqueue.TypedRateLimiting[T]
+	held atomic.Int64
 }
 
-func (q onlyDrain) Drain(ctx context.Context) error { return q.queue.Drain(ctx) }
-
-type onlyGetContext struct {
-	rateLimited
-	queue *workqueue.TypedRateLimiting[string]
+func (q *embedding[T]) GetContext(ctx context.Context) (T, error) {
+	item, err := q.TypedRateLimiting.GetContext(ctx)
+	if err == nil {
+		q.held.Add(1)
+	}
+	return item, err
 }
 
-func (q onlyGetContext) GetContext(ctx context.Context) (string, error) {
-	return q.queue.GetContext(ctx)
+func (q *embedding[T]) Done(item T) {
+	q.held.Add(-1)
+	q.TypedRateLimiting.Done(item)
 }
 
 // A show is a Run in virtual time, of a queue whose limiter says 1 s, 2 s, 4 s
@@ -61,6 +60,7 @@ type show struct {
 	t     *testing.T
 	fifo  *workqueue.Typed[string]
 	queue rateLimited
+	ours  *workqueue.TypedRateLimiting[string] // in queue
 	start time.Time
 	log   bytes.Buffer
 	ctx   context.Context // of Run
@@ -90,7 +90,7 @@ func newShow(t *testing.T, wrap func(*workqueue.TypedRateLimiting[string]) rateL
 	q := workqueue.NewTypedRateLimiting(limiter, workqueue.TypedRateLimitingQueueConfig[string]{
 		DelayingQueue: workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Queue: fifo}),
 	})
-	return &show{t: t, fifo: fifo, queue: wrap(q), start: time.Now(), ended: make(chan struct{})}
+	return &show{t: t, fifo: fifo, queue: wrap(q), ours: q, start: time.Now(), ended: make(chan struct{})}
 }
 
 // run starts Run. The handler notes its calls before it is called.
@@ -118,7 +118,7 @@ func (s *show) onStop(left workqueue.Snapshot[string]) {
 }
 
 // note writes an event down, with the seconds since the start, without the few
-// milliseconds for which a drain of a foreign queue may not have looked at it.
+// milliseconds for which the drain of a Run may not have looked at the queue.
 func (s *show) note(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,6 +145,9 @@ func (s *show) end() error {
 	if n := s.fifo.Held(); n != 0 {
 		s.t.Errorf("%d items are held after Run", n)
 	}
+	if q, ok := s.queue.(*embedding[string]); ok && q.held.Load() != 0 {
+		s.t.Errorf("the embedding type misses %d calls of Done", q.held.Load())
+	}
 	if !s.queue.ShuttingDown() {
 		s.t.Errorf("the queue is open after Run")
 	}
@@ -167,10 +170,13 @@ func replies(f ...reply) func(context.Context, string) error {
 
 var errFailed = errors.New("failed")
 
-func fails() error    { return errFailed }
+func fails() error { return errFailed }
+
 func succeeds() error { return nil }
-func panics() error   { panic("boom") }
-func exits() error    { runtime.Goexit(); return nil }
+
+func panics() error { panic("boom") }
+
+func exits() error { runtime.Goexit(); return nil }
 
 func requeues(d time.Duration) reply {
 	return func() error { return workqueue.RequeueAfter(d) }
@@ -239,6 +245,33 @@ func TestRunRevivesWhatWasGivenUp(t *testing.T) {
 	})
 }
 
+// Run on a queue that is not ours, or has a layer that is not, retried without a priority,
+// and did not know what was left. Such a queue is refused by its type, and left as it is.
+func TestRunRefusesOtherQueues(t *testing.T) {
+	ours := func() *workqueue.TypedRateLimiting[string] { return newLimited(constant(0)) }
+	for want, q := range map[string]rateLimited{
+		"struct { workqueue.TypedRateLimitingInterface[string] }": struct{ rateLimited }{ours()},
+		"workqueue_test.bareDelaying": workqueue.NewTypedRateLimiting(constant(0), workqueue.TypedRateLimitingQueueConfig[string]{
+			DelayingQueue: bareDelaying{workqueue.NewTypedDelayingQueue[string]()},
+		}),
+		"workqueue_test.bare": workqueue.NewTypedRateLimiting(constant(0), workqueue.TypedRateLimitingQueueConfig[string]{
+			Queue: bare{workqueue.NewTyped[string]()},
+		}),
+		"*workqueue_test.embedding[string]": &embedding[string]{},
+	} {
+		for _, options := range []runOptions{{}, {KeepQueue: true}, {CancelOnReAdd: true}} {
+			options.OnStop = func(workqueue.Snapshot[string]) { t.Errorf("%s: OnStop is called", want) }
+			err := workqueue.Run(canceled(), q, replies(), options)
+			if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), " not a "+want+": ") {
+				t.Errorf("got %v, want that a %s is not supported", err, want)
+			}
+		}
+		if want != "*workqueue_test.embedding[string]" && q.ShuttingDown() {
+			t.Errorf("the %s is shut down", want)
+		}
+	}
+}
+
 func TestRunBadInput(t *testing.T) {
 	q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())
 	defer q.ShutDown()
@@ -256,5 +289,314 @@ func TestRunBadInput(t *testing.T) {
 		if got := goes(f); got != want {
 			t.Errorf("got the panic %v, want %s", got, want)
 		}
+	}
+}
+
+// A returned is a value that a handler can return. The text is that of the page.
+type returned struct {
+	text string
+	err  func() error
+}
+
+// returneds are all kinds of values: a plain error, each that has a meaning for Run,
+// and twice the one with a time, as two times may meet.
+var returneds = []returned{
+	{"nil", func() error { return nil }},
+	{"err", fails},
+	{"RequeueAfter(5s)", requeues(5 * time.Second)},
+	{"RequeueAfter(9s)", requeues(9 * time.Second)},
+	{"RetryAfter(7s, err)", func() error { return workqueue.RetryAfter(7*time.Second, errFailed) }},
+	{"Requeue()", workqueue.Requeue},
+	{"Permanent(err)", permanently},
+}
+
+// handled is what became of an item with one failure before, whose limiter says 2 s for
+// the next one.
+type handled struct {
+	outcome  workqueue.Outcome
+	again    string // when it comes again
+	failures int    // for MaxAttempts
+	limiter  int    // what the limiter counts
+	logged   string // the level of the line that is logged
+}
+
+func (h handled) String() string {
+	logged := h.logged
+	if logged == "" {
+		logged = "no"
+	}
+	return fmt.Sprintf("%s | %s | %d | %d | %s", h.outcome, h.again, h.failures, h.limiter, logged)
+}
+
+// handleOnce has a handler fail once and return what f does then.
+func handleOnce(t *testing.T, f func() error) (got handled) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShow(t, ourQueue)
+		s.queue.Add("a")
+		calls := 0
+		s.run(runOptions{MaxAttempts: 9, OnResult: func(_ context.Context, item string, result workqueue.Result) {
+			if calls != 2 {
+				return
+			}
+			got = handled{outcome: result.Outcome, again: "-", failures: result.Failures, limiter: s.queue.NumRequeues(item)}
+			if result.Again {
+				got.again = fmt.Sprint(result.After)
+			}
+		}}, func(context.Context, string) error {
+			switch calls++; calls {
+			case 1:
+				return errFailed
+			case 2:
+				s.log.Reset()
+				return f()
+			}
+			return nil
+		})
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if level, ok := strings.CutPrefix(s.log.String(), "time="); ok {
+			_, level, _ = strings.Cut(level, "level=")
+			got.logged, _, _ = strings.Cut(level, " ")
+		}
+		second := time.Since(s.start)
+		time.Sleep(time.Minute)
+		s.stop()
+		s.end()
+		came := "-"
+		if calls > 2 {
+			came = s.at(3).String()
+		}
+		if want := got.again; came != "-" {
+			if d, _ := time.ParseDuration(want); s.at(3) != second+d {
+				t.Errorf("the item has come again at %v, not after %v", came, want)
+			}
+		} else if want != "-" {
+			t.Errorf("the item has not come again after %v", want)
+		}
+	})
+	return got
+}
+
+// at returns when the handler was called for the n-th time.
+func (s *show) at(n int) time.Duration {
+	for _, event := range s.events {
+		at, what, _ := strings.Cut(event, ":")
+		if what == "a" {
+			if n--; n == 0 {
+				d, _ := time.ParseDuration(at + "s")
+				return d
+			}
+		}
+	}
+	return -1
+}
+
+// tableOfReturns is the table of the page: each value by itself, and each pair of two
+// that are not nil, beside each other and one wrapped by fmt.Errorf. Both orders have to
+// come to the same.
+func tableOfReturns(t *testing.T) (rows []string) {
+	for i, one := range returneds {
+		got := handleOnce(t, one.err)
+		rows = append(rows, fmt.Sprintf("| `%s` | %v |", one.text, got))
+		wrapped := handleOnce(t, func() error {
+			if err := one.err(); err != nil {
+				return fmt.Errorf("in short: %w", err)
+			}
+			return nil
+		})
+		if wrapped != got {
+			t.Errorf("%s: got %v, and %v if wrapped", one.text, got, wrapped)
+		}
+		for _, other := range returneds[max(i, 1):] {
+			if i > 0 {
+				rows = append(rows, pairOfReturns(t, one, other))
+			}
+		}
+	}
+	return rows
+}
+
+func pairOfReturns(t *testing.T, one, other returned) (row string) {
+	got := handleOnce(t, func() error { return errors.Join(one.err(), other.err()) })
+	for name, f := range map[string]func() error{
+		"the other way round": func() error { return errors.Join(other.err(), one.err()) },
+		"two verbs":           func() error { return fmt.Errorf("%w beside %w", one.err(), other.err()) },
+		"wrapped":             func() error { return errors.Join(fmt.Errorf("in short: %w", other.err()), one.err()) },
+		"twice":               func() error { return errors.Join(errors.Join(one.err(), other.err()), other.err()) },
+	} {
+		if same := handleOnce(t, f); same != got {
+			t.Errorf("Join(%s, %s): got %v, and %v %s", one.text, other.text, got, same, name)
+		}
+	}
+	return fmt.Sprintf("| `Join(%s, %s)` | %v |", one.text, other.text, got)
+}
+
+// The page has every value and every pair, and Run does what it says.
+func TestRunReturnsByAllPairs(t *testing.T) {
+	played := tableOfReturns(t)
+	written := rowsOf(section(read(t, "docs/semantics.md"), "What a handler returns"))
+	if !slices.Equal(written, played) {
+		t.Errorf("the page has\n%s\nand Run does\n%s", strings.Join(written, "\n"), strings.Join(played, "\n"))
+	}
+}
+
+// An error beside RequeueAfter was not logged and never given up.
+func TestRunCountsAnErrorBesideARequeue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShow(t, ourQueue)
+		s.queue.Add("a")
+		s.run(runOptions{MaxAttempts: 3, OnGiveUp: func(_ context.Context, item string, err error) { s.note("gave up: %q", err) }},
+			func(context.Context, string) error {
+				return errors.Join(errFailed, workqueue.RequeueAfter(5*time.Second))
+			})
+		time.Sleep(time.Minute)
+		s.want(`0:a 5:a 10:a 10:gave up: "failed\nworkqueue: requeue after 5s"`)
+		if got := strings.Count(s.log.String(), "Handler failed, the item will be retried"); got != 2 {
+			t.Errorf("%d failures are logged, want 2", got)
+		}
+		s.stop()
+		s.end()
+	})
+}
+
+// A panic decides by itself, whatever its value or what is wrapped by another error
+// with one in it.
+func TestRunReturnsAPanicOfAnotherRun(t *testing.T) {
+	for _, err := range []error{
+		&workqueue.PanicError{Value: permanently()},
+		fmt.Errorf("within: %w", &workqueue.PanicError{Value: requeues(time.Hour)()}),
+		workqueue.RetryAfter(2*time.Second, workqueue.RequeueAfter(time.Hour)),
+		fmt.Errorf("nothing: %w", nil),
+	} {
+		got := handleOnce(t, func() error { return err })
+		if got.outcome != workqueue.OutcomeFailed || got.again != "2s" || got.failures != 2 {
+			t.Errorf("%v: got %v", err, got)
+		}
+	}
+}
+
+// What RetryAfter is around counts too: the shortest time, and Permanent before all.
+func TestRunReturnsWhatIsWithinARetryAfter(t *testing.T) {
+	for want, within := range map[string]error{
+		"failed | 2s | 2 | 1 | INFO":   workqueue.RequeueAfter(2 * time.Second),
+		"failed | 40s | 2 | 1 | INFO":  workqueue.RequeueAfter(2 * time.Hour),
+		"given_up | - | 2 | 0 | ERROR": permanently(),
+	} {
+		got := handleOnce(t, func() error { return workqueue.RetryAfter(40*time.Second, within) })
+		if got.String() != want {
+			t.Errorf("RetryAfter(40s, %v): got %v, want %s", within, got, want)
+		}
+	}
+}
+
+// Each error counts for itself: to what a handler returns, the methods of
+// errors apply.
+func TestRunErrors(t *testing.T) {
+	permanent, requeue := workqueue.Permanent(errFailed), workqueue.RequeueAfter(time.Second)
+	panicked := &workqueue.PanicError{Value: errFailed}
+	for _, tt := range []struct {
+		err  error
+		text string
+		is   bool
+	}{
+		{permanent, "failed", true},
+		{requeue, "workqueue: requeue after 1s", false},
+		{workqueue.RequeueAfter(-1), "workqueue: requeue after 0s", false},
+		{workqueue.RetryAfter(time.Second, errFailed), "failed", true},
+		{panicked, "workqueue: panic: failed", true},
+		{&workqueue.PanicError{Value: "boom"}, "workqueue: panic: boom", false},
+		{workqueue.ErrReAdded, "workqueue: item was added again", false},
+	} {
+		if got := tt.err.Error(); got != tt.text {
+			t.Errorf("got %q, want %q", got, tt.text)
+		}
+		if errors.Is(tt.err, errFailed) != tt.is {
+			t.Errorf("%q: errors.Is is %v, want %v", tt.text, !tt.is, tt.is)
+		}
+	}
+	if err := workqueue.Permanent(nil); err != nil {
+		t.Errorf("Permanent(nil): got %v, want nil", err)
+	}
+	if err := workqueue.RetryAfter(time.Second, nil); err != nil {
+		t.Errorf("RetryAfter(1s, nil): got %v, want nil", err)
+	}
+}
+
+// A joined is an error that joins others, and that handlers may return while it joins
+// none. A nil pointer of brokenError is the well-known error that is not nil.
+type (
+	joined      []error
+	brokenError struct{ cause error }
+)
+
+func (j joined) Error() string { return fmt.Sprintf("%d errors", len(j)) }
+
+func (j joined) Unwrap() []error { return j }
+
+func (e *brokenError) Error() string { return e.cause.Error() }
+
+func (e *brokenError) Unwrap() error { return e.cause }
+
+func (e *brokenError) Is(error) bool { return e.cause == nil }
+
+func failsBrokenly() error { return (*brokenError)(nil) }
+
+func failsJoined(errs ...error) reply { return func() error { return joined(errs) } }
+
+// An error that joins nothing was taken for a Requeue: it was neither logged nor counted.
+func TestErrorThatJoinsNothingIsAFailure(t *testing.T) {
+	requeue := workqueue.RequeueAfter(5 * time.Second)
+	for name, tt := range map[string]struct {
+		reply reply
+		want  string
+	}{
+		"nothing":                 {failsJoined(), "failed 1 1s"},
+		"nil alone":               {failsJoined(nil, nil), "failed 1 1s"},
+		"two verbs for nil":       {func() error { return fmt.Errorf("close: %w, flush: %w", nil, nil) }, "failed 1 1s"},
+		"nothing, in a join":      {func() error { return errors.Join(joined{}, requeue) }, "failed 1 5s"},
+		"nil beside a requeue":    {failsJoined(nil, requeue), "requeued 0 5s"},
+		"nil beside a permanent":  {failsJoined(nil, permanently()), "given_up 1 0s"},
+		"an error that is broken": {failsBrokenly, "failed 1 1s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onRunQueues(t, func(t *testing.T, s *show) {
+				s.queue.Add("a")
+				s.run(runOptions{OnResult: func(_ context.Context, _ string, r workqueue.Result) {
+					s.note("%v %d %v", r.Outcome, r.Failures, r.After)
+				}}, replies(tt.reply))
+				synctest.Wait()
+				s.want("0:a 0:" + tt.want)
+				s.stop()
+				s.end()
+			})
+		})
+	}
+}
+
+// A method of a returned error that panicked ended the program.
+func TestPanicInAMethodOfAnErrorIsOneOfTheHandler(t *testing.T) {
+	for _, options := range []runOptions{{}, {CancelOnReAdd: true}, {Timeout: time.Second, MaxAttempts: 2}} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newShow(t, ourQueue)
+			s.queue.Add("a")
+			var given error
+			options.OnGiveUp = func(_ context.Context, _ string, err error) { given = err }
+			s.run(options, replies(failsBrokenly, failsBrokenly))
+			time.Sleep(10 * time.Second)
+			var panicked *workqueue.PanicError
+			if options.MaxAttempts > 0 {
+				s.want("0:a 1:a")
+				if !errors.As(given, &panicked) {
+					t.Errorf("given up with %T, want a panic", given)
+				}
+			} else {
+				s.want("0:a 1:a 3:a")
+			}
+			if log := s.log.String(); strings.Count(log, "workqueue: panic: runtime error") != 2-options.MaxAttempts/2 {
+				t.Errorf("logged %s", log)
+			}
+			s.stop()
+			s.end()
+		})
 	}
 }

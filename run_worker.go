@@ -2,10 +2,12 @@ package workqueue
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"runtime/pprof"
 	"time"
+	"unsafe"
 )
 
 // A worker handles one item at a time. What it keeps of it lies here and not
@@ -14,9 +16,8 @@ import (
 type worker[T comparable] struct {
 	*runner[T]
 
-	item     T
-	holds    bool // item is held: Done is owed
-	priority int  // with which the item was handed out
+	item  T
+	holds bool // item is held: Done is owed
 
 	contexts []itemContext[T] // a piece of memory for several items
 	used     int              // of contexts; the last one is that of item
@@ -68,46 +69,52 @@ func (w *worker[T]) leave(over *bool) {
 	go w.work()
 }
 
-// letGo calls Done for what is held.
+// letGo calls Done for what is held. Done comes only here and where an item is declined,
+// when all is settled for the item: if its failure were counted after it, another worker
+// could have succeeded with the item by then, and would have it retried.
 func (w *worker[T]) letGo() {
-	if !w.holds {
-		return
-	}
-	w.holds = false
-	w.queue.Done(w.item)
-	if w.counting {
-		w.inHand.Add(-1)
+	if w.holds {
+		w.holds = false
+		w.source.Done(w.item)
 	}
 }
 
 // advance goes on from the item that is held to the next one, and reports false when
-// there will be none. Done comes only here, when all is settled for the item: if its
-// failure were counted after it, another worker could have succeeded with the item by
-// then, and would have it retried.
+// there will be none.
 func (w *worker[T]) advance() bool {
-	if w.passing && w.holds {
-		return w.pass()
-	}
 	w.letGo()
-	if w.item, w.holds = w.next(); !w.holds {
+	item, err := w.source.GetContext(w.intake)
+	if err != nil {
+		w.noteError(err)
 		return false
 	}
-	if w.counting {
-		w.inHand.Add(1)
+	// A queue looks at the context before it looks for an item, so there can be one
+	// although the context has ended since. Handling it would be a hand-out after
+	// the end, and dropping it would lose it.
+	switch {
+	case w.intake.Err() == nil:
+		w.item, w.holds = item, true
+		return true
+	case w.options.KeepQueue:
+		w.giveBack(item)
+	default:
+		w.noteQueued(item) // Before Done, after which the queue may have forgotten it.
+		w.source.Done(item)
 	}
-	return true
+	return false
 }
 
-// pass is advance in one critical section of the queue. It asks the context afterwards
-// and not before: an item that was taken after its end is declined in any case.
-func (w *worker[T]) pass() bool {
-	w.holds = false
-	next, err := w.typed.pass(w.item, w.ending)
-	if err != nil {
-		return false
+// giveBack puts an item back that was handed out. A queue of ours has it first in line
+// again. An embedding type has to see a Done: then the Add comes before, so that Done
+// queues the item in the same step as it ends the hand-out.
+func (w *worker[T]) giveBack(item T) {
+	if w.source == source[T](w.typed) {
+		w.typed.putBack(item, 0)
+		return
 	}
-	w.item, w.holds = w.accept(next, false)
-	return w.holds
+	_, k := w.typed.heldFor(item)
+	w.add(item, k)
+	w.source.Done(item)
 }
 
 // handleItem calls the handler and does what becomes of the item. If the handler does
@@ -125,6 +132,26 @@ func (w *worker[T]) handleItem() {
 	w.account(w.call(ctx))
 }
 
+// chunkBytes is the size of the pieces in which a worker allocates the contexts of
+// its items. To allocate each by itself takes three times as long. A handler that
+// keeps one context keeps its piece in memory.
+const chunkBytes = 1024
+
+// newContext returns the context for the item that the worker holds.
+func (w *worker[T]) newContext() *itemContext[T] {
+	if w.used == len(w.contexts) {
+		w.contexts = make([]itemContext[T], max(1, chunkBytes/int(unsafe.Sizeof(itemContext[T]{}))))
+		w.used = 0
+	}
+	c := &w.contexts[w.used]
+	w.used++
+	c.run, c.item = w.runner, w.item
+	return c
+}
+
+// context returns what newContext has returned last.
+func (w *worker[T]) context() *itemContext[T] { return &w.contexts[w.used-1] }
+
 // callDerived calls the handler with a context of its own. Contexts are made only for
 // the options that need one: for CancelOnReAdd it costs 3 allocations, for a timeout 4.
 func (w *worker[T]) callDerived(ctx context.Context) error {
@@ -132,9 +159,9 @@ func (w *worker[T]) callDerived(ctx context.Context) error {
 		ctx = w.label(ctx)
 		defer pprof.SetGoroutineLabels(w.handling)
 	}
-	watched := w.reAdder != nil && w.mayCancel()
+	watched := w.options.CancelOnReAdd && w.mayCancel()
 	if watched {
-		watching, cancel := w.reAdder.ReAddContext(ctx, w.item)
+		watching, cancel := w.typed.ReAddContext(ctx, w.item)
 		defer cancel()
 		ctx = watching
 	}
@@ -149,6 +176,24 @@ func (w *worker[T]) callDerived(ctx context.Context) error {
 	// holds if the cause comes from another Run whose handler has called this one.
 	w.overtaken = watched && context.Cause(ctx) == ErrReAdded && context.Cause(w.handling) != ErrReAdded
 	return err
+}
+
+// mayCancel reports whether the next call of the handler may be cut short. One that may
+// not is logged: mostly the handler adds its own item, and would be cut short for ever.
+// The lock is free while that is logged, as a logger is foreign code.
+func (w *worker[T]) mayCancel() bool {
+	w.mu.Lock()
+	n := w.cancels[w.item]
+	w.mu.Unlock()
+	most := w.options.MaxCancels
+	if most == 0 {
+		most = defaultMaxCancels
+	}
+	if n < most {
+		return true
+	}
+	w.logger.Info("Handler is not cancelled any more until it has come to an end, as its item was added again in each run", "item", w.item, "cancels", n)
+	return false
 }
 
 // label makes the item a label of the goroutine, for profiles.
@@ -172,8 +217,16 @@ func (w *worker[T]) call(ctx context.Context) error {
 	return err
 }
 
+// judge reads what the handler has returned. That calls methods of the error, which panic
+// if it is a nil pointer of its type, say. So it happens where a panic is the handler's.
+func (w *worker[T]) judge(err error) {
+	v := verdictOf(err)
+	v.cancelled = w.options.CancelOnReAdd && (errors.Is(err, context.Canceled) || errors.Is(err, ErrReAdded))
+	w.verdict = v
+}
+
 // catchHandler is catch for the handler. What else panics under handleItems, such as
-// the Get of a foreign queue, ends the program.
+// the GetContext of an embedding type, ends the program.
 func (w *worker[T]) catchHandler() {
 	if !w.calling {
 		return

@@ -2,8 +2,14 @@ package workqueue_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
 	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,12 +21,13 @@ import (
 // its failure not counted.
 func TestRunCountsAFailureBeforeDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShow(t, func(q *workqueue.TypedRateLimiting[string]) rateLimited { return q })
-		s.queue = callOrder{s.queue, s}
+		s := newShow(t, ourQueue)
+		limiter := hookedLimiter{constant(time.Second), func() { s.note("limited") }, func() { s.note("forget") }}
+		s.queue = callOrder{workqueue.NewTypedRateLimiting(limiter, workqueue.TypedRateLimitingQueueConfig[string]{DelayingQueue: s.ours.Delaying()}), s}
 		s.queue.Add("a")
 		s.run(runOptions{}, replies(fails, requeues(time.Second), permanently))
 		time.Sleep(10 * time.Second)
-		s.want("0:a 0:limited 0:done 1:a 1:forget 1:after 1s 1:done 2:a 2:forget 2:done")
+		s.want("0:a 0:limited 0:done 1:a 1:forget 1:done 2:a 2:forget 2:done")
 		s.queue.Add("a")
 		s.want("10:a 10:forget 10:done")
 		s.stop()
@@ -28,25 +35,13 @@ func TestRunCountsAFailureBeforeDone(t *testing.T) {
 	})
 }
 
-// callOrder notes the calls by which an item is accounted for.
+// callOrder notes the calls of Done.
 type callOrder struct {
-	rateLimited
+	*workqueue.TypedRateLimiting[string]
 	show *show
 }
 
-func (q callOrder) AddRateLimited(item string) {
-	q.show.note("limited")
-	q.rateLimited.AddRateLimited(item)
-}
-
-func (q callOrder) AddAfter(item string, d time.Duration) {
-	q.show.note("after %v", d)
-	q.rateLimited.AddAfter(item, d)
-}
-
-func (q callOrder) Forget(item string) { q.show.note("forget"); q.rateLimited.Forget(item) }
-
-func (q callOrder) Done(item string) { q.show.note("done"); q.rateLimited.Done(item) }
+func (q callOrder) Done(item string) { q.show.note("done"); q.TypedRateLimiting.Done(item) }
 
 func TestRunWorkers(t *testing.T) {
 	for _, workers := range []int{0, 1, 3} {
@@ -103,14 +98,17 @@ func TestRunReplacesWorkers(t *testing.T) {
 	})
 }
 
-func TestRunOnAQueueThatEndsWorkers(t *testing.T) {
+// A limiter that ends the goroutine costs the retry, and no worker.
+func TestRunWithALimiterThatEndsWorkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShow(t, func(q *workqueue.TypedRateLimiting[string]) rateLimited { return exitingQueue{q} })
+		s := newShow(t, ourQueue)
+		limiter := hookedLimiter{constant(0), runtime.Goexit, func() {}}
+		s.queue = workqueue.NewTypedRateLimiting(limiter, workqueue.TypedRateLimitingQueueConfig[string]{DelayingQueue: s.ours.Delaying()})
 		s.queue.Add("a")
 		s.queue.Add("b")
 		s.run(runOptions{}, replies(fails))
 		time.Sleep(10 * time.Second)
-		s.want("0:a 0:b") // The retry is lost with the call of AddRateLimited, a is not.
+		s.want("0:a 0:b")
 		s.queue.Add("a")
 		s.want("10:a")
 		s.stop()
@@ -118,16 +116,12 @@ func TestRunOnAQueueThatEndsWorkers(t *testing.T) {
 	})
 }
 
-type exitingQueue struct{ rateLimited }
-
-func (exitingQueue) AddRateLimited(string) { runtime.Goexit() }
-
 // A Done that ends the worker's goroutine is not called a second time: by then the item can
 // be held by another worker.
 func TestRunCallsDoneOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShow(t, runQueues["neither"])
-		q := &exitingDone{rateLimited: s.queue, exit: true}
+		s := newShow(t, ourQueue)
+		q := &exitingDone{TypedRateLimiting: s.ours, exit: true}
 		s.queue = q
 		s.queue.Add("a")
 		s.queue.Add("b")
@@ -143,14 +137,14 @@ func TestRunCallsDoneOnce(t *testing.T) {
 
 // exitingDone ends the goroutine of its caller once.
 type exitingDone struct {
-	rateLimited
+	*workqueue.TypedRateLimiting[string]
 	exit  bool
 	calls int
 }
 
 func (q *exitingDone) Done(item string) {
 	q.calls++
-	q.rateLimited.Done(item)
+	q.TypedRateLimiting.Done(item)
 	if q.exit {
 		q.exit = false
 		runtime.Goexit()
@@ -160,7 +154,7 @@ func (q *exitingDone) Done(item string) {
 // A worker that has had no item yet is not done with any, such as the zero value.
 func TestRunDoesNothingWithTheZeroItem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShow(t, runQueues["all methods"])
+		s := newShow(t, ourQueue)
 		s.queue.Add("")
 		s.run(runOptions{Workers: 9}, func(context.Context, string) error {
 			time.Sleep(time.Second)
@@ -178,7 +172,7 @@ func TestRunDoesNothingWithTheZeroItem(t *testing.T) {
 // A worker that leaves is not done with its last item again: somebody else holds it.
 func TestRunLeavesTheItemsOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShow(t, runQueues["all methods"])
+		s := newShow(t, ourQueue)
 		q := s.queue.(*workqueue.TypedRateLimiting[string])
 		s.queue.Add("a")
 		s.run(runOptions{KeepQueue: true}, replies())
@@ -195,3 +189,767 @@ func TestRunLeavesTheItemsOfOthers(t *testing.T) {
 		s.queue.ShutDown()
 	})
 }
+
+// runUntil runs with one worker until the n-th call of the handler has returned. A panic is
+// one of the test.
+func runUntil(t *testing.T, q rateLimited, n int, options runOptions, handle func(ctx context.Context, item string) error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	options.Logger = discard()
+	err := workqueue.Run(ctx, q, func(ctx context.Context, item string) error {
+		if n--; n == 0 {
+			defer cancel()
+		}
+		defer func() {
+			if v := recover(); v != nil {
+				t.Errorf("the handler of %s has panicked: %v", item, v)
+			}
+		}()
+		return handle(ctx, item)
+	}, options)
+	if err != nil {
+		t.Errorf("got %v from Run", err)
+	}
+}
+
+func succeeding(context.Context, string) error { return nil }
+
+// Each item comes again with its own priority, and not with that of the item before it.
+func TestRunRetriesEachItemWithItsOwnPriority(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := workqueue.NewTypedRateLimiting(constant(time.Second), workqueue.TypedRateLimitingQueueConfig[string]{
+			Order: workqueue.Order[string]{},
+		})
+		q.AddWith(workqueue.AddOptions{Priority: prio(7)}, "a")
+		q.AddWith(workqueue.AddOptions{Priority: prio(3)}, "b")
+		q.Add("c")
+		var got []string
+		runUntil(t, q, 9, runOptions{}, func(_ context.Context, item string) error {
+			for _, info := range q.Snapshot(1).InFlight {
+				got = append(got, fmt.Sprint(item, info.Priority))
+			}
+			time.Sleep(400 * time.Millisecond) // The first is due again when the last ends.
+			return errFailed
+		})
+		want := []string{"a7", "b3", "c0", "a7", "b3", "c0", "a7", "b3", "c0"}
+		if !slices.Equal(got, want) {
+			t.Errorf("handed out %v, want %v", got, want)
+		}
+	})
+}
+
+// Foreign code of the queue that ends the worker's goroutine between two items leaves the
+// queue unlocked, and another worker goes on.
+func TestRunWithAStorageThatEndsTheWorker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		order := &shelf[string]{}
+		pops := 0
+		order.hook = func(call string) {
+			if call == "pop" {
+				if pops++; pops == 2 {
+					runtime.Goexit()
+				}
+			}
+		}
+		q := workqueue.NewTypedRateLimiting(constant(time.Second), workqueue.TypedRateLimitingQueueConfig[string]{
+			Queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Queue: order}),
+		})
+		q.AddAll("a", "b")
+		runUntil(t, q, 2, runOptions{}, succeeding)
+		if pops != 3 {
+			t.Errorf("got %d calls of Pop, want 3", pops)
+		}
+	})
+}
+
+// An item that was done since its hand-out has no age and no priority any more. One that
+// was added again has its priority, but no age: the time of the add before is overwritten.
+func TestItemInfoOfAnItemThatHasMovedOn(t *testing.T) {
+	for name, named := range map[string]*int{"in line": nil, "with priorities": prio(7)} {
+		synctest.Test(t, func(t *testing.T) {
+			q := workqueue.NewTypedRateLimiting(constant(time.Second), workqueue.TypedRateLimitingQueueConfig[string]{KeepTimes: true})
+			priority := 0
+			if named != nil {
+				priority = *named
+			}
+			q.AddWith(workqueue.AddOptions{Priority: named}, "a", "b", "c")
+			time.Sleep(time.Second)
+			runUntil(t, q, 3, runOptions{CancelOnReAdd: true}, func(ctx context.Context, item string) error {
+				known := workqueue.ItemInfo[string]{Item: item, State: workqueue.ItemInFlight, Age: time.Second, Priority: priority}
+				wantInfo(t, name, ctx, known)
+				switch item {
+				case "a":
+					q.Done(item)
+					known.Priority = 0
+				case "b":
+					q.AddWith(workqueue.AddOptions{Priority: named}, item)
+				case "c":
+					return nil
+				}
+				known.Age = 0
+				wantInfo(t, name, ctx, known)
+				return nil
+			})
+		})
+	}
+}
+
+func wantInfo(t *testing.T, name string, ctx context.Context, want workqueue.ItemInfo[string]) {
+	t.Helper()
+	if got, ok := workqueue.ItemInfoFromContext[string](ctx); !ok || got != want {
+		t.Errorf("%s: got %+v, want %+v", name, got, want)
+	}
+}
+
+// An item that differs from itself is given back with the time of that.
+func TestRunGivesBackWhatDiffersFromItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		q := newEndingOnHandOut[float64](stop)
+		q.Add(math.NaN())
+		time.Sleep(time.Minute)
+		err := workqueue.Run(ctx, q, func(context.Context, float64) error { return nil }, workqueue.RunOptions[float64]{KeepQueue: true})
+		time.Sleep(time.Second)
+		if s := q.Snapshot(2); err != nil || s.QueuedTotal != 1 || s.Queued[0].Age != time.Second {
+			t.Errorf("got %v and %+v, want one item that was queued for a second", err, s)
+		}
+		q.ShutDown()
+	})
+}
+
+// After a Run whose queue waited for a retry, the item can be forgotten as before.
+func TestForgetAfterARun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := workqueue.NewTypedRateLimiting(constant(time.Hour), workqueue.TypedRateLimitingQueueConfig[string]{})
+		q.Add("a")
+		ctx, stop := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, stop)
+		workqueue.Run(ctx, q, func(context.Context, string) error { return errFailed }, runOptions{Logger: discard(), OnStop: func(workqueue.Snapshot[string]) {}})
+		if n := q.Attempts(); n != 1 {
+			t.Errorf("the failures of %d items are counted", n)
+		}
+		q.Forget("a")
+		if n := q.Attempts(); n != 0 {
+			t.Errorf("the failures of %d items are counted after Forget", n)
+		}
+	})
+}
+
+// A drain does not wait for an item that differs from itself once it is handed out, as no
+// Done can name it.
+func TestDrainDoesNotWaitForTheHandlerOfWhatDiffersFromItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[float64](), workqueue.TypedRateLimitingQueueConfig[float64]{})
+		q.Add(1)
+		drained := make(chan struct{})
+		err := workqueue.Run(context.Background(), q, func(_ context.Context, item float64) error {
+			if item == 1 {
+				q.Add(math.NaN())
+				go func() {
+					defer close(drained)
+					q.ShutDownWithDrain()
+				}()
+				synctest.Wait()
+				return nil
+			}
+			<-drained
+			return nil
+		}, workqueue.RunOptions[float64]{Logger: discard()})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A noted limiter is one of somebody's own, that counts the calls of Forget.
+type noted struct {
+	workqueue.TypedRateLimiter[string]
+	forgotten int
+}
+
+func (l *noted) Forget(item string) { l.forgotten++; l.TypedRateLimiter.Forget(item) }
+
+func newNoted() *noted {
+	return &noted{TypedRateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second, time.Hour)}
+}
+
+// Whatever limiters are put together, each forgets an item that has succeeded. One that
+// is not ours is told of each success, and once.
+func TestRunHasEachLimiterForget(t *testing.T) {
+	own := newNoted()
+	within := func(l workqueue.TypedRateLimiter[string]) workqueue.TypedRateLimiter[string] {
+		return workqueue.NewTypedMaxOfRateLimiter(workqueue.NewTypedItemFastSlowRateLimiter[string](time.Second, time.Second, 1),
+			workqueue.NewTypedWithMaxWaitRateLimiter(l, time.Minute))
+	}
+	limiters := allLimiters[string]()
+	limiters["of somebody's own"] = own
+	limiters["within others"] = within(newNoted())
+	for name, limiter := range limiters {
+		synctest.Test(t, func(t *testing.T) {
+			q := workqueue.NewTypedRateLimiting(limiter, workqueue.TypedRateLimitingQueueConfig[string]{})
+			q.Add("a")
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() {
+				time.Sleep(time.Hour)
+				cancel()
+			}()
+			workqueue.Run(ctx, q, replies(fails, fails), runOptions{Logger: discard()})
+			if n := limiter.NumRequeues("a"); n != 0 {
+				t.Errorf("%s: %d failures are known after a success", name, n)
+			}
+		})
+	}
+	if own.forgotten != 1 {
+		t.Errorf("Forget was called %d times for one success", own.forgotten)
+	}
+}
+
+func TestRunWithAContextThatHasEnded(t *testing.T) {
+	onRunQueues(t, func(t *testing.T, s *show) {
+		s.queue.Add("a")
+		s.queue.Add("b")
+		ctx, cancel := context.WithTimeout(t.Context(), -1)
+		defer cancel()
+		err := workqueue.Run(ctx, s.queue, func(context.Context, string) error { t.Error("called"); return nil }, runOptions{Workers: 2, OnStop: s.onStop})
+		if got, want := leftIn(*s.stopped, err), "queued[a b] held[] waiting[]: <nil>"; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+		if n := s.fifo.Held(); n != 0 {
+			t.Errorf("%d items are held", n)
+		}
+	})
+}
+
+// An item that is on its way to a worker when ctx ends is not handled any more,
+// and is left behind by name, whether or not it is the zero value.
+func TestRunHandOutAtTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShow(t, ourQueue)
+		s.queue = lateContext{s.ours, s}
+		s.run(runOptions{}, replies())
+		synctest.Wait()
+		s.queue.Add("")
+		s.queue.Add("b")
+		got := s.left()
+		s.want("0:end")
+		if want := "queued[ b] held[] waiting[]: <nil>"; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+		if first, second := s.stopped.Queued[0], s.stopped.Queued[1]; first.Position != 0 || second.Position != 1 {
+			t.Errorf("got the positions %d and %d, want none for what was handed out, and 1", first.Position, second.Position)
+		}
+	})
+}
+
+// lateContext ends ctx while it hands an item out.
+type lateContext struct {
+	*workqueue.TypedRateLimiting[string]
+	show *show
+}
+
+func (q lateContext) GetContext(ctx context.Context) (string, error) {
+	item, err := q.TypedRateLimiting.GetContext(ctx)
+	q.show.stop()
+	return item, err
+}
+
+// A GetContext that fails for a reason of its own ends Run with that.
+func TestRunOnAQueueThatFails(t *testing.T) {
+	q := workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[string](), workqueue.TypedRateLimitingQueueConfig[string]{})
+	defer q.ShutDown()
+	err := workqueue.Run(t.Context(), failingQueue{q}, replies(), runOptions{Workers: 3})
+	if !errors.Is(err, errFailed) {
+		t.Errorf("got %v, want that it failed", err)
+	}
+}
+
+type failingQueue struct {
+	*workqueue.TypedRateLimiting[string]
+}
+
+func (failingQueue) GetContext(context.Context) (string, error) { return "", errFailed }
+
+// An item that is handed out when ctx ends, and the queue is shut down, is left behind by
+// name: it cannot be put back.
+func TestRunDeclinesWhatCannotBePutBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShow(t, ourQueue)
+		s.queue = lateShutDown{s.queue.(*workqueue.TypedRateLimiting[string]), s}
+		s.run(runOptions{}, replies())
+		synctest.Wait()
+		s.queue.Add("a")
+		if got, want := s.left(), "queued[a] held[] waiting[]: <nil>"; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	})
+}
+
+// lateShutDown ends ctx, and is shut down, while it hands an item out.
+type lateShutDown struct {
+	*workqueue.TypedRateLimiting[string]
+	show *show
+}
+
+func (q lateShutDown) GetContext(ctx context.Context) (string, error) {
+	item, err := q.TypedRateLimiting.GetContext(ctx)
+	q.show.stop()
+	q.ShutDown()
+	return item, err
+}
+
+// An item that fails, is put off or is overtaken comes again with the priority that it
+// was handed out with, if that is the least above that of Add too.
+func TestRunRetriesWithThePriorityOfTheHandOut(t *testing.T) {
+	for name, fail := range map[string]func(ctx context.Context, q *workqueue.TypedRateLimiting[string]) error{
+		"failure": func(context.Context, *workqueue.TypedRateLimiting[string]) error { return errors.New("failed") },
+		"put off": func(context.Context, *workqueue.TypedRateLimiting[string]) error {
+			return workqueue.RequeueAfter(time.Second)
+		},
+		"overtaken": func(ctx context.Context, q *workqueue.TypedRateLimiting[string]) error {
+			q.Add("a")
+			q.Remove("a") // Run itself adds it once more then.
+			return ctx.Err()
+		},
+	} {
+		for _, of := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				order := workqueue.Order[string]{}
+				if of {
+					order.Priority = func(string) int { return 1 }
+				}
+				q := workqueue.NewTypedRateLimiting(constant(time.Second), workqueue.TypedRateLimitingQueueConfig[string]{
+					Order: order,
+				})
+				q.AddWith(workqueue.AddOptions{Priority: map[bool]*int{false: prio(1)}[of]}, "a")
+				var seen []int
+				ctx, cancel := context.WithCancel(t.Context())
+				workqueue.Run(ctx, q, func(ctx context.Context, item string) error {
+					for _, info := range q.Snapshot(1).InFlight {
+						seen = append(seen, info.Priority)
+					}
+					if info, _ := workqueue.ItemInfoFromContext[string](ctx); info.Priority != seen[len(seen)-1] {
+						t.Errorf("%s: the context has the priority %d, want %d", name, info.Priority, seen[len(seen)-1])
+					}
+					if len(seen) == 3 {
+						cancel()
+						return nil
+					}
+					return fail(ctx, q)
+				}, workqueue.RunOptions[string]{CancelOnReAdd: name == "overtaken"})
+				if !slices.Equal(seen, []int{1, 1, 1}) {
+					t.Errorf("%s, Of %v: handed out with the priorities %v, want 1 each time", name, of, seen)
+				}
+			})
+		}
+	}
+}
+
+// An item that Run declines and gives back to a queue that is kept came back with the
+// priority 0.
+func TestRunGivesBackWithThePriorityOfTheHandOut(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	metrics := &recorder{}
+	metrics.setHook(func(event string) {
+		if strings.HasPrefix(event, "latency") { // The item is handed out.
+			cancel()
+		}
+	})
+	q := workqueue.NewTypedRateLimiting(constant(time.Second), workqueue.TypedRateLimitingQueueConfig[string]{
+		Name: "q", MetricsProvider: metrics,
+		Order: workqueue.Order[string]{},
+	})
+	defer q.ShutDown()
+	q.AddWith(workqueue.AddOptions{Priority: prio(7)}, "a")
+	handle := func(context.Context, string) error { t.Error("a was handled"); return nil }
+	if err := workqueue.Run(ctx, q, handle, workqueue.RunOptions[string]{KeepQueue: true}); err != nil {
+		t.Fatal(err)
+	}
+	s := q.Snapshot(1)
+	if len(s.Queued) != 1 || s.Queued[0].Priority != 7 || s.InFlightTotal != 0 {
+		t.Errorf("got %v, want a queued with priority 7", s)
+	}
+}
+
+// A type that embeds a queue of ours lost the priority of what it had retried.
+func TestRunOnATypeThatEmbedsAQueueRetriesWithThePriority(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := workqueue.NewTypedRateLimiting(constant(time.Second), workqueue.TypedRateLimitingQueueConfig[string]{
+			Order: workqueue.Order[string]{Priority: func(string) int { return 2 }},
+		})
+		q.AddWith(workqueue.AddOptions{Priority: prio(7)}, "a")
+		var seen []int
+		runUntil(t, &embedding[string]{TypedRateLimiting: q}, 2, runOptions{}, func(context.Context, string) error {
+			seen = append(seen, q.Snapshot(1).InFlight[0].Priority)
+			return errFailed
+		})
+		if !slices.Equal(seen, []int{7, 7}) {
+			t.Errorf("handed out with the priorities %v, want 7 twice", seen)
+		}
+	})
+}
+
+// onReAdd plays a show on each queue that tells of an Add.
+func onReAdd(t *testing.T, options runOptions, play func(s *show) func(context.Context, string) error, then func(s *show)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := newShow(t, ourQueue)
+		s.queue.Add("a")
+		options.CancelOnReAdd = true
+		s.run(options, play(s))
+		then(s)
+		s.stop()
+		s.end()
+	})
+}
+
+func TestRunCancelsOnReAdd(t *testing.T) {
+	for name, tt := range map[string]struct {
+		during  func(s *show) // at 1 s
+		options runOptions
+		want    string
+	}{
+		"Add":                      {func(s *show) { s.queue.Add("a") }, runOptions{}, "0:a 1:a ends: workqueue: item was added again 1:a"},
+		"AddAfter, when it is due": {func(s *show) { s.queue.AddAfter("a", 2*time.Second) }, runOptions{}, "0:a 3:a ends: workqueue: item was added again 3:a"},
+		"AddAll":                   {func(s *show) { s.fifo.AddAll("b", "a") }, runOptions{}, "0:a 1:a ends: workqueue: item was added again 1:b"},
+		"many Adds":                {func(s *show) { s.fifo.AddAll("a", "a"); s.queue.Add("a") }, runOptions{}, "0:a 1:a ends: workqueue: item was added again 1:a"},
+		"Add of another item":      {func(s *show) { s.queue.Add("b") }, runOptions{}, "0:a"},
+		"in a deadline":            {func(s *show) { s.queue.Add("a") }, runOptions{Timeout: time.Minute}, "0:a 1:a ends: workqueue: item was added again 1:a"},
+		"with labels":              {func(s *show) { s.queue.Add("a") }, runOptions{ProfileLabels: true}, "0:a 1:a ends: workqueue: item was added again 1:a"},
+		"in grace":                 {func(s *show) { s.stop(); time.Sleep(time.Second); s.queue.Add("a") }, runOptions{Grace: 5 * time.Second}, "0:a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onReAdd(t, tt.options, func(s *show) func(context.Context, string) error { return s.cut }, func(s *show) {
+				time.Sleep(time.Second)
+				tt.during(s)
+				time.Sleep(3 * time.Second)
+				s.want(tt.want)
+			})
+		})
+	}
+}
+
+// What a handler that was overtaken returns: its context's error is no failure
+// of the item, and any other is.
+func TestRunReturnsOfTheOvertaken(t *testing.T) {
+	for name, tt := range map[string]struct {
+		reply   func(ctx context.Context) error
+		counted int
+		want    string
+	}{
+		"the context's error":          {func(ctx context.Context) error { return ctx.Err() }, 1, "1:a 1.5:a"},
+		"the cause, wrapped":           {func(ctx context.Context) error { return errors.Join(errFailed, context.Cause(ctx)) }, 1, "1:a 1.5:a"},
+		"another error, and its retry": {func(context.Context) error { return errFailed }, 2, "1:a 1.5:a 3.5:a"},
+		"a panic":                      {func(context.Context) error { return panics() }, 2, "1:a 1.5:a 3.5:a"},
+		"a panic with the error":       {func(ctx context.Context) error { panic(ctx.Err()) }, 2, "1:a 1.5:a 3.5:a"},
+		"an exit":                      {func(context.Context) error { return exits() }, 2, "1:a 1.5:a 3.5:a"},
+		"success":                      {func(context.Context) error { return nil }, 0, "1:a 1.5:a"},
+		"a permanent error":            {func(context.Context) error { return permanently() }, 0, "1:a 1.5:a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var counted []int
+			onReAdd(t, runOptions{}, func(s *show) func(context.Context, string) error {
+				return func(ctx context.Context, item string) error {
+					counted = append(counted, s.queue.NumRequeues(item))
+					switch len(counted) {
+					case 1:
+						return errFailed
+					case 2:
+						<-ctx.Done()
+						return tt.reply(ctx)
+					}
+					return nil
+				}
+			}, func(s *show) {
+				synctest.Wait()
+				s.want("0:a")
+				time.Sleep(1500 * time.Millisecond)
+				s.queue.Add("a")
+				time.Sleep(10 * time.Second)
+				s.want(tt.want)
+				if counted[2] != tt.counted {
+					t.Errorf("%d failures are counted after it, want %d", counted[2], tt.counted)
+				}
+			})
+		})
+	}
+}
+
+// An error of the context is a failure if it was not the re-add that ended it.
+func TestRunCountsADeadlineBeforeAReAdd(t *testing.T) {
+	calls := 0
+	onReAdd(t, runOptions{Timeout: time.Second}, func(s *show) func(context.Context, string) error {
+		return func(ctx context.Context, item string) error {
+			if calls++; calls > 1 {
+				return nil
+			}
+			<-ctx.Done()
+			time.Sleep(2 * time.Second)
+			return ctx.Err()
+		}
+	}, func(s *show) {
+		time.Sleep(2 * time.Second)
+		s.queue.Add("a")
+		time.Sleep(1100 * time.Millisecond)
+		synctest.Wait()
+		if got := s.log.String(); !strings.Contains(got, "failures=1") {
+			t.Errorf("logged %q", got)
+		}
+		s.want("0:a 3:a")
+	})
+}
+
+// A Run in the handler of another one ends when the item of that is added again.
+// What its own handler then returns is no re-add of its own item.
+func TestRunInAHandlerThatIsOvertaken(t *testing.T) {
+	for _, options := range []runOptions{{}, {CancelOnReAdd: true}} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newShow(t, ourQueue)
+			s.queue.Add("a")
+			outer, cancel := context.WithCancelCause(t.Context())
+			time.AfterFunc(time.Second, func() { cancel(workqueue.ErrReAdded) })
+			options.Logger = discard()
+			options.OnStop = s.onStop
+			err := workqueue.Run(outer, s.queue, s.cut, options)
+			s.want("1:a ends: workqueue: item was added again")
+			if got, want := leftIn(*s.stopped, err), "queued[] held[] waiting[] failed[a]: <nil>"; got != want {
+				t.Errorf("CancelOnReAdd %v: got %s, want %s", options.CancelOnReAdd, got, want)
+			}
+		})
+	}
+}
+
+// To ask the queue whether it can tell is not to watch an item, be it the zero
+// value that somebody holds.
+func TestRunWatchesNothingAtItsStart(t *testing.T) {
+	onReAdd(t, runOptions{}, func(s *show) func(context.Context, string) error {
+		s.queue.Add("")
+		for range 2 {
+			s.queue.Get()
+		}
+		s.queue.Done("a")
+		return s.cut
+	}, func(s *show) {
+		synctest.Wait()
+		s.queue.Add("")
+		s.queue.Done("")
+		s.want("0:")
+	})
+}
+
+// An Add between the hand-out and the handler's start is not missed: the
+// handler starts with a context that has ended.
+func TestRunReAddBeforeTheHandlerStarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShow(t, ourQueue)
+		s.queue = &quickReAdd{TypedRateLimiting: s.queue.(*workqueue.TypedRateLimiting[string])}
+		s.queue.Add("a")
+		s.run(runOptions{CancelOnReAdd: true}, s.cut)
+		s.want("0:a 0:a ends: workqueue: item was added again 0:a")
+		s.stop()
+		s.end()
+	})
+}
+
+// quickReAdd adds the first item again before its worker has it.
+type quickReAdd struct {
+	*workqueue.TypedRateLimiting[string]
+	added bool
+}
+
+func (q *quickReAdd) GetContext(ctx context.Context) (string, error) {
+	item, err := q.TypedRateLimiting.GetContext(ctx)
+	if !q.added {
+		q.added = true
+		q.Add(item)
+	}
+	return item, err
+}
+
+// A handler that is not cancelled on a re-add goes on, and the item comes again.
+func TestRunWithoutCancelOnReAdd(t *testing.T) {
+	onRunQueues(t, func(t *testing.T, s *show) {
+		s.queue.Add("a")
+		s.run(runOptions{}, func(ctx context.Context, item string) error {
+			time.Sleep(2 * time.Second)
+			return ctx.Err()
+		})
+		time.Sleep(time.Second)
+		s.queue.Add("a")
+		time.Sleep(5 * time.Second)
+		s.want("0:a 2:a")
+		s.stop()
+		s.end()
+	})
+}
+
+// An item whose handler was cancelled for an Add is handled again even if that Add
+// is taken back: the one before it has not been worked off. If the queue is shut
+// down by then, the item is left behind by name, and OnResult hears that it does not come again.
+func TestRunLosesNoItemWhenRemoveTakesBackTheAddThatCancelled(t *testing.T) {
+	for name, tt := range map[string]struct {
+		during func(s *show) // at 1 s, while the handler takes a second to return
+		want   string
+		left   string
+	}{
+		"Remove":              {func(s *show) { s.ours.Remove("a") }, "2:a", "<nil>"},
+		"Remove, Add":         {func(s *show) { s.ours.Remove("a"); s.queue.Add("a") }, "2:a", "<nil>"},
+		"Remove, Add, Remove": {func(s *show) { s.ours.Remove("a"); s.queue.Add("a"); s.ours.Remove("a") }, "2:a", "<nil>"},
+		"Remove, ShutDown": {func(s *show) { s.ours.Remove("a"); s.queue.ShutDown() }, "2:end",
+			"queued[a] held[] waiting[]: <nil>"},
+		"ShutDown, Remove": {func(s *show) { s.queue.ShutDown(); s.ours.Remove("a") }, "2:end",
+			"queued[a] held[] waiting[]: <nil>"},
+		"ShutDown":           {func(s *show) { s.queue.ShutDown() }, "2:a 2:end", "<nil>"},
+		"Remove, end of ctx": {func(s *show) { s.ours.Remove("a"); s.stop() }, "2:end", "queued[a] held[] waiting[]: <nil>"},
+		"end of ctx, Remove": {func(s *show) { s.stop(); synctest.Wait(); s.ours.Remove("a") }, "2:end",
+			"queued[a] held[] waiting[]: <nil>"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newShow(t, ourQueue)
+				s.queue.Add("a")
+				calls, again := 0, false
+				options := runOptions{CancelOnReAdd: true, OnResult: func(_ context.Context, _ string, r workqueue.Result) {
+					again = again || r.Again
+				}}
+				s.run(options, func(ctx context.Context, _ string) error {
+					if calls++; calls > 1 {
+						return nil
+					}
+					<-ctx.Done()
+					time.Sleep(time.Second)
+					return ctx.Err()
+				})
+				time.Sleep(time.Second)
+				s.queue.Add("a")
+				s.want("0:a")
+				tt.during(s)
+				time.Sleep(10 * time.Second)
+				s.want(tt.want)
+				s.stop()
+				if got := s.left(); got != tt.left {
+					t.Errorf("got %s, want %s", got, tt.left)
+				}
+				if want := tt.left == "<nil>"; again != want {
+					t.Errorf("OnResult was told that the item comes again: %v, want %v", again, want)
+				}
+			})
+		})
+	}
+}
+
+// A handler whose own status write adds its item was cancelled in every run, as fast as
+// the queue could hand it out. The fourth run comes to its end, and the count starts
+// anew.
+func TestRunCancelsNoMoreThanMaxCancels(t *testing.T) {
+	for most, want := range map[int]string{
+		0: "0:a 0:cut 0:a 0:cut 0:a 0:cut 0:a 1:a 1:cut 1:a 1:cut 1:a 1:cut 1:a",
+		1: "0:a 0:cut 0:a 1:a 1:cut 1:a",
+	} {
+		t.Run(fmt.Sprint(most), func(t *testing.T) {
+			onReAdd(t, runOptions{MaxCancels: most, MaxAttempts: 1}, func(s *show) func(context.Context, string) error {
+				return func(ctx context.Context, item string) error {
+					if time.Since(s.start) < 1500*time.Millisecond {
+						s.queue.Add(item) // The status.
+					}
+					select {
+					case <-ctx.Done():
+						s.note("cut")
+						return context.Cause(ctx)
+					case <-time.After(time.Second):
+						return nil
+					}
+				}
+			}, func(s *show) {
+				time.Sleep(1900 * time.Millisecond)
+				s.want(want)
+				cancels := map[int]int{0: 3, 1: 1}[most]
+				line := fmt.Sprintf("as its item was added again in each run\" item=a cancels=%d\n", cancels)
+				if got := strings.Count(s.log.String(), line); got != 2 {
+					t.Errorf("%d lines say so, want 2, in %s", got, s.log.String())
+				}
+			})
+		})
+	}
+}
+
+// A run that comes to something ends the series, also if it was cancelled.
+func TestRunCountsCancelsInARow(t *testing.T) {
+	onReAdd(t, runOptions{MaxCancels: 2}, func(s *show) func(context.Context, string) error {
+		n := 0
+		return func(ctx context.Context, item string) error {
+			n++
+			if n > 9 {
+				return nil
+			}
+			s.queue.Add(item)
+			if ctx.Err() == nil {
+				t.Errorf("run %d is not cancelled", n)
+			}
+			if n%2 == 0 {
+				return nil
+			}
+			return ctx.Err()
+		}
+	}, func(s *show) {
+		synctest.Wait()
+		if got := s.log.String(); got != "" {
+			t.Errorf("logged %s", got)
+		}
+		s.want(strings.TrimSpace(strings.Repeat("0:a ", 10)))
+	})
+}
+
+// An Add that cancels a handler has the lock, and so must not ask the context of
+// the caller anything: one that then called the queue would wait for that Add.
+func TestRunAsksNoForeignContextWithTheLock(t *testing.T) {
+	for name, options := range map[string]runOptions{
+		"alone":           {},
+		"with a deadline": {Timeout: time.Minute},
+		"with grace":      {Grace: time.Minute},
+		"with labels":     {ProfileLabels: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newShow(t, ourQueue)
+				var adding, asked atomic.Bool
+				inner, stop := context.WithCancel(t.Context())
+				ctx := askedContext{inner, func() {
+					// The worker may ask at the same time, without the lock.
+					if adding.Load() && s.fifo.Locked() && strings.Contains(string(debug.Stack()), ".tellWatcher(") {
+						asked.Store(true)
+					}
+				}}
+				options.CancelOnReAdd = true
+				s.queue.Add("a")
+				s.ctx, s.stop = ctx, stop
+				go func() {
+					defer close(s.ended)
+					s.result = workqueue.Run(ctx, s.queue, s.cut, options)
+				}()
+				synctest.Wait()
+				adding.Store(true)
+				s.queue.Add("a")
+				adding.Store(false)
+				s.want("0:a ends: workqueue: item was added again")
+				if asked.Load() {
+					t.Error("the context was asked while the queue was locked")
+				}
+				s.stop()
+				s.end()
+			})
+		})
+	}
+}
+
+// askedContext tells of each question that it is asked.
+type askedContext struct {
+	context.Context
+	tell func()
+}
+
+func (c askedContext) Done() <-chan struct{} { c.tell(); return c.Context.Done() }
+
+func (c askedContext) Err() error { c.tell(); return c.Context.Err() }
+
+func (c askedContext) Value(key any) any { c.tell(); return c.Context.Value(key) }

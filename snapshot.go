@@ -24,17 +24,16 @@ type ItemInfo[T comparable] struct {
 	Due time.Time `json:"due,omitzero"`
 
 	// Position is 1 for the item that is handed out or added next, 2 for the one
-	// behind it, and so on. It is 0 for an item in flight, and where a [Queue]
-	// decides the order.
+	// behind it, and so on. It is 0 for an item in flight, in a queue whose [Order] has a
+	// Group or OldestEvery, and where a [Queue] decides the order.
 	Position int `json:"position,omitzero"`
 
 	// Failures is what the limiter of a [TypedRateLimiting] says, if it has one.
 	Failures int `json:"failures,omitzero"`
 
 	// Priority is that which the item is queued or waits with, or was handed out
-	// with, or that of the add that its Done will queue it for. It is 0 if nobody
-	// has named one and no order knows one. What a [PrioritizedQueue] of another make
-	// stores has the highest that its adds have named.
+	// with, or that of the add that its Done will queue it for. It is 0 if no add has
+	// named one and the [Order] has no Priority.
 	Priority int `json:"priority,omitzero"`
 }
 
@@ -84,13 +83,6 @@ func (s Snapshot[T]) String() string {
 	return b.String()
 }
 
-// Snapshot returns what the queue holds, with at most limit items of each
-// state. All of it is of one instant. Everybody waits while it is copied, for a
-// time in proportion to limit, and beside a [Queue] to the number of items.
-func (q *Typed[T]) Snapshot(limit int) Snapshot[T] {
-	return q.snapshot(limit, q.metrics.now())
-}
-
 func (q *Typed[T]) snapshot(limit int, now time.Duration) (s Snapshot[T]) {
 	c := q.census(limit)
 	c.describe(&s, now, q.metrics != nil)
@@ -101,29 +93,6 @@ func (q *Typed[T]) snapshot(limit int, now time.Duration) (s Snapshot[T]) {
 // is held.
 func (s *Snapshot[T]) sortInFlight() {
 	slices.SortStableFunc(s.InFlight, func(a, b ItemInfo[T]) int { return cmp.Compare(b.Age, a.Age) })
-}
-
-// Snapshot returns what the queue and the one below it hold, with at most limit
-// items of each state; for the rest see [Typed.Snapshot]. If the queue below
-// was configured and is not a [Typed] without a [Queue], it is looked into
-// first, and not at the same instant.
-func (q *TypedDelaying[T]) Snapshot(limit int) Snapshot[T] {
-	now := q.now()
-	c := census[T]{limit: max(0, limit)}
-	var s Snapshot[T]
-	if q.typed == nil {
-		s = below[snapshotter[T]](q.queue, "Snapshot").Snapshot(limit)
-		c.makeRoomForWaiting(q.waits())
-		q.collectWaiting(&c)
-	} else {
-		typedNow := q.typedNow(now)
-		q.typed.makeRoom(&c)
-		c.makeRoomForWaiting(q.waits())
-		q.collect(&c)
-		c.describe(&s, typedNow, q.typed.metrics != nil)
-	}
-	c.describeWaiting(&s, now, q.epoch)
-	return s
 }
 
 // waits returns how many items wait at the moment, to make room for them.
@@ -148,4 +117,208 @@ func (q *TypedDelaying[T]) collect(c *census[T]) {
 	defer q.typed.mu.Unlock()
 	q.typed.fifo.enterIn(c)
 	c.addWaiting(&q.agenda)
+}
+
+// ItemState is what a queue has an item for. The zero value is no state. As text, in
+// JSON for one, it reads as String says.
+type ItemState uint8
+
+// An item can be waiting beside being any of the others.
+const (
+	ItemQueued        ItemState = 1 + iota // in line for a worker
+	ItemInFlight                           // held by a worker
+	ItemInFlightAgain                      // the same, and added again since
+	ItemWaiting                            // waiting for its due time
+	ItemFailed                             // has failed when no retry could come, see [RunOptions].OnStop
+)
+
+var itemStates = [...]string{
+	ItemQueued:        "queued",
+	ItemInFlight:      "in flight",
+	ItemInFlightAgain: "in flight, added again",
+	ItemWaiting:       "waiting",
+	ItemFailed:        "failed",
+}
+
+// String returns the state in words.
+func (s ItemState) String() string {
+	if s.known() {
+		return itemStates[s]
+	}
+	return fmt.Sprintf("ItemState(%d)", uint8(s))
+}
+
+func (s ItemState) known() bool { return s > 0 && int(s) < len(itemStates) }
+
+// MarshalText returns the state in words. The error is nil for the states above.
+func (s ItemState) MarshalText() ([]byte, error) {
+	if !s.known() {
+		return nil, fmt.Errorf("workqueue: there is no %v", s)
+	}
+	return []byte(itemStates[s]), nil
+}
+
+// UnmarshalText reads what MarshalText has written, and nothing else.
+func (s *ItemState) UnmarshalText(text []byte) error {
+	for state, words := range itemStates {
+		if state > 0 && words == string(text) {
+			*s = ItemState(state)
+			return nil
+		}
+	}
+	return fmt.Errorf("workqueue: %q is no state of an item", text)
+}
+
+// A census is what a Snapshot is made from. Every call waits while the locks are
+// held, so only copying happens then. The memory is allocated before, and sorting
+// and describing come after.
+type census[T comparable] struct {
+	limit                  int
+	queued, held, waiting  []censusEntry[T]
+	order                  []node // of waiting, by their places there
+	lined                  int    // how many of queued are in the order of their hand-out
+	queuedTotal, heldTotal int
+	waitingTotal           int
+	timed                  bool // since when is known of waiting
+}
+
+// A censusEntry is what a queue knows of an item. It has no [ItemInfo] yet, which is
+// larger: less is copied with the lock held.
+type censusEntry[T comparable] struct {
+	item  T
+	state ItemState
+	since time.Duration // if times are kept
+
+	priority int
+}
+
+// denseWaiting decides between two ways to find the first waiting items. To copy an
+// item takes some 20 ns, and all are sorted later. To find the next one in the heap
+// takes some 600 ns. So all are copied if there are up to this many for each item
+// that is asked for.
+const denseWaiting = 16
+
+// census makes the census of the queue. Items may come between the two critical
+// sections. Then the memory does not suffice and is allocated with the lock held,
+// which is rare and only slower.
+func (q *Typed[T]) census(limit int) census[T] {
+	c := census[T]{limit: max(0, limit)}
+	q.makeRoom(&c)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.fifo.enterIn(&c)
+	return c
+}
+
+// makeRoom makes room for what there is at the moment, by a look of its own: to allocate
+// with the lock held would keep every call waiting for the memory.
+func (q *Typed[T]) makeRoom(c *census[T]) {
+	queued, flying := q.sizes()
+	c.makeRoom(queued, flying)
+}
+
+// sizes returns how much there is at the moment. Both numbers come from one section: an
+// item that goes from the one to the other in between would be missed by a drain.
+func (q *Typed[T]) sizes() (queued, flying int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.fifo.len(), len(q.fifo.held)
+}
+
+// makeRoom makes room for so many items, up to the limit for each state. What comes between
+// this and the census is appended, and allocated then.
+func (c *census[T]) makeRoom(queued, flying int) {
+	c.queued = roomFor[censusEntry[T]](min(queued, c.limit))
+	c.held = roomFor[censusEntry[T]](min(flying, c.limit))
+}
+
+// roomFor returns a slice with room for n elements. It writes to the memory: fresh
+// memory of the system gets its pages at the first write, which would otherwise
+// happen with the lock held.
+func roomFor[E any](n int) []E {
+	s := make([]E, n)
+	clear(s)
+	return s[:0]
+}
+
+// makeRoomForWaiting makes room for what addWaiting will enter.
+func (c *census[T]) makeRoomForWaiting(waiting int) {
+	if waiting/denseWaiting > c.limit {
+		waiting = c.limit
+	}
+	c.waiting, c.order = roomFor[censusEntry[T]](waiting), roomFor[node](waiting)
+}
+
+// addWaiting enters the first waiting items, or all of them if they are not many more
+// than the limit, see denseWaiting. The caller holds the lock of the queue, or owns the
+// agenda of one that is drained.
+func (c *census[T]) addWaiting(a *agenda[T]) {
+	c.waitingTotal, c.timed = a.len(), a.timed
+	if a.len()/denseWaiting > c.limit {
+		for _, n := range a.earliest(c.limit) {
+			c.enter(a, n)
+		}
+		return
+	}
+	for p := range uint32(a.nodes.N) {
+		c.enter(a, *a.nodes.At(p))
+	}
+}
+
+// enter copies the item of a node, with the lock held. The copy of the node refers to
+// the entry, so that the order can be found when the agenda is long unlocked.
+func (c *census[T]) enter(a *agenda[T], n node) {
+	e := censusEntry[T]{item: a.items.Records.At(n.ref).Item, state: ItemWaiting}
+	if a.timed {
+		e.since = *a.starts.At(n.ref)
+	}
+	e.priority = a.priority(n.ref)
+	n.ref = uint32(len(c.waiting))
+	c.waiting = append(c.waiting, e)
+	c.order = append(c.order, n)
+}
+
+// describe adds what a FIFO has entered to the Snapshot, when the lock is free. The
+// places are those of the hand-out, so only items that are in that order have one.
+// timed says whether that FIFO keeps times: otherwise Age is not known.
+func (c *census[T]) describe(s *Snapshot[T], now time.Duration, timed bool) {
+	s.QueuedTotal, s.InFlightTotal = c.queuedTotal, c.heldTotal
+	s.Queued, s.InFlight = infosOf(c.queued, now, timed), infosOf(c.held, now, timed)
+	for place := range s.Queued[:c.lined] {
+		s.Queued[place].Position = 1 + place
+	}
+	s.sortInFlight()
+}
+
+// describeWaiting adds the waiting items to the Snapshot. It sorts them, as most come
+// in the order of the heap, and leaves out those beyond the limit.
+func (c *census[T]) describeWaiting(s *Snapshot[T], now time.Duration, epoch time.Time) {
+	slices.SortFunc(c.order, node.compare)
+	s.WaitingTotal += c.waitingTotal
+	first := c.order[:min(c.limit, len(c.order))]
+	s.Waiting = slices.Grow(s.Waiting, len(first))
+	for place, n := range first {
+		info := c.waiting[n.ref].info(now, c.timed)
+		info.Position, info.Due = 1+place, epoch.Add(n.due)
+		s.Waiting = append(s.Waiting, info)
+	}
+}
+
+// infosOf makes the infos when the locks are free: an info is larger than what was copied
+// of the item, and to make room for it costs more than the copy.
+func infosOf[T comparable](entries []censusEntry[T], now time.Duration, timed bool) (infos []ItemInfo[T]) {
+	infos = slices.Grow(infos, len(entries))
+	for _, e := range entries {
+		infos = append(infos, e.info(now, timed))
+	}
+	return infos
+}
+
+// info has an Age of 0 at least: an injected clock may have been set back since.
+func (e censusEntry[T]) info(now time.Duration, timed bool) ItemInfo[T] {
+	info := ItemInfo[T]{Item: e.item, State: e.state, Priority: e.priority}
+	if timed {
+		info.Age = max(0, now-e.since)
+	}
+	return info
 }

@@ -1,7 +1,11 @@
 package workqueue_test
 
 import (
+	"cmp"
+	"encoding/json"
 	"fmt"
+	"math"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -244,5 +248,158 @@ func TestSnapshotInWordsOfAllStates(t *testing.T) {
 	const want = "0 queued, 0 in flight, 0 waiting, 1 failed\nq: queued for 1ns\nf: failed, 1 failures\nw: waiting\nd: waiting, due 2026-01-01T00:00:00Z"
 	if got := s.String(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// A page for operators shows a Snapshot as JSON: states in words, and nothing that
+// does not apply, such as a due time in the year 1.
+func TestSnapshotInJSONSaysStatesInWordsAndLeavesOutWhatIsNotKnown(t *testing.T) {
+	clock := testingclock.NewFakeClock(epoch)
+	for keep, want := range map[bool]string{
+		true: `{"queued":[{"item":"b","state":"queued","age":3000000000,"position":1}],` +
+			`"inFlight":[{"item":"a","state":"in flight, added again","age":3000000000}],` +
+			`"waiting":[{"item":"c","state":"waiting","age":3000000000,"due":"` + epoch.Add(time.Hour).Format(time.RFC3339Nano) + `","position":1}],` +
+			`"queuedTotal":1,"inFlightTotal":1,"waitingTotal":1}`,
+		false: `{"queued":[{"item":"b","state":"queued","position":1}],"inFlight":[{"item":"a","state":"in flight, added again"}],` +
+			`"waiting":[{"item":"c","state":"waiting","due":"` + epoch.Add(time.Hour+3*time.Second).Format(time.RFC3339Nano) + `","position":1}],` +
+			`"queuedTotal":1,"inFlightTotal":1,"waitingTotal":1}`,
+	} {
+		clock.SetTime(epoch)
+		if !keep {
+			clock.Step(3 * time.Second)
+		}
+		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{KeepTimes: keep, Clock: clock})
+		q.AddAll("a", "b")
+		q.Get()
+		q.Add("a")
+		q.AddAfter("c", time.Hour)
+		clock.Step(3 * time.Second)
+		got, err := json.Marshal(q.Snapshot(9))
+		if err != nil || string(got) != want {
+			t.Errorf("times kept %v: got\n%s, %v, want\n%s", keep, got, err, want)
+		}
+		var back workqueue.Snapshot[string]
+		if err := json.Unmarshal(got, &back); err != nil || back.String() != q.Snapshot(9).String() {
+			t.Errorf("read back: got\n%v, %v, want\n%v", back, err, q.Snapshot(9))
+		}
+		q.ShutDown()
+	}
+	got, err := json.Marshal(workqueue.ItemInfo[int]{})
+	if want := `{"item":0}`; err != nil || string(got) != want {
+		t.Errorf("the zero value: got %s, %v, want %s", got, err, want)
+	}
+}
+
+func TestItemStateAsText(t *testing.T) {
+	for s := range workqueue.ItemState(9) {
+		known := s >= workqueue.ItemQueued && s <= workqueue.ItemFailed
+		text, err := s.MarshalText()
+		if (err == nil) != known || known && string(text) != s.String() {
+			t.Errorf("%v: got %q, %v", s, text, err)
+		}
+		back := workqueue.ItemState(77)
+		if err := back.UnmarshalText([]byte(s.String())); (err == nil) != known || known && back != s || !known && back != 77 {
+			t.Errorf("%v: read back as %v, %v", s, back, err)
+		}
+	}
+	var s workqueue.ItemState
+	for _, text := range []string{"", "1", "Queued"} {
+		if err := s.UnmarshalText([]byte(text)); err == nil || fmt.Sprint(err) != fmt.Sprintf("workqueue: %q is no state of an item", text) {
+			t.Errorf("%q: got %v, %v", text, s, err)
+		}
+	}
+}
+
+// A few of what waits are looked for, and more of it are copied and sorted
+// later. Either gives the first of all, those of one time in the order in which
+// they got it.
+func TestSnapshotOfTheFirstWaitingItems(t *testing.T) {
+	t.Parallel()
+	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{
+		KeepTimes: true, Clock: testingclock.NewFakeClock(epoch),
+	})
+	defer q.ShutDown()
+	const n = 640
+	rnd := newRand(t)
+	var want []appointment
+	for item := range n {
+		due := time.Duration(1+rnd.IntN(50)) * time.Second
+		q.AddAfter(item, due)
+		want = append(want, appointment{item: item, due: due})
+	}
+	slices.SortStableFunc(want, func(a, b appointment) int { return cmp.Compare(a.due, b.due) })
+	for _, limit := range []int{math.MinInt, -1, 0, 1, n/16 - 1, n / 16, n/16 + 1, n - 1, n, n + 1, math.MaxInt} {
+		s := q.Snapshot(limit)
+		if len(s.Waiting) != max(0, min(limit, n)) || s.WaitingTotal != n {
+			t.Errorf("limit %d: %d of %d are shown", limit, len(s.Waiting), s.WaitingTotal)
+		}
+		for place, info := range s.Waiting {
+			a := want[place]
+			got := fmt.Sprint(info.Item, info.State, info.Age, info.Due.Sub(epoch), info.Position)
+			if want := fmt.Sprint(a.item, workqueue.ItemWaiting, 0*time.Second, a.due, 1+place); got != want {
+				t.Fatalf("limit %d: got %s, want %s", limit, got, want)
+			}
+		}
+	}
+}
+
+// Room for what a Snapshot copies is made before the locks are taken. If more
+// has come by then, or a shutdown, that is shown all the same.
+func TestSnapshotOfWhatHasJustCome(t *testing.T) {
+	for _, limit := range []int{1, 1000} {
+		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{KeepTimes: true})
+		done := make(chan bool)
+		go func() {
+			defer close(done)
+			for i := range 1000 {
+				q.Add(i)
+				q.AddAfter(i, time.Hour)
+				q.TryGet()
+			}
+			q.ShutDown()
+		}()
+		for over := false; !over; {
+			select {
+			case <-done:
+				over = true
+			default:
+			}
+			s := q.Snapshot(limit)
+			for name, got := range map[string][2]int{
+				"queued": {len(s.Queued), s.QueuedTotal}, "in flight": {len(s.InFlight), s.InFlightTotal}, "waiting": {len(s.Waiting), s.WaitingTotal},
+			} {
+				if got[0] != min(limit, got[1]) {
+					t.Errorf("limit %d: %d of %d are shown %s", limit, got[0], got[1], name)
+				}
+			}
+		}
+	}
+}
+
+// What is in line has a position, also beside a storage, where nothing else has.
+func TestSnapshotSaysThePositionInLine(t *testing.T) {
+	for _, storage := range []bool{false, true} {
+		s := &shelf[string]{}
+		var config workqueue.TypedQueueConfig[string]
+		if storage {
+			config.Queue = s
+		}
+		q := workqueue.NewTypedWithConfig(config)
+		q.AddAll("held", "c")
+		q.Get()
+		for _, item := range []string{"a", "b"} {
+			s.hook = func(string) { panic("storage") }
+			goes(func() { q.Add(item) })
+			s.hook = nil
+		}
+		want := map[bool]string{false: "[c 1 a 2 b 3 held 0]", true: "[a 1 b 2 held 0 c 0]"}[storage]
+		var got []any
+		snapshot := q.Snapshot(9)
+		for _, info := range slices.Concat(snapshot.Queued, snapshot.InFlight) {
+			got = append(got, info.Item, info.Position)
+		}
+		if fmt.Sprint(got) != want {
+			t.Errorf("storage %v: got %v, want %s", storage, got, want)
+		}
 	}
 }

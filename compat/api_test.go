@@ -1,17 +1,21 @@
 package compat_test
 
 import (
+	"go/ast"
 	"go/types"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"golang.org/x/tools/go/packages"
 )
 
 const (
-	theirPath = "k8s.io/client-go/util/workqueue"
-	waitPath  = "k8s.io/apimachinery/pkg/util/wait"
-	ourPath   = "github.com/seed16c08ea7/workqueue"
+	theirPath   = "k8s.io/client-go/util/workqueue"
+	ourPath     = "github.com/seed16c08ea7/workqueue"
+	waitPath    = "k8s.io/apimachinery/pkg/util/wait"
+	ourWaitPath = ourPath + "/wait"
 )
 
 // TestAPI is the proof behind "change the import path, and your code compiles":
@@ -20,70 +24,113 @@ const (
 // assign_test.go.
 func TestAPI(t *testing.T) {
 	theirs, ours := loadAPIs(t)
-	report(t)(compareAPI(theirs, ours))
-}
-
-// mirrored are the names of util/wait that are here. All else there polls for a
-// condition, which a queue is there to make unnecessary.
-var mirrored = []string{
-	"Backoff", "BackoffManager", "BackoffUntil", "BackoffUntilWithContext", "ConditionWithContextFunc", "DelayFunc",
-	"Jitter", "JitterUntil", "JitterUntilWithContext", "NewExponentialBackoffManager", "NewJitteredBackoffManager",
-	"Timer", "Until", "UntilWithContext",
-}
-
-// TestBackoffAPI is the same for what comes from util/wait: each of these names is
-// there with all that it has there, and so is any other that both packages have.
-func TestBackoffAPI(t *testing.T) {
-	theirs, ours := loadPair(t, waitPath, "Backoff")
-	names := slices.Clone(mirrored)
-	for _, name := range theirs.Scope().Names() {
-		if ours.Scope().Lookup(name) != nil && !slices.Contains(names, name) {
-			names = append(names, name)
+	missed, added := compareAPI(theirs, ours)
+	for _, line := range incomparable {
+		if !slices.Contains(missed, line) {
+			t.Errorf("no longer true: %s", line)
 		}
 	}
-	report(t)(compareNames(theirs, ours, names))
-}
-
-func report(t *testing.T) func(missed, added []string) {
-	return func(missed, added []string) {
-		t.Helper()
-		for _, line := range missed {
+	for _, line := range missed {
+		if !slices.Contains(incomparable, line) {
 			t.Error(line)
 		}
-		for _, line := range added {
-			t.Log("added: " + line)
+	}
+	for _, line := range added {
+		t.Log("added: " + line)
+	}
+}
+
+// incomparable are the types that have an Order, and so functions. A config is passed to a
+// constructor; we know of no program that compares two of them.
+var incomparable = []string{
+	"TypedDelayingQueueConfig: values can be compared with ==, ours cannot",
+	"TypedQueueConfig: values can be compared with ==, ours cannot",
+	"TypedRateLimitingQueueConfig: values can be compared with ==, ours cannot",
+}
+
+// TestWaitAPI holds our package wait against apimachinery's: the names that the package
+// comment lists as absent are all that ours lacks, ours adds nothing, and each of the other
+// names is the same, deprecated or not.
+func TestWaitAPI(t *testing.T) {
+	theirs, ours := loadPair(t, waitPath, ourWaitPath, "Backoff")
+	missed, added := compareAPI(theirs.Types, ours.Types)
+	for _, name := range listedAsAbsent(t, ours) {
+		n := len(missed)
+		if missed = withoutPrefix(missed, name+": missing "); len(missed) != n-1 {
+			t.Errorf("%s is listed as absent, and is not", name)
 		}
 	}
+	for _, line := range slices.Concat(missed, added) {
+		t.Error(line)
+	}
+	for _, name := range ours.Types.Scope().Names() {
+		if want, got := isDeprecated(theirs, name), isDeprecated(ours, name); want != got {
+			t.Errorf("%s: deprecated there: %v, here: %v", name, want, got)
+		}
+	}
+	if !isDeprecated(theirs, "NewJitteredBackoffManager") || isDeprecated(theirs, "Jitter") {
+		t.Error("the control of what is deprecated fails")
+	}
+}
+
+// listedAsAbsent returns the names before the colons of the last list in the comment of
+// a package.
+func listedAsAbsent(t *testing.T, p *packages.Package) (names []string) {
+	t.Helper()
+	for _, file := range p.Syntax {
+		_, list, _ := strings.Cut(file.Doc.Text(), "# What is absent\n")
+		for _, item := range strings.Split(list, "\n  - ")[1:] {
+			before, _, _ := strings.Cut(item, ":")
+			names = append(names, regexp.MustCompile(`\w+`).FindAllString(before, -1)...)
+		}
+	}
+	if len(names) == 0 {
+		t.Fatalf("%s lists nothing as absent", p.PkgPath)
+	}
+	return names
+}
+
+// isDeprecated reports whether a function is deprecated. No type of ours is.
+func isDeprecated(p *packages.Package, name string) bool {
+	for _, file := range p.Syntax {
+		for _, decl := range file.Decls {
+			if f, ok := decl.(*ast.FuncDecl); ok && f.Recv == nil && f.Name.Name == name {
+				return strings.Contains(f.Doc.Text(), "\nDeprecated: ")
+			}
+		}
+	}
+	return false
 }
 
 func loadAPIs(t *testing.T) (theirs, ours *types.Package) {
 	t.Helper()
-	return loadPair(t, theirPath, "TypedRateLimitingInterface")
+	p, q := loadPair(t, theirPath, ourPath, "TypedRateLimitingInterface")
+	return p.Types, q.Types
 }
 
 // loadPair loads both packages in one call, so that what they both import (clock,
 // rate, logr) is one set of types rather than two look-alikes.
-func loadPair(t *testing.T, path, name string) (theirs, ours *types.Package) {
+func loadPair(t *testing.T, theirPath, ourPath, name string) (theirs, ours *packages.Package) {
 	t.Helper()
-	config := &packages.Config{Mode: packages.NeedName | packages.NeedTypes | packages.NeedImports}
-	loaded, err := packages.Load(config, path, ourPath)
+	config := &packages.Config{Mode: packages.NeedName | packages.NeedTypes | packages.NeedImports | packages.NeedSyntax}
+	loaded, err := packages.Load(config, theirPath, ourPath)
 	if err != nil {
 		t.Fatalf("loading the packages: %v", err)
 	}
-	byPath := make(map[string]*types.Package)
+	byPath := make(map[string]*packages.Package)
 	for _, p := range loaded {
 		for _, e := range p.Errors {
 			t.Fatalf("loading %s: %v", p.PkgPath, e)
 		}
-		byPath[p.PkgPath] = p.Types
+		byPath[p.PkgPath] = p
 	}
-	theirs, ours = byPath[path], byPath[ourPath]
+	theirs, ours = byPath[theirPath], byPath[ourPath]
 	if theirs == nil || ours == nil {
-		t.Fatalf("got packages %v, want %s and %s", byPath, path, ourPath)
+		t.Fatalf("got packages %v, want %s and %s", byPath, theirPath, ourPath)
 	}
 	// An empty scope would make every comparison pass.
-	if theirs.Scope().Lookup(name) == nil {
-		t.Fatalf("%s loaded without its declarations", path)
+	if theirs.Types.Scope().Lookup(name) == nil {
+		t.Fatalf("%s loaded without its declarations", theirPath)
 	}
 	return theirs, ours
 }

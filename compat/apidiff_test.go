@@ -16,22 +16,15 @@ type comparison struct {
 }
 
 func compareAPI(theirs, ours *types.Package) (missed, added []string) {
-	missed, added = compareNames(theirs, ours, theirs.Scope().Names())
-	for _, name := range ours.Scope().Names() {
-		if got := ours.Scope().Lookup(name); got.Exported() && theirs.Scope().Lookup(name) == nil {
-			added = append(added, kind(got)+" "+name)
-		}
-	}
-	return missed, added
-}
-
-// compareNames compares these names of theirs, with all their fields and methods,
-// and nothing that is only ours.
-func compareNames(theirs, ours *types.Package, names []string) (missed, added []string) {
 	c := &comparison{theirs: theirs, ours: ours}
-	for _, name := range names {
+	for _, name := range theirs.Scope().Names() {
 		if want := theirs.Scope().Lookup(name); want.Exported() {
 			c.object(want, ours.Scope().Lookup(name))
+		}
+	}
+	for _, name := range ours.Scope().Names() {
+		if got := ours.Scope().Lookup(name); got.Exported() && theirs.Scope().Lookup(name) == nil {
+			c.added = append(c.added, kind(got)+" "+name)
 		}
 	}
 	return c.missed, c.added
@@ -231,7 +224,7 @@ func (c *comparison) interfaceMethods(name string, want, got *types.Interface) {
 // never the difference.
 func show(t types.Type) string {
 	return types.TypeString(t, func(p *types.Package) string {
-		if p.Path() == theirPath || p.Path() == waitPath || p.Path() == ourPath {
+		if p.Path() == theirPath || p.Path() == waitPath || p.Path() == ourPath || p.Path() == ourWaitPath {
 			return ""
 		}
 		return p.Name()

@@ -17,26 +17,20 @@ import (
 	"k8s.io/utils/clock"
 	testclock "k8s.io/utils/clock/testing"
 
-	"github.com/seed16c08ea7/workqueue"
+	ourwait "github.com/seed16c08ea7/workqueue/wait"
 )
 
-// That this compiles is the claim: a Backoff of one package converts to the
-// other's, so its fields have the same names, types and order, a BackoffManager
-// is assignable in both directions, and the functions have the same parameters.
+// These lines compile because a Backoff of one package converts to the other's, so its
+// fields have the same names, types and order, and a BackoffManager is assignable in both
+// directions.
 var (
-	_ = workqueue.Backoff(wait.Backoff{})
-	_ = wait.Backoff(workqueue.Backoff{})
-	_ = workqueue.DelayFunc(wait.Backoff{}.DelayFunc())
-	_ = wait.DelayFunc(workqueue.Backoff{}.DelayFunc())
-
-	_ = []func(time.Duration, float64) time.Duration{wait.Jitter, workqueue.Jitter}
-	_ = []func(func(), time.Duration, <-chan struct{}){wait.Until, workqueue.Until}
-	_ = []func(context.Context, func(context.Context), time.Duration){wait.UntilWithContext, workqueue.UntilWithContext}
-	_ = []func(func(), time.Duration, float64, bool, <-chan struct{}){wait.JitterUntil, workqueue.JitterUntil}
-	_ = []func(context.Context, func(context.Context), time.Duration, float64, bool){wait.JitterUntilWithContext, workqueue.JitterUntilWithContext}
+	_ = ourwait.Backoff(wait.Backoff{})
+	_ = wait.Backoff(ourwait.Backoff{})
+	_ = ourwait.DelayFunc(wait.Backoff{}.DelayFunc())
+	_ = wait.DelayFunc(ourwait.Backoff{}.DelayFunc())
 )
 
-func _(a wait.BackoffManager, b workqueue.BackoffManager) { a, b = b, a }
+func _(a wait.BackoffManager, b ourwait.BackoffManager) { a, b = b, a }
 
 // The constructors of the two packages differ in nothing but the name of the
 // interface that they return.
@@ -46,11 +40,11 @@ type (
 )
 
 func ourExponential(init, limit, reset time.Duration, factor, jitter float64, c clock.Clock) wait.BackoffManager {
-	return workqueue.NewExponentialBackoffManager(init, limit, reset, factor, jitter, c)
+	return ourwait.NewExponentialBackoffManager(init, limit, reset, factor, jitter, c)
 }
 
 func ourJittered(d time.Duration, jitter float64, c clock.Clock) wait.BackoffManager {
-	return workqueue.NewJitteredBackoffManager(d, jitter, c)
+	return ourwait.NewJitteredBackoffManager(d, jitter, c)
 }
 
 func generator(t *testing.T) *rand.Rand {
@@ -78,7 +72,7 @@ func TestBackoffStepByStep(t *testing.T) {
 	r := generator(t)
 	for range 20_000 {
 		theirs := anyBackoff(r)
-		start, ours := theirs, workqueue.Backoff(theirs)
+		start, ours := theirs, ourwait.Backoff(theirs)
 		for n := range 15 {
 			want, got := theirs.Step(), ours.Step()
 			if got != want || wait.Backoff(ours) != theirs {
@@ -95,7 +89,7 @@ func TestDelayFuncsStepByStep(t *testing.T) {
 		reset := time.Duration(r.Int64N(int64(time.Minute)) - int64(time.Second))
 		c := testclock.NewFakeClock(time.Unix(0, 0))
 		theirs := []wait.DelayFunc{b.DelayFunc(), b.DelayWithReset(c, reset)}
-		ours := []workqueue.DelayFunc{workqueue.Backoff(b).DelayFunc(), workqueue.Backoff(b).DelayWithReset(c, reset)}
+		ours := []ourwait.DelayFunc{ourwait.Backoff(b).DelayFunc(), ourwait.Backoff(b).DelayWithReset(c, reset)}
 		for n := range 30 {
 			for i := range theirs {
 				if want, got := theirs[i](), ours[i](); got != want {
@@ -191,11 +185,11 @@ func TestJitterByItsDistribution(t *testing.T) {
 		for name, of := range map[string][2]func() time.Duration{
 			"Jitter": {
 				func() time.Duration { return wait.Jitter(row.d, row.factor) },
-				func() time.Duration { return workqueue.Jitter(row.d, row.factor) },
+				func() time.Duration { return ourwait.Jitter(row.d, row.factor) },
 			},
 			"Step": {
 				func() time.Duration { return (&wait.Backoff{Duration: row.d, Jitter: row.factor}).Step() },
-				func() time.Duration { return (&workqueue.Backoff{Duration: row.d, Jitter: row.factor}).Step() },
+				func() time.Duration { return (&ourwait.Backoff{Duration: row.d, Jitter: row.factor}).Step() },
 			},
 			"NewJitteredBackoffManager": {
 				managed(wait.NewJitteredBackoffManager, row.d, row.factor),
@@ -233,7 +227,7 @@ func managed(newManager jittered, d time.Duration, jitter float64) func() time.D
 	}
 }
 
-// loops are the six loops of a package; f is told of no context.
+// loops are the loops of a package; f is told of no context.
 type loops map[string]func(ctx context.Context, f func(), sliding bool)
 
 const loopPeriod = 100 * time.Millisecond
@@ -242,6 +236,8 @@ func allLoops(
 	newExponential exponential,
 	until func(func(), time.Duration, <-chan struct{}),
 	untilContext func(context.Context, func(context.Context), time.Duration),
+	nonSliding func(func(), time.Duration, <-chan struct{}),
+	nonSlidingContext func(context.Context, func(context.Context), time.Duration),
 	jitterUntil func(func(), time.Duration, float64, bool, <-chan struct{}),
 	jitterUntilContext func(context.Context, func(context.Context), time.Duration, float64, bool),
 	backoffUntil func(func(), wait.BackoffManager, bool, <-chan struct{}),
@@ -252,9 +248,11 @@ func allLoops(
 	}
 	ignore := func(f func()) func(context.Context) { return func(context.Context) { f() } }
 	return loops{
-		"Until":            func(ctx context.Context, f func(), _ bool) { until(f, loopPeriod, ctx.Done()) },
-		"UntilWithContext": func(ctx context.Context, f func(), _ bool) { untilContext(ctx, ignore(f), loopPeriod) },
-		"JitterUntil":      func(ctx context.Context, f func(), s bool) { jitterUntil(f, loopPeriod, 0, s, ctx.Done()) },
+		"Until":                      func(ctx context.Context, f func(), _ bool) { until(f, loopPeriod, ctx.Done()) },
+		"UntilWithContext":           func(ctx context.Context, f func(), _ bool) { untilContext(ctx, ignore(f), loopPeriod) },
+		"NonSlidingUntil":            func(ctx context.Context, f func(), _ bool) { nonSliding(f, loopPeriod, ctx.Done()) },
+		"NonSlidingUntilWithContext": func(ctx context.Context, f func(), _ bool) { nonSlidingContext(ctx, ignore(f), loopPeriod) },
+		"JitterUntil":                func(ctx context.Context, f func(), s bool) { jitterUntil(f, loopPeriod, 0, s, ctx.Done()) },
 		"JitterUntilWithContext": func(ctx context.Context, f func(), s bool) {
 			jitterUntilContext(ctx, ignore(f), loopPeriod, -1, s)
 		},
@@ -267,14 +265,16 @@ func allLoops(
 
 func bothLoops() (theirs, ours loops) {
 	theirs = allLoops(wait.NewExponentialBackoffManager, wait.Until, wait.UntilWithContext,
+		wait.NonSlidingUntil, wait.NonSlidingUntilWithContext,
 		wait.JitterUntil, wait.JitterUntilWithContext, wait.BackoffUntil, wait.BackoffUntilWithContext)
-	ours = allLoops(ourExponential, workqueue.Until, workqueue.UntilWithContext,
-		workqueue.JitterUntil, workqueue.JitterUntilWithContext,
+	ours = allLoops(ourExponential, ourwait.Until, ourwait.UntilWithContext,
+		ourwait.NonSlidingUntil, ourwait.NonSlidingUntilWithContext,
+		ourwait.JitterUntil, ourwait.JitterUntilWithContext,
 		func(f func(), m wait.BackoffManager, s bool, stop <-chan struct{}) {
-			workqueue.BackoffUntil(f, m, s, stop)
+			ourwait.BackoffUntil(f, m, s, stop)
 		},
 		func(ctx context.Context, f func(context.Context), m wait.BackoffManager, s bool) {
-			workqueue.BackoffUntilWithContext(ctx, f, m, s)
+			ourwait.BackoffUntilWithContext(ctx, f, m, s)
 		})
 	return theirs, ours
 }
@@ -389,7 +389,7 @@ func firedTwice(newManager jittered) string {
 // above.
 func backoffDifferences() []difference {
 	step := func(b wait.Backoff) [2]func() string {
-		ours := workqueue.Backoff(b)
+		ours := ourwait.Backoff(b)
 		return [2]func() string{
 			func() string { return printed(b.Step, 3) },
 			func() string { return printed(ours.Step, 3) },
@@ -398,7 +398,7 @@ func backoffDifferences() []difference {
 	jitter := func(d time.Duration, factor float64) [2]func() string {
 		return [2]func() string{
 			func() string { return fmt.Sprint(wait.Jitter(d, factor) < 0) },
-			func() string { return fmt.Sprint(workqueue.Jitter(d, factor) < 0) },
+			func() string { return fmt.Sprint(ourwait.Jitter(d, factor) < 0) },
 		}
 	}
 	manager := func(init, limit time.Duration, factor float64) [2]func() string {
@@ -431,9 +431,9 @@ func backoffDifferences() []difference {
 		row("DelayWithReset: the panic without a clock says so", [2]func() string{
 			func() string { return recovered(func() { wait.Backoff{Factor: 2, Steps: 1}.DelayWithReset(nil, s) }) },
 			func() string {
-				return recovered(func() { workqueue.Backoff{Factor: 2, Steps: 1}.DelayWithReset(nil, s) })
+				return recovered(func() { ourwait.Backoff{Factor: 2, Steps: 1}.DelayWithReset(nil, s) })
 			},
-		}, nilDereference, "workqueue: clock is nil"),
+		}, nilDereference, "wait: clock is nil"),
 		row("Jitter: the sum saturates", jitter(math.MaxInt64, 1), "true", "false"),
 		row("Jitter: a negative duration counts as zero", jitter(-s, 1), "true", "false"),
 		row("Jitter: a factor that is not a number counts as 1", jitter(s, math.NaN()), "true", "false"),
@@ -450,15 +450,15 @@ func backoffDifferences() []difference {
 		row("Backoff of NewJitteredBackoffManager: the panic without a clock says so", [2]func() string{
 			func() string { return recovered(func() { wait.NewJitteredBackoffManager(s, 0, nil).Backoff() }) },
 			func() string { return recovered(func() { ourJittered(s, 0, nil).Backoff() }) },
-		}, nilDereference, "workqueue: clock is nil"),
+		}, nilDereference, "wait: clock is nil"),
 		row("NewExponentialBackoffManager: the panic without a clock says so", [2]func() string{
 			func() string { return recovered(func() { wait.NewExponentialBackoffManager(s, s, s, 2, 0, nil) }) },
 			func() string { return recovered(func() { ourExponential(s, s, s, 2, 0, nil) }) },
-		}, nilDereference, "workqueue: clock is nil"),
+		}, nilDereference, "wait: clock is nil"),
 		row("BackoffUntil: panics without a manager before the first run, and says so", [2]func() string{
 			func() string { return recovered(func() { wait.BackoffUntil(func() {}, nil, true, nil) }) },
-			func() string { return recovered(func() { workqueue.BackoffUntil(func() {}, nil, true, nil) }) },
-		}, nilDereference, "workqueue: backoff manager is nil"),
+			func() string { return recovered(func() { ourwait.BackoffUntil(func() {}, nil, true, nil) }) },
+		}, nilDereference, "wait: backoff manager is nil"),
 		row("Backoff of a manager: the timer forgets a tick that nobody has received", [2]func() string{
 			func() string { return firedTwice(wait.NewJitteredBackoffManager) },
 			func() string { return firedTwice(ourJittered) },

@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/seed16c08ea7/workqueue"
+	ourwait "github.com/seed16c08ea7/workqueue/wait"
 )
 
 // A badArgument is a call with an argument that makes no sense. What it returns
@@ -88,9 +89,9 @@ const (
 	noQueueLimiter = "workqueue: the rate limiter of TypedRateLimiting is nil: give one to its constructor"
 	noMaxOf        = "workqueue: the rate limiter of TypedMaxOfRateLimiter is nil: give one to its constructor"
 	noMaxWait      = "workqueue: the rate limiter of TypedWithMaxWaitRateLimiter is nil: give one to its constructor"
-	noClock        = "workqueue: clock is nil"
-	noFunction     = "workqueue: function to run is nil"
-	noManager      = "workqueue: backoff manager is nil"
+	noClock        = "wait: clock is nil"
+	noFunction     = "wait: function to run is nil"
+	noManager      = "wait: backoff manager is nil"
 )
 
 // used adds an item, in the way that asks most of the queue, and ends it.
@@ -224,7 +225,7 @@ func badBackoffs() []badArgument {
 	calls := func(next func() time.Duration) func() { return func() { next() } }
 	resets := func(what string, b wait.Backoff, reset time.Duration, c clock.Clock, want string) badArgument {
 		return badArgument{"DelayWithReset", what, func() func() { return calls(b.DelayWithReset(c, reset)) },
-			func() func() { return calls(workqueue.Backoff(b).DelayWithReset(c, reset)) }, want}
+			func() func() { return calls(ourwait.Backoff(b).DelayWithReset(c, reset)) }, want}
 	}
 	return []badArgument{
 		resets("no clock", wait.Backoff{Duration: s, Factor: 2, Steps: 3}, s, nil, noClock),
@@ -236,34 +237,34 @@ func badBackoffs() []badArgument {
 			m := wait.NewJitteredBackoffManager(s, 1, nil)
 			return func() { m.Backoff() }
 		}, func() func() {
-			m := workqueue.NewJitteredBackoffManager(s, 1, nil)
+			m := ourwait.NewJitteredBackoffManager(s, 1, nil)
 			return func() { m.Backoff() }
 		}, noClock},
 		{"NewExponentialBackoffManager", "no clock", func() func() {
 			m := wait.NewExponentialBackoffManager(s, s, s, 2, 1, nil)
 			return func() { m.Backoff() }
 		}, func() func() {
-			m := workqueue.NewExponentialBackoffManager(s, s, s, 2, 1, nil)
+			m := ourwait.NewExponentialBackoffManager(s, s, s, 2, 1, nil)
 			return func() { m.Backoff() }
 		}, noClock},
 		{"Jitter", "negative numbers", func() func() { return func() { wait.Jitter(-s, -1) } },
-			func() func() { return func() { workqueue.Jitter(-s, -1) } }, ""},
+			func() func() { return func() { ourwait.Jitter(-s, -1) } }, ""},
 		{"DelayFunc.Timer", "no clock", func() func() { wait.DelayFunc(nil).Timer(nil); return func() {} },
-			func() func() { workqueue.DelayFunc(nil).Timer(nil); return func() {} }, noClock},
+			func() func() { ourwait.DelayFunc(nil).Timer(nil); return func() {} }, noClock},
 		{"DelayFunc.Timer", "no function", func() func() {
 			timer := wait.DelayFunc(nil).Timer(clock.RealClock{})
 			return func() { timer.C() }
 		}, func() func() {
-			timer := workqueue.DelayFunc(nil).Timer(clock.RealClock{})
+			timer := ourwait.DelayFunc(nil).Timer(clock.RealClock{})
 			return func() { timer.C() }
 		}, nilPointer},
 		{"DelayFunc.Until", "no condition", func() func() {
 			return silently(func() { wait.Backoff{}.DelayFunc().Until(context.Background(), true, true, nil) })
 		}, func() func() {
-			return func() { workqueue.Backoff{}.DelayFunc().Until(context.Background(), true, true, nil) }
-		}, "workqueue: condition is nil"},
+			return func() { ourwait.Backoff{}.DelayFunc().Until(context.Background(), true, true, nil) }
+		}, "wait: condition is nil"},
 		{"Concurrent", "no function", func() func() { return calls(wait.DelayFunc(nil).Concurrent()) },
-			func() func() { return calls(workqueue.DelayFunc(nil).Concurrent()) }, nilPointer},
+			func() func() { return calls(ourwait.DelayFunc(nil).Concurrent()) }, nilPointer},
 	}
 }
 
@@ -283,22 +284,22 @@ func badLoops() (rows []badArgument) {
 			rows = append(rows, badArgument{function, argument, func() func() { return silently(theirs) }, func() func() { return ours }, want})
 		}
 		row("Until", "no function", noFunction,
-			func() { wait.Until(nil, time.Second, ctx.Done()) }, func() { workqueue.Until(nil, time.Second, ctx.Done()) })
+			func() { wait.Until(nil, time.Second, ctx.Done()) }, func() { ourwait.Until(nil, time.Second, ctx.Done()) })
 		row("UntilWithContext", "no function", noFunction,
-			func() { wait.UntilWithContext(ctx, nil, time.Second) }, func() { workqueue.UntilWithContext(ctx, nil, time.Second) })
+			func() { wait.UntilWithContext(ctx, nil, time.Second) }, func() { ourwait.UntilWithContext(ctx, nil, time.Second) })
 		row("JitterUntil", "no function", noFunction,
 			func() { wait.JitterUntil(nil, time.Second, 0, true, ctx.Done()) },
-			func() { workqueue.JitterUntil(nil, time.Second, 0, true, ctx.Done()) })
+			func() { ourwait.JitterUntil(nil, time.Second, 0, true, ctx.Done()) })
 		row("JitterUntilWithContext", "no function", noFunction,
 			func() { wait.JitterUntilWithContext(ctx, nil, time.Second, 0, true) },
-			func() { workqueue.JitterUntilWithContext(ctx, nil, time.Second, 0, true) })
+			func() { ourwait.JitterUntilWithContext(ctx, nil, time.Second, 0, true) })
 		row("BackoffUntil", "no function", noFunction,
-			func() { wait.BackoffUntil(nil, manager, true, ctx.Done()) }, func() { workqueue.BackoffUntil(nil, manager, true, ctx.Done()) })
+			func() { wait.BackoffUntil(nil, manager, true, ctx.Done()) }, func() { ourwait.BackoffUntil(nil, manager, true, ctx.Done()) })
 		row("BackoffUntil", "no manager", noManager,
-			func() { wait.BackoffUntil(func() {}, nil, true, ctx.Done()) }, func() { workqueue.BackoffUntil(func() {}, nil, true, ctx.Done()) })
+			func() { wait.BackoffUntil(func() {}, nil, true, ctx.Done()) }, func() { ourwait.BackoffUntil(func() {}, nil, true, ctx.Done()) })
 		row("BackoffUntilWithContext", "no manager", noManager,
 			func() { wait.BackoffUntilWithContext(ctx, func(context.Context) {}, nil, false) },
-			func() { workqueue.BackoffUntilWithContext(ctx, func(context.Context) {}, nil, false) })
+			func() { ourwait.BackoffUntilWithContext(ctx, func(context.Context) {}, nil, false) })
 	}
 	return rows
 }

@@ -13,22 +13,28 @@ import (
 
 const oursName = "workqueue"
 
-func ours() implementation {
+func ours() implementation { return oursWith(workqueue.Order[string]{}) }
+
+// oursWith has the order in the lowest layer that is configured.
+func oursWith(order workqueue.Order[string]) implementation {
 	impl := implementation{
 		name: oursName,
 		queue: func(s settings) typedQueue[string] {
 			return workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{
 				Name: s.name, MetricsProvider: oursProvider(s.meter), Clock: s.clock, Queue: s.storage,
+				Order: orderUnless(s.storage != nil, order),
 			})
 		},
 		delaying: func(s settings) delayingQueue[string] {
 			return workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[string]{
 				Name: s.name, MetricsProvider: oursProvider(s.meter), Clock: s.clock, Queue: s.queue,
+				Order: orderUnless(s.queue != nil, order),
 			})
 		},
 		rateLimiting: func(l rateLimiter[string], s settings) rateLimitingQueue[string] {
 			return workqueue.NewTypedRateLimitingQueueWithConfig(l, workqueue.TypedRateLimitingQueueConfig[string]{
 				Name: s.name, MetricsProvider: oursProvider(s.meter), Clock: s.clock, DelayingQueue: s.delaying,
+				Order: orderUnless(s.delaying != nil, order),
 			})
 		},
 		storage: func() itemStorage[string] { return workqueue.DefaultQueue[string]() },
@@ -48,6 +54,13 @@ func ours() implementation {
 	}
 	oursLimiters(&impl)
 	return impl
+}
+
+func orderUnless(below bool, order workqueue.Order[string]) workqueue.Order[string] {
+	if below {
+		return workqueue.Order[string]{}
+	}
+	return order
 }
 
 func oursLimiters(impl *implementation) {

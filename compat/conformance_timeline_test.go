@@ -70,17 +70,19 @@ const (
 // play runs the timelines on a layer of each implementation.
 func play(t *testing.T, on layer, timelines []timeline) {
 	t.Helper()
-	onEach(t, func(t *testing.T, impl implementation) {
-		for _, tl := range timelines {
-			t.Run(tl.name, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					w := newWorld(impl, on, tl)
-					defer w.end()
-					w.play(t, tl.steps)
-				})
+	onEach(t, func(t *testing.T, impl implementation) { playOn(t, impl, on, timelines) })
+}
+
+func playOn(t *testing.T, impl implementation, on layer, timelines []timeline) {
+	for _, tl := range timelines {
+		t.Run(tl.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(impl, on, tl)
+				defer w.end()
+				w.play(t, tl.steps)
 			})
-		}
-	})
+		})
+	}
 }
 
 // A world is a queue in a bubble with all that a timeline can get at.

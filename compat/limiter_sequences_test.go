@@ -12,6 +12,7 @@ import (
 	clientgo "k8s.io/client-go/util/workqueue"
 
 	"github.com/seed16c08ea7/workqueue"
+	"github.com/seed16c08ea7/workqueue/wait"
 )
 
 // A limiterPair is the same limiter of both packages. Those of one package are
@@ -164,7 +165,7 @@ func TestItemBackoffIsExponential(t *testing.T) {
 		base := time.Duration(1 + r.Int64N(int64(time.Minute)))
 		limit := base + time.Duration(r.Int64N(int64(time.Hour)))
 		theirs := clientgo.NewTypedItemExponentialFailureRateLimiter[string](base, limit)
-		ours := workqueue.NewTypedItemBackoffRateLimiter[string](workqueue.Backoff{Duration: base, Factor: 2, Cap: limit})
+		ours := workqueue.NewTypedItemBackoffRateLimiter[string](wait.Backoff{Duration: base, Factor: 2, Cap: limit})
 		synctest.Test(t, func(t *testing.T) {
 			for n := range 100 {
 				playLimiters(t, r, limiterPair{fmt.Sprintf("%d to %d", base, limit), theirs, ours}, n)

@@ -13,14 +13,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/clock"
 
-	"github.com/seed16c08ea7/workqueue"
+	ourwait "github.com/seed16c08ea7/workqueue/wait"
 )
 
-func _(a wait.Timer, b workqueue.Timer) { a, b = b, a }
+func _(a wait.Timer, b ourwait.Timer) { a, b = b, a }
 
 var (
-	_ = workqueue.ConditionWithContextFunc(wait.ConditionWithContextFunc(nil))
-	_ = wait.ConditionWithContextFunc(workqueue.ConditionWithContextFunc(nil))
+	_ = ourwait.ConditionWithContextFunc(wait.ConditionWithContextFunc(nil))
+	_ = wait.ConditionWithContextFunc(ourwait.ConditionWithContextFunc(nil))
 )
 
 // The same calls at the same times get the same ticks, for timers of all three
@@ -40,7 +40,7 @@ func TestTimersStepByStep(t *testing.T) {
 		for i := range script {
 			script[i] = "ccrrrnnnspx"[r.IntN(11)]
 		}
-		ours := workqueue.Backoff(b)
+		ours := ourwait.Backoff(b)
 		for name, timers := range map[string][2]func() wait.Timer{
 			"Backoff": {func() wait.Timer { return b.Timer() }, func() wait.Timer { return ours.Timer() }},
 			"DelayFunc": {
@@ -107,7 +107,7 @@ func TestDelayUntilStepByStep(t *testing.T) {
 			return b.DelayFunc().Until(ctx, p.immediate, p.sliding, f)
 		})
 		ours := p.play(t, func(ctx context.Context, f func(context.Context) (bool, error)) error {
-			return workqueue.Backoff(b).DelayFunc().Until(ctx, p.immediate, p.sliding, f)
+			return ourwait.Backoff(b).DelayFunc().Until(ctx, p.immediate, p.sliding, f)
 		})
 		if !slices.Equal(theirs, ours) {
 			t.Fatalf("round %d, %+v, %+v:\ntheirs %v\nours   %v", n, p, b, theirs, ours)

@@ -15,56 +15,28 @@ import (
 	"github.com/seed16c08ea7/workqueue"
 	"github.com/seed16c08ea7/workqueue/controllerruntime"
 	testingclock "k8s.io/utils/clock/testing"
-	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
 // This file has what programs do that nobody has asked them to do.
 
-// controller-runtime's handlers add the initial list with a priority, on the goroutine of
-// an informer: a panic there ends the program, hours after the start if it is a resync.
-func TestAnOrderWithoutPrioritiesTakesTheInitialList(t *testing.T) {
-	for name, order := range map[string]func() workqueue.Queue[string]{
-		"the FIFO": workqueue.DefaultQueue[string],
-		"none":     func() workqueue.Queue[string] { return nil },
-		"a fair queue": func() workqueue.Queue[string] {
-			return workqueue.NewFairQueue(workqueue.FairOptions[string, string]{Group: groupOf})
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				q := open(stringOptions{Order: order})
-				defer q.ShutDown()
-				q.AddWithOpts(prioritized(-100), "a")
-				q.AddWithOpts(priorityqueue.AddOpts{Priority: new(7), After: time.Second}, "b")
-				q.AddWithOpts(priorityqueue.AddOpts{Priority: new(7), RateLimited: true}, "c")
-				time.Sleep(time.Hour)
-				synctest.Wait()
-				_, priority, _ := q.GetWithPriority()
-				q.Done("a")
-				if got := fmt.Sprint(take(q), priority); got != "[c b] 0" { // 5 ms and 1 s later.
-					t.Errorf("got %s", got)
-				}
-			})
-		})
-	}
-}
-
-// What a burst of events is put off by is no matter of the order.
-func TestQuietOfAnOrderWithoutPriorities(t *testing.T) {
+// An add that names a priority is not put off, and 0 is a name if there is a Priority
+// function.
+func TestQuietWithAPriorityFunction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := open(stringOptions{Order: workqueue.DefaultQueue[string], Quiet: time.Second})
+		q := open(stringOptions{Order: order{Priority: func(string) int { return 7 }}, Quiet: time.Second})
 		defer q.ShutDown()
 		q.Add("event")
 		q.AddWithOpts(prioritized(-100), "listed")
-		if got := fmt.Sprint(take(q)); got != "[listed]" {
-			t.Errorf("got %s, want that of the initial list at once", got)
+		q.AddWithOpts(prioritized(0), "named")
+		if got := fmt.Sprint(take(q)); got != "[named listed]" {
+			t.Errorf("at once: %s", got)
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if got := fmt.Sprint(take(q)); got != "[event]" {
-			t.Errorf("got %s", got)
+		if _, priority, _ := q.GetWithPriority(); priority != 7 {
+			t.Errorf("the event has priority %d", priority)
 		}
 	})
 }

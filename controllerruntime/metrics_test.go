@@ -279,6 +279,7 @@ func TestDepthByPriorityOfGroups(t *testing.T) {
 	for step, o := range map[string]stringOptions{
 		"groups":         {Group: groupOf},
 		"limited groups": {Group: groupOf, MaxInFlight: func(string) int { return 1 }},
+		"groups first":   {Group: groupOf, GroupsFirst: true},
 	} {
 		name := fresh(step)
 		q := controllerruntime.NewQueue[string](o)(name, newLimiter()).(queue)

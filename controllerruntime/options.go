@@ -3,6 +3,7 @@ package controllerruntime
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -12,41 +13,45 @@ import (
 )
 
 // Options are those of the queues that a [NewQueue] makes. The zero value is valid: it
-// gives the rules of controller-runtime's own queue. Options may be used for several
-// controllers, as each queue gets an order of its own.
+// gives the rules of controller-runtime's own queue. Several controllers can have the same
+// Options.
 type Options[R comparable] struct {
-	// OldestEvery makes at least every n-th hand-out that of the item which has been
-	// queued longest, whatever its priority: without it a flood of urgent items
-	// starves all others. 0, as in controller-runtime, never does.
+	// OldestEvery n hands out the oldest item at least every n-th time, whatever its
+	// priority: without OldestEvery a flood of urgent items starves all others. 0 is never,
+	// as in controller-runtime.
 	OldestEvery int
 
-	// Group divides the items into groups, which take turns, so that one that floods
-	// delays another by at most a round; nil is one group. [Namespace] is that of the
-	// object of a request.
+	// Group names the group of an item, and the groups take turns: a group that floods
+	// delays another by a round at most. nil is one group for all. [Namespace] names the
+	// namespace of the object of a request.
 	//
-	// The groups take turns within each level of priority, as the highest priority
-	// goes first. With MaxInFlight it is the other way round: the groups take turns
-	// whatever the priorities are, and each has levels of its own, because a limit is
-	// one for all levels.
+	// The groups take turns among the items of the highest priority, or with GroupsFirst
+	// among all items.
 	Group func(R) string
 
-	// Weight is how many items of a group make its turn; nil gives each group 1.
+	// Weight is how many items of the group are handed out in a turn, 1 at least; nil is 1
+	// for all.
 	Weight func(group string) int
 
-	// MaxInFlight is how many items of a group may be reconciled at a time; 0 is no
-	// limit, as is nil. The others keep their places and occupy no worker.
+	// MaxInFlight is how many items of the group may be reconciled at a time, whatever
+	// their priorities; 0, or a nil function, is any number. The other items of the group
+	// stay queued and occupy no worker.
 	MaxInFlight func(group string) int
 
-	// Order, if it is not nil, makes the order of each queue in place of the options
-	// above. It must return a new one each time. See [workqueue.Queue]; if it is no
-	// [workqueue.PrioritizedQueue] all items have the priority 0, those of the initial
-	// list too.
-	Order func() workqueue.Queue[R]
+	// GroupsFirst lets the groups take turns whatever the priorities of their items, which
+	// then order the items within a group. Without GroupsFirst, the initial list of one
+	// group waits for the events of all groups.
+	GroupsFirst bool
+
+	// Order is the order of the queues in place of the options above. With its Priority
+	// function, an item has a priority also if the add names none.
+	Order workqueue.Order[R]
 
 	// Quiet puts an add off until its item was not added for that long, so that a
 	// burst of events leads to one reconcile. Most is how long it is put off at most,
 	// from the first add on; 0 is no bound. Adds that name a delay, a limiter or a
-	// priority other than 0 are not put off, which includes the initial list.
+	// priority other than 0 are not put off, which includes the initial list. If the Order
+	// has a Priority function, adds that name 0 are not put off either.
 	Quiet, Most time.Duration
 
 	// Drain lets workers finish what is queued when the manager ends, for that long.
@@ -89,36 +94,30 @@ func (o Options[R]) check() {
 	}
 }
 
+// checkOrder leaves the fields of the order to the constructor of a queue.
 func (o Options[R]) checkOrder() {
-	switch {
-	case o.OldestEvery < 0:
-		panic(fmt.Sprint("controllerruntime: OldestEvery is negative: ", o.OldestEvery))
-	case o.Group == nil && (o.Weight != nil || o.MaxInFlight != nil):
-		panic("controllerruntime: Weight and MaxInFlight need a Group")
-	case o.Order != nil && (o.Group != nil || o.OldestEvery != 0):
-		panic("controllerruntime: an Order takes the place of Group and OldestEvery")
+	if isSet(o.Order) && isSet(o.orderOfFields()) {
+		panic("controllerruntime: an Order takes the place of OldestEvery, Group, Weight, MaxInFlight and GroupsFirst")
+	}
+	workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[R]{Order: o.order()})
+}
+
+// order returns the order of the queues.
+func (o Options[R]) order() workqueue.Order[R] {
+	if isSet(o.Order) {
+		return o.Order
+	}
+	return o.orderOfFields()
+}
+
+func (o Options[R]) orderOfFields() workqueue.Order[R] {
+	return workqueue.Order[R]{
+		OldestEvery: o.OldestEvery,
+		Group:       o.Group,
+		Weight:      o.Weight,
+		MaxInFlight: o.MaxInFlight,
+		GroupsFirst: o.GroupsFirst,
 	}
 }
 
-// order returns the order of a new queue.
-func (o Options[R]) order() workqueue.Queue[R] {
-	switch {
-	case o.Order != nil:
-		return o.Order()
-	case o.Group == nil:
-		return o.levels(nil)
-	case o.MaxInFlight == nil:
-		return o.levels(func() workqueue.Queue[R] { return o.groups(nil) })
-	}
-	return o.groups(func() workqueue.Queue[R] { return o.levels(nil) })
-}
-
-func (o Options[R]) levels(within func() workqueue.Queue[R]) workqueue.Queue[R] {
-	return workqueue.NewPriorityQueue(workqueue.PriorityOptions[R]{OldestEvery: o.OldestEvery, Within: within})
-}
-
-func (o Options[R]) groups(within func() workqueue.Queue[R]) workqueue.Queue[R] {
-	return workqueue.NewFairQueue(workqueue.FairOptions[R, string]{
-		Group: o.Group, Weight: o.Weight, Within: within, MaxInFlight: o.MaxInFlight,
-	})
-}
+func isSet[R comparable](o workqueue.Order[R]) bool { return !reflect.ValueOf(o).IsZero() }

@@ -43,7 +43,6 @@ type Queue[R comparable] struct {
 	name    string
 	options Options[R]
 	logger  logr.Logger
-	levels  bool // the order knows priorities
 
 	// closed is set when adds do nothing any more, and ended when nothing is to be
 	// handed out either. Both come before the shutdown of queue, which begins on
@@ -69,10 +68,8 @@ func newQueue[R comparable](name string, limiter clientgo.TypedRateLimiter[R], o
 	if options.Logger != nil {
 		logger = *options.Logger
 	}
-	order := options.order()
-	_, levels := order.(workqueue.PrioritizedQueue[R])
 	config := workqueue.TypedRateLimitingQueueConfig[R]{
-		Name: name, Clock: options.Clock, Logger: &logger, Order: order, OneEntry: true,
+		Name: name, Clock: options.Clock, Logger: &logger, Order: options.order(), OneEntry: true,
 	}
 	if name != "" {
 		config.MetricsProvider = metricsProvider()
@@ -82,7 +79,6 @@ func newQueue[R comparable](name string, limiter clientgo.TypedRateLimiter[R], o
 		name:    name,
 		options: options,
 		logger:  logger,
-		levels:  levels,
 	}
 	q.over, q.cancel = context.WithCancel(context.Background())
 	q.grace = sync.OnceValue(q.newGrace)
@@ -90,7 +86,7 @@ func newQueue[R comparable](name string, limiter clientgo.TypedRateLimiter[R], o
 	return q
 }
 
-// Add adds the item with priority 0, see [Queue.AddWithOpts].
+// Add adds the item without naming a priority, see [Queue.AddWithOpts].
 func (q *Queue[R]) Add(item R) {
 	switch {
 	case q.closed.Load():
@@ -101,13 +97,14 @@ func (q *Queue[R]) Add(item R) {
 	}
 }
 
-// AddAfter adds the item with priority 0 after the duration, see [Queue.AddWithOpts].
+// AddAfter adds the item after the duration without naming a priority, see
+// [Queue.AddWithOpts].
 func (q *Queue[R]) AddAfter(item R, duration time.Duration) {
 	q.AddWithOpts(priorityqueue.AddOpts{After: duration}, item)
 }
 
-// AddRateLimited adds the item with priority 0 after the time that the limiter says,
-// see [Queue.AddWithOpts].
+// AddRateLimited adds the item after the time that the limiter says without naming a
+// priority, see [Queue.AddWithOpts].
 func (q *Queue[R]) AddRateLimited(item R) {
 	q.AddWithOpts(priorityqueue.AddOpts{RateLimited: true}, item)
 }
@@ -115,7 +112,8 @@ func (q *Queue[R]) AddRateLimited(item R) {
 // AddWithOpts adds the items. An item is handed out when its time has come, and of
 // those the one with the highest priority first, in the order in which they became
 // ready. With RateLimited the limiter counts a failure and says the time; with After
-// as well, the earlier of both holds.
+// as well, the earlier of both holds. An item whose add names no priority has 0, unless the
+// order has a Priority function.
 //
 // An item has one entry. If it is queued or waits, it keeps the higher of the
 // priorities and the earlier of the times, and goes to the end of its new level if it
@@ -126,20 +124,14 @@ func (q *Queue[R]) AddWithOpts(o priorityqueue.AddOpts, items ...R) {
 	if q.ShuttingDown() || len(items) == 0 {
 		return
 	}
-	priority := 0
-	if o.Priority != nil {
-		priority = *o.Priority
-	}
-	if q.options.Quiet > 0 && priority == 0 && o.After <= 0 && !o.RateLimited {
+	calm := o.Priority == nil || *o.Priority == 0 && q.options.Order.Priority == nil
+	if q.options.Quiet > 0 && calm && o.After <= 0 && !o.RateLimited {
 		for _, item := range items {
 			q.queue.Debounce(item, q.options.Quiet, q.options.Most)
 		}
 		return
 	}
-	if !q.levels {
-		priority = 0
-	}
-	q.queue.AddWith(workqueue.AddOptions{After: o.After, RateLimited: o.RateLimited, Priority: priority}, items...)
+	q.queue.AddWith(workqueue.AddOptions{After: o.After, RateLimited: o.RateLimited, Priority: o.Priority}, items...)
 }
 
 // Get is [Queue.GetWithPriority] without the priority.

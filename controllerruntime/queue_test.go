@@ -18,6 +18,8 @@ import (
 
 type stringOptions = controllerruntime.Options[string]
 
+type order = workqueue.Order[string]
+
 func open(o stringOptions) *controllerruntime.Queue[string] {
 	return controllerruntime.NewQueue(o)("", nil).(*controllerruntime.Queue[string])
 }
@@ -192,17 +194,25 @@ func TestOldestEvery(t *testing.T) {
 func groupOf(item string) string { return item[:1] }
 
 func TestGroupsTakeTurns(t *testing.T) {
-	q := open(stringOptions{Group: groupOf, Weight: func(group string) int {
-		if group == "b" {
-			return 2
+	for _, row := range []struct {
+		groupsFirst bool
+		want        string
+	}{
+		{false, "[a5 a1 b1 b2 a2 b3 a3 a4]"},
+		{true, "[a5 b1 b2 a1 b3 a2 a3 a4]"},
+	} {
+		q := open(stringOptions{Group: groupOf, GroupsFirst: row.groupsFirst, Weight: func(group string) int {
+			if group == "b" {
+				return 2
+			}
+			return 1
+		}})
+		q.AddWithOpts(prioritized(-100), "a1", "a2", "a3", "a4", "b1", "b2", "b3")
+		q.Add("a5")
+		if got := fmt.Sprint(take(q)); got != row.want {
+			t.Errorf("GroupsFirst %v: got %s, want %s", row.groupsFirst, got, row.want)
 		}
-		return 1
-	}})
-	defer q.ShutDown()
-	q.AddWithOpts(prioritized(-100), "a1", "a2", "a3", "a4", "b1", "b2", "b3")
-	q.Add("a5")
-	if got, want := fmt.Sprint(take(q)), "[a5 a1 b1 b2 a2 b3 a3 a4]"; got != want {
-		t.Errorf("got %s, want %s", got, want)
+		q.ShutDown()
 	}
 }
 
@@ -234,14 +244,14 @@ func TestMaxInFlightOfAGroup(t *testing.T) {
 }
 
 func TestOrderOfTheCaller(t *testing.T) {
-	o := stringOptions{Order: func() workqueue.Queue[string] {
-		return workqueue.NewPriorityQueue(workqueue.PriorityOptions[string]{Of: func(item string) int { return len(item) }})
-	}}
-	for range 2 { // Each queue has its own.
+	o := stringOptions{Order: order{Priority: func(item string) int { return len(item) }}}
+	for range 2 { // Two queues can have the same Options.
 		q := open(o)
 		q.Add("a")
 		q.Add("bbb")
-		if got, want := fmt.Sprint(take(q)), "[bbb a]"; got != want {
+		q.AddWithOpts(prioritized(2), "named")
+		q.AddWithOpts(prioritized(0), "zero")
+		if got, want := fmt.Sprint(take(q)), "[bbb named a zero]"; got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 		q.ShutDown()
@@ -350,17 +360,20 @@ func TestLookupOfAQueueThatIsGarbage(t *testing.T) {
 func TestOptionsThatMakeNoSense(t *testing.T) {
 	one := func(string) int { return 1 }
 	for want, o := range map[string]stringOptions{
-		"OldestEvery is negative: -1":                                       {OldestEvery: -1},
-		"Weight and MaxInFlight need a Group":                               {Weight: one},
-		"Weight and MaxInFlight need a Group ":                              {MaxInFlight: one},
-		"an Order takes the place of Group and OldestEvery":                 {OldestEvery: 1, Order: workqueue.DefaultQueue[string]},
-		"a duration is negative: Quiet -1s, Most 0s, Drain 0s":              {Quiet: -time.Second},
-		"Most needs a Quiet":                                                {Most: time.Second},
-		"Drain needs Stopped, the context that the manager is started with": {Drain: time.Second},
+		"workqueue: Order.OldestEvery is negative: -1":                    {OldestEvery: -1},
+		"workqueue: Order.Weight has no effect without Order.Group":       {Weight: one},
+		"workqueue: Order.MaxInFlight has no effect without Order.Group":  {MaxInFlight: one},
+		"workqueue: Order.GroupsFirst has no effect without Order.Group":  {GroupsFirst: true},
+		"workqueue: Order.GroupsFirst has no effect without Order.Group ": {Order: order{GroupsFirst: true}},
+		"controllerruntime: an Order takes the place of OldestEvery, Group, Weight, MaxInFlight and GroupsFirst": {
+			OldestEvery: 1, Order: order{OldestEvery: 1}},
+		"controllerruntime: a duration is negative: Quiet -1s, Most 0s, Drain 0s":              {Quiet: -time.Second},
+		"controllerruntime: Most needs a Quiet":                                                {Most: time.Second},
+		"controllerruntime: Drain needs Stopped, the context that the manager is started with": {Drain: time.Second},
 	} {
 		func() {
 			defer func() {
-				if got := fmt.Sprint(recover()); got != "controllerruntime: "+strings.TrimSpace(want) {
+				if got := fmt.Sprint(recover()); got != strings.TrimSpace(want) {
 					t.Errorf("the panic is %s, want %s", got, want)
 				}
 			}()

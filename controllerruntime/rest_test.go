@@ -9,7 +9,6 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
-	"github.com/seed16c08ea7/workqueue"
 	"github.com/seed16c08ea7/workqueue/controllerruntime"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 )
@@ -64,9 +63,7 @@ func TestGoroutinesWithEveryOption(t *testing.T) {
 		"MaxInFlight": {Group: group, MaxInFlight: one},
 		"Quiet":       {Quiet: time.Second, Most: time.Minute},
 		"Drain":       {Drain: time.Minute, Stopped: stopped},
-		"Order": {Order: func() workqueue.Queue[string] {
-			return workqueue.NewPriorityQueue(workqueue.PriorityOptions[string]{})
-		}},
+		"Order":       {Order: order{Priority: func(item string) int { return len(item) }}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

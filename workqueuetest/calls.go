@@ -37,8 +37,12 @@ func (q *Queue[T]) AddRateLimited(item T) {
 
 // AddWith is that of [workqueue.TypedRateLimiting].
 func (q *Queue[T]) AddWith(options workqueue.AddOptions, items ...T) {
+	priority := 0
+	if options.Priority != nil {
+		priority = *options.Priority
+	}
 	for _, item := range items {
-		q.noteCall(Call[T]{"AddWith", item, options.After, options.RateLimited, options.Priority})
+		q.noteCall(Call[T]{"AddWith", item, options.After, options.RateLimited, priority})
 	}
 	q.TypedRateLimiting.AddWith(options, items...)
 }

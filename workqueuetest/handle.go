@@ -32,11 +32,21 @@ func HandleOn[T comparable](ctx context.Context, q *Queue[T], handle func(ctx co
 	defer stop()
 	once := &once[T]{Queue: q, stop: stop}
 	options.Workers, options.Drain = 1, false
+	told := options.OnResult
+	options.OnResult = func(ctx context.Context, item T, result workqueue.Result) {
+		once.noteResult(item, result)
+		if told != nil {
+			told(ctx, item, result)
+		}
+	}
 	if options.OnStop == nil { // Or each item that is to come again would be logged as left.
 		options.OnStop = func(workqueue.Snapshot[T]) {}
 	}
 	// What Run returns is about items that are left, which the calls say better.
-	_ = workqueue.Run(ctx, once, handle, options)
+	_ = workqueue.Run(ctx, once, func(ctx context.Context, item T) error {
+		defer func() { once.asked = q.asked.Load() }()
+		return handle(ctx, item)
+	}, options)
 	q.ShutDown()
 	return once.calls
 }
@@ -48,6 +58,29 @@ type once[T comparable] struct {
 	handedOut atomic.Bool
 	stop      context.CancelFunc
 	calls     []Call[T] // written by the only worker
+	asked     int64     // how often the limiter was, when the handler has returned
+}
+
+// noteResult notes the calls that a result stands for, in the order of Run. Run makes them
+// on the embedded queue. A retry whose wait the limiter has not said is by AddAfter.
+func (q *once[T]) noteResult(item T, result workqueue.Result) {
+	limited := q.Queue.asked.Load() > q.asked
+	switch result.Outcome {
+	case workqueue.OutcomeSucceeded, workqueue.OutcomeGivenUp:
+		q.note("Forget", item, 0)
+		return
+	case workqueue.OutcomeReAdded:
+		return
+	case workqueue.OutcomeRequeued:
+		if !limited {
+			q.note("Forget", item, 0)
+		}
+	}
+	if limited {
+		q.note("AddRateLimited", item, 0)
+	} else if result.Again {
+		q.note("AddAfter", item, result.After)
+	}
 }
 
 // GetContext hands out the first item. The second call ends the run.

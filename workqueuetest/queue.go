@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,17 +18,20 @@ type Options[T comparable] struct {
 	// [workqueue.DefaultTypedControllerRateLimiter].
 	Limiter workqueue.TypedRateLimiter[T]
 
-	// Config is that of the queue. To be added with priorities it needs an Order.
+	// Config is that of the queue.
 	Config workqueue.TypedRateLimitingQueueConfig[T]
 }
 
 // A Queue is a rate limiting queue that notes each call which changes it. It does what
-// the call says, too.
+// the call says, too. Of a [workqueue.Run] on a Queue, the hand-outs and Done are noted: Run
+// makes all other calls on the embedded queue. [Handle] notes these too.
 //
 // The zero value is not usable. All methods may be called concurrently. The notes are
 // kept until Take, so that a Queue is no queue for production.
 type Queue[T comparable] struct {
 	*workqueue.TypedRateLimiting[T]
+
+	asked *atomic.Int64 // how often the limiter was asked for a wait
 
 	mu      sync.Mutex
 	calls   []Call[T]     // guarded by mu
@@ -47,8 +51,7 @@ type Call[T comparable] struct {
 	Delay time.Duration
 
 	// RateLimited and Priority are those of AddWith. For a GetWithPriority, Priority is
-	// what it has returned; for the other methods it is 0. A [workqueue.Run] on a Queue
-	// retries without a priority, as on any type that embeds a queue.
+	// what it has returned; for the other methods it is 0.
 	RateLimited bool
 	Priority    int
 }
@@ -81,10 +84,23 @@ func newQueue[T comparable](options Options[T]) *Queue[T] {
 	if limiter == nil {
 		limiter = workqueue.DefaultTypedControllerRateLimiter[T]()
 	}
+	asked := new(atomic.Int64)
 	return &Queue[T]{
-		TypedRateLimiting: workqueue.NewTypedRateLimiting(limiter, options.Config),
+		TypedRateLimiting: workqueue.NewTypedRateLimiting[T](counting[T]{limiter, asked}, options.Config),
+		asked:             asked,
 		changed:           make(chan struct{}),
 	}
+}
+
+// counting counts the waits that a limiter says.
+type counting[T comparable] struct {
+	workqueue.TypedRateLimiter[T]
+	asked *atomic.Int64
+}
+
+func (l counting[T]) When(item T) time.Duration {
+	l.asked.Add(1)
+	return l.TypedRateLimiter.When(item)
 }
 
 // Calls returns the calls since the last Take, in their order. A call is noted before

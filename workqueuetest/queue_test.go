@@ -26,7 +26,7 @@ func init() { slog.SetDefault(slog.New(slog.DiscardHandler)) } // Run logs what 
 func TestQueueNotesEachCallAndMakesIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := workqueuetest.New(t, workqueuetest.Options[string]{
-			Config: workqueue.TypedRateLimitingQueueConfig[string]{Order: workqueue.NewPriorityQueue[string](workqueue.PriorityOptions[string]{}), OneEntry: true},
+			Config: workqueue.TypedRateLimitingQueueConfig[string]{OneEntry: true},
 		})
 		for _, row := range []struct {
 			call  func()
@@ -48,13 +48,13 @@ func TestQueueNotesEachCallAndMakesIt(t *testing.T) {
 			{func() { q.AddAfter("f", 0); q.TryGet() }, "[AddAfter f Get f]", "0 2 2"},
 			{func() { q.Done("f") }, "[Done f]", "0 1 2"},
 			{func() { q.AddWith(workqueue.AddOptions{}, "g", "h") }, "[AddWith g AddWith h]", "2 1 2"},
-			{func() { q.AddWith(workqueue.AddOptions{Priority: 5}, "h") }, "[AddWith h, priority 5]", "2 1 2"},
+			{func() { q.AddWith(workqueue.AddOptions{Priority: priority(5)}, "h") }, "[AddWith h, priority 5]", "2 1 2"},
 			{func() { wantPriority(t, q, "h", 5) }, "[Get h, priority 5]", "1 2 2"},
 			{func() { wantPriority(t, q, "g", 0) }, "[Get g]", "0 3 2"},
 			{func() { q.Done("g"); q.Done("h") }, "[Done g Done h]", "0 1 2"},
-			{func() { q.AddWith(workqueue.AddOptions{After: time.Second, Priority: -1}, "i") }, "[AddWith i 1s, priority -1]", "0 1 3"},
+			{func() { q.AddWith(workqueue.AddOptions{After: time.Second, Priority: priority(-1)}, "i") }, "[AddWith i 1s, priority -1]", "0 1 3"},
 			{func() { q.AddWith(workqueue.AddOptions{RateLimited: true}, "j", "k") }, "[AddWith j rate limited AddWith k rate limited]", "0 1 5"},
-			{func() { q.AddWith(workqueue.AddOptions{Priority: 1}, "i") }, "[AddWith i, priority 1]", "1 1 4"}, // OneEntry: the wait is over.
+			{func() { q.AddWith(workqueue.AddOptions{Priority: priority(1)}, "i") }, "[AddWith i, priority 1]", "1 1 4"}, // OneEntry: the wait is over.
 			{func() { q.AddAfter("i", time.Hour) }, "[AddAfter i 1h0m0s]", "1 1 4"},
 			{func() { q.ShutDown(); q.Get() }, "[Get i]", "0 2 0"},
 			{func() { q.Get(); q.GetWithPriority(); q.GetContext(t.Context()); q.TryGet() }, "[]", "0 2 0"},
@@ -70,6 +70,8 @@ func TestQueueNotesEachCallAndMakesIt(t *testing.T) {
 		}
 	})
 }
+
+func priority(n int) *int { return &n }
 
 func wantPriority(t *testing.T, q *workqueuetest.Queue[string], item string, priority int) {
 	t.Helper()

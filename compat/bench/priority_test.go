@@ -21,7 +21,7 @@ type prioritized interface {
 type ours struct{ *workqueue.Typed[string] }
 
 func (q ours) AddAt(item string, priority int) {
-	q.AddWith(workqueue.AddOptions{Priority: priority}, item)
+	q.AddWith(workqueue.AddOptions{Priority: &priority}, item)
 }
 
 type theirs struct {
@@ -46,19 +46,19 @@ func (q plain) GetWithPriority() (item string, priority int, shutdown bool) {
 // given has the order decide by the item, and needs no AddWith.
 type given struct{ plain }
 
-func newOrdered(options workqueue.PriorityOptions[string]) *workqueue.Typed[string] {
-	return workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Order: workqueue.NewPriorityQueue(options)})
+func newOrdered(order workqueue.Order[string]) *workqueue.Typed[string] {
+	return workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Order: order})
 }
 
 func prioritizeds(levels int) []impl[prioritized] {
 	of := func(item string) int { return int(item[len(item)-1]) % levels }
 	return []impl[prioritized]{
-		{"workqueue", func() prioritized { return ours{newOrdered(workqueue.PriorityOptions[string]{})} }},
+		{"workqueue", func() prioritized { return ours{newOrdered(workqueue.Order[string]{})} }},
 		{"workqueue-of", func() prioritized {
-			return given{plain{newOrdered(workqueue.PriorityOptions[string]{Of: of})}}
+			return given{plain{newOrdered(workqueue.Order[string]{Priority: of})}}
 		}},
 		{"workqueue-oldest", func() prioritized {
-			return ours{newOrdered(workqueue.PriorityOptions[string]{OldestEvery: 10})}
+			return ours{newOrdered(workqueue.Order[string]{OldestEvery: 10})}
 		}},
 		{"workqueue-fifo", func() prioritized { return plain{workqueue.NewTyped[string]()} }},
 		{"priorityqueue", func() prioritized { return theirs{priorityqueue.New[string]("")} }},

@@ -16,6 +16,7 @@ func TestUpgradeOfClientGo(t *testing.T) {
 	never := newProgram(t, mainFiles("v0.36.0", ""))
 	p := newProgram(t, mainFiles("v0.36.0", ""))
 	p.must(world.swap, "-w")
+	p.commit()
 	for _, p := range []*program{never, p} {
 		p.must("go", "get", clientGo+"@v0.37.0")
 		p.must("go", "mod", "tidy")
@@ -24,6 +25,8 @@ func TestUpgradeOfClientGo(t *testing.T) {
 		}
 	}
 	p.fails(clientGo+" v0.37.0 is built, and v0.36.0 was swapped", "-check")
+	p.fails(" M go.mod", "-w")
+	p.commit()
 	p.must(world.swap, "-w")
 	p.must(world.swap, "-check")
 	if got := p.built(); got != ours {
@@ -87,7 +90,7 @@ func TestForks(t *testing.T) {
 		t.Error(err)
 	}
 	p.edit("example.com/fork v0.36.7", "example.com/fork v0.36.8")
-	p.fails("go.mod names example.com/fork v0.36.8, and example.com/fork v0.36.7 was copied", "-check")
+	p.fails("go.mod names example.com/fork@v0.36.8, and example.com/fork@v0.36.7 was copied", "-check")
 }
 
 // edit changes a text in go.mod. `go mod edit` would drop the replace of one version
@@ -125,18 +128,21 @@ func TestForkInTheTree(t *testing.T) {
 	p.cycle()
 	p.must(world.swap, "-w")
 	p.files(map[string]string{"our-client-go/tools/watch/watch.go": "package watch\n\n// Changed.\n"})
-	p.fails("./our-client-go has changed", "-check")
+	p.fails("not current: go.mod names ./our-client-go (", "-check")
+	p.commit()
 	p.trial()
 	p.must(world.swap, "-w")
 	p.must(world.swap, "-check")
 	p.files(map[string]string{"our-client-go/util/workqueue/more.go": "package workqueue\n\n// More is not in client-go.\nfunc More() {}\n"})
+	p.commit()
 	before := tree(t, p.top)
-	p.fails("exports what ours lacks: More", "-w")
+	p.fails("exports what ours lacks: func More", "-w")
 	same(t, "refused", before, tree(t, p.top))
 	p.must(world.swap, "-undo")
+	p.commit()
 	before = tree(t, p.top)
-	p.fails("exports what ours lacks: More", "-w")
-	p.fails("exports what ours lacks: More", "go", "version")
+	p.fails("exports what ours lacks: func More", "-w")
+	p.fails("exports what ours lacks: func More", "go", "version")
 	same(t, "refused", before, tree(t, p.top))
 }
 
@@ -158,24 +164,32 @@ func TestUnknownVersions(t *testing.T) {
 func TestEditedCopy(t *testing.T) {
 	p := newProgram(t, mainFiles("v0.36.0", ""))
 	p.files(map[string]string{"third_party/client-go/own.go": "package own\n"})
+	p.commit()
 	before := tree(t, p.top)
-	p.fails("is there already, and not by swap", "-w")
+	p.fails("is there already, and not by swap", "-w", "-force")
 	same(t, "refused", before, tree(t, p.top))
 
 	p = newProgram(t, mainFiles("v0.36.0", ""))
+	before = tree(t, p.top)
 	p.must(world.swap, "-w")
 	p.files(map[string]string{"third_party/client-go/tools/watch/watch.go": "package watch\n"})
-	before = tree(t, p.top)
+	p.commit()
+	edited := tree(t, p.top)
 	p.fails("was changed since", "-check")
 	p.fails("was changed since", "-w")
 	p.fails("was changed since", "-undo")
-	same(t, "refused", before, tree(t, p.top))
+	same(t, "refused", edited, tree(t, p.top))
+	p.must(world.swap, "-force", "-w")
+	p.must(world.swap, "-check")
 	if err := os.RemoveAll(filepath.Join(p.dir, "third_party")); err != nil {
 		t.Fatal(err)
 	}
 	p.fails("not swapped", "-check")
+	p.commit()
 	p.must(world.swap, "-w")
 	p.must(world.swap, "-check")
+	p.must(world.swap, "-undo")
+	same(t, "taken back", before, tree(t, p.top))
 }
 
 // What the copy has, and in which modes. Those of the module cache are read-only.
@@ -201,7 +215,7 @@ func TestCopy(t *testing.T) {
 		}
 		return nil
 	})
-	const want = "LICENSE SWAP.md go.mod openapi/openapi.go openapi/testdata/a.json swap.json swap.mod.before swap.sum.before" +
+	const want = "LICENSE SWAP.md go.mod openapi/openapi.go openapi/testdata/a.json swap.json" +
 		" third_party/fork/LICENSE tools/watch/watch.go util/workqueue/workqueue.go"
 	if got := strings.Join(files, " "); err != nil || got != want {
 		t.Errorf("got %s, %v", got, err)

@@ -59,50 +59,9 @@ func sabotaged(t *testing.T, at string) []string {
 		"SWAP_TEST_CALLS=" + filepath.Join(dir, "calls"), "SWAP_TEST_FAIL_AT=" + at}
 }
 
-var all = flag.Bool("all", false, "have each call of go fail, and not one of four")
-
-// stride is how many calls of go there are for one that fails. Each failure takes seconds
-// of go itself.
-func stride() int {
-	if *all {
-		return 1
-	}
-	return 4
-}
-
-// eachFailure runs swap until no call of go is left to fail, and returns how many
-// failures there were, or would be with all of them. The last run, which nothing happens to, succeeds. Another may
-// too: -w need not know whether an old swap is current. Then it is undone by hand.
-func (p *program) eachFailure(args []string, kill bool, afterwards func(when string)) (failures int) {
+// sabotage runs swap, and returns how often swap has called go.
+func (p *program) sabotage(at string, args ...string) (out string, code, calls int) {
 	p.Helper()
-	saved := filepath.Join(p.TempDir(), "saved")
-	if err := os.CopyFS(saved, os.DirFS(p.top)); err != nil {
-		p.Fatal(err)
-	}
-	for at := 1; at < 40; at += stride() {
-		number := strconv.Itoa(at)
-		if kill {
-			number = "k" + number
-		}
-		out, code, calls := p.sabotage(number, args)
-		switch {
-		case code == 0 && calls < at:
-			return failures * stride()
-		case code == 0:
-			p.restore(saved)
-			continue
-		case !kill && !strings.Contains(out, "a failure in the middle"):
-			p.Fatalf("call %d: %s", at, out)
-		}
-		failures++
-		afterwards(fmt.Sprintf("%q, call %d", args, at))
-	}
-	p.Fatal("it never came to an end")
-	return 0
-}
-
-// sabotage runs swap, and returns how often that has called go.
-func (p *program) sabotage(at string, args []string) (out string, code, calls int) {
 	p.env = sabotaged(p.T, at)
 	defer func() { p.env = nil }()
 	out, code = p.run(world.swap, args...)
@@ -113,72 +72,110 @@ func (p *program) sabotage(at string, args []string) (out string, code, calls in
 	return out, code, strings.Count(string(log), "\n")
 }
 
-func (p *program) restore(saved string) {
-	p.Helper()
-	if err := os.RemoveAll(p.top); err != nil {
-		p.Fatal(err)
+// vendored is a program whose swapped copy is in the cache: what calls of go are counted
+// in one call of swap, the next makes too.
+func vendored(t *testing.T) *program {
+	t.Helper()
+	p := newProgram(t, mainFiles("v0.36.0", ""))
+	p.must("go", "mod", "vendor")
+	p.commit()
+	p.trial()
+	return p
+}
+
+var all = flag.Bool("all", false, "kill swap at each call of go, and not at one of four")
+
+// points are the calls of go at which a call of swap is killed: the last ones, which come
+// when the program is being changed, and some before. Each takes seconds of go itself.
+func points(calls int) (at []int) {
+	for i := calls; i > 0; i-- {
+		if *all || i > calls-5 || i%4 == 0 {
+			at = append(at, i)
+		}
 	}
-	if err := os.CopyFS(p.top, os.DirFS(saved)); err != nil {
-		p.Fatal(err)
+	return at
+}
+
+// Whenever a write is killed, git shows what the write has left, and brings back what was
+// there. There is nothing else that the write leaves.
+func TestKilledWrite(t *testing.T) {
+	p := vendored(t)
+	before := tree(t, p.top)
+	_, _, calls := p.sabotage("0", "-w")
+	p.checkOut()
+	same(t, "checked out", before, tree(t, p.top))
+	changed := 0
+	for _, at := range points(calls) {
+		p.sabotage("k"+strconv.Itoa(at), "-w")
+		if p.must("git", "status", "--short") == "" {
+			same(t, fmt.Sprintf("killed at %d, with no change for git", at), before, tree(t, p.top))
+			continue
+		}
+		changed++
+		if _, code := p.run(world.swap, "-check"); code != 0 { // else the write was complete
+			p.fails("commit these first", "-w")
+		}
+		p.checkOut()
+		same(t, fmt.Sprintf("killed at %d, and checked out", at), before, tree(t, p.top))
+	}
+	if changed < 2 {
+		t.Errorf("of %d kills, %d came in the middle of a change", calls, changed)
 	}
 }
 
-// Whichever call of go fails, the tree is as it was.
-func TestFailureInTheMiddle(t *testing.T) {
-	p := newProgram(t, mainFiles("v0.36.0", ""))
+// What somebody commits after a killed write stays.
+func TestRequirementAfterKilledWrite(t *testing.T) {
+	p := vendored(t)
+	_, _, calls := p.sabotage("0", "-w")
+	p.checkOut()
+	p.sabotage("k"+strconv.Itoa(calls-2), "-w")
+	p.must("go", "mod", "edit", "-require=example.com/other@v1.0.0")
+	p.files(map[string]string{"other.go": "package main\n\nimport _ \"example.com/other\"\n"})
+	p.must("go", "mod", "tidy")
 	p.must("go", "mod", "vendor")
-	before := tree(t, p.top)
-	asBefore := func(when string) { same(t, when, before, tree(t, p.top)) }
-	if calls := p.eachFailure([]string{"-w"}, false, asBefore); calls < 8 {
-		t.Errorf("only %d calls of go could fail", calls)
-	}
-	p.must("go", "get", clientGo+"@v0.37.0")
-	p.must("go", "mod", "vendor")
-	before = tree(t, p.top)
-	for _, args := range [][]string{{"-w"}, {"-undo"}} {
-		if calls := p.eachFailure(args, false, asBefore); calls < 4 {
-			t.Errorf("%q: only %d calls of go could fail", args, calls)
-		}
-		before = tree(t, p.top)
-	}
-}
-
-// When swap itself is killed, the next call puts things back first, whatever it is for.
-func TestKilledInTheMiddle(t *testing.T) {
-	p := newProgram(t, mainFiles("v0.36.0", ""))
-	p.must("go", "mod", "vendor")
-	before := tree(t, p.top)
-	interrupted := 0
-	p.eachFailure([]string{"-w"}, true, func(when string) {
-		if _, err := os.Stat(filepath.Join(p.dir, ".swap-before")); err == nil {
-			interrupted++
-			p.fails("was interrupted", "-check")
-		}
-		p.fails("not swapped", "-undo")
-		same(t, when, before, tree(t, p.top))
-	})
-	if interrupted*stride() < 4 {
-		t.Errorf("the change was interrupted %d times", interrupted)
-	}
+	p.commit()
+	p.must(world.swap, "-w", "-force")
 	p.must(world.swap, "-check")
-	before = tree(t, p.top)
-	p.eachFailure([]string{"-undo"}, true, func(when string) {
-		p.must(world.swap, "-w") // It puts things back, and finds the swap current.
-		same(t, when, before, tree(t, p.top))
-	})
+	p.must(world.swap, "-undo")
+	if got := p.requirements()["example.com/other"]; got != "v1.0.0" {
+		t.Errorf("the requirement is %q", got)
+	}
 }
 
-// The vendor folder of a workspace is outside of the module that is swapped.
-func TestFailureInAWorkspace(t *testing.T) {
-	p := workspace(t)
-	p.must("go", "work", "vendor")
+// An undo that was killed is finished by another.
+func TestKilledUndo(t *testing.T) {
+	p := vendored(t)
 	before := tree(t, p.top)
-	failures := 0
-	p.eachFailure([]string{"-w"}, false, func(when string) {
-		failures++
-		same(t, when, before, tree(t, p.top))
-	})
-	if failures*stride() < 8 {
-		t.Errorf("only %d calls of go could fail", failures)
+	p.must(world.swap, "-w")
+	p.commit()
+	_, _, calls := p.sabotage("0", "-undo")
+	same(t, "taken back", before, tree(t, p.top))
+	for _, at := range points(calls) {
+		p.checkOut()
+		p.sabotage("k"+strconv.Itoa(at), "-undo")
+		p.must(world.swap, "-undo", "-force")
+		same(t, fmt.Sprintf("killed at %d, and taken back", at), before, tree(t, p.top))
+	}
+}
+
+// When a call of go fails, the tree is as it was, or swap says what brings it back.
+func TestFailedWrite(t *testing.T) {
+	p := vendored(t)
+	before := tree(t, p.top)
+	_, _, calls := p.sabotage("0", "-w")
+	p.checkOut()
+	brought := 0
+	for _, at := range points(calls) {
+		out, code, _ := p.sabotage(strconv.Itoa(at), "-w")
+		if _, command, said := strings.Cut(out, "take it back: "); said {
+			p.must("sh", "-c", command)
+			brought++
+		}
+		if same(t, fmt.Sprintf("call %d failed", at), before, tree(t, p.top)); code == 0 || !strings.Contains(out, "a failure in the middle") {
+			t.Errorf("call %d failed: exit code %d\n%s", at, code, out)
+		}
+	}
+	if brought < 2 {
+		t.Errorf("swap said %d times what brings the tree back", brought)
 	}
 }

@@ -15,6 +15,7 @@ func TestReadOnlyModuleCache(t *testing.T) {
 	p.must(world.swap, "-w") // It downloads.
 	p.must("go", "mod", "vendor")
 	p.must(world.swap, "-undo")
+	p.commit()
 	dir, err := os.MkdirTemp("", "swap of somebody")
 	if err != nil {
 		t.Fatal(err)

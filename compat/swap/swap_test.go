@@ -31,6 +31,22 @@ func TestTrialReturnsTheExitCode(t *testing.T) {
 	}
 }
 
+// A cache that somebody has cleaned in part does no harm.
+func TestTrialWithDamagedCache(t *testing.T) {
+	p := newProgram(t, mainFiles("v0.36.0", ""))
+	p.trial()
+	copies, err := filepath.Glob(filepath.Join(world.dir, "cache", "workqueue-swap", "client-go-v0.36.0-*"))
+	if err != nil || len(copies) == 0 {
+		t.Fatalf("no copy is in the cache, %v", err)
+	}
+	for _, dir := range copies {
+		if err := os.RemoveAll(filepath.Join(dir, "util")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.trial()
+}
+
 // trial tries a program, and compares its tree.
 func (p *program) trial() {
 	p.Helper()
@@ -83,11 +99,14 @@ func TestOldLanguage(t *testing.T) {
 func TestVendored(t *testing.T) {
 	p := newProgram(t, mainFiles("v0.36.0", ""))
 	p.must("go", "mod", "vendor")
+	p.commit()
 	p.trial()
 	p.env = []string{"GOFLAGS=-trimpath -mod=vendor"}
 	p.trial()
 	p.cycle()
-	p.must(world.swap, "-w")
+	if out := p.must(world.swap, "-w"); !strings.Contains(out, "git add go.mod go.sum third_party/client-go vendor\n") {
+		t.Errorf("got %s", out)
+	}
 	if entries, err := os.ReadDir(filepath.Join(p.dir, "vendor", theirs)); err != nil || len(entries) != 1 {
 		t.Errorf("the vendor folder has %v, %v", entries, err)
 	}
@@ -112,6 +131,7 @@ func workspace(t *testing.T) *program {
 	p.dir = filepath.Join(p.top, "program")
 	p.must("go", "mod", "tidy")
 	p.must("go", "build", "-o", os.DevNull, ".")
+	p.commit()
 	return p
 }
 
@@ -124,6 +144,7 @@ func TestWorkspace(t *testing.T) {
 func TestVendoredWorkspace(t *testing.T) {
 	p := workspace(t)
 	p.must("go", "work", "vendor")
+	p.commit()
 	p.trial()
 	p.cycle()
 }
@@ -140,6 +161,7 @@ func TestWorkspaceOfOtherVersion(t *testing.T) {
 	p.dir = filepath.Join(p.top, "program")
 	p.must("go", "build", "-o", os.DevNull, ".")
 	p.trial()
+	p.commit()
 	before := tree(t, p.top)
 	p.fails("the workspace builds", "-w")
 	same(t, "after it", before, tree(t, p.top))
@@ -164,6 +186,7 @@ func TestNoModule(t *testing.T) {
 func TestCommandOfGoMod(t *testing.T) {
 	p := newProgram(t, mainFiles("v0.36.0", ""))
 	p.must("go", "mod", "vendor")
+	p.commit()
 	before := tree(t, p.top)
 	p.must(world.swap, "-w")
 	swapped := tree(t, p.top)

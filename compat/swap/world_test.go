@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -77,7 +78,8 @@ func command(dir, name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(name, args...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "GOENV=off", "GOFLAGS=-trimpath", "GOWORK=", "GOSUMDB=off", "GOTOOLCHAIN=local",
-		"GONOPROXY=", "GOPRIVATE=", "GOPROXY="+proxies(), "GOMODCACHE="+world.modcache,
+		"GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.com",
+		"GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.com", "GONOPROXY=", "GOPRIVATE=", "GOPROXY="+proxies(), "GOMODCACHE="+world.modcache,
 		"GOCACHE="+machine()[2], "XDG_CACHE_HOME="+filepath.Join(world.dir, "cache"), "LocalAppData="+filepath.Join(world.dir, "cache"))
 	return cmd
 }
@@ -160,8 +162,26 @@ func publish(path, version, dir string) error {
 		return err
 	}
 	defer file.Close()
-	return zip.CreateFromDir(file, module.Version{Path: path, Version: version}, dir)
+	checked, err := zip.CheckDir(dir)
+	if err != nil {
+		return err
+	}
+	var files []zip.File
+	for _, path := range checked.Valid {
+		name := strings.TrimPrefix(filepath.ToSlash(strings.TrimPrefix(path, dir)), "/")
+		if name != ".git" { // a file, in a worktree
+			files = append(files, fileOf{dir, name})
+		}
+	}
+	return zip.Create(file, module.Version{Path: path, Version: version}, files)
 }
+
+// A fileOf a directory is a zip.File.
+type fileOf struct{ dir, name string }
+
+func (f fileOf) Path() string                 { return f.name }
+func (f fileOf) Lstat() (os.FileInfo, error)  { return os.Lstat(filepath.Join(f.dir, f.name)) }
+func (f fileOf) Open() (io.ReadCloser, error) { return os.Open(filepath.Join(f.dir, f.name)) }
 
 func write(path, text string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
@@ -178,7 +198,7 @@ type program struct {
 	env []string // on top
 }
 
-// newProgram writes files, and tidies.
+// newProgram writes files, tidies, and commits.
 func newProgram(t *testing.T, files map[string]string) *program {
 	t.Helper()
 	p := &program{T: t, dir: filepath.Join(t.TempDir(), "a program")}
@@ -186,8 +206,24 @@ func newProgram(t *testing.T, files map[string]string) *program {
 	p.files(files)
 	if _, err := os.Stat(filepath.Join(p.dir, "go.mod")); err == nil {
 		p.must("go", "mod", "tidy")
+		p.commit()
 	}
 	return p
+}
+
+// commit commits all that git does not ignore. The repository is p.top.
+func (p *program) commit() {
+	p.Helper()
+	p.must("git", "-C", p.top, "init", "--quiet")
+	p.must("git", "-C", p.top, "add", "--all")
+	p.must("git", "-C", p.top, "commit", "--quiet", "--allow-empty", "--message=all")
+}
+
+// checkOut brings back what was committed, as the documentation says.
+func (p *program) checkOut() {
+	p.Helper()
+	p.must("git", "-C", p.top, "checkout", "--quiet", ".")
+	p.must("git", "-C", p.top, "clean", "-fd", "--quiet")
 }
 
 func (p *program) files(files map[string]string) {
@@ -238,7 +274,8 @@ func (p *program) built(args ...string) string {
 	return strings.TrimSpace(out[strings.LastIndex(strings.TrimSpace(out), "\n")+1:])
 }
 
-// tree returns the hash of each file, by its path; those of go's commands included.
+// tree returns the hash of each file, by its path. It leaves out what git does: its own
+// files, and directories.
 func tree(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -246,10 +283,16 @@ func tree(t testing.TB, dir string) map[string]string {
 		if err != nil {
 			return err
 		}
+		if entry.IsDir() && entry.Name() == ".git" {
+			return fs.SkipDir
+		}
 		info, err := entry.Info()
 		if err != nil || entry.IsDir() {
-			files[path] = "directory"
 			return err
+		}
+		if link, err := os.Readlink(path); err == nil {
+			files[path] = "link to " + link
+			return nil
 		}
 		data, err := os.ReadFile(path)
 		files[path] = fmt.Sprintf("%v %x", info.Mode(), sha256.Sum256(data))
@@ -264,16 +307,20 @@ func tree(t testing.TB, dir string) map[string]string {
 // same fails the test if a tree has changed, and says where.
 func same(t testing.TB, when string, before, after map[string]string) {
 	t.Helper()
+	var differ []string
 	for _, path := range slices.Sorted(maps.Keys(after)) {
 		if before[path] == "" {
-			t.Errorf("%s: %s is new", when, path)
+			differ = append(differ, path+" is new")
 		} else if before[path] != after[path] {
-			t.Errorf("%s: %s has changed", when, path)
+			differ = append(differ, path+" has changed")
 		}
 	}
 	for _, path := range slices.Sorted(maps.Keys(before)) {
 		if after[path] == "" {
-			t.Errorf("%s: %s is gone", when, path)
+			differ = append(differ, path+" is gone")
 		}
+	}
+	if len(differ) > 0 {
+		t.Errorf("%s: %d files differ\n%s", when, len(differ), strings.Join(differ[:min(10, len(differ))], "\n"))
 	}
 }

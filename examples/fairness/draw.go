@@ -37,7 +37,7 @@ func draw(results []result) []byte {
 	var svg bytes.Buffer
 	height := topHeight + (len(results)+1)/2*panelHeight
 	fmt.Fprintf(&svg, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" role="img" aria-labelledby="t">`+"\n", width, height)
-	fmt.Fprintf(&svg, `<title id="t">How long the keys of two tenants wait in four orders</title>`+"\n%s", style)
+	fmt.Fprintf(&svg, `<title id="t">How long the keys of two tenants wait in five orders</title>`+"\n%s", style)
 	write(&svg, "title", 0, 18, "start", "How long a key waits that is added at a time")
 	legend(&svg, 0, "quiet", "one key a second")
 	legend(&svg, 230, "flood", "10,000 keys in 50 s; the workers do 80 a second")

@@ -4,7 +4,7 @@
 //
 //	go run ./fairness
 //
-// It prints for how long the keys of each have waited, for four orders of the same
+// It prints for how long the keys of each have waited, for five orders of the same
 // queue, and draws that in an SVG. Time is simulated in simulate.go, so it takes less
 // than a second. This file is the part to copy: the orders.
 package main
@@ -37,24 +37,39 @@ func priorityOf(key string) int {
 	return 0
 }
 
+// The flood may occupy all workers but one, and has longer turns in return.
+func limitOf(tenant string) int {
+	if tenant == "flood" {
+		return workers - 1
+	}
+	return 0 // any number
+}
+
+func weightOf(tenant string) int {
+	if tenant == "flood" {
+		return workers - 1
+	}
+	return 1
+}
+
 // An order is one for the Order field of a queue's config.
 type order struct {
 	name, about string
-	make        func() workqueue.Queue[string]
+	workqueue.Order[string]
 }
 
 var orders = []order{
-	{"FIFO", "all keys in one line", func() workqueue.Queue[string] {
-		return nil
+	{"FIFO", "all keys in one line", workqueue.Order[string]{}},
+	{"priority", "the flood has the higher one", workqueue.Order[string]{Priority: priorityOf}},
+	{"priority, OldestEvery 4", "every 4th is the oldest key", workqueue.Order[string]{
+		Priority:    priorityOf,
+		OldestEvery: 4,
 	}},
-	{"priority", "the flood has the higher one", func() workqueue.Queue[string] {
-		return workqueue.NewPriorityQueue(workqueue.PriorityOptions[string]{Of: priorityOf})
-	}},
-	{"priority, OldestEvery 4", "every 4th is the oldest key", func() workqueue.Queue[string] {
-		return workqueue.NewPriorityQueue(workqueue.PriorityOptions[string]{Of: priorityOf, OldestEvery: 4})
-	}},
-	{"fair", "tenants take turns", func() workqueue.Queue[string] {
-		return workqueue.NewFairQueue(workqueue.FairOptions[string, string]{Group: tenantOf})
+	{"fair", "tenants take turns", workqueue.Order[string]{Group: tenantOf}},
+	{"fair, MaxInFlight", "3 of 4 workers for the flood", workqueue.Order[string]{
+		Group:       tenantOf,
+		Weight:      weightOf,
+		MaxInFlight: limitOf,
 	}},
 }
 
@@ -71,7 +86,7 @@ func main() {
 func run(out io.Writer, file string) error {
 	var results []result
 	for _, o := range orders {
-		results = append(results, result{o, simulate(o.make())})
+		results = append(results, result{o, simulate(o.Order)})
 	}
 	if err := table(out, results); err != nil || file == "" {
 		return err

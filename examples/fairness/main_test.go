@@ -23,6 +23,8 @@ const want = `                    order  tenant   keys  median wait       p99   
   priority, OldestEvery 4   flood  10000      37.80 s   74.86 s   75.61 s
                      fair   quiet    150       0.04 s    0.04 s    0.04 s
                      fair   flood  10000      38.27 s   75.81 s   76.56 s
+        fair, MaxInFlight   quiet    150       0.00 s    0.00 s    0.00 s
+        fair, MaxInFlight   flood  10000      58.31 s  115.47 s  116.66 s
 `
 
 func TestOutput(t *testing.T) {
@@ -56,7 +58,7 @@ func TestOutput(t *testing.T) {
 // What the picture is to show: who is delayed by the flood, and by how much.
 func TestWhoWaits(t *testing.T) {
 	for _, o := range orders {
-		r := result{o, simulate(o.make())}
+		r := result{o, simulate(o.Order)}
 		quiet, flood := r.of("quiet"), r.of("flood")
 		if len(quiet) != quietKeys || len(flood) != floodKeys {
 			t.Fatalf("%s: %d and %d keys were handed out", o.name, len(quiet), len(flood))
@@ -65,6 +67,8 @@ func TestWhoWaits(t *testing.T) {
 		switch {
 		case o.name == "fair" && longest > workTime:
 			t.Errorf("fair: the quiet tenant waits for %v, a round takes %v", longest, workTime)
+		case strings.Contains(o.name, "MaxInFlight") && longest > 0:
+			t.Errorf("%s: the quiet tenant waits for %v, although a worker is free", o.name, longest)
 		case o.name == "priority" && longest < 120*time.Second:
 			t.Errorf("priority: the quiet tenant waits for %v, the flood for 125 s", longest)
 		case strings.Contains(o.name, "OldestEvery") && longest > others:

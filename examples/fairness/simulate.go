@@ -42,7 +42,7 @@ type job struct {
 }
 
 // simulate returns the waits of all keys, in the order in which they were handed out.
-func simulate(order workqueue.Queue[string]) []wait {
+func simulate(order workqueue.Order[string]) []wait {
 	s := simulation{
 		queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Order: order}),
 		added: make(map[string]time.Duration),

@@ -19,9 +19,9 @@ const drainTimeout = 20 * time.Second
 
 // queue holds names, not objects: two changes of one object are one item, and
 // whoever works on it reads the newest state from the cache.
-type queue = workqueue.TypedRateLimitingInterface[cache.ObjectName]
+type queue = workqueue.TypedRateLimiting[cache.ObjectName]
 
-func newQueue() queue {
+func newQueue() *queue {
 	return workqueue.NewTypedRateLimiting(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](5*time.Millisecond, time.Minute),
 		workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: "mirror"},
@@ -30,9 +30,10 @@ func newQueue() queue {
 
 // controller works off the queue that a mirror fills.
 type controller struct {
-	mirror *mirror.Mirror
-	queue  queue
-	log    *slog.Logger
+	mirror   *mirror.Mirror
+	queue    workqueue.TypedRateLimitingInterface[cache.ObjectName]
+	log      *slog.Logger
+	onResult func(ctx context.Context, item cache.ObjectName, result workqueue.Result) // or nil
 }
 
 // run works until ctx is done, then finishes what is queued and in flight.
@@ -43,6 +44,6 @@ func (c *controller) run(ctx context.Context, workers int) error {
 	}
 	logger := logr.FromSlogHandler(c.log.Handler())
 	return workqueue.Run(ctx, c.queue, c.mirror.Sync, workqueue.RunOptions[cache.ObjectName]{
-		Workers: workers, Drain: true, Grace: drainTimeout, Logger: &logger,
+		Workers: workers, Drain: true, Grace: drainTimeout, Logger: &logger, OnResult: c.onResult,
 	})
 }

@@ -20,7 +20,9 @@ import (
 	"syscall"
 
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 
+	"github.com/seed16c08ea7/workqueue"
 	"github.com/seed16c08ea7/workqueue/examples/internal/embedded"
 	"github.com/seed16c08ea7/workqueue/examples/internal/mirror"
 )
@@ -40,13 +42,45 @@ func main() {
 }
 
 // play runs the controller on the embedded cluster until that is over.
-func play(ctx context.Context, out io.Writer, q queue, opts embedded.Options) error {
-	return embedded.Run(ctx, out, q, opts, serve)
+func play(ctx context.Context, out io.Writer, q *queue, opts embedded.Options) error {
+	return embedded.Run(ctx, out, q, opts, func(ctx context.Context, config *rest.Config, seen embedded.Queue, log *slog.Logger) error {
+		c := &controller{queue: q, log: log}
+		if o, ok := seen.(embedded.Observer); ok {
+			c.queue = observed{q, o}
+			c.onResult = func(ctx context.Context, item cache.ObjectName, result workqueue.Result) {
+				if result.Outcome == workqueue.OutcomeFailed {
+					o.RecordRetry(item)
+				}
+			}
+		}
+		return c.serve(ctx, config)
+	})
 }
 
-func serve(ctx context.Context, config *rest.Config, q embedded.Queue, log *slog.Logger) error {
-	return mirror.Serve(ctx, config, "", q, log, func(ctx context.Context, m *mirror.Mirror) error {
-		c := &controller{mirror: m, queue: q, log: log}
+// observed is the queue as Run takes it, for the summary at the end.
+type observed struct {
+	*queue
+	observer embedded.Observer
+}
+
+func (q observed) Add(item cache.ObjectName) { q.observer.Add(item) }
+
+func (q observed) GetContext(ctx context.Context) (cache.ObjectName, error) {
+	item, err := q.queue.GetContext(ctx)
+	if err == nil {
+		q.observer.RecordHandOut(item)
+	}
+	return item, err
+}
+
+func (q observed) Done(item cache.ObjectName) {
+	q.observer.RecordDone(item)
+	q.queue.Done(item)
+}
+
+func (c *controller) serve(ctx context.Context, config *rest.Config) error {
+	return mirror.Serve(ctx, config, "", c.queue, c.log, func(ctx context.Context, m *mirror.Mirror) error {
+		c.mirror = m
 		return c.run(ctx, 4)
 	})
 }

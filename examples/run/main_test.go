@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -18,7 +19,7 @@ import (
 )
 
 // played is the output of a run in virtual time.
-func played(ctx context.Context, q queue, seed uint64) (string, error) {
+func played(ctx context.Context, q *queue, seed uint64) (string, error) {
 	var out bytes.Buffer
 	err := play(ctx, &out, q, embedded.Options{Seed: seed, Verbose: true})
 	return out.String(), err
@@ -36,7 +37,7 @@ func TestEmbeddedClusterConverges(t *testing.T) {
 				"readded=true",
 				"failures=5 backoff=80ms",
 				`msg="deletion found by a new list"`,
-				`msg="Handler failed, the item will be retried" item=default/app-`,
+				`msg="Handler failed, the item will be retried" queue=mirror item=default/app-`,
 			} {
 				if !strings.Contains(out, want) {
 					t.Errorf("seed %d: no %q in\n%s", seed, want, out)
@@ -46,14 +47,18 @@ func TestEmbeddedClusterConverges(t *testing.T) {
 	}
 }
 
-// lossyQueue is a queue that drops retries.
-type lossyQueue struct{ queue }
+// never is a limiter whose retries do not come.
+type never struct {
+	workqueue.TypedRateLimiter[cache.ObjectName]
+}
 
-func (lossyQueue) AddRateLimited(cache.ObjectName) {}
+func (never) When(cache.ObjectName) time.Duration { return math.MaxInt64 }
 
 func TestForgottenRetryIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		out, err := played(t.Context(), lossyQueue{newQueue()}, 1)
+		limiter := never{workqueue.DefaultTypedItemBasedRateLimiter[cache.ObjectName]()}
+		q := workqueue.NewTypedRateLimiting(limiter, workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{})
+		out, err := played(t.Context(), q, 1)
 		if err == nil || !strings.Contains(out, "\nNOT CONVERGED: ") {
 			t.Errorf("got error %v after\n%s", err, out)
 		}
@@ -87,7 +92,7 @@ func TestDrainIsBounded(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		served := make(chan error, 1)
-		go func() { served <- serve(ctx, cluster.Config(), newQueue(), fixture.Quiet()) }()
+		go func() { served <- (&controller{queue: newQueue(), log: fixture.Quiet()}).serve(ctx, cluster.Config()) }()
 		synctest.Wait()
 		start := time.Now()
 		cancel()

@@ -19,13 +19,14 @@ import (
 
 	"github.com/seed16c08ea7/workqueue"
 	"github.com/seed16c08ea7/workqueue/examples/internal/webhook"
+	"github.com/seed16c08ea7/workqueue/wait"
 )
 
 func main() { webhook.Main("webhook", newProgram) }
 
 func newProgram(outbox *webhook.Outbox, registry *prometheus.Registry) webhook.Program {
 	queue := workqueue.NewTypedRateLimiting(
-		workqueue.NewTypedItemBackoffRateLimiter[string](workqueue.Backoff{Duration: 20 * time.Millisecond, Factor: 2, Jitter: 0.2, Cap: time.Minute}),
+		workqueue.NewTypedItemBackoffRateLimiter[string](wait.Backoff{Duration: 20 * time.Millisecond, Factor: 2, Jitter: 0.2, Cap: time.Minute}),
 		workqueue.TypedRateLimitingQueueConfig[string]{
 			Name:            "webhooks",
 			MetricsProvider: workqueue.NewPrometheusProvider(registry, workqueue.PrometheusOptions{}),

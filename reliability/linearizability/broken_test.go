@@ -321,7 +321,7 @@ func illegalHistory(t *testing.T, q queue, l load) int {
 	if !ended {
 		t.Fatalf("calls of %+v do not return", l)
 	}
-	if porcupine.CheckOperations(spec(0, unfair), ops) {
+	if porcupine.CheckOperations(spec(shape{}), ops) {
 		return 0
 	}
 	return 1

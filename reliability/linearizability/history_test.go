@@ -214,10 +214,10 @@ func (c *client) produceOnce() {
 }
 
 func (c *client) add(item int8) {
-	if q := prioritizerOf(c.queue); q != nil && c.rnd.IntN(3) > 0 {
+	if q, ok := c.queue.(prioritizer); ok && c.rnd.IntN(3) > 0 {
 		priority := c.rnd.IntN(4) - 1
-		c.makes(call{method: add, item: item, priority: int8(priority)}, func() (none result) {
-			q.AddWith(workqueue.AddOptions{Priority: priority}, item)
+		c.makes(call{method: add, item: item, priority: int8(priority), named: true}, func() (none result) {
+			q.AddWith(workqueue.AddOptions{Priority: &priority}, item)
 			return none
 		})
 		return
@@ -252,9 +252,8 @@ func contentsOf(s workqueue.Snapshot[int8]) *contents {
 	c := &contents{}
 	for _, info := range s.Queued {
 		c.line = append(c.line, info.Item)
-		if c.sorted = info.Position == 0; !c.sorted {
-			c.priorities = append(c.priorities, int8(info.Priority))
-		}
+		c.of[info.Item] = int8(info.Priority)
+		c.sorted = info.Position == 0
 	}
 	if c.sorted {
 		slices.Sort(c.line)
@@ -387,7 +386,7 @@ func (c *client) getOnce() result {
 }
 
 func (c *client) get() result {
-	if q := prioritizerOf(c.queue); q != nil && c.rnd.IntN(2) == 0 {
+	if q, ok := c.queue.(prioritizer); ok && c.rnd.IntN(2) == 0 {
 		return c.makes(call{method: get}, func() result {
 			item, priority, shutdown := q.GetWithPriority()
 			if shutdown {

@@ -50,15 +50,12 @@ var ours = []implementation{
 	{"TypedRateLimiting", func() queue {
 		return workqueue.NewTypedRateLimiting(workqueue.DefaultTypedItemBasedRateLimiter[int8](), workqueue.TypedRateLimitingQueueConfig[int8]{})
 	}},
-	{"priorities", func() queue { return newPrioritized(0) }},
-	{"priorities, every third the oldest", func() queue { return newPrioritized(3) }},
-	{"priorities in a Queue", func() queue { return newStored(2) }},
 }
 
 func TestHistoriesAreLinearizable(t *testing.T) {
 	seed := newSeed(t)
 	started, all := time.Now(), tally{}
-	impls := slices.Concat(ours, fairs())
+	impls := slices.Concat(ours, orders())
 	for i, processors := range []int{1, 2, 4} {
 		for j, impl := range impls {
 			name := fmt.Sprintf("%s, GOMAXPROCS %d", impl.name, processors)
@@ -153,7 +150,7 @@ func runHistories(t *testing.T, name string, impl implementation, processors, n 
 func check(t *testing.T, impl implementation, l load) (tally, porcupine.CheckResult) {
 	t.Helper()
 	q := impl.open()
-	spec := spec(turns(q), kindOf(q))
+	spec := spec(shapeOf(q))
 	ops, ended := record(q, l)
 	if !ended {
 		t.Errorf("%s: calls of %+v do not return", impl.name, l)

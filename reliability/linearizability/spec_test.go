@@ -21,7 +21,6 @@ type state struct {
 	held, again items
 	down        bool
 	order       order
-	rounds      rounds
 	// Drains by number. One that has begun is over at the first instant at
 	// which it does not pend, or nothing is queued and held.
 	began, pending uint8
@@ -67,7 +66,8 @@ type call struct {
 	all    []int8
 	number int8
 
-	priority int8 // of an Add
+	priority int8 // of an Add, if it is named
+	named    bool
 }
 
 // A result is what a call has returned: an item or, as ok, whether there was
@@ -90,7 +90,7 @@ type result struct {
 // queue does not know its order.
 type contents struct {
 	line        []int8
-	priorities  []int8 // of the line
+	of          [maxItems]int8 // the priorities of the line
 	sorted      bool
 	held, again items
 }
@@ -100,10 +100,13 @@ type contents struct {
 func (s state) step(c call, r result) (bool, state) {
 	switch c.method {
 	case add:
+		if !c.named {
+			c.priority = s.order.shape.priority(c.item)
+		}
 		s.add(c.item, c.priority)
 	case addAll:
 		for _, item := range c.all {
-			s.add(item, 0)
+			s.add(item, s.order.shape.priority(item))
 		}
 	case get, getContext, tryGet:
 		return s.get(c, r)
@@ -130,9 +133,6 @@ func (s state) step(c call, r result) (bool, state) {
 }
 
 func (s *state) add(item, priority int8) {
-	if s.rounds.kind == levels {
-		priority = levels.level(item)
-	}
 	switch {
 	case s.down:
 	case s.at(item) >= 0:
@@ -160,12 +160,11 @@ func (s *state) leave(at int) {
 
 func (s state) get(c call, r result) (bool, state) {
 	switch {
-	case r.ok && (!s.ready() || s.line[s.next()] != r.item || r.named && s.order.of[r.item] != r.priority):
+	case r.ok && !s.ready():
 		return false, s
 	case r.ok:
-		s.take()
-		s.held = s.held.with(r.item)
-		return true, s
+		priority := s.order.of[r.item]
+		return s.take() == r.item && (!r.named || r.priority == priority), s
 	case c.method == tryGet:
 		return !s.ready(), s
 	case errors.Is(r.err, workqueue.ErrShutDown):
@@ -179,7 +178,7 @@ func (s *state) done(item int8) {
 		return
 	}
 	s.held = s.held.without(item)
-	s.land(item)
+	s.arrange()
 	if s.again.has(item) {
 		s.again = s.again.without(item)
 		s.push(item)
@@ -191,7 +190,8 @@ func (s state) remove(item int8, r result) (bool, state) {
 	switch {
 	case at >= 0:
 		s.leave(at)
-		s.forget(item)
+		s.order.of[item] = 0
+		s.arrange()
 	case s.again.has(item):
 		s.again = s.again.without(item)
 		s.order.of[item] = 0
@@ -211,16 +211,11 @@ func (s state) drained(c call, r result) bool {
 	return s.queued == 0 && s.held == 0 || !r.sure && s.pending>>c.number&1 == 0
 }
 
-// has leaves out the order of a fair queue: what a group at its limit hands out depends on
-// calls to come.
+// has compares the order too where a Snapshot knows it.
 func (s state) has(c *contents) bool {
-	if s.rounds.kind != unfair {
-		line := slices.Sorted(slices.Values(s.line[:s.queued]))
-		return slices.Equal(slices.Sorted(slices.Values(c.line)), line) && c.held == s.held && c.again == s.again
-	}
-	line := s.upcoming()
-	for i, priority := range c.priorities {
-		if s.order.of[c.line[i]] != priority {
+	line := s.inOrder()
+	for _, item := range line {
+		if s.order.of[item] != c.of[item] {
 			return false
 		}
 	}
@@ -232,11 +227,10 @@ func (s state) has(c *contents) bool {
 
 var seed = maphash.MakeSeed()
 
-// spec is the specification as the checker takes it, of a queue in which each so many'th
-// hand-out is that of the oldest item, or 0, and which has a fair order of a kind.
-func spec(every int8, k kind) porcupine.Model {
+// spec is the specification as the checker takes it, of a queue with an Order.
+func spec(k shape) porcupine.Model {
 	return porcupine.Model{
-		Init: func() any { return state{order: order{every: every}, rounds: rounds{kind: k}} },
+		Init: func() any { return state{order: order{shape: k}} },
 		Step: func(s, c, r any) (bool, any) { return s.(state).step(c.(call), r.(result)) },
 		Hash: func(s any) uint64 { return maphash.Comparable(seed, s.(state)) },
 
@@ -248,9 +242,6 @@ func spec(every int8, k kind) porcupine.Model {
 func (s state) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "line %v", s.line[:s.queued])
-	if s.order.of != [maxItems]int8{} {
-		fmt.Fprintf(&b, " of priorities %v, %d since the oldest", s.order.of, s.order.since)
-	}
 	for item := range int8(maxItems) {
 		if s.held.has(item) {
 			fmt.Fprintf(&b, ", held %d", item)
@@ -259,7 +250,7 @@ func (s state) String() string {
 			b.WriteString(" and added again")
 		}
 	}
-	b.WriteString(s.rounds.String())
+	b.WriteString(s.order.String())
 	if s.down {
 		b.WriteString(", shut down")
 	}
@@ -270,7 +261,7 @@ func describe(c call, r result) string {
 	name := methodNames[c.method]
 	switch c.method {
 	case add, done:
-		if c.priority != 0 {
+		if c.named {
 			return fmt.Sprintf("%s(%d, priority %d)", name, c.item, c.priority)
 		}
 		return fmt.Sprintf("%s(%d)", name, c.item)

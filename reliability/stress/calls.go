@@ -36,7 +36,7 @@ func callsOf(q queue, r *recipe) (calls []func(*actor)) {
 	if q, ok := q.(snapshotter); ok {
 		calls = append(calls, func(a *actor) { a.callSnapshot(q) })
 	}
-	if q, ok := q.(prioritizer); ok && r.order != nil {
+	if q, ok := q.(prioritizer); ok && r.prioritizes {
 		calls = append(calls, slices.Repeat([]func(*actor){func(a *actor) { a.callAddWith(q) }}, 30)...)
 	}
 	if r.series != nil {
@@ -99,7 +99,8 @@ func (a *actor) callAddAfter(q delayer) {
 
 // callAddWith names a priority, and a delay where there are delays.
 func (a *actor) callAddWith(q prioritizer) {
-	options := workqueue.AddOptions{Priority: a.rnd.IntN(9) - 4}
+	priority := a.rnd.IntN(9) - 4
+	options := workqueue.AddOptions{Priority: &priority}
 	if a.recipe.layer > 0 && a.rnd.IntN(3) == 0 {
 		options.After = a.soon()
 		a.addLater(a.item(), func(item int) { q.AddWith(options, item) })

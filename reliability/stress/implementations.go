@@ -73,12 +73,9 @@ var implementations = []implementation{
 }
 
 func makeOurs(r *recipe) queue {
-	fifo := workqueue.TypedQueueConfig[int]{Clock: r.clock, KeepTimes: r.times}
+	fifo := workqueue.TypedQueueConfig[int]{Clock: r.clock, KeepTimes: r.times, Order: r.order}
 	if r.storage != nil {
 		fifo.Queue = r.storage
-	}
-	if r.order != nil {
-		fifo.Order = r.order.open()
 	}
 	delaying := workqueue.TypedDelayingQueueConfig[int]{Clock: r.clock, OneEntry: r.oneEntry, KeepTimes: r.times}
 	if r.metrics != nil {
@@ -88,7 +85,7 @@ func makeOurs(r *recipe) queue {
 	if r.layer == 0 {
 		return workqueue.NewTypedWithConfig(fifo)
 	}
-	if r.storage != nil || r.order != nil && r.order.apart {
+	if r.storage != nil || r.apart {
 		delaying.Queue = workqueue.NewTypedWithConfig(fifo)
 	} else {
 		delaying.Order = fifo.Order

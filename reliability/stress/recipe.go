@@ -21,7 +21,7 @@ type faults struct {
 	Twice    bool // more than one shutdown
 	Workers  bool // workers that panic, or end their goroutine, with a deferred Done
 	Limiter  bool // a limiter that panics, blocks, or calls the queue
-	Storage  bool // a Queue that panics or blocks
+	Storage  bool // a Queue that panics or blocks, or a function of an order
 	Metrics  bool // metrics that panic, block, or call the queue
 	Clock    bool // clocks that are set forwards and back
 }
@@ -31,13 +31,16 @@ type recipe struct {
 	layer    int // 0 is the FIFO, 1 can delay, 2 can limit
 	limiter  limiter
 	storage  workqueue.Queue[int]      // or nil
-	order    *order                    // or nil; only if there is no storage
+	order    workqueue.Order[int]      // only if there is no storage
+	apart    bool                      // the order is that of a queue that is configured, where there are layers above
 	metrics  workqueue.MetricsProvider // or nil
 	series   *prometheus.Registry      // of metrics, if they are those that ship
 	clock    clock.WithTicker          // or nil
 	oneEntry bool
 	times    bool // KeepTimes
-	text     string
+	// prioritizes is whether adds name priorities.
+	prioritizes bool
+	text        string
 }
 
 // The odds are chosen so that faults are in most rounds, and rare enough that
@@ -57,50 +60,22 @@ func newRecipe(rnd *rand.Rand, impl implementation, f faults, back func()) *reci
 	fifo := r.layer == 0
 	r.chooseLimiter(rnd, f, back)
 	if f.Storage && rnd.IntN(3) == 0 {
-		r.chooseStorage(rnd, &trap{name: "storage", odds: odds, dies: fifo, exits: true})
+		r.storage = &stack{trap: &trap{name: "storage", odds: odds, dies: fifo, exits: true}}
+		r.text += ", storage"
 	}
-	if r.storage == nil && rnd.IntN(3) == 0 {
-		r.chooseOrder(rnd, f, fifo)
+	switch {
+	case r.storage != nil:
+	case rnd.IntN(2) == 0:
+		r.chooseOrder(rnd, f, back)
+	case rnd.IntN(3) == 0:
+		r.prioritizes = true
+		r.text += ", priorities"
 	}
 	r.chooseMetrics(rnd, f, &trap{name: "metric", odds: odds, dies: fifo, exits: true, calls: back})
 	if f.Clock {
 		r.chooseClock(rnd)
 	}
 	return r
-}
-
-// An order says what to make an order by priority of.
-type order struct {
-	options workqueue.PriorityOptions[int]
-	apart   bool // the queue is one that was configured, where there are layers above
-	hidden  bool // the queue does not know that it could keep the order itself
-}
-
-func (o *order) open() workqueue.Queue[int] {
-	q := workqueue.NewPriorityQueue(o.options)
-	if o.hidden {
-		return struct {
-			workqueue.PrioritizedQueue[int]
-		}{q.(workqueue.PrioritizedQueue[int])}
-	}
-	return q
-}
-
-// chooseOrder has Of fail as the methods of a storage do.
-func (r *recipe) chooseOrder(rnd *rand.Rand, f faults, fifo bool) {
-	r.order = &order{apart: rnd.IntN(3) == 0, hidden: rnd.IntN(4) == 0}
-	r.order.options.OldestEvery = rnd.IntN(5)
-	if rnd.IntN(2) == 0 {
-		of := &trap{}
-		if f.Storage {
-			of = &trap{name: "order", odds: odds, dies: fifo, exits: fifo}
-		}
-		r.order.options.Of = func(item int) int {
-			of.spring()
-			return item % 5
-		}
-	}
-	r.text += fmt.Sprintf(", order %+v", *r.order)
 }
 
 func (r *recipe) chooseLimiter(rnd *rand.Rand, f faults, back func()) {
@@ -117,16 +92,6 @@ func (r *recipe) chooseLimiter(rnd *rand.Rand, f faults, back func()) {
 	if f.Limiter {
 		r.limiter.trap = &trap{name: "limiter", odds: odds, dies: true, exits: true, calls: back}
 	}
-}
-
-func (r *recipe) chooseStorage(rnd *rand.Rand, t *trap) {
-	if rnd.IntN(2) == 0 {
-		r.storage = &stack{trap: t}
-		r.text += ", storage"
-		return
-	}
-	r.storage = newFair(rnd, t)
-	r.text += fmt.Sprintf(", %T", r.storage)
 }
 
 func (r *recipe) chooseMetrics(rnd *rand.Rand, f faults, t *trap) {

@@ -79,15 +79,26 @@ func (r *round) announce(item int) (version int64) {
 	return r.accounts[item].announced.Add(1)
 }
 
-// guarded calls f, which may panic if foreign code made it.
+// guarded calls f, which may panic if foreign code made it. If a function of an order has
+// panicked, nothing was added, and guarded calls f again.
 func (r *round) guarded(f func()) {
+	for r.panics(f) == badOrder {
+	}
+}
+
+// badOrder is the panic of a function of an order.
+const badOrder = "order"
+
+func (r *round) panics(f func()) (made fault) {
 	defer func() {
+		var ok bool
 		p := recover()
-		if _, ok := p.(fault); p != nil && !ok {
+		if made, ok = p.(fault); p != nil && !ok {
 			r.tally.violation(panicked, "%v, with %s", p, r.recipe.text)
 		}
 	}()
 	f()
+	return ""
 }
 
 // forget stashes an item that a worker does not call Done for, until flush

@@ -123,11 +123,12 @@ func (r *round) inOrder() {
 }
 
 // abandon ends a queue of which all is known. It is of the last recipe, without
-// traps: the numbers are to be exact.
+// traps and limits: the numbers are to be exact, and one worker holds many items.
 func (r *round) abandon() {
 	r.at("abandoning")
 	r.queue.ShutDown()
 	r.recipe = newRecipe(r.rnd, r.impl, faults{}, nil)
+	r.recipe.order.MaxInFlight = nil
 	r.queue = r.impl.make(r.recipe)
 	queued, held, waiting := 1+r.rnd.IntN(20), 1+r.rnd.IntN(20), 0
 	for item := range queued + held {

@@ -28,8 +28,8 @@ func (r *round) withRun() {
 	r.recipe.text += ", Run"
 	r.queue = impl.make(r.recipe)
 	r.calls = callsOf(r.queue, r.recipe)
-	limited, ok := r.queue.(workqueue.TypedRateLimitingInterface[int])
-	if !ok { // A control that makes one kind of queue only.
+	limited, ok := r.queue.(*workqueue.TypedRateLimiting[int])
+	if !ok { // A control that makes one kind of queue only, or client-go's.
 		r.oneShot()
 		return
 	}

@@ -84,6 +84,9 @@ var scenarios = []scenario{
 	{"Priorities", "cycle, 1 priority", "Priority/do=cycle/levels=1", "ns/op", orders, false, nil},
 	{"Priorities", "cycle, 3 priorities", "Priority/do=cycle/levels=3", "ns/op", orders, false, nil},
 	{"Priorities", "cycle, 25 priorities", "Priority/do=cycle/levels=25", "ns/op", orders, false, nil},
+	{"Priorities", "cycle, each item the only one of its group", "Fair/do=cycle/order=groups", "ns/op", []string{ours}, false, nil},
+	{"Priorities", "behind 64k items of 1000 groups", "Fair/do=backlog/order=groups", "ns/op", []string{ours}, false, nil},
+	{"Priorities", "the same, each group with a limit", "Fair/do=backlog/order=limits", "ns/op", []string{ours}, false, nil},
 
 	{"Memory", "an item queued, of 1M", "Memory/of=queued", "B/item", all, true, []goal{atMost(60, "B/item")}},
 	{"Memory", "an item waiting, of 1M", "Memory/of=waiting", "B/item", all, true, []goal{atMost(80, "B/item")}},

@@ -41,7 +41,7 @@ func release(dir, version string, swap func(args ...string) error) error {
 	if _, err := run(dir, "go", "mod", "tidy"); err != nil {
 		return err
 	}
-	for _, args := range [][]string{{"go", "build", "-o", os.DevNull, "."}, {"-w"}, {"-check"}} {
+	for _, args := range [][]string{{"go", "build", "-o", os.DevNull, "."}, {"-w", "-force"}, {"-check"}} {
 		if err := swap(args...); err != nil {
 			return err
 		}

@@ -59,6 +59,15 @@ type history struct {
 	failed   time.Time // when AddRateLimited was called; zero if it was not
 }
 
+// An Observer is the queue that a [Serve] gets from [Run], for a controller whose worker loop
+// takes another type. The controller adds to the Observer, and tells it of the rest.
+type Observer interface {
+	Queue
+	RecordHandOut(item cache.ObjectName)
+	RecordDone(item cache.ObjectName)
+	RecordRetry(item cache.ObjectName)
+}
+
 func observe(q Queue, log *slog.Logger) *observedQueue {
 	return &observedQueue{Queue: q, log: log, items: make(map[cache.ObjectName]*history)}
 }
@@ -76,7 +85,7 @@ func (q *observedQueue) Add(item cache.ObjectName) {
 
 func (q *observedQueue) AddRateLimited(item cache.ObjectName) {
 	if !q.ShuttingDown() {
-		q.recordRetry(item)
+		q.RecordRetry(item)
 	}
 	q.Queue.AddRateLimited(item)
 }
@@ -84,13 +93,13 @@ func (q *observedQueue) AddRateLimited(item cache.ObjectName) {
 func (q *observedQueue) Get() (cache.ObjectName, bool) {
 	item, shutdown := q.Queue.Get()
 	if !shutdown {
-		q.recordHandOut(item)
+		q.RecordHandOut(item)
 	}
 	return item, shutdown
 }
 
 func (q *observedQueue) Done(item cache.ObjectName) {
-	q.recordDone(item)
+	q.RecordDone(item)
 	q.Queue.Done(item)
 }
 
@@ -138,14 +147,14 @@ func (q *observedQueue) announce(item cache.ObjectName) {
 	}
 }
 
-func (q *observedQueue) recordRetry(item cache.ObjectName) {
+func (q *observedQueue) RecordRetry(item cache.ObjectName) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.counts.retries++
 	q.historyLocked(item).failed = time.Now()
 }
 
-func (q *observedQueue) recordHandOut(item cache.ObjectName) {
+func (q *observedQueue) RecordHandOut(item cache.ObjectName) {
 	failures := q.NumRequeues(item)
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -168,7 +177,7 @@ func (q *observedQueue) recordHandOut(item cache.ObjectName) {
 	h.adds, h.readded, h.failed, h.inFlight = 0, false, time.Time{}, true
 }
 
-func (q *observedQueue) recordDone(item cache.ObjectName) {
+func (q *observedQueue) RecordDone(item cache.ObjectName) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.historyLocked(item).inFlight = false

@@ -1,0 +1,673 @@
+package workqueue_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"runtime"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	testingclock "k8s.io/utils/clock/testing"
+
+	"github.com/seed16c08ea7/workqueue"
+)
+
+const million = 1_000_000
+
+// retained returns the bytes by which the live heap has grown over f, whose
+// result stays referenced.
+func retained(f func() any) int64 {
+	var before, after runtime.MemStats
+	collect()
+	runtime.ReadMemStats(&before)
+	kept := f()
+	collect()
+	runtime.ReadMemStats(&after)
+	runtime.KeepAlive(kept)
+	return int64(after.HeapAlloc) - int64(before.HeapAlloc)
+}
+
+// collect runs the garbage collector, and waits for cleanups: on a busy machine
+// those of many queues come late, and keep what they are called with.
+func collect() {
+	for range 3 {
+		done := make(chan struct{})
+		runtime.AddCleanup(new([64]byte), func(done chan struct{}) { close(done) }, done)
+		runtime.GC()
+		<-done
+	}
+}
+
+// Debounce notes more of an item than the other calls. That comes back as the
+// rest does, also when the queue swings and another item stays.
+func TestMemoryOfDebouncedItemsReturns(t *testing.T) {
+	if raceEnabled || testing.Short() {
+		t.Skip("the figures mean nothing under the race detector")
+	}
+	for name, f := range map[string]func() any{
+		"removed": func() any { return debouncedMillion(1, removeAll) },
+		"fired":   func() any { return debouncedMillion(1, fireAll) },
+		"swings":  func() any { return debouncedMillion(3, fireAll) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			if bytes := retained(f); bytes > million/2 {
+				t.Errorf("%d bytes are retained, want at most %d", bytes, million/2)
+			}
+		})
+	}
+}
+
+func debouncedMillion(swings int, end func(q *workqueue.TypedDelaying[string], clock *testingclock.FakeClock)) any {
+	clock := testingclock.NewFakeClock(epoch)
+	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Clock: clock})
+	for range swings {
+		q.AddAfter("others", 24*time.Hour)
+		for i := range million {
+			q.Debounce(itemOf(i), time.Minute, time.Hour)
+		}
+		end(q, clock)
+	}
+	return q
+}
+
+func removeAll(q *workqueue.TypedDelaying[string], _ *testingclock.FakeClock) {
+	for i := range million {
+		q.Remove(itemOf(i))
+	}
+}
+
+func fireAll(q *workqueue.TypedDelaying[string], clock *testingclock.FakeClock) {
+	clock.Step(time.Hour)
+	for range million {
+		item, _ := q.Get()
+		q.Done(item)
+	}
+}
+
+// Whatever makes items wait, and whatever ends that, leaves no more than a byte
+// of each, and what the last few hundred take.
+func TestMemoryReturnsHoweverAWaitBeginsAndEnds(t *testing.T) {
+	if raceEnabled || testing.Short() {
+		t.Skip("the figures mean nothing under the race detector")
+	}
+	const n, few = 50_000, 100_000
+	type queue = *workqueue.TypedRateLimiting[int]
+	for begin, wait := range map[string]func(q queue, item int){
+		"AddAfter":             func(q queue, item int) { q.AddAfter(item, time.Minute) },
+		"AddRateLimited":       func(q queue, item int) { q.AddRateLimited(item) },
+		"Reschedule":           func(q queue, item int) { q.Reschedule(item, time.Minute) },
+		"Debounce":             func(q queue, item int) { q.Debounce(item, time.Minute, time.Hour) },
+		"Debounce, AddAfter":   func(q queue, item int) { q.Debounce(item, time.Minute, time.Hour); q.AddAfter(item, time.Second) },
+		"Debounce, Reschedule": func(q queue, item int) { q.Debounce(item, time.Minute, time.Hour); q.Reschedule(item, time.Hour) },
+	} {
+		for end, leave := range map[string]func(q queue, clock *testingclock.FakeClock, item int){
+			"Remove":     func(q queue, _ *testingclock.FakeClock, item int) { q.Remove(item) },
+			"Add":        func(q queue, _ *testingclock.FakeClock, item int) { q.Add(item); finish(q) },
+			"Reschedule": func(q queue, _ *testingclock.FakeClock, item int) { q.Reschedule(item, 0); finish(q) },
+			"the clock": func(q queue, clock *testingclock.FakeClock, item int) {
+				if item == 0 {
+					clock.Step(time.Hour)
+				}
+				finish(q)
+			},
+		} {
+			bytes := retained(func() any {
+				clock := testingclock.NewFakeClock(epoch)
+				q := workqueue.NewTypedRateLimiting(minute{}, workqueue.TypedRateLimitingQueueConfig[int]{Clock: clock, OneEntry: true})
+				for i := range n {
+					wait(q, i)
+				}
+				for i := range n {
+					leave(q, clock, i)
+				}
+				if s := q.Snapshot(0); s.QueuedTotal+s.InFlightTotal+s.WaitingTotal > 0 {
+					t.Errorf("%s, %s: left are %v", begin, end, s)
+				}
+				return q
+			})
+			if bytes > n+few {
+				t.Errorf("%s, %s: %d bytes are retained, want at most %d", begin, end, bytes, n+few)
+			}
+		}
+	}
+}
+
+func finish(q workqueue.TypedInterface[int]) {
+	item, _ := q.Get()
+	q.Done(item)
+}
+
+// A minute is a limiter that says so of everything.
+type minute struct{}
+
+func (minute) When(int) time.Duration { return time.Minute }
+func (minute) Forget(int)             {}
+func (minute) NumRequeues(int) int    { return 0 }
+
+func itemOf(i int) string { return "namespace/some-object-" + strconv.Itoa(i) }
+
+func drainedMillion() any {
+	q := workqueue.NewTyped[string]()
+	for i := range million {
+		q.Add(itemOf(i))
+	}
+	for range million {
+		item, _ := q.Get()
+		q.Done(item)
+	}
+	return q
+}
+
+func heldMillion(config workqueue.TypedQueueConfig[string]) any {
+	q := workqueue.NewTypedWithConfig(config)
+	for i := range million {
+		q.Add(itemOf(i))
+	}
+	for range million {
+		q.Get()
+	}
+	for i := range million {
+		q.Done(itemOf(i))
+	}
+	return q
+}
+
+func firedMillion() any {
+	clock := testingclock.NewFakeClock(epoch)
+	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Clock: clock})
+	for i := range million {
+		q.AddAfter(itemOf(i), time.Duration(1+i%1000)*time.Millisecond)
+	}
+	clock.Step(time.Second)
+	for range million {
+		item, _ := q.Get()
+		q.Done(item)
+	}
+	return q
+}
+
+func droppedMillion() any {
+	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{})
+	for i := range million {
+		q.AddAfter(itemOf(i), time.Hour)
+	}
+	q.ShutDown()
+	return q
+}
+
+func forgottenMillion() any {
+	q := workqueue.NewTypedRateLimitingQueue(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[string](0, 0))
+	for i := range million {
+		q.AddRateLimited(itemOf(i))
+	}
+	for range million {
+		item, _ := q.Get()
+		q.Forget(item)
+		q.Done(item)
+	}
+	return q
+}
+
+func nanMillion(q *workqueue.Typed[float64]) any {
+	for range million {
+		q.Add(math.NaN())
+	}
+	for range million {
+		q.Get()
+	}
+	return q
+}
+
+func delayedNaNMillion() any {
+	clock := testingclock.NewFakeClock(epoch)
+	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[float64]{Clock: clock})
+	for range million {
+		q.AddAfter(math.NaN(), time.Second)
+	}
+	clock.Step(time.Second)
+	for range million {
+		q.Get()
+	}
+	return q
+}
+
+func steadyMillion() any {
+	q := workqueue.NewTyped[string]()
+	for i := range million {
+		q.Add(itemOf(i))
+		if i%1000 == 999 {
+			takeAll(q)
+		}
+	}
+	return q
+}
+
+// Nor does a queue keep the last of the items alive.
+func TestFinishedItemsAreCollected(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the figures mean nothing under the race detector")
+	}
+	for name, open := range map[string]func() workqueue.TypedDelayingInterface[*[1 << 20]byte]{
+		"plain": workqueue.NewTypedDelayingQueue[*[1 << 20]byte],
+		"storage": func() workqueue.TypedDelayingInterface[*[1 << 20]byte] {
+			return workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[*[1 << 20]byte]{
+				Queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[*[1 << 20]byte]{
+					Queue: workqueue.DefaultQueue[*[1 << 20]byte](),
+				}),
+			})
+		},
+	} {
+		bytes := retained(func() any {
+			q := open()
+			for range 30 {
+				q.Add(new([1 << 20]byte))
+				q.AddAfter(new([1 << 20]byte), time.Nanosecond)
+			}
+			for range 60 {
+				item, _ := q.Get()
+				q.Done(item)
+			}
+			return q
+		})
+		if bytes > 1<<20/2 {
+			t.Errorf("%s: %d bytes of 60 MiB are retained", name, bytes)
+		}
+	}
+}
+
+func TestSizes(t *testing.T) {
+	r, s, n, times := workqueue.Sizes()
+	for name, size := range map[string]struct{ got, want uintptr }{
+		"a record beyond its item": {r - 2*wordSize, 16},
+		"a slot":                   {s, 8},
+		"a node":                   {n, 16},
+		"the times of an item":     {times, 16},
+	} {
+		if size.got > size.want {
+			t.Errorf("%s has %d bytes, want at most %d", name, size.got, size.want)
+		}
+	}
+}
+
+const wordSize = 4 << (^uintptr(0) >> 63)
+
+// What a waiting queue of 100,000 items costs, keys included.
+func TestBytesOfAQueuedItem(t *testing.T) {
+	if raceEnabled || testing.Short() || wordSize != 8 {
+		t.Skip("the figures are those of a 64-bit build without the race detector")
+	}
+	const n = 100_000
+	items := make([]string, n)
+	for i := range items {
+		items[i] = itemOf(i)
+	}
+	for _, row := range []struct {
+		name string
+		f    func() any
+		most int64
+	}{
+		{"queued", func() any {
+			q := workqueue.NewTyped[string]()
+			for _, item := range items {
+				q.Add(item)
+			}
+			return q
+		}, 68},
+		{"waiting", func() any {
+			q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Clock: testingclock.NewFakeClock(epoch)})
+			for _, item := range items {
+				q.AddAfter(item, time.Hour)
+			}
+			return q
+		}, 80},
+		{"debounced", func() any {
+			q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Clock: testingclock.NewFakeClock(epoch)})
+			for _, item := range items {
+				q.Debounce(item, time.Minute, time.Hour)
+			}
+			return q
+		}, 88},
+	} {
+		if bytes := retained(row.f) / n; bytes > row.most {
+			t.Errorf("%s: %d bytes an item, want at most %d", row.name, bytes, row.most)
+		}
+	}
+	runtime.KeepAlive(items)
+}
+
+// A queue that was made and never used. Programs have thousands of these.
+func TestBytesOfAnIdleQueue(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the figures mean nothing under the race detector")
+	}
+	const n = 1000
+	queues := make([]any, 0, n)
+	bytes := retained(func() any {
+		for range n {
+			q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{})
+			q.Add("a")
+			takeAllOf(q)
+			queues = append(queues, q)
+		}
+		return queues
+	}) / n
+	if bytes > 2048 {
+		t.Error(fmt.Sprint(bytes, " bytes, want at most 2048"))
+	}
+}
+
+// silent is a provider whose metrics do nothing.
+type silent struct{}
+
+func (silent) NewDepthMetric(string) workqueue.GaugeMetric                         { return noop{} }
+func (silent) NewAddsMetric(string) workqueue.CounterMetric                        { return noop{} }
+func (silent) NewLatencyMetric(string) workqueue.HistogramMetric                   { return noop{} }
+func (silent) NewWorkDurationMetric(string) workqueue.HistogramMetric              { return noop{} }
+func (silent) NewUnfinishedWorkSecondsMetric(string) workqueue.SettableGaugeMetric { return noop{} }
+func (silent) NewLongestRunningProcessorSecondsMetric(string) workqueue.SettableGaugeMetric {
+	return noop{}
+}
+func (silent) NewRetriesMetric(string) workqueue.CounterMetric { return noop{} }
+
+type noop struct{}
+
+func (noop) Inc()            {}
+func (noop) Dec()            {}
+func (noop) Set(float64)     {}
+func (noop) Observe(float64) {}
+
+// noAllocations runs each function until it has what it needs, and then sees
+// that it allocates nothing more.
+func noAllocations(t *testing.T, paths map[string]func()) {
+	t.Helper()
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	for name, f := range paths {
+		f()
+		if n := testing.AllocsPerRun(100, f); n != 0 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+}
+
+func items64() []string {
+	items := make([]string, 64)
+	for i := range items {
+		items[i] = itemOf(i)
+	}
+	return items
+}
+
+// cycle takes the items through a queue, each of them twice.
+func cycle(q workqueue.TypedInterface[string]) func() {
+	items := items64()
+	return func() {
+		for _, item := range items {
+			q.Add(item)
+			q.Add(item)
+		}
+		for range items {
+			item, _ := q.Get()
+			q.Add(item)
+			q.Done(item)
+		}
+		for range items {
+			item, _ := q.Get()
+			q.Done(item)
+			q.Done(item)
+		}
+		q.Len()
+	}
+}
+
+func TestAllocationsOfAFIFO(t *testing.T) {
+	items := items64()
+	plain := workqueue.NewTyped[string]()
+	measured := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: silent{}})
+	stored := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Queue: workqueue.DefaultQueue[string]()})
+	nans := workqueue.NewTyped[float64]()
+	exposed := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{
+		Name: "q", MetricsProvider: workqueue.NewPrometheusProvider(prometheus.NewRegistry(), workqueue.PrometheusOptions{}),
+	})
+	measured.Add("held") // Keeps the reports running, which allocate when they start.
+	measured.Get()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	noAllocations(t, map[string]func(){
+		"Add, Get, Done":              cycle(plain),
+		"Add, Get, Done with metrics": cycle(measured),
+		"Add, Get, Done, exposed":     cycle(exposed),
+		"Add, Get, Done with storage": cycle(stored),
+		"AddAll, TryGet, Done": func() {
+			plain.AddAll(items...)
+			for item, ok := plain.TryGet(); ok; item, ok = plain.TryGet() {
+				plain.Done(item)
+			}
+		},
+		"AddAll, GetContext, Done with metrics": func() {
+			measured.AddAll(items...)
+			for range items {
+				item, _ := measured.GetContext(ctx)
+				measured.Done(item)
+			}
+		},
+		"AddAll, Remove": func() {
+			plain.AddAll(items...)
+			for _, item := range items {
+				plain.Remove(item)
+			}
+		},
+		"items not equal to themselves": func() { nans.Add(math.NaN()); nans.Get() },
+	})
+	measured.ShutDown()
+}
+
+func TestAllocationsOfTheLayers(t *testing.T) {
+	items := items64()
+	delaying := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Name: "q", MetricsProvider: silent{}})
+	limited := workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Hour, time.Hour))
+	atOnce := workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemFastSlowRateLimiter[string](0, 0, 1))
+	delaying.Add("held")
+	delaying.Get()
+	noAllocations(t, map[string]func(){
+		"Add, Get, Done, delaying":     cycle(delaying),
+		"Add, Get, Done, rate limited": cycle(limited),
+		"AddAfter of what waits": func() {
+			for _, item := range items {
+				delaying.AddAfter(item, time.Hour)
+			}
+		},
+		"AddAfter at once": func() {
+			delaying.AddAfter("now", 0)
+			item, _ := delaying.Get()
+			delaying.Done(item)
+		},
+		"AddRateLimited, Forget": func() {
+			for _, item := range items {
+				limited.AddRateLimited(item)
+				limited.NumRequeues(item)
+				limited.Forget(item)
+			}
+		},
+		"AddRateLimited at once, Get, Forget, Done": func() {
+			for _, item := range items {
+				atOnce.AddRateLimited(item)
+				item, _ := atOnce.Get()
+				atOnce.Forget(item)
+				atOnce.Done(item)
+			}
+		},
+	})
+	for _, q := range []interface{ ShutDown() }{delaying, limited} {
+		q.ShutDown()
+	}
+}
+
+// Distinct items that wait and fire, all of them over and over: the agenda,
+// the loop and its timer reuse what they have.
+func TestAllocationsOfDelays(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	clock := testingclock.NewFakeClock(epoch)
+	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{Clock: clock})
+	const n = 600
+	q.AddAfter(-1, 1000*time.Hour) // Keeps the goroutine: starting one allocates now and then.
+	f := func() {
+		for i := range n {
+			q.AddAfter(i, time.Duration(i)*time.Millisecond+1)
+		}
+		clock.Step(time.Hour / 2)
+		for range n {
+			item, _ := q.Get()
+			q.Done(item)
+		}
+	}
+	f()
+	// The fake clock allocates some for each step and each timer set.
+	if allocs := testing.AllocsPerRun(20, f); allocs > n/10 {
+		t.Errorf("%v allocations for %d items", allocs, n)
+	}
+	q.ShutDown()
+}
+
+// Items that were never seen before, within what the agenda has room for. A
+// larger burst costs the pages of 32 nodes that it comes to and gives back.
+func TestAllocationsOfAnAgenda(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	for n, most := range map[int]float64{60: 0, 600: 600 / 25} {
+		var a workqueue.Agenda[int]
+		round := 0
+		f := func() {
+			round++
+			for i := range n {
+				a.Schedule(round*n+i, time.Duration(i))
+			}
+			for range n {
+				a.Pop()
+			}
+		}
+		f()
+		if allocs := testing.AllocsPerRun(50, f); allocs > most {
+			t.Errorf("%v allocations for %d items, want at most %v", allocs, n, most)
+		}
+	}
+}
+
+// What a call allocates in a queue where much waits shows how much of it it has
+// looked at. That must not be all, as others may wait for the lock meanwhile.
+func TestAllocationsDoNotGrowWithWhatWaits(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	const waiting, most = 20_000, 20_000
+	for name, f := range map[string]func(q *workqueue.TypedDelaying[int]){
+		"Add":               func(q *workqueue.TypedDelaying[int]) { q.Add(7) },
+		"AddAfter":          func(q *workqueue.TypedDelaying[int]) { q.AddAfter(7, time.Minute) },
+		"Reschedule":        func(q *workqueue.TypedDelaying[int]) { q.Reschedule(7, time.Minute) },
+		"Debounce":          func(q *workqueue.TypedDelaying[int]) { q.Debounce(7, time.Minute, time.Hour) },
+		"Debounce of a new": func(q *workqueue.TypedDelaying[int]) { q.Debounce(waiting, time.Minute, time.Hour) },
+		"Remove":            func(q *workqueue.TypedDelaying[int]) { q.Remove(7) },
+		"Snapshot":          func(q *workqueue.TypedDelaying[int]) { q.Snapshot(10) },
+		"ShutDown":          func(q *workqueue.TypedDelaying[int]) { q.ShutDown() },
+		"ShutDownWithDrain": func(q *workqueue.TypedDelaying[int]) { q.ShutDownWithDrain() },
+		"Drain":             func(q *workqueue.TypedDelaying[int]) { q.Drain(context.Background()) },
+	} {
+		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{OneEntry: true})
+		for i := range waiting {
+			q.AddAfter(i, time.Hour+time.Duration(i*7919%waiting))
+		}
+		if bytes := allocated(func() { f(q) }); bytes > most {
+			t.Errorf("%s: %d bytes beside %d waiting items, want at most %d", name, bytes, waiting, most)
+		}
+		q.ShutDown()
+	}
+}
+
+// allocated returns the bytes that f allocates.
+func allocated(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// Without options that need a context of their own, many items that pass through
+// Run share an allocation, that of their contexts; each of those options costs what its
+// context does.
+func TestAllocationsOfRun(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	for name, tt := range map[string]struct {
+		options workqueue.RunOptions[int]
+		most    float64 // per item
+	}{
+		"default options": {workqueue.RunOptions[int]{}, 0.05},
+		"max attempts":    {workqueue.RunOptions[int]{MaxAttempts: 3}, 0.05},
+		"grace":           {workqueue.RunOptions[int]{Grace: 1}, 0.05},
+		"cancel on add":   {workqueue.RunOptions[int]{CancelOnReAdd: true}, 4},
+		"timeout":         {workqueue.RunOptions[int]{Timeout: 1 << 40}, 5},
+	} {
+		const items = 256
+		q := workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[int](), workqueue.TypedRateLimitingQueueConfig[int]{})
+		handled := make(chan struct{})
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			workqueue.Run(t.Context(), q, func(_ context.Context, item int) error {
+				if item == items-1 {
+					handled <- struct{}{}
+				}
+				return nil
+			}, tt.options)
+		}()
+		pass := func() {
+			for i := range items {
+				q.Add(i)
+			}
+			<-handled
+		}
+		pass()
+		if n := testing.AllocsPerRun(100, pass); n > tt.most*items {
+			t.Errorf("%s: %v allocations for %d items, want %v each", name, n, items, tt.most)
+		}
+		q.ShutDown()
+		<-ended
+	}
+}
+
+// A worker that has handled one item has allocated contexts for a few more, and no more.
+func TestBytesOfAWorkerOfRun(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	const workers = 100
+	q := workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[int](), workqueue.TypedRateLimitingQueueConfig[int]{})
+	for i := range workers {
+		q.Add(i)
+	}
+	at, all := make(chan struct{}), make(chan struct{})
+	go func() {
+		for range workers { // Each worker has one, so that all have begun.
+			<-at
+		}
+		q.ShutDown()
+		close(all)
+	}()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	err := workqueue.Run(t.Context(), q, func(context.Context, int) error { at <- struct{}{}; <-all; return nil }, workqueue.RunOptions[int]{Workers: workers})
+	runtime.ReadMemStats(&after)
+	if bytes := (after.TotalAlloc - before.TotalAlloc) / workers; err != nil || bytes > 4096 {
+		t.Errorf("got %v and %d bytes for each worker, want at most 4096", err, bytes)
+	}
+}

@@ -1,0 +1,156 @@
+package swap_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// Without a way back there is no write, unless somebody insists.
+func TestNoGit(t *testing.T) {
+	p := newProgram(t, mainFiles("v0.36.0", ""))
+	before := tree(t, p.top)
+	if err := os.RemoveAll(filepath.Join(p.dir, ".git")); err != nil {
+		t.Fatal(err)
+	}
+	p.fails("not a git repository", "-w")
+	p.must("git", "init", "--quiet")
+	p.files(map[string]string{".git/info/exclude": "*\n"})
+	p.fails("go.mod is not in git", "-w")
+	same(t, "refused", before, tree(t, p.top))
+	p.must(world.swap, "-w", "-force")
+	p.must(world.swap, "-check")
+	p.must(world.swap, "-undo")
+	same(t, "taken back", before, tree(t, p.top))
+}
+
+// After a checkout the copy is left, which git does not know. An undo removes it, and a
+// write says what to do.
+func TestCheckOutLeavesTheCopy(t *testing.T) {
+	p := vendored(t)
+	before := tree(t, p.top)
+	p.must(world.swap, "-w")
+	p.must("git", "checkout", "--quiet", ".")
+	p.fails("?? third_party/", "-w")
+	p.must(world.swap, "-w", "-force")
+	p.must(world.swap, "-check")
+	p.must("git", "checkout", "--quiet", ".")
+	p.must(world.swap, "-undo", "-force") // The vendor folder has new files that git does not know.
+	p.checkOut()
+	same(t, "taken back", before, tree(t, p.top))
+
+	p = newProgram(t, mainFiles("v0.36.0", ""))
+	before = tree(t, p.top)
+	p.must(world.swap, "-w")
+	p.must("git", "checkout", "--quiet", ".")
+	p.must(world.swap, "-undo")
+	same(t, "taken back", before, tree(t, p.top))
+}
+
+// A commit is taken back by a revert.
+func TestRevert(t *testing.T) {
+	p := vendored(t)
+	before := tree(t, p.top)
+	p.must(world.swap, "-w")
+	p.commit()
+	p.must("git", "revert", "--no-edit", "HEAD")
+	same(t, "reverted", before, tree(t, p.top))
+	p.must(world.swap, "-w")
+	p.must(world.swap, "-check")
+}
+
+// Swap removes the copy, and nothing beside it.
+func TestThirdPartyIsTheUsers(t *testing.T) {
+	p := newProgram(t, mainFiles("v0.36.0", ""))
+	third := filepath.Join(p.dir, "third_party")
+	for _, dir := range []string{third, filepath.Join(p.dir, ".swap-ends")} {
+		if err := os.Mkdir(dir, 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.cycle()
+	for _, dir := range []string{third, filepath.Join(p.dir, ".swap-ends")} {
+		if err := os.Remove(dir); err != nil {
+			t.Errorf("an empty directory: %v", err)
+		}
+	}
+	if err := os.Symlink(t.TempDir(), third); err != nil {
+		t.Skip(err)
+	}
+	p.commit()
+	before := tree(t, p.top)
+	p.fails("third_party is a link", "-w")
+	p.must(world.swap, "-w", "-force")
+	p.must(world.swap, "-check")
+	p.must(world.swap, "-undo")
+	same(t, "taken back", before, tree(t, p.top))
+}
+
+// Of four writes at once, the program is swapped by one, and the undo takes it back.
+func TestFourWritesAtOnce(t *testing.T) {
+	p := newProgram(t, mainFiles("v0.36.0", ""))
+	before := tree(t, p.top)
+	var all sync.WaitGroup
+	codes := make([]int, 4)
+	for i := range codes {
+		all.Go(func() { _, codes[i] = p.run(world.swap, "-w") })
+	}
+	all.Wait()
+	if !slices.Contains(codes, 0) {
+		t.Errorf("all fail: %v", codes)
+	}
+	p.must(world.swap, "-check")
+	p.must(world.swap, "-undo")
+	same(t, "taken back", before, tree(t, p.top))
+}
+
+// A vendor folder that somebody has pruned or patched is named, and not made anew without
+// a word.
+func TestVendorOfTheUsers(t *testing.T) {
+	p := vendored(t)
+	patched := "vendor/" + dependency + "/dep.go"
+	text, err := os.ReadFile(filepath.Join(p.dir, patched))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.files(map[string]string{patched: string(text) + "\n// Patched.\n"})
+	if err := os.Remove(filepath.Join(p.dir, "vendor", clientGo, "LICENSE")); err != nil {
+		t.Fatal(err)
+	}
+	p.commit()
+	before := tree(t, p.top)
+	p.fails("\n"+dependency+"/dep.go\n"+clientGo+"/LICENSE", "-w")
+	same(t, "refused", before, tree(t, p.top))
+	p.must(world.swap, "-w", "-force")
+	p.must(world.swap, "-check")
+	p.checkOut()
+	same(t, "checked out", before, tree(t, p.top))
+}
+
+// A copy that git leaves out in part would break a clone.
+func TestIgnoredFiles(t *testing.T) {
+	files := mainFiles("v0.36.0", "")
+	files[".gitignore"] = "tools/\n"
+	p := newProgram(t, files)
+	out := p.must(world.swap, "-w")
+	if !strings.Contains(out, "third_party/client-go/tools/watch/watch.go") || !strings.Contains(out, "git add -f go.mod go.sum third_party/client-go\n") {
+		t.Errorf("got %s", out)
+	}
+	clone := &program{T: t, dir: filepath.Join(t.TempDir(), "clone")}
+	cloned := func() {
+		t.Helper()
+		if err := os.RemoveAll(clone.dir); err != nil {
+			t.Fatal(err)
+		}
+		p.commit()
+		p.must("git", "clone", "--quiet", ".", clone.dir)
+	}
+	cloned()
+	clone.fails("does a .gitignore leave some out?", "-check")
+	p.must("git", "add", "-f", "go.mod", "go.sum", "third_party/client-go")
+	cloned()
+	clone.must(world.swap, "-check")
+}

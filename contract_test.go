@@ -1,0 +1,765 @@
+package workqueue_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/time/rate"
+	testingclock "k8s.io/utils/clock/testing"
+
+	"github.com/seed16c08ea7/workqueue"
+	"github.com/seed16c08ea7/workqueue/wait"
+)
+
+// The runtime's panic about a value that cannot be hashed reaches the caller,
+// of the delayed calls too, and leaves the queue as it was.
+func TestItemThatCannotBeCompared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fifo := workqueue.NewTyped[any]()
+		delaying := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[any]{Queue: fifo})
+		q := workqueue.NewTypedRateLimitingQueueWithConfig(
+			workqueue.NewTypedItemFastSlowRateLimiter[any](time.Second, time.Second, 1),
+			workqueue.TypedRateLimitingQueueConfig[any]{DelayingQueue: delaying})
+		q.Add("held")
+		q.Get()
+		q.Add("queued")
+		for _, bad := range []any{[]int{1}, map[int]int{}, func() {}, struct{ s any }{[]int{}}} {
+			for name, f := range map[string]func(){
+				"Add":            func() { q.Add(bad) },
+				"AddAll":         func() { fifo.AddAll("x", bad, "y") },
+				"AddAfter":       func() { q.AddAfter(bad, time.Second) },
+				"AddAfter 0":     func() { q.AddAfter(bad, 0) },
+				"AddRateLimited": func() { q.AddRateLimited(bad) },
+				"Done":           func() { q.Done(bad) },
+				"Forget":         func() { q.Forget(bad) },
+				"NumRequeues":    func() { q.NumRequeues(bad) },
+			} {
+				var err runtime.Error
+				if r, _ := goes(f).(error); !errors.As(r, &err) || !strings.Contains(err.Error(), "hash") {
+					t.Errorf("%s of %T: got the panic %v, want the runtime's", name, bad, r)
+				}
+				if fifo.Len() != 1 || fifo.Held() != 1 || delaying.Waiting() != 0 {
+					t.Fatalf("%s of %T: %d items are queued, %d held, %d wait, want 1, 1, 0",
+						name, bad, fifo.Len(), fifo.Held(), delaying.Waiting())
+				}
+				checkInvariants(t, 0, delaying)
+			}
+		}
+		q.AddAfter("late", time.Second)
+		q.Done("held")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if got := fmt.Sprint(takeAllOf(q)); got != "[queued late]" {
+			t.Errorf("got %s, want [queued late]", got)
+		}
+		q.ShutDownWithDrain()
+	})
+}
+
+const noQueueLimiter = "workqueue: the rate limiter of TypedRateLimiting is nil: give one to its constructor"
+
+func newLimited(l workqueue.TypedRateLimiter[string]) *workqueue.TypedRateLimiting[string] {
+	return workqueue.NewTypedRateLimiting(l, workqueue.TypedRateLimitingQueueConfig[string]{})
+}
+
+// There are programs that make a queue with a nil limiter and never use it:
+// client-go accepts it, and controller-runtime's own tests do it. What does not
+// need the limiter works, what does says that there is none.
+func TestNilLimiterIsNeededWhereItIsUsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newLimited(nil)
+		q.AddAll("a", "b")
+		item, _ := q.Get()
+		q.AddAfter("c", time.Second)
+		for name, f := range map[string]func(){
+			"AddRateLimited": func() { q.AddRateLimited("d") },
+			"Forget":         func() { q.Forget("a") },
+			"NumRequeues":    func() { q.NumRequeues("a") },
+		} {
+			if got := goes(f); got != noQueueLimiter {
+				t.Errorf("%s: got the panic %v, want %s", name, got, noQueueLimiter)
+			}
+		}
+		if s := q.Snapshot(9); s.QueuedTotal != 1 || s.InFlightTotal != 1 || s.WaitingTotal != 1 || s.InFlight[0].Failures != 0 {
+			t.Errorf("got %v, want one in each state, without failures", s)
+		}
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		var left *workqueue.DrainError[string]
+		if err := q.Drain(ended); !errors.As(err, &left) || left.Queued[0].Item != "b" {
+			t.Errorf("Drain: got %v, want an error that names b", err)
+		}
+		q.Done(item)
+		q.ShutDown()
+	})
+}
+
+func TestUseAfterShutdown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := workqueue.NewTyped[string]()
+		d := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Queue: q})
+		d.ShutDown()
+		d.Add("a")
+		d.AddAfter("a", 0)
+		d.AddAfter("a", time.Second)
+		q.AddAll("a", "b")
+		d.Done("a")
+		if _, err := q.GetContext(t.Context()); err != workqueue.ErrShutDown {
+			t.Errorf("GetContext: got %v, want %v", err, workqueue.ErrShutDown)
+		}
+		if item, shutdown := d.Get(); item != "" || !shutdown {
+			t.Errorf("Get: got %q, %v, want no item, true", item, shutdown)
+		}
+		if d.Len() != 0 || d.Waiting() != 0 || goroutines() != 0 {
+			t.Errorf("%d items are queued, %d wait, %d goroutines run", d.Len(), d.Waiting(), goroutines())
+		}
+	})
+}
+
+// An item that differs from itself is handed out once for each Add and never
+// tracked, so that a drain does not wait for a Done that cannot come.
+func TestNaN(t *testing.T) {
+	nan := math.NaN()
+	for name, config := range map[string]workqueue.TypedQueueConfig[float64]{
+		"plain":   {},
+		"metrics": {Name: "q", MetricsProvider: &recorder{discard: true}, Clock: testingclock.NewFakeClock(epoch)},
+		"storage": {Queue: workqueue.DefaultQueue[float64]()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := workqueue.NewTypedWithConfig(config)
+				q.AddAll(nan, 1, nan, 1, nan)
+				checkInvariants(t, 0, q)
+				if n := q.Len(); n != 4 {
+					t.Fatalf("%d items are queued, want 4", n)
+				}
+				for i, want := range []float64{nan, 1, nan} {
+					got, _ := q.Get()
+					if got != want && !math.IsNaN(want) || math.IsNaN(got) != math.IsNaN(want) {
+						t.Errorf("step %d: got %v, want %v", i, got, want)
+					}
+					q.Done(got)
+					checkInvariants(t, i, q)
+				}
+				go q.ShutDownWithDrain()
+				synctest.Wait()
+				q.Get() // The last one; the drain ends with it and the bubble too.
+				checkInvariants(t, 4, q)
+				if n := q.Held(); n != 0 {
+					t.Errorf("%d items are held", n)
+				}
+			})
+		})
+	}
+}
+
+func TestNaNInItemsOfEveryKind(t *testing.T) {
+	nan := math.NaN()
+	passTwice(t, float32(nan))
+	passTwice(t, complex(nan, 0))
+	passTwice(t, complex64(complex(0, nan)))
+	passTwice(t, [2]float64{1, nan})
+	passTwice(t, any(nan))
+	passTwice(t, fmt.Stringer(stringNaN(nan)))
+	passTwice(t, struct{ f float64 }{nan})
+	passTwice(t, struct {
+		name  string
+		inner struct{ f float64 }
+	}{"a", struct{ f float64 }{nan}})
+}
+
+// passTwice adds and gets an item that differs from itself, after which nothing
+// is left of it. No Add of it is missed in between, as none is of the same item.
+func passTwice[T comparable](t *testing.T, item T) {
+	t.Helper()
+	q := workqueue.NewTyped[T]()
+	q.AddAll(item, item)
+	checkInvariants(t, 2, q)
+	if n := q.Len(); n != 2 {
+		t.Errorf("%T: %d items are queued, want 2", item, n)
+	}
+	q.Get()
+	q.Get()
+	checkInvariants(t, 4, q)
+	if n := q.Held(); n != 0 {
+		t.Errorf("%T: %d items are held, want none", item, n)
+	}
+	ctx, cancel := q.ReAddContext(t.Context(), item)
+	defer cancel()
+	if q.Add(item); ctx.Err() != nil {
+		t.Errorf("%T: the Add of one that differs is one of the same item", item)
+	}
+}
+
+type stringNaN float64
+
+func (stringNaN) String() string { return "NaN" }
+
+func TestNaNInAWaitingWorkersHands(t *testing.T) {
+	for _, storage := range []workqueue.Queue[any]{nil, workqueue.DefaultQueue[any]()} {
+		synctest.Test(t, func(t *testing.T) {
+			q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[any]{Queue: storage})
+			got := make(chan any, 2)
+			for range 2 {
+				go func() {
+					item, _ := q.Get()
+					got <- item
+				}()
+			}
+			synctest.Wait()
+			q.Add(struct{ key any }{math.NaN()})
+			q.Add(struct{ key any }{math.NaN()})
+			synctest.Wait()
+			if n := len(got); n != 2 {
+				t.Errorf("storage %v: %d workers got an item, want 2", storage != nil, n)
+			}
+			q.ShutDownWithDrain()
+		})
+	}
+}
+
+func TestNaNDelayedAndLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nan := math.NaN()
+		q := workqueue.NewTypedRateLimiting(workqueue.NewTypedItemExponentialFailureRateLimiter[float64](time.Second, time.Hour),
+			workqueue.TypedRateLimitingQueueConfig[float64]{})
+		start := time.Now()
+		q.AddAfter(nan, 3*time.Second)
+		q.AddAfter(nan, 2*time.Second)
+		q.AddRateLimited(nan)
+		q.AddRateLimited(nan)
+		for i, want := range []time.Duration{1, 1, 2, 3} {
+			got, _ := q.Get()
+			if at := time.Since(start); at != want*time.Second || !math.IsNaN(got) {
+				t.Errorf("item %d: got %v after %v, want NaN after %v", i, got, at, want*time.Second)
+			}
+			q.Done(got)
+		}
+		if n := q.NumRequeues(nan); n != 0 {
+			t.Errorf("got %d requeues, want 0", n)
+		}
+		q.Forget(nan)
+		q.ShutDownWithDrain()
+	})
+}
+
+// Zeros of both signs are one item, as they are one key of a map.
+func TestNegativeZero(t *testing.T) {
+	q := workqueue.NewTyped[float64]()
+	q.AddAll(0, math.Copysign(0, -1))
+	if n := q.Len(); n != 1 {
+		t.Errorf("%d items are queued, want 1", n)
+	}
+	item, _ := q.Get()
+	q.Done(-item)
+	q.ShutDownWithDrain()
+}
+
+// A million Adds of a few items, from 64 goroutines.
+func TestDuplicatesFromManyGoroutines(t *testing.T) {
+	t.Parallel()
+	adds := million / 64
+	if raceEnabled || testing.Short() {
+		adds /= 10
+	}
+	q := workqueue.NewTyped[int]()
+	var adding sync.WaitGroup
+	for g := range 64 {
+		adding.Go(func() {
+			for i := range adds {
+				q.Add((g + i) % 10)
+			}
+		})
+	}
+	adding.Wait()
+	got := takeAll(q)
+	slices.Sort(got)
+	if want := []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	checkInvariants(t, 0, q)
+}
+
+// Items of a megabyte, compared by their contents.
+func TestLargeItems(t *testing.T) {
+	t.Parallel()
+	q := workqueue.NewTyped[string]()
+	for i := range 20 {
+		q.Add(strings.Repeat("x", 1<<20) + fmt.Sprint(i%10))
+	}
+	if n := len(takeAll(q)); n != 10 {
+		t.Errorf("got %d items, want 10", n)
+	}
+}
+
+// The table in docs/semantics.md under "Taking back and putting off", a cell
+// each: a call, made of an item in a state, and what the queue then has the item
+// for. The item waits for 10 s where it waits; the calls name 5 and 20 s.
+var interplay = []interplayRow{
+	{"Add",
+		"queued", "queued, waiting 10s", "queued", "again", "again", "again, waiting 10s"},
+	{"Add, with OneEntry",
+		"queued", "queued", "queued", "again", "again", "again"},
+	{"AddAll, with OneEntry",
+		"queued", "queued", "queued", "again", "again", "again"},
+	{"AddAfter 5s",
+		"waiting 5s", "waiting 5s", "queued, waiting 5s", "in flight, waiting 5s", "again, waiting 5s", "in flight, waiting 5s"},
+	{"AddAfter 5s, with OneEntry",
+		"waiting 5s", "waiting 5s", "queued", "in flight, waiting 5s", "again", "in flight, waiting 5s"},
+	{"AddAfter 20s",
+		"waiting 20s", "waiting 10s", "queued, waiting 20s", "in flight, waiting 20s", "again, waiting 20s", "in flight, waiting 10s"},
+	{"AddAfter 20s, with OneEntry",
+		"waiting 20s", "waiting 10s", "queued", "in flight, waiting 20s", "again", "in flight, waiting 10s"},
+	{"AddAfter 0s",
+		"queued", "queued, waiting 10s", "queued", "again", "again", "again, waiting 10s"},
+	{"AddAfter 0s, with OneEntry",
+		"queued", "queued", "queued", "again", "again", "again"},
+	{"AddRateLimited",
+		"waiting 5s", "waiting 5s", "queued, waiting 5s", "in flight, waiting 5s", "again, waiting 5s", "in flight, waiting 5s"},
+	{"AddRateLimited, with OneEntry",
+		"waiting 5s", "waiting 5s", "queued", "in flight, waiting 5s", "again", "in flight, waiting 5s"},
+	{"Reschedule 5s",
+		"waiting 5s", "waiting 5s", "queued, waiting 5s", "in flight, waiting 5s", "again, waiting 5s", "in flight, waiting 5s"},
+	{"Reschedule 5s, with OneEntry",
+		"waiting 5s", "waiting 5s", "queued", "in flight, waiting 5s", "again", "in flight, waiting 5s"},
+	{"Reschedule 20s",
+		"waiting 20s", "waiting 20s", "queued, waiting 20s", "in flight, waiting 20s", "again, waiting 20s", "in flight, waiting 20s"},
+	{"Reschedule 20s, with OneEntry",
+		"waiting 20s", "waiting 20s", "queued", "in flight, waiting 20s", "again", "in flight, waiting 20s"},
+	{"Reschedule 0s",
+		"queued", "queued", "queued", "again", "again", "again"},
+	{"Debounce 5s",
+		"waiting 5s", "waiting 5s", "queued, waiting 5s", "in flight, waiting 5s", "again, waiting 5s", "in flight, waiting 5s"},
+	{"Debounce 5s, with OneEntry",
+		"waiting 5s", "waiting 5s", "queued", "in flight, waiting 5s", "again", "in flight, waiting 5s"},
+	{"Debounce 20s",
+		"waiting 20s", "waiting 10s", "queued, waiting 20s", "in flight, waiting 20s", "again, waiting 20s", "in flight, waiting 10s"},
+	{"Debounce 20s, with OneEntry",
+		"waiting 20s", "waiting 10s", "queued", "in flight, waiting 20s", "again", "in flight, waiting 10s"},
+	{"Debounce 0s",
+		"queued", "queued", "queued", "again", "again", "again"},
+	{"Debounce 20s, without a maximum",
+		"waiting 20s", "waiting 10s", "queued, waiting 20s", "in flight, waiting 20s", "again, waiting 20s", "in flight, waiting 10s"},
+	{"Remove",
+		"idle false", "idle true", "idle true", "in flight false", "in flight true", "in flight true"},
+	{"Done",
+		"idle", "waiting 10s", "queued", "idle", "queued", "waiting 10s"},
+	{"ShutDown",
+		"idle", "idle", "queued", "in flight", "again", "in flight"},
+	{"Drain",
+		"idle", "idle", "queued; left queued", "in flight; left in flight", "again; left again", "in flight; left in flight, waiting 10s"},
+}
+
+func TestInterplayOfCallsAndStates(t *testing.T) {
+	t.Parallel()
+	for _, row := range interplay {
+		belows := []string{"Typed", "storage", "foreign"}
+		if strings.HasSuffix(row.call, "with OneEntry") {
+			belows = belows[:2]
+		}
+		row.play(t, belows, interplayCell)
+	}
+}
+
+// An interplayRow is a call and what comes of it for an item that is idle, waiting,
+// queued, in flight, in flight and added again, and in flight and waiting.
+type interplayRow struct {
+	call string
+
+	idle, waiting, queued, inFlight, again, held string
+}
+
+// play plays the call in each state, on each kind of queue below.
+func (row interplayRow) play(t *testing.T, belows []string, cell func(t *testing.T, call, state, below string) string) {
+	for state, want := range map[string]string{
+		"idle": row.idle, "waiting": row.waiting, "queued": row.queued,
+		"in flight": row.inFlight, "again": row.again, "in flight, waiting": row.held,
+	} {
+		for _, below := range belows {
+			t.Run(row.call+"/"+state+"/"+below, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					if got := cell(t, row.call, state, below); got != want {
+						t.Errorf("%s of an item that is %s: got %q, want %q", row.call, state, got, want)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A pair is a queue with a limiter of 5 s, with and without a Typed that it
+// knows below.
+func interplayCell(t *testing.T, call, state, below string) string {
+	clock := testingclock.NewFakeClock(epoch)
+	config := workqueue.TypedDelayingQueueConfig[string]{Clock: clock}
+	call, config.OneEntry = strings.CutSuffix(call, ", with OneEntry")
+	switch below {
+	case "storage":
+		config.Queue = workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Queue: workqueue.DefaultQueue[string]()})
+	case "foreign":
+		config.Queue = struct{ *workqueue.Typed[string] }{workqueue.NewTyped[string]()}
+	}
+	q := workqueue.NewTypedRateLimiting(constant(5*time.Second), workqueue.TypedRateLimitingQueueConfig[string]{
+		DelayingQueue: workqueue.NewTypedDelaying(config),
+	})
+	defer q.ShutDown()
+	bring(q, state, interplayAdds{
+		first: func() { q.Add("a") }, again: func() { q.Add("a") }, later: func() { q.AddAfter("a", 10*time.Second) },
+	})
+	if before := describeLimiter(q.Snapshot(9)); before != strings.Replace(state, "waiting", "waiting 10s", 1) {
+		t.Fatalf("in the beginning the item is %s", before)
+	}
+	result := apply(q, call)
+	synctest.Wait()
+	checkInvariants(t, 0, q)
+	return describeLimiter(q.Snapshot(9)) + result
+}
+
+// interplayAdds are the calls by which an item comes to a state: the add of an item that
+// is not queued, that of one which is held, and the one that makes it wait for 10 s.
+type interplayAdds struct{ first, again, later func() }
+
+// bring brings the item a to a state.
+func bring(q *workqueue.TypedRateLimiting[string], state string, adds interplayAdds) {
+	state, waits := strings.CutSuffix(state, "waiting")
+	if waits {
+		defer adds.later()
+	}
+	switch strings.TrimSuffix(state, ", ") {
+	case "queued":
+		adds.first()
+	case "in flight":
+		adds.first()
+		q.Get()
+	case "again":
+		adds.first()
+		q.Get()
+		adds.again()
+	}
+}
+
+func apply(q *workqueue.TypedRateLimiting[string], call string) (result string) {
+	verb, arg, _ := strings.Cut(call, " ")
+	arg, endless := strings.CutSuffix(arg, ", without a maximum")
+	d, _ := time.ParseDuration(arg)
+	most := time.Hour
+	if endless {
+		most = 0
+	}
+	switch verb {
+	case "Add":
+		q.Add("a")
+	case "AddAll":
+		q.AddAll("a")
+	case "AddAfter":
+		q.AddAfter("a", d)
+	case "AddRateLimited":
+		q.AddRateLimited("a")
+	case "Reschedule":
+		q.Reschedule("a", d)
+	case "Debounce":
+		q.Debounce("a", d, most)
+	case "Remove":
+		return fmt.Sprint(" ", q.Remove("a"))
+	case "Done":
+		q.Done("a")
+	case "ShutDown":
+		q.ShutDown()
+	case "Drain":
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		if e, ok := q.Drain(ctx).(*workqueue.DrainError[string]); ok {
+			return "; left " + describeLimiter(e.Snapshot)
+		}
+	}
+	return ""
+}
+
+// describeLimiter says where the only item is.
+func describeLimiter(s workqueue.Snapshot[string]) string {
+	return describePlaces(s, func(place string, _ workqueue.ItemInfo[string]) string { return place })
+}
+
+// describePlaces says what the queue has the only item for, as show writes it.
+func describePlaces(s workqueue.Snapshot[string], show func(place string, info workqueue.ItemInfo[string]) string) string {
+	var places []string
+	for _, info := range slices.Concat(s.Queued, s.InFlight, s.Waiting) {
+		places = append(places, show(map[workqueue.ItemState]string{
+			workqueue.ItemQueued: "queued", workqueue.ItemInFlight: "in flight", workqueue.ItemInFlightAgain: "again",
+			workqueue.ItemWaiting: fmt.Sprint("waiting ", info.Due.Sub(epoch)),
+		}[info.State], info))
+	}
+	if len(places) == 0 {
+		return "idle"
+	}
+	return strings.Join(places, ", ")
+}
+
+// A constant is a limiter with one delay for everything.
+type constant time.Duration
+
+func (c constant) When(string) time.Duration { return time.Duration(c) }
+func (constant) Forget(string)               {}
+func (constant) NumRequeues(string) int      { return 3 }
+
+// allLimiters returns one of each that the package has, for items of a type.
+func allLimiters[T comparable]() map[string]workqueue.TypedRateLimiter[T] {
+	exponential := func() workqueue.TypedRateLimiter[T] {
+		return workqueue.NewTypedItemExponentialFailureRateLimiter[T](time.Millisecond, time.Minute)
+	}
+	return map[string]workqueue.TypedRateLimiter[T]{
+		"default":      workqueue.DefaultTypedControllerRateLimiter[T](),
+		"item default": workqueue.DefaultTypedItemBasedRateLimiter[T](),
+		"fast slow":    workqueue.NewTypedItemFastSlowRateLimiter[T](1, 2, 3),
+		"bucket":       &workqueue.TypedBucketRateLimiter[T]{Limiter: rate.NewLimiter(1e6, 1)},
+		"max wait":     workqueue.NewTypedWithMaxWaitRateLimiter(exponential(), time.Second),
+		"item backoff": workqueue.NewTypedItemBackoffRateLimiter[T](wait.Backoff{
+			Duration: 1, Factor: 2, Jitter: 1, Cap: time.Second,
+		}),
+		"key bucket":   workqueue.NewTypedKeyBucketRateLimiter[T](1e6, 1),
+		"slow bucket":  workqueue.NewTypedKeyBucketRateLimiter[T](1, 1),
+		"expiring":     workqueue.NewTypedExpiringRateLimiter(exponential(), time.Hour),
+		"soon expired": workqueue.NewTypedExpiringRateLimiter(exponential(), 1),
+	}
+}
+
+func TestLimitersConcurrent(t *testing.T) {
+	t.Parallel()
+	for name, l := range allLimiters[int]() {
+		t.Run(name, func(t *testing.T) {
+			var wg sync.WaitGroup
+			for worker := range 4 {
+				wg.Go(func() {
+					for n := range 2000 {
+						useLimiter(t, l, n%100, worker+n)
+					}
+				})
+			}
+			wg.Wait()
+			checkInvariants(t, 0, l)
+			for key := range 100 {
+				l.Forget(key)
+				if n := l.NumRequeues(key); n != 0 {
+					t.Fatalf("key %d has %d failures after Forget", key, n)
+				}
+			}
+			if sized, ok := l.(interface{ Len() int }); ok && sized.Len() != 0 {
+				t.Errorf("%d records after all are forgotten", sized.Len())
+			}
+		})
+	}
+}
+
+func useLimiter(t *testing.T, l workqueue.TypedRateLimiter[int], key, n int) {
+	switch n % 8 {
+	case 0:
+		l.Forget(key)
+	case 1:
+		l.NumRequeues(key)
+	case 2:
+		_ = fmt.Sprint(l)
+	case 3:
+		if bucket, ok := l.(interface {
+			SetLimit(rate.Limit)
+			SetBurst(int)
+		}); ok {
+			bucket.SetLimit(rate.Limit(1 + n%5))
+			bucket.SetBurst(n % 5)
+		}
+	default:
+		if d := l.When(key); d < 0 {
+			t.Errorf("key %d waits %v", key, d)
+		}
+	}
+}
+
+func TestLimitersAllocateNothingForAKnownKey(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	for name, l := range allLimiters[string]() {
+		for range 3 {
+			l.When("a")
+		}
+		if n := testing.AllocsPerRun(1000, func() { l.When("a") }); n != 0 {
+			t.Errorf("%s: %v allocations in a When", name, n)
+		}
+		if n := testing.AllocsPerRun(1000, func() { l.When("b"); l.Forget("b") }); n > 0.1 {
+			t.Errorf("%s: %v allocations in a When and a Forget of another", name, n)
+		}
+	}
+}
+
+// An item that cannot be compared panics, as in a map, and the limiter goes on.
+func TestLimitersWithAnItemThatCannotBeCompared(t *testing.T) {
+	for name, l := range allLimiters[any]() {
+		if name == "bucket" {
+			continue // It never looks at the item.
+		}
+		for _, call := range []func(){
+			func() { l.When([]int{}) },
+			func() { l.Forget([]int{}) },
+		} {
+			if goes(call) == nil {
+				t.Errorf("%s: no panic", name)
+			}
+		}
+		l.When("a")
+		l.Forget("a")
+	}
+}
+
+// An item that differs from itself could not be forgotten: nothing is kept.
+func TestLimitersWithNaN(t *testing.T) {
+	for name, l := range allLimiters[float64]() {
+		for range 100 {
+			if d := l.When(math.NaN()); d < 0 {
+				t.Errorf("%s: wait %v", name, d)
+			}
+		}
+		l.Forget(math.NaN())
+		if n := l.NumRequeues(math.NaN()); n != 0 {
+			t.Errorf("%s: %d failures", name, n)
+		}
+		if sized, ok := l.(interface{ Len() int }); ok && sized.Len() != 0 {
+			t.Errorf("%s: %d records", name, sized.Len())
+		}
+	}
+}
+
+func BenchmarkWhen(b *testing.B) {
+	for name, l := range allLimiters[string]() {
+		b.Run("impl="+name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				l.When("key")
+			}
+		})
+	}
+}
+
+// What a call that names a priority does to an item in each state of the table in
+// docs/semantics.md. The item was brought there with the priority 3; where it waits as
+// well, the wait has 4. The result is what the queue has it for then, and with
+// which priority.
+var priorityInterplay = []interplayRow{
+	{"AddWith 5",
+		"queued 5", "queued 5, waiting 10s 4", "queued 5", "again 5", "again 5", "again 5, waiting 10s 4"},
+	{"AddWith 1",
+		"queued 1", "queued 1, waiting 10s 4", "queued 3", "again 1", "again 3", "again 1, waiting 10s 4"},
+	{"AddWith -1",
+		"queued -1", "queued -1, waiting 10s 4", "queued 3", "again -1", "again 3", "again -1, waiting 10s 4"},
+	{"Add",
+		"queued 0", "queued 0, waiting 10s 4", "queued 3", "again 0", "again 3", "again 0, waiting 10s 4"},
+	{"AddWith 5, with OneEntry",
+		"queued 5", "queued 5", "queued 5", "again 5", "again 5", "again 5"},
+	{"AddWith 1, with OneEntry",
+		"queued 1", "queued 4", "queued 3", "again 1", "again 3", "again 4"},
+	{"Add, with OneEntry",
+		"queued 0", "queued 4", "queued 3", "again 0", "again 3", "again 4"},
+	{"AddWith 5 after 20s",
+		"waiting 20s 5", "waiting 10s 5", "queued 3, waiting 20s 5", "in flight 3, waiting 20s 5", "again 3, waiting 20s 5", "in flight 3, waiting 10s 5"},
+	{"AddWith 1 after 5s",
+		"waiting 5s 1", "waiting 5s 4", "queued 3, waiting 5s 1", "in flight 3, waiting 5s 1", "again 3, waiting 5s 1", "in flight 3, waiting 5s 4"},
+	{"AddWith 5 rate limited",
+		"waiting 5s 5", "waiting 5s 5", "queued 3, waiting 5s 5", "in flight 3, waiting 5s 5", "again 3, waiting 5s 5", "in flight 3, waiting 5s 5"},
+	{"AddWith 5 rate limited after 2s",
+		"waiting 2s 5", "waiting 2s 5", "queued 3, waiting 2s 5", "in flight 3, waiting 2s 5", "again 3, waiting 2s 5", "in flight 3, waiting 2s 5"},
+	{"AddWith 5 rate limited after 20s",
+		"waiting 5s 5", "waiting 5s 5", "queued 3, waiting 5s 5", "in flight 3, waiting 5s 5", "again 3, waiting 5s 5", "in flight 3, waiting 5s 5"},
+	{"AddAfter 20s",
+		"waiting 20s 0", "waiting 10s 4", "queued 3, waiting 20s 0", "in flight 3, waiting 20s 0", "again 3, waiting 20s 0", "in flight 3, waiting 10s 4"},
+	{"Reschedule 20s",
+		"waiting 20s 0", "waiting 20s 4", "queued 3, waiting 20s 0", "in flight 3, waiting 20s 0", "again 3, waiting 20s 0", "in flight 3, waiting 20s 4"},
+	{"Reschedule 0s",
+		"queued 0", "queued 4", "queued 3", "again 0", "again 3", "again 4"},
+	{"Debounce 5s",
+		"waiting 5s 0", "waiting 5s 4", "queued 3, waiting 5s 0", "in flight 3, waiting 5s 0", "again 3, waiting 5s 0", "in flight 3, waiting 5s 4"},
+	{"Debounce 0s",
+		"queued 0", "queued 4", "queued 3", "again 0", "again 3", "again 4"},
+	{"Remove, AddWith 1",
+		"queued 1", "queued 1", "queued 1", "again 1", "again 1", "again 1"},
+	{"Done, Step",
+		"idle", "queued 4", "queued 3", "idle", "queued 3", "queued 4"},
+	{"Step",
+		"idle", "queued 4", "queued 3", "in flight 3", "again 3", "again 4"},
+}
+
+func TestPriorityOfAnItemInEachState(t *testing.T) {
+	t.Parallel()
+	for _, row := range priorityInterplay {
+		row.play(t, []string{"Typed", "apart", "metrics"}, priorityCell)
+	}
+}
+
+func priorityCell(t *testing.T, call, state, below string) string {
+	clock := testingclock.NewFakeClock(epoch)
+	config := workqueue.TypedDelayingQueueConfig[string]{Clock: clock}
+	call, config.OneEntry = strings.CutSuffix(call, ", with OneEntry")
+	order := workqueue.Order[string]{}
+	switch below {
+	case "Typed":
+		config.Order = order
+	case "apart":
+		typed := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Order: order})
+		config.Queue = struct{ *workqueue.Typed[string] }{typed}
+		if config.OneEntry { // Which can ask a *Typed only.
+			config.Queue = typed
+		}
+	case "metrics":
+		config.Order, config.Name, config.MetricsProvider = order, "q", silent{}
+	}
+	q := workqueue.NewTypedRateLimiting(constant(5*time.Second), workqueue.TypedRateLimitingQueueConfig[string]{
+		DelayingQueue: workqueue.NewTypedDelaying(config),
+	})
+	defer q.ShutDown()
+	bring(q, state, interplayAdds{
+		first: func() { q.AddWith(workqueue.AddOptions{Priority: prio(3)}, "a") },
+		again: func() {
+			q.AddWith(workqueue.AddOptions{Priority: prio(-5)}, "a")
+			q.AddWith(workqueue.AddOptions{Priority: prio(3)}, "a")
+			q.Add("a")
+		},
+		later: func() { q.AddWith(workqueue.AddOptions{After: 10 * time.Second, Priority: prio(4)}, "a") },
+	})
+	for one := range strings.SplitSeq(call, ", ") {
+		applyWith(q, clock, one)
+	}
+	synctest.Wait()
+	checkInvariants(t, 0, q)
+	return describePriorities(q.Snapshot(9))
+}
+
+func applyWith(q *workqueue.TypedRateLimiting[string], clock *testingclock.FakeClock, call string) {
+	var options workqueue.AddOptions
+	switch {
+	case call == "Step":
+		synctest.Wait()
+		clock.Step(10 * time.Second)
+	case strings.HasPrefix(call, "AddWith"):
+		call, after, _ := strings.Cut(call, " after ")
+		options.After, _ = time.ParseDuration(after)
+		call, options.RateLimited = strings.CutSuffix(call, " rate limited")
+		p, _ := strconv.Atoi(call[len("AddWith "):])
+		options.Priority = &p
+		q.AddWith(options, "a")
+	default:
+		apply(q, call)
+	}
+}
+
+func describePriorities(s workqueue.Snapshot[string]) string {
+	return describePlaces(s, func(place string, info workqueue.ItemInfo[string]) string {
+		return fmt.Sprint(place, " ", info.Priority)
+	})
+}
