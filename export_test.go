@@ -193,9 +193,9 @@ func (f *fifo[T]) checkLanes(errs *slab.Check) {
 	}
 	for _, l := range o.all {
 		if l != nil {
-			errs.That(l.level.depth == depths[l.level], "level %d: %d deep, is %d", l.level.priority, l.level.depth, depths[l.level])
+			errs.That(l.level.depth(o.grouped) == depths[l.level], "level %d: %d deep, is %d", l.level.priority, l.level.depth(o.grouped), depths[l.level])
 			g := l.share.group
-			errs.That(g.n == sizes[g], "group %q: %d records, are %d", g.name, g.n, sizes[g])
+			errs.That(!o.grouped || g.n == sizes[g], "group %q: %d records, are %d", g.name, g.n, sizes[g])
 		}
 	}
 	errs.That(n == f.n, "the lanes have %d records of %d", n, f.n)
@@ -209,8 +209,8 @@ func (o *lanes) CheckInvariants() error {
 	errs.Add("others: ", o.others.CheckInvariants())
 	errs.Add("rotations: ", o.rotations.CheckInvariants())
 	in := map[*share]bool{}
-	for at, r := range o.rotations {
-		errs.That(r.place == at, "rotation %d is at %d, says %d", r.priority, at, r.place)
+	for _, e := range o.rotations {
+		r := e.Value
 		for s, more := r.turn, true; more; s = s.next {
 			errs.That(s.next.prev == s && s.rotation == r, "rotation %d is broken", r.priority)
 			in[s] = true
@@ -228,15 +228,15 @@ func (o *lanes) CheckInvariants() error {
 		errs.That(s.credit >= 0 && (s.credit == 0 || !o.isEmpty(s)), "lane %d: credit %d", id, s.credit)
 		errs.That(g.shares[s.place] == s, "group %q has another share at %d", g.name, s.place)
 		if o.groupsFirst {
-			errs.That(l.n == 0 || s.lanes[l.place].lane == l, "lane %d is not at %d of its share", id, l.place)
-			errs.That(len(s.lanes) == 0 || s.top == s.lanes[0].lane, "group %q has another lane on top", g.name)
+			errs.That(l.n == 0 || s.lanes[l.place].Value == l, "lane %d is not at %d of its share", id, l.place)
+			errs.That(len(s.lanes) == 0 || s.top == s.lanes[0].Value, "group %q has another lane on top", g.name)
 			errs.Add("lanes: ", s.lanes.CheckInvariants())
 			errs.Add("ages: ", s.ages.heap.CheckInvariants())
 			errs.That(o.every == 0 || len(s.ages.heap) == len(s.lanes), "group %q: %d lanes, %d by age", g.name, len(s.lanes), len(s.ages.heap))
 		}
 		if o.every > 0 && l.n > 0 && (o.groupsFirst || !g.full) {
 			aged++
-			errs.That(o.agesOf(s).heap[l.byAge].lane == l, "lane %d is not at %d by age", id, l.byAge)
+			errs.That(o.agesOf(s).heap[l.byAge].Value == l, "lane %d is not at %d by age", id, l.byAge)
 		}
 	}
 	errs.Add("ages: ", o.ages.heap.CheckInvariants())

@@ -184,28 +184,29 @@ func (f *fifo[T]) addUnfindable(item T, now time.Duration, p *placement) {
 // enqueue puts a new record where its add belongs. The record is in the line before the
 // storage is called, which may not return.
 func (f *fifo[T]) enqueue(i uint32, r *slab.Record[T, links], p *placement) {
+	r.Note = p.bit(namedNote)
 	if l := f.laneFor(p); l != nil {
 		l.refs++
 		f.enter(l, i, r)
-	} else {
-		f.append(&f.line, i, r)
-		f.n++
-		if f.storage != nil {
-			f.store(i, r)
-		}
+		return
 	}
-	r.Note = p.bit(namedNote)
+	f.append(&f.line, i, r)
+	f.n++
+	if f.storage != nil {
+		f.store(i, r)
+	}
 }
 
 // laneFor returns the lane of an add, or nil as long as the line suffices. The first add
 // with a priority gives the fifo lanes.
 func (f *fifo[T]) laneFor(p *placement) *lane {
-	if f.lanes == nil {
-		if f.storage != nil || p == nil {
-			return nil
-		}
-		f.order(newLanes(0, false, false, false))
+	if f.lanes != nil {
+		return f.lanes.find(p)
 	}
+	if f.storage != nil || p == nil {
+		return nil
+	}
+	f.order(newLanes(0, false, false, false))
 	return f.lanes.find(p)
 }
 
@@ -216,7 +217,6 @@ func (f *fifo[T]) order(o *lanes) {
 	l := o.all[0]
 	l.list, l.n = f.line, f.n
 	l.refs += f.n + len(f.held)
-	l.level.depth, l.share.group.n = f.n, f.n
 	f.line = list{}
 	for _, i := range f.held {
 		if f.items.Records.At(i).State == reprocess {
@@ -311,8 +311,10 @@ func (f *fifo[T]) left(l *lane, first bool) {
 func (f *fifo[T]) count(l *lane, by int) {
 	f.n += by
 	l.n += by
-	l.level.depth += by
-	l.share.group.n += by
+	if f.lanes.grouped {
+		l.level.n += by
+		l.share.group.n += by
+	}
 }
 
 // number notes the number of a record, if there are ages.

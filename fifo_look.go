@@ -148,8 +148,9 @@ func (f *fifo[T]) levels() (stats []LevelStats) {
 	}
 	others := f.n
 	for _, v := range f.lanes.named {
-		stats = append(stats, LevelStats{Priority: v.priority, Depth: v.depth})
-		others -= v.depth
+		depth := v.depth(f.lanes.grouped)
+		stats = append(stats, LevelStats{Priority: v.priority, Depth: depth})
+		others -= depth
 	}
 	if others > 0 {
 		stats = append(stats, LevelStats{Others: true, Depth: others})

@@ -306,8 +306,7 @@ func (a *agenda[T]) renumber() {
 	a.era++
 }
 
-// earliest returns the nodes that come first in the order of pop, at most limit. The next
-// node is always a child of one of those before it.
+// earliest returns the nodes that come first in the order of pop, at most limit.
 func (a *agenda[T]) earliest(limit int) []node {
 	if limit >= a.len() {
 		return a.sorted()
@@ -316,24 +315,15 @@ func (a *agenda[T]) earliest(limit int) []node {
 	if limit <= 0 {
 		return nodes
 	}
-	frontier := slab.Heap[frontierNode]{{*a.nodes.At(0)}}
-	for len(nodes) < limit {
-		n := frontier[0].node
-		frontier.Remove(0)
-		nodes = append(nodes, n)
-		from := slab.HeapArity*a.items.Records.At(n.ref).Pos + 1
-		for c := from; c < min(from+slab.HeapArity, uint32(a.nodes.N)); c++ {
-			frontier.Push(frontierNode{*a.nodes.At(c)})
-		}
-	}
+	at := func(place int) *node { return a.nodes.At(uint32(place)) }
+	slab.VisitFrom(a.nodes.N,
+		func(p, q int) bool { return at(p).before(*at(q)) },
+		func(place int) bool {
+			nodes = append(nodes, *at(place))
+			return len(nodes) < limit
+		})
 	return nodes
 }
-
-// A frontierNode is a node of an agenda that need not know its place elsewhere.
-type frontierNode struct{ node }
-
-func (n frontierNode) Before(m frontierNode) bool { return n.node.before(m.node) }
-func (n frontierNode) Moved(int)                  {}
 
 // sorted returns all nodes in the order of pop.
 func (a *agenda[T]) sorted() []node {

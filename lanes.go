@@ -26,8 +26,7 @@ import "github.com/seed16c08ea7/workqueue/internal/slab"
 //	group.full == group.limit > 0 && group.inFlight >= group.limit
 //	lane.refs == number of records that name the lane, and one more if it is permanent
 //	all[lane.id] == lane
-//	level.depth == number of records in the lanes of the level, and group.n in those of
-//	the group
+//	grouped: level.n and group.n == number of records in the lanes of the level or group
 //	every > 0: the lanes that may go are in the heap by age that agesOf returns
 //
 // A lane, a level and a group live as long as a record refers to them. The group with the
@@ -89,26 +88,27 @@ type lane struct {
 type share struct {
 	group      *group
 	rotation   *rotation
-	prev, next *share // in the rotation, nil if it is not there
+	prev, next *share // in the rotation
 	credit     int    // hand-outs left of the turn, 0 before the turn begins
 	top        *lane
 	place      int // in group.shares
 
 	// With groupsFirst.
-	lanes slab.Heap[laneByPriority]
+	lanes slab.Heap[*lane] // by priority
 	ages  ages
 }
 
 type rotation struct {
 	priority int
-	place    int // in lanes.rotations
-	turn     *share
+	place    int    // in lanes.rotations
+	going    bool   // some share is in the rotation
+	turn     *share // means nothing if not going
 }
 
 type level struct {
 	rotation
 	permanent bool
-	depth     int
+	n         int   // records in its lanes, counted only if there is a Group function
 	lanes     int   // how many lanes, and one more if the level is permanent
 	main      *lane // the lane of the group with the empty name, nil for none
 }
@@ -117,7 +117,7 @@ type group struct {
 	name          string
 	hash          uint32
 	weight, limit int
-	n             int // records in its lanes
+	n             int // records in its lanes, counted only if there is a Group function
 	inFlight      int // held records, counted only if the lanes are limited
 	full          bool
 	lanes         int // how many lanes, and one more for lanes.main
@@ -127,7 +127,7 @@ type group struct {
 
 // ages are lanes by the age of their first record.
 type ages struct {
-	heap  slab.Heap[laneByAge]
+	heap  slab.Heap[*lane]
 	since int // hand-outs since the last one of the oldest record
 }
 
@@ -136,18 +136,8 @@ type laneKey struct {
 	group    *group
 }
 
-// Elements of the heaps.
-type (
-	laneByPriority struct{ *lane }
-	laneByAge      struct{ *lane }
-)
-
-func (l laneByPriority) Before(m laneByPriority) bool { return l.level.priority > m.level.priority }
-func (l laneByPriority) Moved(place int)              { l.place = place }
-func (l laneByAge) Before(m laneByAge) bool           { return l.seq < m.seq }
-func (l laneByAge) Moved(place int)                   { l.byAge = place }
-func (r *rotation) Before(s *rotation) bool           { return r.priority > s.priority }
-func (r *rotation) Moved(place int)                   { r.place = place }
+// keyOf returns the key of a priority in a heap, where the highest priority comes first.
+func keyOf(priority int) uint64 { return ^(uint64(priority) ^ 1<<63) }
 
 // newLanes returns the lanes for the fields of an Order. The lane with id 0 has priority 0
 // and no group.
@@ -162,6 +152,11 @@ func newLanes(every int, groupsFirst, grouped, limited bool) *lanes {
 func (o *lanes) find(p *placement) *lane {
 	if p == nil {
 		return o.all[0]
+	}
+	if p.weight == 0 {
+		if v := o.recent[uint(p.priority)%recentLevels]; v != nil && v.priority == p.priority && v.main != nil {
+			return v.main
+		}
 	}
 	return o.laneOf(p.priority, o.groupOf(p))
 }
@@ -308,12 +303,15 @@ func (o *lanes) levelOf(priority int) *level {
 	return r.X
 }
 
-// release takes back a reference to a lane. With the last reference the lane is forgotten,
-// and with its last lane a level and a group.
+// release takes back a reference to a lane.
 func (o *lanes) release(l *lane) {
-	if l.refs--; l.refs > 0 {
-		return
+	if l.refs--; l.refs == 0 {
+		o.forget(l)
 	}
+}
+
+// forget forgets a lane that nothing refers to, and with its last lane a level and a group.
+func (o *lanes) forget(l *lane) {
 	v, g := l.level, l.share.group
 	o.all[l.id] = nil
 	o.free = append(o.free, l.id)
@@ -398,10 +396,10 @@ func (o *lanes) up(l *lane, seq uint64) {
 		}
 		return
 	}
-	s.lanes.Push(laneByPriority{l})
-	s.top = s.lanes[0].lane
+	s.lanes.Push(keyOf(l.level.priority), &l.place, l)
+	s.top = s.lanes[0].Value
 	if o.every > 0 {
-		s.ages.heap.Push(laneByAge{l})
+		s.ages.heap.Push(seq, &l.byAge, l)
 	}
 	if len(s.lanes) == 1 && !s.group.full {
 		o.join(s)
@@ -417,11 +415,13 @@ func (o *lanes) down(l *lane) {
 			s.ages.heap.Remove(l.byAge)
 		}
 		if len(s.lanes) > 0 {
-			s.top = s.lanes[0].lane
+			s.top = s.lanes[0].Value
 			return
 		}
 	}
-	s.credit, s.ages.since = 0, 0
+	if o.grouped {
+		s.credit, s.ages.since = 0, 0
+	}
 	if !s.group.full {
 		o.part(s)
 	}
@@ -431,7 +431,7 @@ func (o *lanes) down(l *lane) {
 func (o *lanes) headChanged(l *lane, seq uint64) {
 	l.seq = seq
 	if o.every > 0 && (o.groupsFirst || !l.share.group.full) {
-		o.agesOf(l.share).heap.Fix(l.byAge, laneByAge{l})
+		o.agesOf(l.share).heap.Fix(l.byAge, seq)
 	}
 }
 
@@ -446,9 +446,11 @@ func (o *lanes) agesOf(s *share) *ages {
 // group was full has the turn again.
 func (o *lanes) join(s *share) {
 	r := s.rotation
-	if r.turn == nil {
-		s.prev, s.next, r.turn = s, s, s
-		o.rotations.Push(r)
+	if !r.going {
+		if r.going = true; r.turn != s || s.next != s {
+			s.prev, s.next, r.turn = s, s, s
+		}
+		o.rotations.Push(keyOf(r.priority), &r.place, r)
 	} else {
 		s.prev, s.next = r.turn.prev, r.turn
 		s.prev.next, s.next.prev = s, s
@@ -457,23 +459,23 @@ func (o *lanes) join(s *share) {
 		}
 	}
 	if o.every > 0 && !o.groupsFirst {
-		o.ages.heap.Push(laneByAge{s.top})
+		o.ages.heap.Push(s.top.seq, &s.top.byAge, s.top)
 	}
 }
 
 // part takes a share out of its rotation.
 func (o *lanes) part(s *share) {
 	r := s.rotation
-	if s.next == s {
-		r.turn = nil
+	if s.next == s { // All links stay, for the same share to come back.
+		r.going = false
 		o.rotations.Remove(r.place)
 	} else {
 		s.prev.next, s.next.prev = s.next, s.prev
 		if r.turn == s {
 			r.turn = s.next
 		}
+		s.prev, s.next = nil, nil
 	}
-	s.prev, s.next = nil, nil
 	if o.every > 0 && !o.groupsFirst {
 		o.ages.heap.Remove(s.top.byAge)
 	}
@@ -484,11 +486,11 @@ func (o *lanes) part(s *share) {
 //
 // The oldest record uses up no turn but that of its own share.
 func (o *lanes) next() *lane {
-	s := o.rotations[0].turn
+	s := o.rotations[0].Value.turn
 	l := s.top
 	if o.every > 0 {
 		a := o.agesOf(s)
-		oldest := a.heap[0].lane
+		oldest := a.heap[0].Value
 		if a.since++; a.since >= o.every {
 			l = oldest
 		}
@@ -496,7 +498,7 @@ func (o *lanes) next() *lane {
 			a.since = 0
 		}
 	}
-	if l.share == s {
+	if o.grouped && l.share == s {
 		s.charge()
 	}
 	return l
@@ -540,6 +542,15 @@ func (o *lanes) checkFull(g *group) {
 			o.join(s)
 		}
 	}
+}
+
+// depth returns the number of records in the lanes of the level. Without groups, a level has
+// one lane.
+func (v *level) depth(grouped bool) int {
+	if grouped || v.main == nil {
+		return v.n
+	}
+	return v.main.n
 }
 
 // isEmpty reports whether no lane of a share has records.
@@ -591,5 +602,5 @@ func (s *share) visit(f func(*lane) bool) bool {
 	if len(s.lanes) == 0 {
 		return f(s.top)
 	}
-	return slab.VisitInOrder(s.lanes, func(l laneByPriority) bool { return f(l.lane) })
+	return slab.VisitInOrder(s.lanes, f)
 }

@@ -131,13 +131,13 @@ func (p *placement) rankOf() rank {
 	return p.rank
 }
 
-// place asks the functions about an item and notes the answers in p. It returns p, or nil
-// for a plain add without functions.
+// place asks the functions about an item and notes the answers in p, which must be zero. It
+// returns p, or nil for a plain add without functions.
 func (o *Order[T]) place(p *placement, item T, k rank) *placement {
 	if !k.named && !o.asks() {
 		return nil
 	}
-	*p = placement{rank: k}
+	p.rank = k
 	if !k.named && o.Priority != nil {
 		p.priority = o.Priority(item)
 	}
@@ -153,7 +153,7 @@ func rankOnly(p *placement, k rank) *placement {
 	if !k.named {
 		return nil
 	}
-	*p = placement{rank: k}
+	p.rank = k
 	return p
 }
 

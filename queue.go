@@ -265,7 +265,7 @@ func (q *Typed[T]) AddWith(options AddOptions, items ...T) {
 	k := rankOf(options.Priority)
 	q.checkRank(k)
 	if len(items) == 1 {
-		q.addSlow(slab.HashOf(items[0]), items[0], k)
+		q.addSlow(uint32(maphash.Comparable(slab.HashSeed, items[0])), items[0], k)
 		return
 	}
 	q.addAll(items, k)

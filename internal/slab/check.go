@@ -121,10 +121,11 @@ func (r *Ring[E]) CheckInvariants() error {
 }
 
 // CheckInvariants returns what is wrong with the heap, or nil.
-func (h Heap[E]) CheckInvariants() error {
+func (h Heap[V]) CheckInvariants() error {
 	var errs Check
 	for i := range h {
-		errs.That(i == 0 || !h[i].Before(h[(i-1)/4]), "element %d comes before its parent", i)
+		errs.That(i == 0 || h[(i-1)/4].key <= h[i].key, "value %d comes before its parent", i)
+		errs.That(*h[i].place == i, "the owner of value %d says that it is at %d", i, *h[i].place)
 	}
 	return errs.Err()
 }

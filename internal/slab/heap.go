@@ -1,73 +1,87 @@
 package slab
 
+import "container/heap"
+
 // HeapArity is the number of children of a node.
 const HeapArity = 4
 
-// A Heap is a heap of elements that know their place in it, so that any of them can be
-// moved or removed in O(log n) time. It has four children a node. Its owner must not use
-// it concurrently. Its zero value is empty.
+// A Heap is a heap of values with keys, the least key first. The owner of a value is told
+// the place of the value, so that any value can be moved or removed in O(log n) time. A
+// Heap has four children a node. Its owner must not use it concurrently. Its zero value is
+// empty.
 //
-// Invariants, for the element e at index i:
+// Keys are numbers and places are written through a pointer: methods of a type parameter
+// would be called through a dictionary, and never inlined.
 //
-//	i > 0: !e.Before(h[(i-1)/4])
-//	e was told of its place by Moved(i)
-type Heap[E heapElement[E]] []E
+// Invariants, for the entry e at index i:
+//
+//	i > 0: h[(i-1)/4].key <= e.key
+//	*e.place == i
+type Heap[V any] []heapEntry[V]
 
-// A heapElement is told of its place. Out of the heap it has none, whatever it was told last.
-type heapElement[E any] interface {
-	Before(E) bool
-	Moved(place int)
+type heapEntry[V any] struct {
+	key   uint64
+	place *int
+	Value V
 }
 
-func (h *Heap[E]) Push(e E) {
-	*h = append(*h, e)
-	if len(*h) == 1 { // Most heaps of a queue have one element.
-		e.Moved(0)
-		return
+// Push adds a value. The heap writes the place of the value to *place until the value is
+// removed; *place means nothing afterwards.
+func (h *Heap[V]) Push(key uint64, place *int, value V) {
+	last := len(*h)
+	*h = append(*h, heapEntry[V]{key, place, value})
+	*place = last
+	if last > 0 { // Most heaps of a queue have one value.
+		h.siftUp(last, (*h)[last])
 	}
-	h.siftUp(len(*h)-1, e)
 }
 
-// Remove removes the element at a place, which may be any.
-func (h *Heap[E]) Remove(place int) {
+// Remove removes the value at a place, which may be any.
+func (h *Heap[V]) Remove(place int) {
 	s := *h
 	last := len(s) - 1
 	moved := s[last]
-	s[last] = *new(E)
+	s[last] = heapEntry[V]{}
 	*h = s[:last]
 	if place < last {
-		h.Fix(place, moved)
+		h.put(place, moved)
 	}
 	if cap(s) > 1024 && 8*last < cap(s) { // A burst must not keep its memory.
-		*h = append(make(Heap[E], 0, 2*last), s[:last]...)
+		*h = append(make(Heap[V], 0, 2*last), s[:last]...)
 	}
 }
 
-// Fix puts an element at the place where another was, or where its key has changed, and moves
-// it up or down from there.
-func (h *Heap[E]) Fix(place int, e E) {
+// Fix gives the value at a place another key.
+func (h *Heap[V]) Fix(place int, key uint64) {
+	e := (*h)[place]
+	e.key = key
+	h.put(place, e)
+}
+
+// put puts an entry at a place that is free, and moves the entry up or down from there.
+func (h *Heap[V]) put(place int, e heapEntry[V]) {
 	if h.siftUp(place, e) == place {
 		h.siftDown(place, e)
 	}
 }
 
-func (h *Heap[E]) siftUp(place int, e E) (at int) {
+func (h *Heap[V]) siftUp(place int, e heapEntry[V]) (at int) {
 	s := *h
 	for place > 0 {
 		parent := (place - 1) / HeapArity
-		if !e.Before(s[parent]) {
+		if s[parent].key <= e.key {
 			break
 		}
 		s[place] = s[parent]
-		s[place].Moved(place)
+		*s[place].place = place
 		place = parent
 	}
 	s[place] = e
-	e.Moved(place)
+	*e.place = place
 	return place
 }
 
-func (h *Heap[E]) siftDown(place int, e E) {
+func (h *Heap[V]) siftDown(place int, e heapEntry[V]) {
 	s := *h
 	for {
 		first := HeapArity*place + 1
@@ -76,48 +90,66 @@ func (h *Heap[E]) siftDown(place int, e E) {
 		}
 		least := first
 		for c := first + 1; c < min(first+HeapArity, len(s)); c++ {
-			if s[c].Before(s[least]) {
+			if s[c].key < s[least].key {
 				least = c
 			}
 		}
-		if !s[least].Before(e) {
+		if e.key <= s[least].key {
 			break
 		}
 		s[place] = s[least]
-		s[place].Moved(place)
+		*s[place].place = place
 		place = least
 	}
 	s[place] = e
-	e.Moved(place)
+	*e.place = place
 }
 
-// VisitInOrder calls visit for the elements in their order until that returns false, and
-// reports whether it never did. To find the first n elements takes O(n log n) time, however
-// large the heap is: the next element is always a child of one that was visited.
-func VisitInOrder[E heapElement[E]](h Heap[E], visit func(E) bool) bool {
-	var frontier Heap[heapPlace[E]]
-	if len(h) > 0 {
-		frontier.Push(heapPlace[E]{h, 0})
+// VisitInOrder calls visit for the values in the order of their keys until visit returns
+// false, and reports whether visit never did. To find the first n values takes O(n log n)
+// time, however large the heap is.
+func VisitInOrder[V any](h Heap[V], visit func(V) bool) bool {
+	return VisitFrom(len(h),
+		func(a, b int) bool { return h[a].key < h[b].key },
+		func(at int) bool { return visit(h[at].Value) })
+}
+
+// VisitFrom visits the n places of any heap with HeapArity children a node, in the order of
+// before, until visit returns false, and reports whether visit never did. The next place is
+// always a child of one that was visited.
+func VisitFrom(n int, before func(a, b int) bool, visit func(place int) bool) bool {
+	next := frontier{before: before}
+	if n > 0 {
+		next.places = []int{0}
 	}
-	for len(frontier) > 0 {
-		at := frontier[0].at
-		frontier.Remove(0)
-		if !visit(h[at]) {
+	for len(next.places) > 0 {
+		at := heap.Pop(&next).(int)
+		if !visit(at) {
 			return false
 		}
 		first := HeapArity*at + 1
-		for c := first; c < min(first+HeapArity, len(h)); c++ {
-			frontier.Push(heapPlace[E]{h, c})
+		for c := first; c < min(first+HeapArity, n); c++ {
+			heap.Push(&next, c)
 		}
 	}
 	return true
 }
 
-// A heapPlace stands for the element of a heap, in the order of that heap.
-type heapPlace[E heapElement[E]] struct {
-	heap Heap[E]
-	at   int
+// A frontier has the places to be visited next. Visits are rare, so that container/heap is
+// fast enough.
+type frontier struct {
+	places []int
+	before func(a, b int) bool
 }
 
-func (p heapPlace[E]) Before(q heapPlace[E]) bool { return p.heap[p.at].Before(q.heap[q.at]) }
-func (p heapPlace[E]) Moved(int)                  {}
+func (f *frontier) Len() int           { return len(f.places) }
+func (f *frontier) Less(i, j int) bool { return f.before(f.places[i], f.places[j]) }
+func (f *frontier) Swap(i, j int)      { f.places[i], f.places[j] = f.places[j], f.places[i] }
+func (f *frontier) Push(place any)     { f.places = append(f.places, place.(int)) }
+
+func (f *frontier) Pop() any {
+	last := len(f.places) - 1
+	place := f.places[last]
+	f.places = f.places[:last]
+	return place
+}

@@ -9,9 +9,6 @@ import (
 
 type element struct{ key, place int }
 
-func (e *element) Before(f *element) bool { return e.key < f.key }
-func (e *element) Moved(place int)        { e.place = place }
-
 // A heap agrees with a list that is searched, whatever is pushed, changed and removed, and
 // every element knows its place.
 func TestHeapAgainstList(t *testing.T) {
@@ -22,12 +19,12 @@ func TestHeapAgainstList(t *testing.T) {
 		switch n := len(list); {
 		case n == 0 || rnd.IntN(5) < 2 && step%2000 < 1000:
 			e := &element{key: rnd.IntN(100)}
-			h.Push(e)
+			h.Push(uint64(e.key), &e.place, e)
 			list = append(list, e)
 		case rnd.IntN(2) == 0:
 			e := list[rnd.IntN(n)]
 			e.key = rnd.IntN(100)
-			h.Fix(e.place, e)
+			h.Fix(e.place, uint64(e.key))
 		default:
 			i := rnd.IntN(n)
 			h.Remove(list[i].place)
@@ -35,7 +32,7 @@ func TestHeapAgainstList(t *testing.T) {
 		}
 		checkInvariants(t, step, h)
 		for _, e := range list {
-			if h[e.place] != e {
+			if h[e.place].Value != e {
 				t.Fatalf("step %d: an element says that it is at %d", step, e.place)
 			}
 		}
