@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/seed16c08ea7/workqueue/internal/slab"
 )
 
 // A layer uses methods of the queue below that TypedInterface and TypedDelayingInterface do
@@ -16,6 +18,9 @@ import (
 type (
 	getter[T comparable] interface {
 		GetContext(ctx context.Context) (T, error)
+	}
+	infoGetter[T comparable] interface {
+		GetInfo(ctx context.Context) (ItemInfo[T], error)
 	}
 	tryGetter[T comparable] interface {
 		TryGet() (item T, ok bool)
@@ -30,13 +35,13 @@ type (
 		ReAddContext(ctx context.Context, item T) (context.Context, context.CancelFunc)
 	}
 	rescheduler[T comparable] interface {
-		Reschedule(item T, duration time.Duration)
+		Reschedule(item T, duration time.Duration) (taken bool)
 	}
 	debouncer[T comparable] interface {
-		Debounce(item T, quiet, most time.Duration)
+		Debounce(item T, quiet, most time.Duration) (taken bool)
 	}
 	withAdder[T comparable] interface {
-		AddWith(options AddOptions, items ...T)
+		AddWith(options AddOptions, items ...T) (taken int)
 	}
 	drainer interface {
 		Drain(ctx context.Context) error
@@ -53,38 +58,34 @@ func below[Q any](queue any, method string) Q {
 	return q
 }
 
-// addBelow adds an item to a queue below, with a priority if the add has named one.
-func addBelow[T comparable](queue TypedInterface[T], item T, k rank) {
-	if !k.named {
-		queue.Add(item)
-		return
+// addBelow adds an item to a queue below, with a priority if the add has named one. A foreign
+// queue does not say whether it took the item, which then counts as taken.
+func addBelow[T comparable](queue TypedInterface[T], item T, k rank) (taken bool) {
+	if q, ok := queue.(*Typed[T]); ok {
+		return q.addSlow(slab.HashOf(item), item, k)
 	}
-	below[withAdder[T]](queue, "AddWith").AddWith(AddOptions{Priority: k.pointer()}, item)
+	if k.named {
+		return below[withAdder[T]](queue, "AddWith").AddWith(AddOptions{Priority: k.pointer()}, item) == 1
+	}
+	queue.Add(item)
+	return true
 }
 
 // addAllBelow adds items to a queue below. A foreign queue gets the items one by one, unless
 // a priority is named.
-func addAllBelow[T comparable](queue TypedInterface[T], items []T, k rank) {
+func addAllBelow[T comparable](queue TypedInterface[T], items []T, k rank) (taken int) {
 	if t, ok := queue.(*Typed[T]); ok {
-		t.addAll(items, k)
-		return
+		return t.addAll(items, k)
 	}
 	if k.named {
-		below[withAdder[T]](queue, "AddWith").AddWith(AddOptions{Priority: k.pointer()}, items...)
-		return
+		return below[withAdder[T]](queue, "AddWith").AddWith(AddOptions{Priority: k.pointer()}, items...)
 	}
 	for _, item := range items {
-		queue.Add(item)
+		if !queue.ShuttingDown() && addBelow(queue, item, k) {
+			taken++
+		}
 	}
-}
-
-// getWithPriorityBelow gets an item of a queue below, which may know no priorities.
-func getWithPriorityBelow[T comparable](queue TypedInterface[T]) (item T, priority int, shutdown bool) {
-	if q, ok := queue.(interface{ GetWithPriority() (T, int, bool) }); ok {
-		return q.GetWithPriority()
-	}
-	item, shutdown = queue.Get()
-	return item, 0, shutdown
+	return taken
 }
 
 // checkRankBelow panics if a priority is named and a queue below takes none. Without this

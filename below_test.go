@@ -29,18 +29,14 @@ var aboveBare = []struct {
 	}, "panics: T has no ReAddContext"},
 	{"Reschedule", func(q layered) any { q.Reschedule("a", 1); return "works" }, "panics: T has no Reschedule"},
 	{"Debounce", func(q layered) any { q.Debounce("a", 1, 1); return "works" }, "panics: T has no Debounce"},
-	{"AddAll", func(q layered) any { q.AddAll("a", "b"); return q.Len() }, "2"},
-	{"AddWith, without a priority", func(q layered) any { q.AddWith(workqueue.AddOptions{}, "a", "b"); return q.Len() }, "2"},
+	{"AddAll", func(q layered) any { return q.AddAll("a", "b") }, "2"},
+	{"AddWith, without a priority", func(q layered) any { return q.AddWith(workqueue.AddOptions{}, "a", "b") }, "2"},
 	{"AddWith, with a priority", func(q layered) any { q.AddWith(workqueue.AddOptions{Priority: prio(1)}, "a"); return q.Len() }, "panics: T has no AddWith"},
 	{"AddWith, with a priority and After", func(q layered) any {
 		q.AddWith(workqueue.AddOptions{Priority: prio(1), After: time.Hour}, "a") // Ended the program an hour later.
 		return q.Len()
 	}, "panics: T has no AddWith"},
-	{"GetWithPriority", func(q layered) any {
-		q.Add("a")
-		item, priority, shutdown := q.GetWithPriority()
-		return fmt.Sprint(item, priority, shutdown)
-	}, "a0 false"},
+	{"GetInfo", func(q layered) any { _, err := q.GetInfo(context.Background()); return err }, "panics: T has no GetInfo"},
 	{"Drain", func(q layered) any { return q.Drain(context.Background()) }, "<nil>"},
 }
 
@@ -52,11 +48,11 @@ type layered interface {
 	Remove(item string) bool
 	Snapshot(limit int) workqueue.Snapshot[string]
 	ReAddContext(ctx context.Context, item string) (context.Context, context.CancelFunc)
-	Reschedule(item string, d time.Duration)
-	Debounce(item string, quiet, most time.Duration)
-	AddAll(items ...string)
-	AddWith(options workqueue.AddOptions, items ...string)
-	GetWithPriority() (item string, priority int, shutdown bool)
+	Reschedule(item string, d time.Duration) bool
+	Debounce(item string, quiet, most time.Duration) bool
+	AddAll(items ...string) int
+	AddWith(options workqueue.AddOptions, items ...string) int
+	GetInfo(ctx context.Context) (workqueue.ItemInfo[string], error)
 	Drain(ctx context.Context) error
 }
 
@@ -157,5 +153,113 @@ func TestLayersPassOn(t *testing.T) {
 	defer cancel()
 	if q.Add("b"); context.Cause(ctx) != workqueue.ErrReAdded {
 		t.Errorf("after the Add the context says %v", context.Cause(ctx))
+	}
+}
+
+// A web handler answered 202 for an item that came after the shutdown: the adds did not say
+// that the queue had not taken the item.
+func TestAddsReportWhatTheQueueTook(t *testing.T) {
+	type adder interface {
+		AddAll(items ...string) int
+		AddWith(options workqueue.AddOptions, items ...string) int
+		ShutDown()
+	}
+	many := make([]string, 3000)
+	for i := range many {
+		many[i] = fmt.Sprint(i)
+	}
+	const fifo, delaying, limiting = 0, 1, 2
+	calls := []struct {
+		layer int // the lowest that has the call
+		call  string
+		add   func(q adder) int
+		want  int
+	}{
+		{fifo, "AddAll", func(q adder) int { return q.AddAll("a", "b", "b") }, 3},
+		{fifo, "AddAll of what is queued", func(q adder) int { return q.AddAll("a", "c") }, 2},
+		{fifo, "AddAll of nothing", func(q adder) int { return q.AddAll() }, 0},
+		{fifo, "AddAll in pieces", func(q adder) int { return q.AddAll(many...) }, len(many)},
+		{fifo, "AddWith", func(q adder) int { return q.AddWith(workqueue.AddOptions{Priority: prio(1)}, "a") }, 1},
+		{fifo, "AddWith of two", func(q adder) int { return q.AddWith(workqueue.AddOptions{Priority: prio(1)}, "a", "d") }, 2},
+		{delaying, "After", func(q adder) int { return q.AddWith(workqueue.AddOptions{After: time.Hour}, "w", "x", "w") }, 3},
+		{limiting, "RateLimited", func(q adder) int { return q.AddWith(workqueue.AddOptions{RateLimited: true}, "y", "z") }, 2},
+	}
+	delayed := workqueue.NewTypedDelaying[string]
+	type delayingConfig = workqueue.TypedDelayingQueueConfig[string]
+	type limitingConfig = workqueue.TypedRateLimitingQueueConfig[string]
+	for _, layer := range []struct {
+		layer int
+		name  string
+		q     adder
+	}{
+		{fifo, "plain", workqueue.NewTyped[string]()},
+		{fifo, "with times", workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{KeepTimes: true})},
+		{delaying, "plain", delayed(delayingConfig{})},
+		{delaying, "OneEntry", delayed(delayingConfig{OneEntry: true})},
+		{delaying, "with metrics", delayed(delayingConfig{Name: "q", MetricsProvider: &recorder{}})},
+		{delaying, "above another", delayed(delayingConfig{Queue: struct{ *workqueue.Typed[string] }{workqueue.NewTyped[string]()}})},
+		{limiting, "plain", workqueue.NewTypedRateLimiting(constant(0), limitingConfig{})},
+		{limiting, "with a delay", workqueue.NewTypedRateLimiting(constant(time.Hour), limitingConfig{})},
+		{limiting, "above another", workqueue.NewTypedRateLimiting(constant(0), limitingConfig{
+			DelayingQueue: struct {
+				*workqueue.TypedDelaying[string]
+			}{delayed(delayingConfig{})},
+		})},
+	} {
+		for _, down := range []bool{false, true} {
+			if down {
+				layer.q.ShutDown()
+			}
+			for _, row := range calls {
+				want := row.want
+				if down {
+					want = 0
+				}
+				if row.layer > layer.layer {
+					continue
+				}
+				if got := row.add(layer.q); got != want {
+					t.Errorf("layer %d, %s: %s took %d, want %d, shut down %v", layer.layer, layer.name, row.call, got, want, down)
+				}
+			}
+		}
+	}
+}
+
+// Reschedule and Debounce did not say either that nothing waits after a shutdown.
+func TestReschedulesReportWhatTheQueueTook(t *testing.T) {
+	for name, oneEntry := range map[string]bool{"two entries": false, "OneEntry": true} {
+		q := workqueue.NewTypedRateLimiting(constant(0), workqueue.TypedRateLimitingQueueConfig[string]{OneEntry: oneEntry})
+		q.Add("queued")
+		for _, down := range []bool{false, true} {
+			if down {
+				q.ShutDown()
+			}
+			for _, item := range []string{"queued", "a"} {
+				for _, d := range []time.Duration{time.Hour, 0} {
+					if got := q.Reschedule(item, d); got == down {
+						t.Errorf("%s: Reschedule of %s by %v: took it %v, shut down %v", name, item, d, got, down)
+					}
+					if got := q.Debounce(item, d, time.Hour); got == down {
+						t.Errorf("%s: Debounce of %s by %v: took it %v, shut down %v", name, item, d, got, down)
+					}
+				}
+			}
+		}
+	}
+}
+
+// A Debounce with its times in the wrong order put nothing off, without a sign.
+func TestDebounceOfTimesInTheWrongOrder(t *testing.T) {
+	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{})
+	defer q.ShutDown()
+	want := "workqueue: Debounce with quiet 1h0m0s and most 1s: most has to be as long as quiet at least, or 0"
+	if got := goes(func() { q.Debounce("a", time.Hour, time.Second) }); got != want {
+		t.Errorf("got %v, want %s", got, want)
+	}
+	for _, most := range []time.Duration{0, -1, time.Hour, 2 * time.Hour} {
+		if !q.Debounce("a", time.Hour, most) {
+			t.Errorf("most %v: not taken", most)
+		}
 	}
 }

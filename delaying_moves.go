@@ -26,33 +26,32 @@ const (
 	instantDelay = 100 * time.Nanosecond
 )
 
-// addAfter is AddAfter with a rank.
-func (q *TypedDelaying[T]) addAfter(item T, duration time.Duration, k rank) {
+// addAfter is AddAfter with a rank, and reports whether the item was taken.
+func (q *TypedDelaying[T]) addAfter(item T, duration time.Duration, k rank) (taken bool) {
 	hash := slab.HashOf(item)
 	if q.queue.ShuttingDown() {
-		return
+		return false
 	}
 	if duration <= 0 {
-		defer q.addNow(hash, item, k) // Even if the metric does not return.
+		defer func() { taken = q.addNow(hash, item, k) }() // Even if the metric does not return.
 		q.countRetry()
-		return
+		return taken
 	}
 	var place placement
-	q.delay(hash, item, duration, q.place(&place, item, k))
+	return q.delay(hash, item, duration, q.place(&place, item, k))
 }
 
 // addAllAfter is addAfter for several items and a positive duration. All are hashed and the
 // order is asked about all of them before the first one waits, as both can panic.
-func (q *TypedDelaying[T]) addAllAfter(items []T, duration time.Duration, k rank) {
-	q.eachPlaced(items, k, func(hash uint32, item T, p *placement) {
-		if !q.queue.ShuttingDown() {
-			q.delay(hash, item, duration, p)
-		}
+func (q *TypedDelaying[T]) addAllAfter(items []T, duration time.Duration, k rank) (taken int) {
+	return q.eachPlaced(items, k, func(hash uint32, item T, p *placement) bool {
+		return !q.queue.ShuttingDown() && q.delay(hash, item, duration, p)
 	})
 }
 
-// eachPlaced calls f for each item with its hash and its placement.
-func (q *TypedDelaying[T]) eachPlaced(items []T, k rank, f func(hash uint32, item T, p *placement)) {
+// eachPlaced calls add for each item with its hash and its placement, and returns how many
+// of the items were taken.
+func (q *TypedDelaying[T]) eachPlaced(items []T, k rank, add func(hash uint32, item T, p *placement) bool) (taken int) {
 	var few [64]uint32
 	hashes := few[:0]
 	for _, item := range items {
@@ -68,8 +67,11 @@ func (q *TypedDelaying[T]) eachPlaced(items []T, k rank, f func(hash uint32, ite
 		if each != nil {
 			p = &each[i]
 		}
-		f(hashes[i], item, p)
+		if add(hashes[i], item, p) {
+			taken++
+		}
 	}
+	return taken
 }
 
 func (q *TypedDelaying[T]) countRetry() {
@@ -79,24 +81,24 @@ func (q *TypedDelaying[T]) countRetry() {
 }
 
 // delay counts a retry and makes the item wait, also if the metric does not return.
-func (q *TypedDelaying[T]) delay(hash uint32, item T, duration time.Duration, p *placement) {
+func (q *TypedDelaying[T]) delay(hash uint32, item T, duration time.Duration, p *placement) (taken bool) {
 	if q.retries == nil {
-		q.delayUncounted(hash, item, duration, p)
-		return
+		return q.delayUncounted(hash, item, duration, p)
 	}
-	defer q.delayUncounted(hash, item, duration, p)
+	defer func() { taken = q.delayUncounted(hash, item, duration, p) }()
 	q.retries.Inc()
+	return taken
 }
 
 // delayUncounted is delay without the metric. For a delay that is over when the clock is
 // read again, the item is due by now.
-func (q *TypedDelaying[T]) delayUncounted(hash uint32, item T, duration time.Duration, p *placement) {
+func (q *TypedDelaying[T]) delayUncounted(hash uint32, item T, duration time.Duration, p *placement) (taken bool) {
 	r := q.readClock()
 	due := dueAfter(r.now, duration)
 	if duration <= instantDelay && q.real {
 		r.now = q.now()
 	}
-	q.observePromotion(q.schedule(hash, item, r, due, p))
+	return q.observePromotion(q.schedule(hash, item, r, due, p))
 }
 
 // place asks the order of typed about an item, see [Order.place]. Later, when the wait ends,
@@ -145,18 +147,20 @@ func (q *TypedDelaying[T]) schedule(hash uint32, item T, r reading, due time.Dur
 // from the agenda to the queue below: metrics are foreign code, and must not run
 // with a lock held.
 type promotion struct {
-	added int  // how many were no duplicates
+	taken bool // the item of the call was taken: it waits, or is in the queue below
+	added int  // how many items were no duplicates
 	yield bool // a woken worker needs this goroutine's processor
 }
 
 // arrangeLocked follows each change of the agenda. It ensures that a goroutine runs
-// while items wait, and that it wakes up in time. first says whether the change was
+// while items wait, and that it wakes up in time. The item of the call waits. first says whether the change was
 // one of the earliest due time: only then may the timer be set too late.
 func (q *TypedDelaying[T]) arrangeLocked(first bool, r reading, added time.Duration) promotion {
 	if !q.real {
 		q.planned.Store(q.agenda.plans())
 	}
 	a := q.hurryLocked(r, added)
+	a.taken = true
 	switch {
 	case q.agenda.len() == 0:
 		if q.running {
@@ -234,6 +238,7 @@ func (q *TypedDelaying[T]) promoteLocked(hash uint32, item T, added time.Duratio
 		p = p.endWait(wait, keep)
 	}
 	gate.LockSoon(&q.typed.mu)
+	a.taken = !q.typed.fifo.closed
 	q.typed.fifo.hear(said)
 	if q.typed.addLocked(hash, item, added, p) {
 		a.added = 1
@@ -275,14 +280,16 @@ func (q *TypedDelaying[T]) unplanLocked(hash uint32, item T, memory *placement) 
 	return p, waited
 }
 
-// observePromotion does what is left to do when the locks are free.
-func (q *TypedDelaying[T]) observePromotion(a promotion) {
+// observePromotion does what is left to do when the locks are free, and reports whether the
+// item of the call was taken.
+func (q *TypedDelaying[T]) observePromotion(a promotion) (taken bool) {
 	if a.added > 0 {
 		q.typed.observeAdds(a.added)
 	}
 	if a.yield {
 		runtime.Gosched()
 	}
+	return a.taken
 }
 
 // typedNow returns the time that typed notes for an item that is added now. If typed has
@@ -308,6 +315,7 @@ func (q *TypedDelaying[T]) raiseLocked(hash uint32, item T, added time.Duration,
 	if p != nil || q.typed.hasOrder() {
 		a = q.promoteLocked(hash, item, added, p, false)
 	}
+	a.taken = true
 	return a
 }
 
@@ -326,29 +334,27 @@ func (q *Typed[T]) hasOrder() bool {
 }
 
 // addNow adds the item at once. With OneEntry that ends the wait of the item.
-func (q *TypedDelaying[T]) addNow(hash uint32, item T, k rank) {
+func (q *TypedDelaying[T]) addNow(hash uint32, item T, k rank) (taken bool) {
 	if !q.oneEntry {
-		addBelow(q.queue, item, k)
-		return
+		return addBelow(q.queue, item, k)
 	}
 	var place placement
-	q.promote(hash, item, q.place(&place, item, k), false)
+	return q.promote(hash, item, q.place(&place, item, k), false)
 }
 
 // promote adds the item and ends its wait. With keep, the item keeps the rank that it waits
 // with. If adding is foreign code, these are two steps, as no lock may be held in the
 // second. The wait ends first: in the other order the loop could add the item once more,
 // after a worker has got it.
-func (q *TypedDelaying[T]) promote(hash uint32, item T, p *placement, keep bool) {
+func (q *TypedDelaying[T]) promote(hash uint32, item T, p *placement, keep bool) (taken bool) {
 	if q.typed == nil {
 		var place placement
 		if wait, waited := q.unplan(hash, item, &place); waited {
 			p = p.endWait(wait, keep)
 		}
-		addBelow(q.queue, item, p.rankOf())
-		return
+		return addBelow(q.queue, item, p.rankOf())
 	}
-	q.observePromotion(q.promoteTyped(hash, item, q.typedNow(q.now()), p, keep))
+	return q.observePromotion(q.promoteTyped(hash, item, q.typedNow(q.now()), p, keep))
 }
 
 func (q *TypedDelaying[T]) promoteTyped(hash uint32, item T, added time.Duration, p *placement, keep bool) promotion {
@@ -369,7 +375,7 @@ func (q *TypedDelaying[T]) reschedule(hash uint32, item T, r reading, due time.D
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed || q.hasEntryLocked(hash, item) {
-		return promotion{}
+		return promotion{taken: !q.closed}
 	}
 	first := q.agenda.reschedule(hash, item, r.now, due, p)
 	return q.arrangeLocked(first, r, added)

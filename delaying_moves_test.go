@@ -532,8 +532,8 @@ func TestDelayedAddRaisesTheOneEntry(t *testing.T) {
 					if held {
 						q.Done("a")
 					}
-					if _, priority, _ := q.GetWithPriority(); priority != c.want {
-						t.Errorf("its priority is %d, want %d", priority, c.want)
+					if info, _ := q.GetInfo(t.Context()); info.Priority != c.want {
+						t.Errorf("its priority is %d, want %d", info.Priority, c.want)
 					}
 				})
 			}
@@ -613,7 +613,9 @@ func TestDebounceWithoutAMaximum(t *testing.T) {
 					t.Fatalf("at most %d: %d items are queued and %d wait after %d calls, want 0 and 1", most, q.Len(), q.Waiting(), i+1)
 				}
 			}
-			q.Debounce("a", 3*time.Second, time.Second)
+			q.Debounce("a", 3*time.Second, 3*time.Second)
+			time.Sleep(2 * time.Second)
+			q.Debounce("a", 3*time.Second, 3*time.Second)
 			time.Sleep(3*time.Second - 1)
 			synctest.Wait()
 			if n := q.Len(); n != 0 {
@@ -624,7 +626,7 @@ func TestDebounceWithoutAMaximum(t *testing.T) {
 			if n := q.Len(); n != 1 {
 				t.Errorf("at most %d: %d items are queued when the series is over", most, n)
 			}
-			q.Debounce("b", time.Hour, time.Nanosecond) // That is one.
+			q.Debounce("b", time.Nanosecond, time.Nanosecond) // That is one.
 			time.Sleep(time.Nanosecond)
 			synctest.Wait()
 			if n := q.Len(); n != 2 {
@@ -756,7 +758,7 @@ func TestPriorityOfAWaitBelowZero(t *testing.T) {
 			q.AddWith(workqueue.AddOptions{Priority: prio(-4), After: time.Minute}, "a")
 			tt.f(q)
 			synctest.Wait()
-			if item, priority, _ := q.GetWithPriority(); item != "a" || priority != tt.want {
+			if item, priority := getRanked(q); item != "a" || priority != tt.want {
 				t.Errorf("%s: got %s with the priority %d, want a with %d", name, item, priority, tt.want)
 			}
 			q.Done("a")

@@ -82,7 +82,7 @@ type TypedDelayingQueueConfig[T comparable] struct {
 //
 // A queue below that was configured may have methods of a [Typed] beyond
 // [TypedInterface], with the same names and types. They are used then. GetContext,
-// TryGet, Remove, Snapshot and ReAddContext need the one of their name, and panic
+// GetInfo, TryGet, Remove, Snapshot and ReAddContext need the one of their name, and panic
 // without it. A type that embeds a [Typed] has all of them, and should replace each
 // that its own Add, Get or Done would make wrong.
 type TypedDelaying[T comparable] struct {
@@ -226,7 +226,7 @@ func (q *TypedDelaying[T]) Add(item T) {
 }
 
 // AddAll adds the items in their order, see [TypedDelaying.AddWith].
-func (q *TypedDelaying[T]) AddAll(items ...T) { q.AddWith(AddOptions{}, items...) }
+func (q *TypedDelaying[T]) AddAll(items ...T) (taken int) { return q.AddWith(AddOptions{}, items...) }
 
 // AddWith adds the items with a priority, at once or when the time After has passed.
 // For the former see [Typed.AddWith], for the latter AddAfter. An item that waits
@@ -237,7 +237,8 @@ func (q *TypedDelaying[T]) AddAll(items ...T) { q.AddWith(AddOptions{}, items...
 // The items are added one by one if they wait, if OneEntry is set, or if the queue below
 // was configured and has no AddAll, or no AddWith. AddWith panics, before it adds anything,
 // if there is a priority and the queue below knows none, and if the options name a limiter.
-func (q *TypedDelaying[T]) AddWith(options AddOptions, items ...T) {
+// AddWith returns how many items were taken, as [Typed.AddWith] does.
+func (q *TypedDelaying[T]) AddWith(options AddOptions, items ...T) (taken int) {
 	if options.RateLimited {
 		panic(fmt.Sprintf("workqueue: AddWith of %T with RateLimited: it has no limiter", q))
 	}
@@ -245,12 +246,11 @@ func (q *TypedDelaying[T]) AddWith(options AddOptions, items ...T) {
 	q.checkRank(k)
 	switch {
 	case options.After > 0:
-		q.addAllAfter(items, options.After, k)
+		return q.addAllAfter(items, options.After, k)
 	case q.oneEntry:
-		q.eachPlaced(items, k, func(hash uint32, item T, p *placement) { q.promote(hash, item, p, false) })
-	default:
-		addAllBelow(q.queue, items, k)
+		return q.eachPlaced(items, k, func(hash uint32, item T, p *placement) bool { return q.promote(hash, item, p, false) })
 	}
+	return addAllBelow(q.queue, items, k)
 }
 
 // AddAfter adds the item once the duration has passed, at once if it is zero
@@ -274,20 +274,19 @@ func (q *TypedDelaying[T]) AddAfter(item T, duration time.Duration) {
 // and the item is added now.
 //
 // What is queued or held stays so, see docs/semantics.md. For the rest Reschedule is
-// like [TypedDelaying.AddAfter].
-func (q *TypedDelaying[T]) Reschedule(item T, duration time.Duration) {
+// like [TypedDelaying.AddAfter]. It reports false after a shutdown: nothing waits then.
+func (q *TypedDelaying[T]) Reschedule(item T, duration time.Duration) (taken bool) {
 	hash := slab.HashOf(item)
 	if q.queue.ShuttingDown() {
-		return
+		return false
 	}
 	var place placement
 	p := q.place(&place, item, rank{})
 	if duration <= 0 {
-		q.promote(hash, item, p, true)
-		return
+		return q.promote(hash, item, p, true)
 	}
 	r := q.readClock()
-	q.observePromotion(q.reschedule(hash, item, r, dueAfter(r.now, duration), p))
+	return q.observePromotion(q.reschedule(hash, item, r, dueAfter(r.now, duration), p))
 }
 
 // Debounce adds the item when Debounce has not been called for it for the time
@@ -295,7 +294,8 @@ func (q *TypedDelaying[T]) Reschedule(item T, duration time.Duration) {
 // these calls. So a series of events is handled once, when it is over or has gone on
 // for too long. If most is zero or negative, there is no such limit: events that do
 // not end keep the item waiting for ever. If quiet is zero or negative, the item is
-// added now.
+// added now. Debounce panics if most is positive and less than quiet, as for arguments in
+// the wrong order.
 //
 // The first call of a series decides the value of most. A series ends when the item
 // is added.
@@ -303,24 +303,27 @@ func (q *TypedDelaying[T]) Reschedule(item T, duration time.Duration) {
 // Debounce does not put off an item that waits because of an AddAfter, an
 // AddRateLimited or a Reschedule, but may make it due earlier. After such a call, an
 // item that waits because of Debounce is due no later than the call says. For the
-// rest Debounce is like [TypedDelaying.AddAfter].
-func (q *TypedDelaying[T]) Debounce(item T, quiet, most time.Duration) {
+// rest Debounce is like [TypedDelaying.AddAfter]. It reports false after a shutdown: nothing
+// waits then.
+func (q *TypedDelaying[T]) Debounce(item T, quiet, most time.Duration) (taken bool) {
+	if most > 0 && most < quiet {
+		panic(fmt.Sprintf("workqueue: Debounce with quiet %v and most %v: most has to be as long as quiet at least, or 0", quiet, most))
+	}
 	hash := slab.HashOf(item)
 	if q.queue.ShuttingDown() {
-		return
+		return false
 	}
 	var place placement
 	p := q.place(&place, item, rank{})
 	if quiet <= 0 {
-		q.promote(hash, item, p, true)
-		return
+		return q.promote(hash, item, p, true)
 	}
 	r := q.readClock()
 	latest := time.Duration(math.MaxInt64)
 	if most > 0 {
 		latest = dueAfter(r.now, most)
 	}
-	q.observePromotion(q.debounce(hash, item, r, dueAfter(r.now, quiet), latest, p))
+	return q.observePromotion(q.debounce(hash, item, r, dueAfter(r.now, quiet), latest, p))
 }
 
 // Remove takes the item back: it no longer waits, and is removed from the queue
@@ -354,10 +357,9 @@ func (q *TypedDelaying[T]) GetContext(ctx context.Context) (T, error) {
 	return below[getter[T]](q.queue, "GetContext").GetContext(ctx)
 }
 
-// GetWithPriority returns an item of the queue below, see [Typed.GetWithPriority]. If the
-// queue below was configured and has no GetWithPriority, every item has the priority 0.
-func (q *TypedDelaying[T]) GetWithPriority() (item T, priority int, shutdown bool) {
-	return getWithPriorityBelow(q.queue)
+// GetInfo returns an item of the queue below, see [Typed.GetInfo].
+func (q *TypedDelaying[T]) GetInfo(ctx context.Context) (ItemInfo[T], error) {
+	return below[infoGetter[T]](q.queue, "GetInfo").GetInfo(ctx)
 }
 
 // TryGet returns an item of the queue below, see [Typed.TryGet].
@@ -417,7 +419,7 @@ func (q *TypedDelaying[T]) now() time.Duration { return q.clock.Since(q.epoch) }
 // first, and not at the same instant.
 func (q *TypedDelaying[T]) Snapshot(limit int) Snapshot[T] {
 	now := q.now()
-	c := census[T]{limit: max(0, limit)}
+	c := census[T]{limit: limitOf(limit)}
 	var s Snapshot[T]
 	if q.typed == nil {
 		s = below[snapshotter[T]](q.queue, "Snapshot").Snapshot(limit)

@@ -55,7 +55,7 @@ func (f *fifo[T]) entry(i uint32, state ItemState) censusEntry[T] {
 	r := f.items.Records.At(i)
 	e := censusEntry[T]{item: r.Item, state: state}
 	if f.lanes != nil {
-		e.priority = f.nextLane(r).level.priority
+		e.rank = f.nextRank(r)
 	}
 	switch {
 	case !f.timed:
@@ -65,6 +65,16 @@ func (f *fifo[T]) entry(i uint32, state ItemState) censusEntry[T] {
 		e.since = f.stamps.At(i).started
 	}
 	return e
+}
+
+// nextRank returns the rank of a record, or that with which done will queue it. There must be
+// lanes.
+func (f *fifo[T]) nextRank(r *slab.Record[T, links]) rank {
+	note := uint8(namedNote)
+	if r.State == reprocess {
+		note = markNamedNote
+	}
+	return rank{f.nextLane(r).level.priority, r.Note&note != 0}
 }
 
 // nextLane returns the lane of a record, or that in which done will queue it. There must be

@@ -379,10 +379,14 @@ func (a *agenda[T]) priority(ref uint32) int {
 	return a.extras.priorities.Get(ref)
 }
 
+func (a *agenda[T]) rank(ref uint32) rank {
+	return rank{a.priority(ref), a.items.Records.At(ref).Note != 0}
+}
+
 // placement returns the placement of a record in the memory of the caller, or nil for that
 // of a plain add.
 func (a *agenda[T]) placement(ref uint32, memory *placement) *placement {
-	*memory = placement{rank: rank{a.priority(ref), a.items.Records.At(ref).Note != 0}}
+	*memory = placement{rank: a.rank(ref)}
 	if a.extras != nil {
 		g := a.extras.groups.Get(ref)
 		memory.group, memory.weight, memory.limit = g.name, g.weight, g.limit

@@ -109,7 +109,7 @@ func (a *act) outcome() string {
 
 // extended is what the concrete queues have beyond the interface.
 type extended interface {
-	AddAll(items ...string)
+	AddAll(items ...string) int
 	GetContext(ctx context.Context) (string, error)
 	TryGet() (string, bool)
 }
@@ -524,4 +524,15 @@ func (t hookedTimer) Reset(d time.Duration) bool {
 	}
 	defer call(t.clock.onArmed)
 	return t.Timer.Reset(d)
+}
+
+// getRanked gets an item, and returns its priority too.
+func getRanked[T comparable](q interface {
+	GetInfo(ctx context.Context) (workqueue.ItemInfo[T], error)
+}) (item T, priority int) {
+	info, err := q.GetInfo(context.Background())
+	if err != nil {
+		panic(err)
+	}
+	return info.Item, info.Priority
 }

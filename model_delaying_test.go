@@ -409,7 +409,7 @@ var callsInBetween = map[string]struct {
 	"Reschedule of what waits":    {func(q *workqueue.TypedDelaying[string]) { q.Reschedule("a", 5*time.Second) }, "a", 5 * time.Second},
 	"Reschedule to the same time": {func(q *workqueue.TypedDelaying[string]) { q.Reschedule("a", 10*time.Second) }, "a", 10 * time.Second},
 	"Debounce":                    {func(q *workqueue.TypedDelaying[string]) { q.Debounce("b", 5*time.Second, time.Hour) }, "b", 5 * time.Second},
-	"Debounce, at most":           {func(q *workqueue.TypedDelaying[string]) { q.Debounce("b", time.Hour, 5*time.Second) }, "b", 5 * time.Second},
+	"Debounce, at most":           {func(q *workqueue.TypedDelaying[string]) { q.Debounce("b", 5*time.Second, 5*time.Second) }, "b", 5 * time.Second},
 	"Debounce to the same time":   {func(q *workqueue.TypedDelaying[string]) { q.Debounce("d", 10*time.Second, time.Hour) }, "d", 10 * time.Second},
 }
 
@@ -527,7 +527,7 @@ func (c *tampering) play() (more bool) {
 	case 3:
 		c.set(0)
 	case 4:
-		c.plan(arg+1, c.q.Reschedule)
+		c.plan(arg+1, func(item int, d time.Duration) { c.q.Reschedule(item, d) })
 	case 5:
 		c.plan(arg+1, func(item int, d time.Duration) { c.q.Debounce(item, d, time.Hour) })
 	default:

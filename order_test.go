@@ -19,7 +19,7 @@ func newPrioritized(order workqueue.Order[int]) *workqueue.Typed[int] {
 }
 
 func addAt(q interface {
-	AddWith(workqueue.AddOptions, ...int)
+	AddWith(workqueue.AddOptions, ...int) int
 }, priority int, items ...int) {
 	q.AddWith(workqueue.AddOptions{Priority: prio(priority)}, items...)
 }
@@ -27,7 +27,7 @@ func addAt(q interface {
 // takeRanked takes all that is queued, with the priorities.
 func takeRanked(q *workqueue.Typed[int]) (got []string) {
 	for q.Len() > 0 {
-		item, priority, _ := q.GetWithPriority()
+		item, priority := getRanked(q)
 		got = append(got, fmt.Sprint(item, "@", priority))
 		q.Done(item)
 	}
@@ -186,7 +186,7 @@ func TestItemsThatDifferFromThemselvesInAnOrder(t *testing.T) {
 		want := map[int]string{0: "[NaN 2 2 2 NaN 1 1 1]", 2: "[NaN 2 NaN 1 2 2 1 1]"}[every]
 		var got []any
 		for q.Len() > 0 {
-			item, priority, _ := q.GetWithPriority()
+			item, priority := getRanked(q)
 			got = append(got, item, priority)
 			q.Done(item)
 			checkInvariants(t, len(got), q)
@@ -198,20 +198,6 @@ func TestItemsThatDifferFromThemselvesInAnOrder(t *testing.T) {
 	}
 }
 
-// A queue that has only the methods of the interface.
-type onlyTyped[T comparable] struct{ workqueue.TypedInterface[T] }
-
-// Programs can use AddWith and GetWithPriority whatever queue there is below.
-func TestPriorityZeroNeedsNoOrder(t *testing.T) {
-	below := onlyTyped[int]{workqueue.NewTyped[int]()}
-	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{Queue: below})
-	defer q.ShutDown()
-	q.AddWith(workqueue.AddOptions{}, 1, 2)
-	if item, priority, shutdown := q.GetWithPriority(); item != 1 || priority != 0 || shutdown {
-		t.Errorf("got %d, %d, %v, want 1, 0, false", item, priority, shutdown)
-	}
-}
-
 // A named priority takes the place of that of the function for an item that is queued or
 // held, too.
 func TestNamedPriorityRaisesAboveThatOfTheFunction(t *testing.T) {
@@ -219,7 +205,7 @@ func TestNamedPriorityRaisesAboveThatOfTheFunction(t *testing.T) {
 	defer q.ShutDown()
 	q.AddAll(11, 12)
 	addAt(q, 8, 11)
-	if item, priority, _ := q.GetWithPriority(); item != 11 || priority != 8 {
+	if item, priority := getRanked(q); item != 11 || priority != 8 {
 		t.Errorf("got %d@%d, want 11@8", item, priority)
 	}
 	addAt(q, 7, 11)
@@ -558,7 +544,7 @@ func TestPutBackKeepsTheUrgencyOfAnAddMeanwhile(t *testing.T) {
 	})
 	goes(func() { q.Get() })
 	checkInvariants(t, 0, q)
-	if item, priority, _ := q.GetWithPriority(); item != "a" || priority != 10 {
+	if item, priority := getRanked(q); item != "a" || priority != 10 {
 		t.Errorf("got %s with %d, want a with 10", item, priority)
 	}
 }

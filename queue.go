@@ -180,9 +180,10 @@ func (q *Typed[T]) Add(item T) {
 	q.mu.Unlock()
 }
 
-// addSlow is Add with a rank, for a queue of any kind. The order is asked and the clock
-// read before the lock is taken, as both are foreign code.
-func (q *Typed[T]) addSlow(hash uint32, item T, k rank) {
+// addSlow is Add with a rank, for a queue of any kind, and reports whether the queue took the
+// item. The order is asked and the clock read before the lock is taken, as both are foreign
+// code.
+func (q *Typed[T]) addSlow(hash uint32, item T, k rank) (taken bool) {
 	var place placement
 	p := q.place(&place, item, k)
 	now := q.metrics.now()
@@ -190,11 +191,13 @@ func (q *Typed[T]) addSlow(hash uint32, item T, k rank) {
 		gate.LockSoon(&q.mu)
 	}
 	added := q.addLocked(hash, item, now, p)
+	taken = !q.fifo.closed
 	q.settle()
 	q.mu.Unlock()
 	if added && q.metrics != nil {
 		q.metrics.added()
 	}
+	return taken
 }
 
 // place asks the order about an item, see [Order.place].
@@ -226,7 +229,7 @@ func (q *Typed[T]) addLocked(hash uint32, item T, now time.Duration, p *placemen
 }
 
 // AddAll adds the items in their order, see [Typed.AddWith].
-func (q *Typed[T]) AddAll(items ...T) { q.addAll(items, rank{}) }
+func (q *Typed[T]) AddAll(items ...T) (taken int) { return q.addAll(items, rank{}) }
 
 // AddOptions say when and with which priority AddWith adds items. The zero value is
 // that of a plain Add.
@@ -256,19 +259,25 @@ type AddOptions struct {
 // is woken at the end of each piece. A call for more than 64 items allocates 4 bytes an
 // item, and 48 more if the queue has an [Order] with functions.
 //
+// AddWith returns how many items the queue took. An item that was queued already counts. An
+// item that comes after a shutdown does not: nobody will handle it. A queue of foreign code
+// below a [TypedDelaying] is asked whether it is shutting down before each add.
+//
 // AddWith panics, before it adds anything, if there is a priority and a [Queue] stores the
 // items, and if the options name a delay or a limiter: a Typed has neither.
-func (q *Typed[T]) AddWith(options AddOptions, items ...T) {
+func (q *Typed[T]) AddWith(options AddOptions, items ...T) (taken int) {
 	if options.After > 0 || options.RateLimited {
 		panic(fmt.Sprintf("workqueue: AddWith of %T with an After of %v and RateLimited %v: it has no delays and no limiter", q, options.After, options.RateLimited))
 	}
 	k := rankOf(options.Priority)
 	q.checkRank(k)
-	if len(items) == 1 {
-		q.addSlow(uint32(maphash.Comparable(slab.HashSeed, items[0])), items[0], k)
-		return
+	if len(items) != 1 {
+		return q.addAll(items, k)
 	}
-	q.addAll(items, k)
+	if q.addSlow(uint32(maphash.Comparable(slab.HashSeed, items[0])), items[0], k) {
+		taken = 1
+	}
+	return taken
 }
 
 // checkRank panics if a priority is named and a [Queue] stores the items: to ignore the
@@ -284,7 +293,7 @@ const addsAtOnce = 1024
 
 // addAll hashes all items and asks the order about all of them before the first one is
 // added, as both can panic.
-func (q *Typed[T]) addAll(items []T, k rank) {
+func (q *Typed[T]) addAll(items []T, k rank) (taken int) {
 	var few [64]uint32
 	hashes := few[:0]
 	for _, item := range items {
@@ -299,17 +308,18 @@ func (q *Typed[T]) addAll(items []T, k rank) {
 	for from := 0; from < len(items); from += addsAtOnce {
 		to := min(from+addsAtOnce, len(items))
 		if each == nil {
-			q.addPiece(items[from:to], hashes[from:to], p, nil)
+			taken += q.addPiece(items[from:to], hashes[from:to], p, nil)
 		} else {
-			q.addPiece(items[from:to], hashes[from:to], nil, each[from:to])
+			taken += q.addPiece(items[from:to], hashes[from:to], nil, each[from:to])
 		}
 	}
+	return taken
 }
 
 // addPiece adds items in one critical section, with one placement for all, or one for each.
 // It waits for the lock as long as it takes, and not as Add: whoever adds many items does
 // not mind some microseconds.
-func (q *Typed[T]) addPiece(items []T, hashes []uint32, p *placement, each []placement) {
+func (q *Typed[T]) addPiece(items []T, hashes []uint32, p *placement, each []placement) (taken int) {
 	now := q.metrics.now()
 	n := 0
 	q.mu.Lock()
@@ -321,9 +331,13 @@ func (q *Typed[T]) addPiece(items []T, hashes []uint32, p *placement, each []pla
 			n++
 		}
 	}
+	if !q.fifo.closed {
+		taken = len(items)
+	}
 	q.settle()
 	q.mu.Unlock()
 	q.observeAdds(n)
+	return taken
 }
 
 // Len returns the number of queued items: not those being processed, even if
@@ -370,12 +384,19 @@ func (q *Typed[T]) GetContext(ctx context.Context) (T, error) {
 	return item, err
 }
 
-// GetWithPriority is Get, and returns the priority that the item was handed out with:
-// that of its add, or what the [Order] of the queue said. It is 0 for a queue that stores
-// its items in a [Queue].
-func (q *Typed[T]) GetWithPriority() (item T, priority int, shutdown bool) {
-	item, k, err := q.get(nil)
-	return item, k.priority, err != nil
+// GetInfo is GetContext, and returns the item with what the queue knows of it: the Priority
+// that the item was handed out with, whether an add had named that, and as Age for how long
+// the item was queued, if the queue keeps times. The State is [ItemInFlight]. The priority is
+// 0 for a queue that stores its items in a [Queue].
+func (q *Typed[T]) GetInfo(ctx context.Context) (ItemInfo[T], error) {
+	item, r, err := q.getContext(ctx)
+	if err != nil {
+		return ItemInfo[T]{}, err
+	}
+	return ItemInfo[T]{
+		Item: item, State: ItemInFlight, Age: r.waited,
+		Priority: r.rank.priority, PriorityNamed: r.rank.named,
+	}, nil
 }
 
 // TryGet is Get without the wait: it reports false when no item is queued,
@@ -513,7 +534,7 @@ func (q *Typed[T]) ShuttingDown() bool {
 }
 
 // Snapshot returns what the queue holds, with at most limit items of each
-// state. All of it is of one instant. Everybody waits while it is copied, for a
+// state, or all if limit is negative. All of it is of one instant. Everybody waits while it is copied, for a
 // time in proportion to limit, and beside a [Queue] to the number of items.
 func (q *Typed[T]) Snapshot(limit int) Snapshot[T] {
 	return q.snapshot(limit, q.metrics.now())

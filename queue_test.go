@@ -1,6 +1,7 @@
 package workqueue_test
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"runtime"
@@ -275,7 +276,7 @@ func prioritized(clock *testingclock.FakeClock) (*workqueue.TypedRateLimiting[st
 	}), p
 }
 
-// What AddWith adds and GetWithPriority hands out is counted as by Add and Get: a new item
+// What AddWith adds and GetInfo hands out is counted as by Add and Get: a new item
 // once, with the time that it was queued.
 func TestMetricsOfItemsWithAPriority(t *testing.T) {
 	clock := testingclock.NewFakeClock(epoch)
@@ -288,7 +289,7 @@ func TestMetricsOfItemsWithAPriority(t *testing.T) {
 		{func() { q.AddWith(workqueue.AddOptions{Priority: prio(2)}, "a") }, []string{"adds+1", "depth+1"}},
 		{func() { q.AddWith(workqueue.AddOptions{Priority: prio(3)}, "a") }, nil},
 		{func() { q.AddWith(workqueue.AddOptions{Priority: prio(2)}, "b", "a", "c") }, []string{"adds+1", "depth+1", "adds+1", "depth+1"}},
-		{func() { clock.Step(time.Second); q.GetWithPriority() }, []string{"depth-1", "latency(1)"}},
+		{func() { clock.Step(time.Second); q.GetInfo(t.Context()) }, []string{"depth-1", "latency(1)"}},
 		{func() { q.AddWith(workqueue.AddOptions{RateLimited: true, Priority: prio(1)}, "d") }, []string{"adds+1", "depth+1", "retries+1"}},
 		{func() { q.AddWith(workqueue.AddOptions{After: time.Hour, Priority: prio(1)}, "e") }, []string{"retries+1"}},
 	} {
@@ -303,9 +304,9 @@ func TestMetricsOfItemsWithAPriority(t *testing.T) {
 	}
 }
 
-// A worker that is parked in GetWithPriority is woken by AddWith, with one item and with
+// A worker that is parked in GetInfo is woken by AddWith, with one item and with
 // several, and told the priority, and of the shutdown.
-func TestGetWithPriorityWaits(t *testing.T) {
+func TestGetInfoWaits(t *testing.T) {
 	for _, metrics := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			config := workqueue.TypedQueueConfig[string]{Order: workqueue.Order[string]{}}
@@ -321,9 +322,9 @@ func TestGetWithPriorityWaits(t *testing.T) {
 			var got []handOut
 			go func() {
 				for {
-					item, priority, shutdown := q.GetWithPriority()
-					got = append(got, handOut{item, priority, shutdown})
-					if shutdown {
+					info, err := q.GetInfo(t.Context())
+					got = append(got, handOut{info.Item, info.Priority, err == workqueue.ErrShutDown})
+					if err != nil {
 						return
 					}
 				}
@@ -347,18 +348,34 @@ func TestGetWithPriorityWaits(t *testing.T) {
 	}
 }
 
-// What GetWithPriority hands out says that the queue is not shut down, and leaves the lock.
-func TestGetWithPriorityOfAnItemThatIsThere(t *testing.T) {
-	q := newPrioritized(workqueue.Order[int]{})
-	addAt(q, 1, 1)
-	item, priority, shutdown := q.GetWithPriority()
-	if item != 1 || priority != 1 || shutdown || q.Locked() {
-		t.Errorf("got %d, %d, %v, and locked is %v", item, priority, shutdown, q.Locked())
+// GetInfo says whether an add has named the priority and for how long the item was queued,
+// ends with its context, and leaves the lock.
+func TestGetInfo(t *testing.T) {
+	clock := testingclock.NewFakeClock(epoch)
+	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{
+		Clock: clock, KeepTimes: true,
+		Order: workqueue.Order[string]{Priority: func(string) int { return 2 }},
+	})
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	q.AddWith(workqueue.AddOptions{Priority: prio(7)}, "named")
+	q.Add("unnamed")
+	clock.Step(3 * time.Second)
+	if info, err := q.GetInfo(ended); err != context.Canceled || info != (workqueue.ItemInfo[string]{}) || q.Locked() {
+		t.Errorf("with a context that has ended: got %+v, %v, and locked is %v", info, err, q.Locked())
 	}
-	q.Done(1)
+	for _, want := range []workqueue.ItemInfo[string]{
+		{Item: "named", State: workqueue.ItemInFlight, Age: 3 * time.Second, Priority: 7, PriorityNamed: true},
+		{Item: "unnamed", State: workqueue.ItemInFlight, Age: 3 * time.Second, Priority: 2},
+	} {
+		if info, err := q.GetInfo(t.Context()); info != want || err != nil || q.Locked() {
+			t.Errorf("got %+v, %v, want %+v, and locked is %v", info, err, want, q.Locked())
+		}
+		q.Done(want.Item)
+	}
 	q.ShutDown()
-	if _, _, shutdown := q.GetWithPriority(); !shutdown || q.Locked() {
-		t.Errorf("got %v after the shutdown, and locked is %v", shutdown, q.Locked())
+	if info, err := q.GetInfo(t.Context()); err != workqueue.ErrShutDown || info != (workqueue.ItemInfo[string]{}) || q.Locked() {
+		t.Errorf("after the shutdown: got %+v, %v, and locked is %v", info, err, q.Locked())
 	}
 }
 
@@ -391,8 +408,8 @@ func TestPriorityBesideAQueueOfTheConfig(t *testing.T) {
 		t.Errorf("got %+v", s)
 	}
 	q.AddWith(workqueue.AddOptions{}, 1, 2)
-	if item, priority, _ := q.GetWithPriority(); item != 1 || priority != 0 {
-		t.Errorf("got %d with the priority %d, want 1 with 0", item, priority)
+	if info, err := q.GetInfo(t.Context()); info.Item != 1 || info.Priority != 0 || err != nil {
+		t.Errorf("got %+v, %v, want 1 with the priority 0", info, err)
 	}
 }
 
@@ -407,8 +424,8 @@ func TestNamedPriorityOfAnItemThatWaits(t *testing.T) {
 			t.Errorf("a waits with the priority %d, want 3", got)
 		}
 		time.Sleep(2 * time.Second)
-		if item, priority, _ := q.GetWithPriority(); item != "a" || priority != 3 {
-			t.Errorf("got %s with the priority %d, want a with 3", item, priority)
+		if info, err := q.GetInfo(t.Context()); info.Item != "a" || info.Priority != 3 || err != nil {
+			t.Errorf("got %+v, %v, want a with the priority 3", info, err)
 		}
 		q.Done("a")
 		q.ShutDown()

@@ -18,16 +18,16 @@ import (
 // between the two would see nobody to wake, and the worker would park beside an
 // item.
 
-// getContext is GetContext, with the rank of the item.
-func (q *Typed[T]) getContext(ctx context.Context) (item T, k rank, err error) {
+// getContext is GetContext, with the receipt of the item.
+func (q *Typed[T]) getContext(ctx context.Context) (item T, r receipt, err error) {
 	if err := ctx.Err(); err != nil {
-		return item, k, err
+		return item, r, err
 	}
-	item, k, err = q.get(ctx.Done())
+	item, r, err = q.get(ctx.Done())
 	if err == errCanceled {
 		err = ctx.Err()
 	}
-	return item, k, err
+	return item, r, err
 }
 
 // errCanceled is what get returns when its cancel channel was closed. It does not
@@ -37,7 +37,7 @@ var errCanceled = errors.New("workqueue: canceled")
 
 // get takes an item, and waits for one until cancel is closed. A nil channel is never
 // closed.
-func (q *Typed[T]) get(cancel <-chan struct{}) (item T, k rank, err error) {
+func (q *Typed[T]) get(cancel <-chan struct{}) (item T, r receipt, err error) {
 	item, r, what := q.tryTake(q.metrics.now(), visitStaying)
 	if what == tookNothing {
 		return q.await(cancel)
@@ -66,10 +66,10 @@ func (q *Typed[T]) stay() (item T, shutdown bool) {
 // await is the rest of get for a worker that is counted in parked. Being woken
 // promises nothing: another worker may have taken the item in the meantime, as
 // Get does not wait its turn. Then the worker parks again.
-func (q *Typed[T]) await(cancel <-chan struct{}) (item T, k rank, err error) {
+func (q *Typed[T]) await(cancel <-chan struct{}) (item T, r receipt, err error) {
 	for {
 		if !q.park(cancel) {
-			return item, rank{}, errCanceled
+			return item, receipt{}, errCanceled
 		}
 		how := visitWoken
 		if q.metrics.foreign() {
@@ -98,12 +98,12 @@ func (q *Typed[T]) passOn() {
 
 // receive is the end of every blocking hand-out. The metrics come after the lock,
 // as they are foreign code.
-func (q *Typed[T]) receive(item T, r receipt, what took) (T, rank, error) {
+func (q *Typed[T]) receive(item T, r receipt, what took) (T, receipt, error) {
 	if what == tookEnd {
-		return item, rank{}, ErrShutDown
+		return item, receipt{}, ErrShutDown
 	}
 	q.observeGet(item, r.waited)
-	return item, r.rank, nil
+	return item, r, nil
 }
 
 // A receipt says how an item was queued that was handed out.

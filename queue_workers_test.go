@@ -692,7 +692,7 @@ func TestCallsSleepWhereTheQueueIsLockedForLong(t *testing.T) {
 		{"Get", "LockSoon", fifo.Hold, func() { fifo.Get() }, [3]int{0, 1, 0}},
 		{"Done", "LockSoon", fifo.Hold, func() { fifo.Done(1) }, [3]int{0, 0, 0}},
 		{"AddWith", "LockSoon", ranked.Hold, func() { addAt(ranked, 1, 1) }, [3]int{1, 0, 0}},
-		{"GetWithPriority", "LockSoon", ranked.Hold, func() { ranked.GetWithPriority() }, [3]int{0, 1, 0}},
+		{"GetInfo", "LockSoon", ranked.Hold, func() { ranked.GetInfo(context.Background()) }, [3]int{0, 1, 0}},
 		{"AddAfter", "LockAwake", delaying.Hold, func() { delaying.AddAfter(1, time.Hour) }, [3]int{0, 1, 1}},
 	} {
 		release := c.hold()

@@ -79,7 +79,7 @@ type TypedRateLimitingQueueConfig[T comparable] struct {
 // [DrainError] have no failures.
 //
 // Of a delaying queue that was configured, the methods that
-// [TypedDelayingInterface] does not have are used too. GetContext, TryGet, Remove,
+// [TypedDelayingInterface] does not have are used too. GetContext, GetInfo, TryGet, Remove,
 // Snapshot, ReAddContext, Reschedule and Debounce need the one of their name, and panic
 // without it.
 type TypedRateLimiting[T comparable] struct {
@@ -149,25 +149,24 @@ func (q *TypedRateLimiting[T]) AddRateLimited(item T) {
 }
 
 // limit adds the item after a time that the limiter has said.
-func (q *TypedRateLimiting[T]) limit(item T, d time.Duration, k rank) {
+func (q *TypedRateLimiting[T]) limit(item T, d time.Duration, k rank) (taken bool) {
 	if q.metrics != nil && !q.queue.ShuttingDown() {
 		q.metrics.observeLimit(d)
 	}
-	q.addAfter(item, d, k)
+	return q.addAfter(item, d, k)
 }
 
-// addAfter is AddAfter with a rank. It counts as a retry also if there is no delay, as
-// AddRateLimited does.
-func (q *TypedRateLimiting[T]) addAfter(item T, duration time.Duration, k rank) {
+// addAfter is AddAfter with a rank, and reports whether the item was taken, see addBelow. It
+// counts as a retry also if there is no delay, as AddRateLimited does.
+func (q *TypedRateLimiting[T]) addAfter(item T, duration time.Duration, k rank) (taken bool) {
 	if d, ok := q.queue.(*TypedDelaying[T]); ok {
-		d.addAfter(item, duration, k)
-		return
+		return d.addAfter(item, duration, k)
 	}
-	if !k.named {
-		q.queue.AddAfter(item, duration)
-		return
+	if k.named {
+		return below[withAdder[T]](q.queue, "AddWith").AddWith(AddOptions{After: duration, Priority: k.pointer()}, item) == 1
 	}
-	below[withAdder[T]](q.queue, "AddWith").AddWith(AddOptions{After: duration, Priority: k.pointer()}, item)
+	q.queue.AddAfter(item, duration)
+	return true
 }
 
 // Forget makes the limiter forget the item's failures, and [Run] those that it
@@ -206,9 +205,10 @@ func (q *TypedRateLimiting[T]) GetContext(ctx context.Context) (T, error) {
 	return below[getter[T]](q.queue, "GetContext").GetContext(ctx)
 }
 
-// GetWithPriority returns a queued item, see [TypedDelaying.GetWithPriority].
-func (q *TypedRateLimiting[T]) GetWithPriority() (item T, priority int, shutdown bool) {
-	return getWithPriorityBelow[T](q.queue)
+// GetInfo returns a queued item with what the queue knows of it, see [TypedDelaying.GetInfo].
+// The limiter is not asked: Failures is 0.
+func (q *TypedRateLimiting[T]) GetInfo(ctx context.Context) (ItemInfo[T], error) {
+	return below[infoGetter[T]](q.queue, "GetInfo").GetInfo(ctx)
 }
 
 // TryGet returns a queued item if there is one, see [TypedDelaying.TryGet].
@@ -235,22 +235,25 @@ func (q *TypedRateLimiting[T]) ShutDown() {
 func (q *TypedRateLimiting[T]) ShutDownWithDrain() { q.queue.ShutDownWithDrain() }
 
 // AddAll adds the items, see [TypedDelaying.AddWith].
-func (q *TypedRateLimiting[T]) AddAll(items ...T) { q.AddWith(AddOptions{}, items...) }
+func (q *TypedRateLimiting[T]) AddAll(items ...T) (taken int) {
+	return q.AddWith(AddOptions{}, items...)
+}
 
 // AddWith adds the items with a priority, at once or when they are due, see
 // [TypedDelaying.AddWith]. With RateLimited the limiter says when, once for each of
 // them, unless After is earlier.
 //
 // It panics, before it adds anything, if there is a priority and the delaying queue
-// knows none.
-func (q *TypedRateLimiting[T]) AddWith(options AddOptions, items ...T) {
+// knows none. It returns how many items were taken, as [Typed.AddWith] does, and 0 while a
+// [Run] drains the queue.
+func (q *TypedRateLimiting[T]) AddWith(options AddOptions, items ...T) (taken int) {
 	k := rankOf(options.Priority)
 	checkRankBelow[T](q.queue, k)
 	if !options.RateLimited {
-		if !q.sealed.Load() {
-			q.addWith(items, options.After, k)
+		if q.sealed.Load() {
+			return 0
 		}
-		return
+		return q.addWith(items, options.After, k)
 	}
 	limiter := q.mustLimiter()
 	for _, item := range items {
@@ -258,42 +261,41 @@ func (q *TypedRateLimiting[T]) AddWith(options AddOptions, items ...T) {
 		if options.After > 0 {
 			d = min(d, options.After)
 		}
-		if !q.sealed.Load() {
-			q.limit(item, d, k)
+		if !q.ShuttingDown() && q.limit(item, d, k) {
+			taken++
 		}
 	}
+	return taken
 }
 
 // addWith is AddWith without a limiter. A delaying queue that was configured may have
 // no AddWith.
-func (q *TypedRateLimiting[T]) addWith(items []T, after time.Duration, k rank) {
-	d, ok := q.queue.(*TypedDelaying[T])
-	switch {
-	case ok:
-		d.AddWith(AddOptions{After: after, Priority: k.pointer()}, items...)
-	case after > 0:
-		for _, item := range items {
-			q.addAfter(item, after, k)
-		}
-	default:
-		addAllBelow[T](q.queue, items, k)
+func (q *TypedRateLimiting[T]) addWith(items []T, after time.Duration, k rank) (taken int) {
+	if d, ok := q.queue.(*TypedDelaying[T]); ok {
+		return d.AddWith(AddOptions{After: after, Priority: k.pointer()}, items...)
 	}
+	if after <= 0 {
+		return addAllBelow[T](q.queue, items, k)
+	}
+	for _, item := range items {
+		if !q.queue.ShuttingDown() && q.addAfter(item, after, k) {
+			taken++
+		}
+	}
+	return taken
 }
 
 // Reschedule replaces the due time of the item, see [TypedDelaying.Reschedule].
-// The limiter is not asked, and does not count it.
-func (q *TypedRateLimiting[T]) Reschedule(item T, duration time.Duration) {
-	if !q.sealed.Load() {
-		below[rescheduler[T]](q.queue, "Reschedule").Reschedule(item, duration)
-	}
+// The limiter is not asked, and does not count it. Reschedule reports false also while a
+// [Run] drains the queue.
+func (q *TypedRateLimiting[T]) Reschedule(item T, duration time.Duration) (taken bool) {
+	return !q.sealed.Load() && below[rescheduler[T]](q.queue, "Reschedule").Reschedule(item, duration)
 }
 
-// Debounce adds the item when a series of calls is over, see
-// [TypedDelaying.Debounce].
-func (q *TypedRateLimiting[T]) Debounce(item T, quiet, most time.Duration) {
-	if !q.sealed.Load() {
-		below[debouncer[T]](q.queue, "Debounce").Debounce(item, quiet, most)
-	}
+// Debounce adds the item when a series of calls is over, see [TypedDelaying.Debounce]. It
+// reports false also while a [Run] drains the queue.
+func (q *TypedRateLimiting[T]) Debounce(item T, quiet, most time.Duration) (taken bool) {
+	return !q.sealed.Load() && below[debouncer[T]](q.queue, "Debounce").Debounce(item, quiet, most)
 }
 
 // Remove takes the item back, see [TypedDelaying.Remove]. The count of failures that

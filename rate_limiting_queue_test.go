@@ -237,9 +237,9 @@ type capableDelaying struct {
 	calls []workqueue.AddOptions
 }
 
-func (q *capableDelaying) AddWith(options workqueue.AddOptions, items ...string) {
+func (q *capableDelaying) AddWith(options workqueue.AddOptions, items ...string) int {
 	q.calls = append(q.calls, options)
-	q.TypedDelaying.AddWith(options, items...)
+	return q.TypedDelaying.AddWith(options, items...)
 }
 
 // A delaying queue of another make is called as the options need: by Add and AddAfter as
@@ -287,8 +287,8 @@ func TestAddWithOnAForeignDelayingQueue(t *testing.T) {
 			t.Errorf("%+v: got the calls %+v, want one with %+v", options, capable.calls, want)
 		}
 	}
-	if item, priority, shutdown := q.GetWithPriority(); item != "a" || priority != 1 || shutdown {
-		t.Errorf("got %s with the priority %d and shutdown %v, want a with 1", item, priority, shutdown)
+	if item, priority := getRanked(q); item != "a" || priority != 1 {
+		t.Errorf("got %s with the priority %d, want a with 1", item, priority)
 	}
 	q.ShutDown()
 

@@ -3,6 +3,7 @@ package workqueue
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -16,8 +17,8 @@ type ItemInfo[T comparable] struct {
 	State ItemState `json:"state,omitzero"`
 
 	// Age is how long the item has been in that state; an item that is in
-	// flight, since its Get. A queue notes times only if it has metrics or
-	// KeepTimes.
+	// flight, since its Get, but for GetInfo: how long the item was queued. A queue
+	// notes times only if it has metrics or KeepTimes.
 	Age time.Duration `json:"age,omitzero"`
 
 	// Due is when a waiting item will be added.
@@ -35,6 +36,10 @@ type ItemInfo[T comparable] struct {
 	// with, or that of the add that its Done will queue it for. It is 0 if no add has
 	// named one and the [Order] has no Priority.
 	Priority int `json:"priority,omitzero"`
+
+	// PriorityNamed is whether an add has named the Priority, so that the Order was not
+	// asked for one.
+	PriorityNamed bool `json:"priority_named,omitzero"`
 }
 
 // Snapshot is what a queue holds at one instant. It is for people, tests and
@@ -189,7 +194,7 @@ type censusEntry[T comparable] struct {
 	state ItemState
 	since time.Duration // if times are kept
 
-	priority int
+	rank rank
 }
 
 // denseWaiting decides between two ways to find the first waiting items. To copy an
@@ -202,12 +207,20 @@ const denseWaiting = 16
 // sections. Then the memory does not suffice and is allocated with the lock held,
 // which is rare and only slower.
 func (q *Typed[T]) census(limit int) census[T] {
-	c := census[T]{limit: max(0, limit)}
+	c := census[T]{limit: limitOf(limit)}
 	q.makeRoom(&c)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.fifo.enterIn(&c)
 	return c
+}
+
+// limitOf returns the limit for the argument of a Snapshot, where a negative one is none.
+func limitOf(limit int) int {
+	if limit < 0 {
+		return math.MaxInt
+	}
+	return limit
 }
 
 // makeRoom makes room for what there is at the moment, by a look of its own: to allocate
@@ -272,7 +285,7 @@ func (c *census[T]) enter(a *agenda[T], n node) {
 	if a.timed {
 		e.since = *a.starts.At(n.ref)
 	}
-	e.priority = a.priority(n.ref)
+	e.rank = a.rank(n.ref)
 	n.ref = uint32(len(c.waiting))
 	c.waiting = append(c.waiting, e)
 	c.order = append(c.order, n)
@@ -316,7 +329,7 @@ func infosOf[T comparable](entries []censusEntry[T], now time.Duration, timed bo
 
 // info has an Age of 0 at least: an injected clock may have been set back since.
 func (e censusEntry[T]) info(now time.Duration, timed bool) ItemInfo[T] {
-	info := ItemInfo[T]{Item: e.item, State: e.state, Priority: e.priority}
+	info := ItemInfo[T]{Item: e.item, State: e.state, Priority: e.rank.priority, PriorityNamed: e.rank.named}
 	if timed {
 		info.Age = max(0, now-e.since)
 	}

@@ -168,7 +168,11 @@ func TestSnapshotIsLimited(t *testing.T) {
 		for _, limit := range []int{-1, 0, 1, 7, 40, 60, 99, 100, 1000} {
 			s := q.Snapshot(limit)
 			got := fmt.Sprint(len(s.Queued), len(s.InFlight), len(s.Waiting), s.QueuedTotal, s.InFlightTotal, s.WaitingTotal)
-			want := fmt.Sprint(max(0, min(60, limit)), max(0, min(40, limit)), max(0, min(100, limit)), 60, 40, 100)
+			most := limit
+			if limit < 0 {
+				most = 1000
+			}
+			want := fmt.Sprint(min(60, most), min(40, most), min(100, most), 60, 40, 100)
 			if got != want {
 				t.Errorf("limit %d: got %s, want %s", limit, got, want)
 			}
@@ -330,7 +334,11 @@ func TestSnapshotOfTheFirstWaitingItems(t *testing.T) {
 	slices.SortStableFunc(want, func(a, b appointment) int { return cmp.Compare(a.due, b.due) })
 	for _, limit := range []int{math.MinInt, -1, 0, 1, n/16 - 1, n / 16, n/16 + 1, n - 1, n, n + 1, math.MaxInt} {
 		s := q.Snapshot(limit)
-		if len(s.Waiting) != max(0, min(limit, n)) || s.WaitingTotal != n {
+		most := limit
+		if limit < 0 {
+			most = n
+		}
+		if len(s.Waiting) != min(most, n) || s.WaitingTotal != n {
 			t.Errorf("limit %d: %d of %d are shown", limit, len(s.Waiting), s.WaitingTotal)
 		}
 		for place, info := range s.Waiting {

@@ -149,12 +149,15 @@ func (q *Queue[R]) GetWithPriority() (item R, priority int, shutdown bool) {
 	if q.ended.Load() {
 		return item, 0, true
 	}
-	item, priority, shutdown = q.queue.GetWithPriority()
-	if !shutdown && q.ended.Load() {
-		q.queue.Done(item) // The shutdown came in between, and the worker will leave.
-		return *new(R), 0, true
+	info, err := q.queue.GetInfo(context.Background())
+	switch {
+	case err != nil:
+		return item, 0, true
+	case q.ended.Load():
+		q.queue.Done(info.Item) // The shutdown came in between, and the worker will leave.
+		return item, 0, true
 	}
-	return item, priority, shutdown
+	return info.Item, info.Priority, false
 }
 
 // Done ends the hand-out of the item. If it was added in the meantime, it is queued now
@@ -186,7 +189,9 @@ func (q *Queue[R]) Remove(item R) bool { return q.queue.Remove(item) }
 
 // Reschedule makes the item wait for that long from now, earlier or later than it
 // would have come. What is queued stays.
-func (q *Queue[R]) Reschedule(item R, duration time.Duration) { q.queue.Reschedule(item, duration) }
+func (q *Queue[R]) Reschedule(item R, duration time.Duration) (taken bool) {
+	return q.queue.Reschedule(item, duration)
+}
 
 // ReAddContext returns a context that ends when the item, which the caller holds, is
 // added again, see [workqueue.Typed.ReAddContext]. The function [ReAddContext] finds the

@@ -16,11 +16,11 @@ func (q *Queue[T]) Add(item T) {
 }
 
 // AddAll is that of [workqueue.TypedRateLimiting].
-func (q *Queue[T]) AddAll(items ...T) {
+func (q *Queue[T]) AddAll(items ...T) (taken int) {
 	for _, item := range items {
 		q.note("Add", item, 0)
 	}
-	q.TypedRateLimiting.AddAll(items...)
+	return q.TypedRateLimiting.AddAll(items...)
 }
 
 // AddAfter is that of [workqueue.TypedRateLimiting].
@@ -36,7 +36,7 @@ func (q *Queue[T]) AddRateLimited(item T) {
 }
 
 // AddWith is that of [workqueue.TypedRateLimiting].
-func (q *Queue[T]) AddWith(options workqueue.AddOptions, items ...T) {
+func (q *Queue[T]) AddWith(options workqueue.AddOptions, items ...T) (taken int) {
 	priority := 0
 	if options.Priority != nil {
 		priority = *options.Priority
@@ -44,19 +44,19 @@ func (q *Queue[T]) AddWith(options workqueue.AddOptions, items ...T) {
 	for _, item := range items {
 		q.noteCall(Call[T]{"AddWith", item, options.After, options.RateLimited, priority})
 	}
-	q.TypedRateLimiting.AddWith(options, items...)
+	return q.TypedRateLimiting.AddWith(options, items...)
 }
 
 // Reschedule is that of [workqueue.TypedRateLimiting].
-func (q *Queue[T]) Reschedule(item T, duration time.Duration) {
+func (q *Queue[T]) Reschedule(item T, duration time.Duration) (taken bool) {
 	q.note("Reschedule", item, duration)
-	q.TypedRateLimiting.Reschedule(item, duration)
+	return q.TypedRateLimiting.Reschedule(item, duration)
 }
 
 // Debounce is that of [workqueue.TypedRateLimiting].
-func (q *Queue[T]) Debounce(item T, quiet, most time.Duration) {
+func (q *Queue[T]) Debounce(item T, quiet, most time.Duration) (taken bool) {
 	q.note("Debounce", item, quiet)
-	q.TypedRateLimiting.Debounce(item, quiet, most)
+	return q.TypedRateLimiting.Debounce(item, quiet, most)
 }
 
 // Forget is that of [workqueue.TypedRateLimiting].
@@ -81,13 +81,13 @@ func (q *Queue[T]) Get() (item T, shutdown bool) {
 	return item, shutdown
 }
 
-// GetWithPriority is that of [workqueue.TypedRateLimiting].
-func (q *Queue[T]) GetWithPriority() (item T, priority int, shutdown bool) {
-	item, priority, shutdown = q.TypedRateLimiting.GetWithPriority()
-	if !shutdown {
-		q.noteCall(Call[T]{Method: "Get", Item: item, Priority: priority})
+// GetInfo is that of [workqueue.TypedRateLimiting].
+func (q *Queue[T]) GetInfo(ctx context.Context) (workqueue.ItemInfo[T], error) {
+	info, err := q.TypedRateLimiting.GetInfo(ctx)
+	if err == nil {
+		q.noteCall(Call[T]{Method: "Get", Item: info.Item, Priority: info.Priority})
 	}
-	return item, priority, shutdown
+	return info, err
 }
 
 // GetContext is that of [workqueue.TypedRateLimiting].

@@ -40,7 +40,7 @@ type Queue[T comparable] struct {
 
 // A Call is one call of a method of a [Queue], for one item.
 type Call[T comparable] struct {
-	// Method is its name. A Get, GetWithPriority, GetContext or TryGet is noted as Get
+	// Method is its name. A Get, GetInfo, GetContext or TryGet is noted as Get
 	// once it has an item, an AddAll as an Add of each item, and an AddWith once for each.
 	Method string
 
@@ -50,7 +50,7 @@ type Call[T comparable] struct {
 	// for Debounce the quiet time. That of AddRateLimited is up to the limiter.
 	Delay time.Duration
 
-	// RateLimited and Priority are those of AddWith. For a GetWithPriority, Priority is
+	// RateLimited and Priority are those of AddWith. For a GetInfo, Priority is
 	// what it has returned; for the other methods it is 0.
 	RateLimited bool
 	Priority    int

@@ -57,7 +57,7 @@ func TestQueueNotesEachCallAndMakesIt(t *testing.T) {
 			{func() { q.AddWith(workqueue.AddOptions{Priority: priority(1)}, "i") }, "[AddWith i, priority 1]", "1 1 4"}, // OneEntry: the wait is over.
 			{func() { q.AddAfter("i", time.Hour) }, "[AddAfter i 1h0m0s]", "1 1 4"},
 			{func() { q.ShutDown(); q.Get() }, "[Get i]", "0 2 0"},
-			{func() { q.Get(); q.GetWithPriority(); q.GetContext(t.Context()); q.TryGet() }, "[]", "0 2 0"},
+			{func() { q.Get(); q.GetInfo(t.Context()); q.GetContext(t.Context()); q.TryGet() }, "[]", "0 2 0"},
 		} {
 			row.call()
 			if got, again := fmt.Sprint(q.Calls()), fmt.Sprint(q.Take()); got != row.notes || again != got {
@@ -75,8 +75,8 @@ func priority(n int) *int { return &n }
 
 func wantPriority(t *testing.T, q *workqueuetest.Queue[string], item string, priority int) {
 	t.Helper()
-	if got, p, shutdown := q.GetWithPriority(); got != item || p != priority || shutdown {
-		t.Errorf("got %s, %d, %v, want %s, %d", got, p, shutdown, item, priority)
+	if info, err := q.GetInfo(t.Context()); info.Item != item || info.Priority != priority || err != nil {
+		t.Errorf("got %+v, %v, want %s, %d", info, err, item, priority)
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 
 type bulk interface {
 	queue[string]
-	AddAll(items ...string)
+	AddAll(items ...string) int
 }
 
 // bulkPriority spells the priority queue's way to add many.
@@ -19,8 +19,9 @@ type bulkPriority struct {
 	priorityqueue.PriorityQueue[string]
 }
 
-func (q bulkPriority) AddAll(items ...string) {
+func (q bulkPriority) AddAll(items ...string) int {
 	q.AddWithOpts(priorityqueue.AddOpts{}, items...)
+	return len(items)
 }
 
 // bulkLoop is the way of client-go, which has none.
@@ -28,10 +29,11 @@ type bulkLoop struct {
 	queue[string]
 }
 
-func (q bulkLoop) AddAll(items ...string) {
+func (q bulkLoop) AddAll(items ...string) int {
 	for _, item := range items {
 		q.Add(item)
 	}
+	return len(items)
 }
 
 // BenchmarkAddAll queues 64k items in lists of 1024, each in a loop of Add and in

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 	"sync"
@@ -19,6 +20,11 @@ type prioritized interface {
 }
 
 type ours struct{ *workqueue.Typed[string] }
+
+func (q ours) GetWithPriority() (item string, priority int, shutdown bool) {
+	info, err := q.GetInfo(context.Background())
+	return info.Item, info.Priority, err != nil
+}
 
 func (q ours) AddAt(item string, priority int) {
 	q.AddWith(workqueue.AddOptions{Priority: &priority}, item)

@@ -83,19 +83,20 @@ func (q *naive) addLocked(item int8) {
 	}
 }
 
-func (q *naive) AddAll(items ...int8) {
+func (q *naive) AddAll(items ...int8) int {
 	if q.fault == addAllInPieces {
 		for _, item := range items {
 			q.Add(item)
 			runtime.Gosched()
 		}
-		return
+		return len(items)
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, item := range items {
 		q.addLocked(item)
 	}
+	return len(items)
 }
 
 func (q *naive) Len() int {

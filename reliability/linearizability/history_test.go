@@ -28,7 +28,7 @@ type queue interface {
 }
 
 type (
-	adderOfAll    interface{ AddAll(items ...int8) }
+	adderOfAll    interface{ AddAll(items ...int8) int }
 	contextGetter interface {
 		GetContext(ctx context.Context) (int8, error)
 	}
@@ -44,8 +44,8 @@ type (
 		AddAfter(item int8, d time.Duration)
 	}
 	rescheduler interface {
-		Reschedule(item int8, d time.Duration)
-		Debounce(item int8, quiet, most time.Duration)
+		Reschedule(item int8, d time.Duration) bool
+		Debounce(item int8, quiet, most time.Duration) bool
 	}
 )
 
@@ -388,11 +388,11 @@ func (c *client) getOnce() result {
 func (c *client) get() result {
 	if q, ok := c.queue.(prioritizer); ok && c.rnd.IntN(2) == 0 {
 		return c.makes(call{method: get}, func() result {
-			item, priority, shutdown := q.GetWithPriority()
-			if shutdown {
-				return result{err: workqueue.ErrShutDown}
+			info, err := q.GetInfo(context.Background())
+			if err != nil {
+				return result{err: err}
 			}
-			return result{item: item, ok: true, priority: int8(priority), named: true}
+			return result{item: info.Item, ok: true, priority: int8(info.Priority), named: true}
 		})
 	}
 	return c.makes(call{method: get}, func() result {

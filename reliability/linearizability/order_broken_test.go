@@ -63,11 +63,11 @@ func (s *skipping) Get() (item int8, shutdown bool) {
 // A mute queue loses what an add says of the priority.
 type mute struct{ adapter }
 
-func (m *mute) AddWith(options workqueue.AddOptions, items ...int8) {
+func (m *mute) AddWith(options workqueue.AddOptions, items ...int8) int {
 	if m.goesWrong() {
 		options.Priority = nil
 	}
-	m.ordered.AddWith(options, items...)
+	return m.ordered.AddWith(options, items...)
 }
 
 // A fickle queue moves an item to the end that is added while it is queued.
@@ -83,13 +83,13 @@ func (f *fickle) Add(item int8) {
 // A level queue raises nothing: what is queued keeps its priority.
 type level struct{ adapter }
 
-func (l *level) AddWith(options workqueue.AddOptions, items ...int8) {
+func (l *level) AddWith(options workqueue.AddOptions, items ...int8) int {
 	for _, info := range l.Snapshot(maxItems).Queued {
 		if info.Item == items[0] {
-			return
+			return len(items)
 		}
 	}
-	l.ordered.AddWith(options, items...)
+	return l.ordered.AddWith(options, items...)
 }
 
 // The check of the orders can fail: a queue whose Order has another shape than the

@@ -1,6 +1,7 @@
 package linearizability
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -309,7 +310,7 @@ func shapeOf(q queue) shape {
 // A prioritizer is an ordered queue. The other queues of the package take priorities too,
 // but these tests do not name any there, so that some histories are those of a FIFO.
 type prioritizer interface {
-	AddWith(options workqueue.AddOptions, items ...int8)
-	GetWithPriority() (item int8, priority int, shutdown bool)
+	AddWith(options workqueue.AddOptions, items ...int8) int
+	GetInfo(ctx context.Context) (workqueue.ItemInfo[int8], error)
 	shaped() shape
 }

@@ -79,8 +79,8 @@ func (a *actor) take(adding bool) (item int, ok, more bool) {
 		return 0, false, true
 	}
 	if q, has := a.queue.(prioritizer); has && a.rnd.IntN(3) == 0 {
-		item, _, shutdown := q.GetWithPriority()
-		return item, !shutdown, !shutdown
+		info, err := q.GetInfo(context.Background())
+		return info.Item, err == nil, err == nil
 	}
 	item, shutdown := a.queue.Get()
 	return item, !shutdown, !shutdown

@@ -163,7 +163,11 @@ func (a *actor) callDebounce(q rescheduler) {
 		a.add(a.item(), func(item int) { q.Debounce(item, 0, most) })
 		return
 	}
-	a.addLater(a.item(), func(item int) { q.Debounce(item, a.soon(), most) })
+	quiet := a.soon()
+	if most > 0 {
+		quiet = min(quiet, most)
+	}
+	a.addLater(a.item(), func(item int) { q.Debounce(item, quiet, most) })
 }
 
 func (a *actor) callSnapshot(q snapshotter) {

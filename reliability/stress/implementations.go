@@ -38,15 +38,15 @@ type (
 	tryGetter   interface{ TryGet() (int, bool) }
 	remover     interface{ Remove(item int) bool }
 	rescheduler interface {
-		Reschedule(item int, d time.Duration)
-		Debounce(item int, quiet, most time.Duration)
+		Reschedule(item int, d time.Duration) bool
+		Debounce(item int, quiet, most time.Duration) bool
 	}
 	snapshotter interface {
 		Snapshot(limit int) workqueue.Snapshot[int]
 	}
 	prioritizer interface {
-		AddWith(options workqueue.AddOptions, items ...int)
-		GetWithPriority() (item, priority int, shutdown bool)
+		AddWith(options workqueue.AddOptions, items ...int) int
+		GetInfo(ctx context.Context) (workqueue.ItemInfo[int], error)
 	}
 	drainer interface {
 		Drain(ctx context.Context) error

@@ -87,7 +87,7 @@ func (r *round) addOnce(a *actor, item int) {
 	case kind == 2 && reschedules:
 		r.addLater(item, func(int) { rescheduler.Reschedule(item, a.soon()) })
 	case kind == 3 && reschedules:
-		r.addLater(item, func(int) { rescheduler.Debounce(item, a.soon(), time.Millisecond) })
+		r.addLater(item, func(int) { rescheduler.Debounce(item, min(a.soon(), time.Millisecond), time.Millisecond) })
 	default:
 		r.add(item, r.queue.Add)
 	}

@@ -248,11 +248,11 @@ type reschedulesNever struct {
 	*workqueue.TypedRateLimiting[int]
 }
 
-func (q reschedulesNever) Reschedule(item int, d time.Duration) {
+func (q reschedulesNever) Reschedule(item int, d time.Duration) bool {
 	if rand.IntN(4) == 0 {
 		d += 1000 * time.Hour
 	}
-	q.TypedRateLimiting.Reschedule(item, d)
+	return q.TypedRateLimiting.Reschedule(item, d)
 }
 
 // A dropsDue loses an item at times that comes from the delaying queue's own
