@@ -132,20 +132,9 @@ func (m *naiveDelaying) agenda() (waiting []string) {
 	return waiting
 }
 
-func TestModelDelaying(t *testing.T) {
-	t.Parallel()
-	rnd := newRand(t)
-	for range scripts() {
-		playDelaying(t, randomScript(rnd, 300))
-	}
-}
+func TestModelDelaying(t *testing.T) { playRandom(t, 300, playDelaying) }
 
-func FuzzDelaying(f *testing.F) {
-	f.Fuzz(func(t *testing.T, script []byte) {
-		t.Parallel()
-		playDelaying(t, script)
-	})
-}
+func FuzzDelaying(f *testing.F) { f.Fuzz(inParallel(playDelaying)) }
 
 func playDelaying(t *testing.T, script []byte) {
 	if len(script) == 0 {
@@ -308,20 +297,9 @@ func (m *oneEntry) plans(item int, delay time.Duration, plan func()) {
 
 // TestModelOneEntry plays random calls on a queue with OneEntry and on its model,
 // with a line and with a storage, and compares what is queued, held and waiting.
-func TestModelOneEntry(t *testing.T) {
-	t.Parallel()
-	rnd := newRand(t)
-	for range scripts() {
-		playOneEntry(t, randomScript(rnd, 300))
-	}
-}
+func TestModelOneEntry(t *testing.T) { playRandom(t, 300, playOneEntry) }
 
-func FuzzOneEntry(f *testing.F) {
-	f.Fuzz(func(t *testing.T, script []byte) {
-		t.Parallel()
-		playOneEntry(t, script)
-	})
-}
+func FuzzOneEntry(f *testing.F) { f.Fuzz(inParallel(playOneEntry)) }
 
 func playOneEntry(t *testing.T, script []byte) {
 	if len(script) == 0 {
@@ -571,20 +549,9 @@ func (c *tampering) arrive(item int) {
 // TestModelClockInReads and FuzzClockInReads set the clock forwards and back
 // and delay items, between calls and within readings of the clock. No item may
 // come before the clock has shown its time, and all come in the end.
-func TestModelClockInReads(t *testing.T) {
-	t.Parallel()
-	rnd := newRand(t)
-	for range scripts() {
-		playClockInReads(t, randomScript(rnd, 100))
-	}
-}
+func TestModelClockInReads(t *testing.T) { playRandom(t, 100, playClockInReads) }
 
-func FuzzClockInReads(f *testing.F) {
-	f.Fuzz(func(t *testing.T, script []byte) {
-		t.Parallel()
-		playClockInReads(t, script)
-	})
-}
+func FuzzClockInReads(f *testing.F) { f.Fuzz(inParallel(playClockInReads)) }
 
 func playClockInReads(t *testing.T, script []byte) {
 	if len(script) == 0 {

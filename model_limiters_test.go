@@ -74,13 +74,7 @@ func (l *naiveExpiring) Forget(item int) {
 
 // TestModelLimiters and FuzzLimiters play random calls on all limiters that
 // count failures and on their models.
-func TestModelLimiters(t *testing.T) {
-	t.Parallel()
-	rnd := newRand(t)
-	for range scripts() {
-		playLimiters(t, randomScript(rnd, 200))
-	}
-}
+func TestModelLimiters(t *testing.T) { playRandom(t, 200, playLimiters) }
 
 func FuzzLimiters(f *testing.F) { f.Fuzz(inParallel(playLimiters)) }
 
@@ -272,13 +266,7 @@ func (b *naiveKeyBucket) Forget(item int) {
 // They also look at the tokens that it gives, whatever is asked for and given
 // back: no span of time sees more of them than the limit and a burst of one
 // more allow.
-func TestModelKeyBucket(t *testing.T) {
-	t.Parallel()
-	rnd := newRand(t)
-	for range scripts() {
-		playKeyBucket(t, randomScript(rnd, 150))
-	}
-}
+func TestModelKeyBucket(t *testing.T) { playRandom(t, 150, playKeyBucket) }
 
 func FuzzKeyBucket(f *testing.F) { f.Fuzz(inParallel(playKeyBucket)) }
 

@@ -155,13 +155,7 @@ const opSize = 2
 
 // TestModelTyped and FuzzTyped play random calls on a queue of each make and
 // on the model, and compare everything there is to see after each.
-func TestModelTyped(t *testing.T) {
-	t.Parallel()
-	rnd := newRand(t)
-	for range scripts() {
-		playTyped(t, randomScript(rnd, 400))
-	}
-}
+func TestModelTyped(t *testing.T) { playRandom(t, 400, playTyped) }
 
 func FuzzTyped(f *testing.F) { f.Fuzz(inParallel(playTyped)) }
 
@@ -182,6 +176,15 @@ func inParallel(play func(t *testing.T, script []byte)) func(t *testing.T, scrip
 	return func(t *testing.T, script []byte) {
 		t.Parallel()
 		play(t, script)
+	}
+}
+
+// playRandom plays random scripts of so many operations at most.
+func playRandom(t *testing.T, ops int, play func(t *testing.T, script []byte)) {
+	t.Parallel()
+	rnd := newRand(t)
+	for range scripts() {
+		play(t, randomScript(rnd, ops))
 	}
 }
 
@@ -711,13 +714,7 @@ func (m *naiveStored) get(fails bool) (name string) {
 
 // TestModelStorage and FuzzStorage play random calls on a queue whose storage
 // fails in some of them, and on the model.
-func TestModelStorage(t *testing.T) {
-	t.Parallel()
-	rnd := newRand(t)
-	for range scripts() {
-		playStorage(t, randomScript(rnd, 200))
-	}
-}
+func TestModelStorage(t *testing.T) { playRandom(t, 200, playStorage) }
 
 func FuzzStorage(f *testing.F) { f.Fuzz(inParallel(playStorage)) }
 
