@@ -156,29 +156,73 @@ func (a adapted[G, S, C, H]) NewRetriesMetric(name string) CounterMetric {
 	return a.provider.NewRetriesMetric(name)
 }
 
-// A StateProvider is a [MetricsProvider] that reads the state of a queue when
-// somebody asks for it, instead of being told of each change. A queue that
-// finds this interface uses none of the methods of MetricsProvider. It then
-// has no goroutine for its gauges, calls no foreign code when an item passes,
-// and what is read is exact and agrees with itself. [NewPrometheusProvider]
-// returns one.
+// A StateProvider reads the state of a queue when somebody asks for the state. Other providers
+// are told of each change. [NewPrometheusProvider] returns a StateProvider.
+//
+// A queue that is read has no goroutine for its gauges and calls no foreign code when an item
+// passes. The numbers are exact and agree with each other.
+//
+// A config and [SetProvider] take a [MetricsProvider]. A StateProvider of your own becomes
+// both if it embeds [NoMetrics]. The queue then uses none of the methods of MetricsProvider.
 type StateProvider interface {
-	MetricsProvider
-
-	// NewQueueMetrics is called once for each named queue, at the end of its
-	// construction. Layers of a queue that were constructed apart, one handed
-	// to the next, are queues of their own here, which usually have one name.
+	// NewQueue is called once for each named queue, at the end of its construction. Layers
+	// that were constructed apart, a queue handed to the next layer, are queues of their own
+	// here. They usually have the same name.
 	//
-	// read returns the state of those layers at one instant, but for groups and ages. It may
-	// be called at any time and from any goroutine but a method of a [Queue],
-	// and takes the locks of the queue. It takes time proportional to the
-	// number of items in flight, and, if the queue has a [Queue] of its own,
-	// some 4 ns for each item queued. It does not keep the queue in memory, and
-	// reports false once that is gone.
-	//
-	// NewQueueMetrics and End are called without a lock of the queue held.
-	NewQueueMetrics(name string, layers QueueLayers, read func() (QueueStats, bool)) QueueMetrics
+	// NewQueue, and End of the result, are called without a lock of the queue held.
+	NewQueue(source QueueSource) QueueMetrics
 }
+
+// A QueueSource is a queue that a [StateProvider] can read.
+type QueueSource struct {
+	Name   string
+	Layers QueueLayers
+
+	// Read returns the state of the layers at one instant, except for ages and groups. Read
+	// takes the locks of the queue. Any goroutine may call Read at any time, but a method of
+	// a [Queue] must not.
+	//
+	// The time is proportional to the number of items in flight. A queue with a [Queue] of
+	// its own takes another 4 ns for each queued item.
+	//
+	// Read does not keep the queue in memory. Read reports false when the queue is gone.
+	Read func() (stats QueueStats, ok bool)
+}
+
+// NoMetrics is a [MetricsProvider] whose metrics measure nothing. Embed NoMetrics in a
+// [StateProvider], so that a config takes the provider.
+type NoMetrics struct{}
+
+// noMetric is a metric of each kind.
+type noMetric struct{}
+
+func (noMetric) Inc()            {}
+func (noMetric) Dec()            {}
+func (noMetric) Set(float64)     {}
+func (noMetric) Observe(float64) {}
+
+// NewDepthMetric returns a metric that measures nothing.
+func (NoMetrics) NewDepthMetric(string) GaugeMetric { return noMetric{} }
+
+// NewAddsMetric returns a metric that measures nothing.
+func (NoMetrics) NewAddsMetric(string) CounterMetric { return noMetric{} }
+
+// NewLatencyMetric returns a metric that measures nothing.
+func (NoMetrics) NewLatencyMetric(string) HistogramMetric { return noMetric{} }
+
+// NewWorkDurationMetric returns a metric that measures nothing.
+func (NoMetrics) NewWorkDurationMetric(string) HistogramMetric { return noMetric{} }
+
+// NewUnfinishedWorkSecondsMetric returns a metric that measures nothing.
+func (NoMetrics) NewUnfinishedWorkSecondsMetric(string) SettableGaugeMetric { return noMetric{} }
+
+// NewLongestRunningProcessorSecondsMetric returns a metric that measures nothing.
+func (NoMetrics) NewLongestRunningProcessorSecondsMetric(string) SettableGaugeMetric {
+	return noMetric{}
+}
+
+// NewRetriesMetric returns a metric that measures nothing.
+func (NoMetrics) NewRetriesMetric(string) CounterMetric { return noMetric{} }
 
 // QueueLayers says which of the fields of [QueueStats] are in use.
 type QueueLayers uint8

@@ -104,12 +104,12 @@ type providerLink struct {
 // has dropped without a shutdown.
 func newLink[Q any](p StateProvider, name string, layers QueueLayers, q *Q, stats func(*Q) QueueStats) (*providerLink, []float64) {
 	queue := weak.Make(q)
-	m := p.NewQueueMetrics(name, layers, func() (QueueStats, bool) {
+	m := p.NewQueue(QueueSource{Name: name, Layers: layers, Read: func() (QueueStats, bool) {
 		if q := queue.Value(); q != nil {
 			return stats(q), true
 		}
 		return QueueStats{}, false
-	})
+	}})
 	l := &providerLink{end: m.End}
 	runtime.AddCleanup(q, func(l *providerLink) { l.cut(Abandoned{}) }, l)
 	return l, m.Buckets

@@ -15,20 +15,19 @@ import (
 	"github.com/seed16c08ea7/workqueue"
 )
 
-// A reader is a provider that reads queues. The methods of recorder, which it
-// has too, are never called.
+// A reader is a provider that reads queues.
 type reader struct {
-	recorder
+	workqueue.NoMetrics
 	hook  func(event string)
 	reads []func() (workqueue.QueueStats, bool)
 	ends  []string
 }
 
-func (r *reader) NewQueueMetrics(name string, layers workqueue.QueueLayers, read func() (workqueue.QueueStats, bool)) workqueue.QueueMetrics {
-	r.reads = append(r.reads, read)
+func (r *reader) NewQueue(q workqueue.QueueSource) workqueue.QueueMetrics {
+	r.reads = append(r.reads, q.Read)
 	r.call("new")
 	return workqueue.QueueMetrics{Buckets: []float64{1}, End: func(left workqueue.Abandoned) {
-		r.ends = append(r.ends, fmt.Sprintf("%s/%d%+v", name, layers, left))
+		r.ends = append(r.ends, fmt.Sprintf("%s/%d%+v", q.Name, q.Layers, left))
 		r.call("end")
 	}}
 }
@@ -131,9 +130,6 @@ func TestStateOfTheLifeOfAnItem(t *testing.T) {
 	})
 	if got, want := fmt.Sprint(r.ends), "[q/1{Queued:1 InFlight:0 Waiting:0}]"; got != want {
 		t.Errorf("ended %s, want %s", got, want)
-	}
-	if events := r.take(); len(events) > 0 {
-		t.Errorf("a provider that reads was told %q", events)
 	}
 }
 
@@ -267,8 +263,8 @@ type careless struct {
 	reader
 }
 
-func (c *careless) NewQueueMetrics(_ string, _ workqueue.QueueLayers, read func() (workqueue.QueueStats, bool)) workqueue.QueueMetrics {
-	c.reads = append(c.reads, read)
+func (c *careless) NewQueue(q workqueue.QueueSource) workqueue.QueueMetrics {
+	c.reads = append(c.reads, q.Read)
 	return workqueue.QueueMetrics{}
 }
 

@@ -39,8 +39,8 @@ func (c *census) NewRetriesMetric(name string) workqueue.CounterMetric {
 // A readCensus is a census of a provider that reads.
 type readCensus struct{ census }
 
-func (c *readCensus) NewQueueMetrics(name string, layers workqueue.QueueLayers, _ func() (workqueue.QueueStats, bool)) workqueue.QueueMetrics {
-	c.ask(fmt.Sprintf("layers %d of %s", layers, name))
+func (c *readCensus) NewQueue(q workqueue.QueueSource) workqueue.QueueMetrics {
+	c.ask(fmt.Sprintf("layers %d of %s", q.Layers, q.Name))
 	return workqueue.QueueMetrics{}
 }
 

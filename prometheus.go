@@ -20,8 +20,8 @@ const subsystem = "workqueue"
 // docs/semantics.md lists. It is a [StateProvider], so that no queue has a goroutine for
 // its metrics.
 //
-// All methods may be called concurrently. The methods of [MetricsProvider] return metrics that
-// measure nothing: a queue of this package calls NewQueueMetrics instead of them.
+// All methods may be called concurrently. The methods of [MetricsProvider] are those of
+// [NoMetrics]: a queue of this package calls NewQueue instead.
 //
 // The series of a queue are there from its construction to its end, see
 // [QueueMetrics]. Queues of one name are one set of series: sums, the greatest
@@ -29,6 +29,8 @@ const subsystem = "workqueue"
 // them ends and are gone when the last does. If two of them do the same job,
 // [slog.Default] gets a warning, as that is rarely intended.
 type PrometheusProvider struct {
+	NoMetrics
+
 	// Immutable after construction.
 
 	options    PrometheusOptions
@@ -41,6 +43,11 @@ type PrometheusProvider struct {
 	mu     sync.Mutex
 	queues map[string]*series // guarded by mu
 }
+
+var (
+	_ StateProvider   = (*PrometheusProvider)(nil)
+	_ MetricsProvider = (*PrometheusProvider)(nil)
+)
 
 // PrometheusOptions are the options of a [PrometheusProvider]. The zero value is
 // valid.
@@ -143,16 +150,16 @@ func (p *PrometheusProvider) register(registerer prometheus.Registerer, options 
 	return registerer.Register(sharedCollector{collector{p}})
 }
 
-// NewQueueMetrics implements [StateProvider].
-func (p *PrometheusProvider) NewQueueMetrics(name string, layers QueueLayers, read func() (QueueStats, bool)) QueueMetrics {
-	src := &seriesSource{read: read}
-	if layers&LayerFIFO != 0 {
+// NewQueue implements [StateProvider].
+func (p *PrometheusProvider) NewQueue(queue QueueSource) QueueMetrics {
+	src := &seriesSource{read: queue.Read}
+	if queue.Layers&LayerFIFO != 0 {
 		src.parts |= partQueue | partState
 	}
-	if layers&LayerDelays != 0 {
+	if queue.Layers&LayerDelays != 0 {
 		src.parts |= partRetries | partDelays
 	}
-	name = validLabel(name)
+	name := validLabel(queue.Name)
 	if p.add(name, src) {
 		slog.Default().Warn("workqueue: queues of the same name share their metrics", "name", name)
 	}
@@ -211,36 +218,3 @@ func (p *PrometheusProvider) abandon(left Abandoned) {
 	p.abandoned.WithLabelValues("in_flight").Add(float64(left.InFlight))
 	p.abandoned.WithLabelValues("waiting").Add(float64(left.Waiting))
 }
-
-// unmeasured is a metric of each kind that measures nothing.
-type unmeasured struct{}
-
-func (unmeasured) Inc()            {}
-func (unmeasured) Dec()            {}
-func (unmeasured) Set(float64)     {}
-func (unmeasured) Observe(float64) {}
-
-// NewDepthMetric returns a metric that measures nothing.
-func (p *PrometheusProvider) NewDepthMetric(string) GaugeMetric { return unmeasured{} }
-
-// NewAddsMetric returns a metric that measures nothing.
-func (p *PrometheusProvider) NewAddsMetric(string) CounterMetric { return unmeasured{} }
-
-// NewLatencyMetric returns a metric that measures nothing.
-func (p *PrometheusProvider) NewLatencyMetric(string) HistogramMetric { return unmeasured{} }
-
-// NewWorkDurationMetric returns a metric that measures nothing.
-func (p *PrometheusProvider) NewWorkDurationMetric(string) HistogramMetric { return unmeasured{} }
-
-// NewUnfinishedWorkSecondsMetric returns a metric that measures nothing.
-func (p *PrometheusProvider) NewUnfinishedWorkSecondsMetric(string) SettableGaugeMetric {
-	return unmeasured{}
-}
-
-// NewLongestRunningProcessorSecondsMetric returns a metric that measures nothing.
-func (p *PrometheusProvider) NewLongestRunningProcessorSecondsMetric(string) SettableGaugeMetric {
-	return unmeasured{}
-}
-
-// NewRetriesMetric returns a metric that measures nothing.
-func (p *PrometheusProvider) NewRetriesMetric(string) CounterMetric { return unmeasured{} }
