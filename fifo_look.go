@@ -152,114 +152,155 @@ func (f *fifo[T]) oldest(now time.Duration) (age time.Duration) {
 // levels returns the depth of each priority that metrics name, in the order in which the
 // priorities came into use, and of all others together. It takes time in proportion to the
 // number of held items. It is nil without lanes.
-func (f *fifo[T]) levels() (stats []LevelStats) {
+func (f *fifo[T]) levels() (parts []PartStats[int]) {
 	if f.lanes == nil {
 		return nil
 	}
 	others := f.n
 	for _, v := range f.lanes.named {
 		depth := v.depth(f.lanes.grouped)
-		stats = append(stats, LevelStats{Priority: v.priority, Depth: depth})
+		parts = append(parts, PartStats[int]{Key: v.priority, Depth: depth})
 		others -= depth
 	}
 	if others > 0 {
-		stats = append(stats, LevelStats{Others: true, Depth: others})
+		parts = append(parts, PartStats[int]{Others: true, Depth: others})
 	}
+	f.eachHeld(func(from, next *lane) {
+		levelPart(&parts, from).InFlight++
+		if next != nil {
+			levelPart(&parts, next).Depth++
+		}
+	})
+	return parts
+}
+
+// eachHeld calls visit for each held item, with the lane that the item was taken from, and the
+// lane that Done will add the item to, nil for none.
+func (f *fifo[T]) eachHeld(visit func(from, next *lane)) {
 	for _, i := range f.held {
-		if r := f.items.Records.At(i); r.State == reprocess {
-			levelOf(&stats, f.nextLane(r).level.priority).Depth++
+		r := f.items.Records.At(i)
+		var next *lane
+		if r.State == reprocess {
+			next = f.nextLane(r)
 		}
+		visit(f.lanes.all[r.X.lane], next)
 	}
-	return stats
 }
 
-// levelOf returns the stats that a priority belongs to, and adds those of the others
-// when the first of them comes.
-func levelOf(stats *[]LevelStats, priority int) *LevelStats {
-	for i := range *stats {
-		if s := &(*stats)[i]; s.Priority == priority || s.Others {
-			return s
+// levelPart returns the part of the priority of a lane, and adds the part of the others when
+// the first of them comes.
+func levelPart(parts *[]PartStats[int], l *lane) *PartStats[int] {
+	for i := range *parts {
+		if p := &(*parts)[i]; p.Key == l.level.priority || p.Others {
+			return p
 		}
 	}
-	*stats = append(*stats, LevelStats{Others: true})
-	return &(*stats)[len(*stats)-1]
+	*parts = append(*parts, PartStats[int]{Others: true})
+	return &(*parts)[len(*parts)-1]
 }
 
-// surveyed is how many lanes and groups are looked at in one critical section. A look takes
-// up to 100 ns, where nothing of the lane is in a cache.
+// surveyed is how many lanes are looked at in one critical section. A look takes up to
+// 100 ns, where nothing of the lane is in a cache.
 const surveyed = 4096
 
-// A survey is a look at all lanes and groups, in as many critical sections as that takes:
-// their number has no bound. What changes in between may be missed or seen twice.
+// A survey is a look at all lanes, in several critical sections, as there may be any number of
+// lanes. A change in between may be missed, or seen twice.
 type survey struct {
 	now    time.Duration
-	next   int          // the lane and the group to be looked at next
-	levels []LevelStats // get the age of their oldest item
-	groups groupDepths
+	next   int              // the lane to be looked at next
+	levels []PartStats[int] // get the age of their oldest item
+	groups groupSurvey
 }
 
-// survey looks at some lanes and groups, and reports whether that was the rest of them. The
-// oldest item of a lane is its first one, unless it was raised there or added while held.
+// survey looks at some lanes, and reports whether no more are left. The oldest item of a lane
+// is its first one, unless that item was raised there or added while held.
 func (f *fifo[T]) survey(s *survey) (over bool) {
 	if f.lanes == nil {
 		return true
 	}
-	lanes, groups := f.lanes.all, &f.lanes.groups.Records
 	if s.next == 0 && f.lanes.grouped {
-		s.groups.enter(f.lanes.main)
+		s.groups.held = make(map[*group]heldItems)
+		f.eachHeld(s.groups.countHeld)
 	}
-	for end := s.next + surveyed; s.next < end; s.next++ {
-		if s.next >= max(len(lanes), groups.N) {
-			return true
+	all := f.lanes.all
+	end := min(s.next+surveyed, len(all))
+	for ; s.next < end; s.next++ {
+		l := all[s.next]
+		if l == nil {
+			continue
 		}
-		if s.next < len(lanes) && f.timed {
-			s.lookAt(lanes[s.next], func(i uint32) time.Duration { return f.stamps.At(i).added })
+		var age time.Duration
+		if l.n > 0 && f.timed {
+			age = max(0, s.now-f.stamps.At(l.head-1).added)
+			p := levelPart(&s.levels, l)
+			p.OldestItem = max(p.OldestItem, age)
 		}
-		if s.next < groups.N {
-			if r := groups.At(uint32(s.next)); r.State == inUse {
-				s.groups.enter(r.X)
-			}
+		if f.lanes.grouped {
+			s.groups.lookAt(l.share.group, age)
 		}
 	}
-	return false
+	return s.next >= len(all)
 }
 
-func (s *survey) lookAt(l *lane, added func(i uint32) time.Duration) {
-	if l != nil && l.n > 0 {
-		v := levelOf(&s.levels, l.level.priority)
-		v.OldestItem = max(v.OldestItem, s.now-added(l.head-1))
+// A groupSurvey finds the deepest groups, the deepest first. Groups that are as deep are in the
+// order of their lanes.
+type groupSurvey struct {
+	held   map[*group]heldItems
+	named  []*group
+	found  []PartStats[string] // of named
+	others PartStats[string]   // Others is set if there is a group without a part
+}
+
+// heldItems are the held items that came from a group, and those that will go to the group.
+type heldItems struct{ inFlight, marked int }
+
+func (s *groupSurvey) countHeld(from, next *lane) {
+	h := s.held[from.share.group]
+	h.inFlight++
+	s.held[from.share.group] = h
+	if next != nil {
+		h = s.held[next.share.group]
+		h.marked++
+		s.held[next.share.group] = h
 	}
 }
 
-// groupDepths are the deepest groups, the deepest first, and all others.
-type groupDepths struct {
-	named  []GroupDepth
-	others GroupDepth
-}
-
-// enter adds a group behind those that are as deep.
-func (d *groupDepths) enter(g *group) {
-	if g.n == 0 && g.inFlight == 0 {
+// lookAt enters the group of a lane, whose first item has the age. A group that falls behind
+// maxNamed others cannot come back by another lane: its depth counts all of its lanes.
+func (s *groupSurvey) lookAt(g *group, age time.Duration) {
+	h := s.held[g]
+	depth := g.n + h.marked
+	if depth == 0 && h.inFlight == 0 {
 		return
 	}
-	at := len(d.named)
-	for at > 0 && d.named[at-1].Queued < g.n {
+	if i := slices.Index(s.named, g); i >= 0 {
+		s.found[i].OldestItem = max(s.found[i].OldestItem, age)
+		return
+	}
+	at := len(s.found)
+	for at > 0 && s.found[at-1].Depth < depth {
 		at--
 	}
-	d.named = slices.Insert(d.named, at, GroupDepth{Group: g.name, Groups: 1, Queued: g.n, InFlight: g.inFlight})
-	if last := len(d.named) - 1; last == maxNamed {
-		d.others.Others = true
-		d.others.Groups++
-		d.others.Queued += d.named[last].Queued
-		d.others.InFlight += d.named[last].InFlight
-		d.named = d.named[:last]
+	s.named = slices.Insert(s.named, at, g)
+	s.found = slices.Insert(s.found, at, PartStats[string]{Key: g.name, Depth: depth, InFlight: h.inFlight, OldestItem: age})
+	if len(s.found) > maxNamed {
+		s.others.Others = true
+		s.others.OldestItem = max(s.others.OldestItem, s.found[maxNamed].OldestItem)
+		s.named, s.found = s.named[:maxNamed], s.found[:maxNamed]
 	}
 }
 
-// all returns the groups, and the others as one more at the end.
-func (d *groupDepths) all() []GroupDepth {
-	if d.others.Others {
-		return append(d.named, d.others)
+// parts returns the groups, and the others as one more part, for a queue of the given
+// numbers of items.
+func (s *groupSurvey) parts(depth, inFlight int) []PartStats[string] {
+	if !s.others.Others {
+		return s.found
 	}
-	return d.named
+	s.others.Depth, s.others.InFlight = depth, inFlight
+	for _, p := range s.found {
+		s.others.Depth -= p.Depth
+		s.others.InFlight -= p.InFlight
+	}
+	s.others.Depth, s.others.InFlight = max(0, s.others.Depth), max(0, s.others.InFlight)
+	return append(s.found, s.others)
 }

@@ -1,7 +1,9 @@
 package workqueue
 
 import (
+	"maps"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"time"
 	"weak"
@@ -21,25 +23,26 @@ type QueueStats struct {
 	Adds       uint64 // Adds that were not duplicates
 	Duplicates uint64 // Adds that were, and so changed nothing
 
-	// DepthByGroup has the 25 deepest groups of the [Order], the deepest first, and behind
-	// them all others as one. Groups are looked at some thousands at a time, so that the lock
-	// is not held for long; while the queue is busy, a group may be missed or counted twice.
-	DepthByGroup []GroupDepth
-
 	Unfinished     time.Duration // for how long the held items have been so, added up
 	LongestRunning time.Duration // for how long the one held longest has been
-	// OldestItem is the time since the Add of the item at the head of the line. If there are
-	// Levels, OldestItem is the greatest of theirs. For a queue with a [Queue], whose order
-	// is not known, it is that of all queued items. It is 0 if nothing is queued.
+	// OldestItem is the time since the Add of the item at the head of the line. With priorities
+	// it is the greatest OldestItem of ByPriority. A queue with a [Queue], whose order is not
+	// known, has the time of the oldest of all queued items. OldestItem is 0 if no item is
+	// queued.
 	OldestItem time.Duration
 
-	// Levels are the priorities that have been in use, nil as long as no add has named a
-	// priority and the [Order] has none. There are 26 at most: the first 25 have one each,
-	// and the last one, if there are more, all others together.
-	Levels []LevelStats
+	// ByPriority has the first 25 priorities that came into use, and then all others as one
+	// part. ByPriority is nil until an item gets a priority, unless the [Order] has Group or
+	// OldestEvery.
+	ByPriority []PartStats[int]
 
-	Latency      Histogram // from Add to Get
-	WorkDuration Histogram // from Get to Done
+	// ByGroup has the 25 deepest groups of the [Order], the deepest first, and then all others
+	// as one part. A queue looks at some thousands of groups at a time, to hold the lock for a
+	// short time only. While the queue is busy, a number here can be a little out of date.
+	ByGroup []PartStats[string]
+
+	Latency      DurationStats // from Add to Get
+	WorkDuration DurationStats // from Get to Done
 
 	// Of LayerDelays.
 
@@ -47,49 +50,128 @@ type QueueStats struct {
 	Retries     uint64 // calls of AddAfter, including those of AddRateLimited
 	RateLimited uint64 // calls of AddRateLimited
 
-	Lateness     Histogram // from when an item was due until it was queued
-	LimiterDelay Histogram // what the rate limiter has said, for each AddRateLimited
+	Lateness     DurationStats // from when an item was due until it was queued
+	LimiterDelay DurationStats // what the rate limiter has said, for each AddRateLimited
 
 	// Results counts the items that workers of [Run] have handled, by outcome. It is
 	// nil as long as no Run was called for the queue.
 	Results map[Outcome]uint64
 }
 
-// LevelStats is the state of the items of one priority. Depth and OldestItem are 0 while no
-// item has the priority.
-type LevelStats struct {
-	Priority int
-	Others   bool // all priorities that have none for themselves; Priority means nothing
+// PartStats is the state of the items of one priority, or of one group of an [Order].
+type PartStats[K comparable] struct {
+	Key      K    // the priority, or the name of the group
+	Others   bool // the part is all priorities, or groups, that have no part of their own; Key means nothing
 	Depth    int  // items that are queued, or held and marked for another run
+	InFlight int  // items that are held by workers
+
 	// OldestItem is the longest time since the Add of an item that is the first one of its
-	// priority, and of its group. An item that was raised behind younger ones may be older.
+	// priority and group. An item that was raised behind younger ones may be older.
 	OldestItem time.Duration
 }
 
-// GroupDepth is what a group of an [Order] has, or all groups together that are not named.
-type GroupDepth struct {
-	Group    string
-	Others   bool // several groups that are not named
-	Groups   int  // how many groups, 1 for a named one
-	Queued   int  // items
-	InFlight int  // items that workers hold; 0 without MaxInFlight
-}
-
-// maxNamed is how many groups, or priorities, a reader of metrics is told of by name: a label
-// with a value for each tenant of a cluster would bring a metrics store down.
+// maxNamed is how many priorities, or groups, have a part of their own. They become values of
+// labels, and a label with a value for each tenant of a cluster would bring a metrics store
+// down.
 const maxNamed = 25
 
-// Histogram says how many durations of each length were observed.
-type Histogram struct {
+// DurationStats says how many durations of each length were observed.
+type DurationStats struct {
 	Count uint64
 	Sum   float64 // seconds
 	// Buckets[i] counts the durations up to bound i of QueueMetrics and above the
 	// bound before it. One more element counts those above all bounds.
 	Buckets []uint64
-	// Zero counts the durations that were 0, and Exponential[k] those up to
-	// 2^(k/8) seconds and above 2^((k-1)/8).
+	// Zero counts the durations of 0. Exponential[k] counts the durations above
+	// 2^((k-1)/2^DurationSchema) seconds, up to 2^(k/2^DurationSchema) seconds.
 	Zero        uint64
-	Exponential map[int]int64
+	Exponential map[int]uint64
+}
+
+// DurationSchema says how fine the exponential buckets of [DurationStats] are: a power of two
+// has 2^DurationSchema of them. Prometheus calls the number schema, OpenTelemetry scale.
+const DurationSchema = 3
+
+// Merge adds the stats of another queue, for the stats of several queues as one. Numbers are
+// added up. Of LongestRunning and of OldestItem, the greater one counts. Of the priorities the
+// first 25 keep a part of their own, of the groups the deepest 25.
+//
+// The durations of both queues must have been counted by the same Buckets of [QueueMetrics].
+func (s *QueueStats) Merge(other QueueStats) {
+	s.Depth += other.Depth
+	s.InFlight += other.InFlight
+	s.Adds += other.Adds
+	s.Duplicates += other.Duplicates
+	s.Unfinished += other.Unfinished
+	s.LongestRunning = max(s.LongestRunning, other.LongestRunning)
+	s.OldestItem = max(s.OldestItem, other.OldestItem)
+	s.ByPriority = mergeParts(s.ByPriority, other.ByPriority, func(_, _ PartStats[int]) int { return 0 })
+	s.ByGroup = mergeParts(s.ByGroup, other.ByGroup, func(a, b PartStats[string]) int { return b.Depth - a.Depth })
+	s.Latency.merge(other.Latency)
+	s.WorkDuration.merge(other.WorkDuration)
+	s.Waiting += other.Waiting
+	s.Retries += other.Retries
+	s.RateLimited += other.RateLimited
+	s.Lateness.merge(other.Lateness)
+	s.LimiterDelay.merge(other.LimiterDelay)
+	if other.Results != nil {
+		sum := maps.Clone(other.Results)
+		for outcome, n := range s.Results {
+			sum[outcome] += n
+		}
+		s.Results = sum
+	}
+}
+
+// merge adds the counts of another DurationStats. A copy of d keeps what it has.
+func (d *DurationStats) merge(other DurationStats) {
+	(*histogram.Counts)(d).Add(histogram.Counts(other))
+}
+
+// mergeParts returns the sums of parts with the same key, in the given order and then in the
+// order of parts and more. The rest of more than maxNamed parts becomes one part.
+func mergeParts[K comparable](parts, more []PartStats[K], order func(a, b PartStats[K]) int) []PartStats[K] {
+	all := slices.Clone(parts)
+	for _, m := range more {
+		i := slices.IndexFunc(all, func(p PartStats[K]) bool { return p.Others == m.Others && (p.Others || p.Key == m.Key) })
+		if i < 0 {
+			all = append(all, m)
+		} else {
+			all[i].add(m)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b PartStats[K]) int {
+		switch {
+		case a.Others:
+			return 1
+		case b.Others:
+			return -1
+		}
+		return order(a, b)
+	})
+	if len(all) > maxNamed {
+		rest := PartStats[K]{Others: true}
+		for _, p := range all[maxNamed:] {
+			rest.add(p)
+		}
+		all = append(all[:maxNamed], rest)
+	}
+	return all
+}
+
+func (p *PartStats[K]) add(q PartStats[K]) {
+	p.Depth += q.Depth
+	p.InFlight += q.InFlight
+	p.OldestItem = max(p.OldestItem, q.OldestItem)
+}
+
+// counted returns what outlives the queue: the numbers that only grow.
+func (s QueueStats) counted() QueueStats {
+	return QueueStats{
+		Adds: s.Adds, Duplicates: s.Duplicates, Retries: s.Retries, RateLimited: s.RateLimited,
+		Latency: s.Latency, WorkDuration: s.WorkDuration, Lateness: s.Lateness, LimiterDelay: s.LimiterDelay,
+		Results: s.Results,
+	}
 }
 
 // A providerLink ties a queue to the StateProvider that reads the queue. A queue that nobody
@@ -151,7 +233,7 @@ func (q *Typed[T]) statsOf(now time.Duration) QueueStats {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	s := QueueStats{
-		Levels:     q.fifo.levels(),
+		ByPriority: q.fifo.levels(),
 		Depth:      q.fifo.len() + q.fifo.heldAgain(),
 		InFlight:   len(q.fifo.held),
 		Adds:       q.adds,
@@ -160,22 +242,22 @@ func (q *Typed[T]) statsOf(now time.Duration) QueueStats {
 	}
 	s.Unfinished, s.LongestRunning = q.fifo.inFlight(now)
 	if q.durations != nil {
-		s.Latency = Histogram(q.durations.queued.Read())
-		s.WorkDuration = Histogram(q.durations.held.Read())
+		s.Latency = DurationStats(q.durations.queued.Read())
+		s.WorkDuration = DurationStats(q.durations.held.Read())
 	}
 	return s
 }
 
-// addBreakdown adds what takes a look at each lane and each group. There can be as many of
-// them as items. So it gives the lock back now and then, unlike what stats counts, which is
+// addBreakdown adds the ages and the groups, for which it looks at each lane. There can be as
+// many lanes as items. So addBreakdown gives the lock back now and then. All other stats are
 // of one instant.
 func (q *Typed[T]) addBreakdown(s *QueueStats, now time.Duration) {
-	v := survey{now: now, levels: s.Levels}
+	v := survey{now: now, levels: s.ByPriority}
 	for !q.survey(&v) {
 	}
-	s.Levels, s.DepthByGroup = v.levels, v.groups.all()
-	for _, l := range s.Levels {
-		s.OldestItem = max(s.OldestItem, l.OldestItem)
+	s.ByPriority, s.ByGroup = v.levels, v.groups.parts(s.Depth, s.InFlight)
+	for _, p := range s.ByPriority {
+		s.OldestItem = max(s.OldestItem, p.OldestItem)
 	}
 }
 
@@ -317,9 +399,9 @@ func (q *TypedDelaying[T]) statsOf(typed *Typed[T], now time.Duration) (s QueueS
 func (m *delayMetrics) readInto(s *QueueStats) {
 	s.Retries = m.retries.value()
 	s.RateLimited = m.limited.value()
-	s.Lateness = Histogram(m.lateness.Read())
+	s.Lateness = DurationStats(m.lateness.Read())
 	if h := m.limits.Load(); h != nil {
-		s.LimiterDelay = Histogram(h.Read())
+		s.LimiterDelay = DurationStats(h.Read())
 	}
 	if counts := m.results.Load(); counts != nil {
 		s.Results = make(map[Outcome]uint64, outcomes)

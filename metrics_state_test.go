@@ -3,6 +3,7 @@ package workqueue_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 	"strings"
@@ -61,7 +62,7 @@ func (r *reader) state() string {
 	add("waiting", s.Waiting)
 	add("retries", s.Retries)
 	add("limited", s.RateLimited)
-	for name, h := range map[string]workqueue.Histogram{"latency": s.Latency, "work": s.WorkDuration, "lateness": s.Lateness} {
+	for name, h := range map[string]workqueue.DurationStats{"latency": s.Latency, "work": s.WorkDuration, "lateness": s.Lateness} {
 		if h.Count > 0 {
 			add(name, fmt.Sprintf("%d/%v", h.Count, h.Sum))
 		}
@@ -453,6 +454,173 @@ func TestStateOfLayersConstructedApart(t *testing.T) {
 	})
 	if got, want := fmt.Sprint(r.ends), "[q/1{Queued:1 InFlight:0 Waiting:0} q/2{Queued:0 InFlight:0 Waiting:1}]"; got != want {
 		t.Errorf("ended %s, want %s", got, want)
+	}
+}
+
+// What is read by priority and by group is what a naive model of the same calls says.
+func TestPartsOfManyPrioritiesAndGroups(t *testing.T) {
+	type lane struct {
+		priority int
+		group    string
+	}
+	laneOf := func(item int) lane { return lane{item % 11 * (item % 7), fmt.Sprint("g", item%83)} }
+	for shape, order := range map[string]workqueue.Order[int]{
+		"priorities first": {},
+		"groups first":     {GroupsFirst: true},
+		"limited":          {MaxInFlight: func(string) int { return 3 }},
+	} {
+		order.Priority = func(item int) int { return laneOf(item).priority }
+		order.Group = func(item int) string { return laneOf(item).group }
+		rnd, clock, r := newRand(t), testingclock.NewFakeClock(epoch), &reader{}
+		q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[int]{Name: "q", MetricsProvider: r, Clock: clock, Order: order})
+		queued := make(map[lane][]int) // in line
+		added := make(map[int]time.Time)
+		held := make(map[int]bool) // whether the item was added again
+		check := func() {
+			t.Helper()
+			priorities, groups := make(map[int]workqueue.PartStats[int]), make(map[string]workqueue.PartStats[string])
+			enter := func(l lane, depth, inFlight int, age time.Duration) {
+				p, g := priorities[l.priority], groups[l.group]
+				p.Key, p.Depth, p.InFlight, p.OldestItem = l.priority, p.Depth+depth, p.InFlight+inFlight, max(p.OldestItem, age)
+				g.Key, g.Depth, g.InFlight, g.OldestItem = l.group, g.Depth+depth, g.InFlight+inFlight, max(g.OldestItem, age)
+				priorities[l.priority], groups[l.group] = p, g
+			}
+			for l, items := range queued {
+				if len(items) > 0 {
+					enter(l, len(items), 0, clock.Since(added[items[0]]))
+				}
+			}
+			for item, again := range held {
+				enter(laneOf(item), map[bool]int{true: 1}[again], 1, 0)
+			}
+			s, _ := r.reads[0]()
+			checkParts(t, shape, s, s.ByPriority, priorities)
+			checkParts(t, shape, s, s.ByGroup, groups)
+			for i := range s.ByGroup[1:] {
+				if b := s.ByGroup[i+1]; !b.Others && b.Depth > s.ByGroup[i].Depth {
+					t.Errorf("%s: groups are not ordered by depth: %+v", shape, s.ByGroup)
+				}
+			}
+		}
+		for range rounds(3000) {
+			clock.Step(time.Second)
+			switch rnd.IntN(5) {
+			case 0, 1:
+				item := rnd.IntN(3000)
+				if rnd.IntN(4) == 0 && len(held) > 0 { // Otherwise an add of a held item is rare.
+					item = slices.Max(slices.Collect(maps.Keys(held)))
+				}
+				l := laneOf(item)
+				again, isHeld := held[item]
+				switch {
+				case isHeld && !again:
+					held[item], added[item] = true, clock.Now()
+				case !isHeld && !slices.Contains(queued[l], item):
+					queued[l], added[item] = append(queued[l], item), clock.Now()
+				}
+				q.Add(item)
+			case 2:
+				if got, ok := q.TryGet(); ok {
+					queued[laneOf(got)] = slices.DeleteFunc(queued[laneOf(got)], func(i int) bool { return i == got })
+					held[got] = false
+				}
+			case 3:
+				if len(held) == 0 {
+					break
+				}
+				item := slices.Min(slices.Collect(maps.Keys(held)))
+				if held[item] {
+					queued[laneOf(item)] = append(queued[laneOf(item)], item)
+				}
+				delete(held, item)
+				q.Done(item)
+			}
+			if rnd.IntN(50) == 0 && q.Len() > 0 {
+				check()
+			}
+		}
+		check()
+	}
+}
+
+// checkParts compares parts with all that there are, of which some may have none of their own.
+func checkParts[K comparable](t *testing.T, shape string, s workqueue.QueueStats, parts []workqueue.PartStats[K], want map[K]workqueue.PartStats[K]) {
+	t.Helper()
+	sum := workqueue.PartStats[K]{}
+	add := func(p workqueue.PartStats[K]) {
+		sum.Depth += p.Depth
+		sum.InFlight += p.InFlight
+		sum.OldestItem = max(sum.OldestItem, p.OldestItem)
+	}
+	named := 0
+	for _, p := range parts {
+		add(p)
+		if p.Others {
+			continue
+		}
+		named++
+		if w := want[p.Key]; p.Depth != w.Depth || p.InFlight != w.InFlight || p.OldestItem != w.OldestItem {
+			t.Errorf("%s: got %+v, want %+v", shape, p, w)
+		}
+		delete(want, p.Key)
+	}
+	if sum.Depth != s.Depth || sum.InFlight != s.InFlight || sum.OldestItem != s.OldestItem {
+		t.Errorf("%s: the parts are %+v together, want depth %d, in flight %d, oldest %v", shape, sum, s.Depth, s.InFlight, s.OldestItem)
+	}
+	if rest := parts[len(parts)-1]; len(want) > 0 && (named != 25 || !rest.Others) {
+		t.Errorf("%s: %d parts of their own, and then %+v, want 25 and others: %d are missing", shape, named, rest, len(want))
+	}
+}
+
+// Stats of two queues are added up, and neither is changed by that.
+func TestMergedStats(t *testing.T) {
+	parts := func(from, to int) (all []workqueue.PartStats[string]) {
+		for i := from; i < to; i++ {
+			all = append(all, workqueue.PartStats[string]{Key: fmt.Sprint(i), Depth: i, InFlight: 1, OldestItem: time.Duration(i)})
+		}
+		return all
+	}
+	durations := func(n uint64) workqueue.DurationStats {
+		return workqueue.DurationStats{Count: n, Sum: 1, Buckets: []uint64{n, 0}, Exponential: map[int]uint64{1: n}}
+	}
+	stats := func(n int) workqueue.QueueStats {
+		return workqueue.QueueStats{
+			Depth: n, InFlight: n, Adds: uint64(n), Unfinished: time.Duration(n), LongestRunning: time.Duration(n),
+			ByPriority: []workqueue.PartStats[int]{{Key: n, Depth: 1}, {Key: 7, Depth: n}}, Latency: durations(uint64(n)),
+			Results: map[workqueue.Outcome]uint64{workqueue.OutcomeFailed: uint64(n)},
+		}
+	}
+	a, b := stats(1), stats(2)
+	a.ByGroup, b.ByGroup = parts(0, 20), parts(10, 40)
+	before := fmt.Sprint(a, b)
+	sum := a
+	sum.Merge(b)
+	if after := fmt.Sprint(a, b); after != before {
+		t.Errorf("Merge changed %s to %s", before, after)
+	}
+	if got, want := fmt.Sprint(sum.Depth, sum.InFlight, sum.Adds, sum.Unfinished, sum.LongestRunning, sum.Latency, sum.Results[workqueue.OutcomeFailed]),
+		"3 3 3 3ns 2ns {3 2 [3 0] 0 map[1:3]} 3"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if got, want := fmt.Sprint(sum.ByPriority), "[{1 false 1 0 0s} {7 false 3 0 0s} {2 false 1 0 0s}]"; got != want {
+		t.Errorf("by priority: got %s, want %s", got, want)
+	}
+	// 10 to 19 are in both, so that 39 to 20 and then 19 to 15 are the deepest but for 2*19 to 2*15.
+	g := sum.ByGroup
+	if len(g) != 26 || g[0].Key != "39" || g[1].Key != "19" || g[1].Depth != 38 || g[1].InFlight != 2 || !g[25].Others {
+		t.Errorf("by group: got %+v", g)
+	}
+	depth, inFlight := 0, 0
+	for _, p := range g {
+		depth, inFlight = depth+p.Depth, inFlight+p.InFlight
+	}
+	if want := 19*20/2 + 39*40/2 - 9*10/2; depth != want || inFlight != 50 {
+		t.Errorf("by group: depth %d and %d in flight together, want %d and 50", depth, inFlight, want)
+	}
+	var none workqueue.QueueStats
+	none.Merge(workqueue.QueueStats{})
+	if got := fmt.Sprintf("%+v", none); got != fmt.Sprintf("%+v", workqueue.QueueStats{}) {
+		t.Errorf("nothing and nothing is %s", got)
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/seed16c08ea7/workqueue/internal/histogram"
 	"github.com/seed16c08ea7/workqueue/internal/registry"
 )
 
@@ -43,7 +42,7 @@ type series struct {
 type seriesSource struct {
 	parts seriesPart
 	read  func() (QueueStats, bool)
-	last  QueueStats // as last read
+	last  QueueStats // what had been counted when read was last called
 }
 
 // parts returns those of the live sources. A second source with one of them shares the
@@ -59,14 +58,9 @@ func (s *series) parts() (all seriesPart) {
 // own critical section. Two queues of one name have no instant in common, and a sum of
 // two instants is as true as either of them.
 func (s *series) total() QueueStats {
-	var sum QueueStats // The maps of past must not be added to.
-	sum.addCounters(s.past)
+	sum := s.past
 	for _, src := range s.sources {
-		now, ok := src.stats()
-		sum.addCounters(now)
-		if ok {
-			sum.addGauges(now)
-		}
+		sum.Merge(src.stats())
 	}
 	return sum
 }
@@ -74,77 +68,21 @@ func (s *series) total() QueueStats {
 // stats reads a source, which takes the lock of its queue. A queue that was dropped
 // without a shutdown can be gone before the source is removed. Its counts are then
 // those of the last reading.
-func (src *seriesSource) stats() (now QueueStats, ok bool) {
-	if now, ok = src.read(); ok {
-		src.last = now
+func (src *seriesSource) stats() QueueStats {
+	now, ok := src.read()
+	if !ok {
+		return src.last
 	}
-	return src.last, ok
+	src.last = now.counted()
+	return now
 }
 
 // remove removes a source and keeps its counts. It reads the source once more: since the
 // last scrape the queue may have counted.
 func (s *series) remove(src *seriesSource) {
-	last, _ := src.stats()
-	s.past.addCounters(last)
+	src.stats()
+	s.past.Merge(src.last)
 	s.sources = slices.DeleteFunc(s.sources, func(other *seriesSource) bool { return other == src })
-}
-
-// addCounters adds what only grows. These are the fields that outlive a source. It changes no
-// map of other.
-func (s *QueueStats) addCounters(other QueueStats) {
-	s.Adds += other.Adds
-	s.Duplicates += other.Duplicates
-	s.Retries += other.Retries
-	s.RateLimited += other.RateLimited
-	s.Latency.add(other.Latency)
-	s.WorkDuration.add(other.WorkDuration)
-	s.Lateness.add(other.Lateness)
-	s.LimiterDelay.add(other.LimiterDelay)
-	if other.Results != nil && s.Results == nil {
-		s.Results = make(map[Outcome]uint64, outcomes)
-	}
-	for outcome, n := range other.Results {
-		s.Results[outcome] += n
-	}
-}
-
-func (h *Histogram) add(other Histogram) { (*histogram.Counts)(h).Add(histogram.Counts(other)) }
-
-// addGauges adds what live queues hold at the moment. A queue that has ended adds
-// nothing: what it still had is in the series of what was abandoned. Of the two longest
-// times, the longer one counts.
-func (s *QueueStats) addGauges(other QueueStats) {
-	s.Depth += other.Depth
-	s.InFlight += other.InFlight
-	s.Waiting += other.Waiting
-	s.Unfinished += other.Unfinished
-	s.LongestRunning = max(s.LongestRunning, other.LongestRunning)
-	s.OldestItem = max(s.OldestItem, other.OldestItem)
-	if other.Levels != nil && s.Levels == nil {
-		s.Levels = []LevelStats{} // An order by priority, though nothing has come yet.
-	}
-	for _, l := range other.Levels {
-		s.level(l).Depth += l.Depth
-	}
-}
-
-// level returns the sum of a level. A level that has no place any more belongs to the others.
-func (s *QueueStats) level(l LevelStats) *LevelStats {
-	own := 0
-	for i := range s.Levels {
-		known := &s.Levels[i]
-		if known.Others == l.Others && (l.Others || known.Priority == l.Priority) {
-			return known
-		}
-		if !known.Others {
-			own++
-		}
-	}
-	if !l.Others && own == maxNamed {
-		return s.level(LevelStats{Others: true})
-	}
-	s.Levels = append(s.Levels, LevelStats{Priority: l.Priority, Others: l.Others})
-	return &s.Levels[len(s.Levels)-1]
 }
 
 // collector keeps the methods of a prometheus.Collector out of the provider's: a caller

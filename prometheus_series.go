@@ -123,38 +123,38 @@ func (d describer) rows() []seriesRow {
 
 // depthByPriority returns nil for queues whose order knows no priorities.
 func depthByPriority(s QueueStats) map[string]float64 {
-	if s.Levels == nil {
+	if s.ByPriority == nil {
 		return nil
 	}
-	return depthOfLevels(s, "other")
+	return byPriority(s, "other")
 }
 
 // depthOfControllerRuntime is as controller-runtime has it: items of queues without
 // priorities have an empty label. The priority 0 has a series from the beginning: to an alert,
 // no series is not 0.
 func depthOfControllerRuntime(s QueueStats) map[string]float64 {
-	depths := depthOfLevels(s, "exceeded_cardinality_limit")
+	depths := byPriority(s, "exceeded_cardinality_limit")
 	rest := float64(s.Depth)
 	for _, depth := range depths {
 		rest -= depth
 	}
-	if s.Levels != nil && len(depths) < maxNamed {
+	if s.ByPriority != nil && len(depths) < maxNamed {
 		depths["0"] += 0
 	}
-	if rest > 0 || s.Levels == nil {
+	if rest > 0 || s.ByPriority == nil {
 		depths[""] = rest
 	}
 	return depths
 }
 
-func depthOfLevels(s QueueStats, others string) map[string]float64 {
+func byPriority(s QueueStats, others string) map[string]float64 {
 	depths := make(map[string]float64)
-	for _, l := range s.Levels {
+	for _, p := range s.ByPriority {
 		label := others
-		if !l.Others {
-			label = strconv.Itoa(l.Priority)
+		if !p.Others {
+			label = strconv.Itoa(p.Key)
 		}
-		depths[label] += float64(l.Depth)
+		depths[label] += float64(p.Depth)
 	}
 	return depths
 }
@@ -195,19 +195,19 @@ func (r seriesRow) metric(value float64, created time.Time, queue, more string) 
 type histogramRow struct {
 	part seriesPart
 	described
-	value func(QueueStats) Histogram
+	value func(QueueStats) DurationStats
 }
 
 func (d describer) histograms() []histogramRow {
 	return []histogramRow{
 		{partQueue, d.desc("queue_duration_seconds", "Seconds that an item was queued before a worker got it."),
-			func(s QueueStats) Histogram { return s.Latency }},
+			func(s QueueStats) DurationStats { return s.Latency }},
 		{partQueue, d.desc("work_duration_seconds", "Seconds that a worker held an item."),
-			func(s QueueStats) Histogram { return s.WorkDuration }},
+			func(s QueueStats) DurationStats { return s.WorkDuration }},
 		{partDelays, d.desc("lateness_seconds", "Seconds from when a delayed item was due until it was queued."),
-			func(s QueueStats) Histogram { return s.Lateness }},
+			func(s QueueStats) DurationStats { return s.Lateness }},
 		{partDelays, d.desc("rate_limit_delay_seconds", "Seconds that the rate limiter has had an item wait."),
-			func(s QueueStats) Histogram { return s.LimiterDelay }},
+			func(s QueueStats) DurationStats { return s.LimiterDelay }},
 	}
 }
 

@@ -122,7 +122,7 @@ func classic(t *testing.T, g prometheus.Gatherer, name string) (buckets string) 
 		for _, b := range h.GetBucket() {
 			buckets += fmt.Sprintf("%v:%d ", b.GetUpperBound(), b.GetCumulativeCount())
 		}
-		if h.GetSchema() != 3 || len(h.GetPositiveSpan()) == 0 {
+		if h.GetSchema() != workqueue.DurationSchema || len(h.GetPositiveSpan()) == 0 {
 			t.Errorf("%s has no native buckets", name)
 		}
 		return buckets

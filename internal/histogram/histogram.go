@@ -3,7 +3,9 @@
 package histogram
 
 import (
+	"maps"
 	"math"
+	"slices"
 	"sync"
 	"time"
 )
@@ -19,21 +21,23 @@ type Counts struct {
 	// Zero counts the durations that were 0, and Exponential[k] those up to
 	// 2^(k/8) seconds and above 2^((k-1)/8).
 	Zero        uint64
-	Exponential map[int]int64
+	Exponential map[int]uint64
 }
 
-// Add adds the counts of another histogram of the same bounds, and does not change those.
+// Add adds the counts of another histogram of the same bounds. It changes neither other nor
+// copies of c.
 func (c *Counts) Add(other Counts) {
-	if other.Count == 0 {
+	switch {
+	case other.Count == 0:
 		return
-	}
-	if c.Count == 0 {
-		c.Buckets = make([]uint64, len(other.Buckets))
-		c.Exponential = make(map[int]int64)
+	case c.Count == 0:
+		*c = other
+		return
 	}
 	c.Count += other.Count
 	c.Sum += other.Sum
 	c.Zero += other.Zero
+	c.Buckets, c.Exponential = slices.Clone(c.Buckets), maps.Clone(c.Exponential)
 	for i, n := range other.Buckets {
 		c.Buckets[i] += n
 	}
@@ -144,7 +148,7 @@ func (h *Histogram) Read() Counts {
 		Sum:         h.sum,
 		Buckets:     append([]uint64(nil), h.counts...),
 		Zero:        h.zero,
-		Exponential: make(map[int]int64),
+		Exponential: make(map[int]uint64),
 	}
 	for _, n := range h.counts {
 		c.Count += n
@@ -155,7 +159,7 @@ func (h *Histogram) Read() Counts {
 		}
 		for j, n := range chunk {
 			if n > 0 {
-				c.Exponential[firstKey+64*i+j] = int64(n)
+				c.Exponential[firstKey+64*i+j] = n
 			}
 		}
 	}

@@ -42,15 +42,17 @@ const maxBuckets = 160
 
 // coarsen makes buckets wider until they are few enough, and returns the schema of the
 // wider buckets.
-func coarsen(buckets map[int]int64) (_ map[int]int64, s int32) {
-	for s = schema; len(buckets) > maxBuckets; s-- {
-		wider := make(map[int]int64)
-		for key, n := range buckets {
-			wider[(key+1)>>1] += n
+func coarsen(counts map[int]uint64) (buckets map[int]int64, s int32) {
+	for s = schema; ; s-- {
+		buckets = make(map[int]int64)
+		for key, n := range counts {
+			shift := schema - s
+			buckets[-(-key >> shift)] += int64(n)
 		}
-		buckets = wider
+		if len(buckets) <= maxBuckets {
+			return buckets, s
+		}
 	}
-	return buckets, s
 }
 
 // twoHistograms is a native histogram with classic buckets beside it, which
