@@ -386,10 +386,9 @@ func ExampleNewTypedItemBackoffRateLimiter() {
 
 // One retry a second, however often failures are reported.
 func ExampleNewTypedKeyBucketRateLimiter() {
-	limiter := workqueue.NewTypedKeyBucketRateLimiterWithOptions[string](1, 1,
-		workqueue.LimiterOptions{Clock: testingclock.NewFakePassiveClock(time.Now())})
+	limiter := workqueue.NewTypedKeyBucketRateLimiter[string](1, 1)
 	for _, key := range []string{"a", "b", "b", "b", "c"} {
-		fmt.Println(key, limiter.When(key))
+		fmt.Println(key, limiter.When(key).Round(time.Second))
 	}
 	// Output:
 	// a 0s
@@ -401,17 +400,13 @@ func ExampleNewTypedKeyBucketRateLimiter() {
 
 // Nobody calls Forget for keys whose object is gone.
 func ExampleNewTypedExpiringRateLimiter() {
-	clock := testingclock.NewFakePassiveClock(time.Now())
-	limiter := workqueue.NewTypedExpiringRateLimiterWithOptions(
-		workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second, time.Minute), time.Hour, workqueue.LimiterOptions{Clock: clock})
-	limiter.When("gone")
-	fmt.Println("failures:", limiter.NumRequeues("gone"))
-	clock.SetTime(clock.Now().Add(2 * time.Hour))
-	limiter.When("another")
-	fmt.Println("failures two hours later:", limiter.NumRequeues("gone"))
+	limiter := workqueue.NewTypedExpiringRateLimiter(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second, time.Minute), time.Hour)
+	fmt.Println(limiter.When("gone"), limiter.When("gone"))
+	fmt.Println(limiter)
 	// Output:
-	// failures: 1
-	// failures two hours later: 0
+	// 1s 2s
+	// item exponential (1s * 2^n, at most 1m0s; 1 items), expiring when idle for 1h0m0s (1 items)
 }
 
 // printMetrics prints the counters and gauges of a registry that are not zero.

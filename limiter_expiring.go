@@ -5,8 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/utils/clock"
-
 	"github.com/seed16c08ea7/workqueue/internal/slab"
 )
 
@@ -33,8 +31,7 @@ type TypedExpiringRateLimiter[T comparable] struct {
 
 	limiter TypedRateLimiter[T]
 	idle    time.Duration
-	clock   clock.PassiveClock
-	epoch   time.Time // on clock; the times below are relative to it
+	epoch   time.Time // the times below are relative to the epoch
 
 	// Each item that limiter knows has a record: only after limiter has counted
 	// a failure is the record written, and only after the record is dropped is
@@ -54,22 +51,16 @@ var _ TypedRateLimiter[any] = &TypedExpiringRateLimiter[any]{}
 // items after an idle time. It panics if the limiter is nil or the idle time
 // is not positive.
 func NewTypedExpiringRateLimiter[T comparable](limiter TypedRateLimiter[T], idle time.Duration) *TypedExpiringRateLimiter[T] {
-	return NewTypedExpiringRateLimiterWithOptions(limiter, idle, LimiterOptions{})
-}
-
-// NewTypedExpiringRateLimiterWithOptions is [NewTypedExpiringRateLimiter] with options.
-func NewTypedExpiringRateLimiterWithOptions[T comparable](limiter TypedRateLimiter[T], idle time.Duration, options LimiterOptions) *TypedExpiringRateLimiter[T] {
 	if limiter == nil {
 		panic("workqueue: rate limiter is nil")
 	}
 	if idle <= 0 {
 		panic(fmt.Sprintf("workqueue: idle time %v is not positive", idle))
 	}
-	c := options.clock()
-	return &TypedExpiringRateLimiter[T]{limiter: limiter, idle: idle, clock: c, epoch: c.Now()}
+	return &TypedExpiringRateLimiter[T]{limiter: limiter, idle: idle, epoch: time.Now()}
 }
 
-func (r *TypedExpiringRateLimiter[T]) now() time.Duration { return r.clock.Since(r.epoch) }
+func (r *TypedExpiringRateLimiter[T]) now() time.Duration { return time.Since(r.epoch) }
 
 // When makes the limiter forget what has expired, the item itself included,
 // and returns the limiter's wait for the item; a negative one is none.

@@ -4,74 +4,71 @@ import (
 	"runtime"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/time/rate"
-	testclock "k8s.io/utils/clock/testing"
 
 	"github.com/seed16c08ea7/workqueue"
 	"github.com/seed16c08ea7/workqueue/wait"
 )
 
-func newExpiring(inner workqueue.TypedRateLimiter[string], idle time.Duration) (*workqueue.TypedExpiringRateLimiter[string], *testclock.FakePassiveClock) {
-	c := testclock.NewFakePassiveClock(time.Unix(0, 0))
-	return workqueue.NewTypedExpiringRateLimiterWithOptions(inner, idle, workqueue.LimiterOptions{Clock: c}), c
-}
-
-func pass(c *testclock.FakePassiveClock, d time.Duration) { c.SetTime(c.Now().Add(d)) }
-
 // The idle time of a minute begins when the wait of 10 s is over.
 func TestExpiringRateLimiter(t *testing.T) {
-	inner := newStub(10 * time.Second)
-	l, c := newExpiring(inner, time.Minute)
-	for i, row := range []struct {
-		pass  time.Duration
-		fails string
-		a, b  int // failures known
-	}{
-		{0, "a", 1, 0},
-		{0, "b", 1, 1},
-		{69 * time.Second, "a", 2, 1},
-		{time.Second, "", 2, 0},
-		{68 * time.Second, "", 2, 0},
-		{time.Second, "", 0, 0},
-		{0, "a", 1, 0},
-		{time.Hour, "b", 0, 1},
-	} {
-		pass(c, row.pass)
-		if row.fails != "" {
-			if d := l.When(row.fails); d != 10*time.Second {
-				t.Errorf("row %d: got %v, want the limiter's 10s", i, d)
+	synctest.Test(t, func(t *testing.T) {
+		inner := newStub(10 * time.Second)
+		l := workqueue.NewTypedExpiringRateLimiter[string](inner, time.Minute)
+		for i, row := range []struct {
+			pass  time.Duration
+			fails string
+			a, b  int // failures known
+		}{
+			{0, "a", 1, 0},
+			{0, "b", 1, 1},
+			{69 * time.Second, "a", 2, 1},
+			{time.Second, "", 2, 0},
+			{68 * time.Second, "", 2, 0},
+			{time.Second, "", 0, 0},
+			{0, "a", 1, 0},
+			{time.Hour, "b", 0, 1},
+		} {
+			time.Sleep(row.pass)
+			if row.fails != "" {
+				if d := l.When(row.fails); d != 10*time.Second {
+					t.Errorf("row %d: got %v, want the limiter's 10s", i, d)
+				}
 			}
+			if a, b := l.NumRequeues("a"), l.NumRequeues("b"); a != row.a || b != row.b {
+				t.Errorf("row %d: %d and %d failures, want %d and %d", i, a, b, row.a, row.b)
+			}
+			checkInvariants(t, i, l)
 		}
-		if a, b := l.NumRequeues("a"), l.NumRequeues("b"); a != row.a || b != row.b {
-			t.Errorf("row %d: %d and %d failures, want %d and %d", i, a, b, row.a, row.b)
+		if len(inner.failures) != 1 || l.Len() != 1 {
+			t.Errorf("the limiter knows %v, with %d records; want 1 and 1", inner.failures, l.Len())
 		}
-		checkInvariants(t, i, l)
-	}
-	if len(inner.failures) != 1 || l.Len() != 1 {
-		t.Errorf("the limiter knows %v, with %d records; want 1 and 1", inner.failures, l.Len())
-	}
-	if l.Forget("b"); len(inner.failures) != 0 || l.Len() != 0 {
-		t.Errorf("after Forget the limiter knows %v, with %d records", inner.failures, l.Len())
-	}
+		if l.Forget("b"); len(inner.failures) != 0 || l.Len() != 0 {
+			t.Errorf("after Forget the limiter knows %v, with %d records", inner.failures, l.Len())
+		}
+	})
 }
 
 // An item has expired at the very end of its time, also one that the others'
 // failures have not come to: two of these are dropped with each failure.
 func TestExpiringRateLimiterStartsAnItemOver(t *testing.T) {
-	inner := newStub(10 * time.Second)
-	l, c := newExpiring(inner, time.Minute)
-	const items = "abcdefgh"
-	for _, item := range items {
-		l.When(string(item))
-	}
-	pass(c, 70*time.Second)
-	l.When("h")
-	if n := l.NumRequeues("h"); n != 1 || l.Len() != len(items)-2 || len(inner.failures) != l.Len() {
-		t.Errorf("the item has %d failures, %d of %d are known to one and %d to the other, want 1 and %d",
-			n, l.Len(), len(items), len(inner.failures), len(items)-2)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		inner := newStub(10 * time.Second)
+		l := workqueue.NewTypedExpiringRateLimiter[string](inner, time.Minute)
+		const items = "abcdefgh"
+		for _, item := range items {
+			l.When(string(item))
+		}
+		time.Sleep(70 * time.Second)
+		l.When("h")
+		if n := l.NumRequeues("h"); n != 1 || l.Len() != len(items)-2 || len(inner.failures) != l.Len() {
+			t.Errorf("the item has %d failures, %d of %d are known to one and %d to the other, want 1 and %d",
+				n, l.Len(), len(items), len(inner.failures), len(items)-2)
+		}
+	})
 }
 
 // 100,000 keys fail once each, one a millisecond, and nobody calls Forget, as
@@ -79,51 +76,53 @@ func TestExpiringRateLimiterStartsAnItemOver(t *testing.T) {
 // the second after which they expire.
 func TestExpiringRateLimiterBoundsMemory(t *testing.T) {
 	t.Parallel()
-	inner := workqueue.NewTypedItemBackoffRateLimiter[int](wait.Backoff{Duration: time.Millisecond, Factor: 2})
-	c := testclock.NewFakePassiveClock(time.Unix(0, 0))
-	l := workqueue.NewTypedExpiringRateLimiterWithOptions[int](inner, time.Second, workqueue.LimiterOptions{Clock: c})
-	most := 0
-	for key := range rounds(100_000) {
-		l.When(key)
-		pass(c, time.Millisecond)
-		most = max(most, l.Len(), inner.Len())
-	}
-	if most > 3000 {
-		t.Errorf("up to %d keys remembered, want at most 3000", most)
-	}
-	checkInvariants(t, 0, l)
-	checkInvariants(t, 0, inner)
+	synctest.Test(t, func(t *testing.T) {
+		inner := workqueue.NewTypedItemBackoffRateLimiter[int](wait.Backoff{Duration: time.Millisecond, Factor: 2})
+		l := workqueue.NewTypedExpiringRateLimiter[int](inner, time.Second)
+		most := 0
+		for key := range rounds(100_000) {
+			l.When(key)
+			time.Sleep(time.Millisecond)
+			most = max(most, l.Len(), inner.Len())
+		}
+		if most > 3000 {
+			t.Errorf("up to %d keys remembered, want at most 3000", most)
+		}
+		checkInvariants(t, 0, l)
+		checkInvariants(t, 0, inner)
+	})
 }
 
 // What a burst of many keys has taken is given back while a few go on
 // failing, also if these are new ones each time.
 func TestExpiringRateLimiterGivesABurstBack(t *testing.T) {
-	for _, fresh := range []bool{false, true} {
-		inner := workqueue.NewTypedItemBackoffRateLimiter[int](wait.Backoff{Duration: time.Millisecond})
-		c := testclock.NewFakePassiveClock(time.Unix(0, 0))
-		l := workqueue.NewTypedExpiringRateLimiterWithOptions[int](inner, time.Second, workqueue.LimiterOptions{Clock: c})
-		before := heapInUse()
-		for key := range rounds(10_000) {
-			l.When(key)
-		}
-		full := heapInUse() - before
-		pass(c, time.Minute)
-		for n := range rounds(15_000) {
-			key := n % 10
-			if fresh {
-				key = 200_000 + n
+	synctest.Test(t, func(t *testing.T) {
+		for _, fresh := range []bool{false, true} {
+			inner := workqueue.NewTypedItemBackoffRateLimiter[int](wait.Backoff{Duration: time.Millisecond})
+			l := workqueue.NewTypedExpiringRateLimiter[int](inner, time.Second)
+			before := heapInUse()
+			for key := range rounds(10_000) {
+				l.When(key)
 			}
-			l.When(key)
-			pass(c, 10*time.Millisecond)
+			full := heapInUse() - before
+			time.Sleep(time.Minute)
+			for n := range rounds(15_000) {
+				key := n % 10
+				if fresh {
+					key = 200_000 + n
+				}
+				l.When(key)
+				time.Sleep(10 * time.Millisecond)
+			}
+			if l.Len() > 300 || inner.Len() > 300 {
+				t.Errorf("fresh %v: %d records left, the limiter knows %d", fresh, l.Len(), inner.Len())
+			}
+			if left := heapInUse() - before; !raceEnabled && left > full/8 {
+				t.Errorf("fresh %v: %d of %d bytes left", fresh, left, full)
+			}
+			runtime.KeepAlive(l)
 		}
-		if l.Len() > 300 || inner.Len() > 300 {
-			t.Errorf("fresh %v: %d records left, the limiter knows %d", fresh, l.Len(), inner.Len())
-		}
-		if left := heapInUse() - before; !raceEnabled && left > full/8 {
-			t.Errorf("fresh %v: %d of %d bytes left", fresh, left, full)
-		}
-		runtime.KeepAlive(l)
-	}
+	})
 }
 
 func heapInUse() int {
@@ -136,39 +135,43 @@ func heapInUse() int {
 // An item whose wait has not ended has not been idle: or else one that waits
 // for long would always wait as for the first time.
 func TestExpiringRateLimiterOutlastsTheWait(t *testing.T) {
-	l, c := newExpiring(workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Hour, 100*time.Hour), time.Minute)
-	for n, want := range []time.Duration{1, 2, 4, 8, 16, 32, 64, 100, 100} {
-		d := l.When("a")
-		if d != want*time.Hour {
-			t.Errorf("wait %d: got %v, want %v", n, d, want*time.Hour)
+	synctest.Test(t, func(t *testing.T) {
+		l := workqueue.NewTypedExpiringRateLimiter[string](workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Hour, 100*time.Hour), time.Minute)
+		for n, want := range []time.Duration{1, 2, 4, 8, 16, 32, 64, 100, 100} {
+			d := l.When("a")
+			if d != want*time.Hour {
+				t.Errorf("wait %d: got %v, want %v", n, d, want*time.Hour)
+			}
+			time.Sleep(d)
 		}
-		pass(c, d)
-	}
-	never, c := newExpiring(newStub(rate.InfDuration), time.Minute)
-	never.When("a")
-	pass(c, 100*365*24*time.Hour)
-	if n := never.NumRequeues("a"); n != 1 {
-		t.Errorf("an item that waits for ever has %d failures, want 1", n)
-	}
+		never := workqueue.NewTypedExpiringRateLimiter[string](newStub(rate.InfDuration), time.Minute)
+		never.When("a")
+		time.Sleep(100 * 365 * 24 * time.Hour)
+		if n := never.NumRequeues("a"); n != 1 {
+			t.Errorf("an item that waits for ever has %d failures, want 1", n)
+		}
+	})
 }
 
 // Of two failures at once the second is one more, also if the item has expired
 // just before, and the others' failures have not come to it.
 func TestExpiringRateLimiterCountsAFailureBesideAnother(t *testing.T) {
-	inner := &nesting{stub: newStub(0)}
-	l, c := newExpiring(inner, time.Minute)
-	for _, item := range "abcdefgh" {
-		l.When(string(item))
-	}
-	pass(c, time.Hour)
-	inner.within = func() {
-		inner.within = nil
+	synctest.Test(t, func(t *testing.T) {
+		inner := &nesting{stub: newStub(0)}
+		l := workqueue.NewTypedExpiringRateLimiter[string](inner, time.Minute)
+		for _, item := range "abcdefgh" {
+			l.When(string(item))
+		}
+		time.Sleep(time.Hour)
+		inner.within = func() {
+			inner.within = nil
+			l.When("h")
+		}
 		l.When("h")
-	}
-	l.When("h")
-	if n := l.NumRequeues("h"); n != 2 {
-		t.Errorf("%d failures, want 2", n)
-	}
+		if n := l.NumRequeues("h"); n != 2 {
+			t.Errorf("%d failures, want 2", n)
+		}
+	})
 }
 
 // A nesting limiter calls somebody, once it has counted a failure.
@@ -186,7 +189,7 @@ func (n *nesting) When(item string) time.Duration {
 }
 
 func TestExpiringRateLimiterNegativeWaitIsNone(t *testing.T) {
-	l, _ := newExpiring(newStub(-5), time.Minute)
+	l := workqueue.NewTypedExpiringRateLimiter[string](newStub(-5), time.Minute)
 	if d := l.When("a"); d != 0 {
 		t.Errorf("got %v", d)
 	}
@@ -201,15 +204,17 @@ func (p panicking) When(item string) time.Duration {
 
 // What a limiter has counted before it panics expires too.
 func TestExpiringRateLimiterPanicInTheLimiter(t *testing.T) {
-	inner := newStub(0)
-	l, c := newExpiring(panicking{inner}, time.Minute)
-	for i := range 3 {
-		wantPanic(t, "boom", func() { l.When("a") })
-		if n := inner.failures["a"]; n != 1 || l.Len() != 1 {
-			t.Errorf("round %d: %d failures, %d records, want 1 and 1", i, n, l.Len())
+	synctest.Test(t, func(t *testing.T) {
+		inner := newStub(0)
+		l := workqueue.NewTypedExpiringRateLimiter[string](panicking{inner}, time.Minute)
+		for i := range 3 {
+			wantPanic(t, "boom", func() { l.When("a") })
+			if n := inner.failures["a"]; n != 1 || l.Len() != 1 {
+				t.Errorf("round %d: %d failures, %d records, want 1 and 1", i, n, l.Len())
+			}
+			time.Sleep(time.Hour)
 		}
-		pass(c, time.Hour)
-	}
+	})
 }
 
 func TestExpiringRateLimiterBadInput(t *testing.T) {

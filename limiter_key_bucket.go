@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
-	"k8s.io/utils/clock"
 
 	"github.com/seed16c08ea7/workqueue/internal/slab"
 )
@@ -42,10 +41,7 @@ import (
 // 50 bytes beyond the item's own, and drops it after that bit by bit: it holds
 // less than three times as many items as ever waited at a time.
 type TypedKeyBucketRateLimiter[T comparable] struct {
-	// Immutable after construction.
-
-	clock clock.PassiveClock
-	epoch time.Time // on clock; the times below are relative to it
+	epoch time.Time // Immutable. The times below are relative to the epoch.
 
 	mu sync.Mutex
 	// The fields below are guarded by mu.
@@ -64,18 +60,10 @@ var _ TypedRateLimiter[any] = &TypedKeyBucketRateLimiter[any]{}
 // limit, in tokens per second, up to the burst, and is full now. It panics if
 // one of them is negative or the limit is not a number.
 func NewTypedKeyBucketRateLimiter[T comparable](limit rate.Limit, burst int) *TypedKeyBucketRateLimiter[T] {
-	return NewTypedKeyBucketRateLimiterWithOptions[T](limit, burst, LimiterOptions{})
-}
-
-// NewTypedKeyBucketRateLimiterWithOptions is [NewTypedKeyBucketRateLimiter] with
-// options.
-func NewTypedKeyBucketRateLimiterWithOptions[T comparable](limit rate.Limit, burst int, options LimiterOptions) *TypedKeyBucketRateLimiter[T] {
 	mustLimit(limit)
 	mustBurst(burst)
-	c := options.clock()
 	return &TypedKeyBucketRateLimiter[T]{
-		clock:  c,
-		epoch:  c.Now(),
+		epoch:  time.Now(),
 		bucket: bucket{limit: float64(limit), burst: burst, tokens: float64(burst)},
 	}
 }
@@ -92,7 +80,7 @@ func mustBurst(burst int) {
 	}
 }
 
-func (r *TypedKeyBucketRateLimiter[T]) now() time.Duration { return r.clock.Since(r.epoch) }
+func (r *TypedKeyBucketRateLimiter[T]) now() time.Duration { return time.Since(r.epoch) }
 
 // When returns the time until the item's token is there. It takes one unless
 // the item has one that is not there yet.
@@ -249,13 +237,14 @@ type bucket struct {
 
 func (b *bucket) endless() bool { return b.limit >= float64(rate.Inf) }
 
-// advance adds the tokens that have come since the last call. A clock that was
-// set back adds none for the time until then, and those from then on.
+// advance adds the tokens that have come since the last call. A caller reads the clock before
+// it locks, so the times of two callers can arrive in the wrong order.
 func (b *bucket) advance(at time.Duration) {
+	at = max(at, b.last)
 	if b.endless() {
 		b.tokens = float64(b.burst) // Also after no time at all.
 	} else {
-		b.tokens += max(0, at-b.last).Seconds() * b.limit
+		b.tokens += (at - b.last).Seconds() * b.limit
 	}
 	b.last = at
 	// An extra token is one like the others as soon as no item waits for a token:
@@ -284,18 +273,4 @@ func (b *bucket) wait() time.Duration {
 		return time.Duration(wait)
 	}
 	return math.MaxInt64 // A limit of 0 among others.
-}
-
-// LimiterOptions are the options of limiters that know the time. The zero value is
-// valid.
-type LimiterOptions struct {
-	// Clock tells the time; nil is the real one.
-	Clock clock.PassiveClock
-}
-
-func (o LimiterOptions) clock() clock.PassiveClock {
-	if o.Clock == nil {
-		return clock.RealClock{}
-	}
-	return o.Clock
 }

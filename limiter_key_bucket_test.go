@@ -7,23 +7,21 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/time/rate"
-	testclock "k8s.io/utils/clock/testing"
 
 	"github.com/seed16c08ea7/workqueue"
 )
 
-// A tap is a key bucket on a fake clock that is driven by words.
+// A tap is a key bucket that is driven by words, in a bubble of synctest.
 type tap struct {
 	*workqueue.TypedKeyBucketRateLimiter[string]
-	clock *testclock.FakePassiveClock
 }
 
 func newTap(limit rate.Limit, burst int) tap {
-	c := testclock.NewFakePassiveClock(time.Unix(0, 0))
-	return tap{workqueue.NewTypedKeyBucketRateLimiterWithOptions[string](limit, burst, workqueue.LimiterOptions{Clock: c}), c}
+	return tap{workqueue.NewTypedKeyBucketRateLimiter[string](limit, burst)}
 }
 
 // play runs a line like "a b +1s -a limit=5": When of a and of b, a second
@@ -36,7 +34,7 @@ func (p tap) play(line string) string {
 		switch {
 		case word[0] == '+':
 			d, _ := time.ParseDuration(word[1:])
-			pass(p.clock, d)
+			time.Sleep(d)
 		case word[0] == '-':
 			p.Forget(word[1:])
 		case name == "limit":
@@ -44,11 +42,14 @@ func (p tap) play(line string) string {
 		case name == "burst":
 			p.SetBurst(int(n))
 		default:
-			wait := "never"
-			if d := p.When(word); d != rate.InfDuration {
-				wait = fmt.Sprint(d.Round(time.Millisecond).Milliseconds())
+			switch d := p.When(word); {
+			case d == rate.InfDuration:
+				waits = append(waits, "never")
+			case d > 0 && d < time.Millisecond:
+				waits = append(waits, d.String())
+			default:
+				waits = append(waits, fmt.Sprint(d.Round(time.Millisecond).Milliseconds()))
 			}
-			waits = append(waits, wait)
 		}
 	}
 	return strings.Join(waits, " ")
@@ -115,96 +116,82 @@ func TestKeyBucketRateLimiter(t *testing.T) {
 		}},
 		{"no end of tokens", rate.Inf, 0, []string{"a a b c", "0 0 0 0"}},
 		{"an end of tokens that had none", rate.Inf, 2, []string{"a b c d limit=1 e f g", "0 0 0 0 0 0 1000"}},
+		// 0.2 of a token and 0.8 of a token that comes back are one.
+		{"back before its time", 1, 1, []string{"a b c -b +1999ms d e", "0 1000 2000 0 1001"}}, // The token of c comes first.
+		{"back at its time", 1, 1, []string{"a b c -b +2s d e", "0 1000 2000 0 1000"}},
+		{"back beside a small part", 1, 1, []string{"a b c -b +2001ms d e", "0 1000 2000 0 1000"}},
+		{"back beside a part", 1, 1, []string{"a b c -b +2200ms d e", "0 1000 2000 0 1000"}},
+		{"back beside nearly all of a token", 1, 1, []string{"a b c -b +2999ms d e", "0 1000 2000 0 1000"}},
+		{"back beside a token", 1, 1, []string{"a b c -b +3s d e", "0 1000 2000 0 1000"}},
+		{"room that comes later is for later", 1, 1, []string{"a b c -b +2200ms burst=2 d e", "0 1000 2000 0 1000"}},
+		{"back before a new limit", 1, 1, []string{"a b c -b +2200ms limit=2 d e", "0 1000 2000 0 500"}},
 		{"hardly any", 1e-12, 1, []string{"a b c", "0 never never"}},
 		{"one at the end of time", 1e9 / (1 << 63), 1, []string{"a b", "0 never"}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			p := newTap(row.limit, row.burst)
-			for i := 0; i < len(row.steps); i += 2 {
-				if got, want := p.play(row.steps[i]), row.steps[i+1]; got != want {
-					t.Errorf("%q: got %q, want %q", row.steps[i], got, want)
+			synctest.Test(t, func(t *testing.T) {
+				p := newTap(row.limit, row.burst)
+				for i := 0; i < len(row.steps); i += 2 {
+					if got, want := p.play(row.steps[i]), row.steps[i+1]; got != want {
+						t.Errorf("%q: got %q, want %q", row.steps[i], got, want)
+					}
+					p.Tokens() // Brings the bucket up to date.
+					checkInvariants(t, i, p.TypedKeyBucketRateLimiter)
 				}
-				checkInvariants(t, i, p.TypedKeyBucketRateLimiter)
-			}
-			if n := p.NumRequeues("a"); n != 0 {
-				t.Errorf("%d failures, want 0", n)
-			}
+				if n := p.NumRequeues("a"); n != 0 {
+					t.Errorf("%d failures, want 0", n)
+				}
+			})
 		})
-	}
-}
-
-// A token that comes back finds room for a part of itself beside what the
-// bucket has collected since, and fills it up: 0.2 and 0.8 are one.
-func TestKeyBucketRateLimiterLosesNoPartOfATokenThatComesBack(t *testing.T) {
-	for _, row := range []struct{ later, want string }{
-		{"+1999ms d e", "0 1001"}, // The token of c comes first, then one a second.
-		{"+2s d e", "0 1000"},
-		{"+2001ms d e", "0 1000"},
-		{"+2200ms d e", "0 1000"},
-		{"+2999ms d e", "0 1000"},
-		{"+3s d e", "0 1000"},
-		{"+2200ms burst=2 d e", "0 1000"}, // Room that comes later is for later.
-		{"+2200ms limit=2 d e", "0 500"},
-		{"+2s", ""},
-	} {
-		p := newTap(1, 1)
-		p.play("a b c -b")
-		if got := p.play(row.later); got != row.want {
-			t.Errorf("%s: got %q, want %q", row.later, got, row.want)
-		}
-		p.Tokens() // Brings it up to date.
-		checkInvariants(t, 0, p.TypedKeyBucketRateLimiter)
 	}
 }
 
 // Two items whose tokens have come are forgotten with each call, and the one
 // that the call is for, if it need not wait.
 func TestKeyBucketRateLimiterForgetsUsedTokens(t *testing.T) {
-	p := newTap(1, 1)
-	p.play("a b c d e f g h")
-	for i, row := range []struct {
-		play string
-		want int // items that wait or have been forgotten to
-	}{
-		{"", 7},
-		{"+5s x", 6},  // Not e and f, the last of which has just come.
-		{"+10s b", 3}, // Nor c and d.
-		{"+10s y", 1},
-	} {
-		if p.play(row.play); p.Len() != row.want {
-			t.Errorf("row %d: %d items are known, want %d", i, p.Len(), row.want)
+	synctest.Test(t, func(t *testing.T) {
+		p := newTap(1, 1)
+		p.play("a b c d e f g h")
+		for i, row := range []struct {
+			play string
+			want int // items that wait or have been forgotten to
+		}{
+			{"", 7},
+			{"+5s x", 6},  // Not e and f, the last of which has just come.
+			{"+10s b", 3}, // Nor c and d.
+			{"+10s y", 1},
+		} {
+			if p.play(row.play); p.Len() != row.want {
+				t.Errorf("row %d: %d items are known, want %d", i, p.Len(), row.want)
+			}
 		}
-	}
-}
-
-func TestKeyBucketRateLimiterWithoutALimit(t *testing.T) {
-	if d := newTap(rate.Inf, 0).When("a"); d != 0 {
-		t.Errorf("waits %d ns, want none", d)
-	}
+	})
 }
 
 // Given back one by one to a rate.Limiter, all but the last of these tokens
 // would be lost: the next item would wait behind a line of nobody.
 func TestKeyBucketRateLimiterForgetsAnOutage(t *testing.T) {
 	t.Parallel()
-	p := newTap(10, 100)
-	for key := range 10_000 {
-		p.When(strconv.Itoa(key))
-	}
-	if d := p.When("late"); d.Round(time.Second) != 990*time.Second {
-		t.Errorf("behind 10,000 keys: got %v, want 16m30s", d)
-	}
-	p.Forget("late")
-	for key := range 10_000 {
-		p.Forget(strconv.Itoa(key))
-	}
-	if d := p.When("next"); d != 100*time.Millisecond || p.Returned() != 9900 {
-		t.Errorf("after they are forgotten: got %v and %d places, want 100ms and 9900", d, p.Returned())
-	}
-	pass(p.clock, time.Hour)
-	if got, n := p.play("x"), p.Returned(); got != "0" || n != 0 || p.Tokens() != 99 {
-		t.Errorf("an hour later: got %q, %d places and %v tokens, want 0, 0 and 99", got, n, p.Tokens())
-	}
+	synctest.Test(t, func(t *testing.T) {
+		p := newTap(10, 100)
+		for key := range 10_000 {
+			p.When(strconv.Itoa(key))
+		}
+		if d := p.When("late"); d.Round(time.Second) != 990*time.Second {
+			t.Errorf("behind 10,000 keys: got %v, want 16m30s", d)
+		}
+		p.Forget("late")
+		for key := range 10_000 {
+			p.Forget(strconv.Itoa(key))
+		}
+		if d := p.When("next"); d != 100*time.Millisecond || p.Returned() != 9900 {
+			t.Errorf("after they are forgotten: got %v and %d places, want 100ms and 9900", d, p.Returned())
+		}
+		time.Sleep(time.Hour)
+		if got, n := p.play("x"), p.Returned(); got != "0" || n != 0 || p.Tokens() != 99 {
+			t.Errorf("an hour later: got %q, %d places and %v tokens, want 0, 0 and 99", got, n, p.Tokens())
+		}
+	})
 }
 
 // Whatever is taken and given back, the tokens used conform to a bucket of
@@ -212,43 +199,45 @@ func TestKeyBucketRateLimiterForgetsAnOutage(t *testing.T) {
 // as a token beside the part of one that the bucket has collected.
 func TestKeyBucketRateLimiterConforms(t *testing.T) {
 	t.Parallel()
-	r := newRand(t)
-	for range rounds(100) {
-		limit, burst := 1+r.Float64()*20, 1+r.IntN(5)
-		p := newTap(rate.Limit(limit), burst)
-		start := p.clock.Now()
-		held := map[string]time.Duration{}
-		var used []time.Duration
-		for n := range 2000 {
-			key := strconv.Itoa(r.IntN(30))
-			now := p.clock.Now().Sub(start)
-			switch r.IntN(5) {
-			case 0:
-				pass(p.clock, time.Duration(r.ExpFloat64()*float64(time.Second)/limit))
-			case 1:
-				if due, ok := held[key]; ok && due > now {
-					delete(held, key)
+	synctest.Test(t, func(t *testing.T) {
+		r := newRand(t)
+		for range rounds(100) {
+			limit, burst := 1+r.Float64()*20, 1+r.IntN(5)
+			p := newTap(rate.Limit(limit), burst)
+			start := time.Now()
+			held := map[string]time.Duration{}
+			var used []time.Duration
+			for n := range 2000 {
+				key := strconv.Itoa(r.IntN(30))
+				now := time.Since(start)
+				switch r.IntN(5) {
+				case 0:
+					time.Sleep(time.Duration(r.ExpFloat64() * float64(time.Second) / limit))
+				case 1:
+					if due, ok := held[key]; ok && due > now {
+						delete(held, key)
+					}
+					p.Forget(key)
+				default:
+					due := now + p.When(key)
+					if last, ok := held[key]; ok && last > now && last != due {
+						t.Fatalf("%s waited until %v and now until %v", key, last, due)
+					} else if ok && last <= now {
+						used = append(used, last)
+					}
+					held[key] = due
 				}
-				p.Forget(key)
-			default:
-				due := now + p.When(key)
-				if last, ok := held[key]; ok && last > now && last != due {
-					t.Fatalf("%s waited until %v and now until %v", key, last, due)
-				} else if ok && last <= now {
-					used = append(used, last)
+				if n%100 == 0 {
+					checkInvariants(t, n, p.TypedKeyBucketRateLimiter)
 				}
-				held[key] = due
 			}
-			if n%100 == 0 {
-				checkInvariants(t, n, p.TypedKeyBucketRateLimiter)
+			for _, due := range held {
+				used = append(used, due)
 			}
+			slices.Sort(used)
+			conforms(t, used, limit, float64(burst+1))
 		}
-		for _, due := range held {
-			used = append(used, due)
-		}
-		slices.Sort(used)
-		conforms(t, used, limit, float64(burst+1))
-	}
+	})
 }
 
 func conforms(t *testing.T, used []time.Duration, limit, burst float64) {
@@ -264,60 +253,66 @@ func conforms(t *testing.T, used []time.Duration, limit, burst float64) {
 
 func TestKeyBucketRateLimiterBoundsMemory(t *testing.T) {
 	t.Parallel()
-	p := newTap(100, 1)
-	most := 0
-	for key := range rounds(100_000) { // At the limit, some 100 of them wait at a time.
-		p.When(strconv.Itoa(key))
-		if key > 100 {
-			pass(p.clock, 10*time.Millisecond)
+	synctest.Test(t, func(t *testing.T) {
+		p := newTap(100, 1)
+		most := 0
+		for key := range rounds(100_000) { // At the limit, some 100 of them wait at a time.
+			p.When(strconv.Itoa(key))
+			if key > 100 {
+				time.Sleep(10 * time.Millisecond)
+			}
+			if key%3 == 0 {
+				p.Forget(strconv.Itoa(key))
+			}
+			most = max(most, p.Len()+p.Returned())
 		}
-		if key%3 == 0 {
-			p.Forget(strconv.Itoa(key))
+		if most > 303 {
+			t.Errorf("up to %d records, want at most 303", most)
 		}
-		most = max(most, p.Len()+p.Returned())
-	}
-	if most > 303 {
-		t.Errorf("up to %d records, want at most 303", most)
-	}
-	checkInvariants(t, 0, p.TypedKeyBucketRateLimiter)
+		checkInvariants(t, 0, p.TypedKeyBucketRateLimiter)
+	})
 }
 
 func TestKeyBucketRateLimiterTokens(t *testing.T) {
-	p := newTap(1, 2)
-	for i, row := range []struct {
-		play string
-		want float64
-	}{
-		{"", 2},
-		{"a", 1},
-		{"b c d", -2},
-		{"-c", -2}, // A promise to nobody in particular.
-		{"+1s", 0}, // The place of c is a token now; one is promised to d.
-		{"+1h", 2},
-	} {
-		p.play(row.play)
-		if got := p.Tokens(); math.Abs(got-row.want) > 1e-6 {
-			t.Errorf("row %d, %q: got %v tokens, want %v", i, row.play, got, row.want)
+	synctest.Test(t, func(t *testing.T) {
+		p := newTap(1, 2)
+		for i, row := range []struct {
+			play string
+			want float64
+		}{
+			{"", 2},
+			{"a", 1},
+			{"b c d", -2},
+			{"-c", -2}, // A promise to nobody in particular.
+			{"+1s", 0}, // The place of c is a token now; one is promised to d.
+			{"+1h", 2},
+		} {
+			p.play(row.play)
+			if got := p.Tokens(); math.Abs(got-row.want) > 1e-6 {
+				t.Errorf("row %d, %q: got %v tokens, want %v", i, row.play, got, row.want)
+			}
 		}
-	}
-	if p.Limit() != 1 || p.Burst() != 2 {
-		t.Errorf("limit %v, burst %v", p.Limit(), p.Burst())
-	}
+		if p.Limit() != 1 || p.Burst() != 2 {
+			t.Errorf("limit %v, burst %v", p.Limit(), p.Burst())
+		}
+	})
 }
 
 func TestKeyBucketRateLimiterBadInput(t *testing.T) {
-	const noLimit, noBurst = "workqueue: limit %v is not a number of at least 0", "workqueue: burst -1 is negative"
-	p := newTap(1, 1)
-	for _, limit := range []rate.Limit{-1, rate.Limit(math.NaN())} {
-		want := fmt.Sprintf(noLimit, float64(limit))
-		wantPanic(t, want, func() { workqueue.NewTypedKeyBucketRateLimiter[string](limit, 1) })
-		wantPanic(t, want, func() { p.SetLimit(limit) })
-	}
-	wantPanic(t, noBurst, func() { workqueue.NewTypedKeyBucketRateLimiter[string](1, -1) })
-	wantPanic(t, noBurst, func() { p.SetBurst(-1) })
-	if got, want := p.play("a b"), "0 1000"; got != want {
-		t.Errorf("after the panics: got %q, want %q", got, want)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		const noLimit, noBurst = "workqueue: limit %v is not a number of at least 0", "workqueue: burst -1 is negative"
+		p := newTap(1, 1)
+		for _, limit := range []rate.Limit{-1, rate.Limit(math.NaN())} {
+			want := fmt.Sprintf(noLimit, float64(limit))
+			wantPanic(t, want, func() { workqueue.NewTypedKeyBucketRateLimiter[string](limit, 1) })
+			wantPanic(t, want, func() { p.SetLimit(limit) })
+		}
+		wantPanic(t, noBurst, func() { workqueue.NewTypedKeyBucketRateLimiter[string](1, -1) })
+		wantPanic(t, noBurst, func() { p.SetBurst(-1) })
+		if got, want := p.play("a b"), "0 1000"; got != want {
+			t.Errorf("after the panics: got %q, want %q", got, want)
+		}
+	})
 }
 
 // What a queue reports of the same failure again costs no token: the first key

@@ -6,10 +6,10 @@ import (
 	"math/big"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/time/rate"
-	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/seed16c08ea7/workqueue"
 )
@@ -74,9 +74,16 @@ func (l *naiveExpiring) Forget(item int) {
 
 // TestModelLimiters and FuzzLimiters play random calls on all limiters that
 // count failures and on their models.
-func TestModelLimiters(t *testing.T) { playRandom(t, 200, playLimiters) }
+func TestModelLimiters(t *testing.T) { playRandom(t, 200, inBubble(playLimiters)) }
 
-func FuzzLimiters(f *testing.F) { f.Fuzz(inParallel(playLimiters)) }
+func FuzzLimiters(f *testing.F) { f.Fuzz(inParallel(inBubble(playLimiters))) }
+
+// inBubble plays on the clock of a bubble.
+func inBubble(play func(t *testing.T, script []byte)) func(t *testing.T, script []byte) {
+	return func(t *testing.T, script []byte) {
+		synctest.Test(t, func(t *testing.T) { play(t, script) })
+	}
+}
 
 func playLimiters(t *testing.T, script []byte) {
 	if len(script) < 6 {
@@ -94,7 +101,6 @@ func playLimiters(t *testing.T, script []byte) {
 		}
 		return most
 	}
-	clock := testingclock.NewFakePassiveClock(epoch)
 	expiring := &naiveExpiring{newNaiveLimiter(exponential), 0, idle, map[int]time.Duration{}}
 	newExponential := func() workqueue.TypedRateLimiter[int] {
 		return workqueue.NewTypedItemExponentialFailureRateLimiter[int](base, most)
@@ -109,12 +115,12 @@ func playLimiters(t *testing.T, script []byte) {
 			newNaiveLimiter(func(n int) time.Duration { return max(exponential(n), fastSlow(n)) })},
 		{"max wait", workqueue.NewTypedWithMaxWaitRateLimiter(newExponential(), most/3),
 			newNaiveLimiter(func(n int) time.Duration { return min(exponential(n), most/3) })},
-		{"expiring", workqueue.NewTypedExpiringRateLimiterWithOptions(newExponential(), idle, workqueue.LimiterOptions{Clock: clock}), expiring},
+		{"expiring", workqueue.NewTypedExpiringRateLimiter(newExponential(), idle), expiring},
 	}
 	for i := 6; i+1 < len(script); i += opSize {
 		if script[i]%8 == 7 {
 			d := time.Duration(script[i+1]%8) * idle / 4
-			pass(clock, d)
+			time.Sleep(d)
 			expiring.step(d)
 			continue
 		}
@@ -266,9 +272,9 @@ func (b *naiveKeyBucket) Forget(item int) {
 // They also look at the tokens that it gives, whatever is asked for and given
 // back: no span of time sees more of them than the limit and a burst of one
 // more allow.
-func TestModelKeyBucket(t *testing.T) { playRandom(t, 150, playKeyBucket) }
+func TestModelKeyBucket(t *testing.T) { playRandom(t, 150, inBubble(playKeyBucket)) }
 
-func FuzzKeyBucket(f *testing.F) { f.Fuzz(inParallel(playKeyBucket)) }
+func FuzzKeyBucket(f *testing.F) { f.Fuzz(inParallel(inBubble(playKeyBucket))) }
 
 // keyBucketLimits divide 1000, so that a token comes at a whole nanosecond if
 // all calls come at whole microseconds, whatever the limit was before.
@@ -277,7 +283,6 @@ var keyBucketLimits = []int64{1, 2, 4, 5, 8, 10, 20, 25, 40, 50}
 // A keyBucketDuel is a key bucket and its model.
 type keyBucketDuel struct {
 	*workqueue.TypedKeyBucketRateLimiter[int]
-	clock   *testingclock.FakePassiveClock
 	model   *naiveKeyBucket
 	waiting map[int]time.Duration // when the item's token is there
 	used    []time.Duration       // tokens that were there when they were last heard of
@@ -290,10 +295,8 @@ func playKeyBucket(t *testing.T, script []byte) {
 		return
 	}
 	limit, burst := keyBucketLimits[int(script[0])%len(keyBucketLimits)], int64(script[1]%10)
-	clock := testingclock.NewFakePassiveClock(epoch)
 	d := &keyBucketDuel{
-		workqueue.NewTypedKeyBucketRateLimiterWithOptions[int](rate.Limit(limit), int(burst), workqueue.LimiterOptions{Clock: clock}),
-		clock, newNaiveKeyBucket(limit, burst), map[int]time.Duration{}, nil, burst, true,
+		workqueue.NewTypedKeyBucketRateLimiter[int](rate.Limit(limit), int(burst)), newNaiveKeyBucket(limit, burst), map[int]time.Duration{}, nil, burst, true,
 	}
 	for i := 2; i+1 < len(script); i += opSize {
 		if err := d.step(script[i], script[i+1]); err != nil {
@@ -338,7 +341,7 @@ func (d *keyBucketDuel) step(op, arg byte) error {
 }
 
 func (d *keyBucketDuel) pass(pause time.Duration) {
-	pass(d.clock, pause)
+	time.Sleep(pause)
 	d.model.step(pause)
 	d.used = append(d.used, arrived(d.waiting, d.model.now)...)
 }

@@ -10,10 +10,11 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/time/rate"
-	testclock "k8s.io/utils/clock/testing"
 
 	"github.com/seed16c08ea7/workqueue"
 	"github.com/seed16c08ea7/workqueue/wait"
@@ -33,8 +34,8 @@ import (
 // the length if each failure is reported twice, by the worker and by an event;
 // the key bucket does not mind that. The last row is the set-up for many cheap
 // keys, also with two reports of each failure.
-func Example_outage() {
-	exponential := func(*testclock.FakePassiveClock) limiter {
+func TestOutage(t *testing.T) {
+	exponential := func() limiter {
 		return workqueue.NewTypedItemExponentialFailureRateLimiter[int](5*time.Millisecond, 1000*time.Second)
 	}
 	jittered := func(longest time.Duration) limiter {
@@ -44,17 +45,17 @@ func Example_outage() {
 		l.Rand = rand.New(rand.NewPCG(1, 2)).Float64 // To see the same each time.
 		return l
 	}
-	withJitter := func(*testclock.FakePassiveClock) limiter { return jittered(1000 * time.Second) }
-	inDefault := func(c *testclock.FakePassiveClock) limiter {
-		return workqueue.NewTypedMaxOfRateLimiter(exponential(c), bucketOn(c, 10, 100))
+	withJitter := func() limiter { return jittered(1000 * time.Second) }
+	inDefault := func() limiter {
+		return workqueue.NewTypedMaxOfRateLimiter(exponential(), &workqueue.TypedBucketRateLimiter[int]{Limiter: rate.NewLimiter(10, 100)})
 	}
-	ofKeys := func(c *testclock.FakePassiveClock) limiter {
-		return workqueue.NewTypedMaxOfRateLimiter(exponential(c),
-			workqueue.NewTypedKeyBucketRateLimiterWithOptions[int](10, 100, workqueue.LimiterOptions{Clock: c}))
+	ofKeys := func() limiter {
+		return workqueue.NewTypedMaxOfRateLimiter(exponential(),
+			workqueue.NewTypedKeyBucketRateLimiter[int](10, 100))
 	}
-	forManyKeys := func(c *testclock.FakePassiveClock) limiter {
+	forManyKeys := func() limiter {
 		return workqueue.NewTypedMaxOfRateLimiter(jittered(2*time.Minute),
-			workqueue.NewTypedKeyBucketRateLimiterWithOptions[int](200, 200, workqueue.LimiterOptions{Clock: c}))
+			workqueue.NewTypedKeyBucketRateLimiter[int](200, 200))
 	}
 
 	simulations := []*simulation{
@@ -66,33 +67,28 @@ func Example_outage() {
 		{name: "key bucket, twice", reports: 2, limiter: ofKeys},
 		{name: "jitter, 200 keys/s", reports: 2, limiter: forManyKeys},
 	}
-	var wg sync.WaitGroup
-	for _, s := range simulations {
-		wg.Go(s.run)
+	synctest.Test(t, func(*testing.T) {
+		var all sync.WaitGroup
+		for _, s := range simulations {
+			all.Go(s.run)
+		}
+		all.Wait()
+	})
+	for i, want := range []string{ // As docs/semantics.md has it.
+		"plain exponential       80000   10000  10000   5h11m51s",
+		"with jitter             76479     528     47     10m46s",
+		"default                 10109      10     10     16m40s",
+		"default, twice          10055       5      5     33m20s",
+		"key bucket              10109      10     10     16m40s",
+		"key bucket, twice       10059      10     10     16m40s",
+		"jitter, 200 keys/s      10299     200    162      1m56s",
+	} {
+		s := simulations[i]
+		got := fmt.Sprintf("%-20s %8d %7d %6d %10v", s.name, s.peaks[0], s.peaks[1], s.peaks[2], s.recovered.Round(time.Second))
+		if got != want {
+			t.Errorf("got\n%s, want\n%s", got, want)
+		}
 	}
-	wg.Wait()
-
-	fmt.Println("                          peak calls/s        recovered")
-	fmt.Println("limiter               1st min  outage  after      after")
-	for _, s := range simulations {
-		fmt.Printf("%-20s %8d %7d %6d %10v\n", s.name, s.peaks[0], s.peaks[1], s.peaks[2], s.recovered.Round(time.Second))
-	}
-	plain, jitter := simulations[0], simulations[1]
-	fmt.Printf("jitter flattens the peaks %d and %d times: at least 5 times is %v\n",
-		plain.peaks[1]/jitter.peaks[1], plain.peaks[2]/jitter.peaks[2],
-		plain.peaks[1] >= 5*jitter.peaks[1] && plain.peaks[2] >= 5*jitter.peaks[2])
-
-	// Output:
-	//                           peak calls/s        recovered
-	// limiter               1st min  outage  after      after
-	// plain exponential       80000   10000  10000   5h11m51s
-	// with jitter             76479     528     47     10m46s
-	// default                 10109      10     10     16m40s
-	// default, twice          10055       5      5     33m20s
-	// key bucket              10109      10     10     16m40s
-	// key bucket, twice       10059      10     10     16m40s
-	// jitter, 200 keys/s      10299     200    162      1m56s
-	// jitter flattens the peaks 18 and 212 times: at least 5 times is true
 }
 
 const (
@@ -104,11 +100,11 @@ const (
 type limiter = workqueue.TypedRateLimiter[int]
 
 // A simulation is a queue with any number of workers and calls that take no
-// time, on a clock that goes from one call to the next.
+// time.
 type simulation struct {
 	name    string
 	reports int // of each failure
-	limiter func(*testclock.FakePassiveClock) limiter
+	limiter func() limiter
 
 	second    time.Duration // in which calls were last made
 	made      int           // calls in it
@@ -117,15 +113,14 @@ type simulation struct {
 }
 
 func (s *simulation) run() {
-	c := testclock.NewFakePassiveClock(time.Unix(0, 0))
-	l := s.limiter(c)
+	l, start := s.limiter(), time.Now()
 	var calls attempts
 	for key := range keys {
 		calls = append(calls, attempt{key: key})
 	}
 	for len(calls) > 0 {
 		call := &calls[0]
-		c.SetTime(time.Unix(0, int64(call.at)))
+		time.Sleep(call.at - time.Since(start))
 		s.recovered = call.at - downFor
 		if s.served(call.at) {
 			l.Forget(call.key)
@@ -181,21 +176,3 @@ func (a *attempts) Pop() any {
 	*a = (*a)[:len(*a)-1]
 	return last
 }
-
-// bucketOn is a TypedBucketRateLimiter on a clock: that takes the time from
-// the real one.
-func bucketOn(c *testclock.FakePassiveClock, limit rate.Limit, burst int) limiter {
-	return &clockedBucket{rate.NewLimiter(limit, burst), c}
-}
-
-type clockedBucket struct {
-	bucket *rate.Limiter
-	clock  *testclock.FakePassiveClock
-}
-
-func (b *clockedBucket) When(int) time.Duration {
-	now := b.clock.Now()
-	return b.bucket.ReserveN(now, 1).DelayFrom(now)
-}
-func (b *clockedBucket) Forget(int)          {}
-func (b *clockedBucket) NumRequeues(int) int { return 0 }
