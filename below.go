@@ -48,6 +48,22 @@ type (
 	}
 )
 
+// A configField is a field of a config, and whether the config sets the field.
+type configField struct {
+	name string
+	set  bool
+}
+
+// mustBeUnset panics if a config sets one of the fields beside a queue below. The field belongs
+// in the config of that queue.
+func mustBeUnset(beside string, fields ...configField) {
+	for _, f := range fields {
+		if f.set {
+			panic(fmt.Sprintf("workqueue: %s has no effect in a config with %s", f.name, beside))
+		}
+	}
+}
+
 // below returns the queue below with the interface Q, and panics if the queue lacks the
 // method of the given name.
 func below[Q any](queue any, method string) Q {

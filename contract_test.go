@@ -69,7 +69,7 @@ func TestItemThatCannotBeCompared(t *testing.T) {
 const noQueueLimiter = "workqueue: the rate limiter of TypedRateLimiting is nil: give one to its constructor"
 
 func newLimited(l workqueue.TypedRateLimiter[string]) *workqueue.TypedRateLimiting[string] {
-	return workqueue.NewTypedRateLimiting(l, workqueue.TypedRateLimitingQueueConfig[string]{})
+	return workqueue.NewTypedRateLimitingQueue(l).(*workqueue.TypedRateLimiting[string])
 }
 
 // There are programs that make a queue with a nil limiter and never use it:

@@ -47,7 +47,8 @@ type TypedDelayingQueueConfig[T comparable] struct {
 
 	// Queue takes the items when they are due, and everything else that is not
 	// AddAfter; nil is a [Typed] with the options above. The delaying queue
-	// owns it: it is shut down with it.
+	// owns it: it is shut down with it. With a Queue, the constructor panics if KeepTimes is
+	// set: set KeepTimes in the config of the Queue.
 	Queue TypedInterface[T]
 
 	// OneEntry makes an item be queued or wait, but never both, whichever call
@@ -151,7 +152,7 @@ func NewTypedDelayingQueueWithConfig[T comparable](config TypedDelayingQueueConf
 // NewTypedDelaying returns an empty delaying queue.
 func NewTypedDelaying[T comparable](config TypedDelayingQueueConfig[T]) *TypedDelaying[T] {
 	if config.Queue != nil {
-		config.Order.checkUnset("Queue")
+		mustBeUnset("Queue", configField{"Order", config.Order.isSet()}, configField{"KeepTimes", config.KeepTimes})
 	}
 	c := clockOrDefault(config.Clock)
 	p := providerFor(config.Name, config.MetricsProvider)

@@ -432,7 +432,7 @@ func TestStateOfLayersConstructedApart(t *testing.T) {
 			Name: "q", MetricsProvider: r, Clock: clock, Queue: fifo,
 		})
 		q := workqueue.NewTypedRateLimiting(workqueue.NewTypedItemFastSlowRateLimiter[string](time.Second, time.Second, 1),
-			workqueue.TypedRateLimitingQueueConfig[string]{Name: "q", MetricsProvider: r, DelayingQueue: delaying})
+			workqueue.TypedRateLimitingQueueConfig[string]{Name: "q", DelayingQueue: delaying})
 		if len(r.reads) != 2 {
 			t.Fatalf("%d queues were made known, want 2", len(r.reads))
 		}

@@ -70,11 +70,8 @@ func (o *Order[T]) check() {
 	panic(fmt.Sprintf("workqueue: Order.%s has no effect without Order.Group", without))
 }
 
-// checkUnset panics if a field is set beside a queue that decides the order itself.
-func (o *Order[T]) checkUnset(beside string) {
-	if o.asks() || o.OldestEvery != 0 || o.Weight != nil || o.MaxInFlight != nil || o.GroupsFirst {
-		panic(fmt.Sprintf("workqueue: a config has an Order beside a %s, which decides the order itself", beside))
-	}
+func (o *Order[T]) isSet() bool {
+	return o.asks() || o.OldestEvery != 0 || o.Weight != nil || o.MaxInFlight != nil || o.GroupsFirst
 }
 
 // asks reports whether a function has to be asked about each item.

@@ -449,7 +449,7 @@ func byLetterFailing(group string, weight, limit int) workqueue.Order[string] {
 func TestOrderWithoutEffectPanics(t *testing.T) {
 	number := func(string) int { return 1 }
 	ordered := workqueue.Order[string]{OldestEvery: 1}
-	typed, delaying := workqueue.NewTyped[string](), workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{})
+	typed := workqueue.NewTyped[string]()
 	for _, row := range []struct {
 		call func()
 		want string
@@ -460,16 +460,13 @@ func TestOrderWithoutEffectPanics(t *testing.T) {
 		{func() { newOrdered(workqueue.Order[string]{GroupsFirst: true}) }, "workqueue: Order.GroupsFirst has no effect without Order.Group"},
 		{func() {
 			workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Order: ordered, Queue: workqueue.DefaultQueue[string]()})
-		}, "workqueue: a config has an Order beside a Queue, which decides the order itself"},
+		}, "workqueue: Order has no effect in a config with Queue"},
 		{func() {
 			workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Order: ordered, Queue: typed})
-		}, "workqueue: a config has an Order beside a Queue, which decides the order itself"},
+		}, "workqueue: Order has no effect in a config with Queue"},
 		{func() {
 			workqueue.NewTypedRateLimiting(nil, workqueue.TypedRateLimitingQueueConfig[string]{Order: ordered, Queue: typed})
-		}, "workqueue: a config has an Order beside a Queue, which decides the order itself"},
-		{func() {
-			workqueue.NewTypedRateLimiting(nil, workqueue.TypedRateLimitingQueueConfig[string]{Order: ordered, DelayingQueue: delaying})
-		}, "workqueue: a config has an Order beside a DelayingQueue, which decides the order itself"},
+		}, "workqueue: Order has no effect in a config with Queue"},
 	} {
 		if got := goes(row.call); got != row.want {
 			t.Errorf("got the panic %v, want %s", got, row.want)

@@ -135,7 +135,7 @@ func newTyped[T comparable](config TypedQueueConfig[T], p MetricsProvider) *Type
 	order := config.Order
 	order.check()
 	if config.Queue != nil {
-		order.checkUnset("Queue")
+		mustBeUnset("Queue", configField{"Order", order.isSet()})
 		q.fifo.storage = &storage[T]{queue: config.Queue, unlock: q.unlock}
 	}
 	if order.asks() {

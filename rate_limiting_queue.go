@@ -48,15 +48,15 @@ type TypedRateLimitingQueueConfig[T comparable] struct {
 	Queue TypedInterface[T]
 
 	// DelayingQueue takes the items and their delays; nil is a [TypedDelaying]
-	// with the options of this config, which otherwise have no effect. The rate
-	// limiting queue owns it: it is shut down with it.
+	// with the options of this config. The rate limiting queue owns the DelayingQueue, and
+	// shuts it down. Beside a DelayingQueue, a constructor panics for the options that
+	// client-go does not have: Queue, KeepTimes, OneEntry and Order.
 	DelayingQueue TypedDelayingInterface[T]
 
 	// OneEntry is that of [TypedDelayingQueueConfig].
 	OneEntry bool
 
-	// Order is that of [TypedDelayingQueueConfig]. With a DelayingQueue, which decides the
-	// order itself, the constructor panics.
+	// Order is that of [TypedDelayingQueueConfig].
 	Order Order[T]
 }
 
@@ -74,7 +74,7 @@ type TypedRateLimitingQueueConfig[T comparable] struct {
 // safe for concurrent use, is called without one, and a panic in it reaches
 // the caller with nothing changed.
 //
-// A nil limiter is accepted, as client-go does. AddRateLimited, Forget,
+// The constructors of client-go accept a nil limiter. AddRateLimited, Forget,
 // NumRequeues and [Run] panic then; all else works, and a [Snapshot] and a
 // [DrainError] have no failures.
 //
@@ -103,20 +103,36 @@ type TypedRateLimiting[T comparable] struct {
 // NewTypedRateLimitingQueue returns an empty rate limiting queue without name
 // and metrics, which is a *[TypedRateLimiting].
 func NewTypedRateLimitingQueue[T comparable](rateLimiter TypedRateLimiter[T]) TypedRateLimitingInterface[T] {
-	return NewTypedRateLimiting(rateLimiter, TypedRateLimitingQueueConfig[T]{})
+	return newRateLimiting(rateLimiter, TypedRateLimitingQueueConfig[T]{})
 }
 
 // NewTypedRateLimitingQueueWithConfig returns an empty rate limiting queue,
-// which is a *[TypedRateLimiting].
+// which is a *[TypedRateLimiting]. As in client-go, Logger, MetricsProvider and Clock beside a
+// DelayingQueue have no effect.
 func NewTypedRateLimitingQueueWithConfig[T comparable](rateLimiter TypedRateLimiter[T], config TypedRateLimitingQueueConfig[T]) TypedRateLimitingInterface[T] {
-	return NewTypedRateLimiting(rateLimiter, config)
+	return newRateLimiting(rateLimiter, config)
 }
 
-// NewTypedRateLimiting returns an empty rate limiting queue.
+// NewTypedRateLimiting returns an empty rate limiting queue. A nil limiter is
+// [DefaultTypedControllerRateLimiter]. NewTypedRateLimiting panics if the config has a
+// DelayingQueue and sets a field that then has no effect: any field but Name.
 func NewTypedRateLimiting[T comparable](limiter TypedRateLimiter[T], config TypedRateLimitingQueueConfig[T]) *TypedRateLimiting[T] {
+	if limiter == nil {
+		limiter = DefaultTypedControllerRateLimiter[T]()
+	}
+	if config.DelayingQueue != nil {
+		mustBeUnset("DelayingQueue", configField{"Logger", config.Logger != nil},
+			configField{"MetricsProvider", config.MetricsProvider != nil}, configField{"Clock", config.Clock != nil})
+	}
+	return newRateLimiting(limiter, config)
+}
+
+// newRateLimiting accepts what client-go's constructors accept.
+func newRateLimiting[T comparable](limiter TypedRateLimiter[T], config TypedRateLimitingQueueConfig[T]) *TypedRateLimiting[T] {
 	q := &TypedRateLimiting[T]{queue: config.DelayingQueue, limiter: limiter, name: config.Name}
 	if q.queue != nil {
-		config.Order.checkUnset("DelayingQueue")
+		mustBeUnset("DelayingQueue", configField{"Queue", config.Queue != nil}, configField{"KeepTimes", config.KeepTimes},
+			configField{"OneEntry", config.OneEntry}, configField{"Order", config.Order.isSet()})
 	} else {
 		q.queue = NewTypedDelaying(TypedDelayingQueueConfig[T]{
 			Logger:          config.Logger,

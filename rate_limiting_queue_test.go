@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr"
 	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/seed16c08ea7/workqueue"
@@ -143,6 +145,69 @@ func testOptionsOfARateLimitingQueue(t *testing.T) {
 	q.ShutDown()
 	if !below.ShuttingDown() || len(r.take()) != 0 {
 		t.Error("the queue below was not shut down, or has metrics that it was not given")
+	}
+}
+
+// Without a limiter of its own, a queue has the limiter of most controllers: 100 items at once,
+// and then 10 a second.
+func TestNilLimiterIsThatOfMostControllers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := workqueue.NewTypedRateLimiting(nil, workqueue.TypedRateLimitingQueueConfig[int]{})
+		defer q.ShutDown()
+		for i := range 102 {
+			q.AddRateLimited(i)
+		}
+		q.AddRateLimited(0)
+		s := q.Snapshot(200)
+		for i, want := range map[int]time.Duration{0: 5, 99: 5, 100: 100, 101: 200} {
+			at := slices.IndexFunc(s.Waiting, func(info workqueue.ItemInfo[int]) bool { return info.Item == i })
+			if got := time.Until(s.Waiting[at].Due); got != want*time.Millisecond {
+				t.Errorf("item %d waits %v, want %v", i, got, want*time.Millisecond)
+			}
+		}
+		if n := q.NumRequeues(0); n != 2 {
+			t.Errorf("%d failures, want 2", n)
+		}
+	})
+}
+
+// A field that has no effect beside a queue below panics with its name. Where client-go has the
+// field, client-go's constructor takes the field all the same.
+func TestFieldsWithoutEffectBesideAQueueBelow(t *testing.T) {
+	type delayingConfig = workqueue.TypedDelayingQueueConfig[string]
+	type config = workqueue.TypedRateLimitingQueueConfig[string]
+	order, logger := workqueue.Order[string]{OldestEvery: 1}, logr.Discard()
+	for field, set := range map[string]func(c *delayingConfig){
+		"KeepTimes": func(c *delayingConfig) { c.KeepTimes = true },
+		"Order":     func(c *delayingConfig) { c.Order = order },
+	} {
+		c := delayingConfig{Queue: workqueue.NewTyped[string]()}
+		set(&c)
+		wantPanic(t, "workqueue: "+field+" has no effect in a config with Queue", func() { workqueue.NewTypedDelaying(c) })
+	}
+	for field, row := range map[string]struct {
+		set      func(c *config)
+		clientGo bool
+	}{
+		"Logger":          {func(c *config) { c.Logger = &logger }, true},
+		"MetricsProvider": {func(c *config) { c.MetricsProvider = workqueue.NoMetrics{} }, true},
+		"Clock":           {func(c *config) { c.Clock = testingclock.NewFakeClock(epoch) }, true},
+		"Queue":           {func(c *config) { c.Queue = workqueue.NewTyped[string]() }, false},
+		"KeepTimes":       {func(c *config) { c.KeepTimes = true }, false},
+		"OneEntry":        {func(c *config) { c.OneEntry = true }, false},
+		"Order":           {func(c *config) { c.Order = order }, false},
+	} {
+		c := config{Name: "q", DelayingQueue: workqueue.NewTypedDelayingQueue[string]()}
+		row.set(&c)
+		want := "workqueue: " + field + " has no effect in a config with DelayingQueue"
+		wantPanic(t, want, func() { workqueue.NewTypedRateLimiting(nil, c) })
+		var panicked any
+		if !row.clientGo {
+			panicked = want
+		}
+		if got := goes(func() { workqueue.NewTypedRateLimitingQueueWithConfig(nil, c) }); got != panicked {
+			t.Errorf("%s: client-go's constructor panics with %v, want %v", field, got, panicked)
+		}
 	}
 }
 

@@ -82,7 +82,7 @@ var builds = []build{
 		delaying := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{
 			Name: "duel", MetricsProvider: silent{}, Clock: c, Queue: inner})
 		return workqueue.NewTypedRateLimiting(limiter, workqueue.TypedRateLimitingQueueConfig[string]{
-			Name: "duel", MetricsProvider: silent{}, Clock: c, DelayingQueue: delaying})
+			Name: "duel", DelayingQueue: delaying})
 	}},
 }
 

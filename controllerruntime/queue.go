@@ -18,9 +18,7 @@ import (
 //
 // Each call of the function makes a *[Queue]. controller-runtime does so when it starts
 // the controller, and passes the name of that, which labels the metrics and is what
-// [Lookup] knows the queue by. A nil limiter is replaced by controller-runtime's: 5 ms
-// after the first failure of an item, twice as long after each further one, 1000 s at
-// most.
+// [Lookup] knows the queue by. A nil limiter is [workqueue.DefaultTypedControllerRateLimiter].
 func NewQueue[R comparable](options Options[R]) func(name string, limiter clientgo.TypedRateLimiter[R]) clientgo.TypedRateLimitingInterface[R] {
 	options.check()
 	return func(name string, limiter clientgo.TypedRateLimiter[R]) clientgo.TypedRateLimitingInterface[R] {
@@ -61,9 +59,6 @@ type Queue[R comparable] struct {
 var _ priorityqueue.PriorityQueue[int] = (*Queue[int])(nil)
 
 func newQueue[R comparable](name string, limiter clientgo.TypedRateLimiter[R], options Options[R]) *Queue[R] {
-	if limiter == nil {
-		limiter = workqueue.NewTypedItemExponentialFailureRateLimiter[R](5*time.Millisecond, 1000*time.Second)
-	}
 	logger := log.Log.WithName("workqueue").WithValues("controller", name)
 	if options.Logger != nil {
 		logger = *options.Logger
