@@ -1,8 +1,11 @@
 package workqueue
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -34,6 +37,7 @@ type PrometheusProvider struct {
 	// Immutable after construction.
 
 	options    PrometheusOptions
+	bounds     []float64 // of the classic buckets
 	rows       []seriesRow
 	histograms []histogramRow
 	abandoned  *prometheus.CounterVec
@@ -66,9 +70,13 @@ type PrometheusOptions struct {
 	ControllerLabel bool
 }
 
+// registering is held while a provider registers. Another caller must not get the provider
+// before the registration is complete.
+var registering sync.Mutex
+
 // NewPrometheusProvider returns a provider whose series are in the registry of the
-// registerer. There can be one provider for each registry, unless they differ in the
-// values of their constant labels.
+// registerer. A second call for a registry returns the same provider if the options are equal,
+// and panics if they are not. Constant labels with other values make a second provider.
 //
 // The registry may have the series of client-go's queues already: the registry of
 // controller-runtime, metrics.Registry, and that of component-base,
@@ -91,15 +99,19 @@ func NewPrometheusProvider(registerer prometheus.Registerer, options PrometheusO
 		panic(fmt.Sprint("workqueue: buckets are not finite and increasing: ", options.Buckets))
 	}
 	p := &PrometheusProvider{
-		queues: make(map[string]*series),
+		options: options,
+		queues:  make(map[string]*series),
 		abandoned: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Subsystem: subsystem, Name: "abandoned_total", ConstLabels: options.ConstLabels,
 			Help: "Items that queues still had when they were shut down, by their state.",
 		}, []string{"state"}),
 	}
 	p.abandon(Abandoned{}) // Makes the three series: an alert needs them while they are 0.
-	p.describe(options, nil)
-	if err := p.register(registerer, options); err != nil {
+	p.describe(nil)
+	registering.Lock()
+	defer registering.Unlock()
+	p, err := p.register(registerer)
+	if err != nil {
 		panic(fmt.Sprint("workqueue: cannot register the metrics: ", err))
 	}
 	return p
@@ -107,22 +119,56 @@ func NewPrometheusProvider(registerer prometheus.Registerer, options PrometheusO
 
 // describe decides what the series are called, and what is said of them. It is called
 // before the provider has a queue.
-func (p *PrometheusProvider) describe(options PrometheusOptions, shared map[string]registry.Family) {
-	d := describer{options, shared}
-	if options.Buckets == nil {
-		options.Buckets = prometheus.ExponentialBuckets(10e-9, 10, d.decades())
+func (p *PrometheusProvider) describe(shared map[string]registry.Family) {
+	d := describer{p.options, shared}
+	p.bounds = p.options.Buckets
+	if p.bounds == nil {
+		p.bounds = prometheus.ExponentialBuckets(10e-9, 10, d.decades())
 	}
-	p.options, p.rows, p.histograms = options, d.rows(), d.histograms()
+	p.rows, p.histograms = d.rows(), d.histograms()
 }
 
-// register registers the provider, alone or together with the series of client-go's queues.
+// register registers the provider, and returns the provider. If the registry has a provider
+// with the same options, register returns that one.
 //
-// The provider tries to be alone first, except in a registry of component-base, which makes its
-// vectors only when they are used and so would let the provider in before them. If the
-// registry refuses the provider, the counter of abandoned items goes first. No other package has
-// that name, so a refusal of the counter means a second provider of ours. The counter is
-// taken back if the rest fails.
-func (p *PrometheusProvider) register(registerer prometheus.Registerer, options PrometheusOptions) error {
+// The counter of abandoned items goes first. No other package has its name: a refusal means
+// that the registry has a provider of this package.
+func (p *PrometheusProvider) register(registerer prometheus.Registerer) (*PrometheusProvider, error) {
+	c := abandonedCollector{p.abandoned, p}
+	if refused := registerer.Register(c); refused != nil {
+		var taken prometheus.AlreadyRegisteredError
+		if errors.As(refused, &taken) {
+			if first, ok := taken.ExistingCollector.(abandonedCollector); ok && first.provider.options.equal(p.options) {
+				return first.provider, nil
+			}
+		}
+		return nil, fmt.Errorf("the registry has a provider of this package with other options: %w", refused)
+	}
+	if err := p.registerSeries(registerer); err != nil {
+		registerer.Unregister(c)
+		return nil, err
+	}
+	return p, nil
+}
+
+// An abandonedCollector is the counter of abandoned items, by which a registry knows the
+// provider.
+type abandonedCollector struct {
+	*prometheus.CounterVec
+	provider *PrometheusProvider
+}
+
+func (o PrometheusOptions) equal(p PrometheusOptions) bool {
+	return o.ControllerLabel == p.ControllerLabel && maps.Equal(o.ConstLabels, p.ConstLabels) &&
+		(o.Buckets == nil) == (p.Buckets == nil) && slices.Equal(o.Buckets, p.Buckets)
+}
+
+// registerSeries registers the series of queues, alone or together with the series of
+// client-go's queues.
+//
+// The provider tries to be alone first, except in a registry of component-base. That registry
+// makes its vectors only when they are used, and so would take the series before them.
+func (p *PrometheusProvider) registerSeries(registerer prometheus.Registerer) error {
 	shared := clientGo.Look(registerer)
 	var refused error
 	if !shared.Late {
@@ -130,22 +176,14 @@ func (p *PrometheusProvider) register(registerer prometheus.Registerer, options 
 			return nil
 		}
 	}
-	if err := registerer.Register(p.abandoned); err != nil {
-		return fmt.Errorf("the registry has a provider of this package: %w", err)
-	}
-	err := shared.Find()
-	switch {
-	case err != nil:
-		err = fmt.Errorf("%w to be that of client-go's queues: unregister it, or give the provider a registry of its own "+
+	if err := shared.Find(); err != nil {
+		return fmt.Errorf("%w to be that of client-go's queues: unregister it, or give the provider a registry of its own "+
 			"that is served at a path of its own, or pass the provider of that series to AdaptMetricsProvider", err)
-	case len(shared.Families) == 0:
-		err = refused
 	}
-	if err != nil {
-		registerer.Unregister(p.abandoned)
-		return err
+	if len(shared.Families) == 0 {
+		return refused
 	}
-	p.describe(options, shared.Families)
+	p.describe(shared.Families)
 	p.shared = shared
 	return registerer.Register(sharedCollector{collector{p}})
 }
@@ -163,7 +201,7 @@ func (p *PrometheusProvider) NewQueue(queue QueueSource) QueueMetrics {
 	if p.add(name, src) {
 		slog.Default().Warn("workqueue: queues of the same name share their metrics", "name", name)
 	}
-	return QueueMetrics{Buckets: p.options.Buckets, End: func(left Abandoned) {
+	return QueueMetrics{Buckets: p.bounds, End: func(left Abandoned) {
 		p.remove(name, src)
 		p.abandon(left)
 	}}

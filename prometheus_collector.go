@@ -98,7 +98,6 @@ func (c collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, r := range c.histograms {
 		ch <- r.desc
 	}
-	c.abandoned.Describe(ch)
 }
 
 // Collect implements [prometheus.Collector]. It makes all metrics before it sends the first.
@@ -106,7 +105,6 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	for _, m := range c.read(nil) { // With the lock free, as the receiver may block.
 		ch <- m
 	}
-	c.abandoned.Collect(ch)
 }
 
 // read makes the metrics of all names with the lock held. Each queue is locked only
@@ -135,15 +133,14 @@ func (c collector) appendSeries(metrics []prometheus.Metric, s *series, queue st
 	}
 	for _, r := range c.histograms {
 		if s.ever&r.part != 0 && !scrape.Omits(r.name, queue) {
-			metrics = append(metrics, r.metric(c.options.Buckets, total, s.created, queue))
+			metrics = append(metrics, r.metric(c.bounds, total, s.created, queue))
 		}
 	}
 	return metrics
 }
 
 // A sharedCollector is the collector in a registry that has the series of client-go's queues.
-// It describes nothing, and leaves out what the registry has. The registry collects abandoned
-// itself.
+// It describes nothing, and leaves out what the registry has.
 type sharedCollector struct{ collector }
 
 // Describe implements [prometheus.Collector].

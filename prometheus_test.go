@@ -82,17 +82,11 @@ func captureLog(t *testing.T) *bytes.Buffer {
 }
 
 func TestPrometheusProviderWithBadInput(t *testing.T) {
-	registry := prometheus.NewRegistry()
-	workqueue.NewPrometheusProvider(registry, workqueue.PrometheusOptions{ConstLabels: prometheus.Labels{"a": "1"}})
-	workqueue.NewPrometheusProvider(registry, workqueue.PrometheusOptions{ConstLabels: prometheus.Labels{"a": "2"}})
 	for name, row := range map[string]struct {
 		f    func()
 		want string
 	}{
-		"nil": {func() { workqueue.NewPrometheusProvider(nil, workqueue.PrometheusOptions{}) }, "registerer is nil"},
-		"twice": {func() {
-			workqueue.NewPrometheusProvider(registry, workqueue.PrometheusOptions{ConstLabels: prometheus.Labels{"a": "1"}})
-		}, "has a provider"},
+		"nil":        {func() { workqueue.NewPrometheusProvider(nil, workqueue.PrometheusOptions{}) }, "registerer is nil"},
 		"no adaptee": {func() { workqueue.AdaptMetricsProvider(workqueue.MetricsProvider(nil)) }, "provider is nil"},
 		"equal buckets": {func() {
 			workqueue.NewPrometheusProvider(prometheus.NewRegistry(), workqueue.PrometheusOptions{Buckets: []float64{1, 1}})
@@ -308,6 +302,55 @@ func TestProviderInARegistryThatHasTheSeriesOfClientGo(t *testing.T) {
 	}
 }
 
+// Two libraries of one program share a registry and do not know of each other.
+func TestSecondProviderOfARegistry(t *testing.T) {
+	labels := func(value string) prometheus.Labels { return prometheus.Labels{"a": value} }
+	for name, registry := range map[string]func() prometheus.Registerer{
+		"plain": func() prometheus.Registerer { return prometheus.NewRegistry() },
+		"beside client-go": func() prometheus.Registerer {
+			r := prometheus.NewRegistry()
+			newForeign("", "name").register(r)
+			return r
+		},
+		"before client-go": func() prometheus.Registerer {
+			r := prometheus.NewRegistry()
+			r.MustRegister(countOfComponentBase())
+			return r
+		},
+		"with labels around": func() prometheus.Registerer {
+			return prometheus.WrapRegistererWith(labels("0"), prometheus.NewRegistry())
+		},
+	} {
+		for _, options := range []workqueue.PrometheusOptions{
+			{}, {ControllerLabel: true}, {Buckets: []float64{1, 2}}, {Buckets: []float64{}}, {ConstLabels: prometheus.Labels{"b": "1"}},
+		} {
+			r := registry()
+			var made [3]*workqueue.PrometheusProvider
+			var all sync.WaitGroup
+			for i := range made {
+				all.Go(func() {
+					made[i] = workqueue.NewPrometheusProvider(r, options)
+					made[i].NewQueue(workqueue.QueueSource{Name: fmt.Sprint(i), Read: func() (workqueue.QueueStats, bool) { return workqueue.QueueStats{}, true }})
+				})
+			}
+			all.Wait()
+			if made[0] != made[1] || made[0] != made[2] {
+				t.Errorf("%s: %+v: several providers for the same options", name, options)
+			}
+			other := options
+			other.Buckets = []float64{3}
+			if got := fmt.Sprint(goes(func() { workqueue.NewPrometheusProvider(r, other) })); !strings.Contains(got, "has a provider of this package with other options") {
+				t.Errorf("%s: %+v, then %+v: got the panic %s", name, options, other, got)
+			}
+		}
+	}
+	r := prometheus.NewRegistry()
+	if workqueue.NewPrometheusProvider(r, workqueue.PrometheusOptions{ConstLabels: labels("1")}) ==
+		workqueue.NewPrometheusProvider(r, workqueue.PrometheusOptions{ConstLabels: labels("2")}) {
+		t.Error("one provider for two values of a label")
+	}
+}
+
 // What is in the way is said, with a way out, and the registry is as it was.
 func TestProviderBesideWhatItCannotTakeUp(t *testing.T) {
 	for name, row := range map[string]struct {
@@ -323,10 +366,6 @@ func TestProviderBesideWhatItCannotTakeUp(t *testing.T) {
 				r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "workqueue_depth", Help: "Metres.", ConstLabels: prometheus.Labels{"shaft": "2"}}, func() float64 { return 3 }))
 			},
 			[]string{`a series workqueue_depth (GAUGE, help "Metres.", labels ["shaft"])`},
-		},
-		"another provider": {
-			func(r *prometheus.Registry) { newForeign("", "name").register(r); beside(r) },
-			[]string{"has a provider of this package"},
 		},
 		"a new series of ours": {
 			func(r *prometheus.Registry) {
