@@ -11,35 +11,33 @@ import (
 	"github.com/seed16c08ea7/workqueue/internal/slab"
 )
 
-// TypedKeyBucketRateLimiter limits all items together by a token bucket of
-// which each item takes one token at a time: a When for an item whose token is
-// not there yet returns the rest of its wait and costs nothing. For n items at
-// once, on a full bucket, the last wait is
+// TypedKeyBucketRateLimiter limits all items together by a token bucket. An item takes one
+// token at a time: a When for an item that waits for its token returns the rest of the wait,
+// and takes no token. For n items at once, on a full bucket, the last wait is
 //
 //	(n - burst) / limit
 //
-// however often each of them is added meanwhile. With a
-// [TypedBucketRateLimiter] each of these duplicates takes a token, and holds
-// up everybody else.
+// however often the items are added meanwhile. With a [TypedBucketRateLimiter] each duplicate
+// takes a token, and all other items wait longer.
 //
-// Forget gives back a token that is not there yet: the next item gets its
-// place, the earliest that was given back, instead of one at the end of the
-// line. A place that nobody takes before its time is a token to be had at
-// once; like the others such tokens are kept up to the burst. (Given back to a
-// [rate.Limiter] by [rate.Reservation.Cancel], the token would be lost for
-// every item but the last in line.) Tokens are used as the limit and a burst of
-// one more allow.
+// The limiter is for one queue. Two queues that share a limiter get one token for an item that
+// both have, and a Forget of the first queue gives away the token that the item waits for in
+// the second. Queues can share a [TypedBucketRateLimiter], or items that name their queue.
 //
-// A limit of 0, or a burst of 0, gives no tokens, and the wait is
-// [rate.InfDuration]. It does not count as a place in line, so that a limit
-// that is raised later is not held up by it.
+// Forget gives back a token that is not there yet. The next item gets its place in line: the
+// earliest of the places that were given back. A place that nobody takes before its time
+// becomes a token for the next When. The bucket keeps such tokens up to the burst, like the
+// others. ([rate.Reservation.Cancel] gives a token back to a [rate.Limiter] only for the last
+// item in line.) The hand-outs of tokens conform to the limit and a burst of one more.
 //
-// The zero value is not usable. It is safe for concurrent use, SetLimit and
-// SetBurst included. When and Forget take logarithmic time at most in the
-// number of places given back, amortized, and no memory for an item that
-// waits. The limiter remembers an item while it waits for its token, in some
-// 50 bytes beyond the item's own, and drops it after that bit by bit: it holds
-// less than three times as many items as ever waited at a time.
+// With a limit of 0, or a burst of 0, there are no tokens, and the wait is
+// [rate.InfDuration]. Such a wait is no place in line: it delays no item when the limit is
+// raised later.
+//
+// The zero value is not usable. All methods may be called concurrently. When and Forget take
+// logarithmic time, amortized, in the number of places given back. A waiting item takes some
+// 50 bytes beyond its own. The limiter drops items whose token has come little by little, and
+// has less than three times as many items as ever waited at a time.
 type TypedKeyBucketRateLimiter[T comparable] struct {
 	epoch time.Time // Immutable. The times below are relative to the epoch.
 
