@@ -7,11 +7,11 @@ import (
 	"github.com/seed16c08ea7/workqueue/internal/slab"
 )
 
-// This file has what only reads a fifo, for snapshots and metrics.
+// This file reads a fifo, for snapshots and metrics.
 
 // enterIn enters what the fifo holds in a census: the first queued items, in the order of
-// the lanes, and some that are held. A storage cannot be asked, so that its items are
-// found by a look at every record, and are in any order.
+// the lanes, and some held items. A storage cannot be asked for its items: a look at every
+// record finds them, in any order.
 func (f *fifo[T]) enterIn(c *census[T]) {
 	c.queuedTotal, c.heldTotal = f.len(), len(f.held)
 	if f.lanes == nil {
@@ -67,8 +67,8 @@ func (f *fifo[T]) entry(i uint32, state ItemState) censusEntry[T] {
 	return e
 }
 
-// nextRank returns the rank of a record, or that with which done will queue it. There must be
-// lanes.
+// nextRank returns the rank of a record, or the rank with which done will queue the record.
+// There must be lanes.
 func (f *fifo[T]) nextRank(r *slab.Record[T, links]) rank {
 	note := uint8(namedNote)
 	if r.State == reprocess {
@@ -77,8 +77,8 @@ func (f *fifo[T]) nextRank(r *slab.Record[T, links]) rank {
 	return rank{f.nextLane(r).level.priority, r.Note&note != 0}
 }
 
-// nextLane returns the lane of a record, or that in which done will queue it. There must be
-// lanes.
+// nextLane returns the lane of a record, or the lane in which done will queue the record. There
+// must be lanes.
 func (f *fifo[T]) nextLane(r *slab.Record[T, links]) *lane {
 	if r.State == reprocess {
 		return f.lanes.all[r.X.next]
@@ -86,9 +86,8 @@ func (f *fifo[T]) nextLane(r *slab.Record[T, links]) *lane {
 	return f.lanes.all[r.X.lane]
 }
 
-// heldFor returns the rank that a held item was handed out with, and for how long the item
-// was queued before, as far as that is known: an add since then has overwritten the time of
-// the add before.
+// heldFor returns the rank of a held item at its hand-out, and for how long the item was queued
+// before. An add since then overwrites the time of the add before: waited is 0.
 func (f *fifo[T]) heldFor(hash uint32, item T) (waited time.Duration, k rank) {
 	at, r := f.items.Find(hash, item)
 	if r == nil || !isHeld(r.State) {
@@ -110,7 +109,7 @@ func (f *fifo[T]) isQueued(hash uint32, item T) bool {
 	return r != nil && (r.State == queued || r.State == inStorage || r.State == reprocess)
 }
 
-// heldAgain returns how many of the held items have been added again.
+// heldAgain returns how many held items have been added again.
 func (f *fifo[T]) heldAgain() (n int) {
 	for _, i := range f.held {
 		if f.items.Records.At(i).State == reprocess {
@@ -121,7 +120,7 @@ func (f *fifo[T]) heldAgain() (n int) {
 }
 
 // inFlight returns for how long the held items have been held, added up and at
-// most. It takes time in proportion to their number.
+// most. The time is proportional to the number of held items.
 func (f *fifo[T]) inFlight(now time.Duration) (total, longest time.Duration) {
 	for _, i := range f.held {
 		held := max(0, now-f.stamps.At(i).started)
@@ -131,9 +130,8 @@ func (f *fifo[T]) inFlight(now time.Duration) (total, longest time.Duration) {
 	return total, longest
 }
 
-// oldest returns the age of the oldest queued item of a fifo without lanes: that of the
-// first item in the line. A storage has an order of its own, so that each record is looked
-// at.
+// oldest returns the age of the oldest queued item of a fifo without lanes: the age of the
+// first item in the line. A storage has an order of its own, so oldest looks at each record.
 func (f *fifo[T]) oldest(now time.Duration) (age time.Duration) {
 	if f.line.head != 0 {
 		age = max(0, now-f.stamps.At(f.line.head-1).added)
@@ -149,9 +147,9 @@ func (f *fifo[T]) oldest(now time.Duration) (age time.Duration) {
 	return age
 }
 
-// levels returns the depth of each priority that metrics name, in the order in which the
-// priorities came into use, and of all others together. It takes time in proportion to the
-// number of held items. It is nil without lanes.
+// levels returns the part of each priority with a name in metrics, in the order in which the
+// priorities came into use, and the part of all others. The ages are missing. The time is
+// proportional to the number of held items. Without lanes, levels returns nil.
 func (f *fifo[T]) levels() (parts []PartStats[int]) {
 	if f.lanes == nil {
 		return nil
@@ -174,8 +172,8 @@ func (f *fifo[T]) levels() (parts []PartStats[int]) {
 	return parts
 }
 
-// eachHeld calls visit for each held item, with the lane that the item was taken from, and the
-// lane that Done will add the item to, nil for none.
+// eachHeld calls visit for each held item, with the lane from which the item was taken, and the
+// lane to which Done will add the item, nil for none.
 func (f *fifo[T]) eachHeld(visit func(from, next *lane)) {
 	for _, i := range f.held {
 		r := f.items.Records.At(i)
@@ -265,8 +263,8 @@ func (s *groupSurvey) countHeld(from, next *lane) {
 	}
 }
 
-// lookAt enters the group of a lane, whose first item has the age. A group that falls behind
-// maxNamed others cannot come back by another lane: its depth counts all of its lanes.
+// lookAt enters the group of a lane, whose first item has the age. The depth of a group counts
+// all of its lanes. So a group behind maxNamed others cannot come back by another lane.
 func (s *groupSurvey) lookAt(g *group, age time.Duration) {
 	h := s.held[g]
 	depth := g.n + h.marked

@@ -2,29 +2,28 @@ package workqueue
 
 import "sync/atomic"
 
-// A MetricsProvider makes the metrics of a queue from its name. A queue asks
-// for each of them once, when it is constructed, and only if it has a name.
+// A MetricsProvider makes the metrics of a queue from its name. The constructor of a queue
+// asks for each metric once. A queue without a name has no metrics.
 //
-// The methods, and those of the metrics they return, are called without a lock
-// of the queue held, from whichever goroutine calls the queue: they must be
-// safe for concurrent use and may call the queue, except that no metric may
-// shut it down. A panic in a metric reaches the caller of the queue; the item
-// is then neither lost nor handed out twice.
+// The methods of providers and metrics are called without a lock of the queue held, by any
+// goroutine that calls the queue. So they must be safe for concurrent use. They may call the
+// queue, but a metric must not shut the queue down. A panic in a metric reaches the caller of
+// the queue. The item is then neither lost nor handed out twice.
 type MetricsProvider interface {
-	// NewDepthMetric returns the gauge of items that are queued or, while they
-	// are processed, marked for another run. It goes up once for each Add that
-	// is not a duplicate and down once for each Get.
+	// NewDepthMetric returns the gauge of items in the queue, and of held items that are
+	// marked for another run. The gauge goes up once for each Add, unless the item is a
+	// duplicate, and down once for each Get.
 	NewDepthMetric(name string) GaugeMetric
-	// NewAddsMetric returns the counter of Adds that were not duplicates.
+	// NewAddsMetric returns the counter of Adds without the duplicates.
 	NewAddsMetric(name string) CounterMetric
 	// NewLatencyMetric returns the histogram of the seconds from the Add of an
-	// item to the Get that hands it out.
+	// item to its Get.
 	NewLatencyMetric(name string) HistogramMetric
 	// NewWorkDurationMetric returns the histogram of the seconds from the Get
 	// of an item to its Done.
 	NewWorkDurationMetric(name string) HistogramMetric
-	// NewUnfinishedWorkSecondsMetric returns the gauge of the seconds that the
-	// items now being processed have been so, added up.
+	// NewUnfinishedWorkSecondsMetric returns the gauge of the seconds for which all held
+	// items have been processed, added up.
 	NewUnfinishedWorkSecondsMetric(name string) SettableGaugeMetric
 	// NewLongestRunningProcessorSecondsMetric returns the gauge of the seconds
 	// for which the item held longest has been processed.
@@ -33,26 +32,25 @@ type MetricsProvider interface {
 	NewRetriesMetric(name string) CounterMetric
 }
 
-// GaugeMetric is a value that goes up and down by one.
+// GaugeMetric is a value of which 1 is added or taken away.
 type GaugeMetric interface {
 	Inc()
 	Dec()
 }
 
-// SettableGaugeMetric is a value that is set. It is not a part of
-// [GaugeMetric] only for the sake of providers that were written when that
-// had no Set.
+// SettableGaugeMetric is a value with Set. client-go has kept Set apart from [GaugeMetric] for
+// the sake of older providers.
 type SettableGaugeMetric interface {
 	Set(float64)
 }
 
-// CounterMetric is a count that only goes up.
+// CounterMetric is a count, which never falls.
 type CounterMetric interface {
 	Inc()
 }
 
-// SummaryMetric takes single observations. No queue uses it; it exists because
-// programs written for client-go may name it.
+// SummaryMetric takes single observations. No queue uses the type. Programs for client-go may
+// name the type, and so it exists.
 type SummaryMetric interface {
 	Observe(float64)
 }
@@ -62,24 +60,24 @@ type HistogramMetric interface {
 	Observe(float64)
 }
 
-// defaultProvider is what SetProvider has set, or nil.
+// defaultProvider is the provider of SetProvider, or nil.
 var defaultProvider atomic.Pointer[MetricsProvider]
 
-// SetProvider sets the metrics provider of all queues that are constructed
-// from now on without one in their config. Only the first call with a provider
-// that is not nil has an effect.
+// SetProvider sets the metrics provider for configs without a MetricsProvider. The provider
+// holds for all queues constructed from now on. The first call counts: later calls, and calls
+// with nil, have no effect.
 //
-// It may be called concurrently with anything. A library should leave it to
-// the program and pass a provider in the config instead.
+// SetProvider may be called concurrently with all else. A library should leave SetProvider to
+// the program, and pass a provider in the config.
 func SetProvider(metricsProvider MetricsProvider) {
 	if metricsProvider != nil {
 		defaultProvider.CompareAndSwap(nil, &metricsProvider)
 	}
 }
 
-// providerFor returns the provider for a queue of the given name, or nil if it
-// has no metrics. A constructor calls it once, for all its layers: what
-// SetProvider sets in the meantime would make only some of the metrics.
+// providerFor returns the provider for a queue of the given name, or nil for a queue without
+// metrics. A constructor calls providerFor once for all its layers. Otherwise a SetProvider in
+// the meantime would make only some of the metrics.
 func providerFor(name string, configured MetricsProvider) MetricsProvider {
 	if name == "" {
 		return nil
@@ -93,9 +91,8 @@ func providerFor(name string, configured MetricsProvider) MetricsProvider {
 	return nil
 }
 
-// ForeignMetricsProvider is a metrics provider with metrics of other types:
-// what [AdaptMetricsProvider] takes. The interface of client-go is one, as the
-// types that its methods return have other names.
+// ForeignMetricsProvider is a metrics provider whose methods return types of another package,
+// such as client-go's provider. [AdaptMetricsProvider] takes a ForeignMetricsProvider.
 type ForeignMetricsProvider[G GaugeMetric, S SettableGaugeMetric, C CounterMetric, H HistogramMetric] interface {
 	NewDepthMetric(name string) G
 	NewAddsMetric(name string) C
@@ -106,17 +103,15 @@ type ForeignMetricsProvider[G GaugeMetric, S SettableGaugeMetric, C CounterMetri
 	NewRetriesMetric(name string) C
 }
 
-// AdaptMetricsProvider turns a provider that was written for client-go into one
-// for this package, as in
+// AdaptMetricsProvider turns a provider for client-go into a provider for this package, as in
 //
 //	workqueue.SetProvider(workqueue.AdaptMetricsProvider(provider))
 //
-// The type parameters follow from the provider. It is for a provider that the program
-// has in its hands. Those of component-base and of controller-runtime are not
-// exported. In their registries, and in any other, [NewPrometheusProvider] shows the
-// same series and more, at a lower price.
+// The type parameters follow from the provider. component-base and controller-runtime do not
+// export their providers. In their registries, and in any other, [NewPrometheusProvider] shows
+// the same series and more, at a lower price.
 //
-// It panics if the provider is nil.
+// AdaptMetricsProvider panics if the provider is nil.
 func AdaptMetricsProvider[G GaugeMetric, S SettableGaugeMetric, C CounterMetric, H HistogramMetric](p ForeignMetricsProvider[G, S, C, H]) MetricsProvider {
 	if p == nil {
 		panic("workqueue: metrics provider is nil")
@@ -159,21 +154,21 @@ func (a adapted[G, S, C, H]) NewRetriesMetric(name string) CounterMetric {
 // A StateProvider reads the state of a queue when somebody asks for the state. Other providers
 // are told of each change. [NewPrometheusProvider] returns a StateProvider.
 //
-// A queue that is read has no goroutine for its gauges and calls no foreign code when an item
-// passes. The numbers are exact and agree with each other.
+// With a StateProvider, a queue has no goroutine for its gauges and calls no foreign code when
+// an item passes. The numbers are exact and agree with each other.
 //
 // A config and [SetProvider] take a [MetricsProvider]. A StateProvider of your own becomes
 // both if it embeds [NoMetrics]. The queue then uses none of the methods of MetricsProvider.
 type StateProvider interface {
-	// NewQueue is called once for each named queue, at the end of its construction. Layers
-	// that were constructed apart, a queue handed to the next layer, are queues of their own
-	// here. They usually have the same name.
+	// NewQueue is called once for each named queue, at the end of its construction. If a
+	// caller constructs a layer and hands it to the constructor of the next layer, NewQueue is
+	// called for both. Both usually have the same name.
 	//
 	// NewQueue, and End of the result, are called without a lock of the queue held.
 	NewQueue(source QueueSource) QueueMetrics
 }
 
-// A QueueSource is a queue that a [StateProvider] can read.
+// A QueueSource is a queue for a [StateProvider] to read.
 type QueueSource struct {
 	Name   string
 	Layers QueueLayers
@@ -201,27 +196,27 @@ func (noMetric) Dec()            {}
 func (noMetric) Set(float64)     {}
 func (noMetric) Observe(float64) {}
 
-// NewDepthMetric returns a metric that measures nothing.
+// NewDepthMetric returns a metric without effect.
 func (NoMetrics) NewDepthMetric(string) GaugeMetric { return noMetric{} }
 
-// NewAddsMetric returns a metric that measures nothing.
+// NewAddsMetric returns a metric without effect.
 func (NoMetrics) NewAddsMetric(string) CounterMetric { return noMetric{} }
 
-// NewLatencyMetric returns a metric that measures nothing.
+// NewLatencyMetric returns a metric without effect.
 func (NoMetrics) NewLatencyMetric(string) HistogramMetric { return noMetric{} }
 
-// NewWorkDurationMetric returns a metric that measures nothing.
+// NewWorkDurationMetric returns a metric without effect.
 func (NoMetrics) NewWorkDurationMetric(string) HistogramMetric { return noMetric{} }
 
-// NewUnfinishedWorkSecondsMetric returns a metric that measures nothing.
+// NewUnfinishedWorkSecondsMetric returns a metric without effect.
 func (NoMetrics) NewUnfinishedWorkSecondsMetric(string) SettableGaugeMetric { return noMetric{} }
 
-// NewLongestRunningProcessorSecondsMetric returns a metric that measures nothing.
+// NewLongestRunningProcessorSecondsMetric returns a metric without effect.
 func (NoMetrics) NewLongestRunningProcessorSecondsMetric(string) SettableGaugeMetric {
 	return noMetric{}
 }
 
-// NewRetriesMetric returns a metric that measures nothing.
+// NewRetriesMetric returns a metric without effect.
 func (NoMetrics) NewRetriesMetric(string) CounterMetric { return noMetric{} }
 
 // QueueLayers says which of the fields of [QueueStats] are in use.
@@ -230,23 +225,23 @@ type QueueLayers uint8
 // The layers of a queue.
 const (
 	LayerFIFO   QueueLayers = 1 << iota // a Typed
-	LayerDelays                         // a TypedDelaying, with what is above it
+	LayerDelays                         // a TypedDelaying, and a TypedRateLimiting above
 )
 
-// QueueMetrics are what a [StateProvider] says to a queue.
+// QueueMetrics are the answer of a [StateProvider] to a queue.
 type QueueMetrics struct {
 	// Buckets are the bounds by which the histograms count, in seconds and in
 	// increasing order.
 	Buckets []float64
 
-	// End is called once, if it is not nil: by the shutdown, after its drain if it has
-	// one, or some time after the garbage collection of a queue that was not shut
-	// down. Its panic reaches the caller of the shutdown. The queue stays shut down.
+	// End, if not nil, is called once: by the shutdown, and after a drain if the shutdown
+	// drains. If a queue is garbage collected without a shutdown, End is called some time
+	// later. A panic of End reaches the caller of the shutdown. The queue stays shut down.
 	End func(Abandoned)
 }
 
-// Abandoned is how many items a queue had when it ended: those that it was not drained
-// of, and all that waited for their time. Workers may still finish them.
+// Abandoned is how many items a queue had at its end. Workers may still finish the items in
+// flight.
 type Abandoned struct {
 	Queued, InFlight, Waiting int
 }

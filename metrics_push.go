@@ -10,24 +10,23 @@ import (
 	"github.com/seed16c08ea7/workqueue/internal/gate"
 )
 
-// This file is the push mode: a provider is told of each change, and a goroutine tells it of the
+// This file is the push mode: a provider is told of each change, and a goroutine reports the
 // work in flight.
 
-// instruments are the metrics of a FIFO, and the clock that its items are timed
-// by. They are immutable after construction; a queue that keeps no times has
-// nil, and one that keeps them for itself has the clock alone.
+// instruments are the metrics of a FIFO, and the clock for its items. They are immutable after
+// construction. A queue without times has nil. With KeepTimes alone there is only the clock.
 type instruments struct {
 	clock clock.WithTicker
 	// Times are kept as nanoseconds since epoch: half the size of a time.Time
-	// without its location, and reading the monotonic clock alone costs half
-	// of what time.Now does.
+	// without its location. Reading the monotonic clock alone takes half the time of
+	// time.Now.
 	epoch time.Time
 
 	push *pushed       // nil unless a provider is told of each change
 	link *providerLink // nil unless a provider reads this queue
 }
 
-// pushed are the metrics that a queue keeps up to date itself.
+// pushed are the metrics of the push mode.
 type pushed struct {
 	depth          GaugeMetric
 	adds           CounterMetric
@@ -37,8 +36,7 @@ type pushed struct {
 	longestRunning SettableGaugeMetric
 }
 
-// measure makes the metrics of a new queue, by the provider that providerFor has
-// returned for it.
+// measure makes the metrics of a new queue. p is the result of providerFor.
 func (q *Typed[T]) measure(config TypedQueueConfig[T], p MetricsProvider) {
 	if p == nil && !config.KeepTimes {
 		return
@@ -67,7 +65,7 @@ func newPushed(p MetricsProvider, name string) *pushed {
 	}
 }
 
-// now returns the time since the epoch, 0 for a queue that keeps no times.
+// now returns the time since the epoch, 0 for a queue without times.
 func (m *instruments) now() time.Duration {
 	if m == nil {
 		return 0
@@ -134,20 +132,19 @@ func clockOrDefault(c clock.WithTicker) clock.WithTicker {
 	return c
 }
 
-// reportPeriod is how often the gauges of work in flight are set while there
-// is any; dashboards written for client-go rely on it.
+// reportPeriod is how often the gauges of work in flight are set. It is the period of
+// client-go, for which dashboards were written.
 const reportPeriod = 500 * time.Millisecond
 
-// A reporter is the goroutine that sets the gauges of work in flight. There is
-// one while items are held, so that a queue at rest has none. Only a queue with a
-// provider that is told of changes has it: a StateProvider reads the queue itself.
+// A reporter is the goroutine of the push mode: it sets the gauges of work in flight. The
+// goroutine runs while items are held, so a queue at rest has none.
 type reporter struct {
-	running atomic.Bool   // there is one, or a Get is about to start it
+	running atomic.Bool   // the goroutine runs, or a Get is about to start the goroutine
 	crew    gate.Crew     // guarded by the lock of the queue
 	stop    chan struct{} // closed when the queue is shut down
 }
 
-// allLeft is that of crew, for a queue that may have no reporter.
+// allLeft is AllLeft of the crew. A nil reporter has no crew.
 func (r *reporter) allLeft(mu *sync.Mutex) <-chan struct{} {
 	if r == nil {
 		return gate.ClosedForAll
@@ -155,9 +152,9 @@ func (r *reporter) allLeft(mu *sync.Mutex) <-chan struct{} {
 	return r.crew.AllLeft(mu)
 }
 
-// observeGet observes a hand-out. The item is the caller's only once the
-// metrics have returned: if one panics or ends the goroutine, nobody will
-// process the item or call Done, so it goes back to the head of the queue.
+// observeGet observes a hand-out. The caller gets the item only when the metrics have returned.
+// If a metric panics or ends the goroutine, nobody will process the item or call Done. So the
+// item goes back to the head of the queue.
 func (q *Typed[T]) observeGet(item T, waited time.Duration) {
 	if !q.metrics.pushes() {
 		return
@@ -175,8 +172,7 @@ func (q *Typed[T]) observeGet(item T, waited time.Duration) {
 	delivered = true
 }
 
-// putBack undoes a hand-out, unless somebody has called Done for the item that
-// nobody got.
+// putBack undoes a hand-out, unless somebody has called Done for the item all the same.
 func (q *Typed[T]) putBack(item T, waited time.Duration) {
 	added := q.metrics.now() - waited
 	q.mu.Lock()
@@ -185,7 +181,7 @@ func (q *Typed[T]) putBack(item T, waited time.Duration) {
 	q.settle()
 }
 
-// observeAdds observes that items were added which were no duplicates.
+// observeAdds observes n Adds that were no duplicates.
 func (q *Typed[T]) observeAdds(n int) {
 	if !q.metrics.pushes() {
 		return
@@ -195,11 +191,11 @@ func (q *Typed[T]) observeAdds(n int) {
 	}
 }
 
-// startReports starts the reporter, unless it runs. The caller has made the timer, as
-// that is foreign code and must not run with the lock held.
+// startReports starts the reporter, unless the reporter runs. The caller has made the timer: a
+// clock can be foreign code, which must not run with the lock held.
 //
-// It has a timer and no ticker: the fake clock of k8s.io/utils counts tickers
-// as waiters for ever, stopped or not.
+// The reporter has no ticker, as the fake clock of k8s.io/utils counts a ticker as a waiter for
+// ever, stopped or not.
 func (q *Typed[T]) startReports(timer clock.Timer) {
 	if q.enterReports() {
 		go q.report(timer)
@@ -208,8 +204,8 @@ func (q *Typed[T]) startReports(timer clock.Timer) {
 	}
 }
 
-// enterReports reports whether the goroutine is to start, and counts it. After a
-// shutdown none starts: the shutdown waits for those that are counted.
+// enterReports counts the goroutine, and reports whether it is to start. After a shutdown no
+// goroutine starts, as the shutdown waits for all goroutines counted before.
 func (q *Typed[T]) enterReports() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -236,9 +232,9 @@ func (q *Typed[T]) report(timer clock.Timer) {
 }
 
 // reportOnce sets the gauges, and reports whether the reporter is over: nothing is in
-// flight, and the gauges say so. Both are asked, as the last Done may have come after
-// the gauges were set. The timer is set first: otherwise the time that the gauges
-// take would add to the period.
+// flight, and the gauges say so. The last Done may have come after the gauges were set, so
+// reportOnce asks for both. The timer is set first, or the time for the gauges would add to
+// the period.
 func (q *Typed[T]) reportOnce(timer clock.Timer) (over bool) {
 	set := false
 	defer func() {
@@ -253,12 +249,11 @@ func (q *Typed[T]) reportOnce(timer clock.Timer) (over bool) {
 	return total == 0 && q.endReports()
 }
 
-// endReports reports whether nothing is held, in which case the next Get
-// starts the goroutine anew. Decided in one critical section with the flag: a
-// Get between the two would find it set and start none.
+// endReports reports whether nothing is held. The next Get then starts a new goroutine. The flag
+// is cleared in the same critical section: a Get in between would see the flag and start no
+// goroutine.
 //
-// It looks at held itself and not at the total of the gauges, which was read in a section
-// before this one.
+// The total of the gauges does not count here, as it was read in an earlier critical section.
 func (q *Typed[T]) endReports() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -270,8 +265,8 @@ func (q *Typed[T]) endReports() bool {
 }
 
 // inFlight returns for how long the held items have been held, added up and at
-// most. It takes time proportional to their number, every half second. To keep the
-// sum up to date instead would cost each Get and Done.
+// most. The time is proportional to the number of held items, every half second. A sum that is
+// always up to date would cost each Get and Done.
 func (q *Typed[T]) inFlight() (total, longest time.Duration) {
 	now := q.metrics.now()
 	q.mu.Lock()

@@ -13,32 +13,32 @@ import (
 
 // This file is the state mode: what a queue counts, and how a StateProvider reads the queue.
 
-// QueueStats is the state of a queue and what it has counted. The zero value is
-// that of a new queue.
+// QueueStats is the state of a queue, with its counts. The zero value is the state of a new
+// queue.
 type QueueStats struct {
 	// Of LayerFIFO.
 
-	Depth      int    // items that are queued, or held and marked for another run
-	InFlight   int    // items that are held by workers
-	Adds       uint64 // Adds that were not duplicates
-	Duplicates uint64 // Adds that were, and so changed nothing
+	Depth      int    // queued items, and held items marked for another run
+	InFlight   int    // items held by workers
+	Adds       uint64 // Adds without the duplicates
+	Duplicates uint64 // Adds without effect: the item was queued, or held and marked
 
-	Unfinished     time.Duration // for how long the held items have been so, added up
-	LongestRunning time.Duration // for how long the one held longest has been
-	// OldestItem is the time since the Add of the item at the head of the line. With priorities
-	// it is the greatest OldestItem of ByPriority. A queue with a [Queue], whose order is not
-	// known, has the time of the oldest of all queued items. OldestItem is 0 if no item is
-	// queued.
+	Unfinished     time.Duration // for how long the held items have been held, added up
+	LongestRunning time.Duration // the longest of these times
+	// OldestItem is the time since the Add of the item at the head of the line. With priorities,
+	// OldestItem is the greatest OldestItem of ByPriority. The order of a [Queue] is unknown: there
+	// OldestItem is the time since the Add of the oldest queued item. OldestItem is 0 if no item
+	// is queued.
 	OldestItem time.Duration
 
-	// ByPriority has the first 25 priorities that came into use, and then all others as one
-	// part. ByPriority is nil until an item gets a priority, unless the [Order] has Group or
+	// ByPriority has the first 25 priorities in use, and then all others as a single part.
+	// ByPriority is nil until an item gets a priority, unless the [Order] has Group or
 	// OldestEvery.
 	ByPriority []PartStats[int]
 
 	// ByGroup has the 25 deepest groups of the [Order], the deepest first, and then all others
-	// as one part. A queue looks at some thousands of groups at a time, to hold the lock for a
-	// short time only. While the queue is busy, a number here can be a little out of date.
+	// as a single part. A queue looks at some thousands of groups at a time, to hold the lock for
+	// a short time only. While the queue is busy, a number here can be a little out of date.
 	ByGroup []PartStats[string]
 
 	Latency      DurationStats // from Add to Get
@@ -46,27 +46,27 @@ type QueueStats struct {
 
 	// Of LayerDelays.
 
-	Waiting     int    // items that wait for their time
-	Retries     uint64 // calls of AddAfter, including those of AddRateLimited
+	Waiting     int    // items waiting for their time
+	Retries     uint64 // calls of AddAfter and of AddRateLimited
 	RateLimited uint64 // calls of AddRateLimited
 
 	Lateness     DurationStats // from when an item was due until it was queued
-	LimiterDelay DurationStats // what the rate limiter has said, for each AddRateLimited
+	LimiterDelay DurationStats // the wait from the rate limiter, for each AddRateLimited
 
-	// Results counts the items that workers of [Run] have handled, by outcome. It is
-	// nil as long as no Run was called for the queue.
+	// Results counts the items handled by workers of [Run], by outcome. Results is nil until
+	// Run is called for the queue.
 	Results map[Outcome]uint64
 }
 
 // PartStats is the state of the items of one priority, or of one group of an [Order].
 type PartStats[K comparable] struct {
 	Key      K    // the priority, or the name of the group
-	Others   bool // the part is all priorities, or groups, that have no part of their own; Key means nothing
-	Depth    int  // items that are queued, or held and marked for another run
-	InFlight int  // items that are held by workers
+	Others   bool // the part is all priorities, or groups, without a part of their own; Key means nothing
+	Depth    int  // queued items, and held items marked for another run
+	InFlight int  // items held by workers
 
-	// OldestItem is the longest time since the Add of an item that is the first one of its
-	// priority and group. An item that was raised behind younger ones may be older.
+	// OldestItem is the longest time since the Add of an item at the head of its priority and
+	// group. An item raised behind younger items may be older.
 	OldestItem time.Duration
 }
 
@@ -80,7 +80,7 @@ type DurationStats struct {
 	Count uint64
 	Sum   float64 // seconds
 	// Buckets[i] counts the durations up to bound i of QueueMetrics and above the
-	// bound before it. One more element counts those above all bounds.
+	// bound before. The last element counts the durations above all bounds.
 	Buckets []uint64
 	// Zero counts the durations of 0. Exponential[k] counts the durations above
 	// 2^((k-1)/2^DurationSchema) seconds, up to 2^(k/2^DurationSchema) seconds.
@@ -92,9 +92,9 @@ type DurationStats struct {
 // has 2^DurationSchema of them. Prometheus calls the number schema, OpenTelemetry scale.
 const DurationSchema = 3
 
-// Merge adds the stats of another queue, for the stats of several queues as one. Numbers are
-// added up. Of LongestRunning and of OldestItem, the greater one counts. Of the priorities the
-// first 25 keep a part of their own, of the groups the deepest 25.
+// Merge adds the stats of another queue, to show several queues together. Numbers are added up.
+// LongestRunning and OldestItem become the greater value. Parts of their own have the first 25
+// priorities and the deepest 25 groups.
 //
 // The durations of both queues must have been counted by the same Buckets of [QueueMetrics].
 func (s *QueueStats) Merge(other QueueStats) {
@@ -123,13 +123,13 @@ func (s *QueueStats) Merge(other QueueStats) {
 	}
 }
 
-// merge adds the counts of another DurationStats. A copy of d keeps what it has.
+// merge adds the counts of another DurationStats. A copy of d does not change.
 func (d *DurationStats) merge(other DurationStats) {
 	(*histogram.Counts)(d).Add(histogram.Counts(other))
 }
 
 // mergeParts returns the sums of parts with the same key, in the given order and then in the
-// order of parts and more. The rest of more than maxNamed parts becomes one part.
+// order of parts and more. All parts behind the first maxNamed become a single part.
 func mergeParts[K comparable](parts, more []PartStats[K], order func(a, b PartStats[K]) int) []PartStats[K] {
 	all := slices.Clone(parts)
 	for _, m := range more {
@@ -165,7 +165,7 @@ func (p *PartStats[K]) add(q PartStats[K]) {
 	p.OldestItem = max(p.OldestItem, q.OldestItem)
 }
 
-// counted returns what outlives the queue: the numbers that only grow.
+// counted returns the numbers that never fall, which outlive the queue.
 func (s QueueStats) counted() QueueStats {
 	return QueueStats{
 		Adds: s.Adds, Duplicates: s.Duplicates, Retries: s.Retries, RateLimited: s.RateLimited,
@@ -174,16 +174,15 @@ func (s QueueStats) counted() QueueStats {
 	}
 }
 
-// A providerLink ties a queue to the StateProvider that reads the queue. A queue that nobody
-// reads has nil.
+// A providerLink ties a queue to its StateProvider. A queue without a StateProvider has nil.
 type providerLink struct {
 	end   func(Abandoned) // may be nil
 	ended atomic.Bool
 }
 
 // newLink lets the provider read a queue for as long as the queue lives. The
-// provider gets a weak pointer: a strong one would keep for ever what a program
-// has dropped without a shutdown.
+// provider gets a weak pointer. A strong pointer would keep a queue for ever if the program
+// drops the queue without a shutdown.
 func newLink[Q any](p StateProvider, name string, layers QueueLayers, q *Q, stats func(*Q) QueueStats) (*providerLink, []float64) {
 	queue := weak.Make(q)
 	m := p.NewQueue(QueueSource{Name: name, Layers: layers, Read: func() (QueueStats, bool) {
@@ -197,21 +196,21 @@ func newLink[Q any](p StateProvider, name string, layers QueueLayers, q *Q, stat
 	return l, m.Buckets
 }
 
-// cut tells the provider of the end, once. It uses a flag and no sync.Once: an End that
-// shuts the queue down again would wait for itself in a sync.Once.
+// cut tells the provider of the end, once. In a sync.Once, an End that shuts the queue down
+// again would wait for itself.
 func (l *providerLink) cut(left Abandoned) {
 	if !l.ended.Swap(true) && l.end != nil {
 		l.end(left)
 	}
 }
 
-// durations are what a FIFO observes for the provider that reads it.
+// durations are observed by a FIFO in the state mode.
 type durations struct {
 	queued, held histogram.Histogram
 }
 
-// observeDurations makes the queue observe durations. It takes the lock, although the
-// queue is new: the provider may read the queue already.
+// observeDurations makes the queue observe durations. Although the queue is new, the provider
+// may read the queue already, so observeDurations takes the lock.
 func (q *Typed[T]) observeDurations(bounds []float64) {
 	d := &durations{queued: histogram.New(bounds), held: histogram.New(bounds)}
 	q.mu.Lock()
@@ -227,8 +226,9 @@ func (q *Typed[T]) stats() QueueStats {
 	return s
 }
 
-// statsOf returns what has no part for each lane. It takes time in proportion to the held
-// items, and with a storage to all items. The clock was read before the lock is taken.
+// statsOf returns the stats but for ages and groups. The time is proportional to the number of
+// held items, and with a storage to the number of all items. The caller has read the clock
+// before.
 func (q *Typed[T]) statsOf(now time.Duration) QueueStats {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -248,9 +248,9 @@ func (q *Typed[T]) statsOf(now time.Duration) QueueStats {
 	return s
 }
 
-// addBreakdown adds the ages and the groups, for which it looks at each lane. There can be as
-// many lanes as items. So addBreakdown gives the lock back now and then. All other stats are
-// of one instant.
+// addBreakdown adds the ages and the groups, by a look at each lane. There can be as many lanes
+// as items. So addBreakdown gives the lock back now and then. All other stats are of the same
+// instant.
 func (q *Typed[T]) addBreakdown(s *QueueStats, now time.Duration) {
 	v := survey{now: now, levels: s.ByPriority}
 	for !q.survey(&v) {
@@ -267,50 +267,49 @@ func (q *Typed[T]) survey(v *survey) (over bool) {
 	return q.fifo.survey(v)
 }
 
-// retire tells the provider that reads the queue, if there is one, that the queue has
-// ended.
+// retire tells a StateProvider that the queue has ended.
 func (q *Typed[T]) retire() {
 	if q.metrics != nil && q.metrics.link != nil {
 		q.metrics.link.cut(q.abandoned())
 	}
 }
 
-// abandoned returns what the queue holds at its end.
+// abandoned returns how many items the queue has at its end.
 func (q *Typed[T]) abandoned() Abandoned {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return Abandoned{Queued: q.fifo.len(), InFlight: len(q.fifo.held)}
 }
 
-// delayMetrics are what a delaying queue, and the rate limiting queue above it, count for the
-// provider that reads them. A provider that is told of changes gets only the retries.
+// delayMetrics are counted by a delaying queue, and by a rate limiting queue above, in the state
+// mode. In the push mode there is only the counter of retries.
 type delayMetrics struct {
 	link    *providerLink
 	layers  QueueLayers
 	retries tally
 	limited tally
 	results atomic.Pointer[resultCounts]     // nil until a Run counts
-	limits  atomic.Pointer[histogram.Locked] // what the limiter has said; nil until the limiter was asked
+	limits  atomic.Pointer[histogram.Locked] // waits from the limiter; nil until the limiter was asked
 
 	// Guarded by the lock of the queue.
 
 	lateness  histogram.Histogram
-	abandoned int // items that waited when the queue was closed
+	abandoned int // items waiting when the queue was closed
 }
 
-// A tally is a counter that is read, and can stand in for a [CounterMetric], so that callers
-// need not know who counts. It is atomic because AddAfter counts before it takes a lock.
+// A tally is a counter in the state mode. A tally is a [CounterMetric] too, so that callers need
+// not know the mode. A tally is atomic because AddAfter counts before it takes a lock.
 type tally struct{ n atomic.Int64 }
 
 func (t *tally) Inc() { t.n.Add(1) }
 
 func (t *tally) value() uint64 { return uint64(t.n.Load()) }
 
-// attach lets the provider read the queue and, if it is the delaying queue's
-// own, the FIFO below. Both are then read in one critical section: an item that
-// becomes due is in exactly one of the two layers.
+// attach lets the provider read the queue. If the delaying queue has made the FIFO below, own is
+// set, and both are read in the same critical section: an item that becomes due is in exactly
+// one of the two layers.
 //
-// The provider may read as soon as newLink has called it. So metrics is set before
+// The provider may read as soon as newLink has called NewQueue. So metrics is set before
 // newLink, and the histogram, whose bounds newLink returns, with the lock held.
 func (q *TypedDelaying[T]) attach(p StateProvider, name string, own bool) {
 	m := &delayMetrics{layers: LayerDelays}
@@ -329,16 +328,15 @@ func (q *TypedDelaying[T]) attach(p StateProvider, name string, own bool) {
 	m.lateness = histogram.New(bounds)
 }
 
-// observeLateness counts by how much an item was late. It is called with the lock of
-// the queue held.
+// observeLateness counts by how much an item was late. The lock of the queue is held.
 func (m *delayMetrics) observeLateness(late time.Duration) {
 	if m != nil {
 		m.lateness.Observe(late)
 	}
 }
 
-// observeLimit counts a call of AddRateLimited and the delay that the limiter has said. The
-// histogram is made for the first one: a queue at rest does without its 250 bytes.
+// observeLimit counts a call of AddRateLimited and the delay from the limiter. The first call
+// makes the histogram: a queue at rest does without its 250 bytes.
 func (m *delayMetrics) observeLimit(delay time.Duration) {
 	m.limited.Inc()
 	h := m.limits.Load()
@@ -349,7 +347,7 @@ func (m *delayMetrics) observeLimit(delay time.Duration) {
 	h.Observe(delay)
 }
 
-// resultCounts count what came of the items that a Run has handled. nil counts nothing.
+// resultCounts count the items handled by Run, by outcome. nil counts nothing.
 type resultCounts [outcomes]tally
 
 func (c *resultCounts) count(outcome Outcome) {
@@ -358,7 +356,7 @@ func (c *resultCounts) count(outcome Outcome) {
 	}
 }
 
-// forRun returns what a Run counts its results with. The first Run makes the counters, and
+// forRun returns the counters for the results of a Run. The first Run makes the counters, and
 // the provider finds them from then on.
 func (m *delayMetrics) forRun() *resultCounts {
 	if m == nil {
@@ -379,11 +377,11 @@ func (q *TypedDelaying[T]) stats() QueueStats {
 	return s
 }
 
-// statsOf returns the stats of one instant, with those of the FIFO unless that is nil. Lock
-// order: this queue, the FIFO.
+// statsOf returns the stats of one instant, with the stats of the FIFO unless typed is nil. Lock
+// order: the delaying queue, the FIFO.
 //
-// Both are held at once so that the sums agree: between two sections an item could
-// become due, and would be in Waiting and in Depth, or in neither.
+// Both locks are held at once, so that the sums agree. Between two critical sections an item
+// could become due, and would be in Waiting and in Depth, or in neither.
 func (q *TypedDelaying[T]) statsOf(typed *Typed[T], now time.Duration) (s QueueStats) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -395,7 +393,7 @@ func (q *TypedDelaying[T]) statsOf(typed *Typed[T], now time.Duration) (s QueueS
 	return s
 }
 
-// readInto sets what the queue has counted. The lock of the queue is held, for lateness.
+// readInto sets the counts of the queue. The lock of the queue is held, for lateness.
 func (m *delayMetrics) readInto(s *QueueStats) {
 	s.Retries = m.retries.value()
 	s.RateLimited = m.limited.value()
@@ -411,9 +409,9 @@ func (m *delayMetrics) readInto(s *QueueStats) {
 	}
 }
 
-// retire tells the provider that the queue has ended and what it has left. It does so
-// for the FIFO below too, if that is read through this queue and has no link of its
-// own. The provider is foreign code, and so is called without a lock.
+// retire tells a StateProvider that the queue has ended, and how many items are left. If the
+// FIFO below has no link of its own, its items count too. The provider is foreign code, and so
+// is called without a lock.
 func (q *TypedDelaying[T]) retire() {
 	if q.metrics == nil {
 		return
@@ -429,7 +427,7 @@ func (q *TypedDelaying[T]) retire() {
 }
 
 // dropLocked drops the waiting items, as the queue is shut down. Their number is
-// kept for retire, and the items for those who asked for them by keepDropped.
+// kept for retire. The items are kept if somebody has called keepDropped.
 func (q *TypedDelaying[T]) dropLocked(now time.Duration) {
 	if q.keepers > 0 && q.dropped == nil && q.agenda.len() > 0 {
 		q.dropped = &leftover[T]{agenda: q.agenda, now: now, epoch: q.epoch}

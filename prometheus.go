@@ -18,19 +18,17 @@ import (
 
 const subsystem = "workqueue"
 
-// A PrometheusProvider is a [MetricsProvider] that exposes queues to
-// Prometheus: the series of Kubernetes, by their names, and further ones that
-// docs/semantics.md lists. It is a [StateProvider], so that no queue has a goroutine for
-// its metrics.
+// A PrometheusProvider exposes queues to Prometheus: the series of Kubernetes, by their names,
+// and further series. docs/semantics.md lists all. A PrometheusProvider is a [StateProvider], so
+// no queue has a goroutine for its metrics.
 //
 // All methods may be called concurrently. The methods of [MetricsProvider] are those of
 // [NoMetrics]: a queue of this package calls NewQueue instead.
 //
-// The series of a queue are there from its construction to its end, see
-// [QueueMetrics]. Queues of one name are one set of series: sums, the greatest
-// of the longest times, and one histogram for all; counts go on when one of
-// them ends and are gone when the last does. If two of them do the same job,
-// [slog.Default] gets a warning, as that is rarely intended.
+// The series of a queue are there from its construction to its end, see [QueueMetrics]. Queues
+// of the same name share their series: sums, the greatest of the longest times, one histogram
+// for all. Counts go on until the last of these queues ends. If two live queues share a series,
+// [slog.Default] gets a warning, as a shared name is mostly a mistake.
 type PrometheusProvider struct {
 	NoMetrics
 
@@ -43,7 +41,7 @@ type PrometheusProvider struct {
 	abandoned  *prometheus.CounterVec
 	shared     *registry.Shared // nil if the registry has no series of client-go's queues
 
-	// mu comes before the locks of a queue, which calls the provider without.
+	// Lock order: mu, a queue. A queue calls the provider without its lock.
 	mu     sync.Mutex
 	queues map[string]*series // guarded by mu
 }
@@ -57,40 +55,40 @@ var (
 // valid.
 type PrometheusOptions struct {
 	// Buckets are the upper bounds of the classic buckets of all histograms, in
-	// seconds and increasing order; nil are those of Kubernetes, 10 ns to 1000 s in
-	// decades. If it is empty and not nil there are native histograms alone.
+	// seconds and increasing order. nil gives the buckets of Kubernetes, 10 ns to 1000 s in
+	// decades. Empty Buckets, not nil, give native histograms alone.
 	Buckets []float64
 
 	// ConstLabels are added to all series.
 	ConstLabels prometheus.Labels
 
-	// ControllerLabel adds the label controller with the name of the queue, as
-	// controller-runtime has it beside the label name, for dashboards that were
-	// written for it. It is set where the series of controller-runtime are.
+	// ControllerLabel adds the label controller with the name of the queue, for dashboards of
+	// controller-runtime, which has both labels. In a registry with the series of
+	// controller-runtime the label is always there.
 	ControllerLabel bool
 }
 
-// registering is held while a provider registers. Another caller must not get the provider
-// before the registration is complete.
+// registering is held while a provider registers. No other caller must get the provider before
+// the registration is complete.
 var registering sync.Mutex
 
 // NewPrometheusProvider returns a provider whose series are in the registry of the
 // registerer. A second call for a registry returns the same provider if the options are equal,
-// and panics if they are not. Constant labels with other values make a second provider.
+// and panics if not. With other values of constant labels, a registry has several providers.
 //
-// The registry may have the series of client-go's queues already: the registry of
-// controller-runtime, metrics.Registry, and that of component-base,
-// legacyregistry.Registerer(). Then the provider shows its queues in the same
-// families, with the same help texts and labels, and leaves the other series alone. Our
-// further series stand beside them. A queue of ours that has the name of a queue of client-go
-// is not shown in these seven families, and [slog.Default] gets a warning.
+// The registry may have the series of client-go's queues already, as have the registries of
+// controller-runtime, metrics.Registry, and of component-base, legacyregistry.Registerer(). Then
+// the provider shows its queues in the same families, with the same help texts and labels, and
+// leaves the other series alone. Our further series stand beside them. If a queue of client-go
+// has the same name, our queue is not shown in these seven families, and [slog.Default] gets a
+// warning.
 //
-// The help texts depend on the versions of those packages. The provider knows the texts of
-// many versions, and reads others from a series if the registry is a [prometheus.Gatherer],
-// as these two are.
+// The help texts depend on the versions of both packages. The provider knows the texts of many
+// versions, and reads others from a series if the registry is a [prometheus.Gatherer], as both
+// registries are.
 //
 // NewPrometheusProvider panics if the registerer is nil or refuses the series, if the registry
-// has other series of these names, and if the buckets are not finite and increasing.
+// has other series with one of the names, and if the buckets are not finite and increasing.
 func NewPrometheusProvider(registerer prometheus.Registerer, options PrometheusOptions) *PrometheusProvider {
 	if registerer == nil {
 		panic("workqueue: prometheus registerer is nil")
@@ -117,8 +115,7 @@ func NewPrometheusProvider(registerer prometheus.Registerer, options PrometheusO
 	return p
 }
 
-// describe decides what the series are called, and what is said of them. It is called
-// before the provider has a queue.
+// describe decides on the names and texts of the series, before the provider has a queue.
 func (p *PrometheusProvider) describe(shared map[string]registry.Family) {
 	d := describer{p.options, shared}
 	p.bounds = p.options.Buckets
@@ -129,10 +126,10 @@ func (p *PrometheusProvider) describe(shared map[string]registry.Family) {
 }
 
 // register registers the provider, and returns the provider. If the registry has a provider
-// with the same options, register returns that one.
+// with the same options, register returns the old provider.
 //
-// The counter of abandoned items goes first. No other package has its name: a refusal means
-// that the registry has a provider of this package.
+// The counter of abandoned items goes first. No other package has its name: the registry
+// refuses the counter only if the registry has a provider of this package.
 func (p *PrometheusProvider) register(registerer prometheus.Registerer) (*PrometheusProvider, error) {
 	c := abandonedCollector{p.abandoned, p}
 	if refused := registerer.Register(c); refused != nil {
@@ -166,8 +163,8 @@ func (o PrometheusOptions) equal(p PrometheusOptions) bool {
 // registerSeries registers the series of queues, alone or together with the series of
 // client-go's queues.
 //
-// The provider tries to be alone first, except in a registry of component-base. That registry
-// makes its vectors only when they are used, and so would take the series before them.
+// The provider tries to be alone first, except in a registry of component-base. There the
+// vectors are made only at their first use, and the registry would take our series before.
 func (p *PrometheusProvider) registerSeries(registerer prometheus.Registerer) error {
 	shared := clientGo.Look(registerer)
 	var refused error
@@ -207,12 +204,12 @@ func (p *PrometheusProvider) NewQueue(queue QueueSource) QueueMetrics {
 	}}
 }
 
-// validLabel replaces what cannot stand in a label: one bad name fails the scrape of
+// validLabel replaces bytes that are invalid in a label: one bad name fails the scrape of
 // all metrics.
 func validLabel(name string) string { return strings.ToValidUTF8(name, "\uFFFD") }
 
-// add adds a source. It reports, once for a name, that two sources have the same part:
-// their numbers are added up, which may not be what was meant.
+// add adds a source. It reports, once for a name, that two sources have the same part. Their
+// numbers are added up, perhaps by mistake.
 func (p *PrometheusProvider) add(name string, src *seriesSource) (twice bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -233,9 +230,9 @@ func (p *PrometheusProvider) seriesLocked(name string) *series {
 	return s
 }
 
-// remove removes a source, and with the last one the series. Until then they keep
-// what it has counted. Prometheus takes a sum that falls for a restart, and would
-// count all that is left of it as new events.
+// remove removes a source, and with the last source of the name the series. Until then the
+// series keep the counts. A sum that falls is a restart to Prometheus: the rest of the sum would
+// count as new events.
 func (p *PrometheusProvider) remove(name string, src *seriesSource) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -244,13 +241,13 @@ func (p *PrometheusProvider) remove(name string, src *seriesSource) {
 	if len(s.sources) == 0 {
 		delete(p.queues, name)
 	}
-	if len(p.queues) == 0 { // A map never gives back what it has had in it.
+	if len(p.queues) == 0 { // A map never gives back memory.
 		p.queues = make(map[string]*series)
 	}
 }
 
-// abandon counts what a queue has left. It is not part of the series of a name, which
-// end with the queue.
+// abandon counts the items left in a queue. The series of a name end with the queue, so this
+// counter has no name.
 func (p *PrometheusProvider) abandon(left Abandoned) {
 	p.abandoned.WithLabelValues("queued").Add(float64(left.Queued))
 	p.abandoned.WithLabelValues("in_flight").Add(float64(left.InFlight))

@@ -10,43 +10,41 @@ import (
 	"github.com/seed16c08ea7/workqueue/internal/registry"
 )
 
-// This file reads the queues of a provider. Queues of one name, and the layers of one
-// queue that were made apart, share their series: these are sums over all sources.
-// What a source has counted stays in the sum while other sources of the name live, as
-// a counter must not go down.
+// This file reads the queues of a provider. Queues of the same name share their series, and so
+// do the layers of a queue that were made apart. A series is a sum over all sources. The counts
+// of a source stay in the sum while other sources of the name live, as a counter must not fall.
 
 // A seriesPart says which series a source has.
 type seriesPart uint8
 
 const (
-	partQueue   seriesPart = 1 << iota // those of Kubernetes, except the retries
+	partQueue   seriesPart = 1 << iota // the series of Kubernetes, except the retries
 	partRetries                        // the retries of Kubernetes
-	partState                          // what else is known of a FIFO
-	partDelays                         // what else is known of a delaying queue
+	partState                          // further series of a FIFO
+	partDelays                         // further series of a delaying queue
 )
 
-// series are those of one name, for which there may be several queues. The provider's
-// lock guards them. ever has the parts of sources that are gone too: their series stay
-// as long as another source does, with the counts of past.
+// series are the series of one name, for which there may be several queues. The provider's lock
+// guards the fields. ever has the parts of ended sources too: their series stay as long as
+// another source does, with the counts of past.
 type series struct {
 	sources []*seriesSource
-	ever    seriesPart // the parts of all sources that there were
+	ever    seriesPart // the parts of all sources so far
 	warned  bool
 	created time.Time
-	past    QueueStats // what sources that are gone have counted
+	past    QueueStats // the counts of ended sources
 }
 
-// A seriesSource is a queue, or a layer of one. read is the queue's own and takes its locks;
-// it holds the queue by a weak pointer, so that a scrape keeps no queue alive for longer
-// than it takes.
+// A seriesSource is a queue, or a layer of a queue. read takes the locks of the queue. It has a
+// weak pointer to the queue, so a queue is kept alive for the time of a scrape only.
 type seriesSource struct {
 	parts seriesPart
 	read  func() (QueueStats, bool)
-	last  QueueStats // what had been counted when read was last called
+	last  QueueStats // the counts when read was last called
 }
 
-// parts returns those of the live sources. A second source with one of them shares the
-// series of the first, which the provider warns of.
+// parts returns the parts of the live sources. The provider warns of a second source with one of
+// these parts, as both share their series.
 func (s *series) parts() (all seriesPart) {
 	for _, src := range s.sources {
 		all |= src.parts
@@ -54,9 +52,8 @@ func (s *series) parts() (all seriesPart) {
 	return all
 }
 
-// total returns the stats of all sources together. Each source is read by itself, in its
-// own critical section. Two queues of one name have no instant in common, and a sum of
-// two instants is as true as either of them.
+// total returns the stats of all sources together. Each source is read in a critical section of
+// its own, so the sum is of several instants.
 func (s *series) total() QueueStats {
 	sum := s.past
 	for _, src := range s.sources {
@@ -65,9 +62,8 @@ func (s *series) total() QueueStats {
 	return sum
 }
 
-// stats reads a source, which takes the lock of its queue. A queue that was dropped
-// without a shutdown can be gone before the source is removed. Its counts are then
-// those of the last reading.
+// stats reads a source, which takes the lock of its queue. A queue dropped without a shutdown
+// can be gone before its source is removed. Then stats returns the last counts.
 func (src *seriesSource) stats() QueueStats {
 	now, ok := src.read()
 	if !ok {
@@ -77,20 +73,20 @@ func (src *seriesSource) stats() QueueStats {
 	return now
 }
 
-// remove removes a source and keeps its counts. It reads the source once more: since the
-// last scrape the queue may have counted.
+// remove removes a source and keeps its counts. Since the last scrape the queue may have
+// counted, so remove reads the source once more.
 func (s *series) remove(src *seriesSource) {
 	src.stats()
 	s.past.Merge(src.last)
 	s.sources = slices.DeleteFunc(s.sources, func(other *seriesSource) bool { return other == src })
 }
 
-// collector keeps the methods of a prometheus.Collector out of the provider's: a caller
-// who found them there could register the provider a second time.
+// A collector has the methods of a prometheus.Collector. The provider lacks these methods, so
+// that a caller cannot register the provider a second time.
 type collector struct{ *PrometheusProvider }
 
-// Describe implements [prometheus.Collector]. It needs no lock: the rows never change after
-// the construction of the provider.
+// Describe implements [prometheus.Collector], without a lock: the rows never change after the
+// construction of the provider.
 func (c collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, r := range c.rows {
 		ch <- r.desc
@@ -100,18 +96,16 @@ func (c collector) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements [prometheus.Collector]. It makes all metrics before it sends the first.
+// Collect implements [prometheus.Collector]. It makes all metrics before it sends the first one.
 func (c collector) Collect(ch chan<- prometheus.Metric) {
 	for _, m := range c.read(nil) { // With the lock free, as the receiver may block.
 		ch <- m
 	}
 }
 
-// read makes the metrics of all names with the lock held. Each queue is locked only
-// while it is read itself. Lock order: the provider, then a queue.
-//
-// The lock is held over all names, as the map must not change meanwhile. A queue that is
-// constructed or shut down waits for the scrape, and no other call does.
+// read makes the metrics of all names with the lock of the provider held, as the map must not
+// change meanwhile. Constructors and shutdowns of queues wait for the scrape. Other calls wait
+// only while their own queue is read. Lock order: the provider, a queue.
 func (c collector) read(scrape *registry.Scrape) (metrics []prometheus.Metric) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -121,9 +115,8 @@ func (c collector) read(scrape *registry.Scrape) (metrics []prometheus.Metric) {
 	return metrics
 }
 
-// appendSeries leaves out the series that no queue of this name has had: a FIFO shows
-// no delays of 0. It goes by ever and not by the sources of today. A series that vanished
-// while its name lives would end the rates that are computed from it.
+// appendSeries leaves out series that no queue of the name has had: a FIFO shows no delays of 0.
+// Series of ended queues stay while the name lives, or rates would end with them.
 func (c collector) appendSeries(metrics []prometheus.Metric, s *series, queue string, scrape *registry.Scrape) []prometheus.Metric {
 	total := s.total()
 	for _, r := range c.rows {
@@ -139,8 +132,8 @@ func (c collector) appendSeries(metrics []prometheus.Metric, s *series, queue st
 	return metrics
 }
 
-// A sharedCollector is the collector in a registry that has the series of client-go's queues.
-// It describes nothing, and leaves out what the registry has.
+// A sharedCollector is the collector in a registry with the series of client-go's queues. It
+// describes nothing, and leaves out series of the registry itself.
 type sharedCollector struct{ collector }
 
 // Describe implements [prometheus.Collector].

@@ -13,24 +13,24 @@ import (
 	"github.com/seed16c08ea7/workqueue/internal/registry"
 )
 
-// This file is the table of the series: what they are called, here and by client-go's
-// providers, and how their values are found in QueueStats.
+// This file is the table of the series: their names and texts, here and with client-go's
+// providers, and their values in QueueStats.
 
-// A describer knows what series are called in a registry.
+// A describer knows the texts and labels of series in a registry.
 type describer struct {
 	options PrometheusOptions
-	shared  map[string]registry.Family // those of client-go's queues in the same registry, if any
+	shared  map[string]registry.Family // the series of client-go's queues in the same registry, if any
 }
 
-// A described is what a series is called, and which labels it has.
+// A described is the name, the text and the labels of a series.
 type described struct {
 	name   string
 	desc   *prometheus.Desc
 	labels []string
 }
 
-// desc describes a series by our text, or as the registry has it already. The series has
-// more labels than those of the queue if it has one value for each of them.
+// desc describes a series by our text, or by the text in the registry if the registry has the
+// series already. more are labels in addition to the labels of the queue.
 func (d describer) desc(name, help string, more ...string) described {
 	name = seriesName(name)
 	labels := []string{"name"}
@@ -51,9 +51,9 @@ func (d describer) hasLabel(name, label string) bool {
 	return slices.Contains(d.shared[seriesName(name)].Labels, label)
 }
 
-// decades is the number of classic buckets. Those of component-base, whose texts begin with
-// their stability, end at 10 s. Buckets of one family that ended elsewhere could not be
-// added up.
+// decades is the number of classic buckets. The buckets of component-base, whose texts begin
+// with their stability, end at 10 s. All buckets of a family must end at the same bound, or they
+// could not be added up.
 func (d describer) decades() int {
 	if strings.HasPrefix(d.shared[seriesName("work_duration_seconds")].Help, "[") {
 		return 10
@@ -61,8 +61,8 @@ func (d describer) decades() int {
 	return 12
 }
 
-// values returns the values of the labels for a queue: its name, and the given value for the
-// label beyond the queue's. An empty value is to Prometheus the same as no label.
+// values returns the values of the labels for a queue: its name, and the given value for a
+// further label. To Prometheus an empty value is no label.
 func (d described) values(queue, more string) []string {
 	values := make([]string, len(d.labels))
 	for i, label := range d.labels {
@@ -74,8 +74,8 @@ func (d described) values(queue, more string) []string {
 	return values
 }
 
-// A seriesRow is a series of numbers: its part, and its value in the stats. If it has a label
-// beyond the queue's, split returns the values by that label instead, or nil for none.
+// A seriesRow is a series of numbers: its part, and its value in the stats. If the series has a
+// further label, split returns the values by the label instead, or nil for none.
 type seriesRow struct {
 	part seriesPart
 	kind prometheus.ValueType
@@ -129,7 +129,7 @@ func depthByPriority(s QueueStats) map[string]float64 {
 	return byPriority(s, "other")
 }
 
-// depthOfControllerRuntime is as controller-runtime has it: items of queues without
+// depthOfControllerRuntime returns the depths as in controller-runtime: items of queues without
 // priorities have an empty label. The priority 0 has a series from the beginning: to an alert,
 // no series is not 0.
 func depthOfControllerRuntime(s QueueStats) map[string]float64 {
@@ -160,7 +160,7 @@ func byPriority(s QueueStats, others string) map[string]float64 {
 }
 
 // byResult returns the counters of all outcomes as soon as there is a Run: an alert needs
-// them while they are 0.
+// a counter while the counter is 0.
 func byResult(s QueueStats) map[string]float64 {
 	if s.Results == nil {
 		return nil
@@ -191,7 +191,7 @@ func (r seriesRow) metric(value float64, created time.Time, queue, more string) 
 	return prometheus.MustNewConstMetric(r.desc, r.kind, value, labels...)
 }
 
-// A histogramRow is a series that is a histogram.
+// A histogramRow is a histogram: its part, and its value in the stats.
 type histogramRow struct {
 	part seriesPart
 	described
@@ -216,9 +216,10 @@ func (r histogramRow) metric(bounds []float64, s QueueStats, created time.Time, 
 }
 
 // clientGo are the families of client-go's queues in the registries of component-base and of
-// controller-runtime. The names are the same everywhere. Help texts and labels are those of
-// who registered them, and of the version. The first text of each is that of component-base
-// v0.37, which registers them with the first queue of client-go and marks its registry.
+// controller-runtime. The names are the same everywhere. Help texts and labels depend on the
+// package that registers the families, and on its version. The first text of each is the text
+// of component-base v0.37, which registers the families with the first queue of client-go and
+// marks its registry.
 var clientGo = registry.Host{
 	Owner:  "name",
 	Labels: [][]string{{"name"}, {"name", "controller"}, {"name", "controller", "priority"}},
@@ -248,7 +249,7 @@ var clientGo = registry.Host{
 
 const stuckThreads = "Large values indicate stuck threads. One can deduce the number of stuck threads by observing the rate at which this increases."
 
-// theirs is a family with the texts that it may have. component-base puts the stability before
+// theirs is a family with its possible texts. component-base puts the stability before
 // a text. Each queue of client-go has the counter called index from its construction on.
 func theirs(kind dto.MetricType, index string, texts ...string) registry.Known {
 	k := registry.Known{Kind: kind, Index: seriesName(index)}
