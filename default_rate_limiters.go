@@ -13,24 +13,23 @@ import (
 	"github.com/seed16c08ea7/workqueue/internal/slab"
 )
 
-// TypedRateLimiter decides how long an item waits before it is tried again.
+// TypedRateLimiter decides how long an item waits until its next try.
 //
-// The queue calls it without a lock held, from whichever goroutine calls the
-// queue: implementations must be safe for concurrent use.
+// A queue calls the limiter without a lock held, on any goroutine that calls the queue. So
+// implementations must be safe for concurrent use.
 type TypedRateLimiter[T comparable] interface {
-	// When counts a failure of the item and returns how long it should wait.
+	// When counts a failure of the item and returns how long the item should wait.
 	When(item T) time.Duration
-	// Forget drops what is known of the item, whether it succeeded or is given
-	// up.
+	// Forget drops the failures of the item, after a success or when the caller gives up.
 	Forget(item T)
 	// NumRequeues returns how many failures of the item are known.
 	NumRequeues(item T) int
 }
 
-// DefaultTypedControllerRateLimiter returns what most controllers use: each
-// item waits 5 ms after its first failure, twice as long after each further
-// one, at the most 1000 s, and all items together are tried again at 10 a
-// second after a burst of 100. The longer of the two waits counts.
+// DefaultTypedControllerRateLimiter returns the limiter of most controllers. Each item waits 5 ms
+// after its first failure, and twice as long after each further failure, at most 1000 s. All
+// items together are tried again at 10 a second after a burst of 100. The longer of the two
+// waits counts.
 func DefaultTypedControllerRateLimiter[T comparable]() TypedRateLimiter[T] {
 	return NewTypedMaxOfRateLimiter(
 		NewTypedItemExponentialFailureRateLimiter[T](5*time.Millisecond, 1000*time.Second),
@@ -38,20 +37,18 @@ func DefaultTypedControllerRateLimiter[T comparable]() TypedRateLimiter[T] {
 	)
 }
 
-// DefaultTypedItemBasedRateLimiter returns a limiter of each item by itself:
-// it waits 1 ms after its first failure, twice as long after each further one,
-// at the most 1000 s.
+// DefaultTypedItemBasedRateLimiter returns a limiter of each item by itself. An item waits 1 ms
+// after its first failure, and twice as long after each further failure, at most 1000 s.
 func DefaultTypedItemBasedRateLimiter[T comparable]() TypedRateLimiter[T] {
 	return NewTypedItemExponentialFailureRateLimiter[T](time.Millisecond, 1000*time.Second)
 }
 
 // TypedBucketRateLimiter limits all items together by a token bucket: each
-// When takes a token and returns the time until it is there. It knows nothing
-// of items, so Forget does nothing and NumRequeues returns 0; a token once
-// taken is gone.
+// When takes a token and returns the time until the token is there. The bucket does not know
+// items, so Forget does nothing and NumRequeues returns 0. Tokens do not come back.
 //
-// The zero value has no bucket and panics when used. It is safe for concurrent
-// use, including SetLimit and SetBurst. A bucket with no burst never has a
+// The zero value has no bucket and panics when used. All methods may be called concurrently,
+// including SetLimit and SetBurst. A bucket with no burst never has a
 // token: the wait is [rate.InfDuration].
 type TypedBucketRateLimiter[T comparable] struct {
 	*rate.Limiter
@@ -59,13 +56,13 @@ type TypedBucketRateLimiter[T comparable] struct {
 
 var _ TypedRateLimiter[any] = &TypedBucketRateLimiter[any]{}
 
-// When takes a token and returns the time until it is there.
+// When takes a token and returns the time until the token is there.
 func (r *TypedBucketRateLimiter[T]) When(item T) time.Duration {
 	if r.Limiter == nil {
 		panic("workqueue: the Limiter of TypedBucketRateLimiter is nil: set it to one from rate.NewLimiter")
 	}
-	// In one line, and with a time of our own: the reservation then stays on the stack.
-	// That of Reserve is allocated.
+	// In a single line, and with a time of our own, the reservation stays on the stack. Reserve
+	// allocates a reservation.
 	now := time.Now()
 	return r.ReserveN(now, 1).DelayFrom(now)
 }
@@ -97,11 +94,10 @@ func describeBucket(limit rate.Limit, burst int, tokens float64) string {
 // more than maxDelay, or less than the failure before.
 //
 // There is no jitter: items that have failed at the same time are tried again
-// at the same time, each time. [TypedItemBackoffRateLimiter] has it.
+// at the same time, each time. [TypedItemBackoffRateLimiter] has jitter.
 //
-// The zero value never delays. It is safe for concurrent use; When, Forget and
-// NumRequeues take constant time. It remembers an item until Forget, in some
-// 50 bytes beyond the item's own.
+// The zero value never delays. All methods may be called concurrently, and take constant time.
+// The limiter remembers an item until Forget, in some 50 bytes beyond the item's own.
 type TypedItemExponentialFailureRateLimiter[T comparable] struct {
 	failures  failures[T]
 	baseDelay time.Duration
@@ -125,7 +121,7 @@ func (r *TypedItemExponentialFailureRateLimiter[T]) When(item T) time.Duration {
 }
 
 // doubledDelay returns min(base * 2^n, limit). The comparison is made with the
-// bits shifted out of the limit instead of into the base, where they would
+// bits shifted out of the limit. Bits shifted into the base would
 // overflow.
 func doubledDelay(base time.Duration, n int, limit time.Duration) time.Duration {
 	if base > limit>>n {
@@ -148,11 +144,10 @@ func (r *TypedItemExponentialFailureRateLimiter[T]) String() string {
 }
 
 // TypedItemFastSlowRateLimiter delays an item by fastDelay for the first
-// maxFastAttempts failures, and by slowDelay after these.
+// maxFastAttempts failures, and then by slowDelay.
 //
-// The zero value never delays. It is safe for concurrent use; When, Forget and
-// NumRequeues take constant time. It remembers an item until Forget, in some
-// 50 bytes beyond the item's own.
+// The zero value never delays. All methods may be called concurrently, and take constant time.
+// The limiter remembers an item until Forget, in some 50 bytes beyond the item's own.
 type TypedItemFastSlowRateLimiter[T comparable] struct {
 	failures        failures[T]
 	fastDelay       time.Duration
@@ -192,12 +187,12 @@ func (r *TypedItemFastSlowRateLimiter[T]) String() string {
 		r.fastDelay, r.maxFastAttempts, r.slowDelay, r.failures.len())
 }
 
-// TypedMaxOfRateLimiter asks several limiters and takes the longest wait. All
-// of them count each failure, so a token bucket among them spends its tokens
-// on items that another one delays for longer anyway.
+// TypedMaxOfRateLimiter asks several limiters and takes the longest wait. All limiters count
+// each failure, so a token bucket among them spends tokens also on items that another limiter
+// delays for longer.
 //
-// The zero value never delays. It is safe for concurrent use if the limiters
-// are. A nil limiter among them makes each method but String panic.
+// The zero value never delays. All methods may be called concurrently if the limiters allow
+// concurrent calls. A nil limiter makes each method but String panic.
 type TypedMaxOfRateLimiter[T comparable] struct {
 	limiters []TypedRateLimiter[T]
 }
@@ -216,7 +211,7 @@ func (r *TypedMaxOfRateLimiter[T]) When(item T) time.Duration {
 	return longest
 }
 
-// NumRequeues returns the highest number that one of the limiters knows.
+// NumRequeues returns the highest number of the limiters.
 func (r *TypedMaxOfRateLimiter[T]) NumRequeues(item T) int {
 	var most int
 	for _, l := range r.limiters {
@@ -244,8 +239,8 @@ func (r *TypedMaxOfRateLimiter[T]) String() string {
 // TypedWithMaxWaitRateLimiter takes the waits of another limiter, up to a
 // maximum.
 //
-// The zero value has no limiter and panics when used, as does one that was
-// constructed with nil. It is safe for concurrent use if the other limiter is.
+// Without a limiter, as in the zero value, each method but String panics. All methods may be
+// called concurrently if the other limiter allows concurrent calls.
 type TypedWithMaxWaitRateLimiter[T comparable] struct {
 	limiter  TypedRateLimiter[T]
 	maxDelay time.Duration
@@ -266,7 +261,7 @@ func (w TypedWithMaxWaitRateLimiter[T]) Forget(item T) {
 	mustLimiter(w.limiter, "TypedWithMaxWaitRateLimiter").Forget(item)
 }
 
-// NumRequeues returns what the limiter knows.
+// NumRequeues returns the number of the limiter.
 func (w TypedWithMaxWaitRateLimiter[T]) NumRequeues(item T) int {
 	return mustLimiter(w.limiter, "TypedWithMaxWaitRateLimiter").NumRequeues(item)
 }
@@ -285,10 +280,9 @@ func describeLimiter[T comparable](l TypedRateLimiter[T]) string {
 	return fmt.Sprintf("%T", l)
 }
 
-// mustLimiter returns a limiter that is about to be used, and panics if it is nil.
-// client-go's constructors take a nil limiter and those here do so too: there
-// are callers who never use it, such as tests that only look at the type of a
-// queue.
+// mustLimiter returns a limiter before its use, and panics if the limiter is nil. client-go's
+// constructors take a nil limiter, and so do constructors of the same name here: some callers
+// never use the limiter, such as tests of the type of a queue.
 func mustLimiter[T comparable](l TypedRateLimiter[T], owner string) TypedRateLimiter[T] {
 	if l == nil {
 		panic("workqueue: the rate limiter of " + owner + " is nil: give one to its constructor")
@@ -296,14 +290,14 @@ func mustLimiter[T comparable](l TypedRateLimiter[T], owner string) TypedRateLim
 	return l
 }
 
-// failures counts the failures of items. Its zero value is empty; it is safe
-// for concurrent use. Each method hashes the item before it locks: an item that
-// cannot be hashed panics, and must not leave the lock held.
+// failures counts the failures of items. The zero value is empty. All methods may be called
+// concurrently. Each method hashes the item before it locks: an item without a hash panics, and
+// must not leave the lock held.
 //
 // The count lies in a record's pos, so that a failing item costs only its record
 // and its slot: 19 to 29 bytes beyond its own. The count stops at two billion.
 type failures[T comparable] struct {
-	failing atomic.Int64 // items.live, for those who do not want to lock
+	failing atomic.Int64 // items.Live, to be read without the lock
 
 	mu    sync.Mutex
 	items slab.Table[T, slab.None] // guarded by mu
@@ -311,9 +305,8 @@ type failures[T comparable] struct {
 
 const failedState slab.State = 1
 
-// add counts a failure and returns how many there were before. An item that
-// differs from itself could not be found again, so it always has none, and takes no
-// memory that nobody could give back.
+// add counts a failure and returns how many there were before. An item that differs from itself
+// could not be found again. So add keeps nothing of the item, and returns 0.
 func (f *failures[T]) add(item T) (before int) {
 	hash := slab.HashOf(item)
 	f.mu.Lock()
@@ -332,8 +325,8 @@ func (f *failures[T]) add(item T) (before int) {
 	return before
 }
 
-// oneMore returns n + 1, up to what an int of 32 bits holds: NumRequeues returns an
-// int, and a count that turned negative would make the next wait the shortest.
+// oneMore returns n + 1, up to the greatest int of 32 bits: NumRequeues returns an int, and a
+// negative count would make the next wait the shortest.
 func oneMore(n uint32) uint32 { return min(n, math.MaxInt32-1) + 1 }
 
 // number returns how many failures of the item have been counted.
@@ -348,7 +341,7 @@ func (f *failures[T]) number(item T) int {
 	return int(r.Pos)
 }
 
-// forget removes the item. While no item has failed it does not lock. When few of many
+// forget removes the item, without the lock while no item has failed. When few of many
 // items are left, the table gives memory back. Nothing else refers to its records, so
 // nothing has to follow their move.
 //
@@ -372,25 +365,23 @@ func (f *failures[T]) forget(item T) {
 	}
 }
 
-// forgetAny is forget for callers who mostly have nothing to forget: Run calls it
-// after each item that succeeds. While no item has failed it neither hashes nor
-// locks. A failure that is counted at the same time may be missed, as if it came
-// afterwards; that of the caller's own item was counted before.
+// forgetAny is forget for callers who mostly have nothing to forget: Run calls forgetAny after
+// each success. While no item has failed, forgetAny neither hashes nor locks. It may miss a
+// failure that another caller counts at the same time, as if the failure came afterwards.
 func (f *failures[T]) forgetAny(item T) {
 	if f.failing.Load() > 0 {
 		f.forget(item)
 	}
 }
 
-// len returns the number of items that have failures.
+// len returns the number of items with failures.
 func (f *failures[T]) len() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.items.Live
 }
 
-// count returns how many of the items that have failures satisfy a condition, or most if
-// there are more.
+// count returns how many items with failures satisfy a condition, or most if there are more.
 func (f *failures[T]) count(most int, is func(item T) bool) (n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -402,8 +393,7 @@ func (f *failures[T]) count(most int, is func(item T) bool) (n int) {
 	return n
 }
 
-// failureCounts returns the count that the queue keeps for Run, which is made for the first
-// Run that asks.
+// failureCounts returns the count of the queue for Run. The first Run makes the count.
 func (q *TypedRateLimiting[T]) failureCounts() *failures[T] {
 	q.attempts.CompareAndSwap(nil, new(failures[T]))
 	return q.attempts.Load()

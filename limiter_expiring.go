@@ -8,24 +8,21 @@ import (
 	"github.com/seed16c08ea7/workqueue/internal/slab"
 )
 
-// TypedExpiringRateLimiter makes another limiter forget items that have not
-// failed for an idle time. So its memory is bounded even if nobody calls Forget, as
-// for keys of objects that were deleted while they failed. The idle time of an item
-// begins when its last wait is over. So an item is never forgotten during a wait,
-// however long that is.
+// TypedExpiringRateLimiter makes another limiter forget an item after an idle time without
+// failures. So memory is bounded even if nobody calls Forget, as for keys of objects that were
+// deleted while they failed. The idle time begins when the last wait of the item is over. So an
+// item is never forgotten during a wait.
 //
-// An item that was idle for long enough is new to the next When, and
-// NumRequeues returns 0 for it. The record of one that never comes back is
-// dropped by later calls, up to two such records in each When, and without a
-// goroutine. There are fewer than three times as many records as items that fail
-// within an idle time (plus the wait). When the calls end, no more are dropped. An
-// item that is to wait for ever, for [rate.InfDuration], does not expire.
+// After the idle time, the item is new to the next When, and NumRequeues returns 0. If the item
+// never comes back, later calls drop its record, up to two records in each When. There is no
+// goroutine: without calls, no record is dropped. There are fewer than three times as many
+// records as items that fail within an idle time (plus the wait). With a wait of
+// [rate.InfDuration], an item does not expire.
 //
-// The zero value is not usable. It is safe for concurrent use if the other
-// limiter is, which is called without a lock held and must be used through
-// this one only. When, Forget and NumRequeues add constant time, amortized, to
-// those of the other limiter, and for a known item no memory. A record takes
-// some 50 bytes beyond the item's own.
+// The zero value is not usable. All methods may be called concurrently if the other limiter
+// allows concurrent calls. The other limiter is called without a lock held, and must not be
+// used directly. When, Forget and NumRequeues add constant time, amortized, and for a known item
+// no memory. A record takes some 50 bytes beyond the item's own.
 type TypedExpiringRateLimiter[T comparable] struct {
 	// Immutable after construction.
 
@@ -33,11 +30,10 @@ type TypedExpiringRateLimiter[T comparable] struct {
 	idle    time.Duration
 	epoch   time.Time // the times below are relative to the epoch
 
-	// Each item that limiter knows has a record: only after limiter has counted
-	// a failure is the record written, and only after the record is dropped is
-	// limiter told to forget. A When and an expiry of the same item that race
-	// can leave a record of an item that limiter does not know, never the
-	// other way around.
+	// Each item in limiter has a record. The record is written after limiter has counted a
+	// failure, and dropped before limiter forgets the item. If a When and an expiry of the same
+	// item race, a record can be left without the item in limiter, never an item without a
+	// record.
 
 	mu sync.Mutex
 	// The field below is guarded by mu.
@@ -47,9 +43,9 @@ type TypedExpiringRateLimiter[T comparable] struct {
 
 var _ TypedRateLimiter[any] = &TypedExpiringRateLimiter[any]{}
 
-// NewTypedExpiringRateLimiter returns a limiter that makes another one forget
-// items after an idle time. It panics if the limiter is nil or the idle time
-// is not positive.
+// NewTypedExpiringRateLimiter returns a limiter that makes the given limiter forget items after
+// an idle time. NewTypedExpiringRateLimiter panics if the limiter is nil or the idle time is not
+// positive.
 func NewTypedExpiringRateLimiter[T comparable](limiter TypedRateLimiter[T], idle time.Duration) *TypedExpiringRateLimiter[T] {
 	if limiter == nil {
 		panic("workqueue: rate limiter is nil")
@@ -62,8 +58,8 @@ func NewTypedExpiringRateLimiter[T comparable](limiter TypedRateLimiter[T], idle
 
 func (r *TypedExpiringRateLimiter[T]) now() time.Duration { return time.Since(r.epoch) }
 
-// When makes the limiter forget what has expired, the item itself included,
-// and returns the limiter's wait for the item; a negative one is none.
+// When makes the limiter forget expired items, the given item included, and returns the
+// limiter's wait for the item. A negative wait is 0.
 func (r *TypedExpiringRateLimiter[T]) When(item T) (wait time.Duration) {
 	hash := slab.HashOf(item)
 	now := r.now()
@@ -71,13 +67,13 @@ func (r *TypedExpiringRateLimiter[T]) When(item T) (wait time.Duration) {
 	for _, stale := range expired[:n] {
 		r.limiter.Forget(stale)
 	}
-	// Also if When panics: it may have counted the failure before.
+	// Also if When panics: the failure may be counted already.
 	defer func() { r.note(hash, item, dueAfter(dueAfter(now, wait), r.idle)) }()
 	return max(0, r.limiter.When(item))
 }
 
-// expire drops up to three records that have expired: that of the given item, and
-// those of two items that the hand of the ledger comes to.
+// expire drops up to three expired records: the record of the given item, and the next two to
+// which the hand of the ledger comes.
 func (r *TypedExpiringRateLimiter[T]) expire(hash uint32, item T, now time.Duration) (expired [3]T, n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -102,7 +98,7 @@ func (r *TypedExpiringRateLimiter[T]) note(hash uint32, item T, expiry time.Dura
 	*r.expiries.Enter(hash, item) = expiry
 }
 
-// NumRequeues returns what the limiter knows, or 0 if it has expired.
+// NumRequeues returns the number of the limiter, or 0 if the item has expired.
 func (r *TypedExpiringRateLimiter[T]) NumRequeues(item T) int {
 	if r.expired(item) {
 		return 0

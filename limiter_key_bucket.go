@@ -46,7 +46,7 @@ type TypedKeyBucketRateLimiter[T comparable] struct {
 
 	bucket   bucket
 	promised slab.Ledger[T, time.Duration] // when the item's token is there
-	// returned holds the places given back, under numbers of no meaning, until
+	// returned has the places given back, under numbers of no meaning, until
 	// their time has come and they are tokens.
 	returned agenda[uint64]
 	number   uint64
@@ -55,8 +55,8 @@ type TypedKeyBucketRateLimiter[T comparable] struct {
 var _ TypedRateLimiter[any] = &TypedKeyBucketRateLimiter[any]{}
 
 // NewTypedKeyBucketRateLimiter returns a limiter whose bucket is filled at the
-// limit, in tokens per second, up to the burst, and is full now. It panics if
-// one of them is negative or the limit is not a number.
+// limit, in tokens per second, up to the burst, and is full now. NewTypedKeyBucketRateLimiter
+// panics if the limit or the burst is negative, and if the limit is not a number.
 func NewTypedKeyBucketRateLimiter[T comparable](limit rate.Limit, burst int) *TypedKeyBucketRateLimiter[T] {
 	mustLimit(limit)
 	mustBurst(burst)
@@ -80,8 +80,8 @@ func mustBurst(burst int) {
 
 func (r *TypedKeyBucketRateLimiter[T]) now() time.Duration { return time.Since(r.epoch) }
 
-// When returns the time until the item's token is there. It takes one unless
-// the item has one that is not there yet.
+// When returns the time until the item's token is there. When takes a token, unless the item
+// waits for a token already.
 func (r *TypedKeyBucketRateLimiter[T]) When(item T) time.Duration {
 	hash := slab.HashOf(item)
 	at := r.now()
@@ -103,8 +103,8 @@ func (r *TypedKeyBucketRateLimiter[T]) When(item T) time.Duration {
 	}
 }
 
-// spendLocked takes a token and returns when it is there, or the end of time if
-// there will never be one.
+// spendLocked takes a token and returns when the token is there, or the end of time if there
+// will never be a token.
 func (r *TypedKeyBucketRateLimiter[T]) spendLocked(at time.Duration) (due time.Duration) {
 	if r.bucket.extra > 0 {
 		r.bucket.extra--
@@ -140,7 +140,7 @@ func (r *TypedKeyBucketRateLimiter[T]) refillLocked(at time.Duration) {
 // NumRequeues returns 0: the limiter does not count failures.
 func (r *TypedKeyBucketRateLimiter[T]) NumRequeues(item T) int { return 0 }
 
-// Forget gives the item's token back if it is not there yet.
+// Forget gives the item's token back, if the item waits for the token.
 func (r *TypedKeyBucketRateLimiter[T]) Forget(item T) {
 	hash := slab.HashOf(item)
 	at := r.now()
@@ -167,8 +167,8 @@ func (r *TypedKeyBucketRateLimiter[T]) Burst() int {
 	return r.bucket.burst
 }
 
-// SetLimit changes how many tokens a second there are. Items that wait keep
-// their time. It panics if the limit is negative or not a number.
+// SetLimit changes how many tokens a second there are. Waiting items keep their time. SetLimit
+// panics if the limit is negative or not a number.
 func (r *TypedKeyBucketRateLimiter[T]) SetLimit(limit rate.Limit) {
 	mustLimit(limit)
 	at := r.now()
@@ -178,7 +178,7 @@ func (r *TypedKeyBucketRateLimiter[T]) SetLimit(limit rate.Limit) {
 	r.bucket.limit = float64(limit)
 }
 
-// SetBurst changes how many tokens the bucket holds at most. It panics if the
+// SetBurst changes how many tokens the bucket holds at most. SetBurst panics if the
 // burst is negative.
 func (r *TypedKeyBucketRateLimiter[T]) SetBurst(burst int) {
 	mustBurst(burst)
@@ -189,8 +189,8 @@ func (r *TypedKeyBucketRateLimiter[T]) SetBurst(burst int) {
 	r.bucket.burst = burst
 }
 
-// Tokens returns how many tokens are to be had at once. If negative, as many
-// are promised to items that wait, or have been given back by them.
+// Tokens returns how many tokens are to be had at once. A negative number says how many tokens
+// are promised to waiting items, or were given back by waiting items.
 func (r *TypedKeyBucketRateLimiter[T]) Tokens() float64 {
 	at := r.now()
 	r.mu.Lock()
@@ -204,19 +204,18 @@ func (r *TypedKeyBucketRateLimiter[T]) String() string {
 	return fmt.Sprintf("key bucket (%s; %d items)", describeBucket(r.Limit(), r.Burst(), r.Tokens()), r.Len())
 }
 
-// Len returns the number of items that the limiter remembers.
+// Len returns the number of items in the limiter.
 func (r *TypedKeyBucketRateLimiter[T]) Len() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.promised.Len()
 }
 
-// A bucket collects tokens and parts of tokens. It is not a [rate.Limiter] for
-// two reasons: tokens come back to it, and a token that comes back while it
-// holds 0.2 of one, with room for one, must leave it with one. A Limiter takes
-// back whole tokens at most, and would refuse that one.
+// A bucket collects tokens and parts of tokens. Tokens come back to a bucket. If a bucket with
+// room for 1 token has 0.2 tokens when a token comes back, the bucket must then have 1. A
+// [rate.Limiter] takes back only a whole token, and would lose the other 0.8.
 //
-// Invariants, for a bucket that has just been advanced:
+// Invariants, just after advance:
 //
 //	tokens <= burst
 //	0 <= extra <= burst
@@ -225,18 +224,18 @@ type bucket struct {
 	limit float64 // tokens a second
 	burst int
 
-	// tokens is negative while items wait for tokens that are not there yet.
+	// tokens is negative while items wait for tokens.
 	tokens float64
 	// extra are the tokens that came back in the meantime. They are to be had at
-	// once, whatever is promised to items that wait.
+	// once, whatever is promised to waiting items.
 	extra int
 	last  time.Duration // when tokens was right
 }
 
 func (b *bucket) endless() bool { return b.limit >= float64(rate.Inf) }
 
-// advance adds the tokens that have come since the last call. A caller reads the clock before
-// it locks, so the times of two callers can arrive in the wrong order.
+// advance adds the tokens that have come since the last call. Callers read the clock before they
+// lock, so the times of two callers can arrive in the wrong order.
 func (b *bucket) advance(at time.Duration) {
 	at = max(at, b.last)
 	if b.endless() {
@@ -245,9 +244,8 @@ func (b *bucket) advance(at time.Duration) {
 		b.tokens += (at - b.last).Seconds() * b.limit
 	}
 	b.last = at
-	// An extra token is one like the others as soon as no item waits for a token:
-	// only then does it share their room, which may have a part of a token in it
-	// already. What exceeds the burst is lost.
+	// As soon as no item waits for a token, the extra tokens are like the others and share
+	// their room, where a part of a token may be already. Tokens above the burst are lost.
 	if b.tokens >= 0 {
 		b.tokens += float64(b.extra)
 		b.extra = 0
@@ -256,7 +254,7 @@ func (b *bucket) advance(at time.Duration) {
 	b.extra = min(b.extra, b.burst)
 }
 
-// wait returns the time until there is a token that is promised to nobody.
+// wait returns the time until there is a token for the next caller.
 func (b *bucket) wait() time.Duration {
 	switch {
 	case b.endless():
@@ -266,7 +264,7 @@ func (b *bucket) wait() time.Duration {
 	case b.tokens >= 1:
 		return 0
 	}
-	// Rounded, as a sum of parts that should be 1 may be less by some 1e-16.
+	// Rounded, as a sum of parts of a token may miss 1 by some 1e-16.
 	if wait := math.Round((1 - b.tokens) / b.limit * float64(time.Second)); wait < math.MaxInt64 {
 		return time.Duration(wait)
 	}

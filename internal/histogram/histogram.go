@@ -10,22 +10,22 @@ import (
 	"time"
 )
 
-// Counts are what a histogram has counted. A caller may convert them to a type of its own
-// with the same fields.
+// Counts are the counts of a histogram. A caller may convert Counts to a type of its own with
+// the same fields.
 type Counts struct {
 	Count uint64
 	Sum   float64 // seconds
-	// Buckets[i] counts the durations up to bound i and above the bound before it. One more
-	// element counts those above all bounds.
+	// Buckets[i] counts the durations up to bound i and above the bound before. The last
+	// element counts the durations above all bounds.
 	Buckets []uint64
-	// Zero counts the durations that were 0, and Exponential[k] those up to
-	// 2^(k/8) seconds and above 2^((k-1)/8).
+	// Zero counts the durations of 0. Exponential[k] counts the durations up to 2^(k/8)
+	// seconds and above 2^((k-1)/8).
 	Zero        uint64
 	Exponential map[int]uint64
 }
 
-// Add adds the counts of another histogram of the same bounds. It changes neither other nor
-// copies of c.
+// Add adds the counts of another histogram with the same bounds. Copies of c, and other, do not
+// change.
 func (c *Counts) Add(other Counts) {
 	switch {
 	case other.Count == 0:
@@ -49,9 +49,9 @@ func (c *Counts) Add(other Counts) {
 // A Histogram counts a duration in 9 ns, under a lock of its owner. A histogram of
 // Prometheus takes 40 ns, for its atomic operations and its map.
 //
-// The exponential buckets are those of a native histogram of Prometheus with
-// schema 3. A duration can be in 513 of them. They are allocated in chunks of 64,
-// when the first of a chunk is needed.
+// The exponential buckets are the buckets of a native histogram of Prometheus with
+// schema 3. A duration can be in 513 of the buckets. A chunk of 64 buckets is allocated when
+// its first bucket is needed.
 type Histogram struct {
 	bounds []time.Duration // in nanoseconds, rounded down
 	counts []uint64        // one more than bounds
@@ -61,8 +61,7 @@ type Histogram struct {
 }
 
 const (
-	// schema is the binary logarithm of the number of buckets that a power of two is
-	// divided into.
+	// schema is the binary logarithm of the number of buckets of a power of two.
 	schema = 3
 
 	// firstKey is the key of the bucket of a nanosecond.
@@ -105,7 +104,7 @@ func longestWithin(bound float64) time.Duration {
 	return d
 }
 
-// Observe counts a duration that is not negative.
+// Observe counts a duration, which must not be negative.
 func (h *Histogram) Observe(d time.Duration) {
 	i := 0
 	for i < len(h.bounds) && d > h.bounds[i] {
@@ -128,8 +127,8 @@ func (h *Histogram) Observe(d time.Duration) {
 }
 
 // bucketKey returns the key of the bucket of a normal positive number. The bits of
-// the fraction below the leading one give the bucket, or one of the two before
-// it, as the logarithm is never far above its chord.
+// the fraction below the leading bit give the bucket, or a bucket up to two before, as the
+// logarithm is never far above its chord.
 func bucketKey(v float64) int {
 	const fractionBits = 52
 	bits := math.Float64bits(v)
@@ -142,7 +141,7 @@ func bucketKey(v float64) int {
 	return exponent<<schema + i
 }
 
-// Read returns what has been counted.
+// Read returns the counts.
 func (h *Histogram) Read() Counts {
 	c := Counts{
 		Sum:         h.sum,
@@ -172,20 +171,20 @@ type Locked struct {
 	histogram Histogram // guarded by mu
 }
 
-// NewLocked returns a histogram with the bounds of another one, which are shared: they never
-// change. It needs no lock of the other histogram.
+// NewLocked returns a histogram with the bounds of another histogram. Bounds never change, so
+// NewLocked needs no lock of the other histogram.
 func NewLocked(like *Histogram) *Locked {
 	return &Locked{histogram: Histogram{bounds: like.bounds, counts: make([]uint64, len(like.bounds)+1)}}
 }
 
-// Observe counts a duration that is not negative.
+// Observe counts a duration, which must not be negative.
 func (l *Locked) Observe(d time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.histogram.Observe(d)
 }
 
-// Read returns what has been counted.
+// Read returns the counts.
 func (l *Locked) Read() Counts {
 	l.mu.Lock()
 	defer l.mu.Unlock()

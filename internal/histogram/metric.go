@@ -18,8 +18,8 @@ func CanBeBounds(bounds []float64) bool {
 	return true
 }
 
-// NewMetric returns counts as a metric. The bounds are those of the histogram that has counted;
-// counts of nothing may have no buckets.
+// NewMetric returns counts as a metric. The bounds are the bounds of the histogram. Counts of
+// nothing may have no buckets.
 func NewMetric(desc *prometheus.Desc, bounds []float64, counts Counts, created time.Time, labels ...string) prometheus.Metric {
 	classic := make([]*dto.Bucket, len(bounds))
 	sum := uint64(0)
@@ -55,8 +55,8 @@ func coarsen(counts map[int]uint64) (buckets map[int]int64, s int32) {
 	}
 }
 
-// twoHistograms is a native histogram with classic buckets beside it, which
-// the client library has only for the histograms that it counts itself.
+// twoHistograms is a native histogram with classic buckets beside. The client library has both
+// only for its own histograms.
 type twoHistograms struct {
 	prometheus.Metric
 	classic []*dto.Bucket

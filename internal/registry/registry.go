@@ -1,16 +1,16 @@
 // Package registry lets a collector have series in the families of another package, in one
 // registry of Prometheus. The other package is the host, the collector is the guest.
 //
-// A registry refuses a collector that describes a family which is there. It takes a collector
-// that describes nothing, and merges the series of that collector into the families of their
-// names at each scrape. Nothing of the host is replaced or written to. To set the values of the
+// A registry refuses a second collector that describes the same family. It takes a collector
+// without descriptions, and at each scrape merges its series into the families of their
+// names. Nothing of the host is replaced or written to. To set the values of the
 // host's vectors instead would leave gauges as old as the last scrape, as a registry collects
 // in any order.
 //
 // Two things fail the scrape of the whole registry: two help texts in one family, and two
 // series of equal labels. So a guest uses the texts and labels of the host, see [Shared.Find].
-// At each scrape it leaves out a family that the host has registered meanwhile with another
-// text, and the series of an owner that has series of the host, see [Shared.Scrape].
+// At each scrape the guest leaves out a family if the host has registered the family meanwhile
+// with another text, and an owner if the host has series of the same owner, see [Shared.Scrape].
 package registry
 
 import (
@@ -24,7 +24,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// A Family is what all series of a name have in common.
+// A Family is all series of a name.
 type Family struct {
 	Kind   dto.MetricType
 	Help   string
@@ -35,52 +35,52 @@ func (f Family) desc(name string) *prometheus.Desc {
 	return prometheus.NewDesc(name, f.Help, f.Labels, nil)
 }
 
-// A Host is what is known of a package that has families.
+// A Host is a package with families.
 type Host struct {
 	Families map[string]Known // by their full names
 
-	// Labels are the sets of labels that a family may have, the smallest first. The last one
-	// has all labels.
+	// Labels are the possible sets of labels of a family, the smallest first. The last set has
+	// all labels.
 	Labels [][]string
 
-	// Owner is the label that says what a series is of. An owner has one series in a family,
-	// or several.
+	// Owner is the label of the owner of a series, such as a queue. An owner has one or several
+	// series in a family.
 	Owner string
 
 	// Marks reports whether a family of a registry shows that the host registers its families
-	// late: with the first of its owners, perhaps after the guest. Such a host would panic if
-	// the guest had described them.
+	// late: with the first of its owners, perhaps after the guest. If the guest described the
+	// families, the host would panic.
 	Marks func(f *dto.MetricFamily) bool
 }
 
 // Known is a family of a host.
 type Known struct {
 	Kind  dto.MetricType
-	Helps []string // of all versions; the first one is that of a late host
-	Index string   // the family that has a series of each owner with series in this one
+	Helps []string // the texts of all versions, first the text of a late host
+	Index string   // a family with a series of each owner in this family
 }
 
-// Shared are the families that a guest has together with the host in one registry. It learns
-// more at each scrape, as a late host may register its families at any time.
+// Shared are the families that a guest has together with the host in a registry. Shared changes
+// at each scrape, as a late host may register its families at any time.
 type Shared struct {
-	Families map[string]Family // what the guest describes as the host does, by full names
+	Families map[string]Family // described by the guest as by the host, by full names
 	Late     bool              // the host registers them late
 
 	host       Host
 	registerer prometheus.Registerer
-	shown      map[string]Family // families of the host's names that had a series at first
-	refusal    string            // what the registry says of an invalid descriptor
+	shown      map[string]Family // families of the host's names with a series at first
+	refusal    string            // the registry's error for an invalid descriptor
 
 	// The fields below are guarded by mu. Only locks of the registry are taken under mu.
 	mu      sync.Mutex
-	awaited map[string]*prometheus.Desc     // families that the registry did not have so far
+	awaited map[string]*prometheus.Desc     // families that may still come
 	indexes map[string]prometheus.Collector // of the host
-	changed map[string]bool                 // families that the host has with another text
-	named   map[string]bool                 // owners that a scrape has named
+	changed map[string]bool                 // families with another text of the host
+	named   map[string]bool                 // owners in the result of Left so far
 }
 
-// Look looks at what a registry shows, if it does. A family of a version that the host's table
-// does not have can be known from its series alone.
+// Look gathers a registry, if the registry can be gathered. If the host's table lacks the text
+// of a family, only a series of the family shows the text.
 func (h Host) Look(registerer prometheus.Registerer) *Shared {
 	s := &Shared{
 		host: h, registerer: registerer, shown: make(map[string]Family), Families: make(map[string]Family),
@@ -91,7 +91,7 @@ func (h Host) Look(registerer prometheus.Registerer) *Shared {
 	if !ok {
 		return s
 	}
-	families, _ := g.Gather() // What cannot be gathered is not there.
+	families, _ := g.Gather() // A partial result will do.
 	for _, f := range families {
 		s.Late = s.Late || h.Marks(f)
 		if _, ok := h.Families[f.GetName()]; ok && len(f.GetMetric()) > 0 {
@@ -108,9 +108,9 @@ func labelsOf(m *dto.Metric) (names []string) {
 	return names
 }
 
-// Find asks the registry for all families of the host. If it has none of them, and the host
-// is late, Families are those which the host will register. Find fails if the registry has
-// another family of one of the names.
+// Find asks the registry for all families of the host. If the registry has none of the families
+// and the host is late, Families are the families that the host will register. Find fails if
+// the registry has another family of the same name.
 func (s *Shared) Find() error {
 	s.refusal = fmt.Sprint(s.ask(invalid))
 	for name := range s.host.Families {
@@ -135,8 +135,9 @@ func (s *Shared) Find() error {
 	return nil
 }
 
-// candidates are what a family may be described as, first of all as the registry shows the
-// family. Two types in one family fail each scrape, so there is none if the type is another one.
+// candidates are the possible descriptions of a family. If the registry shows the family, its
+// description comes first. With another type there are no candidates, as two types in one family
+// fail each scrape.
 func (s *Shared) candidates(name string) (all []Family) {
 	known := s.host.Families[name]
 	shown, ok := s.shown[name]
@@ -162,7 +163,7 @@ func (s *Shared) canShare(labels []string) bool {
 		!slices.ContainsFunc(labels, func(label string) bool { return !slices.Contains(all, label) })
 }
 
-// unknown is the error for a family that is not the host's, or of an unknown version.
+// unknown is the error for a family of another package, or of an unknown version.
 func (s *Shared) unknown(name string) error {
 	what := ""
 	if f, ok := s.shown[name]; ok {
@@ -171,13 +172,13 @@ func (s *Shared) unknown(name string) error {
 	return fmt.Errorf("the registry has a series %s%s that is not known", name, what)
 }
 
-// hasNone reports whether the registry has no family of a name: it would take one with a text
-// that nobody uses.
+// hasNone reports whether the registry has no family of a name: the registry would then take a
+// family with a text that nobody uses.
 func (s *Shared) hasNone(name string) bool {
 	return s.takes(Family{Help: "A text by which the registry is asked whether there is another one."}.desc(name))
 }
 
-// A probe is a collector without series, by which a registry is asked.
+// A probe is a collector without series, to ask a registry.
 type probe []*prometheus.Desc
 
 // Describe implements [prometheus.Collector].
@@ -193,20 +194,19 @@ func (probe) Collect(chan<- prometheus.Metric) {}
 // invalid is a descriptor that each registry refuses, by itself and after others.
 var invalid = prometheus.NewDesc("question", "", []string{"\xff"}, nil)
 
-// takes reports whether the registry has a family with this text and these labels, or none
-// of its name.
+// takes reports whether the registry has a family with the text and the labels, or no family of
+// the name.
 //
-// A registry compares the descriptors of a collector with what it has, one after the other. The
-// last descriptor is invalid, so that the registry registers nothing: the registry would keep
-// a text for ever, also after Unregister, and the host could not register its own. The error
-// says which of the two descriptors was refused. s.refusal is the error for the invalid one.
+// A registry looks at the descriptors of a collector one after the other. The last descriptor is
+// invalid, so that the registry registers nothing. Otherwise the registry would keep a text for
+// ever, also after Unregister, and the host could not register its own text. The error says
+// which of the two descriptors was refused. s.refusal is the error for the invalid descriptor.
 func (s *Shared) takes(desc *prometheus.Desc) bool {
 	err := s.ask(desc, invalid)
 	return err == nil || err.Error() == s.refusal
 }
 
-// ask returns the error for descriptors of which one is refused, or nil if the registerer takes
-// anything.
+// ask returns the error for the first refused descriptor, or nil if the registerer takes all.
 func (s *Shared) ask(descs ...*prometheus.Desc) error {
 	asked := probe(descs)
 	err := s.registerer.Register(asked)
@@ -216,23 +216,23 @@ func (s *Shared) ask(descs ...*prometheus.Desc) error {
 	return err
 }
 
-// A Scrape says what a guest leaves out of one scrape. The nil Scrape leaves out nothing. A
-// Scrape is not safe for concurrent use.
+// A Scrape says which series a guest leaves out of a scrape. The nil Scrape leaves out nothing.
+// A Scrape is not safe for concurrent use.
 type Scrape struct {
-	// Changed are the families that the host has registered with another text since the
-	// scrape before.
+	// Changed are the families registered by the host with another text since the scrape
+	// before.
 	Changed []string
 
 	shared  *Shared
 	omitted map[string]bool            // families
-	owners  map[string]map[string]bool // by the index that has them
-	left    map[string]bool            // owners that were left out
+	owners  map[string]map[string]bool // by index
+	left    map[string]bool            // owners left out
 }
 
-// Scrape asks the registry which families it has got since, and which owners are in them.
+// Scrape asks the registry for new families, and for the owners in all families.
 //
-// Scrape holds mu throughout, while the registry and its vectors take their own locks. Those
-// are leaves: a vector that is collected does not come back to the guest. The result has copies,
+// Scrape holds mu throughout, while the registry and its vectors take their own locks. Their
+// locks are leaves: a vector does not call the guest when it is collected. The result has copies,
 // as two scrapes may go on at once without mu.
 func (s *Shared) Scrape() *Scrape {
 	s.mu.Lock()
@@ -246,7 +246,7 @@ func (s *Shared) Scrape() *Scrape {
 			s.changed[name] = true
 			c.Changed = append(c.Changed, name)
 		case s.host.Families[name].Index == name:
-			// A registry does not show what is in it, but the error of a second
+			// A registry does not list its collectors, but the error of a second
 			// registration has the first collector.
 			var there prometheus.AlreadyRegisteredError
 			if errors.As(s.ask(desc), &there) {
@@ -262,8 +262,8 @@ func (s *Shared) Scrape() *Scrape {
 	return c
 }
 
-// ownersIn returns the owners with a series in a vector. A collector sends to a channel, so it
-// needs a goroutine beside the one that receives, which ends with the collection.
+// ownersIn returns the owners with a series in a vector. A collector sends to a channel, on a
+// goroutine of its own, which ends with the collection.
 func ownersIn(vector prometheus.Collector, label string) map[string]bool {
 	metrics := make(chan prometheus.Metric)
 	go func() {
@@ -273,7 +273,7 @@ func ownersIn(vector prometheus.Collector, label string) map[string]bool {
 	owners := make(map[string]bool)
 	for m := range metrics {
 		var written dto.Metric
-		if m.Write(&written) != nil { // What fails is no series, and in nobody's way.
+		if m.Write(&written) != nil { // Without a Write there is no series in the way.
 			continue
 		}
 		for _, l := range written.GetLabel() {
@@ -297,7 +297,7 @@ func (c *Scrape) Omits(family, owner string) bool {
 	return c.omitted[family]
 }
 
-// Left returns the owners that this scrape has left out, and no scrape before.
+// Left returns the owners left out by the scrape for the first time.
 func (c *Scrape) Left() (owners []string) {
 	c.shared.mu.Lock()
 	defer c.shared.mu.Unlock()
