@@ -20,9 +20,17 @@ import (
 
 func newMeasured(r *recorder) (*workqueue.Typed[string], *testingclock.FakeClock) {
 	clock := testingclock.NewFakeClock(epoch)
-	return workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{
-		Name: "q", MetricsProvider: r, Clock: clock,
-	}), clock
+	return openFIFO(r, clock), clock
+}
+
+// onNext calls f once, within the next call of a metric.
+func onNext(r *recorder, metric string, f func()) {
+	r.setHook(func(event string) {
+		if strings.HasPrefix(event, metric) {
+			r.setHook(nil)
+			f()
+		}
+	})
 }
 
 func TestMetricsOfTheLifeOfAnItem(t *testing.T) {
@@ -181,13 +189,10 @@ func TestMetricThatFinishesTheItemAndFails(t *testing.T) {
 	q, _ := newMeasured(r)
 	q.AddAll("a", "b", "c")
 	q.Get()
-	r.setHook(func(event string) {
-		if strings.HasPrefix(event, "latency") {
-			r.setHook(nil)
-			q.Done("b")
-			q.Add("b")
-			panic("metric")
-		}
+	onNext(r, "latency", func() {
+		q.Done("b")
+		q.Add("b")
+		panic("metric")
 	})
 	if got := goes(func() { q.Get() }); got != "metric" {
 		t.Errorf("the caller got the panic %v, want metric", got)
@@ -211,10 +216,7 @@ func TestMetricThatFailsPutsTheItemBackFirst(t *testing.T) {
 		q.AddAll("a", "b", "c")
 		first, _ := q.Get()
 		second := map[string]string{"a": "b", "c": "b"}[first]
-		r.setHook(func(string) {
-			r.setHook(nil)
-			panic("metric")
-		})
+		onNext(r, "", func() { panic("metric") })
 		goes(func() { q.Get() })
 		checkInvariants(t, 0, q)
 		if got, _ := q.Get(); got != second {
@@ -230,12 +232,9 @@ func TestMetricThatFailsForAWatchedItem(t *testing.T) {
 	q, _ := newMeasured(r)
 	q.Add("a")
 	told := 0
-	r.setHook(func(event string) {
-		if strings.HasPrefix(event, "latency") {
-			r.setHook(nil)
-			q.Watch("a", func() { told++ })
-			panic("metric")
-		}
+	onNext(r, "latency", func() {
+		q.Watch("a", func() { told++ })
+		panic("metric")
 	})
 	goes(func() { q.Get() })
 	checkInvariants(t, 0, q)
@@ -252,7 +251,7 @@ func TestMetricThatFailsForAWokenWorker(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := &recorder{}
 			// With the real clock, and so without others that are woken for nothing.
-			q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: r})
+			q := openFIFO(r, nil)
 			got := make(chan string, 2)
 			for range 2 {
 				go goes(func() {
@@ -261,12 +260,7 @@ func TestMetricThatFailsForAWokenWorker(t *testing.T) {
 				})
 			}
 			synctest.Wait()
-			r.setHook(func(event string) {
-				if strings.HasPrefix(event, "latency") {
-					r.setHook(nil)
-					fail()
-				}
-			})
+			onNext(r, "latency", fail)
 			q.Add("a")
 			synctest.Wait()
 			checkInvariants(t, 0, q)
@@ -284,12 +278,7 @@ func TestMetricThatBlocks(t *testing.T) {
 		r := &recorder{}
 		q, _ := newMeasured(r)
 		hold := make(chan struct{})
-		r.setHook(func(event string) {
-			if event == "adds+1" {
-				r.setHook(nil)
-				<-hold
-			}
-		})
+		onNext(r, "adds+1", func() { <-hold })
 		go q.Add("a")
 		synctest.Wait()
 		if item, ok := q.TryGet(); item != "a" || !ok {
@@ -309,9 +298,7 @@ func TestMetricThatBlocks(t *testing.T) {
 // A clock that panics does so before a transition, so nothing has happened.
 func TestClockThatPanics(t *testing.T) {
 	clock := newHookedClock()
-	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{
-		Name: "q", MetricsProvider: &recorder{}, Clock: clock,
-	})
+	q := openFIFO(&recorder{}, clock)
 	q.AddAll("a", "b")
 	q.Get()
 	for name, f := range map[string]func(){
@@ -336,9 +323,7 @@ func TestClockThatPanicsForAWokenWorker(t *testing.T) {
 	for kind, fail := range map[string]func(){"panic": func() { panic("clock") }, "Goexit": runtime.Goexit} {
 		synctest.Test(t, func(t *testing.T) {
 			clock := newHookedClock()
-			q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{
-				Name: "q", MetricsProvider: &recorder{}, Clock: clock,
-			})
+			q := openFIFO(&recorder{}, clock)
 			var mu sync.Mutex
 			got := 0
 			for range 2 {
@@ -421,7 +406,7 @@ func TestGaugesOfAQueueAtRestAreZero(t *testing.T) {
 	for _, gauge := range []string{"unfinished", "longest"} {
 		synctest.Test(t, func(t *testing.T) {
 			r := &recorder{}
-			q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: r})
+			q := openFIFO(r, nil)
 			defer q.ShutDown()
 			q.Add("a")
 			q.Get()
@@ -505,7 +490,7 @@ func TestGaugeThatIsSlowerThanItsPeriod(t *testing.T) {
 // No foreign code runs with the lock held, a clock's neither.
 func TestTimerOfReportsThatIsNotUsedIsStoppedWithoutTheLock(t *testing.T) {
 	clock := newTickedClock()
-	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: silent{}, Clock: clock})
+	q := openFIFO(silent{}, clock)
 	q.Add("a")
 	q.ShutDown()
 	stopped := false
@@ -524,7 +509,7 @@ func TestTimerOfReportsThatIsNotUsedIsStoppedWithoutTheLock(t *testing.T) {
 func TestWorkInFlightIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &recorder{}
-		q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: r})
+		q := openFIFO(r, nil)
 		for i, row := range []struct {
 			sleep      time.Duration
 			do         string
@@ -571,7 +556,7 @@ func TestNoReportsAfterTheShutDown(t *testing.T) {
 			r := &recorder{}
 			clock := newTickedClock()
 			close(clock.ticks)
-			q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: r, Clock: clock})
+			q := openFIFO(r, clock)
 			q.AddAll("a", "b")
 			q.ShutDown()
 			q.Get()
@@ -592,7 +577,7 @@ func TestTimersOfReports(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &recorder{}
 		clock := newTickedClock()
-		q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: r, Clock: clock})
+		q := openFIFO(r, clock)
 		q.AddAll("a", "b", "c")
 		tick := func() {
 			clock.ticks <- epoch
@@ -639,7 +624,7 @@ func TestGaugeThatPanics(t *testing.T) {
 				panic("foreign code")
 			}
 		})
-		q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: r})
+		q := openFIFO(r, nil)
 		q.Add("a")
 		q.Get()
 		q.Get()
@@ -655,15 +640,10 @@ func TestGaugeThatEndsItsGoroutine(t *testing.T) {
 	for _, gauge := range []string{"unfinished", "longest"} {
 		synctest.Test(t, func(t *testing.T) {
 			r := &recorder{}
-			q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: r})
+			q := openFIFO(r, nil)
 			q.AddAll("a", "b")
 			q.Get()
-			r.setHook(func(event string) {
-				if strings.HasPrefix(event, gauge) {
-					r.setHook(nil)
-					runtime.Goexit()
-				}
-			})
+			onNext(r, gauge, runtime.Goexit)
 			time.Sleep(time.Minute)
 			q.Get()
 			r.take()
@@ -687,7 +667,7 @@ func TestShutDownWaitsForAGauge(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			r := &recorder{}
-			q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: r})
+			q := openFIFO(r, nil)
 			q.Add("a")
 			q.Get()
 			hold := make(chan struct{})

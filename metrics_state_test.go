@@ -198,12 +198,8 @@ func TestOldestItemThatTheStorageDidNotTake(t *testing.T) {
 // and no later one again.
 func TestWhenMetricsEnd(t *testing.T) {
 	for layer, open := range map[string]func(r *reader) draining{
-		"FIFO": func(r *reader) draining {
-			return workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: r})
-		},
-		"delaying": func(r *reader) draining {
-			return workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Name: "q", MetricsProvider: r})
-		},
+		"FIFO":     func(r *reader) draining { return openFIFO(r, nil) },
+		"delaying": func(r *reader) draining { return openDelaying(r, nil) },
 	} {
 		done := func(_ func(), q draining) { q.Done("a"); q.Get(); q.Done("b") }
 		shutDown := func(_ func(), q draining) { q.ShutDown() }
@@ -286,7 +282,7 @@ func TestReadOfAQueueThatIsGone(t *testing.T) {
 	if s, ok := p.reads[0](); ok {
 		t.Errorf("got %+v", s)
 	}
-	workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: p}).ShutDown() // Nobody is told.
+	openFIFO(p, nil).ShutDown() // Nobody is told.
 }
 
 // A provider that fails, or calls the queue, as it is made known or ends.
@@ -320,7 +316,7 @@ func TestStateProviderThatFails(t *testing.T) {
 				}
 				for range 2 { // The second time is the one after the failure.
 					try(func() {
-						q = workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Name: "q", MetricsProvider: r})
+						q = openDelaying(r, nil)
 					})
 				}
 				q.Add("a")
@@ -351,7 +347,7 @@ func TestStateProviderThatFails(t *testing.T) {
 // A clock that panics while the queue is read leaves no lock held.
 func TestClockThatPanicsWhenTheQueueIsRead(t *testing.T) {
 	r, clock := &reader{}, newHookedClock()
-	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Name: "q", MetricsProvider: r, Clock: clock})
+	q := openDelaying(r, clock)
 	clock.onRead = func() { panic("clock") }
 	if got := goes(func() { r.state() }); got != "clock" {
 		t.Errorf("got the panic %v, want clock", got)
@@ -368,7 +364,7 @@ func TestClockThatPanicsWhenTheQueueIsRead(t *testing.T) {
 func TestNoGoroutineForAProviderThatReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &reader{}
-		q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: r})
+		q := openFIFO(r, nil)
 		q.Add("a")
 		q.Get()
 		for range 3 {

@@ -13,6 +13,15 @@ import (
 	"github.com/seed16c08ea7/workqueue"
 )
 
+// openFIFO and openDelaying open a queue with the name q. A nil clock is the real one.
+func openFIFO(p workqueue.MetricsProvider, c clock.WithTicker) *workqueue.Typed[string] {
+	return workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: p, Clock: c})
+}
+
+func openDelaying(p workqueue.MetricsProvider, c clock.WithTicker) *workqueue.TypedDelaying[string] {
+	return workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Name: "q", MetricsProvider: p, Clock: c})
+}
+
 // A census notes which metrics a provider was asked for.
 type census struct {
 	recorder
@@ -141,7 +150,7 @@ func TestAdaptMetricsProvider(t *testing.T) {
 	r := &recorder{}
 	p := workqueue.AdaptMetricsProvider(r)
 	clock := testingclock.NewFakeClock(epoch)
-	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Name: "q", MetricsProvider: p, Clock: clock})
+	q := openDelaying(p, clock)
 	q.AddAfter("a", 0)
 	clock.Step(time.Second)
 	q.Get()

@@ -162,7 +162,7 @@ func TestSeriesOfQueuesOfTheSameName(t *testing.T) {
 	r, p := newExposed(workqueue.PrometheusOptions{})
 	clock := testingclock.NewFakeClock(epoch)
 	open := func() *workqueue.Typed[string] {
-		return workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: p, Clock: clock})
+		return openFIFO(p, clock)
 	}
 	queues := []*workqueue.Typed[string]{open(), open()}
 	for i, q := range queues {

@@ -84,7 +84,7 @@ func TestSeriesOfDelays(t *testing.T) {
 // A FIFO has the series of Kubernetes but retries, and what else is known of it.
 func TestSeriesOfAFIFO(t *testing.T) {
 	r, p := newExposed(workqueue.PrometheusOptions{ControllerLabel: true, ConstLabels: prometheus.Labels{"cluster": "east"}})
-	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: p})
+	q := openFIFO(p, nil)
 	var want []string
 	for _, name := range []string{"adds_total", "depth", "duplicates_total", "in_flight", "longest_running_processor_seconds", "oldest_item_age_seconds",
 		"queue_duration_seconds", "unfinished_work_seconds", "work_duration_seconds"} {
@@ -136,13 +136,7 @@ func linesOf(t *testing.T, g prometheus.Gatherer, part string) (lines []string) 
 func TestSeriesOfThePriorities(t *testing.T) {
 	r, p := newExposed(workqueue.PrometheusOptions{})
 	clock := testingclock.NewFakeClock(epoch)
-	open := func(name string) *workqueue.TypedDelaying[int] {
-		return workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{
-			Name: name, MetricsProvider: p, Clock: clock,
-			Order: workqueue.Order[int]{},
-		})
-	}
-	q := open("q")
+	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{Name: "q", MetricsProvider: p, Clock: clock})
 	addAt(q, 5, 1, 2, 3)
 	clock.Step(time.Second)
 	q.AddAll(4, 5)
@@ -174,39 +168,6 @@ func TestSeriesOfThePriorities(t *testing.T) {
 	}
 }
 
-// 25 priorities have series of their own, the first ones, and all others share one. Two
-// queues of a name share 25.
-func TestSeriesOfManyPriorities(t *testing.T) {
-	captureLog(t)
-	r, p := newExposed(workqueue.PrometheusOptions{})
-	var queues []*workqueue.Typed[int]
-	for n, from := range []int{0, 20} {
-		q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[int]{
-			Name: "q", MetricsProvider: p, Order: workqueue.Order[int]{},
-		})
-		defer q.ShutDown()
-		for i := range 30 {
-			addAt(q, 100+from+i, i)
-		}
-		queues = append(queues, q)
-		got := linesOf(t, r, "depth_by_priority")
-		others := []string{`depth_by_priority{name="q",priority="other"} 6`, `depth_by_priority{name="q",priority="other"} 32`}[n]
-		if len(got) != 26 || !slices.Contains(got, others) {
-			t.Errorf("%d queues: %d series, want 26 with %s: %q", n+1, len(got), others, got)
-		}
-	}
-	for _, q := range queues {
-		for q.Len() > 0 {
-			q.Get()
-		}
-	}
-	for _, line := range linesOf(t, r, "depth_by_priority") {
-		if !strings.HasSuffix(line, " 0") {
-			t.Errorf("nothing is queued, got %s", line)
-		}
-	}
-}
-
 // besideControllerRuntime returns a registry that has controller-runtime's depth, and a
 // provider in it.
 func besideControllerRuntime() (*prometheus.Registry, *workqueue.PrometheusProvider) {
@@ -217,8 +178,10 @@ func besideControllerRuntime() (*prometheus.Registry, *workqueue.PrometheusProvi
 	return r, workqueue.NewPrometheusProvider(r, workqueue.PrometheusOptions{})
 }
 
-// levelsIn returns the depths by their label.
-func levelsIn(t *testing.T, r *prometheus.Registry) map[string]float64 {
+const depthFamily = "workqueue_depth"
+
+// levelsIn returns the values of a family by the label for the priority.
+func levelsIn(t *testing.T, r *prometheus.Registry, family string) map[string]float64 {
 	t.Helper()
 	families, err := r.Gather()
 	if err != nil {
@@ -226,7 +189,7 @@ func levelsIn(t *testing.T, r *prometheus.Registry) map[string]float64 {
 	}
 	depths := make(map[string]float64)
 	for _, f := range families {
-		if f.GetName() != "workqueue_depth" {
+		if f.GetName() != family {
 			continue
 		}
 		for _, m := range f.GetMetric() {
@@ -243,14 +206,10 @@ func levelsIn(t *testing.T, r *prometheus.Registry) map[string]float64 {
 // The depth has the label of controller-runtime there, and there is no second series for it.
 func TestDepthByPriorityBesideControllerRuntime(t *testing.T) {
 	r, p := besideControllerRuntime()
-	levels := func() *workqueue.Typed[string] {
-		return workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{
-			Name: "q", MetricsProvider: p, Order: workqueue.Order[string]{},
-		})
-	}
+	levels := func() *workqueue.Typed[string] { return openFIFO(p, nil) }
 	expect := func(what string, want map[string]float64) {
 		t.Helper()
-		if got := levelsIn(t, r); !maps.Equal(got, want) {
+		if got := levelsIn(t, r, depthFamily); !maps.Equal(got, want) {
 			t.Errorf("%s: %v, want %v", what, got, want)
 		}
 	}
@@ -265,7 +224,7 @@ func TestDepthByPriorityBesideControllerRuntime(t *testing.T) {
 	second := levels()
 	second.AddWith(workqueue.AddOptions{Priority: prio(-100)}, "a")
 	expect("two queues of the name", map[string]float64{"0": 1, "-100": 3})
-	plain := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: p})
+	plain := openFIFO(p, nil)
 	plain.Add("a")
 	expect("and one without priorities", map[string]float64{"0": 1, "-100": 3, "": 1})
 	plain.ShutDown()
@@ -283,34 +242,42 @@ func TestDepthByPriorityBesideControllerRuntime(t *testing.T) {
 	expect("after the shutdown", map[string]float64{})
 }
 
-// 25 priorities have a series each, the others one together. What is shown adds up,
-// and gets back to zero.
+// 25 priorities have a series each: 0, and the first 24 that are named. All others share a
+// series. The series add up, and get back to zero.
 func TestDepthOfMorePrioritiesThanSeries(t *testing.T) {
-	r, p := besideControllerRuntime()
-	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{
-		Name: "q", MetricsProvider: p, Order: workqueue.Order[string]{},
-	})
-	defer q.ShutDown()
-	const items = 40
-	for i := 1; i <= items; i++ {
-		q.AddWith(workqueue.AddOptions{Priority: prio(i)}, fmt.Sprint(i))
-	}
-	sum := func() (sum float64) {
-		for _, depth := range levelsIn(t, r) {
-			sum += depth
+	for _, row := range []struct {
+		open           func() (*prometheus.Registry, *workqueue.PrometheusProvider)
+		family, others string
+	}{
+		{func() (*prometheus.Registry, *workqueue.PrometheusProvider) {
+			return newExposed(workqueue.PrometheusOptions{})
+		}, "workqueue_depth_by_priority", "other"},
+		{besideControllerRuntime, depthFamily, "exceeded_cardinality_limit"},
+	} {
+		r, p := row.open()
+		q := openFIFO(p, nil)
+		defer q.ShutDown()
+		const items = 40
+		for i := 1; i <= items; i++ {
+			q.AddWith(workqueue.AddOptions{Priority: prio(i)}, fmt.Sprint(i))
 		}
-		return sum
-	}
-	got := levelsIn(t, r)
-	if len(got) != 26 || got["exceeded_cardinality_limit"] != items-24 || got["24"] != 1 || sum() != items {
-		t.Errorf("%d series, %v", len(got), got)
-	}
-	for range items {
-		item, _ := q.Get()
-		q.Done(item)
-	}
-	if sum() != 0 || len(levelsIn(t, r)) != 25 {
-		t.Errorf("an empty queue has %v", levelsIn(t, r))
+		sum := func(levels map[string]float64) (sum float64) {
+			for _, depth := range levels {
+				sum += depth
+			}
+			return sum
+		}
+		got := levelsIn(t, r, row.family)
+		if len(got) != 26 || got[row.others] != items-24 || got["24"] != 1 || sum(got) != items {
+			t.Errorf("%s: %d series, %v", row.family, len(got), got)
+		}
+		for range items {
+			item, _ := q.Get()
+			q.Done(item)
+		}
+		if got = levelsIn(t, r, row.family); sum(got) != 0 || len(got) != 25 {
+			t.Errorf("%s: an empty queue has %v", row.family, got)
+		}
 	}
 }
 
@@ -345,7 +312,7 @@ func TestTextsOfEachVersionOfControllerRuntimeAreKnown(t *testing.T) {
 			theirs.collectors["retries_total"] = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "workqueue_retries_total", Help: version.retries}, version.labels)
 			theirs.register(r)
 			q := workqueue.NewTypedRateLimiting(constant(0), workqueue.TypedRateLimitingQueueConfig[string]{
-				Name: "q", MetricsProvider: beside(r), Order: workqueue.Order[string]{},
+				Name: "q", MetricsProvider: beside(r),
 			})
 			defer q.ShutDown()
 			q.Add("a")
@@ -361,7 +328,7 @@ func TestTextsOfEachVersionOfControllerRuntimeAreKnown(t *testing.T) {
 					t.Errorf("%s is missing in\n%s", name, strings.Join(got, "\n"))
 				}
 			}
-			if n := len(levelsIn(t, r)); (n == 2) != version.wantPriorities {
+			if n := len(levelsIn(t, r, depthFamily)); (n == 2) != version.wantPriorities {
 				t.Errorf("the depth has %d priorities", n)
 			}
 			if families, err := r.Gather(); err != nil || !slices.ContainsFunc(families, func(f *dto.MetricFamily) bool { return f.GetHelp() == version.retries }) {

@@ -151,7 +151,7 @@ func TestBuckets(t *testing.T) {
 	} {
 		r := row.registry()
 		p := workqueue.NewPrometheusProvider(r, row.options)
-		q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: p, Clock: clock})
+		q := openFIFO(p, clock)
 		q.Add("a")
 		clock.Step(5 * time.Second)
 		q.Get()
@@ -402,7 +402,7 @@ func TestQueueWithTheNameOfOneOfClientGo(t *testing.T) {
 		r := prometheus.NewRegistry()
 		theirs := newForeign("", names...).register(r)
 		p := beside(r)
-		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Name: "q", MetricsProvider: p})
+		q := openDelaying(p, nil)
 		q.Add("a")
 		if got := of(t, r, "q"); !slices.Contains(got, "depth{"+labels+"} 1") || warnings() > 0 {
 			t.Errorf("before theirs: got %q, logged %s", got, log)
@@ -428,7 +428,7 @@ func TestQueueWithTheNameOfOneOfClientGo(t *testing.T) {
 // Layers of two packages that are one queue have one set of series, and no warning.
 func TestLayerWithTheNameOfOneOfClientGo(t *testing.T) {
 	fifo := func(p *workqueue.PrometheusProvider) interface{ ShutDown() } {
-		return workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: p})
+		return openFIFO(p, nil)
 	}
 	delays := func(p *workqueue.PrometheusProvider) interface{ ShutDown() } {
 		return workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{
@@ -529,7 +529,7 @@ func TestRegistryThatLooksLikeComponentBases(t *testing.T) {
 	} {
 		r := prometheus.NewRegistry()
 		r.MustRegister(prometheus.NewCounter(opts))
-		q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: beside(r)})
+		q := openFIFO(beside(r), nil)
 		defer q.ShutDown()
 		families, err := r.Gather()
 		if err != nil || !slices.ContainsFunc(families, func(f *dto.MetricFamily) bool {
