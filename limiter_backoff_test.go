@@ -79,7 +79,7 @@ func TestItemBackoffRateLimiterJitter(t *testing.T) {
 	}
 }
 
-// Rand decides all there is of chance; what it returns is not trusted.
+// All chance comes from Rand, whose results are not trusted.
 func TestItemBackoffRateLimiterRand(t *testing.T) {
 	for _, row := range []struct {
 		random float64
@@ -137,7 +137,7 @@ func TestItemBackoffRateLimiterBadInput(t *testing.T) {
 	}
 }
 
-// A streak that lasts does not overflow: the wait stays what it is for ever.
+// A long streak does not overflow: the wait stays the same for ever.
 func TestItemBackoffRateLimiterNeverEnds(t *testing.T) {
 	t.Parallel()
 	l := workqueue.NewTypedItemBackoffRateLimiter[string](wait.Backoff{
@@ -150,7 +150,7 @@ func TestItemBackoffRateLimiterNeverEnds(t *testing.T) {
 	}
 }
 
-// Limiters of any backoff, beside twins that draw the random number 0 and so return the
+// Limiters of any backoff, beside twins. The random number of a twin is 0, so twins return the
 // bare intervals.
 func TestModelItemBackoff(t *testing.T) {
 	t.Parallel()

@@ -52,8 +52,8 @@ func TestExpiringRateLimiter(t *testing.T) {
 	})
 }
 
-// An item has expired at the very end of its time, also one that the others'
-// failures have not come to: two of these are dropped with each failure.
+// An item expires at the end of its time, although its record is still there: each failure drops
+// two other records.
 func TestExpiringRateLimiterStartsAnItemOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newStub(10 * time.Second)
@@ -73,7 +73,7 @@ func TestExpiringRateLimiterStartsAnItemOver(t *testing.T) {
 
 // 100,000 keys fail once each, one a millisecond, and nobody calls Forget, as
 // in kubernetes/kubernetes#138743: no more stay than fail within three times
-// the second after which they expire.
+// the idle time of a second.
 func TestExpiringRateLimiterBoundsMemory(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -93,8 +93,7 @@ func TestExpiringRateLimiterBoundsMemory(t *testing.T) {
 	})
 }
 
-// What a burst of many keys has taken is given back while a few go on
-// failing, also if these are new ones each time.
+// The memory of a burst of many keys is given back while a few keys go on failing, old or fresh.
 func TestExpiringRateLimiterGivesABurstBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, fresh := range []bool{false, true} {
@@ -132,8 +131,7 @@ func heapInUse() int {
 	return int(m.HeapAlloc)
 }
 
-// An item whose wait has not ended has not been idle: or else one that waits
-// for long would always wait as for the first time.
+// An item is not idle during its wait, or the wait after each failure would be the first wait.
 func TestExpiringRateLimiterOutlastsTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := workqueue.NewTypedExpiringRateLimiter[string](workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Hour, 100*time.Hour), time.Minute)
@@ -153,8 +151,8 @@ func TestExpiringRateLimiterOutlastsTheWait(t *testing.T) {
 	})
 }
 
-// Of two failures at once the second is one more, also if the item has expired
-// just before, and the others' failures have not come to it.
+// Two failures at once count twice, also if the item has expired just before and its record is
+// still there.
 func TestExpiringRateLimiterCountsAFailureBesideAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := &nesting{stub: newStub(0)}
@@ -174,7 +172,7 @@ func TestExpiringRateLimiterCountsAFailureBesideAnother(t *testing.T) {
 	})
 }
 
-// A nesting limiter calls somebody, once it has counted a failure.
+// A nesting limiter counts a failure and then calls within.
 type nesting struct {
 	*stub
 	within func()
@@ -202,7 +200,7 @@ func (p panicking) When(item string) time.Duration {
 	panic("boom")
 }
 
-// What a limiter has counted before it panics expires too.
+// A failure counted before a panic expires too.
 func TestExpiringRateLimiterPanicInTheLimiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := newStub(0)

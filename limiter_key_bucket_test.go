@@ -66,7 +66,7 @@ func TestKeyBucketRateLimiter(t *testing.T) {
 		{"a duplicate waits for its own and costs nothing", 10, 1, []string{
 			"a b b b c", "0 100 100 100 200",
 			"+50ms b b c", "50 50 150",
-			"+50ms c b", "100 200", // The token of b is there: it takes the next one.
+			"+50ms c b", "100 200", // The token of b is there: b takes the next token.
 		}},
 		{"a token that is there at once is used", 10, 3, []string{"a a a a", "0 0 0 100"}},
 		{"the bucket fills up to the burst", 10, 2, []string{"a b c +10s a b c d", "0 0 100 0 0 100 200"}},
@@ -112,7 +112,7 @@ func TestKeyBucketRateLimiter(t *testing.T) {
 		{"no burst", 1, 0, []string{"a b", "never never", "burst=1 +1s a b", "0 1000"}},
 		{"no limit", 0, 1, []string{
 			"a b b c", "0 never never never",
-			"limit=1 b c", "1000 2000", // What could not be had costs nothing.
+			"limit=1 b c", "1000 2000", // A wait for ever costs nothing.
 		}},
 		{"no end of tokens", rate.Inf, 0, []string{"a a b c", "0 0 0 0"}},
 		{"an end of tokens that had none", rate.Inf, 2, []string{"a b c d limit=1 e f g", "0 0 0 0 0 0 1000"}},
@@ -146,8 +146,7 @@ func TestKeyBucketRateLimiter(t *testing.T) {
 	}
 }
 
-// Two items whose tokens have come are forgotten with each call, and the one
-// that the call is for, if it need not wait.
+// Each call forgets two items whose tokens have come, and its own item if there is no wait.
 func TestKeyBucketRateLimiterForgetsUsedTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newTap(1, 1)
@@ -195,8 +194,8 @@ func TestKeyBucketRateLimiterForgetsAnOutage(t *testing.T) {
 }
 
 // Whatever is taken and given back, the tokens used conform to a bucket of
-// this limit and one more than this burst: a place whose time has come is kept
-// as a token beside the part of one that the bucket has collected.
+// the limit and a burst of one more: a place whose time has come is kept as a token beside the
+// part of a token in the bucket.
 func TestKeyBucketRateLimiterConforms(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -284,7 +283,7 @@ func TestKeyBucketRateLimiterTokens(t *testing.T) {
 			{"a", 1},
 			{"b c d", -2},
 			{"-c", -2}, // A promise to nobody in particular.
-			{"+1s", 0}, // The place of c is a token now; one is promised to d.
+			{"+1s", 0}, // The place of c is a token now; another token is promised to d.
 			{"+1h", 2},
 		} {
 			p.play(row.play)
@@ -315,8 +314,8 @@ func TestKeyBucketRateLimiterBadInput(t *testing.T) {
 	})
 }
 
-// What a queue reports of the same failure again costs no token: the first key
-// takes the one that is there and then one to come, the second one to come.
+// A second report of a failure costs no token. Key a takes the token in the bucket and then a
+// token to come, key b a token to come.
 func TestRateLimitingQueueWithAKeyBucket(t *testing.T) {
 	l := workqueue.NewTypedKeyBucketRateLimiter[string](1, 1)
 	queue := workqueue.NewTypedRateLimitingQueue[string](l)

@@ -71,7 +71,7 @@ func TestMetricsOfTheLifeOfAnItem(t *testing.T) {
 	}
 }
 
-// What is no duplicate counts, whatever its kind.
+// Each Add counts that is no duplicate.
 func TestMetricsOfUnusualAdds(t *testing.T) {
 	for _, row := range []struct {
 		name string
@@ -99,7 +99,7 @@ func TestMetricsOfUnusualAdds(t *testing.T) {
 	}
 }
 
-// Times must follow their records when these move.
+// Times follow their records when records move.
 func TestMetricsThroughCompaction(t *testing.T) {
 	t.Parallel()
 	r := &recorder{}
@@ -129,7 +129,7 @@ func TestMetricsThroughCompaction(t *testing.T) {
 }
 
 // Every metric fails once, by a panic, by ending the goroutine, or by calling
-// the queue. The item is handed out for each Add that was to hand it out.
+// the queue. Each Add still leads to a hand-out.
 func TestMetricsThatFail(t *testing.T) {
 	for _, event := range []string{"adds+1", "depth+1", "depth-1", "latency", "work"} {
 		for kind, fail := range map[string]func(q *workqueue.Typed[string]){
@@ -182,8 +182,8 @@ func failMetric(t *testing.T, event string, skip int, panics bool, fail func(*wo
 	checkInvariants(t, 9, q)
 }
 
-// The hand-out that is undone may have been overtaken: somebody called Done
-// and added the item again while the metric was busy failing.
+// While the metric fails, somebody calls Done for the item and adds the item again. The hand-out
+// must not be undone then.
 func TestMetricThatFinishesTheItemAndFails(t *testing.T) {
 	r := &recorder{}
 	q, _ := newMeasured(r)
@@ -205,8 +205,7 @@ func TestMetricThatFinishesTheItemAndFails(t *testing.T) {
 	q.ShutDownWithDrain()
 }
 
-// The item goes back to the head of the queue, also of one with a storage, and
-// on to another worker that waits.
+// The item goes back to the head of the queue, also above a storage.
 func TestMetricThatFailsPutsTheItemBackFirst(t *testing.T) {
 	for name, storage := range map[string]workqueue.Queue[string]{"plain": nil, "storage": &shelf[string]{}} {
 		r := &recorder{}
@@ -226,7 +225,7 @@ func TestMetricThatFailsPutsTheItemBackFirst(t *testing.T) {
 	}
 }
 
-// Whoever watches an item learns nothing of it once its hand-out is undone.
+// A watch of an item ends when the hand-out is undone.
 func TestMetricThatFailsForAWatchedItem(t *testing.T) {
 	r := &recorder{}
 	q, _ := newMeasured(r)
@@ -250,7 +249,7 @@ func TestMetricThatFailsForAWokenWorker(t *testing.T) {
 	for kind, fail := range map[string]func(){"panic": func() { panic("metric") }, "Goexit": runtime.Goexit} {
 		synctest.Test(t, func(t *testing.T) {
 			r := &recorder{}
-			// With the real clock, and so without others that are woken for nothing.
+			// A fake clock would wake workers for nothing.
 			q := openFIFO(r, nil)
 			got := make(chan string, 2)
 			for range 2 {
@@ -295,7 +294,7 @@ func TestMetricThatBlocks(t *testing.T) {
 	})
 }
 
-// A clock that panics does so before a transition, so nothing has happened.
+// A clock panics before a transition, so nothing has happened.
 func TestClockThatPanics(t *testing.T) {
 	clock := newHookedClock()
 	q := openFIFO(&recorder{}, clock)
@@ -318,7 +317,7 @@ func TestClockThatPanics(t *testing.T) {
 	q.ShutDown()
 }
 
-// The worker that was woken dies on its way, by its clock: the next has to go.
+// A woken worker dies on its way, by its clock: the next worker has to go.
 func TestClockThatPanicsForAWokenWorker(t *testing.T) {
 	for kind, fail := range map[string]func(){"panic": func() { panic("clock") }, "Goexit": runtime.Goexit} {
 		synctest.Test(t, func(t *testing.T) {
@@ -339,7 +338,7 @@ func TestClockThatPanicsForAWokenWorker(t *testing.T) {
 			clock.onRead = func() {
 				mu.Lock()
 				readings++
-				dies := readings == 2 // After that of Add.
+				dies := readings == 2 // Add has read the clock before.
 				mu.Unlock()
 				if dies {
 					fail()
@@ -356,8 +355,7 @@ func TestClockThatPanicsForAWokenWorker(t *testing.T) {
 	}
 }
 
-// Times are kept on request by each layer, and then move with the item as they
-// do under metrics.
+// Each layer keeps times on request, and the times move with the item as under metrics.
 func TestKeepTimes(t *testing.T) {
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[string](1, 1)
 	for _, keep := range []bool{false, true} {
@@ -400,8 +398,8 @@ func TestKeepTimes(t *testing.T) {
 	}
 }
 
-// The last Done may come while the gauges are being set to what was in flight
-// before it. They are set once more then, to zero.
+// The last Done may come while the gauges are being set. Then the gauges are set once more, to
+// zero.
 func TestGaugesOfAQueueAtRestAreZero(t *testing.T) {
 	for _, gauge := range []string{"unfinished", "longest"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -428,8 +426,8 @@ func TestGaugesOfAQueueAtRestAreZero(t *testing.T) {
 	}
 }
 
-// The fake clock of k8s.io/utils keeps a ticker that was stopped, and with it
-// HasWaiters, on which tests wait.
+// The fake clock of k8s.io/utils keeps a stopped ticker as a waiter, and tests wait on
+// HasWaiters.
 func TestReportsLeaveNoWaiterOnAFakeClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &recorder{}
@@ -459,8 +457,8 @@ func TestReportsLeaveNoWaiterOnAFakeClock(t *testing.T) {
 	})
 }
 
-// A gauge that takes longer than the period neither piles up reports nor stops
-// the clock, whose timers wait for room when they fire.
+// A gauge slower than the period neither piles up reports nor stops the clock, whose timers wait
+// for room when they fire.
 func TestGaugeThatIsSlowerThanItsPeriod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &recorder{}
@@ -548,8 +546,8 @@ func TestWorkInFlightIsReported(t *testing.T) {
 	})
 }
 
-// What was in hand before a shutdown is not reported after it, and a Get after
-// it starts nothing that nobody would stop, even if it ticked at once.
+// After a shutdown there are no reports, and a Get starts no goroutine, even if its timer ticks
+// at once.
 func TestNoReportsAfterTheShutDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for range 20 { // Which of a tick and the shutdown is seen first is chance.
@@ -571,8 +569,7 @@ func TestNoReportsAfterTheShutDown(t *testing.T) {
 	})
 }
 
-// There is one timer while reports are due, whoever else has made one, and none
-// otherwise.
+// There is one timer while reports are due, and none otherwise.
 func TestTimersOfReports(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &recorder{}
@@ -613,8 +610,7 @@ func reportsOf(r *recorder) []string {
 	return slices.DeleteFunc(r.take(), func(event string) bool { return !strings.Contains(event, "=") })
 }
 
-// There is no caller for the panic of a gauge: it ends the program, as it does
-// on any goroutine.
+// The panic of a gauge has no caller. It ends the program, as on any goroutine.
 func TestGaugeThatPanics(t *testing.T) {
 	t.Parallel()
 	if os.Getenv(crashCase) != "" {
@@ -657,8 +653,8 @@ func TestGaugeThatEndsItsGoroutine(t *testing.T) {
 	}
 }
 
-// When a shutdown has returned, no goroutine is left, not even one that is
-// about to end: all wait for a gauge that is being set.
+// When a shutdown has returned, no goroutine is left: each shutdown waits for a gauge that is
+// being set.
 func TestShutDownWaitsForAGauge(t *testing.T) {
 	for name, shutDown := range map[string]func(q *workqueue.Typed[string]){
 		"ShutDown":          (*workqueue.Typed[string]).ShutDown,

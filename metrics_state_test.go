@@ -39,8 +39,7 @@ func (r *reader) call(event string) {
 	}
 }
 
-// state returns what is read of the queue that was constructed last, without
-// the fields that are zero.
+// state returns the state of the last queue, without the fields of zero.
 func (r *reader) state() string {
 	s, ok := r.reads[len(r.reads)-1]()
 	if !ok {
@@ -134,8 +133,7 @@ func TestStateOfTheLifeOfAnItem(t *testing.T) {
 	}
 }
 
-// The head of the line is the oldest, whatever was before and behind it, and
-// with a storage it is the oldest there is, wherever it may be.
+// The oldest item is the head of the line. With a storage the oldest item can be anywhere.
 func TestOldestItem(t *testing.T) {
 	for name, storage := range map[string]workqueue.Queue[string]{"line": nil, "storage": &shelf[string]{quiet: true}} {
 		r, clock, q := newRead(storage)
@@ -154,7 +152,7 @@ func TestOldestItem(t *testing.T) {
 		q.Remove("a")
 		oldest("the first was removed", 0, 2)
 		q.Add("a")
-		if storage != nil { // It has kept its place there, but not its time.
+		if storage != nil { // The item has kept its place there, but not its time.
 			q.Remove("b")
 			q.Remove("c")
 			oldest("the others were removed", 5*time.Second, 5)
@@ -194,8 +192,7 @@ func TestOldestItemThatTheStorageDidNotTake(t *testing.T) {
 	}
 }
 
-// A drain ends the metrics when it is over, another way to end it does so then,
-// and no later one again.
+// The end of a drain, or whatever cuts the drain short, ends the metrics. They end once.
 func TestWhenMetricsEnd(t *testing.T) {
 	for layer, open := range map[string]func(r *reader) draining{
 		"FIFO":     func(r *reader) draining { return openFIFO(r, nil) },
@@ -265,8 +262,7 @@ func (c *careless) NewQueue(q workqueue.QueueSource) workqueue.QueueMetrics {
 	return workqueue.QueueMetrics{}
 }
 
-// Of a queue that was collected there is nothing to read, and nothing to take
-// for zeros.
+// Read of a collected queue reports false, so that nobody takes the stats for zeros.
 func TestReadOfAQueueThatIsGone(t *testing.T) {
 	p := &careless{}
 	done := make(chan struct{}, 1)
@@ -285,7 +281,7 @@ func TestReadOfAQueueThatIsGone(t *testing.T) {
 	openFIFO(p, nil).ShutDown() // Nobody is told.
 }
 
-// A provider that fails, or calls the queue, as it is made known or ends.
+// A provider fails, or calls the queue, at the construction or at the end of the queue.
 func TestStateProviderThatFails(t *testing.T) {
 	for event, kinds := range map[string][]string{"new": {"panic", "Goexit", "read"}, "end": {"panic", "Goexit", "read", "shut down"}} {
 		for _, kind := range kinds {
@@ -314,7 +310,7 @@ func TestStateProviderThatFails(t *testing.T) {
 						panics = append(panics, p)
 					}
 				}
-				for range 2 { // The second time is the one after the failure.
+				for range 2 { // The second time comes after the failure.
 					try(func() {
 						q = openDelaying(r, nil)
 					})
@@ -417,7 +413,7 @@ func TestStateOfDelays(t *testing.T) {
 	}
 }
 
-// Layers that were constructed apart are read apart, and each ends for itself.
+// Layers constructed apart are read apart, and each layer ends for itself.
 func TestStateOfLayersConstructedApart(t *testing.T) {
 	r, clock := &reader{}, testingclock.NewFakeClock(epoch)
 	synctest.Test(t, func(t *testing.T) {
@@ -453,7 +449,7 @@ func TestStateOfLayersConstructedApart(t *testing.T) {
 	}
 }
 
-// What is read by priority and by group is what a naive model of the same calls says.
+// The parts by priority and by group agree with a naive model of the same calls.
 func TestPartsOfManyPrioritiesAndGroups(t *testing.T) {
 	type lane struct {
 		priority int
@@ -539,7 +535,7 @@ func TestPartsOfManyPrioritiesAndGroups(t *testing.T) {
 	}
 }
 
-// checkParts compares parts with all that there are, of which some may have none of their own.
+// checkParts compares parts with the parts of all keys. Some keys may be among the others.
 func checkParts[K comparable](t *testing.T, shape string, s workqueue.QueueStats, parts []workqueue.PartStats[K], want map[K]workqueue.PartStats[K]) {
 	t.Helper()
 	sum := workqueue.PartStats[K]{}
@@ -601,7 +597,7 @@ func TestMergedStats(t *testing.T) {
 	if got, want := fmt.Sprint(sum.ByPriority), "[{1 false 1 0 0s} {7 false 3 0 0s} {2 false 1 0 0s}]"; got != want {
 		t.Errorf("by priority: got %s, want %s", got, want)
 	}
-	// 10 to 19 are in both, so that 39 to 20 and then 19 to 15 are the deepest but for 2*19 to 2*15.
+	// The groups 10 to 19 are in both, and have twice their depth.
 	g := sum.ByGroup
 	if len(g) != 26 || g[0].Key != "39" || g[1].Key != "19" || g[1].Depth != 38 || g[1].InFlight != 2 || !g[25].Others {
 		t.Errorf("by group: got %+v", g)
@@ -620,7 +616,7 @@ func TestMergedStats(t *testing.T) {
 	}
 }
 
-// Each item and each call is in one series, whatever the order.
+// Each item and each call is in one series, with any order.
 func TestSeriesOfADelayingQueueAreThoseOfAnyOrder(t *testing.T) {
 	orders := []workqueue.Order[int]{
 		{},

@@ -53,8 +53,8 @@ func (c *readCensus) NewQueue(q workqueue.QueueSource) workqueue.QueueMetrics {
 	return workqueue.QueueMetrics{}
 }
 
-// The provider in the config wins over the global one, which queues that were constructed
-// before it was set do without, and queues without a name have none.
+// The provider in the config wins over the global provider. Queues constructed before SetProvider
+// have no metrics, nor have queues without a name.
 func TestWhichQueuesHaveMetrics(t *testing.T) {
 	t.Cleanup(workqueue.ResetProvider)
 	build := func(name string, p workqueue.MetricsProvider) {
@@ -101,7 +101,7 @@ func TestWhichQueuesHaveMetrics(t *testing.T) {
 }
 
 // A queue has all metrics or none, whenever in its construction the provider is
-// set: here by the clock that it reads there.
+// set: here by the clock, which a constructor reads.
 func TestProviderSetWithinAConstructor(t *testing.T) {
 	t.Cleanup(workqueue.ResetProvider)
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[any](1, 1)

@@ -15,8 +15,8 @@ import (
 	"github.com/seed16c08ea7/workqueue"
 )
 
-// A provider does not keep a queue, whether it was shut down or just dropped, in the
-// midst of work; and in the end it has no series of either.
+// A provider does not keep a queue that was shut down or just dropped in the midst of work. In the
+// end the provider has no series of the queue.
 func TestProviderDoesNotKeepQueues(t *testing.T) {
 	for name, end := range map[string]func(q *workqueue.TypedDelaying[[64]string]){
 		"shut down": (*workqueue.TypedDelaying[[64]string]).ShutDown,
@@ -95,7 +95,7 @@ func TestTenThousandQueuesLeaveNothing(t *testing.T) {
 			}
 		}
 	}
-	round(500) // What the packages below keep is not ours.
+	round(500) // The packages below keep some memory.
 	bytes := retained(func() any { round(n); return []any{r, p} })
 	checkSeries(t, "in the end", r)
 	if limit := int64(10 * n); bytes > limit && !small {
@@ -103,7 +103,7 @@ func TestTenThousandQueuesLeaveNothing(t *testing.T) {
 	}
 }
 
-// All series of a queue are of one instant, at whatever moment it is scraped.
+// All series of a queue are of the same instant.
 func TestSeriesAgree(t *testing.T) {
 	t.Parallel()
 	r, p := newExposed(workqueue.PrometheusOptions{})
@@ -111,7 +111,7 @@ func TestSeriesAgree(t *testing.T) {
 	var workers, producers sync.WaitGroup
 	var scrapes atomic.Int32
 	items := rounds(30_000)
-	for i := range items { // A line that gets shorter while it is looked at.
+	for i := range items { // The line gets shorter during the scrapes.
 		q.Add(i)
 	}
 	for n := range 2 {
@@ -155,8 +155,8 @@ func TestSeriesAgree(t *testing.T) {
 	workers.Wait()
 }
 
-// Two queues of a name: sums and maxima, one warning, and counts that never
-// fall while one of them is there.
+// Two queues of a name: sums and maxima, a single warning, and counts that do not fall while one
+// of the queues is there.
 func TestSeriesOfQueuesOfTheSameName(t *testing.T) {
 	logged := captureLog(t)
 	r, p := newExposed(workqueue.PrometheusOptions{})
@@ -198,7 +198,7 @@ func TestSeriesOfQueuesOfTheSameName(t *testing.T) {
 		t.Errorf("logged %d lines about q, want 1: %s", n, logged)
 	}
 	logged.Reset()
-	q := open() // One after the other is as it should be.
+	q := open() // A name may be used again.
 	if got := scrape(t, r); !slices.Contains(got, `adds_total{name="q"} 0`) || logged.Len() > 0 {
 		t.Errorf("a new queue has the series %q; logged %q", got, logged)
 	}

@@ -81,7 +81,7 @@ func TestSeriesOfDelays(t *testing.T) {
 	}
 }
 
-// A FIFO has the series of Kubernetes but retries, and what else is known of it.
+// A FIFO has the series of Kubernetes but retries, and the further series of a FIFO.
 func TestSeriesOfAFIFO(t *testing.T) {
 	r, p := newExposed(workqueue.PrometheusOptions{ControllerLabel: true, ConstLabels: prometheus.Labels{"cluster": "east"}})
 	q := openFIFO(p, nil)
@@ -99,7 +99,7 @@ func TestSeriesOfAFIFO(t *testing.T) {
 	checkSeries(t, "after the shutdown", r)
 }
 
-// The layers of a queue that was put together by hand have one set of series,
+// The layers of a queue put together by hand share their series,
 // and no warning.
 func TestSeriesOfLayersConstructedApart(t *testing.T) {
 	logged := captureLog(t)
@@ -203,7 +203,7 @@ func levelsIn(t *testing.T, r *prometheus.Registry, family string) map[string]fl
 	return depths
 }
 
-// The depth has the label of controller-runtime there, and there is no second series for it.
+// Beside controller-runtime the depth has the label priority, and there is no depth_by_priority.
 func TestDepthByPriorityBesideControllerRuntime(t *testing.T) {
 	r, p := besideControllerRuntime()
 	levels := func() *workqueue.Typed[string] { return openFIFO(p, nil) }
@@ -281,9 +281,9 @@ func TestDepthOfMorePrioritiesThanSeries(t *testing.T) {
 	}
 }
 
-// The series that controller-runtime registers when a program starts, by the first of its
-// versions that has them so. There is no queue yet, so the registry shows nothing of them:
-// help texts and labels must be known. They were read from the modules v0.12.3, v0.16.1,
+// The series that controller-runtime registers when a program starts, by its first version with
+// each text. There is no queue yet, so the registry shows none of the series, and the provider
+// must know the help texts and labels. The texts here were read from the modules v0.12.3, v0.16.1,
 // v0.19.4, v0.20.4, v0.21.0, v0.22.4, v0.23.3, v0.24.1 and v0.25.2.
 func TestTextsOfEachVersionOfControllerRuntimeAreKnown(t *testing.T) {
 	const depth, byPriority = "Current depth of workqueue", "Current depth of workqueue by workqueue and priority"

@@ -43,14 +43,13 @@ func scrape(t testing.TB, g prometheus.Gatherer) (series []string) {
 	return series
 }
 
-// newExposed returns a provider in a registry that checks what it gets.
+// newExposed returns a provider in a pedantic registry.
 func newExposed(options workqueue.PrometheusOptions) (*prometheus.Registry, *workqueue.PrometheusProvider) {
 	r := prometheus.NewPedanticRegistry()
 	return r, workqueue.NewPrometheusProvider(r, options)
 }
 
-// checkSeries compares all series, of which want has those that are not about
-// what was abandoned.
+// checkSeries compares all series but abandoned_total.
 func checkSeries(t *testing.T, step string, g prometheus.Gatherer, want ...string) {
 	t.Helper()
 	got := slices.DeleteFunc(scrape(t, g), func(s string) bool { return strings.HasPrefix(s, "abandoned_total") })
@@ -72,7 +71,7 @@ func checkAbandoned(t *testing.T, g prometheus.Gatherer, inFlight, queued, waiti
 	}
 }
 
-// captureLog returns what goes to the default logger during the test.
+// captureLog returns the output of the default logger during the test.
 func captureLog(t *testing.T) *bytes.Buffer {
 	var b bytes.Buffer
 	old := slog.Default()
@@ -125,8 +124,8 @@ func classic(t *testing.T, g prometheus.Gatherer, name string) (buckets string) 
 	return ""
 }
 
-// Classic buckets of one family that ended elsewhere than those of client-go's queues could
-// not be added up.
+// Classic buckets end at the same bound as the buckets of client-go's queues: others could not be
+// added up.
 func TestBuckets(t *testing.T) {
 	clock := testingclock.NewFakeClock(epoch)
 	plain := func() *prometheus.Registry { return prometheus.NewPedanticRegistry() }
@@ -179,8 +178,8 @@ func TestMetricsOfThePrometheusProviderMeasureNothing(t *testing.T) {
 // The registries of controller-runtime and component-base themselves are in
 // compat/adapted. Here are others, with the series of client-go's queues in them.
 
-// foreignSeries are the vectors of somebody else's provider. Their texts are those of
-// controller-runtime, with something before them.
+// foreignSeries are the vectors of another provider. The texts are from controller-runtime, with
+// a prefix.
 type foreignSeries struct {
 	prefix     string
 	labels     []string
@@ -218,8 +217,8 @@ func (f *foreignSeries) register(r prometheus.Registerer) *foreignSeries {
 	return f
 }
 
-// queue makes the series of a queue, as client-go's queue does when it is made, with a
-// depth of 7.
+// queue makes the series of a queue, as the constructor of client-go's queue does, with a depth
+// of 7.
 func (f *foreignSeries) queue(name string) {
 	values := make([]string, len(f.labels))
 	for i := range min(2, len(values)) {
@@ -237,7 +236,7 @@ func (f *foreignSeries) queue(name string) {
 	}
 }
 
-// countOfComponentBase is what tells its registry from others.
+// countOfComponentBase marks the registry of component-base.
 func countOfComponentBase() prometheus.Counter {
 	return prometheus.NewCounter(prometheus.CounterOpts{Name: "registered_metrics_total", Help: "[BETA] The count of registered metrics."})
 }
@@ -351,7 +350,7 @@ func TestSecondProviderOfARegistry(t *testing.T) {
 	}
 }
 
-// What is in the way is said, with a way out, and the registry is as it was.
+// The panic names the series in the way, and a way out. The registry does not change.
 func TestProviderBesideWhatItCannotTakeUp(t *testing.T) {
 	for name, row := range map[string]struct {
 		prepare func(r *prometheus.Registry)
@@ -424,8 +423,8 @@ func TestQueueWithTheNameOfOneOfClientGo(t *testing.T) {
 	}
 }
 
-// A layer is left out, with a warning, where the registry has the same layer of that name.
-// Layers of two packages that are one queue have one set of series, and no warning.
+// A layer is left out, with a warning, where the registry has the same layer of the same name.
+// A queue with layers of two packages has each series once, and no warning.
 func TestLayerWithTheNameOfOneOfClientGo(t *testing.T) {
 	fifo := func(p *workqueue.PrometheusProvider) interface{ ShutDown() } {
 		return openFIFO(p, nil)
@@ -465,8 +464,8 @@ func TestLayerWithTheNameOfOneOfClientGo(t *testing.T) {
 }
 
 // component-base registers its vectors when the first queue of client-go is made, and
-// panics if they are refused. compat/adapted does so with the texts that are known. With others
-// our series of these names go, with a warning, and those that are ours alone stay.
+// panics if they are refused. compat/adapted has the tests with known texts. With other texts our
+// series in the same families go, with a warning. Our further series stay.
 func TestProviderBeforeComponentBaseRegistersOtherTexts(t *testing.T) {
 	log := captureLog(t)
 	r := prometheus.NewRegistry()
@@ -519,8 +518,8 @@ func TestScrapesBesideClientGoAtOnce(t *testing.T) {
 	}
 }
 
-// Who else has a text in brackets, or a counter of that name, is not component-base: our
-// series have our texts there.
+// A text in brackets, or a counter of the same name, does not make a registry component-base's:
+// our series have our texts there.
 func TestRegistryThatLooksLikeComponentBases(t *testing.T) {
 	t.Parallel()
 	for name, opts := range map[string]prometheus.CounterOpts{
