@@ -7,11 +7,11 @@ import (
 	"github.com/seed16c08ea7/workqueue/internal/slab"
 )
 
-// This file has what only reads a fifo, for snapshots and metrics.
+// This file reads a fifo for snapshots and metrics, and changes nothing.
 
-// enterIn enters what the fifo holds in a census: the first queued items, in the order of
-// the lanes, and some that are held. A storage cannot be asked, so that its items are
-// found by a look at every record, and are in any order.
+// enterIn enters the first queued items in a census, in the order of the lanes, and some
+// held items. A storage cannot list its items: enterIn looks at every record for stored
+// items, and enters them in any order.
 func (f *fifo[T]) enterIn(c *census[T]) {
 	c.queuedTotal, c.heldTotal = f.len(), len(f.held)
 	if f.lanes == nil {
@@ -67,8 +67,8 @@ func (f *fifo[T]) entry(i uint32, state ItemState) censusEntry[T] {
 	return e
 }
 
-// nextRank returns the rank of a record, or that with which done will queue it. There must be
-// lanes.
+// nextRank returns the rank of a record, and for a marked record the rank with which done
+// will queue the record. The fifo must have lanes.
 func (f *fifo[T]) nextRank(r *slab.Record[T, links]) rank {
 	note := uint8(namedNote)
 	if r.State == reprocess {
@@ -77,8 +77,8 @@ func (f *fifo[T]) nextRank(r *slab.Record[T, links]) rank {
 	return rank{f.nextLane(r).level.priority, r.Note&note != 0}
 }
 
-// nextLane returns the lane of a record, or that in which done will queue it. There must be
-// lanes.
+// nextLane returns the lane of a record, and for a marked record the lane in which done
+// will queue the record. The fifo must have lanes.
 func (f *fifo[T]) nextLane(r *slab.Record[T, links]) *lane {
 	if r.State == reprocess {
 		return f.lanes.all[r.X.next]
@@ -86,9 +86,9 @@ func (f *fifo[T]) nextLane(r *slab.Record[T, links]) *lane {
 	return f.lanes.all[r.X.lane]
 }
 
-// heldFor returns the rank that a held item was handed out with, and for how long the item
-// was queued before, as far as that is known: an add since then has overwritten the time of
-// the add before.
+// heldFor returns the rank with which a held item was handed out, and how long the item was
+// queued before. The time is 0 if the item was added again: the later add has overwritten
+// the time of the earlier add.
 func (f *fifo[T]) heldFor(hash uint32, item T) (waited time.Duration, k rank) {
 	at, r := f.items.Find(hash, item)
 	if r == nil || !isHeld(r.State) {
@@ -104,7 +104,7 @@ func (f *fifo[T]) heldFor(hash uint32, item T) (waited time.Duration, k rank) {
 	return waited, k
 }
 
-// isQueued reports whether the item is queued, or will be by its done.
+// isQueued reports whether the item is queued, or will be queued by its done.
 func (f *fifo[T]) isQueued(hash uint32, item T) bool {
 	_, r := f.items.Find(hash, item)
 	return r != nil && (r.State == queued || r.State == inStorage || r.State == reprocess)
@@ -120,8 +120,8 @@ func (f *fifo[T]) heldAgain() (n int) {
 	return n
 }
 
-// inFlight returns for how long the held items have been held, added up and at
-// most. It takes time in proportion to their number.
+// inFlight returns how long workers have held the held items: the sum of the times, and the
+// longest time. It takes time in proportion to the number of held items.
 func (f *fifo[T]) inFlight(now time.Duration) (total, longest time.Duration) {
 	for _, i := range f.held {
 		held := max(0, now-f.stamps.At(i).started)
@@ -131,9 +131,9 @@ func (f *fifo[T]) inFlight(now time.Duration) (total, longest time.Duration) {
 	return total, longest
 }
 
-// oldest returns the age of the oldest queued item of a fifo without lanes: that of the
-// first item in the line. A storage has an order of its own, so that each record is looked
-// at.
+// oldest returns the age of the oldest queued item of a fifo without lanes. The first item
+// in the line is the oldest. A storage has an order of its own, so oldest looks at each
+// record.
 func (f *fifo[T]) oldest(now time.Duration) (age time.Duration) {
 	if f.line.head != 0 {
 		age = max(0, now-f.stamps.At(f.line.head-1).added)
@@ -150,8 +150,9 @@ func (f *fifo[T]) oldest(now time.Duration) (age time.Duration) {
 }
 
 // levels returns the depth of each priority that metrics name, in the order in which the
-// priorities came into use, and of all others together. It takes time in proportion to the
-// number of held items. It is nil without lanes.
+// priorities came into use, and the depth of all other priorities together. An item that
+// done will queue counts too. levels is nil without lanes, and takes time in proportion to
+// the number of held items.
 func (f *fifo[T]) levels() (stats []LevelStats) {
 	if f.lanes == nil {
 		return nil
@@ -173,8 +174,8 @@ func (f *fifo[T]) levels() (stats []LevelStats) {
 	return stats
 }
 
-// levelOf returns the stats that a priority belongs to, and adds those of the others
-// when the first of them comes.
+// levelOf returns the entry of a priority. Priorities without a name share the entry
+// Others, which levelOf adds for the first of them.
 func levelOf(stats *[]LevelStats, priority int) *LevelStats {
 	for i := range *stats {
 		if s := &(*stats)[i]; s.Priority == priority || s.Others {
@@ -185,21 +186,22 @@ func levelOf(stats *[]LevelStats, priority int) *LevelStats {
 	return &(*stats)[len(*stats)-1]
 }
 
-// surveyed is how many lanes and groups are looked at in one critical section. A look takes
-// up to 100 ns, where nothing of the lane is in a cache.
+// surveyed is the number of lanes and groups that one critical section looks at. A look
+// takes up to 100 ns if nothing of the lane is in a cache.
 const surveyed = 4096
 
-// A survey is a look at all lanes and groups, in as many critical sections as that takes:
-// their number has no bound. What changes in between may be missed or seen twice.
+// A survey looks at all lanes and groups, in several critical sections, because the number
+// of lanes has no bound. A change between two sections may be missed or seen twice.
 type survey struct {
 	now    time.Duration
-	next   int          // the lane and the group to be looked at next
-	levels []LevelStats // get the age of their oldest item
+	next   int          // the id of the next lane and group
+	levels []LevelStats // with OldestItem and no Depth
 	groups groupDepths
 }
 
-// survey looks at some lanes and groups, and reports whether that was the rest of them. The
-// oldest item of a lane is its first one, unless it was raised there or added while held.
+// survey looks at the next lanes and groups, and reports whether none is left. The first
+// item of a lane counts as its oldest. An item that was raised to the lane, or was added
+// while held, may be older.
 func (f *fifo[T]) survey(s *survey) (over bool) {
 	if f.lanes == nil {
 		return true
@@ -231,13 +233,13 @@ func (s *survey) lookAt(l *lane, added func(i uint32) time.Duration) {
 	}
 }
 
-// groupDepths are the deepest groups, the deepest first, and all others.
+// groupDepths are the deepest groups, the deepest first, and the sum of all others.
 type groupDepths struct {
 	named  []GroupDepth
 	others GroupDepth
 }
 
-// enter adds a group behind those that are as deep.
+// enter adds a group behind all groups with as many queued items or more.
 func (d *groupDepths) enter(g *group) {
 	if g.n == 0 && g.inFlight == 0 {
 		return
@@ -256,7 +258,7 @@ func (d *groupDepths) enter(g *group) {
 	}
 }
 
-// all returns the groups, and the others as one more at the end.
+// all returns the groups, and the others as the last entry.
 func (d *groupDepths) all() []GroupDepth {
 	if d.others.Others {
 		return append(d.named, d.others)
