@@ -359,8 +359,8 @@ func (f *fifo[T]) addAgain(at uint32, r *slab.Record[T, links], now time.Duratio
 	return false
 }
 
-// If the add has a higher priority, raise moves a queued record to the end of the lane with
-// this priority, in the group of the record.
+// raise moves a queued record to the priority of the add, if that priority is higher. The
+// record goes to the end of the lane of its group.
 func (f *fifo[T]) raise(i uint32, r *slab.Record[T, links], p *placement) {
 	priority := p.number()
 	if f.lanes == nil {
@@ -392,7 +392,7 @@ func (f *fifo[T]) raise(i uint32, r *slab.Record[T, links], p *placement) {
 
 // mark notes that a held item was added again.
 func (f *fifo[T]) mark(i uint32, r *slab.Record[T, links], now time.Duration, p *placement) {
-	l := f.laneFor(p) // Before r is marked: new lanes count all marked records, and r is counted below.
+	l := f.laneFor(p) // First: new lanes count the records marked so far.
 	was := r.State
 	r.State = reprocess
 	if f.timed {

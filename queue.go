@@ -256,8 +256,9 @@ type AddOptions struct {
 // and 56 more if the queue has an [Order] with functions.
 //
 // AddWith returns how many items the queue took. An item that was queued already counts. An
-// item after a shutdown does not count, because nobody will handle the item. Above a
-// foreign queue, a [TypedDelaying] asks ShuttingDown before each add.
+// item after a shutdown does not count, because nobody will handle the item. A
+// [TypedDelaying] above a queue that is not a [Typed] asks ShuttingDown of the queue before
+// each add.
 //
 // AddWith panics before the first add if the options name a priority and a [Queue] stores
 // the items. It also panics if they name a delay or a limiter: a Typed has neither.
@@ -521,7 +522,7 @@ func (q *Typed[T]) endDrains() {
 	}
 }
 
-// ShuttingDown reports whether ShutDown or ShutDownWithDrain has been called.
+// ShuttingDown reports whether ShutDown, ShutDownWithDrain or Drain has been called.
 func (q *Typed[T]) ShuttingDown() bool {
 	return q.shut.Load()
 }
