@@ -8,39 +8,39 @@ import (
 )
 
 const (
-	// heartbeat is the longest that waitingLoop sleeps: an item is never due
-	// for longer than this without being added, whatever the clock and its
-	// timers do. client-go gives the same guarantee.
+	// heartbeat is the longest sleep of waitingLoop: a due item waits no longer than a
+	// heartbeat to be added, whatever the clock and its timers do. client-go gives the same
+	// guarantee.
 	heartbeat = 10 * time.Second
 
-	// maxArms bounds how often the timer is armed for one sleep, if the clock
-	// moves each time. It takes as many steps of a fake clock, each within the
-	// same microsecond as one of these, to make an item late.
+	// maxArms bounds how often the timer is armed for one sleep, if the clock moves each
+	// time. An item is late only if a fake clock is stepped maxArms times, each time within
+	// the microsecond around an arming of the timer.
 	maxArms = 8
 )
 
-// A reading is the time that somebody has read from the clock before taking the
-// lock. No clock is read with the lock held, as it may be foreign code. So an
-// injected clock may be set back between the reading and the lock, and another
-// goroutine may plan an item by the new time in between. The old reading would call
-// that item due, although it was only just delayed. The rule is therefore: a reading
-// counts for an item only if it began after the item was planned.
+// A reading is a time that was read from the clock before the lock was taken. The clock may
+// be foreign code, and is not read with the lock held. So an injected clock may be set back
+// between the reading and the lock, and another goroutine may plan an item by the new time
+// in between. By the old reading, the item would be due, although it was only just delayed.
+// The rule is therefore: a reading counts for an item only if it began after the item was
+// planned.
 //
-// If the earliest item looks due and the reading does not count for it, the loop
-// reads the clock again. A flood of new items does not prolong that: while the clock
-// goes forward, items planned after the earliest one was due get later times. So
-// there is one more reading for each time that the clock is set back, or that an item
-// is planned during a reading.
+// If the earliest item looks due and the reading does not count for the item, the loop
+// reads the clock again. A flood of new items causes no further readings: while the clock
+// goes forward, items planned after the earliest item was due get later times. So there is
+// one more reading for each time that the clock is set back, or that an item is planned
+// during a reading.
 //
-// The real clock is monotonic. If it shows a time by which an item is due, it
-// was read after the item was planned, so that all its readings count.
+// The real clock is monotonic. If a reading of the real clock shows that an item is due,
+// the reading began after the item was planned. So all readings of the real clock count.
 type reading struct {
 	now   time.Duration
-	plans uint64 // agenda.plans when the reading began, or the end of numbers
+	plans uint64 // agenda.plans when the reading began, or the largest number
 }
 
-// readClock reads the clock, and before it the number of plans: the other order would let
-// a plan from in between count as older than the reading.
+// readClock reads the number of plans first, and then the clock. In the other order, a plan
+// made in between would count as older than the reading.
 func (q *TypedDelaying[T]) readClock() reading {
 	if q.real {
 		return reading{q.now(), math.MaxUint64}
@@ -49,15 +49,15 @@ func (q *TypedDelaying[T]) readClock() reading {
 	return reading{q.now(), plans}
 }
 
-// waitingLoop adds items as they become due, and returns when none is left
-// waiting. AddAfter starts it.
+// waitingLoop adds items as they become due, and returns when no item waits. AddAfter
+// starts the loop.
 //
-// It adds what is due in one step and sleeps in another, and reads the clock anew
-// in each. AddAfter puts items into the agenda itself, and not through this
-// goroutine. So no rate of AddAfter keeps due items from being added.
+// The loop adds due items in one step and sleeps in another, and reads the clock anew in
+// each step. AddAfter itself puts items into the agenda, without this goroutine. So no rate
+// of AddAfter keeps due items from being added.
 //
-// Foreign code that ends the goroutine (runtime.Goexit) does not end the loop:
-// another one carries on after the item with which it happened.
+// If foreign code ends the goroutine (runtime.Goexit), another goroutine carries on after
+// the item whose add ended the goroutine.
 func (q *TypedDelaying[T]) waitingLoop() {
 	defer q.loops.Leave(&q.mu)
 	over := false
@@ -74,14 +74,15 @@ func (q *TypedDelaying[T]) waitingLoop() {
 	}
 }
 
-// An outlook is what waitingLoop finds in the agenda.
+// An outlook tells waitingLoop the state of the agenda.
 type outlook struct {
 	next time.Duration // when the earliest item is due
-	due  bool          // it is due now
+	due  bool          // the earliest item is due now
 	over bool          // no item waits, and the loop ends
 }
 
-// endLoop decides what the end of the goroutine means.
+// endLoop logs a panic of the goroutine and panics again. It replaces a goroutine that was
+// ended by runtime.Goexit.
 func (q *TypedDelaying[T]) endLoop(over *bool) {
 	switch r := recover(); {
 	case r != nil:
@@ -96,7 +97,8 @@ func (q *TypedDelaying[T]) endLoop(over *bool) {
 	}
 }
 
-// replaceLoop starts a goroutine before this one leaves.
+// replaceLoop starts the next goroutine before this goroutine leaves loops, so a shutdown
+// waits for the next goroutine too.
 func (q *TypedDelaying[T]) replaceLoop() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -104,9 +106,9 @@ func (q *TypedDelaying[T]) replaceLoop() {
 	go q.loop()
 }
 
-// addDue adds items that are due, up to a batch of them.
+// addDue adds due items, up to a batch.
 func (q *TypedDelaying[T]) addDue() outlook {
-	shutDown := q.queue.ShuttingDown() // The queue below may have been shut down by itself.
+	shutDown := q.queue.ShuttingDown() // Somebody may have shut down the queue below alone.
 	r := q.readClock()
 	if q.typed == nil {
 		item, k, o := q.popDue(shutDown, r)
@@ -120,7 +122,7 @@ func (q *TypedDelaying[T]) addDue() outlook {
 	return o
 }
 
-// moveDue is addDue for a typed queue below. It moves a batch in one critical section.
+// moveDue is addDue if typed is set. It moves a batch in one critical section.
 func (q *TypedDelaying[T]) moveDue(shutDown bool, r reading, added time.Duration) (a promotion, o outlook) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -131,10 +133,9 @@ func (q *TypedDelaying[T]) moveDue(shutDown bool, r reading, added time.Duration
 	return a, o
 }
 
-// popDue takes one due item off the agenda. The caller adds it without the
-// lock, as that is foreign code, and only then comes for the next: no more than
-// one item is ever between the queues, and one is lost at most if the call does
-// not return.
+// popDue takes one due item off the agenda. The caller adds the item without the lock,
+// because the queue below is foreign code, and only then pops the next item. So at most one
+// item is between the queues, and at most one item is lost if the call does not return.
 func (q *TypedDelaying[T]) popDue(shutDown bool, r reading) (item T, k rank, o outlook) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -148,9 +149,9 @@ func (q *TypedDelaying[T]) popDue(shutDown bool, r reading) (item T, k rank, o o
 	return item, k, o
 }
 
-// lookAheadLocked looks at the earliest item. If there is none, it decides the end of
-// the loop and clears running in the same critical section: an AddAfter in between
-// would rely on a goroutine that is about to end.
+// lookAheadLocked looks at the earliest item. If no item waits, the loop ends, and running
+// is cleared in the same critical section: an AddAfter in between would rely on a goroutine
+// that is about to end.
 func (q *TypedDelaying[T]) lookAheadLocked(shutDown bool, r reading) outlook {
 	if shutDown {
 		q.dropLocked(r.now)
@@ -164,16 +165,16 @@ func (q *TypedDelaying[T]) lookAheadLocked(shutDown bool, r reading) outlook {
 
 // sleepUntil waits until the time next, for a token, or for a heartbeat.
 //
-// A clock that is stepped between reading it and arming the timer makes the
-// timer late by the step, which for a clock that nobody steps again is for
-// ever (kubernetes/kubernetes#125581). So an injected clock is read again
-// after arming, until it has stood still in between. A clock that never stands
-// still runs by itself, and is late only by the time that the calls take.
+// If a clock is stepped after it was read and before the timer is armed, the timer is late
+// by the step. If nobody steps the clock again, the timer never fires
+// (kubernetes/kubernetes#125581). So an injected clock is read again after arming, until
+// the clock has stood still in between. A clock that never stands still runs by itself, and
+// its timer is late only by the time that the calls take.
 func (q *TypedDelaying[T]) sleepUntil(next time.Duration) {
 	now := q.now()
 	for arms := 0; next > now && arms < maxArms; arms++ {
 		d := heartbeat
-		if next < now+heartbeat { // A difference first could overflow.
+		if next < now+heartbeat { // next - now could overflow.
 			d = next - now
 		}
 		q.arm(d)
@@ -202,9 +203,9 @@ func (q *TypedDelaying[T]) arm(d time.Duration) {
 	q.timer.Reset(d)
 }
 
-// disarm keeps the timer from firing while nobody listens, and takes back a
-// tick that nobody has received: a fake clock that fires the timer again would
-// wait for room for the next one, with its lock held.
+// disarm keeps the timer from firing while nobody listens, and takes back a tick that
+// nobody has received. Otherwise a fake clock that fires the timer again would wait for
+// room for the next tick, with the lock of the clock held.
 func (q *TypedDelaying[T]) disarm() {
 	if q.timer == nil {
 		return

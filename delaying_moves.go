@@ -10,19 +10,20 @@ import (
 	"github.com/seed16c08ea7/workqueue/internal/gate"
 )
 
-// This file has the two moves of a delayed item: into the agenda of a TypedDelaying,
-// by an AddAfter, and from there to the queue below, when it is due. If that queue is
-// a Typed, the second move takes both locks, first that of the delaying queue: the
-// item is at any time in exactly one of the two, and Remove and Snapshot find it.
+// This file has the two moves of a delayed item: an AddAfter puts the item into the agenda
+// of a TypedDelaying, and at its due time the item moves to the queue below. If the queue
+// below is a Typed, the second move holds both locks, and takes the lock of the delaying
+// queue first. So the item is at any time in exactly one of the two queues, where Remove
+// and Snapshot find the item.
 
 const (
-	// dueBatch is how many due items are added at a time, in one critical section
-	// of both queues. It bounds how long an AddAfter waits for the lock. Not tuned.
+	// dueBatch is how many due items are added in one critical section of both queues. It
+	// bounds how long an AddAfter waits for the lock. Not tuned.
 	dueBatch = 32
 
-	// instantDelay is the longest delay for which AddAfter reads the clock twice, to
-	// see whether it is over already: the readings lie some 20 ns apart. An item
-	// with such a delay then needs no goroutine.
+	// instantDelay is the longest delay for which AddAfter reads the clock twice, to see
+	// whether the delay is over already: two readings lie some 20 ns apart. If the delay is
+	// over, the item needs no goroutine.
 	instantDelay = 100 * time.Nanosecond
 )
 
@@ -41,8 +42,8 @@ func (q *TypedDelaying[T]) addAfter(item T, duration time.Duration, k rank) (tak
 	return q.delay(hash, item, duration, q.place(&place, item, k))
 }
 
-// addAllAfter is addAfter for several items and a positive duration. All are hashed and the
-// order is asked about all of them before the first one waits, as both can panic.
+// addAllAfter is addAfter for several items and a positive duration. eachPlaced hashes all
+// items and asks the order about all items before the first item waits: both can panic.
 func (q *TypedDelaying[T]) addAllAfter(items []T, duration time.Duration, k rank) (taken int) {
 	return q.eachPlaced(items, k, func(hash uint32, item T, p *placement) bool {
 		return !q.queue.ShuttingDown() && q.delay(hash, item, duration, p)
@@ -80,7 +81,7 @@ func (q *TypedDelaying[T]) countRetry() {
 	}
 }
 
-// delay counts a retry and makes the item wait, also if the metric does not return.
+// delay counts a retry and makes the item wait, even if the metric does not return.
 func (q *TypedDelaying[T]) delay(hash uint32, item T, duration time.Duration, p *placement) (taken bool) {
 	if q.retries == nil {
 		return q.delayUncounted(hash, item, duration, p)
@@ -90,8 +91,8 @@ func (q *TypedDelaying[T]) delay(hash uint32, item T, duration time.Duration, p 
 	return taken
 }
 
-// delayUncounted is delay without the metric. For a delay that is over when the clock is
-// read again, the item is due by now.
+// delayUncounted is delay without the metric. A delay up to instantDelay may be over at the
+// second reading of the clock: then the item is due already.
 func (q *TypedDelaying[T]) delayUncounted(hash uint32, item T, duration time.Duration, p *placement) (taken bool) {
 	r := q.readClock()
 	due := dueAfter(r.now, duration)
@@ -101,8 +102,8 @@ func (q *TypedDelaying[T]) delayUncounted(hash uint32, item T, duration time.Dur
 	return q.observePromotion(q.schedule(hash, item, r, due, p))
 }
 
-// place asks the order of typed about an item, see [Order.place]. Later, when the wait ends,
-// that would be with both locks held.
+// place asks the order of typed about an item, see [Order.place]. It asks before the wait,
+// because both locks are held when the wait ends.
 func (q *TypedDelaying[T]) place(p *placement, item T, k rank) *placement {
 	if q.typed != nil {
 		return q.typed.place(p, item, k)
@@ -110,9 +111,9 @@ func (q *TypedDelaying[T]) place(p *placement, item T, k rank) *placement {
 	return rankOnly(p, k)
 }
 
-// dueAfter returns now + duration, or the end of time if that overflows. now can be
-// negative, as an injected clock may be set back to before the epoch. duration is
-// not negative.
+// dueAfter returns now + duration, or the largest time if the sum overflows. now can be
+// negative: an injected clock may be set back to before the epoch. duration is not
+// negative.
 func dueAfter(now, duration time.Duration) time.Duration {
 	if now > math.MaxInt64-duration {
 		return math.MaxInt64
@@ -120,9 +121,9 @@ func dueAfter(now, duration time.Duration) time.Duration {
 	return now + duration
 }
 
-// schedule makes the item wait, or adds it if it is due by now. If no other item
-// waits, it is added without a detour through the agenda. Otherwise it takes its
-// place there, behind items that were due before it.
+// schedule makes the item wait, or adds an item that is due by now. If no other item waits,
+// the due item is added without a detour through the agenda. Otherwise the due item goes
+// through the agenda, behind items that were due before.
 func (q *TypedDelaying[T]) schedule(hash uint32, item T, r reading, due time.Duration, p *placement) promotion {
 	added := q.typedNow(r.now)
 	if !q.mu.TryLock() {
@@ -143,18 +144,19 @@ func (q *TypedDelaying[T]) schedule(hash uint32, item T, r reading, due time.Dur
 	return q.arrangeLocked(first, r, added)
 }
 
-// A promotion is what is left to do once the locks are free, after items have gone
-// from the agenda to the queue below: metrics are foreign code, and must not run
-// with a lock held.
+// A promotion is the work that is left when items have moved from the agenda to the queue
+// below and the locks are free. Metrics are foreign code, and must not run with a lock
+// held.
 type promotion struct {
-	taken bool // the item of the call was taken: it waits, or is in the queue below
+	taken bool // the item of the call was taken: the item waits, or is in the queue below
 	added int  // how many items were no duplicates
-	yield bool // a woken worker needs this goroutine's processor
+	yield bool // a woken worker needs the processor of the caller
 }
 
-// arrangeLocked follows each change of the agenda. It ensures that a goroutine runs
-// while items wait, and that it wakes up in time. The item of the call waits. first says whether the change was
-// one of the earliest due time: only then may the timer be set too late.
+// arrangeLocked follows each change of the agenda. It ensures that a goroutine runs while
+// items wait, and that the goroutine wakes up in time. The item of the call waits, and so
+// counts as taken. first says whether the earliest due time has changed: only then may the
+// timer be set too late.
 func (q *TypedDelaying[T]) arrangeLocked(first bool, r reading, added time.Duration) promotion {
 	if !q.real {
 		q.planned.Store(q.agenda.plans())
@@ -176,18 +178,19 @@ func (q *TypedDelaying[T]) arrangeLocked(first bool, r reading, added time.Durat
 	return a
 }
 
-// hurryLocked adds items that are due by now, in place of waitingLoop. The loop may
-// be late: processors look at timers only when they look for work. If all of them
-// are busy with goroutines that call AddAfter in a loop, that is every 10 ms or more.
-// So each AddAfter adds what is due.
+// hurryLocked adds due items in place of waitingLoop. The loop may be late: processors look
+// at timers only when they look for work. If all processors are busy with goroutines that
+// call AddAfter in a loop, a look comes only every 10 ms or more. So each AddAfter adds the
+// due items.
 //
-// The worker that is woken for it is late for the same reason. So every AddAfter
-// yields until the worker has arrived. To yield once is not enough, because a
-// goroutine that is handed a lock runs before the worker. See
-// TestFloodOfAddAfterDoesNotHoldUpWhatIsDue and docs/decisions.md.
+// A worker that is woken for a due item is late for the same reason. So every AddAfter
+// yields until the worker has arrived. One yield is not enough, because a goroutine that is
+// handed a lock runs before the worker. See TestFloodOfAddAfterDoesNotHoldUpWhatIsDue and
+// docs/decisions.md.
 //
-// If adding calls foreign code, they yield to the loop instead: it must not run with
-// the lock held, and if it panicked, arrangeLocked would not come to its end.
+// If the queue below is foreign code, AddAfter yields to the loop instead. Foreign code
+// must not run with the lock held, and a panic would keep arrangeLocked from coming to its
+// end.
 func (q *TypedDelaying[T]) hurryLocked(r reading, added time.Duration) (a promotion) {
 	behind := q.agenda.due(r)
 	switch {
@@ -203,9 +206,8 @@ func (q *TypedDelaying[T]) hurryLocked(r reading, added time.Duration) (a promot
 	return a
 }
 
-// moveDueLocked moves up to a batch of due items to typed. It is one critical section
-// of typed, with one wake-up at its end. waking is read after settle, which may have
-// set it.
+// moveDueLocked moves up to dueBatch due items to typed, in one critical section of typed
+// with one wake-up at its end. It reads waking after settle, which may have set waking.
 func (q *TypedDelaying[T]) moveDueLocked(r reading, added time.Duration) (a promotion) {
 	q.typed.mu.Lock()
 	for n := 0; n < dueBatch && q.agenda.len() > 0 && q.agenda.due(r); n++ {
@@ -222,15 +224,16 @@ func (q *TypedDelaying[T]) moveDueLocked(r reading, added time.Duration) (a prom
 	return a
 }
 
-// isWaking reports whether a worker has been woken and is not there yet.
+// isWaking reports whether a woken worker has not arrived yet.
 func (q *Typed[T]) isWaking() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.waking
 }
 
-// promoteLocked adds the item to typed, and ends its wait if it waits. Both happen
-// under both locks, or a Snapshot could show the item twice or not at all.
+// promoteLocked ends the wait of the item, if the item waits, and adds the item to typed.
+// mu is held during both steps: otherwise a Snapshot could show the item twice or not at
+// all.
 func (q *TypedDelaying[T]) promoteLocked(hash uint32, item T, added time.Duration, p *placement, keep bool) (a promotion) {
 	var place placement
 	said := p
@@ -249,8 +252,8 @@ func (q *TypedDelaying[T]) promoteLocked(hash uint32, item T, added time.Duratio
 }
 
 // endWait returns the placement of an add that ends a wait. The wait keeps its group, and
-// with keep its rank. Otherwise the higher priority counts. Of the group of the wait, the add
-// knows better.
+// with keep its rank. Otherwise the higher priority counts. If the add names the group of
+// the wait, the weight and the limit from the add count.
 func (p *placement) endWait(wait *placement, keep bool) *placement {
 	higher := !keep && p.number() > wait.number()
 	switch {
@@ -267,9 +270,9 @@ func (p *placement) endWait(wait *placement, keep bool) *placement {
 	return wait
 }
 
-// unplanLocked ends the wait of the item, and reports whether it waited, and its placement,
-// for which the caller gives the memory. If that was the last wait, the goroutine has to
-// look again, and ends.
+// unplanLocked ends the wait of the item, and reports whether the item waited. It returns
+// the placement of the wait in the memory of the caller, if there is memory. After the end
+// of the last wait, the goroutine has to look again, and ends.
 func (q *TypedDelaying[T]) unplanLocked(hash uint32, item T, memory *placement) (p *placement, waited bool) {
 	if q.agenda.len() == 0 {
 		return nil, false
@@ -280,8 +283,8 @@ func (q *TypedDelaying[T]) unplanLocked(hash uint32, item T, memory *placement) 
 	return p, waited
 }
 
-// observePromotion does what is left to do when the locks are free, and reports whether the
-// item of the call was taken.
+// observePromotion does the work of a promotion when the locks are free, and reports
+// whether the item of the call was taken.
 func (q *TypedDelaying[T]) observePromotion(a promotion) (taken bool) {
 	if a.added > 0 {
 		q.typed.observeAdds(a.added)
@@ -292,9 +295,9 @@ func (q *TypedDelaying[T]) observePromotion(a promotion) (taken bool) {
 	return a.taken
 }
 
-// typedNow returns the time that typed notes for an item that is added now. If typed has
-// a clock of its own, that is read, and before any lock is taken: it may be foreign
-// code.
+// typedNow returns the time that typed notes for an item added now. If typed has a clock of
+// its own, typedNow reads the clock of typed. That clock may be foreign code, so a caller
+// must not hold a lock.
 func (q *TypedDelaying[T]) typedNow(now time.Duration) time.Duration {
 	if q.aligned || q.typed == nil {
 		return now
@@ -302,15 +305,15 @@ func (q *TypedDelaying[T]) typedNow(now time.Duration) time.Duration {
 	return q.typed.metrics.now()
 }
 
-// hasEntryLocked reports whether OneEntry keeps the item from waiting. The caller
-// plans it in the same critical section: an Add takes the lock too, and so cannot come
-// in between.
+// hasEntryLocked reports whether OneEntry keeps the item from waiting. The caller plans the
+// item in the same critical section. An Add takes the lock too, and so cannot come in
+// between.
 func (q *TypedDelaying[T]) hasEntryLocked(hash uint32, item T) bool {
 	return q.oneEntry && q.typed.isQueued(hash, item)
 }
 
-// raiseLocked follows a delayed add that has found an entry. Nothing waits for it, but
-// its priority counts, and a Queue is told of it as of any other add.
+// raiseLocked handles a delayed add for an item that OneEntry keeps from waiting. The
+// priority of the add still counts, and a Queue is told of the add as of any other.
 func (q *TypedDelaying[T]) raiseLocked(hash uint32, item T, added time.Duration, p *placement) (a promotion) {
 	if p != nil || q.typed.hasOrder() {
 		a = q.promoteLocked(hash, item, added, p, false)
@@ -319,21 +322,21 @@ func (q *TypedDelaying[T]) raiseLocked(hash uint32, item T, added time.Duration,
 	return a
 }
 
-// isQueued reports whether the item is queued, or will be by its Done.
+// isQueued reports whether the item is queued, or will be queued by its Done.
 func (q *Typed[T]) isQueued(hash uint32, item T) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.fifo.isQueued(hash, item)
 }
 
-// hasOrder reports whether the items are in anything but the line.
+// hasOrder reports whether the queue has lanes or a storage.
 func (q *Typed[T]) hasOrder() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.fifo.lanes != nil || q.fifo.storage != nil
 }
 
-// addNow adds the item at once. With OneEntry that ends the wait of the item.
+// addNow adds the item at once. With OneEntry the add ends the wait of the item.
 func (q *TypedDelaying[T]) addNow(hash uint32, item T, k rank) (taken bool) {
 	if !q.oneEntry {
 		return addBelow(q.queue, item, k)
@@ -342,10 +345,10 @@ func (q *TypedDelaying[T]) addNow(hash uint32, item T, k rank) (taken bool) {
 	return q.promote(hash, item, q.place(&place, item, k), false)
 }
 
-// promote adds the item and ends its wait. With keep, the item keeps the rank that it waits
-// with. If adding is foreign code, these are two steps, as no lock may be held in the
-// second. The wait ends first: in the other order the loop could add the item once more,
-// after a worker has got it.
+// promote ends the wait of the item and adds the item. With keep, the item keeps the rank
+// of its wait. If the queue below is foreign code, the two steps hold no common lock. The
+// wait ends first: in the other order the loop could add the item once more, after a worker
+// has got the item.
 func (q *TypedDelaying[T]) promote(hash uint32, item T, p *placement, keep bool) (taken bool) {
 	if q.typed == nil {
 		var place placement

@@ -17,8 +17,8 @@ import (
 	"github.com/seed16c08ea7/workqueue/internal/gate"
 )
 
-// TypedDelayingInterface is a [TypedInterface] that can add an item later, so
-// that a worker can retry without spinning. [TypedDelaying] documents it.
+// TypedDelayingInterface is a [TypedInterface] that can add an item later, for retries
+// without spinning. [TypedDelaying] documents the methods.
 type TypedDelayingInterface[T comparable] interface {
 	TypedInterface[T]
 	// AddAfter adds the item after the duration has passed.
@@ -28,94 +28,92 @@ type TypedDelayingInterface[T comparable] interface {
 // TypedDelayingQueueConfig are the options of a [TypedDelaying]. The zero
 // value is valid.
 type TypedDelayingQueueConfig[T comparable] struct {
-	// Logger is told of panics in foreign code on the queue's goroutine; nil
-	// logs to [slog.Default]. The name of the queue is not added to it.
+	// Logger is told of panics in foreign code on the goroutine of the queue; nil logs to
+	// [slog.Default]. The name of the queue is not added to the log.
 	Logger *logr.Logger
 
-	// Name labels the metrics. A queue without a name has none.
+	// Name labels the metrics. A queue without a name has no metrics.
 	Name string
 
-	// MetricsProvider makes the metrics. If nil, it is the one given to
-	// [SetProvider] before the queue is constructed.
+	// MetricsProvider makes the metrics. nil is the provider given to [SetProvider] before
+	// the queue is constructed.
 	MetricsProvider MetricsProvider
 
-	// Clock tells the time that delays are measured in; nil is the real one.
+	// Clock measures the delays; nil is the real clock.
 	Clock clock.WithTicker
 
-	// KeepTimes is that of [TypedQueueConfig].
+	// KeepTimes works as in [TypedQueueConfig].
 	KeepTimes bool
 
-	// Queue takes the items when they are due, and everything else that is not
-	// AddAfter; nil is a [Typed] with the options above. The delaying queue
-	// owns it: it is shut down with it. With a Queue, the constructor panics if KeepTimes is
-	// set: set KeepTimes in the config of the Queue.
+	// Queue is the queue below. It takes the items when they are due, and all calls that
+	// have nothing to do with waiting. nil is a [Typed] with the options of this config.
+	// The delaying queue owns the Queue and shuts it down. The constructor panics if KeepTimes
+	// is set too: set KeepTimes in the config of the Queue.
 	Queue TypedInterface[T]
 
-	// OneEntry makes an item be queued or wait, but never both, whichever call
-	// comes first. The earlier time wins: an Add of an item that waits ends the
-	// wait, and an AddAfter, a Reschedule or a Debounce of an item that is
-	// queued, or will be by its Done, makes nothing wait. AddAfter and Debounce
-	// can raise the item to a higher priority. An item that is in flight may wait.
-	// Without the option such an item is handed out for either call, on which callers
-	// of client-go may rely.
+	// OneEntry lets an item be queued or wait, but never both, whichever call comes first.
+	// The earlier time wins. An Add of a waiting item ends the wait. An AddAfter, a
+	// Reschedule or a Debounce makes nothing wait if the item is queued, or will be queued
+	// by its Done; AddAfter and Debounce can still raise the item to a higher priority. An
+	// item in flight may wait. Without OneEntry, an item can be queued and wait, and is
+	// handed out for both calls. Callers of client-go may rely on both hand-outs.
 	//
-	// A Queue must be a *[Typed] then, as another one cannot be asked whether an
-	// item is queued. Its own Add must not be called.
+	// With OneEntry, a Queue must be a *[Typed], because another queue cannot be asked
+	// whether an item is queued. Add of this Typed must not be called directly.
 	OneEntry bool
 
-	// Order is that of [TypedQueueConfig], for the Typed below. With a Queue, which
-	// decides the order itself, the constructor panics.
+	// Order is the order of the [Typed] below, see [TypedQueueConfig]. The constructor
+	// panics if Queue is set too: a Queue decides the order itself.
 	Order Order[T]
 }
 
-// TypedDelaying is a queue with AddAfter, on top of another queue. It holds the
-// waiting items itself and adds them to the queue below when they are due. Methods
-// that have nothing to do with waiting are those of that queue.
+// TypedDelaying is a queue with AddAfter, on top of another queue. It holds the waiting
+// items and adds them to the queue below when they are due. Methods that have nothing to do
+// with waiting call the queue below.
 //
 // The zero value is not usable. All methods may be called concurrently. A TypedDelaying
 // must not be copied. Its owner must call ShutDown, ShutDownWithDrain or Drain.
 //
-// It runs one goroutine while items wait, and none otherwise. If the queue below was
-// configured, only that goroutine adds due items to it. Add of that queue must not
-// shut the delaying queue down, as the shutdown waits for the goroutine. If it
-// panics, or a metric does, the goroutine logs that and panics on, which ends the
-// program: no caller could handle it, and to go on without adding due items is worse.
+// A TypedDelaying runs one goroutine while items wait, and none otherwise. Only the
+// goroutine adds due items to a queue below that was configured, unless that queue is a
+// [Typed] without a [Queue]. Add of the queue below must not shut the delaying queue down,
+// because the shutdown waits for the goroutine. If Add or a metric panics, the goroutine
+// logs the panic and panics again, which ends the program: no caller could handle the
+// panic, and to go on without adding due items is worse.
 //
-// A queue below that was configured may have methods of a [Typed] beyond
-// [TypedInterface], with the same names and types. They are used then. GetContext,
-// GetInfo, TryGet, Remove, Snapshot and ReAddContext need the one of their name, and panic
-// without it. A type that embeds a [Typed] has all of them, and should replace each
+// A configured queue below may have more methods of a [Typed] than [TypedInterface], with
+// the same names and types. The delaying queue then uses them. GetContext, GetInfo, TryGet,
+// Remove, Snapshot and ReAddContext need the method of the same name, and panic without it.
+// A type that embeds a [Typed] has all these methods. The type should replace each method
 // that its own Add, Get or Done would make wrong.
 type TypedDelaying[T comparable] struct {
 	// Immutable after construction.
 
 	queue   TypedInterface[T]
-	typed   *Typed[T]     // queue, if it is that and has no Queue of its own, or oneEntry
+	typed   *Typed[T]     // queue, if a Typed without a Queue, or with oneEntry
 	retries CounterMetric // nil for none
 	metrics *delayMetrics // nil unless a provider reads this queue
 	logger  logr.Logger
 	clock   clock.WithTicker
 	// Times are nanoseconds since epoch on clock, see instruments.
 	epoch time.Time
-	// real is whether time passes by itself, and not by a call to Step; aligned
-	// whether typed has metrics, and the same clock and epoch; oneEntry is
-	// OneEntry.
+	// real: time passes by itself, and not by a call of Step. aligned: typed has metrics,
+	// with the clock and the epoch of this queue. oneEntry: OneEntry of the config.
 	real, aligned, oneEntry bool
-	// loop is waitingLoop as a value: a method value made at each start of the
-	// goroutine would be allocated.
+	// loop is waitingLoop as a value: each start of the goroutine would allocate a new
+	// method value.
 	loop func()
-	// wake has room for one token, sent when the first due time has changed or
-	// nothing waits any more. It stays there until the loop takes it. The loop looks
+	// wake has room for one token, sent when the first due time has changed or nothing
+	// waits any more. The token stays there until the loop takes the token. The loop looks
 	// at the agenda before it waits for a token, and so misses no change.
 	wake chan struct{}
 
-	drains drains      // of queue, if it has no Drain
+	drains drains      // of a queue without Drain
 	timer  clock.Timer // owned by waitingLoop, which runs once at a time
 
-	// mu comes before the lock of typed, which is taken with mu held wherever
-	// an item goes from the one to the other, so that each item is at any time
-	// in one of them. No foreign code runs with mu held, with one exception: the methods of
-	// a Queue of typed, if oneEntry.
+	// mu comes before the lock of typed. A move of an item from the one queue to the other
+	// holds both locks, so the item is at any time in exactly one of them. No foreign code
+	// runs with mu held, with one exception: the methods of a Queue of typed, if oneEntry.
 	mu sync.Mutex
 	// The fields below are guarded by mu.
 	//
@@ -129,12 +127,12 @@ type TypedDelaying[T comparable] struct {
 	running bool
 	closed  bool
 	urgent  bool         // a worker was woken for due items, and may still be on its way
-	keepers int32        // calls of Drain and of Run, which may have to name what is dropped
-	dropped *leftover[T] // what waited when a shutdown dropped it
+	keepers int32        // calls of Drain and Run, which may have to name dropped items
+	dropped *leftover[T] // waiting items that a shutdown has dropped
 	loops   gate.Crew    // entered with mu held and closed false
 
-	// planned is agenda.plans, for those who are about to read an injected
-	// clock: see reading. It is written with mu held.
+	// planned is a copy of agenda.plans, for a caller who is about to read an injected
+	// clock, see reading. It is written with mu held.
 	planned atomic.Uint64
 }
 
@@ -178,13 +176,13 @@ func NewTypedDelaying[T comparable](config TypedDelayingQueueConfig[T]) *TypedDe
 	return q
 }
 
-// findTyped sets typed. Items go to a Typed in one step with leaving the agenda. A
-// type that embeds a *Typed has its methods too, but may have an Add of its own,
-// which must not be passed over.
+// findTyped sets typed. An item then leaves the agenda and enters typed in one critical
+// section. A type that embeds a *Typed has the same methods, but may have an Add of its
+// own, which must be called.
 //
-// The Queue of a Typed is foreign code, for which the lock of this queue is kept free.
-// OneEntry cannot do without: between two critical sections an item could come to be in
-// both.
+// The Queue of a Typed is foreign code, and must not run with the lock of the delaying
+// queue held. OneEntry makes an exception: between two critical sections an item could come
+// to be queued and waiting.
 func (q *TypedDelaying[T]) findTyped() {
 	t, ok := q.queue.(*Typed[T])
 	switch {
@@ -195,8 +193,8 @@ func (q *TypedDelaying[T]) findTyped() {
 	}
 }
 
-// makeBelow makes the queue below. A provider that reads queues reads that one through
-// this one.
+// makeBelow makes the queue below. A StateProvider reads the queue below through the
+// delaying queue, and so is not given to the queue below.
 func (q *TypedDelaying[T]) makeBelow(config TypedDelayingQueueConfig[T], p MetricsProvider) {
 	below := TypedQueueConfig[T]{Name: config.Name, Clock: q.clock, KeepTimes: config.KeepTimes, Order: config.Order}
 	if _, ok := p.(StateProvider); ok {
@@ -216,8 +214,8 @@ func loggerOrDefault(l *logr.Logger) logr.Logger {
 	return *l
 }
 
-// Add adds the item to the queue below. If it waits, it goes on waiting, unless
-// OneEntry is set.
+// Add adds the item to the queue below. A waiting item goes on waiting, unless OneEntry is
+// set.
 func (q *TypedDelaying[T]) Add(item T) {
 	if q.oneEntry {
 		q.addNow(slab.HashOf(item), item, rank{})
@@ -226,19 +224,18 @@ func (q *TypedDelaying[T]) Add(item T) {
 	q.queue.Add(item)
 }
 
-// AddAll adds the items in their order, see [TypedDelaying.AddWith].
+// AddAll adds the items in the given order, see [TypedDelaying.AddWith].
 func (q *TypedDelaying[T]) AddAll(items ...T) (taken int) { return q.AddWith(AddOptions{}, items...) }
 
-// AddWith adds the items with a priority, at once or when the time After has passed.
-// For the former see [Typed.AddWith], for the latter AddAfter. An item that waits
-// already keeps the earlier time and the higher priority. What is queued or held at
-// the same time has a priority of its own, until the wait ends and the item is added:
-// then that is raised.
+// AddWith adds the items with a priority: at once, see [Typed.AddWith], or when the time
+// After has passed, see AddAfter. A waiting item keeps the earlier time and the higher
+// priority. If the same item is also queued or held, that entry has a priority of its own.
+// The end of the wait adds the item, which can raise that priority.
 //
-// The items are added one by one if they wait, if OneEntry is set, or if the queue below
-// was configured and has no AddAll, or no AddWith. AddWith panics, before it adds anything,
-// if there is a priority and the queue below knows none, and if the options name a limiter.
-// AddWith returns how many items were taken, as [Typed.AddWith] does.
+// The items are added one by one if they wait, if OneEntry is set, or if the queue below is
+// not a [Typed] and no priority is named. AddWith panics before the first add if the
+// options name a limiter, or a priority that the queue below does not know. AddWith returns
+// how many items were taken, as [Typed.AddWith] does.
 func (q *TypedDelaying[T]) AddWith(options AddOptions, items ...T) (taken int) {
 	if options.RateLimited {
 		panic(fmt.Sprintf("workqueue: AddWith of %T with RateLimited: it has no limiter", q))
@@ -254,28 +251,28 @@ func (q *TypedDelaying[T]) AddWith(options AddOptions, items ...T) (taken int) {
 	return addAllBelow(q.queue, items, k)
 }
 
-// AddAfter adds the item once the duration has passed, at once if it is zero
-// or negative. An item that already waits stays due at the earlier of the two
-// times; an Add does not change when, or that, it is due, unless OneEntry is set. A
-// duration that ends beyond the range of the clock never ends.
+// AddAfter adds the item once the duration has passed, at once if the duration is zero or
+// negative. An item that already waits is due at the earlier of the two times. An Add does
+// not change the wait, unless OneEntry is set. A duration that ends beyond the range of the
+// clock never ends.
 //
-// Items due at different times are added in the order of these, those due at
-// the same time in the order of their AddAfter. After a shutdown, AddAfter
-// does nothing, and items that still wait are dropped.
+// Items with different due times are added in the order of these times, and items with the
+// same due time in the order of their AddAfter. After a shutdown AddAfter does nothing: a
+// shutdown drops all waiting items.
 //
-// AddAfter does not block, and the item waits when it returns. It takes
-// O(log n) time in the number of waiting items.
+// AddAfter does not block, and the item waits when AddAfter returns. AddAfter takes O(log
+// n) time in the number of waiting items.
 func (q *TypedDelaying[T]) AddAfter(item T, duration time.Duration) {
 	q.addAfter(item, duration, rank{})
 }
 
-// Reschedule makes the item due after the duration, and not when it was: it
-// replaces the due time of a waiting item, by an earlier or a later one. An item that
-// does not wait starts to wait. If the duration is zero or negative, the wait ends
-// and the item is added now.
+// Reschedule replaces the due time of a waiting item: the item is due after the duration,
+// earlier or later than before. An item that does not wait starts to wait. If the duration
+// is zero or negative, the wait ends and the item is added now.
 //
-// What is queued or held stays so, see docs/semantics.md. For the rest Reschedule is
-// like [TypedDelaying.AddAfter]. It reports false after a shutdown: nothing waits then.
+// A queued item stays queued, and a held item stays held, see docs/semantics.md. In all
+// else Reschedule is like [TypedDelaying.AddAfter]. It reports false after a shutdown, when
+// nothing waits any more.
 func (q *TypedDelaying[T]) Reschedule(item T, duration time.Duration) (taken bool) {
 	hash := slab.HashOf(item)
 	if q.queue.ShuttingDown() {
@@ -290,22 +287,20 @@ func (q *TypedDelaying[T]) Reschedule(item T, duration time.Duration) (taken boo
 	return q.observePromotion(q.reschedule(hash, item, r, dueAfter(r.now, duration), p))
 }
 
-// Debounce adds the item when Debounce has not been called for it for the time
-// quiet, and at the latest when the time most has passed since the first of
-// these calls. So a series of events is handled once, when it is over or has gone on
-// for too long. If most is zero or negative, there is no such limit: events that do
-// not end keep the item waiting for ever. If quiet is zero or negative, the item is
-// added now. Debounce panics if most is positive and less than quiet, as for arguments in
-// the wrong order.
+// Debounce handles a series of events once: when the series is over, or has gone on for too
+// long. Each call of Debounce for an item puts the item off. The item is added when no call
+// has come for the time quiet, and at the latest when the time most has passed since the
+// first call. If most is zero or negative, there is no latest time: events without end keep
+// the item waiting for ever. If quiet is zero or negative, the item is added now. Debounce
+// panics if most is positive and less than quiet, as for arguments in the wrong order.
 //
-// The first call of a series decides the value of most. A series ends when the item
-// is added.
+// The first call of a series decides the value of most. A series ends when the item is
+// added.
 //
-// Debounce does not put off an item that waits because of an AddAfter, an
-// AddRateLimited or a Reschedule, but may make it due earlier. After such a call, an
-// item that waits because of Debounce is due no later than the call says. For the
-// rest Debounce is like [TypedDelaying.AddAfter]. It reports false after a shutdown: nothing
-// waits then.
+// Debounce does not put off an item that waits because of an AddAfter, an AddRateLimited or
+// a Reschedule, but may make the item due earlier. If an item waits because of a Debounce,
+// such a call makes the item due no later than the call says. In all else Debounce is like
+// [TypedDelaying.AddAfter]. It reports false after a shutdown, when nothing waits any more.
 func (q *TypedDelaying[T]) Debounce(item T, quiet, most time.Duration) (taken bool) {
 	if most > 0 && most < quiet {
 		panic(fmt.Sprintf("workqueue: Debounce with quiet %v and most %v: most has to be as long as quiet at least, or 0", quiet, most))
@@ -327,12 +322,12 @@ func (q *TypedDelaying[T]) Debounce(item T, quiet, most time.Duration) (taken bo
 	return q.observePromotion(q.debounce(hash, item, r, dueAfter(r.now, quiet), latest, p))
 }
 
-// Remove takes the item back: it no longer waits, and is removed from the queue
-// below, see [Typed.Remove]. It reports whether there was anything to take back. It takes
-// O(log n) time in the number of waiting items.
+// Remove takes the item back: the wait of the item ends, and the item is removed from the
+// queue below, see [Typed.Remove]. Remove reports whether there was anything to take back.
+// It takes O(log n) time in the number of waiting items.
 //
-// If the queue below was configured, and is not a [Typed] without a [Queue], an
-// item that is due may be on its way there. Remove misses it then.
+// If the queue below was configured and is not a [Typed] without a [Queue], a due item may
+// be on its way to the queue below. Remove then misses the item.
 func (q *TypedDelaying[T]) Remove(item T) bool {
 	hash := slab.HashOf(item)
 	if q.typed == nil {
@@ -347,7 +342,7 @@ func (q *TypedDelaying[T]) Remove(item T) bool {
 	return waited || added
 }
 
-// Len returns the number of items in the queue below, without those waiting.
+// Len returns the number of items in the queue below. Waiting items do not count.
 func (q *TypedDelaying[T]) Len() int { return q.queue.Len() }
 
 // Get returns an item of the queue below, see [Typed.Get].
@@ -374,8 +369,8 @@ func (q *TypedDelaying[T]) Done(item T) { q.queue.Done(item) }
 // ShuttingDown reports whether the queue below is being shut down.
 func (q *TypedDelaying[T]) ShuttingDown() bool { return q.queue.ShuttingDown() }
 
-// ShutDown drops the waiting items, shuts the queue below down, and ends the
-// goroutine, for which it waits. It does not wait for workers.
+// ShutDown drops the waiting items, shuts the queue below down, and waits for the end of
+// the goroutine. It does not wait for workers.
 func (q *TypedDelaying[T]) ShutDown() {
 	q.close()
 	q.drains.halt()
@@ -384,8 +379,8 @@ func (q *TypedDelaying[T]) ShutDown() {
 	q.retire()
 }
 
-// ShutDownWithDrain drops the waiting items, shuts the queue below down with a
-// drain, and ends the goroutine. It waits for both.
+// ShutDownWithDrain drops the waiting items, shuts the queue below down with a drain, and
+// waits for the end of the drain and of the goroutine.
 func (q *TypedDelaying[T]) ShutDownWithDrain() {
 	q.close()
 	q.queue.ShutDownWithDrain()
@@ -393,8 +388,8 @@ func (q *TypedDelaying[T]) ShutDownWithDrain() {
 	q.retire()
 }
 
-// close makes waitingLoop end. It does not wait for it: the loop may be
-// in an Add that blocks until the queue below is shut down.
+// close makes waitingLoop end, and does not wait for the end: the loop may be in an Add
+// that blocks until the queue below is shut down.
 func (q *TypedDelaying[T]) close() {
 	now := q.now() // May be foreign code.
 	q.mu.Lock()
@@ -404,7 +399,7 @@ func (q *TypedDelaying[T]) close() {
 	q.poke()
 }
 
-// poke makes waitingLoop look again. If there is a token already, it will.
+// poke makes waitingLoop look again. A second token is not needed.
 func (q *TypedDelaying[T]) poke() {
 	select {
 	case q.wake <- struct{}{}:
@@ -414,10 +409,10 @@ func (q *TypedDelaying[T]) poke() {
 
 func (q *TypedDelaying[T]) now() time.Duration { return q.clock.Since(q.epoch) }
 
-// Snapshot returns what the queue and the one below it hold, with at most limit
-// items of each state; for the rest see [Typed.Snapshot]. If the queue below
-// was configured and is not a [Typed] without a [Queue], it is looked into
-// first, and not at the same instant.
+// Snapshot returns the items of the queue and of the queue below, with at most limit items
+// of each state; for the rest see [Typed.Snapshot]. If the queue below was configured and
+// is not a [Typed] without a [Queue], its items are copied first, and not at the same
+// instant.
 func (q *TypedDelaying[T]) Snapshot(limit int) Snapshot[T] {
 	now := q.now()
 	c := census[T]{limit: limitOf(limit)}
@@ -437,23 +432,23 @@ func (q *TypedDelaying[T]) Snapshot(limit int) Snapshot[T] {
 	return s
 }
 
-// ReAddContext is that of the queue below, see [Typed.ReAddContext].
+// ReAddContext calls the queue below, see [Typed.ReAddContext].
 func (q *TypedDelaying[T]) ReAddContext(ctx context.Context, item T) (context.Context, context.CancelFunc) {
 	return below[reAdder[T]](q.queue, "ReAddContext").ReAddContext(ctx, item)
 }
 
-// Drain drops the waiting items, drains the queue below, see [Typed.Drain], and
-// ends the goroutine, for which it waits until ctx is done at the latest. The
-// dropped items are listed in the *[DrainError] if there is one. They alone do not
-// make Drain return an error. To list them takes time after ctx is done, 0.4 us an
-// item for millions of them, but no other call waits for that.
+// Drain drops the waiting items, drains the queue below, see [Typed.Drain], and waits for
+// the end of the goroutine until ctx is done at the latest. Dropped items alone do not make
+// Drain return an error. If Drain returns a *[DrainError], the error lists the dropped
+// items. The list takes time after ctx is done, 0.4 us an item for millions of items, but
+// no other call waits for the list.
 //
-// A queue below that was configured and has no Drain is drained by its
-// ShutDownWithDrain, its Len and its ShutDownWithDrain again, as the first may return
-// while items are queued. When ctx is done, the ShutDown of that queue ends the drain,
-// for all calls of Drain: the others return an error with [ErrShutDown]. The error then
-// knows the Len of the queue and nothing else. Drain returns within a tenth of a second,
-// also if the drain of that queue goes on all the same.
+// A configured queue below without Drain is drained in three steps: its ShutDownWithDrain,
+// which may return while items are queued, its Len, and its ShutDownWithDrain again. When
+// ctx is done, the ShutDown of the queue below ends the drain for all calls of Drain: the
+// other calls return an error with [ErrShutDown]. The error then knows the Len of the queue
+// below and nothing else. Drain returns within a tenth of a second after ctx is done, even
+// if the drain of the queue below goes on.
 func (q *TypedDelaying[T]) Drain(ctx context.Context) error {
 	q.keepDropped()
 	defer q.forgetDropped()

@@ -4,23 +4,23 @@ import "github.com/seed16c08ea7/workqueue/internal/slab"
 
 import "time"
 
-// A fifo is the machine inside a [Typed]: the items that are queued or held, and
-// how they go from one state to the next. It knows no lock, no parked worker and no
-// metric. The Typed around it holds its lock during each call, and calls settle
-// afterwards.
+// A fifo is the machine inside a [Typed]. It keeps the queued and the held items, and moves
+// them from state to state. A fifo knows no lock, no parked worker and no metric. The Typed
+// holds its lock during each call, and calls settle afterwards.
 //
-// An item is in one of these states, and in none when items has no record of it:
+// An item without a record in items has no state. An item with a record is in one of these
+// states:
 //
 //	queued      in a list, waiting for a take
 //	inStorage   in storage, waiting for a take
-//	removed     in storage, to be dropped when the storage hands it out
+//	removed     in storage, dropped when the storage hands the item out
 //	unfindable  in a list, but not equal to itself: take forgets the record
 //	processing  handed out, done is owed
-//	watched     the same, and the next add of the item is to be reported
+//	watched     like processing, and the next add of the item is reported
 //	reprocess   handed out and added again since: done queues the item
 //
-// and moves as follows, where queued stands for inStorage too, and processing for
-// watched:
+// The calls move an item as follows. Here queued also stands for inStorage, and processing
+// for watched:
 //
 //	add      none, removed → queued;  none → unfindable;  processing → reprocess
 //	take     queued → processing;     removed, unfindable → none
@@ -28,41 +28,39 @@ import "time"
 //	putBack  processing, reprocess → queued
 //	remove   queued → none, removed;  reprocess → processing
 //
-// As long as no add has named a priority and there is no Order, all queued records are in
-// one list, the line. Otherwise they are in the lists of lanes. A fifo with a storage has
-// no lanes, and only those records in the line whose Push has failed.
+// All queued records are in one list, the line, until an add names a priority. With an
+// Order, or after such an add, the records are in the lists of lanes. A fifo with a storage
+// has no lanes. Its line has only the records whose Push has failed.
 //
 // Invariants, for a record r with index i:
 //
-//	r.state is queued or unfindable: i is in the line, or in the list of the lane r.x.lane
-//	r is in a list, and not its first: r.pos == 1 + the index of the record before it
-//	r is in a list: r.x.next == 1 + the index of the record behind it, 0 for the last one
-//	isHeld(r.state): held[r.pos] == i, and r.x.lane is the lane that r was taken from
-//	r.state is reprocess: r.x.next is the lane in which done will queue r
+//	r.State is queued or unfindable: i is in the line, or in the list of the lane r.X.lane
+//	r is in a list, and not its first: r.Pos == 1 + the index of the record before r
+//	r is in a list: r.X.next == 1 + the index of the record behind r, 0 for the last one
+//	isHeld(r.State): held[r.Pos] == i, and r was taken from the lane r.X.lane
+//	r.State is reprocess: r.X.next is the lane in which done will queue r
 //	n == number of records queued or unfindable
-//	n + len(held) + number of records inStorage or removed == items.live
-//	the items in watchers are those of the records watched
-//	stamps.n == items.records.n, or 0 if not timed
-//	the numbers in seqs grow within the list of a lane, but for records that were put back
+//	n + len(held) + number of records inStorage or removed == items.Live
+//	watchers has the items of the records watched
+//	stamps.N == items.Records.N, or 0 if not timed
+//	the numbers in seqs grow within the list of a lane, except at records that were put back
 //
-// All of them hold before each call of the storage, which is foreign code: a
-// method of the storage that does not return leaves a transition that is complete, or one
-// that has not begun.
+// All invariants hold before each call of the storage, which is foreign code. If such a
+// call does not return, the transition of the item is complete, or has not begun.
 //
-// A fifo is not safe for concurrent use. Its zero value is empty and keeps no
-// times.
+// A fifo is not safe for concurrent use. The zero fifo is empty and keeps no times.
 type fifo[T comparable] struct {
 	// Immutable after construction.
 
 	storage   *storage[T] // nil for none
-	reflexive bool        // it is known that no item differs from itself
+	reflexive bool        // no value of the type T differs from itself
 	timed     bool        // stamps are kept
 
 	closed bool // add changes nothing any more
 
 	items slab.Table[T, links]
-	line  list   // as long as lanes is nil
-	lanes *lanes // nil as long as the line suffices
+	line  list   // used while lanes is nil
+	lanes *lanes // nil while the line suffices
 	taken rank   // of the last take from a lane
 	n     int
 	held  []uint32
@@ -71,16 +69,16 @@ type fifo[T comparable] struct {
 	seqs     slab.Pages[uint64]
 	seq      uint64 // the last number
 	watchers map[T]watcher
-	watches  int // the most watchers since there were none
+	watches  int // the largest size of watchers since the map was made
 }
 
 // Notes of records.
 const (
-	namedNote     = 1 << iota // the add that the record is queued or held for named a priority
-	markNamedNote             // so did the add that it is marked for
+	namedNote     = 1 << iota // the record is queued or held for an add that named a priority
+	markNamedNote             // the record is marked for an add that named a priority
 )
 
-// bit returns a note for an add that names a priority, and otherwise 0.
+// bit returns note for an add with a named priority, and 0 for any other add.
 func (p *placement) bit(note uint8) uint8 {
 	if p != nil && p.named {
 		return note
@@ -88,7 +86,7 @@ func (p *placement) bit(note uint8) uint8 {
 	return 0
 }
 
-// links are what a record of a fifo has beside pos.
+// links are the fields that a fifo adds to a record.
 type links struct {
 	next uint32
 	lane uint32 // the id, 0 without lanes
@@ -104,13 +102,13 @@ const (
 	reprocess
 )
 
-// isHeld reports whether a record of this state is one that a worker holds.
+// isHeld reports whether a worker holds a record with the state s.
 func isHeld(s slab.State) bool { return s >= processing }
 
 // A stamp holds the times of an item.
 type stamp struct {
-	added   time.Duration // at the add that it is queued or marked for
-	started time.Duration // at the take that handed it out
+	added   time.Duration // at the add that queued or marked the item
+	started time.Duration // at the take
 }
 
 // ready reports whether a take may find an item.
@@ -124,11 +122,12 @@ func (f *fifo[T]) ready() bool {
 	return f.n > 0
 }
 
-// idle reports whether nothing is held and a take finds nothing. What a storage has
-// lost, as by a Pop that has not returned, is not waited for.
+// idle reports whether no item is held and a take finds nothing. A storage may have lost
+// items, for example in a Pop that has not returned: idle does not wait for lost items, see
+// storage.ready.
 func (f *fifo[T]) idle() bool { return len(f.held) == 0 && !f.ready() }
 
-// len returns how many items are queued. Beside a storage, see size.
+// len returns the number of queued items, as the fifo counts them.
 func (f *fifo[T]) len() int {
 	if f.storage == nil {
 		return f.n
@@ -136,7 +135,8 @@ func (f *fifo[T]) len() int {
 	return f.n + f.storage.stored
 }
 
-// size is len for a caller who wants to know what the storage says of itself.
+// size is like len, but asks the Queue of a storage for its Len, and subtracts the items
+// that were removed.
 func (f *fifo[T]) size() int {
 	if f.storage == nil {
 		return f.n
@@ -144,10 +144,9 @@ func (f *fifo[T]) size() int {
 	return f.n + f.storage.size() - f.storage.ghosts
 }
 
-// add queues an item that has no record, and reports whether it did. The caller
-// has looked for the item; at is where the search ended. The search is the caller's, and
-// not made here, because only a probe that is inlined in Add and Done is fast enough:
-// see BenchmarkCycle.
+// add queues an item without a record, and reports whether the item was queued. The caller
+// has searched for the item; at is where the search ended. The caller searches, because
+// only a search that is inlined in Add and Done is fast enough, see BenchmarkCycle.
 func (f *fifo[T]) add(at, hash uint32, item T, now time.Duration, p *placement) (added bool) {
 	if f.closed {
 		return false
@@ -170,8 +169,8 @@ func (f *fifo[T]) add(at, hash uint32, item T, now time.Duration, p *placement) 
 	return true
 }
 
-// addUnfindable queues an item that differs from itself. No later add, done or
-// remove can name the item, so that it needs no slot in the index.
+// addUnfindable queues an item that differs from itself. No later add, done or remove can
+// name the item, so the item needs no slot in the index.
 func (f *fifo[T]) addUnfindable(item T, now time.Duration, p *placement) {
 	i, r := f.items.InsertUnindexed(item)
 	r.State = unfindable
@@ -181,8 +180,8 @@ func (f *fifo[T]) addUnfindable(item T, now time.Duration, p *placement) {
 	f.enqueue(i, r, p)
 }
 
-// enqueue puts a new record where its add belongs. The record is in the line before the
-// storage is called, which may not return.
+// enqueue puts a new record into the lane of its add, or into the line. A record for the
+// storage is in the line before Push is called, because Push may not return.
 func (f *fifo[T]) enqueue(i uint32, r *slab.Record[T, links], p *placement) {
 	r.Note = p.bit(namedNote)
 	if l := f.laneFor(p); l != nil {
@@ -197,8 +196,8 @@ func (f *fifo[T]) enqueue(i uint32, r *slab.Record[T, links], p *placement) {
 	}
 }
 
-// laneFor returns the lane of an add, or nil as long as the line suffices. The first add
-// with a priority gives the fifo lanes.
+// laneFor returns the lane of an add, or nil while the line suffices. The first add with a
+// placement gives the fifo lanes.
 func (f *fifo[T]) laneFor(p *placement) *lane {
 	if f.lanes != nil {
 		return f.lanes.find(p)
@@ -210,8 +209,8 @@ func (f *fifo[T]) laneFor(p *placement) *lane {
 	return f.lanes.find(p)
 }
 
-// order gives the fifo lanes. All records belong to the lane with id 0 then, which their
-// links say already.
+// order gives the fifo lanes. All records then belong to the lane with id 0, which is the
+// value in their links already.
 func (f *fifo[T]) order(o *lanes) {
 	f.lanes = o
 	l := o.all[0]
@@ -250,8 +249,8 @@ func (f *fifo[T]) prepend(l *list, i uint32, r *slab.Record[T, links]) {
 	l.head = i + 1
 }
 
-// pop takes the first record out of a list. The record behind it still refers to it: nobody
-// looks at that of the first record, and to write it would touch another cache line.
+// pop takes the first record out of a list. The Pos of the next record keeps its old value:
+// nobody reads the Pos of a first record, and a write would touch another cache line.
 func (f *fifo[T]) pop(l *list) (i uint32, r *slab.Record[T, links]) {
 	i = l.head - 1
 	r = f.items.Records.At(i)
@@ -276,7 +275,7 @@ func (f *fifo[T]) unlink(l *list, i uint32, r *slab.Record[T, links]) {
 	}
 }
 
-// enter puts a record at the end of a lane to which it refers already.
+// enter puts a record at the end of a lane. The caller has counted the record in l.refs.
 func (f *fifo[T]) enter(l *lane, i uint32, r *slab.Record[T, links]) {
 	f.append(&l.list, i, r)
 	r.X.lane = l.id
@@ -290,14 +289,15 @@ func (f *fifo[T]) enter(l *lane, i uint32, r *slab.Record[T, links]) {
 	}
 }
 
-// leave takes a queued record out of its lane, to which it goes on to refer.
+// leave takes a queued record out of its lane. l.refs still counts the record.
 func (f *fifo[T]) leave(l *lane, i uint32, r *slab.Record[T, links]) {
 	first := l.head == i+1
 	f.unlink(&l.list, i, r)
 	f.left(l, first)
 }
 
-// left follows a record that has left the list of a lane.
+// left updates a lane after a record has left its list. first says whether the record was
+// the first.
 func (f *fifo[T]) left(l *lane, first bool) {
 	f.count(l, -1)
 	switch {
@@ -317,7 +317,7 @@ func (f *fifo[T]) count(l *lane, by int) {
 	}
 }
 
-// number notes the number of a record, if there are ages.
+// number notes the number of a record, if the lanes have ages.
 func (f *fifo[T]) number(i uint32, seq uint64) {
 	if f.lanes.every == 0 {
 		return
@@ -328,10 +328,10 @@ func (f *fifo[T]) number(i uint32, seq uint64) {
 	*f.seqs.At(i) = seq
 }
 
-// addAgain adds an item that has a record, and reports whether it was no
-// duplicate. An item that is held is only marked: done queues it, so that no two
-// workers hold it at a time. Its stamp becomes the time of this add, as its next wait
-// begins with that.
+// addAgain adds an item with a record. It reports false for a duplicate, and after a
+// shutdown. A held item is only marked, and done queues the item: no two workers may hold
+// an item at a time. The stamp of a marked item becomes the time of the add, when the next
+// wait of the item begins.
 func (f *fifo[T]) addAgain(at uint32, r *slab.Record[T, links], now time.Duration, p *placement) (added bool) {
 	if f.closed {
 		return false
@@ -359,8 +359,8 @@ func (f *fifo[T]) addAgain(at uint32, r *slab.Record[T, links], now time.Duratio
 	return false
 }
 
-// raise moves a queued record to the end of a lane of its group, if the add has a higher
-// priority.
+// raise moves a queued record to the priority of the add, if that priority is higher. The
+// record goes to the end of the lane of its group.
 func (f *fifo[T]) raise(i uint32, r *slab.Record[T, links], p *placement) {
 	priority := p.number()
 	if f.lanes == nil {
@@ -375,8 +375,8 @@ func (f *fifo[T]) raise(i uint32, r *slab.Record[T, links], p *placement) {
 	}
 	to := f.lanes.laneOf(priority, from.share.group)
 	r.Note = p.bit(namedNote)
-	// The new lane has the record before the old one gives it away: a group that had none
-	// in between would lose its turn.
+	// The new lane counts the record before the old lane loses the record: a group without
+	// records in between would lose its turn.
 	to.refs++
 	f.count(to, 1)
 	f.seq++
@@ -390,9 +390,9 @@ func (f *fifo[T]) raise(i uint32, r *slab.Record[T, links], p *placement) {
 	f.lanes.release(from)
 }
 
-// mark marks an item that is held.
+// mark notes that a held item was added again.
 func (f *fifo[T]) mark(i uint32, r *slab.Record[T, links], now time.Duration, p *placement) {
-	l := f.laneFor(p) // First: a fifo that gets its lanes now counts what is marked already.
+	l := f.laneFor(p) // First: new lanes count the records marked so far.
 	was := r.State
 	r.State = reprocess
 	if f.timed {
@@ -409,8 +409,8 @@ func (f *fifo[T]) mark(i uint32, r *slab.Record[T, links], now time.Duration, p 
 	}
 }
 
-// markAgain follows a further add of an item that is marked: the higher priority counts,
-// and the group of the last add.
+// markAgain handles a further add of a marked item: the higher priority counts, and the
+// group of the last add.
 func (f *fifo[T]) markAgain(r *slab.Record[T, links], p *placement) {
 	if f.lanes == nil && f.laneFor(p) == nil {
 		return
@@ -431,8 +431,8 @@ func (f *fifo[T]) markAgain(r *slab.Record[T, links], p *placement) {
 	f.lanes.release(from)
 }
 
-// take hands out the first item, if there is one, and says for how long it was
-// queued. The line comes before a storage.
+// take hands out the first item, if there is one, and returns how long the item was queued.
+// The line comes before a storage.
 func (f *fifo[T]) take(now time.Duration) (item T, waited time.Duration, ok bool) {
 	if f.lanes != nil {
 		return f.takeOrdered(now)
@@ -468,7 +468,7 @@ func (f *fifo[T]) takeOrdered(now time.Duration) (item T, waited time.Duration, 
 		waited = f.stampStarted(i, now)
 	}
 	if r.State == unfindable {
-		f.lanes.release(l) // Nobody can name the item in a Done, so that no limit counts it.
+		f.lanes.release(l) // No Done can name the item, so no limit counts the item.
 		return f.takeUnfindable(i, r), waited, true
 	}
 	f.lanes.countHeld(l, 1)
@@ -476,15 +476,15 @@ func (f *fifo[T]) takeOrdered(now time.Duration) (item T, waited time.Duration, 
 	return r.Item, waited, true
 }
 
-// hold makes a record that has left its list or the storage one that is held.
+// hold makes a record held. The record has left its list or the storage.
 func (f *fifo[T]) hold(i uint32, r *slab.Record[T, links]) {
 	r.State = processing
 	r.Pos = uint32(len(f.held))
 	f.held = append(f.held, i)
 }
 
-// takeUnfindable hands out an item that done cannot name, and so forgets it. It is a
-// function of its own because its calls would make take slower for all items: see
+// takeUnfindable hands out an item and forgets its record, because done cannot name the
+// item. Written out in take, these calls would make take slower for all items, see
 // BenchmarkCycle.
 func (f *fifo[T]) takeUnfindable(i uint32, r *slab.Record[T, links]) T {
 	item := r.Item
@@ -492,9 +492,9 @@ func (f *fifo[T]) takeUnfindable(i uint32, r *slab.Record[T, links]) T {
 	return item
 }
 
-// done ends the hand-out of the item and queues it if it was added again. It
-// reports for how long the item was held, if it was. The caller has looked for
-// the item; r is nil if there is no record.
+// done ends the hand-out of an item, and queues the item if the item was added again. done
+// returns how long the item was held; ok is false if nobody held the item. The caller has
+// searched for the item; r is nil if there is no record.
 func (f *fifo[T]) done(at uint32, r *slab.Record[T, links], now time.Duration) (worked time.Duration, ok bool) {
 	if r == nil || !isHeld(r.State) {
 		return 0, false
@@ -544,8 +544,9 @@ func (f *fifo[T]) enqueueAgain(i uint32, r *slab.Record[T, links]) {
 	}
 }
 
-// letGo takes a record out of held, where the last one takes its place: the order
-// of held means nothing. The caller gives the record another place or forgets it.
+// letGo takes a record out of held, and moves the last record of held into the gap: the
+// order of held means nothing. The caller then gives the record another place or forgets
+// the record.
 func (f *fifo[T]) letGo(i uint32, r *slab.Record[T, links]) {
 	last := len(f.held) - 1
 	if moved := f.held[last]; moved != i {
@@ -555,11 +556,12 @@ func (f *fifo[T]) letGo(i uint32, r *slab.Record[T, links]) {
 	f.held = f.held[:last]
 }
 
-// putBack undoes a take: the item is queued again, before all others of its lane, or of the
-// lane of an add with a higher priority that came meanwhile. It does nothing for an item
-// that is not held. An item that differs from itself has lost its
-// record, and with it the time when it was added, which the caller says again, and its
-// lane.
+// putBack undoes a take: the item becomes the first of its lane again. If an add with a
+// higher priority came meanwhile, the item becomes the first of the lane of this add.
+// putBack does nothing for an item that is not held.
+//
+// The take has forgotten the record of an item that differs from itself, with its time and
+// lane. Such an item gets the time from the caller, and the lane with id 0.
 func (f *fifo[T]) putBack(item T, added time.Duration) {
 	var i uint32
 	var r *slab.Record[T, links]
@@ -595,7 +597,7 @@ func (f *fifo[T]) putBack(item T, added time.Duration) {
 	f.enterFirst(i, r)
 }
 
-// unmark makes the higher one of the two lanes of a marked record its only lane.
+// unmark leaves a marked record one of its two lanes: the lane with the higher priority.
 func (f *fifo[T]) unmark(r *slab.Record[T, links]) {
 	from, to := f.lanes.all[r.X.lane], f.lanes.all[r.X.next]
 	if to.level.priority <= from.level.priority {
@@ -606,7 +608,8 @@ func (f *fifo[T]) unmark(r *slab.Record[T, links]) {
 	f.lanes.release(from)
 }
 
-// hear notes what an add says of its group, though the add changes nothing else.
+// hear notes the weight and the limit that an add gives its group, even if the add changes
+// nothing else.
 func (f *fifo[T]) hear(p *placement) {
 	if f.lanes != nil {
 		f.lanes.hear(p)
@@ -634,9 +637,9 @@ func (f *fifo[T]) enterFirst(i uint32, r *slab.Record[T, links]) {
 	}
 }
 
-// remove takes back an add, and reports whether there was one. What is in the storage
-// stays there, and is dropped when it comes out: a [Queue] has no method to remove an item
-// from its middle.
+// remove takes back an add, and reports whether there was an add. A stored item stays in
+// the storage, and is dropped when the storage hands the item out: a [Queue] has no method
+// to remove an item from its middle.
 func (f *fifo[T]) remove(hash uint32, item T) bool {
 	at, r := f.items.Find(hash, item)
 	if r == nil {
@@ -672,7 +675,8 @@ func (f *fifo[T]) removeQueued(i uint32, r *slab.Record[T, links]) {
 	f.lanes.release(l)
 }
 
-// forget removes a record that has no place, and the slot that refers to it.
+// forget removes a record and the slot of the record. The record is in no list and not
+// held.
 func (f *fifo[T]) forget(at uint32, r *slab.Record[T, links]) {
 	f.items.Remove(at, r)
 	if f.items.Sparse() {
@@ -680,7 +684,7 @@ func (f *fifo[T]) forget(at uint32, r *slab.Record[T, links]) {
 	}
 }
 
-// forgetUnindexed removes a record that has no place and no slot.
+// forgetUnindexed removes a record without a slot. The record is in no list and not held.
 func (f *fifo[T]) forgetUnindexed(i uint32, r *slab.Record[T, links]) {
 	f.items.Release(i, r)
 	if f.items.Sparse() {
@@ -688,8 +692,8 @@ func (f *fifo[T]) forgetUnindexed(i uint32, r *slab.Record[T, links]) {
 	}
 }
 
-// stampAdded notes when a record was added. A record that is new at the end of the
-// slab has no stamp yet; one that is used again has that of the item before it.
+// stampAdded notes when a record was added. A record at the new end of the slab has no
+// stamp yet. A reused record has the stamp of the item before.
 func (f *fifo[T]) stampAdded(i uint32, now time.Duration) {
 	if int(i) == f.stamps.N {
 		f.stamps.Push(stamp{})
@@ -697,21 +701,21 @@ func (f *fifo[T]) stampAdded(i uint32, now time.Duration) {
 	f.stamps.At(i).added = now
 }
 
-// stampStarted notes when a record was handed out, and returns for how long it
-// was queued.
+// stampStarted notes when a record was handed out, and returns how long the item was
+// queued.
 func (f *fifo[T]) stampStarted(i uint32, now time.Duration) (waited time.Duration) {
 	s := f.stamps.At(i)
 	s.started = now
 	return max(0, now-s.added)
 }
 
-// watch has the watcher told of the next add of the item, which is held, until done. It
-// reports whether the item was added since it was handed out; nothing is kept then.
-// Watchers that have ended are forgotten here, so that they do not pile up.
+// watch tells the watcher of the next add of a held item, until done. watch reports whether
+// the item was added already since the take; then the watcher is not kept. Watchers of the
+// item that have ended are forgotten here, so they do not pile up.
 func (f *fifo[T]) watch(hash uint32, item T, w watcher) (again bool) {
 	_, r := f.items.Find(hash, item)
 	if r == nil {
-		return false // The item may differ from itself: no add is one of the same item.
+		return false // Not held, or different from itself: no add can be of the same item.
 	}
 	switch r.State {
 	case processing, watched:
@@ -728,7 +732,7 @@ func (f *fifo[T]) watch(hash uint32, item T, w watcher) (again bool) {
 	return false
 }
 
-// tellWatchers ends the contexts of all who watch the item.
+// tellWatchers ends the contexts of all watchers of the item.
 func (f *fifo[T]) tellWatchers(item T) {
 	first := f.watchers[item]
 	f.forgetWatchers(item)
@@ -737,7 +741,8 @@ func (f *fifo[T]) tellWatchers(item T) {
 	}
 }
 
-// forgetWatchers drops a map that is empty and was large: a map never shrinks.
+// forgetWatchers forgets all watchers of the item. An empty map that was large is dropped:
+// a map never shrinks.
 func (f *fifo[T]) forgetWatchers(item T) {
 	delete(f.watchers, item)
 	if f.watches > slab.MinRecords && len(f.watchers) == 0 {
@@ -745,10 +750,10 @@ func (f *fifo[T]) forgetWatchers(item T) {
 	}
 }
 
-// compact gives memory back, see table.compact. That renumbers all records, so
-// everything that refers to a record by its index is written anew: the lists, held, the
-// stamps and the numbers. It follows each removal of a record and does not wait for
-// settle, since a check there costs every call.
+// compact gives memory back, see slab.Table.Compact. All records get new indices, so
+// compact rewrites everything that refers to a record: the lists, held, the stamps and the
+// numbers. Removals call compact, and settle does not: each call would pay for a check
+// there.
 func (f *fifo[T]) compact() {
 	f.held = append(make([]uint32, 0, 2*len(f.held)), f.held...)
 	stamps, seqs := f.stamps, f.seqs
@@ -769,8 +774,8 @@ func (f *fifo[T]) compact() {
 	}, f.relink)
 }
 
-// relink follows a compaction: it names the records of the lists by their new indices, and
-// lanes by new ids. now returns the new index for an old one.
+// relink gives the lists the new indices of their records, and the records the new ids of
+// their lanes, after a compaction. now returns the new index for an old index.
 func (f *fifo[T]) relink(now func(uint32) uint32) {
 	rename := func(ref *uint32) {
 		if *ref != 0 {
@@ -798,7 +803,7 @@ func (f *fifo[T]) relink(now func(uint32) uint32) {
 		}
 		switch {
 		case r.State == queued || r.State == unfindable:
-			if head != i+1 { // That of the first record means nothing.
+			if head != i+1 { // The Pos of the first record means nothing.
 				rename(&r.Pos)
 			}
 			rename(&r.X.next)

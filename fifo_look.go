@@ -7,11 +7,11 @@ import (
 	"github.com/seed16c08ea7/workqueue/internal/slab"
 )
 
-// This file reads a fifo, for snapshots and metrics.
+// This file reads a fifo for snapshots and metrics, and changes nothing.
 
-// enterIn enters what the fifo holds in a census: the first queued items, in the order of
-// the lanes, and some held items. A storage cannot be asked for its items: a look at every
-// record finds them, in any order.
+// enterIn enters the first queued items in a census, in the order of the lanes, and some
+// held items. A storage cannot list its items: enterIn looks at every record for stored
+// items, and enters them in any order.
 func (f *fifo[T]) enterIn(c *census[T]) {
 	c.queuedTotal, c.heldTotal = f.len(), len(f.held)
 	if f.lanes == nil {
@@ -67,8 +67,8 @@ func (f *fifo[T]) entry(i uint32, state ItemState) censusEntry[T] {
 	return e
 }
 
-// nextRank returns the rank of a record, or the rank with which done will queue the record.
-// There must be lanes.
+// nextRank returns the rank of a record, and for a marked record the rank with which done
+// will queue the record. The fifo must have lanes.
 func (f *fifo[T]) nextRank(r *slab.Record[T, links]) rank {
 	note := uint8(namedNote)
 	if r.State == reprocess {
@@ -77,8 +77,8 @@ func (f *fifo[T]) nextRank(r *slab.Record[T, links]) rank {
 	return rank{f.nextLane(r).level.priority, r.Note&note != 0}
 }
 
-// nextLane returns the lane of a record, or the lane in which done will queue the record. There
-// must be lanes.
+// nextLane returns the lane of a record, and for a marked record the lane in which done
+// will queue the record. The fifo must have lanes.
 func (f *fifo[T]) nextLane(r *slab.Record[T, links]) *lane {
 	if r.State == reprocess {
 		return f.lanes.all[r.X.next]
@@ -86,8 +86,9 @@ func (f *fifo[T]) nextLane(r *slab.Record[T, links]) *lane {
 	return f.lanes.all[r.X.lane]
 }
 
-// heldFor returns the rank of a held item at its hand-out, and for how long the item was queued
-// before. An add since then overwrites the time of the add before: waited is 0.
+// heldFor returns the rank with which a held item was handed out, and how long the item was
+// queued before. The time is 0 if the item was added again: the later add has overwritten
+// the time of the earlier add.
 func (f *fifo[T]) heldFor(hash uint32, item T) (waited time.Duration, k rank) {
 	at, r := f.items.Find(hash, item)
 	if r == nil || !isHeld(r.State) {
@@ -103,7 +104,7 @@ func (f *fifo[T]) heldFor(hash uint32, item T) (waited time.Duration, k rank) {
 	return waited, k
 }
 
-// isQueued reports whether the item is queued, or will be by its done.
+// isQueued reports whether the item is queued, or will be queued by its done.
 func (f *fifo[T]) isQueued(hash uint32, item T) bool {
 	_, r := f.items.Find(hash, item)
 	return r != nil && (r.State == queued || r.State == inStorage || r.State == reprocess)
@@ -119,8 +120,8 @@ func (f *fifo[T]) heldAgain() (n int) {
 	return n
 }
 
-// inFlight returns for how long the held items have been held, added up and at
-// most. The time is proportional to the number of held items.
+// inFlight returns how long workers have held the held items: the sum of the times, and the
+// longest time. It takes time in proportion to the number of held items.
 func (f *fifo[T]) inFlight(now time.Duration) (total, longest time.Duration) {
 	for _, i := range f.held {
 		held := max(0, now-f.stamps.At(i).started)
@@ -130,8 +131,9 @@ func (f *fifo[T]) inFlight(now time.Duration) (total, longest time.Duration) {
 	return total, longest
 }
 
-// oldest returns the age of the oldest queued item of a fifo without lanes: the age of the
-// first item in the line. A storage has an order of its own, so oldest looks at each record.
+// oldest returns the age of the oldest queued item of a fifo without lanes. The first item
+// in the line is the oldest. A storage has an order of its own, so oldest looks at each
+// record.
 func (f *fifo[T]) oldest(now time.Duration) (age time.Duration) {
 	if f.line.head != 0 {
 		age = max(0, now-f.stamps.At(f.line.head-1).added)

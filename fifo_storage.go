@@ -4,22 +4,21 @@ import "github.com/seed16c08ea7/workqueue/internal/slab"
 
 import "time"
 
-// Queue stores the queued items of a [Typed] and so decides their order. It
-// may be handed an item by Push, asked to hand one out by Pop, and be told by
-// Touch that an item it holds was added again, so that it can move it.
+// Queue stores the queued items of a [Typed] and so decides their order. The Typed hands
+// each queued item to Push, and takes the next item from Pop. Touch reports a further Add
+// of a stored item: the Queue may then move the item.
 //
-// The methods are called with the lock of the queue held: they are never
-// called concurrently, must not call the queue, and everybody waits for them.
-// They are called from different goroutines. Pop is called only when Len is
-// positive. Get blocks while Len is zero, and looks again after the next Push or
-// Touch.
+// The Typed calls the methods with its lock held. So calls are never concurrent, although
+// they come from different goroutines. A method must not call the Typed, and every other
+// call of the Typed waits while a method runs. Pop is called only when Len is positive. Get
+// blocks while Len is zero, and looks again after the next Push or Touch.
 //
-// A panic in a method reaches the caller of the queue and leaves the queue
-// usable: after one in Push the item is queued all the same, ahead of what is
-// stored, after one in Touch it is queued where it was, and after one in the other
-// methods nothing has happened.
+// A panic in a method reaches the caller of the Typed, and the Typed stays usable. After a
+// panic in Push the item is queued all the same, ahead of the stored items. After a panic
+// in Touch the item is queued at its old place. After a panic in Len or Pop nothing has
+// changed in the Typed.
 type Queue[T comparable] interface {
-	// Touch tells that an item that is stored was added again.
+	// Touch reports a further Add of a stored item.
 	Touch(item T)
 	// Push stores an item.
 	Push(item T)
@@ -29,9 +28,9 @@ type Queue[T comparable] interface {
 	Pop() (item T)
 }
 
-// DefaultQueue returns a FIFO in a circular buffer that grows and shrinks with
-// what it holds. A queue without a Queue in its config behaves the same, and
-// is faster.
+// DefaultQueue returns an empty FIFO in a circular buffer, which grows and shrinks with the
+// number of items. Pop of an empty FIFO panics. A Typed without a Queue in its config
+// behaves the same and is faster.
 func DefaultQueue[T comparable]() Queue[T] {
 	return &sequence[T]{}
 }
@@ -53,10 +52,11 @@ func (s *sequence[T]) Pop() T {
 	return item
 }
 
-// A storage calls the [Queue] of a config, which is foreign code, with the lock of a
-// [Typed] held. A method may panic or end its goroutine. The callers do not defer Unlock,
-// as that costs a cycle 30 %. So unlock gives the lock back in their place, and
-// nothing else of them runs. A caller that did defer Unlock would unlock twice.
+// A storage calls the [Queue] of a config with the lock of the [Typed] held. The Queue is
+// foreign code: a method may panic or end its goroutine. The callers of a storage do not
+// defer Unlock, because a deferred Unlock makes a cycle 30 % longer. So the storage calls
+// unlock when a method of the Queue does not return, and the rest of the caller does not
+// run. A caller with a deferred Unlock would unlock twice.
 //
 // Invariants:
 //
@@ -68,18 +68,19 @@ type storage[T comparable] struct {
 
 	stored int
 	ghosts int
-	// unmatched is how many items that differ from themselves the queue has been
-	// given and has not given back. They have no record.
+	// unmatched counts the stored items that differ from themselves. No record belongs to
+	// an unmatched item.
 	unmatched int
-	dry       bool // the queue said that it is empty, and nothing has come to it since
+	dry       bool // the last take found nothing, and no Push or Touch came since
 }
 
-// ready takes a queue at its word that it has nothing: otherwise a worker who finds nothing
-// would be woken again for what stored still counts, and so for ever.
+// ready is false while the storage is dry, even if stored is positive: a Queue may have
+// lost items. Otherwise settle would wake workers for the lost items again and again, for
+// ever.
 func (g *storage[T]) ready() bool { return g.stored > 0 && !g.dry }
 
-// unlockUnless is deferred by the methods below. It does not recover: the panic goes
-// on to the caller of the queue, with the lock free.
+// The methods below defer unlockUnless. It does not recover a panic: the panic goes on to
+// the caller of the Typed, with the lock free.
 func (g *storage[T]) unlockUnless(returned *bool) {
 	if !*returned {
 		g.unlock()
@@ -108,7 +109,8 @@ func (g *storage[T]) size() int {
 	return n
 }
 
-// pop returns the hash too: what a queue makes up may have none.
+// pop hashes the item before it returns: an item that the Queue has made up may have no
+// hash, and HashOf then panics.
 func (g *storage[T]) pop() (item T, hash uint32) {
 	returned := false
 	defer g.unlockUnless(&returned)
@@ -118,11 +120,12 @@ func (g *storage[T]) pop() (item T, hash uint32) {
 	return item, hash
 }
 
-// store moves the last record of the line into the storage. The record stays in
-// line until Push has returned: otherwise a Push that panics would lose the item, or, if
-// the queue has kept the item in spite of the panic, could hand it out beside a new add.
+// store moves the last record of the line into the storage. The record stays in the line
+// until Push has returned. Without the record, a panic in Push would lose the item. Or a
+// Queue that keeps the item in spite of the panic would hand the item out once more beside
+// a later add.
 //
-// An item that differs from itself keeps no record, as nothing that Pop returns could be
+// The record of an item that differs from itself is forgotten: no item from Pop could be
 // matched with the record.
 func (f *fifo[T]) store(i uint32, r *slab.Record[T, links]) {
 	g := f.storage
@@ -139,12 +142,13 @@ func (f *fifo[T]) store(i uint32, r *slab.Record[T, links]) {
 	}
 }
 
-// takeStored hands out the next item of the storage. The loop is there because a
-// queue may return items that are not to be handed out, see accept. It ends when
-// the queue says that it is empty, whatever stored counts: dry remembers that.
+// takeStored hands out the next item of the storage. The loop skips items that must not be
+// handed out, see accept. The loop ends when Len is 0, whatever stored counts, and sets
+// dry.
 //
-// A queue that hands out for ever what is held must not keep the lock for ever:
-// it may do so as often as it said it had items.
+// A Queue may go on for ever to return items that accept refuses, but the lock must not be
+// held for ever. So the loop also ends after as many refusals as Len returned at the start.
+// A dropped item that was removed is no refusal.
 func (f *fifo[T]) takeStored(now time.Duration) (item T, waited time.Duration, ok bool) {
 	g := f.storage
 	refusals := g.size()
@@ -162,10 +166,9 @@ func (f *fifo[T]) takeStored(now time.Duration) (item T, waited time.Duration, o
 	return *new(T), 0, false
 }
 
-// accept hands out an item that has come out of the storage. One that the
-// queue was not given is handed out like any other. One that is in line or
-// held is dropped, since it is accounted for there, and so is one that was
-// removed.
+// accept hands out an item from Pop if the item is stored, or has no record because the
+// Queue has made the item up. accept drops an item that was removed or is held, and an item
+// in the line, which will be handed out from there.
 func (f *fifo[T]) accept(hash uint32, item T, now time.Duration) (waited time.Duration, ok bool) {
 	at, r := f.items.Find(hash, item)
 	if r == nil {
@@ -189,10 +192,10 @@ func (f *fifo[T]) accept(hash uint32, item T, now time.Duration) (waited time.Du
 	return waited, true
 }
 
-// acceptStranger hands out an item that has no record, which the queue has
-// made up unless it differs from itself. Of such items there may be more than
-// were stored: one whose Push has failed is in line, whether or not the queue
-// has kept it. So they count for nothing then.
+// acceptStranger hands out an item without a record. The Queue has made the item up, unless
+// the item differs from itself. More such items may come out than unmatched counts: an item
+// whose Push has panicked is in the line, and the Queue may have kept the item too. Items
+// beyond unmatched change no count.
 func (f *fifo[T]) acceptStranger(at, hash uint32, item T, now time.Duration) bool {
 	if !slab.Equal(item, item) {
 		if f.storage.unmatched > 0 {
@@ -220,5 +223,5 @@ func (f *fifo[T]) restore(i uint32, r *slab.Record[T, links], now time.Duration)
 	if f.timed {
 		f.stampAdded(i, now)
 	}
-	g.touch(r.Item) // Last: if it does not return, the add is not lost.
+	g.touch(r.Item) // Last: the add counts even if Touch does not return.
 }

@@ -9,39 +9,40 @@ import (
 	"github.com/seed16c08ea7/workqueue/internal/slab"
 )
 
-// An agenda is a set of items with a due time each, and gives them back in the
-// order of these times, those of equal time in the order in which they got it.
+// An agenda is a set of items with a due time each. It returns the items in the order of
+// their due times, and items with the same due time in the order in which they were
+// planned.
 //
-// It is a heap with four children a node, which lie in 64 bytes, so that it is
-// half as deep as a binary one at about the same cost a level. The due time
-// lies in the node, so that sifting compares without a look at the record; what
-// it does touch there is the position of each node it moves.
+// An agenda is a heap with four children a node. The children lie in 64 bytes, so the heap
+// is half as deep as a binary heap, at about the same cost a level. The due time lies in
+// the node, so a comparison needs no look at the record. Only the position of a moved node
+// is written to its record.
 //
 // Invariants, for a node n at index p:
 //
 //	p > 0: !n.before(nodes[(p-1)/4])
-//	items.records[n.ref].pos == p and its state is waiting or debounced
-//	items.records[n.ref].state == debounced: n.due <= latest[n.ref]
-//	nodes.n == items.live
-//	starts.n == items.records.n, or 0 if not timed
+//	items.Records[n.ref].Pos == p, and its State is waiting or debounced
+//	items.Records[n.ref].State == debounced: n.due <= extras.latest[n.ref]
+//	nodes.N == items.Live
+//	starts.N == items.Records.N, or 0 if not timed
 //
-// An agenda is not safe for concurrent use; its zero value is empty.
+// An agenda is not safe for concurrent use. The zero agenda is empty.
 type agenda[T comparable] struct {
 	items  slab.Table[T, slab.None]
 	nodes  slab.Pages[node]
 	ticket uint32 // the ticket of the next node
 	era    uint32 // how often tickets were renumbered
 
-	// starts has since when the items wait, by record, if timed is set, which
-	// it must be at the beginning or not at all.
+	// starts has the time at which each wait began, by record, if timed is set. timed does
+	// not change once the agenda has had an item.
 	starts slab.Pages[time.Duration]
 	timed  bool
 
-	extras *extras // what few items have; nil as long as none has
+	extras *extras // nil until an item needs them
 }
 
-// A node is 16 bytes, so that four children fill one cache line. A ticket of 8 bytes
-// would never need renumber, but a node would take 24.
+// A node is 16 bytes, so four children fill one cache line. With a ticket of 8 bytes,
+// renumber would not be needed, but a node would take 24 bytes.
 type node struct {
 	due    time.Duration
 	ticket uint32
@@ -50,7 +51,7 @@ type node struct {
 
 const (
 	waiting   slab.State = 1 + iota
-	debounced            // the same, and debounce may put it off
+	debounced            // like waiting, and debounce may put the item off
 
 )
 
@@ -67,22 +68,21 @@ func (a *agenda[T]) len() int { return a.nodes.N }
 // next returns the earliest due time; the agenda must not be empty.
 func (a *agenda[T]) next() time.Duration { return a.nodes.At(0).due }
 
-// plans returns how often an item has been given a due time, or more. It never
+// plans returns how many due times the agenda has given to items, or more. The number never
 // goes down.
 func (a *agenda[T]) plans() uint64 { return uint64(a.era)<<32 + uint64(a.ticket) }
 
-// due reports whether the earliest item is due by a reading of the clock, which must
-// have begun after the item was planned. The agenda must not be empty.
+// due reports whether the earliest item is due by a reading of the clock. A reading counts
+// only if it began after the item was planned. The agenda must not be empty.
 func (a *agenda[T]) due(r reading) bool {
 	first := a.nodes.At(0)
 	return first.due <= r.now && uint64(a.era)<<32+uint64(first.ticket) < r.plans
 }
 
-// schedule makes the item due at the given time, unless it is in the agenda
-// with one as early, and reports whether the earliest due time has changed. An
-// item that debounce may put off is due then at the latest. Of two priorities the item
-// keeps the higher.
-// It takes O(log n) time in the number of items.
+// schedule makes the item due at the given time, unless the item is due as early already,
+// and reports whether the earliest due time has changed. From then on debounce cannot put
+// the item off beyond the given time. Of two priorities the item keeps the higher. schedule
+// takes O(log n) time in the number of items.
 func (a *agenda[T]) schedule(hash uint32, item T, now, due time.Duration, p *placement) (first bool) {
 	at, r := a.items.Find(hash, item)
 	if r == nil {
@@ -102,8 +102,8 @@ func (a *agenda[T]) schedule(hash uint32, item T, now, due time.Duration, p *pla
 	return a.move(r.Pos, due)
 }
 
-// reschedule makes the item due at the given time, whatever it was before. The
-// placement is for a new item; one that waits keeps its own.
+// reschedule makes the item due at the given time, earlier or later than before. The
+// placement is for a new item; a waiting item keeps its placement.
 func (a *agenda[T]) reschedule(hash uint32, item T, now, due time.Duration, p *placement) (first bool) {
 	at, r := a.items.Find(hash, item)
 	if r == nil {
@@ -113,10 +113,10 @@ func (a *agenda[T]) reschedule(hash uint32, item T, now, due time.Duration, p *p
 	return a.move(r.Pos, due)
 }
 
-// debounce makes the item due at the given time, which may be later than it
-// was, unless schedule or reschedule has brought it in: those have promised
-// something, and debounce can only bring it forward. Of the latest times of
-// several calls the first counts. The placement is for a new item, see reschedule.
+// debounce makes the item due at the given time, earlier or later than before, but not
+// after latest. Of the latest times of several calls the first counts. The due time from a
+// schedule or a reschedule is a promise: debounce can only make such an item due earlier.
+// The placement is for a new item, see reschedule.
 func (a *agenda[T]) debounce(hash uint32, item T, now, due, latest time.Duration, p *placement) (first bool) {
 	at, r := a.items.Find(hash, item)
 	if r == nil {
@@ -130,13 +130,13 @@ func (a *agenda[T]) debounce(hash uint32, item T, now, due, latest time.Duration
 		latest = *a.extras.latest.At(n.ref)
 	}
 	if due >= latest && n.due == latest {
-		return false // It is due as late as it may be.
+		return false // The item is due as late as it may be.
 	}
 	return a.move(r.Pos, min(due, latest))
 }
 
-// insert makes a record for an item that is not in the agenda. The caller then
-// calls push with it.
+// insert makes a record for an item that is not in the agenda. The caller then calls push
+// with the record.
 func (a *agenda[T]) insert(at, hash uint32, item T, now time.Duration, s slab.State, p *placement) (ref uint32) {
 	ref, r := a.items.InsertAny(at, hash, item)
 	r.State = s
@@ -160,8 +160,9 @@ func (a *agenda[T]) push(ref uint32, due time.Duration) (first bool) {
 	return a.siftUp(a.nodes.Push(n), n) == 0
 }
 
-// move changes when the node at index p is due, after all others of that time.
-// If it was due then, it still gets a ticket, as it has been planned anew.
+// move gives the node at index p another due time, behind all other nodes of that time. The
+// node gets a new ticket even if the due time is the same, because the item was planned
+// anew.
 func (a *agenda[T]) move(p uint32, due time.Duration) (first bool) {
 	n := *a.nodes.At(p)
 	ticket := a.nextTicket() // May move the node.
@@ -172,9 +173,9 @@ func (a *agenda[T]) move(p uint32, due time.Duration) (first bool) {
 	return !same && (at == 0 || p == 0)
 }
 
-// pop removes the earliest item; the agenda must not be empty. It returns the
-// hash too, which it had to compute, and the placement, if the caller gives memory for that.
-// It takes O(log n) time.
+// pop removes the earliest item; the agenda must not be empty. It returns the item, the
+// hash, which pop has computed anyway, and the placement, if the caller gives memory for a
+// placement. It takes O(log n) time.
 func (a *agenda[T]) pop(memory *placement) (hash uint32, item T, p *placement) {
 	ref := a.nodes.At(0).ref
 	item = a.items.Records.At(ref).Item
@@ -186,8 +187,8 @@ func (a *agenda[T]) pop(memory *placement) (hash uint32, item T, p *placement) {
 	return hash, item, p
 }
 
-// remove removes the item, and reports whether it was there. It returns the placement, if
-// the caller gives memory for that. It takes O(log n) time.
+// remove removes the item, and reports whether the agenda had the item. It returns the
+// placement, if the caller gives memory for a placement. It takes O(log n) time.
 func (a *agenda[T]) remove(hash uint32, item T, memory *placement) (p *placement, ok bool) {
 	at, r := a.items.Find(hash, item)
 	if r == nil {
@@ -216,7 +217,7 @@ func (a *agenda[T]) delete(hash uint32, item T, p uint32) {
 // clear removes all items and gives their memory back.
 func (a *agenda[T]) clear() { *a = agenda[T]{timed: a.timed, ticket: a.ticket, era: a.era} }
 
-// compact gives memory back, see table.compact.
+// compact gives memory back, see slab.Table.Compact.
 func (a *agenda[T]) compact() {
 	starts, old := a.starts, a.extras
 	a.starts, a.extras = slab.Pages[time.Duration]{}, nil
@@ -231,7 +232,7 @@ func (a *agenda[T]) compact() {
 	})
 }
 
-// sift places the node at index p, above or below it, and returns where.
+// sift places the node at index p, or above or below p, and returns the index of the node.
 func (a *agenda[T]) sift(p uint32, n node) uint32 {
 	if at := a.siftUp(p, n); at != p {
 		return at
@@ -245,7 +246,7 @@ func (a *agenda[T]) place(p uint32, n node) {
 	a.items.Records.At(n.ref).Pos = p
 }
 
-// siftUp places the node at index p or above it, and returns where.
+// siftUp places the node at index p or above p, and returns the index of the node.
 func (a *agenda[T]) siftUp(p uint32, n node) uint32 {
 	for p > 0 {
 		parent := (p - 1) / slab.HeapArity
@@ -260,7 +261,7 @@ func (a *agenda[T]) siftUp(p uint32, n node) uint32 {
 	return p
 }
 
-// siftDown places the node at index p or below it, and returns where.
+// siftDown places the node at index p or below p, and returns the index of the node.
 func (a *agenda[T]) siftDown(p uint32, n node) uint32 {
 	for {
 		child, first := a.firstChild(p)
@@ -274,8 +275,8 @@ func (a *agenda[T]) siftDown(p uint32, n node) uint32 {
 	return p
 }
 
-// firstChild returns the child of p that comes before the others, and its
-// index, or 0 if there is none.
+// firstChild returns the child of p that comes before the others, and the index of the
+// child, or 0 if p has no child.
 func (a *agenda[T]) firstChild(p uint32) (child uint32, first node) {
 	from := slab.HeapArity*p + 1
 	for c := from; c < min(from+slab.HeapArity, uint32(a.nodes.N)); c++ {
@@ -295,8 +296,8 @@ func (a *agenda[T]) nextTicket() uint32 {
 	return a.ticket - 1
 }
 
-// renumber makes tickets count from zero again, once in four billion of them. A
-// sorted heap is a heap.
+// renumber makes tickets count from zero again, once in four billion tickets. It sorts the
+// nodes: a sorted heap is a heap.
 func (a *agenda[T]) renumber() {
 	for p, n := range a.sorted() {
 		n.ticket = uint32(p)
@@ -335,27 +336,29 @@ func (a *agenda[T]) sorted() []node {
 	return nodes
 }
 
-// Extras are what few items have, by record, in pages that exist only where such an item
-// is. So other items cost nothing, and the pages are freed with the records. At worst a
-// page of 256 bytes has one note. A map would take 34 bytes for each item, never shrink, and
-// take more than half of the time of a debounce.
+// Extras are fields that few items have, by record, in pages that exist only around records
+// with such a field. So other items cost nothing, and the pages are freed with the records.
+// At worst a page for 16 records has one of them. A map would take 34 bytes for each item,
+// never shrink, and take more than half of the time of a debounce.
 type extras struct {
-	// latest is the time beyond which debounce cannot put an item off, for the
-	// items that it may put off at all.
+	// latest has the time beyond which debounce cannot put an item off, for the items in
+	// the state debounced.
 	latest slab.SparsePages[time.Duration]
-	// priorities are those of the adds. Where there is no page, they are 0.
+	// priorities has the priorities of the items. Where there is no page, the priority is
+	// 0.
 	priorities slab.SparsePages[int]
-	// groups has every item of a queue with groups.
+	// groups has the group of every item, if the queue has groups.
 	groups slab.SparsePages[groupOfWait]
 }
 
-// A groupOfWait is the part of a placement that only queues with groups have.
+// A groupOfWait is the part of a placement for queues with groups.
 type groupOfWait struct {
 	name          string
 	weight, limit int
 }
 
-// makeExtras returns the extras, for an item that gets one.
+// makeExtras returns the extras, and makes them if no item had a field of the extras
+// before.
 func (a *agenda[T]) makeExtras() *extras {
 	if a.extras == nil {
 		a.extras = new(extras)
@@ -363,8 +366,8 @@ func (a *agenda[T]) makeExtras() *extras {
 	return a.extras
 }
 
-// setRank notes the rank of a record. Every new record comes by, as the one that had
-// its index before may have left another.
+// setRank notes the rank of a record. insert calls setRank for every new record: an item
+// before, with the same index, may have left another priority.
 func (a *agenda[T]) setRank(ref uint32, r *slab.Record[T, slab.None], p *placement) {
 	r.Note = p.bit(namedNote)
 	if priority := p.number(); priority != 0 || a.extras != nil && a.extras.priorities.Has(ref) {
@@ -383,8 +386,8 @@ func (a *agenda[T]) rank(ref uint32) rank {
 	return rank{a.priority(ref), a.items.Records.At(ref).Note != 0}
 }
 
-// placement returns the placement of a record in the memory of the caller, or nil for that
-// of a plain add.
+// placement writes the placement of a record into the memory of the caller, and returns nil
+// for the placement of a plain add.
 func (a *agenda[T]) placement(ref uint32, memory *placement) *placement {
 	*memory = placement{rank: a.rank(ref)}
 	if a.extras != nil {
@@ -398,7 +401,7 @@ func (a *agenda[T]) placement(ref uint32, memory *placement) *placement {
 	return memory
 }
 
-// moveExtras follows a compaction, with the extras of before.
+// moveExtras copies the extras of a record from the old extras after a compaction.
 func (a *agenda[T]) moveExtras(old *extras, from, to uint32, s slab.State) {
 	if s == debounced {
 		a.makeExtras().latest.Put(to, *old.latest.At(from))

@@ -5,15 +5,15 @@ import (
 	"reflect"
 )
 
-// cancelContext is the type of the contexts that context.WithCancel returns.
+// cancelContext is the type of the contexts from context.WithCancel.
 var cancelContext = func() reflect.Type {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	return reflect.TypeOf(ctx)
 }()
 
-// known reports whether Done and Value of a context call no foreign code when a context
-// below it is cancelled.
+// known reports whether Done and Value of a context call no foreign code. The end of a
+// context calls both methods of its parent.
 func known(ctx context.Context) bool {
 	if c, ok := ctx.(interface{ known() bool }); ok {
 		return c.known()
@@ -21,15 +21,16 @@ func known(ctx context.Context) bool {
 	return reflect.TypeOf(ctx) == cancelContext
 }
 
-// A watcher is told when an item is added again while it is held: its context ends.
-// There may be more of them for the item.
+// A watcher is told of the next add of a held item: the add ends the context of the
+// watcher. An item may have more than one watcher.
 type watcher struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	more   *watcher
 }
 
-// live returns the watchers that have not ended, nil for none. The zero watcher has.
+// live returns the watchers whose contexts have not ended, nil for none. The zero watcher
+// counts as ended.
 func (w watcher) live() (more *watcher) {
 	if w.more != nil {
 		more = w.more.live()
@@ -40,8 +41,8 @@ func (w watcher) live() (more *watcher) {
 	return &watcher{w.ctx, w.cancel, more}
 }
 
-// watch has the watcher told when the item is added again. It reports whether that has
-// happened already, and then tells nobody.
+// watch tells the watcher when the item is added again. If the item was added again
+// already, watch reports true and does not keep the watcher.
 func (q *Typed[T]) watch(hash uint32, item T, w watcher) (again bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

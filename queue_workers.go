@@ -10,13 +10,12 @@ import (
 	"github.com/seed16c08ea7/workqueue/internal/gate"
 )
 
-// This file is how workers get items. A worker looks for one with the lock held.
-// If there is none, it counts itself in parked, gives the lock back, and waits for
-// the token in q.wake. The rules about that token stand at the fields of Typed.
+// This file says how workers get items. With the lock held, a worker looks for an item. If
+// there is no item, the worker counts itself in parked, unlocks, and waits for the token in
+// q.wake. The rules of the token stand at the fields of Typed.
 //
-// Counting and looking happen in one critical section. If they did not, an Add
-// between the two would see nobody to wake, and the worker would park beside an
-// item.
+// The worker looks and counts in one critical section. Otherwise an Add between the two
+// steps would find nobody to wake, and the worker would park beside an item.
 
 // getContext is GetContext, with the receipt of the item.
 func (q *Typed[T]) getContext(ctx context.Context) (item T, r receipt, err error) {
@@ -30,12 +29,12 @@ func (q *Typed[T]) getContext(ctx context.Context) (item T, r receipt, err error
 	return item, r, err
 }
 
-// errCanceled is what get returns when its cancel channel was closed. It does not
-// leave the package: GetContext puts the error of the context in its place. get
-// takes a channel and no context, so that Get needs no context at all.
+// errCanceled says that the cancel channel of get was closed. It does not leave the
+// package: getContext returns the error of the context instead. get takes a channel and no
+// context, because Get has no context.
 var errCanceled = errors.New("workqueue: canceled")
 
-// get takes an item, and waits for one until cancel is closed. A nil channel is never
+// get takes an item, or waits for an item until cancel is closed. A nil channel is never
 // closed.
 func (q *Typed[T]) get(cancel <-chan struct{}) (item T, r receipt, err error) {
 	item, r, what := q.tryTake(q.metrics.now(), visitStaying)
@@ -45,10 +44,10 @@ func (q *Typed[T]) get(cancel <-chan struct{}) (item T, r receipt, err error) {
 	return q.receive(item, r, what)
 }
 
-// stay is the rest of Get when there is no item: it parks, or reports the
-// shutdown. The caller holds q.mu, and stay gives it back.
+// stay is the rest of Get if there is no item: the worker parks, or stay reports the
+// shutdown. The caller holds q.mu, and stay unlocks q.mu.
 //
-// It is a function of its own to keep Get short, see BenchmarkCycle.
+// stay keeps Get short, see BenchmarkCycle.
 func (q *Typed[T]) stay() (item T, shutdown bool) {
 	closed := q.fifo.closed
 	if !closed {
@@ -63,9 +62,9 @@ func (q *Typed[T]) stay() (item T, shutdown bool) {
 	return item, err != nil
 }
 
-// await is the rest of get for a worker that is counted in parked. Being woken
-// promises nothing: another worker may have taken the item in the meantime, as
-// Get does not wait its turn. Then the worker parks again.
+// await is the rest of get for a worker that is counted in parked. A worker that was woken
+// may find no item: another worker has taken the item meanwhile, as a Get does not wait its
+// turn. Then the woken worker parks again.
 func (q *Typed[T]) await(cancel <-chan struct{}) (item T, r receipt, err error) {
 	for {
 		if !q.park(cancel) {
@@ -82,13 +81,14 @@ func (q *Typed[T]) await(cancel <-chan struct{}) (item T, r receipt, err error) 
 	}
 }
 
-// passOn makes a worker that has taken the token an ordinary one, before it has
-// looked for an item. The next worker is woken if there is an item.
+// passOn ends the way of a woken worker before the worker has looked for an item, and wakes
+// the next worker if there is an item.
 //
-// A woken worker that reads an injected clock calls foreign code. That may block
-// or panic, and with waking still set no worker would be woken again. The price
-// is a worker that is woken for nothing, now and then. The real clock does
-// neither, so its worker arrives and looks in one critical section.
+// A woken worker reads the clock before it takes the lock. An injected clock is foreign
+// code, and may block or panic. If waking were still set then, no worker would ever be
+// woken again. The price of passOn is a worker that is woken for nothing, now and then. The
+// real clock neither blocks nor panics, so its worker arrives and looks in one critical
+// section.
 func (q *Typed[T]) passOn() {
 	q.mu.Lock()
 	q.arrive()
@@ -96,8 +96,8 @@ func (q *Typed[T]) passOn() {
 	q.mu.Unlock()
 }
 
-// receive is the end of every blocking hand-out. The metrics come after the lock,
-// as they are foreign code.
+// receive is the end of every blocking hand-out. The metrics are foreign code, and come
+// after the lock.
 func (q *Typed[T]) receive(item T, r receipt, what took) (T, receipt, error) {
 	if what == tookEnd {
 		return item, receipt{}, ErrShutDown
@@ -106,13 +106,14 @@ func (q *Typed[T]) receive(item T, r receipt, what took) (T, receipt, error) {
 	return item, r, nil
 }
 
-// A receipt says how an item was queued that was handed out.
+// A receipt says how long an item was queued before its hand-out, and with which rank.
 type receipt struct {
-	waited time.Duration // the time that it was queued
+	waited time.Duration
 	rank   rank
 }
 
-// A visit says how a worker comes to look for an item, and a took what it has got.
+// A visit says how a worker comes to look for an item. A took says what the worker has
+// found.
 type (
 	visit uint8
 	took  uint8
@@ -120,19 +121,19 @@ type (
 
 const (
 	visitPassing visit = iota // does not wait
-	visitStaying              // will park if there is no item
-	visitWoken                // has parked, was woken, and will park again
+	visitStaying              // parks if there is no item
+	visitWoken                // was parked and woken, and parks again if there is no item
 )
 
 const (
-	tookNothing took = iota // no item; a worker that will park has been counted
+	tookNothing took = iota // no item; a worker that parks has been counted
 	tookItem                // an item, with its receipt
-	tookEnd                 // no item, and there will be none
+	tookEnd                 // no item, and no item will come
 )
 
-// tryTake looks for an item once. In the same critical section it also ends the
-// way of a woken worker and counts one that will park: after it, either the worker
-// has an item, or it is counted and any later Add wakes it.
+// tryTake looks for an item once. In the same critical section it ends the way of a woken
+// worker, and counts a worker that is about to park. Afterwards the worker has an item, or
+// is counted and can be woken by any later Add.
 func (q *Typed[T]) tryTake(now time.Duration, how visit) (item T, r receipt, what took) {
 	if !q.mu.TryLock() {
 		gate.LockSoon(&q.mu)
@@ -159,10 +160,10 @@ func (q *Typed[T]) tryTake(now time.Duration, how visit) (item T, r receipt, wha
 	return item, r, what
 }
 
-// enlist counts a worker that is about to park. The caller must hold q.mu.
+// enlist counts a worker that is about to park. The caller holds q.mu.
 //
-// The channel is made by the first one: the zero value of a Typed is usable, and a
-// queue whose workers only poll needs none.
+// The first worker makes the channel: the zero value of a Typed is usable, and a queue
+// whose workers only poll needs no channel.
 func (q *Typed[T]) enlist() {
 	q.parked++
 	if q.wake == nil {
@@ -170,17 +171,16 @@ func (q *Typed[T]) enlist() {
 	}
 }
 
-// arrive ends the way of a worker that was woken. The next worker can be woken
-// from now on. The caller must hold q.mu, and settles: if more items are left,
-// that wakes the next one.
+// arrive ends the way of a woken worker. From now on the next worker can be woken. The
+// caller holds q.mu and calls settle, which wakes the next worker if more items are left.
 func (q *Typed[T]) arrive() {
 	q.parked--
 	q.waking = false
 }
 
-// park waits until woken, and reports false when cancel was closed first. A token
-// may be in the channel then. It stays there for another worker that is parked. If
-// none is, waking stays set until one parks and takes the token at once.
+// park waits for the token, and reports false if cancel was closed first. Then a token may
+// be in the channel, and stays there for another parked worker. If no worker is parked,
+// waking stays set until a worker parks and takes the token at once.
 func (q *Typed[T]) park(cancel <-chan struct{}) bool {
 	if cancel == nil {
 		<-q.wake
@@ -197,12 +197,12 @@ func (q *Typed[T]) park(cancel <-chan struct{}) bool {
 	}
 }
 
-// settle is the exit of every critical section that has changed something. It
-// wakes a parked worker if there is an item for it, and ends a drain that is
-// done. The caller must hold q.mu, and must not change anything after it.
+// settle is the exit of every critical section that has changed something. It wakes a
+// parked worker if there is an item, and ends the drains if the queue is idle. The caller
+// holds q.mu, and changes nothing afterwards.
 //
-// One exit for all makes it impossible to forget one of the two. It must stay small
-// enough to be inlined, which TestHotPathIsInlined checks: most sections have
+// With one exit for all sections, nobody can forget the worker or the drain. settle must
+// stay small enough to be inlined, which TestHotPathIsInlined checks: most sections have
 // nobody to wake and no drain, and BenchmarkCycle would pay for the call.
 func (q *Typed[T]) settle() {
 	if q.parked > 0 && !q.waking || q.drained != nil {
@@ -212,12 +212,12 @@ func (q *Typed[T]) settle() {
 
 // settleDue is the rest of settle.
 //
-// The send never blocks: waking was false, so the channel is empty. To send after
-// Unlock would keep the section shorter, but every method would have to carry the
-// duty to its return, also past a panic of a storage.
+// The send never blocks: waking was false, so the channel is empty. A send after Unlock
+// would shorten the section, but every method would have to remember the send until its
+// return, also past a panic of a storage.
 //
-// A closed queue wakes workers without an item too, one after the other: each finds
-// the end, settles, and so wakes the next.
+// A closed queue wakes workers without an item too, one after the other: each worker finds
+// the end, calls settle, and so wakes the next worker.
 func (q *Typed[T]) settleDue() {
 	if q.parked > 0 && !q.waking && (q.fifo.ready() || q.fifo.closed) {
 		q.waking = true
@@ -228,17 +228,18 @@ func (q *Typed[T]) settleDue() {
 	}
 }
 
-// unlock ends a critical section in which a method of a [Queue] has panicked or has
-// ended its goroutine, see storage. The fifo is in a consistent state before
-// each such call, so that this exit is an ordinary one.
+// unlock ends a critical section in which a method of a [Queue] has panicked or has ended
+// its goroutine, see storage. The fifo is consistent before each call of a Queue, so unlock
+// is an ordinary exit.
 func (q *Typed[T]) unlock() {
 	q.settle()
 	q.mu.Unlock()
 }
 
-// heldFor returns the rank of an item that is held, and how long it was queued before, see
-// fifo.heldFor. A handler asks by its context, if at all, and Run when an item comes again.
-// So the item is looked up, and workers do not carry both for each item.
+// heldFor returns the rank of a held item, and how long the item was queued before, see
+// fifo.heldFor. Only few callers ask: a handler through its context, and Run when it adds
+// an item again. So heldFor looks the item up, and workers do not carry the two values for
+// each item.
 func (q *Typed[T]) heldFor(item T) (waited time.Duration, k rank) {
 	hash := slab.HashOf(item)
 	q.mu.Lock()

@@ -9,15 +9,15 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// TypedRateLimitingInterface is a [TypedDelayingInterface] whose delays come
-// from a rate limiter. [TypedRateLimiting] documents it.
+// TypedRateLimitingInterface is a [TypedDelayingInterface] with delays from a rate limiter.
+// [TypedRateLimiting] documents the methods.
 type TypedRateLimitingInterface[T comparable] interface {
 	TypedDelayingInterface[T]
 
 	// AddRateLimited adds the item after the time that the limiter says.
 	AddRateLimited(item T)
 
-	// Forget makes the limiter forget the item's failures. It does not replace
+	// Forget makes the limiter forget the failures of the item. Forget does not replace
 	// Done.
 	Forget(item T)
 
@@ -28,75 +28,74 @@ type TypedRateLimitingInterface[T comparable] interface {
 // TypedRateLimitingQueueConfig are the options of a [TypedRateLimiting]. The
 // zero value is valid.
 type TypedRateLimitingQueueConfig[T comparable] struct {
-	// Logger is that of [TypedDelayingQueueConfig].
+	// Logger works as in [TypedDelayingQueueConfig].
 	Logger *logr.Logger
 
-	// Name labels the metrics. A queue without a name has none.
+	// Name labels the metrics. A queue without a name has no metrics.
 	Name string
 
-	// MetricsProvider makes the metrics. If nil, it is the one given to
-	// [SetProvider] before the queue is constructed.
+	// MetricsProvider makes the metrics. nil is the provider given to [SetProvider] before
+	// the queue is constructed.
 	MetricsProvider MetricsProvider
 
-	// Clock tells the time that delays are measured in; nil is the real one.
+	// Clock measures the delays; nil is the real clock.
 	Clock clock.WithTicker
 
-	// KeepTimes is that of [TypedQueueConfig].
+	// KeepTimes works as in [TypedQueueConfig].
 	KeepTimes bool
 
-	// Queue is that of [TypedDelayingQueueConfig].
+	// Queue works as in [TypedDelayingQueueConfig].
 	Queue TypedInterface[T]
 
-	// DelayingQueue takes the items and their delays; nil is a [TypedDelaying]
-	// with the options of this config. The rate limiting queue owns the DelayingQueue, and
-	// shuts it down. Beside a DelayingQueue, a constructor panics for the options that
-	// client-go does not have: Queue, KeepTimes, OneEntry and Order.
+	// DelayingQueue takes the items and their delays; nil is a [TypedDelaying] with the
+	// options of this config. The rate limiting queue owns the DelayingQueue and shuts it
+	// down. Beside a DelayingQueue, a constructor panics for the options that client-go does
+	// not have: Queue, KeepTimes, OneEntry and Order. The others have no effect, except Name
+	// as the default name of a [Run].
 	DelayingQueue TypedDelayingInterface[T]
 
-	// OneEntry is that of [TypedDelayingQueueConfig].
+	// OneEntry works as in [TypedDelayingQueueConfig].
 	OneEntry bool
 
-	// Order is that of [TypedDelayingQueueConfig].
+	// Order works as in [TypedDelayingQueueConfig].
 	Order Order[T]
 }
 
-// TypedRateLimiting is a queue with AddRateLimited, on top of a delaying
-// queue: what it adds is the call of a [TypedRateLimiter]. All other methods
-// are those of the delaying queue.
+// TypedRateLimiting is a queue with AddRateLimited, on top of a delaying queue. The delay
+// comes from a [TypedRateLimiter], the limiter. Forget and NumRequeues call the limiter too.
+// All other methods call the delaying queue.
 //
-// Whoever calls AddRateLimited for an item should call Forget once the item
-// has succeeded or been given up, or its next failure is delayed as if it
-// followed the last one, and the limiter remembers it for ever.
+// Whoever calls AddRateLimited for an item should call Forget once the item has succeeded
+// or been given up. Otherwise the limiter remembers the item for ever, and delays the next
+// failure of the item as if it followed the last failure.
 //
-// The zero value is not usable. All methods may be called concurrently. A
-// TypedRateLimiting must not be copied. Its owner must call ShutDown,
-// ShutDownWithDrain or Drain. It has no lock of its own: the limiter, which must be
-// safe for concurrent use, is called without one, and a panic in it reaches
-// the caller with nothing changed.
+// The zero value is not usable. All methods may be called concurrently. A TypedRateLimiting
+// must not be copied. Its owner must call ShutDown, ShutDownWithDrain or Drain. The limiter
+// must be safe for concurrent use: it is called without a lock. A panic in the limiter
+// reaches the caller, and the item is not added.
 //
-// The constructors of client-go accept a nil limiter. AddRateLimited, Forget,
-// NumRequeues and [Run] panic then; all else works, and a [Snapshot] and a
+// The constructors of client-go accept a nil limiter. AddRateLimited, Forget, NumRequeues, AddWith
+// with RateLimited and [Run] then panic. All other methods work, and a [Snapshot] and a
 // [DrainError] have no failures.
 //
-// Of a delaying queue that was configured, the methods that
-// [TypedDelayingInterface] does not have are used too. GetContext, GetInfo, TryGet, Remove,
-// Snapshot, ReAddContext, Reschedule and Debounce need the one of their name, and panic
-// without it.
+// A configured delaying queue may have more methods of a [TypedDelaying] than
+// [TypedDelayingInterface]. The rate limiting queue then uses them. GetContext, GetInfo,
+// TryGet, Remove, Snapshot, ReAddContext, Reschedule and Debounce need the method of the
+// same name, and panic without it.
 type TypedRateLimiting[T comparable] struct {
 	queue   TypedDelayingInterface[T]
 	limiter TypedRateLimiter[T] // may be nil
-	metrics *delayMetrics       // those of queue; nil for none
+	metrics *delayMetrics       // the metrics of queue; nil for none
 	name    string
-	drains  drains // of queue, if it has no Drain
+	drains  drains // of a queue without Drain
 
-	// sealed makes the methods that add ignore their calls, as after a ShutDown,
-	// while the queue below is open: a Run that drains retries what fails.
+	// sealed makes the methods that add ignore their calls, as after a ShutDown, while the
+	// queue below stays open for the retries of a Run that drains.
 	sealed atomic.Bool
 
-	// attempts counts the failures of handlers in a row, for the MaxAttempts of
-	// Run. The count is here, and not in a call of Run, because it has to end with
-	// the item: by a Forget or a Remove of any caller. It is nil until a Run
-	// counts.
+	// attempts counts the failures of handlers in a row, for the MaxAttempts of Run. The
+	// count is not in a call of Run, because the count has to end with the item: by a
+	// Forget or a Remove of any caller. attempts is nil until a Run counts.
 	attempts atomic.Pointer[failures[T]]
 }
 
@@ -155,8 +154,8 @@ func (q *TypedRateLimiting[T]) mustLimiter() TypedRateLimiter[T] {
 	return mustLimiter(q.limiter, "TypedRateLimiting")
 }
 
-// AddRateLimited adds the item after the time that the limiter says, which
-// counts it as a failure; a negative time is none. It does not block.
+// AddRateLimited adds the item after the time that the limiter says. The limiter counts a
+// failure of the item. A negative time means no wait. AddRateLimited does not block.
 func (q *TypedRateLimiting[T]) AddRateLimited(item T) {
 	d := max(0, q.mustLimiter().When(item))
 	if !q.sealed.Load() {
@@ -164,7 +163,7 @@ func (q *TypedRateLimiting[T]) AddRateLimited(item T) {
 	}
 }
 
-// limit adds the item after a time that the limiter has said.
+// limit adds the item after the time d, which the limiter has said.
 func (q *TypedRateLimiting[T]) limit(item T, d time.Duration, k rank) (taken bool) {
 	if q.metrics != nil && !q.queue.ShuttingDown() {
 		q.metrics.observeLimit(d)
@@ -172,8 +171,8 @@ func (q *TypedRateLimiting[T]) limit(item T, d time.Duration, k rank) (taken boo
 	return q.addAfter(item, d, k)
 }
 
-// addAfter is AddAfter with a rank, and reports whether the item was taken, see addBelow. It
-// counts as a retry also if there is no delay, as AddRateLimited does.
+// addAfter is AddAfter with a rank, and reports whether the item was taken, see addBelow.
+// An add without a delay counts as a retry too, as in AddRateLimited.
 func (q *TypedRateLimiting[T]) addAfter(item T, duration time.Duration, k rank) (taken bool) {
 	if d, ok := q.queue.(*TypedDelaying[T]); ok {
 		return d.addAfter(item, duration, k)
@@ -185,9 +184,9 @@ func (q *TypedRateLimiting[T]) addAfter(item T, duration time.Duration, k rank) 
 	return true
 }
 
-// Forget makes the limiter forget the item's failures, and [Run] those that it
-// counts for MaxAttempts. If the item waits, it goes on waiting, and if it is
-// held, Done is still owed.
+// Forget makes the limiter forget the failures of the item, and makes [Run] forget the
+// failures counted for MaxAttempts. A waiting item goes on waiting. Done is still owed for
+// a held item.
 func (q *TypedRateLimiting[T]) Forget(item T) {
 	q.mustLimiter().Forget(item)
 	q.forgetAttempts(item)
@@ -203,14 +202,14 @@ func (q *TypedRateLimiting[T]) AddAfter(item T, duration time.Duration) {
 	}
 }
 
-// Add adds the item now. If it waits, it goes on waiting, unless OneEntry is set.
+// Add adds the item now. A waiting item goes on waiting, unless OneEntry is set.
 func (q *TypedRateLimiting[T]) Add(item T) {
 	if !q.sealed.Load() {
 		q.queue.Add(item)
 	}
 }
 
-// Len returns the number of queued items, without those waiting.
+// Len returns the number of queued items. Waiting items do not count.
 func (q *TypedRateLimiting[T]) Len() int { return q.queue.Len() }
 
 // Get returns a queued item, see [Typed.Get].
@@ -221,8 +220,8 @@ func (q *TypedRateLimiting[T]) GetContext(ctx context.Context) (T, error) {
 	return below[getter[T]](q.queue, "GetContext").GetContext(ctx)
 }
 
-// GetInfo returns a queued item with what the queue knows of it, see [TypedDelaying.GetInfo].
-// The limiter is not asked: Failures is 0.
+// GetInfo returns a queued item with its priority and age, see [TypedDelaying.GetInfo]. The
+// limiter is not asked: Failures is 0.
 func (q *TypedRateLimiting[T]) GetInfo(ctx context.Context) (ItemInfo[T], error) {
 	return below[infoGetter[T]](q.queue, "GetInfo").GetInfo(ctx)
 }
@@ -255,11 +254,11 @@ func (q *TypedRateLimiting[T]) AddAll(items ...T) (taken int) {
 	return q.AddWith(AddOptions{}, items...)
 }
 
-// AddWith adds the items with a priority, at once or when they are due, see
-// [TypedDelaying.AddWith]. With RateLimited the limiter says when, once for each of
-// them, unless After is earlier.
+// AddWith adds the items with a priority, at once or after a wait, see
+// [TypedDelaying.AddWith]. With RateLimited the limiter says the wait of each item, unless
+// After is shorter.
 //
-// It panics, before it adds anything, if there is a priority and the delaying queue
+// AddWith panics before the first add if the options name a priority and the delaying queue
 // knows none. It returns how many items were taken, as [Typed.AddWith] does, and 0 while a
 // [Run] drains the queue.
 func (q *TypedRateLimiting[T]) AddWith(options AddOptions, items ...T) (taken int) {
@@ -284,8 +283,7 @@ func (q *TypedRateLimiting[T]) AddWith(options AddOptions, items ...T) (taken in
 	return taken
 }
 
-// addWith is AddWith without a limiter. A delaying queue that was configured may have
-// no AddWith.
+// addWith is AddWith without a limiter. A configured delaying queue may have no AddWith.
 func (q *TypedRateLimiting[T]) addWith(items []T, after time.Duration, k rank) (taken int) {
 	if d, ok := q.queue.(*TypedDelaying[T]); ok {
 		return d.AddWith(AddOptions{After: after, Priority: k.pointer()}, items...)
@@ -301,33 +299,33 @@ func (q *TypedRateLimiting[T]) addWith(items []T, after time.Duration, k rank) (
 	return taken
 }
 
-// Reschedule replaces the due time of the item, see [TypedDelaying.Reschedule].
-// The limiter is not asked, and does not count it. Reschedule reports false also while a
-// [Run] drains the queue.
+// Reschedule replaces the due time of the item, see [TypedDelaying.Reschedule]. The limiter
+// is not asked, and counts no failure. Reschedule also reports false while a [Run] drains
+// the queue.
 func (q *TypedRateLimiting[T]) Reschedule(item T, duration time.Duration) (taken bool) {
 	return !q.sealed.Load() && below[rescheduler[T]](q.queue, "Reschedule").Reschedule(item, duration)
 }
 
-// Debounce adds the item when a series of calls is over, see [TypedDelaying.Debounce]. It
-// reports false also while a [Run] drains the queue.
+// Debounce adds the item when a series of calls is over, see [TypedDelaying.Debounce].
+// Debounce also reports false while a [Run] drains the queue.
 func (q *TypedRateLimiting[T]) Debounce(item T, quiet, most time.Duration) (taken bool) {
 	return !q.sealed.Load() && below[debouncer[T]](q.queue, "Debounce").Debounce(item, quiet, most)
 }
 
-// Remove takes the item back, see [TypedDelaying.Remove]. The count of failures that
-// [Run] keeps for MaxAttempts starts anew. The limiter goes on to know the item's
-// failures: call Forget to have it start anew too.
+// Remove takes the item back, see [TypedDelaying.Remove]. The count of [Run] for
+// MaxAttempts starts anew. The limiter still knows the failures of the item: call Forget to
+// reset the limiter too.
 func (q *TypedRateLimiting[T]) Remove(item T) bool {
 	removed := below[remover[T]](q.queue, "Remove").Remove(item)
-	// Afterwards: a worker who counts first and has the item retried then would
-	// leave the count of an item that is gone.
+	// After Remove, and not before: a worker could count a failure in between and have the
+	// item retried. Then the count would outlive the removed item.
 	q.forgetAttempts(item)
 	return removed
 }
 
-// Snapshot returns what the delaying queue holds, see [TypedDelaying.Snapshot],
-// with the failures that the limiter knows. It is asked for each item after the
-// instant of the rest.
+// Snapshot returns the items of the delaying queue, see [TypedDelaying.Snapshot], with the
+// failures that the limiter knows. The limiter is asked for each item afterwards, and not
+// at the same instant.
 func (q *TypedRateLimiting[T]) Snapshot(limit int) Snapshot[T] {
 	s := below[snapshotter[T]](q.queue, "Snapshot").Snapshot(limit)
 	q.addFailures(s)
@@ -336,7 +334,7 @@ func (q *TypedRateLimiting[T]) Snapshot(limit int) Snapshot[T] {
 
 func (q *TypedRateLimiting[T]) addFailures(s Snapshot[T]) {
 	if q.limiter == nil {
-		return // The rest of a Snapshot is of use without a limiter.
+		return // A Snapshot without failures is still of use.
 	}
 	for _, infos := range [][]ItemInfo[T]{s.Queued, s.InFlight, s.Waiting} {
 		for i := range infos {
@@ -354,7 +352,7 @@ func (q *TypedRateLimiting[T]) Drain(ctx context.Context) error {
 	return err
 }
 
-// ReAddContext is that of the queue below, see [Typed.ReAddContext].
+// ReAddContext calls the queue below, see [Typed.ReAddContext].
 func (q *TypedRateLimiting[T]) ReAddContext(ctx context.Context, item T) (context.Context, context.CancelFunc) {
 	return below[reAdder[T]](q.queue, "ReAddContext").ReAddContext(ctx, item)
 }

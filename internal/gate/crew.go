@@ -2,27 +2,27 @@ package gate
 
 import "sync"
 
-// A Crew counts the goroutines of a queue. It is a [sync.WaitGroup] for those
-// who may give up waiting: foreign code can keep a goroutine for ever.
+// A Crew counts the goroutines of a queue. Unlike the wait of a [sync.WaitGroup], the wait
+// for a Crew can be given up: foreign code can keep a goroutine for ever.
 //
-// It is guarded by the lock of the queue. Its zero value is empty.
+// A Crew is guarded by the lock of the queue. The zero Crew is empty.
 type Crew struct {
 	size int
 	gone chan struct{} // closed when size becomes 0; nil if nobody waits
 }
 
-// ClosedForAll is closed.
+// ClosedForAll is a closed channel.
 var ClosedForAll = func() chan struct{} {
 	c := make(chan struct{})
 	close(c)
 	return c
 }()
 
-// Enter counts a goroutine that is about to start. The caller has the lock, and has
-// seen that the queue is open: who is counted later is missed by the shutdown.
+// Enter counts a goroutine that is about to start. The caller holds the lock, and has seen
+// that the queue is open: a shutdown would miss a goroutine that is counted later.
 func (c *Crew) Enter() { c.size++ }
 
-// Leave is the last thing that the goroutine does. It takes the lock.
+// Leave is the last call of the goroutine, and takes the lock.
 func (c *Crew) Leave(mu *sync.Mutex) {
 	mu.Lock()
 	defer mu.Unlock()
@@ -33,7 +33,7 @@ func (c *Crew) Leave(mu *sync.Mutex) {
 	}
 }
 
-// AllLeft returns a channel that is closed when there is no goroutine. It takes the
+// AllLeft returns a channel that is closed when no goroutine is left. AllLeft takes the
 // lock.
 func (c *Crew) AllLeft(mu *sync.Mutex) <-chan struct{} {
 	mu.Lock()

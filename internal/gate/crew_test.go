@@ -7,7 +7,7 @@ import (
 	"github.com/seed16c08ea7/workqueue/internal/gate"
 )
 
-// A crew has the lock that a queue would have.
+// A crew is a Crew with the lock of a queue.
 type crew struct {
 	mu   sync.Mutex
 	crew gate.Crew
@@ -22,7 +22,8 @@ func (c *crew) Enter() {
 func (c *crew) Leave()                { c.crew.Leave(&c.mu) }
 func (c *crew) Left() <-chan struct{} { return c.crew.AllLeft(&c.mu) }
 
-// The wait is for the last of a crew, and for that of the next one anew.
+// A channel of AllLeft is closed when the last goroutine leaves, and a later goroutine is
+// waited for anew.
 func TestCrewIsWaitedFor(t *testing.T) {
 	var c crew
 	gone := func(left <-chan struct{}) bool {

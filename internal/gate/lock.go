@@ -1,4 +1,4 @@
-// Package gate has what a queue waits with: for its lock, and for its goroutines to end.
+// Package gate has two waits of a queue: for its lock, and for the end of its goroutines.
 package gate
 
 import (
@@ -6,9 +6,10 @@ import (
 	"sync"
 )
 
-// A [sync.Mutex] that is locked puts its goroutine to sleep at once if others can run on
-// the same processor, which takes longer than the lock of a queue is held. So those who
-// find it locked stay awake for a while. docs/decisions-locks.md has what that gains.
+// Lock of a [sync.Mutex] puts the goroutine to sleep at once if the mutex is taken and
+// other goroutines can run on the same processor. To sleep takes longer than the lock of a
+// queue is held. So callers who find the lock taken stay awake for a while.
+// docs/decisions-locks.md has the measurements.
 //
 //	call                    waits by   because the lock is
 //	Add, Get, Done, TryGet  LockSoon   held shortly, and taken for every item
@@ -25,8 +26,8 @@ const (
 )
 
 // LockSoon is mu.Lock for short sections. It stays away from the lock for a while, longer
-// each time, so that whoever has it can have some more sections in a row, and then lets
-// other goroutines run. Where a nanosecond counts, callers look once themselves before.
+// each time, so the holder of the lock can have more sections in a row. Then LockSoon lets
+// other goroutines run. Where a nanosecond counts, callers try TryLock before LockSoon.
 func LockSoon(mu *sync.Mutex) {
 	for range pauseRamps {
 		for pause := firstPause; pause <= lastPause; pause *= 2 {
@@ -41,8 +42,8 @@ func LockSoon(mu *sync.Mutex) {
 	mu.Lock()
 }
 
-// LockAwake is mu.Lock for an AddAfter in a flood of them: those who wait give way to each
-// other and stay awake, as due items are late where all but one sleep. See
+// LockAwake is mu.Lock for an AddAfter in a flood of calls. Waiting callers give way to
+// each other and stay awake: if all callers but one sleep, due items are late, see
 // BenchmarkLateness.
 func LockAwake(mu *sync.Mutex) {
 	for n := range maxLooks {

@@ -6,9 +6,8 @@ import (
 	"reflect"
 )
 
-// Check collects what does not hold of the invariants that stand above the types. Only tests
-// call it, here and in the packages that use this one, and the linker leaves it out of
-// programs.
+// Check collects violated invariants, which stand above the types. Only tests call Check,
+// here and in the packages above, and the linker leaves the code out of programs.
 type Check []error
 
 func (c *Check) That(ok bool, format string, args ...any) {
@@ -25,7 +24,7 @@ func (c *Check) Add(prefix string, err error) {
 
 func (c *Check) Err() error { return errors.Join(*c...) }
 
-// CheckInvariants returns what is wrong with the table, or nil.
+// CheckInvariants returns the violated invariants of the table, or nil.
 func (t *Table[T, X]) CheckInvariants() error {
 	var errs Check
 	seen := make(map[uint32]bool)
@@ -98,7 +97,7 @@ func (t *Table[T, X]) checkIndex(errs *Check, name string, slots []Slot, seen ma
 	}
 }
 
-// CheckInvariants returns what is wrong with the vector, or nil.
+// CheckInvariants returns the violated invariants of the vector, or nil.
 func (p *Pages[E]) CheckInvariants() error {
 	var errs Check
 	room := PageSize * len(p.directory)
@@ -109,7 +108,7 @@ func (p *Pages[E]) CheckInvariants() error {
 	return errs.Err()
 }
 
-// CheckInvariants returns what is wrong with the ring, or nil.
+// CheckInvariants returns the violated invariants of the ring, or nil.
 func (r *Ring[E]) CheckInvariants() error {
 	var errs Check
 	errs.That(len(r.buf)&(len(r.buf)-1) == 0, "ring: length %d", len(r.buf))
@@ -120,7 +119,7 @@ func (r *Ring[E]) CheckInvariants() error {
 	return errs.Err()
 }
 
-// CheckInvariants returns what is wrong with the heap, or nil.
+// CheckInvariants returns the violated invariants of the heap, or nil.
 func (h Heap[V]) CheckInvariants() error {
 	var errs Check
 	for i := range h {
@@ -130,7 +129,7 @@ func (h Heap[V]) CheckInvariants() error {
 	return errs.Err()
 }
 
-// CheckInvariants returns what is wrong with the ledger, or nil.
+// CheckInvariants returns the violated invariants of the ledger, or nil.
 func (l *Ledger[T, N]) CheckInvariants() error {
 	var errs Check
 	errs.Add("items: ", l.items.CheckInvariants())

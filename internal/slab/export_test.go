@@ -2,8 +2,7 @@ package slab
 
 // This file drives the containers as their owners in the queue do.
 
-// A DrivenTable is the index of items. It is driven with hashes of the test's
-// choice, to make items collide.
+// A DrivenTable is the index of items. The test chooses the hashes, to make items collide.
 type DrivenTable[T comparable] struct{ Table[T, None] }
 
 // Put inserts an item that the table does not have.
@@ -20,7 +19,7 @@ func (t *DrivenTable[T]) PutUnindexed(item T) (i uint32) {
 	return i
 }
 
-// Release drops what PutUnindexed has inserted.
+// Release drops a record from PutUnindexed.
 func (t *DrivenTable[T]) Release(i uint32) { t.Table.Release(i, t.Table.Records.At(i)) }
 
 // Has reports whether the table finds the item.
@@ -35,7 +34,7 @@ func (t *DrivenTable[T]) Delete(hash uint32, item T) {
 	t.Remove(at, r)
 }
 
-// Shrink compacts the table and checks what the owner is told about it.
+// Shrink compacts the table and checks the records that the owner is told of.
 func (t *DrivenTable[T]) Shrink() error {
 	before := make(map[uint32]T)
 	for i := range uint32(t.Table.Records.N) {

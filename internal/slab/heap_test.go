@@ -9,8 +9,8 @@ import (
 
 type element struct{ key, place int }
 
-// A heap agrees with a list that is searched, whatever is pushed, changed and removed, and
-// every element knows its place.
+// A heap agrees with a list that is searched, after any push, change and removal, and every
+// element knows its place.
 func TestHeapAgainstList(t *testing.T) {
 	rnd := newRand(t)
 	var h slab.Heap[*element]

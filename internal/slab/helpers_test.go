@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// checkInvariants reports at the step where an invariant breaks. It takes the method and not
-// just any value, so that no container can be left out by mistake.
+// checkInvariants fails the test at the step where an invariant breaks. The parameter is an
+// interface with the method, so the compiler finds a container without the check.
 func checkInvariants(t *testing.T, step int, c interface{ CheckInvariants() error }) {
 	t.Helper()
 	if err := c.CheckInvariants(); err != nil {
@@ -14,7 +14,7 @@ func checkInvariants(t *testing.T, step int, c interface{ CheckInvariants() erro
 	}
 }
 
-// newRand returns a generator and says how to repeat what it makes.
+// newRand returns a generator, and logs how to repeat its numbers.
 func newRand(t *testing.T) *rand.Rand {
 	seed := rand.Uint64()
 	t.Cleanup(func() {

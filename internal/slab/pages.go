@@ -1,31 +1,29 @@
 package slab
 
-// Pages is a vector that grows without moving what it holds: a slice that is
-// appended to copies itself now and then, which for a million records takes
-// milliseconds with a lock held. Elements are found in two steps, through the
-// directory, which is the only thing that is copied.
+// Pages is a vector that grows without moving its elements. A slice that grows is copied
+// now and then, which for a million records takes milliseconds with a lock held. Pages
+// copies only the directory. An element is found in two steps, through the directory.
 //
 // Invariants:
 //
 //	N <= PageSize*len(directory), with less than 3*pageChunk pages to spare
 //	elements from N on are zero
 //
-// Its zero value is empty. It is not safe for concurrent use.
+// Its zero value is empty. Pages is not safe for concurrent use.
 type Pages[E any] struct {
 	directory []*page[E]
 	N         int
 }
 
-// A page is an array, so that finding an element in it needs no bounds check,
-// and small, since a queue that holds a single item has one: 512 bytes for
-// records of strings.
+// A page is an array, so an access needs no bounds check. A page is small, because a queue
+// with a single item has one page: 512 bytes for records of strings.
 type page[E any] [PageSize]E
 
 const (
 	PageSize = 16
 
-	// pageChunk is how many pages a vector that has as many allocates at once: a
-	// burst of 64k items then makes some 100 allocations instead of 2000.
+	// pageChunk is how many pages a vector allocates at once, when it has as many pages
+	// already. A burst of 64k items then makes some 180 allocations instead of 4,000.
 	pageChunk = 32
 )
 
@@ -55,9 +53,9 @@ func (p *Pages[E]) extend() {
 	}
 }
 
-// Pop removes the last element and returns it. Pages stay until two chunks of
-// them are unused. Otherwise a vector whose length goes up and down around the end of
-// a page would allocate each time.
+// Pop removes and returns the last element. Unused pages stay until there are two chunks of
+// them. Otherwise a vector whose length goes up and down around the end of a page would
+// allocate each time.
 func (p *Pages[E]) Pop() E {
 	p.N--
 	last := p.At(uint32(p.N))
@@ -70,8 +68,9 @@ func (p *Pages[E]) Pop() E {
 	return e
 }
 
-// trim drops the pages behind the first n. The directory is as long as it ever was
-// otherwise, a quarter of a byte for each element that there has been.
+// trim drops the pages behind the first n. It also shrinks a directory with less than a
+// quarter in use. Otherwise the directory would keep half a byte for each element at the
+// high-water mark.
 func (p *Pages[E]) trim(n int) {
 	clear(p.directory[n:])
 	p.directory = p.directory[:n]
@@ -80,11 +79,11 @@ func (p *Pages[E]) trim(n int) {
 	}
 }
 
-// SparsePages is a vector that has pages only where something was put. The
-// owner knows where that is. Its zero value is empty.
+// SparsePages is a vector with pages only where Put was called. The owner knows the
+// indices. The zero value is empty.
 type SparsePages[E any] []*page[E]
 
-// At returns the element with an index at which something was put.
+// At returns the element at index i, which must have been put.
 func (s SparsePages[E]) At(i uint32) *E { return &s[i/PageSize][i%PageSize] }
 
 func (s *SparsePages[E]) Put(i uint32, e E) {
@@ -97,12 +96,12 @@ func (s *SparsePages[E]) Put(i uint32, e E) {
 	*s.At(i) = e
 }
 
-// Has reports whether there is a page for an index.
+// Has reports whether there is a page for index i.
 func (s SparsePages[E]) Has(i uint32) bool {
 	return int(i/PageSize) < len(s) && s[i/PageSize] != nil
 }
 
-// Get returns the element with an index, zero if there is no page for it.
+// Get returns the element at index i, or zero if there is no page for i.
 func (s SparsePages[E]) Get(i uint32) (e E) {
 	if s.Has(i) {
 		e = *s.At(i)
@@ -110,37 +109,36 @@ func (s SparsePages[E]) Get(i uint32) (e E) {
 	return e
 }
 
-// A Ledger is a set of items with a note on each. A hand goes round over the
-// items, a step at a time, for owners whose notes become void with time: they
-// look at a few items in each call instead of at all of them in some, and need
-// no goroutine.
+// A Ledger is a set of items with a note on each. It is for owners whose notes become void
+// with time. A hand goes round over the items, a step at a time. So owners look at a few
+// items in each call instead of at all items in some calls, and need no goroutine.
 //
-// If each call that enters an item also looks at two, then a round over n items
-// takes n/2 calls. What is void when it begins is gone when it ends, so for v,
-// the most items that are not void at a time, v + n/2 are left: the ledger
-// ends up at 2v or less, and below 3v within a round.
+// If each call that enters an item also looks at two items, a round over n items takes n/2
+// calls. Items that are void when the round begins are gone when the round ends. Let v be
+// the most items that are not void at a time. Then v + n/2 items are left after the round:
+// the ledger ends up at 2v items or less, and below 3v within a round.
 //
 // Invariants, for a record r with index i:
 //
-//	r.state is notedState or freeRecord
-//	r.state is notedState: places.At(r.Pos) == i
+//	r.State is notedState or freeRecord
+//	r.State is notedState: places.At(r.Pos) == i
 //	places.N == items.Live
 //	notes.N == items.Records.N
 //
-// A ledger is not safe for concurrent use; its zero value is empty.
+// A ledger is not safe for concurrent use. The zero ledger is empty.
 type Ledger[T comparable, N any] struct {
 	items  Table[T, None]
 	notes  Pages[N]
 	places Pages[uint32]
-	hand   int // every place from here on has been looked at in this round
+	hand   int // this round has looked at every place from hand on
 }
 
 const notedState State = 1
 
 func (l *Ledger[T, N]) Len() int { return l.places.N }
 
-// Find returns the note on an item, or nil. It is valid until the next call
-// that enters or drops an item.
+// Find returns the note on an item, or nil. The note is valid until the next call of Enter
+// or Remove.
 func (l *Ledger[T, N]) Find(hash uint32, item T) *N {
 	at, r := l.items.Find(hash, item)
 	if r == nil {
@@ -149,8 +147,8 @@ func (l *Ledger[T, N]) Find(hash uint32, item T) *N {
 	return l.notes.At(l.items.Index(at))
 }
 
-// Enter returns the note on an item, which is zero if there was none. The note
-// on an item that differs from itself is not kept.
+// Enter returns the note on an item. The note is zero for a new item. The note on an item
+// that differs from itself is not kept.
 func (l *Ledger[T, N]) Enter(hash uint32, item T) *N {
 	at, r := l.items.Find(hash, item)
 	if r != nil {
@@ -169,13 +167,13 @@ func (l *Ledger[T, N]) Enter(hash uint32, item T) *N {
 	return note
 }
 
-// Remove removes an item, if it is there.
+// Remove removes an item, if the ledger has the item.
 func (l *Ledger[T, N]) Remove(hash uint32, item T) {
 	at, r := l.items.Find(hash, item)
 	if r == nil {
 		return
 	}
-	*l.notes.At(l.items.Index(at)) = *new(N) // It may refer to much memory.
+	*l.notes.At(l.items.Index(at)) = *new(N) // The note may refer to much memory.
 	if last := l.places.Pop(); r.Pos < uint32(l.places.N) {
 		*l.places.At(r.Pos) = last
 		l.items.Records.At(last).Pos = r.Pos
@@ -186,9 +184,9 @@ func (l *Ledger[T, N]) Remove(hash uint32, item T) {
 	}
 }
 
-// Step moves the hand one step and returns the item there with its note, which
-// is nil if there are no items. The hand goes down, so that dropping the item
-// moves one to its place that has been looked at.
+// Step moves the hand one step and returns the item there with its note. The note is nil if
+// the ledger is empty. The hand goes down, so an owner can drop the item: the last item
+// fills the gap, and the hand has passed the last item already.
 func (l *Ledger[T, N]) Step() (item T, note *N) {
 	if l.places.N == 0 {
 		return item, nil
@@ -201,7 +199,7 @@ func (l *Ledger[T, N]) Step() (item T, note *N) {
 	return l.items.Records.At(i).Item, l.notes.At(i)
 }
 
-// compact gives memory back; it renumbers all records.
+// compact gives memory back, and renumbers all records.
 func (l *Ledger[T, N]) compact() {
 	old := l.notes
 	l.notes = Pages[N]{}

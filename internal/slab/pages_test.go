@@ -7,8 +7,7 @@ import (
 	"github.com/seed16c08ea7/workqueue/internal/slab"
 )
 
-// The ledger against a map, with the hand dropping what is odd, as its owners
-// drop what is void.
+// The ledger agrees with a map. The hand drops odd notes, as owners drop void notes.
 func TestLedgerModel(t *testing.T) {
 	t.Parallel()
 	r := newRand(t)
@@ -43,8 +42,8 @@ func TestLedgerModel(t *testing.T) {
 	}
 }
 
-// A round of the hand comes to every item that is there when it begins, also
-// if others are dropped and entered meanwhile.
+// A round of the hand comes to every item in the ledger at its begin, even if items are
+// dropped and entered meanwhile.
 func TestLedgerHandComesToAll(t *testing.T) {
 	r := newRand(t)
 	for range 100 {

@@ -16,7 +16,7 @@ type Ring[E any] struct {
 	head, tail uint32
 }
 
-// minRing is the size below which a ring does not shrink, see minRecords.
+// minRing is the size below which a ring does not shrink, see MinRecords.
 const minRing = 1024
 
 func (r *Ring[E]) Len() int { return int(r.tail - r.head) }
@@ -59,8 +59,8 @@ func (r *Ring[E]) Pop() E {
 	return e
 }
 
-// Shrink gives memory back if less than a sixteenth of the buffer is in use,
-// and leaves room for twice of what is.
+// Shrink gives memory back if less than a sixteenth of the buffer is in use, and leaves
+// room for twice the elements.
 func (r *Ring[E]) Shrink() {
 	if len(r.buf) > minRing && 16*r.Len() < len(r.buf) {
 		r.resize(len(r.buf) / 8)

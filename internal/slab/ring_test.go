@@ -7,7 +7,7 @@ import (
 	"github.com/seed16c08ea7/workqueue/internal/slab"
 )
 
-// The ring against a slice, with numbers that wrap at 2^32 on the way.
+// The ring agrees with a slice, with numbers that wrap at 2^32 on the way.
 func TestRingAgainstSlice(t *testing.T) {
 	t.Parallel()
 	for _, start := range []uint32{0, 1, math.MaxUint32 - 2000, math.MaxUint32, 1 << 31} {
@@ -62,7 +62,7 @@ func checkRing(t *testing.T, step int, r *slab.DrivenRing[int], first uint32, mo
 	}
 }
 
-// A ring shrinks when it is less than a sixteenth full, unless it is small.
+// A large ring shrinks when less than a sixteenth of its buffer is in use.
 func TestRingShrinksAtASixteenth(t *testing.T) {
 	for _, row := range []struct{ most, left, room int }{
 		{2048, 128, 2048},

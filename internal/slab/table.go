@@ -6,38 +6,37 @@ import (
 	"weak"
 )
 
-// A Table holds one record per item and finds it by the item.
+// A Table holds one record for each item, and finds the record by the item.
 //
-// The records lie in a slab and are named by their index, a uint32, so that
-// the structures around the table (the line of queued items, the heap of
-// waiting ones) refer to an item with four bytes and no pointer. Slots is an
-// open-addressing index over the slab, probed linearly, with the hash kept
-// beside the reference: a probe that misses stays within one or two cache
-// lines and never touches the slab.
+// The records lie in a slab. Their names are indices of type uint32, so the structures
+// around the table (the line of queued items, the heap of waiting items) refer to an item
+// by four bytes and no pointer. Slots is an open-addressing index over the slab with linear
+// probing. A slot keeps the hash beside the reference: a probe that misses stays within one
+// or two cache lines and never touches the slab.
 //
-// Only Compact takes longer for a large table. When the index is full, one of
-// twice the size takes its place, and the old one is moved over step by step as
-// items come and go. To move it at once takes 10 ms for a million items, and every
-// call waits at the lock meanwhile.
+// Only Compact takes longer for a large table. When the index is full, an index of twice
+// the size takes its place. The entries of the old index move step by step as items come
+// and go. To move all entries at once takes 10 ms for a million items, and every call would
+// wait at the lock meanwhile.
 //
 // Invariants, for a slot s of Slots or Old:
 //
 //	len(Slots) is 0 or a power of two
-//	limit == 3/4*len(Slots), and no more slots than that are used
+//	limit == 3/4*len(Slots), and no more slots than limit are used
 //	s.ref-1 is the index of a live record, or s.ref == 0
 //	no two slots, in Slots and Old together, refer to the same record
-//	every slot between a used one and its home (hash & mask) is used
+//	every slot between a used slot and its home (hash & mask) is used
 //	Old[:swept] is unused, and Old[swept] too unless swept == 0
 //	Old is nil when nothing is left to move
-//	Live == number of records with a state other than freeRecord
-//	low == max(limit, Records.N)/16, or 0 if that is no more than minRecords
-//	a record that is free holds the zero item and is on the free list
+//	Live == number of records with a State other than freeRecord
+//	low == max(limit, Records.N)/16, or 0 if the maximum is no more than MinRecords
+//	a free record holds the zero item and is on the free list
 //
-// An item that differs from itself (NaN, or a struct holding one) can never be
-// found again. It gets a record but no slot, see InsertUnindexed.
+// An item that differs from itself (NaN, or a struct with a NaN) can never be found again.
+// Such an item gets a record but no slot, see InsertUnindexed.
 //
-// The owner of the table decides what Pos means. A table is not safe for
-// concurrent use; its zero value is empty.
+// The owner of the table decides what Pos means. A table is not safe for concurrent use.
+// The zero table is empty.
 type Table[T comparable, X any] struct {
 	Slots   []Slot
 	Records Pages[Record[T, X]]
@@ -48,7 +47,7 @@ type Table[T comparable, X any] struct {
 	Old   []Slot
 	swept int
 
-	low   int // live below it is few, see sparse
+	low   int // Sparse reports Live < low
 	spare weak.Pointer[spare[T, X]]
 }
 
@@ -61,15 +60,15 @@ type Slot struct {
 
 type Record[T comparable, X any] struct {
 	Item T
-	// pos is the item's place in the structure that state names, or for a free
-	// record the next one on the free list.
+	// Pos is the place of the item in the structure that State names. For a free record,
+	// Pos is the next record on the free list.
 	Pos   uint32
-	X     X // what else the owner keeps of the item
+	X     X // further fields of the owner
 	State State
-	Note  uint8 // the owner's, in a byte that would be padding
+	Note  uint8 // for the owner, in a byte of padding
 }
 
-// None is for an owner that keeps nothing else.
+// None is for an owner without further fields.
 type None = struct{}
 
 type State uint8
@@ -77,37 +76,36 @@ type State uint8
 const freeRecord State = 0
 
 const (
-	// minRecords is the number of records below which nothing shrinks:
-	// releasing the last 30 KiB would only make a queue that swings between
-	// empty and a few hundred items allocate on each swing. Not tuned further.
+	// MinRecords is the number of records below which nothing shrinks. To release the last
+	// 30 KiB would only make a queue that swings between empty and a few hundred items
+	// allocate on each swing. Not tuned further.
 	MinRecords = 768
 
-	// minSlots is the smallest index that compact makes: what minRecords need.
+	// minSlots is the smallest index that Compact makes: enough for MinRecords.
 	minSlots = MinRecords / 3 * 4
 
-	// sweepStride is how many slots of an old index each insert or removal moves.
-	// The new index takes 3/4 as many inserts as the old one had slots before
-	// it is full in turn, so anything above 4/3 is done in time.
+	// sweepStride is how many slots of an old index each insert or removal moves. The new
+	// index is full after 3/4 as many inserts as the old index had slots. So any stride
+	// above 4/3 is done in time.
 	sweepStride = 8
 )
 
-// HashSeed is shared by all tables: keys come from the program's own source of
-// truth, and one seed per process is what keeps them from being chosen to
-// collide.
+// HashSeed is shared by all tables. Keys come from the source of truth of the program. The
+// seed is new in each process, so nobody can choose keys that collide.
 var HashSeed = maphash.MakeSeed()
 
-// HashOf hashes an item for a table. It panics, as a map would, when the
-// dynamic value of an interface cannot be hashed; callers hash before they
-// lock, so that the panic finds no lock held.
+// HashOf hashes an item for a table. Like a map, HashOf panics if the dynamic value of an
+// interface cannot be hashed. Callers hash before they lock, so the panic finds no lock
+// held.
 //
-// HashOf is just too large to be inlined. Add and Done of the queue have it written out, see
-// BenchmarkCycle.
+// HashOf is just too large to be inlined. Add and Done of the queue have the code of HashOf
+// written out, see BenchmarkCycle.
 func HashOf[T comparable](item T) uint32 {
 	return uint32(maphash.Comparable(HashSeed, item))
 }
 
-// Find returns the record of an item, nil for none, and the slot that refers to
-// it, or the empty slot where the search ended.
+// Find returns the record of an item, nil for none, and the slot that refers to the record.
+// If there is no record, at is the empty slot where the search ended.
 func (t *Table[T, X]) Find(hash uint32, item T) (at uint32, r *Record[T, X]) {
 	at, r = t.Probe(t.Slots, hash, item)
 	if r == nil && t.Old != nil {
@@ -116,10 +114,11 @@ func (t *Table[T, X]) Find(hash uint32, item T) (at uint32, r *Record[T, X]) {
 	return at, r
 }
 
-// Probe is find in one index. The hot methods of the queue call Probe themselves,
-// where it is inlined, and leave the rest of find to what is called next: see
-// BenchmarkCycle and BenchmarkDuplicate. It is just small enough for that. This is why
-// the loop itself handles an index without slots.
+// Probe is Find in one index. The hot methods of the queue call Probe themselves, where
+// Probe is inlined, and leave the rest of Find to the calls after a miss: see
+// BenchmarkCycle and BenchmarkDuplicate. Probe is just small enough to be inlined. The loop
+// itself handles an index without slots, because a check before the loop would make Probe
+// too large.
 func (t *Table[T, X]) Probe(slots []Slot, hash uint32, item T) (at uint32, r *Record[T, X]) {
 	for at = hash; len(slots) > 0; at++ {
 		at &= uint32(len(slots) - 1)
@@ -137,8 +136,8 @@ func (t *Table[T, X]) Probe(slots []Slot, hash uint32, item T) (at uint32, r *Re
 	return at, nil
 }
 
-// Fetch is the second half of find: it looks for an item in the old index, and
-// moves it to the slot of the new one where the search there has ended.
+// Fetch is the second half of Find: it looks for an item in the old index, and moves the
+// entry to the slot of the new index where the search has ended.
 func (t *Table[T, X]) Fetch(at, hash uint32, item T) *Record[T, X] {
 	from, r := t.Probe(t.Old, hash, item)
 	if r != nil {
@@ -151,8 +150,8 @@ func (t *Table[T, X]) Fetch(at, hash uint32, item T) *Record[T, X] {
 // Index returns the index of the record that a slot refers to.
 func (t *Table[T, X]) Index(at uint32) uint32 { return t.Slots[at].ref - 1 }
 
-// Insert adds a record for an item that find did not find, at the slot where
-// it ended, and returns the record and its index.
+// Insert adds a record for an item that Find has not found, at the slot where Find ended,
+// and returns the record and its index.
 func (t *Table[T, X]) Insert(at, hash uint32, item T) (uint32, *Record[T, X]) {
 	if t.free == 0 || t.Live >= t.limit || t.Old != nil {
 		at = t.prepare(at, hash)
@@ -162,8 +161,8 @@ func (t *Table[T, X]) Insert(at, hash uint32, item T) (uint32, *Record[T, X]) {
 	return i, r
 }
 
-// prepare does what insert seldom has to do first: it makes room, or moves a
-// part of the old index. It returns the slot that is then the item's.
+// prepare does the rare first steps of Insert: it makes room, or moves a part of the old
+// index. It returns the slot of the item afterwards.
 func (t *Table[T, X]) prepare(at, hash uint32) uint32 {
 	if t.free == 0 {
 		t.extend()
@@ -177,7 +176,7 @@ func (t *Table[T, X]) prepare(at, hash uint32) uint32 {
 	return emptySlot(t.Slots, hash)
 }
 
-// InsertUnindexed adds a record that find will not find.
+// InsertUnindexed adds a record without a slot, for an item that Find cannot find.
 func (t *Table[T, X]) InsertUnindexed(item T) (uint32, *Record[T, X]) {
 	if t.free == 0 {
 		t.extend()
@@ -185,7 +184,7 @@ func (t *Table[T, X]) InsertUnindexed(item T) (uint32, *Record[T, X]) {
 	return t.claim(item)
 }
 
-// InsertAny is insert, or insertUnindexed for an item that find would not find.
+// InsertAny is Insert, or InsertUnindexed for an item that differs from itself.
 func (t *Table[T, X]) InsertAny(at, hash uint32, item T) (uint32, *Record[T, X]) {
 	if Equal(item, item) {
 		return t.Insert(at, hash, item)
@@ -193,7 +192,7 @@ func (t *Table[T, X]) InsertAny(at, hash uint32, item T) (uint32, *Record[T, X])
 	return t.InsertUnindexed(item)
 }
 
-// claim uses the first free record, which there must be.
+// claim uses the first free record. There must be a free record.
 func (t *Table[T, X]) claim(item T) (uint32, *Record[T, X]) {
 	t.Live++
 	i := t.free - 1
@@ -210,7 +209,7 @@ func (t *Table[T, X]) extend() {
 	t.setLow()
 }
 
-// Remove empties the slot and frees its record, which the caller has at hand.
+// Remove empties a slot and frees its record r, which the caller has at hand.
 func (t *Table[T, X]) Remove(at uint32, r *Record[T, X]) {
 	t.Release(t.Index(at), r)
 	if t.Slots[(at+1)&uint32(len(t.Slots)-1)].ref != 0 {
@@ -229,8 +228,7 @@ func (t *Table[T, X]) Release(i uint32, r *Record[T, X]) {
 	t.free = i + 1
 }
 
-// RemoveAny removes a record that insertAny has made. The slot is the one where find has
-// ended.
+// RemoveAny removes a record from InsertAny. at is the slot where Find ended.
 func (t *Table[T, X]) RemoveAny(at, i uint32, r *Record[T, X]) {
 	if Equal(r.Item, r.Item) {
 		t.Remove(at, r)
@@ -239,8 +237,8 @@ func (t *Table[T, X]) RemoveAny(at, i uint32, r *Record[T, X]) {
 	}
 }
 
-// grow doubles the index. If the one before has not been moved yet, as can be
-// after many items without a slot, it is now.
+// grow doubles the index. If entries of an old index are left, they move now. There may be
+// some after many items without a slot.
 func (t *Table[T, X]) grow() {
 	t.sweep(len(t.Old))
 	t.Old, t.swept = t.Slots, 0
@@ -253,10 +251,10 @@ func (t *Table[T, X]) use(slots []Slot) {
 	t.setLow()
 }
 
-// sweep moves n slots of the old index, and what follows them up to the next
-// empty one: no entry that stays behind can then have been looked for beyond
-// one that has left, so that no entry has to be closed up. Closing up each one
-// costs a burst of 64k adds a third more time.
+// sweep moves n slots of the old index, and the used slots behind them up to the next empty
+// slot. Then no search for an entry that stays behind has to pass a slot that sweep has
+// emptied. So sweep need not close gaps, which would cost a burst of 64k adds a third more
+// time.
 func (t *Table[T, X]) sweep(n int) {
 	at := t.swept
 	for end := at + n; at < len(t.Old) && (at < end || t.Old[at].ref != 0); at++ {
@@ -286,10 +284,10 @@ func vacateSlot(slots []Slot, at uint32) {
 	slots[closeSlot(slots, at)] = Slot{}
 }
 
-// closeSlot moves entries that follow the slot into it and into the slots that
-// they leave, and returns the last of these, to be emptied: so there are no
-// tombstones, and an index at a steady load is never rebuilt. An entry may move
-// to the gap unless its home lies behind the gap.
+// closeSlot moves entries behind a slot into the gap and into the gaps that they leave, and
+// returns the last gap, for the caller to empty. So there are no tombstones, and an index
+// at a steady load is never rebuilt. An entry may move to the gap unless its home lies
+// behind the gap.
 func closeSlot(slots []Slot, at uint32) uint32 {
 	mask := uint32(len(slots) - 1)
 	for next := (at + 1) & mask; slots[next].ref != 0; next = (next + 1) & mask {
@@ -302,7 +300,7 @@ func closeSlot(slots []Slot, at uint32) uint32 {
 	return at
 }
 
-// setLow sets the low-water mark, whenever the slab or the index has grown.
+// setLow sets the low-water mark after the slab or the index has grown.
 func (t *Table[T, X]) setLow() {
 	t.low = 0
 	if high := max(t.limit, t.Records.N); high > MinRecords {
@@ -310,29 +308,27 @@ func (t *Table[T, X]) setLow() {
 	}
 }
 
-// Sparse reports whether the table has fallen so far below its high-water mark
-// that compact is worth its cost: to less than a sixteenth. The copying is
-// amortized over the removals that there have been for each item left, seven at
-// least: an index that has just doubled has room for twice the items.
+// Sparse reports whether the table has fallen below a sixteenth of its high-water mark, so
+// Compact is worth its cost. The copying is amortized over the removals before, at least
+// seven for each item left: an index that has just doubled has room for twice the items.
 func (t *Table[T, X]) Sparse() bool {
 	return t.Live < t.low
 }
 
-// Compact moves the live records to the front of a new slab and rebuilds the
-// index, with room for twice as many. It calls moved for each record, with its
-// old and its new index, and the record in its new place. It takes time
-// proportional to the old size, some 10 ns an item at the high-water mark.
+// Compact moves the live records to the front of a new slab, and rebuilds the index with
+// room for twice as many. For each record it calls moved with the old index, the new index,
+// and the record in its new place. Compact takes time in proportion to the old size, some
+// 10 ns an item at the high-water mark.
 //
-// The old index and slab become a spare, unless the index was one and the items
-// that it has room for have not come: a queue that swings between a hundred
-// items and a few thousand would clear what a burst of a million once took, at
-// each swing.
+// The old index and slab become a spare, unless the index was a spare itself and less than
+// a sixteenth of its room was used. Otherwise a queue that swings between a hundred items
+// and a few thousand would clear the memory of a burst of a million items at each swing.
 func (t *Table[T, X]) Compact(moved func(from, to uint32, r *Record[T, X])) {
 	t.CompactLinked(moved, nil)
 }
 
-// CompactLinked is compact for records that refer to each other. When all have moved, it calls
-// link with what tells the new index of an old one.
+// CompactLinked is Compact for records that refer to each other. When all records have
+// moved, it calls link with a function that returns the new index for an old index.
 func (t *Table[T, X]) CompactLinked(moved func(from, to uint32, r *Record[T, X]), link func(now func(old uint32) uint32)) {
 	t.sweep(len(t.Old))
 	old := t.Records
@@ -345,8 +341,8 @@ func (t *Table[T, X]) CompactLinked(moved func(from, to uint32, r *Record[T, X])
 		}
 		to := t.Records.Push(*r)
 		moved(i, to, t.Records.At(to))
-		// The old record is garbage from here on; its pos serves as the map
-		// from old index to new for the references in the slots.
+		// The old record is garbage from here on. Its Pos serves as the map from old index
+		// to new index for the references in the slots.
 		r.Pos = to
 	}
 	if link != nil {
@@ -369,19 +365,19 @@ func (t *Table[T, X]) CompactLinked(moved func(from, to uint32, r *Record[T, X])
 	}
 }
 
-// A spare is what a table has taken out of use. It is garbage, but until that is
-// collected, a table that grows again takes it instead of new memory. Bursts
-// that follow each other so do without the seven moves of the index, and 64k
-// adds take 40 ns an item instead of 81.
+// A spare is an index and a slab that a table has taken out of use. The garbage collector
+// may free a spare. Until then, a table that grows again takes the spare instead of new
+// memory. So bursts in a row need not move the index seven times, and 64k adds take 40 ns
+// an item instead of 81.
 //
-// All of its slots and records are zero.
+// All slots and records of a spare are zero.
 type spare[T comparable, X any] struct {
 	slots []Slot
 	pages []*page[Record[T, X]]
 }
 
-// shelve makes a spare of an index and a slab, unless there is a larger one. It
-// takes as long as clearing them does, 1 ns an item at the high-water mark.
+// shelve makes a spare of an index and a slab, unless there is a larger spare. It takes the
+// time to clear both, 1 ns an item at the high-water mark.
 func (t *Table[T, X]) shelve(slots []Slot, pages []*page[Record[T, X]]) {
 	if s := t.spare.Value(); s != nil && len(s.slots) >= len(slots) {
 		return
@@ -404,7 +400,7 @@ func (t *Table[T, X]) newSlots(size int) []Slot {
 	return slots
 }
 
-// reusePages gives a slab that is full a chunk of pages, if there are any.
+// reusePages gives a full slab a chunk of pages from the spare, if the spare has any.
 func (t *Table[T, X]) reusePages() {
 	if t.Records.N < PageSize*len(t.Records.directory) {
 		return
@@ -417,13 +413,12 @@ func (t *Table[T, X]) reusePages() {
 	}
 }
 
-// Equal exists because a comparison of a variable with itself, which only a
-// NaN fails, looks like a mistake.
+// Equal compares a and b. A comparison of a variable with itself, which only a NaN fails,
+// would look like a mistake.
 func Equal[T comparable](a, b T) bool { return a == b }
 
-// Reflexive reports whether the type alone tells that its values are equal to
-// themselves. For other types each item is asked, see BenchmarkCycle for what
-// that costs.
+// Reflexive reports whether all values of a type are equal to themselves. For other types
+// the queue asks each item; see BenchmarkCycle for the cost.
 func Reflexive(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Float32, reflect.Float64, reflect.Complex64, reflect.Complex128, reflect.Interface:

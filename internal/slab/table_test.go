@@ -9,9 +9,9 @@ import (
 	"github.com/seed16c08ea7/workqueue/internal/slab"
 )
 
-// Hash functions from good to the worst there is: with the last ones all items
-// share a home, at either end of the index, so that every probe is a scan and
-// every removal moves what is behind it round the corner.
+// Hash functions from good to the worst: with the last two, all items share a home, at
+// either end of the index. Then every probe is a scan, and every removal moves the entries
+// behind it round the corner.
 var hashes = map[string]func(float64) uint32{
 	"real":      slab.HashOf[float64],
 	"four":      func(f float64) uint32 { return uint32(f) % 4 },
@@ -20,8 +20,7 @@ var hashes = map[string]func(float64) uint32{
 	"max":       func(float64) uint32 { return math.MaxUint32 },
 }
 
-// The table against a map, through growth, the moves from an old index, and
-// compaction.
+// The table agrees with a map, through growth, the moves from an old index, and compaction.
 func TestTableAgainstMap(t *testing.T) {
 	t.Parallel()
 	for name, hash := range hashes {
@@ -147,8 +146,8 @@ func TestTableWithUnindexedItems(t *testing.T) {
 	}
 }
 
-// They make the index grow while the one before is still being moved, which is
-// then moved at once.
+// Items without a slot make the index grow while entries of the old index are left. The
+// rest of the entries then moves at once.
 func TestTableGrowsWhileItMoves(t *testing.T) {
 	var table slab.DrivenTable[float64]
 	n := 0
@@ -174,8 +173,7 @@ func TestTableGrowsWhileItMoves(t *testing.T) {
 	}
 }
 
-// An old index is gone after an eighth as many inserts as it had slots, or as
-// many removals.
+// Let an old index have n slots: it is gone after n/8 inserts, or after n/8 removals.
 func TestTableMovesItsIndexInTime(t *testing.T) {
 	for _, removes := range []bool{false, true} {
 		var table slab.DrivenTable[float64]
@@ -183,7 +181,7 @@ func TestTableMovesItsIndexInTime(t *testing.T) {
 		for range 4000 {
 			nans = append(nans, table.PutUnindexed(math.NaN()))
 		}
-		for _, i := range nans { // So that an insert need not make a record.
+		for _, i := range nans { // An insert then need not make a record.
 			table.Release(i)
 		}
 		n := 0
@@ -205,7 +203,7 @@ func TestTableMovesItsIndexInTime(t *testing.T) {
 	}
 }
 
-// They count beside the others for when the table shrinks.
+// Records of items without a slot count too when the table shrinks.
 func TestTableOfUnindexedItemsShrinks(t *testing.T) {
 	var table slab.DrivenTable[float64]
 	var nans []uint32
@@ -221,7 +219,7 @@ func TestTableOfUnindexedItemsShrinks(t *testing.T) {
 	}
 }
 
-// A table that is compacted gets room for twice what it has.
+// A compaction leaves room for twice the items.
 func TestTableCompactsAtEverySize(t *testing.T) {
 	t.Parallel()
 	for n := 0; n <= 1600; n += 16 {
@@ -243,8 +241,8 @@ func TestTableCompactsAtEverySize(t *testing.T) {
 	}
 }
 
-// One that is compacted while its index moves to a larger one takes along what
-// has not moved yet.
+// A compaction while the index moves to a larger index keeps the entries that have not
+// moved.
 func TestTableCompactsWhileItMoves(t *testing.T) {
 	for growths := 3; growths < 10; growths++ {
 		var table slab.DrivenTable[float64]
@@ -256,7 +254,7 @@ func TestTableCompactsWhileItMoves(t *testing.T) {
 				moving++
 			}
 		}
-		table.Delete(slab.HashOf(0.0), 0) // So that the others are renumbered.
+		table.Delete(slab.HashOf(0.0), 0) // The compaction then renumbers the other items.
 		if !table.Moving() {
 			t.Fatalf("the index of %d items has moved already", n)
 		}
@@ -312,7 +310,7 @@ func TestTableGivesTheIndexBack(t *testing.T) {
 	}
 }
 
-// A table that grows again takes what it has given up, if that is still there.
+// A table that grows again takes its spare, unless the garbage collector was first.
 func TestTableTakesItsSpare(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	const n = 20_000
@@ -333,7 +331,7 @@ func TestTableTakesItsSpare(t *testing.T) {
 	}
 }
 
-// A spare that has been of no use is not kept for another time.
+// A spare that was far too large is not kept for another time.
 func TestTableDropsASpareOfNoUse(t *testing.T) {
 	t.Parallel()
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
