@@ -624,7 +624,7 @@ func ExampleRun_onStop() {
 	// <nil>
 }
 
-// With Drain, what is queued or waits for a retry is worked off within Grace.
+// With EndDrain, what is queued or waits for a retry is worked off within Grace.
 func ExampleRun_drain() {
 	queue := workqueue.NewTypedRateLimiting(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Millisecond, time.Second),
@@ -645,7 +645,7 @@ func ExampleRun_drain() {
 	}
 	quiet := logr.FromSlogHandler(slog.DiscardHandler)
 	err := workqueue.Run(ctx, queue, deliver, workqueue.RunOptions[string]{
-		Drain: true, Grace: 20 * time.Second, Logger: &quiet,
+		AtEnd: workqueue.EndDrain, Grace: 20 * time.Second, Logger: &quiet,
 	})
 	fmt.Println(err, errors.Is(err, workqueue.ErrNotDrained))
 	// Output:

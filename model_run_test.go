@@ -112,7 +112,7 @@ type runGame struct {
 func randomRunGame(rng *rand.Rand) (g runGame) {
 	g.kind = []string{"ours", "embedding"}[rng.IntN(2)]
 	g.options = workqueue.RunOptions[int]{
-		Workers: 1 + rng.IntN(4), MaxAttempts: rng.IntN(5), KeepQueue: true, Logger: discard(),
+		Workers: 1 + rng.IntN(4), MaxAttempts: rng.IntN(5), AtEnd: workqueue.EndKeep, Logger: discard(),
 		CancelOnReAdd: rng.IntN(2) == 0, MaxCancels: rng.IntN(4),
 		Timeout: time.Duration(rng.IntN(2)) * time.Hour, Grace: time.Duration(rng.IntN(2)) * time.Hour,
 		ProfileLabels: rng.IntN(4) == 0,
@@ -468,7 +468,7 @@ func (o *orderRun) judge(err error) string {
 		}
 		named[info.Item] = true
 	}
-	if err != nil {
+	if err != nil && err != workqueue.ErrShutDown {
 		o.problems = append(o.problems, err.Error())
 	}
 	for item, settled := range o.settled {

@@ -41,14 +41,14 @@ import (
 // again, as the options say. A handler holds its item until it returns, so a handler
 // that ignores its context keeps Run from returning.
 //
-// Unless KeepQueue is set, Run owns the end of the queue. When ctx ends, Run shuts the
+// Unless AtEnd is [EndKeep], Run owns the end of the queue. When ctx ends, Run shuts the
 // queue down, waits for the handlers that are at work, and hands nothing out any more.
-// With Drain, the workers go on until nothing is queued and nothing that has failed
+// With [EndDrain], the workers go on until nothing is queued and nothing that has failed
 // waits for its retry, or until the grace period is over. Meanwhile ShuttingDown reports
-// true, and the queue ignores what is added.
+// true, and the queue ignores what callers add.
 //
-// Run returns when the last worker has ended: nil, if what was asked for is done. With
-// Drain, Run returns a [*DrainError] if something is left, in which [errors.Is] finds
+// Run returns when the last worker has ended. Run returns nil only if ctx has ended. With
+// EndDrain, Run returns a [*DrainError] if something is left, in which [errors.Is] finds
 // [ErrNotDrained] and the error of ctx. OnStop is told what is left in any case:
 //
 //	Queued    what was queued, or handed out and not handled
@@ -56,15 +56,15 @@ import (
 //	Waiting   what waited for its time, or for a retry, then with its failures
 //	Failed    what has failed when no retry could come any more
 //
-// An item that waits, or was put off by RequeueAfter, and has not failed, does not count
-// as left for Drain. Run takes the queued items out before it lists them: it is up to the
+// For EndDrain, an item that waits without a failure, also by RequeueAfter, does not count
+// as left. Run takes the queued items out before it lists them: it is up to the
 // caller to keep them. So a drain after Run, such as a deferred ShutDownWithDrain, waits
 // only for what others hold.
 //
-// If the queue is shut down already, Run returns [ErrShutDown] at once and leaves all
-// where it is. When somebody else shuts the queue down later, the workers go on until
-// nothing is queued. What fails meanwhile cannot be retried, which the log and OnStop
-// tell, and Run returns as above, with ErrShutDown in the place of the error of ctx.
+// If the queue is shut down already, Run returns [ErrShutDown] at once and leaves the queue
+// as it is. When somebody else shuts the queue down later, the workers go on until nothing
+// is queued. An item that fails meanwhile cannot be retried, and OnStop is told. Run then
+// returns ErrShutDown, or a DrainError that wraps ErrShutDown.
 //
 // The queue must be a [TypedRateLimiting] on a [TypedDelaying] on a [Typed], or a type
 // that embeds such a TypedRateLimiting. Run calls GetContext and Done on the given value,
@@ -78,9 +78,9 @@ import (
 // A panic in the limiter, the metrics or the [Queue] of the queue ends the program, as
 // there is no retry without them; Done is called before. Run panics if the queue or handle
 // is nil, if the limiter of the queue is nil, if a number in the options is negative, if
-// Drain is set without Grace, and if Drain is set with KeepQueue.
+// AtEnd is none of the three constants, and for EndDrain without Grace.
 //
-// Several calls may share a queue. Without KeepQueue, the first of them to end
+// Several calls may share a queue. Without EndKeep, the first of them to end
 // ends the queue for all, and the others return with what they are at.
 // Run blocks; it takes one goroutine for each worker. Without options that end the
 // context of a handler, an item costs 50 to 100 bytes for its context, which are
@@ -242,12 +242,12 @@ func loggerFor(ctx context.Context, option *logr.Logger) logr.Logger {
 }
 
 // descend makes the contexts. With a grace period the handlers live on when ctx ends, and
-// with Drain so do the hand-outs. WithoutCancel keeps the values of ctx for them.
+// with EndDrain so do the hand-outs. WithoutCancel keeps the values of ctx for them.
 func (r *runner[T]) descend() {
 	switch {
 	case r.options.Grace > 0:
 		r.handling, r.cancel = context.WithCancelCause(context.WithoutCancel(r.ctx))
-		if r.options.Drain {
+		if r.options.AtEnd == EndDrain {
 			r.intake = r.handling
 		}
 	case r.options.CancelOnReAdd:

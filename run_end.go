@@ -23,13 +23,13 @@ func (r *runner[T]) end() error {
 	if r.options.Grace > 0 {
 		defer time.AfterFunc(r.options.Grace, func() { r.cancel(context.Cause(r.ctx)) }).Stop()
 	}
-	if r.options.KeepQueue {
+	if r.options.AtEnd == EndKeep {
 		<-r.working
 		if !r.typed.ShuttingDown() { // Another Run may have sealed the queue to drain it.
 			return r.keep()
 		}
 	}
-	if r.options.Drain {
+	if r.options.AtEnd == EndDrain {
 		r.finish()
 	}
 	return r.close()
@@ -112,7 +112,7 @@ func (r *runner[T]) close() error {
 // somebody may want to know. What a limit holds back while somebody else has its group
 // comes out by Remove.
 func (r *runner[T]) takeQueued() (before []ItemInfo[T]) {
-	if r.options.OnStop != nil || r.options.Drain {
+	if r.options.OnStop != nil || r.options.AtEnd == EndDrain {
 		before = r.typed.Snapshot(math.MaxInt).Queued
 	}
 	declined := len(r.queued)
@@ -148,7 +148,7 @@ func (r *runner[T]) leftBehind(before []ItemInfo[T]) error {
 	failed, retries := r.countFailed(), dropped.retries(r.failed)
 	_, held := r.typed.sizes()
 	something := len(r.queued)+held+failed+retries > 0
-	undrained := r.options.Drain && something
+	undrained := r.options.AtEnd == EndDrain && something
 	left := new(DrainError[T])
 	if undrained || r.options.OnStop != nil {
 		left.Snapshot = r.nameLeft(before, dropped)
@@ -159,16 +159,21 @@ func (r *runner[T]) leftBehind(before []ItemInfo[T]) error {
 		r.logger.Info("Run has ended and left items behind", "queued", len(r.queued),
 			"inFlight", held, "failed", failed, "retries", retries)
 	}
-	if !undrained {
+	var err error
+	switch end := r.ctx.Err(); {
+	case undrained:
+		left.Err = cmp.Or(end, ErrShutDown)
+		err = left
+	case end == nil: // nil would tell a caller that it was he who has ended this Run.
+		err = ErrShutDown
+	}
+	switch {
+	case r.err == nil:
+		return err
+	case err == nil:
 		return r.err
 	}
-	if left.Err = r.ctx.Err(); left.Err == nil {
-		left.Err = ErrShutDown
-	}
-	if r.err == nil {
-		return left
-	}
-	return errors.Join(left, r.err)
+	return errors.Join(err, r.err)
 }
 
 // countFailed returns how many items have failed when no retry could come any more. What

@@ -72,28 +72,28 @@ func TestRunEnd(t *testing.T) {
 			"0:a 3:a ends: context canceled 3:end", "queued[b] held[] waiting[] failed[a]: <nil>"},
 		"with grace to spare": {"a b", runOptions{Grace: 10 * time.Second}, stubborn, nil,
 			"0:a 5:end", "queued[b] held[] waiting[]: <nil>"},
-		"drain": {"a b c", runOptions{Grace: 20 * time.Second, Drain: true}, stubborn, nil,
+		"drain": {"a b c", runOptions{Grace: 20 * time.Second, AtEnd: workqueue.EndDrain}, stubborn, nil,
 			"0:a 10:c 15:end 5:b", "<nil>"},
-		"drain of what is added again": {"a b", runOptions{Grace: 20 * time.Second, Drain: true}, stubborn, func(s *show) { s.queue.Add("a") },
+		"drain of what is added again": {"a b", runOptions{Grace: 20 * time.Second, AtEnd: workqueue.EndDrain}, stubborn, func(s *show) { s.queue.Add("a") },
 			"0:a 10:a 15:end 5:b", "<nil>"},
-		"drain until grace is over": {"a b c", runOptions{Grace: 7 * time.Second, Drain: true}, stubborn, nil,
+		"drain until grace is over": {"a b c", runOptions{Grace: 7 * time.Second, AtEnd: workqueue.EndDrain}, stubborn, nil,
 			"0:a 10:end 5:b", "queued[c] held[] waiting[]: context canceled"},
-		"drain that cancels": {"a b c", runOptions{Grace: 7 * time.Second, Drain: true}, cut, nil,
+		"drain that cancels": {"a b c", runOptions{Grace: 7 * time.Second, AtEnd: workqueue.EndDrain}, cut, nil,
 			"0:a 8:a ends: context canceled 8:end", "queued[b c] held[] waiting[] failed[a]: context canceled"},
-		"drain of what fails for good": {"a b", runOptions{Grace: 20 * time.Second, Drain: true, MaxAttempts: 1}, failing, nil,
+		"drain of what fails for good": {"a b", runOptions{Grace: 20 * time.Second, AtEnd: workqueue.EndDrain, MaxAttempts: 1}, failing, nil,
 			"0:a 10:end 5:b", "<nil>"},
-		"drain of what fails": {"a b", runOptions{Grace: 20 * time.Second, Drain: true}, failing, nil,
+		"drain of what fails": {"a b", runOptions{Grace: 20 * time.Second, AtEnd: workqueue.EndDrain}, failing, nil,
 			"0:a 10:a 15:b 20:a 25:end 5:b", "queued[] held[] waiting[b] failed[a]: context canceled"},
-		"drain of what waits for a retry": {"a", runOptions{Grace: 20 * time.Second, Drain: true}, func(*show) func(context.Context, string) error {
+		"drain of what waits for a retry": {"a", runOptions{Grace: 20 * time.Second, AtEnd: workqueue.EndDrain}, func(*show) func(context.Context, string) error {
 			return replies(fails, fails, fails)
 		}, nil, "0:a 1:a 3:a 7:a 7:end", "<nil>"},
-		"drain until what waits for a retry cannot come": {"a", runOptions{Grace: 3 * time.Second, Drain: true}, func(*show) func(context.Context, string) error {
+		"drain until what waits for a retry cannot come": {"a", runOptions{Grace: 3 * time.Second, AtEnd: workqueue.EndDrain}, func(*show) func(context.Context, string) error {
 			return replies(fails, fails, fails, fails)
 		}, nil, "0:a 1:a 3:a 4:end", "queued[] held[] waiting[a]: context canceled"},
-		"drain beside what waits for something else": {"a", runOptions{Grace: 3 * time.Second, Drain: true}, func(*show) func(context.Context, string) error {
+		"drain beside what waits for something else": {"a", runOptions{Grace: 3 * time.Second, AtEnd: workqueue.EndDrain}, func(*show) func(context.Context, string) error {
 			return replies()
 		}, func(s *show) { s.queue.AddAfter("w", time.Minute) }, "0:a 1:end", "queued[] held[] waiting[w]: <nil>"},
-		"drain of an idle queue": {"", runOptions{Grace: 20 * time.Second, Drain: true}, cut, nil, "1:end", "<nil>"},
+		"drain of an idle queue": {"", runOptions{Grace: 20 * time.Second, AtEnd: workqueue.EndDrain}, cut, nil, "1:end", "<nil>"},
 		"timeout in grace": {"a", runOptions{Grace: 2 * time.Second, Timeout: 1500 * time.Millisecond}, cut, nil,
 			"0:a 1.5:a ends: workqueue: handler has timed out 1.5:end", "queued[] held[] waiting[] failed[a]: <nil>"},
 		"panic late": {"a", runOptions{}, func(*show) func(context.Context, string) error {
@@ -188,8 +188,8 @@ func TestRunWhenTheQueueIsShutDown(t *testing.T) {
 				time.Sleep(500 * time.Millisecond)
 				s.queue.Add("a")
 				go down(s)
-				if err := s.end(); err != nil {
-					t.Errorf("got %v, want nil", err)
+				if err := s.end(); err != workqueue.ErrShutDown {
+					t.Errorf("got %v, want %v", err, workqueue.ErrShutDown)
 				}
 				synctest.Wait()
 				got := strings.Join(s.events, " ")
@@ -239,7 +239,7 @@ func TestRunDrainWaitsForTheLastItem(t *testing.T) {
 			s.queue = &tt
 			s.queue.Add("a")
 			calls := replies(fails)
-			s.run(runOptions{Drain: true, Grace: time.Minute}, func(ctx context.Context, item string) error {
+			s.run(runOptions{AtEnd: workqueue.EndDrain, Grace: time.Minute}, func(ctx context.Context, item string) error {
 				time.Sleep(2*time.Second - tt.before - tt.after)
 				return calls(ctx, item)
 			})
@@ -271,7 +271,7 @@ func (q *slowGet) GetContext(ctx context.Context) (string, error) {
 func TestRunDrainEndsWithAShutDown(t *testing.T) {
 	onRunQueues(t, func(t *testing.T, s *show) {
 		s.queue.Add("a")
-		s.run(runOptions{Drain: true, Grace: time.Hour}, func(context.Context, string) error {
+		s.run(runOptions{AtEnd: workqueue.EndDrain, Grace: time.Hour}, func(context.Context, string) error {
 			return workqueue.RetryAfter(time.Minute, errFailed)
 		})
 		time.Sleep(time.Second)
@@ -328,8 +328,8 @@ func TestRunTwice(t *testing.T) {
 		other.Go(func() {
 			calls := 0
 			err := workqueue.Run(t.Context(), s.queue, func(context.Context, string) error { calls++; time.Sleep(3 * time.Second); return nil }, runOptions{})
-			if err != nil || calls != 1 {
-				t.Errorf("got %v and %d calls from the other one, want 1", err, calls)
+			if err != workqueue.ErrShutDown || calls != 1 {
+				t.Errorf("got %v and %d calls from the other one, want a shutdown and 1", err, calls)
 			}
 		})
 		time.Sleep(500 * time.Millisecond)
@@ -640,7 +640,7 @@ func TestRunUnderCancelOnReAddFailsWithItsContext(t *testing.T) {
 // After a shutdown by somebody else, OnStop was not told what others hold, and a Run with
 // Drain returned nil.
 func TestRunNamesWhatOthersHoldAfterTheirShutdown(t *testing.T) {
-	for _, options := range []runOptions{{}, {Drain: true, Grace: time.Minute}} {
+	for _, options := range []runOptions{{}, {AtEnd: workqueue.EndDrain, Grace: time.Minute}} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newShow(t, ourQueue)
 			s.fifo.Add("theirs")
@@ -648,7 +648,7 @@ func TestRunNamesWhatOthersHoldAfterTheirShutdown(t *testing.T) {
 			s.queue.Add("a")
 			s.run(options, func(context.Context, string) error { s.queue.ShutDown(); return nil })
 			<-s.ended
-			if err := s.result; errors.Is(err, workqueue.ErrNotDrained) != options.Drain || errors.Is(err, workqueue.ErrShutDown) != options.Drain {
+			if err := s.result; errors.Is(err, workqueue.ErrNotDrained) != (options.AtEnd == workqueue.EndDrain) || !errors.Is(err, workqueue.ErrShutDown) {
 				t.Errorf("%+v: got %v from Run", options, err)
 			}
 			if got := names(s.stopped.InFlight); got != "theirs" || s.stopped.InFlightTotal != 1 {
@@ -716,7 +716,7 @@ func TestRunDrainHasWhatIsLeftInItsError(t *testing.T) {
 			stop()
 		})
 		err := workqueue.Run(ctx, s.queue, func(ctx context.Context, _ string) error { time.Sleep(5 * time.Second); return errFailed },
-			runOptions{Drain: true, Grace: time.Second, Logger: discard()})
+			runOptions{AtEnd: workqueue.EndDrain, Grace: time.Second, Logger: discard()})
 		left, _ := err.(*workqueue.DrainError[string])
 		if left == nil || leftIn(left.Snapshot, left.Err) != "queued[c] held[b] waiting[w] failed[a]: context canceled" {
 			t.Errorf("got %v, %+v", err, left)
@@ -725,7 +725,7 @@ func TestRunDrainHasWhatIsLeftInItsError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShow(t, ourQueue)
 		s.queue.Add("a")
-		s.run(runOptions{Drain: true, Grace: time.Second}, func(context.Context, string) error { s.queue.ShutDown(); return errFailed })
+		s.run(runOptions{AtEnd: workqueue.EndDrain, Grace: time.Second}, func(context.Context, string) error { s.queue.ShutDown(); return errFailed })
 		got := s.left()
 		if want := "queued[] held[] waiting[] failed[a]: workqueue: queue is shut down"; got != want {
 			t.Errorf("got %s, want %s", got, want)
@@ -743,9 +743,9 @@ func TestRunReturnsWhatAWorkerHasFailedWith(t *testing.T) {
 			s.queue = &failingOnce{TypedRateLimiting: s.queue.(*workqueue.TypedRateLimiting[string])}
 			s.queue.Add("a")
 			s.queue.Add("b")
-			options := runOptions{Workers: 2, Drain: drain}
+			options := runOptions{Workers: 2}
 			if drain {
-				options.Grace = time.Second
+				options.AtEnd, options.Grace = workqueue.EndDrain, time.Second
 			}
 			s.run(options, s.cut)
 			synctest.Wait()
@@ -826,6 +826,42 @@ func TestRunNamesWhenWhatIsPutOffLateIsDue(t *testing.T) {
 	}
 }
 
+// Under an errgroup, a controller whose queue somebody else had shut down looked alive: Run
+// returned nil, unless the shutdown came before the call.
+func TestRunReturnsNilOnlyIfItsContextHasEnded(t *testing.T) {
+	for name, tt := range map[string]struct {
+		ends []func(s *show)
+		want error
+	}{
+		"shutdown":                {[]func(s *show){func(s *show) { s.queue.ShutDown() }}, workqueue.ErrShutDown},
+		"end of ctx":              {[]func(s *show){func(s *show) { s.stop() }}, nil},
+		"end of ctx and shutdown": {[]func(s *show){func(s *show) { s.stop(); s.queue.ShutDown() }}, nil},
+		"end of ctx while the queue is worked off": {[]func(s *show){func(s *show) { s.queue.ShutDown() }, func(s *show) { s.stop() }}, nil},
+	} {
+		for _, item := range []string{"", "at work"} {
+			t.Run(name+" "+item, func(t *testing.T) {
+				onRunQueues(t, func(t *testing.T, s *show) {
+					if item != "" {
+						s.queue.Add(item)
+					}
+					s.run(runOptions{}, func(context.Context, string) error { time.Sleep(3 * time.Second); return nil })
+					for _, end := range tt.ends {
+						time.Sleep(time.Second)
+						end(s)
+					}
+					want := tt.want
+					if item == "" && len(tt.ends) == 2 {
+						want = workqueue.ErrShutDown // Nothing was there to be worked off.
+					}
+					if err := s.end(); err != want {
+						t.Errorf("got %v, want %v", err, want)
+					}
+				})
+			})
+		}
+	}
+}
+
 // A program that regains leadership calls Run on the queue of before. Run returned nil
 // at once then, and the controller was dead.
 func TestRunOnAQueueThatIsShutDown(t *testing.T) {
@@ -861,7 +897,7 @@ func TestRunAfterAnotherOnAKeptQueue(t *testing.T) {
 					s.queue.Add(item)
 				}
 				s.queue.AddAfter("w", 10*time.Second)
-				s.run(runOptions{KeepQueue: true, MaxAttempts: 1}, handle(s))
+				s.run(runOptions{AtEnd: workqueue.EndKeep, MaxAttempts: 1}, handle(s))
 				time.Sleep(time.Second)
 				s.stop()
 				<-s.ended
@@ -901,7 +937,7 @@ func TestRunsSideBySideOnAKeptQueue(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			var run sync.WaitGroup
 			run.Go(func() {
-				if err := workqueue.Run(ctx, s.queue, handle, runOptions{Workers: workers, KeepQueue: true, Grace: time.Minute}); err != nil {
+				if err := workqueue.Run(ctx, s.queue, handle, runOptions{Workers: workers, AtEnd: workqueue.EndKeep, Grace: time.Minute}); err != nil {
 					t.Errorf("got %v from a Run with %d workers", err, workers)
 				}
 			})
@@ -944,7 +980,7 @@ func TestRunGivesBackWhatItDeclinesToAKeptQueue(t *testing.T) {
 		if embeds {
 			queue = &embedding[string]{TypedRateLimiting: q}
 		}
-		err := workqueue.Run(ctx, queue, func(context.Context, string) error { t.Error("called"); return nil }, runOptions{KeepQueue: true})
+		err := workqueue.Run(ctx, queue, func(context.Context, string) error { t.Error("called"); return nil }, runOptions{AtEnd: workqueue.EndKeep})
 		if s := q.Snapshot(9); err != nil || names(s.Queued) != want || s.InFlightTotal != 0 {
 			t.Errorf("got %v, and %v in the queue, want %s queued", err, s, want)
 		}
@@ -963,14 +999,13 @@ func newEndingOnHandOut[T comparable](stop func()) *workqueue.TypedRateLimiting[
 	return workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[T](), workqueue.TypedRateLimitingQueueConfig[T]{Name: "q", MetricsProvider: metrics})
 }
 
-// A drain in which nothing could be drained in, and one of a queue that is kept, were
-// ignored.
+// A drain without any time was taken for no drain.
 func TestRunRefusesOptionsWithoutMeaning(t *testing.T) {
 	q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())
 	defer q.ShutDown()
 	for want, options := range map[string]runOptions{
-		"workqueue: Drain without Grace: there is no time to drain in":         {Drain: true},
-		"workqueue: Drain with KeepQueue: a queue that is drained is not kept": {Drain: true, Grace: time.Second, KeepQueue: true},
+		"workqueue: EndDrain without Grace: there is no time to drain in": {AtEnd: workqueue.EndDrain},
+		"workqueue: AtEnd has an unknown value: 3":                        {AtEnd: workqueue.EndKeep + 1, Grace: time.Second},
 	} {
 		if got := goes(func() { workqueue.Run(t.Context(), q, replies(), options) }); got != want {
 			t.Errorf("got the panic %v, want %s", got, want)
@@ -985,7 +1020,7 @@ func TestRunDrainIgnoresWhatOthersAdd(t *testing.T) {
 		q := s.queue.(*workqueue.TypedRateLimiting[string])
 		s.queue.Add("a")
 		calls := replies(fails, fails, workqueue.Requeue, requeues(time.Second))
-		s.run(runOptions{Grace: time.Minute, Drain: true}, func(ctx context.Context, item string) error {
+		s.run(runOptions{Grace: time.Minute, AtEnd: workqueue.EndDrain}, func(ctx context.Context, item string) error {
 			if s.ctx.Err() != nil {
 				if !q.ShuttingDown() {
 					t.Error("the queue does not say that it is drained")
@@ -1021,9 +1056,9 @@ func TestRunTellsWhatWaitsForARetry(t *testing.T) {
 			s.queue.Add("a")
 			s.queue.Add("b")
 			s.queue.Add("q")
-			options := runOptions{Drain: drain}
+			options := runOptions{}
 			if drain {
-				options.Grace = time.Second
+				options.AtEnd, options.Grace = workqueue.EndDrain, time.Second
 			}
 			s.run(options, func(ctx context.Context, item string) error {
 				switch {
@@ -1083,7 +1118,7 @@ func TestWhatHasSucceededSinceIsNotLeft(t *testing.T) {
 						s.queue.ShutDown()
 						return tt.first()
 					})
-					if err := s.end(); err != nil {
+					if err := s.end(); err != workqueue.ErrShutDown {
 						t.Errorf("got %v", err)
 					}
 					if got, want := fmt.Sprint(s.stopped), "0 queued, 0 in flight, "+tt.want; got != want {
@@ -1105,8 +1140,8 @@ func TestWhatWasCutShortAtTheEndDoesNotComeAgain(t *testing.T) {
 	}{
 		{runOptions{}, false, true, 0},
 		{runOptions{}, true, false, 1},
-		{runOptions{KeepQueue: true}, true, true, 1},
-		{runOptions{Drain: true, Grace: time.Minute}, true, true, 0},
+		{runOptions{AtEnd: workqueue.EndKeep}, true, true, 1},
+		{runOptions{AtEnd: workqueue.EndDrain, Grace: time.Minute}, true, true, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newShow(t, ourQueue)
@@ -1148,11 +1183,11 @@ func TestRunKeepsAQueueThatAnotherRunDrains(t *testing.T) {
 			s.queue.Add(itemOf(i))
 		}
 		var calls atomic.Int64
-		s.run(runOptions{Drain: true, Grace: time.Minute}, func(context.Context, string) error { calls.Add(1); time.Sleep(time.Second); return nil })
+		s.run(runOptions{AtEnd: workqueue.EndDrain, Grace: time.Minute}, func(context.Context, string) error { calls.Add(1); time.Sleep(time.Second); return nil })
 		var extra sync.WaitGroup
 		ctx, cancel := context.WithCancel(t.Context())
 		extra.Go(func() {
-			err := workqueue.Run(ctx, s.queue, func(context.Context, string) error { calls.Add(1); time.Sleep(time.Second); return nil }, runOptions{KeepQueue: true, Logger: discard()})
+			err := workqueue.Run(ctx, s.queue, func(context.Context, string) error { calls.Add(1); time.Sleep(time.Second); return nil }, runOptions{AtEnd: workqueue.EndKeep, Logger: discard()})
 			if err != nil {
 				t.Errorf("got %v from the Run that keeps the queue", err)
 			}
@@ -1195,10 +1230,10 @@ func TestRunDrainDoesNotWaitForWhatOthersHaveFinished(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShow(t, ourQueue)
 		s.queue.Add("a")
-		runUntil(t, s.queue, 1, runOptions{KeepQueue: true}, func(context.Context, string) error { return errFailed })
+		runUntil(t, s.queue, 1, runOptions{AtEnd: workqueue.EndKeep}, func(context.Context, string) error { return errFailed })
 		item, _ := s.queue.Get() // When its retry is due.
 		s.queue.Done(item)
-		s.run(runOptions{Drain: true, Grace: time.Hour}, replies())
+		s.run(runOptions{AtEnd: workqueue.EndDrain, Grace: time.Hour}, replies())
 		time.Sleep(time.Second)
 		s.stop()
 		if got := s.left(); got != "<nil>" {

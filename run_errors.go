@@ -19,7 +19,7 @@ var ErrReAdded = errors.New("workqueue: item was added again")
 // [context.DeadlineExceeded].
 var ErrTimeout = errors.New("workqueue: handler has timed out")
 
-// ErrNotDrained is what [errors.Is] finds in the error of a [Run] with Drain, or of
+// ErrNotDrained is what [errors.Is] finds in the error of a [Run] with [EndDrain], or of
 // a Drain, that has left something behind. [DrainError] says what.
 var ErrNotDrained = errors.New("workqueue: not drained")
 

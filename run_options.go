@@ -19,21 +19,13 @@ type RunOptions[T comparable] struct {
 	// all the same.
 	Timeout time.Duration
 
-	// Grace is how long the contexts of handlers outlast that of Run, for those
-	// that are at work when it ends; 0 ends all of them at once.
+	// AtEnd is what becomes of the queue when the context of Run ends; the zero value
+	// is [EndStop].
+	AtEnd End
+
+	// Grace is how long the contexts of handlers outlast the context of Run. With 0 both
+	// end at the same time. [EndDrain] needs a Grace, as the drain takes place in it.
 	Grace time.Duration
-
-	// Drain has the workers go on when the context of Run ends, until nothing is
-	// queued and nothing waits for a retry, or Grace is over. It needs Grace, and
-	// excludes KeepQueue.
-	Drain bool
-
-	// KeepQueue leaves the queue open when the context of Run ends, with all that
-	// is in it. So several calls of Run can follow each other, as when a program
-	// regains leadership, or run side by side, to change the number of workers.
-	// What fails after the end of the context is retried by the next call, and
-	// does not count for MaxAttempts.
-	KeepQueue bool
 
 	// MaxAttempts is how many times in a row an item may fail before it is given
 	// up; 0 is any number of times. The limiter is not asked, as not all of them
@@ -73,7 +65,7 @@ type RunOptions[T comparable] struct {
 	// OnStop is told all that is left when Run ends, before it returns and after
 	// the last worker has ended: what is queued, what others hold, what waits,
 	// and what has failed when no retry could come any more. If nil, the numbers
-	// are logged if there are any. With KeepQueue, it is told what is in the
+	// are logged if there are any. With [EndKeep], it is told what is in the
 	// queue, and all of that is still there. It may call the queue, and a panic in
 	// it reaches the caller of Run.
 	OnStop func(left Snapshot[T])
@@ -99,6 +91,25 @@ type RunOptions[T comparable] struct {
 // defaultMaxCancels is how many calls in a row CancelOnReAdd cuts short by default.
 const defaultMaxCancels = 3
 
+// An End is what becomes of the queue when the context of a [Run] ends.
+type End uint8
+
+const (
+	// EndStop shuts the queue down and waits for the handlers that are at work. The
+	// workers take no further item.
+	EndStop End = iota
+
+	// EndDrain has the workers go on until nothing is queued and nothing waits for a
+	// retry, or until [RunOptions].Grace is over. Then the queue is shut down.
+	EndDrain
+
+	// EndKeep leaves the queue open, with all items in it. So several calls of Run can
+	// follow each other, as when a program regains leadership. They can also run side by
+	// side, to change the number of workers. An item that fails after the end of the
+	// context is retried by the next Run, and the failure does not count for MaxAttempts.
+	EndKeep
+)
+
 // check panics for options that have no meaning.
 func (o *RunOptions[T]) check() {
 	for _, number := range []struct {
@@ -117,10 +128,10 @@ func (o *RunOptions[T]) check() {
 		}
 	}
 	switch {
-	case o.Drain && o.KeepQueue:
-		panic("workqueue: Drain with KeepQueue: a queue that is drained is not kept")
-	case o.Drain && o.Grace == 0:
-		panic("workqueue: Drain without Grace: there is no time to drain in")
+	case o.AtEnd > EndKeep:
+		panic(fmt.Sprintf("workqueue: AtEnd has an unknown value: %d", o.AtEnd))
+	case o.AtEnd == EndDrain && o.Grace == 0:
+		panic("workqueue: EndDrain without Grace: there is no time to drain in")
 	}
 }
 

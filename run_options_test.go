@@ -776,13 +776,13 @@ func TestRunOnResultThatFails(t *testing.T) {
 	}
 }
 
-// After the end, a failure is one that does not come again, and with Drain it does, or with
-// KeepQueue for the next Run.
+// After the end, a failure does not come again. With EndDrain it does, and with EndKeep for
+// the next Run.
 func TestRunOnResultAtTheEnd(t *testing.T) {
 	for want, options := range map[string]runOptions{
 		"[false 0s]":         {},
-		"[true 1s false 0s]": {Drain: true, Grace: 3 * time.Second},
-		"[true 1s]":          {KeepQueue: true},
+		"[true 1s false 0s]": {AtEnd: workqueue.EndDrain, Grace: 3 * time.Second},
+		"[true 1s]":          {AtEnd: workqueue.EndKeep},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newShow(t, ourQueue)
@@ -835,7 +835,7 @@ func TestSeriesOfResults(t *testing.T) {
 		if got := scrape(t, r); slices.ContainsFunc(got, func(row string) bool { return strings.HasPrefix(row, "results_total") }) {
 			t.Errorf("a queue that no Run has used has the series %q", got)
 		}
-		options := runOptions{KeepQueue: true, CancelOnReAdd: true, Logger: discard()}
+		options := runOptions{AtEnd: workqueue.EndKeep, CancelOnReAdd: true, Logger: discard()}
 		once := func(items string, f func(ctx context.Context, item string) error) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
@@ -889,7 +889,7 @@ func TestSeriesOfResultsOfOneName(t *testing.T) {
 	handleOne := func(q *workqueue.TypedRateLimiting[string]) {
 		ctx, cancel := context.WithCancel(t.Context())
 		q.Add("a")
-		if err := workqueue.Run(ctx, q, func(context.Context, string) error { cancel(); return nil }, runOptions{KeepQueue: true}); err != nil {
+		if err := workqueue.Run(ctx, q, func(context.Context, string) error { cancel(); return nil }, runOptions{AtEnd: workqueue.EndKeep}); err != nil {
 			t.Error(err)
 		}
 	}

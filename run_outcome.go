@@ -101,7 +101,7 @@ func (w *worker[T]) fail(err error, v verdict) Result {
 			return Result{Outcome: OutcomeGivenUp, Failures: result.Failures}
 		}
 	}
-	if ended && !w.options.KeepQueue {
+	if ended && w.options.AtEnd != EndKeep {
 		result.Failures += w.failuresOf(w.item)
 	} else {
 		result.After = w.again(v)
@@ -135,7 +135,7 @@ func (w *worker[T]) comesAgain() bool { return !w.typed.ShuttingDown() && w.goes
 
 // goesOn reports whether what is queued comes to a worker, of this Run or of the next.
 func (w *worker[T]) goesOn() bool {
-	return w.options.KeepQueue || w.intake.Err() == nil && !w.closing.Load()
+	return w.options.AtEnd == EndKeep || w.intake.Err() == nil && !w.closing.Load()
 }
 
 // logFailure logs a failure that does not end the item. The error is a value beside the

@@ -105,6 +105,9 @@ func (s *show) run(options runOptions, handle func(ctx context.Context, item str
 			s.note("%s", item)
 			return handle(ctx, item)
 		}, options)
+		if s.ctx.Err() == nil && s.result == nil {
+			s.t.Error("Run has returned nil before its context has ended")
+		}
 		s.note("end")
 	}()
 }
@@ -259,7 +262,7 @@ func TestRunRefusesOtherQueues(t *testing.T) {
 		}),
 		"*workqueue_test.embedding[string]": &embedding[string]{},
 	} {
-		for _, options := range []runOptions{{}, {KeepQueue: true}, {CancelOnReAdd: true}} {
+		for _, options := range []runOptions{{}, {AtEnd: workqueue.EndKeep}, {CancelOnReAdd: true}} {
 			options.OnStop = func(workqueue.Snapshot[string]) { t.Errorf("%s: OnStop is called", want) }
 			err := workqueue.Run(canceled(), q, replies(), options)
 			if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), " not a "+want+": ") {

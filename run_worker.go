@@ -95,7 +95,7 @@ func (w *worker[T]) advance() bool {
 	case w.intake.Err() == nil:
 		w.item, w.holds = item, true
 		return true
-	case w.options.KeepQueue:
+	case w.options.AtEnd == EndKeep:
 		w.giveBack(item)
 	default:
 		w.noteQueued(item) // Before Done, after which the queue may have forgotten it.

@@ -10,8 +10,8 @@ import (
 
 // Handle has [workqueue.Run] call the handler for the item, once, and returns what that
 // has come to: the calls of the queue from the hand-out to Done, and those of the
-// handler if it has the queue from [HandleOn]. Of the options, Workers is 1 and the end
-// is not drained.
+// handler if it has the queue from [HandleOn]. Of the options, Workers is 1 and AtEnd
+// is EndStop.
 //
 //	nil               Get a, Forget a, Done a
 //	an error          Get a, AddRateLimited a, Done a
@@ -31,7 +31,7 @@ func HandleOn[T comparable](ctx context.Context, q *Queue[T], handle func(ctx co
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	once := &once[T]{Queue: q, stop: stop}
-	options.Workers, options.Drain = 1, false
+	options.Workers, options.AtEnd = 1, workqueue.EndStop
 	told := options.OnResult
 	options.OnResult = func(ctx context.Context, item T, result workqueue.Result) {
 		once.noteResult(item, result)

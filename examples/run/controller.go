@@ -44,6 +44,6 @@ func (c *controller) run(ctx context.Context, workers int) error {
 	}
 	logger := logr.FromSlogHandler(c.log.Handler())
 	return workqueue.Run(ctx, c.queue, c.mirror.Sync, workqueue.RunOptions[cache.ObjectName]{
-		Workers: workers, Drain: true, Grace: drainTimeout, Logger: &logger, OnResult: c.onResult,
+		Workers: workers, AtEnd: workqueue.EndDrain, Grace: drainTimeout, Logger: &logger, OnResult: c.onResult,
 	})
 }

@@ -46,13 +46,15 @@ func (r *round) withRun() {
 	if r.rnd.IntN(2) == 0 {
 		options.OnResult = func(ctx context.Context, item int, result workqueue.Result) { r.checkResult(ctx, item, result) }
 	}
-	options.Drain = options.Grace > 0 && r.rnd.IntN(2) == 0
+	drains := options.Grace > 0 && r.rnd.IntN(2) == 0
+	if drains {
+		options.AtEnd = workqueue.EndDrain
+	}
 	options.OnStop = r.excuse
 	r.actors.Go(func() {
 		err := workqueue.Run(ctx, limited, r.handle, options)
 		switch {
-		case err == nil, options.Drain && errors.Is(err, workqueue.ErrNotDrained):
-		case err == workqueue.ErrShutDown && inner.Err() != nil: // The burst was over before this goroutine began.
+		case err == nil, drains && errors.Is(err, workqueue.ErrNotDrained), err == workqueue.ErrShutDown:
 		default:
 			r.tally.violation(wrongDrain, "Run returned %v, with %s", err, r.recipe.text)
 		}
