@@ -6,6 +6,7 @@ import (
 	"math"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed16c08ea7/workqueue/internal/gate"
@@ -79,9 +80,10 @@ func (q *Typed[T]) remains(err error) *DrainError[T] {
 // A leftover is what waited in a queue when a shutdown dropped it. Nobody changes the
 // agenda any more, so those who share it need no lock.
 type leftover[T comparable] struct {
-	agenda agenda[T]
-	now    time.Duration
-	epoch  time.Time
+	agenda  agenda[T]
+	now     time.Duration
+	epoch   time.Time
+	claimed atomic.Bool // by a Run, see claimLeftover
 }
 
 // keepDropped has the queue keep what a shutdown drops, for a drain or a Run that may have
@@ -108,6 +110,23 @@ func (q *TypedDelaying[T]) leftover() *leftover[T] {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.dropped
+}
+
+// claimLeftover is leftover for the first Run that asks, and nil for the others: each
+// dropped item is left behind by one Run.
+func (q *TypedDelaying[T]) claimLeftover() *leftover[T] {
+	l := q.leftover()
+	if l == nil || l.claimed.Swap(true) {
+		return nil
+	}
+	return l
+}
+
+// isClosed reports whether what is added with a delay is ignored.
+func (q *TypedDelaying[T]) isClosed() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.closed
 }
 
 // addTo adds the items to a snapshot; nil has none.

@@ -310,6 +310,166 @@ func (g *runGame) play(t *testing.T) {
 	q.ShutDown()
 }
 
+// A runsGame is several Runs with different ends on one queue. No two things happen at an
+// instant: all times are random.
+type runsGame struct {
+	runs    []sharingRun
+	items   []sharedItem
+	ordered bool          // the queue has lanes
+	down    time.Duration // when somebody else shuts the queue down; 0 is never
+}
+
+// A sharingRun is one of the Runs. The fields below ends are what has happened.
+type sharingRun struct {
+	options workqueue.RunOptions[int]
+	ends    time.Duration // when its context does
+
+	wasShut bool // the queue was shut down before that
+	over    time.Duration
+	told    workqueue.Snapshot[int]
+	err     error
+}
+
+// A sharedItem fails or is put off some times, and succeeds then.
+type sharedItem struct {
+	takes   time.Duration
+	listens bool // the handler returns when its context ends
+	errs    []error
+	calls   int
+}
+
+func randomRunsGame(rng *rand.Rand) (g runsGame) {
+	within := func(d time.Duration) time.Duration { return 1 + time.Duration(rng.Int64N(int64(d))) }
+	for range 2 + rng.IntN(2) {
+		options := workqueue.RunOptions[int]{
+			Workers: 1 + rng.IntN(3), AtEnd: workqueue.End(rng.IntN(3)), Logger: discard(), CancelOnReAdd: rng.IntN(2) == 0,
+		}
+		if options.AtEnd == workqueue.EndDrain || rng.IntN(2) == 0 {
+			options.Grace = within([]time.Duration{time.Second, 10 * time.Second, time.Hour}[rng.IntN(3)])
+		}
+		g.runs = append(g.runs, sharingRun{options: options, ends: within(20 * time.Second)})
+	}
+	for range 1 + rng.IntN(30) {
+		item := sharedItem{takes: within(3 * time.Second), listens: rng.IntN(2) == 0}
+		for range rng.IntN(3) {
+			item.errs = append(item.errs, []error{errFailed, workqueue.RetryAfter(within(5*time.Second), errFailed), workqueue.RequeueAfter(within(5 * time.Second))}[rng.IntN(3)])
+		}
+		g.items = append(g.items, item)
+	}
+	g.ordered = rng.IntN(2) == 0
+	if rng.IntN(4) == 0 {
+		g.down = within(20 * time.Second)
+	}
+	return g
+}
+
+// TestModelRunsWithDifferentEnds holds that each item is handled to the end, or named by one
+// Run, or still in the queue; and that a Run that drains ends early only if nothing is left.
+func TestModelRunsWithDifferentEnds(t *testing.T) {
+	t.Parallel()
+	rng := newRand(t)
+	for range scripts() {
+		g := randomRunsGame(rng)
+		synctest.Test(t, g.play)
+		if t.Failed() {
+			t.Fatalf("%+v", g)
+		}
+	}
+}
+
+func (g *runsGame) play(t *testing.T) {
+	q := workqueue.NewTypedRateLimiting(workqueue.NewTypedItemExponentialFailureRateLimiter[int](time.Second, time.Hour), workqueue.TypedRateLimitingQueueConfig[int]{})
+	fifo := q.Delaying().FIFO()
+	start := time.Now()
+	var mu sync.Mutex
+	found := make([]int, len(g.items)) // how often each item was handled to the end, or named
+	handle := func(ctx context.Context, item int) error {
+		mu.Lock()
+		it := &g.items[item]
+		call := it.calls
+		it.calls++
+		mu.Unlock()
+		var ended <-chan struct{}
+		if it.listens {
+			ended = ctx.Done()
+		}
+		select {
+		case <-time.After(it.takes):
+		case <-ended:
+			return ctx.Err()
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if call < len(it.errs) {
+			return it.errs[call]
+		}
+		found[item]++
+		return nil
+	}
+	for item := range g.items {
+		var options workqueue.AddOptions
+		if g.ordered {
+			options.Priority = prio(item % 3)
+		}
+		q.AddWith(options, item)
+	}
+	if g.down > 0 {
+		time.AfterFunc(g.down, q.ShutDown)
+	}
+	var running sync.WaitGroup
+	for n := range g.runs {
+		r := &g.runs[n]
+		ctx, stop := context.WithCancel(t.Context())
+		time.AfterFunc(r.ends, func() { r.wasShut = fifo.ShuttingDown(); stop() })
+		options := r.options
+		options.OnStop = func(left workqueue.Snapshot[int]) {
+			if options.AtEnd == workqueue.EndKeep && !q.ShuttingDown() {
+				return // All of it is still in the queue.
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			r.told = left
+			for _, info := range slices.Concat(left.Queued, left.Waiting, left.Failed) {
+				found[info.Item]++
+			}
+		}
+		running.Go(func() {
+			r.err = workqueue.Run(ctx, q, handle, options)
+			r.over = time.Since(start)
+		})
+	}
+	running.Wait()
+	for _, r := range g.runs {
+		r.judge(t, g.down > 0)
+	}
+	left := q.Snapshot(len(g.items))
+	for _, info := range slices.Concat(left.Queued, left.Waiting) {
+		found[info.Item]++
+	}
+	for item, times := range found {
+		if times != 1 {
+			t.Errorf("item %d was handled to the end, named or kept %d times", item, times)
+		}
+	}
+	q.ShutDown()
+	time.Sleep(time.Hour) // Until all contexts have ended.
+}
+
+// judge looks at what a Run has returned. down says that somebody else may have shut the
+// queue down.
+func (r *sharingRun) judge(t *testing.T, down bool) {
+	waits := func(info workqueue.ItemInfo[int]) bool { return info.Failures > 0 }
+	left := r.told.QueuedTotal+r.told.InFlightTotal+r.told.FailedTotal > 0 || slices.ContainsFunc(r.told.Waiting, waits)
+	switch drains := r.options.AtEnd == workqueue.EndDrain; {
+	case (r.err == nil || errors.Is(r.err, context.Canceled)) != (r.over >= r.ends):
+		t.Errorf("got %v after %v from a Run whose context ends after %v", r.err, r.over, r.ends)
+	case errors.Is(r.err, workqueue.ErrNotDrained) != (drains && left):
+		t.Errorf("got %v, left %v", r.err, r.told)
+	case drains && !down && !r.wasShut && left && r.over >= r.ends && r.over < r.ends+r.options.Grace:
+		t.Errorf("a drain that began after %v with %v has ended after %v, left %v", r.ends, r.options.Grace, r.over, r.told)
+	}
+}
+
 // turns are what can happen to a Run whose one worker holds the item "held",
 // with "queued" behind it and "waiting" due in 10 s. The last three are what
 // the handler then does, and the others come from outside.

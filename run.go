@@ -80,8 +80,10 @@ import (
 // is nil, if the limiter of the queue is nil, if a number in the options is negative, if
 // AtEnd is none of the three constants, and for EndDrain without Grace.
 //
-// Several calls may share a queue. Without EndKeep, the first of them to end
-// ends the queue for all, and the others return with what they are at.
+// Several calls may share a queue. The first of them to end ends the queue for all, and the
+// others return with ErrShutDown once nothing is queued. There are two exceptions. A Run with
+// EndKeep ends nothing. And while one of them drains the queue, each other Run that ends gives
+// its items back to it. OnStop is then told only what that other Run could not give back.
 // Run blocks; it takes one goroutine for each worker. Without options that end the
 // context of a handler, an item costs 50 to 100 bytes for its context, which are
 // allocated for several items at a time.
@@ -118,7 +120,7 @@ func Run[T comparable](ctx context.Context, queue TypedRateLimitingInterface[T],
 	case !r.typed.ShuttingDown(): // GetContext has failed.
 		return r.keep()
 	}
-	return r.leftBehind(nil)
+	return r.leftBehind(nil, false)
 }
 
 // layers are the queue of a Run: the value that Run was given, and our queues in it. Run
@@ -192,7 +194,9 @@ type runner[T comparable] struct {
 
 	workers atomic.Int64
 	closing atomic.Bool // what is added from now on may be dropped by the shutdown
+	gaveWay atomic.Bool // the grace period is over, and another Run goes on to drain the queue
 	anyLate atomic.Bool // late has had items
+	oddFail atomic.Bool // an item that differs from itself has failed; failed has no such items
 
 	mu sync.Mutex
 	// The fields below are guarded by mu until working is closed.

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed16c08ea7/workqueue/internal/slab"
@@ -16,53 +17,93 @@ import (
 // the queue holds, or has dropped, and what the workers have noted of items that the queue
 // no longer has.
 
+// A seal keeps out what callers add while Runs drain the queue. The queue below stays open,
+// as a shutdown would drop the retries of these Runs.
+type seal struct {
+	holders atomic.Int32 // Runs that drain; never 0 again once a Run has drained
+}
+
+// Load reports whether callers find the queue shut down.
+func (s *seal) Load() bool { return s.holders.Load() > 0 }
+
+// handOver takes one of several holders away, and reports false for the last one.
+func (s *seal) handOver() bool {
+	for n := s.holders.Load(); n > 1; n = s.holders.Load() {
+		if s.holders.CompareAndSwap(n, n-1) {
+			return true
+		}
+	}
+	return false
+}
+
+// keeps reports whether the queue goes on when this Run ends: for the next Run, or for
+// another Run that drains the queue. Then this Run gives its items back, below the seal.
+func (r *runner[T]) keeps() bool {
+	switch r.options.AtEnd {
+	case EndKeep:
+		return true
+	case EndDrain:
+		return r.gaveWay.Load() || r.limiting.sealed.holders.Load() > 1
+	}
+	return r.limiting.sealed.Load()
+}
+
 // end is what Run does when ctx has ended. It waits for the workers, and shuts the
-// queue down unless that is to be kept. A queue that somebody else has shut down is
-// closed as any other, as what is left in it would be named by nobody.
+// queue down unless the queue goes on. A queue that somebody else has shut down is
+// closed as any other, as nobody else would name what is left in it.
 func (r *runner[T]) end() error {
+	drains := r.options.AtEnd == EndDrain
+	if drains {
+		r.limiting.sealed.holders.Add(1) // Before the grace period can be over, see keeps.
+	}
 	if r.options.Grace > 0 {
 		defer time.AfterFunc(r.options.Grace, func() { r.cancel(context.Cause(r.ctx)) }).Stop()
 	}
-	if r.options.AtEnd == EndKeep {
+	if drains && r.finish() || !drains && r.keeps() {
 		<-r.working
-		if !r.typed.ShuttingDown() { // Another Run may have sealed the queue to drain it.
+		if !r.typed.ShuttingDown() {
 			return r.keep()
 		}
-	}
-	if r.options.AtEnd == EndDrain {
-		r.finish()
 	}
 	return r.close()
 }
 
-// keep ends a Run that leaves the queue open. Nothing is left behind then: the next Run
-// finds it in the queue.
+// keep ends a Run whose queue goes on. The Run leaves nothing behind but what it could not
+// give back. OnStop is told what is in the queue, unless another Run drains the queue: that
+// Run will handle or name these items.
 func (r *runner[T]) keep() error {
+	if r.options.AtEnd != EndKeep || r.limiting.sealed.Load() {
+		return r.leftBehind(nil, true)
+	}
 	if r.options.OnStop != nil {
 		r.options.OnStop(r.limiting.Snapshot(math.MaxInt))
 	}
 	return r.err
 }
 
-// finish waits until there is nothing to do any more but what waits for other
-// reasons than a failure, or until the grace period is over. The queue has to stay open
-// for that, as a shutdown would drop the retries. So it is sealed: callers find it shut
-// down already.
+// finish waits until nothing is queued, held, or waits after a failure. It reports true if
+// the grace period was over before that and another Run goes on to drain the queue.
 //
-// No queue tells when it has nothing to do, so it is asked, at first every millisecond
+// No queue tells when it has nothing to do, so finish asks, at first every millisecond
 // and then less often.
-func (r *runner[T]) finish() {
+func (r *runner[T]) finish() (handedOver bool) {
 	const most = 16 * time.Millisecond
-	r.limiting.sealed.Store(true)
-	for wait := time.Millisecond; r.delaying.hasWork(r.failed); wait = min(2*wait, most) {
+	for wait := time.Millisecond; r.delaying.hasWork(r.failed, r.oddFail.Load()); wait = min(2*wait, most) {
 		select {
 		case <-r.handling.Done():
-			return
-		case <-r.working: // Somebody has shut the queue down.
-			return
+		case <-r.working: // The workers end with handling, or somebody has shut the queue down.
 		case <-time.After(wait):
+			continue
 		}
+		if r.handling.Err() == nil {
+			return false
+		}
+		r.gaveWay.Store(true) // Before the number of holders says that no other Run drains.
+		handedOver = r.limiting.sealed.handOver()
+		r.gaveWay.Store(handedOver)
+		return handedOver
 	}
+	return false
 }
 
 // hasWork reports whether an item is queued, or held, or waits after a failure. A failure
@@ -70,7 +111,10 @@ func (r *runner[T]) finish() {
 // queue below with the lock held, so that one look finds it in one place or the other. With
 // a storage below that is foreign code, and the item is in neither for a moment: then any
 // failure counts.
-func (q *TypedDelaying[T]) hasWork(failed *failures[T]) bool {
+//
+// No failure is counted of an item that differs from itself. Once such an item has failed, odd
+// is true, and any of them that waits counts.
+func (q *TypedDelaying[T]) hasWork(failed *failures[T], odd bool) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if queued, held := q.queue.(*Typed[T]).sizes(); queued+held > 0 {
@@ -79,18 +123,23 @@ func (q *TypedDelaying[T]) hasWork(failed *failures[T]) bool {
 	if q.typed == nil {
 		return failed.failing.Load() > 0
 	}
-	return q.agenda.countOf(failed, 1) > 0
+	return q.agenda.countOf(failed, odd, 1) > 0
 }
 
-// countOf returns how many failed items wait, or most if there are more.
-func (a *agenda[T]) countOf(failed *failures[T], most int) int {
-	if failed.failing.Load() == 0 {
-		return 0
+// countOf returns how many failed items wait, or most if there are more. For odd, see hasWork.
+func (a *agenda[T]) countOf(failed *failures[T], odd bool, most int) (n int) {
+	if failed.failing.Load() > 0 {
+		n = failed.count(most, func(item T) bool {
+			_, r := a.items.Find(slab.HashOf(item), item)
+			return r != nil
+		})
 	}
-	return failed.count(most, func(item T) bool {
-		_, r := a.items.Find(slab.HashOf(item), item)
-		return r != nil
-	})
+	for p := uint32(0); odd && p < uint32(a.nodes.N) && n < most; p++ {
+		if item := a.items.Records.At(a.nodes.At(p).ref).Item; !slab.Equal(item, item) {
+			n++
+		}
+	}
+	return n
 }
 
 // close shuts the queue down, waits for the workers, and takes out of the queue what
@@ -105,7 +154,7 @@ func (r *runner[T]) close() error {
 	r.typed.shutDown(true)
 	<-r.working
 	r.limiting.ShutDown()
-	return r.leftBehind(r.takeQueued())
+	return r.leftBehind(r.takeQueued(), false)
 }
 
 // takeQueued takes all items out of the queue, and returns them as they were in it, if
@@ -139,19 +188,24 @@ func (r *runner[T]) takeQueued() (before []ItemInfo[T]) {
 
 // leftBehind says what is left: to OnStop, or to the log, and in the error of Run if that
 // was to drain and something is left. What only waits or was put off does not count as
-// left. before is what was queued when Run began to take it out.
+// left. before is what was queued when Run began to take it out. With notesOnly, another Run
+// has the queue, and only the notes of the workers are left by this one.
 //
 // The workers are gone, so their notes are read without the lock. The lists are made only if
 // somebody gets them, as that takes long for millions of items.
-func (r *runner[T]) leftBehind(before []ItemInfo[T]) error {
-	dropped := r.delaying.leftover()
-	failed, retries := r.countFailed(), dropped.retries(r.failed)
-	_, held := r.typed.sizes()
+func (r *runner[T]) leftBehind(before []ItemInfo[T], notesOnly bool) error {
+	var dropped *leftover[T]
+	held := 0
+	if !notesOnly {
+		dropped = r.delaying.claimLeftover()
+		_, held = r.typed.sizes()
+	}
+	failed, retries := r.countFailed(), dropped.retries(r.failed, r.oddFail.Load())
 	something := len(r.queued)+held+failed+retries > 0
 	undrained := r.options.AtEnd == EndDrain && something
 	left := new(DrainError[T])
 	if undrained || r.options.OnStop != nil {
-		left.Snapshot = r.nameLeft(before, dropped)
+		left.Snapshot = r.nameLeft(before, dropped, held)
 	}
 	if r.options.OnStop != nil {
 		r.options.OnStop(left.Snapshot)
@@ -188,17 +242,19 @@ func (r *runner[T]) countFailed() (n int) {
 }
 
 // retries returns how many items waited after a failure.
-func (l *leftover[T]) retries(failed *failures[T]) int {
+func (l *leftover[T]) retries(failed *failures[T], odd bool) int {
 	if l == nil {
 		return 0
 	}
-	return l.agenda.countOf(failed, math.MaxInt)
+	return l.agenda.countOf(failed, odd, math.MaxInt)
 }
 
 // nameLeft lists what is left. Limiter and Run may both count failures, and the greater
 // number is the one that a reader looks for.
-func (r *runner[T]) nameLeft(before []ItemInfo[T], dropped *leftover[T]) Snapshot[T] {
-	s := r.typed.Snapshot(math.MaxInt)
+func (r *runner[T]) nameLeft(before []ItemInfo[T], dropped *leftover[T], held int) (s Snapshot[T]) {
+	if held > 0 {
+		s = r.typed.Snapshot(math.MaxInt)
+	}
 	s.Queued = r.nameQueued(before)
 	s.QueuedTotal = len(s.Queued)
 	dropped.addTo(&s)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -49,7 +50,7 @@ func TestRunEnd(t *testing.T) {
 		"idle, waiting": {"", runOptions{}, cut, func(s *show) { s.queue.AddAfter("w", time.Minute) }, "1:end",
 			"queued[] held[] waiting[w]: <nil>"},
 		"a handler is cancelled": {"a", runOptions{}, cut, nil,
-			"0:a 1:a ends: context canceled 1:end", "queued[] held[] waiting[] failed[a]: <nil>"},
+			"0:a 1:a ends: context canceled 1:end", "queued[a] held[] waiting[]: <nil>"},
 		"a handler that then succeeds": {"a", runOptions{}, func(s *show) func(context.Context, string) error {
 			return func(ctx context.Context, item string) error { s.cut(ctx, item); return nil }
 		}, nil, "0:a 1:a ends: context canceled 1:end", "<nil>"},
@@ -69,7 +70,7 @@ func TestRunEnd(t *testing.T) {
 			return func(context.Context, string) error { time.Sleep(5 * time.Second); return permanently() }
 		}, nil, "0:a 5:end", "<nil>"},
 		"in grace": {"a b", runOptions{Grace: 2 * time.Second}, cut, nil,
-			"0:a 3:a ends: context canceled 3:end", "queued[b] held[] waiting[] failed[a]: <nil>"},
+			"0:a 3:a ends: context canceled 3:end", "queued[a b] held[] waiting[]: <nil>"},
 		"with grace to spare": {"a b", runOptions{Grace: 10 * time.Second}, stubborn, nil,
 			"0:a 5:end", "queued[b] held[] waiting[]: <nil>"},
 		"drain": {"a b c", runOptions{Grace: 20 * time.Second, AtEnd: workqueue.EndDrain}, stubborn, nil,
@@ -79,7 +80,7 @@ func TestRunEnd(t *testing.T) {
 		"drain until grace is over": {"a b c", runOptions{Grace: 7 * time.Second, AtEnd: workqueue.EndDrain}, stubborn, nil,
 			"0:a 10:end 5:b", "queued[c] held[] waiting[]: context canceled"},
 		"drain that cancels": {"a b c", runOptions{Grace: 7 * time.Second, AtEnd: workqueue.EndDrain}, cut, nil,
-			"0:a 8:a ends: context canceled 8:end", "queued[b c] held[] waiting[] failed[a]: context canceled"},
+			"0:a 8:a ends: context canceled 8:end", "queued[a b c] held[] waiting[]: context canceled"},
 		"drain of what fails for good": {"a b", runOptions{Grace: 20 * time.Second, AtEnd: workqueue.EndDrain, MaxAttempts: 1}, failing, nil,
 			"0:a 10:end 5:b", "<nil>"},
 		"drain of what fails": {"a b", runOptions{Grace: 20 * time.Second, AtEnd: workqueue.EndDrain}, failing, nil,
@@ -220,7 +221,7 @@ func TestRunEndsAfterAShutDown(t *testing.T) {
 				s.stop()
 				got := s.left()
 				s.want("0:a 1:a ends: context canceled 1:end")
-				if want := "queued[b c] held[] waiting[] failed[a]: <nil>"; got != want {
+				if want := "queued[a b c] held[] waiting[]: <nil>"; got != want {
 					t.Errorf("got %s, want %s", got, want)
 				}
 			})
@@ -395,7 +396,7 @@ func TestRunNamesWhatWaits(t *testing.T) {
 		s.queue.Add("a")
 		s.queue.Add("b")
 		s.queue.AddAfter("c", time.Minute)
-		s.run(runOptions{}, s.cut)
+		s.run(runOptions{}, func(ctx context.Context, _ string) error { <-ctx.Done(); return errFailed })
 		synctest.Wait()
 		s.stop()
 		if got, want := s.left(), "queued[b] held[] waiting[c] failed[a]: <nil>"; got != want {
@@ -518,7 +519,7 @@ func TestRunLeavesAQueueThatDrains(t *testing.T) {
 				s.run(runOptions{}, s.cut)
 				synctest.Wait()
 				s.stop()
-				if got, want := s.left(), "queued[b c] held[] waiting[] failed[a]: <nil>"; got != want {
+				if got, want := s.left(), "queued[a b c] held[] waiting[]: <nil>"; got != want {
 					t.Errorf("got %s, want %s", got, want)
 				}
 				if err := drain(s); err != nil || s.queue.Len() != 0 { // The bubble reports it if it does not return.
@@ -623,18 +624,6 @@ func (q lateAgain) GetContext(ctx context.Context) (string, error) {
 	q.Add(item)
 	q.show.stop()
 	return item, err
-}
-
-// A handler that ends with ctx has failed, although one that was overtaken and
-// returns the same has not.
-func TestRunUnderCancelOnReAddFailsWithItsContext(t *testing.T) {
-	onReAdd(t, runOptions{}, func(s *show) func(context.Context, string) error { return s.cut }, func(s *show) {
-		synctest.Wait()
-		s.stop()
-		if got, want := s.left(), "queued[] held[] waiting[] failed[a]: <nil>"; got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
-	})
 }
 
 // After a shutdown by somebody else, OnStop was not told what others hold, and a Run with
@@ -878,17 +867,12 @@ func TestRunOnAQueueThatIsShutDown(t *testing.T) {
 // A Run that follows another handles all that the first has left, in its order, and what
 // has failed with its backoff.
 func TestRunAfterAnotherOnAKeptQueue(t *testing.T) {
-	for name, handle := range map[string]func(*show) func(context.Context, string) error{
-		"the handler is cancelled": func(s *show) func(context.Context, string) error {
-			return func(ctx context.Context, item string) error {
-				<-ctx.Done()
-				time.Sleep(500 * time.Millisecond)
-				return ctx.Err()
-			}
-		},
-		"it fails late": func(*show) func(context.Context, string) error {
-			return func(context.Context, string) error { time.Sleep(1500 * time.Millisecond); return errFailed }
-		},
+	for name, tt := range map[string]struct {
+		late       func(ctx context.Context) error
+		left, next string
+	}{
+		"the handler is interrupted": {context.Context.Err, "queued[b c a] held[] waiting[w]: <nil>", "1.5:b 1.5:c 1.5:a 10:w"},
+		"the handler fails late":     {func(context.Context) error { return errFailed }, "queued[b c] held[] waiting[a w]: <nil>", "1.5:b 1.5:c 2.5:a 10:w"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -897,21 +881,25 @@ func TestRunAfterAnotherOnAKeptQueue(t *testing.T) {
 					s.queue.Add(item)
 				}
 				s.queue.AddAfter("w", 10*time.Second)
-				s.run(runOptions{AtEnd: workqueue.EndKeep, MaxAttempts: 1}, handle(s))
+				s.run(runOptions{AtEnd: workqueue.EndKeep, MaxAttempts: 1}, func(ctx context.Context, _ string) error {
+					<-ctx.Done()
+					time.Sleep(500 * time.Millisecond)
+					return tt.late(ctx)
+				})
 				time.Sleep(time.Second)
 				s.stop()
 				<-s.ended
 				if s.result != nil || s.queue.ShuttingDown() {
 					t.Fatalf("got %v, and shutting down is %v", s.result, s.queue.ShuttingDown())
 				}
-				if got, want := leftIn(*s.stopped, nil), "queued[b c] held[] waiting[a w]: <nil>"; got != want {
-					t.Errorf("OnStop was told %s, want %s", got, want)
+				if got := leftIn(*s.stopped, nil); got != tt.left {
+					t.Errorf("OnStop was told %s, want %s", got, tt.left)
 				}
 				s.events = nil
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				err := workqueue.Run(ctx, s.queue, func(_ context.Context, item string) error { s.note("%s", item); return nil }, runOptions{})
-				s.want("1.5:b 1.5:c 2.5:a 10:w")
+				s.want(tt.next)
 				if err != nil || !s.queue.ShuttingDown() {
 					t.Errorf("got %v, and shutting down is %v", err, s.queue.ShuttingDown())
 				}
@@ -1175,32 +1163,59 @@ func TestWhatWasCutShortAtTheEndDoesNotComeAgain(t *testing.T) {
 	}
 }
 
-// A Run that keeps the queue ended it when another Run drained it meanwhile.
-func TestRunKeepsAQueueThatAnotherRunDrains(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newShow(t, ourQueue)
-		for i := range 10 {
-			s.queue.Add(itemOf(i))
+// A Run that ended beside one that drains emptied the queue: 5 of 100 items were handled, and
+// its OnStop named 95 that were gone. The Run that drains has the queue until its end.
+func TestRunThatDrainsHandlesAllWhateverOthersEndWith(t *testing.T) {
+	for name, extra := range map[string]runOptions{
+		"keep":             {AtEnd: workqueue.EndKeep},
+		"stop":             {},
+		"stop with grace":  {Grace: 1500 * time.Millisecond},
+		"a shorter drain":  {AtEnd: workqueue.EndDrain, Grace: 1500 * time.Millisecond},
+		"cancels handlers": {AtEnd: workqueue.EndDrain, Grace: time.Millisecond},
+	} {
+		for _, after := range []time.Duration{0, time.Second} { // The second Run ends with the drain, or in its midst.
+			t.Run(fmt.Sprint(name, after), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := newShow(t, ourQueue)
+					for i := range 20 {
+						s.queue.Add(itemOf(i))
+					}
+					var succeeded atomic.Int64
+					handle := func(ctx context.Context, _ string) error {
+						select {
+						case <-ctx.Done():
+							return ctx.Err()
+						case <-time.After(time.Second):
+							succeeded.Add(1)
+							return nil
+						}
+					}
+					s.run(runOptions{AtEnd: workqueue.EndDrain, Grace: time.Minute}, handle)
+					ctx, cancel := context.WithCancel(t.Context())
+					var second sync.WaitGroup
+					second.Go(func() {
+						extra.Logger = discard()
+						extra.OnStop = func(left workqueue.Snapshot[string]) {
+							if got := leftIn(left, nil); got != "<nil>" {
+								t.Errorf("the second Run has left %s", got)
+							}
+						}
+						if err := workqueue.Run(ctx, s.queue, handle, extra); err != nil {
+							t.Errorf("got %v from the second Run", err)
+						}
+					})
+					time.Sleep(1500 * time.Millisecond)
+					s.stop()
+					time.Sleep(after + time.Microsecond)
+					cancel()
+					second.Wait()
+					if got := s.left(); got != "<nil>" || succeeded.Load() != 20 {
+						t.Errorf("got %s after %d successes, want nothing left after 20", got, succeeded.Load())
+					}
+				})
+			})
 		}
-		var calls atomic.Int64
-		s.run(runOptions{AtEnd: workqueue.EndDrain, Grace: time.Minute}, func(context.Context, string) error { calls.Add(1); time.Sleep(time.Second); return nil })
-		var extra sync.WaitGroup
-		ctx, cancel := context.WithCancel(t.Context())
-		extra.Go(func() {
-			err := workqueue.Run(ctx, s.queue, func(context.Context, string) error { calls.Add(1); time.Sleep(time.Second); return nil }, runOptions{AtEnd: workqueue.EndKeep, Logger: discard()})
-			if err != nil {
-				t.Errorf("got %v from the Run that keeps the queue", err)
-			}
-		})
-		time.Sleep(1500 * time.Millisecond)
-		s.stop()
-		time.Sleep(time.Second)
-		cancel()
-		extra.Wait()
-		if got := s.left(); got != "<nil>" || calls.Load() != 10 {
-			t.Errorf("got %s after %d calls, want nothing left after 10", got, calls.Load())
-		}
-	})
+	}
 }
 
 // What a limit in flight holds back was named nowhere, and a later drain waited for it.
@@ -1222,6 +1237,94 @@ func TestRunNamesWhatIsHeldBackByALimit(t *testing.T) {
 		q.Done("theirs")
 		q.ShutDownWithDrain() // The bubble reports it if it does not return.
 	})
+}
+
+// Each rollout and each lost leadership looked like failures of the items at work: they were
+// counted by the limiter, logged, and came back with a backoff.
+func TestRunDoesNotCountWhatItsEndInterrupts(t *testing.T) {
+	canceled := func(ctx context.Context) error { return ctx.Err() }
+	for name, tt := range map[string]struct {
+		options  runOptions
+		deadline bool // of ctx
+		returns  func(ctx context.Context) error
+		want     string
+		left     string
+	}{
+		"stop":             {runOptions{}, false, canceled, "interrupted false 0s", "queued[a] held[] waiting[]: <nil>"},
+		"stop after grace": {runOptions{Grace: time.Second}, false, canceled, "interrupted false 0s", "queued[a] held[] waiting[]: <nil>"},
+		"drain":            {runOptions{AtEnd: workqueue.EndDrain, Grace: time.Second}, false, canceled, "interrupted false 0s", "queued[a] held[] waiting[]: context canceled"},
+		"keep":             {runOptions{AtEnd: workqueue.EndKeep}, false, canceled, "interrupted true 0s", "queued[a] held[] waiting[]: <nil>"},
+		"keep after grace": {runOptions{AtEnd: workqueue.EndKeep, Grace: time.Second}, false, canceled, "interrupted true 0s", "queued[a] held[] waiting[]: <nil>"},
+		"under Timeout":    {runOptions{Timeout: time.Hour}, false, canceled, "interrupted false 0s", "queued[a] held[] waiting[]: <nil>"},
+		"with re-adds":     {runOptions{CancelOnReAdd: true, MaxAttempts: 1}, false, canceled, "interrupted false 0s", "queued[a] held[] waiting[]: <nil>"},
+		"a deadline":       {runOptions{}, true, canceled, "interrupted false 0s", "queued[a] held[] waiting[]: <nil>"},
+		"wrapped": {runOptions{}, false, func(ctx context.Context) error { return fmt.Errorf("get: %w", context.Canceled) },
+			"interrupted false 0s", "queued[a] held[] waiting[]: <nil>"},
+		"with a verdict": {runOptions{}, false, func(ctx context.Context) error { return workqueue.Permanent(ctx.Err()) },
+			"interrupted false 0s", "queued[a] held[] waiting[]: <nil>"},
+		"another error": {runOptions{}, false, func(context.Context) error { return errFailed },
+			"failed false 0s", "queued[] held[] waiting[] failed[a]: <nil>"},
+		"a panic": {runOptions{}, false, func(ctx context.Context) error { panic(ctx.Err()) },
+			"failed false 0s", "queued[] held[] waiting[] failed[a]: <nil>"},
+		"after a timeout": {runOptions{Timeout: time.Second, Grace: 2 * time.Second}, false, func(ctx context.Context) error { time.Sleep(time.Hour); return ctx.Err() },
+			"failed false 0s", "queued[] held[] waiting[] failed[a]: <nil>"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onRunQueues(t, func(t *testing.T, s *show) {
+				s.queue.Add("a")
+				var result string
+				options := tt.options
+				options.OnStop = s.onStop
+				options.OnResult = func(_ context.Context, _ string, r workqueue.Result) {
+					result = fmt.Sprint(r.Outcome, r.Again, r.After)
+				}
+				logger := logr.FromSlogHandler(slog.NewTextHandler(&s.log, nil))
+				options.Logger = &logger
+				ctx, stop := context.WithCancel(t.Context())
+				if tt.deadline {
+					ctx, stop = context.WithTimeout(t.Context(), time.Second)
+				}
+				defer time.AfterFunc(time.Second, stop).Stop()
+				err := workqueue.Run(ctx, s.queue, func(ctx context.Context, _ string) error { <-ctx.Done(); return tt.returns(ctx) }, options)
+				if drained := (*workqueue.DrainError[string])(nil); errors.As(err, &drained) {
+					err = drained.Err
+				}
+				if got := leftIn(*s.stopped, err); got != tt.left || result != tt.want {
+					t.Errorf("OnResult was told %s, left %s, want %s, %s", result, got, tt.want, tt.left)
+				}
+				interrupted := strings.HasPrefix(tt.want, "interrupted")
+				if n := s.queue.NumRequeues("a") + s.ours.Attempts(); interrupted && n != 0 {
+					t.Errorf("%d failures are counted", n)
+				}
+				if logged := strings.Contains(s.log.String(), "Handler failed"); logged == interrupted {
+					t.Errorf("logged %s", s.log.String())
+				}
+				s.queue.ShutDown()
+			})
+		})
+	}
+}
+
+// A drain did not wait for the retry of an item that differs from itself, and returned nil.
+func TestRunDrainWaitsForTheRetryOfWhatDiffersFromItself(t *testing.T) {
+	for grace, want := range map[time.Duration]int{time.Minute: 2, time.Second: 1} {
+		synctest.Test(t, func(t *testing.T) {
+			q := workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[float64](), workqueue.TypedRateLimitingQueueConfig[float64]{})
+			q.Add(math.NaN())
+			ctx, stop := context.WithCancel(t.Context())
+			calls := 0
+			err := workqueue.Run(ctx, q, func(context.Context, float64) error {
+				if calls++; calls > 1 {
+					return nil
+				}
+				stop()
+				return workqueue.RetryAfter(10*time.Second, errFailed)
+			}, workqueue.RunOptions[float64]{AtEnd: workqueue.EndDrain, Grace: grace, Logger: discard()})
+			if calls != want || (err == nil) != (want == 2) {
+				t.Errorf("in %v: got %v after %d calls, want %d", grace, err, calls, want)
+			}
+		})
+	}
 }
 
 // A failed item that somebody else has finished by hand, without Forget, kept a drain for

@@ -118,7 +118,9 @@ type verdict struct {
 	timed     bool          // it comes again after wait, and else when the limiter says
 	wait      time.Duration // the shortest of those in the tree
 
-	cancelled bool // it may be that of a context which CancelOnReAdd has ended
+	// cutShort is OutcomeReAdded or OutcomeInterrupted if the context of the handler had
+	// ended for that reason, and the handler returned because of that. Otherwise it is 0.
+	cutShort Outcome
 }
 
 // verdictOf reads a tree of errors. Neither a wrapper nor a join is an error by

@@ -106,7 +106,7 @@ const (
 	// EndKeep leaves the queue open, with all items in it. So several calls of Run can
 	// follow each other, as when a program regains leadership. They can also run side by
 	// side, to change the number of workers. An item that fails after the end of the
-	// context is retried by the next Run, and the failure does not count for MaxAttempts.
+	// context is retried by the next Run, whatever MaxAttempts says.
 	EndKeep
 )
 
@@ -139,18 +139,19 @@ func (o *RunOptions[T]) check() {
 type Outcome uint8
 
 const (
-	OutcomeSucceeded Outcome = iota // the handler returned nil
-	OutcomeFailed                   // an error, a panic or a runtime.Goexit
-	OutcomeRequeued                 // RequeueAfter or Requeue, and no error beside it
-	OutcomeGivenUp                  // Permanent, or a failure too many
-	OutcomeReAdded                  // cut short by CancelOnReAdd
+	OutcomeSucceeded   Outcome = iota // the handler returned nil
+	OutcomeFailed                     // an error, a panic or a runtime.Goexit
+	OutcomeRequeued                   // RequeueAfter or Requeue, and no error beside it
+	OutcomeGivenUp                    // Permanent, or a failure too many
+	OutcomeReAdded                    // cut short by CancelOnReAdd
+	OutcomeInterrupted                // cut short by the end of Run
 
 	outcomes = iota
 )
 
 // String returns the label of the outcome in metrics.
 func (o Outcome) String() string {
-	names := [outcomes]string{"succeeded", "failed", "requeued", "given_up", "readded"}
+	names := [outcomes]string{"succeeded", "failed", "requeued", "given_up", "readded", "interrupted"}
 	if int(o) < len(names) {
 		return names[o]
 	}
@@ -159,7 +160,7 @@ func (o Outcome) String() string {
 
 // Outcomes returns all outcomes, for providers that make a metric for each.
 func Outcomes() []Outcome {
-	return []Outcome{OutcomeSucceeded, OutcomeFailed, OutcomeRequeued, OutcomeGivenUp, OutcomeReAdded}
+	return []Outcome{OutcomeSucceeded, OutcomeFailed, OutcomeRequeued, OutcomeGivenUp, OutcomeReAdded, OutcomeInterrupted}
 }
 
 // Result is what [RunOptions].OnResult is told.

@@ -758,6 +758,73 @@ func TestRunOnResult(t *testing.T) {
 	}
 }
 
+// At the third failure of MaxAttempts 3, OnGiveUp was told of 3 and of 2 failures, and OnResult
+// of 3 and of none.
+func TestOnGiveUpAndOnResultAreToldOneNumber(t *testing.T) {
+	for name, last := range map[string]reply{"a failure": fails, "a permanent error": permanently, "a panic": panics, "an exit": exits} {
+		t.Run(name, func(t *testing.T) {
+			onRunQueues(t, func(t *testing.T, s *show) {
+				s.queue.Add("a")
+				failures := func(ctx context.Context) int {
+					info, _ := workqueue.ItemInfoFromContext[string](ctx)
+					return info.Failures
+				}
+				s.run(runOptions{
+					MaxAttempts: 3,
+					OnGiveUp:    func(ctx context.Context, _ string, _ error) { s.note("gave up %d", failures(ctx)) },
+					OnResult: func(ctx context.Context, _ string, r workqueue.Result) {
+						s.note("%v %d %d", r.Outcome, r.Failures, failures(ctx))
+					},
+				}, replies(fails, fails, last))
+				time.Sleep(time.Minute)
+				s.want("0:a 0:failed 1 1 1:a 1:failed 2 2 3:a 3:gave up 3 3:given_up 3 3")
+				if n := s.queue.NumRequeues("a") + s.ours.Attempts(); n != 0 {
+					t.Errorf("%d failures are not forgotten", n)
+				}
+				s.stop()
+				s.end()
+			})
+		})
+	}
+}
+
+// A handler that returns the error of its context, as those of net/http and database/sql do,
+// had an error without ErrTimeout in OnGiveUp and OnResult.
+func TestTimeoutIsInTheErrorOfAHandlerThatReturnsItsContexts(t *testing.T) {
+	for name, tt := range map[string]struct {
+		returns func(ctx context.Context) error
+		timeout bool
+		text    string
+	}{
+		"the error":      {context.Context.Err, true, "workqueue: handler has timed out: context deadline exceeded"},
+		"wrapped":        {func(ctx context.Context) error { return fmt.Errorf("get: %w", ctx.Err()) }, true, "workqueue: handler has timed out: get: context deadline exceeded"},
+		"the cause":      {context.Cause, true, "workqueue: handler has timed out"},
+		"the cause also": {func(ctx context.Context) error { return errors.Join(ctx.Err(), context.Cause(ctx)) }, true, "context deadline exceeded\nworkqueue: handler has timed out"},
+		"another":        {func(context.Context) error { return errFailed }, false, "failed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onRunQueues(t, func(t *testing.T, s *show) {
+				s.queue.Add("a")
+				told := func(err error) {
+					if errors.Is(err, workqueue.ErrTimeout) != tt.timeout || err.Error() != tt.text {
+						t.Errorf("got %q, want %q", err, tt.text)
+					}
+					s.note("told")
+				}
+				s.run(runOptions{
+					MaxAttempts: 1, Timeout: time.Second,
+					OnGiveUp: func(_ context.Context, _ string, err error) { told(err) },
+					OnResult: func(_ context.Context, _ string, r workqueue.Result) { told(r.Err) },
+				}, func(ctx context.Context, _ string) error { <-ctx.Done(); return tt.returns(ctx) })
+				time.Sleep(time.Minute)
+				s.want("0:a 1:told 1:told")
+				s.stop()
+				s.end()
+			})
+		})
+	}
+}
+
 // OnResult is foreign code like OnGiveUp: what it panics or exits with does no harm.
 func TestRunOnResultThatFails(t *testing.T) {
 	for name, f := range map[string]reply{"panics": panics, "exits": exits} {
@@ -818,10 +885,10 @@ func TestOutcomes(t *testing.T) {
 	for _, outcome := range workqueue.Outcomes() {
 		names = append(names, outcome.String())
 	}
-	if got, want := strings.Join(names, " "), "succeeded failed requeued given_up readded"; got != want {
+	if got, want := strings.Join(names, " "), "succeeded failed requeued given_up readded interrupted"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	if got := workqueue.Outcome(5).String(); got != "Outcome(5)" {
+	if got := workqueue.Outcome(6).String(); got != "Outcome(6)" {
 		t.Errorf("got %s", got)
 	}
 }
@@ -857,6 +924,8 @@ func TestSeriesOfResults(t *testing.T) {
 			}
 			return ctx.Err()
 		})
+		once("j", func(ctx context.Context, _ string) error { <-ctx.Done(); return ctx.Err() })
+		q.Remove("j")
 		once("d e", func(context.Context, string) error { return errFailed })
 		got := scrape(t, r)
 		for _, want := range []string{
@@ -865,6 +934,7 @@ func TestSeriesOfResults(t *testing.T) {
 			`results_total{name="q",result="requeued"} 1`,
 			`results_total{name="q",result="given_up"} 2`,
 			`results_total{name="q",result="readded"} 1`,
+			`results_total{name="q",result="interrupted"} 1`,
 			`rate_limit_delay_seconds{name="q"} 2 observations of 4 s`,
 		} {
 			if !slices.Contains(got, want) {

@@ -3,6 +3,8 @@ package workqueue
 import (
 	"context"
 	"time"
+
+	"github.com/seed16c08ea7/workqueue/internal/slab"
 )
 
 // This file is what becomes of an item when its handler is over. All of it comes before
@@ -45,7 +47,9 @@ func (w *worker[T]) accountAll(err error) {
 	result := w.conclude(err)
 	result.Err, result.Took = err, took
 	if result.Outcome == OutcomeGivenUp {
-		defer w.announce(result) // OnGiveUp may not return.
+		// OnGiveUp may not return. OnResult sees the failures that OnGiveUp has seen.
+		defer w.limiting.Forget(w.item)
+		defer w.announce(result)
 		w.giveUp(result)
 		return
 	}
@@ -60,15 +64,21 @@ func (w *worker[T]) conclude(err error) Result {
 	if err == errGoexit {
 		v = verdict{failed: true}
 	}
-	if w.options.CancelOnReAdd && w.isCutShort(err != nil && v.cancelled) {
-		return w.redo()
+	if err == nil {
+		v = verdict{}
+	}
+	if w.options.CancelOnReAdd {
+		w.countCancels(v.cutShort == OutcomeReAdded)
+	}
+	if v.cutShort != 0 {
+		return w.redo(v.cutShort)
 	}
 	switch {
 	case err == nil:
 		w.limiting.Forget(w.item)
 		return Result{Outcome: OutcomeSucceeded}
 	case v.permanent:
-		return Result{Outcome: OutcomeGivenUp, Failures: w.failuresOf(w.item) + 1}
+		return Result{Outcome: OutcomeGivenUp, Failures: w.failed.add(w.item) + 1}
 	case v.failed:
 		return w.fail(err, v)
 	default:
@@ -87,23 +97,21 @@ func (r *runner[T]) failuresOf(item T) int {
 	return r.failed.number(item)
 }
 
-// fail counts a failure and has the item retried, or gives it up. It counts before
-// Done, so that a drain finds the item among the held ones or among the failures. A
-// failure after the end of intake may be due to that: the item is not given up then,
-// and the failure is not counted for MaxAttempts, but comes on top of those that are
-// known. If it cannot be retried, it is left behind.
+// fail counts a failure and has the item retried, or gives the item up. It counts before
+// Done, so that a drain finds the item among the held ones or among the failures. A failure
+// after the end of intake may be due to the end, so the item is not given up then. An item
+// that cannot be retried is left behind.
 func (w *worker[T]) fail(err error, v verdict) Result {
-	result := Result{Outcome: OutcomeFailed, Failures: 1}
-	ended := w.intake.Err() != nil
-	if !ended {
-		result.Failures = w.failed.add(w.item) + 1
-		if w.options.MaxAttempts > 0 && result.Failures >= w.options.MaxAttempts {
-			return Result{Outcome: OutcomeGivenUp, Failures: result.Failures}
-		}
+	result := Result{Outcome: OutcomeFailed}
+	if !slab.Equal(w.item, w.item) {
+		w.oddFail.Store(true)
 	}
-	if ended && w.options.AtEnd != EndKeep {
-		result.Failures += w.failuresOf(w.item)
-	} else {
+	result.Failures = w.failed.add(w.item) + 1
+	ended := w.intake.Err() != nil
+	if !ended && w.options.MaxAttempts > 0 && result.Failures >= w.options.MaxAttempts {
+		return Result{Outcome: OutcomeGivenUp, Failures: result.Failures}
+	}
+	if !ended || w.keeps() {
 		result.After = w.again(v)
 	}
 	if result.Again = w.comesAgain(); !result.Again {
@@ -131,11 +139,15 @@ func (w *worker[T]) again(v verdict) (after time.Duration) {
 // comesAgain reports whether what again has added comes to a worker, of this Run or of
 // the next. It is asked afterwards, as the end may come in between. To ask before would
 // call an item safe that the shutdown then drops, and name it nowhere.
-func (w *worker[T]) comesAgain() bool { return !w.typed.ShuttingDown() && w.goesOn() }
+//
+// The delaying queue is asked too: a shutdown closes that one first.
+func (w *worker[T]) comesAgain() bool {
+	return !w.typed.ShuttingDown() && !w.delaying.isClosed() && w.goesOn()
+}
 
 // goesOn reports whether what is queued comes to a worker, of this Run or of the next.
 func (w *worker[T]) goesOn() bool {
-	return w.options.AtEnd == EndKeep || w.intake.Err() == nil && !w.closing.Load()
+	return w.keeps() || w.intake.Err() == nil && !w.closing.Load()
 }
 
 // logFailure logs a failure that does not end the item. The error is a value beside the
@@ -162,11 +174,9 @@ func (w *worker[T]) logError(item T, err error, failures int, message string) {
 	log.Error(err, message)
 }
 
-// giveUp tells of an item that is given up, and forgets it. Without an OnGiveUp that is an
-// error in the log, as nobody else would learn of it. It forgets also if OnGiveUp does not
-// return: the next Add of the item is to start with no failures in any case.
+// giveUp tells of an item that is given up. Without an OnGiveUp the log has an error, as
+// nobody else would learn of the item.
 func (w *worker[T]) giveUp(result Result) {
-	defer w.limiting.Forget(w.item)
 	if w.options.OnGiveUp == nil {
 		w.logError(w.item, result.Err, result.Failures, "Item given up")
 		return
@@ -206,43 +216,40 @@ func (w *worker[T]) putOff(v verdict) Result {
 	return result
 }
 
-// isCutShort reports whether CancelOnReAdd has ended the call before its end, which it has
-// if the handler returns the error of its context. It counts how many calls in a row have
-// met with that. Whatever else the handler returns ends the series: it has come to
-// something.
-func (w *worker[T]) isCutShort(cancelled bool) bool {
-	cut := w.overtaken && cancelled
+// countCancels counts how many calls in a row CancelOnReAdd has cut short for the item. A
+// call that ends otherwise ends the series: its handler has come to something.
+func (w *worker[T]) countCancels(cut bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !cut {
 		delete(w.cancels, w.item)
-		return false
+		return
 	}
 	if w.cancels == nil {
 		w.cancels = make(map[T]int)
 	}
 	w.cancels[w.item]++
-	return true
 }
 
-// redo has Done queue an item whose handler was overtaken. The Add that did so
-// may have been taken back since, by Remove. But the Add before it, for which the
-// item was handed out, was not: its work is undone. So the item is added once
-// more, and is left behind if that is too late. A Remove that comes after this is
-// one of a queued item.
+// redo has Done queue an item whose handler was cut short, with the priority of the hand-out
+// or with that of an Add since, whichever is higher. A Remove may have taken back the Add
+// that cut the handler short. The item is queued all the same, as the work for the Add
+// before the hand-out is undone.
 //
-// An Add after Done would be wrong: the next worker may have the item by then, and
-// would be overtaken by it.
-func (w *worker[T]) redo() Result {
-	if !w.addedAgain() {
+// An item that was interrupted is left behind, unless the queue goes on without this Run.
+//
+// An Add after Done would be wrong: the next worker may hold the item by then, and that
+// Add would cut the next handler short.
+func (w *worker[T]) redo(outcome Outcome) Result {
+	if outcome != OutcomeInterrupted || w.keeps() {
 		_, k := w.typed.heldFor(w.item)
 		w.add(w.item, k)
 	}
 	again := w.addedAgain()
-	if !again { // The queue is shut down.
+	if !again {
 		w.noteQueued(w.item)
 	}
-	return Result{Outcome: OutcomeReAdded, Failures: w.failuresOf(w.item), Again: again && w.goesOn()}
+	return Result{Outcome: outcome, Failures: w.failuresOf(w.item), Again: again && w.goesOn()}
 }
 
 // addedAgain reports whether Done will queue the item. The context must be one that has

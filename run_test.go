@@ -337,11 +337,11 @@ func handleOnce(t *testing.T, f func() error) (got handled) {
 		s := newShow(t, ourQueue)
 		s.queue.Add("a")
 		calls := 0
-		s.run(runOptions{MaxAttempts: 9, OnResult: func(_ context.Context, item string, result workqueue.Result) {
+		s.run(runOptions{MaxAttempts: 9, OnResult: func(_ context.Context, _ string, result workqueue.Result) {
 			if calls != 2 {
 				return
 			}
-			got = handled{outcome: result.Outcome, again: "-", failures: result.Failures, limiter: s.queue.NumRequeues(item)}
+			got = handled{outcome: result.Outcome, again: "-", failures: result.Failures}
 			if result.Again {
 				got.again = fmt.Sprint(result.After)
 			}
@@ -357,6 +357,7 @@ func handleOnce(t *testing.T, f func() error) (got handled) {
 		})
 		time.Sleep(time.Second)
 		synctest.Wait()
+		got.limiter = s.queue.NumRequeues("a")
 		if level, ok := strings.CutPrefix(s.log.String(), "time="); ok {
 			_, level, _ = strings.Cut(level, "level=")
 			got.logged, _, _ = strings.Cut(level, " ")

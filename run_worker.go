@@ -25,10 +25,9 @@ type worker[T comparable] struct {
 	pending bool // item is not accounted for
 	calling bool // the handler is at it, and a panic is one of the handler
 
-	err       error     // of foreign code that has panicked
-	verdict   verdict   // of what the handler has returned, unless that is nil
-	started   time.Time // when it was called, if somebody wants to know
-	overtaken bool      // the item was added again while the handler was at it
+	err     error     // of foreign code that has panicked
+	verdict verdict   // on the error of the handler, unless the error is nil
+	started time.Time // of the call of the handler, for OnResult
 }
 
 // work handles items until there are no more for it. An item that it holds at its end,
@@ -95,7 +94,7 @@ func (w *worker[T]) advance() bool {
 	case w.intake.Err() == nil:
 		w.item, w.holds = item, true
 		return true
-	case w.options.AtEnd == EndKeep:
+	case w.keeps():
 		w.giveBack(item)
 	default:
 		w.noteQueued(item) // Before Done, after which the queue may have forgotten it.
@@ -120,7 +119,7 @@ func (w *worker[T]) giveBack(item T) {
 // handleItem calls the handler and does what becomes of the item. If the handler does
 // not return, work does so.
 func (w *worker[T]) handleItem() {
-	w.overtaken, w.pending = false, true
+	w.pending = true
 	ctx := w.newContext()
 	if w.options.OnResult != nil {
 		w.started = time.Now()
@@ -159,8 +158,7 @@ func (w *worker[T]) callDerived(ctx context.Context) error {
 		ctx = w.label(ctx)
 		defer pprof.SetGoroutineLabels(w.handling)
 	}
-	watched := w.options.CancelOnReAdd && w.mayCancel()
-	if watched {
+	if w.options.CancelOnReAdd && w.mayCancel() {
 		watching, cancel := w.typed.ReAddContext(ctx, w.item)
 		defer cancel()
 		ctx = watching
@@ -170,12 +168,7 @@ func (w *worker[T]) callDerived(ctx context.Context) error {
 		defer cancel()
 		ctx = timed
 	}
-	err := w.call(ctx)
-	// Asked here and not in account: the deferred cancels run before that. If the
-	// timeout came first, the error is a failure of the item and counts. The same
-	// holds if the cause comes from another Run whose handler has called this one.
-	w.overtaken = watched && context.Cause(ctx) == ErrReAdded && context.Cause(w.handling) != ErrReAdded
-	return err
+	return w.call(ctx)
 }
 
 // mayCancel reports whether the next call of the handler may be cut short. One that may
@@ -211,18 +204,49 @@ func (w *worker[T]) call(ctx context.Context) error {
 	w.calling = true
 	err := w.handle(ctx, w.item)
 	if err != nil {
-		w.judge(err)
+		err = w.judge(ctx, err)
 	}
 	w.calling = false
 	return err
 }
 
-// judge reads what the handler has returned. That calls methods of the error, which panic
-// if it is a nil pointer of its type, say. So it happens where a panic is the handler's.
-func (w *worker[T]) judge(err error) {
-	v := verdictOf(err)
-	v.cancelled = w.options.CancelOnReAdd && (errors.Is(err, context.Canceled) || errors.Is(err, ErrReAdded))
-	w.verdict = v
+// judge reads the error of the handler, and why the context of the handler has ended. Both
+// call foreign code: a method of an error panics if the error is a nil pointer of its type,
+// for example. So judge is called where a panic counts as one of the handler.
+//
+// The first cause decides. A handler that has timed out before the end of Run has failed.
+func (w *worker[T]) judge(ctx context.Context, err error) error {
+	w.verdict = verdictOf(err)
+	if ctx.Err() == nil {
+		return err
+	}
+	switch w.causeOf(ctx) {
+	case ErrReAdded:
+		if errors.Is(err, context.Canceled) || errors.Is(err, ErrReAdded) {
+			w.verdict.cutShort = OutcomeReAdded
+		}
+	case ErrTimeout:
+		if errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, ErrTimeout) {
+			return fmt.Errorf("%w: %w", ErrTimeout, err)
+		}
+	default:
+		if errors.Is(err, context.Canceled) || errors.Is(err, ctx.Err()) {
+			w.verdict.cutShort = OutcomeInterrupted
+		}
+	}
+	return err
+}
+
+// causeOf returns ErrReAdded or ErrTimeout if an option of this Run has ended the context,
+// and nil if the end of Run has. Both errors can also be the cause of the context of Run: a
+// handler of another Run may have called this Run.
+func (w *worker[T]) causeOf(ctx context.Context) error {
+	for _, cause := range []error{ErrReAdded, ErrTimeout} {
+		if context.Cause(ctx) == cause && context.Cause(w.handling) != cause {
+			return cause
+		}
+	}
+	return nil
 }
 
 // catchHandler is catch for the handler. What else panics under handleItems, such as

@@ -545,6 +545,50 @@ func TestRunRetriesWithThePriorityOfTheHandOut(t *testing.T) {
 	}
 }
 
+// An item that was handed out at 5, and cut short by an Add at -5, came back behind all items
+// of 0. So did each item whose work a resync at a low priority has cut short.
+func TestWhatIsCutShortComesBackAtTheHigherPriority(t *testing.T) {
+	for name, tt := range map[string]struct {
+		first, again *int
+		want         int
+	}{
+		"an Add below":             {prio(5), prio(-5), 5},
+		"an Add above":             {prio(-5), prio(5), 5},
+		"an Add below no priority": {nil, prio(-100), 0},
+		"an Add without priority":  {prio(5), nil, 5},
+	} {
+		for _, end := range []bool{false, true} { // Whether it is the end of Run that cuts it short.
+			t.Run(fmt.Sprint(name, ", end ", end), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := newShow(t, ourQueue)
+					s.ours.AddWith(workqueue.AddOptions{Priority: tt.first}, "a")
+					calls := 0
+					s.run(runOptions{AtEnd: workqueue.EndKeep, CancelOnReAdd: !end}, func(ctx context.Context, item string) error {
+						if calls++; calls > 1 {
+							if info, _ := workqueue.ItemInfoFromContext[string](ctx); info.Priority != tt.want {
+								t.Errorf("came back at %d, want %d", info.Priority, tt.want)
+							}
+							return nil
+						}
+						s.ours.AddWith(workqueue.AddOptions{Priority: tt.again}, item)
+						if end {
+							s.stop()
+						}
+						return ctx.Err()
+					})
+					synctest.Wait()
+					if left := s.ours.Snapshot(1); end && (left.QueuedTotal != 1 || left.Queued[0].Priority != tt.want) {
+						t.Errorf("the queue has %+v, want a at %d", left, tt.want)
+					}
+					s.stop()
+					<-s.ended
+					s.queue.ShutDown()
+				})
+			})
+		}
+	}
+}
+
 // An item that Run declines and gives back to a queue that is kept came back with the
 // priority 0.
 func TestRunGivesBackWithThePriorityOfTheHandOut(t *testing.T) {
@@ -712,7 +756,7 @@ func TestRunInAHandlerThatIsOvertaken(t *testing.T) {
 			options.OnStop = s.onStop
 			err := workqueue.Run(outer, s.queue, s.cut, options)
 			s.want("1:a ends: workqueue: item was added again")
-			if got, want := leftIn(*s.stopped, err), "queued[] held[] waiting[] failed[a]: <nil>"; got != want {
+			if got, want := leftIn(*s.stopped, err), "queued[a] held[] waiting[]: <nil>"; got != want {
 				t.Errorf("CancelOnReAdd %v: got %s, want %s", options.CancelOnReAdd, got, want)
 			}
 		})
