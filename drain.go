@@ -17,20 +17,20 @@ import (
 // owe Done for the latter. Waiting items are: the shutdown has dropped them.
 type DrainError[T comparable] struct {
 	// Err is the error of the context, or [ErrShutDown] if a ShutDown has ended
-	// the drain.
-	Err error
+	// the drain. JSON does not have it, as an error has no form there.
+	Err error `json:"-"`
 
-	// Snapshot has all items, as of the instant when the drain ended. Its waiting
+	// Left has all items, as of the instant when the drain ended. Its waiting
 	// items are those of the instant when the drain began.
-	Snapshot[T]
+	Left Snapshot[T] `json:"left"`
 }
 
 // Error returns the numbers, and the first items in flight by name.
 func (e *DrainError[T]) Error() string {
 	const names = 3
 	var b strings.Builder
-	fmt.Fprintf(&b, "workqueue: drain left %d queued, %d in flight", e.QueuedTotal, e.InFlightTotal)
-	for i, info := range e.InFlight[:min(names, len(e.InFlight))] {
+	fmt.Fprintf(&b, "workqueue: drain left %d queued, %d in flight", e.Left.QueuedTotal, e.Left.InFlightTotal)
+	for i, info := range e.Left.InFlight[:min(names, len(e.Left.InFlight))] {
 		b.WriteString([]string{" (", ", "}[min(i, 1)])
 		fmt.Fprint(&b, info.Item)
 		if info.Age > 0 {
@@ -38,14 +38,14 @@ func (e *DrainError[T]) Error() string {
 		}
 	}
 	switch {
-	case e.InFlightTotal > names:
+	case e.Left.InFlightTotal > names:
 		b.WriteString(", ...)")
-	case len(e.InFlight) > 0:
+	case len(e.Left.InFlight) > 0:
 		b.WriteString(")")
 	}
-	fmt.Fprintf(&b, ", %d waiting", e.WaitingTotal)
-	if e.FailedTotal > 0 {
-		fmt.Fprintf(&b, ", %d failed", e.FailedTotal)
+	fmt.Fprintf(&b, ", %d waiting", e.Left.WaitingTotal)
+	if e.Left.FailedTotal > 0 {
+		fmt.Fprintf(&b, ", %d failed", e.Left.FailedTotal)
 	}
 	fmt.Fprintf(&b, ": %v", e.Err)
 	return b.String()
@@ -56,9 +56,6 @@ func (e *DrainError[T]) Unwrap() error { return e.Err }
 
 // Is makes [errors.Is] find [ErrNotDrained] in any DrainError, whatever its T.
 func (e *DrainError[T]) Is(target error) bool { return target == ErrNotDrained }
-
-// String is Error: that of the Snapshot would hide it.
-func (e *DrainError[T]) String() string { return e.Error() }
 
 // waitWithin waits until the channel is closed or ctx is done.
 func waitWithin(ctx context.Context, closed <-chan struct{}) {
@@ -74,7 +71,7 @@ func (q *Typed[T]) remains(err error) *DrainError[T] {
 	if s.QueuedTotal+s.InFlightTotal == 0 {
 		return nil
 	}
-	return &DrainError[T]{Err: err, Snapshot: s}
+	return &DrainError[T]{Err: err, Left: s}
 }
 
 // A leftover is what waited in a queue when a shutdown dropped it. Nobody changes the
@@ -220,7 +217,7 @@ func drainBelow[T comparable](ctx context.Context, queue TypedInterface[T], drai
 		err = ctx.Err()
 	}
 	shutDownBelow(queue, drains, over)
-	return &DrainError[T]{Err: err, Snapshot: Snapshot[T]{QueuedTotal: queue.Len()}}
+	return &DrainError[T]{Err: err, Left: Snapshot[T]{QueuedTotal: queue.Len()}}
 }
 
 func isHalted(c <-chan struct{}) bool {

@@ -170,7 +170,7 @@ func ExampleTyped_Drain() {
 
 	var left *workqueue.DrainError[string]
 	if errors.As(err, &left) {
-		for _, info := range left.Queued {
+		for _, info := range left.Left.Queued {
 			fmt.Println("left in the queue:", info.Item)
 		}
 	}

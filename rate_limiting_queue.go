@@ -347,7 +347,7 @@ func (q *TypedRateLimiting[T]) addFailures(s Snapshot[T]) {
 func (q *TypedRateLimiting[T]) Drain(ctx context.Context) error {
 	err := drainBelow[T](ctx, q.queue, &q.drains)
 	if e, ok := err.(*DrainError[T]); ok {
-		q.addFailures(e.Snapshot)
+		q.addFailures(e.Left)
 	}
 	return err
 }

@@ -205,10 +205,10 @@ func (r *runner[T]) leftBehind(before []ItemInfo[T], notesOnly bool) error {
 	undrained := r.options.AtEnd == EndDrain && something
 	left := new(DrainError[T])
 	if undrained || r.options.OnStop != nil {
-		left.Snapshot = r.nameLeft(before, dropped, held)
+		left.Left = r.nameLeft(before, dropped, held)
 	}
 	if r.options.OnStop != nil {
-		r.options.OnStop(left.Snapshot)
+		r.options.OnStop(left.Left)
 	} else if something {
 		r.logger.Info("Run has ended and left items behind", "queued", len(r.queued),
 			"inFlight", held, "failed", failed, "retries", retries)

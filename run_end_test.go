@@ -355,8 +355,8 @@ func (s *show) left() string {
 		return fmt.Sprint("OnStop was not called: ", err)
 	}
 	if drained := (*workqueue.DrainError[string])(nil); errors.As(err, &drained) {
-		if !reflect.DeepEqual(drained.Snapshot, *s.stopped) {
-			s.t.Errorf("the error has %+v, and OnStop was told %+v", drained.Snapshot, *s.stopped)
+		if !reflect.DeepEqual(drained.Left, *s.stopped) {
+			s.t.Errorf("the error has %+v, and OnStop was told %+v", drained.Left, *s.stopped)
 		}
 		if !errors.Is(err, workqueue.ErrNotDrained) {
 			s.t.Errorf("%v is not ErrNotDrained", err)
@@ -707,7 +707,7 @@ func TestRunDrainHasWhatIsLeftInItsError(t *testing.T) {
 		err := workqueue.Run(ctx, s.queue, func(ctx context.Context, _ string) error { time.Sleep(5 * time.Second); return errFailed },
 			runOptions{AtEnd: workqueue.EndDrain, Grace: time.Second, Logger: discard()})
 		left, _ := err.(*workqueue.DrainError[string])
-		if left == nil || leftIn(left.Snapshot, left.Err) != "queued[c] held[b] waiting[w] failed[a]: context canceled" {
+		if left == nil || leftIn(left.Left, left.Err) != "queued[c] held[b] waiting[w] failed[a]: context canceled" {
 			t.Errorf("got %v, %+v", err, left)
 		}
 	})
