@@ -217,7 +217,7 @@ func drainBelow[T comparable](ctx context.Context, queue TypedInterface[T], drai
 		err = ctx.Err()
 	}
 	shutDownBelow(queue, drains, over)
-	return &DrainError[T]{Err: err, Left: Snapshot[T]{QueuedTotal: queue.Len()}}
+	return &DrainError[T]{Err: err, Left: Snapshot[T]{Totals: Totals{QueuedTotal: queue.Len()}}}
 }
 
 func isHalted(c <-chan struct{}) bool {

@@ -265,7 +265,7 @@ func TestDrainOfAStorage(t *testing.T) {
 
 func TestDrainErrorNamesTheLeast(t *testing.T) {
 	err := &workqueue.DrainError[string]{Err: workqueue.ErrShutDown, Left: workqueue.Snapshot[string]{
-		InFlightTotal: 1, InFlight: []workqueue.ItemInfo[string]{{Item: "a", Age: 1}}, FailedTotal: 1,
+		InFlight: []workqueue.ItemInfo[string]{{Item: "a", Age: 1}}, Totals: workqueue.Totals{InFlightTotal: 1, FailedTotal: 1},
 	}}
 	const want = "workqueue: drain left 0 queued, 1 in flight (a for 1ns), 0 waiting, 1 failed: workqueue: queue is shut down"
 	if err.Error() != want {

@@ -258,7 +258,7 @@ func ExampleTypedRateLimiting_Snapshot() {
 	fmt.Println(queue.Snapshot(10))
 	// Output:
 	// 2 queued, 1 in flight, 1 waiting
-	// stuck: in flight for 30s
+	// stuck: in_flight for 30s
 	// next: queued for 30s
 	// last: queued for 30s
 	// failing: waiting for 30s, due 2026-01-01T00:01:00Z, 1 failures

@@ -160,12 +160,12 @@ func (g *runGame) history(script []runStep) (events []string) {
 	return events
 }
 
-func eventOf(at time.Duration, r workqueue.Result) string {
+func eventOf(at time.Duration, r workqueue.HandlerResult) string {
 	return fmt.Sprintf("%v: %v, %d failures, %v %v", at, r.Outcome, r.Failures, r.Again, r.After)
 }
 
-func (g *runGame) outcome(m *modelItem, step runStep, now time.Duration) workqueue.Result {
-	watched := g.options.CancelOnReAdd && m.cancels < cmp.Or(g.options.MaxCancels, 3)
+func (g *runGame) outcome(m *modelItem, step runStep, now time.Duration) workqueue.HandlerResult {
+	watched := g.options.CancelOnReAdd && m.cancels < cmp.Or(g.options.MaxCancels, workqueue.DefaultMaxCancels)
 	cancelled := g.change(m, step.ops) && watched
 	has := func(kinds ...string) bool {
 		return slices.ContainsFunc(step.leaves, func(l leaf) bool { return slices.Contains(kinds, l.kind) })
@@ -175,17 +175,17 @@ func (g *runGame) outcome(m *modelItem, step runStep, now time.Duration) workque
 	case step.ends == "returns" && cancelled && has("ctx"):
 		m.cancels++
 		m.again = true
-		return workqueue.Result{Outcome: workqueue.OutcomeReAdded, Failures: m.attempts, Again: true}
+		return workqueue.HandlerResult{Outcome: workqueue.OutcomeReAdded, Failures: m.attempts, Again: true}
 	case step.ends == "returns" && has("permanent"):
 		failures := m.attempts + 1
 		*m = modelItem{again: m.again, due: m.due}
-		return workqueue.Result{Outcome: workqueue.OutcomeGivenUp, Failures: failures}
+		return workqueue.HandlerResult{Outcome: workqueue.OutcomeGivenUp, Failures: failures}
 	case !failed && !has("requeue", "requeue after"):
 		*m = modelItem{again: m.again, due: m.due}
-		return workqueue.Result{Outcome: workqueue.OutcomeSucceeded}
+		return workqueue.HandlerResult{Outcome: workqueue.OutcomeSucceeded}
 	}
 	m.cancels = 0
-	r := workqueue.Result{Outcome: workqueue.OutcomeRequeued, Again: true}
+	r := workqueue.HandlerResult{Outcome: workqueue.OutcomeRequeued, Again: true}
 	var waits []time.Duration
 	for _, l := range step.leaves {
 		if step.ends == "returns" && strings.HasSuffix(l.kind, "after") {
@@ -195,10 +195,10 @@ func (g *runGame) outcome(m *modelItem, step runStep, now time.Duration) workque
 	switch {
 	case failed:
 		m.attempts++
-		if r = (workqueue.Result{Outcome: workqueue.OutcomeFailed, Again: true}); m.attempts == g.options.MaxAttempts {
+		if r = (workqueue.HandlerResult{Outcome: workqueue.OutcomeFailed, Again: true}); m.attempts == g.options.MaxAttempts {
 			failures := m.attempts
 			*m = modelItem{again: m.again, due: m.due}
-			return workqueue.Result{Outcome: workqueue.OutcomeGivenUp, Failures: failures}
+			return workqueue.HandlerResult{Outcome: workqueue.OutcomeGivenUp, Failures: failures}
 		}
 	case len(waits) > 0:
 		m.attempts, m.limited = 0, 0
@@ -227,7 +227,7 @@ func (g *runGame) change(m *modelItem, ops []string) (added bool) {
 
 // plan has the item come again after the shortest of the waits, or else when the limiter
 // says.
-func (g *runGame) plan(m *modelItem, r *workqueue.Result, waits []time.Duration, now time.Duration) {
+func (g *runGame) plan(m *modelItem, r *workqueue.HandlerResult, waits []time.Duration, now time.Duration) {
 	if len(waits) > 0 {
 		r.After = slices.Min(waits)
 	} else {
@@ -271,7 +271,7 @@ func (g *runGame) play(t *testing.T) {
 		}
 		goOn()
 	}
-	options.OnResult = func(_ context.Context, item int, r workqueue.Result) {
+	options.OnResult = func(_ context.Context, item int, r workqueue.HandlerResult) {
 		mu.Lock()
 		events[item] = append(events[item], eventOf(time.Since(start), r))
 		mu.Unlock()

@@ -797,7 +797,7 @@ func TestRunNamesWhenWhatIsPutOffLateIsDue(t *testing.T) {
 			s := newShow(t, ourQueue)
 			s.queue.Add("a")
 			var again bool
-			s.run(runOptions{OnResult: func(_ context.Context, _ string, result workqueue.Result) { again = result.Again }},
+			s.run(runOptions{OnResult: func(_ context.Context, _ string, result workqueue.HandlerResult) { again = result.Again }},
 				func(context.Context, string) error { time.Sleep(2 * time.Second); return tt.reply() })
 			time.Sleep(time.Second)
 			s.stop()
@@ -1091,7 +1091,7 @@ func TestWhatHasSucceededSinceIsNotLeft(t *testing.T) {
 		"was requeued":  {workqueue.Requeue, fails, "0 waiting, 1 failed\na: failed, 1 failures"},
 		"does not come": {fails, nil, "0 waiting, 1 failed\na: failed, 1 failures"},
 	} {
-		for _, options := range []runOptions{{}, {MaxAttempts: 9, Timeout: time.Minute}, {OnResult: func(context.Context, string, workqueue.Result) {}}} {
+		for _, options := range []runOptions{{}, {MaxAttempts: 9, Timeout: time.Minute}, {OnResult: func(context.Context, string, workqueue.HandlerResult) {}}} {
 			t.Run(name, func(t *testing.T) {
 				onRunQueues(t, func(t *testing.T, s *show) {
 					s.queue.Add("a")
@@ -1138,7 +1138,7 @@ func TestWhatWasCutShortAtTheEndDoesNotComeAgain(t *testing.T) {
 			var told []bool
 			options := tt.options
 			options.CancelOnReAdd = true
-			options.OnResult = func(_ context.Context, _ string, r workqueue.Result) {
+			options.OnResult = func(_ context.Context, _ string, r workqueue.HandlerResult) {
 				if r.Outcome == workqueue.OutcomeReAdded {
 					told = append(told, r.Again)
 				}
@@ -1275,7 +1275,7 @@ func TestRunDoesNotCountWhatItsEndInterrupts(t *testing.T) {
 				var result string
 				options := tt.options
 				options.OnStop = s.onStop
-				options.OnResult = func(_ context.Context, _ string, r workqueue.Result) {
+				options.OnResult = func(_ context.Context, _ string, r workqueue.HandlerResult) {
 					result = fmt.Sprint(r.Outcome, r.Again, r.After)
 				}
 				logger := logr.FromSlogHandler(slog.NewTextHandler(&s.log, nil))

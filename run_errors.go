@@ -34,11 +34,11 @@ var errGoexit = errors.New("workqueue: handler called runtime.Goexit")
 //
 // Beside another error, as by [errors.Join], that error is a failure, which is
 // retried after d.
-func RequeueAfter(d time.Duration) error { return &requeueAfter{max(0, d)} }
+func RequeueAfter(d time.Duration) error { return requeueAfter{max(0, d)} }
 
 type requeueAfter struct{ wait time.Duration }
 
-func (e *requeueAfter) Error() string { return fmt.Sprintf("workqueue: requeue after %v", e.wait) }
+func (e requeueAfter) Error() string { return fmt.Sprintf("workqueue: requeue after %v", e.wait) }
 
 // Requeue returns an error for a handler to return to [Run], by itself or wrapped,
 // when the item should come again after the time that the limiter says. It is no
@@ -75,6 +75,13 @@ type retryAfter struct {
 func (e *retryAfter) Error() string { return e.err.Error() }
 func (e *retryAfter) Unwrap() error { return e.err }
 
+// Is makes errors.Is find an error that asks for the same retry. A retryAfter is a pointer: ==
+// on two structs would panic if the errors in them cannot be compared.
+func (e *retryAfter) Is(target error) bool {
+	t, ok := target.(*retryAfter)
+	return ok && e.wait == t.wait && errors.Is(e.err, t.err)
+}
+
 // Permanent returns an error for a handler to return to [Run], by itself or
 // wrapped, when no retry will help: the item is given up until somebody adds it
 // again. It wraps err and reads like it, and is nil if err is. Beside or around any
@@ -90,6 +97,36 @@ type permanentError struct{ err error }
 
 func (e *permanentError) Error() string { return e.err.Error() }
 func (e *permanentError) Unwrap() error { return e.err }
+
+// Is is that of retryAfter.
+func (e *permanentError) Is(target error) bool {
+	t, ok := target.(*permanentError)
+	return ok && errors.Is(e.err, t.err)
+}
+
+// Verdict tells what the error of a handler asks [Run] for, to middleware around a handler
+// and to tests: [OutcomeSucceeded] for nil, [OutcomeGivenUp] for a [Permanent] error,
+// [OutcomeRequeued] for [RequeueAfter] and [Requeue] alone, and otherwise [OutcomeFailed].
+// If timed is true, the item comes again after the given time, and otherwise when the limiter
+// says. Both are of no use for OutcomeSucceeded and OutcomeGivenUp.
+//
+// Run decides more: an item that has failed too often is given up, and a call that was cut
+// short has another outcome.
+func Verdict(err error) (outcome Outcome, after time.Duration, timed bool) {
+	if err == nil {
+		return OutcomeSucceeded, 0, false
+	}
+	v := verdictOf(err)
+	switch {
+	case v.permanent:
+		return OutcomeGivenUp, 0, false
+	case v.failed:
+		outcome = OutcomeFailed
+	default:
+		outcome = OutcomeRequeued
+	}
+	return outcome, v.wait, v.timed
+}
 
 // PanicError is what [Run] makes of a panic: an error, which is logged, counts
 // as a failure, and reaches OnGiveUp.
@@ -135,7 +172,7 @@ func verdictOf(err error) (v verdict) {
 
 func (v *verdict) weigh(err error) {
 	switch e := err.(type) {
-	case *requeueAfter:
+	case requeueAfter:
 		v.after(e.wait)
 	case requeue:
 	case *retryAfter:

@@ -3,6 +3,7 @@ package workqueue
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -42,9 +43,9 @@ type RunOptions[T comparable] struct {
 	CancelOnReAdd bool
 
 	// MaxCancels is how many calls of the handler in a row CancelOnReAdd may cut
-	// short for one item; 0 stands for 3. The next call after these is not
-	// cancelled, so that it can come to an end. The log says so. Each Run counts by
-	// itself.
+	// short for one item; 0 stands for [DefaultMaxCancels]. The next call after these
+	// is not cancelled, so that it can come to an end. The log says so. Each Run counts
+	// by itself.
 	MaxCancels int
 
 	// OnGiveUp is told of each item that is given up, and why. It is called by
@@ -60,7 +61,7 @@ type RunOptions[T comparable] struct {
 	// context of OnGiveUp, and so by several workers at a time. Panics and
 	// [runtime.Goexit] are as in OnGiveUp. It costs two readings of the clock for
 	// each item.
-	OnResult func(ctx context.Context, item T, result Result)
+	OnResult func(ctx context.Context, item T, result HandlerResult)
 
 	// OnStop is told all that is left when Run ends, before it returns and after
 	// the last worker has ended: what is queued, what others hold, what waits,
@@ -88,8 +89,8 @@ type RunOptions[T comparable] struct {
 	Logger *logr.Logger
 }
 
-// defaultMaxCancels is how many calls in a row CancelOnReAdd cuts short by default.
-const defaultMaxCancels = 3
+// DefaultMaxCancels is the MaxCancels of [RunOptions] that name none.
+const DefaultMaxCancels = 3
 
 // An End is what becomes of the queue when the context of a [Run] ends.
 type End uint8
@@ -149,13 +150,31 @@ const (
 	outcomes = iota
 )
 
-// String returns the label of the outcome in metrics.
+var outcomeNames = [outcomes]string{"succeeded", "failed", "requeued", "given_up", "readded", "interrupted"}
+
+// String returns the outcome in snake case, which is its label in metrics too.
 func (o Outcome) String() string {
-	names := [outcomes]string{"succeeded", "failed", "requeued", "given_up", "readded", "interrupted"}
-	if int(o) < len(names) {
-		return names[o]
+	if o < outcomes {
+		return outcomeNames[o]
 	}
 	return fmt.Sprintf("Outcome(%d)", uint8(o))
+}
+
+// MarshalText returns the text of String. The error is nil for the outcomes above.
+func (o Outcome) MarshalText() ([]byte, error) {
+	if o >= outcomes {
+		return nil, fmt.Errorf("workqueue: there is no %v", o)
+	}
+	return []byte(outcomeNames[o]), nil
+}
+
+// UnmarshalText reads what MarshalText has written, and nothing else.
+func (o *Outcome) UnmarshalText(text []byte) error {
+	if n := slices.Index(outcomeNames[:], string(text)); n >= 0 {
+		*o = Outcome(n)
+		return nil
+	}
+	return fmt.Errorf("workqueue: %q is no outcome", text)
 }
 
 // Outcomes returns all outcomes, for providers that make a metric for each.
@@ -163,8 +182,8 @@ func Outcomes() []Outcome {
 	return []Outcome{OutcomeSucceeded, OutcomeFailed, OutcomeRequeued, OutcomeGivenUp, OutcomeReAdded, OutcomeInterrupted}
 }
 
-// Result is what [RunOptions].OnResult is told.
-type Result struct {
+// HandlerResult is what [RunOptions].OnResult is told.
+type HandlerResult struct {
 	Outcome Outcome
 
 	// Err is what the handler has returned, a [*PanicError], or the error for a

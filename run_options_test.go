@@ -3,6 +3,7 @@ package workqueue_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -727,7 +728,7 @@ func TestRunOnResult(t *testing.T) {
 			onRunQueues(t, func(t *testing.T, s *show) {
 				s.queue.Add("a")
 				calls := 0
-				s.run(runOptions{OnResult: func(ctx context.Context, item string, r workqueue.Result) {
+				s.run(runOptions{OnResult: func(ctx context.Context, item string, r workqueue.HandlerResult) {
 					if calls > 1 {
 						return
 					}
@@ -772,7 +773,7 @@ func TestOnGiveUpAndOnResultAreToldOneNumber(t *testing.T) {
 				s.run(runOptions{
 					MaxAttempts: 3,
 					OnGiveUp:    func(ctx context.Context, _ string, _ error) { s.note("gave up %d", failures(ctx)) },
-					OnResult: func(ctx context.Context, _ string, r workqueue.Result) {
+					OnResult: func(ctx context.Context, _ string, r workqueue.HandlerResult) {
 						s.note("%v %d %d", r.Outcome, r.Failures, failures(ctx))
 					},
 				}, replies(fails, fails, last))
@@ -814,7 +815,7 @@ func TestTimeoutIsInTheErrorOfAHandlerThatReturnsItsContexts(t *testing.T) {
 				s.run(runOptions{
 					MaxAttempts: 1, Timeout: time.Second,
 					OnGiveUp: func(_ context.Context, _ string, err error) { told(err) },
-					OnResult: func(_ context.Context, _ string, r workqueue.Result) { told(r.Err) },
+					OnResult: func(_ context.Context, _ string, r workqueue.HandlerResult) { told(r.Err) },
 				}, func(ctx context.Context, _ string) error { <-ctx.Done(); return tt.returns(ctx) })
 				time.Sleep(time.Minute)
 				s.want("0:a 1:told 1:told")
@@ -831,7 +832,7 @@ func TestRunOnResultThatFails(t *testing.T) {
 		onRunQueues(t, func(t *testing.T, s *show) {
 			s.queue.Add("a")
 			s.queue.Add("b")
-			s.run(runOptions{OnResult: func(context.Context, string, workqueue.Result) { f() }}, replies(fails))
+			s.run(runOptions{OnResult: func(context.Context, string, workqueue.HandlerResult) { f() }}, replies(fails))
 			time.Sleep(10 * time.Second)
 			s.want("0:a 0:b 1:a")
 			if got := strings.Count(s.log.String(), "OnResult panicked"); name == "panics" && got != 3 || name == "exits" && got != 0 {
@@ -855,7 +856,7 @@ func TestRunOnResultAtTheEnd(t *testing.T) {
 			s := newShow(t, ourQueue)
 			s.queue.Add("a")
 			var again []any
-			options.OnResult = func(_ context.Context, _ string, r workqueue.Result) { again = append(again, r.Again, r.After) }
+			options.OnResult = func(_ context.Context, _ string, r workqueue.HandlerResult) { again = append(again, r.Again, r.After) }
 			s.run(options, func(context.Context, string) error { time.Sleep(2 * time.Second); return errFailed })
 			time.Sleep(time.Second)
 			s.stop()
@@ -872,7 +873,7 @@ func TestRunOnResultAtTheEnd(t *testing.T) {
 func TestRunOnResultAfterAShutDown(t *testing.T) {
 	onRunQueues(t, func(t *testing.T, s *show) {
 		s.queue.Add("a")
-		s.run(runOptions{OnResult: func(_ context.Context, _ string, r workqueue.Result) { s.note("%v %v", r.Again, r.After) }},
+		s.run(runOptions{OnResult: func(_ context.Context, _ string, r workqueue.HandlerResult) { s.note("%v %v", r.Again, r.After) }},
 			func(context.Context, string) error { s.queue.ShutDown(); return errFailed })
 		s.end()
 		s.want("0:a 0:false 0s 0:end")
@@ -890,6 +891,25 @@ func TestOutcomes(t *testing.T) {
 	}
 	if got := workqueue.Outcome(6).String(); got != "Outcome(6)" {
 		t.Errorf("got %s", got)
+	}
+}
+
+// JSON had an Outcome as a number, such as 3.
+func TestOutcomeAsText(t *testing.T) {
+	for outcome := range workqueue.Outcome(9) {
+		known := int(outcome) < len(workqueue.Outcomes())
+		text, err := outcome.MarshalText()
+		if (err == nil) != known || known && string(text) != outcome.String() {
+			t.Errorf("%v: got %q, %v", outcome, text, err)
+		}
+		back := workqueue.Outcome(77)
+		if err := back.UnmarshalText([]byte(outcome.String())); (err == nil) != known || known && back != outcome || !known && back != 77 {
+			t.Errorf("%v: read back as %v, %v", outcome, back, err)
+		}
+	}
+	got, err := json.Marshal(map[workqueue.Outcome]workqueue.Outcome{workqueue.OutcomeGivenUp: workqueue.OutcomeFailed})
+	if want := `{"given_up":"failed"}`; err != nil || string(got) != want {
+		t.Errorf("got %s, %v, want %s", got, err, want)
 	}
 }
 
@@ -987,7 +1007,7 @@ func TestOnResultIsToldAlthoughOnGiveUpExits(t *testing.T) {
 				s.run(runOptions{
 					MaxAttempts: 1,
 					OnGiveUp:    func(context.Context, string, error) { f() },
-					OnResult: func(_ context.Context, item string, r workqueue.Result) {
+					OnResult: func(_ context.Context, item string, r workqueue.HandlerResult) {
 						s.note("%s %v %d %v", item, r.Outcome, r.Failures, r.Err)
 					},
 				}, replies(fails, permanently))

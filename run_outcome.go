@@ -59,7 +59,7 @@ func (w *worker[T]) accountAll(err error) {
 // conclude does what the outcome asks for. The order of the questions matters. A call
 // that was cut short is neither a success nor a failure, although its handler has returned
 // an error. Permanent wins over the other verdicts, and a failure over a wish to come again.
-func (w *worker[T]) conclude(err error) Result {
+func (w *worker[T]) conclude(err error) HandlerResult {
 	v := w.verdict
 	if err == errGoexit {
 		v = verdict{failed: true}
@@ -76,9 +76,9 @@ func (w *worker[T]) conclude(err error) Result {
 	switch {
 	case err == nil:
 		w.limiting.Forget(w.item)
-		return Result{Outcome: OutcomeSucceeded}
+		return HandlerResult{Outcome: OutcomeSucceeded}
 	case v.permanent:
-		return Result{Outcome: OutcomeGivenUp, Failures: w.failed.add(w.item) + 1}
+		return HandlerResult{Outcome: OutcomeGivenUp, Failures: w.failed.add(w.item) + 1}
 	case v.failed:
 		return w.fail(err, v)
 	default:
@@ -101,15 +101,15 @@ func (r *runner[T]) failuresOf(item T) int {
 // Done, so that a drain finds the item among the held ones or among the failures. A failure
 // after the end of intake may be due to the end, so the item is not given up then. An item
 // that cannot be retried is left behind.
-func (w *worker[T]) fail(err error, v verdict) Result {
-	result := Result{Outcome: OutcomeFailed}
+func (w *worker[T]) fail(err error, v verdict) HandlerResult {
+	result := HandlerResult{Outcome: OutcomeFailed}
 	if !slab.Equal(w.item, w.item) {
 		w.oddFail.Store(true)
 	}
 	result.Failures = w.failed.add(w.item) + 1
 	ended := w.intake.Err() != nil
 	if !ended && w.options.MaxAttempts > 0 && result.Failures >= w.options.MaxAttempts {
-		return Result{Outcome: OutcomeGivenUp, Failures: result.Failures}
+		return HandlerResult{Outcome: OutcomeGivenUp, Failures: result.Failures}
 	}
 	if !ended || w.keeps() {
 		result.After = w.again(v)
@@ -153,7 +153,7 @@ func (w *worker[T]) goesOn() bool {
 // logFailure logs a failure that does not end the item. The error is a value beside the
 // message and not its text, so that a log can be searched for either. It is an error to
 // the log only if the handler has panicked: otherwise the next attempt may succeed.
-func (w *worker[T]) logFailure(err error, result Result) {
+func (w *worker[T]) logFailure(err error, result HandlerResult) {
 	message := "Handler failed, the item will be retried"
 	if !result.Again {
 		message = "Handler failed, and the queue is shut down"
@@ -176,7 +176,7 @@ func (w *worker[T]) logError(item T, err error, failures int, message string) {
 
 // giveUp tells of an item that is given up. Without an OnGiveUp the log has an error, as
 // nobody else would learn of the item.
-func (w *worker[T]) giveUp(result Result) {
+func (w *worker[T]) giveUp(result HandlerResult) {
 	if w.options.OnGiveUp == nil {
 		w.logError(w.item, result.Err, result.Failures, "Item given up")
 		return
@@ -197,8 +197,8 @@ func (w *worker[T]) tellGivenUp(ctx context.Context, err error) {
 // putOff adds the item after the wait. Only RequeueAfter says that what has failed
 // before does not matter any more: after a Requeue, the limiter has to wait longer
 // each time.
-func (w *worker[T]) putOff(v verdict) Result {
-	result := Result{Outcome: OutcomeRequeued, Again: true}
+func (w *worker[T]) putOff(v verdict) HandlerResult {
+	result := HandlerResult{Outcome: OutcomeRequeued, Again: true}
 	due := time.Now().Add(v.wait)
 	if v.timed {
 		w.limiting.Forget(w.item)
@@ -240,7 +240,7 @@ func (w *worker[T]) countCancels(cut bool) {
 //
 // An Add after Done would be wrong: the next worker may hold the item by then, and that
 // Add would cut the next handler short.
-func (w *worker[T]) redo(outcome Outcome) Result {
+func (w *worker[T]) redo(outcome Outcome) HandlerResult {
 	if outcome != OutcomeInterrupted || w.keeps() {
 		_, k := w.typed.heldFor(w.item)
 		w.add(w.item, k)
@@ -249,7 +249,7 @@ func (w *worker[T]) redo(outcome Outcome) Result {
 	if !again {
 		w.noteQueued(w.item)
 	}
-	return Result{Outcome: outcome, Failures: w.failuresOf(w.item), Again: again && w.goesOn()}
+	return HandlerResult{Outcome: outcome, Failures: w.failuresOf(w.item), Again: again && w.goesOn()}
 }
 
 // addedAgain reports whether Done will queue the item. The context must be one that has
@@ -267,7 +267,7 @@ func (w *worker[T]) add(item T, k rank) {
 }
 
 // announce tells of a result, when all is done for the item but Done.
-func (w *worker[T]) announce(result Result) {
+func (w *worker[T]) announce(result HandlerResult) {
 	w.err = nil // It may be the panic of OnGiveUp.
 	w.results.count(result.Outcome)
 	if w.options.OnResult == nil {
@@ -281,7 +281,7 @@ func (w *worker[T]) announce(result Result) {
 }
 
 // tellResult calls OnResult, which is foreign code. A panic ends up in w.err.
-func (w *worker[T]) tellResult(ctx context.Context, result Result) {
+func (w *worker[T]) tellResult(ctx context.Context, result HandlerResult) {
 	defer w.catch()
 	w.options.OnResult(ctx, w.item, result)
 }

@@ -1,6 +1,7 @@
 package workqueue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -178,11 +179,7 @@ func (w *worker[T]) mayCancel() bool {
 	w.mu.Lock()
 	n := w.cancels[w.item]
 	w.mu.Unlock()
-	most := w.options.MaxCancels
-	if most == 0 {
-		most = defaultMaxCancels
-	}
-	if n < most {
+	if n < cmp.Or(w.options.MaxCancels, DefaultMaxCancels) {
 		return true
 	}
 	w.logger.Info("Handler is not cancelled any more until it has come to an end, as its item was added again in each run", "item", w.item, "cancels", n)

@@ -1,6 +1,7 @@
 package workqueue_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -853,7 +854,7 @@ func TestRunLosesNoItemWhenRemoveTakesBackTheAddThatCancelled(t *testing.T) {
 				s := newShow(t, ourQueue)
 				s.queue.Add("a")
 				calls, again := 0, false
-				options := runOptions{CancelOnReAdd: true, OnResult: func(_ context.Context, _ string, r workqueue.Result) {
+				options := runOptions{CancelOnReAdd: true, OnResult: func(_ context.Context, _ string, r workqueue.HandlerResult) {
 					again = again || r.Again
 				}}
 				s.run(options, func(ctx context.Context, _ string) error {
@@ -887,8 +888,9 @@ func TestRunLosesNoItemWhenRemoveTakesBackTheAddThatCancelled(t *testing.T) {
 // anew.
 func TestRunCancelsNoMoreThanMaxCancels(t *testing.T) {
 	for most, want := range map[int]string{
-		0: "0:a 0:cut 0:a 0:cut 0:a 0:cut 0:a 1:a 1:cut 1:a 1:cut 1:a 1:cut 1:a",
-		1: "0:a 0:cut 0:a 1:a 1:cut 1:a",
+		0:                           "0:a 0:cut 0:a 0:cut 0:a 0:cut 0:a 1:a 1:cut 1:a 1:cut 1:a 1:cut 1:a",
+		workqueue.DefaultMaxCancels: "0:a 0:cut 0:a 0:cut 0:a 0:cut 0:a 1:a 1:cut 1:a 1:cut 1:a 1:cut 1:a",
+		1:                           "0:a 0:cut 0:a 1:a 1:cut 1:a",
 	} {
 		t.Run(fmt.Sprint(most), func(t *testing.T) {
 			onReAdd(t, runOptions{MaxCancels: most, MaxAttempts: 1}, func(s *show) func(context.Context, string) error {
@@ -907,7 +909,7 @@ func TestRunCancelsNoMoreThanMaxCancels(t *testing.T) {
 			}, func(s *show) {
 				time.Sleep(1900 * time.Millisecond)
 				s.want(want)
-				cancels := map[int]int{0: 3, 1: 1}[most]
+				cancels := cmp.Or(most, workqueue.DefaultMaxCancels)
 				line := fmt.Sprintf("as its item was added again in each run\" item=a cancels=%d\n", cancels)
 				if got := strings.Count(s.log.String(), line); got != 2 {
 					t.Errorf("%d lines say so, want 2, in %s", got, s.log.String())

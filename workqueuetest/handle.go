@@ -33,7 +33,7 @@ func HandleOn[T comparable](ctx context.Context, q *Queue[T], handle func(ctx co
 	once := &once[T]{Queue: q, stop: stop}
 	options.Workers, options.AtEnd = 1, workqueue.EndStop
 	told := options.OnResult
-	options.OnResult = func(ctx context.Context, item T, result workqueue.Result) {
+	options.OnResult = func(ctx context.Context, item T, result workqueue.HandlerResult) {
 		once.noteResult(item, result)
 		if told != nil {
 			told(ctx, item, result)
@@ -63,7 +63,7 @@ type once[T comparable] struct {
 
 // noteResult notes the calls that a result stands for, in the order of Run. Run makes them
 // on the embedded queue. A retry whose wait the limiter has not said is by AddAfter.
-func (q *once[T]) noteResult(item T, result workqueue.Result) {
+func (q *once[T]) noteResult(item T, result workqueue.HandlerResult) {
 	limited := q.Queue.asked.Load() > q.asked
 	switch result.Outcome {
 	case workqueue.OutcomeSucceeded, workqueue.OutcomeGivenUp:

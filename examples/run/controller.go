@@ -33,7 +33,7 @@ type controller struct {
 	mirror   *mirror.Mirror
 	queue    workqueue.TypedRateLimitingInterface[cache.ObjectName]
 	log      *slog.Logger
-	onResult func(ctx context.Context, item cache.ObjectName, result workqueue.Result) // or nil
+	onResult func(ctx context.Context, item cache.ObjectName, result workqueue.HandlerResult) // or nil
 }
 
 // run works until ctx is done, then finishes what is queued and in flight.
