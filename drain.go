@@ -12,9 +12,9 @@ import (
 	"github.com/seed16c08ea7/workqueue/internal/gate"
 )
 
-// DrainError says what a drain has left behind because it was ended early. Queued
-// items and held ones are not lost: workers may go on to get the former, and still
-// owe Done for the latter. Waiting items are: the shutdown has dropped them.
+// DrainError says what a drain has left behind because it ended early. Queued and held items
+// are not lost: workers may go on to get the queued items, and still owe Done for the held
+// items. Waiting items are lost: the shutdown has dropped them.
 type DrainError[T comparable] struct {
 	// Err is the error of the context, or [ErrShutDown] if a ShutDown has ended
 	// the drain. JSON does not have it, as an error has no form there.
@@ -74,8 +74,8 @@ func (q *Typed[T]) remains(err error) *DrainError[T] {
 	return &DrainError[T]{Err: err, Left: s}
 }
 
-// A leftover is what waited in a queue when a shutdown dropped it. Nobody changes the
-// agenda any more, so those who share it need no lock.
+// A leftover holds the items that waited in a queue when a shutdown dropped them. Nobody
+// changes the agenda any more, so its readers need no lock.
 type leftover[T comparable] struct {
 	agenda  agenda[T]
 	now     time.Duration
@@ -83,10 +83,10 @@ type leftover[T comparable] struct {
 	claimed atomic.Bool // by a Run, see claimLeftover
 }
 
-// keepDropped has the queue keep what a shutdown drops, for a drain or a Run that may have
-// to name it, until forgetDropped is called. The queue keeps the agenda itself and not a
-// list of it. To make the list takes more than a second for 4 million items, every call
-// would wait for that, and mostly nobody reads it.
+// keepDropped has the queue keep the items that a shutdown drops, for a drain or a Run that
+// may have to name them, until forgetDropped is called. The queue keeps the agenda itself:
+// to make a list takes more than a second for 4 million items, every call would wait
+// meanwhile, and mostly nobody reads the list.
 func (q *TypedDelaying[T]) keepDropped() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -102,7 +102,7 @@ func (q *TypedDelaying[T]) forgetDropped() {
 	}
 }
 
-// leftover returns what was dropped, nil for nothing.
+// leftover returns the dropped items, nil for none.
 func (q *TypedDelaying[T]) leftover() *leftover[T] {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -119,7 +119,7 @@ func (q *TypedDelaying[T]) claimLeftover() *leftover[T] {
 	return l
 }
 
-// isClosed reports whether what is added with a delay is ignored.
+// isClosed reports whether the queue ignores adds with a delay.
 func (q *TypedDelaying[T]) isClosed() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -136,15 +136,15 @@ func (l *leftover[T]) addTo(s *Snapshot[T]) {
 	}
 }
 
-// drains are the calls of Drain above a queue that has no Drain of its own. The zero value
-// is ready for use.
+// drains are the calls of Drain above a queue without a Drain. The zero value is ready for
+// use.
 type drains struct {
 	mu     sync.Mutex
 	halted chan struct{} // guarded by mu; halt closes it; nil if no Drain wants to know
 	ending gate.Crew     // calls of Drain that shut the queue down
 }
 
-// halt ends all drains of now, as a ShutDown must. A later Drain starts anew.
+// halt ends all drains of the moment, as a ShutDown must. A later Drain starts anew.
 func (ds *drains) halt() {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
@@ -158,8 +158,8 @@ func (ds *drains) haltLocked() {
 	}
 }
 
-// join returns a channel that the next halt closes. It waits for the calls that are about
-// to shut the queue down: their ShutDown would end the drain that is to come.
+// join returns a channel that the next halt closes. It waits for the calls that are about to
+// shut the queue down, as their ShutDown would end the new drain.
 func (ds *drains) join() (halted <-chan struct{}) {
 	<-ds.ending.AllLeft(&ds.mu)
 	ds.mu.Lock()
@@ -171,8 +171,8 @@ func (ds *drains) join() (halted <-chan struct{}) {
 }
 
 // shutDownBelow ends all drains of the queue. A ShutDown ends only a drain that waits
-// already, and nothing tells whether the drain has come that far. So the ShutDown is
-// repeated until this drain is over, but not for ever: the queue may not heed it.
+// already, and nothing tells whether the drain has come so far. So the ShutDown is repeated
+// until the drain is over, but not for ever: the queue may not heed it.
 func shutDownBelow[T comparable](queue TypedInterface[T], drains *drains, over <-chan struct{}) {
 	const most = 64 * time.Millisecond
 	drains.mu.Lock()
@@ -191,9 +191,9 @@ func shutDownBelow[T comparable](queue TypedInterface[T], drains *drains, over <
 }
 
 // drainBelow drains a queue below, until ctx is done or the drains are halted. A
-// ShutDownWithDrain takes no context, and nothing but a ShutDown ends it early. The
-// ShutDown ends those of other callers too, so it is a halt for all of them: without
-// that, they would take the early return of their own for a complete drain.
+// ShutDownWithDrain takes no context, and only a ShutDown ends it early. The ShutDown ends
+// the drains of other callers too, so all callers are told by a halt. Otherwise they would
+// take the early return for a complete drain.
 func drainBelow[T comparable](ctx context.Context, queue TypedInterface[T], drains *drains) error {
 	if q, ok := queue.(drainer); ok {
 		return q.Drain(ctx)
@@ -231,9 +231,9 @@ func isHalted(c <-chan struct{}) bool {
 
 // drainUntilEmpty drains the queue in three steps.
 //
-//  1. ShutDownWithDrain. That of client-go waits until no item is held, which is also
-//     true between two items of one worker. Afterwards the number of queued items only
-//     falls, since no Done queues an item that was held before.
+//  1. ShutDownWithDrain. In client-go it waits until no item is held, as is the case between
+//     two items of one worker too. Afterwards the number of queued items only falls, since
+//     no Done queues an item that was held before.
 //  2. Wait until no item is queued. No queue tells when its Len becomes 0, so the queue
 //     is asked, at first every millisecond and then less often.
 //  3. ShutDownWithDrain again, for the workers that hold the last items.
@@ -252,8 +252,8 @@ func drainUntilEmpty[T comparable](queue TypedInterface[T], halted <-chan struct
 	}
 }
 
-// endBelow calls one of the shutdowns of a queue that may be shut down already. The
-// queue of controller-runtime panics then. That panic is dropped, as it says nothing
+// endBelow calls one of the shutdowns of a queue that may be shut down already. The queue of
+// controller-runtime panics for a second shutdown. That panic is dropped, as it says nothing
 // new. A panic of a queue that is not shut down afterwards goes on.
 func endBelow[T comparable](queue TypedInterface[T], shutDown func()) {
 	defer func() {

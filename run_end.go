@@ -13,11 +13,10 @@ import (
 	"github.com/seed16c08ea7/workqueue/internal/slab"
 )
 
-// This file has the end of Run: how the queue is drained, and what is left. That is what
-// the queue holds, or has dropped, and what the workers have noted of items that the queue
-// no longer has.
+// This file has the end of Run: how the queue is drained, and which items are left. Some are
+// still in the queue, some were dropped by the shutdown, and some are in the notes of workers.
 
-// A seal keeps out what callers add while Runs drain the queue. The queue below stays open,
+// A seal refuses the adds of callers while Runs drain the queue. The queue below stays open,
 // as a shutdown would drop the retries of these Runs.
 type seal struct {
 	holders atomic.Int32 // Runs that drain; never 0 again once a Run has drained
@@ -37,7 +36,7 @@ func (s *seal) handOver() bool {
 }
 
 // keeps reports whether the queue goes on when this Run ends: for the next Run, or for
-// another Run that drains the queue. Then this Run gives its items back, below the seal.
+// another Run that drains the queue. If so, this Run gives its items back, below the seal.
 func (r *runner[T]) keeps() bool {
 	switch r.options.AtEnd {
 	case EndKeep:
@@ -48,9 +47,9 @@ func (r *runner[T]) keeps() bool {
 	return r.limiting.sealed.Load()
 }
 
-// end is what Run does when ctx has ended. It waits for the workers, and shuts the
-// queue down unless the queue goes on. A queue that somebody else has shut down is
-// closed as any other, as nobody else would name what is left in it.
+// end ends Run after ctx has ended. It waits for the workers, and shuts the queue down
+// unless the queue goes on. A queue that somebody else has shut down is closed too, or
+// nobody would name the items in it.
 func (r *runner[T]) end() error {
 	drains := r.options.AtEnd == EndDrain
 	if drains {
@@ -68,9 +67,9 @@ func (r *runner[T]) end() error {
 	return r.close()
 }
 
-// keep ends a Run whose queue goes on. The Run leaves nothing behind but what it could not
+// keep ends a Run whose queue goes on. The Run leaves only items behind that it could not
 // give back. OnStop is told what is in the queue, unless another Run drains the queue: that
-// Run will handle or name these items.
+// Run handles or names these items.
 func (r *runner[T]) keep() error {
 	if r.options.AtEnd != EndKeep || r.limiting.sealed.Load() {
 		return r.leftBehind(nil, true)
@@ -81,24 +80,25 @@ func (r *runner[T]) keep() error {
 	return r.err
 }
 
-// finish waits until nothing is queued, held, or waits after a failure. It reports true if
-// the grace period was over before that and another Run goes on to drain the queue.
+// finish waits until nothing is queued, nothing is held, and nothing waits after a failure.
+// It reports true if the grace period was over first and another Run goes on to drain the
+// queue.
 //
-// No queue tells when it has nothing to do, so finish asks, at first every millisecond
-// and then less often.
+// No queue tells when it has nothing to do, so finish asks, at first every millisecond and
+// then less often.
 func (r *runner[T]) finish() (handedOver bool) {
 	const most = 16 * time.Millisecond
 	for wait := time.Millisecond; r.delaying.hasWork(r.failed, r.oddFail.Load()); wait = min(2*wait, most) {
 		select {
 		case <-r.handling.Done():
-		case <-r.working: // The workers end with handling, or somebody has shut the queue down.
+		case <-r.working: // The workers end with handling, or after a shutdown by somebody else.
 		case <-time.After(wait):
 			continue
 		}
 		if r.handling.Err() == nil {
 			return false
 		}
-		r.gaveWay.Store(true) // Before the number of holders says that no other Run drains.
+		r.gaveWay.Store(true) // Before holders says that no other Run drains.
 		handedOver = r.limiting.sealed.handOver()
 		r.gaveWay.Store(handedOver)
 		return handedOver
@@ -106,14 +106,14 @@ func (r *runner[T]) finish() (handedOver bool) {
 	return false
 }
 
-// hasWork reports whether an item is queued, or held, or waits after a failure. A failure
-// is counted before it waits, and waits before its Done. An item that is due goes to the
-// queue below with the lock held, so that one look finds it in one place or the other. With
-// a storage below that is foreign code, and the item is in neither for a moment: then any
-// failure counts.
+// hasWork reports whether an item is queued, or held, or waits after a failure. A failure is
+// counted before its item waits, and the item waits before its Done. A due item goes to the
+// queue below with the lock held, so one look finds the item in one of the two queues. A
+// storage below is foreign code: the item is in neither queue for a moment, so any failure
+// counts.
 //
-// No failure is counted of an item that differs from itself. Once such an item has failed, odd
-// is true, and any of them that waits counts.
+// The failures of an item that differs from itself are not counted. Once such an item has
+// failed, odd is true, and each waiting item that differs from itself counts.
 func (q *TypedDelaying[T]) hasWork(failed *failures[T], odd bool) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -142,12 +142,12 @@ func (a *agenda[T]) countOf(failed *failures[T], odd bool, most int) (n int) {
 	return n
 }
 
-// close shuts the queue down, waits for the workers, and takes out of the queue what
-// they leave behind. That is named in what Run says is left. If it stayed in the queue
-// too, a drain after Run would wait for it for ever.
+// close shuts the queue down, waits for the workers, and takes the remaining items out of
+// the queue. OnStop or the error of Run names these items. If they stayed in the queue, a
+// later drain would wait for them for ever.
 //
-// The drains of other callers go on until the workers have ended. Then the shutdown ends
-// them: nobody handles the rest.
+// The drains of other callers go on until the workers have ended. The shutdown then ends
+// these drains, as nobody handles the rest.
 func (r *runner[T]) close() error {
 	r.closing.Store(true)
 	r.delaying.close()
@@ -157,9 +157,9 @@ func (r *runner[T]) close() error {
 	return r.leftBehind(r.takeQueued(), false)
 }
 
-// takeQueued takes all items out of the queue, and returns them as they were in it, if
-// somebody may want to know. What a limit holds back while somebody else has its group
-// comes out by Remove.
+// takeQueued takes all items out of the queue. It returns how they were queued, if somebody
+// may want to know. An item of a full group, which a foreign worker keeps full, comes out by
+// Remove.
 func (r *runner[T]) takeQueued() (before []ItemInfo[T]) {
 	if r.options.OnStop != nil || r.options.AtEnd == EndDrain {
 		before = r.typed.Snapshot(math.MaxInt).Queued
@@ -186,13 +186,13 @@ func (r *runner[T]) takeQueued() (before []ItemInfo[T]) {
 	return before
 }
 
-// leftBehind says what is left: to OnStop, or to the log, and in the error of Run if that
-// was to drain and something is left. What only waits or was put off does not count as
-// left. before is what was queued when Run began to take it out. With notesOnly, another Run
-// has the queue, and only the notes of the workers are left by this one.
+// leftBehind tells what is left: OnStop or the log, and the error of a Run that drains.
+// Items that wait without a failure do not make an error. before lists the queued items at
+// the moment when Run began to take them out. With notesOnly, another Run has the queue, and
+// this Run leaves only what its workers have noted.
 //
-// The workers are gone, so their notes are read without the lock. The lists are made only if
-// somebody gets them, as that takes long for millions of items.
+// The workers have ended, so their notes are read without the lock. The lists are made only
+// for somebody who gets them, as millions of items take long.
 func (r *runner[T]) leftBehind(before []ItemInfo[T], notesOnly bool) error {
 	var dropped *leftover[T]
 	held := 0
@@ -218,7 +218,7 @@ func (r *runner[T]) leftBehind(before []ItemInfo[T], notesOnly bool) error {
 	case undrained:
 		left.Err = cmp.Or(end, ErrShutDown)
 		err = left
-	case end == nil: // nil would tell a caller that it was he who has ended this Run.
+	case end == nil: // nil would say that the caller has ended this Run.
 		err = ErrShutDown
 	}
 	switch {
@@ -230,8 +230,8 @@ func (r *runner[T]) leftBehind(before []ItemInfo[T], notesOnly bool) error {
 	return errors.Join(err, r.err)
 }
 
-// countFailed returns how many items have failed when no retry could come any more. What
-// was put off has not failed: it waits, and does not make Run return an error.
+// countFailed returns how many items have failed when no retry could come any more. An item
+// that was put off has not failed: it waits, and does not make Run return an error.
 func (r *runner[T]) countFailed() (n int) {
 	for _, l := range r.late {
 		if !l.putOff {
@@ -249,7 +249,7 @@ func (l *leftover[T]) retries(failed *failures[T], odd bool) int {
 	return l.agenda.countOf(failed, odd, math.MaxInt)
 }
 
-// nameLeft lists what is left. Limiter and Run may both count failures, and the greater
+// nameLeft lists what is left. The limiter and Run may both count failures. The greater
 // number is the one that a reader looks for.
 func (r *runner[T]) nameLeft(before []ItemInfo[T], dropped *leftover[T], held int) (s Snapshot[T]) {
 	if held > 0 {
@@ -267,11 +267,11 @@ func (r *runner[T]) nameLeft(before []ItemInfo[T], dropped *leftover[T], held in
 	return s
 }
 
-// nameQueued lists the items that Run has taken out. The queue knew most of them. It did
-// not know what a worker has declined, or what another caller has given back since.
+// nameQueued lists the items that Run has taken out. The queue knew most of them. The others
+// were declined by a worker, or given back by another caller.
 func (r *runner[T]) nameQueued(before []ItemInfo[T]) (infos []ItemInfo[T]) {
 	if slices.EqualFunc(before, r.queued, func(info ItemInfo[T], item T) bool { return info.Item == item }) {
-		return before // The usual case. With millions of items the map below is slow.
+		return before // The usual case. For millions of items the map below is slow.
 	}
 	known := make(map[T]ItemInfo[T], len(before))
 	for _, info := range before {
@@ -285,10 +285,10 @@ func (r *runner[T]) nameQueued(before []ItemInfo[T]) (infos []ItemInfo[T]) {
 	return infos
 }
 
-// nameLate lists what has failed when no retry could come any more, and what was put
-// off then. An item is listed once: as queued if it was added again, and as failed
-// rather than as waiting. The queue knows when a waiting item was due, and the worker
-// only when it has asked for it.
+// nameLate lists the items that have failed, or were put off, when they could not come again
+// any more. An item is listed once: as queued if it was added again, and as failed rather
+// than as waiting. The queue knows when a waiting item was due. A worker knows only if its
+// handler has said a time.
 func (r *runner[T]) nameLate(s *Snapshot[T]) {
 	if len(r.late) == 0 {
 		return
@@ -318,8 +318,8 @@ func (r *runner[T]) nameLate(s *Snapshot[T]) {
 	s.WaitingTotal, s.FailedTotal = len(s.Waiting), len(s.Failed)
 }
 
-// withoutRepeats returns the first of all mentions of an item, in their order. A worker can
-// have declined an item that was added again, and that then was taken out.
+// withoutRepeats returns the first mention of each item, in order. An item that a worker has
+// declined can have been added again, and then taken out of the queue.
 func withoutRepeats[T comparable](items []T) []T {
 	seen := make(map[T]bool, len(items))
 	return slices.DeleteFunc(items, func(item T) bool {

@@ -7,32 +7,31 @@ import (
 	"github.com/seed16c08ea7/workqueue/internal/slab"
 )
 
-// This file is what becomes of an item when its handler is over. All of it comes before
-// Done of the item: until then no other worker can have it, and so nobody can change its
-// failures, or succeed with it, in between.
+// This file has what becomes of an item between the end of its handler and Done. Until Done no
+// other worker can get the item, so nobody else can change its failures or succeed with it.
 
-// account is the way from the end of a handler to Done. It does what the outcome asks
-// for, and announces it.
+// account goes from the end of a handler to Done. It acts on the outcome, and announces the
+// result.
 func (w *worker[T]) account(err error) {
 	w.pending = false // First: foreign code that is called from here may not return.
 	if w.anyLate.Load() {
 		w.forgetLate(w.item)
 	}
 	if err == nil && w.simple {
-		w.limiting.Forget(w.item) // In the limiter, and what failed counts.
+		w.limiting.Forget(w.item) // By the limiter and by the count for MaxAttempts.
 		return
 	}
 	w.accountAll(err)
 }
 
-// accountAborted is account, if that is not done, for a handler that has panicked or
-// called Goexit.
+// accountAborted is account for a handler that has panicked or called Goexit. It does
+// nothing if account was called already.
 func (w *worker[T]) accountAborted() {
 	if !w.pending {
 		return
 	}
 	err := w.err
-	w.err = nil // Or an idle worker would keep it alive.
+	w.err = nil // An idle worker would keep the error alive.
 	if err == nil {
 		err = errGoexit
 	}
@@ -56,9 +55,9 @@ func (w *worker[T]) accountAll(err error) {
 	w.announce(result)
 }
 
-// conclude does what the outcome asks for. The order of the questions matters. A call
-// that was cut short is neither a success nor a failure, although its handler has returned
-// an error. Permanent wins over the other verdicts, and a failure over a wish to come again.
+// conclude acts on the outcome. The order of the cases matters. A call that was cut short is
+// neither a success nor a failure, although its handler has returned an error. Permanent
+// wins over the other verdicts, and a failure over a wish to come again.
 func (w *worker[T]) conclude(err error) HandlerResult {
 	v := w.verdict
 	if err == errGoexit {
@@ -86,10 +85,10 @@ func (w *worker[T]) conclude(err error) HandlerResult {
 	}
 }
 
-// failuresOf returns how often handlers have failed in a row, by the count of Run
-// itself. The limiter may know more, as it counts a Requeue and what others call, or
-// nothing at all. While nothing has failed it does not hash the item: it is asked for
-// each item that a handler asks about.
+// failuresOf returns how often handlers have failed in a row, as Run counts. The limiter may
+// know more, as it also counts each Requeue and the calls of others, or may count nothing.
+// While nothing has failed, failuresOf does not hash the item: handlers may ask about each
+// item.
 func (r *runner[T]) failuresOf(item T) int {
 	if r.failed.failing.Load() == 0 {
 		return 0
@@ -122,9 +121,9 @@ func (w *worker[T]) fail(err error, v verdict) HandlerResult {
 	return result
 }
 
-// again adds the item for another call, after the time of the verdict, or else of the
-// limiter, and returns that time. It goes below a queue that is sealed: a seal keeps out
-// what callers add, and what Run adds is work that the drain has to wait for.
+// again adds the item for another call, after the time of the verdict or of the limiter, and
+// returns the time. The add goes below a seal: a seal refuses the adds of callers, and a
+// drain has to wait for the retries of Run.
 func (w *worker[T]) again(v verdict) (after time.Duration) {
 	_, k := w.typed.heldFor(w.item)
 	if v.timed {
@@ -136,23 +135,23 @@ func (w *worker[T]) again(v verdict) (after time.Duration) {
 	return after
 }
 
-// comesAgain reports whether what again has added comes to a worker, of this Run or of
-// the next. It is asked afterwards, as the end may come in between. To ask before would
-// call an item safe that the shutdown then drops, and name it nowhere.
+// comesAgain reports whether the add by again comes to a worker, of this Run or of the next.
+// Ask afterwards, as the end may come in between. An answer from before could call an item
+// safe that the shutdown then drops, and nobody would name the item.
 //
-// The delaying queue is asked too: a shutdown closes that one first.
+// The delaying queue is asked too, as a shutdown closes the delaying queue first.
 func (w *worker[T]) comesAgain() bool {
 	return !w.typed.ShuttingDown() && !w.delaying.isClosed() && w.goesOn()
 }
 
-// goesOn reports whether what is queued comes to a worker, of this Run or of the next.
+// goesOn reports whether a queued item comes to a worker, of this Run or of the next.
 func (w *worker[T]) goesOn() bool {
 	return w.keeps() || w.intake.Err() == nil && !w.closing.Load()
 }
 
-// logFailure logs a failure that does not end the item. The error is a value beside the
-// message and not its text, so that a log can be searched for either. It is an error to
-// the log only if the handler has panicked: otherwise the next attempt may succeed.
+// logFailure logs a failure after which the item may be retried. The error is a value beside
+// the message, so that a log can be searched for either. The line has the level of an error
+// only if the handler has panicked, as the next attempt may succeed.
 func (w *worker[T]) logFailure(err error, result HandlerResult) {
 	message := "Handler failed, the item will be retried"
 	if !result.Again {
@@ -165,7 +164,8 @@ func (w *worker[T]) logFailure(err error, result HandlerResult) {
 	w.logger.Info(message, "item", w.item, "failures", result.Failures, "err", err)
 }
 
-// logError logs an error, with the stack of a panic: that is over when it is logged.
+// logError logs an error. For a panic the line has the stack, which is gone by the time of
+// the log.
 func (w *worker[T]) logError(item T, err error, failures int, message string) {
 	log := w.logger.WithValues("item", item, "failures", failures)
 	if p, ok := err.(*PanicError); ok {
@@ -187,16 +187,15 @@ func (w *worker[T]) giveUp(result HandlerResult) {
 	}
 }
 
-// tellGivenUp calls OnGiveUp, which is foreign code. A panic ends up in w.err. It is a
-// function of its own for the recover, which must not hide a panic of anything else.
+// tellGivenUp calls OnGiveUp, which is foreign code. A panic ends up in w.err. The recover
+// must not hide a panic of other code, so it has a function of its own.
 func (w *worker[T]) tellGivenUp(ctx context.Context, err error) {
 	defer w.catch()
 	w.options.OnGiveUp(ctx, w.item, err)
 }
 
-// putOff adds the item after the wait. Only RequeueAfter says that what has failed
-// before does not matter any more: after a Requeue, the limiter has to wait longer
-// each time.
+// putOff adds the item after the wait. RequeueAfter forgets earlier failures. Requeue does
+// not, as the limiter has to wait longer each time.
 func (w *worker[T]) putOff(v verdict) HandlerResult {
 	result := HandlerResult{Outcome: OutcomeRequeued, Again: true}
 	due := time.Now().Add(v.wait)
@@ -216,8 +215,8 @@ func (w *worker[T]) putOff(v verdict) HandlerResult {
 	return result
 }
 
-// countCancels counts how many calls in a row CancelOnReAdd has cut short for the item. A
-// call that ends otherwise ends the series: its handler has come to something.
+// countCancels counts how many calls in a row CancelOnReAdd has cut short for the item. Any
+// other end of a call ends the series, as the handler has come to a result.
 func (w *worker[T]) countCancels(cut bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -231,15 +230,14 @@ func (w *worker[T]) countCancels(cut bool) {
 	w.cancels[w.item]++
 }
 
-// redo has Done queue an item whose handler was cut short, with the priority of the hand-out
-// or with that of an Add since, whichever is higher. A Remove may have taken back the Add
-// that cut the handler short. The item is queued all the same, as the work for the Add
-// before the hand-out is undone.
+// redo has Done queue an item whose handler was cut short, at the priority of the hand-out
+// or of an Add since, whichever is higher. A Remove may have taken back the Add that cut the
+// handler short. The item is queued all the same, as the work for the earlier Add is undone.
 //
 // An item that was interrupted is left behind, unless the queue goes on without this Run.
 //
-// An Add after Done would be wrong: the next worker may hold the item by then, and that
-// Add would cut the next handler short.
+// An Add after Done would be wrong: the next worker may hold the item by then, and the Add
+// would cut the next handler short.
 func (w *worker[T]) redo(outcome Outcome) HandlerResult {
 	if outcome != OutcomeInterrupted || w.keeps() {
 		_, k := w.typed.heldFor(w.item)
@@ -252,23 +250,23 @@ func (w *worker[T]) redo(outcome Outcome) HandlerResult {
 	return HandlerResult{Outcome: outcome, Failures: w.failuresOf(w.item), Again: again && w.goesOn()}
 }
 
-// addedAgain reports whether Done will queue the item. The context must be one that has
-// not ended: a context that has tells nothing of the item. The new one costs allocations,
-// which only calls that were cut short pay for.
+// addedAgain reports whether Done will queue the item. A context that has ended tells
+// nothing of the item, so addedAgain makes a new one. Only calls that were cut short pay for
+// its allocations.
 func (w *worker[T]) addedAgain() bool {
 	ctx, cancel := w.typed.ReAddContext(context.Background(), w.item)
 	defer cancel()
 	return ctx.Err() != nil
 }
 
-// add adds an item now, with a priority, also to a queue that is sealed, see again.
+// add adds an item now, with a priority, below a seal, see again.
 func (w *worker[T]) add(item T, k rank) {
 	w.delaying.AddWith(AddOptions{Priority: k.pointer()}, item)
 }
 
-// announce tells of a result, when all is done for the item but Done.
+// announce tells the metrics and OnResult of a result. Only Done comes later.
 func (w *worker[T]) announce(result HandlerResult) {
-	w.err = nil // It may be the panic of OnGiveUp.
+	w.err = nil // OnGiveUp may have panicked.
 	w.results.count(result.Outcome)
 	if w.options.OnResult == nil {
 		return

@@ -105,21 +105,25 @@ func (l counting[T]) When(item T) time.Duration {
 
 // Calls returns the calls since the last Take, in their order. A call is recorded before
 // the queue changes, and a Get afterwards. A call that panics is not recorded.
-func (q *Queue[T]) Calls() (calls []Call[T]) {
+func (q *Queue[T]) Calls() []Call[T] {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, call := range q.calls {
-		calls = append(calls, *call)
-	}
-	return calls
+	return values(q.calls)
 }
 
 // Take returns the calls that Calls would return, and forgets them.
 func (q *Queue[T]) Take() []Call[T] {
-	calls := q.Calls()
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.calls = q.calls[len(calls):]
+	calls := values(q.calls)
+	q.calls = nil
+	return calls
+}
+
+func values[T comparable](recorded []*Call[T]) (calls []Call[T]) {
+	for _, call := range recorded {
+		calls = append(calls, *call)
+	}
 	return calls
 }
 
