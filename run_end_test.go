@@ -128,6 +128,7 @@ func TestRunEnd(t *testing.T) {
 				if s.result != nil && !errors.Is(s.result, context.Canceled) {
 					t.Errorf("%v is not the context's error", s.result)
 				}
+				s.wantFailuresAsLogged()
 			})
 		})
 	}
@@ -286,36 +287,6 @@ func TestRunDrainEndsWithAShutDown(t *testing.T) {
 	})
 }
 
-// A ShutDown cuts the drain of Run short, but not what Run reports.
-func TestRunDrainIsCutShort(t *testing.T) {
-	onRunQueues(t, func(t *testing.T, s *show) {
-		for _, item := range []string{"a", "b", "c"} {
-			s.queue.Add(item)
-		}
-		s.queue.AddAfter("d", time.Minute)
-		s.run(runOptions{Workers: 2}, func(_ context.Context, item string) error {
-			time.Sleep(5 * time.Second)
-			if item == "a" {
-				return errFailed
-			}
-			return nil
-		})
-		time.Sleep(time.Second)
-		s.stop()
-		time.Sleep(time.Second)
-		s.queue.ShutDown()
-		time.Sleep(time.Second)
-		s.queue.ShutDown()
-		got := s.left()
-		if took := time.Since(s.start).Truncate(100 * time.Millisecond); took != 5*time.Second {
-			t.Errorf("Run has returned after %v, want 5s, with the workers", took)
-		}
-		if want := "queued[c] held[] waiting[d] failed[a]: <nil>"; got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
-	})
-}
-
 // Two of them share a queue: the end of one is that of the queue. It names and
 // takes out what is queued, and the other ends with what it is at.
 func TestRunTwice(t *testing.T) {
@@ -388,25 +359,6 @@ func leftIn(left workqueue.Snapshot[string], err error) string {
 		text += list(" failed", left.Failed, left.FailedTotal)
 	}
 	return fmt.Sprintf("%s: %v", text, err)
-}
-
-// What is queued, what waits and what has failed late is in one list each.
-func TestRunNamesWhatWaits(t *testing.T) {
-	onRunQueues(t, func(t *testing.T, s *show) {
-		s.queue.Add("a")
-		s.queue.Add("b")
-		s.queue.AddAfter("c", time.Minute)
-		s.run(runOptions{}, func(ctx context.Context, _ string) error { <-ctx.Done(); return errFailed })
-		synctest.Wait()
-		s.stop()
-		if got, want := s.left(), "queued[b] held[] waiting[c] failed[a]: <nil>"; got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
-		// Nothing more is known of what a worker has left behind.
-		if got, want := s.stopped.Failed[0], (workqueue.ItemInfo[string]{Item: "a", State: workqueue.ItemFailed, Failures: 1}); got != want {
-			t.Errorf("got %+v, want %+v", got, want)
-		}
-	})
 }
 
 // What waited is named beside a handler that has failed late even if that leaves
@@ -484,24 +436,6 @@ func (s *show) wantFailuresAsLogged() {
 			s.t.Errorf("%s has %d failures, but the log says %s", info.Item, info.Failures, last)
 		}
 	}
-}
-
-// A failure of an item that was added again meanwhile counts too.
-func TestRunNamesWhatIsQueuedWithItsLateFailure(t *testing.T) {
-	onRunQueues(t, func(t *testing.T, s *show) {
-		s.queue.Add("a")
-		s.run(runOptions{}, func(context.Context, string) error { time.Sleep(5 * time.Second); return errFailed })
-		time.Sleep(time.Second)
-		s.queue.Add("a")
-		s.stop()
-		if got, want := s.left(), "queued[a] held[] waiting[]: <nil>"; got != want {
-			t.Fatalf("got %s, want %s", got, want)
-		}
-		if n := s.stopped.Queued[0].Failures; n != 1 {
-			t.Errorf("got %d failures, want 1", n)
-		}
-		s.wantFailuresAsLogged()
-	})
 }
 
 // What Run leaves behind by name it does not leave in the queue: a drain after it
@@ -957,20 +891,20 @@ func TestRunsSideBySideOnAKeptQueue(t *testing.T) {
 	})
 }
 
-// An item that is handed out when ctx ends goes back to its place. An embedding type has it
-// queued by Done, and so as the last.
+// An item that is handed out when ctx ends goes back to its place, with its priority. An
+// embedding type has it queued by Done, and so as the last.
 func TestRunGivesBackWhatItDeclinesToAKeptQueue(t *testing.T) {
 	for want, embeds := range map[string]bool{"a b": false, "b a": true} {
 		ctx, stop := context.WithCancel(t.Context())
 		q := newEndingOnHandOut[string](stop)
-		q.AddAll("a", "b")
+		q.AddWith(workqueue.AddOptions{Priority: prio(7)}, "a", "b")
 		var queue rateLimited = q
 		if embeds {
 			queue = &embedding[string]{TypedRateLimiting: q}
 		}
 		err := workqueue.Run(ctx, queue, func(context.Context, string) error { t.Error("called"); return nil }, runOptions{AtEnd: workqueue.EndKeep})
-		if s := q.Snapshot(9); err != nil || names(s.Queued) != want || s.InFlightTotal != 0 {
-			t.Errorf("got %v, and %v in the queue, want %s queued", err, s, want)
+		if s := q.Snapshot(9); err != nil || names(s.Queued) != want || s.Queued[0].Priority+s.Queued[1].Priority != 14 || s.InFlightTotal != 0 {
+			t.Errorf("got %v, and %+v in the queue, want %s queued with priority 7", err, s, want)
 		}
 		q.ShutDown()
 	}
@@ -1031,49 +965,6 @@ func TestRunDrainIgnoresWhatOthersAdd(t *testing.T) {
 		}
 		s.want("0:a 1:a 3:a 7:a 7:end")
 	})
-}
-
-// What was lost in silence at an ordinary SIGTERM: deliveries in backoff. OnStop is told
-// of them, and with Drain they are an error that needs no type parameter.
-func TestRunTellsWhatWaitsForARetry(t *testing.T) {
-	for drain, want := range map[bool]string{
-		false: "queued[q] held[] waiting[a b]: <nil>",
-		true:  "queued[] held[] waiting[a b]: context canceled",
-	} {
-		onRunQueues(t, func(t *testing.T, s *show) {
-			s.queue.Add("a")
-			s.queue.Add("b")
-			s.queue.Add("q")
-			options := runOptions{}
-			if drain {
-				options.AtEnd, options.Grace = workqueue.EndDrain, time.Second
-			}
-			s.run(options, func(ctx context.Context, item string) error {
-				switch {
-				case item != "q":
-					return workqueue.RetryAfter(time.Minute, errFailed)
-				case !drain && s.ctx.Err() == nil:
-					s.queue.Add("q")
-					s.stop()
-				}
-				return nil
-			})
-			synctest.Wait()
-			s.stop()
-			got := s.left()
-			if got != want && got != "queued[q] held[] waiting[b a]: <nil>" && got != "queued[] held[] waiting[b a]: context canceled" {
-				t.Errorf("got %s, want %s", got, want)
-			}
-			for _, info := range s.stopped.Waiting {
-				if info.Failures != 1 {
-					t.Errorf("got %+v, want one failure", info)
-				}
-			}
-			if errors.Is(s.result, workqueue.ErrNotDrained) != drain {
-				t.Errorf("got %v", s.result)
-			}
-		})
-	}
 }
 
 // An item that fails after a shutdown, comes again because it was added while it was

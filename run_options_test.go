@@ -47,20 +47,6 @@ func TestRunTimeout(t *testing.T) {
 	})
 }
 
-// The least one is a timeout too.
-func TestRunTimeoutOfANanosecond(t *testing.T) {
-	onRunQueues(t, func(t *testing.T, s *show) {
-		s.queue.Add("a")
-		s.run(runOptions{Timeout: 1}, func(ctx context.Context, _ string) error { <-ctx.Done(); s.note("over"); return nil })
-		time.Sleep(time.Second)
-		s.want("0:a 0:over")
-		s.stop()
-		if err := s.end(); err != nil {
-			t.Errorf("got %v", err)
-		}
-	})
-}
-
 // Without the option, a handler has the deadline of Run or none.
 func TestRunWithoutATimeout(t *testing.T) {
 	onRunQueues(t, func(t *testing.T, s *show) {
@@ -292,26 +278,6 @@ func TestRunOnGiveUp(t *testing.T) {
 	}
 }
 
-// An item that was added again in its last attempt is revived by that.
-func TestRunGivesUpWhatWasAddedAgain(t *testing.T) {
-	onRunQueues(t, func(t *testing.T, s *show) {
-		s.queue.Add("a")
-		calls, added := replies(fails, fails, fails), false
-		s.run(runOptions{MaxAttempts: 2, OnGiveUp: func(_ context.Context, item string, err error) { s.note("gave up %s", item) }},
-			func(ctx context.Context, item string) error {
-				if time.Since(s.start) == time.Second && !added {
-					added = true
-					s.queue.Add(item)
-				}
-				return calls(ctx, item)
-			})
-		time.Sleep(1100 * time.Millisecond)
-		s.want("0:a 1:a 1:gave up a 1:a")
-		s.stop()
-		s.end()
-	})
-}
-
 func TestRunLogs(t *testing.T) {
 	for name, tt := range map[string]struct {
 		reply reply
@@ -364,13 +330,14 @@ func TestRunLogsToTheDefault(t *testing.T) {
 }
 
 // A profile names the item that a worker is at, and none when it is at none.
-// The labels reach what the handler starts.
+// The labels reach what the handler starts. Without the option there are none.
 func TestRunProfileLabels(t *testing.T) {
-	for name, want := range map[string]string{"": `{"item":"a"}`, "jobs": `{"item":"a", "queue":"jobs"}`} {
+	for n, want := range []string{`{"item":"a"}`, `{"item":"a", "queue":"jobs"}`, `{"item"`} {
 		onRunQueues(t, func(t *testing.T, s *show) {
 			s.queue.Add("a")
-			s.run(runOptions{ProfileLabels: true, Name: name}, func(ctx context.Context, item string) error {
-				if label, _ := pprof.Label(ctx, "item"); label != item {
+			labels := n < 2
+			s.run(runOptions{ProfileLabels: labels, Name: []string{"", "jobs", "jobs"}[n]}, func(ctx context.Context, item string) error {
+				if label, ok := pprof.Label(ctx, "item"); ok != labels || labels && label != item {
 					t.Errorf("the context has the item %q", label)
 				}
 				go time.Sleep(2 * time.Second)
@@ -379,6 +346,9 @@ func TestRunProfileLabels(t *testing.T) {
 			})
 			for at, times := range []int{2, 1, 0} { // The handler and its child, the child, nobody.
 				synctest.Wait()
+				if !labels {
+					times = 0
+				}
 				if got := labelled(t, want); got != times {
 					t.Errorf("after %d s, %d goroutines have the labels %s, want %d", at, got, want, times)
 				}
@@ -407,26 +377,6 @@ func labelled(t *testing.T, labels string) (n int) {
 		}
 	}
 	return n
-}
-
-// Without the option there are none.
-func TestRunWithoutProfileLabels(t *testing.T) {
-	onRunQueues(t, func(t *testing.T, s *show) {
-		s.queue.Add("a")
-		s.run(runOptions{Name: "jobs"}, func(ctx context.Context, item string) error {
-			if _, ok := pprof.Label(ctx, "item"); ok {
-				t.Error("the context has labels")
-			}
-			time.Sleep(time.Second)
-			return nil
-		})
-		synctest.Wait()
-		if n := labelled(t, `{"item"`); n != 0 {
-			t.Errorf("%d goroutines have labels", n)
-		}
-		s.stop()
-		s.end()
-	})
 }
 
 // In a process of its own each: a panic that goes on, once the item is done.

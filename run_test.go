@@ -231,23 +231,6 @@ func TestRunReturns(t *testing.T) {
 	}
 }
 
-// An item that is given up is handed out after an Add, and starts over.
-func TestRunRevivesWhatWasGivenUp(t *testing.T) {
-	onRunQueues(t, func(t *testing.T, s *show) {
-		s.queue.Add("a")
-		s.run(runOptions{}, replies(fails, fails, permanently, fails, permanently))
-		time.Sleep(10 * time.Second)
-		s.want("0:a 1:a 3:a")
-		s.queue.Add("a")
-		time.Sleep(10 * time.Second)
-		s.want("10:a 11:a")
-		s.queue.Add("a")
-		s.want("20:a")
-		s.stop()
-		s.end()
-	})
-}
-
 // Run on a queue that is not ours, or has a layer that is not, retried without a priority,
 // and did not know what was left. Such a queue is refused by its type, and left as it is.
 func TestRunRefusesOtherQueues(t *testing.T) {

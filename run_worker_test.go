@@ -513,7 +513,8 @@ func TestRunRetriesWithThePriorityOfTheHandOut(t *testing.T) {
 			return ctx.Err()
 		},
 	} {
-		for _, of := range []bool{false, true} {
+		for n := range 4 {
+			of, embeds := n%2 == 0, n/2 == 0
 			synctest.Test(t, func(t *testing.T) {
 				order := workqueue.Order[string]{}
 				if of {
@@ -523,9 +524,13 @@ func TestRunRetriesWithThePriorityOfTheHandOut(t *testing.T) {
 					Order: order,
 				})
 				q.AddWith(workqueue.AddOptions{Priority: map[bool]*int{false: prio(1)}[of]}, "a")
+				var queue rateLimited = q
+				if embeds {
+					queue = &embedding[string]{TypedRateLimiting: q}
+				}
 				var seen []int
 				ctx, cancel := context.WithCancel(t.Context())
-				workqueue.Run(ctx, q, func(ctx context.Context, item string) error {
+				workqueue.Run(ctx, queue, func(ctx context.Context, item string) error {
 					for _, info := range q.Snapshot(1).InFlight {
 						seen = append(seen, info.Priority)
 					}
@@ -539,7 +544,7 @@ func TestRunRetriesWithThePriorityOfTheHandOut(t *testing.T) {
 					return fail(ctx, q)
 				}, workqueue.RunOptions[string]{CancelOnReAdd: name == "overtaken"})
 				if !slices.Equal(seen, []int{1, 1, 1}) {
-					t.Errorf("%s, Of %v: handed out with the priorities %v, want 1 each time", name, of, seen)
+					t.Errorf("%s, by Order %v, embedding type %v: handed out with the priorities %v, want 1 each time", name, of, embeds, seen)
 				}
 			})
 		}
@@ -588,50 +593,6 @@ func TestWhatIsCutShortComesBackAtTheHigherPriority(t *testing.T) {
 			})
 		}
 	}
-}
-
-// An item that Run declines and gives back to a queue that is kept came back with the
-// priority 0.
-func TestRunGivesBackWithThePriorityOfTheHandOut(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	metrics := &recorder{}
-	metrics.setHook(func(event string) {
-		if strings.HasPrefix(event, "latency") { // The item is handed out.
-			cancel()
-		}
-	})
-	q := workqueue.NewTypedRateLimiting(constant(time.Second), workqueue.TypedRateLimitingQueueConfig[string]{
-		Name: "q", MetricsProvider: metrics,
-		Order: workqueue.Order[string]{},
-	})
-	defer q.ShutDown()
-	q.AddWith(workqueue.AddOptions{Priority: prio(7)}, "a")
-	handle := func(context.Context, string) error { t.Error("a was handled"); return nil }
-	if err := workqueue.Run(ctx, q, handle, workqueue.RunOptions[string]{AtEnd: workqueue.EndKeep}); err != nil {
-		t.Fatal(err)
-	}
-	s := q.Snapshot(1)
-	if len(s.Queued) != 1 || s.Queued[0].Priority != 7 || s.InFlightTotal != 0 {
-		t.Errorf("got %v, want a queued with priority 7", s)
-	}
-}
-
-// A type that embeds a queue of ours lost the priority of what it had retried.
-func TestRunOnATypeThatEmbedsAQueueRetriesWithThePriority(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := workqueue.NewTypedRateLimiting(constant(time.Second), workqueue.TypedRateLimitingQueueConfig[string]{
-			Order: workqueue.Order[string]{Priority: func(string) int { return 2 }},
-		})
-		q.AddWith(workqueue.AddOptions{Priority: prio(7)}, "a")
-		var seen []int
-		runUntil(t, &embedding[string]{TypedRateLimiting: q}, 2, runOptions{}, func(context.Context, string) error {
-			seen = append(seen, q.Snapshot(1).InFlight[0].Priority)
-			return errFailed
-		})
-		if !slices.Equal(seen, []int{7, 7}) {
-			t.Errorf("handed out with the priorities %v, want 7 twice", seen)
-		}
-	})
 }
 
 // onReAdd plays a show on each queue that tells of an Add.
@@ -811,23 +772,6 @@ func (q *quickReAdd) GetContext(ctx context.Context) (string, error) {
 	return item, err
 }
 
-// A handler that is not cancelled on a re-add goes on, and the item comes again.
-func TestRunWithoutCancelOnReAdd(t *testing.T) {
-	onRunQueues(t, func(t *testing.T, s *show) {
-		s.queue.Add("a")
-		s.run(runOptions{}, func(ctx context.Context, item string) error {
-			time.Sleep(2 * time.Second)
-			return ctx.Err()
-		})
-		time.Sleep(time.Second)
-		s.queue.Add("a")
-		time.Sleep(5 * time.Second)
-		s.want("0:a 2:a")
-		s.stop()
-		s.end()
-	})
-}
-
 // An item whose handler was cancelled for an Add is handled again even if that Add
 // is taken back: the one before it has not been worked off. If the queue is shut
 // down by then, the item is left behind by name, and OnResult hears that it does not come again.
@@ -917,33 +861,6 @@ func TestRunCancelsNoMoreThanMaxCancels(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A run that comes to something ends the series, also if it was cancelled.
-func TestRunCountsCancelsInARow(t *testing.T) {
-	onReAdd(t, runOptions{MaxCancels: 2}, func(s *show) func(context.Context, string) error {
-		n := 0
-		return func(ctx context.Context, item string) error {
-			n++
-			if n > 9 {
-				return nil
-			}
-			s.queue.Add(item)
-			if ctx.Err() == nil {
-				t.Errorf("run %d is not cancelled", n)
-			}
-			if n%2 == 0 {
-				return nil
-			}
-			return ctx.Err()
-		}
-	}, func(s *show) {
-		synctest.Wait()
-		if got := s.log.String(); got != "" {
-			t.Errorf("logged %s", got)
-		}
-		s.want(strings.TrimSpace(strings.Repeat("0:a ", 10)))
-	})
 }
 
 // An Add that cancels a handler has the lock, and so must not ask the context of
