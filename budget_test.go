@@ -667,7 +667,7 @@ func TestBytesOfAWorkerOfRun(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	err := workqueue.Run(t.Context(), q, func(context.Context, int) error { at <- struct{}{}; <-all; return nil }, workqueue.RunOptions[int]{Workers: workers})
 	runtime.ReadMemStats(&after)
-	if bytes := (after.TotalAlloc - before.TotalAlloc) / workers; err != nil || bytes > 4096 {
+	if bytes := (after.TotalAlloc - before.TotalAlloc) / workers; err != workqueue.ErrShutDown || bytes > 4096 {
 		t.Errorf("got %v and %d bytes for each worker, want at most 4096", err, bytes)
 	}
 }

@@ -96,7 +96,7 @@ func TestNilLimiterIsNeededWhereItIsUsed(t *testing.T) {
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
 		var left *workqueue.DrainError[string]
-		if err := q.Drain(ended); !errors.As(err, &left) || left.Queued[0].Item != "b" {
+		if err := q.Drain(ended); !errors.As(err, &left) || left.Left.Queued[0].Item != "b" {
 			t.Errorf("Drain: got %v, want an error that names b", err)
 		}
 		q.Done(item)
@@ -479,7 +479,7 @@ func apply(q *workqueue.TypedRateLimiting[string], call string) (result string) 
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
 		if e, ok := q.Drain(ctx).(*workqueue.DrainError[string]); ok {
-			return "; left " + describeLimiter(e.Snapshot)
+			return "; left " + describeLimiter(e.Left)
 		}
 	}
 	return ""

@@ -457,7 +457,7 @@ func (q *TypedDelaying[T]) Drain(ctx context.Context) error {
 	waitWithin(ctx, q.loops.AllLeft(&q.mu))
 	q.retire()
 	if e, ok := err.(*DrainError[T]); ok {
-		q.leftover().addTo(&e.Snapshot)
+		q.leftover().addTo(&e.Left)
 	}
 	return err
 }

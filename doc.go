@@ -86,9 +86,9 @@
 //	return Permanent(err)      after the next add                0, and err is reported
 //
 // When the context of Run ends, Run hands out no more items, shuts the queue down,
-// and returns with its last worker. OnStop gets the items that are left. With Drain,
-// Run first works off the queued items and the items that wait for a retry. KeepQueue
-// leaves the queue open.
+// and returns with its last worker. OnStop gets the items that are left. With
+// EndDrain, Run first works off the queued items and the items that wait for a retry.
+// EndKeep leaves the queue open.
 //
 // # The life of an item
 //

@@ -327,7 +327,7 @@ func TestSemanticsHasTheSeries(t *testing.T) {
 	q := workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[string](),
 		workqueue.TypedRateLimitingQueueConfig[string]{Name: "q", MetricsProvider: p})
 	defer q.ShutDown()
-	if err := workqueue.Run(canceled(), q, replies(), runOptions{KeepQueue: true}); err != nil {
+	if err := workqueue.Run(canceled(), q, replies(), runOptions{AtEnd: workqueue.EndKeep}); err != nil {
 		t.Fatal(err)
 	}
 	families, err := r.Gather()

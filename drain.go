@@ -6,30 +6,31 @@ import (
 	"math"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed16c08ea7/workqueue/internal/gate"
 )
 
-// DrainError says what a drain has left behind because it was ended early. Queued
-// items and held ones are not lost: workers may go on to get the former, and still
-// owe Done for the latter. Waiting items are: the shutdown has dropped them.
+// DrainError says what a drain has left behind because it ended early. Queued and held items
+// are not lost: workers may go on to get the queued items, and still owe Done for the held
+// items. Waiting items are lost: the shutdown has dropped them.
 type DrainError[T comparable] struct {
 	// Err is the error of the context, or [ErrShutDown] if a ShutDown has ended
-	// the drain.
-	Err error
+	// the drain. JSON does not have it, as an error has no form there.
+	Err error `json:"-"`
 
-	// Snapshot has all items, as of the instant when the drain ended. Its waiting
+	// Left has all items, as of the instant when the drain ended. Its waiting
 	// items are those of the instant when the drain began.
-	Snapshot[T]
+	Left Snapshot[T] `json:"left"`
 }
 
 // Error returns the numbers, and the first items in flight by name.
 func (e *DrainError[T]) Error() string {
 	const names = 3
 	var b strings.Builder
-	fmt.Fprintf(&b, "workqueue: drain left %d queued, %d in flight", e.QueuedTotal, e.InFlightTotal)
-	for i, info := range e.InFlight[:min(names, len(e.InFlight))] {
+	fmt.Fprintf(&b, "workqueue: drain left %d queued, %d in flight", e.Left.QueuedTotal, e.Left.InFlightTotal)
+	for i, info := range e.Left.InFlight[:min(names, len(e.Left.InFlight))] {
 		b.WriteString([]string{" (", ", "}[min(i, 1)])
 		fmt.Fprint(&b, info.Item)
 		if info.Age > 0 {
@@ -37,14 +38,14 @@ func (e *DrainError[T]) Error() string {
 		}
 	}
 	switch {
-	case e.InFlightTotal > names:
+	case e.Left.InFlightTotal > names:
 		b.WriteString(", ...)")
-	case len(e.InFlight) > 0:
+	case len(e.Left.InFlight) > 0:
 		b.WriteString(")")
 	}
-	fmt.Fprintf(&b, ", %d waiting", e.WaitingTotal)
-	if e.FailedTotal > 0 {
-		fmt.Fprintf(&b, ", %d failed", e.FailedTotal)
+	fmt.Fprintf(&b, ", %d waiting", e.Left.WaitingTotal)
+	if e.Left.FailedTotal > 0 {
+		fmt.Fprintf(&b, ", %d failed", e.Left.FailedTotal)
 	}
 	fmt.Fprintf(&b, ": %v", e.Err)
 	return b.String()
@@ -55,9 +56,6 @@ func (e *DrainError[T]) Unwrap() error { return e.Err }
 
 // Is makes [errors.Is] find [ErrNotDrained] in any DrainError, whatever its T.
 func (e *DrainError[T]) Is(target error) bool { return target == ErrNotDrained }
-
-// String is Error: that of the Snapshot would hide it.
-func (e *DrainError[T]) String() string { return e.Error() }
 
 // waitWithin waits until the channel is closed or ctx is done.
 func waitWithin(ctx context.Context, closed <-chan struct{}) {
@@ -73,21 +71,22 @@ func (q *Typed[T]) remains(err error) *DrainError[T] {
 	if s.QueuedTotal+s.InFlightTotal == 0 {
 		return nil
 	}
-	return &DrainError[T]{Err: err, Snapshot: s}
+	return &DrainError[T]{Err: err, Left: s}
 }
 
-// A leftover is what waited in a queue when a shutdown dropped it. Nobody changes the
-// agenda any more, so those who share it need no lock.
+// A leftover holds the items that waited in a queue when a shutdown dropped them. Nobody
+// changes the agenda any more, so its readers need no lock.
 type leftover[T comparable] struct {
-	agenda agenda[T]
-	now    time.Duration
-	epoch  time.Time
+	agenda  agenda[T]
+	now     time.Duration
+	epoch   time.Time
+	claimed atomic.Bool // by a Run, see claimLeftover
 }
 
-// keepDropped has the queue keep what a shutdown drops, for a drain or a Run that may have
-// to name it, until forgetDropped is called. The queue keeps the agenda itself and not a
-// list of it. To make the list takes more than a second for 4 million items, every call
-// would wait for that, and mostly nobody reads it.
+// keepDropped has the queue keep the items that a shutdown drops, for a drain or a Run that
+// may have to name them, until forgetDropped is called. The queue keeps the agenda itself:
+// to make a list takes more than a second for 4 million items, every call would wait
+// meanwhile, and mostly nobody reads the list.
 func (q *TypedDelaying[T]) keepDropped() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -103,11 +102,28 @@ func (q *TypedDelaying[T]) forgetDropped() {
 	}
 }
 
-// leftover returns what was dropped, nil for nothing.
+// leftover returns the dropped items, nil for none.
 func (q *TypedDelaying[T]) leftover() *leftover[T] {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.dropped
+}
+
+// claimLeftover is leftover for the first Run that asks, and nil for the others: each
+// dropped item is left behind by one Run.
+func (q *TypedDelaying[T]) claimLeftover() *leftover[T] {
+	l := q.leftover()
+	if l == nil || l.claimed.Swap(true) {
+		return nil
+	}
+	return l
+}
+
+// isClosed reports whether the queue ignores adds with a delay.
+func (q *TypedDelaying[T]) isClosed() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.closed
 }
 
 // addTo adds the items to a snapshot; nil has none.
@@ -120,15 +136,15 @@ func (l *leftover[T]) addTo(s *Snapshot[T]) {
 	}
 }
 
-// drains are the calls of Drain above a queue that has no Drain of its own. The zero value
-// is ready for use.
+// drains are the calls of Drain above a queue without a Drain. The zero value is ready for
+// use.
 type drains struct {
 	mu     sync.Mutex
 	halted chan struct{} // guarded by mu; halt closes it; nil if no Drain wants to know
 	ending gate.Crew     // calls of Drain that shut the queue down
 }
 
-// halt ends all drains of now, as a ShutDown must. A later Drain starts anew.
+// halt ends all drains of the moment, as a ShutDown must. A later Drain starts anew.
 func (ds *drains) halt() {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
@@ -142,8 +158,8 @@ func (ds *drains) haltLocked() {
 	}
 }
 
-// join returns a channel that the next halt closes. It waits for the calls that are about
-// to shut the queue down: their ShutDown would end the drain that is to come.
+// join returns a channel that the next halt closes. It waits for the calls that are about to
+// shut the queue down, as their ShutDown would end the new drain.
 func (ds *drains) join() (halted <-chan struct{}) {
 	<-ds.ending.AllLeft(&ds.mu)
 	ds.mu.Lock()
@@ -155,8 +171,8 @@ func (ds *drains) join() (halted <-chan struct{}) {
 }
 
 // shutDownBelow ends all drains of the queue. A ShutDown ends only a drain that waits
-// already, and nothing tells whether the drain has come that far. So the ShutDown is
-// repeated until this drain is over, but not for ever: the queue may not heed it.
+// already, and nothing tells whether the drain has come so far. So the ShutDown is repeated
+// until the drain is over, but not for ever: the queue may not heed it.
 func shutDownBelow[T comparable](queue TypedInterface[T], drains *drains, over <-chan struct{}) {
 	const most = 64 * time.Millisecond
 	drains.mu.Lock()
@@ -175,9 +191,9 @@ func shutDownBelow[T comparable](queue TypedInterface[T], drains *drains, over <
 }
 
 // drainBelow drains a queue below, until ctx is done or the drains are halted. A
-// ShutDownWithDrain takes no context, and nothing but a ShutDown ends it early. The
-// ShutDown ends those of other callers too, so it is a halt for all of them: without
-// that, they would take the early return of their own for a complete drain.
+// ShutDownWithDrain takes no context, and only a ShutDown ends it early. The ShutDown ends
+// the drains of other callers too, so all callers are told by a halt. Otherwise they would
+// take the early return for a complete drain.
 func drainBelow[T comparable](ctx context.Context, queue TypedInterface[T], drains *drains) error {
 	if q, ok := queue.(drainer); ok {
 		return q.Drain(ctx)
@@ -201,7 +217,7 @@ func drainBelow[T comparable](ctx context.Context, queue TypedInterface[T], drai
 		err = ctx.Err()
 	}
 	shutDownBelow(queue, drains, over)
-	return &DrainError[T]{Err: err, Snapshot: Snapshot[T]{QueuedTotal: queue.Len()}}
+	return &DrainError[T]{Err: err, Left: Snapshot[T]{Totals: Totals{QueuedTotal: queue.Len()}}}
 }
 
 func isHalted(c <-chan struct{}) bool {
@@ -215,9 +231,9 @@ func isHalted(c <-chan struct{}) bool {
 
 // drainUntilEmpty drains the queue in three steps.
 //
-//  1. ShutDownWithDrain. That of client-go waits until no item is held, which is also
-//     true between two items of one worker. Afterwards the number of queued items only
-//     falls, since no Done queues an item that was held before.
+//  1. ShutDownWithDrain. In client-go it waits until no item is held, as is the case between
+//     two items of one worker too. Afterwards the number of queued items only falls, since
+//     no Done queues an item that was held before.
 //  2. Wait until no item is queued. No queue tells when its Len becomes 0, so the queue
 //     is asked, at first every millisecond and then less often.
 //  3. ShutDownWithDrain again, for the workers that hold the last items.
@@ -236,8 +252,8 @@ func drainUntilEmpty[T comparable](queue TypedInterface[T], halted <-chan struct
 	}
 }
 
-// endBelow calls one of the shutdowns of a queue that may be shut down already. The
-// queue of controller-runtime panics then. That panic is dropped, as it says nothing
+// endBelow calls one of the shutdowns of a queue that may be shut down already. The queue of
+// controller-runtime panics for a second shutdown. That panic is dropped, as it says nothing
 // new. A panic of a queue that is not shut down afterwards goes on.
 func endBelow[T comparable](queue TypedInterface[T], shutDown func()) {
 	defer func() {

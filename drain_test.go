@@ -2,6 +2,7 @@ package workqueue_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime"
@@ -117,20 +118,20 @@ func TestDrainThatEndsEarlySaysWhatIsLeft(t *testing.T) {
 		if _, ok := q.(workqueue.TypedDelayingInterface[string]); ok {
 			waiting = 2
 		}
-		if e.QueuedTotal != 3 || e.WaitingTotal != waiting {
-			t.Errorf("%d queued and %d waiting are left, want 3 and %d", e.QueuedTotal, e.WaitingTotal, waiting)
+		if e.Left.QueuedTotal != 3 || e.Left.WaitingTotal != waiting {
+			t.Errorf("%d queued and %d waiting are left, want 3 and %d", e.Left.QueuedTotal, e.Left.WaitingTotal, waiting)
 		}
-		if got, want := names(e.Waiting), "v w"; waiting > 0 && got != want {
+		if got, want := names(e.Left.Waiting), "v w"; waiting > 0 && got != want {
 			t.Errorf("left waiting: %s, want %s", got, want)
 		}
-		if e.InFlightTotal == 0 && len(e.Queued) == 0 {
+		if e.Left.InFlightTotal == 0 && len(e.Left.Queued) == 0 {
 			return // It could ask for no more than Len.
 		}
-		if got, want := names(e.Queued)+"; "+names(e.InFlight), "c d e; a b"; got != want {
+		if got, want := names(e.Left.Queued)+"; "+names(e.Left.InFlight), "c d e; a b"; got != want {
 			t.Errorf("left queued and in flight: %s, want %s", got, want)
 		}
-		if _, ok := q.(workqueue.TypedRateLimitingInterface[string]); ok && e.InFlight[0].Failures != 3 {
-			t.Errorf("%d failures of the first, want the 3 that the limiter knows", e.InFlight[0].Failures)
+		if _, ok := q.(workqueue.TypedRateLimitingInterface[string]); ok && e.Left.InFlight[0].Failures != 3 {
+			t.Errorf("%d failures of the first, want the 3 that the limiter knows", e.Left.InFlight[0].Failures)
 		}
 		if !q.ShuttingDown() {
 			t.Error("the queue is not shut down")
@@ -185,10 +186,10 @@ func TestEachDrainSaysWhatWaited(t *testing.T) {
 		}
 		for range 3 {
 			e := (<-results).(*workqueue.DrainError[string])
-			if names(e.Waiting) != "v w" || e.WaitingTotal != 2 {
-				t.Errorf("waited: %d, %q, want v w", e.WaitingTotal, names(e.Waiting))
+			if names(e.Left.Waiting) != "v w" || e.Left.WaitingTotal != 2 {
+				t.Errorf("waited: %d, %q, want v w", e.Left.WaitingTotal, names(e.Left.Waiting))
 			}
-			e.Waiting[0].Item = "of this drain alone"
+			e.Left.Waiting[0].Item = "of this drain alone"
 		}
 		if drains, dropped := q.Drains(); drains != 0 || dropped != 0 {
 			t.Errorf("%d drains are counted, and %d items kept, want none", drains, dropped)
@@ -221,7 +222,7 @@ func TestDrainListsWhatWaitedOnlyForAnError(t *testing.T) {
 		}
 		listed := 0
 		if e, ok := err.(*workqueue.DrainError[int]); ok {
-			listed = len(e.Waiting)
+			listed = len(e.Left.Waiting)
 		}
 		if listed != want {
 			t.Errorf("%d items are listed, want %d", listed, want)
@@ -263,8 +264,8 @@ func TestDrainOfAStorage(t *testing.T) {
 }
 
 func TestDrainErrorNamesTheLeast(t *testing.T) {
-	err := &workqueue.DrainError[string]{Err: workqueue.ErrShutDown, Snapshot: workqueue.Snapshot[string]{
-		InFlightTotal: 1, InFlight: []workqueue.ItemInfo[string]{{Item: "a", Age: 1}}, FailedTotal: 1,
+	err := &workqueue.DrainError[string]{Err: workqueue.ErrShutDown, Left: workqueue.Snapshot[string]{
+		InFlight: []workqueue.ItemInfo[string]{{Item: "a", Age: 1}}, Totals: workqueue.Totals{InFlightTotal: 1, FailedTotal: 1},
 	}}
 	const want = "workqueue: drain left 0 queued, 1 in flight (a for 1ns), 0 waiting, 1 failed: workqueue: queue is shut down"
 	if err.Error() != want {
@@ -286,8 +287,10 @@ func TestDrainErrorInWords(t *testing.T) {
 	if err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
-	if s := err.(fmt.Stringer).String(); s != want {
-		t.Errorf("String: got %v", s)
+	// A method of a Snapshot is none of the error, and JSON has no error, which has no form there.
+	_, prints := err.(fmt.Stringer)
+	if text, _ := json.Marshal(err); prints || !strings.HasPrefix(string(text), `{"left":{"queued":[{"item":"queued"`) {
+		t.Errorf("has String: %v, JSON %s", prints, text)
 	}
 	// What is held is not in its order any more.
 	q.Done("item0")
@@ -405,7 +408,7 @@ func TestDrainOfAQueueThatReturnsEarly(t *testing.T) {
 					time.Sleep(time.Second)
 					if end.want != nil {
 						e, ok := (<-result).(*workqueue.DrainError[string])
-						if !ok || !errors.Is(e, end.want) || e.QueuedTotal != wait.queued || below.drains != wait.drains {
+						if !ok || !errors.Is(e, end.want) || e.Left.QueuedTotal != wait.queued || below.drains != wait.drains {
 							t.Errorf("got %v after %d drains, want %v with %d queued after %d", e, below.drains, end.want, wait.queued, wait.drains)
 						}
 						return

@@ -170,7 +170,7 @@ func ExampleTyped_Drain() {
 
 	var left *workqueue.DrainError[string]
 	if errors.As(err, &left) {
-		for _, info := range left.Queued {
+		for _, info := range left.Left.Queued {
 			fmt.Println("left in the queue:", info.Item)
 		}
 	}
@@ -258,7 +258,7 @@ func ExampleTypedRateLimiting_Snapshot() {
 	fmt.Println(queue.Snapshot(10))
 	// Output:
 	// 2 queued, 1 in flight, 1 waiting
-	// stuck: in flight for 30s
+	// stuck: in_flight for 30s
 	// next: queued for 30s
 	// last: queued for 30s
 	// failing: waiting for 30s, due 2026-01-01T00:01:00Z, 1 failures
@@ -624,7 +624,7 @@ func ExampleRun_onStop() {
 	// <nil>
 }
 
-// With Drain, what is queued or waits for a retry is worked off within Grace.
+// With EndDrain, what is queued or waits for a retry is worked off within Grace.
 func ExampleRun_drain() {
 	queue := workqueue.NewTypedRateLimiting(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Millisecond, time.Second),
@@ -645,7 +645,7 @@ func ExampleRun_drain() {
 	}
 	quiet := logr.FromSlogHandler(slog.DiscardHandler)
 	err := workqueue.Run(ctx, queue, deliver, workqueue.RunOptions[string]{
-		Drain: true, Grace: 20 * time.Second, Logger: &quiet,
+		AtEnd: workqueue.EndDrain, Grace: 20 * time.Second, Logger: &quiet,
 	})
 	fmt.Println(err, errors.Is(err, workqueue.ErrNotDrained))
 	// Output:

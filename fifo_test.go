@@ -351,7 +351,7 @@ func TestTimesOfWhatTheStorageInvents(t *testing.T) {
 	}
 	checkInvariants(t, 0, q)
 	clock.Step(time.Second)
-	const want = "0 queued, 2 in flight, 0 waiting\na: in flight for 2s\ngift of a: in flight for 1s"
+	const want = "0 queued, 2 in flight, 0 waiting\na: in_flight for 2s\ngift of a: in_flight for 1s"
 	if got := q.Snapshot(9).String(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}

@@ -224,7 +224,7 @@ type QueueLayers uint8
 
 // The layers of a queue.
 const (
-	LayerFIFO   QueueLayers = 1 << iota // a Typed
+	LayerQueue  QueueLayers = 1 << iota // a Typed
 	LayerDelays                         // a TypedDelaying, and a TypedRateLimiting above
 )
 
@@ -237,11 +237,5 @@ type QueueMetrics struct {
 	// End, if not nil, is called once: by the shutdown, and after a drain if the shutdown
 	// drains. If a queue is garbage collected without a shutdown, End is called some time
 	// later. A panic of End reaches the caller of the shutdown. The queue stays shut down.
-	End func(Abandoned)
-}
-
-// Abandoned is how many items a queue had at its end. Workers may still finish the items in
-// flight.
-type Abandoned struct {
-	Queued, InFlight, Waiting int
+	End func(Totals)
 }

@@ -45,7 +45,7 @@ func (q *Typed[T]) measure(config TypedQueueConfig[T], p MetricsProvider) {
 	m := &instruments{clock: c, epoch: c.Now()}
 	q.metrics = m
 	if state, ok := p.(StateProvider); ok {
-		l, bounds := newLink(state, config.Name, LayerFIFO, q, (*Typed[T]).stats)
+		l, bounds := newLink(state, config.Name, LayerQueue, q, (*Typed[T]).stats)
 		m.link = l
 		q.observeDurations(bounds)
 	} else if p != nil {

@@ -16,7 +16,7 @@ import (
 // QueueStats is the state of a queue, with its counts. The zero value is the state of a new
 // queue.
 type QueueStats struct {
-	// Of LayerFIFO.
+	// Of LayerQueue.
 
 	Depth      int    // queued items, and held items marked for another run
 	InFlight   int    // items held by workers
@@ -176,7 +176,7 @@ func (s QueueStats) counted() QueueStats {
 
 // A providerLink ties a queue to its StateProvider. A queue without a StateProvider has nil.
 type providerLink struct {
-	end   func(Abandoned) // may be nil
+	end   func(Totals) // may be nil
 	ended atomic.Bool
 }
 
@@ -192,13 +192,13 @@ func newLink[Q any](p StateProvider, name string, layers QueueLayers, q *Q, stat
 		return QueueStats{}, false
 	}})
 	l := &providerLink{end: m.End}
-	runtime.AddCleanup(q, func(l *providerLink) { l.cut(Abandoned{}) }, l)
+	runtime.AddCleanup(q, func(l *providerLink) { l.cut(Totals{}) }, l)
 	return l, m.Buckets
 }
 
 // cut tells the provider of the end, once. In a sync.Once, an End that shuts the queue down
 // again would wait for itself.
-func (l *providerLink) cut(left Abandoned) {
+func (l *providerLink) cut(left Totals) {
 	if !l.ended.Swap(true) && l.end != nil {
 		l.end(left)
 	}
@@ -275,10 +275,10 @@ func (q *Typed[T]) retire() {
 }
 
 // abandoned returns how many items the queue has at its end.
-func (q *Typed[T]) abandoned() Abandoned {
+func (q *Typed[T]) abandoned() Totals {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return Abandoned{Queued: q.fifo.len(), InFlight: len(q.fifo.held)}
+	return Totals{QueuedTotal: q.fifo.len(), InFlightTotal: len(q.fifo.held)}
 }
 
 // delayMetrics are counted by a delaying queue, and by a rate limiting queue above, in the state
@@ -314,7 +314,7 @@ func (t *tally) value() uint64 { return uint64(t.n.Load()) }
 func (q *TypedDelaying[T]) attach(p StateProvider, name string, own bool) {
 	m := &delayMetrics{layers: LayerDelays}
 	if own {
-		m.layers |= LayerFIFO
+		m.layers |= LayerQueue
 	}
 	q.metrics = m
 	q.retries = &m.retries
@@ -368,7 +368,7 @@ func (m *delayMetrics) forRun() *resultCounts {
 
 // stats returns the state of the queue.
 func (q *TypedDelaying[T]) stats() QueueStats {
-	if q.metrics.layers&LayerFIFO == 0 {
+	if q.metrics.layers&LayerQueue == 0 {
 		return q.statsOf(nil, 0)
 	}
 	now := q.typed.metrics.now() // Foreign code, perhaps, and so without a lock.
@@ -416,12 +416,12 @@ func (q *TypedDelaying[T]) retire() {
 	if q.metrics == nil {
 		return
 	}
-	var left Abandoned
-	if q.metrics.layers&LayerFIFO != 0 {
+	var left Totals
+	if q.metrics.layers&LayerQueue != 0 {
 		left = q.typed.abandoned()
 	}
 	q.mu.Lock()
-	left.Waiting = q.metrics.abandoned
+	left.WaitingTotal = q.metrics.abandoned
 	q.mu.Unlock()
 	q.metrics.link.cut(left)
 }

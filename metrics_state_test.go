@@ -27,8 +27,8 @@ type reader struct {
 func (r *reader) NewQueue(q workqueue.QueueSource) workqueue.QueueMetrics {
 	r.reads = append(r.reads, q.Read)
 	r.call("new")
-	return workqueue.QueueMetrics{Buckets: []float64{1}, End: func(left workqueue.Abandoned) {
-		r.ends = append(r.ends, fmt.Sprintf("%s/%d%+v", q.Name, q.Layers, left))
+	return workqueue.QueueMetrics{Buckets: []float64{1}, End: func(left workqueue.Totals) {
+		r.ends = append(r.ends, fmt.Sprintf("%s/%d{Queued:%d InFlight:%d Waiting:%d}", q.Name, q.Layers, left.QueuedTotal, left.InFlightTotal, left.WaitingTotal))
 		r.call("end")
 	}}
 }

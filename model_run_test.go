@@ -112,7 +112,7 @@ type runGame struct {
 func randomRunGame(rng *rand.Rand) (g runGame) {
 	g.kind = []string{"ours", "embedding"}[rng.IntN(2)]
 	g.options = workqueue.RunOptions[int]{
-		Workers: 1 + rng.IntN(4), MaxAttempts: rng.IntN(5), KeepQueue: true, Logger: discard(),
+		Workers: 1 + rng.IntN(4), MaxAttempts: rng.IntN(5), AtEnd: workqueue.EndKeep, Logger: discard(),
 		CancelOnReAdd: rng.IntN(2) == 0, MaxCancels: rng.IntN(4),
 		Timeout: time.Duration(rng.IntN(2)) * time.Hour, Grace: time.Duration(rng.IntN(2)) * time.Hour,
 		ProfileLabels: rng.IntN(4) == 0,
@@ -160,12 +160,12 @@ func (g *runGame) history(script []runStep) (events []string) {
 	return events
 }
 
-func eventOf(at time.Duration, r workqueue.Result) string {
+func eventOf(at time.Duration, r workqueue.HandlerResult) string {
 	return fmt.Sprintf("%v: %v, %d failures, %v %v", at, r.Outcome, r.Failures, r.Again, r.After)
 }
 
-func (g *runGame) outcome(m *modelItem, step runStep, now time.Duration) workqueue.Result {
-	watched := g.options.CancelOnReAdd && m.cancels < cmp.Or(g.options.MaxCancels, 3)
+func (g *runGame) outcome(m *modelItem, step runStep, now time.Duration) workqueue.HandlerResult {
+	watched := g.options.CancelOnReAdd && m.cancels < cmp.Or(g.options.MaxCancels, workqueue.DefaultMaxCancels)
 	cancelled := g.change(m, step.ops) && watched
 	has := func(kinds ...string) bool {
 		return slices.ContainsFunc(step.leaves, func(l leaf) bool { return slices.Contains(kinds, l.kind) })
@@ -175,17 +175,17 @@ func (g *runGame) outcome(m *modelItem, step runStep, now time.Duration) workque
 	case step.ends == "returns" && cancelled && has("ctx"):
 		m.cancels++
 		m.again = true
-		return workqueue.Result{Outcome: workqueue.OutcomeReAdded, Failures: m.attempts, Again: true}
+		return workqueue.HandlerResult{Outcome: workqueue.OutcomeReAdded, Failures: m.attempts, Again: true}
 	case step.ends == "returns" && has("permanent"):
 		failures := m.attempts + 1
 		*m = modelItem{again: m.again, due: m.due}
-		return workqueue.Result{Outcome: workqueue.OutcomeGivenUp, Failures: failures}
+		return workqueue.HandlerResult{Outcome: workqueue.OutcomeGivenUp, Failures: failures}
 	case !failed && !has("requeue", "requeue after"):
 		*m = modelItem{again: m.again, due: m.due}
-		return workqueue.Result{Outcome: workqueue.OutcomeSucceeded}
+		return workqueue.HandlerResult{Outcome: workqueue.OutcomeSucceeded}
 	}
 	m.cancels = 0
-	r := workqueue.Result{Outcome: workqueue.OutcomeRequeued, Again: true}
+	r := workqueue.HandlerResult{Outcome: workqueue.OutcomeRequeued, Again: true}
 	var waits []time.Duration
 	for _, l := range step.leaves {
 		if step.ends == "returns" && strings.HasSuffix(l.kind, "after") {
@@ -195,10 +195,10 @@ func (g *runGame) outcome(m *modelItem, step runStep, now time.Duration) workque
 	switch {
 	case failed:
 		m.attempts++
-		if r = (workqueue.Result{Outcome: workqueue.OutcomeFailed, Again: true}); m.attempts == g.options.MaxAttempts {
+		if r = (workqueue.HandlerResult{Outcome: workqueue.OutcomeFailed, Again: true}); m.attempts == g.options.MaxAttempts {
 			failures := m.attempts
 			*m = modelItem{again: m.again, due: m.due}
-			return workqueue.Result{Outcome: workqueue.OutcomeGivenUp, Failures: failures}
+			return workqueue.HandlerResult{Outcome: workqueue.OutcomeGivenUp, Failures: failures}
 		}
 	case len(waits) > 0:
 		m.attempts, m.limited = 0, 0
@@ -227,7 +227,7 @@ func (g *runGame) change(m *modelItem, ops []string) (added bool) {
 
 // plan has the item come again after the shortest of the waits, or else when the limiter
 // says.
-func (g *runGame) plan(m *modelItem, r *workqueue.Result, waits []time.Duration, now time.Duration) {
+func (g *runGame) plan(m *modelItem, r *workqueue.HandlerResult, waits []time.Duration, now time.Duration) {
 	if len(waits) > 0 {
 		r.After = slices.Min(waits)
 	} else {
@@ -271,7 +271,7 @@ func (g *runGame) play(t *testing.T) {
 		}
 		goOn()
 	}
-	options.OnResult = func(_ context.Context, item int, r workqueue.Result) {
+	options.OnResult = func(_ context.Context, item int, r workqueue.HandlerResult) {
 		mu.Lock()
 		events[item] = append(events[item], eventOf(time.Since(start), r))
 		mu.Unlock()
@@ -285,7 +285,7 @@ func (g *runGame) play(t *testing.T) {
 	for item := range g.scripts {
 		q.Add(item)
 	}
-	for _, end := range append(slices.Clone(g.restarts), 1e4*time.Hour) {
+	for _, end := range append(slices.Clone(g.restarts), 2e6*time.Hour) {
 		ctx, cancel := context.WithDeadline(t.Context(), start.Add(end))
 		if err := workqueue.Run(ctx, queue, func(ctx context.Context, item int) error {
 			mu.Lock()
@@ -308,6 +308,166 @@ func (g *runGame) play(t *testing.T) {
 		t.Errorf("%d attempts are kept, and the queue has %v", n, q.Snapshot(0))
 	}
 	q.ShutDown()
+}
+
+// A runsGame is several Runs with different ends on one queue. No two things happen at an
+// instant: all times are random.
+type runsGame struct {
+	runs    []sharingRun
+	items   []sharedItem
+	ordered bool          // the queue has lanes
+	down    time.Duration // when somebody else shuts the queue down; 0 is never
+}
+
+// A sharingRun is one of the Runs. The fields below ends are what has happened.
+type sharingRun struct {
+	options workqueue.RunOptions[int]
+	ends    time.Duration // when its context does
+
+	wasShut bool // the queue was shut down before that
+	over    time.Duration
+	told    workqueue.Snapshot[int]
+	err     error
+}
+
+// A sharedItem fails or is put off some times, and succeeds then.
+type sharedItem struct {
+	takes   time.Duration
+	listens bool // the handler returns when its context ends
+	errs    []error
+	calls   int
+}
+
+func randomRunsGame(rng *rand.Rand) (g runsGame) {
+	within := func(d time.Duration) time.Duration { return 1 + time.Duration(rng.Int64N(int64(d))) }
+	for range 2 + rng.IntN(2) {
+		options := workqueue.RunOptions[int]{
+			Workers: 1 + rng.IntN(3), AtEnd: workqueue.End(rng.IntN(3)), Logger: discard(), CancelOnReAdd: rng.IntN(2) == 0,
+		}
+		if options.AtEnd == workqueue.EndDrain || rng.IntN(2) == 0 {
+			options.Grace = within([]time.Duration{time.Second, 10 * time.Second, time.Hour}[rng.IntN(3)])
+		}
+		g.runs = append(g.runs, sharingRun{options: options, ends: within(20 * time.Second)})
+	}
+	for range 1 + rng.IntN(30) {
+		item := sharedItem{takes: within(3 * time.Second), listens: rng.IntN(2) == 0}
+		for range rng.IntN(3) {
+			item.errs = append(item.errs, []error{errFailed, workqueue.RetryAfter(within(5*time.Second), errFailed), workqueue.RequeueAfter(within(5 * time.Second))}[rng.IntN(3)])
+		}
+		g.items = append(g.items, item)
+	}
+	g.ordered = rng.IntN(2) == 0
+	if rng.IntN(4) == 0 {
+		g.down = within(20 * time.Second)
+	}
+	return g
+}
+
+// TestModelRunsWithDifferentEnds holds that each item is handled to the end, or named by one
+// Run, or still in the queue; and that a Run that drains ends early only if nothing is left.
+func TestModelRunsWithDifferentEnds(t *testing.T) {
+	t.Parallel()
+	rng := newRand(t)
+	for range scripts() {
+		g := randomRunsGame(rng)
+		synctest.Test(t, g.play)
+		if t.Failed() {
+			t.Fatalf("%+v", g)
+		}
+	}
+}
+
+func (g *runsGame) play(t *testing.T) {
+	q := workqueue.NewTypedRateLimiting(workqueue.NewTypedItemExponentialFailureRateLimiter[int](time.Second, time.Hour), workqueue.TypedRateLimitingQueueConfig[int]{})
+	fifo := q.Delaying().FIFO()
+	start := time.Now()
+	var mu sync.Mutex
+	found := make([]int, len(g.items)) // how often each item was handled to the end, or named
+	handle := func(ctx context.Context, item int) error {
+		mu.Lock()
+		it := &g.items[item]
+		call := it.calls
+		it.calls++
+		mu.Unlock()
+		var ended <-chan struct{}
+		if it.listens {
+			ended = ctx.Done()
+		}
+		select {
+		case <-time.After(it.takes):
+		case <-ended:
+			return ctx.Err()
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if call < len(it.errs) {
+			return it.errs[call]
+		}
+		found[item]++
+		return nil
+	}
+	for item := range g.items {
+		var options workqueue.AddOptions
+		if g.ordered {
+			options.Priority = prio(item % 3)
+		}
+		q.AddWith(options, item)
+	}
+	if g.down > 0 {
+		time.AfterFunc(g.down, q.ShutDown)
+	}
+	var running sync.WaitGroup
+	for n := range g.runs {
+		r := &g.runs[n]
+		ctx, stop := context.WithCancel(t.Context())
+		time.AfterFunc(r.ends, func() { r.wasShut = fifo.ShuttingDown(); stop() })
+		options := r.options
+		options.OnStop = func(left workqueue.Snapshot[int]) {
+			if options.AtEnd == workqueue.EndKeep && !q.ShuttingDown() {
+				return // All of it is still in the queue.
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			r.told = left
+			for _, info := range slices.Concat(left.Queued, left.Waiting, left.Failed) {
+				found[info.Item]++
+			}
+		}
+		running.Go(func() {
+			r.err = workqueue.Run(ctx, q, handle, options)
+			r.over = time.Since(start)
+		})
+	}
+	running.Wait()
+	for _, r := range g.runs {
+		r.judge(t, g.down > 0)
+	}
+	left := q.Snapshot(len(g.items))
+	for _, info := range slices.Concat(left.Queued, left.Waiting) {
+		found[info.Item]++
+	}
+	for item, times := range found {
+		if times != 1 {
+			t.Errorf("item %d was handled to the end, named or kept %d times", item, times)
+		}
+	}
+	q.ShutDown()
+	time.Sleep(time.Hour) // Until all contexts have ended.
+}
+
+// judge looks at what a Run has returned. down says that somebody else may have shut the
+// queue down.
+func (r *sharingRun) judge(t *testing.T, down bool) {
+	waits := func(info workqueue.ItemInfo[int]) bool { return info.Failures > 0 }
+	left := r.told.QueuedTotal+r.told.InFlightTotal+r.told.FailedTotal > 0 || slices.ContainsFunc(r.told.Waiting, waits)
+	switch drains := r.options.AtEnd == workqueue.EndDrain; {
+	case (r.err == nil || errors.Is(r.err, context.Canceled)) != (r.over >= r.ends):
+		t.Errorf("got %v after %v from a Run whose context ends after %v", r.err, r.over, r.ends)
+	case errors.Is(r.err, workqueue.ErrNotDrained) != (drains && left):
+		t.Errorf("got %v, left %v", r.err, r.told)
+	case drains && !down && !r.wasShut && left && r.over >= r.ends && r.over < r.ends+r.options.Grace:
+		t.Errorf("a drain that began after %v with %v has ended after %v, left %v", r.ends, r.options.Grace, r.over, r.told)
+	}
 }
 
 // turns are what can happen to a Run whose one worker holds the item "held",
@@ -468,7 +628,7 @@ func (o *orderRun) judge(err error) string {
 		}
 		named[info.Item] = true
 	}
-	if err != nil {
+	if err != nil && err != workqueue.ErrShutDown {
 		o.problems = append(o.problems, err.Error())
 	}
 	for item, settled := range o.settled {

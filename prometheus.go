@@ -104,7 +104,7 @@ func NewPrometheusProvider(registerer prometheus.Registerer, options PrometheusO
 			Help: "Items that queues still had when they were shut down, by their state.",
 		}, []string{"state"}),
 	}
-	p.abandon(Abandoned{}) // Makes the three series: an alert needs them while they are 0.
+	p.abandon(Totals{}) // Makes the three series: an alert needs them while they are 0.
 	p.describe(nil)
 	registering.Lock()
 	defer registering.Unlock()
@@ -188,7 +188,7 @@ func (p *PrometheusProvider) registerSeries(registerer prometheus.Registerer) er
 // NewQueue implements [StateProvider].
 func (p *PrometheusProvider) NewQueue(queue QueueSource) QueueMetrics {
 	src := &seriesSource{read: queue.Read}
-	if queue.Layers&LayerFIFO != 0 {
+	if queue.Layers&LayerQueue != 0 {
 		src.parts |= partQueue | partState
 	}
 	if queue.Layers&LayerDelays != 0 {
@@ -198,7 +198,7 @@ func (p *PrometheusProvider) NewQueue(queue QueueSource) QueueMetrics {
 	if p.add(name, src) {
 		slog.Default().Warn("workqueue: queues of the same name share their metrics", "name", name)
 	}
-	return QueueMetrics{Buckets: p.bounds, End: func(left Abandoned) {
+	return QueueMetrics{Buckets: p.bounds, End: func(left Totals) {
 		p.remove(name, src)
 		p.abandon(left)
 	}}
@@ -248,8 +248,8 @@ func (p *PrometheusProvider) remove(name string, src *seriesSource) {
 
 // abandon counts the items left in a queue. The series of a name end with the queue, so this
 // counter has no name.
-func (p *PrometheusProvider) abandon(left Abandoned) {
-	p.abandoned.WithLabelValues("queued").Add(float64(left.Queued))
-	p.abandoned.WithLabelValues("in_flight").Add(float64(left.InFlight))
-	p.abandoned.WithLabelValues("waiting").Add(float64(left.Waiting))
+func (p *PrometheusProvider) abandon(left Totals) {
+	p.abandoned.WithLabelValues("queued").Add(float64(left.QueuedTotal))
+	p.abandoned.WithLabelValues("in_flight").Add(float64(left.InFlightTotal))
+	p.abandoned.WithLabelValues("waiting").Add(float64(left.WaitingTotal))
 }

@@ -640,7 +640,7 @@ func TestDrainEndsWithItsContextBesideForeignCodeThatBlocks(t *testing.T) {
 // which there must be a reason.
 func checkLeft(t *testing.T, q drainer, err error) {
 	t.Helper()
-	s := workqueue.Snapshot[string]{QueuedTotal: q.Len()}
+	s := workqueue.Snapshot[string]{Totals: workqueue.Totals{QueuedTotal: q.Len()}}
 	goes(func() { s = q.Snapshot(0) }) // What is below may have none.
 	if s.QueuedTotal+s.InFlightTotal == 0 && err == nil {
 		return

@@ -91,7 +91,7 @@ type TypedRateLimiting[T comparable] struct {
 
 	// sealed makes the methods that add ignore their calls, as after a ShutDown, while the
 	// queue below stays open for the retries of a Run that drains.
-	sealed atomic.Bool
+	sealed seal
 
 	// attempts counts the failures of handlers in a row, for the MaxAttempts of Run. The
 	// count is not in a call of Run, because the count has to end with the item: by a
@@ -347,7 +347,7 @@ func (q *TypedRateLimiting[T]) addFailures(s Snapshot[T]) {
 func (q *TypedRateLimiting[T]) Drain(ctx context.Context) error {
 	err := drainBelow[T](ctx, q.queue, &q.drains)
 	if e, ok := err.(*DrainError[T]); ok {
-		q.addFailures(e.Snapshot)
+		q.addFailures(e.Left)
 	}
 	return err
 }

@@ -11,11 +11,11 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// Run gets items from the queue and calls handle for each, on as many workers
-// as the options say, until ctx ends or the queue is shut down. What handle
-// returns decides what becomes of the item:
+// Run gets items from the queue and calls handle for each item, on as many workers as the
+// options say, until ctx ends or the queue is shut down. The error of handle decides what
+// becomes of the item:
 //
-//	nil                 it has succeeded
+//	nil                 the item has succeeded
 //	any other error     it has failed, and comes again when the limiter says
 //	RetryAfter(d, err)  it has failed, and comes again after d
 //	RequeueAfter(d)     it has not failed, and comes again after d
@@ -24,11 +24,14 @@ import (
 //
 // An error beside a RequeueAfter or Requeue, as by [errors.Join], is a failure.
 // docs/semantics.md has all combinations. A panic of handle is a failure with a
-// [*PanicError], and a call of [runtime.Goexit] is a failure too: another goroutine
-// takes the place of the worker's. A panic in a method of the returned error counts
-// as a panic of handle. An item that has failed as often as MaxAttempts allows is
-// given up. The limiter forgets an item that has succeeded, was given up, or comes
-// again by RequeueAfter.
+// [*PanicError]. A call of [runtime.Goexit] is a failure too, and another goroutine replaces
+// the worker. A panic in a method of the returned error counts as a panic of handle. An item
+// that has failed as often as MaxAttempts allows is given up. The limiter forgets an item
+// that has succeeded, was given up, or comes again by RequeueAfter.
+//
+// A call that the end of Run cuts short is no failure, and nothing counts it: the context of
+// the handler has ended with Run, and the error of the handler wraps the error of the context
+// or [context.Canceled].
 //
 // Several workers call handle at a time, but never for one item: an item that is added
 // meanwhile comes again afterwards. A handler may call the queue, also for its own
@@ -37,54 +40,59 @@ import (
 //
 // The context of handle has the values of ctx, a logger with the names of the queue and
 // of the item, see [logr.FromContext], and [ItemInfoFromContext]. The context ends with
-// ctx, or the grace period after that, after the timeout, and when the item is added
+// ctx or the grace period afterwards, with the timeout, and when the item is added
 // again, as the options say. A handler holds its item until it returns, so a handler
 // that ignores its context keeps Run from returning.
 //
-// Unless KeepQueue is set, Run owns the end of the queue. When ctx ends, Run shuts the
-// queue down, waits for the handlers that are at work, and hands nothing out any more.
-// With Drain, the workers go on until nothing is queued and nothing that has failed
-// waits for its retry, or until the grace period is over. Meanwhile ShuttingDown reports
-// true, and the queue ignores what is added.
+// Unless AtEnd is [EndKeep], Run owns the end of the queue. When ctx ends, Run shuts the
+// queue down, waits for the handlers that are at work, and hands out no more items.
+// With [EndDrain], the workers go on until nothing is queued and no failed item waits for its
+// retry, or until the grace period is over. Meanwhile ShuttingDown reports true, and the
+// queue refuses the adds of callers.
 //
-// Run returns when the last worker has ended: nil, if what was asked for is done. With
-// Drain, Run returns a [*DrainError] if something is left, in which [errors.Is] finds
-// [ErrNotDrained] and the error of ctx. OnStop is told what is left in any case:
+// Run returns when the last worker has ended, and returns nil only if ctx has ended. With
+// EndDrain, Run returns a [*DrainError] if items are left. In the error, [errors.Is] finds
+// [ErrNotDrained] and the error of ctx. OnStop is always told what is left:
 //
-//	Queued    what was queued, or handed out and not handled
-//	InFlight  what others hold
-//	Waiting   what waited for its time, or for a retry, then with its failures
-//	Failed    what has failed when no retry could come any more
+//	Queued    items that were queued, or handed out and not handled
+//	InFlight  items that others hold
+//	Waiting   items that waited for their time, or for a retry, then with their failures
+//	Failed    items that failed when no retry could come any more
 //
-// An item that waits, or was put off by RequeueAfter, and has not failed, does not count
-// as left for Drain. Run takes the queued items out before it lists them: it is up to the
-// caller to keep them. So a drain after Run, such as a deferred ShutDownWithDrain, waits
-// only for what others hold.
+// For EndDrain, an item that waits without a failure, also by RequeueAfter, does not count
+// as left. Run takes the queued items out before it lists them: the caller may save them
+// elsewhere. So a drain after Run, such as a deferred ShutDownWithDrain, waits only for items
+// that others hold.
 //
-// If the queue is shut down already, Run returns [ErrShutDown] at once and leaves all
-// where it is. When somebody else shuts the queue down later, the workers go on until
-// nothing is queued. What fails meanwhile cannot be retried, which the log and OnStop
-// tell, and Run returns as above, with ErrShutDown in the place of the error of ctx.
+// If the queue is shut down already, Run returns [ErrShutDown] at once and leaves the queue
+// as it is. When somebody else shuts the queue down later, the workers go on until nothing
+// is queued. An item that fails meanwhile cannot be retried, and OnStop is told. Run then
+// returns ErrShutDown, or a DrainError that wraps ErrShutDown.
 //
 // The queue must be a [TypedRateLimiting] on a [TypedDelaying] on a [Typed], or a type
 // that embeds such a TypedRateLimiting. Run calls GetContext and Done on the given value,
-// so that an embedding type can replace both, and everything else on the embedded queue. If
-// a GetContext of that type fails while neither ctx nor the queue has ended, its worker
-// ends. When all workers have, Run returns the error and leaves the queue as it is. For any
-// other queue Run returns an error that names the type and wraps [errors.ErrUnsupported].
+// so that an embedding type can replace both, and all other methods on the embedded queue. If
+// a GetContext of such a type fails while neither ctx nor the queue has ended, the worker
+// ends. When all workers have ended, Run returns the error and leaves the queue as it is. For
+// any other queue Run returns an error that names the type and wraps [errors.ErrUnsupported].
 //
-// A retry has the priority with which the item was handed out.
+// A retry has the priority of the hand-out. An item whose call was cut short has the priority
+// of the hand-out or of an add since, whichever is higher.
 //
-// A panic in the limiter, the metrics or the [Queue] of the queue ends the program, as
-// there is no retry without them; Done is called before. Run panics if the queue or handle
+// A panic in the limiter, the metrics or the [Queue] of the queue ends the program, as no
+// retry works without them; Done is called before. Run panics if the queue or handle
 // is nil, if the limiter of the queue is nil, if a number in the options is negative, if
-// Drain is set without Grace, and if Drain is set with KeepQueue.
+// AtEnd is none of the three constants, and for EndDrain without Grace.
 //
-// Several calls may share a queue. Without KeepQueue, the first of them to end
-// ends the queue for all, and the others return with what they are at.
-// Run blocks; it takes one goroutine for each worker. Without options that end the
-// context of a handler, an item costs 50 to 100 bytes for its context, which are
-// allocated for several items at a time.
+// Several calls of Run may share a queue. The first Run to end ends the queue for all, and the
+// others return ErrShutDown once nothing is queued. There are two exceptions. A Run with
+// EndKeep does not end the queue. And while a Run drains the queue, any other Run that ends
+// gives its items back for the drain; its OnStop is told only the items that came too late for
+// that.
+//
+// Run blocks. It takes one goroutine for each worker. Without options that end the context of
+// a handler, an item costs 50 to 100 bytes for its context, allocated for several items at a
+// time.
 func Run[T comparable](ctx context.Context, queue TypedRateLimitingInterface[T], handle func(ctx context.Context, item T) error, options RunOptions[T]) error {
 	switch {
 	case queue == nil:
@@ -110,20 +118,20 @@ func Run[T comparable](ctx context.Context, queue TypedRateLimitingInterface[T],
 	case <-r.working:
 	case <-ctx.Done():
 	}
-	// Both may have happened, as the workers end with ctx. What counts is whether ctx
-	// has ended, not which of the two the select has noticed.
+	// Both may have happened, as the workers end with ctx. The end of ctx counts, and not
+	// which of the two the select has noticed.
 	switch {
 	case ctx.Err() != nil:
 		return r.end()
 	case !r.typed.ShuttingDown(): // GetContext has failed.
 		return r.keep()
 	}
-	return r.leftBehind(nil)
+	return r.leftBehind(nil, false)
 }
 
-// layers are the queue of a Run: the value that Run was given, and our queues in it. Run
-// gets and ends items by source. All else it asks of our queues, since only they can take
-// a retry below the seal of a drain, and say what is left.
+// layers are the queue of a Run: the given value, and our queues in it. Run gets and ends
+// items by source, and calls all other methods on our queues: only our queues can take a
+// retry below the seal of a drain, and say what is left.
 type layers[T comparable] struct {
 	source   source[T]
 	limiting *TypedRateLimiting[T]
@@ -131,7 +139,7 @@ type layers[T comparable] struct {
 	typed    *Typed[T]
 }
 
-// A source is what an embedding type can replace.
+// A source has the methods that an embedding type can replace.
 type source[T comparable] interface {
 	GetContext(ctx context.Context) (T, error)
 	Done(item T)
@@ -141,8 +149,8 @@ type source[T comparable] interface {
 // method too, and no other type has.
 func (q *TypedRateLimiting[T]) embedded() *TypedRateLimiting[T] { return q }
 
-// layersOf returns the layers of a queue, or an error that names the type of the layer
-// that is not ours. The source of a TypedRateLimiting is its lowest layer, as the others
+// layersOf returns the layers of a queue, or an error that names the type of the layer that
+// is not ours. The source of a TypedRateLimiting is its lowest layer, as the other layers
 // only pass the two calls on, each by a search for an interface that takes 30 ns.
 func layersOf[T comparable](queue TypedRateLimitingInterface[T]) (l layers[T], err error) {
 	e, ours := queue.(interface{ embedded() *TypedRateLimiting[T] })
@@ -167,8 +175,8 @@ func unsupported(layer any) error {
 	return fmt.Errorf("workqueue: Run needs a TypedRateLimiting of this package or a type that embeds one, on this package's layers, and not a %T: %w", layer, errors.ErrUnsupported)
 }
 
-// A runner is one call of Run. All workers share it. What each of them has for itself is in
-// worker, so that it needs no lock.
+// A runner is one call of Run. All workers share it. A worker keeps its own state in worker,
+// where the state needs no lock.
 type runner[T comparable] struct {
 	// Immutable while workers run.
 
@@ -181,9 +189,9 @@ type runner[T comparable] struct {
 	results *resultCounts // nil if nobody counts
 	failed  *failures[T]  // in a row, of all Runs on the queue
 
-	// Contexts. None ends before the one above it. All are made before the first
-	// worker. Those of the handlers descend from handling, which cancel ends if it is
-	// not ctx. The hand-outs end with intake, which is one of these two.
+	// Contexts, made before the first worker. None ends before the one above it. The
+	// contexts of the handlers descend from handling. Unless handling is ctx, cancel ends
+	// handling. The hand-outs end with intake, which is ctx or handling.
 	ctx      context.Context
 	intake   context.Context
 	handling context.Context
@@ -191,8 +199,10 @@ type runner[T comparable] struct {
 	working  chan struct{} // closed by the last worker
 
 	workers atomic.Int64
-	closing atomic.Bool // what is added from now on may be dropped by the shutdown
+	closing atomic.Bool // the shutdown may drop adds from now on
+	gaveWay atomic.Bool // the grace period is over, and another Run goes on to drain the queue
 	anyLate atomic.Bool // late has had items
+	oddFail atomic.Bool // an item that differs from itself has failed; failed has no such items
 
 	mu sync.Mutex
 	// The fields below are guarded by mu until working is closed.
@@ -241,13 +251,13 @@ func loggerFor(ctx context.Context, option *logr.Logger) logr.Logger {
 	return loggerOrDefault(option)
 }
 
-// descend makes the contexts. With a grace period the handlers live on when ctx ends, and
-// with Drain so do the hand-outs. WithoutCancel keeps the values of ctx for them.
+// descend makes the contexts. With a grace period the handlers go on when ctx ends, and with
+// EndDrain so do the hand-outs. WithoutCancel keeps the values of ctx for them.
 func (r *runner[T]) descend() {
 	switch {
 	case r.options.Grace > 0:
 		r.handling, r.cancel = context.WithCancelCause(context.WithoutCancel(r.ctx))
-		if r.options.Drain {
+		if r.options.AtEnd == EndDrain {
 			r.intake = r.handling
 		}
 	case r.options.CancelOnReAdd:
@@ -258,8 +268,8 @@ func (r *runner[T]) descend() {
 	// In all other cases the handlers get the caller's context, which costs nothing.
 }
 
-// start starts the workers. All are counted before the first can end: otherwise the
-// count could be 0 before the last has begun, and Run would return while it works.
+// start starts the workers. All are counted before the first can end: otherwise the count
+// could be 0 before the last has begun, and Run would return too early.
 func (r *runner[T]) start() {
 	n := max(1, r.options.Workers)
 	r.workers.Store(int64(n))
@@ -298,25 +308,25 @@ func (r *runner[T]) noteLate(late lateItem[T]) {
 	r.anyLate.Store(true)
 }
 
-// forgetLate takes back noteLate for an item that is handled once more: it was added
-// again before the shutdown. Only its last outcome counts.
+// forgetLate takes back noteLate for an item that is handled once more, as it was added
+// again before the shutdown. Only the last outcome counts.
 func (r *runner[T]) forgetLate(item T) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.late, item)
 }
 
-// noteQueued notes an item that a worker has, and will not handle. The workers note at
-// once, since nothing else knows of the item any more: for the queue it is in flight, and
-// Done comes next.
+// noteQueued notes an item that a worker has, and will not handle to the end. The workers
+// note at once, since nothing else knows of the item any more: the queue has it in flight,
+// and Done comes next.
 func (r *runner[T]) noteQueued(item T) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.queued = append(r.queued, item)
 }
 
-// noteError keeps an error that ends a worker although there may be items. Our queues
-// return no such error, but the GetContext of an embedding type may. To ask it again could
+// noteError keeps an error that ends a worker although there may be items. Our queues return
+// no such error, but the GetContext of an embedding type may. To ask GetContext again could
 // spin. Of the errors of several workers the last one is kept.
 func (r *runner[T]) noteError(err error) {
 	if r.intake.Err() != nil || errors.Is(err, ErrShutDown) {

@@ -7,70 +7,114 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed16c08ea7/workqueue/internal/slab"
 )
 
-// This file has the end of Run: how the queue is drained, and what is left. That is what
-// the queue holds, or has dropped, and what the workers have noted of items that the queue
-// no longer has.
+// This file has the end of Run: how the queue is drained, and which items are left. Some are
+// still in the queue, some were dropped by the shutdown, and some are in the notes of workers.
 
-// end is what Run does when ctx has ended. It waits for the workers, and shuts the
-// queue down unless that is to be kept. A queue that somebody else has shut down is
-// closed as any other, as what is left in it would be named by nobody.
+// A seal refuses the adds of callers while Runs drain the queue. The queue below stays open,
+// as a shutdown would drop the retries of these Runs.
+type seal struct {
+	holders atomic.Int32 // Runs that drain; never 0 again once a Run has drained
+}
+
+// Load reports whether callers find the queue shut down.
+func (s *seal) Load() bool { return s.holders.Load() > 0 }
+
+// handOver takes one of several holders away, and reports false for the last one.
+func (s *seal) handOver() bool {
+	for n := s.holders.Load(); n > 1; n = s.holders.Load() {
+		if s.holders.CompareAndSwap(n, n-1) {
+			return true
+		}
+	}
+	return false
+}
+
+// keeps reports whether the queue goes on when this Run ends: for the next Run, or for
+// another Run that drains the queue. If so, this Run gives its items back, below the seal.
+func (r *runner[T]) keeps() bool {
+	switch r.options.AtEnd {
+	case EndKeep:
+		return true
+	case EndDrain:
+		return r.gaveWay.Load() || r.limiting.sealed.holders.Load() > 1
+	}
+	return r.limiting.sealed.Load()
+}
+
+// end ends Run after ctx has ended. It waits for the workers, and shuts the queue down
+// unless the queue goes on. A queue that somebody else has shut down is closed too, or
+// nobody would name the items in it.
 func (r *runner[T]) end() error {
+	drains := r.options.AtEnd == EndDrain
+	if drains {
+		r.limiting.sealed.holders.Add(1) // Before the grace period can be over, see keeps.
+	}
 	if r.options.Grace > 0 {
 		defer time.AfterFunc(r.options.Grace, func() { r.cancel(context.Cause(r.ctx)) }).Stop()
 	}
-	if r.options.KeepQueue {
+	if drains && r.finish() || !drains && r.keeps() {
 		<-r.working
-		if !r.typed.ShuttingDown() { // Another Run may have sealed the queue to drain it.
+		if !r.typed.ShuttingDown() {
 			return r.keep()
 		}
-	}
-	if r.options.Drain {
-		r.finish()
 	}
 	return r.close()
 }
 
-// keep ends a Run that leaves the queue open. Nothing is left behind then: the next Run
-// finds it in the queue.
+// keep ends a Run whose queue goes on. The Run leaves only items behind that it could not
+// give back. OnStop is told what is in the queue, unless another Run drains the queue: that
+// Run handles or names these items.
 func (r *runner[T]) keep() error {
+	if r.options.AtEnd != EndKeep || r.limiting.sealed.Load() {
+		return r.leftBehind(nil, true)
+	}
 	if r.options.OnStop != nil {
 		r.options.OnStop(r.limiting.Snapshot(math.MaxInt))
 	}
 	return r.err
 }
 
-// finish waits until there is nothing to do any more but what waits for other
-// reasons than a failure, or until the grace period is over. The queue has to stay open
-// for that, as a shutdown would drop the retries. So it is sealed: callers find it shut
-// down already.
+// finish waits until nothing is queued, nothing is held, and nothing waits after a failure.
+// It reports true if the grace period was over first and another Run goes on to drain the
+// queue.
 //
-// No queue tells when it has nothing to do, so it is asked, at first every millisecond
-// and then less often.
-func (r *runner[T]) finish() {
+// No queue tells when it has nothing to do, so finish asks, at first every millisecond and
+// then less often.
+func (r *runner[T]) finish() (handedOver bool) {
 	const most = 16 * time.Millisecond
-	r.limiting.sealed.Store(true)
-	for wait := time.Millisecond; r.delaying.hasWork(r.failed); wait = min(2*wait, most) {
+	for wait := time.Millisecond; r.delaying.hasWork(r.failed, r.oddFail.Load()); wait = min(2*wait, most) {
 		select {
 		case <-r.handling.Done():
-			return
-		case <-r.working: // Somebody has shut the queue down.
-			return
+		case <-r.working: // The workers end with handling, or after a shutdown by somebody else.
 		case <-time.After(wait):
+			continue
 		}
+		if r.handling.Err() == nil {
+			return false
+		}
+		r.gaveWay.Store(true) // Before holders says that no other Run drains.
+		handedOver = r.limiting.sealed.handOver()
+		r.gaveWay.Store(handedOver)
+		return handedOver
 	}
+	return false
 }
 
-// hasWork reports whether an item is queued, or held, or waits after a failure. A failure
-// is counted before it waits, and waits before its Done. An item that is due goes to the
-// queue below with the lock held, so that one look finds it in one place or the other. With
-// a storage below that is foreign code, and the item is in neither for a moment: then any
-// failure counts.
-func (q *TypedDelaying[T]) hasWork(failed *failures[T]) bool {
+// hasWork reports whether an item is queued, or held, or waits after a failure. A failure is
+// counted before its item waits, and the item waits before its Done. A due item goes to the
+// queue below with the lock held, so one look finds the item in one of the two queues. A
+// storage below is foreign code: the item is in neither queue for a moment, so any failure
+// counts.
+//
+// The failures of an item that differs from itself are not counted. Once such an item has
+// failed, odd is true, and each waiting item that differs from itself counts.
+func (q *TypedDelaying[T]) hasWork(failed *failures[T], odd bool) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if queued, held := q.queue.(*Typed[T]).sizes(); queued+held > 0 {
@@ -79,40 +123,45 @@ func (q *TypedDelaying[T]) hasWork(failed *failures[T]) bool {
 	if q.typed == nil {
 		return failed.failing.Load() > 0
 	}
-	return q.agenda.countOf(failed, 1) > 0
+	return q.agenda.countOf(failed, odd, 1) > 0
 }
 
-// countOf returns how many failed items wait, or most if there are more.
-func (a *agenda[T]) countOf(failed *failures[T], most int) int {
-	if failed.failing.Load() == 0 {
-		return 0
+// countOf returns how many failed items wait, or most if there are more. For odd, see hasWork.
+func (a *agenda[T]) countOf(failed *failures[T], odd bool, most int) (n int) {
+	if failed.failing.Load() > 0 {
+		n = failed.count(most, func(item T) bool {
+			_, r := a.items.Find(slab.HashOf(item), item)
+			return r != nil
+		})
 	}
-	return failed.count(most, func(item T) bool {
-		_, r := a.items.Find(slab.HashOf(item), item)
-		return r != nil
-	})
+	for p := uint32(0); odd && p < uint32(a.nodes.N) && n < most; p++ {
+		if item := a.items.Records.At(a.nodes.At(p).ref).Item; !slab.Equal(item, item) {
+			n++
+		}
+	}
+	return n
 }
 
-// close shuts the queue down, waits for the workers, and takes out of the queue what
-// they leave behind. That is named in what Run says is left. If it stayed in the queue
-// too, a drain after Run would wait for it for ever.
+// close shuts the queue down, waits for the workers, and takes the remaining items out of
+// the queue. OnStop or the error of Run names these items. If they stayed in the queue, a
+// later drain would wait for them for ever.
 //
-// The drains of other callers go on until the workers have ended. Then the shutdown ends
-// them: nobody handles the rest.
+// The drains of other callers go on until the workers have ended. The shutdown then ends
+// these drains, as nobody handles the rest.
 func (r *runner[T]) close() error {
 	r.closing.Store(true)
 	r.delaying.close()
 	r.typed.shutDown(true)
 	<-r.working
 	r.limiting.ShutDown()
-	return r.leftBehind(r.takeQueued())
+	return r.leftBehind(r.takeQueued(), false)
 }
 
-// takeQueued takes all items out of the queue, and returns them as they were in it, if
-// somebody may want to know. What a limit holds back while somebody else has its group
-// comes out by Remove.
+// takeQueued takes all items out of the queue. It returns how they were queued, if somebody
+// may want to know. An item of a full group, which a foreign worker keeps full, comes out by
+// Remove.
 func (r *runner[T]) takeQueued() (before []ItemInfo[T]) {
-	if r.options.OnStop != nil || r.options.Drain {
+	if r.options.OnStop != nil || r.options.AtEnd == EndDrain {
 		before = r.typed.Snapshot(math.MaxInt).Queued
 	}
 	declined := len(r.queued)
@@ -137,42 +186,52 @@ func (r *runner[T]) takeQueued() (before []ItemInfo[T]) {
 	return before
 }
 
-// leftBehind says what is left: to OnStop, or to the log, and in the error of Run if that
-// was to drain and something is left. What only waits or was put off does not count as
-// left. before is what was queued when Run began to take it out.
+// leftBehind tells what is left: OnStop or the log, and the error of a Run that drains.
+// Items that wait without a failure do not make an error. before lists the queued items at
+// the moment when Run began to take them out. With notesOnly, another Run has the queue, and
+// this Run leaves only what its workers have noted.
 //
-// The workers are gone, so their notes are read without the lock. The lists are made only if
-// somebody gets them, as that takes long for millions of items.
-func (r *runner[T]) leftBehind(before []ItemInfo[T]) error {
-	dropped := r.delaying.leftover()
-	failed, retries := r.countFailed(), dropped.retries(r.failed)
-	_, held := r.typed.sizes()
+// The workers have ended, so their notes are read without the lock. The lists are made only
+// for somebody who gets them, as millions of items take long.
+func (r *runner[T]) leftBehind(before []ItemInfo[T], notesOnly bool) error {
+	var dropped *leftover[T]
+	held := 0
+	if !notesOnly {
+		dropped = r.delaying.claimLeftover()
+		_, held = r.typed.sizes()
+	}
+	failed, retries := r.countFailed(), dropped.retries(r.failed, r.oddFail.Load())
 	something := len(r.queued)+held+failed+retries > 0
-	undrained := r.options.Drain && something
+	undrained := r.options.AtEnd == EndDrain && something
 	left := new(DrainError[T])
 	if undrained || r.options.OnStop != nil {
-		left.Snapshot = r.nameLeft(before, dropped)
+		left.Left = r.nameLeft(before, dropped, held)
 	}
 	if r.options.OnStop != nil {
-		r.options.OnStop(left.Snapshot)
+		r.options.OnStop(left.Left)
 	} else if something {
 		r.logger.Info("Run has ended and left items behind", "queued", len(r.queued),
 			"inFlight", held, "failed", failed, "retries", retries)
 	}
-	if !undrained {
+	var err error
+	switch end := r.ctx.Err(); {
+	case undrained:
+		left.Err = cmp.Or(end, ErrShutDown)
+		err = left
+	case end == nil: // nil would say that the caller has ended this Run.
+		err = ErrShutDown
+	}
+	switch {
+	case r.err == nil:
+		return err
+	case err == nil:
 		return r.err
 	}
-	if left.Err = r.ctx.Err(); left.Err == nil {
-		left.Err = ErrShutDown
-	}
-	if r.err == nil {
-		return left
-	}
-	return errors.Join(left, r.err)
+	return errors.Join(err, r.err)
 }
 
-// countFailed returns how many items have failed when no retry could come any more. What
-// was put off has not failed: it waits, and does not make Run return an error.
+// countFailed returns how many items have failed when no retry could come any more. An item
+// that was put off has not failed: it waits, and does not make Run return an error.
 func (r *runner[T]) countFailed() (n int) {
 	for _, l := range r.late {
 		if !l.putOff {
@@ -183,17 +242,19 @@ func (r *runner[T]) countFailed() (n int) {
 }
 
 // retries returns how many items waited after a failure.
-func (l *leftover[T]) retries(failed *failures[T]) int {
+func (l *leftover[T]) retries(failed *failures[T], odd bool) int {
 	if l == nil {
 		return 0
 	}
-	return l.agenda.countOf(failed, math.MaxInt)
+	return l.agenda.countOf(failed, odd, math.MaxInt)
 }
 
-// nameLeft lists what is left. Limiter and Run may both count failures, and the greater
+// nameLeft lists what is left. The limiter and Run may both count failures. The greater
 // number is the one that a reader looks for.
-func (r *runner[T]) nameLeft(before []ItemInfo[T], dropped *leftover[T]) Snapshot[T] {
-	s := r.typed.Snapshot(math.MaxInt)
+func (r *runner[T]) nameLeft(before []ItemInfo[T], dropped *leftover[T], held int) (s Snapshot[T]) {
+	if held > 0 {
+		s = r.typed.Snapshot(math.MaxInt)
+	}
 	s.Queued = r.nameQueued(before)
 	s.QueuedTotal = len(s.Queued)
 	dropped.addTo(&s)
@@ -206,11 +267,11 @@ func (r *runner[T]) nameLeft(before []ItemInfo[T], dropped *leftover[T]) Snapsho
 	return s
 }
 
-// nameQueued lists the items that Run has taken out. The queue knew most of them. It did
-// not know what a worker has declined, or what another caller has given back since.
+// nameQueued lists the items that Run has taken out. The queue knew most of them. The others
+// were declined by a worker, or given back by another caller.
 func (r *runner[T]) nameQueued(before []ItemInfo[T]) (infos []ItemInfo[T]) {
 	if slices.EqualFunc(before, r.queued, func(info ItemInfo[T], item T) bool { return info.Item == item }) {
-		return before // The usual case. With millions of items the map below is slow.
+		return before // The usual case. For millions of items the map below is slow.
 	}
 	known := make(map[T]ItemInfo[T], len(before))
 	for _, info := range before {
@@ -224,10 +285,10 @@ func (r *runner[T]) nameQueued(before []ItemInfo[T]) (infos []ItemInfo[T]) {
 	return infos
 }
 
-// nameLate lists what has failed when no retry could come any more, and what was put
-// off then. An item is listed once: as queued if it was added again, and as failed
-// rather than as waiting. The queue knows when a waiting item was due, and the worker
-// only when it has asked for it.
+// nameLate lists the items that have failed, or were put off, when they could not come again
+// any more. An item is listed once: as queued if it was added again, and as failed rather
+// than as waiting. The queue knows when a waiting item was due. A worker knows only if its
+// handler has said a time.
 func (r *runner[T]) nameLate(s *Snapshot[T]) {
 	if len(r.late) == 0 {
 		return
@@ -257,8 +318,8 @@ func (r *runner[T]) nameLate(s *Snapshot[T]) {
 	s.WaitingTotal, s.FailedTotal = len(s.Waiting), len(s.Failed)
 }
 
-// withoutRepeats returns the first of all mentions of an item, in their order. A worker can
-// have declined an item that was added again, and that then was taken out.
+// withoutRepeats returns the first mention of each item, in order. An item that a worker has
+// declined can have been added again, and then taken out of the queue.
 func withoutRepeats[T comparable](items []T) []T {
 	seen := make(map[T]bool, len(items))
 	return slices.DeleteFunc(items, func(item T) bool {

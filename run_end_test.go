@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -49,7 +50,7 @@ func TestRunEnd(t *testing.T) {
 		"idle, waiting": {"", runOptions{}, cut, func(s *show) { s.queue.AddAfter("w", time.Minute) }, "1:end",
 			"queued[] held[] waiting[w]: <nil>"},
 		"a handler is cancelled": {"a", runOptions{}, cut, nil,
-			"0:a 1:a ends: context canceled 1:end", "queued[] held[] waiting[] failed[a]: <nil>"},
+			"0:a 1:a ends: context canceled 1:end", "queued[a] held[] waiting[]: <nil>"},
 		"a handler that then succeeds": {"a", runOptions{}, func(s *show) func(context.Context, string) error {
 			return func(ctx context.Context, item string) error { s.cut(ctx, item); return nil }
 		}, nil, "0:a 1:a ends: context canceled 1:end", "<nil>"},
@@ -69,31 +70,31 @@ func TestRunEnd(t *testing.T) {
 			return func(context.Context, string) error { time.Sleep(5 * time.Second); return permanently() }
 		}, nil, "0:a 5:end", "<nil>"},
 		"in grace": {"a b", runOptions{Grace: 2 * time.Second}, cut, nil,
-			"0:a 3:a ends: context canceled 3:end", "queued[b] held[] waiting[] failed[a]: <nil>"},
+			"0:a 3:a ends: context canceled 3:end", "queued[a b] held[] waiting[]: <nil>"},
 		"with grace to spare": {"a b", runOptions{Grace: 10 * time.Second}, stubborn, nil,
 			"0:a 5:end", "queued[b] held[] waiting[]: <nil>"},
-		"drain": {"a b c", runOptions{Grace: 20 * time.Second, Drain: true}, stubborn, nil,
+		"drain": {"a b c", runOptions{Grace: 20 * time.Second, AtEnd: workqueue.EndDrain}, stubborn, nil,
 			"0:a 10:c 15:end 5:b", "<nil>"},
-		"drain of what is added again": {"a b", runOptions{Grace: 20 * time.Second, Drain: true}, stubborn, func(s *show) { s.queue.Add("a") },
+		"drain of what is added again": {"a b", runOptions{Grace: 20 * time.Second, AtEnd: workqueue.EndDrain}, stubborn, func(s *show) { s.queue.Add("a") },
 			"0:a 10:a 15:end 5:b", "<nil>"},
-		"drain until grace is over": {"a b c", runOptions{Grace: 7 * time.Second, Drain: true}, stubborn, nil,
+		"drain until grace is over": {"a b c", runOptions{Grace: 7 * time.Second, AtEnd: workqueue.EndDrain}, stubborn, nil,
 			"0:a 10:end 5:b", "queued[c] held[] waiting[]: context canceled"},
-		"drain that cancels": {"a b c", runOptions{Grace: 7 * time.Second, Drain: true}, cut, nil,
-			"0:a 8:a ends: context canceled 8:end", "queued[b c] held[] waiting[] failed[a]: context canceled"},
-		"drain of what fails for good": {"a b", runOptions{Grace: 20 * time.Second, Drain: true, MaxAttempts: 1}, failing, nil,
+		"drain that cancels": {"a b c", runOptions{Grace: 7 * time.Second, AtEnd: workqueue.EndDrain}, cut, nil,
+			"0:a 8:a ends: context canceled 8:end", "queued[a b c] held[] waiting[]: context canceled"},
+		"drain of what fails for good": {"a b", runOptions{Grace: 20 * time.Second, AtEnd: workqueue.EndDrain, MaxAttempts: 1}, failing, nil,
 			"0:a 10:end 5:b", "<nil>"},
-		"drain of what fails": {"a b", runOptions{Grace: 20 * time.Second, Drain: true}, failing, nil,
+		"drain of what fails": {"a b", runOptions{Grace: 20 * time.Second, AtEnd: workqueue.EndDrain}, failing, nil,
 			"0:a 10:a 15:b 20:a 25:end 5:b", "queued[] held[] waiting[b] failed[a]: context canceled"},
-		"drain of what waits for a retry": {"a", runOptions{Grace: 20 * time.Second, Drain: true}, func(*show) func(context.Context, string) error {
+		"drain of what waits for a retry": {"a", runOptions{Grace: 20 * time.Second, AtEnd: workqueue.EndDrain}, func(*show) func(context.Context, string) error {
 			return replies(fails, fails, fails)
 		}, nil, "0:a 1:a 3:a 7:a 7:end", "<nil>"},
-		"drain until what waits for a retry cannot come": {"a", runOptions{Grace: 3 * time.Second, Drain: true}, func(*show) func(context.Context, string) error {
+		"drain until what waits for a retry cannot come": {"a", runOptions{Grace: 3 * time.Second, AtEnd: workqueue.EndDrain}, func(*show) func(context.Context, string) error {
 			return replies(fails, fails, fails, fails)
 		}, nil, "0:a 1:a 3:a 4:end", "queued[] held[] waiting[a]: context canceled"},
-		"drain beside what waits for something else": {"a", runOptions{Grace: 3 * time.Second, Drain: true}, func(*show) func(context.Context, string) error {
+		"drain beside what waits for something else": {"a", runOptions{Grace: 3 * time.Second, AtEnd: workqueue.EndDrain}, func(*show) func(context.Context, string) error {
 			return replies()
 		}, func(s *show) { s.queue.AddAfter("w", time.Minute) }, "0:a 1:end", "queued[] held[] waiting[w]: <nil>"},
-		"drain of an idle queue": {"", runOptions{Grace: 20 * time.Second, Drain: true}, cut, nil, "1:end", "<nil>"},
+		"drain of an idle queue": {"", runOptions{Grace: 20 * time.Second, AtEnd: workqueue.EndDrain}, cut, nil, "1:end", "<nil>"},
 		"timeout in grace": {"a", runOptions{Grace: 2 * time.Second, Timeout: 1500 * time.Millisecond}, cut, nil,
 			"0:a 1.5:a ends: workqueue: handler has timed out 1.5:end", "queued[] held[] waiting[] failed[a]: <nil>"},
 		"panic late": {"a", runOptions{}, func(*show) func(context.Context, string) error {
@@ -127,6 +128,7 @@ func TestRunEnd(t *testing.T) {
 				if s.result != nil && !errors.Is(s.result, context.Canceled) {
 					t.Errorf("%v is not the context's error", s.result)
 				}
+				s.wantFailuresAsLogged()
 			})
 		})
 	}
@@ -188,8 +190,8 @@ func TestRunWhenTheQueueIsShutDown(t *testing.T) {
 				time.Sleep(500 * time.Millisecond)
 				s.queue.Add("a")
 				go down(s)
-				if err := s.end(); err != nil {
-					t.Errorf("got %v, want nil", err)
+				if err := s.end(); err != workqueue.ErrShutDown {
+					t.Errorf("got %v, want %v", err, workqueue.ErrShutDown)
 				}
 				synctest.Wait()
 				got := strings.Join(s.events, " ")
@@ -220,7 +222,7 @@ func TestRunEndsAfterAShutDown(t *testing.T) {
 				s.stop()
 				got := s.left()
 				s.want("0:a 1:a ends: context canceled 1:end")
-				if want := "queued[b c] held[] waiting[] failed[a]: <nil>"; got != want {
+				if want := "queued[a b c] held[] waiting[]: <nil>"; got != want {
 					t.Errorf("got %s, want %s", got, want)
 				}
 			})
@@ -239,7 +241,7 @@ func TestRunDrainWaitsForTheLastItem(t *testing.T) {
 			s.queue = &tt
 			s.queue.Add("a")
 			calls := replies(fails)
-			s.run(runOptions{Drain: true, Grace: time.Minute}, func(ctx context.Context, item string) error {
+			s.run(runOptions{AtEnd: workqueue.EndDrain, Grace: time.Minute}, func(ctx context.Context, item string) error {
 				time.Sleep(2*time.Second - tt.before - tt.after)
 				return calls(ctx, item)
 			})
@@ -271,7 +273,7 @@ func (q *slowGet) GetContext(ctx context.Context) (string, error) {
 func TestRunDrainEndsWithAShutDown(t *testing.T) {
 	onRunQueues(t, func(t *testing.T, s *show) {
 		s.queue.Add("a")
-		s.run(runOptions{Drain: true, Grace: time.Hour}, func(context.Context, string) error {
+		s.run(runOptions{AtEnd: workqueue.EndDrain, Grace: time.Hour}, func(context.Context, string) error {
 			return workqueue.RetryAfter(time.Minute, errFailed)
 		})
 		time.Sleep(time.Second)
@@ -282,36 +284,6 @@ func TestRunDrainEndsWithAShutDown(t *testing.T) {
 			t.Errorf("got %s, want %s", got, want)
 		}
 		s.want("0:a 2:end")
-	})
-}
-
-// A ShutDown cuts the drain of Run short, but not what Run reports.
-func TestRunDrainIsCutShort(t *testing.T) {
-	onRunQueues(t, func(t *testing.T, s *show) {
-		for _, item := range []string{"a", "b", "c"} {
-			s.queue.Add(item)
-		}
-		s.queue.AddAfter("d", time.Minute)
-		s.run(runOptions{Workers: 2}, func(_ context.Context, item string) error {
-			time.Sleep(5 * time.Second)
-			if item == "a" {
-				return errFailed
-			}
-			return nil
-		})
-		time.Sleep(time.Second)
-		s.stop()
-		time.Sleep(time.Second)
-		s.queue.ShutDown()
-		time.Sleep(time.Second)
-		s.queue.ShutDown()
-		got := s.left()
-		if took := time.Since(s.start).Truncate(100 * time.Millisecond); took != 5*time.Second {
-			t.Errorf("Run has returned after %v, want 5s, with the workers", took)
-		}
-		if want := "queued[c] held[] waiting[d] failed[a]: <nil>"; got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
 	})
 }
 
@@ -328,8 +300,8 @@ func TestRunTwice(t *testing.T) {
 		other.Go(func() {
 			calls := 0
 			err := workqueue.Run(t.Context(), s.queue, func(context.Context, string) error { calls++; time.Sleep(3 * time.Second); return nil }, runOptions{})
-			if err != nil || calls != 1 {
-				t.Errorf("got %v and %d calls from the other one, want 1", err, calls)
+			if err != workqueue.ErrShutDown || calls != 1 {
+				t.Errorf("got %v and %d calls from the other one, want a shutdown and 1", err, calls)
 			}
 		})
 		time.Sleep(500 * time.Millisecond)
@@ -354,8 +326,8 @@ func (s *show) left() string {
 		return fmt.Sprint("OnStop was not called: ", err)
 	}
 	if drained := (*workqueue.DrainError[string])(nil); errors.As(err, &drained) {
-		if !reflect.DeepEqual(drained.Snapshot, *s.stopped) {
-			s.t.Errorf("the error has %+v, and OnStop was told %+v", drained.Snapshot, *s.stopped)
+		if !reflect.DeepEqual(drained.Left, *s.stopped) {
+			s.t.Errorf("the error has %+v, and OnStop was told %+v", drained.Left, *s.stopped)
 		}
 		if !errors.Is(err, workqueue.ErrNotDrained) {
 			s.t.Errorf("%v is not ErrNotDrained", err)
@@ -387,25 +359,6 @@ func leftIn(left workqueue.Snapshot[string], err error) string {
 		text += list(" failed", left.Failed, left.FailedTotal)
 	}
 	return fmt.Sprintf("%s: %v", text, err)
-}
-
-// What is queued, what waits and what has failed late is in one list each.
-func TestRunNamesWhatWaits(t *testing.T) {
-	onRunQueues(t, func(t *testing.T, s *show) {
-		s.queue.Add("a")
-		s.queue.Add("b")
-		s.queue.AddAfter("c", time.Minute)
-		s.run(runOptions{}, s.cut)
-		synctest.Wait()
-		s.stop()
-		if got, want := s.left(), "queued[b] held[] waiting[c] failed[a]: <nil>"; got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
-		// Nothing more is known of what a worker has left behind.
-		if got, want := s.stopped.Failed[0], (workqueue.ItemInfo[string]{Item: "a", State: workqueue.ItemFailed, Failures: 1}); got != want {
-			t.Errorf("got %+v, want %+v", got, want)
-		}
-	})
 }
 
 // What waited is named beside a handler that has failed late even if that leaves
@@ -485,24 +438,6 @@ func (s *show) wantFailuresAsLogged() {
 	}
 }
 
-// A failure of an item that was added again meanwhile counts too.
-func TestRunNamesWhatIsQueuedWithItsLateFailure(t *testing.T) {
-	onRunQueues(t, func(t *testing.T, s *show) {
-		s.queue.Add("a")
-		s.run(runOptions{}, func(context.Context, string) error { time.Sleep(5 * time.Second); return errFailed })
-		time.Sleep(time.Second)
-		s.queue.Add("a")
-		s.stop()
-		if got, want := s.left(), "queued[a] held[] waiting[]: <nil>"; got != want {
-			t.Fatalf("got %s, want %s", got, want)
-		}
-		if n := s.stopped.Queued[0].Failures; n != 1 {
-			t.Errorf("got %d failures, want 1", n)
-		}
-		s.wantFailuresAsLogged()
-	})
-}
-
 // What Run leaves behind by name it does not leave in the queue: a drain after it
 // has nothing to wait for, no matter who calls it.
 func TestRunLeavesAQueueThatDrains(t *testing.T) {
@@ -518,7 +453,7 @@ func TestRunLeavesAQueueThatDrains(t *testing.T) {
 				s.run(runOptions{}, s.cut)
 				synctest.Wait()
 				s.stop()
-				if got, want := s.left(), "queued[b c] held[] waiting[] failed[a]: <nil>"; got != want {
+				if got, want := s.left(), "queued[a b c] held[] waiting[]: <nil>"; got != want {
 					t.Errorf("got %s, want %s", got, want)
 				}
 				if err := drain(s); err != nil || s.queue.Len() != 0 { // The bubble reports it if it does not return.
@@ -625,22 +560,10 @@ func (q lateAgain) GetContext(ctx context.Context) (string, error) {
 	return item, err
 }
 
-// A handler that ends with ctx has failed, although one that was overtaken and
-// returns the same has not.
-func TestRunUnderCancelOnReAddFailsWithItsContext(t *testing.T) {
-	onReAdd(t, runOptions{}, func(s *show) func(context.Context, string) error { return s.cut }, func(s *show) {
-		synctest.Wait()
-		s.stop()
-		if got, want := s.left(), "queued[] held[] waiting[] failed[a]: <nil>"; got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
-	})
-}
-
 // After a shutdown by somebody else, OnStop was not told what others hold, and a Run with
 // Drain returned nil.
 func TestRunNamesWhatOthersHoldAfterTheirShutdown(t *testing.T) {
-	for _, options := range []runOptions{{}, {Drain: true, Grace: time.Minute}} {
+	for _, options := range []runOptions{{}, {AtEnd: workqueue.EndDrain, Grace: time.Minute}} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newShow(t, ourQueue)
 			s.fifo.Add("theirs")
@@ -648,7 +571,7 @@ func TestRunNamesWhatOthersHoldAfterTheirShutdown(t *testing.T) {
 			s.queue.Add("a")
 			s.run(options, func(context.Context, string) error { s.queue.ShutDown(); return nil })
 			<-s.ended
-			if err := s.result; errors.Is(err, workqueue.ErrNotDrained) != options.Drain || errors.Is(err, workqueue.ErrShutDown) != options.Drain {
+			if err := s.result; errors.Is(err, workqueue.ErrNotDrained) != (options.AtEnd == workqueue.EndDrain) || !errors.Is(err, workqueue.ErrShutDown) {
 				t.Errorf("%+v: got %v from Run", options, err)
 			}
 			if got := names(s.stopped.InFlight); got != "theirs" || s.stopped.InFlightTotal != 1 {
@@ -716,16 +639,16 @@ func TestRunDrainHasWhatIsLeftInItsError(t *testing.T) {
 			stop()
 		})
 		err := workqueue.Run(ctx, s.queue, func(ctx context.Context, _ string) error { time.Sleep(5 * time.Second); return errFailed },
-			runOptions{Drain: true, Grace: time.Second, Logger: discard()})
+			runOptions{AtEnd: workqueue.EndDrain, Grace: time.Second, Logger: discard()})
 		left, _ := err.(*workqueue.DrainError[string])
-		if left == nil || leftIn(left.Snapshot, left.Err) != "queued[c] held[b] waiting[w] failed[a]: context canceled" {
+		if left == nil || leftIn(left.Left, left.Err) != "queued[c] held[b] waiting[w] failed[a]: context canceled" {
 			t.Errorf("got %v, %+v", err, left)
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {
 		s := newShow(t, ourQueue)
 		s.queue.Add("a")
-		s.run(runOptions{Drain: true, Grace: time.Second}, func(context.Context, string) error { s.queue.ShutDown(); return errFailed })
+		s.run(runOptions{AtEnd: workqueue.EndDrain, Grace: time.Second}, func(context.Context, string) error { s.queue.ShutDown(); return errFailed })
 		got := s.left()
 		if want := "queued[] held[] waiting[] failed[a]: workqueue: queue is shut down"; got != want {
 			t.Errorf("got %s, want %s", got, want)
@@ -743,9 +666,9 @@ func TestRunReturnsWhatAWorkerHasFailedWith(t *testing.T) {
 			s.queue = &failingOnce{TypedRateLimiting: s.queue.(*workqueue.TypedRateLimiting[string])}
 			s.queue.Add("a")
 			s.queue.Add("b")
-			options := runOptions{Workers: 2, Drain: drain}
+			options := runOptions{Workers: 2}
 			if drain {
-				options.Grace = time.Second
+				options.AtEnd, options.Grace = workqueue.EndDrain, time.Second
 			}
 			s.run(options, s.cut)
 			synctest.Wait()
@@ -808,7 +731,7 @@ func TestRunNamesWhenWhatIsPutOffLateIsDue(t *testing.T) {
 			s := newShow(t, ourQueue)
 			s.queue.Add("a")
 			var again bool
-			s.run(runOptions{OnResult: func(_ context.Context, _ string, result workqueue.Result) { again = result.Again }},
+			s.run(runOptions{OnResult: func(_ context.Context, _ string, result workqueue.HandlerResult) { again = result.Again }},
 				func(context.Context, string) error { time.Sleep(2 * time.Second); return tt.reply() })
 			time.Sleep(time.Second)
 			s.stop()
@@ -823,6 +746,42 @@ func TestRunNamesWhenWhatIsPutOffLateIsDue(t *testing.T) {
 				t.Errorf("got %+v, want that it is due at %v; it was said to come again: %v", info, due, again)
 			}
 		})
+	}
+}
+
+// Under an errgroup, a controller whose queue somebody else had shut down looked alive: Run
+// returned nil, unless the shutdown came before the call.
+func TestRunReturnsNilOnlyIfItsContextHasEnded(t *testing.T) {
+	for name, tt := range map[string]struct {
+		ends []func(s *show)
+		want error
+	}{
+		"shutdown":                {[]func(s *show){func(s *show) { s.queue.ShutDown() }}, workqueue.ErrShutDown},
+		"end of ctx":              {[]func(s *show){func(s *show) { s.stop() }}, nil},
+		"end of ctx and shutdown": {[]func(s *show){func(s *show) { s.stop(); s.queue.ShutDown() }}, nil},
+		"end of ctx while the queue is worked off": {[]func(s *show){func(s *show) { s.queue.ShutDown() }, func(s *show) { s.stop() }}, nil},
+	} {
+		for _, item := range []string{"", "at work"} {
+			t.Run(name+" "+item, func(t *testing.T) {
+				onRunQueues(t, func(t *testing.T, s *show) {
+					if item != "" {
+						s.queue.Add(item)
+					}
+					s.run(runOptions{}, func(context.Context, string) error { time.Sleep(3 * time.Second); return nil })
+					for _, end := range tt.ends {
+						time.Sleep(time.Second)
+						end(s)
+					}
+					want := tt.want
+					if item == "" && len(tt.ends) == 2 {
+						want = workqueue.ErrShutDown // Nothing was there to be worked off.
+					}
+					if err := s.end(); err != want {
+						t.Errorf("got %v, want %v", err, want)
+					}
+				})
+			})
+		}
 	}
 }
 
@@ -842,17 +801,12 @@ func TestRunOnAQueueThatIsShutDown(t *testing.T) {
 // A Run that follows another handles all that the first has left, in its order, and what
 // has failed with its backoff.
 func TestRunAfterAnotherOnAKeptQueue(t *testing.T) {
-	for name, handle := range map[string]func(*show) func(context.Context, string) error{
-		"the handler is cancelled": func(s *show) func(context.Context, string) error {
-			return func(ctx context.Context, item string) error {
-				<-ctx.Done()
-				time.Sleep(500 * time.Millisecond)
-				return ctx.Err()
-			}
-		},
-		"it fails late": func(*show) func(context.Context, string) error {
-			return func(context.Context, string) error { time.Sleep(1500 * time.Millisecond); return errFailed }
-		},
+	for name, tt := range map[string]struct {
+		late       func(ctx context.Context) error
+		left, next string
+	}{
+		"the handler is interrupted": {context.Context.Err, "queued[b c a] held[] waiting[w]: <nil>", "1.5:b 1.5:c 1.5:a 10:w"},
+		"the handler fails late":     {func(context.Context) error { return errFailed }, "queued[b c] held[] waiting[a w]: <nil>", "1.5:b 1.5:c 2.5:a 10:w"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -861,21 +815,25 @@ func TestRunAfterAnotherOnAKeptQueue(t *testing.T) {
 					s.queue.Add(item)
 				}
 				s.queue.AddAfter("w", 10*time.Second)
-				s.run(runOptions{KeepQueue: true, MaxAttempts: 1}, handle(s))
+				s.run(runOptions{AtEnd: workqueue.EndKeep, MaxAttempts: 1}, func(ctx context.Context, _ string) error {
+					<-ctx.Done()
+					time.Sleep(500 * time.Millisecond)
+					return tt.late(ctx)
+				})
 				time.Sleep(time.Second)
 				s.stop()
 				<-s.ended
 				if s.result != nil || s.queue.ShuttingDown() {
 					t.Fatalf("got %v, and shutting down is %v", s.result, s.queue.ShuttingDown())
 				}
-				if got, want := leftIn(*s.stopped, nil), "queued[b c] held[] waiting[a w]: <nil>"; got != want {
-					t.Errorf("OnStop was told %s, want %s", got, want)
+				if got := leftIn(*s.stopped, nil); got != tt.left {
+					t.Errorf("OnStop was told %s, want %s", got, tt.left)
 				}
 				s.events = nil
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				err := workqueue.Run(ctx, s.queue, func(_ context.Context, item string) error { s.note("%s", item); return nil }, runOptions{})
-				s.want("1.5:b 1.5:c 2.5:a 10:w")
+				s.want(tt.next)
 				if err != nil || !s.queue.ShuttingDown() {
 					t.Errorf("got %v, and shutting down is %v", err, s.queue.ShuttingDown())
 				}
@@ -901,7 +859,7 @@ func TestRunsSideBySideOnAKeptQueue(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			var run sync.WaitGroup
 			run.Go(func() {
-				if err := workqueue.Run(ctx, s.queue, handle, runOptions{Workers: workers, KeepQueue: true, Grace: time.Minute}); err != nil {
+				if err := workqueue.Run(ctx, s.queue, handle, runOptions{Workers: workers, AtEnd: workqueue.EndKeep, Grace: time.Minute}); err != nil {
 					t.Errorf("got %v from a Run with %d workers", err, workers)
 				}
 			})
@@ -933,20 +891,20 @@ func TestRunsSideBySideOnAKeptQueue(t *testing.T) {
 	})
 }
 
-// An item that is handed out when ctx ends goes back to its place. An embedding type has it
-// queued by Done, and so as the last.
+// An item that is handed out when ctx ends goes back to its place, with its priority. An
+// embedding type has it queued by Done, and so as the last.
 func TestRunGivesBackWhatItDeclinesToAKeptQueue(t *testing.T) {
 	for want, embeds := range map[string]bool{"a b": false, "b a": true} {
 		ctx, stop := context.WithCancel(t.Context())
 		q := newEndingOnHandOut[string](stop)
-		q.AddAll("a", "b")
+		q.AddWith(workqueue.AddOptions{Priority: prio(7)}, "a", "b")
 		var queue rateLimited = q
 		if embeds {
 			queue = &embedding[string]{TypedRateLimiting: q}
 		}
-		err := workqueue.Run(ctx, queue, func(context.Context, string) error { t.Error("called"); return nil }, runOptions{KeepQueue: true})
-		if s := q.Snapshot(9); err != nil || names(s.Queued) != want || s.InFlightTotal != 0 {
-			t.Errorf("got %v, and %v in the queue, want %s queued", err, s, want)
+		err := workqueue.Run(ctx, queue, func(context.Context, string) error { t.Error("called"); return nil }, runOptions{AtEnd: workqueue.EndKeep})
+		if s := q.Snapshot(9); err != nil || names(s.Queued) != want || s.Queued[0].Priority+s.Queued[1].Priority != 14 || s.InFlightTotal != 0 {
+			t.Errorf("got %v, and %+v in the queue, want %s queued with priority 7", err, s, want)
 		}
 		q.ShutDown()
 	}
@@ -963,14 +921,13 @@ func newEndingOnHandOut[T comparable](stop func()) *workqueue.TypedRateLimiting[
 	return workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[T](), workqueue.TypedRateLimitingQueueConfig[T]{Name: "q", MetricsProvider: metrics})
 }
 
-// A drain in which nothing could be drained in, and one of a queue that is kept, were
-// ignored.
+// A drain without any time was taken for no drain.
 func TestRunRefusesOptionsWithoutMeaning(t *testing.T) {
 	q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())
 	defer q.ShutDown()
 	for want, options := range map[string]runOptions{
-		"workqueue: Drain without Grace: there is no time to drain in":         {Drain: true},
-		"workqueue: Drain with KeepQueue: a queue that is drained is not kept": {Drain: true, Grace: time.Second, KeepQueue: true},
+		"workqueue: EndDrain without Grace: there is no time to drain in": {AtEnd: workqueue.EndDrain},
+		"workqueue: AtEnd has an unknown value: 3":                        {AtEnd: workqueue.EndKeep + 1, Grace: time.Second},
 	} {
 		if got := goes(func() { workqueue.Run(t.Context(), q, replies(), options) }); got != want {
 			t.Errorf("got the panic %v, want %s", got, want)
@@ -985,7 +942,7 @@ func TestRunDrainIgnoresWhatOthersAdd(t *testing.T) {
 		q := s.queue.(*workqueue.TypedRateLimiting[string])
 		s.queue.Add("a")
 		calls := replies(fails, fails, workqueue.Requeue, requeues(time.Second))
-		s.run(runOptions{Grace: time.Minute, Drain: true}, func(ctx context.Context, item string) error {
+		s.run(runOptions{Grace: time.Minute, AtEnd: workqueue.EndDrain}, func(ctx context.Context, item string) error {
 			if s.ctx.Err() != nil {
 				if !q.ShuttingDown() {
 					t.Error("the queue does not say that it is drained")
@@ -1010,49 +967,6 @@ func TestRunDrainIgnoresWhatOthersAdd(t *testing.T) {
 	})
 }
 
-// What was lost in silence at an ordinary SIGTERM: deliveries in backoff. OnStop is told
-// of them, and with Drain they are an error that needs no type parameter.
-func TestRunTellsWhatWaitsForARetry(t *testing.T) {
-	for drain, want := range map[bool]string{
-		false: "queued[q] held[] waiting[a b]: <nil>",
-		true:  "queued[] held[] waiting[a b]: context canceled",
-	} {
-		onRunQueues(t, func(t *testing.T, s *show) {
-			s.queue.Add("a")
-			s.queue.Add("b")
-			s.queue.Add("q")
-			options := runOptions{Drain: drain}
-			if drain {
-				options.Grace = time.Second
-			}
-			s.run(options, func(ctx context.Context, item string) error {
-				switch {
-				case item != "q":
-					return workqueue.RetryAfter(time.Minute, errFailed)
-				case !drain && s.ctx.Err() == nil:
-					s.queue.Add("q")
-					s.stop()
-				}
-				return nil
-			})
-			synctest.Wait()
-			s.stop()
-			got := s.left()
-			if got != want && got != "queued[q] held[] waiting[b a]: <nil>" && got != "queued[] held[] waiting[b a]: context canceled" {
-				t.Errorf("got %s, want %s", got, want)
-			}
-			for _, info := range s.stopped.Waiting {
-				if info.Failures != 1 {
-					t.Errorf("got %+v, want one failure", info)
-				}
-			}
-			if errors.Is(s.result, workqueue.ErrNotDrained) != drain {
-				t.Errorf("got %v", s.result)
-			}
-		})
-	}
-}
-
 // An item that fails after a shutdown, comes again because it was added while it was
 // held, and then succeeds was listed as failed.
 func TestWhatHasSucceededSinceIsNotLeft(t *testing.T) {
@@ -1068,7 +982,7 @@ func TestWhatHasSucceededSinceIsNotLeft(t *testing.T) {
 		"was requeued":  {workqueue.Requeue, fails, "0 waiting, 1 failed\na: failed, 1 failures"},
 		"does not come": {fails, nil, "0 waiting, 1 failed\na: failed, 1 failures"},
 	} {
-		for _, options := range []runOptions{{}, {MaxAttempts: 9, Timeout: time.Minute}, {OnResult: func(context.Context, string, workqueue.Result) {}}} {
+		for _, options := range []runOptions{{}, {MaxAttempts: 9, Timeout: time.Minute}, {OnResult: func(context.Context, string, workqueue.HandlerResult) {}}} {
 			t.Run(name, func(t *testing.T) {
 				onRunQueues(t, func(t *testing.T, s *show) {
 					s.queue.Add("a")
@@ -1083,7 +997,7 @@ func TestWhatHasSucceededSinceIsNotLeft(t *testing.T) {
 						s.queue.ShutDown()
 						return tt.first()
 					})
-					if err := s.end(); err != nil {
+					if err := s.end(); err != workqueue.ErrShutDown {
 						t.Errorf("got %v", err)
 					}
 					if got, want := fmt.Sprint(s.stopped), "0 queued, 0 in flight, "+tt.want; got != want {
@@ -1105,8 +1019,8 @@ func TestWhatWasCutShortAtTheEndDoesNotComeAgain(t *testing.T) {
 	}{
 		{runOptions{}, false, true, 0},
 		{runOptions{}, true, false, 1},
-		{runOptions{KeepQueue: true}, true, true, 1},
-		{runOptions{Drain: true, Grace: time.Minute}, true, true, 0},
+		{runOptions{AtEnd: workqueue.EndKeep}, true, true, 1},
+		{runOptions{AtEnd: workqueue.EndDrain, Grace: time.Minute}, true, true, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newShow(t, ourQueue)
@@ -1115,7 +1029,7 @@ func TestWhatWasCutShortAtTheEndDoesNotComeAgain(t *testing.T) {
 			var told []bool
 			options := tt.options
 			options.CancelOnReAdd = true
-			options.OnResult = func(_ context.Context, _ string, r workqueue.Result) {
+			options.OnResult = func(_ context.Context, _ string, r workqueue.HandlerResult) {
 				if r.Outcome == workqueue.OutcomeReAdded {
 					told = append(told, r.Again)
 				}
@@ -1140,32 +1054,59 @@ func TestWhatWasCutShortAtTheEndDoesNotComeAgain(t *testing.T) {
 	}
 }
 
-// A Run that keeps the queue ended it when another Run drained it meanwhile.
-func TestRunKeepsAQueueThatAnotherRunDrains(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newShow(t, ourQueue)
-		for i := range 10 {
-			s.queue.Add(itemOf(i))
+// A Run that ended beside one that drains emptied the queue: 5 of 100 items were handled, and
+// its OnStop named 95 that were gone. The Run that drains has the queue until its end.
+func TestRunThatDrainsHandlesAllWhateverOthersEndWith(t *testing.T) {
+	for name, extra := range map[string]runOptions{
+		"keep":             {AtEnd: workqueue.EndKeep},
+		"stop":             {},
+		"stop with grace":  {Grace: 1500 * time.Millisecond},
+		"a shorter drain":  {AtEnd: workqueue.EndDrain, Grace: 1500 * time.Millisecond},
+		"cancels handlers": {AtEnd: workqueue.EndDrain, Grace: time.Millisecond},
+	} {
+		for _, after := range []time.Duration{0, time.Second} { // The second Run ends with the drain, or in its midst.
+			t.Run(fmt.Sprint(name, after), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := newShow(t, ourQueue)
+					for i := range 20 {
+						s.queue.Add(itemOf(i))
+					}
+					var succeeded atomic.Int64
+					handle := func(ctx context.Context, _ string) error {
+						select {
+						case <-ctx.Done():
+							return ctx.Err()
+						case <-time.After(time.Second):
+							succeeded.Add(1)
+							return nil
+						}
+					}
+					s.run(runOptions{AtEnd: workqueue.EndDrain, Grace: time.Minute}, handle)
+					ctx, cancel := context.WithCancel(t.Context())
+					var second sync.WaitGroup
+					second.Go(func() {
+						extra.Logger = discard()
+						extra.OnStop = func(left workqueue.Snapshot[string]) {
+							if got := leftIn(left, nil); got != "<nil>" {
+								t.Errorf("the second Run has left %s", got)
+							}
+						}
+						if err := workqueue.Run(ctx, s.queue, handle, extra); err != nil {
+							t.Errorf("got %v from the second Run", err)
+						}
+					})
+					time.Sleep(1500 * time.Millisecond)
+					s.stop()
+					time.Sleep(after + time.Microsecond)
+					cancel()
+					second.Wait()
+					if got := s.left(); got != "<nil>" || succeeded.Load() != 20 {
+						t.Errorf("got %s after %d successes, want nothing left after 20", got, succeeded.Load())
+					}
+				})
+			})
 		}
-		var calls atomic.Int64
-		s.run(runOptions{Drain: true, Grace: time.Minute}, func(context.Context, string) error { calls.Add(1); time.Sleep(time.Second); return nil })
-		var extra sync.WaitGroup
-		ctx, cancel := context.WithCancel(t.Context())
-		extra.Go(func() {
-			err := workqueue.Run(ctx, s.queue, func(context.Context, string) error { calls.Add(1); time.Sleep(time.Second); return nil }, runOptions{KeepQueue: true, Logger: discard()})
-			if err != nil {
-				t.Errorf("got %v from the Run that keeps the queue", err)
-			}
-		})
-		time.Sleep(1500 * time.Millisecond)
-		s.stop()
-		time.Sleep(time.Second)
-		cancel()
-		extra.Wait()
-		if got := s.left(); got != "<nil>" || calls.Load() != 10 {
-			t.Errorf("got %s after %d calls, want nothing left after 10", got, calls.Load())
-		}
-	})
+	}
 }
 
 // What a limit in flight holds back was named nowhere, and a later drain waited for it.
@@ -1189,16 +1130,104 @@ func TestRunNamesWhatIsHeldBackByALimit(t *testing.T) {
 	})
 }
 
+// Each rollout and each lost leadership looked like failures of the items at work: they were
+// counted by the limiter, logged, and came back with a backoff.
+func TestRunDoesNotCountWhatItsEndInterrupts(t *testing.T) {
+	canceled := func(ctx context.Context) error { return ctx.Err() }
+	for name, tt := range map[string]struct {
+		options  runOptions
+		deadline bool // of ctx
+		returns  func(ctx context.Context) error
+		want     string
+		left     string
+	}{
+		"stop":             {runOptions{}, false, canceled, "interrupted false 0s", "queued[a] held[] waiting[]: <nil>"},
+		"stop after grace": {runOptions{Grace: time.Second}, false, canceled, "interrupted false 0s", "queued[a] held[] waiting[]: <nil>"},
+		"drain":            {runOptions{AtEnd: workqueue.EndDrain, Grace: time.Second}, false, canceled, "interrupted false 0s", "queued[a] held[] waiting[]: context canceled"},
+		"keep":             {runOptions{AtEnd: workqueue.EndKeep}, false, canceled, "interrupted true 0s", "queued[a] held[] waiting[]: <nil>"},
+		"keep after grace": {runOptions{AtEnd: workqueue.EndKeep, Grace: time.Second}, false, canceled, "interrupted true 0s", "queued[a] held[] waiting[]: <nil>"},
+		"under Timeout":    {runOptions{Timeout: time.Hour}, false, canceled, "interrupted false 0s", "queued[a] held[] waiting[]: <nil>"},
+		"with re-adds":     {runOptions{CancelOnReAdd: true, MaxAttempts: 1}, false, canceled, "interrupted false 0s", "queued[a] held[] waiting[]: <nil>"},
+		"a deadline":       {runOptions{}, true, canceled, "interrupted false 0s", "queued[a] held[] waiting[]: <nil>"},
+		"wrapped": {runOptions{}, false, func(ctx context.Context) error { return fmt.Errorf("get: %w", context.Canceled) },
+			"interrupted false 0s", "queued[a] held[] waiting[]: <nil>"},
+		"with a verdict": {runOptions{}, false, func(ctx context.Context) error { return workqueue.Permanent(ctx.Err()) },
+			"interrupted false 0s", "queued[a] held[] waiting[]: <nil>"},
+		"another error": {runOptions{}, false, func(context.Context) error { return errFailed },
+			"failed false 0s", "queued[] held[] waiting[] failed[a]: <nil>"},
+		"a panic": {runOptions{}, false, func(ctx context.Context) error { panic(ctx.Err()) },
+			"failed false 0s", "queued[] held[] waiting[] failed[a]: <nil>"},
+		"after a timeout": {runOptions{Timeout: time.Second, Grace: 2 * time.Second}, false, func(ctx context.Context) error { time.Sleep(time.Hour); return ctx.Err() },
+			"failed false 0s", "queued[] held[] waiting[] failed[a]: <nil>"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onRunQueues(t, func(t *testing.T, s *show) {
+				s.queue.Add("a")
+				var result string
+				options := tt.options
+				options.OnStop = s.onStop
+				options.OnResult = func(_ context.Context, _ string, r workqueue.HandlerResult) {
+					result = fmt.Sprint(r.Outcome, r.Again, r.After)
+				}
+				logger := logr.FromSlogHandler(slog.NewTextHandler(&s.log, nil))
+				options.Logger = &logger
+				ctx, stop := context.WithCancel(t.Context())
+				if tt.deadline {
+					ctx, stop = context.WithTimeout(t.Context(), time.Second)
+				}
+				defer time.AfterFunc(time.Second, stop).Stop()
+				err := workqueue.Run(ctx, s.queue, func(ctx context.Context, _ string) error { <-ctx.Done(); return tt.returns(ctx) }, options)
+				if drained := (*workqueue.DrainError[string])(nil); errors.As(err, &drained) {
+					err = drained.Err
+				}
+				if got := leftIn(*s.stopped, err); got != tt.left || result != tt.want {
+					t.Errorf("OnResult was told %s, left %s, want %s, %s", result, got, tt.want, tt.left)
+				}
+				interrupted := strings.HasPrefix(tt.want, "interrupted")
+				if n := s.queue.NumRequeues("a") + s.ours.Attempts(); interrupted && n != 0 {
+					t.Errorf("%d failures are counted", n)
+				}
+				if logged := strings.Contains(s.log.String(), "Handler failed"); logged == interrupted {
+					t.Errorf("logged %s", s.log.String())
+				}
+				s.queue.ShutDown()
+			})
+		})
+	}
+}
+
+// A drain did not wait for the retry of an item that differs from itself, and returned nil.
+func TestRunDrainWaitsForTheRetryOfWhatDiffersFromItself(t *testing.T) {
+	for grace, want := range map[time.Duration]int{time.Minute: 2, time.Second: 1} {
+		synctest.Test(t, func(t *testing.T) {
+			q := workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[float64](), workqueue.TypedRateLimitingQueueConfig[float64]{})
+			q.Add(math.NaN())
+			ctx, stop := context.WithCancel(t.Context())
+			calls := 0
+			err := workqueue.Run(ctx, q, func(context.Context, float64) error {
+				if calls++; calls > 1 {
+					return nil
+				}
+				stop()
+				return workqueue.RetryAfter(10*time.Second, errFailed)
+			}, workqueue.RunOptions[float64]{AtEnd: workqueue.EndDrain, Grace: grace, Logger: discard()})
+			if calls != want || (err == nil) != (want == 2) {
+				t.Errorf("in %v: got %v after %d calls, want %d", grace, err, calls, want)
+			}
+		})
+	}
+}
+
 // A failed item that somebody else has finished by hand, without Forget, kept a drain for
 // all of its grace, and was named as waiting.
 func TestRunDrainDoesNotWaitForWhatOthersHaveFinished(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShow(t, ourQueue)
 		s.queue.Add("a")
-		runUntil(t, s.queue, 1, runOptions{KeepQueue: true}, func(context.Context, string) error { return errFailed })
+		runUntil(t, s.queue, 1, runOptions{AtEnd: workqueue.EndKeep}, func(context.Context, string) error { return errFailed })
 		item, _ := s.queue.Get() // When its retry is due.
 		s.queue.Done(item)
-		s.run(runOptions{Drain: true, Grace: time.Hour}, replies())
+		s.run(runOptions{AtEnd: workqueue.EndDrain, Grace: time.Hour}, replies())
 		time.Sleep(time.Second)
 		s.stop()
 		if got := s.left(); got != "<nil>" {

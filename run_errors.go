@@ -6,47 +6,46 @@ import (
 	"time"
 )
 
-// ErrReAdded is the cause, see [context.Cause], with which the context of a
-// handler ends under [RunOptions].CancelOnReAdd. A handler that then returns
-// its context's error, or this one, has neither failed nor succeeded: the item
-// is handed out again by its Done, without a delay, and its failures stay
-// counted. That is so too if Remove has taken the Add back in the meantime, since
-// the work for the Add before it is not done.
+// ErrReAdded is the cause, see [context.Cause], with which the context of a handler ends
+// under [RunOptions].CancelOnReAdd. A handler that then returns the error or the cause of
+// its context has neither failed nor succeeded. Done queues the item again without a delay,
+// and earlier failures stay counted. The item is queued also if Remove has taken the new Add
+// back, as the work for the earlier Add is not done.
 var ErrReAdded = errors.New("workqueue: item was added again")
 
-// ErrTimeout is the cause, see [context.Cause], with which the context of a
-// handler ends after [RunOptions].Timeout. The error of the context is
-// [context.DeadlineExceeded].
+// ErrTimeout is the cause, see [context.Cause], with which the context of a handler ends
+// after [RunOptions].Timeout. The error of the context is [context.DeadlineExceeded]. If the
+// handler then returns an error that wraps the error of its context, OnGiveUp and OnResult
+// get an error that wraps ErrTimeout too.
 var ErrTimeout = errors.New("workqueue: handler has timed out")
 
-// ErrNotDrained is what [errors.Is] finds in the error of a [Run] with Drain, or of
-// a Drain, that has left something behind. [DrainError] says what.
+// ErrNotDrained is what [errors.Is] finds in the error of a [Run] with [EndDrain], or of a
+// Drain, that has left items behind. [DrainError] names the items.
 var ErrNotDrained = errors.New("workqueue: not drained")
 
 // errGoexit is the error of a handler that has ended its goroutine.
 var errGoexit = errors.New("workqueue: handler called runtime.Goexit")
 
-// RequeueAfter returns an error for a handler to return to [Run], by itself or
-// wrapped, when there is nothing to do for the item before d has passed. It is
-// no failure: what has failed before is forgotten, and the item is added by
-// AddAfter. If d is zero or negative, that is at once: a handler that always says so
-// is a busy loop.
+// RequeueAfter returns an error for a handler to return to [Run], by itself or wrapped, when
+// there is nothing to do for the item before d has passed. The item has not failed: earlier
+// failures are forgotten, and AddAfter adds the item. If d is zero or negative, the item is
+// added at once: a handler that always returns such an error is a busy loop.
 //
-// Beside another error, as by [errors.Join], that error is a failure, which is
-// retried after d.
-func RequeueAfter(d time.Duration) error { return &requeueAfter{max(0, d)} }
+// Beside another error, as by [errors.Join], the other error is a failure, which is retried
+// after d.
+func RequeueAfter(d time.Duration) error { return requeueAfter{max(0, d)} }
 
 type requeueAfter struct{ wait time.Duration }
 
-func (e *requeueAfter) Error() string { return fmt.Sprintf("workqueue: requeue after %v", e.wait) }
+func (e requeueAfter) Error() string { return fmt.Sprintf("workqueue: requeue after %v", e.wait) }
 
-// Requeue returns an error for a handler to return to [Run], by itself or wrapped,
-// when the item should come again after the time that the limiter says. It is no
-// failure: it is not logged and does not count for MaxAttempts. What has failed
-// before stays counted, and the limiter counts this too, so that its waits grow.
+// Requeue returns an error for a handler to return to [Run], by itself or wrapped, when the
+// item should come again after the time that the limiter says. The item has not failed:
+// nothing is logged or counted for MaxAttempts. Earlier failures stay counted, and the
+// limiter counts the Requeue too, so that its waits grow.
 //
-// Beside another error, that error is a failure like any other. Beside a
-// [RequeueAfter] or [RetryAfter], their time counts.
+// Beside another error, the other error is a failure like any other. Beside a [RequeueAfter]
+// or [RetryAfter], their time counts.
 func Requeue() error { return errRequeue }
 
 type requeue struct{}
@@ -55,11 +54,11 @@ func (requeue) Error() string { return "workqueue: requeue" }
 
 var errRequeue error = requeue{}
 
-// RetryAfter returns an error for a handler to return to [Run], by itself or
-// wrapped, when the item has failed because of err, and is to be retried after d, as
-// a server may say. It is logged and counts for MaxAttempts, but not with the
-// limiter, which is not asked. It wraps err and reads like it, and is nil if err is.
-// If d is zero or negative, the retry is at once.
+// RetryAfter returns an error for a handler to return to [Run], by itself or wrapped, when
+// the item has failed because of err, and is to be retried after d, as a server may say. The
+// failure is logged and counts for MaxAttempts. The limiter is not asked and does not count.
+// The error wraps err and reads like err, and is nil if err is nil. If d is zero or
+// negative, the retry is at once.
 func RetryAfter(d time.Duration, err error) error {
 	if err == nil {
 		return nil
@@ -75,10 +74,17 @@ type retryAfter struct {
 func (e *retryAfter) Error() string { return e.err.Error() }
 func (e *retryAfter) Unwrap() error { return e.err }
 
-// Permanent returns an error for a handler to return to [Run], by itself or
-// wrapped, when no retry will help: the item is given up until somebody adds it
-// again. It wraps err and reads like it, and is nil if err is. Beside or around any
-// other error, Permanent wins.
+// Is makes errors.Is find an error that asks for the same retry. A retryAfter is a pointer: ==
+// on two structs would panic if the errors in them cannot be compared.
+func (e *retryAfter) Is(target error) bool {
+	t, ok := target.(*retryAfter)
+	return ok && e.wait == t.wait && errors.Is(e.err, t.err)
+}
+
+// Permanent returns an error for a handler to return to [Run], by itself or wrapped, when no
+// retry will help: Run gives the item up until somebody adds the item again. The error wraps
+// err and reads like err, and is nil if err is nil. Beside or around any other error,
+// Permanent wins.
 func Permanent(err error) error {
 	if err == nil {
 		return nil
@@ -91,21 +97,50 @@ type permanentError struct{ err error }
 func (e *permanentError) Error() string { return e.err.Error() }
 func (e *permanentError) Unwrap() error { return e.err }
 
-// PanicError is what [Run] makes of a panic: an error, which is logged, counts
-// as a failure, and reaches OnGiveUp.
+// Is is that of retryAfter.
+func (e *permanentError) Is(target error) bool {
+	t, ok := target.(*permanentError)
+	return ok && errors.Is(e.err, t.err)
+}
+
+// Verdict tells what the error of a handler asks [Run] for, to middleware around a handler
+// and to tests: [OutcomeSucceeded] for nil, [OutcomeGivenUp] for [Permanent],
+// [OutcomeRequeued] for [RequeueAfter] and [Requeue] alone, and otherwise [OutcomeFailed].
+// If timed is true, the item comes again after the given time, and otherwise when the
+// limiter says. An item that has succeeded or is given up does not come again.
+//
+// Run decides more: an item that has failed too often is given up, and a call that was cut
+// short has another outcome.
+func Verdict(err error) (outcome Outcome, after time.Duration, timed bool) {
+	if err == nil {
+		return OutcomeSucceeded, 0, false
+	}
+	v := verdictOf(err)
+	switch {
+	case v.permanent:
+		return OutcomeGivenUp, 0, false
+	case v.failed:
+		outcome = OutcomeFailed
+	default:
+		outcome = OutcomeRequeued
+	}
+	return outcome, v.wait, v.timed
+}
+
+// PanicError is the error that [Run] makes of a panic. It is logged, counts as a failure,
+// and reaches OnGiveUp.
 type PanicError struct {
-	// Value is what panic was called with.
+	// Value is the argument of panic.
 	Value any
 
-	// Stack is the stack of the goroutine that panicked, as [debug.Stack] prints
-	// it.
+	// Stack is the stack of the goroutine that panicked, as [debug.Stack] prints it.
 	Stack []byte
 }
 
 // Error returns the value, without the stack.
 func (e *PanicError) Error() string { return fmt.Sprintf("workqueue: panic: %v", e.Value) }
 
-// Unwrap returns the value if that is an error, and nil otherwise.
+// Unwrap returns Value if Value is an error, and nil otherwise.
 func (e *PanicError) Unwrap() error {
 	err, _ := e.Value.(error)
 	return err
@@ -116,16 +151,17 @@ type verdict struct {
 	permanent bool          // the item is given up
 	failed    bool          // there is an error beside RequeueAfter, Requeue and Permanent
 	timed     bool          // it comes again after wait, and else when the limiter says
-	wait      time.Duration // the shortest of those in the tree
+	wait      time.Duration // the shortest in the tree
 
-	cancelled bool // it may be that of a context which CancelOnReAdd has ended
+	// cutShort is OutcomeReAdded or OutcomeInterrupted if the context of the handler had
+	// ended for that reason, and the handler returned because of that. Otherwise it is 0.
+	cutShort Outcome
 }
 
-// verdictOf reads a tree of errors. Neither a wrapper nor a join is an error by
-// itself: the leaves decide. Of several times the shortest counts, as of several
-// calls of AddAfter.
+// verdictOf reads a tree of errors. The leaves decide: neither a wrapper nor a join is an
+// error by itself. Of several times the shortest counts, as for several calls of AddAfter.
 //
-// A value that was panicked with has not been returned, whatever it wraps.
+// The value of a panic was not returned, whatever it wraps.
 func verdictOf(err error) (v verdict) {
 	v.weigh(err)
 	return v
@@ -133,7 +169,7 @@ func verdictOf(err error) (v verdict) {
 
 func (v *verdict) weigh(err error) {
 	switch e := err.(type) {
-	case *requeueAfter:
+	case requeueAfter:
 		v.after(e.wait)
 	case requeue:
 	case *retryAfter:
@@ -151,7 +187,7 @@ func (v *verdict) weigh(err error) {
 	}
 }
 
-// weighWrapped weighs what an error wraps; nil makes that a failure by itself.
+// weighWrapped weighs a wrapped error. If there is none, the wrapper is a failure by itself.
 func (v *verdict) weighWrapped(err error) {
 	if err == nil {
 		v.failed = true
@@ -160,8 +196,8 @@ func (v *verdict) weighWrapped(err error) {
 	v.weigh(err)
 }
 
-// weighJoined weighs what an error joins. Nil is nothing. One that joins nothing else is a
-// failure by itself, such as that of fmt.Errorf with two verbs %w for nil.
+// weighJoined weighs joined errors, and skips nil. A join of nothing else is a failure by
+// itself, such as the error of fmt.Errorf with two verbs %w for nil.
 func (v *verdict) weighJoined(errs []error) {
 	alone := true
 	for _, err := range errs {

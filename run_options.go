@@ -3,101 +3,114 @@ package workqueue
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
 )
 
-// RunOptions are the options of [Run]. The zero value is valid: one worker,
-// which retries what fails for ever.
+// RunOptions are the options of [Run]. The zero value is valid: one worker, which retries
+// failed items for ever.
 type RunOptions[T comparable] struct {
 	// Workers is how many items are handled at a time; 0 stands for 1.
 	Workers int
 
-	// Timeout is how long after the start of a handler its context ends, with the
-	// cause [ErrTimeout]; 0 is never. The handler holds its item until it returns
-	// all the same.
+	// Timeout is the time after which the context of a handler ends, with the cause
+	// [ErrTimeout]; 0 is no timeout. The handler still holds its item until it returns.
 	Timeout time.Duration
 
-	// Grace is how long the contexts of handlers outlast that of Run, for those
-	// that are at work when it ends; 0 ends all of them at once.
+	// AtEnd says what becomes of the queue when the context of Run ends; the zero value is
+	// [EndStop].
+	AtEnd End
+
+	// Grace is how long the contexts of handlers outlast the context of Run. With 0 both end
+	// at the same time. [EndDrain] needs a Grace, as the drain takes place in it.
 	Grace time.Duration
 
-	// Drain has the workers go on when the context of Run ends, until nothing is
-	// queued and nothing waits for a retry, or Grace is over. It needs Grace, and
-	// excludes KeepQueue.
-	Drain bool
-
-	// KeepQueue leaves the queue open when the context of Run ends, with all that
-	// is in it. So several calls of Run can follow each other, as when a program
-	// regains leadership, or run side by side, to change the number of workers.
-	// What fails after the end of the context is retried by the next call, and
-	// does not count for MaxAttempts.
-	KeepQueue bool
-
-	// MaxAttempts is how many times in a row an item may fail before it is given
-	// up; 0 is any number of times. The limiter is not asked, as not all of them
-	// count. The queue keeps one count for all calls of Run on it. The count of an
-	// item starts anew with a Forget or a Remove of the item by anybody.
+	// MaxAttempts is how many times in a row an item may fail before Run gives the item up;
+	// 0 is any number of times. Run counts for itself, as not all limiters count. All calls
+	// of Run on a queue share the count. It starts anew with a Forget or a Remove of the
+	// item by anybody.
 	MaxAttempts int
 
-	// CancelOnReAdd ends the context of a handler with the cause [ErrReAdded] as
-	// soon as its item is added again.
+	// CancelOnReAdd ends the context of a handler with the cause [ErrReAdded] as soon as its
+	// item is added again.
 	//
-	// Beware of a handler that has its own item added, such as one that writes the
-	// status of the object whose changes it is told of: it cancels itself in every
-	// call. MaxCancels bounds that.
+	// Beware of a handler that has its own item added, such as a handler that writes the
+	// status of an object and is told of each change. The handler cancels itself in every
+	// call, up to MaxCancels.
 	CancelOnReAdd bool
 
-	// MaxCancels is how many calls of the handler in a row CancelOnReAdd may cut
-	// short for one item; 0 stands for 3. The next call after these is not
-	// cancelled, so that it can come to an end. The log says so. Each Run counts by
-	// itself.
+	// MaxCancels is how many calls of the handler in a row CancelOnReAdd may cut short for
+	// one item; 0 stands for [DefaultMaxCancels]. The next call is not cancelled, so that it
+	// can come to an end, and the log says so. Each Run counts by itself.
 	MaxCancels int
 
-	// OnGiveUp is told of each item that is given up, and why. It is called by
-	// the worker that still holds the item, and may call the queue; an Add of
-	// the item revives it, unless Run drains. Its context has the values of the
-	// handler's, and outlives that: it ends with the context of Run, or with Grace
-	// after it. A panic in OnGiveUp is logged, and a [runtime.Goexit] costs no
-	// worker. If nil, the item and the error are logged instead.
+	// OnGiveUp is told of each item that Run gives up, and why. The worker that still holds
+	// the item calls OnGiveUp. OnGiveUp may call the queue. An Add revives the item, unless
+	// Run drains. The context has the values of the handler's context, and ends with the
+	// context of Run, or with Grace afterwards. A panic in OnGiveUp is logged, and a
+	// [runtime.Goexit] costs no worker. If OnGiveUp is nil, the item and the error are
+	// logged instead.
 	OnGiveUp func(ctx context.Context, item T, err error)
 
-	// OnResult is told what has become of each item. It is called by the worker
-	// that still holds the item, after all else is done for it but Done, with the
-	// context of OnGiveUp, and so by several workers at a time. Panics and
-	// [runtime.Goexit] are as in OnGiveUp. It costs two readings of the clock for
+	// OnResult is told what has become of each item. The worker that still holds the item
+	// calls OnResult, right before Done, so several workers may call OnResult at a time. An
+	// item that is given up is forgotten after OnResult. The context, panics and
+	// [runtime.Goexit] are as for OnGiveUp. OnResult costs two readings of the clock for
 	// each item.
-	OnResult func(ctx context.Context, item T, result Result)
+	OnResult func(ctx context.Context, item T, result HandlerResult)
 
-	// OnStop is told all that is left when Run ends, before it returns and after
-	// the last worker has ended: what is queued, what others hold, what waits,
-	// and what has failed when no retry could come any more. If nil, the numbers
-	// are logged if there are any. With KeepQueue, it is told what is in the
-	// queue, and all of that is still there. It may call the queue, and a panic in
-	// it reaches the caller of Run.
+	// OnStop is told all that is left when Run ends, after the last worker has ended and
+	// before Run returns. [Run] lists what is left. If OnStop is nil, the numbers are logged
+	// unless all are 0. With [EndKeep], OnStop is told what is in the queue, and all items
+	// are still there. OnStop may call the queue, and a panic in OnStop reaches the caller
+	// of Run.
 	OnStop func(left Snapshot[T])
 
-	// CrashOnPanic lets a panic of a handler, of OnGiveUp or of OnResult end the
-	// program, once the item is accounted for.
+	// CrashOnPanic lets a panic of a handler, of OnGiveUp or of OnResult end the program,
+	// after the item is accounted for.
 	CrashOnPanic bool
 
-	// Name is the queue in log lines and in labels; empty is the name in the
-	// config of a [TypedRateLimiting].
+	// Name is the queue in log lines and in labels; empty is the name in the config of a
+	// [TypedRateLimiting].
 	Name string
 
-	// ProfileLabels makes goroutine and CPU profiles tell what each worker is at,
-	// by the labels "queue" and "item", which goroutines that the handler starts
-	// inherit. It costs some allocations for each item.
+	// ProfileLabels adds the labels "queue" and "item" to goroutine and CPU profiles, so
+	// that a profile shows what each worker is doing. Goroutines that the handler starts
+	// inherit the labels. They cost some allocations for each item.
 	ProfileLabels bool
 
-	// Logger is told of what fails. If nil, it is that of the context of Run, see
+	// Logger is told of failures. If nil, the logger is that of the context of Run, see
 	// [logr.FromContext], or else [slog.Default].
 	Logger *logr.Logger
 }
 
-// defaultMaxCancels is how many calls in a row CancelOnReAdd cuts short by default.
-const defaultMaxCancels = 3
+// DefaultMaxCancels stands for a MaxCancels of 0 in [RunOptions].
+const DefaultMaxCancels = 3
+
+// An End is what becomes of the queue when the context of a [Run] ends.
+type End uint8
+
+const (
+	// EndStop shuts the queue down and waits for the handlers that are at work. The
+	// workers take no further item.
+	EndStop End = iota
+
+	// EndDrain has the workers go on until nothing is queued and nothing waits for a retry,
+	// or until [RunOptions].Grace is over. Then the queue is shut down.
+	//
+	// Meanwhile the queue refuses the adds of callers, handlers included. A handler that
+	// finds more work, such as the links of a page, cannot add other items while Run drains.
+	// To work off everything, wait until the queue is empty before the context of Run ends.
+	EndDrain
+
+	// EndKeep leaves the queue open, with all items in it. So several calls of Run can
+	// follow each other, as when a program regains leadership. They can also run side by
+	// side, to change the number of workers. An item that fails after the end of the
+	// context is retried by the next Run, whatever MaxAttempts says.
+	EndKeep
+)
 
 // check panics for options that have no meaning.
 func (o *RunOptions[T]) check() {
@@ -117,10 +130,10 @@ func (o *RunOptions[T]) check() {
 		}
 	}
 	switch {
-	case o.Drain && o.KeepQueue:
-		panic("workqueue: Drain with KeepQueue: a queue that is drained is not kept")
-	case o.Drain && o.Grace == 0:
-		panic("workqueue: Drain without Grace: there is no time to drain in")
+	case o.AtEnd > EndKeep:
+		panic(fmt.Sprintf("workqueue: AtEnd has an unknown value: %d", o.AtEnd))
+	case o.AtEnd == EndDrain && o.Grace == 0:
+		panic("workqueue: EndDrain without Grace: there is no time to drain in")
 	}
 }
 
@@ -128,57 +141,76 @@ func (o *RunOptions[T]) check() {
 type Outcome uint8
 
 const (
-	OutcomeSucceeded Outcome = iota // the handler returned nil
-	OutcomeFailed                   // an error, a panic or a runtime.Goexit
-	OutcomeRequeued                 // RequeueAfter or Requeue, and no error beside it
-	OutcomeGivenUp                  // Permanent, or a failure too many
-	OutcomeReAdded                  // cut short by CancelOnReAdd
+	OutcomeSucceeded   Outcome = iota // the handler returned nil
+	OutcomeFailed                     // an error, a panic or a runtime.Goexit
+	OutcomeRequeued                   // RequeueAfter or Requeue, and no error beside it
+	OutcomeGivenUp                    // Permanent, or a failure too many
+	OutcomeReAdded                    // cut short by CancelOnReAdd
+	OutcomeInterrupted                // cut short by the end of Run
 
 	outcomes = iota
 )
 
-// String returns the label of the outcome in metrics.
+var outcomeNames = [outcomes]string{"succeeded", "failed", "requeued", "given_up", "readded", "interrupted"}
+
+// String returns the outcome in snake case, which is its label in metrics too.
 func (o Outcome) String() string {
-	names := [outcomes]string{"succeeded", "failed", "requeued", "given_up", "readded"}
-	if int(o) < len(names) {
-		return names[o]
+	if o < outcomes {
+		return outcomeNames[o]
 	}
 	return fmt.Sprintf("Outcome(%d)", uint8(o))
 }
 
-// Outcomes returns all outcomes, for providers that make a metric for each.
-func Outcomes() []Outcome {
-	return []Outcome{OutcomeSucceeded, OutcomeFailed, OutcomeRequeued, OutcomeGivenUp, OutcomeReAdded}
+// MarshalText returns the text of String. The error is nil for the outcomes above.
+func (o Outcome) MarshalText() ([]byte, error) {
+	if o >= outcomes {
+		return nil, fmt.Errorf("workqueue: there is no %v", o)
+	}
+	return []byte(outcomeNames[o]), nil
 }
 
-// Result is what [RunOptions].OnResult is told.
-type Result struct {
+// UnmarshalText reads what MarshalText has written, and nothing else.
+func (o *Outcome) UnmarshalText(text []byte) error {
+	if n := slices.Index(outcomeNames[:], string(text)); n >= 0 {
+		*o = Outcome(n)
+		return nil
+	}
+	return fmt.Errorf("workqueue: %q is no outcome", text)
+}
+
+// Outcomes returns all outcomes, for providers that make a metric for each.
+func Outcomes() []Outcome {
+	return []Outcome{OutcomeSucceeded, OutcomeFailed, OutcomeRequeued, OutcomeGivenUp, OutcomeReAdded, OutcomeInterrupted}
+}
+
+// HandlerResult is what [RunOptions].OnResult is told of a call of the handler.
+type HandlerResult struct {
 	Outcome Outcome
 
-	// Err is what the handler has returned, a [*PanicError], or the error for a
-	// handler that has called [runtime.Goexit].
+	// Err is the error of the handler, a [*PanicError], or the error for a handler that has
+	// called [runtime.Goexit].
 	Err error
 
-	// Failures is how often the item has failed in a row, with this failure if it
-	// is one, as Run counts for MaxAttempts. The limiter may count otherwise.
+	// Failures is how often the item has failed in a row, as Run counts for MaxAttempts. A
+	// failure of this call is included. The limiter may count otherwise.
 	Failures int
 
-	// Again says that the item comes again without another Add, unless Run ends
-	// before, and After when: 0 is at once. After is 0 if Again is false.
+	// Again says that the item comes again without another Add, unless Run ends first. After
+	// says when: 0 is at once. After is 0 if Again is false.
 	Again bool
 	After time.Duration
 
-	// Took is how long the handler has taken.
+	// Took is how long the handler ran.
 	Took time.Duration
 }
 
-// ItemInfoFromContext returns what Run knows of the item that the handler, OnGiveUp or
-// OnResult with this context is called for. It reports false for any other context,
-// and for that of a Run with items of another type.
+// ItemInfoFromContext returns what Run knows of an item. The context is that of a handler,
+// of OnGiveUp or of OnResult. For any other context, and for the context of a Run with items
+// of another type, ItemInfoFromContext reports false.
 //
-// Age is how long the item was queued before it was handed out, and Priority that which
-// it was handed out with. Age is 0 if the queue keeps no times, and both are 0 once the
-// item was added again or is done. Failures is how often it has failed in a row by now.
+// Age is how long the item was queued before its hand-out, and Priority is the priority of
+// the hand-out. Age is 0 if the queue keeps no times or the item was added again since. Both
+// are 0 after Done. Failures is how often the item has failed in a row by now.
 func ItemInfoFromContext[T comparable](ctx context.Context) (info ItemInfo[T], ok bool) {
 	c, ok := ctx.Value(itemKey[T]{}).(*itemContext[T])
 	if !ok {
@@ -193,23 +225,22 @@ func ItemInfoFromContext[T comparable](ctx context.Context) (info ItemInfo[T], o
 // itemKey is the key of the itemContext in a context.
 type itemKey[T comparable] struct{}
 
-// An itemContext is the context of one item: that of all handlers, with a logger
-// and an ItemInfo, which are made only when somebody asks. It is immutable. A new one
-// is needed for each item, as goroutines of a handler may outlive it. It is small, as
-// that is all that an item costs in memory.
+// An itemContext is the context of one item. It adds a logger and an ItemInfo to the context
+// of all handlers. Both are made only when somebody asks. An itemContext is immutable, and
+// each item needs a new one, as goroutines of a handler may outlive the call. It is small,
+// as each item allocates one.
 type itemContext[T comparable] struct {
 	run  *runner[T]
 	item T
 }
 
-// The end of the context is that of all handlers, handling.
+// The context ends with handling, the context of all handlers.
 
 func (c *itemContext[T]) Deadline() (deadline time.Time, ok bool) { return c.run.handling.Deadline() }
 func (c *itemContext[T]) Done() <-chan struct{}                   { return c.run.handling.Done() }
 func (c *itemContext[T]) Err() error                              { return c.run.handling.Err() }
 
-// known is asked by ReAddContext: a cancel asks for Done and Value with the lock of the
-// queue held.
+// ReAddContext asks known: a cancel asks for Done and Value with the lock of the queue held.
 func (c *itemContext[T]) known() bool { return known(c.run.handling) }
 
 func (c *itemContext[T]) Value(key any) any {
@@ -222,8 +253,8 @@ func (c *itemContext[T]) Value(key any) any {
 	return c.run.handling.Value(key)
 }
 
-// loggerKey is the key under which logr looks for a logger. logr keeps it to itself, so
-// a context finds out what it is asked for.
+// loggerKey is the key under which logr looks for a logger. logr does not export its key, so
+// a context notes the key that logr asks for.
 var loggerKey = func() any {
 	var asked keyCatcher
 	logr.FromContext(&asked)

@@ -3,6 +3,7 @@ package workqueue_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -43,20 +44,6 @@ func TestRunTimeout(t *testing.T) {
 		s.want("3:a 4:context deadline exceeded, workqueue: handler has timed out 6:a 8:a")
 		s.stop()
 		s.end()
-	})
-}
-
-// The least one is a timeout too.
-func TestRunTimeoutOfANanosecond(t *testing.T) {
-	onRunQueues(t, func(t *testing.T, s *show) {
-		s.queue.Add("a")
-		s.run(runOptions{Timeout: 1}, func(ctx context.Context, _ string) error { <-ctx.Done(); s.note("over"); return nil })
-		time.Sleep(time.Second)
-		s.want("0:a 0:over")
-		s.stop()
-		if err := s.end(); err != nil {
-			t.Errorf("got %v", err)
-		}
 	})
 }
 
@@ -291,26 +278,6 @@ func TestRunOnGiveUp(t *testing.T) {
 	}
 }
 
-// An item that was added again in its last attempt is revived by that.
-func TestRunGivesUpWhatWasAddedAgain(t *testing.T) {
-	onRunQueues(t, func(t *testing.T, s *show) {
-		s.queue.Add("a")
-		calls, added := replies(fails, fails, fails), false
-		s.run(runOptions{MaxAttempts: 2, OnGiveUp: func(_ context.Context, item string, err error) { s.note("gave up %s", item) }},
-			func(ctx context.Context, item string) error {
-				if time.Since(s.start) == time.Second && !added {
-					added = true
-					s.queue.Add(item)
-				}
-				return calls(ctx, item)
-			})
-		time.Sleep(1100 * time.Millisecond)
-		s.want("0:a 1:a 1:gave up a 1:a")
-		s.stop()
-		s.end()
-	})
-}
-
 func TestRunLogs(t *testing.T) {
 	for name, tt := range map[string]struct {
 		reply reply
@@ -363,13 +330,14 @@ func TestRunLogsToTheDefault(t *testing.T) {
 }
 
 // A profile names the item that a worker is at, and none when it is at none.
-// The labels reach what the handler starts.
+// The labels reach what the handler starts. Without the option there are none.
 func TestRunProfileLabels(t *testing.T) {
-	for name, want := range map[string]string{"": `{"item":"a"}`, "jobs": `{"item":"a", "queue":"jobs"}`} {
+	for n, want := range []string{`{"item":"a"}`, `{"item":"a", "queue":"jobs"}`, `{"item"`} {
 		onRunQueues(t, func(t *testing.T, s *show) {
 			s.queue.Add("a")
-			s.run(runOptions{ProfileLabels: true, Name: name}, func(ctx context.Context, item string) error {
-				if label, _ := pprof.Label(ctx, "item"); label != item {
+			labels := n < 2
+			s.run(runOptions{ProfileLabels: labels, Name: []string{"", "jobs", "jobs"}[n]}, func(ctx context.Context, item string) error {
+				if label, ok := pprof.Label(ctx, "item"); ok != labels || labels && label != item {
 					t.Errorf("the context has the item %q", label)
 				}
 				go time.Sleep(2 * time.Second)
@@ -378,6 +346,9 @@ func TestRunProfileLabels(t *testing.T) {
 			})
 			for at, times := range []int{2, 1, 0} { // The handler and its child, the child, nobody.
 				synctest.Wait()
+				if !labels {
+					times = 0
+				}
 				if got := labelled(t, want); got != times {
 					t.Errorf("after %d s, %d goroutines have the labels %s, want %d", at, got, want, times)
 				}
@@ -406,26 +377,6 @@ func labelled(t *testing.T, labels string) (n int) {
 		}
 	}
 	return n
-}
-
-// Without the option there are none.
-func TestRunWithoutProfileLabels(t *testing.T) {
-	onRunQueues(t, func(t *testing.T, s *show) {
-		s.queue.Add("a")
-		s.run(runOptions{Name: "jobs"}, func(ctx context.Context, item string) error {
-			if _, ok := pprof.Label(ctx, "item"); ok {
-				t.Error("the context has labels")
-			}
-			time.Sleep(time.Second)
-			return nil
-		})
-		synctest.Wait()
-		if n := labelled(t, `{"item"`); n != 0 {
-			t.Errorf("%d goroutines have labels", n)
-		}
-		s.stop()
-		s.end()
-	})
 }
 
 // In a process of its own each: a panic that goes on, once the item is done.
@@ -727,7 +678,7 @@ func TestRunOnResult(t *testing.T) {
 			onRunQueues(t, func(t *testing.T, s *show) {
 				s.queue.Add("a")
 				calls := 0
-				s.run(runOptions{OnResult: func(ctx context.Context, item string, r workqueue.Result) {
+				s.run(runOptions{OnResult: func(ctx context.Context, item string, r workqueue.HandlerResult) {
 					if calls > 1 {
 						return
 					}
@@ -758,13 +709,80 @@ func TestRunOnResult(t *testing.T) {
 	}
 }
 
+// At the third failure of MaxAttempts 3, OnGiveUp was told of 3 and of 2 failures, and OnResult
+// of 3 and of none.
+func TestOnGiveUpAndOnResultAreToldOneNumber(t *testing.T) {
+	for name, last := range map[string]reply{"a failure": fails, "a permanent error": permanently, "a panic": panics, "an exit": exits} {
+		t.Run(name, func(t *testing.T) {
+			onRunQueues(t, func(t *testing.T, s *show) {
+				s.queue.Add("a")
+				failures := func(ctx context.Context) int {
+					info, _ := workqueue.ItemInfoFromContext[string](ctx)
+					return info.Failures
+				}
+				s.run(runOptions{
+					MaxAttempts: 3,
+					OnGiveUp:    func(ctx context.Context, _ string, _ error) { s.note("gave up %d", failures(ctx)) },
+					OnResult: func(ctx context.Context, _ string, r workqueue.HandlerResult) {
+						s.note("%v %d %d", r.Outcome, r.Failures, failures(ctx))
+					},
+				}, replies(fails, fails, last))
+				time.Sleep(time.Minute)
+				s.want("0:a 0:failed 1 1 1:a 1:failed 2 2 3:a 3:gave up 3 3:given_up 3 3")
+				if n := s.queue.NumRequeues("a") + s.ours.Attempts(); n != 0 {
+					t.Errorf("%d failures are not forgotten", n)
+				}
+				s.stop()
+				s.end()
+			})
+		})
+	}
+}
+
+// A handler that returns the error of its context, as those of net/http and database/sql do,
+// had an error without ErrTimeout in OnGiveUp and OnResult.
+func TestTimeoutIsInTheErrorOfAHandlerThatReturnsItsContexts(t *testing.T) {
+	for name, tt := range map[string]struct {
+		returns func(ctx context.Context) error
+		timeout bool
+		text    string
+	}{
+		"the error":      {context.Context.Err, true, "workqueue: handler has timed out: context deadline exceeded"},
+		"wrapped":        {func(ctx context.Context) error { return fmt.Errorf("get: %w", ctx.Err()) }, true, "workqueue: handler has timed out: get: context deadline exceeded"},
+		"the cause":      {context.Cause, true, "workqueue: handler has timed out"},
+		"the cause also": {func(ctx context.Context) error { return errors.Join(ctx.Err(), context.Cause(ctx)) }, true, "context deadline exceeded\nworkqueue: handler has timed out"},
+		"another":        {func(context.Context) error { return errFailed }, false, "failed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onRunQueues(t, func(t *testing.T, s *show) {
+				s.queue.Add("a")
+				told := func(err error) {
+					if errors.Is(err, workqueue.ErrTimeout) != tt.timeout || err.Error() != tt.text {
+						t.Errorf("got %q, want %q", err, tt.text)
+					}
+					s.note("told")
+				}
+				s.run(runOptions{
+					MaxAttempts: 1, Timeout: time.Second,
+					OnGiveUp: func(_ context.Context, _ string, err error) { told(err) },
+					OnResult: func(_ context.Context, _ string, r workqueue.HandlerResult) { told(r.Err) },
+				}, func(ctx context.Context, _ string) error { <-ctx.Done(); return tt.returns(ctx) })
+				time.Sleep(time.Minute)
+				s.want("0:a 1:told 1:told")
+				s.stop()
+				s.end()
+			})
+		})
+	}
+}
+
 // OnResult is foreign code like OnGiveUp: what it panics or exits with does no harm.
 func TestRunOnResultThatFails(t *testing.T) {
 	for name, f := range map[string]reply{"panics": panics, "exits": exits} {
 		onRunQueues(t, func(t *testing.T, s *show) {
 			s.queue.Add("a")
 			s.queue.Add("b")
-			s.run(runOptions{OnResult: func(context.Context, string, workqueue.Result) { f() }}, replies(fails))
+			s.run(runOptions{OnResult: func(context.Context, string, workqueue.HandlerResult) { f() }}, replies(fails))
 			time.Sleep(10 * time.Second)
 			s.want("0:a 0:b 1:a")
 			if got := strings.Count(s.log.String(), "OnResult panicked"); name == "panics" && got != 3 || name == "exits" && got != 0 {
@@ -776,19 +794,19 @@ func TestRunOnResultThatFails(t *testing.T) {
 	}
 }
 
-// After the end, a failure is one that does not come again, and with Drain it does, or with
-// KeepQueue for the next Run.
+// After the end, a failure does not come again. With EndDrain it does, and with EndKeep for
+// the next Run.
 func TestRunOnResultAtTheEnd(t *testing.T) {
 	for want, options := range map[string]runOptions{
 		"[false 0s]":         {},
-		"[true 1s false 0s]": {Drain: true, Grace: 3 * time.Second},
-		"[true 1s]":          {KeepQueue: true},
+		"[true 1s false 0s]": {AtEnd: workqueue.EndDrain, Grace: 3 * time.Second},
+		"[true 1s]":          {AtEnd: workqueue.EndKeep},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newShow(t, ourQueue)
 			s.queue.Add("a")
 			var again []any
-			options.OnResult = func(_ context.Context, _ string, r workqueue.Result) { again = append(again, r.Again, r.After) }
+			options.OnResult = func(_ context.Context, _ string, r workqueue.HandlerResult) { again = append(again, r.Again, r.After) }
 			s.run(options, func(context.Context, string) error { time.Sleep(2 * time.Second); return errFailed })
 			time.Sleep(time.Second)
 			s.stop()
@@ -805,7 +823,7 @@ func TestRunOnResultAtTheEnd(t *testing.T) {
 func TestRunOnResultAfterAShutDown(t *testing.T) {
 	onRunQueues(t, func(t *testing.T, s *show) {
 		s.queue.Add("a")
-		s.run(runOptions{OnResult: func(_ context.Context, _ string, r workqueue.Result) { s.note("%v %v", r.Again, r.After) }},
+		s.run(runOptions{OnResult: func(_ context.Context, _ string, r workqueue.HandlerResult) { s.note("%v %v", r.Again, r.After) }},
 			func(context.Context, string) error { s.queue.ShutDown(); return errFailed })
 		s.end()
 		s.want("0:a 0:false 0s 0:end")
@@ -818,11 +836,30 @@ func TestOutcomes(t *testing.T) {
 	for _, outcome := range workqueue.Outcomes() {
 		names = append(names, outcome.String())
 	}
-	if got, want := strings.Join(names, " "), "succeeded failed requeued given_up readded"; got != want {
+	if got, want := strings.Join(names, " "), "succeeded failed requeued given_up readded interrupted"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	if got := workqueue.Outcome(5).String(); got != "Outcome(5)" {
+	if got := workqueue.Outcome(6).String(); got != "Outcome(6)" {
 		t.Errorf("got %s", got)
+	}
+}
+
+// JSON had an Outcome as a number, such as 3.
+func TestOutcomeAsText(t *testing.T) {
+	for outcome := range workqueue.Outcome(9) {
+		known := int(outcome) < len(workqueue.Outcomes())
+		text, err := outcome.MarshalText()
+		if (err == nil) != known || known && string(text) != outcome.String() {
+			t.Errorf("%v: got %q, %v", outcome, text, err)
+		}
+		back := workqueue.Outcome(77)
+		if err := back.UnmarshalText([]byte(outcome.String())); (err == nil) != known || known && back != outcome || !known && back != 77 {
+			t.Errorf("%v: read back as %v, %v", outcome, back, err)
+		}
+	}
+	got, err := json.Marshal(map[workqueue.Outcome]workqueue.Outcome{workqueue.OutcomeGivenUp: workqueue.OutcomeFailed})
+	if want := `{"given_up":"failed"}`; err != nil || string(got) != want {
+		t.Errorf("got %s, %v, want %s", got, err, want)
 	}
 }
 
@@ -835,7 +872,7 @@ func TestSeriesOfResults(t *testing.T) {
 		if got := scrape(t, r); slices.ContainsFunc(got, func(row string) bool { return strings.HasPrefix(row, "results_total") }) {
 			t.Errorf("a queue that no Run has used has the series %q", got)
 		}
-		options := runOptions{KeepQueue: true, CancelOnReAdd: true, Logger: discard()}
+		options := runOptions{AtEnd: workqueue.EndKeep, CancelOnReAdd: true, Logger: discard()}
 		once := func(items string, f func(ctx context.Context, item string) error) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
@@ -857,6 +894,8 @@ func TestSeriesOfResults(t *testing.T) {
 			}
 			return ctx.Err()
 		})
+		once("j", func(ctx context.Context, _ string) error { <-ctx.Done(); return ctx.Err() })
+		q.Remove("j")
 		once("d e", func(context.Context, string) error { return errFailed })
 		got := scrape(t, r)
 		for _, want := range []string{
@@ -865,6 +904,7 @@ func TestSeriesOfResults(t *testing.T) {
 			`results_total{name="q",result="requeued"} 1`,
 			`results_total{name="q",result="given_up"} 2`,
 			`results_total{name="q",result="readded"} 1`,
+			`results_total{name="q",result="interrupted"} 1`,
 			`rate_limit_delay_seconds{name="q"} 2 observations of 4 s`,
 		} {
 			if !slices.Contains(got, want) {
@@ -889,7 +929,7 @@ func TestSeriesOfResultsOfOneName(t *testing.T) {
 	handleOne := func(q *workqueue.TypedRateLimiting[string]) {
 		ctx, cancel := context.WithCancel(t.Context())
 		q.Add("a")
-		if err := workqueue.Run(ctx, q, func(context.Context, string) error { cancel(); return nil }, runOptions{KeepQueue: true}); err != nil {
+		if err := workqueue.Run(ctx, q, func(context.Context, string) error { cancel(); return nil }, runOptions{AtEnd: workqueue.EndKeep}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -917,7 +957,7 @@ func TestOnResultIsToldAlthoughOnGiveUpExits(t *testing.T) {
 				s.run(runOptions{
 					MaxAttempts: 1,
 					OnGiveUp:    func(context.Context, string, error) { f() },
-					OnResult: func(_ context.Context, item string, r workqueue.Result) {
+					OnResult: func(_ context.Context, item string, r workqueue.HandlerResult) {
 						s.note("%s %v %d %v", item, r.Outcome, r.Failures, r.Err)
 					},
 				}, replies(fails, permanently))

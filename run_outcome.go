@@ -3,34 +3,35 @@ package workqueue
 import (
 	"context"
 	"time"
+
+	"github.com/seed16c08ea7/workqueue/internal/slab"
 )
 
-// This file is what becomes of an item when its handler is over. All of it comes before
-// Done of the item: until then no other worker can have it, and so nobody can change its
-// failures, or succeed with it, in between.
+// This file has what becomes of an item between the end of its handler and Done. Until Done no
+// other worker can get the item, so nobody else can change its failures or succeed with it.
 
-// account is the way from the end of a handler to Done. It does what the outcome asks
-// for, and announces it.
+// account goes from the end of a handler to Done. It acts on the outcome, and announces the
+// result.
 func (w *worker[T]) account(err error) {
 	w.pending = false // First: foreign code that is called from here may not return.
 	if w.anyLate.Load() {
 		w.forgetLate(w.item)
 	}
 	if err == nil && w.simple {
-		w.limiting.Forget(w.item) // In the limiter, and what failed counts.
+		w.limiting.Forget(w.item) // By the limiter and by the count for MaxAttempts.
 		return
 	}
 	w.accountAll(err)
 }
 
-// accountAborted is account, if that is not done, for a handler that has panicked or
-// called Goexit.
+// accountAborted is account for a handler that has panicked or called Goexit. It does
+// nothing if account was called already.
 func (w *worker[T]) accountAborted() {
 	if !w.pending {
 		return
 	}
 	err := w.err
-	w.err = nil // Or an idle worker would keep it alive.
+	w.err = nil // An idle worker would keep the error alive.
 	if err == nil {
 		err = errGoexit
 	}
@@ -45,30 +46,38 @@ func (w *worker[T]) accountAll(err error) {
 	result := w.conclude(err)
 	result.Err, result.Took = err, took
 	if result.Outcome == OutcomeGivenUp {
-		defer w.announce(result) // OnGiveUp may not return.
+		// OnGiveUp may not return. OnResult sees the failures that OnGiveUp has seen.
+		defer w.limiting.Forget(w.item)
+		defer w.announce(result)
 		w.giveUp(result)
 		return
 	}
 	w.announce(result)
 }
 
-// conclude does what the outcome asks for. The order of the questions matters. A call
-// that was cut short is neither a success nor a failure, although its handler has returned
-// an error. Permanent wins over the other verdicts, and a failure over a wish to come again.
-func (w *worker[T]) conclude(err error) Result {
+// conclude acts on the outcome. The order of the cases matters. A call that was cut short is
+// neither a success nor a failure, although its handler has returned an error. Permanent
+// wins over the other verdicts, and a failure over a wish to come again.
+func (w *worker[T]) conclude(err error) HandlerResult {
 	v := w.verdict
 	if err == errGoexit {
 		v = verdict{failed: true}
 	}
-	if w.options.CancelOnReAdd && w.isCutShort(err != nil && v.cancelled) {
-		return w.redo()
+	if err == nil {
+		v = verdict{}
+	}
+	if w.options.CancelOnReAdd {
+		w.countCancels(v.cutShort == OutcomeReAdded)
+	}
+	if v.cutShort != 0 {
+		return w.redo(v.cutShort)
 	}
 	switch {
 	case err == nil:
 		w.limiting.Forget(w.item)
-		return Result{Outcome: OutcomeSucceeded}
+		return HandlerResult{Outcome: OutcomeSucceeded}
 	case v.permanent:
-		return Result{Outcome: OutcomeGivenUp, Failures: w.failuresOf(w.item) + 1}
+		return HandlerResult{Outcome: OutcomeGivenUp, Failures: w.failed.add(w.item) + 1}
 	case v.failed:
 		return w.fail(err, v)
 	default:
@@ -76,10 +85,10 @@ func (w *worker[T]) conclude(err error) Result {
 	}
 }
 
-// failuresOf returns how often handlers have failed in a row, by the count of Run
-// itself. The limiter may know more, as it counts a Requeue and what others call, or
-// nothing at all. While nothing has failed it does not hash the item: it is asked for
-// each item that a handler asks about.
+// failuresOf returns how often handlers have failed in a row, as Run counts. The limiter may
+// know more, as it also counts each Requeue and the calls of others, or may count nothing.
+// While nothing has failed, failuresOf does not hash the item: handlers may ask about each
+// item.
 func (r *runner[T]) failuresOf(item T) int {
 	if r.failed.failing.Load() == 0 {
 		return 0
@@ -87,23 +96,21 @@ func (r *runner[T]) failuresOf(item T) int {
 	return r.failed.number(item)
 }
 
-// fail counts a failure and has the item retried, or gives it up. It counts before
-// Done, so that a drain finds the item among the held ones or among the failures. A
-// failure after the end of intake may be due to that: the item is not given up then,
-// and the failure is not counted for MaxAttempts, but comes on top of those that are
-// known. If it cannot be retried, it is left behind.
-func (w *worker[T]) fail(err error, v verdict) Result {
-	result := Result{Outcome: OutcomeFailed, Failures: 1}
-	ended := w.intake.Err() != nil
-	if !ended {
-		result.Failures = w.failed.add(w.item) + 1
-		if w.options.MaxAttempts > 0 && result.Failures >= w.options.MaxAttempts {
-			return Result{Outcome: OutcomeGivenUp, Failures: result.Failures}
-		}
+// fail counts a failure and has the item retried, or gives the item up. It counts before
+// Done, so that a drain finds the item among the held ones or among the failures. A failure
+// after the end of intake may be due to the end, so the item is not given up then. An item
+// that cannot be retried is left behind.
+func (w *worker[T]) fail(err error, v verdict) HandlerResult {
+	result := HandlerResult{Outcome: OutcomeFailed}
+	if !slab.Equal(w.item, w.item) {
+		w.oddFail.Store(true)
 	}
-	if ended && !w.options.KeepQueue {
-		result.Failures += w.failuresOf(w.item)
-	} else {
+	result.Failures = w.failed.add(w.item) + 1
+	ended := w.intake.Err() != nil
+	if !ended && w.options.MaxAttempts > 0 && result.Failures >= w.options.MaxAttempts {
+		return HandlerResult{Outcome: OutcomeGivenUp, Failures: result.Failures}
+	}
+	if !ended || w.keeps() {
 		result.After = w.again(v)
 	}
 	if result.Again = w.comesAgain(); !result.Again {
@@ -114,9 +121,9 @@ func (w *worker[T]) fail(err error, v verdict) Result {
 	return result
 }
 
-// again adds the item for another call, after the time of the verdict, or else of the
-// limiter, and returns that time. It goes below a queue that is sealed: a seal keeps out
-// what callers add, and what Run adds is work that the drain has to wait for.
+// again adds the item for another call, after the time of the verdict or of the limiter, and
+// returns the time. The add goes below a seal: a seal refuses the adds of callers, and a
+// drain has to wait for the retries of Run.
 func (w *worker[T]) again(v verdict) (after time.Duration) {
 	_, k := w.typed.heldFor(w.item)
 	if v.timed {
@@ -128,20 +135,24 @@ func (w *worker[T]) again(v verdict) (after time.Duration) {
 	return after
 }
 
-// comesAgain reports whether what again has added comes to a worker, of this Run or of
-// the next. It is asked afterwards, as the end may come in between. To ask before would
-// call an item safe that the shutdown then drops, and name it nowhere.
-func (w *worker[T]) comesAgain() bool { return !w.typed.ShuttingDown() && w.goesOn() }
-
-// goesOn reports whether what is queued comes to a worker, of this Run or of the next.
-func (w *worker[T]) goesOn() bool {
-	return w.options.KeepQueue || w.intake.Err() == nil && !w.closing.Load()
+// comesAgain reports whether the add by again comes to a worker, of this Run or of the next.
+// Ask afterwards, as the end may come in between. An answer from before could call an item
+// safe that the shutdown then drops, and nobody would name the item.
+//
+// The delaying queue is asked too, as a shutdown closes the delaying queue first.
+func (w *worker[T]) comesAgain() bool {
+	return !w.typed.ShuttingDown() && !w.delaying.isClosed() && w.goesOn()
 }
 
-// logFailure logs a failure that does not end the item. The error is a value beside the
-// message and not its text, so that a log can be searched for either. It is an error to
-// the log only if the handler has panicked: otherwise the next attempt may succeed.
-func (w *worker[T]) logFailure(err error, result Result) {
+// goesOn reports whether a queued item comes to a worker, of this Run or of the next.
+func (w *worker[T]) goesOn() bool {
+	return w.keeps() || w.intake.Err() == nil && !w.closing.Load()
+}
+
+// logFailure logs a failure after which the item may be retried. The error is a value beside
+// the message, so that a log can be searched for either. The line has the level of an error
+// only if the handler has panicked, as the next attempt may succeed.
+func (w *worker[T]) logFailure(err error, result HandlerResult) {
 	message := "Handler failed, the item will be retried"
 	if !result.Again {
 		message = "Handler failed, and the queue is shut down"
@@ -153,7 +164,8 @@ func (w *worker[T]) logFailure(err error, result Result) {
 	w.logger.Info(message, "item", w.item, "failures", result.Failures, "err", err)
 }
 
-// logError logs an error, with the stack of a panic: that is over when it is logged.
+// logError logs an error. For a panic the line has the stack, which is gone by the time of
+// the log.
 func (w *worker[T]) logError(item T, err error, failures int, message string) {
 	log := w.logger.WithValues("item", item, "failures", failures)
 	if p, ok := err.(*PanicError); ok {
@@ -162,11 +174,9 @@ func (w *worker[T]) logError(item T, err error, failures int, message string) {
 	log.Error(err, message)
 }
 
-// giveUp tells of an item that is given up, and forgets it. Without an OnGiveUp that is an
-// error in the log, as nobody else would learn of it. It forgets also if OnGiveUp does not
-// return: the next Add of the item is to start with no failures in any case.
-func (w *worker[T]) giveUp(result Result) {
-	defer w.limiting.Forget(w.item)
+// giveUp tells of an item that is given up. Without an OnGiveUp the log has an error, as
+// nobody else would learn of the item.
+func (w *worker[T]) giveUp(result HandlerResult) {
 	if w.options.OnGiveUp == nil {
 		w.logError(w.item, result.Err, result.Failures, "Item given up")
 		return
@@ -177,18 +187,17 @@ func (w *worker[T]) giveUp(result Result) {
 	}
 }
 
-// tellGivenUp calls OnGiveUp, which is foreign code. A panic ends up in w.err. It is a
-// function of its own for the recover, which must not hide a panic of anything else.
+// tellGivenUp calls OnGiveUp, which is foreign code. A panic ends up in w.err. The recover
+// must not hide a panic of other code, so it has a function of its own.
 func (w *worker[T]) tellGivenUp(ctx context.Context, err error) {
 	defer w.catch()
 	w.options.OnGiveUp(ctx, w.item, err)
 }
 
-// putOff adds the item after the wait. Only RequeueAfter says that what has failed
-// before does not matter any more: after a Requeue, the limiter has to wait longer
-// each time.
-func (w *worker[T]) putOff(v verdict) Result {
-	result := Result{Outcome: OutcomeRequeued, Again: true}
+// putOff adds the item after the wait. RequeueAfter forgets earlier failures. Requeue does
+// not, as the limiter has to wait longer each time.
+func (w *worker[T]) putOff(v verdict) HandlerResult {
+	result := HandlerResult{Outcome: OutcomeRequeued, Again: true}
 	due := time.Now().Add(v.wait)
 	if v.timed {
 		w.limiting.Forget(w.item)
@@ -206,62 +215,58 @@ func (w *worker[T]) putOff(v verdict) Result {
 	return result
 }
 
-// isCutShort reports whether CancelOnReAdd has ended the call before its end, which it has
-// if the handler returns the error of its context. It counts how many calls in a row have
-// met with that. Whatever else the handler returns ends the series: it has come to
-// something.
-func (w *worker[T]) isCutShort(cancelled bool) bool {
-	cut := w.overtaken && cancelled
+// countCancels counts how many calls in a row CancelOnReAdd has cut short for the item. Any
+// other end of a call ends the series, as the handler has come to a result.
+func (w *worker[T]) countCancels(cut bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !cut {
 		delete(w.cancels, w.item)
-		return false
+		return
 	}
 	if w.cancels == nil {
 		w.cancels = make(map[T]int)
 	}
 	w.cancels[w.item]++
-	return true
 }
 
-// redo has Done queue an item whose handler was overtaken. The Add that did so
-// may have been taken back since, by Remove. But the Add before it, for which the
-// item was handed out, was not: its work is undone. So the item is added once
-// more, and is left behind if that is too late. A Remove that comes after this is
-// one of a queued item.
+// redo has Done queue an item whose handler was cut short, at the priority of the hand-out
+// or of an Add since, whichever is higher. A Remove may have taken back the Add that cut the
+// handler short. The item is queued all the same, as the work for the earlier Add is undone.
 //
-// An Add after Done would be wrong: the next worker may have the item by then, and
-// would be overtaken by it.
-func (w *worker[T]) redo() Result {
-	if !w.addedAgain() {
+// An item that was interrupted is left behind, unless the queue goes on without this Run.
+//
+// An Add after Done would be wrong: the next worker may hold the item by then, and the Add
+// would cut the next handler short.
+func (w *worker[T]) redo(outcome Outcome) HandlerResult {
+	if outcome != OutcomeInterrupted || w.keeps() {
 		_, k := w.typed.heldFor(w.item)
 		w.add(w.item, k)
 	}
 	again := w.addedAgain()
-	if !again { // The queue is shut down.
+	if !again {
 		w.noteQueued(w.item)
 	}
-	return Result{Outcome: OutcomeReAdded, Failures: w.failuresOf(w.item), Again: again && w.goesOn()}
+	return HandlerResult{Outcome: outcome, Failures: w.failuresOf(w.item), Again: again && w.goesOn()}
 }
 
-// addedAgain reports whether Done will queue the item. The context must be one that has
-// not ended: a context that has tells nothing of the item. The new one costs allocations,
-// which only calls that were cut short pay for.
+// addedAgain reports whether Done will queue the item. A context that has ended tells
+// nothing of the item, so addedAgain makes a new one. Only calls that were cut short pay for
+// its allocations.
 func (w *worker[T]) addedAgain() bool {
 	ctx, cancel := w.typed.ReAddContext(context.Background(), w.item)
 	defer cancel()
 	return ctx.Err() != nil
 }
 
-// add adds an item now, with a priority, also to a queue that is sealed, see again.
+// add adds an item now, with a priority, below a seal, see again.
 func (w *worker[T]) add(item T, k rank) {
 	w.delaying.AddWith(AddOptions{Priority: k.pointer()}, item)
 }
 
-// announce tells of a result, when all is done for the item but Done.
-func (w *worker[T]) announce(result Result) {
-	w.err = nil // It may be the panic of OnGiveUp.
+// announce tells the metrics and OnResult of a result. Only Done comes later.
+func (w *worker[T]) announce(result HandlerResult) {
+	w.err = nil // OnGiveUp may have panicked.
 	w.results.count(result.Outcome)
 	if w.options.OnResult == nil {
 		return
@@ -274,7 +279,7 @@ func (w *worker[T]) announce(result Result) {
 }
 
 // tellResult calls OnResult, which is foreign code. A panic ends up in w.err.
-func (w *worker[T]) tellResult(ctx context.Context, result Result) {
+func (w *worker[T]) tellResult(ctx context.Context, result HandlerResult) {
 	defer w.catch()
 	w.options.OnResult(ctx, w.item, result)
 }

@@ -105,6 +105,9 @@ func (s *show) run(options runOptions, handle func(ctx context.Context, item str
 			s.note("%s", item)
 			return handle(ctx, item)
 		}, options)
+		if s.ctx.Err() == nil && s.result == nil {
+			s.t.Error("Run has returned nil before its context has ended")
+		}
 		s.note("end")
 	}()
 }
@@ -228,23 +231,6 @@ func TestRunReturns(t *testing.T) {
 	}
 }
 
-// An item that is given up is handed out after an Add, and starts over.
-func TestRunRevivesWhatWasGivenUp(t *testing.T) {
-	onRunQueues(t, func(t *testing.T, s *show) {
-		s.queue.Add("a")
-		s.run(runOptions{}, replies(fails, fails, permanently, fails, permanently))
-		time.Sleep(10 * time.Second)
-		s.want("0:a 1:a 3:a")
-		s.queue.Add("a")
-		time.Sleep(10 * time.Second)
-		s.want("10:a 11:a")
-		s.queue.Add("a")
-		s.want("20:a")
-		s.stop()
-		s.end()
-	})
-}
-
 // Run on a queue that is not ours, or has a layer that is not, retried without a priority,
 // and did not know what was left. Such a queue is refused by its type, and left as it is.
 func TestRunRefusesOtherQueues(t *testing.T) {
@@ -259,7 +245,7 @@ func TestRunRefusesOtherQueues(t *testing.T) {
 		}),
 		"*workqueue_test.embedding[string]": &embedding[string]{},
 	} {
-		for _, options := range []runOptions{{}, {KeepQueue: true}, {CancelOnReAdd: true}} {
+		for _, options := range []runOptions{{}, {AtEnd: workqueue.EndKeep}, {CancelOnReAdd: true}} {
 			options.OnStop = func(workqueue.Snapshot[string]) { t.Errorf("%s: OnStop is called", want) }
 			err := workqueue.Run(canceled(), q, replies(), options)
 			if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), " not a "+want+": ") {
@@ -334,11 +320,11 @@ func handleOnce(t *testing.T, f func() error) (got handled) {
 		s := newShow(t, ourQueue)
 		s.queue.Add("a")
 		calls := 0
-		s.run(runOptions{MaxAttempts: 9, OnResult: func(_ context.Context, item string, result workqueue.Result) {
+		s.run(runOptions{MaxAttempts: 9, OnResult: func(_ context.Context, _ string, result workqueue.HandlerResult) {
 			if calls != 2 {
 				return
 			}
-			got = handled{outcome: result.Outcome, again: "-", failures: result.Failures, limiter: s.queue.NumRequeues(item)}
+			got = handled{outcome: result.Outcome, again: "-", failures: result.Failures}
 			if result.Again {
 				got.again = fmt.Sprint(result.After)
 			}
@@ -354,6 +340,7 @@ func handleOnce(t *testing.T, f func() error) (got handled) {
 		})
 		time.Sleep(time.Second)
 		synctest.Wait()
+		got.limiter = s.queue.NumRequeues("a")
 		if level, ok := strings.CutPrefix(s.log.String(), "time="); ok {
 			_, level, _ = strings.Cut(level, "level=")
 			got.logged, _, _ = strings.Cut(level, " ")
@@ -522,6 +509,42 @@ func TestRunErrors(t *testing.T) {
 	}
 }
 
+// Middleware and tests could not tell what a handler had asked for, nor compare two errors.
+func TestVerdict(t *testing.T) {
+	for name, tt := range map[string]struct {
+		err   error
+		want  string
+		equal error // in the sense of errors.Is; nil for none
+	}{
+		"nil":             {nil, "succeeded 0s false", nil},
+		"failure":         {errFailed, "failed 0s false", errFailed},
+		"requeue":         {workqueue.Requeue(), "requeued 0s false", workqueue.Requeue()},
+		"requeue after":   {workqueue.RequeueAfter(time.Second), "requeued 1s true", workqueue.RequeueAfter(time.Second)},
+		"requeue at once": {workqueue.RequeueAfter(-1), "requeued 0s true", workqueue.RequeueAfter(0)},
+		"retry after":     {workqueue.RetryAfter(time.Minute, errFailed), "failed 1m0s true", workqueue.RetryAfter(time.Minute, errFailed)},
+		"permanent":       {workqueue.Permanent(errFailed), "given_up 0s false", workqueue.Permanent(errFailed)},
+		"panic":           {&workqueue.PanicError{Value: workqueue.RequeueAfter(time.Second)}, "failed 0s false", nil},
+		"wrapped":         {fmt.Errorf("get: %w", workqueue.RequeueAfter(time.Second)), "requeued 1s true", workqueue.RequeueAfter(time.Second)},
+		"joined":          {errors.Join(errFailed, workqueue.RequeueAfter(time.Second)), "failed 1s true", workqueue.RequeueAfter(time.Second)},
+		"within":          {workqueue.Permanent(fmt.Errorf("get: %w", errFailed)), "given_up 0s false", workqueue.Permanent(errFailed)},
+		// == panics for two of these.
+		"not comparable": {workqueue.Permanent(joined{errFailed}), "given_up 0s false", workqueue.Permanent(errFailed)},
+	} {
+		if got := fmt.Sprint(workqueue.Verdict(tt.err)); got != tt.want {
+			t.Errorf("%s: got %s, want %s", name, got, tt.want)
+		}
+		if tt.equal != nil && !errors.Is(tt.err, tt.equal) {
+			t.Errorf("%s: %v is not %v", name, tt.err, tt.equal)
+		}
+		for _, other := range []error{workqueue.RequeueAfter(2 * time.Second), workqueue.RetryAfter(2*time.Second, errFailed),
+			workqueue.RetryAfter(time.Minute, context.Canceled), workqueue.Permanent(context.Canceled), workqueue.Permanent(joined{})} {
+			if errors.Is(tt.err, other) {
+				t.Errorf("%s: %v is %v", name, tt.err, other)
+			}
+		}
+	}
+}
+
 // A joined is an error that joins others, and that handlers may return while it joins
 // none. A nil pointer of brokenError is the well-known error that is not nil.
 type (
@@ -561,7 +584,7 @@ func TestErrorThatJoinsNothingIsAFailure(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			onRunQueues(t, func(t *testing.T, s *show) {
 				s.queue.Add("a")
-				s.run(runOptions{OnResult: func(_ context.Context, _ string, r workqueue.Result) {
+				s.run(runOptions{OnResult: func(_ context.Context, _ string, r workqueue.HandlerResult) {
 					s.note("%v %d %v", r.Outcome, r.Failures, r.After)
 				}}, replies(tt.reply))
 				synctest.Wait()

@@ -1,6 +1,7 @@
 package workqueue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,9 +11,9 @@ import (
 	"unsafe"
 )
 
-// A worker handles one item at a time. What it keeps of it lies here and not
-// in variables of handleItem, because the deferred calls that account for the item
-// read it, and captured variables would be allocated for each item.
+// A worker handles one item at a time. The state of the item is in fields and not in
+// variables of handleItem: the deferred calls that account for the item read the state, and
+// captured variables would be allocated for each item.
 type worker[T comparable] struct {
 	*runner[T]
 
@@ -20,19 +21,18 @@ type worker[T comparable] struct {
 	holds bool // item is held: Done is owed
 
 	contexts []itemContext[T] // a piece of memory for several items
-	used     int              // of contexts; the last one is that of item
+	used     int              // of contexts; the last one belongs to item
 
 	pending bool // item is not accounted for
-	calling bool // the handler is at it, and a panic is one of the handler
+	calling bool // the handler is running, so a panic counts as the handler's
 
-	err       error     // of foreign code that has panicked
-	verdict   verdict   // of what the handler has returned, unless that is nil
-	started   time.Time // when it was called, if somebody wants to know
-	overtaken bool      // the item was added again while the handler was at it
+	err     error     // of foreign code that has panicked
+	verdict verdict   // on the error of the handler, unless the error is nil
+	started time.Time // of the call of the handler, for OnResult
 }
 
-// work handles items until there are no more for it. An item that it holds at its end,
-// which may be that of foreign code, is accounted for and done first.
+// work handles items until none is left for this worker. If foreign code ends the goroutine,
+// work first accounts for the item at hand and calls Done.
 func (w *worker[T]) work() {
 	over := false
 	defer w.leave(&over)
@@ -44,9 +44,9 @@ func (w *worker[T]) work() {
 	over = true
 }
 
-// handleItems handles items until there are no more for it, or until a handler panics,
-// when it reports false. One deferred call serves for all of them: BenchmarkRun shows
-// what one for each item takes.
+// handleItems handles items until none is left for this worker, or until a handler panics.
+// It reports false for a panic. One deferred call serves for all items: BenchmarkRun shows
+// the cost of one for each item.
 func (w *worker[T]) handleItems() (over bool) {
 	defer w.catchHandler()
 	for w.advance() {
@@ -55,12 +55,12 @@ func (w *worker[T]) handleItems() (over bool) {
 	return true
 }
 
-// leave decides what the end of a worker's goroutine means. If its work is not
-// over, foreign code has ended it by [runtime.Goexit], and another one takes its
-// place, or the number of workers would fall unnoticed.
+// leave decides what the end of a worker's goroutine means. If the work is not over, foreign
+// code has called [runtime.Goexit]. Another goroutine takes over, or the number of workers
+// would fall unnoticed.
 func (w *worker[T]) leave(over *bool) {
 	if v := recover(); v != nil {
-		panic(v) // The program ends: nothing should be handed out any more.
+		panic(v) // The program ends, so no worker may go on.
 	}
 	if *over {
 		w.workerDone()
@@ -69,9 +69,9 @@ func (w *worker[T]) leave(over *bool) {
 	go w.work()
 }
 
-// letGo calls Done for what is held. Done comes only here and where an item is declined,
-// when all is settled for the item: if its failure were counted after it, another worker
-// could have succeeded with the item by then, and would have it retried.
+// letGo calls Done for the item at hand. All else is settled before: if a failure were
+// counted after Done, another worker could have succeeded with the item, and the item would
+// be retried. Only a declined item gets its Done elsewhere.
 func (w *worker[T]) letGo() {
 	if w.holds {
 		w.holds = false
@@ -79,8 +79,8 @@ func (w *worker[T]) letGo() {
 	}
 }
 
-// advance goes on from the item that is held to the next one, and reports false when
-// there will be none.
+// advance goes on from the item at hand to the next one, and reports false if none will
+// come.
 func (w *worker[T]) advance() bool {
 	w.letGo()
 	item, err := w.source.GetContext(w.intake)
@@ -88,25 +88,25 @@ func (w *worker[T]) advance() bool {
 		w.noteError(err)
 		return false
 	}
-	// A queue looks at the context before it looks for an item, so there can be one
-	// although the context has ended since. Handling it would be a hand-out after
-	// the end, and dropping it would lose it.
+	// A queue looks at the context before it looks for an item, so the context can have
+	// ended since. To handle the item would be a hand-out after the end, and to drop the
+	// item would lose it.
 	switch {
 	case w.intake.Err() == nil:
 		w.item, w.holds = item, true
 		return true
-	case w.options.KeepQueue:
+	case w.keeps():
 		w.giveBack(item)
 	default:
-		w.noteQueued(item) // Before Done, after which the queue may have forgotten it.
+		w.noteQueued(item) // Before Done, as the queue may forget the item there.
 		w.source.Done(item)
 	}
 	return false
 }
 
-// giveBack puts an item back that was handed out. A queue of ours has it first in line
-// again. An embedding type has to see a Done: then the Add comes before, so that Done
-// queues the item in the same step as it ends the hand-out.
+// giveBack puts an item back after its hand-out. In a queue of ours the item is first in
+// line again. An embedding type has to see a Done, so an Add comes first: Done then queues
+// the item in the same step in which it ends the hand-out.
 func (w *worker[T]) giveBack(item T) {
 	if w.source == source[T](w.typed) {
 		w.typed.putBack(item, 0)
@@ -117,10 +117,10 @@ func (w *worker[T]) giveBack(item T) {
 	w.source.Done(item)
 }
 
-// handleItem calls the handler and does what becomes of the item. If the handler does
-// not return, work does so.
+// handleItem calls the handler and accounts for the item. If the handler does not return,
+// work accounts for the item.
 func (w *worker[T]) handleItem() {
-	w.overtaken, w.pending = false, true
+	w.pending = true
 	ctx := w.newContext()
 	if w.options.OnResult != nil {
 		w.started = time.Now()
@@ -132,9 +132,9 @@ func (w *worker[T]) handleItem() {
 	w.account(w.call(ctx))
 }
 
-// chunkBytes is the size of the pieces in which a worker allocates the contexts of
-// its items. To allocate each by itself takes three times as long. A handler that
-// keeps one context keeps its piece in memory.
+// chunkBytes is the size of the pieces in which a worker allocates the contexts of its
+// items. To allocate each context by itself takes three times as long. A handler that keeps
+// one context keeps its piece in memory.
 const chunkBytes = 1024
 
 // newContext returns the context for the item that the worker holds.
@@ -149,18 +149,17 @@ func (w *worker[T]) newContext() *itemContext[T] {
 	return c
 }
 
-// context returns what newContext has returned last.
+// context returns the last context that newContext has made.
 func (w *worker[T]) context() *itemContext[T] { return &w.contexts[w.used-1] }
 
-// callDerived calls the handler with a context of its own. Contexts are made only for
-// the options that need one: for CancelOnReAdd it costs 3 allocations, for a timeout 4.
+// callDerived calls the handler with a context of its own. Contexts are made only for the
+// options that need one: CancelOnReAdd costs 3 allocations, and a timeout 4.
 func (w *worker[T]) callDerived(ctx context.Context) error {
 	if w.options.ProfileLabels {
 		ctx = w.label(ctx)
 		defer pprof.SetGoroutineLabels(w.handling)
 	}
-	watched := w.options.CancelOnReAdd && w.mayCancel()
-	if watched {
+	if w.options.CancelOnReAdd && w.mayCancel() {
 		watching, cancel := w.typed.ReAddContext(ctx, w.item)
 		defer cancel()
 		ctx = watching
@@ -170,26 +169,17 @@ func (w *worker[T]) callDerived(ctx context.Context) error {
 		defer cancel()
 		ctx = timed
 	}
-	err := w.call(ctx)
-	// Asked here and not in account: the deferred cancels run before that. If the
-	// timeout came first, the error is a failure of the item and counts. The same
-	// holds if the cause comes from another Run whose handler has called this one.
-	w.overtaken = watched && context.Cause(ctx) == ErrReAdded && context.Cause(w.handling) != ErrReAdded
-	return err
+	return w.call(ctx)
 }
 
-// mayCancel reports whether the next call of the handler may be cut short. One that may
-// not is logged: mostly the handler adds its own item, and would be cut short for ever.
-// The lock is free while that is logged, as a logger is foreign code.
+// mayCancel reports whether the next call of the handler may be cut short. If not, a line is
+// logged: mostly the handler adds its own item, and would be cut short for ever. The lock is
+// free meanwhile, as a logger is foreign code.
 func (w *worker[T]) mayCancel() bool {
 	w.mu.Lock()
 	n := w.cancels[w.item]
 	w.mu.Unlock()
-	most := w.options.MaxCancels
-	if most == 0 {
-		most = defaultMaxCancels
-	}
-	if n < most {
+	if n < cmp.Or(w.options.MaxCancels, DefaultMaxCancels) {
 		return true
 	}
 	w.logger.Info("Handler is not cancelled any more until it has come to an end, as its item was added again in each run", "item", w.item, "cancels", n)
@@ -211,21 +201,52 @@ func (w *worker[T]) call(ctx context.Context) error {
 	w.calling = true
 	err := w.handle(ctx, w.item)
 	if err != nil {
-		w.judge(err)
+		err = w.judge(ctx, err)
 	}
 	w.calling = false
 	return err
 }
 
-// judge reads what the handler has returned. That calls methods of the error, which panic
-// if it is a nil pointer of its type, say. So it happens where a panic is the handler's.
-func (w *worker[T]) judge(err error) {
-	v := verdictOf(err)
-	v.cancelled = w.options.CancelOnReAdd && (errors.Is(err, context.Canceled) || errors.Is(err, ErrReAdded))
-	w.verdict = v
+// judge reads the error of the handler, and why the context of the handler has ended. Both
+// call foreign code: a method of an error panics if the error is a nil pointer of its type,
+// for example. So judge is called where a panic counts as one of the handler.
+//
+// The first cause decides. A handler that has timed out before the end of Run has failed.
+func (w *worker[T]) judge(ctx context.Context, err error) error {
+	w.verdict = verdictOf(err)
+	if ctx.Err() == nil {
+		return err
+	}
+	switch w.causeOf(ctx) {
+	case ErrReAdded:
+		if errors.Is(err, context.Canceled) || errors.Is(err, ErrReAdded) {
+			w.verdict.cutShort = OutcomeReAdded
+		}
+	case ErrTimeout:
+		if errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, ErrTimeout) {
+			return fmt.Errorf("%w: %w", ErrTimeout, err)
+		}
+	default:
+		if errors.Is(err, context.Canceled) || errors.Is(err, ctx.Err()) {
+			w.verdict.cutShort = OutcomeInterrupted
+		}
+	}
+	return err
 }
 
-// catchHandler is catch for the handler. What else panics under handleItems, such as
+// causeOf returns ErrReAdded or ErrTimeout if an option of this Run has ended the context,
+// and nil if the end of Run has. Both errors can also be the cause of the context of Run: a
+// handler of another Run may have called this Run.
+func (w *worker[T]) causeOf(ctx context.Context) error {
+	for _, cause := range []error{ErrReAdded, ErrTimeout} {
+		if context.Cause(ctx) == cause && context.Cause(w.handling) != cause {
+			return cause
+		}
+	}
+	return nil
+}
+
+// catchHandler is catch for the handler. A panic of other code under handleItems, such as
 // the GetContext of an embedding type, ends the program.
 func (w *worker[T]) catchHandler() {
 	if !w.calling {
@@ -245,8 +266,8 @@ func (w *worker[T]) catch() {
 }
 
 // caught keeps the value of a panic as an error. With CrashOnPanic it panics again right
-// here. The item is then accounted for by the deferred calls, and the stack of the
-// handler is still there when the program prints it.
+// here. The deferred calls then account for the item, and the stack of the handler is still
+// there when the program prints the panic.
 func (w *worker[T]) caught(v any) {
 	w.err, w.verdict = &PanicError{Value: v, Stack: debug.Stack()}, verdict{failed: true}
 	if w.options.CrashOnPanic {

@@ -1,6 +1,7 @@
 package workqueue_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -175,7 +176,7 @@ func TestRunLeavesTheItemsOfOthers(t *testing.T) {
 		s := newShow(t, ourQueue)
 		q := s.queue.(*workqueue.TypedRateLimiting[string])
 		s.queue.Add("a")
-		s.run(runOptions{KeepQueue: true}, replies())
+		s.run(runOptions{AtEnd: workqueue.EndKeep}, replies())
 		for held := false; !held; {
 			synctest.Wait() // The worker is parked.
 			s.queue.Add("a")
@@ -309,7 +310,7 @@ func TestRunGivesBackWhatDiffersFromItself(t *testing.T) {
 		q := newEndingOnHandOut[float64](stop)
 		q.Add(math.NaN())
 		time.Sleep(time.Minute)
-		err := workqueue.Run(ctx, q, func(context.Context, float64) error { return nil }, workqueue.RunOptions[float64]{KeepQueue: true})
+		err := workqueue.Run(ctx, q, func(context.Context, float64) error { return nil }, workqueue.RunOptions[float64]{AtEnd: workqueue.EndKeep})
 		time.Sleep(time.Second)
 		if s := q.Snapshot(2); err != nil || s.QueuedTotal != 1 || s.Queued[0].Age != time.Second {
 			t.Errorf("got %v and %+v, want one item that was queued for a second", err, s)
@@ -356,7 +357,7 @@ func TestDrainDoesNotWaitForTheHandlerOfWhatDiffersFromItself(t *testing.T) {
 			<-drained
 			return nil
 		}, workqueue.RunOptions[float64]{Logger: discard()})
-		if err != nil {
+		if err != workqueue.ErrShutDown {
 			t.Error(err)
 		}
 	})
@@ -512,7 +513,8 @@ func TestRunRetriesWithThePriorityOfTheHandOut(t *testing.T) {
 			return ctx.Err()
 		},
 	} {
-		for _, of := range []bool{false, true} {
+		for n := range 4 {
+			of, embeds := n%2 == 0, n/2 == 0
 			synctest.Test(t, func(t *testing.T) {
 				order := workqueue.Order[string]{}
 				if of {
@@ -522,9 +524,13 @@ func TestRunRetriesWithThePriorityOfTheHandOut(t *testing.T) {
 					Order: order,
 				})
 				q.AddWith(workqueue.AddOptions{Priority: map[bool]*int{false: prio(1)}[of]}, "a")
+				var queue rateLimited = q
+				if embeds {
+					queue = &embedding[string]{TypedRateLimiting: q}
+				}
 				var seen []int
 				ctx, cancel := context.WithCancel(t.Context())
-				workqueue.Run(ctx, q, func(ctx context.Context, item string) error {
+				workqueue.Run(ctx, queue, func(ctx context.Context, item string) error {
 					for _, info := range q.Snapshot(1).InFlight {
 						seen = append(seen, info.Priority)
 					}
@@ -538,55 +544,55 @@ func TestRunRetriesWithThePriorityOfTheHandOut(t *testing.T) {
 					return fail(ctx, q)
 				}, workqueue.RunOptions[string]{CancelOnReAdd: name == "overtaken"})
 				if !slices.Equal(seen, []int{1, 1, 1}) {
-					t.Errorf("%s, Of %v: handed out with the priorities %v, want 1 each time", name, of, seen)
+					t.Errorf("%s, by Order %v, embedding type %v: handed out with the priorities %v, want 1 each time", name, of, embeds, seen)
 				}
 			})
 		}
 	}
 }
 
-// An item that Run declines and gives back to a queue that is kept came back with the
-// priority 0.
-func TestRunGivesBackWithThePriorityOfTheHandOut(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	metrics := &recorder{}
-	metrics.setHook(func(event string) {
-		if strings.HasPrefix(event, "latency") { // The item is handed out.
-			cancel()
+// An item that was handed out at 5, and cut short by an Add at -5, came back behind all items
+// of 0. So did each item whose work a resync at a low priority has cut short.
+func TestWhatIsCutShortComesBackAtTheHigherPriority(t *testing.T) {
+	for name, tt := range map[string]struct {
+		first, again *int
+		want         int
+	}{
+		"an Add below":             {prio(5), prio(-5), 5},
+		"an Add above":             {prio(-5), prio(5), 5},
+		"an Add below no priority": {nil, prio(-100), 0},
+		"an Add without priority":  {prio(5), nil, 5},
+	} {
+		for _, end := range []bool{false, true} { // Whether it is the end of Run that cuts it short.
+			t.Run(fmt.Sprint(name, ", end ", end), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := newShow(t, ourQueue)
+					s.ours.AddWith(workqueue.AddOptions{Priority: tt.first}, "a")
+					calls := 0
+					s.run(runOptions{AtEnd: workqueue.EndKeep, CancelOnReAdd: !end}, func(ctx context.Context, item string) error {
+						if calls++; calls > 1 {
+							if info, _ := workqueue.ItemInfoFromContext[string](ctx); info.Priority != tt.want {
+								t.Errorf("came back at %d, want %d", info.Priority, tt.want)
+							}
+							return nil
+						}
+						s.ours.AddWith(workqueue.AddOptions{Priority: tt.again}, item)
+						if end {
+							s.stop()
+						}
+						return ctx.Err()
+					})
+					synctest.Wait()
+					if left := s.ours.Snapshot(1); end && (left.QueuedTotal != 1 || left.Queued[0].Priority != tt.want) {
+						t.Errorf("the queue has %+v, want a at %d", left, tt.want)
+					}
+					s.stop()
+					<-s.ended
+					s.queue.ShutDown()
+				})
+			})
 		}
-	})
-	q := workqueue.NewTypedRateLimiting(constant(time.Second), workqueue.TypedRateLimitingQueueConfig[string]{
-		Name: "q", MetricsProvider: metrics,
-		Order: workqueue.Order[string]{},
-	})
-	defer q.ShutDown()
-	q.AddWith(workqueue.AddOptions{Priority: prio(7)}, "a")
-	handle := func(context.Context, string) error { t.Error("a was handled"); return nil }
-	if err := workqueue.Run(ctx, q, handle, workqueue.RunOptions[string]{KeepQueue: true}); err != nil {
-		t.Fatal(err)
 	}
-	s := q.Snapshot(1)
-	if len(s.Queued) != 1 || s.Queued[0].Priority != 7 || s.InFlightTotal != 0 {
-		t.Errorf("got %v, want a queued with priority 7", s)
-	}
-}
-
-// A type that embeds a queue of ours lost the priority of what it had retried.
-func TestRunOnATypeThatEmbedsAQueueRetriesWithThePriority(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := workqueue.NewTypedRateLimiting(constant(time.Second), workqueue.TypedRateLimitingQueueConfig[string]{
-			Order: workqueue.Order[string]{Priority: func(string) int { return 2 }},
-		})
-		q.AddWith(workqueue.AddOptions{Priority: prio(7)}, "a")
-		var seen []int
-		runUntil(t, &embedding[string]{TypedRateLimiting: q}, 2, runOptions{}, func(context.Context, string) error {
-			seen = append(seen, q.Snapshot(1).InFlight[0].Priority)
-			return errFailed
-		})
-		if !slices.Equal(seen, []int{7, 7}) {
-			t.Errorf("handed out with the priorities %v, want 7 twice", seen)
-		}
-	})
 }
 
 // onReAdd plays a show on each queue that tells of an Add.
@@ -712,7 +718,7 @@ func TestRunInAHandlerThatIsOvertaken(t *testing.T) {
 			options.OnStop = s.onStop
 			err := workqueue.Run(outer, s.queue, s.cut, options)
 			s.want("1:a ends: workqueue: item was added again")
-			if got, want := leftIn(*s.stopped, err), "queued[] held[] waiting[] failed[a]: <nil>"; got != want {
+			if got, want := leftIn(*s.stopped, err), "queued[a] held[] waiting[]: <nil>"; got != want {
 				t.Errorf("CancelOnReAdd %v: got %s, want %s", options.CancelOnReAdd, got, want)
 			}
 		})
@@ -766,23 +772,6 @@ func (q *quickReAdd) GetContext(ctx context.Context) (string, error) {
 	return item, err
 }
 
-// A handler that is not cancelled on a re-add goes on, and the item comes again.
-func TestRunWithoutCancelOnReAdd(t *testing.T) {
-	onRunQueues(t, func(t *testing.T, s *show) {
-		s.queue.Add("a")
-		s.run(runOptions{}, func(ctx context.Context, item string) error {
-			time.Sleep(2 * time.Second)
-			return ctx.Err()
-		})
-		time.Sleep(time.Second)
-		s.queue.Add("a")
-		time.Sleep(5 * time.Second)
-		s.want("0:a 2:a")
-		s.stop()
-		s.end()
-	})
-}
-
 // An item whose handler was cancelled for an Add is handled again even if that Add
 // is taken back: the one before it has not been worked off. If the queue is shut
 // down by then, the item is left behind by name, and OnResult hears that it does not come again.
@@ -796,10 +785,10 @@ func TestRunLosesNoItemWhenRemoveTakesBackTheAddThatCancelled(t *testing.T) {
 		"Remove, Add":         {func(s *show) { s.ours.Remove("a"); s.queue.Add("a") }, "2:a", "<nil>"},
 		"Remove, Add, Remove": {func(s *show) { s.ours.Remove("a"); s.queue.Add("a"); s.ours.Remove("a") }, "2:a", "<nil>"},
 		"Remove, ShutDown": {func(s *show) { s.ours.Remove("a"); s.queue.ShutDown() }, "2:end",
-			"queued[a] held[] waiting[]: <nil>"},
+			"queued[a] held[] waiting[]: workqueue: queue is shut down"},
 		"ShutDown, Remove": {func(s *show) { s.queue.ShutDown(); s.ours.Remove("a") }, "2:end",
-			"queued[a] held[] waiting[]: <nil>"},
-		"ShutDown":           {func(s *show) { s.queue.ShutDown() }, "2:a 2:end", "<nil>"},
+			"queued[a] held[] waiting[]: workqueue: queue is shut down"},
+		"ShutDown":           {func(s *show) { s.queue.ShutDown() }, "2:a 2:end", "workqueue: queue is shut down"},
 		"Remove, end of ctx": {func(s *show) { s.ours.Remove("a"); s.stop() }, "2:end", "queued[a] held[] waiting[]: <nil>"},
 		"end of ctx, Remove": {func(s *show) { s.stop(); synctest.Wait(); s.ours.Remove("a") }, "2:end",
 			"queued[a] held[] waiting[]: <nil>"},
@@ -809,7 +798,7 @@ func TestRunLosesNoItemWhenRemoveTakesBackTheAddThatCancelled(t *testing.T) {
 				s := newShow(t, ourQueue)
 				s.queue.Add("a")
 				calls, again := 0, false
-				options := runOptions{CancelOnReAdd: true, OnResult: func(_ context.Context, _ string, r workqueue.Result) {
+				options := runOptions{CancelOnReAdd: true, OnResult: func(_ context.Context, _ string, r workqueue.HandlerResult) {
 					again = again || r.Again
 				}}
 				s.run(options, func(ctx context.Context, _ string) error {
@@ -830,7 +819,7 @@ func TestRunLosesNoItemWhenRemoveTakesBackTheAddThatCancelled(t *testing.T) {
 				if got := s.left(); got != tt.left {
 					t.Errorf("got %s, want %s", got, tt.left)
 				}
-				if want := tt.left == "<nil>"; again != want {
+				if want := !strings.HasPrefix(tt.left, "queued"); again != want {
 					t.Errorf("OnResult was told that the item comes again: %v, want %v", again, want)
 				}
 			})
@@ -843,8 +832,9 @@ func TestRunLosesNoItemWhenRemoveTakesBackTheAddThatCancelled(t *testing.T) {
 // anew.
 func TestRunCancelsNoMoreThanMaxCancels(t *testing.T) {
 	for most, want := range map[int]string{
-		0: "0:a 0:cut 0:a 0:cut 0:a 0:cut 0:a 1:a 1:cut 1:a 1:cut 1:a 1:cut 1:a",
-		1: "0:a 0:cut 0:a 1:a 1:cut 1:a",
+		0:                           "0:a 0:cut 0:a 0:cut 0:a 0:cut 0:a 1:a 1:cut 1:a 1:cut 1:a 1:cut 1:a",
+		workqueue.DefaultMaxCancels: "0:a 0:cut 0:a 0:cut 0:a 0:cut 0:a 1:a 1:cut 1:a 1:cut 1:a 1:cut 1:a",
+		1:                           "0:a 0:cut 0:a 1:a 1:cut 1:a",
 	} {
 		t.Run(fmt.Sprint(most), func(t *testing.T) {
 			onReAdd(t, runOptions{MaxCancels: most, MaxAttempts: 1}, func(s *show) func(context.Context, string) error {
@@ -863,7 +853,7 @@ func TestRunCancelsNoMoreThanMaxCancels(t *testing.T) {
 			}, func(s *show) {
 				time.Sleep(1900 * time.Millisecond)
 				s.want(want)
-				cancels := map[int]int{0: 3, 1: 1}[most]
+				cancels := cmp.Or(most, workqueue.DefaultMaxCancels)
 				line := fmt.Sprintf("as its item was added again in each run\" item=a cancels=%d\n", cancels)
 				if got := strings.Count(s.log.String(), line); got != 2 {
 					t.Errorf("%d lines say so, want 2, in %s", got, s.log.String())
@@ -871,33 +861,6 @@ func TestRunCancelsNoMoreThanMaxCancels(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A run that comes to something ends the series, also if it was cancelled.
-func TestRunCountsCancelsInARow(t *testing.T) {
-	onReAdd(t, runOptions{MaxCancels: 2}, func(s *show) func(context.Context, string) error {
-		n := 0
-		return func(ctx context.Context, item string) error {
-			n++
-			if n > 9 {
-				return nil
-			}
-			s.queue.Add(item)
-			if ctx.Err() == nil {
-				t.Errorf("run %d is not cancelled", n)
-			}
-			if n%2 == 0 {
-				return nil
-			}
-			return ctx.Err()
-		}
-	}, func(s *show) {
-		synctest.Wait()
-		if got := s.log.String(); got != "" {
-			t.Errorf("logged %s", got)
-		}
-		s.want(strings.TrimSpace(strings.Repeat("0:a ", 10)))
-	})
 }
 
 // An Add that cancels a handler has the lock, and so must not ask the context of

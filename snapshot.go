@@ -54,16 +54,21 @@ type ItemInfo[T comparable] struct {
 // A Snapshot is a copy: it may be changed, and does not change.
 type Snapshot[T comparable] struct {
 	Queued   []ItemInfo[T] `json:"queued,omitempty"`
-	InFlight []ItemInfo[T] `json:"inFlight,omitempty"`
+	InFlight []ItemInfo[T] `json:"in_flight,omitempty"`
 	Waiting  []ItemInfo[T] `json:"waiting,omitempty"`
 	// Failed has what has failed when no retry could come any more. Only what a Run
 	// has left has it, see [RunOptions].OnStop.
 	Failed []ItemInfo[T] `json:"failed,omitempty"`
 
-	QueuedTotal   int `json:"queuedTotal"`
-	InFlightTotal int `json:"inFlightTotal"`
-	WaitingTotal  int `json:"waitingTotal"`
-	FailedTotal   int `json:"failedTotal,omitzero"`
+	Totals
+}
+
+// Totals are how many items a queue has in each state.
+type Totals struct {
+	QueuedTotal   int `json:"queued_total"`
+	InFlightTotal int `json:"in_flight_total"`
+	WaitingTotal  int `json:"waiting_total"`
+	FailedTotal   int `json:"failed_total,omitzero"` // of a Snapshot from a Run
 }
 
 // String returns the totals and a line for each item, to be printed.
@@ -124,8 +129,8 @@ func (q *TypedDelaying[T]) collect(c *census[T]) {
 	c.addWaiting(&q.agenda)
 }
 
-// ItemState is what a queue has an item for. The zero value is no state. As text, in
-// JSON for one, it reads as String says.
+// ItemState is what a queue has an item for. The zero value is no state. The text of a state,
+// as in JSON, is that of String.
 type ItemState uint8
 
 // An item can be waiting beside being any of the others.
@@ -139,13 +144,13 @@ const (
 
 var itemStates = [...]string{
 	ItemQueued:        "queued",
-	ItemInFlight:      "in flight",
-	ItemInFlightAgain: "in flight, added again",
+	ItemInFlight:      "in_flight",
+	ItemInFlightAgain: "in_flight_again",
 	ItemWaiting:       "waiting",
 	ItemFailed:        "failed",
 }
 
-// String returns the state in words.
+// String returns the state in snake case.
 func (s ItemState) String() string {
 	if s.known() {
 		return itemStates[s]
@@ -155,7 +160,7 @@ func (s ItemState) String() string {
 
 func (s ItemState) known() bool { return s > 0 && int(s) < len(itemStates) }
 
-// MarshalText returns the state in words. The error is nil for the states above.
+// MarshalText returns the text of String. The error is nil for the states above.
 func (s ItemState) MarshalText() ([]byte, error) {
 	if !s.known() {
 		return nil, fmt.Errorf("workqueue: there is no %v", s)
@@ -165,11 +170,9 @@ func (s ItemState) MarshalText() ([]byte, error) {
 
 // UnmarshalText reads what MarshalText has written, and nothing else.
 func (s *ItemState) UnmarshalText(text []byte) error {
-	for state, words := range itemStates {
-		if state > 0 && words == string(text) {
-			*s = ItemState(state)
-			return nil
-		}
+	if state := slices.Index(itemStates[:], string(text)); state > 0 {
+		*s = ItemState(state)
+		return nil
 	}
 	return fmt.Errorf("workqueue: %q is no state of an item", text)
 }

@@ -35,8 +35,8 @@ func TestSnapshotSaysSinceWhen(t *testing.T) {
 		clock.Step(time.Minute)
 
 		const want = `2 queued, 2 in flight, 2 waiting
-held first: in flight, added again for 1m1s, 3 failures
-held last: in flight for 1m0s, 3 failures
+held first: in_flight_again for 1m1s, 3 failures
+held last: in_flight for 1m0s, 3 failures
 queued: queued for 1m3s, 3 failures
 queued last: queued for 1m2s, 3 failures
 waits: waiting for 1m0s, due 2026-01-01T00:10:05Z, 3 failures
@@ -66,9 +66,9 @@ func TestSnapshotIsInOrder(t *testing.T) {
 		q.Done("a") // Its place is taken by the last.
 		q.Add("e")
 		const want = `1 queued, 3 in flight, 0 waiting
-b: in flight for 3s
-c: in flight for 2s
-d: in flight for 1s
+b: in_flight for 3s
+c: in_flight for 2s
+d: in_flight for 1s
 e: queued`
 		s := q.Snapshot(9)
 		if s.String() != want {
@@ -247,7 +247,7 @@ func TestSnapshotInWordsOfAllStates(t *testing.T) {
 	s := workqueue.Snapshot[string]{
 		Queued:  []workqueue.ItemInfo[string]{{Item: "q", State: workqueue.ItemQueued, Age: 1, Due: epoch}},
 		Waiting: []workqueue.ItemInfo[string]{{Item: "w", State: workqueue.ItemWaiting}, {Item: "d", State: workqueue.ItemWaiting, Due: epoch}},
-		Failed:  []workqueue.ItemInfo[string]{{Item: "f", State: workqueue.ItemFailed, Failures: 1}}, FailedTotal: 1,
+		Failed:  []workqueue.ItemInfo[string]{{Item: "f", State: workqueue.ItemFailed, Failures: 1}}, Totals: workqueue.Totals{FailedTotal: 1},
 	}
 	const want = "0 queued, 0 in flight, 0 waiting, 1 failed\nq: queued for 1ns\nf: failed, 1 failures\nw: waiting\nd: waiting, due 2026-01-01T00:00:00Z"
 	if got := s.String(); got != want {
@@ -255,18 +255,18 @@ func TestSnapshotInWordsOfAllStates(t *testing.T) {
 	}
 }
 
-// A page for operators shows a Snapshot as JSON: states in words, and nothing that
+// A page for operators shows a Snapshot as JSON: all names in snake case, and nothing that
 // does not apply, such as a due time in the year 1.
-func TestSnapshotInJSONSaysStatesInWordsAndLeavesOutWhatIsNotKnown(t *testing.T) {
+func TestSnapshotInJSONIsInSnakeCaseAndLeavesOutWhatIsNotKnown(t *testing.T) {
 	clock := testingclock.NewFakeClock(epoch)
 	for keep, want := range map[bool]string{
 		true: `{"queued":[{"item":"b","state":"queued","age":3000000000,"position":1}],` +
-			`"inFlight":[{"item":"a","state":"in flight, added again","age":3000000000}],` +
+			`"in_flight":[{"item":"a","state":"in_flight_again","age":3000000000}],` +
 			`"waiting":[{"item":"c","state":"waiting","age":3000000000,"due":"` + epoch.Add(time.Hour).Format(time.RFC3339Nano) + `","position":1}],` +
-			`"queuedTotal":1,"inFlightTotal":1,"waitingTotal":1}`,
-		false: `{"queued":[{"item":"b","state":"queued","position":1}],"inFlight":[{"item":"a","state":"in flight, added again"}],` +
+			`"queued_total":1,"in_flight_total":1,"waiting_total":1}`,
+		false: `{"queued":[{"item":"b","state":"queued","position":1}],"in_flight":[{"item":"a","state":"in_flight_again"}],` +
 			`"waiting":[{"item":"c","state":"waiting","due":"` + epoch.Add(time.Hour+3*time.Second).Format(time.RFC3339Nano) + `","position":1}],` +
-			`"queuedTotal":1,"inFlightTotal":1,"waitingTotal":1}`,
+			`"queued_total":1,"in_flight_total":1,"waiting_total":1}`,
 	} {
 		clock.SetTime(epoch)
 		if !keep {

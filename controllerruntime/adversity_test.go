@@ -144,7 +144,7 @@ func TestShutDownWithDrainAfterShutDown(t *testing.T) {
 		q.ShutDown()
 		q.ShutDownWithDrain()
 		var left *workqueue.DrainError[string]
-		if err := q.Drain(t.Context()); !errors.As(err, &left) || left.QueuedTotal != 1 || left.InFlightTotal != 1 || left.Err != workqueue.ErrShutDown {
+		if err := q.Drain(t.Context()); !errors.As(err, &left) || left.Left.QueuedTotal != 1 || left.Left.InFlightTotal != 1 || left.Err != workqueue.ErrShutDown {
 			t.Errorf("the drain returned %v", err)
 		}
 		q.Done("held")

@@ -54,6 +54,9 @@ type Queue[R comparable] struct {
 	grace    func() grace // the same for all calls
 	draining sync.Once    // makes one of several shutdowns begin the drain
 	release  func()       // makes Lookup forget the queue
+
+	heldMu sync.Mutex
+	held   map[R]int // priorities of hand-outs other than 0; guarded by heldMu
 }
 
 var _ priorityqueue.PriorityQueue[int] = (*Queue[int])(nil)
@@ -74,6 +77,7 @@ func newQueue[R comparable](name string, limiter clientgo.TypedRateLimiter[R], o
 		name:    name,
 		options: options,
 		logger:  logger,
+		held:    make(map[R]int),
 	}
 	q.over, q.cancel = context.WithCancel(context.Background())
 	q.grace = sync.OnceValue(q.newGrace)
@@ -152,12 +156,39 @@ func (q *Queue[R]) GetWithPriority() (item R, priority int, shutdown bool) {
 		q.queue.Done(info.Item) // The shutdown came in between, and the worker will leave.
 		return item, 0, true
 	}
+	if info.Priority != 0 {
+		q.heldMu.Lock()
+		defer q.heldMu.Unlock()
+		q.held[info.Item] = info.Priority
+	}
 	return info.Item, info.Priority, false
 }
 
 // Done ends the hand-out of the item. If it was added in the meantime, it is queued now
 // or, with a delay, when its time has come.
-func (q *Queue[R]) Done(item R) { q.queue.Done(item) }
+func (q *Queue[R]) Done(item R) {
+	q.handOut(item, true)
+	q.queue.Done(item)
+}
+
+// handOut returns the priority that a held item was handed out with. A caller of Done has
+// it forgotten.
+func (q *Queue[R]) handOut(item R, done bool) (priority int) {
+	q.heldMu.Lock()
+	defer q.heldMu.Unlock()
+	priority = q.held[item]
+	if done {
+		delete(q.held, item)
+	}
+	return priority
+}
+
+// redo has Done queue the item of a reconcile that was cut short, also if its re-add was
+// removed, at the priority of the hand-out if that is higher.
+func (q *Queue[R]) redo(item R) {
+	priority := q.handOut(item, false)
+	q.queue.AddWith(workqueue.AddOptions{Priority: &priority}, item)
+}
 
 // Forget makes the limiter forget the failures of the item.
 func (q *Queue[R]) Forget(item R) { q.queue.Forget(item) }

@@ -12,7 +12,8 @@ import (
 // CancelOnReAdd returns a reconciler that calls r with a [ReAddContext]: a reconcile is
 // cancelled when its object changes, and follows at once with the new state. What it
 // returns then is dropped, as is the count of the failures of the item: no failure is
-// logged or counted, and the item does not wait.
+// logged or counted, and the item does not wait. It follows also if Remove takes the re-add
+// back, and with the higher of two priorities: that of its hand-out, and that of the re-add.
 //
 // After most cancels of an item in a row, 3 if it is 0, the next reconcile is allowed to
 // finish. Without this bound an object that changes all the time, or a reconcile that
@@ -56,6 +57,9 @@ func (c *cancelling[R]) Reconcile(ctx context.Context, item R) (reconcile.Result
 		return result, err
 	}
 	c.count(item)
+	if q, ok := ctx.Value(queueKey[R]{}).(*Queue[R]); ok {
+		q.redo(item)
+	}
 	return reconcile.Result{}, nil
 }
 

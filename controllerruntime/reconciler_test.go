@@ -169,6 +169,39 @@ func TestCancelOnReAddHasABound(t *testing.T) {
 	}
 }
 
+// A reconcile at 5 that an event at -100 cancelled, as those of a resync are, came back behind
+// all objects of 0; and never, if Remove took that event back.
+func TestWhatCancelOnReAddCutsShortComesBackAtTheHigherPriority(t *testing.T) {
+	for _, removes := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			var order []string
+			r := controllerruntime.CancelOnReAdd(reconcile.Func(func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+				order = append(order, r.Name)
+				select {
+				case <-ctx.Done():
+					time.Sleep(time.Second)
+				case <-time.After(time.Hour):
+				}
+				return reconcile.Result{}, ctx.Err()
+			}), 1)
+			c := start(t, fmt.Sprint("cut short ", removes), options{}, r.Reconcile)
+			c.q.AddWithOpts(priorityqueue.AddOpts{Priority: new(5)}, request("a"))
+			synctest.Wait()
+			c.q.Add(request("b"))
+			c.q.AddWithOpts(priorityqueue.AddOpts{Priority: new(-100)}, request("a"))
+			if removes {
+				c.q.Remove(request("a"))
+			}
+			time.Sleep(10 * time.Hour)
+			synctest.Wait()
+			if want := "[a a b]"; fmt.Sprint(order) != want {
+				t.Errorf("removed %v: reconciled %v, want %s", removes, order, want)
+			}
+			c.end(t)
+		})
+	}
+}
+
 func TestCancelOnReAddPanicsForANegativeNumber(t *testing.T) {
 	defer func() {
 		if got := fmt.Sprint(recover()); got != "controllerruntime: CancelOnReAdd with a negative number of cancels: -1" {

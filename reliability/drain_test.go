@@ -216,7 +216,7 @@ func TestDrainErrorAddsUpUnderLoad(t *testing.T) {
 		// Items that were handed out between Drain's look and now are in its
 		// numbers as queued or in flight; none may be in neither.
 		named := map[int]bool{}
-		for _, info := range append(left.Queued, left.InFlight...) {
+		for _, info := range append(left.Left.Queued, left.Left.InFlight...) {
 			named[info.Item] = true
 		}
 		before := taken.Load()
@@ -228,7 +228,7 @@ func TestDrainErrorAddsUpUnderLoad(t *testing.T) {
 			q.Done(item)
 			taken.Add(1)
 		}
-		if got := taken.Load(); got != items || left.WaitingTotal != run%5 {
+		if got := taken.Load(); got != items || left.Left.WaitingTotal != run%5 {
 			t.Fatalf("run %d: %d of %d items were handed out, %d after %v", run, got, items, got-before, err)
 		}
 		if err := q.Drain(context.Background()); err != nil {

@@ -88,7 +88,7 @@ func TestDrainEndsWithItsContextWhicheverMetricBlocks(t *testing.T) {
 				select {
 				case err := <-result:
 					var left *workqueue.DrainError[int]
-					if !errors.As(err, &left) || !errors.Is(err, context.DeadlineExceeded) || left.QueuedTotal == 0 {
+					if !errors.As(err, &left) || !errors.Is(err, context.DeadlineExceeded) || left.Left.QueuedTotal == 0 {
 						t.Errorf("got %v, want what is left at the deadline", err)
 					}
 				default:

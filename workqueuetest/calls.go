@@ -7,128 +7,111 @@ import (
 	"github.com/seed16c08ea7/workqueue"
 )
 
-// This file has the methods that change a queue. Each notes the call and makes it.
+// This file has the methods that change a queue. Each records the call and makes it. The
+// method of the same name of [workqueue.TypedRateLimiting] is the real one.
 
-// Add is that of [workqueue.TypedRateLimiting].
+// Add records an Add.
 func (q *Queue[T]) Add(item T) {
-	q.note("Add", item, 0)
-	q.TypedRateLimiting.Add(item)
+	q.record(func() { q.TypedRateLimiting.Add(item) }, Call[T]{Method: "Add", Item: item})
 }
 
-// AddAll is that of [workqueue.TypedRateLimiting].
+// AddAll records an Add of each item.
 func (q *Queue[T]) AddAll(items ...T) (taken int) {
-	for _, item := range items {
-		q.note("Add", item, 0)
-	}
-	return q.TypedRateLimiting.AddAll(items...)
+	q.record(func() { taken = q.TypedRateLimiting.AddAll(items...) }, each(Call[T]{Method: "Add"}, items)...)
+	return taken
 }
 
-// AddAfter is that of [workqueue.TypedRateLimiting].
+// AddAfter records an AddAfter with its duration.
 func (q *Queue[T]) AddAfter(item T, duration time.Duration) {
-	q.note("AddAfter", item, duration)
-	q.TypedRateLimiting.AddAfter(item, duration)
+	q.record(func() { q.TypedRateLimiting.AddAfter(item, duration) }, Call[T]{Method: "AddAfter", Item: item, Delay: duration})
 }
 
-// AddRateLimited is that of [workqueue.TypedRateLimiting].
+// AddRateLimited records an AddRateLimited.
 func (q *Queue[T]) AddRateLimited(item T) {
-	q.note("AddRateLimited", item, 0)
-	q.TypedRateLimiting.AddRateLimited(item)
+	q.record(func() { q.TypedRateLimiting.AddRateLimited(item) }, Call[T]{Method: "AddRateLimited", Item: item})
 }
 
-// AddWith is that of [workqueue.TypedRateLimiting].
+// AddWith records an AddWith of each item, with the options.
 func (q *Queue[T]) AddWith(options workqueue.AddOptions, items ...T) (taken int) {
-	priority := 0
+	call := Call[T]{Method: "AddWith", Delay: options.After, RateLimited: options.RateLimited}
 	if options.Priority != nil {
-		priority = *options.Priority
+		call.Priority = *options.Priority
 	}
-	for _, item := range items {
-		q.noteCall(Call[T]{"AddWith", item, options.After, options.RateLimited, priority})
-	}
-	return q.TypedRateLimiting.AddWith(options, items...)
+	q.record(func() { taken = q.TypedRateLimiting.AddWith(options, items...) }, each(call, items)...)
+	return taken
 }
 
-// Reschedule is that of [workqueue.TypedRateLimiting].
+// Reschedule records a Reschedule with its duration.
 func (q *Queue[T]) Reschedule(item T, duration time.Duration) (taken bool) {
-	q.note("Reschedule", item, duration)
-	return q.TypedRateLimiting.Reschedule(item, duration)
+	q.record(func() { taken = q.TypedRateLimiting.Reschedule(item, duration) }, Call[T]{Method: "Reschedule", Item: item, Delay: duration})
+	return taken
 }
 
-// Debounce is that of [workqueue.TypedRateLimiting].
+// Debounce records a Debounce with its quiet time.
 func (q *Queue[T]) Debounce(item T, quiet, most time.Duration) (taken bool) {
-	q.note("Debounce", item, quiet)
-	return q.TypedRateLimiting.Debounce(item, quiet, most)
+	q.record(func() { taken = q.TypedRateLimiting.Debounce(item, quiet, most) }, Call[T]{Method: "Debounce", Item: item, Delay: quiet})
+	return taken
 }
 
-// Forget is that of [workqueue.TypedRateLimiting].
+// Forget records a Forget.
 func (q *Queue[T]) Forget(item T) {
-	q.note("Forget", item, 0)
-	q.TypedRateLimiting.Forget(item)
+	q.record(func() { q.TypedRateLimiting.Forget(item) }, Call[T]{Method: "Forget", Item: item})
 }
 
-// Remove is that of [workqueue.TypedRateLimiting].
-func (q *Queue[T]) Remove(item T) bool {
+// Remove records a Remove.
+func (q *Queue[T]) Remove(item T) (removed bool) {
 	defer q.change()
-	q.note("Remove", item, 0)
-	return q.TypedRateLimiting.Remove(item)
+	q.record(func() { removed = q.TypedRateLimiting.Remove(item) }, Call[T]{Method: "Remove", Item: item})
+	return removed
 }
 
-// Get is that of [workqueue.TypedRateLimiting].
+// Done records a Done.
+func (q *Queue[T]) Done(item T) {
+	defer q.change()
+	q.record(func() { q.TypedRateLimiting.Done(item) }, Call[T]{Method: "Done", Item: item})
+}
+
+// Get records a Get once there is an item.
 func (q *Queue[T]) Get() (item T, shutdown bool) {
 	item, shutdown = q.TypedRateLimiting.Get()
-	if !shutdown {
-		q.note("Get", item, 0)
-	}
+	q.recordGet(item, 0, !shutdown)
 	return item, shutdown
 }
 
-// GetInfo is that of [workqueue.TypedRateLimiting].
+// GetInfo records a Get with its priority once there is an item.
 func (q *Queue[T]) GetInfo(ctx context.Context) (workqueue.ItemInfo[T], error) {
 	info, err := q.TypedRateLimiting.GetInfo(ctx)
-	if err == nil {
-		q.noteCall(Call[T]{Method: "Get", Item: info.Item, Priority: info.Priority})
-	}
+	q.recordGet(info.Item, info.Priority, err == nil)
 	return info, err
 }
 
-// GetContext is that of [workqueue.TypedRateLimiting].
+// GetContext records a Get once there is an item.
 func (q *Queue[T]) GetContext(ctx context.Context) (T, error) {
 	item, err := q.TypedRateLimiting.GetContext(ctx)
-	if err == nil {
-		q.note("Get", item, 0)
-	}
+	q.recordGet(item, 0, err == nil)
 	return item, err
 }
 
-// TryGet is that of [workqueue.TypedRateLimiting].
+// TryGet records a Get if there is an item.
 func (q *Queue[T]) TryGet() (item T, ok bool) {
 	item, ok = q.TypedRateLimiting.TryGet()
-	if ok {
-		q.note("Get", item, 0)
-	}
+	q.recordGet(item, 0, ok)
 	return item, ok
 }
 
-// Done is that of [workqueue.TypedRateLimiting].
-func (q *Queue[T]) Done(item T) {
-	defer q.change()
-	q.note("Done", item, 0)
-	q.TypedRateLimiting.Done(item)
-}
-
-// ShutDown is that of [workqueue.TypedRateLimiting]. It is not noted, as no other end of
-// a queue is.
+// ShutDown records nothing. No shutdown does.
 func (q *Queue[T]) ShutDown() {
 	defer q.change()
 	q.TypedRateLimiting.ShutDown()
 }
 
-// ShutDownWithDrain is that of [workqueue.TypedRateLimiting].
+// ShutDownWithDrain records nothing, see ShutDown.
 func (q *Queue[T]) ShutDownWithDrain() {
 	defer q.change()
 	q.TypedRateLimiting.ShutDownWithDrain()
 }
 
-// Drain is that of [workqueue.TypedRateLimiting].
+// Drain records nothing, see ShutDown.
 func (q *Queue[T]) Drain(ctx context.Context) error {
 	defer q.change()
 	return q.TypedRateLimiting.Drain(ctx)

@@ -2,47 +2,56 @@ package workqueuetest
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
-	"time"
 
 	"github.com/seed16c08ea7/workqueue"
 )
 
-// Handle has [workqueue.Run] call the handler for the item, once, and returns what that
-// has come to: the calls of the queue from the hand-out to Done, and those of the
-// handler if it has the queue from [HandleOn]. Of the options, Workers is 1 and the end
-// is not drained.
+// Handle has [workqueue.Run] call the handler for the item, once, and returns the calls of
+// the queue from the hand-out to Done. With [HandleOn] the calls of the handler are among
+// them. Workers is 1 and AtEnd is EndStop, whatever the options say.
 //
 //	nil               Get a, Forget a, Done a
 //	an error          Get a, AddRateLimited a, Done a
 //	RequeueAfter(d)   Get a, Forget a, AddAfter a d, Done a
 //	Permanent(err)    Get a, Forget a, Done a, and OnGiveUp is told
 //
-// It returns when the handler has. The order of Forget and AddAfter is that of Run.
+// Handle returns when the handler does. Handle panics if ctx has ended, as the handler would
+// not be called.
 func Handle[T comparable](ctx context.Context, handle func(ctx context.Context, item T) error, item T, options workqueue.RunOptions[T]) []Call[T] {
-	return HandleOn(ctx, newQueue(Options[T]{Limiter: patient[T]{}}), handle, item, options)
+	return HandleOn(ctx, newQueue(Options[T]{}), handle, item, options)
 }
 
-// HandleOn is [Handle] with a queue, for a handler that adds items itself. The queue has
-// to be empty, and is shut down when HandleOn returns.
+// HandleOn is [Handle] with a queue, for a handler that adds items itself. HandleOn shuts the
+// queue down at the end, so each call needs a queue of its own. HandleOn panics if the queue
+// is shut down, or has an item queued, which the handler would get instead.
 func HandleOn[T comparable](ctx context.Context, q *Queue[T], handle func(ctx context.Context, item T) error, item T, options workqueue.RunOptions[T]) []Call[T] {
+	switch {
+	case ctx.Err() != nil:
+		panic(fmt.Sprintf("workqueuetest: the context of Handle has ended: %v", ctx.Err()))
+	case q.ShuttingDown():
+		panic("workqueuetest: the queue of HandleOn is shut down: give each call a new queue")
+	case q.Len() > 0:
+		panic(fmt.Sprintf("workqueuetest: the queue of HandleOn is not empty: %d items", q.Len()))
+	}
 	q.TypedRateLimiting.Add(item)
 	q.Take()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	once := &once[T]{Queue: q, stop: stop}
-	options.Workers, options.Drain = 1, false
+	options.Workers, options.AtEnd = 1, workqueue.EndStop
 	told := options.OnResult
-	options.OnResult = func(ctx context.Context, item T, result workqueue.Result) {
+	options.OnResult = func(ctx context.Context, item T, result workqueue.HandlerResult) {
 		once.noteResult(item, result)
 		if told != nil {
 			told(ctx, item, result)
 		}
 	}
-	if options.OnStop == nil { // Or each item that is to come again would be logged as left.
+	if options.OnStop == nil { // Otherwise each item with a retry would be logged as left.
 		options.OnStop = func(workqueue.Snapshot[T]) {}
 	}
-	// What Run returns is about items that are left, which the calls say better.
+	// The error of Run is about items that are left, and the calls say more about them.
 	_ = workqueue.Run(ctx, once, func(ctx context.Context, item T) error {
 		defer func() { once.asked = q.asked.Load() }()
 		return handle(ctx, item)
@@ -51,35 +60,35 @@ func HandleOn[T comparable](ctx context.Context, q *Queue[T], handle func(ctx co
 	return once.calls
 }
 
-// once hands out one item. The worker comes for the next one when all is done for the
-// first: then the calls are complete, and the run ends.
+// once hands out one item. When the worker asks for the next item, the calls for the first
+// one are complete, and the Run ends.
 type once[T comparable] struct {
 	*Queue[T]
 	handedOut atomic.Bool
 	stop      context.CancelFunc
 	calls     []Call[T] // written by the only worker
-	asked     int64     // how often the limiter was, when the handler has returned
+	asked     int64     // how often the limiter was asked when the handler returned
 }
 
-// noteResult notes the calls that a result stands for, in the order of Run. Run makes them
-// on the embedded queue. A retry whose wait the limiter has not said is by AddAfter.
-func (q *once[T]) noteResult(item T, result workqueue.Result) {
+// noteResult records the calls that Run has made on the embedded queue, in the order of Run.
+// A retry is an AddAfter if the limiter was not asked for its wait.
+func (q *once[T]) noteResult(item T, result workqueue.HandlerResult) {
 	limited := q.Queue.asked.Load() > q.asked
 	switch result.Outcome {
 	case workqueue.OutcomeSucceeded, workqueue.OutcomeGivenUp:
-		q.note("Forget", item, 0)
+		q.note(Call[T]{Method: "Forget", Item: item})
 		return
 	case workqueue.OutcomeReAdded:
 		return
 	case workqueue.OutcomeRequeued:
 		if !limited {
-			q.note("Forget", item, 0)
+			q.note(Call[T]{Method: "Forget", Item: item})
 		}
 	}
 	if limited {
-		q.note("AddRateLimited", item, 0)
+		q.note(Call[T]{Method: "AddRateLimited", Item: item})
 	} else if result.Again {
-		q.note("AddAfter", item, result.After)
+		q.note(Call[T]{Method: "AddAfter", Item: item, Delay: result.After})
 	}
 }
 
@@ -93,10 +102,3 @@ func (q *once[T]) GetContext(ctx context.Context) (T, error) {
 	}
 	return q.Queue.GetContext(ctx)
 }
-
-// patient is a limiter whose retries come long after the test.
-type patient[T comparable] struct{}
-
-func (patient[T]) When(T) time.Duration { return 24 * time.Hour }
-func (patient[T]) Forget(T)             {}
-func (patient[T]) NumRequeues(T) int    { return 0 }

@@ -22,36 +22,36 @@ type Options[T comparable] struct {
 	Config workqueue.TypedRateLimitingQueueConfig[T]
 }
 
-// A Queue is a rate limiting queue that notes each call which changes it. It does what
-// the call says, too. Of a [workqueue.Run] on a Queue, the hand-outs and Done are noted: Run
-// makes all other calls on the embedded queue. [Handle] notes these too.
+// A Queue is a [workqueue.TypedRateLimiting] that records each call that changes the queue.
+// [workqueue.Run] calls only GetContext and Done on a Queue, and makes all other calls on the
+// embedded queue, so only these two are recorded. [Handle] records the others too.
 //
-// The zero value is not usable. All methods may be called concurrently. The notes are
-// kept until Take, so that a Queue is no queue for production.
+// The zero value is not usable. All methods may be called concurrently. The records are
+// kept until Take, so a Queue is no queue for production.
 type Queue[T comparable] struct {
 	*workqueue.TypedRateLimiting[T]
 
 	asked *atomic.Int64 // how often the limiter was asked for a wait
 
 	mu      sync.Mutex
-	calls   []Call[T]     // guarded by mu
+	calls   []*Call[T]    // guarded by mu
 	changed chan struct{} // guarded by mu; closed, and made anew, when work may be over
 }
 
 // A Call is one call of a method of a [Queue], for one item.
 type Call[T comparable] struct {
-	// Method is its name. A Get, GetInfo, GetContext or TryGet is noted as Get
-	// once it has an item, an AddAll as an Add of each item, and an AddWith once for each.
+	// Method is the name of the method. A GetInfo, GetContext or TryGet is recorded
+	// as Get, and an AddAll as an Add of each item.
 	Method string
 
 	Item T
 
-	// Delay is the duration that AddAfter, AddWith, Reschedule and Debounce were called with,
-	// for Debounce the quiet time. That of AddRateLimited is up to the limiter.
+	// Delay is the duration that AddAfter, AddWith or Reschedule was called with, or the quiet
+	// time of Debounce. It is 0 for AddRateLimited, whose delay the limiter says.
 	Delay time.Duration
 
-	// RateLimited and Priority are those of AddWith. For a GetInfo, Priority is
-	// what it has returned; for the other methods it is 0.
+	// RateLimited and Priority are options of AddWith. For GetInfo, Priority is the
+	// returned priority. For other methods both are zero.
 	RateLimited bool
 	Priority    int
 }
@@ -103,51 +103,93 @@ func (l counting[T]) When(item T) time.Duration {
 	return l.TypedRateLimiter.When(item)
 }
 
-// Calls returns the calls since the last Take, in their order. A call is noted before
-// it takes effect, and a Get after it.
+// Calls returns the calls since the last Take, in their order. A call is recorded before
+// the queue changes, and a Get afterwards. A call that panics is not recorded.
 func (q *Queue[T]) Calls() []Call[T] {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return slices.Clone(q.calls)
+	return values(q.calls)
 }
 
-// Take returns what Calls does, and forgets it.
+// Take returns the calls that Calls would return, and forgets them.
 func (q *Queue[T]) Take() []Call[T] {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	calls := q.calls
+	calls := values(q.calls)
 	q.calls = nil
 	return calls
 }
 
-func (q *Queue[T]) note(method string, item T, delay time.Duration) {
-	q.noteCall(Call[T]{Method: method, Item: item, Delay: delay})
+func values[T comparable](recorded []*Call[T]) (calls []Call[T]) {
+	for _, call := range recorded {
+		calls = append(calls, *call)
+	}
+	return calls
 }
 
-func (q *Queue[T]) noteCall(call Call[T]) {
+// record records the calls and makes them. A worker can get an item before the call that adds
+// the item has returned, so the calls are recorded first. If the queue panics, the calls have
+// changed nothing, and are taken off the record.
+func (q *Queue[T]) record(change func(), calls ...Call[T]) {
+	recorded := q.note(calls...)
+	done := false
+	defer func() {
+		if !done {
+			q.takeOff(recorded)
+		}
+	}()
+	change()
+	done = true
+}
+
+func (q *Queue[T]) recordGet(item T, priority int, ok bool) {
+	if ok {
+		q.note(Call[T]{Method: "Get", Item: item, Priority: priority})
+	}
+}
+
+func (q *Queue[T]) note(calls ...Call[T]) (recorded []*Call[T]) {
+	for i := range calls {
+		recorded = append(recorded, &calls[i])
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.calls = append(q.calls, call)
+	q.calls = append(q.calls, recorded...)
+	return recorded
 }
 
-// WaitIdle waits until nothing is queued and nothing is in flight. What waits for its
-// time does not count. If ctx ends first, the error wraps that of ctx and says what is
-// left. It asks nobody again and again: in a bubble of testing/synctest the time can
-// pass meanwhile.
+func (q *Queue[T]) takeOff(recorded []*Call[T]) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.calls = slices.DeleteFunc(q.calls, func(call *Call[T]) bool { return slices.Contains(recorded, call) })
+}
+
+// each returns the call for each of the items.
+func each[T comparable](call Call[T], items []T) (calls []Call[T]) {
+	for _, call.Item = range items {
+		calls = append(calls, call)
+	}
+	return calls
+}
+
+// WaitIdle waits until nothing is queued and nothing is in flight. Items that wait for their
+// time do not count. If ctx ends first, the error wraps the error of ctx and says what is
+// left. WaitIdle does not poll, so the time can pass meanwhile in a bubble of
+// testing/synctest.
 func (q *Queue[T]) WaitIdle(ctx context.Context) error {
 	return q.wait(ctx, "idle", func(s workqueue.Snapshot[T]) bool { return s.QueuedTotal+s.InFlightTotal == 0 })
 }
 
-// WaitEmpty is WaitIdle, and waits until nothing waits for its time either: all retries
-// have succeeded or were given up.
+// WaitEmpty is WaitIdle for a queue in which no item waits for its time either. Then all
+// retries have succeeded or were given up.
 func (q *Queue[T]) WaitEmpty(ctx context.Context) error {
 	return q.wait(ctx, "empty", func(s workqueue.Snapshot[T]) bool {
 		return s.QueuedTotal+s.InFlightTotal+s.WaitingTotal == 0
 	})
 }
 
-// wait looks after each call that can have ended the work. Time alone ends none: what
-// is due is queued then.
+// wait looks after each call that can end the work. Time alone ends no work: an item that
+// becomes due is queued.
 func (q *Queue[T]) wait(ctx context.Context, state string, over func(workqueue.Snapshot[T]) bool) error {
 	for {
 		changed := q.nextChange() // Before the look, so that no change is missed.

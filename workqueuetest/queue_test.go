@@ -225,3 +225,89 @@ func TestHandleOnNotesWhatTheHandlerDoes(t *testing.T) {
 		}
 	})
 }
+
+// A second HandleOn on one queue, or a context that had ended, returned no calls.
+func TestHandleTellsWhyItsHandlerIsNotCalled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		handle := func(context.Context, string) error { return nil }
+		used := workqueuetest.New(t, workqueuetest.Options[string]{})
+		workqueuetest.HandleOn(t.Context(), used, handle, "a", workqueue.RunOptions[string]{})
+		full := workqueuetest.New(t, workqueuetest.Options[string]{})
+		full.Add("b")
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		for want, f := range map[string]func(){
+			"workqueuetest: the queue of HandleOn is shut down: give each call a new queue": func() {
+				workqueuetest.HandleOn(t.Context(), used, handle, "a", workqueue.RunOptions[string]{})
+			},
+			"workqueuetest: the queue of HandleOn is not empty: 1 items": func() {
+				workqueuetest.HandleOn(t.Context(), full, handle, "a", workqueue.RunOptions[string]{})
+			},
+			"workqueuetest: the context of Handle has ended: context canceled": func() {
+				workqueuetest.Handle(ended, handle, "a", workqueue.RunOptions[string]{})
+			},
+		} {
+			if got := panicOf(f); got != want {
+				t.Errorf("got the panic %v, want %s", got, want)
+			}
+		}
+	})
+}
+
+func panicOf(f func()) (value any) {
+	defer func() { value = recover() }()
+	f()
+	return nil
+}
+
+// A call that panicked, and so had added nothing, was recorded all the same.
+func TestCallThatPanicsIsNotRecorded(t *testing.T) {
+	q := workqueuetest.New(t, workqueuetest.Options[string]{Config: workqueue.TypedRateLimitingQueueConfig[string]{
+		Order: workqueue.Order[string]{Priority: func(item string) int {
+			if item == "bad" {
+				panic("boom")
+			}
+			return 0
+		}},
+	}})
+	q.Add("bad before")
+	for name, f := range map[string]func(){
+		"Add":      func() { q.Add("bad") },
+		"AddAll":   func() { q.AddAll("good", "bad", "bad") },
+		"AddWith":  func() { q.AddWith(workqueue.AddOptions{}, "good", "bad") },
+		"AddAfter": func() { q.AddAfter("bad", time.Hour) },
+	} {
+		if got := panicOf(f); got != "boom" {
+			t.Errorf("%s: got the panic %v", name, got)
+		}
+	}
+	if got := fmt.Sprint(q.Take()); got != "[Add bad before]" || q.Len() != 1 {
+		t.Errorf("recorded %s, with %d items in the queue", got, q.Len())
+	}
+}
+
+// The queue of Handle said another wait than a real queue, and the test queue neither age nor
+// priority.
+func TestHandlerSeesWhatARealQueueSays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var after time.Duration
+		workqueuetest.Handle(t.Context(), func(context.Context, string) error { return errFailed }, "a", workqueue.RunOptions[string]{
+			OnResult: func(_ context.Context, _ string, r workqueue.HandlerResult) { after = r.After },
+		})
+		if want := workqueue.DefaultTypedControllerRateLimiter[string]().When("a"); after != want {
+			t.Errorf("OnResult of Handle was told that the item comes after %v, want %v", after, want)
+		}
+		q := workqueuetest.New(t, workqueuetest.Options[string]{Config: workqueue.TypedRateLimitingQueueConfig[string]{KeepTimes: true}})
+		q.AddWith(workqueue.AddOptions{Priority: priority(7)}, "a")
+		time.Sleep(time.Second)
+		ctx, stop := context.WithCancel(t.Context())
+		workqueue.Run(ctx, q, func(ctx context.Context, item string) error {
+			want := workqueue.ItemInfo[string]{Item: item, State: workqueue.ItemInFlight, Age: time.Second, Priority: 7}
+			if got, _ := workqueue.ItemInfoFromContext[string](ctx); got != want {
+				t.Errorf("got %+v, want %+v", got, want)
+			}
+			stop()
+			return nil
+		}, workqueue.RunOptions[string]{})
+	})
+}

@@ -120,7 +120,7 @@ func work(ctx context.Context, q queue, l load) {
 	quiet := logr.Discard()
 	handle := func(ctx context.Context, item string) error { return l.handle(ctx, q, item) }
 	if err := workqueue.Run(ctx, q, handle, workqueue.RunOptions[string]{Workers: l.workers, Logger: &quiet}); err != nil {
-		panic(err) // Only a queue that is shut down has one, without Drain.
+		panic(err) // Only if somebody else had shut the queue down.
 	}
 }
 

@@ -33,7 +33,7 @@ type controller struct {
 	mirror   *mirror.Mirror
 	queue    workqueue.TypedRateLimitingInterface[cache.ObjectName]
 	log      *slog.Logger
-	onResult func(ctx context.Context, item cache.ObjectName, result workqueue.Result) // or nil
+	onResult func(ctx context.Context, item cache.ObjectName, result workqueue.HandlerResult) // or nil
 }
 
 // run works until ctx is done, then finishes what is queued and in flight.
@@ -44,6 +44,6 @@ func (c *controller) run(ctx context.Context, workers int) error {
 	}
 	logger := logr.FromSlogHandler(c.log.Handler())
 	return workqueue.Run(ctx, c.queue, c.mirror.Sync, workqueue.RunOptions[cache.ObjectName]{
-		Workers: workers, Drain: true, Grace: drainTimeout, Logger: &logger, OnResult: c.onResult,
+		Workers: workers, AtEnd: workqueue.EndDrain, Grace: drainTimeout, Logger: &logger, OnResult: c.onResult,
 	})
 }

@@ -47,7 +47,7 @@ func play(ctx context.Context, out io.Writer, q *queue, opts embedded.Options) e
 		c := &controller{queue: q, log: log}
 		if o, ok := seen.(embedded.Observer); ok {
 			c.queue = observed{q, o}
-			c.onResult = func(ctx context.Context, item cache.ObjectName, result workqueue.Result) {
+			c.onResult = func(ctx context.Context, item cache.ObjectName, result workqueue.HandlerResult) {
 				if result.Outcome == workqueue.OutcomeFailed {
 					o.RecordRetry(item)
 				}

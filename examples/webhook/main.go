@@ -41,7 +41,7 @@ func run(ctx context.Context, queue *workqueue.TypedRateLimiting[string], outbox
 	err := workqueue.Run(ctx, queue, func(ctx context.Context, id string) error {
 		return verdict(outbox.Deliver(ctx, id))
 	}, workqueue.RunOptions[string]{
-		Workers: 8, Timeout: 5 * time.Second, MaxAttempts: 10, Drain: true, Grace: 20 * time.Second,
+		Workers: 8, Timeout: 5 * time.Second, MaxAttempts: 10, AtEnd: workqueue.EndDrain, Grace: 20 * time.Second,
 		OnGiveUp: func(_ context.Context, id string, err error) {
 			slog.Error("given up", "event", id, "err", err)
 			outbox.Remove(id)

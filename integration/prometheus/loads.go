@@ -18,7 +18,7 @@ type counted struct {
 	Left    int            // items that are not settled yet
 }
 
-// outcomes are all that there are.
+// outcomes are all that a load comes to before its end. An "interrupted" is missing.
 var outcomes = []string{"succeeded", "failed", "requeued", "given_up", "readded"}
 
 // checkLoad compares the series of a load, which is at rest, with what was counted.
@@ -45,7 +45,7 @@ func (c *comparison) checkLoad(ctx context.Context, s *server, target, registry 
 	const delay = "workqueue_rate_limit_delay_seconds"
 	asked := float64(len(told.Delays))
 	c.check(ctx, s,
-		exactly("count(workqueue_results_total{"+labels+"})", float64(len(outcomes))),
+		exactly("count(workqueue_results_total{"+labels+"})", float64(len(outcomes)+1)),
 		exactly("workqueue_work_duration_seconds_count{"+labels+"}", float64(calls)),
 		exactly("workqueue_rate_limited_total{"+labels+"}", asked),
 		exactly(delay+"_count{"+labels+"}", asked),

@@ -248,7 +248,7 @@ func TestRun(t *testing.T) {
 			Workers: 1 + rnd.IntN(4), CancelOnReAdd: rnd.IntN(2) == 0, Logger: &quiet,
 		}
 		if rnd.IntN(2) == 0 {
-			options.Grace, options.Drain = time.Second, rnd.IntN(2) == 0
+			options.Grace, options.AtEnd = time.Second, workqueue.End(rnd.IntN(2)) // EndStop or EndDrain
 		}
 		runs := 1 + rnd.IntN(2)
 		left := make([]workqueue.Snapshot[int], runs)
@@ -262,7 +262,7 @@ func TestRun(t *testing.T) {
 			}
 			running.Go(func() {
 				err := workqueue.Run(ctx, q, handle, options)
-				if err != nil && err != workqueue.ErrShutDown && !(options.Drain && errors.Is(err, workqueue.ErrNotDrained)) {
+				if err != nil && err != workqueue.ErrShutDown && !(options.AtEnd == workqueue.EndDrain && errors.Is(err, workqueue.ErrNotDrained)) {
 					t.Errorf("got %v from Run", err)
 				}
 			})

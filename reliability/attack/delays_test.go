@@ -338,10 +338,10 @@ func (d *delayed) finish() {
 	case left == nil:
 		d.t.Errorf("Drain: got %v, want what is left", err)
 	default:
-		if got, want := d.told(left.Waiting), d.waiting(math.MaxInt); got != want {
+		if got, want := d.told(left.Left.Waiting), d.waiting(math.MaxInt); got != want {
 			d.t.Errorf("Drain: waiting:\n got %s\nwant %s", got, want)
 		}
-		if got, want := d.told(left.Queued), d.queued(math.MaxInt); got != want {
+		if got, want := d.told(left.Left.Queued), d.queued(math.MaxInt); got != want {
 			d.t.Errorf("Drain: queued:\n got %s\nwant %s", got, want)
 		}
 	}

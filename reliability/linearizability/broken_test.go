@@ -230,7 +230,7 @@ func (q *naive) Drain(ctx context.Context) error {
 	if len(s.Queued)+len(s.InFlight) == 0 || q.fault == drainForgetsAnError {
 		return nil
 	}
-	return &workqueue.DrainError[int8]{Snapshot: s}
+	return &workqueue.DrainError[int8]{Left: s}
 }
 
 func (q *naive) Snapshot(int) (s workqueue.Snapshot[int8]) {

@@ -325,7 +325,7 @@ func (c *client) drainOnce() result {
 	defer cancel()
 	var err *workqueue.DrainError[int8]
 	if errors.As(q.Drain(ctx), &err) {
-		return result{left: contentsOf(err.Snapshot)}
+		return result{left: contentsOf(err.Left)}
 	}
 	return result{sure: true}
 }

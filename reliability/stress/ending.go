@@ -75,10 +75,10 @@ func (r *round) checkDrain(err error) {
 		r.tally.violation(wrongDrain, "%v is no DrainError", err)
 	case !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, workqueue.ErrShutDown):
 		r.tally.violation(wrongDrain, "%v has no cause", err)
-	case left.QueuedTotal+left.InFlightTotal == 0 || left.QueuedTotal != len(left.Queued) ||
-		left.InFlightTotal != len(left.InFlight) || left.WaitingTotal != len(left.Waiting):
+	case left.Left.QueuedTotal+left.Left.InFlightTotal == 0 || left.Left.QueuedTotal != len(left.Left.Queued) ||
+		left.Left.InFlightTotal != len(left.Left.InFlight) || left.Left.WaitingTotal != len(left.Left.Waiting):
 		r.tally.violation(wrongDrain, "%v, but it lists %d queued, %d in flight, %d waiting, with %s",
-			err, len(left.Queued), len(left.InFlight), len(left.Waiting), r.recipe.text)
+			err, len(left.Left.Queued), len(left.Left.InFlight), len(left.Left.Waiting), r.recipe.text)
 	}
 }
 

@@ -163,14 +163,14 @@ func (r *round) abandonOnce(q drainer, queued, held, waiting int) {
 		drains.Go(func() {
 			var left *workqueue.DrainError[int]
 			err := q.Drain(ctx)
-			if !errors.As(err, &left) || left.QueuedTotal != queued || left.InFlightTotal != held || len(left.Waiting) != left.WaitingTotal {
+			if !errors.As(err, &left) || left.Left.QueuedTotal != queued || left.Left.InFlightTotal != held || len(left.Left.Waiting) != left.Left.WaitingTotal {
 				r.tally.violation(wrongDrain, "%v, but there are %d queued, %d in flight, with %s", err, queued, held, r.recipe.text)
 				return
 			}
-			if left.WaitingTotal == waiting {
+			if left.Left.WaitingTotal == waiting {
 				told.Store(true)
 			}
-			clear(left.Waiting) // It is this drain's own.
+			clear(left.Left.Waiting) // It is this drain's own.
 		})
 	}
 	drains.Wait()

@@ -44,15 +44,17 @@ func (r *round) withRun() {
 	}
 	options.MaxCancels = r.rnd.IntN(3)
 	if r.rnd.IntN(2) == 0 {
-		options.OnResult = func(ctx context.Context, item int, result workqueue.Result) { r.checkResult(ctx, item, result) }
+		options.OnResult = func(ctx context.Context, item int, result workqueue.HandlerResult) { r.checkResult(ctx, item, result) }
 	}
-	options.Drain = options.Grace > 0 && r.rnd.IntN(2) == 0
+	drains := options.Grace > 0 && r.rnd.IntN(2) == 0
+	if drains {
+		options.AtEnd = workqueue.EndDrain
+	}
 	options.OnStop = r.excuse
 	r.actors.Go(func() {
 		err := workqueue.Run(ctx, limited, r.handle, options)
 		switch {
-		case err == nil, options.Drain && errors.Is(err, workqueue.ErrNotDrained):
-		case err == workqueue.ErrShutDown && inner.Err() != nil: // The burst was over before this goroutine began.
+		case err == nil, drains && errors.Is(err, workqueue.ErrNotDrained), err == workqueue.ErrShutDown:
 		default:
 			r.tally.violation(wrongDrain, "Run returned %v, with %s", err, r.recipe.text)
 		}
@@ -89,7 +91,7 @@ func (r *round) excuse(left workqueue.Snapshot[int]) {
 }
 
 // checkResult checks what Run says of an item that is still held.
-func (r *round) checkResult(ctx context.Context, item int, result workqueue.Result) {
+func (r *round) checkResult(ctx context.Context, item int, result workqueue.HandlerResult) {
 	info, ok := workqueue.ItemInfoFromContext[int](ctx)
 	succeeded := result.Outcome == workqueue.OutcomeSucceeded
 	if !ok || info.Item != item || succeeded != (result.Err == nil) || succeeded && (result.Again || result.Failures != 0) || result.Took < 0 {

@@ -220,8 +220,8 @@ type drainForgets struct {
 
 func (q drainForgets) Drain(ctx context.Context) error {
 	err := q.TypedRateLimiting.Drain(ctx)
-	if left, ok := err.(*workqueue.DrainError[int]); ok && left.QueuedTotal > 0 {
-		left.QueuedTotal--
+	if left, ok := err.(*workqueue.DrainError[int]); ok && left.Left.QueuedTotal > 0 {
+		left.Left.QueuedTotal--
 	}
 	return err
 }

@@ -124,7 +124,7 @@ func (l *load) handle(ctx context.Context, item string) error {
 
 // count is OnResult. The limiter was asked for each failure and each Requeue that did
 // not say a time of its own.
-func (l *load) count(_ context.Context, _ string, result workqueue.Result) {
+func (l *load) count(_ context.Context, _ string, result workqueue.HandlerResult) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.counted.Results[result.Outcome.String()]++

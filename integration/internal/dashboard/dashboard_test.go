@@ -153,7 +153,7 @@ func exposition(t *testing.T) map[string]bool {
 	defer queue.ShutDown()
 	ended, end := context.WithCancel(t.Context())
 	end()
-	err := workqueue.Run(ended, queue, func(context.Context, string) error { return nil }, workqueue.RunOptions[string]{KeepQueue: true})
+	err := workqueue.Run(ended, queue, func(context.Context, string) error { return nil }, workqueue.RunOptions[string]{AtEnd: workqueue.EndKeep})
 	if err != nil {
 		t.Fatal(err)
 	}
