@@ -1,4 +1,4 @@
-package controllerruntime_test
+package ctrlqueue_test
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"github.com/go-logr/logr/funcr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/seed16c08ea7/workqueue"
-	"github.com/seed16c08ea7/workqueue/controllerruntime"
+	"github.com/seed16c08ea7/workqueue/ctrlqueue"
 	testingclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -208,8 +208,8 @@ func TestNamespacesTakeTurns(t *testing.T) {
 		return r
 	}
 	synctest.Test(t, func(t *testing.T) {
-		o := options{Group: controllerruntime.Namespace, MaxInFlight: func(string) int { return 2 }}
-		q := controllerruntime.NewQueue(o)("", nil)
+		o := options{Group: ctrlqueue.Namespace, MaxInFlight: func(string) int { return 2 }}
+		q := ctrlqueue.NewQueue(o)("", nil)
 		for i := range 5 {
 			q.Add(in("loud", fmt.Sprint(i)))
 		}
@@ -247,7 +247,7 @@ func TestCauseOfTheEndOfADrain(t *testing.T) {
 		c.q.Add(request("a"))
 		synctest.Wait()
 		c.end(t)
-		if cause == nil || errors.Is(cause, context.Canceled) || cause.Error() != "controllerruntime: the time for the drain is over" {
+		if cause == nil || errors.Is(cause, context.Canceled) || cause.Error() != "ctrlqueue: the time for the drain is over" {
 			t.Errorf("the cause is %v", cause)
 		}
 	})

@@ -1,4 +1,4 @@
-package controllerruntime
+package ctrlqueue
 
 import (
 	"context"
@@ -21,12 +21,12 @@ import (
 //
 // It must be called by what [Reconciler] or [Manager] makes:
 //
-//	controllerruntime.Reconciler("pod", controllerruntime.CancelOnReAdd(r, 0))
+//	ctrlqueue.Reconciler("pod", ctrlqueue.CancelOnReAdd(r, 0))
 //
 // It panics if most is negative.
 func CancelOnReAdd[R comparable](r reconcile.TypedReconciler[R], most int) reconcile.TypedReconciler[R] {
 	if most < 0 {
-		panic(fmt.Sprint("controllerruntime: CancelOnReAdd with a negative number of cancels: ", most))
+		panic(fmt.Sprint("ctrlqueue: CancelOnReAdd with a negative number of cancels: ", most))
 	}
 	if most == 0 {
 		most = 3

@@ -1,4 +1,4 @@
-package controllerruntime
+package ctrlqueue
 
 import (
 	"context"
@@ -86,18 +86,18 @@ func (o Options[R]) check() {
 	o.checkOrder()
 	switch {
 	case min(o.Quiet, o.Most, o.Drain) < 0:
-		panic(fmt.Sprintf("controllerruntime: a duration is negative: Quiet %v, Most %v, Drain %v", o.Quiet, o.Most, o.Drain))
+		panic(fmt.Sprintf("ctrlqueue: a duration is negative: Quiet %v, Most %v, Drain %v", o.Quiet, o.Most, o.Drain))
 	case o.Most > 0 && o.Quiet == 0:
-		panic("controllerruntime: Most needs a Quiet")
+		panic("ctrlqueue: Most needs a Quiet")
 	case o.Drain > 0 && o.Stopped == nil:
-		panic("controllerruntime: Drain needs Stopped, the context that the manager is started with")
+		panic("ctrlqueue: Drain needs Stopped, the context that the manager is started with")
 	}
 }
 
 // checkOrder leaves the fields of the order to the constructor of a queue.
 func (o Options[R]) checkOrder() {
 	if isSet(o.Order) && isSet(o.orderOfFields()) {
-		panic("controllerruntime: an Order takes the place of OldestEvery, Group, Weight, MaxInFlight and GroupsFirst")
+		panic("ctrlqueue: an Order takes the place of OldestEvery, Group, Weight, MaxInFlight and GroupsFirst")
 	}
 	workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[R]{Order: o.order()})
 }

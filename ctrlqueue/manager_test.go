@@ -1,4 +1,4 @@
-package controllerruntime_test
+package ctrlqueue_test
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/seed16c08ea7/workqueue/controllerruntime"
+	"github.com/seed16c08ea7/workqueue/ctrlqueue"
 	clientgo "k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -40,7 +40,7 @@ func TestManagerSwitchesItsControllers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stopped, stop := context.WithCancel(context.Background())
 		s := &standIn{}
-		mgr := controllerruntime.Manager(s, options{Drain: time.Minute, Stopped: stopped})
+		mgr := ctrlqueue.Manager(s, options{Drain: time.Minute, Stopped: stopped})
 		var mu sync.Mutex // guards what follows: there are two controllers
 		var live []error
 		var queues []*requestQueue
@@ -76,7 +76,7 @@ func TestManagerSwitchesItsControllers(t *testing.T) {
 			go func() { over <- r.Start(stopped) }()
 		}
 		synctest.Wait()
-		if names := controllerruntime.Names(); !slices.Contains(names, "first") || !slices.Contains(names, "second") {
+		if names := ctrlqueue.Names(); !slices.Contains(names, "first") || !slices.Contains(names, "second") {
 			t.Errorf("known are %v", names)
 		}
 		stop()
@@ -95,7 +95,7 @@ func TestManagerSwitchesItsControllers(t *testing.T) {
 // What else is added to the manager goes there as it is.
 func TestManagerAddsWhatIsNoController(t *testing.T) {
 	s := &standIn{}
-	mgr := controllerruntime.Manager(s, options{})
+	mgr := ctrlqueue.Manager(s, options{})
 	runnable := manager.RunnableFunc(func(context.Context) error { return nil })
 	if err := mgr.Add(runnable); err != nil || len(s.added) != 1 {
 		t.Errorf("added are %v, %v", s.added, err)
@@ -116,7 +116,7 @@ type stranger struct {
 
 func TestManagerRefusesAControllerThatItCannotSwitch(t *testing.T) {
 	s := &standIn{}
-	mgr := controllerruntime.Manager(s, options{})
+	mgr := ctrlqueue.Manager(s, options{})
 	for _, c := range []controller.Controller{&stranger{}, stranger{}} {
 		if err := mgr.Add(c); err == nil || !strings.Contains(err.Error(), "use NewQueue") || len(s.added) > 0 {
 			t.Errorf("the error is %v", err)

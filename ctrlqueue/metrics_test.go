@@ -1,4 +1,4 @@
-package controllerruntime_test
+package ctrlqueue_test
 
 import (
 	"fmt"
@@ -14,14 +14,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	dto "github.com/prometheus/client_model/go"
-	"github.com/seed16c08ea7/workqueue/controllerruntime"
+	"github.com/seed16c08ea7/workqueue/ctrlqueue"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
 // Queues with a name, which have metrics.
 func openOurs(name string) queue {
-	return controllerruntime.NewQueue(controllerruntime.Options[string]{})(name, newLimiter()).(queue)
+	return ctrlqueue.NewQueue(ctrlqueue.Options[string]{})(name, newLimiter()).(queue)
 }
 
 func openTheirs(name string) queue {
@@ -282,7 +282,7 @@ func TestDepthByPriorityOfGroups(t *testing.T) {
 		"groups first":   {Group: groupOf, GroupsFirst: true},
 	} {
 		name := fresh(step)
-		q := controllerruntime.NewQueue[string](o)(name, newLimiter()).(queue)
+		q := ctrlqueue.NewQueue[string](o)(name, newLimiter()).(queue)
 		q.AddWithOpts(priorityqueue.AddOpts{Priority: new(-100)}, "a/1", "b/1", "b/2")
 		q.AddWithOpts(priorityqueue.AddOpts{Priority: new(5)}, "a/2", "b/2")
 		if got, want := depths(t, name), map[string]float64{"-100": 2, "0": 0, "5": 2}; !maps.Equal(got, want) {

@@ -1,11 +1,11 @@
-// Package controllerruntime makes the queues of controllers that are written on
+// Package ctrlqueue makes the queues of controllers that are written on
 // sigs.k8s.io/controller-runtime, in place of its own priority queue. One line in the
 // options of a controller switches it:
 //
 //	ctrl.NewControllerManagedBy(mgr).
 //		For(&corev1.Pod{}).
 //		WithOptions(controller.Options{
-//			NewQueue: controllerruntime.NewQueue(controllerruntime.Options[reconcile.Request]{}),
+//			NewQueue: ctrlqueue.NewQueue(ctrlqueue.Options[reconcile.Request]{}),
 //		}).
 //		Complete(r)
 //
@@ -20,4 +20,4 @@
 // and lets the queue be drained when the manager ends; [Lookup] finds the queue of a
 // controller, to look into it; and [Options] have fairness across namespaces, limits
 // for groups of objects, and a debounce of events.
-package controllerruntime
+package ctrlqueue

@@ -1,4 +1,4 @@
-package controllerruntime_test
+package ctrlqueue_test
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/seed16c08ea7/workqueue/controllerruntime"
+	"github.com/seed16c08ea7/workqueue/ctrlqueue"
 	"k8s.io/apimachinery/pkg/types"
 	clientgo "k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -23,8 +23,8 @@ import (
 // theirs is a function that is given the queue.
 
 type (
-	options      = controllerruntime.Options[reconcile.Request]
-	requestQueue = controllerruntime.Queue[reconcile.Request]
+	options      = ctrlqueue.Options[reconcile.Request]
+	requestQueue = ctrlqueue.Queue[reconcile.Request]
 )
 
 func request(name string) reconcile.Request {
@@ -44,8 +44,8 @@ func start(t *testing.T, name string, o options, do reconcile.Func, timeout ...t
 	t.Helper()
 	r := &running{over: make(chan error, 1)}
 	opts := controller.Options{
-		Reconciler:         controllerruntime.Reconciler(name, do),
-		NewQueue:           controllerruntime.NewQueue(o),
+		Reconciler:         ctrlqueue.Reconciler(name, do),
+		NewQueue:           ctrlqueue.NewQueue(o),
 		SkipNameValidation: new(true),
 		Logger:             logr.Discard(),
 	}
@@ -85,7 +85,7 @@ func TestReAddContextEndsWhenTheObjectChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ends []error
 		c := start(t, "told", options{}, func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
-			changed, cancel := controllerruntime.ReAddContext(ctx, r)
+			changed, cancel := ctrlqueue.ReAddContext(ctx, r)
 			defer cancel()
 			select {
 			case <-changed.Done():
@@ -116,8 +116,8 @@ func TestReAddContextEndsWhenTheObjectChanges(t *testing.T) {
 
 // A reconciler can be called without a controller, as tests of reconcilers do.
 func TestReAddContextWithoutAQueue(t *testing.T) {
-	r := controllerruntime.Reconciler("nobody", reconcile.Func(func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
-		ctx, cancel := controllerruntime.ReAddContext(ctx, r)
+	r := ctrlqueue.Reconciler("nobody", reconcile.Func(func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+		ctx, cancel := ctrlqueue.ReAddContext(ctx, r)
 		if ctx.Err() != nil {
 			t.Error("the context has ended at once")
 		}
@@ -138,7 +138,7 @@ func TestCancelOnReAddHasABound(t *testing.T) {
 			var c *running
 			var started sync.WaitGroup
 			started.Add(1)
-			r := controllerruntime.CancelOnReAdd(reconcile.Func(func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+			r := ctrlqueue.CancelOnReAdd(reconcile.Func(func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
 				started.Wait()
 				if finished == 0 {
 					c.q.Add(r)
@@ -175,7 +175,7 @@ func TestWhatCancelOnReAddCutsShortComesBackAtTheHigherPriority(t *testing.T) {
 	for _, removes := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			var order []string
-			r := controllerruntime.CancelOnReAdd(reconcile.Func(func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+			r := ctrlqueue.CancelOnReAdd(reconcile.Func(func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
 				order = append(order, r.Name)
 				select {
 				case <-ctx.Done():
@@ -204,11 +204,11 @@ func TestWhatCancelOnReAddCutsShortComesBackAtTheHigherPriority(t *testing.T) {
 
 func TestCancelOnReAddPanicsForANegativeNumber(t *testing.T) {
 	defer func() {
-		if got := fmt.Sprint(recover()); got != "controllerruntime: CancelOnReAdd with a negative number of cancels: -1" {
+		if got := fmt.Sprint(recover()); got != "ctrlqueue: CancelOnReAdd with a negative number of cancels: -1" {
 			t.Errorf("the panic is %s", got)
 		}
 	}()
-	controllerruntime.CancelOnReAdd(reconcile.Func(nil), -1)
+	ctrlqueue.CancelOnReAdd(reconcile.Func(nil), -1)
 }
 
 // A controller stops with a backlog of ten: how many of them are reconciled, and how the

@@ -1,4 +1,4 @@
-package controllerruntime_test
+package ctrlqueue_test
 
 import (
 	"fmt"
@@ -12,16 +12,16 @@ import (
 	"time"
 
 	"github.com/seed16c08ea7/workqueue"
-	"github.com/seed16c08ea7/workqueue/controllerruntime"
+	"github.com/seed16c08ea7/workqueue/ctrlqueue"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 )
 
-type stringOptions = controllerruntime.Options[string]
+type stringOptions = ctrlqueue.Options[string]
 
 type order = workqueue.Order[string]
 
-func open(o stringOptions) *controllerruntime.Queue[string] {
-	return controllerruntime.NewQueue(o)("", nil).(*controllerruntime.Queue[string])
+func open(o stringOptions) *ctrlqueue.Queue[string] {
+	return ctrlqueue.NewQueue(o)("", nil).(*ctrlqueue.Queue[string])
 }
 
 func prioritized(priority int) priorityqueue.AddOpts {
@@ -172,7 +172,7 @@ func TestGoroutines(t *testing.T) {
 
 // take returns the items in the order in which they are handed out. It calls Done for
 // each of them.
-func take(q *controllerruntime.Queue[string]) (items []string) {
+func take(q *ctrlqueue.Queue[string]) (items []string) {
 	for q.Len() > 0 {
 		item, _, _ := q.GetWithPriority()
 		items = append(items, item)
@@ -315,29 +315,29 @@ func TestRemoveAndReschedule(t *testing.T) {
 }
 
 func TestLookup(t *testing.T) {
-	first := openOurs("looked-up").(*controllerruntime.Queue[string])
-	if q, ok := controllerruntime.Lookup[string]("looked-up"); !ok || q != first || q.Name() != "looked-up" {
+	first := openOurs("looked-up").(*ctrlqueue.Queue[string])
+	if q, ok := ctrlqueue.Lookup[string]("looked-up"); !ok || q != first || q.Name() != "looked-up" {
 		t.Errorf("Lookup returns %v, %v", q, ok)
 	}
-	if q, ok := controllerruntime.Lookup[int]("looked-up"); ok || q != nil {
+	if q, ok := ctrlqueue.Lookup[int]("looked-up"); ok || q != nil {
 		t.Error("Lookup returns a queue of other items")
 	}
-	if !slices.Contains(controllerruntime.Names(), "looked-up") {
-		t.Errorf("Names are %v", controllerruntime.Names())
+	if !slices.Contains(ctrlqueue.Names(), "looked-up") {
+		t.Errorf("Names are %v", ctrlqueue.Names())
 	}
-	second := openOurs("looked-up").(*controllerruntime.Queue[string])
-	if q, _ := controllerruntime.Lookup[string]("looked-up"); q != second {
+	second := openOurs("looked-up").(*ctrlqueue.Queue[string])
+	if q, _ := ctrlqueue.Lookup[string]("looked-up"); q != second {
 		t.Error("Lookup does not return the youngest")
 	}
 	second.ShutDown()
-	if q, _ := controllerruntime.Lookup[string]("looked-up"); q != first {
+	if q, _ := ctrlqueue.Lookup[string]("looked-up"); q != first {
 		t.Error("Lookup does not return the one that is left")
 	}
 	first.ShutDown()
-	if _, ok := controllerruntime.Lookup[string]("looked-up"); ok || slices.Contains(controllerruntime.Names(), "looked-up") {
+	if _, ok := ctrlqueue.Lookup[string]("looked-up"); ok || slices.Contains(ctrlqueue.Names(), "looked-up") {
 		t.Error("Lookup returns a queue that is shut down")
 	}
-	if _, ok := controllerruntime.Lookup[string](""); ok {
+	if _, ok := ctrlqueue.Lookup[string](""); ok {
 		t.Error("Lookup returns a queue without a name")
 	}
 }
@@ -347,7 +347,7 @@ func TestLookupOfAQueueThatIsGarbage(t *testing.T) {
 	func() { openOurs("dropped").Add("a") }()
 	for range 100 {
 		runtime.GC()
-		if !slices.Contains(controllerruntime.Names(), "dropped") {
+		if !slices.Contains(ctrlqueue.Names(), "dropped") {
 			if len(series(t, "dropped")) == 0 {
 				return
 			}
@@ -365,11 +365,11 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 		"workqueue: Order.MaxInFlight has no effect without Order.Group":  {MaxInFlight: one},
 		"workqueue: Order.GroupsFirst has no effect without Order.Group":  {GroupsFirst: true},
 		"workqueue: Order.GroupsFirst has no effect without Order.Group ": {Order: order{GroupsFirst: true}},
-		"controllerruntime: an Order takes the place of OldestEvery, Group, Weight, MaxInFlight and GroupsFirst": {
+		"ctrlqueue: an Order takes the place of OldestEvery, Group, Weight, MaxInFlight and GroupsFirst": {
 			OldestEvery: 1, Order: order{OldestEvery: 1}},
-		"controllerruntime: a duration is negative: Quiet -1s, Most 0s, Drain 0s":              {Quiet: -time.Second},
-		"controllerruntime: Most needs a Quiet":                                                {Most: time.Second},
-		"controllerruntime: Drain needs Stopped, the context that the manager is started with": {Drain: time.Second},
+		"ctrlqueue: a duration is negative: Quiet -1s, Most 0s, Drain 0s":              {Quiet: -time.Second},
+		"ctrlqueue: Most needs a Quiet":                                                {Most: time.Second},
+		"ctrlqueue: Drain needs Stopped, the context that the manager is started with": {Drain: time.Second},
 	} {
 		func() {
 			defer func() {
@@ -377,7 +377,7 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 					t.Errorf("the panic is %s, want %s", got, want)
 				}
 			}()
-			controllerruntime.NewQueue(o)
+			ctrlqueue.NewQueue(o)
 		}()
 	}
 }

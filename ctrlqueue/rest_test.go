@@ -1,4 +1,4 @@
-package controllerruntime_test
+package ctrlqueue_test
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
-	"github.com/seed16c08ea7/workqueue/controllerruntime"
+	"github.com/seed16c08ea7/workqueue/ctrlqueue"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 )
 
@@ -24,7 +24,7 @@ func TestNothingIsLoggedInAnHour(t *testing.T) {
 		lines int
 	}{
 		{"workqueue", func(l logr.Logger) queue {
-			return controllerruntime.NewQueue(stringOptions{Logger: &l})("quiet", newLimiter()).(queue)
+			return ctrlqueue.NewQueue(stringOptions{Logger: &l})("quiet", newLimiter()).(queue)
 		}, 0},
 		{"controller-runtime", func(l logr.Logger) queue {
 			return priorityqueue.New("", func(o *priorityqueue.Opts[string]) { o.Log, o.RateLimiter = l, newLimiter() })
@@ -68,7 +68,7 @@ func TestGoroutinesWithEveryOption(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				before := goroutines()
-				q := controllerruntime.NewQueue(o)(fresh("goroutines"), newLimiter()).(queue)
+				q := ctrlqueue.NewQueue(o)(fresh("goroutines"), newLimiter()).(queue)
 				expect := func(what string, most int) {
 					t.Helper()
 					synctest.Wait()
@@ -98,7 +98,7 @@ func TestGoroutinesWithEveryOption(t *testing.T) {
 // A limiter of a caller may panic. The caller of the queue sees that, and the queue works
 // on.
 func TestALimiterThatPanicsLeavesTheQueueUsable(t *testing.T) {
-	q := controllerruntime.NewQueue(stringOptions{})("", broken{newLimiter()}).(queue)
+	q := ctrlqueue.NewQueue(stringOptions{})("", broken{newLimiter()}).(queue)
 	defer q.ShutDown()
 	for what, call := range map[string]func(){
 		"AddRateLimited": func() { q.AddRateLimited("a") },

@@ -1,4 +1,4 @@
-package controllerruntime
+package ctrlqueue
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 )
 
 // errDrainEnded is the cause of the end of a reconcile that a drain did not wait for.
-var errDrainEnded = errors.New("controllerruntime: the time for the drain is over")
+var errDrainEnded = errors.New("ctrlqueue: the time for the drain is over")
 
 // ShutDown ends the queue: adds do nothing any more, workers are released and are
 // handed nothing, and what waits is dropped. It may be called any number of times.

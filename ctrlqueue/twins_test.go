@@ -1,4 +1,4 @@
-package controllerruntime_test
+package ctrlqueue_test
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/seed16c08ea7/workqueue"
-	"github.com/seed16c08ea7/workqueue/controllerruntime"
+	"github.com/seed16c08ea7/workqueue/ctrlqueue"
 	clientgo "k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -31,7 +31,7 @@ func newTwin(t *testing.T, mgr manager.Manager) *twin {
 	t.Helper()
 	tw := new(twin)
 	c, err := controller.New("twin", mgr, controller.Options{Logger: logr.Discard(), Reconciler: reconcile.Func(func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
-		changed, cancel := controllerruntime.ReAddContext(ctx, r)
+		changed, cancel := ctrlqueue.ReAddContext(ctx, r)
 		defer cancel()
 		select {
 		case <-changed.Done():
@@ -57,7 +57,7 @@ func newTwin(t *testing.T, mgr manager.Manager) *twin {
 func TestTwoControllersOfOneName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &standIn{}
-		mgr := controllerruntime.Manager(s, options{})
+		mgr := ctrlqueue.Manager(s, options{})
 		first, second := newTwin(t, mgr), newTwin(t, mgr)
 		ctx, stop := context.WithCancel(context.Background())
 		over := make(chan error)
@@ -90,12 +90,12 @@ func TestTwoControllersOfOneName(t *testing.T) {
 // The reconciles of the drain belong to the old one, whose end is what they wait for.
 func TestADrainBesideTheNextManager(t *testing.T) {
 	t.Run("Manager", func(t *testing.T) {
-		drainBeside(t, controllerruntime.Manager, func(r reconcile.Reconciler) reconcile.Reconciler { return r })
+		drainBeside(t, ctrlqueue.Manager, func(r reconcile.Reconciler) reconcile.Reconciler { return r })
 	})
 	// Which finds the queue by its name.
 	t.Run("Reconciler", func(t *testing.T) {
 		drainBeside(t, func(mgr manager.Manager, _ options) manager.Manager { return mgr }, func(r reconcile.Reconciler) reconcile.Reconciler {
-			return controllerruntime.Reconciler("anew", r)
+			return ctrlqueue.Reconciler("anew", r)
 		})
 	})
 }
@@ -115,7 +115,7 @@ func drainBeside(t *testing.T, wrapManager func(manager.Manager, options) manage
 			s := &standIn{}
 			o := options{Drain: time.Minute, Stopped: ctx}
 			c, err := controller.New("anew", wrapManager(s, o), controller.Options{
-				Logger: logr.Discard(), Reconciler: wrapReconciler(do), NewQueue: controllerruntime.NewQueue(o),
+				Logger: logr.Discard(), Reconciler: wrapReconciler(do), NewQueue: ctrlqueue.NewQueue(o),
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -152,8 +152,8 @@ func drainBeside(t *testing.T, wrapManager func(manager.Manager, options) manage
 func TestAReconcilerThatIsWrappedTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		told := 0
-		inner := controllerruntime.Reconciler("wrapped-twice", reconcile.Func(func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
-			changed, cancel := controllerruntime.ReAddContext(ctx, r)
+		inner := ctrlqueue.Reconciler("wrapped-twice", reconcile.Func(func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+			changed, cancel := ctrlqueue.ReAddContext(ctx, r)
 			defer cancel()
 			select {
 			case <-changed.Done():
@@ -190,11 +190,11 @@ func TestAContextThatLooksForQueues(t *testing.T) {
 	asked := false
 	stopped := asking{t.Context(), func() {
 		asked = true
-		controllerruntime.Names()
+		ctrlqueue.Names()
 	}}
-	q := controllerruntime.NewQueue(stringOptions{Drain: time.Second, Stopped: stopped})("asking", nil)
+	q := ctrlqueue.NewQueue(stringOptions{Drain: time.Second, Stopped: stopped})("asking", nil)
 	defer q.ShutDown()
-	r := controllerruntime.Reconciler("asking", reconcile.TypedFunc[string](func(context.Context, string) (reconcile.Result, error) {
+	r := ctrlqueue.Reconciler("asking", reconcile.TypedFunc[string](func(context.Context, string) (reconcile.Result, error) {
 		return reconcile.Result{}, nil
 	}))
 	if _, err := r.Reconcile(t.Context(), "a"); err != nil || !asked {

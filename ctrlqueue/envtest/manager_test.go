@@ -11,7 +11,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/seed16c08ea7/workqueue/controllerruntime"
+	"github.com/seed16c08ea7/workqueue/ctrlqueue"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,7 +23,7 @@ import (
 var columns = []column{
 	{"theirs", func(mgr manager.Manager, _ context.Context) manager.Manager { return mgr }},
 	{"ours", func(mgr manager.Manager, stopped context.Context) manager.Manager {
-		return controllerruntime.Manager(mgr, controllerruntime.Options[reconcile.Request]{Drain: drain, Stopped: stopped})
+		return ctrlqueue.Manager(mgr, ctrlqueue.Options[reconcile.Request]{Drain: drain, Stopped: stopped})
 	}},
 }
 

@@ -1,4 +1,4 @@
-package controllerruntime
+package ctrlqueue
 
 import (
 	"context"
@@ -18,7 +18,7 @@ import (
 // mgr:
 //
 //	mgr, err := ctrl.NewManager(...)
-//	mgr = controllerruntime.Manager(mgr, controllerruntime.Options[reconcile.Request]{})
+//	mgr = ctrlqueue.Manager(mgr, ctrlqueue.Options[reconcile.Request]{})
 //
 // It replaces the queue of each controller of [reconcile.Request]s, also one that
 // NewQueue or UsePriorityQueue of its options has chosen: a controller that has been
@@ -55,12 +55,12 @@ func (s *switching) Add(r manager.Runnable) error {
 func (s *switching) switchQueue(c controller.Controller) error {
 	v := reflect.ValueOf(c)
 	if v.Kind() != reflect.Pointer || v.Elem().Kind() != reflect.Struct {
-		return fmt.Errorf("controllerruntime: a %T is no controller of a known version of controller-runtime: use NewQueue", c)
+		return fmt.Errorf("ctrlqueue: a %T is no controller of a known version of controller-runtime: use NewQueue", c)
 	}
 	queue, okQueue := field[newQueueFunc[reconcile.Request]](v, "NewQueue")
 	do, okDo := field[reconcile.Reconciler](v, "Do")
 	if !okQueue || !okDo {
-		return fmt.Errorf("controllerruntime: a %T has not the fields NewQueue and Do that were expected: use NewQueue", c)
+		return fmt.Errorf("ctrlqueue: a %T has not the fields NewQueue and Do that were expected: use NewQueue", c)
 	}
 	var own atomic.Pointer[Queue[reconcile.Request]] // Made when the controller starts.
 	*queue = func(name string, limiter clientgo.TypedRateLimiter[reconcile.Request]) clientgo.TypedRateLimitingInterface[reconcile.Request] {
