@@ -29,7 +29,7 @@ var theirs = impl{"controller-runtime", func(l limiter) queue {
 }}
 
 var ours = impl{"workqueue", func(l limiter) queue {
-	return ctrlqueue.NewQueue(ctrlqueue.Options[string]{})("", l).(queue)
+	return ctrlqueue.For(ctrlqueue.Options[string]{}).NewQueue("", l).(queue)
 }}
 
 func newLimiter() limiter {

@@ -12,63 +12,96 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Manager returns mgr with one difference: the controllers that are added to it get a
-// queue of this package, and a [Reconciler] around theirs. controller-runtime has no
-// option for all controllers of a manager. The builders and New take it in place of
-// mgr:
+// WrapManager returns a manager that binds the controllers that are added to it: each gets a
+// queue of this package, and the Reconciler of the same [Binding] around its reconciler.
+// controller-runtime has no option for all controllers of a manager. The builders and
+// controller.New
+// take the returned manager in place of mgr:
 //
 //	mgr, err := ctrl.NewManager(...)
-//	mgr = ctrlqueue.Manager(mgr, ctrlqueue.Options[reconcile.Request]{})
+//	mgr = ctrlqueue.WrapManager(mgr, ctrlqueue.Options[reconcile.Request]{})
 //
-// It replaces the queue of each controller of [reconcile.Request]s, also one that
-// NewQueue or UsePriorityQueue of its options has chosen: a controller that has been
-// made does not tell. Add those that shall keep theirs to mgr itself. Controllers of
-// other types of requests keep theirs.
+// Start the returned manager, and not mgr: Start learns why the manager ends. With a
+// Grace in the options, controllers panic if mgr was started instead.
+//
+// WrapManager replaces the queue of each controller of requests R, also a queue that NewQueue
+// or UsePriorityQueue of the controller's options has chosen: a finished controller does not
+// tell. Add controllers that shall keep their queue to mgr itself. Add returns
+// an error for a reconciler that a Binding has wrapped already. Controllers of other types of
+// requests keep their queues.
+//
+// Managers can be wrapped several times, each time with the options of some controllers, or
+// for another type of requests. The options of a controller are those of the manager that it
+// was added to. Start the manager that was wrapped last.
 //
 // A controller has a field for its queue, which is set by its name. If a version of
-// controller-runtime has no such field, Add returns an error. Manager panics if the
+// controller-runtime has no such field, Add returns an error. WrapManager panics if the
 // options make no sense.
-func Manager(mgr manager.Manager, options Options[reconcile.Request]) manager.Manager {
+func WrapManager[R comparable](mgr manager.Manager, options Options[R]) manager.Manager {
 	options.check()
-	return &switching{Manager: mgr, options: options}
+	return &wrapped[R]{Manager: mgr, options: options}
 }
 
-type switching struct {
+type wrapped[R comparable] struct {
 	manager.Manager
-	options Options[reconcile.Request]
+	options Options[R]
+	term    term
+}
+
+// A term is a run of a manager, from Start to the end.
+type term struct {
+	begun atomic.Bool // Start was called
+	asked atomic.Bool // to end, by the context of Start
+}
+
+// Start implements [manager.Manager]. When the leadership is lost, Start of the manager
+// below returns, and the caller may end ctx because of that. The controllers learn of the end
+// later. So the end of ctx is noted only while Start of the manager below runs, and that
+// manager gets a context which ends after the note.
+func (w *wrapped[R]) Start(ctx context.Context) error {
+	w.term.begun.Store(true)
+	inner, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer end(nil)
+	defer context.AfterFunc(ctx, func() {
+		w.term.asked.Store(true)
+		end(context.Cause(ctx))
+	})()
+	return w.Manager.Start(inner)
+}
+
+// Add implements [manager.Manager].
+func (w *wrapped[R]) Add(r manager.Runnable) error {
+	if c, ok := r.(controller.TypedController[R]); ok {
+		if err := w.bind(c); err != nil {
+			return err
+		}
+	}
+	return w.Manager.Add(r)
 }
 
 type newQueueFunc[R comparable] = func(string, clientgo.TypedRateLimiter[R]) clientgo.TypedRateLimitingInterface[R]
 
-// Add implements [manager.Manager].
-func (s *switching) Add(r manager.Runnable) error {
-	if c, ok := r.(controller.Controller); ok {
-		if err := s.switchQueue(c); err != nil {
-			return err
-		}
-	}
-	return s.Manager.Add(r)
-}
-
-// switchQueue sets two fields of a controller that was not started yet. Its type is
-// internal, its fields are exported.
-func (s *switching) switchQueue(c controller.Controller) error {
+// bind sets two fields of a controller that was not started yet. The type of controllers is
+// internal, and its fields are exported.
+func (w *wrapped[R]) bind(c controller.TypedController[R]) error {
 	v := reflect.ValueOf(c)
 	if v.Kind() != reflect.Pointer || v.Elem().Kind() != reflect.Struct {
-		return fmt.Errorf("ctrlqueue: a %T is no controller of a known version of controller-runtime: use NewQueue", c)
+		return fmt.Errorf("ctrlqueue: a %T is no controller of a known version of controller-runtime: use For", c)
 	}
-	queue, okQueue := field[newQueueFunc[reconcile.Request]](v, "NewQueue")
-	do, okDo := field[reconcile.Reconciler](v, "Do")
-	if !okQueue || !okDo {
-		return fmt.Errorf("ctrlqueue: a %T has not the fields NewQueue and Do that were expected: use NewQueue", c)
+	name, okName := field[string](v, "Name")
+	queue, okQueue := field[newQueueFunc[R]](v, "NewQueue")
+	do, okDo := field[reconcile.TypedReconciler[R]](v, "Do")
+	if !okName || !okQueue || !okDo {
+		return fmt.Errorf("ctrlqueue: a %T has not the fields Name, NewQueue and Do that were expected: use For", c)
 	}
-	var own atomic.Pointer[Queue[reconcile.Request]] // Made when the controller starts.
-	*queue = func(name string, limiter clientgo.TypedRateLimiter[reconcile.Request]) clientgo.TypedRateLimitingInterface[reconcile.Request] {
-		q := newQueue(name, limiter, s.options)
-		own.Store(q)
-		return q
+	if r, ok := (*do).(*reconciler[R]); ok {
+		if r.binding.term != nil { // The manager around this one was first.
+			return nil
+		}
+		return fmt.Errorf("ctrlqueue: controller %q has a Binding: add it to the manager that was wrapped", *name)
 	}
-	*do = &reconciler[reconcile.Request]{next: *do, find: func(context.Context) *Queue[reconcile.Request] { return own.Load() }}
+	b := bind(w.options, &w.term)
+	*queue, *do = b.NewQueue, b.Reconciler(*do)
 	return nil
 }
 

@@ -12,18 +12,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// providers has the provider for each registry that metrics.Registry has been: a program
-// may replace it, and put it back. What is registered stays registered.
+// providers has the provider for each value of metrics.Registry so far: a program may replace
+// the registry, and put it back. Collectors stay registered.
 //
-// A registry that cannot be compared, as it has a slice of others in it, is known by its
-// type: a program does not make two of those.
+// A registry that cannot be compared, such as a struct with a slice, is known by its type: a
+// program does not make two registries of the type.
 var providers = struct {
 	mu  sync.Mutex
 	all map[any]workqueue.MetricsProvider // guarded by mu
 }{all: make(map[any]workqueue.MetricsProvider)}
 
-// metricsProvider returns the provider for queues whose metrics go to the registry that
-// controller-runtime has at the moment.
+// metricsProvider returns the provider for the current registry of controller-runtime.
 func metricsProvider() workqueue.MetricsProvider {
 	providers.mu.Lock()
 	defer providers.mu.Unlock()
@@ -39,11 +38,10 @@ func metricsProvider() workqueue.MetricsProvider {
 	return p
 }
 
-// newProvider returns a provider that shows queues in the registry, beside the series
-// that controller-runtime has there. If these are unknown, as their texts are others in
-// this version of controller-runtime, queues tell controller-runtime's own provider
-// what they do. The seven series are right then, apart from the priority, and ours are
-// missing.
+// newProvider returns a provider that shows queues in the registry, in the series of
+// controller-runtime and in our own. If this version of controller-runtime has other help
+// texts, queues call controller-runtime's own provider. The seven series are right then,
+// apart from the priority, and ours are missing.
 func newProvider(r metrics.RegistererGatherer) (p workqueue.MetricsProvider) {
 	defer func() {
 		if reason := recover(); reason != nil {

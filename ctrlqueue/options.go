@@ -1,9 +1,7 @@
 package ctrlqueue
 
 import (
-	"context"
 	"fmt"
-	"reflect"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -12,112 +10,88 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Options are those of the queues that a [NewQueue] makes. The zero value is valid: it
-// gives the rules of controller-runtime's own queue. Several controllers can have the same
-// Options.
+// Options are the options of [For] and [WrapManager]. The zero value is valid: it gives the
+// rules of controller-runtime's own queue. Several controllers can have the same Options.
 type Options[R comparable] struct {
-	// OldestEvery n hands out the oldest item at least every n-th time, whatever its
-	// priority: without OldestEvery a flood of urgent items starves all others. 0 is never,
-	// as in controller-runtime.
-	OldestEvery int
-
-	// Group names the group of an item, and the groups take turns: a group that floods
-	// delays another by a round at most. nil is one group for all. [Namespace] names the
-	// namespace of the object of a request.
+	// Order decides which item is handed out next. With the zero Order, the highest
+	// priority is handed out first, and within a priority the item that was added first.
 	//
-	// The groups take turns among the items of the highest priority, or with GroupsFirst
-	// among all items.
-	Group func(R) string
-
-	// Weight is how many items of the group are handed out in a turn, 1 at least; nil is 1
-	// for all.
-	Weight func(group string) int
-
-	// MaxInFlight is how many items of the group may be reconciled at a time, whatever
-	// their priorities; 0, or a nil function, is any number. The other items of the group
-	// stay queued and occupy no worker.
-	MaxInFlight func(group string) int
-
-	// GroupsFirst lets the groups take turns whatever the priorities of their items, which
-	// then order the items within a group. Without GroupsFirst, the initial list of one
-	// group waits for the events of all groups.
-	GroupsFirst bool
-
-	// Order is the order of the queues in place of the options above. With its Priority
-	// function, an item has a priority also if the add names none.
+	// The Order has fairness and limits for groups of items: [Namespace] as its Group makes
+	// the namespaces take turns. With a Priority function, an item has a priority also if
+	// the add names none.
 	Order workqueue.Order[R]
 
 	// Quiet puts an add off until its item was not added for that long, so that a
-	// burst of events leads to one reconcile. Most is how long it is put off at most,
+	// burst of events leads to one reconcile. Most is how long the item is put off at most,
 	// from the first add on; 0 is no bound. Adds that name a delay, a limiter or a
 	// priority other than 0 are not put off, which includes the initial list. If the Order
 	// has a Priority function, adds that name 0 are not put off either.
 	Quiet, Most time.Duration
 
-	// Drain lets workers finish what is queued when the manager ends, for that long.
-	// What waits is dropped, and what fails then is not retried. It must be shorter
-	// than GracefulShutdownTimeout of the manager. 0 is controller-runtime's end: what
-	// is queued is dropped.
+	// CancelOnReAdd cancels the context of a reconcile when its object changes, with the
+	// cause [workqueue.ErrReAdded]. If the reconcile then returns an error that wraps
+	// [context.Canceled] or the cause, the reconcile was cut short. The error is dropped:
+	// nothing is logged or counted as a failure. The next reconcile of the object follows
+	// at once, also if the change was taken back by [Queue.Remove]. Its priority is that of
+	// the change or of the reconcile that was cut short, whichever is higher.
 	//
-	// It needs Stopped, and reconcilers that are wrapped by [Reconciler] or
-	// [Manager]: the context that controller-runtime gives to a reconcile has ended
-	// by then.
-	Drain time.Duration
+	// A reconcile that writes to its own object cancels itself. MaxCancels bounds that.
+	CancelOnReAdd bool
 
-	// Stopped is the context that the Start of the manager is given. The queue is
-	// drained only if it has ended: a manager that stops because it has lost its
-	// leadership must not reconcile any more.
-	Stopped context.Context
+	// MaxCancels is how many reconciles of an object in a row CancelOnReAdd may cut short;
+	// 0 stands for [workqueue.DefaultMaxCancels]. The next reconcile is not cancelled, so that it can come to an end.
+	MaxCancels int
+
+	// AtEnd is what becomes of the queue when the manager ends because the context of its
+	// Start has ended. [workqueue.EndStop], the zero value, is the end of
+	// controller-runtime: what is queued is dropped. With [workqueue.EndDrain], workers
+	// finish what is queued, as long as Grace lasts. What waits is dropped, and what fails
+	// then is not retried. [workqueue.EndKeep] panics.
+	//
+	// A manager that ends for another reason, such as the loss of its leadership, always
+	// drops what is queued.
+	AtEnd workqueue.End
+
+	// Grace is how long the contexts of reconciles outlast the context of the manager's
+	// Start. Grace must be shorter than GracefulShutdownTimeout of the manager. EndDrain
+	// needs a Grace, and a Grace needs [WrapManager].
+	Grace time.Duration
 
 	// Clock tells the time that delays are measured in; nil is the real one.
 	Clock clock.WithTicker
 
-	// Logger is told of panics in foreign code on the goroutine of the queue, and of a
-	// drain whose time is over; nil logs to that of controller-runtime.
+	// Logger is told of panics in foreign code on the goroutine of the queue, of a
+	// drain whose time is over, and of an object that has used up MaxCancels. If nil, it is
+	// the logger of controller-runtime.
 	Logger *logr.Logger
 }
 
-// Namespace returns the namespace of the object of a request, for the Group of
-// [Options].
+// Namespace returns the namespace of the object of a request, for the Group of an Order.
 func Namespace(r reconcile.Request) string { return r.Namespace }
 
-// check panics if the options make no sense.
+// check panics if the options make no sense. The constructor of a queue checks the Order.
 func (o Options[R]) check() {
-	o.checkOrder()
+	workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[R]{Order: o.Order})
 	switch {
-	case min(o.Quiet, o.Most, o.Drain) < 0:
-		panic(fmt.Sprintf("ctrlqueue: a duration is negative: Quiet %v, Most %v, Drain %v", o.Quiet, o.Most, o.Drain))
+	case min(o.Quiet, o.Most, o.Grace) < 0:
+		panic(fmt.Sprintf("ctrlqueue: a duration is negative: Quiet %v, Most %v, Grace %v", o.Quiet, o.Most, o.Grace))
 	case o.Most > 0 && o.Quiet == 0:
 		panic("ctrlqueue: Most needs a Quiet")
-	case o.Drain > 0 && o.Stopped == nil:
-		panic("ctrlqueue: Drain needs Stopped, the context that the manager is started with")
+	case o.Most > 0 && o.Most < o.Quiet:
+		panic(fmt.Sprintf("ctrlqueue: Most is less than Quiet: %v and %v", o.Most, o.Quiet))
+	case o.MaxCancels < 0:
+		panic(fmt.Sprintf("ctrlqueue: MaxCancels is negative: %d", o.MaxCancels))
 	}
+	o.checkEnd()
 }
 
-// checkOrder leaves the fields of the order to the constructor of a queue.
-func (o Options[R]) checkOrder() {
-	if isSet(o.Order) && isSet(o.orderOfFields()) {
-		panic("ctrlqueue: an Order takes the place of OldestEvery, Group, Weight, MaxInFlight and GroupsFirst")
-	}
-	workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[R]{Order: o.order()})
-}
-
-// order returns the order of the queues.
-func (o Options[R]) order() workqueue.Order[R] {
-	if isSet(o.Order) {
-		return o.Order
-	}
-	return o.orderOfFields()
-}
-
-func (o Options[R]) orderOfFields() workqueue.Order[R] {
-	return workqueue.Order[R]{
-		OldestEvery: o.OldestEvery,
-		Group:       o.Group,
-		Weight:      o.Weight,
-		MaxInFlight: o.MaxInFlight,
-		GroupsFirst: o.GroupsFirst,
+func (o Options[R]) checkEnd() {
+	switch {
+	case o.AtEnd == workqueue.EndKeep:
+		panic("ctrlqueue: EndKeep keeps nothing: a controller that starts again makes a new queue")
+	case o.AtEnd > workqueue.EndKeep:
+		panic(fmt.Sprintf("ctrlqueue: AtEnd has an unknown value: %d", o.AtEnd))
+	case o.AtEnd == workqueue.EndDrain && o.Grace == 0:
+		panic("ctrlqueue: EndDrain without Grace: there is no time to drain in")
 	}
 }
-
-func isSet[R comparable](o workqueue.Order[R]) bool { return !reflect.ValueOf(o).IsZero() }

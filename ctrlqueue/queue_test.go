@@ -21,7 +21,7 @@ type stringOptions = ctrlqueue.Options[string]
 type order = workqueue.Order[string]
 
 func open(o stringOptions) *ctrlqueue.Queue[string] {
-	return ctrlqueue.NewQueue(o)("", nil).(*ctrlqueue.Queue[string])
+	return ctrlqueue.For(o).NewQueue("", nil).(*ctrlqueue.Queue[string])
 }
 
 func prioritized(priority int) priorityqueue.AddOpts {
@@ -182,7 +182,7 @@ func take(q *ctrlqueue.Queue[string]) (items []string) {
 }
 
 func TestOldestEvery(t *testing.T) {
-	q := open(stringOptions{OldestEvery: 3})
+	q := open(stringOptions{Order: order{OldestEvery: 3}})
 	defer q.ShutDown()
 	q.AddWithOpts(prioritized(-100), "old", "older")
 	q.AddWithOpts(prioritized(1), "a", "b", "c", "d")
@@ -201,12 +201,12 @@ func TestGroupsTakeTurns(t *testing.T) {
 		{false, "[a5 a1 b1 b2 a2 b3 a3 a4]"},
 		{true, "[a5 b1 b2 a1 b3 a2 a3 a4]"},
 	} {
-		q := open(stringOptions{Group: groupOf, GroupsFirst: row.groupsFirst, Weight: func(group string) int {
+		q := open(stringOptions{Order: order{Group: groupOf, GroupsFirst: row.groupsFirst, Weight: func(group string) int {
 			if group == "b" {
 				return 2
 			}
 			return 1
-		}})
+		}}})
 		q.AddWithOpts(prioritized(-100), "a1", "a2", "a3", "a4", "b1", "b2", "b3")
 		q.Add("a5")
 		if got := fmt.Sprint(take(q)); got != row.want {
@@ -218,7 +218,7 @@ func TestGroupsTakeTurns(t *testing.T) {
 
 func TestMaxInFlightOfAGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := open(stringOptions{Group: groupOf, MaxInFlight: func(string) int { return 1 }})
+		q := open(stringOptions{Order: order{Group: groupOf, MaxInFlight: func(string) int { return 1 }}})
 		defer q.ShutDown()
 		q.AddWithOpts(prioritized(5), "a1", "a2")
 		q.Add("b1")
@@ -358,26 +358,33 @@ func TestLookupOfAQueueThatIsGarbage(t *testing.T) {
 }
 
 func TestOptionsThatMakeNoSense(t *testing.T) {
-	one := func(string) int { return 1 }
+	wrap := func(o stringOptions) { ctrlqueue.WrapManager(&standIn{}, o) }
 	for want, o := range map[string]stringOptions{
-		"workqueue: Order.OldestEvery is negative: -1":                    {OldestEvery: -1},
-		"workqueue: Order.Weight has no effect without Order.Group":       {Weight: one},
-		"workqueue: Order.MaxInFlight has no effect without Order.Group":  {MaxInFlight: one},
-		"workqueue: Order.GroupsFirst has no effect without Order.Group":  {GroupsFirst: true},
-		"workqueue: Order.GroupsFirst has no effect without Order.Group ": {Order: order{GroupsFirst: true}},
-		"ctrlqueue: an Order takes the place of OldestEvery, Group, Weight, MaxInFlight and GroupsFirst": {
-			OldestEvery: 1, Order: order{OldestEvery: 1}},
-		"ctrlqueue: a duration is negative: Quiet -1s, Most 0s, Drain 0s":              {Quiet: -time.Second},
-		"ctrlqueue: Most needs a Quiet":                                                {Most: time.Second},
-		"ctrlqueue: Drain needs Stopped, the context that the manager is started with": {Drain: time.Second},
+		"workqueue: Order.OldestEvery is negative: -1":                                       {Order: order{OldestEvery: -1}},
+		"workqueue: Order.GroupsFirst has no effect without Order.Group":                     {Order: order{GroupsFirst: true}},
+		"ctrlqueue: a duration is negative: Quiet -1s, Most 0s, Grace 0s":                    {Quiet: -time.Second},
+		"ctrlqueue: a duration is negative: Quiet 0s, Most 0s, Grace -1s":                    {Grace: -time.Second},
+		"ctrlqueue: Most needs a Quiet":                                                      {Most: time.Second},
+		"ctrlqueue: Most is less than Quiet: 1s and 2s":                                      {Quiet: 2 * time.Second, Most: time.Second},
+		"ctrlqueue: MaxCancels is negative: -1":                                              {MaxCancels: -1},
+		"ctrlqueue: EndKeep keeps nothing: a controller that starts again makes a new queue": {AtEnd: workqueue.EndKeep},
+		"ctrlqueue: AtEnd has an unknown value: 9":                                           {AtEnd: 9},
+		"ctrlqueue: EndDrain without Grace: there is no time to drain in":                    {AtEnd: workqueue.EndDrain},
 	} {
-		func() {
-			defer func() {
-				if got := fmt.Sprint(recover()); got != strings.TrimSpace(want) {
-					t.Errorf("the panic is %s, want %s", got, want)
-				}
-			}()
-			ctrlqueue.NewQueue(o)
-		}()
+		mustPanic(t, want, func() { ctrlqueue.For(o) })
+		mustPanic(t, want, func() { wrap(o) })
 	}
+	mustPanic(t, "ctrlqueue: For with a Grace, which EndDrain needs too: use WrapManager, which learns why the manager has ended",
+		func() { ctrlqueue.For(stringOptions{AtEnd: workqueue.EndDrain, Grace: time.Second}) })
+}
+
+func mustPanic(t *testing.T, want string, call func()) {
+	t.Helper()
+	defer func() {
+		t.Helper()
+		if got := fmt.Sprint(recover()); got != want {
+			t.Errorf("the panic is %s, want %s", got, want)
+		}
+	}()
+	call()
 }

@@ -7,15 +7,15 @@ import (
 	"github.com/seed16c08ea7/workqueue"
 )
 
-// errDrainEnded is the cause of the end of a reconcile that a drain did not wait for.
-var errDrainEnded = errors.New("ctrlqueue: the time for the drain is over")
+// errGraceOver is the cause of the end of a reconcile that has taken longer than the Grace.
+var errGraceOver = errors.New("ctrlqueue: Grace is over")
 
 // ShutDown ends the queue: adds do nothing any more, workers are released and are
-// handed nothing, and what waits is dropped. It may be called any number of times.
+// handed nothing, and waiting items are dropped. ShutDown may be called any number of times.
 //
-// With Drain in the options, and the manager stopped, workers are handed what is
-// queued until that is done or the time is over. A further ShutDown does not shorten
-// this.
+// If the options have EndDrain, and the context of the manager has ended, workers are
+// handed what is queued until nothing is left or the Grace is over. A further ShutDown does
+// not shorten the drain.
 func (q *Queue[R]) ShutDown() {
 	if q.drains() {
 		q.closed.Store(true)
@@ -25,13 +25,13 @@ func (q *Queue[R]) ShutDown() {
 	q.end()
 }
 
-// ShutDownWithDrain shuts the queue down and blocks until all that is queued has been
-// handed out and is done. A ShutDown, before or meanwhile, ends the wait: at once or, if
-// that ShutDown drains, when the time for the drain is over.
+// ShutDownWithDrain shuts the queue down and blocks until all queued items have been
+// handed out and are done. A ShutDown, before or meanwhile, ends the wait: at once or, if
+// the ShutDown drains, when the Grace is over.
 func (q *Queue[R]) ShutDownWithDrain() { _ = q.Drain(context.Background()) }
 
-// Drain is ShutDownWithDrain with an end: when ctx is done it ends the queue and
-// returns a *[workqueue.DrainError] that has what is left.
+// Drain is ShutDownWithDrain with an end: when ctx is done, Drain ends the queue and
+// returns a *[workqueue.DrainError] with the items that are left.
 func (q *Queue[R]) Drain(ctx context.Context) error {
 	q.closed.Store(true)
 	// A drain that begins after the end would wait for items that nobody is handed.
@@ -47,8 +47,8 @@ func (q *Queue[R]) Drain(ctx context.Context) error {
 	return err
 }
 
-// end is a shutdown after which nothing is handed out. A worker who has passed the
-// check of ended before may get an item, which it drops.
+// end is a shutdown after which nothing is handed out. A worker that has passed the
+// check of ended before may get an item, and drops it.
 func (q *Queue[R]) end() {
 	q.closed.Store(true)
 	q.ended.Store(true)
@@ -57,25 +57,20 @@ func (q *Queue[R]) end() {
 	q.queue.ShutDown()
 }
 
-// drains reports whether a shutdown at this moment is one that drains.
+// drains reports whether a shutdown at this moment lets workers finish what is queued.
 func (q *Queue[R]) drains() bool {
-	return q.options.Drain > 0 && !q.ended.Load() && q.options.Stopped.Err() != nil
+	return q.options.AtEnd == workqueue.EndDrain && !q.ended.Load() && q.binding.term.asked.Load()
 }
 
-// stopped reports whether the end of the queue has begun.
-func (q *Queue[R]) stopped() bool {
-	return q.ShuttingDown() || q.options.Stopped != nil && q.options.Stopped.Err() != nil
-}
-
-// A grace is the time for a drain. It begins when somebody asks for it first: the
-// shutdown, or a reconcile whose context has ended.
+// A grace is the time after the end of the manager's context. It begins with the shutdown,
+// or with the end of the context of a reconcile, whichever comes first.
 type grace struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 }
 
 func (q *Queue[R]) newGrace() grace {
-	ctx, cancel := context.WithTimeoutCause(context.Background(), q.options.Drain, errDrainEnded)
+	ctx, cancel := context.WithTimeoutCause(context.Background(), q.options.Grace, errGraceOver)
 	return grace{ctx, cancel}
 }
 

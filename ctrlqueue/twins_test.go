@@ -7,14 +7,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/seed16c08ea7/workqueue"
 	"github.com/seed16c08ea7/workqueue/ctrlqueue"
-	clientgo "k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
 // This file has several controllers of one name in a program.
@@ -30,7 +27,7 @@ type twin struct {
 func newTwin(t *testing.T, mgr manager.Manager) *twin {
 	t.Helper()
 	tw := new(twin)
-	c, err := controller.New("twin", mgr, controller.Options{Logger: logr.Discard(), Reconciler: reconcile.Func(func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+	addController(t, mgr, "twin", controller.Options{Reconciler: reconcile.Func(func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
 		changed, cancel := ctrlqueue.ReAddContext(ctx, r)
 		defer cancel()
 		select {
@@ -39,16 +36,7 @@ func newTwin(t *testing.T, mgr manager.Manager) *twin {
 		}
 		tw.told = append(tw.told, context.Cause(changed) == workqueue.ErrReAdded)
 		return reconcile.Result{}, nil
-	})})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Watch(source.Func(func(_ context.Context, q clientgo.TypedRateLimitingInterface[reconcile.Request]) error {
-		tw.q = q.(*requestQueue)
-		return nil
-	})); err != nil {
-		t.Fatal(err)
-	}
+	})}, func(q *requestQueue) { tw.q = q })
 	return tw
 }
 
@@ -56,25 +44,20 @@ func newTwin(t *testing.T, mgr manager.Manager) *twin {
 // made anew beside the old one. Each reconcile hears of its own queue.
 func TestTwoControllersOfOneName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &standIn{}
-		mgr := ctrlqueue.Manager(s, options{})
+		mgr := ctrlqueue.WrapManager(newStandIn(), options{})
 		first, second := newTwin(t, mgr), newTwin(t, mgr)
 		ctx, stop := context.WithCancel(context.Background())
 		over := make(chan error)
-		for _, r := range s.added {
-			go func() { over <- r.Start(ctx) }()
-			synctest.Wait()
-		}
+		go func() { over <- mgr.Start(ctx) }()
+		synctest.Wait()
 		first.q.Add(request("a"))
 		second.q.Add(request("a"))
 		synctest.Wait()
 		first.q.Add(request("a"))
 		time.Sleep(3 * time.Hour)
 		stop()
-		for range s.added {
-			if err := <-over; err != nil {
-				t.Error(err)
-			}
+		if err := <-over; err != nil {
+			t.Error(err)
 		}
 		if want := []bool{true, false}; !slices.Equal(first.told, want) {
 			t.Errorf("the first was told %v, want %v", first.told, want)
@@ -89,80 +72,43 @@ func TestTwoControllersOfOneName(t *testing.T) {
 // An old manager drains while a new one, with controllers of the same names, has begun.
 // The reconciles of the drain belong to the old one, whose end is what they wait for.
 func TestADrainBesideTheNextManager(t *testing.T) {
-	t.Run("Manager", func(t *testing.T) {
-		drainBeside(t, ctrlqueue.Manager, func(r reconcile.Reconciler) reconcile.Reconciler { return r })
-	})
-	// Which finds the queue by its name.
-	t.Run("Reconciler", func(t *testing.T) {
-		drainBeside(t, func(mgr manager.Manager, _ options) manager.Manager { return mgr }, func(r reconcile.Reconciler) reconcile.Reconciler {
-			return ctrlqueue.Reconciler("anew", r)
-		})
-	})
-}
-
-func drainBeside(t *testing.T, wrapManager func(manager.Manager, options) manager.Manager, wrapReconciler func(reconcile.Reconciler) reconcile.Reconciler) {
 	synctest.Test(t, func(t *testing.T) {
-		stopped, stop := context.WithCancel(context.Background())
-		next, stopNext := context.WithCancel(context.Background())
 		var live []error
-		do := reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+		do := func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 			time.Sleep(time.Second)
 			live = append(live, ctx.Err())
 			return reconcile.Result{}, nil
-		})
-		over := make(chan error)
-		begin := func(ctx context.Context, requests ...string) {
-			s := &standIn{}
-			o := options{Drain: time.Minute, Stopped: ctx}
-			c, err := controller.New("anew", wrapManager(s, o), controller.Options{
-				Logger: logr.Discard(), Reconciler: wrapReconciler(do), NewQueue: ctrlqueue.NewQueue(o),
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := c.Watch(source.Func(func(_ context.Context, q clientgo.TypedRateLimitingInterface[reconcile.Request]) error {
-				for _, r := range requests {
-					q.Add(request(r))
-				}
-				return nil
-			})); err != nil {
-				t.Fatal(err)
-			}
-			go func() { over <- c.Start(ctx) }()
-			synctest.Wait()
 		}
-		begin(stopped, "a", "b", "c")
-		begin(next)
-		stop()
-		if err := <-over; err != nil {
-			t.Error(err)
+		first, second := start(t, "anew", draining(time.Minute), do), start(t, "anew", draining(time.Minute), do)
+		for _, name := range []string{"a", "b", "c"} {
+			first.q.Add(request(name))
 		}
+		synctest.Wait()
+		first.end(t)
 		if want := []error{nil, nil, nil}; !slices.Equal(live, want) {
 			t.Errorf("the contexts of the drain had %v, want %v", live, want)
 		}
-		stopNext()
-		if err := <-over; err != nil {
-			t.Error(err)
-		}
-		time.Sleep(time.Hour)
+		second.end(t)
 	})
 }
 
-// A reconciler may be wrapped by Reconciler where Manager does so too.
+// Middleware may wrap a reconciler twice.
 func TestAReconcilerThatIsWrappedTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		told := 0
-		inner := ctrlqueue.Reconciler("wrapped-twice", reconcile.Func(func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
-			changed, cancel := ctrlqueue.ReAddContext(ctx, r)
-			defer cancel()
-			select {
-			case <-changed.Done():
-				told++
-			case <-time.After(time.Hour):
-			}
-			return reconcile.Result{}, nil
-		}))
-		c := start(t, "wrapped-twice", options{}, inner.Reconcile)
+		b := ctrlqueue.For(options{CancelOnReAdd: true})
+		s := newStandIn()
+		c := startIn(t, s, s, "wrapped-twice", controller.Options{
+			NewQueue: b.NewQueue,
+			Reconciler: b.Reconciler(b.Reconciler(reconcile.Func(func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+				select {
+				case <-ctx.Done():
+					told++
+				case <-time.After(time.Hour):
+				}
+				return reconcile.Result{}, ctx.Err()
+			}))),
+		})
 		c.q.Add(request("a"))
 		synctest.Wait()
 		c.q.Add(request("a"))
@@ -172,32 +118,4 @@ func TestAReconcilerThatIsWrappedTwice(t *testing.T) {
 			t.Errorf("told %d times, want once", told)
 		}
 	})
-}
-
-// asking is a context whose Err looks at the queues that there are.
-type asking struct {
-	context.Context
-	asked func()
-}
-
-func (c asking) Err() error {
-	c.asked()
-	return c.Context.Err()
-}
-
-// Whether a manager has stopped is for its context to say, which may be of any type.
-func TestAContextThatLooksForQueues(t *testing.T) {
-	asked := false
-	stopped := asking{t.Context(), func() {
-		asked = true
-		ctrlqueue.Names()
-	}}
-	q := ctrlqueue.NewQueue(stringOptions{Drain: time.Second, Stopped: stopped})("asking", nil)
-	defer q.ShutDown()
-	r := ctrlqueue.Reconciler("asking", reconcile.TypedFunc[string](func(context.Context, string) (reconcile.Result, error) {
-		return reconcile.Result{}, nil
-	}))
-	if _, err := r.Reconcile(t.Context(), "a"); err != nil || !asked {
-		t.Errorf("got %v, asked: %v", err, asked)
-	}
 }

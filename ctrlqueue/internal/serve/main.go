@@ -48,7 +48,7 @@ func run(ctx context.Context, listen string) error {
 	for _, kind := range []kind{{"still", feedOnce, stuck}, {"busy", feedAlways, work}} {
 		for name, options := range map[string]controller.Options{
 			"theirs": {},
-			"ours":   {NewQueue: ctrlqueue.NewQueue(ctrlqueue.Options[reconcile.Request]{})},
+			"ours":   {NewQueue: ctrlqueue.For(ctrlqueue.Options[reconcile.Request]{}).NewQueue},
 		} {
 			if err := kind.start(ctx, name+"-"+kind.name, options); err != nil {
 				return err
