@@ -15,7 +15,7 @@ import (
 	"github.com/seed16c08ea7/workqueue/wait"
 )
 
-// A stub is a limiter that waits as told, and prints nothing of itself.
+// A stub is a limiter with a constant wait and without a String method.
 type stub struct {
 	wait     time.Duration
 	failures map[string]int
@@ -41,8 +41,8 @@ func whens[T comparable](l workqueue.TypedRateLimiter[T], item T, n int) string 
 	return strings.Join(got, " ")
 }
 
-// The numbers that controllers rely on: 5 ms to 1000 s for an item, and 100
-// tokens and 10 a second for all.
+// Controllers rely on these numbers: 5 ms to 1000 s for an item, and 100 tokens and 10 a second
+// for all.
 func TestDefaultTypedControllerRateLimiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := workqueue.DefaultTypedControllerRateLimiter[int]()
@@ -114,8 +114,7 @@ func TestItemExponentialFailureRateLimiterAtAPowerOfTwo(t *testing.T) {
 	}
 }
 
-// rising checks that no wait of 10,000 attempts is negative, above the limit,
-// or below the one before.
+// rising checks 10,000 waits: none is negative, above the limit, or below the wait before.
 func rising(t *testing.T, name string, l workqueue.TypedRateLimiter[string], limit time.Duration) {
 	t.Helper()
 	last := time.Duration(0)
@@ -131,7 +130,7 @@ func rising(t *testing.T, name string, l workqueue.TypedRateLimiter[string], lim
 	}
 }
 
-// anyDuration returns one of any order of magnitude.
+// anyDuration returns a duration of any order of magnitude.
 func anyDuration(r *rand.Rand) time.Duration { return time.Duration(r.Int64() >> r.IntN(63)) }
 
 func TestLimitersSaturate(t *testing.T) {
@@ -258,7 +257,7 @@ func TestWithMaxWaitRateLimiter(t *testing.T) {
 	}
 }
 
-// They are accepted, as client-go does, and can be printed.
+// Constructors accept a nil limiter, as client-go does, and the result can be printed.
 func TestNilLimitersPanicWhenTheyAreUsed(t *testing.T) {
 	const of = "workqueue: the rate limiter of %s is nil: give one to its constructor"
 	for _, row := range []struct {
@@ -332,8 +331,8 @@ func TestLimitersPrintThemselves(t *testing.T) {
 	})
 }
 
-// 20,000 items that fail at once leave little behind when most are forgotten,
-// and those that are not keep their counts.
+// After a burst of 20,000 failing items most memory is given back when most items are forgotten.
+// The other items keep their counts.
 func TestLimiterOfFailuresGivesABurstBack(t *testing.T) {
 	l := new(workqueue.TypedItemExponentialFailureRateLimiter[int])
 	const n, left = 20_000, 100
@@ -355,7 +354,7 @@ func TestLimiterOfFailuresGivesABurstBack(t *testing.T) {
 	}
 }
 
-// No number of failures makes a count that an int of 32 bits does not hold.
+// A count of failures stays within an int of 32 bits.
 func TestCountOfFailuresSaturates(t *testing.T) {
 	for n, want := range map[uint32]uint32{0: 1, 1: 2, math.MaxInt32 - 1: math.MaxInt32, math.MaxInt32: math.MaxInt32} {
 		if got := workqueue.Counted(n); got != want {
@@ -364,8 +363,8 @@ func TestCountOfFailuresSaturates(t *testing.T) {
 	}
 }
 
-// The budget of what a limiter keeps of an item: 24 bytes of record for a
-// string and 11 to 21 of index come on top.
+// The budget of a limiter for an item: 24 bytes of record for a string and 11 to 21 of index come
+// on top.
 func TestLimiterSizes(t *testing.T) {
 	if streak, due := workqueue.LimiterSizes(); streak > 20 || due > 12 {
 		t.Errorf("a streak takes %d bytes, a due time %d; want 20 and 12", streak, due)

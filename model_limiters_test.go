@@ -91,7 +91,7 @@ func playLimiters(t *testing.T, script []byte) {
 	}
 	base, most := time.Duration(script[0])<<(script[1]%56), time.Duration(1+int(script[2]))<<(script[3]%55)
 	if script[1]>>6 == 0 {
-		base = 0 // So that what expires does so at a step of the clock, not between two.
+		base = 0 // So that items expire at a step of the clock, not between two steps.
 	}
 	attempts, idle := int(script[4]%5), time.Duration(1+int(script[5]))*time.Second
 	exponential := func(n int) time.Duration { return power(base, 2, n, most) }
@@ -156,9 +156,8 @@ func (d *limiterDuel) step(op byte, item int) error {
 	return nil
 }
 
-// A naiveKeyBucket is the model of the key bucket. It lives through what
-// happens one event after the other and counts billionths of tokens, so that a
-// nanosecond at the limit n brings n of them and nothing is ever rounded.
+// A naiveKeyBucket is the model of the key bucket. It plays event after event and counts
+// billionths of tokens: a nanosecond at the limit n brings n billionths, so nothing is rounded.
 type naiveKeyBucket struct {
 	limit, burst int64
 	level        int64 // in billionths; negative for what is promised
@@ -268,10 +267,8 @@ func (b *naiveKeyBucket) Forget(item int) {
 }
 
 // TestModelKeyBucket and FuzzKeyBucket play random calls, at any fraction of a
-// token, on a key bucket and its model, which say the same to the nanosecond.
-// They also look at the tokens that it gives, whatever is asked for and given
-// back: no span of time sees more of them than the limit and a burst of one
-// more allow.
+// token, on a key bucket and its model, which agree to the nanosecond. No span of time has more
+// tokens than the limit and a burst of one more allow, whatever is given back.
 func TestModelKeyBucket(t *testing.T) { playRandom(t, 150, inBubble(playKeyBucket)) }
 
 func FuzzKeyBucket(f *testing.F) { f.Fuzz(inParallel(inBubble(playKeyBucket))) }
@@ -285,7 +282,7 @@ type keyBucketDuel struct {
 	*workqueue.TypedKeyBucketRateLimiter[int]
 	model   *naiveKeyBucket
 	waiting map[int]time.Duration // when the item's token is there
-	used    []time.Duration       // tokens that were there when they were last heard of
+	used    []time.Duration       // tokens whose time has come
 	most    int64                 // the highest burst
 	limited bool                  // by one limit from the beginning to the end
 }
@@ -326,7 +323,7 @@ func (d *keyBucketDuel) step(op, arg byte) error {
 		// From nothing to four tokens, and mostly a fraction.
 		pause := time.Duration(arg) * time.Second / 64 / time.Duration(d.model.limit+1)
 		d.pass(pause.Truncate(time.Microsecond))
-		return nil // The limiter learns of it by the next call, whatever that is.
+		return nil // The limiter learns of the pause by the next call.
 	case op%8 < 3:
 		d.Forget(item)
 		d.model.Forget(item)

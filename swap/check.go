@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,32 +10,29 @@ import (
 	"strings"
 )
 
-// check is -check.
 func (c *call) check(ctx context.Context, p *program) error {
 	why, err := p.outdated(ctx)
-	if err == nil && why != "" {
-		err = errors.New(why)
+	if err != nil || why != "" {
+		return cmp.Or(err, errors.New(why))
 	}
-	if err == nil {
-		c.say("%s is swapped and current", p.root)
-	}
-	return err
+	c.say("%s is swapped and current", p.root)
+	return nil
 }
 
-// outdated says why what is built is not swapped, or not current, and "" if it is. It
-// asks go in the environment of the caller, with its vendor folder and its workspace:
-// what counts is what is built.
+// outdated says why a build is not swapped or not current, and "" if the build is both.
+// The go command answers in the environment of the caller, with its vendor folder and
+// workspace.
 func (p *program) outdated(ctx context.Context) (why string, err error) {
 	n, err := readNotes(p.copied())
 	if err != nil || n == nil {
-		return "not swapped: run swap -w", err
+		return "not swapped: run swap write", err
 	}
 	built, err := p.list(ctx, nil)
 	if err != nil {
 		return "", err
 	}
 	if built.Version != n.Version {
-		return fmt.Sprintf("not swapped: %s %s is built, and %s was swapped: run swap -w", theirModule, built.Version, n.Version), nil
+		return fmt.Sprintf("not swapped: %s %s is built, and %s was swapped: run swap write", theirModule, built.Version, n.Version), nil
 	}
 	if why, err := p.otherFile(ctx, nil); err != nil || why != "" {
 		return why, err
@@ -45,8 +43,8 @@ func (p *program) outdated(ctx context.Context) (why string, err error) {
 	return p.otherSource(ctx, n)
 }
 
-// otherFile says what is wrong with the file that an environment builds in the place of
-// client-go's.
+// otherFile says how the package that an environment builds as client-go's differs from the
+// aliases, and "" if the package is the aliases.
 func (p *program) otherFile(ctx context.Context, env []string) (string, error) {
 	out, err := p.run(ctx, env, "list", "-find", "-f", "{{.Dir}}", theirPackage)
 	if err != nil {
@@ -54,22 +52,19 @@ func (p *program) otherFile(ctx context.Context, env []string) (string, error) {
 	}
 	dir := strings.TrimSpace(string(out))
 	text, err := os.ReadFile(filepath.Join(dir, filepath.Base(swappedFile)))
-	if err != nil {
-		return "not swapped: " + dir + " is built", nil
+	// Git leaves the file in a vendor folder when git brings back the files of client-go.
+	if files, _ := os.ReadDir(dir); err != nil || len(files) != 1 {
+		return "not swapped: the build uses " + dir, nil
 	}
 	if sumText(text) != sumText([]byte(aliases)) {
-		return "swapped, but not by this version of swap: run swap -w", nil
-	}
-	entries, err := os.ReadDir(dir)
-	if err != nil || len(entries) != 1 {
-		return fmt.Sprintf("not swapped: %s has other files", dir), err
+		return "swapped, but by another version of swap: run swap write", nil
 	}
 	return "", nil
 }
 
-// otherSource says whether go.mod has come to name another source for client-go than
-// the one that was copied. The replace of the copy hides the source from go, and has
-// taken the place of a replace of this very version.
+// otherSource says whether go.mod names another source for client-go than at the write. Go
+// does not see the source behind the replace of the copy. If that replace took the place of
+// another replace of the same version, go.mod names no source.
 func (p *program) otherSource(ctx context.Context, n *notes) (string, error) {
 	if n.Changed["-replace="+theirModule+"@"+n.Version+"="][0] != "" {
 		return "", nil
@@ -81,15 +76,12 @@ func (p *program) otherSource(ctx context.Context, n *notes) (string, error) {
 	named := &module{Path: theirModule, Version: n.Version}
 	for _, r := range now.Replace {
 		if r.Old.at() == theirModule {
-			named.Replace, named.Dir = &r.New, filepath.FromSlash(r.New.Path)
+			named.Replace, named.Dir = &r.New, absolute(p.root, r.New.Path)
 		}
-	}
-	if !filepath.IsAbs(named.Dir) {
-		named.Dir = filepath.Join(p.root, named.Dir)
 	}
 	source, err := named.source()
 	if err == nil && source != n.Source {
-		return fmt.Sprintf("not current: go.mod names %s, and %s was copied: run swap -w", source, n.Source), nil
+		return fmt.Sprintf("not current: go.mod names %s, and %s was copied: run swap write", source, n.Source), nil
 	}
 	return "", err
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -13,8 +14,8 @@ import (
 	"strings"
 )
 
-// aliases is what stands in the place of client-go's package: names for ours. The
-// compat module generates it, and tests that it is complete.
+// aliases is the text of the package that replaces client-go's: names for ours. The compat
+// module generates the text, and tests that no name is missing.
 //
 //go:embed internal/aliases/aliases.go
 var aliases string
@@ -29,85 +30,113 @@ type library struct {
 // unreleased is the version of a module that is required and always replaced.
 const unreleased = "v0.0.0-00010101000000-000000000000"
 
-// resolve finds the version. That of this command fits its aliases.
-func (l *library) resolve() error {
+// resolve finds the version. The default is the version of this command, which fits the
+// aliases.
+func (l *library) resolve(ctx context.Context, p *program) error {
 	switch {
 	case strings.HasPrefix(l.named, "v") && !strings.ContainsAny(l.named, `/\`):
 		l.version = l.named
-		return nil
+		_, err := p.run(ctx, p.unvendored, "mod", "download", ourModule+"@"+l.version)
+		if err != nil {
+			said := strings.Split(err.Error(), "\n") // The first line is the command.
+			err = fmt.Errorf("-library %s: go has no such version of %s: %s", l.named, ourModule, said[1])
+		}
+		return err
 	case l.named != "":
 		dir, err := filepath.Abs(l.named)
+		if err != nil {
+			return err
+		}
+		m, err := p.read(ctx, "mod", filepath.Join(dir, "go.mod"))
+		if err != nil || m.Module.Path != ourModule {
+			return fmt.Errorf("-library %s: the directory %s has no go.mod of %s", l.named, dir, ourModule)
+		}
 		l.version, l.dir = unreleased, dir
-		return err
+		return nil
 	}
 	m, err := builtFrom()
 	if err != nil {
 		return err
 	}
-	l.version = m.Version
-	if r := m.Replace; r != nil {
-		l.version = r.Version
-		if r.Version == "" {
-			l.version, l.dir = unreleased, r.Path
-		}
+	if l.version = m.Version; m.Replace != nil {
+		l.version = m.Replace.Version
+	}
+	if l.version == "" {
+		l.version, l.dir = unreleased, m.Replace.Path
 	}
 	return nil
 }
 
-// builtFrom returns the module that this command was built from, if that says where
-// to find it again.
+// at names the library for the user.
+func (l *library) at() string {
+	if l.dir != "" {
+		return l.dir
+	}
+	return ourModule + "@" + l.version
+}
+
+// builtFrom returns the module that this command was built from, if go can find the module
+// again.
 func builtFrom() (*debug.Module, error) {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return nil, errors.New("this command does not know its version: name one by -library")
 	}
-	for _, dep := range info.Deps { // go run in a module that requires it
+	for _, dep := range info.Deps { // go run in a module that requires the library
 		if dep.Path == ourModule {
 			return dep, nil
 		}
 	}
 	if v := info.Main.Version; v == "" || v == "(devel)" || strings.HasSuffix(v, "+dirty") {
-		return nil, errors.New("this command was built from a checkout: name that, or a version, by -library")
+		return nil, errors.New("this command was built from a checkout: name the checkout, or a version, by -library")
 	}
 	return &info.Main, nil
 }
 
-// edits brings the library into a go.mod, by more flags of `go mod edit`. A requirement
-// that is there already stays: if its version is too low, the go command lifts it, as the
-// copy of client-go requires the library too. A go.work, nil here, requires nothing.
-func (l *library) edits(now *modFile, flags ...string) []string {
-	if now != nil {
-		if required, _ := now.requires(ourModule); required == "" {
-			flags = append(flags, "-require="+ourModule+"@"+l.version)
-		}
-	}
+// replaces are the edits that put a directory in the place of one version of client-go, and
+// the checkout, if there is one, in the place of the library. A replace without a version
+// would stay in force after an upgrade of client-go, and build the old client-go. No edit
+// requires the library: the copy of client-go does, and go adds the requirement.
+func (l *library) replaces(version, dir string) []string {
+	edits := []string{"-replace=" + theirModule + "@" + version + "=" + dir}
 	if l.dir != "" {
-		flags = append(flags, "-replace="+ourModule+"="+l.dir)
+		edits = append(edits, "-replace="+ourModule+"="+l.dir)
 	}
-	return flags
+	return edits
 }
 
-// The releases of client-go that the aliases were compared with, by the second number
-// of their version.
-const oldest, newest = 28, 37
+// The releases of client-go that the aliases were compared with, by the second number of
+// the version, and the newest pre-release whose names were compared with ours.
+const (
+	oldest, newest = 28, 37
+	ahead          = "v0.38.0-alpha.2"
+)
 
-// known returns an error if the aliases may not do for a client-go.
+// knows returns an error if the aliases may not do for a client-go, and warns if the client-go
+// is no release.
 //
-// A directory, and a fork with versions of its own, says nothing by its number. There
-// the names decide that its package exports.
-func known(m *module) error {
-	minor := 0
-	_, err := fmt.Sscanf(m.used().Version, "v0.%d.", &minor)
+// The version says nothing for a directory, for a fork with versions of its own, for a
+// commit, and for a pre-release of the next client-go. Then the exported names decide.
+func (c *call) knows(m *module) error {
+	version, minor := m.used().Version, 0
+	_, err := fmt.Sscanf(version, "v0.%d.", &minor)
 	numbered := err == nil && minor != 0
-	if !numbered && m.Replace == nil || numbered && (minor < oldest || minor > newest) {
-		return fmt.Errorf("%s is not known: swap knows client-go v0.%d to v0.%d. A newer swap may know more", m.used().at(), oldest, newest)
-	}
 	unknown, err := lacking(filepath.Join(m.Dir, filepath.Dir(swappedFile)))
-	if err == nil && len(unknown) > 0 {
-		err = fmt.Errorf("the package util/workqueue of %s exports what ours lacks: %s", m.used().at(), strings.Join(unknown, ", "))
+	switch {
+	case minor == newest+1 && preRelease.MatchString(version):
+		c.say("%s is a pre-release: its exported names are known, and its behaviour is not; swap has compared %s", version, ahead)
+	case numbered && (minor < oldest || minor > newest), !numbered && m.Replace == nil && !strings.HasPrefix(version, "v0.0.0-"):
+		return fmt.Errorf("%s is not known: swap knows client-go v0.%d to v0.%d. A newer swap may know more", m.used().at(), oldest, newest)
+	case !numbered:
+		c.say("%s is no release: its exported names are known, and its behaviour is not", m.used().at())
+	}
+	if len(unknown) > 0 {
+		return fmt.Errorf("the package util/workqueue of %s exports names that ours lacks: %s", m.used().at(), strings.Join(unknown, ", "))
 	}
 	return err
 }
+
+var preRelease = regexp.MustCompile(`^v0\.\d+\.0-(alpha|beta|rc)\.`)
 
 // lacking returns the exported declarations of a package that the aliases lack.
 func lacking(dir string) (unknown []string, err error) {
@@ -115,23 +144,21 @@ func lacking(dir string) (unknown []string, err error) {
 	if err != nil || len(files) == 0 {
 		return nil, fmt.Errorf("there is no Go file in %s", dir)
 	}
-	var text strings.Builder
+	ours := exported.FindAllString(aliases, -1)
 	for _, file := range files {
-		if strings.HasSuffix(file, "_test.go") {
-			continue
-		}
-		data, err := os.ReadFile(filepath.Join(dir, file))
+		text, err := os.ReadFile(filepath.Join(dir, file))
 		if err != nil {
 			return nil, err
 		}
-		text.Write(append(data, '\n'))
+		for _, name := range exported.FindAllString(string(text), -1) {
+			if !strings.HasSuffix(file, "_test.go") && !slices.Contains(ours, name) {
+				unknown = append(unknown, name)
+			}
+		}
 	}
-	ours := exported.FindAllString(aliases, -1)
-	return slices.DeleteFunc(exported.FindAllString(text.String(), -1), func(name string) bool {
-		return slices.Contains(ours, name)
-	}), nil
+	return unknown, nil
 }
 
-// exported matches declarations as gofmt writes them. The compiler finds what it misses,
-// such as names in a group.
+// exported matches declarations as gofmt writes them, but for a name in a group. The
+// compiler finds a missing name of a group.
 var exported = regexp.MustCompile(`(?m)^(func|type|var|const) [A-Z]\w*`)

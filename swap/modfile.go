@@ -11,15 +11,18 @@ import (
 	"strings"
 )
 
-// A modFile is what `go mod edit -json` and `go work edit -json` say of a file.
+// A modFile is an answer of `go mod edit -json` or `go work edit -json`.
 type modFile struct {
+	Module        struct{ Path string }
 	Go, Toolchain string
-	Require       []struct {
-		Path, Version string
-		Indirect      bool
-	}
-	Replace []struct{ Old, New module }
-	Use     []struct{ DiskPath string }
+	Require       []requirement
+	Replace       []struct{ Old, New module }
+	Use           []struct{ DiskPath string }
+}
+
+type requirement struct {
+	Path, Version string
+	Indirect      bool
 }
 
 // read parses a go.mod, or a go.work if kind is "work".
@@ -36,9 +39,10 @@ func (p *program) read(ctx context.Context, kind, file string) (*modFile, error)
 // on the copies, and relative paths in them still start at the program. So swap computes
 // a change before it touches the first file of the program.
 type alternate struct {
-	p   *program
-	mod string   // the copy of go.mod
-	env []string // in which go uses the copies, and neither a workspace nor a vendor folder
+	p       *program
+	mod     string   // the copy of go.mod
+	env     []string // makes go use the copies, and neither a workspace nor a vendor folder
+	swapped bool     // reports whether go.mod names the copy of client-go, see unswap
 }
 
 func (p *program) alternate(dir string) (*alternate, error) {
@@ -46,11 +50,10 @@ func (p *program) alternate(dir string) (*alternate, error) {
 	if err := copyMod(p.mod, mod); err != nil {
 		return nil, err
 	}
-	env, err := p.settings("off", "-mod=mod", "-modfile="+mod)
-	return &alternate{p, mod, env}, err
+	return &alternate{p: p, mod: mod, env: p.settings("off", "-mod=mod", "-modfile="+mod)}, nil
 }
 
-// edit changes the copy of go.mod by flags of `go mod edit`, and returns what it says now.
+// edit changes the copy of go.mod by flags of `go mod edit`, and returns the new content.
 func (a *alternate) edit(ctx context.Context, edits ...string) (*modFile, error) {
 	if len(edits) > 0 {
 		if _, err := a.p.run(ctx, nil, slices.Concat([]string{"mod", "edit"}, edits, []string{a.mod})...); err != nil {
@@ -60,25 +63,26 @@ func (a *alternate) edit(ctx context.Context, edits ...string) (*modFile, error)
 	return a.p.read(ctx, "mod", a.mod)
 }
 
-func (a *alternate) tidy(ctx context.Context) error {
-	_, err := a.p.run(ctx, a.env, "mod", "tidy")
+// tidy changes the copy of go.mod by flags of `go mod edit`, and tidies.
+func (a *alternate) tidy(ctx context.Context, edits ...string) error {
+	_, err := a.edit(ctx, edits...)
+	if err == nil {
+		_, err = a.p.run(ctx, a.env, "mod", "tidy")
+	}
 	return err
 }
 
-// copyMod copies a go.mod or go.work, and the sums that belong to it if there are any.
+// copyMod copies a go.mod or go.work, and its file of sums if there is one.
 func copyMod(src, dst string) error {
-	if err := copyFile(src, dst); err != nil {
-		return err
+	err := copyFile(strings.TrimSuffix(src, ".mod")+".sum", strings.TrimSuffix(dst, ".mod")+".sum")
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		err = copyFile(src, dst)
 	}
-	sums := func(file string) string { return strings.TrimSuffix(file, ".mod") + ".sum" }
-	if err := copyFile(sums(src), sums(dst)); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
+	return err
 }
 
-// lines are the lines of a go.mod that a write may change. The key of a line is the flag
-// of `go mod edit` that sets it, up to the value: "-go=", "-require=path@", "-replace=path=".
+// lines are the lines of a go.mod that a write may change. The key of a line is the flag of
+// `go mod edit` for the line, up to the value: "-go=", "-require=path@", "-replace=path=".
 func (m *modFile) lines() map[string]string {
 	lines := map[string]string{"-go=": m.Go, "-toolchain=": m.Toolchain}
 	for _, r := range m.Require {
@@ -90,7 +94,7 @@ func (m *modFile) lines() map[string]string {
 	return lines
 }
 
-// changes returns the entries that differ, before and after. What is absent is "".
+// changes returns the entries that differ, before and after. An absent entry is "".
 func changes(before, after map[string]string) map[string][2]string {
 	changed := map[string][2]string{}
 	for _, entries := range []map[string]string{before, after} {
@@ -116,10 +120,10 @@ func (m *modFile) takeBack(changed map[string][2]string) (edits []string) {
 		drop := "-drop" + kind[1:] + "=" + strings.TrimRight(name, "@=")
 		switch {
 		case before == "" && kind == "-require":
-			// Requirements that the write added go before the tidy, at whatever
-			// version: they would hold up what they require themselves. A program
-			// that imports the module by now keeps it.
-			if _, indirect := m.requires(strings.TrimRight(name, "@")); indirect {
+			// Requirements of the write go before the tidy, at whatever version: each
+			// would hold up its own requirements. A program that imports the module
+			// by now keeps the requirement.
+			if m.requires(strings.TrimRight(name, "@")).Indirect {
 				edits = append(edits, drop)
 			}
 		case now[line] != after:
@@ -144,12 +148,12 @@ func (m *modFile) replacedByCopy() (old []string) {
 	return old
 }
 
-// requires returns the version that a go.mod requires of a module, or "".
-func (m *modFile) requires(path string) (version string, indirect bool) {
+// requires returns the requirement of a module, or an empty one.
+func (m *modFile) requires(path string) (found requirement) {
 	for _, r := range m.Require {
 		if r.Path == path {
-			return r.Version, r.Indirect
+			found = r
 		}
 	}
-	return "", false
+	return found
 }

@@ -21,26 +21,25 @@ const (
 	theirPackage = theirModule + "/util/workqueue"
 )
 
-// A program is the main module of the current directory, as the go command sees it.
+// A program is the main module of the current directory, as the go command sees the module.
 // All paths are absolute.
 type program struct {
-	root  string // the directory of go.mod
-	mod   string // go.mod, or what -modfile in GOFLAGS has put in its place
-	work  string // go.work, or "" if none is in force
+	root  string // the directory of go.mod, or "" at the root of a workspace without a module
+	mod   string // go.mod, or the file that -modfile in GOFLAGS names
+	work  string // go.work, or "" without a workspace
 	flags string // GOFLAGS
-	// unvendored is the environment in which go sees the workspace, if there is one, but
+	// unvendored is the environment in which go uses the workspace, if there is one, but
 	// no vendor folder, and changes nothing.
 	unvendored []string
 }
 
-// A module is what `go list -m -json` says of one.
+// A module is an answer of `go list -m -json`.
 type module struct {
 	Path, Version, Dir string
 	Main               bool
 	Replace            *module
 }
 
-// open finds the program of the current directory.
 func open(ctx context.Context) (*program, error) {
 	p := new(program)
 	out, err := p.run(ctx, nil, "env", "-json", "GOMOD", "GOWORK", "GOFLAGS")
@@ -51,17 +50,19 @@ func open(ctx context.Context) (*program, error) {
 	if err := json.Unmarshal(out, &env); err != nil {
 		return nil, fmt.Errorf("go env: %w", err)
 	}
-	if env.GOMOD == "" || env.GOMOD == os.DevNull {
-		return nil, errors.New("there is no go.mod here: run it in the module of the program")
-	}
-	p.root, p.mod, p.flags = filepath.Dir(env.GOMOD), env.GOMOD, env.GOFLAGS
+	p.flags = env.GOFLAGS
 	if env.GOWORK != "off" {
 		p.work = env.GOWORK
 	}
-	if p.unvendored, err = p.settings(cmp.Or(p.work, "off"), "-mod=readonly"); err != nil || p.work != "" {
-		return p, err
+	if env.GOMOD != "" && env.GOMOD != os.DevNull {
+		p.root, p.mod = filepath.Dir(env.GOMOD), env.GOMOD
+	} else if p.work == "" {
+		return nil, errors.New("there is no go.mod here: run swap in the module of the program")
 	}
-	// GOMOD leaves out a -modfile in GOFLAGS, which only a module by itself can have.
+	if p.unvendored = p.settings(cmp.Or(p.work, "off"), "-mod=readonly"); p.work != "" {
+		return p, nil
+	}
+	// GOMOD leaves out a -modfile in GOFLAGS, which go allows only without a workspace.
 	if out, err = p.run(ctx, p.unvendored, "list", "-m", "-f", "{{.GoMod}}"); err != nil {
 		return nil, err
 	}
@@ -69,43 +70,42 @@ func open(ctx context.Context) (*program, error) {
 	return p, err
 }
 
-// thirdParty is where -w puts the copy, as go.mod names the place.
+// thirdParty is the path of the copy that a write makes, as go.mod names the copy.
 const thirdParty = "third_party/client-go"
 
 // copied is the directory of the copy.
-func (p *program) copied() string { return filepath.Join(p.root, filepath.FromSlash(thirdParty)) }
+func (p *program) copied() string { return absolute(p.root, thirdParty) }
 
-// settings returns the environment in which go uses other files. The flags win against
-// those of the caller, as the last of two equal ones in GOFLAGS does.
-func (p *program) settings(work string, flags ...string) ([]string, error) {
+// absolute is a path of a go.mod or go.work in a directory.
+func absolute(dir, path string) string {
+	if path = filepath.FromSlash(path); filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(dir, path)
+}
+
+// settings returns the environment in which go uses other files. In GOFLAGS the last of two
+// equal flags wins, so these win against the caller's. GOFLAGS has quotes and no escapes.
+func (p *program) settings(work string, flags ...string) []string {
 	all := p.flags
 	for _, flag := range flags {
-		quote := "'" // A path may have spaces. GOFLAGS has no escapes.
+		quote := "'"
 		if strings.Contains(flag, quote) {
 			quote = `"`
 		}
-		if strings.Contains(flag, quote) {
-			return nil, fmt.Errorf("GOFLAGS cannot hold %s, which has both kinds of quotes", flag)
-		}
 		all += " " + quote + flag + quote
 	}
-	return []string{"GOWORK=" + work, "GOFLAGS=" + all}, nil
+	return []string{"GOWORK=" + work, "GOFLAGS=" + all}
 }
 
-// clientGo returns the client-go that an environment builds.
+// clientGo returns the client-go that an environment builds. Unlike list, it downloads the
+// module if the module cache lacks it.
 func (p *program) clientGo(ctx context.Context, env []string) (*module, error) {
 	m, err := p.list(ctx, env)
-	if err != nil {
-		return nil, err
-	}
-	if m.Main {
-		return nil, fmt.Errorf("this is %s itself", theirModule)
-	}
-	if m.Dir == "" { // Nobody has built it yet.
-		if _, err := p.run(ctx, env, "mod", "download", theirModule); err != nil {
-			return nil, err
+	if err == nil && m.Dir == "" {
+		if _, err = p.run(ctx, env, "mod", "download", theirModule); err == nil {
+			m, err = p.list(ctx, env)
 		}
-		m, err = p.list(ctx, env)
 	}
 	return m, err
 }
@@ -113,16 +113,22 @@ func (p *program) clientGo(ctx context.Context, env []string) (*module, error) {
 func (p *program) list(ctx context.Context, env []string) (*module, error) {
 	out, err := p.run(ctx, env, "list", "-m", "-json", theirModule)
 	if err != nil {
-		return nil, fmt.Errorf("the program has no %s, or go does not find it: %w", theirModule, err)
+		return nil, fmt.Errorf("the program has no %s, or go does not find the module: %w", theirModule, err)
 	}
 	m := new(module)
-	return m, json.Unmarshal(out, m)
+	if err := json.Unmarshal(out, m); err != nil || !m.Main {
+		return m, err
+	}
+	if p.work == "" {
+		return nil, fmt.Errorf("this is %s itself", theirModule)
+	}
+	return nil, fmt.Errorf("the workspace %s builds %s from its own directory %s, and swap replaces released versions only: run swap with GOWORK=off", p.work, theirModule, m.Dir)
 }
 
 // at is how the go command writes a module: path, or path@version.
 func (m *module) at() string { return strings.TrimSuffix(m.Path+"@"+m.Version, "@") }
 
-// used is what a build takes for the module: what replaces it, or the module itself.
+// used is the module that a build takes: the replacement, or the module itself.
 func (m *module) used() *module {
 	if m.Replace != nil {
 		return m.Replace
@@ -130,18 +136,18 @@ func (m *module) used() *module {
 	return m
 }
 
-// source identifies what is copied: a module and a version, or a directory of the user's
+// source identifies the files of a copy: a module and a version, or a directory of the user
 // and its content, which can change.
 func (m *module) source() (string, error) {
 	if m.used().Version != "" {
 		return m.used().at(), nil
 	}
 	all, err := sums(m.Dir)
-	return m.used().Path + " (files of sum " + sumOfSums(all)[:16] + ")", err
+	return m.used().Path + " (files of sum " + sumOfSums(all) + ")", err
 }
 
-// run runs the go command with some variables on top of the environment, and returns what
-// it prints.
+// run runs the go command with some variables added to the environment, and returns its
+// output.
 func (p *program) run(ctx context.Context, env []string, args ...string) ([]byte, error) {
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, "go", args...)
@@ -157,17 +163,14 @@ func (p *program) run(ctx context.Context, env []string, args ...string) ([]byte
 	return stdout.Bytes(), nil
 }
 
-// pass runs a command as if the caller had, with some variables on top.
+// pass runs a command as the caller would, with some variables added to the environment.
 func (p *program) pass(ctx context.Context, env, command []string) error {
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Env = append(os.Environ(), env...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	// The command has got the interrupt of a terminal itself, but not that of a
-	// supervisor. It may take its time to clean up.
-	cmd.Cancel = func() error { return cmd.Process.Signal(terminate) }
+	// A terminal interrupts the command too, and a supervisor does not. The command gets
+	// time to clean up.
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = time.Minute
 	return cmd.Run()
 }
-
-// terminate is how supervisors end a program. Windows has it in name only.
-const terminate = syscall.SIGTERM

@@ -33,16 +33,10 @@ func TestFlagsThatGiveWay(t *testing.T) {
 	if want := filepath.Join(root, "other go.mod"); p.mod != want || p.work != "" {
 		t.Errorf("got %+v, want %s", p, want)
 	}
-	env, err := p.settings("off", "-mod=mod", "-modfile="+filepath.Join(root, "go.mod"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	env := p.settings("off", "-mod=mod", "-modfile="+filepath.Join(root, "go.mod"))
 	out, err := p.run(t.Context(), env, "list", "-f", "{{.ImportPath}} {{.GoFiles}}", ".")
 	if got := strings.TrimSpace(string(out)); err != nil || got != "m [m.go tagged.go]" {
 		t.Errorf("got %s, %v", got, err)
-	}
-	if env, err := p.settings("off", `-modfile=/o'brien/"b"/go.mod`); err == nil {
-		t.Errorf("got %s", env)
 	}
 }
 
@@ -64,7 +58,7 @@ func TestPathsOfAWorkspace(t *testing.T) {
 		"-replace=k8s.io/utils=" + filepath.Join(root, "our", "utils"),
 		"-replace=a.b/c@v1.0.0=" + filepath.Join(root, "c"),
 	}
-	if got := moved(work, root); !reflect.DeepEqual(got, want) {
+	if got := work.moved(root); !reflect.DeepEqual(got, want) {
 		t.Errorf("got\n%q\nwant\n%q", got, want)
 	}
 }
@@ -167,6 +161,7 @@ func TestVersionsThatAreKnown(t *testing.T) {
 	if err := writeFile(file, []byte("package workqueue\n\ntype Type struct{}\n\nfunc New() *Type { return nil }\n\nconst hidden = 1\n\nfunc (Type) Own() {}\n")); err != nil {
 		t.Fatal(err)
 	}
+	knows := (&call{say: t.Logf}).knows
 	fork := func(version string) *module {
 		return &module{Path: theirModule, Version: "v0.0.0", Dir: dir, Replace: &module{Path: "a.b/c", Version: version}}
 	}
@@ -174,23 +169,23 @@ func TestVersionsThatAreKnown(t *testing.T) {
 		{Path: theirModule, Version: "v0.28.0", Dir: dir}, {Path: theirModule, Version: "v0.37.2", Dir: dir},
 		{Path: theirModule, Version: "v0.36.0-rc.1", Dir: dir}, fork(""), fork("v0.35.1-k3s1"), fork("v0.0.0-20260102030405-abcdefabcdef"), fork("v1.2.3"),
 	} {
-		if err := known(m); err != nil {
+		if err := knows(m); err != nil {
 			t.Errorf("%v: %v", m, err)
 		}
 	}
 	for _, m := range []*module{
 		{Path: theirModule, Version: "v0.27.16", Dir: dir}, {Path: theirModule, Version: "v0.38.0", Dir: dir},
-		{Path: theirModule, Version: "v12.0.0+incompatible", Dir: dir}, {Path: theirModule, Version: "v0.0.0-20260102030405-abcdefabcdef", Dir: dir},
+		{Path: theirModule, Version: "v12.0.0+incompatible", Dir: dir},
 		fork("v0.27.1"), {Path: theirModule, Version: "v0.37.0", Dir: t.TempDir()},
 	} {
-		if err := known(m); err == nil {
+		if err := knows(m); err == nil {
 			t.Errorf("%v is known", m)
 		}
 	}
 	if err := writeFile(file, []byte("package workqueue\n\nvar Own, New = 1, 2\n")); err != nil {
 		t.Fatal(err)
 	}
-	if err := known(fork("")); err == nil || !strings.HasSuffix(err.Error(), "exports what ours lacks: var Own") {
+	if err := knows(fork("")); err == nil || !strings.HasSuffix(err.Error(), "exports names that ours lacks: var Own") {
 		t.Errorf("got %v", err)
 	}
 }

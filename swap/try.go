@@ -1,103 +1,103 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
 	"slices"
 )
 
-// try runs a command with the swap in force. The tree of the program is only read.
-func (c *call) try(ctx context.Context, p *program, command []string) error {
-	if err := c.library.resolve(); err != nil {
+// try runs a command with the swap in force. Swap only reads the tree of the program.
+func (c *call) try(ctx context.Context, p *program) error {
+	if err := c.library.resolve(ctx, p); err != nil {
 		return err
 	}
 	swapped := c.inModule
 	if p.work != "" {
 		swapped = c.inWorkspace
 	}
-	env, err := swapped(ctx, p)
+	n, env, err := swapped(ctx, p)
 	if err != nil {
 		return err
 	}
-	why, err := p.otherFile(ctx, env)
-	if err != nil {
-		return err
+	if why, err := p.otherFile(ctx, env); err != nil || why != "" {
+		return cmp.Or(err, fmt.Errorf("the swap has no effect: %s", why))
 	}
-	if why != "" {
-		return fmt.Errorf("the swap has no effect: %s", why)
+	c.say("%s is built on the queue of %s", n.Source, c.library.at())
+	// The first build that loads a package of the library adds the requirement to the
+	// alternate go.mod, also if the build cache has all packages. A workspace has no
+	// alternate go.mod: a command that sets GOFLAGS is swapped there all the same.
+	unused := func() bool {
+		now, err := p.read(ctx, "mod", filepath.Join(c.tmp, "go.mod"))
+		return err == nil && now.requires(ourModule).Version == ""
 	}
-	return p.pass(ctx, env, command)
+	if !unused() {
+		return p.pass(ctx, env, c.command)
+	}
+	if err = p.pass(ctx, env, c.command); unused() {
+		c.say("no build of the command used the queue of %s: the command built nothing with client-go's queue, or has set GOFLAGS, -mod or -modfile", c.library.at())
+	} else if ctx.Err() == nil {
+		c.say("a build of the command used the queue of %s", c.library.at())
+	}
+	return err
 }
 
-// inModule writes an alternate go.mod, and returns the environment that uses it.
-func (c *call) inModule(ctx context.Context, p *program) ([]string, error) {
+func (c *call) inModule(ctx context.Context, p *program) (*notes, []string, error) {
 	a, err := p.alternate(c.tmp)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	n, copied, err := c.copyOf(ctx, p, a.env)
-	if err != nil {
-		return nil, err
-	}
-	now, err := a.edit(ctx)
 	if err == nil {
-		_, err = a.edit(ctx, c.library.edits(now, replacement(n.Version, copied))...)
+		_, err = a.edit(ctx, c.library.replaces(n.Version, copied)...)
 	}
-	return a.env, err
+	return n, a.env, err
 }
 
-// inWorkspace writes an alternate go.work. The other modules of the workspace see it too,
-// so the command may go to another directory.
-func (c *call) inWorkspace(ctx context.Context, p *program) ([]string, error) {
+// inWorkspace writes an alternate go.work. All modules of the workspace are swapped, so the
+// command may change its directory.
+func (c *call) inWorkspace(ctx context.Context, p *program) (*notes, []string, error) {
 	n, copied, err := c.copyOf(ctx, p, p.unvendored)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	work := filepath.Join(c.tmp, "go.work")
 	if err := copyMod(p.work, work); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	before, err := p.read(ctx, "work", work)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	anchor := filepath.Join(c.tmp, "anchor")
-	if err := writeFile(filepath.Join(anchor, "go.mod"), []byte(fmt.Sprintf(anchorText, c.library.version))); err != nil {
-		return nil, err
+	if err := writeFile(filepath.Join(anchor, "go.mod"), fmt.Appendf(nil, anchorText, c.library.version)); err != nil {
+		return nil, nil, err
 	}
-	edits := c.library.edits(nil, append(moved(before, filepath.Dir(p.work)), replacement(n.Version, copied), "-use="+anchor)...)
-	if _, err := p.run(ctx, nil, slices.Concat([]string{"work", "edit"}, edits, []string{work})...); err != nil {
-		return nil, err
+	edits := append(before.moved(filepath.Dir(p.work)), c.library.replaces(n.Version, copied)...)
+	if _, err := p.run(ctx, nil, slices.Concat([]string{"work", "edit", "-use=" + anchor}, edits, []string{work})...); err != nil {
+		return nil, nil, err
 	}
-	return p.settings(work, "-mod=readonly")
+	return n, p.settings(work, "-mod=readonly"), nil
 }
 
-// anchorText is a module that only requires the library. A go.work cannot require, and
-// the go command looks for the requirements of our copy only if a module of the workspace
-// requires the library too.
+// anchorText is a module that only requires the library. The go command looks for the
+// requirements of our copy only if a module of the workspace requires the library too, and
+// a go.work has no requirements.
 const anchorText = "module workqueue.swap/anchor\n\ngo 1.25\n\nrequire " + ourModule + " %s\n"
 
-// moved are the edits of a go.work that has left its directory: relative paths in it
+// moved are the edits of a go.work that has left its directory: relative paths in the file
 // become absolute.
-func moved(work *modFile, dir string) (edits []string) {
-	for _, use := range work.Use {
-		if path := filepath.FromSlash(use.DiskPath); !filepath.IsAbs(path) {
-			edits = append(edits, "-dropuse="+use.DiskPath, "-use="+filepath.Join(dir, path))
+func (m *modFile) moved(dir string) (edits []string) {
+	for _, use := range m.Use {
+		if path := absolute(dir, use.DiskPath); path != use.DiskPath {
+			edits = append(edits, "-dropuse="+use.DiskPath, "-use="+path)
 		}
 	}
-	for _, r := range work.Replace {
-		path := filepath.FromSlash(r.New.Path)
-		if r.New.Version == "" && !filepath.IsAbs(path) {
-			edits = append(edits, "-replace="+r.Old.at()+"="+filepath.Join(dir, path))
+	for _, r := range m.Replace {
+		if path := absolute(dir, r.New.Path); r.New.Version == "" && path != r.New.Path {
+			edits = append(edits, "-replace="+r.Old.at()+"="+path)
 		}
 	}
 	return edits
-}
-
-// replacement is the edit that puts a directory in the place of one version. A replace
-// without the version would stay in force when client-go is upgraded, and build the old
-// client-go.
-func replacement(version, dir string) string {
-	return "-replace=" + theirModule + "@" + version + "=" + dir
 }

@@ -6,19 +6,15 @@ import (
 	"os"
 )
 
-// undo is -undo. The copy goes last, so that a second undo finishes one that was
-// interrupted. The directory third_party stays: it may be the user's.
+// undo removes the copy last, so a second undo can finish an interrupted undo. The directory
+// third_party stays: the user may have made the directory.
 func (c *call) undo(ctx context.Context, p *program) error {
-	now, err := p.read(ctx, "mod", p.mod)
+	n, a, err := c.begin(ctx, p)
 	if err != nil {
 		return err
 	}
-	if n, err := readNotes(p.copied()); err == nil && n == nil && len(now.replacedByCopy()) == 0 {
+	if n == nil && !a.swapped {
 		return errors.New("the program is not swapped")
-	}
-	_, a, err := c.begin(ctx, p)
-	if err != nil {
-		return err
 	}
 	if err := copyMod(a.mod, p.mod); err != nil {
 		return err
@@ -33,25 +29,22 @@ func (c *call) undo(ctx context.Context, p *program) error {
 	return nil
 }
 
-// unswap brings an alternate go.mod to what the program would have without the swap. It
-// does nothing to a go.mod that is not swapped.
+// unswap brings an alternate go.mod to the state that the program would have without the
+// swap. A go.mod that is not swapped stays as it is.
 func (a *alternate) unswap(ctx context.Context, n *notes) error {
 	now, err := a.edit(ctx)
 	if err != nil {
 		return err
 	}
-	var edits []string
-	if n != nil {
-		edits = now.takeBack(n.Changed)
-	} else if len(now.replacedByCopy()) > 0 {
-		// Without notes, only the library is known to be added.
-		edits = now.takeBack(map[string][2]string{"-require=" + ourModule + "@": {}})
+	if a.swapped = len(now.replacedByCopy()) > 0; n == nil && !a.swapped {
+		return nil
 	}
+	if n == nil { // Then only the requirement of the library is known to be added.
+		n = &notes{Changed: map[string][2]string{"-require=" + ourModule + "@": {}}}
+	}
+	edits := now.takeBack(n.Changed)
 	if len(edits) == 0 {
 		return nil
 	}
-	if _, err := a.edit(ctx, edits...); err != nil {
-		return err
-	}
-	return a.tidy(ctx)
+	return a.tidy(ctx, edits...)
 }

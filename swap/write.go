@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -11,10 +12,10 @@ import (
 	"strings"
 )
 
-// write is -w. Swap first computes the change in a directory of its own, so most failures
-// leave the program as it was. From install on, git is the way back.
+// write first computes the change in a temporary directory, so most failures leave the
+// program unchanged. From install on, git is the way back.
 func (c *call) write(ctx context.Context, p *program) error {
-	if err := c.library.resolve(); err != nil {
+	if err := c.library.resolve(ctx, p); err != nil {
 		return err
 	}
 	if why, err := p.outdated(ctx); err == nil && why == "" {
@@ -22,7 +23,7 @@ func (c *call) write(ctx context.Context, p *program) error {
 		return nil
 	}
 	if err := p.committed(ctx); err != nil && !c.force {
-		return fmt.Errorf("git is the way back from -w: %w", err)
+		return fmt.Errorf("git is the way back from swap write: %w", err)
 	}
 	old, a, err := c.begin(ctx, p)
 	if err != nil {
@@ -42,10 +43,9 @@ func (c *call) write(ctx context.Context, p *program) error {
 	return nil
 }
 
-// begin returns the notes of the copy that is there, and an alternate go.mod without the
-// swap. It is an error if a write or an undo would lose an edit of the copy, or one of the
-// vendor folder: go makes that folder anew as a whole, so patches would be lost and files
-// that the program has pruned would come back.
+// begin returns the notes of the present copy, and an alternate go.mod without the swap.
+// Begin fails if a write or an undo would lose an edit of the copy or of the vendor folder:
+// go makes the whole folder anew, so patches would be lost and pruned files would come back.
 func (c *call) begin(ctx context.Context, p *program) (*notes, *alternate, error) {
 	if filepath.Base(p.mod) != "go.mod" || filepath.Dir(p.mod) != p.root {
 		return nil, nil, fmt.Errorf("GOFLAGS has -modfile=%s: swap changes go.mod only", p.mod)
@@ -67,23 +67,30 @@ func (c *call) begin(ctx context.Context, p *program) (*notes, *alternate, error
 	return n, a, a.unswap(ctx, n)
 }
 
-// mayLose returns an error if there are edits in the copy or in the vendor folder.
 func (c *call) mayLose(ctx context.Context, p *program, n *notes) error {
 	if c.force {
 		return nil
 	}
 	if n != nil {
-		why, err := n.edited(p.copied())
-		if err != nil {
-			return err
-		}
-		if why != "" {
-			return fmt.Errorf("%s: take that back, or let -force overwrite it", why)
+		if why, err := n.edited(p.copied()); err != nil || why != "" {
+			return cmp.Or(err, fmt.Errorf("%s: take the edit back, or let -force overwrite the copy", why))
 		}
 	}
-	other, err := p.vendorEdits(ctx, filepath.Join(c.tmp, "vendor"))
-	if err == nil && len(other) > 0 {
-		err = fmt.Errorf("%d files of the vendor folder are not as `go mod vendor` makes them; -force lets it make them anew:\n%s", len(other), firstLines(other))
+	vendor, kind := p.vendor()
+	if kind == "" {
+		return nil
+	}
+	tmp := filepath.Join(c.tmp, "vendor")
+	if err := p.revendor(ctx, "-o", tmp); err != nil {
+		return fmt.Errorf("the vendor folder cannot be compared, which -force does without: %w", err)
+	}
+	want, err := sums(tmp)
+	if err != nil {
+		return err
+	}
+	got, err := sums(filepath.Join(p.root, vendor))
+	if other := slices.Sorted(maps.Keys(changes(want, got))); err == nil && len(other) > 0 {
+		err = fmt.Errorf("%d files of the vendor folder differ from those that `go mod vendor` makes; -force overwrites them:\n%s", len(other), firstLines(other))
 	}
 	return err
 }
@@ -101,13 +108,10 @@ func (c *call) prepare(ctx context.Context, a *alternate) (n *notes, copied stri
 	if err != nil {
 		return nil, "", err
 	}
-	if _, err := a.edit(ctx, c.library.edits(before, replacement(n.Version, copied))...); err != nil {
+	if err := a.tidy(ctx, c.library.replaces(n.Version, copied)...); err != nil {
 		return nil, "", err
 	}
-	if err := a.tidy(ctx); err != nil {
-		return nil, "", err
-	}
-	after, err := a.edit(ctx, replacement(n.Version, "./"+thirdParty))
+	after, err := a.edit(ctx, c.library.replaces(n.Version, "./"+thirdParty)...)
 	if err != nil {
 		return nil, "", err
 	}
@@ -115,34 +119,44 @@ func (c *call) prepare(ctx context.Context, a *alternate) (n *notes, copied stri
 	return n, copied, nil
 }
 
-// agrees returns an error if the workspace that is in force builds another version of
-// client-go than the module: a replace of the one would have no effect on the other.
+// agrees returns an error if a replace in the module has no effect on the workspace: the
+// workspace builds another version of client-go, or the copy of another module.
 func (p *program) agrees(ctx context.Context, version string) error {
 	if p.work == "" {
 		return nil
 	}
 	built, err := p.list(ctx, p.unvendored)
-	if err == nil && built.Version != version {
-		err = fmt.Errorf("the workspace builds %s %s, and the module %s: run `go work sync`, or with GOWORK=off", theirModule, built.Version, version)
+	if err != nil {
+		return err
+	}
+	if built.Version != version {
+		return fmt.Errorf("the workspace builds %s %s, and the module %s: run `go work sync`, or swap with GOWORK=off", theirModule, built.Version, version)
+	}
+	copied, err := filepath.Rel(filepath.Dir(p.work), built.Dir)
+	if built.Dir == p.copied() || err != nil || !strings.HasSuffix(filepath.ToSlash(copied), thirdParty) {
+		return err
+	}
+	work, err := p.read(ctx, "work", p.work)
+	if err == nil && !strings.Contains(fmt.Sprint(work.Replace), theirModule) {
+		err = fmt.Errorf("another module of the workspace is swapped, and go refuses two replaces of %[1]s %[2]s. Let go.work decide: go work edit -replace=%[1]s@%[2]s=./%[3]s",
+			theirModule, version, filepath.ToSlash(copied))
 	}
 	return err
 }
 
-// makeRoom makes an empty directory for the copy. Of several calls at once, one makes the
-// directory, and the others end here.
+// makeRoom makes an empty directory for the copy. Of several calls at once, only the first
+// can make the directory, and the others fail.
 func (p *program) makeRoom(old *notes) error {
 	if old != nil {
 		if err := os.RemoveAll(p.copied()); err != nil {
 			return err
 		}
 	}
-	if err := os.MkdirAll(filepath.Dir(p.copied()), 0o777); err != nil {
-		return err
-	}
-	return os.Mkdir(p.copied(), 0o777)
+	err := os.MkdirAll(filepath.Dir(p.copied()), 0o777)
+	return cmp.Or(err, os.Mkdir(p.copied(), 0o777))
 }
 
-// install changes the program. Go.mod comes after the copy that go.mod names.
+// install changes the program. The copy comes first, as go.mod names the copy.
 func install(ctx context.Context, a *alternate, n *notes, copied string) error {
 	dir := a.p.copied()
 	if err := os.CopyFS(dir, os.DirFS(copied)); err != nil {
@@ -158,31 +172,38 @@ func install(ctx context.Context, a *alternate, n *notes, copied string) error {
 		return err
 	}
 	why, err := a.p.outdated(ctx)
-	if err == nil && why != "" {
+	if why != "" {
 		err = fmt.Errorf("the swap has no effect: %s", why)
 	}
 	return err
 }
 
-// whatNext says what the write raised, what to commit, and how to go back.
+// whatNext lists the requirements that the write changed, and says how to commit the write
+// and how to take the write back.
 func (c *call) whatNext(ctx context.Context, p *program, n *notes) {
 	c.say("swapped %s", n.Source)
 	for _, line := range slices.Sorted(maps.Keys(n.Changed)) {
-		if v := n.Changed[line]; v[0] != "" && v[1] != "" && !strings.HasPrefix(line, "-replace=") {
-			c.say("raised %s from %s to %s", strings.TrimPrefix(strings.Trim(line, "-@="), "require="), v[0], v[1])
+		name, v := strings.TrimPrefix(strings.Trim(line, "-@="), "require="), n.Changed[line]
+		switch {
+		case strings.HasPrefix(line, "-replace="):
+		case v[0] == "":
+			c.say("added %s %s", name, v[1])
+		case v[1] == "":
+			c.say("removed %s %s", name, v[0])
+		default:
+			c.say("raised %s from %s to %s", name, v[0], v[1])
 		}
 	}
-	add, left := p.commit(ctx)
-	if left != "" {
-		c.say("a .gitignore leaves out files that a build needs, such as %s: add them by -f", left)
+	if c.library.dir != "" {
+		c.say("go.mod names the library by the absolute path %s, which other machines lack: before a commit, write again with a version", c.library.dir)
 	}
-	c.say("commit it: %s", add)
-	c.say("take it back before the commit: %s", p.wayBack(ctx))
-	c.say("take it back after the commit: git revert; at any time: swap -undo")
+	c.say("commit the write: %s", p.add(ctx))
+	c.say("take the write back before the commit: %s", p.wayBack(ctx))
+	c.say("take the write back after the commit: git revert; at any time: swap undo")
 }
 
-// vendor returns the vendor folder that builds use, and what made it: `go mod vendor`, or
-// `go work vendor` where a workspace is in force. Both are "" without such a folder.
+// vendor returns the vendor folder that builds use, and its kind: "mod" by `go mod vendor`,
+// or "work" by `go work vendor`. Both results are "" without a vendor folder.
 func (p *program) vendor() (dir, kind string) {
 	made := func(dir string) (by string) {
 		list, err := os.ReadFile(filepath.Join(p.root, dir, "modules.txt"))
@@ -206,35 +227,16 @@ func (p *program) vendor() (dir, kind string) {
 	return "", ""
 }
 
-// revendor makes the vendor folder anew, if there is one.
+// revendor makes the vendor folder anew if the program has one.
 func (p *program) revendor(ctx context.Context, flags ...string) error {
 	_, kind := p.vendor()
+	if kind == "" {
+		return nil
+	}
 	work := "off"
 	if kind == "work" {
 		work = p.work
 	}
-	env, err := p.settings(work)
-	if err != nil || kind == "" {
-		return err
-	}
-	_, err = p.run(ctx, env, append([]string{kind, "vendor"}, flags...)...)
+	_, err := p.run(ctx, p.settings(work), append([]string{kind, "vendor"}, flags...)...)
 	return err
-}
-
-// vendorEdits returns the files in which the vendor folder is not as go makes it. Tmp is
-// the place for a folder to compare with.
-func (p *program) vendorEdits(ctx context.Context, tmp string) ([]string, error) {
-	vendor, kind := p.vendor()
-	if kind == "" {
-		return nil, nil
-	}
-	if err := p.revendor(ctx, "-o", tmp); err != nil {
-		return nil, fmt.Errorf("the vendor folder cannot be compared, which -force does without: %w", err)
-	}
-	want, err := sums(tmp)
-	if err != nil {
-		return nil, err
-	}
-	got, err := sums(filepath.Join(p.root, vendor))
-	return slices.Sorted(maps.Keys(changes(want, got))), err
 }

@@ -15,7 +15,7 @@ import (
 func TestUpgradeOfClientGo(t *testing.T) {
 	never := newProgram(t, mainFiles("v0.36.0", ""))
 	p := newProgram(t, mainFiles("v0.36.0", ""))
-	p.must(world.swap, "-w")
+	p.must(world.swap, "write")
 	p.commit()
 	for _, p := range []*program{never, p} {
 		p.must("go", "get", clientGo+"@v0.37.0")
@@ -24,15 +24,15 @@ func TestUpgradeOfClientGo(t *testing.T) {
 			t.Errorf("upgraded: got %s", got)
 		}
 	}
-	p.fails(clientGo+" v0.37.0 is built, and v0.36.0 was swapped", "-check")
-	p.fails(" M go.mod", "-w")
+	p.fails(clientGo+" v0.37.0 is built, and v0.36.0 was swapped", "check")
+	p.fails(" M go.mod", "write")
 	p.commit()
-	p.must(world.swap, "-w")
-	p.must(world.swap, "-check")
+	p.must(world.swap, "write")
+	p.must(world.swap, "check")
 	if got := p.built(); got != ours {
 		t.Errorf("swapped anew: got %s", got)
 	}
-	p.must(world.swap, "-undo")
+	p.must(world.swap, "undo")
 	p.as(never)
 }
 
@@ -54,7 +54,7 @@ func TestUndoAfterChanges(t *testing.T) {
 	files["utils.go"] = "package main\n\nimport _ \"k8s.io/utils/clock\"\n"
 	files["go.mod"] = strings.Replace(files["go.mod"], "go 1.25", "go 1.22", 1)
 	never, p := newProgram(t, files), newProgram(t, files)
-	p.must(world.swap, "-w")
+	p.must(world.swap, "write")
 	if mod, _ := os.ReadFile(filepath.Join(p.dir, "go.mod")); strings.Contains(string(mod), "20250604170112") || !strings.Contains(string(mod), "go 1.25") {
 		t.Errorf("the swap has lifted nothing:\n%s", mod)
 	}
@@ -63,17 +63,17 @@ func TestUndoAfterChanges(t *testing.T) {
 		p.files(map[string]string{"other.go": "package main\n\nimport _ \"example.com/other\"\n"})
 		p.must("go", "mod", "tidy")
 	}
-	p.must(world.swap, "-undo")
+	p.must(world.swap, "undo")
 	p.as(never)
 }
 
 // Who has come to import the library keeps it.
 func TestUndoKeepsWhatIsImported(t *testing.T) {
 	p := newProgram(t, mainFiles("v0.36.0", ""))
-	p.must(world.swap, "-w")
+	p.must(world.swap, "write")
 	p.files(map[string]string{"own.go": "package main\n\nimport _ \"" + ours + "\"\n"})
 	p.must("go", "mod", "tidy")
-	p.must(world.swap, "-undo")
+	p.must(world.swap, "undo")
 	if got := p.built("-mod=readonly"); got != theirs {
 		t.Errorf("got %s", got)
 	}
@@ -85,12 +85,12 @@ func TestForks(t *testing.T) {
 	p := newProgram(t, mainFiles("v0.36.0", "\nreplace "+clientGo+" => example.com/fork v0.36.7\n"))
 	p.trial()
 	p.cycle()
-	p.must(world.swap, "-w")
+	p.must(world.swap, "write")
 	if _, err := os.Stat(filepath.Join(p.dir, "third_party/client-go/forked/forked.go")); err != nil {
 		t.Error(err)
 	}
 	p.edit("example.com/fork v0.36.7", "example.com/fork v0.36.8")
-	p.fails("go.mod names example.com/fork@v0.36.8, and example.com/fork@v0.36.7 was copied", "-check")
+	p.fails("go.mod names example.com/fork@v0.36.8, and example.com/fork@v0.36.7 was copied", "check")
 }
 
 // edit changes a text in go.mod. `go mod edit` would drop the replace of one version
@@ -108,11 +108,11 @@ func TestForkOfOneVersion(t *testing.T) {
 	p := newProgram(t, mainFiles("v0.36.0", "\nreplace "+clientGo+" v0.36.0 => example.com/fork v0.36.7\n"))
 	p.trial()
 	p.cycle()
-	p.must(world.swap, "-w")
+	p.must(world.swap, "write")
 	p.must("go", "mod", "edit", "-require=example.com/other@v1.0.0")
 	p.files(map[string]string{"other.go": "package main\n\nimport _ \"example.com/other\"\n"})
 	p.must("go", "mod", "tidy")
-	p.must(world.swap, "-undo")
+	p.must(world.swap, "undo")
 	if mod, _ := os.ReadFile(filepath.Join(p.dir, "go.mod")); !strings.Contains(string(mod), "replace "+clientGo+" v0.36.0 => example.com/fork v0.36.7") {
 		t.Errorf("the fork is lost:\n%s", mod)
 	}
@@ -126,36 +126,33 @@ func TestForkInTheTree(t *testing.T) {
 	p := newProgram(t, files)
 	p.trial()
 	p.cycle()
-	p.must(world.swap, "-w")
+	p.must(world.swap, "write")
 	p.files(map[string]string{"our-client-go/tools/watch/watch.go": "package watch\n\n// Changed.\n"})
-	p.fails("not current: go.mod names ./our-client-go (", "-check")
+	p.fails("not current: go.mod names ./our-client-go (", "check")
 	p.commit()
 	p.trial()
-	p.must(world.swap, "-w")
-	p.must(world.swap, "-check")
+	p.must(world.swap, "write")
+	p.must(world.swap, "check")
 	p.files(map[string]string{"our-client-go/util/workqueue/more.go": "package workqueue\n\n// More is not in client-go.\nfunc More() {}\n"})
 	p.commit()
 	before := tree(t, p.top)
-	p.fails("exports what ours lacks: func More", "-w")
+	p.fails("exports names that ours lacks: func More", "write")
 	same(t, "refused", before, tree(t, p.top))
-	p.must(world.swap, "-undo")
+	p.must(world.swap, "undo")
 	p.commit()
 	before = tree(t, p.top)
-	p.fails("exports what ours lacks: func More", "-w")
-	p.fails("exports what ours lacks: func More", "go", "version")
+	p.fails("exports names that ours lacks: func More", "write")
+	p.fails("exports names that ours lacks: func More", "try", "go", "version")
 	same(t, "refused", before, tree(t, p.top))
 }
 
 func TestUnknownVersions(t *testing.T) {
 	for _, version := range []string{"v0.27.9", "v0.38.0"} {
-		files := mainFiles(version, "")
-		files["main.go"] = strings.ReplaceAll(files["main.go"], `"`+dependency+`"`, `dep "`+theirs+`"`)
-		files["main.go"] = strings.ReplaceAll(files["main.go"], "dep.Queue()", `dep.NewNamed("")`)
-		p := newProgram(t, files)
+		p := newProgram(t, direct(version))
 		before := tree(t, p.top)
 		want := version + " is not known: swap knows client-go v0.28 to v0.37"
-		p.fails(want, "-w")
-		p.fails(want, "go", "version")
+		p.fails(want, "write")
+		p.fails(want, "try", "go", "version")
 		same(t, "refused", before, tree(t, p.top))
 	}
 }
@@ -166,29 +163,30 @@ func TestEditedCopy(t *testing.T) {
 	p.files(map[string]string{"third_party/client-go/own.go": "package own\n"})
 	p.commit()
 	before := tree(t, p.top)
-	p.fails("is there already, and not by swap", "-w", "-force")
+	p.fails("is there already, and not by swap", "write", "-force")
 	same(t, "refused", before, tree(t, p.top))
 
 	p = newProgram(t, mainFiles("v0.36.0", ""))
 	before = tree(t, p.top)
-	p.must(world.swap, "-w")
+	p.must(world.swap, "write")
 	p.files(map[string]string{"third_party/client-go/tools/watch/watch.go": "package watch\n"})
 	p.commit()
 	edited := tree(t, p.top)
-	p.fails("was changed since", "-check")
-	p.fails("was changed since", "-w")
-	p.fails("was changed since", "-undo")
+	const why = "third_party/client-go/tools/watch/watch.go was changed since swap made the copy"
+	p.fails(why, "check")
+	p.fails(why, "write")
+	p.fails(why, "undo")
 	same(t, "refused", edited, tree(t, p.top))
-	p.must(world.swap, "-force", "-w")
-	p.must(world.swap, "-check")
+	p.must(world.swap, "write", "-force")
+	p.must(world.swap, "check")
 	if err := os.RemoveAll(filepath.Join(p.dir, "third_party")); err != nil {
 		t.Fatal(err)
 	}
-	p.fails("not swapped", "-check")
+	p.fails("not swapped", "check")
 	p.commit()
-	p.must(world.swap, "-w")
-	p.must(world.swap, "-check")
-	p.must(world.swap, "-undo")
+	p.must(world.swap, "write")
+	p.must(world.swap, "check")
+	p.must(world.swap, "undo")
 	same(t, "taken back", before, tree(t, p.top))
 }
 
@@ -197,8 +195,10 @@ func TestCopy(t *testing.T) {
 	p := newProgram(t, mainFiles("v0.36.0", ""))
 	p.must("go", "mod", "download", clientGo)
 	cached := tree(t, filepath.Join(world.modcache, clientGo+"@v0.36.0"))
+	p.must(world.swap, "write") // It downloads all that a write needs.
+	p.must(world.swap, "undo")
 	p.env = []string{"GOPROXY=off"}
-	p.must(world.swap, "-w")
+	p.must(world.swap, "write")
 	same(t, "the module cache", cached, tree(t, filepath.Join(world.modcache, clientGo+"@v0.36.0")))
 	var files []string
 	root := filepath.Join(p.dir, "third_party", "client-go")
@@ -215,8 +215,8 @@ func TestCopy(t *testing.T) {
 		}
 		return nil
 	})
-	const want = "LICENSE SWAP.md go.mod openapi/openapi.go openapi/testdata/a.json swap.json" +
-		" third_party/fork/LICENSE tools/watch/watch.go util/workqueue/workqueue.go"
+	const want = "LICENSE README.md SWAP.md go.mod openapi/openapi.go openapi/testdata/a.json swap.json" +
+		" third_party/fork/LICENSE tools/watch/testdata/a tools/watch/watch.go util/workqueue/workqueue.go"
 	if got := strings.Join(files, " "); err != nil || got != want {
 		t.Errorf("got %s, %v", got, err)
 	}
@@ -250,7 +250,7 @@ import (
 	p.lifts("go get", before)
 	p.must("go", "get", ours+"@none")
 	p.must("go", "mod", "tidy")
-	p.must(world.swap, "-w")
+	p.must(world.swap, "write")
 	p.lifts("the swap", before)
 }
 

@@ -101,19 +101,19 @@ func points(calls int) (at []int) {
 func TestKilledWrite(t *testing.T) {
 	p := vendored(t)
 	before := tree(t, p.top)
-	_, _, calls := p.sabotage("0", "-w")
+	_, _, calls := p.sabotage("0", "write")
 	p.checkOut()
 	same(t, "checked out", before, tree(t, p.top))
 	changed := 0
 	for _, at := range points(calls) {
-		p.sabotage("k"+strconv.Itoa(at), "-w")
+		p.sabotage("k"+strconv.Itoa(at), "write")
 		if p.must("git", "status", "--short") == "" {
 			same(t, fmt.Sprintf("killed at %d, with no change for git", at), before, tree(t, p.top))
 			continue
 		}
 		changed++
-		if _, code := p.run(world.swap, "-check"); code != 0 { // else the write was complete
-			p.fails("commit these first", "-w")
+		if _, code := p.run(world.swap, "check"); code != 0 { // else the write was complete
+			p.fails("commit these first", "write")
 		}
 		p.checkOut()
 		same(t, fmt.Sprintf("killed at %d, and checked out", at), before, tree(t, p.top))
@@ -126,17 +126,17 @@ func TestKilledWrite(t *testing.T) {
 // What somebody commits after a killed write stays.
 func TestRequirementAfterKilledWrite(t *testing.T) {
 	p := vendored(t)
-	_, _, calls := p.sabotage("0", "-w")
+	_, _, calls := p.sabotage("0", "write")
 	p.checkOut()
-	p.sabotage("k"+strconv.Itoa(calls-2), "-w")
+	p.sabotage("k"+strconv.Itoa(calls-2), "write")
 	p.must("go", "mod", "edit", "-require=example.com/other@v1.0.0")
 	p.files(map[string]string{"other.go": "package main\n\nimport _ \"example.com/other\"\n"})
 	p.must("go", "mod", "tidy")
 	p.must("go", "mod", "vendor")
 	p.commit()
-	p.must(world.swap, "-w", "-force")
-	p.must(world.swap, "-check")
-	p.must(world.swap, "-undo")
+	p.must(world.swap, "write", "-force")
+	p.must(world.swap, "check")
+	p.must(world.swap, "undo")
 	if got := p.requirements()["example.com/other"]; got != "v1.0.0" {
 		t.Errorf("the requirement is %q", got)
 	}
@@ -146,14 +146,14 @@ func TestRequirementAfterKilledWrite(t *testing.T) {
 func TestKilledUndo(t *testing.T) {
 	p := vendored(t)
 	before := tree(t, p.top)
-	p.must(world.swap, "-w")
+	p.must(world.swap, "write")
 	p.commit()
-	_, _, calls := p.sabotage("0", "-undo")
+	_, _, calls := p.sabotage("0", "undo")
 	same(t, "taken back", before, tree(t, p.top))
 	for _, at := range points(calls) {
 		p.checkOut()
-		p.sabotage("k"+strconv.Itoa(at), "-undo")
-		p.must(world.swap, "-undo", "-force")
+		p.sabotage("k"+strconv.Itoa(at), "undo")
+		p.must(world.swap, "undo", "-force")
 		same(t, fmt.Sprintf("killed at %d, and taken back", at), before, tree(t, p.top))
 	}
 }
@@ -162,11 +162,11 @@ func TestKilledUndo(t *testing.T) {
 func TestFailedWrite(t *testing.T) {
 	p := vendored(t)
 	before := tree(t, p.top)
-	_, _, calls := p.sabotage("0", "-w")
+	_, _, calls := p.sabotage("0", "write")
 	p.checkOut()
 	brought := 0
 	for _, at := range points(calls) {
-		out, code, _ := p.sabotage(strconv.Itoa(at), "-w")
+		out, code, _ := p.sabotage(strconv.Itoa(at), "write")
 		if _, command, said := strings.Cut(out, "take it back: "); said {
 			p.must("sh", "-c", command)
 			brought++

@@ -15,7 +15,7 @@ func TestMetricsAreThoseOfBefore(t *testing.T) {
 		t.Run(program, func(t *testing.T) {
 			print := []string{"go", "test", "-count=1", "-vet=off", "-v", "-run=^TestSeries$", "./programs/" + program}
 			plain := output(t, print)
-			swapped := output(t, append([]string{world.swap, "-library", "../.."}, print...))
+			swapped := output(t, append([]string{world.swap, "try", "-library", "../..", "--"}, print...))
 			for out, want := range map[string]string{plain: theirs, swapped: ours} {
 				if !strings.Contains(out, "the type is of "+want+"\n") {
 					t.Errorf("the queue is not of %s:\n%s", want, out)

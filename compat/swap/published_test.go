@@ -12,6 +12,9 @@ var published = []struct {
 	{clientGo, "v0.36.0", clientGoFiles("1.24", "")},
 	{clientGo, "v0.37.0", clientGoFiles("1.25", "")},
 	{clientGo, "v0.38.0", clientGoFiles("1.25", "")},
+	{clientGo, "v0.38.0-alpha.2", clientGoFiles("1.25", "")},
+	{clientGo, "v0.0.0-20260102030405-abcdefabcdef", clientGoFiles("1.25", "")},
+	{clientGo, "v0.0.0-20270102030405-abcdefabcdef", withMore(clientGoFiles("1.25", ""))},
 	{"example.com/fork", "v0.36.7", clientGoFiles("1.24", "package forked\n")},
 	{"example.com/other", "v1.0.0", map[string]string{
 		"go.mod": "module example.com/other\n\ngo 1.20\n", "other.go": "package other\n",
@@ -66,6 +69,12 @@ func SetProvider(MetricsProvider) {}
 	if forked != "" {
 		files["forked/forked.go"] = forked
 	}
+	return files
+}
+
+// withMore adds a name that is not in client-go.
+func withMore(files map[string]string) map[string]string {
+	files["util/workqueue/more.go"] = "package workqueue\n\n// More is not in client-go.\nfunc More() {}\n"
 	return files
 }
 

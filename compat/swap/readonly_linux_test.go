@@ -12,9 +12,9 @@ import (
 // is needed in it. Modes do not stop root, so root becomes somebody else.
 func TestReadOnlyModuleCache(t *testing.T) {
 	p := newProgram(t, mainFiles("v0.36.0", ""))
-	p.must(world.swap, "-w") // It downloads.
+	p.must(world.swap, "write") // It downloads.
 	p.must("go", "mod", "vendor")
-	p.must(world.swap, "-undo")
+	p.must(world.swap, "undo")
 	p.commit()
 	dir, err := os.MkdirTemp("", "swap of somebody")
 	if err != nil {
@@ -56,10 +56,10 @@ func TestReadOnlyModuleCache(t *testing.T) {
 		t.Fatal("the module cache can be written to")
 	}
 	before := tree(t, home)
-	run("go", "list", "-deps", ".")
+	run("try", "go", "list", "-deps", ".")
 	same(t, "after a trial", before, tree(t, home))
-	run("-w")
-	run("-check")
-	run("-undo")
+	run("write")
+	run("check")
+	run("undo")
 	same(t, "taken back", before, tree(t, home))
 }

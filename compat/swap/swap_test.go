@@ -15,7 +15,7 @@ func TestTrialByGoRun(t *testing.T) {
 		t.Errorf("without the swap: exit code %d\n%s", code, out)
 	}
 	// Vet would look at all dependencies anew: its cache knows them by their directories.
-	p.must("go", "run", ours+"/swap@"+version, "go", "test", "-vet=off", "./...")
+	p.must("go", "run", ours+"/swap@"+version, "try", "--", "go", "test", "-vet=off", "./...")
 	same(t, "after the trial", before, tree(t, p.top))
 }
 
@@ -26,7 +26,7 @@ func TestTrialReturnsTheExitCode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if out, code := p.run(world.swap, self); code != 7 {
+	if out, code := p.run(world.swap, "try", self); code != 7 {
 		t.Errorf("got %d, want 7\n%s", code, out)
 	}
 }
@@ -51,7 +51,13 @@ func TestTrialWithDamagedCache(t *testing.T) {
 func (p *program) trial() {
 	p.Helper()
 	before := tree(p, p.top)
-	if got := p.must(world.swap, "go", "run", "."); strings.TrimSpace(got) != ours {
+	got := p.must(world.swap, "try", "--", "go", "run", ".")
+	want := "is built on the queue of " + ours + "@" + version + "\n" + ours + "\n"
+	_, err := os.Stat(filepath.Join(p.top, "go.work"))
+	if mod, _ := os.ReadFile(filepath.Join(p.dir, "go.mod")); err != nil && !strings.Contains(string(mod), ours) {
+		want += "swap: a build of the command used the queue of " + ours + "@" + version + "\n"
+	}
+	if !strings.HasSuffix(got, want) {
 		p.Errorf("in a trial: got %s", got)
 	}
 	same(p, "after a trial", before, tree(p, p.top))
@@ -61,19 +67,19 @@ func (p *program) trial() {
 func (p *program) cycle() {
 	p.Helper()
 	before := tree(p, p.top)
-	p.fails("not swapped", "-check")
+	p.fails("not swapped", "check")
 	same(p, "after a check", before, tree(p, p.top))
-	p.must(world.swap, "-w")
-	p.must(world.swap, "-check")
+	p.must(world.swap, "write")
+	p.must(world.swap, "check")
 	if got := p.built(); got != ours {
 		p.Errorf("swapped: got %s", got)
 	}
 	swapped := tree(p, p.top)
-	p.must(world.swap, "-w")
+	p.must(world.swap, "write")
 	same(p, "swapped twice", swapped, tree(p, p.top))
-	p.must(world.swap, "-undo")
+	p.must(world.swap, "undo")
 	same(p, "taken back", before, tree(p, p.top))
-	p.fails("not swapped", "-undo")
+	p.fails("not swapped", "undo")
 	same(p, "taken back twice", before, tree(p, p.top))
 	if got := p.built(); got != theirs {
 		p.Errorf("taken back: got %s", got)
@@ -104,7 +110,7 @@ func TestVendored(t *testing.T) {
 	p.env = []string{"GOFLAGS=-trimpath -mod=vendor"}
 	p.trial()
 	p.cycle()
-	if out := p.must(world.swap, "-w"); !strings.Contains(out, "git add go.mod go.sum third_party/client-go vendor\n") {
+	if out := p.must(world.swap, "write"); !strings.Contains(out, "git add -f go.mod go.sum third_party/client-go vendor\n") {
 		t.Errorf("got %s", out)
 	}
 	if entries, err := os.ReadDir(filepath.Join(p.dir, "vendor", theirs)); err != nil || len(entries) != 1 {
@@ -163,21 +169,30 @@ func TestWorkspaceOfOtherVersion(t *testing.T) {
 	p.trial()
 	p.commit()
 	before := tree(t, p.top)
-	p.fails("the workspace builds", "-w")
+	p.fails("the workspace builds", "write")
 	same(t, "after it", before, tree(t, p.top))
 }
 
 func TestNoModule(t *testing.T) {
 	p := newProgram(t, map[string]string{"a.txt": ""})
-	p.fails("no go.mod", "go", "version")
+	p.fails("no go.mod", "try", "go", "version")
 	p = newProgram(t, map[string]string{"go.mod": "module m\n\ngo 1.25\n", "m.go": "package m\n"})
-	p.fails("has no "+clientGo, "-w")
-	p.fails("has no "+clientGo, "go", "version")
-	if out, code := p.run(world.swap); code != 2 || !strings.Contains(out, "usage") {
-		t.Errorf("got %d, %s", code, out)
+	p.fails("has no "+clientGo, "write")
+	p.fails("has no "+clientGo, "try", "go", "version")
+}
+
+// A call that makes no sense says so, and runs nothing. The flags of the past are such a call.
+func TestWrongArguments(t *testing.T) {
+	p := newProgram(t, mainFiles("v0.36.0", ""))
+	for _, args := range []string{"", "-w", "-check", "go test ./...", "test ./...", "try", "try --", "write undo", "check -force", "undo -library .", "try -force -- go version"} {
+		if out, code := p.run(world.swap, strings.Fields(args)...); code != 2 || !strings.Contains(out, "usage: swap try") {
+			t.Errorf("swap %s: exit code %d\n%s", args, code, out)
+		}
 	}
-	if out, code := p.run(world.swap, "-w", "-undo"); code != 2 || !strings.Contains(out, "usage") {
-		t.Errorf("got %d, %s", code, out)
+	for _, args := range []string{"help", "-h", "try -h"} {
+		if out, code := p.run(world.swap, strings.Fields(args)...); code != 0 || !strings.Contains(out, "swap try [-library L] -- go test ./...") {
+			t.Errorf("swap %s: exit code %d\n%s", args, code, out)
+		}
 	}
 }
 
@@ -188,10 +203,10 @@ func TestCommandOfGoMod(t *testing.T) {
 	p.must("go", "mod", "vendor")
 	p.commit()
 	before := tree(t, p.top)
-	p.must(world.swap, "-w")
+	p.must(world.swap, "write")
 	swapped := tree(t, p.top)
-	p.must("go", "run", "-mod=mod", ours+"/swap", "-check")
+	p.must("go", "run", "-mod=mod", ours+"/swap", "check")
 	same(t, "after a check", swapped, tree(t, p.top))
-	p.must("go", "run", "-mod=mod", ours+"/swap", "-undo")
+	p.must("go", "run", "-mod=mod", ours+"/swap", "undo")
 	same(t, "taken back", before, tree(t, p.top))
 }

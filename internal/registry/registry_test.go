@@ -13,8 +13,8 @@ import (
 	"github.com/seed16c08ea7/workqueue/internal/registry"
 )
 
-// host is a package with boats and their crews, of which there are two versions. A boat that
-// has a series of its sailors has one of the miles too.
+// host is a package with boats and their crews, in two versions. A boat with a series of its
+// sailors has a series of its miles too.
 var host = registry.Host{
 	Owner:  "boat",
 	Labels: [][]string{{"boat"}, {"boat", "port"}},
@@ -34,7 +34,7 @@ func counter(name, help string, labels ...string) *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 }
 
-// found returns what Find has found, sorted.
+// found returns the families from Find, sorted.
 func found(s *registry.Shared) string {
 	var all []string
 	for name, f := range s.Families {
@@ -117,7 +117,7 @@ func TestFindThroughAWrappedRegisterer(t *testing.T) {
 	}
 }
 
-// A gatherer that is not a registry may show families without a series. They say nothing.
+// A gatherer other than a registry may show families without a series. Look ignores them.
 func TestRegistryThatShowsAFamilyWithoutSeries(t *testing.T) {
 	t.Parallel()
 	name, help := "miles", "Leagues."
@@ -139,7 +139,7 @@ func (g gathererBeside) Gather() ([]*dto.MetricFamily, error) {
 	return append(families, g.family), err
 }
 
-// A question leaves no text in the registry, and none with a registerer that takes anything.
+// A question leaves no text in the registry, nor with a registerer that takes all.
 func TestQuestionsLeaveNothing(t *testing.T) {
 	t.Parallel()
 	r := &counted{Registry: prometheus.NewRegistry()}
@@ -187,9 +187,9 @@ func omitted(c *registry.Scrape, boats ...string) string {
 	return strings.Join(all, ", ")
 }
 
-// A late host registers one family with the text that the guest expects and one with another,
-// and boats come. A family that was seen is not asked for again: each question takes the
-// lock of the registry, and all scrapes of the program wait for that.
+// A late host registers a family with the expected text and a family with another text, and
+// boats come. A family is asked for until it is there, and not again: each question takes the
+// lock of the registry, for which all scrapes of the program wait.
 func TestScrapesBesideALateHost(t *testing.T) {
 	t.Parallel()
 	r := &counted{Registry: prometheus.NewRegistry()}
@@ -231,7 +231,7 @@ func TestScrapesBesideALateHost(t *testing.T) {
 	}
 }
 
-// A series that cannot be written has no owner.
+// A series whose Write fails has no owner.
 func TestOwnersOfSeriesThatFail(t *testing.T) {
 	t.Parallel()
 	r := prometheus.NewRegistry()
@@ -262,7 +262,7 @@ func (f fixed) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// A vector that the host has unregistered is in nobody's way, and can come back.
+// A vector unregistered by the host is in nobody's way, and can come back.
 func TestHostThatUnregisters(t *testing.T) {
 	t.Parallel()
 	r := prometheus.NewRegistry()

@@ -85,7 +85,7 @@ func (p *program) try(dir, guard, swap, library string) error {
 	const tries = 3
 	var err error
 	for range tries {
-		if err = p.compare(dir, []string{swap, "-library", library}); err == nil {
+		if err = p.compare(dir, []string{swap, "try", "-library", library, "--"}); err == nil {
 			break
 		}
 	}

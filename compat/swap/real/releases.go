@@ -16,8 +16,8 @@ var releases = []string{"v0.28.0", "v0.29.0", "v0.30.0", "v0.31.0", "v0.32.0", "
 func allReleases(dir, swap, library string) error {
 	for _, version := range releases {
 		at := filepath.Join(dir, version)
-		err := release(at, version, func(args ...string) error {
-			_, err := run(at, swap, append([]string{"-library", library}, args...)...)
+		err := release(at, version, library, func(args ...string) error {
+			_, err := run(at, swap, args...)
 			return err
 		})
 		if err != nil {
@@ -29,7 +29,7 @@ func allReleases(dir, swap, library string) error {
 
 // release builds a program that names all that a release of client-go exports, in the
 // trial and for good.
-func release(dir, version string, swap func(args ...string) error) error {
+func release(dir, version, library string, swap func(args ...string) error) error {
 	uses, err := usesOf(dir, version)
 	if err != nil {
 		return err
@@ -41,7 +41,9 @@ func release(dir, version string, swap func(args ...string) error) error {
 	if _, err := run(dir, "go", "mod", "tidy"); err != nil {
 		return err
 	}
-	for _, args := range [][]string{{"go", "build", "-o", os.DevNull, "."}, {"-w", "-force"}, {"-check"}} {
+	for _, args := range [][]string{
+		{"try", "-library", library, "--", "go", "build", "-o", os.DevNull, "."}, {"write", "-library", library, "-force"}, {"check"},
+	} {
 		if err := swap(args...); err != nil {
 			return err
 		}

@@ -1,0 +1,231 @@
+package swap_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// direct are the files of a program that needs no dependency for its queue, and so may have
+// any version of client-go.
+func direct(version string) map[string]string {
+	files := mainFiles(version, "")
+	files["main.go"] = strings.NewReplacer(`"`+dependency+`"`, `dep "`+theirs+`"`, "dep.Queue()", `dep.NewNamed("")`).Replace(files["main.go"])
+	return files
+}
+
+// A commit of client-go has no number that says anything. Its exported names decide.
+func TestPseudoVersion(t *testing.T) {
+	p := newProgram(t, direct("v0.0.0-20260102030405-abcdefabcdef"))
+	p.trial()
+	p.cycle()
+	if out := p.must(world.swap, "write"); !strings.Contains(out, clientGo+"@v0.0.0-20260102030405-abcdefabcdef is no release: its exported names are known") {
+		t.Errorf("got %s", out)
+	}
+	p = newProgram(t, direct("v0.0.0-20270102030405-abcdefabcdef"))
+	p.fails("exports names that ours lacks: func More", "write")
+}
+
+// Of a pre-release swap says how much it knows.
+func TestPreRelease(t *testing.T) {
+	p := newProgram(t, direct("v0.38.0-alpha.2"))
+	p.trial()
+	if out := p.must(world.swap, "write"); !strings.Contains(out, "v0.38.0-alpha.2 is a pre-release: its exported names are known, and its behaviour is not; swap has compared v0.38.0-alpha.2\n") {
+		t.Errorf("got %s", out)
+	}
+}
+
+// A trial says what it builds, and at the end whether a build has used the queue: a script
+// may set GOFLAGS itself, and then pass without the swap.
+func TestTrialSaysWhetherItSwapped(t *testing.T) {
+	p := newProgram(t, mainFiles("v0.36.0", ""))
+	const before = "swap: " + clientGo + "@v0.36.0 is built on the queue of " + ours + "@" + version + "\n"
+	for script, used := range map[string]bool{
+		"go build -o /dev/null .":                                true,
+		"GOFLAGS= go build -o /dev/null .":                       false,
+		"go build -mod=readonly -o /dev/null . || true":          false,
+		"GOFLAGS= go vet . ; cd / && go version":                 false,
+		"go build -o /dev/null . && GOFLAGS= go test -run=No .":  true,
+		"go test -vet=off -run=No . && go test -vet=off -run=No": true,
+	} {
+		out := p.must(world.swap, "try", "--", "sh", "-c", script)
+		want := "\nswap: a build of the command used the queue of "
+		if !used {
+			want = "\nswap: no build of the command used the queue of "
+		}
+		if !strings.HasPrefix(out, before) || !strings.Contains(out, want) {
+			t.Errorf("%s: used %v\n%s", script, used, out)
+		}
+	}
+}
+
+// A write lists each requirement that it has changed, as go get does.
+func TestWriteListsWhatItChanges(t *testing.T) {
+	files := mainFiles("v0.36.0", "\nrequire k8s.io/utils v0.0.0-20250604170112-4c0f3b243397\n")
+	files["utils.go"] = "package main\n\nimport _ \"k8s.io/utils/clock\"\n"
+	files["go.mod"] = strings.Replace(files["go.mod"], "go 1.25", "go 1.22", 1)
+	p := newProgram(t, files)
+	before := p.requirements()
+	out := p.must(world.swap, "write")
+	listed := 0
+	for path, after := range p.requirements() {
+		line := fmt.Sprintf("swap: raised %s from %s to %s\n", path, before[path], after)
+		if before[path] == "" {
+			line = fmt.Sprintf("swap: added %s %s\n", path, after)
+		}
+		if before[path] == after {
+			continue
+		}
+		if listed++; !strings.Contains(out, line) {
+			t.Errorf("not listed: %s", line)
+		}
+	}
+	if listed < 5 || strings.Count(out, "swap: raised ")+strings.Count(out, "swap: added ") != listed {
+		t.Errorf("%d lines have changed, and listed are:\n%s", listed, out)
+	}
+}
+
+// A directory is a path of this machine, which nobody should commit without knowing.
+func TestWriteWithDirectoryNamesThePath(t *testing.T) {
+	p := newProgram(t, mainFiles("v0.36.0", ""))
+	before := tree(t, p.top)
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out := p.must(world.swap, "write", "-library", root); !strings.Contains(out, "go.mod names the library by the absolute path "+root+", which other machines lack") {
+		t.Errorf("got %s", out)
+	}
+	p.must(world.swap, "undo")
+	same(t, "taken back", before, tree(t, p.top))
+}
+
+// A library that is none ends in one message, before anything else is done.
+func TestWrongLibrary(t *testing.T) {
+	p := newProgram(t, mainFiles("v0.36.0", ""))
+	p.env = []string{"GOPROXY=" + fileURL(world.proxy)}
+	before := tree(t, p.top)
+	for library, why := range map[string]string{
+		"v9.9.9":    "-library v9.9.9: go has no such version of " + ours,
+		"no-such":   "has no go.mod of " + ours,
+		".":         "has no go.mod of " + ours,
+		os.DevNull:  "has no go.mod of " + ours,
+		"v1/no-dir": "has no go.mod of " + ours,
+	} {
+		for _, args := range [][]string{{"write", "-library", library}, {"try", "-library", library, "--", "go", "version"}} {
+			p.fails(why, args...)
+			if out, _ := p.run(world.swap, args...); strings.Count(out, "\n") != 1 {
+				t.Errorf("swap %q has more than a message:\n%s", args, out)
+			}
+		}
+	}
+	same(t, "refused", before, tree(t, p.top))
+}
+
+// A workspace that has client-go builds its directory, whatever a module replaces.
+func TestWorkspaceWithClientGo(t *testing.T) {
+	p := workspace(t)
+	for name, text := range clientGoFiles("1.25", "") {
+		p.files(map[string]string{"../client-go/" + name: text})
+	}
+	p.must("go", "work", "use", "../client-go")
+	p.commit()
+	before := tree(t, p.top)
+	const why = "builds " + clientGo + " from its own directory "
+	p.fails(why, "write")
+	p.fails(why, "try", "go", "version")
+	same(t, "refused", before, tree(t, p.top))
+	p.env = []string{"GOWORK=off"}
+	p.must(world.swap, "write")
+	p.env = nil
+	p.fails(why, "check")
+}
+
+// The root of a workspace may be no module. A trial needs none.
+func TestRootOfWorkspace(t *testing.T) {
+	p := workspace(t)
+	before := tree(t, p.top)
+	p.dir = p.top
+	if out := p.must(world.swap, "try", "--", "go", "run", "./program"); !strings.Contains(out, "\n"+ours+"\n") {
+		t.Errorf("got %s", out)
+	}
+	for _, name := range []string{"write", "check", "undo"} {
+		p.fails("this is the root of a workspace, and swap "+name+" needs a module", name)
+	}
+	same(t, "refused", before, tree(t, p.top))
+}
+
+// Go refuses two replaces of one version in a workspace, and go.work can decide.
+func TestTwoModulesOfAWorkspace(t *testing.T) {
+	p := workspace(t)
+	p.files(map[string]string{
+		"../lib/go.mod": "module example.com/lib\n\ngo 1.25\n\nrequire " + clientGo + " v0.36.0\n",
+		"../lib/lib.go": "package lib\n\nimport _ \"" + theirs + "\"\n",
+	})
+	second := *p
+	second.dir = filepath.Join(p.top, "lib")
+	second.must("go", "mod", "tidy")
+	p.commit()
+	p.must(world.swap, "write")
+	p.commit()
+	before := tree(t, p.top)
+	out, code := second.run(world.swap, "write")
+	_, command, said := strings.Cut(out, "Let go.work decide: ")
+	if !said || code != 1 {
+		t.Fatalf("exit code %d\n%s", code, out)
+	}
+	same(t, "refused", before, tree(t, p.top))
+	second.must("sh", "-c", command)
+	second.must(world.swap, "write")
+	second.must(world.swap, "check")
+	p.must(world.swap, "check")
+	if got := p.built(); got != ours {
+		t.Errorf("got %s", got)
+	}
+}
+
+// Old copies leave the cache, and the one in use stays.
+func TestCacheOfCopiesIsBounded(t *testing.T) {
+	cache := filepath.Join(world.dir, "cache", "workqueue-swap")
+	for i := range 20 {
+		old := filepath.Join(cache, fmt.Sprintf("client-go-v0.36.0-%016d", i))
+		if err := os.MkdirAll(old, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(old, time.Time{}, time.Now().Add(-time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files := mainFiles("v0.36.0", "\nreplace "+clientGo+" => ./our-client-go\n")
+	for name, text := range clientGoFiles("1.25", "package forked\n\n// Of this test.\n") {
+		files["our-client-go/"+name] = text
+	}
+	p := newProgram(t, files)
+	p.trial()
+	if copies, err := os.ReadDir(cache); err != nil || len(copies) > 8 {
+		t.Errorf("the cache has %d copies, %v", len(copies), err)
+	}
+	p.env = []string{"GOPROXY=off"}
+	p.trial()
+}
+
+// Several calls may make the same copy at once. None takes away the copy that another uses.
+func TestTrialsAtOnceWithAnEmptyCache(t *testing.T) {
+	p := newProgram(t, mainFiles("v0.36.0", ""))
+	for range 4 {
+		p.env = []string{"XDG_CACHE_HOME=" + t.TempDir(), "LocalAppData=" + t.TempDir()}
+		var all sync.WaitGroup
+		for range 6 {
+			all.Go(func() {
+				if out, code := p.run(world.swap, "try", "--", "go", "list", "-deps", "."); code != 0 || !strings.Contains(out, "\nswap: a build of the command used") {
+					t.Errorf("exit code %d\n%s", code, out)
+				}
+			})
+		}
+		all.Wait()
+	}
+}
