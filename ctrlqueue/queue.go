@@ -57,7 +57,7 @@ func newQueue[R comparable](b *Binding[R], name string, limiter clientgo.TypedRa
 		Name: name, Clock: options.Clock, Logger: &logger, Order: options.Order, OneEntry: true,
 	}
 	if name != "" {
-		config.MetricsProvider = metricsProvider()
+		config.MetricsProvider = metricsProvider(logger)
 	}
 	q := &Queue[R]{
 		queue:   workqueue.NewTypedRateLimiting(limiter, config),
