@@ -285,7 +285,7 @@ func (g *runGame) play(t *testing.T) {
 	for item := range g.scripts {
 		q.Add(item)
 	}
-	for _, end := range append(slices.Clone(g.restarts), 1e4*time.Hour) {
+	for _, end := range append(slices.Clone(g.restarts), 2e6*time.Hour) {
 		ctx, cancel := context.WithDeadline(t.Context(), start.Add(end))
 		if err := workqueue.Run(ctx, queue, func(ctx context.Context, item int) error {
 			mu.Lock()
