@@ -86,24 +86,6 @@ func (f *fifo[T]) nextLane(r *slab.Record[T, links]) *lane {
 	return f.lanes.all[r.X.lane]
 }
 
-// heldFor returns the rank with which a held item was handed out, and how long the item was
-// queued before. The time is 0 if the item was added again: the later add has overwritten
-// the time of the earlier add.
-func (f *fifo[T]) heldFor(hash uint32, item T) (waited time.Duration, k rank) {
-	at, r := f.items.Find(hash, item)
-	if r == nil || !isHeld(r.State) {
-		return 0, rank{}
-	}
-	if f.timed && r.State != reprocess {
-		s := f.stamps.At(f.items.Index(at))
-		waited = max(0, s.started-s.added)
-	}
-	if f.lanes != nil {
-		k = rank{f.lanes.all[r.X.lane].level.priority, r.Note&namedNote != 0}
-	}
-	return waited, k
-}
-
 // isQueued reports whether the item is queued, or will be queued by its done.
 func (f *fifo[T]) isQueued(hash uint32, item T) bool {
 	_, r := f.items.Find(hash, item)

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/seed16c08ea7/workqueue/internal/slab"
-
 	"github.com/seed16c08ea7/workqueue/internal/gate"
 )
 
@@ -234,15 +232,4 @@ func (q *Typed[T]) settleDue() {
 func (q *Typed[T]) unlock() {
 	q.settle()
 	q.mu.Unlock()
-}
-
-// heldFor returns the rank of a held item, and how long the item was queued before, see
-// fifo.heldFor. Only few callers ask: a handler through its context, and Run when it adds
-// an item again. So heldFor looks the item up, and workers do not carry the two values for
-// each item.
-func (q *Typed[T]) heldFor(item T) (waited time.Duration, k rank) {
-	hash := slab.HashOf(item)
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.fifo.heldFor(hash, item)
 }

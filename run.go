@@ -70,9 +70,9 @@ import (
 // returns ErrShutDown, or a DrainError that wraps ErrShutDown.
 //
 // The queue must be a [TypedRateLimiting] on a [TypedDelaying] on a [Typed], or a type
-// that embeds such a TypedRateLimiting. Run calls GetContext and Done on the given value,
+// that embeds such a TypedRateLimiting. Run calls GetInfo and Done on the given value,
 // so that an embedding type can replace both, and all other methods on the embedded queue. If
-// a GetContext of such a type fails while neither ctx nor the queue has ended, the worker
+// a GetInfo of such a type fails while neither ctx nor the queue has ended, the worker
 // ends. When all workers have ended, Run returns the error and leaves the queue as it is. For
 // any other queue Run returns an error that names the type and wraps [errors.ErrUnsupported].
 //
@@ -123,7 +123,7 @@ func Run[T comparable](ctx context.Context, queue TypedRateLimitingInterface[T],
 	switch {
 	case ctx.Err() != nil:
 		return r.end()
-	case !r.typed.ShuttingDown(): // GetContext has failed.
+	case !r.typed.ShuttingDown(): // GetInfo has failed.
 		return r.keep()
 	}
 	return r.leftBehind(nil, false)
@@ -141,7 +141,7 @@ type layers[T comparable] struct {
 
 // A source has the methods that an embedding type can replace.
 type source[T comparable] interface {
-	GetContext(ctx context.Context) (T, error)
+	GetInfo(ctx context.Context) (ItemInfo[T], error)
 	Done(item T)
 }
 
@@ -210,7 +210,7 @@ type runner[T comparable] struct {
 	late    map[T]lateItem[T] // failed or put off when it could not come again, and not handled since
 	notes   int               // of late so far
 	cancels map[T]int         // calls in a row that were cut short by CancelOnReAdd
-	err     error             // what GetContext has failed with, if not for ctx or a shutdown
+	err     error             // what GetInfo has failed with, if not for ctx or a shutdown
 }
 
 // newRunner prepares a Run: its contexts, and who counts. It starts no goroutine.
@@ -326,7 +326,7 @@ func (r *runner[T]) noteQueued(item T) {
 }
 
 // noteError keeps an error that ends a worker although there may be items. Our queues return
-// no such error, but the GetContext of an embedding type may. To ask GetContext again could
+// no such error, but the GetInfo of an embedding type may. To ask GetInfo again could
 // spin. Of the errors of several workers the last one is kept.
 func (r *runner[T]) noteError(err error) {
 	if r.intake.Err() != nil || errors.Is(err, ErrShutDown) {

@@ -230,7 +230,7 @@ func TestRunEndsAfterAShutDown(t *testing.T) {
 	}
 }
 
-// A drain waits for each item: for the one that is on its way to a worker, in a GetContext
+// A drain waits for each item: for the one that is on its way to a worker, in a GetInfo
 // of an embedding type that takes long, and for the one that a handler is at. If it fails,
 // it is retried.
 func TestRunDrainWaitsForTheLastItem(t *testing.T) {
@@ -263,10 +263,10 @@ type slowGet struct {
 	before, after time.Duration
 }
 
-func (q *slowGet) GetContext(ctx context.Context) (string, error) {
+func (q *slowGet) GetInfo(ctx context.Context) (workqueue.ItemInfo[string], error) {
 	time.Sleep(q.before)
 	defer time.Sleep(q.after)
-	return q.TypedRateLimiting.GetContext(ctx)
+	return q.TypedRateLimiting.GetInfo(ctx)
 }
 
 // A ShutDown in the drain of a Run drops the retry that it waits for, and so ends it.
@@ -553,11 +553,11 @@ type lateAgain struct {
 	show *show
 }
 
-func (q lateAgain) GetContext(ctx context.Context) (string, error) {
-	item, err := q.TypedRateLimiting.GetContext(ctx)
-	q.Add(item)
+func (q lateAgain) GetInfo(ctx context.Context) (workqueue.ItemInfo[string], error) {
+	info, err := q.TypedRateLimiting.GetInfo(ctx)
+	q.Add(info.Item)
 	q.show.stop()
-	return item, err
+	return info, err
 }
 
 // After a shutdown by somebody else, OnStop was not told what others hold, and a Run with
@@ -657,7 +657,7 @@ func TestRunDrainHasWhatIsLeftInItsError(t *testing.T) {
 	})
 }
 
-// A GetContext that fails for one worker is in the error of Run, beside what is left by
+// A GetInfo that fails for one worker is in the error of Run, beside what is left by
 // the others.
 func TestRunReturnsWhatAWorkerHasFailedWith(t *testing.T) {
 	for _, drain := range []bool{false, true} {
@@ -687,11 +687,11 @@ type failingOnce struct {
 	failed atomic.Bool
 }
 
-func (q *failingOnce) GetContext(ctx context.Context) (string, error) {
+func (q *failingOnce) GetInfo(ctx context.Context) (workqueue.ItemInfo[string], error) {
 	if !q.failed.Swap(true) {
-		return "", errFailed
+		return workqueue.ItemInfo[string]{}, errFailed
 	}
-	return q.TypedRateLimiting.GetContext(ctx)
+	return q.TypedRateLimiting.GetInfo(ctx)
 }
 
 // An item can wait for its time while it is handled. If it fails late, it has failed, and

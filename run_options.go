@@ -209,17 +209,18 @@ type HandlerResult struct {
 // of another type, ItemInfoFromContext reports false.
 //
 // Age is how long the item was queued before its hand-out, and Priority is the priority of
-// the hand-out. Age is 0 if the queue keeps no times or the item was added again since. Both
-// are 0 after Done. Failures is how often the item has failed in a row by now.
+// the hand-out. Age is 0 if the queue keeps no times. Failures is how often the item has
+// failed in a row by now.
 func ItemInfoFromContext[T comparable](ctx context.Context) (info ItemInfo[T], ok bool) {
 	c, ok := ctx.Value(itemKey[T]{}).(*itemContext[T])
 	if !ok {
 		return info, false
 	}
-	info = ItemInfo[T]{Item: c.item, State: ItemInFlight, Failures: c.run.failuresOf(c.item)}
-	age, k := c.run.typed.heldFor(c.item)
-	info.Age, info.Priority = age, k.priority
-	return info, true
+	return ItemInfo[T]{
+		Item: c.item, State: ItemInFlight, Age: c.age,
+		Priority: c.rank.priority, PriorityNamed: c.rank.named,
+		Failures: c.run.failuresOf(c.item),
+	}, true
 }
 
 // itemKey is the key of the itemContext in a context.
@@ -232,6 +233,8 @@ type itemKey[T comparable] struct{}
 type itemContext[T comparable] struct {
 	run  *runner[T]
 	item T
+	rank rank          // of the hand-out
+	age  time.Duration // how long the item was queued before
 }
 
 // The context ends with handling, the context of all handlers.

@@ -426,18 +426,18 @@ func secondGetPanics(q rateLimited) rateLimited {
 	return &panickingGet{printingQueue: q.(printingQueue)}
 }
 
-// panickingGet panics in the second GetContext, which is not to be taken for a panic of the
+// panickingGet panics in the second GetInfo, which is not to be taken for a panic of the
 // handler.
 type panickingGet struct {
 	printingQueue
 	calls int
 }
 
-func (q *panickingGet) GetContext(ctx context.Context) (string, error) {
+func (q *panickingGet) GetInfo(ctx context.Context) (workqueue.ItemInfo[string], error) {
 	if q.calls++; q.calls == 2 {
 		panic("Get")
 	}
-	return q.printingQueue.GetContext(ctx)
+	return q.printingQueue.GetInfo(ctx)
 }
 
 // panickingLimiter has the limiter panic, when it is asked for a wait.

@@ -125,13 +125,12 @@ func (w *worker[T]) fail(err error, v verdict) HandlerResult {
 // returns the time. The add goes below a seal: a seal refuses the adds of callers, and a
 // drain has to wait for the retries of Run.
 func (w *worker[T]) again(v verdict) (after time.Duration) {
-	_, k := w.typed.heldFor(w.item)
 	if v.timed {
-		w.limiting.addAfter(w.item, v.wait, k)
+		w.limiting.addAfter(w.item, v.wait, w.rank)
 		return v.wait
 	}
 	after = max(0, w.limiting.mustLimiter().When(w.item))
-	w.limiting.limit(w.item, after, k)
+	w.limiting.limit(w.item, after, w.rank)
 	return after
 }
 
@@ -240,8 +239,7 @@ func (w *worker[T]) countCancels(cut bool) {
 // would cut the next handler short.
 func (w *worker[T]) redo(outcome Outcome) HandlerResult {
 	if outcome != OutcomeInterrupted || w.keeps() {
-		_, k := w.typed.heldFor(w.item)
-		w.add(w.item, k)
+		w.add(w.item, w.rank)
 	}
 	again := w.addedAgain()
 	if !again {

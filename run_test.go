@@ -41,12 +41,12 @@ type embedding[T comparable] struct {
 	held atomic.Int64
 }
 
-func (q *embedding[T]) GetContext(ctx context.Context) (T, error) {
-	item, err := q.TypedRateLimiting.GetContext(ctx)
+func (q *embedding[T]) GetInfo(ctx context.Context) (workqueue.ItemInfo[T], error) {
+	info, err := q.TypedRateLimiting.GetInfo(ctx)
 	if err == nil {
 		q.held.Add(1)
 	}
-	return item, err
+	return info, err
 }
 
 func (q *embedding[T]) Done(item T) {

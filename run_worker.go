@@ -18,7 +18,9 @@ type worker[T comparable] struct {
 	*runner[T]
 
 	item  T
-	holds bool // item is held: Done is owed
+	rank  rank          // of the hand-out
+	age   time.Duration // how long the item was queued before
+	holds bool          // item is held: Done is owed
 
 	contexts []itemContext[T] // a piece of memory for several items
 	used     int              // of contexts; the last one belongs to item
@@ -83,7 +85,7 @@ func (w *worker[T]) letGo() {
 // come.
 func (w *worker[T]) advance() bool {
 	w.letGo()
-	item, err := w.source.GetContext(w.intake)
+	info, err := w.source.GetInfo(w.intake)
 	if err != nil {
 		w.noteError(err)
 		return false
@@ -91,15 +93,16 @@ func (w *worker[T]) advance() bool {
 	// A queue looks at the context before it looks for an item, so the context can have
 	// ended since. To handle the item would be a hand-out after the end, and to drop the
 	// item would lose it.
+	w.item, w.rank, w.age = info.Item, rank{info.Priority, info.PriorityNamed}, info.Age
 	switch {
 	case w.intake.Err() == nil:
-		w.item, w.holds = item, true
+		w.holds = true
 		return true
 	case w.keeps():
-		w.giveBack(item)
+		w.giveBack()
 	default:
-		w.noteQueued(item) // Before Done, as the queue may forget the item there.
-		w.source.Done(item)
+		w.noteQueued(w.item) // Before Done, as the queue may forget the item there.
+		w.source.Done(w.item)
 	}
 	return false
 }
@@ -107,14 +110,13 @@ func (w *worker[T]) advance() bool {
 // giveBack puts an item back after its hand-out. In a queue of ours the item is first in
 // line again. An embedding type has to see a Done, so an Add comes first: Done then queues
 // the item in the same step in which it ends the hand-out.
-func (w *worker[T]) giveBack(item T) {
+func (w *worker[T]) giveBack() {
 	if w.source == source[T](w.typed) {
-		w.typed.putBack(item, 0)
+		w.typed.putBack(w.item, 0)
 		return
 	}
-	_, k := w.typed.heldFor(item)
-	w.add(item, k)
-	w.source.Done(item)
+	w.add(w.item, w.rank)
+	w.source.Done(w.item)
 }
 
 // handleItem calls the handler and accounts for the item. If the handler does not return,
@@ -145,7 +147,7 @@ func (w *worker[T]) newContext() *itemContext[T] {
 	}
 	c := &w.contexts[w.used]
 	w.used++
-	c.run, c.item = w.runner, w.item
+	c.run, c.item, c.rank, c.age = w.runner, w.item, w.rank, w.age
 	return c
 }
 
@@ -247,7 +249,7 @@ func (w *worker[T]) causeOf(ctx context.Context) error {
 }
 
 // catchHandler is catch for the handler. A panic of other code under handleItems, such as
-// the GetContext of an embedding type, ends the program.
+// the GetInfo of an embedding type, ends the program.
 func (w *worker[T]) catchHandler() {
 	if !w.calling {
 		return

@@ -264,8 +264,8 @@ func TestRunWithAStorageThatEndsTheWorker(t *testing.T) {
 	})
 }
 
-// An item that was done since its hand-out has no age and no priority any more. One that
-// was added again has its priority, but no age: the time of the add before is overwritten.
+// A handler is told the age and the priority of the hand-out, also after a Done by hand and
+// after an Add of the item.
 func TestItemInfoOfAnItemThatHasMovedOn(t *testing.T) {
 	for name, named := range map[string]*int{"in line": nil, "with priorities": prio(7)} {
 		synctest.Test(t, func(t *testing.T) {
@@ -277,18 +277,17 @@ func TestItemInfoOfAnItemThatHasMovedOn(t *testing.T) {
 			q.AddWith(workqueue.AddOptions{Priority: named}, "a", "b", "c")
 			time.Sleep(time.Second)
 			runUntil(t, q, 3, runOptions{CancelOnReAdd: true}, func(ctx context.Context, item string) error {
-				known := workqueue.ItemInfo[string]{Item: item, State: workqueue.ItemInFlight, Age: time.Second, Priority: priority}
+				known := workqueue.ItemInfo[string]{
+					Item: item, State: workqueue.ItemInFlight, Age: time.Second,
+					Priority: priority, PriorityNamed: named != nil,
+				}
 				wantInfo(t, name, ctx, known)
 				switch item {
 				case "a":
 					q.Done(item)
-					known.Priority = 0
 				case "b":
 					q.AddWith(workqueue.AddOptions{Priority: named}, item)
-				case "c":
-					return nil
 				}
-				known.Age = 0
 				wantInfo(t, name, ctx, known)
 				return nil
 			})
@@ -449,13 +448,13 @@ type lateContext struct {
 	show *show
 }
 
-func (q lateContext) GetContext(ctx context.Context) (string, error) {
-	item, err := q.TypedRateLimiting.GetContext(ctx)
+func (q lateContext) GetInfo(ctx context.Context) (workqueue.ItemInfo[string], error) {
+	info, err := q.TypedRateLimiting.GetInfo(ctx)
 	q.show.stop()
-	return item, err
+	return info, err
 }
 
-// A GetContext that fails for a reason of its own ends Run with that.
+// A GetInfo that fails for a reason of its own ends Run with that.
 func TestRunOnAQueueThatFails(t *testing.T) {
 	q := workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[string](), workqueue.TypedRateLimitingQueueConfig[string]{})
 	defer q.ShutDown()
@@ -469,7 +468,9 @@ type failingQueue struct {
 	*workqueue.TypedRateLimiting[string]
 }
 
-func (failingQueue) GetContext(context.Context) (string, error) { return "", errFailed }
+func (failingQueue) GetInfo(context.Context) (workqueue.ItemInfo[string], error) {
+	return workqueue.ItemInfo[string]{}, errFailed
+}
 
 // An item that is handed out when ctx ends, and the queue is shut down, is left behind by
 // name: it cannot be put back.
@@ -492,11 +493,11 @@ type lateShutDown struct {
 	show *show
 }
 
-func (q lateShutDown) GetContext(ctx context.Context) (string, error) {
-	item, err := q.TypedRateLimiting.GetContext(ctx)
+func (q lateShutDown) GetInfo(ctx context.Context) (workqueue.ItemInfo[string], error) {
+	info, err := q.TypedRateLimiting.GetInfo(ctx)
 	q.show.stop()
 	q.ShutDown()
-	return item, err
+	return info, err
 }
 
 // An item that fails, is put off or is overtaken comes again with the priority that it
@@ -763,13 +764,13 @@ type quickReAdd struct {
 	added bool
 }
 
-func (q *quickReAdd) GetContext(ctx context.Context) (string, error) {
-	item, err := q.TypedRateLimiting.GetContext(ctx)
+func (q *quickReAdd) GetInfo(ctx context.Context) (workqueue.ItemInfo[string], error) {
+	info, err := q.TypedRateLimiting.GetInfo(ctx)
 	if !q.added {
 		q.added = true
-		q.Add(item)
+		q.Add(info.Item)
 	}
-	return item, err
+	return info, err
 }
 
 // An item whose handler was cancelled for an Add is handled again even if that Add

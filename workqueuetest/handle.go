@@ -92,13 +92,13 @@ func (q *once[T]) noteResult(item T, result workqueue.HandlerResult) {
 	}
 }
 
-// GetContext hands out the first item. The second call ends the run.
-func (q *once[T]) GetContext(ctx context.Context) (T, error) {
+// GetInfo hands out the first item. The second call ends the run.
+func (q *once[T]) GetInfo(ctx context.Context) (workqueue.ItemInfo[T], error) {
 	if q.handedOut.Swap(true) {
 		q.calls = q.Take()
 		q.stop()
 		<-ctx.Done()
-		return *new(T), ctx.Err()
+		return workqueue.ItemInfo[T]{}, ctx.Err()
 	}
-	return q.Queue.GetContext(ctx)
+	return q.Queue.GetInfo(ctx)
 }

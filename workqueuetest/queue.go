@@ -23,7 +23,7 @@ type Options[T comparable] struct {
 }
 
 // A Queue is a [workqueue.TypedRateLimiting] that records each call that changes the queue.
-// [workqueue.Run] calls only GetContext and Done on a Queue, and makes all other calls on the
+// [workqueue.Run] calls only GetInfo and Done on a Queue, and makes all other calls on the
 // embedded queue, so only these two are recorded. [Handle] records the others too.
 //
 // The zero value is not usable. All methods may be called concurrently. The records are

@@ -302,7 +302,7 @@ func TestHandlerSeesWhatARealQueueSays(t *testing.T) {
 		time.Sleep(time.Second)
 		ctx, stop := context.WithCancel(t.Context())
 		workqueue.Run(ctx, q, func(ctx context.Context, item string) error {
-			want := workqueue.ItemInfo[string]{Item: item, State: workqueue.ItemInFlight, Age: time.Second, Priority: 7}
+			want := workqueue.ItemInfo[string]{Item: item, State: workqueue.ItemInFlight, Age: time.Second, Priority: 7, PriorityNamed: true}
 			if got, _ := workqueue.ItemInfoFromContext[string](ctx); got != want {
 				t.Errorf("got %+v, want %+v", got, want)
 			}

@@ -65,12 +65,12 @@ type observed struct {
 
 func (q observed) Add(item cache.ObjectName) { q.observer.Add(item) }
 
-func (q observed) GetContext(ctx context.Context) (cache.ObjectName, error) {
-	item, err := q.queue.GetContext(ctx)
+func (q observed) GetInfo(ctx context.Context) (workqueue.ItemInfo[cache.ObjectName], error) {
+	info, err := q.queue.GetInfo(ctx)
 	if err == nil {
-		q.observer.RecordHandOut(item)
+		q.observer.RecordHandOut(info.Item)
 	}
-	return item, err
+	return info, err
 }
 
 func (q observed) Done(item cache.ObjectName) {
