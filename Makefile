@@ -2,7 +2,7 @@
 # the others: it prints what stands behind ## at each target. Durations there are of
 # two cores, with a filled build cache.
 
-MODULES     := . compat controllerruntime examples integration reliability
+MODULES     := . compat ctrlqueue examples integration reliability
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOCYCLO     := github.com/fzipp/gocyclo/cmd/gocyclo@v0.6.0
 GOCOGNIT    := github.com/uudashr/gocognit/cmd/gocognit@v1.3.0
@@ -48,7 +48,7 @@ test: ## every test of every module, with the race detector; about 5 minutes
 	go test $(HANGS) -race -shuffle=on ./...
 	go test $(HANGS) -shuffle=on ./...
 	go test -C compat $(HANGS) -race -shuffle=on $$(go list -C compat ./... | grep -v /compat/swap)
-	go test -C controllerruntime $(HANGS) -race -shuffle=on ./...
+	go test -C ctrlqueue $(HANGS) -race -shuffle=on ./...
 	go test -C examples $(HANGS) -race -shuffle=on ./...
 	go test -C integration $(HANGS) -race -shuffle=on ./...
 	go test -C reliability $(HANGS) -race -shuffle=on ./...
@@ -100,13 +100,13 @@ test-386: ## the root tests with an int of 32 bits; 13 s
 	GOARCH=386 go test $(HANGS) -short -shuffle=on ./...
 
 # Counts the inputs: up to Go 1.26 a fuzz target that is given a time fails now
-# and then at its end (golang/go#75804). Those of compat and controllerruntime, which
+# and then at its end (golang/go#75804). Those of compat and ctrlqueue, which
 # play every input on two implementations, take ten times as long for each.
 fuzz: ## each fuzz target for RUNS inputs; 6 minutes
 	@for p in . ./wait; do for t in $$(go test -list '^Fuzz' $$p | grep ^Fuzz); do \
 		go test -run '^$$' -fuzz "^$$t$$" -fuzztime $(RUNS)x -fuzzminimizetime 10x $$p || exit 1; done; done
 	go test -C compat -run '^$$' -fuzz '^FuzzDifferential$$' -fuzztime $$(($(RUNS) / 10))x -fuzzminimizetime 10x .
-	go test -C controllerruntime -run '^$$' -fuzz '^FuzzBothQueues$$' -fuzztime $$(($(RUNS) / 10))x -fuzzminimizetime 10x .
+	go test -C ctrlqueue -run '^$$' -fuzz '^FuzzBothQueues$$' -fuzztime $$(($(RUNS) / 10))x -fuzzminimizetime 10x .
 
 # The long form of what `make test` does with 20,000 histories.
 linearizability: ## HISTORIES concurrent histories against the specification; long
@@ -146,7 +146,7 @@ apiserver: ## build kube-apiserver and etcd into the cache; 4 to 7 minutes, once
 # Managers of controller-runtime with 5,000 objects, on both queues.
 apiserver-test: ## a real kube-apiserver, and managers on either queue; 50 s
 	dir=$$(go run -C integration ./apiserver) && \
-		KUBEBUILDER_ASSETS=$$dir go test -C controllerruntime -v -count=1 -timeout 30m ./envtest
+		KUBEBUILDER_ASSETS=$$dir go test -C ctrlqueue -v -count=1 -timeout 30m ./envtest
 
 cover: ## coverage of the root module, by function
 	go test -covermode=atomic -coverprofile=cover.out .

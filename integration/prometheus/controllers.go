@@ -16,7 +16,7 @@ import (
 )
 
 // This file checks the metrics of controllers of controller-runtime: of each kind
-// controllerruntime/internal/serve has one on its own queue and one on ours, which do
+// ctrlqueue/internal/serve has one on its own queue and one on ours, which do
 // the same, and so have the same figures by the same names and labels.
 
 var queueKinds = []string{"ours", "theirs"}
@@ -26,7 +26,7 @@ var queueKinds = []string{"ours", "theirs"}
 // version of Debian does not store both, and dashboards have panels for either.
 func (p *processes) startControllers(ctx context.Context, root, work string) (all []*server, err error) {
 	binary := filepath.Join(work, "controllers")
-	build := exec.CommandContext(ctx, "go", "build", "-C", filepath.Join(root, "controllerruntime"), "-o", binary, "./internal/serve")
+	build := exec.CommandContext(ctx, "go", "build", "-C", filepath.Join(root, "ctrlqueue"), "-o", binary, "./internal/serve")
 	if output, err := build.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("go build: %w\n%s", err, output)
 	}

@@ -1,4 +1,4 @@
-package controllerruntime_test
+package ctrlqueue_test
 
 import (
 	"fmt"
@@ -12,16 +12,16 @@ import (
 	"time"
 
 	"github.com/seed16c08ea7/workqueue"
-	"github.com/seed16c08ea7/workqueue/controllerruntime"
+	"github.com/seed16c08ea7/workqueue/ctrlqueue"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 )
 
-type stringOptions = controllerruntime.Options[string]
+type stringOptions = ctrlqueue.Options[string]
 
 type order = workqueue.Order[string]
 
-func open(o stringOptions) *controllerruntime.Queue[string] {
-	return controllerruntime.NewQueue(o)("", nil).(*controllerruntime.Queue[string])
+func open(o stringOptions) *ctrlqueue.Queue[string] {
+	return ctrlqueue.For(o).NewQueue("", nil).(*ctrlqueue.Queue[string])
 }
 
 func prioritized(priority int) priorityqueue.AddOpts {
@@ -172,7 +172,7 @@ func TestGoroutines(t *testing.T) {
 
 // take returns the items in the order in which they are handed out. It calls Done for
 // each of them.
-func take(q *controllerruntime.Queue[string]) (items []string) {
+func take(q *ctrlqueue.Queue[string]) (items []string) {
 	for q.Len() > 0 {
 		item, _, _ := q.GetWithPriority()
 		items = append(items, item)
@@ -182,7 +182,7 @@ func take(q *controllerruntime.Queue[string]) (items []string) {
 }
 
 func TestOldestEvery(t *testing.T) {
-	q := open(stringOptions{OldestEvery: 3})
+	q := open(stringOptions{Order: order{OldestEvery: 3}})
 	defer q.ShutDown()
 	q.AddWithOpts(prioritized(-100), "old", "older")
 	q.AddWithOpts(prioritized(1), "a", "b", "c", "d")
@@ -201,12 +201,12 @@ func TestGroupsTakeTurns(t *testing.T) {
 		{false, "[a5 a1 b1 b2 a2 b3 a3 a4]"},
 		{true, "[a5 b1 b2 a1 b3 a2 a3 a4]"},
 	} {
-		q := open(stringOptions{Group: groupOf, GroupsFirst: row.groupsFirst, Weight: func(group string) int {
+		q := open(stringOptions{Order: order{Group: groupOf, GroupsFirst: row.groupsFirst, Weight: func(group string) int {
 			if group == "b" {
 				return 2
 			}
 			return 1
-		}})
+		}}})
 		q.AddWithOpts(prioritized(-100), "a1", "a2", "a3", "a4", "b1", "b2", "b3")
 		q.Add("a5")
 		if got := fmt.Sprint(take(q)); got != row.want {
@@ -218,7 +218,7 @@ func TestGroupsTakeTurns(t *testing.T) {
 
 func TestMaxInFlightOfAGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := open(stringOptions{Group: groupOf, MaxInFlight: func(string) int { return 1 }})
+		q := open(stringOptions{Order: order{Group: groupOf, MaxInFlight: func(string) int { return 1 }}})
 		defer q.ShutDown()
 		q.AddWithOpts(prioritized(5), "a1", "a2")
 		q.Add("b1")
@@ -315,29 +315,29 @@ func TestRemoveAndReschedule(t *testing.T) {
 }
 
 func TestLookup(t *testing.T) {
-	first := openOurs("looked-up").(*controllerruntime.Queue[string])
-	if q, ok := controllerruntime.Lookup[string]("looked-up"); !ok || q != first || q.Name() != "looked-up" {
+	first := openOurs("looked-up").(*ctrlqueue.Queue[string])
+	if q, ok := ctrlqueue.Lookup[string]("looked-up"); !ok || q != first || q.Name() != "looked-up" {
 		t.Errorf("Lookup returns %v, %v", q, ok)
 	}
-	if q, ok := controllerruntime.Lookup[int]("looked-up"); ok || q != nil {
+	if q, ok := ctrlqueue.Lookup[int]("looked-up"); ok || q != nil {
 		t.Error("Lookup returns a queue of other items")
 	}
-	if !slices.Contains(controllerruntime.Names(), "looked-up") {
-		t.Errorf("Names are %v", controllerruntime.Names())
+	if !slices.Contains(ctrlqueue.Names(), "looked-up") {
+		t.Errorf("Names are %v", ctrlqueue.Names())
 	}
-	second := openOurs("looked-up").(*controllerruntime.Queue[string])
-	if q, _ := controllerruntime.Lookup[string]("looked-up"); q != second {
+	second := openOurs("looked-up").(*ctrlqueue.Queue[string])
+	if q, _ := ctrlqueue.Lookup[string]("looked-up"); q != second {
 		t.Error("Lookup does not return the youngest")
 	}
 	second.ShutDown()
-	if q, _ := controllerruntime.Lookup[string]("looked-up"); q != first {
+	if q, _ := ctrlqueue.Lookup[string]("looked-up"); q != first {
 		t.Error("Lookup does not return the one that is left")
 	}
 	first.ShutDown()
-	if _, ok := controllerruntime.Lookup[string]("looked-up"); ok || slices.Contains(controllerruntime.Names(), "looked-up") {
+	if _, ok := ctrlqueue.Lookup[string]("looked-up"); ok || slices.Contains(ctrlqueue.Names(), "looked-up") {
 		t.Error("Lookup returns a queue that is shut down")
 	}
-	if _, ok := controllerruntime.Lookup[string](""); ok {
+	if _, ok := ctrlqueue.Lookup[string](""); ok {
 		t.Error("Lookup returns a queue without a name")
 	}
 }
@@ -347,7 +347,7 @@ func TestLookupOfAQueueThatIsGarbage(t *testing.T) {
 	func() { openOurs("dropped").Add("a") }()
 	for range 100 {
 		runtime.GC()
-		if !slices.Contains(controllerruntime.Names(), "dropped") {
+		if !slices.Contains(ctrlqueue.Names(), "dropped") {
 			if len(series(t, "dropped")) == 0 {
 				return
 			}
@@ -358,26 +358,33 @@ func TestLookupOfAQueueThatIsGarbage(t *testing.T) {
 }
 
 func TestOptionsThatMakeNoSense(t *testing.T) {
-	one := func(string) int { return 1 }
+	wrap := func(o stringOptions) { ctrlqueue.WrapManager(&standIn{}, o) }
 	for want, o := range map[string]stringOptions{
-		"workqueue: Order.OldestEvery is negative: -1":                    {OldestEvery: -1},
-		"workqueue: Order.Weight has no effect without Order.Group":       {Weight: one},
-		"workqueue: Order.MaxInFlight has no effect without Order.Group":  {MaxInFlight: one},
-		"workqueue: Order.GroupsFirst has no effect without Order.Group":  {GroupsFirst: true},
-		"workqueue: Order.GroupsFirst has no effect without Order.Group ": {Order: order{GroupsFirst: true}},
-		"controllerruntime: an Order takes the place of OldestEvery, Group, Weight, MaxInFlight and GroupsFirst": {
-			OldestEvery: 1, Order: order{OldestEvery: 1}},
-		"controllerruntime: a duration is negative: Quiet -1s, Most 0s, Drain 0s":              {Quiet: -time.Second},
-		"controllerruntime: Most needs a Quiet":                                                {Most: time.Second},
-		"controllerruntime: Drain needs Stopped, the context that the manager is started with": {Drain: time.Second},
+		"workqueue: Order.OldestEvery is negative: -1":                                       {Order: order{OldestEvery: -1}},
+		"workqueue: Order.GroupsFirst has no effect without Order.Group":                     {Order: order{GroupsFirst: true}},
+		"ctrlqueue: a duration is negative: Quiet -1s, Most 0s, Grace 0s":                    {Quiet: -time.Second},
+		"ctrlqueue: a duration is negative: Quiet 0s, Most 0s, Grace -1s":                    {Grace: -time.Second},
+		"ctrlqueue: Most needs a Quiet":                                                      {Most: time.Second},
+		"ctrlqueue: Most is less than Quiet: 1s and 2s":                                      {Quiet: 2 * time.Second, Most: time.Second},
+		"ctrlqueue: MaxCancels is negative: -1":                                              {MaxCancels: -1},
+		"ctrlqueue: EndKeep keeps nothing: a controller that starts again makes a new queue": {AtEnd: workqueue.EndKeep},
+		"ctrlqueue: AtEnd has an unknown value: 9":                                           {AtEnd: 9},
+		"ctrlqueue: EndDrain without Grace: there is no time to drain in":                    {AtEnd: workqueue.EndDrain},
 	} {
-		func() {
-			defer func() {
-				if got := fmt.Sprint(recover()); got != strings.TrimSpace(want) {
-					t.Errorf("the panic is %s, want %s", got, want)
-				}
-			}()
-			controllerruntime.NewQueue(o)
-		}()
+		mustPanic(t, want, func() { ctrlqueue.For(o) })
+		mustPanic(t, want, func() { wrap(o) })
 	}
+	mustPanic(t, "ctrlqueue: For with a Grace, which EndDrain needs too: use WrapManager, which learns why the manager has ended",
+		func() { ctrlqueue.For(stringOptions{AtEnd: workqueue.EndDrain, Grace: time.Second}) })
+}
+
+func mustPanic(t *testing.T, want string, call func()) {
+	t.Helper()
+	defer func() {
+		t.Helper()
+		if got := fmt.Sprint(recover()); got != want {
+			t.Errorf("the panic is %s, want %s", got, want)
+		}
+	}()
+	call()
 }

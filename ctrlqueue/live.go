@@ -1,4 +1,4 @@
-package controllerruntime
+package ctrlqueue
 
 import (
 	"maps"
@@ -8,10 +8,10 @@ import (
 	"weak"
 )
 
-// live are the queues of the process that are not shut down, by the name of their
-// controller, the youngest last: a program that makes its manager anew has two of a
-// name for a moment. The pointers are weak, so that a queue which was dropped without a
-// shutdown is not kept.
+// live has the queues of the process that are not shut down, by the names of their
+// controllers, the youngest last: a program that makes its manager anew has two queues of
+// one name for a moment. The pointers are weak, so that a queue which was dropped without a
+// shutdown is garbage.
 var live = struct {
 	mu     sync.Mutex
 	queues map[string][]*entry // guarded by mu
@@ -19,7 +19,7 @@ var live = struct {
 
 // An entry is a queue of any type of items.
 type entry struct {
-	get func() any // a *Queue[R], or nil if that is gone
+	get func() any // a *Queue[R], nil once the queue is garbage
 }
 
 // register makes the queue known by its name, until release is called or the queue is
@@ -58,24 +58,14 @@ func unregister(name string, e *entry) {
 // none: its controller does not run, is on another queue, or has items of another
 // type. Of several the youngest is returned.
 func Lookup[R comparable](name string) (*Queue[R], bool) {
-	return lookup(name, func(*Queue[R]) bool { return true })
-}
-
-// lookup returns the youngest queue of the name that fits. It asks without the lock, as
-// the context that says whether a manager has stopped may be foreign code.
-func lookup[R comparable](name string, fits func(*Queue[R]) bool) (*Queue[R], bool) {
-	for _, e := range slices.Backward(entriesOf(name)) {
-		if q, ok := e.get().(*Queue[R]); ok && fits(q) {
+	live.mu.Lock()
+	defer live.mu.Unlock()
+	for _, e := range slices.Backward(live.queues[name]) {
+		if q, ok := e.get().(*Queue[R]); ok {
 			return q, true
 		}
 	}
 	return nil, false
-}
-
-func entriesOf(name string) []*entry {
-	live.mu.Lock()
-	defer live.mu.Unlock()
-	return slices.Clone(live.queues[name])
 }
 
 // Names returns the names of the controllers whose queues are of this package and not

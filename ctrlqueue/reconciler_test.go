@@ -1,4 +1,4 @@
-package controllerruntime_test
+package ctrlqueue_test
 
 import (
 	"context"
@@ -10,11 +10,13 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/seed16c08ea7/workqueue/controllerruntime"
+	"github.com/seed16c08ea7/workqueue"
+	"github.com/seed16c08ea7/workqueue/ctrlqueue"
 	"k8s.io/apimachinery/pkg/types"
 	clientgo "k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
@@ -23,52 +25,77 @@ import (
 // theirs is a function that is given the queue.
 
 type (
-	options      = controllerruntime.Options[reconcile.Request]
-	requestQueue = controllerruntime.Queue[reconcile.Request]
+	options      = ctrlqueue.Options[reconcile.Request]
+	requestQueue = ctrlqueue.Queue[reconcile.Request]
 )
 
 func request(name string) reconcile.Request {
 	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "default", Name: name}}
 }
 
-// A running controller, and the end of it.
+func draining(grace time.Duration) options {
+	return options{AtEnd: workqueue.EndDrain, Grace: grace}
+}
+
+// A running controller of a manager, and the end of both.
 type running struct {
 	q    *requestQueue
+	mgr  *standIn
 	stop context.CancelFunc
 	over chan error
 }
 
-// start starts a controller with one worker whose queue is ours. A timeout is that of
-// each reconcile.
+// start starts a manager and a controller with one worker whose queue is ours. A timeout is
+// that of each reconcile.
 func start(t *testing.T, name string, o options, do reconcile.Func, timeout ...time.Duration) *running {
 	t.Helper()
-	r := &running{over: make(chan error, 1)}
-	opts := controller.Options{
-		Reconciler:         controllerruntime.Reconciler(name, do),
-		NewQueue:           controllerruntime.NewQueue(o),
-		SkipNameValidation: new(true),
-		Logger:             logr.Discard(),
-	}
+	opts := controller.Options{Reconciler: do}
 	for _, d := range timeout {
 		opts.ReconciliationTimeout = d
 	}
-	c, err := controller.NewUnmanaged(name, opts)
+	s := newStandIn()
+	if o.Grace > 0 {
+		return startIn(t, s, ctrlqueue.WrapManager(s, o), name, opts)
+	}
+	b := ctrlqueue.For(o)
+	opts.NewQueue, opts.Reconciler = b.NewQueue, b.Reconciler(do)
+	return startIn(t, s, s, name, opts)
+}
+
+// startIn starts the manager mgr, which wraps s, with a controller.
+func startIn(t *testing.T, s *standIn, mgr manager.Manager, name string, opts controller.Options) *running {
+	t.Helper()
+	r := &running{mgr: s, over: make(chan error, 1)}
+	ready := make(chan struct{})
+	addController(t, mgr, name, opts, func(q *requestQueue) {
+		r.q = q
+		close(ready)
+	})
+	ctx, stop := context.WithCancel(context.Background())
+	r.stop = stop
+	go func() { r.over <- mgr.Start(ctx) }()
+	<-ready
+	return r
+}
+
+// addController adds a controller that tells of its queue when it starts.
+func addController(t *testing.T, mgr manager.Manager, name string, opts controller.Options, started func(*requestQueue)) {
+	t.Helper()
+	opts.Logger = logr.Discard()
+	c, err := controller.New(name, mgr, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ready := make(chan struct{})
 	if err := c.Watch(source.Func(func(_ context.Context, q clientgo.TypedRateLimitingInterface[reconcile.Request]) error {
-		r.q = q.(*requestQueue)
-		close(ready)
+		ours, ok := q.(*requestQueue)
+		if !ok {
+			t.Errorf("the queue of %s is a %T", name, q)
+		}
+		started(ours)
 		return nil
 	})); err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	r.stop = stop
-	go func() { r.over <- c.Start(ctx) }()
-	<-ready
-	return r
 }
 
 // end stops the controller and waits for it.
@@ -85,7 +112,7 @@ func TestReAddContextEndsWhenTheObjectChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ends []error
 		c := start(t, "told", options{}, func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
-			changed, cancel := controllerruntime.ReAddContext(ctx, r)
+			changed, cancel := ctrlqueue.ReAddContext(ctx, r)
 			defer cancel()
 			select {
 			case <-changed.Done():
@@ -115,17 +142,19 @@ func TestReAddContextEndsWhenTheObjectChanges(t *testing.T) {
 }
 
 // A reconciler can be called without a controller, as tests of reconcilers do.
-func TestReAddContextWithoutAQueue(t *testing.T) {
-	r := controllerruntime.Reconciler("nobody", reconcile.Func(func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
-		ctx, cancel := controllerruntime.ReAddContext(ctx, r)
-		if ctx.Err() != nil {
-			t.Error("the context has ended at once")
+func TestReAddContextWithoutAController(t *testing.T) {
+	for _, b := range []*ctrlqueue.Binding[reconcile.Request]{ctrlqueue.For(options{}), ctrlqueue.For(options{CancelOnReAdd: true})} {
+		r := b.Reconciler(reconcile.Func(func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+			ctx, cancel := ctrlqueue.ReAddContext(ctx, r)
+			if ctx.Err() != nil {
+				t.Error("the context has ended at once")
+			}
+			cancel()
+			return reconcile.Result{}, ctx.Err()
+		}))
+		if _, err := r.Reconcile(t.Context(), request("a")); !errors.Is(err, context.Canceled) {
+			t.Errorf("after its CancelFunc the context has %v", err)
 		}
-		cancel()
-		return reconcile.Result{}, ctx.Err()
-	}))
-	if _, err := r.Reconcile(t.Context(), request("a")); !errors.Is(err, context.Canceled) {
-		t.Errorf("after its CancelFunc the context has %v", err)
 	}
 }
 
@@ -138,7 +167,7 @@ func TestCancelOnReAddHasABound(t *testing.T) {
 			var c *running
 			var started sync.WaitGroup
 			started.Add(1)
-			r := controllerruntime.CancelOnReAdd(reconcile.Func(func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+			do := func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
 				started.Wait()
 				if finished == 0 {
 					c.q.Add(r)
@@ -151,8 +180,8 @@ func TestCancelOnReAddHasABound(t *testing.T) {
 					finished++
 					return reconcile.Result{}, nil
 				}
-			}), most)
-			c = start(t, "cancels", options{}, r.Reconcile)
+			}
+			c = start(t, "cancels", options{CancelOnReAdd: true, MaxCancels: most}, do)
 			started.Done()
 			c.q.AddRateLimited(request("a"))
 			time.Sleep(time.Hour)
@@ -169,63 +198,23 @@ func TestCancelOnReAddHasABound(t *testing.T) {
 	}
 }
 
-// A reconcile at 5 that an event at -100 cancelled, as those of a resync are, came back behind
-// all objects of 0; and never, if Remove took that event back.
-func TestWhatCancelOnReAddCutsShortComesBackAtTheHigherPriority(t *testing.T) {
-	for _, removes := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			var order []string
-			r := controllerruntime.CancelOnReAdd(reconcile.Func(func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
-				order = append(order, r.Name)
-				select {
-				case <-ctx.Done():
-					time.Sleep(time.Second)
-				case <-time.After(time.Hour):
-				}
-				return reconcile.Result{}, ctx.Err()
-			}), 1)
-			c := start(t, fmt.Sprint("cut short ", removes), options{}, r.Reconcile)
-			c.q.AddWithOpts(priorityqueue.AddOpts{Priority: new(5)}, request("a"))
-			synctest.Wait()
-			c.q.Add(request("b"))
-			c.q.AddWithOpts(priorityqueue.AddOpts{Priority: new(-100)}, request("a"))
-			if removes {
-				c.q.Remove(request("a"))
-			}
-			time.Sleep(10 * time.Hour)
-			synctest.Wait()
-			if want := "[a a b]"; fmt.Sprint(order) != want {
-				t.Errorf("removed %v: reconciled %v, want %s", removes, order, want)
-			}
-			c.end(t)
-		})
-	}
-}
-
-func TestCancelOnReAddPanicsForANegativeNumber(t *testing.T) {
-	defer func() {
-		if got := fmt.Sprint(recover()); got != "controllerruntime: CancelOnReAdd with a negative number of cancels: -1" {
-			t.Errorf("the panic is %s", got)
-		}
-	}()
-	controllerruntime.CancelOnReAdd(reconcile.Func(nil), -1)
-}
-
 // A controller stops with a backlog of ten: how many of them are reconciled, and how the
 // context of the last one has ended.
 func TestBacklogAtTheEndOfAController(t *testing.T) {
-	stopped, stop := context.WithCancel(context.Background())
-	stop()
+	lost := errors.New("leader election lost")
 	for _, row := range []struct {
 		name       string
 		options    options
 		reconciled int
 		cause      error // of the end of the last context
+		lost       error
 	}{
-		{"without a drain nothing more is reconciled", options{}, 1, context.Canceled},
-		{"a drain that has the time reconciles all", options{Drain: time.Minute, Stopped: stopped}, 10, nil},
-		{"a drain that has not ends", options{Drain: 4700 * time.Millisecond, Stopped: stopped}, 6, context.Canceled},
-		{"no drain if the leadership is lost", options{Drain: time.Minute, Stopped: context.Background()}, 1, context.Canceled},
+		{"without a drain nothing more is reconciled", options{}, 1, context.Canceled, nil},
+		{"a reconcile that has the time comes to its end", options{Grace: time.Minute}, 1, nil, nil},
+		{"a drain that has the time reconciles all", draining(time.Minute), 10, nil, nil},
+		{"a drain that has not ends", draining(4700 * time.Millisecond), 6, context.Canceled, nil},
+		{"no drain if the leadership is lost", draining(time.Minute), 1, context.Canceled, lost},
+		{"and no grace", options{Grace: time.Minute}, 1, context.Canceled, lost},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -246,11 +235,17 @@ func TestBacklogAtTheEndOfAController(t *testing.T) {
 				}
 				time.Sleep(500 * time.Millisecond)
 				before := time.Now()
-				c.stop()
-				if err := <-c.over; err != nil {
+				if row.lost != nil {
+					c.mgr.lost <- row.lost
+				} else {
+					c.stop()
+				}
+				if err := <-c.over; err != row.lost {
 					t.Error(err)
 				}
-				if took := time.Since(before); took > row.options.Drain+100*time.Millisecond {
+				c.mgr.running.Wait()
+				c.stop()
+				if took := time.Since(before); took > row.options.Grace+100*time.Millisecond {
 					t.Errorf("the end took %v", took)
 				}
 				if reconciled != row.reconciled || last != row.cause {
@@ -266,10 +261,8 @@ func TestBacklogAtTheEndOfAController(t *testing.T) {
 // The timeout of a controller holds in a drain too.
 func TestTimeoutDuringADrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		stopped, stop := context.WithCancel(context.Background())
-		stop()
 		var took []time.Duration
-		c := start(t, "timeout", options{Drain: time.Minute, Stopped: stopped}, func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+		c := start(t, "timeout", draining(time.Minute), func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
 			began := time.Now()
 			<-ctx.Done()
 			took = append(took, time.Since(began))
@@ -314,5 +307,13 @@ func TestPriorityOfRetries(t *testing.T) {
 			t.Errorf("after a RequeueAfter: %+v", s)
 		}
 		c.end(t)
+	})
+}
+
+// adds is a source that adds a request to any queue.
+func adds(r reconcile.Request) source.Source {
+	return source.Func(func(_ context.Context, q clientgo.TypedRateLimitingInterface[reconcile.Request]) error {
+		q.Add(r)
+		return nil
 	})
 }

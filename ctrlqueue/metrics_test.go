@@ -1,4 +1,4 @@
-package controllerruntime_test
+package ctrlqueue_test
 
 import (
 	"fmt"
@@ -14,14 +14,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	dto "github.com/prometheus/client_model/go"
-	"github.com/seed16c08ea7/workqueue/controllerruntime"
+	"github.com/seed16c08ea7/workqueue/ctrlqueue"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
 // Queues with a name, which have metrics.
 func openOurs(name string) queue {
-	return controllerruntime.NewQueue(controllerruntime.Options[string]{})(name, newLimiter()).(queue)
+	return ctrlqueue.For(ctrlqueue.Options[string]{}).NewQueue(name, newLimiter()).(queue)
 }
 
 func openTheirs(name string) queue {
@@ -276,13 +276,13 @@ func TestSeriesThatCannotBeTakenUp(t *testing.T) {
 
 // With groups, the depth still has the priorities that dashboards know.
 func TestDepthByPriorityOfGroups(t *testing.T) {
-	for step, o := range map[string]stringOptions{
+	for step, o := range map[string]order{
 		"groups":         {Group: groupOf},
 		"limited groups": {Group: groupOf, MaxInFlight: func(string) int { return 1 }},
 		"groups first":   {Group: groupOf, GroupsFirst: true},
 	} {
 		name := fresh(step)
-		q := controllerruntime.NewQueue[string](o)(name, newLimiter()).(queue)
+		q := ctrlqueue.For(stringOptions{Order: o}).NewQueue(name, newLimiter()).(queue)
 		q.AddWithOpts(priorityqueue.AddOpts{Priority: new(-100)}, "a/1", "b/1", "b/2")
 		q.AddWithOpts(priorityqueue.AddOpts{Priority: new(5)}, "a/2", "b/2")
 		if got, want := depths(t, name), map[string]float64{"-100": 2, "0": 0, "5": 2}; !maps.Equal(got, want) {

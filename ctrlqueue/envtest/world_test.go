@@ -26,9 +26,8 @@ import (
 // A column is one implementation of the queue.
 type column struct {
 	name string
-	// manager returns what the controllers are added to. stopped is the context that
-	// the manager is started with.
-	manager func(mgr manager.Manager, stopped context.Context) manager.Manager
+	// manager returns the manager that controllers are added to, and that is started.
+	manager func(manager.Manager) manager.Manager
 }
 
 // A world is a manager with two controllers of the same objects: one looks at them, and
@@ -75,22 +74,21 @@ func newWorld(t *testing.T, col column) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.mgr = mgr
+	w.mgr = col.manager(mgr)
 	ctx, stop := context.WithCancel(context.Background())
 	w.stop = stop
-	adder := col.manager(mgr, ctx)
-	w.mustBuild(adder, "look", 2, w.look)
-	w.mustBuild(adder, "write", 1, w.write)
-	go func() { w.over <- mgr.Start(ctx) }()
+	w.mustBuild("look", 2, w.look)
+	w.mustBuild("write", 1, w.write)
+	go func() { w.over <- w.mgr.Start(ctx) }()
 	t.Cleanup(stop)
 	return w
 }
 
 func lease(col column) string { return "leader-" + col.name }
 
-func (w *world) mustBuild(mgr manager.Manager, name string, workers int, do reconcile.Func) {
+func (w *world) mustBuild(name string, workers int, do reconcile.Func) {
 	w.t.Helper()
-	b := ctrl.NewControllerManagedBy(mgr).Named(w.column.name + "-" + name).For(&corev1.ConfigMap{}).
+	b := ctrl.NewControllerManagedBy(w.mgr).Named(w.column.name + "-" + name).For(&corev1.ConfigMap{}).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers})
 	if name == "look" {
 		b = b.WatchesRawSource(source.Func(func(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {

@@ -1,4 +1,4 @@
-package controllerruntime_test
+package ctrlqueue_test
 
 import (
 	"fmt"

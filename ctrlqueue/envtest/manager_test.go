@@ -1,7 +1,6 @@
 package envtest_test
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -11,7 +10,8 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/seed16c08ea7/workqueue/controllerruntime"
+	"github.com/seed16c08ea7/workqueue"
+	"github.com/seed16c08ea7/workqueue/ctrlqueue"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,9 +21,9 @@ import (
 )
 
 var columns = []column{
-	{"theirs", func(mgr manager.Manager, _ context.Context) manager.Manager { return mgr }},
-	{"ours", func(mgr manager.Manager, stopped context.Context) manager.Manager {
-		return controllerruntime.Manager(mgr, controllerruntime.Options[reconcile.Request]{Drain: drain, Stopped: stopped})
+	{"theirs", func(mgr manager.Manager) manager.Manager { return mgr }},
+	{"ours", func(mgr manager.Manager) manager.Manager {
+		return ctrlqueue.WrapManager(mgr, ctrlqueue.Options[reconcile.Request]{AtEnd: workqueue.EndDrain, Grace: drain})
 	}},
 }
 
@@ -175,6 +175,7 @@ func (w *world) loseTheLeadership(c client.Client, f *figures) {
 		return c.Update(w.t.Context(), &l) == nil // Or the manager was first to renew it.
 	})
 	err := <-w.over
+	w.stop() // As errgroup does when Start returns an error.
 	lost := time.Now()
 	if err == nil || !strings.Contains(err.Error(), "leader election lost") {
 		w.t.Errorf("the manager ended with %v, want that the leader election was lost", err)

@@ -1,4 +1,4 @@
-package controllerruntime
+package ctrlqueue
 
 import (
 	"context"
@@ -13,71 +13,58 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// NewQueue returns what the options of a controller take as NewQueue. It panics if the
-// options make no sense.
+// A Queue is the queue of a controller, made by [Binding.NewQueue]. A Queue is a
+// PriorityQueue of controller-runtime, which controllers and event handlers look for.
 //
-// Each call of the function makes a *[Queue]. controller-runtime does so when it starts
-// the controller, and passes the name of that, which labels the metrics and is what
-// [Lookup] knows the queue by. A nil limiter is [workqueue.DefaultTypedControllerRateLimiter].
-func NewQueue[R comparable](options Options[R]) func(name string, limiter clientgo.TypedRateLimiter[R]) clientgo.TypedRateLimitingInterface[R] {
-	options.check()
-	return func(name string, limiter clientgo.TypedRateLimiter[R]) clientgo.TypedRateLimitingInterface[R] {
-		return newQueue(name, limiter, options)
-	}
-}
-
-// A Queue is the queue of a controller. It is a PriorityQueue of controller-runtime,
-// which controllers and event handlers look for.
+// The zero value is not usable. All methods may be called concurrently. A method blocks only
+// if its comment says so. A Queue must not be copied. The controller shuts its queue down,
+// and calls Done for each item.
 //
-// The zero value is not usable. All methods may be called concurrently, and none
-// blocks unless it says so. A Queue must not be copied. The controller owns it: it
-// shuts it down, and calls Done with what it gets.
-//
-// It has no goroutine at rest, and one while items wait for their time.
+// A Queue has no goroutine at rest, and one while items wait for their time.
 type Queue[R comparable] struct {
 	// Immutable after construction.
 
 	queue   *workqueue.TypedRateLimiting[R]
 	name    string
-	options Options[R]
+	binding *Binding[R]
+	options Options[R] // of the binding
 	logger  logr.Logger
+	looks   atomic.Int64 // see seemsToHold
 
 	// closed is set when adds do nothing any more, and ended when nothing is to be
-	// handed out either. Both come before the shutdown of queue, which begins on
-	// another goroutine if it drains, and which hands out what it has left. Nobody else
-	// shuts queue down, so an add has to ask for closed alone, which takes no lock.
+	// handed out either. Both come before the shutdown of queue: a drain begins on
+	// another goroutine, and hands out the items that are left. Nobody else shuts queue
+	// down, so an add asks for closed alone, without a lock.
 	closed, ended atomic.Bool
 
-	over   context.Context // has ended when ended was set
+	over   context.Context // ends when ended is set
 	cancel context.CancelFunc
 
 	grace    func() grace // the same for all calls
 	draining sync.Once    // makes one of several shutdowns begin the drain
 	release  func()       // makes Lookup forget the queue
-
-	heldMu sync.Mutex
-	held   map[R]int // priorities of hand-outs other than 0; guarded by heldMu
 }
 
 var _ priorityqueue.PriorityQueue[int] = (*Queue[int])(nil)
 
-func newQueue[R comparable](name string, limiter clientgo.TypedRateLimiter[R], options Options[R]) *Queue[R] {
+func newQueue[R comparable](b *Binding[R], name string, limiter clientgo.TypedRateLimiter[R]) *Queue[R] {
+	options := b.options
 	logger := log.Log.WithName("workqueue").WithValues("controller", name)
 	if options.Logger != nil {
 		logger = *options.Logger
 	}
 	config := workqueue.TypedRateLimitingQueueConfig[R]{
-		Name: name, Clock: options.Clock, Logger: &logger, Order: options.order(), OneEntry: true,
+		Name: name, Clock: options.Clock, Logger: &logger, Order: options.Order, OneEntry: true,
 	}
 	if name != "" {
-		config.MetricsProvider = metricsProvider()
+		config.MetricsProvider = metricsProvider(logger)
 	}
 	q := &Queue[R]{
 		queue:   workqueue.NewTypedRateLimiting(limiter, config),
 		name:    name,
+		binding: b,
 		options: options,
 		logger:  logger,
-		held:    make(map[R]int),
 	}
 	q.over, q.cancel = context.WithCancel(context.Background())
 	q.grace = sync.OnceValue(q.newGrace)
@@ -108,17 +95,17 @@ func (q *Queue[R]) AddRateLimited(item R) {
 	q.AddWithOpts(priorityqueue.AddOpts{RateLimited: true}, item)
 }
 
-// AddWithOpts adds the items. An item is handed out when its time has come, and of
-// those the one with the highest priority first, in the order in which they became
-// ready. With RateLimited the limiter counts a failure and says the time; with After
-// as well, the earlier of both holds. An item whose add names no priority has 0, unless the
-// order has a Priority function.
+// AddWithOpts adds the items. An item is ready when its time has come. The ready item with
+// the highest priority is handed out first, and within a priority the item that became ready
+// first. With RateLimited the limiter counts a failure and says the time. With After
+// as well, the earlier of the two times holds. Without a Priority the item has priority 0,
+// unless the order has a Priority function.
 //
-// An item has one entry. If it is queued or waits, it keeps the higher of the
-// priorities and the earlier of the times, and goes to the end of its new level if it
-// is raised. If a worker holds it, it gets a new entry, which Done makes ready.
+// An item has one entry. A queued or waiting item keeps the higher of the priorities and the
+// earlier of the times. A raised item goes to the end of its new priority. An item that a
+// worker holds gets a new entry, which Done makes ready.
 //
-// The call takes effect before it returns. After a shutdown it does nothing.
+// The call takes effect before AddWithOpts returns. After a shutdown it does nothing.
 func (q *Queue[R]) AddWithOpts(o priorityqueue.AddOpts, items ...R) {
 	if q.ShuttingDown() || len(items) == 0 {
 		return
@@ -139,11 +126,11 @@ func (q *Queue[R]) Get() (item R, shutdown bool) {
 	return item, shutdown
 }
 
-// GetWithPriority hands out the next item and the priority that it has. The caller must
-// call Done with it. It blocks while no item is ready. After a shutdown it returns
-// shutdown == true and no item, also if items are queued: the workers of
+// GetWithPriority hands out the next item and its priority. The caller must
+// call Done with the item. GetWithPriority blocks while no item is ready. After a shutdown
+// shutdown is true and there is no item, also if items are queued: the workers of
 // controller-runtime look at nothing else, and would reconcile a whole backlog with a
-// context that has ended. During a drain it hands out what is queued.
+// context that has ended. During a drain GetWithPriority hands out the queued items.
 func (q *Queue[R]) GetWithPriority() (item R, priority int, shutdown bool) {
 	if q.ended.Load() {
 		return item, 0, true
@@ -156,39 +143,12 @@ func (q *Queue[R]) GetWithPriority() (item R, priority int, shutdown bool) {
 		q.queue.Done(info.Item) // The shutdown came in between, and the worker will leave.
 		return item, 0, true
 	}
-	if info.Priority != 0 {
-		q.heldMu.Lock()
-		defer q.heldMu.Unlock()
-		q.held[info.Item] = info.Priority
-	}
 	return info.Item, info.Priority, false
 }
 
-// Done ends the hand-out of the item. If it was added in the meantime, it is queued now
+// Done ends the hand-out of the item. An item that was added in the meantime is queued now
 // or, with a delay, when its time has come.
-func (q *Queue[R]) Done(item R) {
-	q.handOut(item, true)
-	q.queue.Done(item)
-}
-
-// handOut returns the priority that a held item was handed out with. A caller of Done has
-// it forgotten.
-func (q *Queue[R]) handOut(item R, done bool) (priority int) {
-	q.heldMu.Lock()
-	defer q.heldMu.Unlock()
-	priority = q.held[item]
-	if done {
-		delete(q.held, item)
-	}
-	return priority
-}
-
-// redo has Done queue the item of a reconcile that was cut short, also if its re-add was
-// removed, at the priority of the hand-out if that is higher.
-func (q *Queue[R]) redo(item R) {
-	priority := q.handOut(item, false)
-	q.queue.AddWith(workqueue.AddOptions{Priority: &priority}, item)
-}
+func (q *Queue[R]) Done(item R) { q.queue.Done(item) }
 
 // Forget makes the limiter forget the failures of the item.
 func (q *Queue[R]) Forget(item R) { q.queue.Forget(item) }
@@ -209,12 +169,12 @@ func (q *Queue[R]) Name() string { return q.name }
 // [workqueue.Typed.Snapshot].
 func (q *Queue[R]) Snapshot(limit int) workqueue.Snapshot[R] { return q.queue.Snapshot(limit) }
 
-// Remove takes the item back, and reports whether it was queued or waited. What a
-// worker holds it keeps, and an add of it in the meantime is dropped.
+// Remove takes the item back, and reports whether the item was queued or waited. A worker
+// keeps the item that it holds, and an add of the item in the meantime is dropped.
 func (q *Queue[R]) Remove(item R) bool { return q.queue.Remove(item) }
 
-// Reschedule makes the item wait for that long from now, earlier or later than it
-// would have come. What is queued stays.
+// Reschedule makes the item wait for that long from now, whether that is earlier or later
+// than before. A queued item stays queued.
 func (q *Queue[R]) Reschedule(item R, duration time.Duration) (taken bool) {
 	return q.queue.Reschedule(item, duration)
 }

@@ -1,4 +1,4 @@
-package controllerruntime_test
+package ctrlqueue_test
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"github.com/go-logr/logr/funcr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/seed16c08ea7/workqueue"
-	"github.com/seed16c08ea7/workqueue/controllerruntime"
+	"github.com/seed16c08ea7/workqueue/ctrlqueue"
 	testingclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -94,11 +94,9 @@ func TestClockOfTheOptions(t *testing.T) {
 // A drain that is cut off says so, to the logger that was given.
 func TestADrainThatIsCutOffIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		stopped, stop := context.WithCancel(context.Background())
-		stop()
 		var lines []string
 		logger := funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{})
-		q := open(stringOptions{Drain: time.Second, Stopped: stopped, Logger: &logger})
+		q := openStopped(t, "", stringOptions{AtEnd: workqueue.EndDrain, Grace: time.Second, Logger: &logger})
 		q.Add("a")
 		q.ShutDown()
 		time.Sleep(time.Minute)
@@ -112,10 +110,8 @@ func TestADrainThatIsCutOffIsLogged(t *testing.T) {
 
 // ShutDown returns at once if it drains, and from then on adds do nothing, as after any.
 func TestAddsAfterAShutdownThatDrains(t *testing.T) {
-	stopped, stop := context.WithCancel(context.Background())
-	stop()
 	for range 100 {
-		q := open(stringOptions{Drain: time.Minute, Stopped: stopped})
+		q := openStopped(t, "", stringOptions{AtEnd: workqueue.EndDrain, Grace: time.Minute})
 		q.Add("queued")
 		q.ShutDown()
 		if !q.ShuttingDown() {
@@ -172,12 +168,11 @@ func TestShutDownDuringADrain(t *testing.T) {
 
 // Every way to end a queue, at once and again: all calls return, and all workers leave.
 func TestShutDownAnyNumberOfTimesAtOnce(t *testing.T) {
-	stopped, stop := context.WithCancel(context.Background())
-	stop()
-	over := stopped // It has ended, so a Drain with it does not wait.
-	for _, o := range []stringOptions{{}, {Drain: time.Minute, Stopped: stopped}} {
+	over, cancel := context.WithCancel(context.Background())
+	cancel() // So a Drain with it does not wait.
+	for _, o := range []stringOptions{{}, {AtEnd: workqueue.EndDrain, Grace: time.Minute}} {
 		for range 50 {
-			q := open(o)
+			q := openStopped(t, "", o)
 			q.AddWithOpts(prioritized(-100), "a", "b", "c")
 			q.AddAfter("d", time.Hour)
 			var all sync.WaitGroup
@@ -208,8 +203,8 @@ func TestNamespacesTakeTurns(t *testing.T) {
 		return r
 	}
 	synctest.Test(t, func(t *testing.T) {
-		o := options{Group: controllerruntime.Namespace, MaxInFlight: func(string) int { return 2 }}
-		q := controllerruntime.NewQueue(o)("", nil)
+		o := options{Order: workqueue.Order[reconcile.Request]{Group: ctrlqueue.Namespace, MaxInFlight: func(string) int { return 2 }}}
+		q := ctrlqueue.For(o).NewQueue("", nil)
 		for i := range 5 {
 			q.Add(in("loud", fmt.Sprint(i)))
 		}
@@ -236,10 +231,8 @@ func TestNamespacesTakeTurns(t *testing.T) {
 // The cause of a cancel is kept for those who ask for it.
 func TestCauseOfTheEndOfADrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		stopped, stop := context.WithCancel(context.Background())
-		stop()
 		var cause error
-		c := start(t, "cause", options{Drain: time.Second, Stopped: stopped}, func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+		c := start(t, "cause", draining(time.Second), func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 			<-ctx.Done()
 			cause = context.Cause(ctx)
 			return reconcile.Result{}, ctx.Err()
@@ -247,7 +240,7 @@ func TestCauseOfTheEndOfADrain(t *testing.T) {
 		c.q.Add(request("a"))
 		synctest.Wait()
 		c.end(t)
-		if cause == nil || errors.Is(cause, context.Canceled) || cause.Error() != "controllerruntime: the time for the drain is over" {
+		if cause == nil || errors.Is(cause, context.Canceled) || cause.Error() != "ctrlqueue: Grace is over" {
 			t.Errorf("the cause is %v", cause)
 		}
 	})

@@ -1,4 +1,4 @@
-module github.com/seed16c08ea7/workqueue/controllerruntime
+module github.com/seed16c08ea7/workqueue/ctrlqueue
 
 go 1.26.0
 

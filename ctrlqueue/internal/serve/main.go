@@ -29,7 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"github.com/seed16c08ea7/workqueue/controllerruntime"
+	"github.com/seed16c08ea7/workqueue/ctrlqueue"
 )
 
 func main() {
@@ -48,7 +48,7 @@ func run(ctx context.Context, listen string) error {
 	for _, kind := range []kind{{"still", feedOnce, stuck}, {"busy", feedAlways, work}} {
 		for name, options := range map[string]controller.Options{
 			"theirs": {},
-			"ours":   {NewQueue: controllerruntime.NewQueue(controllerruntime.Options[reconcile.Request]{})},
+			"ours":   {NewQueue: ctrlqueue.For(ctrlqueue.Options[reconcile.Request]{}).NewQueue},
 		} {
 			if err := kind.start(ctx, name+"-"+kind.name, options); err != nil {
 				return err

@@ -1,4 +1,4 @@
-package controllerruntime_test
+package ctrlqueue_test
 
 import (
 	"fmt"
@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/seed16c08ea7/workqueue/controllerruntime"
+	"github.com/seed16c08ea7/workqueue/ctrlqueue"
 	clientgo "k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 )
@@ -29,7 +29,7 @@ var theirs = impl{"controller-runtime", func(l limiter) queue {
 }}
 
 var ours = impl{"workqueue", func(l limiter) queue {
-	return controllerruntime.NewQueue(controllerruntime.Options[string]{})("", l).(queue)
+	return ctrlqueue.For(ctrlqueue.Options[string]{}).NewQueue("", l).(queue)
 }}
 
 func newLimiter() limiter {

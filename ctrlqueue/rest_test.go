@@ -1,7 +1,6 @@
-package controllerruntime_test
+package ctrlqueue_test
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -9,7 +8,8 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
-	"github.com/seed16c08ea7/workqueue/controllerruntime"
+	"github.com/seed16c08ea7/workqueue"
+	"github.com/seed16c08ea7/workqueue/ctrlqueue"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 )
 
@@ -24,7 +24,7 @@ func TestNothingIsLoggedInAnHour(t *testing.T) {
 		lines int
 	}{
 		{"workqueue", func(l logr.Logger) queue {
-			return controllerruntime.NewQueue(stringOptions{Logger: &l})("quiet", newLimiter()).(queue)
+			return ctrlqueue.For(stringOptions{Logger: &l}).NewQueue("quiet", newLimiter()).(queue)
 		}, 0},
 		{"controller-runtime", func(l logr.Logger) queue {
 			return priorityqueue.New("", func(o *priorityqueue.Opts[string]) { o.Log, o.RateLimiter = l, newLimiter() })
@@ -55,20 +55,18 @@ func TestNothingIsLoggedInAnHour(t *testing.T) {
 func TestGoroutinesWithEveryOption(t *testing.T) {
 	group := func(item string) string { return item[:1] }
 	one := func(string) int { return 1 }
-	stopped, stop := context.WithCancel(context.Background())
-	stop()
 	for name, o := range map[string]stringOptions{
-		"OldestEvery": {OldestEvery: 2},
-		"Group":       {Group: group, Weight: one},
-		"MaxInFlight": {Group: group, MaxInFlight: one},
+		"OldestEvery": {Order: order{OldestEvery: 2}},
+		"Group":       {Order: order{Group: group, Weight: one}},
+		"MaxInFlight": {Order: order{Group: group, MaxInFlight: one}},
+		"Priority":    {Order: order{Priority: func(item string) int { return len(item) }}},
 		"Quiet":       {Quiet: time.Second, Most: time.Minute},
-		"Drain":       {Drain: time.Minute, Stopped: stopped},
-		"Order":       {Order: order{Priority: func(item string) int { return len(item) }}},
+		"EndDrain":    {AtEnd: workqueue.EndDrain, Grace: time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
+				q := openStopped(t, fresh("goroutines"), o)
 				before := goroutines()
-				q := controllerruntime.NewQueue(o)(fresh("goroutines"), newLimiter()).(queue)
 				expect := func(what string, most int) {
 					t.Helper()
 					synctest.Wait()
@@ -98,7 +96,7 @@ func TestGoroutinesWithEveryOption(t *testing.T) {
 // A limiter of a caller may panic. The caller of the queue sees that, and the queue works
 // on.
 func TestALimiterThatPanicsLeavesTheQueueUsable(t *testing.T) {
-	q := controllerruntime.NewQueue(stringOptions{})("", broken{newLimiter()}).(queue)
+	q := ctrlqueue.For(stringOptions{}).NewQueue("", broken{newLimiter()}).(queue)
 	defer q.ShutDown()
 	for what, call := range map[string]func(){
 		"AddRateLimited": func() { q.AddRateLimited("a") },

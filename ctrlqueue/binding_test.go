@@ -1,0 +1,255 @@
+package ctrlqueue_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/seed16c08ea7/workqueue"
+	"github.com/seed16c08ea7/workqueue/ctrlqueue"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// This file has controllers that are bound in wrong ways, and what CancelOnReAdd does to the
+// entry of an item.
+
+func TestABindingForTwoControllers(t *testing.T) {
+	b := ctrlqueue.For(stringOptions{})
+	first := b.NewQueue("first", nil)
+	mustPanic(t, `ctrlqueue: controller "second": the Binding is that of controller "first", whose queue has not ended: call For for each controller`,
+		func() { b.NewQueue("second", nil) })
+	first.ShutDown()
+	b.NewQueue("second", nil).ShutDown() // As of a manager that is made anew.
+}
+
+func TestCancelOnReAddWithoutTheReconciler(t *testing.T) {
+	b := ctrlqueue.For(stringOptions{CancelOnReAdd: true})
+	mustPanic(t, `ctrlqueue: controller "pod": CancelOnReAdd needs the Reconciler of the Binding around the reconciler`,
+		func() { b.NewQueue("pod", nil) })
+	b.Reconciler(reconcile.TypedFunc[string](nil))
+	b.NewQueue("pod", nil).ShutDown()
+}
+
+// Who starts the manager below is never told why it ends.
+func TestGraceWithoutAStartOfTheWrappedManager(t *testing.T) {
+	c := &stranger[string]{}
+	if err := ctrlqueue.WrapManager(newStandIn(), stringOptions{Grace: time.Second}).Add(c); err != nil {
+		t.Fatal(err)
+	}
+	mustPanic(t, `ctrlqueue: controller "pod": Grace needs a Start of the manager that WrapManager has returned`,
+		func() { c.NewQueue("pod", nil) })
+}
+
+// A reconciler whose controller has another queue does nothing, and says so.
+func TestAReconcilerWithTheQueueOfAnother(t *testing.T) {
+	none := func(*controller.Options) {}
+	other := ctrlqueue.For(options{})
+	for name, row := range map[string]struct {
+		queue func(*controller.Options)
+		start func(*testing.T, *ctrlqueue.Binding[reconcile.Request])
+	}{
+		"that of controller-runtime": {none, func(*testing.T, *ctrlqueue.Binding[reconcile.Request]) {}},
+		"that of another Binding": {func(o *controller.Options) { o.NewQueue = other.NewQueue }, func(t *testing.T, b *ctrlqueue.Binding[reconcile.Request]) {
+			q := b.NewQueue("", nil)
+			t.Cleanup(q.ShutDown)
+			q.Add(request("other")) // Another item is in flight there.
+			q.Get()
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := ctrlqueue.For(options{CancelOnReAdd: true})
+				var errs []error
+				inner := b.Reconciler(reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
+					t.Error("the reconciler was called")
+					return reconcile.Result{}, nil
+				}))
+				row.start(t, b)
+				opts := controller.Options{Reconciler: reconcile.Func(func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+					_, err := inner.Reconcile(ctx, r)
+					errs = append(errs, err)
+					return reconcile.Result{}, nil
+				})}
+				row.queue(&opts)
+				run(t, opts, request("a"))
+				if len(errs) != 1 || errs[0] == nil || !strings.Contains(errs[0].Error(), "ctrlqueue: this reconciler is of one Binding, and the queue of the controller is not") {
+					t.Errorf("the errors are %v", errs)
+				}
+			})
+		})
+	}
+}
+
+// run runs a controller with one request, on any queue.
+func run(t *testing.T, opts controller.Options, r reconcile.Request) {
+	t.Helper()
+	s := newStandIn()
+	opts.Logger = logr.Discard()
+	c, err := controller.New("any", s, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Watch(adds(r)); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	over := make(chan error)
+	go func() { over <- s.Start(ctx) }()
+	time.Sleep(time.Minute)
+	stop()
+	if err := <-over; err != nil {
+		t.Error(err)
+	}
+}
+
+// Middleware hides from WrapManager that a reconciler has a Binding.
+func TestABindingHiddenFromWrapManager(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var errs []error
+		inner := ctrlqueue.For(options{}).Reconciler(reconcile.Func(nil))
+		s := newStandIn()
+		c := startIn(t, s, ctrlqueue.WrapManager(s, options{}), "hidden", controller.Options{
+			Reconciler: reconcile.Func(func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+				_, err := inner.Reconcile(ctx, r)
+				errs = append(errs, err)
+				return reconcile.Result{}, nil
+			}),
+		})
+		c.q.Add(request("a"))
+		synctest.Wait()
+		c.end(t)
+		if len(errs) != 1 || errs[0] == nil {
+			t.Errorf("the errors are %v", errs)
+		}
+	})
+}
+
+// A wrong queue is found also beside many items in flight.
+func TestManyReconcilesAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const items = 1000
+		b := ctrlqueue.For(options{})
+		s := newStandIn()
+		done := make(chan bool, items)
+		c := startIn(t, s, s, "many", controller.Options{
+			NewQueue:                b.NewQueue,
+			MaxConcurrentReconciles: items,
+			Reconciler: reconcile.Func(func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+				time.Sleep(time.Second) // Until all are in flight.
+				_, err := b.Reconciler(reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
+					return reconcile.Result{}, nil
+				})).Reconcile(ctx, r)
+				done <- err == nil
+				return reconcile.Result{}, nil
+			}),
+		})
+		for i := range items {
+			c.q.Add(request(fmt.Sprint(i)))
+		}
+		for range items {
+			if !<-done {
+				t.Error("a reconcile with the right queue has failed")
+			}
+		}
+		c.end(t)
+	})
+}
+
+// cutShort runs a controller with CancelOnReAdd, and adds a at the priority. Once a is at
+// work, then is called. It returns what was reconciled, in order, with what was behind a.
+func cutShort(t *testing.T, priority int, then func(*requestQueue)) (reconciled []string) {
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t, "cut-short", options{CancelOnReAdd: true}, func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+			select {
+			case <-ctx.Done():
+				reconciled = append(reconciled, r.Name+" cut short")
+			case <-time.After(time.Second):
+				reconciled = append(reconciled, r.Name)
+			}
+			if err := ctx.Err(); err != nil {
+				return reconcile.Result{}, fmt.Errorf("the reconcile has not come to its end: %w", err)
+			}
+			return reconcile.Result{}, nil
+		})
+		c.q.AddWithOpts(prioritized(priority), request("a"))
+		synctest.Wait()
+		c.q.Add(request("b"))
+		then(c.q)
+		time.Sleep(time.Minute)
+		if n := c.q.NumRequeues(request("a")); n > 0 {
+			t.Errorf("the cancels count as %d failures", n)
+		}
+		c.end(t)
+	})
+	return reconciled
+}
+
+// The add that has cut the reconcile short is taken back: the work of the add before is
+// undone all the same.
+func TestARemoveOfWhatHasCutAReconcileShort(t *testing.T) {
+	for priority, want := range map[int]string{0: "[a cut short b a]", 5: "[a cut short a b]", -5: "[a cut short b a]"} {
+		got := cutShort(t, priority, func(q *requestQueue) {
+			q.Add(request("a"))
+			q.Remove(request("a"))
+		})
+		if fmt.Sprint(got) != want {
+			t.Errorf("handed out at %d: reconciled are %v, want %s", priority, got, want)
+		}
+	}
+}
+
+// A resync has a low priority, and cuts an urgent reconcile short, which then comes before
+// all that is less urgent. A more urgent add raises it.
+func TestPriorityOfWhatWasCutShort(t *testing.T) {
+	for _, row := range []struct {
+		handedOut, added int
+		want             string
+	}{
+		{5, -100, "[a cut short a b]"},
+		{-100, 5, "[a cut short a b]"},
+		{-5, -100, "[a cut short b a]"},
+	} {
+		got := cutShort(t, row.handedOut, func(q *requestQueue) { q.AddWithOpts(prioritized(row.added), request("a")) })
+		if fmt.Sprint(got) != row.want {
+			t.Errorf("handed out at %d and added at %d: reconciled are %v, want %s", row.handedOut, row.added, got, row.want)
+		}
+	}
+}
+
+// Only a reconcile that says so was cut short, as in workqueue.Run: what else it returns
+// counts.
+func TestAReconcileThatFailsAfterItsObjectHasChanged(t *testing.T) {
+	for _, row := range []struct {
+		err      error
+		failures int
+	}{
+		{nil, 0}, {workqueue.ErrReAdded, 0}, {context.Canceled, 0}, {errors.New("of its own"), 1},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			began := 0
+			c := start(t, "fails", options{CancelOnReAdd: true}, func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+				if began++; began == 1 {
+					<-ctx.Done()
+					return reconcile.Result{}, row.err
+				}
+				<-time.After(time.Second)
+				return reconcile.Result{}, nil
+			})
+			c.q.Add(request("a"))
+			synctest.Wait()
+			c.q.Add(request("a"))
+			synctest.Wait()
+			if n := c.q.NumRequeues(request("a")); n != row.failures || began != 2 {
+				t.Errorf("%v: %d failures and %d reconciles, want %d and 2", row.err, n, began, row.failures)
+			}
+			time.Sleep(time.Minute)
+			c.end(t)
+		})
+	}
+}

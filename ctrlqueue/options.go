@@ -1,0 +1,97 @@
+package ctrlqueue
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/seed16c08ea7/workqueue"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// Options are the options of [For] and [WrapManager]. The zero value is valid: it gives the
+// rules of controller-runtime's own queue. Several controllers can have the same Options.
+type Options[R comparable] struct {
+	// Order decides which item is handed out next. With the zero Order, the highest
+	// priority is handed out first, and within a priority the item that was added first.
+	//
+	// The Order has fairness and limits for groups of items: [Namespace] as its Group makes
+	// the namespaces take turns. With a Priority function, an item has a priority also if
+	// the add names none.
+	Order workqueue.Order[R]
+
+	// Quiet puts an add off until its item was not added for that long, so that a
+	// burst of events leads to one reconcile. Most is how long the item is put off at most,
+	// from the first add on; 0 is no bound. Adds that name a delay, a limiter or a
+	// priority other than 0 are not put off, which includes the initial list. If the Order
+	// has a Priority function, adds that name 0 are not put off either.
+	Quiet, Most time.Duration
+
+	// CancelOnReAdd cancels the context of a reconcile when its object changes, with the
+	// cause [workqueue.ErrReAdded]. If the reconcile then returns an error that wraps
+	// [context.Canceled] or the cause, the reconcile was cut short. The error is dropped:
+	// nothing is logged or counted as a failure. The next reconcile of the object follows
+	// at once, also if the change was taken back by [Queue.Remove]. Its priority is that of
+	// the change or of the reconcile that was cut short, whichever is higher.
+	//
+	// A reconcile that writes to its own object cancels itself. MaxCancels bounds that.
+	CancelOnReAdd bool
+
+	// MaxCancels is how many reconciles of an object in a row CancelOnReAdd may cut short;
+	// 0 stands for [workqueue.DefaultMaxCancels]. The next reconcile is not cancelled, so that it can come to an end.
+	MaxCancels int
+
+	// AtEnd is what becomes of the queue when the manager ends because the context of its
+	// Start has ended. [workqueue.EndStop], the zero value, is the end of
+	// controller-runtime: what is queued is dropped. With [workqueue.EndDrain], workers
+	// finish what is queued, as long as Grace lasts. What waits is dropped, and what fails
+	// then is not retried. [workqueue.EndKeep] panics.
+	//
+	// A manager that ends for another reason, such as the loss of its leadership, always
+	// drops what is queued.
+	AtEnd workqueue.End
+
+	// Grace is how long the contexts of reconciles outlast the context of the manager's
+	// Start. Grace must be shorter than GracefulShutdownTimeout of the manager. EndDrain
+	// needs a Grace, and a Grace needs [WrapManager].
+	Grace time.Duration
+
+	// Clock tells the time that delays are measured in; nil is the real one.
+	Clock clock.WithTicker
+
+	// Logger is told of panics in foreign code on the goroutine of the queue, of a
+	// drain whose time is over, and of an object that has used up MaxCancels. If nil, it is
+	// the logger of controller-runtime.
+	Logger *logr.Logger
+}
+
+// Namespace returns the namespace of the object of a request, for the Group of an Order.
+func Namespace(r reconcile.Request) string { return r.Namespace }
+
+// check panics if the options make no sense. The constructor of a queue checks the Order.
+func (o Options[R]) check() {
+	workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[R]{Order: o.Order})
+	switch {
+	case min(o.Quiet, o.Most, o.Grace) < 0:
+		panic(fmt.Sprintf("ctrlqueue: a duration is negative: Quiet %v, Most %v, Grace %v", o.Quiet, o.Most, o.Grace))
+	case o.Most > 0 && o.Quiet == 0:
+		panic("ctrlqueue: Most needs a Quiet")
+	case o.Most > 0 && o.Most < o.Quiet:
+		panic(fmt.Sprintf("ctrlqueue: Most is less than Quiet: %v and %v", o.Most, o.Quiet))
+	case o.MaxCancels < 0:
+		panic(fmt.Sprintf("ctrlqueue: MaxCancels is negative: %d", o.MaxCancels))
+	}
+	o.checkEnd()
+}
+
+func (o Options[R]) checkEnd() {
+	switch {
+	case o.AtEnd == workqueue.EndKeep:
+		panic("ctrlqueue: EndKeep keeps nothing: a controller that starts again makes a new queue")
+	case o.AtEnd > workqueue.EndKeep:
+		panic(fmt.Sprintf("ctrlqueue: AtEnd has an unknown value: %d", o.AtEnd))
+	case o.AtEnd == workqueue.EndDrain && o.Grace == 0:
+		panic("ctrlqueue: EndDrain without Grace: there is no time to drain in")
+	}
+}

@@ -1,0 +1,193 @@
+package ctrlqueue
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/seed16c08ea7/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+type reconciler[R comparable] struct {
+	binding *Binding[R]
+	next    reconcile.TypedReconciler[R]
+}
+
+func (r *reconciler[R]) Reconcile(ctx context.Context, item R) (reconcile.Result, error) {
+	q, err := r.binding.queueOf(ctx, item)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if q == nil {
+		return r.next.Reconcile(ctx, item)
+	}
+	ctx, cancel := q.outlive(context.WithValue(ctx, queueKey[R]{}, q))
+	defer cancel()
+	if r.binding.options.CancelOnReAdd && r.binding.mayCancel(q, item) {
+		return r.cancelOnReAdd(ctx, q, item)
+	}
+	return r.next.Reconcile(ctx, item)
+}
+
+// queueKey is the key under which a context has the *Queue[R] of its reconcile.
+type queueKey[R comparable] struct{}
+
+// errNotBound names no controller: controller-runtime logs the error with the name.
+var errNotBound = errors.New("ctrlqueue: this reconciler is of one Binding, and the queue of the controller is not: set NewQueue of the controller to that of the same Binding")
+
+// queueOf returns the queue of the controller that calls the reconciler. The queue is nil if
+// no controller does, and if a reconciler of the same Binding around this one has found the
+// queue already.
+func (b *Binding[R]) queueOf(ctx context.Context, item R) (*Queue[R], error) {
+	q := b.queue.Load()
+	outer, bound := ctx.Value(queueKey[R]{}).(*Queue[R])
+	switch {
+	case bound && outer.binding == b:
+		return nil, nil
+	case !bound && controller.ReconcileIDFromContext(ctx) == "":
+		return nil, nil
+	case bound || q == nil || !q.seemsToHold(item):
+		return nil, errNotBound
+	}
+	return q, nil
+}
+
+// mostLooks is how many reconciles look for their item in the queue. One is too few: two
+// controllers that have each other's queues by mistake may both reconcile an object of the
+// same name.
+const mostLooks = 100
+
+// seemsToHold reports whether a worker holds the item. After mostLooks calls it reports true
+// without a look.
+func (q *Queue[R]) seemsToHold(item R) bool {
+	if q.looks.Load() >= mostLooks {
+		return true
+	}
+	q.looks.Add(1)
+	for limit := mostLooks; ; limit *= 4 {
+		s := q.queue.Snapshot(limit)
+		for _, held := range s.InFlight {
+			if held.Item == item {
+				return true
+			}
+		}
+		if s.InFlightTotal <= limit {
+			return false
+		}
+	}
+}
+
+// outlive returns ctx or, if there is a Grace, a context that ends with ctx or with the
+// Grace, whichever is later. If ctx ends for another reason than the context of the
+// manager's Start, the returned context ends at once: at a deadline, for example, or when
+// the leadership is lost.
+func (q *Queue[R]) outlive(ctx context.Context) (context.Context, context.CancelFunc) {
+	if q.options.Grace == 0 {
+		return ctx, func() {}
+	}
+	longer, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		if !q.binding.term.asked.Load() || ctx.Err() != context.Canceled {
+			cancel(context.Cause(ctx))
+			return
+		}
+		g := q.grace()
+		context.AfterFunc(g.ctx, func() { cancel(context.Cause(g.ctx)) })
+	})
+	end := func() {
+		stop()
+		cancel(context.Canceled)
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		limited, release := context.WithDeadline(longer, deadline)
+		return limited, func() { release(); end() }
+	}
+	return longer, end
+}
+
+// ReAddContext returns a context that ends when the item of this reconcile is added
+// again, as it is when its object changes: work on the old state can stop, or look at
+// the new state. The cause is [workqueue.ErrReAdded] then. The context ends with ctx too.
+// The CancelFunc releases the context; it must be called.
+//
+// ctx must be the context of a reconciler that [Binding.Reconciler] or [WrapManager] has
+// wrapped, or derived from it. With any other, as in a test that calls Reconcile, the
+// returned context ends with ctx alone.
+//
+// A reconcile that stops early returns a Result with a RequeueAfter, however short. Without
+// one, the work is lost if [Queue.Remove] takes the add back, and a resync of low priority
+// moves an urgent item behind all others.
+//
+// Beware of a reconcile that writes to its own object: the event of that write adds
+// the item again, and ends the context. Call ReAddContext after the write, before the part
+// that is worth stopping. Or use CancelOnReAdd of the [Options], which has a bound.
+func ReAddContext[R comparable](ctx context.Context, item R) (context.Context, context.CancelFunc) {
+	if q, ok := ctx.Value(queueKey[R]{}).(*Queue[R]); ok {
+		return q.ReAddContext(ctx, item)
+	}
+	return context.WithCancel(ctx)
+}
+
+// cancelOnReAdd calls the reconciler with a context that ends when the item is added again.
+// After a reconcile that was cut short, the item is added at once with the lowest priority, as
+// Remove may have taken back the add that has cut the reconcile short. Then the controller is
+// told to requeue the item after some time: the controller names the priority of the
+// hand-out. The item has one entry, so the highest priority and the earliest time hold.
+func (r *reconciler[R]) cancelOnReAdd(ctx context.Context, q *Queue[R], item R) (reconcile.Result, error) {
+	watching, cancel := q.ReAddContext(ctx, item)
+	defer cancel()
+	result, err := r.next.Reconcile(watching, item)
+	readded := context.Cause(watching) == workqueue.ErrReAdded
+	if !readded || !errors.Is(err, context.Canceled) && !errors.Is(err, workqueue.ErrReAdded) {
+		r.binding.cancels.reset(item)
+		return result, err
+	}
+	r.binding.cancels.add(item)
+	q.queue.AddWith(workqueue.AddOptions{Priority: new(math.MinInt)}, item)
+	return reconcile.Result{RequeueAfter: time.Nanosecond}, nil
+}
+
+// mayCancel reports whether the next reconcile of the item may be cut short. If not, the
+// count starts anew.
+func (b *Binding[R]) mayCancel(q *Queue[R], item R) bool {
+	n := b.cancels.of(item)
+	if n < cmp.Or(b.options.MaxCancels, workqueue.DefaultMaxCancels) {
+		return true
+	}
+	b.cancels.reset(item)
+	q.logger.Info("The next reconcile is not cancelled, as the object has changed in each of the last ones", "item", item, "cancels", n)
+	return false
+}
+
+// cancels counts how many of the last reconciles of each item were cut short in a row. Only
+// items that are about to be reconciled again have an entry.
+type cancels[R comparable] struct {
+	mu    sync.Mutex
+	inRow map[R]int // guarded by mu
+}
+
+func (c *cancels[R]) of(item R) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.inRow[item]
+}
+
+func (c *cancels[R]) reset(item R) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.inRow, item)
+}
+
+func (c *cancels[R]) add(item R) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.inRow == nil {
+		c.inRow = make(map[R]int)
+	}
+	c.inRow[item]++
+}

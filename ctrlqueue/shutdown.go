@@ -1,0 +1,83 @@
+package ctrlqueue
+
+import (
+	"context"
+	"errors"
+
+	"github.com/seed16c08ea7/workqueue"
+)
+
+// errGraceOver is the cause of the end of a reconcile that has taken longer than the Grace.
+var errGraceOver = errors.New("ctrlqueue: Grace is over")
+
+// ShutDown ends the queue: adds do nothing any more, workers are released and are
+// handed nothing, and waiting items are dropped. ShutDown may be called any number of times.
+//
+// If the options have EndDrain, and the context of the manager has ended, workers are
+// handed what is queued until nothing is left or the Grace is over. A further ShutDown does
+// not shorten the drain.
+func (q *Queue[R]) ShutDown() {
+	if q.drains() {
+		q.closed.Store(true)
+		q.draining.Do(func() { go q.drainAtTheEnd() })
+		return
+	}
+	q.end()
+}
+
+// ShutDownWithDrain shuts the queue down and blocks until all queued items have been
+// handed out and are done. A ShutDown, before or meanwhile, ends the wait: at once or, if
+// the ShutDown drains, when the Grace is over.
+func (q *Queue[R]) ShutDownWithDrain() { _ = q.Drain(context.Background()) }
+
+// Drain is ShutDownWithDrain with an end: when ctx is done, Drain ends the queue and
+// returns a *[workqueue.DrainError] with the items that are left.
+func (q *Queue[R]) Drain(ctx context.Context) error {
+	q.closed.Store(true)
+	// A drain that begins after the end would wait for items that nobody is handed.
+	within, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(q.over, cancel)()
+	err := q.queue.Drain(within)
+	q.end()
+	var left *workqueue.DrainError[R]
+	if errors.As(err, &left) && ctx.Err() == nil {
+		left.Err = workqueue.ErrShutDown
+	}
+	return err
+}
+
+// end is a shutdown after which nothing is handed out. A worker that has passed the
+// check of ended before may get an item, and drops it.
+func (q *Queue[R]) end() {
+	q.closed.Store(true)
+	q.ended.Store(true)
+	q.cancel()
+	q.release()
+	q.queue.ShutDown()
+}
+
+// drains reports whether a shutdown at this moment lets workers finish what is queued.
+func (q *Queue[R]) drains() bool {
+	return q.options.AtEnd == workqueue.EndDrain && !q.ended.Load() && q.binding.term.asked.Load()
+}
+
+// A grace is the time after the end of the manager's context. It begins with the shutdown,
+// or with the end of the context of a reconcile, whichever comes first.
+type grace struct {
+	ctx    context.Context
+	cancel context.CancelFunc
+}
+
+func (q *Queue[R]) newGrace() grace {
+	ctx, cancel := context.WithTimeoutCause(context.Background(), q.options.Grace, errGraceOver)
+	return grace{ctx, cancel}
+}
+
+func (q *Queue[R]) drainAtTheEnd() {
+	g := q.grace()
+	defer g.cancel()
+	if err := q.Drain(g.ctx); err != nil {
+		q.logger.Info("The manager has stopped before the queue was drained", "left", err.Error())
+	}
+}
