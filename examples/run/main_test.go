@@ -97,7 +97,7 @@ func TestDrainIsBounded(t *testing.T) {
 		start := time.Now()
 		cancel()
 		left, ok := errors.AsType[*workqueue.DrainError[cache.ObjectName]](<-served)
-		if !ok || left.Left.FailedTotal != 1 || left.Left.Failed[0].Item.Name != "stuck" {
+		if !ok || left.Left.QueuedTotal != 1 || left.Left.Queued[0].Item.Name != "stuck" {
 			t.Errorf("got %v, want that one item is left", left)
 		}
 		if got := time.Since(start); got != drainTimeout {
