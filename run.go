@@ -211,6 +211,8 @@ type runner[T comparable] struct {
 	notes   int               // of late so far
 	cancels map[T]int         // calls in a row that were cut short by CancelOnReAdd
 	err     error             // what GetInfo has failed with, if not for ctx or a shutdown
+
+	dropped *leftover[T] // items that waited at the shutdown and that this Run names; nil for none
 }
 
 // newRunner prepares a Run: its contexts, and who counts. It starts no goroutine.

@@ -151,10 +151,20 @@ func (a *agenda[T]) countOf(failed *failures[T], odd bool, most int) (n int) {
 func (r *runner[T]) close() error {
 	r.closing.Store(true)
 	r.delaying.close()
+	r.dropped = r.claimDropped() // Before another Run can know of the shutdown.
 	r.typed.shutDown(true)
 	<-r.working
 	r.limiting.ShutDown()
 	return r.leftBehind(r.takeQueued(), false)
+}
+
+// claimDropped returns the items that the shutdown has dropped, for one of the Runs that name
+// them. A Run that only logs numbers leaves the names to another Run.
+func (r *runner[T]) claimDropped() *leftover[T] {
+	if r.options.OnStop == nil && r.options.AtEnd != EndDrain {
+		return r.delaying.leftover()
+	}
+	return r.delaying.claimLeftover()
 }
 
 // takeQueued takes all items out of the queue. It returns how they were queued, if somebody
@@ -194,18 +204,19 @@ func (r *runner[T]) takeQueued() (before []ItemInfo[T]) {
 // The workers have ended, so their notes are read without the lock. The lists are made only
 // for somebody who gets them, as millions of items take long.
 func (r *runner[T]) leftBehind(before []ItemInfo[T], notesOnly bool) error {
-	var dropped *leftover[T]
 	held := 0
 	if !notesOnly {
-		dropped = r.delaying.claimLeftover()
+		if r.dropped == nil {
+			r.dropped = r.claimDropped()
+		}
 		_, held = r.typed.sizes()
 	}
-	failed, retries := r.countFailed(), dropped.retries(r.failed, r.oddFail.Load())
+	failed, retries := r.countFailed(), r.dropped.retries(r.failed, r.oddFail.Load())
 	something := len(r.queued)+held+failed+retries > 0
 	undrained := r.options.AtEnd == EndDrain && something
 	left := new(DrainError[T])
 	if undrained || r.options.OnStop != nil {
-		left.Left = r.nameLeft(before, dropped, held)
+		left.Left = r.nameLeft(before, held)
 	}
 	if r.options.OnStop != nil {
 		r.options.OnStop(left.Left)
@@ -251,13 +262,13 @@ func (l *leftover[T]) retries(failed *failures[T], odd bool) int {
 
 // nameLeft lists what is left. The limiter and Run may both count failures. The greater
 // number is the one that a reader looks for.
-func (r *runner[T]) nameLeft(before []ItemInfo[T], dropped *leftover[T], held int) (s Snapshot[T]) {
+func (r *runner[T]) nameLeft(before []ItemInfo[T], held int) (s Snapshot[T]) {
 	if held > 0 {
 		s = r.typed.Snapshot(math.MaxInt)
 	}
 	s.Queued = r.nameQueued(before)
 	s.QueuedTotal = len(s.Queued)
-	dropped.addTo(&s)
+	r.dropped.addTo(&s)
 	for _, infos := range [][]ItemInfo[T]{s.Queued, s.InFlight, s.Waiting} {
 		for i := range infos {
 			infos[i].Failures = max(r.limiting.NumRequeues(infos[i].Item), r.failed.number(infos[i].Item))

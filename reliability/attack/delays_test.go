@@ -215,6 +215,9 @@ func (d *delayed) step() (what string) {
 		return fmt.Sprint("Reschedule ", item, by)
 	case 4, 5:
 		most := 2 * d.duration()
+		if most > 0 {
+			most = max(most, by)
+		}
 		d.queue.Debounce(item, by, most)
 		m.debounce(item, by, most)
 		return fmt.Sprint("Debounce ", item, by, most)

@@ -77,7 +77,7 @@ func makeOurs(r *recipe) queue {
 	if r.storage != nil {
 		fifo.Queue = r.storage
 	}
-	delaying := workqueue.TypedDelayingQueueConfig[int]{Clock: r.clock, OneEntry: r.oneEntry, KeepTimes: r.times}
+	delaying := workqueue.TypedDelayingQueueConfig[int]{Clock: r.clock, OneEntry: r.oneEntry}
 	if r.metrics != nil {
 		fifo.Name, fifo.MetricsProvider = "stress", r.metrics
 		delaying.Name, delaying.MetricsProvider = "stress", r.metrics
@@ -88,7 +88,7 @@ func makeOurs(r *recipe) queue {
 	if r.storage != nil || r.apart {
 		delaying.Queue = workqueue.NewTypedWithConfig(fifo)
 	} else {
-		delaying.Order = fifo.Order
+		delaying.Order, delaying.KeepTimes = fifo.Order, r.times
 	}
 	if r.layer == 1 {
 		return workqueue.NewTypedDelaying(delaying)
