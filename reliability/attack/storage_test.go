@@ -319,7 +319,7 @@ func (a *attacked) check(what string) {
 	if got, want := s.InFlightTotal, a.model.count(held, again); got != want {
 		a.t.Errorf("after %s: %d are in flight, want %d", what, got, want)
 	}
-	if len(s.Queued) > max(0, limit) || len(s.InFlight) > max(0, limit) {
+	if limit >= 0 && max(len(s.Queued), len(s.InFlight)) > limit || limit < 0 && len(s.InFlight) != s.InFlightTotal {
 		a.t.Errorf("a Snapshot of %d has %d and %d", limit, len(s.Queued), len(s.InFlight))
 	}
 	for i, info := range s.Queued {
