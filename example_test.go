@@ -151,6 +151,26 @@ func ExampleTyped_AddAll() {
 	// 3
 }
 
+// The event of b raises b above a. AddWith says how many items the queue took, and GetInfo
+// which priority an item has.
+func ExampleTyped_AddWith() {
+	queue := workqueue.NewTyped[string]()
+	urgent := 10
+
+	queue.AddAll("a", "b")
+	fmt.Println(queue.AddWith(workqueue.AddOptions{Priority: &urgent}, "b"), "taken")
+	info, _ := queue.GetInfo(context.Background())
+	fmt.Println(info.Item, info.Priority)
+	queue.Done(info.Item)
+
+	queue.ShutDown()
+	fmt.Println(queue.AddWith(workqueue.AddOptions{Priority: &urgent}, "c"), "taken")
+	// Output:
+	// 1 taken
+	// b 10
+	// 0 taken
+}
+
 // A program that ends gives its workers some time, and then says what it
 // leaves behind.
 func ExampleTyped_Drain() {

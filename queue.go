@@ -372,9 +372,10 @@ func (q *Typed[T]) Get() (item T, shutdown bool) {
 // item left to hand out, and by [Run] for a queue that is already shut down.
 var ErrShutDown = errors.New("workqueue: queue is shut down")
 
-// GetContext is Get with a context. If ctx is done before there is an item, GetContext
-// returns the error of ctx. After a shutdown, when no item is left, it returns
-// [ErrShutDown]. A call with an error takes nothing from the queue.
+// GetContext is Get with a context. If ctx has ended at the call, or ends before there is an
+// item, GetContext returns the error of ctx. A context that has ended comes before an item that
+// is queued. After a shutdown, when no item is left, GetContext returns [ErrShutDown]. A call
+// with an error takes nothing from the queue.
 func (q *Typed[T]) GetContext(ctx context.Context) (T, error) {
 	item, _, err := q.getContext(ctx)
 	return item, err
