@@ -1,7 +1,8 @@
-// Package adapted compares what a metrics provider written for client-go
-// exposes of our queues, through the adapter, with what it exposes of
-// client-go's. Each provider has a test package of its own, as both set
-// client-go's global one when they are imported, and the first to do so wins.
+// Package adapted compares the series of our queues with the series of
+// client-go's queues, under a metrics provider written for client-go. Our queues
+// use the provider through the adapter. Each provider has a test package of its
+// own: both providers set client-go's global provider when they are imported, and
+// the first import wins.
 package adapted
 
 import (
@@ -16,7 +17,7 @@ import (
 	clientgo "k8s.io/client-go/util/workqueue"
 )
 
-// A Queue is what the workload needs of either package.
+// A Queue has the methods of either package that Workload needs.
 type Queue interface {
 	Add(item string)
 	AddAfter(item string, d time.Duration)
@@ -40,9 +41,8 @@ func Ours(name string, p workqueue.MetricsProvider) Queue {
 		workqueue.TypedRateLimitingQueueConfig[string]{Name: name, MetricsProvider: p})
 }
 
-// Workload takes both queues through the same calls at the same times, and
-// calls compare at moments when all gauges have been set: client-go does so
-// every half second of its queue's life.
+// Workload makes the same calls to both queues at the same times. It calls compare
+// when all gauges have been set: client-go sets its gauges every half second.
 func Workload(theirs, ours Queue, compare func(moment string)) {
 	both := func(f func(q Queue)) { f(theirs); f(ours) }
 	sleep := func(d time.Duration) {
@@ -78,9 +78,9 @@ var Seven = []string{
 	"workqueue_unfinished_work_seconds", "workqueue_longest_running_processor_seconds", "workqueue_retries_total",
 }
 
-// Series returns the series of a queue by their names, without the labels
-// called name and controller, and without those that are empty, which to
-// Prometheus are none.
+// Series returns the series of a queue by their names, without the labels called
+// name and controller. Empty labels are left out too, as Prometheus does not
+// distinguish an empty label from a missing label.
 func Series(t testing.TB, g prometheus.Gatherer, queue string) map[string]string {
 	t.Helper()
 	return series(t, g, queue, func(*dto.Metric) {})
@@ -117,8 +117,8 @@ func series(t testing.TB, g prometheus.Gatherer, queue string, change func(*dto.
 	return series
 }
 
-// strip takes from a series what differs between two queues that do the same,
-// and reports whether it is one of the given queue.
+// strip removes from a series the parts that differ between two queues after the
+// same calls, and reports whether the series belongs to the given queue.
 func strip(m *dto.Metric, queue string) (mine bool) {
 	var labels []*dto.LabelPair
 	for _, l := range m.GetLabel() {
@@ -152,7 +152,7 @@ func Compare(t testing.TB, moment string, theirs, ours map[string]string) {
 	}
 }
 
-// Test compares what the provider, whose series g has, exposes of both.
+// Test compares the series of both queues under the provider p. g gathers the series.
 func Test(t *testing.T, g prometheus.Gatherer, p clientgo.MetricsProvider) {
 	synctest.Test(t, func(t *testing.T) {
 		theirs, ours := ClientGo("theirs", p), Ours("ours", workqueue.AdaptMetricsProvider(p))

@@ -107,7 +107,7 @@ func (g *generator) function(f *types.Func) {
 		params, args = append(params, p.Name()+" "+written), append(args, passed)
 	}
 	result, call := "", ""
-	if sig.Results().Len() > 0 { // There is one at most.
+	if sig.Results().Len() > 0 { // No function has more than 1.
 		result, call = g.typ(sig.Results().At(0).Type()), "return "
 	}
 	fmt.Fprintf(&g.text, "func %s%s(%s) %s { %sours.%s%s(%s) }\n\n", f.Name(), typeParams,
@@ -136,8 +136,8 @@ func (g *generator) typeParams(list *types.TypeParamList) (params, args string) 
 	return "[" + strings.Join(declared, ", ") + "]", "[" + strings.Join(names, ", ") + "]"
 }
 
-// typ writes a type. Ours has the name that this file gives it. One that names an
-// unexported type of ours is written by the exported name of what it is.
+// typ writes a type. Our types need no package name, as the file has aliases of equal
+// names. A function of our unexported options is written by its exported name.
 func (g *generator) typ(t types.Type) string {
 	text := types.TypeString(t, func(p *types.Package) string {
 		if p == g.ours {
@@ -167,7 +167,7 @@ func (g *generator) importLines() string {
 	return strings.Join(lines, "")
 }
 
-// group is by what imports are sorted: the standard library comes first.
+// group returns the sort key of an import: the standard library comes first.
 func group(line string) string {
 	_, path, _ := strings.Cut(line, `"`)
 	if strings.Contains(path, ".") {
@@ -176,8 +176,7 @@ func group(line string) string {
 	return "0" + path
 }
 
-// deprecations returns, for each deprecated name, the paragraph that says so, as tools
-// look for it. What is linked there has a name of the same file.
+// deprecations returns the Deprecated paragraphs by name, in the form that tools look for. Links in the paragraph name other declarations of the generated file.
 func deprecations(files []*ast.File) map[string]string {
 	found := map[string]string{}
 	for _, file := range files {
@@ -191,7 +190,7 @@ func deprecations(files []*ast.File) map[string]string {
 	return found
 }
 
-// documented returns the name of a function or a type, and what is said of it.
+// documented returns the name and the doc comment of a function or a type.
 func documented(decl ast.Decl) (string, *ast.CommentGroup) {
 	switch decl := decl.(type) {
 	case *ast.FuncDecl:

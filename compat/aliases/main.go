@@ -1,6 +1,6 @@
-// Aliases writes the file that the command swap puts in the place of client-go's
-// package: for each name that client-go exports, an alias or a function that forwards
-// to ours. Run it by
+// Aliases writes the file with which the command swap replaces client-go's package.
+// For each exported name of client-go, the file has an alias of our type or a function
+// that calls our function. Run the command by
 //
 //	go run -C compat ./aliases
 package main

@@ -2,9 +2,9 @@
 // client-go's queue, controller-runtime's priority queue and, as the limit of
 // what a queue can reach, a bare channel or runtime timer.
 //
-// Each benchmark is one body over a small interface that every implementation
-// satisfies as it is, so all pay the same dynamic dispatch. Names read
-// Benchmark<Scenario>/impl=<implementation>/<parameter>=<value>, which lets
+// Each benchmark has a single body over a small interface. The queues satisfy the
+// interface without a wrapper, so all pay the same dynamic dispatch.
+// Names read Benchmark<Scenario>/impl=<implementation>/<parameter>=<value>, which lets
 // benchstat pivot:
 //
 //	go test -run '^$' -bench Cycle -count 10 ./bench | benchstat -col /impl -

@@ -1,20 +1,20 @@
-// Package attack tries to break the queue from outside: it knows the
-// documentation of workqueue, and nothing of its source.
+// Package attack tries to break the queue from outside: the tests follow the
+// documentation of workqueue, and not its source.
 //
 //	TestStorage   a sequential model of a Typed over a storage that panics, ends
 //	              the goroutine or keeps what it failed to take, beside metrics
 //	              that panic; items that differ from themselves among the others
 //	TestDelays    a sequential model of a TypedRateLimiting on a clock that is set
 //	              forth and back; every Snapshot is compared whole
-//	TestClientGo  the same calls to a queue of client-go, for what both have
+//	TestClientGo  the same calls to a queue of client-go, as far as both have them
 //	TestRun       random handlers, one Run or two on a queue, any end: each item
 //	              was handled, or is named by the error
 //	TestChaos     all methods from many goroutines, with versions of the items as
 //	              the account: nothing lost, nothing held twice, no goroutine left
-//	TestZeroValue every method of a Typed that nobody has made
+//	TestZeroValue every method of a Typed without a constructor
 //
 // Without flags a test plays a fixed number of rounds, in about a second. The
-// long form plays each of them for as long as it is told:
+// long form plays each test for the time after -for:
 //
 //	go test -C reliability -v -timeout 24h ./attack -for 10m -seed 1000
 //

@@ -1,10 +1,10 @@
-// Package linearizability holds tests that record what concurrent callers of a
-// queue have seen, and look for an order of the calls, each at one instant
-// between its start and its return, in which a queue that is used by one
-// goroutine would have answered the same. If there is none, the queue has let
-// its callers see something that the package comment of workqueue rules out.
+// Package linearizability holds tests that record the calls of concurrent
+// goroutines to a queue, and the answers. The tests look for an order of the calls,
+// each at an instant between its start and its return, in which a queue with a
+// single caller would have answered the same. Without such an order, the queue has
+// let its callers see something that the package comment of workqueue rules out.
 //
-// The checker is porcupine. It looks at schedules that have happened and not at
-// all that can happen, so the tests run many short histories; HISTORIES in the
-// Makefile says how many.
+// The checker is porcupine. A test checks schedules that have happened, and not all
+// possible schedules, so the tests run many short histories: HISTORIES in the
+// Makefile is their number.
 package linearizability

@@ -16,21 +16,21 @@ import (
 	"strings"
 )
 
-// A listing is what go list says of a package.
+// A listing has the fields of a package that go list prints.
 type listing struct {
 	Dir, Name, ImportPath, Export string
 	GoFiles                       []string
 }
 
-// list returns what go list says of the package in dir, and where the export
-// data of each of its dependencies is.
+// list returns the listing of the package in dir, and the files with the export
+// data of its dependencies.
 func list(dir string) (pkg listing, exports map[string]string, err error) {
 	cmd := exec.Command("go", "list", "-deps", "-export", "-json=Dir,Name,ImportPath,Export,GoFiles", ".")
 	cmd.Dir, cmd.Stderr = dir, os.Stderr
 	out, err := cmd.Output()
 	exports = map[string]string{}
 	for d := json.NewDecoder(bytes.NewReader(out)); err == nil && d.More(); {
-		pkg = listing{} // The last one is the package itself.
+		pkg = listing{} // The package itself comes last.
 		err = d.Decode(&pkg)
 		exports[pkg.ImportPath] = pkg.Export
 	}
@@ -69,8 +69,8 @@ func build(dir, tmp string) (program string, mutants []*mutant, err error) {
 	return program, mutants, nil
 }
 
-// edit returns the sources of a package with the mutants in them. Types are
-// needed for it: an operand or a result is spelled out by its type.
+// edit returns the sources of a package with the mutants in them. A mutant depends
+// on the types of its operands, and a mutated number is written with its type.
 func edit(pkg listing, exports map[string]string) (sources map[string]string, mutants []*mutant, err error) {
 	fset := token.NewFileSet()
 	var files []*ast.File
@@ -106,14 +106,14 @@ func edit(pkg listing, exports map[string]string) (sources map[string]string, mu
 	return sources, mutants, nil
 }
 
-// support returns the source that the mutants call. The number of the one to
-// be active comes from the environment, as a test program has its own flags. A
-// variable and not an init function takes it, since mutants in the initial
-// values of other variables must wait for it. Processes that a test starts append
-// to its trace.
+// support returns the functions that the mutants call. The number of the active
+// mutant comes from the environment, because a test program has its own flags. The
+// number is the initial value of a variable: the initial values of other variables
+// may contain mutants, and an init function would run after them. Processes that a
+// test starts append to the trace of the test.
 //
-// Numbers beyond those of the mutants are the controls: the first does nothing,
-// the second panics in every mutant, the third blocks there.
+// Higher numbers are the controls: the first changes nothing, the second panics in
+// every mutant, the third loops for ever in every mutant.
 func support(pkg string, mutants int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `package %s

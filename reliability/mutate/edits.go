@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Edits are insertions into a source and replacements of parts of it. They nest
-// as the syntax does if those of a node are made before those of its children:
-// of two that open at one offset the outer then stands first, and of two that
-// close there last.
+// Edits are insertions into a source and replacements of its parts. The edits of a
+// node must be made before the edits of its children. Edits then nest as the syntax
+// does: where two nodes begin at the same offset, the text of the outer node comes
+// first, and where two nodes end, last.
 type edits struct {
 	base          token.Pos // of the first byte
 	source        string
@@ -27,7 +27,7 @@ func newEdits(base token.Pos, source string) *edits {
 	return &edits{base, source, map[int][]string{}, map[int][]string{}, map[int]replacement{}}
 }
 
-// text returns what a node is in the source.
+// text returns the source of a node.
 func (e *edits) text(n ast.Node) string {
 	return e.source[n.Pos()-e.base : n.End()-e.base]
 }
@@ -47,14 +47,14 @@ func (e *edits) wrap(n ast.Node, before, after string) {
 	e.closes[end] = append(e.closes[end], after)
 }
 
-// replace exchanges length bytes. No other edit may lie among them.
+// replace puts text in the place of length bytes, in which no other edit may lie.
 func (e *edits) replace(pos token.Pos, length int, text string) {
 	at := int(pos - e.base)
 	e.replaced[at] = replacement{at + length, text}
 }
 
-// String returns the edited source. Every line is where it was, if no edit has
-// a line break.
+// String returns the edited source. Every line keeps its number if no edit has a
+// line break.
 func (e *edits) String() string {
 	var b strings.Builder
 	for at := 0; at <= len(e.source); {

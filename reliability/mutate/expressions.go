@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// An operator is mutated by a call in its place, which takes the operands and
-// so evaluates each of them once.
+// A mutated operator becomes a call of function. The operands are the arguments, so
+// each operand is evaluated once.
 var operators = map[token.Token]struct{ function, instead, constraint string }{
 	token.LSS: {"mutantLess", "<=", "cmp.Ordered"},
 	token.LEQ: {"mutantLessEqual", "<", "cmp.Ordered"},
@@ -23,8 +23,8 @@ var operators = map[token.Token]struct{ function, instead, constraint string }{
 	token.QUO: {"mutantOver", "*", "number"},
 }
 
-// expression adds the mutants of an expression, and reports whether those of
-// its parts are to be added.
+// expression adds the mutants of an expression, and reports whether to visit its
+// parts.
 func (f *finder) expression(n ast.Expr, stack []ast.Node) bool {
 	tv := f.info.Types[n]
 	if tv.IsType() {
@@ -46,7 +46,7 @@ func (f *finder) expression(n ast.Expr, stack []ast.Node) bool {
 	return true
 }
 
-// constant turns a truth value around, and moves a number by one.
+// constant negates a truth value, and changes a number by 1.
 func (f *finder) constant(n ast.Expr, tv types.TypeAndValue) {
 	text := f.text(n)
 	context := text + " in " + strings.TrimSpace(f.line(n))
@@ -69,7 +69,7 @@ func (f *finder) constant(n ast.Expr, tv types.TypeAndValue) {
 	}
 }
 
-// isSpelledOut reports whether an expression has more than names in it.
+// isSpelledOut reports whether an expression contains a literal.
 func isSpelledOut(n ast.Expr) (literal bool) {
 	ast.Inspect(n, func(n ast.Node) bool {
 		_, ok := n.(*ast.BasicLit)
@@ -79,7 +79,7 @@ func isSpelledOut(n ast.Expr) (literal bool) {
 	return literal
 }
 
-// integer returns what an integer type is called in the file, if it can be.
+// integer returns the name of an integer type in the file, if the file can name the type.
 func (f *finder) integer(t types.Type) (name string, ok bool) {
 	basic, ok := t.Underlying().(*types.Basic)
 	ok = ok && basic.Info()&types.IsInteger != 0 && basic.Info()&types.IsUntyped == 0
@@ -87,7 +87,7 @@ func (f *finder) integer(t types.Type) (name string, ok bool) {
 		if p.Path() == f.path {
 			return ""
 		}
-		ok = ok && strings.Contains(f.source, strconv.Quote(p.Path())) // It is imported.
+		ok = ok && strings.Contains(f.source, strconv.Quote(p.Path())) // The file imports p.
 		return p.Name()
 	})
 	return name, ok
@@ -113,11 +113,11 @@ func (f *finder) binary(n *ast.BinaryExpr) {
 	f.replace(n.OpPos, len(n.Op.String()), ",")
 }
 
-// operands drops each side of an and, or of an or.
+// operands drops each side of a && or a ||, in a mutant of its own.
 func (f *finder) operands(n *ast.BinaryExpr, before, after string) {
 	for _, operand := range []ast.Expr{n.X, n.Y} {
 		if inner, ok := operand.(*ast.BinaryExpr); ok && inner.Op == n.Op {
-			continue // It has operands of its own.
+			continue // The visit of inner drops its operands.
 		}
 		id := f.add("drop", f.text(operand)+" of "+f.text(n), operand)
 		f.wrap(operand, before, fmt.Sprintf(after, id))

@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// A mutant is one small change to the source that the tests should notice. It
-// is known by what it changes and not by the line, so that the list of
-// survivors outlives edits elsewhere in the file. It costs no build of its own:
-// all are compiled in, each behind a call of mutant with its number.
+// A mutant is a small change to the source that the tests should notice. Its name
+// has the changed text and no line, so that the list of survivors outlives edits
+// elsewhere in the file. No mutant needs a build of its own: all mutants are
+// compiled in, each behind a call of mutant with its number.
 type mutant struct {
 	id                         int
 	file, function, kind, text string
-	ordinal                    int // among those that are equal in all else
+	ordinal                    int // among mutants of equal file, function, kind and text
 	line                       int
 }
 
@@ -50,8 +50,7 @@ func (f *finder) add(kind, text string, at ast.Node) int {
 	return m.id
 }
 
-// visit adds the mutants of a node, and reports whether those of its children
-// are to be added.
+// visit adds the mutants of a node, and reports whether to visit its children.
 func (f *finder) visit(n ast.Node, stack []ast.Node) bool {
 	switch n := n.(type) {
 	case *ast.GenDecl:
@@ -106,7 +105,7 @@ func nameOf(fn *ast.FuncDecl) string {
 	}
 }
 
-// results returns the results of the function that a node is in.
+// results returns the results of the innermost function on the stack.
 func results(stack []ast.Node) *ast.FieldList {
 	for i := len(stack) - 1; ; i-- {
 		switch fn := stack[i].(type) {
@@ -127,8 +126,9 @@ func (f *finder) deletions(list []ast.Stmt, stack []ast.Node) {
 	}
 }
 
-// deletable leaves out what would not compile, which is the last statement of a
-// function with results, and what says nothing.
+// deletable reports whether a statement can be deleted, and the rest still compiles.
+// A definition must stay, and in a function with results every return and a panic at
+// the end of a list. An assignment to _ is not worth a mutant.
 func (f *finder) deletable(stmt ast.Stmt, last bool, stack []ast.Node) bool {
 	switch s := stmt.(type) {
 	case *ast.ExprStmt:
@@ -150,7 +150,7 @@ func (f *finder) negate(cond ast.Expr) {
 	f.wrap(cond, "(", fmt.Sprintf(") != mutant(%d)", id))
 }
 
-// cases negates those of a switch that are conditions.
+// cases negates the cases of a switch without a tag, which are conditions.
 func (f *finder) cases(n *ast.SwitchStmt) {
 	for _, c := range n.Body.List {
 		for _, cond := range c.(*ast.CaseClause).List {
@@ -161,8 +161,8 @@ func (f *finder) cases(n *ast.SwitchStmt) {
 	}
 }
 
-// conditional negates the condition, and makes it false where no deletion of a
-// statement does the same.
+// conditional negates the condition. A second mutant makes the condition false, unless
+// the deletion of the only statement does the same.
 func (f *finder) conditional(n *ast.IfStmt) {
 	_, returns := n.Body.List[0].(*ast.ReturnStmt)
 	if len(n.Body.List) > 1 || returns {
@@ -179,7 +179,8 @@ func (f *finder) isSimple(e ast.Expr) bool {
 	return tv.Value != nil || tv.IsNil() || ok && len(literal.Elts) == 0 || strings.HasPrefix(f.text(e), "*new(")
 }
 
-// returns makes a return one of zero values, or of the contrary.
+// returns replaces the results by zero values, or a single bool by its negation. Results
+// that are all constants or zero values have no such mutant.
 func (f *finder) returns(n *ast.ReturnStmt, stack []ast.Node) {
 	zero := true
 	for _, e := range n.Results {

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// awaitIdle waits until the processes of a group have done nothing for some time, and
-// reports false if it was stopped before. A thread that waits for a processor counts as
-// one that does something, so others on the machine make no difference.
+// awaitIdle waits until the processes of a group have done nothing for the time limit,
+// and reports false if stop was closed before. A thread that waits for a processor counts
+// as busy, so other programs on the machine make no difference.
 func awaitIdle(group int, limit time.Duration, stop <-chan struct{}) bool {
 	const pause = 100 * time.Millisecond
 	var used uint64
@@ -28,8 +28,8 @@ func awaitIdle(group int, limit time.Duration, stop <-chan struct{}) bool {
 	return true
 }
 
-// activity returns what the processes of a group have computed, in ticks of mostly 10 ms,
-// and whether one of their threads runs or could.
+// activity returns the processor time of a group in ticks, mostly of 10 ms, and whether
+// anyRuns holds for a process of the group.
 func activity(group int) (used uint64, runnable bool) {
 	processes, _ := filepath.Glob("/proc/[0-9]*")
 	for _, process := range processes {
@@ -46,7 +46,7 @@ func activity(group int) (used uint64, runnable bool) {
 	return used, runnable
 }
 
-// anyRuns reports whether a thread of the process runs or could.
+// anyRuns reports whether a thread of the process runs, or waits for a processor or a disk.
 func anyRuns(process string) bool {
 	threads, _ := filepath.Glob(process + "/task/*")
 	return slices.ContainsFunc(threads, func(thread string) bool {
@@ -56,7 +56,7 @@ func anyRuns(process string) bool {
 }
 
 // readStat returns the fields of a stat file that follow the name of the program: the
-// state, the parent, the group, and so on. There are none if the process is gone.
+// state, the parent, the group, and so on. Without the process there are no fields.
 func readStat(dir string) []string {
 	text, _ := os.ReadFile(filepath.Join(dir, "stat"))
 	return strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))

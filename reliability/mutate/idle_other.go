@@ -4,8 +4,8 @@ package main
 
 import "time"
 
-// awaitIdle leaves it to the limit of the time on the wall: only Linux says here what
-// threads are at.
+// awaitIdle never finds a process idle, as only the Linux version reads the states of
+// threads. The limit wall ends a run that waits for ever.
 func awaitIdle(group int, limit time.Duration, stop <-chan struct{}) bool {
 	<-stop
 	return false

@@ -1,12 +1,12 @@
-// Mutate is a mutation tester: it changes the library in one place after the
-// other, and reports what no test of the library notices.
+// Mutate is a mutation tester: it makes small changes to the library, called
+// mutants, and reports the mutants that no test of the library notices.
 //
-// All changes are compiled into one test program, of which an environment
-// variable activates one, so that a mutant costs no build. Each is tried only
-// with the tests that reach it.
+// All mutants are compiled into a single test program, so a mutant costs no build.
+// An environment variable activates a mutant. Only the tests that reach the mutant
+// are run.
 //
-// It exits with 1 if a mutant lives that is not in the list of survivors, or if
-// a mutant of the list is no more.
+// The exit code is 1 if a living mutant is missing in the list of survivors, or if
+// the list has a mutant that does not exist.
 package main
 
 import (
@@ -54,7 +54,7 @@ type config struct {
 	verbose, unlisted                 bool
 }
 
-// A result is a mutant with what became of it.
+// A result is the verdict on a mutant, and the test that killed the mutant.
 type result struct {
 	*mutant
 	verdict verdict
@@ -98,7 +98,7 @@ func (c config) mutate(ctx context.Context, w io.Writer) (ok bool, err error) {
 	return c.judge(w, results, allowed), nil
 }
 
-// matches reports whether mutants of the file are asked for.
+// matches reports whether the flag -files includes the file.
 func (c config) matches(file string) bool {
 	return slices.ContainsFunc(strings.Split(c.files, ","), func(pattern string) bool {
 		ok, err := path.Match(pattern, file)
@@ -106,7 +106,7 @@ func (c config) matches(file string) bool {
 	})
 }
 
-// tryAll tries the mutants in their order, some at a time.
+// tryAll tries the mutants in their order, and so many at a time as there are workers.
 func (c config) tryAll(w io.Writer, b *bench, mutants []*mutant, allowed survivors, only map[string]bool) []result {
 	mutants = slices.DeleteFunc(mutants, func(m *mutant) bool { return !c.matches(m.file) || only != nil && !only[m.String()] })
 	results := make([]result, len(mutants))
@@ -144,7 +144,8 @@ func (c config) tryOne(b *bench, m *mutant, allowed survivors) result {
 	return r
 }
 
-// judge compares what lives with what may.
+// judge prints living mutants that are not listed, which makes ok false, and listed mutants
+// that were killed.
 func (c config) judge(w io.Writer, results []result, allowed survivors) (ok bool) {
 	ok = true
 	known := map[string]bool{}
@@ -162,8 +163,8 @@ func (c config) judge(w io.Writer, results []result, allowed survivors) (ok bool
 	return c.judgeList(w, allowed, known) && ok
 }
 
-// judgeList reports whether all mutants in the list exist. A run of some of them cannot
-// tell.
+// judgeList reports whether all mutants in the list exist. A run with -only does not
+// check the list.
 func (c config) judgeList(w io.Writer, allowed survivors, known map[string]bool) (ok bool) {
 	ok = true
 	for name := range allowed {
@@ -175,7 +176,7 @@ func (c config) judgeList(w io.Writer, allowed survivors, known map[string]bool)
 	return ok
 }
 
-// table prints how many mutants of each file, and of all, came to what.
+// table prints the number of mutants by verdict, for each file and in total.
 func table(w io.Writer, results []result) {
 	const format = "%-28s %8v %8v %8v %8v %12v %8v\n"
 	fmt.Fprintf(w, format, "file", "mutants", "killed", "by hang", "lived", "not covered", "score")

@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// Survivors are the mutants that may live, each with a reason.
+// Survivors are the mutants that may live. The value is the reason.
 type survivors map[string]string
 
-// readSurvivors reads a list: paragraphs of mutants, one a line, and below them
-// the reason that they have in common, indented. Lines that begin with a # are
-// comments.
+// readSurvivors reads a list of paragraphs. A paragraph has a line for each mutant
+// and then, indented, the common reason. A paragraph that begins with a # is a
+// comment.
 func readSurvivors(path string) (survivors, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -45,15 +45,15 @@ func (s survivors) read(paragraph string) error {
 	return nil
 }
 
-// A mutant that was not killed stands at the end of the output of a run, with its line, and
-// with -v where it was tried, with its verdict behind it.
+// At the end of its output, a run prints the mutants that were not killed, with their lines.
+// With -v a run also prints each mutant when it was tried, with the verdict behind the name.
 var (
 	living = regexp.MustCompile(`(?m)^\S+:\d+: (?:lived|not covered): (.+)$`)
 	lives  = regexp.MustCompile(`(?m)^(.+ #\d+): (?:lived|not covered) $`)
 )
 
-// readLiving returns the mutants that were not killed, from the output of a run, which may
-// have been ended early if it was one with -v, or nil if there is no such file.
+// readLiving returns the mutants that were not killed, from the file with the output of a
+// run, or nil if path is empty. The output of an interrupted run is useful only with -v.
 func readLiving(path string) (map[string]bool, error) {
 	if path == "" {
 		return nil, nil

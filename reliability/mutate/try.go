@@ -16,9 +16,9 @@ import (
 	"time"
 )
 
-// A bench runs the tests of a program, each of which has been timed and traced.
+// A bench runs the tests of a program. Each test has been timed and traced by prepare.
 type bench struct {
-	ctx               context.Context // whose end kills what runs
+	ctx               context.Context // its end kills the running tests
 	program, dir, tmp string
 	tests             []test           // the fastest first
 	reached           map[string][]int // by the tests, as indices of tests
@@ -26,39 +26,38 @@ type bench struct {
 
 type test struct {
 	name string
-	took time.Duration // of the processors, since others may use them too
+	took time.Duration // processor time, since other programs may use the processors too
 }
 
-// A verdict is what the tests say of a mutant.
+// A verdict is the outcome of the tests of a mutant.
 type verdict uint8
 
 const (
 	uncovered verdict = iota // no test reaches it
 	lived
 	killed
-	hung   // and killed by that
-	listed // and not tried
+	hung   // counts as killed
+	listed // in the list of survivors, and not tried
 )
 
 func (v verdict) String() string {
 	return [...]string{"not covered", "lived", "killed", "killed by hang", "listed"}[v]
 }
 
-// A run may not take more than this: a mutant that allocates or computes for
-// ever is to fail by itself and not to take the machine with it. One that waits
-// for ever is mostly found by the runtime or by synctest, and the rest because it
-// does nothing. None of that depends on what else the machine is at, as the time on
-// the wall does: so that one is long.
+// The limits of a run. A mutant that allocates or computes for ever must fail
+// before the machine does. The runtime or synctest finds most mutants that wait for
+// ever, and the limit idle finds the rest. Only the limit wall depends on other load
+// of the machine, so wall is long.
 const (
 	memory  = 6 << 20         // of address space, in KiB
-	compute = 2 * time.Second // beyond 10 times what the tests take without a mutant
+	compute = 2 * time.Second // plus 10 times the time of the tests without a mutant
 	idle    = 3 * time.Second
-	wall    = time.Minute // beyond 20 times what they take
+	wall    = time.Minute // plus 20 times the time of the tests
 )
 
 var errHung = errors.New("hung")
 
-// run runs some tests, which usually take some time, with a mutant.
+// run runs some tests with a mutant. The argument usually is their time without a mutant.
 func (b *bench) run(mutant int, trace string, usually time.Duration, names ...string) (output string, took time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(b.ctx, wall+20*usually)
 	defer cancel()
@@ -70,7 +69,7 @@ func (b *bench) run(mutant int, trace string, usually time.Duration, names ...st
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	out, err := b.watch(cmd)
-	if cmd.ProcessState == nil { // It was not started, as the whole is ended.
+	if cmd.ProcessState == nil { // The command was not started, usually because ctx has ended.
 		return "", 0, err
 	}
 	if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signal() == syscall.SIGKILL {
@@ -79,7 +78,7 @@ func (b *bench) run(mutant int, trace string, usually time.Duration, names ...st
 	return string(out), cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), err
 }
 
-// watch runs a command and kills it if it does nothing any more.
+// watch runs a command, and kills the command when its processes are idle.
 func (b *bench) watch(cmd *exec.Cmd) (output []byte, err error) {
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
@@ -99,9 +98,9 @@ func (b *bench) watch(cmd *exec.Cmd) (output []byte, err error) {
 	return out.Bytes(), err
 }
 
-// prepare runs each test alone, without a mutant, to learn how long it takes
-// and which mutants it reaches. It fails if a test does: where the tests fail
-// anyway, every mutant seems to be killed.
+// prepare runs each test alone, without a mutant, to learn the time of the test and
+// the mutants that the test reaches. A failed test is an error: the test would seem
+// to kill every mutant.
 func (b *bench) prepare(skip, run string) error {
 	out, err := exec.Command(b.program, "-test.list", "^(Test|Example|Fuzz)").Output()
 	if err != nil {
@@ -123,7 +122,7 @@ func (b *bench) prepare(skip, run string) error {
 	return nil
 }
 
-// sort puts fast tests first, and notes which of them reach a mutant.
+// sort puts fast tests first, and notes the tests that reach each mutant.
 func (b *bench) sort(reached map[string][]string) {
 	slices.SortFunc(b.tests, func(a, b test) int { return cmp.Compare(a.took, b.took) })
 	b.reached = map[string][]int{}
@@ -134,7 +133,7 @@ func (b *bench) sort(reached map[string][]string) {
 	}
 }
 
-// trace returns how long a test takes, and which mutants it reaches.
+// trace returns the time of a test, and the mutants that the test reaches.
 func (b *bench) trace(name string) (took time.Duration, ids []string, err error) {
 	path := filepath.Join(b.tmp, "trace")
 	if err := os.WriteFile(path, nil, 0o666); err != nil {
@@ -148,9 +147,9 @@ func (b *bench) trace(name string) (took time.Duration, ids []string, err error)
 	return took, strings.Fields(string(trace)), err
 }
 
-// try returns what the tests that reach a mutant say of it, and which of them
-// has the last word. A mutant is tried by fast tests first, of which many share
-// a process, and by a slow one only if it has survived them.
+// try runs the tests that reach a mutant, and returns the verdict and the test that
+// killed the mutant. Fast tests come first, and many of them share a process. Slow
+// tests run only if the mutant survives the fast tests.
 func (b *bench) try(id int, tests []int) (v verdict, by string) {
 	if len(tests) == 0 {
 		return uncovered, ""
@@ -175,7 +174,7 @@ func (b *bench) try(id int, tests []int) (v verdict, by string) {
 
 var failed = regexp.MustCompile(`(?m)^--- FAIL: (\S+)`)
 
-// running returns the test that has failed, or what there is to know of it.
+// running returns the name of the failed test or, if the output has none, the possible tests.
 func running(output string, names []string) string {
 	if m := failed.FindStringSubmatch(output); m != nil {
 		return m[1]
@@ -183,9 +182,9 @@ func running(output string, names []string) string {
 	return fmt.Sprintf("%s, or one of the %d after it", names[0], len(names)-1)
 }
 
-// control tries what is known: a suite that has no mutant must pass as often as
-// it is run, one that panics must fail, and one that stands still must hang.
-// Otherwise the figures would mean nothing.
+// control tries the three controls of support: the tests must pass without a mutant,
+// fail if the mutants panic, and hang if the mutants loop. Otherwise the verdicts
+// would mean nothing.
 func (b *bench) control(mutants int) error {
 	var all []int
 	for i := range b.tests {

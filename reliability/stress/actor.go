@@ -10,8 +10,9 @@ import (
 	"github.com/seed16c08ea7/workqueue"
 )
 
-// An actor is a goroutine that makes calls at random. Half of them mostly add,
-// the other half mostly work; only these may wait in Get, and go on until the
+// An actor is a goroutine that calls the queue at random. Half of the actors
+// mostly add items, and return when adding ends. The other half are workers, and
+// mostly handle items. Only workers call Get, and only workers go on until the
 // queue is shut down.
 type actor struct {
 	*round
@@ -19,7 +20,7 @@ type actor struct {
 	worker bool
 }
 
-// start lets the actors loose; those who only add end with adding.
+// start starts the actors. Every second actor is a worker.
 func (r *round) start() {
 	r.adding.Store(true)
 	for i := range r.goroutines {
@@ -28,7 +29,7 @@ func (r *round) start() {
 	}
 }
 
-// run starts the goroutine, and another one if foreign code ends it.
+// run starts the goroutine, and starts a new goroutine if foreign code ends the first.
 func (a *actor) run() {
 	a.actors.Go(func() {
 		returned := false
@@ -55,8 +56,8 @@ func (a *actor) loop() {
 	}
 }
 
-// work gets an item and does with it what workers do. It reports false when the
-// queue is shut down.
+// work takes an item, if there is any, and handles the item as a worker does. The
+// result is false when the queue is shut down.
 func (a *actor) work(adding bool) (more bool) {
 	item, ok, more := -1, false, true
 	a.guarded(func() { item, ok, more = a.take(adding) })
@@ -86,7 +87,7 @@ func (a *actor) take(adding bool) (item int, ok, more bool) {
 	return item, !shutdown, !shutdown
 }
 
-// takeBefore gets with a context that ends at any time.
+// takeBefore takes an item with a context whose deadline is random.
 func (a *actor) takeBefore(q contextGetter) (item int, ok, more bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(a.rnd.IntN(500))*time.Microsecond)
 	defer cancel()
@@ -102,7 +103,7 @@ func (a *actor) takeBefore(q contextGetter) (item int, ok, more bool) {
 	return 0, false, true
 }
 
-// hold is what a worker does from Get to Done.
+// hold handles an item from Get to Done. A forgotten item gets its Done from flush.
 func (a *actor) hold(item int) {
 	account := &a.accounts[item]
 	if strict(item) {
@@ -146,8 +147,8 @@ func (a *actor) addAgain(item int) {
 	}
 }
 
-// retry is what a worker does whose work has failed or, half of the time, has
-// succeeded.
+// retry calls AddRateLimited, as after a failure, or Forget, as after a success.
+// While actors add, half of the calls are failures.
 func (a *actor) retry(item int) {
 	q, ok := a.queue.(rateLimiter)
 	switch {
@@ -162,7 +163,7 @@ func (a *actor) retry(item int) {
 	}
 }
 
-// addRateLimited adds the item without a limiter if that has prevented it.
+// addRateLimited adds the item without the limiter if AddRateLimited does not return.
 func (a *actor) addRateLimited(q rateLimiter, item int) {
 	added := false
 	defer func() {

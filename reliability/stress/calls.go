@@ -10,9 +10,9 @@ import (
 	"github.com/seed16c08ea7/workqueue"
 )
 
-// callsOf returns what an actor may do with a queue, each as often as it is in
-// the list. Calls that put off or take back what others have added are rare, or
-// little would ever get to the workers.
+// callsOf returns the calls from which an actor chooses. A call that is listed
+// several times is chosen more often. Calls that delay or remove items are rare:
+// otherwise few items would reach the workers.
 func callsOf(q queue, r *recipe) (calls []func(*actor)) {
 	calls = slices.Repeat([]func(*actor){(*actor).callAdd}, 40)
 	calls = append(calls, (*actor).callLen, (*actor).callDone, (*actor).callDone)
@@ -45,7 +45,7 @@ func callsOf(q queue, r *recipe) (calls []func(*actor)) {
 	return calls
 }
 
-// item returns one that may be added in any way.
+// item chooses an item below far.
 func (a *actor) item() int {
 	if a.rnd.IntN(4) == 0 {
 		return a.rnd.IntN(hot)
@@ -53,15 +53,15 @@ func (a *actor) item() int {
 	return a.rnd.IntN(far)
 }
 
-// soon returns a delay that is over before anybody gets impatient.
+// soon chooses a delay that is short beside the patience.
 func (a *actor) soon() time.Duration {
 	return time.Duration(1 + a.rnd.IntN(1<<a.rnd.IntN(22))) // 1 ns to 2 ms
 }
 
 func (a *actor) callAdd() { a.add(a.item(), a.queue.Add) }
 
-// callAddAll adds the items one by one if a Queue did not return in between:
-// what comes after that is not added.
+// callAddAll adds the items one by one if AddAll does not return. A Queue that
+// panics in AddAll leaves the rest of the items out.
 func (a *actor) callAddAll(q adderOfAll) {
 	all := make([]int, 1+a.rnd.IntN(20))
 	for i := range all {
@@ -97,7 +97,7 @@ func (a *actor) callAddAfter(q delayer) {
 	}
 }
 
-// callAddWith names a priority, and a delay where there are delays.
+// callAddWith names a priority and, if the queue has delays, sometimes a delay.
 func (a *actor) callAddWith(q prioritizer) {
 	priority := a.rnd.IntN(9) - 4
 	options := workqueue.AddOptions{Priority: &priority}
@@ -109,7 +109,7 @@ func (a *actor) callAddWith(q prioritizer) {
 	a.add(a.item(), func(item int) { q.AddWith(options, item) })
 }
 
-// callLen also looks for items that are in line twice.
+// callLen also checks that no item is queued twice: Len is at most the number of items.
 func (a *actor) callLen() {
 	n := 0
 	a.guarded(func() { n = a.queue.Len() })
@@ -119,7 +119,7 @@ func (a *actor) callLen() {
 	a.queue.ShuttingDown()
 }
 
-// callDone is that of a stranger.
+// callDone calls Done as a stranger does, for a loose or an alien item.
 func (a *actor) callDone() {
 	if !a.faults.Spurious {
 		return
@@ -130,18 +130,19 @@ func (a *actor) callDone() {
 	}
 	a.guarded(func() { a.queue.Done(item) })
 	if a.recipe.metrics != nil && a.faults.Metrics {
-		// In a Get whose metric fails afterwards, this was a Done of an item that
-		// is not handed out: nothing is put back then.
+		// A Get whose metric fails puts its item back, unless Done for the item came
+		// first. The item may be lost in the second case.
 		raise(&a.accounts[item].excused, a.accounts[item].announced.Load())
 	}
 }
 
 func (a *actor) callRemove(q remover) {
 	item := a.item()
-	removed := true // If it has panicked, who knows.
+	removed := true // Also after a panic of Remove: the item may be gone.
 	defer func() {
 		if removed {
-			// Not before the call: what a handler returns later is owed in spite of it.
+			// Clear owed after Remove and not before: Remove may take an item that a
+			// handler has owed since.
 			a.accounts[item].owed.Store(false)
 			raise(&a.accounts[item].excused, a.accounts[item].announced.Load())
 		}
@@ -181,7 +182,7 @@ func (a *actor) callSnapshot(q snapshotter) {
 	})
 }
 
-// scrape is what Prometheus does, though not as often as all that is called.
+// scrape gathers the series as Prometheus does, in 1 of 50 calls.
 func (a *actor) scrape(series *prometheus.Registry) {
 	if a.rnd.IntN(50) > 0 {
 		return

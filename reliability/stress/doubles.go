@@ -10,21 +10,21 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// A fault is what foreign code panics with here.
+// A fault is the value of a panic in foreign code.
 type fault string
 
-// A trap misbehaves now and then: it is inside all the foreign code that a
-// round gives to its queue.
+// A trap makes foreign code misbehave now and then. The limiter, the storage, the
+// metrics and the functions of an order each contain a trap.
 type trap struct {
 	name  string
-	odds  int  // one in so many calls; 0 for never
+	odds  int  // 1 of odds calls misbehaves; 0 for never
 	dies  bool // may panic
 	exits bool // may end its goroutine
 	calls func()
 }
 
-// spring is called wherever foreign code is. It returns, late or after having
-// called the queue, or does not.
+// Foreign code calls spring first. In most calls spring does nothing. Otherwise
+// spring sleeps, calls the queue, panics or ends the goroutine.
 func (t *trap) spring() {
 	if t == nil || t.odds == 0 || rand.IntN(t.odds) > 0 {
 		return
@@ -69,8 +69,8 @@ func (l limiter) NumRequeues(item int) int {
 }
 
 // A stack is a Queue with a trap: the last in is the first out, and a touched
-// item moves to the top. Like a good Queue it has changed nothing when it does
-// not return.
+// item moves to the top. A call that does not return has changed nothing: the
+// trap comes before the change.
 type stack struct {
 	items []int
 	trap  *trap
@@ -99,7 +99,7 @@ func (s *stack) Pop() int {
 }
 
 // A leaper is the real clock with an offset that jumps. Its timers are real
-// ones, which do not notice.
+// timers, and do not notice the jumps.
 type leaper struct {
 	clock.RealClock
 	offset atomic.Int64

@@ -11,8 +11,8 @@ import (
 	"github.com/seed16c08ea7/workqueue"
 )
 
-// end shuts the queue down in one or several ways at once, whatever the actors
-// are doing, and audits the accounts when the last of them has gone.
+// end shuts the queue down, possibly in several ways at once, while the actors
+// go on. After the last actor has returned, end audits the accounts.
 func (r *round) end() {
 	r.at("shutting down")
 	var enders, mopping sync.WaitGroup
@@ -58,8 +58,8 @@ func (r *round) shutDown(kind int, patience time.Duration) {
 	}
 }
 
-// checkDrained is called when a drain has returned that nothing has released.
-// Nothing can be accepted any more, so that what it finds was there before.
+// checkDrained runs after a drain that no ShutDown has released. The queue accepts
+// no more items, so the drain has left behind every item that checkDrained finds.
 func (r *round) checkDrained() {
 	if queued, held := r.queue.Len(), r.inHand.Load(); queued > 0 || held > 0 {
 		r.tally.violation(earlyDrain, "%d items are queued and %d in hand, with %s", queued, held, r.recipe.text)
@@ -82,8 +82,9 @@ func (r *round) checkDrain(err error) {
 	}
 }
 
-// mop calls Done for what was forgotten, or no drain would end, and works off
-// what that queues: the workers have gone if they have found the queue empty.
+// mop calls Done for forgotten items, because a drain waits for them. Such a Done
+// can queue the item again, after all workers have found the queue empty and left:
+// mop then starts a new worker.
 func (r *round) mop(gone <-chan struct{}) {
 	for {
 		select {
@@ -98,8 +99,8 @@ func (r *round) mop(gone <-chan struct{}) {
 	}
 }
 
-// oneMore is a worker that works until the queue is empty, and reports whether
-// it has come to that: foreign code may end it before.
+// oneMore runs a worker until the queue is empty. The result is false if foreign
+// code has ended the worker before.
 func (r *round) oneMore() (returned bool) {
 	a := &actor{round: r, rnd: rand.New(rand.NewPCG(rand.Uint64(), 0)), worker: true}
 	alone(func() {
@@ -109,7 +110,7 @@ func (r *round) oneMore() (returned bool) {
 	return returned
 }
 
-// workOff finishes what is left of a queue that is shut down.
+// workOff handles the last items of a queue that is shut down.
 func (r *round) workOff() {
 	for from := time.Now(); time.Since(from) < r.patience; {
 		r.flush()
@@ -123,7 +124,7 @@ func (r *round) workOff() {
 	}
 }
 
-// checkEmpty looks at a queue after its end.
+// checkEmpty checks that an ended queue has no items, and that Drain returns at once.
 func (r *round) checkEmpty() {
 	if n, held := r.queue.Len(), r.inHand.Load(); n != 0 || held != 0 || !r.queue.ShuttingDown() {
 		r.tally.violation(leftQueued, "%d items, and %d in hand, shutting down %v, with %s",
@@ -143,7 +144,7 @@ func (r *round) checkEmpty() {
 	}
 }
 
-// checkSeries looks for metrics of a queue that has ended.
+// checkSeries checks that an ended queue has no series, except its abandoned items.
 func (r *round) checkSeries() {
 	if r.recipe.series == nil {
 		return
@@ -159,8 +160,8 @@ func (r *round) checkSeries() {
 	}
 }
 
-// checkGoroutines waits for goroutines that have done everything but end, and then
-// counts. That is a moment, unless a busy machine stops one right then.
+// checkGoroutines waits for the goroutines of a round to end. A goroutine whose work
+// is done ends within a moment, except on a busy machine.
 func checkGoroutines(o *options, t *tally, before int, what string) {
 	after := runtime.NumGoroutine()
 	for from := time.Now(); time.Since(from) < max(time.Second, o.patience/2); {

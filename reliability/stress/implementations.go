@@ -10,8 +10,8 @@ import (
 	"github.com/seed16c08ea7/workqueue"
 )
 
-// A queue is what all implementations have. What else one has is found out by
-// asking for the interfaces below.
+// A queue has the methods of all implementations. Type assertions find out which
+// of the interfaces below an implementation has too.
 type queue interface {
 	Add(item int)
 	Len() int
@@ -53,16 +53,16 @@ type (
 	}
 )
 
-// An implementation is a way to make a queue by a recipe, as far as it can.
+// An implementation makes a queue by a recipe, as far as its options allow.
 type implementation struct {
 	name string
 	make func(*recipe) queue
-	// plain makes a FIFO with nothing special, for its order.
+	// plain makes a FIFO without options. The round inOrder checks its order.
 	plain func() queue
-	// limits is whether it makes rate limiting queues only.
+	// limits is whether make returns rate limiting queues only.
 	limits bool
-	// shares is whether it is known to give one item to two workers, which the
-	// race detector need not find out too.
+	// shares is whether the queue is known to hand an item to two workers at a time.
+	// The workers then leave account.worked alone, to spare the race detector.
 	shares bool
 }
 
@@ -114,7 +114,7 @@ func makeClientGo(r *recipe) queue {
 	return cg.NewTypedRateLimitingQueueWithConfig(r.limiter, cg.TypedRateLimitingQueueConfig[int]{DelayingQueue: delaying})
 }
 
-// makePriorityQueue has one layer, and takes neither a storage nor a clock.
+// makePriorityQueue has a single layer, and takes neither a storage nor a clock.
 func makePriorityQueue(r *recipe) queue {
 	return priorityqueue.New("", func(o *priorityqueue.Opts[int]) { o.RateLimiter = r.limiter })
 }

@@ -1,14 +1,13 @@
 // Command stress calls all methods of a queue from many goroutines at random,
 // with foreign code that fails, clocks that are set forwards and back, and
-// shutdowns at any time, and keeps accounts of what must come of it: each item
-// is handed out after its last add, to one worker at a time, never more often
-// than it was added; a drain ends when nothing is left, and not before; nothing
-// stays behind, neither goroutines nor memory.
+// shutdowns at any time. Accounts of the items show whether the queue keeps its
+// promises. Each item is handed out after its last add, to a single worker at a
+// time, and never more often than it was added. A drain ends when no item is left,
+// and not before. Neither goroutines nor memory stay behind.
 //
-// It prints what it has done and found, and exits with 1 if that is anything.
-// Other implementations of the same interface can be given the same treatment.
-// They run in processes of their own, one for each fault, and what is found
-// there is reported and no failure.
+// The command prints its calls and violations, and exits with 1 after a violation.
+// With -impl the command tests another implementation of the same interface. Each
+// fault then has a process of its own, and the exit code is 0 even after violations.
 package main
 
 import (
@@ -20,12 +19,12 @@ import (
 	"time"
 )
 
-// options is what a run does.
+// options are the options of a run.
 type options struct {
 	Duration   time.Duration
 	Seed       uint64
 	goroutines int
-	patience   time.Duration // longer than anything takes that is not stuck
+	patience   time.Duration // longer than any call takes, unless the call is stuck
 	impl       implementation
 	faults     faults
 	failFast   bool
@@ -53,7 +52,7 @@ func main() {
 		t := stress(o)
 		print(os.Stdout, row{*name, t})
 		if t.violations() > 0 {
-			pprof.Lookup("goroutine").WriteTo(os.Stderr, 1) // Who hangs, if somebody does.
+			pprof.Lookup("goroutine").WriteTo(os.Stderr, 1) // Shows the goroutines that hang.
 			os.Exit(1)
 		}
 	}
@@ -70,8 +69,8 @@ func implementationOf(name string) implementation {
 	panic("unreachable")
 }
 
-// stress plays rounds until the time is over. It stops at a round that hangs,
-// as that goes on to take part in everything.
+// stress plays rounds until the time is over, or until a round hangs: the
+// goroutines of a hanging round would disturb all later rounds.
 func stress(o *options) *tally {
 	t := newTally()
 	if !playSome(o, t, func(seed uint64) bool { return seed < warmUp }) {
@@ -90,7 +89,7 @@ func stress(o *options) *tally {
 	return t
 }
 
-// playSome reports whether there is sense in going on afterwards.
+// playSome reports false after a hang and, with failFast, after a violation.
 func playSome(o *options, t *tally, more func(round uint64) bool) bool {
 	for seed := uint64(0); more(seed); seed++ {
 		if !play(o, t, seed) || o.failFast && t.violations() > 0 {
@@ -103,12 +102,12 @@ func playSome(o *options, t *tally, more func(round uint64) bool) bool {
 const (
 	warmUp = 10 // rounds before the first look at the memory
 
-	// memoryLimit is what may be left of a run: stacks and buffers of the
-	// harness, which are there already after the warm-up.
+	// memoryLimit is how many bytes the heap may grow after the warm-up, for the
+	// buffers of the harness.
 	memoryLimit = 4 << 20
 )
 
-// liveHeap returns the bytes that are reachable.
+// liveHeap returns the size of the reachable heap, in bytes.
 func liveHeap() int64 {
 	var stats runtime.MemStats
 	runtime.GC()

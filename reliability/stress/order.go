@@ -11,7 +11,7 @@ const tenants = 5
 
 // chooseOrder chooses the fields of an order. Each of its functions has the trap, if there
 // may be faults: an add asks them without a lock, and so they may call the queue. A function
-// that ends the goroutine is left out, as nobody could make the add again.
+// that ends the goroutine is left out, because nobody could repeat the add.
 func (r *recipe) chooseOrder(rnd *rand.Rand, f faults, back func()) {
 	t := &trap{}
 	if f.Storage {
@@ -32,8 +32,8 @@ func (r *recipe) chooseOrder(rnd *rand.Rand, f faults, back func()) {
 	r.text += fmt.Sprintf(", order %+v, apart %v", r.order, r.apart)
 }
 
-// chooseGroups makes a group of what an item's number says, or of anything: half of the
-// functions change their mind at each call.
+// chooseGroups groups the items by their numbers or, half of the time, at random: the group
+// of an item then changes at each call.
 func (r *recipe) chooseGroups(rnd *rand.Rand, t *trap) {
 	fickle := rnd.IntN(2) == 0
 	r.order.Group = func(item int) string {

@@ -2,7 +2,7 @@ package main
 
 import "github.com/seed16c08ea7/workqueue"
 
-// A provider makes metrics with a trap. They measure nothing.
+// A provider makes metrics with a trap. The metrics measure nothing.
 type provider struct{ trap *trap }
 
 func (p provider) NewDepthMetric(string) workqueue.GaugeMetric       { return metric(p) }

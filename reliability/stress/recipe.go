@@ -13,28 +13,28 @@ import (
 	"github.com/seed16c08ea7/workqueue"
 )
 
-// The faults that a run may inject. They are separate so that a queue that
-// cannot cope with one can be tried with the others.
+// faults are the faults that a run injects. Each fault has a switch, so that a queue
+// which fails with one fault can be tested with the others.
 type faults struct {
-	Spurious bool // Done of what is not held
-	Drain    bool // rounds that end with a drain
+	Spurious bool // Done of items that nobody holds
+	Drain    bool // rounds end with a drain
 	Twice    bool // more than one shutdown
-	Workers  bool // workers that panic, or end their goroutine, with a deferred Done
-	Limiter  bool // a limiter that panics, blocks, or calls the queue
-	Storage  bool // a Queue that panics or blocks, or a function of an order
-	Metrics  bool // metrics that panic, block, or call the queue
-	Clock    bool // clocks that are set forwards and back
+	Workers  bool // workers panic, or end their goroutine, with a deferred Done
+	Limiter  bool // the limiter panics, blocks, or calls the queue
+	Storage  bool // a Queue or a function of an order panics or blocks
+	Metrics  bool // metrics panic, block, or call the queue
+	Clock    bool // clocks are set forwards and back
 }
 
-// A recipe is what the queue of a round is made of.
+// A recipe is the configuration of the queue of a round.
 type recipe struct {
 	layer    int // 0 is the FIFO, 1 can delay, 2 can limit
 	limiter  limiter
 	storage  workqueue.Queue[int]      // or nil
 	order    workqueue.Order[int]      // only if there is no storage
-	apart    bool                      // the order is that of a queue that is configured, where there are layers above
+	apart    bool                      // a delaying queue gets its order from a configured queue below
 	metrics  workqueue.MetricsProvider // or nil
-	series   *prometheus.Registry      // of metrics, if they are those that ship
+	series   *prometheus.Registry      // of the Prometheus provider, or nil
 	clock    clock.WithTicker          // or nil
 	oneEntry bool
 	times    bool // KeepTimes
@@ -43,20 +43,19 @@ type recipe struct {
 	text        string
 }
 
-// The odds are chosen so that faults are in most rounds, and rare enough that
-// the rounds are about something else. More than one of a thousand and the
-// queues are busy with nothing else.
+// A trap springs in 1 of 200 calls, and panics in 1 of 800. Most rounds then have
+// faults, and the queues still do other work.
 const odds = 200
 
-// newRecipe chooses at random. back makes a call of the queue.
+// newRecipe chooses a recipe at random. The traps call the queue with back.
 func newRecipe(rnd *rand.Rand, impl implementation, f faults, back func()) *recipe {
 	r := &recipe{layer: rnd.IntN(3), oneEntry: rnd.IntN(4) == 0, times: rnd.IntN(4) == 0}
 	if impl.limits {
 		r.layer = 2
 	}
 	r.text = fmt.Sprintf("layer %d, oneEntry %v, times %v", r.layer, r.oneEntry, r.times)
-	// On the goroutine of a delaying queue a panic ends the program, as is
-	// documented; so there are none where it may be called from there.
+	// A panic on the goroutine of a delaying queue ends the program, as documented.
+	// So the storage and the metrics panic only in a queue without such a goroutine.
 	fifo := r.layer == 0
 	r.chooseLimiter(rnd, f, back)
 	if f.Storage && rnd.IntN(3) == 0 {

@@ -10,7 +10,7 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 )
 
-// A round is one queue from its beginning to its end, and the accounts of it.
+// A round plays a queue from its beginning to its end, and keeps the accounts of the items.
 type round struct {
 	*options
 	tally   *tally
@@ -18,9 +18,9 @@ type round struct {
 	recipe  *recipe
 	queue   queue
 	calls   []func(*actor)
-	phase   atomic.Pointer[string] // for whoever finds out that it hangs
+	phase   atomic.Pointer[string] // named if the round hangs
 	actors  sync.WaitGroup
-	adding  atomic.Bool // actors add; otherwise they only work off
+	adding  atomic.Bool // actors add; otherwise workers only empty the queue
 	closing atomic.Bool // a ShutDown has been called, which releases drains
 	over    atomic.Bool // nobody may call the queue any more
 
@@ -29,7 +29,7 @@ type round struct {
 	quiet    time.Duration
 
 	mu    sync.Mutex
-	stash []int // items that were gotten and forgotten
+	stash []int // items that workers took and forgot
 }
 
 func newRound(o *options, t *tally, rnd *rand.Rand) *round {
@@ -43,7 +43,7 @@ func newRound(o *options, t *tally, rnd *rand.Rand) *round {
 
 func (r *round) at(phase string) { r.phase.Store(&phase) }
 
-// callBack is what foreign code does with the queue that calls it.
+// callBack lets foreign code call its queue, in the middle of a call of the queue.
 func (r *round) callBack() {
 	if r.over.Load() || r.queue == nil {
 		return
@@ -55,7 +55,7 @@ func (r *round) callBack() {
 	r.queue.Len()
 }
 
-// add announces a version of the item and calls f, which adds it at once.
+// add announces a version of the item and calls f, which adds the item without delay.
 func (r *round) add(item int, f func(int)) {
 	version := r.announce(item)
 	defer func() { // Even if foreign code has ended the goroutine.
@@ -66,7 +66,8 @@ func (r *round) add(item int, f func(int)) {
 	r.guarded(func() { f(item) })
 }
 
-// addLater is add for what is added after a time, which a shutdown drops.
+// addLater is add for an f with a delay. A shutdown drops waiting items, so the version
+// does not count as accepted.
 func (r *round) addLater(item int, f func(int)) {
 	r.announce(item)
 	r.guarded(func() { f(item) })
@@ -79,8 +80,8 @@ func (r *round) announce(item int) (version int64) {
 	return r.accounts[item].announced.Add(1)
 }
 
-// guarded calls f, which may panic if foreign code made it. If a function of an order has
-// panicked, nothing was added, and guarded calls f again.
+// guarded calls f, and recovers panics of foreign code. If a function of an order has
+// panicked, nothing was added, and guarded calls f again. Any other panic is a violation.
 func (r *round) guarded(f func()) {
 	for r.panics(f) == badOrder {
 	}
@@ -101,8 +102,8 @@ func (r *round) panics(f func()) (made fault) {
 	return ""
 }
 
-// forget stashes an item that a worker does not call Done for, until flush
-// does.
+// forget stashes an item instead of calling Done. flush calls Done for all stashed
+// items.
 func (r *round) forget(item int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -119,14 +120,14 @@ func (r *round) flush() {
 	}
 }
 
-// alone calls f on a goroutine of its own, which foreign code may end.
+// alone calls f on a new goroutine, because foreign code may end the goroutine of f.
 func alone(f func()) {
 	var wg sync.WaitGroup
 	wg.Go(f)
 	wg.Wait()
 }
 
-// finish ends what hold began.
+// finish ends the hold of an item and calls Done.
 func (r *round) finish(item int) {
 	if strict(item) {
 		r.inHand.Add(-1)
@@ -135,7 +136,7 @@ func (r *round) finish(item int) {
 	r.guarded(func() { r.queue.Done(item) })
 }
 
-// passTime makes sure that what waits gets due.
+// passTime sets the clock forwards, so that waiting items come due.
 func (r *round) passTime() {
 	d, delays := r.queue.(delayer)
 	switch c := r.recipe.clock.(type) {
@@ -144,7 +145,7 @@ func (r *round) passTime() {
 	case *leaper:
 		raise(&c.offset, int64(72*time.Hour))
 		c.offset.Add(int64(time.Hour))
-		if delays { // The timers do not notice, for up to 10 s. An AddAfter does.
+		if delays { // The timers notice after up to 10 s, AddAfter at once.
 			r.accounts[far].adds.Add(1)
 			alone(func() { r.guarded(func() { d.AddAfter(far, 1) }) })
 		}
@@ -162,8 +163,8 @@ func (r *round) moveClock(rnd *rand.Rand) {
 	}
 }
 
-// settle waits until everything that was announced has been seen and nothing is
-// left, and reports whether that has come to pass.
+// settle waits until the queue is empty and workers have seen every announced
+// version. The result is false if the patience ends first.
 func (r *round) settle() bool {
 	r.at("settling")
 	from := time.Now()
@@ -212,7 +213,7 @@ func (r *round) reportUnsettled() {
 	}
 }
 
-// audit compares the accounts with each other when all is done.
+// audit checks the accounts at the end of the round.
 func (r *round) audit() {
 	adds, gets := 0, 0
 	for item, a := range r.each() {

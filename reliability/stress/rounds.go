@@ -13,14 +13,14 @@ import (
 	"github.com/seed16c08ea7/workqueue"
 )
 
-// rounds are the kinds of rounds, each as often as it is here.
+// rounds are the kinds of rounds. A kind that is listed twice is played more often.
 //
-// A burst at the end of which all is looked at hardly sees a lost add, as a
-// later one covers for it. So the bursts are short, and there are rounds in
-// which each item is added once.
+// The accounts are checked at the end of a burst. A burst hardly finds a lost add,
+// because a later add of the item hides the loss. So bursts are short, and in
+// other rounds each item is added once.
 var rounds = []func(*round){(*round).burst, (*round).burst, (*round).oneShot, (*round).oneShot, (*round).inOrder, (*round).abandon, (*round).withRun}
 
-// play plays one round, and reports whether it has ended at all.
+// play plays a round, and reports whether the round has ended.
 func play(o *options, t *tally, seed uint64) bool {
 	rnd := rand.New(rand.NewPCG(seed, o.Seed))
 	before := runtime.NumGoroutine()
@@ -40,8 +40,8 @@ func play(o *options, t *tally, seed uint64) bool {
 	}
 }
 
-// burst lets all actors loose for a while, and half of the time ends the queue
-// in the midst of it.
+// burst runs all actors for up to 50 ms. Half of the bursts end the queue while the
+// actors still add.
 func (r *round) burst() {
 	r.at("a burst")
 	r.start()
@@ -57,7 +57,7 @@ func (r *round) burst() {
 	r.end()
 }
 
-// oneShot adds each item once, with strangers about, and then lets workers in.
+// oneShot adds each item once, calls Done as strangers do, and then starts the workers.
 func (r *round) oneShot() {
 	r.at("one shot")
 	a := &actor{round: r, rnd: r.rnd}
@@ -122,8 +122,8 @@ func (r *round) inOrder() {
 	r.tally.count(n, n, 0)
 }
 
-// abandon ends a queue of which all is known. It is of the last recipe, without
-// traps and limits: the numbers are to be exact, and one worker holds many items.
+// abandon ends a queue whose items are all known. The queue has a recipe without
+// traps and limits: the numbers must be exact, and a single worker holds many items.
 func (r *round) abandon() {
 	r.at("abandoning")
 	r.queue.ShutDown()
@@ -142,7 +142,7 @@ func (r *round) abandon() {
 	if q, ok := r.queue.(delayer); ok {
 		waiting = r.rnd.IntN(20)
 		for item := range waiting {
-			q.AddAfter(queued+held+item, math.MaxInt64) // With OneEntry, what is queued does not wait.
+			q.AddAfter(queued+held+item, math.MaxInt64) // Not the queued items: with OneEntry, a queued item does not wait.
 		}
 	}
 	if q, ok := r.queue.(drainer); ok && r.faults.Drain {
@@ -152,8 +152,8 @@ func (r *round) abandon() {
 	r.tally.count(queued+held+waiting, queued+held, 0)
 }
 
-// abandonOnce lets several drains end the queue, which share what waited: one of
-// them knows of it, and all that come before it has ended.
+// abandonOnce ends the queue with several drains at once. Each drain must list the
+// queued and the held items, and at least one drain must list all waiting items.
 func (r *round) abandonOnce(q drainer, queued, held, waiting int) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(r.rnd.IntN(500))*time.Microsecond)
 	defer cancel()
@@ -170,7 +170,7 @@ func (r *round) abandonOnce(q drainer, queued, held, waiting int) {
 			if left.Left.WaitingTotal == waiting {
 				told.Store(true)
 			}
-			clear(left.Left.Waiting) // It is this drain's own.
+			clear(left.Left.Waiting) // Drains share no list.
 		})
 	}
 	drains.Wait()
@@ -179,8 +179,8 @@ func (r *round) abandonOnce(q drainer, queued, held, waiting int) {
 	}
 }
 
-// drainSlowly looks whether a drain returns before the last item is done, and
-// whether it does then.
+// drainSlowly checks that a drain returns after the Done of the last item, and not
+// before.
 func (r *round) drainSlowly(inHand []int, queued int) {
 	if !r.faults.Drain {
 		r.queue.ShutDown()

@@ -13,8 +13,8 @@ import (
 )
 
 // withRun is a burst with Run beside the other workers, and handlers that fail
-// in all ways. Its queue has no traps: a panic in one ends Run's program, as is
-// documented.
+// in all ways. Its queue has no traps: a panic in a trap would end the program of
+// Run, as documented.
 func (r *round) withRun() {
 	if _, ours := r.queue.(drainer); !ours {
 		r.oneShot()
@@ -29,7 +29,7 @@ func (r *round) withRun() {
 	r.queue = impl.make(r.recipe)
 	r.calls = callsOf(r.queue, r.recipe)
 	limited, ok := r.queue.(*workqueue.TypedRateLimiting[int])
-	if !ok { // A control that makes one kind of queue only, or client-go's.
+	if !ok { // A control of the tests with a single kind of queue, or client-go's queue.
 		r.oneShot()
 		return
 	}
@@ -65,13 +65,13 @@ func (r *round) withRun() {
 		r.adding.Store(false)
 		r.settle()
 	}
-	r.closing.Store(true) // By Run, some time from now.
+	r.closing.Store(true) // Run shuts the queue down some time from now.
 	cancel()
 	r.end()
 }
 
-// An asker is a context that calls the queue whenever it is asked for a value, as
-// it is when a context that descends from it is made or ended.
+// An asker is a context whose Value calls the queue. Package context calls Value when
+// a context that descends from the asker is made or ended.
 type asker struct {
 	context.Context
 	queue queue
@@ -82,7 +82,7 @@ func (c asker) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// excuse excuses what Run says it has left behind: only that may be lost.
+// excuse excuses the queued items that Run leaves behind. No other item may be lost.
 func (r *round) excuse(left workqueue.Snapshot[int]) {
 	for _, info := range left.Queued {
 		r.accounts[info.Item].owed.Store(false)
@@ -90,7 +90,7 @@ func (r *round) excuse(left workqueue.Snapshot[int]) {
 	}
 }
 
-// checkResult checks what Run says of an item that is still held.
+// checkResult checks a result that OnResult receives, while the item is still held.
 func (r *round) checkResult(ctx context.Context, item int, result workqueue.HandlerResult) {
 	info, ok := workqueue.ItemInfoFromContext[int](ctx)
 	succeeded := result.Outcome == workqueue.OutcomeSucceeded
@@ -99,8 +99,8 @@ func (r *round) checkResult(ctx context.Context, item int, result workqueue.Hand
 	}
 }
 
-// handle is hold for Run, which calls Done itself. What it returns may have Run
-// add the item again, which is one more add and no version.
+// handle is hold for Run, which calls Done itself. After an error Run may add the
+// item again: outcome counts the add, but announces no version.
 func (r *round) handle(ctx context.Context, item int) error {
 	account := &r.accounts[item]
 	if strict(item) {
@@ -142,9 +142,9 @@ func (r *round) outcome(ctx context.Context, item int) error {
 	return nil
 }
 
-// linger stays for a while. If the handler is overtaken meanwhile, it returns
-// with its work undone: somebody has to see the item again, even if the Add is
-// taken back.
+// linger waits for a while. If an Add of the item cancels the handler meanwhile,
+// the handler returns with its work undone. A worker must then see the item again,
+// even if Remove has taken the Add back.
 func (r *round) linger(ctx context.Context, item int) error {
 	select {
 	case <-ctx.Done():

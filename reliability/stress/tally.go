@@ -12,33 +12,32 @@ import (
 	"time"
 )
 
-// The kinds of violations. A hang is also what a call is that takes longer
-// than the patience.
+// The kinds of violations.
 const (
 	lost        = "lost"             // no worker has seen the last version of an item
-	lostAtEnd   = "lost at shutdown" // nor one that was accepted before the shutdown
+	lostAtEnd   = "lost at shutdown" // nor the last version accepted before the shutdown
 	twoWorkers  = "two workers"      // hold one item
-	leftQueued  = "left queued"      // when workers have been told of the shutdown
+	leftQueued  = "left queued"      // after all workers have left
 	phantom     = "phantom"          // more hand-outs of an item than adds
 	disorder    = "out of order"
 	lengthWrong = "wrong length" // or snapshot
 	earlyDrain  = "early drain"  // returned with items queued or held
-	wrongDrain  = "wrong drain"  // an error whose numbers do not add up
-	wrongSeries = "wrong series" // of a scrape, or some left when the queue has ended
-	hang        = "hang"
+	wrongDrain  = "wrong drain"  // a wrong error of Drain or Run, or a wrong result in Run
+	wrongSeries = "wrong series" // of a scrape, or left by an ended queue
+	hang        = "hang"         // the round does not end, or the queue keeps items
 	goroutines  = "goroutines left"
 	memory      = "memory left"
 	panicked    = "panic"
 	died        = "process died"
 )
 
-// A tally is what a run has done and found. Its methods may be called
-// concurrently; the fields are for when nobody does any more.
+// A tally counts the calls and the violations of a run. Its methods may be called
+// concurrently. Read the fields only after all calls have returned.
 type tally struct {
 	mu sync.Mutex
 
 	Rounds, Adds, Gets int
-	Slowest            time.Duration // from the last add of a round until all was done
+	Slowest            time.Duration // from the last add of a round until all items were done
 	Goroutines         int           // more than at the start
 	Heap               int64         // bytes more than at the start
 	Violations         map[string]int
@@ -49,7 +48,7 @@ func newTally() *tally {
 	return &tally{Violations: map[string]int{}, Examples: map[string]string{}}
 }
 
-// violation notes that something is wrong.
+// violation counts a violation, and keeps the text of the first of its kind.
 func (t *tally) violation(kind, format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

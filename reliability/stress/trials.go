@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// A trial is a run with some of the faults. Trials of a queue that cannot cope
-// with a fault show what it does with the others.
+// A trial is a run with some of the faults. A queue may fail with a fault, and still
+// be tested with the others.
 type trial struct {
 	name string
 	faults
@@ -40,8 +40,8 @@ func tryAll(o *options) (rows []row) {
 	return rows
 }
 
-// try starts a process and reads its tally. A process that dies is a finding.
-// One that does not end is ended: that is one too.
+// try starts a process and reads its tally. A process that dies is a violation. try
+// kills a process that runs a minute too long, which is a violation too.
 func try(o *options, name string, d time.Duration) *tally {
 	cmd := exec.Command(os.Args[0], "-child", name, "-impl", o.impl.name, "-duration", d.String(),
 		"-seed", strconv.FormatUint(o.Seed, 10), "-goroutines", strconv.Itoa(o.goroutines), "-patience", "2s")
@@ -62,7 +62,7 @@ func try(o *options, name string, d time.Duration) *tally {
 	return t
 }
 
-// runTrial is what that process does.
+// runTrial runs in the process of a trial, and prints the tally for try.
 func runTrial(o *options, name string) {
 	for _, trial := range trials {
 		if trial.name == name {

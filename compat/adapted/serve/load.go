@@ -14,14 +14,15 @@ import (
 	"github.com/seed16c08ea7/workqueue"
 )
 
-// This file is a queue under Run, whose items come to every outcome there is. It counts
-// what OnResult is told, to be compared with the series of the registry.
+// This file runs a queue under Run, with items for every outcome. A load counts the results
+// that OnResult receives. The integration tests compare the counts with the series of the
+// registry.
 
-// A load is one call of Run and what it has come to. It comes to rest within a second.
+// A load is a call of Run and the counts of its results. All items settle within a second.
 type load struct {
 	queue *workqueue.TypedRateLimiting[string]
 	stop  context.CancelFunc
-	ended chan struct{} // is closed when Run has returned
+	ended chan struct{} // closed when Run has returned
 
 	mu sync.Mutex
 	// The fields below are guarded by mu.
@@ -29,14 +30,14 @@ type load struct {
 	calls   map[string]int // of the handler, by item
 }
 
-// counted is what a load says of itself.
+// counted is the answer to GET /counted.
 type counted struct {
-	Results map[string]int // what OnResult was told, by outcome
-	Delays  []float64      // what the limiter has said, in seconds
-	Left    int            // items that are not settled yet
+	Results map[string]int // calls of OnResult, by outcome
+	Delays  []float64      // chosen by the limiter, in seconds
+	Left    int            // items not settled yet
 }
 
-// A step is what the handler does in one call.
+// A step handles a single call of the handler.
 type step func(ctx context.Context, l *load, item string) error
 
 var (
@@ -55,19 +56,19 @@ func retries(context.Context, *load, string) error {
 	return workqueue.RetryAfter(10*time.Millisecond, errTimed)
 }
 
-// overtaken adds its own item, and is cut short by that.
+// overtaken adds its own item. The Add cancels the context of the step.
 func overtaken(ctx context.Context, l *load, item string) error {
 	l.queue.Add(item)
 	<-ctx.Done()
 	return ctx.Err()
 }
 
-// scripts are what the handler does with the items, one call after the other, and the
-// last step again and again.
+// scripts are lists of steps. The handler takes the next step of the list in each call for
+// an item, and repeats the last step.
 var scripts = [][]step{
 	{succeeds},
 	{fails, fails, succeeds},
-	{fails}, // Until that is too much.
+	{fails}, // Until maxAttempts.
 	{givesUp},
 	{panics, fails, givesUp},
 	{requeues, requeues, fails, requeues, succeeds},
@@ -82,7 +83,7 @@ const (
 	shortest    = 300 * time.Microsecond // The delays double, and none is on the bound of a bucket.
 )
 
-// startLoad starts Run on a queue of the provider.
+// startLoad starts Run on a queue with metrics of the provider.
 func startLoad(provider workqueue.MetricsProvider) *load {
 	ctx, stop := context.WithCancel(context.Background())
 	l := &load{
@@ -122,8 +123,8 @@ func (l *load) handle(ctx context.Context, item string) error {
 	return scripts[script][call](ctx, l, item)
 }
 
-// count is OnResult. The limiter was asked for each failure and each Requeue that did
-// not say a time of its own.
+// count is OnResult. Run asks the limiter for a delay after each failure and each Requeue
+// without a time of its own.
 func (l *load) count(_ context.Context, _ string, result workqueue.HandlerResult) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -137,14 +138,14 @@ func (l *load) count(_ context.Context, _ string, result workqueue.HandlerResult
 	}
 }
 
-// ServeHTTP tells what was counted.
+// ServeHTTP writes the counts as JSON.
 func (l *load) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	json.NewEncoder(w).Encode(l.counted)
 }
 
-// end ends Run, and with it the queue.
+// end stops Run, which shuts the queue down.
 func (l *load) end() {
 	l.stop()
 	<-l.ended

@@ -1,12 +1,12 @@
-// Command serve serves the metrics of three registries, each with a queue of this
-// project in it: a registry of its own, that of controller-runtime and that of
-// component-base. The latter two have a queue of client-go beside it, which has done the
-// same. In each of them Run works on another queue, and /counted tells what it has come
-// to. The integration tests have a real Prometheus scrape it.
+// Command serve serves the metrics of three registries: a new registry, the registry of
+// controller-runtime and the registry of component-base. Each registry has a queue of
+// this project. The last two registries also have a queue of client-go, after the same
+// calls. In each registry Run works on a further queue, and /counted serves the counts of
+// its results. In the integration tests a real Prometheus scrapes the metrics.
 //
 //	go run ./adapted/serve -listen 127.0.0.1:0
 //
-// It prints the address. A POST to /shutdown shuts our queues down.
+// The command prints its address. A POST to /shutdown shuts our queues down.
 package main
 
 import (
@@ -25,7 +25,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	clientgo "k8s.io/client-go/util/workqueue"
 	"k8s.io/component-base/metrics/legacyregistry"
-	_ "k8s.io/component-base/metrics/prometheus/workqueue" // client-go's provider, which is set first
+	_ "k8s.io/component-base/metrics/prometheus/workqueue" // sets client-go's global provider first
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
@@ -85,7 +85,7 @@ func serve(mux *http.ServeMux) {
 	})
 }
 
-// A queue is what work needs of either package.
+// A queue has the methods of either package that work needs.
 type queue interface {
 	Add(item string)
 	AddRateLimited(item string)
@@ -93,7 +93,8 @@ type queue interface {
 	Done(item string)
 }
 
-// work leaves three items queued, one of them held as well, one waiting, one done.
+// work leaves the items a and b queued, held in flight and added again, later waiting, and
+// the item done finished.
 func work(q queue) {
 	for _, item := range []string{"held", "done", "a", "b", "b"} {
 		q.Add(item)
@@ -111,8 +112,8 @@ func clientGo(p clientgo.MetricsProvider) queue {
 		clientgo.TypedRateLimitingQueueConfig[string]{Name: "theirs", MetricsProvider: p})
 }
 
-// ofControllerRuntime returns the provider that its queues have by default. The global
-// one is that of component-base here.
+// ofControllerRuntime returns the default provider of the queues of controller-runtime.
+// The global provider of client-go comes from component-base here.
 func ofControllerRuntime() clientgo.MetricsProvider {
 	var opts *priorityqueue.Opts[string]
 	priorityqueue.New("unused", func(o *priorityqueue.Opts[string]) { opts = o }).ShutDown()

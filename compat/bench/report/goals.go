@@ -2,18 +2,17 @@ package main
 
 import "fmt"
 
-// A goal is what a scenario must reach.
+// A goal is a limit for the medians of a scenario.
 type goal struct {
 	text string
-	// judge takes the medians by implementation and returns what was measured and
-	// how many times better than the goal that is. The verdict is for the reader;
-	// no exit code depends on it.
+	// judge takes the medians by implementation. It returns the measured value, and
+	// how many times better than the goal the value is. The verdict is for the
+	// reader: no exit code depends on the goals.
 	judge func(medians map[string]float64) (measured string, margin float64)
 }
 
-// certain is the margin from which on another run hardly says the opposite: from
-// one run of the whole to another the medians of the shorter rows differ by as
-// much.
+// certain is the margin from which another run will hardly miss the goal. Between
+// two runs of the report, the medians of the shorter rows differ by as much.
 const certain = 1.05
 
 // verdict says whether a goal was reached, and whether by more than chance.

@@ -3,10 +3,11 @@
 //
 //	go run ./bench/report
 //
-// It runs one benchmark of one implementation in a process of its own, then
-// the next implementation, and starts over for every round. What else goes on
-// in the machine so meets all of them, the heap of one is not the burden of
-// another, and no median rests on a single stretch of time.
+// A round runs all benchmarks; the slow benchmarks are in three tenths of the rounds.
+// A benchmark runs with one implementation after the other, each in a process of its
+// own. So other load of the machine disturbs all implementations alike, no
+// implementation runs with the heap of another, and no median comes from a single
+// stretch of time.
 //
 // With -run the table goes to the standard output, and with -smoke nowhere.
 package main
@@ -41,7 +42,7 @@ type options struct {
 	smoke     bool
 }
 
-// command is the line that gives the same report.
+// command returns the command line for the same report.
 func (o options) command() string {
 	return fmt.Sprintf("go run ./bench/report -rounds %d -benchtime %s", o.rounds, o.benchtime)
 }

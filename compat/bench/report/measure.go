@@ -14,7 +14,7 @@ import (
 	"golang.org/x/perf/benchfmt"
 )
 
-// binary is the compiled benchmarks.
+// A binary is the program of the compiled benchmarks, in a directory of its own.
 type binary struct {
 	path string
 	dir  string
@@ -37,8 +37,8 @@ func (b *binary) remove() {
 	os.RemoveAll(b.dir)
 }
 
-// checkNames reports a benchmark that no row shows. The opposite, a row without
-// its benchmark, comes out when it is run.
+// checkNames returns an error if no row shows a benchmark. A row without its
+// benchmark fails later, when run finds no result.
 func (b *binary) checkNames(rows []scenario) error {
 	out, err := exec.Command(b.path, "-test.list", "^Benchmark").Output()
 	if err != nil {
@@ -73,8 +73,8 @@ func (b *binary) measure(rows []scenario, o options) ([]result, error) {
 	return results, nil
 }
 
-// byBenchmark groups neighbours that are different units of one benchmark, and
-// so come from the same runs.
+// byBenchmark groups neighbouring rows of the same benchmark. The rows differ in
+// the unit, and get their values from the same runs.
 func byBenchmark(results []result) [][]result {
 	var groups [][]result
 	for i, r := range results {
@@ -87,7 +87,7 @@ func byBenchmark(results []result) [][]result {
 	return groups
 }
 
-// rounds is in how many rounds the row takes part.
+// rounds returns the number of rounds in which the row takes part.
 func (s scenario) rounds(o options) int {
 	if s.slow {
 		return slowRounds(o.rounds)
@@ -95,14 +95,14 @@ func (s scenario) rounds(o options) int {
 	return o.rounds
 }
 
-// slowRounds is three tenths, rounded up: enough where one run is seconds long
-// or counts bytes, which hardly vary.
+// slowRounds returns three tenths of the rounds, rounded up. Fewer rounds are enough
+// for runs that take seconds or count bytes, because the results hardly vary.
 func slowRounds(rounds int) int {
 	return (rounds*3 + 9) / 10
 }
 
-// compare runs the implementations one after the other, beginning with another
-// one in each round, or the same one would always come after the same other one.
+// compare runs the implementations in turn. Each round begins with the next
+// implementation, so that none of them always comes first.
 func (b *binary) compare(rows []result, round int, o options) error {
 	peers := rows[0].peers
 	for i := range peers {
@@ -122,7 +122,7 @@ func (b *binary) compare(rows []result, round int, o options) error {
 	return nil
 }
 
-// run returns what one benchmark of one implementation reports, by unit.
+// run runs a benchmark of an implementation, and returns the reported values by unit.
 func (b *binary) run(bench, impl string, o options) (map[string]float64, error) {
 	name, params, _ := strings.Cut(bench, "/")
 	path := append([]string{"Benchmark" + name, "impl=" + impl}, strings.Split(params, "/")...)
@@ -164,7 +164,7 @@ func parse(out []byte) (map[string]float64, error) {
 	return results[0], reader.Err()
 }
 
-// byUnit takes the values as they were printed; the reader has converted
+// byUnit returns the values as the benchmark printed them. The reader has converted
 // nanoseconds to seconds, and renamed the units.
 func byUnit(read []benchfmt.Value) map[string]float64 {
 	values := make(map[string]float64)

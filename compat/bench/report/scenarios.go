@@ -2,13 +2,13 @@ package main
 
 import "regexp"
 
-// A scenario is a row of the table: one unit of one benchmark, measured for
-// several implementations.
+// A scenario is a row of the table: a unit of a benchmark, measured for several
+// implementations.
 type scenario struct {
 	section string
 	title   string
 	bench   string // as in Cycle/keys=string, without the implementation
-	unit    string // as the benchmark reports it
+	unit    string // as reported by the benchmark
 	peers   []string
 	slow    bool
 	goals   []goal
@@ -31,7 +31,7 @@ var (
 	flooded  = []string{ours, clientGo, timer}
 )
 
-// A section of the table has a note on what its numbers are.
+// A section of the table has a note on the meaning of its numbers.
 type section struct {
 	name, note string
 	chart      bool

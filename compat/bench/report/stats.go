@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// A result is a row with what was measured, by implementation.
+// A result is a row with its measured values, by implementation.
 type result struct {
 	scenario
 	values map[string]series
@@ -31,13 +31,13 @@ func (r result) medians() map[string]float64 {
 	return medians
 }
 
-// ratio is how many times less than another implementation ours takes. It is
-// infinite if ours takes nothing, and no number if both do.
+// ratio returns the median of another implementation divided by our median. The
+// ratio is infinite if only our median is 0, and NaN if both medians are 0.
 func (r result) ratio(other string) float64 {
 	return r.values[other].median() / r.values[ours].median()
 }
 
-// lost tells whether one of the peers did better. The channel and the timer are
+// lost reports whether a peer did better. The channel and the timer are
 // limits, not peers.
 func (r result) lost() bool {
 	return r.ratio(clientGo) < 1 || r.ratio(priority) < 1
