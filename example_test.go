@@ -674,3 +674,59 @@ func ExampleRun_drain() {
 	// attempt 3
 	// <nil> false
 }
+
+// A middleware around a handler acts on what the error asks for.
+func ExampleVerdict() {
+	counted := func(next func(ctx context.Context, item string) error) func(ctx context.Context, item string) error {
+		return func(ctx context.Context, item string) error {
+			err := next(ctx, item)
+			outcome, after, timed := workqueue.Verdict(err)
+			fmt.Println(outcome, after, timed)
+			return err
+		}
+	}
+	handle := counted(func(_ context.Context, item string) error {
+		if item == "young" {
+			return workqueue.RequeueAfter(time.Minute)
+		}
+		return errors.New("the server is busy")
+	})
+	handle(context.Background(), "young")
+	handle(context.Background(), "old")
+	// Output:
+	// requeued 1m0s true
+	// failed 0s false
+}
+
+// A provider that reads queues when somebody asks, here for a page of their depths.
+type page struct {
+	workqueue.NoMetrics
+	sources []workqueue.QueueSource
+}
+
+func (p *page) NewQueue(source workqueue.QueueSource) workqueue.QueueMetrics {
+	p.sources = append(p.sources, source)
+	return workqueue.QueueMetrics{}
+}
+
+func ExampleStateProvider() {
+	provider := &page{}
+	queue := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{
+		Name: "pods", MetricsProvider: provider,
+	})
+	urgent := 10
+	queue.AddAll("a", "b", "a")
+	queue.AddWith(workqueue.AddOptions{Priority: &urgent}, "c")
+	for _, source := range provider.sources {
+		stats, ok := source.Read()
+		fmt.Println(source.Name, stats.Depth, "queued,", stats.Duplicates, "duplicates", ok)
+		for _, part := range stats.ByPriority {
+			fmt.Println("priority", part.Key, "has", part.Depth)
+		}
+	}
+	queue.ShutDown()
+	// Output:
+	// pods 3 queued, 1 duplicates true
+	// priority 0 has 2
+	// priority 10 has 1
+}
