@@ -24,8 +24,8 @@ func (p *program) git(ctx context.Context, args ...string) ([]string, error) {
 	return strings.FieldsFunc(string(out), func(r rune) bool { return r == '\n' }), nil
 }
 
-// committed returns an error unless git can bring back all files that a write changes. Git
-// may ignore a vendor folder: go can make the folder.
+// committed returns an error unless git can restore every file of a write. Git may ignore
+// a vendor folder, because go can make the folder again.
 func (p *program) committed(ctx context.Context) error {
 	if info, err := os.Lstat(filepath.Dir(p.copied())); err == nil && info.Mode()&os.ModeSymlink != 0 {
 		return errors.New("third_party is a link, and git does not follow links; -force writes all the same")
@@ -57,7 +57,7 @@ func (p *program) tracked(ctx context.Context) (paths []string) {
 	return paths
 }
 
-// wayBack returns the commands that take back a write before its commit.
+// wayBack returns the commands to undo a write before its commit.
 func (p *program) wayBack(ctx context.Context) string {
 	tracked := p.tracked(ctx)
 	if len(tracked) == 0 {
@@ -66,8 +66,8 @@ func (p *program) wayBack(ctx context.Context) string {
 	return "git checkout " + strings.Join(tracked, " ") + " && git clean -fdq " + strings.Join(p.written()[2:], " ")
 }
 
-// add returns the command that adds the files of a write, also those that a .gitignore hits.
-// A vendor folder that was not in git stays out.
+// add returns the command to add the files of a write, also files ignored by a
+// .gitignore. A vendor folder outside of git stays out.
 func (p *program) add(ctx context.Context) string {
 	paths := p.written()
 	if len(paths) > 3 && !slices.Contains(p.tracked(ctx), paths[3]) {

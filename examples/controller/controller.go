@@ -13,12 +13,12 @@ import (
 	"github.com/seed16c08ea7/workqueue/examples/internal/mirror"
 )
 
-// drainTimeout stays below the 30 seconds that a pod gets by default between
-// SIGTERM and SIGKILL.
+// drainTimeout is shorter than the 30 seconds that a pod gets by default between SIGTERM
+// and SIGKILL.
 const drainTimeout = 20 * time.Second
 
-// queue holds names, not objects: two changes of one object are one item, and
-// whoever works on it reads the newest state from the cache.
+// queue holds names, not objects. Two changes of an object become one item, and the
+// worker reads the newest state from the cache.
 type queue = workqueue.TypedRateLimitingInterface[cache.ObjectName]
 
 func newQueue() queue {
@@ -28,24 +28,24 @@ func newQueue() queue {
 	)
 }
 
-// controller works off the queue that a mirror fills.
+// controller syncs the names that a mirror adds to the queue.
 type controller struct {
 	mirror *mirror.Mirror
 	queue  queue
 	log    *slog.Logger
 }
 
-// run works until ctx is done, then finishes what is queued and in flight.
-// A controller runs once.
+// run syncs until ctx is done, then finishes the queued items and the items in flight. A
+// controller runs only once, because run shuts the queue down.
 func (c *controller) run(ctx context.Context, workers int) error {
-	// Last of all, so that no path leaves the queue open.
+	// Also after an early return: no path may leave the queue open.
 	defer c.queue.ShutDown()
 	if !c.mirror.WaitForCaches(ctx) {
 		return errors.New("stopped before the caches were filled")
 	}
 
-	// The signal ends the intake, not the work: what a worker holds at that
-	// moment still has to reach the API server.
+	// The workers' context outlives the signal: the item in a worker's hands must still
+	// reach the API server.
 	work, abandon := context.WithCancel(context.WithoutCancel(ctx))
 	defer abandon()
 	var running sync.WaitGroup
@@ -72,25 +72,26 @@ func (c *controller) runWorker(ctx context.Context) {
 	}
 }
 
-// processNextWorkItem syncs one item and reports whether there may be another.
+// processNextWorkItem syncs one item. It reports false when the queue is shut down and
+// empty.
 func (c *controller) processNextWorkItem(ctx context.Context) bool {
 	key, shutdown := c.queue.Get()
 	if shutdown {
 		return false
 	}
-	// Until Done, the queue keeps the key from every other worker and remembers
-	// that it was added again. A missing Done loses the key for ever.
+	// Until Done, the queue gives the key to no other worker, and only remembers a new
+	// add. Without Done, no worker would ever get the key again.
 	defer c.queue.Done(key)
 
 	if err := c.mirror.Sync(ctx, key); err != nil {
-		// A queue that is shut down ignores this: what fails during the drain is
-		// found by the first list of the next start.
+		// During the drain the queue ignores AddRateLimited. The next start lists all
+		// objects, and so syncs the failed key again.
 		c.queue.AddRateLimited(key)
 		c.log.Warn("sync failed", "key", key, "failures", c.queue.NumRequeues(key), "err", err)
 		return true
 	}
-	// Without Forget the next failure, days later, would start at the delay
-	// where this one ended.
+	// Forget resets the delay. Without Forget the next failure, days later, would
+	// continue with the long delays of the last outage.
 	c.queue.Forget(key)
 	return true
 }

@@ -1,21 +1,21 @@
-// Command controller is a custom controller at work: it keeps a Secret in step
-// with every ConfigMap that carries the label example.com/mirror=true.
+// Command controller is a complete controller: for every ConfigMap with the label
+// example.com/mirror=true, it keeps a Secret with the same data.
 //
-// Without flags it runs on an API server that is part of the program, without a
-// network. There, a seeded stream of creates, updates, deletes, spoilt Secrets
-// and failing writes keeps it busy for a few seconds. At the end it prints what
-// happened, and exits with 1 if a ConfigMap differs from its Secret or a key was
-// with two workers at once:
+// Without flags the controller runs on an API server within the program, and needs no
+// network. A seeded stream of creates, updates, deletes, spoilt Secrets and failing
+// writes keeps the controller busy for a few seconds. At the end the program prints a
+// summary. It exits with 1 if a ConfigMap differs from its Secret, or if two workers held
+// a key at once:
 //
 //	go run ./controller
 //	go run ./controller -v
 //
-// On a real cluster it works until it is interrupted:
+// On a real cluster the controller works until Ctrl-C:
 //
 //	go run ./controller -kubeconfig ~/.kube/config -namespace default
 //
-// The controller is the same in both cases, down to the requests that it makes.
-// controller.go and ../internal/mirror are the parts to copy.
+// Both clusters get the same requests from the same code. controller.go and
+// ../internal/mirror are the parts to copy.
 package main
 
 import (
@@ -48,7 +48,8 @@ type options struct {
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	// The first signal asks for a graceful end, the second one kills.
+	// The first signal asks for a graceful end. Then stop brings the default back, so a
+	// second signal kills the program.
 	context.AfterFunc(ctx, stop)
 
 	opts, err := parseOptions(os.Args[1:], os.Stderr)
@@ -108,7 +109,8 @@ func serve(ctx context.Context, config *rest.Config, q queue, opts options, log 
 	})
 }
 
-// runEmbedded runs it on the embedded API server until that is over.
+// runEmbedded runs the controller on the embedded API server until the feed is over, or
+// with -forever until ctx is done.
 func runEmbedded(ctx context.Context, out io.Writer, q queue, opts options) error {
 	embeddedOpts := embedded.Options{Seed: opts.seed, Verbose: opts.verbose, Forever: opts.forever}
 	return embedded.Run(ctx, out, q, embeddedOpts, func(ctx context.Context, config *rest.Config, q embedded.Queue, log *slog.Logger) error {

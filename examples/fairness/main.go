@@ -1,12 +1,12 @@
-// Command fairness shows what the order of a queue means for two tenants. One of
-// them floods it: 10,000 keys within 50 seconds, which the workers need 125 seconds
-// for. The other adds one key a second.
+// Command fairness shows how the order of a queue treats two tenants. The flood adds
+// 10,000 keys within 50 seconds, and the workers need 125 seconds for so many keys. The
+// quiet tenant adds a key a second.
 //
 //	go run ./fairness
 //
-// It prints for how long the keys of each have waited, for five orders of the same
-// queue, and draws that in an SVG. Time is simulated in simulate.go, so it takes less
-// than a second. This file is the part to copy: the orders.
+// The program prints how long the keys of each tenant waited, for five orders of the same
+// queue, and draws the waits as an SVG. Time is simulated in simulate.go, so a run takes
+// less than a second. The orders in this file are the part to copy.
 package main
 
 import (
@@ -22,14 +22,14 @@ import (
 	"github.com/seed16c08ea7/workqueue"
 )
 
-// The keys are those of Kubernetes: a tenant has a namespace.
+// A key is namespace/name, as in Kubernetes. The namespace is the tenant.
 func tenantOf(key string) string {
 	namespace, _, _ := strings.Cut(key, "/")
 	return namespace
 }
 
-// The flood is of the tenant with the higher priority, as it may be with any
-// priority that is not about how much somebody adds.
+// The flood has the higher priority. A priority says who matters, not who adds little, so
+// the case is real.
 func priorityOf(key string) int {
 	if tenantOf(key) == "flood" {
 		return 1
@@ -37,7 +37,8 @@ func priorityOf(key string) int {
 	return 0
 }
 
-// The flood may occupy all workers but one, and has longer turns in return.
+// The flood may occupy all workers but one. In return its higher weight gives the flood
+// longer turns.
 func limitOf(tenant string) int {
 	if tenant == "flood" {
 		return workers - 1
@@ -52,7 +53,7 @@ func weightOf(tenant string) int {
 	return 1
 }
 
-// An order is one for the Order field of a queue's config.
+// An order is a value for the Order field of a queue's config, with names for the table.
 type order struct {
 	name, about string
 	workqueue.Order[string]
@@ -82,7 +83,7 @@ func main() {
 	}
 }
 
-// run prints the table, and writes the picture if there is a file for it.
+// run prints the table, and writes the picture unless file is empty.
 func run(out io.Writer, file string) error {
 	var results []result
 	for _, o := range orders {
@@ -98,7 +99,7 @@ func run(out io.Writer, file string) error {
 	return err
 }
 
-// A result is how long the keys have waited in an order.
+// A result is an order and the waits of all keys.
 type result struct {
 	order
 	waits []wait

@@ -20,14 +20,14 @@ const (
 	quietStart = 15 * time.Millisecond // when no worker is free
 )
 
-// A wait is what became of a key: when it was added, and for how long it was queued.
+// A wait says when a key was added, and for how long the key was queued.
 type wait struct {
 	tenant        string
 	added, lasted time.Duration
 }
 
-// A simulation plays the load on a queue, with one goroutine and a time of its own:
-// the workers are places where a key lies for its time.
+// A simulation plays the load on a queue, in a single goroutine with a clock of its own.
+// A worker is a place in busy, where a key lies for workTime.
 type simulation struct {
 	queue *workqueue.Typed[string]
 	now   time.Duration
@@ -57,7 +57,7 @@ func simulate(order workqueue.Order[string]) []wait {
 	return s.waits
 }
 
-// add adds the key of a tenant that is due when so much time has passed.
+// add adds the next key of a tenant when the key is due.
 func (s *simulation) add(tenant string, passed, every time.Duration, keys int) {
 	if n := int(passed / every); passed >= 0 && passed%every == 0 && n < keys {
 		key := fmt.Sprintf("%s/key-%d", tenant, n)
@@ -66,7 +66,7 @@ func (s *simulation) add(tenant string, passed, every time.Duration, keys int) {
 	}
 }
 
-// work lets workers who are through with a key take the next one.
+// work lets each worker that has finished its key take the next key.
 func (s *simulation) work() {
 	for i := range s.busy {
 		w := &s.busy[i]

@@ -14,22 +14,22 @@ import (
 
 type queue = *workqueue.TypedRateLimiting[string]
 
-// A load is a queue with something to do. integration/prometheus has the
-// figures of each; whoever changes one here changes it there.
+// A load is a queue and its work. integration/prometheus has expected figures for each
+// load, so change both together.
 type load struct {
 	name        string
 	workers     int
 	first, last time.Duration                // the delay of the first retry, and the longest
 	feed        func(queue)                  // adds before the workers start
-	stream      func(context.Context, queue) // adds while they work
+	stream      func(context.Context, queue) // adds while the workers run
 	handle      func(context.Context, queue, string) error
 }
 
 var errUnreachable = errors.New("unreachable")
 
 var loads = []load{{
-	// Well and fast: 50 new pictures a second, each tenth of which needs a
-	// second attempt.
+	// Healthy and fast: 50 new pictures a second. Every tenth picture needs a second
+	// attempt.
 	name: "thumbnails", workers: 2, first: 50 * time.Millisecond, last: time.Second,
 	stream: func(ctx context.Context, q queue) {
 		for n := 0; sleep(ctx, 20*time.Millisecond); n++ {
@@ -44,8 +44,8 @@ var loads = []load{{
 		return nil
 	},
 }, {
-	// Well and slow: five reports are always queued while one is written, and
-	// each is asked for again when it is done.
+	// Healthy and slow: the worker writes six reports in turn, over and over. Five
+	// reports are always queued.
 	name: "reports", workers: 1, first: time.Second, last: time.Minute,
 	feed: func(q queue) { addAll(q, "report", 6, 0) },
 	handle: func(ctx context.Context, q queue, report string) error {
@@ -54,7 +54,7 @@ var loads = []load{{
 		return nil
 	},
 }, {
-	// Well: polls eight sites. It adds with a delay and retries nothing.
+	// Healthy: polls eight sites. Each poll plans the next by AddAfter, and none fails.
 	name: "polls", workers: 2, first: time.Second, last: time.Minute,
 	feed: func(q queue) { addAll(q, "site", 8, 0) },
 	handle: func(_ context.Context, q queue, site string) error {
@@ -62,8 +62,8 @@ var loads = []load{{
 		return nil
 	},
 }, {
-	// Sick: one of the two workers never returns from its item. The other one
-	// does the rest, and three items are not due for long.
+	// Sick: the handler of file-7 never returns, so one of two workers is stuck. The
+	// other worker handles all other files. Three items wait for a day.
 	name: "uploads", workers: 2, first: time.Second, last: time.Minute,
 	feed: func(q queue) {
 		for n := range 3 {
@@ -78,7 +78,7 @@ var loads = []load{{
 		return nil
 	},
 }, {
-	// Sick: nothing succeeds, and the delays do not grow.
+	// Sick: every attempt fails, and the delays do not grow.
 	name: "webhooks", workers: 4, first: 100 * time.Millisecond, last: 100 * time.Millisecond,
 	feed:   func(q queue) { addAll(q, "hook", 20, 0) },
 	handle: func(context.Context, queue, string) error { return errUnreachable },
@@ -91,7 +91,7 @@ func addAll(q queue, prefix string, n, twice int) {
 	}
 }
 
-// start starts all loads. They end with ctx; wait returns when they have.
+// start starts all loads. The loads end with ctx; wait returns after their end.
 func start(ctx context.Context, provider workqueue.MetricsProvider) (wait func()) {
 	leaveBehind(newQueue(load{name: "retired", first: time.Second, last: time.Second}, provider))
 	var all sync.WaitGroup
@@ -114,8 +114,8 @@ func newQueue(l load, provider workqueue.MetricsProvider) queue {
 		workqueue.TypedRateLimitingQueueConfig[string]{Name: l.name, MetricsProvider: provider})
 }
 
-// work leaves the worker loop to Run, which counts the results. Failures are what this
-// program is about, so they are not logged.
+// work leaves the worker loop to Run, because Run counts the results. Nothing is logged,
+// because failures are intended.
 func work(ctx context.Context, q queue, l load) {
 	quiet := logr.Discard()
 	handle := func(ctx context.Context, item string) error { return l.handle(ctx, q, item) }
@@ -124,9 +124,9 @@ func work(ctx context.Context, q queue, l load) {
 	}
 }
 
-// leaveBehind shuts a queue down that has three items queued, one in the hands
-// of a worker, and two that wait. Its series end; that items were abandoned
-// stays.
+// leaveBehind shuts a queue down with three queued items, one item in flight and two
+// waiting items. The series of the queue end, but workqueue_abandoned_total still counts
+// the items.
 func leaveBehind(q queue) {
 	addAll(q, "item", 4, 0)
 	q.Get()

@@ -1,7 +1,6 @@
-// Command metrics shows what the metrics of queues look like when all is well,
-// when a worker is stuck and when nothing succeeds. It serves them, beside the
-// profiles that the alerts in ../../monitoring ask for, until it is
-// interrupted:
+// Command metrics serves the metrics of healthy queues, of a queue with a stuck worker,
+// and of a queue where nothing succeeds. It also serves the profiles that the alerts in
+// ../../monitoring ask for. Ctrl-C ends the program:
 //
 //	go run ./metrics -listen 127.0.0.1:8080
 //	curl http://127.0.0.1:8080/metrics
@@ -63,8 +62,8 @@ func run(ctx context.Context, listener net.Listener) error {
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
-	// A program hands the provider to all queues that have a name with
-	// workqueue.SetProvider; in the config of a queue it is for that one.
+	// workqueue.SetProvider would hand the provider to all named queues of a program.
+	// Here each queue gets the provider in its config.
 	wait := start(ctx, workqueue.NewPrometheusProvider(registry, workqueue.PrometheusOptions{}))
 	defer wait()
 
@@ -78,8 +77,8 @@ func run(ctx context.Context, listener net.Listener) error {
 
 func handler(registry *prometheus.Registry) http.Handler {
 	mux := http.NewServeMux()
-	// Native histograms reach a server that asks for them, the others see the
-	// classic buckets.
+	// A server that asks for native histograms gets them. Other servers get the classic
+	// buckets.
 	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{Registry: registry}))
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)

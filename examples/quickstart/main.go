@@ -36,14 +36,14 @@ func run(out io.Writer) {
 	jobs.Add(3)
 	go func() {
 		jobs.Wait()
-		stop() // A server would have a signal do that.
+		stop() // A server would stop on a signal.
 	}()
 	quiet := logr.Discard() // Run logs failures as well.
 	workqueue.Run(ctx, queue, func(ctx context.Context, name string) error {
 		info, _ := workqueue.ItemInfoFromContext[string](ctx)
 		if err := shrink(name, info.Failures); err != nil {
 			log.Printf("%s: %v", name, err)
-			return err // It comes again in 100 ms, then 200 ms, 400 ms.
+			return err // Run retries the job after 100 ms, then 200 ms, 400 ms.
 		}
 		log.Printf("%s: done after %d failures", name, info.Failures)
 		jobs.Done()

@@ -13,12 +13,12 @@ import (
 	"github.com/seed16c08ea7/workqueue/examples/internal/mirror"
 )
 
-// drainTimeout stays below the 30 seconds that a pod gets by default between
-// SIGTERM and SIGKILL.
+// drainTimeout is shorter than the 30 seconds that a pod gets by default between SIGTERM
+// and SIGKILL.
 const drainTimeout = 20 * time.Second
 
-// queue holds names, not objects: two changes of one object are one item, and
-// whoever works on it reads the newest state from the cache.
+// queue holds names, not objects. Two changes of an object become one item, and the
+// worker reads the newest state from the cache.
 type queue = workqueue.TypedRateLimiting[cache.ObjectName]
 
 func newQueue() *queue {
@@ -28,7 +28,7 @@ func newQueue() *queue {
 	)
 }
 
-// controller works off the queue that a mirror fills.
+// controller syncs the names that a mirror adds to the queue.
 type controller struct {
 	mirror   *mirror.Mirror
 	queue    workqueue.TypedRateLimitingInterface[cache.ObjectName]
@@ -36,8 +36,8 @@ type controller struct {
 	onResult func(ctx context.Context, item cache.ObjectName, result workqueue.HandlerResult) // or nil
 }
 
-// run works until ctx is done, then finishes what is queued and in flight.
-// A controller runs once.
+// run syncs until ctx is done. Then Run finishes the queued items, the items in flight
+// and the planned retries, and shuts the queue down. So a controller runs only once.
 func (c *controller) run(ctx context.Context, workers int) error {
 	if !c.mirror.WaitForCaches(ctx) {
 		return errors.New("stopped before the caches were filled")

@@ -41,7 +41,7 @@ func main() {
 	}
 }
 
-// play runs the controller on the embedded cluster until that is over.
+// play runs the controller on the embedded cluster until the feed is over.
 func play(ctx context.Context, out io.Writer, q *queue, opts embedded.Options) error {
 	return embedded.Run(ctx, out, q, opts, func(ctx context.Context, config *rest.Config, seen embedded.Queue, log *slog.Logger) error {
 		c := &controller{queue: q, log: log}
@@ -57,7 +57,7 @@ func play(ctx context.Context, out io.Writer, q *queue, opts embedded.Options) e
 	})
 }
 
-// observed is the queue as Run takes it, for the summary at the end.
+// observed is the queue of Run, and reports to the observer for the summary at the end.
 type observed struct {
 	*queue
 	observer embedded.Observer

@@ -1,12 +1,13 @@
-// Command webhook takes events over HTTP and delivers each to a URL, with retries,
-// timeouts and an end to them. It has metrics for Prometheus, and SIGTERM ends it without
-// the loss of a delivery:
+// Command webhook takes events over HTTP and delivers each event to a URL, with timeouts
+// and a limited number of retries. It has metrics for Prometheus. SIGTERM ends the
+// program without the loss of a delivery:
 //
 //	go run ./webhook -listen 127.0.0.1:8080
 //	curl -d '{"paid": true}' 'http://127.0.0.1:8080/events?url=https://example.com/hook'
 //	curl http://127.0.0.1:8080/metrics
 //
-// This file is the part to copy. ../webhookbyhand is the same on client-go.
+// This file is the part to copy. ../webhookbyhand is the same program on client-go's
+// queue.
 package main
 
 import (
@@ -34,9 +35,9 @@ func newProgram(outbox *webhook.Outbox, registry *prometheus.Registry) webhook.P
 	return webhook.Program{Add: queue.Add, Run: func(ctx context.Context) error { return run(ctx, queue, outbox) }}
 }
 
-// run delivers until ctx ends, and then what is queued or waits for a retry, for 20
-// seconds at most: a pod gets 30 between SIGTERM and SIGKILL. What is left then stays in
-// the outbox, which is no failure of the program.
+// run delivers until ctx ends. Then it delivers the queued events and the planned
+// retries, for 20 seconds at most: a pod gets 30 seconds between SIGTERM and SIGKILL. The
+// rest stays in the outbox for the next start, and is not an error.
 func run(ctx context.Context, queue *workqueue.TypedRateLimiting[string], outbox *webhook.Outbox) error {
 	err := workqueue.Run(ctx, queue, func(ctx context.Context, id string) error {
 		return verdict(outbox.Deliver(ctx, id))
@@ -54,7 +55,8 @@ func run(ctx context.Context, queue *workqueue.TypedRateLimiting[string], outbox
 	return err
 }
 
-// verdict says what an answer means for the retry.
+// verdict tells Run how to retry: never after a permanent answer, at the receiver's time
+// if the receiver has named a time, and otherwise after the delay of the rate limiter.
 func verdict(err error) error {
 	status, ok := errors.AsType[*webhook.StatusError](err)
 	switch {

@@ -1,6 +1,6 @@
-// Command webhookbyhand is ../webhook on client-go's queue, with all that Run and the
-// Prometheus provider do there written by hand. It is here to be compared with that, and
-// to be tested like that.
+// Command webhookbyhand is ../webhook on client-go's queue, for comparison. Everything
+// that Run and the Prometheus provider do in ../webhook is written by hand here. The
+// tests of ../webhook run on both programs.
 package main
 
 import (
@@ -43,13 +43,14 @@ type program struct {
 	queue  workqueue.TypedRateLimitingInterface[string]
 
 	mu sync.Mutex
-	// attempts are needed beside NumRequeues: AddAfter, for a Retry-After, does not count.
-	// What is in it waits for a retry, or is at its next attempt.
+	// attempts counts the failures of each event. NumRequeues is not enough, because
+	// AddAfter for a Retry-After does not count there. An event with an entry waits for
+	// its retry or is at its next attempt, so run drains until attempts is empty.
 	attempts map[string]int
 }
 
-// run delivers until ctx ends, and then what is queued or waits for a retry. The queue
-// must stay open for that, as a shutdown drops what waits.
+// run delivers until ctx ends, and then finishes the queued events and the planned
+// retries. The queue stays open meanwhile: a shutdown would drop the planned retries.
 func (p *program) run(ctx context.Context) error {
 	work, abandon := context.WithCancel(context.WithoutCancel(ctx))
 	defer abandon()
@@ -70,7 +71,7 @@ func (p *program) run(ctx context.Context) error {
 		time.Sleep(5 * time.Millisecond)
 	}
 	p.queue.ShutDownWithDrain()
-	p.queue.ShutDown() // Or a goroutine of the queue stays for 10 seconds.
+	p.queue.ShutDown() // Otherwise a goroutine of the queue stays for 10 seconds.
 	running.Wait()
 	if n := len(p.outbox.Left()); n > 0 {
 		slog.Warn("not all is delivered", "left", n)
@@ -84,7 +85,7 @@ func (p *program) retries() int {
 	return len(p.attempts)
 }
 
-// processNext delivers one event and reports whether there may be another.
+// processNext delivers an event. It reports false when the queue is shut down and empty.
 func (p *program) processNext(ctx context.Context) bool {
 	id, shutdown := p.queue.Get()
 	if shutdown {
@@ -116,7 +117,8 @@ func (p *program) processNext(ctx context.Context) bool {
 	return true
 }
 
-// deliver makes one attempt. A panic is an error, or it would end the program.
+// deliver makes an attempt. A panic becomes an error, because a panic in a worker would
+// end the whole program.
 func (p *program) deliver(ctx context.Context, id string) (err error) {
 	defer func() {
 		if v := recover(); v != nil {

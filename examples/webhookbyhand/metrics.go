@@ -5,7 +5,8 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// metrics are those of client-go's queues, which it has no provider for.
+// metrics are the series of client-go's queues. client-go itself has no provider for
+// Prometheus.
 type metrics struct {
 	depth, unfinished, longest *prometheus.GaugeVec
 	adds, retries              *prometheus.CounterVec

@@ -1,6 +1,6 @@
-// Command monitoring holds the alert rules against promtool: they are valid,
-// their unit tests pass, and each of the tests is worth something: with any
-// threshold of any alert moved by a third, some test fails.
+// Command monitoring checks the alert rules with promtool: the rules are valid, and their
+// unit tests pass. Then it checks the tests: if any threshold of any alert is moved by a
+// third, some test must fail.
 //
 //	go run ./monitoring ../monitoring
 package main
@@ -101,7 +101,7 @@ func (p promtool) checkTests(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// passes reports whether the tests pass on a mutant, too.
+// passes reports whether the tests pass on a mutant.
 func (p promtool) passes(ctx context.Context, m rulefile.Mutant) (bool, error) {
 	tests, err := os.ReadFile(filepath.Join(p.dir, testsFile))
 	if err != nil {
@@ -117,7 +117,7 @@ func (p promtool) passes(ctx context.Context, m rulefile.Mutant) (bool, error) {
 			return false, err
 		}
 	}
-	// A mutant that promtool does not even read proves nothing.
+	// A mutant with a syntax error would fail every test, and prove nothing.
 	if output, err := p.run(ctx, "check", "rules", rulesFile); err != nil {
 		return false, fmt.Errorf("%s with %s: %w\n%s", m.Alert, m.Change, err, output)
 	}

@@ -18,14 +18,15 @@ import (
 	"github.com/seed16c08ea7/workqueue/integration/internal/dashboard"
 )
 
-// The sick queues, and what they have.
+// alerts are the alerts that must fire, each with its sick queue.
 var alerts = []string{"WorkqueueRetryStorm webhooks", "WorkqueueStuckWorker uploads"}
 
-// checkAlerts waits for the alerts that must fire, and demands that no other
-// has fired since the start.
+// checkAlerts waits for the expected alerts, and returns an error if any other alert has
+// fired since the start.
 func (s *server) checkAlerts(ctx context.Context, out io.Writer) error {
 	fired, err := s.fired(ctx)
-	// What is missing may still come; what is too much does not go away.
+	// A missing alert may still fire. An unexpected alert stays in the result, so waiting
+	// is useless.
 	for deadline := time.Now().Add(s.patience); err == nil && len(fired) < len(alerts) && time.Now().Before(deadline); {
 		err = pause(ctx, time.Second)
 		if err == nil {
@@ -42,7 +43,7 @@ func (s *server) checkAlerts(ctx context.Context, out io.Writer) error {
 	return err
 }
 
-// fired returns which alerts have fired for which queues.
+// fired returns the alerts that have fired, each with its queue.
 func (s *server) fired(ctx context.Context) ([]string, error) {
 	samples, err := s.query(ctx, `max by (alertname, name) (max_over_time(ALERTS{alertstate="firing"}[10m]))`)
 	var fired []string
@@ -53,7 +54,7 @@ func (s *server) fired(ctx context.Context) ([]string, error) {
 	return fired, err
 }
 
-// checkFigures prints the table of all figures.
+// checkFigures prints a table of all figures, and returns an error if a figure is wrong.
 func (s *server) checkFigures(ctx context.Context, out io.Writer) error {
 	want := figures(s.store, s.age())
 	if err := s.checkNothingMissing(ctx, want); err != nil {
@@ -85,8 +86,9 @@ func (s *server) checkFigures(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// checkNothingMissing demands a figure for every series that the server has of
-// queues. What the rules record has "queue:" in front and does not count.
+// checkNothingMissing demands a figure for every queue series of the server, so a new
+// series cannot go untested. Series of recording rules begin with "queue:" and do not
+// count.
 func (s *server) checkNothingMissing(ctx context.Context, want []figure) error {
 	var names []string
 	values := url.Values{"match[]": {`{__name__=~"workqueue_.+"}`}}
@@ -107,7 +109,7 @@ func (s *server) checkNothingMissing(ctx context.Context, want []figure) error {
 
 var recorded = regexp.MustCompile(`(?m)^ *- record: (\S+)$`)
 
-// checkRecorded demands that each recording rule records something.
+// checkRecorded demands data for each recording rule.
 func (s *server) checkRecorded(ctx context.Context, out io.Writer, root string) error {
 	rules, err := os.ReadFile(filepath.Join(root, "monitoring", "rules.yaml"))
 	if err != nil {
@@ -120,7 +122,7 @@ func (s *server) checkRecorded(ctx context.Context, out io.Writer, root string) 
 	return checkData(ctx, out, "recording rules", exprs, s)
 }
 
-// checkDashboard demands that each expression of the dashboard has data.
+// checkDashboard demands data for each expression of our dashboard.
 func (s *server) checkDashboard(ctx context.Context, out io.Writer, root string) error {
 	d, err := dashboard.Load(filepath.Join(root, "monitoring", "dashboard.json"))
 	if err != nil {
@@ -129,7 +131,7 @@ func (s *server) checkDashboard(ctx context.Context, out io.Writer, root string)
 	return checkData(ctx, out, "expressions of the dashboard", d.Expressions("5s", nil), s)
 }
 
-// checkData demands that each expression has data on one of the servers.
+// checkData demands data for each expression on any of the servers.
 func checkData(ctx context.Context, out io.Writer, what string, exprs []dashboard.Expression, servers ...*server) error {
 	var errs []error
 	for _, e := range exprs {
@@ -157,7 +159,7 @@ func hasData(ctx context.Context, expr string, servers []*server) error {
 	return errors.New("no data")
 }
 
-// isData reports whether there is anything to draw.
+// isData reports whether Grafana could draw the sample.
 func (s sample) isData() bool {
 	v, ok := s.value()
 	return len(s.Histogram) == 2 || ok && !math.IsNaN(v)

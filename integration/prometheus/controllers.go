@@ -15,15 +15,17 @@ import (
 	"github.com/seed16c08ea7/workqueue/integration/internal/dashboard"
 )
 
-// This file checks the metrics of controllers of controller-runtime: of each kind
-// ctrlqueue/internal/serve has one on its own queue and one on ours, which do
-// the same, and so have the same figures by the same names and labels.
+// This file checks the metrics of controllers of controller-runtime.
+// ctrlqueue/internal/serve runs each kind of controller twice, with the same feed: on
+// controller-runtime's queue and on ours. Both queues must have the same figures under
+// the same names and labels.
 
 var queueKinds = []string{"ours", "theirs"}
 
-// startControllers builds and starts the exporter, and two servers that scrape it. One
-// stores the classic buckets of the histograms, the other one the native ones: the
-// version of Debian does not store both, and dashboards have panels for either.
+// startControllers builds and starts the exporter, and two servers that scrape the
+// exporter. The first server stores the classic buckets of histograms, the second stores
+// native histograms: Debian's Prometheus cannot store both, and dashboards have panels
+// for either form.
 func (p *processes) startControllers(ctx context.Context, root, work string) (all []*server, err error) {
 	binary := filepath.Join(work, "controllers")
 	build := exec.CommandContext(ctx, "go", "build", "-C", filepath.Join(root, "ctrlqueue"), "-o", binary, "./internal/serve")
@@ -44,13 +46,14 @@ func (p *processes) startControllers(ctx context.Context, root, work string) (al
 		}
 		all = append(all, &server{store: store, address: address, age: age})
 	}
-	// The classic one first: figures are compared with it.
+	// Classic first: checkControllers asks the first server only.
 	slices.SortFunc(all, func(a, b *server) int { return strings.Compare(string(a.store), string(b.store)) })
 	return all, nil
 }
 
-// controllerFigures are those of the controller that is still: one item is held, six wait
-// for the worker, two of them urgent, and one waits for its time.
+// controllerFigures are the figures of the controller that stands still. Its worker holds
+// an item and never finishes. Seven items are queued behind: five of the initial list,
+// with priority -100, and two urgent items. Another item waits for its time.
 func controllerFigures(kind string, age float64) []figure {
 	labels := fmt.Sprintf(`{name=%q, controller=%[1]q}`, kind+"-still")
 	level := func(priority string) string {
@@ -69,7 +72,8 @@ func controllerFigures(kind string, age float64) []figure {
 	}
 }
 
-// panels are the queries of the usual dashboards for controller-runtime, for one queue.
+// panels returns the queries of usual dashboards for controller-runtime, about the queues
+// of a kind.
 func panels(kind string) (all []dashboard.Expression) {
 	for panel, expr := range map[string]string{
 		"rate of adds":               `sum(rate(workqueue_adds_total{NAME}[10s])) by (instance, name)`,
@@ -97,8 +101,8 @@ func panels(kind string) (all []dashboard.Expression) {
 	return all
 }
 
-// checkControllers compares the figures of both queues with what they have done, sees
-// that their series have the same names and labels, and that each panel has data.
+// checkControllers compares the figures of both queues with the expected figures, and the
+// series of both queues with each other. It demands data for each panel.
 func (s *server) checkControllers(ctx context.Context, out io.Writer) error {
 	var c comparison
 	age := s.age().Round(time.Second).Seconds()
@@ -106,7 +110,7 @@ func (s *server) checkControllers(ctx context.Context, out io.Writer) error {
 	for _, kind := range queueKinds {
 		c.check(ctx, s, controllerFigures(kind, age)...)
 	}
-	// Two controllers that are fed alike do not add at the same instants.
+	// Both controllers are fed alike, but not at the same instants.
 	c.check(ctx, s, between(0.9, 1.1, `sum(workqueue_adds_total{name="ours-busy"}) / sum(workqueue_adds_total{name="theirs-busy"})`))
 	fmt.Fprintf(out, "%d of %d figures of controllers on either queue are as expected\n", c.checked-len(c.errs), c.checked)
 	return errors.Join(append(c.errs,
@@ -115,8 +119,8 @@ func (s *server) checkControllers(ctx context.Context, out io.Writer) error {
 	)...)
 }
 
-// checkSameSeries demands that each series of a queue of controller-runtime, without the
-// name of the queue, is one of the same controller on ours too.
+// checkSameSeries demands that our queue has every series of controller-runtime's queue,
+// with the same labels priority and le.
 func (s *server) checkSameSeries(ctx context.Context, out io.Writer) error {
 	missing := `count by (__name__, priority, le) ({__name__=~"workqueue_.+", name="theirs-still"}) ` +
 		`unless count by (__name__, priority, le) ({__name__=~"workqueue_.+", name="ours-still"})`

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A figure is what a series, or an expression of some, must come to.
+// A figure is an expression with the bounds of its expected value.
 type figure struct {
 	expr      string
 	low, high float64
@@ -23,15 +23,16 @@ func exactly(expr string, value float64) figure { return figure{expr, value, val
 
 func between(low, high float64, expr string) figure { return figure{expr, low, high} }
 
-// figures returns what is to be read when the example has run for a while.
-// The queue uploads comes to rest within moments. Of the others there are sums
-// that hold apart from the items that workers have in their hands, and rates,
-// which leave room for a machine that is busy with other things.
+// figures returns the expected figures of an example that has run for a while. The queue
+// uploads comes to rest at once, so its figures are exact. The other queues keep working.
+// For these queues there are sums, with a margin for items in flight, and rates, with a
+// margin for a busy machine.
 func figures(store histograms, age time.Duration) []figure {
 	return slices.Concat(atRest(age.Round(time.Second).Seconds()), sums(), atWork(), distributions(store), onceAndGone())
 }
 
-// atRest: 20 files, 5 of them added twice, one never done; 3 wait for a day.
+// atRest is about the queue uploads: 20 files are added, five of them twice. One file is
+// never done. Three items wait for a day.
 func atRest(age float64) []figure {
 	return []figure{
 		exactly(`workqueue_adds_total{name="uploads"}`, 20),
@@ -49,8 +50,8 @@ func atRest(age float64) []figure {
 	}
 }
 
-// sums: whatever was delayed waits or was added. The four workers of webhooks
-// and the two of polls may be in the middle of a call, or between two.
+// sums: every delayed item still waits or was added. The four workers of webhooks and the
+// two workers of polls may be in the middle of a call, so the sums have a margin.
 func sums() []figure {
 	return []figure{
 		between(-4, 4, `workqueue_retries_total{name="webhooks"} - workqueue_rate_limited_total`),
@@ -78,7 +79,7 @@ func atWork() []figure {
 	}
 }
 
-// onceAndGone: a queue that was shut down with 6 items before the first scrape.
+// onceAndGone is about a queue with six items that was shut down before the first scrape.
 func onceAndGone() []figure {
 	return []figure{
 		exactly(`workqueue_abandoned_total{state="queued"}`, 3),
@@ -89,8 +90,8 @@ func onceAndGone() []figure {
 	}
 }
 
-// distributions are those of the histograms, which the two kinds of servers
-// store as series of different names.
+// distributions are the figures of the histograms. The two kinds of servers store
+// histograms under different names.
 func distributions(store histograms) []figure {
 	count, mean := "histogram_count(%[1]s%[2]s)",
 		"histogram_sum(rate(%[1]s%[2]s[20s])) / histogram_count(rate(%[1]s%[2]s[20s]))"

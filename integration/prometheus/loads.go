@@ -8,20 +8,22 @@ import (
 	"strconv"
 )
 
-// This file checks the series of Run in each registry: what came of the items, and the
-// delays that the limiter has said. The exporter counts both by what OnResult is told.
+// This file checks the series of Run in each registry: the outcomes of items, and the
+// delays that the rate limiter returned. The exporter counts both in OnResult.
 
-// counted is what the exporter says of a load.
+// counted is the exporter's own count for a load.
 type counted struct {
 	Results map[string]int // by outcome
 	Delays  []float64      // in seconds
 	Left    int            // items that are not settled yet
 }
 
-// outcomes are all that a load comes to before its end. An "interrupted" is missing.
+// outcomes are the outcomes of a load before its end. The sixth outcome, "interrupted",
+// comes only with the end of Run.
 var outcomes = []string{"succeeded", "failed", "requeued", "given_up", "readded"}
 
-// checkLoad compares the series of a load, which is at rest, with what was counted.
+// checkLoad compares the series of a load with the counts of the exporter. The load must
+// be at rest.
 func (c *comparison) checkLoad(ctx context.Context, s *server, target, registry string) {
 	told, err := toldBy(ctx, "http://"+target+"/counted/"+registry)
 	if err != nil {
@@ -33,7 +35,7 @@ func (c *comparison) checkLoad(ctx context.Context, s *server, target, registry 
 	for _, outcome := range outcomes {
 		n := told.Results[outcome]
 		calls += n
-		if n == 0 { // A series that is always 0 would agree.
+		if n == 0 { // Otherwise a series stuck at 0 would pass.
 			c.fail(fmt.Errorf("%s: the load has come to no result %s", registry, outcome))
 		}
 		c.check(ctx, s, exactly(fmt.Sprintf("workqueue_results_total{%s, result=%q}", labels, outcome), float64(n)))
@@ -49,12 +51,13 @@ func (c *comparison) checkLoad(ctx context.Context, s *server, target, registry 
 		exactly("workqueue_work_duration_seconds_count{"+labels+"}", float64(calls)),
 		exactly("workqueue_rate_limited_total{"+labels+"}", asked),
 		exactly(delay+"_count{"+labels+"}", asked),
-		// Sums of fractions differ by their order.
+		// A sum of fractions depends on the order of the additions.
 		between(sum*(1-1e-9), sum*(1+1e-9), delay+"_sum{"+labels+"}"))
 	c.checkBuckets(ctx, s, delay+"_bucket{"+labels+"}", told.Delays)
 }
 
-// checkBuckets compares each bucket of a histogram with the values that were counted.
+// checkBuckets compares each bucket of a histogram with the number of values up to its
+// bound.
 func (c *comparison) checkBuckets(ctx context.Context, s *server, series string, values []float64) {
 	buckets, err := s.query(ctx, series)
 	if err != nil {
@@ -75,7 +78,7 @@ func (c *comparison) checkBuckets(ctx context.Context, s *server, series string,
 			c.errs = append(c.errs, fmt.Errorf("%s: got %v up to %g, want %d", series, got, bound, want))
 		}
 	}
-	if len(counts) < 4 { // None of the delays, all of them, and two numbers between.
+	if len(counts) < 4 { // At least no delay, all delays, and two counts between.
 		c.fail(fmt.Errorf("%s: %d buckets have %d different counts, which shows nothing", series, len(buckets), len(counts)))
 	}
 }
@@ -89,13 +92,14 @@ func upTo(bound float64, values []float64) (n int) {
 	return n
 }
 
-// fail is a comparison that could not be made.
+// fail counts a comparison without a result, with its error.
 func (c *comparison) fail(err error) {
 	c.checked++
 	c.errs = append(c.errs, err)
 }
 
-// toldBy asks the exporter. A load that is at work can be compared with nothing.
+// toldBy asks the exporter for its counts. A load with unsettled items is an error,
+// because its series still change.
 func toldBy(ctx context.Context, url string) (told counted, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

@@ -1,24 +1,31 @@
-// Command prometheus lets real Prometheus servers scrape examples/metrics and
-// compares what they have got with what the example has done:
+// Command prometheus lets real Prometheus servers scrape our programs, and compares the
+// scraped series with the work that the programs have done.
 //
-//   - every series, by query, and that promtool finds nothing to improve in the
-//     exposition;
-//   - that every expression of the dashboard has data;
-//   - that the two queues that are sick have their alert, and nothing else has
-//     any;
-//   - the same for controllers of controller-runtime, on its queue and on ours, and a
-//     dashboard that others have published for them;
-//   - the series of the provider in the registries of controller-runtime and of
-//     component-base, which compat/adapted/serve fills, beside those of client-go's
-//     queue there, and that those of Run agree with what OnResult was told.
+// Of examples/metrics:
 //
-// There are two servers, as they differ in what they store: one reads the text
-// format and with it the classic buckets of the histograms, the other one
-// protobuf and with it the native ones. Rules and dashboard must do for both.
+//   - Every series has the expected value. promtool finds nothing to improve in the
+//     exposition.
+//   - Every recording rule and every expression of the dashboard has data.
+//   - Each of the two sick queues fires its alert. No other alert fires.
 //
-// Needs no network but that of the loopback interface, once the program of the
-// Debian package prometheus is there, and the module that has the dashboard. Ends by
-// itself, mostly within a minute.
+// Of controllers of controller-runtime, on its queue and on ours
+// (ctrlqueue/internal/serve):
+//
+//   - Both queues have the expected figures under the same names and labels.
+//   - Every query about queues in a dashboard published by Cluster API has data.
+//
+// Of the registries of controller-runtime and component-base (compat/adapted/serve):
+//
+//   - The series of our provider are right beside the series of client-go's queue.
+//   - The series of Run agree with the results that OnResult received.
+//
+// Two servers scrape examples/metrics. The first reads the text format, and stores the
+// classic buckets of histograms. The second reads protobuf, and stores native histograms.
+// Rules and dashboard must work on both.
+//
+// The first run downloads the Debian package prometheus, unless the machine has the
+// program, and the module of the published dashboard. Later runs need the loopback
+// interface only. A run usually ends within a minute.
 //
 //	go run ./prometheus ..
 package main
@@ -34,21 +41,20 @@ import (
 )
 
 const (
-	// The rules are a hundred times as fast as in production, with ten minutes
-	// in six seconds and a day in fourteen minutes.
+	// The rules run a hundred times as fast as in production: ten minutes become six
+	// seconds, and a day fourteen minutes.
 	times = 100
-	// How long the load runs before it is judged: longer than the longest "for"
-	// of an alert and its window together (24 s at this speed), so that the
-	// healthy queues have had the time to raise an alarm; and longer than the
-	// hour before which nothing is usual (36 s).
+	// The load runs for so long before the checks. The longest "for" of an alert and its
+	// window take 24 s at the faster speed, so a healthy queue has had the time to raise
+	// a false alarm. Rules about the usual load need an hour of history, which is 36 s.
 	settle = 45 * time.Second
-	// How much longer the alerts may take on a machine that is busy.
+	// Alerts may take so much longer on a busy machine.
 	patience = 30 * time.Second
-	// Where a machine stops for some seconds, these are minutes to the rules, so
-	// that alerts fire which should not, and scrapes fail. So what has failed is
-	// tried anew. What is wrong with the library fails each time.
+	// A machine that stops for some seconds stops for minutes in the time of the rules.
+	// Then healthy queues fire alerts, and scrapes fail. So a failed run is repeated. A
+	// bug in the library fails every run.
 	tries = 3
-	// For one of them, with the builds: it ends what hangs.
+	// The longest time for a try, builds included. A try that hangs ends here.
 	most = 10 * time.Minute
 )
 
@@ -65,7 +71,7 @@ func main() {
 	}
 }
 
-// try runs all until nothing is wrong with it, some times at most.
+// try repeats run until a run succeeds, tries times at most.
 func try(ctx context.Context, out io.Writer, root string) (err error) {
 	for n := range tries {
 		if err != nil {
@@ -87,7 +93,7 @@ func run(ctx context.Context, out io.Writer, root string) (err error) {
 		return err
 	}
 	defer os.RemoveAll(work)
-	// Before the directory goes, those who write to it end.
+	// The programs write to the directory, so they end before its removal.
 	ctx, cancel := context.WithCancel(ctx)
 	var all processes
 	defer func() {
@@ -144,12 +150,12 @@ func (p *processes) startServers(ctx context.Context, out io.Writer, root, work,
 	return servers, nil
 }
 
-// ageFrom returns what tells how long something has been there.
+// ageFrom returns a function for the time since start.
 func ageFrom(start time.Time) func() time.Duration {
 	return func() time.Duration { return time.Since(start) }
 }
 
-// check asks one server all there is to ask.
+// check runs all checks of examples/metrics on a server.
 func (s *server) check(ctx context.Context, out io.Writer, root string) error {
 	fmt.Fprintf(out, "\n== %s histograms\n", s.store)
 	return errors.Join(
@@ -160,7 +166,7 @@ func (s *server) check(ctx context.Context, out io.Writer, root string) error {
 	)
 }
 
-// pause waits, but not longer than ctx.
+// pause waits for d. If ctx ends first, pause returns the cause.
 func pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):

@@ -22,26 +22,26 @@ import (
 	"github.com/seed16c08ea7/workqueue/integration/internal/rulefile"
 )
 
-// grace is how long a process may take to end when it is asked to.
+// grace is the time between SIGTERM and SIGKILL for a process.
 const grace = 10 * time.Second
 
-// processes are the programs that run beside this one. They end with the
-// context that they were started with.
+// processes are the programs that run beside the tests. Each program gets SIGTERM when
+// the context of its start ends.
 type processes struct {
 	running sync.WaitGroup
 	mu      sync.Mutex
 	errs    []error
 }
 
-// wait returns when all have ended, with the errors of those that did so on
-// their own.
+// wait returns when all programs have ended. The error names each program that ended
+// before its context did.
 func (p *processes) wait() error {
 	p.running.Wait()
 	return errors.Join(p.errs...)
 }
 
-// start starts a command and returns the first submatch of the pattern in one
-// of its lines, which is how these programs tell the port that they got.
+// start starts a command, and returns the first submatch of the pattern in its output.
+// The programs listen on a free port, and print the port.
 func (p *processes) start(ctx context.Context, command *exec.Cmd, pattern *regexp.Regexp) (string, error) {
 	output, lines := io.Pipe()
 	command.Stdout, command.Stderr = lines, lines
@@ -72,7 +72,7 @@ func (p *processes) start(ctx context.Context, command *exec.Cmd, pattern *regex
 	return "", fmt.Errorf("%w\n%s", scanner.Err(), said)
 }
 
-// startExample builds examples/metrics, and returns its address.
+// startExample builds and starts examples/metrics, and returns its address.
 func (p *processes) startExample(ctx context.Context, root, work string) (address string, err error) {
 	binary := filepath.Join(work, "metrics")
 	build := exec.CommandContext(ctx, "go", "build", "-C", filepath.Join(root, "examples"), "-o", binary, "./metrics")
@@ -83,7 +83,7 @@ func (p *processes) startExample(ctx context.Context, root, work string) (addres
 		regexp.MustCompile(`^http://(\S+)/metrics$`))
 }
 
-// histograms says which form of histograms a server stores.
+// histograms is the form in which a server stores histograms.
 type histograms string
 
 const (
@@ -91,8 +91,8 @@ const (
 	native  histograms = "native"
 )
 
-// storeNative makes a server ask for protobuf, too. The versions that know this are 2.40
-// to 3.7; what they store is then native alone.
+// storeNative makes a server ask for protobuf too. Prometheus 2.40 to 3.7 has the flag,
+// and then stores native histograms only.
 const storeNative = "--enable-feature=native-histograms"
 
 // server is a running Prometheus.
@@ -112,8 +112,8 @@ scrape_configs:
     static_configs: [{targets: ["%s"], labels: {namespace: test}}]
 `
 
-// startServer starts a Prometheus that scrapes the target, with the rules in
-// their fast form.
+// startServer starts a Prometheus that scrapes the target, with the rules in a faster
+// form.
 func (p *processes) startServer(ctx context.Context, root, work, target string, store histograms) (*server, error) {
 	binary, err := debian.Program(ctx, "prometheus", "prometheus")
 	if err != nil {

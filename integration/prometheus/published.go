@@ -15,17 +15,19 @@ import (
 	"github.com/seed16c08ea7/workqueue/integration/internal/dashboard"
 )
 
-// This file asks the queries of a dashboard that was made by others, for their
-// controllers on controller-runtime: that of Cluster API. It is read from the module that
-// it is published in.
+// This file takes the dashboard that Cluster API publishes for controllers of
+// controller-runtime, and asks Prometheus its queries about our controllers. Users look
+// at dashboards made by others, so our series must fit them. The dashboard comes with the
+// Go module of Cluster API.
 
 const (
 	publishedModule = "sigs.k8s.io/cluster-api@v1.14.2"
 	publishedFile   = "hack/observability/grafana/dashboards/controller-runtime.json"
 )
 
-// publishedTopics are what it must have queries of, or it is another dashboard than was
-// meant: the series of queues, and those of controllers that depend on a queue.
+// publishedTopics are the series of queues, and the series of controllers that depend on
+// a queue. queriesAbout returns an error if no query names a topic: then the file is not
+// the expected dashboard.
 var publishedTopics = []string{
 	"workqueue_depth", "workqueue_adds_total", "workqueue_retries_total",
 	"workqueue_queue_duration_seconds", "workqueue_work_duration_seconds",
@@ -34,13 +36,14 @@ var publishedTopics = []string{
 	"controller_runtime_reconcile_time_seconds", "controller_runtime_active_workers",
 }
 
-// published fetches the dashboard, once for each user. It needs the module proxy for it.
+// published downloads the module through the module proxy, once for each user, and reads
+// the dashboard.
 func published(ctx context.Context, work string) (*dashboard.Dashboard, error) {
 	const patience = 2 * time.Minute
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("the module proxy has not delivered it in %v", patience))
 	defer cancel()
 	command := exec.CommandContext(ctx, "go", "mod", "download", "-json", publishedModule)
-	command.Dir = work // There is no module around it.
+	command.Dir = work // Outside of any module.
 	command.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off")
 	output, err := command.Output()
 	if ctx.Err() != nil {
@@ -53,8 +56,9 @@ func published(ctx context.Context, work string) (*dashboard.Dashboard, error) {
 	return dashboard.Load(filepath.Join(module.Dir, filepath.FromSlash(publishedFile)))
 }
 
-// checkPublished demands data for the queries about our controllers, and about those on
-// controller-runtime's queue: a query that has none there says nothing of ours.
+// checkPublished demands data for each query, about the controllers on our queue and
+// about the controllers on controller-runtime's queue. If a query had no data for
+// controller-runtime's queue either, its result for our queue would prove nothing.
 func checkPublished(ctx context.Context, out io.Writer, d *dashboard.Dashboard, servers []*server) error {
 	var errs []error
 	for _, kind := range queueKinds {
@@ -64,8 +68,8 @@ func checkPublished(ctx context.Context, out io.Writer, d *dashboard.Dashboard, 
 	return errors.Join(errs...)
 }
 
-// queriesAbout returns the queries about the controllers of a kind. The dashboard has
-// others, about pods, webhooks, and the Go runtime.
+// queriesAbout returns the queries about the controllers of a kind. Other queries of the
+// dashboard are left out: they are about pods, webhooks and the Go runtime.
 func queriesAbout(d *dashboard.Dashboard, kind string) (about []dashboard.Expression, err error) {
 	missing := make(map[string]bool)
 	for _, topic := range publishedTopics {

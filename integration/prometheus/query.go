@@ -12,7 +12,7 @@ import (
 // sample is an element of the result of a query.
 type sample struct {
 	Metric map[string]string
-	// One of them is there: [time, "value"] or [time, histogram].
+	// Prometheus sends either [time, "value"] or [time, histogram].
 	Value     []json.RawMessage
 	Histogram []json.RawMessage
 }
@@ -36,7 +36,7 @@ func (s *server) query(ctx context.Context, expr string) ([]sample, error) {
 	return vector.Result, s.get(ctx, "query", url.Values{"query": {expr}}, &vector)
 }
 
-// number asks for an expression of which there is one value.
+// number queries an expression. Anything but a single number is an error.
 func (s *server) number(ctx context.Context, expr string) (float64, error) {
 	samples, err := s.query(ctx, expr)
 	if err != nil {

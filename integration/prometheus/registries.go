@@ -16,14 +16,15 @@ import (
 	"github.com/seed16c08ea7/workqueue/integration/internal/debian"
 )
 
-// This file checks the provider in three registries, of which two belong to others:
-// compat/adapted/serve has a queue of ours in each, one that Run works on, and in the
-// others one of client-go beside them.
+// This file checks our provider in three registries: an own registry, and the registries
+// of controller-runtime and component-base. compat/adapted/serve has two queues of ours
+// in each registry: "ours", and "run" for the function Run. The registries of
+// controller-runtime and component-base also have "theirs", a queue of client-go.
 
 var registryNames = []string{"own", "controllerruntime", "componentbase"}
 
-// startRegistries builds and starts the exporter and a server that scrapes its
-// registries. Both are needed for the whole check.
+// startRegistries builds and starts the exporter, and a server that scrapes each registry
+// as a job. It returns the server and the address of the exporter.
 func (p *processes) startRegistries(ctx context.Context, root, work string) (*server, string, error) {
 	binary := filepath.Join(work, "serve")
 	build := exec.CommandContext(ctx, "go", "build", "-C", filepath.Join(root, "compat"), "-o", binary, "./adapted/serve")
@@ -44,7 +45,7 @@ func (p *processes) startRegistries(ctx context.Context, root, work string) (*se
 	return &server{store: classic, address: address, age: age}, target, err
 }
 
-// startScraper starts a server with a config, and data in the directory.
+// startScraper starts a server with the config. Its config and data are in dir.
 func (p *processes) startScraper(ctx context.Context, dir, config string, args ...string) (address string, err error) {
 	if err := writeFiles(dir, map[string]string{"prometheus.yaml": config}); err != nil {
 		return "", err
@@ -59,8 +60,8 @@ func (p *processes) startScraper(ctx context.Context, dir, config string, args .
 		regexp.MustCompile(`Listening on.* address=(\S+)`))
 }
 
-// registryFigures are those of a queue that the exporter has worked on: of five adds
-// one is a duplicate, and one of a held item is none.
+// registryFigures are the figures of a queue after the work of compat/adapted/serve. Six
+// calls of Add make five adds and a duplicate: the Add of a held item counts as an add.
 func registryFigures(registry, queue string, age float64) (all []figure) {
 	labels := fmt.Sprintf(`{job=%q, name=%q}`, registry, queue)
 	numbers := map[string]float64{
@@ -77,14 +78,15 @@ func registryFigures(registry, queue string, age float64) (all []figure) {
 		all = append(all, exactly("workqueue_"+name+labels, number))
 	}
 	all = append(all,
-		// Read at the scrape, not set half a second before.
+		// The tolerance covers the interval of scrapes, and client-go's update of both
+		// gauges every half second.
 		between(age-3, age+3, "workqueue_longest_running_processor_seconds"+labels),
 		between(age-3, age+3, "workqueue_unfinished_work_seconds"+labels))
 	slices.SortFunc(all, func(a, b figure) int { return strings.Compare(a.expr, b.expr) })
 	return all
 }
 
-// A comparison counts figures that were compared.
+// A comparison counts the compared figures, and collects the errors.
 type comparison struct {
 	checked int
 	errs    []error
@@ -99,8 +101,8 @@ func (c *comparison) check(ctx context.Context, s *server, want ...figure) {
 	}
 }
 
-// checkRegistries compares what Prometheus has with what the exporter has done, shuts our
-// queues down, and demands that their series, and no others, go.
+// checkRegistries compares the scraped figures with the work of the exporter. Then it
+// shuts our queues down: the series of our queues must go, and client-go's must stay.
 func (s *server) checkRegistries(ctx context.Context, out io.Writer, target string) error {
 	var c comparison
 	age := s.age().Round(time.Second).Seconds()
@@ -127,7 +129,7 @@ func (s *server) checkRegistries(ctx context.Context, out io.Writer, target stri
 	return errors.Join(c.errs...)
 }
 
-// shutDownOurs shuts the exporter's queues down, and waits until they were scraped.
+// shutDownOurs makes the exporter shut our queues down, and waits for the next scrapes.
 func shutDownOurs(ctx context.Context, target string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+target+"/shutdown", nil)
 	if err != nil {

@@ -1,9 +1,9 @@
-// Package programs has what the programs of its directories have in common: each makes
-// a queue of client-go's names, under the metrics of one of the two registries that
-// controllers use, and prints what the queue is and its series.
+// Package programs is the common part of the programs in its directories. Each program
+// makes a queue by client-go's names, with the metrics of a registry that controllers
+// use. It prints the type of the queue and its series.
 //
-// Their tests run before and after a swap, and what they print is compared by
-// TestMetricsAreThoseOfBefore of the directory above.
+// TestMetricsAreThoseOfBefore of the directory above runs the tests of the programs
+// before and after a swap, and compares the output.
 package programs
 
 import (
@@ -19,8 +19,8 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// Print takes a queue through all that has a metric, at the virtual times of a bubble,
-// and prints the series of the registry at each step.
+// Print takes a queue through every action that has a metric, at the virtual times of a
+// bubble. It prints the series of the registry at each step.
 func Print(t *testing.T, g prometheus.Gatherer) {
 	synctest.Test(t, func(t *testing.T) {
 		q := workqueue.NewTypedRateLimitingQueueWithConfig(

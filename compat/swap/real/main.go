@@ -1,7 +1,7 @@
-// Real takes each release of client-go, and programs of others, through the swap. Of the
-// programs it runs their own tests before and after, the guard test of docs/migrating.md,
-// which must fail before and pass after, and a test that prints which queue the running
-// program has.
+// Real swaps the queue under each release of client-go, and in programs of other
+// projects. It runs the tests of each program before and after the swap, and adds two
+// tests. The guard test of docs/migrating.md must fail before and pass after. The print
+// test prints which queue the running program has.
 //
 //	go run -C compat ./swap/real
 //	go run -C compat ./swap/real -only cloud-provider
@@ -26,7 +26,8 @@ const ours, theirs = "github.com/seed16c08ea7/workqueue", "k8s.io/client-go/util
 type program struct {
 	module, version string
 	packages        []string
-	// into is the package that gets the guard test and the one that prints, in name.
+	// into is the directory of the package that gets the guard test and the print test,
+	// and name is the name of the package.
 	into, name string
 	print      string
 }
@@ -80,8 +81,9 @@ func (p *program) try(dir, guard, swap, library string) error {
 	if err := p.copy(dir, guard); err != nil {
 		return err
 	}
-	// Some of their tests have bounds of time, which a busy machine exceeds now and
-	// then: what differs is compared anew. What the swap has broken fails each time.
+	// Some tests of the programs have time limits, which a busy machine exceeds now and
+	// then. So a difference is compared again. A test broken by the swap fails every
+	// time.
 	const tries = 3
 	var err error
 	for range tries {
@@ -117,7 +119,7 @@ func (p *program) copy(dir, guard string) error {
 	if err := os.CopyFS(dir, os.DirFS(fetched.Dir)); err != nil {
 		return err
 	}
-	// What is copied from the module cache is read-only.
+	// Files from the module cache are read-only.
 	if err := filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
 		if err == nil {
 			err = os.Chmod(path, 0o755)
@@ -173,13 +175,13 @@ func (p *program) compare(dir string, swap []string) error {
 	return nil
 }
 
-// outcomes are what tests have said.
+// outcomes are the results of the tests.
 type outcomes struct {
 	own          []string // each test or subtest, with its outcome
 	guard, queue string
 }
 
-// tests runs them by go test, behind a prefix.
+// tests runs go test behind a prefix, and collects the results.
 func (p *program) tests(dir string, prefix []string) (o outcomes, err error) {
 	args := slices.Concat(prefix, []string{"go", "test", "-json", "-count=1", "-vet=off", "-timeout=1h"}, p.packages)
 	out, _ := run(dir, args[0], args[1:]...) // The guard test fails without the swap.
@@ -213,7 +215,7 @@ func (o *outcomes) note(e event) {
 	o.own = append(o.own, e.Action+" "+e.Package+" "+e.Test)
 }
 
-// run returns what a command prints, in any case, and an error that has it too.
+// run returns the output of a command. An error contains the output too.
 func run(dir, name string, args ...string) (string, error) {
 	cmd := exec.Command(name, args...)
 	cmd.Dir = dir

@@ -1,12 +1,12 @@
 package main
 
-// programs are those that module proxies have, with tests that need no cluster.
+// programs are public modules whose tests need no cluster.
 var programs = []program{
 	{
 		module: "k8s.io/cloud-provider", version: "v0.37.2",
 		packages: []string{"./controllers/node", "./controllers/route", "./controllers/service"},
 		into:     "controllers/service", name: "service",
-		// The queue of the controller that the tests of the package make.
+		// The print test shows the queue of the controller in the package's tests.
 		print: `package service
 
 import (
@@ -25,7 +25,8 @@ func TestPrint(t *testing.T) {
 		module: "github.com/fluxcd/pkg/runtime", version: "v0.90.0",
 		packages: []string{"./controller", "./predicates", "./leaderelection"},
 		into:     "controller", name: "controller_test",
-		// The queue that a running controller of controller-runtime gives to its sources.
+		// The print test shows the queue of a running controller of controller-runtime,
+		// as its sources get the queue.
 		print: `package controller_test
 
 import (

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// releases are one of each that the command knows.
+// releases has a release of every minor version that swap supports.
 var releases = []string{"v0.28.0", "v0.29.0", "v0.30.0", "v0.31.0", "v0.32.0", "v0.33.0", "v0.34.0", "v0.35.0", "v0.36.0", "v0.37.2"}
 
 func allReleases(dir, swap, library string) error {
@@ -27,8 +27,8 @@ func allReleases(dir, swap, library string) error {
 	return nil
 }
 
-// release builds a program that names all that a release of client-go exports, in the
-// trial and for good.
+// release builds a program with every exported name of a client-go release, first under
+// swap try and then after swap write.
 func release(dir, version, library string, swap func(args ...string) error) error {
 	uses, err := usesOf(dir, version)
 	if err != nil {
@@ -55,7 +55,7 @@ func release(dir, version, library string, swap func(args ...string) error) erro
 	return nil
 }
 
-// usesOf writes the go.mod of the program, and returns what it is to declare.
+// usesOf writes the go.mod of the program, and returns the declarations for its main.go.
 func usesOf(dir, version string) ([]string, error) {
 	mod := "module program\n\ngo 1.21\n\nrequire k8s.io/client-go " + version + "\n"
 	if err := os.MkdirAll(dir, 0o777); err != nil {

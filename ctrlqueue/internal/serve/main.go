@@ -1,7 +1,7 @@
 // Command serve runs controllers of controller-runtime without a cluster, and serves
-// their metrics as a manager does. Of each kind there is one with a queue of
-// controller-runtime, whose name begins with theirs, and one with ours. Both are fed in
-// the same way. The integration tests have a real Prometheus scrape it.
+// their metrics as a manager does. Each kind of controller runs twice, with the same
+// feed: on a queue of controller-runtime, with a name that begins with theirs, and on our
+// queue. The integration tests have a real Prometheus scrape the metrics.
 //
 //	go run ./internal/serve -listen 127.0.0.1:0
 package main
@@ -67,7 +67,7 @@ func run(ctx context.Context, listen string) error {
 	return server.Serve(listener)
 }
 
-// A kind is what a controller does.
+// A kind is a feed for the queue and the work of a reconciler.
 type kind struct {
 	name string
 	feed func(context.Context, priorityqueue.PriorityQueue[reconcile.Request])
@@ -95,11 +95,11 @@ func request(prefix string, i int) reconcile.Request {
 	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "default", Name: fmt.Sprint(prefix, i)}}
 }
 
-// feedOnce leaves one item with the only worker, five of the initial list and two urgent
-// ones behind it, and one that waits.
+// feedOnce leaves an item with the only worker. Behind, five items of the initial list
+// and two urgent items are queued. Another item waits for its time.
 func feedOnce(_ context.Context, q priorityqueue.PriorityQueue[reconcile.Request]) {
 	q.Add(request("stuck", 0))
-	for q.Len() > 0 { // Until the worker has it.
+	for q.Len() > 0 { // Until the worker has the item.
 		time.Sleep(time.Millisecond)
 	}
 	low := priorityqueue.AddOpts{Priority: new(-100)}
@@ -131,7 +131,8 @@ func feedAlways(ctx context.Context, q priorityqueue.PriorityQueue[reconcile.Req
 	}
 }
 
-// work takes some milliseconds, and fails for each tenth item once.
+// work takes 5 milliseconds. An attempt on an item whose name ends in 7 fails in about
+// half the cases.
 func work(_ context.Context, r reconcile.Request) (reconcile.Result, error) {
 	time.Sleep(5 * time.Millisecond)
 	if r.Name[len(r.Name)-1] == '7' && time.Now().UnixMilli()%2 == 0 {

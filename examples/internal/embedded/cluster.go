@@ -11,9 +11,9 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Cluster is an API server with ConfigMaps and Secrets, within the process. It
-// has the two manners of a real one that a controller has to live with: watches
-// break, and writes take time and fail.
+// Cluster is an API server with ConfigMaps and Secrets, within the process. It makes the
+// two troubles that a controller must survive on a real API server: watches break, and
+// writes take time and fail.
 type Cluster struct {
 	configMaps *store[*corev1.ConfigMap]
 	secrets    *store[*corev1.Secret]
@@ -27,8 +27,8 @@ type Cluster struct {
 	served    chan error
 }
 
-// NewCluster starts an empty cluster whose faults are those of the seed. The
-// caller must close it.
+// NewCluster starts an empty cluster. The seed decides its faults. The caller must close
+// the cluster.
 func NewCluster(seed uint64) *Cluster {
 	c := &Cluster{
 		configMaps: newStore[*corev1.ConfigMap]("ConfigMap", "configmaps"),
@@ -61,17 +61,17 @@ func (c *Cluster) Close() error {
 	return err
 }
 
-// Config is what a kubeconfig is for a real cluster: the way to this one. All
-// that is written through it suffers the faults.
+// Config is the way to the cluster, as a kubeconfig is for a real cluster. Writes through
+// the config suffer the faults.
 func (c *Cluster) Config() *rest.Config {
 	return &rest.Config{
 		Host:      "http://embedded",
 		Transport: c.transport,
-		QPS:       -1, // No limit of the client's own: the queue is what is shown.
+		QPS:       -1, // No limit in the client: the example shows the limits of the queue.
 	}
 }
 
-// Create adds a ConfigMap, with no fault in between.
+// Create adds a ConfigMap without faults.
 func (c *Cluster) Create(source *corev1.ConfigMap) error { return c.configMaps.create(source) }
 
 // SetLatency sets how long a write takes; some take up to three times as long.

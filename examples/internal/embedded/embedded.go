@@ -1,5 +1,5 @@
-// Package embedded is the cluster that the example controllers carry with them,
-// with a stream of events that keeps it busy, and the judge of how they did.
+// Package embedded is the cluster of the example controllers: an API server within the
+// process, a stream of events that keeps a controller busy, and a judge of the result.
 package embedded
 
 import (
@@ -15,23 +15,23 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Options are those of a run.
+// Options are the settings of a run.
 type Options struct {
 	Seed    uint64 // of the event stream
 	Verbose bool   // log every hand-out, and what the controller does
 	Forever bool   // keep the controller busy until it is interrupted
 }
 
-// Serve is a controller. It works on the cluster of the config and with the
-// queue, on which it is observed, until ctx is done.
+// Serve is a controller. It works on the cluster of the config until ctx is done, and
+// must use the given queue: there Run observes the controller.
 type Serve func(ctx context.Context, config *rest.Config, queue Queue, log *slog.Logger) error
 
-// feedTimeout is many times what a feed takes, on a busy machine too, so that a
-// controller which hears nothing ends as a failure and not never.
+// feedTimeout is much longer than a feed takes, even on a busy machine. Without the
+// timeout, a controller that hears nothing would run for ever instead of failing.
 const feedTimeout = 2 * time.Minute
 
-// Run lets the controller keep up with a feed, stops it as a signal would, and
-// returns an error unless everything converged and no item was handed to two
+// Run feeds the controller, stops the controller as a signal would, and judges the
+// result. It returns an error unless everything converged and no item was with two
 // workers at once.
 func Run(ctx context.Context, out io.Writer, q Queue, opts Options, serve Serve) error {
 	out = &lockedWriter{out: out}
@@ -39,8 +39,8 @@ func Run(ctx context.Context, out io.Writer, q Queue, opts Options, serve Serve)
 		return runForever(ctx, out, q, opts, serve)
 	}
 	introduce(out, q, opts)
-	// Without -v nothing is logged, not even failures: most of them are made on
-	// purpose, and one that matters shows in the verdict.
+	// Without -v nothing is logged, not even failures. Most failures are injected, and a
+	// failure with consequences shows in the verdict.
 	log := slog.New(slog.DiscardHandler)
 	if opts.Verbose {
 		log = NewLogger(out, true)
@@ -52,7 +52,7 @@ func Run(ctx context.Context, out io.Writer, q Queue, opts Options, serve Serve)
 		fmt.Fprintf(out, "%5.2fs  %s\n", time.Since(start).Seconds(), phase)
 	})
 
-	// serving is over when the feed is, or when the controller fails.
+	// serving ends with the feed, or when the controller fails.
 	serving, stop := context.WithTimeout(ctx, feedTimeout)
 	defer stop()
 	served := make(chan error, 1)
@@ -67,7 +67,7 @@ func Run(ctx context.Context, out io.Writer, q Queue, opts Options, serve Serve)
 
 	r.counts, r.left = observed.snapshot(), observed.Len()
 	r.injected, r.refused = cluster.faults.count()
-	r.verdict = verify(cluster) // A run that was cut short is judged as well.
+	r.verdict = verify(cluster) // Also after a run that was cut short.
 	r.print(out)
 	return r.judge(out, err)
 }

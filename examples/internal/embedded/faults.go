@@ -16,13 +16,13 @@ type faults struct {
 	rng      *rand.Rand
 	rate     float64        // share of all writes that fail
 	pending  map[string]int // failures ahead of a name
-	injected int            // writes that failed for it
-	refused  int            // writes that failed for what they had in mind, as with a conflict
-	written  int            // writes that have ended, whatever came of them
-	cut      int            // writes whose client went away before
+	injected int            // writes failed on purpose
+	refused  int            // writes refused by the store, for example for a conflict
+	written  int            // writes that came to an end, with or without an error
+	cut      int            // writes whose client left before the end
 }
 
-// write stands for the way to the API server.
+// write takes as long as the way to the API server, and fails as often.
 func (f *faults) write(ctx context.Context, name string) error {
 	latency, err := f.draw(name)
 	select {
@@ -66,7 +66,7 @@ func (f *faults) draw(name string) (time.Duration, error) {
 	return latency, apierrors.NewServiceUnavailable("injected failure")
 }
 
-// setRate makes that share of all writes fail from now on.
+// setRate sets the share of writes that fail from now on.
 func (f *faults) setRate(rate float64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -80,7 +80,7 @@ func (f *faults) failNext(name string, n int) {
 	f.pending[name] = n
 }
 
-// refuse counts a write that the store did not accept.
+// refuse counts a write refused by the store.
 func (f *faults) refuse() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

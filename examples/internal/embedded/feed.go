@@ -30,8 +30,8 @@ const (
 	settleTimeout = time.Minute
 )
 
-// feed plays the people and programs that use the cluster. The same seed makes
-// the same stream; how the workers interleave with it is up to the machine.
+// feed plays the people and programs that use the cluster. The same seed makes the same
+// stream. The order in which workers meet the stream depends on the machine.
 type feed struct {
 	cluster *Cluster
 	queue   *observedQueue
@@ -99,7 +99,7 @@ func (f *feed) stream(ctx context.Context) error {
 	return nil
 }
 
-// step does one thing to one object.
+// step makes a random change to a random object.
 func (f *feed) step() error {
 	name := fmt.Sprintf("app-%02d", f.rng.IntN(sources))
 	if f.live[name] == nil {
@@ -119,8 +119,8 @@ func (f *feed) step() error {
 	}
 }
 
-// gap deletes objects in a way that no watch tells of. The informer learns of it
-// from its next list, as tombstones.
+// gap deletes objects without an event on any watch. The informer finds the deletions in
+// its next list, and reports tombstones.
 func (f *feed) gap(ctx context.Context) error {
 	var gone []cache.ObjectName
 	for _, name := range f.names()[:3] {
@@ -145,8 +145,8 @@ func (f *feed) outage(context.Context) error {
 	return nil
 }
 
-// settle returns when the cluster has converged and the queue was given nothing
-// for a while, so that no event is on its way any more.
+// settle returns when the cluster has converged and no item was added between two ticks:
+// then no event is on its way any more.
 func (f *feed) settle(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
@@ -207,7 +207,7 @@ func (f *feed) update(name string, times int) error {
 	return nil
 }
 
-// relabel takes the wish for a mirror back, or renews it.
+// relabel switches the wish for a mirror off or on.
 func (f *feed) relabel(name string) error {
 	labels := f.live[name].Labels
 	if labels[mirror.Label] == "true" {
@@ -224,8 +224,8 @@ func (f *feed) delete(name string) error {
 	return f.cluster.configMaps.remove(cache.NewObjectName(Namespace, name), "")
 }
 
-// spoil removes a mirror or writes nonsense into it. That the controller may be
-// about to create or remove it is part of the game.
+// spoil removes a mirror or writes nonsense into the mirror. The controller may create or
+// remove the mirror at the same time, as on a real cluster.
 func (f *feed) spoil(name string) error {
 	// Drawn first: whether the mirror exists depends on the machine, and the
 	// rest of the stream must not.

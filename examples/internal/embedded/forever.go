@@ -12,9 +12,9 @@ import (
 	"github.com/seed16c08ea7/workqueue/examples/internal/mirror"
 )
 
-// runForever has the controller work on ConfigMaps that are created all the time, of which
-// some writes fail, until ctx ends. It returns an error if the controller does, or has cut
-// off a write that was under way.
+// runForever creates ConfigMaps until ctx ends, and makes some writes of the controller
+// fail. It returns the controller's error. A write that was cut off is an error too: at
+// the end, a controller must let every started write finish.
 func runForever(ctx context.Context, out io.Writer, q Queue, opts Options, serve Serve) error {
 	cluster := NewCluster(opts.Seed)
 	cluster.faults.setRate(0.05)
@@ -35,11 +35,12 @@ func runForever(ctx context.Context, out io.Writer, q Queue, opts Options, serve
 	return err
 }
 
-// backlog is by how many ConfigMaps load may be ahead of the controller.
+// backlog is how many ConfigMaps load may be ahead of the controller. Without a bound,
+// the drain of a slow controller would take as long as the load.
 const backlog = 500
 
-// load creates ConfigMaps until ctx ends. It says so when the controller has begun with
-// them.
+// load creates ConfigMaps until ctx ends. It prints a line after the controller's first
+// write, so a test knows when the controller is busy.
 func load(ctx context.Context, out io.Writer, cluster *Cluster) error {
 	busy := false
 	for n := 0; ; n++ {
@@ -54,7 +55,7 @@ func load(ctx context.Context, out io.Writer, cluster *Cluster) error {
 		}
 		if written, _ := cluster.faults.ended(); n > written+backlog {
 			n--
-			continue // Or, where this program is slow, the drain takes as long as that was.
+			continue // The controller is too far behind.
 		}
 		err := cluster.Create(&corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: fmt.Sprintf("app-%d", n), Labels: map[string]string{mirror.Label: "true"}},

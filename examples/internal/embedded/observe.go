@@ -9,8 +9,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// A Queue is what a controller needs of one, of whichever package: with the
-// import of one here, the program could not be built on the other.
+// A Queue has the methods of a queue that a controller needs. The interface imports no
+// queue package, so controllers on client-go's queue and on ours can both use Run.
 type Queue interface {
 	Add(item cache.ObjectName)
 	AddAfter(item cache.ObjectName, duration time.Duration)
@@ -25,8 +25,8 @@ type Queue interface {
 	ShuttingDown() bool
 }
 
-// observedQueue counts and logs what passes through a queue. It stands where
-// the queue stands: a controller needs the methods, not the type behind them.
+// observedQueue counts and logs the items that pass through a queue. It takes the place
+// of the queue, because a controller needs only the methods.
 type observedQueue struct {
 	Queue
 	log *slog.Logger
@@ -36,7 +36,7 @@ type observedQueue struct {
 	items  map[cache.ObjectName]*history
 }
 
-// counts is what an observedQueue saw.
+// counts are the numbers of an observedQueue.
 type counts struct {
 	adds     int // calls of Add while the queue was open
 	retries  int // calls of AddRateLimited while the queue was open
@@ -50,17 +50,18 @@ type counts struct {
 // merged is how many adds and retries needed no hand-out of their own.
 func (c counts) merged() int { return c.adds + c.retries - c.handOuts }
 
-// history is one item since it was last handed out.
+// history is the record of an item since its last hand-out.
 type history struct {
 	added    chan struct{} // closed after the first Add
 	adds     int
 	inFlight bool
 	readded  bool      // added while in flight
-	failed   time.Time // when AddRateLimited was called; zero if it was not
+	failed   time.Time // time of the last AddRateLimited, or zero
 }
 
-// An Observer is the queue that a [Serve] gets from [Run], for a controller whose worker loop
-// takes another type. The controller adds to the Observer, and tells it of the rest.
+// An Observer is the queue that [Run] gives to a [Serve]. A controller whose worker loop
+// needs another queue type adds to the Observer, and calls the Record methods for all
+// other events.
 type Observer interface {
 	Queue
 	RecordHandOut(item cache.ObjectName)
@@ -72,8 +73,9 @@ func observe(q Queue, log *slog.Logger) *observedQueue {
 	return &observedQueue{Queue: q, log: log, items: make(map[cache.ObjectName]*history)}
 }
 
-// Each method records before it lets an item into the queue and after it got
-// one out: a record made the other way round could miss its own hand-out.
+// Add, AddRateLimited and Done record before they call the queue, and Get records after.
+// In the reverse order, another worker could receive the item before the record of its
+// add.
 
 func (q *observedQueue) Add(item cache.ObjectName) {
 	if !q.ShuttingDown() {
@@ -103,7 +105,7 @@ func (q *observedQueue) Done(item cache.ObjectName) {
 	q.Queue.Done(item)
 }
 
-// awaitAdd returns once the item was added for the first time.
+// awaitAdd returns after the first add of the item.
 func (q *observedQueue) awaitAdd(ctx context.Context, item cache.ObjectName) error {
 	q.mu.Lock()
 	added := q.historyLocked(item).added
@@ -134,8 +136,8 @@ func (q *observedQueue) recordAdd(item cache.ObjectName) {
 	}
 }
 
-// announce lets awaitAdd go. Done before the item is in the queue, it would let
-// the queue be shut down in front of it.
+// announce wakes awaitAdd after the item is in the queue. Before, the queue could be shut
+// down without the item.
 func (q *observedQueue) announce(item cache.ObjectName) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -183,8 +185,8 @@ func (q *observedQueue) RecordDone(item cache.ObjectName) {
 	q.historyLocked(item).inFlight = false
 }
 
-// historyLocked returns the record of an item, made on first use. The caller
-// must hold q.mu.
+// historyLocked returns the record of an item, made on first use. The caller must hold
+// q.mu.
 func (q *observedQueue) historyLocked(item cache.ObjectName) *history {
 	h, ok := q.items[item]
 	if !ok {

@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// report is what came of a run.
+// report is the result of a run.
 type report struct {
 	events   eventCounts
 	counts   counts
 	injected int // writes of the controller that failed on purpose
-	refused  int // and those that failed for another reason, mostly a conflict
+	refused  int // writes that failed for another reason, mostly a conflict
 	atStop   int // items queued when the controller was told to stop
-	left     int // items queued when it ended
+	left     int // items queued when the controller ended
 	verdict  verdict
 }
 
-// print says what happened, down to the names that did not converge.
+// print writes the numbers, and the names without the right mirror.
 func (r *report) print(out io.Writer) {
 	e, c := r.events, r.counts
 	fmt.Fprintf(out, `
@@ -48,8 +48,8 @@ result   %d ConfigMaps ask for a Secret, %d Secrets of the controller exist
 	}
 }
 
-// judge prints the verdict, and returns an error unless all is as promised. err
-// is why the run was cut short, if it was.
+// judge prints the verdict. It returns an error if a name did not converge or two workers
+// held the same key. err is the reason if the run was cut short.
 func (r *report) judge(out io.Writer, err error) error {
 	if n := r.counts.overlaps; n > 0 {
 		err = errors.Join(err, fmt.Errorf("%d times two workers held the same key", n))

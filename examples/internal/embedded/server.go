@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// serve adds the part of Kubernetes' API that a controller needs of one
-// resource: list, watch, create, update, delete.
+// serve adds the handlers for a resource: list, watch, create, update and delete. A
+// controller needs no more of Kubernetes' API.
 func serve[T object](mux *http.ServeMux, s *store[T], c *Cluster, empty func() T) {
 	const namespaced, one = "/api/v1/namespaces/{namespace}/", "/{name}"
 	resource := s.resource.Resource
@@ -48,8 +48,8 @@ func serve[T object](mux *http.ServeMux, s *store[T], c *Cluster, empty func() T
 	})
 }
 
-// serveWrite reads the body, lets the write suffer what the faults have for that
-// name, and does it.
+// serveWrite reads the body, waits and fails as the faults decide for the name, and then
+// writes. A failed write leaves the store unchanged, because the fault comes first.
 func serveWrite(w http.ResponseWriter, r *http.Request, f *faults, body any, name func() string, write func() error) {
 	text, err := io.ReadAll(r.Body)
 	if err == nil {
@@ -73,7 +73,7 @@ func serveStatus(w http.ResponseWriter, err error) {
 	status := statusOf(err)
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(int(status.Code))
-	// A client that has gone needs no answer.
+	// Ignored: the client may have gone.
 	_ = json.NewEncoder(w).Encode(status)
 }
 
@@ -87,12 +87,12 @@ func serveList[T object](w http.ResponseWriter, s *store[T]) {
 	})
 }
 
-// serveWatch sends what changes, until the client has gone or was away for so
-// long that the history no longer reaches back to where it was.
+// serveWatch sends changes until the client leaves. If the history no longer reaches back
+// to the client's revision, serveWatch sends an error, and the client has to list again.
 func serveWatch[T object](w http.ResponseWriter, r *http.Request, s *store[T], watched chan<- string) {
 	w.Header().Set("Content-Type", "application/json")
 	flusher := http.NewResponseController(w)
-	// Missing and invalid revisions are 0: from the beginning.
+	// A missing or invalid revision is 0, the beginning.
 	revision, _ := strconv.Atoi(r.URL.Query().Get("resourceVersion"))
 	if r.URL.Query().Get("sendInitialEvents") == "true" {
 		revision = sendInitial(w, s)
@@ -119,7 +119,7 @@ func serveWatch[T object](w http.ResponseWriter, r *http.Request, s *store[T], w
 	}
 }
 
-// sendInitial starts a watch with a list, and returns the revision of that.
+// sendInitial starts a watch with a list, and returns the revision of the list.
 func sendInitial[T object](w http.ResponseWriter, s *store[T]) int {
 	objects, revision := s.list()
 	for _, obj := range objects {
@@ -138,11 +138,11 @@ func sendInitial[T object](w http.ResponseWriter, s *store[T]) int {
 func announce(watched chan<- string, resource string) {
 	select {
 	case watched <- resource:
-	default: // Nobody waits for it any more.
+	default: // Nobody waits for watches any more.
 	}
 }
 
-// statusOf returns how an error, or none, looks on the wire.
+// statusOf returns the answer to the client for an error, or for nil.
 func statusOf(err error) metav1.Status {
 	status := metav1.Status{Status: metav1.StatusSuccess, Code: http.StatusOK}
 	if failed, ok := errors.AsType[*apierrors.StatusError](err); ok {

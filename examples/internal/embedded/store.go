@@ -25,21 +25,21 @@ type object interface {
 	runtime.Object
 }
 
-// store holds the objects of one kind, and the history that watches read. An
-// object in it is never changed: writes put a copy in its place.
+// store holds the objects of a kind, and the history for watches. A stored object never
+// changes, because a write replaces the object by a copy. So readers need no lock.
 type store[T object] struct {
 	kind     string
 	resource schema.GroupResource
 
 	mu       sync.Mutex
 	objects  map[cache.ObjectName]T
-	revision int // of the youngest change; each change has one of its own
+	revision int // of the youngest change; every change adds 1
 	history  []change
-	oldest   int           // a watch that saw no more than less than this has missed something
+	oldest   int           // a watch at a lower revision has missed changes
 	changed  chan struct{} // closed, and replaced, when the history grows or is cut
 }
 
-// change is one event of a watch, as it goes over the wire.
+// change is an event of a watch, as sent over the wire.
 type change struct {
 	revision int
 	event    []byte
@@ -54,8 +54,8 @@ func newStore[T object](kind, resource string) *store[T] {
 	}
 }
 
-// list returns the objects in the order of their names, and the revision that
-// a watch goes on from.
+// list returns the objects in the order of their names, and the revision for a watch to
+// start from.
 func (s *store[T]) list() ([]T, int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,8 +90,9 @@ func (s *store[T]) create(obj T) error {
 	return nil
 }
 
-// update refuses an object that was read before the last change, unless it does
-// not say when it was read.
+// update returns a conflict if the object's resource version is not the stored version:
+// somebody has changed the object since. An object without a resource version always
+// passes.
 func (s *store[T]) update(obj T) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,7 +109,7 @@ func (s *store[T]) update(obj T) error {
 	return nil
 }
 
-// remove deletes the object of that name if it has that UID; "" is any.
+// remove deletes the named object if its UID is uid. An empty uid stands for any.
 func (s *store[T]) remove(name cache.ObjectName, uid types.UID) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,8 +125,8 @@ func (s *store[T]) remove(name cache.ObjectName, uid types.UID) error {
 	return nil
 }
 
-// removeUnseen deletes objects and cuts the history off behind them, as an API
-// server does that was out of reach for long: whoever watches has to list anew.
+// removeUnseen deletes objects without an event, and drops the history. So every watch
+// has to list again, as after a long time without connection to the API server.
 func (s *store[T]) removeUnseen(names ...cache.ObjectName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -152,8 +153,8 @@ func (s *store[T]) wakeLocked() {
 	s.changed = make(chan struct{})
 }
 
-// since returns the changes after a revision, and a channel that is closed when
-// there are more.
+// since returns the changes after a revision, and a channel. The channel is closed at the
+// next change.
 func (s *store[T]) since(revision int) ([]change, <-chan struct{}, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -169,7 +170,7 @@ func nameOf(obj metav1.Object) cache.ObjectName { return cache.MetaObjectToName(
 func eventOf(what watch.EventType, obj any) []byte {
 	event, err := json.Marshal(map[string]any{"type": what, "object": obj})
 	if err != nil {
-		panic(err) // Objects are made of strings and bytes.
+		panic(err) // Never: the objects consist of strings and bytes.
 	}
 	return append(event, '\n')
 }

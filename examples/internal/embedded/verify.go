@@ -10,16 +10,15 @@ import (
 	"github.com/seed16c08ea7/workqueue/examples/internal/mirror"
 )
 
-// verdict is what a comparison of the whole cluster found.
+// verdict is the result of a comparison of the whole cluster.
 type verdict struct {
-	sources  int      // ConfigMaps that want a mirror
-	mirrors  int      // Secrets that carry our label
-	problems []string // one line for each name that did not converge, sorted
+	sources  int      // ConfigMaps whose label asks for a mirror
+	mirrors  int      // Secrets with our label
+	problems []string // a line for each name without the right mirror, sorted
 }
 
-// verify compares every source with every mirror. It asks the API server and
-// nobody else: neither the caches nor the controller's own functions have a
-// say in whether the controller did its work.
+// verify compares every source with every mirror, and reads both from the API server
+// only. The controller's caches and functions may have the very bug for verify to find.
 func verify(c *Cluster) verdict {
 	configMaps, _ := c.configMaps.list()
 	secrets, _ := c.secrets.list()
@@ -43,7 +42,7 @@ func verify(c *Cluster) verdict {
 	return v
 }
 
-// managed returns the Secrets that carry our label, by name.
+// managed returns the Secrets with our label, by name.
 func managed(secrets []*corev1.Secret) map[cache.ObjectName]*corev1.Secret {
 	mirrors := make(map[cache.ObjectName]*corev1.Secret)
 	for _, secret := range secrets {
@@ -54,7 +53,7 @@ func managed(secrets []*corev1.Secret) map[cache.ObjectName]*corev1.Secret {
 	return mirrors
 }
 
-// difference says how a mirror falls short of its source, or nothing.
+// difference describes how a mirror differs from its source, or returns "".
 func difference(source *corev1.ConfigMap, mirror *corev1.Secret) string {
 	if mirror == nil {
 		return "no mirror"

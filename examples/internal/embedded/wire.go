@@ -20,7 +20,7 @@ func newWire() *wire {
 	return w
 }
 
-// Dial is that of an [http.Transport]; all addresses lead to the listener.
+// Dial is for an [http.Transport]; all addresses lead to the listener.
 func (w *wire) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	here, there := net.Pipe()
 	select {
@@ -33,7 +33,7 @@ func (w *wire) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	}
 }
 
-// Accept is that of a [net.Listener], as are Close and Addr.
+// Accept, Close and Addr are for a [net.Listener].
 func (w *wire) Accept() (net.Conn, error) {
 	select {
 	case conn := <-w.dialed:

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Times is how often a program is killed, less under -short.
+// Times is how often Busy kills a program. Under -short there are fewer kills.
 func Times() int {
 	if testing.Short() {
 		return 3
@@ -22,9 +22,9 @@ func Times() int {
 	return 50
 }
 
-// Busy kills a program some time after its first output, as often as Times says and some at
-// a time. It reports each exit status that is not 0. check says what is wrong with the
-// output.
+// Busy runs a program as often as Times says, eight at a time. It sends SIGTERM at a
+// random moment after the first output. It reports every exit status other than 0, and
+// every problem that check finds in the output.
 func Busy(t *testing.T, check func(out string) (problem string), program string, args ...string) {
 	t.Helper()
 	var all sync.WaitGroup
@@ -48,14 +48,15 @@ func Busy(t *testing.T, check func(out string) (problem string), program string,
 	all.Wait()
 }
 
-// once returns all output, of both kinds.
+// once returns the standard output and the standard error together.
 func once(command *exec.Cmd) (out string, err error) {
 	first := &waiting{begun: make(chan struct{})}
 	command.Stdout, command.Stderr = first, first
 	if err := command.Start(); err != nil {
 		return "", err
 	}
-	// One that hangs is killed. On a busy machine seconds pass without that.
+	// A program that hangs is killed. The bound is long, because a busy machine needs
+	// seconds.
 	timer := time.AfterFunc(3*time.Minute, func() { command.Process.Kill() })
 	defer timer.Stop()
 	select {
@@ -69,7 +70,7 @@ func once(command *exec.Cmd) (out string, err error) {
 	return first.String(), err
 }
 
-// waiting keeps what is written, and tells when that begins.
+// waiting keeps the output, and closes begun at the first write.
 type waiting struct {
 	mu    sync.Mutex
 	text  bytes.Buffer

@@ -13,12 +13,11 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// A Client watches and writes the two kinds of the job.
+// A Client watches and writes ConfigMaps and Secrets.
 //
-// It needs client-go's REST client only. The clientset, k8s.io/client-go/kubernetes,
-// offers the same calls for every kind of Kubernetes and is what most programs
-// use. It is left out because it doubles the packages that a first `make run`
-// compiles.
+// It needs only client-go's REST client. Most programs use the clientset,
+// k8s.io/client-go/kubernetes, with the same calls for every kind of Kubernetes. The
+// clientset would double the packages that a first `make run` compiles.
 type Client struct{ rest rest.Interface }
 
 // NewClient returns a client of the API server that the config names.
@@ -35,7 +34,7 @@ func NewClient(config *rest.Config) (*Client, error) {
 	return &Client{client}, err
 }
 
-// informer returns an informer on a resource in a namespace, or in all of them.
+// informer returns an informer on a resource in a namespace, or in all namespaces.
 func (c *Client) informer(resource, namespace string, example runtime.Object) cache.SharedIndexInformer {
 	return cache.NewSharedIndexInformerWithOptions(
 		cache.NewListWatchFromClient(c.rest, resource, namespace, fields.Everything()),
@@ -55,7 +54,7 @@ func (c *Client) updateSecret(ctx context.Context, secret *corev1.Secret) error 
 	return c.rest.Put().Namespace(secret.Namespace).Resource("secrets").Name(secret.Name).Body(secret).Do(ctx).Error()
 }
 
-// deleteSecret spares a successor that was given the same name.
+// deleteSecret spares a new Secret of the same name: the UID must match.
 func (c *Client) deleteSecret(ctx context.Context, name cache.ObjectName, uid types.UID) error {
 	precondition := metav1.NewPreconditionDeleteOptions(string(uid))
 	return c.rest.Delete().Namespace(name.Namespace).Resource("secrets").Name(name.Name).Body(precondition).Do(ctx).Error()

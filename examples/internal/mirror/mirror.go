@@ -1,5 +1,5 @@
-// Package mirror is the job of the example controllers: to keep a Secret in step
-// with every ConfigMap that carries a label.
+// Package mirror is the job of the example controllers: for every ConfigMap with a label,
+// keep a Secret with the same data.
 package mirror
 
 import (
@@ -24,14 +24,14 @@ const (
 	// the same data.
 	Label = "example.com/mirror"
 
-	// ManagedLabel with ManagedValue marks a Secret as ours. A Secret without it
+	// ManagedLabel with ManagedValue marks a Secret as ours. A Secret without the label
 	// is never touched, whatever its name.
 	ManagedLabel = "app.kubernetes.io/managed-by"
 	ManagedValue = "mirror-controller"
 
-	// resync repeats every object of the caches through the handlers. It heals
-	// nothing that a correct controller misses; it bounds the time until a
-	// mistake outside it (somebody's write that no watch reported) is noticed.
+	// resync is how often the informers send every cached object to the handlers again. A
+	// correct controller needs no resync. If a bug loses a key, a resync brings the key
+	// back.
 	resync = 10 * time.Minute
 )
 
@@ -40,7 +40,7 @@ type Queue interface {
 	Add(name cache.ObjectName)
 }
 
-// A Mirror keeps one Secret in step with each labelled ConfigMap.
+// A Mirror keeps a Secret in step with each labelled ConfigMap.
 type Mirror struct {
 	client     *Client
 	informers  []cache.SharedIndexInformer
@@ -51,9 +51,9 @@ type Mirror struct {
 	log        *slog.Logger
 }
 
-// Serve starts the informers on a namespace, or on all of them, and calls work.
-// They outlive ctx, until work returns: what is synced after ctx is done still
-// reads a cache that follows the cluster.
+// Serve starts the informers on a namespace, or on all namespaces if the name is empty,
+// and calls work. The informers run until work returns, even after ctx is done: the last
+// syncs, too, need a cache that follows the cluster.
 func Serve(ctx context.Context, config *rest.Config, namespace string, queue Queue, log *slog.Logger, work func(ctx context.Context, m *Mirror) error) error {
 	client, err := NewClient(config)
 	if err != nil {
@@ -64,7 +64,8 @@ func Serve(ctx context.Context, config *rest.Config, namespace string, queue Que
 		return err
 	}
 	var informers sync.WaitGroup
-	// Wait must be deferred before the cancel that ends what it waits for.
+	// Deferred first, so done last: unwatch must stop the informers before Wait can
+	// return.
 	defer informers.Wait()
 	watching, unwatch := context.WithCancel(context.WithoutCancel(ctx))
 	defer unwatch()
@@ -86,9 +87,9 @@ func newMirror(client *Client, namespace string, q Queue, log *slog.Logger) (*Mi
 		queue:      q,
 		log:        log,
 	}
-	// Both kinds share one handler because source and mirror share their name.
-	// The events of Secrets bring back a mirror that somebody removed, and at
-	// the start they find the mirror whose source went while nobody watched.
+	// Both kinds share a handler because source and mirror share their name. The events
+	// of Secrets bring back a mirror that somebody removed. At the start, the events of
+	// Secrets also find a mirror whose source was deleted while no controller ran.
 	for _, informer := range m.informers {
 		registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 			AddFunc:    m.enqueue,
@@ -98,18 +99,18 @@ func newMirror(client *Client, namespace string, q Queue, log *slog.Logger) (*Mi
 		if err != nil {
 			return nil, fmt.Errorf("adding an event handler: %w", err)
 		}
-		// The registration is synced when the handler has seen the first list,
-		// the informer already when its cache holds it.
+		// An informer is synced when its cache holds the first list. The registration is
+		// synced later, when the handler has seen the list and added every key.
 		m.caches = append(m.caches, registration.HasSyncedChecker())
 	}
 	return m, nil
 }
 
-// enqueue adds the name of an object that may need work. Too often is cheap,
-// the queue merges what it already holds; too seldom is a bug.
+// enqueue adds the name of an object that may need work. An add too many is cheap,
+// because the queue merges adds of the same name. A missing add is a bug.
 func (m *Mirror) enqueue(obj any) {
-	// A deletion that fell into a gap of the watch arrives as a tombstone. Its
-	// object is out of date, its name is not.
+	// A deletion in a gap of the watch arrives as a tombstone. The object in a tombstone
+	// is out of date, but the name is right.
 	name, err := cache.DeletionHandlingObjectToName(obj)
 	if err != nil {
 		m.log.Error("event without a name", "object", obj, "err", err)
@@ -121,16 +122,15 @@ func (m *Mirror) enqueue(obj any) {
 	m.queue.Add(name)
 }
 
-// WaitForCaches waits until the caches are full, and reports false if ctx is done
-// before. Syncing earlier would take every mirror whose source is not listed
-// yet for an orphan and delete it.
+// WaitForCaches waits until the caches are full, and reports false if ctx is done before.
+// An earlier sync would delete good mirrors: without its source in the cache, a mirror
+// looks like an orphan.
 func (m *Mirror) WaitForCaches(ctx context.Context) bool {
 	return cache.WaitFor(ctx, "", m.caches...)
 }
 
-// Sync makes the Secret of a name what the ConfigMap of that name asks for. It
-// looks at the present state only and never at the event that led to it, which
-// is why events may be merged, repeated or missed.
+// Sync makes the Secret of a name match the ConfigMap of the same name. Sync looks only
+// at the present state, never at an event. So events may be merged, repeated or missed.
 func (m *Mirror) Sync(ctx context.Context, key cache.ObjectName) error {
 	source, err := m.source(key)
 	if err != nil {
@@ -153,7 +153,7 @@ func (m *Mirror) Sync(ctx context.Context, key cache.ObjectName) error {
 	return m.update(ctx, source, mirror)
 }
 
-// source returns the ConfigMap that wants a mirror, or nil.
+// source returns the ConfigMap if its label asks for a mirror, otherwise nil.
 func (m *Mirror) source(key cache.ObjectName) (*corev1.ConfigMap, error) {
 	source, err := m.configMaps.ConfigMaps(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) || err == nil && source.Labels[Label] != "true" {
@@ -183,7 +183,8 @@ func (m *Mirror) update(ctx context.Context, source *corev1.ConfigMap, mirror *c
 		m.log.Debug("secret is up to date", "key", cache.MetaObjectToName(mirror))
 		return nil
 	}
-	// What a lister returns belongs to the cache and to all its readers.
+	// Only a copy may change: an object of a lister belongs to the cache and all its
+	// readers.
 	mirror = mirror.DeepCopy()
 	mirror.Data = data
 	return m.logged("secret updated", mirror, m.client.updateSecret(ctx, mirror))
@@ -198,8 +199,7 @@ func (m *Mirror) remove(ctx context.Context, mirror *corev1.Secret) error {
 	return m.logged("secret deleted", mirror, err)
 }
 
-// logged logs a write that succeeded. One that failed is logged by whoever
-// decides about its retry.
+// logged logs a successful write. A failed write is logged where the retry is decided.
 func (m *Mirror) logged(message string, mirror *corev1.Secret, err error) error {
 	if err == nil {
 		m.log.Info(message, "key", cache.MetaObjectToName(mirror))

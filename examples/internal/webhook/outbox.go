@@ -1,6 +1,5 @@
-// Package webhook is the job of the webhook programs: to take events over HTTP, and to
-// deliver each to the URL that it is for. How deliveries are retried is up to the
-// program.
+// Package webhook is the common part of the webhook programs. It takes events over HTTP,
+// and delivers an event to its URL. The retries are up to each program.
 package webhook
 
 import (
@@ -16,14 +15,14 @@ import (
 	"time"
 )
 
-// An Event is what somebody has asked to be delivered.
+// An Event is a body to deliver to a URL.
 type Event struct {
 	URL  string
 	Body []byte
 }
 
-// An Outbox has the events that are not delivered yet. A real one is a table of a
-// database: what is left in it when the program ends is delivered by the next one.
+// An Outbox has the events that are not delivered yet. A real program keeps them in a
+// table of its database: the next start delivers the rest of the last run.
 type Outbox struct {
 	client http.Client
 
@@ -50,14 +49,14 @@ func (o *Outbox) Put(event Event) (id string) {
 	return id
 }
 
-// Left returns the names of what is not delivered.
+// Left returns the names of the events that are not delivered yet.
 func (o *Outbox) Left() []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return slices.Sorted(maps.Keys(o.events))
 }
 
-// Remove forgets an event, as it is delivered or given up.
+// Remove forgets an event after its delivery or its last attempt.
 func (o *Outbox) Remove(id string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -71,8 +70,8 @@ func (o *Outbox) get(id string) (Event, bool) {
 	return event, ok
 }
 
-// Deliver makes one attempt, and removes the event if that succeeds. An answer that is
-// not a success is a *[StatusError].
+// Deliver makes an attempt, and removes the event after a success. Any answer but a
+// success is a *[StatusError].
 func (o *Outbox) Deliver(ctx context.Context, id string) error {
 	event, ok := o.get(id)
 	if !ok {
@@ -82,14 +81,14 @@ func (o *Outbox) Deliver(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	// The receiver may get an event twice, as an answer can be lost. It knows by this.
+	// If an answer is lost, the receiver gets the event again, and recognizes the key.
 	request.Header.Set("Idempotency-Key", id)
 	response, err := o.client.Do(request)
 	if err != nil {
 		return err
 	}
 	defer response.Body.Close()
-	io.Copy(io.Discard, io.LimitReader(response.Body, 1<<16)) // Or the connection cannot be used again.
+	io.Copy(io.Discard, io.LimitReader(response.Body, 1<<16)) // Otherwise the connection cannot be used again.
 	if response.StatusCode/100 == 2 {
 		o.Remove(id)
 		return nil
@@ -98,7 +97,7 @@ func (o *Outbox) Deliver(ctx context.Context, id string) error {
 	return &StatusError{Code: response.StatusCode, RetryAfter: time.Duration(seconds) * time.Second}
 }
 
-// A StatusError is an answer that is not a success.
+// A StatusError is an answer other than a success.
 type StatusError struct {
 	Code       int
 	RetryAfter time.Duration // 0 if the receiver has not said
@@ -106,7 +105,7 @@ type StatusError struct {
 
 func (e *StatusError) Error() string { return fmt.Sprintf("the receiver answered %d", e.Code) }
 
-// Permanent reports whether another attempt would be answered in the same way.
+// Permanent reports whether a retry is useless, because the request itself is refused.
 func (e *StatusError) Permanent() bool {
 	return e.Code/100 == 4 && e.Code != http.StatusTooManyRequests && e.Code != http.StatusRequestTimeout
 }

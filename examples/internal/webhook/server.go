@@ -17,12 +17,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// A Program delivers what is added, until ctx ends, and then what it can within a grace
-// period.
+// A Program delivers the added events. After ctx ends, it delivers the rest as far as a
+// grace period allows.
 type Program struct {
-	// Add has an event delivered.
+	// Add plans the delivery of an event.
 	Add func(id string)
-	// Run returns when nothing is in flight any more.
+	// Run returns after ctx has ended and nothing is in flight any more.
 	Run func(ctx context.Context) error
 }
 
@@ -31,8 +31,8 @@ type Program struct {
 //	POST /events?url=...  takes the body as an event, and answers 202 with its name
 //	GET /metrics          is for Prometheus
 //
-// It ends by SIGTERM or Ctrl-C: the server takes no more events, and the program ends as
-// it can. The exit status is 1 if that fails.
+// SIGTERM or Ctrl-C ends the program. First the server refuses new events, then the
+// program finishes its deliveries. The exit status is 1 after an error.
 func Main(name string, newProgram func(outbox *Outbox, registry *prometheus.Registry) Program) {
 	listen := flag.String("listen", "127.0.0.1:8080", "`address` of the server; port 0 is any free one")
 	flag.Parse()
@@ -51,8 +51,8 @@ func Main(name string, newProgram func(outbox *Outbox, registry *prometheus.Regi
 	}
 }
 
-// serve serves until ctx ends, and then ends in this order: no more events, no more
-// deliveries, and only then no more metrics.
+// serve serves until ctx ends. Then new events are refused first, the deliveries end
+// second, and the metrics last, so that Prometheus can watch the drain.
 func serve(ctx context.Context, listener net.Listener, newProgram func(*Outbox, *prometheus.Registry) Program) error {
 	outbox, registry := NewOutbox(), prometheus.NewRegistry()
 	program := newProgram(outbox, registry)
@@ -64,11 +64,11 @@ func serve(ctx context.Context, listener net.Listener, newProgram func(*Outbox, 
 	go func() { served <- server.Serve(listener) }()
 
 	err := program.Run(ctx)
-	// A connection that has brought nothing yet counts as busy for five seconds.
+	// Shutdown waits five seconds for a new connection without a request.
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 8*time.Second)
 	defer cancel()
 	err = errors.Join(err, server.Shutdown(closing))
-	// Only now: an event that came with the signal may have been put there since.
+	// Only after Shutdown: a request at the time of the signal may store its event late.
 	for _, id := range outbox.Left() {
 		fmt.Println("left in the outbox:", id)
 	}
@@ -78,7 +78,8 @@ func serve(ctx context.Context, listener net.Listener, newProgram func(*Outbox, 
 	return err
 }
 
-// intake stores an event before it is answered, and refuses it when the program ends.
+// intake stores an event before the answer, so an accepted event is never lost. After ctx
+// has ended, intake refuses events.
 func intake(ctx context.Context, outbox *Outbox, add func(id string)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<20))

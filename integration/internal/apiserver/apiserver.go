@@ -1,4 +1,4 @@
-// Package apiserver builds the programs of a Kubernetes control plane.
+// Package apiserver builds kube-apiserver and etcd from their Go modules.
 package apiserver
 
 import (
@@ -14,26 +14,26 @@ import (
 	"time"
 )
 
-// The modules that the programs are built from. Kubernetes v1.36 does not resolve
-// through the module proxy.
+// The modules of the two programs. Kubernetes v1.36 does not resolve through the module
+// proxy.
 const (
 	kubernetes = "k8s.io/kubernetes@v1.35.4"
-	staging    = "v0.35.4" // of the modules that live in the repository of Kubernetes
+	staging    = "v0.35.4" // of the modules published from the repository of Kubernetes
 	etcd       = "go.etcd.io/etcd/server/v3@v3.6.5"
 )
 
-// Bounds of the build. They end one that hangs, and are far from what it takes.
+// Bounds far above the usual time of a build. They end a build that hangs.
 const (
 	fetchTime = 10 * time.Minute // for the modules of one program
-	buildTime = 40 * time.Minute // for all of it
+	buildTime = 40 * time.Minute // for the whole build
 )
 
-// Programs returns a directory with kube-apiserver and etcd, and builds them if no
-// earlier call of this user has done so. What it does goes to progress.
+// Programs returns a directory with kube-apiserver and etcd. The first call of a user
+// builds the programs, and writes each step to progress. Later calls find the directory.
 //
-// The programs are built beside the directory, which has their versions in its name and
-// gets that when it is complete: whoever finds it, after a crash or beside another run,
-// finds all of it.
+// The name of the directory contains the versions. The build works in a temporary
+// directory, and renames its result at the end. So a directory of the final name is
+// always complete, also after a crash or with another run at the same time.
 func Programs(ctx context.Context, progress io.Writer) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil { // No home directory, as in some build services.
@@ -60,7 +60,7 @@ func Programs(ctx context.Context, progress io.Writer) (string, error) {
 		return "", err
 	}
 	fmt.Fprintln(progress, "Building kube-apiserver and etcd for", dir+":", "4 to 7 minutes, once.")
-	for _, program := range []func() error{b.etcd, b.apiserver} { // etcd is the smaller one.
+	for _, program := range []func() error{b.etcd, b.apiserver} { // The smaller first: a broken setup fails sooner.
 		if err := program(); err != nil {
 			return "", err
 		}
@@ -71,8 +71,9 @@ func Programs(ctx context.Context, progress io.Writer) (string, error) {
 	return dir, nil
 }
 
-// A builder makes programs of modules of others. Each gets a module of its own to be
-// built in: `go install` refuses a module that has replacements, as Kubernetes has.
+// A builder builds programs of other projects. Each program is built within a new module,
+// made for the build: `go install` cannot add the replacements that Kubernetes needs, see
+// replaceStaging.
 type builder struct {
 	ctx       context.Context
 	work, bin string
@@ -87,8 +88,8 @@ func (b builder) etcd() error {
 	return m.build("etcd", "go.etcd.io/etcd/server/v3", "")
 }
 
-// apiserver builds kube-apiserver. It is told its version, which clients ask for and
-// which the source leaves open.
+// apiserver builds kube-apiserver. Clients ask the server for its version. The source
+// leaves the version open, so the linker sets it.
 func (b builder) apiserver() error {
 	m, err := b.module("kubernetes", kubernetes)
 	if err != nil {
@@ -105,15 +106,15 @@ func (b builder) apiserver() error {
 		"-X %[1]sgitVersion=%[2]s -X %[1]sgitMajor=%[3]s -X %[1]sgitMinor=%[4]s", variables, version, major, minor))
 }
 
-// A module is one that requires nothing but the module that is to be built.
+// A module is made for a build. It requires only the module of the program.
 type module struct {
 	builder
 	dir   string
-	goMod string // of the module that is to be built
+	goMod string // the go.mod file of the program's module
 }
 
-// module makes a module that requires the given one. It takes the checksums of that
-// module over, as these are most of what go.sum has to have.
+// module makes a module that requires the given module. The copied go.sum of the required
+// module has most of the checksums for the build.
 func (b builder) module(name, requires string) (*module, error) {
 	m := &module{builder: b, dir: filepath.Join(b.work, name)}
 	if err := os.Mkdir(m.dir, 0o755); err != nil {
@@ -137,9 +138,9 @@ func (b builder) module(name, requires string) (*module, error) {
 	return m, m.run(nil, "mod", "edit", "-require", requires)
 }
 
-// replaceStaging gives the modules that Kubernetes takes from its own repository the
-// version that was published with it: a replacement by a directory is without effect
-// for a module that requires Kubernetes.
+// replaceStaging replaces the modules in the repository of Kubernetes by their published
+// versions. Kubernetes requires them as v0.0.0, and finds them in its own directories.
+// For a module that requires Kubernetes, v0.0.0 does not exist.
 func (m *module) replaceStaging() error {
 	var file struct {
 		Require []struct{ Path, Version string }
@@ -168,8 +169,9 @@ func (m *module) build(name, pkg, variables string) error {
 		"-o", filepath.Join(m.bin, name), pkg)
 }
 
-// fetch fetches the modules that a package needs. The build would do so too, but with
-// no bound of its own: the command go waits for ever for a proxy that does not answer.
+// fetch downloads the modules of a package. The build could download the modules too, but
+// the go command waits for ever for a silent proxy. So the download has a time bound of
+// its own.
 func (m *module) fetch(pkg string) error {
 	fmt.Fprintln(m.progress, "Fetching the modules of", pkg)
 	ctx, cancel := context.WithTimeoutCause(m.ctx, fetchTime,
@@ -180,15 +182,15 @@ func (m *module) fetch(pkg string) error {
 	return bounded.run(nil, "list", "-mod=mod", "-deps", pkg)
 }
 
-// run runs a command of go in the directory of the module.
+// run runs the go command in the directory of the module.
 func (m *module) run(result any, args ...string) error { return m.builder.run(m.dir, result, args...) }
 
-// run runs a command of go in a directory, and decodes what it prints into result if
-// that is not nil. Its messages appear only in the error. An enclosing workspace and
-// the flags of the user would change what is built.
+// run runs the go command in a directory. A result that is not nil receives the decoded
+// output. Messages of the command appear only in the error. An enclosing workspace and
+// the user's flags would change the build, so GOWORK and GOFLAGS are cleared.
 //
-// When the context ends the command is interrupted, and not killed at once: it deletes
-// the gigabytes that it has in the directory for temporary files.
+// When the context ends, the command is interrupted, and killed only 20 seconds later:
+// after an interrupt the go command deletes its gigabytes of temporary files.
 func (b builder) run(dir string, result any, args ...string) error {
 	command := exec.CommandContext(b.ctx, "go", args...)
 	command.Dir = dir

@@ -7,15 +7,15 @@ import (
 	"path/filepath"
 )
 
-// space is what the build takes where nothing is cached, in bytes: 2.4 GB in GOCACHE,
-// 0.8 GB in GOMODCACHE, and the rest for the programs and for what links them.
+// space is the size of a build with empty caches, in bytes: 2.4 GB in GOCACHE, 0.8 GB in
+// GOMODCACHE, and the rest for the programs and the linker.
 const space = 4e9
 
-// free is freeSpace, or what a test puts in its place.
+// free is freeSpace, except in tests.
 var free = freeSpace
 
-// checkSpace refuses a build that would fill the disk. Otherwise it would fail after
-// minutes, and everything else on that disk with it.
+// checkSpace refuses a build that would fill a disk. A full disk would fail the build
+// only after minutes, and would harm all other programs of the machine.
 func (b builder) checkSpace() error {
 	var caches struct{ GOCACHE, GOMODCACHE string }
 	if err := b.run(b.work, &caches, "env", "-json", "GOCACHE", "GOMODCACHE"); err != nil {
@@ -34,7 +34,7 @@ func (b builder) checkSpace() error {
 	return nil
 }
 
-// existing returns the directory, or the closest one above that exists.
+// existing returns the directory, or the closest existing directory above.
 func existing(dir string) string {
 	for dir != filepath.Dir(dir) {
 		if _, err := os.Stat(dir); err == nil {

@@ -4,5 +4,5 @@ package apiserver
 
 import "errors"
 
-// freeSpace is not known.
+// freeSpace is unknown on other systems, so checkSpace checks nothing.
 func freeSpace(string) (uint64, error) { return 0, errors.ErrUnsupported }

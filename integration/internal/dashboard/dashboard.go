@@ -1,4 +1,4 @@
-// Package dashboard reads what the tests need of a Grafana dashboard.
+// Package dashboard reads the parts of a Grafana dashboard that the tests need.
 package dashboard
 
 import (
@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// A Dashboard is the part of Grafana's JSON model that the tests look at.
+// A Dashboard is a part of Grafana's JSON model.
 type Dashboard struct {
 	Title         string
 	UID           string
@@ -18,7 +18,7 @@ type Dashboard struct {
 	Templating    struct{ List []Variable }
 }
 
-// A Panel is a picture, or the heading of a row of them.
+// A Panel is a picture, or the heading of a row of panels.
 type Panel struct {
 	ID          int
 	Type        string
@@ -27,7 +27,7 @@ type Panel struct {
 	Datasource  Datasource
 	GridPos     struct{ H, W, X, Y int }
 	Targets     []Target
-	Panels      []Panel // those of a row that is collapsed
+	Panels      []Panel // of a collapsed row
 	FieldConfig struct{ Defaults struct{ Unit string } }
 	Options     struct{ YAxis struct{ Unit string } }
 }
@@ -55,7 +55,7 @@ func Load(file string) (*Dashboard, error) {
 	return d, json.Unmarshal(text, d)
 }
 
-// An Expression is what the dashboard asks Prometheus for.
+// An Expression is a query of the dashboard to Prometheus.
 type Expression struct {
 	For  string // the panel or the variable
 	Expr string
@@ -63,9 +63,9 @@ type Expression struct {
 
 var labelValues = regexp.MustCompile(`^label_values\((.+), \w+\)$`)
 
-// Expressions returns all expressions, as Grafana sends them when rates are over the
-// interval and the variables are set to what was chosen, or else to All. Of a variable
-// it is the selector of the series that have its values.
+// Expressions returns all expressions as Grafana sends them: rates are over the interval,
+// and a variable has its chosen value, or else All. A variable's own expression selects
+// the series that offer its values.
 func (d *Dashboard) Expressions(interval string, chosen map[string]string) []Expression {
 	var all []Expression
 	values := []string{"$__rate_interval", interval}

@@ -12,13 +12,12 @@ import (
 	"strings"
 )
 
-// Program returns the path of a program of a package: that of the machine if
-// it is on the PATH, else one that is downloaded once for each user.
+// Program returns the path of a program from a Debian package. A program on the PATH
+// comes first. Otherwise Program downloads the package, once for each user.
 //
-// The package is taken apart and not installed, for three reasons: it needs no
-// root, it starts no service, and nothing of the machine changes. What the
-// package depends on is therefore missing; for servers written in Go, which
-// need libc alone, that does not matter.
+// The package is unpacked and not installed. Unpacking needs no root, starts no service,
+// and changes nothing on the machine. The dependencies of the package are missing, but a
+// server written in Go needs only libc.
 func Program(ctx context.Context, pkg, name string) (string, error) {
 	if path, err := exec.LookPath(name); err == nil {
 		return path, nil
@@ -52,8 +51,8 @@ func unpacked(ctx context.Context, pkg string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// Renamed when it is complete: whoever finds the directory, after a crash
-	// or beside another run, finds all of it. If the other run was first, its
+	// The rename comes last, so a directory of the final name is always complete, also
+	// after a crash or with another run at the same time. If another run was first, its
 	// contents are as good.
 	if err := os.Rename(contents, dir); err != nil && !errors.Is(err, os.ErrExist) {
 		return "", err
@@ -61,9 +60,9 @@ func unpacked(ctx context.Context, pkg string) (string, error) {
 	return dir, nil
 }
 
-// download fetches a package into the directory and takes it apart there. The
-// lists of packages are fetched as well, into the same place: a new machine
-// has none, an old one has stale ones, and those of the system are root's.
+// download downloads a package into dir, and unpacks the package there. The lists of
+// packages are downloaded into dir as well: a new machine has no lists, an old machine
+// has stale lists, and only root may update the lists of the system.
 func download(ctx context.Context, dir, pkg string) (contents string, err error) {
 	lists, archives := filepath.Join(dir, "lists"), filepath.Join(dir, "archives")
 	for _, d := range []string{lists, archives} {
@@ -72,7 +71,7 @@ func download(ctx context.Context, dir, pkg string) (contents string, err error)
 		}
 	}
 	apt := func(args ...string) error {
-		// root would fetch as another user, who cannot write here.
+		// As root, apt-get would download as another user, who cannot write to dir.
 		return run(ctx, dir, "apt-get", append([]string{
 			"-q", "-o", "Dir::State::Lists=" + lists, "-o", "Dir::Cache=" + archives,
 			"-o", "APT::Sandbox::User=root", "-o", "Acquire::Retries=3"}, args...)...)
@@ -91,7 +90,7 @@ func download(ctx context.Context, dir, pkg string) (contents string, err error)
 	return contents, run(ctx, dir, "dpkg-deb", "-x", found[0], contents)
 }
 
-// run runs a command, whose output appears only in its error.
+// run runs a command. Its output appears only in the error.
 func run(ctx context.Context, dir, name string, args ...string) error {
 	command := exec.CommandContext(ctx, name, args...)
 	command.Dir = dir

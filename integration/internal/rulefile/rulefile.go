@@ -1,5 +1,5 @@
-// Package rulefile makes variants of a file of Prometheus rules, on its text:
-// what is tested is the file that is deployed, comments and layout included.
+// Package rulefile makes variants of a file of Prometheus rules. It edits the text of the
+// file, so the tests run on the deployed file, with its comments and layout.
 package rulefile
 
 import (
@@ -13,13 +13,13 @@ import (
 var (
 	// Ranges, offsets and the time for which a condition must hold.
 	duration = regexp.MustCompile(`(\[|offset |for: )(\d+[smhd])\b`)
-	// A number that is compared with seconds; the file marks it.
+	// Numbers of seconds. The file marks each with a comment.
 	seconds = regexp.MustCompile(`([\d.]+)( # seconds)`)
-	// What decides whether an alert fires.
+	// Numbers that decide whether an alert fires.
 	threshold = regexp.MustCompile(`(?m)(> |^ *)(\d+(?:\.\d+)?)( # seconds| \*|\n|$)`)
 )
 
-// Faster returns rules that do the same in a fraction of the time.
+// Faster returns rules with the same effect in a fraction of the time.
 func Faster(rules string, times int) string {
 	rules = duration.ReplaceAllStringFunc(rules, func(found string) string {
 		parts := duration.FindStringSubmatch(found)
@@ -31,15 +31,15 @@ func Faster(rules string, times int) string {
 	})
 }
 
-// A Mutant is a file of rules with one thing changed.
+// A Mutant is a file of rules with a single change.
 type Mutant struct {
 	Alert  string
-	Change string // what, for people
+	Change string // a description for people
 	Rules  string
 }
 
-// Mutants returns the file with each threshold of each alert, and the time for
-// which it must hold, a third lower and a third higher.
+// Mutants returns two mutants for each threshold of each alert, and two for each time in
+// a "for": a third lower and a third higher.
 func Mutants(rules string) []Mutant {
 	var mutants []Mutant
 	start := strings.Index(rules, "- alert: ")
@@ -94,8 +94,8 @@ func changes(rule string) []change {
 	return all
 }
 
-// number returns a function that writes a multiple of a number. The pattern
-// that found the number lets nothing else through.
+// number returns a function that writes a multiple of a number. The patterns find valid
+// numbers only.
 func number(text string) func(times float64) string {
 	n, err := strconv.ParseFloat(text, 64)
 	if err != nil {
@@ -104,8 +104,7 @@ func number(text string) func(times float64) string {
 	return func(times float64) string { return strconv.FormatFloat(n*times, 'g', 6, 64) }
 }
 
-// parse reads a duration as Prometheus writes it, of which Go does not know
-// days.
+// parse reads a duration in the syntax of Prometheus. Go's own parser does not know days.
 func parse(text string) time.Duration {
 	n, err := strconv.Atoi(text[:len(text)-1])
 	if err != nil {
