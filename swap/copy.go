@@ -73,7 +73,7 @@ func (n *notes) edited(dir string) (why string, err error) {
 }
 
 // layout is a part of the name of a copy. It changes with copyModule and the notes.
-const layout = "3"
+const layout = "4"
 
 // copyOf returns a swapped copy of the client-go that an environment builds. The copy is in
 // the user's cache, under a name that follows from its content. Cleaners of caches may
@@ -166,8 +166,20 @@ func (c *call) copyModule(ctx context.Context, p *program, m *module, n *notes, 
 	if err := writeFile(filepath.Join(dst, "SWAP.md"), fmt.Appendf(nil, readme, n.Source)); err != nil {
 		return err
 	}
-	if _, err := p.run(ctx, nil, "mod", "edit", "-module="+theirModule, "-require="+ourModule+"@"+c.library.version,
-		filepath.Join(dst, "go.mod")); err != nil {
+	mod := filepath.Join(dst, "go.mod")
+	now, err := p.read(ctx, "mod", mod)
+	if err != nil {
+		return err
+	}
+	// A go.mod names the modules of all packages that are imported. For a module that is
+	// missing, go would take the newest version in place of the version that we ask for.
+	edit := []string{"mod", "edit", "-module=" + theirModule, "-require=" + ourModule + "@" + c.library.version}
+	for _, r := range c.library.mod.Require {
+		if now.requires(r.Path).Version == "" {
+			edit = append(edit, "-require="+r.Path+"@"+r.Version)
+		}
+	}
+	if _, err := p.run(ctx, nil, append(edit, mod)...); err != nil {
 		return err
 	}
 	if n.Sums, err = sums(dst); err != nil {

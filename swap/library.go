@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -25,44 +27,37 @@ type library struct {
 	named   string // by the flag -library
 	version string
 	dir     string // of a checkout, instead of a released version
+	mod     *modFile
 }
 
 // unreleased is the version of a module that is required and always replaced.
 const unreleased = "v0.0.0-00010101000000-000000000000"
 
-// resolve finds the version. The default is the version of this command, which fits the
+// resolve finds the library. The default is the version of this command, which fits the
 // aliases.
-func (l *library) resolve(ctx context.Context, p *program) error {
+func (l *library) resolve(ctx context.Context, p *program) (err error) {
 	switch {
+	case l.named == "":
+		err = l.builtFrom()
 	case strings.HasPrefix(l.named, "v") && !strings.ContainsAny(l.named, `/\`):
 		l.version = l.named
-		_, err := p.run(ctx, p.unvendored, "mod", "download", ourModule+"@"+l.version)
-		if err != nil {
-			said := strings.Split(err.Error(), "\n") // The first line is the command.
-			err = fmt.Errorf("-library %s: go has no such version of %s: %s", l.named, ourModule, said[1])
-		}
-		return err
-	case l.named != "":
-		dir, err := filepath.Abs(l.named)
-		if err != nil {
-			return err
-		}
-		m, err := p.read(ctx, "mod", filepath.Join(dir, "go.mod"))
-		if err != nil || m.Module.Path != ourModule {
-			return fmt.Errorf("-library %s: the directory %s has no go.mod of %s", l.named, dir, ourModule)
-		}
-		l.version, l.dir = unreleased, dir
-		return nil
+	default:
+		l.version = unreleased
+		l.dir, err = filepath.Abs(l.named)
 	}
-	m, err := builtFrom()
 	if err != nil {
 		return err
 	}
-	if l.version = m.Version; m.Replace != nil {
-		l.version = m.Replace.Version
+	fetched := struct{ GoMod, Error string }{GoMod: filepath.Join(l.dir, "go.mod")}
+	if l.dir == "" {
+		out, err := p.run(ctx, p.unvendored, "mod", "download", "-json", ourModule+"@"+l.version)
+		if unread := json.Unmarshal(out, &fetched); err != nil || unread != nil {
+			said, _, _ := strings.Cut(fetched.Error, "\n")
+			return fmt.Errorf("-library %s: go has no such version of %s: %s", l.version, ourModule, said)
+		}
 	}
-	if l.version == "" {
-		l.version, l.dir = unreleased, m.Replace.Path
+	if l.mod, err = p.read(ctx, "mod", fetched.GoMod); err != nil || l.mod.Module.Path != ourModule {
+		return fmt.Errorf("-library %s: the directory %s has no go.mod of %s", l.named, l.dir, ourModule)
 	}
 	return nil
 }
@@ -75,22 +70,25 @@ func (l *library) at() string {
 	return ourModule + "@" + l.version
 }
 
-// builtFrom returns the module that this command was built from, if go can find the module
-// again.
-func builtFrom() (*debug.Module, error) {
+// builtFrom finds the version that this command was built from.
+func (l *library) builtFrom() error {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
-		return nil, errors.New("this command does not know its version: name one by -library")
+		return errors.New("this command does not know its version: name one by -library")
 	}
 	for _, dep := range info.Deps { // go run in a module that requires the library
-		if dep.Path == ourModule {
-			return dep, nil
+		if dep.Path == ourModule && dep.Replace != nil && dep.Replace.Version == "" {
+			l.version, l.dir = unreleased, dep.Replace.Path
+			return nil
+		} else if dep.Path == ourModule {
+			l.version = cmp.Or(dep.Replace, dep).Version
+			return nil
 		}
 	}
-	if v := info.Main.Version; v == "" || v == "(devel)" || strings.HasSuffix(v, "+dirty") {
-		return nil, errors.New("this command was built from a checkout: name the checkout, or a version, by -library")
+	if l.version = info.Main.Version; l.version == "" || l.version == "(devel)" || strings.HasSuffix(l.version, "+dirty") {
+		return errors.New("this command was built from a checkout: name the checkout, or a version, by -library")
 	}
-	return &info.Main, nil
+	return nil
 }
 
 // replaces are the edits that put a directory in the place of one version of client-go, and

@@ -147,7 +147,7 @@ func (m *module) source() (string, error) {
 }
 
 // run runs the go command with some variables added to the environment, and returns its
-// output.
+// output, also of a command that fails.
 func (p *program) run(ctx context.Context, env []string, args ...string) ([]byte, error) {
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, "go", args...)
@@ -158,7 +158,7 @@ func (p *program) run(ctx context.Context, env []string, args ...string) ([]byte
 			return nil, errors.New("interrupted")
 		}
 		said := strings.TrimSpace(stderr.String())
-		return nil, fmt.Errorf("go %s: %v\n%s", strings.Join(args, " "), err, said)
+		return stdout.Bytes(), fmt.Errorf("go %s: %v\n%s", strings.Join(args, " "), err, said)
 	}
 	return stdout.Bytes(), nil
 }

@@ -70,21 +70,12 @@ func (c *call) inWorkspace(ctx context.Context, p *program) (*notes, []string, e
 	if err != nil {
 		return nil, nil, err
 	}
-	anchor := filepath.Join(c.tmp, "anchor")
-	if err := writeFile(filepath.Join(anchor, "go.mod"), fmt.Appendf(nil, anchorText, c.library.version)); err != nil {
-		return nil, nil, err
-	}
 	edits := append(before.moved(filepath.Dir(p.work)), c.library.replaces(n.Version, copied)...)
-	if _, err := p.run(ctx, nil, slices.Concat([]string{"work", "edit", "-use=" + anchor}, edits, []string{work})...); err != nil {
+	if _, err := p.run(ctx, nil, slices.Concat([]string{"work", "edit"}, edits, []string{work})...); err != nil {
 		return nil, nil, err
 	}
 	return n, p.settings(work, "-mod=readonly"), nil
 }
-
-// anchorText is a module that only requires the library. The go command looks for the
-// requirements of our copy only if a module of the workspace requires the library too, and
-// a go.work has no requirements.
-const anchorText = "module workqueue.swap/anchor\n\ngo 1.25\n\nrequire " + ourModule + " %s\n"
 
 // moved are the edits of a go.work that has left its directory: relative paths in the file
 // become absolute.

@@ -260,8 +260,12 @@ func (p *program) requirements() map[string]string {
 	if err != nil {
 		p.Fatal(err)
 	}
+	return requirementsIn(string(text))
+}
+
+func requirementsIn(mod string) map[string]string {
 	versions := map[string]string{}
-	for _, match := range regexp.MustCompile(`(?m)^(?:\t|require )?(\S+) (v\S+|[\d.]+)(?: //.*)?$`).FindAllStringSubmatch(string(text), -1) {
+	for _, match := range regexp.MustCompile(`(?m)^(?:\t|require )?(\S+) (v\S+|[\d.]+)(?: //.*)?$`).FindAllStringSubmatch(mod, -1) {
 		versions[match[1]] = match[2]
 	}
 	return versions

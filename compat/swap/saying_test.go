@@ -213,6 +213,31 @@ func TestCacheOfCopiesIsBounded(t *testing.T) {
 	p.trial()
 }
 
+// The program gets the lowest versions that the library works with, and not the newest.
+func TestVersionsAreTheMinimums(t *testing.T) {
+	text, err := os.ReadFile("../../go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	minimums := requirementsIn(string(text))
+	p := newProgram(t, mainFiles("v0.36.0", ""))
+	const print = "go build -o /dev/null . && go list -m -f '{{.Path}} {{.Version}}' github.com/go-logr/logr github.com/prometheus/client_golang k8s.io/utils golang.org/x/sys"
+	tried := p.must(world.swap, "try", "--", "sh", "-c", print)
+	p.must(world.swap, "write")
+	written := p.must("sh", "-c", print)
+	if !strings.Contains(tried, "\n"+written) || strings.Count(written, "\n") != 4 {
+		t.Errorf("the trial and the write have other versions:\n%s\n%s", tried, written)
+	}
+	if tried = workspace(t).must(world.swap, "try", "--", "sh", "-c", print); !strings.HasSuffix(tried, "\n"+written) {
+		t.Errorf("the trial of a workspace has other versions:\n%s\n%s", tried, written)
+	}
+	for path, version := range p.requirements() {
+		if want := minimums[path]; want != "" && path != "go" && version != want {
+			t.Errorf("%s is required as %s, and the library asks for %s", path, version, want)
+		}
+	}
+}
+
 // Several calls may make the same copy at once. None takes away the copy that another uses.
 func TestTrialsAtOnceWithAnEmptyCache(t *testing.T) {
 	p := newProgram(t, mainFiles("v0.36.0", ""))

@@ -51,6 +51,7 @@ func TestTrialWithDamagedCache(t *testing.T) {
 func (p *program) trial() {
 	p.Helper()
 	before := tree(p, p.top)
+	p.must(world.swap, "try", "--", "go", "build", "-o", os.DevNull, ".") // The downloads of the first build are printed too.
 	got := p.must(world.swap, "try", "--", "go", "run", ".")
 	want := "is built on the queue of " + ours + "@" + version + "\n" + ours + "\n"
 	_, err := os.Stat(filepath.Join(p.top, "go.work"))
@@ -145,6 +146,14 @@ func TestWorkspace(t *testing.T) {
 	p := workspace(t)
 	p.trial()
 	p.cycle()
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := p.must(world.swap, "try", "-library", root, "--", "go", "list", "-m", "-f", "{{.Dir}}", ours)
+	if !strings.HasSuffix(out, "\n"+root+"\n") {
+		t.Errorf("got %s", out)
+	}
 }
 
 func TestVendoredWorkspace(t *testing.T) {
