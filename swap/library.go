@@ -33,8 +33,7 @@ type library struct {
 // unreleased is the version of a module that is required and always replaced.
 const unreleased = "v0.0.0-00010101000000-000000000000"
 
-// resolve finds the library. The default is the version of this command, which fits the
-// aliases.
+// resolve finds the library, by default the version of this command, which fits the aliases.
 func (l *library) resolve(ctx context.Context, p *program) (err error) {
 	switch {
 	case l.named == "":
@@ -51,15 +50,17 @@ func (l *library) resolve(ctx context.Context, p *program) (err error) {
 	fetched := struct{ GoMod, Error string }{GoMod: filepath.Join(l.dir, "go.mod")}
 	if l.dir == "" {
 		out, err := p.run(ctx, p.unvendored, "mod", "download", "-json", ourModule+"@"+l.version)
-		if unread := json.Unmarshal(out, &fetched); err != nil || unread != nil {
+		if unread := json.Unmarshal(out, &fetched); fetched.Error != "" {
 			said, _, _ := strings.Cut(fetched.Error, "\n")
 			return fmt.Errorf("-library %s: go has no such version of %s: %s", l.version, ourModule, said)
+		} else if err != nil || unread != nil {
+			return cmp.Or(err, unread)
 		}
 	}
-	if l.mod, err = p.read(ctx, "mod", fetched.GoMod); err != nil || l.mod.Module.Path != ourModule {
+	if l.mod, err = p.read(ctx, "mod", fetched.GoMod); l.dir != "" && (err != nil || l.mod.Module.Path != ourModule) {
 		return fmt.Errorf("-library %s: the directory %s has no go.mod of %s", l.named, l.dir, ourModule)
 	}
-	return nil
+	return err
 }
 
 // at names the library for the user.

@@ -146,8 +146,7 @@ func (m *module) source() (string, error) {
 	return m.used().Path + " (files of sum " + sumOfSums(all) + ")", err
 }
 
-// run runs the go command with some variables added to the environment, and returns its
-// output, also of a command that fails.
+// run runs the go command with more variables, and returns its output, also after a failure.
 func (p *program) run(ctx context.Context, env []string, args ...string) ([]byte, error) {
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, "go", args...)
