@@ -202,7 +202,10 @@ type runner[T comparable] struct {
 	closing atomic.Bool // the shutdown may drop adds from now on
 	gaveWay atomic.Bool // the grace period is over, and another Run goes on to drain the queue
 	anyLate atomic.Bool // late has had items
-	oddFail atomic.Bool // an item that differs from itself has failed; failed has no such items
+	// The queue does not count an item as held, and failed has no item, that differs from
+	// itself. oddWork is how many such items are at work, and oddFail whether one has failed.
+	oddWork atomic.Int64
+	oddFail atomic.Bool
 
 	mu sync.Mutex
 	// The fields below are guarded by mu until working is closed.

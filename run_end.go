@@ -88,7 +88,7 @@ func (r *runner[T]) keep() error {
 // then less often.
 func (r *runner[T]) finish() (handedOver bool) {
 	const most = 16 * time.Millisecond
-	for wait := time.Millisecond; r.delaying.hasWork(r.failed, r.oddFail.Load()); wait = min(2*wait, most) {
+	for wait := time.Millisecond; r.hasWork(); wait = min(2*wait, most) {
 		select {
 		case <-r.handling.Done():
 		case <-r.working: // The workers end with handling, or after a shutdown by somebody else.
@@ -104,6 +104,11 @@ func (r *runner[T]) finish() (handedOver bool) {
 		return handedOver
 	}
 	return false
+}
+
+// hasWork asks for the items at work first: an item that fails waits before it leaves them.
+func (r *runner[T]) hasWork() bool {
+	return r.oddWork.Load() > 0 || r.delaying.hasWork(r.failed, r.oddFail.Load())
 }
 
 // hasWork reports whether an item is queued, or held, or waits after a failure. A failure is

@@ -3,8 +3,6 @@ package workqueue
 import (
 	"context"
 	"time"
-
-	"github.com/seed16c08ea7/workqueue/internal/slab"
 )
 
 // This file has what becomes of an item between the end of its handler and Done. Until Done no
@@ -102,7 +100,7 @@ func (r *runner[T]) failuresOf(item T) int {
 // that cannot be retried is left behind.
 func (w *worker[T]) fail(err error, v verdict) HandlerResult {
 	result := HandlerResult{Outcome: OutcomeFailed}
-	if !slab.Equal(w.item, w.item) {
+	if w.odd() {
 		w.oddFail.Store(true)
 	}
 	result.Failures = w.failed.add(w.item) + 1

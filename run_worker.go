@@ -9,6 +9,8 @@ import (
 	"runtime/pprof"
 	"time"
 	"unsafe"
+
+	"github.com/seed16c08ea7/workqueue/internal/slab"
 )
 
 // A worker handles one item at a time. The state of the item is in fields and not in
@@ -77,8 +79,16 @@ func (w *worker[T]) leave(over *bool) {
 func (w *worker[T]) letGo() {
 	if w.holds {
 		w.holds = false
+		if w.odd() {
+			w.oddWork.Add(-1)
+		}
 		w.source.Done(w.item)
 	}
+}
+
+// odd reports whether the item at hand differs from itself.
+func (w *worker[T]) odd() bool {
+	return !w.typed.fifo.reflexive && !slab.Equal(w.item, w.item)
 }
 
 // advance goes on from the item at hand to the next one, and reports false if none will
@@ -97,6 +107,9 @@ func (w *worker[T]) advance() bool {
 	switch {
 	case w.intake.Err() == nil:
 		w.holds = true
+		if w.odd() {
+			w.oddWork.Add(1)
+		}
 		return true
 	case w.keeps():
 		w.giveBack()
