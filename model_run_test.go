@@ -420,7 +420,12 @@ func (g *runsGame) play(t *testing.T) {
 	for n := range g.runs {
 		r := &g.runs[n]
 		ctx, stop := context.WithCancel(t.Context())
-		time.AfterFunc(r.ends, func() { r.wasShut = fifo.ShuttingDown(); stop() })
+		time.AfterFunc(r.ends, func() {
+			mu.Lock()
+			r.wasShut = fifo.ShuttingDown()
+			mu.Unlock()
+			stop()
+		})
 		options := r.options
 		options.OnStop = func(left workqueue.Snapshot[int]) {
 			if options.AtEnd == workqueue.EndKeep && !q.ShuttingDown() {
@@ -439,7 +444,10 @@ func (g *runsGame) play(t *testing.T) {
 		})
 	}
 	running.Wait()
-	for _, r := range g.runs {
+	mu.Lock() // The contexts of some end after the shutdown.
+	runs := slices.Clone(g.runs)
+	mu.Unlock()
+	for _, r := range runs {
 		r.judge(t, g.down > 0)
 	}
 	left := q.Snapshot(len(g.items))

@@ -427,10 +427,23 @@ func (s *show) wantFailuresAsLogged() {
 	s.t.Helper()
 	for _, info := range slices.Concat(s.stopped.Queued, s.stopped.Waiting, s.stopped.Failed) {
 		var last string
+		failed := 0
 		for line := range strings.Lines(s.log.String()) {
+			if strings.Contains(line, "Handler failed") && strings.Contains(line, "item="+info.Item+" ") {
+				failed++
+			}
 			if strings.Contains(line, "the queue is shut down") && strings.Contains(line, "item="+info.Item+" ") {
 				last = line
 			}
+		}
+		calls := 0
+		for _, event := range s.events {
+			if strings.HasSuffix(event, ":"+info.Item) {
+				calls++
+			}
+		}
+		if info.State == workqueue.ItemWaiting && calls > failed {
+			continue // A dropped wait of an item that was added too, and has succeeded since.
 		}
 		if want := fmt.Sprintf("failures=%d ", info.Failures); last != "" && !strings.Contains(last, want) {
 			s.t.Errorf("%s has %d failures, but the log says %s", info.Item, info.Failures, last)
