@@ -485,7 +485,10 @@ func TestPartsOfManyPrioritiesAndGroups(t *testing.T) {
 			for item, again := range held {
 				enter(laneOf(item), map[bool]int{true: 1}[again], 1, 0)
 			}
-			s, _ := r.reads[0]()
+			s, ok := r.reads[0]()
+			if !ok {
+				t.Fatalf("%s: the queue is gone", shape)
+			}
 			checkParts(t, shape, s, s.ByPriority, priorities)
 			checkParts(t, shape, s, s.ByGroup, groups)
 			for i := range s.ByGroup[1:] {
@@ -532,6 +535,7 @@ func TestPartsOfManyPrioritiesAndGroups(t *testing.T) {
 			}
 		}
 		check()
+		q.ShutDown() // Also so that the queue is not collected before the last check.
 	}
 }
 
