@@ -5,9 +5,8 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/seed16c08ea7/workqueue/internal/slab"
-
 	"github.com/seed16c08ea7/workqueue/internal/gate"
+	"github.com/seed16c08ea7/workqueue/internal/slab"
 )
 
 // This file has the two moves of a delayed item: an AddAfter puts the item into the agenda

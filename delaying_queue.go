@@ -12,9 +12,8 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/utils/clock"
 
-	"github.com/seed16c08ea7/workqueue/internal/slab"
-
 	"github.com/seed16c08ea7/workqueue/internal/gate"
+	"github.com/seed16c08ea7/workqueue/internal/slab"
 )
 
 // TypedDelayingInterface is a [TypedInterface] that can add an item later, for retries

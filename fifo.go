@@ -1,8 +1,10 @@
 package workqueue
 
-import "github.com/seed16c08ea7/workqueue/internal/slab"
+import (
+	"time"
 
-import "time"
+	"github.com/seed16c08ea7/workqueue/internal/slab"
+)
 
 // A fifo is the machine inside a [Typed]. It keeps the queued and the held items, and moves
 // them from state to state. A fifo knows no lock, no parked worker and no metric. The Typed

@@ -12,9 +12,8 @@ import (
 
 	"k8s.io/utils/clock"
 
-	"github.com/seed16c08ea7/workqueue/internal/slab"
-
 	"github.com/seed16c08ea7/workqueue/internal/gate"
+	"github.com/seed16c08ea7/workqueue/internal/slab"
 )
 
 // TypedInterface has the methods of a queue for producers and workers. [Typed] documents

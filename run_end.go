@@ -49,7 +49,7 @@ func (r *runner[T]) keeps() bool {
 
 // end ends Run after ctx has ended. It waits for the workers, and shuts the queue down
 // unless the queue goes on. A queue that somebody else has shut down is closed too, or
-// nobody would name the items in it.
+// nobody would name its items.
 func (r *runner[T]) end() error {
 	drains := r.options.AtEnd == EndDrain
 	if drains {
@@ -148,7 +148,7 @@ func (a *agenda[T]) countOf(failed *failures[T], odd bool, most int) (n int) {
 }
 
 // close shuts the queue down, waits for the workers, and takes the remaining items out of
-// the queue. OnStop or the error of Run names these items. If they stayed in the queue, a
+// the queue. OnStop or the error of Run names the items. If the items stayed in the queue, a
 // later drain would wait for them for ever.
 //
 // The drains of other callers go on until the workers have ended. The shutdown then ends
@@ -164,7 +164,7 @@ func (r *runner[T]) close() error {
 }
 
 // claimDropped returns the items that the shutdown has dropped, for one of the Runs that name
-// them. A Run that only logs numbers leaves the names to another Run.
+// the items. A Run that only logs numbers leaves the names to another Run.
 func (r *runner[T]) claimDropped() *leftover[T] {
 	if r.options.OnStop == nil && r.options.AtEnd != EndDrain {
 		return r.delaying.leftover()
@@ -266,7 +266,7 @@ func (l *leftover[T]) retries(failed *failures[T], odd bool) int {
 }
 
 // nameLeft lists what is left. The limiter and Run may both count failures. The greater
-// number is the one that a reader looks for.
+// number is the number that a reader looks for.
 func (r *runner[T]) nameLeft(before []ItemInfo[T], held int) (s Snapshot[T]) {
 	if held > 0 {
 		s = r.typed.Snapshot(math.MaxInt)

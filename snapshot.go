@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// ItemInfo is what a queue knows of an item. A field is zero where it does not apply
-// or is not known, and JSON leaves it out then. The times in JSON are those of
+// ItemInfo is the knowledge of a queue about an item. A field is zero where it does not
+// apply or is not known, and JSON then leaves the field out. The times in JSON are those of
 // encoding/json: an Age in nanoseconds, a Due in RFC 3339.
 type ItemInfo[T comparable] struct {
 	Item  T         `json:"item"`
@@ -24,12 +24,12 @@ type ItemInfo[T comparable] struct {
 	// Due is when a waiting item will be added.
 	Due time.Time `json:"due,omitzero"`
 
-	// Position is 1 for the item that is handed out or added next, 2 for the one
-	// behind it, and so on. It is 0 for an item in flight, in a queue whose [Order] has a
+	// Position is 1 for the item that is handed out or added next, 2 for the item
+	// behind, and so on. Position is 0 for an item in flight, in a queue whose [Order] has a
 	// Group or OldestEvery, and where a [Queue] decides the order.
 	Position int `json:"position,omitzero"`
 
-	// Failures is what the limiter of a [TypedRateLimiting] says, if it has one.
+	// Failures is the number that the limiter of a [TypedRateLimiting] says.
 	Failures int `json:"failures,omitzero"`
 
 	// Priority is that which the item is queued or waits with, or was handed out
@@ -42,8 +42,8 @@ type ItemInfo[T comparable] struct {
 	PriorityNamed bool `json:"priority_named,omitzero"`
 }
 
-// Snapshot is what a queue holds at one instant. It is for people, tests and
-// reports: by the time it is looked at, the queue has gone on.
+// Snapshot has the items of a queue at one instant, for people, tests and reports. The queue
+// goes on meanwhile.
 //
 // The slices hold no more items than the limit that was asked for, and the
 // totals count all of them. Queued and Waiting are in the order in which the
@@ -51,13 +51,13 @@ type ItemInfo[T comparable] struct {
 // Where there are more items in flight, or in a [Queue], than the limit, it is
 // not specified which of them are shown.
 //
-// A Snapshot is a copy: it may be changed, and does not change.
+// A Snapshot is a copy: callers may change the copy, and the queue does not.
 type Snapshot[T comparable] struct {
 	Queued   []ItemInfo[T] `json:"queued,omitempty"`
 	InFlight []ItemInfo[T] `json:"in_flight,omitempty"`
 	Waiting  []ItemInfo[T] `json:"waiting,omitempty"`
-	// Failed has what has failed when no retry could come any more. Only what a Run
-	// has left has it, see [RunOptions].OnStop.
+	// Failed has the items that failed when no retry could come any more. Only OnStop
+	// and the error of a [Run] have such items, see [RunOptions].
 	Failed []ItemInfo[T] `json:"failed,omitempty"`
 
 	Totals
@@ -119,7 +119,7 @@ func (q *TypedDelaying[T]) collectWaiting(c *census[T]) {
 }
 
 // collect enters both layers at one instant, so that an item that becomes due is in
-// one of them.
+// either layer.
 func (q *TypedDelaying[T]) collect(c *census[T]) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -129,7 +129,7 @@ func (q *TypedDelaying[T]) collect(c *census[T]) {
 	c.addWaiting(&q.agenda)
 }
 
-// ItemState is what a queue has an item for. The zero value is no state. The text of a state,
+// ItemState says where in a queue an item is. The zero value is no state. The text of a state,
 // as in JSON, is that of String.
 type ItemState uint8
 
@@ -177,7 +177,7 @@ func (s *ItemState) UnmarshalText(text []byte) error {
 	return fmt.Errorf("workqueue: %q is no state of an item", text)
 }
 
-// A census is what a Snapshot is made from. Every call waits while the locks are
+// A Snapshot is made from a census. Every call waits while the locks are
 // held, so only copying happens then. The memory is allocated before, and sorting
 // and describing come after.
 type census[T comparable] struct {
@@ -190,8 +190,8 @@ type census[T comparable] struct {
 	timed                  bool // since when is known of waiting
 }
 
-// A censusEntry is what a queue knows of an item. It has no [ItemInfo] yet, which is
-// larger: less is copied with the lock held.
+// A censusEntry is a copied item, and smaller than an [ItemInfo]: less is copied with the lock
+// held.
 type censusEntry[T comparable] struct {
 	item  T
 	state ItemState
@@ -201,7 +201,7 @@ type censusEntry[T comparable] struct {
 }
 
 // denseWaiting decides between two ways to find the first waiting items. To copy an
-// item takes some 20 ns, and all are sorted later. To find the next one in the heap
+// item takes some 20 ns, and all are sorted later. To find the next item in the heap
 // takes some 600 ns. So all are copied if there are up to this many for each item
 // that is asked for.
 const denseWaiting = 16
@@ -233,7 +233,7 @@ func (q *Typed[T]) makeRoom(c *census[T]) {
 	c.makeRoom(queued, flying)
 }
 
-// sizes returns how much there is at the moment. Both numbers come from one section: an
+// sizes returns the numbers of queued and held items. Both come from one section: an
 // item that goes from the one to the other in between would be missed by a drain.
 func (q *Typed[T]) sizes() (queued, flying int) {
 	q.mu.Lock()
