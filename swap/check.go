@@ -21,20 +21,24 @@ func (c *call) check(ctx context.Context, p *program) error {
 
 // outdated says why a build is not swapped or not current, and "" if the build is both.
 // The go command answers in the environment of the caller, with its vendor folder and
-// workspace.
+// workspace. In a workspace without a vendor folder, go would add lines to go.work.sum.
 func (p *program) outdated(ctx context.Context) (why string, err error) {
 	n, err := readNotes(p.copied())
 	if err != nil || n == nil {
 		return "not swapped: run swap write", err
 	}
-	built, err := p.list(ctx, nil)
+	var env []string
+	if _, kind := p.vendor(); p.work != "" && kind != "work" {
+		env = p.unvendored
+	}
+	built, err := p.list(ctx, env)
 	if err != nil {
 		return "", err
 	}
 	if built.Version != n.Version {
 		return fmt.Sprintf("not swapped: %s %s is built, and %s was swapped: run swap write", theirModule, built.Version, n.Version), nil
 	}
-	if why, err := p.otherFile(ctx, nil); err != nil || why != "" {
+	if why, err := p.otherFile(ctx, env); err != nil || why != "" {
 		return why, err
 	}
 	if why, err := n.edited(p.copied()); err != nil || why != "" {

@@ -31,7 +31,10 @@ type notes struct {
 	Source  string // of the files, see module.source
 	// Changed are the lines of go.mod that a write has changed, see modFile.lines.
 	Changed map[string][2]string `json:",omitempty"`
-	Sums    map[string]string    // of all files of the copy but the notes
+	// Raised are modules that a write has raised without a line in go.mod, by path. A tidy
+	// gives them a line when the library is not built any more.
+	Raised map[string]string `json:",omitempty"`
+	Sums   map[string]string // of all files of the copy but the notes
 }
 
 const notesFile = "swap.json"
@@ -73,7 +76,7 @@ func (n *notes) edited(dir string) (why string, err error) {
 }
 
 // layout is a part of the name of a copy. It changes with copyModule and the notes.
-const layout = "4"
+const layout = "6"
 
 // copyOf returns a swapped copy of the client-go that an environment builds. The copy is in
 // the user's cache, under a name that follows from its content. Cleaners of caches may
@@ -104,6 +107,9 @@ func (c *call) copyOf(ctx context.Context, p *program, env []string) (n *notes, 
 		}
 	}
 	n = &notes{Version: m.Version, Source: source}
+	if written, err := readNotes(m.Dir); err == nil && written != nil {
+		n.Source = written.Source // a trial of a program that is swapped
+	}
 	if err := c.fill(ctx, p, m, n, dir); err != nil {
 		return nil, "", err
 	}
@@ -172,10 +178,12 @@ func (c *call) copyModule(ctx context.Context, p *program, m *module, n *notes, 
 		return err
 	}
 	// A go.mod names the modules of all packages that are imported. For a module that is
-	// missing, go would take the newest version in place of the version that we ask for.
+	// missing, go would take the newest version in place of the version that we ask for. A
+	// workspace reads no go.mod of a module that only a dependency requires, and would
+	// build the library with older versions than the library asks for.
 	edit := []string{"mod", "edit", "-module=" + theirModule, "-require=" + ourModule + "@" + c.library.version}
 	for _, r := range c.library.mod.Require {
-		if now.requires(r.Path).Version == "" {
+		if v := now.requires(r.Path).Version; v == "" || older(v, r.Version) {
 			edit = append(edit, "-require="+r.Path+"@"+r.Version)
 		}
 	}

@@ -63,7 +63,20 @@ func (p *program) wayBack(ctx context.Context) string {
 	if len(tracked) == 0 {
 		return "swap undo -force"
 	}
-	return "git checkout " + strings.Join(tracked, " ") + " && git clean -fdq " + strings.Join(p.written()[2:], " ")
+	git := p.gitHere()
+	return git + " checkout " + strings.Join(tracked, " ") + " && " + git + " clean -fdq " + strings.Join(p.written()[2:], " ")
+}
+
+// gitHere is git in the directory of go.mod, as the user calls git in the current directory.
+func (p *program) gitHere() string {
+	here, err := os.Getwd()
+	if err != nil {
+		return "git"
+	}
+	if up, err := filepath.Rel(here, p.root); err == nil && up != "." {
+		return "git -C " + filepath.ToSlash(up)
+	}
+	return "git"
 }
 
 // add returns the command to add the files of a write, also files ignored by a
@@ -73,7 +86,7 @@ func (p *program) add(ctx context.Context) string {
 	if len(paths) > 3 && !slices.Contains(p.tracked(ctx), paths[3]) {
 		paths = paths[:3]
 	}
-	return "git add -f " + strings.Join(paths, " ")
+	return p.gitHere() + " add -f " + strings.Join(paths, " ")
 }
 
 func firstLines(lines []string) string { return strings.Join(lines[:min(10, len(lines))], "\n") }

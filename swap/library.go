@@ -63,14 +63,6 @@ func (l *library) resolve(ctx context.Context, p *program) (err error) {
 	return err
 }
 
-// at names the library for the user.
-func (l *library) at() string {
-	if l.dir != "" {
-		return l.dir
-	}
-	return ourModule + "@" + l.version
-}
-
 // builtFrom finds the version that this command was built from.
 func (l *library) builtFrom() error {
 	info, ok := debug.ReadBuildInfo()
@@ -117,6 +109,9 @@ const (
 // The version says nothing for a directory, for a fork with versions of its own, for a
 // commit, and for a pre-release of the next client-go. Then the exported names decide.
 func (c *call) knows(m *module) error {
+	if copied, err := readNotes(m.Dir); err == nil && copied != nil {
+		return nil // The write has known what it copied.
+	}
 	version, minor := m.used().Version, 0
 	_, err := fmt.Sscanf(version, "v0.%d.", &minor)
 	numbered := err == nil && minor != 0

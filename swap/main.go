@@ -38,8 +38,10 @@ type call struct {
 	library library
 	force   bool
 	command []string // of a trial
-	tmp     string   // a directory that is removed when the call ends
-	say     func(format string, args ...any)
+	// tells reports whether a build has used the queue in a trial. It is nil if nothing tells.
+	tells func() bool
+	tmp   string // a directory that is removed when the call ends
+	say   func(format string, args ...any)
 }
 
 // run is main, and returns the exit code: the code of the command that was tried, 1 for a
@@ -95,5 +97,8 @@ func (c *call) in(ctx context.Context, name string, do func(context.Context, *pr
 		return err
 	}
 	defer os.RemoveAll(c.tmp)
+	if err := p.setAside(ctx, c.tmp); err != nil {
+		return err
+	}
 	return do(ctx, p)
 }

@@ -1,13 +1,16 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"io/fs"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -72,6 +75,23 @@ func (a *alternate) tidy(ctx context.Context, edits ...string) error {
 	return err
 }
 
+// built returns the versions of the modules that go.sum has the files of, which are those
+// that a tidy has looked at.
+func (a *alternate) built() (map[string]string, error) {
+	text, err := os.ReadFile(strings.TrimSuffix(a.mod, ".mod") + ".sum")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	versions := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		fields := strings.Fields(line)
+		if len(fields) == 3 && !strings.HasSuffix(fields[1], "/go.mod") && (versions[fields[0]] == "" || older(versions[fields[0]], fields[1])) {
+			versions[fields[0]] = fields[1]
+		}
+	}
+	return versions, nil
+}
+
 // copyMod copies a go.mod or go.work, and its file of sums if there is one.
 func copyMod(src, dst string) error {
 	err := copyFile(strings.TrimSuffix(src, ".mod")+".sum", strings.TrimSuffix(dst, ".mod")+".sum")
@@ -109,13 +129,18 @@ func changes(before, after map[string]string) map[string][2]string {
 
 // takeBack returns the edits that take back changed lines. A line that somebody has
 // changed since then stays. A replace by our copy always goes, as the copy goes too.
-func (m *modFile) takeBack(changed map[string][2]string) (edits []string) {
+func (m *modFile) takeBack(n *notes) (edits []string) {
 	for _, old := range m.replacedByCopy() {
 		edits = append(edits, "-dropreplace="+old)
 	}
+	for _, path := range slices.Sorted(maps.Keys(n.Raised)) {
+		if r := m.requires(path); r.Indirect && r.Version == n.Raised[path] {
+			edits = append(edits, "-droprequire="+path)
+		}
+	}
 	now := m.lines()
-	for _, line := range slices.Sorted(maps.Keys(changed)) {
-		before, after := changed[line][0], changed[line][1]
+	for _, line := range slices.Sorted(maps.Keys(n.Changed)) {
+		before, after := n.Changed[line][0], n.Changed[line][1]
 		kind, name, _ := strings.Cut(line, "=")
 		drop := "-drop" + kind[1:] + "=" + strings.TrimRight(name, "@=")
 		switch {
@@ -156,4 +181,33 @@ func (m *modFile) requires(path string) (found requirement) {
 		}
 	}
 	return found
+}
+
+// older reports whether a version of a module comes before another. A release comes after
+// its pre-releases, and a number before any other part of a pre-release.
+func older(a, b string) bool {
+	parts := func(version string) (release, pre []string) {
+		version, _, _ = strings.Cut(strings.TrimPrefix(version, "v"), "+")
+		version, before, found := strings.Cut(version, "-")
+		if !found {
+			before = "~" // follows all that a pre-release may have
+		}
+		return strings.Split(version, "."), strings.Split(before, ".")
+	}
+	compare := func(a, b string) int {
+		x, noNumber := strconv.ParseUint(a, 10, 64)
+		y, neither := strconv.ParseUint(b, 10, 64)
+		switch {
+		case noNumber == nil && neither == nil:
+			return cmp.Compare(x, y)
+		case noNumber == nil:
+			return -1
+		case neither == nil:
+			return 1
+		}
+		return strings.Compare(a, b)
+	}
+	releaseA, preA := parts(a)
+	releaseB, preB := parts(b)
+	return cmp.Or(slices.CompareFunc(releaseA, releaseB, compare), slices.CompareFunc(preA, preB, compare)) < 0
 }

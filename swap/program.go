@@ -2,14 +2,15 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -28,8 +29,10 @@ type program struct {
 	mod   string // go.mod, or the file that -modfile in GOFLAGS names
 	work  string // go.work, or "" without a workspace
 	flags string // GOFLAGS
+	// aside is a copy of go.work in another directory, or "" without a workspace.
+	aside string
 	// unvendored is the environment in which go uses the workspace, if there is one, but
-	// no vendor folder, and changes nothing.
+	// no vendor folder, and changes nothing of the program.
 	unvendored []string
 }
 
@@ -59,15 +62,54 @@ func open(ctx context.Context) (*program, error) {
 	} else if p.work == "" {
 		return nil, errors.New("there is no go.mod here: run swap in the module of the program")
 	}
-	if p.unvendored = p.settings(cmp.Or(p.work, "off"), "-mod=readonly"); p.work != "" {
+	if p.work != "" {
 		return p, nil
 	}
+	p.unvendored = p.settings("off", "-mod=readonly")
 	// GOMOD leaves out a -modfile in GOFLAGS, which go allows only without a workspace.
 	if out, err = p.run(ctx, p.unvendored, "list", "-m", "-f", "{{.GoMod}}"); err != nil {
 		return nil, err
 	}
 	p.mod, err = filepath.Abs(strings.TrimSpace(string(out)))
 	return p, err
+}
+
+// setAside copies go.work to another directory. In a workspace, go adds lines to the
+// go.work.sum beside go.work, also where go only answers a question.
+func (p *program) setAside(ctx context.Context, dir string) error {
+	if p.work == "" {
+		return nil
+	}
+	p.aside = filepath.Join(dir, "go.work")
+	p.unvendored = p.settings(p.aside, "-mod=readonly")
+	if err := copyMod(p.work, p.aside); err != nil {
+		return err
+	}
+	work, err := p.read(ctx, "work", p.aside)
+	if err != nil {
+		return err
+	}
+	return p.editAside(ctx, work.moved(filepath.Dir(p.work))...)
+}
+
+// forgetSums gives the copy of go.work the sums of before.
+func (p *program) forgetSums() error {
+	if p.work == "" {
+		return nil
+	}
+	err := os.RemoveAll(p.aside + ".sum")
+	if err == nil {
+		err = copyFile(p.work+".sum", p.aside+".sum")
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+func (p *program) editAside(ctx context.Context, edits ...string) error {
+	_, err := p.run(ctx, nil, slices.Concat([]string{"work", "edit"}, edits, []string{p.aside})...)
+	return err
 }
 
 // thirdParty is the path of the copy that a write makes, as go.mod names the copy.

@@ -109,11 +109,11 @@ replace github.com/seed16c08ea7/workqueue => /checkout
 		}
 		return m
 	}
-	changed := changes(read("before.mod", before).lines(), read("after.mod", after).lines())
+	n := &notes{Changed: changes(read("before.mod", before).lines(), read("after.mod", after).lines()), Raised: map[string]string{"a.b/raises": "v1.1.0"}}
 	takenBack := func(name, text string) string {
 		t.Helper()
 		a := &alternate{p: p, mod: filepath.Join(dir, name)}
-		if _, err := a.edit(t.Context(), read(name, text).takeBack(changed)...); err != nil {
+		if _, err := a.edit(t.Context(), read(name, text).takeBack(n)...); err != nil {
 			t.Fatal(err)
 		}
 		got, err := os.ReadFile(a.mod)
@@ -127,6 +127,12 @@ replace github.com/seed16c08ea7/workqueue => /checkout
 	}
 	if got := takenBack("before.mod", before); got != before {
 		t.Errorf("of a go.mod without the swap: got %s", got)
+	}
+	// Of these, a tidy has added the last one with a version that the write had raised.
+	for line, stays := range map[string]bool{"a.b/raises v1.2.0 // indirect": true, "a.b/raises v1.1.0": true, "a.b/raises v1.1.0 // indirect": false} {
+		if got := takenBack("tidied.mod", after+"\nrequire "+line+"\n"); strings.Contains(got, "a.b/raises") != stays {
+			t.Errorf("%s: got %s", line, got)
+		}
 	}
 	since := strings.NewReplacer("a.b/changed v1.1.0", "a.b/changed v1.2.0", "v1.0.0 // indirect\n\ta.b/raised", "v1.0.0\n\ta.b/raised").Replace(after)
 	want := strings.NewReplacer("a.b/changed v1.0.0", "a.b/changed v1.2.0\n\ta.b/imported v1.0.0").Replace(before)
@@ -187,6 +193,22 @@ func TestVersionsThatAreKnown(t *testing.T) {
 	}
 	if err := knows(fork("")); err == nil || !strings.HasSuffix(err.Error(), "exports names that ours lacks: var Own") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// Versions are ordered as the go command orders them.
+func TestOlderVersions(t *testing.T) {
+	ordered := []string{
+		"v0.0.0-20230406110748-d93618cff8a2", "v0.0.0-20251002143259-bc988d571ff4", "v0.0.0",
+		"v0.9.0", "v0.10.0-alpha.2", "v0.10.0-alpha.10", "v0.10.0-beta.1", "v0.10.0-rc.0", "v0.10.0-rc.0.0.20260102030405-abcdefabcdef", "v0.10.0", "v0.10.1",
+		"v1.3.0", "v1.4.2", "v1.36.8", "v12.0.0+incompatible",
+	}
+	for i, a := range ordered {
+		for j, b := range ordered {
+			if got := older(a, b); got != (i < j) {
+				t.Errorf("%s is older than %s: %v", a, b, got)
+			}
+		}
 	}
 }
 

@@ -3,9 +3,10 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
-	"path/filepath"
-	"slices"
+	"os"
+	"strings"
 )
 
 // try runs a command with the swap in force. Swap only reads the tree of the program.
@@ -24,23 +25,35 @@ func (c *call) try(ctx context.Context, p *program) error {
 	if why, err := p.otherFile(ctx, env); err != nil || why != "" {
 		return cmp.Or(err, fmt.Errorf("the swap has no effect: %s", why))
 	}
-	c.say("%s is built on the queue of %s", n.Source, c.library.at())
-	// The first build that loads a package of the library adds the requirement to the
-	// alternate go.mod, also if the build cache has all packages. A workspace has no
-	// alternate go.mod: a command that sets GOFLAGS is swapped there all the same.
-	unused := func() bool {
-		now, err := p.read(ctx, "mod", filepath.Join(c.tmp, "go.mod"))
-		return err == nil && now.requires(ourModule).Version == ""
+	if err := p.forgetSums(); err != nil {
+		return err
 	}
-	if !unused() {
+	library, err := p.library(ctx, env)
+	if err != nil {
+		return err
+	}
+	c.say("%s is built on the queue of %s", n.Source, library)
+	if c.tells == nil || c.tells() {
 		return p.pass(ctx, env, c.command)
 	}
-	if err = p.pass(ctx, env, c.command); unused() {
-		c.say("no build of the command used the queue of %s: the command built nothing with client-go's queue, or has set GOFLAGS, -mod or -modfile", c.library.at())
+	if err = p.pass(ctx, env, c.command); !c.tells() {
+		c.say("no build of the command used the queue of %s: the command built nothing with client-go's queue, or has set GOFLAGS, GOWORK, -mod or -modfile", library)
 	} else if ctx.Err() == nil {
-		c.say("a build of the command used the queue of %s", c.library.at())
+		c.say("a build of the command used the queue of %s", library)
 	}
 	return err
+}
+
+// library names the library that an environment builds. Where go.mod requires a newer version
+// than the trial, or replaces the library, go takes what go.mod names.
+func (p *program) library(ctx context.Context, env []string) (string, error) {
+	out, err := p.run(ctx, env, "list", "-m", "-json", ourModule)
+	if err != nil {
+		return "", err
+	}
+	m := new(module)
+	err = json.Unmarshal(out, m)
+	return m.used().at(), err
 }
 
 func (c *call) inModule(ctx context.Context, p *program) (*notes, []string, error) {
@@ -52,29 +65,32 @@ func (c *call) inModule(ctx context.Context, p *program) (*notes, []string, erro
 	if err == nil {
 		_, err = a.edit(ctx, c.library.replaces(n.Version, copied)...)
 	}
+	// The first build that loads a package of the library adds the requirement to the
+	// alternate go.mod, also if the build cache has all packages.
+	c.tells = func() bool {
+		now, err := p.read(ctx, "mod", a.mod)
+		return err != nil || now.requires(ourModule).Version != ""
+	}
 	return n, a.env, err
 }
 
-// inWorkspace writes an alternate go.work. All modules of the workspace are swapped, so the
+// inWorkspace swaps in the copy of go.work. All modules of the workspace are swapped, so the
 // command may change its directory.
 func (c *call) inWorkspace(ctx context.Context, p *program) (*notes, []string, error) {
 	n, copied, err := c.copyOf(ctx, p, p.unvendored)
 	if err != nil {
 		return nil, nil, err
 	}
-	work := filepath.Join(c.tmp, "go.work")
-	if err := copyMod(p.work, work); err != nil {
-		return nil, nil, err
+	// In a workspace, the first build that loads a package of the library adds the sum of the
+	// library to go.work.sum. There are no sums of a directory, nor of a library that a
+	// module of the workspace requires: go.sum of the module has the sum.
+	if _, err := p.run(ctx, p.unvendored, "list", "-m", ourModule); err != nil && c.library.dir == "" {
+		c.tells = func() bool {
+			text, _ := os.ReadFile(p.aside + ".sum") // Go makes the file for the first sum.
+			return strings.Contains(string(text), ourModule+" "+c.library.version+" h1:")
+		}
 	}
-	before, err := p.read(ctx, "work", work)
-	if err != nil {
-		return nil, nil, err
-	}
-	edits := append(before.moved(filepath.Dir(p.work)), c.library.replaces(n.Version, copied)...)
-	if _, err := p.run(ctx, nil, slices.Concat([]string{"work", "edit"}, edits, []string{work})...); err != nil {
-		return nil, nil, err
-	}
-	return n, p.settings(work, "-mod=readonly"), nil
+	return n, p.unvendored, p.editAside(ctx, c.library.replaces(n.Version, copied)...)
 }
 
 // moved are the edits of a go.work that has left its directory: relative paths in the file

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
+	"strings"
 )
 
 // undo removes the copy last, so a second undo can finish an interrupted undo. The directory
@@ -42,9 +44,33 @@ func (a *alternate) unswap(ctx context.Context, n *notes) error {
 	if n == nil { // Then only the requirement of the library is known to be added.
 		n = &notes{Changed: map[string][2]string{"-require=" + ourModule + "@": {}}}
 	}
-	edits := now.takeBack(n.Changed)
+	edits := now.takeBack(n)
 	if len(edits) == 0 {
 		return nil
 	}
-	return a.tidy(ctx, edits...)
+	if _, err := a.edit(ctx, edits...); err != nil {
+		return err
+	}
+	if err := a.markIndirect(n.Changed); err != nil {
+		return err
+	}
+	return a.tidy(ctx)
+}
+
+// markIndirect adds the comment for indirect requirements to each requirement that came back,
+// as `go mod edit` has no flag for the comment. Without the comment, the block of indirect
+// requirements would be mixed, and a tidy would add the next requirement outside of it. A
+// tidy removes the comment from a direct requirement.
+func (a *alternate) markIndirect(changed map[string][2]string) error {
+	text, err := os.ReadFile(a.mod)
+	if err != nil {
+		return err
+	}
+	for line, v := range changed {
+		if name, found := strings.CutPrefix(line, "-require="); found && v[1] == "" {
+			back := strings.TrimSuffix(name, "@") + " " + v[0] + "\n"
+			text = bytes.ReplaceAll(text, []byte(back), []byte(strings.TrimSuffix(back, "\n")+" // indirect\n"))
+		}
+	}
+	return os.WriteFile(a.mod, text, 0o666)
 }

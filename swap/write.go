@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"go/version"
 	"maps"
 	"os"
 	"path/filepath"
@@ -108,6 +109,10 @@ func (c *call) prepare(ctx context.Context, a *alternate) (n *notes, copied stri
 	if err != nil {
 		return nil, "", err
 	}
+	built, err := a.built()
+	if err != nil {
+		return nil, "", err
+	}
 	if err := a.tidy(ctx, c.library.replaces(n.Version, copied)...); err != nil {
 		return nil, "", err
 	}
@@ -115,8 +120,31 @@ func (c *call) prepare(ctx context.Context, a *alternate) (n *notes, copied stri
 	if err != nil {
 		return nil, "", err
 	}
+	// A tidy looks for a missing package in newer versions.
+	if v := after.requires(theirModule).Version; v != "" && v != n.Version {
+		return nil, "", fmt.Errorf("the program needs a package of %s %s that a copy has not: examples and hidden directories are left out", theirModule, n.Version)
+	}
 	n.Changed = changes(before.lines(), after.lines())
-	return n, copied, nil
+	if n.Raised, err = a.built(); err != nil {
+		return nil, "", err
+	}
+	maps.DeleteFunc(n.Raised, func(path, version string) bool {
+		return version == built[path] || after.requires(path).Version != ""
+	})
+	return n, copied, a.p.allows(ctx, after)
+}
+
+// allows returns an error if the workspace has a lower go line than a go.mod. Go builds
+// nothing then.
+func (p *program) allows(ctx context.Context, after *modFile) error {
+	if p.work == "" {
+		return nil
+	}
+	work, err := p.read(ctx, "work", p.work)
+	if err == nil && version.Compare("go"+cmp.Or(work.Go, "1.18"), "go"+after.Go) < 0 {
+		err = fmt.Errorf("the write raises the module to go %[1]s, and the workspace has go %[2]s: go work edit -go=%[1]s", after.Go, cmp.Or(work.Go, "1.18"))
+	}
+	return err
 }
 
 // agrees returns an error if a replace in the module has no effect on the workspace: the

@@ -36,6 +36,65 @@ func TestUpgradeOfClientGo(t *testing.T) {
 	p.as(never)
 }
 
+// An upgrade of the library needs no write, and its undo leaves nothing.
+func TestUpgradeOfTheLibrary(t *testing.T) {
+	p := newProgram(t, mainFiles("v0.36.0", ""))
+	before := tree(t, p.top)
+	p.must(world.swap, "write")
+	p.must("go", "get", ours+"@"+next)
+	p.must("go", "mod", "tidy")
+	if got := p.requirements()[ours]; got != next {
+		t.Errorf("the library is required as %s", got)
+	}
+	p.must("go", "run", "-mod=mod", ours+"/swap", "check")
+	if got := p.built(); got != ours {
+		t.Errorf("got %s", got)
+	}
+	p.must("go", "run", "-mod=mod", ours+"/swap", "undo")
+	same(t, "taken back", before, tree(t, p.top))
+}
+
+// After an upgrade of client-go, a tidy drops the library, and gives a line of go.mod to each
+// module that the library has raised without one. An undo takes these lines away as well.
+func TestUndoOfWhatTheLibraryRaised(t *testing.T) {
+	files := direct("v0.29.9")
+	files["logging.go"] = "package main\n\nimport _ \"" + clientGo + "/util/logging\"\n"
+	never, p := newProgram(t, files), newProgram(t, files)
+	p.must(world.swap, "write")
+	for _, p := range []*program{never, p} {
+		p.must("go", "get", clientGo+"@v0.30.9")
+		p.must("go", "mod", "tidy")
+	}
+	if raised := p.requirements()["github.com/stretchr/testify"]; raised == "" || raised == "v1.8.4" {
+		t.Errorf("nothing is raised: testify is %q", raised)
+	}
+	p.commit()
+	p.must(world.swap, "write")
+	p.must(world.swap, "check")
+	p.must(world.swap, "undo")
+	p.as(never)
+}
+
+// An upgrade of client-go may need a new module, and a write may have removed one that comes
+// back. Both have their place in go.mod.
+func TestUndoOfWhatTheWriteRemoved(t *testing.T) {
+	files := direct("v0.29.9")
+	files["logging.go"] = "package main\n\nimport _ \"" + clientGo + "/util/logging\"\n"
+	never, p := newProgram(t, files), newProgram(t, files)
+	if out := p.must(world.swap, "write"); !strings.Contains(out, "swap: removed google.golang.org/appengine ") {
+		t.Errorf("nothing is removed: %s", out)
+	}
+	for _, p := range []*program{never, p} {
+		p.must("go", "get", clientGo+"@v0.30.9")
+	}
+	never.must("go", "mod", "tidy")
+	p.commit()
+	p.must(world.swap, "write")
+	p.must(world.swap, "check")
+	p.must(world.swap, "undo")
+	p.as(never)
+}
+
 // as compares the trees of two programs.
 func (p *program) as(want *program) {
 	p.Helper()
@@ -188,6 +247,15 @@ func TestEditedCopy(t *testing.T) {
 	p.must(world.swap, "check")
 	p.must(world.swap, "undo")
 	same(t, "taken back", before, tree(t, p.top))
+}
+
+// A tidy would upgrade client-go to find a package that the copy leaves out.
+func TestProgramWithAnExampleOfClientGo(t *testing.T) {
+	files := mainFiles("v0.36.0", "\ntool "+clientGo+"/examples\n")
+	p := newProgram(t, files)
+	before := tree(t, p.top)
+	p.fails("needs a package of "+clientGo+" v0.36.0 that a copy has not", "write")
+	same(t, "refused", before, tree(t, p.top))
 }
 
 // What the copy has, and in which modes. Those of the module cache are read-only.

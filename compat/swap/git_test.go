@@ -9,6 +9,29 @@ import (
 	"testing"
 )
 
+// What a write prints can be copied to the shell, also in a directory below go.mod.
+func TestPrintedCommandsOfSubdirectory(t *testing.T) {
+	files := mainFiles("v0.36.0", "")
+	files["sub/deep/deep.go"] = "package deep\n"
+	p := newProgram(t, files)
+	before := tree(t, p.top)
+	p.dir = filepath.Join(p.top, "sub", "deep")
+	printed := func(out, before string) string {
+		t.Helper()
+		_, command, found := strings.Cut(out, before)
+		command, _, _ = strings.Cut(command, "\n")
+		if !found {
+			t.Fatalf("got %s", out)
+		}
+		return command
+	}
+	out := p.must(world.swap, "write")
+	p.must("sh", "-c", printed(out, "commit the write: "))
+	p.must("git", "reset", "--quiet")
+	p.must("sh", "-c", printed(out, "before the commit: "))
+	same(t, "taken back", before, tree(t, p.top))
+}
+
 // Without a way back there is no write, unless somebody insists.
 func TestNoGit(t *testing.T) {
 	p := newProgram(t, mainFiles("v0.36.0", ""))

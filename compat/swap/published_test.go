@@ -9,6 +9,8 @@ var published = []struct {
 }{
 	{clientGo, "v0.27.9", clientGoFiles("1.20", "")},
 	{clientGo, "v0.28.9", clientGoFiles("1.20", "")},
+	{clientGo, "v0.29.9", withModules(clientGoFiles("1.21", ""))},
+	{clientGo, "v0.30.9", withOther(withModules(clientGoFiles("1.21", "")))},
 	{clientGo, "v0.36.0", clientGoFiles("1.24", "")},
 	{clientGo, "v0.37.0", clientGoFiles("1.25", "")},
 	{clientGo, "v0.38.0", clientGoFiles("1.25", "")},
@@ -75,6 +77,22 @@ func SetProvider(MetricsProvider) {}
 // withMore adds a name that is not in client-go.
 func withMore(files map[string]string) map[string]string {
 	files["util/workqueue/more.go"] = "package workqueue\n\n// More is not in client-go.\nfunc More() {}\n"
+	return files
+}
+
+// withModules requires modules that are older than those that the library brings: logr,
+// oauth2, which has come to need one module less, and testify for a test alone.
+func withModules(files map[string]string) map[string]string {
+	files["go.mod"] += "\nrequire (\n\tgithub.com/go-logr/logr v1.3.0\n\tgithub.com/stretchr/testify v1.8.4\n\tgolang.org/x/oauth2 v0.10.0\n)\n"
+	files["util/logging/logging.go"] = "package logging\n\nimport (\n\t_ \"github.com/go-logr/logr\"\n\t_ \"golang.org/x/oauth2\"\n)\n"
+	files["util/logging/logging_test.go"] = "package logging\n\nimport _ \"github.com/stretchr/testify/assert\"\n"
+	return files
+}
+
+// withOther needs one more module.
+func withOther(files map[string]string) map[string]string {
+	files["go.mod"] += "\nrequire example.com/other v1.0.0\n"
+	files["util/logging/other.go"] = "package logging\n\nimport _ \"example.com/other\"\n"
 	return files
 }
 

@@ -54,8 +54,7 @@ func (p *program) trial() {
 	p.must(world.swap, "try", "--", "go", "build", "-o", os.DevNull, ".") // The downloads of the first build are printed too.
 	got := p.must(world.swap, "try", "--", "go", "run", ".")
 	want := "is built on the queue of " + ours + "@" + version + "\n" + ours + "\n"
-	_, err := os.Stat(filepath.Join(p.top, "go.work"))
-	if mod, _ := os.ReadFile(filepath.Join(p.dir, "go.mod")); err != nil && !strings.Contains(string(mod), ours) {
+	if mod, _ := os.ReadFile(filepath.Join(p.dir, "go.mod")); !strings.Contains(string(mod), ours) {
 		want += "swap: a build of the command used the queue of " + ours + "@" + version + "\n"
 	}
 	if !strings.HasSuffix(got, want) {
@@ -162,6 +161,72 @@ func TestVendoredWorkspace(t *testing.T) {
 	p.commit()
 	p.trial()
 	p.cycle()
+}
+
+// A workspace does not read what a dependency of a dependency requires. The library is
+// built with the versions that it asks for all the same.
+func TestWorkspaceOfOldModules(t *testing.T) {
+	p := newProgram(t, nil)
+	for name, text := range direct("v0.29.9") {
+		p.files(map[string]string{"program/" + name: text})
+	}
+	p.files(map[string]string{
+		"program/go.mod":     "module example.com/program\n\ngo 1.25\n\nrequire (\n\t" + clientGo + " v0.29.9\n\tgithub.com/go-logr/logr v1.3.0 // indirect\n)\n",
+		"program/logging.go": "package main\n\nimport _ \"" + clientGo + "/util/logging\"\n",
+		"go.work":            "go 1.25\n\nuse ./program\n",
+	})
+	p.dir = filepath.Join(p.top, "program")
+	p.must("go", "mod", "tidy")
+	p.must("go", "build", "-o", os.DevNull, ".")
+	p.commit()
+	p.trial()
+	p.cycle()
+}
+
+// Go builds nothing in a workspace whose go line is below that of a module, which a write
+// may raise. So the write says what to do before it changes anything.
+func TestWorkspaceOfOldLanguage(t *testing.T) {
+	p := newProgram(t, nil)
+	for name, text := range direct("v0.36.0") {
+		p.files(map[string]string{"program/" + name: text})
+	}
+	p.files(map[string]string{
+		"program/go.mod": "module example.com/program\n\ngo 1.21\n\nrequire " + clientGo + " v0.28.9\n",
+		"go.work":        "go 1.21\n\nuse ./program\n",
+	})
+	p.dir = filepath.Join(p.top, "program")
+	p.must("go", "mod", "tidy")
+	p.commit()
+	p.trial()
+	before := tree(t, p.top)
+	out, code := p.run(world.swap, "write")
+	_, command, said := strings.Cut(out, "the write raises the module to go 1.25, and the workspace has go 1.21: ")
+	if !said || code != 1 {
+		t.Fatalf("exit code %d\n%s", code, out)
+	}
+	same(t, "refused", before, tree(t, p.top))
+	p.must("sh", "-c", command)
+	p.commit()
+	p.cycle()
+}
+
+// Go writes go.work.sum, and no command of swap does: who does not commit the file has no
+// change that the way back leaves.
+func TestWorkspaceSumIsGos(t *testing.T) {
+	p := workspace(t)
+	p.files(map[string]string{
+		"../lib/go.mod": "module example.com/lib\n\ngo 1.21\n\nrequire " + clientGo + " v0.28.9\n",
+		"../lib/lib.go": "package lib\n\nimport _ \"" + theirs + "\"\n",
+	})
+	p.must("go", "-C", "../lib", "mod", "tidy")
+	p.commit()
+	sum := filepath.Join(p.top, "go.work.sum")
+	for _, args := range [][]string{{"try", "--", "go", "list", "-test", "-deps", "./..."}, {"write"}, {"check"}, {"undo"}} {
+		p.must(world.swap, args...)
+		if text, err := os.ReadFile(sum); err == nil {
+			t.Fatalf("swap %s has written go.work.sum:\n%s", args[0], text)
+		}
+	}
 }
 
 // A workspace may build another version than the module of it that is swapped.

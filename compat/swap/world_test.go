@@ -28,6 +28,7 @@ const (
 	ours    = "github.com/seed16c08ea7/workqueue"
 	theirs  = "k8s.io/client-go/util/workqueue"
 	version = "v1.0.0" // that the proxy gives the library
+	next    = "v1.1.0" // of the same files
 )
 
 // A world is what all tests share: the proxy, a module cache, and the command as
@@ -118,8 +119,10 @@ func fill() error {
 	if err != nil {
 		return err
 	}
-	if err := publish(ours, version, root); err != nil {
-		return err
+	for _, version := range []string{version, next} {
+		if err := publish(ours, version, root); err != nil {
+			return err
+		}
 	}
 	for _, m := range published {
 		dir := filepath.Join(world.dir, "source")

@@ -3,8 +3,12 @@
 // tests. The guard test of docs/migrating.md must fail before and pass after. The print
 // test prints which queue the running program has.
 //
+// Programs of the kinds in which a swap has more to do are also written, checked, upgraded
+// and taken back, and their trees are compared.
+//
 //	go run -C compat ./swap/real
 //	go run -C compat ./swap/real -only cloud-provider
+//	go run -C compat ./swap/real -only workspace -all -v
 package main
 
 import (
@@ -18,6 +22,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 )
 
 const ours, theirs = "github.com/seed16c08ea7/workqueue", "k8s.io/client-go/util/workqueue"
@@ -30,11 +35,18 @@ type program struct {
 	// and name is the name of the package.
 	into, name string
 	print      string
+	// untyped programs have a client-go up to v0.30, where the guard test calls New.
+	untyped bool
+	// narrow programs have no packages but those that their tests need, which saves
+	// fetching modules and making vendor folders.
+	narrow bool
 }
 
 func main() {
 	log.SetFlags(0)
 	only := flag.String("only", "", "a `part` of the name of what is to be swapped; k8s.io/client-go has the releases")
+	flag.BoolVar(&verbose, "v", false, "print each command and its seconds")
+	more := flag.Bool("all", false, "all programs of each kind, and not the cheapest one")
 	flag.Parse()
 	dir, err := os.MkdirTemp("", "swapped programs ")
 	if err != nil {
@@ -42,7 +54,7 @@ func main() {
 	}
 	library, err := filepath.Abs("..")
 	if err == nil {
-		err = all(dir, library, *only)
+		err = all(dir, library, *only, *more)
 	}
 	if removed := os.RemoveAll(dir); err == nil {
 		err = removed
@@ -52,7 +64,7 @@ func main() {
 	}
 }
 
-func all(dir, library, only string) error {
+func all(dir, library, only string, more bool) error {
 	swap := filepath.Join(dir, "swap")
 	if _, err := run(library, "go", "build", "-o", swap, "./swap"); err != nil {
 		return err
@@ -74,6 +86,14 @@ func all(dir, library, only string) error {
 			return fmt.Errorf("%s %s: %w", p.module, p.version, err)
 		}
 	}
+	for i, k := range kinds {
+		if k.more && !more || !strings.Contains(k.name+" "+k.module, only) {
+			continue
+		}
+		if err := k.live(filepath.Join(dir, fmt.Sprint("kind ", i)), guard, swap, library); err != nil {
+			return fmt.Errorf("%s: %s %s: %w", k.name, k.module, k.version, err)
+		}
+	}
 	return nil
 }
 
@@ -81,16 +101,9 @@ func (p *program) try(dir, guard, swap, library string) error {
 	if err := p.copy(dir, guard); err != nil {
 		return err
 	}
-	// Some tests of the programs have time limits, which a busy machine exceeds now and
-	// then. So a difference is compared again. A test broken by the swap fails every
-	// time.
-	const tries = 3
-	var err error
-	for range tries {
-		if err = p.compare(dir, []string{swap, "try", "-library", library, "--"}); err == nil {
-			break
-		}
-	}
+	_, err := again(func() (any, error) {
+		return nil, p.compare(dir, []string{swap, "try", "-library", library, "--"})
+	})
 	return err
 }
 
@@ -119,23 +132,54 @@ func (p *program) copy(dir, guard string) error {
 	if err := os.CopyFS(dir, os.DirFS(fetched.Dir)); err != nil {
 		return err
 	}
-	// Files from the module cache are read-only.
-	if err := filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
-		if err == nil {
-			err = os.Chmod(path, 0o755)
-		}
+	if err := writable(dir); err != nil {
 		return err
-	}); err != nil {
+	}
+	if err := p.narrowed(dir); err != nil {
 		return err
 	}
 	if err := dropReplaces(dir); err != nil {
 		return err
 	}
+	if p.untyped {
+		guard = strings.Replace(guard, "NewTyped[string]", "New", 1)
+	}
 	test := "package " + p.name + "\n\nimport (\n\t\"reflect\"\n\t\"testing\"\n\n\t\"" + theirs + "\"\n)\n\n" + guard
 	if err := os.WriteFile(filepath.Join(dir, p.into, "guard_test.go"), []byte(test), 0o666); err != nil {
 		return err
 	}
+	if p.print == "" {
+		return nil
+	}
 	return os.WriteFile(filepath.Join(dir, p.into, "print_test.go"), []byte(p.print), 0o666)
+}
+
+// writable changes the modes of files from the module cache, which are read-only.
+func writable(dir string) error {
+	return filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
+		if err == nil {
+			err = os.Chmod(path, 0o755)
+		}
+		return err
+	})
+}
+
+// narrowed removes the packages that the tests do not need.
+func (p *program) narrowed(dir string) error {
+	if !p.narrow {
+		return nil
+	}
+	out, err := run(dir, "go", slices.Concat([]string{"list", "-mod=mod", "-deps", "-test", "-f", "{{.Dir}}"}, p.packages)...)
+	if err != nil {
+		return err
+	}
+	needed := strings.Split(out, "\n")
+	return filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || filepath.Ext(path) != ".go" || slices.Contains(needed, filepath.Dir(path)) {
+			return err
+		}
+		return os.Remove(path)
+	})
 }
 
 func dropReplaces(dir string) error {
@@ -165,13 +209,21 @@ func (p *program) compare(dir string, swap []string) error {
 	if before.queue != theirs || after.queue != ours {
 		return fmt.Errorf("the queue is of %q, and with the swap of %q", before.queue, after.queue)
 	}
-	if before.guard != "fail" || after.guard != "pass" {
-		return fmt.Errorf("the guard test: %q, and with the swap %q", before.guard, after.guard)
-	}
-	if !slices.Equal(before.own, after.own) || len(before.own) == 0 {
-		return fmt.Errorf("tests before:\n%s\nand after:\n%s", strings.Join(before.own, "\n"), strings.Join(after.own, "\n"))
+	if err := before.same(after); err != nil {
+		return err
 	}
 	fmt.Printf("%s %s: %d tests of its own have the same outcomes; the queue is of %s\n", p.module, p.version, len(before.own), after.queue)
+	return nil
+}
+
+// same returns an error if a test but the guard test has another outcome after the swap.
+func (o *outcomes) same(after outcomes) error {
+	if o.guard != "fail" || after.guard != "pass" {
+		return fmt.Errorf("the guard test: %q, and with the swap %q", o.guard, after.guard)
+	}
+	if !slices.Equal(o.own, after.own) || len(o.own) == 0 {
+		return fmt.Errorf("tests before:\n%s\nand after:\n%s", strings.Join(o.own, "\n"), strings.Join(after.own, "\n"))
+	}
 	return nil
 }
 
@@ -183,7 +235,7 @@ type outcomes struct {
 
 // tests runs go test behind a prefix, and collects the results.
 func (p *program) tests(dir string, prefix []string) (o outcomes, err error) {
-	args := slices.Concat(prefix, []string{"go", "test", "-json", "-count=1", "-vet=off", "-timeout=1h"}, p.packages)
+	args := slices.Concat(prefix, []string{"go", "test", "-json", "-count=1", "-vet=off", "-ldflags=-w", "-timeout=1h"}, p.packages)
 	out, _ := run(dir, args[0], args[1:]...) // The guard test fails without the swap.
 	for line := range strings.Lines(out) {
 		var e event
@@ -215,12 +267,30 @@ func (o *outcomes) note(e event) {
 	o.own = append(o.own, e.Action+" "+e.Package+" "+e.Test)
 }
 
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+var (
+	verbose  bool
+	settings []string // of the environment, for a kind of program
+)
+
 // run returns the output of a command. An error contains the output too.
 func run(dir, name string, args ...string) (string, error) {
 	cmd := exec.Command(name, args...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GOWORK=off")
+	cmd.Env = append(os.Environ(), "GOFLAGS=-trimpath", "GOWORK=off")
+	if work := filepath.Join(filepath.Dir(dir), "go.work"); exists(work) {
+		cmd.Env = append(cmd.Env, "GOWORK="+work)
+	}
+	cmd.Env = append(cmd.Env, settings...)
+	began := time.Now()
 	out, err := cmd.Output()
+	if verbose {
+		log.Printf("%6.1f s %s %q", time.Since(began).Seconds(), name, args)
+	}
 	if failed, ok := err.(*exec.ExitError); ok {
 		err = fmt.Errorf("%s %q: %w\n%s%s", name, args, err, out, failed.Stderr)
 	}
