@@ -91,7 +91,7 @@ minimums: ## the root tests with the lowest Go and modules, and with the newest;
 
 # Their own tests before and after the swap, and what the running program has for a
 # queue. Fetches them.
-swap-programs: ## real programs, swapped; 3.5 minutes, and 10 the first time
+swap-programs: ## real programs, swapped; 8 minutes, and longer the first time
 	go run -C compat ./swap/real
 
 # The positions in the line and the heap are 32 bits wide, an int is not always.

@@ -28,6 +28,9 @@ type (
 	remover[T comparable] interface {
 		Remove(item T) bool
 	}
+	funcRemover[T comparable] interface {
+		RemoveFunc(del func(item T) bool) (removed int)
+	}
 	snapshotter[T comparable] interface {
 		Snapshot(limit int) Snapshot[T]
 	}
@@ -45,6 +48,15 @@ type (
 	}
 	drainer interface {
 		Drain(ctx context.Context) error
+	}
+	idleWaiter interface {
+		WaitIdle(ctx context.Context) error
+	}
+	emptyWaiter interface {
+		WaitEmpty(ctx context.Context) error
+	}
+	barrier interface {
+		Barrier(ctx context.Context) error
 	}
 )
 

@@ -304,7 +304,7 @@ func TestLargeItems(t *testing.T) {
 
 // The table in docs/semantics.md under "Taking back and putting off", a cell
 // each: a call, made of an item in a state, and what the queue then has the item
-// for. The item waits for 10 s where it waits; the calls name 5 and 20 s.
+// for. The item waits for 10 s where it waits; most calls name 5 and 20 s.
 var interplay = []interplayRow{
 	{"Add",
 		"queued", "queued, waiting 10s", "queued", "again", "again", "again, waiting 10s"},
@@ -350,8 +350,36 @@ var interplay = []interplayRow{
 		"queued", "queued", "queued", "again", "again", "again"},
 	{"Debounce 20s, without a maximum",
 		"waiting 20s", "waiting 10s", "queued, waiting 20s", "in flight, waiting 20s", "again, waiting 20s", "in flight, waiting 10s"},
+	{"Add, with ItemPace",
+		"waiting 3s", "waiting 3s", "queued", "in flight, waiting 3s", "again", "in flight, waiting 3s"},
+	{"AddAll, with ItemPace",
+		"waiting 3s", "waiting 3s", "queued", "in flight, waiting 3s", "again", "in flight, waiting 3s"},
+	{"AddAfter 0s, with ItemPace",
+		"waiting 3s", "waiting 3s", "queued", "in flight, waiting 3s", "again", "in flight, waiting 3s"},
+	{"AddAfter 2s, with ItemPace",
+		"waiting 3s", "waiting 3s", "queued", "in flight, waiting 3s", "again", "in flight, waiting 3s"},
+	{"Reschedule 0s, with ItemPace",
+		"waiting 3s", "waiting 3s", "queued", "in flight, waiting 3s", "again", "in flight, waiting 3s"},
+	{"Debounce 0s, with ItemPace",
+		"waiting 3s", "waiting 3s", "queued", "in flight, waiting 3s", "again", "in flight, waiting 3s"},
+	{"Add, with StrictBackoff",
+		"queued", "waiting 10s", "queued", "again", "again", "in flight, waiting 10s"},
+	{"AddAll, with StrictBackoff",
+		"queued", "waiting 10s", "queued", "again", "again", "in flight, waiting 10s"},
+	{"AddAfter 0s, with StrictBackoff",
+		"queued", "waiting 10s", "queued", "again", "again", "in flight, waiting 10s"},
+	{"Debounce 0s, with StrictBackoff",
+		"queued", "waiting 10s", "queued", "again", "again", "in flight, waiting 10s"},
+	{"AddAfter 5s, with StrictBackoff",
+		"waiting 5s", "waiting 10s", "queued", "in flight, waiting 5s", "again", "in flight, waiting 10s"},
+	{"AddRateLimited, with StrictBackoff",
+		"waiting 5s", "waiting 10s", "queued", "in flight, waiting 5s", "again", "in flight, waiting 10s"},
+	{"Debounce 5s, with StrictBackoff",
+		"waiting 5s", "waiting 10s", "queued", "in flight, waiting 5s", "again", "in flight, waiting 10s"},
 	{"Remove",
 		"idle false", "idle true", "idle true", "in flight false", "in flight true", "in flight true"},
+	{"RemoveFunc",
+		"idle 0", "idle 1", "idle 1", "in flight 0", "in flight 1", "in flight 1"},
 	{"Done",
 		"idle", "waiting 10s", "queued", "idle", "queued", "waiting 10s"},
 	{"ShutDown",
@@ -364,7 +392,7 @@ func TestInterplayOfCallsAndStates(t *testing.T) {
 	t.Parallel()
 	for _, row := range interplay {
 		belows := []string{"Typed", "storage", "foreign"}
-		if strings.HasSuffix(row.call, "with OneEntry") {
+		if strings.Contains(row.call, ", with ") {
 			belows = belows[:2]
 		}
 		row.play(t, belows, interplayCell)
@@ -397,31 +425,48 @@ func (row interplayRow) play(t *testing.T, belows []string, cell func(t *testing
 	}
 }
 
-// A pair is a queue with a limiter of 5 s, with and without a Typed that it
-// knows below.
+// A cell is a call of a queue, with and without a Typed that it knows below. The limiter says
+// 5 s. With StrictBackoff the item waits because of the limiter, which has said 10 s then. With
+// ItemPace the limiter of the pace says 3 s, after the hand-out that brought the item to its state.
 func interplayCell(t *testing.T, call, state, below string) string {
-	clock := testingclock.NewFakeClock(epoch)
-	config := workqueue.TypedDelayingQueueConfig[string]{Clock: clock}
-	call, config.OneEntry = strings.CutSuffix(call, ", with OneEntry")
+	config := workqueue.TypedRateLimitingQueueConfig[string]{Clock: testingclock.NewFakeClock(epoch)}
+	call, option, _ := strings.Cut(call, ", with ")
+	limiter, pace := paceOf[string](5*time.Second), paceOf[string](0)
+	slow := func(string) time.Duration { return 3 * time.Second }
+	switch option {
+	case "OneEntry":
+		config.OneEntry = true
+	case "ItemPace":
+		config.ItemPace = pace
+	case "StrictBackoff":
+		config.StrictBackoff = true
+	}
 	switch below {
 	case "storage":
 		config.Queue = workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Queue: workqueue.DefaultQueue[string]()})
 	case "foreign":
 		config.Queue = struct{ *workqueue.Typed[string] }{workqueue.NewTyped[string]()}
 	}
-	q := workqueue.NewTypedRateLimiting(constant(5*time.Second), workqueue.TypedRateLimitingQueueConfig[string]{
-		DelayingQueue: workqueue.NewTypedDelaying(config),
-	})
+	q := workqueue.NewTypedRateLimiting[string](limiter, config)
 	defer q.ShutDown()
-	bring(q, state, interplayAdds{
-		first: func() { q.Add("a") }, again: func() { q.Add("a") }, later: func() { q.AddAfter("a", 10*time.Second) },
-	})
+	later := func() {
+		pace.wait = slow
+		q.AddAfter("a", 10*time.Second)
+	}
+	if config.StrictBackoff {
+		later = func() {
+			limiter.wait = func(string) time.Duration { return 10 * time.Second }
+			q.AddRateLimited("a")
+		}
+	}
+	bring(q, state, interplayAdds{first: func() { q.Add("a") }, again: func() { q.Add("a") }, later: later})
+	limiter.wait, pace.wait = paceOf[string](5*time.Second).wait, slow
 	if before := describeLimiter(q.Snapshot(9)); before != strings.Replace(state, "waiting", "waiting 10s", 1) {
 		t.Fatalf("in the beginning the item is %s", before)
 	}
 	result := apply(q, call)
 	synctest.Wait()
-	checkInvariants(t, 0, q)
+	checkInvariants(t, 0, q.Delaying())
 	return describeLimiter(q.Snapshot(9)) + result
 }
 
@@ -471,6 +516,8 @@ func apply(q *workqueue.TypedRateLimiting[string], call string) (result string) 
 		q.Debounce("a", d, most)
 	case "Remove":
 		return fmt.Sprint(" ", q.Remove("a"))
+	case "RemoveFunc":
+		return fmt.Sprint(" ", q.RemoveFunc(func(item string) bool { return item == "a" }))
 	case "Done":
 		q.Done("a")
 	case "ShutDown":

@@ -144,6 +144,7 @@ func (q *TypedDelaying[T]) popDue(shutDown bool, r reading) (item T, k rank, o o
 		q.metrics.observeLateness(r.now - o.next)
 		var p *placement
 		_, item, p = q.agenda.pop(new(placement))
+		q.noteMoveLocked(item)
 		k = p.rankOf()
 	}
 	return item, k, o
@@ -177,42 +178,19 @@ func (q *TypedDelaying[T]) sleepUntil(next time.Duration) {
 		if next < now+heartbeat { // next - now could overflow.
 			d = next - now
 		}
-		q.arm(d)
+		q.alarm.Arm(d)
 		before := now
 		if now = q.now(); q.real || now == before {
 			break
 		}
 	}
 	if next <= now {
-		q.disarm()
+		q.alarm.Disarm()
 		return
 	}
 	select {
-	case <-q.timer.C():
+	case <-q.alarm.C():
 	case <-q.wake:
-		q.disarm()
-	}
-}
-
-func (q *TypedDelaying[T]) arm(d time.Duration) {
-	if q.timer == nil {
-		q.timer = q.clock.NewTimer(d)
-		return
-	}
-	q.disarm()
-	q.timer.Reset(d)
-}
-
-// disarm keeps the timer from firing while nobody listens, and takes back a tick that
-// nobody has received. Otherwise a fake clock that fires the timer again would wait for
-// room for the next tick, with the lock of the clock held.
-func (q *TypedDelaying[T]) disarm() {
-	if q.timer == nil {
-		return
-	}
-	q.timer.Stop()
-	select {
-	case <-q.timer.C():
-	default:
+		q.alarm.Disarm()
 	}
 }

@@ -26,26 +26,73 @@ const (
 	instantDelay = 100 * time.Nanosecond
 )
 
+// A plan is what a call wants for an item. The caller sets the first fields, and carryOut the
+// others. The placement of the add goes beside the plan, as it would be allocated in the plan.
+type plan[T comparable] struct {
+	kind        planKind
+	mode        mode
+	hash        uint32
+	item        T
+	after, most time.Duration // most is for planDebounce, and 0 for no latest time
+
+	r reading
+	timing
+}
+
+type planKind uint8
+
+const (
+	planAdd   planKind = iota // an Add with OneEntry: now
+	planReAdd                 // an Add of a Run for the item at work: without ItemPace, and beside a wait
+	planDelay                 // AddAfter and AddRateLimited
+	planReschedule
+	planDebounce
+)
+
+// A mode says more of an add with a delay.
+type mode uint8
+
+const (
+	modeStrict mode = 1 << iota // an Add must not end the wait
+	modeRetry                   // Run holds the item, and does not add the item if a RemoveFunc has let go of it
+)
+
+// ends reports whether the call wants that the item waits no more.
+func (w *plan[T]) ends() bool { return w.after <= 0 && w.kind != planDelay }
+
+// keeps reports whether the item keeps the rank of its wait.
+func (w *plan[T]) keeps() bool { return w.kind >= planReschedule }
+
 // addAfter is AddAfter with a rank, and reports whether the item was taken.
-func (q *TypedDelaying[T]) addAfter(item T, duration time.Duration, k rank) (taken bool) {
+func (q *TypedDelaying[T]) addAfter(item T, duration time.Duration, k rank, m mode) (taken bool) {
 	hash := slab.HashOf(item)
-	if q.queue.ShuttingDown() {
+	if q.ShuttingDown() {
 		return false
 	}
 	if duration <= 0 {
-		defer func() { taken = q.addNow(hash, item, k) }() // Even if the metric does not return.
+		defer func() { // Even if the metric does not return.
+			if m&modeRetry != 0 {
+				taken = q.reAdd(hash, item, k, planAdd)
+			} else {
+				taken = q.addNow(hash, item, k)
+			}
+		}()
 		q.countRetry()
 		return taken
 	}
 	var place placement
-	return q.delay(hash, item, duration, q.place(&place, item, k))
+	p := q.place(&place, item, k)
+	if m&modeRetry != 0 {
+		p.setRank(k)
+	}
+	return q.delay(hash, item, duration, p, m)
 }
 
 // addAllAfter is addAfter for several items and a positive duration. eachPlaced hashes all
 // items and asks the order about all items before the first item waits: both can panic.
 func (q *TypedDelaying[T]) addAllAfter(items []T, duration time.Duration, k rank) (taken int) {
 	return q.eachPlaced(items, k, func(hash uint32, item T, p *placement) bool {
-		return !q.queue.ShuttingDown() && q.delay(hash, item, duration, p)
+		return !q.queue.ShuttingDown() && q.delay(hash, item, duration, p, 0)
 	})
 }
 
@@ -81,31 +128,22 @@ func (q *TypedDelaying[T]) countRetry() {
 }
 
 // delay counts a retry and makes the item wait, even if the metric does not return.
-func (q *TypedDelaying[T]) delay(hash uint32, item T, duration time.Duration, p *placement) (taken bool) {
+func (q *TypedDelaying[T]) delay(hash uint32, item T, duration time.Duration, p *placement, m mode) (taken bool) {
+	var w plan[T] // Set field by field: a literal is made elsewhere and copied.
+	w.kind, w.mode, w.hash, w.item, w.after = planDelay, m, hash, item, duration
 	if q.retries == nil {
-		return q.delayUncounted(hash, item, duration, p)
+		return q.carryOut(&w, p)
 	}
-	defer func() { taken = q.delayUncounted(hash, item, duration, p) }()
+	defer func() { taken = q.carryOut(&w, p) }()
 	q.retries.Inc()
 	return taken
-}
-
-// delayUncounted is delay without the metric. A delay up to instantDelay may be over at the
-// second reading of the clock: then the item is due already.
-func (q *TypedDelaying[T]) delayUncounted(hash uint32, item T, duration time.Duration, p *placement) (taken bool) {
-	r := q.readClock()
-	due := dueAfter(r.now, duration)
-	if duration <= instantDelay && q.real {
-		r.now = q.now()
-	}
-	return q.observePromotion(q.schedule(hash, item, r, due, p))
 }
 
 // place asks the order of typed about an item, see [Order.place]. It asks before the wait,
 // because both locks are held when the wait ends.
 func (q *TypedDelaying[T]) place(p *placement, item T, k rank) *placement {
-	if q.typed != nil {
-		return q.typed.place(p, item, k)
+	if q.typed != nil && q.typed.order != nil {
+		return q.typed.order.place(p, item, k)
 	}
 	return rankOnly(p, k)
 }
@@ -120,27 +158,187 @@ func dueAfter(now, duration time.Duration) time.Duration {
 	return now + duration
 }
 
-// schedule makes the item wait, or adds an item that is due by now. If no other item waits,
-// the due item is added without a detour through the agenda. Otherwise the due item goes
-// through the agenda, behind items that were due before.
-func (q *TypedDelaying[T]) schedule(hash uint32, item T, r reading, due time.Duration, p *placement) promotion {
-	added := q.typedNow(r.now)
+// carryOut carries out a plan, and reports whether the item was taken.
+//
+// A delay up to instantDelay may be over at a second reading of the clock: then the item is due
+// already.
+func (q *TypedDelaying[T]) carryOut(w *plan[T], p *placement) (taken bool) {
+	w.r = q.readClock()
+	w.due = dueAfter(w.r.now, max(0, w.after))
+	switch {
+	case w.kind == planDelay:
+		w.strict = w.mode&modeStrict != 0
+		if w.after <= instantDelay && q.real {
+			w.r.now = q.now()
+		}
+	case w.kind == planDebounce:
+		w.latest = math.MaxInt64
+		if w.most > 0 {
+			w.latest = dueAfter(w.r.now, w.most)
+		}
+	}
+	added := q.typedNow(w.r.now)
+	if q.pace != nil || q.typed == nil && w.ends() {
+		return q.carryOutSpecial(w, p, added)
+	}
+	a, _ := q.carryOutOnce(w, p, added, true)
+	if a.added == 0 && !a.yield {
+		return a.taken
+	}
+	return q.observePromotion(a)
+}
+
+// carryOutSpecial is carryOut with ItemPace, and for the end of a wait above foreign code.
+//
+// With ItemPace, the item waits for the limiter once for each hand-out: the first call after the
+// hand-out asks the limiter. That is the call that finds the item neither queued nor waiting.
+// The limiter is foreign code, and is asked without the lock of the queue. The lock pacing keeps
+// all other calls from finding the same in the meantime.
+//
+// Above foreign code, the two steps of a move hold no common lock. The wait ends first: in the
+// other order the loop could add the item once more, after a worker has got the item.
+func (q *TypedDelaying[T]) carryOutSpecial(w *plan[T], p *placement, added time.Duration) (taken bool) {
+	if q.typed != nil {
+		return q.observePromotion(q.carryOutPaced(w, p, added))
+	}
+	var place placement
+	if wait, waited := q.unplan(w.hash, w.item, &place); waited {
+		p = p.endWait(wait, w.keeps())
+	}
+	return addBelow(q.queue, w.item, p.rankOf())
+}
+
+func (q *TypedDelaying[T]) carryOutPaced(w *plan[T], p *placement, added time.Duration) promotion {
+	q.pacing.Lock()
+	defer q.pacing.Unlock()
+	a, done := q.carryOutOnce(w, p, added, w.kind == planReAdd)
+	if !done {
+		if d := q.pace.When(w.item); d > 0 {
+			w.floor = dueAfter(q.now(), d) // When counts from some moment before its return.
+		}
+		a, _ = q.carryOutOnce(w, p, added, true)
+	}
+	return a
+}
+
+// carryOutOnce does nothing and reports false if the limiter of ItemPace has to be asked first.
+//
+// If no other item waits, an item of an AddAfter that is due already is added without a detour
+// through the agenda. Otherwise the item goes through the agenda, behind items that were due
+// before.
+func (q *TypedDelaying[T]) carryOutOnce(w *plan[T], p *placement, added time.Duration, asked bool) (a promotion, done bool) {
 	if !q.mu.TryLock() {
 		gate.LockAwake(&q.mu)
 	}
 	defer q.mu.Unlock()
-	if q.closed {
-		return promotion{}
+	if q.closed || q.oneEntry || w.mode&modeRetry != 0 {
+		if a, how := q.specialLocked(w, p, added, asked); how != planGoesOn {
+			return a, how == planIsOver
+		}
 	}
-	if q.hasEntryLocked(hash, item) {
-		return q.raiseLocked(hash, item, added, p)
+	if w.due <= w.r.now && q.mayGoLocked(w) {
+		if !w.ends() {
+			q.metrics.observeLateness(w.r.now - w.due)
+		}
+		return q.promoteLocked(w, p, added), true
 	}
-	if due <= r.now && q.typed != nil && q.agenda.len() == 0 {
-		q.metrics.observeLateness(r.now - due)
-		return q.promoteLocked(hash, item, added, p, false)
+	if p != nil {
+		q.hearLocked(p)
 	}
-	first := q.agenda.schedule(hash, item, r.now, due, p)
-	return q.arrangeLocked(first, r, added)
+	if w.kind != planDelay {
+		return q.arrangeLocked(q.waitLocked(w, p), w.r, added), true
+	}
+	return q.arrangeLocked(q.agenda.schedule(w.hash, w.item, w.r.now, w.timing, p), w.r, added), true
+}
+
+// mayGoLocked reports whether the item of the plan, which is due, is added now.
+func (q *TypedDelaying[T]) mayGoLocked(w *plan[T]) bool {
+	if w.floor > max(0, w.r.now) && w.kind != planReAdd {
+		return false
+	}
+	return w.ends() || q.typed != nil && q.agenda.len() == 0
+}
+
+// waitLocked has the item of a plan without a delay of its own wait, and reports whether the
+// earliest due time has changed.
+func (q *TypedDelaying[T]) waitLocked(w *plan[T], p *placement) (first bool) {
+	switch {
+	case w.kind == planReschedule:
+		return q.agenda.reschedule(w.hash, w.item, w.r.now, w.timing, p)
+	case w.kind == planDebounce && !w.ends():
+		return q.agenda.debounce(w.hash, w.item, w.r.now, w.timing, p)
+	}
+	return q.agenda.schedule(w.hash, w.item, w.r.now, w.timing, p)
+}
+
+const (
+	planGoesOn = iota // nothing has been done
+	planIsOver        // the plan is carried out
+	planAsks          // the limiter of ItemPace has to be asked first
+)
+
+// specialLocked carries out a plan in a queue that is closed, for an item that a RemoveFunc has let
+// go of, and for an item that OneEntry keeps from waiting. For any other item specialLocked
+// looks for the floor.
+func (q *TypedDelaying[T]) specialLocked(w *plan[T], p *placement, added time.Duration, asked bool) (a promotion, how int) {
+	switch {
+	case w.mode&modeRetry != 0 && q.isGoneBelow(w.hash, w.item):
+		return promotion{}, planIsOver
+	case q.closed && w.ends(): // Nothing waits any more, but the queue below may still be open.
+		return q.promoteLocked(w, p, added), planIsOver
+	case q.closed:
+		return promotion{}, planIsOver
+	}
+	if q.oneEntry && (!w.ends() || !asked) {
+		if a, queued := q.queuedLocked(w, p, added); queued {
+			return a, planIsOver
+		}
+	}
+	if q.holds {
+		waits, floor := q.agenda.floorOf(w.hash, w.item, w.kind != planReschedule)
+		if !asked && !waits {
+			return promotion{}, planAsks
+		}
+		w.floor = max(w.floor, floor)
+	}
+	return promotion{}, planGoesOn
+}
+
+// hearLocked tells the order of an add that waits: the last add of a group decides the weight and
+// the limit of the group, whenever its item is due.
+func (q *TypedDelaying[T]) hearLocked(p *placement) {
+	if p.weight == 0 {
+		return
+	}
+	q.typed.mu.Lock()
+	defer q.typed.mu.Unlock()
+	q.typed.fifo.hear(p)
+	q.typed.settle()
+}
+
+// isGoneBelow is isGone of the queue below, which a Run has found to be a Typed.
+func (q *TypedDelaying[T]) isGoneBelow(hash uint32, item T) bool {
+	return q.queue.(*Typed[T]).isGone(hash, item)
+}
+
+// queuedLocked carries out the plan for an item that OneEntry keeps from waiting, because the item
+// is queued, or will be by its Done. The priority of the add still counts, and a Queue is told of
+// the add as of any other. Between the look and the add a worker could get the item, and the add
+// would count as one after the hand-out.
+func (q *TypedDelaying[T]) queuedLocked(w *plan[T], p *placement, added time.Duration) (a promotion, queued bool) {
+	t := q.typed
+	gate.LockSoon(&t.mu)
+	queued = t.fifo.isQueued(w.hash, w.item)
+	if queued && (w.ends() || w.kind != planReschedule && (p != nil || t.fifo.lanes != nil || t.fifo.storage != nil)) {
+		t.fifo.hear(p)
+		if t.addLocked(w.hash, w.item, added, p) {
+			a.added = 1
+		}
+		t.settle()
+	}
+	t.mu.Unlock()
+	a.taken = true
+	return a, queued
 }
 
 // A promotion is the work that is left when items have moved from the agenda to the queue
@@ -213,6 +411,7 @@ func (q *TypedDelaying[T]) moveDueLocked(r reading, added time.Duration) (a prom
 		q.metrics.observeLateness(r.now - q.agenda.next())
 		var place placement
 		hash, item, p := q.agenda.pop(&place)
+		q.noteMoveLocked(item)
 		if q.typed.addLocked(hash, item, added, p) {
 			a.added++
 		}
@@ -221,6 +420,13 @@ func (q *TypedDelaying[T]) moveDueLocked(r reading, added time.Duration) (a prom
 	a.yield = q.typed.waking
 	q.typed.mu.Unlock()
 	return a
+}
+
+// noteMoveLocked notes an item that has become due, for each RemoveFunc.
+func (q *TypedDelaying[T]) noteMoveLocked(item T) {
+	for _, moved := range q.moves {
+		*moved = append(*moved, item)
+	}
 }
 
 // isWaking reports whether a woken worker has not arrived yet.
@@ -233,16 +439,18 @@ func (q *Typed[T]) isWaking() bool {
 // promoteLocked ends the wait of the item, if the item waits, and adds the item to typed.
 // mu is held during both steps: otherwise a Snapshot could show the item twice or not at
 // all.
-func (q *TypedDelaying[T]) promoteLocked(hash uint32, item T, added time.Duration, p *placement, keep bool) (a promotion) {
+func (q *TypedDelaying[T]) promoteLocked(w *plan[T], p *placement, added time.Duration) (a promotion) {
 	var place placement
 	said := p
-	if wait, waited := q.unplanLocked(hash, item, &place); waited {
-		p = p.endWait(wait, keep)
+	if w.kind != planReAdd || q.oneEntry {
+		if wait, waited := q.unplanLocked(w.hash, w.item, &place); waited {
+			p = p.endWait(wait, w.keeps())
+		}
 	}
 	gate.LockSoon(&q.typed.mu)
 	a.taken = !q.typed.fifo.closed
 	q.typed.fifo.hear(said)
-	if q.typed.addLocked(hash, item, added, p) {
+	if q.typed.addLocked(w.hash, w.item, added, p) {
 		a.added = 1
 	}
 	q.typed.settle()
@@ -298,41 +506,10 @@ func (q *TypedDelaying[T]) observePromotion(a promotion) (taken bool) {
 // its own, typedNow reads the clock of typed. That clock may be foreign code, so a caller
 // must not hold a lock.
 func (q *TypedDelaying[T]) typedNow(now time.Duration) time.Duration {
-	if q.aligned || q.typed == nil {
+	if q.aligned {
 		return now
 	}
 	return q.typed.metrics.now()
-}
-
-// hasEntryLocked reports whether OneEntry keeps the item from waiting. The caller plans the
-// item in the same critical section. An Add takes the lock too, and so cannot come in
-// between.
-func (q *TypedDelaying[T]) hasEntryLocked(hash uint32, item T) bool {
-	return q.oneEntry && q.typed.isQueued(hash, item)
-}
-
-// raiseLocked handles a delayed add for an item that OneEntry keeps from waiting. The
-// priority of the add still counts, and a Queue is told of the add as of any other.
-func (q *TypedDelaying[T]) raiseLocked(hash uint32, item T, added time.Duration, p *placement) (a promotion) {
-	if p != nil || q.typed.hasOrder() {
-		a = q.promoteLocked(hash, item, added, p, false)
-	}
-	a.taken = true
-	return a
-}
-
-// isQueued reports whether the item is queued, or will be queued by its Done.
-func (q *Typed[T]) isQueued(hash uint32, item T) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.fifo.isQueued(hash, item)
-}
-
-// hasOrder reports whether the queue has lanes or a storage.
-func (q *Typed[T]) hasOrder() bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.fifo.lanes != nil || q.fifo.storage != nil
 }
 
 // addNow adds the item at once. With OneEntry the add ends the wait of the item.
@@ -341,28 +518,28 @@ func (q *TypedDelaying[T]) addNow(hash uint32, item T, k rank) (taken bool) {
 		return addBelow(q.queue, item, k)
 	}
 	var place placement
-	return q.promote(hash, item, q.place(&place, item, k), false)
+	return q.addPlaced(hash, item, q.place(&place, item, k))
 }
 
-// promote ends the wait of the item and adds the item. With keep, the item keeps the rank
-// of its wait. If the queue below is foreign code, the two steps hold no common lock. The
-// wait ends first: in the other order the loop could add the item once more, after a worker
-// has got the item.
-func (q *TypedDelaying[T]) promote(hash uint32, item T, p *placement, keep bool) (taken bool) {
+func (q *TypedDelaying[T]) addPlaced(hash uint32, item T, p *placement) (taken bool) {
+	var w plan[T] // As in delay.
+	w.hash, w.item = hash, item
+	return q.carryOut(&w, p)
+}
+
+// reAdd has Done queue an item that a Run holds, or with planAdd and OneEntry has the item wait
+// for ItemPace.
+func (q *TypedDelaying[T]) reAdd(hash uint32, item T, k rank, kind planKind) (taken bool) {
 	if q.typed == nil {
-		var place placement
-		if wait, waited := q.unplan(hash, item, &place); waited {
-			p = p.endWait(wait, keep)
-		}
-		return addBelow(q.queue, item, p.rankOf())
+		return addBelow(q.queue, item, k)
 	}
-	return q.observePromotion(q.promoteTyped(hash, item, q.typedNow(q.now()), p, keep))
-}
-
-func (q *TypedDelaying[T]) promoteTyped(hash uint32, item T, added time.Duration, p *placement, keep bool) promotion {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.promoteLocked(hash, item, added, p, keep)
+	if !q.oneEntry {
+		kind = planReAdd
+	}
+	var place placement
+	p := q.place(&place, item, k)
+	p.setRank(k)
+	return q.carryOut(&plan[T]{kind: kind, mode: modeRetry, hash: hash, item: item}, p)
 }
 
 // unplan is unplanLocked for a caller without the lock.
@@ -372,34 +549,27 @@ func (q *TypedDelaying[T]) unplan(hash uint32, item T, memory *placement) (p *pl
 	return q.unplanLocked(hash, item, memory)
 }
 
-func (q *TypedDelaying[T]) reschedule(hash uint32, item T, r reading, due time.Duration, p *placement) promotion {
-	added := q.typedNow(r.now)
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.closed || q.hasEntryLocked(hash, item) {
-		return promotion{taken: !q.closed}
+// takeBack removes an item from both layers, and reports whether there was anything to remove. An
+// add of the item that comes later must not find the limiter of ItemPace before its Forget.
+func (q *TypedDelaying[T]) takeBack(item T, fully bool) (removed bool) {
+	hash := slab.HashOf(item)
+	if q.pace != nil {
+		q.pacing.Lock()
+		defer q.pacing.Unlock()
 	}
-	first := q.agenda.reschedule(hash, item, r.now, due, p)
-	return q.arrangeLocked(first, r, added)
+	waited, added := q.removeTyped(hash, item, fully)
+	if added {
+		q.typed.metrics.removed()
+	}
+	if q.pace != nil && (waited || added) {
+		q.pace.Forget(item)
+	}
+	return waited || added
 }
 
-func (q *TypedDelaying[T]) debounce(hash uint32, item T, r reading, due, latest time.Duration, p *placement) promotion {
-	added := q.typedNow(r.now)
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.closed {
-		return promotion{}
-	}
-	if q.hasEntryLocked(hash, item) {
-		return q.raiseLocked(hash, item, added, p)
-	}
-	first := q.agenda.debounce(hash, item, r.now, due, latest, p)
-	return q.arrangeLocked(first, r, added)
-}
-
-func (q *TypedDelaying[T]) removeTyped(hash uint32, item T) (waited, added bool) {
+func (q *TypedDelaying[T]) removeTyped(hash uint32, item T, fully bool) (waited, added bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	_, waited = q.unplanLocked(hash, item, nil)
-	return waited, q.typed.remove(hash, item)
+	return waited, q.typed.remove(hash, item, fully)
 }

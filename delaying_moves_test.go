@@ -1,6 +1,7 @@
 package workqueue_test
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -14,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/time/rate"
 	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/seed16c08ea7/workqueue"
@@ -811,5 +813,796 @@ func TestOneItemOfManyThatWaitHasAPriority(t *testing.T) {
 		if want := info.Item / many * 7; info.Priority != want {
 			t.Errorf("%d waits with the priority %d, want %d", info.Item, info.Priority, want)
 		}
+	}
+}
+
+// A notedPace is a limiter for ItemPace or for retries. It says a wait for each item, and
+// notes its calls.
+type notedPace[T comparable] struct {
+	wait func(item T) time.Duration
+
+	mu    sync.Mutex
+	calls []string
+}
+
+func paceOf[T comparable](wait time.Duration) *notedPace[T] {
+	return &notedPace[T]{wait: func(T) time.Duration { return wait }}
+}
+
+func (p *notedPace[T]) note(call string, item T) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.calls = append(p.calls, fmt.Sprint(call, " ", item))
+}
+
+func (p *notedPace[T]) When(item T) time.Duration {
+	p.note("When", item)
+	return p.wait(item)
+}
+
+func (p *notedPace[T]) Forget(item T)   { p.note("Forget", item) }
+func (*notedPace[T]) NumRequeues(T) int { return 0 }
+
+// take returns the calls since the last take.
+func (p *notedPace[T]) take() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	calls := strings.Join(p.calls, ", ")
+	p.calls = nil
+	return calls
+}
+
+func (p *notedPace[T]) count(call string, item T) (n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.calls {
+		if c == fmt.Sprint(call, " ", item) {
+			n++
+		}
+	}
+	return n
+}
+
+// newPaced returns a queue with ItemPace, whose limiter for retries says a second.
+func newPaced(pace workqueue.TypedRateLimiter[string]) *workqueue.TypedRateLimiting[string] {
+	return workqueue.NewTypedRateLimiting(constant(time.Second), workqueue.TypedRateLimitingQueueConfig[string]{ItemPace: pace})
+}
+
+// pacedCalls are the calls that add, and when the item comes if its pace says 3 s.
+var pacedCalls = map[string]struct {
+	call func(q *workqueue.TypedRateLimiting[string])
+	due  time.Duration
+}{
+	"Add":        {func(q *workqueue.TypedRateLimiting[string]) { q.Add("a") }, 3 * time.Second},
+	"AddAll":     {func(q *workqueue.TypedRateLimiting[string]) { q.AddAll("a", "a") }, 3 * time.Second},
+	"AddWith":    {func(q *workqueue.TypedRateLimiting[string]) { q.AddWith(workqueue.AddOptions{}, "a") }, 3 * time.Second},
+	"AddWith 1s": {func(q *workqueue.TypedRateLimiting[string]) { q.AddWith(workqueue.AddOptions{After: time.Second}, "a") }, 3 * time.Second},
+	"AddWith 5s": {func(q *workqueue.TypedRateLimiting[string]) {
+		q.AddWith(workqueue.AddOptions{After: 5 * time.Second}, "a")
+	}, 5 * time.Second},
+	"AddAfter 0":     {func(q *workqueue.TypedRateLimiting[string]) { q.AddAfter("a", 0) }, 3 * time.Second},
+	"AddAfter 1s":    {func(q *workqueue.TypedRateLimiting[string]) { q.AddAfter("a", time.Second) }, 3 * time.Second},
+	"AddAfter 5s":    {func(q *workqueue.TypedRateLimiting[string]) { q.AddAfter("a", 5*time.Second) }, 5 * time.Second},
+	"AddRateLimited": {func(q *workqueue.TypedRateLimiting[string]) { q.AddRateLimited("a") }, 3 * time.Second},
+	"Reschedule 0":   {func(q *workqueue.TypedRateLimiting[string]) { q.Reschedule("a", 0) }, 3 * time.Second},
+	"Reschedule 1s":  {func(q *workqueue.TypedRateLimiting[string]) { q.Reschedule("a", time.Second) }, 3 * time.Second},
+	"Reschedule 5s":  {func(q *workqueue.TypedRateLimiting[string]) { q.Reschedule("a", 5*time.Second) }, 5 * time.Second},
+	"Debounce 0":     {func(q *workqueue.TypedRateLimiting[string]) { q.Debounce("a", 0, 0) }, 3 * time.Second},
+	"Debounce 1s":    {func(q *workqueue.TypedRateLimiting[string]) { q.Debounce("a", time.Second, 2*time.Second) }, 3 * time.Second},
+	"Debounce 5s":    {func(q *workqueue.TypedRateLimiting[string]) { q.Debounce("a", 5*time.Second, time.Hour) }, 5 * time.Second},
+}
+
+// Whatever adds an item, the item comes no earlier than its pace says. It waits until then,
+// and everybody can see so.
+func TestItemPaceHoldsBackEveryCall(t *testing.T) {
+	for name, c := range pacedCalls {
+		synctest.Test(t, func(t *testing.T) {
+			pace := paceOf[string](3 * time.Second)
+			q := newPaced(pace)
+			defer q.ShutDown()
+			start := time.Now()
+			c.call(q)
+			s := q.Snapshot(9)
+			if names(s.Waiting) != "a" || s.QueuedTotal != 0 || s.Waiting[0].Due.Sub(start) != c.due {
+				t.Errorf("%s: got %v, want a waiting until %v", name, s, c.due)
+			}
+			checkInvariants(t, 0, q.Delaying())
+			q.Get()
+			if came := time.Since(start); came != c.due || pace.take() != "When a" {
+				t.Errorf("%s: the item came after %v, want %v and one question", name, came, c.due)
+			}
+			q.Done("a")
+		})
+	}
+}
+
+// No second call makes the item come before its pace, and none asks again.
+func TestItemPaceHoldsBackEveryPairOfCalls(t *testing.T) {
+	for first, a := range pacedCalls {
+		for second, b := range pacedCalls {
+			synctest.Test(t, func(t *testing.T) {
+				pace := paceOf[string](3 * time.Second)
+				q := newPaced(pace)
+				defer q.ShutDown()
+				start := time.Now()
+				a.call(q)
+				time.Sleep(time.Second)
+				b.call(q)
+				checkInvariants(t, 0, q.Delaying())
+				q.Get()
+				if came := time.Since(start); came < 3*time.Second || came > 6*time.Second || pace.take() != "When a" {
+					t.Errorf("%s, %s: the item came after %v", first, second, came)
+				}
+				q.Done("a")
+				if time.Sleep(time.Minute); q.Len() != 0 || len(q.Snapshot(1).Waiting) != 0 {
+					t.Errorf("%s, %s: the item comes twice", first, second)
+				}
+			})
+		}
+	}
+}
+
+// After the time of its pace an item is like any other: an Add ends its wait.
+func TestItemPaceOfTheLastHandOutIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pace := paceOf[string](3 * time.Second)
+		q := newPaced(pace)
+		defer q.ShutDown()
+		q.AddAfter("a", time.Minute)
+		time.Sleep(2 * time.Second)
+		if q.Add("a"); q.Len() != 0 {
+			t.Error("queued before its pace")
+		}
+		q.Reschedule("a", time.Minute)
+		time.Sleep(time.Second)
+		if q.Add("a"); q.Len() != 1 || pace.take() != "When a" {
+			t.Error("not queued when its pace is over, or asked again")
+		}
+	})
+}
+
+// An add of a held item asks and begins to wait at once. Done does nothing about it.
+func TestItemPaceOfAHeldItem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pace := paceOf[string](0)
+		q := newPaced(pace)
+		defer q.ShutDown()
+		start := time.Now()
+		q.Add("a")
+		q.Get()
+		pace.take()
+		pace.wait = func(string) time.Duration { return 3 * time.Second }
+		time.Sleep(time.Second)
+		for range 3 {
+			q.Add("a")
+		}
+		s := q.Snapshot(9)
+		if names(s.Waiting) != "a" || s.Waiting[0].Due.Sub(start) != 4*time.Second || s.InFlight[0].State != workqueue.ItemInFlight {
+			t.Errorf("got %v, want a in flight, and waiting until 4 s", s)
+		}
+		time.Sleep(time.Second)
+		if q.Done("a"); q.Len() != 0 || pace.take() != "When a" {
+			t.Error("Done has queued the item, or an Add has asked again")
+		}
+		q.Get()
+		if came := time.Since(start); came != 4*time.Second {
+			t.Errorf("the item came after %v, want 4s", came)
+		}
+		// The wait ends while a worker holds the item: Done queues it.
+		q.Add("a")
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		if s := q.Snapshot(9); s.WaitingTotal != 0 || s.InFlight[0].State != workqueue.ItemInFlightAgain {
+			t.Errorf("got %v, want a in flight again", s)
+		}
+		q.Add("a")
+		if q.Done("a"); q.Len() != 1 || pace.take() != "When a" {
+			t.Error("Done has not queued the item, or a second Add has asked")
+		}
+	})
+}
+
+// Eight producers with all calls, and workers that take their time: the limiter is asked once
+// for each hand-out, and the hand-outs of each item keep to its pace.
+func TestItemPaceIsAskedOnceForEachHandOut(t *testing.T) {
+	t.Parallel()
+	for round := range 4 {
+		synctest.Test(t, func(t *testing.T) {
+			bucket := workqueue.NewTypedItemBucketRateLimiter[int](10, 2)
+			pace := &notedPace[int]{wait: bucket.When}
+			below := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[int]{Order: workqueue.Order[int]{}})
+			q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{Queue: below, ItemPace: pace})
+			defer q.ShutDown()
+			outs := newHandOutLog()
+			for range 3 {
+				go outs.work(q)
+			}
+			var producers sync.WaitGroup
+			for p := range 8 {
+				producers.Go(func() { addAtRandom(q, rand.New(rand.NewPCG(uint64(round), uint64(p)))) })
+			}
+			producers.Wait()
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			checkInvariants(t, round, q)
+			for item := range 5 {
+				if asked, n := pace.count("When", item), len(outs.at[item]); asked != n || n < 10 {
+					t.Errorf("round %d: item %d was handed out %d times, and asked for %d times", round, item, n, asked)
+				}
+				conforms(t, outs.at[item], 10, 3) // One more: an item that comes late has its token all the time.
+			}
+		})
+	}
+}
+
+// addAtRandom makes 500 calls of all kinds for five items.
+func addAtRandom(q *workqueue.TypedDelaying[int], rnd *rand.Rand) {
+	for range 500 {
+		item, d := rnd.IntN(5), time.Duration(rnd.IntN(300))*time.Millisecond
+		switch rnd.IntN(7) {
+		case 0:
+			q.AddAfter(item, d)
+		case 1:
+			q.Reschedule(item, d)
+		case 2:
+			q.Debounce(item, d, d)
+		case 3:
+			q.AddWith(workqueue.AddOptions{Priority: prio(rnd.IntN(3))}, item, (item+1)%5)
+		default:
+			q.Add(item)
+		}
+		time.Sleep(time.Duration(rnd.IntN(20)) * time.Millisecond)
+	}
+}
+
+// A handOutLog has the times of hand-outs by item.
+type handOutLog struct {
+	start time.Time
+	mu    sync.Mutex
+	at    map[int][]time.Duration
+}
+
+func newHandOutLog() *handOutLog {
+	return &handOutLog{start: time.Now(), at: map[int][]time.Duration{}}
+}
+
+// work is a worker that holds each item for a while.
+func (l *handOutLog) work(q *workqueue.TypedDelaying[int]) {
+	for {
+		item, shutdown := q.Get()
+		if shutdown {
+			return
+		}
+		l.mu.Lock()
+		l.at[item] = append(l.at[item], time.Since(l.start))
+		l.mu.Unlock()
+		time.Sleep(time.Duration(item) * 7 * time.Millisecond)
+		q.Done(item)
+	}
+}
+
+// Remove and RemoveFunc give back what was taken, once, and only if there was anything to take
+// back.
+func TestItemPaceForgetsWhatIsTakenBack(t *testing.T) {
+	for name, remove := range map[string]func(q *workqueue.TypedRateLimiting[string]){
+		"Remove": func(q *workqueue.TypedRateLimiting[string]) { q.Remove("a") },
+		"RemoveFunc": func(q *workqueue.TypedRateLimiting[string]) {
+			q.RemoveFunc(func(item string) bool { return item == "a" })
+		},
+	} {
+		for state, want := range map[string]string{
+			"idle": "", "waiting": "Forget a", "queued": "Forget a",
+			"in flight": "", "again": "Forget a", "in flight, waiting": "Forget a",
+		} {
+			synctest.Test(t, func(t *testing.T) {
+				pace := paceOf[string](0)
+				q := newPaced(pace)
+				defer q.ShutDown()
+				bring(q, state, interplayAdds{
+					first: func() { q.Add("a") }, again: func() { q.Add("a") }, later: func() { q.AddAfter("a", 10*time.Second) },
+				})
+				q.AddAfter("b", time.Hour)
+				pace.take()
+				remove(q)
+				remove(q)
+				if got := pace.take(); got != want {
+					t.Errorf("%s of an item that is %s: got %q, want %q", name, state, got, want)
+				}
+				checkInvariants(t, 0, q.Delaying())
+			})
+		}
+	}
+}
+
+// The token of an item that was taken back is there for its next add.
+func TestItemPaceTakesTheTokenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newPaced(workqueue.NewTypedItemBucketRateLimiter[string](1, 1))
+		defer q.ShutDown()
+		start := time.Now()
+		q.Add("a")
+		q.Done(first(q.Get()))
+		for range 10 {
+			q.Add("a")
+			q.Remove("a")
+		}
+		q.Add("a")
+		q.Get()
+		if came := time.Since(start); came != time.Second {
+			t.Errorf("the item came after %v, want 1s", came)
+		}
+	})
+}
+
+// The limiter of the queue counts failures, ItemPace counts hand-outs: neither the Forget of
+// the queue nor that of Run is for ItemPace.
+func TestForgetDoesNotReachItemPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pace, limiter := paceOf[string](time.Second), paceOf[string](time.Second)
+		q := workqueue.NewTypedRateLimiting[string](limiter, workqueue.TypedRateLimitingQueueConfig[string]{ItemPace: pace})
+		q.Add("a")
+		q.Forget("a")
+		calls := 0
+		go workqueue.Run(t.Context(), q, func(context.Context, string) error {
+			if calls++; calls < 3 {
+				return errFailed
+			}
+			return nil
+		}, runOptions{Logger: discard()})
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got := pace.take(); got != "When a, When a, When a" || calls != 3 {
+			t.Errorf("after %d calls: ItemPace got %s", calls, got)
+		}
+		if got := limiter.take(); got != "Forget a, When a, When a, Forget a" {
+			t.Errorf("the limiter got %s", got)
+		}
+		q.ShutDown()
+		synctest.Wait()
+	})
+}
+
+// No wait is none, and a wait for ever ends with a Remove.
+func TestItemPaceAtTheEndsOfTime(t *testing.T) {
+	for _, wait := range []time.Duration{0, -1, math.MinInt64} {
+		synctest.Test(t, func(t *testing.T) {
+			q := newPaced(paceOf[string](wait))
+			defer q.ShutDown()
+			if q.Add("a"); q.Len() != 1 {
+				t.Errorf("pace %d: the item is not queued", wait)
+			}
+			q.AddAfter("b", time.Second)
+			time.Sleep(time.Second)
+			synctest.Wait()
+			if q.Len() != 2 {
+				t.Errorf("pace %d: %d items are queued when the second is due", wait, q.Len())
+			}
+		})
+	}
+	for _, wait := range []time.Duration{rate.InfDuration, math.MaxInt64 - 1} {
+		synctest.Test(t, func(t *testing.T) {
+			q := newPaced(paceOf[string](wait))
+			defer q.ShutDown()
+			taken := q.AddAll("a")
+			q.Reschedule("a", 0)
+			time.Sleep(30 * 24 * time.Hour)
+			synctest.Wait()
+			if s := q.Snapshot(1); taken != 1 || s.WaitingTotal != 1 || s.QueuedTotal != 0 || !q.Remove("a") {
+				t.Errorf("pace %v: %d taken, got %v", wait, taken, s)
+			}
+			checkInvariants(t, 0, q.Delaying())
+		})
+	}
+}
+
+// A limiter that does not return adds nothing. What it has interrupted can be done again, and
+// nobody finds a lock held.
+func TestItemPaceThatFails(t *testing.T) {
+	for kind, fail := range map[string]func(){"panic": func() { panic("pace") }, "Goexit": runtime.Goexit} {
+		for name, c := range pacedCalls {
+			synctest.Test(t, func(t *testing.T) {
+				fails := true
+				q := newPaced(&notedPace[string]{wait: func(item string) time.Duration {
+					if fails && item == "a" {
+						fail()
+					}
+					return 0
+				}})
+				defer q.ShutDown()
+				got := goes(func() { c.call(q) })
+				checkInvariants(t, 0, q.Delaying())
+				if s := q.Snapshot(1); got != map[string]any{"panic": "pace"}[kind] || s.QueuedTotal+s.WaitingTotal != 0 || q.Delaying().Locked() {
+					t.Errorf("%s in %s: got %v, %v", kind, name, got, s)
+				}
+				fails = false
+				q.Add("b")
+				if q.Add("a"); q.Len() != 2 {
+					t.Errorf("%s in %s: %d items are queued afterwards, want 2", kind, name, q.Len())
+				}
+			})
+		}
+	}
+}
+
+// Nobody can tell such an item from the next one: each asks for itself.
+func TestItemPaceOfItemsThatDifferFromThemselves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pace := paceOf[float64](3 * time.Second)
+		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[float64]{ItemPace: pace})
+		defer q.ShutDown()
+		start := time.Now()
+		for range 3 {
+			q.Add(math.NaN())
+		}
+		q.Reschedule(math.NaN(), 0)
+		q.AddAfter(math.NaN(), 5*time.Second)
+		removed := q.Remove(math.NaN())
+		checkInvariants(t, 0, q)
+		for i := range 5 {
+			item, _ := q.Get()
+			q.Done(item)
+			if want := []time.Duration{3, 3, 3, 3, 5}[i] * time.Second; time.Since(start) != want {
+				t.Errorf("item %d came after %v, want %v", i, time.Since(start), want)
+			}
+		}
+		if got := pace.take(); got != "When NaN, When NaN, When NaN, When NaN, When NaN" || removed {
+			t.Errorf("got %s, removed: %v", got, removed)
+		}
+	})
+}
+
+// An injected clock measures the wait, whatever it does meanwhile.
+func TestItemPaceOnAnInjectedClock(t *testing.T) {
+	for name, row := range map[string]struct {
+		steps []time.Duration
+		add   bool // after each step
+		want  string
+	}{
+		"in one step":       {[]time.Duration{3 * time.Second}, false, "1"},
+		"just not":          {[]time.Duration{3*time.Second - 1, 1}, false, "01"},
+		"by a leap":         {[]time.Duration{time.Hour}, false, "1"},
+		"back and forth":    {[]time.Duration{2 * time.Second, -time.Second, time.Second, time.Second}, true, "0001"},
+		"adds on the way":   {[]time.Duration{time.Second, time.Second, time.Second}, true, "001"},
+		"long after an add": {[]time.Duration{time.Second, time.Hour}, true, "01"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			clock := testingclock.NewFakeClock(epoch)
+			q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Clock: clock, ItemPace: paceOf[string](3 * time.Second)})
+			defer q.ShutDown()
+			q.Add("a")
+			got := ""
+			for i, d := range row.steps {
+				synctest.Wait()
+				clock.SetTime(clock.Now().Add(d))
+				if synctest.Wait(); row.add {
+					q.Add("a")
+				}
+				checkInvariants(t, i, q)
+				got += fmt.Sprint(q.Len())
+			}
+			if got != row.want {
+				t.Errorf("%s: queued after the steps: %s, want %s", name, got, row.want)
+			}
+		})
+	}
+}
+
+// The paces and the strict waits of the rest stay when the memory of others is given back, and
+// an item that gets the place of another does not get its pace.
+func TestPacesOfWaitsOutliveABurst(t *testing.T) {
+	const many, each = 4000, 100
+	clock := testingclock.NewFakeClock(epoch)
+	pace := &notedPace[int]{wait: func(item int) time.Duration { return time.Duration(item%3) * time.Minute }}
+	q := workqueue.NewTypedRateLimiting(limiterOf(func(int) time.Duration { return 90 * time.Second }), workqueue.TypedRateLimitingQueueConfig[int]{
+		Clock: clock, ItemPace: pace, StrictBackoff: true,
+	})
+	defer q.ShutDown()
+	for item := range many {
+		if item%2 == 0 {
+			q.AddRateLimited(item)
+		} else {
+			q.AddAfter(item, time.Hour)
+		}
+	}
+	for item := range many {
+		if item%each > 5 {
+			q.Remove(item)
+		}
+	}
+	for item := range many / each {
+		q.AddAfter(-3*item, time.Hour) // In the place of one that was removed, without a pace.
+	}
+	checkInvariants(t, 0, q.Delaying())
+	for item := range many / each {
+		q.Add(-3 * item)
+	}
+	for item := range many {
+		q.Add(item)
+	}
+	checkInvariants(t, 1, q.Delaying())
+	due := map[int]time.Duration{}
+	for _, info := range q.Snapshot(2 * many).Waiting {
+		due[info.Item] = info.Due.Sub(epoch)
+	}
+	for item := 1 - many/each*3; item < many; item++ {
+		want := time.Duration(max(0, item)%3) * time.Minute
+		if item >= 0 && item%each <= 5 && item%2 == 0 {
+			want = max(want, 90*time.Second)
+		}
+		if due[item] != want {
+			t.Fatalf("item %d is due at %v, want %v", item, due[item], want)
+		}
+	}
+}
+
+// A limiterOf is a limiter of one formula.
+type limiterOf func(item int) time.Duration
+
+func (l limiterOf) When(item int) time.Duration { return l(item) }
+func (limiterOf) Forget(int)                    {}
+func (limiterOf) NumRequeues(int) int           { return 0 }
+
+// The interrupted and the cancelled handlers of a paced queue: Run gives the item back at once,
+// with the hand-out that it had, and what was added meanwhile is not lost.
+func TestRunOnAPacedQueue(t *testing.T) {
+	for name, tt := range map[string]struct {
+		options runOptions
+		end     time.Duration // of the first Run
+		add     time.Duration
+		want    string
+	}{
+		// The re-add begins to wait at 1 s. It cuts the handler short when its pace is over.
+		"cancel on re-add": {runOptions{CancelOnReAdd: true}, time.Hour, time.Second, "0s, 4s"},
+		"interrupted":      {runOptions{AtEnd: workqueue.EndKeep}, 2 * time.Second, time.Hour, "0s, 2s"},
+		// The wait of the re-add ends: the next hand-out is for both.
+		"interrupted, added again": {runOptions{AtEnd: workqueue.EndKeep}, 2 * time.Second, time.Second, "0s, 2s"},
+		"interrupted when due":     {runOptions{AtEnd: workqueue.EndKeep, CancelOnReAdd: true}, 4*time.Second - 1, time.Second, "0s, 3.999999999s"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			pace := paceOf[string](0)
+			q := newPaced(pace)
+			q.Add("a")
+			pace.wait = func(string) time.Duration { return 3 * time.Second }
+			start := time.Now()
+			var calls []string
+			handle := func(ctx context.Context, _ string) error {
+				if calls = append(calls, time.Since(start).String()); len(calls) == 1 {
+					<-ctx.Done()
+				}
+				return ctx.Err()
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), tt.end)
+			tt.options.Logger = discard()
+			time.AfterFunc(tt.add, func() { q.Add("a") })
+			go func() {
+				workqueue.Run(ctx, q, handle, tt.options)
+				workqueue.Run(t.Context(), q, handle, tt.options)
+			}()
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if got := strings.Join(calls, ", "); got != tt.want {
+				t.Errorf("%s: the handler was called at %s, want %s", name, got, tt.want)
+			}
+			asked := "When a, When a"
+			if tt.add == time.Hour {
+				asked = "When a"
+			}
+			if got := pace.take(); got != asked {
+				t.Errorf("%s: ItemPace got %s, want %s", name, got, asked)
+			}
+			cancel()
+			q.ShutDown()
+			synctest.Wait()
+		})
+	}
+}
+
+func newStrict(limiter workqueue.TypedRateLimiter[string], pace workqueue.TypedRateLimiter[string]) *workqueue.TypedRateLimiting[string] {
+	return workqueue.NewTypedRateLimiting(limiter, workqueue.TypedRateLimitingQueueConfig[string]{
+		StrictBackoff: true, ItemPace: pace, Order: workqueue.Order[string]{},
+	})
+}
+
+// A failure makes the item wait as long as the limiter says, here 5 s, whoever adds it after a
+// second. Reschedule and Remove are told to do something about the wait.
+func TestStrictBackoff(t *testing.T) {
+	for name, tt := range map[string]struct {
+		call     func(q *workqueue.TypedRateLimiting[string])
+		want     time.Duration
+		priority int
+	}{
+		"nothing":        {func(*workqueue.TypedRateLimiting[string]) {}, 5 * time.Second, 0},
+		"Add":            {func(q *workqueue.TypedRateLimiting[string]) { q.Add("a") }, 5 * time.Second, 0},
+		"AddAll":         {func(q *workqueue.TypedRateLimiting[string]) { q.AddAll("a", "b") }, 5 * time.Second, 0},
+		"AddAfter 0":     {func(q *workqueue.TypedRateLimiting[string]) { q.AddAfter("a", 0) }, 5 * time.Second, 0},
+		"AddAfter 1s":    {func(q *workqueue.TypedRateLimiting[string]) { q.AddAfter("a", time.Second) }, 5 * time.Second, 0},
+		"AddAfter 1h":    {func(q *workqueue.TypedRateLimiting[string]) { q.AddAfter("a", time.Hour) }, 5 * time.Second, 0},
+		"Debounce 0":     {func(q *workqueue.TypedRateLimiting[string]) { q.Debounce("a", 0, 0) }, 5 * time.Second, 0},
+		"Debounce 1s":    {func(q *workqueue.TypedRateLimiting[string]) { q.Debounce("a", time.Second, time.Second) }, 5 * time.Second, 0},
+		"Debounce 1h":    {func(q *workqueue.TypedRateLimiting[string]) { q.Debounce("a", time.Hour, 0) }, 5 * time.Second, 0},
+		"AddRateLimited": {func(q *workqueue.TypedRateLimiting[string]) { q.AddRateLimited("a") }, 5 * time.Second, 0},
+		"AddWith 7": {func(q *workqueue.TypedRateLimiting[string]) {
+			q.AddWith(workqueue.AddOptions{Priority: prio(7)}, "a")
+		}, 5 * time.Second, 7},
+		"AddWith 7 after 1s": {func(q *workqueue.TypedRateLimiting[string]) {
+			q.AddWith(workqueue.AddOptions{Priority: prio(7), After: time.Second}, "a")
+		}, 5 * time.Second, 7},
+		"AddWith -7": {func(q *workqueue.TypedRateLimiting[string]) {
+			q.AddWith(workqueue.AddOptions{Priority: prio(-7)}, "a")
+		}, 5 * time.Second, 0},
+		"Reschedule 0":  {func(q *workqueue.TypedRateLimiting[string]) { q.Reschedule("a", 0) }, time.Second, 0},
+		"Reschedule 1s": {func(q *workqueue.TypedRateLimiting[string]) { q.Reschedule("a", time.Second) }, 2 * time.Second, 0},
+		"Reschedule 1m": {func(q *workqueue.TypedRateLimiting[string]) { q.Reschedule("a", time.Minute) }, 61 * time.Second, 0},
+		"Reschedule, Add": {func(q *workqueue.TypedRateLimiting[string]) {
+			q.Reschedule("a", time.Minute)
+			q.Add("a")
+		}, time.Second, 0},
+		"Remove, Add": {func(q *workqueue.TypedRateLimiting[string]) {
+			q.Remove("a")
+			q.Add("a")
+		}, time.Second, 0},
+		"Remove, AddAfter, Add": {func(q *workqueue.TypedRateLimiting[string]) {
+			q.RemoveFunc(func(string) bool { return true })
+			q.AddAfter("a", time.Minute)
+			q.Add("a")
+		}, time.Second, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			q := newStrict(constant(5*time.Second), nil)
+			defer q.ShutDown()
+			start := time.Now()
+			q.AddRateLimited("a")
+			time.Sleep(time.Second)
+			tt.call(q)
+			checkInvariants(t, 0, q.Delaying())
+			q.Remove("b")
+			item, priority := getRanked(q)
+			if came := time.Since(start); item != "a" || came != tt.want || priority != tt.priority {
+				t.Errorf("%s: %s came after %v with the priority %d, want %v, %d", name, item, came, priority, tt.want, tt.priority)
+			}
+			q.Done("a")
+		})
+	}
+}
+
+// Only what AddRateLimited has begun, or has made earlier, is strict.
+func TestStrictBackoffBesideOtherWaits(t *testing.T) {
+	for name, tt := range map[string]struct {
+		calls []func(q *workqueue.TypedRateLimiting[string])
+		want  time.Duration
+	}{
+		"AddAfter 10s, AddRateLimited": {[]func(q *workqueue.TypedRateLimiting[string]){
+			func(q *workqueue.TypedRateLimiting[string]) { q.AddAfter("a", 10*time.Second) },
+			func(q *workqueue.TypedRateLimiting[string]) { q.AddRateLimited("a") },
+		}, 5 * time.Second},
+		"Debounce 10s, AddRateLimited": {[]func(q *workqueue.TypedRateLimiting[string]){
+			func(q *workqueue.TypedRateLimiting[string]) { q.Debounce("a", 10*time.Second, time.Hour) },
+			func(q *workqueue.TypedRateLimiting[string]) { q.AddRateLimited("a") },
+			func(q *workqueue.TypedRateLimiting[string]) { q.Debounce("a", 10*time.Second, time.Hour) },
+		}, 5 * time.Second},
+		"AddWith RateLimited, sooner": {[]func(q *workqueue.TypedRateLimiting[string]){
+			func(q *workqueue.TypedRateLimiting[string]) {
+				q.AddWith(workqueue.AddOptions{RateLimited: true, After: 2 * time.Second}, "a")
+			},
+		}, 2 * time.Second},
+		"AddAfter": {[]func(q *workqueue.TypedRateLimiting[string]){func(q *workqueue.TypedRateLimiting[string]) { q.AddAfter("a", 5*time.Second) }}, 0},
+		"Debounce": {[]func(q *workqueue.TypedRateLimiting[string]){func(q *workqueue.TypedRateLimiting[string]) { q.Debounce("a", 5*time.Second, 0) }}, 0},
+		"AddWith, later": {[]func(q *workqueue.TypedRateLimiting[string]){func(q *workqueue.TypedRateLimiting[string]) {
+			q.AddWith(workqueue.AddOptions{After: 5 * time.Second}, "a")
+		}}, 0},
+		"AddAfter 1s, AddRateLimited": {[]func(q *workqueue.TypedRateLimiting[string]){
+			func(q *workqueue.TypedRateLimiting[string]) { q.AddAfter("a", time.Second) },
+			func(q *workqueue.TypedRateLimiting[string]) { q.AddRateLimited("a") },
+		}, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			q := newStrict(constant(5*time.Second), nil)
+			defer q.ShutDown()
+			start := time.Now()
+			for _, call := range tt.calls {
+				call(q)
+			}
+			q.Add("a")
+			checkInvariants(t, 0, q.Delaying())
+			q.Get()
+			if came := time.Since(start); came != tt.want {
+				t.Errorf("%s, Add: the item came after %v, want %v", name, came, tt.want)
+			}
+			q.Done("a")
+		})
+	}
+}
+
+// A failure in Run is strict, with the time of the limiter or of RetryAfter. An item that was
+// put off by RequeueAfter has not failed, and comes with the next Add.
+func TestStrictBackoffInRun(t *testing.T) {
+	for name, tt := range map[string]struct {
+		err  error
+		want string
+	}{
+		"error":        {errFailed, "0s, 5s"},
+		"Requeue":      {workqueue.Requeue(), "0s, 5s"},
+		"RetryAfter":   {workqueue.RetryAfter(4*time.Second, errFailed), "0s, 4s"},
+		"RequeueAfter": {workqueue.RequeueAfter(4 * time.Second), "0s, 1s"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			q := newStrict(constant(5*time.Second), nil)
+			q.Add("a")
+			start := time.Now()
+			var calls []string
+			go workqueue.Run(t.Context(), q, func(context.Context, string) error {
+				if calls = append(calls, time.Since(start).String()); len(calls) == 1 {
+					return tt.err
+				}
+				return nil
+			}, runOptions{Logger: discard()})
+			time.Sleep(time.Second)
+			q.Add("a")
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if got := strings.Join(calls, ", "); got != tt.want {
+				t.Errorf("%s: the handler was called at %s, want %s", name, got, tt.want)
+			}
+			q.ShutDown()
+			synctest.Wait()
+		})
+	}
+}
+
+// With both options the later time counts, and Reschedule ends the backoff alone.
+func TestItemPaceWithStrictBackoff(t *testing.T) {
+	for name, tt := range map[string]struct {
+		pace, backoff time.Duration
+		call          func(q *workqueue.TypedRateLimiting[string])
+		want          time.Duration
+	}{
+		"short pace":               {3 * time.Second, 5 * time.Second, func(q *workqueue.TypedRateLimiting[string]) { q.Add("a") }, 5 * time.Second},
+		"long pace":                {8 * time.Second, 5 * time.Second, func(q *workqueue.TypedRateLimiting[string]) { q.Add("a") }, 8 * time.Second},
+		"short pace, Reschedule":   {3 * time.Second, 5 * time.Second, func(q *workqueue.TypedRateLimiting[string]) { q.Reschedule("a", 0) }, 3 * time.Second},
+		"long pace, Reschedule":    {8 * time.Second, 5 * time.Second, func(q *workqueue.TypedRateLimiting[string]) { q.Reschedule("a", 0) }, 8 * time.Second},
+		"Reschedule later and Add": {3 * time.Second, 5 * time.Second, func(q *workqueue.TypedRateLimiting[string]) { q.Reschedule("a", time.Hour); q.Add("a") }, 3 * time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			pace := paceOf[string](tt.pace)
+			q := newStrict(constant(tt.backoff), pace)
+			defer q.ShutDown()
+			start := time.Now()
+			q.AddRateLimited("a")
+			time.Sleep(time.Second)
+			tt.call(q)
+			checkInvariants(t, 0, q.Delaying())
+			q.Get()
+			if came := time.Since(start); came != tt.want || pace.take() != "When a" {
+				t.Errorf("%s: the item came after %v, want %v", name, came, tt.want)
+			}
+			q.Done("a")
+		})
+	}
+}
+
+// Beside a DelayingQueue and above a foreign Queue the options could have no effect.
+func TestPaceOptionsNeedAQueueOfOurs(t *testing.T) {
+	pace, foreign := paceOf[string](0), bare{workqueue.NewTyped[string]()}
+	delaying := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{})
+	defer delaying.ShutDown()
+	for option, config := range map[string]workqueue.TypedRateLimitingQueueConfig[string]{
+		"ItemPace": {ItemPace: pace}, "StrictBackoff": {StrictBackoff: true},
+	} {
+		config.DelayingQueue = delaying
+		beside := fmt.Sprint(goes(func() { workqueue.NewTypedRateLimiting(constant(0), config) }))
+		if !strings.Contains(beside, "DelayingQueue") || !strings.Contains(beside, option) {
+			t.Errorf("%s beside a DelayingQueue: got %q", option, beside)
+		}
+		config.DelayingQueue, config.Queue = nil, foreign
+		above := fmt.Sprint(goes(func() { workqueue.NewTypedRateLimiting(constant(0), config) }))
+		if !strings.Contains(above, "OneEntry") || !strings.Contains(above, option) {
+			t.Errorf("%s above a foreign queue: got %q", option, above)
+		}
+	}
+	above := fmt.Sprint(goes(func() {
+		workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Queue: foreign, ItemPace: pace})
+	}))
+	if !strings.Contains(above, "ItemPace") {
+		t.Errorf("ItemPace above a foreign queue: got %q", above)
 	}
 }

@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"math"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
+	"golang.org/x/time/rate"
 	"k8s.io/utils/clock"
 
 	"github.com/seed16c08ea7/workqueue/internal/gate"
@@ -64,6 +64,23 @@ type TypedDelayingQueueConfig[T comparable] struct {
 	// Order is the order of the [Typed] below, see [TypedQueueConfig]. The constructor
 	// panics if Queue is set too: a Queue decides the order itself.
 	Order Order[T]
+
+	// Pace limits the hand-outs of the [Typed] below, see [TypedQueueConfig]. The constructor
+	// panics if Queue is set too.
+	Pace *rate.Limiter
+
+	// ItemPace slows down the items that come too often, and only them. The queue calls When
+	// once for each hand-out of an item: at the first call that adds the item after the
+	// hand-out, by whatever method, also while the item is held. The item is queued no earlier
+	// than When has said, and is a waiting item until then. Further calls ask nothing, and
+	// cannot make the item come earlier. Remove and RemoveFunc call Forget, so that the limiter
+	// can take the token back. [NewTypedItemBucketRateLimiter] fits. nil is no limit.
+	//
+	// An Add whose item waits for its pace is dropped by a shutdown or a drain, as all waits are,
+	// and Barrier and WaitIdle do not count the item. ItemPace implies OneEntry. When and Forget
+	// are called without a lock that Get or Done need, by one goroutine at a time. They must not
+	// call the queue. The clock of the queue must not be set back before its construction.
+	ItemPace TypedRateLimiter[T]
 }
 
 // TypedDelaying is a queue with AddAfter, on top of another queue. It holds the waiting
@@ -96,9 +113,12 @@ type TypedDelaying[T comparable] struct {
 	clock   clock.WithTicker
 	// Times are nanoseconds since epoch on clock, see instruments.
 	epoch time.Time
-	// real: time passes by itself, and not by a call of Step. aligned: typed has metrics,
-	// with the clock and the epoch of this queue. oneEntry: OneEntry of the config.
-	real, aligned, oneEntry bool
+	// real: time passes by itself, and not by a call of Step. aligned: typed keeps
+	// no times, or those of the clock and the epoch of this queue. oneEntry: an item is queued or waits, never
+	// both. holds: an item can be kept from being due, by pace or by a strict wait.
+	real, aligned, oneEntry, holds bool
+	pace                           TypedRateLimiter[T] // ItemPace; nil for none
+	pacing                         sync.Mutex          // see carryOut; before mu
 	// loop is waitingLoop as a value: each start of the goroutine would allocate a new
 	// method value.
 	loop func()
@@ -107,8 +127,8 @@ type TypedDelaying[T comparable] struct {
 	// at the agenda before it waits for a token, and so misses no change.
 	wake chan struct{}
 
-	drains drains      // of a queue without Drain
-	timer  clock.Timer // owned by waitingLoop, which runs once at a time
+	drains drains     // of a queue without Drain
+	alarm  gate.Alarm // owned by waitingLoop, which runs once at a time
 
 	// mu comes before the lock of typed. A move of an item from the one queue to the other
 	// holds both locks, so the item is at any time in exactly one of them. No foreign code
@@ -129,6 +149,7 @@ type TypedDelaying[T comparable] struct {
 	keepers int32        // calls of Drain and Run, which may have to name dropped items
 	dropped *leftover[T] // waiting items that a shutdown has dropped
 	loops   gate.Crew    // entered with mu held and closed false
+	moves   []*[]T       // lists of the items that become due, see RemoveFunc
 
 	// planned is a copy of agenda.plans, for a caller who is about to read an injected
 	// clock, see reading. It is written with mu held.
@@ -148,25 +169,35 @@ func NewTypedDelayingQueueWithConfig[T comparable](config TypedDelayingQueueConf
 
 // NewTypedDelaying returns an empty delaying queue.
 func NewTypedDelaying[T comparable](config TypedDelayingQueueConfig[T]) *TypedDelaying[T] {
+	return newDelaying(config, false)
+}
+
+// newDelaying makes a queue with strict waits, if strictly is true.
+func newDelaying[T comparable](config TypedDelayingQueueConfig[T], strictly bool) *TypedDelaying[T] {
 	if config.Queue != nil {
-		mustBeUnset("Queue", configField{"Order", config.Order.isSet()}, configField{"KeepTimes", config.KeepTimes})
+		mustBeUnset("Queue", configField{"Order", config.Order.isSet()},
+			configField{"KeepTimes", config.KeepTimes}, configField{"Pace", config.Pace != nil})
 	}
 	c := clockOrDefault(config.Clock)
 	p := providerFor(config.Name, config.MetricsProvider)
 	state, _ := p.(StateProvider)
 	q := &TypedDelaying[T]{
-		queue:    config.Queue,
-		retries:  newRetries(config.Name, p),
-		logger:   loggerOrDefault(config.Logger),
-		clock:    c,
-		epoch:    c.Now(),
-		oneEntry: config.OneEntry,
-		wake:     make(chan struct{}, 1),
+		queue:   config.Queue,
+		retries: newRetries(config.Name, p),
+		logger:  loggerOrDefault(config.Logger),
+		clock:   c,
+		alarm:   gate.NewAlarm(c),
+		epoch:   c.Now(),
+		pace:    config.ItemPace,
+		holds:   strictly || config.ItemPace != nil,
+		wake:    make(chan struct{}, 1),
 	}
+	q.oneEntry = config.OneEntry || q.holds
 	if q.queue == nil {
 		q.makeBelow(config, p)
 	}
 	q.findTyped()
+	q.aligned = q.aligned || q.typed == nil || q.typed.metrics == nil
 	_, q.real = c.(clock.RealClock)
 	q.loop = q.waitingLoop
 	if state != nil {
@@ -188,14 +219,14 @@ func (q *TypedDelaying[T]) findTyped() {
 	case ok && (t.fifo.storage == nil || q.oneEntry):
 		q.typed = t
 	case q.oneEntry:
-		panic(fmt.Sprintf("workqueue: OneEntry cannot ask a %T whether an item is queued", q.queue))
+		panic(fmt.Sprintf("workqueue: OneEntry cannot ask a %T whether an item is queued; ItemPace and StrictBackoff imply OneEntry", q.queue))
 	}
 }
 
 // makeBelow makes the queue below. A StateProvider reads the queue below through the
 // delaying queue, and so is not given to the queue below.
 func (q *TypedDelaying[T]) makeBelow(config TypedDelayingQueueConfig[T], p MetricsProvider) {
-	below := TypedQueueConfig[T]{Name: config.Name, Clock: q.clock, KeepTimes: config.KeepTimes, Order: config.Order}
+	below := TypedQueueConfig[T]{Name: config.Name, Clock: q.clock, KeepTimes: config.KeepTimes, Order: config.Order, Pace: config.Pace}
 	if _, ok := p.(StateProvider); ok {
 		p, below.KeepTimes = nil, true
 	}
@@ -245,7 +276,7 @@ func (q *TypedDelaying[T]) AddWith(options AddOptions, items ...T) (taken int) {
 	case options.After > 0:
 		return q.addAllAfter(items, options.After, k)
 	case q.oneEntry:
-		return q.eachPlaced(items, k, func(hash uint32, item T, p *placement) bool { return q.promote(hash, item, p, false) })
+		return q.eachPlaced(items, k, func(hash uint32, item T, p *placement) bool { return q.addPlaced(hash, item, p) })
 	}
 	return addAllBelow(q.queue, items, k)
 }
@@ -262,7 +293,7 @@ func (q *TypedDelaying[T]) AddWith(options AddOptions, items ...T) (taken int) {
 // AddAfter does not block, and the item waits when AddAfter returns. AddAfter takes O(log
 // n) time in the number of waiting items.
 func (q *TypedDelaying[T]) AddAfter(item T, duration time.Duration) {
-	q.addAfter(item, duration, rank{})
+	q.addAfter(item, duration, rank{}, 0)
 }
 
 // Reschedule replaces the due time of a waiting item: the item is due after the duration,
@@ -279,11 +310,9 @@ func (q *TypedDelaying[T]) Reschedule(item T, duration time.Duration) (taken boo
 	}
 	var place placement
 	p := q.place(&place, item, rank{})
-	if duration <= 0 {
-		return q.promote(hash, item, p, true)
-	}
-	r := q.readClock()
-	return q.observePromotion(q.reschedule(hash, item, r, dueAfter(r.now, duration), p))
+	var w plan[T]
+	w.kind, w.hash, w.item, w.after = planReschedule, hash, item, duration
+	return q.carryOut(&w, p)
 }
 
 // Debounce handles a series of events once: when the series is over, or has gone on for too
@@ -310,15 +339,7 @@ func (q *TypedDelaying[T]) Debounce(item T, quiet, most time.Duration) (taken bo
 	}
 	var place placement
 	p := q.place(&place, item, rank{})
-	if quiet <= 0 {
-		return q.promote(hash, item, p, true)
-	}
-	r := q.readClock()
-	latest := time.Duration(math.MaxInt64)
-	if most > 0 {
-		latest = dueAfter(r.now, most)
-	}
-	return q.observePromotion(q.debounce(hash, item, r, dueAfter(r.now, quiet), latest, p))
+	return q.carryOut(&plan[T]{kind: planDebounce, hash: hash, item: item, after: quiet, most: most}, p)
 }
 
 // Remove takes the item back: the wait of the item ends, and the item is removed from the
@@ -328,17 +349,35 @@ func (q *TypedDelaying[T]) Debounce(item T, quiet, most time.Duration) (taken bo
 // If the queue below was configured and is not a [Typed] without a [Queue], a due item may
 // be on its way to the queue below. Remove then misses the item.
 func (q *TypedDelaying[T]) Remove(item T) bool {
-	hash := slab.HashOf(item)
 	if q.typed == nil {
+		hash := slab.HashOf(item)
 		low := below[remover[T]](q.queue, "Remove")
 		_, waited := q.unplan(hash, item, nil)
 		return low.Remove(item) || waited
 	}
-	waited, added := q.removeTyped(hash, item)
-	if added {
-		q.typed.metrics.removed()
+	return q.takeBack(item, false)
+}
+
+// RemoveFunc removes the items for which del returns true: it ends their waits, and removes them
+// from the queue below, see [Typed.RemoveFunc]. An item that becomes due during the call is
+// removed too. For a queue below that was configured, Remove says what can be missed.
+//
+// The queue below comes first: from then on no Run lets a removed item wait for a retry, and the
+// walk over the waiting items misses only those that become due. These are noted.
+func (q *TypedDelaying[T]) RemoveFunc(del func(item T) bool) (removed int) {
+	var moved []T
+	q.noteMoves(&moved)
+	defer q.endMoves(&moved)
+	remove := q.Remove
+	if q.typed == nil {
+		removed = below[funcRemover[T]](q.queue, "RemoveFunc").RemoveFunc(del)
+	} else {
+		remove = q.removeFully
+		removed = removeWalked(&q.typed.mu, &q.typed.fifo.items, del, remove)
 	}
-	return waited || added
+	removed += removeWalked(&q.mu, &q.agenda.items, del, remove)
+	q.endMoves(&moved)
+	return removed + removeEach(moved, del, remove)
 }
 
 // Len returns the number of items in the queue below. Waiting items do not count.
@@ -366,7 +405,12 @@ func (q *TypedDelaying[T]) TryGet() (item T, ok bool) {
 func (q *TypedDelaying[T]) Done(item T) { q.queue.Done(item) }
 
 // ShuttingDown reports whether the queue below is being shut down.
-func (q *TypedDelaying[T]) ShuttingDown() bool { return q.queue.ShuttingDown() }
+func (q *TypedDelaying[T]) ShuttingDown() bool {
+	if q.typed != nil { // AddAfter asks, and should not pay for a call of an interface.
+		return q.typed.shut.Load()
+	}
+	return q.queue.ShuttingDown()
+}
 
 // ShutDown drops the waiting items, shuts the queue below down, and waits for the end of
 // the goroutine. It does not wait for workers.

@@ -40,6 +40,7 @@
 //
 // AddWith gives an add a priority, in any queue. With an [Order], groups of items
 // take turns, have a limit in flight, or the oldest item is handed out now and then.
+// Pace in the config limits the hand-outs of the queue, and ItemPace those of an item.
 //
 // A queue with a Name has metrics if its config, or [SetProvider], has a
 // [MetricsProvider]: [NewPrometheusProvider], [AdaptMetricsProvider] for a provider
@@ -110,7 +111,8 @@
 // Done of an item that nobody holds changes nothing, nor does Add after a shutdown.
 // In each state an item can also wait for a time. At the end of the wait the item is
 // added. Of several calls of AddAfter the earliest time counts. Remove takes an item
-// back, whether the item is queued or waits.
+// back, whether the item is queued or waits, and RemoveFunc all items that match.
+// WaitIdle, WaitEmpty and Barrier wait for the work.
 //
 // # Shutdown
 //

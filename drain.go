@@ -27,28 +27,44 @@ type DrainError[T comparable] struct {
 
 // Error returns the numbers, and the first items in flight by name.
 func (e *DrainError[T]) Error() string {
-	const names = 3
-	var b strings.Builder
-	fmt.Fprintf(&b, "workqueue: drain left %d queued, %d in flight", e.Left.QueuedTotal, e.Left.InFlightTotal)
-	for i, info := range e.Left.InFlight[:min(names, len(e.Left.InFlight))] {
-		b.WriteString([]string{" (", ", "}[min(i, 1)])
-		fmt.Fprint(&b, info.Item)
-		if info.Age > 0 {
-			fmt.Fprintf(&b, " for %v", info.Age)
+	failed := ""
+	if e.Left.FailedTotal > 0 {
+		failed = fmt.Sprintf(", %d failed", e.Left.FailedTotal)
+	}
+	return fmt.Sprintf("workqueue: drain left %s%s: %v", e.Left.brief(false), failed, e.Err)
+}
+
+// namesInError is how many items of a state an error names.
+const namesInError = 3
+
+// brief returns the numbers, and the first items in flight by name. With all it names the first
+// items of each state.
+func (s Snapshot[T]) brief(all bool) string {
+	var queued, waiting []ItemInfo[T]
+	if all {
+		queued, waiting = s.Queued, s.Waiting
+	}
+	return fmt.Sprintf("%d queued%s, %d in flight%s, %d waiting%s", s.QueuedTotal, namesOf(queued, s.QueuedTotal),
+		s.InFlightTotal, namesOf(s.InFlight, s.InFlightTotal), s.WaitingTotal, namesOf(waiting, s.WaitingTotal))
+}
+
+// namesOf returns the first items in brackets, with how long a worker has held them.
+func namesOf[T comparable](infos []ItemInfo[T], total int) string {
+	var names []string
+	for _, info := range infos[:min(namesInError, len(infos))] {
+		name := fmt.Sprint(info.Item)
+		if info.Age > 0 && info.State != ItemQueued && info.State != ItemWaiting {
+			name += fmt.Sprintf(" for %v", info.Age)
 		}
+		names = append(names, name)
 	}
 	switch {
-	case e.Left.InFlightTotal > names:
-		b.WriteString(", ...)")
-	case len(e.Left.InFlight) > 0:
-		b.WriteString(")")
+	case names == nil:
+		return ""
+	case total > namesInError:
+		names = append(names, "...")
 	}
-	fmt.Fprintf(&b, ", %d waiting", e.Left.WaitingTotal)
-	if e.Left.FailedTotal > 0 {
-		fmt.Fprintf(&b, ", %d failed", e.Left.FailedTotal)
-	}
-	fmt.Fprintf(&b, ": %v", e.Err)
-	return b.String()
+	return " (" + strings.Join(names, ", ") + ")"
 }
 
 // Unwrap returns Err.
@@ -207,7 +223,7 @@ func drainBelow[T comparable](ctx context.Context, queue TypedInterface[T], drai
 	err := ErrShutDown
 	select {
 	case <-over:
-		if !isHalted(halted) {
+		if !isClosed(halted) {
 			// The goroutine of client-go's delaying queue ends with a ShutDown, or 10 s later.
 			endBelow(queue, queue.ShutDown)
 			return nil
@@ -220,7 +236,7 @@ func drainBelow[T comparable](ctx context.Context, queue TypedInterface[T], drai
 	return &DrainError[T]{Err: err, Left: Snapshot[T]{Totals: Totals{QueuedTotal: queue.Len()}}}
 }
 
-func isHalted(c <-chan struct{}) bool {
+func isClosed(c <-chan struct{}) bool {
 	select {
 	case <-c:
 		return true
@@ -247,7 +263,7 @@ func drainUntilEmpty[T comparable](queue TypedInterface[T], halted <-chan struct
 		case <-time.After(wait):
 		}
 	}
-	if !isHalted(halted) { // Or the drain could begin after the last ShutDown.
+	if !isClosed(halted) { // Or the drain could begin after the last ShutDown.
 		endBelow(queue, queue.ShutDownWithDrain)
 	}
 }

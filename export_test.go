@@ -23,13 +23,13 @@ func HashOf[T comparable](item T) uint32 { return slab.HashOf(item) }
 type Agenda[T comparable] = agenda[T]
 
 func (a *agenda[T]) Schedule(item T, due time.Duration) (first bool) {
-	return a.schedule(slab.HashOf(item), item, 0, due, nil)
+	return a.schedule(slab.HashOf(item), item, 0, timing{due: due}, nil)
 }
 func (a *agenda[T]) Reschedule(item T, due time.Duration) (first bool) {
-	return a.reschedule(slab.HashOf(item), item, 0, due, nil)
+	return a.reschedule(slab.HashOf(item), item, 0, timing{due: due}, nil)
 }
 func (a *agenda[T]) Debounce(item T, due, latest time.Duration) (first bool) {
-	return a.debounce(slab.HashOf(item), item, 0, due, latest, nil)
+	return a.debounce(slab.HashOf(item), item, 0, timing{due: due, latest: latest}, nil)
 }
 func (a *agenda[T]) Remove(item T) bool {
 	_, ok := a.remove(slab.HashOf(item), item, nil)
@@ -77,10 +77,14 @@ func (a *agenda[T]) CheckInvariants() error {
 			errs.That(!n.before(parent), "agenda: node %d %+v comes before its parent %+v", p, n, parent)
 		}
 		r := a.items.Records.At(n.ref)
-		errs.That(r.Pos == p && (r.State == waiting || r.State == debounced), "agenda: record %d of node %d has pos %d, state %d", n.ref, p, r.Pos, r.State)
+		errs.That(r.Pos == p && r.State >= waiting && r.State <= strict, "agenda: record %d of node %d has pos %d, state %d", n.ref, p, r.Pos, r.State)
 		if r.State == debounced {
 			latest := *a.extras.latest.At(n.ref)
 			errs.That(n.due <= latest, "agenda: %v is due at %v, the latest is %v", r.Item, n.due, latest)
+		}
+		if a.extras != nil {
+			floor := a.extras.floors.Get(n.ref)
+			errs.That(floor == 0 || floor <= n.due, "agenda: %v is due at %v, before its floor %v", r.Item, n.due, floor)
 		}
 		errs.That(n.ticket < a.ticket, "agenda: node %d has ticket %d of %d", p, n.ticket, a.ticket)
 	}
@@ -131,6 +135,7 @@ func (f *fifo[T]) CheckInvariants() error {
 	errs.That(f.storage != nil || inStore+ghosts == 0, "%d records in no storage", inStore+ghosts)
 	stamps := map[bool]int{true: f.items.Records.N}[f.timed]
 	errs.That(f.stamps.N == stamps, "%d stamps for %d records, want %d", f.stamps.N, f.items.Records.N, stamps)
+	f.checkBarriers(&errs)
 	if f.lanes == nil {
 		errs.That(f.checkList(&errs, f.line, 0) == f.n, "the line does not have %d records", f.n)
 		return errs.Err()
@@ -138,6 +143,20 @@ func (f *fifo[T]) CheckInvariants() error {
 	f.checkLanes(&errs)
 	errs.Add("", f.lanes.CheckInvariants())
 	return errs.Err()
+}
+
+// SkipMarks makes the queue, which must be empty, go on with a mark.
+func (q *Typed[T]) SkipMarks(mark uint16) { q.fifo.barriers.Mark = mark }
+
+// checkBarriers compares what the barriers count with the marks of the records.
+func (f *fifo[T]) checkBarriers(errs *slab.Check) {
+	var marks []uint16
+	for i := range uint32(f.items.Records.N) {
+		if r := f.items.Records.At(i); r.State != 0 && r.State != removed {
+			marks = append(marks, r.Mark)
+		}
+	}
+	errs.Add("barriers: ", f.barriers.CheckInvariants(marks))
 }
 
 // checkList returns the length of a list.
@@ -207,10 +226,17 @@ func (o *lanes) CheckInvariants() error {
 	errs.Add("groups: ", o.groups.CheckInvariants())
 	errs.Add("levels: ", o.levels.CheckInvariants())
 	errs.Add("others: ", o.others.CheckInvariants())
-	errs.Add("rotations: ", o.rotations.CheckInvariants())
+	errs.Add("rotations: ", o.behind.CheckInvariants())
 	in := map[*share]bool{}
-	for _, e := range o.rotations {
-		r := e.Value
+	var rotations []*rotation
+	if o.first != nil {
+		rotations = append(rotations, o.first)
+	}
+	for _, e := range o.behind {
+		rotations = append(rotations, e.Value)
+		errs.That(o.first == nil || e.Value.priority < o.first.priority, "rotation %d is not behind the first", e.Value.priority)
+	}
+	for _, r := range rotations {
 		for s, more := r.turn, true; more; s = s.next {
 			errs.That(s.next.prev == s && s.rotation == r, "rotation %d is broken", r.priority)
 			in[s] = true
@@ -258,10 +284,9 @@ func (q *Typed[T]) Lanes() (lanes, levels, groups int) {
 func (q *Typed[T]) checkWaits(errs *slab.Check) {
 	errs.That(q.parked >= 0, "%d workers wait", q.parked)
 	errs.That(q.waking || len(q.wake) == 0, "a token for nobody")
-	errs.That(q.parked == 0 || !q.fifo.ready() || q.waking, "%d workers wait beside %d items and none is woken", q.parked, q.fifo.len())
-	errs.That(q.parked == 0 || !q.fifo.closed || q.waking, "%d workers wait in spite of the shutdown", q.parked)
-	errs.That(q.drained == nil || q.fifo.closed, "a drain without a shutdown")
-	errs.That(q.drained == nil || !q.fifo.idle(), "a drain of nothing")
+	errs.That(q.parked == 0 || !q.mayWake() || q.waking, "%d workers wait beside %d items, closed: %v, and none is woken", q.parked, q.fifo.len(), q.fifo.closed)
+	errs.That(q.pace == nil || !q.pace.Kept || q.parked > 0, "a keeper that is not parked")
+	errs.That(q.idling == nil || !q.fifo.idle(), "a wait for an idle queue in an idle queue")
 	errs.That(q.fifo.closed == q.shut.Load(), "closed: %v, ShuttingDown: %v", q.fifo.closed, q.shut.Load())
 }
 
@@ -298,12 +323,12 @@ func (q *Typed[T]) Approach() (arrive func()) {
 	defer q.mu.Unlock()
 	q.parked++
 	q.waking = true
-	return q.passOn
+	return func() { q.passOn(visitWoken) }
 }
 
 // Watch has f called when the item, if it is held, is added again.
 func (q *Typed[T]) Watch(item T, f func()) {
-	if q.watch(slab.HashOf(item), item, watcher{ctx: context.Background(), cancel: func(error) { f() }}) {
+	if q.watch(slab.HashOf(item), item, watcher{ctx: context.Background(), cancel: func(error) { f() }}) != nil {
 		f()
 	}
 }
@@ -408,7 +433,9 @@ func (q *TypedDelaying[T]) CheckInvariants() error {
 	}
 	for p := uint32(0); q.oneEntry && int(p) < q.agenda.nodes.N; p++ {
 		item := q.agenda.items.Records.At(q.agenda.nodes.At(p).ref).Item
-		errs.That(!q.typed.isQueued(slab.HashOf(item), item), "%v is queued and waits", item)
+		q.typed.mu.Lock()
+		errs.That(!q.typed.fifo.isQueued(slab.HashOf(item), item), "%v is queued and waits", item)
+		q.typed.mu.Unlock()
 	}
 	return errs.Err()
 }
@@ -465,6 +492,13 @@ func (r *TypedKeyBucketRateLimiter[T]) CheckInvariants() error {
 	return errs.Err()
 }
 
+// CheckInvariants returns what is wrong with the limiter, or nil.
+func (r *TypedItemBucketRateLimiter[T]) CheckInvariants() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.full.CheckInvariants()
+}
+
 // Room returns how many items there are records for.
 func (r *TypedItemExponentialFailureRateLimiter[T]) Room() int { return r.failures.items.Records.N }
 
@@ -489,5 +523,5 @@ func (a *agenda[T]) sizesOfNotes() []int {
 	if a.extras == nil {
 		return nil
 	}
-	return []int{len(a.extras.latest), len(a.extras.priorities), len(a.extras.groups)}
+	return []int{len(a.extras.latest), len(a.extras.priorities), len(a.extras.groups), len(a.extras.floors)}
 }

@@ -72,12 +72,15 @@ type fifo[T comparable] struct {
 	seq      uint64 // the last number
 	watchers map[T]watcher
 	watches  int // the largest size of watchers since the map was made
+
+	barriers slab.Barriers // of all records but those removed
 }
 
 // Notes of records.
 const (
 	namedNote     = 1 << iota // the record is queued or held for an add that named a priority
 	markNamedNote             // the record is marked for an add that named a priority
+	goneNote                  // letGoOfHeld has let go of the held item
 )
 
 // bit returns note for an add with a named priority, and 0 for any other add.
@@ -117,7 +120,7 @@ type stamp struct {
 func (f *fifo[T]) ready() bool {
 	switch {
 	case f.lanes != nil:
-		return len(f.lanes.rotations) > 0
+		return f.lanes.top() != nil
 	case f.storage != nil:
 		return f.n > 0 || f.storage.ready()
 	}
@@ -158,7 +161,7 @@ func (f *fifo[T]) add(at, hash uint32, item T, now time.Duration, p *placement) 
 		return true
 	}
 	i, r := f.items.Insert(at, hash, item)
-	r.State = queued
+	r.State, r.Mark = queued, f.barriers.Mark
 	if f.timed {
 		f.stampAdded(i, now)
 	}
@@ -175,7 +178,7 @@ func (f *fifo[T]) add(at, hash uint32, item T, now time.Duration, p *placement) 
 // name the item, so the item needs no slot in the index.
 func (f *fifo[T]) addUnfindable(item T, now time.Duration, p *placement) {
 	i, r := f.items.InsertUnindexed(item)
-	r.State = unfindable
+	r.State, r.Mark = unfindable, f.barriers.Mark
 	if f.timed {
 		f.stampAdded(i, now)
 	}
@@ -405,9 +408,9 @@ func (f *fifo[T]) mark(i uint32, r *slab.Record[T, links], now time.Duration, p 
 		l.refs++
 		r.X.next = l.id
 	}
-	r.Note = r.Note&namedNote | p.bit(markNamedNote)
+	r.Note = r.Note&^markNamedNote | p.bit(markNamedNote)
 	if was == watched {
-		f.tellWatchers(r.Item)
+		f.tellWatchers(r.Item, ErrReAdded)
 	}
 }
 
@@ -421,7 +424,7 @@ func (f *fifo[T]) markAgain(r *slab.Record[T, links], p *placement) {
 	priority := from.level.priority
 	if p.number() > priority {
 		priority = p.number()
-		r.Note = r.Note&namedNote | p.bit(markNamedNote)
+		r.Note = r.Note&^markNamedNote | p.bit(markNamedNote)
 	}
 	g := from.share.group
 	if p != nil {
@@ -459,7 +462,7 @@ func (f *fifo[T]) take(now time.Duration) (item T, waited time.Duration, ok bool
 
 // takeOrdered is take for a fifo with lanes.
 func (f *fifo[T]) takeOrdered(now time.Duration) (item T, waited time.Duration, ok bool) {
-	if len(f.lanes.rotations) == 0 {
+	if f.lanes.top() == nil {
 		return item, 0, false
 	}
 	l := f.lanes.next()
@@ -513,6 +516,9 @@ func (f *fifo[T]) done(at uint32, r *slab.Record[T, links], now time.Duration) (
 	if f.lanes != nil {
 		f.land(r)
 	}
+	if f.barriers.Any() {
+		f.barriers.Pass(r.Mark)
+	}
 	if again {
 		f.enqueueAgain(i, r)
 		return worked, true
@@ -533,8 +539,8 @@ func (f *fifo[T]) land(r *slab.Record[T, links]) {
 
 // enqueueAgain queues a record that was held and added again.
 func (f *fifo[T]) enqueueAgain(i uint32, r *slab.Record[T, links]) {
-	r.State = queued
-	r.Note = r.Note / markNamedNote * namedNote
+	r.State, r.Mark = queued, f.barriers.Mark
+	r.Note = r.Note & markNamedNote / markNamedNote * namedNote
 	if f.lanes != nil {
 		f.enter(f.lanes.all[r.X.next], i, r)
 		return
@@ -578,7 +584,7 @@ func (f *fifo[T]) putBack(item T, added time.Duration) {
 			f.forgetWatchers(r.Item)
 		}
 		f.letGo(i, r)
-		r.State = queued
+		r.State, r.Note = queued, r.Note&^goneNote
 		if f.lanes != nil {
 			f.lanes.countHeld(f.lanes.all[r.X.lane], -1)
 			if marked {
@@ -587,7 +593,7 @@ func (f *fifo[T]) putBack(item T, added time.Duration) {
 		}
 	} else {
 		i, r = f.items.InsertUnindexed(item)
-		r.State = unfindable
+		r.State, r.Mark = unfindable, f.barriers.Mark
 		if f.timed {
 			f.stampAdded(i, added)
 		}
@@ -606,7 +612,7 @@ func (f *fifo[T]) unmark(r *slab.Record[T, links]) {
 		f.lanes.release(to)
 		return
 	}
-	r.X.lane, r.Note = to.id, r.Note/markNamedNote*namedNote
+	r.X.lane, r.Note = to.id, r.Note&markNamedNote/markNamedNote*namedNote
 	f.lanes.release(from)
 }
 
@@ -650,9 +656,11 @@ func (f *fifo[T]) remove(hash uint32, item T) bool {
 	switch r.State {
 	case queued:
 		f.removeQueued(f.items.Index(at), r)
+		f.barriers.Pass(r.Mark)
 		f.forget(at, r)
 	case inStorage:
 		r.State = removed
+		f.barriers.Pass(r.Mark)
 		f.storage.stored--
 		f.storage.ghosts++
 	case reprocess:
@@ -664,6 +672,26 @@ func (f *fifo[T]) remove(hash uint32, item T) bool {
 		return false
 	}
 	return true
+}
+
+// letGoOfHeld lets go of a held item: the work on the item may end, and a Run does not retry the
+// item.
+func (f *fifo[T]) letGoOfHeld(hash uint32, item T) {
+	_, r := f.items.Find(hash, item)
+	if r == nil || !isHeld(r.State) {
+		return
+	}
+	r.Note |= goneNote
+	if r.State == watched {
+		r.State = processing
+		f.tellWatchers(item, ErrRemoved)
+	}
+}
+
+// isGone reports whether letGoOfHeld has let go of an item since its hand-out.
+func (f *fifo[T]) isGone(hash uint32, item T) bool {
+	_, r := f.items.Find(hash, item)
+	return r != nil && r.Note&goneNote != 0
 }
 
 func (f *fifo[T]) removeQueued(i uint32, r *slab.Record[T, links]) {
@@ -686,8 +714,10 @@ func (f *fifo[T]) forget(at uint32, r *slab.Record[T, links]) {
 	}
 }
 
-// forgetUnindexed removes a record without a slot. The record is in no list and not held.
+// forgetUnindexed removes a record without a slot. The record is in no list and not held. No
+// Done can name the item, so no barrier waits for the item any more.
 func (f *fifo[T]) forgetUnindexed(i uint32, r *slab.Record[T, links]) {
+	f.barriers.Pass(r.Mark)
 	f.items.Release(i, r)
 	if f.items.Sparse() {
 		f.compact()
@@ -711,35 +741,35 @@ func (f *fifo[T]) stampStarted(i uint32, now time.Duration) (waited time.Duratio
 	return max(0, now-s.added)
 }
 
-// watch tells the watcher of the next add of a held item, until done. watch reports whether
-// the item was added already since the take; then the watcher is not kept. Watchers of the
-// item that have ended are forgotten here, so they do not pile up.
-func (f *fifo[T]) watch(hash uint32, item T, w watcher) (again bool) {
+// watch tells the watcher of the next add of a held item, until done. watch returns why the
+// watcher is not kept: the item was added already since the take, or letGoOfHeld has let go of
+// the item. Watchers of the item that have ended are forgotten here, so they do not pile up.
+func (f *fifo[T]) watch(hash uint32, item T, w watcher) (over error) {
 	_, r := f.items.Find(hash, item)
-	if r == nil {
-		return false // Not held, or different from itself: no add can be of the same item.
+	switch {
+	case r == nil || !isHeld(r.State):
+		return nil // Not held, or different from itself: no add can be of the same item.
+	case r.State == reprocess:
+		return ErrReAdded
+	case r.Note&goneNote != 0:
+		return ErrRemoved
 	}
-	switch r.State {
-	case processing, watched:
-		if f.watchers == nil {
-			f.watchers = make(map[T]watcher)
-		}
-		r.State = watched
-		w.more = f.watchers[item].live()
-		f.watchers[item] = w
-		f.watches = max(f.watches, len(f.watchers))
-	case reprocess:
-		return true
+	if f.watchers == nil {
+		f.watchers = make(map[T]watcher)
 	}
-	return false
+	r.State = watched
+	w.more = f.watchers[item].live()
+	f.watchers[item] = w
+	f.watches = max(f.watches, len(f.watchers))
+	return nil
 }
 
 // tellWatchers ends the contexts of all watchers of the item.
-func (f *fifo[T]) tellWatchers(item T) {
+func (f *fifo[T]) tellWatchers(item T, cause error) {
 	first := f.watchers[item]
 	f.forgetWatchers(item)
 	for w := &first; w != nil; w = w.more {
-		w.cancel(ErrReAdded)
+		w.cancel(cause)
 	}
 }
 

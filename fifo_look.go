@@ -274,7 +274,16 @@ func (s *groupSurvey) lookAt(g *group, age time.Duration) {
 
 // parts returns the groups, and the others as one more part, for a queue of the given
 // numbers of items.
+//
+// A group that ended and began again, while the survey had given the lock back, has been entered
+// twice. A name must come once only, or a provider would show two series with the same labels.
 func (s *groupSurvey) parts(depth, inFlight int) []PartStats[string] {
+	seen := make(map[string]bool, len(s.found))
+	s.found = slices.DeleteFunc(s.found, func(p PartStats[string]) bool {
+		again := seen[p.Key]
+		seen[p.Key] = true
+		return again
+	})
 	if !s.others.Others {
 		return s.found
 	}

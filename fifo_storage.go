@@ -205,6 +205,7 @@ func (f *fifo[T]) acceptStranger(at, hash uint32, item T, now time.Duration) boo
 		return true
 	}
 	i, r := f.items.Insert(at, hash, item)
+	r.Mark = f.barriers.Mark
 	if f.timed {
 		f.stampAdded(i, now)
 		f.stampStarted(i, now)
@@ -216,7 +217,7 @@ func (f *fifo[T]) acceptStranger(at, hash uint32, item T, now time.Duration) boo
 // restore adds an item that was removed and is still in the storage.
 func (f *fifo[T]) restore(i uint32, r *slab.Record[T, links], now time.Duration) {
 	g := f.storage
-	r.State = inStorage
+	r.State, r.Mark = inStorage, f.barriers.Mark
 	g.ghosts--
 	g.stored++
 	g.dry = false

@@ -21,8 +21,9 @@ import (
 // Invariants, for a node n at index p:
 //
 //	p > 0: !n.before(nodes[(p-1)/4])
-//	items.Records[n.ref].Pos == p, and its State is waiting or debounced
+//	items.Records[n.ref].Pos == p, and its State is waiting, debounced or strict
 //	items.Records[n.ref].State == debounced: n.due <= extras.latest[n.ref]
+//	extras.floors[n.ref] <= n.due, if there is a floor
 //	nodes.N == items.Live
 //	starts.N == items.Records.N, or 0 if not timed
 //
@@ -52,7 +53,7 @@ type node struct {
 const (
 	waiting   slab.State = 1 + iota
 	debounced            // like waiting, and debounce may put the item off
-
+	strict               // like waiting, and only reschedule makes the item due earlier
 )
 
 func (n node) before(m node) bool {
@@ -79,22 +80,46 @@ func (a *agenda[T]) due(r reading) bool {
 	return first.due <= r.now && uint64(a.era)<<32+uint64(first.ticket) < r.plans
 }
 
+// A timing says when an item is due. No item is due before its floor.
+type timing struct {
+	due    time.Duration
+	latest time.Duration // for debounce: no later call puts the item off beyond
+	floor  time.Duration // from ItemPace, or the due time of a strict wait; 0 for none
+	strict bool          // an Add does not make the item due earlier
+}
+
+// begin returns when the item is due.
+func (w *timing) begin() time.Duration {
+	if w.floor > 0 {
+		return max(w.due, w.floor)
+	}
+	return w.due
+}
+
 // schedule makes the item due at the given time, unless the item is due as early already,
 // and reports whether the earliest due time has changed. From then on debounce cannot put
 // the item off beyond the given time. Of two priorities the item keeps the higher. schedule
 // takes O(log n) time in the number of items.
-func (a *agenda[T]) schedule(hash uint32, item T, now, due time.Duration, p *placement) (first bool) {
+func (a *agenda[T]) schedule(hash uint32, item T, now time.Duration, w timing, p *placement) (first bool) {
 	at, r := a.items.Find(hash, item)
+	state := waiting
+	if w.strict {
+		state = strict
+	}
 	if r == nil {
-		return a.push(a.insert(at, hash, item, now, waiting, p), due)
+		return a.push(a.insert(at, hash, item, now, state, w, p), w.begin())
 	}
 	n := a.nodes.At(r.Pos)
 	if p.number() > a.priority(n.ref) {
 		a.setRank(n.ref, r, p)
 	}
+	due := w.begin()
 	if r.State == debounced {
 		latest := a.extras.latest.At(n.ref)
 		*latest = min(*latest, due)
+	}
+	if w.strict && due <= n.due {
+		r.State = strict
 	}
 	if due >= n.due {
 		return false
@@ -104,43 +129,67 @@ func (a *agenda[T]) schedule(hash uint32, item T, now, due time.Duration, p *pla
 
 // reschedule makes the item due at the given time, earlier or later than before. The
 // placement is for a new item; a waiting item keeps its placement.
-func (a *agenda[T]) reschedule(hash uint32, item T, now, due time.Duration, p *placement) (first bool) {
+func (a *agenda[T]) reschedule(hash uint32, item T, now time.Duration, w timing, p *placement) (first bool) {
 	at, r := a.items.Find(hash, item)
 	if r == nil {
-		return a.push(a.insert(at, hash, item, now, waiting, p), due)
+		return a.push(a.insert(at, hash, item, now, waiting, w, p), w.begin())
 	}
 	r.State = waiting
-	return a.move(r.Pos, due)
+	return a.move(r.Pos, w.begin())
 }
 
 // debounce makes the item due at the given time, earlier or later than before, but not
 // after latest. Of the latest times of several calls the first counts. The due time from a
 // schedule or a reschedule is a promise: debounce can only make such an item due earlier.
 // The placement is for a new item, see reschedule.
-func (a *agenda[T]) debounce(hash uint32, item T, now, due, latest time.Duration, p *placement) (first bool) {
+func (a *agenda[T]) debounce(hash uint32, item T, now time.Duration, w timing, p *placement) (first bool) {
 	at, r := a.items.Find(hash, item)
 	if r == nil {
-		ref := a.insert(at, hash, item, now, debounced, p)
-		a.makeExtras().latest.Put(ref, latest)
-		return a.push(ref, min(due, latest))
+		if w.floor > 0 {
+			w.latest = max(w.latest, w.floor)
+		}
+		ref := a.insert(at, hash, item, now, debounced, w, p)
+		a.makeExtras().latest.Put(ref, w.latest)
+		return a.push(ref, min(w.begin(), w.latest))
 	}
 	n := a.nodes.At(r.Pos)
-	latest = n.due
+	latest := n.due
 	if r.State == debounced {
 		latest = *a.extras.latest.At(n.ref)
 	}
-	if due >= latest && n.due == latest {
+	due := min(w.begin(), latest)
+	if due == n.due && n.due == latest {
 		return false // The item is due as late as it may be.
 	}
-	return a.move(r.Pos, min(due, latest))
+	return a.move(r.Pos, due)
+}
+
+// floorOf reports whether the item waits, and returns the time before which the item is not
+// due, 0 for none. With strictly, that is the due time of a strict wait.
+func (a *agenda[T]) floorOf(hash uint32, item T, strictly bool) (waits bool, floor time.Duration) {
+	_, r := a.items.Find(hash, item)
+	if r == nil {
+		return false, 0
+	}
+	n := a.nodes.At(r.Pos)
+	if a.extras != nil {
+		floor = a.extras.floors.Get(n.ref)
+	}
+	if strictly && r.State == strict {
+		floor = n.due
+	}
+	return true, floor
 }
 
 // insert makes a record for an item that is not in the agenda. The caller then calls push
 // with the record.
-func (a *agenda[T]) insert(at, hash uint32, item T, now time.Duration, s slab.State, p *placement) (ref uint32) {
+func (a *agenda[T]) insert(at, hash uint32, item T, now time.Duration, s slab.State, w timing, p *placement) (ref uint32) {
 	ref, r := a.items.InsertAny(at, hash, item)
 	r.State = s
 	a.setRank(ref, r, p)
+	if w.floor > 0 || a.extras != nil && a.extras.floors.Has(ref) {
+		a.makeExtras().floors.Put(ref, w.floor)
+	}
 	if p != nil && p.weight > 0 {
 		a.makeExtras().groups.Put(ref, groupOfWait{p.group, p.weight, p.limit})
 	}
@@ -349,6 +398,9 @@ type extras struct {
 	priorities slab.SparsePages[int]
 	// groups has the group of every item, if the queue has groups.
 	groups slab.SparsePages[groupOfWait]
+	// floors has the time before which ItemPace lets no item go. Where there is no page,
+	// the time is 0.
+	floors slab.SparsePages[time.Duration]
 }
 
 // A groupOfWait is the part of a placement for queues with groups.
@@ -408,6 +460,9 @@ func (a *agenda[T]) moveExtras(old *extras, from, to uint32, s slab.State) {
 	}
 	if priority := old.priorities.Get(from); priority != 0 {
 		a.makeExtras().priorities.Put(to, priority)
+	}
+	if floor := old.floors.Get(from); floor > 0 {
+		a.makeExtras().floors.Put(to, floor)
 	}
 	if old.groups.Has(from) {
 		a.makeExtras().groups.Put(to, old.groups.Get(from))

@@ -22,7 +22,8 @@ import "github.com/seed16c08ea7/workqueue/internal/slab"
 //
 //	a lane with records is the top of its share, or with groupsFirst in the heap of its share
 //	a share is in its rotation: it has a lane with records, and its group is not full
-//	a rotation is in rotations: it has a share
+//	a rotation is first, or in behind: it has a share
+//	first != nil: first has a higher priority than all in behind
 //	group.full == group.limit > 0 && group.inFlight >= group.limit
 //	lane.refs == number of records that name the lane, and one more if it is permanent
 //	all[lane.id] == lane
@@ -45,9 +46,13 @@ type lanes struct {
 	limited     bool // there is a MaxInFlight function
 	every       int  // OldestEvery
 
-	rotations slab.Heap[*rotation]
-	only      rotation // the only one with groupsFirst
-	ages      ages     // of all lanes, without groupsFirst
+	// The rotations are a heap with a place above its top. An urgent item before a backlog
+	// comes and goes at that place, and so does each item of a queue that is mostly empty:
+	// the heap stays as it is.
+	first  *rotation // nil for none
+	behind slab.Heap[*rotation]
+	only   rotation // the only one with groupsFirst
+	ages   ages     // of all lanes, without groupsFirst
 
 	main   *group                     // the one with the empty name
 	groups slab.Table[string, *group] // without main
@@ -100,7 +105,7 @@ type share struct {
 
 type rotation struct {
 	priority int
-	place    int    // in lanes.rotations
+	place    int    // in lanes.behind
 	going    bool   // some share is in the rotation
 	turn     *share // means nothing if not going
 }
@@ -450,7 +455,7 @@ func (o *lanes) join(s *share) {
 		if r.going = true; r.turn != s || s.next != s {
 			s.prev, s.next, r.turn = s, s, s
 		}
-		o.rotations.Push(keyOf(r.priority), &r.place, r)
+		o.start(r)
 	} else {
 		s.prev, s.next = r.turn.prev, r.turn
 		s.prev.next, s.next.prev = s, s
@@ -468,7 +473,7 @@ func (o *lanes) part(s *share) {
 	r := s.rotation
 	if s.next == s { // All links stay, for the same share to come back.
 		r.going = false
-		o.rotations.Remove(r.place)
+		o.stop(r)
 	} else {
 		s.prev.next, s.next.prev = s.next, s.prev
 		if r.turn == s {
@@ -481,12 +486,39 @@ func (o *lanes) part(s *share) {
 	}
 }
 
+// start follows the first share of a rotation.
+func (o *lanes) start(r *rotation) {
+	if top := o.top(); top == nil || r.priority > top.priority {
+		o.first, r = r, o.first
+	}
+	if r != nil {
+		o.behind.Push(keyOf(r.priority), &r.place, r)
+	}
+}
+
+// stop follows the last share of a rotation.
+func (o *lanes) stop(r *rotation) {
+	if r == o.first {
+		o.first = nil
+		return
+	}
+	o.behind.Remove(r.place)
+}
+
+// top returns the rotation of the highest priority, or nil if no rotation has a share.
+func (o *lanes) top() *rotation {
+	if o.first != nil || len(o.behind) == 0 {
+		return o.first
+	}
+	return o.behind[0].Value
+}
+
 // next returns the lane whose first record is handed out next, and counts the hand-out. Some
 // rotation must have a share.
 //
 // The oldest record uses up no turn but that of its own share.
 func (o *lanes) next() *lane {
-	s := o.rotations[0].Value.turn
+	s := o.top().turn
 	l := s.top
 	if o.every > 0 {
 		a := o.agesOf(s)
@@ -579,15 +611,10 @@ func (o *lanes) renumber() (old []*lane) {
 // first, and within a level in the order of the turns. With groupsFirst visit goes from group
 // to group. Lanes of full groups come last.
 func (o *lanes) visit(f func(*lane) bool) {
-	going := slab.VisitInOrder(o.rotations, func(r *rotation) bool {
-		for s, more := r.turn, true; more; s = s.next {
-			if !s.visit(f) {
-				return false
-			}
-			more = s.next != r.turn
-		}
-		return true
-	})
+	if o.first != nil && !o.first.visit(f) {
+		return
+	}
+	going := slab.VisitInOrder(o.behind, func(r *rotation) bool { return r.visit(f) })
 	if !going || !o.limited {
 		return
 	}
@@ -596,6 +623,16 @@ func (o *lanes) visit(f func(*lane) bool) {
 			return
 		}
 	}
+}
+
+func (r *rotation) visit(f func(*lane) bool) bool {
+	for s, more := r.turn, true; more; s = s.next {
+		if !s.visit(f) {
+			return false
+		}
+		more = s.next != r.turn
+	}
+	return true
 }
 
 func (s *share) visit(f func(*lane) bool) bool {

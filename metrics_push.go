@@ -104,6 +104,13 @@ func (m *instruments) handedOut(waited time.Duration) {
 	m.push.latency.Observe(waited.Seconds())
 }
 
+// givenBack undoes what handedOut has told of the depth.
+func (m *instruments) givenBack() {
+	if m.pushes() {
+		m.push.depth.Inc()
+	}
+}
+
 func (m *instruments) done(worked time.Duration) {
 	if m.pushes() {
 		m.push.workDuration.Observe(worked.Seconds())

@@ -31,6 +31,9 @@ type QueueStats struct {
 	// is queued.
 	OldestItem time.Duration
 
+	// Paced is how long the queue had an item to hand out and Pace no token, added up.
+	Paced time.Duration
+
 	// ByPriority has the first 25 priorities in use, and then all others as a single part.
 	// ByPriority is nil until an item gets a priority, unless the [Order] has Group or
 	// OldestEvery.
@@ -105,6 +108,7 @@ func (s *QueueStats) Merge(other QueueStats) {
 	s.Unfinished += other.Unfinished
 	s.LongestRunning = max(s.LongestRunning, other.LongestRunning)
 	s.OldestItem = max(s.OldestItem, other.OldestItem)
+	s.Paced += other.Paced
 	s.ByPriority = mergeParts(s.ByPriority, other.ByPriority, func(_, _ PartStats[int]) int { return 0 })
 	s.ByGroup = mergeParts(s.ByGroup, other.ByGroup, func(a, b PartStats[string]) int { return b.Depth - a.Depth })
 	s.Latency.merge(other.Latency)
@@ -168,7 +172,7 @@ func (p *PartStats[K]) add(q PartStats[K]) {
 // counted returns the numbers that never fall, which outlive the queue.
 func (s QueueStats) counted() QueueStats {
 	return QueueStats{
-		Adds: s.Adds, Duplicates: s.Duplicates, Retries: s.Retries, RateLimited: s.RateLimited,
+		Adds: s.Adds, Duplicates: s.Duplicates, Paced: s.Paced, Retries: s.Retries, RateLimited: s.RateLimited,
 		Latency: s.Latency, WorkDuration: s.WorkDuration, Lateness: s.Lateness, LimiterDelay: s.LimiterDelay,
 		Results: s.Results,
 	}
@@ -239,6 +243,7 @@ func (q *Typed[T]) statsOf(now time.Duration) QueueStats {
 		Adds:       q.adds,
 		Duplicates: q.duplicates,
 		OldestItem: q.fifo.oldest(now),
+		Paced:      q.pace.KeptBack(now),
 	}
 	s.Unfinished, s.LongestRunning = q.fifo.inFlight(now)
 	if q.durations != nil {

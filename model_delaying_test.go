@@ -26,6 +26,9 @@ type appointment struct {
 	item        int
 	due, latest time.Duration
 	priority    int
+
+	floor  time.Duration // of its pace: no call makes it due earlier
+	strict bool          // only Reschedule makes it due earlier
 }
 
 // plan makes the item due at a time, after all others of that time.
@@ -56,7 +59,7 @@ func (m *naiveDelaying) addAfter(item int, delay time.Duration, priority int) {
 	}
 	at := m.find(item)
 	if at < 0 {
-		m.plan(appointment{item, due, promised, priority})
+		m.plan(appointment{item: item, due: due, latest: promised, priority: priority})
 		return
 	}
 	a := &m.waiting[at]
@@ -65,7 +68,7 @@ func (m *naiveDelaying) addAfter(item int, delay time.Duration, priority int) {
 		a.latest = min(a.latest, due)
 	}
 	if due < a.due {
-		m.plan(appointment{item, due, a.latest, a.priority})
+		m.plan(appointment{item: item, due: due, latest: a.latest, priority: a.priority})
 	}
 }
 
@@ -89,7 +92,7 @@ func (m *naiveDelaying) reschedule(item int, delay time.Duration) {
 		if at := m.find(item); at >= 0 {
 			priority = m.waiting[at].priority
 		}
-		m.plan(appointment{item, m.now + delay, promised, priority})
+		m.plan(appointment{item: item, due: m.now + delay, latest: promised, priority: priority})
 	}
 }
 
@@ -104,7 +107,7 @@ func (m *naiveDelaying) debounce(item int, quiet, most time.Duration) {
 	case quiet <= 0:
 		m.promote(item)
 	case at < 0:
-		m.plan(appointment{item, min(due, latest), latest, 0})
+		m.plan(appointment{item: item, due: min(due, latest), latest: latest})
 	default:
 		a := m.waiting[at]
 		bound := a.latest
@@ -112,7 +115,7 @@ func (m *naiveDelaying) debounce(item int, quiet, most time.Duration) {
 			bound = a.due
 		}
 		if due < bound || a.due != bound {
-			m.plan(appointment{item, min(due, bound), a.latest, a.priority})
+			m.plan(appointment{item: item, due: min(due, bound), latest: a.latest, priority: a.priority})
 		}
 	}
 }
@@ -269,9 +272,46 @@ func FuzzAgenda(f *testing.F) {
 	})
 }
 
-// A oneEntry is the model of a queue with OneEntry: the queue may keep an item from
-// waiting, and an Add ends a wait. All else is that of a naiveDelaying.
-type oneEntry struct{ naiveDelaying }
+// A oneEntry is the model of a queue with OneEntry, and perhaps ItemPace and StrictBackoff: an
+// item is queued or waits, an Add ends a wait, and no call ends a wait before its floor. All else
+// is that of a naiveDelaying.
+type oneEntry struct {
+	naiveDelaying
+	pace *steppedPace // nil for none
+}
+
+// A steppedPace is a limiter for ItemPace. What it says depends on how often it was asked.
+type steppedPace struct {
+	asked map[int]int
+	calls []string
+}
+
+func newSteppedPace() *steppedPace { return &steppedPace{asked: map[int]int{}} }
+
+func (p *steppedPace) When(item int) time.Duration {
+	p.calls = append(p.calls, fmt.Sprint("When ", item))
+	p.asked[item]++
+	waits := []time.Duration{2 * time.Second, 0, 5 * time.Second, -time.Second, 3 * time.Second, 0, math.MaxInt64}
+	return waits[(item+p.asked[item])%len(waits)]
+}
+
+func (p *steppedPace) Forget(item int) {
+	p.calls = append(p.calls, fmt.Sprint("Forget ", item))
+	p.asked[item]--
+}
+
+func (p *steppedPace) NumRequeues(int) int { return 0 }
+
+// take returns the calls since the last take, sorted: a RemoveFunc has no order.
+func (p *steppedPace) take() string {
+	if p == nil {
+		return ""
+	}
+	slices.Sort(p.calls)
+	calls := fmt.Sprint(p.calls)
+	p.calls = nil
+	return calls
+}
 
 // has reports whether the item is queued, or will be by its Done. What was removed is
 // not, even if a storage still has it.
@@ -280,23 +320,85 @@ func (m *oneEntry) has(item int) bool {
 	return r.remove(item)
 }
 
-func (m *oneEntry) addNow(item int) {
-	m.cancel(item)
-	m.add(item)
+// appointmentOf returns the wait of the item, or what a new wait of the item begins with. The pace
+// is asked for a new wait only.
+func (m *oneEntry) appointmentOf(item int) (a appointment, waits bool) {
+	if at := m.find(item); at >= 0 {
+		return m.waiting[at], true
+	}
+	a = appointment{item: item, due: math.MaxInt64, latest: promised}
+	if m.pace != nil {
+		wait := max(0, m.pace.When(item))
+		a.floor = m.now + min(wait, math.MaxInt64-m.now)
+	}
+	return a, false
 }
 
-// plans makes a call with a delay, if it has an effect.
-func (m *oneEntry) plans(item int, delay time.Duration, plan func()) {
-	switch {
-	case delay <= 0:
-		m.addNow(item)
-	case !m.has(item):
-		plan()
+// bring makes a call that adds the item after a delay.
+func (m *oneEntry) bring(call string, item int, delay, most time.Duration) {
+	if m.has(item) {
+		m.add(item)
+		return
 	}
+	a, waits := m.appointmentOf(item)
+	due := max(m.now+max(0, delay), a.floor)
+	if a.strict && call != "Reschedule" {
+		due = max(due, a.due)
+	}
+	switch {
+	case delay <= 0 && due <= m.now:
+		m.cancel(item)
+		m.add(item)
+		return
+	case call == "Reschedule":
+		a.due, a.latest, a.strict = due, promised, false
+	case call == "Debounce" && waits:
+		bound := a.latest
+		if bound == promised {
+			bound = a.due
+		}
+		if due >= bound && a.due == bound {
+			return
+		}
+		a.due = min(due, bound)
+	case call == "Debounce":
+		a.latest = math.MaxInt64
+		if most > 0 {
+			a.latest = max(m.now+most, a.floor)
+		}
+		a.due = min(due, a.latest)
+	case !waits || due < a.due:
+		a.due = due
+		if a.latest != promised {
+			a.latest = due
+		}
+		if call == "strict" && delay > 0 {
+			a.strict, a.latest = true, promised
+		}
+	default:
+		if a.latest != promised {
+			m.waiting[m.find(item)].latest = min(a.latest, due)
+		}
+		return
+	}
+	m.plan(a)
+}
+
+// takeBack is Remove.
+func (m *oneEntry) takeBack(item int) (removed bool) {
+	removed = m.remove(item)
+	if m.cancel(item) {
+		removed = true
+	}
+	if removed && m.pace != nil {
+		m.pace.Forget(item)
+	}
+	return removed
 }
 
 // TestModelOneEntry plays random calls on a queue with OneEntry and on its model,
-// with a line and with a storage, and compares what is queued, held and waiting.
+// with a line and with a storage, with and without ItemPace and StrictBackoff, and compares what
+// is queued, held and waiting, and what ItemPace was asked.
 func TestModelOneEntry(t *testing.T) { playRandom(t, 300, playOneEntry) }
 
 func FuzzOneEntry(f *testing.F) { f.Fuzz(inParallel(playOneEntry)) }
@@ -305,70 +407,142 @@ func playOneEntry(t *testing.T, script []byte) {
 	if len(script) == 0 {
 		return
 	}
-	span := 1 + int(script[0]>>1)%16
+	d := &oneEntryDuel{clock: testingclock.NewFakeClock(epoch), span: 1 + int(script[0]>>1)%16}
+	if d.span == 16 {
+		d.span, d.wide = 256, true // So that tables grow, and shrink again.
+	}
 	var config workqueue.TypedQueueConfig[int]
 	if script[0]&1 != 0 {
 		config.Queue = workqueue.DefaultQueue[int]()
 	}
+	d.model.stored = config.Queue != nil
 	synctest.Test(t, func(t *testing.T) {
-		clock := testingclock.NewFakeClock(epoch)
 		below := workqueue.NewTypedWithConfig(config)
-		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{Clock: clock, Queue: below, OneEntry: true})
-		m := &oneEntry{naiveDelaying{naive: naive{stored: config.Queue != nil}}}
+		above := workqueue.TypedRateLimitingQueueConfig[int]{Clock: d.clock, Queue: below, OneEntry: true}
+		if script[0]&32 != 0 {
+			d.pace, d.model.pace = newSteppedPace(), newSteppedPace()
+			above.ItemPace, above.OneEntry = d.pace, false
+		}
+		if script[0]&64 != 0 {
+			above.StrictBackoff, above.OneEntry = true, false
+			d.limited = "strict"
+		}
+		d.q = workqueue.NewTypedRateLimiting(limiterOf(func(int) time.Duration { return d.backoff }), above)
+		defer d.q.ShutDown()
 		for i := 1; i+1 < len(script); i += opSize {
-			call := m.step(q, clock, script[i], int(script[i+1])%span)
+			// No other wait ends at such a time.
+			d.backoff = time.Duration(script[i]>>5)*time.Second + time.Duration(i)
+			call := d.step(script[i], int(script[i+1])%d.span)
 			synctest.Wait()
-			checkInvariants(t, i/opSize, q)
-			got := fmt.Sprint(q.Len(), below.Held(), agendaOf(q))
-			want := fmt.Sprint(m.queued(), len(m.held), fmt.Sprint(m.agenda()))
+			checkInvariants(t, i/opSize, d.q.Delaying())
+			got := fmt.Sprint(d.q.Len(), below.Held(), agendaOf(d.q.Delaying()), d.pace.take())
+			want := fmt.Sprint(d.model.queued(), len(d.model.held), fmt.Sprint(d.model.agenda()), d.model.pace.take())
 			if got != want {
-				t.Fatalf("step %d: %s: queued, held, waiting: got %s, want %s", i/opSize, call, got, want)
+				t.Fatalf("step %d: %s: queued, held, waiting, asked: got %s, want %s", i/opSize, call, got, want)
 			}
 		}
-		q.ShutDown()
 	})
 }
 
-func (m *oneEntry) step(q *workqueue.TypedDelaying[int], clock *testingclock.FakeClock, op byte, item int) string {
+// A oneEntryDuel makes the same calls of a queue and of its model.
+type oneEntryDuel struct {
+	q       *workqueue.TypedRateLimiting[int]
+	clock   *testingclock.FakeClock
+	pace    *steppedPace
+	model   oneEntry
+	span    int
+	wide    bool
+	backoff time.Duration // what the limiter says next
+	limited string        // how AddRateLimited waits: strict or not
+}
+
+func (d *oneEntryDuel) step(op byte, item int) string {
 	delay := time.Duration(int(op>>4)-2) * time.Second
-	switch op % 11 {
+	switch op % 16 {
 	case 0, 1:
-		q.Add(item)
-		m.addNow(item)
+		d.q.Add(item)
+		d.model.bring("Add", item, 0, 0)
 		return fmt.Sprint("Add ", item)
 	case 2, 3:
-		q.AddAfter(item, delay)
-		m.plans(item, delay, func() { m.addAfter(item, delay, 0) })
+		d.q.AddAfter(item, delay)
+		d.model.bring("AddAfter", item, delay, 0)
 		return fmt.Sprint("AddAfter ", item, delay)
 	case 4:
-		q.Reschedule(item, delay)
-		m.plans(item, delay, func() { m.reschedule(item, delay) })
+		d.q.Reschedule(item, delay)
+		d.model.bring("Reschedule", item, delay, 0)
 		return fmt.Sprint("Reschedule ", item, delay)
 	case 5:
-		q.Debounce(item, delay, 2*delay)
-		m.plans(item, delay, func() { m.debounce(item, delay, 2*delay) })
-		return fmt.Sprint("Debounce ", item, delay)
+		if d.pace != nil {
+			delay = max(delay, time.Second)
+		}
+		most := time.Duration(item%3) * delay
+		d.q.Debounce(item, delay, most)
+		d.model.bring("Debounce", item, delay, most)
+		return fmt.Sprint("Debounce ", item, delay, most)
 	case 6, 7:
-		got, ok := q.TryGet()
-		want, wantOK := m.get()
+		got, ok := d.q.TryGet()
+		want, wantOK := d.model.get()
 		if got != want || ok != wantOK {
 			panic(fmt.Sprintf("TryGet: got %d, %v, want %d, %v", got, ok, want, wantOK))
 		}
 		return fmt.Sprint("TryGet ", got)
 	case 8, 9:
-		q.Done(item)
-		m.done(item)
+		d.q.Done(item)
+		d.model.done(item)
 		return fmt.Sprint("Done ", item)
-	}
-	if item%3 == 0 {
-		q.AddAll(item, item+1)
-		m.addNow(item)
-		m.addNow(item + 1)
+	case 10:
+		if d.wide {
+			return d.addAllAfter(delay)
+		}
+		d.q.AddAll(item, item+1)
+		d.model.bring("Add", item, 0, 0)
+		d.model.bring("Add", item+1, 0, 0)
 		return fmt.Sprint("AddAll ", item)
 	}
-	clock.Step(time.Duration(item) * time.Second)
-	m.naiveDelaying.step(time.Duration(item) * time.Second)
-	return fmt.Sprint("Step ", item)
+	return d.stepRare(op, item)
+}
+
+// addAllAfter makes all items wait that may.
+func (d *oneEntryDuel) addAllAfter(delay time.Duration) string {
+	delay += 3 * time.Second
+	for i := range d.span {
+		d.q.AddWith(workqueue.AddOptions{After: delay}, i)
+		d.model.bring("AddAfter", i, delay, 0)
+	}
+	return fmt.Sprint("AddWith for all ", delay)
+}
+
+// stepRare makes the other calls of a queue with limiters, and lets time pass.
+func (d *oneEntryDuel) stepRare(op byte, item int) string {
+	switch op % 16 {
+	case 11, 12:
+		d.q.AddRateLimited(item)
+		d.model.bring(d.limited, item, d.backoff, 0)
+		return fmt.Sprint("AddRateLimited ", item, d.backoff)
+	case 13:
+		if got, want := d.q.Remove(item), d.model.takeBack(item); got != want {
+			panic(fmt.Sprintf("Remove %d: got %v, want %v", item, got, want))
+		}
+		return fmt.Sprint("Remove ", item)
+	case 14:
+		if op>>4 > 3 && !d.wide {
+			break
+		}
+		match := func(i int) bool { return (i+item)%3 > 0 || d.wide && i%16 > 0 }
+		want := 0
+		for i := range d.span + 1 {
+			if match(i) && d.model.takeBack(i) {
+				want++
+			}
+		}
+		if got := d.q.RemoveFunc(match); got != want {
+			panic(fmt.Sprintf("RemoveFunc: got %d, want %d", got, want))
+		}
+		return "RemoveFunc"
+	}
+	d.clock.Step(time.Duration(item%16) * time.Second)
+	d.model.naiveDelaying.step(time.Duration(item%16) * time.Second)
+	return fmt.Sprint("Step ", item%16)
 }
 
 // A clock that is set back after it was read, and before the reader has the

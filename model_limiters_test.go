@@ -382,3 +382,104 @@ func checkTokens(t *testing.T, used []time.Duration, limit rate.Limit, burst int
 		}
 	}
 }
+
+// A naiveItemBucket is the model of the item bucket. It fills all buckets at each step, and counts
+// billionths of tokens, as a naiveKeyBucket does.
+type naiveItemBucket struct {
+	limit, burst int64
+	now          time.Duration
+	items        map[int]*naiveFill
+}
+
+// A naiveFill is the bucket of an item. If level is negative, the item waits for a token.
+type naiveFill struct{ level int64 }
+
+func (b *naiveItemBucket) step(d time.Duration) {
+	b.now += d
+	for _, f := range b.items {
+		f.level = min(f.level+b.limit*int64(d), b.burst*oneToken)
+	}
+}
+
+func (b *naiveItemBucket) When(item int) time.Duration {
+	if b.burst == 0 {
+		return rate.InfDuration
+	}
+	f := b.items[item]
+	if f == nil {
+		f = &naiveFill{b.burst * oneToken}
+		b.items[item] = f
+	}
+	if f.level >= 0 {
+		f.level -= oneToken
+	}
+	return time.Duration(max(0, -f.level) / b.limit)
+}
+
+func (b *naiveItemBucket) Forget(item int) {
+	if f := b.items[item]; f != nil && f.level < 0 {
+		f.level += oneToken
+	}
+}
+
+// live returns how many items have a bucket that is not full.
+func (b *naiveItemBucket) live() (n int) {
+	for _, f := range b.items {
+		if f.level < b.burst*oneToken {
+			n++
+		}
+	}
+	return n
+}
+
+// TestModelItemBucket and FuzzItemBucket play random calls on an item bucket and its model, which
+// agree to the nanosecond. The tokens of each item conform to its limit and its burst, and what
+// other items do makes no difference.
+func TestModelItemBucket(t *testing.T) { playRandom(t, 300, inBubble(playItemBucket)) }
+
+func FuzzItemBucket(f *testing.F) { f.Fuzz(inParallel(inBubble(playItemBucket))) }
+
+func playItemBucket(t *testing.T, script []byte) {
+	if len(script) < 2 {
+		return
+	}
+	limit, burst := keyBucketLimits[int(script[0])%len(keyBucketLimits)], int64(script[1]%6)
+	l := workqueue.NewTypedItemBucketRateLimiter[int](rate.Limit(limit), int(burst))
+	m := &naiveItemBucket{limit: limit, burst: burst, items: map[int]*naiveFill{}}
+	waiting, used, most := map[int]time.Duration{}, map[int][]time.Duration{}, 0
+	for i := 2; i+1 < len(script); i += opSize {
+		op, item := script[i], int(script[i+1]%16)
+		switch {
+		case op%8 == 0:
+			pause := (time.Duration(script[i+1]) * time.Second / 64 / time.Duration(limit+1)).Truncate(time.Microsecond)
+			time.Sleep(pause)
+			m.step(pause)
+		case op%8 < 3:
+			if waiting[item] > m.now { // Or the token has been used.
+				delete(waiting, item)
+			}
+			l.Forget(item)
+			m.Forget(item)
+		default:
+			got, want := l.When(item), m.When(item)
+			if got != want {
+				t.Fatalf("step %d at %v, limit %d, burst %d: When(%d) is %v, want %v", i/opSize, m.now, limit, burst, item, got, want)
+			}
+			if due, ok := waiting[item]; ok && due <= m.now {
+				used[item] = append(used[item], due)
+			}
+			if waiting[item] = m.now + got; got == rate.InfDuration {
+				delete(waiting, item)
+			}
+		}
+		most = max(most, m.live())
+		if n := l.Len(); n > 3*most {
+			t.Fatalf("step %d: %d records, and never more than %d buckets that were not full", i/opSize, n, most)
+		}
+		checkInvariants(t, i/opSize, l)
+	}
+	for item, due := range waiting {
+		used[item] = append(used[item], due)
+		checkTokens(t, used[item], rate.Limit(limit), int(burst)-1) // checkTokens allows for one more.
+	}
+}

@@ -120,6 +120,13 @@ func (p *placement) number() int {
 	return p.priority
 }
 
+// setRank replaces what the order has said of the priority. A nil placement has the rank 0.
+func (p *placement) setRank(k rank) {
+	if p != nil {
+		p.rank = k
+	}
+}
+
 // rankOf returns the rank, that of a plain add for nil.
 func (p *placement) rankOf() rank {
 	if p == nil {

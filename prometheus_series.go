@@ -82,6 +82,7 @@ type seriesRow struct {
 	described
 	value func(QueueStats) float64
 	split func(QueueStats) map[string]float64
+	rare  bool // no series while the value is 0
 }
 
 func (d describer) rows() []seriesRow {
@@ -106,6 +107,8 @@ func (d describer) rows() []seriesRow {
 			func(s QueueStats) float64 { return s.OldestItem.Seconds() }),
 		row(partState, counter, "duplicates_total", "Adds that changed nothing, as the item was queued already.",
 			func(s QueueStats) float64 { return float64(s.Duplicates) }),
+		{part: partState, kind: counter, rare: true, value: func(s QueueStats) float64 { return s.Paced.Seconds() },
+			described: d.desc("paced_seconds_total", "Seconds that there were items to hand out, and no token of the pace.")},
 		row(partDelays, gauge, "waiting", "Items that wait for their time to be queued.",
 			func(s QueueStats) float64 { return float64(s.Waiting) }),
 		row(partDelays, counter, "rate_limited_total", "Adds with the delay of a rate limiter, which are retries of what has failed.",
@@ -175,6 +178,9 @@ func byResult(s QueueStats) map[string]float64 {
 // append appends the series of the row for a queue.
 func (r seriesRow) append(metrics []prometheus.Metric, s QueueStats, created time.Time, queue string) []prometheus.Metric {
 	if r.split == nil {
+		if r.rare && r.value(s) == 0 {
+			return metrics
+		}
 		return append(metrics, r.metric(r.value(s), created, queue, ""))
 	}
 	for label, value := range r.split(s) {

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/time/rate"
 	"k8s.io/utils/clock"
 
 	"github.com/seed16c08ea7/workqueue/internal/gate"
@@ -48,6 +49,16 @@ type TypedQueueConfig[T comparable] struct {
 	// Order says which queued item is handed out next. The zero value hands out higher
 	// priorities first, and items of one priority in the order in which they were added.
 	Order Order[T]
+
+	// Pace limits the hand-outs: one for each token of the limiter, whoever added the item. A
+	// worker waits for the token, and then gets the item that is the first at that moment.
+	// TryGet reports false without a token. Drains are paced too. nil is no limit.
+	//
+	// Several queues can share a limiter. The queue takes tokens by AllowN at the time of its
+	// Clock, and never reserves a token. A worker that waits looks again when the next token
+	// is there, and at least every 100 ms: a changed limit holds from then on. A queue with a
+	// Pace keeps times as with KeepTimes.
+	Pace *rate.Limiter
 
 	// Queue stores the queued items, and decides their order in place of Order, as in
 	// client-go. nil is none. A Queue must be empty and must not be shared between queues.
@@ -97,7 +108,7 @@ type Typed[T comparable] struct {
 	// Workers park on wake, a channel with room for one token. Whenever mu is free:
 	//
 	//	waking == a token is in the channel, or its receiver has not reached mu
-	//	parked > 0, and fifo.ready() or fifo.closed: waking
+	//	parked > 0, and mayWake(): waking
 	//
 	// So the send of a token never blocks, and no second worker is woken while a worker is
 	// on its way. The woken worker takes an item and, if more items are left, wakes the
@@ -107,12 +118,16 @@ type Typed[T comparable] struct {
 	// would pay for n context switches, although the first worker to arrive takes most of
 	// the items.
 	//
-	// Drainers wait on drained, which is closed for all of them at once. While drained is
-	// not nil, fifo.closed is true and fifo.idle() is false.
-	wake    chan struct{}
-	parked  int // workers that sleep or are about to sleep
-	waking  bool
-	drained chan struct{} // nil while nobody drains
+	// A worker that finds an item and no token of Pace becomes the keeper of the pacer, parks
+	// with a timer, and looks again. While there are items and a keeper, nobody is woken.
+	//
+	// Drains and calls of WaitIdle wait for idling. While idling is not nil, fifo.idle() is
+	// false.
+	wake   chan struct{}
+	parked int // workers that sleep or are about to sleep
+	waking bool
+	idling *idleWait   // nil while nobody waits
+	pace   *gate.Pacer // nil without Pace
 }
 
 // NewTyped returns an empty queue without name and metrics.
@@ -141,7 +156,11 @@ func newTyped[T comparable](config TypedQueueConfig[T], p MetricsProvider) *Type
 	if order.Group != nil || order.OldestEvery > 0 {
 		q.fifo.order(newLanes(order.OldestEvery, order.GroupsFirst, order.Group != nil, order.MaxInFlight != nil))
 	}
+	config.KeepTimes = config.KeepTimes || config.Pace != nil
 	q.measure(config, p)
+	if config.Pace != nil {
+		q.pace = gate.NewPacer(config.Pace, q.metrics.clock, q.metrics.epoch)
+	}
 	q.fifo.timed = q.metrics != nil
 	q.detour = q.metrics != nil || q.order != nil
 	return q
@@ -397,8 +416,10 @@ func (q *Typed[T]) GetInfo(ctx context.Context) (ItemInfo[T], error) {
 
 // TryGet is Get without the wait. It reports false if there is no item to hand out, whether
 // or not the queue is shut down.
-func (q *Typed[T]) TryGet() (item T, ok bool) {
-	item, r, what := q.tryTake(q.metrics.now(), visitPassing)
+func (q *Typed[T]) TryGet() (item T, ok bool) { return q.tryGet(visitPassing) }
+
+func (q *Typed[T]) tryGet(how visit) (item T, ok bool) {
+	item, r, what := q.tryTake(q.metrics.now(), how)
 	if what != tookItem {
 		return item, false
 	}
@@ -452,19 +473,39 @@ func (q *Typed[T]) doneTimed(hash uint32, item T) {
 // does not block. It takes constant time, amortized, as long as few priorities are in use.
 func (q *Typed[T]) Remove(item T) bool {
 	hash := slab.HashOf(item)
-	if !q.remove(hash, item) {
+	if !q.remove(hash, item, false) {
 		return false
 	}
 	q.metrics.removed()
 	return true
 }
 
-func (q *Typed[T]) remove(hash uint32, item T) bool {
+// remove takes back the add of an item. With fully, it also lets go of a held item, see
+// RemoveFunc.
+func (q *Typed[T]) remove(hash uint32, item T, fully bool) bool {
 	q.mu.Lock()
 	removed := q.fifo.remove(hash, item)
+	if fully {
+		q.fifo.letGoOfHeld(hash, item)
+	}
 	q.settle()
 	q.mu.Unlock()
 	return removed
+}
+
+// RemoveFunc removes the items for which del returns true, and returns how many adds it has taken
+// back. A queued item leaves the queue, as by Remove. A held item loses its re-add, if it was
+// added again. Whoever holds the item keeps the item, but a context of ReAddContext ends with the
+// cause [ErrRemoved], and [Run] does not retry the item.
+//
+// del is called without a lock, in no particular order, and may be called more than once for an
+// item, also for items that are added during the call. An item that is handed out during the call
+// counts as held. An item that differs from itself stays.
+//
+// RemoveFunc takes time in proportion to the number of all items. Other calls go on meanwhile:
+// the lock is held for 256 items at a time, or for the removal of one.
+func (q *Typed[T]) RemoveFunc(del func(item T) bool) (removed int) {
+	return removeWalked(&q.mu, &q.fifo.items, del, q.removeFully)
 }
 
 // ShutDown ends the queue: from now on Add does nothing, and Get returns shutdown == true
@@ -506,19 +547,18 @@ func (q *Typed[T]) shutDown(drain bool) (drained <-chan struct{}) {
 	q.shut.Store(true) // With the lock held: shut never differs from closed.
 	if !drain {
 		q.endDrains()
-	} else if q.drained == nil {
-		q.drained = make(chan struct{})
+	} else {
+		drained = q.whenIdle().over
 	}
-	drained = q.drained
 	q.settle()
 	return drained
 }
 
-// endDrains releases all drains. A later drain makes a new channel. The caller holds q.mu.
+// endDrains releases all drains. A later drain waits anew. The caller holds q.mu.
 func (q *Typed[T]) endDrains() {
-	if q.drained != nil {
-		close(q.drained)
-		q.drained = nil
+	if q.idling != nil {
+		close(q.idling.over)
+		q.idling = nil
 	}
 }
 
@@ -543,7 +583,8 @@ func (q *Typed[T]) Snapshot(limit int) Snapshot[T] {
 // An Add without effect does not end the context: an Add after a shutdown, or an Add that a
 // Remove has taken back before this call. After Done, and for an item that nobody holds or
 // that differs from itself, no Add ends the context. Each call for an item returns a
-// context of its own.
+// context of its own. If a RemoveFunc lets go of the item, or has done so since the hand-out, the
+// context ends with the cause [ErrRemoved].
 //
 // The context ends before the Add returns. The Add holds the lock of the queue meanwhile,
 // for a time in proportion to the number of contexts derived from this context, and calls
@@ -558,8 +599,8 @@ func (q *Typed[T]) ReAddContext(ctx context.Context, item T) (context.Context, c
 		parent, release = context.WithCancel(ctx)
 	}
 	watched, cancel := context.WithCancelCause(parent)
-	if q.watch(hash, item, watcher{ctx: watched, cancel: cancel}) {
-		cancel(ErrReAdded)
+	if over := q.watch(hash, item, watcher{ctx: watched, cancel: cancel}); over != nil {
+		cancel(over)
 	}
 	if release != nil {
 		return watched, release

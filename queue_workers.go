@@ -36,8 +36,8 @@ var errCanceled = errors.New("workqueue: canceled")
 // closed.
 func (q *Typed[T]) get(cancel <-chan struct{}) (item T, r receipt, err error) {
 	item, r, what := q.tryTake(q.metrics.now(), visitStaying)
-	if what == tookNothing {
-		return q.await(cancel)
+	if what < tookItem {
+		return q.await(cancel, what, r)
 	}
 	return q.receive(item, r, what)
 }
@@ -56,24 +56,24 @@ func (q *Typed[T]) stay() (item T, shutdown bool) {
 	if closed {
 		return item, true
 	}
-	item, _, err := q.await(nil)
+	item, _, err := q.await(nil, tookNothing, receipt{})
 	return item, err != nil
 }
 
 // await is the rest of get for a worker that is counted in parked. A worker that was woken
 // may find no item: another worker has taken the item meanwhile, as a Get does not wait its
-// turn. Then the woken worker parks again.
-func (q *Typed[T]) await(cancel <-chan struct{}) (item T, r receipt, err error) {
+// turn. Then the woken worker parks again. what and r are the result of tryTake.
+func (q *Typed[T]) await(cancel <-chan struct{}, what took, r receipt) (item T, _ receipt, err error) {
 	for {
-		if !q.park(cancel) {
+		how, ok := q.park(cancel, what, r.waited)
+		if !ok {
 			return item, receipt{}, errCanceled
 		}
-		how := visitWoken
 		if q.metrics.foreign() {
-			q.passOn()
+			q.passOn(how)
 			how = visitStaying
 		}
-		if item, r, what := q.tryTake(q.metrics.now(), how); what != tookNothing {
+		if item, r, what = q.tryTake(q.metrics.now(), how); what >= tookItem {
 			return q.receive(item, r, what)
 		}
 	}
@@ -87,9 +87,9 @@ func (q *Typed[T]) await(cancel <-chan struct{}) (item T, r receipt, err error) 
 // woken again. The price of passOn is a worker that is woken for nothing, now and then. The
 // real clock neither blocks nor panics, so its worker arrives and looks in one critical
 // section.
-func (q *Typed[T]) passOn() {
+func (q *Typed[T]) passOn(how visit) {
 	q.mu.Lock()
-	q.arrive()
+	q.arrive(how)
 	q.settle()
 	q.mu.Unlock()
 }
@@ -119,12 +119,16 @@ type (
 
 const (
 	visitPassing visit = iota // does not wait
+	visitUnpaced              // does not wait, and needs no token
 	visitStaying              // parks if there is no item
 	visitWoken                // was parked and woken, and parks again if there is no item
+	visitKeeper               // the same, and was the keeper
+	visitTimed                // was the keeper, and the time for the next token has come
 )
 
 const (
 	tookNothing took = iota // no item; a worker that parks has been counted
+	tookKeeper              // the same, and the worker is the keeper: the receipt says until when
 	tookItem                // an item, with its receipt
 	tookEnd                 // no item, and no item will come
 )
@@ -136,10 +140,13 @@ func (q *Typed[T]) tryTake(now time.Duration, how visit) (item T, r receipt, wha
 	if !q.mu.TryLock() {
 		gate.LockSoon(&q.mu)
 	}
-	if how == visitWoken {
-		q.arrive()
+	q.arrive(how)
+	paced := q.pace != nil && how != visitUnpaced && q.fifo.ready() && !q.pace.Allow(now)
+	var waited time.Duration
+	ok := false
+	if !paced {
+		item, waited, ok = q.fifo.take(now)
 	}
-	item, waited, ok := q.fifo.take(now)
 	switch {
 	case ok:
 		what = tookItem
@@ -147,11 +154,15 @@ func (q *Typed[T]) tryTake(now time.Duration, how visit) (item T, r receipt, wha
 		if q.durations != nil {
 			q.durations.queued.Observe(waited)
 		}
-	case how == visitPassing:
-	case q.fifo.closed:
+	case how <= visitUnpaced:
+	case q.fifo.closed && !paced:
 		what = tookEnd
 	default:
 		q.enlist()
+		if paced && !q.pace.Kept {
+			q.pace.Kept = true
+			what, r.waited = tookKeeper, q.pace.Next()
+		}
 	}
 	q.settle()
 	q.mu.Unlock()
@@ -169,41 +180,54 @@ func (q *Typed[T]) enlist() {
 	}
 }
 
-// arrive ends the way of a woken worker. From now on the next worker can be woken. The
-// caller holds q.mu and calls settle, which wakes the next worker if more items are left.
-func (q *Typed[T]) arrive() {
+// arrive ends the way of a worker that was parked. From now on the next worker can be woken.
+// The caller holds q.mu and calls settle, which wakes the next worker if more items are
+// left.
+func (q *Typed[T]) arrive(how visit) {
+	if how < visitWoken {
+		return
+	}
 	q.parked--
-	q.waking = false
+	if how != visitTimed {
+		q.waking = false
+	}
+	if how != visitWoken {
+		q.pace.Kept = false
+	}
 }
 
-// park waits for the token, and reports false if cancel was closed first. Then a token may
-// be in the channel, and stays there for another parked worker. If no worker is parked,
-// waking stays set until a worker parks and takes the token at once.
-func (q *Typed[T]) park(cancel <-chan struct{}) bool {
+// park waits for the token of wake, or as the keeper for the timer, and reports false if
+// cancel was closed first. Then a token may be in the channel, and stays there for another
+// parked worker. If no worker is parked, waking stays set until a worker parks and takes the
+// token at once.
+func (q *Typed[T]) park(cancel <-chan struct{}, what took, until time.Duration) (how visit, ok bool) {
+	if what == tookKeeper {
+		return q.keep(cancel, until)
+	}
 	if cancel == nil {
 		<-q.wake
-		return true
+		return visitWoken, true
 	}
 	select {
 	case <-q.wake:
-		return true
+		return visitWoken, true
 	case <-cancel:
 		q.mu.Lock()
 		q.parked--
 		q.mu.Unlock()
-		return false
+		return 0, false
 	}
 }
 
 // settle is the exit of every critical section that has changed something. It wakes a
-// parked worker if there is an item, and ends the drains if the queue is idle. The caller
+// parked worker if there is an item, and ends the waits of a queue that is idle. The caller
 // holds q.mu, and changes nothing afterwards.
 //
 // With one exit for all sections, nobody can forget the worker or the drain. settle must
 // stay small enough to be inlined, which TestHotPathIsInlined checks: most sections have
 // nobody to wake and no drain, and BenchmarkCycle would pay for the call.
 func (q *Typed[T]) settle() {
-	if q.parked > 0 && !q.waking || q.drained != nil {
+	if q.parked > 0 && !q.waking || q.idling != nil {
 		q.settleDue()
 	}
 }
@@ -217,13 +241,22 @@ func (q *Typed[T]) settle() {
 // A closed queue wakes workers without an item too, one after the other: each worker finds
 // the end, calls settle, and so wakes the next worker.
 func (q *Typed[T]) settleDue() {
-	if q.parked > 0 && !q.waking && (q.fifo.ready() || q.fifo.closed) {
+	if q.parked > 0 && !q.waking && q.mayWake() {
 		q.waking = true
 		q.wake <- struct{}{}
 	}
-	if q.drained != nil && q.fifo.idle() {
+	if q.idling != nil && q.fifo.idle() {
+		q.idling.idle = true
 		q.endDrains()
 	}
+}
+
+// mayWake reports whether a woken worker would find an item or the end.
+func (q *Typed[T]) mayWake() bool {
+	if q.fifo.ready() {
+		return q.pace == nil || !q.pace.Kept
+	}
+	return q.fifo.closed
 }
 
 // unlock ends a critical section in which a method of a [Queue] has panicked or has ended
@@ -232,4 +265,28 @@ func (q *Typed[T]) settleDue() {
 func (q *Typed[T]) unlock() {
 	q.settle()
 	q.mu.Unlock()
+}
+
+// keep is park for the keeper, until the given time. The clock is read once more after the
+// timer is armed: if a clock was stepped in between, the timer may never fire, as in
+// sleepUntil.
+func (q *Typed[T]) keep(cancel <-chan struct{}, until time.Duration) (how visit, ok bool) {
+	defer func() {
+		if !ok { // Also if the clock panics.
+			q.passOn(visitTimed)
+		}
+	}()
+	q.pace.Alarm.Arm(max(0, until-q.metrics.now()))
+	defer q.pace.Alarm.Disarm()
+	if q.metrics.now() >= until {
+		return visitTimed, true
+	}
+	select {
+	case <-q.pace.Alarm.C():
+		return visitTimed, true
+	case <-q.wake:
+		return visitKeeper, true
+	case <-cancel:
+		return 0, false
+	}
 }

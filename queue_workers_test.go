@@ -13,6 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/seed16c08ea7/workqueue"
 )
 
@@ -728,4 +730,309 @@ func awaitSleeper(t *testing.T, returned <-chan struct{}, function string) {
 			runtime.Gosched()
 		}
 	}
+}
+
+// A pacedQueue is any of the three queues with a Pace.
+type pacedQueue interface {
+	workQueue
+	GetInfo(ctx context.Context) (workqueue.ItemInfo[string], error)
+	AddWith(options workqueue.AddOptions, items ...string) int
+	Drain(ctx context.Context) error
+}
+
+func onPacedQueues(t *testing.T, limit rate.Limit, test func(t *testing.T, q pacedQueue, limiter *rate.Limiter)) {
+	for name, open := range map[string]func(pace *rate.Limiter) pacedQueue{
+		"FIFO": func(pace *rate.Limiter) pacedQueue {
+			return workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Pace: pace})
+		},
+		"delaying": func(pace *rate.Limiter) pacedQueue {
+			return workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Pace: pace})
+		},
+		"rate limiting": func(pace *rate.Limiter) pacedQueue {
+			return workqueue.NewTypedRateLimiting(constant(time.Second), workqueue.TypedRateLimitingQueueConfig[string]{Pace: pace})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				limiter := rate.NewLimiter(limit, 1)
+				q := open(limiter)
+				defer q.ShutDown()
+				test(t, q, limiter)
+				checkInvariants(t, 0, q)
+			})
+		})
+	}
+}
+
+// pacedHandOuts gets items on several workers until the queue has none, and returns each with the time
+// of its hand-out.
+func pacedHandOuts(q pacedQueue, workers int) (got []string) {
+	start := time.Now()
+	var mu sync.Mutex
+	var over sync.WaitGroup
+	for range workers {
+		over.Go(func() {
+			for {
+				item, shutdown := q.Get()
+				if shutdown {
+					return
+				}
+				mu.Lock()
+				got = append(got, fmt.Sprint(item, " ", time.Since(start)))
+				mu.Unlock()
+				q.Done(item)
+			}
+		})
+	}
+	over.Wait()
+	return got
+}
+
+func TestPaceOfHandOuts(t *testing.T) {
+	onPacedQueues(t, 10, func(t *testing.T, q pacedQueue, _ *rate.Limiter) {
+		for _, item := range []string{"a", "b", "c", "d"} {
+			q.Add(item)
+		}
+		q.Add("c")
+		if _, ok := q.TryGet(); !ok { // The burst.
+			t.Error("TryGet finds no token")
+		}
+		if item, ok := q.TryGet(); ok {
+			t.Errorf("TryGet gets %s without a token", item)
+		}
+		q.Done("a")
+		time.AfterFunc(150*time.Millisecond, func() {
+			q.AddWith(workqueue.AddOptions{Priority: prio(1)}, "urgent") // Before c, which waits for a token.
+			q.Remove("d")
+			q.ShutDown() // A drain is paced too.
+		})
+		want := "[b 100ms urgent 200ms c 300ms]"
+		if got := fmt.Sprint(pacedHandOuts(q, 3)); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	})
+}
+
+// The worker with the timer goes away, and another one takes its place.
+func TestPaceWithoutItsKeeper(t *testing.T) {
+	onPacedQueues(t, 20, func(t *testing.T, q pacedQueue, _ *rate.Limiter) {
+		q.Add("a")
+		q.TryGet()
+		q.Add("b")
+		ctx, cancel := context.WithCancel(t.Context())
+		keeper := startWait(func(context.Context) error { _, err := q.GetInfo(ctx); return err })
+		other := startWait(func(ctx context.Context) error { _, err := q.GetInfo(ctx); return err })
+		third := startWait(func(ctx context.Context) error { _, err := q.GetInfo(ctx); return err })
+		cancel()
+		keeper.want(t, "canceled", "context canceled")
+		other.want(t, "no token", "waits")
+		time.Sleep(50 * time.Millisecond)
+		other.want(t, "a token", "<nil>")
+		third.want(t, "nothing queued", "waits")
+		q.ShutDown()
+		third.want(t, "shut down", "workqueue: queue is shut down")
+	})
+}
+
+// A worker that waits for a token is told of the end, if nothing is left to hand out.
+func TestPaceAndTheEnd(t *testing.T) {
+	onPacedQueues(t, 0, func(t *testing.T, q pacedQueue, limiter *rate.Limiter) {
+		limiter.AllowN(time.Now(), 1)
+		q.Add("a")
+		w := startWait(func(ctx context.Context) error { _, err := q.GetInfo(ctx); return err })
+		drain := startWait(q.Drain)
+		time.Sleep(time.Hour)
+		w.want(t, "no tokens", "waits")
+		drain.want(t, "no tokens", "waits")
+		q.Remove("a")
+		w.want(t, "removed", "workqueue: queue is shut down")
+		drain.want(t, "removed", "<nil>")
+	})
+}
+
+// A pause is a limit of 0. A new limit holds within 100 ms, and the queue says how long it has
+// kept items back.
+func TestPaceThatChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &reader{}
+		limiter := rate.NewLimiter(rate.Every(time.Hour), 1)
+		q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: p, Pace: limiter})
+		defer q.ShutDown()
+		q.Add("a")
+		q.TryGet()
+		q.Add("b")
+		q.Add("c")
+		w := startWait(func(ctx context.Context) error { _, err := q.GetInfo(ctx); return err })
+		time.Sleep(time.Second + time.Millisecond)
+		limiter.SetLimit(rate.Inf)
+		start := time.Now()
+		if err := <-w.ended; err != nil || time.Since(start) > 100*time.Millisecond {
+			t.Errorf("%v after %v", err, time.Since(start))
+		}
+		if s, _ := p.reads[0](); s.Paced != 1100*time.Millisecond {
+			t.Errorf("kept back for %v", s.Paced)
+		}
+		limiter.SetLimit(0)
+		limiter.SetBurst(0)
+		if _, ok := q.TryGet(); ok {
+			t.Error("got an item in a pause")
+		}
+		time.Sleep(time.Second)
+		if s, _ := p.reads[0](); s.Paced != 2100*time.Millisecond {
+			t.Errorf("kept back for %v", s.Paced)
+		}
+	})
+}
+
+// Two queues of different types share a limiter.
+func TestPaceOfTwoQueues(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limiter := rate.NewLimiter(100, 1)
+		a := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Pace: limiter})
+		b := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{Pace: limiter})
+		var ofA, ofB atomic.Int64
+		var over sync.WaitGroup
+		for range 4 {
+			over.Go(func() {
+				for item, shutdown := a.Get(); !shutdown; item, shutdown = a.Get() {
+					ofA.Add(1)
+					a.Add(item)
+					a.Done(item)
+				}
+			})
+			over.Go(func() {
+				for item, shutdown := b.Get(); !shutdown; item, shutdown = b.Get() {
+					ofB.Add(1)
+					b.Add(item)
+					b.Done(item)
+				}
+			})
+		}
+		for i := range 8 {
+			a.Add(fmt.Sprint(i))
+			b.Add(i)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if n := ofA.Load() + ofB.Load(); n < 5999 || n > 6001 {
+			t.Errorf("%d and %d hand-outs in a minute, want 6001 together", ofA.Load(), ofB.Load())
+		}
+		if min(ofA.Load(), ofB.Load()) == 0 {
+			t.Errorf("%d and %d hand-outs", ofA.Load(), ofB.Load())
+		}
+		limiter.SetLimit(rate.Inf)
+		a.ShutDown()
+		b.ShutDown()
+		over.Wait()
+	})
+}
+
+// A fake clock is stepped at any moment, also while the timer is armed, and nobody steps it again.
+func TestPaceOfAClockThatIsStepped(t *testing.T) {
+	for _, hook := range []string{"onArm", "onArmed", ""} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newHookedClock()
+			q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Clock: c, Pace: rate.NewLimiter(20, 1)})
+			defer q.ShutDown()
+			q.Add("a")
+			q.TryGet()
+			q.Add("b")
+			step := sync.OnceFunc(func() { c.Step(50 * time.Millisecond) })
+			switch hook {
+			case "onArm":
+				c.onArm = step
+			case "onArmed":
+				c.onArmed = step
+			}
+			w := startWait(func(ctx context.Context) error { _, err := q.GetInfo(ctx); return err })
+			if hook == "" {
+				w.want(t, "armed", "waits")
+				step()
+			}
+			w.want(t, "stepped "+hook, "<nil>")
+		})
+	}
+}
+
+// A clock that panics for the keeper ends its Get, and another worker keeps the pace.
+func TestPaceOfAClockThatPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newHookedClock()
+		q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Clock: c, Pace: rate.NewLimiter(20, 1)})
+		defer q.ShutDown()
+		q.Add("a")
+		q.TryGet()
+		q.Add("b")
+		c.onArm = func() { c.onArm = nil; panic("arm") }
+		wantPanic(t, "arm", func() { q.Get() })
+		checkInvariants(t, 0, q)
+		w := startWait(func(ctx context.Context) error { _, err := q.GetInfo(ctx); return err })
+		c.Step(50 * time.Millisecond)
+		w.want(t, "stepped", "<nil>")
+	})
+}
+
+// The end of a Run takes out what is queued, and needs no tokens for that.
+func TestRunEndsWithoutThePace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limiter := rate.NewLimiter(1, 1)
+		q := workqueue.NewTypedRateLimiting(constant(time.Second), workqueue.TypedRateLimitingQueueConfig[string]{Pace: limiter})
+		ctx, stop := context.WithCancel(t.Context())
+		for i := range 100 {
+			q.Add(fmt.Sprint(i))
+		}
+		time.AfterFunc(5500*time.Millisecond, stop)
+		handled := 0
+		start := time.Now()
+		err := workqueue.Run(ctx, q, func(context.Context, string) error { handled++; return nil }, workqueue.RunOptions[string]{
+			OnStop: func(s workqueue.Snapshot[string]) {
+				if s.QueuedTotal+handled != 100 || handled != 6 {
+					t.Errorf("%d are handled and %d left", handled, s.QueuedTotal)
+				}
+			},
+		})
+		if err != nil || time.Since(start) != 5500*time.Millisecond {
+			t.Errorf("%v after %v", err, time.Since(start))
+		}
+	})
+}
+
+// Workers that come and go, adds and changes of the limit, in real time.
+func TestPaceUnderLoad(t *testing.T) {
+	limiter := rate.NewLimiter(50_000, 10)
+	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[int]{Pace: limiter})
+	var over sync.WaitGroup
+	var got atomic.Int64
+	for w := range 8 {
+		over.Go(func() {
+			for i := 0; ; i++ {
+				ctx, cancel := context.WithTimeout(context.Background(), time.Duration(1+w*i%7)*100*time.Microsecond)
+				item, err := q.GetContext(ctx)
+				cancel()
+				switch {
+				case errors.Is(err, workqueue.ErrShutDown):
+					return
+				case err == nil:
+					got.Add(1)
+					q.Done(item)
+				}
+			}
+		})
+	}
+	const n = 5000
+	for i := range n {
+		q.Add(i)
+		switch {
+		case i%500 == 0:
+			limiter.SetLimit(rate.Limit(10_000 + i*20))
+		case i%50 == 0:
+			checkInvariants(t, i, q)
+		}
+	}
+	limiter.SetLimit(rate.Inf)
+	if err := q.Drain(context.Background()); err != nil || got.Load() != n {
+		t.Errorf("%v, %d of %d", err, got.Load(), n)
+	}
+	over.Wait()
+	checkInvariants(t, n, q)
 }

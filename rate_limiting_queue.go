@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"golang.org/x/time/rate"
 	"k8s.io/utils/clock"
 )
 
@@ -50,7 +51,7 @@ type TypedRateLimitingQueueConfig[T comparable] struct {
 	// DelayingQueue takes the items and their delays; nil is a [TypedDelaying] with the
 	// options of this config. The rate limiting queue owns the DelayingQueue and shuts it
 	// down. Beside a DelayingQueue, a constructor panics for the options that client-go does
-	// not have: Queue, KeepTimes, OneEntry and Order. The others have no effect, except Name
+	// not have: Queue, KeepTimes, OneEntry, Order, Pace, ItemPace and StrictBackoff. The others have no effect, except Name
 	// as the default name of a [Run].
 	DelayingQueue TypedDelayingInterface[T]
 
@@ -59,6 +60,21 @@ type TypedRateLimitingQueueConfig[T comparable] struct {
 
 	// Order works as in [TypedDelayingQueueConfig].
 	Order Order[T]
+
+	// Pace works as in [TypedDelayingQueueConfig]. In contrast to the limiter, which delays
+	// what AddRateLimited adds, Pace counts all hand-outs.
+	Pace *rate.Limiter
+
+	// ItemPace works as in [TypedDelayingQueueConfig]. Forget does not reach it: the limiter of
+	// the queue counts failures, and ItemPace counts hand-outs.
+	ItemPace TypedRateLimiter[T]
+
+	// StrictBackoff makes an item wait as long as the limiter says after a failure: an Add, an
+	// AddAfter or a Debounce does not cut short the wait that an AddRateLimited has begun, or a
+	// failure in [Run]. A higher priority of such a call still counts. Reschedule replaces the
+	// wait, and Remove ends the wait. An Add that came before the failure, while a worker held the
+	// item, is not put off. StrictBackoff implies OneEntry.
+	StrictBackoff bool
 }
 
 // TypedRateLimiting is a queue with AddRateLimited, on top of a delaying queue. The delay
@@ -87,6 +103,7 @@ type TypedRateLimiting[T comparable] struct {
 	limiter TypedRateLimiter[T] // may be nil
 	metrics *delayMetrics       // the metrics of queue; nil for none
 	name    string
+	strict  mode   // modeStrict for StrictBackoff, or 0
 	drains  drains // of a queue without Drain
 
 	// sealed makes the methods that add ignore their calls, as after a ShutDown, while the
@@ -129,11 +146,15 @@ func NewTypedRateLimiting[T comparable](limiter TypedRateLimiter[T], config Type
 // newRateLimiting accepts what client-go's constructors accept.
 func newRateLimiting[T comparable](limiter TypedRateLimiter[T], config TypedRateLimitingQueueConfig[T]) *TypedRateLimiting[T] {
 	q := &TypedRateLimiting[T]{queue: config.DelayingQueue, limiter: limiter, name: config.Name}
+	if config.StrictBackoff {
+		q.strict = modeStrict
+	}
 	if q.queue != nil {
 		mustBeUnset("DelayingQueue", configField{"Queue", config.Queue != nil}, configField{"KeepTimes", config.KeepTimes},
-			configField{"OneEntry", config.OneEntry}, configField{"Order", config.Order.isSet()})
+			configField{"OneEntry", config.OneEntry}, configField{"Order", config.Order.isSet()}, configField{"Pace", config.Pace != nil},
+			configField{"ItemPace", config.ItemPace != nil}, configField{"StrictBackoff", config.StrictBackoff})
 	} else {
-		q.queue = NewTypedDelaying(TypedDelayingQueueConfig[T]{
+		q.queue = newDelaying(TypedDelayingQueueConfig[T]{
 			Logger:          config.Logger,
 			Name:            config.Name,
 			MetricsProvider: providerFor(config.Name, config.MetricsProvider),
@@ -142,7 +163,9 @@ func newRateLimiting[T comparable](limiter TypedRateLimiter[T], config TypedRate
 			Queue:           config.Queue,
 			OneEntry:        config.OneEntry,
 			Order:           config.Order,
-		})
+			Pace:            config.Pace,
+			ItemPace:        config.ItemPace,
+		}, config.StrictBackoff)
 	}
 	if d, ok := q.queue.(*TypedDelaying[T]); ok {
 		q.metrics = d.metrics
@@ -158,24 +181,24 @@ func (q *TypedRateLimiting[T]) mustLimiter() TypedRateLimiter[T] {
 // failure of the item. A negative time means no wait. AddRateLimited does not block.
 func (q *TypedRateLimiting[T]) AddRateLimited(item T) {
 	d := max(0, q.mustLimiter().When(item))
-	if !q.sealed.Load() {
-		q.limit(item, d, rank{})
+	if !q.sealed.refuses(1) {
+		q.limit(item, d, rank{}, 0)
 	}
 }
 
 // limit adds the item after the time d, which the limiter has said.
-func (q *TypedRateLimiting[T]) limit(item T, d time.Duration, k rank) (taken bool) {
+func (q *TypedRateLimiting[T]) limit(item T, d time.Duration, k rank, m mode) (taken bool) {
 	if q.metrics != nil && !q.queue.ShuttingDown() {
 		q.metrics.observeLimit(d)
 	}
-	return q.addAfter(item, d, k)
+	return q.addAfter(item, d, k, q.strict|m)
 }
 
 // addAfter is AddAfter with a rank, and reports whether the item was taken, see addBelow.
 // An add without a delay counts as a retry too, as in AddRateLimited.
-func (q *TypedRateLimiting[T]) addAfter(item T, duration time.Duration, k rank) (taken bool) {
+func (q *TypedRateLimiting[T]) addAfter(item T, duration time.Duration, k rank, m mode) (taken bool) {
 	if d, ok := q.queue.(*TypedDelaying[T]); ok {
-		return d.addAfter(item, duration, k)
+		return d.addAfter(item, duration, k, m)
 	}
 	if k.named {
 		return below[withAdder[T]](q.queue, "AddWith").AddWith(AddOptions{After: duration, Priority: k.pointer()}, item) == 1
@@ -197,14 +220,14 @@ func (q *TypedRateLimiting[T]) NumRequeues(item T) int { return q.mustLimiter().
 
 // AddAfter adds the item after the duration, see [TypedDelaying.AddAfter].
 func (q *TypedRateLimiting[T]) AddAfter(item T, duration time.Duration) {
-	if !q.sealed.Load() {
+	if !q.sealed.refuses(1) {
 		q.queue.AddAfter(item, duration)
 	}
 }
 
 // Add adds the item now. A waiting item goes on waiting, unless OneEntry is set.
 func (q *TypedRateLimiting[T]) Add(item T) {
-	if !q.sealed.Load() {
+	if !q.sealed.refuses(1) {
 		q.queue.Add(item)
 	}
 }
@@ -259,13 +282,14 @@ func (q *TypedRateLimiting[T]) AddAll(items ...T) (taken int) {
 // After is shorter.
 //
 // AddWith panics before the first add if the options name a priority and the delaying queue
-// knows none. It returns how many items were taken, as [Typed.AddWith] does, and 0 while a
+// knows none. With RateLimited the items are added one by one: a panic of the limiter, or of the
+// [Order], leaves the items before. It returns how many items were taken, as [Typed.AddWith] does, and 0 while a
 // [Run] drains the queue.
 func (q *TypedRateLimiting[T]) AddWith(options AddOptions, items ...T) (taken int) {
 	k := rankOf(options.Priority)
 	checkRankBelow[T](q.queue, k)
 	if !options.RateLimited {
-		if q.sealed.Load() {
+		if q.sealed.refuses(len(items)) {
 			return 0
 		}
 		return q.addWith(items, options.After, k)
@@ -276,7 +300,7 @@ func (q *TypedRateLimiting[T]) AddWith(options AddOptions, items ...T) (taken in
 		if options.After > 0 {
 			d = min(d, options.After)
 		}
-		if !q.ShuttingDown() && q.limit(item, d, k) {
+		if !q.sealed.refuses(1) && !q.queue.ShuttingDown() && q.limit(item, d, k, 0) {
 			taken++
 		}
 	}
@@ -292,7 +316,7 @@ func (q *TypedRateLimiting[T]) addWith(items []T, after time.Duration, k rank) (
 		return addAllBelow[T](q.queue, items, k)
 	}
 	for _, item := range items {
-		if !q.queue.ShuttingDown() && q.addAfter(item, after, k) {
+		if !q.queue.ShuttingDown() && q.addAfter(item, after, k, 0) {
 			taken++
 		}
 	}
@@ -303,13 +327,13 @@ func (q *TypedRateLimiting[T]) addWith(items []T, after time.Duration, k rank) (
 // is not asked, and counts no failure. Reschedule also reports false while a [Run] drains
 // the queue.
 func (q *TypedRateLimiting[T]) Reschedule(item T, duration time.Duration) (taken bool) {
-	return !q.sealed.Load() && below[rescheduler[T]](q.queue, "Reschedule").Reschedule(item, duration)
+	return !q.sealed.refuses(1) && below[rescheduler[T]](q.queue, "Reschedule").Reschedule(item, duration)
 }
 
 // Debounce adds the item when a series of calls is over, see [TypedDelaying.Debounce].
 // Debounce also reports false while a [Run] drains the queue.
 func (q *TypedRateLimiting[T]) Debounce(item T, quiet, most time.Duration) (taken bool) {
-	return !q.sealed.Load() && below[debouncer[T]](q.queue, "Debounce").Debounce(item, quiet, most)
+	return !q.sealed.refuses(1) && below[debouncer[T]](q.queue, "Debounce").Debounce(item, quiet, most)
 }
 
 // Remove takes the item back, see [TypedDelaying.Remove]. The count of [Run] for
@@ -321,6 +345,18 @@ func (q *TypedRateLimiting[T]) Remove(item T) bool {
 	// item retried. Then the count would outlive the removed item.
 	q.forgetAttempts(item)
 	return removed
+}
+
+// RemoveFunc removes items, see [TypedDelaying.RemoveFunc]. As for Remove, the count of [Run] for
+// MaxAttempts starts anew, and the limiter still knows the failures.
+func (q *TypedRateLimiting[T]) RemoveFunc(del func(item T) bool) (removed int) {
+	return below[funcRemover[T]](q.queue, "RemoveFunc").RemoveFunc(func(item T) bool {
+		if !del(item) {
+			return false
+		}
+		q.forgetAttempts(item)
+		return true
+	})
 }
 
 // Snapshot returns the items of the delaying queue, see [TypedDelaying.Snapshot], with the

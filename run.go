@@ -62,7 +62,7 @@ import (
 // For EndDrain, an item that waits without a failure, also by RequeueAfter, does not count
 // as left. Run takes the queued items out before it lists them: the caller may save them
 // elsewhere. So a drain after Run, such as a deferred ShutDownWithDrain, waits only for items
-// that others hold.
+// that others hold, and for a worker that gets an item of theirs that was added again.
 //
 // If the queue is shut down already, Run returns [ErrShutDown] at once and leaves the queue
 // as it is. When somebody else shuts the queue down later, the workers go on until nothing
@@ -79,8 +79,8 @@ import (
 // A retry has the priority of the hand-out. An item whose call was cut short has the priority
 // of the hand-out or of an add since, whichever is higher.
 //
-// A panic in the limiter, the metrics or the [Queue] of the queue ends the program, as no
-// retry works without them; Done is called before. Run panics if the queue or handle
+// A panic in the limiter, the metrics, the [Queue] or a function of the [Order] of the queue ends
+// the program, as no retry works without them; Done is called before. Run panics if the queue or handle
 // is nil, if the limiter of the queue is nil, if a number in the options is negative, if
 // AtEnd is none of the three constants, and for EndDrain without Grace.
 //
@@ -120,11 +120,11 @@ func Run[T comparable](ctx context.Context, queue TypedRateLimitingInterface[T],
 	}
 	// Both may have happened, as the workers end with ctx. The end of ctx counts, and not
 	// which of the two the select has noticed.
-	switch {
-	case ctx.Err() != nil:
+	if ctx.Err() != nil {
 		return r.end()
-	case !r.typed.ShuttingDown(): // GetInfo has failed.
-		return r.keep()
+	}
+	if kept, err := r.keep(); kept { // GetInfo has failed.
+		return err
 	}
 	return r.leftBehind(nil, false)
 }

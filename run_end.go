@@ -20,10 +20,20 @@ import (
 // as a shutdown would drop the retries of these Runs.
 type seal struct {
 	holders atomic.Int32 // Runs that drain; never 0 again once a Run has drained
+	refused atomic.Int64 // adds, until a Run has told of them
 }
 
 // Load reports whether callers find the queue shut down.
 func (s *seal) Load() bool { return s.holders.Load() > 0 }
+
+// refuses reports whether n adds are refused, and counts them.
+func (s *seal) refuses(n int) bool {
+	if !s.Load() {
+		return false
+	}
+	s.refused.Add(int64(n))
+	return true
+}
 
 // handOver takes one of several holders away, and reports false for the last one.
 func (s *seal) handOver() bool {
@@ -60,25 +70,41 @@ func (r *runner[T]) end() error {
 	}
 	if drains && r.finish() || !drains && r.keeps() {
 		<-r.working
-		if !r.typed.ShuttingDown() {
-			return r.keep()
+		if kept, err := r.keep(); kept {
+			return err
 		}
 	}
 	return r.close()
 }
 
-// keep ends a Run whose queue goes on. The Run leaves only items behind that it could not
-// give back. OnStop is told what is in the queue, unless another Run drains the queue: that
-// Run handles or names these items.
-func (r *runner[T]) keep() error {
+// keep ends a Run whose queue goes on, and reports false if the queue does not go on. The Run
+// leaves only items behind that it could not give back. OnStop is told what is in the queue,
+// unless another Run drains the queue: that Run handles or names these items.
+//
+// keep looks at the queue last: a shutdown before the Snapshot may have dropped items.
+func (r *runner[T]) keep() (kept bool, err error) {
 	if r.options.AtEnd != EndKeep || r.limiting.sealed.Load() {
-		return r.leftBehind(nil, true)
+		if !r.isOpen() {
+			return false, nil
+		}
+		return true, r.leftBehind(nil, true)
+	}
+	var s Snapshot[T]
+	if r.options.OnStop != nil {
+		s = r.limiting.Snapshot(math.MaxInt)
+	}
+	if !r.isOpen() {
+		return false, nil
 	}
 	if r.options.OnStop != nil {
-		r.options.OnStop(r.limiting.Snapshot(math.MaxInt))
+		r.options.OnStop(s)
 	}
-	return r.err
+	return true, r.err
 }
+
+// isOpen reports whether nobody has shut the queue down. A shutdown closes the delaying queue
+// first.
+func (r *runner[T]) isOpen() bool { return !r.typed.ShuttingDown() && !r.delaying.isClosed() }
 
 // finish waits until nothing is queued, nothing is held, and nothing waits after a failure.
 // It reports true if the grace period was over first and another Run goes on to drain the
@@ -181,15 +207,17 @@ func (r *runner[T]) takeQueued() (before []ItemInfo[T]) {
 	}
 	declined := len(r.queued)
 	for {
-		item, shutdown := r.typed.Get()
-		if shutdown {
+		item, ok := r.typed.tryGet(visitUnpaced)
+		if !ok {
 			break
 		}
+		r.typed.dropBarriers(item)
 		r.queued = append(r.queued, item)
 		r.typed.Done(item)
 	}
 	if r.typed.Len() > 0 {
 		for _, info := range r.typed.Snapshot(math.MaxInt).Queued {
+			r.typed.dropBarriers(info.Item)
 			if r.typed.Remove(info.Item) {
 				r.queued = append(r.queued, info.Item)
 			}
@@ -234,7 +262,7 @@ func (r *runner[T]) leftBehind(before []ItemInfo[T], notesOnly bool) error {
 	case undrained:
 		left.Err = cmp.Or(end, ErrShutDown)
 		err = left
-	case end == nil: // nil would say that the caller has ended this Run.
+	case end == nil && r.err == nil: // nil would say that the caller has ended this Run.
 		err = ErrShutDown
 	}
 	switch {
@@ -280,6 +308,7 @@ func (r *runner[T]) nameLeft(before []ItemInfo[T], held int) (s Snapshot[T]) {
 		}
 	}
 	r.nameLate(&s)
+	s.RefusedTotal = int(r.limiting.sealed.refused.Swap(0))
 	return s
 }
 

@@ -1275,3 +1275,33 @@ func BenchmarkRunEnd(b *testing.B) {
 		})
 	}
 }
+
+// A crawler whose context ends at its first page: the 30 links of the page are refused.
+func TestOnStopIsToldHowManyAddsADrainHasRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := workqueue.NewTypedRateLimiting(constant(time.Second), workqueue.TypedRateLimitingQueueConfig[string]{})
+		ctx, stop := context.WithCancel(t.Context())
+		q.Add("page")
+		var left workqueue.Snapshot[string]
+		err := workqueue.Run(ctx, q, func(_ context.Context, item string) error {
+			stop()
+			time.Sleep(time.Second)
+			for i := range 20 {
+				q.Add(fmt.Sprint("link", i))
+			}
+			q.AddAll("a", "b", "c", "d", "e")
+			q.AddAfter("f", time.Second)
+			q.AddRateLimited("g")
+			q.AddWith(workqueue.AddOptions{RateLimited: true}, "h")
+			q.Reschedule("i", time.Second)
+			q.Debounce("j", time.Second, 0)
+			return nil
+		}, workqueue.RunOptions[string]{AtEnd: workqueue.EndDrain, Grace: time.Minute, OnStop: func(s workqueue.Snapshot[string]) { left = s }})
+		if err != nil || left.RefusedTotal != 30 {
+			t.Errorf("%v, %d adds were refused, want 30", err, left.RefusedTotal)
+		}
+		if got := left.String(); got != "0 queued, 0 in flight, 0 waiting, 30 adds refused" {
+			t.Errorf("got %q", got)
+		}
+	})
+}

@@ -13,6 +13,9 @@ import (
 // back, as the work for the earlier Add is not done.
 var ErrReAdded = errors.New("workqueue: item was added again")
 
+// ErrRemoved is the cause with which such a context ends when a RemoveFunc lets go of the item.
+var ErrRemoved = errors.New("workqueue: item was removed")
+
 // ErrTimeout is the cause, see [context.Cause], with which the context of a handler ends
 // after [RunOptions].Timeout. The error of the context is [context.DeadlineExceeded]. If the
 // handler then returns an error that wraps the error of its context, OnGiveUp and OnResult

@@ -64,7 +64,7 @@ type RunOptions[T comparable] struct {
 	// OnStop is told all that is left when Run ends, after the last worker has ended and
 	// before Run returns. [Run] lists what is left. If OnStop is nil, the numbers are logged
 	// unless all are 0. With [EndKeep], OnStop is told what is in the queue, and all items
-	// are still there. OnStop may call the queue, and a panic in OnStop reaches the caller
+	// are still there, unless somebody has shut the queue down. OnStop may call the queue, and a panic in OnStop reaches the caller
 	// of Run.
 	OnStop func(left Snapshot[T])
 
@@ -101,8 +101,9 @@ const (
 	// or until [RunOptions].Grace is over. Then the queue is shut down.
 	//
 	// Meanwhile the queue refuses the adds of callers, handlers included. A handler that
-	// finds more work, such as the links of a page, cannot add other items while Run drains.
-	// To work off everything, wait until the queue is empty before the context of Run ends.
+	// finds more work, such as the links of a page, cannot add other items while Run drains;
+	// OnStop is told how many adds were refused. To work off everything, call WaitEmpty of the
+	// queue before the context of Run ends.
 	EndDrain
 
 	// EndKeep leaves the queue open, with all items in it. So several calls of Run can
@@ -147,11 +148,12 @@ const (
 	OutcomeGivenUp                    // Permanent, or a failure too many
 	OutcomeReAdded                    // cut short by CancelOnReAdd
 	OutcomeInterrupted                // cut short by the end of Run
+	OutcomeRemoved                    // not a success, and RemoveFunc has let go of the item meanwhile
 
 	outcomes = iota
 )
 
-var outcomeNames = [outcomes]string{"succeeded", "failed", "requeued", "given_up", "readded", "interrupted"}
+var outcomeNames = [outcomes]string{"succeeded", "failed", "requeued", "given_up", "readded", "interrupted", "removed"}
 
 // String returns the outcome in snake case, which is its label in metrics too.
 func (o Outcome) String() string {
@@ -180,7 +182,7 @@ func (o *Outcome) UnmarshalText(text []byte) error {
 
 // Outcomes returns all outcomes, for providers that make a metric for each.
 func Outcomes() []Outcome {
-	return []Outcome{OutcomeSucceeded, OutcomeFailed, OutcomeRequeued, OutcomeGivenUp, OutcomeReAdded, OutcomeInterrupted}
+	return []Outcome{OutcomeSucceeded, OutcomeFailed, OutcomeRequeued, OutcomeGivenUp, OutcomeReAdded, OutcomeInterrupted, OutcomeRemoved}
 }
 
 // HandlerResult is what [RunOptions].OnResult is told of a call of the handler.

@@ -836,10 +836,10 @@ func TestOutcomes(t *testing.T) {
 	for _, outcome := range workqueue.Outcomes() {
 		names = append(names, outcome.String())
 	}
-	if got, want := strings.Join(names, " "), "succeeded failed requeued given_up readded interrupted"; got != want {
+	if got, want := strings.Join(names, " "), "succeeded failed requeued given_up readded interrupted removed"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	if got := workqueue.Outcome(6).String(); got != "Outcome(6)" {
+	if got := workqueue.Outcome(7).String(); got != "Outcome(7)" {
 		t.Errorf("got %s", got)
 	}
 }

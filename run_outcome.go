@@ -3,6 +3,8 @@ package workqueue
 import (
 	"context"
 	"time"
+
+	"github.com/seed16c08ea7/workqueue/internal/slab"
 )
 
 // This file has what becomes of an item between the end of its handler and Done. Until Done no
@@ -67,6 +69,9 @@ func (w *worker[T]) conclude(err error) HandlerResult {
 	if w.options.CancelOnReAdd {
 		w.countCancels(v.cutShort == OutcomeReAdded)
 	}
+	if err != nil && w.isGone() {
+		return w.letGone()
+	}
 	if v.cutShort != 0 {
 		return w.redo(v.cutShort)
 	}
@@ -81,6 +86,16 @@ func (w *worker[T]) conclude(err error) HandlerResult {
 	default:
 		return w.putOff(v)
 	}
+}
+
+// isGone reports whether a RemoveFunc has let go of the item at hand.
+func (w *worker[T]) isGone() bool { return w.typed.isGone(slab.HashOf(w.item), w.item) }
+
+// letGone concludes for an item that a RemoveFunc has let go of. The item comes again only if it
+// was added since.
+func (w *worker[T]) letGone() HandlerResult {
+	w.limiting.Forget(w.item)
+	return HandlerResult{Outcome: OutcomeRemoved, Again: w.addedAgain() && w.goesOn()}
 }
 
 // failuresOf returns how often handlers have failed in a row, as Run counts. The limiter may
@@ -108,10 +123,14 @@ func (w *worker[T]) fail(err error, v verdict) HandlerResult {
 	if !ended && w.options.MaxAttempts > 0 && result.Failures >= w.options.MaxAttempts {
 		return HandlerResult{Outcome: OutcomeGivenUp, Failures: result.Failures}
 	}
+	taken := false
 	if !ended || w.keeps() {
-		result.After = w.again(v)
+		result.After, taken = w.again(v)
 	}
-	if result.Again = w.comesAgain(); !result.Again {
+	if w.isGone() { // Since conclude has asked. The queue has not taken the item.
+		return w.letGone()
+	}
+	if result.Again = taken && w.comesAgain(); !result.Again {
 		result.After = 0
 		w.noteLate(lateItem[T]{item: w.item, failures: result.Failures})
 	}
@@ -119,27 +138,25 @@ func (w *worker[T]) fail(err error, v verdict) HandlerResult {
 	return result
 }
 
-// again adds the item for another call, after the time of the verdict or of the limiter, and
-// returns the time. The add goes below a seal: a seal refuses the adds of callers, and a
-// drain has to wait for the retries of Run.
-func (w *worker[T]) again(v verdict) (after time.Duration) {
+// again adds the item for another call, after the time of the verdict or of the limiter. again
+// returns the time, and whether the queue took the item. The add goes below a seal: a seal refuses
+// the adds of callers, and a drain has to wait for the retries of Run.
+func (w *worker[T]) again(v verdict) (after time.Duration, taken bool) {
 	if v.timed {
-		w.limiting.addAfter(w.item, v.wait, w.rank)
-		return v.wait
+		m := modeRetry
+		if v.failed {
+			m |= w.limiting.strict
+		}
+		return v.wait, w.limiting.addAfter(w.item, v.wait, w.rank, m)
 	}
 	after = max(0, w.limiting.mustLimiter().When(w.item))
-	w.limiting.limit(w.item, after, w.rank)
-	return after
+	return after, w.limiting.limit(w.item, after, w.rank, modeRetry)
 }
 
 // comesAgain reports whether the add by again comes to a worker, of this Run or of the next.
 // Ask afterwards, as the end may come in between. An answer from before could call an item
 // safe that the shutdown then drops, and nobody would name the item.
-//
-// The delaying queue is asked too, as a shutdown closes the delaying queue first.
-func (w *worker[T]) comesAgain() bool {
-	return !w.typed.ShuttingDown() && !w.delaying.isClosed() && w.goesOn()
-}
+func (w *worker[T]) comesAgain() bool { return w.isOpen() && w.goesOn() }
 
 // goesOn reports whether a queued item comes to a worker, of this Run or of the next.
 func (w *worker[T]) goesOn() bool {
@@ -199,9 +216,13 @@ func (w *worker[T]) putOff(v verdict) HandlerResult {
 	if v.timed {
 		w.limiting.Forget(w.item)
 	}
-	result.After = w.again(v)
+	after, taken := w.again(v)
+	result.After = after
+	if w.isGone() {
+		return w.letGone()
+	}
 	result.Failures = w.failuresOf(w.item)
-	if !w.comesAgain() {
+	if !taken || !w.comesAgain() {
 		result.Again, result.After = false, 0
 		late := lateItem[T]{item: w.item, failures: result.Failures, putOff: true}
 		if v.timed {
@@ -252,12 +273,13 @@ func (w *worker[T]) redo(outcome Outcome) HandlerResult {
 func (w *worker[T]) addedAgain() bool {
 	ctx, cancel := w.typed.ReAddContext(context.Background(), w.item)
 	defer cancel()
-	return ctx.Err() != nil
+	return context.Cause(ctx) == ErrReAdded
 }
 
-// add adds an item now, with a priority, below a seal, see again.
+// add adds an item now, with a priority, below a seal, see again. ItemPace is not asked: the
+// item goes on with the hand-out that it had. An item that a RemoveFunc has let go of stays away.
 func (w *worker[T]) add(item T, k rank) {
-	w.delaying.AddWith(AddOptions{Priority: k.pointer()}, item)
+	w.delaying.reAdd(slab.HashOf(item), item, k, planReAdd)
 }
 
 // announce tells the metrics and OnResult of a result. Only Done comes later.

@@ -126,9 +126,13 @@ func (w *worker[T]) advance() bool {
 func (w *worker[T]) giveBack() {
 	if w.source == source[T](w.typed) {
 		w.typed.putBack(w.item, 0)
+		w.typed.metrics.givenBack()
 		return
 	}
 	w.add(w.item, w.rank)
+	if !w.addedAgain() { // Somebody has shut the queue down.
+		w.noteQueued(w.item)
+	}
 	w.source.Done(w.item)
 }
 
@@ -233,6 +237,10 @@ func (w *worker[T]) judge(ctx context.Context, err error) error {
 		return err
 	}
 	switch w.causeOf(ctx) {
+	case ErrRemoved:
+		if errors.Is(err, context.Canceled) || errors.Is(err, ErrRemoved) {
+			w.verdict.cutShort = OutcomeRemoved
+		}
 	case ErrReAdded:
 		if errors.Is(err, context.Canceled) || errors.Is(err, ErrReAdded) {
 			w.verdict.cutShort = OutcomeReAdded
@@ -249,11 +257,11 @@ func (w *worker[T]) judge(ctx context.Context, err error) error {
 	return err
 }
 
-// causeOf returns ErrReAdded or ErrTimeout if an option of this Run has ended the context,
-// and nil if the end of Run has. Both errors can also be the cause of the context of Run: a
+// causeOf returns ErrReAdded, ErrRemoved or ErrTimeout if an option of this Run has ended the
+// context, and nil if the end of Run has. Each of these errors can also be the cause of the context of Run: a
 // handler of another Run may have called this Run.
 func (w *worker[T]) causeOf(ctx context.Context) error {
-	for _, cause := range []error{ErrReAdded, ErrTimeout} {
+	for _, cause := range []error{ErrReAdded, ErrRemoved, ErrTimeout} {
 		if context.Cause(ctx) == cause && context.Cause(w.handling) != cause {
 			return cause
 		}

@@ -47,7 +47,8 @@ type ItemInfo[T comparable] struct {
 //
 // The slices hold no more items than the limit that was asked for, and the
 // totals count all of them. Queued and Waiting are in the order in which the
-// items will be handed out or added, InFlight has those held longest first.
+// items will be handed out or added, except items of groups that have reached MaxInFlight: such
+// items come last, lane by lane. InFlight has the items held longest first, if the queue keeps times.
 // Where there are more items in flight, or in a [Queue], than the limit, it is
 // not specified which of them are shown.
 //
@@ -69,6 +70,8 @@ type Totals struct {
 	InFlightTotal int `json:"in_flight_total"`
 	WaitingTotal  int `json:"waiting_total"`
 	FailedTotal   int `json:"failed_total,omitzero"` // of a Snapshot from a Run
+	// RefusedTotal is how many adds of callers the drain of a [Run] has refused.
+	RefusedTotal int `json:"refused_total,omitzero"`
 }
 
 // String returns the totals and a line for each item, to be printed.
@@ -77,6 +80,9 @@ func (s Snapshot[T]) String() string {
 	fmt.Fprintf(&b, "%d queued, %d in flight, %d waiting", s.QueuedTotal, s.InFlightTotal, s.WaitingTotal)
 	if s.FailedTotal > 0 {
 		fmt.Fprintf(&b, ", %d failed", s.FailedTotal)
+	}
+	if s.RefusedTotal > 0 {
+		fmt.Fprintf(&b, ", %d adds refused", s.RefusedTotal)
 	}
 	for _, info := range slices.Concat(s.InFlight, s.Queued, s.Failed, s.Waiting) {
 		fmt.Fprintf(&b, "\n%v: %v", info.Item, info.State)

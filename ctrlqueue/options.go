@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/seed16c08ea7/workqueue"
+	"golang.org/x/time/rate"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
@@ -20,6 +21,19 @@ type Options[R comparable] struct {
 	// the namespaces take turns. With a Priority function, an item has a priority also if
 	// the add names none.
 	Order workqueue.Order[R]
+
+	// Pace limits the reconciles of a controller, whatever has added the item, see
+	// [workqueue.TypedQueueConfig]. Controllers with the same Options share the limiter.
+	Pace *rate.Limiter
+
+	// ItemPace slows down an object that is reconciled too often, and no other, see
+	// [workqueue.TypedDelayingQueueConfig]. The limiter should be for one controller. Beside a
+	// Quiet, the later time counts.
+	ItemPace workqueue.TypedRateLimiter[R]
+
+	// StrictBackoff keeps an event from cutting short the backoff of a failed object, see
+	// [workqueue.TypedRateLimitingQueueConfig].
+	StrictBackoff bool
 
 	// Quiet puts an add off until its item was not added for that long, so that a
 	// burst of events leads to one reconcile. Most is how long the item is put off at most,

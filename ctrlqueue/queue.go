@@ -55,6 +55,7 @@ func newQueue[R comparable](b *Binding[R], name string, limiter clientgo.TypedRa
 	}
 	config := workqueue.TypedRateLimitingQueueConfig[R]{
 		Name: name, Clock: options.Clock, Logger: &logger, Order: options.Order, OneEntry: true,
+		Pace: options.Pace, ItemPace: options.ItemPace, StrictBackoff: options.StrictBackoff,
 	}
 	if name != "" {
 		config.MetricsProvider = metricsProvider(logger)
@@ -172,6 +173,24 @@ func (q *Queue[R]) Snapshot(limit int) workqueue.Snapshot[R] { return q.queue.Sn
 // Remove takes the item back, and reports whether the item was queued or waited. A worker
 // keeps the item that it holds, and an add of the item in the meantime is dropped.
 func (q *Queue[R]) Remove(item R) bool { return q.queue.Remove(item) }
+
+// RemoveFunc takes back all adds of the items for which del returns true, see
+// [workqueue.Typed.RemoveFunc]: for a shard, a namespace or a tenant that is somebody else's now.
+// With CancelOnReAdd, the context of a reconcile ends with the cause [workqueue.ErrRemoved], and
+// the item does not come back.
+func (q *Queue[R]) RemoveFunc(del func(item R) bool) (removed int) { return q.queue.RemoveFunc(del) }
+
+// Barrier waits until all items that are queued or reconciled at the call have been reconciled
+// once, see [workqueue.Typed.Barrier]. After the caches have synced, it tells when the initial
+// list is done.
+func (q *Queue[R]) Barrier(ctx context.Context) error { return q.queue.Barrier(ctx) }
+
+// WaitIdle waits until nothing is queued or reconciled, see [workqueue.Typed.WaitIdle].
+func (q *Queue[R]) WaitIdle(ctx context.Context) error { return q.queue.WaitIdle(ctx) }
+
+// WaitEmpty waits until nothing is queued, reconciled or waiting, see
+// [workqueue.TypedDelaying.WaitEmpty].
+func (q *Queue[R]) WaitEmpty(ctx context.Context) error { return q.queue.WaitEmpty(ctx) }
 
 // Reschedule makes the item wait for that long from now, whether that is earlier or later
 // than before. A queued item stays queued.

@@ -137,19 +137,32 @@ func ReAddContext[R comparable](ctx context.Context, item R) (context.Context, c
 // After a reconcile that was cut short, the item is added at once with the lowest priority, as
 // Remove may have taken back the add that has cut the reconcile short. Then the controller is
 // told to requeue the item after some time: the controller names the priority of the
-// hand-out. The item has one entry, so the highest priority and the earliest time hold.
+// hand-out. The item has one entry, so the highest priority and the earliest time hold. An item
+// that a RemoveFunc has let go of stays away.
 func (r *reconciler[R]) cancelOnReAdd(ctx context.Context, q *Queue[R], item R) (reconcile.Result, error) {
 	watching, cancel := q.ReAddContext(ctx, item)
 	defer cancel()
 	result, err := r.next.Reconcile(watching, item)
-	readded := context.Cause(watching) == workqueue.ErrReAdded
-	if !readded || !errors.Is(err, context.Canceled) && !errors.Is(err, workqueue.ErrReAdded) {
+	cause := context.Cause(watching)
+	if cause != workqueue.ErrReAdded && cause != workqueue.ErrRemoved || !errors.Is(err, context.Canceled) && !errors.Is(err, cause) {
 		r.binding.cancels.reset(item)
 		return result, err
+	}
+	if q.isRemoved(item) {
+		r.binding.cancels.reset(item)
+		return reconcile.Result{}, nil
 	}
 	r.binding.cancels.add(item)
 	q.queue.AddWith(workqueue.AddOptions{Priority: new(math.MinInt)}, item)
 	return reconcile.Result{RequeueAfter: time.Nanosecond}, nil
+}
+
+// isRemoved reports whether a RemoveFunc has let go of the item, and nobody has added the item
+// since.
+func (q *Queue[R]) isRemoved(item R) bool {
+	ctx, cancel := q.ReAddContext(context.Background(), item)
+	defer cancel()
+	return context.Cause(ctx) == workqueue.ErrRemoved
 }
 
 // mayCancel reports whether the next reconcile of the item may be cut short. If not, the

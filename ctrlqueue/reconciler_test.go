@@ -12,6 +12,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/seed16c08ea7/workqueue"
 	"github.com/seed16c08ea7/workqueue/ctrlqueue"
+	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/types"
 	clientgo "k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -315,5 +316,70 @@ func adds(r reconcile.Request) source.Source {
 	return source.Func(func(_ context.Context, q clientgo.TypedRateLimitingInterface[reconcile.Request]) error {
 		q.Add(r)
 		return nil
+	})
+}
+
+// A namespace moves away while its object is reconciled, before and after a change of the object.
+func TestCancelOnReAddAndRemoveFunc(t *testing.T) {
+	for _, changed := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			calls := 0
+			c := start(t, "removed", options{CancelOnReAdd: true}, func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+				if calls++; calls > 1 {
+					return reconcile.Result{}, nil
+				}
+				<-ctx.Done()
+				time.Sleep(time.Second)
+				return reconcile.Result{}, ctx.Err()
+			})
+			c.q.Add(request("a"))
+			synctest.Wait()
+			if changed {
+				c.q.Add(request("a"))
+			}
+			c.q.RemoveFunc(func(r reconcile.Request) bool { return r == request("a") })
+			time.Sleep(time.Hour)
+			synctest.Wait()
+			if calls != 1 {
+				t.Errorf("changed %v: %d reconciles, want 1", changed, calls)
+			}
+			if err := c.q.WaitEmpty(t.Context()); err != nil {
+				t.Error(err)
+			}
+			c.end(t)
+		})
+	}
+}
+
+// A hundred events a second for one object, reconciled twice a second, beside an object that fails.
+func TestPaceOptions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		count := map[string]int{}
+		c := start(t, "paced", options{
+			Pace:          rate.NewLimiter(100, 1),
+			ItemPace:      workqueue.NewTypedItemBucketRateLimiter[reconcile.Request](2, 1),
+			StrictBackoff: true,
+		}, func(_ context.Context, r reconcile.Request) (reconcile.Result, error) {
+			if count[r.Name]++; r.Name == "fails" {
+				return reconcile.Result{}, errors.New("failed")
+			}
+			return reconcile.Result{}, nil
+		})
+		for range 1000 {
+			c.q.Add(request("hot"))
+			c.q.Add(request("fails"))
+			synctest.Wait() // No event comes while an object is reconciled.
+			time.Sleep(10 * time.Millisecond)
+			synctest.Wait()
+		}
+		synctest.Wait()
+		if n := count["hot"]; n < 19 || n > 21 {
+			t.Errorf("%d reconciles of the hot object in ten seconds, want 20", n)
+		}
+		// 5 ms, 10 ms, ... 5.12 s: eleven failures within ten seconds; the pace makes them fewer.
+		if n := count["fails"]; n < 5 || n > 11 {
+			t.Errorf("%d reconciles of the object that fails", n)
+		}
+		c.end(t)
 	})
 }

@@ -60,14 +60,23 @@ func (q *Queue[T]) Forget(item T) {
 
 // Remove records a Remove.
 func (q *Queue[T]) Remove(item T) (removed bool) {
-	defer q.change()
 	q.record(func() { removed = q.TypedRateLimiting.Remove(item) }, Call[T]{Method: "Remove", Item: item})
 	return removed
 }
 
+// RemoveFunc records a Remove for each item for which del returns true.
+func (q *Queue[T]) RemoveFunc(del func(item T) bool) (removed int) {
+	return q.TypedRateLimiting.RemoveFunc(func(item T) bool {
+		ok := del(item)
+		if ok {
+			q.note(Call[T]{Method: "Remove", Item: item})
+		}
+		return ok
+	})
+}
+
 // Done records a Done.
 func (q *Queue[T]) Done(item T) {
-	defer q.change()
 	q.record(func() { q.TypedRateLimiting.Done(item) }, Call[T]{Method: "Done", Item: item})
 }
 
@@ -97,22 +106,4 @@ func (q *Queue[T]) TryGet() (item T, ok bool) {
 	item, ok = q.TypedRateLimiting.TryGet()
 	q.recordGet(item, 0, ok)
 	return item, ok
-}
-
-// ShutDown records nothing. No shutdown does.
-func (q *Queue[T]) ShutDown() {
-	defer q.change()
-	q.TypedRateLimiting.ShutDown()
-}
-
-// ShutDownWithDrain records nothing, see ShutDown.
-func (q *Queue[T]) ShutDownWithDrain() {
-	defer q.change()
-	q.TypedRateLimiting.ShutDownWithDrain()
-}
-
-// Drain records nothing, see ShutDown.
-func (q *Queue[T]) Drain(ctx context.Context) error {
-	defer q.change()
-	return q.TypedRateLimiting.Drain(ctx)
 }

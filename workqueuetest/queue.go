@@ -1,7 +1,6 @@
 package workqueuetest
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -33,9 +32,8 @@ type Queue[T comparable] struct {
 
 	asked *atomic.Int64 // how often the limiter was asked for a wait
 
-	mu      sync.Mutex
-	calls   []*Call[T]    // guarded by mu
-	changed chan struct{} // guarded by mu; closed, and made anew, when work may be over
+	mu    sync.Mutex
+	calls []*Call[T] // guarded by mu
 }
 
 // A Call is one call of a method of a [Queue], for one item.
@@ -88,7 +86,6 @@ func newQueue[T comparable](options Options[T]) *Queue[T] {
 	return &Queue[T]{
 		TypedRateLimiting: workqueue.NewTypedRateLimiting[T](counting[T]{limiter, asked}, options.Config),
 		asked:             asked,
-		changed:           make(chan struct{}),
 	}
 }
 
@@ -170,50 +167,4 @@ func each[T comparable](call Call[T], items []T) (calls []Call[T]) {
 		calls = append(calls, call)
 	}
 	return calls
-}
-
-// WaitIdle waits until nothing is queued and nothing is in flight. Items that wait for their
-// time do not count. If ctx ends first, the error wraps the error of ctx and says what is
-// left. WaitIdle does not poll, so the time can pass meanwhile in a bubble of
-// testing/synctest.
-func (q *Queue[T]) WaitIdle(ctx context.Context) error {
-	return q.wait(ctx, "idle", func(s workqueue.Snapshot[T]) bool { return s.QueuedTotal+s.InFlightTotal == 0 })
-}
-
-// WaitEmpty is WaitIdle for a queue in which no item waits for its time either. Then all
-// retries have succeeded or were given up.
-func (q *Queue[T]) WaitEmpty(ctx context.Context) error {
-	return q.wait(ctx, "empty", func(s workqueue.Snapshot[T]) bool {
-		return s.QueuedTotal+s.InFlightTotal+s.WaitingTotal == 0
-	})
-}
-
-// wait looks after each call that can end the work. Time alone ends no work: an item that
-// becomes due is queued.
-func (q *Queue[T]) wait(ctx context.Context, state string, over func(workqueue.Snapshot[T]) bool) error {
-	for {
-		changed := q.nextChange() // Before the look, so that no change is missed.
-		if over(q.Snapshot(0)) {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return fmt.Errorf("workqueuetest: the queue is not %s: %w: %v", state, ctx.Err(), q.Snapshot(9))
-		}
-	}
-}
-
-func (q *Queue[T]) nextChange() <-chan struct{} {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.changed
-}
-
-// change tells those who wait to look again.
-func (q *Queue[T]) change() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	close(q.changed)
-	q.changed = make(chan struct{})
 }

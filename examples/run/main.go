@@ -5,6 +5,7 @@
 //
 //	go run ./run
 //	go run ./run -v
+//	go run ./run -forever -readyz localhost:8080
 //
 // controller.go is the part to copy.
 package main
@@ -15,6 +16,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"os/signal"
 	"syscall"
@@ -34,17 +36,22 @@ func main() {
 	flag.Uint64Var(&opts.Seed, "seed", 1, "`number` that decides what happens on the embedded API server")
 	flag.BoolVar(&opts.Verbose, "v", false, "log each hand-out of the queue and what the controller does with it")
 	flag.BoolVar(&opts.Forever, "forever", false, "keep the controller busy until it is interrupted, and exit with 0 if it has ended well then")
+	readyz := flag.String("readyz", "", "serve the readiness probe at this `address`, such as localhost:8080")
 	flag.Parse()
-	if err := play(ctx, os.Stdout, newQueue(), opts); err != nil {
+	c := &controller{}
+	if *readyz != "" {
+		go func() { fmt.Fprintln(os.Stderr, "run:", http.ListenAndServe(*readyz, c)) }()
+	}
+	if err := play(ctx, os.Stdout, c, newQueue(), opts); err != nil {
 		fmt.Fprintln(os.Stderr, "run:", err)
 		os.Exit(1)
 	}
 }
 
 // play runs the controller on the embedded cluster until the feed is over.
-func play(ctx context.Context, out io.Writer, q *queue, opts embedded.Options) error {
+func play(ctx context.Context, out io.Writer, c *controller, q *queue, opts embedded.Options) error {
 	return embedded.Run(ctx, out, q, opts, func(ctx context.Context, config *rest.Config, seen embedded.Queue, log *slog.Logger) error {
-		c := &controller{queue: q, log: log}
+		c.queue, c.log = q, log
 		if o, ok := seen.(embedded.Observer); ok {
 			c.queue = observed{q, o}
 			c.onResult = func(ctx context.Context, item cache.ObjectName, result workqueue.HandlerResult) {

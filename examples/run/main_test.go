@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"math"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -21,7 +23,7 @@ import (
 // played is the output of a run in virtual time.
 func played(ctx context.Context, q *queue, seed uint64) (string, error) {
 	var out bytes.Buffer
-	err := play(ctx, &out, q, embedded.Options{Seed: seed, Verbose: true})
+	err := play(ctx, &out, &controller{}, q, embedded.Options{Seed: seed, Verbose: true})
 	return out.String(), err
 }
 
@@ -115,4 +117,32 @@ func TestLoopIsShort(t *testing.T) {
 	if 3*here >= hand {
 		t.Errorf("%d lines of %d are not fewer than a third", here, hand)
 	}
+}
+
+// The probe fails until each object of the initial list was synced once, also one that failed.
+func TestReadyAfterTheInitialList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue()
+		defer q.ShutDown()
+		c := &controller{queue: q, log: slog.New(slog.DiscardHandler)}
+		probe := func() int {
+			synctest.Wait()
+			w := httptest.NewRecorder()
+			c.ServeHTTP(w, httptest.NewRequest("GET", "/readyz", nil))
+			return w.Code
+		}
+		for _, name := range []string{"a", "b"} {
+			q.Add(cache.ObjectName{Name: name})
+		}
+		go c.reportReady(t.Context())
+		for _, want := range []int{503, 503, 200} {
+			if got := probe(); got != want {
+				t.Errorf("got %d, want %d", got, want)
+			}
+			item, _ := q.TryGet()
+			q.AddRateLimited(item)
+			q.Add(cache.ObjectName{Name: "later"})
+			q.Done(item)
+		}
+	})
 }

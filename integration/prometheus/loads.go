@@ -18,8 +18,8 @@ type counted struct {
 	Left    int            // items that are not settled yet
 }
 
-// outcomes are the outcomes of a load before its end. The sixth outcome, "interrupted",
-// comes only with the end of Run.
+// outcomes are the outcomes of a load before its end. Two more have series: "interrupted"
+// comes only with the end of Run, and "removed" only with a RemoveFunc.
 var outcomes = []string{"succeeded", "failed", "requeued", "given_up", "readded"}
 
 // checkLoad compares the series of a load with the counts of the exporter. The load must
@@ -47,7 +47,7 @@ func (c *comparison) checkLoad(ctx context.Context, s *server, target, registry 
 	const delay = "workqueue_rate_limit_delay_seconds"
 	asked := float64(len(told.Delays))
 	c.check(ctx, s,
-		exactly("count(workqueue_results_total{"+labels+"})", float64(len(outcomes)+1)),
+		exactly("count(workqueue_results_total{"+labels+"})", float64(len(outcomes)+2)),
 		exactly("workqueue_work_duration_seconds_count{"+labels+"}", float64(calls)),
 		exactly("workqueue_rate_limited_total{"+labels+"}", asked),
 		exactly(delay+"_count{"+labels+"}", asked),

@@ -39,7 +39,7 @@ func TestEachWrongCountOfALoadIsNoticed(t *testing.T) {
 		{"a success too many", results("succeeded"), []sample{number(6)}, "", `"succeeded"}: got 6`},
 		{"a failure too few", results("failed"), []sample{number(3)}, "", `"failed"}: got 3`},
 		{"no series of what was given up", results("given_up"), nil, "", `"given_up"}: got 0, 0 samples`},
-		{"a seventh outcome", "count(workqueue_results_total" + labels + ")", []sample{number(7)}, "", "got 7"},
+		{"an eighth outcome", "count(workqueue_results_total" + labels + ")", []sample{number(8)}, "", "got 8"},
 		{"a call that is not in the work", "workqueue_work_duration_seconds_count" + labels, []sample{number(14)}, "", "got 14"},
 		{"a delay too many", delay + "_count" + labels, []sample{number(5)}, "", "got 5"},
 		{"a longer delay", delay + "_sum" + labels, []sample{number(5.57)}, "", "got 5.57"},
@@ -66,7 +66,7 @@ func TestEachWrongCountOfALoadIsNoticed(t *testing.T) {
 			}))
 			defer exporter.Close()
 			answers := map[string][]sample{
-				"count(workqueue_results_total" + labels + ")":   {number(6)},
+				"count(workqueue_results_total" + labels + ")":   {number(7)},
 				"workqueue_work_duration_seconds_count" + labels: {number(15)},
 				"workqueue_rate_limited_total" + labels:          {number(4)},
 				delay + "_count" + labels:                        {number(4)},

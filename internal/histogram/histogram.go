@@ -41,6 +41,9 @@ func (c *Counts) Add(other Counts) {
 	for i, n := range other.Buckets {
 		c.Buckets[i] += n
 	}
+	if c.Exponential == nil { // Counts of somebody else may have none.
+		c.Exponential = make(map[int]uint64)
+	}
 	for key, n := range other.Exponential {
 		c.Exponential[key] += n
 	}

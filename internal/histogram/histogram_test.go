@@ -199,3 +199,12 @@ func TestBoundsOfClassicBuckets(t *testing.T) {
 		}
 	}
 }
+
+// Counts from elsewhere may have no exponential buckets.
+func TestAddToCountsWithoutExponential(t *testing.T) {
+	sum := histogram.Counts{Count: 1, Zero: 1, Buckets: []uint64{1, 0}}
+	sum.Add(histogram.Counts{Count: 1, Sum: 1, Buckets: []uint64{0, 1}, Exponential: map[int]uint64{0: 1}})
+	if sum.Count != 2 || sum.Exponential[0] != 1 || sum.Buckets[1] != 1 {
+		t.Errorf("got %+v", sum)
+	}
+}

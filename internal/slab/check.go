@@ -144,3 +144,23 @@ func (l *Ledger[T, N]) CheckInvariants() error {
 	errs.That(l.notes.N == l.items.Records.N, "ledger: %d notes for %d records", l.notes.N, l.items.Records.N)
 	return errs.Err()
 }
+
+// CheckInvariants returns what is wrong with the barriers, or nil. marks are those of all
+// records.
+func (b *Barriers) CheckInvariants(marks []uint16) error {
+	var errs Check
+	left := make([]int, len(b.all)+1)
+	for _, mark := range marks {
+		errs.That(mark <= b.Mark, "mark %d of %d", mark, b.Mark)
+		left[b.find(mark)]++
+	}
+	sum := 0
+	for i, barrier := range b.all {
+		errs.That(barrier.left == left[i] && (i > 0 || left[i] > 0), "barrier %d: %d records, are %d", i, barrier.left, left[i])
+		errs.That(barrier.mark < b.Mark && (i == 0 || barrier.mark > b.all[i-1].mark), "barrier %d: mark %d", i, barrier.mark)
+		errs.That(barrier.callers > 0, "barrier %d of nobody", i)
+		sum += barrier.left
+	}
+	errs.That(sum == b.open && b.Any() == (len(b.all) > 0), "%d records, are %d", b.open, sum)
+	return errs.Err()
+}

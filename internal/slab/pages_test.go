@@ -1,7 +1,10 @@
 package slab_test
 
 import (
+	"maps"
 	"math"
+	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/seed16c08ea7/workqueue/internal/slab"
@@ -108,5 +111,78 @@ func TestLedgerKeepsNoNaN(t *testing.T) {
 	l.Put(math.NaN(), 1)
 	if l.Len() != 0 {
 		t.Error("an item that cannot be found is kept")
+	}
+}
+
+// Records come and go in random order, and barriers are raised and left, beside sets of records.
+func TestBarriers(t *testing.T) {
+	type waiter struct {
+		barrier *slab.Barrier
+		left    map[int]bool
+	}
+	for range 50 {
+		var b slab.Barriers
+		live, marks := map[int]bool{}, map[int]uint16{}
+		var waiters []waiter
+		pass := func(record int) {
+			for _, w := range waiters {
+				delete(w.left, record)
+			}
+			delete(live, record)
+		}
+		for step := range 2000 {
+			record := rand.IntN(20)
+			switch rand.IntN(5) {
+			case 0, 1:
+				if !live[record] {
+					live[record], marks[record] = true, b.Mark
+				}
+			case 2:
+				if live[record] {
+					pass(record)
+					b.Pass(marks[record])
+				}
+			case 3:
+				if w := (waiter{b.Raise(len(live)), maps.Clone(live)}); w.barrier != nil {
+					waiters = append(waiters, w)
+				}
+				if b.Mark > 100 { // In place of Full, for speed.
+					b.Renumber(func(renumber func(mark *uint16)) {
+						for record := range live {
+							mark := marks[record]
+							renumber(&mark)
+							marks[record] = mark
+						}
+					})
+				}
+			default:
+				if len(waiters) > 0 {
+					i := rand.IntN(len(waiters))
+					if left := b.Leave(waiters[i].barrier); left != len(waiters[i].left) {
+						t.Fatalf("step %d: %d left, want %d", step, left, len(waiters[i].left))
+					}
+					waiters = slices.Delete(waiters, i, i+1)
+				}
+			}
+			var all []uint16
+			for record := range live {
+				all = append(all, marks[record])
+			}
+			if err := b.CheckInvariants(all); err != nil {
+				t.Fatalf("step %d: %v", step, err)
+			}
+			waiters = slices.DeleteFunc(waiters, func(w waiter) bool {
+				over := false
+				select {
+				case <-w.barrier.Over:
+					over = true
+				default:
+				}
+				if over != (len(w.left) == 0) {
+					t.Fatalf("step %d: over: %v, with %d left", step, over, len(w.left))
+				}
+				return over
+			})
+		}
 	}
 }

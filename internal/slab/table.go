@@ -49,6 +49,7 @@ type Table[T comparable, X any] struct {
 
 	low   int // Sparse reports Live < low
 	spare weak.Pointer[spare[T, X]]
+	walks *walk // the first of a list
 }
 
 // A Slot is 8 bytes: at the load of 3/8 to 3/4 that growth by doubling gives,
@@ -65,7 +66,8 @@ type Record[T comparable, X any] struct {
 	Pos   uint32
 	X     X // further fields of the owner
 	State State
-	Note  uint8 // for the owner, in a byte of padding
+	Note  uint8  // for the owner, like Mark, in bytes of padding
+	Mark  uint16 // also for the owner
 }
 
 // None is for an owner without further fields.
@@ -348,6 +350,7 @@ func (t *Table[T, X]) CompactLinked(moved func(from, to uint32, r *Record[T, X])
 	if link != nil {
 		link(func(i uint32) uint32 { return old.At(i).Pos })
 	}
+	t.moveWalks(old)
 	size := minSlots
 	for 3*size < 8*t.Live {
 		size *= 2

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"math"
 	"slices"
 	"time"
@@ -28,7 +30,12 @@ func callsOf(q queue, r *recipe) (calls []func(*actor)) {
 		calls = append(calls, add, add, add, add, forget)
 	}
 	if q, ok := q.(remover); ok {
-		calls = append(calls, func(a *actor) { a.callRemove(q) })
+		calls = append(calls, func(a *actor) { a.callRemove(q.Remove) })
+	}
+	if q, ok := q.(settler); ok {
+		// RemoveFunc lets go of a held item too, which Run then does not retry, and counts only adds.
+		removeFunc := func(item int) bool { q.RemoveFunc(func(i int) bool { return i == item }); return true }
+		calls = append(calls, func(a *actor) { a.callRemove(removeFunc) }, func(a *actor) { a.callWait(q.WaitIdle) }, func(a *actor) { a.callWait(q.Barrier) })
 	}
 	if q, ok := q.(rescheduler); ok {
 		calls = append(calls, func(a *actor) { a.callReschedule(q) }, func(a *actor) { a.callDebounce(q) })
@@ -136,7 +143,7 @@ func (a *actor) callDone() {
 	}
 }
 
-func (a *actor) callRemove(q remover) {
+func (a *actor) callRemove(remove func(item int) bool) {
 	item := a.item()
 	removed := true // Also after a panic of Remove: the item may be gone.
 	defer func() {
@@ -147,7 +154,19 @@ func (a *actor) callRemove(q remover) {
 			raise(&a.accounts[item].excused, a.accounts[item].announced.Load())
 		}
 	}()
-	a.guarded(func() { removed = q.Remove(item) })
+	a.guarded(func() { removed = remove(item) })
+}
+
+// callWait waits for at most some milliseconds. A wait that goes on after its context would hang
+// the round.
+func (a *actor) callWait(wait func(ctx context.Context) error) {
+	a.guarded(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), a.soon())
+		defer cancel()
+		if err := wait(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, workqueue.ErrShutDown) {
+			a.tally.violation(lengthWrong, "a wait has ended with %v", err)
+		}
+	})
 }
 
 func (a *actor) callReschedule(q rescheduler) {

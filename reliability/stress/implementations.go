@@ -35,8 +35,13 @@ type (
 	contextGetter interface {
 		GetContext(ctx context.Context) (int, error)
 	}
-	tryGetter   interface{ TryGet() (int, bool) }
-	remover     interface{ Remove(item int) bool }
+	tryGetter interface{ TryGet() (int, bool) }
+	remover   interface{ Remove(item int) bool }
+	settler   interface {
+		RemoveFunc(del func(item int) bool) int
+		WaitIdle(ctx context.Context) error
+		Barrier(ctx context.Context) error
+	}
 	rescheduler interface {
 		Reschedule(item int, d time.Duration) bool
 		Debounce(item int, quiet, most time.Duration) bool
@@ -73,7 +78,7 @@ var implementations = []implementation{
 }
 
 func makeOurs(r *recipe) queue {
-	fifo := workqueue.TypedQueueConfig[int]{Clock: r.clock, KeepTimes: r.times, Order: r.order}
+	fifo := workqueue.TypedQueueConfig[int]{Clock: r.clock, KeepTimes: r.times, Order: r.order, Pace: r.pace}
 	if r.storage != nil {
 		fifo.Queue = r.storage
 	}
@@ -88,7 +93,7 @@ func makeOurs(r *recipe) queue {
 	if r.storage != nil || r.apart {
 		delaying.Queue = workqueue.NewTypedWithConfig(fifo)
 	} else {
-		delaying.Order, delaying.KeepTimes = fifo.Order, r.times
+		delaying.Order, delaying.KeepTimes, delaying.Pace = fifo.Order, r.times, r.pace
 	}
 	if r.layer == 1 {
 		return workqueue.NewTypedDelaying(delaying)

@@ -37,7 +37,8 @@ type recipe struct {
 	series   *prometheus.Registry      // of the Prometheus provider, or nil
 	clock    clock.WithTicker          // or nil
 	oneEntry bool
-	times    bool // KeepTimes
+	times    bool          // KeepTimes
+	pace     *rate.Limiter // or nil
 	// prioritizes is whether adds name priorities.
 	prioritizes bool
 	text        string
@@ -73,6 +74,11 @@ func newRecipe(rnd *rand.Rand, impl implementation, f faults, back func()) *reci
 	r.chooseMetrics(rnd, f, &trap{name: "metric", odds: odds, dies: fifo, exits: true, calls: back})
 	if f.Clock {
 		r.chooseClock(rnd)
+	}
+	// A clock that leaps or stands still does the same to the tokens.
+	if r.clock == nil && rnd.IntN(4) == 0 {
+		r.pace = rate.NewLimiter(rate.Limit(int(20_000)<<rnd.IntN(5)), 1+rnd.IntN(20))
+		r.text += ", paced"
 	}
 	return r
 }

@@ -148,7 +148,7 @@ func (r *TypedKeyBucketRateLimiter[T]) Forget(item T) {
 	defer r.mu.Unlock()
 	if due := r.promised.Find(hash, item); due != nil && *due > at {
 		r.number++
-		r.returned.schedule(slab.HashOf(r.number), r.number, 0, *due, nil)
+		r.returned.schedule(slab.HashOf(r.number), r.number, 0, timing{due: *due}, nil)
 	}
 	r.promised.Remove(hash, item)
 }
@@ -269,4 +269,94 @@ func (b *bucket) wait() time.Duration {
 		return time.Duration(wait)
 	}
 	return math.MaxInt64 // A limit of 0 among others.
+}
+
+// TypedItemBucketRateLimiter has a token bucket for each item: an item that comes too often waits,
+// and all others do not. A When takes a token of the item. While the item waits for a token, a
+// When returns the rest of the wait and takes no other. The hand-outs of an item conform to the
+// limit and the burst.
+//
+// It fits as the ItemPace of a [TypedDelayingQueueConfig]. Forget gives back the token that the
+// item waits for. With a limit of 0, or a burst of 0, the wait is [rate.InfDuration].
+//
+// The zero value is not usable. All methods may be called concurrently and take constant time,
+// amortized. An item takes some 40 bytes beyond its own while its bucket is not full. The limiter
+// drops items with a full bucket little by little, and has less than three times as many items as
+// ever had a bucket that was not full at a time.
+type TypedItemBucketRateLimiter[T comparable] struct {
+	// Immutable.
+
+	epoch    time.Time
+	interval float64 // nanoseconds from token to token
+	burst    float64 // nanoseconds to fill the bucket
+
+	mu sync.Mutex
+	// full is guarded by mu. It has the time when the bucket of an item is full, in nanoseconds
+	// since epoch. So the time of the last token of an item is full - burst.
+	full slab.Ledger[T, float64]
+}
+
+var _ TypedRateLimiter[any] = &TypedItemBucketRateLimiter[any]{}
+
+// NewTypedItemBucketRateLimiter returns a limiter whose buckets are filled at the limit, in tokens
+// per second, up to the burst. NewTypedItemBucketRateLimiter panics if the limit or the burst is
+// negative, and if the limit is not a number.
+func NewTypedItemBucketRateLimiter[T comparable](limit rate.Limit, burst int) *TypedItemBucketRateLimiter[T] {
+	mustLimit(limit)
+	mustBurst(burst)
+	interval := float64(time.Second) / float64(limit)
+	switch {
+	case limit == rate.Inf:
+		interval = 0
+	case burst == 0:
+		interval = math.Inf(1)
+	}
+	return &TypedItemBucketRateLimiter[T]{epoch: time.Now(), interval: interval, burst: float64(burst) * interval}
+}
+
+// When takes a token of the item, unless the item waits for a token already, and returns the time
+// until the token is there.
+func (r *TypedItemBucketRateLimiter[T]) When(item T) time.Duration {
+	if math.IsInf(r.interval, 1) {
+		return rate.InfDuration
+	}
+	hash := slab.HashOf(item)
+	at := float64(time.Since(r.epoch))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for range 2 {
+		if item, full := r.full.Step(); full != nil && *full <= at {
+			r.full.Remove(slab.HashOf(item), item)
+		}
+	}
+	full := r.full.Enter(hash, item)
+	if *full-r.burst <= at {
+		*full = max(*full, at) + r.interval
+	}
+	// Rounded up: a call a part of a nanosecond before the token would get the rest, which is 0.
+	if wait := math.Ceil(*full - r.burst - at); wait < math.MaxInt64 {
+		return max(0, time.Duration(wait))
+	}
+	return rate.InfDuration
+}
+
+// NumRequeues returns 0: the limiter does not count failures.
+func (r *TypedItemBucketRateLimiter[T]) NumRequeues(item T) int { return 0 }
+
+// Forget gives the item's token back, if the item waits for the token.
+func (r *TypedItemBucketRateLimiter[T]) Forget(item T) {
+	hash := slab.HashOf(item)
+	at := float64(time.Since(r.epoch))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if full := r.full.Find(hash, item); full != nil && *full-r.burst > at {
+		*full -= r.interval
+	}
+}
+
+// Len returns the number of items in the limiter.
+func (r *TypedItemBucketRateLimiter[T]) Len() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.full.Len()
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -326,5 +328,181 @@ func TestRateLimitingQueueWithAKeyBucket(t *testing.T) {
 	}
 	if tokens := l.Tokens(); tokens < -2 {
 		t.Errorf("%v tokens: the duplicates were charged", tokens)
+	}
+}
+
+// A faucet is an item bucket that is driven by words, as a tap is.
+type faucet struct {
+	*workqueue.TypedItemBucketRateLimiter[string]
+}
+
+func (p faucet) play(line string) string {
+	var waits []string
+	for _, word := range strings.Fields(line) {
+		switch word[0] {
+		case '+':
+			d, _ := time.ParseDuration(word[1:])
+			time.Sleep(d)
+		case '-':
+			p.Forget(word[1:])
+		default:
+			if d := p.When(word); d == rate.InfDuration {
+				waits = append(waits, "never")
+			} else {
+				waits = append(waits, fmt.Sprint(d.Milliseconds()))
+			}
+		}
+	}
+	return strings.Join(waits, " ")
+}
+
+func TestItemBucketRateLimiter(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		limit rate.Limit
+		burst int
+		steps []string // a line to play, and the waits, by turns
+	}{
+		{"a bucket for each item", 10, 1, []string{"a b c a b c", "0 0 0 100 100 100"}},
+		{"a burst, and then the limit", 10, 3, []string{"a a a a", "0 0 0 100", "+100ms a +100ms a +1ms a", "100 100 99"}},
+		{"a duplicate waits for its own and costs nothing", 10, 1, []string{"a a a a", "0 100 100 100", "+50ms a a", "50 50", "+50ms a", "100"}},
+		{"the bucket fills up to the burst", 10, 2, []string{"a a a +10s a a a", "0 0 100 0 0 100"}},
+		{"a part of a token is kept", 10, 2, []string{"a a +150ms a a", "0 0 0 50"}},
+		{"Forget gives back what is not there yet", 1, 1, []string{"a a -a a", "0 1000 1000", "-a +500ms a", "500"}},
+		{"and only once", 1, 1, []string{"a a -a -a -a a", "0 1000 1000"}},
+		{"Forget does not give back a used token", 1, 1, []string{"a -a a", "0 1000", "+1s -a a", "1000"}},
+		{"Forget of a part of the burst", 1, 2, []string{"a a a -a a -a +1s a a", "0 0 1000 1000 0 1000"}},
+		{"Forget of a stranger", 1, 1, []string{"-a a a", "0 1000"}},
+		{"the Forget of another", 1, 1, []string{"a a b b -b a b", "0 1000 0 1000 1000 1000"}},
+		{"no limit", 0, 1, []string{"a a b -a a", "never never never never"}},
+		{"no burst", 1, 0, []string{"a a +1h a -a a", "never never never never"}},
+		{"neither", 0, 0, []string{"a", "never"}},
+		{"no end of tokens", rate.Inf, 1, []string{"a a a b", "0 0 0 0"}},
+		{"no end of tokens and no burst", rate.Inf, 0, []string{"a a a b", "0 0 0 0"}},
+		{"more than a nanosecond can tell", 1e30, 1, []string{"a a a +1ns a a", "0 0 0 0 0"}},
+		{"hardly any", 1e-12, 2, []string{"a a a a b", "0 0 never never 0", "-a a +1h -a a", "never never"}},
+		{"one in a day", rate.Every(24 * time.Hour), 1, []string{"a a +23h a +1h a", "0 86400000 3600000 86400000"}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := faucet{workqueue.NewTypedItemBucketRateLimiter[string](row.limit, row.burst)}
+				for i := 0; i < len(row.steps); i += 2 {
+					if got, want := p.play(row.steps[i]), row.steps[i+1]; got != want {
+						t.Errorf("%q: got %q, want %q", row.steps[i], got, want)
+					}
+					checkInvariants(t, i, p.TypedItemBucketRateLimiter)
+				}
+				if n := p.NumRequeues("a"); n != 0 {
+					t.Errorf("%d failures, want 0", n)
+				}
+			})
+		})
+	}
+}
+
+func TestItemBucketRateLimiterBadInput(t *testing.T) {
+	wantPanic(t, "workqueue: limit -1 is not a number of at least 0", func() { workqueue.NewTypedItemBucketRateLimiter[string](-1, 1) })
+	wantPanic(t, "workqueue: limit NaN is not a number of at least 0", func() { workqueue.NewTypedItemBucketRateLimiter[string](rate.Limit(math.NaN()), 1) })
+	wantPanic(t, "workqueue: burst -1 is negative", func() { workqueue.NewTypedItemBucketRateLimiter[string](1, -1) })
+}
+
+// Of a million items that were seen, only those with a bucket that is not full take memory.
+func TestItemBucketRateLimiterBoundsMemory(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := workqueue.NewTypedItemBucketRateLimiter[int](10, 2)
+		most := 0
+		for item := range rounds(million) { // A bucket is full after 100 ms: up to 110 are not.
+			l.When(item)
+			if item%10 == 0 {
+				time.Sleep(10 * time.Millisecond)
+			}
+			most = max(most, l.Len())
+		}
+		if most > 333 {
+			t.Errorf("up to %d records, want at most 333", most)
+		}
+		time.Sleep(time.Second)
+		for range 200 {
+			l.When(-1)
+		}
+		if n := l.Len(); n != 1 {
+			t.Errorf("%d records when one bucket is not full, want 1", n)
+		}
+		checkInvariants(t, 0, l)
+	})
+}
+
+// Items that come all at once, and not again, go little by little as well.
+func TestItemBucketRateLimiterForgetsAFlood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := workqueue.NewTypedItemBucketRateLimiter[int](10, 1)
+		for item := range 10_000 {
+			l.When(item)
+		}
+		if n := l.Len(); n != 10_000 {
+			t.Errorf("%d records, want 10000", n)
+		}
+		time.Sleep(time.Second)
+		for range 5_001 {
+			l.When(7)
+		}
+		if n := l.Len(); n != 1 {
+			t.Errorf("%d records after half as many calls, want 1", n)
+		}
+	})
+}
+
+// An item that differs from itself has no bucket that anybody could find: nothing is kept.
+func TestItemBucketRateLimiterWithNaN(t *testing.T) {
+	l := workqueue.NewTypedItemBucketRateLimiter[float64](1, 1)
+	for range 100 {
+		if d := l.When(math.NaN()); d != 0 || l.Len() != 0 {
+			t.Fatalf("wait %v, %d records, want 0 and 0", d, l.Len())
+		}
+	}
+	l.Forget(math.NaN())
+}
+
+// From many goroutines an item gets as many tokens as its bucket has.
+func TestItemBucketRateLimiterConcurrent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := workqueue.NewTypedItemBucketRateLimiter[int](1000, 5)
+		var tokens [20]atomic.Int64
+		var users sync.WaitGroup
+		for u := range 8 {
+			users.Go(func() {
+				for i := range 1000 {
+					item := (i*7 + u) % len(tokens)
+					if l.When(item) == 0 {
+						tokens[item].Add(1)
+					} else {
+						l.Forget(item)
+					}
+					if i%10 == 0 {
+						time.Sleep(time.Millisecond)
+					}
+				}
+			})
+		}
+		users.Wait()
+		for item := range tokens {
+			// 5 and one for each of the 100 ms. What is asked for every millisecond is not lost.
+			if n := tokens[item].Load(); n < 50 || n > 105 {
+				t.Errorf("item %d got %d tokens, want 50 to 105", item, n)
+			}
+		}
+		checkInvariants(t, 0, l)
+	})
+}
+
+func TestItemBucketRateLimiterAllocatesNothingForAKnownItem(t *testing.T) {
+	l := workqueue.NewTypedItemBucketRateLimiter[string](1e6, 1)
+	for range 3 {
+		l.When("a")
+	}
+	if n := testing.AllocsPerRun(1000, func() { l.When("a"); l.Forget("a") }); n != 0 && !raceEnabled {
+		t.Errorf("%v allocations in a When and a Forget", n)
 	}
 }

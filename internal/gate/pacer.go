@@ -1,0 +1,112 @@
+package gate
+
+import (
+	"math"
+	"time"
+
+	"golang.org/x/time/rate"
+	"k8s.io/utils/clock"
+)
+
+// maxPaceWait is the longest sleep of a keeper. Nobody tells the queue of a token that
+// another queue has taken, or of a new limit.
+const maxPaceWait = 100 * time.Millisecond
+
+// A Pacer lets a queue hand out an item for each token of a limiter. The worker that finds an
+// item and no token is the keeper: the worker sleeps until the next token is there. So the
+// queue needs one timer and no goroutine, and whoever ends the wait of the keeper (a context,
+// a shutdown) ends an ordinary Get.
+//
+// A Pacer takes a token only when an item is ready. A reservation would decide too early: the
+// item could be removed meanwhile, or another item could come first.
+//
+// A Pacer is guarded by the lock of its queue, except for the Alarm, which belongs to the
+// keeper. Times are relative to an epoch.
+type Pacer struct {
+	Alarm Alarm
+	Kept  bool // a worker is the keeper
+
+	limiter *rate.Limiter
+	epoch   time.Time
+	last    time.Duration // of the last look; a clock may be read in another order than the lock is taken
+	short   bool          // the last look found no token
+	since   time.Duration // when the first look found none, if short
+	total   time.Duration // for how long items were kept back, but for since
+}
+
+// NewPacer returns a pacer for a limiter.
+func NewPacer(limiter *rate.Limiter, c clock.WithTicker, epoch time.Time) *Pacer {
+	return &Pacer{limiter: limiter, epoch: epoch, Alarm: NewAlarm(c)}
+}
+
+// Allow takes a token, and reports whether there was one. An item is ready.
+func (p *Pacer) Allow(now time.Duration) bool {
+	p.last = max(p.last, now)
+	ok := p.limiter.AllowN(p.epoch.Add(p.last), 1)
+	switch {
+	case ok && p.short:
+		p.total += p.last - p.since
+	case !ok && !p.short:
+		p.since = p.last
+	}
+	p.short = !ok
+	return ok
+}
+
+// Next returns when the keeper looks again.
+func (p *Pacer) Next() time.Duration {
+	missing := 1 - p.limiter.TokensAt(p.epoch.Add(p.last))
+	wait := math.Ceil(missing / float64(p.limiter.Limit()) * float64(time.Second))
+	if wait < float64(maxPaceWait) { // Not for a limit of 0.
+		return p.last + max(1, time.Duration(wait))
+	}
+	return p.last + maxPaceWait
+}
+
+// KeptBack returns for how long items were kept back. A queue without a pacer has nil.
+func (p *Pacer) KeptBack(now time.Duration) time.Duration {
+	switch {
+	case p == nil:
+		return 0
+	case p.short:
+		return p.total + max(0, now-p.since)
+	}
+	return p.total
+}
+
+// An Alarm is a timer that is made once and armed again and again. It belongs to one goroutine
+// at a time.
+type Alarm struct {
+	clock clock.WithTicker
+	timer clock.Timer // nil until the alarm is armed
+}
+
+// NewAlarm returns an alarm of a clock.
+func NewAlarm(c clock.WithTicker) Alarm { return Alarm{clock: c} }
+
+// C is the channel of the timer. The alarm must be armed.
+func (a *Alarm) C() <-chan time.Time { return a.timer.C() }
+
+// Arm sets the timer.
+func (a *Alarm) Arm(d time.Duration) {
+	if a.timer == nil {
+		a.timer = a.clock.NewTimer(d)
+		return
+	}
+	a.Disarm()
+	a.timer.Reset(d)
+}
+
+// Disarm keeps the timer from firing while nobody listens, and takes back a tick that
+// nobody has received. Otherwise a fake clock that fires the timer again would wait for
+// room for the next tick, with the lock of the clock held.
+func (a *Alarm) Disarm() {
+	if a.timer == nil {
+		return
+	}
+	a.timer.Stop()
+	select {
+	case <-a.timer.C():
+	default:
+	}
+}

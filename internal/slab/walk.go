@@ -1,0 +1,81 @@
+package slab
+
+import (
+	"iter"
+	"sync"
+)
+
+// walkPiece is how many records are looked at in one critical section.
+const walkPiece = 256
+
+// A walk is the place in a table up to which WalkItems has come. A compaction moves the place with
+// the records.
+type walk struct {
+	at   uint32 // the next record
+	next *walk  // another walk over the same table
+}
+
+// WalkItems visits the items of a table in pieces, in no particular order. The lock guards the
+// table, and is held only while a piece is copied: items may come and go meanwhile. An item that
+// stays is visited once. An item that comes meanwhile may be missed. A piece is valid until the
+// next one.
+func WalkItems[T comparable, X any](mu *sync.Mutex, t *Table[T, X]) iter.Seq[[]T] {
+	return func(yield func([]T) bool) {
+		var w walk
+		t.startWalk(mu, &w)
+		defer t.endWalk(mu, &w)
+		var piece []T
+		for more := true; more; more = len(piece) == 0 || yield(piece) {
+			if piece, more = t.nextPiece(mu, &w, piece[:0]); !more {
+				return
+			}
+		}
+	}
+}
+
+func (t *Table[T, X]) startWalk(mu *sync.Mutex, w *walk) {
+	mu.Lock()
+	defer mu.Unlock()
+	w.next, t.walks = t.walks, w
+}
+
+func (t *Table[T, X]) endWalk(mu *sync.Mutex, w *walk) {
+	mu.Lock()
+	defer mu.Unlock()
+	for at := &t.walks; *at != nil; at = &(*at).next {
+		if *at == w {
+			*at = w.next
+			return
+		}
+	}
+}
+
+// nextPiece appends the items of the next records to piece, and reports false if there were no
+// records.
+func (t *Table[T, X]) nextPiece(mu *sync.Mutex, w *walk, piece []T) (_ []T, more bool) {
+	mu.Lock()
+	defer mu.Unlock()
+	end := uint32(min(int(w.at)+walkPiece, t.Records.N))
+	more = w.at < end
+	for ; w.at < end; w.at++ {
+		if r := t.Records.At(w.at); r.State != freeRecord {
+			piece = append(piece, r.Item)
+		}
+	}
+	return piece, more
+}
+
+// moveWalks gives the walks their places after a compaction. A record in old that was moved has
+// its new index as Pos.
+func (t *Table[T, X]) moveWalks(old Pages[Record[T, X]]) {
+	for w := t.walks; w != nil; w = w.next {
+		for int(w.at) < old.N && old.At(w.at).State == freeRecord {
+			w.at++
+		}
+		if int(w.at) < old.N {
+			w.at = old.At(w.at).Pos
+		} else {
+			w.at = uint32(t.Records.N)
+		}
+	}
+}

@@ -1,0 +1,106 @@
+package workqueue
+
+import (
+	"context"
+	"reflect"
+	"slices"
+	"sync"
+
+	"github.com/seed16c08ea7/workqueue/internal/slab"
+)
+
+// This file has what ends the work on an item before its time: RemoveFunc, and the contexts that
+// end when a held item is added again or removed.
+
+// removeWalked calls remove for the items of a table for which del returns true, and returns how
+// often remove has reported true.
+func removeWalked[T comparable, X any](mu *sync.Mutex, t *slab.Table[T, X], del, remove func(item T) bool) (removed int) {
+	for piece := range slab.WalkItems(mu, t) {
+		removed += removeEach(piece, del, remove)
+	}
+	return removed
+}
+
+func removeEach[T comparable](items []T, del, remove func(item T) bool) (removed int) {
+	for _, item := range items {
+		if del(item) && remove(item) {
+			removed++
+		}
+	}
+	return removed
+}
+
+// removeFully removes an item for RemoveFunc.
+func (q *Typed[T]) removeFully(item T) bool {
+	if !q.remove(slab.HashOf(item), item, true) {
+		return false
+	}
+	q.metrics.removed()
+	return true
+}
+
+// isGone reports whether a RemoveFunc has let go of an item since its hand-out.
+func (q *Typed[T]) isGone(hash uint32, item T) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.fifo.isGone(hash, item)
+}
+
+// removeFully removes an item from both layers for RemoveFunc.
+func (q *TypedDelaying[T]) removeFully(item T) bool { return q.takeBack(item, true) }
+
+// noteMoves has the items that become due noted from now on.
+func (q *TypedDelaying[T]) noteMoves(moved *[]T) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.moves = append(q.moves, moved)
+}
+
+func (q *TypedDelaying[T]) endMoves(moved *[]T) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.moves = slices.DeleteFunc(q.moves, func(m *[]T) bool { return m == moved })
+}
+
+// cancelContext is the type of the contexts from context.WithCancel.
+var cancelContext = func() reflect.Type {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	return reflect.TypeOf(ctx)
+}()
+
+// known reports whether Done and Value of a context call no foreign code. The end of a
+// context calls both methods of its parent.
+func known(ctx context.Context) bool {
+	if c, ok := ctx.(interface{ known() bool }); ok {
+		return c.known()
+	}
+	return reflect.TypeOf(ctx) == cancelContext
+}
+
+// A watcher is told of the next add of a held item: the add ends the context of the
+// watcher. An item may have more than one watcher.
+type watcher struct {
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	more   *watcher
+}
+
+// live returns the watchers whose contexts have not ended, nil for none. The zero watcher
+// counts as ended.
+func (w watcher) live() (more *watcher) {
+	if w.more != nil {
+		more = w.more.live()
+	}
+	if w.ctx == nil || w.ctx.Err() != nil {
+		return more
+	}
+	return &watcher{w.ctx, w.cancel, more}
+}
+
+// watch keeps the watcher, or returns why the context of the watcher is over already.
+func (q *Typed[T]) watch(hash uint32, item T, w watcher) (over error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.fifo.watch(hash, item, w)
+}

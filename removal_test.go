@@ -1,0 +1,511 @@
+package workqueue_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/seed16c08ea7/workqueue"
+)
+
+// A reAdded is any of the three queues.
+type reAdded interface {
+	workqueue.TypedInterface[string]
+	TryGet() (string, bool)
+	Remove(item string) bool
+	ReAddContext(ctx context.Context, item string) (context.Context, context.CancelFunc)
+}
+
+func onReAddQueues(t *testing.T, test func(t *testing.T, q reAdded)) {
+	waitQueues(t, func(t *testing.T, q workQueue) { test(t, q) })
+}
+
+// What comes of a context by the calls before and after it.
+func TestReAddContext(t *testing.T) {
+	held := func(q reAdded) { q.Add("a"); q.TryGet() }
+	onReAddQueues(t, func(t *testing.T, q reAdded) {
+		for _, row := range []struct {
+			name          string
+			before, after func(q reAdded)
+			want          error
+		}{
+			{"nothing", held, func(reAdded) {}, nil},
+			{"an Add", held, func(q reAdded) { q.Add("a") }, workqueue.ErrReAdded},
+			{"an Add between Get and the call", func(q reAdded) { held(q); q.Add("a") }, func(reAdded) {}, workqueue.ErrReAdded},
+			{"an Add of another item", held, func(q reAdded) { q.Add("b") }, nil},
+			{"an Add that was taken back before", func(q reAdded) { held(q); q.Add("a"); q.Remove("a") }, func(reAdded) {}, nil},
+			{"an Add that is taken back", held, func(q reAdded) { q.Add("a"); q.Remove("a") }, workqueue.ErrReAdded},
+			{"an Add after Done", held, func(q reAdded) { q.Done("a"); q.Add("a") }, nil},
+			{"an Add for the next worker", held, func(q reAdded) { q.Done("a"); held(q); q.Add("a") }, nil},
+			{"nobody holds it", func(reAdded) {}, func(q reAdded) { q.Add("a") }, nil},
+			{"it is queued", func(q reAdded) { q.Add("a") }, func(q reAdded) { q.Add("a") }, nil},
+			{"due after a wait", held, func(q reAdded) {
+				if d, ok := q.(workqueue.TypedDelayingInterface[string]); ok {
+					d.AddAfter("a", time.Second)
+					time.Sleep(time.Second)
+					synctest.Wait()
+					return
+				}
+				q.Add("a")
+			}, workqueue.ErrReAdded},
+		} {
+			row.before(q)
+			ctx, cancel := q.ReAddContext(t.Context(), "a")
+			row.after(q)
+			if got := context.Cause(ctx); got != row.want || (ctx.Err() != nil) != (row.want != nil) {
+				t.Errorf("%s: got the cause %v, want %v", row.name, got, row.want)
+			}
+			cancel()
+			if ctx.Err() == nil {
+				t.Errorf("%s: the CancelFunc has not ended the context", row.name)
+			}
+			empty(q)
+		}
+	})
+}
+
+// empty takes and finishes everything, and what was held.
+func empty(q reAdded) {
+	for _, item := range []string{"a", "b"} {
+		q.Done(item)
+	}
+	for item, ok := q.TryGet(); ok; item, ok = q.TryGet() {
+		q.Done(item)
+	}
+}
+
+func TestReAddContextEndsWithTheOneAboveIt(t *testing.T) {
+	onReAddQueues(t, func(t *testing.T, q reAdded) {
+		q.Add("a")
+		q.TryGet()
+		for name, parent := range map[string]func() (context.Context, context.CancelCauseFunc){
+			"of the library": func() (context.Context, context.CancelCauseFunc) { return context.WithCancelCause(t.Context()) },
+			"with a value": func() (context.Context, context.CancelCauseFunc) {
+				ctx, cancel := context.WithCancelCause(t.Context())
+				return context.WithValue(ctx, noteKey{}, 2), cancel
+			},
+		} {
+			ctx, end := parent()
+			reAdd, cancel := q.ReAddContext(ctx, "a")
+			end(errFailed)
+			if got := context.Cause(reAdd); got != errFailed {
+				t.Errorf("%s: got the cause %v, want %v", name, got, errFailed)
+			}
+			cancel()
+		}
+	})
+}
+
+type noteKey struct{}
+
+// A callingContext calls the queue whenever it is asked.
+type callingContext struct {
+	context.Context
+	call func()
+}
+
+func (c callingContext) Done() <-chan struct{} { c.call(); return c.Context.Done() }
+func (c callingContext) Value(key any) any     { c.call(); return c.Context.Value(key) }
+func (c callingContext) Err() error            { c.call(); return c.Context.Err() }
+
+// An Add that asked a foreign context with the lock held would wait for itself.
+func TestReAddContextAsksNoForeignContextUnderTheLock(t *testing.T) {
+	onReAddQueues(t, func(t *testing.T, q reAdded) {
+		q.Add("a")
+		q.TryGet()
+		foreign := callingContext{t.Context(), func() { q.Len() }}
+		for name, parent := range map[string]context.Context{
+			"itself": foreign, "below one of ours": context.WithValue(foreign, noteKey{}, 2),
+		} {
+			ctx, cancel := q.ReAddContext(parent, "a")
+			derived, end := context.WithTimeout(callingContext{ctx, func() { q.Len() }}, time.Hour)
+			q.Add("a")
+			if context.Cause(derived) != workqueue.ErrReAdded {
+				t.Errorf("%s: got %v", name, context.Cause(derived))
+			}
+			end()
+			cancel()
+			q.Remove("a")
+		}
+	})
+}
+
+// Each call has a context of its own, and those that have ended are not kept until
+// Done.
+func TestReAddContextsOfOneItem(t *testing.T) {
+	onReAddQueues(t, func(t *testing.T, q reAdded) {
+		q.Add("a")
+		q.TryGet()
+		var open []context.Context
+		for i := range 10 {
+			ctx, cancel := q.ReAddContext(t.Context(), "a")
+			if i%2 == 0 {
+				cancel()
+				continue
+			}
+			defer cancel()
+			open = append(open, ctx)
+		}
+		if q, ok := q.(interface{ Watchers(string) int }); ok && q.Watchers("a") != len(open) {
+			t.Errorf("%d watchers are kept, want %d", q.Watchers("a"), len(open))
+		}
+		q.Add("a")
+		for i, ctx := range open {
+			if context.Cause(ctx) != workqueue.ErrReAdded {
+				t.Errorf("context %d: %v", i, context.Cause(ctx))
+			}
+		}
+	})
+}
+
+// Producers add while workers work: a worker whose item was added again is told when
+// that Add has returned, whoever else adds it meanwhile.
+func TestReAddContextMissesNoAdd(t *testing.T) {
+	q := workqueue.NewTyped[int]()
+	q.AddAll(0, 2, 4, 6) // They are added again by their workers, so that there is always one.
+	var all sync.WaitGroup
+	for range 2 {
+		all.Go(func() {
+			for range 500 {
+				item, _ := q.Get()
+				ctx, cancel := q.ReAddContext(context.Background(), item)
+				if item%2 == 0 {
+					if q.Add(item); ctx.Err() == nil {
+						t.Errorf("%d was added again, and nobody was told", item)
+					}
+				}
+				cancel()
+				q.Done(item)
+			}
+		})
+	}
+	for p := range 2 {
+		all.Go(func() {
+			for i := range 2000 {
+				q.Add((i + p) % 7)
+			}
+		})
+	}
+	all.Wait()
+	checkInvariants(t, 0, q)
+	q.ShutDown()
+}
+
+func TestReAddContextAllocations(t *testing.T) {
+	if raceEnabled {
+		t.Skip("allocations are others under the race detector")
+	}
+	q := workqueue.NewTyped[int]()
+	q.Add(1)
+	q.Get()
+	own, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	for name, row := range map[string]struct {
+		ctx  context.Context
+		want float64
+	}{"made by WithCancel": {own, 3}, "another": {context.Background(), 7}} {
+		pass := func() {
+			_, cancel := q.ReAddContext(row.ctx, 1)
+			cancel()
+		}
+		pass()
+		if n := testing.AllocsPerRun(100, pass); n > row.want {
+			t.Errorf("%s: %v allocations, want %v", name, n, row.want)
+		}
+	}
+}
+
+// The worker loop by hand: what CancelOnReAdd does in Run.
+func ExampleTyped_ReAddContext() {
+	queue := workqueue.NewTyped[string]()
+	queue.Add("default/web")
+	key, _ := queue.Get()
+	ctx, cancel := queue.ReAddContext(context.Background(), key)
+	queue.Add(key) // The object has changed: the work is out of date.
+	fmt.Println(ctx.Err(), "-", context.Cause(ctx))
+	cancel()
+	queue.Done(key)
+	fmt.Println("queued:", queue.Len())
+	// Output:
+	// context canceled - workqueue: item was added again
+	// queued: 1
+}
+
+// What RemoveFunc does in each state of an item, and what it returns.
+func TestRemoveFunc(t *testing.T) {
+	waitQueues(t, func(t *testing.T, q workQueue) {
+		for _, row := range []struct {
+			name   string
+			before func()
+			want   int
+			after  string // what TryGet returns then
+		}{
+			{"nothing", func() {}, 0, ""},
+			{"queued", func() { q.Add("a") }, 1, ""},
+			{"held", func() { q.Add("a"); q.TryGet() }, 0, ""},
+			{"held and added again", func() { q.Add("a"); q.TryGet(); q.Add("a") }, 1, ""},
+			{"another one", func() { q.Add("b") }, 0, "b"},
+		} {
+			row.before()
+			if got := q.RemoveFunc(func(item string) bool { return item == "a" }); got != row.want {
+				t.Errorf("%s: removed %d, want %d", row.name, got, row.want)
+			}
+			q.Done("a")
+			got, _ := q.TryGet()
+			if q.Done(got); got != row.after {
+				t.Errorf("%s: then got %q, want %q", row.name, got, row.after)
+			}
+		}
+	})
+}
+
+// The context of a held item ends, and an Add afterwards counts as any other.
+func TestRemoveFuncEndsTheWorkOnAnItem(t *testing.T) {
+	waitQueues(t, func(t *testing.T, q workQueue) {
+		q.Add("a")
+		q.TryGet()
+		ctx, cancel := q.ReAddContext(t.Context(), "a")
+		defer cancel()
+		q.RemoveFunc(func(string) bool { return true })
+		if got := context.Cause(ctx); got != workqueue.ErrRemoved {
+			t.Errorf("the context has ended with %v", got)
+		}
+		late, cancel := q.ReAddContext(t.Context(), "a")
+		defer cancel()
+		if got := context.Cause(late); got != workqueue.ErrRemoved {
+			t.Errorf("a context afterwards has ended with %v", got)
+		}
+		q.Add("a")
+		again, cancel := q.ReAddContext(t.Context(), "a")
+		defer cancel()
+		if got := context.Cause(again); got != workqueue.ErrReAdded {
+			t.Errorf("after an Add: %v", got)
+		}
+		q.Done("a")
+		if got, ok := q.TryGet(); got != "a" || !ok {
+			t.Errorf("got %q, %v", got, ok)
+		}
+	})
+}
+
+// Items of all states, some of which become due, are handed out and added while del runs.
+func TestRemoveFuncFindsWhatMoves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := workqueue.NewTypedRateLimiting[int](nil, workqueue.TypedRateLimitingQueueConfig[int]{})
+		defer q.ShutDown()
+		const n = 3000
+		for i := range n {
+			if i%3 > 0 {
+				q.AddAfter(i, time.Duration(i%7)*time.Second)
+			} else {
+				q.Add(i)
+			}
+		}
+		asked := 0
+		removed := q.RemoveFunc(func(item int) bool {
+			if asked++; asked%50 == 0 {
+				time.Sleep(time.Second) // Some become due.
+				synctest.Wait()
+				got, ok := q.TryGet() // Some are done.
+				if ok {
+					q.Done(got)
+				}
+				q.Add(-asked)
+			}
+			return item >= 0
+		})
+		checkInvariants(t, 0, q)
+		s := q.Snapshot(-1)
+		for _, info := range slices.Concat(s.Queued, s.Waiting) {
+			if info.Item >= 0 {
+				t.Errorf("left: %v", info)
+			}
+		}
+		if removed < n-asked/50 || removed > n {
+			t.Errorf("removed %d of %d", removed, n)
+		}
+		time.Sleep(time.Minute)
+		if got := q.Len(); got != len(s.Queued) {
+			t.Errorf("%d items later, want %d", got, len(s.Queued))
+		}
+	})
+}
+
+// A walk goes on at its place when the table becomes smaller under it.
+func TestRemoveFuncSurvivesACompaction(t *testing.T) {
+	q := workqueue.NewTyped[int]()
+	defer q.ShutDown()
+	const n = 100_000
+	for i := range n {
+		q.Add(i)
+	}
+	seen := map[int]int{}
+	q.RemoveFunc(func(item int) bool {
+		if seen[item]++; len(seen) == n/2 {
+			for range n/2 + n/2 - 500 { // But the last 500.
+				q.Done(first(q.TryGet()))
+			}
+			checkInvariants(t, 0, q)
+		}
+		return false
+	})
+	for i := n - 500; i < n; i++ {
+		if seen[i] != 1 {
+			t.Fatalf("item %d was seen %d times", i, seen[i])
+		}
+	}
+	if q.Len() != 500 {
+		t.Errorf("%d items are left", q.Len())
+	}
+}
+
+// A panic of del reaches the caller, and nothing stays locked or noted.
+func TestRemoveFuncWithAPanic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{})
+		defer q.ShutDown()
+		q.Add("a")
+		q.AddAfter("b", time.Second)
+		wantPanic(t, "no", func() { q.RemoveFunc(func(string) bool { panic("no") }) })
+		if got := q.RemoveFunc(func(string) bool { return true }); got != 2 {
+			t.Errorf("removed %d", got)
+		}
+		checkInvariants(t, 0, q)
+	})
+}
+
+// A handler is at work on an item that RemoveFunc lets go of.
+func TestRunDoesNotRetryWhatIsRemoved(t *testing.T) {
+	failed := errors.New("failed")
+	remove := func(q *workqueue.TypedRateLimiting[string]) {
+		q.RemoveFunc(func(item string) bool { return item == "a" })
+	}
+	for _, row := range []struct {
+		name    string
+		options workqueue.RunOptions[string]
+		handle  func(ctx context.Context, q *workqueue.TypedRateLimiting[string]) error
+		want    string
+	}{
+		{"a failure", workqueue.RunOptions[string]{}, func(_ context.Context, q *workqueue.TypedRateLimiting[string]) error {
+			remove(q)
+			return failed
+		}, "removed"},
+		{"a success", workqueue.RunOptions[string]{}, func(_ context.Context, q *workqueue.TypedRateLimiting[string]) error {
+			remove(q)
+			return nil
+		}, "succeeded"},
+		{"RequeueAfter", workqueue.RunOptions[string]{}, func(_ context.Context, q *workqueue.TypedRateLimiting[string]) error {
+			remove(q)
+			return workqueue.RequeueAfter(time.Second)
+		}, "removed"},
+		{"Permanent", workqueue.RunOptions[string]{}, func(_ context.Context, q *workqueue.TypedRateLimiting[string]) error {
+			remove(q)
+			return workqueue.Permanent(failed)
+		}, "removed"},
+		{"a failure before", workqueue.RunOptions[string]{}, func(_ context.Context, q *workqueue.TypedRateLimiting[string]) error {
+			time.AfterFunc(time.Millisecond, func() { remove(q) })
+			return failed
+		}, "failed"},
+		{"CancelOnReAdd", workqueue.RunOptions[string]{CancelOnReAdd: true}, func(ctx context.Context, q *workqueue.TypedRateLimiting[string]) error {
+			remove(q)
+			return ctx.Err()
+		}, "removed"},
+		{"CancelOnReAdd, after an Add", workqueue.RunOptions[string]{CancelOnReAdd: true}, func(ctx context.Context, q *workqueue.TypedRateLimiting[string]) error {
+			q.Add("a")
+			remove(q)
+			return ctx.Err()
+		}, "removed"},
+		{"an Add since", workqueue.RunOptions[string]{}, func(_ context.Context, q *workqueue.TypedRateLimiting[string]) error {
+			remove(q)
+			q.Add("a")
+			return failed
+		}, "removed again; succeeded"},
+	} {
+		for _, oneEntry := range []bool{false, true} {
+			t.Run(fmt.Sprint(row.name, oneEntry), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					q := workqueue.NewTypedRateLimiting(workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second, time.Second),
+						workqueue.TypedRateLimitingQueueConfig[string]{OneEntry: oneEntry})
+					var got []string
+					options := row.options
+					quiet := logr.Discard()
+					options.Logger = &quiet
+					options.OnResult = func(_ context.Context, _ string, r workqueue.HandlerResult) {
+						got = append(got, r.Outcome.String())
+						if r.Again && r.Outcome == workqueue.OutcomeRemoved {
+							got[len(got)-1] += " again"
+						}
+					}
+					ctx, stop := context.WithCancel(t.Context())
+					ended := make(chan error)
+					calls := 0
+					go func() {
+						ended <- workqueue.Run(ctx, q, func(ctx context.Context, _ string) error {
+							if calls++; calls > 1 {
+								return nil
+							}
+							return row.handle(ctx, q)
+						}, options)
+					}()
+					q.Add("a")
+					time.Sleep(time.Hour)
+					synctest.Wait()
+					if got := strings.Join(got, "; "); got != row.want {
+						t.Errorf("got %s, want %s", got, row.want)
+					}
+					if n := q.NumRequeues("a"); n != 0 && row.want == "removed" {
+						t.Errorf("the limiter knows %d failures", n)
+					}
+					checkInvariants(t, 0, q)
+					stop()
+					if err := <-ended; err != nil {
+						t.Error(err)
+					}
+				})
+			})
+		}
+	}
+}
+
+// removing is a limiter that lets go of all items when it is asked.
+type removing struct {
+	constant
+	q *workqueue.TypedRateLimiting[string]
+}
+
+func (r *removing) When(item string) time.Duration {
+	r.q.RemoveFunc(func(string) bool { return true })
+	return r.constant.When(item)
+}
+
+// RemoveFunc comes between the look of Run at a failed item and the retry.
+func TestRunDoesNotRetryWhatIsRemovedMeanwhile(t *testing.T) {
+	for _, wait := range []time.Duration{0, time.Second} {
+		for _, oneEntry := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				limiter := &removing{constant: constant(wait)}
+				q := workqueue.NewTypedRateLimiting[string](limiter, workqueue.TypedRateLimitingQueueConfig[string]{OneEntry: oneEntry})
+				limiter.q = q
+				q.Add("a")
+				calls := 0
+				var outcomes []workqueue.Outcome
+				time.AfterFunc(time.Hour, q.ShutDown)
+				err := workqueue.Run(t.Context(), q, func(context.Context, string) error { calls++; return errors.New("failed") },
+					workqueue.RunOptions[string]{Logger: discard(), OnResult: func(_ context.Context, _ string, r workqueue.HandlerResult) {
+						outcomes = append(outcomes, r.Outcome)
+					}})
+				if calls != 1 || !slices.Equal(outcomes, []workqueue.Outcome{workqueue.OutcomeRemoved}) || !errors.Is(err, workqueue.ErrShutDown) {
+					t.Errorf("wait %v, OneEntry %v: %d calls with %v, %v", wait, oneEntry, calls, outcomes, err)
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,187 @@
+package workqueue
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/seed16c08ea7/workqueue/internal/slab"
+)
+
+// This file has the waits for the work of a queue: until nothing is left (WaitIdle, WaitEmpty),
+// and until all items of a moment are done (Barrier).
+
+// WaitIdle waits until no item is queued and no item is held, and returns nil. A queue that is
+// idle only for a moment counts. If ctx ends first, WaitIdle returns an error that names what
+// is left and wraps the error of ctx. A shutdown does not end the wait.
+//
+// Any number of calls can wait. Nothing is polled, and a call costs the other methods nothing
+// but a look at each Done.
+func (q *Typed[T]) WaitIdle(ctx context.Context) error {
+	for {
+		w := q.awaitIdle()
+		if w == nil {
+			return nil
+		}
+		waitWithin(ctx, w.over)
+		switch {
+		case !isClosed(w.over):
+			return waitError("not idle", q.Snapshot(namesInError), ctx)
+		case w.idle:
+			return nil
+		}
+	}
+}
+
+// An idleWait is shared by all that wait for an idle queue.
+type idleWait struct {
+	over chan struct{} // closed when the queue is idle, or by a ShutDown, which ends drains
+	idle bool          // which of the two; not written after the close
+}
+
+// awaitIdle returns the wait of an idle queue, or nil if the queue is idle now.
+func (q *Typed[T]) awaitIdle() *idleWait {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.fifo.idle() {
+		return nil
+	}
+	return q.whenIdle()
+}
+
+// whenIdle returns the wait of an idle queue. The caller holds q.mu and calls settle, unless
+// the queue is not idle.
+func (q *Typed[T]) whenIdle() *idleWait {
+	if q.idling == nil {
+		q.idling = &idleWait{over: make(chan struct{})}
+	}
+	return q.idling
+}
+
+// Barrier waits until each item that is queued or held at the call has been done once, whatever
+// is added, raised or queued again meanwhile, and returns nil. A held item that was added again
+// counts once. An item that is removed does not count any more. Items that wait for a due time do
+// not count.
+//
+// If the end of a [Run] drops one of the items, Barrier returns an error that wraps
+// [ErrShutDown]. If ctx ends first, the error says how many of the items are left, names what
+// the queue has, and wraps the error of ctx. A shutdown alone does not end the wait.
+//
+// Any number of calls can wait. Barrier takes constant time, and each Done and Remove of such
+// an item takes time logarithmic in the number of calls.
+func (q *Typed[T]) Barrier(ctx context.Context) error {
+	b := q.raiseBarrier()
+	if b == nil {
+		return nil
+	}
+	waitWithin(ctx, b.Over)
+	switch left := q.leaveBarrier(b); {
+	case left > 0:
+		return waitError(fmt.Sprintf("%d of the items before the barrier are left", left), q.Snapshot(namesInError), ctx)
+	case b.Dropped:
+		return fmt.Errorf("workqueue: an item before the barrier was dropped: %w", ErrShutDown)
+	}
+	return nil
+}
+
+func (q *Typed[T]) raiseBarrier() *slab.Barrier {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.fifo.raiseBarrier()
+}
+
+// raiseBarrier raises a barrier behind the present records, or returns nil if there are none. A
+// record for an item that no Done can name counts until its hand-out.
+func (f *fifo[T]) raiseBarrier() *slab.Barrier {
+	live := f.n + len(f.held)
+	if f.storage != nil {
+		live += f.storage.stored - f.storage.unmatched
+	}
+	b := f.barriers.Raise(live)
+	if f.barriers.Full() {
+		f.barriers.Renumber(func(renumber func(mark *uint16)) {
+			for i := range uint32(f.items.Records.N) {
+				renumber(&f.items.Records.At(i).Mark)
+			}
+		})
+	}
+	return b
+}
+
+// leaveBarrier ends a call of Barrier, and returns how many items are left.
+func (q *Typed[T]) leaveBarrier(b *slab.Barrier) (left int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.fifo.barriers.Leave(b)
+}
+
+// dropBarriers ends the barriers that wait for an item, because the item is about to be dropped.
+func (q *Typed[T]) dropBarriers(item T) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if _, r := q.fifo.items.Find(slab.HashOf(item), item); r != nil {
+		q.fifo.barriers.Drop(r.Mark)
+	}
+}
+
+// WaitIdle waits until the queue below is idle, see [Typed.WaitIdle]. Waiting items do not
+// count, see WaitEmpty.
+func (q *TypedDelaying[T]) WaitIdle(ctx context.Context) error {
+	return below[idleWaiter](q.queue, "WaitIdle").WaitIdle(ctx)
+}
+
+// WaitEmpty waits until no item waits and the queue below is idle at the same moment, and returns
+// nil. If ctx ends first, WaitEmpty returns an error that names what is left and wraps the error
+// of ctx. Nothing is polled. If items come and go all the time, WaitEmpty can miss a moment
+// between two items.
+func (q *TypedDelaying[T]) WaitEmpty(ctx context.Context) error {
+	low := below[idleWaiter](q.queue, "WaitEmpty")
+	for {
+		waitWithin(ctx, q.loops.AllLeft(&q.mu)) // The goroutine runs while items wait.
+		err := low.WaitIdle(ctx)
+		switch {
+		case q.isEmpty(err == nil):
+			return nil
+		case ctx.Err() != nil:
+			return waitError("not empty", q.Snapshot(namesInError), ctx)
+		}
+	}
+}
+
+// isEmpty reports whether nothing is left. idle counts for a queue below whose state cannot be
+// read with the lock held.
+func (q *TypedDelaying[T]) isEmpty(idle bool) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.typed != nil {
+		q.typed.mu.Lock()
+		defer q.typed.mu.Unlock()
+		idle = q.typed.fifo.idle()
+	}
+	return idle && q.agenda.len() == 0
+}
+
+// Barrier waits for the items of the queue below, see [Typed.Barrier].
+func (q *TypedDelaying[T]) Barrier(ctx context.Context) error {
+	return below[barrier](q.queue, "Barrier").Barrier(ctx)
+}
+
+// WaitIdle waits until nothing is queued or held, see [Typed.WaitIdle]. Waiting items do not
+// count.
+func (q *TypedRateLimiting[T]) WaitIdle(ctx context.Context) error {
+	return below[idleWaiter](q.queue, "WaitIdle").WaitIdle(ctx)
+}
+
+// WaitEmpty waits until nothing is queued, held or waiting, see [TypedDelaying.WaitEmpty].
+func (q *TypedRateLimiting[T]) WaitEmpty(ctx context.Context) error {
+	return below[emptyWaiter](q.queue, "WaitEmpty").WaitEmpty(ctx)
+}
+
+// Barrier waits until all items of the moment are done, see [Typed.Barrier].
+func (q *TypedRateLimiting[T]) Barrier(ctx context.Context) error {
+	return below[barrier](q.queue, "Barrier").Barrier(ctx)
+}
+
+// waitError is the error of a wait whose context has ended.
+func waitError[T comparable](what string, left Snapshot[T], ctx context.Context) error {
+	return fmt.Errorf("workqueue: %s: %s: %w", what, left.brief(true), ctx.Err())
+}

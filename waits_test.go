@@ -1,0 +1,403 @@
+package workqueue_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed16c08ea7/workqueue"
+)
+
+// A waiter is one call of a wait, on a goroutine of its own.
+type waiter struct {
+	cancel context.CancelFunc
+	ended  chan error
+	over   bool
+	err    error
+}
+
+func startWait(wait func(ctx context.Context) error) *waiter {
+	ctx, cancel := context.WithCancel(context.Background())
+	w := &waiter{cancel: cancel, ended: make(chan error, 1)}
+	go func() { w.ended <- wait(ctx) }()
+	synctest.Wait()
+	return w
+}
+
+// state returns whether the call has returned, when all goroutines wait.
+func (w *waiter) state() string {
+	synctest.Wait()
+	if !w.over {
+		select {
+		case w.err = <-w.ended:
+			w.over = true
+		default:
+			return "waits"
+		}
+	}
+	return fmt.Sprint(w.err)
+}
+
+func (w *waiter) want(t *testing.T, when, want string) {
+	t.Helper()
+	if got := w.state(); got != want {
+		t.Errorf("%s: got %s, want %s", when, got, want)
+	}
+}
+
+// waitQueues are all queues that can be waited for.
+func waitQueues(t *testing.T, test func(t *testing.T, q workQueue)) {
+	for name, open := range map[string]func() workQueue{
+		"FIFO": func() workQueue { return workqueue.NewTyped[string]() },
+		"storage": func() workQueue {
+			return workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Queue: workqueue.DefaultQueue[string]()})
+		},
+		"ordered": func() workQueue {
+			return workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Order: workqueue.Order[string]{OldestEvery: 3}})
+		},
+		"delaying": func() workQueue { return workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{}) },
+		"rate limiting": func() workQueue {
+			return workqueue.NewTypedRateLimiting(constant(time.Second), workqueue.TypedRateLimitingQueueConfig[string]{})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := open()
+				defer q.ShutDown()
+				test(t, q)
+			})
+		})
+	}
+}
+
+type workQueue interface {
+	reAdded
+	WaitIdle(ctx context.Context) error
+	Barrier(ctx context.Context) error
+	RemoveFunc(del func(item string) bool) int
+}
+
+func TestWaitIdle(t *testing.T) {
+	waitQueues(t, func(t *testing.T, q workQueue) {
+		startWait(q.WaitIdle).want(t, "empty", "<nil>")
+		q.Add("a")
+		w, late := startWait(q.WaitIdle), startWait(q.WaitIdle)
+		w.want(t, "queued", "waits")
+		q.TryGet()
+		w.want(t, "held", "waits")
+		q.Add("a")
+		q.Done("a")
+		w.want(t, "queued again", "waits")
+		late.cancel()
+		late.want(t, "canceled", "workqueue: not idle: 1 queued (a), 0 in flight, 0 waiting: context canceled")
+		q.TryGet()
+		q.Done("a")
+		w.want(t, "done", "<nil>")
+		q.Add("a")
+		w = startWait(q.WaitIdle)
+		w.want(t, "queued", "waits")
+		q.Remove("a")
+		w.want(t, "removed", "<nil>")
+	})
+}
+
+// A moment between Done and the next Add counts, although the waiter runs later.
+func TestWaitIdleSeesAMoment(t *testing.T) {
+	waitQueues(t, func(t *testing.T, q workQueue) {
+		q.Add("a")
+		q.TryGet()
+		w := startWait(q.WaitIdle)
+		w.want(t, "held", "waits")
+		q.Done("a")
+		q.Add("b")
+		w.want(t, "another is queued", "<nil>")
+	})
+}
+
+// A ShutDown ends the drains, and not the waits.
+func TestWaitIdleOutlivesAShutDown(t *testing.T) {
+	waitQueues(t, func(t *testing.T, q workQueue) {
+		q.Add("a")
+		w := startWait(q.WaitIdle)
+		drain := startWait(func(context.Context) error { q.ShutDownWithDrain(); return nil })
+		drain.want(t, "queued", "waits")
+		q.ShutDown()
+		drain.want(t, "shut down", "<nil>")
+		w.want(t, "shut down", "waits")
+		q.TryGet()
+		q.Done("a")
+		w.want(t, "done", "<nil>")
+	})
+}
+
+func TestWaitEmpty(t *testing.T) {
+	for name, config := range map[string]workqueue.TypedRateLimitingQueueConfig[string]{
+		"own":                    {},
+		"a queue around a Typed": {Queue: struct{ *workqueue.Typed[string] }{workqueue.NewTyped[string]()}},
+		"OneEntry":               {OneEntry: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := workqueue.NewTypedRateLimiting(constant(time.Minute), config)
+				defer q.ShutDown()
+				startWait(q.WaitEmpty).want(t, "empty", "<nil>")
+				q.AddRateLimited("a")
+				q.Add("b")
+				w, late := startWait(q.WaitEmpty), startWait(q.WaitEmpty)
+				w.want(t, "queued", "waits")
+				q.TryGet()
+				q.Done("b")
+				w.want(t, "waiting", "waits")
+				late.cancel()
+				late.want(t, "canceled", "workqueue: not empty: 0 queued, 0 in flight, 1 waiting (a): context canceled")
+				time.Sleep(time.Minute)
+				w.want(t, "due", "waits")
+				q.TryGet()
+				q.AddAfter("c", time.Hour)
+				q.Done("a")
+				w.want(t, "another waits", "waits")
+				q.Remove("c")
+				w.want(t, "removed", "<nil>")
+				q.AddAfter("d", time.Hour)
+				w = startWait(q.WaitEmpty)
+				w.want(t, "waiting", "waits")
+				q.ShutDown()
+				w.want(t, "dropped", "<nil>")
+			})
+		})
+	}
+}
+
+func TestBarrier(t *testing.T) {
+	waitQueues(t, func(t *testing.T, q workQueue) {
+		startWait(q.Barrier).want(t, "empty", "<nil>")
+		q.Add("held")
+		q.TryGet()
+		q.Add("held")
+		q.Add("a")
+		w := startWait(q.Barrier)
+		w.want(t, "raised", "waits")
+		q.Add("later")
+		second := startWait(q.Barrier)
+		q.Done("held") // It is queued again, and counts no more for the first.
+		for _, want := range []string{"a", "later", "held"} {
+			if got, _ := q.TryGet(); got != want {
+				t.Fatalf("got %s, want %s", got, want)
+			}
+		}
+		w.want(t, "a is held", "waits")
+		q.Done("a")
+		w.want(t, "a is done", "<nil>")
+		second.want(t, "later is held", "waits")
+		q.Done("held")
+		second.want(t, "held is done again", "waits")
+		q.Done("later")
+		second.want(t, "later is done", "<nil>")
+	})
+}
+
+func TestBarrierWithoutWhatIsRemoved(t *testing.T) {
+	waitQueues(t, func(t *testing.T, q workQueue) {
+		for _, item := range []string{"a", "b", "c"} {
+			q.Add(item)
+		}
+		w := startWait(q.Barrier)
+		q.Remove("a")
+		q.RemoveFunc(func(item string) bool { return item == "b" })
+		q.Add("a") // As new.
+		w.want(t, "c is left", "waits")
+		q.Remove("c")
+		w.want(t, "nothing is left", "<nil>")
+	})
+}
+
+func TestBarrierEndsWithItsContext(t *testing.T) {
+	waitQueues(t, func(t *testing.T, q workQueue) {
+		q.Add("a")
+		first := startWait(q.Barrier)
+		first.want(t, "raised", "waits")
+		q.Add("b")
+		second := startWait(q.Barrier)
+		second.want(t, "raised", "waits")
+		q.ShutDown() // Not the end of a barrier.
+		first.cancel()
+		first.want(t, "canceled", "workqueue: 1 of the items before the barrier are left: 2 queued (a, b), 0 in flight, 0 waiting: context canceled")
+		second.cancel()
+		if got := second.state(); !strings.HasPrefix(got, "workqueue: 2 of the items before the barrier are left: ") || !errors.Is(second.err, context.Canceled) {
+			t.Errorf("got %s", got)
+		}
+	})
+}
+
+// Run takes out what its end leaves, and nobody does it any more.
+func TestBarrierIsToldWhatARunDrops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := workqueue.NewTypedRateLimiting(constant(time.Second), workqueue.TypedRateLimitingQueueConfig[string]{})
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		q.Add("held")
+		go func() {
+			ended <- workqueue.Run(ctx, q, func(context.Context, string) error { time.Sleep(time.Minute); return nil },
+				workqueue.RunOptions[string]{Grace: time.Hour})
+		}()
+		synctest.Wait()
+		held := startWait(q.Barrier)
+		held.want(t, "raised", "waits")
+		q.Add("queued")
+		queued := startWait(q.Barrier)
+		queued.want(t, "raised", "waits")
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		held.want(t, "handled", "<nil>")
+		queued.want(t, "dropped", "workqueue: an item before the barrier was dropped: workqueue: queue is shut down")
+		if !errors.Is(queued.err, workqueue.ErrShutDown) {
+			t.Errorf("got %v", queued.err)
+		}
+	})
+}
+
+// After 65,535 barriers the marks of the records start again.
+func TestBarriersWithoutEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := workqueue.NewTyped[int]()
+		defer q.ShutDown()
+		q.SkipMarks(math.MaxUint16 - 1000)
+		q.Add(-1)
+		q.TryGet()
+		oldest := startWait(q.Barrier)
+		oldest.want(t, "raised", "waits")
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		for i := range 3000 {
+			q.Add(i)
+			if err := q.Barrier(ctx); !errors.Is(err, context.Canceled) {
+				t.Fatalf("barrier %d: %v", i, err)
+			}
+			if i%2 == 0 {
+				q.Remove(i)
+			}
+			if i%501 == 0 {
+				checkInvariants(t, i, q)
+			}
+		}
+		last := startWait(q.Barrier)
+		last.want(t, "raised", "waits")
+		oldest.want(t, "nothing is done", "waits")
+		q.Done(-1)
+		oldest.want(t, "done", "<nil>")
+		for i := range 1500 {
+			if i%500 == 0 {
+				last.want(t, "some are left", "waits")
+			}
+			q.Done(first(q.TryGet()))
+		}
+		last.want(t, "all are done", "<nil>")
+	})
+}
+
+// TestModelWaits plays random calls, and compares which waits are over with sets of items.
+func TestModelWaits(t *testing.T) {
+	for name, config := range map[string]workqueue.TypedQueueConfig[int]{
+		"FIFO":    {},
+		"storage": {Queue: workqueue.DefaultQueue[int]()},
+		"groups":  {Order: workqueue.Order[int]{Group: func(i int) string { return fmt.Sprint(i % 3) }, MaxInFlight: func(string) int { return 2 }}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { modelWaits(t, config) })
+		})
+	}
+}
+
+func modelWaits(t *testing.T, config workqueue.TypedQueueConfig[int]) {
+	type barrier struct {
+		*waiter
+		left map[int]bool // nil for WaitIdle
+	}
+	rnd := newRand(t)
+	q := workqueue.NewTypedWithConfig(config)
+	defer q.ShutDown()
+	queued, held, again := map[int]bool{}, map[int]bool{}, map[int]bool{}
+	var open []barrier
+	gone := func(item int) { // An item is done or removed.
+		for _, b := range open {
+			delete(b.left, item)
+		}
+	}
+	for step := range rounds(4000) {
+		item := rnd.IntN(12)
+		what := "add"
+		switch rnd.IntN(10) {
+		case 0, 1, 2:
+			q.Add(item)
+			if again[item] = held[item]; !held[item] {
+				queued[item] = true
+			}
+		case 3, 4:
+			what = "get"
+			if got, ok := q.TryGet(); ok {
+				delete(queued, got)
+				held[got] = true
+			}
+		case 5, 6:
+			what = "done"
+			q.Done(item)
+			if held[item] {
+				gone(item)
+				delete(held, item)
+				if again[item] {
+					queued[item] = true
+				}
+				delete(again, item)
+			}
+		case 7:
+			what = "remove"
+			q.Remove(item)
+			if queued[item] {
+				gone(item)
+			}
+			delete(queued, item)
+			delete(again, item)
+		case 8:
+			what = "barrier"
+			left := map[int]bool{}
+			maps.Copy(left, queued)
+			maps.Copy(left, held)
+			open = append(open, barrier{startWait(q.Barrier), left})
+			if rnd.IntN(3) == 0 {
+				open = append(open, barrier{startWait(q.WaitIdle), nil})
+			}
+			synctest.Wait()
+		default:
+			what = "cancel"
+			if len(open) > 0 {
+				i := rnd.IntN(len(open))
+				open[i].cancel()
+				if got := open[i].state(); !strings.HasSuffix(got, "context canceled") {
+					t.Fatalf("step %d: canceled: %s", step, got)
+				}
+				open = slices.Delete(open, i, i+1)
+			}
+		}
+		checkInvariants(t, step, q)
+		idle := len(queued)+len(held) == 0
+		open = slices.DeleteFunc(open, func(b barrier) bool {
+			over := len(b.left) == 0 && (b.left != nil || idle)
+			if got := b.state(); (got == "<nil>") != over || !over && got != "waits" {
+				t.Fatalf("step %d, %s %d: a wait for %v in a queue of %v and %v: %s", step, what, item, b.left, queued, held, got)
+			}
+			return over
+		})
+	}
+	for _, b := range open {
+		b.cancel()
+	}
+}
