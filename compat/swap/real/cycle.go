@@ -22,6 +22,7 @@ type life struct {
 }
 
 func (k *kind) live(top, guard, swap, library string) error {
+	defer os.RemoveAll(top)
 	began := time.Now()
 	l := &life{kind: k, top: top, dir: filepath.Join(top, "program")}
 	l.swap = func(args ...string) (string, error) {

@@ -98,6 +98,7 @@ func all(dir, library, only string, more bool) error {
 }
 
 func (p *program) try(dir, guard, swap, library string) error {
+	defer os.RemoveAll(dir) // All programs together take gigabytes.
 	if err := p.copy(dir, guard); err != nil {
 		return err
 	}

@@ -30,6 +30,7 @@ func allReleases(dir, swap, library string) error {
 // release builds a program with every exported name of a client-go release, first under
 // swap try and then after swap write.
 func release(dir, version, library string, swap func(args ...string) error) error {
+	defer os.RemoveAll(dir)
 	uses, err := usesOf(dir, version)
 	if err != nil {
 		return err
