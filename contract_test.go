@@ -373,7 +373,7 @@ var interplay = []interplayRow{
 	{"AddAfter 5s, with StrictBackoff",
 		"waiting 5s", "waiting 10s", "queued", "in flight, waiting 5s", "again", "in flight, waiting 10s"},
 	{"AddRateLimited, with StrictBackoff",
-		"waiting 5s", "waiting 10s", "queued", "in flight, waiting 5s", "again", "in flight, waiting 10s"},
+		"waiting 5s", "waiting 10s", "queued", "in flight, waiting 5s", "in flight, waiting 5s", "in flight, waiting 10s"},
 	{"Debounce 5s, with StrictBackoff",
 		"waiting 5s", "waiting 10s", "queued", "in flight, waiting 5s", "again", "in flight, waiting 10s"},
 	{"Remove",

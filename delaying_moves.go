@@ -37,6 +37,7 @@ type plan[T comparable] struct {
 
 	r reading
 	timing
+	unmarked bool // the re-add of the item was taken back
 }
 
 type planKind uint8
@@ -177,30 +178,29 @@ func (q *TypedDelaying[T]) carryOut(w *plan[T], p *placement) (taken bool) {
 			w.latest = dueAfter(w.r.now, w.most)
 		}
 	}
-	added := q.typedNow(w.r.now)
-	if q.pace != nil || q.typed == nil && w.ends() {
-		return q.carryOutSpecial(w, p, added)
+	if q.typed == nil && w.ends() {
+		return q.endWaitAboveForeign(w, p)
 	}
-	a, _ := q.carryOutOnce(w, p, added, true)
+	added := q.typedNow(w.r.now)
+	var a promotion
+	if q.pace == nil {
+		a, _ = q.carryOutOnce(w, p, added, true)
+	} else {
+		a = q.carryOutPaced(w, p, added)
+	}
+	if w.unmarked {
+		q.typed.metrics.removed()
+	}
 	if a.added == 0 && !a.yield {
 		return a.taken
 	}
 	return q.observePromotion(a)
 }
 
-// carryOutSpecial is carryOut with ItemPace, and for the end of a wait above foreign code.
-//
-// With ItemPace, the item waits for the limiter once for each hand-out: the first call after the
-// hand-out asks the limiter. That is the call that finds the item neither queued nor waiting.
-// The limiter is foreign code, and is asked without the lock of the queue. The lock pacing keeps
-// all other calls from finding the same in the meantime.
-//
-// Above foreign code, the two steps of a move hold no common lock. The wait ends first: in the
-// other order the loop could add the item once more, after a worker has got the item.
-func (q *TypedDelaying[T]) carryOutSpecial(w *plan[T], p *placement, added time.Duration) (taken bool) {
-	if q.typed != nil {
-		return q.observePromotion(q.carryOutPaced(w, p, added))
-	}
+// endWaitAboveForeign is carryOut for the end of a wait above foreign code. The two steps of the
+// move then hold no common lock. The wait ends first: in the other order the loop could add the
+// item once more, after a worker has got the item.
+func (q *TypedDelaying[T]) endWaitAboveForeign(w *plan[T], p *placement) (taken bool) {
 	var place placement
 	if wait, waited := q.unplan(w.hash, w.item, &place); waited {
 		p = p.endWait(wait, w.keeps())
@@ -208,6 +208,10 @@ func (q *TypedDelaying[T]) carryOutSpecial(w *plan[T], p *placement, added time.
 	return addBelow(q.queue, w.item, p.rankOf())
 }
 
+// carryOutPaced is carryOut with ItemPace. The item waits for the limiter once for each hand-out:
+// the first call after the hand-out asks the limiter. That is the call that finds the item neither
+// queued nor waiting. The limiter is foreign code, and is asked without the lock of the queue. The
+// lock pacing keeps all other calls from finding the same in the meantime.
 func (q *TypedDelaying[T]) carryOutPaced(w *plan[T], p *placement, added time.Duration) promotion {
 	q.pacing.Lock()
 	defer q.pacing.Unlock()
@@ -232,7 +236,8 @@ func (q *TypedDelaying[T]) carryOutOnce(w *plan[T], p *placement, added time.Dur
 	}
 	defer q.mu.Unlock()
 	if q.closed || q.oneEntry || w.mode&modeRetry != 0 {
-		if a, how := q.specialLocked(w, p, added, asked); how != planGoesOn {
+		var how int
+		if p, a, how = q.specialLocked(w, p, added, asked); how != planGoesOn {
 			return a, how == planIsOver
 		}
 	}
@@ -279,29 +284,55 @@ const (
 
 // specialLocked carries out a plan in a queue that is closed, for an item that a RemoveFunc has let
 // go of, and for an item that OneEntry keeps from waiting. For any other item specialLocked
-// looks for the floor.
-func (q *TypedDelaying[T]) specialLocked(w *plan[T], p *placement, added time.Duration, asked bool) (a promotion, how int) {
+// looks for the floor, and returns the placement for the wait.
+func (q *TypedDelaying[T]) specialLocked(w *plan[T], p *placement, added time.Duration, asked bool) (_ *placement, a promotion, how int) {
 	switch {
 	case w.mode&modeRetry != 0 && q.isGoneBelow(w.hash, w.item):
-		return promotion{}, planIsOver
+		return p, promotion{}, planIsOver
 	case q.closed && w.ends(): // Nothing waits any more, but the queue below may still be open.
-		return q.promoteLocked(w, p, added), planIsOver
+		return p, q.promoteLocked(w, p, added), planIsOver
 	case q.closed:
-		return promotion{}, planIsOver
+		return p, promotion{}, planIsOver
+	case w.strict:
+		p = q.unmarkLocked(w, p)
+		asked = asked || w.unmarked // The re-add was the first call after the hand-out.
 	}
 	if q.oneEntry && (!w.ends() || !asked) {
 		if a, queued := q.queuedLocked(w, p, added); queued {
-			return a, planIsOver
+			return p, a, planIsOver
 		}
 	}
 	if q.holds {
 		waits, floor := q.agenda.floorOf(w.hash, w.item, w.kind != planReschedule)
 		if !asked && !waits {
-			return promotion{}, planAsks
+			return p, promotion{}, planAsks
 		}
 		w.floor = max(w.floor, floor)
 	}
-	return promotion{}, planGoesOn
+	return p, promotion{}, planGoesOn
+}
+
+// unmarkLocked takes back the re-add of a held item for a strict wait, and returns the placement
+// of the wait. The wait gets the priority of the re-add if that is higher. Without unmarkLocked,
+// an event that comes while a worker is at the item would undo the backoff of each failure.
+func (q *TypedDelaying[T]) unmarkLocked(w *plan[T], p *placement) *placement {
+	t := q.typed
+	gate.LockSoon(&t.mu)
+	defer t.mu.Unlock()
+	k, marked := t.fifo.markOf(w.hash, w.item)
+	if !marked {
+		return p
+	}
+	t.fifo.remove(w.hash, w.item)
+	t.settle()
+	w.unmarked = true
+	if k.priority > p.number() {
+		if p == nil {
+			p = new(placement)
+		}
+		p.rank = k
+	}
+	return p
 }
 
 // hearLocked tells the order of an add that waits: the last add of a group decides the weight and

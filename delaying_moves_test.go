@@ -1465,7 +1465,7 @@ func TestStrictBackoff(t *testing.T) {
 	}
 }
 
-// Only what AddRateLimited has begun, or has made earlier, is strict.
+// Only what AddRateLimited has begun, or has replaced, is strict.
 func TestStrictBackoffBesideOtherWaits(t *testing.T) {
 	for name, tt := range map[string]struct {
 		calls []func(q *workqueue.TypedRateLimiting[string])
@@ -1493,6 +1493,14 @@ func TestStrictBackoffBesideOtherWaits(t *testing.T) {
 		"AddAfter 1s, AddRateLimited": {[]func(q *workqueue.TypedRateLimiting[string]){
 			func(q *workqueue.TypedRateLimiting[string]) { q.AddAfter("a", time.Second) },
 			func(q *workqueue.TypedRateLimiting[string]) { q.AddRateLimited("a") },
+		}, 5 * time.Second},
+		"Debounce 1s, AddRateLimited": {[]func(q *workqueue.TypedRateLimiting[string]){
+			func(q *workqueue.TypedRateLimiting[string]) { q.Debounce("a", time.Second, time.Second) },
+			func(q *workqueue.TypedRateLimiting[string]) { q.AddRateLimited("a") },
+		}, 5 * time.Second},
+		"Add, AddRateLimited": {[]func(q *workqueue.TypedRateLimiting[string]){
+			func(q *workqueue.TypedRateLimiting[string]) { q.Add("a") },
+			func(q *workqueue.TypedRateLimiting[string]) { q.AddRateLimited("a") },
 		}, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -1507,6 +1515,56 @@ func TestStrictBackoffBesideOtherWaits(t *testing.T) {
 			q.Get()
 			if came := time.Since(start); came != tt.want {
 				t.Errorf("%s, Add: the item came after %v, want %v", name, came, tt.want)
+			}
+			q.Done("a")
+		})
+	}
+}
+
+// An event that comes while the worker is at the item does not undo the backoff of the failure
+// that follows (kubernetes/kubernetes#112325). The wait has the higher priority of both adds, and
+// the gauge of the depth counts the re-add no more.
+func TestAnAddDuringTheWorkDoesNotUndoStrictBackoff(t *testing.T) {
+	for name, tt := range map[string]struct {
+		call     func(q *workqueue.TypedRateLimiting[string])
+		want     time.Duration
+		priority int
+		named    bool
+	}{
+		"Add":         {func(q *workqueue.TypedRateLimiting[string]) { q.Add("a") }, 5 * time.Second, 0, false},
+		"AddAfter 1s": {func(q *workqueue.TypedRateLimiting[string]) { q.AddAfter("a", time.Second) }, 5 * time.Second, 0, false},
+		"AddAfter 1h": {func(q *workqueue.TypedRateLimiting[string]) { q.AddAfter("a", time.Hour) }, 5 * time.Second, 0, false},
+		"AddWith 7": {func(q *workqueue.TypedRateLimiting[string]) {
+			q.AddWith(workqueue.AddOptions{Priority: prio(7)}, "a")
+		}, 5 * time.Second, 7, true},
+		"AddWith -7": {func(q *workqueue.TypedRateLimiting[string]) {
+			q.AddWith(workqueue.AddOptions{Priority: prio(-7)}, "a")
+		}, 5 * time.Second, 0, false},
+		"Add, Reschedule 1s": {func(q *workqueue.TypedRateLimiting[string]) {
+			q.Add("a")
+			q.AddRateLimited("a")
+			q.Reschedule("a", time.Second)
+			q.Add("a")
+		}, 5 * time.Second, 0, false},
+		"Add, RemoveFunc, Add": {func(q *workqueue.TypedRateLimiting[string]) {
+			q.Add("a")
+			q.RemoveFunc(func(string) bool { return true })
+			q.Add("a")
+		}, 5 * time.Second, 0, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			q := newStrict(constant(5*time.Second), nil)
+			defer q.ShutDown()
+			q.Add("a")
+			q.Get()
+			start := time.Now()
+			tt.call(q)
+			q.AddRateLimited("a")
+			checkInvariants(t, 0, q.Delaying())
+			q.Done("a")
+			info, err := q.GetInfo(t.Context())
+			if came := time.Since(start); err != nil || came != tt.want || info.Priority != tt.priority || info.PriorityNamed != tt.named {
+				t.Errorf("%s: the item came after %v with the priority %d (%v), want %v, %d", name, came, info.Priority, info.PriorityNamed, tt.want, tt.priority)
 			}
 			q.Done("a")
 		})

@@ -92,6 +92,18 @@ func (f *fifo[T]) isQueued(hash uint32, item T) bool {
 	return r != nil && (r.State == queued || r.State == inStorage || r.State == reprocess)
 }
 
+// markOf reports whether a held item was added again, and returns the rank of that add.
+func (f *fifo[T]) markOf(hash uint32, item T) (k rank, marked bool) {
+	_, r := f.items.Find(hash, item)
+	if r == nil || r.State != reprocess {
+		return rank{}, false
+	}
+	if f.lanes != nil {
+		k = f.nextRank(r)
+	}
+	return k, true
+}
+
 // heldAgain returns how many held items have been added again.
 func (f *fifo[T]) heldAgain() (n int) {
 	for _, i := range f.held {

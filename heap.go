@@ -97,9 +97,10 @@ func (w *timing) begin() time.Duration {
 }
 
 // schedule makes the item due at the given time, unless the item is due as early already,
-// and reports whether the earliest due time has changed. From then on debounce cannot put
-// the item off beyond the given time. Of two priorities the item keeps the higher. schedule
-// takes O(log n) time in the number of items.
+// and reports whether the earliest due time has changed. The first strict wait also makes the
+// item due later. The next ones do not: calls without end would put the item off for ever. From
+// then on debounce cannot put the item off beyond the given time. Of two priorities the item
+// keeps the higher. schedule takes O(log n) time in the number of items.
 func (a *agenda[T]) schedule(hash uint32, item T, now time.Duration, w timing, p *placement) (first bool) {
 	at, r := a.items.Find(hash, item)
 	state := waiting
@@ -114,14 +115,17 @@ func (a *agenda[T]) schedule(hash uint32, item T, now time.Duration, w timing, p
 		a.setRank(n.ref, r, p)
 	}
 	due := w.begin()
+	switch {
+	case w.strict && r.State != strict:
+		r.State = strict
+	case due >= n.due:
+		due = n.due
+	}
 	if r.State == debounced {
 		latest := a.extras.latest.At(n.ref)
-		*latest = min(*latest, due)
+		*latest = min(*latest, w.begin())
 	}
-	if w.strict && due <= n.due {
-		r.State = strict
-	}
-	if due >= n.due {
+	if due == n.due {
 		return false
 	}
 	return a.move(r.Pos, due)

@@ -99,6 +99,22 @@ func TestMetricsOfUnusualAdds(t *testing.T) {
 	}
 }
 
+// With StrictBackoff, a failure takes the re-add of the item back.
+func TestMetricsOfAReAddThatWaits(t *testing.T) {
+	r := &recorder{}
+	q := workqueue.NewTypedRateLimiting(constant(time.Second), workqueue.TypedRateLimitingQueueConfig[string]{
+		Name: "q", MetricsProvider: r, Clock: testingclock.NewFakeClock(epoch), StrictBackoff: true,
+	})
+	defer q.ShutDown()
+	q.Add("a")
+	q.Get()
+	q.Add("a")
+	q.AddRateLimited("a")
+	if got, want := strings.Join(r.take(), " "), "adds+1 depth+1 depth-1 latency(0) adds+1 depth+1 retries+1 depth-1"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // Times follow their records when records move.
 func TestMetricsThroughCompaction(t *testing.T) {
 	t.Parallel()

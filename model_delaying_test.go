@@ -321,13 +321,13 @@ func (m *oneEntry) has(item int) bool {
 }
 
 // appointmentOf returns the wait of the item, or what a new wait of the item begins with. The pace
-// is asked for a new wait only.
-func (m *oneEntry) appointmentOf(item int) (a appointment, waits bool) {
+// is asked for a new wait only, and not if the item was added again.
+func (m *oneEntry) appointmentOf(item int, asked bool) (a appointment, waits bool) {
 	if at := m.find(item); at >= 0 {
 		return m.waiting[at], true
 	}
 	a = appointment{item: item, due: math.MaxInt64, latest: promised}
-	if m.pace != nil {
+	if m.pace != nil && !asked {
 		wait := max(0, m.pace.When(item))
 		a.floor = m.now + min(wait, math.MaxInt64-m.now)
 	}
@@ -336,11 +336,13 @@ func (m *oneEntry) appointmentOf(item int) (a appointment, waits bool) {
 
 // bring makes a call that adds the item after a delay.
 func (m *oneEntry) bring(call string, item int, delay, most time.Duration) {
+	strict := call == "strict" && delay > 0
+	marked := strict && slices.Contains(m.again, item) && m.remove(item)
 	if m.has(item) {
 		m.add(item)
 		return
 	}
-	a, waits := m.appointmentOf(item)
+	a, waits := m.appointmentOf(item, marked)
 	due := max(m.now+max(0, delay), a.floor)
 	if a.strict && call != "Reschedule" {
 		due = max(due, a.due)
@@ -367,12 +369,16 @@ func (m *oneEntry) bring(call string, item int, delay, most time.Duration) {
 			a.latest = max(m.now+most, a.floor)
 		}
 		a.due = min(due, a.latest)
-	case !waits || due < a.due:
+	case strict && waits && due == a.due:
+		at := m.find(item)
+		m.waiting[at].strict, m.waiting[at].latest = true, promised
+		return
+	case !waits || due < a.due || strict && !a.strict:
 		a.due = due
 		if a.latest != promised {
 			a.latest = due
 		}
-		if call == "strict" && delay > 0 {
+		if strict {
 			a.strict, a.latest = true, promised
 		}
 	default:

@@ -69,11 +69,12 @@ type TypedRateLimitingQueueConfig[T comparable] struct {
 	// the queue counts failures, and ItemPace counts hand-outs.
 	ItemPace TypedRateLimiter[T]
 
-	// StrictBackoff makes an item wait as long as the limiter says after a failure: an Add, an
-	// AddAfter or a Debounce does not cut short the wait that an AddRateLimited has begun, or a
-	// failure in [Run]. A higher priority of such a call still counts. Reschedule replaces the
-	// wait, and Remove ends the wait. An Add that came before the failure, while a worker held the
-	// item, is not put off. StrictBackoff implies OneEntry.
+	// StrictBackoff makes an item wait as long as the limiter says after a failure. An AddRateLimited,
+	// or a failure in [Run], puts the item off if the item waits for an earlier time, or was added
+	// again while a worker held the item. From then on, an Add, an AddAfter or a Debounce does not
+	// cut short the wait. A higher priority of such a call still counts. Reschedule replaces the
+	// wait, and Remove ends the wait. An item that is queued when AddRateLimited is called stays
+	// queued. StrictBackoff implies OneEntry.
 	StrictBackoff bool
 }
 
