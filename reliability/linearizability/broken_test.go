@@ -35,6 +35,12 @@ const (
 	removeSaysNothing
 	drainForgetsAnError
 	snapshotInPieces
+	removeFuncKeepsReAdd
+	idleForgetsHeld
+	idleForgetsQueued
+	barrierForgetsHeld
+	barrierForgetsQueued
+	barrierPassesAtTheTake
 	faults
 )
 
@@ -42,7 +48,9 @@ var faultNames = [faults]string{"no fault", "a spurious Done is accepted", "an A
 	"an Add is lost at times", "the last in is the first out", "an item is handed out twice", "a canceled GetContext loses its item",
 	"AddAll is not one", "Len counts what is held", "a drain does not wait for the queued", "a drain does not wait for the held",
 	"an Add is accepted after ShutDown", "ShutDown drops what is queued", "Remove leaves the re-add", "Remove always says false",
-	"a Drain does not say what it leaves", "a Snapshot is not of one instant"}
+	"a Drain does not say what it leaves", "a Snapshot is not of one instant",
+	"RemoveFunc leaves the re-add", "WaitIdle does not wait for the held", "WaitIdle does not wait for the queued",
+	"a Barrier does not wait for the held", "a Barrier does not wait for the queued", "a Barrier takes a hand-out for the end"}
 
 // A naive queue is one lock around slices that are searched: the same
 // specification, written down a second time, with a fault if asked for.
@@ -53,8 +61,9 @@ type naive struct {
 	changed           sync.Cond
 	line, held, again []int8
 	down              bool
-	released          int // ShutDowns so far: each ends the drains before it
-	adds              int // and takes: when to go wrong
+	released          int       // ShutDowns so far: each ends the drains before it
+	adds              int       // and takes: when to go wrong
+	ahead             []*[]int8 // what each Barrier waits for
 }
 
 func newNaive(f fault) *naive {
@@ -122,6 +131,9 @@ func (q *naive) takeLocked() (item int8, ok bool) {
 	}
 	q.adds++
 	q.held = append(q.held, item)
+	if q.fault == barrierPassesAtTheTake {
+		q.pass(item)
+	}
 	return item, true
 }
 
@@ -165,6 +177,7 @@ func (q *naive) Done(item int8) {
 	at := slices.Index(q.held, item)
 	if at >= 0 {
 		q.held = slices.Delete(q.held, at, at+1)
+		q.pass(item)
 	} else if q.fault != acceptsSpuriousDone || !slices.Contains(q.line, item) {
 		return
 	}
@@ -181,10 +194,70 @@ func (q *naive) Remove(item int8) bool {
 	before := len(q.line) + len(q.again)
 	is := func(i int8) bool { return i == item }
 	q.line = slices.DeleteFunc(q.line, is)
+	if !slices.Contains(q.held, item) {
+		q.pass(item)
+	}
 	if q.fault != removeKeepsReAdd {
 		q.again = slices.DeleteFunc(q.again, is)
 	}
 	return q.fault != removeSaysNothing && len(q.line)+len(q.again) < before
+}
+
+func (q *naive) RemoveFunc(del func(item int8) bool) (removed int) {
+	for item := range int8(maxItems) {
+		if del(item) && q.removeOnce(item) {
+			removed++
+		}
+	}
+	return removed
+}
+
+func (q *naive) removeOnce(item int8) bool {
+	q.mu.Lock()
+	again := slices.Contains(q.again, item)
+	q.mu.Unlock()
+	return !(again && q.fault == removeFuncKeepsReAdd) && q.Remove(item)
+}
+
+func (q *naive) WaitIdle(ctx context.Context) error {
+	return q.wait(ctx, func() bool {
+		return (len(q.line) == 0 || q.fault == idleForgetsQueued) && (len(q.held) == 0 || q.fault == idleForgetsHeld)
+	})
+}
+
+func (q *naive) Barrier(ctx context.Context) error {
+	q.mu.Lock()
+	var ahead []int8
+	if q.fault != barrierForgetsQueued {
+		ahead = append(ahead, q.line...)
+	}
+	if q.fault != barrierForgetsHeld {
+		ahead = append(ahead, q.held...)
+	}
+	q.ahead = append(q.ahead, &ahead)
+	q.mu.Unlock()
+	isThere := func(i int8) bool { return slices.Contains(q.line, i) || slices.Contains(q.held, i) } // Some faults lose items.
+	return q.wait(ctx, func() bool { return !slices.ContainsFunc(ahead, isThere) })
+}
+
+func (q *naive) wait(ctx context.Context, over func() bool) error {
+	defer q.wakeAfter(ctx)()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for !over() {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		q.changed.Wait()
+	}
+	return nil
+}
+
+// pass tells the barriers of an item that is done or removed.
+func (q *naive) pass(item int8) {
+	for _, ahead := range q.ahead {
+		*ahead = slices.DeleteFunc(*ahead, func(i int8) bool { return i == item })
+	}
 }
 
 func (q *naive) ShutDown() {

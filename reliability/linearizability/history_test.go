@@ -37,6 +37,13 @@ type (
 	drainer   interface {
 		Drain(ctx context.Context) error
 	}
+	removerOfAll interface {
+		RemoveFunc(del func(item int8) bool) int
+	}
+	waiter interface {
+		WaitIdle(ctx context.Context) error
+		Barrier(ctx context.Context) error
+	}
 	snapshotter interface {
 		Snapshot(limit int) workqueue.Snapshot[int8]
 	}
@@ -55,7 +62,7 @@ type load struct {
 	calls              int // of all producers and workers together
 	spurious           bool
 	early              bool // a producer shuts down in the midst
-	drains             int
+	drains, waits      int
 	seed               uint64
 }
 
@@ -73,6 +80,9 @@ func randomLoad(rnd *rand.Rand, spurious bool) load {
 	}
 	if rnd.IntN(3) == 0 {
 		l.drains = 1 + rnd.IntN(2)
+	}
+	if rnd.IntN(2) == 0 {
+		l.waits = 1 + rnd.IntN(maxWaits)
 	}
 	return l
 }
@@ -108,6 +118,9 @@ func record(q queue, l load) ([]porcupine.Operation, bool) {
 		start:   time.Now(),
 		cancels: make([]atomic.Pointer[context.CancelFunc], l.workers),
 	}
+	if _, ok := q.(waiter); !ok {
+		h.waits = 0
+	}
 	var producing, working, draining sync.WaitGroup
 	for i := range l.workers {
 		working.Go(func() { h.client(i).work() })
@@ -118,14 +131,17 @@ func record(q queue, l load) ([]porcupine.Operation, bool) {
 	for i := range l.drains {
 		draining.Go(func() { h.client(l.workers + l.producers + i).drain(int8(i)) })
 	}
+	for i := range h.waits {
+		draining.Go(func() { h.client(l.workers + l.producers + l.drains + i).wait(int8(i)) })
+	}
 	ended := make(chan struct{})
 	go func() {
 		producing.Wait()
-		last := h.client(l.workers + l.producers + l.drains)
+		last := h.client(l.workers + l.producers + l.drains + h.waits)
 		last.shutDown()
 		working.Wait()
-		if l.drains > 0 {
-			last.empty() // What the workers have left, for drains that began late.
+		if l.drains+h.waits > 0 {
+			last.empty() // What the workers have left, for drains and waits that began late.
 		}
 		last.submit()
 		draining.Wait()
@@ -151,7 +167,7 @@ func (h *history) client(id int) *client {
 // of them as there are: they are awake and not on their way from a channel.
 func (c *client) begin() {
 	c.ready.Add(1)
-	for int(c.ready.Load()) < c.producers+c.workers+c.drains {
+	for int(c.ready.Load()) < c.producers+c.workers+c.drains+c.waits {
 		runtime.Gosched()
 	}
 }
@@ -280,8 +296,26 @@ func (c *client) addAll() {
 }
 
 func (c *client) remove(item int8) {
+	if q, ok := c.queue.(removerOfAll); ok && c.rnd.IntN(2) == 0 {
+		c.removeFunc(q, item)
+		return
+	}
 	if q, ok := c.queue.(remover); ok {
 		c.makes(call{method: remove, item: item}, func() result { return result{ok: q.Remove(item)} })
+	}
+}
+
+// removeFunc removes one item by RemoveFunc. An item that is added meanwhile may be removed once
+// more, so that the call counts as several.
+func (c *client) removeFunc(q removerOfAll, item int8) {
+	n := 0
+	c.makes(call{method: remove, item: item}, func() result {
+		n = q.RemoveFunc(func(i int8) bool { return i == item })
+		return result{ok: n > 0}
+	})
+	once := c.ops[len(c.ops)-1]
+	for ; n > 1; n-- {
+		c.ops = append(c.ops, once)
 	}
 }
 
@@ -299,18 +333,43 @@ func (c *client) cancelSomebody() {
 	}
 }
 
-// drain begins some time after the others. Its two halves span the same time.
+// drain begins some time after the others.
 func (c *client) drain(number int8) {
 	defer c.submit()
+	c.beginLate()
+	c.makesInHalves(drainBegins, drainEnds, number, c.drainOnce)
+}
+
+func (c *client) beginLate() {
 	c.begin()
 	for range c.rnd.IntN(40) {
 		runtime.Gosched()
 	}
-	begins := call{method: drainBegins, number: number}
-	c.makes(call{method: drainEnds, number: number}, func() result { return c.drainOnce() })
+}
+
+// makesInHalves records a call whose two halves span the same time.
+func (c *client) makesInHalves(begins, ends method, number int8, f func() result) {
+	c.makes(call{method: ends, number: number}, f)
 	whole := c.ops[len(c.ops)-1]
-	whole.Input, whole.Output = begins, result{}
+	whole.Input, whole.Output = call{method: begins, number: number}, result{}
 	c.ops = append(c.ops, whole)
+}
+
+// wait waits some time after the others, and some of the waits are given up.
+func (c *client) wait(number int8) {
+	defer c.submit()
+	c.beginLate()
+	q := c.queue.(waiter)
+	ctx, cancel := context.Background(), func() {}
+	if c.rnd.IntN(3) == 0 {
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(c.rnd.IntN(100))*time.Microsecond)
+	}
+	defer cancel()
+	if c.rnd.IntN(2) == 0 {
+		c.makes(call{method: waitIdle}, func() result { return result{ok: q.WaitIdle(ctx) == nil} })
+		return
+	}
+	c.makesInHalves(barrierBegins, barrierEnds, number, func() result { return result{ok: q.Barrier(ctx) == nil} })
 }
 
 // drainOnce drains with or without an end. One without an end returns nothing,

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/anishathalye/porcupine"
+	"golang.org/x/time/rate"
 	cg "k8s.io/client-go/util/workqueue"
 
 	"github.com/seed16c08ea7/workqueue"
@@ -46,6 +47,19 @@ var ours = []implementation{
 	}},
 	{"TypedDelaying", func() queue {
 		return workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int8]{})
+	}},
+	{"Typed with a Pace", func() queue {
+		return struct {
+			*workqueue.Typed[int8]
+			noTryGet
+		}{Typed: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[int8]{Pace: rate.NewLimiter(50_000, 2)})}
+	}},
+	// The limiter says 0, by the same steps as for a wait. AddAll is several Adds here.
+	{"TypedDelaying with an ItemPace", func() queue {
+		return struct {
+			*workqueue.TypedDelaying[int8]
+			noAddAll
+		}{TypedDelaying: workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int8]{ItemPace: unlimited{}})}
 	}},
 	{"TypedRateLimiting", func() queue {
 		return workqueue.NewTypedRateLimiting(workqueue.DefaultTypedItemBasedRateLimiter[int8](), workqueue.TypedRateLimitingQueueConfig[int8]{})
@@ -185,11 +199,28 @@ func picture(t *testing.T, spec porcupine.Model, ops []porcupine.Operation) stri
 	return path
 }
 
-// noRemove hides the method of an embedded queue, by being a second one at the
+// noRemove hides two methods of an embedded queue, by being second ones at the
 // same depth.
 type noRemove struct{}
 
-func (noRemove) Remove(int8) bool { return false }
+func (noRemove) Remove(int8) bool               { return false }
+func (noRemove) RemoveFunc(func(int8) bool) int { return 0 }
+
+type noAddAll struct{}
+
+func (noAddAll) AddAll(...int8) int { return 0 }
+
+// noTryGet hides the method, which is false while a pace keeps items back.
+type noTryGet struct{}
+
+func (noTryGet) TryGet() (int8, bool) { return 0, false }
+
+// unlimited is a limiter without a limit.
+type unlimited struct{}
+
+func (unlimited) When(int8) time.Duration { return 0 }
+func (unlimited) Forget(int8)             {}
+func (unlimited) NumRequeues(int8) int    { return 0 }
 
 // silent is a provider, which puts the queue on the path with metrics.
 type silent struct{}

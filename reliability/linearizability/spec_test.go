@@ -24,9 +24,16 @@ type state struct {
 	// Drains by number. One that has begun is over at the first instant at
 	// which it does not pend, or nothing is queued and held.
 	began, pending uint8
+	// Barriers by number: what each one waits for. It is over at the first instant at
+	// which that is nothing.
+	raised uint8
+	ahead  [maxWaits]items
 }
 
-const maxItems = 6
+const (
+	maxItems = 6
+	maxWaits = 2
+)
 
 // items is a set of items, one bit for each.
 type items uint8
@@ -37,7 +44,8 @@ func (s items) with(item int8) items { return s | 1<<item }
 func (s items) without(item int8) items { return s &^ (1 << item) }
 
 // The methods of the queue, and the two halves of a drain: it shuts the queue
-// down when it begins, which others can see long before it ends.
+// down when it begins, which others can see long before it ends. A barrier has
+// two halves as well: what it waits for is decided when it begins.
 type method int8
 
 const (
@@ -54,12 +62,16 @@ const (
 	snapshot
 	drainBegins
 	drainEnds
+	waitIdle
+	barrierBegins
+	barrierEnds
 )
 
 var methodNames = [...]string{"Add", "AddAll", "Get", "GetContext", "TryGet", "Done", "Len", "Remove",
-	"ShuttingDown", "ShutDown", "Snapshot", "drain begins", "drain ends"}
+	"ShuttingDown", "ShutDown", "Snapshot", "drain begins", "drain ends",
+	"WaitIdle", "barrier begins", "barrier ends"}
 
-// A call is a method with its arguments; number is that of a drain.
+// A call is a method with its arguments; number is that of a drain or a barrier.
 type call struct {
 	method method
 	item   int8
@@ -128,6 +140,16 @@ func (s state) step(c call, r result) (bool, state) {
 		s.pending |= 1 << c.number
 	case drainEnds:
 		return s.drained(c, r), s
+	case waitIdle:
+		return !r.ok || s.queued == 0 && s.held == 0, s
+	case barrierBegins:
+		s.raised |= 1 << c.number
+		s.ahead[c.number] = s.held
+		for _, item := range s.line[:s.queued] {
+			s.ahead[c.number] = s.ahead[c.number].with(item)
+		}
+	case barrierEnds:
+		return s.raised>>c.number&1 != 0 && (!r.ok || s.ahead[c.number] == 0), s
 	}
 	return true, s
 }
@@ -178,6 +200,7 @@ func (s *state) done(item int8) {
 		return
 	}
 	s.held = s.held.without(item)
+	s.pass(item)
 	s.arrange()
 	if s.again.has(item) {
 		s.again = s.again.without(item)
@@ -190,6 +213,7 @@ func (s state) remove(item int8, r result) (bool, state) {
 	switch {
 	case at >= 0:
 		s.leave(at)
+		s.pass(item)
 		s.order.of[item] = 0
 		s.arrange()
 	case s.again.has(item):
@@ -199,6 +223,13 @@ func (s state) remove(item int8, r result) (bool, state) {
 		return !r.ok, s
 	}
 	return r.ok, s
+}
+
+// pass tells the barriers of an item that is done or removed.
+func (s *state) pass(item int8) {
+	for i := range s.ahead {
+		s.ahead[i] = s.ahead[i].without(item)
+	}
 }
 
 func (s state) drained(c call, r result) bool {
@@ -254,6 +285,9 @@ func (s state) String() string {
 	if s.down {
 		b.WriteString(", shut down")
 	}
+	if s.raised != 0 {
+		fmt.Fprintf(&b, ", before the barriers %06b", s.ahead)
+	}
 	return b.String()
 }
 
@@ -271,8 +305,10 @@ func describe(c call, r result) string {
 		return fmt.Sprintf("%s(%d) → %v", name, c.item, r.ok)
 	case length:
 		return fmt.Sprintf("%s() → %d", name, r.n)
-	case shuttingDown:
+	case shuttingDown, waitIdle:
 		return fmt.Sprintf("%s() → %v", name, r.ok)
+	case barrierEnds:
+		return fmt.Sprintf("%s %d → %v", name, c.number, r.ok)
 	case get, getContext, tryGet:
 		if r.ok {
 			return fmt.Sprintf("%s() → %d", name, r.item)
