@@ -1,16 +1,19 @@
 package workqueue_test
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/time/rate"
 	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/seed16c08ea7/workqueue"
@@ -32,6 +35,8 @@ type naive struct {
 	priority   int // of the next Add
 	taken      map[int]int
 	priorities map[int]int // of what is held, or marked to be queued again
+
+	tokens *float64 // of the pace; nil for none
 }
 
 func (m *naive) add(item int) { m.addAt(item, 0) }
@@ -87,7 +92,15 @@ func (m *naive) pop() (item int) {
 	return item
 }
 
+func (m *naive) ready() bool { return m.queued() > 0 && (m.order == nil || m.order.ready()) }
+
 func (m *naive) get() (item int, ok bool) {
+	if m.tokens != nil && m.ready() {
+		if *m.tokens < 1 {
+			return 0, false
+		}
+		*m.tokens--
+	}
 	for len(m.line) > 0 && (m.order == nil || m.order.ready()) {
 		item = m.pop()
 		if !slices.Contains(m.removed, item) {
@@ -241,6 +254,111 @@ func playTyped(t *testing.T, script []byte) {
 		gauges.checkRest(t, q, m, clock)
 		q.ShutDown()
 	})
+}
+
+// TestModelPaced and FuzzPaced play random calls on a queue with a Pace, some of them of workers
+// that wait in Get, and compare who has got what.
+func TestModelPaced(t *testing.T) { playRandom(t, 200, playPaced) }
+
+func FuzzPaced(f *testing.F) { f.Fuzz(inParallel(playPaced)) }
+
+func playPaced(t *testing.T, script []byte) {
+	if len(script) == 0 {
+		return
+	}
+	config := workqueue.TypedQueueConfig[int]{Clock: testingclock.NewFakeClock(epoch)}
+	if script[0]&1 != 0 {
+		config.Queue = workqueue.DefaultQueue[int]()
+	}
+	m := &naive{stored: config.Queue != nil}
+	if len(script)%2 == 0 {
+		config.Queue = nil
+		config.Order, m = orderOf(script[len(script)-1])
+	}
+	burst := 1 + int(script[0]>>1)%4
+	span := 1 + int(script[0]>>3)
+	config.Pace = rate.NewLimiter(8, burst) // A binary fraction of a second, so that both count the same.
+	full := float64(burst)
+	m.tokens = &full
+	synctest.Test(t, func(t *testing.T) {
+		q := workqueue.NewTypedWithConfig(config)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		defer q.ShutDown()
+		w := &pacedWorkers{ctx: ctx, q: q, model: m}
+		drains := &drains{queue: q}
+		for i := 1; i+1 < len(script); i += opSize {
+			op, item := script[i]%16, int(script[i+1])%span
+			m.priority = int(script[i]>>4) - 6
+			var call string
+			switch {
+			case op == 11:
+				call = w.start()
+			case op == 15:
+				steps := 1 + item%5
+				config.Clock.(*testingclock.FakeClock).Step(time.Duration(steps) * 125 * time.Millisecond)
+				*m.tokens = min(*m.tokens+float64(steps), float64(burst))
+				call = fmt.Sprint("Step ", steps)
+			case op == 14 && item%4 == 3:
+				call = removeMost(q, m, item, span)
+			default:
+				call = stepTyped(q, m, drains, op, item)
+			}
+			synctest.Wait()
+			w.compare(t, i/opSize, call)
+			compareTyped(t, i/opSize, call, q, m, drains)
+		}
+		q.ShutDown()
+		cancel()
+		synctest.Wait()
+	})
+}
+
+// pacedWorkers are workers that wait in Get. Each ends with its first item.
+type pacedWorkers struct {
+	ctx   context.Context
+	q     *workqueue.Typed[int]
+	model *naive
+
+	waiting   int // in the model
+	mu        sync.Mutex
+	got, want []int
+}
+
+func (w *pacedWorkers) start() string {
+	w.waiting++
+	go func() {
+		if item, err := w.q.GetContext(w.ctx); err == nil {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.got = append(w.got, item)
+		}
+	}()
+	return "Get"
+}
+
+// compare lets the workers of the model get what there is. The order in which workers run that
+// were woken at one moment means nothing.
+func (w *pacedWorkers) compare(t *testing.T, step int, call string) {
+	t.Helper()
+	for w.waiting > 0 && w.model.ready() {
+		item, ok := w.model.get()
+		if !ok {
+			break
+		}
+		w.want = append(w.want, item)
+		w.waiting--
+	}
+	if w.model.down && !w.model.ready() { // Items of full groups do not keep a worker.
+		w.waiting = 0
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	slices.Sort(w.got)
+	slices.Sort(w.want)
+	if !slices.Equal(w.got, w.want) {
+		t.Fatalf("step %d: %s: the workers have got %v, want %v", step, call, w.got, w.want)
+	}
 }
 
 // removeMost leaves one of a few items, so that the line has many holes.
