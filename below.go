@@ -3,6 +3,7 @@ package workqueue
 import (
 	"context"
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/seed16c08ea7/workqueue/internal/slab"
@@ -33,6 +34,12 @@ type (
 	}
 	snapshotter[T comparable] interface {
 		Snapshot(limit int) Snapshot[T]
+	}
+	walker[T comparable] interface {
+		Items() iter.Seq[ItemInfo[T]]
+	}
+	statser interface {
+		Stats() QueueStats
 	}
 	reAdder[T comparable] interface {
 		ReAddContext(ctx context.Context, item T) (context.Context, context.CancelFunc)

@@ -3,6 +3,7 @@ package workqueue_test
 import (
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"testing"
@@ -22,6 +23,8 @@ var aboveBare = []struct {
 	{"TryGet", func(q layered) any { _, ok := q.TryGet(); return ok }, "panics: T has no TryGet"},
 	{"Remove", func(q layered) any { return q.Remove("waits") }, "panics: T has no Remove"},
 	{"Snapshot", func(q layered) any { return q.Snapshot(9) }, "panics: T has no Snapshot"},
+	{"Items", func(q layered) any { return slices.Collect(q.Items()) }, "panics: T has no Items"},
+	{"Stats", func(q layered) any { return q.Stats() }, "panics: T has no Stats"},
 	{"ReAddContext", func(q layered) any {
 		ctx, cancel := q.ReAddContext(context.Background(), "a")
 		defer cancel()
@@ -47,6 +50,8 @@ type layered interface {
 	TryGet() (string, bool)
 	Remove(item string) bool
 	Snapshot(limit int) workqueue.Snapshot[string]
+	Items() iter.Seq[workqueue.ItemInfo[string]]
+	Stats() workqueue.QueueStats
 	ReAddContext(ctx context.Context, item string) (context.Context, context.CancelFunc)
 	Reschedule(item string, d time.Duration) bool
 	Debounce(item string, quiet, most time.Duration) bool

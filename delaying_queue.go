@@ -3,6 +3,7 @@ package workqueue
 import (
 	"context"
 	"fmt"
+	"iter"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -472,6 +473,38 @@ func (q *TypedDelaying[T]) Snapshot(limit int) Snapshot[T] {
 		c.describe(&s, typedNow, q.typed.metrics != nil)
 	}
 	c.describeWaiting(&s, now, q.epoch)
+	return s
+}
+
+// Items visits the items of the queue below and then the waiting items, see [Typed.Items]. An item
+// that waits and is in the queue below is visited twice. An item that moves during the loop may be
+// visited in both states, or missed. If the queue below was configured and is not a [Typed], it
+// needs the method of the same name.
+func (q *TypedDelaying[T]) Items() iter.Seq[ItemInfo[T]] {
+	return func(yield func(ItemInfo[T]) bool) {
+		if q.typed != nil {
+			if !q.typed.visitItems(func() time.Duration { return q.typedNow(q.now()) }, yield) {
+				return
+			}
+		} else {
+			for info := range below[walker[T]](q.queue, "Items").Items() {
+				if !yield(info) {
+					return
+				}
+			}
+		}
+		q.visitWaiting(yield)
+	}
+}
+
+// Stats returns the state of the queue and of the queue below, see [Typed.Stats]. If the queue
+// below was configured and is not a [Typed] without a [Queue], its state is of another instant.
+func (q *TypedDelaying[T]) Stats() QueueStats {
+	if q.typed != nil {
+		return q.statsWith(q.typed)
+	}
+	s := below[statser](q.queue, "Stats").Stats()
+	s.Merge(q.statsOf(nil, 0))
 	return s
 }
 

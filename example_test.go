@@ -212,6 +212,33 @@ func ExampleTypedDelaying_Remove() {
 	// 0 queued, 0 in flight, 0 waiting
 }
 
+// The search of a debug page: the queue works on meanwhile, however many items there are.
+func ExampleTyped_Items() {
+	queue := workqueue.NewTyped[string]()
+	defer queue.ShutDown()
+	queue.AddAll("default/web", "default/db", "kube-system/dns")
+	for info := range queue.Items() {
+		if strings.HasPrefix(info.Item, "default/") {
+			fmt.Println(info.Item, info.State)
+		}
+	}
+	// Unordered output:
+	// default/web queued
+	// default/db queued
+}
+
+func ExampleTypedDelaying_Stats() {
+	queue := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{})
+	defer queue.ShutDown()
+	queue.AddAll("a", "b", "c")
+	queue.Get()
+	queue.AddAfter("d", time.Hour)
+	stats := queue.Stats()
+	fmt.Println(stats.Depth, "queued,", stats.InFlight, "in flight,", stats.Waiting, "waiting")
+	// Output:
+	// 2 queued, 1 in flight, 1 waiting
+}
+
 // A certificate is to be renewed a week before it expires; a longer one has
 // been issued, so that there is more time.
 func ExampleTypedDelaying_Reschedule() {

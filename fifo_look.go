@@ -67,6 +67,21 @@ func (f *fifo[T]) entry(i uint32, state ItemState) censusEntry[T] {
 	return e
 }
 
+// entryOf is entry for any record. It reports false for an item that was removed, and is only in a
+// storage.
+func (f *fifo[T]) entryOf(i uint32, r *slab.Record[T, links]) (censusEntry[T], bool) {
+	state := ItemQueued
+	switch r.State {
+	case removed:
+		return censusEntry[T]{}, false
+	case processing, watched:
+		state = ItemInFlight
+	case reprocess:
+		state = ItemInFlightAgain
+	}
+	return f.entry(i, state), true
+}
+
 // nextRank returns the rank of a record, and for a marked record the rank with which done
 // will queue the record. The fifo must have lanes.
 func (f *fifo[T]) nextRank(r *slab.Record[T, links]) rank {
@@ -117,6 +132,9 @@ func (f *fifo[T]) heldAgain() (n int) {
 // inFlight returns how long workers have held the held items: the sum of the times, and the
 // longest time. It takes time in proportion to the number of held items.
 func (f *fifo[T]) inFlight(now time.Duration) (total, longest time.Duration) {
+	if !f.timed {
+		return 0, 0
+	}
 	for _, i := range f.held {
 		held := max(0, now-f.stamps.At(i).started)
 		total += held
@@ -129,6 +147,9 @@ func (f *fifo[T]) inFlight(now time.Duration) (total, longest time.Duration) {
 // in the line is the oldest. A storage has an order of its own, so oldest looks at each
 // record.
 func (f *fifo[T]) oldest(now time.Duration) (age time.Duration) {
+	if !f.timed {
+		return 0
+	}
 	if f.line.head != 0 {
 		age = max(0, now-f.stamps.At(f.line.head-1).added)
 	}

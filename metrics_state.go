@@ -240,13 +240,12 @@ func (q *Typed[T]) statsOf(now time.Duration) QueueStats {
 		ByPriority: q.fifo.levels(),
 		Depth:      q.fifo.len() + q.fifo.heldAgain(),
 		InFlight:   len(q.fifo.held),
-		Adds:       q.adds,
-		Duplicates: q.duplicates,
 		OldestItem: q.fifo.oldest(now),
 		Paced:      q.pace.KeptBack(now),
 	}
 	s.Unfinished, s.LongestRunning = q.fifo.inFlight(now)
-	if q.durations != nil {
+	if q.durations != nil { // Not all adds are counted in other queues.
+		s.Adds, s.Duplicates = q.adds, q.duplicates
 		s.Latency = DurationStats(q.durations.queued.Read())
 		s.WorkDuration = DurationStats(q.durations.held.Read())
 	}
@@ -376,9 +375,14 @@ func (q *TypedDelaying[T]) stats() QueueStats {
 	if q.metrics.layers&LayerQueue == 0 {
 		return q.statsOf(nil, 0)
 	}
-	now := q.typed.metrics.now() // Foreign code, perhaps, and so without a lock.
-	s := q.statsOf(q.typed, now)
-	q.typed.addBreakdown(&s, now)
+	return q.statsWith(q.typed)
+}
+
+// statsWith returns the state of the queue and of the FIFO below.
+func (q *TypedDelaying[T]) statsWith(typed *Typed[T]) QueueStats {
+	now := typed.metrics.now() // Foreign code, perhaps, and so without a lock.
+	s := q.statsOf(typed, now)
+	typed.addBreakdown(&s, now)
 	return s
 }
 
@@ -400,6 +404,9 @@ func (q *TypedDelaying[T]) statsOf(typed *Typed[T], now time.Duration) (s QueueS
 
 // readInto sets the counts of the queue. The lock of the queue is held, for lateness.
 func (m *delayMetrics) readInto(s *QueueStats) {
+	if m == nil {
+		return
+	}
 	s.Retries = m.retries.value()
 	s.RateLimited = m.limited.value()
 	s.Lateness = DurationStats(m.lateness.Read())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -659,5 +660,46 @@ func TestSeriesOfADelayingQueueAreThoseOfAnyOrder(t *testing.T) {
 		if !slices.Contains(want, series) {
 			t.Errorf("without an order there is no %s: got\n%s", series, strings.Join(want, "\n"))
 		}
+	}
+}
+
+// A queue without a provider knows what it has, and counts nothing.
+func TestStatsWithoutAProvider(t *testing.T) {
+	clock := testingclock.NewFakeClock(epoch)
+	typed := func(keep bool) *workqueue.Typed[string] {
+		return workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Clock: clock, KeepTimes: keep})
+	}
+	above := func(q workqueue.TypedInterface[string]) *workqueue.TypedRateLimiting[string] {
+		return workqueue.NewTypedRateLimiting(constant(time.Minute), workqueue.TypedRateLimitingQueueConfig[string]{Clock: clock, Queue: q})
+	}
+	for name, tt := range map[string]struct {
+		q     *workqueue.TypedRateLimiting[string]
+		timed bool
+	}{
+		"own layers":              {above(nil), false},
+		"a Typed below":           {above(typed(true)), true},
+		"an embedding type below": {above(struct{ *workqueue.Typed[string] }{typed(true)}), true},
+		"no times below":          {above(typed(false)), false},
+	} {
+		q := tt.q
+		q.AddWith(workqueue.AddOptions{Priority: prio(2)}, "a", "b")
+		q.AddAll("c", "c")
+		q.Get()
+		q.Add("a")
+		q.AddAfter("w", time.Hour)
+		q.AddRateLimited("v")
+		clock.Step(time.Second)
+		want := workqueue.QueueStats{
+			Depth: 3, InFlight: 1, Waiting: 2,
+			ByPriority: []workqueue.PartStats[int]{{Key: 0, Depth: 2}, {Key: 2, Depth: 1, InFlight: 1}},
+		}
+		if tt.timed {
+			want.Unfinished, want.LongestRunning, want.OldestItem = time.Second, time.Second, time.Second
+			want.ByPriority[0].OldestItem, want.ByPriority[1].OldestItem = time.Second, time.Second
+		}
+		if got := q.Stats(); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: got\n%+v, want\n%+v", name, got, want)
+		}
+		q.ShutDown()
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"iter"
 	"reflect"
 	"sync"
 	"sync/atomic"
@@ -573,6 +574,23 @@ func (q *Typed[T]) ShuttingDown() bool {
 func (q *Typed[T]) Snapshot(limit int) Snapshot[T] {
 	return q.snapshot(limit, q.metrics.now())
 }
+
+// Items visits the items of the queue, in no particular order and not at one instant. The infos are
+// those of a [Snapshot], without a Position. Other calls go on meanwhile, and the body of the loop
+// may make any of them: the lock is held for 256 items at a time, and not while the body runs.
+//
+// An item that stays where it is, is visited once. An item that is added, removed or done during
+// the loop may be missed, or visited in the state before. Items takes memory for 256 items.
+func (q *Typed[T]) Items() iter.Seq[ItemInfo[T]] {
+	return func(yield func(ItemInfo[T]) bool) { q.visitItems(q.metrics.now, yield) }
+}
+
+// Stats returns the state of the queue, as a [StateProvider] reads the state, in time proportional
+// to the number of held items and of groups. The lock is not held for all of that time.
+//
+// Without a StateProvider the queue counts nothing: Adds, Duplicates and all DurationStats are
+// zero. The other times are zero in a queue that keeps no times, see [TypedQueueConfig].
+func (q *Typed[T]) Stats() QueueStats { return q.stats() }
 
 // ReAddContext returns a context for the work on an item that the caller holds. The context
 // ends with the cause [ErrReAdded] as soon as the item is added again, by an Add or at the

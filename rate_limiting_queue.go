@@ -2,6 +2,7 @@ package workqueue
 
 import (
 	"context"
+	"iter"
 	"sync/atomic"
 	"time"
 
@@ -378,6 +379,26 @@ func (q *TypedRateLimiting[T]) addFailures(s Snapshot[T]) {
 			infos[i].Failures = q.limiter.NumRequeues(infos[i].Item)
 		}
 	}
+}
+
+// Items visits the items of the delaying queue, see [TypedDelaying.Items], with the failures that
+// the limiter knows. The limiter is asked without a lock.
+func (q *TypedRateLimiting[T]) Items() iter.Seq[ItemInfo[T]] {
+	return func(yield func(ItemInfo[T]) bool) {
+		for info := range below[walker[T]](q.queue, "Items").Items() {
+			if q.limiter != nil {
+				info.Failures = q.limiter.NumRequeues(info.Item)
+			}
+			if !yield(info) {
+				return
+			}
+		}
+	}
+}
+
+// Stats returns the state of the delaying queue, see [TypedDelaying.Stats].
+func (q *TypedRateLimiting[T]) Stats() QueueStats {
+	return below[statser](q.queue, "Stats").Stats()
 }
 
 // Drain drains the delaying queue, see [TypedDelaying.Drain].

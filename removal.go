@@ -15,7 +15,8 @@ import (
 // removeWalked calls remove for the items of a table for which del returns true, and returns how
 // often remove has reported true.
 func removeWalked[T comparable, X any](mu *sync.Mutex, t *slab.Table[T, X], del, remove func(item T) bool) (removed int) {
-	for piece := range slab.WalkItems(mu, t) {
+	itemOf := func(_ uint32, r *slab.Record[T, X]) (T, bool) { return r.Item, true }
+	for piece := range slab.Walk(mu, t, itemOf) {
 		removed += removeEach(piece, del, remove)
 	}
 	return removed

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/seed16c08ea7/workqueue/internal/slab"
 )
 
 // ItemInfo is the knowledge of a queue about an item. A field is zero where it does not
@@ -103,6 +105,43 @@ func (q *Typed[T]) snapshot(limit int, now time.Duration) (s Snapshot[T]) {
 	c := q.census(limit)
 	c.describe(&s, now, q.metrics != nil)
 	return s
+}
+
+// visitItems visits the items of the queue for Items, and reports whether the visit goes on. The
+// clock is read by now, once for each piece of the walk.
+func (q *Typed[T]) visitItems(now func() time.Duration, visit func(ItemInfo[T]) bool) (more bool) {
+	for piece := range slab.Walk(&q.mu, &q.fifo.items, q.fifo.entryOf) {
+		at := now()
+		for _, e := range piece {
+			if !visit(e.info(at, q.metrics != nil)) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// visitWaiting visits the waiting items for Items.
+func (q *TypedDelaying[T]) visitWaiting(visit func(ItemInfo[T]) bool) {
+	type wait struct {
+		censusEntry[T]
+		due time.Duration
+	}
+	timed := false
+	waitOf := func(ref uint32, r *slab.Record[T, slab.None]) (wait, bool) {
+		timed = q.agenda.timed
+		return wait{q.agenda.entry(ref), q.agenda.nodes.At(r.Pos).due}, true
+	}
+	for piece := range slab.Walk(&q.mu, &q.agenda.items, waitOf) {
+		now := q.now()
+		for _, w := range piece {
+			info := w.info(now, timed)
+			info.Due = q.epoch.Add(w.due)
+			if !visit(info) {
+				return
+			}
+		}
+	}
 }
 
 // sortInFlight puts first what has been held longest. The fifo keeps no order of what
@@ -290,14 +329,19 @@ func (c *census[T]) addWaiting(a *agenda[T]) {
 // enter copies the item of a node, with the lock held. The copy of the node refers to
 // the entry, so that the order can be found when the agenda is long unlocked.
 func (c *census[T]) enter(a *agenda[T], n node) {
-	e := censusEntry[T]{item: a.items.Records.At(n.ref).Item, state: ItemWaiting}
-	if a.timed {
-		e.since = *a.starts.At(n.ref)
-	}
-	e.rank = a.rank(n.ref)
+	e := a.entry(n.ref)
 	n.ref = uint32(len(c.waiting))
 	c.waiting = append(c.waiting, e)
 	c.order = append(c.order, n)
+}
+
+// entry copies the item of a record, with the lock held.
+func (a *agenda[T]) entry(ref uint32) censusEntry[T] {
+	e := censusEntry[T]{item: a.items.Records.At(ref).Item, state: ItemWaiting, rank: a.rank(ref)}
+	if a.timed {
+		e.since = *a.starts.At(ref)
+	}
+	return e
 }
 
 // describe adds what a FIFO has entered to the Snapshot, when the lock is free. The

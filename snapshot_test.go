@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"math"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -410,4 +412,119 @@ func TestSnapshotSaysThePositionInLine(t *testing.T) {
 			t.Errorf("storage %v: got %v, want %s", storage, got, want)
 		}
 	}
+}
+
+// sortedItems are the infos of Items, in the order of the items and of their states.
+func sortedItems[T cmp.Ordered](q interface {
+	Items() iter.Seq[workqueue.ItemInfo[T]]
+}) []workqueue.ItemInfo[T] {
+	return slices.SortedFunc(q.Items(), compareInfos)
+}
+
+func compareInfos[T cmp.Ordered](a, b workqueue.ItemInfo[T]) int {
+	return cmp.Or(cmp.Compare(a.Item, b.Item), cmp.Compare(a.State, b.State))
+}
+
+// At rest, Items visits what a Snapshot has, whatever the layers.
+func TestItemsAreThoseOfASnapshot(t *testing.T) {
+	clock := testingclock.NewFakeClock(epoch)
+	timed := workqueue.TypedQueueConfig[string]{Clock: clock, KeepTimes: true}
+	stored := timed
+	stored.Queue = workqueue.DefaultQueue[string]()
+	for name, q := range map[string]layered{
+		"own layers": workqueue.NewTypedRateLimiting(constant(time.Minute), workqueue.TypedRateLimitingQueueConfig[string]{Clock: clock, KeepTimes: true}),
+		"no times":   workqueue.NewTypedRateLimiting(constant(time.Minute), workqueue.TypedRateLimitingQueueConfig[string]{Clock: clock}),
+		"a Queue below": workqueue.NewTypedRateLimiting(constant(time.Minute), workqueue.TypedRateLimitingQueueConfig[string]{
+			Clock: clock, Queue: workqueue.NewTypedWithConfig(stored),
+		}),
+		"an embedding type below": workqueue.NewTypedRateLimiting(constant(time.Minute), workqueue.TypedRateLimitingQueueConfig[string]{
+			Clock: clock, Queue: struct{ *workqueue.Typed[string] }{workqueue.NewTypedWithConfig(timed)},
+		}),
+	} {
+		if name == "a Queue below" {
+			q.AddAll("held", "held and added again")
+		} else {
+			q.AddWith(workqueue.AddOptions{Priority: prio(3)}, "held", "held and added again")
+		}
+		q.Get()
+		q.Get()
+		clock.Step(time.Second)
+		q.AddAll("queued", "held and added again", "queued and waits", "removed", "next")
+		q.Remove("removed")
+		q.AddAfter("queued and waits", time.Hour)
+		q.AddWith(workqueue.AddOptions{RateLimited: true}, "failed")
+		clock.Step(time.Second)
+		s := q.Snapshot(-1)
+		want := slices.Concat(s.Queued, s.InFlight, s.Waiting)
+		for i := range want {
+			want[i].Position = 0
+		}
+		slices.SortFunc(want, compareInfos)
+		if got := sortedItems(q); !slices.Equal(got, want) || len(got) != 7 {
+			t.Errorf("%s: got\n%+v, want\n%+v", name, got, want)
+		}
+		n := 0
+		for range q.Items() {
+			if n++; n == 6 {
+				break // Within the waiting items.
+			}
+		}
+		q.Remove("held")
+		checkInvariants(t, 0, q)
+		q.ShutDown()
+	}
+}
+
+// The body of the loop may make calls that move the records, and each item that stays is visited
+// once.
+func TestItemsWhileTheQueueShrinks(t *testing.T) {
+	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{})
+	defer q.ShutDown()
+	for i := range 20_000 {
+		q.AddAfter(i, time.Hour)
+		q.Add(i)
+	}
+	visited := make(map[int]int)
+	for info := range q.Items() {
+		visited[info.Item]++
+		if len(visited) == 300 || len(visited) == 600 {
+			q.RemoveFunc(func(item int) bool { return item%100 != 0 })
+			q.Add(-len(visited))
+		}
+	}
+	for i := 0; i < 20_000; i += 100 {
+		if visited[i] != 2 {
+			t.Errorf("%d was visited %d times, want once queued and once waiting", i, visited[i])
+		}
+	}
+	checkInvariants(t, 0, q)
+}
+
+// Run with -race: everybody works on while the items are visited.
+func TestItemsBesideWorkers(t *testing.T) {
+	q := workqueue.NewTypedRateLimiting(limiterOf(func(int) time.Duration { return time.Microsecond }), workqueue.TypedRateLimitingQueueConfig[int]{KeepTimes: true})
+	var over sync.WaitGroup
+	for range 4 {
+		over.Go(func() {
+			for item, shutdown := q.Get(); !shutdown; item, shutdown = q.Get() {
+				q.AddRateLimited(item)
+				q.Done(item)
+			}
+		})
+	}
+	for i := range 1000 {
+		q.Add(i)
+	}
+	for range 20 {
+		for info := range q.Items() {
+			if info.Item < 0 || info.Item >= 1000 || info.State == 0 || info.Age < 0 {
+				t.Errorf("%+v", info)
+			}
+		}
+		if s := q.Stats(); s.Depth+s.InFlight+s.Waiting < 1000 {
+			t.Errorf("%+v", s)
+		}
+	}
+	q.ShutDown()
+	over.Wait()
 }

@@ -8,25 +8,25 @@ import (
 // walkPiece is how many records are looked at in one critical section.
 const walkPiece = 256
 
-// A walk is the place in a table up to which WalkItems has come. A compaction moves the place with
+// A walk is the place in a table up to which Walk has come. A compaction moves the place with
 // the records.
 type walk struct {
 	at   uint32 // the next record
 	next *walk  // another walk over the same table
 }
 
-// WalkItems visits the items of a table in pieces, in no particular order. The lock guards the
-// table, and is held only while a piece is copied: items may come and go meanwhile. An item that
-// stays is visited once. An item that comes meanwhile may be missed. A piece is valid until the
-// next one.
-func WalkItems[T comparable, X any](mu *sync.Mutex, t *Table[T, X]) iter.Seq[[]T] {
-	return func(yield func([]T) bool) {
+// Walk visits what copy makes of the records of a table, in pieces and in no particular order.
+// Records for which copy reports false are left out. The lock guards the table, and is held only
+// while a piece is copied: items may come and go meanwhile. An item that stays is visited once. An
+// item that comes meanwhile may be missed. A piece is valid until the next one.
+func Walk[T comparable, X, E any](mu *sync.Mutex, t *Table[T, X], copy func(ref uint32, r *Record[T, X]) (E, bool)) iter.Seq[[]E] {
+	return func(yield func([]E) bool) {
 		var w walk
 		t.startWalk(mu, &w)
 		defer t.endWalk(mu, &w)
-		var piece []T
+		piece := make([]E, 0, walkPiece)
 		for more := true; more; more = len(piece) == 0 || yield(piece) {
-			if piece, more = t.nextPiece(mu, &w, piece[:0]); !more {
+			if piece, more = nextPiece(mu, t, &w, copy, piece[:0]); !more {
 				return
 			}
 		}
@@ -50,16 +50,20 @@ func (t *Table[T, X]) endWalk(mu *sync.Mutex, w *walk) {
 	}
 }
 
-// nextPiece appends the items of the next records to piece, and reports false if there were no
-// records.
-func (t *Table[T, X]) nextPiece(mu *sync.Mutex, w *walk, piece []T) (_ []T, more bool) {
+// nextPiece appends what copy makes of the next records to piece, and reports false if there were
+// no records.
+func nextPiece[T comparable, X, E any](mu *sync.Mutex, t *Table[T, X], w *walk, copy func(ref uint32, r *Record[T, X]) (E, bool), piece []E) (_ []E, more bool) {
 	mu.Lock()
 	defer mu.Unlock()
 	end := uint32(min(int(w.at)+walkPiece, t.Records.N))
 	more = w.at < end
 	for ; w.at < end; w.at++ {
-		if r := t.Records.At(w.at); r.State != freeRecord {
-			piece = append(piece, r.Item)
+		r := t.Records.At(w.at)
+		if r.State == freeRecord {
+			continue
+		}
+		if e, ok := copy(w.at, r); ok {
+			piece = append(piece, e)
 		}
 	}
 	return piece, more
