@@ -14,7 +14,7 @@ DURATION    := 60s
 # those of compat/swap take on two cores that have other work.
 HANGS       := -timeout 1h
 
-.PHONY: all help quick run test docs lint vet tidy cyclo prose test-swap test-386 fuzz bench bench-smoke cover monitoring integration apiserver apiserver-test linearizability stress stress-peers mutate minimums swap-programs
+.PHONY: all help quick run test docs lint vet tidy cyclo prose test-swap test-386 fuzz bench bench-smoke cover monitoring integration apiserver apiserver-test linearizability stress stress-peers soak mutate minimums swap-programs
 
 all: lint test ## the linters and all tests
 
@@ -121,6 +121,11 @@ stress: ## all methods at once, with faults, for DURATION
 stress-peers: ## the same on client-go and controller-runtime, to compare
 	go run -C reliability ./stress -impl client-go -duration $(DURATION)
 	go run -C reliability ./stress -impl priorityqueue -duration $(DURATION)
+
+# A fixed churn on one queue with all features.
+soak: DURATION = 10m
+soak: ## memory, goroutines, lateness and throughput over DURATION; fails if memory grows
+	go run -C reliability ./soak -duration $(DURATION)
 
 # Measures against client-go for some minutes and writes BENCHMARKS.md.
 bench: ## measure against client-go and write BENCHMARKS.md; some minutes
