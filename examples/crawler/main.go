@@ -50,11 +50,8 @@ func run(ctx context.Context, out io.Writer) error {
 type crawler struct {
 	queue *workqueue.TypedRateLimiting[string]
 
-	// The queue may be empty while a page is at work, and the work may find more pages. So
-	// the crawler counts the pages that were added and are not finished.
-	unfinished atomic.Int64
-	failures   atomic.Int64
-	seen       sync.Map
+	failures atomic.Int64
+	seen     sync.Map
 }
 
 func newCrawler() *crawler {
@@ -65,25 +62,25 @@ func newCrawler() *crawler {
 
 func (c *crawler) add(page string) {
 	if _, again := c.seen.LoadOrStore(page, true); !again {
-		c.unfinished.Add(1) // Before the Add: a worker may finish the page at once.
 		c.queue.Add(page)
 	}
 }
 
-// crawl ends Run with the last page. EndDrain would be wrong: a queue that drains takes no
+// crawl ends Run when no page is queued, at work or waiting for a retry. An empty queue says
+// less: the page at work may have links. EndDrain would be wrong: a queue that drains takes no
 // pages from handlers.
 func (c *crawler) crawl(ctx context.Context, start string) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	c.add(start)
+	go func() {
+		if c.queue.WaitEmpty(ctx) == nil {
+			stop()
+		}
+	}()
 	quiet := logr.Discard()
 	return workqueue.Run(ctx, c.queue, c.visit, workqueue.RunOptions[string]{
 		Workers: 4, MaxAttempts: 5, Logger: &quiet,
-		OnResult: func(_ context.Context, _ string, result workqueue.HandlerResult) {
-			if !result.Again && c.unfinished.Add(-1) == 0 {
-				stop()
-			}
-		},
 	})
 }
 
