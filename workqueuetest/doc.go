@@ -1,5 +1,5 @@
-// Package workqueuetest helps to test code that works with a queue: event handlers that add
-// keys, handlers that [workqueue.Run] calls, and whole controllers.
+// Package workqueuetest is for tests of code with a queue: event handlers, the handlers of
+// [workqueue.Run], and whole controllers.
 //
 //   - [Handle] calls a handler once, as Run does, and returns the calls of the queue that follow.
 //   - [New] returns a real queue that records each call, for Run and for workers of your own.
