@@ -877,6 +877,9 @@ type tree struct {
 // treeOf walks the tree once for all tests.
 func treeOf(t *testing.T) tree {
 	t.Helper()
+	if _, err := os.Stat("compat"); err != nil {
+		t.Skip("a module in the cache has no other module in it")
+	}
 	all, err := walkedTree()
 	if err != nil {
 		t.Fatal(err)
