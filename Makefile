@@ -77,12 +77,16 @@ cyclo: ## fail if a function of the library is too complex
 
 # Words such as "it", "that" and "one" make sentences short and unclear. Models have 2.4 to 5.3
 # of them in 100 words of comment. The count shows where to read again, and fails nothing.
+# `make prose FILES=500` prints all files.
 POINTING := it|that|this|these|those|they|what|one|such
+FILES    := 20
 
-prose: ## words that point, of 100 in comments, by file
-	@for f in $$(git ls-files '*.go' | grep -v _test.go); do grep -oE '//.*' $$f | tr -cs "A-Za-z'" '\n' | tr A-Z a-z | \
+prose: ## words that point, of 100 in comments and on pages, by file
+	@for f in $$(git ls-files '*.go' '*.md' | grep -v _test.go); do \
+		case $$f in *.go) grep -oE '//.*' $$f ;; *) awk '/^ *```/ { code = !code; next } !code && !/^    /' $$f ;; esac | \
+		tr -cs "A-Za-z'" '\n' | tr A-Z a-z | \
 		awk -v f=$$f 'NF { n++ } /^($(POINTING))$$/ { k++ } END { if (n > 100) printf "%4.1f  %s\n", 100*k/n, f; print k+0, n+0 > "/dev/stderr" }'; \
-	done 2>.prose | sort -rn | head -20
+	done 2>.prose | sort -rn | head -$(FILES)
 	@awk '{ k += $$1; n += $$2 } END { printf "%4.1f  all\n", 100*k/n }' .prose; rm -f .prose
 
 # Every program that uses the library is lifted to what its go.mod requires.

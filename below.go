@@ -9,11 +9,11 @@ import (
 	"github.com/seed16c08ea7/workqueue/internal/slab"
 )
 
-// A layer uses methods of the queue below that TypedInterface and TypedDelayingInterface do
-// not have. The queue below may come from a config and lack any of these methods.
+// A layer uses methods of the queue below beyond TypedInterface and TypedDelayingInterface. A
+// queue from a config may lack any of these methods.
 //
 // The rule: a method that needs a method of the queue below panics at the first call if the
-// queue lacks it. The panic names the type and the method. A weaker result would pass for
+// queue lacks it. The panic names the type and the method. A weaker result would look like
 // the truth: false from Remove, a Snapshot of one layer, an error that looks like the end.
 // AddAll and Drain need no method of the queue below and work above any queue.
 type (
@@ -94,7 +94,7 @@ func below[Q any](queue any, method string) Q {
 }
 
 // addBelow adds an item to a queue below, with a priority if the add has named one. A foreign
-// queue does not say whether it took the item, which then counts as taken.
+// queue does not tell whether the queue took the item. The item then counts as taken.
 func addBelow[T comparable](queue TypedInterface[T], item T, k rank) (taken bool) {
 	if q, ok := queue.(*Typed[T]); ok {
 		return q.addSlow(slab.HashOf(item), item, k)

@@ -20,12 +20,13 @@
 //   - A panic in foreign code, such as a metric or a limiter, loses no item and
 //     leaves no lock held.
 //
-// This page is the contract. Three pages have the tables behind the contract:
-// https://github.com/seed16c08ea7/workqueue/blob/main/docs/semantics.md says what
-// each call does in each state, what blocks, and what limiters and metrics mean,
-// https://github.com/seed16c08ea7/workqueue/blob/main/docs/ordering.md what an Order
-// does, and https://github.com/seed16c08ea7/workqueue/blob/main/docs/differences.md
-// lists each difference from client-go with its test.
+// This page is the contract. The tables behind the contract are in
+// https://github.com/seed16c08ea7/workqueue/blob/main/docs/semantics.md (each call in each
+// state, and all that blocks),
+// https://github.com/seed16c08ea7/workqueue/blob/main/docs/ordering.md (an Order), and
+// https://github.com/seed16c08ea7/workqueue/blob/main/docs/differences.md (each difference
+// from client-go, with its test). To find another page, begin with
+// https://github.com/seed16c08ea7/workqueue/blob/main/docs/README.md.
 //
 // # Queues and layers
 //

@@ -7,14 +7,17 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
 	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/seed16c08ea7/workqueue"
 	"github.com/seed16c08ea7/workqueue/wait"
+	"github.com/seed16c08ea7/workqueue/workqueuetest"
 )
 
 // The loop of the package comment, with its declarations around it. Keep the
@@ -197,6 +200,96 @@ func ExampleTyped_Drain() {
 	// Output:
 	// workqueue: drain left 1 queued, 1 in flight (stuck for 7s), 0 waiting: context deadline exceeded
 	// left in the queue: not begun
+}
+
+// A namespace is deleted with all of its keys. A worker keeps the key that the worker holds.
+func ExampleTyped_RemoveFunc() {
+	queue := workqueue.NewTyped[string]()
+	defer queue.ShutDown()
+	queue.AddAll("shop/web", "bank/api", "shop/db")
+	queue.Get() // A worker holds shop/web.
+	removed := queue.RemoveFunc(func(key string) bool { return strings.HasPrefix(key, "shop/") })
+	fmt.Println(removed, "removed,", queue.Len(), "left")
+	// Output:
+	// 1 removed, 1 left
+}
+
+// A hand-out with what the queue knows about the item.
+func ExampleTyped_GetInfo() {
+	clock := testingclock.NewFakeClock(time.Now())
+	queue := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Clock: clock, KeepTimes: true})
+	defer queue.ShutDown()
+	urgent := 10
+	queue.AddWith(workqueue.AddOptions{Priority: &urgent}, "web")
+	clock.Step(3 * time.Second)
+	info, err := queue.GetInfo(context.Background())
+	fmt.Println(info.Item, "was queued for", info.Age, "with priority", info.Priority, err)
+	queue.Done(info.Item)
+	// Output:
+	// web was queued for 3s with priority 10 <nil>
+}
+
+// A program reports ready when each object of the initial list was handled once. Items that
+// are added later do not count, so a busy queue does not keep the program waiting.
+func ExampleTyped_Barrier() {
+	queue := workqueue.NewTyped[string]()
+	queue.AddAll("a", "b")
+	go func() {
+		for {
+			item, shutdown := queue.Get()
+			if shutdown {
+				return
+			}
+			queue.Add("more work") // The queue is never idle.
+			queue.Done(item)
+		}
+	}()
+	fmt.Println("ready:", queue.Barrier(context.Background()) == nil)
+	queue.ShutDown()
+	// Output:
+	// ready: true
+}
+
+// An import is complete when no record is queued or held.
+func ExampleTyped_WaitIdle() {
+	queue := workqueue.NewTyped[string]()
+	defer queue.ShutDown()
+	queue.AddAll("a", "b", "c")
+	var imported atomic.Int32
+	for range 2 {
+		go func() {
+			for {
+				record, shutdown := queue.Get()
+				if shutdown {
+					return
+				}
+				imported.Add(1)
+				queue.Done(record)
+			}
+		}()
+	}
+	err := queue.WaitIdle(context.Background())
+	fmt.Println(imported.Load(), "imported", err)
+	// Output: 3 imported <nil>
+}
+
+// WaitIdle does not wait for items that wait for their time. WaitEmpty does.
+func ExampleTypedDelaying_WaitEmpty() {
+	clock := testingclock.NewFakeClock(time.Now())
+	queue := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Clock: clock})
+	defer queue.ShutDown()
+	queue.AddAfter("later", time.Minute)
+	fmt.Println("idle:", queue.WaitIdle(context.Background()))
+
+	go func() {
+		clock.Step(time.Minute)
+		item, _ := queue.Get()
+		queue.Done(item)
+	}()
+	fmt.Println("empty:", queue.WaitEmpty(context.Background()))
+	// Output:
+	// idle: <nil>
+	// empty: <nil>
 }
 
 // The object of a key is gone before a worker came to it.
@@ -443,6 +536,35 @@ func ExampleNewTypedKeyBucketRateLimiter() {
 	// b 1s
 	// b 1s
 	// c 2s
+}
+
+// The other side has grown: from now on ten retries a second, and five at once.
+func ExampleTypedKeyBucketRateLimiter_SetLimit() {
+	limiter := workqueue.NewTypedKeyBucketRateLimiter[string](1, 1)
+	limiter.When("a")
+	limiter.SetLimit(10)
+	limiter.SetBurst(5)
+	fmt.Println(limiter.Limit(), limiter.Burst(), limiter.Tokens() < 1)
+	// Output:
+	// 10 5 true
+}
+
+// Each key is handed out once a minute at most. Two events within the minute are one hand-out.
+func ExampleNewTypedItemBucketRateLimiter() {
+	clock := testingclock.NewFakeClock(time.Now())
+	queue := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{
+		Clock: clock, OneEntry: true,
+		ItemPace: workqueue.NewTypedItemBucketRateLimiter[string](rate.Every(time.Minute), 1),
+	})
+	defer queue.ShutDown()
+	queue.Add("web")
+	item, _ := queue.Get()
+	queue.Done(item)
+	queue.Add("web")
+	queue.Add("web")
+	fmt.Println(queue.Snapshot(0))
+	// Output:
+	// 0 queued, 0 in flight, 1 waiting
 }
 
 // Nobody calls Forget for keys whose object is gone.
@@ -702,6 +824,67 @@ func ExampleRun_drain() {
 	// <nil> false
 }
 
+// answer has a handler return an error, and prints the calls of the queue that follow.
+func answer(err error) {
+	handle := func(context.Context, string) error { return err }
+	quiet := logr.Discard()
+	fmt.Println(workqueuetest.Handle(context.Background(), handle, "web", workqueue.RunOptions[string]{Logger: &quiet}))
+}
+
+// A certificate is valid for another hour. That is no failure.
+func ExampleRequeueAfter() {
+	answer(workqueue.RequeueAfter(time.Hour))
+	// Output: [Get web Forget web AddAfter web 1h0m0s Done web]
+}
+
+// The object is not there yet: come again after the time that the limiter says, without a log.
+func ExampleRequeue() {
+	answer(workqueue.Requeue())
+	// Output: [Get web AddRateLimited web Done web]
+}
+
+// A server has said when to come again. That is a failure, but the limiter is not asked.
+func ExampleRetryAfter() {
+	answer(workqueue.RetryAfter(time.Minute, errors.New("429 Too Many Requests")))
+	// Output: [Get web AddAfter web 1m0s Done web]
+}
+
+// No retry can help.
+func ExamplePermanent() {
+	answer(workqueue.Permanent(errors.New("404 Not Found")))
+	// Output: [Get web Forget web Done web]
+}
+
+// A metric for each outcome is there before the first item is handled.
+func ExampleOutcomes() {
+	for _, outcome := range workqueue.Outcomes() {
+		fmt.Print(outcome, " ")
+	}
+	// Output: succeeded failed requeued given_up readded interrupted removed
+}
+
+// A handler asks what the queue knows about its item.
+func ExampleItemInfoFromContext() {
+	queue := workqueue.NewTypedRateLimiting(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Millisecond, time.Second),
+		workqueue.TypedRateLimitingQueueConfig[string]{})
+	queue.Add("web")
+	quiet := logr.Discard()
+	workqueue.Run(context.Background(), queue, func(ctx context.Context, item string) error {
+		info, _ := workqueue.ItemInfoFromContext[string](ctx)
+		fmt.Println(item, "has failed", info.Failures, "times")
+		if info.Failures < 2 {
+			return errors.New("the server is busy")
+		}
+		queue.ShutDown()
+		return nil
+	}, workqueue.RunOptions[string]{Logger: &quiet})
+	// Output:
+	// web has failed 0 times
+	// web has failed 1 times
+	// web has failed 2 times
+}
+
 // A middleware around a handler acts on what the error asks for.
 func ExampleVerdict() {
 	counted := func(next func(ctx context.Context, item string) error) func(ctx context.Context, item string) error {
@@ -756,4 +939,13 @@ func ExampleStateProvider() {
 	// pods 3 queued, 1 duplicates true
 	// priority 0 has 2
 	// priority 10 has 1
+}
+
+// A provider that shows queues of one name as one adds their stats up. Counts are sums, and
+// ages are the greatest.
+func ExampleQueueStats_Merge() {
+	one := workqueue.QueueStats{Depth: 3, OldestItem: time.Second}
+	one.Merge(workqueue.QueueStats{Depth: 2, OldestItem: time.Minute})
+	fmt.Println(one.Depth, one.OldestItem)
+	// Output: 5 1m0s
 }

@@ -11,9 +11,9 @@ import "fmt"
 // queued goes to the end of that priority.
 //
 // The functions are called by whoever adds an item, without a lock of the queue, and so
-// concurrently. They are asked once for each add, also of an item that is queued already,
-// and once when an item begins to wait; never when the wait ends. They may call the queue.
-// A panic in one of them reaches the caller, and nothing is added. A changed answer holds
+// concurrently. The functions are called once for each add, also of an item that is queued
+// already, and once when an item begins to wait; never when the wait ends. The functions may
+// call the queue. A panic of a function reaches the caller, and nothing is added. A changed answer holds
 // from the next add: a queued or waiting item keeps its group until it is handed out, and
 // the last add of a group decides the weight and the limit of the group.
 //
@@ -27,9 +27,9 @@ type Order[T comparable] struct {
 
 	// OldestEvery n hands out the oldest item at least every n-th time, so that low
 	// priorities do not starve. 0 is never, and 1 makes the queue a FIFO. An item that is
-	// raised is as old as its raise. The oldest item is that of the whole queue, or with
-	// GroupsFirst that of the group whose turn it is. Groups that have reached
-	// MaxInFlight do not count. It costs 8 bytes an item.
+	// raised is as old as its raise. The oldest item is the oldest of the whole queue, or with
+	// GroupsFirst the oldest of the group whose turn comes. Groups that have reached
+	// MaxInFlight do not count. OldestEvery costs 8 bytes an item.
 	OldestEvery int
 
 	// Group names the group of an item; nil is one group for all. The empty name is a
@@ -77,8 +77,8 @@ func (o *Order[T]) isSet() bool {
 // asks reports whether a function has to be asked about each item.
 func (o *Order[T]) asks() bool { return o.Priority != nil || o.Group != nil }
 
-// A rank is what an add says of its priority. The number counts also if the add has named
-// none: then it is what the order says.
+// A rank is the priority of an add, and whether the add has named the priority. If not, the
+// number is the answer of the order.
 type rank struct {
 	priority int
 	named    bool
@@ -100,15 +100,15 @@ func (k rank) pointer() *int {
 	return &k.priority
 }
 
-// A placement says to which lane an add belongs: its rank, and what the functions of the
-// Order have answered. A nil *placement is that of a plain add without such functions.
+// A placement says to which lane an add belongs: its rank, and the answers of the functions of
+// the Order. A nil *placement belongs to a plain add in a queue without such functions.
 type placement struct {
 	rank
 	group         string
-	weight, limit int // of the group; a weight of 0 is that there are no groups
+	weight, limit int // of the group; a weight of 0 means that the Order has no groups
 
-	// waited is that the answers are of when a wait began. Later adds may have said
-	// something else of the group.
+	// waited means that the answers are as old as the begin of a wait. Later adds may have
+	// changed the weight and the limit of the group.
 	waited bool
 }
 
@@ -120,7 +120,7 @@ func (p *placement) number() int {
 	return p.priority
 }
 
-// setRank replaces what the order has said of the priority. A nil placement has the rank 0.
+// setRank replaces the priority that the order has answered. A nil placement has the rank 0.
 func (p *placement) setRank(k rank) {
 	if p != nil {
 		p.rank = k

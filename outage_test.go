@@ -74,7 +74,7 @@ func TestOutage(t *testing.T) {
 		}
 		all.Wait()
 	})
-	for i, want := range []string{ // As docs/semantics.md has it.
+	for i, want := range []string{ // As docs/choosing.md has it.
 		"plain exponential       80000   10000  10000   5h11m51s",
 		"with jitter             76479     528     47     10m46s",
 		"default                 10109      10     10     16m40s",

@@ -19,7 +19,7 @@ import (
 const subsystem = "workqueue"
 
 // A PrometheusProvider exposes queues to Prometheus: the series of Kubernetes, by their names,
-// and further series. docs/semantics.md lists all. A PrometheusProvider is a [StateProvider], so
+// and further series. docs/operating.md lists all. A PrometheusProvider is a [StateProvider], so
 // no queue has a goroutine for its metrics.
 //
 // All methods may be called concurrently. The methods of [MetricsProvider] are those of

@@ -15,12 +15,12 @@ import (
 // options say, until ctx ends or the queue is shut down. The error of handle decides what
 // becomes of the item:
 //
-//	nil                 the item has succeeded
-//	any other error     it has failed, and comes again when the limiter says
-//	RetryAfter(d, err)  it has failed, and comes again after d
-//	RequeueAfter(d)     it has not failed, and comes again after d
-//	Requeue()           it has not failed, and comes again when the limiter says
-//	Permanent(err)      it is given up: OnGiveUp
+//	nil                 success
+//	any other error     failure; the item comes again when the limiter says
+//	RetryAfter(d, err)  failure; the item comes again after d
+//	RequeueAfter(d)     no failure; the item comes again after d
+//	Requeue()           no failure; the item comes again when the limiter says
+//	Permanent(err)      the item is given up: OnGiveUp
 //
 // An error beside a RequeueAfter or Requeue, as by [errors.Join], is a failure.
 // docs/semantics.md has all combinations. A panic of handle is a failure with a
@@ -88,9 +88,9 @@ import (
 // others return ErrShutDown once nothing is queued. There are two exceptions. A Run with
 // EndKeep does not end the queue. And while a Run drains the queue, any other Run that ends
 // gives its items back for the drain; its OnStop is told only the items that came too late for
-// that.
+// the drain.
 //
-// Run blocks. It takes one goroutine for each worker. Without options that end the context of
+// Run blocks, and takes one goroutine for each worker. Without options that end the context of
 // a handler, an item costs 50 to 100 bytes for its context, allocated for several items at a
 // time.
 func Run[T comparable](ctx context.Context, queue TypedRateLimitingInterface[T], handle func(ctx context.Context, item T) error, options RunOptions[T]) error {
@@ -145,8 +145,8 @@ type source[T comparable] interface {
 	Done(item T)
 }
 
-// embedded returns the queue itself. A type that embeds a TypedRateLimiting has this
-// method too, and no other type has.
+// embedded returns the queue itself. Only a type that embeds a TypedRateLimiting has the
+// method too.
 func (q *TypedRateLimiting[T]) embedded() *TypedRateLimiting[T] { return q }
 
 // layersOf returns the layers of a queue, or an error that names the type of the layer that
@@ -213,7 +213,7 @@ type runner[T comparable] struct {
 	late    map[T]lateItem[T] // failed or put off when it could not come again, and not handled since
 	notes   int               // of late so far
 	cancels map[T]int         // calls in a row that were cut short by CancelOnReAdd
-	err     error             // what GetInfo has failed with, if not for ctx or a shutdown
+	err     error             // of a failed GetInfo, if not ctx or a shutdown is the reason
 
 	dropped *leftover[T] // items that waited at the shutdown and that this Run names; nil for none
 }

@@ -46,7 +46,7 @@ func (s *seal) handOver() bool {
 }
 
 // keeps reports whether the queue goes on when this Run ends: for the next Run, or for
-// another Run that drains the queue. If so, this Run gives its items back, below the seal.
+// another Run that drains the queue. If the queue goes on, this Run gives its items back, below the seal.
 func (r *runner[T]) keeps() bool {
 	switch r.options.AtEnd {
 	case EndKeep:
@@ -79,7 +79,7 @@ func (r *runner[T]) end() error {
 
 // keep ends a Run whose queue goes on, and reports false if the queue does not go on. The Run
 // leaves only items behind that it could not give back. OnStop is told what is in the queue,
-// unless another Run drains the queue: that Run handles or names these items.
+// unless another Run drains the queue: the other Run handles or names these items.
 //
 // keep looks at the queue last: a shutdown before the Snapshot may have dropped items.
 func (r *runner[T]) keep() (kept bool, err error) {
@@ -110,7 +110,7 @@ func (r *runner[T]) isOpen() bool { return !r.typed.ShuttingDown() && !r.delayin
 // It reports true if the grace period was over first and another Run goes on to drain the
 // queue.
 //
-// No queue tells when it has nothing to do, so finish asks, at first every millisecond and
+// No queue tells when nothing is left to do, so finish asks, at first every millisecond and
 // then less often.
 func (r *runner[T]) finish() (handedOver bool) {
 	const most = 16 * time.Millisecond
@@ -198,9 +198,9 @@ func (r *runner[T]) claimDropped() *leftover[T] {
 	return r.delaying.claimLeftover()
 }
 
-// takeQueued takes all items out of the queue. It returns how they were queued, if somebody
-// may want to know. An item of a full group, which a foreign worker keeps full, comes out by
-// Remove.
+// takeQueued takes all items out of the queue. It returns the queued items in their order, if
+// somebody may want the list. An item of a full group, which a foreign worker keeps full, comes
+// out by Remove.
 func (r *runner[T]) takeQueued() (before []ItemInfo[T]) {
 	if r.options.OnStop != nil || r.options.AtEnd == EndDrain {
 		before = r.typed.Snapshot(math.MaxInt).Queued
@@ -229,9 +229,9 @@ func (r *runner[T]) takeQueued() (before []ItemInfo[T]) {
 	return before
 }
 
-// leftBehind tells what is left: OnStop or the log, and the error of a Run that drains.
-// Items that wait without a failure do not make an error. before lists the queued items at
-// the moment when Run began to take them out. With notesOnly, another Run has the queue, and
+// leftBehind tells OnStop or the log about the items that are left, and returns the error of a
+// Run that drains. Items that wait without a failure do not make an error. before lists the
+// queued items at the moment when Run began to take them out. With notesOnly, another Run has the queue, and
 // this Run leaves only what its workers have noted.
 //
 // The workers have ended, so their notes are read without the lock. The lists are made only
@@ -275,7 +275,7 @@ func (r *runner[T]) leftBehind(before []ItemInfo[T], notesOnly bool) error {
 }
 
 // countFailed returns how many items have failed when no retry could come any more. An item
-// that was put off has not failed: it waits, and does not make Run return an error.
+// that was put off has not failed: the item waits, and does not make Run return an error.
 func (r *runner[T]) countFailed() (n int) {
 	for _, l := range r.late {
 		if !l.putOff {
@@ -293,7 +293,7 @@ func (l *leftover[T]) retries(failed *failures[T], odd bool) int {
 	return l.agenda.countOf(failed, odd, math.MaxInt)
 }
 
-// nameLeft lists what is left. The limiter and Run may both count failures. The greater
+// nameLeft lists the items that are left. The limiter and Run may both count failures. The greater
 // number is the number that a reader looks for.
 func (r *runner[T]) nameLeft(before []ItemInfo[T], held int) (s Snapshot[T]) {
 	if held > 0 {

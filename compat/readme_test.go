@@ -6,6 +6,7 @@ import (
 	"go/parser"
 	"go/token"
 	"go/types"
+	"os"
 	"strings"
 	"testing"
 
@@ -150,6 +151,28 @@ func TestWhatTheReadmeSaysCompiles(t *testing.T) {
 				t.Errorf("%s with %s: got %v, compiles should be %v", name, path, err, want)
 			}
 		}
+	}
+}
+
+// The test that a reader copies from docs/migrating.md compiles. `make swap-programs` runs the test.
+func TestGuardOfThePageCompiles(t *testing.T) {
+	text, err := os.ReadFile("../docs/migrating.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, code, found := strings.Cut(string(text), "```go\nfunc TestQueuesAreSwapped(")
+	code, _, _ = strings.Cut(code, "```")
+	loaded, err := packages.Load(&packages.Config{Mode: packages.NeedName | packages.NeedTypes | packages.NeedImports}, "reflect", "testing", theirPath)
+	if err != nil || !found {
+		t.Fatalf("found %v, %v", found, err)
+	}
+	all := make(imported)
+	for _, p := range loaded {
+		all[p.PkgPath] = p.Types
+	}
+	program := fmt.Sprintf("import (\n\"reflect\"\n\"testing\"\n%q\n)\nfunc TestQueuesAreSwapped(%s", theirPath, code)
+	if err := compile(t, all, program); err != nil {
+		t.Error(err)
 	}
 }
 

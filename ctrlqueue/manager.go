@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// WrapManager returns a manager that binds the controllers that are added to it: each gets a
+// WrapManager returns a manager that binds each controller added to the manager: each gets a
 // queue of this package, and the Reconciler of the same [Binding] around its reconciler.
 // controller-runtime has no option for all controllers of a manager. The builders and
 // controller.New
@@ -31,8 +31,8 @@ import (
 // requests keep their queues.
 //
 // Managers can be wrapped several times, each time with the options of some controllers, or
-// for another type of requests. The options of a controller are those of the manager that it
-// was added to. Start the manager that was wrapped last.
+// for another type of requests. A controller has the options of the manager to which the
+// controller was added. Start the manager that was wrapped last.
 //
 // A controller has a field for its queue, which is set by its name. If a version of
 // controller-runtime has no such field, Add returns an error. WrapManager panics if the
@@ -55,7 +55,7 @@ type term struct {
 }
 
 // Start implements [manager.Manager]. When the leadership is lost, Start of the manager
-// below returns, and the caller may end ctx because of that. The controllers learn of the end
+// below returns, and the caller may then end ctx. The controllers learn of the end
 // later. So the end of ctx is noted only while Start of the manager below runs, and that
 // manager gets a context which ends after the note.
 func (w *wrapped[R]) Start(ctx context.Context) error {

@@ -35,7 +35,7 @@ type Options[R comparable] struct {
 	// [workqueue.TypedRateLimitingQueueConfig].
 	StrictBackoff bool
 
-	// Quiet puts an add off until its item was not added for that long, so that a
+	// Quiet puts an add off until its item was not added for the time Quiet, so that a
 	// burst of events leads to one reconcile. Most is how long the item is put off at most,
 	// from the first add on; 0 is no bound. Adds that name a delay, a limiter or a
 	// priority other than 0 are not put off, which includes the initial list. If the Order
@@ -46,24 +46,25 @@ type Options[R comparable] struct {
 	// cause [workqueue.ErrReAdded]. If the reconcile then returns an error that wraps
 	// [context.Canceled] or the cause, the reconcile was cut short. The error is dropped:
 	// nothing is logged or counted as a failure. The next reconcile of the object follows
-	// at once, also if the change was taken back by [Queue.Remove]. Its priority is that of
-	// the change or of the reconcile that was cut short, whichever is higher.
+	// at once, also if the change was taken back by [Queue.Remove]. Its priority is the
+	// higher of the priorities of the change and of the reconcile that was cut short.
 	//
-	// A reconcile that writes to its own object cancels itself. MaxCancels bounds that.
+	// A reconcile that writes to its own object cancels itself. MaxCancels bounds the number of times.
 	CancelOnReAdd bool
 
 	// MaxCancels is how many reconciles of an object in a row CancelOnReAdd may cut short;
-	// 0 stands for [workqueue.DefaultMaxCancels]. The next reconcile is not cancelled, so that it can come to an end.
+	// 0 stands for [workqueue.DefaultMaxCancels]. The next reconcile is
+	// not cancelled, and so can come to an end.
 	MaxCancels int
 
 	// AtEnd is what becomes of the queue when the manager ends because the context of its
 	// Start has ended. [workqueue.EndStop], the zero value, is the end of
-	// controller-runtime: what is queued is dropped. With [workqueue.EndDrain], workers
-	// finish what is queued, as long as Grace lasts. What waits is dropped, and what fails
-	// then is not retried. [workqueue.EndKeep] panics.
+	// controller-runtime: queued items are dropped. With [workqueue.EndDrain], workers
+	// finish the queued items, as long as Grace lasts. Waiting items are dropped, and an item
+	// that fails during the drain is not retried. [workqueue.EndKeep] panics.
 	//
 	// A manager that ends for another reason, such as the loss of its leadership, always
-	// drops what is queued.
+	// drops the queued items.
 	AtEnd workqueue.End
 
 	// Grace is how long the contexts of reconciles outlast the context of the manager's

@@ -111,21 +111,21 @@ func (q *Queue[R]) outlive(ctx context.Context) (context.Context, context.Cancel
 }
 
 // ReAddContext returns a context that ends when the item of this reconcile is added
-// again, as it is when its object changes: work on the old state can stop, or look at
-// the new state. The cause is [workqueue.ErrReAdded] then. The context ends with ctx too.
+// again, because its object has changed: work on the old state can stop, or look at
+// the new state. The cause is then [workqueue.ErrReAdded]. The context ends with ctx too.
 // The CancelFunc releases the context; it must be called.
 //
 // ctx must be the context of a reconciler that [Binding.Reconciler] or [WrapManager] has
-// wrapped, or derived from it. With any other, as in a test that calls Reconcile, the
-// returned context ends with ctx alone.
+// wrapped, or derived from such a context. With any other context, as in a test that calls
+// Reconcile, the returned context ends with ctx alone.
 //
 // A reconcile that stops early returns a Result with a RequeueAfter, however short. Without
-// one, the work is lost if [Queue.Remove] takes the add back, and a resync of low priority
+// a RequeueAfter, the work is lost if [Queue.Remove] takes the add back, and a resync of low priority
 // moves an urgent item behind all others.
 //
-// Beware of a reconcile that writes to its own object: the event of that write adds
+// Beware of a reconcile that writes to its own object: the event of the write adds
 // the item again, and ends the context. Call ReAddContext after the write, before the part
-// that is worth stopping. Or use CancelOnReAdd of the [Options], which has a bound.
+// worth stopping. Or use CancelOnReAdd of the [Options], which has a bound.
 func ReAddContext[R comparable](ctx context.Context, item R) (context.Context, context.CancelFunc) {
 	if q, ok := ctx.Value(queueKey[R]{}).(*Queue[R]); ok {
 		return q.ReAddContext(ctx, item)

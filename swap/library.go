@@ -17,12 +17,12 @@ import (
 )
 
 // aliases is the text of the package that replaces client-go's: names for ours. The compat
-// module generates the text, and tests that no name is missing.
+// module generates the text, and tests the text for missing names.
 //
 //go:embed internal/aliases/aliases.go
 var aliases string
 
-// A library is the module that is built in.
+// A library is the module for the build.
 type library struct {
 	named   string // by the flag -library
 	version string
@@ -30,7 +30,7 @@ type library struct {
 	mod     *modFile
 }
 
-// unreleased is the version of a module that is required and always replaced.
+// unreleased is the version of a required module that is always replaced.
 const unreleased = "v0.0.0-00010101000000-000000000000"
 
 // resolve finds the library, by default the version of this command, which fits the aliases.

@@ -1,18 +1,18 @@
 // Package wait repeats a function with a pause in between, and says how long the pauses
 // are: the backoff part of k8s.io/apimachinery/pkg/util/wait, without its dependencies.
-// Use it for retries that need no queue, such as a connection that is made again when it
-// breaks. The retries of many items belong in a queue: workqueue.Run has them, and
+// Use this package for retries without a queue, such as a connection that is made again after
+// a break. The retries of many items belong in a queue: workqueue.Run retries items, and
 // workqueue.NewTypedItemBackoffRateLimiter takes a [Backoff] for each item.
 //
 // The names are those of apimachinery v0.37.2, with the same signatures, fields and
 // methods: a program that uses no other name of util/wait compiles with the changed
-// import path. What apimachinery deprecates is deprecated here. A [Backoff] and a
+// import path. Names that apimachinery deprecates are deprecated here. A [Backoff] and a
 // [DelayFunc] convert to the types of the same names there, and a [BackoffManager] and a
-// [Timer] can be assigned to them.
+// [Timer] can be assigned to the interfaces of the same names.
 //
 // # Loops
 //
-// [Until], [NonSlidingUntil], [JitterUntil], [BackoffUntil] and [Forever], and those with
+// [Until], [NonSlidingUntil], [JitterUntil], [BackoffUntil] and [Forever], and the variants with
 // a context, run f again and again on the goroutine of the caller. [DelayFunc.Until] does
 // the same until a condition is met.
 //
@@ -39,7 +39,7 @@
 //     the tries in the condition.
 //   - ConditionFunc: use [ConditionWithContextFunc].
 //   - ErrWaitTimeout, ErrorInterrupted, Interrupted: nothing here returns such an error;
-//     that of a context is returned as it is.
+//     the error of a context is returned unchanged.
 //   - Group: use [sync.WaitGroup].
-//   - ContextForChannel, RealTimer, ForeverTestTimeout: nothing here needs one.
+//   - ContextForChannel, RealTimer, ForeverTestTimeout: nothing here needs these.
 package wait

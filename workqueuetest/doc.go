@@ -1,7 +1,7 @@
-// Package workqueuetest helps to test what works with a queue: event handlers that add
-// keys, handlers that [workqueue.Run] calls, and whole controllers.
+// Package workqueuetest is for tests of code with a queue: event handlers, the handlers of
+// [workqueue.Run], and whole controllers.
 //
-//   - [Handle] calls a handler once, as Run does, and returns what becomes of the item.
+//   - [Handle] calls a handler once, as Run does, and returns the calls of the queue that follow.
 //   - [New] returns a real queue that records each call, for Run and for workers of your own.
 //   - [Queue.WaitIdle] and [Queue.WaitEmpty] wait until the work is done, without polling.
 //

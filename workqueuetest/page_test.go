@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"regexp"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,35 +12,7 @@ import (
 	"github.com/seed16c08ea7/workqueue/workqueuetest"
 )
 
-// The code of docs/testing.md is that of the tests here, line by line.
-func TestPageHasTheCodeOfTests(t *testing.T) {
-	lines := make(map[string]bool)
-	for _, file := range []string{"page_test.go", "example_test.go"} {
-		for _, line := range strings.Split(read(t, file), "\n") {
-			lines[strings.TrimSpace(line)] = true
-		}
-	}
-	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(read(t, "../docs/testing.md"), -1)
-	if len(blocks) < 3 {
-		t.Fatalf("the page has %d blocks of code", len(blocks))
-	}
-	for _, block := range blocks {
-		for _, line := range strings.Split(block[1], "\n") {
-			if !lines[strings.TrimSpace(line)] {
-				t.Errorf("no test has the line %q", line)
-			}
-		}
-	}
-}
-
-func read(t *testing.T, file string) string {
-	t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
-}
+// The code of docs/testing.md, which a test of the root compares with this file.
 
 // An object is what the controller of the page is about.
 type object struct{ name, owner string }

@@ -13,11 +13,11 @@ import (
 
 // Options are the options of a [Queue]. The zero value is valid.
 type Options[T comparable] struct {
-	// Limiter spaces the retries; nil is the one that most controllers have,
+	// Limiter spaces the retries; nil is the limiter of most controllers,
 	// [workqueue.DefaultTypedControllerRateLimiter].
 	Limiter workqueue.TypedRateLimiter[T]
 
-	// Config is that of the queue.
+	// Config is the config of the queue.
 	Config workqueue.TypedRateLimitingQueueConfig[T]
 }
 
@@ -45,7 +45,7 @@ type Call[T comparable] struct {
 	Item T
 
 	// Delay is the duration that AddAfter, AddWith or Reschedule was called with, or the quiet
-	// time of Debounce. It is 0 for AddRateLimited, whose delay the limiter says.
+	// time of Debounce. Delay is 0 for AddRateLimited, whose delay the limiter says.
 	Delay time.Duration
 
 	// RateLimited and Priority are options of AddWith. For GetInfo, Priority is the
@@ -54,7 +54,7 @@ type Call[T comparable] struct {
 	Priority    int
 }
 
-// String returns the method, the item, and what else there is: "AddWith a 1m0s rate
+// String returns the method, the item, and all other fields that are set: "AddWith a 1m0s rate
 // limited, priority 5".
 func (c Call[T]) String() string {
 	s := fmt.Sprintf("%s %v", c.Method, c.Item)
@@ -108,7 +108,7 @@ func (q *Queue[T]) Calls() []Call[T] {
 	return values(q.calls)
 }
 
-// Take returns the calls that Calls would return, and forgets them.
+// Take returns the calls that Calls would return, and forgets the calls.
 func (q *Queue[T]) Take() []Call[T] {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -41,7 +41,9 @@ func chart(results []result, from origin) []byte {
 		c.text("head", 0, c.y+22, "start", s.name)
 		c.y += headHeight
 		for _, row := range rows {
-			c.row(row)
+			if !math.IsNaN(row.ratio(clientGo)) { // client-go has nothing to measure.
+				c.row(row)
+			}
 		}
 	}
 	var svg bytes.Buffer
@@ -61,8 +63,8 @@ func axisEnd(results []result) float64 {
 	const least, most = 3, 6
 	end := 0.0
 	for _, r := range results {
-		if !r.slow {
-			end = max(end, r.ratio(clientGo))
+		if ratio := r.ratio(clientGo); !r.slow && !math.IsNaN(ratio) { // max of a NaN is NaN.
+			end = max(end, ratio)
 		}
 	}
 	return min(max(math.Ceil(end), least), most)

@@ -107,7 +107,12 @@ func TestChartIsWellFormed(t *testing.T) {
 			ours: {100}, clientGo: {float64(80 + 60*(i%9))}, priority: {1000},
 		}})
 	}
+	// A scenario that client-go lacks has no bar, and takes no other bar away.
+	results[0].values = map[string]series{ours: {100}}
 	image := chart(results, origin{golang: "go", cpu: "A & B"})
+	if bytes.Contains(image, []byte("NaN")) || bytes.Contains(image, []byte("-92233")) {
+		t.Errorf("a bar without a length in\n%s", image)
+	}
 	for decoder := xml.NewDecoder(bytes.NewReader(image)); ; {
 		if _, err := decoder.Token(); errors.Is(err, io.EOF) {
 			break

@@ -1,0 +1,83 @@
+package ctrlqueue_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+	clientgo "k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/seed16c08ea7/workqueue"
+	"github.com/seed16c08ea7/workqueue/ctrlqueue"
+)
+
+// The code of README.md and of docs/migrating.md. Without an output an Example is compiled
+// and not run: a manager needs a cluster.
+
+func ExampleFor() {
+	_ = func(mgr manager.Manager, r reconcile.Reconciler) error {
+		binding := ctrlqueue.For(ctrlqueue.Options[reconcile.Request]{})
+		return ctrl.NewControllerManagedBy(mgr).
+			For(&corev1.Pod{}).
+			WithOptions(controller.Options{NewQueue: binding.NewQueue}).
+			Complete(binding.Reconciler(r))
+	}
+}
+
+func ExampleWrapManager() {
+	_ = func(ctx context.Context, config *rest.Config) error {
+		mgr, err := ctrl.NewManager(config, ctrl.Options{})
+		if err != nil {
+			return err
+		}
+		mgr = ctrlqueue.WrapManager(mgr, ctrlqueue.Options[reconcile.Request]{
+			AtEnd: workqueue.EndDrain,
+			Grace: 20 * time.Second, // less than GracefulShutdownTimeout, which is 30 s
+		})
+		// Add the controllers to mgr.
+		return mgr.Start(ctx)
+	}
+}
+
+func ExampleLookup() {
+	q, ok := ctrlqueue.Lookup[reconcile.Request]("pod")
+	if ok {
+		fmt.Println(q.Snapshot(10)) // what is queued, in flight and waiting, with priorities and failures
+	}
+}
+
+type uploader struct{}
+
+func (uploader) upload(context.Context, reconcile.Request) error { return nil }
+
+func (u uploader) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	changed, cancel := ctrlqueue.ReAddContext(ctx, req)
+	defer cancel()
+	err := u.upload(changed, req)
+	if context.Cause(changed) == workqueue.ErrReAdded {
+		return reconcile.Result{RequeueAfter: 1}, nil // A nanosecond.
+	}
+	return reconcile.Result{}, err
+}
+
+func ExampleReAddContext() {
+	var _ reconcile.Reconciler = uploader{}
+}
+
+// A queue of the root package, for a version of controller-runtime that ctrlqueue does not know.
+var _ = controller.Options{
+	NewQueue: func(name string, limiter clientgo.TypedRateLimiter[reconcile.Request]) clientgo.TypedRateLimitingInterface[reconcile.Request] {
+		return workqueue.NewTypedRateLimitingQueueWithConfig(limiter,
+			workqueue.TypedRateLimitingQueueConfig[reconcile.Request]{Name: name})
+	},
+}
+
+var _ = controller.Options{
+	NewQueue: ctrlqueue.For(ctrlqueue.Options[reconcile.Request]{}).NewQueue,
+}
