@@ -133,7 +133,8 @@
 //
 // In the terminology of the Go memory model, an Add synchronizes before the return of
 // the Get that hands the item out because of the Add. A Done synchronizes before the
-// return of the next Get of the same item. So the next worker with an item sees every
+// return of the next Get of the same item, and before the return of a WaitIdle, WaitEmpty,
+// Barrier or Drain that waited for the Done. So the next worker with an item sees every
 // write of a producer before Add, and every write of a worker before Done, without a
 // lock of its own.
 //

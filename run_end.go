@@ -110,8 +110,8 @@ func (r *runner[T]) isOpen() bool { return !r.typed.ShuttingDown() && !r.delayin
 // It reports true if the grace period was over first and another Run goes on to drain the
 // queue.
 //
-// No queue tells when nothing is left to do, so finish asks, at first every millisecond and
-// then less often.
+// WaitIdle does not wait for the items that wait after a failure, and WaitEmpty also waits for the
+// planned ones. So finish asks, at first every millisecond and then less often.
 func (r *runner[T]) finish() (handedOver bool) {
 	const most = 16 * time.Millisecond
 	for wait := time.Millisecond; r.hasWork(); wait = min(2*wait, most) {

@@ -401,3 +401,40 @@ func modelWaits(t *testing.T, config workqueue.TypedQueueConfig[int]) {
 		b.cancel()
 	}
 }
+
+// Each write of a worker before its Done is seen after the return of a wait for the Done. The race
+// detector tells otherwise.
+func TestWaitsSeeTheWritesOfTheWorkers(t *testing.T) {
+	for name, wait := range map[string]func(ctx context.Context, q *workqueue.TypedDelaying[int]) error{
+		"WaitIdle":  func(ctx context.Context, q *workqueue.TypedDelaying[int]) error { return q.WaitIdle(ctx) },
+		"WaitEmpty": func(ctx context.Context, q *workqueue.TypedDelaying[int]) error { return q.WaitEmpty(ctx) },
+		"Barrier":   func(ctx context.Context, q *workqueue.TypedDelaying[int]) error { return q.Barrier(ctx) },
+		"Drain":     func(ctx context.Context, q *workqueue.TypedDelaying[int]) error { return q.Drain(ctx) },
+	} {
+		const items = 200
+		for range 20 {
+			q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{})
+			var written [items]bool
+			for i := range items {
+				q.Add(i)
+			}
+			for range 3 {
+				go func() {
+					for item, shutdown := q.Get(); !shutdown; item, shutdown = q.Get() {
+						written[item] = true
+						q.Done(item)
+					}
+				}()
+			}
+			if err := wait(t.Context(), q); err != nil {
+				t.Fatal(err)
+			}
+			for i := range written {
+				if !written[i] {
+					t.Fatalf("%s: %d is not done", name, i)
+				}
+			}
+			q.ShutDown()
+		}
+	}
+}
