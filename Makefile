@@ -2,7 +2,7 @@
 # the others: it prints what stands behind ## at each target. Durations there are of
 # two cores, with a filled build cache.
 
-MODULES     := . compat ctrlqueue examples integration reliability
+MODULES     := . compat ctrlqueue examples integration otel reliability
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOCYCLO     := github.com/fzipp/gocyclo/cmd/gocyclo@v0.6.0
 GOCOGNIT    := github.com/uudashr/gocognit/cmd/gocognit@v1.3.0
@@ -14,7 +14,7 @@ DURATION    := 60s
 # those of compat/swap take on two cores that have other work.
 HANGS       := -timeout 1h
 
-.PHONY: all help quick run test docs lint vet tidy cyclo prose test-swap test-386 fuzz bench bench-smoke cover monitoring integration apiserver apiserver-test linearizability stress stress-peers soak mutate minimums swap-programs
+.PHONY: all help quick run test docs lint vet tidy cyclo prose test-swap test-386 fuzz bench bench-smoke cover monitoring integration apiserver apiserver-test linearizability stress stress-peers soak mutate minimums release-check swap-programs
 
 all: lint test ## the linters and all tests
 
@@ -51,6 +51,7 @@ test: ## every test of every module, with the race detector; about 5 minutes
 	go test -C ctrlqueue $(HANGS) -race -shuffle=on ./...
 	go test -C examples $(HANGS) -race -shuffle=on ./...
 	go test -C integration $(HANGS) -race -shuffle=on ./...
+	go test -C otel $(HANGS) -race -shuffle=on ./...
 	go test -C reliability $(HANGS) -race -shuffle=on ./...
 	go test -C reliability $(HANGS) -shuffle=on . ./linearizability
 
@@ -92,6 +93,10 @@ prose: ## words that point, of 100 in comments and on pages, by file
 # Every program that uses the library is lifted to what its go.mod requires.
 minimums: ## the root tests with the lowest Go and modules, and with the newest; 2 minutes
 	.ci/minimums
+
+# Changes nothing. Compares with the last tag v*, and says so if there is none.
+release-check: ## API, licences, other systems, and the modules from a proxy; up to 6 minutes the first time
+	go run -C compat ./release
 
 # Their own tests before and after the swap, and what the running program has for a
 # queue. Fetches them.
