@@ -9,6 +9,7 @@ GOCOGNIT    := github.com/uudashr/gocognit/cmd/gocognit@v1.3.0
 RUNS        := 40000
 HISTORIES   := 1000000
 DURATION    := 60s
+CHECKS      := api,licences,builds,proxy
 
 # The ten minutes that go test gives the tests of a package are not much more than what
 # those of compat/swap take on two cores that have other work.
@@ -96,7 +97,7 @@ minimums: ## the root tests with the lowest Go and modules, and with the newest;
 
 # Changes nothing. Compares with the last tag v*, and says so if there is none.
 release-check: ## API, licences, other systems, and the modules from a proxy; up to 6 minutes the first time
-	go run -C compat ./release
+	go run -C compat ./release -only $(CHECKS)
 
 # Their own tests before and after the swap, and what the running program has for a
 # queue. Fetches them.
