@@ -139,8 +139,14 @@ type entry struct {
 	points  []Point
 }
 
-// acquire returns whether the request has got its turn.
+// acquire reports whether the request has got its turn. A turn that is free is taken also if the
+// context has ended: the request may have waited for another queue.
 func (e *entry) acquire(ctx context.Context) bool {
+	select {
+	case e.turn <- struct{}{}:
+		return true
+	default:
+	}
 	select {
 	case e.turn <- struct{}{}:
 		return true
