@@ -15,7 +15,7 @@ CHECKS      := api,licences,builds,proxy
 # those of compat/swap take on two cores that have other work.
 HANGS       := -timeout 1h
 
-.PHONY: all help quick run test docs lint vet tidy cyclo prose test-swap test-386 fuzz bench bench-smoke cover monitoring integration apiserver apiserver-test linearizability stress stress-peers soak mutate minimums release-check swap-programs
+.PHONY: all help quick run test docs lint vet tidy cyclo prose test-swap test-386 fuzz bench bench-smoke cover monitoring integration page apiserver apiserver-test linearizability stress stress-peers soak mutate minimums release-check swap-programs
 
 all: lint test ## the linters and all tests
 
@@ -152,6 +152,10 @@ monitoring: ## alert rules and dashboard against promtool; 27 s
 
 integration: ## a real Prometheus server against a running example; 47 s
 	go run -C integration ./prometheus ..
+
+# Takes Chromium from the PATH, or else downloads and unpacks the Debian package.
+page: ## the page of debugpage in a real browser, against the queue; 30 s
+	go run -C integration ./page ..
 
 # kube-apiserver and etcd, built from Go modules, once for each user. They are started
 # on loopback by what needs them, and end with it.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/seed16c08ea7/workqueue"
+	"github.com/seed16c08ea7/workqueue/debugpage"
 	"golang.org/x/time/rate"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -74,6 +75,11 @@ type Options[R comparable] struct {
 
 	// Clock tells the time that delays are measured in; nil is the real one.
 	Clock clock.WithTicker
+
+	// Page shows the queue of each controller under the name of the controller, from the start of
+	// the controller until the shutdown of its queue. The page keeps the queue in memory
+	// meanwhile. nil is no page.
+	Page *debugpage.Page
 
 	// Logger is told of panics in foreign code on the goroutine of the queue, of a
 	// drain whose time is over, and of an object that has used up MaxCancels. If nil, it is

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/seed16c08ea7/workqueue"
+	"github.com/seed16c08ea7/workqueue/debugpage"
 	clientgo "k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -42,7 +43,7 @@ type Queue[R comparable] struct {
 
 	grace    func() grace // the same for all calls
 	draining sync.Once    // makes one of several shutdowns begin the drain
-	release  func()       // makes Lookup forget the queue
+	release  func()       // makes Lookup and the page forget the queue
 }
 
 var _ priorityqueue.PriorityQueue[int] = (*Queue[int])(nil)
@@ -70,6 +71,10 @@ func newQueue[R comparable](b *Binding[R], name string, limiter clientgo.TypedRa
 	q.over, q.cancel = context.WithCancel(context.Background())
 	q.grace = sync.OnceValue(q.newGrace)
 	q.release = register(q)
+	if options.Page != nil {
+		unregister, remove := q.release, debugpage.Add(options.Page, name, q.queue)
+		q.release = func() { unregister(); remove() }
+	}
 	return q
 }
 

@@ -1,7 +1,9 @@
 package ctrlqueue_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"net/http/httptest"
 	"runtime"
 	"slices"
 	"strings"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/seed16c08ea7/workqueue"
 	"github.com/seed16c08ea7/workqueue/ctrlqueue"
+	"github.com/seed16c08ea7/workqueue/debugpage"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 )
 
@@ -387,4 +390,36 @@ func mustPanic(t *testing.T, want string, call func()) {
 		}
 	}()
 	call()
+}
+
+func TestPageShowsTheQueuesThatRun(t *testing.T) {
+	page := debugpage.New(debugpage.Options{})
+	shown := func() string {
+		answer := httptest.NewRecorder()
+		page.ServeHTTP(answer, httptest.NewRequest("GET", "/?format=json", nil))
+		var report debugpage.Report
+		if err := json.Unmarshal(answer.Body.Bytes(), &report); err != nil {
+			t.Fatal(err)
+		}
+		names := []string{}
+		for _, q := range report.Queues {
+			names = append(names, fmt.Sprint(q.Name, " ", q.Depth))
+		}
+		return strings.Join(names, ", ")
+	}
+	options := stringOptions{Page: page}
+	first := ctrlqueue.For(options).NewQueue("TestPage-first", nil)
+	second := ctrlqueue.For(options).NewQueue("TestPage-second", nil)
+	first.Add("a")
+	if got := shown(); got != "TestPage-first 1, TestPage-second 0" {
+		t.Errorf("the page shows %s", got)
+	}
+	first.ShutDown()
+	if got := shown(); got != "TestPage-second 0" {
+		t.Errorf("after a shutdown the page shows %s", got)
+	}
+	second.ShutDownWithDrain()
+	if got := shown(); got != "" {
+		t.Errorf("after both shutdowns the page shows %s", got)
+	}
 }

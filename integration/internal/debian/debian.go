@@ -29,8 +29,38 @@ func Program(ctx context.Context, pkg, name string) (string, error) {
 	return exec.LookPath(filepath.Join(root, "usr", "bin", name))
 }
 
+// Browser returns the path of Chromium, and the environment in which the program starts. A Chromium
+// on the PATH comes first. Otherwise Browser downloads the package and the dependencies that the
+// machine lacks, once for each user, and unpacks them side by side as Program does.
+func Browser(ctx context.Context) (path string, env []string, err error) {
+	if path, err := exec.LookPath("chromium"); err == nil {
+		return path, nil, nil
+	}
+	root, err := cached(ctx, "chromium", downloadAll)
+	if err != nil {
+		return "", nil, fmt.Errorf("chromium is not on the PATH and not to be had from the Debian package chromium: %w", err)
+	}
+	// Libraries are in the directory of the architecture, and in directories below.
+	var dirs []string
+	for _, pattern := range []string{"lib/*-linux-gnu", "usr/lib/*-linux-gnu", "usr/lib/*-linux-gnu/pulseaudio"} {
+		found, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			return "", nil, err
+		}
+		dirs = append(dirs, found...)
+	}
+	path, err = exec.LookPath(filepath.Join(root, "usr", "lib", "chromium", "chromium"))
+	return path, []string{"LD_LIBRARY_PATH=" + strings.Join(dirs, ":")}, err
+}
+
 // unpacked returns the directory with the contents of a package.
 func unpacked(ctx context.Context, pkg string) (string, error) {
+	return cached(ctx, pkg, download)
+}
+
+// cached returns the directory with what download has unpacked, and calls download unless an
+// earlier run has done so.
+func cached(ctx context.Context, pkg string, download func(ctx context.Context, dir, pkg string) (string, error)) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil { // No home directory, as in some build services.
 		cache = os.TempDir()
@@ -60,15 +90,53 @@ func unpacked(ctx context.Context, pkg string) (string, error) {
 	return dir, nil
 }
 
-// download downloads a package into dir, and unpacks the package there. The lists of
-// packages are downloaded into dir as well: a new machine has no lists, an old machine
-// has stale lists, and only root may update the lists of the system.
+// download downloads a package into dir, and unpacks the package there.
 func download(ctx context.Context, dir, pkg string) (contents string, err error) {
+	if err := get(ctx, dir, "download", pkg); err != nil {
+		return "", err
+	}
+	found, err := filepath.Glob(filepath.Join(dir, pkg+"_*.deb"))
+	if err != nil || len(found) != 1 {
+		return "", fmt.Errorf("apt-get download left %d packages", len(found))
+	}
+	return unpack(ctx, dir, found)
+}
+
+// downloadAll is download with the dependencies that the machine lacks. apt-get downloads what it
+// would install, and does not install it.
+func downloadAll(ctx context.Context, dir, pkg string) (contents string, err error) {
+	if err := get(ctx, dir, "install", "--download-only", "--no-install-recommends", "-y", "-o", "Debug::NoLocking=1", pkg); err != nil {
+		return "", err
+	}
+	found, err := filepath.Glob(filepath.Join(dir, "archives", "archives", "*.deb"))
+	if err != nil || len(found) == 0 {
+		return "", fmt.Errorf("apt-get install left no package: %v", err)
+	}
+	return unpack(ctx, dir, found)
+}
+
+func unpack(ctx context.Context, dir string, packages []string) (contents string, err error) {
+	contents = filepath.Join(dir, "contents")
+	for _, p := range packages {
+		if err := run(ctx, dir, "dpkg-deb", "-x", p, contents); err != nil {
+			return "", err
+		}
+	}
+	return contents, nil
+}
+
+// get calls apt-get with lists of packages that get downloads into dir: a new machine has no lists,
+// an old machine has stale lists, and only root may update the lists of the system.
+func get(ctx context.Context, dir string, args ...string) error {
 	lists, archives := filepath.Join(dir, "lists"), filepath.Join(dir, "archives")
 	for _, d := range []string{lists, archives} {
 		if err := os.MkdirAll(filepath.Join(d, "partial"), 0o755); err != nil {
-			return "", err
+			return err
 		}
+	}
+	// apt-get puts what it would install into a directory of its own.
+	if err := os.MkdirAll(filepath.Join(archives, "archives", "partial"), 0o755); err != nil {
+		return err
 	}
 	apt := func(args ...string) error {
 		// As root, apt-get would download as another user, who cannot write to dir.
@@ -77,17 +145,9 @@ func download(ctx context.Context, dir, pkg string) (contents string, err error)
 			"-o", "APT::Sandbox::User=root", "-o", "Acquire::Retries=3"}, args...)...)
 	}
 	if err := apt("update"); err != nil {
-		return "", err
+		return err
 	}
-	if err := apt("download", pkg); err != nil {
-		return "", err
-	}
-	found, err := filepath.Glob(filepath.Join(dir, pkg+"_*.deb"))
-	if err != nil || len(found) != 1 {
-		return "", fmt.Errorf("apt-get download left %d packages", len(found))
-	}
-	contents = filepath.Join(dir, "contents")
-	return contents, run(ctx, dir, "dpkg-deb", "-x", found[0], contents)
+	return apt(args...)
 }
 
 // run runs a command. Its output appears only in the error.

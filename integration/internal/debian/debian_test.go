@@ -16,6 +16,7 @@ const (
 echo "apt-get $*" >>"$LOG"
 case "$*" in
 *" download tool") echo archive >tool_1.0_amd64.deb ;;
+*" install "*" chromium") echo archive >archives/archives/chromium_1.0_amd64.deb; echo archive >archives/archives/library_1.0_amd64.deb ;;
 *" download gone") echo "E: no such package" >&2; exit 100 ;;
 esac
 `
@@ -24,6 +25,9 @@ echo "dpkg-deb $*" >>"$LOG"
 /bin/mkdir -p "$3/usr/bin"
 echo '#!/bin/sh' >"$3/usr/bin/tool"
 /bin/chmod +x "$3/usr/bin/tool"
+/bin/mkdir -p "$3/usr/lib/chromium" "$3/usr/lib/x86_64-linux-gnu"
+echo '#!/bin/sh' >"$3/usr/lib/chromium/chromium"
+/bin/chmod +x "$3/usr/lib/chromium/chromium"
 `
 )
 
@@ -81,6 +85,20 @@ func TestPackageIsDownloadedOnceAndNotInstalled(t *testing.T) {
 	left, err := filepath.Glob(filepath.Join(cache, "workqueue-integration", "*"))
 	if err != nil || len(left) != 1 {
 		t.Errorf("left in the cache: %v, %v", left, err)
+	}
+}
+
+func TestBrowserComesWithItsLibraries(t *testing.T) {
+	_, cache, log := machine(t)
+	for range 2 {
+		path, env, err := debian.Browser(t.Context())
+		if err != nil || !strings.HasPrefix(path, cache) || len(env) != 1 || !strings.Contains(env[0], "/usr/lib/x86_64-linux-gnu") {
+			t.Fatalf("got %q, %q, %v", path, env, err)
+		}
+	}
+	text, err := os.ReadFile(log)
+	if calls := strings.Split(strings.TrimSpace(string(text)), "\n"); err != nil || len(calls) != 4 || !strings.Contains(calls[1], "--download-only") {
+		t.Errorf("want one update, one download and two extractions, got %v\n%s", err, text)
 	}
 }
 

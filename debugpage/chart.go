@@ -1,0 +1,226 @@
+package debugpage
+
+import (
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"fmt"
+	"html/template"
+	"math"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// maxPoints is how many points a queue keeps for its charts.
+const maxPoints = 120
+
+func pointOf(now time.Time, s *Summary) Point {
+	return Point{
+		Time: now, Depth: s.Depth, InFlight: s.InFlight, Waiting: s.Waiting,
+		OldestItem: s.OldestItem, LongestRunning: s.LongestRunning,
+		Adds: s.Adds, Done: s.Done, Retries: s.Retries,
+	}
+}
+
+// record appends a point, unless the last one is of the same second.
+func record(points []Point, p Point) []Point {
+	if n := len(points); n > 0 && p.Time.Sub(points[n-1].Time) < fresh {
+		return points
+	}
+	if len(points) == maxPoints {
+		copy(points, points[1:])
+		points = points[:maxPoints-1]
+	}
+	return append(points, p)
+}
+
+// A chart is a line over time.
+type chart struct {
+	Name      string
+	Now, Most string
+	Line      string // the points of a polyline, in the box of width by height
+	Area      string // the same, closed at the bottom
+}
+
+const (
+	width  = 300
+	height = 60
+)
+
+// charts returns the charts of a queue: of what the queue has, and if the queue counts, the rates.
+func charts(d *Detail) (shown []chart) {
+	whole := func(v float64) string { return group(int(v)) }
+	add := func(name string, format func(float64) string, value func(Point) float64) {
+		shown = append(shown, newChart(name, d.Points, format, func(i int) float64 { return value(d.Points[i]) }))
+	}
+	add("Depth", whole, func(p Point) float64 { return float64(p.Depth) })
+	add("In flight", whole, func(p Point) float64 { return float64(p.InFlight) })
+	add("Waiting", whole, func(p Point) float64 { return float64(p.Waiting) })
+	add("Oldest queued", shortDuration, func(p Point) float64 { return p.OldestItem })
+	add("Longest in flight", shortDuration, func(p Point) float64 { return p.LongestRunning })
+	if d.Counted && len(d.Points) > 1 {
+		rate := func(name string, count func(Point) uint64) {
+			shown = append(shown, newChart(name, d.Points[1:], shortRate, func(i int) float64 {
+				a, b := d.Points[i], d.Points[i+1]
+				return float64(count(b)-count(a)) / b.Time.Sub(a.Time).Seconds()
+			}))
+		}
+		rate("Adds", func(p Point) uint64 { return p.Adds })
+		rate("Done", func(p Point) uint64 { return p.Done })
+		rate("Retries", func(p Point) uint64 { return p.Retries })
+	}
+	return shown
+}
+
+// newChart draws one value for each point. The distance of two points is that of their times:
+// requests come at any time.
+func newChart(name string, points []Point, format func(float64) string, value func(i int) float64) chart {
+	if len(points) == 0 {
+		return chart{Name: name, Now: format(0), Most: format(0)}
+	}
+	first, last := points[0].Time, points[len(points)-1].Time
+	whole, most := last.Sub(first).Seconds(), 0.0
+	for i := range points {
+		most = max(most, value(i))
+	}
+	var line strings.Builder
+	for i, p := range points {
+		x, y := float64(width), float64(height)
+		if whole > 0 {
+			x = p.Time.Sub(first).Seconds() / whole * width
+		}
+		if most > 0 {
+			y = height - value(i)/most*(height-2)
+		}
+		fmt.Fprintf(&line, "%.1f,%.1f ", x, y)
+	}
+	c := chart{Name: name, Now: format(value(len(points) - 1)), Most: format(most), Line: strings.TrimSpace(line.String())}
+	c.Area = fmt.Sprintf("0,%d %s %d,%d", height, c.Line, width, height)
+	return c
+}
+
+// spark returns the chart of the depth, for a line of the table of all queues.
+func spark(s Summary) chart {
+	return newChart("Depth", s.points, func(float64) string { return "" }, func(i int) float64 { return float64(s.points[i].Depth) })
+}
+
+// bar returns the width of a bar out of 100.
+func bar(n, most int) string {
+	if most == 0 {
+		return "0"
+	}
+	return strconv.FormatFloat(100*float64(n)/float64(most), 'f', 1, 64)
+}
+
+func deepest(parts []Part) (most int) {
+	for _, p := range parts {
+		most = max(most, p.Depth)
+	}
+	return most
+}
+
+func fullest(line []Span) (most int) {
+	for _, s := range line {
+		most = max(most, s.Items)
+	}
+	return most
+}
+
+// spanName says when the items of part i of the time line are due.
+func spanName(line []Span, i int) string {
+	switch {
+	case i == 0:
+		return "in less than " + shortDuration(line[0].Below)
+	case i == len(line)-1:
+		return "later"
+	}
+	return "in less than " + shortDuration(line[i].Below)
+}
+
+// group returns a number with a comma between groups of three digits.
+func group[N int | uint64](n N) string {
+	digits := fmt.Sprint(n)
+	for i := len(digits) - 3; i > 0 && digits[i-1] != '-'; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}
+
+// shortDuration returns seconds with two or three digits, in the unit that fits.
+func shortDuration(seconds float64) string {
+	switch abs := math.Abs(seconds); {
+	case abs == 0:
+		return "0 s"
+	case abs < 1:
+		return fmt.Sprintf("%.0f ms", seconds*1000)
+	case abs < 10:
+		return strings.Replace(fmt.Sprintf("%.1f s", seconds), ".0", "", 1)
+	case abs < 60:
+		return fmt.Sprintf("%.0f s", seconds)
+	}
+	d := time.Duration(seconds * float64(time.Second)).Round(time.Second)
+	h, m, s := int(d.Hours()), int(d.Minutes())%60, int(d.Seconds())%60
+	switch {
+	case h == 0:
+		return strings.TrimSuffix(fmt.Sprintf("%d m %d s", m, s), " 0 s")
+	case h < 48 && h > -48:
+		return strings.TrimSuffix(fmt.Sprintf("%d h %d m", h, m), " 0 m")
+	}
+	return fmt.Sprintf("%d d", h/24)
+}
+
+// age is shortDuration, and a dash for a time that is not known.
+func age(seconds float64) string {
+	if seconds == 0 {
+		return "–"
+	}
+	return shortDuration(seconds)
+}
+
+func shortRate(perSecond float64) string {
+	if perSecond < 10 && perSecond != math.Trunc(perSecond) {
+		return fmt.Sprintf("%.1f/s", perSecond)
+	}
+	return group(int(perSecond)) + "/s"
+}
+
+var (
+	//go:embed page.html
+	page string
+	//go:embed page.css
+	style string
+
+	html = template.Must(template.New("page").Funcs(template.FuncMap{
+		"age": age, "bar": bar, "charts": charts, "deepest": deepest, "duration": shortDuration,
+		"fullest": fullest, "group": group[int], "count": group[uint64], "spanName": spanName, "spark": spark,
+		"stateName": func(state string) string { return strings.ReplaceAll(state, "_", " ") },
+		"style":     func() template.CSS { return template.CSS(style) },
+	}).Parse(page))
+
+	// policy lets the browser load nothing and run nothing. The style of the page is named by
+	// its hash.
+	policy = func() string {
+		sum := sha256.Sum256([]byte(style))
+		return fmt.Sprintf("default-src 'none'; style-src 'sha256-%s'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+			base64.StdEncoding.EncodeToString(sum[:]))
+	}()
+)
+
+// With returns the link to this page with some parameters set to other values; "" leaves a
+// parameter out. A link is relative, as the page does not know where it is mounted.
+func (v *view) With(pairs ...string) template.URL {
+	query := url.Values{}
+	for _, name := range []string{"queue", "search", "refresh"} {
+		if value := v.query.Get(name); value != "" {
+			query.Set(name, value)
+		}
+	}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if query.Set(pairs[i], pairs[i+1]); pairs[i+1] == "" {
+			query.Del(pairs[i])
+		}
+	}
+	return template.URL("?" + query.Encode())
+}

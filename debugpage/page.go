@@ -1,0 +1,291 @@
+package debugpage
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/seed16c08ea7/workqueue"
+)
+
+const (
+	maxQueues  = 500
+	maxSearch  = 200         // bytes
+	maxRefresh = 3600        // seconds
+	fresh      = time.Second // for how long the reading of a queue is shown again
+	patience   = 5 * time.Second
+)
+
+// Options are the options of a [Page]. The zero value is valid.
+type Options struct {
+	// Title is the title of the page, such as the name of the program. "" is "Work queues".
+	Title string
+
+	// Redact returns what the page may show of a key or of the name of a group. The text of a key
+	// is that of [fmt.Sprint], of any length. Redact may be called concurrently. A search finds
+	// only what Redact returns. nil shows the keys as they are.
+	Redact func(key string) string
+
+	// Stuck is how long an item may be in flight before the page marks the item; 0 is a minute.
+	// A queue knows these times if it has metrics or KeepTimes.
+	Stuck time.Duration
+}
+
+// Queue are the methods of a queue that the page calls. The queues of the package workqueue have
+// the methods, and types that embed such a queue.
+type Queue[T comparable] interface {
+	Stats() workqueue.QueueStats
+	Snapshot(limit int) workqueue.Snapshot[T]
+	Items() iter.Seq[workqueue.ItemInfo[T]]
+	ShuttingDown() bool
+}
+
+// A Page is an [http.Handler] that shows queues. [New] makes a Page. All methods may be called
+// concurrently. The package comment says what a request costs.
+type Page struct {
+	title string
+	show  shower
+	stuck time.Duration
+
+	mu     sync.Mutex
+	queues []*entry // guarded by mu, in the order of their names
+}
+
+// New returns a page without queues.
+func New(options Options) *Page {
+	return &Page{
+		title: cmp.Or(options.Title, "Work queues"),
+		show:  shower{options.Redact},
+		stuck: cmp.Or(options.Stuck, time.Minute),
+	}
+}
+
+// Add puts a queue on the page, until remove is called. remove may be called any number of times.
+// A queue stays on the page after its shutdown, and the page keeps the queue in memory.
+//
+// If the page has a queue of the name, the added queue gets a number behind its name: "name#2". The
+// shown name is the name with control characters escaped, cut after 200 characters.
+func Add[T comparable](p *Page, name string, q Queue[T]) (remove func()) {
+	e := &entry{
+		turn:   make(chan struct{}, 1),
+		stats:  q.Stats,
+		ending: q.ShuttingDown,
+		look:   func(l *look) { lookAt(q, l) },
+	}
+	p.add(e, cmp.Or(clean(name), "(no name)"))
+	return func() { p.remove(e) }
+}
+
+func (p *Page) add(e *entry, name string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e.name = name
+	at, taken := p.find(e.name)
+	for n := 2; taken; n++ {
+		e.name = fmt.Sprintf("%s#%d", name, n)
+		at, taken = p.find(e.name)
+	}
+	p.queues = slices.Insert(p.queues, at, e)
+}
+
+func (p *Page) remove(e *entry) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.queues = slices.DeleteFunc(p.queues, func(other *entry) bool { return other == e })
+}
+
+// find returns the place of a name in queues. The lock is held.
+func (p *Page) find(name string) (at int, found bool) {
+	return slices.BinarySearchFunc(p.queues, name, func(e *entry, name string) int { return cmp.Compare(e.name, name) })
+}
+
+// first returns the first queues, and how many queues there are.
+func (p *Page) first() (queues []*entry, total int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.queues[:min(len(p.queues), maxQueues)]), len(p.queues)
+}
+
+func (p *Page) named(name string) *entry {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if at, found := p.find(name); found {
+		return p.queues[at]
+	}
+	return nil
+}
+
+// An entry is a queue on the page, of any type of items.
+type entry struct {
+	name   string
+	stats  func() workqueue.QueueStats
+	ending func() bool
+	look   func(l *look)
+
+	// turn is a lock for which a request waits no longer than its context. The lock guards the
+	// fields below.
+	turn    chan struct{}
+	summary Summary
+	detail  Detail
+	points  []Point
+}
+
+// acquire reports whether the request has got its turn. A turn that is free is taken also if the
+// context has ended: the request may have waited for another queue.
+func (e *entry) acquire(ctx context.Context) bool {
+	select {
+	case e.turn <- struct{}{}:
+		return true
+	default:
+	}
+	select {
+	case e.turn <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (e *entry) release() { <-e.turn }
+
+// summarized returns the numbers of the queue.
+func (e *entry) summarized(ctx context.Context, p *Page) Summary {
+	if !e.acquire(ctx) {
+		return Summary{Name: e.name, Error: errBusy}
+	}
+	defer e.release()
+	if now := time.Now().UTC(); now.Sub(e.summary.read) >= fresh {
+		l := p.newLook(now, "")
+		e.summarize(l)
+	}
+	return e.summary
+}
+
+// detailed returns all about the queue, with the items that the search finds.
+func (e *entry) detailed(ctx context.Context, p *Page, search string) (Detail, bool) {
+	if !e.acquire(ctx) {
+		return Detail{}, false
+	}
+	defer e.release()
+	now := time.Now().UTC()
+	if now.Sub(e.detail.read) < fresh && e.detail.Search == search {
+		return e.detail, true
+	}
+	l := p.newLook(now, search)
+	e.summarize(l)
+	if failure := p.show.protect(func() { e.look(l) }); failure != "" {
+		l.detail.Error = failure
+	}
+	l.detail.Points = l.detail.points
+	e.detail = l.detail
+	return e.detail, true
+}
+
+func (p *Page) newLook(now time.Time, search string) *look {
+	return &look{show: p.show, stuck: p.stuck, now: now, search: search, detail: Detail{Search: search, Timeline: newTimeline()}}
+}
+
+func (e *entry) summarize(l *look) {
+	s := &l.detail.Summary
+	s.Name = e.name
+	s.Error = l.show.protect(func() { l.summarize(e.stats(), e.ending()) })
+	if s.Error == "" {
+		e.points = record(e.points, pointOf(l.now, s))
+	}
+	s.points = slices.Clone(e.points)
+	s.read = l.now
+	e.summary = *s
+}
+
+const errBusy = "the queue is busy with other requests of this page: try again"
+
+// A view is a request's reading of the page.
+type view struct {
+	Report
+
+	page    *Page
+	query   url.Values
+	Refresh int // seconds; 0 is none
+}
+
+// ServeHTTP answers GET and HEAD, with the queries that the package comment lists.
+func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	setHeaders(w.Header())
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		http.Error(w, "this page only reads", http.StatusMethodNotAllowed)
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), patience)
+	defer cancel()
+	v := &view{page: p, query: r.URL.Query()}
+	status := v.fill(ctx)
+	// The whole answer is made before the first byte is written: a slow reader holds nothing.
+	var body bytes.Buffer
+	var err error
+	if v.query.Get("format") == "json" {
+		w.Header().Set("Content-Type", "application/json")
+		encoder := json.NewEncoder(&body)
+		encoder.SetIndent("", "  ")
+		err = encoder.Encode(v.Report)
+	} else {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		err = html.Execute(&body, v)
+	}
+	if err != nil {
+		http.Error(w, "the page cannot be shown: "+err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.WriteHeader(status)
+	_, _ = w.Write(body.Bytes())
+}
+
+func setHeaders(h http.Header) {
+	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Security-Policy", policy)
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("X-Content-Type-Options", "nosniff")
+}
+
+// fill reads what the request asks for, and returns the status of the answer.
+func (v *view) fill(ctx context.Context) (status int) {
+	p := v.page
+	v.Title, v.Time = p.title, time.Now().UTC()
+	if n, err := strconv.Atoi(v.query.Get("refresh")); err == nil && n > 0 {
+		v.Refresh = min(n, maxRefresh)
+	}
+	queues, total := p.first()
+	v.QueuesTotal = total
+	if !v.query.Has("queue") {
+		for _, e := range queues {
+			v.Queues = append(v.Queues, e.summarized(ctx, p))
+		}
+		return http.StatusOK
+	}
+	search := searched(v.query.Get("search"))
+	e := p.named(v.query.Get("queue"))
+	switch {
+	case e == nil:
+		v.Error = fmt.Sprintf("there is no queue %q", clean(v.query.Get("queue")))
+		return http.StatusNotFound
+	case len(v.query.Get("search")) > maxSearch:
+		v.Error = fmt.Sprintf("a search has up to %d bytes", maxSearch)
+		return http.StatusBadRequest
+	}
+	d, ok := e.detailed(ctx, p, search)
+	if !ok {
+		v.Error = errBusy
+		return http.StatusServiceUnavailable
+	}
+	v.Queue, v.Time = &d, d.read.UTC()
+	return http.StatusOK
+}

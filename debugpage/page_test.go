@@ -1,0 +1,527 @@
+package debugpage_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unicode/utf8"
+
+	"github.com/seed16c08ea7/workqueue"
+	"github.com/seed16c08ea7/workqueue/debugpage"
+)
+
+type queueOf[T comparable] = workqueue.TypedRateLimiting[T]
+
+func newQueue[T comparable](t testing.TB) *queueOf[T] {
+	t.Helper()
+	q := workqueue.NewTypedRateLimiting(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[T](30*time.Second, time.Hour),
+		workqueue.TypedRateLimitingQueueConfig[T]{KeepTimes: true})
+	t.Cleanup(q.ShutDown)
+	return q
+}
+
+func get(t testing.TB, p http.Handler, query string) *httptest.ResponseRecorder {
+	t.Helper()
+	w := httptest.NewRecorder()
+	p.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/anywhere"+query, nil))
+	return w
+}
+
+func report(t testing.TB, p http.Handler, query string) debugpage.Report {
+	t.Helper()
+	var r debugpage.Report
+	body := get(t, p, query+"&format=json").Body.Bytes()
+	if err := json.Unmarshal(body, &r); err != nil {
+		t.Fatalf("%v in %s", err, body)
+	}
+	return r
+}
+
+// fill gives a queue two items in flight, and of the other states what the golden file has.
+func fill(q *queueOf[string]) {
+	q.AddAll("slow", "again", "next", "last")
+	q.Get()
+	q.Get()
+	time.Sleep(2 * time.Minute)
+	q.Add("again")
+	q.AddRateLimited("failing")
+	q.AddAfter("later", 3*time.Hour)
+	five := 5
+	q.AddWith(workqueue.AddOptions{Priority: &five}, "urgent")
+	time.Sleep(10 * time.Second)
+}
+
+// The golden file is the schema as programs see it: a change other than a new field breaks them.
+func TestJSONOfAQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue[string](t)
+		fill(q)
+		p := debugpage.New(debugpage.Options{Title: "golden"})
+		debugpage.Add(p, "a queue", q)
+		got := get(t, p, "?queue=a+queue&search=a&format=json")
+		if got.Header().Get("Content-Type") != "application/json" {
+			t.Error("got", got.Header())
+		}
+		compareGolden(t, "testdata/queue.json", got.Body.String())
+		compareGolden(t, "testdata/queues.json", get(t, p, "?format=json").Body.String())
+		q.ShutDown()
+	})
+}
+
+func compareGolden(t *testing.T, file, got string) {
+	t.Helper()
+	want, err := os.ReadFile(file)
+	if err == nil && string(want) == got {
+		return
+	}
+	t.Errorf("%s differs: %v; the test has written what it got. It got\n%s", file, err, got)
+	if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+		t.Error(err)
+	}
+}
+
+// The page of the schema names each field, and no other.
+func TestTheSchemaIsDocumented(t *testing.T) {
+	page, err := os.ReadFile("../docs/debugpage.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	types := []reflect.Type{
+		reflect.TypeFor[debugpage.Report](), reflect.TypeFor[debugpage.Summary](), reflect.TypeFor[debugpage.Detail](),
+		reflect.TypeFor[debugpage.Part](), reflect.TypeFor[debugpage.Item](), reflect.TypeFor[debugpage.Span](), reflect.TypeFor[debugpage.Point](),
+	}
+	for _, typ := range types {
+		_, section, _ := strings.Cut(string(page), "### "+typ.Name()+"\n")
+		section, _, _ = strings.Cut(section, "\n#")
+		fields := 0
+		for i := range typ.NumField() {
+			name, _, _ := strings.Cut(typ.Field(i).Tag.Get("json"), ",")
+			if name == "" {
+				continue
+			}
+			fields++
+			if !strings.Contains(section, "\n| `"+name+"` |") {
+				t.Errorf("the section %s has no row of %s", typ.Name(), name)
+			}
+		}
+		if rows := strings.Count(section, "\n| `"); rows != fields {
+			t.Errorf("the section %s has %d rows for %d fields", typ.Name(), rows, fields)
+		}
+	}
+}
+
+func TestPageShowsTheNumbersOfTheQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue[string](t)
+		fill(q)
+		p := debugpage.New(debugpage.Options{})
+		debugpage.Add(p, "q", q)
+		body := get(t, p, "?queue=q").Body.String()
+		for _, want := range []string{
+			`<dd id="depth">4</dd>`, `<dd id="in-flight">2</dd>`, `<dd id="waiting">2</dd>`, "2 m 10 s stuck",
+			"By priority", "10 s", "7 items were looked at",
+		} {
+			if !strings.Contains(body, want) {
+				t.Errorf("the page has no %s", want)
+			}
+		}
+		r := report(t, p, "?queue=q")
+		if n := len(r.Queue.InFlightItems); n != 2 || !r.Queue.InFlightItems[0].Stuck || !r.Queue.Stuck {
+			t.Errorf("got in flight %+v", r.Queue.InFlightItems)
+		}
+		if f := r.Queue.MostFailed; len(f) != 1 || f[0].Key != "failing" || f[0].Failures != 1 {
+			t.Errorf("got failures %+v", f)
+		}
+	})
+}
+
+func TestPointsAreTakenByRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue[string](t)
+		p := debugpage.New(debugpage.Options{})
+		debugpage.Add(p, "q", q)
+		for i := range 150 {
+			q.Add(fmt.Sprint(i))
+			get(t, p, "?queue=q")
+			get(t, p, "?")
+			time.Sleep(time.Second)
+		}
+		points := report(t, p, "?queue=q").Queue.Points
+		if len(points) != 120 || points[119].Depth != 150 || points[0].Depth != 32 {
+			t.Errorf("got %d points, %+v to %+v", len(points), points[0], points[len(points)-1])
+		}
+		if body := get(t, p, "?queue=q").Body.String(); strings.Count(body, "<polyline") != 5 {
+			t.Error("not all charts have a line")
+		}
+	})
+}
+
+var hostile = []string{
+	`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, "'; alert(1); '", "</style></svg></title><script>",
+	"javascript:alert(1)", "{{.Title}}", "\x00\x01\x1b[31m\r\n\t", "\xff\xfe\x80", "\u202eevil\u2066", "\ufeff\u200b",
+	strings.Repeat("<&>", 1<<19), strings.Repeat("\x00", 1<<20), `back\slash`, "",
+}
+
+func TestHostileKeysAndNames(t *testing.T) {
+	for _, key := range hostile {
+		q := newQueue[string](t)
+		q.Add(key)
+		q.AddAfter(key, time.Hour)
+		q.AddRateLimited(key + "x")
+		p := debugpage.New(debugpage.Options{})
+		debugpage.Add(p, key, q)
+		name := report(t, p, "?").Queues[0].Name
+		if key != "" && len(key) < 100 {
+			for _, search := range []string{key, name} { // As in the program, and as on the page.
+				if key == `back\slash` && search == key {
+					continue // This one only as on the page.
+				}
+				if r := report(t, p, "?queue="+url.QueryEscape(name)+"&search="+url.QueryEscape(search)); r.Queue.HitsTotal != 3 {
+					t.Errorf("%q: a search for %q found %d items, want 3", key, search, r.Queue.HitsTotal)
+				}
+			}
+		}
+		short := key[:min(len(key), 100)]
+		for _, query := range []string{"?", "?queue=" + url.QueryEscape(name) + "&search=" + url.QueryEscape(short), "?queue=" + url.QueryEscape(short)} {
+			for _, format := range []string{"", "&format=json"} {
+				w := get(t, p, query+format)
+				body := w.Body.String()
+				if len(body) > 40_000 {
+					t.Errorf("%.20q: an answer of %d bytes", key, len(body))
+				}
+				for _, bad := range []string{"<script", "<img", `href="java`, "\x00", "\x1b", "\u202e", "\u200b"} {
+					if strings.Contains(body, bad) {
+						t.Errorf("%.20q: %s%s has %q", key, query, format, bad)
+					}
+				}
+				if !utf8.ValidString(body) {
+					t.Errorf("%.20q: an answer that is not UTF-8", key)
+				}
+			}
+		}
+	}
+}
+
+type panics struct{ n int }
+
+func (panics) String() string { panic("a String that panics") }
+
+func TestKeysThatPanic(t *testing.T) {
+	q := newQueue[panics](t)
+	q.Add(panics{1})
+	p := debugpage.New(debugpage.Options{Redact: func(key string) string { panic("a Redact that panics with " + key) }})
+	debugpage.Add(p, "q", q)
+	w := get(t, p, "?queue=q")
+	if w.Code != 200 || !strings.Contains(w.Body.String(), "(Redact has panicked)") || strings.Contains(w.Body.String(), "a String") {
+		t.Errorf("got %d\n%s", w.Code, w.Body)
+	}
+	p = debugpage.New(debugpage.Options{})
+	debugpage.Add(p, "q", q)
+	if w := get(t, p, "?queue=q&search=panics"); w.Code != 200 || !strings.Contains(w.Body.String(), "a String that panics") {
+		t.Errorf("got %d\n%s", w.Code, w.Body)
+	}
+}
+
+// Somebody writes to what a pointer points to, and the race detector would see a page that reads.
+func TestKeysThatArePointers(t *testing.T) {
+	type object struct{ secret int }
+	q := newQueue[any](t)
+	o := &object{secret: 4711}
+	q.Add(o)
+	p := debugpage.New(debugpage.Options{})
+	debugpage.Add(p, "q", q)
+	var writer sync.WaitGroup
+	writer.Go(func() { o.secret++ })
+	body := get(t, p, "?queue=q").Body.String()
+	writer.Wait()
+	if strings.Contains(body, "471") || !strings.Contains(body, "object") {
+		t.Error("the page does not show the type of the pointer alone")
+	}
+}
+
+// A search for what is hidden finds nothing, or it would tell the secret letter by letter.
+func TestRedactionLeavesNoOracle(t *testing.T) {
+	q := newQueue[string](t)
+	secret := "user?token=abc"
+	q.AddAll(secret, "other")
+	q.AddAfter(secret, time.Hour)
+	q.AddRateLimited(secret)
+	redact := func(key string) string { before, _, _ := strings.Cut(key, "?"); return before }
+	p := debugpage.New(debugpage.Options{Redact: redact})
+	debugpage.Add(p, "q", q)
+	for search, want := range map[string]int{"token": 0, "abc": 0, "a": 0, "?": 0, "user": 2, "use": 2} {
+		r := report(t, p, "?queue=q&search="+url.QueryEscape(search))
+		if r.Queue.HitsTotal != want {
+			t.Errorf("a search for %q found %d items, want %d", search, r.Queue.HitsTotal, want)
+		}
+	}
+	if body := get(t, p, "?queue=q&search=user").Body.String(); strings.Contains(body, "token") || strings.Contains(body, "abc") {
+		t.Error("the page shows what Redact hides")
+	}
+	if r := report(t, p, "?queue=q&search="+strings.Repeat("a", 201)); r.Error == "" {
+		t.Error("a search of any length is taken")
+	}
+}
+
+// broken panics in the method of its name.
+type broken struct {
+	*queueOf[string]
+	method string
+}
+
+func (b broken) Items() iter.Seq[workqueue.ItemInfo[string]] {
+	if b.method == "Items" {
+		panic("Items of user?token=abc")
+	}
+	return b.queueOf.Items()
+}
+
+func (b broken) Stats() workqueue.QueueStats {
+	if b.method == "Stats" {
+		panic("Stats")
+	}
+	return b.queueOf.Stats()
+}
+
+func TestQueuesThatPanic(t *testing.T) {
+	redact := func(key string) string { before, _, _ := strings.Cut(key, "?"); return before }
+	p := debugpage.New(debugpage.Options{Redact: redact})
+	debugpage.Add(p, "fine", newQueue[string](t))
+	debugpage.Add(p, "items", broken{newQueue[string](t), "Items"})
+	debugpage.Add(p, "stats", broken{newQueue[string](t), "Stats"})
+	for name, want := range map[string]string{"fine": "", "items": "Items of user", "stats": "Stats"} {
+		for range 2 { // The first leaves no lock behind.
+			if r := report(t, p, "?queue="+name); r.Queue == nil || r.Queue.Error != want {
+				t.Errorf("%s: got %+v, want the error %q", name, r, want)
+			}
+		}
+	}
+	if r := report(t, p, "?"); len(r.Queues) != 3 || r.Queues[2].Error != "Stats" {
+		t.Errorf("got %+v", r.Queues)
+	}
+}
+
+func TestQueuesComeAndGo(t *testing.T) {
+	synctest.Test(t, testQueuesComeAndGo)
+}
+
+func testQueuesComeAndGo(t *testing.T) {
+	p := debugpage.New(debugpage.Options{})
+	if body := get(t, p, "?").Body.String(); !strings.Contains(body, "0 queues") {
+		t.Error("an empty page does not say so")
+	}
+	first, second := newQueue[string](t), newQueue[int](t)
+	first.Add("a")
+	removeFirst := debugpage.Add(p, "q", first)
+	removeSecond := debugpage.Add(p, "q", second)
+	names := func() (names []string) {
+		for _, q := range report(t, p, "?").Queues {
+			names = append(names, fmt.Sprint(q.Name, " ", q.Depth, " ", q.ShuttingDown))
+		}
+		return names
+	}
+	if got, want := fmt.Sprint(names()), "[q 1 false q#2 0 false]"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	removeFirst()
+	removeFirst()
+	if w := get(t, p, "?queue=q"); w.Code != http.StatusNotFound {
+		t.Errorf("a queue that was removed is shown: %d", w.Code)
+	}
+	debugpage.Add(p, "q", first)
+	removeSecond()
+	first.ShutDown()
+	time.Sleep(1100 * time.Millisecond) // The numbers of a second ago are shown again.
+	if got, want := fmt.Sprint(names()), "[q 1 true]"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if w := get(t, p, "?queue=q"); w.Code != 200 || !strings.Contains(w.Body.String(), "(shut down)") {
+		t.Errorf("a queue that was shut down: %d\n%s", w.Code, w.Body)
+	}
+}
+
+func TestRequestsOnlyRead(t *testing.T) {
+	p := debugpage.New(debugpage.Options{})
+	debugpage.Add(p, "q", newQueue[string](t))
+	for _, method := range []string{"POST", "PUT", "DELETE", "PATCH", "OPTIONS", "CONNECT", "TRACE", "FOO"} {
+		w := httptest.NewRecorder()
+		p.ServeHTTP(w, httptest.NewRequest(method, "/?queue=q", nil))
+		if w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != "GET, HEAD" {
+			t.Errorf("%s got %d", method, w.Code)
+		}
+	}
+	w := get(t, p, "?queue=q")
+	for header, want := range map[string]string{
+		"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Content-Security-Policy": "default-src 'none'; style-src 'sha256-",
+	} {
+		if !strings.HasPrefix(w.Header().Get(header), want) {
+			t.Errorf("%s is %q", header, w.Header().Get(header))
+		}
+	}
+	body := w.Body.String()
+	for _, bad := range []string{"<script", "http://", "https://", "src=", "style=", "url(", "ZgotmplZ"} {
+		if strings.Contains(body, bad) {
+			t.Errorf("the page has %s", bad)
+		}
+	}
+	server := httptest.NewServer(p)
+	defer server.Close()
+	answer, err := http.Head(server.URL + "?queue=q")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if rest, _ := io.ReadAll(answer.Body); answer.StatusCode != 200 || len(rest) != 0 {
+		t.Errorf("HEAD got %d and %d bytes", answer.StatusCode, len(rest))
+	}
+}
+
+func TestRefreshAndLinks(t *testing.T) {
+	p := debugpage.New(debugpage.Options{})
+	debugpage.Add(p, "a&b", newQueue[string](t))
+	body := get(t, p, "?queue=a%26b&refresh=5").Body.String()
+	for _, want := range []string{`http-equiv="refresh" content="5"`, `href="?format=json&amp;queue=a%26b"`, `href="?refresh=5"`} {
+		if !strings.Contains(body, want) {
+			t.Errorf("the page has no %s", want)
+		}
+	}
+	for _, refresh := range []string{"0", "-1", "x", ""} {
+		if strings.Contains(get(t, p, "?refresh="+refresh).Body.String(), "http-equiv") {
+			t.Errorf("refresh=%s refreshes", refresh)
+		}
+	}
+	if !strings.Contains(get(t, p, "?refresh=99999999").Body.String(), `content="3600"`) {
+		t.Error("a refresh has no bound")
+	}
+}
+
+// slow holds up a request that reads its items until release is closed.
+type slow struct {
+	*queueOf[string]
+	walking, release chan struct{}
+}
+
+func (s slow) Items() iter.Seq[workqueue.ItemInfo[string]] {
+	s.walking <- struct{}{}
+	<-s.release
+	return s.queueOf.Items()
+}
+
+func TestRequestsTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := slow{newQueue[string](t), make(chan struct{}, 9), make(chan struct{})}
+		p := debugpage.New(debugpage.Options{})
+		debugpage.Add(p, "slow", q)
+		debugpage.Add(p, "other", newQueue[string](t))
+		debugpage.Add(p, "z, behind the slow", newQueue[string](t))
+		var requests sync.WaitGroup
+		requests.Go(func() { get(t, p, "?queue=slow") })
+		synctest.Wait()
+		codes := make(chan int, 20)
+		for range 20 {
+			requests.Go(func() { codes <- get(t, p, "?queue=slow").Code })
+		}
+		if w := get(t, p, "?queue=other"); w.Code != 200 {
+			t.Errorf("the other queue: %d", w.Code)
+		}
+		start := time.Now()
+		if r := report(t, p, "?"); r.Queues[1].Error == "" || r.Queues[0].Error+r.Queues[2].Error != "" || time.Since(start) > 6*time.Second {
+			t.Errorf("after %v: %+v", time.Since(start), r.Queues)
+		}
+		for range 20 {
+			if code := <-codes; code != http.StatusServiceUnavailable {
+				t.Errorf("got %d", code)
+			}
+		}
+		close(q.release)
+		requests.Wait()
+		if n := len(q.walking); n != 1 {
+			t.Errorf("%d requests have walked at once", n)
+		}
+		// A result serves all requests of a second.
+		time.Sleep(time.Minute)
+		for range 30 {
+			requests.Go(func() { get(t, p, "?queue=slow") })
+		}
+		requests.Wait()
+		if n := len(q.walking); n != 2 {
+			t.Errorf("30 requests in a second have walked %d times", n-1)
+		}
+	})
+}
+
+func TestConcurrentRequests(t *testing.T) {
+	q := newQueue[int](t)
+	p := debugpage.New(debugpage.Options{})
+	var all sync.WaitGroup
+	for n := range 4 {
+		all.Go(func() {
+			for i := range 200 {
+				q.Add(i*4 + n)
+				q.AddRateLimited(i)
+				if item, ok := q.TryGet(); ok {
+					q.Done(item)
+				}
+			}
+		})
+		all.Go(func() {
+			for i := range 20 {
+				remove := debugpage.Add(p, "q", q)
+				get(t, p, fmt.Sprintf("?queue=q&search=%d", i%3))
+				get(t, p, "?")
+				remove()
+			}
+		})
+	}
+	all.Wait()
+}
+
+func TestAMillionItems(t *testing.T) {
+	n := 1_000_000
+	if testing.Short() {
+		n = 100_000
+	}
+	q := million(t, n)
+	p := debugpage.New(debugpage.Options{})
+	debugpage.Add(p, "q", q)
+	for _, query := range []string{"?", "?queue=q", "?queue=q&search=9"} {
+		if size := get(t, p, query).Body.Len(); size > 200_000 {
+			t.Errorf("%s answers with %d bytes", query, size)
+		}
+	}
+	r := report(t, p, "?queue=q&search=9").Queue
+	if len(r.Hits) > 100 || len(r.InFlightItems) > 100 || len(r.QueuedItems) > 20 || len(r.WaitingItems) > 20 || len(r.MostFailed) > 20 {
+		t.Error("a list has more items than its bound")
+	}
+	if r.Depth+r.InFlight+r.Waiting != n || !r.Cut && r.LookedAt != n {
+		t.Errorf("looked at %d of %d items, cut %v", r.LookedAt, n, r.Cut)
+	}
+}
+
+// million returns a queue with n items: half of them queued, 1,000 in flight, the others waiting.
+func million(t testing.TB, n int) *queueOf[string] {
+	t.Helper()
+	q := newQueue[string](t)
+	for i := range n / 2 {
+		q.Add(fmt.Sprintf("namespace-%d/object-%d", i%100, i))
+	}
+	for range 1000 {
+		q.Get()
+	}
+	for i := range n - n/2 {
+		q.AddAfter(fmt.Sprintf("namespace-%d/waiting-%d", i%100, i), time.Hour+time.Duration(i)*time.Millisecond)
+	}
+	return q
+}

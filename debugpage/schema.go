@@ -1,0 +1,127 @@
+package debugpage
+
+import "time"
+
+// Report is the schema of the JSON. A request without a queue has Queues, and a request for a queue
+// has Queue.
+type Report struct {
+	Title string    `json:"title"`
+	Time  time.Time `json:"time"`
+
+	// Queues are in the order of their names. The first 500 are shown.
+	Queues []Summary `json:"queues,omitempty"`
+	// QueuesTotal is how many queues the page has. It is always there.
+	QueuesTotal int `json:"queues_total"`
+
+	Queue *Detail `json:"queue,omitempty"`
+
+	// Error is why there is no Queue: the page has no queue of the name, or the queue was busy
+	// with other requests for too long.
+	Error string `json:"error,omitempty"`
+}
+
+// Summary are the numbers of a queue, see QueueStats of the queue. The numbers are always there.
+type Summary struct {
+	Name         string `json:"name"`
+	ShuttingDown bool   `json:"shutting_down,omitzero"`
+
+	// Error is a panic in the queue, in its limiter or in its clock.
+	Error string `json:"error,omitempty"`
+
+	Depth    int  `json:"depth"`
+	InFlight int  `json:"in_flight"`
+	Waiting  int  `json:"waiting"`
+	Stuck    bool `json:"stuck"` // an item is in flight for longer than Options.Stuck
+
+	OldestItem     float64 `json:"oldest_item_seconds"`
+	LongestRunning float64 `json:"longest_running_seconds"`
+
+	// Counted is whether the queue counts: a StateProvider reads the queue. Otherwise the
+	// counts are 0.
+	Counted     bool   `json:"counted"`
+	Adds        uint64 `json:"adds"`
+	Duplicates  uint64 `json:"duplicates"`
+	Done        uint64 `json:"done"`
+	Retries     uint64 `json:"retries"`
+	RateLimited uint64 `json:"rate_limited"`
+
+	// Paced is how long Pace has kept items back.
+	Paced float64 `json:"paced_seconds"`
+
+	points []Point
+	read   time.Time
+}
+
+// Detail is a queue. The lists have the items of about one instant. The numbers that come from the
+// walk are not of one instant, see LookedAt.
+type Detail struct {
+	Summary
+
+	ByPriority []Part `json:"by_priority,omitempty"`
+	ByGroup    []Part `json:"by_group,omitempty"`
+
+	InFlightItems []Item `json:"in_flight_items,omitempty"` // the first 100, held longest first
+	QueuedItems   []Item `json:"queued_items,omitempty"`    // the next 20
+	WaitingItems  []Item `json:"waiting_items,omitempty"`   // the next 20
+	// MostFailed are the 20 items with the most failures, from the walk.
+	MostFailed []Item `json:"most_failed,omitempty"`
+
+	// Timeline counts the waiting items by the time that is left, from the walk. It is always
+	// there.
+	Timeline []Span `json:"timeline"`
+
+	Search string `json:"search,omitempty"`
+	// Hits are the first 100 items whose key contains Search, as the page shows the key.
+	Hits []Item `json:"hits,omitempty"`
+	// HitsTotal counts all hits of the walk. It is always there.
+	HitsTotal int `json:"hits_total"`
+
+	// LookedAt is how many items the walk has visited. If Cut is true, the walk has ended early,
+	// and the numbers from the walk are too low. An item that waits and is in the queue
+	// as well counts twice.
+	LookedAt int  `json:"looked_at"`
+	Cut      bool `json:"cut"`
+
+	Points []Point `json:"points,omitempty"` // the oldest first
+}
+
+// Part is the state of a priority or of a group.
+type Part struct {
+	Name       string  `json:"name"`   // the number of the priority, or the shown name of the group
+	Others     bool    `json:"others"` // all parts without a name of their own
+	Depth      int     `json:"depth"`
+	InFlight   int     `json:"in_flight"`
+	OldestItem float64 `json:"oldest_item_seconds"`
+}
+
+// Item is an item of a queue.
+type Item struct {
+	Key      string    `json:"key"`   // as shown: redacted, escaped and cut
+	State    string    `json:"state"` // queued, in_flight, in_flight_again or waiting
+	Age      float64   `json:"age_seconds,omitzero"`
+	Due      time.Time `json:"due,omitzero"`
+	Left     float64   `json:"left_seconds,omitzero"` // until Due, negative if the item is late
+	Failures int       `json:"failures,omitzero"`
+	Priority int       `json:"priority,omitzero"`
+	Stuck    bool      `json:"stuck,omitzero"`
+}
+
+// Span is a part of the time line: the items that are due in less than Below and not in an earlier
+// Span. The last Span has no Below.
+type Span struct {
+	Below float64 `json:"below_seconds,omitzero"`
+	Items int     `json:"items"`
+}
+
+// Point is the state of a queue when a request has looked at the queue.
+type Point struct {
+	Time           time.Time `json:"time"`
+	Depth          int       `json:"depth"`
+	InFlight       int       `json:"in_flight"`
+	Waiting        int       `json:"waiting"`
+	OldestItem     float64   `json:"oldest_item_seconds"`
+	LongestRunning float64   `json:"longest_running_seconds"`
+	Adds           uint64    `json:"adds"`
+	Done           uint64    `json:"done"`
+	Retries        uint64    `json:"retries"`
+}
