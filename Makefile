@@ -2,7 +2,7 @@
 # the others: it prints what stands behind ## at each target. Durations there are of
 # two cores, with a filled build cache.
 
-MODULES     := . compat ctrlqueue examples integration otel reliability
+MODULES     := . compat ctrlqueue examples integration otel reliability sharding
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOCYCLO     := github.com/fzipp/gocyclo/cmd/gocyclo@v0.6.0
 GOCOGNIT    := github.com/uudashr/gocognit/cmd/gocognit@v1.3.0
@@ -15,7 +15,7 @@ CHECKS      := api,licences,builds,proxy
 # those of compat/swap take on two cores that have other work.
 HANGS       := -timeout 1h
 
-.PHONY: all help quick run test docs lint vet tidy cyclo prose test-swap test-386 fuzz bench bench-smoke cover monitoring integration page apiserver apiserver-test linearizability stress stress-peers soak mutate minimums release-check swap-programs
+.PHONY: all help quick run test docs lint vet tidy cyclo prose test-swap test-386 fuzz bench bench-smoke cover monitoring integration page apiserver apiserver-test simulate linearizability stress stress-peers soak mutate minimums release-check swap-programs
 
 all: lint test ## the linters and all tests
 
@@ -55,6 +55,7 @@ test: ## every test of every module, with the race detector; about 5 minutes
 	go test -C otel $(HANGS) -race -shuffle=on ./...
 	go test -C reliability $(HANGS) -race -shuffle=on ./...
 	go test -C reliability $(HANGS) -shuffle=on . ./linearizability
+	go test -C sharding $(HANGS) -race -shuffle=on ./...
 
 # The command runs in processes of its own, which the race detector does not see.
 test-swap: ## the command swap on programs that it makes; 4 to 7 minutes
@@ -162,10 +163,16 @@ page: ## the page of debugpage in a real browser, against the queue; 30 s
 apiserver: ## build kube-apiserver and etcd into the cache; 4 to 7 minutes, once
 	go run -C integration ./apiserver
 
-# Managers of controller-runtime with 5,000 objects, on both queues.
-apiserver-test: ## a real kube-apiserver, and managers on either queue; 50 s
+# Managers of controller-runtime with 5,000 objects, on both queues. Replicas that share 2,000
+# objects, and are killed, stopped and cut off.
+apiserver-test: ## a real kube-apiserver: managers on either queue, and replicas; 3 minutes
 	dir=$$(go run -C integration ./apiserver) && \
-		KUBEBUILDER_ASSETS=$$dir go test -C ctrlqueue -v -count=1 -timeout 30m ./envtest
+		KUBEBUILDER_ASSETS=$$dir go test -C ctrlqueue -v -count=1 -timeout 30m ./envtest && \
+		KUBEBUILDER_ASSETS=$$dir go test -C sharding -v -count=1 -timeout 30m ./envtest
+
+# 100 replicas, 1,024 slots and 10,000,000 keys: the table and the picture of docs/scaling.md.
+simulate: ## replicas that share their keys, under virtual time; 3 minutes
+	go test -C sharding -v -count=1 -timeout 1h -run '^TestSimulation$$' . -long -draw ../docs/scaling.svg
 
 cover: ## coverage of the root module, by function
 	go test -covermode=atomic -coverprofile=cover.out .

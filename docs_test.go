@@ -723,7 +723,7 @@ func TestFunctionsHaveExamples(t *testing.T) {
 			examples[name], examples["New"+name] = true, true // An Example of a type makes a value of the type.
 		}
 	}
-	for _, dir := range []string{".", "workqueuetest"} {
+	for _, dir := range []string{".", "workqueuetest", "debugpage"} {
 		for _, name := range functionsIn(t, dir, theirs) {
 			_, method, dotted := strings.Cut(name, ".")
 			found := examples[name] || dotted && examples["."+method]

@@ -22,7 +22,7 @@ import (
 const root = "github.com/seed16c08ea7/workqueue"
 
 // modules are what users import, as directories of the repository.
-var modules = []string{".", "ctrlqueue", "otel"}
+var modules = []string{".", "ctrlqueue", "otel", "sharding"}
 
 // A tree is the repository, or a copy.
 type tree string

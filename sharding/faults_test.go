@@ -1,0 +1,569 @@
+package sharding
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/seed16c08ea7/workqueue"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+)
+
+// one starts a replica that is alone, with one slot, and waits until it owns the slot.
+func (w *world) one(set func(*Options, *client)) *replica {
+	w.Helper()
+	r := w.make("a", func(o *Options, c *client) {
+		o.Slots = 1
+		if set != nil {
+			set(o, c)
+		}
+	})
+	return r
+}
+
+// loser is an Identity that a set of one slot does not assign the slot to beside "a".
+var loser = func() string {
+	for i := 0; ; i++ {
+		if name := "b" + strconv.Itoa(i); assign([]string{"a", name}, 1)[0] == "a" {
+			return name
+		}
+	}
+}()
+
+// pair starts A with a handler at work, and B that has seen everything and owns nothing, with the
+// same options.
+func (w *world) pair(heedless time.Duration, set func(*Options, *client)) (a, b *replica) {
+	w.Helper()
+	a = w.one(set)
+	a.labour(heedless)
+	a.run()
+	time.Sleep(8 * time.Second)
+	b = w.make(loser, func(o *Options, c *client) {
+		o.Slots = 1
+		if set != nil {
+			set(o, c)
+		}
+	})
+	b.labour(heedless)
+	b.run()
+	time.Sleep(8 * time.Second)
+	if got := w.leaders(); !slices.Equal(got, []string{"a"}) || len(a.Held()) != 1 {
+		w.Fatalf("%v are at work, want the first replica", got)
+	}
+	return a, b
+}
+
+// A cut is noticed at the RenewDeadline, and the other replica begins after the LeaseDuration.
+// All times are the same in all three kinds of a cut.
+func TestCut(t *testing.T) {
+	for _, kind := range []string{"black hole", "refusal", "killed"} {
+		t.Run(kind, func(t *testing.T) {
+			play(t, func(w *world) {
+				a, b := w.pair(2*time.Second, nil)
+				cut := time.Now()
+				a.cut(kind == "black hole")
+				for len(a.Held()) > 0 {
+					time.Sleep(time.Millisecond)
+				}
+				w.within("the loss", time.Since(cut), 8*time.Second, 10*time.Second)
+				for len(b.Held()) == 0 {
+					time.Sleep(time.Millisecond)
+				}
+				w.within("the adoption", time.Since(cut), 13*time.Second, 17*time.Second)
+				if kind != "killed" {
+					a.heal()
+					time.Sleep(time.Minute)
+				}
+				w.alone()
+				a.stop()
+				b.end()
+			})
+		})
+	}
+}
+
+// A handler that goes on after its CancelBound is told to OnOverrun before another replica may
+// adopt the slot.
+func TestOverrun(t *testing.T) {
+	play(t, func(w *world) {
+		a, b := w.pair(20*time.Second, nil)
+		cut := time.Now()
+		a.cut(true)
+		for len(a.overruns.all()) == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		w.within("OnOverrun", time.Since(cut), 11*time.Second, 13*time.Second)
+		if len(b.Held()) > 0 {
+			t.Error("the other replica has the slot before OnOverrun")
+		}
+		if want := []any{itemOf(a.Shards, 0)}; !slices.Equal(a.overruns.all(), want) {
+			t.Errorf("OnOverrun was told of %v, want %v", a.overruns.all(), want)
+		}
+		a.heal()
+		time.Sleep(time.Minute)
+		if len(a.Held())+len(b.Held()) != 1 {
+			t.Error("nobody has the slot, or both")
+		}
+		a.stop()
+		b.stop()
+	})
+}
+
+// A hand-over waits for a handler that ignores its context, and the replica owns the slot
+// meanwhile. The end of Run does not wait for ever, and names the item.
+func TestHeedlessHandler(t *testing.T) {
+	play(t, func(w *world) {
+		a := w.make("a", nil)
+		a.labour(time.Hour)
+		a.run()
+		time.Sleep(8 * time.Second)
+		b := w.start("b", nil)
+		time.Sleep(10 * time.Minute)
+		if n := len(b.Held()); n > 0 {
+			t.Errorf("B has %d slots whose handlers are at work in A", n)
+		}
+		if o := a.overruns.all(); len(o) > 0 {
+			t.Errorf("OnOverrun was told of %v, which A owns", o)
+		}
+		began := time.Now()
+		a.stop()
+		err := <-a.err
+		w.within("the end of Run", time.Since(began), 3*time.Second, 14*time.Second)
+		if err == nil || !strings.Contains(err.Error(), itemOf(a.Shards, 3)) {
+			t.Errorf("Run returned %v, want an error with the items", err)
+		}
+		b.end()
+	})
+}
+
+// A Lease that is deleted ends the ownership within a RetryPeriod. Nobody else takes the slot
+// before a LeaseDuration is over, as the holder may be out of reach.
+func TestDeletedLease(t *testing.T) {
+	play(t, func(w *world) {
+		a, b := w.pair(0, nil)
+		deleted := time.Now()
+		before := w.audit.count()
+		a.cut(true)
+		w.remove(leaseUnderTest)
+		for len(b.Held()) == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		w.within("the adoption of a deleted Lease", time.Since(deleted), 15*time.Second, 17*time.Second)
+		a.heal()
+		time.Sleep(30 * time.Second)
+		w.alone()
+		if w.audit.count() == before {
+			t.Error("nobody has worked since")
+		}
+		a.stop()
+		b.end()
+	})
+	play(t, func(w *world) { // The holder makes the Lease anew, with a new epoch.
+		var epochs journal[int64]
+		a := w.one(func(o *Options, _ *client) {
+			o.OnGained = func(_ context.Context, _ int, epoch int64) { epochs.add(epoch) }
+		})
+		a.labour(0)
+		a.run()
+		time.Sleep(8 * time.Second)
+		deleted := time.Now()
+		w.remove(leaseUnderTest)
+		for w.holder(leaseUnderTest) == "" {
+			time.Sleep(time.Millisecond)
+		}
+		w.within("a new Lease", time.Since(deleted), 0, 3*time.Second)
+		time.Sleep(time.Second)
+		if e := epochs.all(); len(e) != 2 || e[1] <= e[0] {
+			t.Errorf("the epochs are %v, want two that grow", e)
+		}
+		a.end()
+	})
+}
+
+// A record that somebody gives to another ends the ownership: at once if the epoch grows, or at
+// the next renewal.
+func TestStolenLease(t *testing.T) {
+	for _, epochs := range []int32{0, 1} {
+		play(t, func(w *world) {
+			a := w.one(nil)
+			a.run()
+			time.Sleep(8 * time.Second)
+			w.edit(leaseUnderTest, func(l *coordinationv1.Lease) *coordinationv1.Lease {
+				l.Spec.HolderIdentity = new("thief")
+				*l.Spec.LeaseTransitions += epochs
+				return l
+			})
+			stolen := time.Now()
+			for len(a.Held()) > 0 {
+				time.Sleep(time.Millisecond)
+			}
+			most := 2100 * time.Millisecond
+			if epochs > 0 {
+				most = 10 * time.Millisecond
+			}
+			w.within("the loss", time.Since(stolen), 0, most)
+			time.Sleep(time.Until(stolen.Add(14 * time.Second)))
+			if w.holder(leaseUnderTest) != "thief" {
+				t.Error("the thief has lost the Lease before its LeaseDuration")
+			}
+			time.Sleep(4 * time.Second)
+			if len(a.Held()) != 1 {
+				t.Error("the Lease of the thief was not adopted")
+			}
+			a.end()
+		})
+	}
+}
+
+// A record that the watch shows late says nothing of an ownership that began since.
+func TestLateRecord(t *testing.T) {
+	play(t, func(w *world) {
+		a := w.one(nil)
+		a.run()
+		time.Sleep(8 * time.Second)
+		sl := &a.slots[0]
+		sl.mu.Lock()
+		ours := sl.term.epoch
+		sl.mu.Unlock()
+		for _, epoch := range []int64{ours - 1, ours} {
+			if sl.sawHolder("another", epoch); len(a.Held()) != 1 {
+				t.Errorf("a record of another with the epoch %d has ended the ownership of the epoch %d", epoch, ours)
+			}
+		}
+		sl.sawHolder("another", ours+1)
+		if len(a.Held()) != 0 {
+			t.Error("the slot is held after a later record of another")
+		}
+	})
+}
+
+// A replica that finds a Lease missing does not know for how long: its holder may be at work, and
+// out of reach.
+func TestMissingLease(t *testing.T) {
+	play(t, func(w *world) {
+		two := func(o *Options, _ *client) { o.Slots = 2 }
+		a := w.make("a", two)
+		a.labour(2 * time.Second)
+		a.run()
+		time.Sleep(8 * time.Second)
+		a.cut(true)
+		w.remove(leaseUnderTest)
+		b := w.make("b", two)
+		b.labour(0)
+		began := time.Now()
+		b.run()
+		for !b.Owns(itemOf(b.Shards, 0)) {
+			time.Sleep(time.Millisecond)
+		}
+		w.within("the adoption", time.Since(began), 15*time.Second, 18*time.Second)
+		w.alone()
+		a.stop()
+		b.end()
+	})
+}
+
+// Replicas of the same Identity, by mistake or as a container that was started again, are told
+// apart by their UUIDs.
+func TestEqualIdentities(t *testing.T) {
+	play(t, func(w *world) {
+		var all []*replica
+		for range 3 {
+			r := w.make("same", func(o *Options, _ *client) { o.DrainTimeout = time.Millisecond })
+			r.labour(0)
+			r.run()
+			all = append(all, r)
+		}
+		time.Sleep(20 * time.Second)
+		w.spread(all...)
+		w.alone()
+		for _, r := range all {
+			r.end()
+		}
+	})
+}
+
+// An item that is added during the hand-over, also with a delay, does not stay.
+func TestAddDuringHandOver(t *testing.T) {
+	play(t, func(w *world) {
+		queue := workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[string](), workqueue.TypedRateLimitingQueueConfig[string]{})
+		a := w.one(nil)
+		item := itemOf(a.Shards, 0)
+		if err := Attach(w.Context(), a.Shards, queue, func(context.Context, int) ([]string, error) { return []string{item}, nil }); err != nil {
+			t.Error(err)
+		}
+		began, ends := make(chan struct{}, 1), make(chan struct{})
+		var calls atomic.Int32
+		w.group.Go(func() {
+			handle := Handle(a.Shards, func(ctx context.Context, item string) error {
+				calls.Add(1)
+				began <- struct{}{}
+				<-ends
+				if ctx.Err() != nil {
+					t.Error("the hand-over has ended the context of a handler that is quick enough")
+				}
+				queue.AddAfter(item, time.Hour)
+				queue.Add(item)
+				return nil
+			})
+			if err := workqueue.Run(w.Context(), queue, handle, workqueue.RunOptions[string]{Workers: 2, CancelOnReAdd: true}); !errors.Is(err, workqueue.ErrShutDown) {
+				t.Error(err)
+			}
+		})
+		a.run()
+		<-began
+		a.stop()
+		time.Sleep(time.Second)
+		if a.Owns(item) {
+			t.Error("the gate is open during the hand-over")
+		}
+		if w.holder(leaseUnderTest) == "" {
+			t.Error("the Lease was released while a handler was at work")
+		}
+		close(ends)
+		<-a.err
+		time.Sleep(time.Minute)
+		if s := queue.Snapshot(-1); len(s.Queued)+len(s.Waiting) > 0 {
+			t.Errorf("left in the queue: %v", s)
+		}
+		if n := calls.Load(); n != 1 {
+			t.Errorf("%d calls, want 1", n)
+		}
+		queue.ShutDown()
+	})
+}
+
+// No event at the gain is lost. An object that comes before the gate opens is in the list, and an
+// event between the gate and the list passes.
+func TestEventAtTheGain(t *testing.T) {
+	play(t, func(w *world) {
+		var events journal[string]
+		var gate cache.ResourceEventHandler
+		add := func(name string) { gate.OnAdd(object(name), false) }
+		a := w.one(func(o *Options, _ *client) {
+			o.OnGained = func(context.Context, int, int64) { add("before") }
+		})
+		gate = a.Handler(cache.ResourceEventHandlerFuncs{AddFunc: func(obj any) { events.add(KeyOf(obj)) }})
+		indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, a.Indexers())
+		if err := indexer.Add(object("before")); err != nil {
+			t.Fatal(err)
+		}
+		list := Lister(indexer, cache.MetaNamespaceKeyFunc)
+		queue := adder(func(item string) { events.add(item + " listed") })
+		err := Attach(w.Context(), a.Shards, queue, func(ctx context.Context, slot int) ([]string, error) {
+			add("between")
+			return list(ctx, slot)
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		a.run()
+		time.Sleep(8 * time.Second)
+		if want := []string{"ns/between", "ns/before listed"}; !slices.Equal(events.all(), want) {
+			t.Errorf("the queue got %v, want %v", events.all(), want)
+		}
+		gate.OnUpdate(object("x"), object("x"))
+		a.end()
+		add("after")
+		if want := []string{"ns/between", "ns/before listed"}; !slices.Equal(events.all(), want) {
+			t.Errorf("the queue got %v at the end, want %v", events.all(), want)
+		}
+	})
+}
+
+func object(name string) *coordinationv1.Lease {
+	l := new(coordinationv1.Lease)
+	l.Namespace, l.Name = "ns", name
+	return l
+}
+
+// A watch that shows nothing any more, while requests go on, changes nothing.
+func TestBlindWatch(t *testing.T) {
+	play(t, func(w *world) {
+		replicas := []*replica{w.start("a", nil), w.start("b", nil)}
+		time.Sleep(15 * time.Second)
+		w.spread(replicas...)
+		for _, r := range replicas {
+			r.blind()
+		}
+		time.Sleep(5 * time.Minute)
+		w.spread(replicas...)
+		for _, r := range replicas {
+			r.heal()
+		}
+		time.Sleep(time.Minute)
+		w.spread(replicas...)
+	})
+}
+
+// Clocks of replicas may be hours apart: what they write of the time means nothing to others. They
+// may run at rates that differ by the margin: a replica with a clock that is slow by some
+// percent does all that its clock says later by so much.
+func TestClocks(t *testing.T) {
+	const pace = 1.06 // The margin of 2 s is 6.6 % of the other 28 s.
+	for _, skew := range []time.Duration{-5 * time.Hour, 0, 5 * time.Hour} {
+		t.Run(skew.String(), func(t *testing.T) {
+			play(t, func(w *world) {
+				slow := func(o *Options, c *client) {
+					o.Slots = 1
+					o.LeaseDuration, o.RenewDeadline, o.RetryPeriod, o.CancelBound = 0, 0, 0, 0
+					c.timeout = 10 * time.Second
+					c.amend = func(l *coordinationv1.Lease) {
+						if l.Spec.RenewTime != nil {
+							l.Spec.RenewTime.Time = l.Spec.RenewTime.Add(skew)
+							l.Spec.AcquireTime.Time = l.Spec.AcquireTime.Add(skew)
+						}
+					}
+				}
+				a := w.make("a", slow)
+				o := &a.options
+				for _, d := range []*time.Duration{&o.RenewDeadline, &o.RetryPeriod, &o.CancelBound} {
+					*d = time.Duration(float64(*d) * pace)
+				}
+				a.labour(o.CancelBound - time.Millisecond)
+				a.run()
+				time.Sleep(15 * time.Second)
+				b := w.make(loser, func(o *Options, c *client) { slow(o, c); c.amend = nil })
+				b.labour(0)
+				b.run()
+				for range 10 {
+					time.Sleep(time.Duration(float64(5*time.Second) * pace / 10))
+					if len(a.Held()) != 1 {
+						t.Fatal("A has lost its slot")
+					}
+				}
+				a.cut(true)
+				time.Sleep(time.Minute)
+				if len(b.Held()) != 1 {
+					t.Error("B has not adopted the slot")
+				}
+				w.alone()
+				a.stop()
+				b.end()
+			})
+		})
+	}
+}
+
+// A process that is stopped for longer than the LeaseDuration owns nothing from its first
+// instruction on, before any timer has fired.
+func TestStopped(t *testing.T) {
+	play(t, func(w *world) {
+		a := w.one(nil)
+		a.run()
+		time.Sleep(8 * time.Second)
+		sl := &a.slots[0]
+		item := itemOf(a.Shards, 0)
+		sl.mu.Lock()
+		sl.term.timer.Stop() // As if no timer had fired yet.
+		sl.term.until = time.Now()
+		sl.mu.Unlock()
+		if _, _, err := a.Context(w.Context(), item); !errors.Is(err, ErrNotOwned) || a.Owns(item) || len(a.Held()) > 0 {
+			t.Error("the slot is owned after the end of its validity")
+		}
+		time.Sleep(5 * time.Second)
+		if !a.Owns(item) {
+			t.Error("the slot was not taken again")
+		}
+		a.end()
+	})
+}
+
+// A record that the watch has not shown to be unchanged for a LeaseDuration is not adopted, whatever
+// the watch has shown of earlier records.
+func TestAdoption(t *testing.T) {
+	play(t, func(w *world) {
+		a := w.one(nil)
+		a.run()
+		time.Sleep(8 * time.Second)
+		b := w.make(loser, func(o *Options, _ *client) { o.Slots = 1 })
+		see := func() {
+			l, err := b.Get(w.Context(), leaseUnderTest, metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.view.see(l)
+		}
+		adopts := func() bool {
+			term := b.slots[0].newTerm(w.Context())
+			defer term.end()
+			r, _, err := term.Get(w.Context())
+			if err != nil != isClosed(term.over) {
+				t.Errorf("the error is %v, and the term is over: %v", err, isClosed(term.over))
+			}
+			if err == nil && r.HolderIdentity != "" {
+				t.Error("the elector stands by")
+			}
+			return err == nil
+		}
+		see()
+		time.Sleep(20 * time.Second)
+		if adopts() {
+			t.Error("a record was adopted that is renewed since")
+		}
+		a.cut(true)
+		time.Sleep(20 * time.Second)
+		see()
+		time.Sleep(14 * time.Second)
+		if adopts() {
+			t.Error("a record was adopted that was seen for less than a LeaseDuration")
+		}
+		time.Sleep(time.Second)
+		if !adopts() {
+			t.Error("a record was not adopted that was seen for a LeaseDuration")
+		}
+	})
+}
+
+// TestView shows a view what a list after a break tells: what is not in the list is gone.
+func TestView(t *testing.T) {
+	play(t, func(w *world) {
+		a := w.start("a", nil)
+		time.Sleep(8 * time.Second)
+		v := &w.make("b", nil).view
+		list, err := a.List(w.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		objs := func(skip func(*coordinationv1.Lease) bool) (objs []any) {
+			for i := range list.Items {
+				if l := &list.Items[i]; !skip(l) {
+					objs = append(objs, l)
+				}
+			}
+			return objs
+		}
+		none := func(*coordinationv1.Lease) bool { return false }
+		members := func() int {
+			m, _ := v.alive(time.Now())
+			return len(m)
+		}
+		for step, skip := range []func(*coordinationv1.Lease) bool{none, func(l *coordinationv1.Lease) bool {
+			return l.Name == leaseUnderTest || l.Labels[labelKind] == kindMember
+		}} {
+			if err := v.Replace(objs(skip), ""); err != nil {
+				t.Error(err)
+			}
+			if got := members(); got != 1-step {
+				t.Errorf("step %d: %d members, want %d", step, got, 1-step)
+			}
+			free, since := v.freeFrom(0, "b")
+			if since != time.Now() || free != since.Add(15*time.Second) {
+				t.Errorf("step %d: the slot is free from %v, seen at %v", step, free, since)
+			}
+			time.Sleep(time.Second)
+		}
+		long := list.Items[0].DeepCopy()
+		long.Name, long.Spec.LeaseDurationSeconds, long.Spec.RenewTime = leaseUnderTest, new(int32(60)), new(metav1.NowMicro())
+		v.see(long)
+		if free, since := v.freeFrom(0, "b"); free != since.Add(time.Minute) {
+			t.Errorf("a Lease of a minute is free after %v", free.Sub(since))
+		}
+	})
+}

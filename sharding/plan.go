@@ -1,0 +1,168 @@
+package sharding
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// A run is the goroutine of a slot, as the plan sees the goroutine. Guarded by Shards.mu.
+type run struct {
+	leave   context.CancelFunc // asks the goroutine to end; nil while there is none
+	leaving bool               // leave was called
+	failed  time.Time          // the last try has ended here without the slot; zero if it had the slot
+}
+
+// A plan decides which slots are tried for and which are handed over. One goroutine uses it.
+type plan struct {
+	shards    *Shards
+	takesFrom time.Time // nothing is taken before: others may be about to appear
+	members   []string
+	changed   time.Time // the last change of members
+	owners    []string  // the assignment to members
+}
+
+// plan makes plans until ctx ends, and then has all slots leave. base is the context of the
+// slots, and ends later.
+func (s *Shards) plan(ctx, base context.Context) {
+	now := time.Now()
+	p := plan{shards: s, takesFrom: now.Add(s.options.Settle)}
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			s.leaveAll()
+			return
+		case <-s.wake:
+		case <-timer.C:
+		}
+		now := time.Now()
+		if next := p.pass(base, now); next.IsZero() {
+			timer.Stop()
+		} else {
+			timer.Reset(time.Until(next))
+		}
+	}
+}
+
+// replan has a plan made soon.
+func (s *Shards) replan() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// leaveAll hands over all slots.
+func (s *Shards) leaveAll() {
+	close(s.ending)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.runs {
+		s.runs[i].end()
+	}
+}
+
+// end asks the goroutine of a slot to end.
+func (r *run) end() {
+	if r.leave != nil && !r.leaving {
+		r.leaving = true
+		r.leave()
+	}
+}
+
+// pass starts and ends the goroutines of slots as the assignment says, and returns when time
+// alone changes the plan.
+func (p *plan) pass(base context.Context, now time.Time) (next time.Time) {
+	s := p.shards
+	next, ok := p.assign(now)
+	switch {
+	case !ok:
+		return next
+	case now.Before(p.takesFrom):
+		return earliest(next, p.takesFrom)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	moving := 0
+	for i := range s.runs {
+		if s.runs[i].leaving {
+			moving++
+		}
+	}
+	settled := p.changed.Add(s.options.Settle)
+	for i := range s.runs {
+		r, mine := &s.runs[i], p.owners[i] == s.id
+		switch {
+		case r.leave == nil && mine:
+			if from := s.tryFrom(i); now.Before(from) {
+				next = earliest(next, from)
+			} else {
+				s.startLocked(base, i)
+			}
+		case r.leave == nil || mine || r.leaving:
+		case !s.slots[i].isHeld():
+			r.end()
+		case now.Before(settled):
+			next = earliest(next, settled)
+		case moving < s.options.MaxMoving:
+			moving++
+			r.end()
+		}
+	}
+	return next
+}
+
+// assign brings the assignment up to date, and returns when the next member is gone. It reports
+// false while this replica is not among the members that it sees: the replica has just begun,
+// or the watch shows nothing any more while renewals go on. Then everything stays as it is.
+func (p *plan) assign(now time.Time) (next time.Time, ok bool) {
+	s := p.shards
+	members, next := s.view.alive(now)
+	if !slices.Contains(members, s.id) {
+		return next, false
+	}
+	if p.owners == nil || !slices.Equal(members, p.members) {
+		p.members, p.changed = members, now
+		p.owners = assign(members, len(s.slots))
+	}
+	return next, true
+}
+
+// tryFrom returns when to try for a slot: when its Lease is free, and if nothing has been seen
+// of the Lease since a try that failed, a RetryPeriod after that try.
+func (s *Shards) tryFrom(i int) time.Time {
+	free, since := s.view.freeFrom(i, s.id)
+	if failed := s.runs[i].failed; !failed.IsZero() && !since.After(failed) {
+		if again := failed.Add(s.options.RetryPeriod); again.After(free) {
+			return again
+		}
+	}
+	return free
+}
+
+// startLocked starts the goroutine of a slot. The caller holds s.mu.
+func (s *Shards) startLocked(base context.Context, i int) {
+	leaving, leave := context.WithCancel(base)
+	s.runs[i] = run{leave: leave}
+	s.running.Go(func() {
+		defer leave()
+		held := s.slots[i].run(base, leaving)
+		s.mu.Lock()
+		s.runs[i] = run{}
+		if !held {
+			s.runs[i].failed = time.Now()
+		}
+		s.mu.Unlock()
+		s.replan()
+	})
+}
+
+// abandon notes handlers that have outlived the end of Run.
+func (s *Shards) abandon(slot int, items []any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.abandoned = append(s.abandoned, fmt.Errorf("sharding: handlers of slot %d go on after the end of Run: %v", slot, items))
+}

@@ -1,0 +1,235 @@
+package sharding
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/klog/v2"
+)
+
+// A term is one try for a slot, and the ownership if the try succeeds. A term stands between
+// client-go's elector and the lock on the Lease, and closes four gaps of the elector:
+//
+//   - The elector counts the validity from the answer of a renewal. A term counts from the
+//     request, as others may see the renewal before the answer arrives.
+//   - The elector goes on until its RenewDeadline when the record names another. A term ends.
+//   - The elector releases the record before anybody has told the handlers, and also a record
+//     that names another by now. A term releases after the last handler.
+//   - A fresh elector waits for a whole LeaseDuration. A term shows an expired record as a
+//     free one, and the resourceVersion decides who gets the Lease.
+type term struct {
+	resourcelock.Interface // the lock on the Lease; an elector uses one goroutine at a time
+
+	slot  *slot
+	ctx   context.Context    // ends with the term
+	stop  context.CancelFunc // ends ctx and the elector
+	began chan struct{}      // closed by the first write that succeeds
+	over  chan struct{}      // closed by end
+
+	// Guarded by slot.mu.
+	isHeld bool
+	isOver bool
+	until  time.Time // end of the validity
+	timer  *time.Timer
+	epoch  int64
+}
+
+// errOver is what the elector gets when the term is over. The context of the elector ends at
+// the same time.
+var errOver = errors.New("sharding: the ownership is over")
+
+// newTerm returns a term for a slot. ctx ends when all requests shall end.
+func (sl *slot) newTerm(ctx context.Context) *term {
+	s := sl.shards
+	t := &term{
+		Interface: &resourcelock.LeaseLock{
+			LeaseMeta:  metav1.ObjectMeta{Namespace: s.options.Namespace, Name: s.slotName(sl.index)},
+			Client:     s.writes,
+			LockConfig: resourcelock.ResourceLockConfig{Identity: s.id},
+			Labels:     s.labels(kindSlot),
+		},
+		slot:  sl,
+		began: make(chan struct{}),
+		over:  make(chan struct{}),
+	}
+	t.ctx, t.stop = context.WithCancel(ctx)
+	sl.sawEpoch(s.view.epoch(sl.index))
+	sl.mu.Lock()
+	defer sl.mu.Unlock()
+	sl.term = t
+	return t
+}
+
+// elect runs client-go's elector until the term ends.
+func (t *term) elect() error {
+	o := &t.slot.shards.options
+	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Lock:          t,
+		LeaseDuration: o.LeaseDuration,
+		RenewDeadline: o.RenewDeadline,
+		RetryPeriod:   o.RetryPeriod,
+		Name:          t.Describe(),
+		Callbacks: leaderelection.LeaderCallbacks{
+			OnStartedLeading: func(context.Context) {}, // began tells earlier.
+			OnStoppedLeading: t.end,
+		},
+	})
+	if err != nil {
+		return err
+	}
+	// The elector logs each try as Info, which are many lines for many slots.
+	elector.Run(klog.NewContext(t.ctx, klog.FromContext(t.ctx).V(2)))
+	return nil
+}
+
+// Get implements [resourcelock.Interface]. While the term tries, a record that may be taken is
+// shown without its holder, and another record ends the term: there are no standby electors.
+// Once the slot is held, a record that does not name us ends the term.
+func (t *term) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	r, raw, err := t.Interface.Get(ctx)
+	held := t.held()
+	switch {
+	case err != nil:
+		return r, raw, err // After a NotFound, the elector calls Create.
+	case held:
+		if r.HolderIdentity != t.Identity() {
+			t.end()
+			return nil, nil, errOver
+		}
+	case r.HolderIdentity == "" || r.HolderIdentity == t.Identity() || t.slot.shards.view.expired(t.slot.index, r):
+		t.slot.sawEpoch(int64(r.LeaderTransitions))
+		r.HolderIdentity = ""
+	default:
+		t.end()
+		return nil, nil, errOver
+	}
+	return r, raw, nil
+}
+
+// Create implements [resourcelock.Interface]. A Lease that is gone while the slot is held may
+// have been another's in the meantime.
+func (t *term) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
+	if t.held() {
+		t.end()
+		return errOver
+	}
+	return t.write(ctx, r, t.Interface.Create)
+}
+
+// Update implements [resourcelock.Interface].
+func (t *term) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
+	return t.write(ctx, r, t.Interface.Update)
+}
+
+func (t *term) write(ctx context.Context, r resourcelock.LeaderElectionRecord, do func(context.Context, resourcelock.LeaderElectionRecord) error) error {
+	sent := time.Now()
+	epoch, ok := t.mayWrite(sent)
+	if !ok {
+		t.end()
+		return errOver
+	}
+	r.LeaderTransitions = int(epoch)
+	if err := do(ctx, r); err != nil {
+		return err
+	}
+	if !t.renewed(sent) {
+		t.end()
+		return errOver
+	}
+	return nil
+}
+
+// mayWrite reports whether a write may be sent now, and the epoch to write.
+func (t *term) mayWrite(now time.Time) (epoch int64, ok bool) {
+	t.slot.mu.Lock()
+	defer t.slot.mu.Unlock()
+	if !t.isHeld {
+		t.epoch = t.slot.epoch + 1
+	}
+	return t.epoch, !t.isOver && (!t.isHeld || now.Before(t.until))
+}
+
+// renewed notes a write that was sent at a time and has succeeded. It reports false if the
+// answer came too late.
+func (t *term) renewed(sent time.Time) bool {
+	t.slot.mu.Lock()
+	defer t.slot.mu.Unlock()
+	until := sent.Add(t.slot.shards.options.RenewDeadline)
+	left := time.Until(until)
+	t.slot.epoch = max(t.slot.epoch, t.epoch)
+	if t.isOver || left <= 0 {
+		return false
+	}
+	t.until = until
+	if t.isHeld {
+		t.timer.Reset(left)
+		return true
+	}
+	t.isHeld = true
+	t.timer = time.AfterFunc(left, t.expire)
+	close(t.began)
+	return true
+}
+
+// expire ends the term unless a renewal came in between.
+func (t *term) expire() {
+	t.slot.mu.Lock()
+	late := !time.Now().Before(t.until)
+	t.slot.mu.Unlock()
+	if late {
+		t.end()
+	}
+}
+
+func (t *term) held() bool {
+	t.slot.mu.Lock()
+	defer t.slot.mu.Unlock()
+	return t.isHeld
+}
+
+// end ends the term: no handler begins any more, and the contexts of those at work end. Further
+// calls do nothing.
+func (t *term) end() {
+	sl := t.slot
+	sl.mu.Lock()
+	if t.isOver {
+		sl.mu.Unlock()
+		return
+	}
+	t.isOver = true
+	if now := time.Now(); t.isHeld && now.Before(t.until) {
+		t.until = now // The CancelBound counts from here.
+	}
+	if t.timer != nil {
+		t.timer.Stop()
+	}
+	sl.open = false
+	calls := sl.callsLocked()
+	close(t.over)
+	sl.mu.Unlock()
+	t.stop()
+	cancelAll(calls)
+}
+
+// release writes a record without a holder, if the record names this process. The caller has
+// seen the end of all handlers and of the elector. A request of the elector that is still on
+// its way loses: the resourceVersion is another after the release.
+func (t *term) release(ctx context.Context) {
+	for ctx.Err() == nil {
+		r, _, err := t.Interface.Get(ctx)
+		if err != nil || r.HolderIdentity != t.Identity() {
+			return
+		}
+		r.HolderIdentity = ""
+		r.LeaseDurationSeconds = 1 // As client-go's release. A 0 is invalid.
+		r.RenewTime = metav1.Now()
+		if err = t.Interface.Update(ctx, *r); !apierrors.IsConflict(err) {
+			return
+		}
+	}
+}
