@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"runtime"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/seed16c08ea7/workqueue"
 	otelqueue "github.com/seed16c08ea7/workqueue/otel"
+	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
@@ -64,6 +66,7 @@ func TestSpanOfAResult(t *testing.T) {
 		{"requeue after", nil, fmt.Errorf("x: %w", workqueue.RequeueAfter(time.Minute)), codes.Unset, "item=a outcome=requeued retry_after=60"},
 		{"requeue beside a failure", nil, errors.Join(io.EOF, workqueue.RequeueAfter(time.Minute)), codes.Error, "error.type=*errors.joinError item=a outcome=failed retry_after=60"},
 		{"permanent", nil, workqueue.Permanent(io.EOF), codes.Error, "error.type=*errors.errorString item=a outcome=given_up"},
+		{"a wrapper of another package", nil, workqueue.Permanent(&fs.PathError{Op: "open", Err: io.EOF}), codes.Error, "error.type=*fs.PathError item=a outcome=given_up"},
 		{"interrupted", context.Canceled, context.Canceled, codes.Unset, "item=a outcome=interrupted"},
 		{"added again", workqueue.ErrReAdded, context.Canceled, codes.Unset, "item=a outcome=readded"},
 		{"removed", workqueue.ErrRemoved, workqueue.ErrRemoved, codes.Unset, "item=a outcome=removed"},
@@ -306,5 +309,15 @@ func TestDeadlineOfAWrapperIsAFailure(t *testing.T) {
 	handle(ctx, "a")
 	if span := spans()[0]; span.Status.Code != codes.Error || attributes(span)["outcome"] != "failed" {
 		t.Errorf("got %v with %v", span.Status, attributes(span))
+	}
+}
+
+func TestDefaultTracerProvider(t *testing.T) {
+	exporter := tracetest.NewInMemoryExporter()
+	defer otel.SetTracerProvider(otel.GetTracerProvider())
+	otel.SetTracerProvider(trace.NewTracerProvider(trace.WithSyncer(exporter)))
+	otelqueue.Handler(func(context.Context, string) error { return nil }, otelqueue.HandlerOptions[string]{Name: "q\xff"})(t.Context(), "a")
+	if spans := exporter.GetSpans(); len(spans) != 1 || spans[0].Name != "process q\uFFFD" {
+		t.Errorf("the spans are %v", spans)
 	}
 }
