@@ -86,7 +86,7 @@ func Handler[T comparable](handle func(ctx context.Context, item T) error, optio
 	if options.Item == nil {
 		options.Item = func(item T) string { return fmt.Sprint(item) }
 	}
-	options.Name = strings.ToValidUTF8(options.Name, "\uFFFD")
+	options.Name = valid(options.Name)
 	h := handler[T]{
 		handle: handle, options: options,
 		tracer: provider.Tracer(scope, trace.WithSchemaURL(semconv.SchemaURL)),
@@ -112,7 +112,7 @@ type handler[T comparable] struct {
 	attributes []attribute.KeyValue // of all spans: a sampler sees them
 }
 
-func (h handler[T]) call(ctx context.Context, item T) (err error) {
+func (h handler[T]) call(ctx context.Context, item T) error {
 	start := []trace.SpanStartOption{
 		trace.WithNewRoot(), trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(h.attributes...),
 	}
@@ -127,13 +127,14 @@ func (h handler[T]) call(ctx context.Context, item T) (err error) {
 	returned := false
 	defer func() {
 		if returned {
-			conclude(ctx, span, err)
+			span.End()
 		} else {
 			abort(span, recover())
 		}
 	}()
 	h.describe(ctx, span, item)
-	err = h.handle(ctx, item)
+	err := h.handle(ctx, item)
+	conclude(ctx, span, err) // Before returned is set: a method of err may panic, which Run counts as a panic of the handler.
 	returned = true
 	return err
 }
@@ -141,7 +142,7 @@ func (h handler[T]) call(ctx context.Context, item T) (err error) {
 // describe sets what is known of the item before the call.
 func (h handler[T]) describe(ctx context.Context, span trace.Span, item T) {
 	if text := h.options.Item(item); text != "" {
-		span.SetAttributes(itemKey.String(strings.ToValidUTF8(text, "\uFFFD")))
+		span.SetAttributes(itemKey.String(valid(text)))
 	}
 	info, ok := workqueue.ItemInfoFromContext[T](ctx)
 	if !ok {
@@ -153,9 +154,8 @@ func (h handler[T]) describe(ctx context.Context, span trace.Span, item T) {
 	}
 }
 
-// conclude ends the span of a call that has returned.
+// conclude sets what the result of a call says.
 func conclude(ctx context.Context, span trace.Span, err error) {
-	defer span.End()
 	outcome, after, timed := workqueue.Verdict(err)
 	if cut, ok := cutShort(ctx, err); ok {
 		outcome, timed = cut, false
@@ -165,20 +165,29 @@ func conclude(ctx context.Context, span trace.Span, err error) {
 		span.SetAttributes(afterKey.Float64(after.Seconds()))
 	}
 	if outcome == workqueue.OutcomeFailed || outcome == workqueue.OutcomeGivenUp {
-		fail(span, err)
+		why := cause(err)
+		fail(span, semconv.ErrorType(why).Value.AsString(), err.Error())
+		span.AddEvent(semconv.ExceptionEventName, trace.WithAttributes(
+			semconv.ExceptionType(fmt.Sprintf("%T", why)), semconv.ExceptionMessage(valid(err.Error()))))
 	}
 }
 
-func fail(span trace.Span, err error, options ...trace.EventOption) {
-	span.RecordError(err, options...)
-	span.SetAttributes(semconv.ErrorType(cause(err)))
-	span.SetStatus(codes.Error, err.Error())
+func fail(span trace.Span, kind, text string) {
+	span.SetAttributes(semconv.ErrorTypeKey.String(kind))
+	span.SetStatus(codes.Error, valid(text))
 }
+
+// valid replaces bytes that are not UTF-8. One of them would fail the export of all spans.
+func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
 
 // cutShort returns the outcome of a call that the end of its context has ended. An error that
 // has nothing to do with the context is a failure, also when the context has ended meanwhile.
+//
+// A deadline is a failure too. It may be a deadline of Run, and then Run says interrupted. But a
+// wrapper between Run and this handler may have set the deadline, and an error that is shown by mistake is
+// better than an error that is hidden.
 func cutShort(ctx context.Context, err error) (workqueue.Outcome, bool) {
-	if err == nil || ctx.Err() == nil {
+	if err == nil || ctx.Err() != context.Canceled {
 		return 0, false
 	}
 	canceled := errors.Is(err, context.Canceled)
@@ -190,7 +199,7 @@ func cutShort(ctx context.Context, err error) (workqueue.Outcome, bool) {
 	case workqueue.ErrRemoved:
 		return workqueue.OutcomeRemoved, canceled || errors.Is(err, why)
 	}
-	return workqueue.OutcomeInterrupted, canceled || errors.Is(err, ctx.Err())
+	return workqueue.OutcomeInterrupted, canceled
 }
 
 // cause strips the wrappers of RetryAfter and Permanent. Their types are not exported, and as
@@ -202,19 +211,19 @@ func cause(err error) error {
 	return err
 }
 
-var errGoexit = errors.New("handler called runtime.Goexit")
-
 // abort ends the span of a call that has not returned, and lets a panic go on. value is nil after
 // a Goexit. The new panic is raised here, before the stack of the old panic is unwound, so Run still sees that stack.
 func abort(span trace.Span, value any) {
 	span.SetAttributes(outcomeKey.String(workqueue.OutcomeFailed.String()))
 	if value == nil {
-		fail(span, errGoexit)
+		fail(span, "runtime.Goexit", "handler called runtime.Goexit")
 		span.End()
 		return
 	}
-	p := &workqueue.PanicError{Value: value, Stack: debug.Stack()}
-	fail(span, p, trace.WithAttributes(semconv.ExceptionStacktrace(string(p.Stack))))
+	kind, text := fmt.Sprintf("%T", value), fmt.Sprint(value)
+	fail(span, kind, "panic: "+text)
+	span.AddEvent(semconv.ExceptionEventName, trace.WithAttributes(
+		semconv.ExceptionType(kind), semconv.ExceptionMessage(valid(text)), semconv.ExceptionStacktrace(string(debug.Stack()))))
 	span.End() // Not deferred: the End of the SDK would record the new panic as well.
 	panic(value)
 }

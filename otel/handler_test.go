@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"runtime"
 	"slices"
@@ -12,10 +13,12 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"github.com/go-logr/logr"
 	"github.com/seed16c08ea7/workqueue"
 	otelqueue "github.com/seed16c08ea7/workqueue/otel"
+	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
@@ -63,6 +66,7 @@ func TestSpanOfAResult(t *testing.T) {
 		{"requeue after", nil, fmt.Errorf("x: %w", workqueue.RequeueAfter(time.Minute)), codes.Unset, "item=a outcome=requeued retry_after=60"},
 		{"requeue beside a failure", nil, errors.Join(io.EOF, workqueue.RequeueAfter(time.Minute)), codes.Error, "error.type=*errors.joinError item=a outcome=failed retry_after=60"},
 		{"permanent", nil, workqueue.Permanent(io.EOF), codes.Error, "error.type=*errors.errorString item=a outcome=given_up"},
+		{"a wrapper of another package", nil, workqueue.Permanent(&fs.PathError{Op: "open", Err: io.EOF}), codes.Error, "error.type=*fs.PathError item=a outcome=given_up"},
 		{"interrupted", context.Canceled, context.Canceled, codes.Unset, "item=a outcome=interrupted"},
 		{"added again", workqueue.ErrReAdded, context.Canceled, codes.Unset, "item=a outcome=readded"},
 		{"removed", workqueue.ErrRemoved, workqueue.ErrRemoved, codes.Unset, "item=a outcome=removed"},
@@ -138,10 +142,10 @@ func TestSpanOfACallThatDoesNotReturn(t *testing.T) {
 		workqueue.Run(t.Context(), queue, handle, workqueue.RunOptions[string]{Logger: &logger,
 			OnResult: func(_ context.Context, _ string, r workqueue.HandlerResult) { result = r.Err }})
 		span := spans()[0]
-		if span.Status.Code != codes.Error || len(span.Events) != 1 || attributes(span)["outcome"] != "failed" {
+		if span.Status.Code != codes.Error || attributes(span)["outcome"] != "failed" {
 			t.Errorf("%s: got %v", name, span)
 		}
-		if name == "goexit" {
+		if name == "goexit" { // Which is no exception.
 			continue
 		}
 		var p *workqueue.PanicError
@@ -183,5 +187,137 @@ func TestItemIsLeftOut(t *testing.T) {
 		TracerProvider: unseen, Item: func(string) string { t.Error("called without a span"); return "" }})(t.Context(), "a")
 	if err != io.EOF {
 		t.Errorf("returned %v", err)
+	}
+}
+
+var errBroken, errStop = errors.New("broken"), errors.New("stop")
+
+// The methods of a nil pointer of the type panic.
+type brokenError struct{ text string }
+
+func (e *brokenError) Error() string { return e.text }
+
+// The outcome of a span is the outcome that Run tells, and only a failure is an error.
+func TestOutcomesAreThoseOfRun(t *testing.T) {
+	type queue = *workqueue.TypedRateLimiting[string]
+	quiet := logr.Discard()
+	untilEnd := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+	for name, test := range map[string]struct {
+		handle  func(ctx context.Context, stop func(), q queue) error
+		options workqueue.RunOptions[string]
+		errText string // of the status, "" for no error
+		errType string
+	}{
+		"success":             {handle: func(context.Context, func(), queue) error { return nil }},
+		"failure":             {handle: func(context.Context, func(), queue) error { return errBroken }, errText: "broken", errType: "*errors.errorString"},
+		"wrapped":             {handle: func(context.Context, func(), queue) error { return fmt.Errorf("all: %w", errBroken) }, errText: "all: broken", errType: "*errors.errorString"},
+		"requeue":             {handle: func(context.Context, func(), queue) error { return workqueue.Requeue() }},
+		"requeue after":       {handle: func(context.Context, func(), queue) error { return workqueue.RequeueAfter(90 * time.Second) }},
+		"retry after":         {handle: func(context.Context, func(), queue) error { return workqueue.RetryAfter(time.Minute, errBroken) }, errText: "broken", errType: "*errors.errorString"},
+		"permanent":           {handle: func(context.Context, func(), queue) error { return workqueue.Permanent(errBroken) }, errText: "broken", errType: "*errors.errorString"},
+		"a requeue beside":    {handle: func(context.Context, func(), queue) error { return errors.Join(workqueue.RequeueAfter(1), errBroken) }, errText: "workqueue: requeue after 1ns\nbroken", errType: "*errors.joinError"},
+		"panic":               {handle: func(context.Context, func(), queue) error { panic("ouch") }, errText: "panic: ouch", errType: "string"},
+		"panic with an error": {handle: func(context.Context, func(), queue) error { panic(errBroken) }, errText: "panic: broken", errType: "*errors.errorString"},
+		"panic of the error":  {handle: func(context.Context, func(), queue) error { return (*brokenError)(nil) }, errText: "panic: runtime error: invalid memory address or nil pointer dereference", errType: "runtime.errorString"},
+		"goexit":              {handle: func(context.Context, func(), queue) error { runtime.Goexit(); return nil }, errText: "handler called runtime.Goexit", errType: "runtime.Goexit"},
+		"timeout": {handle: func(ctx context.Context, _ func(), _ queue) error { return untilEnd(ctx) }, options: workqueue.RunOptions[string]{Timeout: time.Second},
+			errText: "context deadline exceeded", errType: "context.deadlineExceededError"},
+		"re-added": {handle: func(ctx context.Context, _ func(), q queue) error { q.Add("key"); return untilEnd(ctx) },
+			options: workqueue.RunOptions[string]{CancelOnReAdd: true}},
+		"re-added, with the cause": {handle: func(ctx context.Context, _ func(), q queue) error {
+			q.Add("key")
+			<-ctx.Done()
+			return fmt.Errorf("sync: %w", context.Cause(ctx))
+		}, options: workqueue.RunOptions[string]{CancelOnReAdd: true}},
+		"re-added, and failed": {handle: func(ctx context.Context, _ func(), q queue) error { q.Add("key"); <-ctx.Done(); return errBroken },
+			options: workqueue.RunOptions[string]{CancelOnReAdd: true}, errText: "broken", errType: "*errors.errorString"},
+		"removed": {handle: func(ctx context.Context, _ func(), q queue) error {
+			q.RemoveFunc(func(string) bool { return true })
+			return untilEnd(ctx)
+		}, options: workqueue.RunOptions[string]{CancelOnReAdd: true}},
+		"interrupted":       {handle: func(ctx context.Context, stop func(), _ queue) error { stop(); return untilEnd(ctx) }},
+		"failed at the end": {handle: func(ctx context.Context, stop func(), _ queue) error { stop(); <-ctx.Done(); return errBroken }, errText: "broken", errType: "*errors.errorString"},
+		"the cause at the end": {handle: func(ctx context.Context, stop func(), _ queue) error {
+			stop()
+			<-ctx.Done()
+			return context.Cause(ctx)
+		}, errText: "stop", errType: "*errors.errorString"},
+		"canceled elsewhere": {handle: func(context.Context, func(), queue) error { return fmt.Errorf("get: %w", context.Canceled) },
+			errText: "get: context canceled", errType: "*errors.errorString"},
+		"succeeded at the end": {handle: func(ctx context.Context, stop func(), _ queue) error { stop(); <-ctx.Done(); return nil }},
+		"interrupted, and wraps": {handle: func(ctx context.Context, stop func(), _ queue) error {
+			stop()
+			return fmt.Errorf("get: %w", untilEnd(ctx))
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancelCause(t.Context())
+				stop := func() { cancel(errStop) }
+				defer stop()
+				q := workqueue.NewTypedRateLimiting(workqueue.NewTypedItemFastSlowRateLimiter[string](time.Second, time.Second, 1), workqueue.TypedRateLimitingQueueConfig[string]{})
+				q.Add("key")
+				var told []workqueue.HandlerResult
+				test.options.Logger = &quiet
+				test.options.OnResult = func(_ context.Context, _ string, result workqueue.HandlerResult) {
+					told = append(told, result)
+					stop() // The first call is enough.
+				}
+				handle, spans := recorded(func(ctx context.Context, _ string) error { return test.handle(ctx, stop, q) }, otelqueue.HandlerOptions[string]{})
+				if err := workqueue.Run(ctx, q, handle, test.options); err != nil {
+					t.Fatal(err)
+				}
+				span, has := spans()[0], attributes(spans()[0])
+				if has["outcome"] != told[0].Outcome.String() {
+					t.Errorf("outcome %s, and Run tells %v", has["outcome"], told[0].Outcome)
+				}
+				var p *workqueue.PanicError
+				if errors.As(told[0].Err, &p) != strings.HasPrefix(name, "panic") {
+					t.Errorf("Run tells the error %v", told[0].Err)
+				}
+				if span.Status.Description != test.errText || (span.Status.Code == codes.Error) != (test.errText != "") || has["error.type"] != test.errType {
+					t.Errorf("status %+v of type %s, want %q of type %s", span.Status, has["error.type"], test.errText, test.errType)
+				}
+			})
+		})
+	}
+}
+
+// The type of an exception is the type of the value. A text with other bytes than UTF-8 would fail
+// the export.
+func TestExceptionOfAPanic(t *testing.T) {
+	handle, spans := recorded(func(context.Context, string) error { panic(errors.New("a\xffb")) }, otelqueue.HandlerOptions[string]{})
+	func() {
+		defer func() { recover() }()
+		handle(t.Context(), "a")
+	}()
+	handle, failed := recorded(func(context.Context, string) error { return errors.New("a\xffb") }, otelqueue.HandlerOptions[string]{})
+	handle(t.Context(), "a")
+	for _, span := range append(spans(), failed()...) {
+		text := fmt.Sprint(span.Status.Description, span.Events[0].Attributes)
+		if !strings.Contains(text, "*errors.errorString") || !strings.Contains(text, "a\uFFFDb") || !utf8.ValidString(text) {
+			t.Errorf("the span has %q", text)
+		}
+	}
+}
+
+// A wrapper between Run and the handler may have set the deadline. Run calls the error a failure.
+func TestDeadlineOfAWrapperIsAFailure(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 0)
+	defer cancel()
+	handle, spans := recorded(func(ctx context.Context, _ string) error { return ctx.Err() }, otelqueue.HandlerOptions[string]{})
+	handle(ctx, "a")
+	if span := spans()[0]; span.Status.Code != codes.Error || attributes(span)["outcome"] != "failed" {
+		t.Errorf("got %v with %v", span.Status, attributes(span))
+	}
+}
+
+func TestDefaultTracerProvider(t *testing.T) {
+	exporter := tracetest.NewInMemoryExporter()
+	defer otel.SetTracerProvider(otel.GetTracerProvider())
+	otel.SetTracerProvider(trace.NewTracerProvider(trace.WithSyncer(exporter)))
+	otelqueue.Handler(func(context.Context, string) error { return nil }, otelqueue.HandlerOptions[string]{Name: "q\xff"})(t.Context(), "a")
+	if spans := exporter.GetSpans(); len(spans) != 1 || spans[0].Name != "process q\uFFFD" {
+		t.Errorf("the spans are %v", spans)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -80,8 +79,7 @@ func NewProducer(options ProducerOptions) *Producer {
 func (p *Producer) NewQueue(queue workqueue.QueueSource) workqueue.QueueMetrics {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	// A text that is not UTF-8 would fail the export of all metrics.
-	name := strings.ToValidUTF8(queue.Name, "\uFFFD")
+	name := valid(queue.Name)
 	f := p.names[name]
 	if f == nil {
 		f = &family{start: time.Now()}

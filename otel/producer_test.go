@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/seed16c08ea7/workqueue"
 	otelqueue "github.com/seed16c08ea7/workqueue/otel"
@@ -18,6 +21,7 @@ import (
 	"go.opentelemetry.io/otel/exporters/stdout/stdoutmetric"
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"golang.org/x/time/rate"
 )
 
 // A collection is what a reader of OpenTelemetry has collected, by name.
@@ -197,32 +201,14 @@ func TestExponentialBuckets(t *testing.T) {
 	}
 }
 
-// The exporters of OpenTelemetry take the metrics. The names in Prometheus are those of
-// workqueue.NewPrometheusProvider.
-func TestExporters(t *testing.T) {
+// The exporter takes all metrics.
+func TestExporter(t *testing.T) {
 	p := otelqueue.NewProducer(otelqueue.ProducerOptions{})
-	queue := newQueue(p, "q")
-	registry := prometheus.NewRegistry()
-	reader, err := exporter.New(exporter.WithRegisterer(registry), exporter.WithProducer(p), exporter.WithoutScopeInfo(), exporter.WithoutTargetInfo())
-	if err != nil {
-		t.Fatal(err)
+	newQueue(p, "q").Add("a")
+	got, all := collect(t, p)
+	if empty := got["workqueue.work.duration"].(metricdata.ExponentialHistogram[float64]).DataPoints[0]; empty.Scale != 3 || len(empty.PositiveBucket.Counts) != 0 {
+		t.Errorf("without a duration there are %+v", empty)
 	}
-	metric.NewMeterProvider(metric.WithReader(reader))
-	priority := 1
-	queue.AddWith(workqueue.AddOptions{Priority: &priority}, "a")
-	theirs := seriesOf(t, registry)
-
-	own := prometheus.NewRegistry()
-	workqueue.NewTypedRateLimiting(nil, workqueue.TypedRateLimitingQueueConfig[string]{
-		Name: "q", MetricsProvider: workqueue.NewPrometheusProvider(own, workqueue.PrometheusOptions{}),
-	}).AddWith(workqueue.AddOptions{Priority: &priority}, "a")
-	for name := range seriesOf(t, own) {
-		if !theirs[name] {
-			t.Errorf("the exporter has no series %s", name)
-		}
-	}
-
-	_, all := collect(t, p)
 	var text bytes.Buffer
 	stdout, err := stdoutmetric.New(stdoutmetric.WithWriter(&text))
 	if err != nil {
@@ -233,17 +219,128 @@ func TestExporters(t *testing.T) {
 	}
 }
 
-func seriesOf(t *testing.T, registry *prometheus.Registry) map[string]bool {
+// By way of the Prometheus exporter of OpenTelemetry, the same work has the same series as with
+// workqueue.NewPrometheusProvider: names, values, and buckets.
+func TestSeriesAreThoseOfPrometheus(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		buckets := []float64{0.02, 0.5, 2.5, 100}
+		registry, own := prometheus.NewRegistry(), prometheus.NewRegistry()
+		p := otelqueue.NewProducer(otelqueue.ProducerOptions{Buckets: buckets})
+		reader, err := exporter.New(exporter.WithRegisterer(registry), exporter.WithProducer(p), exporter.WithoutScopeInfo(), exporter.WithoutTargetInfo())
+		if err != nil {
+			t.Fatal(err)
+		}
+		metric.NewMeterProvider(metric.WithReader(reader))
+		buckets[0] = 7 // The producer has a copy.
+		got := seriesOf(t, p, registry)
+		buckets[0] = 0.02
+		want := seriesOf(t, workqueue.NewPrometheusProvider(own, workqueue.PrometheusOptions{Buckets: buckets}), own)
+		for name, value := range want {
+			if got[name] != value {
+				t.Errorf("%s is %q, and that of Prometheus %q", name, got[name], value)
+			}
+			delete(got, name)
+		}
+		if len(want) < 50 || len(got) > 0 {
+			t.Errorf("%d series are the same, and there are also %v", len(want), got)
+		}
+	})
+}
+
+// seriesOf returns the series of a queue after work that touches each of them, with the values of their
+// labels.
+func seriesOf(t *testing.T, provider workqueue.MetricsProvider, registry *prometheus.Registry) map[string]string {
 	t.Helper()
+	queue := workqueue.NewTypedRateLimiting(workqueue.NewTypedItemFastSlowRateLimiter[string](time.Second, time.Second, 1),
+		workqueue.TypedRateLimitingQueueConfig[string]{Name: "q", MetricsProvider: provider, Pace: rate.NewLimiter(50, 1)})
+	for i := range 30 {
+		queue.AddWith(workqueue.AddOptions{Priority: &i}, fmt.Sprint("item", i))
+	}
+	queue.Add("item3")
+	time.Sleep(2 * time.Second)
+	ctx, stop := context.WithCancel(t.Context())
+	quiet, handled := logr.Discard(), 0
+	err := workqueue.Run(ctx, queue, func(context.Context, string) error {
+		time.Sleep(10 * time.Millisecond)
+		if handled++; handled == 5 {
+			stop()
+		}
+		if handled == 2 {
+			return io.EOF
+		}
+		return nil
+	}, workqueue.RunOptions[string]{AtEnd: workqueue.EndKeep, Logger: &quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	queue.AddAfter("later", time.Hour)
+	time.Sleep(3 * time.Second)
+	if _, ok := queue.TryGet(); !ok {
+		t.Fatal("nothing is queued")
+	}
+	time.Sleep(time.Second)
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
-	names := map[string]bool{}
+	queue.ShutDown()
+	all := make(map[string]string)
 	for _, f := range families {
-		names[f.GetName()] = true
+		for _, m := range f.GetMetric() {
+			var values []string
+			for _, l := range m.GetLabel() {
+				values = append(values, l.GetValue())
+			}
+			slices.Sort(values)
+			name := fmt.Sprint(f.GetName(), values)
+			h := m.GetHistogram()
+			all[name] = fmt.Sprintf("%v %v %v %.6g", m.GetCounter().GetValue(), m.GetGauge().GetValue(), h.GetSampleCount(), h.GetSampleSum())
+			for _, b := range h.GetBucket() {
+				all[fmt.Sprintf("%s %v", name, b.GetUpperBound())] = fmt.Sprint(b.GetCumulativeCount())
+			}
+		}
 	}
-	return names
+	return all
+}
+
+// A queue that was dropped without a shutdown is gone before its end is told. Its counts stay.
+func TestQueueIsGoneBeforeItsEnd(t *testing.T) {
+	p := otelqueue.NewProducer(otelqueue.ProducerOptions{})
+	gone := false
+	m := p.NewQueue(workqueue.QueueSource{Name: "q", Layers: workqueue.LayerQueue, Read: func() (workqueue.QueueStats, bool) {
+		if gone {
+			return workqueue.QueueStats{}, false
+		}
+		return workqueue.QueueStats{Adds: 3, Depth: 2}, true
+	}})
+	for range 2 {
+		got, _ := collect(t, p)
+		adds, depth := got["workqueue.adds"].(metricdata.Sum[int64]).DataPoints[0].Value, got["workqueue.depth"].(metricdata.Sum[int64]).DataPoints[0].Value
+		if adds != 3 || (depth != 0) == gone {
+			t.Errorf("gone %t: %d adds, depth %d", gone, adds, depth)
+		}
+		if got["workqueue.lateness"] != nil || got["workqueue.waiting"] != nil {
+			t.Error("a queue without delays has metrics of delays")
+		}
+		gone = true
+	}
+	m.End(workqueue.Totals{})
+	if got, _ := collect(t, p); len(got) != 1 {
+		t.Errorf("after the end there are %v", got)
+	}
+}
+
+func TestBucketsAreChecked(t *testing.T) {
+	for _, buckets := range [][]float64{{1, 1}, {2, 1}, {math.NaN()}, {1, math.Inf(1)}, {math.Inf(-1), 1}} {
+		func() {
+			defer func() {
+				if text, _ := recover().(string); !strings.Contains(text, "not finite and increasing") {
+					t.Errorf("%v: recovered %q", buckets, text)
+				}
+			}()
+			otelqueue.NewProducer(otelqueue.ProducerOptions{Buckets: buckets})
+		}()
+	}
 }
 
 // Of many priorities, 25 have an attribute of their own.

@@ -14,8 +14,8 @@ import (
 // staged is the version of all modules in the proxy of the check.
 const staged = "v0.99.0-rc.1"
 
-// program imports all modules of users, and is the only module in its build: a replace of ours
-// has no effect for a user.
+// program uses modules of users, and is the only module in its build: a replace of ours has no
+// effect for a user. A second file imports all of the modules.
 const program = `package main
 
 import (
@@ -71,6 +71,9 @@ func checkProxy(t tree) (err error) {
 	if err := write(user, "main.go", program); err != nil {
 		return err
 	}
+	if err := write(user, "imports.go", imports()); err != nil {
+		return err
+	}
 	if err := write(user, "go.mod", requirements()); err != nil {
 		return err
 	}
@@ -101,6 +104,15 @@ func requirements() string {
 	text := "module example.com/user\n\ngo 1.26.0\n\n"
 	for _, dir := range modules {
 		text += fmt.Sprintf("require %s %s\n", modulePath(dir), staged)
+	}
+	return text
+}
+
+// imports is a file of the program with the package of each module.
+func imports() string {
+	text := "package main\n\n"
+	for _, dir := range modules {
+		text += fmt.Sprintf("import _ %q\n", modulePath(dir))
 	}
 	return text
 }

@@ -58,16 +58,100 @@ func TestLicenceInADirectory(t *testing.T) {
 	}
 }
 
-// Only the newest section of the changelog can announce a change.
-func TestAnnounced(t *testing.T) {
-	for text, want := range map[string]bool{
-		"# C\n## Unreleased\n- incompatible\n## v0.1.0\n### Incompatible\n": false,
-		"# C\n## Unreleased\n### Incompatible changes\n## v0.1.0\n":         true,
-		"# C\n## v0.2.0, incompatible\n":                                    true,
-		"# Incompatible\n":                                                  false,
+// Of each change, in the words of apidiff and of the list, the changelog has to have the name.
+func TestChangesHaveNames(t *testing.T) {
+	for change, name := range map[string]string{
+		"- F: changed from func() to func(int)":       "F",
+		"- (*G[K]).GM: removed":                       "GM",
+		"- (*T).M, method set of *T: removed":         "M",
+		"- C: value changed from 1 to 2":              "C",
+		"- I.Y: added":                                "Y",
+		"- T.A: removed":                              "A",
+		"- package example.com/q/old: removed":        "old",
+		"- ./sub.S: removed":                          "S",
+		"func Fs[T comparable](x T) bool":             "Fs",
+		"const Max untyped int = 3":                   "Max",
+		"type T[K comparable] struct":                 "T",
+		"T: field A int":                              "A",
+		"T: method Of(x int)":                         "Of",
+		"T: method of pointers P(x int) error":        "P",
+		"I: method (unexported)":                      "I",
+		"type Old = k8s.io/client-go/util/q.New[any]": "Old",
 	} {
-		if got := announced(text); got != want {
-			t.Errorf("%q: got %t", text, got)
+		if got := nameIn(change); got != name {
+			t.Errorf("the name in %q is %q, want %q", change, got, name)
+		}
+		if left := unnamed([]string{change}, "- `"+name+"` is gone."); len(left) != 0 {
+			t.Errorf("%q is not found", left)
+		}
+		if left := unnamed([]string{change}, "- `"+name+"s` is gone, and `Not"+name+"`."); len(left) != 1 {
+			t.Errorf("another name counts for %q", change)
+		}
+	}
+}
+
+// Several sections may be about the next release. The section of a version stands alone.
+func TestTopSection(t *testing.T) {
+	for log, want := range map[string]string{
+		"# C\n\n## Unreleased: X\n\na\n\n### More\n\n## Unreleased: Y\n\nb\n\n## v0.1.0\n\nc\n": "ab",
+		"# C\n\n## v0.2.0: X\n\na\n\n## v0.1.0: Y\n\nb\n":                                       "a",
+		"# C\n\n## v0.1.0, 2026\n\na\n":                                                         "a",
+	} {
+		for _, letter := range []string{"a", "b", "c"} {
+			if got := topSection(log); strings.Contains(got, "\n"+letter+"\n") != strings.Contains(want, letter) {
+				t.Errorf("the newest section of %q is %q", log, got)
+			}
+		}
+	}
+}
+
+// fault returns an empty repository with files.
+func fault(t *testing.T, files map[string]string) tree {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		if err := write(dir, name, text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := command(dir, nil, "git", "init", "-q"); err != nil {
+		t.Fatal(err)
+	}
+	return tree(dir)
+}
+
+// Without a tag, what TestExportedNames misses has to be in the changelog.
+func TestNamesThatAreGone(t *testing.T) {
+	test := func(fails string) map[string]string {
+		return map[string]string{
+			"compat/go.mod": "module example.com/q\n\ngo 1.26\n", "CHANGELOG.md": "# C\n\n## Unreleased\n\n`Told` is gone.\n",
+			"compat/a_test.go": "package q\n\nimport \"testing\"\n\nfunc TestExportedNames(t *testing.T) {" + fails + "}\n",
+		}
+	}
+	for fails, want := range map[string]string{
+		``:                             "",
+		`t.Error("new: func F()")`:     "",
+		`t.Error("gone: func Told()")`: "",
+		`t.Error("gone: func Told()"); t.Error("gone: T: field A int")`: "T: field A int",
+		`t.Fatal("cannot load")`: "cannot load",
+	} {
+		err := checkAPI(fault(t, test(fails)))
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "name these changes") && strings.Contains(err.Error(), "Told")) {
+			t.Errorf("%s: got %v, want an error with %q", fails, err, want)
+		}
+	}
+}
+
+// A file for one system, and a test whose constant is too large for an int of 32 bits, are found.
+func TestFaultsOfOneSystem(t *testing.T) {
+	err := checkBuilds(fault(t, map[string]string{
+		"go.mod": "module example.com/q\n\ngo 1.26\n", "q.go": "package q\n\nvar A int\n",
+		"q_windows.go": "package q\n\nvar B string = 1\n", "q_test.go": "package q\n\nvar C int = 1 << 40\n",
+	}))
+	for _, pair := range targets() {
+		bad := pair[0] == "windows" || pair[1] == "386"
+		if found := err != nil && strings.Contains(err.Error(), pair[0]+"/"+pair[1]+": "); found != bad {
+			t.Errorf("%v: a fault is found: %t, want %t", pair, found, bad)
 		}
 	}
 }
