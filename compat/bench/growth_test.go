@@ -44,11 +44,11 @@ func integers(n int) []int {
 	return items
 }
 
-// BenchmarkWorkers is 64k distinct items through 1 to 1000 workers. Four
+// BenchmarkWorkers is 64k distinct items through 1 to 10,000 workers. Four
 // producers are enough to keep them busy.
 func BenchmarkWorkers(b *testing.B) {
 	keys := stringKeys(scaled(population))
-	for _, workers := range []int{1, 10, 100, 1000} {
+	for _, workers := range []int{1, 10, 100, 1000, 10_000} {
 		each(b, fmt.Sprintf("workers=%d", workers), fifos[string](len(keys)+workers), contend(keys, 4, workers))
 	}
 }

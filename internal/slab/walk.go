@@ -2,6 +2,7 @@ package slab
 
 import (
 	"iter"
+	"runtime"
 	"sync"
 )
 
@@ -29,6 +30,10 @@ func Walk[T comparable, X, E any](mu *sync.Mutex, t *Table[T, X], copy func(ref 
 			if piece, more = nextPiece(mu, t, &w, copy, piece[:0]); !more {
 				return
 			}
+			// The unlock has woken the first who waits for the lock. Without the yield, the walk
+			// takes the lock again before the other has a processor, until a mutex of Go
+			// intervenes after a millisecond. See docs/decisions-locks.md.
+			runtime.Gosched()
 		}
 	}
 }

@@ -126,6 +126,7 @@ var scenarios = []scenario{
 	{"Growth", "4 producers, 10 workers", "Workers/workers=10", "ns/item", withChan, true, nil},
 	{"Growth", "4 producers, 100 workers", "Workers/workers=100", "ns/item", withChan, true, nil},
 	{"Growth", "4 producers, 1000 workers", "Workers/workers=1000", "ns/item", withChan, true, nil},
+	{"Growth", "4 producers, 10,000 workers", "Workers/workers=10000", "ns/item", withChan, true, nil},
 }
 
 func matching(rows []scenario, pattern *regexp.Regexp) []scenario {
