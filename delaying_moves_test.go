@@ -1664,3 +1664,82 @@ func TestPaceOptionsNeedAQueueOfOurs(t *testing.T) {
 		t.Errorf("ItemPace above a foreign queue: got %q", above)
 	}
 }
+
+// The last add of a group decides the limit of the group, also an add that only begins to wait, or
+// that OneEntry does not let wait. A worker that waits for the group is told.
+func TestDelayedAddsDecideTheLimitOfTheirGroup(t *testing.T) {
+	for name, tt := range map[string]struct {
+		oneEntry bool
+		call     func(q *workqueue.TypedDelaying[string])
+		again    bool // a1 was added again
+	}{
+		"AddAfter of another item":                       {false, func(q *workqueue.TypedDelaying[string]) { q.AddAfter("a3", time.Hour) }, false},
+		"AddAfter of a queued item":                      {false, func(q *workqueue.TypedDelaying[string]) { q.AddAfter("a2", time.Hour) }, false},
+		"Debounce":                                       {false, func(q *workqueue.TypedDelaying[string]) { q.Debounce("a3", time.Hour, 0) }, false},
+		"Reschedule":                                     {false, func(q *workqueue.TypedDelaying[string]) { q.Reschedule("a3", time.Hour) }, false},
+		"AddAfter, with OneEntry":                        {true, func(q *workqueue.TypedDelaying[string]) { q.AddAfter("a2", time.Hour) }, false},
+		"Add, with OneEntry":                             {true, func(q *workqueue.TypedDelaying[string]) { q.Add("a2") }, false},
+		"Debounce, with OneEntry":                        {true, func(q *workqueue.TypedDelaying[string]) { q.Debounce("a1", time.Hour, 0) }, false},
+		"AddAfter of an item added again, with OneEntry": {true, func(q *workqueue.TypedDelaying[string]) { q.AddAfter("a1", time.Hour) }, true},
+		"Add of an item added again, with OneEntry":      {true, func(q *workqueue.TypedDelaying[string]) { q.Add("a1") }, true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			limit := 1
+			q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{
+				OneEntry: tt.oneEntry,
+				Order: workqueue.Order[string]{
+					Group:       func(item string) string { return item[:1] },
+					MaxInFlight: func(string) int { return limit },
+				},
+			})
+			defer q.ShutDown()
+			q.AddAll("a1", "a2")
+			q.Get()
+			if tt.again {
+				q.Add("a1")
+			}
+			var got string
+			go func() { got, _ = q.Get() }()
+			synctest.Wait()
+			if got != "" {
+				t.Fatalf("%s: got %s from a full group", name, got)
+			}
+			limit = 2
+			tt.call(q)
+			synctest.Wait()
+			if got != "a2" {
+				t.Errorf("%s: the worker waits although the limit was raised", name)
+			}
+		})
+	}
+}
+
+// A retry of Run has the priority of the hand-out, whatever the Order answers by then.
+func TestARetryHasThePriorityOfTheHandOut(t *testing.T) {
+	for name, delay := range map[string]time.Duration{"at once": 0, "later": time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			priority := 5
+			q := workqueue.NewTypedRateLimiting(constant(delay), workqueue.TypedRateLimitingQueueConfig[string]{
+				Order: workqueue.Order[string]{Priority: func(string) int { return priority }},
+			})
+			q.Add("a")
+			var got []int
+			ctx, cancel := context.WithCancel(t.Context())
+			go workqueue.Run(ctx, q, func(ctx context.Context, _ string) error {
+				info, _ := workqueue.ItemInfoFromContext[string](ctx)
+				if got = append(got, info.Priority); len(got) < 3 {
+					priority--
+					return errFailed
+				}
+				return nil
+			}, runOptions{Logger: discard()})
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if fmt.Sprint(got) != "[5 5 5]" {
+				t.Errorf("%s: the hand-outs had the priorities %v", name, got)
+			}
+			cancel()
+			synctest.Wait()
+		})
+	}
+}
