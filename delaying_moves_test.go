@@ -1743,3 +1743,30 @@ func TestARetryHasThePriorityOfTheHandOut(t *testing.T) {
 		})
 	}
 }
+
+// The groups of waiting items stay when the memory of others is given back.
+func TestGroupsOfWaitsOutliveABurst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{
+			Order: workqueue.Order[int]{
+				Group:       func(item int) string { return fmt.Sprint(item % 2) },
+				MaxInFlight: func(group string) int { return 1 },
+			},
+		})
+		defer q.ShutDown()
+		for i := range 5000 {
+			q.AddAfter(i, time.Minute)
+		}
+		q.RemoveFunc(func(item int) bool { return item < 4990 })
+		checkInvariants(t, 0, q)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		var got []int
+		for item, ok := q.TryGet(); ok; item, ok = q.TryGet() {
+			got = append(got, item)
+		}
+		if fmt.Sprint(got) != "[4990 4991]" || q.Len() != 8 {
+			t.Errorf("handed out %v, %d queued: each of two groups may have one item in flight", got, q.Len())
+		}
+	})
+}
