@@ -1,8 +1,6 @@
 package bench
 
 import (
-	"fmt"
-	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -118,38 +116,5 @@ func metered(ours func() workqueue.MetricsProvider) []impl[queue[string]] {
 				o.MetricProvider = theirProvider{newVectors()}
 			})
 		}},
-	}
-}
-
-// BenchmarkScrape is a scrape of many queues, each with a name and a use of its own. It reports
-// what a queue takes in memory, with its series, and the time of a scrape for each queue.
-func BenchmarkScrape(b *testing.B) {
-	for _, n := range []int{1, 100, 10_000, 100_000} {
-		b.Run(fmt.Sprintf("queues=%d", n), func(b *testing.B) {
-			n := scaled(n)
-			before := memory()
-			registry := prometheus.NewRegistry()
-			provider := workqueue.NewPrometheusProvider(registry, workqueue.PrometheusOptions{})
-			queues := make([]*workqueue.TypedRateLimiting[string], 0, n)
-			for i := range n {
-				q := workqueue.NewTypedRateLimiting(workqueue.DefaultTypedItemBasedRateLimiter[string](),
-					workqueue.TypedRateLimitingQueueConfig[string]{Name: fmt.Sprint("queue-", i), MetricsProvider: provider})
-				q.Add("item")
-				q.Get()
-				q.Done("item")
-				queues = append(queues, q)
-			}
-			bytes := memory() - before
-			for b.Loop() {
-				if _, err := registry.Gather(); err != nil {
-					b.Fatal(err)
-				}
-			}
-			reportBytes(b, bytes, n)
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/queue")
-			for _, q := range queues {
-				q.ShutDown()
-			}
-		})
 	}
 }
