@@ -109,7 +109,11 @@ func TestDrainThatEndsEarlySaysWhatIsLeft(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
+		start := time.Now()
 		err := q.Drain(ctx)
+		if took := time.Since(start); took != time.Second {
+			t.Errorf("ended after %v, want the deadline", took)
+		}
 		e, ok := err.(*workqueue.DrainError[string])
 		if !ok || !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatalf("got %v, want a DrainError for a deadline", err)
@@ -324,14 +328,20 @@ func TestDrainShutsDownTheQueueBelow(t *testing.T) {
 	})
 }
 
-// A lingering queue takes a second to return from its drain.
+// A lingering queue takes a second to return from its drain, or with once from the first drain.
 type lingering struct {
 	bare
+	once     bool
+	drains   atomic.Int32
 	returned bool
 }
 
 func (q *lingering) ShutDownWithDrain() {
+	first := q.drains.Add(1) == 1
 	q.bare.ShutDownWithDrain()
+	if q.once && !first {
+		return
+	}
 	time.Sleep(time.Second)
 	q.returned = true
 }
@@ -560,9 +570,9 @@ func TestDrainEndsWithItsContextAlthoughTheQueueBelowGoesOn(t *testing.T) {
 // A drain that comes while the only one is being ended starts anew: what ends
 // that one does not end this.
 func TestDrainBesideTheEndOfAnother(t *testing.T) {
-	for _, later := range []time.Duration{50 * time.Millisecond, time.Second / 2} {
+	for i, later := range []time.Duration{50 * time.Millisecond, time.Second / 2, 5 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
-			below := &lingering{bare: bare{workqueue.NewTyped[string]()}}
+			below := &lingering{bare: bare{workqueue.NewTyped[string]()}, once: i == 2}
 			q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Queue: below})
 			q.Add("a")
 			q.Get()
@@ -585,5 +595,41 @@ func TestDrainBesideTheEndOfAnother(t *testing.T) {
 				t.Errorf("got %v from the second", err)
 			}
 		})
+	}
+}
+
+// A puppet has functions in place of two methods.
+type puppet struct {
+	bare
+	shutDown     func(q bare)
+	shuttingDown func(q bare) bool
+}
+
+func (q puppet) ShutDown()          { q.shutDown(q.bare) }
+func (q puppet) ShuttingDown() bool { return q.shuttingDown(q.bare) }
+
+// The queue of controller-runtime panics for a second shutdown, and that is dropped. A panic of a
+// queue that is not shut down afterwards reaches the caller of Drain.
+func TestDrainAboveAQueueWhoseShutDownPanics(t *testing.T) {
+	for name, row := range map[string]struct {
+		below puppet
+		want  any
+	}{
+		"a second shutdown panics": {puppet{
+			shutDown: func(bare) { panic("twice") }, shuttingDown: func(q bare) bool { return q.ShuttingDown() },
+		}, nil},
+		"a panic in place of the shutdown": {puppet{
+			shutDown: func(bare) { panic("broken") }, shuttingDown: func(bare) bool { return false },
+		}, "broken"},
+		"no shutdown and no panic": {puppet{
+			shutDown: func(bare) {}, shuttingDown: func(bare) bool { return false },
+		}, nil},
+	} {
+		row.below.bare = bare{workqueue.NewTyped[string]()}
+		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Queue: row.below})
+		var err error
+		if got := goes(func() { err = q.Drain(t.Context()) }); got != row.want || err != nil {
+			t.Errorf("%s: got the panic %v and %v, want %v", name, got, err, row.want)
+		}
 	}
 }

@@ -582,7 +582,7 @@ func TestMergedStats(t *testing.T) {
 	}
 	stats := func(n int) workqueue.QueueStats {
 		return workqueue.QueueStats{
-			Depth: n, InFlight: n, Adds: uint64(n), Unfinished: time.Duration(n), LongestRunning: time.Duration(n),
+			Depth: n, InFlight: n, Adds: uint64(n), Unfinished: time.Duration(n), LongestRunning: time.Duration(n), Paced: time.Duration(n),
 			ByPriority: []workqueue.PartStats[int]{{Key: n, Depth: 1}, {Key: 7, Depth: n}}, Latency: durations(uint64(n)),
 			Results: map[workqueue.Outcome]uint64{workqueue.OutcomeFailed: uint64(n)},
 		}
@@ -595,8 +595,8 @@ func TestMergedStats(t *testing.T) {
 	if after := fmt.Sprint(a, b); after != before {
 		t.Errorf("Merge changed %s to %s", before, after)
 	}
-	if got, want := fmt.Sprint(sum.Depth, sum.InFlight, sum.Adds, sum.Unfinished, sum.LongestRunning, sum.Latency, sum.Results[workqueue.OutcomeFailed]),
-		"3 3 3 3ns 2ns {3 2 [3 0] 0 map[1:3]} 3"; got != want {
+	if got, want := fmt.Sprint(sum.Depth, sum.InFlight, sum.Adds, sum.Unfinished, sum.LongestRunning, sum.Paced, sum.Latency, sum.Results[workqueue.OutcomeFailed]),
+		"3 3 3 3ns 2ns 3ns {3 2 [3 0] 0 map[1:3]} 3"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	if got, want := fmt.Sprint(sum.ByPriority), "[{1 false 1 0 0s} {7 false 3 0 0s} {2 false 1 0 0s}]"; got != want {
@@ -613,6 +613,11 @@ func TestMergedStats(t *testing.T) {
 	}
 	if want := 19*20/2 + 39*40/2 - 9*10/2; depth != want || inFlight != 50 {
 		t.Errorf("by group: depth %d and %d in flight together, want %d and 50", depth, inFlight, want)
+	}
+	few := workqueue.QueueStats{ByPriority: []workqueue.PartStats[int]{{Key: 5, OldestItem: 2}, {Others: true, Depth: 1}}}
+	few.Merge(workqueue.QueueStats{ByPriority: []workqueue.PartStats[int]{{Key: 5, Depth: 1, OldestItem: 3}, {Key: 6}, {Others: true, Depth: 2}}})
+	if got, want := fmt.Sprint(few.ByPriority), "[{5 false 1 0 3ns} {6 false 0 0 0s} {0 true 3 0 0s}]"; got != want {
+		t.Errorf("with others in both: got %s, want %s", got, want)
 	}
 	var none workqueue.QueueStats
 	none.Merge(workqueue.QueueStats{})

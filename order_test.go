@@ -603,3 +603,33 @@ func TestBurstOfLanesLeavesNothing(t *testing.T) {
 		}
 	}
 }
+
+// Of two adds with the same priority the first counts. PriorityNamed shows which add that was.
+func TestOfEqualPrioritiesTheFirstAddCounts(t *testing.T) {
+	named := func(q *workqueue.TypedDelaying[string], after time.Duration) {
+		q.AddWith(workqueue.AddOptions{Priority: prio(5), After: after}, "a")
+	}
+	plain := func(q *workqueue.TypedDelaying[string], after time.Duration) { q.AddAfter("a", after) }
+	for name, prepare := range map[string]func(q *workqueue.TypedDelaying[string]) (first, second time.Duration){
+		"queued":         func(q *workqueue.TypedDelaying[string]) (_, _ time.Duration) { return 0, 0 },
+		"waiting":        func(q *workqueue.TypedDelaying[string]) (_, _ time.Duration) { return time.Hour, time.Minute },
+		"end of a wait":  func(q *workqueue.TypedDelaying[string]) (_, _ time.Duration) { return time.Hour, 0 },
+		"held and added": func(q *workqueue.TypedDelaying[string]) (_, _ time.Duration) { q.Add("a"); q.Get(); return 0, 0 },
+	} {
+		for i, adds := range [][2]func(*workqueue.TypedDelaying[string], time.Duration){{named, plain}, {plain, named}} {
+			q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{
+				Order: workqueue.Order[string]{Priority: func(string) int { return 5 }}, OneEntry: true,
+			})
+			first, second := prepare(q)
+			adds[0](q, first)
+			adds[1](q, second)
+			s := q.Snapshot(1)
+			for _, info := range slices.Concat(s.Queued, s.Waiting, s.InFlight) {
+				if info.Priority != 5 || info.PriorityNamed != (i == 0) {
+					t.Errorf("%s, the named one as number %d: got %+v", name, i+1, info)
+				}
+			}
+			q.ShutDown()
+		}
+	}
+}

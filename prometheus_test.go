@@ -340,15 +340,35 @@ func TestSecondProviderOfARegistry(t *testing.T) {
 			}
 			other := options
 			other.Buckets = []float64{3}
-			if got := fmt.Sprint(goes(func() { workqueue.NewPrometheusProvider(r, other) })); !strings.Contains(got, "has a provider of this package with other options") {
-				t.Errorf("%s: %+v, then %+v: got the panic %s", name, options, other, got)
-			}
+			refuses(t, name, r, other)
+			other = options
+			other.ControllerLabel = !other.ControllerLabel
+			refuses(t, name, r, other)
 		}
 	}
 	r := prometheus.NewRegistry()
+	workqueue.NewPrometheusProvider(r, workqueue.PrometheusOptions{})
+	refuses(t, "no classic buckets", r, workqueue.PrometheusOptions{Buckets: []float64{}})
+	r = prometheus.NewRegistry()
+	workqueue.NewPrometheusProvider(prometheus.WrapRegistererWith(labels("1"), r), workqueue.PrometheusOptions{})
+	refuses(t, "the label comes from the registerer", r, workqueue.PrometheusOptions{ConstLabels: labels("1")})
+	r = prometheus.NewRegistry()
+	r.MustRegister(prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "workqueue_abandoned_total", Help: "Items that queues still had when they were shut down, by their state.",
+	}, []string{"state"}))
+	refuses(t, "a counter like ours", r, workqueue.PrometheusOptions{})
+	r = prometheus.NewRegistry()
 	if workqueue.NewPrometheusProvider(r, workqueue.PrometheusOptions{ConstLabels: labels("1")}) ==
 		workqueue.NewPrometheusProvider(r, workqueue.PrometheusOptions{ConstLabels: labels("2")}) {
 		t.Error("one provider for two values of a label")
+	}
+}
+
+// refuses checks the panic of a provider that a registry cannot have beside another one.
+func refuses(t *testing.T, name string, r prometheus.Registerer, options workqueue.PrometheusOptions) {
+	t.Helper()
+	if got := fmt.Sprint(goes(func() { workqueue.NewPrometheusProvider(r, options) })); !strings.Contains(got, "has a provider of this package with other options") {
+		t.Errorf("%s: %+v: got the panic %s", name, options, got)
 	}
 }
 
@@ -729,4 +749,33 @@ func TestSeriesOfQueuesOfTheSameName(t *testing.T) {
 		t.Errorf("a new queue has the series %q; logged %q", got, logged)
 	}
 	q.ShutDown()
+}
+
+// The counts of a queue that is gone without a shutdown stay as they were. The last counts of a
+// queue stay too, while another queue of the name lives.
+func TestSeriesKeepTheCountsOfQueuesThatAreGone(t *testing.T) {
+	captureLog(t)
+	r, p := newExposed(workqueue.PrometheusOptions{})
+	adds, there := uint64(3), true
+	q := p.NewQueue(workqueue.QueueSource{Name: "q", Layers: workqueue.LayerQueue, Read: func() (workqueue.QueueStats, bool) {
+		return workqueue.QueueStats{Adds: adds}, there
+	}})
+	p.NewQueue(workqueue.QueueSource{Name: "q", Layers: workqueue.LayerQueue, Read: func() (workqueue.QueueStats, bool) {
+		return workqueue.QueueStats{Adds: 100, Paced: 2 * time.Second}, true
+	}})
+	expect := func(when, want string) {
+		t.Helper()
+		if got := linesOf(t, r, "adds_total"); len(got) != 1 || got[0] != `adds_total{name="q"} `+want {
+			t.Errorf("%s: got %q, want %s adds", when, got, want)
+		}
+	}
+	expect("both live", "103")
+	if got := linesOf(t, r, "paced"); len(got) != 1 || got[0] != `paced_seconds_total{name="q"} 2` {
+		t.Errorf("got %q, want a pace that has kept items back for 2 s", got)
+	}
+	adds, there = 0, false
+	expect("one is gone", "103")
+	adds, there = 7, true
+	q.End(workqueue.Totals{})
+	expect("one has ended", "107")
 }

@@ -339,6 +339,26 @@ func TestRemoveFuncFindsWhatMoves(t *testing.T) {
 	})
 }
 
+// An item becomes due while del is asked about the items of the queue below. The queue below was
+// configured, and a wrapper hides its type.
+func TestRemoveFuncFindsWhatBecomesDueAboveAnotherQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{
+			Queue: struct{ *workqueue.Typed[string] }{workqueue.NewTyped[string]()},
+		})
+		defer q.ShutDown()
+		q.Add("a")
+		q.AddAfter("b", time.Second)
+		removed := q.RemoveFunc(func(item string) bool {
+			time.Sleep(time.Minute)
+			return true
+		})
+		if removed != 2 || q.Len() != 0 {
+			t.Errorf("removed %d of 2, and %d are queued", removed, q.Len())
+		}
+	})
+}
+
 // A walk goes on at its place when the table becomes smaller under it.
 func TestRemoveFuncSurvivesACompaction(t *testing.T) {
 	q := workqueue.NewTyped[int]()

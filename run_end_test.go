@@ -637,6 +637,40 @@ func TestRunLogsWhatIsLeft(t *testing.T) {
 	}
 }
 
+// The log counts the items that wait after a failure: none that waits for another reason, and none
+// that has succeeded since. There are as many records as fit on some pages, and less.
+func TestRunCountsTheRetriesThatItLeaves(t *testing.T) {
+	for n := range 2*16 + 1 {
+		synctest.Test(t, func(t *testing.T) {
+			var log bytes.Buffer
+			logger := logr.FromSlogHandler(slog.NewTextHandler(&log, nil))
+			q := workqueue.NewTypedRateLimiting(constant(time.Minute), workqueue.TypedRateLimitingQueueConfig[string]{})
+			ctx, stop := context.WithCancel(t.Context())
+			time.AfterFunc(time.Second, stop)
+			q.AddAfter("", time.Hour) // The item of a record that is free.
+			for i := range n {
+				q.Add(fmt.Sprint(i))
+			}
+			q.Add("again")
+			again := false
+			workqueue.Run(ctx, q, func(ctx context.Context, item string) error {
+				switch {
+				case item != "again":
+					return errFailed
+				case again:
+					return nil
+				}
+				again = true
+				return workqueue.RetryAfter(0, errFailed)
+			}, runOptions{Logger: &logger})
+			want := fmt.Sprintf("queued=0 inFlight=0 failed=0 retries=%d", n)
+			if got := log.String(); n > 0 && !strings.Contains(got, want) || n == 0 && strings.Contains(got, "left items behind") {
+				t.Errorf("%d items: logged %q, want %q", n, got, want)
+			}
+		})
+	}
+}
+
 // With Drain, what is left is in the error, by name also if nobody else is told, whoever
 // holds it and whoever has shut the queue down.
 func TestRunDrainHasWhatIsLeftInItsError(t *testing.T) {
@@ -909,7 +943,7 @@ func TestRunsSideBySideOnAKeptQueue(t *testing.T) {
 func TestRunGivesBackWhatItDeclinesToAKeptQueue(t *testing.T) {
 	for want, embeds := range map[string]bool{"a b": false, "b a": true} {
 		ctx, stop := context.WithCancel(t.Context())
-		q := newEndingOnHandOut[string](stop)
+		q, metrics := newEndingOnHandOut[string](stop)
 		q.AddWith(workqueue.AddOptions{Priority: prio(7)}, "a", "b")
 		var queue rateLimited = q
 		if embeds {
@@ -919,19 +953,28 @@ func TestRunGivesBackWhatItDeclinesToAKeptQueue(t *testing.T) {
 		if s := q.Snapshot(9); err != nil || names(s.Queued) != want || s.Queued[0].Priority+s.Queued[1].Priority != 14 || s.InFlightTotal != 0 {
 			t.Errorf("got %v, and %+v in the queue, want %s queued with priority 7", err, s, want)
 		}
+		depth := 0
+		for _, event := range metrics.take() {
+			depth += map[string]int{"depth+1": 1, "depth-1": -1}[event]
+		}
+		if depth != 2 {
+			t.Errorf("the gauge of the depth is %d, want 2", depth)
+		}
 		q.ShutDown()
 	}
 }
 
-// newEndingOnHandOut returns a queue that calls a function while it hands an item out.
-func newEndingOnHandOut[T comparable](stop func()) *workqueue.TypedRateLimiting[T] {
+// newEndingOnHandOut returns a queue that calls a function while it hands an item out, and the
+// metrics of the queue.
+func newEndingOnHandOut[T comparable](stop func()) (*workqueue.TypedRateLimiting[T], *recorder) {
 	metrics := &recorder{}
 	metrics.setHook(func(event string) {
 		if strings.HasPrefix(event, "latency") {
 			stop()
 		}
 	})
-	return workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[T](), workqueue.TypedRateLimitingQueueConfig[T]{Name: "q", MetricsProvider: metrics})
+	q := workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[T](), workqueue.TypedRateLimitingQueueConfig[T]{Name: "q", MetricsProvider: metrics})
+	return q, metrics
 }
 
 // A drain without any time was taken for no drain.

@@ -306,7 +306,7 @@ func wantInfo(t *testing.T, name string, ctx context.Context, want workqueue.Ite
 func TestRunGivesBackWhatDiffersFromItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
-		q := newEndingOnHandOut[float64](stop)
+		q, _ := newEndingOnHandOut[float64](stop)
 		q.Add(math.NaN())
 		time.Sleep(time.Minute)
 		err := workqueue.Run(ctx, q, func(context.Context, float64) error { return nil }, workqueue.RunOptions[float64]{AtEnd: workqueue.EndKeep})

@@ -109,6 +109,22 @@ func TestWaitIdle(t *testing.T) {
 }
 
 // A moment between Done and the next Add counts, although the waiter runs later.
+// The error of a wait says how long items have been held, and not how long others have waited.
+func TestErrorOfAWaitWithTimes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{KeepTimes: true})
+		defer q.ShutDown()
+		q.AddAll("a", "b")
+		q.AddAfter("c", time.Hour)
+		q.Get()
+		time.Sleep(time.Second)
+		const want = "workqueue: not empty: 1 queued (b), 1 in flight (a for 1s), 1 waiting (c): context canceled"
+		if err := q.WaitEmpty(canceled()); fmt.Sprint(err) != want {
+			t.Errorf("got  %v\nwant %s", err, want)
+		}
+	})
+}
+
 func TestWaitIdleSeesAMoment(t *testing.T) {
 	waitQueues(t, func(t *testing.T, q workQueue) {
 		q.Add("a")
@@ -160,6 +176,9 @@ func TestWaitEmpty(t *testing.T) {
 				time.Sleep(time.Minute)
 				w.want(t, "due", "waits")
 				q.TryGet()
+				late = startWait(q.WaitEmpty)
+				late.cancel()
+				late.want(t, "canceled while the last one is held", "workqueue: not empty: 0 queued, 1 in flight (a), 0 waiting: context canceled")
 				q.AddAfter("c", time.Hour)
 				q.Done("a")
 				w.want(t, "another waits", "waits")
@@ -173,6 +192,43 @@ func TestWaitEmpty(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The wait of an item ends in the step in which the item is queued: there is no moment at which
+// the queue is empty. A WaitEmpty that has seen the FIFO idle looks at both layers once more.
+func TestWaitEmptySeesAnItemThatBecomesDue(t *testing.T) {
+	for range rounds(200) {
+		synctest.Test(t, func(t *testing.T) {
+			q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{})
+			defer q.ShutDown()
+			q.Add("a")
+			q.Get()
+			w := startWait(q.WaitEmpty)
+			q.AddAfter("b", time.Hour)
+			q.Done("a") // Ends the wait for the FIFO.
+			q.Reschedule("b", 0)
+			w.want(t, "b is queued", "waits")
+			q.Get()
+			q.Done("b")
+			w.want(t, "b is done", "<nil>")
+		})
+	}
+}
+
+// A Queue has items that differ from themselves, and the FIFO has no record of them. No Done can
+// name such an item, so no barrier waits for it.
+func TestBarrierWithoutWhatNoDoneCanName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[float64]{Queue: workqueue.DefaultQueue[float64]()})
+		defer q.ShutDown()
+		q.AddAll(math.NaN(), 1)
+		w := startWait(q.Barrier)
+		q.Get()
+		q.Get()
+		w.want(t, "1 is held", "waits")
+		q.Done(1)
+		w.want(t, "1 is done", "<nil>")
+	})
 }
 
 func TestBarrier(t *testing.T) {
