@@ -339,22 +339,27 @@ func TestRemoveFuncFindsWhatMoves(t *testing.T) {
 	})
 }
 
-// An item becomes due while del is asked about the items of the queue below. The queue below was
-// configured, and a wrapper hides its type.
+// Items become due while del is asked about the first of them. The queue below was configured, and a
+// wrapper hides its type.
 func TestRemoveFuncFindsWhatBecomesDueAboveAnotherQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{
-			Queue: struct{ *workqueue.Typed[string] }{workqueue.NewTyped[string]()},
+		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{
+			Queue: struct{ *workqueue.Typed[int] }{workqueue.NewTyped[int]()},
 		})
 		defer q.ShutDown()
-		q.Add("a")
-		q.AddAfter("b", time.Second)
-		removed := q.RemoveFunc(func(item string) bool {
-			time.Sleep(time.Minute)
+		const n = 3000
+		for i := range n {
+			q.AddAfter(i, time.Second)
+		}
+		asked := 0
+		removed := q.RemoveFunc(func(int) bool {
+			if asked++; asked == 1 {
+				time.Sleep(time.Minute)
+			}
 			return true
 		})
-		if removed != 2 || q.Len() != 0 {
-			t.Errorf("removed %d of 2, and %d are queued", removed, q.Len())
+		if removed != n || q.Len() != 0 {
+			t.Errorf("removed %d of %d, and %d are queued", removed, n, q.Len())
 		}
 	})
 }

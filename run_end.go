@@ -237,19 +237,20 @@ func (r *runner[T]) takeQueued() (before []ItemInfo[T]) {
 // The workers have ended, so their notes are read without the lock. The lists are made only
 // for somebody who gets them, as millions of items take long.
 func (r *runner[T]) leftBehind(before []ItemInfo[T], notesOnly bool) error {
+	var others Snapshot[T]
 	held := 0
 	if !notesOnly {
 		if r.dropped == nil {
 			r.dropped = r.claimDropped()
 		}
-		_, held = r.typed.sizes()
+		others, held = r.heldByOthers()
 	}
 	failed, retries := r.countFailed(), r.dropped.retries(r.failed, r.oddFail.Load())
 	something := len(r.queued)+held+failed+retries > 0
 	undrained := r.options.AtEnd == EndDrain && something
 	left := new(DrainError[T])
 	if undrained || r.options.OnStop != nil {
-		left.Left = r.nameLeft(before, held)
+		left.Left = r.nameLeft(before, others)
 	}
 	if r.options.OnStop != nil {
 		r.options.OnStop(left.Left)
@@ -274,6 +275,17 @@ func (r *runner[T]) leftBehind(before []ItemInfo[T], notesOnly bool) error {
 	return errors.Join(err, r.err)
 }
 
+// heldByOthers returns how many items others hold, and the list of these items if the list may be
+// needed. The number is that of the list: an item that is done in between would make an error that
+// names nothing.
+func (r *runner[T]) heldByOthers() (s Snapshot[T], held int) {
+	if _, held = r.typed.sizes(); held > 0 && (r.options.OnStop != nil || r.options.AtEnd == EndDrain) {
+		s = r.typed.Snapshot(math.MaxInt)
+		held = s.InFlightTotal
+	}
+	return s, held
+}
+
 // countFailed returns how many items have failed when no retry could come any more. An item
 // that was put off has not failed: the item waits, and does not make Run return an error.
 func (r *runner[T]) countFailed() (n int) {
@@ -293,12 +305,9 @@ func (l *leftover[T]) retries(failed *failures[T], odd bool) int {
 	return l.agenda.countOf(failed, odd, math.MaxInt)
 }
 
-// nameLeft lists the items that are left. The limiter and Run may both count failures. The greater
-// number is the number that a reader looks for.
-func (r *runner[T]) nameLeft(before []ItemInfo[T], held int) (s Snapshot[T]) {
-	if held > 0 {
-		s = r.typed.Snapshot(math.MaxInt)
-	}
+// nameLeft adds the items that are left to the items of others. The limiter and Run may both count
+// failures. The greater number is the number that a reader looks for.
+func (r *runner[T]) nameLeft(before []ItemInfo[T], s Snapshot[T]) Snapshot[T] {
 	s.Queued = r.nameQueued(before)
 	s.QueuedTotal = len(s.Queued)
 	r.dropped.addTo(&s)

@@ -1293,6 +1293,32 @@ func TestRunDrainDoesNotWaitForWhatOthersHaveFinished(t *testing.T) {
 	})
 }
 
+// The item of somebody else was counted, and then done before the list was made: the error said
+// that nothing was left.
+func TestRunDrainHasNoErrorWithoutANameInIt(t *testing.T) {
+	for n := range int64(40) {
+		synctest.Test(t, func(t *testing.T) {
+			clock := newHookedClock()
+			q := workqueue.NewTypedRateLimiting(constant(time.Second), workqueue.TypedRateLimitingQueueConfig[string]{Clock: clock, KeepTimes: true})
+			q.Add("a")
+			q.Get()
+			var reads atomic.Int64
+			clock.onRead = func() {
+				if reads.Add(1) == n {
+					q.Done("a")
+				}
+			}
+			var left workqueue.Snapshot[string]
+			err := workqueue.Run(canceled(), q, replies(), runOptions{
+				AtEnd: workqueue.EndDrain, Grace: time.Second, OnStop: func(s workqueue.Snapshot[string]) { left = s },
+			})
+			if errors.Is(err, workqueue.ErrNotDrained) != (left.InFlightTotal > 0) {
+				t.Errorf("done at reading %d of %d: got %v, and OnStop was told %v", n, reads.Load(), err, left)
+			}
+		})
+	}
+}
+
 // BenchmarkRunEnd is an item that fails when it cannot come again, and is handled once more.
 // The end was quadratic: 100k items took 52 s.
 func BenchmarkRunEnd(b *testing.B) {
