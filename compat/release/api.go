@@ -81,7 +81,7 @@ func indent(lines []string) string {
 }
 
 // goneFromList returns the lines of the list that no package has any more. TestExportedNames
-// knows them: it fails for each of them, and for each new line.
+// fails for each such line, and for each new name.
 func goneFromList(t tree) (gone []string, err error) {
 	_, failed := command(t.at("compat"), nil, "go", "test", "-count=1", "-run", "^TestExportedNames$", ".")
 	if failed == nil {
@@ -110,7 +110,7 @@ func told(t tree, changes []string) error {
 	return nil
 }
 
-// topSection returns what the changelog says of the next release: the sections before the first
+// topSection returns the part of the changelog about the next release: the sections before the first
 // section of another version. Several sections may be Unreleased.
 func topSection(changelog string) string {
 	sections := regexp.MustCompile(`(?m)^## `).Split(changelog, -1)[1:]

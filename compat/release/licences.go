@@ -11,11 +11,11 @@ import (
 	"strings"
 )
 
-// allowed are the licences that a dependency may have.
+// allowed are the licences of dependencies that users may get.
 var allowed = []string{"Apache-2.0", "MIT", "BSD-3-Clause", "BSD-2-Clause", "ISC"}
 
-// clauses tell a licence by sentences that no other licence has. All of them must be in the
-// text. The first match counts: BSD-2-Clause is what BSD-3-Clause begins with.
+// clauses tell a licence by its own sentences. All sentences must be in the text. The first match
+// counts: BSD-3-Clause begins with the sentences of BSD-2-Clause.
 var clauses = []struct {
 	licence string
 	all     []string
@@ -29,7 +29,7 @@ var clauses = []struct {
 }
 
 // copyleft are words of licences that ask more of users than the allowed licences do. A file can
-// have several licences, and one of these beside an allowed licence is not allowed.
+// have several licences, and a copyleft licence beside an allowed licence is not allowed.
 var copyleft = regexp.MustCompile(`gnu (lesser |affero )?general public|mozilla public license|eclipse public license|business source license|server side public|commons clause`)
 
 var space = regexp.MustCompile(`\s+`)

@@ -1,6 +1,6 @@
-// Command controller is a controller on controller-runtime whose keys are shared by its replicas. It
-// copies the field spec of each ConfigMap of a namespace to the field status. Start the program
-// several times, with a kubeconfig, or as the Deployment of deploy/rbac.yaml:
+// Command controller is a controller on controller-runtime whose keys are shared by its replicas. The
+// program copies the field spec of each ConfigMap of a namespace to the field status. Start the
+// program several times, with a kubeconfig, or as the Deployment of deploy/rbac.yaml:
 //
 //	go run ./examples/controller -kubeconfig ~/.kube/config -namespace default -identity a
 package main
@@ -86,7 +86,7 @@ func setup(ctx context.Context, mgr ctrl.Manager, shards *sharding.Shards, r rec
 	if err := mgr.Add(shards); err != nil {
 		return err
 	}
-	// The cache indexes the objects by slot, and lists those of a slot that is gained.
+	// The cache indexes the objects by slot, and lists the objects of a gained slot.
 	bySlot := func(o client.Object) []string { return []string{strconv.Itoa(shards.SlotOf(o))} }
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.ConfigMap{}, sharding.SlotIndex, bySlot); err != nil {
 		return err
@@ -113,8 +113,8 @@ func setup(ctx context.Context, mgr ctrl.Manager, shards *sharding.Shards, r rec
 		Complete(reconcile.Func(sharding.Reconcile(shards, r.Reconcile)))
 }
 
-// A copier copies the spec of a ConfigMap to its status. The update has the resourceVersion that was
-// read, so the API server refuses it from a process that was stopped and continues.
+// A copier copies the spec of a ConfigMap to its status. The update has the resourceVersion of the
+// reading, so the API server refuses the update of a process that was stopped and continues.
 type copier struct {
 	client client.Client
 	work   time.Duration
