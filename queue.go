@@ -601,8 +601,9 @@ func (q *Typed[T]) Stats() QueueStats { return q.stats() }
 // An Add without effect does not end the context: an Add after a shutdown, or an Add that a
 // Remove has taken back before this call. After Done, and for an item that nobody holds or
 // that differs from itself, no Add ends the context. Each call for an item returns a
-// context of its own. If a RemoveFunc lets go of the item, or has done so since the hand-out, the
-// context ends with the cause [ErrRemoved].
+// context of its own. If a RemoveFunc lets go of the item, the context ends with the cause
+// [ErrRemoved]. The context also ends so if a RemoveFunc has let go of the item since the hand-out,
+// and no Add has come after.
 //
 // The context ends before the Add returns. The Add holds the lock of the queue meanwhile,
 // for a time in proportion to the number of contexts derived from this context, and calls

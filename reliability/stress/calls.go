@@ -33,9 +33,7 @@ func callsOf(q queue, r *recipe) (calls []func(*actor)) {
 		calls = append(calls, func(a *actor) { a.callRemove(q.Remove) })
 	}
 	if q, ok := q.(settler); ok {
-		// RemoveFunc lets go of a held item too, which Run then does not retry, and counts only adds.
-		removeFunc := func(item int) bool { q.RemoveFunc(func(i int) bool { return i == item }); return true }
-		calls = append(calls, func(a *actor) { a.callRemove(removeFunc) }, func(a *actor) { a.callWait(q.WaitIdle) }, func(a *actor) { a.callWait(q.Barrier) })
+		calls = append(calls, func(a *actor) { a.callRemoveFunc(q) }, func(a *actor) { a.callWait(q.WaitIdle) }, func(a *actor) { a.callWait(q.Barrier) })
 	}
 	if q, ok := q.(rescheduler); ok {
 		calls = append(calls, func(a *actor) { a.callReschedule(q) }, func(a *actor) { a.callDebounce(q) })
@@ -148,13 +146,22 @@ func (a *actor) callRemove(remove func(item int) bool) {
 	removed := true // Also after a panic of Remove: the item may be gone.
 	defer func() {
 		if removed {
-			// Clear owed after Remove and not before: Remove may take an item that a
-			// handler has owed since.
-			a.accounts[item].owed.Store(false)
-			raise(&a.accounts[item].excused, a.accounts[item].announced.Load())
+			// After Remove and not before: Remove may take an item that a handler has owed since.
+			a.accounts[item].excuse()
 		}
 	}()
 	a.guarded(func() { removed = remove(item) })
+}
+
+// callRemoveFunc excuses the item whatever RemoveFunc returns: RemoveFunc counts only adds, and
+// also lets go of a held item, which Run then does not retry.
+func (a *actor) callRemoveFunc(q settler) {
+	a.callRemove(func(item int) bool {
+		a.accounts[item].lettingGo.Add(1)
+		defer a.accounts[item].letGo.Add(1)
+		q.RemoveFunc(func(i int) bool { return i == item })
+		return true
+	})
 }
 
 // callWait waits for at most some milliseconds. A wait that goes on after its context would hang

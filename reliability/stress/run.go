@@ -85,8 +85,7 @@ func (c asker) Value(key any) any {
 // excuse excuses the queued items that Run leaves behind. No other item may be lost.
 func (r *round) excuse(left workqueue.Snapshot[int]) {
 	for _, info := range left.Queued {
-		r.accounts[info.Item].owed.Store(false)
-		raise(&r.accounts[info.Item].excused, r.accounts[info.Item].announced.Load())
+		r.accounts[info.Item].excuse()
 	}
 }
 
@@ -112,6 +111,7 @@ func (r *round) handle(ctx context.Context, item int) error {
 			r.tally.violation(twoWorkers, "%d workers hold item %d, with %s", n, item, r.recipe.text)
 		}
 		defer func() {
+			account.letGoBefore.Store(account.letGo.Load())
 			r.inHand.Add(-1)
 			account.held.Add(-1)
 		}()
@@ -144,7 +144,8 @@ func (r *round) outcome(ctx context.Context, item int) error {
 
 // linger waits for a while. If an Add of the item cancels the handler meanwhile,
 // the handler returns with its work undone. A worker must then see the item again,
-// even if Remove has taken the Add back.
+// even if Remove has taken the Add back. A RemoveFunc since the last hold excuses the item: Run
+// does not retry the item, and Remove may have taken back an Add that came after RemoveFunc.
 func (r *round) linger(ctx context.Context, item int) error {
 	select {
 	case <-ctx.Done():
@@ -156,6 +157,10 @@ func (r *round) linger(ctx context.Context, item int) error {
 	if q, ok := r.queue.(remover); ok && rand.IntN(2) == 0 {
 		q.Remove(item)
 	}
-	r.accounts[item].owed.Store(true)
+	account := &r.accounts[item]
+	account.owed.Store(true)
+	if account.lettingGo.Load() > account.letGoBefore.Load() {
+		account.excuse()
+	}
 	return ctx.Err()
 }
