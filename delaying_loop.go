@@ -178,7 +178,7 @@ func (q *TypedDelaying[T]) sleepUntil(next time.Duration) {
 		if next < now+heartbeat { // next - now could overflow.
 			d = next - now
 		}
-		q.alarm.Arm(d)
+		q.alarm.Arm(q.clock, d)
 		before := now
 		if now = q.now(); q.real || now == before {
 			break

@@ -187,7 +187,6 @@ func newDelaying[T comparable](config TypedDelayingQueueConfig[T], strictly bool
 		retries: newRetries(config.Name, p),
 		logger:  loggerOrDefault(config.Logger),
 		clock:   c,
-		alarm:   gate.NewAlarm(c),
 		epoch:   c.Now(),
 		pace:    config.ItemPace,
 		holds:   strictly || config.ItemPace != nil,

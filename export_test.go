@@ -314,7 +314,7 @@ func mayDiffer[T any]() bool {
 func (q *Typed[T]) Parked() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.parked
+	return int(q.parked)
 }
 
 // Approach makes a worker be on its way, woken, until it is told to arrive.

@@ -8,6 +8,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/seed16c08ea7/workqueue/internal/gate"
+	"github.com/seed16c08ea7/workqueue/internal/histogram"
 )
 
 // This file is the push mode: a provider is told of each change, and a goroutine reports the
@@ -47,10 +48,10 @@ func (q *Typed[T]) measure(config TypedQueueConfig[T], p MetricsProvider) {
 	if state, ok := p.(StateProvider); ok {
 		l, bounds := newLink(state, config.Name, LayerQueue, q, (*Typed[T]).stats)
 		m.link = l
-		q.observeDurations(bounds)
+		q.observeDurations(histogram.New(bounds))
 	} else if p != nil {
 		m.push = newPushed(p, config.Name)
-		q.reporter = &reporter{stop: make(chan struct{})}
+		q.reporter = &reporter{}
 	}
 }
 
@@ -148,7 +149,7 @@ const reportPeriod = 500 * time.Millisecond
 type reporter struct {
 	running atomic.Bool   // the goroutine runs, or a Get is about to start the goroutine
 	crew    gate.Crew     // guarded by the lock of the queue
-	stop    chan struct{} // closed when the queue is shut down
+	stop    chan struct{} // closed when the queue is shut down; made for the first goroutine
 }
 
 // allLeft is AllLeft of the crew. A nil reporter has no crew.
@@ -218,6 +219,9 @@ func (q *Typed[T]) enterReports() bool {
 	defer q.mu.Unlock()
 	if q.fifo.closed || q.reporter.running.Swap(true) {
 		return false
+	}
+	if q.reporter.stop == nil {
+		q.reporter.stop = make(chan struct{})
 	}
 	q.reporter.crew.Enter()
 	return true

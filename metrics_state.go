@@ -213,10 +213,11 @@ type durations struct {
 	queued, held histogram.Histogram
 }
 
-// observeDurations makes the queue observe durations. Although the queue is new, the provider
-// may read the queue already, so observeDurations takes the lock.
-func (q *Typed[T]) observeDurations(bounds []float64) {
-	d := &durations{queued: histogram.New(bounds), held: histogram.New(bounds)}
+// observeDurations makes the queue observe durations, in the buckets of an empty histogram.
+// Although the queue is new, the provider may read the queue already, so observeDurations takes
+// the lock.
+func (q *Typed[T]) observeDurations(empty histogram.Histogram) {
+	d := &durations{queued: empty, held: empty.Like()}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.durations = d
@@ -324,12 +325,13 @@ func (q *TypedDelaying[T]) attach(p StateProvider, name string, own bool) {
 	q.retries = &m.retries
 	l, bounds := newLink(p, name, m.layers, q, (*TypedDelaying[T]).stats)
 	m.link = l
+	lateness := histogram.New(bounds)
 	if own {
-		q.typed.observeDurations(bounds)
+		q.typed.observeDurations(lateness.Like())
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	m.lateness = histogram.New(bounds)
+	m.lateness = lateness
 }
 
 // observeLateness counts by how much an item was late. The lock of the queue is held.

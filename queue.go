@@ -125,7 +125,7 @@ type Typed[T comparable] struct {
 	// Drains and calls of WaitIdle wait for idling. While idling is not nil, fifo.idle() is
 	// false.
 	wake   chan struct{}
-	parked int // workers that sleep or are about to sleep
+	parked int32 // workers that sleep or are about to sleep
 	waking bool
 	idling *idleWait   // nil while nobody waits
 	pace   *gate.Pacer // nil without Pace
@@ -541,7 +541,7 @@ func (q *Typed[T]) ShutDownWithDrain() {
 func (q *Typed[T]) shutDown(drain bool) (drained <-chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !q.fifo.closed && q.reporter != nil {
+	if !q.fifo.closed && q.reporter != nil && q.reporter.stop != nil {
 		close(q.reporter.stop)
 	}
 	q.fifo.closed = true

@@ -276,7 +276,7 @@ func (q *Typed[T]) keep(cancel <-chan struct{}, until time.Duration) (how visit,
 			q.passOn(visitTimed)
 		}
 	}()
-	q.pace.Alarm.Arm(max(0, until-q.metrics.now()))
+	q.pace.Arm(max(0, until-q.metrics.now()))
 	defer q.pace.Alarm.Disarm()
 	if q.metrics.now() >= until {
 		return visitTimed, true

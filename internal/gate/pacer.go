@@ -27,6 +27,7 @@ type Pacer struct {
 	Kept  bool // a worker is the keeper
 
 	limiter *rate.Limiter
+	clock   clock.WithTicker
 	epoch   time.Time
 	last    time.Duration // of the last look; a clock may be read in another order than the lock is taken
 	short   bool          // the last look found no token
@@ -36,7 +37,7 @@ type Pacer struct {
 
 // NewPacer returns a pacer for a limiter.
 func NewPacer(limiter *rate.Limiter, c clock.WithTicker, epoch time.Time) *Pacer {
-	return &Pacer{limiter: limiter, epoch: epoch, Alarm: NewAlarm(c)}
+	return &Pacer{limiter: limiter, clock: c, epoch: epoch}
 }
 
 // Allow takes a token, and reports whether there was one. An item is ready.
@@ -52,6 +53,9 @@ func (p *Pacer) Allow(now time.Duration) bool {
 	p.short = !ok
 	return ok
 }
+
+// Arm sets the alarm of the keeper.
+func (p *Pacer) Arm(d time.Duration) { p.Alarm.Arm(p.clock, d) }
 
 // Next returns when the keeper looks again.
 func (p *Pacer) Next() time.Duration {
@@ -75,22 +79,18 @@ func (p *Pacer) KeptBack(now time.Duration) time.Duration {
 }
 
 // An Alarm is a timer that is made once and armed again and again. It belongs to one goroutine
-// at a time.
+// at a time. The zero Alarm has no timer yet.
 type Alarm struct {
-	clock clock.WithTicker
 	timer clock.Timer // nil until the alarm is armed
 }
-
-// NewAlarm returns an alarm of a clock.
-func NewAlarm(c clock.WithTicker) Alarm { return Alarm{clock: c} }
 
 // C is the channel of the timer. The alarm must be armed.
 func (a *Alarm) C() <-chan time.Time { return a.timer.C() }
 
-// Arm sets the timer.
-func (a *Alarm) Arm(d time.Duration) {
+// Arm sets the timer. The clock is the same in each call.
+func (a *Alarm) Arm(c clock.WithTicker, d time.Duration) {
 	if a.timer == nil {
-		a.timer = a.clock.NewTimer(d)
+		a.timer = c.NewTimer(d)
 		return
 	}
 	a.Disarm()

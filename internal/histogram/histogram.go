@@ -82,14 +82,17 @@ var fractions = func() (bounds [1 << schema]float64) {
 // New returns a histogram with classic buckets up to bounds, which are in seconds and
 // increasing.
 func New(bounds []float64) Histogram {
-	h := Histogram{
-		bounds: make([]time.Duration, len(bounds)),
-		counts: make([]uint64, len(bounds)+1),
-	}
+	durations := make([]time.Duration, len(bounds))
 	for i, bound := range bounds {
-		h.bounds[i] = longestWithin(bound)
+		durations[i] = longestWithin(bound)
 	}
-	return h
+	return (&Histogram{bounds: durations}).Like()
+}
+
+// Like returns an empty histogram with the same bounds. Both share the memory of the bounds, which
+// never change, so Like needs no lock of h.
+func (h *Histogram) Like() Histogram {
+	return Histogram{bounds: h.bounds, counts: make([]uint64, len(h.bounds)+1)}
 }
 
 // longestWithin returns the longest duration within a bound.
@@ -174,11 +177,8 @@ type Locked struct {
 	histogram Histogram // guarded by mu
 }
 
-// NewLocked returns a histogram with the bounds of another histogram. Bounds never change, so
-// NewLocked needs no lock of the other histogram.
-func NewLocked(like *Histogram) *Locked {
-	return &Locked{histogram: Histogram{bounds: like.bounds, counts: make([]uint64, len(like.bounds)+1)}}
-}
+// NewLocked returns a histogram with the bounds of another histogram, see Like.
+func NewLocked(like *Histogram) *Locked { return &Locked{histogram: like.Like()} }
 
 // Observe counts a duration, which must not be negative.
 func (l *Locked) Observe(d time.Duration) {
