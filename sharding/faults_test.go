@@ -222,6 +222,70 @@ func TestStolenLease(t *testing.T) {
 	}
 }
 
+// A replica whose watch does not show that a Lease is another's tries once in a RetryPeriod, and not
+// as fast as the API server answers.
+func TestTriesThatFailAreFarApart(t *testing.T) {
+	play(t, func(w *world) {
+		var reads atomic.Int64
+		a := w.one(func(_ *Options, c *client) {
+			c.before = func(_ context.Context, verb, name string) error {
+				if verb == "get" && name == leaseUnderTest {
+					reads.Add(1)
+				}
+				return nil
+			}
+		})
+		a.run()
+		time.Sleep(8 * time.Second)
+		a.blind()
+		w.edit(leaseUnderTest, func(l *coordinationv1.Lease) *coordinationv1.Lease {
+			l.Spec.HolderIdentity = new("thief")
+			*l.Spec.LeaseTransitions++
+			return l
+		})
+		time.Sleep(4 * time.Second) // The elector renews every 2 s, and so learns of the thief.
+		if len(a.Held()) != 0 {
+			t.Fatal("the slot is held after its Lease was stolen")
+		}
+		reads.Store(0)
+		time.Sleep(8 * time.Second)
+		if n := reads.Load(); n < 3 || n > 5 {
+			t.Errorf("%d tries in 8 s, want one in 2 s", n)
+		}
+	})
+}
+
+// A replica gives up its tries for a slot as soon as the slot is assigned to another, and not only
+// after Settle: nobody is at work on the slot.
+func TestTryEndsWithTheAssignment(t *testing.T) {
+	play(t, func(w *world) {
+		var tried journal[string]
+		a := w.start("a", func(_ *Options, c *client) {
+			c.before = func(_ context.Context, verb, name string) error {
+				if verb != "get" || strings.Contains(name, "member") {
+					return nil
+				}
+				tried.add(name)
+				return errRefused
+			}
+		})
+		time.Sleep(10 * time.Second)
+		b := w.start("b", nil)
+		time.Sleep(time.Second)
+		before := len(tried.all())
+		time.Sleep(3 * time.Second)
+		again := tried.all()[before:]
+		for slot, owner := range assign([]string{a.id, b.id}, 8) {
+			if owner == b.id && slices.Contains(again, a.slotName(slot)) {
+				t.Errorf("the first replica tries for slot %d, which is assigned to the second", slot)
+			}
+		}
+		if len(again) == 0 {
+			t.Error("the first replica does not try for its own slots")
+		}
+	})
+}
+
 // A record that the watch shows late says nothing of an ownership that began since.
 func TestLateRecord(t *testing.T) {
 	play(t, func(w *world) {
