@@ -281,8 +281,8 @@ func (b *bucket) wait() time.Duration {
 //
 // The zero value is not usable. All methods may be called concurrently and take constant time,
 // amortized. An item takes some 40 bytes beyond its own while its bucket is not full. The limiter
-// drops items with a full bucket little by little, and has less than three times as many items as
-// ever had a bucket that was not full at a time.
+// drops items with a full bucket little by little. So the limiter has less than three times as
+// many items as had a bucket that was not full at one time.
 type TypedItemBucketRateLimiter[T comparable] struct {
 	// Immutable.
 

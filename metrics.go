@@ -28,7 +28,7 @@ type MetricsProvider interface {
 	// NewLongestRunningProcessorSecondsMetric returns the gauge of the seconds
 	// for which the item held longest has been processed.
 	NewLongestRunningProcessorSecondsMetric(name string) SettableGaugeMetric
-	// NewRetriesMetric returns the counter of calls of AddAfter.
+	// NewRetriesMetric returns the counter of calls of AddAfter and of AddRateLimited.
 	NewRetriesMetric(name string) CounterMetric
 }
 

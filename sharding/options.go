@@ -94,7 +94,8 @@ type Options struct {
 	// for the slot before these handlers have ended.
 	OnOverrun func(slot int, items []any)
 
-	// Force admits a configuration with more than 100 writes a second to the API server.
+	// Force admits a configuration in which one replica with all slots makes more than 100 writes
+	// a second to the API server. The writes of further replicas are not counted.
 	Force bool
 }
 
