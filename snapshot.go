@@ -49,10 +49,12 @@ type ItemInfo[T comparable] struct {
 // goes on meanwhile.
 //
 // The slices hold no more items than the limit that was asked for, and the
-// totals count all of them. Queued and Waiting are in the order in which the
-// items will be handed out or added. Items of groups that have reached MaxInFlight come last.
-// InFlight has the items held longest first, if the queue keeps times. If more items are in
-// flight, or in a [Queue], than the limit, any of these items are shown.
+// totals count all items. Queued has the items in the order of their hand-out, with the
+// highest priority first. If the [Order] has a Group, the items of one group and priority stand
+// together, and the items of groups that have reached MaxInFlight come last. OldestEvery does not
+// change the order here. Waiting has the items in the order of their due times, and InFlight
+// the items held longest first, if the queue keeps times. If more items are in flight, or in a
+// [Queue], than the limit, any of these items are shown.
 //
 // A Snapshot is a copy: callers may change the copy, and the queue does not.
 type Snapshot[T comparable] struct {
