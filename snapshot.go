@@ -49,12 +49,12 @@ type ItemInfo[T comparable] struct {
 // goes on meanwhile.
 //
 // The slices hold no more items than the limit that was asked for, and the
-// totals count all items. Queued has the items in the order of their hand-out, with the
-// highest priority first. If the [Order] has a Group, the items of one group and priority stand
+// totals count all items. Queued has the items in the order of their hand-out, unless the
+// [Order] has Group or OldestEvery. With Group, the items of one group and priority stand
 // together, and the items of groups that have reached MaxInFlight come last. OldestEvery does not
-// change the order here. Waiting has the items in the order of their due times, and InFlight
-// the items held longest first, if the queue keeps times. If more items are in flight, or in a
-// [Queue], than the limit, any of these items are shown.
+// change the list. Waiting has the items in the order of their due times, and InFlight the items
+// held longest first, if the queue keeps times. A [Queue] in the config lists its items in any
+// order. If more items are in flight, or in a Queue, than the limit, any of these items are shown.
 //
 // A Snapshot is a copy: callers may change the copy, and the queue does not.
 type Snapshot[T comparable] struct {
