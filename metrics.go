@@ -32,7 +32,7 @@ type MetricsProvider interface {
 	NewRetriesMetric(name string) CounterMetric
 }
 
-// GaugeMetric is a value of which 1 is added or taken away.
+// GaugeMetric is a value that goes up and down by 1.
 type GaugeMetric interface {
 	Inc()
 	Dec()
