@@ -142,7 +142,7 @@ soak: ## memory, goroutines, lateness and throughput over DURATION; fails if mem
 bench: ## measure against client-go and write BENCHMARKS.md; some minutes
 	go run -C compat ./bench/report
 
-# 1k to 10M items, 1 to 10,000 workers, 1 to 100,000 queues and names. Takes up to 6 GB of memory.
+# 1k to 10M items, 1 to 10,000 workers, 1 to 100,000 queues and names. Takes 3 GB of memory.
 scale: ## how cost grows: the tables and the picture of one process in docs/scaling.md; 6 minutes
 	go run -C compat ./bench/report -scale -benchtime 100ms
 

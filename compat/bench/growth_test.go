@@ -103,10 +103,10 @@ func BenchmarkQueues(b *testing.B) {
 	}
 }
 
-// BenchmarkNames is the same with 1 to 100,000 names under one provider of metrics: that of this
-// project, and for client-go one as Kubernetes has it. It also reports what a name costs
-// besides: the bytes of a queue with its series, the CPU time of a second without work, and
-// a scrape, with its longest lock.
+// BenchmarkNames is the same with 1 to 100,000 names under one provider of metrics: the provider of
+// this project, and for client-go a provider as Kubernetes has. It also reports the bytes of a queue
+// with its series, the CPU time of a second without work, and the time of a scrape, with
+// the longest time that a constructor waits meanwhile.
 func BenchmarkNames(b *testing.B) {
 	for _, n := range []int{1, 10, 100, 1000, 10_000, 100_000} {
 		names := queueNames(n)

@@ -49,6 +49,7 @@ var axes = []axis{
 	{"names", "Names/names=%d", powers(1, 100_000), true, []measure{
 		{"a cycle, by turns", "ns/op", 0, "A cycle, by names in the metrics"},
 		{"memory of a queue and its series", "B/name", 1000, ""},
+		{"goroutines of an idle queue", "goroutines/name", 0, ""},
 		{"CPU time of a second without work", "idle-ns", 1000, ""},
 		{"a scrape", "scrape-ns", 0, ""},
 		{"longest wait of a constructor meanwhile", "wait-ns", 0, ""},

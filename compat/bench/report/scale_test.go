@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -18,6 +19,39 @@ func grown() []result {
 		results = append(results, result{s, map[string]series{ours: {100}, clientGo: {float64(i)}}})
 	}
 	return results
+}
+
+// Rows of a benchmark stand together, so that one run gives the values of all. A unit that says
+// nothing for a size has no row, and only the largest sizes have fewer rounds.
+func TestScaleRows(t *testing.T) {
+	rows := scaleRows()
+	has := func(bench, unit string, slow bool) bool {
+		return slices.ContainsFunc(rows, func(s scenario) bool { return s.bench == bench && s.unit == unit && s.slow == slow })
+	}
+	for _, c := range []struct {
+		bench, unit string
+		slow, want  bool
+	}{
+		{"Queues/queues=100", "ns/op", false, true},
+		{"Queues/queues=100", "B/queue", false, false},
+		{"Queues/queues=1000", "B/queue", false, true},
+		{"Names/names=10000", "scrape-ns", false, true},
+		{"Names/names=100000", "scrape-ns", true, true},
+		{"Growth/state=queued/items=10000000", "ns/op", true, true},
+		{"Workers/workers=10000", "ns/item", false, true},
+	} {
+		if got := has(c.bench, c.unit, c.slow); got != c.want {
+			t.Errorf("row of %s in %s, slow %v: got %v, want %v", c.bench, c.unit, c.slow, got, c.want)
+		}
+	}
+	results := make([]result, len(rows))
+	sizes := make(map[string]bool)
+	for i, s := range rows {
+		results[i].scenario, sizes[s.bench] = s, true
+	}
+	if got := len(byBenchmark(results)); got != len(sizes) {
+		t.Errorf("%d runs for %d benchmarks", got, len(sizes))
+	}
 }
 
 func TestPanelsAreWellFormed(t *testing.T) {
