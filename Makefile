@@ -143,7 +143,7 @@ bench: ## measure against client-go and write BENCHMARKS.md; some minutes
 	go run -C compat ./bench/report
 
 # 1k to 10M items, 1 to 10,000 workers, 1 to 100,000 queues and names. Takes 3 GB of memory.
-scale: ## how cost grows: the tables and the picture of one process in docs/scaling.md; 6 minutes
+scale: ## how cost grows: the tables and the picture of one process in docs/scaling.md; 7 minutes
 	go run -C compat ./bench/report -scale -benchtime 100ms
 
 bench-smoke: ## one short run of each benchmark, to see that it works; 16 s

@@ -13,7 +13,7 @@ const (
 	panelColumns = 3
 	panelStep    = 290 // from panel to panel
 	panelLeft    = 58  // room for the labels of the vertical axis
-	panelWide    = 172 // leaves room for the last values
+	panelWide    = 168 // leaves room for the last values
 	panelHigh    = 120
 	panelTop     = 44 // from the title of the panel to the box, with the highest label
 	panelDown    = 208
@@ -136,13 +136,13 @@ func (c curve) largest() float64 {
 
 func (c curve) last() float64 { return c[len(c)-1] }
 
-// roundUp returns the next 1, 2, 3, 4, 6 or 8 times a power of ten: half of each has one or two digits.
+// roundUp returns the next 1, 1.5, 2, 3, 4, 6 or 8 times a power of ten. Half of each has at most two digits.
 func roundUp(value float64) float64 {
 	if value <= 0 {
 		return 1
 	}
 	power := math.Pow(10, math.Floor(math.Log10(value)))
-	for _, digit := range []float64{1, 2, 3, 4, 6, 8} {
+	for _, digit := range []float64{1, 1.5, 2, 3, 4, 6, 8} {
 		if value <= digit*power {
 			return digit * power
 		}

@@ -119,7 +119,7 @@ func TestPanelEndsMoveApart(t *testing.T) {
 }
 
 func TestRoundUp(t *testing.T) {
-	for _, c := range [][2]float64{{0, 1}, {-3, 1}, {1, 1}, {101, 200}, {250, 300}, {599, 600}, {601, 800}, {801, 1000}, {0.3, 0.3}} {
+	for _, c := range [][2]float64{{0, 1}, {-3, 1}, {1, 1}, {101, 150}, {151, 200}, {250, 300}, {599, 600}, {601, 800}, {801, 1000}, {0.3, 0.3}} {
 		if got := roundUp(c[0]); math.Abs(got-c[1]) > 1e-9 {
 			t.Errorf("roundUp(%v) = %v, want %v", c[0], got, c[1])
 		}
