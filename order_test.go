@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"runtime"
 	"slices"
 	"strings"
@@ -631,5 +632,66 @@ func TestOfEqualPrioritiesTheFirstAddCounts(t *testing.T) {
 			}
 			q.ShutDown()
 		}
+	}
+}
+
+// A queue that gives memory back between the adds and the hand-outs hands out in the same order as a
+// queue that does not. The items that one of the two queues loses were never handed out.
+func TestOrderThroughCompaction(t *testing.T) {
+	for seed := range uint64(40) {
+		rnd := rand.New(rand.NewPCG(seed, 9))
+		order := workqueue.Order[int]{OldestEvery: rnd.IntN(4)}
+		if rnd.IntN(2) == 0 {
+			order.Group = func(item int) string { return fmt.Sprint(item % 3) }
+			order.Weight = func(group string) int { return 1 + len(group) }
+			order.GroupsFirst = rnd.IntN(2) == 0
+			if rnd.IntN(2) == 0 {
+				order.MaxInFlight = func(string) int { return 2 }
+			}
+		}
+		const real = 200
+		compacted, plain := newPrioritized(order), newPrioritized(order)
+		both := func(do func(q *workqueue.Typed[int])) {
+			do(compacted)
+			do(plain)
+		}
+		add := func(items int) {
+			for range items {
+				item, priority := rnd.IntN(real), rnd.IntN(4)
+				both(func(q *workqueue.Typed[int]) { addAt(q, priority, item) })
+			}
+		}
+		add(50)
+		var held []int
+		for range 5 {
+			item, ok := plain.TryGet()
+			if other, _ := compacted.TryGet(); other != item {
+				t.Fatalf("seed %d: got %d and %d", seed, other, item)
+			}
+			if ok {
+				held = append(held, item)
+			}
+		}
+		add(50)
+		for item := range 5000 {
+			addAt(compacted, item%50-40, real+item) // Level by level goes before the others.
+		}
+		add(50)
+		for _, item := range held {
+			both(func(q *workqueue.Typed[int]) { addAt(q, 10, item) })
+		}
+		for i := range 5000 {
+			compacted.Remove(real + i%100*50 + i/100)
+		}
+		add(50)
+		both(func(q *workqueue.Typed[int]) {
+			for _, item := range held {
+				q.Done(item)
+			}
+		})
+		if got, want := takeRanked(compacted), takeRanked(plain); !slices.Equal(got, want) {
+			t.Errorf("seed %d: got %v, want %v", seed, got, want)
+		}
+		both((*workqueue.Typed[int]).ShutDown)
 	}
 }
