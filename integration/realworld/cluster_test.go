@@ -147,13 +147,11 @@ func withServers(m *testing.M) error {
 		return err
 	}
 	code := m.Run()
-	if err := results.print(); err != nil {
-		return err
-	}
 	if code != 0 {
-		return errors.New("a scenario has failed")
+		*page = "" // A run that has failed is no result.
+		err = errors.New("a scenario has failed")
 	}
-	return nil
+	return errors.Join(results.print(), err)
 }
 
 // startTime bounds the start of the servers, far above the usual 5 to 10 seconds.

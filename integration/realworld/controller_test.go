@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -91,7 +90,7 @@ type controller struct {
 	handle      handler // reconcile, unless a scenario has replaced it before run
 	fleets      cache.SharedIndexInformer
 	deployments cache.SharedIndexInformer
-	events      atomic.Int64 // how many times an informer has called Add
+	onEvent     func(k key) // if not nil, is told of each event before its Add
 }
 
 // newController is not started. The config is that of the controller's own clients.
@@ -130,8 +129,11 @@ func (c *controller) add(object any) {
 	if err != nil {
 		panic(err) // An informer hands over nothing else.
 	}
-	c.events.Add(1)
-	c.queue.Add(key{Namespace: name.Namespace, Name: name.Name})
+	k := key{Namespace: name.Namespace, Name: name.Name}
+	if c.onEvent != nil {
+		c.onEvent(k)
+	}
+	c.queue.Add(k)
 }
 
 // run works until ctx ends, and returns when all workers have ended. It does not begin to work
@@ -209,12 +211,13 @@ func (c *controller) fit(ctx context.Context, fleet *Fleet, deployment *appsv1.D
 
 // A journal sees each hand-out of a key, from its begin to its end.
 type journal struct {
-	mu     sync.Mutex
-	held   map[key]int
-	total  int
-	last   time.Time // of the last begin or end
-	bound  int       // how many keys may still be handed out; negative is any number
-	faults []error
+	mu      sync.Mutex
+	held    map[key]int
+	total   int
+	last    time.Time // of the last begin or end
+	bound   int       // how many keys may still be handed out; negative is any number
+	doubled error     // the first of its kind, as a broken queue breaks in every hand-out
+	late    error     // the same
 }
 
 func newJournal() *journal { return &journal{held: make(map[key]int), last: time.Now(), bound: -1} }
@@ -225,12 +228,12 @@ func (j *journal) begin(k key) (end func()) {
 	defer j.mu.Unlock()
 	j.total++
 	j.last = time.Now()
-	if j.held[k]++; j.held[k] > 1 {
-		j.fault("%v is handed out to %d workers at a time", k, j.held[k])
+	if j.held[k]++; j.held[k] > 1 && j.doubled == nil {
+		j.doubled = fmt.Errorf("%v is handed out to %d workers at a time", k, j.held[k])
 	}
 	switch {
-	case j.bound == 0:
-		j.fault("%v is handed out after the end", k)
+	case j.bound == 0 && j.late == nil:
+		j.late = fmt.Errorf("%v is handed out after the end", k)
 	case j.bound > 0:
 		j.bound--
 	}
@@ -241,13 +244,6 @@ func (j *journal) begin(k key) (end func()) {
 		if j.held[k]--; j.held[k] == 0 {
 			delete(j.held, k)
 		}
-	}
-}
-
-// fault keeps the first faults: a queue that is broken breaks in every hand-out.
-func (j *journal) fault(format string, args ...any) {
-	if len(j.faults) < 5 {
-		j.faults = append(j.faults, fmt.Errorf(format, args...))
 	}
 }
 
@@ -285,5 +281,5 @@ func (j *journal) idle() time.Duration {
 func (j *journal) err() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return errors.Join(j.faults...)
+	return errors.Join(j.doubled, j.late)
 }

@@ -26,8 +26,12 @@ type row struct {
 	values            map[string]string
 }
 
-// add sets a value. The rows stay in the order of their first values.
+// add sets a value. The rows stay in the order of their first values. An implementation with a
+// fault has no column.
 func (t *table) add(scenario, measure string, impl implementation, value any) {
+	if impl.name != ours.name && impl.name != theirs.name {
+		return
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch v := value.(type) {
