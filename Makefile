@@ -170,11 +170,11 @@ apiserver-test: ## a real kube-apiserver: managers on either queue, and replicas
 		KUBEBUILDER_ASSETS=$$dir go test -C ctrlqueue -v -count=1 -timeout 30m ./envtest && \
 		KUBEBUILDER_ASSETS=$$dir go test -C sharding -v -count=1 -timeout 30m ./envtest
 
-# Controllers on our queue and on client-go's, through what befalls controllers. The table of docs/realworld.md
-# is written by the long form only.
+# The short form has the race detector, the long form writes the table of docs/realworld.md.
 realworld: ## scenarios on a real kube-apiserver, on both queues; SHORT=1 for fewer objects
-	KUBEBUILDER_ASSETS=$$(go run -C integration ./apiserver) \
-		go test -C integration -v -count=1 -timeout 1h $(if $(SHORT),-short) ./realworld $(if $(SHORT),,-page ../../docs/realworld.md)
+	dir=$$(go run -C integration ./apiserver) && \
+		KUBEBUILDER_ASSETS=$$dir go test -C integration -v -count=1 $(HANGS) $(if $(SHORT),-race -short) ./realworld \
+			$(if $(SHORT),,-page ../../docs/realworld.md)
 
 # 100 replicas, 1,024 slots and 10,000,000 keys: the table and the picture of docs/scaling.md.
 simulate: ## replicas that share their keys, under virtual time; 3 minutes

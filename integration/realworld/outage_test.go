@@ -94,8 +94,8 @@ func (s outage) run(t *testing.T, impl implementation) error {
 	name := fmt.Sprintf("outage, %d objects", s.objects)
 	results.add(name, fmt.Sprintf("failed writes, kube-apiserver killed %d times", s.restarts), impl, atKills)
 	results.add(name, "from the last start to the convergence of two more changes of each object", impl, afterKills)
-	results.add(name, fmt.Sprintf("writes answered 429 or 500 in %v", 2*s.refused), impl, refused)
-	results.add(name, "the most that the delays allow", impl, most)
+	results.add(name, fmt.Sprintf("writes answered 429 or 500 in %v, and the most that the delays allow", 2*s.refused), impl,
+		fmt.Sprint(refused, " of ", most))
 	results.add(name, "from the last 500 to convergence", impl, afterRefusals)
 	return err
 }

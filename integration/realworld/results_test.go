@@ -36,7 +36,7 @@ func (t *table) add(scenario, measure string, impl implementation, value any) {
 	defer t.mu.Unlock()
 	switch v := value.(type) {
 	case time.Duration:
-		value = v.Round(roundTo(v))
+		value = rounded(v)
 	case float64:
 		value = fmt.Sprintf("%.1f", v)
 	}
@@ -49,14 +49,13 @@ func (t *table) add(scenario, measure string, impl implementation, value any) {
 	t.rows = append(t.rows, &row{scenario, measure, map[string]string{impl.name: fmt.Sprint(value)}})
 }
 
-// roundTo leaves two to four digits of a duration.
-func roundTo(d time.Duration) time.Duration {
-	for unit := time.Second; unit > 1; unit /= 1000 {
-		if d >= 10*unit {
-			return unit / 10
-		}
+// rounded has three digits.
+func rounded(d time.Duration) time.Duration {
+	unit := time.Duration(1)
+	for d/unit >= 1000 {
+		unit *= 10
 	}
-	return 1
+	return d.Round(unit)
 }
 
 // print writes the table to the standard output, and into the page of the flag.
