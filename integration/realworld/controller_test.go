@@ -63,8 +63,8 @@ func (w *world) converge(ctx context.Context, c *controller, still time.Duration
 	for {
 		began := time.Now()
 		open, err := w.open(ctx)
-		if err != nil {
-			return err
+		if err != nil { // A server that has just started may be busy.
+			open = []string{err.Error()}
 		}
 		if len(open) == 0 {
 			return nil

@@ -163,8 +163,6 @@ func (f *Fleet) revise(revision int) {
 	f.Spec = FleetSpec{Replicas: int32(revision % 10), Image: fmt.Sprintf("image:%d", revision)}
 }
 
-func (f *Fleet) key() key { return key{Namespace: f.Namespace, Name: f.Name} }
-
 // deployment is the Deployment that the Fleet shall have.
 func (f *Fleet) deployment() *appsv1.Deployment {
 	labels := map[string]string{"fleet": f.Name}

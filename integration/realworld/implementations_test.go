@@ -165,7 +165,7 @@ func (q *doublingQueue) Get() (k key, end bool) {
 	return k, false
 }
 
-// endless hands out keys after its end, 1000 times so that its workers come to an end.
+// endless hands out keys after its end, for some seconds so that its workers come to an end.
 var endless = faulty("goes on after the end", func(q queue) queue { return &endlessQueue{queue: q} })
 
 type endlessQueue struct {
@@ -180,8 +180,9 @@ func (q *endlessQueue) Get() (key, bool) {
 	k, end := q.queue.Get()
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if end && q.more < 1000 {
+	if end && q.more < 200 {
 		q.more++
+		time.Sleep(10 * time.Millisecond) // The journal learns of the end meanwhile.
 		return q.last, false
 	}
 	q.last = k
