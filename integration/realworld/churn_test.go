@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -26,33 +25,14 @@ const workers = 8
 const still = 15 * time.Second
 
 func TestChurn(t *testing.T) {
-	forEach(t, func(t *testing.T, impl implementation) {
-		s := size(churn{1000, 8, 10_000}, churn{100, 8, 2_000})
-		if err := s.run(t, impl); err != nil {
-			t.Error(err)
-		}
-	})
+	play(t, size(churn{1000, 8, 10_000}, churn{100, 8, 2_000}).run)
 }
 
-// The check of the churn fails for each fault of a queue, and says which.
 func TestChurnNoticesFaults(t *testing.T) {
-	needServers(t)
-	t.Parallel()
-	for _, control := range []struct {
-		impl implementation
-		want string
-	}{
-		{losing(fleetName(1)), "1 objects are open: [" + fleetName(1)},
-		{doubling, "is handed out to 2 workers at a time"},
-		{endless, "is handed out after the end"},
-	} {
-		t.Run(control.impl.name, func(t *testing.T) {
-			t.Parallel()
-			if err := (churn{40, 4, 400}).run(t, control.impl); err == nil || !strings.Contains(err.Error(), control.want) {
-				t.Errorf("the error is %v, want one with %q", err, control.want)
-			}
-		})
-	}
+	notices(t, churn{40, 4, 400}.run,
+		control{losing(fleetName(1)), "1 objects are open: [" + fleetName(1)},
+		control{doubling, "is handed out to 2 workers at a time"},
+		control{endless, "is handed out after the end"})
 }
 
 func (s churn) run(t *testing.T, impl implementation) error {

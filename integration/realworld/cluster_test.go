@@ -3,24 +3,29 @@
 // the servers and runs the tests; without the servers, which is when KUBEBUILDER_ASSETS is not
 // set, the scenarios are skipped.
 //
-// A scenario is a test in a file of its own:
+// A scenario is a file of its own:
 //
 //	func TestChurn(t *testing.T) {
-//		forEach(t, func(t *testing.T, impl implementation) {
-//			w := newWorld(t)                     // A fresh namespace, and clients without limits.
-//			c := w.controller(t, impl, b, nil)   // Informers, a queue and a journal.
-//			stop := c.start(t, 8)                // With 8 workers, until stop or the end of the test.
-//			...
-//			err := w.converge(ctx, c, still)     // The API server shows that all is done.
-//			err = errors.Join(err, stop())       // The journal has nothing against the queue.
-//			results.add("churn", "hand-outs", impl, c.journal.handOuts())
-//		})
+//		play(t, size(churn{1000}, churn{100}).run) // The long and the short form.
 //	}
 //
-// The condition that ends a scenario is read from the API server. size chooses between the sizes
-// of the long and of the short form. A scenario that kills a process registers a program in
-// programs, and starts the test binary again with program. A faulty implementation (see
-// implementations_test.go) shows that the check of a scenario fails.
+//	func TestChurnNoticesFaults(t *testing.T) { // Queues with faults, see implementations_test.go.
+//		notices(t, churn{40}.run, control{losing(fleetName(1)), "1 objects are open"})
+//	}
+//
+//	func (s churn) run(t *testing.T, impl implementation) error {
+//		w := newWorld(t)                   // A fresh namespace, and clients without limits.
+//		c := w.controller(t, impl, b, nil) // Informers, a queue and a journal.
+//		stop := c.start(t, workers)        // Until stop, or the end of the test.
+//		...
+//		err := w.converge(ctx, c, still)   // The API server shows that all is done.
+//		err = errors.Join(err, stop())     // The journal has nothing against the queue.
+//		results.add("churn", "hand-outs", impl, c.journal.handOuts())
+//		return err
+//	}
+//
+// The condition that ends a scenario is read from the API server. A scenario that kills a process
+// registers a program in programs, and starts the test binary again with program.
 package realworld_test
 
 import (

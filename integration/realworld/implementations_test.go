@@ -2,6 +2,7 @@ package realworld_test
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -77,11 +78,39 @@ func loops(ctx context.Context, q queue, workers int, handle handler) error {
 	return nil
 }
 
-// forEach runs a scenario on each implementation.
-func forEach(t *testing.T, scenario func(t *testing.T, impl implementation)) {
+// A scenario returns an error if the implementation has not done what it shall. It ends the test
+// itself if the scenario could not be played.
+type scenario func(t *testing.T, impl implementation) error
+
+// play plays a scenario on each implementation.
+func play(t *testing.T, s scenario) {
 	needServers(t)
 	for _, impl := range implementations {
-		t.Run(impl.name, func(t *testing.T) { scenario(t, impl) })
+		t.Run(impl.name, func(t *testing.T) {
+			if err := s(t, impl); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A control is a queue with a fault, and a part of the error by which a scenario notices the fault.
+type control struct {
+	impl implementation
+	want string
+}
+
+// notices plays a scenario on faulty queues, side by side and after all tests of play.
+func notices(t *testing.T, s scenario, controls ...control) {
+	needServers(t)
+	t.Parallel()
+	for _, c := range controls {
+		t.Run(c.impl.name, func(t *testing.T) {
+			t.Parallel()
+			if err := s(t, c.impl); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("the error is %v, want one with %q", err, c.want)
+			}
+		})
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -26,32 +25,13 @@ type outage struct {
 var outageBackoff = backoff{5 * time.Millisecond, 2 * time.Second}
 
 func TestOutage(t *testing.T) {
-	forEach(t, func(t *testing.T, impl implementation) {
-		s := size(outage{200, 5, 30 * time.Second}, outage{50, 2, 4 * time.Second})
-		if err := s.run(t, impl); err != nil {
-			t.Error(err)
-		}
-	})
+	play(t, size(outage{200, 5, 30 * time.Second}, outage{50, 2, 4 * time.Second}).run)
 }
 
-// The check of the outage fails for each fault of a queue, and says which.
 func TestOutageNoticesFaults(t *testing.T) {
-	needServers(t)
-	t.Parallel()
-	for _, control := range []struct {
-		impl implementation
-		want string
-	}{
-		{losing(fleetName(1)), "1 objects are open: [" + fleetName(1)},
-		{hasty, "after its failure"},
-	} {
-		t.Run(control.impl.name, func(t *testing.T) {
-			t.Parallel()
-			if err := (outage{20, 0, time.Second}).run(t, control.impl); err == nil || !strings.Contains(err.Error(), control.want) {
-				t.Errorf("the error is %v, want one with %q", err, control.want)
-			}
-		})
-	}
+	notices(t, outage{20, 0, time.Second}.run,
+		control{losing(fleetName(1)), "1 objects are open: [" + fleetName(1)},
+		control{hasty, "after its failure"})
 }
 
 func (s outage) run(t *testing.T, impl implementation) error {
