@@ -91,7 +91,6 @@ type controller struct {
 	handle      handler // reconcile, unless a scenario has replaced it before run
 	fleets      cache.SharedIndexInformer
 	deployments cache.SharedIndexInformer
-	onEvent     func(k key) // if not nil, is told of each event before its Add
 }
 
 // newController is not started. The config is that of the controller's own clients.
@@ -130,11 +129,7 @@ func (c *controller) add(object any) {
 	if err != nil {
 		panic(err) // An informer hands over nothing else.
 	}
-	k := key{Namespace: name.Namespace, Name: name.Name}
-	if c.onEvent != nil {
-		c.onEvent(k)
-	}
-	c.queue.Add(k)
+	c.queue.Add(key{Namespace: name.Namespace, Name: name.Name})
 }
 
 // run works until ctx ends, and returns when all workers have ended. It does not begin to work
