@@ -136,19 +136,28 @@ func (c *controller) add(object any) {
 	c.queue.Add(k)
 }
 
-// run works until ctx ends, and returns when all workers have ended. It does not begin to work
-// before the caches have the first list.
+// run watches and works until ctx ends, and returns when all workers have ended.
 func (c *controller) run(ctx context.Context, workers int) error {
+	defer c.watch(ctx)()
+	defer context.AfterFunc(ctx, func() { c.journal.end(c.queue, workers) })()
+	return c.work(ctx, workers)
+}
+
+// watch runs the informers until ctx ends. wait returns when they have ended.
+func (c *controller) watch(ctx context.Context) (wait func()) {
 	var running sync.WaitGroup
-	defer running.Wait()
 	for _, i := range []cache.SharedIndexInformer{c.fleets, c.deployments} {
 		running.Go(func() { i.RunWithContext(ctx) })
 	}
+	return running.Wait
+}
+
+// work handles keys until ctx ends. It does not begin before the caches have the first list.
+func (c *controller) work(ctx context.Context, workers int) error {
 	if !cache.WaitForCacheSync(ctx.Done(), c.fleets.HasSynced, c.deployments.HasSynced) {
 		c.queue.ShutDown()
 		return ctx.Err()
 	}
-	defer context.AfterFunc(ctx, func() { c.journal.end(c.queue, workers) })()
 	return c.impl.work(ctx, c.queue, workers, func(ctx context.Context, k key) error {
 		defer c.journal.begin(k)()
 		return c.handle(ctx, k)
