@@ -90,7 +90,8 @@ type controller struct {
 	handle      handler // reconcile, unless a scenario has replaced it before run
 	fleets      cache.SharedIndexInformer
 	deployments cache.SharedIndexInformer
-	onEvent     func(k key) // if not nil, is told of each event before its Add
+	onEvent     func(k key)                // if not nil, is told of each event before its Add
+	onWrite     func(object metav1.Object) // if not nil, is told of each object that was written
 }
 
 // newController is not started. The config is that of the controller's own clients.
@@ -193,8 +194,16 @@ func (c *controller) reconcile(ctx context.Context, k key) error {
 	}
 	fleet = fleet.DeepCopy()
 	fleet.Status.ObservedGeneration = fleet.Generation
-	_, err := c.clients.fleets.UpdateStatus(ctx, fleet, metav1.UpdateOptions{})
-	return ignore(err, notFound)
+	fleet, err := c.clients.fleets.UpdateStatus(ctx, fleet, metav1.UpdateOptions{})
+	return ignore(c.wrote(fleet, err), notFound)
+}
+
+// wrote tells of a write that has not failed.
+func (c *controller) wrote(object metav1.Object, err error) error {
+	if err == nil && c.onWrite != nil {
+		c.onWrite(object)
+	}
+	return err
 }
 
 // fit makes the Deployment that of the Fleet. Both may be nil.
@@ -209,11 +218,13 @@ func (c *controller) fit(ctx context.Context, fleet *Fleet, deployment *appsv1.D
 	switch {
 	case fleet == nil:
 	case deployment == nil:
-		_, err = c.clients.deployments.Create(ctx, fleet.deployment(), metav1.CreateOptions{})
+		deployment, err = c.clients.deployments.Create(ctx, fleet.deployment(), metav1.CreateOptions{})
+		err = c.wrote(deployment, err)
 	case !fleet.matches(deployment):
 		deployment = deployment.DeepCopy()
 		deployment.Spec = fleet.deployment().Spec
-		_, err = c.clients.deployments.Update(ctx, deployment, metav1.UpdateOptions{})
+		deployment, err = c.clients.deployments.Update(ctx, deployment, metav1.UpdateOptions{})
+		err = c.wrote(deployment, err)
 	}
 	return err
 }
