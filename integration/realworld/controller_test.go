@@ -188,7 +188,11 @@ func cached[T any](i cache.SharedIndexInformer, k key) (object T) {
 }
 
 func (c *controller) reconcile(ctx context.Context, k key) error {
-	fleet, deployment := cached[*Fleet](c.fleets, k), cached[*appsv1.Deployment](c.deployments, k)
+	return c.settle(ctx, cached[*Fleet](c.fleets, k), cached[*appsv1.Deployment](c.deployments, k))
+}
+
+// settle brings the Deployment in line with its Fleet, and then says so in the status. Both may be nil.
+func (c *controller) settle(ctx context.Context, fleet *Fleet, deployment *appsv1.Deployment) error {
 	if err := c.fit(ctx, fleet, deployment); err != nil || fleet == nil || fleet.Status.ObservedGeneration == fleet.Generation {
 		return err
 	}
