@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -31,6 +32,7 @@ func TestChurn(t *testing.T) {
 func TestChurnNoticesFaults(t *testing.T) {
 	notices(t, churn{40, 4, 400}.run,
 		control{losing(fleetName(1)), "1 objects are open: [" + fleetName(1)},
+		control{forgetting, "-late"},
 		control{doubling, "is handed out to 2 workers at a time"},
 		control{endless, "is handed out after the end"})
 }
@@ -38,9 +40,22 @@ func TestChurnNoticesFaults(t *testing.T) {
 func (s churn) run(t *testing.T, impl implementation) error {
 	w, f := newWorld(t), &faults{fate: some}
 	c := w.controller(t, impl, backoff{5 * time.Millisecond, time.Second}, f.wrap)
+	var late atomic.Bool
+	var changed sync.Map
+	c.handle = func(ctx context.Context, k key) error {
+		err := c.reconcile(ctx, k)
+		if _, again := changed.Load(k); err != nil || again || !late.Load() {
+			return err
+		}
+		if err := w.changeLate(ctx, c, k); err != nil {
+			return err
+		}
+		changed.Store(k, true)
+		return nil
+	}
 	stop := c.start(t, workers)
 	began := time.Now()
-	if err := s.change(t.Context(), w); err != nil {
+	if err := s.change(t.Context(), w, &late); err != nil {
 		t.Fatal(err)
 	}
 	ended := time.Now()
@@ -59,9 +74,9 @@ func (s churn) run(t *testing.T, impl implementation) error {
 	return err
 }
 
-// change makes the random changes, and then a last one of each object: 1 of 10 is deleted, and
-// the others get a revision that none had before.
-func (s churn) change(ctx context.Context, w *world) error {
+// change makes the random changes, and then a change of each object: 1 of 10 is deleted, and the
+// others get one more revision.
+func (s churn) change(ctx context.Context, w *world, late *atomic.Bool) error {
 	var revision atomic.Int64
 	err := parallel(ctx, s.clients, s.changes, func(ctx context.Context, _ int) error {
 		return w.changeAtRandom(ctx, rand.IntN(s.objects), int(revision.Add(1)))
@@ -69,15 +84,12 @@ func (s churn) change(ctx context.Context, w *world) error {
 	if err != nil {
 		return err
 	}
+	late.Store(true)
 	return parallel(ctx, s.clients, s.objects, func(ctx context.Context, i int) error {
 		if i%10 == 0 {
 			return ignore(w.fleets.Delete(ctx, fleetName(i), metav1.DeleteOptions{}), notFound)
 		}
-		err := w.update(ctx, i, int(revision.Add(1)))
-		for conflict(err) { // With the controller, which writes the status.
-			err = w.update(ctx, i, int(revision.Add(1)))
-		}
-		return err
+		return w.mustUpdate(ctx, i, int(revision.Add(1)))
 	})
 }
 
@@ -104,6 +116,27 @@ func (w *world) changeAtRandom(ctx context.Context, i, revision int) error {
 	}
 }
 
+// changeLate changes a Fleet whose key is held by a worker that has made all its writes. The change
+// conflicts with none of them, so only the queue remembers that the key is to come again.
+func (w *world) changeLate(ctx context.Context, c *controller, k key) error {
+	f, err := w.fleets.Get(ctx, k.Name, metav1.GetOptions{})
+	if err != nil {
+		return ignore(err, notFound)
+	}
+	f.Spec.Image += "-late"
+	if f, err = w.fleets.Update(ctx, f, metav1.UpdateOptions{}); err != nil {
+		return err // A conflict with another change: the key comes again.
+	}
+	for ctx.Err() == nil {
+		if seen := cached[*Fleet](c.fleets, k); seen == nil || seen.Generation >= f.Generation {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	time.Sleep(5 * time.Millisecond) // Now the informer has called Add.
+	return nil
+}
+
 // update sets the revision of a Fleet, which is created if there is none.
 func (w *world) update(ctx context.Context, i, revision int) error {
 	f, err := w.fleets.Get(ctx, fleetName(i), metav1.GetOptions{})
@@ -116,5 +149,14 @@ func (w *world) update(ctx context.Context, i, revision int) error {
 	}
 	f.revise(revision)
 	_, err = w.fleets.Update(ctx, f, metav1.UpdateOptions{})
+	return err
+}
+
+// mustUpdate tries again after a conflict with the controller, which writes the status.
+func (w *world) mustUpdate(ctx context.Context, i, revision int) error {
+	err := w.update(ctx, i, revision)
+	for conflict(err) {
+		err = w.update(ctx, i, revision)
+	}
 	return err
 }

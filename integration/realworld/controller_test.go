@@ -56,17 +56,18 @@ func (w *world) controller(t *testing.T, impl implementation, b backoff, wrap tr
 	return c
 }
 
-// converge waits until the API server shows nothing open. It gives up when the controller has
+// converge waits until the API server shows nothing open, and the controller is at rest. It gives up when the controller has
 // stood still for a time: nothing is queued or handled, and no key was handed out. So it waits
 // for as long as a slow machine needs.
 func (w *world) converge(ctx context.Context, c *controller, still time.Duration) error {
 	for {
-		began := time.Now()
+		began, handOuts := time.Now(), c.journal.handOuts()
+		rest := c.queue.Len() == 0 && c.journal.idle() > 0
 		open, err := w.open(ctx)
 		if err != nil { // A server that has just started may be busy.
 			open = []string{err.Error()}
 		}
-		if len(open) == 0 {
+		if len(open) == 0 && rest && c.journal.handOuts() == handOuts {
 			return nil
 		}
 		if c.queue.Len() == 0 && c.journal.idle() > still {

@@ -164,6 +164,41 @@ func (q *losingQueue) unlessLost(k key, add func(key)) {
 	add(k)
 }
 
+// forgetting ignores the add of a key that a worker holds.
+var forgetting = faulty("forgets a change of a held key", func(q queue) queue {
+	return &forgettingQueue{queue: q, held: make(map[key]bool)}
+})
+
+type forgettingQueue struct {
+	queue
+
+	mu   sync.Mutex
+	held map[key]bool
+}
+
+func (q *forgettingQueue) Add(k key) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.held[k] {
+		q.queue.Add(k)
+	}
+}
+
+func (q *forgettingQueue) Get() (key, bool) {
+	k, end := q.queue.Get()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.held[k] = true
+	return k, end
+}
+
+func (q *forgettingQueue) Done(k key) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.held, k)
+	q.queue.Done(k)
+}
+
 // doubling hands every tenth key out once more to the next worker that comes.
 var doubling = faulty("hands a key out twice", func(q queue) queue { return &doublingQueue{queue: q} })
 

@@ -102,11 +102,7 @@ func (s outage) still() time.Duration {
 // update gives each Fleet a revision.
 func (s outage) update(ctx context.Context, w *world, revision int) error {
 	return parallel(ctx, workers, s.objects, func(ctx context.Context, i int) error {
-		err := w.update(ctx, i, revision)
-		for conflict(err) {
-			err = w.update(ctx, i, revision)
-		}
-		return err
+		return w.mustUpdate(ctx, i, revision)
 	})
 }
 
