@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -48,7 +49,7 @@ func (s managed) run(t *testing.T, impl implementation) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.change(t.Context(), w); err != nil {
+	if err := s.change(t.Context(), w, new(atomic.Bool)); err != nil {
 		t.Fatal(err)
 	}
 	ended := time.Now()
