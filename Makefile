@@ -15,7 +15,7 @@ CHECKS      := api,licences,builds,proxy
 # those of compat/swap take on two cores that have other work.
 HANGS       := -timeout 1h
 
-.PHONY: all help quick run test docs lint vet tidy cyclo prose test-swap test-386 fuzz bench bench-smoke cover monitoring integration page apiserver apiserver-test realworld simulate linearizability stress stress-peers soak mutate minimums release-check swap-programs
+.PHONY: all help quick run test docs lint vet tidy cyclo prose test-swap test-386 fuzz bench bench-smoke cover scale monitoring integration page apiserver apiserver-test realworld simulate linearizability stress stress-peers soak mutate minimums release-check swap-programs
 
 all: lint test ## the linters and all tests
 
@@ -141,6 +141,10 @@ soak: ## memory, goroutines, lateness and throughput over DURATION; fails if mem
 # Measures against client-go for some minutes and writes BENCHMARKS.md.
 bench: ## measure against client-go and write BENCHMARKS.md; some minutes
 	go run -C compat ./bench/report
+
+# 1k to 10M items, 1 to 10,000 workers, 1 to 100,000 queues and names. Takes 3 GB of memory.
+scale: ## how cost grows: the tables and the picture of one process in docs/scaling.md; 7 minutes
+	go run -C compat ./bench/report -scale -benchtime 100ms
 
 bench-smoke: ## one short run of each benchmark, to see that it works; 16 s
 	go run -C compat ./bench/report -smoke

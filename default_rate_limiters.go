@@ -90,8 +90,8 @@ func describeBucket(limit rate.Limit, burst int, tokens float64) string {
 //	min(baseDelay * 2^failures, maxDelay)
 //
 // where failures counts the earlier calls of When for the item since the last
-// Forget. The arithmetic saturates: no base and no number of failures gives
-// more than maxDelay, or less than the failure before.
+// Forget. The arithmetic saturates: for any base and any number of failures, the
+// delay is at most maxDelay, and at least the delay of the failure before.
 //
 // There is no jitter: items that have failed at the same time are tried again
 // at the same time, each time. [TypedItemBackoffRateLimiter] has jitter.

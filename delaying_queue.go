@@ -101,8 +101,8 @@ type TypedDelayingQueueConfig[T comparable] struct {
 // A configured queue below may have more methods of a [Typed] than [TypedInterface], with
 // the same names and types. The delaying queue then uses them. GetContext, GetInfo, TryGet,
 // Remove, Snapshot and ReAddContext need the method of the same name, and panic without it.
-// A type that embeds a [Typed] has all these methods. The type should replace each method
-// that its own Add, Get or Done would make wrong.
+// A type that embeds a [Typed] has all these methods. If the type replaces Add, Get or Done, it
+// should also replace the other methods that add, hand out or end items.
 type TypedDelaying[T comparable] struct {
 	// Immutable after construction.
 
@@ -360,11 +360,10 @@ func (q *TypedDelaying[T]) Remove(item T) bool {
 
 // RemoveFunc removes the items for which del returns true: it ends their waits, and removes them
 // from the queue below, see [Typed.RemoveFunc]. An item that becomes due during the call is
-// removed too. For a queue below that was configured, Remove says what can be missed.
-//
-// The queue below comes first: from then on no Run lets a removed item wait for a retry, and the
-// walk over the waiting items misses only those that become due. These are noted.
+// removed too. [TypedDelaying.Remove] says which items of a configured queue below can be missed.
 func (q *TypedDelaying[T]) RemoveFunc(del func(item T) bool) (removed int) {
+	// The queue below comes first: from then on no Run lets a removed item wait for a retry, and
+	// the walk over the waiting items misses only items that become due. moved has these items.
 	var moved []T
 	q.noteMoves(&moved)
 	defer q.endMoves(&moved)

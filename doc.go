@@ -1,11 +1,11 @@
 // Package workqueue provides the queue at the heart of a controller: a program
 // that watches a source of truth and works off keys until the world matches the
 // source. Event handlers add keys, workers get them, and a key whose work failed
-// is added again after a while.
+// is added again after a while. An item is a key of any comparable type.
 //
-// It is a drop-in for k8s.io/client-go/util/workqueue. It guarantees:
+// The package is a drop-in for k8s.io/client-go/util/workqueue. It guarantees:
 //
-//   - Items are handed out in the order in which they were added. A higher
+//   - Items are handed out in the order in which they were queued. A higher
 //     priority comes first, and an [Order] in the config can decide otherwise.
 //   - An item added several times before a worker gets the item is handed out
 //     once.
@@ -15,8 +15,10 @@
 //   - Any number of producers and workers may call a queue at the same time.
 //   - A delayed item is never added early, also when an injected clock is set
 //     back.
-//   - A shutdown hands out the queued items and ends all waits.
-//   - A queue at rest has no goroutine, and gives back the memory of a burst.
+//   - After a ShutDown, workers still get the queued items, and then every Get
+//     returns. Delayed items are dropped.
+//   - A queue without delayed items and without items at work has no goroutine.
+//     An empty queue has given back the memory of a burst.
 //   - A panic in foreign code, such as a metric or a limiter, loses no item and
 //     leaves no lock held.
 //
@@ -85,7 +87,7 @@
 //	return RetryAfter(d, err)  after d                           one more
 //	return RequeueAfter(d)     after d                           0
 //	return Requeue()           after the time from the limiter   unchanged
-//	return Permanent(err)      after the next add                0, and err is reported
+//	return Permanent(err)      after the next add                0, and OnGiveUp gets err
 //
 // When the context of Run ends, Run hands out no more items, shuts the queue down,
 // and returns with its last worker. OnStop gets the items that are left. With
@@ -111,9 +113,9 @@
 //
 // Done of an item that nobody holds changes nothing, nor does Add after a shutdown.
 // In each state an item can also wait for a time. At the end of the wait the item is
-// added. Of several calls of AddAfter the earliest time counts. Remove takes an item
-// back, whether the item is queued or waits, and RemoveFunc all items that match.
-// WaitIdle, WaitEmpty and Barrier wait for the work.
+// added. Of several calls of AddAfter the earliest time counts. Remove takes back a
+// queued or waiting item, and RemoveFunc all items that match. WaitIdle, WaitEmpty and
+// Barrier wait for the work.
 //
 // # Shutdown
 //
@@ -124,8 +126,8 @@
 // when nothing is queued and nothing is held. ShutDown ends the wait of every
 // ShutDownWithDrain.
 //
-// Drain is ShutDownWithDrain with a context. If the context ends first, or ShutDown
-// ends the drain, the error is a [DrainError] with the queued items, the items in
+// Drain is ShutDownWithDrain with a context. If items are left when the context or a
+// ShutDown ends the drain, the error is a [DrainError] with the queued items, the items in
 // flight, and the dropped waiting items. The three methods may be called any number of
 // times, concurrently, in any order.
 //

@@ -20,24 +20,22 @@ import (
 //
 //	i = min(Duration * Factor^n, Cap / (1 + Jitter))
 //
-// So Cap is a ceiling that no wait exceeds, jitter included; it ends the growth
-// but not the sequence, and leaves jitter among the longest waits, which keeps
-// items that have failed together from being tried together. A Cap of 0 is
-// none. Steps, if positive, ends the growth after as many failures; unlike in
-// [wait.Backoff.Step] there need not be any.
+// No wait exceeds Cap, jitter included. The longest waits have jitter too, so items that have
+// failed together are not tried together. A Cap of 0 is no maximum. If Steps is positive, the
+// intervals stop growing after Steps failures. If Steps is 0, only Cap ends the growth, in
+// contrast to [wait.Backoff.Step].
 //
-// For controllers a Jitter of 1, or 0.5, is a good choice, see
-// [NewTypedItemExponentialFailureRateLimiter] for what happens without.
+// For controllers a Jitter of 1, or 0.5, is a good choice. [TypedItemExponentialFailureRateLimiter]
+// says what happens without jitter.
 //
-// The zero value never delays. It is safe for concurrent use; When, Forget and
-// NumRequeues take constant time, amortized, and no memory for a known item. It
-// remembers an item until Forget, in some 60 bytes beyond the item's own; see
-// [NewTypedExpiringRateLimiter] for when there is none.
+// The zero value never delays. All methods may be called concurrently. When, Forget and
+// NumRequeues take constant time, amortized, and no memory for a known item. The limiter
+// remembers an item until Forget, in some 60 bytes beyond the item's own. If nobody calls Forget,
+// use [NewTypedExpiringRateLimiter] around the limiter.
 type TypedItemBackoffRateLimiter[T comparable] struct {
-	// Rand returns the random numbers for the jitter, in [0, 1). It is called
-	// without a lock held, must be safe for concurrent use if the limiter is
-	// used so, and must be set before the limiter is used. If nil, it is
-	// [rand.Float64].
+	// Rand returns the random numbers for the jitter, in [0, 1). nil is [rand.Float64]. Set Rand
+	// before the limiter is used. Rand is called without a lock held, and must be safe for
+	// concurrent use if several goroutines use the limiter.
 	Rand func() float64
 
 	// Immutable after construction.

@@ -37,7 +37,7 @@ import (
 // The zero value is not usable. All methods may be called concurrently. When and Forget take
 // logarithmic time, amortized, in the number of places given back. A waiting item takes some
 // 50 bytes beyond its own. The limiter drops items whose token has come little by little, and
-// has less than three times as many items as ever waited at a time.
+// has less than three times the largest number of items that waited at the same time.
 type TypedKeyBucketRateLimiter[T comparable] struct {
 	epoch time.Time // Immutable. The times below are relative to the epoch.
 
@@ -281,8 +281,8 @@ func (b *bucket) wait() time.Duration {
 //
 // The zero value is not usable. All methods may be called concurrently and take constant time,
 // amortized. An item takes some 40 bytes beyond its own while its bucket is not full. The limiter
-// drops items with a full bucket little by little, and has less than three times as many items as
-// ever had a bucket that was not full at a time.
+// drops items with a full bucket little by little. So the limiter has less than three times the
+// largest number of items whose buckets were not full at the same time.
 type TypedItemBucketRateLimiter[T comparable] struct {
 	// Immutable.
 

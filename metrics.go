@@ -28,11 +28,11 @@ type MetricsProvider interface {
 	// NewLongestRunningProcessorSecondsMetric returns the gauge of the seconds
 	// for which the item held longest has been processed.
 	NewLongestRunningProcessorSecondsMetric(name string) SettableGaugeMetric
-	// NewRetriesMetric returns the counter of calls of AddAfter.
+	// NewRetriesMetric returns the counter of calls of AddAfter and of AddRateLimited.
 	NewRetriesMetric(name string) CounterMetric
 }
 
-// GaugeMetric is a value of which 1 is added or taken away.
+// GaugeMetric is a value that goes up and down by 1.
 type GaugeMetric interface {
 	Inc()
 	Dec()

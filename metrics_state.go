@@ -231,7 +231,7 @@ func (q *Typed[T]) stats() QueueStats {
 	return s
 }
 
-// statsOf returns the stats but for ages and groups. The time is proportional to the number of
+// statsOf returns the stats without ages and groups. The time is proportional to the number of
 // held items, and with a storage to the number of all items. The caller has read the clock
 // before.
 func (q *Typed[T]) statsOf(now time.Duration) QueueStats {

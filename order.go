@@ -45,8 +45,8 @@ type Order[T comparable] struct {
 	// group stay queued meanwhile, and Get blocks if no other item is there.
 	MaxInFlight func(group string) int
 
-	// GroupsFirst lets the groups take turns whatever the priorities of their items, which
-	// then order the items within a group.
+	// GroupsFirst lets the groups take turns whatever the priorities of their items. The
+	// priorities then order the items within a group.
 	GroupsFirst bool
 }
 

@@ -387,8 +387,10 @@ func (q *Typed[T]) Get() (item T, shutdown bool) {
 	return item, false
 }
 
-// ErrShutDown is returned by GetContext and GetInfo when the queue is shut down and has no
-// item left to hand out, and by [Run] for a queue that is already shut down.
+// ErrShutDown is the error of GetContext and GetInfo when the queue is shut down and has no
+// item left to hand out. [Run] returns ErrShutDown, or a [DrainError] that wraps it, if somebody
+// else shuts the queue down, before the Run or during the Run. The errors of a Drain that a
+// ShutDown ends, and of a Barrier whose item was dropped, wrap ErrShutDown too.
 var ErrShutDown = errors.New("workqueue: queue is shut down")
 
 // GetContext is Get with a context. If ctx has ended at the call, or ends before there is an
@@ -602,7 +604,7 @@ func (q *Typed[T]) Stats() QueueStats { return q.stats() }
 // Remove has taken back before this call. After Done, and for an item that nobody holds or
 // that differs from itself, no Add ends the context. Each call for an item returns a
 // context of its own. If a RemoveFunc lets go of the item, the context ends with the cause
-// [ErrRemoved]. The context also ends so if a RemoveFunc has let go of the item since the hand-out,
+// [ErrRemoved]. The cause is the same if a RemoveFunc has let go of the item since the hand-out,
 // and no Add has come after.
 //
 // The context ends before the Add returns. The Add holds the lock of the queue meanwhile,

@@ -52,8 +52,9 @@ type TypedRateLimitingQueueConfig[T comparable] struct {
 	// DelayingQueue takes the items and their delays; nil is a [TypedDelaying] with the
 	// options of this config. The rate limiting queue owns the DelayingQueue and shuts it
 	// down. Beside a DelayingQueue, a constructor panics for the options that client-go does
-	// not have: Queue, KeepTimes, OneEntry, Order, Pace, ItemPace and StrictBackoff. The others have no effect, except Name
-	// as the default name of a [Run].
+	// not have: Queue, KeepTimes, OneEntry, Order, Pace, ItemPace and StrictBackoff. For Logger,
+	// MetricsProvider and Clock only [NewTypedRateLimiting] panics: with the constructors of
+	// client-go they have no effect. Name is the default name of a [Run], and nothing else.
 	DelayingQueue TypedDelayingInterface[T]
 
 	// OneEntry works as in [TypedDelayingQueueConfig].

@@ -6,14 +6,17 @@ import (
 	"time"
 )
 
-// ErrReAdded is the cause, see [context.Cause], with which the context of a handler ends
-// under [RunOptions].CancelOnReAdd. A handler that then returns the error or the cause of
-// its context has neither failed nor succeeded. Done queues the item again without a delay,
-// and earlier failures stay counted. The item is queued also if Remove has taken the new Add
-// back, as the work for the earlier Add is not done.
+// ErrReAdded is the cause, see [context.Cause], with which a context of ReAddContext ends when
+// its item is added again. With [RunOptions].CancelOnReAdd the contexts of handlers end so too.
+//
+// A handler of Run that then returns the error or the cause of its context has neither failed
+// nor succeeded. Done queues the item again without a delay, and earlier failures stay counted.
+// The item is queued even if Remove has taken the new Add back, because the work for the
+// earlier Add is not done.
 var ErrReAdded = errors.New("workqueue: item was added again")
 
-// ErrRemoved is the cause with which such a context ends when a RemoveFunc lets go of the item.
+// ErrRemoved is the cause with which the contexts of [ErrReAdded] end when a RemoveFunc lets go
+// of the item. Without CancelOnReAdd, the context of a handler does not end.
 var ErrRemoved = errors.New("workqueue: item was removed")
 
 // ErrTimeout is the cause, see [context.Cause], with which the context of a handler ends

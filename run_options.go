@@ -29,12 +29,12 @@ type RunOptions[T comparable] struct {
 
 	// MaxAttempts is how many times in a row an item may fail before Run gives the item up;
 	// 0 is any number of times. Run counts for itself, as not all limiters count. All calls
-	// of Run on a queue share the count. It starts anew with a Forget or a Remove of the
-	// item by anybody.
+	// of Run on a queue share the count. The count starts anew when anybody calls Forget or
+	// Remove for the item.
 	MaxAttempts int
 
 	// CancelOnReAdd ends the context of a handler with the cause [ErrReAdded] as soon as its
-	// item is added again.
+	// item is added again, and with [ErrRemoved] as soon as a RemoveFunc lets go of the item.
 	//
 	// Beware of a handler that has its own item added, such as a handler that writes the
 	// status of an object and is told of each change. The handler cancels itself in every
@@ -64,8 +64,8 @@ type RunOptions[T comparable] struct {
 	// OnStop is told all that is left when Run ends, after the last worker has ended and
 	// before Run returns. [Run] lists what is left. If OnStop is nil, the numbers are logged
 	// unless all are 0. With [EndKeep], OnStop is told what is in the queue, and all items
-	// are still there, unless somebody has shut the queue down. OnStop may call the queue, and a panic in OnStop reaches the caller
-	// of Run.
+	// are still there, unless somebody has shut the queue down. OnStop may call the queue. A
+	// panic in OnStop reaches the caller of Run.
 	OnStop func(left Snapshot[T])
 
 	// CrashOnPanic lets a panic of a handler, of OnGiveUp or of OnResult end the program,

@@ -18,8 +18,8 @@ type ItemInfo[T comparable] struct {
 	Item  T         `json:"item"`
 	State ItemState `json:"state,omitzero"`
 
-	// Age is how long the item has been in that state; an item that is in
-	// flight, since its Get, but for GetInfo: how long the item was queued. A queue
+	// Age is how long the item has been in its State. The age of an item in flight begins with
+	// the Get. GetInfo and ItemInfoFromContext return how long the item was queued. A queue
 	// notes times only if it has metrics or KeepTimes.
 	Age time.Duration `json:"age,omitzero"`
 
@@ -34,9 +34,10 @@ type ItemInfo[T comparable] struct {
 	// Failures is the number that the limiter of a [TypedRateLimiting] says.
 	Failures int `json:"failures,omitzero"`
 
-	// Priority is that which the item is queued or waits with, or was handed out
-	// with, or that of the add that its Done will queue it for. It is 0 if no add has
-	// named one and the [Order] has no Priority.
+	// Priority is the priority of a queued or waiting item. For an item in flight, Priority is
+	// the priority of the hand-out. For an item that was added again, Priority is the priority
+	// with which Done will queue the item. Priority is 0 if no add has named a priority and the
+	// [Order] has no Priority.
 	Priority int `json:"priority,omitzero"`
 
 	// PriorityNamed is whether an add has named the Priority, so that the Order was not
@@ -48,11 +49,12 @@ type ItemInfo[T comparable] struct {
 // goes on meanwhile.
 //
 // The slices hold no more items than the limit that was asked for, and the
-// totals count all of them. Queued and Waiting are in the order in which the
-// items will be handed out or added, except items of groups that have reached MaxInFlight: such
-// items come last, lane by lane. InFlight has the items held longest first, if the queue keeps times.
-// Where there are more items in flight, or in a [Queue], than the limit, it is
-// not specified which of them are shown.
+// totals count all items. Queued has the items in the order of their hand-out, unless the
+// [Order] has Group or OldestEvery. With Group, the items of one group and priority stand
+// together, and the items of groups that have reached MaxInFlight come last. OldestEvery does not
+// change the list. Waiting has the items in the order of their due times, and InFlight the items
+// held longest first, if the queue keeps times. A [Queue] in the config lists its items in any
+// order. If more items are in flight, or in a Queue, than the limit, any of these items are shown.
 //
 // A Snapshot is a copy: callers may change the copy, and the queue does not.
 type Snapshot[T comparable] struct {

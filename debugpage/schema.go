@@ -61,8 +61,8 @@ type Detail struct {
 	ByGroup    []Part `json:"by_group,omitempty"`
 
 	InFlightItems []Item `json:"in_flight_items,omitempty"` // the first 100, held longest first
-	QueuedItems   []Item `json:"queued_items,omitempty"`    // the next 20
-	WaitingItems  []Item `json:"waiting_items,omitempty"`   // the next 20
+	QueuedItems   []Item `json:"queued_items,omitempty"`    // the first 20 of a Snapshot
+	WaitingItems  []Item `json:"waiting_items,omitempty"`   // the 20 that are due next
 	// MostFailed are the 20 items with the most failures, from the walk.
 	MostFailed []Item `json:"most_failed,omitempty"`
 

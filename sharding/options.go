@@ -71,10 +71,10 @@ type Options struct {
 	// hands over all slots at once, as nobody works on their keys any more.
 	MaxMoving int
 
-	// Key returns what the slot of an item is computed from; nil stands for [KeyOf]. Key gets
-	// the items of Owns, SlotOf and Context, and the objects of Handler and Indexers, for a
-	// tombstone of the cache the object in it if there is one. Key must
-	// return the same for an object and its item, at all times. To keep the keys of a group
+	// Key returns the text from which the slot of an item is computed; nil stands for [KeyOf].
+	// Key gets the items of Owns, SlotOf and Context, and the objects of Handler and Indexers.
+	// For a tombstone of the cache, Key gets the object in the tombstone, if there is one. Key
+	// must always return the same text for an object and its item. To keep the keys of a group
 	// in one slot, return the name of the group, such as the namespace. Key may be called
 	// concurrently.
 	Key func(item any) string
@@ -89,12 +89,13 @@ type Options struct {
 	OnLost func(ctx context.Context, slot int, epoch int64)
 
 	// OnOverrun is called when handlers of a slot go on after the CancelBound, with their
-	// items: after the loss of a slot, and at the end of Run. Another replica may start to work on the same keys, so the default logs the items
-	// and exits the process with the code 1. If OnOverrun returns, the process does not try
-	// for the slot before these handlers have ended.
+	// items: after the loss of a slot, and at the end of Run. Another replica may start to work
+	// on the same keys, so the default logs the items and exits the process with the code 1. If
+	// OnOverrun returns, the process does not try for the slot before these handlers have ended.
 	OnOverrun func(slot int, items []any)
 
-	// Force admits a configuration with more than 100 writes a second to the API server.
+	// Force admits a configuration in which one replica with all slots makes more than 100 writes
+	// a second to the API server. The writes of further replicas are not counted.
 	Force bool
 }
 

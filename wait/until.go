@@ -8,9 +8,9 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// NeverStop is a channel that is never closed: Until(f, period, NeverStop) has no end. A
-// nil channel does the same, also in a bubble of [testing/synctest], where the time stands
-// still while a loop waits for NeverStop, which was made outside of the bubble.
+// NeverStop is a channel that is never closed: Until(f, period, NeverStop) has no end. A nil
+// channel does the same. In a bubble of [testing/synctest] use a nil channel: NeverStop was made
+// outside of the bubble, so the time of the bubble stands still while a loop waits for NeverStop.
 var NeverStop <-chan struct{} = make(chan struct{})
 
 // Forever is [Until] with no end.

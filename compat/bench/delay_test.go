@@ -2,6 +2,7 @@ package bench
 
 import (
 	"fmt"
+	"runtime"
 	"sync"
 	"syscall"
 	"testing"
@@ -21,19 +22,24 @@ func BenchmarkAddAfter(b *testing.B) {
 
 func addAfter[T comparable](keys []T) func(*testing.B, func() delaying[T]) {
 	return func(b *testing.B, open func() delaying[T]) {
+		before := memory()
+		var q delaying[T]
 		for b.Loop() {
 			b.StopTimer()
-			q := open()
+			if q != nil {
+				q.ShutDown()
+			}
+			q = open()
 			b.StartTimer()
 			for i, key := range keys {
 				q.AddAfter(key, spread(i, time.Hour, 2*time.Hour))
 			}
 			q.Len() // see fill
-			b.StopTimer()
-			q.ShutDown()
-			b.StartTimer()
 		}
 		perItem(b, len(keys))
+		reportBytes(b, memory()-before, len(keys))
+		runtime.KeepAlive(keys)
+		q.ShutDown()
 	}
 }
 

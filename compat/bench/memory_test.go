@@ -110,10 +110,7 @@ func forgotten(keys []string) func(*testing.B, func() limiter) {
 // BenchmarkIdle reports what 10,000 named queues with metrics cost while
 // nothing happens, beyond the series of the metrics, which are made before.
 func BenchmarkIdle(b *testing.B) {
-	names := make([]string, scaled(10_000))
-	for i := range names {
-		names[i] = fmt.Sprintf("queue-%d", i)
-	}
+	names := queueNames(10_000)
 	each(b, "queues=10k", controllers(), func(b *testing.B, open func() controller) {
 		for b.Loop() {
 			idle(b, open(), names)
@@ -132,6 +129,19 @@ func idle(b *testing.B, c controller, names []string) {
 	}
 	b.ReportMetric(float64(int64(memory()-before))/float64(len(names)), "B/queue")
 	b.ReportMetric(float64(runtime.NumGoroutine()-goroutines)/float64(len(names)), "goroutines/queue")
+	shutDown(queues)
+}
+
+func queueNames(n int) []string {
+	names := make([]string, scaled(n))
+	for i := range names {
+		names[i] = fmt.Sprintf("queue-%d", i)
+	}
+	return names
+}
+
+// shutDown shuts all queues down at once: the priority queue waits for its goroutines.
+func shutDown(queues []rateLimiting[string]) {
 	var closing sync.WaitGroup
 	for _, q := range queues {
 		closing.Go(q.ShutDown)
@@ -142,34 +152,46 @@ func idle(b *testing.B, c controller, names []string) {
 // controller is the part of a controller that makes its queue.
 type controller struct {
 	makeSeries func(name string)
-	queue      func(name string) rateLimiting[string]
+	queue      maker
 }
 
-// controllers share one limiter, which has no memory of items that never
-// failed, so that what differs is the queues.
+// A maker makes a queue as a controller has it. A queue without a name has no metrics.
+type maker func(name string) rateLimiting[string]
+
+// All queues of a maker share a limiter, which has no memory of items that never failed.
+// So only the queues differ.
+func ourMaker(p workqueue.MetricsProvider) maker {
+	limiter := workqueue.DefaultTypedItemBasedRateLimiter[string]()
+	return func(name string) rateLimiting[string] {
+		return workqueue.NewTypedRateLimitingQueueWithConfig(limiter,
+			workqueue.TypedRateLimitingQueueConfig[string]{Name: name, MetricsProvider: p})
+	}
+}
+
+func theirMaker(p clientgo.MetricsProvider) maker {
+	limiter := clientgo.DefaultTypedItemBasedRateLimiter[string]()
+	return func(name string) rateLimiting[string] {
+		return clientgo.NewTypedRateLimitingQueueWithConfig(limiter,
+			clientgo.TypedRateLimitingQueueConfig[string]{Name: name, MetricsProvider: p})
+	}
+}
+
 func controllers() []impl[controller] {
-	ours := workqueue.DefaultTypedItemBasedRateLimiter[string]()
-	theirs := clientgo.DefaultTypedItemBasedRateLimiter[string]()
+	limiter := clientgo.DefaultTypedItemBasedRateLimiter[string]()
 	return []impl[controller]{
 		{"workqueue", func() controller {
 			p := ourProvider{newVectors()}
-			return controller{p.makeSeries, func(name string) rateLimiting[string] {
-				return workqueue.NewTypedRateLimitingQueueWithConfig(ours,
-					workqueue.TypedRateLimitingQueueConfig[string]{Name: name, MetricsProvider: p})
-			}}
+			return controller{p.makeSeries, ourMaker(p)}
 		}},
 		{"client-go", func() controller {
 			p := theirProvider{newVectors()}
-			return controller{p.makeSeries, func(name string) rateLimiting[string] {
-				return clientgo.NewTypedRateLimitingQueueWithConfig(theirs,
-					clientgo.TypedRateLimitingQueueConfig[string]{Name: name, MetricsProvider: p})
-			}}
+			return controller{p.makeSeries, theirMaker(p)}
 		}},
 		{"priorityqueue", func() controller {
 			p := theirProvider{newVectors()}
 			return controller{p.makeSeries, func(name string) rateLimiting[string] {
 				return priorityqueue.New(name, func(o *priorityqueue.Opts[string]) {
-					o.RateLimiter, o.MetricProvider = theirs, p
+					o.RateLimiter, o.MetricProvider = limiter, p
 				})
 			}}
 		}},

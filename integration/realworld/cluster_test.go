@@ -50,6 +50,7 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
 )
 
 // The variables that tell a process of this test binary its part, and where its API server is.
@@ -88,6 +89,7 @@ var servers *cluster
 // panics, or is over its time, without a call of its deferred functions.
 func TestMain(m *testing.M) {
 	klog.SetLogger(logr.Discard())
+	ctrl.SetLogger(logr.Discard())
 	role := os.Getenv(roleVariable)
 	var err error
 	switch {

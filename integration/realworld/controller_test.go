@@ -91,6 +91,7 @@ type controller struct {
 	handle      handler // reconcile, unless a scenario has replaced it before run
 	fleets      cache.SharedIndexInformer
 	deployments cache.SharedIndexInformer
+	onWrite     func(object metav1.Object) // if not nil, is told of each object that was written
 }
 
 // newController is not started. The config is that of the controller's own clients.
@@ -132,19 +133,28 @@ func (c *controller) add(object any) {
 	c.queue.Add(key{Namespace: name.Namespace, Name: name.Name})
 }
 
-// run works until ctx ends, and returns when all workers have ended. It does not begin to work
-// before the caches have the first list.
+// run watches and works until ctx ends, and returns when all workers have ended.
 func (c *controller) run(ctx context.Context, workers int) error {
+	defer c.watch(ctx)()
+	defer context.AfterFunc(ctx, func() { c.journal.end(c.queue, workers) })()
+	return c.work(ctx, workers)
+}
+
+// watch runs the informers until ctx ends. wait returns when they have ended.
+func (c *controller) watch(ctx context.Context) (wait func()) {
 	var running sync.WaitGroup
-	defer running.Wait()
 	for _, i := range []cache.SharedIndexInformer{c.fleets, c.deployments} {
 		running.Go(func() { i.RunWithContext(ctx) })
 	}
+	return running.Wait
+}
+
+// work handles keys until ctx ends. It does not begin before the caches have the first list.
+func (c *controller) work(ctx context.Context, workers int) error {
 	if !cache.WaitForCacheSync(ctx.Done(), c.fleets.HasSynced, c.deployments.HasSynced) {
 		c.queue.ShutDown()
 		return ctx.Err()
 	}
-	defer context.AfterFunc(ctx, func() { c.journal.end(c.queue, workers) })()
 	return c.impl.work(ctx, c.queue, workers, func(ctx context.Context, k key) error {
 		defer c.journal.begin(k)()
 		return c.handle(ctx, k)
@@ -174,14 +184,26 @@ func cached[T any](i cache.SharedIndexInformer, k key) (object T) {
 }
 
 func (c *controller) reconcile(ctx context.Context, k key) error {
-	fleet, deployment := cached[*Fleet](c.fleets, k), cached[*appsv1.Deployment](c.deployments, k)
+	return c.settle(ctx, cached[*Fleet](c.fleets, k), cached[*appsv1.Deployment](c.deployments, k))
+}
+
+// settle brings the Deployment in line with its Fleet, and then says so in the status. Both may be nil.
+func (c *controller) settle(ctx context.Context, fleet *Fleet, deployment *appsv1.Deployment) error {
 	if err := c.fit(ctx, fleet, deployment); err != nil || fleet == nil || fleet.Status.ObservedGeneration == fleet.Generation {
 		return err
 	}
 	fleet = fleet.DeepCopy()
 	fleet.Status.ObservedGeneration = fleet.Generation
-	_, err := c.clients.fleets.UpdateStatus(ctx, fleet, metav1.UpdateOptions{})
-	return ignore(err, notFound)
+	fleet, err := c.clients.fleets.UpdateStatus(ctx, fleet, metav1.UpdateOptions{})
+	return ignore(c.wrote(fleet, err), notFound)
+}
+
+// wrote tells of a write that has not failed.
+func (c *controller) wrote(object metav1.Object, err error) error {
+	if err == nil && c.onWrite != nil {
+		c.onWrite(object)
+	}
+	return err
 }
 
 // fit makes the Deployment that of the Fleet. Both may be nil.
@@ -196,11 +218,13 @@ func (c *controller) fit(ctx context.Context, fleet *Fleet, deployment *appsv1.D
 	switch {
 	case fleet == nil:
 	case deployment == nil:
-		_, err = c.clients.deployments.Create(ctx, fleet.deployment(), metav1.CreateOptions{})
+		deployment, err = c.clients.deployments.Create(ctx, fleet.deployment(), metav1.CreateOptions{})
+		err = c.wrote(deployment, err)
 	case !fleet.matches(deployment):
 		deployment = deployment.DeepCopy()
 		deployment.Spec = fleet.deployment().Spec
-		_, err = c.clients.deployments.Update(ctx, deployment, metav1.UpdateOptions{})
+		deployment, err = c.clients.deployments.Update(ctx, deployment, metav1.UpdateOptions{})
+		err = c.wrote(deployment, err)
 	}
 	return err
 }

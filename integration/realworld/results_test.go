@@ -1,6 +1,7 @@
 package realworld_test
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"os"
@@ -80,7 +81,7 @@ func (t *table) print() error {
 	for _, r := range t.rows {
 		cells := []string{r.scenario, r.measure}
 		for _, impl := range implementations {
-			cells = append(cells, r.values[impl.name])
+			cells = append(cells, cmp.Or(r.values[impl.name], "cannot"))
 		}
 		line(cells...)
 	}

@@ -9,7 +9,10 @@
 // implementation runs with the heap of another, and no median comes from a single
 // stretch of time.
 //
-// With -run the table goes to the standard output, and with -smoke nowhere.
+// With -scale the program measures how cost grows instead, and writes docs/scaling-one.svg and
+// the tables of docs/scaling.md.
+//
+// With -run the tables go to the standard output, and with -smoke nowhere.
 package main
 
 import (
@@ -20,6 +23,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 )
 
 func main() {
@@ -29,6 +33,7 @@ func main() {
 	flag.IntVar(&o.rounds, "rounds", 10, "how often to run each benchmark; the slow ones run three tenths of it")
 	flag.StringVar(&o.benchtime, "benchtime", "200ms", "how long one run of a benchmark takes, as for go test")
 	only := flag.String("run", "", "measure only benchmarks like Cycle/keys=string that match the regular `expression`")
+	flag.BoolVar(&o.scale, "scale", false, "measure how cost grows, for docs/scaling.md")
 	flag.BoolVar(&o.smoke, "smoke", false, "only show that everything runs: one short round, tiny populations")
 	flag.Parse()
 	if err := run(o, *only); err != nil {
@@ -40,6 +45,7 @@ type options struct {
 	rounds    int
 	benchtime string
 	smoke     bool
+	scale     bool
 }
 
 // command returns the command line for the same report.
@@ -66,21 +72,38 @@ func run(o options, only string) error {
 	if err != nil {
 		return err
 	}
-	results, err := measureAll(matching(scenarios, pattern), o)
+	results, err := measureAll(matching(o.rows(), pattern), o)
 	if err != nil {
 		return err
 	}
-	page, image := markdown(results, from), chart(results, from)
 	switch {
 	case o.smoke:
 		log.Printf("all of %d rows measured; times of a smoke run mean nothing", len(results))
 		return nil
+	case o.scale && only != "":
+		for _, a := range axes {
+			fmt.Println(a.table(results))
+		}
+		return nil
+	case o.scale:
+		return writeScale(root, results, from)
 	case only != "":
-		_, err := os.Stdout.Write(page)
+		_, err := os.Stdout.Write(markdown(results, from))
 		return err
 	default:
-		return writeFiles(root, page, image)
+		return writeFiles(root, markdown(results, from), chart(results, from))
 	}
+}
+
+// rows returns the rows to measure.
+func (o options) rows() []scenario {
+	switch {
+	case o.smoke:
+		return slices.Concat(scenarios, scaleRows())
+	case o.scale:
+		return scaleRows()
+	}
+	return scenarios
 }
 
 func measureAll(rows []scenario, o options) ([]result, error) {
@@ -89,7 +112,7 @@ func measureAll(rows []scenario, o options) ([]result, error) {
 		return nil, err
 	}
 	defer b.remove()
-	if err := b.checkNames(scenarios); err != nil {
+	if err := b.checkNames(slices.Concat(scenarios, scaleRows())); err != nil {
 		return nil, err
 	}
 	return b.measure(rows, o)

@@ -13,6 +13,7 @@ the limit of what a queue can reach, a bare buffered channel or one runtime
 timer for each item. A cell is the median of all runs and, in brackets, the
 least and the most of them. A row marked ▼ is one in which a peer does better.
 What each scenario does is said in compat/bench, at the benchmark of its name.
+How cost grows with items, workers, queues and names: [docs/scaling.md](docs/scaling.md).
 
 | | |
 |---|---|
@@ -89,7 +90,7 @@ func markdown(results []result, from origin) []byte {
 		{"CPU", from.cpu},
 		{"date", from.date},
 		{"command", "`" + from.command + "` in compat"},
-		{"runs", fmt.Sprintf("%d, of %s each; %d of Memory, Lateness and Growth; by turns, each in its own process",
+		{"runs", fmt.Sprintf("%d, of %s each; %d of Memory and Lateness; by turns, each in its own process",
 			from.options.rounds, from.options.benchtime, slowRounds(from.options.rounds))},
 	} {
 		fmt.Fprintf(&page, "| %s | %s |\n", row[0], row[1])

@@ -109,9 +109,16 @@ func TestChartIsWellFormed(t *testing.T) {
 	}
 	// A scenario that client-go lacks has no bar, and takes no other bar away.
 	results[0].values = map[string]series{ours: {100}}
-	image := chart(results, origin{golang: "go", cpu: "A & B"})
-	if bytes.Contains(image, []byte("NaN")) || bytes.Contains(image, []byte("-92233")) {
-		t.Errorf("a bar without a length in\n%s", image)
+	wellFormed(t, chart(results, origin{golang: "go", cpu: "A & B"}))
+}
+
+// wellFormed fails if a length in the picture is no number, or if the picture is no XML.
+func wellFormed(t *testing.T, image []byte) {
+	t.Helper()
+	for _, wrong := range []string{"NaN", "Inf", "-92233"} {
+		if bytes.Contains(image, []byte(wrong)) {
+			t.Errorf("%s in\n%s", wrong, image)
+		}
 	}
 	for decoder := xml.NewDecoder(bytes.NewReader(image)); ; {
 		if _, err := decoder.Token(); errors.Is(err, io.EOF) {

@@ -44,7 +44,6 @@ var sections = []section{
 	{"Priorities", "Time of one item, beside controller-runtime's priority queue.", false},
 	{"Memory", "Bytes of heap and stacks, without the text of the keys.", false},
 	{"Lateness", "How long after its due time an item reaches a worker.", false},
-	{"Growth", "Time of one operation as the number of items or workers grows.", false},
 }
 
 var scenarios = []scenario{
@@ -111,22 +110,6 @@ var scenarios = []scenario{
 	{"Lateness", "100k items due within 2 s, p50", "Lateness/due=100k", "p50-ns", withTime, true, nil},
 	{"Lateness", "100k items due within 2 s, p99", "Lateness/due=100k", "p99-ns", withTime, true, nil},
 	{"Lateness", "100k items due within 2 s, maximum", "Lateness/due=100k", "max-ns", withTime, true, nil},
-
-	{"Growth", "cycle behind 1k items", "Growth/state=queued/items=1000", "ns/op", all, true, nil},
-	{"Growth", "cycle behind 10k items", "Growth/state=queued/items=10000", "ns/op", all, true, nil},
-	{"Growth", "cycle behind 100k items", "Growth/state=queued/items=100000", "ns/op", all, true, nil},
-	{"Growth", "cycle behind 1M items", "Growth/state=queued/items=1000000", "ns/op", all, true, nil},
-	{"Growth", "cycle behind 10M items", "Growth/state=queued/items=10000000", "ns/op", noPrio, true, nil},
-	{"Growth", "AddAfter, 1k items, not due", "Growth/state=waiting/items=1000", "ns/item", all, true, nil},
-	{"Growth", "AddAfter, 10k items", "Growth/state=waiting/items=10000", "ns/item", all, true, nil},
-	{"Growth", "AddAfter, 100k items", "Growth/state=waiting/items=100000", "ns/item", all, true, nil},
-	{"Growth", "AddAfter, 1M items", "Growth/state=waiting/items=1000000", "ns/item", all, true, nil},
-	{"Growth", "AddAfter, 10M items", "Growth/state=waiting/items=10000000", "ns/item", noPrio, true, nil},
-	{"Growth", "4 producers, 1 worker, distinct items", "Workers/workers=1", "ns/item", withChan, true, nil},
-	{"Growth", "4 producers, 10 workers", "Workers/workers=10", "ns/item", withChan, true, nil},
-	{"Growth", "4 producers, 100 workers", "Workers/workers=100", "ns/item", withChan, true, nil},
-	{"Growth", "4 producers, 1000 workers", "Workers/workers=1000", "ns/item", withChan, true, nil},
-	{"Growth", "4 producers, 10,000 workers", "Workers/workers=10000", "ns/item", withChan, true, nil},
 }
 
 func matching(rows []scenario, pattern *regexp.Regexp) []scenario {
