@@ -26,7 +26,7 @@ const workers = 8
 const still = 15 * time.Second
 
 func TestChurn(t *testing.T) {
-	play(t, size(churn{1000, 8, 10_000}, churn{100, 8, 2_000}).run)
+	play(t, size(churn{1000, 8, 10_000}, churn{100, 8, 1_000}).run)
 }
 
 func TestChurnNoticesFaults(t *testing.T) {

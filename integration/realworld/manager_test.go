@@ -36,7 +36,7 @@ func bind(mgr manager.Manager, impl implementation) manager.Manager {
 }
 
 func TestManaged(t *testing.T) {
-	play(t, managed{size(churn{1000, 8, 10_000}, churn{100, 8, 2_000})}.run)
+	play(t, managed{size(churn{1000, 8, 10_000}, churn{100, 8, 1_000})}.run)
 }
 
 func TestManagedNoticesFaults(t *testing.T) {
