@@ -15,7 +15,7 @@ CHECKS      := api,licences,builds,proxy
 # those of compat/swap take on two cores that have other work.
 HANGS       := -timeout 1h
 
-.PHONY: all help quick run test docs lint vet tidy cyclo prose test-swap test-386 fuzz bench bench-smoke cover scale monitoring integration page apiserver apiserver-test simulate linearizability stress stress-peers soak mutate minimums release-check swap-programs
+.PHONY: all help quick run test docs lint vet tidy cyclo prose test-swap test-386 fuzz bench bench-smoke cover scale monitoring integration page apiserver apiserver-test realworld simulate linearizability stress stress-peers soak mutate minimums release-check swap-programs
 
 all: lint test ## the linters and all tests
 
@@ -173,6 +173,12 @@ apiserver-test: ## a real kube-apiserver: managers on either queue, and replicas
 	dir=$$(go run -C integration ./apiserver) && \
 		KUBEBUILDER_ASSETS=$$dir go test -C ctrlqueue -v -count=1 -timeout 30m ./envtest && \
 		KUBEBUILDER_ASSETS=$$dir go test -C sharding -v -count=1 -timeout 30m ./envtest
+
+# The short form has the race detector, the long form writes the table of docs/realworld.md.
+realworld: ## scenarios on a real kube-apiserver, on both queues; SHORT=1 for fewer objects
+	dir=$$(go run -C integration ./apiserver) && \
+		KUBEBUILDER_ASSETS=$$dir go test -C integration -v -count=1 $(HANGS) $(if $(SHORT),-race -short) ./realworld \
+			$(if $(SHORT),,-page ../../docs/realworld.md)
 
 # 100 replicas, 1,024 slots and 10,000,000 keys: the table and the picture of docs/scaling.md.
 simulate: ## replicas that share their keys, under virtual time; 3 minutes
