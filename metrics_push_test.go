@@ -81,6 +81,10 @@ func TestMetricsOfUnusualAdds(t *testing.T) {
 		{"an item that differs from itself", func(q *workqueue.Typed[float64]) { q.Add(math.NaN()) }, "adds+1 depth+1"},
 		{"one that was removed", func(q *workqueue.Typed[float64]) { q.Add(1); q.Remove(1); q.Add(1) },
 			"adds+1 depth+1 depth-1 adds+1 depth+1"},
+		{"one that RemoveFunc removes", func(q *workqueue.Typed[float64]) {
+			q.Add(1)
+			q.RemoveFunc(func(float64) bool { return true })
+		}, "adds+1 depth+1 depth-1"},
 		{"one that is held, after the shutdown", func(q *workqueue.Typed[float64]) { q.Add(1); q.Get(); q.ShutDown(); q.Add(1) },
 			"adds+1 depth+1 depth-1 latency(0)"},
 	} {

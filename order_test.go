@@ -547,6 +547,28 @@ func TestPutBackKeepsTheUrgencyOfAnAddMeanwhile(t *testing.T) {
 	}
 }
 
+// An item that is put back is the neighbour of the item that was the first meanwhile.
+func TestRemoveBehindAnItemThatWasPutBack(t *testing.T) {
+	for name, order := range map[string]workqueue.Order[string]{"in order": {}, "of a group": {Group: func(string) string { return "" }}} {
+		metrics := &recorder{}
+		q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: metrics, Order: order})
+		q.AddAll("z", "a", "b", "c")
+		q.Done(first(q.Get())) // The places of the records differ from those of the items.
+		metrics.setHook(func(event string) {
+			if strings.HasPrefix(event, "latency") {
+				metrics.setHook(nil)
+				panic("metric")
+			}
+		})
+		goes(func() { q.Get() })
+		q.Remove("b")
+		checkInvariants(t, 0, q)
+		if got := takeAll(q); !slices.Equal(got, []string{"a", "c"}) {
+			t.Errorf("%s: got %v, want a and c", name, got)
+		}
+	}
+}
+
 // The first priority may come with the add of an item that is held.
 func TestFirstPriorityOfAHeldItem(t *testing.T) {
 	q := workqueue.NewTyped[string]()

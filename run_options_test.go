@@ -179,6 +179,10 @@ func TestRunMaxAttemptsStartAnew(t *testing.T) {
 			q.Add("a")
 		}, "0.5:a 2.5:a 2.5:gave up"},
 		"Remove": {func(s *show, q *workqueue.TypedRateLimiting[string]) { q.Remove("a") }, ""},
+		"RemoveFunc, Add": {func(s *show, q *workqueue.TypedRateLimiting[string]) {
+			q.RemoveFunc(func(string) bool { return true })
+			q.Add("a")
+		}, "0.5:a 2.5:a 2.5:gave up"},
 		"Forget": {func(s *show, q *workqueue.TypedRateLimiting[string]) { q.Forget("a") }, "1:a 2:a 2:gave up"},
 		"Forget of another": {func(s *show, q *workqueue.TypedRateLimiting[string]) { q.Forget("b"); q.Remove("b") },
 			"1:a 1:gave up"},

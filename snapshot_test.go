@@ -463,10 +463,13 @@ func TestItemsAreThoseOfASnapshot(t *testing.T) {
 		if got := sortedItems(q); !slices.Equal(got, want) || len(got) != 7 {
 			t.Errorf("%s: got\n%+v, want\n%+v", name, got, want)
 		}
-		n := 0
-		for range q.Items() {
-			if n++; n == 6 {
-				break // Within the waiting items.
+		for most := range 7 { // Within the items of each state.
+			n := 0
+			for range q.Items() {
+				if n == most {
+					break
+				}
+				n++
 			}
 		}
 		q.Remove("held")
