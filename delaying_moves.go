@@ -361,7 +361,6 @@ func (q *TypedDelaying[T]) queuedLocked(w *plan[T], p *placement, added time.Dur
 	gate.LockSoon(&t.mu)
 	queued = t.fifo.isQueued(w.hash, w.item)
 	if queued && (w.ends() || w.kind != planReschedule && (p != nil || t.fifo.lanes != nil || t.fifo.storage != nil)) {
-		t.fifo.hear(p)
 		if t.addLocked(w.hash, w.item, added, p) {
 			a.added = 1
 		}

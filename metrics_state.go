@@ -137,7 +137,7 @@ func (d *DurationStats) merge(other DurationStats) {
 func mergeParts[K comparable](parts, more []PartStats[K], order func(a, b PartStats[K]) int) []PartStats[K] {
 	all := slices.Clone(parts)
 	for _, m := range more {
-		i := slices.IndexFunc(all, func(p PartStats[K]) bool { return p.Others == m.Others && (p.Others || p.Key == m.Key) })
+		i := slices.IndexFunc(all, func(p PartStats[K]) bool { return p.Others == m.Others && p.Key == m.Key })
 		if i < 0 {
 			all = append(all, m)
 		} else {
@@ -443,7 +443,7 @@ func (q *TypedDelaying[T]) retire() {
 // dropLocked drops the waiting items, as the queue is shut down. Their number is
 // kept for retire. The items are kept if somebody has called keepDropped.
 func (q *TypedDelaying[T]) dropLocked(now time.Duration) {
-	if q.keepers > 0 && q.dropped == nil && q.agenda.len() > 0 {
+	if q.keepers > 0 && q.agenda.len() > 0 { // Only the first shutdown finds items.
 		q.dropped = &leftover[T]{agenda: q.agenda, now: now, epoch: q.epoch}
 	}
 	if q.metrics != nil {

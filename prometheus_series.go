@@ -124,25 +124,16 @@ func (d describer) rows() []seriesRow {
 		described: d.desc("depth_by_priority", "Items of a priority that are queued, or held by a worker and marked for another run.", "priority")})
 }
 
-// depthByPriority returns nil for queues whose order knows no priorities.
-func depthByPriority(s QueueStats) map[string]float64 {
-	if s.ByPriority == nil {
-		return nil
-	}
-	return byPriority(s, "other")
-}
+// depthByPriority returns nothing for queues whose order knows no priorities.
+func depthByPriority(s QueueStats) map[string]float64 { return byPriority(s, "other") }
 
 // depthOfControllerRuntime returns the depths as in controller-runtime: items of queues without
-// priorities have an empty label. The priority 0 has a series from the beginning: to an alert,
-// no series is not 0.
+// priorities have an empty label.
 func depthOfControllerRuntime(s QueueStats) map[string]float64 {
 	depths := byPriority(s, "exceeded_cardinality_limit")
 	rest := float64(s.Depth)
 	for _, depth := range depths {
 		rest -= depth
-	}
-	if s.ByPriority != nil && len(depths) < maxNamed {
-		depths["0"] += 0
 	}
 	if rest > 0 || s.ByPriority == nil {
 		depths[""] = rest
