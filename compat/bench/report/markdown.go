@@ -33,8 +33,8 @@ page.
 const limits = `
 ## Limits
 
-What the operations of one goroutine are made of, on the processor that the
-table of 2026-11-21 names:
+What the operations of one goroutine are made of, on two cores of an Intel Xeon on
+2026-11-21:
 
 | | cycle, string key | Add of the queued item |
 |---|---:|---:|
@@ -73,10 +73,10 @@ the flood, to four million items in two seconds. Some 15 of its calls hold the
 lock for 0.3 to 3 ms: those that touch a new index for the first time, and those
 that a garbage collection has assist it.
 
-Runs of the whole differ, as the machine is shared. In four on 2026-11-21 the
+Runs of the whole differ, as machines are shared. In four on those two cores the
 cycle was 2.27, 2.38, 2.29 and 2.36 times as fast as client-go's, and the backlog
 2.81, 3.09, 2.54 and 2.60: two of the four missed the goal of 2.3, and two that of
-2.7. The table is of the last one.
+2.7.
 `
 
 // markdown returns the whole page. Writes to a bytes.Buffer cannot fail.
