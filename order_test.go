@@ -549,7 +549,13 @@ func TestPutBackKeepsTheUrgencyOfAnAddMeanwhile(t *testing.T) {
 
 // An item that is put back is the neighbour of the item that was the first meanwhile.
 func TestRemoveBehindAnItemThatWasPutBack(t *testing.T) {
-	for name, order := range map[string]workqueue.Order[string]{"in order": {}, "of a group": {Group: func(string) string { return "" }}} {
+	group := func(string) string { return "" }
+	for name, order := range map[string]workqueue.Order[string]{
+		"in order":     {},
+		"oldest first": {OldestEvery: 1},
+		"of a group":   {Group: group},
+		"with a limit": {Group: group, MaxInFlight: func(string) int { return 1 }},
+	} {
 		metrics := &recorder{}
 		q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: metrics, Order: order})
 		q.AddAll("z", "a", "b", "c")
