@@ -9,43 +9,6 @@ import (
 	"github.com/seed16c08ea7/workqueue/debugpage"
 )
 
-// BenchmarkHolds measures the calls by which a request takes the lock of a queue with a million
-// items. A call takes the lock once or more often, and does more than that, so its time is a bound
-// for a hold. Of Items the time from an item to the next is a bound: the lock is taken for a piece
-// of the walk in between. A busy machine stops any code for milliseconds, which the longest times
-// show.
-func BenchmarkHolds(b *testing.B) {
-	q := million(b, 1_000_000)
-	for _, call := range []struct {
-		name string
-		call func(note func(time.Duration))
-	}{
-		{"Stats", func(note func(time.Duration)) { note(timed(func() { q.Stats() })) }},
-		{"Snapshot", func(note func(time.Duration)) { note(timed(func() { q.Snapshot(100) })) }},
-		{"Items", func(note func(time.Duration)) {
-			last := time.Now()
-			for range q.Items() {
-				now := time.Now()
-				if d := now.Sub(last); d > time.Microsecond { // Otherwise in the midst of a piece.
-					note(d)
-				}
-				last = now
-			}
-		}},
-	} {
-		b.Run("call="+call.name, func(b *testing.B) {
-			var took []time.Duration
-			for b.Loop() {
-				call.call(func(d time.Duration) { took = append(took, d) })
-			}
-			report := durations(b, took)
-			report("us/median", 0.5)
-			report("us/p99", 0.99)
-			report("us/longest", 1)
-		})
-	}
-}
-
 func timed(f func()) time.Duration {
 	start := time.Now()
 	f()
