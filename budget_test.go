@@ -149,6 +149,16 @@ func (minute) NumRequeues(int) int    { return 0 }
 
 func itemOf(i int) string { return "namespace/some-object-" + strconv.Itoa(i) }
 
+// removedMillion has no removal after RemoveFunc, to pay for what is left to do.
+func removedMillion() any {
+	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{})
+	for i := range million {
+		q.AddWith(workqueue.AddOptions{After: time.Duration(i%2) * time.Hour}, i)
+	}
+	q.RemoveFunc(func(item int) bool { return item%1000 > 1 })
+	return q
+}
+
 func drainedMillion() any {
 	q := workqueue.NewTyped[string]()
 	for i := range million {

@@ -361,7 +361,7 @@ func (f *failures[T]) forget(item T) {
 	f.items.Remove(at, r)
 	f.failing.Add(-1)
 	if f.items.Sparse() {
-		f.items.Compact(func(_, _ uint32, _ *slab.Record[T, slab.None]) {})
+		f.items.Shrink(func(_, _ uint32, _ *slab.Record[T, slab.None]) {})
 	}
 }
 

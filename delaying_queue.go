@@ -372,9 +372,9 @@ func (q *TypedDelaying[T]) RemoveFunc(del func(item T) bool) (removed int) {
 		removed = below[funcRemover[T]](q.queue, "RemoveFunc").RemoveFunc(del)
 	} else {
 		remove = q.removeFully
-		removed = removeWalked(&q.typed.mu, &q.typed.fifo.items, del, remove)
+		removed = removeWalked(&q.typed.mu, &q.typed.fifo.items, q.typed.fifo.shrink, del, remove)
 	}
-	removed += removeWalked(&q.mu, &q.agenda.items, del, remove)
+	removed += removeWalked(&q.mu, &q.agenda.items, q.agenda.shrink, del, remove)
 	q.endMoves(&moved)
 	return removed + removeEach(moved, del, remove)
 }

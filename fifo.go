@@ -525,7 +525,7 @@ func (f *fifo[T]) done(at uint32, r *slab.Record[T, links], now time.Duration) (
 	}
 	f.items.Remove(at, r) // forget is not inlined.
 	if f.items.Sparse() {
-		f.compact()
+		f.shrink()
 	}
 	return worked, true
 }
@@ -710,7 +710,7 @@ func (f *fifo[T]) removeQueued(i uint32, r *slab.Record[T, links]) {
 func (f *fifo[T]) forget(at uint32, r *slab.Record[T, links]) {
 	f.items.Remove(at, r)
 	if f.items.Sparse() {
-		f.compact()
+		f.shrink()
 	}
 }
 
@@ -720,7 +720,7 @@ func (f *fifo[T]) forgetUnindexed(i uint32, r *slab.Record[T, links]) {
 	f.barriers.Pass(r.Mark)
 	f.items.Release(i, r)
 	if f.items.Sparse() {
-		f.compact()
+		f.shrink()
 	}
 }
 
@@ -782,65 +782,67 @@ func (f *fifo[T]) forgetWatchers(item T) {
 	}
 }
 
-// compact gives memory back, see slab.Table.Compact. All records get new indices, so
-// compact rewrites everything that refers to a record: the lists, held, the stamps and the
-// numbers. Removals call compact, and settle does not: each call would pay for a check
-// there.
-func (f *fifo[T]) compact() {
-	f.held = append(make([]uint32, 0, 2*len(f.held)), f.held...)
-	stamps, seqs := f.stamps, f.seqs
-	f.stamps, f.seqs = slab.Pages[stamp]{}, slab.Pages[uint64]{}
-	f.items.CompactLinked(func(from, to uint32, r *slab.Record[T, links]) {
-		if isHeld(r.State) {
-			f.held[r.Pos] = to
-		}
-		if f.timed {
-			f.stamps.Push(*stamps.At(from))
-		}
-		if seqs.N > 0 {
-			f.seqs.Push(0)
-			if int(from) < seqs.N {
-				*f.seqs.At(to) = *seqs.At(from)
-			}
-		}
-	}, f.relink)
+// shrink takes a step to give memory back, see slab.Table.Shrink. Removals call shrink, and
+// settle does not: each call would pay for a check there.
+func (f *fifo[T]) shrink() {
+	over := f.items.Shrink(func(from, to uint32, r *slab.Record[T, links]) { f.follow(from, to, r) })
+	f.stamps.Truncate(f.items.Records.N)
+	f.seqs.Truncate(f.items.Records.N)
+	if over {
+		f.held = append(make([]uint32, 0, 2*len(f.held)), f.held...)
+		f.renumberLanes()
+	}
 }
 
-// relink gives the lists the new indices of their records, and the records the new ids of
-// their lanes, after a compaction. now returns the new index for an old index.
-func (f *fifo[T]) relink(now func(uint32) uint32) {
-	rename := func(ref *uint32) {
-		if *ref != 0 {
-			*ref = 1 + now(*ref-1)
-		}
-	}
-	rename(&f.line.head)
-	rename(&f.line.tail)
-	var lanes []*lane
-	if f.lanes != nil {
-		lanes = f.lanes.renumber()
-	}
-	for _, l := range lanes {
-		if l != nil {
-			rename(&l.head)
-			rename(&l.tail)
-		}
-	}
-	for i := range uint32(f.items.Records.N) {
-		r := f.items.Records.At(i)
-		head := f.line.head
+// follow updates all that refers to a record that has moved.
+func (f *fifo[T]) follow(from, to uint32, r *slab.Record[T, links]) {
+	switch {
+	case isHeld(r.State):
+		f.held[r.Pos] = to
+	case r.State == queued || r.State == unfindable:
+		l := &f.line
 		if f.lanes != nil {
-			l := lanes[r.X.lane]
-			head, r.X.lane = l.head, l.id
+			l = &f.lanes.all[r.X.lane].list
 		}
-		switch {
-		case r.State == queued || r.State == unfindable:
-			if head != i+1 { // The Pos of the first record means nothing.
-				rename(&r.Pos)
-			}
-			rename(&r.X.next)
-		case r.State == reprocess && f.lanes != nil:
-			r.X.next = lanes[r.X.next].id
+		if l.head == from+1 { // The Pos of the first record means nothing.
+			l.head = to + 1
+		} else {
+			f.items.Records.At(r.Pos - 1).X.next = to + 1
+		}
+		if r.X.next != 0 {
+			f.items.Records.At(r.X.next - 1).Pos = to + 1
+		} else {
+			l.tail = to + 1
 		}
 	}
+	if f.timed {
+		*f.stamps.At(to) = *f.stamps.At(from)
+	}
+	if f.seqs.N > 0 {
+		*f.seqs.At(to) = *f.seqs.At(from)
+	}
+}
+
+// renumberMax bounds the records for which lanes get new ids in one critical section: each may
+// name a lane that is in no cache.
+const renumberMax = 8192
+
+// renumberLanes gives the memory of ids back that are not in use any more. The ids of a fifo
+// that stays large are renumbered when the fifo has fallen further.
+func (f *fifo[T]) renumberLanes() {
+	if f.lanes == nil || len(f.lanes.all) <= slab.MinRecords || f.items.Records.N > renumberMax {
+		return
+	}
+	f.lanes.renumber(func(rename func(id *uint32)) {
+		for i := range uint32(f.items.Records.N) {
+			r := f.items.Records.At(i)
+			if r.State == 0 {
+				continue
+			}
+			rename(&r.X.lane)
+			if r.State == reprocess {
+				rename(&r.X.next)
+			}
+		}
+	})
 }

@@ -15,7 +15,7 @@ import (
 
 // Workers hold some of a burst while the rest of it is done and its memory given
 // back: what is held is still known.
-func TestHeldItemsThroughCompaction(t *testing.T) {
+func TestHeldItemsWhileTheQueueShrinks(t *testing.T) {
 	t.Parallel()
 	q := workqueue.NewTyped[int]()
 	const n = 4000

@@ -263,26 +263,32 @@ func (a *agenda[T]) delete(hash uint32, item T, p uint32) {
 	at, _ := a.items.Find(hash, item)
 	a.items.RemoveAny(at, ref, a.items.Records.At(ref))
 	if a.items.Sparse() {
-		a.compact()
+		a.shrink()
 	}
 }
 
 // clear removes all items and gives their memory back.
 func (a *agenda[T]) clear() { *a = agenda[T]{timed: a.timed, ticket: a.ticket, era: a.era} }
 
-// compact gives memory back, see slab.Table.Compact.
-func (a *agenda[T]) compact() {
-	starts, old := a.starts, a.extras
-	a.starts, a.extras = slab.Pages[time.Duration]{}, nil
-	a.items.Compact(func(from, to uint32, r *slab.Record[T, slab.None]) {
+// shrink takes a step to give memory back, see slab.Table.Shrink.
+func (a *agenda[T]) shrink() {
+	a.items.Shrink(func(from, to uint32, r *slab.Record[T, slab.None]) {
 		a.nodes.At(r.Pos).ref = to
 		if a.timed {
-			a.starts.Push(*starts.At(from))
+			*a.starts.At(to) = *a.starts.At(from)
 		}
-		if old != nil {
-			a.moveExtras(old, from, to, r.State)
+		if a.extras != nil {
+			a.extras.move(from, to, r.State)
 		}
 	})
+	n := a.items.Records.N
+	a.starts.Truncate(n)
+	if n == 0 {
+		a.extras = nil
+	}
+	if a.extras != nil {
+		a.extras.truncate(n)
+	}
 }
 
 // sift places the node at index p, or above or below p, and returns the index of the node.
@@ -457,18 +463,19 @@ func (a *agenda[T]) placement(ref uint32, memory *placement) *placement {
 	return memory
 }
 
-// moveExtras copies the extras of a record from the old extras after a compaction.
-func (a *agenda[T]) moveExtras(old *extras, from, to uint32, s slab.State) {
+// move gives the extras of a record to the record at another index.
+func (x *extras) move(from, to uint32, s slab.State) {
 	if s == debounced {
-		a.makeExtras().latest.Put(to, *old.latest.At(from))
+		x.latest.Put(to, *x.latest.At(from))
 	}
-	if priority := old.priorities.Get(from); priority != 0 {
-		a.makeExtras().priorities.Put(to, priority)
-	}
-	if floor := old.floors.Get(from); floor > 0 {
-		a.makeExtras().floors.Put(to, floor)
-	}
-	if old.groups.Has(from) {
-		a.makeExtras().groups.Put(to, old.groups.Get(from))
-	}
+	x.priorities.Move(from, to)
+	x.groups.Move(from, to)
+	x.floors.Move(from, to)
+}
+
+func (x *extras) truncate(n int) {
+	x.latest.Truncate(n)
+	x.priorities.Truncate(n)
+	x.groups.Truncate(n)
+	x.floors.Truncate(n)
 }

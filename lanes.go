@@ -381,10 +381,10 @@ func (o *lanes) forgetGroup(g *group) {
 	o.spareGroups = append(o.spareGroups, g)
 }
 
-// giveBack compacts a table whose records nobody refers to by their index.
+// giveBack shrinks a table whose records nobody refers to by their index.
 func giveBack[T comparable, X any](t *slab.Table[T, X]) {
 	if t.Sparse() {
-		t.Compact(func(_, _ uint32, _ *slab.Record[T, X]) {})
+		t.Shrink(func(_, _ uint32, _ *slab.Record[T, X]) {})
 	}
 }
 
@@ -593,18 +593,29 @@ func (o *lanes) isEmpty(s *share) bool {
 	return s.top.n == 0
 }
 
-// renumber gives the lanes ids without gaps, in a shorter slice. It returns the lanes by
-// their old ids.
-func (o *lanes) renumber() (old []*lane) {
-	old = o.all
-	o.all, o.free = make([]*lane, 0, 2*(len(old)-len(o.free))), nil
-	for _, l := range old {
-		if l != nil {
+// renumber gives the lanes ids without gaps, in a shorter slice. each must call its argument for
+// every reference to a lane, but for those of the permanent lanes. renumber does not look at the
+// ids in between, as there may be far more ids than lanes.
+func (o *lanes) renumber(each func(rename func(id *uint32))) {
+	old := o.all
+	o.all, o.free = nil, nil
+	rename := func(id *uint32) {
+		l := old[*id]
+		if int(l.id) >= len(o.all) || o.all[l.id] != l {
 			l.id = uint32(len(o.all))
 			o.all = append(o.all, l)
 		}
+		*id = l.id
 	}
-	return old
+	first := uint32(0)
+	rename(&first)
+	for _, v := range o.named {
+		if v.main != nil {
+			id := v.main.id
+			rename(&id)
+		}
+	}
+	each(rename)
 }
 
 // visit calls f for each lane with records until f returns false: by level, the highest

@@ -120,7 +120,7 @@ func TestMetricsOfAReAddThatWaits(t *testing.T) {
 }
 
 // Times follow their records when records move.
-func TestMetricsThroughCompaction(t *testing.T) {
+func TestMetricsWhileTheQueueShrinks(t *testing.T) {
 	t.Parallel()
 	r := &recorder{}
 	clock := testingclock.NewFakeClock(epoch)

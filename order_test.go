@@ -665,7 +665,7 @@ func TestOfEqualPrioritiesTheFirstAddCounts(t *testing.T) {
 
 // A queue that gives memory back between the adds and the hand-outs hands out in the same order as a
 // queue that does not. The items that one of the two queues loses were never handed out.
-func TestOrderThroughCompaction(t *testing.T) {
+func TestOrderWhileTheQueueShrinks(t *testing.T) {
 	for seed := range uint64(40) {
 		rnd := rand.New(rand.NewPCG(seed, 9))
 		order := workqueue.Order[int]{OldestEvery: rnd.IntN(4)}
@@ -678,9 +678,9 @@ func TestOrderThroughCompaction(t *testing.T) {
 			}
 		}
 		const real = 200
-		compacted, plain := newPrioritized(order), newPrioritized(order)
+		shrunk, plain := newPrioritized(order), newPrioritized(order)
 		both := func(do func(q *workqueue.Typed[int])) {
-			do(compacted)
+			do(shrunk)
 			do(plain)
 		}
 		add := func(items int) {
@@ -693,7 +693,7 @@ func TestOrderThroughCompaction(t *testing.T) {
 		var held []int
 		for range 5 {
 			item, ok := plain.TryGet()
-			if other, _ := compacted.TryGet(); other != item {
+			if other, _ := shrunk.TryGet(); other != item {
 				t.Fatalf("seed %d: got %d and %d", seed, other, item)
 			}
 			if ok {
@@ -702,14 +702,14 @@ func TestOrderThroughCompaction(t *testing.T) {
 		}
 		add(50)
 		for item := range 5000 {
-			addAt(compacted, item%50-40, real+item) // Level by level goes before the others.
+			addAt(shrunk, item%50-40, real+item) // Level by level goes before the others.
 		}
 		add(50)
 		for _, item := range held {
 			both(func(q *workqueue.Typed[int]) { addAt(q, 10, item) })
 		}
 		for i := range 5000 {
-			compacted.Remove(real + i%100*50 + i/100)
+			shrunk.Remove(real + i%100*50 + i/100)
 		}
 		add(50)
 		both(func(q *workqueue.Typed[int]) {
@@ -717,7 +717,7 @@ func TestOrderThroughCompaction(t *testing.T) {
 				q.Done(item)
 			}
 		})
-		if got, want := takeRanked(compacted), takeRanked(plain); !slices.Equal(got, want) {
+		if got, want := takeRanked(shrunk), takeRanked(plain); !slices.Equal(got, want) {
 			t.Errorf("seed %d: got %v, want %v", seed, got, want)
 		}
 		both((*workqueue.Typed[int]).ShutDown)

@@ -506,9 +506,9 @@ func (q *Typed[T]) remove(hash uint32, item T, fully bool) bool {
 // counts as held. An item that differs from itself stays.
 //
 // RemoveFunc takes time in proportion to the number of all items. Other calls go on meanwhile:
-// the lock is held for 256 items at a time, or for the removal of one.
+// the lock is held for 256 items at a time, or for 100 µs to give memory back.
 func (q *Typed[T]) RemoveFunc(del func(item T) bool) (removed int) {
-	return removeWalked(&q.mu, &q.fifo.items, del, q.removeFully)
+	return removeWalked(&q.mu, &q.fifo.items, q.fifo.shrink, del, q.removeFully)
 }
 
 // ShutDown ends the queue: from now on Add does nothing, and Get returns shutdown == true

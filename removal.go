@@ -13,12 +13,13 @@ import (
 // end when a held item is added again or removed.
 
 // removeWalked calls remove for the items of a table for which del returns true, and returns how
-// often remove has reported true.
-func removeWalked[T comparable, X any](mu *sync.Mutex, t *slab.Table[T, X], del, remove func(item T) bool) (removed int) {
+// often remove has reported true. Then it takes the steps to give memory back, with shrink.
+func removeWalked[T comparable, X any](mu *sync.Mutex, t *slab.Table[T, X], shrink func(), del, remove func(item T) bool) (removed int) {
 	itemOf := func(_ uint32, r *slab.Record[T, X]) (T, bool) { return r.Item, true }
 	for piece := range slab.Walk(mu, t, itemOf) {
 		removed += removeEach(piece, del, remove)
 	}
+	slab.Settle(mu, t, shrink)
 	return removed
 }
 

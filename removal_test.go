@@ -365,7 +365,7 @@ func TestRemoveFuncFindsWhatBecomesDueAboveAnotherQueue(t *testing.T) {
 }
 
 // A walk goes on at its place when the table becomes smaller under it.
-func TestRemoveFuncSurvivesACompaction(t *testing.T) {
+func TestRemoveFuncWhileTheQueueShrinks(t *testing.T) {
 	q := workqueue.NewTyped[int]()
 	defer q.ShutDown()
 	const n = 100_000

@@ -105,7 +105,7 @@ func TestSnapshotOfNothing(t *testing.T) {
 
 // The times of waiting items follow their records when these move, and are not
 // those of items that were there before.
-func TestSnapshotSaysSinceWhenAfterCompaction(t *testing.T) {
+func TestSnapshotSaysSinceWhenAfterShrinking(t *testing.T) {
 	clock := testingclock.NewFakeClock(epoch)
 	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{KeepTimes: true, Clock: clock})
 	defer q.ShutDown()

@@ -3,6 +3,7 @@ package slab
 import (
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
 )
 
@@ -51,16 +52,33 @@ func (t *Table[T, X]) CheckInvariants() error {
 	if high := max(t.limit, t.Records.N); high > 768 {
 		low = high / 16
 	}
+	if t.shrinking {
+		low = math.MaxInt
+	}
 	errs.That(low == t.low, "low: %d, want %d for %d slots and %d records", t.low, low, len(t.Slots), t.Records.N)
 	t.checkSpare(&errs)
 	errs.That(live == t.Live, "live: %d records, counted %d", live, t.Live)
+	offList := 0
+	for i := t.edge; t.shrinking && int(i) < t.Records.N; i++ {
+		if t.Records.At(i).State == freeRecord {
+			offList++
+		}
+	}
 	onList := 0
 	for i := t.free; i != 0 && onList <= t.Records.N; onList++ {
 		errs.That(t.Records.At(i-1).State == freeRecord, "free list holds the used record %d", i-1)
+		errs.That(!t.shrinking || i <= t.edge, "free list holds the record %d behind edge %d", i-1, t.edge)
 		i = t.Records.At(i - 1).Pos
 	}
-	errs.That(onList == t.Records.N-live, "free list: %d records of %d", onList, t.Records.N-live)
-	errs.Add("records: ", t.Records.CheckInvariants())
+	errs.That(onList == t.Records.N-live-offList, "free list: %d records of %d", onList, t.Records.N-live-offList)
+	errs.That(t.shrinking || t.worn == nil, "an index is worn")
+	for i := t.Records.N; i < PageSize*len(t.Records.directory); i++ {
+		r := t.Records.At(uint32(i))
+		errs.That(r.State == freeRecord && r.Item == *new(T), "record %d of %d is used", i, t.Records.N)
+	}
+	if !t.shrinking { // Otherwise unused pages go at the end.
+		t.Records.checkRoom(&errs)
+	}
 	return errs.Err()
 }
 
@@ -73,7 +91,9 @@ func (t *Table[T, X]) checkSpare(errs *Check) {
 		errs.That(slot.ref == 0 && slot.hash == 0, "spare: slot %d is used", i)
 	}
 	for _, p := range s.pages {
-		errs.That(reflect.ValueOf(p).Elem().IsZero(), "spare: a page is not zero")
+		for _, r := range p {
+			errs.That(r.State == freeRecord && r.Item == *new(T), "spare: record %v is used", r)
+		}
 	}
 }
 
@@ -100,12 +120,16 @@ func (t *Table[T, X]) checkIndex(errs *Check, name string, slots []Slot, seen ma
 // CheckInvariants returns the violated invariants of the vector, or nil.
 func (p *Pages[E]) CheckInvariants() error {
 	var errs Check
-	room := PageSize * len(p.directory)
-	errs.That(p.N <= room && room < p.N+3*pageChunk*PageSize, "%d elements in room for %d", p.N, room)
-	for i := uint32(p.N); i < uint32(room); i++ {
-		errs.That(reflect.ValueOf(p.At(i)).Elem().IsZero(), "element %d beyond %d is not zero", i, p.N)
+	p.checkRoom(&errs)
+	for i := p.N; i < PageSize*len(p.directory); i++ {
+		errs.That(reflect.ValueOf(p.At(uint32(i))).Elem().IsZero(), "element %d beyond %d is not zero", i, p.N)
 	}
 	return errs.Err()
+}
+
+func (p *Pages[E]) checkRoom(errs *Check) {
+	room := PageSize * len(p.directory)
+	errs.That(p.N <= room && room < p.N+3*pageChunk*PageSize, "%d elements in room for %d", p.N, room)
 }
 
 // CheckInvariants returns the violated invariants of the ring, or nil.

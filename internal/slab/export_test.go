@@ -1,5 +1,7 @@
 package slab
 
+import "sync"
+
 // This file drives the containers as their owners in the queue do.
 
 // A DrivenTable is the index of items. The test chooses the hashes, to make items collide.
@@ -34,8 +36,19 @@ func (t *DrivenTable[T]) Delete(hash uint32, item T) {
 	t.Remove(at, r)
 }
 
-// Shrink compacts the table and checks the records that the owner is told of.
-func (t *DrivenTable[T]) Shrink() error {
+// Begin begins to shrink a table that need not be sparse.
+func (t *DrivenTable[T]) Begin() {
+	if t.sweep(len(t.Old)); !t.shrinking {
+		t.beginShrink()
+	}
+}
+
+// Shrink takes steps to a smaller table, while the table is sparse, and checks the records that the
+// owner is told of.
+func (t *DrivenTable[T]) Shrink(hashOf func(T) uint32, steps int) error {
+	if !t.Sparse() {
+		return nil
+	}
 	before := make(map[uint32]T)
 	for i := range uint32(t.Table.Records.N) {
 		if r := t.Table.Records.At(i); r.State != freeRecord {
@@ -43,13 +56,18 @@ func (t *DrivenTable[T]) Shrink() error {
 		}
 	}
 	var errs Check
-	t.Compact(func(from, to uint32, r *Record[T, None]) {
-		item, ok := before[from]
-		errs.That(ok && (item == r.Item || item != item), "compact: record %d was %v and became %v", from, item, r.Item)
-		errs.That(r == t.Table.Records.At(to), "compact: record %d is not in its new place %d", from, to)
-		delete(before, from)
-	})
-	errs.That(len(before) == 0, "compact: records %v were forgotten", before)
+	for ; steps > 0 && t.Sparse(); steps-- {
+		t.shrink(hashOf, func(from, to uint32, r *Record[T, None]) {
+			item, ok := before[from]
+			errs.That(ok && (item == r.Item || item != item), "shrink: record %d was %v and became %v", from, item, r.Item)
+			errs.That(r == t.Table.Records.At(to) && to < from, "shrink: record %d is not in its new place %d", from, to)
+			delete(before, from)
+			before[to] = item
+		})
+	}
+	for i, item := range before {
+		errs.That(int(i) < t.Table.Records.N && (t.Table.Records.At(i).Item == item || item != item), "shrink: record %d was %v and is lost", i, item)
+	}
 	return errs.Err()
 }
 
@@ -57,6 +75,30 @@ func (t *DrivenTable[T]) Sparse() bool { return t.Table.Sparse() }
 func (t *DrivenTable[T]) Live() int    { return t.Table.Live }
 func (t *DrivenTable[T]) Slots() int   { return len(t.Table.Slots) }
 func (t *DrivenTable[T]) Records() int { return t.Table.Records.N }
+
+// Step takes a step to a smaller table, if the table is sparse. It returns how many records have
+// moved.
+func (t *DrivenTable[T]) Step(hashOf func(T) uint32) (moves int) {
+	if t.Sparse() {
+		t.shrink(hashOf, func(_, _ uint32, _ *Record[T, None]) { moves++ })
+	}
+	return moves
+}
+
+// Settle takes all steps.
+func (t *DrivenTable[T]) Settle(mu *sync.Mutex) {
+	Settle(mu, &t.Table, func() { t.Step(HashOf) })
+}
+
+// Walk calls visit with the items of the table, in pieces.
+func (t *DrivenTable[T]) Walk(mu *sync.Mutex, visit func(items []T)) {
+	for items := range Walk(mu, &t.Table, func(_ uint32, r *Record[T, None]) (T, bool) { return r.Item, true }) {
+		visit(items)
+	}
+}
+
+// Shrinking reports whether the table is on the way to a smaller one.
+func (t *DrivenTable[T]) Shrinking() bool { return t.shrinking }
 
 // Moving reports whether there is an old index to move over.
 func (t *DrivenTable[T]) Moving() bool { return t.Old != nil }

@@ -79,9 +79,38 @@ func (p *Pages[E]) trim(n int) {
 	}
 }
 
+// Truncate drops the elements from n on, and most of the unused pages. It takes time in
+// proportion to the number of elements, unless n is 0.
+func (p *Pages[E]) Truncate(n int) {
+	if n == 0 {
+		*p = Pages[E]{}
+	}
+	for ; p.N > n; p.N-- {
+		*p.At(uint32(p.N - 1)) = *new(E)
+	}
+	if end := p.used(); end < len(p.directory) {
+		p.trim(end)
+	}
+}
+
+// used returns how many pages the vector needs, with a few to spare for growth.
+func (p *Pages[E]) used() int {
+	pages := (p.N + PageSize - 1) / PageSize
+	return min(len(p.directory), pages+min(pageChunk, pages/4))
+}
+
+// release takes the unused pages out of a vector, and returns them. It takes time in proportion
+// to the pages that stay.
+func (p *Pages[E]) release() (unused []*page[E]) {
+	end := p.used()
+	unused = p.directory[end:]
+	p.directory = append(make([]*page[E], 0, 2*end), p.directory[:end]...)
+	return unused
+}
+
 // SparsePages is a vector with pages only where Put was called. The owner knows the
 // indices. The zero value is empty.
-type SparsePages[E any] []*page[E]
+type SparsePages[E comparable] []*page[E]
 
 // At returns the element at index i, which must have been put.
 func (s SparsePages[E]) At(i uint32) *E { return &s[i/PageSize][i%PageSize] }
@@ -107,6 +136,26 @@ func (s SparsePages[E]) Get(i uint32) (e E) {
 		e = *s.At(i)
 	}
 	return e
+}
+
+// Move moves the element at an index to another index. Zero needs no page.
+func (s *SparsePages[E]) Move(from, to uint32) {
+	if e := s.Get(from); s.Has(to) || e != *new(E) {
+		s.Put(to, e)
+	}
+}
+
+// Truncate drops the pages behind the first n elements.
+func (s *SparsePages[E]) Truncate(n int) {
+	end := (n + PageSize - 1) / PageSize
+	if end >= len(*s) {
+		return
+	}
+	clear((*s)[end:])
+	*s = (*s)[:end]
+	if 4*end < cap(*s) {
+		*s = append(make([]*page[E], 0, 2*end), *s...)
+	}
 }
 
 // A Ledger is a set of items with a note on each. It is for owners whose notes become void
@@ -180,7 +229,7 @@ func (l *Ledger[T, N]) Remove(hash uint32, item T) {
 	}
 	l.items.Remove(at, r)
 	if l.items.Sparse() {
-		l.compact()
+		l.shrink()
 	}
 }
 
@@ -199,12 +248,11 @@ func (l *Ledger[T, N]) Step() (item T, note *N) {
 	return l.items.Records.At(i).Item, l.notes.At(i)
 }
 
-// compact gives memory back, and renumbers all records.
-func (l *Ledger[T, N]) compact() {
-	old := l.notes
-	l.notes = Pages[N]{}
-	l.items.Compact(func(from, to uint32, r *Record[T, None]) {
+// shrink gives memory back, see Table.Shrink.
+func (l *Ledger[T, N]) shrink() {
+	l.items.Shrink(func(from, to uint32, r *Record[T, None]) {
 		*l.places.At(r.Pos) = to
-		l.notes.Push(*old.At(from))
+		*l.notes.At(to) = *l.notes.At(from)
 	})
+	l.notes.Truncate(l.items.Records.N)
 }

@@ -2,6 +2,7 @@ package slab
 
 import (
 	"hash/maphash"
+	"math"
 	"reflect"
 	"weak"
 )
@@ -14,10 +15,10 @@ import (
 // probing. A slot keeps the hash beside the reference: a probe that misses stays within one
 // or two cache lines and never touches the slab.
 //
-// Only Compact takes longer for a large table. When the index is full, an index of twice
-// the size takes its place. The entries of the old index move step by step as items come
-// and go. To move all entries at once takes 10 ms for a million items, and every call would
-// wait at the lock meanwhile.
+// No call takes longer for a large table: to move all entries of a million items takes 10 ms,
+// and every call would wait at the lock meanwhile. When the index is full, an index of twice
+// the size takes its place, and the entries of the old index move step by step as items come
+// and go. A table with few items left shrinks in steps too, see Shrink.
 //
 // Invariants, for a slot s of Slots or Old:
 //
@@ -29,8 +30,10 @@ import (
 //	Old[:swept] is unused, and Old[swept] too unless swept == 0
 //	Old is nil when nothing is left to move
 //	Live == number of records with a State other than freeRecord
-//	low == max(limit, Records.N)/16, or 0 if the maximum is no more than MinRecords
-//	a free record holds the zero item and is on the free list
+//	a free record, and a record from Records.N on, has State freeRecord and the zero item
+//	a free record is on the free list, or shrinking and its index is edge or more
+//	shrinking: low is the largest number
+//	otherwise: low == max(limit, Records.N)/16, or 0 if the maximum is no more than MinRecords
 //
 // An item that differs from itself (NaN, or a struct with a NaN) can never be found again.
 // Such an item gets a record but no slot, see InsertUnindexed.
@@ -49,7 +52,11 @@ type Table[T comparable, X any] struct {
 
 	low   int // Sparse reports Live < low
 	spare weak.Pointer[spare[T, X]]
-	walks *walk // the first of a list
+	walks int // how many walks there are: no record moves meanwhile
+
+	shrinking bool
+	edge      uint32 // the records before edge need not move
+	worn      []Slot // the index before the shrinking, if it may become a spare
 }
 
 // A Slot is 8 bytes: at the load of 3/8 to 3/4 that growth by doubling gives,
@@ -63,8 +70,14 @@ type Record[T comparable, X any] struct {
 	Item T
 	// Pos is the place of the item in the structure that State names. For a free record,
 	// Pos is the next record on the free list.
-	Pos   uint32
-	X     X // further fields of the owner
+	Pos uint32
+	X   X // further fields of the owner
+	Tags
+}
+
+// Tags are small fields of a record. They are a struct, because the compiler keeps a struct in
+// registers only if it has at most four fields: see BenchmarkAddAfter.
+type Tags struct {
 	State State
 	Note  uint8  // for the owner, like Mark, in bytes of padding
 	Mark  uint16 // also for the owner
@@ -83,13 +96,18 @@ const (
 	// allocate on each swing. Not tuned further.
 	MinRecords = 768
 
-	// minSlots is the smallest index that Compact makes: enough for MinRecords.
+	// minSlots is the smallest index that Shrink makes: enough for MinRecords.
 	minSlots = MinRecords / 3 * 4
 
 	// sweepStride is how many slots of an old index each insert or removal moves. The new
 	// index is full after 3/4 as many inserts as the old index had slots. So any stride
 	// above 4/3 is done in time.
 	sweepStride = 8
+
+	// shrinkStride is how many records a step of Shrink looks at, and how many slots it moves
+	// beside those of sweepStride. The first step comes when a sixteenth of the records is left,
+	// so the last one comes when half of these are removed: often no more are removed for long.
+	shrinkStride = 32
 )
 
 // HashSeed is shared by all tables. Keys come from the source of truth of the program. The
@@ -302,70 +320,141 @@ func closeSlot(slots []Slot, at uint32) uint32 {
 	return at
 }
 
-// setLow sets the low-water mark after the slab or the index has grown.
+// setLow sets the low-water mark after the slab or the index has changed its size.
 func (t *Table[T, X]) setLow() {
 	t.low = 0
 	if high := max(t.limit, t.Records.N); high > MinRecords {
 		t.low = high / 16
 	}
+	if t.shrinking {
+		t.low = math.MaxInt
+	}
 }
 
-// Sparse reports whether the table has fallen below a sixteenth of its high-water mark, so
-// Compact is worth its cost. The copying is amortized over the removals before, at least
-// seven for each item left: an index that has just doubled has room for twice the items.
+// Sparse reports whether the owner must call Shrink after a removal: the table has fallen below
+// a sixteenth of its high-water mark, or has not shrunk to the end since.
 func (t *Table[T, X]) Sparse() bool {
 	return t.Live < t.low
 }
 
-// Compact moves the live records to the front of a new slab, and rebuilds the index with
-// room for twice as many. For each record it calls moved with the old index, the new index,
-// and the record in its new place. Compact takes time in proportion to the old size, some
-// 10 ns an item at the high-water mark.
+// Shrink takes a step to a smaller slab and index, and reports whether it was the last step. The
+// owner calls Shrink after each removal while Sparse reports true, so the steps are paid by the
+// removals.
 //
-// The old index and slab become a spare, unless the index was a spare itself and less than
-// a sixteenth of its room was used. Otherwise a queue that swings between a hundred items
-// and a few thousand would clear the memory of a burst of a million items at each swing.
-func (t *Table[T, X]) Compact(moved func(from, to uint32, r *Record[T, X])) {
-	t.CompactLinked(moved, nil)
+// The first step makes an index with room for twice the items, and the entries of the old index
+// move as when an index grows. Meanwhile the last record of the slab is cut off again and again:
+// a free one at once, a live one when it has moved to a free place before edge. The records
+// before edge stay, and edge goes up when it has no free place left. The shrinking is over when
+// edge has met the end. For each record that moves, Shrink calls moved with the old index, the
+// new index, and the record in its new place.
+//
+// A walk must not miss a record that moves to a place behind the walk. So no record moves while
+// there is a walk, and the shrinking goes on when the walk has ended.
+//
+// A step takes the time to move shrinkStride records, some 3 µs, if all of these are live.
+func (t *Table[T, X]) Shrink(moved func(from, to uint32, r *Record[T, X])) (over bool) {
+	return t.shrink(HashOf[T], moved)
 }
 
-// CompactLinked is Compact for records that refer to each other. When all records have
-// moved, it calls link with a function that returns the new index for an old index.
-func (t *Table[T, X]) CompactLinked(moved func(from, to uint32, r *Record[T, X]), link func(now func(old uint32) uint32)) {
-	t.sweep(len(t.Old))
-	old := t.Records
-	t.Records = Pages[Record[T, X]]{}
-	t.free = 0
-	for i := range uint32(old.N) {
-		r := old.At(i)
-		if r.State == freeRecord {
-			continue
+func (t *Table[T, X]) shrink(hashOf func(T) uint32, moved func(from, to uint32, r *Record[T, X])) (over bool) {
+	if t.Live == 0 {
+		t.empty()
+		return true
+	}
+	t.sweep(shrinkStride)
+	if !t.shrinking {
+		t.beginShrink()
+		return false
+	}
+	if t.free > t.edge { // The record that was removed just now.
+		t.free = t.Records.At(t.free - 1).Pos
+	}
+	for range shrinkStride {
+		last := uint32(t.Records.N - 1)
+		r := t.Records.At(last)
+		switch {
+		case t.edge > last:
+			return t.endShrink()
+		case r.State == freeRecord:
+			t.Records.N--
+		case t.walks > 0:
+			return false
+		case t.free == 0:
+			if e := t.Records.At(t.edge); e.State == freeRecord {
+				e.Pos, t.free = 0, t.edge+1
+			}
+			t.edge++
+		default:
+			to := t.free - 1
+			place := t.Records.At(to)
+			t.free = place.Pos
+			*place, *r = *r, Record[T, X]{}
+			t.Records.N--
+			if Equal(place.Item, place.Item) {
+				t.refer(hashOf(place.Item), last, to)
+			}
+			moved(last, to, place)
 		}
-		to := t.Records.Push(*r)
-		moved(i, to, t.Records.At(to))
-		// The old record is garbage from here on. Its Pos serves as the map from old index
-		// to new index for the references in the slots.
-		r.Pos = to
 	}
-	if link != nil {
-		link(func(i uint32) uint32 { return old.At(i).Pos })
+	return false
+}
+
+// beginShrink begins to shrink, unless entries of an old index are left. An index shrinks to a
+// sixteenth at most: a smaller one could be full before the entries of the old index have moved.
+func (t *Table[T, X]) beginShrink() {
+	if t.Old != nil {
+		return
 	}
-	t.moveWalks(old)
-	size := minSlots
+	size := max(minSlots, len(t.Slots)/16)
 	for 3*size < 8*t.Live {
 		size *= 2
 	}
-	slots := make([]Slot, size)
-	for _, s := range t.Slots {
-		if s.ref != 0 {
-			slots[emptySlot(slots, s.hash)] = Slot{hash: s.hash, ref: old.At(s.ref-1).Pos + 1}
+	if 16*t.Records.N >= t.limit {
+		t.worn = t.Slots
+	}
+	t.shrinking, t.edge, t.free = true, 0, 0
+	t.Old, t.swept = t.Slots, 0
+	t.use(make([]Slot, size))
+}
+
+// refer changes the slot of a record that has moved.
+func (t *Table[T, X]) refer(hash, from, to uint32) {
+	for _, slots := range [...][]Slot{t.Slots, t.Old} {
+		for at := hash; len(slots) > 0; at++ {
+			s := &slots[at&uint32(len(slots)-1)]
+			if s.ref == from+1 {
+				s.ref = to + 1
+				return
+			}
+			if s.ref == 0 {
+				break
+			}
 		}
 	}
-	worn, used := t.Slots, 16*old.N >= t.limit
-	t.use(slots)
-	if used {
-		t.shelve(worn, old.directory)
+}
+
+// endShrink ends the shrinking, unless entries of the old index are left, and reports whether it
+// has ended.
+func (t *Table[T, X]) endShrink() bool {
+	if t.Old != nil {
+		return false
 	}
+	unused := t.Records.release()
+	t.shelve(t.worn, unused)
+	t.shrinking, t.worn = false, nil
+	t.setLow()
+	return true
+}
+
+// empty gives the memory of a table without records back, where nothing has to move: all slots
+// are unused.
+func (t *Table[T, X]) empty() {
+	t.Old, t.free, t.shrinking = nil, 0, false
+	pages := t.Records.directory
+	t.Records = Pages[Record[T, X]]{}
+	t.shelve(t.worn, pages)
+	t.worn = nil
+	t.use(make([]Slot, minSlots))
 }
 
 // A spare is an index and a slab that a table has taken out of use. The garbage collector
@@ -373,21 +462,19 @@ func (t *Table[T, X]) CompactLinked(moved func(from, to uint32, r *Record[T, X])
 // memory. So bursts in a row need not move the index seven times, and 64k adds take 40 ns
 // an item instead of 81.
 //
-// All slots and records of a spare are zero.
+// All slots of a spare are zero, and all records are free.
 type spare[T comparable, X any] struct {
 	slots []Slot
 	pages []*page[Record[T, X]]
 }
 
-// shelve makes a spare of an index and a slab, unless there is a larger spare. It takes the
-// time to clear both, 1 ns an item at the high-water mark.
+// shelve makes a spare of an unused index and unused pages, unless there is no index or a larger
+// spare. An index is none if it was a spare itself and less than a sixteenth of its room was
+// used. Otherwise a queue that swings between a hundred items and a few thousand would go over
+// the memory of a burst of a million items at each swing.
 func (t *Table[T, X]) shelve(slots []Slot, pages []*page[Record[T, X]]) {
-	if s := t.spare.Value(); s != nil && len(s.slots) >= len(slots) {
+	if s := t.spare.Value(); len(slots) == 0 || s != nil && len(s.slots) >= len(slots) {
 		return
-	}
-	clear(slots)
-	for _, p := range pages {
-		clear(p[:])
 	}
 	t.spare = weak.Make(&spare[T, X]{slots: slots, pages: pages})
 }
