@@ -159,6 +159,20 @@ func removedMillion() any {
 	return q
 }
 
+// groupedMany has had 300,000 groups and priorities. Nothing may be kept for the name of one.
+func groupedMany() any {
+	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[int]{Order: workqueue.Order[int]{
+		OldestEvery: 10,
+		Group:       strconv.Itoa,
+		Priority:    func(item int) int { return item },
+	}})
+	for i := range 300_000 {
+		q.Add(i)
+	}
+	q.RemoveFunc(func(item int) bool { return item != 200_000 })
+	return q
+}
+
 func drainedMillion() any {
 	q := workqueue.NewTyped[string]()
 	for i := range million {

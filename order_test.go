@@ -701,8 +701,12 @@ func TestOrderWhileTheQueueShrinks(t *testing.T) {
 			}
 		}
 		add(50)
+		levels := 50
+		if seed%2 == 1 {
+			levels = 1000 // So many lanes that lanes get new ids.
+		}
 		for item := range 5000 {
-			addAt(shrunk, item%50-40, real+item) // Level by level goes before the others.
+			addAt(shrunk, item%levels-levels+10, real+item) // Level by level goes before the others.
 		}
 		add(50)
 		for _, item := range held {
@@ -710,6 +714,9 @@ func TestOrderWhileTheQueueShrinks(t *testing.T) {
 		}
 		for i := range 5000 {
 			shrunk.Remove(real + i%100*50 + i/100)
+		}
+		for item := range 3 { // Of priorities that metrics name.
+			both(func(q *workqueue.Typed[int]) { addAt(q, item-levels+10, 10*real+item) })
 		}
 		add(50)
 		both(func(q *workqueue.Typed[int]) {

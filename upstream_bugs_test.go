@@ -429,6 +429,7 @@ func TestMemoryReturns_kubernetes116878(t *testing.T) {
 		"delayed and dropped":          droppedMillion,
 		"failed and forgotten":         forgottenMillion,
 		"removed, but for a thousand":  removedMillion,
+		"in a group each, but for one": groupedMany,
 		"not equal to themselves":      func() any { return nanMillion(workqueue.NewTyped[float64]()) },
 		"never more than a few":        steadyMillion,
 		"delayed, not equal to itself": delayedNaNMillion,
