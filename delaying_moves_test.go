@@ -1749,7 +1749,12 @@ func TestGroupsOfWaitsOutliveABurst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{
 			Order: workqueue.Order[int]{
-				Group:       func(item int) string { return fmt.Sprint(item % 2) },
+				Group: func(item int) string {
+					if item < 4990 {
+						return "gone"
+					}
+					return fmt.Sprint(item % 2)
+				},
 				MaxInFlight: func(group string) int { return 1 },
 			},
 		})
