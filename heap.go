@@ -281,13 +281,9 @@ func (a *agenda[T]) shrink() {
 			a.extras.move(from, to, r.State)
 		}
 	})
-	n := a.items.Records.N
-	a.starts.Truncate(n)
-	if n == 0 {
-		a.extras = nil
-	}
+	a.starts.Truncate(a.items.Records.N)
 	if a.extras != nil {
-		a.extras.truncate(n)
+		a.extras.truncate(a.items.Records.N)
 	}
 }
 
