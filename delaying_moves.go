@@ -71,15 +71,7 @@ func (q *TypedDelaying[T]) addAfter(item T, duration time.Duration, k rank, m mo
 		return false
 	}
 	if duration <= 0 {
-		defer func() { // Even if the metric does not return.
-			if m&modeRetry != 0 {
-				taken = q.reAdd(hash, item, k, planAdd)
-			} else {
-				taken = q.addNow(hash, item, k)
-			}
-		}()
-		q.countRetry()
-		return taken
+		return q.retryNow(hash, item, k, m)
 	}
 	var place placement
 	p := q.place(&place, item, k)
@@ -87,6 +79,19 @@ func (q *TypedDelaying[T]) addAfter(item T, duration time.Duration, k rank, m mo
 		p.setRank(k)
 	}
 	return q.delay(hash, item, duration, p, m)
+}
+
+// retryNow counts a retry and adds the item, even if the metric does not return.
+func (q *TypedDelaying[T]) retryNow(hash uint32, item T, k rank, m mode) (taken bool) {
+	defer func() {
+		if m&modeRetry != 0 {
+			taken = q.reAdd(hash, item, k, planAdd)
+		} else {
+			taken = q.addNow(hash, item, k)
+		}
+	}()
+	q.countRetry()
+	return taken
 }
 
 // addAllAfter is addAfter for several items and a positive duration. eachPlaced hashes all
@@ -132,10 +137,14 @@ func (q *TypedDelaying[T]) countRetry() {
 func (q *TypedDelaying[T]) delay(hash uint32, item T, duration time.Duration, p *placement, m mode) (taken bool) {
 	var w plan[T] // Set field by field: a literal is made elsewhere and copied.
 	w.kind, w.mode, w.hash, w.item, w.after = planDelay, m, hash, item, duration
-	if q.retries == nil {
+	if q.retries == nil { // As for most queues. A defer in this function would cost them some ns.
 		return q.carryOut(&w, p)
 	}
-	defer func() { taken = q.carryOut(&w, p) }()
+	return q.countAndCarryOut(&w, p)
+}
+
+func (q *TypedDelaying[T]) countAndCarryOut(w *plan[T], p *placement) (taken bool) {
+	defer func() { taken = q.carryOut(w, p) }()
 	q.retries.Inc()
 	return taken
 }
@@ -253,7 +262,7 @@ func (q *TypedDelaying[T]) carryOutOnce(w *plan[T], p *placement, added time.Dur
 	if w.kind != planDelay {
 		return q.arrangeLocked(q.waitLocked(w, p), w.r, added), true
 	}
-	return q.arrangeLocked(q.agenda.schedule(w.hash, w.item, w.r.now, w.timing, p), w.r, added), true
+	return q.arrangeLocked(q.agenda.schedule(w.hash, w.item, w.r.now, &w.timing, p), w.r, added), true
 }
 
 // mayGoLocked reports whether the item of the plan, which is due, is added now.
@@ -269,11 +278,11 @@ func (q *TypedDelaying[T]) mayGoLocked(w *plan[T]) bool {
 func (q *TypedDelaying[T]) waitLocked(w *plan[T], p *placement) (first bool) {
 	switch {
 	case w.kind == planReschedule:
-		return q.agenda.reschedule(w.hash, w.item, w.r.now, w.timing, p)
+		return q.agenda.reschedule(w.hash, w.item, w.r.now, &w.timing, p)
 	case w.kind == planDebounce && !w.ends():
-		return q.agenda.debounce(w.hash, w.item, w.r.now, w.timing, p)
+		return q.agenda.debounce(w.hash, w.item, w.r.now, &w.timing, p)
 	}
-	return q.agenda.schedule(w.hash, w.item, w.r.now, w.timing, p)
+	return q.agenda.schedule(w.hash, w.item, w.r.now, &w.timing, p)
 }
 
 const (

@@ -23,13 +23,13 @@ func HashOf[T comparable](item T) uint32 { return slab.HashOf(item) }
 type Agenda[T comparable] = agenda[T]
 
 func (a *agenda[T]) Schedule(item T, due time.Duration) (first bool) {
-	return a.schedule(slab.HashOf(item), item, 0, timing{due: due}, nil)
+	return a.schedule(slab.HashOf(item), item, 0, &timing{due: due}, nil)
 }
 func (a *agenda[T]) Reschedule(item T, due time.Duration) (first bool) {
-	return a.reschedule(slab.HashOf(item), item, 0, timing{due: due}, nil)
+	return a.reschedule(slab.HashOf(item), item, 0, &timing{due: due}, nil)
 }
 func (a *agenda[T]) Debounce(item T, due, latest time.Duration) (first bool) {
-	return a.debounce(slab.HashOf(item), item, 0, timing{due: due, latest: latest}, nil)
+	return a.debounce(slab.HashOf(item), item, 0, &timing{due: due, latest: latest}, nil)
 }
 func (a *agenda[T]) Remove(item T) bool {
 	_, ok := a.remove(slab.HashOf(item), item, nil)

@@ -101,7 +101,7 @@ func (w *timing) begin() time.Duration {
 // item due later. The next ones do not: calls without end would put the item off for ever. From
 // then on debounce cannot put the item off beyond the given time. Of two priorities the item
 // keeps the higher. schedule takes O(log n) time in the number of items.
-func (a *agenda[T]) schedule(hash uint32, item T, now time.Duration, w timing, p *placement) (first bool) {
+func (a *agenda[T]) schedule(hash uint32, item T, now time.Duration, w *timing, p *placement) (first bool) {
 	at, r := a.items.Find(hash, item)
 	state := waiting
 	if w.strict {
@@ -133,7 +133,7 @@ func (a *agenda[T]) schedule(hash uint32, item T, now time.Duration, w timing, p
 
 // reschedule makes the item due at the given time, earlier or later than before. The
 // placement is for a new item; a waiting item keeps its placement.
-func (a *agenda[T]) reschedule(hash uint32, item T, now time.Duration, w timing, p *placement) (first bool) {
+func (a *agenda[T]) reschedule(hash uint32, item T, now time.Duration, w *timing, p *placement) (first bool) {
 	at, r := a.items.Find(hash, item)
 	if r == nil {
 		return a.push(a.insert(at, hash, item, now, waiting, w, p), w.begin())
@@ -146,15 +146,16 @@ func (a *agenda[T]) reschedule(hash uint32, item T, now time.Duration, w timing,
 // after latest. Of the latest times of several calls the first counts. The due time from a
 // schedule or a reschedule is a promise: debounce can only make such an item due earlier.
 // The placement is for a new item, see reschedule.
-func (a *agenda[T]) debounce(hash uint32, item T, now time.Duration, w timing, p *placement) (first bool) {
+func (a *agenda[T]) debounce(hash uint32, item T, now time.Duration, w *timing, p *placement) (first bool) {
 	at, r := a.items.Find(hash, item)
 	if r == nil {
+		latest := w.latest
 		if w.floor > 0 {
-			w.latest = max(w.latest, w.floor)
+			latest = max(latest, w.floor)
 		}
 		ref := a.insert(at, hash, item, now, debounced, w, p)
-		a.makeExtras().latest.Put(ref, w.latest)
-		return a.push(ref, min(w.begin(), w.latest))
+		a.makeExtras().latest.Put(ref, latest)
+		return a.push(ref, min(w.begin(), latest))
 	}
 	n := a.nodes.At(r.Pos)
 	latest := n.due
@@ -187,7 +188,7 @@ func (a *agenda[T]) floorOf(hash uint32, item T, strictly bool) (waits bool, flo
 
 // insert makes a record for an item that is not in the agenda. The caller then calls push
 // with the record.
-func (a *agenda[T]) insert(at, hash uint32, item T, now time.Duration, s slab.State, w timing, p *placement) (ref uint32) {
+func (a *agenda[T]) insert(at, hash uint32, item T, now time.Duration, s slab.State, w *timing, p *placement) (ref uint32) {
 	ref, r := a.items.InsertAny(at, hash, item)
 	r.State = s
 	a.setRank(ref, r, p)

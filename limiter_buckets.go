@@ -148,7 +148,7 @@ func (r *TypedKeyBucketRateLimiter[T]) Forget(item T) {
 	defer r.mu.Unlock()
 	if due := r.promised.Find(hash, item); due != nil && *due > at {
 		r.number++
-		r.returned.schedule(slab.HashOf(r.number), r.number, 0, timing{due: *due}, nil)
+		r.returned.schedule(slab.HashOf(r.number), r.number, 0, &timing{due: *due}, nil)
 	}
 	r.promised.Remove(hash, item)
 }

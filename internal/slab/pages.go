@@ -33,14 +33,21 @@ func (p *Pages[E]) At(i uint32) *E {
 
 // Push appends an element and returns its index.
 func (p *Pages[E]) Push(e E) uint32 {
-	i := uint32(p.N)
-	if p.N == PageSize*len(p.directory) {
-		p.extend()
-	}
+	i := p.grow()
 	*p.At(i) = e
-	p.N++
 	return i
 }
+
+// grow appends an element as it is, which is zero unless the owner has left something there.
+func (p *Pages[E]) grow() uint32 {
+	if p.isFull() {
+		p.extend()
+	}
+	p.N++
+	return uint32(p.N - 1)
+}
+
+func (p *Pages[E]) isFull() bool { return p.N == PageSize*len(p.directory) }
 
 func (p *Pages[E]) extend() {
 	if len(p.directory) < pageChunk {

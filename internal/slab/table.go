@@ -222,11 +222,17 @@ func (t *Table[T, X]) claim(item T) (uint32, *Record[T, X]) {
 	return i, r
 }
 
-// extend makes a free record.
+// extend makes a free record. A page of a spare has old links.
 func (t *Table[T, X]) extend() {
-	t.reusePages()
-	t.free = 1 + t.Records.Push(Record[T, X]{})
-	t.setLow()
+	if t.Records.isFull() {
+		t.reusePages()
+	}
+	i := t.Records.grow()
+	t.Records.At(i).Pos = 0
+	t.free = i + 1
+	if t.Records.N > t.limit {
+		t.setLow()
+	}
 }
 
 // Remove empties a slot and frees its record r, which the caller has at hand.
@@ -492,9 +498,6 @@ func (t *Table[T, X]) newSlots(size int) []Slot {
 
 // reusePages gives a full slab a chunk of pages from the spare, if the spare has any.
 func (t *Table[T, X]) reusePages() {
-	if t.Records.N < PageSize*len(t.Records.directory) {
-		return
-	}
 	if s := t.spare.Value(); s != nil && len(s.pages) >= pageChunk {
 		rest := len(s.pages) - pageChunk
 		t.Records.directory = append(t.Records.directory, s.pages[rest:]...)
