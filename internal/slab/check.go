@@ -58,6 +58,20 @@ func (t *Table[T, X]) CheckInvariants() error {
 	errs.That(low == t.low, "low: %d, want %d for %d slots and %d records", t.low, low, len(t.Slots), t.Records.N)
 	t.checkSpare(&errs)
 	errs.That(live == t.Live, "live: %d records, counted %d", live, t.Live)
+	t.checkFree(&errs, t.Records.N-live)
+	errs.That(t.shrinking || t.worn == nil, "an index is worn")
+	for i := t.Records.N; i < PageSize*len(t.Records.directory); i++ {
+		r := t.Records.At(uint32(i))
+		errs.That(r.State == freeRecord && r.Item == *new(T), "record %d of %d is used", i, t.Records.N)
+	}
+	if !t.shrinking { // Otherwise unused pages go at the end.
+		t.Records.checkRoom(&errs)
+	}
+	return errs.Err()
+}
+
+// checkFree checks the free list of a table with n free records.
+func (t *Table[T, X]) checkFree(errs *Check, n int) {
 	offList := 0
 	for i := t.edge; t.shrinking && int(i) < t.Records.N; i++ {
 		if t.Records.At(i).State == freeRecord {
@@ -70,16 +84,7 @@ func (t *Table[T, X]) CheckInvariants() error {
 		errs.That(!t.shrinking || i <= t.edge, "free list holds the record %d behind edge %d", i-1, t.edge)
 		i = t.Records.At(i - 1).Pos
 	}
-	errs.That(onList == t.Records.N-live-offList, "free list: %d records of %d", onList, t.Records.N-live-offList)
-	errs.That(t.shrinking || t.worn == nil, "an index is worn")
-	for i := t.Records.N; i < PageSize*len(t.Records.directory); i++ {
-		r := t.Records.At(uint32(i))
-		errs.That(r.State == freeRecord && r.Item == *new(T), "record %d of %d is used", i, t.Records.N)
-	}
-	if !t.shrinking { // Otherwise unused pages go at the end.
-		t.Records.checkRoom(&errs)
-	}
-	return errs.Err()
+	errs.That(onList == n-offList, "free list: %d records of %d", onList, n-offList)
 }
 
 func (t *Table[T, X]) checkSpare(errs *Check) {
