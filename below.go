@@ -6,6 +6,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/seed16c08ea7/workqueue/internal/fifo"
 	"github.com/seed16c08ea7/workqueue/internal/slab"
 )
 
@@ -95,12 +96,12 @@ func below[Q any](queue any, method string) Q {
 
 // addBelow adds an item to a queue below, with a priority if the add has named one. A foreign
 // queue does not tell whether the queue took the item. The item then counts as taken.
-func addBelow[T comparable](queue TypedInterface[T], item T, k rank) (taken bool) {
+func addBelow[T comparable](queue TypedInterface[T], item T, k fifo.Rank) (taken bool) {
 	if q, ok := queue.(*Typed[T]); ok {
 		return q.addSlow(slab.HashOf(item), item, k)
 	}
-	if k.named {
-		return below[withAdder[T]](queue, "AddWith").AddWith(AddOptions{Priority: k.pointer()}, item) == 1
+	if k.Named {
+		return below[withAdder[T]](queue, "AddWith").AddWith(AddOptions{Priority: priorityOf(k)}, item) == 1
 	}
 	queue.Add(item)
 	return true
@@ -108,12 +109,12 @@ func addBelow[T comparable](queue TypedInterface[T], item T, k rank) (taken bool
 
 // addAllBelow adds items to a queue below. A foreign queue gets the items one by one, unless
 // a priority is named.
-func addAllBelow[T comparable](queue TypedInterface[T], items []T, k rank) (taken int) {
+func addAllBelow[T comparable](queue TypedInterface[T], items []T, k fifo.Rank) (taken int) {
 	if t, ok := queue.(*Typed[T]); ok {
 		return t.addAll(items, k)
 	}
-	if k.named {
-		return below[withAdder[T]](queue, "AddWith").AddWith(AddOptions{Priority: k.pointer()}, items...)
+	if k.Named {
+		return below[withAdder[T]](queue, "AddWith").AddWith(AddOptions{Priority: priorityOf(k)}, items...)
 	}
 	for _, item := range items {
 		if !queue.ShuttingDown() && addBelow(queue, item, k) {
@@ -125,11 +126,11 @@ func addAllBelow[T comparable](queue TypedInterface[T], items []T, k rank) (take
 
 // checkRankBelow panics if a priority is named and a queue below takes none. Without this
 // check an item could wait first, and the panic would end the program when the item is due.
-func checkRankBelow[T comparable](queue any, k rank) {
-	if !k.named {
+func checkRankBelow[T comparable](queue any, k fifo.Rank) {
+	if !k.Named {
 		return
 	}
-	if q, ok := queue.(interface{ checkRank(k rank) }); ok {
+	if q, ok := queue.(interface{ checkRank(k fifo.Rank) }); ok {
 		q.checkRank(k)
 		return
 	}
@@ -137,6 +138,6 @@ func checkRankBelow[T comparable](queue any, k rank) {
 }
 
 // checkRank panics if a priority is named and the queue below knows none.
-func (q *TypedDelaying[T]) checkRank(k rank) { checkRankBelow[T](q.queue, k) }
+func (q *TypedDelaying[T]) checkRank(k fifo.Rank) { checkRankBelow[T](q.queue, k) }
 
-func (q *TypedRateLimiting[T]) checkRank(k rank) { checkRankBelow[T](q.queue, k) }
+func (q *TypedRateLimiting[T]) checkRank(k fifo.Rank) { checkRankBelow[T](q.queue, k) }

@@ -25,12 +25,12 @@ func TestHotPathIsInlined(t *testing.T) {
 	}
 	for _, f := range []string{
 		`(*Typed[go.shape.interface {}]).settle`,
-		`slab.(*Table[go.shape.interface {},go.shape.struct { github.com/seed16c08ea7/workqueue.next uint32; github.com/seed16c08ea7/workqueue.lane uint32 }]).Probe`,
-		`slab.(*Table[go.shape.interface {},go.shape.struct { github.com/seed16c08ea7/workqueue.next uint32; github.com/seed16c08ea7/workqueue.lane uint32 }]).claim`,
-		`slab.(*Table[go.shape.interface {},go.shape.struct { github.com/seed16c08ea7/workqueue.next uint32; github.com/seed16c08ea7/workqueue.lane uint32 }]).Release`,
-		`slab.(*Table[go.shape.interface {},go.shape.struct { github.com/seed16c08ea7/workqueue.next uint32; github.com/seed16c08ea7/workqueue.lane uint32 }]).Sparse`,
-		`(*fifo[go.shape.interface {}]).hold`,
-		`(*fifo[go.shape.interface {}]).letGo`,
+		`slab.(*Table[go.shape.interface {},go.shape.struct { github.com/seed16c08ea7/workqueue/internal/fifo.next uint32; github.com/seed16c08ea7/workqueue/internal/fifo.lane uint32 }]).Probe`,
+		`slab.(*Table[go.shape.interface {},go.shape.struct { github.com/seed16c08ea7/workqueue/internal/fifo.next uint32; github.com/seed16c08ea7/workqueue/internal/fifo.lane uint32 }]).claim`,
+		`slab.(*Table[go.shape.interface {},go.shape.struct { github.com/seed16c08ea7/workqueue/internal/fifo.next uint32; github.com/seed16c08ea7/workqueue/internal/fifo.lane uint32 }]).Release`,
+		`slab.(*Table[go.shape.interface {},go.shape.struct { github.com/seed16c08ea7/workqueue/internal/fifo.next uint32; github.com/seed16c08ea7/workqueue/internal/fifo.lane uint32 }]).Sparse`,
+		`fifo.(*FIFO[go.shape.interface {}]).hold`,
+		`fifo.(*FIFO[go.shape.interface {}]).letGo`,
 		`(*instruments).now`,
 	} {
 		if ok, _ := regexp.Match(`can inline `+regexp.QuoteMeta(f)+` with cost`, out); !ok {

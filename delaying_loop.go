@@ -5,6 +5,8 @@ import (
 	"math"
 	"runtime/debug"
 	"time"
+
+	"github.com/seed16c08ea7/workqueue/internal/fifo"
 )
 
 const (
@@ -136,16 +138,16 @@ func (q *TypedDelaying[T]) moveDue(shutDown bool, r reading, added time.Duration
 // popDue takes one due item off the agenda. The caller adds the item without the lock,
 // because the queue below is foreign code, and only then pops the next item. So at most one
 // item is between the queues, and at most one item is lost if the call does not return.
-func (q *TypedDelaying[T]) popDue(shutDown bool, r reading) (item T, k rank, o outlook) {
+func (q *TypedDelaying[T]) popDue(shutDown bool, r reading) (item T, k fifo.Rank, o outlook) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	o = q.lookAheadLocked(shutDown, r)
 	if o.due {
 		q.metrics.observeLateness(r.now - o.next)
-		var p *placement
-		_, item, p = q.agenda.pop(new(placement))
+		var p *fifo.Placement
+		_, item, p = q.agenda.pop(new(fifo.Placement))
 		q.noteMoveLocked(item)
-		k = p.rankOf()
+		k = p.RankOf()
 	}
 	return item, k, o
 }

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/seed16c08ea7/workqueue/internal/fifo"
 	"github.com/seed16c08ea7/workqueue/internal/gate"
 	"github.com/seed16c08ea7/workqueue/internal/slab"
 )
@@ -65,7 +66,7 @@ func (w *plan[T]) ends() bool { return w.after <= 0 && w.kind != planDelay }
 func (w *plan[T]) keeps() bool { return w.kind >= planReschedule }
 
 // addAfter is AddAfter with a rank, and reports whether the item was taken.
-func (q *TypedDelaying[T]) addAfter(item T, duration time.Duration, k rank, m mode) (taken bool) {
+func (q *TypedDelaying[T]) addAfter(item T, duration time.Duration, k fifo.Rank, m mode) (taken bool) {
 	hash := slab.HashOf(item)
 	if q.ShuttingDown() {
 		return false
@@ -73,16 +74,16 @@ func (q *TypedDelaying[T]) addAfter(item T, duration time.Duration, k rank, m mo
 	if duration <= 0 {
 		return q.retryNow(hash, item, k, m)
 	}
-	var place placement
+	var place fifo.Placement
 	p := q.place(&place, item, k)
 	if m&modeRetry != 0 {
-		p.setRank(k)
+		p.SetRank(k)
 	}
 	return q.delay(hash, item, duration, p, m)
 }
 
 // retryNow counts a retry and adds the item, even if the metric does not return.
-func (q *TypedDelaying[T]) retryNow(hash uint32, item T, k rank, m mode) (taken bool) {
+func (q *TypedDelaying[T]) retryNow(hash uint32, item T, k fifo.Rank, m mode) (taken bool) {
 	defer func() {
 		if m&modeRetry != 0 {
 			taken = q.reAdd(hash, item, k, planAdd)
@@ -96,25 +97,25 @@ func (q *TypedDelaying[T]) retryNow(hash uint32, item T, k rank, m mode) (taken 
 
 // addAllAfter is addAfter for several items and a positive duration. eachPlaced hashes all
 // items and asks the order about all items before the first item waits: both can panic.
-func (q *TypedDelaying[T]) addAllAfter(items []T, duration time.Duration, k rank) (taken int) {
-	return q.eachPlaced(items, k, func(hash uint32, item T, p *placement) bool {
+func (q *TypedDelaying[T]) addAllAfter(items []T, duration time.Duration, k fifo.Rank) (taken int) {
+	return q.eachPlaced(items, k, func(hash uint32, item T, p *fifo.Placement) bool {
 		return !q.queue.ShuttingDown() && q.delay(hash, item, duration, p, 0)
 	})
 }
 
 // eachPlaced calls add for each item with its hash and its placement, and returns how many
 // of the items were taken.
-func (q *TypedDelaying[T]) eachPlaced(items []T, k rank, add func(hash uint32, item T, p *placement) bool) (taken int) {
+func (q *TypedDelaying[T]) eachPlaced(items []T, k fifo.Rank, add func(hash uint32, item T, p *fifo.Placement) bool) (taken int) {
 	var few [64]uint32
 	hashes := few[:0]
 	for _, item := range items {
 		hashes = append(hashes, slab.HashOf(item))
 	}
-	var each []placement
+	var each []fifo.Placement
 	if q.typed != nil && q.typed.order != nil {
 		each = q.typed.order.placeAll(items, k)
 	}
-	var same placement
+	var same fifo.Placement
 	p := rankOnly(&same, k)
 	for i, item := range items {
 		if each != nil {
@@ -134,7 +135,7 @@ func (q *TypedDelaying[T]) countRetry() {
 }
 
 // delay counts a retry and makes the item wait, even if the metric does not return.
-func (q *TypedDelaying[T]) delay(hash uint32, item T, duration time.Duration, p *placement, m mode) (taken bool) {
+func (q *TypedDelaying[T]) delay(hash uint32, item T, duration time.Duration, p *fifo.Placement, m mode) (taken bool) {
 	var w plan[T] // Set field by field: a literal is made elsewhere and copied.
 	w.kind, w.mode, w.hash, w.item, w.after = planDelay, m, hash, item, duration
 	if q.retries == nil { // As for most queues. A defer in this function would cost them some ns.
@@ -143,7 +144,7 @@ func (q *TypedDelaying[T]) delay(hash uint32, item T, duration time.Duration, p 
 	return q.countAndCarryOut(&w, p)
 }
 
-func (q *TypedDelaying[T]) countAndCarryOut(w *plan[T], p *placement) (taken bool) {
+func (q *TypedDelaying[T]) countAndCarryOut(w *plan[T], p *fifo.Placement) (taken bool) {
 	defer func() { taken = q.carryOut(w, p) }()
 	q.retries.Inc()
 	return taken
@@ -151,7 +152,7 @@ func (q *TypedDelaying[T]) countAndCarryOut(w *plan[T], p *placement) (taken boo
 
 // place asks the order of typed about an item, see [Order.place]. It asks before the wait,
 // because both locks are held when the wait ends.
-func (q *TypedDelaying[T]) place(p *placement, item T, k rank) *placement {
+func (q *TypedDelaying[T]) place(p *fifo.Placement, item T, k fifo.Rank) *fifo.Placement {
 	if q.typed != nil && q.typed.order != nil {
 		return q.typed.order.place(p, item, k)
 	}
@@ -172,7 +173,7 @@ func dueAfter(now, duration time.Duration) time.Duration {
 //
 // A delay up to instantDelay may be over at a second reading of the clock: then the item is due
 // already.
-func (q *TypedDelaying[T]) carryOut(w *plan[T], p *placement) (taken bool) {
+func (q *TypedDelaying[T]) carryOut(w *plan[T], p *fifo.Placement) (taken bool) {
 	w.r = q.readClock()
 	w.due = dueAfter(w.r.now, max(0, w.after))
 	switch {
@@ -209,19 +210,19 @@ func (q *TypedDelaying[T]) carryOut(w *plan[T], p *placement) (taken bool) {
 // endWaitAboveForeign is carryOut for the end of a wait above foreign code. The two steps of the
 // move then hold no common lock. The wait ends first: in the other order the loop could add the
 // item once more, after a worker has got the item.
-func (q *TypedDelaying[T]) endWaitAboveForeign(w *plan[T], p *placement) (taken bool) {
-	var place placement
+func (q *TypedDelaying[T]) endWaitAboveForeign(w *plan[T], p *fifo.Placement) (taken bool) {
+	var place fifo.Placement
 	if wait, waited := q.unplan(w.hash, w.item, &place); waited {
-		p = p.endWait(wait, w.keeps())
+		p = endWait(p, wait, w.keeps())
 	}
-	return addBelow(q.queue, w.item, p.rankOf())
+	return addBelow(q.queue, w.item, p.RankOf())
 }
 
 // carryOutPaced is carryOut with ItemPace. The item waits for the limiter once for each hand-out:
 // the first call after the hand-out asks the limiter. That is the call that finds the item neither
 // queued nor waiting. The limiter is foreign code, and is asked without the lock of the queue. The
 // lock pacing keeps all other calls from finding the same in the meantime.
-func (q *TypedDelaying[T]) carryOutPaced(w *plan[T], p *placement, added time.Duration) promotion {
+func (q *TypedDelaying[T]) carryOutPaced(w *plan[T], p *fifo.Placement, added time.Duration) promotion {
 	q.pacing.Lock()
 	defer q.pacing.Unlock()
 	a, done := q.carryOutOnce(w, p, added, w.kind == planReAdd)
@@ -239,7 +240,7 @@ func (q *TypedDelaying[T]) carryOutPaced(w *plan[T], p *placement, added time.Du
 // If no other item waits, an item of an AddAfter that is due already is added without a detour
 // through the agenda. Otherwise the item goes through the agenda, behind items that were due
 // before.
-func (q *TypedDelaying[T]) carryOutOnce(w *plan[T], p *placement, added time.Duration, asked bool) (a promotion, done bool) {
+func (q *TypedDelaying[T]) carryOutOnce(w *plan[T], p *fifo.Placement, added time.Duration, asked bool) (a promotion, done bool) {
 	if !q.mu.TryLock() {
 		gate.LockAwake(&q.mu)
 	}
@@ -275,7 +276,7 @@ func (q *TypedDelaying[T]) mayGoLocked(w *plan[T]) bool {
 
 // waitLocked has the item of a plan without a delay of its own wait, and reports whether the
 // earliest due time has changed.
-func (q *TypedDelaying[T]) waitLocked(w *plan[T], p *placement) (first bool) {
+func (q *TypedDelaying[T]) waitLocked(w *plan[T], p *fifo.Placement) (first bool) {
 	switch {
 	case w.kind == planReschedule:
 		return q.agenda.reschedule(w.hash, w.item, w.r.now, &w.timing, p)
@@ -294,7 +295,7 @@ const (
 // specialLocked carries out a plan in a queue that is closed, for an item that a RemoveFunc has let
 // go of, and for an item that OneEntry keeps from waiting. For any other item specialLocked
 // looks for the floor, and returns the placement for the wait.
-func (q *TypedDelaying[T]) specialLocked(w *plan[T], p *placement, added time.Duration, asked bool) (_ *placement, a promotion, how int) {
+func (q *TypedDelaying[T]) specialLocked(w *plan[T], p *fifo.Placement, added time.Duration, asked bool) (_ *fifo.Placement, a promotion, how int) {
 	switch {
 	case w.mode&modeRetry != 0 && q.isGoneBelow(w.hash, w.item):
 		return p, promotion{}, planIsOver
@@ -324,35 +325,35 @@ func (q *TypedDelaying[T]) specialLocked(w *plan[T], p *placement, added time.Du
 // unmarkLocked takes back the re-add of a held item for a strict wait, and returns the placement
 // of the wait. The wait gets the priority of the re-add if that is higher. Without unmarkLocked,
 // an event that comes while a worker is at the item would undo the backoff of each failure.
-func (q *TypedDelaying[T]) unmarkLocked(w *plan[T], p *placement) *placement {
+func (q *TypedDelaying[T]) unmarkLocked(w *plan[T], p *fifo.Placement) *fifo.Placement {
 	t := q.typed
 	gate.LockSoon(&t.mu)
 	defer t.mu.Unlock()
-	k, marked := t.fifo.markOf(w.hash, w.item)
+	k, marked := t.fifo.MarkOf(w.hash, w.item)
 	if !marked {
 		return p
 	}
-	t.fifo.remove(w.hash, w.item)
+	t.fifo.Remove(w.hash, w.item)
 	t.settle()
 	w.unmarked = true
-	if k.priority > p.number() {
+	if k.Priority > p.Number() {
 		if p == nil {
-			p = new(placement)
+			p = new(fifo.Placement)
 		}
-		p.rank = k
+		p.Rank = k
 	}
 	return p
 }
 
 // hearLocked tells the order of an add that waits: the last add of a group decides the weight and
 // the limit of the group, whenever its item is due.
-func (q *TypedDelaying[T]) hearLocked(p *placement) {
-	if p.weight == 0 {
+func (q *TypedDelaying[T]) hearLocked(p *fifo.Placement) {
+	if p.Weight == 0 {
 		return
 	}
 	q.typed.mu.Lock()
 	defer q.typed.mu.Unlock()
-	q.typed.fifo.hear(p)
+	q.typed.fifo.Hear(p)
 	q.typed.settle()
 }
 
@@ -365,11 +366,11 @@ func (q *TypedDelaying[T]) isGoneBelow(hash uint32, item T) bool {
 // is queued, or will be by its Done. The priority of the add still counts, and a Queue is told of
 // the add as of any other. Between the look and the add a worker could get the item, and the add
 // would count as one after the hand-out.
-func (q *TypedDelaying[T]) queuedLocked(w *plan[T], p *placement, added time.Duration) (a promotion, queued bool) {
+func (q *TypedDelaying[T]) queuedLocked(w *plan[T], p *fifo.Placement, added time.Duration) (a promotion, queued bool) {
 	t := q.typed
 	gate.LockSoon(&t.mu)
-	queued = t.fifo.isQueued(w.hash, w.item)
-	if queued && (w.ends() || w.kind != planReschedule && (p != nil || t.fifo.lanes != nil || t.fifo.storage != nil)) {
+	queued = t.fifo.IsQueued(w.hash, w.item)
+	if queued && (w.ends() || w.kind != planReschedule && (p != nil || !t.fifo.IsPlain())) {
 		if t.addLocked(w.hash, w.item, added, p) {
 			a.added = 1
 		}
@@ -430,7 +431,7 @@ func (q *TypedDelaying[T]) arrangeLocked(first bool, r reading, added time.Durat
 func (q *TypedDelaying[T]) hurryLocked(r reading, added time.Duration) (a promotion) {
 	behind := q.agenda.due(r)
 	switch {
-	case q.typed == nil || q.typed.fifo.storage != nil:
+	case q.typed == nil || q.typed.fifo.Queue() != nil:
 		a.yield = behind
 	case behind:
 		a = q.moveDueLocked(r, added)
@@ -448,7 +449,7 @@ func (q *TypedDelaying[T]) moveDueLocked(r reading, added time.Duration) (a prom
 	q.typed.mu.Lock()
 	for n := 0; n < dueBatch && q.agenda.len() > 0 && q.agenda.due(r); n++ {
 		q.metrics.observeLateness(r.now - q.agenda.next())
-		var place placement
+		var place fifo.Placement
 		hash, item, p := q.agenda.pop(&place)
 		q.noteMoveLocked(item)
 		if q.typed.addLocked(hash, item, added, p) {
@@ -478,17 +479,17 @@ func (q *Typed[T]) isWaking() bool {
 // promoteLocked ends the wait of the item, if the item waits, and adds the item to typed.
 // mu is held during both steps: otherwise a Snapshot could show the item twice or not at
 // all.
-func (q *TypedDelaying[T]) promoteLocked(w *plan[T], p *placement, added time.Duration) (a promotion) {
-	var place placement
+func (q *TypedDelaying[T]) promoteLocked(w *plan[T], p *fifo.Placement, added time.Duration) (a promotion) {
+	var place fifo.Placement
 	said := p
 	if w.kind != planReAdd || q.oneEntry {
 		if wait, waited := q.unplanLocked(w.hash, w.item, &place); waited {
-			p = p.endWait(wait, w.keeps())
+			p = endWait(p, wait, w.keeps())
 		}
 	}
 	gate.LockSoon(&q.typed.mu)
-	a.taken = !q.typed.fifo.closed
-	q.typed.fifo.hear(said)
+	a.taken = !q.typed.fifo.Closed
+	q.typed.fifo.Hear(said)
 	if q.typed.addLocked(w.hash, w.item, added, p) {
 		a.added = 1
 	}
@@ -500,18 +501,18 @@ func (q *TypedDelaying[T]) promoteLocked(w *plan[T], p *placement, added time.Du
 // endWait returns the placement of an add that ends a wait. The wait keeps its group, and
 // with keep its rank. Otherwise the higher priority counts. If the add names the group of
 // the wait, the weight and the limit from the add count.
-func (p *placement) endWait(wait *placement, keep bool) *placement {
-	higher := !keep && p.number() > wait.number()
+func endWait(p, wait *fifo.Placement, keep bool) *fifo.Placement {
+	higher := !keep && p.Number() > wait.Number()
 	switch {
 	case wait == nil && higher:
 		return p
 	case wait == nil:
 		return nil
 	case higher:
-		wait.rank = p.rankOf()
+		wait.Rank = p.RankOf()
 	}
-	if p != nil && p.weight > 0 && p.group == wait.group {
-		wait.weight, wait.limit, wait.waited = p.weight, p.limit, false
+	if p != nil && p.Weight > 0 && p.Group == wait.Group {
+		wait.Weight, wait.Limit, wait.Waited = p.Weight, p.Limit, false
 	}
 	return wait
 }
@@ -519,7 +520,7 @@ func (p *placement) endWait(wait *placement, keep bool) *placement {
 // unplanLocked ends the wait of the item, and reports whether the item waited. It returns
 // the placement of the wait in the memory of the caller, if there is memory. After the end
 // of the last wait, the goroutine has to look again, and ends.
-func (q *TypedDelaying[T]) unplanLocked(hash uint32, item T, memory *placement) (p *placement, waited bool) {
+func (q *TypedDelaying[T]) unplanLocked(hash uint32, item T, memory *fifo.Placement) (p *fifo.Placement, waited bool) {
 	if q.agenda.len() == 0 {
 		return nil, false
 	}
@@ -552,15 +553,15 @@ func (q *TypedDelaying[T]) typedNow(now time.Duration) time.Duration {
 }
 
 // addNow adds the item at once. With OneEntry the add ends the wait of the item.
-func (q *TypedDelaying[T]) addNow(hash uint32, item T, k rank) (taken bool) {
+func (q *TypedDelaying[T]) addNow(hash uint32, item T, k fifo.Rank) (taken bool) {
 	if !q.oneEntry {
 		return addBelow(q.queue, item, k)
 	}
-	var place placement
+	var place fifo.Placement
 	return q.addPlaced(hash, item, q.place(&place, item, k))
 }
 
-func (q *TypedDelaying[T]) addPlaced(hash uint32, item T, p *placement) (taken bool) {
+func (q *TypedDelaying[T]) addPlaced(hash uint32, item T, p *fifo.Placement) (taken bool) {
 	var w plan[T] // As in delay.
 	w.hash, w.item = hash, item
 	return q.carryOut(&w, p)
@@ -568,21 +569,21 @@ func (q *TypedDelaying[T]) addPlaced(hash uint32, item T, p *placement) (taken b
 
 // reAdd has Done queue an item that a Run holds, or with planAdd and OneEntry has the item wait
 // for ItemPace.
-func (q *TypedDelaying[T]) reAdd(hash uint32, item T, k rank, kind planKind) (taken bool) {
+func (q *TypedDelaying[T]) reAdd(hash uint32, item T, k fifo.Rank, kind planKind) (taken bool) {
 	if q.typed == nil {
 		return addBelow(q.queue, item, k)
 	}
 	if !q.oneEntry {
 		kind = planReAdd
 	}
-	var place placement
+	var place fifo.Placement
 	p := q.place(&place, item, k)
-	p.setRank(k)
+	p.SetRank(k)
 	return q.carryOut(&plan[T]{kind: kind, mode: modeRetry, hash: hash, item: item}, p)
 }
 
 // unplan is unplanLocked for a caller without the lock.
-func (q *TypedDelaying[T]) unplan(hash uint32, item T, memory *placement) (p *placement, waited bool) {
+func (q *TypedDelaying[T]) unplan(hash uint32, item T, memory *fifo.Placement) (p *fifo.Placement, waited bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.unplanLocked(hash, item, memory)

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/time/rate"
 	"k8s.io/utils/clock"
 
+	"github.com/seed16c08ea7/workqueue/internal/fifo"
 	"github.com/seed16c08ea7/workqueue/internal/gate"
 	"github.com/seed16c08ea7/workqueue/internal/slab"
 )
@@ -216,7 +217,7 @@ func newDelaying[T comparable](config TypedDelayingQueueConfig[T], strictly bool
 func (q *TypedDelaying[T]) findTyped() {
 	t, ok := q.queue.(*Typed[T])
 	switch {
-	case ok && (t.fifo.storage == nil || q.oneEntry):
+	case ok && (t.fifo.Queue() == nil || q.oneEntry):
 		q.typed = t
 	case q.oneEntry:
 		panic(fmt.Sprintf("workqueue: OneEntry cannot ask a %T whether an item is queued; ItemPace and StrictBackoff imply OneEntry", q.queue))
@@ -248,7 +249,7 @@ func loggerOrDefault(l *logr.Logger) logr.Logger {
 // set.
 func (q *TypedDelaying[T]) Add(item T) {
 	if q.oneEntry {
-		q.addNow(slab.HashOf(item), item, rank{})
+		q.addNow(slab.HashOf(item), item, fifo.Rank{})
 		return
 	}
 	q.queue.Add(item)
@@ -276,7 +277,7 @@ func (q *TypedDelaying[T]) AddWith(options AddOptions, items ...T) (taken int) {
 	case options.After > 0:
 		return q.addAllAfter(items, options.After, k)
 	case q.oneEntry:
-		return q.eachPlaced(items, k, func(hash uint32, item T, p *placement) bool { return q.addPlaced(hash, item, p) })
+		return q.eachPlaced(items, k, func(hash uint32, item T, p *fifo.Placement) bool { return q.addPlaced(hash, item, p) })
 	}
 	return addAllBelow(q.queue, items, k)
 }
@@ -293,7 +294,7 @@ func (q *TypedDelaying[T]) AddWith(options AddOptions, items ...T) (taken int) {
 // AddAfter does not block, and the item waits when AddAfter returns. AddAfter takes O(log
 // n) time in the number of waiting items.
 func (q *TypedDelaying[T]) AddAfter(item T, duration time.Duration) {
-	q.addAfter(item, duration, rank{}, 0)
+	q.addAfter(item, duration, fifo.Rank{}, 0)
 }
 
 // Reschedule replaces the due time of a waiting item: the item is due after the duration,
@@ -308,8 +309,8 @@ func (q *TypedDelaying[T]) Reschedule(item T, duration time.Duration) (taken boo
 	if q.queue.ShuttingDown() {
 		return false
 	}
-	var place placement
-	p := q.place(&place, item, rank{})
+	var place fifo.Placement
+	p := q.place(&place, item, fifo.Rank{})
 	var w plan[T]
 	w.kind, w.hash, w.item, w.after = planReschedule, hash, item, duration
 	return q.carryOut(&w, p)
@@ -337,8 +338,8 @@ func (q *TypedDelaying[T]) Debounce(item T, quiet, most time.Duration) (taken bo
 	if q.queue.ShuttingDown() {
 		return false
 	}
-	var place placement
-	p := q.place(&place, item, rank{})
+	var place fifo.Placement
+	p := q.place(&place, item, fifo.Rank{})
 	return q.carryOut(&plan[T]{kind: planDebounce, hash: hash, item: item, after: quiet, most: most}, p)
 }
 
@@ -372,7 +373,7 @@ func (q *TypedDelaying[T]) RemoveFunc(del func(item T) bool) (removed int) {
 		removed = below[funcRemover[T]](q.queue, "RemoveFunc").RemoveFunc(del)
 	} else {
 		remove = q.removeFully
-		removed = removeWalked(&q.typed.mu, &q.typed.fifo.items, q.typed.fifo.shrink, del, remove)
+		removed = removeWalked(&q.typed.mu, &q.typed.fifo.Items, q.typed.fifo.Shrink, del, remove)
 	}
 	removed += removeWalked(&q.mu, &q.agenda.items, q.agenda.shrink, del, remove)
 	q.endMoves(&moved)
@@ -457,7 +458,7 @@ func (q *TypedDelaying[T]) now() time.Duration { return q.clock.Since(q.epoch) }
 // instant.
 func (q *TypedDelaying[T]) Snapshot(limit int) Snapshot[T] {
 	now := q.now()
-	c := census[T]{limit: limitOf(limit)}
+	c := censusOf[T](limitOf(limit))
 	var s Snapshot[T]
 	if q.typed == nil {
 		s = below[snapshotter[T]](q.queue, "Snapshot").Snapshot(limit)
@@ -502,7 +503,7 @@ func (q *TypedDelaying[T]) Stats() QueueStats {
 		return q.statsWith(q.typed)
 	}
 	s := below[statser](q.queue, "Stats").Stats()
-	s.Merge(q.statsOf(nil, 0))
+	s.Merge(q.statsOf(nil, nil))
 	return s
 }
 

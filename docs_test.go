@@ -995,9 +995,11 @@ func TestCommentsNameTestsThatAreThere(t *testing.T) {
 	t.Parallel()
 	all := treeOf(t)
 	sources, err := filepath.Glob("*.go")
+	inside, _ := filepath.Glob("internal/*/*.go")
 	if err != nil {
 		t.Fatal(err)
 	}
+	sources = append(sources, inside...)
 	address := regexp.MustCompile(`https?://\S+`)
 	file := regexp.MustCompile(`\b[a-z][\w/-]*\.(?:go|md)\b`)
 	for _, source := range sources {

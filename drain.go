@@ -145,7 +145,7 @@ func (q *TypedDelaying[T]) isClosed() bool {
 // addTo adds the items to a snapshot; nil has none.
 func (l *leftover[T]) addTo(s *Snapshot[T]) {
 	if l != nil {
-		c := census[T]{limit: math.MaxInt}
+		c := censusOf[T](math.MaxInt)
 		c.makeRoomForWaiting(l.agenda.len())
 		c.addWaiting(&l.agenda)
 		c.describeWaiting(s, l.now, l.epoch)

@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"reflect"
 	"time"
 	"unsafe"
 
+	"github.com/seed16c08ea7/workqueue/internal/fifo"
 	"github.com/seed16c08ea7/workqueue/internal/slab"
 )
 
@@ -101,182 +101,12 @@ func (q *Typed[T]) CheckInvariants() error {
 	return errs.Err()
 }
 
-// CheckInvariants returns what is wrong with the fifo, or nil.
-func (f *fifo[T]) CheckInvariants() error {
-	var errs slab.Check
-	errs.Add("items: ", f.items.CheckInvariants())
-	inList, inStore, ghosts, watches := 0, 0, 0, 0
-	for i := range uint32(f.items.Records.N) {
-		switch r := f.items.Records.At(i); r.State {
-		case queued, unfindable:
-			inList++
-		case processing, watched, reprocess:
-			_, reported := f.watchers[r.Item]
-			errs.That(reported == (r.State == watched), "record %d (%v) has state %d, a watcher: %v", i, r.Item, r.State, reported)
-			if reported {
-				watches++
-			}
-			errs.That(int(r.Pos) < len(f.held) && f.held[r.Pos] == i, "record %d (%v) is processed, but not held at %d", i, r.Item, r.Pos)
-		case inStorage:
-			inStore++
-		case removed:
-			ghosts++
-		}
-	}
-	errs.That(len(f.watchers) == watches, "%d watchers for %d records", len(f.watchers), watches)
-	errs.That(f.n == inList, "n: counted %d, are %d", f.n, inList)
-	errs.That(f.n+len(f.held)+inStore+ghosts == f.items.Live, "%d in lists + %d held + %d stored + %d removed != %d records", f.n, len(f.held), inStore, ghosts, f.items.Live)
-	if g := f.storage; g != nil {
-		errs.That(f.lanes == nil, "lanes beside a storage")
-		errs.That(g.ghosts == ghosts, "ghosts: counted %d, are %d", g.ghosts, ghosts)
-		errs.That(g.stored == inStore+g.unmatched, "stored: counted %d, are %d and %d without a record", g.stored, inStore, g.unmatched)
-		errs.That(g.unmatched >= 0 && (g.unmatched == 0 || mayDiffer[T]()), "%d items without a record", g.unmatched)
-	}
-	errs.That(f.storage != nil || inStore+ghosts == 0, "%d records in no storage", inStore+ghosts)
-	stamps := map[bool]int{true: f.items.Records.N}[f.timed]
-	errs.That(f.stamps.N == stamps, "%d stamps for %d records, want %d", f.stamps.N, f.items.Records.N, stamps)
-	f.checkBarriers(&errs)
-	if f.lanes == nil {
-		errs.That(f.checkList(&errs, f.line, 0) == f.n, "the line does not have %d records", f.n)
-		return errs.Err()
-	}
-	f.checkLanes(&errs)
-	errs.Add("", f.lanes.CheckInvariants())
-	return errs.Err()
-}
-
 // SkipMarks makes the queue, which must be empty, go on with a mark.
-func (q *Typed[T]) SkipMarks(mark uint16) { q.fifo.barriers.Mark = mark }
-
-// checkBarriers compares what the barriers count with the marks of the records.
-func (f *fifo[T]) checkBarriers(errs *slab.Check) {
-	var marks []uint16
-	for i := range uint32(f.items.Records.N) {
-		if r := f.items.Records.At(i); r.State != 0 && r.State != removed {
-			marks = append(marks, r.Mark)
-		}
-	}
-	errs.Add("barriers: ", f.barriers.CheckInvariants(marks))
-}
-
-// checkList returns the length of a list.
-func (f *fifo[T]) checkList(errs *slab.Check, l list, id uint32) (n int) {
-	last := uint32(0)
-	for i := l.head; i != 0 && n <= f.items.Live; n++ {
-		r := f.items.Records.At(i - 1)
-		errs.That(r.State == queued || r.State == unfindable, "record %d in a list has state %d", i-1, r.State)
-		errs.That(r.X.lane == id, "record %d of lane %d says %d", i-1, id, r.X.lane)
-		errs.That(last == 0 || r.Pos == last, "record %d comes after %d, says %d", i-1, last, r.Pos)
-		last, i = i, r.X.next
-	}
-	errs.That(l.tail == last, "a list ends with %d, says %d", last, l.tail)
-	return n
-}
-
-// checkLanes compares what the lanes count with the records.
-func (f *fifo[T]) checkLanes(errs *slab.Check) {
-	o := f.lanes
-	errs.That(f.line == list{}, "a line beside lanes")
-	refs, depths, held, sizes := map[*lane]int{}, map[*level]int{}, map[*group]int{}, map[*group]int{}
-	for i := range uint32(f.items.Records.N) {
-		r := f.items.Records.At(i)
-		switch r.State {
-		case queued, unfindable:
-			refs[o.all[r.X.lane]]++
-		case reprocess:
-			refs[o.all[r.X.next]]++
-			fallthrough
-		case processing, watched:
-			refs[o.all[r.X.lane]]++
-			if o.limited {
-				held[o.all[r.X.lane].share.group]++
-			}
-		}
-	}
-	n := 0
-	for id, l := range o.all {
-		if l == nil {
-			continue
-		}
-		errs.That(int(l.id) == id, "lane %d has id %d", id, l.id)
-		length := f.checkList(errs, l.list, l.id)
-		errs.That(l.n == length, "lane %d: %d records, are %d", id, l.n, length)
-		errs.That(o.every == 0 || l.n == 0 || l.seq == *f.seqs.At(l.head - 1), "lane %d: the first record has another number", id)
-		permanent := map[bool]int{true: 1}[id == 0 || l.level.permanent && !o.grouped]
-		errs.That(l.refs == refs[l]+permanent && l.refs > 0, "lane %d: %d refs, are %d and %d", id, l.refs, refs[l], permanent)
-		n += length
-		depths[l.level] += length
-		sizes[l.share.group] += length
-		g := l.share.group
-		errs.That(g.inFlight == held[g], "group %q: %d in flight, are %d", g.name, g.inFlight, held[g])
-	}
-	for _, l := range o.all {
-		if l != nil {
-			errs.That(l.level.depth(o.grouped) == depths[l.level], "level %d: %d deep, is %d", l.level.priority, l.level.depth(o.grouped), depths[l.level])
-			g := l.share.group
-			errs.That(!o.grouped || g.n == sizes[g], "group %q: %d records, are %d", g.name, g.n, sizes[g])
-		}
-	}
-	errs.That(n == f.n, "the lanes have %d records of %d", n, f.n)
-}
-
-// CheckInvariants returns what is wrong with the lanes, or nil.
-func (o *lanes) CheckInvariants() error {
-	var errs slab.Check
-	errs.Add("groups: ", o.groups.CheckInvariants())
-	errs.Add("levels: ", o.levels.CheckInvariants())
-	errs.Add("others: ", o.others.CheckInvariants())
-	errs.Add("rotations: ", o.behind.CheckInvariants())
-	in := map[*share]bool{}
-	var rotations []*rotation
-	if o.first != nil {
-		rotations = append(rotations, o.first)
-	}
-	for _, e := range o.behind {
-		rotations = append(rotations, e.Value)
-		errs.That(o.first == nil || e.Value.priority < o.first.priority, "rotation %d is not behind the first", e.Value.priority)
-	}
-	for _, r := range rotations {
-		for s, more := r.turn, true; more; s = s.next {
-			errs.That(s.next.prev == s && s.rotation == r, "rotation %d is broken", r.priority)
-			in[s] = true
-			more = s.next != r.turn && len(in) <= len(o.all)
-		}
-	}
-	aged := 0
-	for id, l := range o.all {
-		if l == nil {
-			continue
-		}
-		s, g := l.share, l.share.group
-		errs.That(g.full == (g.limit > 0 && g.inFlight >= g.limit), "group %q: full %v", g.name, g.full)
-		errs.That(in[s] == (!o.isEmpty(s) && !g.full), "lane %d: its share of %q is in its rotation: %v, full: %v", id, g.name, in[s], g.full)
-		errs.That(s.credit >= 0 && (s.credit == 0 || !o.isEmpty(s)), "lane %d: credit %d", id, s.credit)
-		errs.That(g.shares[s.place] == s, "group %q has another share at %d", g.name, s.place)
-		if o.groupsFirst {
-			errs.That(l.n == 0 || s.lanes[l.place].Value == l, "lane %d is not at %d of its share", id, l.place)
-			errs.That(len(s.lanes) == 0 || s.top == s.lanes[0].Value, "group %q has another lane on top", g.name)
-			errs.Add("lanes: ", s.lanes.CheckInvariants())
-			errs.Add("ages: ", s.ages.heap.CheckInvariants())
-			errs.That(o.every == 0 || len(s.ages.heap) == len(s.lanes), "group %q: %d lanes, %d by age", g.name, len(s.lanes), len(s.ages.heap))
-		}
-		if o.every > 0 && l.n > 0 && (o.groupsFirst || !g.full) {
-			aged++
-			errs.That(o.agesOf(s).heap[l.byAge].Value == l, "lane %d is not at %d by age", id, l.byAge)
-		}
-	}
-	errs.Add("ages: ", o.ages.heap.CheckInvariants())
-	errs.That(o.groupsFirst || o.every == 0 || len(o.ages.heap) == aged, "%d lanes by age, of %d", len(o.ages.heap), aged)
-	return errs.Err()
-}
+func (q *Typed[T]) SkipMarks(mark uint16) { q.fifo.Barriers.Mark = mark }
 
 // Lanes returns how many lanes, levels and groups there are, or for how many there is room.
 func (q *Typed[T]) Lanes() (lanes, levels, groups int) {
-	o := q.fifo.lanes
-	if room := cap(o.main.shares); room > 1024 {
-		return room, 0, 0
-	}
-	return len(o.all) - len(o.free), o.levels.Live, o.groups.Live
+	return q.fifo.Lanes()
 }
 
 // checkWaits checks that nobody waits for what is there. That holds whenever
@@ -284,10 +114,10 @@ func (q *Typed[T]) Lanes() (lanes, levels, groups int) {
 func (q *Typed[T]) checkWaits(errs *slab.Check) {
 	errs.That(q.parked >= 0, "%d workers wait", q.parked)
 	errs.That(q.waking || len(q.wake) == 0, "a token for nobody")
-	errs.That(q.parked == 0 || !q.mayWake() || q.waking, "%d workers wait beside %d items, closed: %v, and none is woken", q.parked, q.fifo.len(), q.fifo.closed)
+	errs.That(q.parked == 0 || !q.mayWake() || q.waking, "%d workers wait beside %d items, closed: %v, and none is woken", q.parked, q.fifo.Len(), q.fifo.Closed)
 	errs.That(q.pace == nil || !q.pace.Kept || q.parked > 0, "a keeper that is not parked")
-	errs.That(q.idling == nil || !q.fifo.idle(), "a wait for an idle queue in an idle queue")
-	errs.That(q.fifo.closed == q.shut.Load(), "closed: %v, ShuttingDown: %v", q.fifo.closed, q.shut.Load())
+	errs.That(q.idling == nil || !q.fifo.Idle(), "a wait for an idle queue in an idle queue")
+	errs.That(q.fifo.Closed == q.shut.Load(), "closed: %v, ShuttingDown: %v", q.fifo.Closed, q.shut.Load())
 }
 
 // CheckQuiet returns what is wrong when no goroutine is about to do anything:
@@ -299,15 +129,6 @@ func (q *Typed[T]) CheckQuiet() error {
 		return fmt.Errorf("waking %v, %d tokens, %d workers wait", q.waking, len(q.wake), q.parked)
 	}
 	return nil
-}
-
-// mayDiffer reports whether a value of the type may differ from itself.
-func mayDiffer[T any]() bool {
-	switch reflect.TypeFor[T]().Kind() {
-	case reflect.Float32, reflect.Float64, reflect.Interface, reflect.Struct:
-		return true
-	}
-	return false
 }
 
 // Waiting returns how many workers are parked or about to.
@@ -328,7 +149,7 @@ func (q *Typed[T]) Approach() (arrive func()) {
 
 // Watch has f called when the item, if it is held, is added again.
 func (q *Typed[T]) Watch(item T, f func()) {
-	if q.watch(slab.HashOf(item), item, watcher{ctx: context.Background(), cancel: func(error) { f() }}) != nil {
+	if q.watch(slab.HashOf(item), item, fifo.Watcher{Ctx: context.Background(), Cancel: func(error) { f() }}) != nil {
 		f()
 	}
 }
@@ -338,12 +159,7 @@ func (q *Typed[T]) Watch(item T, f func()) {
 func (q *Typed[T]) Times(item T) (added, started time.Duration, kept bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	at, r := q.fifo.items.Find(slab.HashOf(item), item)
-	if !q.fifo.timed || r == nil {
-		return 0, 0, false
-	}
-	s := q.fifo.stamps.At(q.fifo.items.Index(at))
-	return s.added, s.started, true
+	return q.fifo.Times(slab.HashOf(item), item)
 }
 
 // FIFO returns the queue below, if it is a Typed.
@@ -368,7 +184,7 @@ func (q *TypedRateLimiting[T]) Attempts() int {
 func (q *Typed[T]) Held() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.fifo.held)
+	return q.fifo.Held()
 }
 
 // Waiting returns how many items wait for their time.
@@ -435,7 +251,7 @@ func (q *TypedDelaying[T]) CheckInvariants() error {
 	for p := uint32(0); q.oneEntry && int(p) < q.agenda.nodes.N; p++ {
 		item := q.agenda.items.Records.At(q.agenda.nodes.At(p).ref).Item
 		q.typed.mu.Lock()
-		errs.That(!q.typed.fifo.isQueued(slab.HashOf(item), item), "%v is queued and waits", item)
+		errs.That(!q.typed.fifo.IsQueued(slab.HashOf(item), item), "%v is queued and waits", item)
 		q.typed.mu.Unlock()
 	}
 	return errs.Err()
@@ -444,25 +260,21 @@ func (q *TypedDelaying[T]) CheckInvariants() error {
 // Sizes returns the bytes of a record for strings, an index slot, a waiting
 // node and the times of an item.
 func Sizes() (record_, slot_, node_, stamp_ uintptr) {
-	return unsafe.Sizeof(slab.Record[string, links]{}), unsafe.Sizeof(slab.Slot{}), unsafe.Sizeof(node{}), unsafe.Sizeof(stamp{})
+	record_, stamp_ = fifo.Sizes()
+	return record_, unsafe.Sizeof(slab.Slot{}), unsafe.Sizeof(node{}), stamp_
 }
 
 // ResetProvider undoes SetProvider.
 func ResetProvider() { defaultProvider.Store(nil) }
 
 // Room returns for how many items the queue has records.
-func (q *Typed[T]) Room() int { return q.fifo.items.Records.N }
+func (q *Typed[T]) Room() int { return q.fifo.Items.Records.N }
 
 // Watchers returns how many contexts are kept for an item.
 func (q *Typed[T]) Watchers(item T) (n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for w, ok := q.fifo.watchers[item]; ok; w, ok = *w.more, true {
-		if n++; w.more == nil {
-			break
-		}
-	}
-	return n
+	return q.fifo.Watchers(item)
 }
 
 // CheckInvariants returns what is wrong with the limiter, or nil.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed16c08ea7/workqueue/internal/fifo"
 	"github.com/seed16c08ea7/workqueue/internal/slab"
 )
 
@@ -101,7 +102,7 @@ func (w *timing) begin() time.Duration {
 // item due later. The next ones do not: calls without end would put the item off for ever. From
 // then on debounce cannot put the item off beyond the given time. Of two priorities the item
 // keeps the higher. schedule takes O(log n) time in the number of items.
-func (a *agenda[T]) schedule(hash uint32, item T, now time.Duration, w *timing, p *placement) (first bool) {
+func (a *agenda[T]) schedule(hash uint32, item T, now time.Duration, w *timing, p *fifo.Placement) (first bool) {
 	at, r := a.items.Find(hash, item)
 	state := waiting
 	if w.strict {
@@ -111,7 +112,7 @@ func (a *agenda[T]) schedule(hash uint32, item T, now time.Duration, w *timing, 
 		return a.push(a.insert(at, hash, item, now, state, w, p), w.begin())
 	}
 	n := a.nodes.At(r.Pos)
-	if p.number() > a.priority(n.ref) {
+	if p.Number() > a.priority(n.ref) {
 		a.setRank(n.ref, r, p)
 	}
 	due := w.begin()
@@ -133,7 +134,7 @@ func (a *agenda[T]) schedule(hash uint32, item T, now time.Duration, w *timing, 
 
 // reschedule makes the item due at the given time, earlier or later than before. The
 // placement is for a new item; a waiting item keeps its placement.
-func (a *agenda[T]) reschedule(hash uint32, item T, now time.Duration, w *timing, p *placement) (first bool) {
+func (a *agenda[T]) reschedule(hash uint32, item T, now time.Duration, w *timing, p *fifo.Placement) (first bool) {
 	at, r := a.items.Find(hash, item)
 	if r == nil {
 		return a.push(a.insert(at, hash, item, now, waiting, w, p), w.begin())
@@ -146,7 +147,7 @@ func (a *agenda[T]) reschedule(hash uint32, item T, now time.Duration, w *timing
 // after latest. Of the latest times of several calls the first counts. The due time from a
 // schedule or a reschedule is a promise: debounce can only make such an item due earlier.
 // The placement is for a new item, see reschedule.
-func (a *agenda[T]) debounce(hash uint32, item T, now time.Duration, w *timing, p *placement) (first bool) {
+func (a *agenda[T]) debounce(hash uint32, item T, now time.Duration, w *timing, p *fifo.Placement) (first bool) {
 	at, r := a.items.Find(hash, item)
 	if r == nil {
 		latest := w.latest
@@ -188,15 +189,15 @@ func (a *agenda[T]) floorOf(hash uint32, item T, strictly bool) (waits bool, flo
 
 // insert makes a record for an item that is not in the agenda. The caller then calls push
 // with the record.
-func (a *agenda[T]) insert(at, hash uint32, item T, now time.Duration, s slab.State, w *timing, p *placement) (ref uint32) {
+func (a *agenda[T]) insert(at, hash uint32, item T, now time.Duration, s slab.State, w *timing, p *fifo.Placement) (ref uint32) {
 	ref, r := a.items.InsertAny(at, hash, item)
 	r.State = s
 	a.setRank(ref, r, p)
 	if w.floor > 0 || a.extras != nil && a.extras.floors.Has(ref) {
 		a.makeExtras().floors.Put(ref, w.floor)
 	}
-	if p != nil && p.weight > 0 {
-		a.makeExtras().groups.Put(ref, groupOfWait{p.group, p.weight, p.limit})
+	if p != nil && p.Weight > 0 {
+		a.makeExtras().groups.Put(ref, groupOfWait{p.Group, p.Weight, p.Limit})
 	}
 	switch {
 	case !a.timed:
@@ -230,7 +231,7 @@ func (a *agenda[T]) move(p uint32, due time.Duration) (first bool) {
 // pop removes the earliest item; the agenda must not be empty. It returns the item, the
 // hash, which pop has computed anyway, and the placement, if the caller gives memory for a
 // placement. It takes O(log n) time.
-func (a *agenda[T]) pop(memory *placement) (hash uint32, item T, p *placement) {
+func (a *agenda[T]) pop(memory *fifo.Placement) (hash uint32, item T, p *fifo.Placement) {
 	ref := a.nodes.At(0).ref
 	item = a.items.Records.At(ref).Item
 	if memory != nil {
@@ -243,7 +244,7 @@ func (a *agenda[T]) pop(memory *placement) (hash uint32, item T, p *placement) {
 
 // remove removes the item, and reports whether the agenda had the item. It returns the
 // placement, if the caller gives memory for a placement. It takes O(log n) time.
-func (a *agenda[T]) remove(hash uint32, item T, memory *placement) (p *placement, ok bool) {
+func (a *agenda[T]) remove(hash uint32, item T, memory *fifo.Placement) (p *fifo.Placement, ok bool) {
 	at, r := a.items.Find(hash, item)
 	if r == nil {
 		return nil, false
@@ -425,11 +426,17 @@ func (a *agenda[T]) makeExtras() *extras {
 	return a.extras
 }
 
+// namedWait is the note of a record that waits for an add with a named priority.
+const namedWait = 1
+
 // setRank notes the rank of a record. insert calls setRank for every new record: an item
 // before, with the same index, may have left another priority.
-func (a *agenda[T]) setRank(ref uint32, r *slab.Record[T, slab.None], p *placement) {
-	r.Note = p.bit(namedNote)
-	if priority := p.number(); priority != 0 || a.extras != nil && a.extras.priorities.Has(ref) {
+func (a *agenda[T]) setRank(ref uint32, r *slab.Record[T, slab.None], p *fifo.Placement) {
+	r.Note = 0
+	if p != nil && p.Named {
+		r.Note = namedWait
+	}
+	if priority := p.Number(); priority != 0 || a.extras != nil && a.extras.priorities.Has(ref) {
 		a.makeExtras().priorities.Put(ref, priority)
 	}
 }
@@ -441,22 +448,22 @@ func (a *agenda[T]) priority(ref uint32) int {
 	return a.extras.priorities.Get(ref)
 }
 
-func (a *agenda[T]) rank(ref uint32) rank {
-	return rank{a.priority(ref), a.items.Records.At(ref).Note != 0}
+func (a *agenda[T]) rank(ref uint32) fifo.Rank {
+	return fifo.Rank{Priority: a.priority(ref), Named: a.items.Records.At(ref).Note == namedWait}
 }
 
 // placement writes the placement of a record into the memory of the caller, and returns nil
 // for the placement of a plain add.
-func (a *agenda[T]) placement(ref uint32, memory *placement) *placement {
-	*memory = placement{rank: a.rank(ref)}
+func (a *agenda[T]) placement(ref uint32, memory *fifo.Placement) *fifo.Placement {
+	*memory = fifo.Placement{Rank: a.rank(ref)}
 	if a.extras != nil {
 		g := a.extras.groups.Get(ref)
-		memory.group, memory.weight, memory.limit = g.name, g.weight, g.limit
+		memory.Group, memory.Weight, memory.Limit = g.name, g.weight, g.limit
 	}
-	if *memory == (placement{}) {
+	if *memory == (fifo.Placement{}) {
 		return nil
 	}
-	memory.waited = true
+	memory.Waited = true
 	return memory
 }
 

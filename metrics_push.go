@@ -185,7 +185,7 @@ func (q *Typed[T]) putBack(item T, waited time.Duration) {
 	added := q.metrics.now() - waited
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.fifo.putBack(item, added)
+	q.fifo.PutBack(item, added)
 	q.settle()
 }
 
@@ -217,7 +217,7 @@ func (q *Typed[T]) startReports(timer clock.Timer) {
 func (q *Typed[T]) enterReports() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.fifo.closed || q.reporter.running.Swap(true) {
+	if q.fifo.Closed || q.reporter.running.Swap(true) {
 		return false
 	}
 	if q.reporter.stop == nil {
@@ -268,7 +268,7 @@ func (q *Typed[T]) reportOnce(timer clock.Timer) (over bool) {
 func (q *Typed[T]) endReports() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.fifo.held) > 0 {
+	if q.fifo.Held() > 0 {
 		return false
 	}
 	q.reporter.running.Store(false)
@@ -282,5 +282,5 @@ func (q *Typed[T]) inFlight() (total, longest time.Duration) {
 	now := q.metrics.now()
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.fifo.inFlight(now)
+	return q.fifo.InFlight(now)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 	"weak"
 
+	"github.com/seed16c08ea7/workqueue/internal/fifo"
 	"github.com/seed16c08ea7/workqueue/internal/histogram"
 )
 
@@ -72,11 +73,6 @@ type PartStats[K comparable] struct {
 	// group. An item raised behind younger items may be older.
 	OldestItem time.Duration
 }
-
-// maxNamed is how many priorities, or groups, have a part of their own. They become values of
-// labels, and a label with a value for each tenant of a cluster would bring a metrics store
-// down.
-const maxNamed = 25
 
 // DurationStats says how many durations of each length were observed.
 type DurationStats struct {
@@ -153,12 +149,12 @@ func mergeParts[K comparable](parts, more []PartStats[K], order func(a, b PartSt
 		}
 		return order(a, b)
 	})
-	if len(all) > maxNamed {
+	if len(all) > fifo.MaxNamed {
 		rest := PartStats[K]{Others: true}
-		for _, p := range all[maxNamed:] {
+		for _, p := range all[fifo.MaxNamed:] {
 			rest.add(p)
 		}
-		all = append(all[:maxNamed], rest)
+		all = append(all[:fifo.MaxNamed], rest)
 	}
 	return all
 }
@@ -225,26 +221,26 @@ func (q *Typed[T]) observeDurations(empty histogram.Histogram) {
 
 // stats returns the state of the queue.
 func (q *Typed[T]) stats() QueueStats {
-	now := q.metrics.now()
-	s := q.statsOf(now)
-	q.addBreakdown(&s, now)
+	v := fifo.Survey{Now: q.metrics.now()}
+	s := q.statsOf(&v)
+	q.addBreakdown(&s, &v)
 	return s
 }
 
 // statsOf returns the stats without ages and groups. The time is proportional to the number of
 // held items, and with a storage to the number of all items. The caller has read the clock
 // before.
-func (q *Typed[T]) statsOf(now time.Duration) QueueStats {
+func (q *Typed[T]) statsOf(v *fifo.Survey) QueueStats {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	s := QueueStats{
-		ByPriority: q.fifo.levels(),
-		Depth:      q.fifo.len() + q.fifo.heldAgain(),
-		InFlight:   len(q.fifo.held),
-		OldestItem: q.fifo.oldest(now),
-		Paced:      q.pace.KeptBack(now),
+		Depth:      q.fifo.Len() + q.fifo.HeldAgain(),
+		InFlight:   q.fifo.Held(),
+		OldestItem: q.fifo.Oldest(v.Now),
+		Paced:      q.pace.KeptBack(v.Now),
 	}
-	s.Unfinished, s.LongestRunning = q.fifo.inFlight(now)
+	s.Unfinished, s.LongestRunning = q.fifo.InFlight(v.Now)
+	v.Levels = q.fifo.Levels()
 	if q.durations != nil { // Not all adds are counted in other queues.
 		s.Adds, s.Duplicates = q.adds, q.duplicates
 		s.Latency = DurationStats(q.durations.queued.Read())
@@ -256,20 +252,27 @@ func (q *Typed[T]) statsOf(now time.Duration) QueueStats {
 // addBreakdown adds the ages and the groups, by a look at each lane. There can be as many lanes
 // as items. So addBreakdown gives the lock back now and then. All other stats are of the same
 // instant.
-func (q *Typed[T]) addBreakdown(s *QueueStats, now time.Duration) {
-	v := survey{now: now, levels: s.ByPriority}
-	for !q.survey(&v) {
+func (q *Typed[T]) addBreakdown(s *QueueStats, v *fifo.Survey) {
+	for !q.survey(v) {
 	}
-	s.ByPriority, s.ByGroup = v.levels, v.groups.parts(s.Depth, s.InFlight)
+	s.ByPriority, s.ByGroup = partStats(v.Levels), partStats(v.Groups(s.Depth, s.InFlight))
 	for _, p := range s.ByPriority {
 		s.OldestItem = max(s.OldestItem, p.OldestItem)
 	}
 }
 
-func (q *Typed[T]) survey(v *survey) (over bool) {
+func partStats[K comparable](parts []fifo.Part[K]) (stats []PartStats[K]) {
+	stats = slices.Grow(stats, len(parts))
+	for _, p := range parts {
+		stats = append(stats, PartStats[K](p))
+	}
+	return stats
+}
+
+func (q *Typed[T]) survey(v *fifo.Survey) (over bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.fifo.survey(v)
+	return q.fifo.Survey(v)
 }
 
 // retire tells a StateProvider that the queue has ended.
@@ -283,7 +286,7 @@ func (q *Typed[T]) retire() {
 func (q *Typed[T]) abandoned() Totals {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return Totals{QueuedTotal: q.fifo.len(), InFlightTotal: len(q.fifo.held)}
+	return Totals{QueuedTotal: q.fifo.Len(), InFlightTotal: q.fifo.Held()}
 }
 
 // delayMetrics are counted by a delaying queue, and by a rate limiting queue above, in the state
@@ -375,16 +378,16 @@ func (m *delayMetrics) forRun() *resultCounts {
 // stats returns the state of the queue.
 func (q *TypedDelaying[T]) stats() QueueStats {
 	if q.metrics.layers&LayerQueue == 0 {
-		return q.statsOf(nil, 0)
+		return q.statsOf(nil, nil)
 	}
 	return q.statsWith(q.typed)
 }
 
 // statsWith returns the state of the queue and of the FIFO below.
 func (q *TypedDelaying[T]) statsWith(typed *Typed[T]) QueueStats {
-	now := typed.metrics.now() // Foreign code, perhaps, and so without a lock.
-	s := q.statsOf(typed, now)
-	typed.addBreakdown(&s, now)
+	v := fifo.Survey{Now: typed.metrics.now()} // Foreign code, perhaps, and so without a lock.
+	s := q.statsOf(typed, &v)
+	typed.addBreakdown(&s, &v)
 	return s
 }
 
@@ -393,11 +396,11 @@ func (q *TypedDelaying[T]) statsWith(typed *Typed[T]) QueueStats {
 //
 // Both locks are held at once, so that the sums agree. Between two critical sections an item
 // could become due, and would be in Waiting and in Depth, or in neither.
-func (q *TypedDelaying[T]) statsOf(typed *Typed[T], now time.Duration) (s QueueStats) {
+func (q *TypedDelaying[T]) statsOf(typed *Typed[T], v *fifo.Survey) (s QueueStats) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if typed != nil {
-		s = typed.statsOf(now)
+		s = typed.statsOf(v)
 	}
 	s.Waiting = q.agenda.len()
 	q.metrics.readInto(&s)

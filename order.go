@@ -1,6 +1,10 @@
 package workqueue
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/seed16c08ea7/workqueue/internal/fifo"
+)
 
 // Order says which queued item is handed out next. The zero value hands out the highest
 // priority first, and items of one priority in the order in which they were added: a
@@ -77,87 +81,45 @@ func (o *Order[T]) isSet() bool {
 // asks reports whether a function has to be asked about each item.
 func (o *Order[T]) asks() bool { return o.Priority != nil || o.Group != nil }
 
-// A rank is the priority of an add, and whether the add has named the priority. If not, the
-// number is the answer of the order.
-type rank struct {
-	priority int
-	named    bool
-}
-
 // rankOf returns the rank for the Priority of [AddOptions].
-func rankOf(priority *int) rank {
+func rankOf(priority *int) fifo.Rank {
 	if priority == nil {
-		return rank{}
+		return fifo.Rank{}
 	}
-	return rank{*priority, true}
+	return fifo.Rank{Priority: *priority, Named: true}
 }
 
-// pointer is the inverse of rankOf.
-func (k rank) pointer() *int {
-	if !k.named {
+// priorityOf is the inverse of rankOf.
+func priorityOf(k fifo.Rank) *int {
+	if !k.Named {
 		return nil
 	}
-	return &k.priority
-}
-
-// A placement says to which lane an add belongs: its rank, and the answers of the functions of
-// the Order. A nil *placement belongs to a plain add in a queue without such functions.
-type placement struct {
-	rank
-	group         string
-	weight, limit int // of the group; a weight of 0 means that the Order has no groups
-
-	// waited means that the answers are as old as the begin of a wait. Later adds may have
-	// changed the weight and the limit of the group.
-	waited bool
-}
-
-// number returns the priority, 0 for a plain add.
-func (p *placement) number() int {
-	if p == nil {
-		return 0
-	}
-	return p.priority
-}
-
-// setRank replaces the priority that the order has answered. A nil placement has the rank 0.
-func (p *placement) setRank(k rank) {
-	if p != nil {
-		p.rank = k
-	}
-}
-
-// rankOf returns the rank, that of a plain add for nil.
-func (p *placement) rankOf() rank {
-	if p == nil {
-		return rank{}
-	}
-	return p.rank
+	return &k.Priority
 }
 
 // place asks the functions about an item and notes the answers in p, which must be zero. It
 // returns p, or nil for a plain add without functions.
-func (o *Order[T]) place(p *placement, item T, k rank) *placement {
-	if !k.named && !o.asks() {
+func (o *Order[T]) place(p *fifo.Placement, item T, k fifo.Rank) *fifo.Placement {
+	if !k.Named && !o.asks() {
 		return nil
 	}
-	p.rank = k
-	if !k.named && o.Priority != nil {
-		p.priority = o.Priority(item)
+	p.Rank = k
+	if !k.Named && o.Priority != nil {
+		p.Priority = o.Priority(item)
 	}
 	if o.Group != nil {
-		p.group = o.Group(item)
-		p.weight, p.limit = o.shareOf(p.group)
+		p.Group = o.Group(item)
+		p.Weight, p.Limit = o.shareOf(p.Group)
 	}
 	return p
 }
 
 // rankOnly is place without functions.
-func rankOnly(p *placement, k rank) *placement {
-	if !k.named {
+func rankOnly(p *fifo.Placement, k fifo.Rank) *fifo.Placement {
+	if !k.Named {
 		return nil
 	}
-	p.rank = k
+	p.Rank = k
 	return p
 }
 
@@ -179,11 +141,11 @@ func (o *Order[T]) shareOf(group string) (weight, limit int) {
 
 // placeAll asks about all items, before any of them is added: a panic adds none. It returns
 // nil if all have the same placement, for which nothing is asked.
-func (o *Order[T]) placeAll(items []T, k rank) (each []placement) {
-	if o.Group == nil && (k.named || o.Priority == nil) {
+func (o *Order[T]) placeAll(items []T, k fifo.Rank) (each []fifo.Placement) {
+	if o.Group == nil && (k.Named || o.Priority == nil) {
 		return nil
 	}
-	each = make([]placement, len(items))
+	each = make([]fifo.Placement, len(items))
 	for i, item := range items {
 		o.place(&each[i], item, k)
 	}

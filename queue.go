@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"hash/maphash"
 	"iter"
-	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"golang.org/x/time/rate"
 	"k8s.io/utils/clock"
 
+	"github.com/seed16c08ea7/workqueue/internal/fifo"
 	"github.com/seed16c08ea7/workqueue/internal/gate"
 	"github.com/seed16c08ea7/workqueue/internal/slab"
 )
@@ -95,16 +95,16 @@ type Typed[T comparable] struct {
 	durations        *durations // nil unless a provider reads the queue
 	adds, duplicates uint64
 
-	// shut is a copy of fifo.closed for ShuttingDown, which takes no lock. It is written
+	// shut is a copy of fifo.Closed for ShuttingDown, which takes no lock. It is written
 	// with mu held.
 	shut atomic.Bool
 
 	mu sync.Mutex
 	// The fields below are guarded by mu. A method ends its critical section by settle and
 	// Unlock. Where a [Queue] may be called, both are written out and not deferred: after a
-	// panic of the Queue, the storage has called both already, see storage.
+	// panic of the Queue, the storage has called both already, see unlock.
 
-	fifo fifo[T]
+	fifo fifo.FIFO[T]
 
 	// Workers park on wake, a channel with room for one token. Whenever mu is free:
 	//
@@ -122,7 +122,7 @@ type Typed[T comparable] struct {
 	// A worker that finds an item and no token of Pace becomes the keeper of the pacer, parks
 	// with a timer, and looks again. While there are items and a keeper, nobody is woken.
 	//
-	// Drains and calls of WaitIdle wait for idling. While idling is not nil, fifo.idle() is
+	// Drains and calls of WaitIdle wait for idling. While idling is not nil, fifo.Idle() is
 	// false.
 	wake   chan struct{}
 	parked int32 // workers that sleep or are about to sleep
@@ -144,25 +144,26 @@ func NewTypedWithConfig[T comparable](config TypedQueueConfig[T]) *Typed[T] {
 // newTyped makes a queue with the provider p, which is the result of providerFor.
 func newTyped[T comparable](config TypedQueueConfig[T], p MetricsProvider) *Typed[T] {
 	q := &Typed[T]{}
-	q.fifo.reflexive = slab.Reflexive(reflect.TypeFor[T]())
 	order := config.Order
 	order.check()
+	machine := fifo.Config[T]{
+		OldestEvery: order.OldestEvery, GroupsFirst: order.GroupsFirst,
+		Grouped: order.Group != nil, Limited: order.MaxInFlight != nil,
+	}
 	if config.Queue != nil {
 		mustBeUnset("Queue", configField{"Order", order.isSet()})
-		q.fifo.storage = &storage[T]{queue: config.Queue, unlock: q.unlock}
+		machine.Queue, machine.Unlock = config.Queue, q.unlock
 	}
 	if order.asks() {
 		q.order = &order
-	}
-	if order.Group != nil || order.OldestEvery > 0 {
-		q.fifo.order(newLanes(order.OldestEvery, order.GroupsFirst, order.Group != nil, order.MaxInFlight != nil))
 	}
 	config.KeepTimes = config.KeepTimes || config.Pace != nil
 	q.measure(config, p)
 	if config.Pace != nil {
 		q.pace = gate.NewPacer(config.Pace, q.metrics.clock, q.metrics.epoch)
 	}
-	q.fifo.timed = q.metrics != nil
+	machine.Timed = q.metrics != nil
+	q.fifo.Init(machine)
 	q.detour = q.metrics != nil || q.order != nil
 	return q
 }
@@ -176,21 +177,21 @@ func newTyped[T comparable](config TypedQueueConfig[T], p MetricsProvider) *Type
 func (q *Typed[T]) Add(item T) {
 	hash := uint32(maphash.Comparable(slab.HashSeed, item)) // HashOf is not inlined.
 	if q.detour {
-		q.addSlow(hash, item, rank{})
+		q.addSlow(hash, item, fifo.Rank{})
 		return
 	}
 	if !q.mu.TryLock() {
 		gate.LockSoon(&q.mu)
 	}
-	at, r := q.fifo.items.Probe(q.fifo.items.Slots, hash, item)
-	if r == nil && q.fifo.items.Old != nil {
-		r = q.fifo.items.Fetch(at, hash, item)
+	at, r := q.fifo.Items.Probe(q.fifo.Items.Slots, hash, item)
+	if r == nil && q.fifo.Items.Old != nil {
+		r = q.fifo.Items.Fetch(at, hash, item)
 	}
 	if r == nil {
-		q.fifo.add(at, hash, item, 0, nil)
+		q.fifo.Add(at, hash, item, 0, nil)
 		q.settle()
-	} else if r.State != queued || r.X.lane != 0 {
-		q.fifo.addAgain(at, r, 0, nil)
+	} else if !q.fifo.Ignores(r) {
+		q.fifo.AddAgain(at, r, 0, nil)
 		q.settle()
 	}
 	q.mu.Unlock()
@@ -198,15 +199,15 @@ func (q *Typed[T]) Add(item T) {
 
 // addSlow is Add with a rank, for any queue, and reports whether the queue took the item.
 // It asks the order and reads the clock before it takes the lock: both are foreign code.
-func (q *Typed[T]) addSlow(hash uint32, item T, k rank) (taken bool) {
-	var place placement
+func (q *Typed[T]) addSlow(hash uint32, item T, k fifo.Rank) (taken bool) {
+	var place fifo.Placement
 	p := q.place(&place, item, k)
 	now := q.metrics.now()
 	if !q.mu.TryLock() {
 		gate.LockSoon(&q.mu)
 	}
 	added := q.addLocked(hash, item, now, p)
-	taken = !q.fifo.closed
+	taken = !q.fifo.Closed
 	q.settle()
 	q.mu.Unlock()
 	if added && q.metrics != nil {
@@ -216,7 +217,7 @@ func (q *Typed[T]) addSlow(hash uint32, item T, k rank) (taken bool) {
 }
 
 // place asks the order about an item, see [Order.place].
-func (q *Typed[T]) place(p *placement, item T, k rank) *placement {
+func (q *Typed[T]) place(p *fifo.Placement, item T, k fifo.Rank) *fifo.Placement {
 	if q.order != nil {
 		return q.order.place(p, item, k)
 	}
@@ -225,26 +226,26 @@ func (q *Typed[T]) place(p *placement, item T, k rank) *placement {
 
 // addLocked adds an item. The caller holds q.mu, settles, and observes the metrics of the
 // add.
-func (q *Typed[T]) addLocked(hash uint32, item T, now time.Duration, p *placement) (added bool) {
-	at, r := q.fifo.items.Probe(q.fifo.items.Slots, hash, item) // Find is not inlined.
-	if r == nil && q.fifo.items.Old != nil {
-		r = q.fifo.items.Fetch(at, hash, item)
+func (q *Typed[T]) addLocked(hash uint32, item T, now time.Duration, p *fifo.Placement) (added bool) {
+	at, r := q.fifo.Items.Probe(q.fifo.Items.Slots, hash, item) // Find is not inlined.
+	if r == nil && q.fifo.Items.Old != nil {
+		r = q.fifo.Items.Fetch(at, hash, item)
 	}
 	if r == nil {
-		added = q.fifo.add(at, hash, item, now, p)
+		added = q.fifo.Add(at, hash, item, now, p)
 	} else {
-		added = q.fifo.addAgain(at, r, now, p)
+		added = q.fifo.AddAgain(at, r, now, p)
 	}
 	if added {
 		q.adds++
-	} else if !q.fifo.closed {
+	} else if !q.fifo.Closed {
 		q.duplicates++
 	}
 	return added
 }
 
 // AddAll adds the items in the given order, see [Typed.AddWith].
-func (q *Typed[T]) AddAll(items ...T) (taken int) { return q.addAll(items, rank{}) }
+func (q *Typed[T]) AddAll(items ...T) (taken int) { return q.addAll(items, fifo.Rank{}) }
 
 // AddOptions say when and with which priority AddWith adds items. The zero value means a
 // plain Add.
@@ -298,9 +299,9 @@ func (q *Typed[T]) AddWith(options AddOptions, items ...T) (taken int) {
 
 // checkRank panics if a priority is named and a [Queue] stores the items. A queue that
 // ignored the priority would hand out urgent items in any order, and nobody would be told.
-func (q *Typed[T]) checkRank(k rank) {
-	if k.named && q.fifo.storage != nil {
-		panic(fmt.Sprintf("workqueue: AddWith with priority %d: the queue stores its items in a %T, which knows no priorities", k.priority, q.fifo.storage.queue))
+func (q *Typed[T]) checkRank(k fifo.Rank) {
+	if k.Named && q.fifo.Queue() != nil {
+		panic(fmt.Sprintf("workqueue: AddWith with priority %d: the queue stores its items in a %T, which knows no priorities", k.Priority, q.fifo.Queue()))
 	}
 }
 
@@ -309,14 +310,14 @@ const addsAtOnce = 1024
 
 // addAll hashes all items and asks the order about all items before the first add: both can
 // panic.
-func (q *Typed[T]) addAll(items []T, k rank) (taken int) {
+func (q *Typed[T]) addAll(items []T, k fifo.Rank) (taken int) {
 	var few [64]uint32
 	hashes := few[:0]
 	for _, item := range items {
 		hashes = append(hashes, slab.HashOf(item))
 	}
-	var same placement
-	var each []placement
+	var same fifo.Placement
+	var each []fifo.Placement
 	if q.order != nil {
 		each = q.order.placeAll(items, k)
 	}
@@ -335,7 +336,7 @@ func (q *Typed[T]) addAll(items []T, k rank) (taken int) {
 // addPiece adds items in one critical section. p is the placement of all items; each, if
 // not nil, has a placement for each item. addPiece waits for the lock by Lock, and not by
 // LockSoon as Add does: a caller with many items does not mind some microseconds.
-func (q *Typed[T]) addPiece(items []T, hashes []uint32, p *placement, each []placement) (taken int) {
+func (q *Typed[T]) addPiece(items []T, hashes []uint32, p *fifo.Placement, each []fifo.Placement) (taken int) {
 	now := q.metrics.now()
 	n := 0
 	q.mu.Lock()
@@ -347,7 +348,7 @@ func (q *Typed[T]) addPiece(items []T, hashes []uint32, p *placement, each []pla
 			n++
 		}
 	}
-	if !q.fifo.closed {
+	if !q.fifo.Closed {
 		taken = len(items)
 	}
 	q.settle()
@@ -360,7 +361,7 @@ func (q *Typed[T]) addPiece(items []T, hashes []uint32, p *placement, each []pla
 // again. The number is out of date when Len returns; a decision based on Len is a race.
 func (q *Typed[T]) Len() int {
 	q.mu.Lock()
-	n := q.fifo.size()
+	n := q.fifo.Size()
 	q.mu.Unlock()
 	return n
 }
@@ -378,7 +379,7 @@ func (q *Typed[T]) Get() (item T, shutdown bool) {
 	if !q.mu.TryLock() {
 		gate.LockSoon(&q.mu)
 	}
-	item, _, ok := q.fifo.take(0)
+	item, _, ok := q.fifo.Take(0)
 	if !ok {
 		return q.stay()
 	}
@@ -413,7 +414,7 @@ func (q *Typed[T]) GetInfo(ctx context.Context) (ItemInfo[T], error) {
 	}
 	return ItemInfo[T]{
 		Item: item, State: ItemInFlight, Age: r.waited,
-		Priority: r.rank.priority, PriorityNamed: r.rank.named,
+		Priority: r.rank.Priority, PriorityNamed: r.rank.Named,
 	}, nil
 }
 
@@ -442,11 +443,11 @@ func (q *Typed[T]) Done(item T) {
 	if !q.mu.TryLock() {
 		gate.LockSoon(&q.mu)
 	}
-	at, r := q.fifo.items.Probe(q.fifo.items.Slots, hash, item)
-	if r == nil && q.fifo.items.Old != nil {
-		r = q.fifo.items.Fetch(at, hash, item)
+	at, r := q.fifo.Items.Probe(q.fifo.Items.Slots, hash, item)
+	if r == nil && q.fifo.Items.Old != nil {
+		r = q.fifo.Items.Fetch(at, hash, item)
 	}
-	q.fifo.done(at, r, 0)
+	q.fifo.Done(at, r, 0)
 	q.settle()
 	q.mu.Unlock()
 }
@@ -455,8 +456,8 @@ func (q *Typed[T]) Done(item T) {
 func (q *Typed[T]) doneTimed(hash uint32, item T) {
 	now := q.metrics.now()
 	gate.LockSoon(&q.mu)
-	at, r := q.fifo.items.Find(hash, item)
-	worked, ok := q.fifo.done(at, r, now)
+	at, r := q.fifo.Items.Find(hash, item)
+	worked, ok := q.fifo.Done(at, r, now)
 	if ok && q.durations != nil {
 		q.durations.held.Observe(worked)
 	}
@@ -487,9 +488,9 @@ func (q *Typed[T]) Remove(item T) bool {
 // RemoveFunc.
 func (q *Typed[T]) remove(hash uint32, item T, fully bool) bool {
 	q.mu.Lock()
-	removed := q.fifo.remove(hash, item)
+	removed := q.fifo.Remove(hash, item)
 	if fully {
-		q.fifo.letGoOfHeld(hash, item)
+		q.fifo.LetGoOfHeld(hash, item)
 	}
 	q.settle()
 	q.mu.Unlock()
@@ -508,7 +509,7 @@ func (q *Typed[T]) remove(hash uint32, item T, fully bool) bool {
 // RemoveFunc takes time in proportion to the number of all items. Other calls go on meanwhile:
 // the lock is held for 256 items at a time, or for 100 µs to give memory back.
 func (q *Typed[T]) RemoveFunc(del func(item T) bool) (removed int) {
-	return removeWalked(&q.mu, &q.fifo.items, q.fifo.shrink, del, q.removeFully)
+	return removeWalked(&q.mu, &q.fifo.Items, q.fifo.Shrink, del, q.removeFully)
 }
 
 // ShutDown ends the queue: from now on Add does nothing, and Get returns shutdown == true
@@ -543,10 +544,10 @@ func (q *Typed[T]) ShutDownWithDrain() {
 func (q *Typed[T]) shutDown(drain bool) (drained <-chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !q.fifo.closed && q.reporter != nil && q.reporter.stop != nil {
+	if !q.fifo.Closed && q.reporter != nil && q.reporter.stop != nil {
 		close(q.reporter.stop)
 	}
-	q.fifo.closed = true
+	q.fifo.Closed = true
 	q.shut.Store(true) // With the lock held: shut never differs from closed.
 	if !drain {
 		q.endDrains()
@@ -620,7 +621,7 @@ func (q *Typed[T]) ReAddContext(ctx context.Context, item T) (context.Context, c
 		parent, release = context.WithCancel(ctx)
 	}
 	watched, cancel := context.WithCancelCause(parent)
-	if over := q.watch(hash, item, watcher{ctx: watched, cancel: cancel}); over != nil {
+	if over := q.watch(hash, item, fifo.Watcher{Ctx: watched, Cancel: cancel}); over != nil {
 		cancel(over)
 	}
 	if release != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/seed16c08ea7/workqueue/internal/fifo"
 	"github.com/seed16c08ea7/workqueue/internal/gate"
 )
 
@@ -47,7 +48,7 @@ func (q *Typed[T]) get(cancel <-chan struct{}) (item T, r receipt, err error) {
 //
 // stay keeps Get short, see BenchmarkCycle.
 func (q *Typed[T]) stay() (item T, shutdown bool) {
-	closed := q.fifo.closed
+	closed := q.fifo.Closed
 	if !closed {
 		q.enlist()
 	}
@@ -107,7 +108,7 @@ func (q *Typed[T]) receive(item T, r receipt, what took) (T, receipt, error) {
 // A receipt says how long an item was queued before its hand-out, and with which rank.
 type receipt struct {
 	waited time.Duration
-	rank   rank
+	rank   fifo.Rank
 }
 
 // A visit says how a worker comes to look for an item. A took says what the worker has
@@ -141,21 +142,21 @@ func (q *Typed[T]) tryTake(now time.Duration, how visit) (item T, r receipt, wha
 		gate.LockSoon(&q.mu)
 	}
 	q.arrive(how)
-	paced := q.pace != nil && how != visitUnpaced && q.fifo.ready() && !q.pace.Allow(now)
+	paced := q.pace != nil && how != visitUnpaced && q.fifo.Ready() && !q.pace.Allow(now)
 	var waited time.Duration
 	ok := false
 	if !paced {
-		item, waited, ok = q.fifo.take(now)
+		item, waited, ok = q.fifo.Take(now)
 	}
 	switch {
 	case ok:
 		what = tookItem
-		r = receipt{waited, q.fifo.taken}
+		r = receipt{waited, q.fifo.Taken}
 		if q.durations != nil {
 			q.durations.queued.Observe(waited)
 		}
 	case how <= visitUnpaced:
-	case q.fifo.closed && !paced:
+	case q.fifo.Closed && !paced:
 		what = tookEnd
 	default:
 		q.enlist()
@@ -245,7 +246,7 @@ func (q *Typed[T]) settleDue() {
 		q.waking = true
 		q.wake <- struct{}{}
 	}
-	if q.idling != nil && q.fifo.idle() {
+	if q.idling != nil && q.fifo.Idle() {
 		q.idling.idle = true
 		q.endDrains()
 	}
@@ -253,14 +254,14 @@ func (q *Typed[T]) settleDue() {
 
 // mayWake reports whether a woken worker would find an item or the end.
 func (q *Typed[T]) mayWake() bool {
-	if q.fifo.ready() {
+	if q.fifo.Ready() {
 		return q.pace == nil || !q.pace.Kept
 	}
-	return q.fifo.closed
+	return q.fifo.Closed
 }
 
 // unlock ends a critical section in which a method of a [Queue] has panicked or has ended
-// its goroutine, see storage. The fifo is consistent before each call of a Queue, so unlock
+// its goroutine. The fifo is consistent before each call of a Queue, so unlock
 // is an ordinary exit.
 func (q *Typed[T]) unlock() {
 	q.settle()

@@ -9,6 +9,8 @@ import (
 	"github.com/go-logr/logr"
 	"golang.org/x/time/rate"
 	"k8s.io/utils/clock"
+
+	"github.com/seed16c08ea7/workqueue/internal/fifo"
 )
 
 // TypedRateLimitingInterface is a [TypedDelayingInterface] with delays from a rate limiter.
@@ -185,12 +187,12 @@ func (q *TypedRateLimiting[T]) mustLimiter() TypedRateLimiter[T] {
 func (q *TypedRateLimiting[T]) AddRateLimited(item T) {
 	d := max(0, q.mustLimiter().When(item))
 	if !q.sealed.refuses(1) {
-		q.limit(item, d, rank{}, 0)
+		q.limit(item, d, fifo.Rank{}, 0)
 	}
 }
 
 // limit adds the item after the time d, which the limiter has said.
-func (q *TypedRateLimiting[T]) limit(item T, d time.Duration, k rank, m mode) (taken bool) {
+func (q *TypedRateLimiting[T]) limit(item T, d time.Duration, k fifo.Rank, m mode) (taken bool) {
 	if q.metrics != nil && !q.queue.ShuttingDown() {
 		q.metrics.observeLimit(d)
 	}
@@ -199,12 +201,12 @@ func (q *TypedRateLimiting[T]) limit(item T, d time.Duration, k rank, m mode) (t
 
 // addAfter is AddAfter with a rank, and reports whether the item was taken, see addBelow.
 // An add without a delay counts as a retry too, as in AddRateLimited.
-func (q *TypedRateLimiting[T]) addAfter(item T, duration time.Duration, k rank, m mode) (taken bool) {
+func (q *TypedRateLimiting[T]) addAfter(item T, duration time.Duration, k fifo.Rank, m mode) (taken bool) {
 	if d, ok := q.queue.(*TypedDelaying[T]); ok {
 		return d.addAfter(item, duration, k, m)
 	}
-	if k.named {
-		return below[withAdder[T]](q.queue, "AddWith").AddWith(AddOptions{After: duration, Priority: k.pointer()}, item) == 1
+	if k.Named {
+		return below[withAdder[T]](q.queue, "AddWith").AddWith(AddOptions{After: duration, Priority: priorityOf(k)}, item) == 1
 	}
 	q.queue.AddAfter(item, duration)
 	return true
@@ -311,9 +313,9 @@ func (q *TypedRateLimiting[T]) AddWith(options AddOptions, items ...T) (taken in
 }
 
 // addWith is AddWith without a limiter. A configured delaying queue may have no AddWith.
-func (q *TypedRateLimiting[T]) addWith(items []T, after time.Duration, k rank) (taken int) {
+func (q *TypedRateLimiting[T]) addWith(items []T, after time.Duration, k fifo.Rank) (taken int) {
 	if d, ok := q.queue.(*TypedDelaying[T]); ok {
-		return d.AddWith(AddOptions{After: after, Priority: k.pointer()}, items...)
+		return d.AddWith(AddOptions{After: after, Priority: priorityOf(k)}, items...)
 	}
 	if after <= 0 {
 		return addAllBelow[T](q.queue, items, k)

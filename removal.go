@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/seed16c08ea7/workqueue/internal/fifo"
 	"github.com/seed16c08ea7/workqueue/internal/slab"
 )
 
@@ -45,7 +46,7 @@ func (q *Typed[T]) removeFully(item T) bool {
 func (q *Typed[T]) isGone(hash uint32, item T) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.fifo.isGone(hash, item)
+	return q.fifo.IsGone(hash, item)
 }
 
 // removeFully removes an item from both layers for RemoveFunc.
@@ -80,29 +81,12 @@ func known(ctx context.Context) bool {
 	return reflect.TypeOf(ctx) == cancelContext
 }
 
-// A watcher is told of the next add of a held item: the add ends the context of the
-// watcher. An item may have more than one watcher.
-type watcher struct {
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	more   *watcher
-}
-
-// live returns the watchers whose contexts have not ended, nil for none. The zero watcher
-// counts as ended.
-func (w watcher) live() (more *watcher) {
-	if w.more != nil {
-		more = w.more.live()
-	}
-	if w.ctx == nil || w.ctx.Err() != nil {
-		return more
-	}
-	return &watcher{w.ctx, w.cancel, more}
-}
+// endings are the causes with which the contexts of watchers end.
+var endings = fifo.Endings{ReAdded: ErrReAdded, Removed: ErrRemoved}
 
 // watch keeps the watcher, or returns why the context of the watcher is over already.
-func (q *Typed[T]) watch(hash uint32, item T, w watcher) (over error) {
+func (q *Typed[T]) watch(hash uint32, item T, w fifo.Watcher) (over error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.fifo.watch(hash, item, w)
+	return q.fifo.Watch(hash, item, w, &endings)
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+
+	"github.com/seed16c08ea7/workqueue/internal/fifo"
 )
 
 // RunOptions are the options of [Run]. The zero value is valid: one worker, which retries
@@ -220,7 +222,7 @@ func ItemInfoFromContext[T comparable](ctx context.Context) (info ItemInfo[T], o
 	}
 	return ItemInfo[T]{
 		Item: c.item, State: ItemInFlight, Age: c.age,
-		Priority: c.rank.priority, PriorityNamed: c.rank.named,
+		Priority: c.rank.Priority, PriorityNamed: c.rank.Named,
 		Failures: c.run.failuresOf(c.item),
 	}, true
 }
@@ -235,7 +237,7 @@ type itemKey[T comparable] struct{}
 type itemContext[T comparable] struct {
 	run  *runner[T]
 	item T
-	rank rank          // of the hand-out
+	rank fifo.Rank     // of the hand-out
 	age  time.Duration // how long the item was queued before
 }
 

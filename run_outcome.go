@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/seed16c08ea7/workqueue/internal/fifo"
 	"github.com/seed16c08ea7/workqueue/internal/slab"
 )
 
@@ -278,7 +279,7 @@ func (w *worker[T]) addedAgain() bool {
 
 // add adds an item now, with a priority, below a seal, see again. ItemPace is not asked: the
 // item goes on with the hand-out that it had. An item that a RemoveFunc has let go of stays away.
-func (w *worker[T]) add(item T, k rank) {
+func (w *worker[T]) add(item T, k fifo.Rank) {
 	w.delaying.reAdd(slab.HashOf(item), item, k, planReAdd)
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/seed16c08ea7/workqueue/internal/fifo"
 	"github.com/seed16c08ea7/workqueue/internal/slab"
 )
 
@@ -20,7 +21,7 @@ type worker[T comparable] struct {
 	*runner[T]
 
 	item  T
-	rank  rank          // of the hand-out
+	rank  fifo.Rank     // of the hand-out
 	age   time.Duration // how long the item was queued before
 	holds bool          // item is held: Done is owed
 
@@ -88,7 +89,7 @@ func (w *worker[T]) letGo() {
 
 // odd reports whether the item at hand differs from itself.
 func (w *worker[T]) odd() bool {
-	return !w.typed.fifo.reflexive && !slab.Equal(w.item, w.item)
+	return !w.typed.fifo.Reflexive && !slab.Equal(w.item, w.item)
 }
 
 // advance goes on from the item at hand to the next one, and reports false if none will
@@ -103,7 +104,7 @@ func (w *worker[T]) advance() bool {
 	// A queue looks at the context before it looks for an item, so the context can have
 	// ended since. To handle the item would be a hand-out after the end, and to drop the
 	// item would lose it.
-	w.item, w.rank, w.age = info.Item, rank{info.Priority, info.PriorityNamed}, info.Age
+	w.item, w.rank, w.age = info.Item, fifo.Rank{Priority: info.Priority, Named: info.PriorityNamed}, info.Age
 	switch {
 	case w.intake.Err() == nil:
 		w.holds = true

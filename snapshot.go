@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed16c08ea7/workqueue/internal/fifo"
 	"github.com/seed16c08ea7/workqueue/internal/slab"
 )
 
@@ -112,10 +113,10 @@ func (q *Typed[T]) snapshot(limit int, now time.Duration) (s Snapshot[T]) {
 // visitItems visits the items of the queue for Items, and reports whether the visit goes on. The
 // clock is read by now, once for each piece of the walk.
 func (q *Typed[T]) visitItems(now func() time.Duration, visit func(ItemInfo[T]) bool) (more bool) {
-	for piece := range slab.Walk(&q.mu, &q.fifo.items, q.fifo.entryOf) {
+	for piece := range slab.Walk(&q.mu, &q.fifo.Items, q.fifo.EntryOf) {
 		at := now()
 		for _, e := range piece {
-			if !visit(e.info(at, q.metrics != nil)) {
+			if !visit(infoOf(e, at, q.metrics != nil)) {
 				return false
 			}
 		}
@@ -126,7 +127,7 @@ func (q *Typed[T]) visitItems(now func() time.Duration, visit func(ItemInfo[T]) 
 // visitWaiting visits the waiting items for Items.
 func (q *TypedDelaying[T]) visitWaiting(visit func(ItemInfo[T]) bool) {
 	type wait struct {
-		censusEntry[T]
+		fifo.Entry[T]
 		due time.Duration
 	}
 	timed := false
@@ -137,8 +138,8 @@ func (q *TypedDelaying[T]) visitWaiting(visit func(ItemInfo[T]) bool) {
 	for piece := range slab.Walk(&q.mu, &q.agenda.items, waitOf) {
 		now := q.now()
 		for _, w := range piece {
-			info := w.info(now, timed)
-			info.Due = q.epoch.Add(w.due)
+			info := infoOf(w.Entry, now, timed)
+			info.State, info.Due = ItemWaiting, q.epoch.Add(w.due)
 			if !visit(info) {
 				return
 			}
@@ -172,7 +173,7 @@ func (q *TypedDelaying[T]) collect(c *census[T]) {
 	defer q.mu.Unlock()
 	q.typed.mu.Lock()
 	defer q.typed.mu.Unlock()
-	q.typed.fifo.enterIn(c)
+	q.typed.fifo.EnterIn(&c.Census)
 	c.addWaiting(&q.agenda)
 }
 
@@ -228,23 +229,17 @@ func (s *ItemState) UnmarshalText(text []byte) error {
 // held, so only copying happens then. The memory is allocated before, and sorting
 // and describing come after.
 type census[T comparable] struct {
-	limit                  int
-	queued, held, waiting  []censusEntry[T]
-	order                  []node // of waiting, by their places there
-	lined                  int    // how many of queued are in the order of their hand-out
-	queuedTotal, heldTotal int
-	waitingTotal           int
-	timed                  bool // since when is known of waiting
+	fifo.Census[T]
+
+	waiting      []fifo.Entry[T]
+	order        []node // of waiting, by their places there
+	waitingTotal int
+	timed        bool // since when is known of waiting
 }
 
-// A censusEntry is a copied item, and smaller than an [ItemInfo]: less is copied with the lock
-// held.
-type censusEntry[T comparable] struct {
-	item  T
-	state ItemState
-	since time.Duration // if times are kept
-
-	rank rank
+// censusOf returns an empty census for so many items of each state.
+func censusOf[T comparable](limit int) census[T] {
+	return census[T]{Census: fifo.Census[T]{Limit: limit}}
 }
 
 // denseWaiting decides between two ways to find the first waiting items. To copy an
@@ -257,11 +252,11 @@ const denseWaiting = 16
 // sections. Then the memory does not suffice and is allocated with the lock held,
 // which is rare and only slower.
 func (q *Typed[T]) census(limit int) census[T] {
-	c := census[T]{limit: limitOf(limit)}
+	c := censusOf[T](limitOf(limit))
 	q.makeRoom(&c)
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.fifo.enterIn(&c)
+	q.fifo.EnterIn(&c.Census)
 	return c
 }
 
@@ -285,14 +280,14 @@ func (q *Typed[T]) makeRoom(c *census[T]) {
 func (q *Typed[T]) sizes() (queued, flying int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.fifo.len(), len(q.fifo.held)
+	return q.fifo.Len(), q.fifo.Held()
 }
 
 // makeRoom makes room for so many items, up to the limit for each state. What comes between
 // this and the census is appended, and allocated then.
 func (c *census[T]) makeRoom(queued, flying int) {
-	c.queued = roomFor[censusEntry[T]](min(queued, c.limit))
-	c.held = roomFor[censusEntry[T]](min(flying, c.limit))
+	c.Queued = roomFor[fifo.Entry[T]](min(queued, c.Limit))
+	c.Held = roomFor[fifo.Entry[T]](min(flying, c.Limit))
 }
 
 // roomFor returns a slice with room for n elements. It writes to the memory: fresh
@@ -306,10 +301,10 @@ func roomFor[E any](n int) []E {
 
 // makeRoomForWaiting makes room for what addWaiting will enter.
 func (c *census[T]) makeRoomForWaiting(waiting int) {
-	if waiting/denseWaiting > c.limit {
-		waiting = c.limit
+	if waiting/denseWaiting > c.Limit {
+		waiting = c.Limit
 	}
-	c.waiting, c.order = roomFor[censusEntry[T]](waiting), roomFor[node](waiting)
+	c.waiting, c.order = roomFor[fifo.Entry[T]](waiting), roomFor[node](waiting)
 }
 
 // addWaiting enters the first waiting items, or all of them if they are not many more
@@ -317,8 +312,8 @@ func (c *census[T]) makeRoomForWaiting(waiting int) {
 // agenda of one that is drained.
 func (c *census[T]) addWaiting(a *agenda[T]) {
 	c.waitingTotal, c.timed = a.len(), a.timed
-	if a.len()/denseWaiting > c.limit {
-		for _, n := range a.earliest(c.limit) {
+	if a.len()/denseWaiting > c.Limit {
+		for _, n := range a.earliest(c.Limit) {
 			c.enter(a, n)
 		}
 		return
@@ -338,10 +333,10 @@ func (c *census[T]) enter(a *agenda[T], n node) {
 }
 
 // entry copies the item of a record, with the lock held.
-func (a *agenda[T]) entry(ref uint32) censusEntry[T] {
-	e := censusEntry[T]{item: a.items.Records.At(ref).Item, state: ItemWaiting, rank: a.rank(ref)}
+func (a *agenda[T]) entry(ref uint32) fifo.Entry[T] {
+	e := fifo.Entry[T]{Item: a.items.Records.At(ref).Item, Rank: a.rank(ref)}
 	if a.timed {
-		e.since = *a.starts.At(ref)
+		e.Since = *a.starts.At(ref)
 	}
 	return e
 }
@@ -350,9 +345,9 @@ func (a *agenda[T]) entry(ref uint32) censusEntry[T] {
 // places are those of the hand-out, so only items that are in that order have one.
 // timed says whether that FIFO keeps times: otherwise Age is not known.
 func (c *census[T]) describe(s *Snapshot[T], now time.Duration, timed bool) {
-	s.QueuedTotal, s.InFlightTotal = c.queuedTotal, c.heldTotal
-	s.Queued, s.InFlight = infosOf(c.queued, now, timed), infosOf(c.held, now, timed)
-	for place := range s.Queued[:c.lined] {
+	s.QueuedTotal, s.InFlightTotal = c.QueuedTotal, c.HeldTotal
+	s.Queued, s.InFlight = infosOf(c.Queued, now, timed), infosOf(c.Held, now, timed)
+	for place := range s.Queued[:c.Lined] {
 		s.Queued[place].Position = 1 + place
 	}
 	s.sortInFlight()
@@ -363,30 +358,37 @@ func (c *census[T]) describe(s *Snapshot[T], now time.Duration, timed bool) {
 func (c *census[T]) describeWaiting(s *Snapshot[T], now time.Duration, epoch time.Time) {
 	slices.SortFunc(c.order, node.compare)
 	s.WaitingTotal += c.waitingTotal
-	first := c.order[:min(c.limit, len(c.order))]
+	first := c.order[:min(c.Limit, len(c.order))]
 	s.Waiting = slices.Grow(s.Waiting, len(first))
 	for place, n := range first {
-		info := c.waiting[n.ref].info(now, c.timed)
-		info.Position, info.Due = 1+place, epoch.Add(n.due)
+		info := infoOf(c.waiting[n.ref], now, c.timed)
+		info.State, info.Position, info.Due = ItemWaiting, 1+place, epoch.Add(n.due)
 		s.Waiting = append(s.Waiting, info)
 	}
 }
 
 // infosOf makes the infos when the locks are free: an info is larger than what was copied
 // of the item, and to make room for it costs more than the copy.
-func infosOf[T comparable](entries []censusEntry[T], now time.Duration, timed bool) (infos []ItemInfo[T]) {
+func infosOf[T comparable](entries []fifo.Entry[T], now time.Duration, timed bool) (infos []ItemInfo[T]) {
 	infos = slices.Grow(infos, len(entries))
 	for _, e := range entries {
-		infos = append(infos, e.info(now, timed))
+		infos = append(infos, infoOf(e, now, timed))
 	}
 	return infos
 }
 
-// info has an Age of 0 at least: an injected clock may have been set back since.
-func (e censusEntry[T]) info(now time.Duration, timed bool) ItemInfo[T] {
-	info := ItemInfo[T]{Item: e.item, State: e.state, Priority: e.rank.priority, PriorityNamed: e.rank.named}
+// infoOf returns the info of a queued or held item. The Age is 0 at least: an injected clock may
+// have been set back since.
+func infoOf[T comparable](e fifo.Entry[T], now time.Duration, timed bool) ItemInfo[T] {
+	info := ItemInfo[T]{Item: e.Item, State: ItemQueued, Priority: e.Rank.Priority, PriorityNamed: e.Rank.Named}
+	switch {
+	case e.Again:
+		info.State = ItemInFlightAgain
+	case e.Held:
+		info.State = ItemInFlight
+	}
 	if timed {
-		info.Age = max(0, now-e.since)
+		info.Age = max(0, now-e.Since)
 	}
 	return info
 }

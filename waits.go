@@ -42,7 +42,7 @@ type idleWait struct {
 func (q *Typed[T]) awaitIdle() *idleWait {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.fifo.idle() {
+	if q.fifo.Idle() {
 		return nil
 	}
 	return q.whenIdle()
@@ -86,40 +86,22 @@ func (q *Typed[T]) Barrier(ctx context.Context) error {
 func (q *Typed[T]) raiseBarrier() *slab.Barrier {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.fifo.raiseBarrier()
-}
-
-// raiseBarrier raises a barrier behind the present records, or returns nil if there are none. A
-// record for an item that no Done can name counts until its hand-out.
-func (f *fifo[T]) raiseBarrier() *slab.Barrier {
-	live := f.n + len(f.held)
-	if f.storage != nil {
-		live += f.storage.stored - f.storage.unmatched
-	}
-	b := f.barriers.Raise(live)
-	if f.barriers.Full() {
-		f.barriers.Renumber(func(renumber func(mark *uint16)) {
-			for i := range uint32(f.items.Records.N) {
-				renumber(&f.items.Records.At(i).Mark)
-			}
-		})
-	}
-	return b
+	return q.fifo.RaiseBarrier()
 }
 
 // leaveBarrier ends a call of Barrier, and returns how many items are left.
 func (q *Typed[T]) leaveBarrier(b *slab.Barrier) (left int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.fifo.barriers.Leave(b)
+	return q.fifo.Barriers.Leave(b)
 }
 
 // dropBarriers ends the barriers that wait for an item, because the item is about to be dropped.
 func (q *Typed[T]) dropBarriers(item T) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if _, r := q.fifo.items.Find(slab.HashOf(item), item); r != nil {
-		q.fifo.barriers.Drop(r.Mark)
+	if _, r := q.fifo.Items.Find(slab.HashOf(item), item); r != nil {
+		q.fifo.Barriers.Drop(r.Mark)
 	}
 }
 
@@ -155,7 +137,7 @@ func (q *TypedDelaying[T]) isEmpty(idle bool) bool {
 	if q.typed != nil {
 		q.typed.mu.Lock()
 		defer q.typed.mu.Unlock()
-		idle = q.typed.fifo.idle()
+		idle = q.typed.fifo.Idle()
 	}
 	return idle && q.agenda.len() == 0
 }

@@ -1,9 +1,9 @@
-package workqueue
+package fifo
 
 import "github.com/seed16c08ea7/workqueue/internal/slab"
 
-// lanes is the order of a fifo that has priorities or groups. The lanes know no item: the
-// fifo links the records of a lane, and tells when a lane gets its first record and loses
+// lanes is the order of a FIFO that has priorities or groups. The lanes know no item: the
+// FIFO links the records of a lane, and tells when a lane gets its first record and loses
 // its last record.
 //
 //	lane      the queued records of one priority and group, a linked list
@@ -68,8 +68,13 @@ type lanes struct {
 	spareGroups []*group
 }
 
+// MaxNamed is how many priorities, or groups, have a part of their own. They become values of
+// labels, and a label with a value for each tenant of a cluster would bring a metrics store
+// down.
+const MaxNamed = 25
+
 const (
-	recentLevels = 32 // more than maxNamed; not tuned
+	recentLevels = 32 // more than MaxNamed; not tuned
 	maxSpares    = 64 // lanes and groups that are kept for others; not tuned
 )
 
@@ -144,7 +149,7 @@ type laneKey struct {
 // keyOf returns the key of a priority in a heap, where the highest priority comes first.
 func keyOf(priority int) uint64 { return ^(uint64(priority) ^ 1<<63) }
 
-// newLanes returns the lanes for the fields of an Order. The lane with id 0 has priority 0
+// newLanes returns the lanes for the fields of a Config. The lane with id 0 has priority 0
 // and no group.
 func newLanes(every int, groupsFirst, grouped, limited bool) *lanes {
 	o := &lanes{every: every, groupsFirst: groupsFirst, grouped: grouped, limited: limited}
@@ -154,56 +159,56 @@ func newLanes(every int, groupsFirst, grouped, limited bool) *lanes {
 }
 
 // find returns the lane of an add, and makes it if there is none. The caller refers to it.
-func (o *lanes) find(p *placement) *lane {
+func (o *lanes) find(p *Placement) *lane {
 	if p == nil {
 		return o.all[0]
 	}
-	if p.weight == 0 {
-		if v := o.recent[uint(p.priority)%recentLevels]; v != nil && v.priority == p.priority && v.main != nil {
+	if p.Weight == 0 {
+		if v := o.recent[uint(p.Priority)%recentLevels]; v != nil && v.priority == p.Priority && v.main != nil {
 			return v.main
 		}
 	}
-	return o.laneOf(p.priority, o.groupOf(p))
+	return o.laneOf(p.Priority, o.groupOf(p))
 }
 
 // groupOf returns the group of an add, and makes it if there is none.
-func (o *lanes) groupOf(p *placement) *group {
-	if p.weight == 0 {
+func (o *lanes) groupOf(p *Placement) *group {
+	if p.Weight == 0 {
 		return o.main
 	}
 	g := o.main
-	if p.group != "" {
-		hash := slab.HashOf(p.group)
-		at, r := o.groups.Find(hash, p.group)
+	if p.Group != "" {
+		hash := slab.HashOf(p.Group)
+		at, r := o.groups.Find(hash, p.Group)
 		if r == nil {
-			g = o.newGroup(p.group, hash)
-			g.weight, g.limit = p.weight, p.limit
-			_, r = o.groups.Insert(at, hash, p.group)
+			g = o.newGroup(p.Group, hash)
+			g.weight, g.limit = p.Weight, p.Limit
+			_, r = o.groups.Insert(at, hash, p.Group)
 			r.State, r.X = inUse, g
 		}
 		g = r.X
 	}
-	if !p.waited {
+	if !p.Waited {
 		o.set(g, p)
 	}
 	return g
 }
 
 // hear notes what an add says of its group, if there is such a group.
-func (o *lanes) hear(p *placement) {
+func (o *lanes) hear(p *Placement) {
 	switch {
-	case p == nil || p.weight == 0 || p.waited:
-	case p.group == "":
+	case p == nil || p.Weight == 0 || p.Waited:
+	case p.Group == "":
 		o.set(o.main, p)
 	default:
-		if _, r := o.groups.Find(slab.HashOf(p.group), p.group); r != nil {
+		if _, r := o.groups.Find(slab.HashOf(p.Group), p.Group); r != nil {
 			o.set(r.X, p)
 		}
 	}
 }
 
-func (o *lanes) set(g *group, p *placement) {
-	g.weight, g.limit = p.weight, p.limit
+func (o *lanes) set(g *group, p *Placement) {
+	g.weight, g.limit = p.Weight, p.Limit
 	if o.limited {
 		o.checkFull(g)
 	}
@@ -287,7 +292,7 @@ func (o *lanes) use(l *lane, v *level, g *group) *lane {
 }
 
 // levelOf returns the level of a priority, and makes the level if there is none. The first
-// maxNamed levels are permanent: metrics name them.
+// MaxNamed levels are permanent: metrics name them.
 func (o *lanes) levelOf(priority int) *level {
 	recent := &o.recent[uint(priority)%recentLevels]
 	if v := *recent; v != nil && v.priority == priority {
@@ -297,7 +302,7 @@ func (o *lanes) levelOf(priority int) *level {
 	at, r := o.levels.Find(hash, priority)
 	if r == nil {
 		v := &level{rotation: rotation{priority: priority}}
-		if len(o.named) < maxNamed {
+		if len(o.named) < MaxNamed {
 			o.named = append(o.named, v)
 			v.permanent, v.lanes = true, 1
 		}

@@ -1,58 +1,26 @@
-package workqueue
+package fifo
 
-import "github.com/seed16c08ea7/workqueue/internal/slab"
+import (
+	"time"
 
-import "time"
+	"github.com/seed16c08ea7/workqueue/internal/slab"
+)
 
-// Queue stores the queued items of a [Typed] and so decides their order. The Typed hands
-// each queued item to Push, and takes the next item from Pop. Touch reports a further Add
-// of a stored item: the Queue may then move the item.
-//
-// The Typed calls the methods with its lock held. So calls are never concurrent, although
-// they come from different goroutines. A method must not call the Typed, and every other
-// call of the Typed waits while a method runs. Pop is called only when Len is positive. Get
-// blocks while Len is zero, and looks again after the next Push or Touch.
-//
-// A panic in a method reaches the caller of the Typed, and the Typed stays usable. After a
-// panic in Push the item is queued all the same, ahead of the stored items. After a panic
-// in Touch the item is queued at its old place. After a panic in Len or Pop nothing has
-// changed in the Typed.
+// A Queue stores the queued items in the place of the FIFO, and decides their order. The methods
+// are called with the lock of the owner held. A method may panic or end its goroutine: the states
+// of the items are right at each call.
 type Queue[T comparable] interface {
-	// Touch reports a further Add of a stored item.
+	// Touch reports a further add of a stored item.
 	Touch(item T)
 	// Push stores an item.
 	Push(item T)
 	// Len returns the number of items stored.
 	Len() int
-	// Pop removes the next item and returns it.
+	// Pop removes the next item and returns it. Pop is called only when Len is positive.
 	Pop() (item T)
 }
 
-// DefaultQueue returns an empty FIFO in a circular buffer, which grows and shrinks with the
-// number of items. Pop of an empty FIFO panics. A Typed without a Queue in its config
-// behaves the same and is faster.
-func DefaultQueue[T comparable]() Queue[T] {
-	return &sequence[T]{}
-}
-
-type sequence[T comparable] struct {
-	items slab.Ring[T]
-}
-
-func (s *sequence[T]) Touch(T)     {}
-func (s *sequence[T]) Push(item T) { s.items.Push(item) }
-func (s *sequence[T]) Len() int    { return s.items.Len() }
-
-func (s *sequence[T]) Pop() T {
-	if s.items.Len() == 0 {
-		panic("workqueue: Pop of an empty Queue")
-	}
-	item := s.items.Pop()
-	s.items.Shrink()
-	return item
-}
-
-// A storage calls the [Queue] of a config with the lock of the [Typed] held. The Queue is
+// A storage calls the [Queue] of a Config with the lock of the owner held. The Queue is
 // foreign code: a method may panic or end its goroutine. The callers of a storage do not
 // defer Unlock, because a deferred Unlock makes a cycle 30 % longer. So the storage calls
 // unlock when a method of the Queue does not return, and the rest of the caller does not
@@ -75,12 +43,12 @@ type storage[T comparable] struct {
 }
 
 // ready is false while the storage is dry, even if stored is positive: a Queue may have
-// lost items. Otherwise settle would wake workers for the lost items again and again, for
+// lost items. Otherwise the owner would wake workers for the lost items again and again, for
 // ever.
 func (g *storage[T]) ready() bool { return g.stored > 0 && !g.dry }
 
 // The methods below defer unlockUnless. It does not recover a panic: the panic goes on to
-// the caller of the Typed, with the lock free.
+// the caller of the queue, with the lock free.
 func (g *storage[T]) unlockUnless(returned *bool) {
 	if !*returned {
 		g.unlock()
@@ -127,7 +95,7 @@ func (g *storage[T]) pop() (item T, hash uint32) {
 //
 // The record of an item that differs from itself is forgotten: no item from Pop could be
 // matched with the record.
-func (f *fifo[T]) store(i uint32, r *slab.Record[T, links]) {
+func (f *FIFO[T]) store(i uint32, r *slab.Record[T, links]) {
 	g := f.storage
 	g.dry = false
 	g.push(r.Item)
@@ -149,7 +117,7 @@ func (f *fifo[T]) store(i uint32, r *slab.Record[T, links]) {
 // A Queue may go on for ever to return items that accept refuses, but the lock must not be
 // held for ever. So the loop also ends after as many refusals as Len returned at the start.
 // A dropped item that was removed is no refusal.
-func (f *fifo[T]) takeStored(now time.Duration) (item T, waited time.Duration, ok bool) {
+func (f *FIFO[T]) takeStored(now time.Duration) (item T, waited time.Duration, ok bool) {
 	g := f.storage
 	refusals := g.size()
 	for n := refusals; n > 0 && refusals > 0; n = g.size() {
@@ -169,8 +137,8 @@ func (f *fifo[T]) takeStored(now time.Duration) (item T, waited time.Duration, o
 // accept hands out an item from Pop if the item is stored, or has no record because the
 // Queue has made the item up. accept drops an item that was removed or is held, and an item
 // in the line, which will be handed out from there.
-func (f *fifo[T]) accept(hash uint32, item T, now time.Duration) (waited time.Duration, ok bool) {
-	at, r := f.items.Find(hash, item)
+func (f *FIFO[T]) accept(hash uint32, item T, now time.Duration) (waited time.Duration, ok bool) {
+	at, r := f.Items.Find(hash, item)
 	if r == nil {
 		return 0, f.acceptStranger(at, hash, item, now)
 	}
@@ -184,7 +152,7 @@ func (f *fifo[T]) accept(hash uint32, item T, now time.Duration) (waited time.Du
 	default:
 		return 0, false
 	}
-	i := f.items.Index(at)
+	i := f.Items.Index(at)
 	if f.timed {
 		waited = f.stampStarted(i, now)
 	}
@@ -196,7 +164,7 @@ func (f *fifo[T]) accept(hash uint32, item T, now time.Duration) (waited time.Du
 // the item differs from itself. More such items may come out than unmatched counts: an item
 // whose Push has panicked is in the line, and the Queue may have kept the item too. Items
 // beyond unmatched change no count.
-func (f *fifo[T]) acceptStranger(at, hash uint32, item T, now time.Duration) bool {
+func (f *FIFO[T]) acceptStranger(at, hash uint32, item T, now time.Duration) bool {
 	if !slab.Equal(item, item) {
 		if f.storage.unmatched > 0 {
 			f.storage.unmatched--
@@ -204,8 +172,8 @@ func (f *fifo[T]) acceptStranger(at, hash uint32, item T, now time.Duration) boo
 		}
 		return true
 	}
-	i, r := f.items.Insert(at, hash, item)
-	r.Mark = f.barriers.Mark
+	i, r := f.Items.Insert(at, hash, item)
+	r.Mark = f.Barriers.Mark
 	if f.timed {
 		f.stampAdded(i, now)
 		f.stampStarted(i, now)
@@ -215,9 +183,9 @@ func (f *fifo[T]) acceptStranger(at, hash uint32, item T, now time.Duration) boo
 }
 
 // restore adds an item that was removed and is still in the storage.
-func (f *fifo[T]) restore(i uint32, r *slab.Record[T, links], now time.Duration) {
+func (f *FIFO[T]) restore(i uint32, r *slab.Record[T, links], now time.Duration) {
 	g := f.storage
-	r.State, r.Mark = inStorage, f.barriers.Mark
+	r.State, r.Mark = inStorage, f.Barriers.Mark
 	g.ghosts--
 	g.stored++
 	g.dry = false

@@ -1,38 +1,41 @@
-package workqueue
+// Package fifo has the states of the items of a queue and their order, without a lock.
+package fifo
 
 import (
+	"reflect"
 	"time"
 
 	"github.com/seed16c08ea7/workqueue/internal/slab"
 )
 
-// A fifo is the machine inside a [Typed]. It keeps the queued and the held items, and moves
-// them from state to state. A fifo knows no lock, no parked worker and no metric. The Typed
-// holds its lock during each call, and calls settle afterwards.
+// A FIFO is the machine inside a queue. It keeps the queued and the held items, and moves
+// them from state to state. A FIFO knows no lock, no parked worker and no metric. The owner
+// holds its lock during each call, and wakes a worker afterwards if the FIFO is ready.
 //
-// An item without a record in items has no state. An item with a record is in one of these
+// An item without a record in Items has no state. An item with a record is in one of these
 // states:
 //
-//	queued      in a list, waiting for a take
-//	inStorage   in storage, waiting for a take
+//	queued      in a list, waiting for a Take
+//	inStorage   in storage, waiting for a Take
 //	removed     in storage, dropped when the storage hands the item out
-//	unfindable  in a list, but not equal to itself: take forgets the record
-//	processing  handed out, done is owed
+//	unfindable  in a list, but not equal to itself: Take forgets the record
+//	processing  handed out, Done is owed
 //	watched     like processing, and the next add of the item is reported
-//	reprocess   handed out and added again since: done queues the item
+//	reprocess   handed out and added again since: Done queues the item
 //
 // The calls move an item as follows. Here queued also stands for inStorage, and processing
 // for watched:
 //
-//	add      none, removed → queued;  none → unfindable;  processing → reprocess
-//	take     queued → processing;     removed, unfindable → none
-//	done     processing → none;       reprocess → queued
-//	putBack  processing, reprocess → queued
-//	remove   queued → none, removed;  reprocess → processing
+//	Add       none → queued, unfindable
+//	AddAgain  removed → queued;        processing → reprocess
+//	Take      queued → processing;     removed, unfindable → none
+//	Done      processing → none;       reprocess → queued
+//	PutBack   processing, reprocess → queued
+//	Remove    queued → none, removed;  reprocess → processing
 //
-// All queued records are in one list, the line, until an add names a priority. With an
-// Order, or after such an add, the records are in the lists of lanes. A fifo with a storage
-// has no lanes. Its line has only the records whose Push has failed.
+// All queued records are in one list, the line, until an add has a placement. After such an
+// add, or with an order in the Config, the records are in the lists of lanes. A FIFO with a
+// storage has no lanes. Its line has only the records whose Push has failed.
 //
 // Invariants, for a record r with index i:
 //
@@ -40,58 +43,59 @@ import (
 //	r is in a list, and not its first: r.Pos == 1 + the index of the record before r
 //	r is in a list: r.X.next == 1 + the index of the record behind r, 0 for the last one
 //	isHeld(r.State): held[r.Pos] == i, and r was taken from the lane r.X.lane
-//	r.State is reprocess: r.X.next is the lane in which done will queue r
+//	r.State is reprocess: r.X.next is the lane in which Done will queue r
 //	n == number of records queued or unfindable
-//	n + len(held) + number of records inStorage or removed == items.Live
+//	n + len(held) + number of records inStorage or removed == Items.Live
 //	watchers has the items of the records watched
-//	stamps.N == items.Records.N, or 0 if not timed
+//	stamps.N == Items.Records.N, or 0 if not timed
 //	the numbers in seqs grow within the list of a lane, except at records that were put back
 //
 // All invariants hold before each call of the storage, which is foreign code. If such a
 // call does not return, the transition of the item is complete, or has not begun.
 //
-// A fifo is not safe for concurrent use. The zero fifo is empty and keeps no times.
-type fifo[T comparable] struct {
-	// Immutable after construction.
+// A FIFO is not safe for concurrent use. The zero FIFO is empty and keeps no times.
+type FIFO[T comparable] struct {
+	// Immutable after Init.
 
 	storage   *storage[T] // nil for none
-	reflexive bool        // no value of the type T differs from itself
+	Reflexive bool        // no value of the type T differs from itself
 	timed     bool        // stamps are kept
 
-	closed bool // add changes nothing any more
+	Closed bool // adds change nothing any more; set by the owner
 
-	items slab.Table[T, links]
+	Items slab.Table[T, links]
 	line  list   // used while lanes is nil
 	lanes *lanes // nil while the line suffices
-	taken rank   // of the last take from a lane
+	Taken Rank   // of the last take from a lane
 	n     int
 	held  []uint32
 
 	stamps   slab.Pages[stamp]
 	seqs     slab.Pages[uint64]
 	seq      uint64 // the last number
-	watchers map[T]watcher
-	watches  int // the largest size of watchers since the map was made
+	watchers map[T]Watcher
+	watches  int      // the largest size of watchers since the map was made
+	endings  *Endings // of the last call of Watch
 
-	barriers slab.Barriers // of all records but those removed
+	Barriers slab.Barriers // of all records but those removed
 }
 
 // Notes of records.
 const (
 	namedNote     = 1 << iota // the record is queued or held for an add that named a priority
 	markNamedNote             // the record is marked for an add that named a priority
-	goneNote                  // letGoOfHeld has let go of the held item
+	goneNote                  // LetGoOfHeld has let go of the held item
 )
 
 // bit returns note for an add with a named priority, and 0 for any other add.
-func (p *placement) bit(note uint8) uint8 {
-	if p != nil && p.named {
+func (p *Placement) bit(note uint8) uint8 {
+	if p != nil && p.Named {
 		return note
 	}
 	return 0
 }
 
-// links are the fields that a fifo adds to a record.
+// links are the fields that a FIFO adds to a record.
 type links struct {
 	next uint32
 	lane uint32 // the id, 0 without lanes
@@ -116,8 +120,47 @@ type stamp struct {
 	started time.Duration // at the take
 }
 
-// ready reports whether a take may find an item.
-func (f *fifo[T]) ready() bool {
+// A Config says how a FIFO orders its items, and what the FIFO keeps. The zero Config has one
+// priority as long as no add names another, and no times.
+type Config[T comparable] struct {
+	Timed bool // the times of the items are kept
+
+	// Queue stores the items; nil is none. Beside a Queue, the fields of the order below are zero.
+	// Unlock gives back the lock of the owner, when a method of the Queue does not return.
+	Queue  Queue[T]
+	Unlock func()
+
+	OldestEvery int  // the oldest item is handed out every so many times, 0 for never
+	GroupsFirst bool // groups take turns whatever the priorities of their items
+	Grouped     bool // there are groups
+	Limited     bool // groups may have limits
+}
+
+// Init prepares a FIFO, which must be zero.
+func (f *FIFO[T]) Init(c Config[T]) {
+	f.Reflexive = slab.Reflexive(reflect.TypeFor[T]())
+	f.timed = c.Timed
+	if c.Queue != nil {
+		f.storage = &storage[T]{queue: c.Queue, unlock: c.Unlock}
+	}
+	if c.Grouped || c.OldestEvery > 0 {
+		f.order(newLanes(c.OldestEvery, c.GroupsFirst, c.Grouped, c.Limited))
+	}
+}
+
+// Queue returns the Queue that stores the items, nil for none.
+func (f *FIFO[T]) Queue() Queue[T] {
+	if f.storage == nil {
+		return nil
+	}
+	return f.storage.queue
+}
+
+// IsPlain reports whether all adds so far were plain, and no Queue stores the items.
+func (f *FIFO[T]) IsPlain() bool { return f.lanes == nil && f.storage == nil }
+
+// Ready reports whether a Take may find an item.
+func (f *FIFO[T]) Ready() bool {
 	switch {
 	case f.lanes != nil:
 		return f.lanes.top() != nil
@@ -127,41 +170,45 @@ func (f *fifo[T]) ready() bool {
 	return f.n > 0
 }
 
-// idle reports whether no item is held and a take finds nothing. A storage may have lost
-// items, for example in a Pop that has not returned: idle does not wait for lost items, see
+// Idle reports whether no item is held and a Take finds nothing. A storage may have lost
+// items, for example in a Pop that has not returned: Idle does not wait for lost items, see
 // storage.ready.
-func (f *fifo[T]) idle() bool { return len(f.held) == 0 && !f.ready() }
+func (f *FIFO[T]) Idle() bool { return len(f.held) == 0 && !f.Ready() }
 
-// len returns the number of queued items, as the fifo counts them.
-func (f *fifo[T]) len() int {
+// Held returns the number of held items.
+func (f *FIFO[T]) Held() int { return len(f.held) }
+
+// Len returns the number of queued items, as the FIFO counts them.
+func (f *FIFO[T]) Len() int {
 	if f.storage == nil {
 		return f.n
 	}
 	return f.n + f.storage.stored
 }
 
-// size is like len, but asks the Queue of a storage for its Len, and subtracts the items
+// Size is like Len, but asks the Queue of a storage for its Len, and subtracts the items
 // that were removed.
-func (f *fifo[T]) size() int {
+func (f *FIFO[T]) Size() int {
 	if f.storage == nil {
 		return f.n
 	}
 	return f.n + f.storage.size() - f.storage.ghosts
 }
 
-// add queues an item without a record, and reports whether the item was queued. The caller
+// Add queues an item without a record, and reports whether the item was queued. The caller
 // has searched for the item; at is where the search ended. The caller searches, because
-// only a search that is inlined in Add and Done is fast enough, see BenchmarkCycle.
-func (f *fifo[T]) add(at, hash uint32, item T, now time.Duration, p *placement) (added bool) {
-	if f.closed {
+// only a search that is inlined in Add and Done of the queue is fast enough, see BenchmarkCycle.
+// A p of nil is a plain add.
+func (f *FIFO[T]) Add(at, hash uint32, item T, now time.Duration, p *Placement) (added bool) {
+	if f.Closed {
 		return false
 	}
-	if !f.reflexive && !slab.Equal(item, item) {
+	if !f.Reflexive && !slab.Equal(item, item) {
 		f.addUnfindable(item, now, p)
 		return true
 	}
-	i, r := f.items.Insert(at, hash, item)
-	r.State, r.Mark = queued, f.barriers.Mark
+	i, r := f.Items.Insert(at, hash, item)
+	r.State, r.Mark = queued, f.Barriers.Mark
 	if f.timed {
 		f.stampAdded(i, now)
 	}
@@ -174,11 +221,11 @@ func (f *fifo[T]) add(at, hash uint32, item T, now time.Duration, p *placement) 
 	return true
 }
 
-// addUnfindable queues an item that differs from itself. No later add, done or remove can
+// addUnfindable queues an item that differs from itself. No later add, Done or Remove can
 // name the item, so the item needs no slot in the index.
-func (f *fifo[T]) addUnfindable(item T, now time.Duration, p *placement) {
-	i, r := f.items.InsertUnindexed(item)
-	r.State, r.Mark = unfindable, f.barriers.Mark
+func (f *FIFO[T]) addUnfindable(item T, now time.Duration, p *Placement) {
+	i, r := f.Items.InsertUnindexed(item)
+	r.State, r.Mark = unfindable, f.Barriers.Mark
 	if f.timed {
 		f.stampAdded(i, now)
 	}
@@ -187,7 +234,7 @@ func (f *fifo[T]) addUnfindable(item T, now time.Duration, p *placement) {
 
 // enqueue puts a new record into the lane of its add, or into the line. A record for the
 // storage is in the line before Push is called, because Push may not return.
-func (f *fifo[T]) enqueue(i uint32, r *slab.Record[T, links], p *placement) {
+func (f *FIFO[T]) enqueue(i uint32, r *slab.Record[T, links], p *Placement) {
 	r.Note = p.bit(namedNote)
 	if l := f.laneFor(p); l != nil {
 		l.refs++
@@ -202,8 +249,8 @@ func (f *fifo[T]) enqueue(i uint32, r *slab.Record[T, links], p *placement) {
 }
 
 // laneFor returns the lane of an add, or nil while the line suffices. The first add with a
-// placement gives the fifo lanes.
-func (f *fifo[T]) laneFor(p *placement) *lane {
+// placement gives the FIFO lanes.
+func (f *FIFO[T]) laneFor(p *Placement) *lane {
 	if f.lanes != nil {
 		return f.lanes.find(p)
 	}
@@ -214,16 +261,16 @@ func (f *fifo[T]) laneFor(p *placement) *lane {
 	return f.lanes.find(p)
 }
 
-// order gives the fifo lanes. All records then belong to the lane with id 0, which is the
+// order gives the FIFO lanes. All records then belong to the lane with id 0, which is the
 // value in their links already.
-func (f *fifo[T]) order(o *lanes) {
+func (f *FIFO[T]) order(o *lanes) {
 	f.lanes = o
 	l := o.all[0]
 	l.list, l.n = f.line, f.n
 	l.refs += f.n + len(f.held)
 	f.line = list{}
 	for _, i := range f.held {
-		if f.items.Records.At(i).State == reprocess {
+		if f.Items.Records.At(i).State == reprocess {
 			l.refs++
 		}
 	}
@@ -233,10 +280,10 @@ func (f *fifo[T]) order(o *lanes) {
 }
 
 // append puts a record at the end of a list.
-func (f *fifo[T]) append(l *list, i uint32, r *slab.Record[T, links]) {
+func (f *FIFO[T]) append(l *list, i uint32, r *slab.Record[T, links]) {
 	r.Pos, r.X.next = l.tail, 0
 	if l.tail != 0 {
-		f.items.Records.At(l.tail - 1).X.next = i + 1
+		f.Items.Records.At(l.tail - 1).X.next = i + 1
 	} else {
 		l.head = i + 1
 	}
@@ -244,10 +291,10 @@ func (f *fifo[T]) append(l *list, i uint32, r *slab.Record[T, links]) {
 }
 
 // prepend puts a record before all others of a list.
-func (f *fifo[T]) prepend(l *list, i uint32, r *slab.Record[T, links]) {
+func (f *FIFO[T]) prepend(l *list, i uint32, r *slab.Record[T, links]) {
 	r.X.next = l.head
 	if l.head != 0 {
-		f.items.Records.At(l.head - 1).Pos = i + 1
+		f.Items.Records.At(l.head - 1).Pos = i + 1
 	} else {
 		l.tail = i + 1
 	}
@@ -256,9 +303,9 @@ func (f *fifo[T]) prepend(l *list, i uint32, r *slab.Record[T, links]) {
 
 // pop takes the first record out of a list. The Pos of the next record keeps its old value:
 // nobody reads the Pos of a first record, and a write would touch another cache line.
-func (f *fifo[T]) pop(l *list) (i uint32, r *slab.Record[T, links]) {
+func (f *FIFO[T]) pop(l *list) (i uint32, r *slab.Record[T, links]) {
 	i = l.head - 1
-	r = f.items.Records.At(i)
+	r = f.Items.Records.At(i)
 	l.head = r.X.next
 	if l.head == 0 {
 		l.tail = 0
@@ -267,21 +314,21 @@ func (f *fifo[T]) pop(l *list) (i uint32, r *slab.Record[T, links]) {
 }
 
 // unlink takes any record out of a list.
-func (f *fifo[T]) unlink(l *list, i uint32, r *slab.Record[T, links]) {
+func (f *FIFO[T]) unlink(l *list, i uint32, r *slab.Record[T, links]) {
 	if l.head == i+1 {
 		f.pop(l)
 		return
 	}
-	f.items.Records.At(r.Pos - 1).X.next = r.X.next
+	f.Items.Records.At(r.Pos - 1).X.next = r.X.next
 	if r.X.next != 0 {
-		f.items.Records.At(r.X.next - 1).Pos = r.Pos
+		f.Items.Records.At(r.X.next - 1).Pos = r.Pos
 	} else {
 		l.tail = r.Pos
 	}
 }
 
 // enter puts a record at the end of a lane. The caller has counted the record in l.refs.
-func (f *fifo[T]) enter(l *lane, i uint32, r *slab.Record[T, links]) {
+func (f *FIFO[T]) enter(l *lane, i uint32, r *slab.Record[T, links]) {
 	f.append(&l.list, i, r)
 	r.X.lane = l.id
 	f.seq++
@@ -295,7 +342,7 @@ func (f *fifo[T]) enter(l *lane, i uint32, r *slab.Record[T, links]) {
 }
 
 // leave takes a queued record out of its lane. l.refs still counts the record.
-func (f *fifo[T]) leave(l *lane, i uint32, r *slab.Record[T, links]) {
+func (f *FIFO[T]) leave(l *lane, i uint32, r *slab.Record[T, links]) {
 	first := l.head == i+1
 	f.unlink(&l.list, i, r)
 	f.left(l, first)
@@ -303,7 +350,7 @@ func (f *fifo[T]) leave(l *lane, i uint32, r *slab.Record[T, links]) {
 
 // left updates a lane after a record has left its list. first says whether the record was
 // the first.
-func (f *fifo[T]) left(l *lane, first bool) {
+func (f *FIFO[T]) left(l *lane, first bool) {
 	f.count(l, -1)
 	switch {
 	case l.n == 0:
@@ -313,7 +360,7 @@ func (f *fifo[T]) left(l *lane, first bool) {
 	}
 }
 
-func (f *fifo[T]) count(l *lane, by int) {
+func (f *FIFO[T]) count(l *lane, by int) {
 	f.n += by
 	l.n += by
 	if f.lanes.grouped {
@@ -323,7 +370,7 @@ func (f *fifo[T]) count(l *lane, by int) {
 }
 
 // number notes the number of a record, if the lanes have ages.
-func (f *fifo[T]) number(i uint32, seq uint64) {
+func (f *FIFO[T]) number(i uint32, seq uint64) {
 	if f.lanes.every == 0 {
 		return
 	}
@@ -333,15 +380,19 @@ func (f *fifo[T]) number(i uint32, seq uint64) {
 	*f.seqs.At(i) = seq
 }
 
-// addAgain adds an item with a record. It reports false for a duplicate, and after a
-// shutdown. A held item is only marked, and done queues the item: no two workers may hold
+// Ignores reports whether a plain add of an item with a record changes nothing: the item is queued
+// with the priority 0, and no Queue stores the item.
+func (f *FIFO[T]) Ignores(r *slab.Record[T, links]) bool { return r.State == queued && r.X.lane == 0 }
+
+// AddAgain adds an item with a record. It reports false for a duplicate, and after a
+// shutdown. A held item is only marked, and Done queues the item: no two workers may hold
 // an item at a time. The stamp of a marked item becomes the time of the add, when the next
 // wait of the item begins.
-func (f *fifo[T]) addAgain(at uint32, r *slab.Record[T, links], now time.Duration, p *placement) (added bool) {
-	if f.closed {
+func (f *FIFO[T]) AddAgain(at uint32, r *slab.Record[T, links], now time.Duration, p *Placement) (added bool) {
+	if f.Closed {
 		return false
 	}
-	i := f.items.Index(at)
+	i := f.Items.Index(at)
 	switch r.State {
 	case queued:
 		if f.lanes != nil || p != nil {
@@ -366,8 +417,8 @@ func (f *fifo[T]) addAgain(at uint32, r *slab.Record[T, links], now time.Duratio
 
 // raise moves a queued record to the priority of the add, if that priority is higher. The
 // record goes to the end of the lane of its group.
-func (f *fifo[T]) raise(i uint32, r *slab.Record[T, links], p *placement) {
-	priority := p.number()
+func (f *FIFO[T]) raise(i uint32, r *slab.Record[T, links], p *Placement) {
+	priority := p.Number()
 	if f.lanes == nil {
 		if f.laneFor(p) == nil {
 			return
@@ -396,7 +447,7 @@ func (f *fifo[T]) raise(i uint32, r *slab.Record[T, links], p *placement) {
 }
 
 // mark notes that a held item was added again.
-func (f *fifo[T]) mark(i uint32, r *slab.Record[T, links], now time.Duration, p *placement) {
+func (f *FIFO[T]) mark(i uint32, r *slab.Record[T, links], now time.Duration, p *Placement) {
 	l := f.laneFor(p) // First: new lanes count the records marked so far.
 	was := r.State
 	r.State = reprocess
@@ -410,20 +461,20 @@ func (f *fifo[T]) mark(i uint32, r *slab.Record[T, links], now time.Duration, p 
 	}
 	r.Note = r.Note&^markNamedNote | p.bit(markNamedNote)
 	if was == watched {
-		f.tellWatchers(r.Item, ErrReAdded)
+		f.tellWatchers(r.Item, f.endings.ReAdded)
 	}
 }
 
 // markAgain handles a further add of a marked item: the higher priority counts, and the
 // group of the last add.
-func (f *fifo[T]) markAgain(r *slab.Record[T, links], p *placement) {
+func (f *FIFO[T]) markAgain(r *slab.Record[T, links], p *Placement) {
 	if f.lanes == nil && f.laneFor(p) == nil {
 		return
 	}
 	from := f.lanes.all[r.X.next]
 	priority := from.level.priority
-	if p.number() > priority {
-		priority = p.number()
+	if p.Number() > priority {
+		priority = p.Number()
 		r.Note = r.Note&^markNamedNote | p.bit(markNamedNote)
 	}
 	g := from.share.group
@@ -436,9 +487,9 @@ func (f *fifo[T]) markAgain(r *slab.Record[T, links], p *placement) {
 	f.lanes.release(from)
 }
 
-// take hands out the first item, if there is one, and returns how long the item was queued.
+// Take hands out the first item, if there is one, and returns how long the item was queued.
 // The line comes before a storage.
-func (f *fifo[T]) take(now time.Duration) (item T, waited time.Duration, ok bool) {
+func (f *FIFO[T]) Take(now time.Duration) (item T, waited time.Duration, ok bool) {
 	if f.lanes != nil {
 		return f.takeOrdered(now)
 	}
@@ -460,15 +511,15 @@ func (f *fifo[T]) take(now time.Duration) (item T, waited time.Duration, ok bool
 	return r.Item, waited, true
 }
 
-// takeOrdered is take for a fifo with lanes.
-func (f *fifo[T]) takeOrdered(now time.Duration) (item T, waited time.Duration, ok bool) {
+// takeOrdered is Take for a FIFO with lanes.
+func (f *FIFO[T]) takeOrdered(now time.Duration) (item T, waited time.Duration, ok bool) {
 	if f.lanes.top() == nil {
 		return item, 0, false
 	}
 	l := f.lanes.next()
 	i, r := f.pop(&l.list)
 	f.left(l, true)
-	f.taken = rank{l.level.priority, r.Note&namedNote != 0}
+	f.Taken = Rank{l.level.priority, r.Note&namedNote != 0}
 	if f.timed {
 		waited = f.stampStarted(i, now)
 	}
@@ -482,29 +533,29 @@ func (f *fifo[T]) takeOrdered(now time.Duration) (item T, waited time.Duration, 
 }
 
 // hold makes a record held. The record has left its list or the storage.
-func (f *fifo[T]) hold(i uint32, r *slab.Record[T, links]) {
+func (f *FIFO[T]) hold(i uint32, r *slab.Record[T, links]) {
 	r.State = processing
 	r.Pos = uint32(len(f.held))
 	f.held = append(f.held, i)
 }
 
-// takeUnfindable hands out an item and forgets its record, because done cannot name the
-// item. Written out in take, these calls would make take slower for all items, see
+// takeUnfindable hands out an item and forgets its record, because Done cannot name the
+// item. Written out in Take, these calls would make Take slower for all items, see
 // BenchmarkCycle.
-func (f *fifo[T]) takeUnfindable(i uint32, r *slab.Record[T, links]) T {
+func (f *FIFO[T]) takeUnfindable(i uint32, r *slab.Record[T, links]) T {
 	item := r.Item
 	f.forgetUnindexed(i, r)
 	return item
 }
 
-// done ends the hand-out of an item, and queues the item if the item was added again. done
+// Done ends the hand-out of an item, and queues the item if the item was added again. Done
 // returns how long the item was held; ok is false if nobody held the item. The caller has
 // searched for the item; r is nil if there is no record.
-func (f *fifo[T]) done(at uint32, r *slab.Record[T, links], now time.Duration) (worked time.Duration, ok bool) {
+func (f *FIFO[T]) Done(at uint32, r *slab.Record[T, links], now time.Duration) (worked time.Duration, ok bool) {
 	if r == nil || !isHeld(r.State) {
 		return 0, false
 	}
-	i := f.items.Index(at)
+	i := f.Items.Index(at)
 	if f.timed {
 		worked = max(0, now-f.stamps.At(i).started)
 	}
@@ -516,30 +567,30 @@ func (f *fifo[T]) done(at uint32, r *slab.Record[T, links], now time.Duration) (
 	if f.lanes != nil {
 		f.land(r)
 	}
-	if f.barriers.Any() {
-		f.barriers.Pass(r.Mark)
+	if f.Barriers.Any() {
+		f.Barriers.Pass(r.Mark)
 	}
 	if again {
 		f.enqueueAgain(i, r)
 		return worked, true
 	}
-	f.items.Remove(at, r) // forget is not inlined.
-	if f.items.Sparse() {
-		f.shrink()
+	f.Items.Remove(at, r) // forget is not inlined.
+	if f.Items.Sparse() {
+		f.Shrink()
 	}
 	return worked, true
 }
 
 // land ends the hand-out of a record for its lane.
-func (f *fifo[T]) land(r *slab.Record[T, links]) {
+func (f *FIFO[T]) land(r *slab.Record[T, links]) {
 	l := f.lanes.all[r.X.lane]
 	f.lanes.countHeld(l, -1)
 	f.lanes.release(l)
 }
 
 // enqueueAgain queues a record that was held and added again.
-func (f *fifo[T]) enqueueAgain(i uint32, r *slab.Record[T, links]) {
-	r.State, r.Mark = queued, f.barriers.Mark
+func (f *FIFO[T]) enqueueAgain(i uint32, r *slab.Record[T, links]) {
+	r.State, r.Mark = queued, f.Barriers.Mark
 	r.Note = r.Note & markNamedNote / markNamedNote * namedNote
 	if f.lanes != nil {
 		f.enter(f.lanes.all[r.X.next], i, r)
@@ -555,30 +606,30 @@ func (f *fifo[T]) enqueueAgain(i uint32, r *slab.Record[T, links]) {
 // letGo takes a record out of held, and moves the last record of held into the gap: the
 // order of held means nothing. The caller then gives the record another place or forgets
 // the record.
-func (f *fifo[T]) letGo(i uint32, r *slab.Record[T, links]) {
+func (f *FIFO[T]) letGo(i uint32, r *slab.Record[T, links]) {
 	last := len(f.held) - 1
 	if moved := f.held[last]; moved != i {
 		f.held[r.Pos] = moved
-		f.items.Records.At(moved).Pos = r.Pos
+		f.Items.Records.At(moved).Pos = r.Pos
 	}
 	f.held = f.held[:last]
 }
 
-// putBack undoes a take: the item becomes the first of its lane again. If an add with a
+// PutBack undoes a Take: the item becomes the first of its lane again. If an add with a
 // higher priority came meanwhile, the item becomes the first of the lane of this add.
-// putBack does nothing for an item that is not held.
+// PutBack does nothing for an item that is not held.
 //
-// The take has forgotten the record of an item that differs from itself, with its time and
+// The Take has forgotten the record of an item that differs from itself, with its time and
 // lane. Such an item gets the time from the caller, and the lane with id 0.
-func (f *fifo[T]) putBack(item T, added time.Duration) {
+func (f *FIFO[T]) PutBack(item T, added time.Duration) {
 	var i uint32
 	var r *slab.Record[T, links]
 	if slab.Equal(item, item) {
 		var at uint32
-		if at, r = f.items.Find(slab.HashOf(item), item); r == nil || !isHeld(r.State) {
+		if at, r = f.Items.Find(slab.HashOf(item), item); r == nil || !isHeld(r.State) {
 			return
 		}
-		i = f.items.Index(at)
+		i = f.Items.Index(at)
 		marked := r.State == reprocess
 		if r.State == watched {
 			f.forgetWatchers(r.Item)
@@ -592,8 +643,8 @@ func (f *fifo[T]) putBack(item T, added time.Duration) {
 			}
 		}
 	} else {
-		i, r = f.items.InsertUnindexed(item)
-		r.State, r.Mark = unfindable, f.barriers.Mark
+		i, r = f.Items.InsertUnindexed(item)
+		r.State, r.Mark = unfindable, f.Barriers.Mark
 		if f.timed {
 			f.stampAdded(i, added)
 		}
@@ -606,7 +657,7 @@ func (f *fifo[T]) putBack(item T, added time.Duration) {
 }
 
 // unmark leaves a marked record one of its two lanes: the lane with the higher priority.
-func (f *fifo[T]) unmark(r *slab.Record[T, links]) {
+func (f *FIFO[T]) unmark(r *slab.Record[T, links]) {
 	from, to := f.lanes.all[r.X.lane], f.lanes.all[r.X.next]
 	if to.level.priority <= from.level.priority {
 		f.lanes.release(to)
@@ -616,16 +667,16 @@ func (f *fifo[T]) unmark(r *slab.Record[T, links]) {
 	f.lanes.release(from)
 }
 
-// hear notes the weight and the limit that an add gives its group, even if the add changes
+// Hear notes the weight and the limit that an add gives its group, even if the add changes
 // nothing else.
-func (f *fifo[T]) hear(p *placement) {
+func (f *FIFO[T]) Hear(p *Placement) {
 	if f.lanes != nil {
 		f.lanes.hear(p)
 	}
 }
 
 // enterFirst puts a record before all others of its lane.
-func (f *fifo[T]) enterFirst(i uint32, r *slab.Record[T, links]) {
+func (f *FIFO[T]) enterFirst(i uint32, r *slab.Record[T, links]) {
 	if f.lanes == nil {
 		f.prepend(&f.line, i, r)
 		f.n++
@@ -645,22 +696,22 @@ func (f *fifo[T]) enterFirst(i uint32, r *slab.Record[T, links]) {
 	}
 }
 
-// remove takes back an add, and reports whether there was an add. A stored item stays in
+// Remove takes back an add, and reports whether there was an add. A stored item stays in
 // the storage, and is dropped when the storage hands the item out: a [Queue] has no method
 // to remove an item from its middle.
-func (f *fifo[T]) remove(hash uint32, item T) bool {
-	at, r := f.items.Find(hash, item)
+func (f *FIFO[T]) Remove(hash uint32, item T) bool {
+	at, r := f.Items.Find(hash, item)
 	if r == nil {
 		return false
 	}
 	switch r.State {
 	case queued:
-		f.removeQueued(f.items.Index(at), r)
-		f.barriers.Pass(r.Mark)
+		f.removeQueued(f.Items.Index(at), r)
+		f.Barriers.Pass(r.Mark)
 		f.forget(at, r)
 	case inStorage:
 		r.State = removed
-		f.barriers.Pass(r.Mark)
+		f.Barriers.Pass(r.Mark)
 		f.storage.stored--
 		f.storage.ghosts++
 	case reprocess:
@@ -674,27 +725,27 @@ func (f *fifo[T]) remove(hash uint32, item T) bool {
 	return true
 }
 
-// letGoOfHeld lets go of a held item: the work on the item may end, and a Run does not retry the
+// LetGoOfHeld lets go of a held item: the work on the item may end, and a Run does not retry the
 // item.
-func (f *fifo[T]) letGoOfHeld(hash uint32, item T) {
-	_, r := f.items.Find(hash, item)
+func (f *FIFO[T]) LetGoOfHeld(hash uint32, item T) {
+	_, r := f.Items.Find(hash, item)
 	if r == nil || !isHeld(r.State) {
 		return
 	}
 	r.Note |= goneNote
 	if r.State == watched {
 		r.State = processing
-		f.tellWatchers(item, ErrRemoved)
+		f.tellWatchers(item, f.endings.Removed)
 	}
 }
 
-// isGone reports whether letGoOfHeld has let go of an item since its hand-out.
-func (f *fifo[T]) isGone(hash uint32, item T) bool {
-	_, r := f.items.Find(hash, item)
+// IsGone reports whether LetGoOfHeld has let go of an item since its hand-out.
+func (f *FIFO[T]) IsGone(hash uint32, item T) bool {
+	_, r := f.Items.Find(hash, item)
 	return r != nil && r.Note&goneNote != 0
 }
 
-func (f *fifo[T]) removeQueued(i uint32, r *slab.Record[T, links]) {
+func (f *FIFO[T]) removeQueued(i uint32, r *slab.Record[T, links]) {
 	if f.lanes == nil {
 		f.unlink(&f.line, i, r)
 		f.n--
@@ -707,26 +758,26 @@ func (f *fifo[T]) removeQueued(i uint32, r *slab.Record[T, links]) {
 
 // forget removes a record and the slot of the record. The record is in no list and not
 // held.
-func (f *fifo[T]) forget(at uint32, r *slab.Record[T, links]) {
-	f.items.Remove(at, r)
-	if f.items.Sparse() {
-		f.shrink()
+func (f *FIFO[T]) forget(at uint32, r *slab.Record[T, links]) {
+	f.Items.Remove(at, r)
+	if f.Items.Sparse() {
+		f.Shrink()
 	}
 }
 
 // forgetUnindexed removes a record without a slot. The record is in no list and not held. No
 // Done can name the item, so no barrier waits for the item any more.
-func (f *fifo[T]) forgetUnindexed(i uint32, r *slab.Record[T, links]) {
-	f.barriers.Pass(r.Mark)
-	f.items.Release(i, r)
-	if f.items.Sparse() {
-		f.shrink()
+func (f *FIFO[T]) forgetUnindexed(i uint32, r *slab.Record[T, links]) {
+	f.Barriers.Pass(r.Mark)
+	f.Items.Release(i, r)
+	if f.Items.Sparse() {
+		f.Shrink()
 	}
 }
 
 // stampAdded notes when a record was added. A record at the new end of the slab has no
 // stamp yet. A reused record has the stamp of the item before.
-func (f *fifo[T]) stampAdded(i uint32, now time.Duration) {
+func (f *FIFO[T]) stampAdded(i uint32, now time.Duration) {
 	if int(i) == f.stamps.N {
 		f.stamps.Push(stamp{})
 	}
@@ -735,28 +786,29 @@ func (f *fifo[T]) stampAdded(i uint32, now time.Duration) {
 
 // stampStarted notes when a record was handed out, and returns how long the item was
 // queued.
-func (f *fifo[T]) stampStarted(i uint32, now time.Duration) (waited time.Duration) {
+func (f *FIFO[T]) stampStarted(i uint32, now time.Duration) (waited time.Duration) {
 	s := f.stamps.At(i)
 	s.started = now
 	return max(0, now-s.added)
 }
 
-// watch tells the watcher of the next add of a held item, until done. watch returns why the
-// watcher is not kept: the item was added already since the take, or letGoOfHeld has let go of
+// Watch tells the Watcher of the next add of a held item, until Done. Watch returns why the
+// Watcher is not kept: the item was added already since the Take, or LetGoOfHeld has let go of
 // the item. Watchers of the item that have ended are forgotten here, so they do not pile up.
-func (f *fifo[T]) watch(hash uint32, item T, w watcher) (over error) {
-	_, r := f.items.Find(hash, item)
+func (f *FIFO[T]) Watch(hash uint32, item T, w Watcher, endings *Endings) (over error) {
+	_, r := f.Items.Find(hash, item)
 	switch {
 	case r == nil || !isHeld(r.State):
 		return nil // Not held, or different from itself: no add can be of the same item.
 	case r.State == reprocess:
-		return ErrReAdded
+		return endings.ReAdded
 	case r.Note&goneNote != 0:
-		return ErrRemoved
+		return endings.Removed
 	}
 	if f.watchers == nil {
-		f.watchers = make(map[T]watcher)
+		f.watchers = make(map[T]Watcher)
 	}
+	f.endings = endings
 	r.State = watched
 	w.more = f.watchers[item].live()
 	f.watchers[item] = w
@@ -765,29 +817,47 @@ func (f *fifo[T]) watch(hash uint32, item T, w watcher) (over error) {
 }
 
 // tellWatchers ends the contexts of all watchers of the item.
-func (f *fifo[T]) tellWatchers(item T, cause error) {
+func (f *FIFO[T]) tellWatchers(item T, cause error) {
 	first := f.watchers[item]
 	f.forgetWatchers(item)
 	for w := &first; w != nil; w = w.more {
-		w.cancel(cause)
+		w.Cancel(cause)
 	}
 }
 
 // forgetWatchers forgets all watchers of the item. An empty map that was large is dropped:
 // a map never shrinks.
-func (f *fifo[T]) forgetWatchers(item T) {
+func (f *FIFO[T]) forgetWatchers(item T) {
 	delete(f.watchers, item)
 	if f.watches > slab.MinRecords && len(f.watchers) == 0 {
 		f.watchers, f.watches = nil, 0
 	}
 }
 
-// shrink takes a step to give memory back, see slab.Table.Shrink. Removals call shrink, and
-// settle does not: each call would pay for a check there.
-func (f *fifo[T]) shrink() {
-	over := f.items.Shrink(func(from, to uint32, r *slab.Record[T, links]) { f.follow(from, to, r) })
-	f.stamps.Truncate(f.items.Records.N)
-	f.seqs.Truncate(f.items.Records.N)
+// RaiseBarrier raises a barrier behind the present records, or returns nil if there are none. A
+// record for an item that no Done can name counts until its hand-out.
+func (f *FIFO[T]) RaiseBarrier() *slab.Barrier {
+	live := f.n + len(f.held)
+	if f.storage != nil {
+		live += f.storage.stored - f.storage.unmatched
+	}
+	b := f.Barriers.Raise(live)
+	if f.Barriers.Full() {
+		f.Barriers.Renumber(func(renumber func(mark *uint16)) {
+			for i := range uint32(f.Items.Records.N) {
+				renumber(&f.Items.Records.At(i).Mark)
+			}
+		})
+	}
+	return b
+}
+
+// Shrink takes a step to give memory back, see slab.Table.Shrink. Removals call Shrink, and
+// other calls do not: each call would pay for a check.
+func (f *FIFO[T]) Shrink() {
+	over := f.Items.Shrink(func(from, to uint32, r *slab.Record[T, links]) { f.follow(from, to, r) })
+	f.stamps.Truncate(f.Items.Records.N)
+	f.seqs.Truncate(f.Items.Records.N)
 	if over {
 		f.held = append(make([]uint32, 0, 2*len(f.held)), f.held...)
 		f.renumberLanes()
@@ -795,7 +865,7 @@ func (f *fifo[T]) shrink() {
 }
 
 // follow updates all that refers to a record that has moved.
-func (f *fifo[T]) follow(from, to uint32, r *slab.Record[T, links]) {
+func (f *FIFO[T]) follow(from, to uint32, r *slab.Record[T, links]) {
 	switch {
 	case isHeld(r.State):
 		f.held[r.Pos] = to
@@ -807,10 +877,10 @@ func (f *fifo[T]) follow(from, to uint32, r *slab.Record[T, links]) {
 		if l.head == from+1 { // The Pos of the first record means nothing.
 			l.head = to + 1
 		} else {
-			f.items.Records.At(r.Pos - 1).X.next = to + 1
+			f.Items.Records.At(r.Pos - 1).X.next = to + 1
 		}
 		if r.X.next != 0 {
-			f.items.Records.At(r.X.next - 1).Pos = to + 1
+			f.Items.Records.At(r.X.next - 1).Pos = to + 1
 		} else {
 			l.tail = to + 1
 		}
@@ -827,15 +897,15 @@ func (f *fifo[T]) follow(from, to uint32, r *slab.Record[T, links]) {
 // name a lane that is in no cache.
 const renumberMax = 8192
 
-// renumberLanes gives the memory of ids back that are not in use any more. The ids of a fifo
-// that stays large are renumbered when the fifo has fallen further.
-func (f *fifo[T]) renumberLanes() {
-	if f.lanes == nil || len(f.lanes.all) <= slab.MinRecords || f.items.Records.N > renumberMax {
+// renumberLanes gives the memory of ids back that are not in use any more. The ids of a FIFO
+// that stays large are renumbered when the FIFO has fallen further.
+func (f *FIFO[T]) renumberLanes() {
+	if f.lanes == nil || len(f.lanes.all) <= slab.MinRecords || f.Items.Records.N > renumberMax {
 		return
 	}
 	f.lanes.renumber(func(rename func(id *uint32)) {
-		for i := range uint32(f.items.Records.N) {
-			r := f.items.Records.At(i)
+		for i := range uint32(f.Items.Records.N) {
+			r := f.Items.Records.At(i)
 			if r.State == 0 {
 				continue
 			}
