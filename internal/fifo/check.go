@@ -79,11 +79,10 @@ func (f *FIFO[T]) checkList(errs *slab.Check, l list, id uint32) (n int) {
 	return n
 }
 
-// checkLanes compares what the lanes count with the records.
-func (f *FIFO[T]) checkLanes(errs *slab.Check) {
+// countRefs returns how many records name each lane, and are held of each limited group.
+func (f *FIFO[T]) countRefs() (refs map[*lane]int, held map[*group]int) {
 	o := f.lanes
-	errs.That(f.line == list{}, "a line beside lanes")
-	refs, depths, held, sizes := map[*lane]int{}, map[*level]int{}, map[*group]int{}, map[*group]int{}
+	refs, held = map[*lane]int{}, map[*group]int{}
 	for i := range uint32(f.Items.Records.N) {
 		r := f.Items.Records.At(i)
 		switch r.State {
@@ -99,6 +98,15 @@ func (f *FIFO[T]) checkLanes(errs *slab.Check) {
 			}
 		}
 	}
+	return refs, held
+}
+
+// checkLanes compares what the lanes count with the records.
+func (f *FIFO[T]) checkLanes(errs *slab.Check) {
+	o := f.lanes
+	errs.That(f.line == list{}, "a line beside lanes")
+	refs, held := f.countRefs()
+	depths, sizes := map[*level]int{}, map[*group]int{}
 	n := 0
 	for id, l := range o.all {
 		if l == nil {
@@ -126,14 +134,32 @@ func (f *FIFO[T]) checkLanes(errs *slab.Check) {
 	errs.That(n == f.n, "the lanes have %d records of %d", n, f.n)
 }
 
-// CheckInvariants returns what is wrong with the lanes, or nil.
+// CheckInvariants returns the violated invariants of the lanes, or nil.
 func (o *lanes) CheckInvariants() error {
 	var errs slab.Check
 	errs.Add("groups: ", o.groups.CheckInvariants())
 	errs.Add("levels: ", o.levels.CheckInvariants())
 	errs.Add("others: ", o.others.CheckInvariants())
+	in := o.checkRotations(&errs)
+	aged := 0
+	for id, l := range o.all {
+		if l != nil {
+			o.checkLane(&errs, id, l, in)
+			if o.every > 0 && l.n > 0 && (o.groupsFirst || !l.share.group.full) {
+				aged++
+				errs.That(o.agesOf(l.share).heap[l.byAge].Value == l, "lane %d is not at %d by age", id, l.byAge)
+			}
+		}
+	}
+	errs.Add("ages: ", o.ages.heap.CheckInvariants())
+	errs.That(o.groupsFirst || o.every == 0 || len(o.ages.heap) == aged, "%d lanes by age, of %d", len(o.ages.heap), aged)
+	return errs.Err()
+}
+
+// checkRotations returns the shares that are in a rotation.
+func (o *lanes) checkRotations(errs *slab.Check) (in map[*share]bool) {
+	in = map[*share]bool{}
 	errs.Add("rotations: ", o.behind.CheckInvariants())
-	in := map[*share]bool{}
 	var rotations []*rotation
 	if o.first != nil {
 		rotations = append(rotations, o.first)
@@ -149,31 +175,23 @@ func (o *lanes) CheckInvariants() error {
 			more = s.next != r.turn && len(in) <= len(o.all)
 		}
 	}
-	aged := 0
-	for id, l := range o.all {
-		if l == nil {
-			continue
-		}
-		s, g := l.share, l.share.group
-		errs.That(g.full == (g.limit > 0 && g.inFlight >= g.limit), "group %q: full %v", g.name, g.full)
-		errs.That(in[s] == (!o.isEmpty(s) && !g.full), "lane %d: its share of %q is in its rotation: %v, full: %v", id, g.name, in[s], g.full)
-		errs.That(s.credit >= 0 && (s.credit == 0 || !o.isEmpty(s)), "lane %d: credit %d", id, s.credit)
-		errs.That(g.shares[s.place] == s, "group %q has another share at %d", g.name, s.place)
-		if o.groupsFirst {
-			errs.That(l.n == 0 || s.lanes[l.place].Value == l, "lane %d is not at %d of its share", id, l.place)
-			errs.That(len(s.lanes) == 0 || s.top == s.lanes[0].Value, "group %q has another lane on top", g.name)
-			errs.Add("lanes: ", s.lanes.CheckInvariants())
-			errs.Add("ages: ", s.ages.heap.CheckInvariants())
-			errs.That(o.every == 0 || len(s.ages.heap) == len(s.lanes), "group %q: %d lanes, %d by age", g.name, len(s.lanes), len(s.ages.heap))
-		}
-		if o.every > 0 && l.n > 0 && (o.groupsFirst || !g.full) {
-			aged++
-			errs.That(o.agesOf(s).heap[l.byAge].Value == l, "lane %d is not at %d by age", id, l.byAge)
-		}
+	return in
+}
+
+// checkLane checks a lane and its share, with the shares that are in a rotation.
+func (o *lanes) checkLane(errs *slab.Check, id int, l *lane, in map[*share]bool) {
+	s, g := l.share, l.share.group
+	errs.That(g.full == (g.limit > 0 && g.inFlight >= g.limit), "group %q: full %v", g.name, g.full)
+	errs.That(in[s] == (!o.isEmpty(s) && !g.full), "lane %d: its share of %q is in its rotation: %v, full: %v", id, g.name, in[s], g.full)
+	errs.That(s.credit >= 0 && (s.credit == 0 || !o.isEmpty(s)), "lane %d: credit %d", id, s.credit)
+	errs.That(g.shares[s.place] == s, "group %q has another share at %d", g.name, s.place)
+	if o.groupsFirst {
+		errs.That(l.n == 0 || s.lanes[l.place].Value == l, "lane %d is not at %d of its share", id, l.place)
+		errs.That(len(s.lanes) == 0 || s.top == s.lanes[0].Value, "group %q has another lane on top", g.name)
+		errs.Add("lanes: ", s.lanes.CheckInvariants())
+		errs.Add("ages: ", s.ages.heap.CheckInvariants())
+		errs.That(o.every == 0 || len(s.ages.heap) == len(s.lanes), "group %q: %d lanes, %d by age", g.name, len(s.lanes), len(s.ages.heap))
 	}
-	errs.Add("ages: ", o.ages.heap.CheckInvariants())
-	errs.That(o.groupsFirst || o.every == 0 || len(o.ages.heap) == aged, "%d lanes by age, of %d", len(o.ages.heap), aged)
-	return errs.Err()
 }
 
 // mayDiffer reports whether a value of the type may differ from itself.
