@@ -227,9 +227,9 @@ func (q *Typed[T]) stats() QueueStats {
 	return s
 }
 
-// statsOf returns the stats without ages and groups. The time is proportional to the number of
-// held items, and with a storage to the number of all items. The caller has read the clock
-// before.
+// statsOf returns the stats without priorities and groups, and begins the survey that adds these. The
+// time is proportional to the number of held items, and with a storage to the number of all items.
+// The caller has read the clock before.
 func (q *Typed[T]) statsOf(v *fifo.Survey) QueueStats {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -249,9 +249,9 @@ func (q *Typed[T]) statsOf(v *fifo.Survey) QueueStats {
 	return s
 }
 
-// addBreakdown adds the ages and the groups, by a look at each lane. There can be as many lanes
-// as items. So addBreakdown gives the lock back now and then. All other stats are of the same
-// instant.
+// addBreakdown adds the priorities, the ages and the groups, by a look at each lane. There can be as
+// many lanes as items. So addBreakdown gives the lock back now and then. All other stats are of the
+// instant of statsOf.
 func (q *Typed[T]) addBreakdown(s *QueueStats, v *fifo.Survey) {
 	for !q.survey(v) {
 	}
@@ -261,6 +261,7 @@ func (q *Typed[T]) addBreakdown(s *QueueStats, v *fifo.Survey) {
 	}
 }
 
+// partStats returns the public form of parts, nil for none.
 func partStats[K comparable](parts []fifo.Part[K]) (stats []PartStats[K]) {
 	stats = slices.Grow(stats, len(parts))
 	for _, p := range parts {

@@ -63,10 +63,10 @@ type FIFO[T comparable] struct {
 
 	Closed bool // adds change nothing any more; set by the owner
 
-	Items slab.Table[T, links]
-	line  list   // used while lanes is nil
-	lanes *lanes // nil while the line suffices
-	Taken Rank   // of the last take from a lane
+	Items slab.Table[T, links] // the owner searches and walks, and the methods change
+	line  list                 // used while lanes is nil
+	lanes *lanes               // nil while the line suffices
+	Taken Rank                 // of the last Take from a lane
 	n     int
 	held  []uint32
 
@@ -74,10 +74,11 @@ type FIFO[T comparable] struct {
 	seqs     slab.Pages[uint64]
 	seq      uint64 // the last number
 	watchers map[T]Watcher
-	watches  int      // the largest size of watchers since the map was made
-	endings  *Endings // of the last call of Watch
+	watches  int // the largest size of watchers since the map was made
 
-	Barriers slab.Barriers // of all records but those removed
+	Barriers slab.Barriers // of all records but those removed; the owner calls Leave and Drop
+
+	endings *Endings // of the last call of Watch
 }
 
 // Notes of records.
@@ -117,7 +118,7 @@ func isHeld(s slab.State) bool { return s >= processing }
 // A stamp holds the times of an item.
 type stamp struct {
 	added   time.Duration // at the add that queued or marked the item
-	started time.Duration // at the take
+	started time.Duration // at the Take
 }
 
 // A Config says how a FIFO orders its items, and what the FIFO keeps. The zero Config has one
@@ -277,107 +278,6 @@ func (f *FIFO[T]) order(o *lanes) {
 	if l.n > 0 {
 		o.up(l, 0)
 	}
-}
-
-// append puts a record at the end of a list.
-func (f *FIFO[T]) append(l *list, i uint32, r *slab.Record[T, links]) {
-	r.Pos, r.X.next = l.tail, 0
-	if l.tail != 0 {
-		f.Items.Records.At(l.tail - 1).X.next = i + 1
-	} else {
-		l.head = i + 1
-	}
-	l.tail = i + 1
-}
-
-// prepend puts a record before all others of a list.
-func (f *FIFO[T]) prepend(l *list, i uint32, r *slab.Record[T, links]) {
-	r.X.next = l.head
-	if l.head != 0 {
-		f.Items.Records.At(l.head - 1).Pos = i + 1
-	} else {
-		l.tail = i + 1
-	}
-	l.head = i + 1
-}
-
-// pop takes the first record out of a list. The Pos of the next record keeps its old value:
-// nobody reads the Pos of a first record, and a write would touch another cache line.
-func (f *FIFO[T]) pop(l *list) (i uint32, r *slab.Record[T, links]) {
-	i = l.head - 1
-	r = f.Items.Records.At(i)
-	l.head = r.X.next
-	if l.head == 0 {
-		l.tail = 0
-	}
-	return i, r
-}
-
-// unlink takes any record out of a list.
-func (f *FIFO[T]) unlink(l *list, i uint32, r *slab.Record[T, links]) {
-	if l.head == i+1 {
-		f.pop(l)
-		return
-	}
-	f.Items.Records.At(r.Pos - 1).X.next = r.X.next
-	if r.X.next != 0 {
-		f.Items.Records.At(r.X.next - 1).Pos = r.Pos
-	} else {
-		l.tail = r.Pos
-	}
-}
-
-// enter puts a record at the end of a lane. The caller has counted the record in l.refs.
-func (f *FIFO[T]) enter(l *lane, i uint32, r *slab.Record[T, links]) {
-	f.append(&l.list, i, r)
-	r.X.lane = l.id
-	f.seq++
-	if f.lanes.every > 0 {
-		f.number(i, f.seq)
-	}
-	f.count(l, 1)
-	if l.n == 1 {
-		f.lanes.up(l, f.seq)
-	}
-}
-
-// leave takes a queued record out of its lane. l.refs still counts the record.
-func (f *FIFO[T]) leave(l *lane, i uint32, r *slab.Record[T, links]) {
-	first := l.head == i+1
-	f.unlink(&l.list, i, r)
-	f.left(l, first)
-}
-
-// left updates a lane after a record has left its list. first says whether the record was
-// the first.
-func (f *FIFO[T]) left(l *lane, first bool) {
-	f.count(l, -1)
-	switch {
-	case l.n == 0:
-		f.lanes.down(l)
-	case first && f.lanes.every > 0:
-		f.lanes.headChanged(l, *f.seqs.At(l.head - 1))
-	}
-}
-
-func (f *FIFO[T]) count(l *lane, by int) {
-	f.n += by
-	l.n += by
-	if f.lanes.grouped {
-		l.level.n += by
-		l.share.group.n += by
-	}
-}
-
-// number notes the number of a record, if the lanes have ages.
-func (f *FIFO[T]) number(i uint32, seq uint64) {
-	if f.lanes.every == 0 {
-		return
-	}
-	for int(i) >= f.seqs.N {
-		f.seqs.Push(0)
-	}
-	*f.seqs.At(i) = seq
 }
 
 // Ignores reports whether a plain add of an item with a record changes nothing: the item is queued
@@ -675,27 +575,6 @@ func (f *FIFO[T]) Hear(p *Placement) {
 	}
 }
 
-// enterFirst puts a record before all others of its lane.
-func (f *FIFO[T]) enterFirst(i uint32, r *slab.Record[T, links]) {
-	if f.lanes == nil {
-		f.prepend(&f.line, i, r)
-		f.n++
-		return
-	}
-	l := f.lanes.all[r.X.lane]
-	f.prepend(&l.list, i, r)
-	f.count(l, 1)
-	seq := uint64(0)
-	if f.lanes.every > 0 {
-		seq = *f.seqs.At(i)
-	}
-	if l.n == 1 {
-		f.lanes.up(l, seq)
-	} else {
-		f.lanes.headChanged(l, seq)
-	}
-}
-
 // Remove takes back an add, and reports whether there was an add. A stored item stays in
 // the storage, and is dropped when the storage hands the item out: a [Queue] has no method
 // to remove an item from its middle.
@@ -790,48 +669,6 @@ func (f *FIFO[T]) stampStarted(i uint32, now time.Duration) (waited time.Duratio
 	s := f.stamps.At(i)
 	s.started = now
 	return max(0, now-s.added)
-}
-
-// Watch tells the Watcher of the next add of a held item, until Done. Watch returns why the
-// Watcher is not kept: the item was added already since the Take, or LetGoOfHeld has let go of
-// the item. Watchers of the item that have ended are forgotten here, so they do not pile up.
-func (f *FIFO[T]) Watch(hash uint32, item T, w Watcher, endings *Endings) (over error) {
-	_, r := f.Items.Find(hash, item)
-	switch {
-	case r == nil || !isHeld(r.State):
-		return nil // Not held, or different from itself: no add can be of the same item.
-	case r.State == reprocess:
-		return endings.ReAdded
-	case r.Note&goneNote != 0:
-		return endings.Removed
-	}
-	if f.watchers == nil {
-		f.watchers = make(map[T]Watcher)
-	}
-	f.endings = endings
-	r.State = watched
-	w.more = f.watchers[item].live()
-	f.watchers[item] = w
-	f.watches = max(f.watches, len(f.watchers))
-	return nil
-}
-
-// tellWatchers ends the contexts of all watchers of the item.
-func (f *FIFO[T]) tellWatchers(item T, cause error) {
-	first := f.watchers[item]
-	f.forgetWatchers(item)
-	for w := &first; w != nil; w = w.more {
-		w.Cancel(cause)
-	}
-}
-
-// forgetWatchers forgets all watchers of the item. An empty map that was large is dropped:
-// a map never shrinks.
-func (f *FIFO[T]) forgetWatchers(item T) {
-	delete(f.watchers, item)
-	if f.watches > slab.MinRecords && len(f.watchers) == 0 {
-		f.watchers, f.watches = nil, 0
-	}
 }
 
 // RaiseBarrier raises a barrier behind the present records, or returns nil if there are none. A

@@ -78,10 +78,6 @@ const (
 	maxSpares    = 64 // lanes and groups that are kept for others; not tuned
 )
 
-// A list is a FIFO of records: the first and the last one, each as 1 + its index, and 0
-// for none.
-type list struct{ head, tail uint32 }
-
 type lane struct {
 	list
 	id    uint32

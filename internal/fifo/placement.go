@@ -14,7 +14,7 @@ type Placement struct {
 	Group         string
 	Weight, Limit int // of the group; a weight of 0 means that the Order has no groups
 
-	// waited means that the answers are as old as the begin of a wait. Later adds may have
+	// Waited means that the answers are as old as the begin of a wait. Later adds may have
 	// changed the weight and the limit of the group.
 	Waited bool
 }
