@@ -193,3 +193,5 @@ cover: ## coverage of the root module, by function
 mutate: ## change the library in one place after the other; an hour
 	go run -C reliability ./mutate
 	go run -C reliability ./mutate -dir ../wait -survivors mutate/survivors_wait.txt
+	go run -C reliability ./mutate -dir ../internal/fifo -also .. -survivors mutate/survivors_fifo.txt \
+		-files fifo.go,lanes.go,lists.go,look.go,placement.go,storage.go,watcher.go

@@ -37,12 +37,12 @@ func list(dir string) (pkg listing, exports map[string]string, err error) {
 	return pkg, exports, err
 }
 
-// build finds the mutants of the package in dir and compiles its tests with all
-// of them, to a program in tmp.
-func build(dir, tmp string) (program string, mutants []*mutant, err error) {
+// find finds the mutants of the package in dir, and returns the name of an overlay for the
+// compiler that has all of them. The files are in tmp.
+func find(dir, tmp string) (mutants []*mutant, overlayName string, err error) {
 	pkg, exports, err := list(dir)
 	if err != nil {
-		return "", nil, fmt.Errorf("go list: %w", err)
+		return nil, "", fmt.Errorf("go list: %w", err)
 	}
 	overlay := map[string]string{filepath.Join(pkg.Dir, "mutants.go"): filepath.Join(tmp, "mutants.go")}
 	files, mutants, err := edit(pkg, exports)
@@ -54,19 +54,21 @@ func build(dir, tmp string) (program string, mutants []*mutant, err error) {
 		}
 	}
 	if err != nil {
-		return "", nil, err
+		return nil, "", err
 	}
 	replace, _ := json.Marshal(map[string]any{"Replace": overlay})
-	if err := os.WriteFile(filepath.Join(tmp, "overlay.json"), replace, 0o666); err != nil {
-		return "", nil, err
-	}
-	program = filepath.Join(tmp, "tests")
-	cmd := exec.Command("go", "test", "-c", "-vet=off", "-overlay", filepath.Join(tmp, "overlay.json"), "-o", program, ".")
+	overlayName = filepath.Join(tmp, "overlay.json")
+	return mutants, overlayName, os.WriteFile(overlayName, replace, 0o666)
+}
+
+// build compiles the tests of the package in dir with an overlay.
+func build(dir, overlay, program string) error {
+	cmd := exec.Command("go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", program, ".")
 	cmd.Dir = dir
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", nil, fmt.Errorf("the mutants do not compile: %w\n%s", err, out)
+		return fmt.Errorf("the mutants do not compile: %w\n%s", err, out)
 	}
-	return program, mutants, nil
+	return nil
 }
 
 // edit returns the sources of a package with the mutants in them. A mutant depends

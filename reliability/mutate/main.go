@@ -3,7 +3,8 @@
 //
 // All mutants are compiled into a single test program, so a mutant costs no build.
 // An environment variable activates a mutant. Only the tests that reach the mutant
-// are run.
+// are run. With -also, the mutants are compiled into the tests of a package above too,
+// and the mutants that the first tests do not notice are tried with these.
 //
 // The exit code is 1 if a living mutant is missing in the list of survivors, or if
 // the list has a mutant that does not exist.
@@ -17,6 +18,7 @@ import (
 	"os"
 	"os/signal"
 	"path"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,6 +30,7 @@ import (
 func main() {
 	var c config
 	flag.StringVar(&c.dir, "dir", "..", "the `directory` of the package")
+	flag.StringVar(&c.also, "also", "", "the `directory` of a package above, whose tests count too")
 	flag.StringVar(&c.list, "survivors", "mutate/survivors.txt", "the `file` that lists the mutants which may live")
 	flag.StringVar(&c.files, "files", "*.go", "mutate only what is in these `files`: patterns, separated by commas")
 	flag.StringVar(&c.skip, "skip", "", "leave out the tests that match this `regexp`, such as slow ones, at the price of survivors")
@@ -49,9 +52,9 @@ func main() {
 }
 
 type config struct {
-	dir, list, files, skip, run, only string
-	workers                           int
-	verbose, unlisted                 bool
+	dir, also, list, files, skip, run, only string
+	workers                                 int
+	verbose, unlisted                       bool
 }
 
 // A result is the verdict on a mutant, and the test that killed the mutant.
@@ -77,19 +80,23 @@ func (c config) mutate(ctx context.Context, w io.Writer) (ok bool, err error) {
 		return false, err
 	}
 	defer os.RemoveAll(tmp)
-	program, mutants, err := build(c.dir, tmp)
+	mutants, overlay, err := find(c.dir, tmp)
 	if err != nil {
 		return false, err
 	}
-	b := &bench{ctx: ctx, program: program, dir: c.dir, tmp: tmp}
-	if err := b.prepare(c.skip, c.run); err != nil {
-		return false, err
+	var benches []*bench
+	for i, dir := range []string{c.dir, c.also} {
+		if dir == "" {
+			continue
+		}
+		b := &bench{ctx: ctx, program: filepath.Join(tmp, fmt.Sprint("tests", i)), dir: dir, tmp: tmp}
+		if err := b.prepare(overlay, len(mutants), c.skip, c.run); err != nil {
+			return false, err
+		}
+		benches = append(benches, b)
+		fmt.Fprintf(w, "%d mutants, %d tests of %s, %v to prepare\n", len(mutants), len(b.tests), dir, time.Since(start).Round(time.Second))
 	}
-	if err := b.control(len(mutants)); err != nil {
-		return false, err
-	}
-	fmt.Fprintf(w, "%d mutants, %d tests, %v to prepare\n", len(mutants), len(b.tests), time.Since(start).Round(time.Second))
-	results := c.tryAll(w, b, mutants, allowed, only)
+	results := c.tryAll(ctx, w, benches, mutants, allowed, only)
 	if err := ctx.Err(); err != nil {
 		return false, err
 	}
@@ -107,13 +114,13 @@ func (c config) matches(file string) bool {
 }
 
 // tryAll tries the mutants in their order, and so many at a time as there are workers.
-func (c config) tryAll(w io.Writer, b *bench, mutants []*mutant, allowed survivors, only map[string]bool) []result {
+func (c config) tryAll(ctx context.Context, w io.Writer, benches []*bench, mutants []*mutant, allowed survivors, only map[string]bool) []result {
 	mutants = slices.DeleteFunc(mutants, func(m *mutant) bool { return !c.matches(m.file) || only != nil && !only[m.String()] })
 	results := make([]result, len(mutants))
 	next := make(chan int)
 	var mu sync.Mutex // of w
 	tryOne := func(i int) {
-		results[i] = c.tryOne(b, mutants[i], allowed)
+		results[i] = c.tryOne(benches, mutants[i], allowed)
 		if c.verbose {
 			mu.Lock()
 			defer mu.Unlock()
@@ -128,7 +135,7 @@ func (c config) tryAll(w io.Writer, b *bench, mutants []*mutant, allowed survivo
 			}
 		})
 	}
-	for i := 0; i < len(mutants) && b.ctx.Err() == nil; i++ {
+	for i := 0; i < len(mutants) && ctx.Err() == nil; i++ {
 		next <- i
 	}
 	close(next)
@@ -136,10 +143,18 @@ func (c config) tryAll(w io.Writer, b *bench, mutants []*mutant, allowed survivo
 	return results
 }
 
-func (c config) tryOne(b *bench, m *mutant, allowed survivors) result {
+func (c config) tryOne(benches []*bench, m *mutant, allowed survivors) result {
 	r := result{mutant: m, verdict: listed}
-	if _, ok := allowed[m.String()]; !ok || !c.unlisted {
-		r.verdict, r.by = b.try(m.id, b.reached[strconv.Itoa(m.id)])
+	if _, ok := allowed[m.String()]; ok && c.unlisted {
+		return r
+	}
+	r.verdict = uncovered
+	for _, b := range benches {
+		v, by := b.try(m.id, b.reached[strconv.Itoa(m.id)])
+		r.verdict, r.by = max(r.verdict, v), by
+		if v >= killed {
+			break
+		}
 	}
 	return r
 }

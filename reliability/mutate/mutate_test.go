@@ -150,3 +150,58 @@ a.go:9: listed, but killed by TestF: a.go f: delete: return #1
 		t.Errorf("got %q, %v, want %q", got, err, want)
 	}
 }
+
+// The tests of a package above notice a mutant that the tests of its own package let live.
+func TestTheTestsAboveCount(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "inner"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"go.mod":               "module example.com/above\n\ngo 1.26\n",
+		"above.go":             "package above\n",
+		"inner/sample.go":      sample,
+		"inner/sample_test.go": sampleTest,
+		"survivors.txt":        "",
+		"above_test.go": `package above
+
+import (
+	"testing"
+
+	"example.com/above/inner"
+)
+
+func TestClear(t *testing.T) {
+	s := &sample.Stack{}
+	for n := range 20 {
+		s.Push(n)
+	}
+	s.Clear()
+	if s.Push(-1) != nil {
+		t.Error("a cleared stack is full")
+	}
+}
+`,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var out strings.Builder
+	c := config{dir: filepath.Join(dir, "inner"), also: dir, list: filepath.Join(dir, "survivors.txt"), files: "*.go", workers: 2, verbose: true}
+	if _, err := c.mutate(t.Context(), &out); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"Stack.Push: delete: s.items = append(s.items, n) #1: killed TestStack\n",
+		"Stack.Clear: delete: s.items = s.items[:0] #1: killed TestClear\n",
+		"not covered: sample.go unused: flip: true in func unused() bool { return true } #1\n",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q", want)
+		}
+	}
+	if t.Failed() {
+		t.Log(out.String())
+	}
+}

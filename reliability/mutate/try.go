@@ -98,10 +98,13 @@ func (b *bench) watch(cmd *exec.Cmd) (output []byte, err error) {
 	return out.Bytes(), err
 }
 
-// prepare runs each test alone, without a mutant, to learn the time of the test and
-// the mutants that the test reaches. A failed test is an error: the test would seem
-// to kill every mutant.
-func (b *bench) prepare(skip, run string) error {
+// prepare compiles the program, and runs each test alone, without a mutant, to learn the time
+// of the test and the mutants that the test reaches. A failed test is an error: the test would
+// seem to kill every mutant.
+func (b *bench) prepare(overlay string, mutants int, skip, run string) error {
+	if err := build(b.dir, overlay, b.program); err != nil {
+		return err
+	}
 	out, err := exec.Command(b.program, "-test.list", "^(Test|Example|Fuzz)").Output()
 	if err != nil {
 		return err
@@ -119,7 +122,7 @@ func (b *bench) prepare(skip, run string) error {
 		reached[name] = ids
 	}
 	b.sort(reached)
-	return nil
+	return b.control(mutants)
 }
 
 // sort puts fast tests first, and notes the tests that reach each mutant.
