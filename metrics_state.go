@@ -32,7 +32,8 @@ type QueueStats struct {
 	// is queued.
 	OldestItem time.Duration
 
-	// Paced is how long the queue had an item to hand out and Pace no token, added up.
+	// Paced is how long workers waited because the queue had an item and Pace no token, added up:
+	// up to 100 ms for a look that finds no token, such as a TryGet, or until the next look.
 	Paced time.Duration
 
 	// ByPriority has the first 25 priorities in use, and then all others as a single part.

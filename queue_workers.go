@@ -142,7 +142,7 @@ func (q *Typed[T]) tryTake(now time.Duration, how visit) (item T, r receipt, wha
 		gate.LockSoon(&q.mu)
 	}
 	q.arrive(how)
-	paced := q.pace != nil && how != visitUnpaced && q.fifo.Ready() && !q.pace.Allow(now)
+	paced := q.pace != nil && how != visitUnpaced && !q.pace.Allow(now, q.fifo.Ready())
 	var waited time.Duration
 	ok := false
 	if !paced {
@@ -277,7 +277,7 @@ func (q *Typed[T]) keep(cancel <-chan struct{}, until time.Duration) (how visit,
 			q.passOn(visitTimed)
 		}
 	}()
-	q.pace.Arm(max(0, until-q.metrics.now()))
+	q.pace.Arm(until - q.metrics.now())
 	defer q.pace.Alarm.Disarm()
 	if q.metrics.now() >= until {
 		return visitTimed, true

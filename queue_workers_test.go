@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+	"k8s.io/utils/clock"
 
 	"github.com/seed16c08ea7/workqueue"
 )
@@ -738,6 +739,7 @@ type pacedQueue interface {
 	GetInfo(ctx context.Context) (workqueue.ItemInfo[string], error)
 	AddWith(options workqueue.AddOptions, items ...string) int
 	Drain(ctx context.Context) error
+	Stats() workqueue.QueueStats
 }
 
 func onPacedQueues(t *testing.T, limit rate.Limit, test func(t *testing.T, q pacedQueue, limiter *rate.Limiter)) {
@@ -874,14 +876,84 @@ func TestPaceThatChanges(t *testing.T) {
 		}
 		limiter.SetLimit(0)
 		limiter.SetBurst(0)
-		if _, ok := q.TryGet(); ok {
-			t.Error("got an item in a pause")
-		}
+		w = startWait(func(ctx context.Context) error { _, err := q.GetInfo(ctx); return err })
 		time.Sleep(time.Second)
+		w.want(t, "a pause", "waits")
 		if s, _ := p.reads[0](); s.Paced != 2100*time.Millisecond {
 			t.Errorf("kept back for %v", s.Paced)
 		}
+		q.Remove("c")
+		time.Sleep(time.Hour)
+		if s, _ := p.reads[0](); s.Paced > 2200*time.Millisecond {
+			t.Errorf("kept back for %v, and there was no item for an hour", s.Paced)
+		}
 	})
+}
+
+// Nobody looks for a token after TryGet.
+func TestPaceCountsALookOfTryGetForAMoment(t *testing.T) {
+	onPacedQueues(t, 1, func(t *testing.T, q pacedQueue, _ *rate.Limiter) {
+		q.Add("a")
+		q.TryGet()
+		q.Add("b")
+		if _, ok := q.TryGet(); ok {
+			t.Error("TryGet gets an item without a token")
+		}
+		time.Sleep(time.Hour)
+		if paced := q.Stats().Paced; paced != 100*time.Millisecond {
+			t.Errorf("kept back for %v", paced)
+		}
+	})
+}
+
+// A limiter whose burst or limit is not positive has no next token to sleep for.
+func TestPaceWithoutTokensLooksNowAndThen(t *testing.T) {
+	for _, limiter := range []*rate.Limiter{rate.NewLimiter(1e6, 0), rate.NewLimiter(-1, 1)} {
+		synctest.Test(t, func(t *testing.T) {
+			limiter.AllowN(time.Now(), 1)
+			c := &countedClock{}
+			q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Pace: limiter, Clock: c})
+			defer q.ShutDown()
+			q.Add("a")
+			w := startWait(func(ctx context.Context) error { _, err := q.GetInfo(ctx); return err })
+			time.Sleep(time.Millisecond)
+			w.want(t, "no tokens", "waits")
+			if n := c.readings.Load(); n > 10 {
+				t.Errorf("a limit of %v with a burst of %d costs %d readings of the clock in a millisecond", limiter.Limit(), limiter.Burst(), n)
+			}
+			q.Remove("a")
+		})
+	}
+}
+
+// The next look of the keeper is an hour away then.
+func TestPaceAfterTheClockWasSetBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newHookedClock()
+		limiter := rate.NewLimiter(1, 1)
+		q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Pace: limiter, Clock: c})
+		defer q.ShutDown()
+		q.Add("a")
+		q.TryGet()
+		q.Add("b")
+		q.TryGet()
+		c.SetTime(c.Now().Add(-time.Hour))
+		w := startWait(func(ctx context.Context) error { _, err := q.GetInfo(ctx); return err })
+		limiter.SetLimit(rate.Inf)
+		c.Step(100 * time.Millisecond)
+		w.want(t, "a new limit", "<nil>")
+	})
+}
+
+// A countedClock counts how often it is read.
+type countedClock struct {
+	clock.RealClock
+	readings atomic.Int64
+}
+
+func (c *countedClock) Since(t time.Time) time.Duration {
+	c.readings.Add(1)
+	return c.RealClock.Since(t)
 }
 
 // Two queues of different types share a limiter.

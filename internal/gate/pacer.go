@@ -30,9 +30,8 @@ type Pacer struct {
 	clock   clock.WithTicker
 	epoch   time.Time
 	last    time.Duration // of the last look; a clock may be read in another order than the lock is taken
-	short   bool          // the last look found no token
-	since   time.Duration // when the first look found none, if short
-	total   time.Duration // for how long items were kept back, but for since
+	next    time.Duration // of the keeper, if the last look found an item and no token; or last
+	total   time.Duration // for how long items were kept back, up to last
 }
 
 // NewPacer returns a pacer for a limiter.
@@ -40,42 +39,45 @@ func NewPacer(limiter *rate.Limiter, c clock.WithTicker, epoch time.Time) *Pacer
 	return &Pacer{limiter: limiter, clock: c, epoch: epoch}
 }
 
-// Allow takes a token, and reports whether there was one. An item is ready.
-func (p *Pacer) Allow(now time.Duration) bool {
+// Allow takes a token if an item is ready, and reports false if there was no token.
+func (p *Pacer) Allow(now time.Duration, ready bool) bool {
+	p.total = p.KeptBack(now)
 	p.last = max(p.last, now)
-	ok := p.limiter.AllowN(p.epoch.Add(p.last), 1)
-	switch {
-	case ok && p.short:
-		p.total += p.last - p.since
-	case !ok && !p.short:
-		p.since = p.last
+	p.next = p.last
+	if !ready || p.limiter.AllowN(p.epoch.Add(p.last), 1) {
+		return true
 	}
-	p.short = !ok
-	return ok
+	p.next += p.wait()
+	return false
 }
 
-// Arm sets the alarm of the keeper.
-func (p *Pacer) Arm(d time.Duration) { p.Alarm.Arm(p.clock, d) }
-
-// Next returns when the keeper looks again.
-func (p *Pacer) Next() time.Duration {
-	missing := 1 - p.limiter.TokensAt(p.epoch.Add(p.last))
-	wait := math.Ceil(missing / float64(p.limiter.Limit()) * float64(time.Second))
-	if wait < float64(maxPaceWait) { // Not for a limit of 0.
-		return p.last + max(1, time.Duration(wait))
+// wait returns how long the keeper sleeps. A limiter whose burst or limit is not positive never
+// has a token, and the time until its next token would be too short to sleep.
+func (p *Pacer) wait() time.Duration {
+	if limit := float64(p.limiter.Limit()); limit > 0 && p.limiter.Burst() > 0 {
+		missing := 1 - p.limiter.TokensAt(p.epoch.Add(p.last))
+		if wait := math.Ceil(missing / limit * float64(time.Second)); wait < float64(maxPaceWait) {
+			return max(1, time.Duration(wait))
+		}
 	}
-	return p.last + maxPaceWait
+	return maxPaceWait
 }
 
-// KeptBack returns for how long items were kept back. A queue without a pacer has nil.
+// Next returns when the keeper looks again, after a look that found no token.
+func (p *Pacer) Next() time.Duration { return p.next }
+
+// Arm sets the alarm of the keeper. A clock that was set back is far from the next look, but the
+// limit may change meanwhile.
+func (p *Pacer) Arm(d time.Duration) { p.Alarm.Arm(p.clock, max(0, min(d, maxPaceWait))) }
+
+// KeptBack returns for how long items were kept back. A queue without a pacer has nil. A look
+// counts up to the next look of the keeper: without a keeper, nobody knows whether the item and
+// the lack of tokens are still there.
 func (p *Pacer) KeptBack(now time.Duration) time.Duration {
-	switch {
-	case p == nil:
+	if p == nil {
 		return 0
-	case p.short:
-		return p.total + max(0, now-p.since)
 	}
-	return p.total
+	return p.total + max(0, min(now, p.next)-p.last)
 }
 
 // An Alarm is a timer that is made once and armed again and again. It belongs to one goroutine
