@@ -325,6 +325,7 @@ func (r *runner[T]) forgetLate(item T) {
 // note at once, since nothing else knows of the item any more: the queue has it in flight,
 // and Done comes next.
 func (r *runner[T]) noteQueued(item T) {
+	r.typed.dropBarriers(item)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.queued = append(r.queued, item)

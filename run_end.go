@@ -211,8 +211,7 @@ func (r *runner[T]) takeQueued() (before []ItemInfo[T]) {
 		if !ok {
 			break
 		}
-		r.typed.dropBarriers(item)
-		r.queued = append(r.queued, item)
+		r.noteQueued(item)
 		r.typed.Done(item)
 	}
 	if r.typed.Len() > 0 {

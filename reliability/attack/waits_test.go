@@ -2,6 +2,7 @@ package attack
 
 import (
 	"context"
+	"errors"
 	"math"
 	"testing"
 	"testing/synctest"
@@ -39,6 +40,23 @@ func TestWaitIdleSeesTheHandOutOfANaN(t *testing.T) {
 		defer cancel()
 		if err := q.WaitIdle(ctx); err != nil {
 			t.Errorf("%v, and the queue has %v", err, q.Snapshot(-1))
+		}
+	})
+}
+
+// An item whose handler the end of a Run has cut short is left behind, although its worker calls
+// Done.
+func TestBarrierIsToldOfAnInterruptedItem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := workqueuetest.New(t, workqueuetest.Options[string]{})
+		runs, stop := context.WithCancel(t.Context())
+		go workqueue.Run(runs, q, func(ctx context.Context, _ string) error { <-ctx.Done(); return ctx.Err() },
+			workqueue.RunOptions[string]{OnStop: func(workqueue.Snapshot[string]) {}})
+		q.Add("a")
+		synctest.Wait()
+		time.AfterFunc(time.Second, stop)
+		if err := q.Barrier(t.Context()); !errors.Is(err, workqueue.ErrShutDown) {
+			t.Errorf("Barrier returns %v, and Run has left its item behind", err)
 		}
 	})
 }
