@@ -125,6 +125,8 @@ func (q *TypedDelaying[T]) WaitEmpty(ctx context.Context) error {
 			return nil
 		case ctx.Err() != nil:
 			return waitError("not empty", q.Snapshot(namesInError), ctx)
+		case err != nil: // Of a foreign queue, for a reason of its own.
+			return err
 		}
 	}
 }

@@ -494,3 +494,18 @@ func TestWaitsSeeTheWritesOfTheWorkers(t *testing.T) {
 		}
 	}
 }
+
+// WaitEmpty does not ask a foreign queue again and again that cannot wait.
+func TestWaitEmptyReturnsTheErrorOfAForeignQueue(t *testing.T) {
+	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Queue: unwaitable{workqueue.NewTyped[string]()}})
+	defer q.ShutDown()
+	q.Add("a")
+	if err := q.WaitEmpty(t.Context()); err != errors.ErrUnsupported {
+		t.Errorf("got %v", err)
+	}
+}
+
+// An unwaitable queue cannot wait.
+type unwaitable struct{ *workqueue.Typed[string] }
+
+func (unwaitable) WaitIdle(context.Context) error { return errors.ErrUnsupported }
