@@ -16,27 +16,27 @@ type difference struct {
 }
 
 var differences = []difference{
-	{"the place of what is added while it is held",
+	{"add while held",
 		[]step{add("a"), gets("a", 0), add("a"), add("b"), done("a")},
 		[]step{gets("a", 0), gets("b", 0)},
 		[]step{gets("b", 0), gets("a", 0)}},
-	{"the place of what is added while it waits",
+	{"add while waiting",
 		[]step{after(5*sec, "a"), add("b"), add("a")},
 		[]step{gets("a", 0), gets("b", 0)},
 		[]step{gets("b", 0), gets("a", 0)}},
-	{"two due at one instant, the first of which was brought forward",
+	{"due at the same time",
 		[]step{after(5*sec, "a"), after(2*sec, "b"), after(2*sec, "a"), wait(2 * sec)},
 		[]step{gets("a", 0), gets("b", 0)},
 		[]step{gets("b", 0), gets("a", 0)}},
-	{"Len and what is added while it is held",
+	{"Len while held",
 		[]step{add("a"), gets("a", 0), add("a")},
 		[]step{length(1), done("a"), length(1)},
 		[]step{length(0), done("a"), length(1)}},
-	{"a negative After with RateLimited",
+	{"negative After",
 		[]step{with(limitedAfter(-sec), "a")},
 		[]step{requeues("a", 1), gets("a", 0)},
 		[]step{requeues("a", 1), parks(), wait(sec), arrives("a", 0)}},
-	{"a second ShutDown",
+	{"second ShutDown",
 		[]step{shutDown()},
 		[]step{panics("close of closed channel", shutDown())},
 		[]step{shutDown(), shutDown(), refused()}},
@@ -60,7 +60,7 @@ func TestDifferencesAreDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, d := range differences {
-		if !strings.Contains(string(readme), "| "+d.name+" |") {
+		if !strings.Contains(string(readme), "| `"+d.name+"` |") {
 			t.Errorf("README.md has no row %q", d.name)
 		}
 	}
