@@ -57,9 +57,12 @@ func (m *membership) renew(ctx context.Context) error {
 			return nil
 		case apierrors.IsNotFound(err):
 		case apierrors.IsConflict(err):
-			m.lease, err = leases.Get(ctx, m.name(), metav1.GetOptions{})
+			lease, err := leases.Get(ctx, m.name(), metav1.GetOptions{})
+			if err == nil { // Beside an error, a client returns a Lease without a name.
+				m.lease = lease // The next renewal writes.
+			}
 			if !apierrors.IsNotFound(err) {
-				return err // Or the next renewal writes.
+				return err
 			}
 		default:
 			return err

@@ -81,7 +81,8 @@ func (s *server) holder(name string) string {
 	return ""
 }
 
-// A client is one replica's way to the server.
+// A client is one replica's way to the server. Beside an error, a client returns an empty Lease and
+// not nil, as the client of client-go does.
 type client struct {
 	coordination.LeaseInterface // nil: what is not written here panics
 
@@ -195,6 +196,7 @@ func pause(ctx context.Context, d time.Duration) error {
 var resource = schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
 
 func (c *client) Create(ctx context.Context, lease *coordinationv1.Lease, _ metav1.CreateOptions) (out *coordinationv1.Lease, err error) {
+	out = new(coordinationv1.Lease)
 	err = c.send(ctx, "create", lease.Name, func() error {
 		c.server.writes.Add(1)
 		c.server.mu.Lock()
@@ -209,12 +211,15 @@ func (c *client) Create(ctx context.Context, lease *coordinationv1.Lease, _ meta
 }
 
 func (c *client) Update(ctx context.Context, lease *coordinationv1.Lease, _ metav1.UpdateOptions) (out *coordinationv1.Lease, err error) {
+	out = new(coordinationv1.Lease)
 	err = c.send(ctx, "update", lease.Name, func() error {
 		c.server.writes.Add(1)
 		c.server.mu.Lock()
 		defer c.server.mu.Unlock()
 		last := c.server.leases[lease.Name]
 		switch {
+		case lease.Name == "":
+			return errors.New("resource name may not be empty")
 		case last == nil:
 			return apierrors.NewNotFound(resource, lease.Name)
 		case last.ResourceVersion != lease.ResourceVersion:
@@ -250,6 +255,7 @@ func (c *client) Delete(ctx context.Context, name string, _ metav1.DeleteOptions
 }
 
 func (c *client) Get(ctx context.Context, name string, _ metav1.GetOptions) (out *coordinationv1.Lease, err error) {
+	out = new(coordinationv1.Lease)
 	err = c.send(ctx, "get", name, func() error {
 		c.server.reads.Add(1)
 		c.server.mu.Lock()

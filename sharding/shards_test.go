@@ -202,6 +202,36 @@ func TestMembers(t *testing.T) {
 	})
 }
 
+// TestMembershipAfterLostReads has somebody else change the Lease of a member, and the reads that
+// follow the conflict fail: the member renews its Lease again as soon as requests succeed.
+func TestMembershipAfterLostReads(t *testing.T) {
+	play(t, func(w *world) {
+		var fails atomic.Bool
+		a := w.start("a", func(_ *Options, c *client) {
+			c.before = func(_ context.Context, verb, name string) error {
+				if fails.Load() && verb == "get" && strings.Contains(name, kindMember) {
+					return errRefused
+				}
+				return nil
+			}
+		})
+		b := w.start("b", nil)
+		time.Sleep(15 * time.Second)
+		fails.Store(true)
+		w.edit((&membership{shards: a.Shards}).name(), func(l *coordinationv1.Lease) *coordinationv1.Lease {
+			l.Annotations = map[string]string{"by": "hand"}
+			return l
+		})
+		time.Sleep(5 * time.Second)
+		fails.Store(false)
+		time.Sleep(time.Minute)
+		if members, _ := b.view.alive(time.Now()); len(members) != 2 {
+			t.Errorf("the members are %v, want both replicas", members)
+		}
+		w.spread(a, b)
+	})
+}
+
 // TestSlowWatch has records arrive seconds late: they say nothing of an ownership that began
 // since.
 func TestSlowWatch(t *testing.T) {
