@@ -21,11 +21,12 @@ type plan struct {
 	members   []string
 	changed   time.Time // the last change of members
 	owners    []string  // the assignment to members
+	takes     bool      // slots may be taken: no replica has another number of slots
 }
 
 // plan makes plans until ctx ends, and then has all slots leave. base is the context of the
-// slots, and ends later.
-func (s *Shards) plan(ctx, base context.Context) {
+// slots, and ends later. The error says that a replica of a new set has another number of slots.
+func (s *Shards) plan(ctx, base context.Context) error {
 	now := time.Now()
 	p := plan{shards: s, takesFrom: now.Add(s.options.Settle)}
 	timer := time.NewTimer(0)
@@ -34,12 +35,16 @@ func (s *Shards) plan(ctx, base context.Context) {
 		select {
 		case <-ctx.Done():
 			s.leaveAll()
-			return
+			return nil
 		case <-s.wake:
 		case <-timer.C:
 		}
 		now := time.Now()
-		if next := p.pass(base, now); next.IsZero() {
+		next, err := p.pass(base, now)
+		if err != nil {
+			return err // No slot has a goroutine.
+		}
+		if next.IsZero() {
 			timer.Stop()
 		} else {
 			timer.Reset(time.Until(next))
@@ -75,14 +80,21 @@ func (r *run) end() {
 
 // pass starts and ends the goroutines of slots as the assignment says, and returns when time
 // alone changes the plan.
-func (p *plan) pass(base context.Context, now time.Time) (next time.Time) {
+func (p *plan) pass(base context.Context, now time.Time) (next time.Time, err error) {
 	s := p.shards
 	next, ok := p.assign(now)
 	switch {
 	case !ok:
-		return next
+		return next, nil
 	case now.Before(p.takesFrom):
-		return earliest(next, p.takesFrom)
+		return earliest(next, p.takesFrom), nil
+	case !p.takes:
+		// The watch has shown the Lease of this member. Of two members that both saw an empty set at
+		// first, the one whose Lease is younger has seen the other's Lease by now.
+		if err := s.view.otherSlots(); err != nil {
+			return next, err
+		}
+		p.takes = true
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,7 +124,7 @@ func (p *plan) pass(base context.Context, now time.Time) (next time.Time) {
 			r.end()
 		}
 	}
-	return next
+	return next, nil
 }
 
 // assign brings the assignment up to date, and returns when the next member is gone. It reports

@@ -121,8 +121,9 @@ func (s *Shards) labels(kind string) map[string]string {
 // once.
 //
 // Handlers that go on after the end of ctx for more than DrainTimeout + CancelBound are in the
-// error. Run then returns without them. Run also returns an error, before the first write,
-// if the Leases of the set have another number of slots.
+// error. Run then returns without them. Run also returns an error, before the first slot is taken,
+// if the Leases of the set have another number of slots. If replicas with different numbers start
+// at the same time in a new set, all of them may return the error, and one at most goes on.
 //
 // The logger is that of ctx, see [klog.FromContext]. The elector logs two levels deeper.
 func (s *Shards) Run(ctx context.Context) error {
@@ -140,13 +141,15 @@ func (s *Shards) Run(ctx context.Context) error {
 		return err
 	}
 	var member sync.WaitGroup
+	ctx, leave := context.WithCancel(ctx)
 	member.Go(func() { (&membership{shards: s}).keep(ctx, base) })
-	s.plan(ctx, base)
+	err := s.plan(ctx, base)
+	leave()
 	member.Wait()
 	s.running.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return errors.Join(s.abandoned...)
+	return errors.Join(append(s.abandoned, err)...)
 }
 
 // Start is Run, under the name that a manager of controller-runtime calls.

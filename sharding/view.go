@@ -63,7 +63,7 @@ type view struct {
 	mu      sync.Mutex
 	slots   []sighting
 	members map[string]*sighting // by the names of the Leases
-	foreign error                // the first list has a Lease with another number of slots
+	foreign error                // a Lease has another number of slots
 }
 
 func (v *view) init(s *Shards) {
@@ -78,8 +78,13 @@ func (v *view) init(s *Shards) {
 // Replace implements [cache.ReflectorStore]. The reflector lists at first, and after a watch that broke.
 func (v *view) Replace(list []any, _ string) error {
 	present := make(map[string]bool, len(list))
+	v.mu.Lock()
 	for _, obj := range list {
 		present[obj.(*coordinationv1.Lease).Name] = true
+		v.checkSlotsLocked(obj.(*coordinationv1.Lease)) // Before a plan can see our own Lease.
+	}
+	v.mu.Unlock()
+	for _, obj := range list {
 		v.see(obj.(*coordinationv1.Lease))
 	}
 	v.mu.Lock()
@@ -194,6 +199,11 @@ func (v *view) sync(ctx context.Context) error {
 		return nil
 	case <-v.synced:
 	}
+	return v.otherSlots()
+}
+
+// otherSlots returns an error if a Lease of the set has another number of slots.
+func (v *view) otherSlots() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.foreign
