@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
@@ -28,7 +30,7 @@ type Options struct {
 	// Namespace is where the Leases are.
 	Namespace string
 
-	// Identity is the name of the replica, usually of its pod. Empty is the host name. Each
+	// Identity is the name of the replica, usually of its pod. Empty is the host name. UTF-8. Each
 	// process adds a UUID, so that equal identities do no harm. Slots are assigned by the
 	// Identity alone: a container that is started again under the same name gets its slots back.
 	Identity string
@@ -147,11 +149,14 @@ func (o *Options) check() error {
 	wrong(o.Slots < 1 || o.Slots > 1<<16, "Slots is %d: want 1 to 65536", o.Slots)
 	wrong(o.MaxMoving < 1, "MaxMoving is %d: want 1 at least", o.MaxMoving)
 	wrong(o.LeaseDuration%time.Second != 0, "LeaseDuration is %v: a Lease has full seconds only", o.LeaseDuration)
+	wrong(o.LeaseDuration/time.Second > math.MaxInt32, "LeaseDuration is %v: a Lease has 31 bits of seconds", o.LeaseDuration)
+	wrong(!utf8.ValidString(o.Identity), "Identity %q is not UTF-8: a Lease would not have the same text", o.Identity)
 	for _, d := range []time.Duration{o.LeaseDuration, o.RenewDeadline, o.RetryPeriod, o.CancelBound, o.DrainTimeout, o.Settle} {
 		wrong(d < 0, "a time is negative: %v", d)
 	}
-	wrong(o.RenewDeadline+o.CancelBound >= o.LeaseDuration, "RenewDeadline %v + CancelBound %v must be less than LeaseDuration %v", o.RenewDeadline, o.CancelBound, o.LeaseDuration)
-	wrong(o.RetryPeriod*2 > o.RenewDeadline, "RetryPeriod %v is more than half of RenewDeadline %v: one lost request loses the slot", o.RetryPeriod, o.RenewDeadline)
+	// Differences of times that are not negative do not overflow, and sums do.
+	wrong(o.CancelBound >= o.LeaseDuration-o.RenewDeadline, "RenewDeadline %v + CancelBound %v must be less than LeaseDuration %v", o.RenewDeadline, o.CancelBound, o.LeaseDuration)
+	wrong(o.RetryPeriod > o.RenewDeadline/2, "RetryPeriod %v is more than half of RenewDeadline %v: one lost request loses the slot", o.RetryPeriod, o.RenewDeadline)
 	if rate := float64(o.Slots+1) / o.RetryPeriod.Seconds(); rate > maxWrites && !o.Force {
 		errs = append(errs, fmt.Errorf("sharding: %d slots and a RetryPeriod of %v are %.0f writes a second to the API server: use fewer slots or a longer period, or set Force", o.Slots, o.RetryPeriod, rate))
 	}

@@ -2,6 +2,7 @@ package sharding
 
 import (
 	"fmt"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -32,6 +33,11 @@ func TestOptions(t *testing.T) {
 		{func(o *Options) { o.Settle = -time.Second }, "-1s"},
 		{func(o *Options) { o.LeaseDuration = 30500 * time.Millisecond }, "30.5s"},
 		{func(o *Options) { o.CancelBound = 10 * time.Second }, "LeaseDuration"},
+		{func(o *Options) { o.CancelBound = math.MaxInt64 }, "LeaseDuration"},
+		{func(o *Options) { o.RenewDeadline = math.MaxInt64 }, "LeaseDuration"},
+		{func(o *Options) { o.RetryPeriod = math.MaxInt64 }, "RetryPeriod"},
+		{func(o *Options) { o.LeaseDuration = (math.MaxInt32 + 1) * time.Second }, "LeaseDuration"},
+		{func(o *Options) { o.Identity = "pod-\xff" }, "pod-\\xff"},
 		{func(o *Options) { o.RetryPeriod = 11 * time.Second }, "RetryPeriod"},
 		{func(o *Options) { o.Slots = 499 }, ""},
 		{func(o *Options) { o.Slots = 500 }, "100 writes"},
