@@ -106,9 +106,11 @@ func Attach[T comparable](ctx context.Context, s *Shards, queue Queue[T], list f
 			if !ok {
 				return
 			}
-			kept := make(map[any]bool, len(inFlight))
+			kept := make(map[T]bool, len(inFlight))
 			for _, c := range inFlight {
-				kept[c.item] = true
+				if item, ok := c.item.(T); ok { // Context takes items of any type, also those that are no key.
+					kept[item] = true
+				}
 			}
 			q.RemoveFunc(func(item T) bool { return s.SlotOf(item) == slot && !kept[item] })
 		},

@@ -11,6 +11,8 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/seed16c08ea7/workqueue"
 )
 
 // TestLife starts, adds, stops and kills replicas.
@@ -326,6 +328,32 @@ func TestAttach(t *testing.T) {
 		}
 		if added.Load() < 8 {
 			t.Errorf("%d items were added, want 8 at least", added.Load())
+		}
+	})
+}
+
+// TestHandOverOfAnItemThatIsNoKey hands over a slot while a handler has an item which cannot be the key
+// of a map. Context takes items of any type.
+func TestHandOverOfAnItemThatIsNoKey(t *testing.T) {
+	play(t, func(w *world) {
+		a := w.one(func(o *Options, _ *client) { o.Key = func(item any) string { return fmt.Sprint(item) } })
+		q := workqueue.NewTyped[string]()
+		if err := Attach(w.Context(), a.Shards, q, func(context.Context, int) ([]string, error) { return nil, nil }); err != nil {
+			t.Fatal(err)
+		}
+		a.run()
+		time.Sleep(8 * time.Second)
+		owned, done, err := a.Context(w.Context(), []string{"ns", "name"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.group.Go(func() {
+			time.Sleep(time.Second)
+			done()
+		})
+		a.end()
+		if context.Cause(owned) != context.Canceled {
+			t.Errorf("the handler was cut short: %v", context.Cause(owned))
 		}
 	})
 }
