@@ -212,10 +212,13 @@ var (
 // parameter out. A link is relative, as the page does not know where it is mounted.
 func (v *view) With(pairs ...string) template.URL {
 	query := url.Values{}
-	for _, name := range []string{"queue", "search", "refresh"} {
+	for _, name := range []string{"queue", "search"} {
 		if value := v.query.Get(name); value != "" {
 			query.Set(name, value)
 		}
+	}
+	if v.Refresh > 0 {
+		query.Set("refresh", strconv.Itoa(v.Refresh))
 	}
 	for i := 0; i+1 < len(pairs); i += 2 {
 		if query.Set(pairs[i], pairs[i+1]); pairs[i+1] == "" {

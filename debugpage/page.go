@@ -265,6 +265,10 @@ func (v *view) fill(ctx context.Context) (status int) {
 	}
 	queues, total := p.first()
 	v.QueuesTotal = total
+	if len(v.query.Get("search")) > maxSearch { // Each link of the page has the search.
+		v.Error = fmt.Sprintf("a search has up to %d bytes", maxSearch)
+		return http.StatusBadRequest
+	}
 	if !v.query.Has("queue") {
 		for _, e := range queues {
 			v.Queues = append(v.Queues, e.summarized(ctx, p))
@@ -273,13 +277,9 @@ func (v *view) fill(ctx context.Context) (status int) {
 	}
 	search := searched(v.query.Get("search"))
 	e := p.named(v.query.Get("queue"))
-	switch {
-	case e == nil:
+	if e == nil {
 		v.Error = fmt.Sprintf("there is no queue %q", clean(v.query.Get("queue")))
 		return http.StatusNotFound
-	case len(v.query.Get("search")) > maxSearch:
-		v.Error = fmt.Sprintf("a search has up to %d bytes", maxSearch)
-		return http.StatusBadRequest
 	}
 	d, ok := e.detailed(ctx, p, search)
 	if !ok {

@@ -407,6 +407,21 @@ func TestRefreshAndLinks(t *testing.T) {
 	}
 }
 
+// The page of all queues has a link for each queue. Parameters without a bound would make the answer
+// 500 times as large as the request.
+func TestLongParametersAreNotRepeated(t *testing.T) {
+	p := debugpage.New(debugpage.Options{})
+	for range 500 {
+		debugpage.Add(p, "q", newQueue[string](t))
+	}
+	usual := get(t, p, "?refresh=5&search=s").Body.Len()
+	for _, name := range []string{"search", "refresh", "format", "other"} {
+		if n := get(t, p, "?"+name+"="+strings.Repeat("5", 1<<16)).Body.Len(); n > usual+4<<16 {
+			t.Errorf("a parameter %s of 64 KiB makes a page of %d bytes, want %d and the parameter four times", name, n, usual)
+		}
+	}
+}
+
 // slow holds up a request that reads its items until release is closed.
 type slow struct {
 	*queueOf[string]
