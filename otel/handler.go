@@ -173,7 +173,7 @@ func conclude(ctx context.Context, span trace.Span, err error) {
 }
 
 func fail(span trace.Span, kind, text string) {
-	span.SetAttributes(semconv.ErrorTypeKey.String(kind))
+	span.SetAttributes(semconv.ErrorTypeKey.String(valid(kind)))
 	span.SetStatus(codes.Error, valid(text))
 }
 

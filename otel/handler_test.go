@@ -301,6 +301,21 @@ func TestExceptionOfAPanic(t *testing.T) {
 	}
 }
 
+// An error can name its type, see semconv.ErrorType. The name is a text as any other.
+type namesItsType struct{ error }
+
+func (namesItsType) ErrorType() string { return "c\xffd" }
+
+func TestTypeOfAnErrorIsUTF8(t *testing.T) {
+	handle, spans := recorded(func(context.Context, string) error { return namesItsType{errors.New("failed")} }, otelqueue.HandlerOptions[string]{})
+	handle(t.Context(), "a")
+	for _, a := range spans()[0].Attributes {
+		if a.Key == "error.type" && a.Value.AsString() != "c\uFFFDd" {
+			t.Errorf("error.type is %q", a.Value.AsString())
+		}
+	}
+}
+
 // A wrapper between Run and the handler may have set the deadline. Run calls the error a failure.
 func TestDeadlineOfAWrapperIsAFailure(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 0)
