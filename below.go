@@ -117,7 +117,8 @@ func addAllBelow[T comparable](queue TypedInterface[T], items []T, k fifo.Rank) 
 		return below[withAdder[T]](queue, "AddWith").AddWith(AddOptions{Priority: priorityOf(k)}, items...)
 	}
 	for _, item := range items {
-		if !queue.ShuttingDown() && addBelow(queue, item, k) {
+		if !queue.ShuttingDown() {
+			queue.Add(item)
 			taken++
 		}
 	}

@@ -204,6 +204,7 @@ func TestAddsReportWhatTheQueueTook(t *testing.T) {
 		{delaying, "with metrics", delayed(delayingConfig{Name: "q", MetricsProvider: &recorder{}})},
 		{delaying, "above another", delayed(delayingConfig{Queue: struct{ *workqueue.Typed[string] }{workqueue.NewTyped[string]()}})},
 		{limiting, "plain", workqueue.NewTypedRateLimiting(constant(0), limitingConfig{})},
+		{limiting, "OneEntry", workqueue.NewTypedRateLimiting(constant(0), limitingConfig{OneEntry: true})},
 		{limiting, "with a delay", workqueue.NewTypedRateLimiting(constant(time.Hour), limitingConfig{})},
 		{limiting, "above another", workqueue.NewTypedRateLimiting(constant(0), limitingConfig{
 			DelayingQueue: struct {
@@ -231,10 +232,54 @@ func TestAddsReportWhatTheQueueTook(t *testing.T) {
 	}
 }
 
+// A refusing is a queue below that takes no item with a priority.
+type refusing struct{ bare }
+
+func (refusing) AddWith(workqueue.AddOptions, ...string) int { return 0 }
+
+type refusingDelaying struct{ bareDelaying }
+
+func (refusingDelaying) AddWith(workqueue.AddOptions, ...string) int { return 0 }
+
+// Only a queue below of another make says how many items with a priority it has taken.
+func TestAddsReportWhatTheQueueBelowTook(t *testing.T) {
+	low := refusing{bare{workqueue.NewTyped[string]()}}
+	middle := refusingDelaying{bareDelaying{workqueue.NewTypedDelayingQueue[string]()}}
+	for name, c := range map[string]workqueue.TypedRateLimitingQueueConfig[string]{
+		"the queue": {Queue: low}, "the delaying queue": {DelayingQueue: middle},
+	} {
+		q := workqueue.NewTypedRateLimiting(constant(0), c)
+		for _, options := range []workqueue.AddOptions{{}, {RateLimited: true}, {After: time.Hour}} {
+			if options.After > 0 && c.Queue != nil {
+				continue // The items wait above the queue.
+			}
+			options.Priority = prio(1)
+			if got := q.AddWith(options, "a", "b"); got != 0 {
+				t.Errorf("%s takes none: AddWith %+v took %d", name, options, got)
+			}
+		}
+		q.ShutDown()
+	}
+}
+
+// A Typed that was shut down behind the back of the delaying queue takes nothing that waited,
+// so nothing may wait.
+func TestNothingWaitsAboveAQueueThatIsShutDown(t *testing.T) {
+	low := workqueue.NewTyped[string]()
+	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Queue: low})
+	defer q.ShutDown()
+	low.ShutDown()
+	if taken := q.AddWith(workqueue.AddOptions{After: time.Hour}, "a", "b"); taken != 0 || q.Waiting() != 0 {
+		t.Errorf("AddWith took %d items, and %d wait", taken, q.Waiting())
+	}
+}
+
 // Reschedule and Debounce did not say either that nothing waits after a shutdown.
 func TestReschedulesReportWhatTheQueueTook(t *testing.T) {
-	for name, oneEntry := range map[string]bool{"two entries": false, "OneEntry": true} {
-		q := workqueue.NewTypedRateLimiting(constant(0), workqueue.TypedRateLimitingQueueConfig[string]{OneEntry: oneEntry})
+	for name, config := range map[string]workqueue.TypedRateLimitingQueueConfig[string]{
+		"two entries": {}, "OneEntry": {OneEntry: true}, "above another": {Queue: bare{workqueue.NewTyped[string]()}},
+	} {
+		q := workqueue.NewTypedRateLimiting(constant(0), config)
 		q.Add("queued")
 		for _, down := range []bool{false, true} {
 			if down {

@@ -46,7 +46,7 @@ type planKind uint8
 const (
 	planAdd   planKind = iota // an Add with OneEntry: now
 	planReAdd                 // an Add of a Run for the item at work: without ItemPace, and beside a wait
-	planDelay                 // AddAfter and AddRateLimited
+	planDelay                 // AddAfter and AddRateLimited, with a positive delay
 	planReschedule
 	planDebounce
 )
@@ -60,7 +60,7 @@ const (
 )
 
 // ends reports whether the call wants that the item waits no more.
-func (w *plan[T]) ends() bool { return w.after <= 0 && w.kind != planDelay }
+func (w *plan[T]) ends() bool { return w.after <= 0 }
 
 // keeps reports whether the item keeps the rank of its wait.
 func (w *plan[T]) keeps() bool { return w.kind >= planReschedule }
@@ -371,9 +371,7 @@ func (q *TypedDelaying[T]) queuedLocked(w *plan[T], p *fifo.Placement, added tim
 	gate.LockSoon(&t.mu)
 	queued = t.fifo.IsQueued(w.hash, w.item)
 	if queued && (w.ends() || w.kind != planReschedule && (p != nil || !t.fifo.IsPlain())) {
-		if t.addLocked(w.hash, w.item, added, p) {
-			a.added = 1
-		}
+		t.addLocked(w.hash, w.item, added, p) // Adds no item, as this one is queued.
 		t.settle()
 	}
 	t.mu.Unlock()
@@ -511,8 +509,8 @@ func endWait(p, wait *fifo.Placement, keep bool) *fifo.Placement {
 	case higher:
 		wait.Rank = p.RankOf()
 	}
-	if p != nil && p.Weight > 0 && p.Group == wait.Group {
-		wait.Weight, wait.Limit, wait.Waited = p.Weight, p.Limit, false
+	if p != nil && p.Group == wait.Group { // For a group that is new to the order. Hear tells any other.
+		wait.Weight, wait.Limit = p.Weight, p.Limit
 	}
 	return wait
 }

@@ -543,6 +543,161 @@ func TestDelayedAddRaisesTheOneEntry(t *testing.T) {
 	}
 }
 
+// The first add of a queue with a priority may be one that OneEntry keeps from waiting.
+func TestFirstDelayedPriorityRaisesTheOneEntry(t *testing.T) {
+	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{OneEntry: true})
+	defer q.ShutDown()
+	q.AddAll("a", "b")
+	q.AddWith(workqueue.AddOptions{After: time.Hour, Priority: prio(5)}, "b")
+	if s := q.Snapshot(2); names(s.Queued) != "b a" || s.WaitingTotal != 0 {
+		t.Errorf("got %v, want b before a", s)
+	}
+}
+
+// A Reschedule says when an item comes, and not how urgent the item is.
+func TestRescheduleDoesNotRaiseTheOneEntry(t *testing.T) {
+	priority := 0
+	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{
+		OneEntry: true, Order: workqueue.Order[string]{Priority: func(string) int { return priority }},
+	})
+	defer q.ShutDown()
+	q.Add("a")
+	priority = 5
+	q.Reschedule("a", time.Hour)
+	if s := q.Snapshot(1); s.Queued[0].Priority != 0 {
+		t.Errorf("the priority is %d after a Reschedule, want 0", s.Queued[0].Priority)
+	}
+	q.AddAfter("a", time.Hour)
+	if s := q.Snapshot(1); s.Queued[0].Priority != 5 {
+		t.Errorf("the priority is %d after an AddAfter, want 5", s.Queued[0].Priority)
+	}
+}
+
+// With OneEntry, a second Add of a queued item is a duplicate. An AddAfter that makes nothing
+// wait is none, but a Queue is told of the AddAfter.
+func TestAddsOfTheOneEntryAreCountedAndTold(t *testing.T) {
+	for name, pace := range map[string]workqueue.TypedRateLimiter[string]{"OneEntry": nil, "ItemPace": paceOf[string](0)} {
+		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{
+			OneEntry: true, ItemPace: pace, Name: "q", MetricsProvider: &reader{},
+		})
+		q.Add("a")
+		q.Add("a")
+		q.AddAfter("a", time.Hour)
+		if s := q.Stats(); s.Adds != 1 || s.Duplicates != 1 {
+			t.Errorf("%s: %d adds and %d duplicates were counted, want 1 and 1", name, s.Adds, s.Duplicates)
+		}
+		q.ShutDown()
+	}
+	store := &shelf[string]{}
+	low := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Queue: store})
+	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{OneEntry: true, Queue: low})
+	q.Add("a")
+	q.AddAfter("a", time.Hour)
+	q.Reschedule("a", time.Hour)
+	if got := strings.Join(store.calls, " "); got != "push[a] touch[a]" {
+		t.Errorf("the Queue was told %s", got)
+	}
+	q.ShutDown()
+}
+
+// An Add with OneEntry ends the wait of the item: the higher of the two priorities counts.
+func TestPriorityAtTheEndOfAWait(t *testing.T) {
+	for _, tt := range []struct {
+		wait, add *int
+		want      int
+	}{
+		{nil, prio(5), 5},
+		{nil, prio(-5), 0},
+		{prio(5), prio(3), 5},
+		{prio(5), nil, 5},
+		{prio(-5), nil, 0},
+		{prio(3), prio(5), 5},
+	} {
+		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{OneEntry: true})
+		q.AddWith(workqueue.AddOptions{After: time.Hour, Priority: tt.wait}, "a")
+		q.AddWith(workqueue.AddOptions{Priority: tt.add}, "a")
+		if info, err := q.GetInfo(t.Context()); info.Priority != tt.want || err != nil {
+			t.Errorf("a wait with %v, an add with %v: the priority is %d, %v, want %d", tt.wait, tt.add, info.Priority, err, tt.want)
+		}
+		q.ShutDown()
+	}
+}
+
+// The Add that ends a wait says the limit of a group. The item stays in the group of its wait,
+// whichever group the Add has named, and the named group still gets the limit.
+func TestLimitFromTheAddThatEndsAWait(t *testing.T) {
+	for name, tt := range map[string]struct {
+		group    string
+		priority *int
+		want     int // how many of the items a and b of the group g can be held at once
+	}{
+		"the group of the wait": {"g", nil, 2},
+		"another group":         {"h", nil, 1},
+		"a higher priority":     {"h", prio(5), 1},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			group, limit := "g", 1
+			q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{OneEntry: true, Order: workqueue.Order[string]{
+				Group: func(item string) string {
+					if item == "x" || item == "y" {
+						return "h"
+					}
+					return group
+				},
+				MaxInFlight: func(string) int { return limit },
+			}})
+			defer q.ShutDown()
+			q.AddWith(workqueue.AddOptions{After: time.Hour}, "a", "b")
+			q.AddAll("x", "y")
+			group, limit = tt.group, 2
+			q.AddWith(workqueue.AddOptions{Priority: tt.priority}, "a")
+			time.Sleep(2 * time.Hour)
+			synctest.Wait()
+			held := map[string]int{}
+			for item, ok := q.TryGet(); ok; item, ok = q.TryGet() {
+				held[map[string]string{"a": "g", "b": "g", "x": "h", "y": "h"}[item]]++
+			}
+			if ofH := map[string]int{"g": 1, "h": 2}[tt.group]; held["g"] != tt.want || held["h"] != ofH {
+				t.Errorf("%s: %d items of g and %d of h are held, want %d and %d", name, held["g"], held["h"], tt.want, ofH)
+			}
+		})
+	}
+}
+
+// The limiter of ItemPace is called by one goroutine at a time: an Add of an item whose Remove
+// is on its way asks after the Forget.
+func TestItemPaceIsAskedAfterForget(t *testing.T) {
+	pace := &forgetful{notedPace: paceOf[string](0), asked: make(chan struct{}, 1)}
+	q := newPaced(pace)
+	defer q.ShutDown()
+	q.Add("a")
+	pace.forget = func() {
+		<-pace.asked // From the first Add.
+		go q.Add("a")
+		select {
+		case <-pace.asked:
+			t.Error("When was called during Forget")
+			pace.asked <- struct{}{}
+		case <-time.After(20 * time.Millisecond): // Without the bug, any time is right.
+		}
+	}
+	q.Remove("a")
+	<-pace.asked
+}
+
+type forgetful struct {
+	*notedPace[string]
+	asked  chan struct{}
+	forget func()
+}
+
+func (f *forgetful) When(item string) time.Duration {
+	f.asked <- struct{}{}
+	return f.notedPace.When(item)
+}
+
+func (f *forgetful) Forget(string) { f.forget() }
+
 // The waiting item that Remove took back was the last: the goroutine ends.
 func TestRemoveOfTheLastWaitingItemEndsTheGoroutine(t *testing.T) {
 	for name, call := range map[string]func(q *workqueue.TypedDelaying[string]){
@@ -1568,6 +1723,16 @@ func TestAnAddDuringTheWorkDoesNotUndoStrictBackoff(t *testing.T) {
 			}
 			q.Done("a")
 		})
+	}
+}
+
+// A strict wait keeps the priority of its own add.
+func TestPriorityOfAStrictWait(t *testing.T) {
+	q := newStrict(constant(time.Hour), nil)
+	defer q.ShutDown()
+	q.AddWith(workqueue.AddOptions{RateLimited: true, Priority: prio(5)}, "a")
+	if s := q.Snapshot(1); s.Waiting[0].Priority != 5 {
+		t.Errorf("the priority is %d, want 5", s.Waiting[0].Priority)
 	}
 }
 

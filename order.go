@@ -97,12 +97,9 @@ func priorityOf(k fifo.Rank) *int {
 	return &k.Priority
 }
 
-// place asks the functions about an item and notes the answers in p, which must be zero. It
-// returns p, or nil for a plain add without functions.
+// place asks the functions, at least one, about an item. It notes the answers in p, which must
+// be zero, and returns p.
 func (o *Order[T]) place(p *fifo.Placement, item T, k fifo.Rank) *fifo.Placement {
-	if !k.Named && !o.asks() {
-		return nil
-	}
 	p.Rank = k
 	if !k.Named && o.Priority != nil {
 		p.Priority = o.Priority(item)
@@ -142,7 +139,7 @@ func (o *Order[T]) shareOf(group string) (weight, limit int) {
 // placeAll asks about all items, before any of them is added: a panic adds none. It returns
 // nil if all have the same placement, for which nothing is asked.
 func (o *Order[T]) placeAll(items []T, k fifo.Rank) (each []fifo.Placement) {
-	if o.Group == nil && (k.Named || o.Priority == nil) {
+	if o.Group == nil && k.Named {
 		return nil
 	}
 	each = make([]fifo.Placement, len(items))

@@ -451,7 +451,8 @@ func TestOrderWithoutEffectPanics(t *testing.T) {
 	number := func(string) int { return 1 }
 	ordered := workqueue.Order[string]{OldestEvery: 1}
 	typed := workqueue.NewTyped[string]()
-	for _, row := range []struct {
+	const beside = "workqueue: Order has no effect in a config with Queue"
+	rows := []struct {
 		call func()
 		want string
 	}{
@@ -461,14 +462,23 @@ func TestOrderWithoutEffectPanics(t *testing.T) {
 		{func() { newOrdered(workqueue.Order[string]{GroupsFirst: true}) }, "workqueue: Order.GroupsFirst has no effect without Order.Group"},
 		{func() {
 			workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Order: ordered, Queue: workqueue.DefaultQueue[string]()})
-		}, "workqueue: Order has no effect in a config with Queue"},
+		}, beside},
 		{func() {
 			workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Order: ordered, Queue: typed})
-		}, "workqueue: Order has no effect in a config with Queue"},
+		}, beside},
 		{func() {
 			workqueue.NewTypedRateLimiting(nil, workqueue.TypedRateLimitingQueueConfig[string]{Order: ordered, Queue: typed})
-		}, "workqueue: Order has no effect in a config with Queue"},
+		}, beside},
+	}
+	for _, o := range []workqueue.Order[string]{
+		{Priority: number}, {Group: byLetter(nil, nil).Group}, {Weight: number}, {MaxInFlight: number}, {GroupsFirst: true},
 	} {
+		rows = append(rows, struct {
+			call func()
+			want string
+		}{func() { workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Order: o, Queue: typed}) }, beside})
+	}
+	for _, row := range rows {
 		if got := goes(row.call); got != row.want {
 			t.Errorf("got the panic %v, want %s", got, row.want)
 		}

@@ -387,6 +387,10 @@ func TestAddWithOfATyped(t *testing.T) {
 	if got := goes(func() { q.AddWith(workqueue.AddOptions{RateLimited: true}, 1) }); got != want || q.Len() != 0 {
 		t.Errorf("got the panic %v with %d items, want %s", got, q.Len(), want)
 	}
+	const delays = "workqueue: AddWith of *workqueue.Typed[int] with an After of 1s and RateLimited false: it has no delays and no limiter"
+	if got := goes(func() { q.AddWith(workqueue.AddOptions{After: time.Second}, 1) }); got != delays || q.Len() != 0 {
+		t.Errorf("got the panic %v with %d items, want %s", got, q.Len(), delays)
+	}
 	if q.AddWith(workqueue.AddOptions{}, 1, 2); q.Len() != 2 {
 		t.Errorf("%d items are queued, want 2", q.Len())
 	}
@@ -407,7 +411,13 @@ func TestPriorityBesideAQueueOfTheConfig(t *testing.T) {
 	if s := q.Snapshot(1); s.QueuedTotal+s.WaitingTotal != 0 || q.NumRequeues(1) != 0 {
 		t.Errorf("got %+v", s)
 	}
+	if got := goes(func() { typed.AddWith(workqueue.AddOptions{Priority: prio(0)}, 1) }); got != want || typed.Len() != 0 {
+		t.Errorf("the Typed: got the panic %v with %d items, want %s", got, typed.Len(), want)
+	}
 	q.AddWith(workqueue.AddOptions{}, 1, 2)
+	if taken := typed.AddWith(workqueue.AddOptions{}, 1); taken != 1 {
+		t.Errorf("the Typed took %d items without a priority, want 1", taken)
+	}
 	if info, err := q.GetInfo(t.Context()); info.Item != 1 || info.Priority != 0 || err != nil {
 		t.Errorf("got %+v, %v, want 1 with the priority 0", info, err)
 	}

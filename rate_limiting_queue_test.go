@@ -383,6 +383,21 @@ func TestAddWithThatPanicsCountsNoFailure(t *testing.T) {
 	}
 }
 
+// Without StrictBackoff, a failure does not put off what waits for an earlier time.
+func TestAddWithRateLimitedPutsNothingOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := workqueue.NewTypedRateLimiting(constant(time.Hour), workqueue.TypedRateLimitingQueueConfig[string]{})
+		defer q.ShutDown()
+		start := time.Now()
+		q.AddAfter("a", time.Second)
+		q.AddWith(workqueue.AddOptions{RateLimited: true}, "a")
+		q.Get()
+		if came := time.Since(start); came != time.Second {
+			t.Errorf("the item came after %v, want 1s", came)
+		}
+	})
+}
+
 // stored returns a queue that knows no priorities.
 func stored() *workqueue.Typed[string] {
 	return workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Queue: workqueue.DefaultQueue[string]()})

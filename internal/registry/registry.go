@@ -144,7 +144,7 @@ func (s *Shared) candidates(name string) (all []Family) {
 	switch {
 	case ok && shown.Kind != known.Kind:
 		return nil
-	case ok && s.canShare(shown.Labels):
+	case s.canShare(shown.Labels): // No label, and so false, if the registry does not show the family.
 		all = append(all, shown)
 	}
 	for _, help := range known.Helps {

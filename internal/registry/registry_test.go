@@ -1,6 +1,7 @@
 package registry_test
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -238,6 +239,7 @@ func TestOwnersOfSeriesThatFail(t *testing.T) {
 	desc := prometheus.NewDesc("miles", "Miles.", []string{"boat"}, nil)
 	r.MustRegister(fixed{desc, []prometheus.Metric{
 		prometheus.NewInvalidMetric(desc, fmt.Errorf("sunk")),
+		halfWritten{prometheus.MustNewConstMetric(desc, prometheus.CounterValue, 1, "Ann")},
 		prometheus.MustNewConstMetric(desc, prometheus.CounterValue, 1, "Bea"),
 	}})
 	s := host.Look(r)
@@ -247,6 +249,13 @@ func TestOwnersOfSeriesThatFail(t *testing.T) {
 	if got := omitted(s.Scrape(), "", "Ann", "Bea"); got != "miles of Bea, sailors of Bea" {
 		t.Errorf("omitted %s", got)
 	}
+}
+
+// A halfWritten fails when its labels are written.
+type halfWritten struct{ prometheus.Metric }
+
+func (m halfWritten) Write(out *dto.Metric) error {
+	return cmp.Or(m.Metric.Write(out), fmt.Errorf("sunk"))
 }
 
 type fixed struct {
