@@ -41,7 +41,8 @@
 //
 // A Lease is free if the Lease names nobody, or this process; if this process has seen the
 // Lease unchanged for a LeaseDuration; or if the set is new and has no Leases of slots at all. A Lease
-// that was deleted while it named a holder is free a LeaseDuration after the deletion.
+// that was deleted while it named a holder is free a LeaseDuration after the deletion, and so is a
+// Lease that was deleted while the watch was broken.
 // An expired Lease is adopted with the resourceVersion that was seen, so of several
 // replicas one succeeds. There are no standby electors: one watch of the Leases says when a
 // slot is free.
@@ -54,7 +55,7 @@
 //     names this process.
 //  3. A record that names another ends the ownership at once.
 //  4. A process tries for a slot again only when no handler of its last ownership is left.
-//  5. The epoch of a slot grows with each ownership.
+//  5. The epoch of a slot grows with each ownership, unless the Lease was deleted.
 //  6. No time stamp of another machine is ever read.
 //
 // # Bounds

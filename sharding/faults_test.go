@@ -631,3 +631,67 @@ func TestView(t *testing.T) {
 		}
 	})
 }
+
+// phases calls f with times of one RetryPeriod: two replicas renew at any distance from each other.
+func phases(f func(phase time.Duration)) {
+	for phase := time.Duration(0); phase < 2*time.Second; phase += 100 * time.Millisecond {
+		f(phase)
+	}
+}
+
+// TestDeletedLeaseDuringATry deletes the Lease of B while the requests of A fail. A tries for the slot
+// since the time when the slot was free.
+func TestDeletedLeaseDuringATry(t *testing.T) {
+	phases(func(phase time.Duration) {
+		play(t, func(w *world) {
+			var slotFails, allFail atomic.Bool
+			slotFails.Store(true)
+			a := w.one(func(_ *Options, c *client) {
+				c.before = func(_ context.Context, _, name string) error {
+					if allFail.Load() || slotFails.Load() && name == leaseUnderTest {
+						return errRefused
+					}
+					return nil
+				}
+			})
+			a.labour(0)
+			a.run()
+			time.Sleep(8 * time.Second) // A tries.
+			allFail.Store(true)
+			w.remove((&membership{shards: a.Shards}).name())
+			b := w.make(loser, func(o *Options, _ *client) { o.Slots = 1 })
+			b.labour(0)
+			b.run()
+			time.Sleep(8*time.Second + phase)
+			if len(b.Held()) != 1 {
+				t.Fatal("B does not hold the slot")
+			}
+			w.remove(leaseUnderTest)
+			slotFails.Store(false)
+			allFail.Store(false)
+			time.Sleep(time.Minute)
+			w.alone()
+			w.spread(a, b)
+		})
+	})
+}
+
+// TestDeletedLeaseBehindACut deletes the Lease of B while A is cut off. In the last record that A has
+// seen, A itself is the holder.
+func TestDeletedLeaseBehindACut(t *testing.T) {
+	phases(func(phase time.Duration) {
+		play(t, func(w *world) {
+			a, b := w.pair(0, nil)
+			a.cut(false)
+			time.Sleep(25*time.Second + phase)
+			if len(b.Held()) != 1 {
+				t.Fatal("B does not hold the slot")
+			}
+			w.remove(leaseUnderTest)
+			a.heal()
+			time.Sleep(time.Minute)
+			w.alone()
+			w.spread(a, b)
+		})
+	})
+}

@@ -82,8 +82,9 @@ type Options struct {
 	Key func(item any) string
 
 	// OnGained is called when a slot was gained, before the first handler of the slot. ctx
-	// ends with the ownership. epoch grows with each ownership of the slot. Calls for
-	// different slots may be concurrent.
+	// ends with the ownership. epoch grows with each ownership of the slot, as long as nobody
+	// deletes the Lease of the slot: the epoch may begin anew then. Calls for different slots may
+	// be concurrent.
 	OnGained func(ctx context.Context, slot int, epoch int64)
 
 	// OnLost is called when a slot was lost or is handed over, after the last handler of the

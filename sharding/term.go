@@ -111,10 +111,10 @@ func (t *term) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 	return r, raw, nil
 }
 
-// Create implements [resourcelock.Interface]. A Lease that is gone while the slot is held may
-// have been another's in the meantime.
+// Create implements [resourcelock.Interface]. A Lease that is gone may have been another's in the
+// meantime: since the slot is held, or since a try began whose requests have failed for a while.
 func (t *term) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
-	if t.held() {
+	if t.held() || !t.slot.shards.view.mayCreate(t.slot.index, t.Identity()) {
 		t.end()
 		return errOver
 	}

@@ -92,7 +92,8 @@ func (v *view) Replace(list []any, _ string) error {
 	now := time.Now()
 	for i := range v.slots {
 		if g := &v.slots[i]; !g.absent && !present[v.shards.slotName(i)] {
-			g.absent, g.since = true, now
+			// The list does not show who else has held the slot since the last record.
+			g.absent, g.since, g.record.HolderIdentity = true, now, unknownHolder
 		}
 	}
 	maps.DeleteFunc(v.members, func(name string, _ *sighting) bool { return !present[name] })
@@ -241,11 +242,25 @@ func (v *view) expired(slot int, r *resourcelock.LeaderElectionRecord) bool {
 	return !g.absent && same(&g.record, r) && !now.Before(g.expiry(v.shards.options.LeaseDuration))
 }
 
+// mayCreate reports whether the watch has shown that the slot has no Lease, and whether the slot is
+// free for a process.
+func (v *view) mayCreate(slot int, id string) bool {
+	now := time.Now()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	free, _ := v.freeFromLocked(slot, id)
+	return v.slots[slot].absent && !now.Before(free)
+}
+
 // freeFrom returns when the slot is free for a process if nothing else is seen, and when the last
 // news of the slot was seen.
 func (v *view) freeFrom(slot int, id string) (free, since time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	return v.freeFromLocked(slot, id)
+}
+
+func (v *view) freeFromLocked(slot int, id string) (free, since time.Time) {
 	g := &v.slots[slot]
 	if h := g.record.HolderIdentity; h == "" || h == id {
 		return g.since, g.since
