@@ -33,7 +33,8 @@ type Backoff struct {
 	// has met Cap.
 	Steps int
 	// Cap is the largest interval to grow to, without jitter; 0 is none. Cap does not
-	// reduce a Duration that exceeds it from the start.
+	// reduce the first interval. If the Duration exceeds Cap from the start, the second
+	// interval is Cap at most, unless Steps or Factor is 0.
 	Cap time.Duration
 }
 
