@@ -17,23 +17,28 @@ import (
 //	RequeueAfter(d)   Get a, Forget a, AddAfter a d, Done a
 //	Permanent(err)    Get a, Forget a, Done a, and OnGiveUp is told
 //
-// Handle returns when the handler does. Handle panics if ctx has ended, as the handler would
-// not be called.
+// Handle returns when the handler does. Handle panics if the handler is nil, as Run does, and if ctx
+// has ended, as the handler would not be called.
 func Handle[T comparable](ctx context.Context, handle func(ctx context.Context, item T) error, item T, options workqueue.RunOptions[T]) []Call[T] {
 	return HandleOn(ctx, newQueue(Options[T]{}), handle, item, options)
 }
 
 // HandleOn is [Handle] with a queue, for a handler that adds items itself. HandleOn shuts the
 // queue down at the end, so each call needs a queue of its own. HandleOn panics if the queue
-// is shut down, or has an item queued, which the handler would get instead.
+// is shut down, has an item queued, which the handler would get instead, or has an item in flight,
+// for which the handler might wait for ever.
 func HandleOn[T comparable](ctx context.Context, q *Queue[T], handle func(ctx context.Context, item T) error, item T, options workqueue.RunOptions[T]) []Call[T] {
 	switch {
+	case handle == nil:
+		panic("workqueuetest: handler is nil")
 	case ctx.Err() != nil:
 		panic(fmt.Sprintf("workqueuetest: the context of Handle has ended: %v", ctx.Err()))
 	case q.ShuttingDown():
 		panic("workqueuetest: the queue of HandleOn is shut down: give each call a new queue")
 	case q.Len() > 0:
 		panic(fmt.Sprintf("workqueuetest: the queue of HandleOn is not empty: %d items", q.Len()))
+	case q.Stats().InFlight > 0:
+		panic(fmt.Sprintf("workqueuetest: a worker holds items of the queue of HandleOn: %d items", q.Stats().InFlight))
 	}
 	q.TypedRateLimiting.Add(item)
 	q.Take()

@@ -173,6 +173,11 @@ func TestHandleTellsWhyItsHandlerIsNotCalled(t *testing.T) {
 		workqueuetest.HandleOn(t.Context(), used, handle, "a", workqueue.RunOptions[string]{})
 		full := workqueuetest.New(t, workqueuetest.Options[string]{})
 		full.Add("b")
+		held := workqueuetest.New(t, workqueuetest.Options[string]{})
+		held.Add("a")
+		held.Get()
+		soon, stop := context.WithTimeout(t.Context(), time.Hour) // Otherwise a call without a panic hangs.
+		defer stop()
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
 		for want, f := range map[string]func(){
@@ -181,6 +186,12 @@ func TestHandleTellsWhyItsHandlerIsNotCalled(t *testing.T) {
 			},
 			"workqueuetest: the queue of HandleOn is not empty: 1 items": func() {
 				workqueuetest.HandleOn(t.Context(), full, handle, "a", workqueue.RunOptions[string]{})
+			},
+			"workqueuetest: a worker holds items of the queue of HandleOn: 1 items": func() {
+				workqueuetest.HandleOn(soon, held, handle, "a", workqueue.RunOptions[string]{})
+			},
+			"workqueuetest: handler is nil": func() {
+				workqueuetest.Handle(t.Context(), nil, "a", workqueue.RunOptions[string]{})
 			},
 			"workqueuetest: the context of Handle has ended: context canceled": func() {
 				workqueuetest.Handle(ended, handle, "a", workqueue.RunOptions[string]{})
