@@ -96,6 +96,12 @@ func (p *plan) pass(base context.Context, now time.Time) (next time.Time, err er
 		}
 		p.takes = true
 	}
+	return p.follow(base, now, next), nil
+}
+
+// follow starts and ends the goroutines of slots. next is when the next member is gone.
+func (p *plan) follow(base context.Context, now, next time.Time) time.Time {
+	s := p.shards
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	moving := 0
@@ -124,7 +130,7 @@ func (p *plan) pass(base context.Context, now time.Time) (next time.Time, err er
 			r.end()
 		}
 	}
-	return next, nil
+	return next
 }
 
 // assign brings the assignment up to date, and returns when the next member is gone. It reports
