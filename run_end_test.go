@@ -1174,15 +1174,21 @@ func TestRunNamesWhatIsHeldBackByALimit(t *testing.T) {
 				MaxInFlight: func(string) int { return 1 },
 			},
 		})
-		q.AddAll("theirs", "a", "b")
+		q.AddAll("theirs", "a")
 		q.Get()
+		passed := make(chan error, 1)
+		go func() { passed <- q.Delaying().FIFO().Barrier(t.Context()) }()
+		synctest.Wait()
 		var left workqueue.Snapshot[string]
 		workqueue.Run(canceled(), q, replies(), runOptions{OnStop: func(s workqueue.Snapshot[string]) { left = s }})
-		if got, want := leftIn(left, nil), "queued[a b] held[theirs] waiting[]: <nil>"; got != want || q.Len() != 0 {
+		if got, want := leftIn(left, nil), "queued[a] held[theirs] waiting[]: <nil>"; got != want || q.Len() != 0 {
 			t.Errorf("got %s with %d items in the queue, want %s with none", got, q.Len(), want)
 		}
 		q.Done("theirs")
 		q.ShutDownWithDrain() // The bubble reports it if it does not return.
+		if err := <-passed; !errors.Is(err, workqueue.ErrShutDown) {
+			t.Errorf("the Barrier got %v, and nobody has handled a", err)
+		}
 	})
 }
 
@@ -1272,6 +1278,124 @@ func TestRunDrainWaitsForTheRetryOfWhatDiffersFromItself(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A drain waits for a handler that is at work on an item that differs from itself, and for the
+// retry of an item from a Queue. The drain ends with the last of them, and does not wait for an
+// item that waits without a failure.
+func TestRunDrainEndsWithTheLastRetry(t *testing.T) {
+	stored := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[float64]{Queue: workqueue.DefaultQueue[float64]()})
+	for name, tt := range map[string]struct {
+		config workqueue.TypedRateLimitingQueueConfig[float64]
+		item   float64
+	}{
+		"differs from itself": {workqueue.TypedRateLimitingQueueConfig[float64]{}, math.NaN()},
+		"from a Queue":        {workqueue.TypedRateLimitingQueueConfig[float64]{Queue: stored}, 1},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			q := workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[float64](), tt.config)
+			q.Add(tt.item)
+			ctx, stop := context.WithCancel(t.Context())
+			calls, start := 0, time.Now()
+			err := workqueue.Run(ctx, q, func(context.Context, float64) error {
+				calls++
+				stop()
+				time.Sleep(time.Second)
+				if calls == 1 {
+					return workqueue.RetryAfter(10*time.Second, errFailed)
+				}
+				return nil
+			}, workqueue.RunOptions[float64]{AtEnd: workqueue.EndDrain, Grace: time.Hour, Logger: discard()})
+			if took := time.Since(start).Round(time.Second); calls != 2 || err != nil || took != 12*time.Second {
+				t.Errorf("%s: got %v after %d calls in %v, want 2 in 12s", name, err, calls, took)
+			}
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		q := workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[float64](), workqueue.TypedRateLimitingQueueConfig[float64]{})
+		q.AddAfter(math.NaN(), time.Hour)
+		start := time.Now()
+		ctx, stop := context.WithTimeout(t.Context(), time.Second)
+		defer stop()
+		err := workqueue.Run(ctx, q, func(context.Context, float64) error { return nil },
+			workqueue.RunOptions[float64]{AtEnd: workqueue.EndDrain, Grace: time.Minute, Logger: discard()})
+		if took := time.Since(start); err != nil || took > 2*time.Second {
+			t.Errorf("an item that waits: got %v in %v", err, took)
+		}
+	})
+}
+
+// The items that failed after the end are named in the order in which they failed.
+func TestRunNamesLateFailuresInTheirOrder(t *testing.T) {
+	run := func(t *testing.T) {
+		q := newLimited(constant(0))
+		order := []string{"e", "c", "a", "d", "b"}
+		q.AddAll("a", "b", "c", "d", "e")
+		var left workqueue.Snapshot[string]
+		ctx, stop := context.WithTimeout(t.Context(), time.Second)
+		defer stop()
+		workqueue.Run(ctx, q, func(_ context.Context, item string) error {
+			time.Sleep(time.Duration(2+slices.Index(order, item)) * time.Second)
+			return errFailed
+		}, runOptions{Workers: 5, Logger: discard(), OnStop: func(s workqueue.Snapshot[string]) { left = s }})
+		if got, want := names(left.Failed), strings.Join(order, " "); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+	for range 20 { // A map may give the right order by chance.
+		synctest.Test(t, run)
+	}
+}
+
+// Run retires the queue that it has shut down, and the drain of somebody else goes on until the
+// last worker has ended.
+func TestRunEndsWithItsLastWorker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &reader{}
+		q := workqueue.NewTypedRateLimiting(constant(0), workqueue.TypedRateLimitingQueueConfig[string]{Name: "q", MetricsProvider: r})
+		q.Add("a")
+		start := time.Now()
+		ctx, stop := context.WithTimeout(t.Context(), 2*time.Second)
+		defer stop()
+		var drained time.Duration
+		go func() {
+			time.Sleep(time.Second)
+			q.ShutDownWithDrain()
+			drained = time.Since(start)
+		}()
+		workqueue.Run(ctx, q, func(context.Context, string) error { time.Sleep(5 * time.Second); return nil }, runOptions{})
+		synctest.Wait()
+		if drained != 5*time.Second {
+			t.Errorf("the drain has ended after %v, want 5s", drained)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		r := &reader{}
+		q := workqueue.NewTypedRateLimiting(constant(0), workqueue.TypedRateLimitingQueueConfig[string]{Name: "q", MetricsProvider: r})
+		workqueue.Run(canceled(), q, replies(), runOptions{})
+		if len(r.ends) == 0 {
+			t.Error("the queue has not been retired")
+		}
+	})
+}
+
+// The error of a drain has all that is known of a queued item, also without OnStop.
+func TestRunDrainKnowsThePriorityOfWhatIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newLimited(constant(0))
+		q.Add("a")
+		ctx, stop := context.WithCancel(t.Context())
+		err := workqueue.Run(ctx, q, func(context.Context, string) error {
+			q.AddWith(workqueue.AddOptions{Priority: prio(5)}, "b")
+			stop()
+			time.Sleep(time.Minute)
+			return nil
+		}, runOptions{AtEnd: workqueue.EndDrain, Grace: time.Second, Logger: discard()})
+		var left *workqueue.DrainError[string]
+		if !errors.As(err, &left) || names(left.Left.Queued) != "b" || left.Left.Queued[0].Priority != 5 {
+			t.Errorf("got %v, want b with the priority 5", err)
+		}
+	})
 }
 
 // A failed item that somebody else has finished by hand, without Forget, kept a drain for

@@ -244,6 +244,7 @@ func TestRunRefusesOtherQueues(t *testing.T) {
 			Queue: bare{workqueue.NewTyped[string]()},
 		}),
 		"*workqueue_test.embedding[string]": &embedding[string]{},
+		"workqueue_test.informed":           informed{ours()},
 	} {
 		for _, options := range []runOptions{{}, {AtEnd: workqueue.EndKeep}, {CancelOnReAdd: true}} {
 			options.OnStop = func(workqueue.Snapshot[string]) { t.Errorf("%s: OnStop is called", want) }
@@ -256,6 +257,13 @@ func TestRunRefusesOtherQueues(t *testing.T) {
 			t.Errorf("the %s is shut down", want)
 		}
 	}
+}
+
+// An informed is not ours, but has the methods by which Run gets items.
+type informed struct{ rateLimited }
+
+func (informed) GetInfo(context.Context) (workqueue.ItemInfo[string], error) {
+	return workqueue.ItemInfo[string]{}, nil
 }
 
 func TestRunBadInput(t *testing.T) {
@@ -459,6 +467,35 @@ func TestRunReturnsAPanicOfAnotherRun(t *testing.T) {
 		if got.outcome != workqueue.OutcomeFailed || got.again != "2s" || got.failures != 2 {
 			t.Errorf("%v: got %v", err, got)
 		}
+	}
+}
+
+// The error of a context that is not the handler's is a failure.
+func TestRunCountsTheCancelOfAnotherContext(t *testing.T) {
+	if got := handleOnce(t, func() error { return context.Canceled }); got.outcome != workqueue.OutcomeFailed {
+		t.Errorf("got %v, want a failure", got)
+	}
+}
+
+// A retry at once above a Queue is taken, and leaves the wait of the item alone.
+func TestRunRetriesAtOnceAboveAQueue(t *testing.T) {
+	q := workqueue.NewTypedRateLimiting(constant(0), workqueue.TypedRateLimitingQueueConfig[string]{Queue: stored()})
+	defer q.ShutDown()
+	q.Add("a")
+	ctx, stop := context.WithCancel(t.Context())
+	var results []string
+	workqueue.Run(ctx, q, func(context.Context, string) error {
+		if len(results) > 0 {
+			stop()
+			return nil
+		}
+		q.AddAfter("a", time.Hour)
+		return errFailed
+	}, runOptions{AtEnd: workqueue.EndKeep, Logger: discard(), OnResult: func(_ context.Context, _ string, result workqueue.HandlerResult) {
+		results = append(results, fmt.Sprint(result.Outcome, " ", result.Again))
+	}})
+	if got := strings.Join(results, ", "); got != "failed true, succeeded false" || q.Delaying().Waiting() != 1 {
+		t.Errorf("got %s, and %d items wait, want 1", got, q.Delaying().Waiting())
 	}
 }
 

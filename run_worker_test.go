@@ -459,8 +459,8 @@ func TestRunOnAQueueThatFails(t *testing.T) {
 	q := workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[string](), workqueue.TypedRateLimitingQueueConfig[string]{})
 	defer q.ShutDown()
 	err := workqueue.Run(t.Context(), failingQueue{q}, replies(), runOptions{Workers: 3})
-	if !errors.Is(err, errFailed) {
-		t.Errorf("got %v, want that it failed", err)
+	if !errors.Is(err, errFailed) || errors.Is(err, workqueue.ErrShutDown) {
+		t.Errorf("got %v, want only that it failed", err)
 	}
 }
 

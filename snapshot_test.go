@@ -478,6 +478,33 @@ func TestItemsAreThoseOfASnapshot(t *testing.T) {
 	}
 }
 
+// A loop that breaks gets no further item, from either layer.
+func TestItemsEndWithTheirLoop(t *testing.T) {
+	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{})
+	defer q.ShutDown()
+	q.AddAll("a", "b")
+	q.AddAfter("c", time.Hour)
+	for most := range 4 {
+		n := 0
+		for range q.Items() { // Panics if a further item comes after a break.
+			if n++; n > most {
+				break
+			}
+		}
+		if n != min(most+1, 3) {
+			t.Errorf("%d items, want %d", n, min(most+1, 3))
+		}
+	}
+}
+
+// One refused add is told like many.
+func TestSnapshotTellsOfARefusedAdd(t *testing.T) {
+	s := workqueue.Snapshot[string]{Totals: workqueue.Totals{RefusedTotal: 1}}
+	if none := (workqueue.Snapshot[string]{}).String(); s.String() == none {
+		t.Errorf("got %q for one refused add and for none", none)
+	}
+}
+
 // The body of the loop may make calls that move the records, and each item that stays is visited
 // once.
 func TestItemsWhileTheQueueShrinks(t *testing.T) {
