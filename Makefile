@@ -195,3 +195,5 @@ mutate: ## change the library in one place after the other; an hour
 	go run -C reliability ./mutate -dir ../wait -survivors mutate/survivors_wait.txt
 	go run -C reliability ./mutate -dir ../internal/fifo -also .. -survivors mutate/survivors_fifo.txt \
 		-files fifo.go,lanes.go,lists.go,look.go,placement.go,storage.go,watcher.go
+	for p in gate histogram registry spread; do \
+		go run -C reliability ./mutate -dir ../internal/$$p -also .. -survivors mutate/survivors_$$p.txt || exit 1; done
