@@ -677,21 +677,28 @@ func TestDeletedLeaseDuringATry(t *testing.T) {
 }
 
 // TestDeletedLeaseBehindACut deletes the Lease of B while A is cut off. In the last record that A has
-// seen, A itself is the holder.
+// seen, A itself is the holder. Before the cut, A may have seen another deletion: then all of the Lease
+// of B is hidden from A.
 func TestDeletedLeaseBehindACut(t *testing.T) {
-	phases(func(phase time.Duration) {
-		play(t, func(w *world) {
-			a, b := w.pair(0, nil)
-			a.cut(false)
-			time.Sleep(25*time.Second + phase)
-			if len(b.Held()) != 1 {
-				t.Fatal("B does not hold the slot")
-			}
-			w.remove(leaseUnderTest)
-			a.heal()
-			time.Sleep(time.Minute)
-			w.alone()
-			w.spread(a, b)
+	for _, before := range []bool{false, true} {
+		phases(func(phase time.Duration) {
+			play(t, func(w *world) {
+				a, b := w.pair(0, nil)
+				if before {
+					w.remove(leaseUnderTest)
+					time.Sleep(10 * time.Millisecond)
+				}
+				a.cut(false)
+				time.Sleep(25*time.Second + phase)
+				if len(b.Held()) != 1 {
+					t.Fatal("B does not hold the slot")
+				}
+				w.remove(leaseUnderTest)
+				a.heal()
+				time.Sleep(time.Minute)
+				w.alone()
+				w.spread(a, b)
+			})
 		})
-	})
+	}
 }

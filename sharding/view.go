@@ -89,17 +89,20 @@ func (v *view) Replace(list []any, _ string) error {
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	now := time.Now()
+	now, isFirst := time.Now(), true
+	select {
+	case <-v.synced:
+		isFirst = false
+	default:
+	}
 	for i := range v.slots {
-		if g := &v.slots[i]; !g.absent && !present[v.shards.slotName(i)] {
-			// The list does not show who else has held the slot since the last record.
+		if g := &v.slots[i]; !present[v.shards.slotName(i)] && !isFirst {
+			// The list does not show who has held the slot since the last record or deletion.
 			g.absent, g.since, g.record.HolderIdentity = true, now, unknownHolder
 		}
 	}
 	maps.DeleteFunc(v.members, func(name string, _ *sighting) bool { return !present[name] })
-	select {
-	case <-v.synced:
-	default:
+	if isFirst {
 		v.beginLocked(now)
 		close(v.synced)
 	}
@@ -243,13 +246,16 @@ func (v *view) expired(slot int, r *resourcelock.LeaderElectionRecord) bool {
 }
 
 // mayCreate reports whether the watch has shown that the slot has no Lease, and whether the slot is
-// free for a process.
+// free for a process. A watch that shows no renewals of our own membership is silent, and may have
+// missed a Lease.
 func (v *view) mayCreate(slot int, id string) bool {
 	now := time.Now()
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	free, _ := v.freeFromLocked(slot, id)
-	return v.slots[slot].absent && !now.Before(free)
+	own := v.members[(&membership{shards: v.shards}).name()]
+	isSilent := own == nil || now.Sub(own.since) > 2*v.shards.options.RetryPeriod
+	return v.slots[slot].absent && !now.Before(free) && !isSilent
 }
 
 // freeFrom returns when the slot is free for a process if nothing else is seen, and when the last
