@@ -296,7 +296,10 @@ func (c *client) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interfa
 	if err != nil {
 		return nil, err
 	}
-	if err := c.path(ctx); err != nil {
+	// A watch has no timeout of its own. HTTP/2 closes a silent connection after 45 s.
+	sending, sent := context.WithTimeout(ctx, 45*time.Second)
+	defer sent()
+	if err := c.path(sending); err != nil {
 		return nil, err
 	}
 	from, err := strconv.Atoi(o.ResourceVersion)
