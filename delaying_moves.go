@@ -462,8 +462,8 @@ func (q *TypedDelaying[T]) moveDueLocked(r reading, added time.Duration) (a prom
 
 // noteMoveLocked notes an item that has become due, for each RemoveFunc.
 func (q *TypedDelaying[T]) noteMoveLocked(item T) {
-	for _, moved := range q.moves {
-		*moved = append(*moved, item)
+	for log := q.moves; log != nil; log = log.next {
+		log.items = append(log.items, item)
 	}
 }
 

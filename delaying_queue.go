@@ -151,7 +151,7 @@ type TypedDelaying[T comparable] struct {
 	keepers int32        // calls of Drain and Run, which may have to name dropped items
 	dropped *leftover[T] // waiting items that a shutdown has dropped
 	loops   gate.Crew    // entered with mu held and closed false
-	moves   []*[]T       // lists of the items that become due, see RemoveFunc
+	moves   *moveLog[T]  // of each RemoveFunc that runs
 
 	// planned is a copy of agenda.plans, for a caller who is about to read an injected
 	// clock, see reading. It is written with mu held.
@@ -364,10 +364,9 @@ func (q *TypedDelaying[T]) Remove(item T) bool {
 // removed too. [TypedDelaying.Remove] says which items of a configured queue below can be missed.
 func (q *TypedDelaying[T]) RemoveFunc(del func(item T) bool) (removed int) {
 	// The queue below comes first: from then on no Run lets a removed item wait for a retry, and
-	// the walk over the waiting items misses only items that become due. moved has these items.
-	var moved []T
-	q.noteMoves(&moved)
-	defer q.endMoves(&moved)
+	// the walk over the waiting items misses only items that become due: those of the log.
+	log := q.noteMoves()
+	defer q.endMoves(log)
 	remove := q.Remove
 	if q.typed == nil {
 		removed = below[funcRemover[T]](q.queue, "RemoveFunc").RemoveFunc(del)
@@ -376,8 +375,8 @@ func (q *TypedDelaying[T]) RemoveFunc(del func(item T) bool) (removed int) {
 		removed = removeWalked(&q.typed.mu, &q.typed.fifo.Items, q.typed.fifo.Shrink, del, remove)
 	}
 	removed += removeWalked(&q.mu, &q.agenda.items, q.agenda.shrink, del, remove)
-	q.endMoves(&moved)
-	return removed + removeEach(moved, del, remove)
+	q.endMoves(log)
+	return removed + removeEach(log.items, del, remove)
 }
 
 // Len returns the number of items in the queue below. Waiting items do not count.

@@ -244,7 +244,7 @@ func (q *TypedDelaying[T]) CheckInvariants() error {
 	errs.That(q.agenda.len() == 0 || q.running, "%d items wait and no goroutine does", q.agenda.len())
 	errs.That(!q.closed || q.agenda.len() == 0, "%d items wait in a closed queue", q.agenda.len())
 	errs.That(q.keepers > 0 || q.dropped == nil, "dropped items are kept without a drain")
-	errs.That(len(q.moves) == 0, "what becomes due is noted for %d calls of RemoveFunc that have ended", len(q.moves))
+	errs.That(q.moves == nil, "what becomes due is noted for a RemoveFunc that has ended")
 	if q.typed != nil {
 		errs.Add("", q.typed.CheckInvariants())
 	}

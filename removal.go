@@ -3,7 +3,6 @@ package workqueue
 import (
 	"context"
 	"reflect"
-	"slices"
 	"sync"
 
 	"github.com/seed16c08ea7/workqueue/internal/fifo"
@@ -52,17 +51,31 @@ func (q *Typed[T]) isGone(hash uint32, item T) bool {
 // removeFully removes an item from both layers for RemoveFunc.
 func (q *TypedDelaying[T]) removeFully(item T) bool { return q.takeBack(item, true) }
 
-// noteMoves has the items that become due noted from now on.
-func (q *TypedDelaying[T]) noteMoves(moved *[]T) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.moves = append(q.moves, moved)
+// A moveLog has the items that have become due during a RemoveFunc.
+type moveLog[T comparable] struct {
+	items []T
+	next  *moveLog[T] // of another RemoveFunc
 }
 
-func (q *TypedDelaying[T]) endMoves(moved *[]T) {
+// noteMoves has the items that become due noted from now on.
+func (q *TypedDelaying[T]) noteMoves() *moveLog[T] {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.moves = slices.DeleteFunc(q.moves, func(m *[]T) bool { return m == moved })
+	q.moves = &moveLog[T]{next: q.moves}
+	return q.moves
+}
+
+// endMoves ends a log, which may have ended already.
+func (q *TypedDelaying[T]) endMoves(log *moveLog[T]) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	at := &q.moves
+	for *at != nil && *at != log {
+		at = &(*at).next
+	}
+	if *at == log {
+		*at = log.next
+	}
 }
 
 // cancelContext is the type of the contexts from context.WithCancel.

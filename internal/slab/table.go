@@ -44,6 +44,7 @@ type Table[T comparable, X any] struct {
 	Slots   []Slot
 	Records Pages[Record[T, X]]
 	free    uint32 // 1 + index of the first free record, 0 for none
+	edge    uint32 // shrinking: the records before edge need not move
 	Live    int
 	limit   int
 
@@ -52,10 +53,9 @@ type Table[T comparable, X any] struct {
 
 	low   int // Sparse reports Live < low
 	spare weak.Pointer[spare[T, X]]
-	walks int // how many walks there are: no record moves meanwhile
 
+	walks     int32 // how many walks there are: no record moves meanwhile
 	shrinking bool
-	edge      uint32 // the records before edge need not move
 	worn      []Slot // the index before the shrinking, if it may become a spare
 }
 

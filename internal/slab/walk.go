@@ -35,7 +35,7 @@ func Walk[T comparable, X, E any](mu *sync.Mutex, t *Table[T, X], copy func(ref 
 	}
 }
 
-func (t *Table[T, X]) countWalk(mu *sync.Mutex, by int) {
+func (t *Table[T, X]) countWalk(mu *sync.Mutex, by int32) {
 	mu.Lock()
 	defer mu.Unlock()
 	t.walks += by
