@@ -189,10 +189,10 @@ func (r *runner[T]) close() error {
 	return r.leftBehind(r.takeQueued(), false)
 }
 
-// claimDropped returns the items that the shutdown has dropped, for one of the Runs that name
-// the items. A Run that only logs numbers leaves the names to another Run.
+// claimDropped returns the items that the shutdown has dropped, for one of the Runs with an OnStop.
+// A Run without an OnStop leaves the names to another Run.
 func (r *runner[T]) claimDropped() *leftover[T] {
-	if r.options.OnStop == nil && r.options.AtEnd != EndDrain {
+	if r.options.OnStop == nil {
 		return r.delaying.leftover()
 	}
 	return r.delaying.claimLeftover()

@@ -317,6 +317,64 @@ func TestRunTwice(t *testing.T) {
 	})
 }
 
+// A drain without OnStop took the waiting items for itself, and named them nowhere.
+func TestOnStopNamesWhatWaitsAfterTheEndOfAnotherRun(t *testing.T) {
+	for _, first := range []runOptions{{}, {AtEnd: workqueue.EndDrain, Grace: time.Second}} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newShow(t, ourQueue)
+			s.queue.AddAfter("w", time.Hour)
+			ctx, stop := context.WithCancel(t.Context())
+			var other sync.WaitGroup
+			other.Go(func() {
+				first.Logger = discard()
+				if err := workqueue.Run(ctx, s.queue, replies(), first); err != nil {
+					t.Error(err)
+				}
+			})
+			s.run(runOptions{}, replies())
+			synctest.Wait()
+			stop()
+			if got, want := s.left(), "queued[] held[] waiting[w]: workqueue: queue is shut down"; got != want {
+				t.Errorf("AtEnd %v: got %s, want %s", first.AtEnd, got, want)
+			}
+			other.Wait()
+			s.stop()
+		})
+	}
+}
+
+// Of two Runs that drain, the first to give up leaves the queue to the other. The last ends at the
+// end of its own grace period, names what is left, and shuts the queue down.
+func TestTheLastOfTwoDrainsEndsTheQueue(t *testing.T) {
+	for want, reply := range map[string]reply{
+		"2:end, queued[] held[] waiting[a]: context canceled": func() error { return workqueue.RetryAfter(24*time.Hour, errFailed) },
+		"0.5:end, <nil>": func() error { time.Sleep(500 * time.Millisecond); return nil },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newShow(t, ourQueue)
+			handle := func(context.Context, string) error { return reply() }
+			s.run(runOptions{AtEnd: workqueue.EndDrain, Grace: 2 * time.Second}, handle)
+			ctx, stop := context.WithCancel(t.Context())
+			var other sync.WaitGroup
+			other.Go(func() {
+				err := workqueue.Run(ctx, s.queue, handle, runOptions{AtEnd: workqueue.EndDrain, Grace: time.Second, Logger: discard()})
+				if err != nil {
+					t.Errorf("the first Run returned %v", err)
+				}
+			})
+			s.queue.Add("a")
+			synctest.Wait()
+			s.events = nil
+			s.stop()
+			stop()
+			other.Wait()
+			if got := s.left(); s.events[0]+", "+got != want {
+				t.Errorf("got %s, %s, want %s", s.events, got, want)
+			}
+		})
+	}
+}
+
 // left waits for Run and returns in short what that has told OnStop, and the error in
 // the end. An error that has lists has the same.
 func (s *show) left() string {
@@ -728,6 +786,20 @@ func TestRunReturnsWhatAWorkerHasFailedWith(t *testing.T) {
 	}
 }
 
+// The GetInfo of an embedding type fails, and then the context of a Run with EndKeep ends.
+func TestRunThatKeepsItsQueueReturnsWhatAWorkerHasFailedWith(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newLimited(constant(0))
+		defer q.ShutDown()
+		ctx, stop := context.WithCancel(t.Context())
+		defer time.AfterFunc(time.Second, stop).Stop()
+		err := workqueue.Run(ctx, &failingOnce{TypedRateLimiting: q}, replies(), runOptions{Workers: 2, AtEnd: workqueue.EndKeep})
+		if err != errFailed {
+			t.Errorf("got %v, want that a worker has failed", err)
+		}
+	})
+}
+
 // failingOnce fails for the first worker that asks.
 type failingOnce struct {
 	*workqueue.TypedRateLimiting[string]
@@ -942,25 +1014,37 @@ func TestRunsSideBySideOnAKeptQueue(t *testing.T) {
 // embedding type has it queued by Done, and so as the last.
 func TestRunGivesBackWhatItDeclinesToAKeptQueue(t *testing.T) {
 	for want, embeds := range map[string]bool{"a b": false, "b a": true} {
-		ctx, stop := context.WithCancel(t.Context())
-		q, metrics := newEndingOnHandOut[string](stop)
-		q.AddWith(workqueue.AddOptions{Priority: prio(7)}, "a", "b")
-		var queue rateLimited = q
-		if embeds {
-			queue = &embedding[string]{TypedRateLimiting: q}
-		}
-		err := workqueue.Run(ctx, queue, func(context.Context, string) error { t.Error("called"); return nil }, runOptions{AtEnd: workqueue.EndKeep})
-		if s := q.Snapshot(9); err != nil || names(s.Queued) != want || s.Queued[0].Priority+s.Queued[1].Priority != 14 || s.InFlightTotal != 0 {
-			t.Errorf("got %v, and %+v in the queue, want %s queued with priority 7", err, s, want)
-		}
-		depth := 0
-		for _, event := range metrics.take() {
-			depth += map[string]int{"depth+1": 1, "depth-1": -1}[event]
-		}
-		if depth != 2 {
-			t.Errorf("the gauge of the depth is %d, want 2", depth)
-		}
-		q.ShutDown()
+		synctest.Test(t, func(t *testing.T) {
+			ctx, stop := context.WithCancel(t.Context())
+			q, metrics := newEndingOnHandOut[string](stop)
+			q.AddWith(workqueue.AddOptions{Priority: prio(7)}, "a", "b")
+			var queue rateLimited = q
+			if embeds {
+				queue = &embedding[string]{TypedRateLimiting: q}
+			}
+			barrier := make(chan error)
+			go func() { barrier <- q.Barrier(t.Context()) }()
+			synctest.Wait()
+			err := workqueue.Run(ctx, queue, func(context.Context, string) error { t.Error("called"); return nil }, runOptions{AtEnd: workqueue.EndKeep})
+			if s := q.Snapshot(9); err != nil || names(s.Queued) != want || s.Queued[0].Priority+s.Queued[1].Priority != 14 || s.InFlightTotal != 0 {
+				t.Errorf("got %v, and %+v in the queue, want %s queued with priority 7", err, s, want)
+			}
+			depth := 0
+			for _, event := range metrics.take() {
+				depth += map[string]int{"depth+1": 1, "depth-1": -1}[event]
+			}
+			if depth != 2 {
+				t.Errorf("the gauge of the depth is %d, want 2", depth)
+			}
+			for range 2 {
+				item, _ := q.Get()
+				q.Done(item)
+			}
+			if err := <-barrier; err != nil {
+				t.Errorf("the Barrier got %v, and both items were done", err)
+			}
+			q.ShutDown()
+		})
 	}
 }
 
@@ -1078,35 +1162,40 @@ func TestWhatWasCutShortAtTheEndDoesNotComeAgain(t *testing.T) {
 		{runOptions{AtEnd: workqueue.EndKeep}, true, true, 1},
 		{runOptions{AtEnd: workqueue.EndDrain, Grace: time.Minute}, true, true, 0},
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			s := newShow(t, ourQueue)
-			s.queue.Add("a")
-			calls := 0
-			var told []bool
-			options := tt.options
-			options.CancelOnReAdd = true
-			options.OnResult = func(_ context.Context, _ string, r workqueue.HandlerResult) {
-				if r.Outcome == workqueue.OutcomeReAdded {
-					told = append(told, r.Again)
+		for _, outcome := range []workqueue.Outcome{workqueue.OutcomeReAdded, workqueue.OutcomeRemoved} {
+			synctest.Test(t, func(t *testing.T) {
+				s := newShow(t, ourQueue)
+				s.queue.Add("a")
+				calls := 0
+				var told []bool
+				options := tt.options
+				options.CancelOnReAdd = true
+				options.OnResult = func(_ context.Context, _ string, r workqueue.HandlerResult) {
+					if r.Outcome == outcome {
+						told = append(told, r.Again)
+					}
 				}
-			}
-			s.run(options, func(ctx context.Context, item string) error {
-				if calls++; calls > 1 {
-					return nil
+				s.run(options, func(ctx context.Context, item string) error {
+					if calls++; calls > 1 {
+						return nil
+					}
+					if outcome == workqueue.OutcomeRemoved {
+						s.ours.RemoveFunc(func(string) bool { return true })
+					}
+					s.queue.Add(item)
+					if tt.ends {
+						s.stop()
+					}
+					return ctx.Err()
+				})
+				synctest.Wait()
+				s.stop()
+				<-s.ended
+				if len(told) != 1 || told[0] != tt.again || s.stopped.QueuedTotal != tt.queued {
+					t.Errorf("%+v, %v: told %v, %d queued at the end, want %v, %d", tt, outcome, told, s.stopped.QueuedTotal, tt.again, tt.queued)
 				}
-				s.queue.Add(item)
-				if tt.ends {
-					s.stop()
-				}
-				return ctx.Err()
 			})
-			synctest.Wait()
-			s.stop()
-			<-s.ended
-			if len(told) != 1 || told[0] != tt.again || s.stopped.QueuedTotal != tt.queued {
-				t.Errorf("%+v: told %v, %d queued at the end, want %v, %d", tt, told, s.stopped.QueuedTotal, tt.again, tt.queued)
-			}
-		})
+		}
 	}
 }
 
@@ -1213,6 +1302,8 @@ func TestRunDoesNotCountWhatItsEndInterrupts(t *testing.T) {
 		"a deadline":       {runOptions{}, true, canceled, "interrupted false 0s", "queued[a] held[] waiting[]: <nil>"},
 		"wrapped": {runOptions{}, false, func(ctx context.Context) error { return fmt.Errorf("get: %w", context.Canceled) },
 			"interrupted false 0s", "queued[a] held[] waiting[]: <nil>"},
+		"Canceled after a deadline": {runOptions{}, true, func(context.Context) error { return context.Canceled },
+			"interrupted false 0s", "queued[a] held[] waiting[]: <nil>"},
 		"with a verdict": {runOptions{}, false, func(ctx context.Context) error { return workqueue.Permanent(ctx.Err()) },
 			"interrupted false 0s", "queued[a] held[] waiting[]: <nil>"},
 		"another error": {runOptions{}, false, func(context.Context) error { return errFailed },
@@ -1233,11 +1324,14 @@ func TestRunDoesNotCountWhatItsEndInterrupts(t *testing.T) {
 				}
 				logger := logr.FromSlogHandler(slog.NewTextHandler(&s.log, nil))
 				options.Logger = &logger
-				ctx, stop := context.WithCancel(t.Context())
-				if tt.deadline {
-					ctx, stop = context.WithTimeout(t.Context(), time.Second)
+				ctx, stop := context.WithTimeout(t.Context(), time.Second)
+				if !tt.deadline {
+					// A handler of another Run has called this Run, and its item was added again.
+					overtaken, cancel := context.WithCancelCause(t.Context())
+					ctx, stop = overtaken, func() { cancel(workqueue.ErrReAdded) }
+					time.AfterFunc(time.Second, stop)
 				}
-				defer time.AfterFunc(time.Second, stop).Stop()
+				defer stop()
 				err := workqueue.Run(ctx, s.queue, func(ctx context.Context, _ string) error { <-ctx.Done(); return tt.returns(ctx) }, options)
 				if drained := (*workqueue.DrainError[string])(nil); errors.As(err, &drained) {
 					err = drained.Err
