@@ -1071,6 +1071,23 @@ func TestItemPaceHoldsBackEveryCall(t *testing.T) {
 	}
 }
 
+// A Debounce without a quiet time adds the item now. If the item has to wait for its pace, a further
+// event does not put the item off.
+func TestItemPaceEndsADebounceWithoutAQuietTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newPaced(paceOf[string](3 * time.Second))
+		defer q.ShutDown()
+		start := time.Now()
+		q.Debounce("a", 0, 0)
+		q.Debounce("a", time.Hour, 0)
+		q.Get()
+		if came := time.Since(start); came != 3*time.Second {
+			t.Errorf("the item came after %v, want 3s", came)
+		}
+		q.Done("a")
+	})
+}
+
 // No second call makes the item come before its pace, and none asks again.
 func TestItemPaceHoldsBackEveryPairOfCalls(t *testing.T) {
 	for first, a := range pacedCalls {

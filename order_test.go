@@ -673,6 +673,20 @@ func TestOfEqualPrioritiesTheFirstAddCounts(t *testing.T) {
 	}
 }
 
+// A waiting item with a named priority is raised by an add that names none. The higher priority is
+// then the one that counts, and nobody has named it.
+func TestARaiseWithoutANameEndsTheName(t *testing.T) {
+	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{
+		Order: workqueue.Order[string]{Priority: func(string) int { return 5 }},
+	})
+	defer q.ShutDown()
+	q.AddWith(workqueue.AddOptions{Priority: prio(1), After: time.Hour}, "a")
+	q.AddAfter("a", time.Hour)
+	if info := q.Snapshot(1).Waiting[0]; info.Priority != 5 || info.PriorityNamed {
+		t.Errorf("got %+v, want the priority 5, which nobody has named", info)
+	}
+}
+
 // A queue that gives memory back between the adds and the hand-outs hands out in the same order as a
 // queue that does not. The items that one of the two queues loses were never handed out.
 func TestOrderWhileTheQueueShrinks(t *testing.T) {

@@ -589,7 +589,8 @@ func (q *Typed[T]) Items() iter.Seq[ItemInfo[T]] {
 }
 
 // Stats returns the state of the queue, as a [StateProvider] reads the state, in time proportional
-// to the number of held items and of groups. The lock is not held for all of that time.
+// to the number of held items and of groups, or beside a [Queue] to the number of items. The lock
+// is held while Stats counts the held items, or all items beside a Queue.
 //
 // Without a StateProvider the queue counts nothing: Adds, Duplicates and all DurationStats are
 // zero. The other times are zero in a queue that keeps no times, see [TypedQueueConfig].

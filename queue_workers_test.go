@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"slices"
 	"strings"
@@ -1067,6 +1068,21 @@ func TestRunEndsWithoutThePace(t *testing.T) {
 			t.Errorf("%v after %v", err, time.Since(start))
 		}
 	})
+}
+
+// The same for items that no Remove can name.
+func TestRunEndsWithoutThePaceOfItemsThatDifferFromThemselves(t *testing.T) {
+	q := workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[float64](), workqueue.TypedRateLimitingQueueConfig[float64]{
+		Pace: rate.NewLimiter(rate.Every(time.Hour), 0)})
+	q.AddAll(math.NaN(), math.NaN())
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	left := 0
+	err := workqueue.Run(ctx, q, func(context.Context, float64) error { return nil }, workqueue.RunOptions[float64]{
+		OnStop: func(s workqueue.Snapshot[float64]) { left = s.QueuedTotal }})
+	if err != nil || left != 2 || q.Len() != 0 {
+		t.Errorf("got %v, %d items in the list, %d in the queue", err, left, q.Len())
+	}
 }
 
 // Workers that come and go, adds and changes of the limit, in real time.

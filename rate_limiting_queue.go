@@ -355,12 +355,19 @@ func (q *TypedRateLimiting[T]) Remove(item T) bool {
 // RemoveFunc removes items, see [TypedDelaying.RemoveFunc]. As for Remove, the count of [Run] for
 // MaxAttempts starts anew, and the limiter still knows the failures.
 func (q *TypedRateLimiting[T]) RemoveFunc(del func(item T) bool) (removed int) {
-	return below[funcRemover[T]](q.queue, "RemoveFunc").RemoveFunc(func(item T) bool {
-		if !del(item) {
-			return false
+	var last T
+	removing := false
+	forget := func() { // After the removal, as in Remove.
+		if removing {
+			removing = false
+			q.forgetAttempts(last)
 		}
-		q.forgetAttempts(item)
-		return true
+	}
+	defer forget()
+	return below[funcRemover[T]](q.queue, "RemoveFunc").RemoveFunc(func(item T) bool {
+		forget()
+		last, removing = item, del(item)
+		return removing
 	})
 }
 

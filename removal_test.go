@@ -448,6 +448,11 @@ func TestRunDoesNotRetryWhatIsRemoved(t *testing.T) {
 			remove(q)
 			return ctx.Err()
 		}, "removed"},
+		{"RemoveFunc of the queue below", workqueue.RunOptions[string]{}, func(_ context.Context, q *workqueue.TypedRateLimiting[string]) error {
+			q.AddRateLimited("a")
+			q.Delaying().RemoveFunc(func(string) bool { return true })
+			return failed
+		}, "removed"},
 		{"an Add since", workqueue.RunOptions[string]{}, func(_ context.Context, q *workqueue.TypedRateLimiting[string]) error {
 			remove(q)
 			q.Add("a")
@@ -527,6 +532,9 @@ func TestRunDoesNotRetryWhatIsRemovedMeanwhile(t *testing.T) {
 					workqueue.RunOptions[string]{Logger: discard(), OnResult: func(_ context.Context, _ string, r workqueue.HandlerResult) {
 						outcomes = append(outcomes, r.Outcome)
 					}})
+				if n := q.Attempts(); n != 0 {
+					t.Errorf("wait %v, OneEntry %v: %d failures are counted", wait, oneEntry, n)
+				}
 				if calls != 1 || !slices.Equal(outcomes, []workqueue.Outcome{workqueue.OutcomeRemoved}) || !errors.Is(err, workqueue.ErrShutDown) {
 					t.Errorf("wait %v, OneEntry %v: %d calls with %v, %v", wait, oneEntry, calls, outcomes, err)
 				}

@@ -238,10 +238,6 @@ func (w *worker[T]) judge(ctx context.Context, err error) error {
 		return err
 	}
 	switch w.causeOf(ctx) {
-	case ErrRemoved:
-		if errors.Is(err, context.Canceled) || errors.Is(err, ErrRemoved) {
-			w.verdict.cutShort = OutcomeRemoved
-		}
 	case ErrReAdded:
 		if errors.Is(err, context.Canceled) || errors.Is(err, ErrReAdded) {
 			w.verdict.cutShort = OutcomeReAdded

@@ -458,9 +458,10 @@ func (q lateContext) GetInfo(ctx context.Context) (workqueue.ItemInfo[string], e
 func TestRunOnAQueueThatFails(t *testing.T) {
 	q := workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[string](), workqueue.TypedRateLimitingQueueConfig[string]{})
 	defer q.ShutDown()
-	err := workqueue.Run(t.Context(), failingQueue{q}, replies(), runOptions{Workers: 3})
-	if !errors.Is(err, errFailed) || errors.Is(err, workqueue.ErrShutDown) {
-		t.Errorf("got %v, want only that it failed", err)
+	told := 0
+	err := workqueue.Run(t.Context(), failingQueue{q}, replies(), runOptions{Workers: 3, OnStop: func(workqueue.Snapshot[string]) { told++ }})
+	if !errors.Is(err, errFailed) || errors.Is(err, workqueue.ErrShutDown) || told != 1 {
+		t.Errorf("got %v and %d calls of OnStop, want only that it failed, and one call", err, told)
 	}
 }
 
