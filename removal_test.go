@@ -505,6 +505,30 @@ func TestRunDoesNotRetryWhatIsRemoved(t *testing.T) {
 	}
 }
 
+// The first of two calls that overlap ends. The second still removes an item that becomes due.
+func TestRemoveFuncGoesOnBesideAnotherThatEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{})
+		defer q.ShutDown()
+		q.Add("a")
+		q.AddAfter("due", 4*time.Second)
+		var first sync.WaitGroup
+		first.Go(func() { q.RemoveFunc(func(string) bool { time.Sleep(time.Second); return false }) })
+		synctest.Wait()
+		removed := q.RemoveFunc(func(item string) bool {
+			if item == "a" {
+				time.Sleep(5 * time.Second)
+			}
+			return item == "due"
+		})
+		first.Wait()
+		if s := q.Snapshot(9); removed != 1 || names(s.Queued) != "a" || s.WaitingTotal != 0 {
+			t.Errorf("%d removed, and %v is left, want 1 and a", removed, s)
+		}
+		checkInvariants(t, 0, q)
+	})
+}
+
 // removing is a limiter that lets go of all items when it is asked.
 type removing struct {
 	constant
