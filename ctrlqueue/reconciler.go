@@ -85,13 +85,17 @@ func (q *Queue[R]) seemsToHold(item R) bool {
 // outlive returns ctx or, if there is a Grace, a context that ends with ctx or with the
 // Grace, whichever is later. If ctx ends for another reason than the context of the
 // manager's Start, the returned context ends at once: at a deadline, for example, or when
-// the leadership is lost.
+// the leadership is lost. At a deadline the error is [context.DeadlineExceeded].
 func (q *Queue[R]) outlive(ctx context.Context) (context.Context, context.CancelFunc) {
 	if q.options.Grace == 0 {
 		return ctx, func() {}
 	}
 	longer, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	deadline, limited := ctx.Deadline()
 	stop := context.AfterFunc(ctx, func() {
+		if limited && ctx.Err() == context.DeadlineExceeded {
+			return // The timer of the deadline below ends the context. A cancel would be another error.
+		}
 		if !q.binding.term.asked.Load() || ctx.Err() != context.Canceled {
 			cancel(context.Cause(ctx))
 			return
@@ -103,9 +107,9 @@ func (q *Queue[R]) outlive(ctx context.Context) (context.Context, context.Cancel
 		stop()
 		cancel(context.Canceled)
 	}
-	if deadline, ok := ctx.Deadline(); ok {
-		limited, release := context.WithDeadline(longer, deadline)
-		return limited, func() { release(); end() }
+	if limited {
+		timed, release := context.WithDeadline(longer, deadline)
+		return timed, func() { release(); end() }
 	}
 	return longer, end
 }

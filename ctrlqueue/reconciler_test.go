@@ -282,6 +282,28 @@ func TestTimeoutDuringADrain(t *testing.T) {
 	})
 }
 
+// A reconcile that has used up its timeout sees a deadline and no cancel. The order of two timers
+// decided before, so there are a hundred reconciles.
+func TestTimeoutIsNoCancelIfThereIsAGrace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ends := make(map[error]int)
+		c := start(t, "deadline", draining(time.Minute), func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+			<-ctx.Done()
+			ends[ctx.Err()]++
+			return reconcile.Result{}, nil
+		}, 5*time.Second)
+		for i := range 100 {
+			c.q.Add(request(fmt.Sprint(i)))
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if ends[context.DeadlineExceeded] != 100 {
+			t.Errorf("the contexts ended with %v", ends)
+		}
+		c.end(t)
+	})
+}
+
 // A retry of the controller keeps the priority of the item, and what the reconciler
 // says goes before that.
 func TestPriorityOfRetries(t *testing.T) {
