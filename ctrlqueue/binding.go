@@ -20,7 +20,6 @@ type Binding[R comparable] struct {
 	options Options[R]
 	term    *term       // of the manager, nil if For made the Binding
 	wraps   atomic.Bool // Reconciler was called
-	cancels cancels[R]
 
 	mu    sync.Mutex               // held while a queue is made
 	queue atomic.Pointer[Queue[R]] // the last one, nil if the controller was never started

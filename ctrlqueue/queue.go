@@ -31,6 +31,7 @@ type Queue[R comparable] struct {
 	options Options[R] // of the binding
 	logger  logr.Logger
 	looks   atomic.Int64 // see seemsToHold
+	cancels cancels[R]
 
 	// closed is set when adds do nothing any more, and ended when nothing is to be
 	// handed out either. Both come before the shutdown of queue: a drain begins on
@@ -177,13 +178,30 @@ func (q *Queue[R]) Snapshot(limit int) workqueue.Snapshot[R] { return q.queue.Sn
 
 // Remove takes the item back, and reports whether the item was queued or waited. A worker
 // keeps the item that it holds, and an add of the item in the meantime is dropped.
-func (q *Queue[R]) Remove(item R) bool { return q.queue.Remove(item) }
+//
+// With CancelOnReAdd, the count for MaxCancels starts anew.
+func (q *Queue[R]) Remove(item R) bool {
+	removed := q.queue.Remove(item)
+	if removed {
+		q.cancels.reset(item)
+	}
+	return removed
+}
 
 // RemoveFunc takes back all adds of the items for which del returns true, see
 // [workqueue.Typed.RemoveFunc]: for a shard, a namespace or a tenant that is somebody else's now.
 // With CancelOnReAdd, the context of a reconcile ends with the cause [workqueue.ErrRemoved], and
-// the item does not come back.
-func (q *Queue[R]) RemoveFunc(del func(item R) bool) (removed int) { return q.queue.RemoveFunc(del) }
+// the item does not come back. The count for MaxCancels starts anew.
+func (q *Queue[R]) RemoveFunc(del func(item R) bool) (removed int) {
+	removed = q.queue.RemoveFunc(del)
+	// After the removal: a worker could count a cancel in between.
+	for _, item := range q.cancels.items() {
+		if del(item) {
+			q.cancels.reset(item)
+		}
+	}
+	return removed
+}
 
 // Barrier waits until all items that are queued or reconciled at the call have been reconciled
 // once, see [workqueue.Typed.Barrier]. After the caches have synced, it tells when the initial

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -28,7 +30,7 @@ func (r *reconciler[R]) Reconcile(ctx context.Context, item R) (reconcile.Result
 	}
 	ctx, cancel := q.outlive(context.WithValue(ctx, queueKey[R]{}, q))
 	defer cancel()
-	if r.binding.options.CancelOnReAdd && r.binding.mayCancel(q, item) {
+	if r.binding.options.CancelOnReAdd && q.mayCancel(item) {
 		return r.cancelOnReAdd(ctx, q, item)
 	}
 	return r.next.Reconcile(ctx, item)
@@ -146,17 +148,22 @@ func ReAddContext[R comparable](ctx context.Context, item R) (context.Context, c
 func (r *reconciler[R]) cancelOnReAdd(ctx context.Context, q *Queue[R], item R) (reconcile.Result, error) {
 	watching, cancel := q.ReAddContext(ctx, item)
 	defer cancel()
+	cut := false
+	defer func() {
+		if !cut { // Also after a panic.
+			q.cancels.reset(item)
+		}
+	}()
 	result, err := r.next.Reconcile(watching, item)
 	cause := context.Cause(watching)
 	if cause != workqueue.ErrReAdded && cause != workqueue.ErrRemoved || !errors.Is(err, context.Canceled) && !errors.Is(err, cause) {
-		r.binding.cancels.reset(item)
 		return result, err
 	}
 	if q.isRemoved(item) {
-		r.binding.cancels.reset(item)
 		return reconcile.Result{}, nil
 	}
-	r.binding.cancels.add(item)
+	cut = true
+	q.cancels.add(item)
 	q.queue.AddWith(workqueue.AddOptions{Priority: new(math.MinInt)}, item)
 	return reconcile.Result{RequeueAfter: time.Nanosecond}, nil
 }
@@ -171,12 +178,12 @@ func (q *Queue[R]) isRemoved(item R) bool {
 
 // mayCancel reports whether the next reconcile of the item may be cut short. If not, the
 // count starts anew.
-func (b *Binding[R]) mayCancel(q *Queue[R], item R) bool {
-	n := b.cancels.of(item)
-	if n < cmp.Or(b.options.MaxCancels, workqueue.DefaultMaxCancels) {
+func (q *Queue[R]) mayCancel(item R) bool {
+	n := q.cancels.of(item)
+	if n < cmp.Or(q.options.MaxCancels, workqueue.DefaultMaxCancels) {
 		return true
 	}
-	b.cancels.reset(item)
+	q.cancels.reset(item)
 	q.logger.Info("The next reconcile is not cancelled, as the object has changed in each of the last ones", "item", item, "cancels", n)
 	return false
 }
@@ -192,6 +199,13 @@ func (c *cancels[R]) of(item R) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.inRow[item]
+}
+
+// items returns the items that have an entry.
+func (c *cancels[R]) items() []R {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Collect(maps.Keys(c.inRow))
 }
 
 func (c *cancels[R]) reset(item R) {

@@ -199,6 +199,69 @@ func TestCancelOnReAddHasABound(t *testing.T) {
 	}
 }
 
+// Cancels before a removal are not in a row with those after it. Without the removals, the second
+// reconcile would be the one that is not cancelled.
+func TestCancelsBeforeARemovalDoNotCount(t *testing.T) {
+	for name, remove := range map[string]func(q *requestQueue){
+		"Remove":     func(q *requestQueue) { q.Remove(request("a")) },
+		"RemoveFunc": func(q *requestQueue) { q.RemoveFunc(func(r reconcile.Request) bool { return r == request("a") }) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			cancelled := 0
+			c := start(t, "removals", options{CancelOnReAdd: true, MaxCancels: 1}, func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+				select {
+				case <-ctx.Done():
+					cancelled++
+				case <-time.After(time.Second):
+				}
+				return reconcile.Result{}, ctx.Err()
+			})
+			for range 3 {
+				c.q.Add(request("a"))
+				synctest.Wait()
+				c.q.Add(request("other")) // The worker has this one when a is removed.
+				c.q.Add(request("a"))
+				synctest.Wait()
+				remove(c.q)
+				time.Sleep(time.Minute)
+			}
+			synctest.Wait()
+			if cancelled != 3 {
+				t.Errorf("%s: %d reconciles were cancelled, want 3", name, cancelled)
+			}
+			c.end(t)
+		})
+	}
+}
+
+// A panic ends a row of cancels, as an error does.
+func TestCancelsBeforeAPanicDoNotCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls, cancelled := 0, 0
+		c := start(t, "panics", options{CancelOnReAdd: true, MaxCancels: 2}, func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+			if calls++; calls == 2 {
+				panic("by the test")
+			}
+			select {
+			case <-ctx.Done():
+				cancelled++
+			case <-time.After(time.Minute):
+			}
+			return reconcile.Result{}, ctx.Err()
+		})
+		for range 4 {
+			c.q.Add(request("a"))
+			time.Sleep(time.Second)
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if cancelled != 3 {
+			t.Errorf("%d reconciles were cancelled, want the first and two after the panic", cancelled)
+		}
+		c.end(t)
+	})
+}
+
 // A controller stops with a backlog of ten: how many of them are reconciled, and how the
 // context of the last one has ended.
 func TestBacklogAtTheEndOfAController(t *testing.T) {
