@@ -8,7 +8,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/seed16c08ea7/workqueue"
@@ -202,10 +204,15 @@ func cutShort(ctx context.Context, err error) (workqueue.Outcome, bool) {
 	return workqueue.OutcomeInterrupted, canceled
 }
 
-// cause strips the wrappers of RetryAfter and Permanent. Their types are not exported, and as
+// wrappers are the types of the errors of RetryAfter and Permanent. They are not exported, and as
 // the type of an error they say nothing about the error.
+var wrappers = []reflect.Type{
+	reflect.TypeOf(workqueue.RetryAfter(0, context.Canceled)), reflect.TypeOf(workqueue.Permanent(context.Canceled)),
+}
+
+// cause strips the wrappers. A DrainError or a PanicError is no wrapper: its type says what failed.
 func cause(err error) error {
-	for strings.HasPrefix(fmt.Sprintf("%T", err), "*workqueue.") && errors.Unwrap(err) != nil {
+	for slices.Contains(wrappers, reflect.TypeOf(err)) {
 		err = errors.Unwrap(err)
 	}
 	return err

@@ -67,6 +67,8 @@ func TestSpanOfAResult(t *testing.T) {
 		{"requeue beside a failure", nil, errors.Join(io.EOF, workqueue.RequeueAfter(time.Minute)), codes.Error, "error.type=*errors.joinError item=a outcome=failed retry_after=60"},
 		{"permanent", nil, workqueue.Permanent(io.EOF), codes.Error, "error.type=*errors.errorString item=a outcome=given_up"},
 		{"a wrapper of another package", nil, workqueue.Permanent(&fs.PathError{Op: "open", Err: io.EOF}), codes.Error, "error.type=*fs.PathError item=a outcome=given_up"},
+		{"an error of the queue is no wrapper", nil, workqueue.RetryAfter(0, &workqueue.DrainError[string]{Err: context.DeadlineExceeded}), codes.Error, "error.type=*workqueue.DrainError[string] item=a outcome=failed retry_after=0"},
+		{"nor is a panic", nil, &workqueue.PanicError{Value: io.EOF}, codes.Error, "error.type=*workqueue.PanicError item=a outcome=failed"},
 		{"interrupted", context.Canceled, context.Canceled, codes.Unset, "item=a outcome=interrupted"},
 		{"added again", workqueue.ErrReAdded, context.Canceled, codes.Unset, "item=a outcome=readded"},
 		{"removed", workqueue.ErrRemoved, workqueue.ErrRemoved, codes.Unset, "item=a outcome=removed"},
