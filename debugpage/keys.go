@@ -22,7 +22,7 @@ type shower struct {
 }
 
 // item returns the shown text of an item. Redact gets the whole text: a key that was cut before
-// could hide from the pattern of a Redact. fmt catches a panic of the String method.
+// could hide from the pattern of a Redact.
 func (s shower) item(item any) string {
 	return s.text(textOf(item))
 }
@@ -53,12 +53,23 @@ func textOf(item any) string {
 	case string:
 		return v
 	case fmt.Formatter, fmt.Stringer, error:
-		return fmt.Sprint(item)
+		return sprint(item)
 	}
 	if v := reflect.ValueOf(item); v.Kind() == reflect.Pointer {
 		return fmt.Sprintf("(%T)(%p)", item, item)
 	}
-	return fmt.Sprint(item)
+	return sprint(item)
+}
+
+// sprint is [fmt.Sprint] for values of others. fmt catches the panic of a String method and prints
+// the argument of the panic, but does not catch a panic of that argument's own methods.
+func sprint(v any) (text string) {
+	defer func() {
+		if recover() != nil {
+			text = fmt.Sprintf("(a %T whose text panics)", v)
+		}
+	}()
+	return fmt.Sprint(v)
 }
 
 // clean escapes characters that do not print, as in a Go string, and cuts the text.

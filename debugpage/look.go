@@ -1,7 +1,6 @@
 package debugpage
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -194,7 +193,7 @@ func (t *top[T]) offer(info workqueue.ItemInfo[T]) {
 func (s shower) protect(f func()) (failure string) {
 	defer func() {
 		if p := recover(); p != nil {
-			failure = s.text(fmt.Sprint(p))
+			failure = s.text(sprint(p))
 		}
 	}()
 	f()

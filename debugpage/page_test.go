@@ -234,6 +234,23 @@ func TestKeysThatPanic(t *testing.T) {
 	}
 }
 
+// The argument of the panic panics as well when fmt prints the argument.
+type panicsAgain struct{ n int }
+
+func (p panicsAgain) String() string { panic(p) }
+
+func TestKeysWhosePanicPanics(t *testing.T) {
+	q := newQueue[any](t)
+	q.Add(panicsAgain{1})
+	q.Add("beside")
+	p := debugpage.New(debugpage.Options{})
+	debugpage.Add(p, "q", q)
+	r := report(t, p, "?queue=q&search=beside")
+	if d := r.Queue; d == nil || d.Error != "" || d.HitsTotal != 1 || len(d.QueuedItems) != 2 || d.QueuedItems[0].Key != "(a debugpage_test.panicsAgain whose text panics)" {
+		t.Errorf("got %+v", d)
+	}
+}
+
 // Somebody writes to what a pointer points to, and the race detector would see a page that reads.
 func TestKeysThatArePointers(t *testing.T) {
 	type object struct{ secret int }
@@ -289,8 +306,11 @@ func (b broken) Items() iter.Seq[workqueue.ItemInfo[string]] {
 }
 
 func (b broken) Stats() workqueue.QueueStats {
-	if b.method == "Stats" {
+	switch b.method {
+	case "Stats":
 		panic("Stats")
+	case "again":
+		panic(panicsAgain{1})
 	}
 	return b.queueOf.Stats()
 }
@@ -301,14 +321,17 @@ func TestQueuesThatPanic(t *testing.T) {
 	debugpage.Add(p, "fine", newQueue[string](t))
 	debugpage.Add(p, "items", broken{newQueue[string](t), "Items"})
 	debugpage.Add(p, "stats", broken{newQueue[string](t), "Stats"})
-	for name, want := range map[string]string{"fine": "", "items": "Items of user", "stats": "Stats"} {
+	debugpage.Add(p, "text", broken{newQueue[string](t), "again"})
+	for name, want := range map[string]string{
+		"fine": "", "items": "Items of user", "stats": "Stats", "text": "(a debugpage_test.panicsAgain whose text panics)",
+	} {
 		for range 2 { // The first leaves no lock behind.
 			if r := report(t, p, "?queue="+name); r.Queue == nil || r.Queue.Error != want {
 				t.Errorf("%s: got %+v, want the error %q", name, r, want)
 			}
 		}
 	}
-	if r := report(t, p, "?"); len(r.Queues) != 3 || r.Queues[2].Error != "Stats" {
+	if r := report(t, p, "?"); len(r.Queues) != 4 || r.Queues[2].Error != "Stats" {
 		t.Errorf("got %+v", r.Queues)
 	}
 }
