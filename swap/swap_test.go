@@ -141,6 +141,22 @@ replace github.com/seed16c08ea7/workqueue => /checkout
 	}
 }
 
+// A replace that pins the module of a requirement ends in the same words as the requirement.
+func TestCommentOfARequirementThatCameBack(t *testing.T) {
+	const before = "module m\n\ngo 1.25\n\nrequire (\n\ta.b/c v1.0.0\n\tx/a.b/c v1.0.0\n)\n\nrequire a.b/d v1.0.0\n\nreplace (\n\ta.b/c => a.b/c v1.0.0\n\ta.b/d => a.b/d v1.0.0\n)\n"
+	a := &alternate{mod: filepath.Join(t.TempDir(), "go.mod")}
+	if err := writeFile(a.mod, []byte(before)); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.markIndirect(map[string][2]string{"-require=a.b/c@": {"v1.0.0", ""}, "-require=a.b/d@": {"v1.0.0", ""}}); err != nil {
+		t.Fatal(err)
+	}
+	want := strings.NewReplacer("\ta.b/c v1.0.0\n", "\ta.b/c v1.0.0 // indirect\n", "require a.b/d v1.0.0\n", "require a.b/d v1.0.0 // indirect\n").Replace(before)
+	if got, err := os.ReadFile(a.mod); err != nil || string(got) != want {
+		t.Errorf("got %s, %v, want %s", got, err, want)
+	}
+}
+
 // A copy is the same on all systems: with slashes in what is hashed, and whichever way
 // git has written the ends of lines.
 func TestSumsAreThoseOfOtherSystems(t *testing.T) {

@@ -68,8 +68,11 @@ func (a *alternate) markIndirect(changed map[string][2]string) error {
 	}
 	for line, v := range changed {
 		if name, found := strings.CutPrefix(line, "-require="); found && v[1] == "" {
-			back := strings.TrimSuffix(name, "@") + " " + v[0] + "\n"
-			text = bytes.ReplaceAll(text, []byte(back), []byte(strings.TrimSuffix(back, "\n")+" // indirect\n"))
+			// A replace that pins a module has the same words behind its arrow.
+			for _, start := range []string{"\n\t", "\nrequire "} {
+				back := start + strings.TrimSuffix(name, "@") + " " + v[0]
+				text = bytes.ReplaceAll(text, []byte(back+"\n"), []byte(back+" // indirect\n"))
+			}
 		}
 	}
 	return os.WriteFile(a.mod, text, 0o666)
