@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -27,8 +26,10 @@ func (p *program) git(ctx context.Context, args ...string) ([]string, error) {
 // committed returns an error unless git can restore every file of a write. Git may ignore
 // a vendor folder, because go can make the folder again.
 func (p *program) committed(ctx context.Context) error {
-	if info, err := os.Lstat(filepath.Dir(p.copied())); err == nil && info.Mode()&os.ModeSymlink != 0 {
-		return errors.New("third_party is a link, and git does not follow links; -force writes all the same")
+	for _, path := range append(p.written(), filepath.Dir(thirdParty)) {
+		if info, err := os.Lstat(absolute(p.root, path)); err == nil && info.Mode()&os.ModeSymlink != 0 {
+			return fmt.Errorf("%s is a link, and git does not follow links; -force writes all the same", path)
+		}
 	}
 	if _, err := p.git(ctx, "ls-files", "--error-unmatch", "go.mod"); err != nil {
 		return fmt.Errorf("go.mod is not in git; -force writes all the same: %w", err)

@@ -141,6 +141,26 @@ replace github.com/seed16c08ea7/workqueue => /checkout
 	}
 }
 
+// Git would neither see changes behind a link, nor take a write to the file behind the link back.
+func TestWriteBehindALinkIsRefused(t *testing.T) {
+	for path, target := range map[string]string{"go.mod": "real.mod", "go.sum": "real.sum", "vendor": "deps", "third_party": "others", thirdParty: "other"} {
+		p := &program{root: t.TempDir()}
+		if err := writeFile(filepath.Join(p.root, "deps", "modules.txt"), []byte("# a.b/c v1.0.0\n")); err != nil {
+			t.Fatal(err)
+		}
+		link := absolute(p.root, path)
+		if err := os.MkdirAll(filepath.Dir(link), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(target, link); err != nil {
+			t.Skip(err)
+		}
+		if err := p.committed(t.Context()); err == nil || !strings.HasPrefix(err.Error(), path+" is a link") {
+			t.Errorf("%s: got %v", path, err)
+		}
+	}
+}
+
 // A replace that pins the module of a requirement ends in the same words as the requirement.
 func TestCommentOfARequirementThatCameBack(t *testing.T) {
 	const before = "module m\n\ngo 1.25\n\nrequire (\n\ta.b/c v1.0.0\n\tx/a.b/c v1.0.0\n)\n\nrequire a.b/d v1.0.0\n\nreplace (\n\ta.b/c => a.b/c v1.0.0\n\ta.b/d => a.b/d v1.0.0\n)\n"
