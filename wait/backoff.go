@@ -29,8 +29,8 @@ type Backoff struct {
 	// Jitter is the largest part of an interval that is added to the interval at random.
 	// The sum can exceed Cap, and does not enter the next interval.
 	Jitter float64
-	// Steps is how often the interval may still change. Steps is 0 once the interval
-	// has met Cap.
+	// Steps is how often the interval may still change. Steps is 0 once Cap has cut an
+	// interval. An interval that is exactly Cap leaves Steps as it is.
 	Steps int
 	// Cap is the largest interval to grow to, without jitter; 0 is none. Cap does not
 	// reduce the first interval. If the Duration exceeds Cap from the start, the second
