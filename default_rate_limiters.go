@@ -290,7 +290,7 @@ func mustLimiter[T comparable](l TypedRateLimiter[T], owner string) TypedRateLim
 	return l
 }
 
-// failures counts the failures of items. The zero value is empty. All methods may be called
+// failures counts the failures of items, or their cancels. The zero value is empty. All methods may be called
 // concurrently. Each method hashes the item before it locks: an item without a hash panics, and
 // must not leave the lock held.
 //
@@ -393,14 +393,22 @@ func (f *failures[T]) count(most int, is func(item T) bool) (n int) {
 	return n
 }
 
-// failureCounts returns the count of the queue for Run. The first Run makes the count.
-func (q *TypedRateLimiting[T]) failureCounts() *failures[T] {
-	q.attempts.CompareAndSwap(nil, new(failures[T]))
-	return q.attempts.Load()
+// tallies are the counts of all Runs on a queue. They are not in a call of Run, because a count has
+// to end with the item: by a Forget or a Remove of any caller.
+type tallies[T comparable] struct {
+	failed  failures[T] // of handlers in a row, for MaxAttempts
+	cancels failures[T] // by CancelOnReAdd in a row, for MaxCancels
 }
 
-func (q *TypedRateLimiting[T]) forgetAttempts(item T) {
-	if f := q.attempts.Load(); f != nil {
-		f.forgetAny(item)
+// runTallies returns the counts of the queue. The first Run makes the counts.
+func (q *TypedRateLimiting[T]) runTallies() *tallies[T] {
+	q.tallies.CompareAndSwap(nil, new(tallies[T]))
+	return q.tallies.Load()
+}
+
+func (q *TypedRateLimiting[T]) forgetTallies(item T) {
+	if t := q.tallies.Load(); t != nil {
+		t.failed.forgetAny(item)
+		t.cancels.forgetAny(item)
 	}
 }

@@ -174,10 +174,10 @@ func (q *TypedRateLimiting[T]) Delaying() *TypedDelaying[T] {
 	return d
 }
 
-// Attempts returns how many items have failed in handlers of Run that count.
+// Attempts returns of how many items Run knows failures or cancels.
 func (q *TypedRateLimiting[T]) Attempts() int {
-	f := q.failureCounts()
-	return max(f.len(), int(f.failing.Load()))
+	t := q.runTallies()
+	return max(t.failed.len(), int(t.failed.failing.Load())) + t.cancels.len()
 }
 
 // Held returns how many items are handed out.

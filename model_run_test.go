@@ -216,7 +216,7 @@ func (g *runGame) change(m *modelItem, ops []string) (added bool) {
 			m.again, added = true, true
 			continue
 		case "remove":
-			m.again, m.due = false, 0
+			m.again, m.due, m.cancels = false, 0, 0
 		case "forget":
 			m.limited = 0
 		}

@@ -115,10 +115,8 @@ type TypedRateLimiting[T comparable] struct {
 	// queue below stays open for the retries of a Run that drains.
 	sealed seal
 
-	// attempts counts the failures of handlers in a row, for the MaxAttempts of Run. The
-	// count is not in a call of Run, because the count has to end with the item: by a
-	// Forget or a Remove of any caller. attempts is nil until a Run counts.
-	attempts atomic.Pointer[failures[T]]
+	// tallies is nil until a Run counts.
+	tallies atomic.Pointer[tallies[T]]
 }
 
 // NewTypedRateLimitingQueue returns an empty rate limiting queue without name
@@ -217,7 +215,9 @@ func (q *TypedRateLimiting[T]) addAfter(item T, duration time.Duration, k fifo.R
 // a held item.
 func (q *TypedRateLimiting[T]) Forget(item T) {
 	q.mustLimiter().Forget(item)
-	q.forgetAttempts(item)
+	if t := q.tallies.Load(); t != nil {
+		t.failed.forgetAny(item)
+	}
 }
 
 // NumRequeues returns how many failures of the item the limiter knows.
@@ -341,26 +341,26 @@ func (q *TypedRateLimiting[T]) Debounce(item T, quiet, most time.Duration) (take
 	return !q.sealed.refuses(1) && below[debouncer[T]](q.queue, "Debounce").Debounce(item, quiet, most)
 }
 
-// Remove takes the item back, see [TypedDelaying.Remove]. The count of [Run] for
-// MaxAttempts starts anew. The limiter still knows the failures of the item: call Forget to
+// Remove takes the item back, see [TypedDelaying.Remove]. The counts of [Run] for MaxAttempts
+// and MaxCancels start anew. The limiter still knows the failures of the item: call Forget to
 // reset the limiter too.
 func (q *TypedRateLimiting[T]) Remove(item T) bool {
 	removed := below[remover[T]](q.queue, "Remove").Remove(item)
 	// After Remove, and not before: a worker could count a failure in between and have the
 	// item retried. Then the count would outlive the removed item.
-	q.forgetAttempts(item)
+	q.forgetTallies(item)
 	return removed
 }
 
-// RemoveFunc removes items, see [TypedDelaying.RemoveFunc]. As for Remove, the count of [Run] for
-// MaxAttempts starts anew, and the limiter still knows the failures.
+// RemoveFunc removes items, see [TypedDelaying.RemoveFunc]. As for Remove, the counts of [Run] for
+// MaxAttempts and MaxCancels start anew, and the limiter still knows the failures.
 func (q *TypedRateLimiting[T]) RemoveFunc(del func(item T) bool) (removed int) {
 	var last T
 	removing := false
 	forget := func() { // After the removal, as in Remove.
 		if removing {
 			removing = false
-			q.forgetAttempts(last)
+			q.forgetTallies(last)
 		}
 	}
 	defer forget()

@@ -181,13 +181,13 @@ type runner[T comparable] struct {
 	// Immutable while workers run.
 
 	layers[T]
-	options RunOptions[T]
-	handle  func(ctx context.Context, item T) error
-	derives bool // handlers need a context of their own
-	simple  bool // nobody is told of a success
-	logger  logr.Logger
-	results *resultCounts // nil if nobody counts
-	failed  *failures[T]  // in a row, of all Runs on the queue
+	options     RunOptions[T]
+	handle      func(ctx context.Context, item T) error
+	derives     bool // handlers need a context of their own
+	simple      bool // nobody is told of a success
+	logger      logr.Logger
+	results     *resultCounts // nil if nobody counts
+	*tallies[T]               // of all Runs on the queue
 
 	// Contexts, made before the first worker. None ends before the one above it. The
 	// contexts of the handlers descend from handling. Unless handling is ctx, cancel ends
@@ -209,11 +209,10 @@ type runner[T comparable] struct {
 
 	mu sync.Mutex
 	// The fields below are guarded by mu until working is closed.
-	queued  []T               // handed out after the end of intake, or not handled to the end
-	late    map[T]lateItem[T] // failed or put off when it could not come again, and not handled since
-	notes   int               // of late so far
-	cancels map[T]int         // calls in a row that were cut short by CancelOnReAdd
-	err     error             // of a failed GetInfo, if not ctx or a shutdown is the reason
+	queued []T               // handed out after the end of intake, or not handled to the end
+	late   map[T]lateItem[T] // failed or put off when it could not come again, and not handled since
+	notes  int               // of late so far
+	err    error             // of a failed GetInfo, if not ctx or a shutdown is the reason
 
 	dropped *leftover[T] // items that waited at the shutdown and that this Run names; nil for none
 }
@@ -226,7 +225,7 @@ func newRunner[T comparable](ctx context.Context, l layers[T], handle func(ctx c
 		handle:   handle,
 		logger:   loggerFor(ctx, options.Logger),
 		results:  l.limiting.metrics.forRun(),
-		failed:   l.limiting.failureCounts(),
+		tallies:  l.limiting.runTallies(),
 		ctx:      ctx,
 		intake:   ctx,
 		handling: ctx,

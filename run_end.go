@@ -134,7 +134,7 @@ func (r *runner[T]) finish() (handedOver bool) {
 
 // hasWork asks for the items at work first: an item that fails waits before it leaves them.
 func (r *runner[T]) hasWork() bool {
-	return r.oddWork.Load() > 0 || r.delaying.hasWork(r.failed, r.oddFail.Load())
+	return r.oddWork.Load() > 0 || r.delaying.hasWork(&r.failed, r.oddFail.Load())
 }
 
 // hasWork reports whether an item is queued, or held, or waits after a failure. A failure is
@@ -244,7 +244,7 @@ func (r *runner[T]) leftBehind(before []ItemInfo[T], notesOnly bool) error {
 		}
 		others, held = r.heldByOthers()
 	}
-	failed, retries := r.countFailed(), r.dropped.retries(r.failed, r.oddFail.Load())
+	failed, retries := r.countFailed(), r.dropped.retries(&r.failed, r.oddFail.Load())
 	something := len(r.queued)+held+failed+retries > 0
 	undrained := r.options.AtEnd == EndDrain && something
 	left := new(DrainError[T])

@@ -67,10 +67,11 @@ func (w *worker[T]) conclude(err error) HandlerResult {
 	if err == nil {
 		v = verdict{}
 	}
+	gone := err != nil && w.isGone()
 	if w.options.CancelOnReAdd {
-		w.countCancels(v.cutShort == OutcomeReAdded)
+		w.countCancels(v.cutShort == OutcomeReAdded && !gone)
 	}
-	if err != nil && w.isGone() {
+	if gone {
 		return w.letGone()
 	}
 	if v.cutShort != 0 {
@@ -237,16 +238,11 @@ func (w *worker[T]) putOff(v verdict) HandlerResult {
 // countCancels counts how many calls in a row CancelOnReAdd has cut short for the item. Any
 // other end of a call ends the series, as the handler has come to a result.
 func (w *worker[T]) countCancels(cut bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if !cut {
-		delete(w.cancels, w.item)
-		return
+	if cut {
+		w.cancels.add(w.item)
+	} else {
+		w.cancels.forgetAny(w.item)
 	}
-	if w.cancels == nil {
-		w.cancels = make(map[T]int)
-	}
-	w.cancels[w.item]++
 }
 
 // redo has Done queue an item whose handler was cut short, at the priority of the hand-out

@@ -193,12 +193,9 @@ func (w *worker[T]) callDerived(ctx context.Context) error {
 }
 
 // mayCancel reports whether the next call of the handler may be cut short. If not, a line is
-// logged: mostly the handler adds its own item, and would be cut short for ever. The lock is
-// free meanwhile, as a logger is foreign code.
+// logged: mostly the handler adds its own item, and would be cut short for ever.
 func (w *worker[T]) mayCancel() bool {
-	w.mu.Lock()
-	n := w.cancels[w.item]
-	w.mu.Unlock()
+	n := w.cancels.number(w.item)
 	if n < cmp.Or(w.options.MaxCancels, DefaultMaxCancels) {
 		return true
 	}

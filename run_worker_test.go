@@ -865,6 +865,45 @@ func TestRunCancelsNoMoreThanMaxCancels(t *testing.T) {
 	}
 }
 
+// An item that was cut short and then removed for good was counted until the end of the Run. Cancels
+// before a removal are not in a row with those after the removal.
+func TestCancelsBeforeARemovalDoNotCount(t *testing.T) {
+	for name, remove := range map[string]func(q *workqueue.TypedRateLimiting[string]){
+		"Remove": func(q *workqueue.TypedRateLimiting[string]) { q.Remove("a") },
+		"RemoveFunc": func(q *workqueue.TypedRateLimiting[string]) {
+			q.RemoveFunc(func(item string) bool { return item == "a" })
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newShow(t, ourQueue)
+			s.run(runOptions{CancelOnReAdd: true, MaxCancels: 1}, func(ctx context.Context, item string) error {
+				select {
+				case <-ctx.Done():
+					s.note("cut")
+					return context.Cause(ctx)
+				case <-time.After(time.Second):
+					return nil
+				}
+			})
+			for range 3 {
+				s.queue.Add("a")
+				synctest.Wait()
+				s.queue.Add("b") // The worker has b when a is removed.
+				s.queue.Add("a")
+				synctest.Wait()
+				remove(s.ours)
+				if n := s.ours.Attempts(); n != 0 {
+					t.Errorf("%s: %d items are counted", name, n)
+				}
+				time.Sleep(2 * time.Second)
+			}
+			s.want("0:a 0:cut 0:b 2:a 2:cut 2:b 4:a 4:cut 4:b")
+			s.stop()
+			s.end()
+		})
+	}
+}
+
 // An Add that cancels a handler has the lock, and so must not ask the context of
 // the caller anything: one that then called the queue would wait for that Add.
 func TestRunAsksNoForeignContextWithTheLock(t *testing.T) {
