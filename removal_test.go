@@ -505,6 +505,41 @@ func TestRunDoesNotRetryWhatIsRemoved(t *testing.T) {
 	}
 }
 
+// RemoveFunc comes between the look of Run at an item that was cut short and the add of the item,
+// which asks the order. The item was named as queued at the end of the Run.
+func TestRunForgetsWhatIsRemovedAfterItWasCutShort(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var q *workqueue.TypedRateLimiting[string]
+		removes := false
+		order := workqueue.Order[string]{Priority: func(string) int {
+			if removes {
+				q.RemoveFunc(func(string) bool { return true })
+			}
+			return 0
+		}}
+		q = workqueue.NewTypedRateLimiting[string](constant(0), workqueue.TypedRateLimitingQueueConfig[string]{Order: order})
+		q.Add("a")
+		ctx, stop := context.WithCancel(t.Context())
+		time.AfterFunc(time.Hour, stop)
+		var outcomes []workqueue.Outcome
+		options := workqueue.RunOptions[string]{Logger: discard(), CancelOnReAdd: true,
+			OnResult: func(_ context.Context, _ string, r workqueue.HandlerResult) { outcomes = append(outcomes, r.Outcome) },
+			OnStop: func(s workqueue.Snapshot[string]) {
+				if s.QueuedTotal != 0 {
+					t.Errorf("left %v", s)
+				}
+			}}
+		err := workqueue.Run(ctx, q, func(ctx context.Context, _ string) error {
+			q.Add("a")
+			removes = true
+			return ctx.Err()
+		}, options)
+		if n := q.Attempts(); err != nil || n != 0 || !slices.Equal(outcomes, []workqueue.Outcome{workqueue.OutcomeRemoved}) {
+			t.Errorf("%v, %v, %d items are counted", err, outcomes, n)
+		}
+	})
+}
+
 // The first of two calls that overlap ends. The second still removes an item that becomes due.
 func TestRemoveFuncGoesOnBesideAnotherThatEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -67,12 +67,11 @@ func (w *worker[T]) conclude(err error) HandlerResult {
 	if err == nil {
 		v = verdict{}
 	}
-	gone := err != nil && w.isGone()
-	if w.options.CancelOnReAdd {
-		w.countCancels(v.cutShort == OutcomeReAdded && !gone)
-	}
-	if gone {
+	if err != nil && w.isGone() {
 		return w.letGone()
+	}
+	if w.options.CancelOnReAdd {
+		w.countCancels(v.cutShort == OutcomeReAdded)
 	}
 	if v.cutShort != 0 {
 		return w.redo(v.cutShort)
@@ -97,6 +96,7 @@ func (w *worker[T]) isGone() bool { return w.typed.isGone(slab.HashOf(w.item), w
 // was added since.
 func (w *worker[T]) letGone() HandlerResult {
 	w.limiting.Forget(w.item)
+	w.cancels.forgetAny(w.item)
 	return HandlerResult{Outcome: OutcomeRemoved, Again: w.addedAgain() && w.goesOn()}
 }
 
@@ -258,7 +258,10 @@ func (w *worker[T]) redo(outcome Outcome) HandlerResult {
 		w.add(w.item, w.rank)
 	}
 	again := w.addedAgain()
-	if !again {
+	switch {
+	case !again && w.isGone(): // Since conclude has asked.
+		return w.letGone()
+	case !again:
 		w.noteQueued(w.item)
 	}
 	return HandlerResult{Outcome: outcome, Failures: w.failuresOf(w.item), Again: again && w.goesOn()}
