@@ -356,10 +356,9 @@ func (q *TypedRateLimiting[T]) Remove(item T) bool {
 // MaxAttempts and MaxCancels start anew, and the limiter still knows the failures.
 func (q *TypedRateLimiting[T]) RemoveFunc(del func(item T) bool) (removed int) {
 	var last T
-	removing := false
+	var removing bool
 	forget := func() { // After the removal, as in Remove.
 		if removing {
-			removing = false
 			q.forgetTallies(last)
 		}
 	}
