@@ -290,9 +290,9 @@ func mustLimiter[T comparable](l TypedRateLimiter[T], owner string) TypedRateLim
 	return l
 }
 
-// failures counts the failures of items, or their cancels. The zero value is empty. All methods may be called
-// concurrently. Each method hashes the item before it locks: an item without a hash panics, and
-// must not leave the lock held.
+// failures counts the failures of items, or their cancels. The zero value is empty. All methods
+// may be called concurrently. Each method hashes the item before it locks: an item without a hash
+// panics, and must not leave the lock held.
 //
 // The count lies in a record's pos, so that a failing item costs only its record
 // and its slot: 19 to 29 bytes beyond its own. The count stops at two billion.

@@ -251,11 +251,11 @@ func (w *worker[T]) judge(ctx context.Context, err error) error {
 	return err
 }
 
-// causeOf returns ErrReAdded, ErrRemoved or ErrTimeout if an option of this Run has ended the
-// context, and nil if the end of Run has. Each of these errors can also be the cause of the context of Run: a
-// handler of another Run may have called this Run.
+// causeOf returns ErrReAdded or ErrTimeout if an option of this Run has ended the context, and nil
+// if the end of Run has. Both errors can also be the cause of the context of Run: a handler of
+// another Run may have called this Run. A RemoveFunc needs no cause here: conclude asks for it.
 func (w *worker[T]) causeOf(ctx context.Context) error {
-	for _, cause := range []error{ErrReAdded, ErrRemoved, ErrTimeout} {
+	for _, cause := range []error{ErrReAdded, ErrTimeout} {
 		if context.Cause(ctx) == cause && context.Cause(w.handling) != cause {
 			return cause
 		}
