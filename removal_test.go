@@ -513,7 +513,7 @@ func TestRunForgetsWhatIsRemovedAfterItWasCutShort(t *testing.T) {
 		removes := false
 		order := workqueue.Order[string]{Priority: func(string) int {
 			if removes {
-				q.RemoveFunc(func(string) bool { return true })
+				q.Delaying().RemoveFunc(func(string) bool { return true })
 			}
 			return 0
 		}}

@@ -257,11 +257,11 @@ func (w *worker[T]) redo(outcome Outcome) HandlerResult {
 	if outcome != OutcomeInterrupted || w.keeps() {
 		w.add(w.item, w.rank)
 	}
-	again := w.addedAgain()
-	switch {
-	case !again && w.isGone(): // Since conclude has asked.
+	if w.isGone() { // Since conclude has asked.
 		return w.letGone()
-	case !again:
+	}
+	again := w.addedAgain()
+	if !again {
 		w.noteQueued(w.item)
 	}
 	return HandlerResult{Outcome: outcome, Failures: w.failuresOf(w.item), Again: again && w.goesOn()}
