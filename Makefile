@@ -114,7 +114,7 @@ test-386: ## the root tests with an int of 32 bits; 13 s
 # and then at its end (golang/go#75804). Those of compat and ctrlqueue, which
 # play every input on two implementations, take ten times as long for each.
 fuzz: ## each fuzz target for RUNS inputs; 6 minutes
-	@for p in . ./wait; do for t in $$(go test -list '^Fuzz' $$p | grep ^Fuzz); do \
+	@for p in . ./wait ./internal/agenda; do for t in $$(go test -list '^Fuzz' $$p | grep ^Fuzz); do \
 		go test -run '^$$' -fuzz "^$$t$$" -fuzztime $(RUNS)x -fuzzminimizetime 10x $$p || exit 1; done; done
 	go test -C compat -run '^$$' -fuzz '^FuzzDifferential$$' -fuzztime $$(($(RUNS) / 10))x -fuzzminimizetime 10x .
 	go test -C ctrlqueue -run '^$$' -fuzz '^FuzzBothQueues$$' -fuzztime $$(($(RUNS) / 10))x -fuzzminimizetime 10x .
@@ -195,5 +195,5 @@ mutate: ## change the library in one place after the other; an hour
 	go run -C reliability ./mutate -dir ../wait -survivors mutate/survivors_wait.txt
 	go run -C reliability ./mutate -dir ../internal/fifo -also .. -survivors mutate/survivors_fifo.txt \
 		-files fifo.go,lanes.go,lists.go,look.go,placement.go,storage.go,watcher.go
-	for p in gate histogram registry spread; do \
+	for p in agenda gate histogram registry spread; do \
 		go run -C reliability ./mutate -dir ../internal/$$p -also .. -survivors mutate/survivors_$$p.txt || exit 1; done

@@ -560,31 +560,6 @@ func TestAllocationsOfDelays(t *testing.T) {
 	q.ShutDown()
 }
 
-// Items that were never seen before, within what the agenda has room for. A
-// larger burst costs the pages of 32 nodes that it comes to and gives back.
-func TestAllocationsOfAnAgenda(t *testing.T) {
-	if raceEnabled {
-		t.Skip("the race detector allocates")
-	}
-	for n, most := range map[int]float64{60: 0, 600: 600 / 25} {
-		var a workqueue.Agenda[int]
-		round := 0
-		f := func() {
-			round++
-			for i := range n {
-				a.Schedule(round*n+i, time.Duration(i))
-			}
-			for range n {
-				a.Pop()
-			}
-		}
-		f()
-		if allocs := testing.AllocsPerRun(50, f); allocs > most {
-			t.Errorf("%v allocations for %d items, want at most %v", allocs, n, most)
-		}
-	}
-}
-
 // What a call allocates in a queue where much waits shows how much of it it has
 // looked at. That must not be all, as others may wait for the lock meanwhile.
 func TestAllocationsDoNotGrowWithWhatWaits(t *testing.T) {

@@ -2,15 +2,10 @@ package workqueue
 
 import (
 	"fmt"
-	"math"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
-
-	"github.com/seed16c08ea7/workqueue/internal/slab"
 )
 
 // TypedRateLimiter decides how long an item waits until its next try.
@@ -288,127 +283,4 @@ func mustLimiter[T comparable](l TypedRateLimiter[T], owner string) TypedRateLim
 		panic("workqueue: the rate limiter of " + owner + " is nil: give one to its constructor")
 	}
 	return l
-}
-
-// failures counts the failures of items, or their cancels. The zero value is empty. All methods
-// may be called concurrently. Each method hashes the item before it locks: an item without a hash
-// panics, and must not leave the lock held.
-//
-// The count lies in a record's pos, so that a failing item costs only its record
-// and its slot: 19 to 29 bytes beyond its own. The count stops at two billion.
-type failures[T comparable] struct {
-	failing atomic.Int64 // items.Live, to be read without the lock
-
-	mu    sync.Mutex
-	items slab.Table[T, slab.None] // guarded by mu
-}
-
-const failedState slab.State = 1
-
-// add counts a failure and returns how many there were before. An item that differs from itself
-// could not be found again. So add keeps nothing of the item, and returns 0.
-func (f *failures[T]) add(item T) (before int) {
-	hash := slab.HashOf(item)
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	at, r := f.items.Find(hash, item)
-	if r == nil {
-		if slab.Equal(item, item) {
-			_, r := f.items.Insert(at, hash, item)
-			r.State, r.Pos = failedState, 1
-			f.failing.Add(1)
-		}
-		return 0
-	}
-	before = int(r.Pos)
-	r.Pos = oneMore(r.Pos)
-	return before
-}
-
-// oneMore returns n + 1, up to the greatest int of 32 bits: NumRequeues returns an int, and a
-// negative count would make the next wait the shortest.
-func oneMore(n uint32) uint32 { return min(n, math.MaxInt32-1) + 1 }
-
-// number returns how many failures of the item have been counted.
-func (f *failures[T]) number(item T) int {
-	hash := slab.HashOf(item)
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	_, r := f.items.Find(hash, item)
-	if r == nil {
-		return 0
-	}
-	return int(r.Pos)
-}
-
-// forget removes the item, without the lock while no item has failed. When few of many
-// items are left, the table gives memory back. Nothing else refers to its records, so
-// nothing has to follow their move.
-//
-// The hash comes first also where nothing has failed: whether an item panics must not
-// depend on what others have done.
-func (f *failures[T]) forget(item T) {
-	hash := slab.HashOf(item)
-	if f.failing.Load() == 0 {
-		return
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	at, r := f.items.Find(hash, item)
-	if r == nil {
-		return
-	}
-	f.items.Remove(at, r)
-	f.failing.Add(-1)
-	if f.items.Sparse() {
-		f.items.Shrink(func(_, _ uint32, _ *slab.Record[T, slab.None]) {})
-	}
-}
-
-// forgetAny is forget for callers who mostly have nothing to forget: Run calls forgetAny after
-// each success. While no item has failed, forgetAny neither hashes nor locks. It may miss a
-// failure that another caller counts at the same time, as if the failure came afterwards.
-func (f *failures[T]) forgetAny(item T) {
-	if f.failing.Load() > 0 {
-		f.forget(item)
-	}
-}
-
-// len returns the number of items with failures.
-func (f *failures[T]) len() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.items.Live
-}
-
-// count returns how many items with failures satisfy a condition, or most if there are more.
-func (f *failures[T]) count(most int, is func(item T) bool) (n int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for i := uint32(0); i < uint32(f.items.Records.N) && n < most; i++ {
-		if r := f.items.Records.At(i); r.State == failedState && is(r.Item) {
-			n++
-		}
-	}
-	return n
-}
-
-// tallies are the counts of all Runs on a queue. They are not in a call of Run, because a count has
-// to end with the item: by a Forget or a Remove of any caller.
-type tallies[T comparable] struct {
-	failed  failures[T] // of handlers in a row, for MaxAttempts
-	cancels failures[T] // by CancelOnReAdd in a row, for MaxCancels
-}
-
-// runTallies returns the counts of the queue. The first Run makes the counts.
-func (q *TypedRateLimiting[T]) runTallies() *tallies[T] {
-	q.tallies.CompareAndSwap(nil, new(tallies[T]))
-	return q.tallies.Load()
-}
-
-func (q *TypedRateLimiting[T]) forgetTallies(item T) {
-	if t := q.tallies.Load(); t != nil {
-		t.failed.forgetAny(item)
-		t.cancels.forgetAny(item)
-	}
 }

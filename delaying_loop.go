@@ -38,7 +38,7 @@ const (
 // the reading began after the item was planned. So all readings of the real clock count.
 type reading struct {
 	now   time.Duration
-	plans uint64 // agenda.plans when the reading began, or the largest number
+	plans uint64 // agenda.Plans when the reading began, or the largest number
 }
 
 // readClock reads the number of plans first, and then the clock. In the other order, a plan
@@ -145,7 +145,7 @@ func (q *TypedDelaying[T]) popDue(shutDown bool, r reading) (item T, k fifo.Rank
 	if o.due {
 		q.metrics.observeLateness(r.now - o.next)
 		var p *fifo.Placement
-		_, item, p = q.agenda.pop(new(fifo.Placement))
+		_, item, p = q.agenda.Pop(new(fifo.Placement))
 		q.noteMoveLocked(item)
 		k = p.RankOf()
 	}
@@ -159,11 +159,11 @@ func (q *TypedDelaying[T]) lookAheadLocked(shutDown bool, r reading) outlook {
 	if shutDown {
 		q.dropLocked(r.now)
 	}
-	if q.agenda.len() == 0 {
+	if q.agenda.Len() == 0 {
 		q.running = false
 		return outlook{over: true}
 	}
-	return outlook{next: q.agenda.next(), due: q.agenda.due(r)}
+	return outlook{next: q.agenda.Next(), due: q.agenda.Due(r.now, r.plans)}
 }
 
 // sleepUntil waits until the time next, for a token, or for a heartbeat.

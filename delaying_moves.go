@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/seed16c08ea7/workqueue/internal/agenda"
 	"github.com/seed16c08ea7/workqueue/internal/fifo"
 	"github.com/seed16c08ea7/workqueue/internal/gate"
 	"github.com/seed16c08ea7/workqueue/internal/slab"
@@ -37,7 +38,7 @@ type plan[T comparable] struct {
 	after, most time.Duration // most is for planDebounce, and 0 for no latest time
 
 	r reading
-	timing
+	agenda.Timing
 	unmarked bool // the re-add of the item was taken back
 }
 
@@ -175,17 +176,17 @@ func dueAfter(now, duration time.Duration) time.Duration {
 // already.
 func (q *TypedDelaying[T]) carryOut(w *plan[T], p *fifo.Placement) (taken bool) {
 	w.r = q.readClock()
-	w.due = dueAfter(w.r.now, max(0, w.after))
+	w.Due = dueAfter(w.r.now, max(0, w.after))
 	switch {
 	case w.kind == planDelay:
-		w.strict = w.mode&modeStrict != 0
+		w.Strict = w.mode&modeStrict != 0
 		if w.after <= instantDelay && q.real {
 			w.r.now = q.now()
 		}
 	case w.kind == planDebounce:
-		w.latest = math.MaxInt64
+		w.Latest = math.MaxInt64
 		if w.most > 0 {
-			w.latest = dueAfter(w.r.now, w.most)
+			w.Latest = dueAfter(w.r.now, w.most)
 		}
 	}
 	if q.typed == nil && w.ends() {
@@ -228,7 +229,7 @@ func (q *TypedDelaying[T]) carryOutPaced(w *plan[T], p *fifo.Placement, added ti
 	a, done := q.carryOutOnce(w, p, added, w.kind == planReAdd)
 	if !done {
 		if d := q.pace.When(w.item); d > 0 {
-			w.floor = dueAfter(q.now(), d) // When counts from some moment before its return.
+			w.Floor = dueAfter(q.now(), d) // When counts from some moment before its return.
 		}
 		a, _ = q.carryOutOnce(w, p, added, true)
 	}
@@ -251,9 +252,9 @@ func (q *TypedDelaying[T]) carryOutOnce(w *plan[T], p *fifo.Placement, added tim
 			return a, how == planIsOver
 		}
 	}
-	if w.due <= w.r.now && q.mayGoLocked(w) {
+	if w.Due <= w.r.now && q.mayGoLocked(w) {
 		if !w.ends() {
-			q.metrics.observeLateness(w.r.now - w.due)
+			q.metrics.observeLateness(w.r.now - w.Due)
 		}
 		return q.promoteLocked(w, p, added), true
 	}
@@ -263,15 +264,15 @@ func (q *TypedDelaying[T]) carryOutOnce(w *plan[T], p *fifo.Placement, added tim
 	if w.kind != planDelay {
 		return q.arrangeLocked(q.waitLocked(w, p), w.r, added), true
 	}
-	return q.arrangeLocked(q.agenda.schedule(w.hash, w.item, w.r.now, &w.timing, p), w.r, added), true
+	return q.arrangeLocked(q.agenda.Schedule(w.hash, w.item, w.r.now, &w.Timing, p), w.r, added), true
 }
 
 // mayGoLocked reports whether the item of the plan, which is due, is added now.
 func (q *TypedDelaying[T]) mayGoLocked(w *plan[T]) bool {
-	if w.floor > max(0, w.r.now) && w.kind != planReAdd {
+	if w.Floor > max(0, w.r.now) && w.kind != planReAdd {
 		return false
 	}
-	return w.ends() || q.typed != nil && q.agenda.len() == 0
+	return w.ends() || q.typed != nil && q.agenda.Len() == 0
 }
 
 // waitLocked has the item of a plan without a delay of its own wait, and reports whether the
@@ -279,11 +280,11 @@ func (q *TypedDelaying[T]) mayGoLocked(w *plan[T]) bool {
 func (q *TypedDelaying[T]) waitLocked(w *plan[T], p *fifo.Placement) (first bool) {
 	switch {
 	case w.kind == planReschedule:
-		return q.agenda.reschedule(w.hash, w.item, w.r.now, &w.timing, p)
+		return q.agenda.Reschedule(w.hash, w.item, w.r.now, &w.Timing, p)
 	case w.kind == planDebounce && !w.ends():
-		return q.agenda.debounce(w.hash, w.item, w.r.now, &w.timing, p)
+		return q.agenda.Debounce(w.hash, w.item, w.r.now, &w.Timing, p)
 	}
-	return q.agenda.schedule(w.hash, w.item, w.r.now, &w.timing, p)
+	return q.agenda.Schedule(w.hash, w.item, w.r.now, &w.Timing, p)
 }
 
 const (
@@ -303,7 +304,7 @@ func (q *TypedDelaying[T]) specialLocked(w *plan[T], p *fifo.Placement, added ti
 		return p, q.promoteLocked(w, p, added), planIsOver
 	case q.closed:
 		return p, promotion{}, planIsOver
-	case w.strict:
+	case w.Strict:
 		p = q.unmarkLocked(w, p)
 		asked = asked || w.unmarked // The re-add was the first call after the hand-out.
 	}
@@ -313,11 +314,11 @@ func (q *TypedDelaying[T]) specialLocked(w *plan[T], p *fifo.Placement, added ti
 		}
 	}
 	if q.holds {
-		waits, floor := q.agenda.floorOf(w.hash, w.item, w.kind != planReschedule)
+		waits, floor := q.agenda.FloorOf(w.hash, w.item, w.kind != planReschedule)
 		if !asked && !waits {
 			return p, promotion{}, planAsks
 		}
-		w.floor = max(w.floor, floor)
+		w.Floor = max(w.Floor, floor)
 	}
 	return p, promotion{}, planGoesOn
 }
@@ -394,12 +395,12 @@ type promotion struct {
 // timer be set too late.
 func (q *TypedDelaying[T]) arrangeLocked(first bool, r reading, added time.Duration) promotion {
 	if !q.real {
-		q.planned.Store(q.agenda.plans())
+		q.planned.Store(q.agenda.Plans())
 	}
 	a := q.hurryLocked(r, added)
 	a.taken = true
 	switch {
-	case q.agenda.len() == 0:
+	case q.agenda.Len() == 0:
 		if q.running {
 			q.poke()
 		}
@@ -407,7 +408,7 @@ func (q *TypedDelaying[T]) arrangeLocked(first bool, r reading, added time.Durat
 		q.running = true
 		q.loops.Enter()
 		go q.loop()
-	case first || q.agenda.next() <= r.now:
+	case first || q.agenda.Next() <= r.now:
 		q.poke()
 	}
 	return a
@@ -427,7 +428,7 @@ func (q *TypedDelaying[T]) arrangeLocked(first bool, r reading, added time.Durat
 // must not run with the lock held, and a panic would keep arrangeLocked from coming to its
 // end.
 func (q *TypedDelaying[T]) hurryLocked(r reading, added time.Duration) (a promotion) {
-	behind := q.agenda.due(r)
+	behind := q.agenda.Due(r.now, r.plans)
 	switch {
 	case q.typed == nil || q.typed.fifo.Queue() != nil:
 		a.yield = behind
@@ -445,10 +446,10 @@ func (q *TypedDelaying[T]) hurryLocked(r reading, added time.Duration) (a promot
 // with one wake-up at its end. It reads waking after settle, which may have set waking.
 func (q *TypedDelaying[T]) moveDueLocked(r reading, added time.Duration) (a promotion) {
 	q.typed.mu.Lock()
-	for n := 0; n < dueBatch && q.agenda.len() > 0 && q.agenda.due(r); n++ {
-		q.metrics.observeLateness(r.now - q.agenda.next())
+	for n := 0; n < dueBatch && q.agenda.Len() > 0 && q.agenda.Due(r.now, r.plans); n++ {
+		q.metrics.observeLateness(r.now - q.agenda.Next())
 		var place fifo.Placement
-		hash, item, p := q.agenda.pop(&place)
+		hash, item, p := q.agenda.Pop(&place)
 		q.noteMoveLocked(item)
 		if q.typed.addLocked(hash, item, added, p) {
 			a.added++
@@ -519,10 +520,10 @@ func endWait(p, wait *fifo.Placement, keep bool) *fifo.Placement {
 // the placement of the wait in the memory of the caller, if there is memory. After the end
 // of the last wait, the goroutine has to look again, and ends.
 func (q *TypedDelaying[T]) unplanLocked(hash uint32, item T, memory *fifo.Placement) (p *fifo.Placement, waited bool) {
-	if q.agenda.len() == 0 {
+	if q.agenda.Len() == 0 {
 		return nil, false
 	}
-	if p, waited = q.agenda.remove(hash, item, memory); waited && q.agenda.len() == 0 {
+	if p, waited = q.agenda.Remove(hash, item, memory); waited && q.agenda.Len() == 0 {
 		q.poke()
 	}
 	return p, waited

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/time/rate"
 	"k8s.io/utils/clock"
 
+	"github.com/seed16c08ea7/workqueue/internal/agenda"
 	"github.com/seed16c08ea7/workqueue/internal/fifo"
 	"github.com/seed16c08ea7/workqueue/internal/gate"
 	"github.com/seed16c08ea7/workqueue/internal/slab"
@@ -141,10 +142,10 @@ type TypedDelaying[T comparable] struct {
 	// Invariants:
 	//
 	//	running == a goroutine is in waitingLoop
-	//	agenda.len() > 0 implies running
-	//	closed implies agenda.len() == 0
+	//	agenda.Len() > 0 implies running
+	//	closed implies agenda.Len() == 0
 	//	keepers == 0 implies dropped == nil
-	agenda  agenda[T]
+	agenda  agenda.Agenda[T]
 	running bool
 	closed  bool
 	urgent  bool         // a worker was woken for due items, and may still be on its way
@@ -153,7 +154,7 @@ type TypedDelaying[T comparable] struct {
 	loops   gate.Crew    // entered with mu held and closed false
 	moves   *moveLog[T]  // of each RemoveFunc that runs
 
-	// planned is a copy of agenda.plans, for a caller who is about to read an injected
+	// planned is a copy of agenda.Plans, for a caller who is about to read an injected
 	// clock, see reading. It is written with mu held.
 	planned atomic.Uint64
 }
@@ -233,7 +234,7 @@ func (q *TypedDelaying[T]) makeBelow(config TypedDelayingQueueConfig[T], p Metri
 	}
 	t := newTyped(below, p)
 	if t.metrics != nil {
-		q.epoch, q.aligned, q.agenda.timed = t.metrics.epoch, true, true
+		q.epoch, q.aligned, q.agenda.Timed = t.metrics.epoch, true, true
 	}
 	q.queue = t
 }
@@ -374,7 +375,7 @@ func (q *TypedDelaying[T]) RemoveFunc(del func(item T) bool) (removed int) {
 		remove = q.removeFully
 		removed = removeWalked(&q.typed.mu, &q.typed.fifo.Items, q.typed.fifo.Shrink, del, remove)
 	}
-	removed += removeWalked(&q.mu, &q.agenda.items, q.agenda.shrink, del, remove)
+	removed += removeWalked(&q.mu, &q.agenda.Items, q.agenda.Shrink, del, remove)
 	q.endMoves(log)
 	return removed + removeEach(log.items, del, remove)
 }
@@ -441,6 +442,25 @@ func (q *TypedDelaying[T]) close() {
 	q.poke()
 }
 
+// isClosed reports whether the queue ignores adds with a delay.
+func (q *TypedDelaying[T]) isClosed() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.closed
+}
+
+// dropLocked drops the waiting items, as the queue is shut down. Their number is
+// kept for retire. The items are kept if somebody has called keepDropped.
+func (q *TypedDelaying[T]) dropLocked(now time.Duration) {
+	if q.keepers > 0 && q.agenda.Len() > 0 { // Only the first shutdown finds items.
+		q.dropped = &leftover[T]{agenda: q.agenda, now: now, epoch: q.epoch}
+	}
+	if q.metrics != nil {
+		q.metrics.abandoned += q.agenda.Len()
+	}
+	q.agenda.Clear()
+}
+
 // poke makes waitingLoop look again. A second token is not needed.
 func (q *TypedDelaying[T]) poke() {
 	select {
@@ -461,12 +481,12 @@ func (q *TypedDelaying[T]) Snapshot(limit int) Snapshot[T] {
 	var s Snapshot[T]
 	if q.typed == nil {
 		s = below[snapshotter[T]](q.queue, "Snapshot").Snapshot(limit)
-		c.makeRoomForWaiting(q.waits())
+		c.waiting.MakeRoom(q.waits())
 		q.collectWaiting(&c)
 	} else {
 		typedNow := q.typedNow(now)
 		q.typed.makeRoom(&c)
-		c.makeRoomForWaiting(q.waits())
+		c.waiting.MakeRoom(q.waits())
 		q.collect(&c)
 		c.describe(&s, typedNow, q.typed.metrics != nil)
 	}

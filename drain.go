@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/seed16c08ea7/workqueue/internal/agenda"
 	"github.com/seed16c08ea7/workqueue/internal/gate"
 )
 
@@ -93,7 +94,7 @@ func (q *Typed[T]) remains(err error) *DrainError[T] {
 // A leftover holds the items that waited in a queue when a shutdown dropped them. Nobody
 // changes the agenda any more, so its readers need no lock.
 type leftover[T comparable] struct {
-	agenda  agenda[T]
+	agenda  agenda.Agenda[T]
 	now     time.Duration
 	epoch   time.Time
 	claimed atomic.Bool // by a Run, see claimLeftover
@@ -135,19 +136,12 @@ func (q *TypedDelaying[T]) claimLeftover() *leftover[T] {
 	return l
 }
 
-// isClosed reports whether the queue ignores adds with a delay.
-func (q *TypedDelaying[T]) isClosed() bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.closed
-}
-
 // addTo adds the items to a snapshot; nil has none.
 func (l *leftover[T]) addTo(s *Snapshot[T]) {
 	if l != nil {
 		c := censusOf[T](math.MaxInt)
-		c.makeRoomForWaiting(l.agenda.len())
-		c.addWaiting(&l.agenda)
+		c.waiting.MakeRoom(l.agenda.Len())
+		l.agenda.EnterIn(&c.waiting)
 		c.describeWaiting(s, l.now, l.epoch)
 	}
 }

@@ -3,10 +3,10 @@ package workqueue
 import (
 	"context"
 	"fmt"
-	"math"
 	"time"
 	"unsafe"
 
+	"github.com/seed16c08ea7/workqueue/internal/agenda"
 	"github.com/seed16c08ea7/workqueue/internal/fifo"
 	"github.com/seed16c08ea7/workqueue/internal/slab"
 )
@@ -18,78 +18,6 @@ import (
 
 // HashOf is the hash that a queue uses.
 func HashOf[T comparable](item T) uint32 { return slab.HashOf(item) }
-
-// An Agenda is the set of waiting items.
-type Agenda[T comparable] = agenda[T]
-
-func (a *agenda[T]) Schedule(item T, due time.Duration) (first bool) {
-	return a.schedule(slab.HashOf(item), item, 0, &timing{due: due}, nil)
-}
-func (a *agenda[T]) Reschedule(item T, due time.Duration) (first bool) {
-	return a.reschedule(slab.HashOf(item), item, 0, &timing{due: due}, nil)
-}
-func (a *agenda[T]) Debounce(item T, due, latest time.Duration) (first bool) {
-	return a.debounce(slab.HashOf(item), item, 0, &timing{due: due, latest: latest}, nil)
-}
-func (a *agenda[T]) Remove(item T) bool {
-	_, ok := a.remove(slab.HashOf(item), item, nil)
-	return ok
-}
-
-// Earliest returns the first items in the order of Pop.
-func (a *agenda[T]) Earliest(limit int) (items []T) {
-	for _, n := range a.earliest(limit) {
-		items = append(items, a.items.Records.At(n.ref).Item)
-	}
-	return items
-}
-
-func (a *agenda[T]) Pop() T {
-	_, item, _ := a.pop(nil)
-	return item
-}
-func (a *agenda[T]) Len() int            { return a.len() }
-func (a *agenda[T]) Next() time.Duration { return a.next() }
-func (a *agenda[T]) Ticket() uint32      { return a.ticket }
-func (a *agenda[T]) Room() int           { return a.items.Records.N }
-func (a *agenda[T]) Plans() uint64       { return a.plans() }
-
-func (a *agenda[T]) PlannedBefore(plans uint64) bool { return a.due(reading{math.MaxInt64, plans}) }
-
-// SetTicket sets the ticket of the next node, which must not be lower than that of
-// a node there is.
-func (a *agenda[T]) SetTicket(ticket uint32) { a.ticket = ticket }
-
-// CheckInvariants returns what is wrong with the agenda, or nil.
-func (a *agenda[T]) CheckInvariants() error {
-	var errs slab.Check
-	errs.Add("agenda: ", a.items.CheckInvariants())
-	errs.Add("nodes: ", a.nodes.CheckInvariants())
-	errs.That(a.nodes.N == a.items.Live, "agenda: %d nodes for %d records", a.nodes.N, a.items.Live)
-	errs.That(a.starts.N == a.items.Records.N || !a.timed && a.starts.N == 0, "agenda: %d starts for %d records", a.starts.N, a.items.Records.N)
-	for _, n := range a.sizesOfNotes() {
-		errs.That(slab.PageSize*n < a.items.Records.N+slab.PageSize, "agenda: %d pages of notes for %d records", n, a.items.Records.N)
-	}
-	for p := range uint32(a.nodes.N) {
-		n := *a.nodes.At(p)
-		if p > 0 {
-			parent := *a.nodes.At((p - 1) / 4)
-			errs.That(!n.before(parent), "agenda: node %d %+v comes before its parent %+v", p, n, parent)
-		}
-		r := a.items.Records.At(n.ref)
-		errs.That(r.Pos == p && r.State >= waiting && r.State <= strict, "agenda: record %d of node %d has pos %d, state %d", n.ref, p, r.Pos, r.State)
-		if r.State == debounced {
-			latest := *a.extras.latest.At(n.ref)
-			errs.That(n.due <= latest, "agenda: %v is due at %v, the latest is %v", r.Item, n.due, latest)
-		}
-		if a.extras != nil {
-			floor := a.extras.floors.Get(n.ref)
-			errs.That(floor == 0 || floor <= n.due, "agenda: %v is due at %v, before its floor %v", r.Item, n.due, floor)
-		}
-		errs.That(n.ticket < a.ticket, "agenda: node %d has ticket %d of %d", p, n.ticket, a.ticket)
-	}
-	return errs.Err()
-}
 
 // CheckInvariants returns what is wrong with the queue, or nil.
 func (q *Typed[T]) CheckInvariants() error {
@@ -191,7 +119,7 @@ func (q *Typed[T]) Held() int {
 func (q *TypedDelaying[T]) Waiting() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.agenda.len()
+	return q.agenda.Len()
 }
 
 // Drains returns how many calls of Drain are under way, and how many items are
@@ -200,7 +128,7 @@ func (q *TypedDelaying[T]) Drains() (drains, dropped int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.dropped != nil {
-		dropped = q.dropped.agenda.len()
+		dropped = q.dropped.agenda.Len()
 	}
 	return int(q.keepers), dropped
 }
@@ -241,15 +169,18 @@ func (q *TypedDelaying[T]) CheckInvariants() error {
 	defer q.mu.Unlock()
 	var errs slab.Check
 	errs.Add("", q.agenda.CheckInvariants())
-	errs.That(q.agenda.len() == 0 || q.running, "%d items wait and no goroutine does", q.agenda.len())
-	errs.That(!q.closed || q.agenda.len() == 0, "%d items wait in a closed queue", q.agenda.len())
+	errs.That(q.agenda.Len() == 0 || q.running, "%d items wait and no goroutine does", q.agenda.Len())
+	errs.That(!q.closed || q.agenda.Len() == 0, "%d items wait in a closed queue", q.agenda.Len())
 	errs.That(q.keepers > 0 || q.dropped == nil, "dropped items are kept without a drain")
 	errs.That(q.moves == nil, "what becomes due is noted for a RemoveFunc that has ended")
 	if q.typed != nil {
 		errs.Add("", q.typed.CheckInvariants())
 	}
-	for p := uint32(0); q.oneEntry && int(p) < q.agenda.nodes.N; p++ {
-		item := q.agenda.items.Records.At(q.agenda.nodes.At(p).ref).Item
+	for i := uint32(0); q.oneEntry && int(i) < q.agenda.Room(); i++ {
+		item := q.agenda.Items.Records.At(i).Item
+		if !q.agenda.Has(item) { // A free record.
+			continue
+		}
 		q.typed.mu.Lock()
 		errs.That(!q.typed.fifo.IsQueued(slab.HashOf(item), item), "%v is queued and waits", item)
 		q.typed.mu.Unlock()
@@ -261,7 +192,7 @@ func (q *TypedDelaying[T]) CheckInvariants() error {
 // node and the times of an item.
 func Sizes() (record_, slot_, node_, stamp_ uintptr) {
 	record_, stamp_ = fifo.Sizes()
-	return record_, unsafe.Sizeof(slab.Slot{}), unsafe.Sizeof(node{}), stamp_
+	return record_, unsafe.Sizeof(slab.Slot{}), agenda.NodeSize(), stamp_
 }
 
 // ResetProvider undoes SetProvider.
@@ -322,19 +253,11 @@ func Counted(n uint32) uint32 { return oneMore(n) }
 func (r *TypedKeyBucketRateLimiter[T]) Returned() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.returned.len()
+	return r.returned.Len()
 }
 
 // LimiterSizes returns the bytes that the limiters keep of an item, beside its
 // slot and record.
 func LimiterSizes() (streak_, due uintptr) {
 	return unsafe.Sizeof(streak{}) + 4, unsafe.Sizeof(int64(0)) + 4
-}
-
-// sizesOfNotes returns how many pages of notes an agenda may have.
-func (a *agenda[T]) sizesOfNotes() []int {
-	if a.extras == nil {
-		return nil
-	}
-	return []int{len(a.extras.latest), len(a.extras.priorities), len(a.extras.groups), len(a.extras.floors)}
 }

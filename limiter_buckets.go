@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/seed16c08ea7/workqueue/internal/agenda"
 	"github.com/seed16c08ea7/workqueue/internal/slab"
 )
 
@@ -48,7 +49,7 @@ type TypedKeyBucketRateLimiter[T comparable] struct {
 	promised slab.Ledger[T, time.Duration] // when the item's token is there
 	// returned has the places given back, under numbers of no meaning, until
 	// their time has come and they are tokens.
-	returned agenda[uint64]
+	returned agenda.Agenda[uint64]
 	number   uint64
 }
 
@@ -111,9 +112,9 @@ func (r *TypedKeyBucketRateLimiter[T]) spendLocked(at time.Duration) (due time.D
 		return at
 	}
 	due = dueAfter(at, r.bucket.wait())
-	if r.returned.len() > 0 && r.returned.next() <= due {
-		due = r.returned.next()
-		r.returned.pop(nil)
+	if r.returned.Len() > 0 && r.returned.Next() <= due {
+		due = r.returned.Next()
+		r.returned.Pop(nil)
 		return due
 	}
 	if due < math.MaxInt64 {
@@ -125,8 +126,8 @@ func (r *TypedKeyBucketRateLimiter[T]) spendLocked(at time.Duration) (due time.D
 // refillLocked turns the places whose time has come into tokens, and drops
 // records of items whose token has come.
 func (r *TypedKeyBucketRateLimiter[T]) refillLocked(at time.Duration) {
-	for r.returned.len() > 0 && r.returned.next() <= at {
-		r.returned.pop(nil)
+	for r.returned.Len() > 0 && r.returned.Next() <= at {
+		r.returned.Pop(nil)
 		r.bucket.extra++
 	}
 	r.bucket.advance(at)
@@ -148,7 +149,7 @@ func (r *TypedKeyBucketRateLimiter[T]) Forget(item T) {
 	defer r.mu.Unlock()
 	if due := r.promised.Find(hash, item); due != nil && *due > at {
 		r.number++
-		r.returned.schedule(slab.HashOf(r.number), r.number, 0, &timing{due: *due}, nil)
+		r.returned.Schedule(slab.HashOf(r.number), r.number, 0, &agenda.Timing{Due: *due}, nil)
 	}
 	r.promised.Remove(hash, item)
 }

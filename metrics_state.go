@@ -404,7 +404,7 @@ func (q *TypedDelaying[T]) statsOf(typed *Typed[T], v *fifo.Survey) (s QueueStat
 	if typed != nil {
 		s = typed.statsOf(v)
 	}
-	s.Waiting = q.agenda.len()
+	s.Waiting = q.agenda.Len()
 	q.metrics.readInto(&s)
 	return s
 }
@@ -443,16 +443,4 @@ func (q *TypedDelaying[T]) retire() {
 	left.WaitingTotal = q.metrics.abandoned
 	q.mu.Unlock()
 	q.metrics.link.cut(left)
-}
-
-// dropLocked drops the waiting items, as the queue is shut down. Their number is
-// kept for retire. The items are kept if somebody has called keepDropped.
-func (q *TypedDelaying[T]) dropLocked(now time.Duration) {
-	if q.keepers > 0 && q.agenda.len() > 0 { // Only the first shutdown finds items.
-		q.dropped = &leftover[T]{agenda: q.agenda, now: now, epoch: q.epoch}
-	}
-	if q.metrics != nil {
-		q.metrics.abandoned += q.agenda.len()
-	}
-	q.agenda.clear()
 }

@@ -423,3 +423,32 @@ func (q *TypedRateLimiting[T]) Drain(ctx context.Context) error {
 func (q *TypedRateLimiting[T]) ReAddContext(ctx context.Context, item T) (context.Context, context.CancelFunc) {
 	return below[reAdder[T]](q.queue, "ReAddContext").ReAddContext(ctx, item)
 }
+
+// A seal refuses the adds of callers while Runs drain the queue. The queue below stays open,
+// as a shutdown would drop the retries of these Runs.
+type seal struct {
+	holders atomic.Int32 // Runs that drain; never 0 again once a Run has drained
+	refused atomic.Int64 // adds, until a Run has told of them
+}
+
+// Load reports whether callers find the queue shut down.
+func (s *seal) Load() bool { return s.holders.Load() > 0 }
+
+// refuses reports whether n adds are refused, and counts them.
+func (s *seal) refuses(n int) bool {
+	if !s.Load() {
+		return false
+	}
+	s.refused.Add(int64(n))
+	return true
+}
+
+// handOver takes one of several holders away, and reports false for the last one.
+func (s *seal) handOver() bool {
+	for n := s.holders.Load(); n > 1; n = s.holders.Load() {
+		if s.holders.CompareAndSwap(n, n-1) {
+			return true
+		}
+	}
+	return false
+}

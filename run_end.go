@@ -7,43 +7,11 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"sync/atomic"
 	"time"
-
-	"github.com/seed16c08ea7/workqueue/internal/slab"
 )
 
 // This file has the end of Run: how the queue is drained, and which items are left. Some are
 // still in the queue, some were dropped by the shutdown, and some are in the notes of workers.
-
-// A seal refuses the adds of callers while Runs drain the queue. The queue below stays open,
-// as a shutdown would drop the retries of these Runs.
-type seal struct {
-	holders atomic.Int32 // Runs that drain; never 0 again once a Run has drained
-	refused atomic.Int64 // adds, until a Run has told of them
-}
-
-// Load reports whether callers find the queue shut down.
-func (s *seal) Load() bool { return s.holders.Load() > 0 }
-
-// refuses reports whether n adds are refused, and counts them.
-func (s *seal) refuses(n int) bool {
-	if !s.Load() {
-		return false
-	}
-	s.refused.Add(int64(n))
-	return true
-}
-
-// handOver takes one of several holders away, and reports false for the last one.
-func (s *seal) handOver() bool {
-	for n := s.holders.Load(); n > 1; n = s.holders.Load() {
-		if s.holders.CompareAndSwap(n, n-1) {
-			return true
-		}
-	}
-	return false
-}
 
 // keeps reports whether the queue goes on when this Run ends: for the next Run, or for
 // another Run that drains the queue. If the queue goes on, this Run gives its items back, below the seal.
@@ -154,23 +122,7 @@ func (q *TypedDelaying[T]) hasWork(failed *failures[T], odd bool) bool {
 	if q.typed == nil {
 		return failed.failing.Load() > 0
 	}
-	return q.agenda.countOf(failed, odd, 1) > 0
-}
-
-// countOf returns how many failed items wait, or most if there are more. For odd, see hasWork.
-func (a *agenda[T]) countOf(failed *failures[T], odd bool, most int) (n int) {
-	if failed.failing.Load() > 0 {
-		n = failed.count(most, func(item T) bool {
-			_, r := a.items.Find(slab.HashOf(item), item)
-			return r != nil
-		})
-	}
-	for p := uint32(0); odd && p < uint32(a.nodes.N) && n < most; p++ {
-		if item := a.items.Records.At(a.nodes.At(p).ref).Item; !slab.Equal(item, item) {
-			n++
-		}
-	}
-	return n
+	return failed.waiting(&q.agenda, odd, 1) > 0
 }
 
 // close shuts the queue down, waits for the workers, and takes the remaining items out of
@@ -301,7 +253,7 @@ func (l *leftover[T]) retries(failed *failures[T], odd bool) int {
 	if l == nil {
 		return 0
 	}
-	return l.agenda.countOf(failed, odd, math.MaxInt)
+	return failed.waiting(&l.agenda, odd, math.MaxInt)
 }
 
 // nameLeft adds the items that are left to the items of others. The limiter and Run may both count

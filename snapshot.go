@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed16c08ea7/workqueue/internal/agenda"
 	"github.com/seed16c08ea7/workqueue/internal/fifo"
 	"github.com/seed16c08ea7/workqueue/internal/slab"
 )
@@ -126,20 +127,16 @@ func (q *Typed[T]) visitItems(now func() time.Duration, visit func(ItemInfo[T]) 
 
 // visitWaiting visits the waiting items for Items.
 func (q *TypedDelaying[T]) visitWaiting(visit func(ItemInfo[T]) bool) {
-	type wait struct {
-		fifo.Entry[T]
-		due time.Duration
+	timed := false // Read with the lock held.
+	entryOf := func(ref uint32, r *slab.Record[T, slab.None]) (agenda.Entry[T], bool) {
+		timed = q.agenda.Timed
+		return q.agenda.EntryOf(ref, r)
 	}
-	timed := false
-	waitOf := func(ref uint32, r *slab.Record[T, slab.None]) (wait, bool) {
-		timed = q.agenda.timed
-		return wait{q.agenda.entry(ref), q.agenda.nodes.At(r.Pos).due}, true
-	}
-	for piece := range slab.Walk(&q.mu, &q.agenda.items, waitOf) {
+	for piece := range slab.Walk(&q.mu, &q.agenda.Items, entryOf) {
 		now := q.now()
-		for _, w := range piece {
-			info := infoOf(w.Entry, now, timed)
-			info.State, info.Due = ItemWaiting, q.epoch.Add(w.due)
+		for _, e := range piece {
+			info := infoOf(e.Entry, now, timed)
+			info.State, info.Due = ItemWaiting, q.epoch.Add(e.Due)
 			if !visit(info) {
 				return
 			}
@@ -157,13 +154,13 @@ func (s *Snapshot[T]) sortInFlight() {
 func (q *TypedDelaying[T]) waits() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.agenda.len()
+	return q.agenda.Len()
 }
 
 func (q *TypedDelaying[T]) collectWaiting(c *census[T]) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	c.addWaiting(&q.agenda)
+	q.agenda.EnterIn(&c.waiting)
 }
 
 // collect enters both layers at one instant, so that an item that becomes due is in
@@ -174,7 +171,7 @@ func (q *TypedDelaying[T]) collect(c *census[T]) {
 	q.typed.mu.Lock()
 	defer q.typed.mu.Unlock()
 	q.typed.fifo.EnterIn(&c.Census)
-	c.addWaiting(&q.agenda)
+	q.agenda.EnterIn(&c.waiting)
 }
 
 // ItemState says where in a queue an item is. The zero value is no state. The text of a state,
@@ -230,23 +227,13 @@ func (s *ItemState) UnmarshalText(text []byte) error {
 // and describing come after.
 type census[T comparable] struct {
 	fifo.Census[T]
-
-	waiting      []fifo.Entry[T]
-	order        []node // of waiting, by their places there
-	waitingTotal int
-	timed        bool // since when is known of waiting
+	waiting agenda.Census[T]
 }
 
 // censusOf returns an empty census for so many items of each state.
 func censusOf[T comparable](limit int) census[T] {
-	return census[T]{Census: fifo.Census[T]{Limit: limit}}
+	return census[T]{fifo.Census[T]{Limit: limit}, agenda.Census[T]{Limit: limit}}
 }
-
-// denseWaiting decides between two ways to find the first waiting items. To copy an
-// item takes some 20 ns, and all are sorted later. To find the next item in the heap
-// takes some 600 ns. So all are copied if there are up to this many for each item
-// that is asked for.
-const denseWaiting = 16
 
 // census makes the census of the queue. Items may come between the two critical
 // sections. Then the memory does not suffice and is allocated with the lock held,
@@ -272,7 +259,7 @@ func limitOf(limit int) int {
 // with the lock held would keep every call waiting for the memory.
 func (q *Typed[T]) makeRoom(c *census[T]) {
 	queued, flying := q.sizes()
-	c.makeRoom(queued, flying)
+	c.MakeRoom(queued, flying)
 }
 
 // sizes returns the numbers of queued and held items. Both come from one section: an
@@ -281,64 +268,6 @@ func (q *Typed[T]) sizes() (queued, flying int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.fifo.Len(), q.fifo.Held()
-}
-
-// makeRoom makes room for so many items, up to the limit for each state. What comes between
-// this and the census is appended, and allocated then.
-func (c *census[T]) makeRoom(queued, flying int) {
-	c.Queued = roomFor[fifo.Entry[T]](min(queued, c.Limit))
-	c.Held = roomFor[fifo.Entry[T]](min(flying, c.Limit))
-}
-
-// roomFor returns a slice with room for n elements. It writes to the memory: fresh
-// memory of the system gets its pages at the first write, which would otherwise
-// happen with the lock held.
-func roomFor[E any](n int) []E {
-	s := make([]E, n)
-	clear(s)
-	return s[:0]
-}
-
-// makeRoomForWaiting makes room for what addWaiting will enter.
-func (c *census[T]) makeRoomForWaiting(waiting int) {
-	if waiting/denseWaiting > c.Limit {
-		waiting = c.Limit
-	}
-	c.waiting, c.order = roomFor[fifo.Entry[T]](waiting), roomFor[node](waiting)
-}
-
-// addWaiting enters the first waiting items, or all of them if they are not many more
-// than the limit, see denseWaiting. The caller holds the lock of the queue, or owns the
-// agenda of one that is drained.
-func (c *census[T]) addWaiting(a *agenda[T]) {
-	c.waitingTotal, c.timed = a.len(), a.timed
-	if a.len()/denseWaiting > c.Limit {
-		for _, n := range a.earliest(c.Limit) {
-			c.enter(a, n)
-		}
-		return
-	}
-	for p := range uint32(a.nodes.N) {
-		c.enter(a, *a.nodes.At(p))
-	}
-}
-
-// enter copies the item of a node, with the lock held. The copy of the node refers to
-// the entry, so that the order can be found when the agenda is long unlocked.
-func (c *census[T]) enter(a *agenda[T], n node) {
-	e := a.entry(n.ref)
-	n.ref = uint32(len(c.waiting))
-	c.waiting = append(c.waiting, e)
-	c.order = append(c.order, n)
-}
-
-// entry copies the item of a record, with the lock held.
-func (a *agenda[T]) entry(ref uint32) fifo.Entry[T] {
-	e := fifo.Entry[T]{Item: a.items.Records.At(ref).Item, Rank: a.rank(ref)}
-	if a.timed {
-		e.Since = *a.starts.At(ref)
-	}
-	return e
 }
 
 // describe adds what a FIFO has entered to the Snapshot, when the lock is free. The
@@ -353,18 +282,15 @@ func (c *census[T]) describe(s *Snapshot[T], now time.Duration, timed bool) {
 	s.sortInFlight()
 }
 
-// describeWaiting adds the waiting items to the Snapshot. It sorts them, as most come
-// in the order of the heap, and leaves out those beyond the limit.
+// describeWaiting adds the waiting items to the Snapshot.
 func (c *census[T]) describeWaiting(s *Snapshot[T], now time.Duration, epoch time.Time) {
-	slices.SortFunc(c.order, node.compare)
-	s.WaitingTotal += c.waitingTotal
-	first := c.order[:min(c.Limit, len(c.order))]
-	s.Waiting = slices.Grow(s.Waiting, len(first))
-	for place, n := range first {
-		info := infoOf(c.waiting[n.ref], now, c.timed)
-		info.State, info.Position, info.Due = ItemWaiting, 1+place, epoch.Add(n.due)
+	s.WaitingTotal += c.waiting.Total
+	s.Waiting = slices.Grow(s.Waiting, c.waiting.Len())
+	c.waiting.Each(func(place int, e agenda.Entry[T]) {
+		info := infoOf(e.Entry, now, c.waiting.Timed)
+		info.State, info.Position, info.Due = ItemWaiting, 1+place, epoch.Add(e.Due)
 		s.Waiting = append(s.Waiting, info)
-	}
+	})
 }
 
 // infosOf makes the infos when the locks are free: an info is larger than what was copied

@@ -141,7 +141,7 @@ func (q *TypedDelaying[T]) isEmpty(idle bool) bool {
 		defer q.typed.mu.Unlock()
 		idle = q.typed.fifo.Idle()
 	}
-	return idle && q.agenda.len() == 0
+	return idle && q.agenda.Len() == 0
 }
 
 // Barrier waits for the items of the queue below, see [Typed.Barrier].

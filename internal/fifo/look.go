@@ -10,7 +10,7 @@ import (
 // This file reads a FIFO for snapshots and metrics, and changes nothing.
 
 // A Census is a copy of some items of a FIFO. Every call waits while the lock is held, so only
-// copying happens then. The caller may have allocated Queued and Held before.
+// copying happens then. MakeRoom allocates Queued and Held before.
 type Census[T comparable] struct {
 	Limit                  int        // of Queued, and of Held
 	Queued, Held           []Entry[T] // in the order of the lanes; in any order
@@ -25,6 +25,13 @@ type Entry[T comparable] struct {
 	Again bool          // handed out, and added again since
 	Since time.Duration // the add, or the hand-out if Held; only if times are kept
 	Rank  Rank
+}
+
+// MakeRoom makes room for so many items, up to the limit for each state. The lock is not held:
+// the memory of items that come between MakeRoom and EnterIn is allocated with the lock held.
+func (c *Census[T]) MakeRoom(queued, held int) {
+	c.Queued = slab.RoomFor[Entry[T]](min(queued, c.Limit))
+	c.Held = slab.RoomFor[Entry[T]](min(held, c.Limit))
 }
 
 // EnterIn enters the first queued items in a census, in the order of the lanes, and some

@@ -79,3 +79,12 @@ func nextPiece[T comparable, X, E any](mu *sync.Mutex, t *Table[T, X], at *uint3
 	}
 	return piece, more
 }
+
+// RoomFor returns a slice with room for n elements, for a copy that is made with a lock held. It
+// writes to the memory: fresh memory of the system gets its pages at the first write, which
+// would otherwise happen with the lock held.
+func RoomFor[E any](n int) []E {
+	s := make([]E, n)
+	clear(s)
+	return s[:0]
+}

@@ -1,4 +1,5 @@
-package workqueue
+// Package agenda has the items that wait, by due time, without a lock.
+package agenda
 
 import (
 	"cmp"
@@ -10,7 +11,7 @@ import (
 	"github.com/seed16c08ea7/workqueue/internal/slab"
 )
 
-// An agenda is a set of items with a due time each. It returns the items in the order of
+// An Agenda is a set of items with a due time each. It returns the items in the order of
 // their due times, and items with the same due time in the order in which they were
 // planned.
 //
@@ -19,26 +20,34 @@ import (
 // the node, so a comparison needs no look at the record. Only the position of a moved node
 // is written to its record.
 //
-// Invariants, for a node n at index p:
+// A waiting item has a record in one of three states:
+//
+//	waiting    until its due time, which a later call can only make earlier
+//	debounced  like waiting, and Debounce may put the item off, up to a latest time
+//	strict     like waiting, and only Reschedule makes the item due earlier
+//
+// Invariants, for a node n at index p and its record r, Items.Records[n.ref]:
 //
 //	p > 0: !n.before(nodes[(p-1)/4])
-//	items.Records[n.ref].Pos == p, and its State is waiting, debounced or strict
-//	items.Records[n.ref].State == debounced: n.due <= extras.latest[n.ref]
+//	r.Pos == p, and r.State is waiting, debounced or strict
+//	r.State == debounced: n.due <= extras.latest[n.ref]
 //	extras.floors[n.ref] <= n.due, if there is a floor
-//	nodes.N == items.Live
-//	starts.N == items.Records.N, or 0 if not timed
+//	n.ticket < ticket
+//	nodes.N == Items.Live
+//	starts.N == Items.Records.N, or 0 if not Timed
 //
-// An agenda is not safe for concurrent use. The zero agenda is empty.
-type agenda[T comparable] struct {
-	items  slab.Table[T, slab.None]
+// An Agenda knows no clock, no goroutine and no lock. The owner holds its lock during each
+// call. The zero Agenda is empty, and does not note when a wait began.
+type Agenda[T comparable] struct {
+	Items  slab.Table[T, slab.None] // the owner walks, and the methods change
 	nodes  slab.Pages[node]
 	ticket uint32 // the ticket of the next node
 	era    uint32 // how often tickets were renumbered
 
-	// starts has the time at which each wait began, by record, if timed is set. timed does
-	// not change once the agenda has had an item.
+	// starts has the time at which each wait began, by record, if Timed is set. Timed does
+	// not change once the Agenda has had an item.
 	starts slab.Pages[time.Duration]
-	timed  bool
+	Timed  bool
 
 	extras *extras // nil until an item needs them
 }
@@ -52,9 +61,9 @@ type node struct {
 }
 
 const (
-	waiting   slab.State = 1 + iota
-	debounced            // like waiting, and debounce may put the item off
-	strict               // like waiting, and only reschedule makes the item due earlier
+	waiting slab.State = 1 + iota
+	debounced
+	strict
 )
 
 func (n node) before(m node) bool {
@@ -65,47 +74,49 @@ func (n node) compare(m node) int {
 	return cmp.Or(cmp.Compare(n.due, m.due), cmp.Compare(n.ticket, m.ticket))
 }
 
-func (a *agenda[T]) len() int { return a.nodes.N }
+// Len returns how many items wait.
+func (a *Agenda[T]) Len() int { return a.nodes.N }
 
-// next returns the earliest due time; the agenda must not be empty.
-func (a *agenda[T]) next() time.Duration { return a.nodes.At(0).due }
+// Next returns the earliest due time; the Agenda must not be empty.
+func (a *Agenda[T]) Next() time.Duration { return a.nodes.At(0).due }
 
-// plans returns how many due times the agenda has given to items, or more. The number never
+// Plans returns how many due times the Agenda has given to items, or more. The number never
 // goes down.
-func (a *agenda[T]) plans() uint64 { return uint64(a.era)<<32 + uint64(a.ticket) }
+func (a *Agenda[T]) Plans() uint64 { return uint64(a.era)<<32 + uint64(a.ticket) }
 
-// due reports whether the earliest item is due by a reading of the clock. A reading counts
-// only if it began after the item was planned. The agenda must not be empty.
-func (a *agenda[T]) due(r reading) bool {
+// Due reports whether the earliest item is due by a reading of the clock. plans is what Plans
+// returned before the clock was read: a reading counts only if it began after the item was
+// planned. The Agenda must not be empty.
+func (a *Agenda[T]) Due(now time.Duration, plans uint64) bool {
 	first := a.nodes.At(0)
-	return first.due <= r.now && uint64(a.era)<<32+uint64(first.ticket) < r.plans
+	return first.due <= now && uint64(a.era)<<32+uint64(first.ticket) < plans
 }
 
-// A timing says when an item is due. No item is due before its floor.
-type timing struct {
-	due    time.Duration
-	latest time.Duration // for debounce: no later call puts the item off beyond
-	floor  time.Duration // from ItemPace, or the due time of a strict wait; 0 for none
-	strict bool          // an Add does not make the item due earlier
+// A Timing says when an item is due. No item is due before its floor.
+type Timing struct {
+	Due    time.Duration
+	Latest time.Duration // for Debounce: no later call puts the item off beyond
+	Floor  time.Duration // from ItemPace, or the due time of a strict wait; 0 for none
+	Strict bool          // an Add does not make the item due earlier
 }
 
 // begin returns when the item is due.
-func (w *timing) begin() time.Duration {
-	if w.floor > 0 {
-		return max(w.due, w.floor)
+func (w *Timing) begin() time.Duration {
+	if w.Floor > 0 {
+		return max(w.Due, w.Floor)
 	}
-	return w.due
+	return w.Due
 }
 
-// schedule makes the item due at the given time, unless the item is due as early already,
+// Schedule makes the item due at the given time, unless the item is due as early already,
 // and reports whether the earliest due time has changed. The first strict wait also makes the
 // item due later. The next ones do not: calls without end would put the item off for ever. From
-// then on debounce cannot put the item off beyond the given time. Of two priorities the item
-// keeps the higher. schedule takes O(log n) time in the number of items.
-func (a *agenda[T]) schedule(hash uint32, item T, now time.Duration, w *timing, p *fifo.Placement) (first bool) {
-	at, r := a.items.Find(hash, item)
+// then on Debounce cannot put the item off beyond the given time. Of two priorities the item
+// keeps the higher. Schedule takes O(log n) time in the number of items.
+func (a *Agenda[T]) Schedule(hash uint32, item T, now time.Duration, w *Timing, p *fifo.Placement) (first bool) {
+	at, r := a.Items.Find(hash, item)
 	state := waiting
-	if w.strict {
+	if w.Strict {
 		state = strict
 	}
 	if r == nil {
@@ -117,7 +128,7 @@ func (a *agenda[T]) schedule(hash uint32, item T, now time.Duration, w *timing, 
 	}
 	due := w.begin()
 	switch {
-	case w.strict && r.State != strict:
+	case w.Strict && r.State != strict:
 		r.State = strict
 	case due >= n.due:
 		due = n.due
@@ -132,10 +143,10 @@ func (a *agenda[T]) schedule(hash uint32, item T, now time.Duration, w *timing, 
 	return a.move(r.Pos, due)
 }
 
-// reschedule makes the item due at the given time, earlier or later than before. The
+// Reschedule makes the item due at the given time, earlier or later than before. The
 // placement is for a new item; a waiting item keeps its placement.
-func (a *agenda[T]) reschedule(hash uint32, item T, now time.Duration, w *timing, p *fifo.Placement) (first bool) {
-	at, r := a.items.Find(hash, item)
+func (a *Agenda[T]) Reschedule(hash uint32, item T, now time.Duration, w *Timing, p *fifo.Placement) (first bool) {
+	at, r := a.Items.Find(hash, item)
 	if r == nil {
 		return a.push(a.insert(at, hash, item, now, waiting, w, p), w.begin())
 	}
@@ -143,16 +154,16 @@ func (a *agenda[T]) reschedule(hash uint32, item T, now time.Duration, w *timing
 	return a.move(r.Pos, w.begin())
 }
 
-// debounce makes the item due at the given time, earlier or later than before, but not
+// Debounce makes the item due at the given time, earlier or later than before, but not
 // after latest. Of the latest times of several calls the first counts. The due time from a
-// schedule or a reschedule is a promise: debounce can only make such an item due earlier.
+// Schedule or a reschedule is a promise: debounce can only make such an item due earlier.
 // The placement is for a new item, see reschedule.
-func (a *agenda[T]) debounce(hash uint32, item T, now time.Duration, w *timing, p *fifo.Placement) (first bool) {
-	at, r := a.items.Find(hash, item)
+func (a *Agenda[T]) Debounce(hash uint32, item T, now time.Duration, w *Timing, p *fifo.Placement) (first bool) {
+	at, r := a.Items.Find(hash, item)
 	if r == nil {
-		latest := w.latest
-		if w.floor > 0 {
-			latest = max(latest, w.floor)
+		latest := w.Latest
+		if w.Floor > 0 {
+			latest = max(latest, w.Floor)
 		}
 		ref := a.insert(at, hash, item, now, debounced, w, p)
 		a.makeExtras().latest.Put(ref, latest)
@@ -170,10 +181,10 @@ func (a *agenda[T]) debounce(hash uint32, item T, now time.Duration, w *timing, 
 	return a.move(r.Pos, due)
 }
 
-// floorOf reports whether the item waits, and returns the time before which the item is not
+// FloorOf reports whether the item waits, and returns the time before which the item is not
 // due, 0 for none. With strictly, that is the due time of a strict wait.
-func (a *agenda[T]) floorOf(hash uint32, item T, strictly bool) (waits bool, floor time.Duration) {
-	_, r := a.items.Find(hash, item)
+func (a *Agenda[T]) FloorOf(hash uint32, item T, strictly bool) (waits bool, floor time.Duration) {
+	_, r := a.Items.Find(hash, item)
 	if r == nil {
 		return false, 0
 	}
@@ -187,20 +198,20 @@ func (a *agenda[T]) floorOf(hash uint32, item T, strictly bool) (waits bool, flo
 	return true, floor
 }
 
-// insert makes a record for an item that is not in the agenda. The caller then calls push
+// insert makes a record for an item that is not in the Agenda. The caller then calls push
 // with the record.
-func (a *agenda[T]) insert(at, hash uint32, item T, now time.Duration, s slab.State, w *timing, p *fifo.Placement) (ref uint32) {
-	ref, r := a.items.InsertAny(at, hash, item)
+func (a *Agenda[T]) insert(at, hash uint32, item T, now time.Duration, s slab.State, w *Timing, p *fifo.Placement) (ref uint32) {
+	ref, r := a.Items.InsertAny(at, hash, item)
 	r.State = s
 	a.setRank(ref, r, p)
-	if w.floor > 0 || a.extras != nil && a.extras.floors.Has(ref) {
-		a.makeExtras().floors.Put(ref, w.floor)
+	if w.Floor > 0 || a.extras != nil && a.extras.floors.Has(ref) {
+		a.makeExtras().floors.Put(ref, w.Floor)
 	}
 	if p != nil && p.Weight > 0 {
 		a.makeExtras().groups.Put(ref, groupOfWait{p.Group, p.Weight, p.Limit})
 	}
 	switch {
-	case !a.timed:
+	case !a.Timed:
 	case int(ref) == a.starts.N:
 		a.starts.Push(now)
 	default:
@@ -210,7 +221,7 @@ func (a *agenda[T]) insert(at, hash uint32, item T, now time.Duration, s slab.St
 }
 
 // push makes a node for a record.
-func (a *agenda[T]) push(ref uint32, due time.Duration) (first bool) {
+func (a *Agenda[T]) push(ref uint32, due time.Duration) (first bool) {
 	n := node{due: due, ticket: a.nextTicket(), ref: ref}
 	return a.siftUp(a.nodes.Push(n), n) == 0
 }
@@ -218,22 +229,22 @@ func (a *agenda[T]) push(ref uint32, due time.Duration) (first bool) {
 // move gives the node at index p another due time, behind all other nodes of that time. The
 // node gets a new ticket even if the due time is the same, because the item was planned
 // anew.
-func (a *agenda[T]) move(p uint32, due time.Duration) (first bool) {
+func (a *Agenda[T]) move(p uint32, due time.Duration) (first bool) {
 	n := *a.nodes.At(p)
 	ticket := a.nextTicket() // May move the node.
-	p = a.items.Records.At(n.ref).Pos
+	p = a.Items.Records.At(n.ref).Pos
 	same := n.due == due
 	n.due, n.ticket = due, ticket
 	at := a.sift(p, n)
 	return !same && (at == 0 || p == 0)
 }
 
-// pop removes the earliest item; the agenda must not be empty. It returns the item, the
-// hash, which pop has computed anyway, and the placement, if the caller gives memory for a
+// Pop removes the earliest item; the Agenda must not be empty. It returns the item, the
+// hash, which Pop has computed anyway, and the placement, if the caller gives memory for a
 // placement. It takes O(log n) time.
-func (a *agenda[T]) pop(memory *fifo.Placement) (hash uint32, item T, p *fifo.Placement) {
+func (a *Agenda[T]) Pop(memory *fifo.Placement) (hash uint32, item T, p *fifo.Placement) {
 	ref := a.nodes.At(0).ref
-	item = a.items.Records.At(ref).Item
+	item = a.Items.Records.At(ref).Item
 	if memory != nil {
 		p = a.placement(ref, memory)
 	}
@@ -242,55 +253,55 @@ func (a *agenda[T]) pop(memory *fifo.Placement) (hash uint32, item T, p *fifo.Pl
 	return hash, item, p
 }
 
-// remove removes the item, and reports whether the agenda had the item. It returns the
+// Remove removes the item, and reports whether the Agenda had the item. It returns the
 // placement, if the caller gives memory for a placement. It takes O(log n) time.
-func (a *agenda[T]) remove(hash uint32, item T, memory *fifo.Placement) (p *fifo.Placement, ok bool) {
-	at, r := a.items.Find(hash, item)
+func (a *Agenda[T]) Remove(hash uint32, item T, memory *fifo.Placement) (p *fifo.Placement, ok bool) {
+	at, r := a.Items.Find(hash, item)
 	if r == nil {
 		return nil, false
 	}
 	if memory != nil {
-		p = a.placement(a.items.Index(at), memory)
+		p = a.placement(a.Items.Index(at), memory)
 	}
 	a.delete(hash, item, r.Pos)
 	return p, true
 }
 
 // delete removes the node at index p and the record of its item.
-func (a *agenda[T]) delete(hash uint32, item T, p uint32) {
+func (a *Agenda[T]) delete(hash uint32, item T, p uint32) {
 	ref := a.nodes.At(p).ref
 	if last := a.nodes.Pop(); p < uint32(a.nodes.N) {
 		a.sift(p, last)
 	}
-	at, _ := a.items.Find(hash, item)
-	a.items.RemoveAny(at, ref, a.items.Records.At(ref))
-	if a.items.Sparse() {
-		a.shrink()
+	at, _ := a.Items.Find(hash, item)
+	a.Items.RemoveAny(at, ref, a.Items.Records.At(ref))
+	if a.Items.Sparse() {
+		a.Shrink()
 	}
 }
 
-// clear removes all items and gives their memory back.
-func (a *agenda[T]) clear() { *a = agenda[T]{timed: a.timed, ticket: a.ticket, era: a.era} }
+// Clear removes all items and gives their memory back.
+func (a *Agenda[T]) Clear() { *a = Agenda[T]{Timed: a.Timed, ticket: a.ticket, era: a.era} }
 
-// shrink takes a step to give memory back, see slab.Table.Shrink.
-func (a *agenda[T]) shrink() {
-	a.items.Shrink(func(from, to uint32, r *slab.Record[T, slab.None]) {
+// Shrink takes a step to give memory back, see slab.Table.Shrink.
+func (a *Agenda[T]) Shrink() {
+	a.Items.Shrink(func(from, to uint32, r *slab.Record[T, slab.None]) {
 		a.nodes.At(r.Pos).ref = to
-		if a.timed {
+		if a.Timed {
 			*a.starts.At(to) = *a.starts.At(from)
 		}
 		if a.extras != nil {
 			a.extras.move(from, to, r.State)
 		}
 	})
-	a.starts.Truncate(a.items.Records.N)
+	a.starts.Truncate(a.Items.Records.N)
 	if a.extras != nil {
-		a.extras.truncate(a.items.Records.N)
+		a.extras.truncate(a.Items.Records.N)
 	}
 }
 
 // sift places the node at index p, or above or below p, and returns the index of the node.
-func (a *agenda[T]) sift(p uint32, n node) uint32 {
+func (a *Agenda[T]) sift(p uint32, n node) uint32 {
 	if at := a.siftUp(p, n); at != p {
 		return at
 	}
@@ -298,13 +309,13 @@ func (a *agenda[T]) sift(p uint32, n node) uint32 {
 }
 
 // place puts a node at an index and tells its record.
-func (a *agenda[T]) place(p uint32, n node) {
+func (a *Agenda[T]) place(p uint32, n node) {
 	*a.nodes.At(p) = n
-	a.items.Records.At(n.ref).Pos = p
+	a.Items.Records.At(n.ref).Pos = p
 }
 
 // siftUp places the node at index p or above p, and returns the index of the node.
-func (a *agenda[T]) siftUp(p uint32, n node) uint32 {
+func (a *Agenda[T]) siftUp(p uint32, n node) uint32 {
 	for p > 0 {
 		parent := (p - 1) / slab.HeapArity
 		above := *a.nodes.At(parent)
@@ -319,7 +330,7 @@ func (a *agenda[T]) siftUp(p uint32, n node) uint32 {
 }
 
 // siftDown places the node at index p or below p, and returns the index of the node.
-func (a *agenda[T]) siftDown(p uint32, n node) uint32 {
+func (a *Agenda[T]) siftDown(p uint32, n node) uint32 {
 	for {
 		child, first := a.firstChild(p)
 		if child == 0 || !first.before(n) {
@@ -334,7 +345,7 @@ func (a *agenda[T]) siftDown(p uint32, n node) uint32 {
 
 // firstChild returns the child of p that comes before the others, and the index of the
 // child, or 0 if p has no child.
-func (a *agenda[T]) firstChild(p uint32) (child uint32, first node) {
+func (a *Agenda[T]) firstChild(p uint32) (child uint32, first node) {
 	from := slab.HeapArity*p + 1
 	for c := from; c < min(from+slab.HeapArity, uint32(a.nodes.N)); c++ {
 		if n := *a.nodes.At(c); c == from || n.before(first) {
@@ -345,7 +356,7 @@ func (a *agenda[T]) firstChild(p uint32) (child uint32, first node) {
 }
 
 // nextTicket returns the ticket of a node that comes after all others of its time.
-func (a *agenda[T]) nextTicket() uint32 {
+func (a *Agenda[T]) nextTicket() uint32 {
 	if a.ticket == math.MaxUint32 {
 		a.renumber()
 	}
@@ -355,7 +366,7 @@ func (a *agenda[T]) nextTicket() uint32 {
 
 // renumber makes tickets count from zero again, once in four billion tickets. It sorts the
 // nodes: a sorted heap is a heap.
-func (a *agenda[T]) renumber() {
+func (a *Agenda[T]) renumber() {
 	for p, n := range a.sorted() {
 		n.ticket = uint32(p)
 		a.place(uint32(p), n)
@@ -364,9 +375,9 @@ func (a *agenda[T]) renumber() {
 	a.era++
 }
 
-// earliest returns the nodes that come first in the order of pop, at most limit.
-func (a *agenda[T]) earliest(limit int) []node {
-	if limit >= a.len() {
+// earliest returns the nodes that come first in the order of Pop, at most limit.
+func (a *Agenda[T]) earliest(limit int) []node {
+	if limit >= a.Len() {
 		return a.sorted()
 	}
 	nodes := make([]node, 0, max(0, limit))
@@ -383,8 +394,8 @@ func (a *agenda[T]) earliest(limit int) []node {
 	return nodes
 }
 
-// sorted returns all nodes in the order of pop.
-func (a *agenda[T]) sorted() []node {
+// sorted returns all nodes in the order of Pop.
+func (a *Agenda[T]) sorted() []node {
 	nodes := make([]node, 0, a.nodes.N)
 	for p := range uint32(a.nodes.N) {
 		nodes = append(nodes, *a.nodes.At(p))
@@ -396,9 +407,9 @@ func (a *agenda[T]) sorted() []node {
 // Extras are fields that few items have, by record, in pages that exist only around records
 // with such a field. So other items cost nothing, and the pages are freed with the records.
 // At worst a page for 16 records has one of them. A map would take 34 bytes for each item,
-// never shrink, and take more than half of the time of a debounce.
+// never shrink, and take more than half of the time of a Debounce.
 type extras struct {
-	// latest has the time beyond which debounce cannot put an item off, for the items in
+	// latest has the time beyond which Debounce cannot put an item off, for the items in
 	// the state debounced.
 	latest slab.SparsePages[time.Duration]
 	// priorities has the priorities of the items. Where there is no page, the priority is
@@ -419,7 +430,7 @@ type groupOfWait struct {
 
 // makeExtras returns the extras, and makes them if no item had a field of the extras
 // before.
-func (a *agenda[T]) makeExtras() *extras {
+func (a *Agenda[T]) makeExtras() *extras {
 	if a.extras == nil {
 		a.extras = new(extras)
 	}
@@ -431,7 +442,7 @@ const namedWait = 1
 
 // setRank notes the rank of a record. insert calls setRank for every new record: an item
 // before, with the same index, may have left another priority.
-func (a *agenda[T]) setRank(ref uint32, r *slab.Record[T, slab.None], p *fifo.Placement) {
+func (a *Agenda[T]) setRank(ref uint32, r *slab.Record[T, slab.None], p *fifo.Placement) {
 	r.Note = 0
 	if p != nil && p.Named {
 		r.Note = namedWait
@@ -441,20 +452,20 @@ func (a *agenda[T]) setRank(ref uint32, r *slab.Record[T, slab.None], p *fifo.Pl
 	}
 }
 
-func (a *agenda[T]) priority(ref uint32) int {
+func (a *Agenda[T]) priority(ref uint32) int {
 	if a.extras == nil {
 		return 0
 	}
 	return a.extras.priorities.Get(ref)
 }
 
-func (a *agenda[T]) rank(ref uint32) fifo.Rank {
-	return fifo.Rank{Priority: a.priority(ref), Named: a.items.Records.At(ref).Note == namedWait}
+func (a *Agenda[T]) rank(ref uint32) fifo.Rank {
+	return fifo.Rank{Priority: a.priority(ref), Named: a.Items.Records.At(ref).Note == namedWait}
 }
 
 // placement writes the placement of a record into the memory of the caller, and returns nil
 // for the placement of a plain add.
-func (a *agenda[T]) placement(ref uint32, memory *fifo.Placement) *fifo.Placement {
+func (a *Agenda[T]) placement(ref uint32, memory *fifo.Placement) *fifo.Placement {
 	*memory = fifo.Placement{Rank: a.rank(ref)}
 	if a.extras != nil {
 		g := a.extras.groups.Get(ref)

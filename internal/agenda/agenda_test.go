@@ -1,4 +1,4 @@
-package workqueue_test
+package agenda_test
 
 import (
 	"cmp"
@@ -8,8 +8,37 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed16c08ea7/workqueue"
+	"github.com/seed16c08ea7/workqueue/internal/agenda"
+	"github.com/seed16c08ea7/workqueue/internal/slab"
 )
+
+// A planner is an Agenda without ranks and clocks.
+type planner struct{ agenda.Agenda[float64] }
+
+func (a *planner) schedule(item float64, due time.Duration) (first bool) {
+	return a.Schedule(slab.HashOf(item), item, 0, &agenda.Timing{Due: due}, nil)
+}
+
+func (a *planner) reschedule(item float64, due time.Duration) (first bool) {
+	return a.Reschedule(slab.HashOf(item), item, 0, &agenda.Timing{Due: due}, nil)
+}
+
+func (a *planner) debounce(item float64, due, latest time.Duration) (first bool) {
+	return a.Debounce(slab.HashOf(item), item, 0, &agenda.Timing{Due: due, Latest: latest}, nil)
+}
+
+func (a *planner) remove(item float64) bool {
+	_, ok := a.Remove(slab.HashOf(item), item, nil)
+	return ok
+}
+
+func (a *planner) pop() float64 {
+	_, item, _ := a.Pop(nil)
+	return item
+}
+
+// plannedBefore reports whether the first item was planned before so many plans.
+func (a *planner) plannedBefore(plans uint64) bool { return a.Due(math.MaxInt64, plans) }
 
 // A plan is the model of an agenda: it looks for the earliest item each time.
 type plan struct {
@@ -75,10 +104,28 @@ func (p *plan) pop() (e entry) {
 	return e
 }
 
+func checkInvariants(t *testing.T, step int, a interface{ CheckInvariants() error }) {
+	t.Helper()
+	if err := a.CheckInvariants(); err != nil {
+		t.Fatalf("after step %d: %v", step, err)
+	}
+}
+
+// newRand returns a generator, and logs how to repeat its numbers.
+func newRand(t *testing.T) *rand.Rand {
+	seed := rand.Uint64()
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("seed %#x", seed)
+		}
+	})
+	return rand.New(rand.NewPCG(seed, 0))
+}
+
 // An agendaDuel makes the same calls of an agenda and of its model.
 type agendaDuel struct {
 	t      *testing.T
-	agenda workqueue.Agenda[float64]
+	agenda planner
 	plan   plan
 	step   int
 }
@@ -92,7 +139,7 @@ func (d *agendaDuel) schedule(item float64, due time.Duration) {
 	defer d.checkPlans(d.agenda.Plans())
 	d.plan.schedule(item, due)
 	head := d.plan.entries[d.plan.first()]
-	if first := d.agenda.Schedule(item, due); first != (head.ticket != before) {
+	if first := d.agenda.schedule(item, due); first != (head.ticket != before) {
 		d.t.Fatalf("step %d: schedule %v at %v says that the head changed: %v", d.step, item, due, first)
 	}
 	d.check()
@@ -110,7 +157,7 @@ func (p *plan) remove(item float64) bool {
 
 func (d *agendaDuel) remove(item float64) {
 	d.t.Helper()
-	if got, want := d.agenda.Remove(item), d.plan.remove(item); got != want {
+	if got, want := d.agenda.remove(item), d.plan.remove(item); got != want {
 		d.t.Fatalf("step %d: remove %v says %v, want %v", d.step, item, got, want)
 	}
 	d.check()
@@ -126,7 +173,7 @@ func (d *agendaDuel) reschedule(item float64, due time.Duration) {
 	}
 	before := d.plan.head()
 	defer d.checkPlans(d.agenda.Plans())
-	first := d.agenda.Reschedule(item, due)
+	first := d.agenda.reschedule(item, due)
 	d.plan.remove(item)
 	d.plan.schedule(item, due)
 	if want := d.plan.head() != before && !same; first != want {
@@ -140,7 +187,7 @@ func (d *agendaDuel) debounce(item float64, due, latest time.Duration) {
 	before := d.plan.head()
 	defer d.checkPlans(d.agenda.Plans())
 	same := d.plan.debounce(item, due, latest)
-	if first, want := d.agenda.Debounce(item, due, latest), d.plan.head() != before && !same; first != want {
+	if first, want := d.agenda.debounce(item, due, latest), d.plan.head() != before && !same; first != want {
 		d.t.Fatalf("step %d: debounce %v to %v, %v says that the head changed: %v", d.step, item, due, latest, first)
 	}
 	d.check()
@@ -151,8 +198,8 @@ func (d *agendaDuel) debounce(item float64, due, latest time.Duration) {
 func (d *agendaDuel) checkPlans(before uint64) {
 	d.t.Helper()
 	by := d.plan.head() == d.plan.ticket
-	known, plans := d.agenda.PlannedBefore(before), d.agenda.Plans()
-	if plans < before || by && known || !by && !known && plans-before <= 1 || !d.agenda.PlannedBefore(plans) {
+	known, plans := d.agenda.plannedBefore(before), d.agenda.Plans()
+	if plans < before || by && known || !by && !known && plans-before <= 1 || !d.agenda.plannedBefore(plans) {
 		d.t.Fatalf("step %d: %d plans, then %d; the first was planned since: %v, which the agenda denies: %v", d.step, before, plans, by, known)
 	}
 }
@@ -171,7 +218,7 @@ func (d *agendaDuel) pop() {
 		return
 	}
 	want, due := d.plan.pop(), d.agenda.Next()
-	if got := d.agenda.Pop(); due != want.due || got != want.item && want.item == want.item {
+	if got := d.agenda.pop(); due != want.due || got != want.item && want.item == want.item {
 		d.t.Fatalf("step %d: popped %v due at %v, want %v at %v", d.step, got, due, want.item, want.due)
 	}
 	d.check()
@@ -223,7 +270,7 @@ func TestAgendaAgainstModel(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			rnd := newRand(t)
 			d := &agendaDuel{t: t}
-			for i := range rounds(scenario.steps) {
+			for i := range scenario.steps {
 				if scenario.ticket > 0 && i%1000 == 300 {
 					d.agenda.SetTicket(max(scenario.ticket, d.agenda.Ticket()))
 				}
@@ -258,6 +305,33 @@ func TestAgendaAgainstModel(t *testing.T) {
 	}
 }
 
+func FuzzAgenda(f *testing.F) {
+	f.Fuzz(func(t *testing.T, script []byte) {
+		t.Parallel()
+		d := &agendaDuel{t: t}
+		for i := 0; i+1 < len(script); i += 2 {
+			switch op, arg := script[i], script[i+1]; op % 8 {
+			case 0, 1, 3:
+				d.schedule(float64(op>>3), time.Duration(arg)-100)
+			case 2:
+				d.debounce(float64(op>>3), time.Duration(arg)-100, time.Duration(arg^op)-100)
+			case 4:
+				d.schedule(math.NaN(), time.Duration(arg))
+			case 6:
+				d.remove(float64(op >> 3))
+			case 7:
+				d.reschedule(float64(op>>3), time.Duration(arg)-100)
+			case 5:
+				d.agenda.SetTicket(max(d.agenda.Ticket(), math.MaxUint32-uint32(arg)))
+			default:
+				for range arg % 8 {
+					d.pop()
+				}
+			}
+		}
+	})
+}
+
 // The order among equals must survive the renumbering of tickets.
 func TestAgendaRenumbers(t *testing.T) {
 	t.Parallel()
@@ -276,10 +350,10 @@ func TestAgendaRenumbers(t *testing.T) {
 // A large agenda that drains gives its room back and still finds its items.
 func TestAgendaShrinks(t *testing.T) {
 	t.Parallel()
-	var a workqueue.Agenda[float64]
-	n := rounds(20_000)
+	var a planner
+	n := 20_000
 	for i := range n {
-		a.Schedule(float64(i), time.Duration(i*7919%n))
+		a.schedule(float64(i), time.Duration(i*7919%n))
 	}
 	checkInvariants(t, 0, &a)
 	last := time.Duration(-1)
@@ -288,7 +362,7 @@ func TestAgendaShrinks(t *testing.T) {
 			t.Fatalf("step %d: due at %d after %d", i, a.Next(), last)
 		}
 		last = a.Next()
-		a.Pop()
+		a.pop()
 		if i%5000 == 0 || i > n-200 {
 			checkInvariants(t, i, &a)
 		}
@@ -302,35 +376,35 @@ func TestAgendaShrinks(t *testing.T) {
 func TestAgendaDebounceIsBound(t *testing.T) {
 	for _, row := range []struct {
 		name  string
-		calls func(a *workqueue.Agenda[float64])
+		calls func(a *planner)
 		want  time.Duration
 	}{
-		{"by what was promised earlier", func(a *workqueue.Agenda[float64]) {
-			a.Schedule(1, 5)
-			a.Debounce(1, 30, 40)
+		{"by what was promised earlier", func(a *planner) {
+			a.schedule(1, 5)
+			a.debounce(1, 30, 40)
 		}, 5},
-		{"by its own latest time", func(a *workqueue.Agenda[float64]) {
-			a.Debounce(1, 5, 10)
-			a.Debounce(1, 30, 40)
+		{"by its own latest time", func(a *planner) {
+			a.debounce(1, 5, 10)
+			a.debounce(1, 30, 40)
 		}, 10},
-		{"by an earlier promise since", func(a *workqueue.Agenda[float64]) {
-			a.Debounce(1, 5, 10)
-			a.Schedule(1, 7)
-			a.Debounce(1, 30, 40)
+		{"by an earlier promise since", func(a *planner) {
+			a.debounce(1, 5, 10)
+			a.schedule(1, 7)
+			a.debounce(1, 30, 40)
 		}, 7},
-		{"not by a later one", func(a *workqueue.Agenda[float64]) {
-			a.Debounce(1, 5, 10)
-			a.Schedule(1, 20)
-			a.Debounce(1, 30, 40)
+		{"not by a later one", func(a *planner) {
+			a.debounce(1, 5, 10)
+			a.schedule(1, 20)
+			a.debounce(1, 30, 40)
 		}, 10},
-		{"before the epoch, beside another", func(a *workqueue.Agenda[float64]) {
-			a.Debounce(2, 100, 100)
-			a.Schedule(1, -10)
-			a.Schedule(1, -5)
-			a.Debounce(1, -1, -1)
+		{"before the epoch, beside another", func(a *planner) {
+			a.debounce(2, 100, 100)
+			a.schedule(1, -10)
+			a.schedule(1, -5)
+			a.debounce(1, -1, -1)
 		}, -10},
 	} {
-		var a workqueue.Agenda[float64]
+		var a planner
 		row.calls(&a)
 		if a.Next() != row.want {
 			t.Errorf("%s: due at %d, want %d", row.name, a.Next(), row.want)
@@ -343,36 +417,58 @@ func TestAgendaDebounceIsBound(t *testing.T) {
 // before, and what could not be put off cannot be then.
 func TestAgendaShrinksWithItsLatestTimes(t *testing.T) {
 	t.Parallel()
-	var a workqueue.Agenda[float64]
+	var a planner
 	const n = 5000
 	for i := range n {
 		if item := float64(i); i%3 == 0 {
-			a.Schedule(item, time.Duration(i))
+			a.schedule(item, time.Duration(i))
 		} else {
-			a.Debounce(item, time.Duration(i), time.Duration(2*n+i))
+			a.debounce(item, time.Duration(i), time.Duration(2*n+i))
 		}
 	}
 	checkInvariants(t, 0, &a)
 	for range n - 10 {
-		a.Pop()
+		a.pop()
 	}
 	checkInvariants(t, 1, &a)
 	if a.Room() > n/2 {
 		t.Errorf("%d records are left for %d items", a.Room(), a.Len())
 	}
 	for i := n - 10; i < n; i++ {
-		a.Debounce(float64(i), 4*n, 5*n)
+		a.debounce(float64(i), 4*n, 5*n)
 	}
 	checkInvariants(t, 2, &a)
 	for a.Len() > 0 {
 		due := a.Next()
-		item := int(a.Pop())
+		item := int(a.pop())
 		want := time.Duration(item)
 		if item%3 != 0 {
 			want += 2 * n
 		}
 		if due != want {
 			t.Errorf("item %d is due at %d, want %d", item, due, want)
+		}
+	}
+}
+
+// Items that were never seen before allocate nothing, as long as the agenda has room. A larger
+// burst costs the pages of 32 nodes that the burst fills and gives back.
+func TestAllocationsOfAnAgenda(t *testing.T) {
+	for n, most := range map[int]float64{60: 0, 600: 600 / 25} {
+		var a planner
+		round := 0
+		f := func() {
+			round++
+			for i := range n {
+				a.schedule(float64(round*n+i), time.Duration(i))
+			}
+			for range n {
+				a.pop()
+			}
+		}
+		f()
+		if allocs := testing.AllocsPerRun(50, f); allocs > most {
+			t.Errorf("%v allocations for %d items, want at most %v", allocs, n, most)
 		}
 	}
 }
