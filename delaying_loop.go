@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed16c08ea7/workqueue/internal/fifo"
+	"github.com/seed16c08ea7/workqueue/internal/gate"
 )
 
 const (
@@ -190,9 +191,10 @@ func (q *TypedDelaying[T]) sleepUntil(next time.Duration) {
 		q.alarm.Disarm()
 		return
 	}
+	alarm, wake, _ := gate.Select(q.alarm.C(), q.wake, nil)
 	select {
-	case <-q.alarm.C():
-	case <-q.wake:
+	case <-alarm:
+	case <-wake:
 		q.alarm.Disarm()
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -121,7 +120,7 @@ type TypedDelaying[T comparable] struct {
 	// both. holds: an item can be kept from being due, by pace or by a strict wait.
 	real, aligned, oneEntry, holds bool
 	pace                           TypedRateLimiter[T] // ItemPace; nil for none
-	pacing                         sync.Mutex          // see carryOut; before mu
+	pacing                         gate.Mutex          // see carryOut; before mu
 	// loop is waitingLoop as a value: each start of the goroutine would allocate a new
 	// method value.
 	loop func()
@@ -136,7 +135,7 @@ type TypedDelaying[T comparable] struct {
 	// mu comes before the lock of typed. A move of an item from the one queue to the other
 	// holds both locks, so the item is at any time in exactly one of them. No foreign code
 	// runs with mu held, with one exception: the methods of a Queue of typed, if oneEntry.
-	mu sync.Mutex
+	mu gate.Mutex
 	// The fields below are guarded by mu.
 	//
 	// Invariants:

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -149,7 +148,7 @@ func (l *leftover[T]) addTo(s *Snapshot[T]) {
 // drains are the calls of Drain above a queue without a Drain. The zero value is ready for
 // use.
 type drains struct {
-	mu     sync.Mutex
+	mu     gate.Mutex
 	halted chan struct{} // guarded by mu; halt closes it; nil if no Drain wants to know
 	ending gate.Crew     // calls of Drain that shut the queue down
 }

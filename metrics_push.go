@@ -1,7 +1,6 @@
 package workqueue
 
 import (
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -153,7 +152,7 @@ type reporter struct {
 }
 
 // allLeft is AllLeft of the crew. A nil reporter has no crew.
-func (r *reporter) allLeft(mu *sync.Mutex) <-chan struct{} {
+func (r *reporter) allLeft(mu *gate.Mutex) <-chan struct{} {
 	if r == nil {
 		return gate.ClosedForAll
 	}

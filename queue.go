@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"hash/maphash"
 	"iter"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -99,7 +98,7 @@ type Typed[T comparable] struct {
 	// with mu held.
 	shut atomic.Bool
 
-	mu sync.Mutex
+	mu gate.Mutex
 	// The fields below are guarded by mu. A method ends its critical section by settle and
 	// Unlock. Where a [Queue] may be called, both are written out and not deferred: after a
 	// panic of the Queue, the storage has called both already, see unlock.

@@ -206,11 +206,13 @@ func (q *Typed[T]) park(cancel <-chan struct{}, what took, until time.Duration) 
 		return q.keep(cancel, until)
 	}
 	if cancel == nil {
+		gate.Point()
 		<-q.wake
 		return visitWoken, true
 	}
+	_, wake, cancel := gate.Select(nil, q.wake, cancel)
 	select {
-	case <-q.wake:
+	case <-wake:
 		return visitWoken, true
 	case <-cancel:
 		q.mu.Lock()
@@ -282,10 +284,11 @@ func (q *Typed[T]) keep(cancel <-chan struct{}, until time.Duration) (how visit,
 	if q.metrics.now() >= until {
 		return visitTimed, true
 	}
+	alarm, wake, cancel := gate.Select(q.pace.Alarm.C(), q.wake, cancel)
 	select {
-	case <-q.pace.Alarm.C():
+	case <-alarm:
 		return visitTimed, true
-	case <-q.wake:
+	case <-wake:
 		return visitKeeper, true
 	case <-cancel:
 		return 0, false

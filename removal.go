@@ -3,9 +3,9 @@ package workqueue
 import (
 	"context"
 	"reflect"
-	"sync"
 
 	"github.com/seed16c08ea7/workqueue/internal/fifo"
+	"github.com/seed16c08ea7/workqueue/internal/gate"
 	"github.com/seed16c08ea7/workqueue/internal/slab"
 )
 
@@ -14,7 +14,7 @@ import (
 
 // removeWalked calls remove for the items of a table for which del returns true, and returns how
 // often remove has reported true. Then it takes the steps to give memory back, with shrink.
-func removeWalked[T comparable, X any](mu *sync.Mutex, t *slab.Table[T, X], shrink func(), del, remove func(item T) bool) (removed int) {
+func removeWalked[T comparable, X any](mu *gate.Mutex, t *slab.Table[T, X], shrink func(), del, remove func(item T) bool) (removed int) {
 	itemOf := func(_ uint32, r *slab.Record[T, X]) (T, bool) { return r.Item, true }
 	for piece := range slab.Walk(mu, t, itemOf) {
 		removed += removeEach(piece, del, remove)

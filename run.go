@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
+
+	"github.com/seed16c08ea7/workqueue/internal/gate"
 )
 
 // Run gets items from the queue and calls handle for each item, on as many workers as the
@@ -207,7 +208,7 @@ type runner[T comparable] struct {
 	oddWork atomic.Int64
 	oddFail atomic.Bool
 
-	mu sync.Mutex
+	mu gate.Mutex
 	// The fields below are guarded by mu until working is closed.
 	queued []T               // handed out after the end of intake, or not handled to the end
 	late   map[T]lateItem[T] // failed or put off when it could not come again, and not handled since

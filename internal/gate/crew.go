@@ -1,7 +1,5 @@
 package gate
 
-import "sync"
-
 // A Crew counts the goroutines of a queue. Unlike the wait of a [sync.WaitGroup], the wait
 // for a Crew can be given up: foreign code can keep a goroutine for ever.
 //
@@ -23,7 +21,7 @@ var ClosedForAll = func() chan struct{} {
 func (c *Crew) Enter() { c.size++ }
 
 // Leave is the last call of the goroutine, and takes the lock.
-func (c *Crew) Leave(mu *sync.Mutex) {
+func (c *Crew) Leave(mu *Mutex) {
 	mu.Lock()
 	defer mu.Unlock()
 	c.size--
@@ -35,7 +33,7 @@ func (c *Crew) Leave(mu *sync.Mutex) {
 
 // AllLeft returns a channel that is closed when no goroutine is left. AllLeft takes the
 // lock.
-func (c *Crew) AllLeft(mu *sync.Mutex) <-chan struct{} {
+func (c *Crew) AllLeft(mu *Mutex) <-chan struct{} {
 	mu.Lock()
 	defer mu.Unlock()
 	if c.size == 0 {

@@ -1,7 +1,6 @@
 package gate_test
 
 import (
-	"sync"
 	"testing"
 
 	"github.com/seed16c08ea7/workqueue/internal/gate"
@@ -9,7 +8,7 @@ import (
 
 // A crew is a Crew with the lock of a queue.
 type crew struct {
-	mu   sync.Mutex
+	mu   gate.Mutex
 	crew gate.Crew
 }
 

@@ -1,12 +1,10 @@
-// Package gate has two waits of a queue: for its lock, and for the end of its goroutines.
+// Package gate has the lock of a queue, and two waits: for the lock, and for the end of the
+// goroutines of the queue.
 package gate
 
-import (
-	"runtime"
-	"sync"
-)
+import "runtime"
 
-// Lock of a [sync.Mutex] puts the goroutine to sleep at once if the mutex is taken and
+// Lock of a [Mutex] puts the goroutine to sleep at once if the mutex is taken and
 // other goroutines can run on the same processor. To sleep takes longer than the lock of a
 // queue is held. So callers who find the lock taken stay awake for a while.
 // docs/decisions-locks.md has the measurements.
@@ -28,7 +26,7 @@ const (
 // LockSoon is mu.Lock for short sections. It stays away from the lock for a while, longer
 // each time, so the holder of the lock can have more sections in a row. Then LockSoon lets
 // other goroutines run. Where a nanosecond counts, callers try TryLock before LockSoon.
-func LockSoon(mu *sync.Mutex) {
+func LockSoon(mu *Mutex) {
 	for range pauseRamps {
 		for pause := firstPause; pause <= lastPause; pause *= 2 {
 			if mu.TryLock() {
@@ -45,7 +43,7 @@ func LockSoon(mu *sync.Mutex) {
 // LockAwake is mu.Lock for an AddAfter in a flood of calls. Waiting callers give way to
 // each other and stay awake: if all callers but one sleep, due items are late, see
 // BenchmarkLateness.
-func LockAwake(mu *sync.Mutex) {
+func LockAwake(mu *Mutex) {
 	for n := range maxLooks {
 		if mu.TryLock() {
 			return

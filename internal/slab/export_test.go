@@ -1,6 +1,6 @@
 package slab
 
-import "sync"
+import "github.com/seed16c08ea7/workqueue/internal/gate"
 
 // This file drives the containers as their owners in the queue do.
 
@@ -86,12 +86,12 @@ func (t *DrivenTable[T]) Step(hashOf func(T) uint32) (moves int) {
 }
 
 // Settle takes all steps.
-func (t *DrivenTable[T]) Settle(mu *sync.Mutex) {
+func (t *DrivenTable[T]) Settle(mu *gate.Mutex) {
 	Settle(mu, &t.Table, func() { t.Step(HashOf) })
 }
 
 // Walk calls visit with the items of the table, in pieces.
-func (t *DrivenTable[T]) Walk(mu *sync.Mutex, visit func(items []T)) {
+func (t *DrivenTable[T]) Walk(mu *gate.Mutex, visit func(items []T)) {
 	for items := range Walk(mu, &t.Table, func(_ uint32, r *Record[T, None]) (T, bool) { return r.Item, true }) {
 		visit(items)
 	}

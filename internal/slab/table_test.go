@@ -5,10 +5,10 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 
+	"github.com/seed16c08ea7/workqueue/internal/gate"
 	"github.com/seed16c08ea7/workqueue/internal/slab"
 )
 
@@ -355,7 +355,7 @@ func TestWalkWhileTheTableShrinks(t *testing.T) {
 		}
 	}
 	remove(n * 3 / 4)
-	var mu sync.Mutex
+	var mu gate.Mutex
 	seen := make(map[float64]int)
 	table.Walk(&mu, func(items []float64) {
 		if pieces++; len(items) > 256 {

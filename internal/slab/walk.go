@@ -3,7 +3,8 @@ package slab
 import (
 	"iter"
 	"runtime"
-	"sync"
+
+	"github.com/seed16c08ea7/workqueue/internal/gate"
 )
 
 // walkPiece is how many records are looked at in one critical section.
@@ -17,7 +18,7 @@ const settleSteps = 16
 // while a piece is copied: items may come and go meanwhile. An item that stays is visited once, as
 // no record moves before the walk has ended. An item that comes meanwhile may be missed. A piece is
 // valid until the next one.
-func Walk[T comparable, X, E any](mu *sync.Mutex, t *Table[T, X], copy func(ref uint32, r *Record[T, X]) (E, bool)) iter.Seq[[]E] {
+func Walk[T comparable, X, E any](mu *gate.Mutex, t *Table[T, X], copy func(ref uint32, r *Record[T, X]) (E, bool)) iter.Seq[[]E] {
 	return func(yield func([]E) bool) {
 		t.countWalk(mu, 1)
 		defer t.countWalk(mu, -1)
@@ -35,7 +36,7 @@ func Walk[T comparable, X, E any](mu *sync.Mutex, t *Table[T, X], copy func(ref 
 	}
 }
 
-func (t *Table[T, X]) countWalk(mu *sync.Mutex, by int32) {
+func (t *Table[T, X]) countWalk(mu *gate.Mutex, by int32) {
 	mu.Lock()
 	defer mu.Unlock()
 	t.walks += by
@@ -43,13 +44,13 @@ func (t *Table[T, X]) countWalk(mu *sync.Mutex, by int32) {
 
 // Settle takes the steps of a table that has to shrink, in pieces like those of Walk, unless
 // there is a walk. The owner takes a step in the argument.
-func Settle[T comparable, X any](mu *sync.Mutex, t *Table[T, X], step func()) {
+func Settle[T comparable, X any](mu *gate.Mutex, t *Table[T, X], step func()) {
 	for t.settlePiece(mu, step) {
 		runtime.Gosched()
 	}
 }
 
-func (t *Table[T, X]) settlePiece(mu *sync.Mutex, step func()) (more bool) {
+func (t *Table[T, X]) settlePiece(mu *gate.Mutex, step func()) (more bool) {
 	mu.Lock()
 	defer mu.Unlock()
 	for range settleSteps {
@@ -63,7 +64,7 @@ func (t *Table[T, X]) settlePiece(mu *sync.Mutex, step func()) (more bool) {
 
 // nextPiece appends what copy makes of the next records to piece, and reports false if there were
 // no records.
-func nextPiece[T comparable, X, E any](mu *sync.Mutex, t *Table[T, X], at *uint32, copy func(ref uint32, r *Record[T, X]) (E, bool), piece []E) (_ []E, more bool) {
+func nextPiece[T comparable, X, E any](mu *gate.Mutex, t *Table[T, X], at *uint32, copy func(ref uint32, r *Record[T, X]) (E, bool), piece []E) (_ []E, more bool) {
 	mu.Lock()
 	defer mu.Unlock()
 	end := uint32(min(int(*at)+walkPiece, t.Records.N))
