@@ -167,7 +167,8 @@ func (o *lanes) find(p *Placement) *lane {
 	return o.laneOf(p.Priority, o.groupOf(p))
 }
 
-// groupOf returns the group of an add, and makes it if there is none.
+// groupOf returns the group of an add, and makes it if there is none. An add at the end of a wait
+// says what a group begins with.
 func (o *lanes) groupOf(p *Placement) *group {
 	if p.Weight == 0 {
 		return o.main
@@ -177,17 +178,24 @@ func (o *lanes) groupOf(p *Placement) *group {
 		hash := slab.HashOf(p.Group)
 		at, r := o.groups.Find(hash, p.Group)
 		if r == nil {
-			g = o.newGroup(p.Group, hash)
-			g.weight, g.limit = p.Weight, p.Limit
 			_, r = o.groups.Insert(at, hash, p.Group)
-			r.State, r.X = inUse, g
+			r.State, r.X = inUse, o.newGroup(p.Group, hash)
 		}
 		g = r.X
 	}
-	if !p.Waited {
+	if !p.Waited || o.isOver(g) {
 		o.set(g, p)
 	}
 	return g
+}
+
+// isOver reports whether no record refers to a group. The group with the empty name has no end in
+// memory, and keeps its lane with id 0.
+func (o *lanes) isOver(g *group) bool {
+	if g == o.main {
+		return g.lanes == 2 && o.all[0].refs == 1
+	}
+	return g.lanes == 0
 }
 
 // hear notes what an add says of its group, if there is such a group.

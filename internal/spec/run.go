@@ -1,0 +1,155 @@
+package spec
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// A Run is a call of Run on a queue with a rate limiter. A worker calls Get, the handler, Conclude
+// with what the handler returned, and Done.
+type Run[T comparable] struct {
+	*Queue[T]
+	When        func(item T, failures int) time.Duration // the limiter, after so many failures
+	MaxAttempts int                                      // failures in a row; 0 is any number
+	MaxCancels  int                                      // calls in a row that an add cancels; 0 is none
+	Keeps       bool                                     // EndKeep
+	Ended       bool                                     // its context has ended
+
+	Failures map[T]int // in a row, as Run counts
+	Limited  map[T]int // as the limiter counts
+	cancels  map[T]int // calls in a row that were cancelled
+}
+
+// NewRun returns a Run without options.
+func NewRun[T comparable](q *Queue[T], when func(item T, failures int) time.Duration) *Run[T] {
+	return &Run[T]{Queue: q, When: when, Failures: map[T]int{}, Limited: map[T]int{}, cancels: map[T]int{}}
+}
+
+// A Leaf is a part of the error of a handler. Errors that wrap or join leaves have no effect of their
+// own. No leaf is success.
+type Leaf struct {
+	Kind Kind
+	Wait time.Duration // of RequeueAfter and RetryAfter
+}
+
+// A Kind is what a leaf asks for.
+type Kind string
+
+const (
+	Failure      Kind = "any other error, a panic, or Goexit"
+	RetryAfter   Kind = "RetryAfter"
+	RequeueAfter Kind = "RequeueAfter"
+	Requeue      Kind = "Requeue"
+	Permanent    Kind = "Permanent"
+	Cancelled    Kind = "the error of the context"
+)
+
+// A Result is what Run makes of a call of the handler.
+type Result struct {
+	Outcome  string
+	Failures int // in a row
+	Again    bool
+	After    time.Duration
+}
+
+// IsCancelled reports whether an add has ended the context of the handler.
+func (r *Run[T]) IsCancelled(v T) bool { return r.Held[v].Again && r.cancels[v] < r.MaxCancels }
+
+// Conclude acts on what the handler of a held item returned. The order of the cases matters.
+func (r *Run[T]) Conclude(v T, leaves ...Leaf) Result {
+	has := func(kinds ...Kind) bool {
+		return slices.ContainsFunc(leaves, func(l Leaf) bool { return slices.Contains(kinds, l.Kind) })
+	}
+	h := r.Held[v]
+	gone := len(leaves) > 0 && h.Gone
+	readded := has(Cancelled) && r.IsCancelled(v) && !gone
+	if r.cancels[v]++; !readded {
+		delete(r.cancels, v)
+	}
+	failed := has(Failure, RetryAfter, Cancelled)
+	failures := r.Failures[v] + 1
+	switch {
+	case gone:
+		r.Forget(v)
+		return Result{Outcome: "removed", Again: h.Marked && r.goesOn()}
+	case readded:
+		return r.redo(v, "readded")
+	case has(Cancelled) && r.Ended:
+		return r.redo(v, "interrupted")
+	case len(leaves) == 0:
+		r.Forget(v)
+		return Result{Outcome: "succeeded"}
+	case has(Permanent), failed && failures == r.MaxAttempts && !r.Ended:
+		r.Forget(v)
+		return Result{Outcome: "given_up", Failures: failures}
+	case failed:
+		r.Failures[v] = failures
+		return r.retry(v, "failed", leaves)
+	}
+	return r.retry(v, "requeued", leaves)
+}
+
+// redo has Done queue an item whose handler was cut short, even if a Remove took the add back. Neither
+// a floor nor a firm wait puts it off. An item that was interrupted is left behind with the queue.
+func (r *Run[T]) redo(v T, outcome string) Result {
+	if p := r.Place(v, rank(r.Held[v].Place)); outcome == "readded" || r.Keeps {
+		if at := r.waitAt(v); at >= 0 && r.OneEntry {
+			w := r.Waiting[at]
+			w.Place = raised(w.Place, p)
+			r.addNow(w, p)
+		} else {
+			r.add(v, p)
+		}
+	}
+	return Result{Outcome: outcome, Failures: r.Failures[v], Again: r.Held[v].Marked && r.goesOn()}
+}
+
+// retry adds an item after the shortest time of the leaves, or else when the limiter says. RequeueAfter
+// forgets the failures, and Requeue does not. After the end of the Run or of the queue the item is left
+// behind.
+func (r *Run[T]) retry(v T, outcome string, leaves []Leaf) Result {
+	leaves = slices.DeleteFunc(slices.Clone(leaves), func(l Leaf) bool { return l.Kind != RetryAfter && l.Kind != RequeueAfter })
+	plan := Backoff
+	if outcome == "requeued" && len(leaves) > 0 {
+		r.Forget(v)
+		plan = After
+	}
+	result := Result{Outcome: outcome, Failures: r.Failures[v], Again: r.goesOn() && !r.Down}
+	switch p := rank(r.Held[v].Place); {
+	case !result.Again:
+	case len(leaves) == 0:
+		result.After = r.AddRateLimited(v, p)
+	default:
+		result.After = slices.MinFunc(leaves, func(a, b Leaf) int { return cmp.Compare(a.Wait, b.Wait) }).Wait
+		r.Later(plan, v, result.After, 0, p)
+	}
+	return result
+}
+
+// rank is what a retry says of its item: the priority of the hand-out.
+func rank(p Place) Place { return Place{Priority: p.Priority, Named: p.Named} }
+
+// goesOn reports whether a queued item comes to a worker of this Run or of the next.
+func (r *Run[T]) goesOn() bool { return r.Keeps || !r.Ended }
+
+// AddRateLimited adds an item after the time that the limiter says, and returns the time.
+func (r *Run[T]) AddRateLimited(v T, p Place) (wait time.Duration) {
+	r.Limited[v]++
+	wait = max(0, r.When(v, r.Limited[v]))
+	r.Later(Backoff, v, wait, 0, p)
+	return wait
+}
+
+// Forget begins the counts of the limiter and of Run anew.
+func (r *Run[T]) Forget(v T) {
+	delete(r.Limited, v)
+	delete(r.Failures, v)
+}
+
+// Remove is that of the queue, and begins the counts of Run anew.
+func (r *Run[T]) Remove(v T) bool {
+	delete(r.Failures, v)
+	delete(r.cancels, v)
+	return r.Queue.Remove(v)
+}

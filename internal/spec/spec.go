@@ -1,0 +1,371 @@
+// Package spec is the contract of the queue as a program: what each call does and returns, one call
+// after the other, with slices and maps that are searched. Tests compare the queue with it under random
+// calls, on many goroutines, and in each interleaving of small programs. Nothing shipped imports it.
+//
+// # Items
+//
+// An item is idle, queued, held by a worker, or marked: held, and added again since its hand-out.
+//
+//	         idle     queued   held     marked
+//	Add      queued   queued   marked   marked
+//	Get               held
+//	Done     idle     queued   idle     queued
+//	PutBack  idle     queued   queued   queued
+//	Remove   idle     idle     held     held
+//
+// In each of the four states the item can also wait for its time. A wait ends with an Add. With
+// OneEntry a queued or marked item does not wait, and an Add ends the wait.
+//
+// # Order
+//
+// The highest priority is handed out first, and items of one priority in the order of their adds. An
+// add of a queued item can raise the item: it goes to the end of the higher priority. Groups take turns
+// among the items of the highest priority, or among all items with GroupsFirst. A turn is as many
+// hand-outs as the weight of the group. A group is full while workers hold as many of its items as its
+// limit: its items stay queued. The last add that names a group says the weight and the limit, until
+// the group has no queued and no held item. At least each OldestEvery-th hand-out is the oldest item:
+// the oldest of the items that are the first of their priority and group.
+//
+// # Waits
+//
+// An item waits once: the earliest time and the highest priority count. Reschedule replaces the time.
+// Debounce puts off a wait that a Debounce began, and no other. No call ends a wait before its floor:
+// ItemPace says a floor at the first add after a hand-out. A firm wait is shortened by Reschedule and
+// ended by Remove, and by no other call: AddRateLimited begins such waits with StrictBackoff, and takes
+// the mark of a held item back. With Pace, Get hands out an item only while there is a token.
+//
+// # Waiting for the work
+//
+// WaitIdle waits until Idle, WaitEmpty until Empty, and Get until Ready or until the queue is Down.
+// Barrier and Drain take effect at once and return later. Here they return a ticket at once: Over says
+// whether each item that was queued or held at the Barrier was done once or removed, and Drained whether
+// nothing is queued or held, or a ShutDown came. After a shutdown nothing is added and nothing waits.
+// Workers still get the queued and the marked items.
+//
+// Remove takes an add back: the item leaves the queue or loses its mark, and its wait ends. RemoveFunc
+// also lets go of held items. The worker keeps the item, but Run does not retry it. A Run says what
+// becomes of an item after its handler.
+package spec
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// Rules are the options of a queue.
+type Rules[T comparable] struct {
+	OldestEvery   int                         // at least each n-th hand-out is the oldest item; 0 is never
+	GroupsFirst   bool                        // groups take turns whatever the priorities of their items
+	Stored        bool                        // a Queue of the caller has the line: removed items keep a place
+	OneEntry      bool                        // an item is queued or waits, never both
+	ItemPace      func(item T) time.Duration  // a limiter, which implies OneEntry; nil for none
+	StrictBackoff bool                        // AddRateLimited begins firm waits, which implies OneEntry
+	Rate, Burst   float64                     // of Pace: tokens in a second, and at most; a Burst of 0 is no pace
+	Place         func(item T, p Place) Place // what the Order adds to the words of an add; nil adds nothing
+}
+
+// A Place is what an add says of its item. Queued and held items have no weight and no limit.
+type Place struct {
+	Priority      int
+	Named         bool // the caller has named the priority
+	Group         string
+	Weight, Limit int
+}
+
+// An Item is queued.
+type Item[T comparable] struct {
+	Value  T
+	Place  Place
+	Since  time.Duration // when it was added
+	Age    int           // the younger, the larger; a raise begins it anew
+	Behind int           // the barriers up to this one do not wait for it
+	Ghost  bool          // removed, and still in the Queue of the caller
+}
+
+// A Hold is what the queue knows of a held item.
+type Hold struct {
+	Place       Place
+	Since       time.Duration // when it was handed out
+	Added       time.Duration // when it was last added
+	Age, Behind int           // as before the hand-out
+	Watchers    int           // contexts of ReAddContext
+	Again       bool          // added since the hand-out, even if a Remove took the add back
+	Marked      bool
+	Next        Place // of the next hand-out, if it is marked
+	Gone        bool  // RemoveFunc has let go of it
+}
+
+// An Ending is that of a context of ReAddContext. The end of a hand-out ends none.
+type Ending[T comparable] struct {
+	Item    T
+	Removed bool // by RemoveFunc, and else by an add
+}
+
+// A Queue is the state of a queue.
+type Queue[T comparable] struct {
+	Rules[T]
+	Queued  []Item[T]
+	Held    map[T]Hold
+	Waiting []Wait[T] // by due time; of one due time in the order of the calls
+	Down    bool
+	Now     time.Duration
+	Tokens  float64
+	Told    []Ending[T] // all so far
+
+	turns    []share          // those with items that may go: the first of a level has the turn
+	left     map[share]int    // hand-outs left of a turn that has begun
+	groups   map[string]terms // of each group with queued or held items
+	since    map[string]int   // hand-outs since that of the oldest item: of each group if groups come first
+	age      int
+	barriers int
+	releases int // ShutDowns so far: each ends the drains before it
+}
+
+// New returns an empty queue.
+func New[T comparable](r Rules[T]) *Queue[T] {
+	r.OneEntry = r.OneEntry || r.ItemPace != nil || r.StrictBackoff
+	if r.Place == nil {
+		r.Place = func(_ T, p Place) Place { return p }
+	}
+	return &Queue[T]{
+		Rules: r, Tokens: r.Burst,
+		Held: map[T]Hold{}, left: map[share]int{}, groups: map[string]terms{}, since: map[string]int{},
+	}
+}
+
+// Add adds an item. With OneEntry it ends the wait of the item.
+func (q *Queue[T]) Add(v T, p Place) { q.Later(After, v, 0, 0, p) }
+
+// add adds an item with all that the add says. Of a queued item the higher priority counts, and its
+// group. Of several adds of a held item the highest priority counts, and the group of the last one.
+func (q *Queue[T]) add(v T, p Place) {
+	if q.Down {
+		return
+	}
+	q.groups[p.Group] = terms{p.Weight, p.Limit}
+	p.Weight, p.Limit = 0, 0
+	h, held := q.Held[v]
+	switch at := q.at(v); {
+	case at >= 0 && q.Queued[at].Ghost:
+		q.Queued[at].Ghost, q.Queued[at].Since, q.Queued[at].Behind = false, q.Now, q.barriers
+	case at >= 0 && p.Priority > q.Queued[at].Place.Priority:
+		i := q.Queued[at]
+		q.age++
+		i.Place, i.Age = raised(i.Place, p), q.age
+		q.Queued = append(slices.Delete(q.Queued, at, at+1), i)
+	case at >= 0:
+	case !held:
+		q.push(v, p, q.Now)
+	case h.Marked:
+		h.Next = raised(h.Next, p)
+		h.Next.Group = p.Group
+		q.Held[v] = h
+	default:
+		h.Again, h.Marked, h.Next, h.Added = true, true, p, q.Now
+		q.tell(v, h, false)
+	}
+	q.arrange()
+}
+
+// raised returns p with the priority of another add, if that is higher.
+func raised(p, by Place) Place {
+	if by.Priority > p.Priority {
+		p.Priority, p.Named = by.Priority, by.Named
+	}
+	return p
+}
+
+func (q *Queue[T]) at(v T) int {
+	return slices.IndexFunc(q.Queued, func(i Item[T]) bool { return i.Value == v })
+}
+
+func (q *Queue[T]) push(v T, p Place, added time.Duration) {
+	q.age++
+	q.Queued = append(q.Queued, Item[T]{Value: v, Place: p, Since: added, Age: q.age, Behind: q.barriers})
+}
+
+// Ready reports whether a worker gets an item, tokens apart.
+func (q *Queue[T]) Ready() bool { return len(q.turns) > 0 }
+
+// Len returns how many items are queued.
+func (q *Queue[T]) Len() int { return len(q.Line()) }
+
+// Idle reports whether nothing is queued or held.
+func (q *Queue[T]) Idle() bool { return q.Len()+len(q.Held) == 0 }
+
+// Empty reports whether nothing is queued, held or waiting.
+func (q *Queue[T]) Empty() bool { return q.Idle() && len(q.Waiting) == 0 }
+
+// Get hands out the next item, if there is one and a token for it. An item that differs from itself
+// is forgotten: no Done can name it.
+func (q *Queue[T]) Get() (i Item[T], ok bool) {
+	if q.Ready() && q.Burst > 0 {
+		if q.Tokens < 1 {
+			return i, false
+		}
+		q.Tokens--
+	}
+	for len(q.Queued) > 0 && q.Queued[0].Ghost {
+		q.Queued = slices.Delete(q.Queued, 0, 1)
+	}
+	if !q.Ready() {
+		return i, false
+	}
+	at := q.next()
+	i = q.Queued[at]
+	q.Queued = slices.Delete(q.Queued, at, at+1)
+	if i.Value == i.Value {
+		q.Held[i.Value] = Hold{Place: i.Place, Since: q.Now, Added: i.Since, Age: i.Age, Behind: i.Behind}
+	}
+	q.arrange()
+	return i, true
+}
+
+// Done ends the hand-out of an item, and queues a marked item. It does nothing for an item that
+// nobody holds.
+func (q *Queue[T]) Done(v T) bool {
+	h, held := q.Held[v]
+	delete(q.Held, v)
+	if h.Marked {
+		q.push(v, h.Next, h.Added)
+	}
+	q.arrange()
+	return held
+}
+
+// PutBack undoes a hand-out: the item is the first of its priority and group again, or of those of its
+// mark if that has a higher priority.
+func (q *Queue[T]) PutBack(v T) {
+	h, held := q.Held[v]
+	if !held {
+		return
+	}
+	delete(q.Held, v)
+	if h.Marked && h.Next.Priority > h.Place.Priority {
+		h.Place = h.Next
+	}
+	i := Item[T]{Value: v, Place: h.Place, Since: h.Added, Age: h.Age, Behind: h.Behind}
+	q.Queued = append(q.Queued, i)
+	q.arrange() // Its group comes behind the groups that can go on without it.
+	q.Queued = slices.Insert(q.Queued[:len(q.Queued)-1], 0, i)
+}
+
+// Pending reports whether the item is queued or marked.
+func (q *Queue[T]) Pending(v T) bool {
+	at := q.at(v)
+	return q.Held[v].Marked || at >= 0 && !q.Queued[at].Ghost
+}
+
+// Remove takes back the add of an item and ends its wait, and reports whether there was either.
+func (q *Queue[T]) Remove(v T) bool {
+	waited := q.endWait(v)
+	return q.RemoveQueued(v) || waited
+}
+
+// RemoveQueued is Remove without the wait.
+func (q *Queue[T]) RemoveQueued(v T) (pending bool) {
+	h, at := q.Held[v], q.at(v)
+	pending = q.Pending(v)
+	switch {
+	case h.Marked:
+		h.Marked, h.Next = false, Place{}
+		q.Held[v] = h
+	case pending && q.Stored:
+		q.Queued[at].Ghost = true
+	case pending:
+		q.Queued = slices.Delete(q.Queued, at, at+1)
+	}
+	q.arrange()
+	return pending
+}
+
+// RemoveFully is Remove as RemoveFunc makes it for each item that matches: the worker that holds the
+// item is told.
+func (q *Queue[T]) RemoveFully(v T) bool {
+	removed := q.Remove(v)
+	if h, held := q.Held[v]; held {
+		h.Gone = true
+		q.tell(v, h, true)
+	}
+	return removed
+}
+
+// Watch begins a context of ReAddContext. It ends at once if the item is marked or gone.
+func (q *Queue[T]) Watch(v T) {
+	if h, held := q.Held[v]; held {
+		h.Watchers++
+		q.Held[v] = h
+		if h.Marked || h.Gone {
+			q.tell(v, h, !h.Marked)
+		}
+	}
+}
+
+func (q *Queue[T]) tell(v T, h Hold, removed bool) {
+	for ; h.Watchers > 0; h.Watchers-- {
+		q.Told = append(q.Told, Ending[T]{v, removed})
+	}
+	q.Held[v] = h
+}
+
+// Barrier begins a wait for the items that are queued or held now.
+func (q *Queue[T]) Barrier() (ticket int) {
+	q.barriers++
+	return q.barriers
+}
+
+// Over reports whether each item before the barrier was done once, or removed.
+func (q *Queue[T]) Over(ticket int) bool {
+	for _, h := range q.Held {
+		if h.Behind < ticket {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(q.Line(), func(i Item[T]) bool { return i.Behind < ticket })
+}
+
+// ShutDown ends all adds and waits, and the drains that have begun.
+func (q *Queue[T]) ShutDown() {
+	q.Drain()
+	q.releases++
+}
+
+// Drain shuts the queue down and begins a drain.
+func (q *Queue[T]) Drain() (ticket int) {
+	q.Down, q.Waiting = true, nil
+	return q.releases
+}
+
+// Drained reports whether the drain is over: nothing is queued or held, or a ShutDown came.
+func (q *Queue[T]) Drained(ticket int) bool { return q.Idle() || q.releases > ticket }
+
+// Line returns the queued items, the highest priority first. Without groups and OldestEvery that is
+// the order of the hand-outs.
+func (q *Queue[T]) Line() []Item[T] {
+	line := slices.DeleteFunc(slices.Clone(q.Queued), func(i Item[T]) bool { return i.Ghost })
+	slices.SortStableFunc(line, func(a, b Item[T]) int { return b.Place.Priority - a.Place.Priority })
+	return line
+}
+
+// Equal reports whether no call can tell two queues of the same rules apart. It does not compare ages:
+// without a PutBack they follow the order of Queued.
+func (q *Queue[T]) Equal(o *Queue[T]) bool {
+	item := func(a, b Item[T]) bool { a.Age = b.Age; return a == b }
+	hold := func(a, b Hold) bool { a.Age = b.Age; return a == b }
+	return slices.EqualFunc(q.Queued, o.Queued, item) && maps.EqualFunc(q.Held, o.Held, hold) &&
+		slices.Equal(q.Waiting, o.Waiting) && slices.Equal(q.Told, o.Told) &&
+		slices.Equal(q.turns, o.turns) && maps.Equal(q.left, o.left) &&
+		maps.Equal(q.groups, o.groups) && maps.Equal(q.since, o.since) &&
+		q.Down == o.Down && q.Now == o.Now && q.Tokens == o.Tokens &&
+		q.barriers == o.barriers && q.releases == o.releases
+}
+
+// Clone returns a copy that shares nothing.
+func (q *Queue[T]) Clone() *Queue[T] {
+	c := *q
+	c.Queued, c.Waiting, c.Told = slices.Clone(q.Queued), slices.Clone(q.Waiting), slices.Clone(q.Told)
+	c.Held, c.turns, c.left = maps.Clone(q.Held), slices.Clone(q.turns), maps.Clone(q.left)
+	c.groups, c.since = maps.Clone(q.groups), maps.Clone(q.since)
+	return &c
+}

@@ -1,0 +1,125 @@
+package spec
+
+import (
+	"maps"
+	"slices"
+)
+
+// A share takes turns: the items of one group and, unless groups come first, of one priority.
+type share struct {
+	level int // the priority; 0 if groups come first
+	group string
+}
+
+// terms are what an add says of its group.
+type terms struct{ weight, limit int }
+
+func (q *Queue[T]) share(p Place) share {
+	if q.GroupsFirst {
+		return share{group: p.Group}
+	}
+	return share{level: p.Priority, group: p.Group}
+}
+
+// full reports whether workers hold as many items of a group as its limit allows.
+func (q *Queue[T]) full(group string) bool {
+	limit, n := q.groups[group].limit, 0
+	for _, h := range q.Held {
+		if h.Place.Group == group {
+			n++
+		}
+	}
+	return limit > 0 && n >= limit
+}
+
+// hear notes the terms of an add that waits. A group without queued and held items has none: what
+// begins the group says them.
+func (q *Queue[T]) hear(p Place) {
+	if _, lives := q.groups[p.Group]; lives {
+		q.groups[p.Group] = terms{p.Weight, p.Limit}
+		q.arrange()
+	}
+}
+
+// arrange follows each change. A share leaves the turns with its last item, which ends its turn, and
+// when its group is full. It comes back behind the others, or before them if its turn goes on.
+func (q *Queue[T]) arrange() {
+	has, lives := map[share]bool{}, map[string]bool{}
+	for _, i := range q.Queued {
+		if !i.Ghost {
+			has[q.share(i.Place)], lives[i.Place.Group] = true, true
+		}
+	}
+	for _, h := range q.Held {
+		lives[h.Place.Group] = true
+		lives[h.Next.Group] = lives[h.Next.Group] || h.Marked
+	}
+	maps.DeleteFunc(q.groups, func(group string, _ terms) bool { return !lives[group] })
+	maps.DeleteFunc(q.left, func(s share, _ int) bool { return !has[s] })
+	maps.DeleteFunc(q.since, func(group string, _ int) bool { return q.GroupsFirst && !has[share{group: group}] })
+	q.turns = slices.DeleteFunc(q.turns, func(s share) bool { return !has[s] || q.full(s.group) })
+	for _, i := range q.Queued {
+		s := q.share(i.Place)
+		switch {
+		case i.Ghost || q.full(s.group) || slices.Contains(q.turns, s):
+		case q.left[s] > 0:
+			q.turns = slices.Insert(q.turns, 0, s)
+		default:
+			q.turns = append(q.turns, s)
+		}
+	}
+}
+
+// next returns the place in Queued of the next item, and uses up its turn. The oldest item uses up only
+// the turn of its own share.
+func (q *Queue[T]) next() int {
+	turn := slices.MaxFunc(q.turns, func(a, b share) int { return a.level - b.level })
+	best, oldest := -1, -1
+	for at, i := range q.Queued {
+		own := q.share(i.Place) == turn
+		if own && (best < 0 || i.Place.Priority > q.Queued[best].Place.Priority) {
+			best = at
+		}
+		may := own || !q.GroupsFirst && !q.full(i.Place.Group)
+		if may && q.leads(at) && (oldest < 0 || i.Age < q.Queued[oldest].Age) {
+			oldest = at
+		}
+	}
+	if q.OldestEvery > 0 {
+		of := "" // all groups
+		if q.GroupsFirst {
+			of = turn.group
+		}
+		if q.since[of]++; q.since[of] >= q.OldestEvery {
+			best = oldest
+		}
+		if best == oldest {
+			delete(q.since, of)
+		}
+	}
+	if q.share(q.Queued[best].Place) == turn {
+		q.charge(turn)
+	}
+	return best
+}
+
+// leads reports whether an item is the first of its priority and group.
+func (q *Queue[T]) leads(at int) bool {
+	p := q.Queued[at].Place
+	return !slices.ContainsFunc(q.Queued[:at], func(i Item[T]) bool {
+		return i.Place.Priority == p.Priority && i.Place.Group == p.Group
+	})
+}
+
+// charge takes a hand-out from a turn. A weight that was lowered shortens the turn. With its last
+// hand-out the share goes behind the others.
+func (q *Queue[T]) charge(s share) {
+	weight := max(1, q.groups[s.group].weight)
+	if q.left[s] == 0 {
+		q.left[s] = weight
+	}
+	if q.left[s] = min(q.left[s], weight) - 1; q.left[s] == 0 {
+		delete(q.left, s)
+		q.turns = append(slices.DeleteFunc(q.turns, func(o share) bool { return o == s }), s)
+	}
+}
