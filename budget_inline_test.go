@@ -30,7 +30,7 @@ func TestHotPathIsInlined(t *testing.T) {
 		`slab.(*Table[go.shape.interface {},go.shape.struct { github.com/seed16c08ea7/workqueue/internal/fifo.next uint32; github.com/seed16c08ea7/workqueue/internal/fifo.lane uint32 }]).Release`,
 		`slab.(*Table[go.shape.interface {},go.shape.struct { github.com/seed16c08ea7/workqueue/internal/fifo.next uint32; github.com/seed16c08ea7/workqueue/internal/fifo.lane uint32 }]).Sparse`,
 		`fifo.(*FIFO[go.shape.interface {}]).hold`,
-		`fifo.(*FIFO[go.shape.interface {}]).letGo`,
+		`fifo.(*FIFO[go.shape.interface {}]).unhold`,
 		`(*instruments).now`,
 	} {
 		if ok, _ := regexp.Match(`can inline `+regexp.QuoteMeta(f)+` with cost`, out); !ok {

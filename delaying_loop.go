@@ -121,17 +121,17 @@ func (q *TypedDelaying[T]) addDue() outlook {
 		return o
 	}
 	a, o := q.moveDue(shutDown, r, q.typedNow(r.now))
-	q.typed.observeAdds(a.added)
+	q.typed.observeAdds(a.fresh)
 	return o
 }
 
 // moveDue is addDue if typed is set. It moves a batch in one critical section.
-func (q *TypedDelaying[T]) moveDue(shutDown bool, r reading, added time.Duration) (a promotion, o outlook) {
+func (q *TypedDelaying[T]) moveDue(shutDown bool, r reading, at time.Duration) (a promotion, o outlook) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	o = q.lookAheadLocked(shutDown, r)
 	if o.due {
-		a = q.moveDueLocked(r, added)
+		a = q.moveDueLocked(r, at)
 	}
 	return a, o
 }

@@ -57,7 +57,7 @@ type mode uint8
 
 const (
 	modeStrict mode = 1 << iota // an Add must not end the wait
-	modeRetry                   // Run holds the item, and does not add the item if a RemoveFunc has let go of it
+	modeRetry                   // Run holds the item, and does not add the item if a RemoveFunc has removed it
 )
 
 // ends reports whether the call wants that the item waits no more.
@@ -192,17 +192,17 @@ func (q *TypedDelaying[T]) carryOut(w *plan[T], p *fifo.Placement) (taken bool) 
 	if q.typed == nil && w.ends() {
 		return q.endWaitAboveForeign(w, p)
 	}
-	added := q.typedNow(w.r.now)
+	at := q.typedNow(w.r.now)
 	var a promotion
 	if q.pace == nil {
-		a, _ = q.carryOutOnce(w, p, added, true)
+		a, _ = q.carryOutOnce(w, p, at, true)
 	} else {
-		a = q.carryOutPaced(w, p, added)
+		a = q.carryOutPaced(w, p, at)
 	}
 	if w.unmarked {
 		q.typed.metrics.removed()
 	}
-	if a.added == 0 && !a.yield {
+	if a.fresh == 0 && !a.yield {
 		return a.taken
 	}
 	return q.observePromotion(a)
@@ -223,15 +223,15 @@ func (q *TypedDelaying[T]) endWaitAboveForeign(w *plan[T], p *fifo.Placement) (t
 // the first call after the hand-out asks the limiter. That is the call that finds the item neither
 // queued nor waiting. The limiter is foreign code, and is asked without the lock of the queue. The
 // lock pacing keeps all other calls from finding the same in the meantime.
-func (q *TypedDelaying[T]) carryOutPaced(w *plan[T], p *fifo.Placement, added time.Duration) promotion {
+func (q *TypedDelaying[T]) carryOutPaced(w *plan[T], p *fifo.Placement, at time.Duration) promotion {
 	q.pacing.Lock()
 	defer q.pacing.Unlock()
-	a, done := q.carryOutOnce(w, p, added, w.kind == planReAdd)
+	a, done := q.carryOutOnce(w, p, at, w.kind == planReAdd)
 	if !done {
 		if d := q.pace.When(w.item); d > 0 {
 			w.Floor = dueAfter(q.now(), d) // When counts from some moment before its return.
 		}
-		a, _ = q.carryOutOnce(w, p, added, true)
+		a, _ = q.carryOutOnce(w, p, at, true)
 	}
 	return a
 }
@@ -241,14 +241,14 @@ func (q *TypedDelaying[T]) carryOutPaced(w *plan[T], p *fifo.Placement, added ti
 // If no other item waits, an item of an AddAfter that is due already is added without a detour
 // through the agenda. Otherwise the item goes through the agenda, behind items that were due
 // before.
-func (q *TypedDelaying[T]) carryOutOnce(w *plan[T], p *fifo.Placement, added time.Duration, asked bool) (a promotion, done bool) {
+func (q *TypedDelaying[T]) carryOutOnce(w *plan[T], p *fifo.Placement, at time.Duration, asked bool) (a promotion, done bool) {
 	if !q.mu.TryLock() {
 		gate.LockAwake(&q.mu)
 	}
 	defer q.mu.Unlock()
 	if q.closed || q.oneEntry || w.mode&modeRetry != 0 {
 		var how int
-		if p, a, how = q.specialLocked(w, p, added, asked); how != planGoesOn {
+		if p, a, how = q.specialLocked(w, p, at, asked); how != planGoesOn {
 			return a, how == planIsOver
 		}
 	}
@@ -256,15 +256,15 @@ func (q *TypedDelaying[T]) carryOutOnce(w *plan[T], p *fifo.Placement, added tim
 		if !w.ends() {
 			q.metrics.observeLateness(w.r.now - w.Due)
 		}
-		return q.promoteLocked(w, p, added), true
+		return q.promoteLocked(w, p, at), true
 	}
 	if p != nil {
 		q.hearLocked(p)
 	}
 	if w.kind != planDelay {
-		return q.arrangeLocked(q.waitLocked(w, p), w.r, added), true
+		return q.arrangeLocked(q.waitLocked(w, p), w.r, at), true
 	}
-	return q.arrangeLocked(q.agenda.Schedule(w.hash, w.item, w.r.now, &w.Timing, p), w.r, added), true
+	return q.arrangeLocked(q.agenda.Schedule(w.hash, w.item, w.r.now, &w.Timing, p), w.r, at), true
 }
 
 // mayGoLocked reports whether the item of the plan, which is due, is added now.
@@ -296,12 +296,12 @@ const (
 // specialLocked carries out a plan in a queue that is closed, for an item that a RemoveFunc has let
 // go of, and for an item that OneEntry keeps from waiting. For any other item specialLocked
 // looks for the floor, and returns the placement for the wait.
-func (q *TypedDelaying[T]) specialLocked(w *plan[T], p *fifo.Placement, added time.Duration, asked bool) (_ *fifo.Placement, a promotion, how int) {
+func (q *TypedDelaying[T]) specialLocked(w *plan[T], p *fifo.Placement, at time.Duration, asked bool) (_ *fifo.Placement, a promotion, how int) {
 	switch {
-	case w.mode&modeRetry != 0 && q.isGoneBelow(w.hash, w.item):
+	case w.mode&modeRetry != 0 && q.isRemovedBelow(w.hash, w.item):
 		return p, promotion{}, planIsOver
 	case q.closed && w.ends(): // Nothing waits any more, but the queue below may still be open.
-		return p, q.promoteLocked(w, p, added), planIsOver
+		return p, q.promoteLocked(w, p, at), planIsOver
 	case q.closed:
 		return p, promotion{}, planIsOver
 	case w.Strict:
@@ -309,7 +309,7 @@ func (q *TypedDelaying[T]) specialLocked(w *plan[T], p *fifo.Placement, added ti
 		asked = asked || w.unmarked // The re-add was the first call after the hand-out.
 	}
 	if q.oneEntry && (!w.ends() || !asked) {
-		if a, queued := q.queuedLocked(w, p, added); queued {
+		if a, queued := q.queuedLocked(w, p, at); queued {
 			return p, a, planIsOver
 		}
 	}
@@ -358,21 +358,21 @@ func (q *TypedDelaying[T]) hearLocked(p *fifo.Placement) {
 	q.typed.settle()
 }
 
-// isGoneBelow is isGone of the queue below, which a Run has found to be a Typed.
-func (q *TypedDelaying[T]) isGoneBelow(hash uint32, item T) bool {
-	return q.queue.(*Typed[T]).isGone(hash, item)
+// isRemovedBelow is isRemoved of the queue below, which a Run has found to be a Typed.
+func (q *TypedDelaying[T]) isRemovedBelow(hash uint32, item T) bool {
+	return q.queue.(*Typed[T]).isRemoved(hash, item)
 }
 
 // queuedLocked carries out the plan for an item that OneEntry keeps from waiting, because the item
 // is queued, or will be by its Done. The priority of the add still counts, and a Queue is told of
 // the add as of any other. Between the look and the add a worker could get the item, and the add
 // would count as one after the hand-out.
-func (q *TypedDelaying[T]) queuedLocked(w *plan[T], p *fifo.Placement, added time.Duration) (a promotion, queued bool) {
+func (q *TypedDelaying[T]) queuedLocked(w *plan[T], p *fifo.Placement, at time.Duration) (a promotion, queued bool) {
 	t := q.typed
 	gate.LockSoon(&t.mu)
 	queued = t.fifo.IsQueued(w.hash, w.item)
 	if queued && (w.ends() || w.kind != planReschedule && (p != nil || !t.fifo.IsPlain())) {
-		t.addLocked(w.hash, w.item, added, p) // Adds no item, as this one is queued.
+		t.addLocked(w.hash, w.item, at, p) // Adds no item, as this one is queued.
 		t.settle()
 	}
 	t.mu.Unlock()
@@ -385,7 +385,7 @@ func (q *TypedDelaying[T]) queuedLocked(w *plan[T], p *fifo.Placement, added tim
 // held.
 type promotion struct {
 	taken bool // the item of the call was taken: the item waits, or is in the queue below
-	added int  // how many items were no duplicates
+	fresh int  // how many items were no duplicates
 	yield bool // a woken worker needs the processor of the caller
 }
 
@@ -393,11 +393,11 @@ type promotion struct {
 // items wait, and that the goroutine wakes up in time. The item of the call waits, and so
 // counts as taken. first says whether the earliest due time has changed: only then may the
 // timer be set too late.
-func (q *TypedDelaying[T]) arrangeLocked(first bool, r reading, added time.Duration) promotion {
+func (q *TypedDelaying[T]) arrangeLocked(first bool, r reading, at time.Duration) promotion {
 	if !q.real {
 		q.planned.Store(q.agenda.Plans())
 	}
-	a := q.hurryLocked(r, added)
+	a := q.hurryLocked(r, at)
 	a.taken = true
 	switch {
 	case q.agenda.Len() == 0:
@@ -427,13 +427,13 @@ func (q *TypedDelaying[T]) arrangeLocked(first bool, r reading, added time.Durat
 // If the queue below is foreign code, AddAfter yields to the loop instead. Foreign code
 // must not run with the lock held, and a panic would keep arrangeLocked from coming to its
 // end.
-func (q *TypedDelaying[T]) hurryLocked(r reading, added time.Duration) (a promotion) {
+func (q *TypedDelaying[T]) hurryLocked(r reading, at time.Duration) (a promotion) {
 	behind := q.agenda.Due(r.now, r.plans)
 	switch {
 	case q.typed == nil || q.typed.fifo.Queue() != nil:
 		a.yield = behind
 	case behind:
-		a = q.moveDueLocked(r, added)
+		a = q.moveDueLocked(r, at)
 		q.urgent = a.yield
 	case q.urgent:
 		q.urgent = q.typed.isWaking()
@@ -444,15 +444,15 @@ func (q *TypedDelaying[T]) hurryLocked(r reading, added time.Duration) (a promot
 
 // moveDueLocked moves up to dueBatch due items to typed, in one critical section of typed
 // with one wake-up at its end. It reads waking after settle, which may have set waking.
-func (q *TypedDelaying[T]) moveDueLocked(r reading, added time.Duration) (a promotion) {
+func (q *TypedDelaying[T]) moveDueLocked(r reading, at time.Duration) (a promotion) {
 	q.typed.mu.Lock()
 	for n := 0; n < dueBatch && q.agenda.Len() > 0 && q.agenda.Due(r.now, r.plans); n++ {
 		q.metrics.observeLateness(r.now - q.agenda.Next())
 		var place fifo.Placement
 		hash, item, p := q.agenda.Pop(&place)
 		q.noteMoveLocked(item)
-		if q.typed.addLocked(hash, item, added, p) {
-			a.added++
+		if q.typed.addLocked(hash, item, at, p) {
+			a.fresh++
 		}
 	}
 	q.typed.settle()
@@ -478,7 +478,7 @@ func (q *Typed[T]) isWaking() bool {
 // promoteLocked ends the wait of the item, if the item waits, and adds the item to typed.
 // mu is held during both steps: otherwise a Snapshot could show the item twice or not at
 // all.
-func (q *TypedDelaying[T]) promoteLocked(w *plan[T], p *fifo.Placement, added time.Duration) (a promotion) {
+func (q *TypedDelaying[T]) promoteLocked(w *plan[T], p *fifo.Placement, at time.Duration) (a promotion) {
 	var place fifo.Placement
 	said := p
 	if w.kind != planReAdd || q.oneEntry {
@@ -489,8 +489,8 @@ func (q *TypedDelaying[T]) promoteLocked(w *plan[T], p *fifo.Placement, added ti
 	gate.LockSoon(&q.typed.mu)
 	a.taken = !q.typed.fifo.Closed
 	q.typed.fifo.Hear(said)
-	if q.typed.addLocked(w.hash, w.item, added, p) {
-		a.added = 1
+	if q.typed.addLocked(w.hash, w.item, at, p) {
+		a.fresh = 1
 	}
 	q.typed.settle()
 	q.typed.mu.Unlock()
@@ -532,8 +532,8 @@ func (q *TypedDelaying[T]) unplanLocked(hash uint32, item T, memory *fifo.Placem
 // observePromotion does the work of a promotion when the locks are free, and reports
 // whether the item of the call was taken.
 func (q *TypedDelaying[T]) observePromotion(a promotion) (taken bool) {
-	if a.added > 0 {
-		q.typed.observeAdds(a.added)
+	if a.fresh > 0 {
+		q.typed.observeAdds(a.fresh)
 	}
 	if a.yield {
 		runtime.Gosched()
@@ -596,17 +596,17 @@ func (q *TypedDelaying[T]) takeBack(item T, fully bool) (removed bool) {
 		q.pacing.Lock()
 		defer q.pacing.Unlock()
 	}
-	waited, added := q.removeTyped(hash, item, fully)
-	if added {
+	waited, queued := q.removeTyped(hash, item, fully)
+	if queued {
 		q.typed.metrics.removed()
 	}
-	if q.pace != nil && (waited || added) {
+	if q.pace != nil && (waited || queued) {
 		q.pace.Forget(item)
 	}
-	return waited || added
+	return waited || queued
 }
 
-func (q *TypedDelaying[T]) removeTyped(hash uint32, item T, fully bool) (waited, added bool) {
+func (q *TypedDelaying[T]) removeTyped(hash uint32, item T, fully bool) (waited, queued bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	_, waited = q.unplanLocked(hash, item, nil)

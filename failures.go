@@ -113,13 +113,13 @@ func (f *failures[T]) count(most int, is func(item T) bool) (n int) {
 }
 
 // waiting returns how many items with failures wait, or most if there are more. An item that
-// differs from itself has no count: once such an item has failed, odd is true, and each waiting
+// differs from itself has no count: once such an item has failed, nan is true, and each waiting
 // item that differs from itself counts.
-func (f *failures[T]) waiting(a *agenda.Agenda[T], odd bool, most int) (n int) {
+func (f *failures[T]) waiting(a *agenda.Agenda[T], nan bool, most int) (n int) {
 	if f.failing.Load() > 0 {
 		n = f.count(most, a.Has)
 	}
-	if odd {
+	if nan {
 		n += a.CountNaN(most - n)
 	}
 	return n

@@ -483,13 +483,13 @@ func (q *Typed[T]) Remove(item T) bool {
 	return true
 }
 
-// remove takes back the add of an item. With fully, it also lets go of a held item, see
+// remove takes back the add of an item. With fully, it also removes a held item, see
 // RemoveFunc.
 func (q *Typed[T]) remove(hash uint32, item T, fully bool) bool {
 	q.mu.Lock()
 	removed := q.fifo.Remove(hash, item)
 	if fully {
-		q.fifo.LetGoOfHeld(hash, item)
+		q.fifo.RemoveHeld(hash, item)
 	}
 	q.settle()
 	q.mu.Unlock()
@@ -604,8 +604,8 @@ func (q *Typed[T]) Stats() QueueStats { return q.stats() }
 // An Add without effect does not end the context: an Add after a shutdown, or an Add that a
 // Remove has taken back before this call. After Done, and for an item that nobody holds or
 // that differs from itself, no Add ends the context. Each call for an item returns a
-// context of its own. If a RemoveFunc lets go of the item, the context ends with the cause
-// [ErrRemoved]. The cause is the same if a RemoveFunc has let go of the item since the hand-out,
+// context of its own. If a RemoveFunc removes the item, the context ends with the cause
+// [ErrRemoved]. The cause is the same if a RemoveFunc has removed the item since the hand-out,
 // and no Add has come after.
 //
 // The context ends before the Add returns. The Add holds the lock of the queue meanwhile,

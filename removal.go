@@ -41,11 +41,11 @@ func (q *Typed[T]) removeFully(item T) bool {
 	return true
 }
 
-// isGone reports whether a RemoveFunc has let go of an item since its hand-out.
-func (q *Typed[T]) isGone(hash uint32, item T) bool {
+// isRemoved reports whether a RemoveFunc has removed an item since its hand-out.
+func (q *Typed[T]) isRemoved(hash uint32, item T) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.fifo.IsGone(hash, item)
+	return q.fifo.IsRemoved(hash, item)
 }
 
 // removeFully removes an item from both layers for RemoveFunc.

@@ -407,7 +407,7 @@ func TestRemoveFuncWithAPanic(t *testing.T) {
 	})
 }
 
-// A handler is at work on an item that RemoveFunc lets go of.
+// A handler is at work on an item that RemoveFunc removes.
 func TestRunDoesNotRetryWhatIsRemoved(t *testing.T) {
 	failed := errors.New("failed")
 	remove := func(q *workqueue.TypedRateLimiting[string]) {
@@ -564,7 +564,7 @@ func TestRemoveFuncGoesOnBesideAnotherThatEnds(t *testing.T) {
 	})
 }
 
-// removing is a limiter that lets go of all items when it is asked.
+// removing is a limiter that removes all items when it is asked.
 type removing struct {
 	constant
 	q *workqueue.TypedRateLimiting[string]

@@ -204,9 +204,9 @@ type runner[T comparable] struct {
 	gaveWay atomic.Bool // the grace period is over, and another Run goes on to drain the queue
 	anyLate atomic.Bool // late has had items
 	// The queue does not count an item as held, and failed has no item, that differs from
-	// itself. oddWork is how many such items are at work, and oddFail whether one has failed.
-	oddWork atomic.Int64
-	oddFail atomic.Bool
+	// itself. nanWork is how many such items are at work, and nanFailed whether one has failed.
+	nanWork   atomic.Int64
+	nanFailed atomic.Bool
 
 	mu gate.Mutex
 	// The fields below are guarded by mu until working is closed.

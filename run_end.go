@@ -102,7 +102,7 @@ func (r *runner[T]) finish() (handedOver bool) {
 
 // hasWork asks for the items at work first: an item that fails waits before it leaves them.
 func (r *runner[T]) hasWork() bool {
-	return r.oddWork.Load() > 0 || r.delaying.hasWork(&r.failed, r.oddFail.Load())
+	return r.nanWork.Load() > 0 || r.delaying.hasWork(&r.failed, r.nanFailed.Load())
 }
 
 // hasWork reports whether an item is queued, or held, or waits after a failure. A failure is
@@ -112,8 +112,8 @@ func (r *runner[T]) hasWork() bool {
 // counts.
 //
 // The failures of an item that differs from itself are not counted. Once such an item has
-// failed, odd is true, and each waiting item that differs from itself counts.
-func (q *TypedDelaying[T]) hasWork(failed *failures[T], odd bool) bool {
+// failed, nan is true, and each waiting item that differs from itself counts.
+func (q *TypedDelaying[T]) hasWork(failed *failures[T], nan bool) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if queued, held := q.queue.(*Typed[T]).sizes(); queued+held > 0 {
@@ -122,7 +122,7 @@ func (q *TypedDelaying[T]) hasWork(failed *failures[T], odd bool) bool {
 	if q.typed == nil {
 		return failed.failing.Load() > 0
 	}
-	return failed.waiting(&q.agenda, odd, 1) > 0
+	return failed.waiting(&q.agenda, nan, 1) > 0
 }
 
 // close shuts the queue down, waits for the workers, and takes the remaining items out of
@@ -196,7 +196,7 @@ func (r *runner[T]) leftBehind(before []ItemInfo[T], notesOnly bool) error {
 		}
 		others, held = r.heldByOthers()
 	}
-	failed, retries := r.countFailed(), r.dropped.retries(&r.failed, r.oddFail.Load())
+	failed, retries := r.countFailed(), r.dropped.retries(&r.failed, r.nanFailed.Load())
 	something := len(r.queued)+held+failed+retries > 0
 	undrained := r.options.AtEnd == EndDrain && something
 	left := new(DrainError[T])
@@ -249,11 +249,11 @@ func (r *runner[T]) countFailed() (n int) {
 }
 
 // retries returns how many items waited after a failure.
-func (l *leftover[T]) retries(failed *failures[T], odd bool) int {
+func (l *leftover[T]) retries(failed *failures[T], nan bool) int {
 	if l == nil {
 		return 0
 	}
-	return failed.waiting(&l.agenda, odd, math.MaxInt)
+	return failed.waiting(&l.agenda, nan, math.MaxInt)
 }
 
 // nameLeft adds the items that are left to the items of others. The limiter and Run may both count

@@ -15,8 +15,8 @@ import (
 // earlier Add is not done.
 var ErrReAdded = errors.New("workqueue: item was added again")
 
-// ErrRemoved is the cause with which the contexts of [ErrReAdded] end when a RemoveFunc lets go
-// of the item. Without CancelOnReAdd, the context of a handler does not end.
+// ErrRemoved is the cause with which the contexts of [ErrReAdded] end when a RemoveFunc removes
+// the item. Without CancelOnReAdd, the context of a handler does not end.
 var ErrRemoved = errors.New("workqueue: item was removed")
 
 // ErrTimeout is the cause, see [context.Cause], with which the context of a handler ends

@@ -36,7 +36,7 @@ type RunOptions[T comparable] struct {
 	MaxAttempts int
 
 	// CancelOnReAdd ends the context of a handler with the cause [ErrReAdded] as soon as its
-	// item is added again, and with [ErrRemoved] as soon as a RemoveFunc lets go of the item.
+	// item is added again, and with [ErrRemoved] as soon as a RemoveFunc removes the item.
 	//
 	// Beware of a handler that has its own item added, such as a handler that writes the
 	// status of an object and is told of each change. The handler cancels itself in every
@@ -150,7 +150,7 @@ const (
 	OutcomeGivenUp                    // Permanent, or a failure too many
 	OutcomeReAdded                    // cut short by CancelOnReAdd
 	OutcomeInterrupted                // cut short by the end of Run
-	OutcomeRemoved                    // not a success, and RemoveFunc has let go of the item meanwhile
+	OutcomeRemoved                    // not a success, and RemoveFunc has removed the item meanwhile
 
 	outcomes = iota
 )

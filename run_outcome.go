@@ -31,8 +31,8 @@ func (w *worker[T]) accountAborted() {
 	if !w.pending {
 		return
 	}
-	err := w.err
-	w.err = nil // An idle worker would keep the error alive.
+	err := w.panicked
+	w.panicked = nil // An idle worker would keep the error alive.
 	if err == nil {
 		err = errGoexit
 	}
@@ -67,8 +67,8 @@ func (w *worker[T]) conclude(err error) HandlerResult {
 	if err == nil {
 		v = verdict{}
 	}
-	if err != nil && w.isGone() {
-		return w.letGone()
+	if err != nil && w.isRemoved() {
+		return w.concludeRemoved()
 	}
 	if w.options.CancelOnReAdd {
 		w.countCancels(v.cutShort == OutcomeReAdded)
@@ -89,12 +89,12 @@ func (w *worker[T]) conclude(err error) HandlerResult {
 	}
 }
 
-// isGone reports whether a RemoveFunc has let go of the item at hand.
-func (w *worker[T]) isGone() bool { return w.typed.isGone(slab.HashOf(w.item), w.item) }
+// isRemoved reports whether a RemoveFunc has removed the item at hand.
+func (w *worker[T]) isRemoved() bool { return w.typed.isRemoved(slab.HashOf(w.item), w.item) }
 
-// letGone concludes for an item that a RemoveFunc has let go of. The item comes again only if it
+// concludeRemoved concludes for an item that a RemoveFunc has removed. The item comes again only if it
 // was added since.
-func (w *worker[T]) letGone() HandlerResult {
+func (w *worker[T]) concludeRemoved() HandlerResult {
 	w.limiting.Forget(w.item)
 	w.cancels.forgetAny(w.item)
 	return HandlerResult{Outcome: OutcomeRemoved, Again: w.addedAgain() && w.goesOn()}
@@ -117,8 +117,8 @@ func (r *runner[T]) failuresOf(item T) int {
 // that cannot be retried is left behind.
 func (w *worker[T]) fail(err error, v verdict) HandlerResult {
 	result := HandlerResult{Outcome: OutcomeFailed}
-	if w.odd() {
-		w.oddFail.Store(true)
+	if w.isNaN() {
+		w.nanFailed.Store(true)
 	}
 	result.Failures = w.failed.add(w.item) + 1
 	ended := w.intake.Err() != nil
@@ -129,8 +129,8 @@ func (w *worker[T]) fail(err error, v verdict) HandlerResult {
 	if !ended || w.keeps() {
 		result.After, taken = w.again(v)
 	}
-	if w.isGone() { // Since conclude has asked. The queue has not taken the item.
-		return w.letGone()
+	if w.isRemoved() { // Since conclude has asked. The queue has not taken the item.
+		return w.concludeRemoved()
 	}
 	if result.Again = taken && w.comesAgain(); !result.Again {
 		result.After = 0
@@ -198,12 +198,12 @@ func (w *worker[T]) giveUp(result HandlerResult) {
 		return
 	}
 	w.tellGivenUp(w.context(), result.Err)
-	if w.err != nil {
-		w.logError(w.item, w.err, result.Failures, "OnGiveUp panicked")
+	if w.panicked != nil {
+		w.logError(w.item, w.panicked, result.Failures, "OnGiveUp panicked")
 	}
 }
 
-// tellGivenUp calls OnGiveUp, which is foreign code. A panic ends up in w.err. The recover
+// tellGivenUp calls OnGiveUp, which is foreign code. A panic ends up in w.panicked. The recover
 // must not hide a panic of other code, so it has a function of its own.
 func (w *worker[T]) tellGivenUp(ctx context.Context, err error) {
 	defer w.catch()
@@ -220,8 +220,8 @@ func (w *worker[T]) putOff(v verdict) HandlerResult {
 	}
 	after, taken := w.again(v)
 	result.After = after
-	if w.isGone() {
-		return w.letGone()
+	if w.isRemoved() {
+		return w.concludeRemoved()
 	}
 	result.Failures = w.failuresOf(w.item)
 	if !taken || !w.comesAgain() {
@@ -257,8 +257,8 @@ func (w *worker[T]) redo(outcome Outcome) HandlerResult {
 	if outcome != OutcomeInterrupted || w.keeps() {
 		w.add(w.item, w.rank)
 	}
-	if w.isGone() { // Since conclude has asked.
-		return w.letGone()
+	if w.isRemoved() { // Since conclude has asked.
+		return w.concludeRemoved()
 	}
 	again := w.addedAgain()
 	if !again {
@@ -277,26 +277,26 @@ func (w *worker[T]) addedAgain() bool {
 }
 
 // add adds an item now, with a priority, below a seal, see again. ItemPace is not asked: the
-// item goes on with the hand-out that it had. An item that a RemoveFunc has let go of stays away.
+// item goes on with the hand-out that it had. An item that a RemoveFunc has removed stays away.
 func (w *worker[T]) add(item T, k fifo.Rank) {
 	w.delaying.reAdd(slab.HashOf(item), item, k, planReAdd)
 }
 
 // announce tells the metrics and OnResult of a result. Only Done comes later.
 func (w *worker[T]) announce(result HandlerResult) {
-	w.err = nil // OnGiveUp may have panicked.
+	w.panicked = nil // OnGiveUp may have panicked.
 	w.results.count(result.Outcome)
 	if w.options.OnResult == nil {
 		return
 	}
 	w.tellResult(w.context(), result)
-	if w.err != nil {
-		w.logError(w.item, w.err, result.Failures, "OnResult panicked")
-		w.err = nil
+	if w.panicked != nil {
+		w.logError(w.item, w.panicked, result.Failures, "OnResult panicked")
+		w.panicked = nil
 	}
 }
 
-// tellResult calls OnResult, which is foreign code. A panic ends up in w.err.
+// tellResult calls OnResult, which is foreign code. A panic ends up in w.panicked.
 func (w *worker[T]) tellResult(ctx context.Context, result HandlerResult) {
 	defer w.catch()
 	w.options.OnResult(ctx, w.item, result)

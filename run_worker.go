@@ -31,9 +31,9 @@ type worker[T comparable] struct {
 	pending bool // item is not accounted for
 	calling bool // the handler is running, so a panic counts as the handler's
 
-	err     error     // of foreign code that has panicked
-	verdict verdict   // on the error of the handler, unless the error is nil
-	started time.Time // of the call of the handler, for OnResult
+	panicked error     // of foreign code
+	verdict  verdict   // on the error of the handler, unless the error is nil
+	started  time.Time // of the call of the handler, for OnResult
 }
 
 // work handles items until none is left for this worker. If foreign code ends the goroutine,
@@ -41,7 +41,7 @@ type worker[T comparable] struct {
 func (w *worker[T]) work() {
 	over := false
 	defer w.leave(&over)
-	defer w.letGo()
+	defer w.done()
 	defer w.accountAborted()
 	for !w.handleItems() {
 		w.accountAborted()
@@ -74,28 +74,28 @@ func (w *worker[T]) leave(over *bool) {
 	go w.work()
 }
 
-// letGo calls Done for the item at hand. All else is settled before: if a failure were
+// done calls Done for the item at hand. All else is settled before: if a failure were
 // counted after Done, another worker could have succeeded with the item, and the item would
 // be retried. Only a declined item gets its Done elsewhere.
-func (w *worker[T]) letGo() {
+func (w *worker[T]) done() {
 	if w.holds {
 		w.holds = false
-		if w.odd() {
-			w.oddWork.Add(-1)
+		if w.isNaN() {
+			w.nanWork.Add(-1)
 		}
 		w.source.Done(w.item)
 	}
 }
 
-// odd reports whether the item at hand differs from itself.
-func (w *worker[T]) odd() bool {
+// isNaN reports whether the item at hand differs from itself.
+func (w *worker[T]) isNaN() bool {
 	return !w.typed.fifo.Reflexive && !slab.Equal(w.item, w.item)
 }
 
 // advance goes on from the item at hand to the next one, and reports false if none will
 // come.
 func (w *worker[T]) advance() bool {
-	w.letGo()
+	w.done()
 	info, err := w.source.GetInfo(w.intake)
 	if err != nil {
 		w.noteError(err)
@@ -108,8 +108,8 @@ func (w *worker[T]) advance() bool {
 	switch {
 	case w.intake.Err() == nil:
 		w.holds = true
-		if w.odd() {
-			w.oddWork.Add(1)
+		if w.isNaN() {
+			w.nanWork.Add(1)
 		}
 		return true
 	case w.keeps():
@@ -286,7 +286,7 @@ func (w *worker[T]) catch() {
 // here. The deferred calls then account for the item, and the stack of the handler is still
 // there when the program prints the panic.
 func (w *worker[T]) caught(v any) {
-	w.err, w.verdict = &PanicError{Value: v, Stack: debug.Stack()}, verdict{failed: true}
+	w.panicked, w.verdict = &PanicError{Value: v, Stack: debug.Stack()}, verdict{failed: true}
 	if w.options.CrashOnPanic {
 		panic(v)
 	}

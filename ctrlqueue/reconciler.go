@@ -144,7 +144,7 @@ func ReAddContext[R comparable](ctx context.Context, item R) (context.Context, c
 // Remove may have taken back the add that has cut the reconcile short. Then the controller is
 // told to requeue the item after some time: the controller names the priority of the
 // hand-out. The item has one entry, so the highest priority and the earliest time hold. An item
-// that a RemoveFunc has let go of stays away.
+// that a RemoveFunc has removed stays away.
 func (r *reconciler[R]) cancelOnReAdd(ctx context.Context, q *Queue[R], item R) (reconcile.Result, error) {
 	watching, cancel := q.ReAddContext(ctx, item)
 	defer cancel()
@@ -168,7 +168,7 @@ func (r *reconciler[R]) cancelOnReAdd(ctx context.Context, q *Queue[R], item R) 
 	return reconcile.Result{RequeueAfter: time.Nanosecond}, nil
 }
 
-// isRemoved reports whether a RemoveFunc has let go of the item, and nobody has added the item
+// isRemoved reports whether a RemoveFunc has removed the item, and nobody has added the item
 // since.
 func (q *Queue[R]) isRemoved(item R) bool {
 	ctx, cancel := q.ReAddContext(context.Background(), item)

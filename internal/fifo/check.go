@@ -17,7 +17,7 @@ func (f *FIFO[T]) CheckInvariants() error {
 	inList, inStore, ghosts, watches := 0, 0, 0, 0
 	for i := range uint32(f.Items.Records.N) {
 		switch r := f.Items.Records.At(i); r.State {
-		case queued, unfindable:
+		case queued, nan:
 			inList++
 		case processing, watched, reprocess:
 			_, reported := f.watchers[r.Item]
@@ -28,7 +28,7 @@ func (f *FIFO[T]) CheckInvariants() error {
 			errs.That(int(r.Pos) < len(f.held) && f.held[r.Pos] == i, "record %d (%v) is processed, but not held at %d", i, r.Item, r.Pos)
 		case inStorage:
 			inStore++
-		case removed:
+		case ghost:
 			ghosts++
 		}
 	}
@@ -38,8 +38,8 @@ func (f *FIFO[T]) CheckInvariants() error {
 	if g := f.storage; g != nil {
 		errs.That(f.lanes == nil, "lanes beside a storage")
 		errs.That(g.ghosts == ghosts, "ghosts: counted %d, are %d", g.ghosts, ghosts)
-		errs.That(g.stored == inStore+g.unmatched, "stored: counted %d, are %d and %d without a record", g.stored, inStore, g.unmatched)
-		errs.That(g.unmatched >= 0 && (g.unmatched == 0 || mayDiffer[T]()), "%d items without a record", g.unmatched)
+		errs.That(g.stored == inStore+g.nans, "stored: counted %d, are %d and %d without a record", g.stored, inStore, g.nans)
+		errs.That(g.nans >= 0 && (g.nans == 0 || mayDiffer[T]()), "%d items without a record", g.nans)
 	}
 	errs.That(f.storage != nil || inStore+ghosts == 0, "%d records in no storage", inStore+ghosts)
 	stamps := map[bool]int{true: f.Items.Records.N}[f.timed]
@@ -58,7 +58,7 @@ func (f *FIFO[T]) CheckInvariants() error {
 func (f *FIFO[T]) checkBarriers(errs *slab.Check) {
 	var marks []uint16
 	for i := range uint32(f.Items.Records.N) {
-		if r := f.Items.Records.At(i); r.State != 0 && r.State != removed {
+		if r := f.Items.Records.At(i); r.State != 0 && r.State != ghost {
 			marks = append(marks, r.Mark)
 		}
 	}
@@ -70,7 +70,7 @@ func (f *FIFO[T]) checkList(errs *slab.Check, l list, id uint32) (n int) {
 	last := uint32(0)
 	for i := l.head; i != 0 && n <= f.Items.Live; n++ {
 		r := f.Items.Records.At(i - 1)
-		errs.That(r.State == queued || r.State == unfindable, "record %d in a list has state %d", i-1, r.State)
+		errs.That(r.State == queued || r.State == nan, "record %d in a list has state %d", i-1, r.State)
 		errs.That(r.X.lane == id, "record %d of lane %d says %d", i-1, id, r.X.lane)
 		errs.That(last == 0 || r.Pos == last, "record %d comes after %d, says %d", i-1, last, r.Pos)
 		last, i = i, r.X.next
@@ -86,7 +86,7 @@ func (f *FIFO[T]) countRefs() (refs map[*lane]int, held map[*group]int) {
 	for i := range uint32(f.Items.Records.N) {
 		r := f.Items.Records.At(i)
 		switch r.State {
-		case queued, unfindable:
+		case queued, nan:
 			refs[o.all[r.X.lane]]++
 		case reprocess:
 			refs[o.all[r.X.next]]++

@@ -17,8 +17,8 @@ import (
 //
 //	queued      in a list, waiting for a Take
 //	inStorage   in storage, waiting for a Take
-//	removed     in storage, dropped when the storage hands the item out
-//	unfindable  in a list, but not equal to itself: Take forgets the record
+//	ghost       in storage and removed: dropped when the storage hands the item out
+//	nan         in a list, but a NaN: an item that differs from itself. Take forgets the record
 //	processing  handed out, Done is owed
 //	watched     like processing, and the next add of the item is reported
 //	reprocess   handed out and added again since: Done queues the item
@@ -26,12 +26,12 @@ import (
 // The calls move an item as follows. Here queued also stands for inStorage, and processing
 // for watched:
 //
-//	Add       none → queued, unfindable
-//	AddAgain  removed → queued;        processing → reprocess
-//	Take      queued → processing;     removed, unfindable → none
+//	Add       none → queued, nan
+//	AddAgain  ghost → queued;          processing → reprocess
+//	Take      queued → processing;     ghost, nan → none
 //	Done      processing → none;       reprocess → queued
 //	PutBack   processing, reprocess → queued
-//	Remove    queued → none, removed;  reprocess → processing
+//	Remove    queued → none, ghost;    reprocess → processing
 //
 // All queued records are in one list, the line, until an add has a placement. After such an
 // add, or with an order in the Config, the records are in the lists of lanes. A FIFO with a
@@ -39,13 +39,13 @@ import (
 //
 // Invariants, for a record r with index i:
 //
-//	r.State is queued or unfindable: i is in the line, or in the list of the lane r.X.lane
+//	r.State is queued or nan: i is in the line, or in the list of the lane r.X.lane
 //	r is in a list, and not its first: r.Pos == 1 + the index of the record before r
 //	r is in a list: r.X.next == 1 + the index of the record behind r, 0 for the last one
 //	isHeld(r.State): held[r.Pos] == i, and r was taken from the lane r.X.lane
 //	r.State is reprocess: r.X.next is the lane in which Done will queue r
-//	n == number of records queued or unfindable
-//	n + len(held) + number of records inStorage or removed == Items.Live
+//	n == number of records queued or nan
+//	n + len(held) + number of records inStorage or ghost == Items.Live
 //	watchers has the items of the records watched
 //	stamps.N == Items.Records.N, or 0 if not timed
 //	the numbers in seqs grow within the list of a lane, except at records that were put back
@@ -85,7 +85,7 @@ type FIFO[T comparable] struct {
 const (
 	namedNote     = 1 << iota // the record is queued or held for an add that named a priority
 	markNamedNote             // the record is marked for an add that named a priority
-	goneNote                  // LetGoOfHeld has let go of the held item
+	removedNote               // RemoveHeld has removed the held item
 )
 
 // bit returns note for an add with a named priority, and 0 for any other add.
@@ -105,8 +105,8 @@ type links struct {
 const (
 	queued slab.State = 1 + iota
 	inStorage
-	removed
-	unfindable
+	ghost
+	nan
 	processing
 	watched
 	reprocess
@@ -205,7 +205,7 @@ func (f *FIFO[T]) Add(at, hash uint32, item T, now time.Duration, p *Placement) 
 		return false
 	}
 	if !f.Reflexive && !slab.Equal(item, item) {
-		f.addUnfindable(item, now, p)
+		f.addNaN(item, now, p)
 		return true
 	}
 	i, r := f.Items.Insert(at, hash, item)
@@ -222,11 +222,11 @@ func (f *FIFO[T]) Add(at, hash uint32, item T, now time.Duration, p *Placement) 
 	return true
 }
 
-// addUnfindable queues an item that differs from itself. No later add, Done or Remove can
+// addNaN queues an item that differs from itself. No later add, Done or Remove can
 // name the item, so the item needs no slot in the index.
-func (f *FIFO[T]) addUnfindable(item T, now time.Duration, p *Placement) {
-	i, r := f.Items.InsertUnindexed(item)
-	r.State, r.Mark = unfindable, f.Barriers.Mark
+func (f *FIFO[T]) addNaN(item T, now time.Duration, p *Placement) {
+	i, r := f.Items.InsertNaN(item)
+	r.State, r.Mark = nan, f.Barriers.Mark
 	if f.timed {
 		f.stampAdded(i, now)
 	}
@@ -301,7 +301,7 @@ func (f *FIFO[T]) AddAgain(at uint32, r *slab.Record[T, links], now time.Duratio
 	case inStorage:
 		f.storage.dry = false
 		f.storage.touch(r.Item)
-	case removed:
+	case ghost:
 		f.restore(i, r, now)
 		return true
 	case processing, watched:
@@ -404,8 +404,8 @@ func (f *FIFO[T]) Take(now time.Duration) (item T, waited time.Duration, ok bool
 	if f.timed {
 		waited = f.stampStarted(i, now)
 	}
-	if r.State == unfindable {
-		return f.takeUnfindable(i, r), waited, true
+	if r.State == nan {
+		return f.takeNaN(i, r), waited, true
 	}
 	f.hold(i, r)
 	return r.Item, waited, true
@@ -423,9 +423,9 @@ func (f *FIFO[T]) takeOrdered(now time.Duration) (item T, waited time.Duration, 
 	if f.timed {
 		waited = f.stampStarted(i, now)
 	}
-	if r.State == unfindable {
+	if r.State == nan {
 		f.lanes.release(l) // No Done can name the item, so no limit counts the item.
-		return f.takeUnfindable(i, r), waited, true
+		return f.takeNaN(i, r), waited, true
 	}
 	f.lanes.countHeld(l, 1)
 	f.hold(i, r)
@@ -439,12 +439,12 @@ func (f *FIFO[T]) hold(i uint32, r *slab.Record[T, links]) {
 	f.held = append(f.held, i)
 }
 
-// takeUnfindable hands out an item and forgets its record, because Done cannot name the
+// takeNaN hands out an item and forgets its record, because Done cannot name the
 // item. Written out in Take, these calls would make Take slower for all items, see
 // BenchmarkCycle.
-func (f *FIFO[T]) takeUnfindable(i uint32, r *slab.Record[T, links]) T {
+func (f *FIFO[T]) takeNaN(i uint32, r *slab.Record[T, links]) T {
 	item := r.Item
-	f.forgetUnindexed(i, r)
+	f.forgetNaN(i, r)
 	return item
 }
 
@@ -463,7 +463,7 @@ func (f *FIFO[T]) Done(at uint32, r *slab.Record[T, links], now time.Duration) (
 	if r.State == watched {
 		f.forgetWatchers(r.Item)
 	}
-	f.letGo(i, r)
+	f.unhold(i, r)
 	if f.lanes != nil {
 		f.land(r)
 	}
@@ -503,10 +503,10 @@ func (f *FIFO[T]) enqueueAgain(i uint32, r *slab.Record[T, links]) {
 	}
 }
 
-// letGo takes a record out of held, and moves the last record of held into the gap: the
+// unhold takes a record out of held, and moves the last record of held into the gap: the
 // order of held means nothing. The caller then gives the record another place or forgets
 // the record.
-func (f *FIFO[T]) letGo(i uint32, r *slab.Record[T, links]) {
+func (f *FIFO[T]) unhold(i uint32, r *slab.Record[T, links]) {
 	last := len(f.held) - 1
 	if moved := f.held[last]; moved != i {
 		f.held[r.Pos] = moved
@@ -534,8 +534,8 @@ func (f *FIFO[T]) PutBack(item T, added time.Duration) {
 		if r.State == watched {
 			f.forgetWatchers(r.Item)
 		}
-		f.letGo(i, r)
-		r.State, r.Note = queued, r.Note&^goneNote
+		f.unhold(i, r)
+		r.State, r.Note = queued, r.Note&^removedNote
 		if f.lanes != nil {
 			f.lanes.countHeld(f.lanes.all[r.X.lane], -1)
 			if marked {
@@ -543,8 +543,8 @@ func (f *FIFO[T]) PutBack(item T, added time.Duration) {
 			}
 		}
 	} else {
-		i, r = f.Items.InsertUnindexed(item)
-		r.State, r.Mark = unfindable, f.Barriers.Mark
+		i, r = f.Items.InsertNaN(item)
+		r.State, r.Mark = nan, f.Barriers.Mark
 		if f.timed {
 			f.stampAdded(i, added)
 		}
@@ -589,7 +589,7 @@ func (f *FIFO[T]) Remove(hash uint32, item T) bool {
 		f.Barriers.Pass(r.Mark)
 		f.forget(at, r)
 	case inStorage:
-		r.State = removed
+		r.State = ghost
 		f.Barriers.Pass(r.Mark)
 		f.storage.stored--
 		f.storage.ghosts++
@@ -604,24 +604,24 @@ func (f *FIFO[T]) Remove(hash uint32, item T) bool {
 	return true
 }
 
-// LetGoOfHeld lets go of a held item: the work on the item may end, and a Run does not retry the
+// RemoveHeld removes a held item: the work on the item may end, and a Run does not retry the
 // item.
-func (f *FIFO[T]) LetGoOfHeld(hash uint32, item T) {
+func (f *FIFO[T]) RemoveHeld(hash uint32, item T) {
 	_, r := f.Items.Find(hash, item)
 	if r == nil || !isHeld(r.State) {
 		return
 	}
-	r.Note |= goneNote
+	r.Note |= removedNote
 	if r.State == watched {
 		r.State = processing
 		f.tellWatchers(item, f.endings.Removed)
 	}
 }
 
-// IsGone reports whether LetGoOfHeld has let go of an item since its hand-out.
-func (f *FIFO[T]) IsGone(hash uint32, item T) bool {
+// IsRemoved reports whether RemoveHeld has removed an item since its hand-out.
+func (f *FIFO[T]) IsRemoved(hash uint32, item T) bool {
 	_, r := f.Items.Find(hash, item)
-	return r != nil && r.Note&goneNote != 0
+	return r != nil && r.Note&removedNote != 0
 }
 
 func (f *FIFO[T]) removeQueued(i uint32, r *slab.Record[T, links]) {
@@ -644,9 +644,9 @@ func (f *FIFO[T]) forget(at uint32, r *slab.Record[T, links]) {
 	}
 }
 
-// forgetUnindexed removes a record without a slot. The record is in no list and not held. No
+// forgetNaN removes a record without a slot. The record is in no list and not held. No
 // Done can name the item, so no barrier waits for the item any more.
-func (f *FIFO[T]) forgetUnindexed(i uint32, r *slab.Record[T, links]) {
+func (f *FIFO[T]) forgetNaN(i uint32, r *slab.Record[T, links]) {
 	f.Barriers.Pass(r.Mark)
 	f.Items.Release(i, r)
 	if f.Items.Sparse() {
@@ -676,7 +676,7 @@ func (f *FIFO[T]) stampStarted(i uint32, now time.Duration) (waited time.Duratio
 func (f *FIFO[T]) RaiseBarrier() *slab.Barrier {
 	live := f.n + len(f.held)
 	if f.storage != nil {
-		live += f.storage.stored - f.storage.unmatched
+		live += f.storage.stored - f.storage.nans
 	}
 	b := f.Barriers.Raise(live)
 	if f.Barriers.Full() {
@@ -706,7 +706,7 @@ func (f *FIFO[T]) follow(from, to uint32, r *slab.Record[T, links]) {
 	switch {
 	case isHeld(r.State):
 		f.held[r.Pos] = to
-	case r.State == queued || r.State == unfindable:
+	case r.State == queued || r.State == nan:
 		l := &f.line
 		if f.lanes != nil {
 			l = &f.lanes.all[r.X.lane].list

@@ -91,7 +91,7 @@ func (f *FIFO[T]) entry(i uint32) Entry[T] {
 // EntryOf is entry for any record. It reports false for an item that was removed, and is only in a
 // storage.
 func (f *FIFO[T]) EntryOf(i uint32, r *slab.Record[T, links]) (Entry[T], bool) {
-	if r.State == removed {
+	if r.State == ghost {
 		return Entry[T]{}, false
 	}
 	return f.entry(i), true

@@ -28,18 +28,18 @@ type Queue[T comparable] interface {
 //
 // Invariants:
 //
-//	stored == number of records inStorage + unmatched
-//	ghosts == number of records removed
+//	stored == number of records inStorage + nans
+//	ghosts == number of records ghost
 type storage[T comparable] struct {
 	queue  Queue[T]
 	unlock func()
 
 	stored int
 	ghosts int
-	// unmatched counts the stored items that differ from themselves. No record belongs to
-	// an unmatched item.
-	unmatched int
-	dry       bool // the last take found nothing, and no Push or Touch came since
+	// nans counts the stored items that differ from themselves. No record belongs to
+	// such an item.
+	nans int
+	dry  bool // the last take found nothing, and no Push or Touch came since
 }
 
 // ready is false while the storage is dry, even if stored is positive: a Queue may have
@@ -102,9 +102,9 @@ func (f *FIFO[T]) store(i uint32, r *slab.Record[T, links]) {
 	f.unlink(&f.line, i, r)
 	f.n--
 	g.stored++
-	if r.State == unfindable {
-		g.unmatched++
-		f.forgetUnindexed(i, r)
+	if r.State == nan {
+		g.nans++
+		f.forgetNaN(i, r)
 	} else {
 		r.State = inStorage
 	}
@@ -145,7 +145,7 @@ func (f *FIFO[T]) accept(hash uint32, item T, now time.Duration) (waited time.Du
 	switch r.State {
 	case inStorage:
 		f.storage.stored--
-	case removed:
+	case ghost:
 		f.storage.ghosts--
 		f.forget(at, r)
 		return 0, false
@@ -161,13 +161,13 @@ func (f *FIFO[T]) accept(hash uint32, item T, now time.Duration) (waited time.Du
 }
 
 // acceptStranger hands out an item without a record. The Queue has made the item up, unless
-// the item differs from itself. More such items may come out than unmatched counts: an item
+// the item differs from itself. More such items may come out than nans counts: an item
 // whose Push has panicked is in the line, and the Queue may have kept the item too. Items
-// beyond unmatched change no count.
+// beyond nans change no count.
 func (f *FIFO[T]) acceptStranger(at, hash uint32, item T, now time.Duration) bool {
 	if !slab.Equal(item, item) {
-		if f.storage.unmatched > 0 {
-			f.storage.unmatched--
+		if f.storage.nans > 0 {
+			f.storage.nans--
 			f.storage.stored--
 		}
 		return true

@@ -17,7 +17,7 @@ type Watcher struct {
 // Endings are the causes with which the contexts of watchers end.
 type Endings struct {
 	ReAdded error // the item was added again
-	Removed error // LetGoOfHeld has let go of the item
+	Removed error // RemoveHeld has removed the item
 }
 
 // live returns the watchers whose contexts have not ended, nil for none. The zero Watcher
@@ -33,8 +33,8 @@ func (w Watcher) live() (more *Watcher) {
 }
 
 // Watch tells the Watcher of the next add of a held item, until Done. Watch returns why the
-// Watcher is not kept: the item was added already since the Take, or LetGoOfHeld has let go of
-// the item. Watchers of the item that have ended are forgotten here, so they do not pile up. All
+// Watcher is not kept: the item was added already since the Take, or RemoveHeld has removed the
+// item. Watchers of the item that have ended are forgotten here, so they do not pile up. All
 // calls must give the same endings: a pointer of the FIFO takes less memory than one of each Watcher.
 func (f *FIFO[T]) Watch(hash uint32, item T, w Watcher, endings *Endings) (over error) {
 	_, r := f.Items.Find(hash, item)
@@ -43,7 +43,7 @@ func (f *FIFO[T]) Watch(hash uint32, item T, w Watcher, endings *Endings) (over 
 		return nil // Not held, or different from itself: no add can be of the same item.
 	case r.State == reprocess:
 		return endings.ReAdded
-	case r.Note&goneNote != 0:
+	case r.Note&removedNote != 0:
 		return endings.Removed
 	}
 	if f.watchers == nil {

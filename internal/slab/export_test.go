@@ -14,14 +14,14 @@ func (t *DrivenTable[T]) Put(hash uint32, item T) {
 	r.State = 1
 }
 
-// PutUnindexed inserts an item that differs from itself.
-func (t *DrivenTable[T]) PutUnindexed(item T) (i uint32) {
-	i, r := t.InsertUnindexed(item)
+// PutNaN inserts an item that differs from itself.
+func (t *DrivenTable[T]) PutNaN(item T) (i uint32) {
+	i, r := t.InsertNaN(item)
 	r.State = 1
 	return i
 }
 
-// Release drops a record from PutUnindexed.
+// Release drops a record from PutNaN.
 func (t *DrivenTable[T]) Release(i uint32) { t.Table.Release(i, t.Table.Records.At(i)) }
 
 // Has reports whether the table finds the item.

@@ -36,7 +36,7 @@ import (
 //	otherwise: low == max(limit, Records.N)/16, or 0 if the maximum is no more than MinRecords
 //
 // An item that differs from itself (NaN, or a struct with a NaN) can never be found again.
-// Such an item gets a record but no slot, see InsertUnindexed.
+// Such an item gets a record but no slot, see InsertNaN.
 //
 // The owner of the table decides what Pos means. A table is not safe for concurrent use.
 // The zero table is empty.
@@ -196,20 +196,20 @@ func (t *Table[T, X]) prepare(at, hash uint32) uint32 {
 	return emptySlot(t.Slots, hash)
 }
 
-// InsertUnindexed adds a record without a slot, for an item that Find cannot find.
-func (t *Table[T, X]) InsertUnindexed(item T) (uint32, *Record[T, X]) {
+// InsertNaN adds a record without a slot, for an item that Find cannot find.
+func (t *Table[T, X]) InsertNaN(item T) (uint32, *Record[T, X]) {
 	if t.free == 0 {
 		t.extend()
 	}
 	return t.claim(item)
 }
 
-// InsertAny is Insert, or InsertUnindexed for an item that differs from itself.
+// InsertAny is Insert, or InsertNaN for an item that differs from itself.
 func (t *Table[T, X]) InsertAny(at, hash uint32, item T) (uint32, *Record[T, X]) {
 	if Equal(item, item) {
 		return t.Insert(at, hash, item)
 	}
-	return t.InsertUnindexed(item)
+	return t.InsertNaN(item)
 }
 
 // claim uses the first free record. There must be a free record.

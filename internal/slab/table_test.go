@@ -127,7 +127,7 @@ func TestTableOfEverySize(t *testing.T) {
 }
 
 // Records of items without a slot live among the others and are reused.
-func TestTableWithUnindexedItems(t *testing.T) {
+func TestTableWithNaNs(t *testing.T) {
 	rnd := newRand(t)
 	var table slab.DrivenTable[float64]
 	nans := make(map[uint32]bool)
@@ -136,7 +136,7 @@ func TestTableWithUnindexedItems(t *testing.T) {
 		key := float64(rnd.IntN(500))
 		switch hash := slab.HashOf(key); {
 		case i%3 == 0:
-			nans[table.PutUnindexed(math.NaN())] = true
+			nans[table.PutNaN(math.NaN())] = true
 		case i%3 == 1 && len(nans) > 0:
 			for n := range nans {
 				table.Release(n)
@@ -170,7 +170,7 @@ func TestTableGrowsWhileItMoves(t *testing.T) {
 		put()
 	}
 	for range table.Slots() {
-		table.PutUnindexed(math.NaN())
+		table.PutNaN(math.NaN())
 	}
 	slots := table.Slots()
 	if put(); table.Slots() == slots {
@@ -190,7 +190,7 @@ func TestTableMovesItsIndexInTime(t *testing.T) {
 		var table slab.DrivenTable[float64]
 		var nans []uint32
 		for range 4000 {
-			nans = append(nans, table.PutUnindexed(math.NaN()))
+			nans = append(nans, table.PutNaN(math.NaN()))
 		}
 		for _, i := range nans { // An insert then need not make a record.
 			table.Release(i)
@@ -215,11 +215,11 @@ func TestTableMovesItsIndexInTime(t *testing.T) {
 }
 
 // Records of items without a slot count too when the table shrinks.
-func TestTableOfUnindexedItemsShrinks(t *testing.T) {
+func TestTableOfNaNsShrinks(t *testing.T) {
 	var table slab.DrivenTable[float64]
 	var nans []uint32
 	for range 2000 {
-		nans = append(nans, table.PutUnindexed(math.NaN()))
+		nans = append(nans, table.PutNaN(math.NaN()))
 	}
 	checkInvariants(t, 0, &table)
 	for _, i := range nans {
@@ -489,7 +489,7 @@ func TestTableShrinksAfterItsIndexHasMoved(t *testing.T) {
 	var table slab.DrivenTable[float64]
 	var nans []uint32
 	for range 4000 {
-		nans = append(nans, table.PutUnindexed(math.NaN()))
+		nans = append(nans, table.PutNaN(math.NaN()))
 	}
 	n := 0
 	for n < 96 || !table.Moving() {
