@@ -2,9 +2,14 @@ package bench
 
 import (
 	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	clientgo "k8s.io/client-go/util/workqueue"
 
 	"github.com/seed16c08ea7/workqueue"
@@ -84,5 +89,128 @@ func BenchmarkRun(b *testing.B) {
 				done += n
 			}
 		})
+	}
+}
+
+// A crew is a way to work off n queued items with several workers. It returns when the last item
+// is done.
+type crew struct {
+	name string
+	open func() rateLimiting[string]
+	work func(q rateLimiting[string], workers, n int)
+}
+
+// crews are Run and the loop by hand on each kind of queue, the loop by hand on client-go's
+// queue, and Run with each option that costs an item something.
+func crews() (cs []crew) {
+	for _, mode := range []struct {
+		name   string
+		config func() workqueue.TypedRateLimitingQueueConfig[string]
+	}{
+		{"plain", func() (c workqueue.TypedRateLimitingQueueConfig[string]) { return c }},
+		{"KeepTimes", func() (c workqueue.TypedRateLimitingQueueConfig[string]) {
+			c.KeepTimes = true
+			return c
+		}},
+		{"Prometheus", func() (c workqueue.TypedRateLimitingQueueConfig[string]) {
+			c.Name = "bench"
+			c.MetricsProvider = workqueue.NewPrometheusProvider(prometheus.NewRegistry(), workqueue.PrometheusOptions{})
+			return c
+		}},
+	} {
+		open := func() rateLimiting[string] {
+			return workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[string](), mode.config())
+		}
+		cs = append(cs,
+			crew{"impl=workqueue/loop=Run/queue=" + mode.name, open, runCrew(workqueue.RunOptions[string]{})},
+			crew{"impl=workqueue/loop=by-hand/queue=" + mode.name, open, workCrew})
+	}
+	open := cs[0].open
+	for _, option := range []struct {
+		name    string
+		options workqueue.RunOptions[string]
+	}{
+		{"OnResult", workqueue.RunOptions[string]{OnResult: func(context.Context, string, workqueue.HandlerResult) {}}},
+		{"CancelOnReAdd", workqueue.RunOptions[string]{CancelOnReAdd: true}},
+		{"Timeout", workqueue.RunOptions[string]{Timeout: time.Hour}},
+	} {
+		cs = append(cs, crew{"impl=workqueue/loop=Run/queue=plain/option=" + option.name, open, runCrew(option.options)})
+	}
+	return append(cs, crew{"impl=client-go/loop=by-hand/queue=plain", func() rateLimiting[string] {
+		return clientgo.NewTypedRateLimitingQueue(clientgo.DefaultTypedControllerRateLimiter[string]())
+	}, workCrew})
+}
+
+func runCrew(options workqueue.RunOptions[string]) func(q rateLimiting[string], workers, n int) {
+	logger := logr.Discard()
+	options.Logger = &logger
+	return func(q rateLimiting[string], workers, n int) {
+		ctx, stop := context.WithCancel(context.Background())
+		var left atomic.Int64
+		left.Store(int64(n))
+		options := options
+		options.Workers = workers
+		workqueue.Run(ctx, q.(*workqueue.TypedRateLimiting[string]), func(context.Context, string) error {
+			if left.Add(-1) == 0 {
+				stop()
+			}
+			return nil
+		}, options)
+	}
+}
+
+func workCrew(q rateLimiting[string], workers, n int) {
+	var left atomic.Int64
+	left.Store(int64(n))
+	handle := func(string) error {
+		if left.Add(-1) == 0 {
+			go q.ShutDown()
+		}
+		return nil
+	}
+	process := func() bool {
+		item, shutdown := q.Get()
+		if shutdown {
+			return false
+		}
+		defer q.Done(item)
+		if err := handle(item); err != nil {
+			q.AddRateLimited(item)
+			return true
+		}
+		q.Forget(item)
+		return true
+	}
+	var all sync.WaitGroup
+	for range workers {
+		all.Go(func() {
+			for process() {
+			}
+		})
+	}
+	all.Wait()
+}
+
+// BenchmarkRunWorkers is one item for several workers, of 64k that are queued, with a handler
+// that counts. It shows what Run costs beside a loop by hand, and what each option costs.
+func BenchmarkRunWorkers(b *testing.B) {
+	keys := stringKeys(population)
+	for _, c := range crews() {
+		for _, workers := range []int{1, 2, 8} {
+			b.Run(fmt.Sprintf("%s/workers=%d", c.name, workers), func(b *testing.B) {
+				b.ReportAllocs()
+				for done := 0; done < b.N; {
+					n := min(population, b.N-done)
+					b.StopTimer()
+					q := c.open()
+					fill(q, keys[:n])
+					b.StartTimer()
+					c.work(q, workers, n)
+					b.StopTimer()
+					q.ShutDown()
+					done += n
+				}
+			})
+		}
 	}
 }
