@@ -197,7 +197,7 @@ func (p *play) call(item int) (call, got, want string) {
 			return "nothing", "", ""
 		}
 		removed := p.machine.Remove(hash, item)
-		p.machine.LetGoOfHeld(hash, item)
+		p.machine.RemoveHeld(hash, item)
 		p.spec.RemoveFully(item)
 		return fmt.Sprint("RemoveFully ", item), fmt.Sprint(removed), fmt.Sprint(h.Marked)
 	case 10:
@@ -326,7 +326,7 @@ func (p *play) compare() error {
 	for item := range p.span {
 		hash, h := slab.HashOf(item), s.Held[item]
 		errs.That(m.IsQueued(hash, item) == s.Pending(item), "IsQueued %d: got %v", item, m.IsQueued(hash, item))
-		errs.That(m.IsGone(hash, item) == h.Gone, "IsGone %d: got %v", item, m.IsGone(hash, item))
+		errs.That(m.IsRemoved(hash, item) == h.Gone, "IsRemoved %d: got %v", item, m.IsRemoved(hash, item))
 		rank, marked := m.MarkOf(hash, item)
 		errs.That(marked == h.Marked && (!marked || rank == rankOf(h.Next)), "MarkOf %d: got %v, %v", item, rank, marked)
 		if h.Marked {
