@@ -97,13 +97,32 @@ func TestADrainThatIsCutOffIsLogged(t *testing.T) {
 		var lines []string
 		logger := funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{})
 		q := openStopped(t, "", stringOptions{AtEnd: workqueue.EndDrain, Grace: time.Second, Logger: &logger})
+		q.Add("held")
+		q.Get()
 		q.Add("a")
 		q.ShutDown()
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		const want = `"level"=0 "msg"="The manager has stopped before the queue was drained" "left"="workqueue: drain left 1 queued, 0 in flight, 0 waiting: context deadline exceeded"`
+		const want = `"level"=0 "msg"="The queue was not drained" "cause"="ctrlqueue: Grace is over" "left"="workqueue: drain left 1 queued, 1 in flight (held), 0 waiting: context deadline exceeded"`
 		if len(lines) != 1 || lines[0] != want {
 			t.Errorf("logged are %q, want %q", lines, want)
+		}
+	})
+}
+
+// A controller of a replica that has never led fills its queue, with EnableWarmup for example, and
+// has no workers. Its drain has nothing to tell.
+func TestAQueueWithoutWorkersIsNotLoggedAsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var lines []string
+		logger := funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{})
+		q := openStopped(t, "", stringOptions{AtEnd: workqueue.EndDrain, Grace: time.Second, Logger: &logger})
+		q.Add("a")
+		q.ShutDown()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if len(lines) > 0 {
+			t.Errorf("logged are %q", lines)
 		}
 	})
 }

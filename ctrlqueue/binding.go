@@ -19,6 +19,7 @@ import (
 type Binding[R comparable] struct {
 	options Options[R]
 	term    *term       // of the manager, nil if For made the Binding
+	lock    *Lock       // with which the controller is elected, nil for none
 	wraps   atomic.Bool // Reconciler was called
 
 	mu    sync.Mutex               // held while a queue is made
@@ -26,18 +27,14 @@ type Binding[R comparable] struct {
 }
 
 // For returns a Binding for one controller. For panics if the options make no sense, and if
-// they have a Grace: a Binding of For does not learn why the manager has ended, see
+// they have a Grace or a Lock: a Binding of For does not learn why the manager has ended, see
 // [WrapManager].
 func For[R comparable](options Options[R]) *Binding[R] {
 	options.check()
-	if options.Grace > 0 {
-		panic("ctrlqueue: For with a Grace, which EndDrain needs too: use WrapManager, which learns why the manager has ended")
+	if options.Grace > 0 || options.Lock != nil {
+		panic("ctrlqueue: For with a Grace, which EndDrain needs too, or with a Lock: use WrapManager, which learns why the manager has ended")
 	}
-	return bind(options, nil)
-}
-
-func bind[R comparable](options Options[R], t *term) *Binding[R] {
-	return &Binding[R]{options: options, term: t}
+	return &Binding[R]{options: options}
 }
 
 // NewQueue makes the *[Queue] of the controller. It goes into the options of the controller

@@ -2,6 +2,7 @@ package ctrlqueue
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"sync/atomic"
@@ -39,7 +40,9 @@ import (
 // options make no sense.
 func WrapManager[R comparable](mgr manager.Manager, options Options[R]) manager.Manager {
 	options.check()
-	return &wrapped[R]{Manager: mgr, options: options}
+	w := &wrapped[R]{Manager: mgr, options: options}
+	w.term.ctx, w.term.end = context.WithCancelCause(context.Background())
+	return w
 }
 
 type wrapped[R comparable] struct {
@@ -52,14 +55,26 @@ type wrapped[R comparable] struct {
 type term struct {
 	begun atomic.Bool // Start was called
 	asked atomic.Bool // to end, by the context of Start
+
+	ctx context.Context // ends with end, when Start of the manager below has returned
+	end context.CancelCauseFunc
 }
+
+// errReturned is the cause of the end of a term.
+var errReturned = errors.New("ctrlqueue: Start of the manager has returned")
 
 // Start implements [manager.Manager]. When the leadership is lost, Start of the manager
 // below returns, and the caller may then end ctx. The controllers learn of the end
 // later. So the end of ctx is noted only while Start of the manager below runs, and that
 // manager gets a context which ends after the note.
+//
+// Start of the manager below may return while reconciles go on: after GracefulShutdownTimeout, or
+// when the leadership is lost. The term is over then, and a Grace with it.
 func (w *wrapped[R]) Start(ctx context.Context) error {
-	w.term.begun.Store(true)
+	if w.term.begun.Swap(true) {
+		return w.Manager.Start(ctx) // Which refuses.
+	}
+	defer w.term.end(errReturned)
 	inner, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer end(nil)
 	defer context.AfterFunc(ctx, func() {
@@ -100,7 +115,10 @@ func (w *wrapped[R]) bind(c controller.TypedController[R]) error {
 		}
 		return fmt.Errorf("ctrlqueue: controller %q has a Binding: add it to the manager that was wrapped", *name)
 	}
-	b := bind(w.options, &w.term)
+	b := &Binding[R]{options: w.options, term: &w.term, lock: w.options.Lock}
+	if l, ok := c.(manager.LeaderElectionRunnable); ok && !l.NeedLeaderElection() {
+		b.lock = nil
+	}
 	*queue, *do = b.NewQueue, b.Reconciler(*do)
 	return nil
 }

@@ -75,14 +75,31 @@ type stranger[R comparable] struct {
 	Do       reconcile.TypedReconciler[R]
 }
 
-// openStopped returns the queue of a manager that ends as its context has ended.
+// openStopped returns the queue of a manager whose context has ended. Start of the manager returns
+// at the end of the test.
 func openStopped(t *testing.T, name string, o stringOptions) *ctrlqueue.Queue[string] {
 	t.Helper()
-	mgr := ctrlqueue.WrapManager(newStandIn(), o)
-	c := &stranger[string]{}
+	s := newStandIn()
+	stopping, over, returned := make(chan struct{}), make(chan struct{}), make(chan error)
+	s.added = []manager.Runnable{manager.RunnableFunc(func(ctx context.Context) error {
+		<-ctx.Done()
+		close(stopping)
+		<-over
+		return nil
+	})}
+	mgr := ctrlqueue.WrapManager(s, o)
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	if err := errors.Join(mgr.Start(ctx), mgr.Add(c)); err != nil {
+	go func() { returned <- mgr.Start(ctx) }()
+	<-stopping
+	t.Cleanup(func() {
+		close(over)
+		if err := <-returned; err != nil {
+			t.Error(err)
+		}
+	})
+	c := &stranger[string]{}
+	if err := mgr.Add(c); err != nil {
 		t.Fatal(err)
 	}
 	return c.NewQueue(name, newLimiter()).(*ctrlqueue.Queue[string])
@@ -243,21 +260,29 @@ var managers = map[string]func(*testing.T) (manager.Manager, func()){
 	},
 	"controller-runtime's": func(t *testing.T) (manager.Manager, func()) {
 		l := new(lock)
-		mgr, err := manager.New(&rest.Config{}, manager.Options{
-			LeaderElection:                      true,
-			LeaderElectionResourceLockInterface: l,
-			MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) {
-				return meta.NewDefaultRESTMapper(nil), nil
-			},
-			Metrics:    server.Options{BindAddress: "0"},
-			Controller: config.Controller{SkipNameValidation: new(true)},
-			Logger:     logr.Discard(),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return mgr, func() { l.stolen.Store(true) }
+		return newElected(t, l, 30*time.Second), func() { l.stolen.Store(true) }
 	},
+}
+
+// newElected returns a manager of controller-runtime that is elected by l. graceful is its
+// GracefulShutdownTimeout.
+func newElected(t *testing.T, l resourcelock.Interface, graceful time.Duration) manager.Manager {
+	t.Helper()
+	mgr, err := manager.New(&rest.Config{}, manager.Options{
+		LeaderElection:                      true,
+		LeaderElectionResourceLockInterface: l,
+		GracefulShutdownTimeout:             &graceful,
+		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) {
+			return meta.NewDefaultRESTMapper(nil), nil
+		},
+		Metrics:    server.Options{BindAddress: "0"},
+		Controller: config.Controller{SkipNameValidation: new(true)},
+		Logger:     logr.Discard(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return mgr
 }
 
 func lose(t *testing.T, open func(*testing.T) (manager.Manager, func()), do func(func(context.Context) error) error) {
@@ -303,11 +328,12 @@ func lose(t *testing.T, open func(*testing.T) (manager.Manager, func()), do func
 	}
 }
 
-// A lock is the lease of a leader, without a cluster. It can be stolen.
+// A lock is the lease of a leader, without a cluster. It can be stolen: no renewal succeeds then.
 type lock struct {
 	resourcelock.Interface
 	mu     sync.Mutex
 	record *resourcelock.LeaderElectionRecord // guarded by mu
+	sent   time.Time                          // of the last renewal that succeeded; guarded by mu
 	stolen atomic.Bool
 }
 
@@ -335,6 +361,26 @@ func (l *lock) Update(_ context.Context, r resourcelock.LeaderElectionRecord) er
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.record = &r
+	l.record, l.sent = &r, time.Now()
 	return nil
+}
+
+// renewed returns when the last renewal was sent that has succeeded.
+func (l *lock) renewed() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.sent
+}
+
+// name writes another holder into the record, or deletes the record if holder is empty.
+func (l *lock) name(holder string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if holder == "" {
+		l.record = nil
+		return
+	}
+	r := *l.record
+	r.HolderIdentity = holder
+	l.record = &r
 }

@@ -65,13 +65,22 @@ type Options[R comparable] struct {
 	// that fails during the drain is not retried. [workqueue.EndKeep] panics.
 	//
 	// A manager that ends for another reason, such as the loss of its leadership, always
-	// drops the queued items.
+	// drops the queued items. A leadership that is lost during the drain ends the drain only
+	// with a Lock.
 	AtEnd workqueue.End
 
 	// Grace is how long the contexts of reconciles outlast the context of the manager's
-	// Start. Grace must be shorter than GracefulShutdownTimeout of the manager. EndDrain
-	// needs a Grace, and a Grace needs [WrapManager].
+	// Start. EndDrain needs a Grace, and a Grace needs [WrapManager]. The contexts, and the
+	// drain, end in any case when Start of the manager below returns, so Grace should be
+	// shorter than GracefulShutdownTimeout of the manager.
 	Grace time.Duration
+
+	// Lock ends the Grace when the leadership ends, see [Lock]. Lock is the same as
+	// LeaderElectionResourceLockInterface of the manager. Without a Lock, and with
+	// controller-runtime's own lock, the contexts of reconciles and the drain go on until the
+	// Grace is over or Start returns, although another replica may lead. A controller that
+	// needs no leader election is not bound to the Lock.
+	Lock *Lock
 
 	// Clock tells the time that delays are measured in; nil is the real one.
 	Clock clock.WithTicker

@@ -31,6 +31,7 @@ type Queue[R comparable] struct {
 	options Options[R] // of the binding
 	logger  logr.Logger
 	looks   atomic.Int64 // see seemsToHold
+	begun   atomic.Bool  // a worker has asked for an item
 	cancels cancels[R]
 
 	// closed is set when adds do nothing any more, and ended when nothing is to be
@@ -141,6 +142,9 @@ func (q *Queue[R]) Get() (item R, shutdown bool) {
 func (q *Queue[R]) GetWithPriority() (item R, priority int, shutdown bool) {
 	if q.ended.Load() {
 		return item, 0, true
+	}
+	if !q.begun.Load() {
+		q.begun.Store(true)
 	}
 	info, err := q.queue.GetInfo(context.Background())
 	switch {

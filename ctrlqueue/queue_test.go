@@ -377,8 +377,9 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 		mustPanic(t, want, func() { ctrlqueue.For(o) })
 		mustPanic(t, want, func() { wrap(o) })
 	}
-	mustPanic(t, "ctrlqueue: For with a Grace, which EndDrain needs too: use WrapManager, which learns why the manager has ended",
+	mustPanic(t, "ctrlqueue: For with a Grace, which EndDrain needs too, or with a Lock: use WrapManager, which learns why the manager has ended",
 		func() { ctrlqueue.For(stringOptions{AtEnd: workqueue.EndDrain, Grace: time.Second}) })
+	mustPanic(t, "ctrlqueue: NewLock of a nil lock", func() { ctrlqueue.NewLock(nil) })
 }
 
 func mustPanic(t *testing.T, want string, call func()) {

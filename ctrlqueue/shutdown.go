@@ -63,21 +63,30 @@ func (q *Queue[R]) drains() bool {
 }
 
 // A grace is the time after the end of the manager's context. It begins with the shutdown,
-// or with the end of the context of a reconcile, whichever comes first.
+// or with the end of the context of a reconcile, whichever comes first. It ends after the Grace
+// of the options, with the leadership of the Lock, or when the manager has stopped waiting.
 type grace struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 }
 
 func (q *Queue[R]) newGrace() grace {
-	ctx, cancel := context.WithTimeoutCause(context.Background(), q.options.Grace, errGraceOver)
-	return grace{ctx, cancel}
+	timed, release := context.WithTimeoutCause(q.binding.lock.leading(), q.options.Grace, errGraceOver)
+	ctx, end := context.WithCancelCause(timed)
+	over := q.binding.term.ctx
+	stop := context.AfterFunc(over, func() { end(context.Cause(over)) })
+	return grace{ctx, func() { stop(); end(nil); release() }}
 }
 
 func (q *Queue[R]) drainAtTheEnd() {
 	g := q.grace()
 	defer g.cancel()
-	if err := q.Drain(g.ctx); err != nil {
-		q.logger.Info("The manager has stopped before the queue was drained", "left", err.Error())
+	err := q.Drain(g.ctx)
+	switch cause := context.Cause(g.ctx); {
+	case err == nil || !q.begun.Load(): // Without a worker, as in a replica that has never led, nobody waits for the items.
+	case cause == errReturned:
+		q.logger.Info("The Grace is longer than the manager has waited: set a longer GracefulShutdownTimeout, or a shorter Grace", "grace", q.options.Grace, "left", err.Error())
+	default:
+		q.logger.Info("The queue was not drained", "cause", cause.Error(), "left", err.Error())
 	}
 }
