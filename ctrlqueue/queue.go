@@ -159,10 +159,24 @@ func (q *Queue[R]) GetWithPriority() (item R, priority int, shutdown bool) {
 
 // Done ends the hand-out of the item. An item that was added in the meantime is queued now
 // or, with a delay, when its time has come.
-func (q *Queue[R]) Done(item R) { q.queue.Done(item) }
+func (q *Queue[R]) Done(item R) {
+	if q.options.CancelOnReAdd {
+		q.cancels.forgive(item)
+	}
+	q.queue.Done(item)
+}
 
 // Forget makes the limiter forget the failures of the item.
-func (q *Queue[R]) Forget(item R) { q.queue.Forget(item) }
+//
+// The controller calls Forget after each reconcile that asks for a time. For a reconcile that
+// CancelOnReAdd has cut short the call does nothing: such a reconcile has neither failed nor
+// succeeded, and the next failure waits as long as if it had not begun.
+func (q *Queue[R]) Forget(item R) {
+	if q.options.CancelOnReAdd && q.cancels.forgive(item) {
+		return
+	}
+	q.queue.Forget(item)
+}
 
 // NumRequeues returns how many failures of the item the limiter knows.
 func (q *Queue[R]) NumRequeues(item R) int { return q.queue.NumRequeues(item) }

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	clientgo "k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -42,6 +43,27 @@ func ExampleWrapManager() {
 		})
 		// Add the controllers to mgr.
 		return mgr.Start(ctx)
+	}
+}
+
+func ExampleNewLock() {
+	_ = func(config *rest.Config, namespace, hostname string, renewDeadline time.Duration) error {
+		leases, err := resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, namespace, "my-controller",
+			resourcelock.ResourceLockConfig{Identity: hostname}, config, renewDeadline)
+		if err != nil {
+			return err
+		}
+		lock := ctrlqueue.NewLock(leases)
+		mgr, err := ctrl.NewManager(config, ctrl.Options{LeaderElection: true, LeaderElectionResourceLockInterface: lock})
+		if err != nil {
+			return err
+		}
+		mgr = ctrlqueue.WrapManager(mgr, ctrlqueue.Options[reconcile.Request]{
+			AtEnd: workqueue.EndDrain,
+			Grace: 20 * time.Second,
+			Lock:  lock,
+		})
+		return mgr.Start(context.Background())
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -71,6 +72,11 @@ func (q *Queue[R]) seemsToHold(item R) bool {
 		return true
 	}
 	q.looks.Add(1)
+	return q.holds(item)
+}
+
+// holds reports whether a worker holds the item. It looks at all items that are held.
+func (q *Queue[R]) holds(item R) bool {
 	for limit := mostLooks; ; limit *= 4 {
 		s := q.queue.Snapshot(limit)
 		for _, held := range s.InFlight {
@@ -123,7 +129,9 @@ func (q *Queue[R]) outlive(ctx context.Context) (context.Context, context.Cancel
 //
 // ctx must be the context of a reconciler that [Binding.Reconciler] or [WrapManager] has
 // wrapped, or derived from such a context. With any other context, as in a test that calls
-// Reconcile, the returned context ends with ctx alone.
+// Reconcile, the returned context ends with ctx alone. If a Binding has made the queue of the
+// controller, but nobody has called the Reconciler of that Binding, ReAddContext panics with the
+// name of the controller.
 //
 // A reconcile that stops early returns a Result with a RequeueAfter, however short. Without
 // a RequeueAfter, the work is lost if [Queue.Remove] takes the add back, and a resync of low priority
@@ -136,7 +144,24 @@ func ReAddContext[R comparable](ctx context.Context, item R) (context.Context, c
 	if q, ok := ctx.Value(queueKey[R]{}).(*Queue[R]); ok {
 		return q.ReAddContext(ctx, item)
 	}
+	if controller.ReconcileIDFromContext(ctx) != "" {
+		if name, ok := unwrapped(item); ok {
+			panic(fmt.Sprintf("ctrlqueue: controller %q: ReAddContext needs the Reconciler of the Binding around the reconciler", name))
+		}
+	}
 	return context.WithCancel(ctx)
+}
+
+// unwrapped returns the name of a controller whose queue is of a Binding without a Reconciler, and
+// whose worker holds the item.
+func unwrapped[R comparable](item R) (name string, ok bool) {
+	for _, name := range Names() {
+		q, ok := Lookup[R](name)
+		if ok && !q.binding.wraps.Load() && q.holds(item) {
+			return name, true
+		}
+	}
+	return "", false
 }
 
 // cancelOnReAdd calls the reconciler with a context that ends when the item is added again.
@@ -192,13 +217,19 @@ func (q *Queue[R]) mayCancel(item R) bool {
 // items that are about to be reconciled again have an entry.
 type cancels[R comparable] struct {
 	mu    sync.Mutex
-	inRow map[R]int // guarded by mu
+	inRow map[R]row // guarded by mu
+}
+
+// A row is what cancels knows of an item.
+type row struct {
+	n   int
+	cut bool // the last reconcile was cut short, and the controller still has to call Forget
 }
 
 func (c *cancels[R]) of(item R) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.inRow[item]
+	return c.inRow[item].n
 }
 
 // items returns the items that have an entry.
@@ -218,7 +249,19 @@ func (c *cancels[R]) add(item R) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.inRow == nil {
-		c.inRow = make(map[R]int)
+		c.inRow = make(map[R]row)
 	}
-	c.inRow[item]++
+	c.inRow[item] = row{c.inRow[item].n + 1, true}
+}
+
+// forgive reports whether the last reconcile of the item was cut short and nobody has asked since.
+func (c *cancels[R]) forgive(item R) (cut bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r, ok := c.inRow[item]
+	if cut = r.cut; ok {
+		r.cut = false
+		c.inRow[item] = r
+	}
+	return cut
 }

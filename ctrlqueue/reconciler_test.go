@@ -159,6 +159,67 @@ func TestReAddContextWithoutAController(t *testing.T) {
 	}
 }
 
+// NewQueue of the Binding without its Reconciler: the context would never end with a change.
+func TestReAddContextWithoutTheReconciler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var panics []any
+		s := newStandIn()
+		b := ctrlqueue.For(options{})
+		c := startIn(t, s, s, "forgot the reconciler", controller.Options{NewQueue: b.NewQueue, Reconciler: reconcile.Func(func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+			defer func() { panics = append(panics, recover()) }()
+			_, cancel := ctrlqueue.ReAddContext(ctx, r)
+			cancel()
+			return reconcile.Result{}, nil
+		})})
+		c.q.Add(request("a"))
+		synctest.Wait()
+		const want = `[ctrlqueue: controller "forgot the reconciler": ReAddContext needs the Reconciler of the Binding around the reconciler]`
+		if got := fmt.Sprint(panics); got != want {
+			t.Errorf("the panic is %s, want %s", got, want)
+		}
+		c.end(t)
+	})
+}
+
+// A reconcile that was cut short is no success: the limiter forgot the failures of the object, and
+// the next failure waited one second instead of 64.
+func TestBackoffAfterAReconcileThatWasCutShort(t *testing.T) {
+	for _, strict := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			var c *running
+			var began []time.Duration
+			var started sync.WaitGroup
+			started.Add(1)
+			start0 := time.Now()
+			limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Second, time.Hour)
+			b := ctrlqueue.For(options{CancelOnReAdd: true, StrictBackoff: strict})
+			do := b.Reconciler(reconcile.Func(func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+				started.Wait()
+				began = append(began, time.Since(start0))
+				if len(began) == 7 {
+					c.q.Add(r)
+					<-ctx.Done()
+					return reconcile.Result{}, ctx.Err()
+				}
+				return reconcile.Result{}, errors.New("still broken")
+			}))
+			s := newStandIn()
+			c = startIn(t, s, s, "cut short", controller.Options{NewQueue: b.NewQueue, Reconciler: do, RateLimiter: limiter})
+			c.q.Add(request("a"))
+			started.Done()
+			time.Sleep(200 * time.Second)
+			synctest.Wait()
+			// Six failures wait for 1 to 32 s, the seventh for 64.
+			const want = "[0s 1s 3s 7s 15s 31s 1m3s 1m3s 2m7s]"
+			if got := fmt.Sprint(began); got != want {
+				t.Errorf("strict %v: reconciles began at %s, want %s", strict, got, want)
+			}
+			c.end(t)
+			c.q.ShutDown()
+		})
+	}
+}
+
 // A reconcile that writes to its own object is cancelled by the event of that, each
 // time. Without a bound it would never end.
 func TestCancelOnReAddHasABound(t *testing.T) {
