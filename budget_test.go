@@ -644,6 +644,34 @@ func TestAllocationsOfRun(t *testing.T) {
 	}
 }
 
+// Run allocates the context of an item, and nothing else. Larger contexts have halved the speed of
+// Run once: the garbage collector has to mark them.
+func TestBytesOfAnItemOfRun(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	const items, most = 8192, 56 // bytes
+	q := workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[int](), workqueue.TypedRateLimitingQueueConfig[int]{})
+	for i := range items {
+		q.Add(i)
+	}
+	var before, after runtime.MemStats
+	left := items
+	err := workqueue.Run(t.Context(), q, func(context.Context, int) error {
+		switch left--; left {
+		case items - 1:
+			runtime.ReadMemStats(&before)
+		case 0:
+			runtime.ReadMemStats(&after)
+			q.ShutDown()
+		}
+		return nil
+	}, workqueue.RunOptions[int]{Workers: 1})
+	if bytes := (after.TotalAlloc - before.TotalAlloc) / items; err != workqueue.ErrShutDown || bytes > most {
+		t.Errorf("got %v and %d bytes for each item, want at most %d", err, bytes, most)
+	}
+}
+
 // A worker that has handled one item has allocated contexts for a few more, and no more.
 func TestBytesOfAWorkerOfRun(t *testing.T) {
 	if raceEnabled {

@@ -37,12 +37,12 @@ func list(dir string) (pkg listing, exports map[string]string, err error) {
 	return pkg, exports, err
 }
 
-// find finds the mutants of the package in dir, and returns the name of an overlay for the
-// compiler that has all of them. The files are in tmp.
-func find(dir, tmp string) (mutants []*mutant, overlayName string, err error) {
+// find finds the mutants of the package in dir, and returns the path of the package and the name of
+// an overlay for the compiler that has all mutants. The files are in tmp.
+func find(dir, tmp string) (pkgPath string, mutants []*mutant, overlayName string, err error) {
 	pkg, exports, err := list(dir)
 	if err != nil {
-		return nil, "", fmt.Errorf("go list: %w", err)
+		return "", nil, "", fmt.Errorf("go list: %w", err)
 	}
 	overlay := map[string]string{filepath.Join(pkg.Dir, "mutants.go"): filepath.Join(tmp, "mutants.go")}
 	files, mutants, err := edit(pkg, exports)
@@ -54,11 +54,11 @@ func find(dir, tmp string) (mutants []*mutant, overlayName string, err error) {
 		}
 	}
 	if err != nil {
-		return nil, "", err
+		return "", nil, "", err
 	}
 	replace, _ := json.Marshal(map[string]any{"Replace": overlay})
 	overlayName = filepath.Join(tmp, "overlay.json")
-	return mutants, overlayName, os.WriteFile(overlayName, replace, 0o666)
+	return pkg.ImportPath, mutants, overlayName, os.WriteFile(overlayName, replace, 0o666)
 }
 
 // build compiles the tests of the package in dir with an overlay.

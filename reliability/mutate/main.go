@@ -1,13 +1,16 @@
 // Mutate is a mutation tester: it makes small changes to the library, called
-// mutants, and reports the mutants that no test of the library notices.
+// mutants, and counts the mutants that live: no test of the library notices them.
 //
 // All mutants are compiled into a single test program, so a mutant costs no build.
 // An environment variable activates a mutant. Only the tests that reach the mutant
 // are run. With -also, the mutants are compiled into the tests of a package above too,
 // and the mutants that the first tests do not notice are tried with these.
 //
-// The exit code is 1 if a living mutant is missing in the list of survivors, or if
-// the list has a mutant that does not exist.
+// The table living.txt has the share of the mutants that live, by file. The exit code is 1 if the
+// share of a file is higher than in the table. With -rewrite, the command changes the table. A
+// sample is printed and not judged.
+//
+// Mutate judges which tests can go: a test is of use if more mutants live without it.
 package main
 
 import (
@@ -31,13 +34,15 @@ func main() {
 	var c config
 	flag.StringVar(&c.dir, "dir", "..", "the `directory` of the package")
 	flag.StringVar(&c.also, "also", "", "the `directory` of a package above, whose tests count too")
-	flag.StringVar(&c.list, "survivors", "mutate/survivors.txt", "the `file` that lists the mutants which may live")
+	flag.StringVar(&c.table, "table", "mutate/living.txt", "the `file` with the shares that live")
 	flag.StringVar(&c.files, "files", "*.go", "mutate only what is in these `files`: patterns, separated by commas")
-	flag.StringVar(&c.skip, "skip", "", "leave out the tests that match this `regexp`, such as slow ones, at the price of survivors")
+	flag.StringVar(&c.skip, "skip", "", "leave out the tests that match this `regexp`, to see what they are for")
 	flag.StringVar(&c.run, "run", "", "use only the tests that match this `regexp`, such as new ones with -only")
-	flag.StringVar(&c.only, "only", "", "try only the mutants that were not killed in a run whose output is this `file`")
+	flag.StringVar(&c.only, "only", "", "try only the mutants that lived in a run whose output is this `file`")
+	flag.IntVar(&c.sample, "sample", 1, "try one of so many mutants")
 	flag.IntVar(&c.workers, "workers", 1, "how many mutants to try at a time; more than half the processors makes tests fail that measure")
-	flag.BoolVar(&c.unlisted, "unlisted", false, "try only mutants that are not in the list, which takes less time")
+	flag.BoolVar(&c.count, "count", false, "only count the mutants of each file")
+	flag.BoolVar(&c.rewrite, "rewrite", false, "write the shares of this run into the table")
 	flag.BoolVar(&c.verbose, "v", false, "print each mutant")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -52,9 +57,9 @@ func main() {
 }
 
 type config struct {
-	dir, also, list, files, skip, run, only string
-	workers                                 int
-	verbose, unlisted                       bool
+	dir, also, table, files, skip, run, only string
+	sample, workers                          int
+	count, rewrite, verbose                  bool
 }
 
 // A result is the verdict on a mutant, and the test that killed the mutant.
@@ -64,10 +69,10 @@ type result struct {
 	by      string
 }
 
-// mutate reports whether only listed mutants live.
+// mutate reports whether no more mutants live than the table says.
 func (c config) mutate(ctx context.Context, w io.Writer) (ok bool, err error) {
 	start := time.Now()
-	allowed, err := readSurvivors(c.list)
+	before, err := readShares(c.table)
 	if err != nil {
 		return false, err
 	}
@@ -80,9 +85,14 @@ func (c config) mutate(ctx context.Context, w io.Writer) (ok bool, err error) {
 		return false, err
 	}
 	defer os.RemoveAll(tmp)
-	mutants, overlay, err := find(c.dir, tmp)
+	pkg, mutants, overlay, err := find(c.dir, tmp)
 	if err != nil {
 		return false, err
+	}
+	chosen := c.choose(mutants, only)
+	if c.count {
+		table(w, untried(chosen))
+		return true, nil
 	}
 	var benches []*bench
 	for i, dir := range []string{c.dir, c.also} {
@@ -96,31 +106,61 @@ func (c config) mutate(ctx context.Context, w io.Writer) (ok bool, err error) {
 		benches = append(benches, b)
 		fmt.Fprintf(w, "%d mutants, %d tests of %s, %v to prepare\n", len(mutants), len(b.tests), dir, time.Since(start).Round(time.Second))
 	}
-	results := c.tryAll(ctx, w, benches, mutants, allowed, only)
+	results := c.tryAll(ctx, w, benches, chosen)
 	if err := ctx.Err(); err != nil {
 		return false, err
 	}
+	printLiving(w, results)
 	table(w, results)
 	fmt.Fprintf(w, "in %v\n", time.Since(start).Round(time.Second))
-	return c.judge(w, results, allowed), nil
+	found := sharesOf(path.Base(pkg), results)
+	switch {
+	case c.sample > 1 || c.only != "":
+		return true, nil
+	case c.rewrite:
+		before.update(path.Base(pkg), found, c.matches)
+		return true, before.write(c.table)
+	}
+	return before.judge(w, path.Base(pkg), found, c.matches), nil
 }
 
-// matches reports whether the flag -files includes the file.
+// choose returns the mutants of a run, in their order.
+func (c config) choose(mutants []*mutant, only map[string]bool) (chosen []*mutant) {
+	n := 0
+	for _, m := range mutants {
+		if c.matches(m.file) && (only == nil || only[m.String()]) {
+			if n%c.sample == 0 {
+				chosen = append(chosen, m)
+			}
+			n++
+		}
+	}
+	return chosen
+}
+
+// matches reports whether the flag -files includes the file. A file check.go checks the invariants
+// of its package, for the tests.
 func (c config) matches(file string) bool {
-	return slices.ContainsFunc(strings.Split(c.files, ","), func(pattern string) bool {
+	return file != "check.go" && slices.ContainsFunc(strings.Split(c.files, ","), func(pattern string) bool {
 		ok, err := path.Match(pattern, file)
 		return ok && err == nil
 	})
 }
 
+func untried(mutants []*mutant) (results []result) {
+	for _, m := range mutants {
+		results = append(results, result{mutant: m})
+	}
+	return results
+}
+
 // tryAll tries the mutants in their order, and so many at a time as there are workers.
-func (c config) tryAll(ctx context.Context, w io.Writer, benches []*bench, mutants []*mutant, allowed survivors, only map[string]bool) []result {
-	mutants = slices.DeleteFunc(mutants, func(m *mutant) bool { return !c.matches(m.file) || only != nil && !only[m.String()] })
+func (c config) tryAll(ctx context.Context, w io.Writer, benches []*bench, mutants []*mutant) []result {
 	results := make([]result, len(mutants))
 	next := make(chan int)
 	var mu sync.Mutex // of w
 	tryOne := func(i int) {
-		results[i] = c.tryOne(benches, mutants[i], allowed)
+		results[i] = tryOne(benches, mutants[i])
 		if c.verbose {
 			mu.Lock()
 			defer mu.Unlock()
@@ -143,12 +183,8 @@ func (c config) tryAll(ctx context.Context, w io.Writer, benches []*bench, mutan
 	return results
 }
 
-func (c config) tryOne(benches []*bench, m *mutant, allowed survivors) result {
-	r := result{mutant: m, verdict: listed}
-	if _, ok := allowed[m.String()]; ok && c.unlisted {
-		return r
-	}
-	r.verdict = uncovered
+func tryOne(benches []*bench, m *mutant) result {
+	r := result{mutant: m, verdict: uncovered}
 	for _, b := range benches {
 		v, by := b.try(m.id, b.reached[strconv.Itoa(m.id)])
 		r.verdict, r.by = max(r.verdict, v), by
@@ -159,47 +195,24 @@ func (c config) tryOne(benches []*bench, m *mutant, allowed survivors) result {
 	return r
 }
 
-// judge prints living mutants that are not listed, which makes ok false, and listed mutants
-// that were killed.
-func (c config) judge(w io.Writer, results []result, allowed survivors) (ok bool) {
-	ok = true
-	known := map[string]bool{}
+// printLiving prints the mutants that live.
+func printLiving(w io.Writer, results []result) {
 	for _, r := range results {
-		_, may := allowed[r.String()]
-		known[r.String()] = true
-		switch dead := r.verdict == killed || r.verdict == hung; {
-		case !dead && !may:
-			ok = false
+		if r.verdict == lived || r.verdict == uncovered {
 			fmt.Fprintf(w, "%s:%d: %v: %v\n", r.file, r.line, r.verdict, r.mutant)
-		case dead && may:
-			fmt.Fprintf(w, "%s:%d: listed, but %v by %s: %v\n", r.file, r.line, r.verdict, r.by, r.mutant)
 		}
 	}
-	return c.judgeList(w, allowed, known) && ok
-}
-
-// judgeList reports whether all mutants in the list exist. A run with -only does not
-// check the list.
-func (c config) judgeList(w io.Writer, allowed survivors, known map[string]bool) (ok bool) {
-	ok = true
-	for name := range allowed {
-		if file, _, _ := strings.Cut(name, " "); c.only == "" && c.matches(file) && !known[name] {
-			ok = false
-			fmt.Fprintf(w, "listed, but no more: %s\n", name)
-		}
-	}
-	return ok
 }
 
 // table prints the number of mutants by verdict, for each file and in total.
 func table(w io.Writer, results []result) {
 	const format = "%-28s %8v %8v %8v %8v %12v %8v\n"
 	fmt.Fprintf(w, format, "file", "mutants", "killed", "by hang", "lived", "not covered", "score")
-	count := map[string]*[listed + 1]int{"total": {}}
+	count := map[string]*[hung + 1]int{"total": {}}
 	files := []string{}
 	for _, r := range results {
 		if count[r.file] == nil {
-			count[r.file] = new([listed + 1]int)
+			count[r.file] = new([hung + 1]int)
 			files = append(files, r.file)
 		}
 		count[r.file][r.verdict]++
@@ -207,7 +220,6 @@ func table(w io.Writer, results []result) {
 	}
 	for _, file := range append(files, "total") {
 		n := count[file]
-		n[lived] += n[listed]
 		dead, all := n[killed]+n[hung], n[killed]+n[hung]+n[lived]
 		score := fmt.Sprintf("%.1f %%", 100*float64(dead)/float64(max(1, all)))
 		fmt.Fprintf(w, format, file, all+n[uncovered], dead, n[hung], n[lived], n[uncovered], score)

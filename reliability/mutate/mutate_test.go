@@ -57,7 +57,7 @@ func TestStack(t *testing.T) {
 
 func TestMutantsOfASample(t *testing.T) {
 	dir := t.TempDir()
-	list := filepath.Join(dir, "survivors.txt")
+	list := filepath.Join(dir, "living.txt")
 	write := func(name, text string) {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
 			t.Fatal(err)
@@ -66,18 +66,10 @@ func TestMutantsOfASample(t *testing.T) {
 	write("go.mod", "module example.com/sample\n\ngo 1.26\n")
 	write("sample.go", sample)
 	write("sample_test.go", sampleTest)
-	write("survivors.txt", `# What lives.
-
-sample.go Stack.Push: delete: gone() #1
-	It was removed.
-
-sample.go Stack.Push: drop: n < 0 of n < 0 && len(s.items) > 10 #1
-sample.go Stack.Push: operator <=: n < 0 #1
-	Both are
-	full.
-`)
+	write("living.txt", "# comment\nsample/sample.go 17 3 17.6 %\nsample/gone.go 1 0 0.0 %\nother/other.go 5 0 0.0 %\n")
+	c := config{dir: dir, table: list, files: "*.go", sample: 1, workers: 2, verbose: true}
 	var out strings.Builder
-	ok, err := config{dir: dir, list: list, files: "*.go", workers: 2, verbose: true}.mutate(t.Context(), &out)
+	ok, err := c.mutate(t.Context(), &out)
 	if err != nil || ok {
 		t.Fatalf("got %v, %v, want false and no error", ok, err)
 	}
@@ -86,14 +78,20 @@ sample.go Stack.Push: operator <=: n < 0 #1
 		"sample.go Stack.Wait: delete: i++ #1: killed by hang TestStack",
 		"sample.go:17: lived: sample.go Stack.Clear: delete: s.items = s.items[:0] #1\n",
 		"sample.go:25: not covered: sample.go unused: flip: true in func unused() bool { return true } #1\n",
-		"listed, but no more: sample.go Stack.Push: delete: gone() #1\n",
+		"sample/sample.go: 14 of 17 mutants live, 82.4 %; before it was 17.6 %\n",
+		"sample/gone.go: in the table, and has no mutants\n",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q", want)
 		}
 	}
-	if strings.Contains(out.String(), ": lived: sample.go Stack.Push: operator <=") {
-		t.Error("what is listed is reported")
+	c.rewrite = true
+	if ok, err := c.mutate(t.Context(), &out); err != nil || !ok {
+		t.Errorf("rewriting the table: got %v, %v", ok, err)
+	}
+	want := shares{"sample/sample.go": {17, 14}, "other/other.go": {5, 0}}
+	if got, err := readShares(list); err != nil || !maps.Equal(got, want) {
+		t.Errorf("the table is now %v, %v, want %v", got, err, want)
 	}
 	if t.Failed() {
 		t.Log(out.String())
@@ -106,14 +104,14 @@ func TestABrokenRunIsNoScore(t *testing.T) {
 		"go.mod":         "module example.com/sample\n\ngo 1.26\n",
 		"sample.go":      sample,
 		"sample_test.go": strings.Replace(sampleTest, "!= 2", "!= 3", 1),
-		"survivors.txt":  "",
+		"living.txt":     "",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
 			t.Fatal(err)
 		}
 	}
 	var out strings.Builder
-	c := config{dir: dir, list: filepath.Join(dir, "survivors.txt"), files: "*.go", workers: 1}
+	c := config{dir: dir, table: filepath.Join(dir, "living.txt"), files: "*.go", sample: 1, workers: 1}
 	if ok, err := c.mutate(t.Context(), &out); ok || err == nil || !strings.Contains(err.Error(), "TestStack fails without a mutant") {
 		t.Errorf("got %v, %v", ok, err)
 	}
@@ -162,7 +160,7 @@ func TestTheTestsAboveCount(t *testing.T) {
 		"above.go":             "package above\n",
 		"inner/sample.go":      sample,
 		"inner/sample_test.go": sampleTest,
-		"survivors.txt":        "",
+		"living.txt":           "",
 		"above_test.go": `package above
 
 import (
@@ -188,7 +186,7 @@ func TestClear(t *testing.T) {
 		}
 	}
 	var out strings.Builder
-	c := config{dir: filepath.Join(dir, "inner"), also: dir, list: filepath.Join(dir, "survivors.txt"), files: "*.go", workers: 2, verbose: true}
+	c := config{dir: filepath.Join(dir, "inner"), also: dir, table: filepath.Join(dir, "living.txt"), files: "*.go", sample: 1, workers: 2, verbose: true}
 	if _, err := c.mutate(t.Context(), &out); err != nil {
 		t.Fatal(err)
 	}
@@ -203,5 +201,25 @@ func TestClear(t *testing.T) {
 	}
 	if t.Failed() {
 		t.Log(out.String())
+	}
+}
+
+func TestShares(t *testing.T) {
+	for _, row := range []struct {
+		found, before share
+		exceeds       bool
+	}{
+		{share{100, 3}, share{100, 3}, false},
+		{share{100, 4}, share{100, 3}, false}, // by chance
+		{share{100, 5}, share{100, 3}, true},
+		{share{50, 5}, share{100, 8}, false},
+		{share{50, 6}, share{100, 8}, true},
+		{share{1000, 16}, share{100, 1}, false},
+		{share{1000, 17}, share{100, 1}, true},
+		{share{10, 2}, share{}, true},
+	} {
+		if got := row.found.exceeds(row.before); got != row.exceeds {
+			t.Errorf("%+v against %+v: got %v", row.found, row.before, got)
+		}
 	}
 }

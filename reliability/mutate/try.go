@@ -36,12 +36,11 @@ const (
 	uncovered verdict = iota // no test reaches it
 	lived
 	killed
-	hung   // counts as killed
-	listed // in the list of survivors, and not tried
+	hung // counts as killed
 )
 
 func (v verdict) String() string {
-	return [...]string{"not covered", "lived", "killed", "killed by hang", "listed"}[v]
+	return [...]string{"not covered", "lived", "killed", "killed by hang"}[v]
 }
 
 // The limits of a run. A mutant that allocates or computes for ever must fail

@@ -1,0 +1,248 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// A fault is a bug that somebody could put into the library, with the check that has to notice
+// the bug.
+type fault struct {
+	name, from string
+	check      check
+	alone      bool // needs a build of its own
+	edits      []edit
+	where      string // file and line of the list
+}
+
+// A check is some tests of a package.
+type check struct {
+	pkg   string   // the folder, from the root of the repository
+	tests string   // names of tests with | between them
+	flags []string // of go test
+}
+
+func (c check) String() string {
+	return strings.Join(append([]string{c.pkg, c.tests}, c.flags...), " ")
+}
+
+// An edit replaces lines of a function. The lines have no numbers and no indentation, so that
+// the edit survives changes elsewhere in the function, and a move of the function.
+type edit struct {
+	dir, function string // or the name of a file
+	old, new      []string
+}
+
+// readFaults returns the faults of all lists in a folder.
+func readFaults(dir string) (faults []*fault, err error) {
+	lists, err := filepath.Glob(filepath.Join(dir, "*.txt"))
+	if err != nil {
+		return nil, err
+	}
+	known := map[string]bool{}
+	for _, list := range lists {
+		text, err := os.ReadFile(list)
+		if err != nil {
+			return nil, err
+		}
+		read, err := parseFaults(filepath.Base(list), string(text))
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range read {
+			if known[f.name] {
+				return nil, fmt.Errorf("%s: a second fault with the name %q", f.where, f.name)
+			}
+			known[f.name] = true
+		}
+		faults = append(faults, read...)
+	}
+	return faults, nil
+}
+
+// parseFaults reads a list, see the package comment.
+func parseFaults(name, text string) (faults []*fault, err error) {
+	var f *fault
+	n := 0
+	for line := range strings.Lines(text) {
+		n++
+		where := fmt.Sprintf("%s:%d", name, n)
+		line = strings.TrimRight(line, "\n")
+		key, value, _ := strings.Cut(line, ": ")
+		switch {
+		case line == "" || line[0] == '#':
+		case key == "fault":
+			f = &fault{name: value, where: where}
+			faults = append(faults, f)
+		case f == nil:
+			return nil, fmt.Errorf("%s: %q stands before the first fault", where, line)
+		case !f.read(key, value, line):
+			return nil, fmt.Errorf("%s: cannot read %q", where, line)
+		}
+	}
+	for _, f := range faults {
+		if err := f.isComplete(); err != nil {
+			return nil, fmt.Errorf("%s: %q: %w", f.where, f.name, err)
+		}
+	}
+	return faults, nil
+}
+
+// read reads a line of a fault, and reports whether the line has a known form.
+func (f *fault) read(key, value, line string) bool {
+	words := strings.Fields(value)
+	switch {
+	case key == "from":
+		f.from = value
+	case key == "check" && len(words) > 1:
+		f.check = check{words[0], words[1], words[2:]}
+	case key == "alone" && value != "": // The value is the reason.
+		f.alone = true
+	case key == "in" && len(words) == 2:
+		f.edits = append(f.edits, edit{dir: words[0], function: words[1]})
+	case len(f.edits) > 0 && (line[0] == ' ' || line[0] == '-' || line[0] == '+'):
+		e := &f.edits[len(f.edits)-1]
+		text := strings.TrimSpace(line[1:])
+		if line[0] != '+' {
+			e.old = append(e.old, text)
+		}
+		if line[0] != '-' {
+			e.new = append(e.new, text)
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+func (f *fault) isComplete() error {
+	switch {
+	case f.from == "":
+		return errors.New("no line from")
+	case f.check.pkg == "":
+		return errors.New("no line check")
+	case len(f.edits) == 0:
+		return errors.New("no edit")
+	}
+	for _, e := range f.edits {
+		if len(e.old) == 0 || slices.Equal(e.old, e.new) {
+			return fmt.Errorf("the edit of %s changes nothing", e.function)
+		}
+	}
+	return nil
+}
+
+// apply returns the sources with the fault, by their names.
+func (f *fault) apply(root string) (sources map[string]string, err error) {
+	sources = map[string]string{}
+	for _, e := range f.edits {
+		if err := e.apply(filepath.Join(root, e.dir), sources); err != nil {
+			return nil, fmt.Errorf("%s: %q: %w", f.where, f.name, err)
+		}
+	}
+	return sources, nil
+}
+
+// apply edits the one place in a folder that the edit fits. Sources that were edited before are
+// read from the map.
+func (e edit) apply(dir string, sources map[string]string) error {
+	names, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		return err
+	}
+	places := 0
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		text, ok := sources[name]
+		if !ok {
+			read, err := os.ReadFile(name)
+			if err != nil {
+				return err
+			}
+			text = string(read)
+		}
+		if !strings.Contains(text, e.old[0]) {
+			continue // Spares the parser.
+		}
+		regions, err := e.regions(filepath.Base(name), text)
+		if err != nil {
+			return err
+		}
+		for _, r := range regions {
+			lines := strings.Split(text, "\n")
+			for _, at := range find(lines[r.from:r.to], e.old) {
+				places++
+				sources[name] = strings.Join(slices.Replace(lines, r.from+at, r.from+at+len(e.old), e.new...), "\n")
+			}
+		}
+	}
+	if places != 1 {
+		return fmt.Errorf("%s %s has the lines of the edit %d times, and has to have them once:\n\t%s",
+			e.dir, e.function, places, strings.Join(e.old, "\n\t"))
+	}
+	return nil
+}
+
+// A region is some lines of a file, counted from 0.
+type region struct{ from, to int }
+
+// regions returns where a file has the function of the edit: once, or never. An edit that names a
+// file may change all its lines.
+func (e edit) regions(name, text string) ([]region, error) {
+	if strings.HasSuffix(e.function, ".go") {
+		if name != e.function {
+			return nil, nil
+		}
+		return []region{{0, strings.Count(text, "\n")}}, nil
+	}
+	fset := token.NewFileSet()
+	file, err := parser.ParseFile(fset, name, text, parser.SkipObjectResolution)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range file.Decls {
+		if fn, ok := d.(*ast.FuncDecl); ok && nameOf(fn) == e.function {
+			return []region{{fset.Position(fn.Pos()).Line - 1, fset.Position(fn.End()).Line}}, nil
+		}
+	}
+	return nil, nil
+}
+
+// nameOf returns the name of a function, and of a method with the name of the type before it.
+func nameOf(fn *ast.FuncDecl) string {
+	if fn.Recv == nil {
+		return fn.Name.Name
+	}
+	receiver := fn.Recv.List[0].Type
+	for {
+		switch t := receiver.(type) {
+		case *ast.StarExpr:
+			receiver = t.X
+		case *ast.IndexExpr:
+			receiver = t.X
+		case *ast.IndexListExpr:
+			receiver = t.X
+		default:
+			return t.(*ast.Ident).Name + "." + fn.Name.Name
+		}
+	}
+}
+
+// find returns where lines has the lines of old, whatever their indentation.
+func find(lines, old []string) (at []int) {
+	for i := 0; i+len(old) <= len(lines); i++ {
+		if slices.EqualFunc(lines[i:i+len(old)], old, func(line, old string) bool { return strings.TrimSpace(line) == old }) {
+			at = append(at, i)
+		}
+	}
+	return at
+}

@@ -1,0 +1,245 @@
+// Command planted plants known bugs in the library, one after the other, and fails if a bug goes
+// unnoticed:
+//
+//	go run -C reliability ./planted
+//
+// The bugs are in faults, in lists that are read by people too. A fault has a name, a line on
+// where it comes from, the check that must notice it, and one edit or two:
+//
+//	fault: A cancelled worker stays counted
+//	from: the explorer's list
+//	check: . TestGetContextCanceled|TestModel
+//	in: . Typed.park
+//	 	q.mu.Lock()
+//	-	q.parked--
+//	 	q.mu.Unlock()
+//
+// A check is a package, the names of tests, and flags of go test, such as -tags=explore. An edit
+// names a folder and a function, or a file. The lines with a blank or - before them stand there
+// once, in this order; blank and + are the lines with the bug. Indentation does not matter.
+//
+// Each fault is compiled with go test -overlay, so no file in the repository changes. Before the
+// first fault each check has to pass. A fault that does not fit the sources, or does not compile,
+// fails the command as a fault does that goes unnoticed: change its edit.
+//
+// To find the tests that notice a new fault, give its name and -whole:
+//
+//	go run -C reliability ./planted -run 'stays counted' -whole
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+var (
+	root  = flag.String("root", "..", "the root of the repository")
+	lists = flag.String("faults", "planted/faults", "the folder with the lists of faults")
+	only  = flag.String("run", "", "plant only the faults whose names match this regular expression")
+	whole = flag.Bool("whole", false, "run all tests of the package of the check, and name all that fail")
+)
+
+func main() {
+	flag.Parse()
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	match, err := regexp.Compile(*only)
+	if err != nil {
+		return err
+	}
+	dir, err := filepath.Abs(*root)
+	if err != nil {
+		return err
+	}
+	all, err := readFaults(*lists)
+	if err != nil {
+		return err
+	}
+	var faults []*fault
+	for _, f := range all {
+		if match.MatchString(f.name) {
+			faults = append(faults, f)
+		}
+	}
+	tmp, err := os.MkdirTemp("", "planted")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(tmp)
+	b := bench{root: dir, tmp: tmp, programs: map[string]string{}}
+	for _, f := range faults {
+		if !f.alone {
+			b.faults = append(b.faults, f)
+		}
+	}
+	if !*whole {
+		if err := b.passAll(faults); err != nil {
+			return err
+		}
+		fmt.Println("all checks pass without a fault")
+	}
+	return b.tryAll(faults)
+}
+
+// A bench compiles and runs checks.
+type bench struct {
+	root, tmp string
+	faults    []*fault // compiled together
+	programs  map[string]string
+}
+
+// program returns the compiled tests for a check, with all faults that can be compiled together.
+func (b *bench) program(c check) (name string, err error) {
+	key := c.pkg + " " + strings.Join(c.flags, " ")
+	if b.programs[key] == "" {
+		name := filepath.Join(b.tmp, fmt.Sprintf("%d.test", len(b.programs)))
+		if err := b.compile(c, b.faults, name); err != nil {
+			return "", err
+		}
+		b.programs[key] = name
+	}
+	return b.programs[key], nil
+}
+
+// compile compiles the tests for a check.
+func (b *bench) compile(c check, faults []*fault, program string) error {
+	tmp, err := os.MkdirTemp(b.tmp, "sources")
+	if err != nil {
+		return err
+	}
+	name, err := overlay(b.root, tmp, faults)
+	if err != nil {
+		return err
+	}
+	args := append([]string{"test", "-c", "-vet=off", "-overlay", name, "-o", program}, c.flags...)
+	cmd := exec.Command("go", append(args, ".")...)
+	cmd.Dir = filepath.Join(b.root, c.pkg)
+	if output, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("does not compile: %w\n%s", err, output)
+	}
+	return nil
+}
+
+// passAll runs all checks without a fault.
+func (b *bench) passAll(faults []*fault) error {
+	passed := map[string]bool{}
+	for _, f := range faults {
+		if passed[f.check.String()] {
+			continue
+		}
+		passed[f.check.String()] = true
+		program, err := b.program(f.check)
+		if err != nil {
+			return err
+		}
+		output, err := b.runTests(f.check, program, 0)
+		switch {
+		case err != nil:
+			return fmt.Errorf("%s fails without a fault: %w\n%s", f.check, err, output)
+		case len(tests.FindAllString(output, -1)) < 1+strings.Count(f.check.tests, "|"):
+			return fmt.Errorf("%s: %q: %s has not run all tests of the check:\n%s", f.where, f.name, f.check, output)
+		}
+	}
+	return nil
+}
+
+// tryAll plants the faults, prints the verdicts, and returns an error if a fault goes unnoticed.
+func (b *bench) tryAll(faults []*fault) error {
+	noticed := 0
+	for _, f := range faults {
+		began := time.Now()
+		verdict := "UNNOTICED"
+		by, err := b.try(f)
+		switch {
+		case err != nil:
+			verdict, by = "BROKEN", err.Error()
+		case by != "":
+			noticed++
+			verdict = "noticed"
+		default:
+			by = f.check.String()
+		}
+		fmt.Printf("%-9s %5.1fs  %s  (%s)\n", verdict, time.Since(began).Seconds(), f.name, by)
+	}
+	fmt.Printf("%d of %d faults noticed\n", noticed, len(faults))
+	if noticed < len(faults) {
+		return errors.New("not all faults were noticed")
+	}
+	return nil
+}
+
+var (
+	tests  = regexp.MustCompile(`(?m)^=== RUN   [^/\s]+$`)
+	failed = regexp.MustCompile(`(?m)^--- FAIL: (\S+)`)
+)
+
+// try plants a fault, and returns the tests that noticed the fault, "" for none.
+func (b *bench) try(f *fault) (by string, err error) {
+	program, number := "", 1+slices.Index(b.faults, f)
+	if number > 0 {
+		program, err = b.program(f.check)
+	} else {
+		program = filepath.Join(b.tmp, "alone.test")
+		err = b.compile(f.check, []*fault{f}, program)
+	}
+	if err != nil {
+		return "", err
+	}
+	output, err := b.runTests(f.check, program, number)
+	switch {
+	case err == nil:
+		return "", nil
+	case strings.Contains(output, "panic: test timed out"):
+		return "a hang", nil
+	}
+	var names []string
+	for _, m := range failed.FindAllStringSubmatch(output, -1) {
+		names = append(names, m[1])
+	}
+	if names == nil {
+		return "a crash", nil
+	}
+	return strings.Join(names, ", "), nil
+}
+
+// limit is how long the tests of a check may take. A fault that loses a wake-up may hang a test
+// for ever.
+const limit = 30 * time.Second
+
+// runTests runs the tests of a check, with a bound on their memory: a fault may never stop to
+// allocate.
+func (b *bench) runTests(c check, program string, number int) (output string, err error) {
+	within := limit
+	if *whole {
+		within *= 20
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), within+10*time.Second)
+	defer cancel()
+	bound := `ulimit -v 8388608; exec "$0" "$@"`
+	if slices.Contains(c.flags, "-race") { // The race detector maps terabytes.
+		bound = `exec "$0" "$@"`
+	}
+	args := []string{"-c", bound, program, "-test.v", "-test.timeout", within.String()}
+	if !*whole {
+		args = append(args, "-test.failfast", "-test.run", "^("+c.tests+")$")
+	}
+	cmd := exec.CommandContext(ctx, "sh", args...)
+	cmd.Dir = filepath.Join(b.root, c.pkg)
+	cmd.Env = append(os.Environ(), fmt.Sprint("PLANTED_FAULT=", number))
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
