@@ -237,5 +237,6 @@ type QueueMetrics struct {
 	// End, if not nil, is called once: by the shutdown, and after a drain if the shutdown
 	// drains. If a queue is garbage collected without a shutdown, End is called some time
 	// later. A panic of End reaches the caller of the shutdown. The queue stays shut down.
+	// Read of the source reports true in an End that a shutdown calls.
 	End func(Totals)
 }

@@ -281,6 +281,7 @@ func (q *Typed[T]) survey(v *fifo.Survey) (over bool) {
 func (q *Typed[T]) retire() {
 	if q.metrics != nil && q.metrics.link != nil {
 		q.metrics.link.cut(q.abandoned())
+		runtime.KeepAlive(q) // For a last Read in End: the program may have dropped the queue.
 	}
 }
 
@@ -443,4 +444,5 @@ func (q *TypedDelaying[T]) retire() {
 	left.WaitingTotal = q.metrics.abandoned
 	q.mu.Unlock()
 	q.metrics.link.cut(left)
+	runtime.KeepAlive(q) // As in retire of Typed.
 }

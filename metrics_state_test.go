@@ -282,6 +282,45 @@ func TestReadOfAQueueThatIsGone(t *testing.T) {
 	openFIFO(p, nil).ShutDown() // Nobody is told.
 }
 
+// The last counts of a queue are read in End, and the program has dropped the queue by then. If the
+// collector ran while End waited for the provider, the counts were lost.
+func TestCountsAreReadInEndAlthoughTheCollectorRuns(t *testing.T) {
+	type ending interface {
+		ShutDown()
+		Drain(context.Context) error
+	}
+	for layer, open := range map[string]func(workqueue.MetricsProvider) ending{
+		"Typed": func(p workqueue.MetricsProvider) ending {
+			return workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: p})
+		},
+		"TypedDelaying": func(p workqueue.MetricsProvider) ending {
+			return workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Name: "q", MetricsProvider: p})
+		},
+		"TypedRateLimiting": func(p workqueue.MetricsProvider) ending {
+			return workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[string](),
+				workqueue.TypedRateLimitingQueueConfig[string]{Name: "q", MetricsProvider: p})
+		},
+	} {
+		for name, end := range map[string]func(ending){
+			"ShutDown": func(q ending) { q.ShutDown() },
+			"Drain":    func(q ending) { q.Drain(t.Context()) },
+		} {
+			r := &reader{}
+			alive := false
+			r.hook = func(event string) {
+				if event == "end" {
+					runtime.GC()
+					_, alive = r.reads[0]()
+				}
+			}
+			end(open(r))
+			if !alive {
+				t.Errorf("%s, %s: the queue was gone in End", layer, name)
+			}
+		}
+	}
+}
+
 // A provider fails, or calls the queue, at the construction or at the end of the queue.
 func TestStateProviderThatFails(t *testing.T) {
 	for event, kinds := range map[string][]string{"new": {"panic", "Goexit", "read"}, "end": {"panic", "Goexit", "read", "shut down"}} {
