@@ -1,97 +1,262 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"maps"
+	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/seed16c08ea7/workqueue"
-	"github.com/seed16c08ea7/workqueue/examples/internal/mirror"
 )
 
-// drainTimeout is shorter than the 30 seconds that a pod gets by default between SIGTERM
-// and SIGKILL.
-const drainTimeout = 20 * time.Second
+const (
+	// wantedLabel set to "true" on a ConfigMap asks for a Secret of the same name with the
+	// same data.
+	wantedLabel = "example.com/mirror"
 
-// queue holds names, not objects. Two changes of an object become one item, and the
+	// managedLabel with managedValue marks a Secret as ours. The controller never touches a
+	// Secret without the label.
+	managedLabel = "app.kubernetes.io/managed-by"
+	managedValue = "mirror-controller"
+
+	// drainTimeout is shorter than the 30 seconds that a pod gets by default between SIGTERM
+	// and SIGKILL.
+	drainTimeout = 20 * time.Second
+
+	// resync is how often the informers send every cached object to the handlers again. A
+	// correct controller needs no resync. If a bug loses a key, a resync brings the key
+	// back.
+	resync = 10 * time.Minute
+)
+
+// A cluster is the part of the Kubernetes API that the controller needs.
+type cluster interface {
+	ConfigMaps() cache.ListerWatcher
+	Secrets() cache.ListerWatcher
+
+	CreateSecret(ctx context.Context, secret *corev1.Secret) error
+	// UpdateSecret fails with a conflict if somebody has changed the Secret since it was read.
+	UpdateSecret(ctx context.Context, secret *corev1.Secret) error
+	// DeleteSecret fails with a conflict if the Secret of the name has another UID.
+	DeleteSecret(ctx context.Context, name cache.ObjectName, uid types.UID) error
+}
+
+// A queue holds names, not objects. Two changes of an object become one item, and the
 // worker reads the newest state from the cache.
-type queue = workqueue.TypedRateLimitingInterface[cache.ObjectName]
+type queue interface {
+	workqueue.TypedRateLimitingInterface[cache.ObjectName]
+	Barrier(ctx context.Context) error
+}
 
-func newQueue() queue {
-	return workqueue.NewTypedRateLimitingQueueWithConfig(
+func newQueue() *workqueue.TypedRateLimiting[cache.ObjectName] {
+	return workqueue.NewTypedRateLimiting(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](5*time.Millisecond, time.Minute),
 		workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: "mirror"},
 	)
 }
 
-// controller syncs the names that a mirror adds to the queue.
+// A controller keeps a Secret in step with each ConfigMap that asks for one.
 type controller struct {
-	mirror *mirror.Mirror
-	queue  queue
-	log    *slog.Logger
+	cluster    cluster
+	queue      queue
+	log        *slog.Logger
+	informers  []cache.SharedIndexInformer
+	filled     []cache.DoneChecker
+	configMaps corelisters.ConfigMapLister
+	secrets    corelisters.SecretLister
+
+	// ready is set when each object of the initial list has been synced once. Then the pod
+	// can report ready.
+	ready atomic.Bool
 }
 
-// run syncs until ctx is done, then finishes the queued items and the items in flight. A
-// controller runs only once, because run shuts the queue down.
+// newController returns a controller whose informers are not started yet.
+func newController(cluster cluster, q queue, log *slog.Logger) (*controller, error) {
+	c := &controller{cluster: cluster, queue: q, log: log}
+	configMaps, err := c.watch(cluster.ConfigMaps(), &corev1.ConfigMap{})
+	if err != nil {
+		return nil, err
+	}
+	secrets, err := c.watch(cluster.Secrets(), &corev1.Secret{})
+	if err != nil {
+		return nil, err
+	}
+	c.configMaps, c.secrets = corelisters.NewConfigMapLister(configMaps), corelisters.NewSecretLister(secrets)
+	return c, nil
+}
+
+// watch adds an informer, and returns its cache.
+func (c *controller) watch(source cache.ListerWatcher, example runtime.Object) (cache.Indexer, error) {
+	informer := cache.NewSharedIndexInformer(source, example, resync, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    c.enqueue,
+		UpdateFunc: func(_, obj any) { c.enqueue(obj) },
+		DeleteFunc: c.enqueue,
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.informers = append(c.informers, informer)
+	// The informer is synced when its cache holds the first list. The registration is
+	// synced later, when the handler has seen the list and added every key.
+	c.filled = append(c.filled, registration.HasSyncedChecker())
+	return informer.GetIndexer(), nil
+}
+
+// enqueue adds the name of an object that may need work. An add too many is cheap,
+// because the queue merges adds of the same name. A missing add is a bug.
+func (c *controller) enqueue(obj any) {
+	// A deletion in a gap of the watch arrives as a tombstone. The object in a tombstone
+	// is out of date, but the name is right.
+	name, err := cache.DeletionHandlingObjectToName(obj)
+	if err != nil {
+		c.log.Error("event without a name", "object", obj, "err", err)
+		return
+	}
+	if _, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		c.log.Info("deletion found by a new list", "key", name)
+	}
+	c.queue.Add(name)
+}
+
+// run works until ctx is done. Then Run finishes the queued items, the items in flight
+// and the planned retries, and shuts the queue down. So a controller runs only once.
 func (c *controller) run(ctx context.Context, workers int) error {
-	// Also after an early return: no path may leave the queue open.
-	defer c.queue.ShutDown()
-	if !c.mirror.WaitForCaches(ctx) {
+	var informers sync.WaitGroup
+	// Deferred first, so done last: unwatch must stop the informers before Wait can return.
+	defer informers.Wait()
+	// The last syncs, too, need a cache that follows the cluster.
+	watching, unwatch := context.WithCancel(context.WithoutCancel(ctx))
+	defer unwatch()
+	for _, informer := range c.informers {
+		informers.Go(func() { informer.RunWithContext(watching) })
+	}
+	// An earlier sync would delete good Secrets: without its ConfigMap in the cache, a
+	// Secret looks like an orphan.
+	if !cache.WaitFor(ctx, "", c.filled...) {
 		return errors.New("stopped before the caches were filled")
 	}
-
-	// The workers' context outlives the signal: the item in a worker's hands must still
-	// reach the API server.
-	work, abandon := context.WithCancel(context.WithoutCancel(ctx))
-	defer abandon()
-	var running sync.WaitGroup
-	for range workers {
-		running.Go(func() { c.runWorker(work) })
-	}
-	c.log.Info("running", "workers", workers)
-	<-ctx.Done()
-
-	c.log.Info("draining", "queued", c.queue.Len())
-	timer := time.AfterFunc(drainTimeout, func() {
-		abandon()
-		c.queue.ShutDown() // Ends the wait of ShutDownWithDrain.
+	go c.reportReady(ctx)
+	logger := logr.FromSlogHandler(c.log.Handler())
+	return workqueue.Run(ctx, c.queue, c.sync, workqueue.RunOptions[cache.ObjectName]{
+		Workers: workers, AtEnd: workqueue.EndDrain, Grace: drainTimeout, Logger: &logger,
 	})
-	defer timer.Stop()
-	c.queue.ShutDownWithDrain()
-	running.Wait()
-	c.log.Info("drained", "queued", c.queue.Len())
-	return nil
 }
 
-func (c *controller) runWorker(ctx context.Context) {
-	for c.processNextWorkItem(ctx) {
+// reportReady waits for the objects of the initial list. The caches are filled, so the queue
+// has all of them. The barrier does not wait for later adds and retries.
+func (c *controller) reportReady(ctx context.Context) {
+	if err := c.queue.Barrier(ctx); err == nil {
+		c.ready.Store(true)
+		c.log.Info("ready")
 	}
 }
 
-// processNextWorkItem syncs one item. It reports false when the queue is shut down and
-// empty.
-func (c *controller) processNextWorkItem(ctx context.Context) bool {
-	key, shutdown := c.queue.Get()
-	if shutdown {
-		return false
+// ServeHTTP is the readiness probe of the pod.
+func (c *controller) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	if !c.ready.Load() {
+		http.Error(w, "the initial list is not synced", http.StatusServiceUnavailable)
 	}
-	// Until Done, the queue gives the key to no other worker, and only remembers a new
-	// add. Without Done, no worker would ever get the key again.
-	defer c.queue.Done(key)
+}
 
-	if err := c.mirror.Sync(ctx, key); err != nil {
-		// During the drain the queue ignores AddRateLimited. The next start lists all
-		// objects, and so syncs the failed key again.
-		c.queue.AddRateLimited(key)
-		c.log.Warn("sync failed", "key", key, "failures", c.queue.NumRequeues(key), "err", err)
-		return true
+// sync makes the Secret of a name match the ConfigMap of the same name. It looks only at
+// the present state, never at an event. So events may be merged, repeated or missed.
+func (c *controller) sync(ctx context.Context, key cache.ObjectName) error {
+	source, err := c.source(key)
+	if err != nil {
+		return err
 	}
-	// Forget resets the delay. Without Forget the next failure, days later, would
-	// continue with the long delays of the last outage.
-	c.queue.Forget(key)
-	return true
+	secret, err := c.secrets.Secrets(key.Namespace).Get(key.Name)
+	switch {
+	case apierrors.IsNotFound(err):
+		return c.create(ctx, source)
+	case err != nil:
+		return err
+	case secret.Labels[managedLabel] != managedValue:
+		if source == nil {
+			return nil
+		}
+		return fmt.Errorf("secret %s is in the way and not ours", key)
+	case source == nil:
+		return c.remove(ctx, secret)
+	}
+	return c.update(ctx, source, secret)
+}
+
+// source returns the ConfigMap if its label asks for a Secret, otherwise nil.
+func (c *controller) source(key cache.ObjectName) (*corev1.ConfigMap, error) {
+	source, err := c.configMaps.ConfigMaps(key.Namespace).Get(key.Name)
+	if apierrors.IsNotFound(err) || err == nil && source.Labels[wantedLabel] != "true" {
+		return nil, nil
+	}
+	return source, err
+}
+
+func (c *controller) create(ctx context.Context, source *corev1.ConfigMap) error {
+	if source == nil {
+		return nil
+	}
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: source.Namespace,
+			Name:      source.Name,
+			Labels:    map[string]string{managedLabel: managedValue},
+		},
+		Data: dataOf(source),
+	}
+	return c.logged("secret created", secret, c.cluster.CreateSecret(ctx, secret))
+}
+
+func (c *controller) update(ctx context.Context, source *corev1.ConfigMap, secret *corev1.Secret) error {
+	data := dataOf(source)
+	if maps.EqualFunc(secret.Data, data, bytes.Equal) {
+		c.log.Debug("secret is up to date", "key", cache.MetaObjectToName(secret))
+		return nil
+	}
+	// Only a copy may change: an object of a lister belongs to the cache and all its
+	// readers.
+	secret = secret.DeepCopy()
+	secret.Data = data
+	return c.logged("secret updated", secret, c.cluster.UpdateSecret(ctx, secret))
+}
+
+func (c *controller) remove(ctx context.Context, secret *corev1.Secret) error {
+	// The cache may be behind, and the Secret gone already.
+	err := c.cluster.DeleteSecret(ctx, cache.MetaObjectToName(secret), secret.UID)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return c.logged("secret deleted", secret, err)
+}
+
+// logged logs a successful write. Run logs a failed one.
+func (c *controller) logged(message string, secret *corev1.Secret, err error) error {
+	if err == nil {
+		c.log.Info(message, "key", cache.MetaObjectToName(secret))
+	}
+	return err
+}
+
+func dataOf(source *corev1.ConfigMap) map[string][]byte {
+	data := make(map[string][]byte, len(source.Data)+len(source.BinaryData))
+	maps.Copy(data, source.BinaryData)
+	for name, value := range source.Data {
+		data[name] = []byte(value)
+	}
+	return data
 }

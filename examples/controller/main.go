@@ -1,7 +1,7 @@
 // Command controller is a complete controller: for every ConfigMap with the label
 // example.com/mirror=true, it keeps a Secret with the same data.
 //
-// Without flags the controller runs on an API server within the program, and needs no
+// Without flags the controller works on a small cluster within the program, and needs no
 // network. A seeded stream of creates, updates, deletes, spoilt Secrets and failing
 // writes keeps the controller busy for a few seconds. At the end the program prints a
 // summary. It exits with 1 if a ConfigMap differs from its Secret, or if two workers held
@@ -12,10 +12,9 @@
 //
 // On a real cluster the controller works until Ctrl-C:
 //
-//	go run ./controller -kubeconfig ~/.kube/config -namespace default
+//	go run ./controller -kubeconfig ~/.kube/config -namespace default -readyz localhost:8080
 //
-// Both clusters get the same requests from the same code. controller.go and
-// ../internal/mirror are the parts to copy.
+// controller.go and client.go are the parts to copy.
 package main
 
 import (
@@ -25,24 +24,23 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"os/signal"
 	"syscall"
 
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/seed16c08ea7/workqueue/examples/internal/embedded"
-	"github.com/seed16c08ea7/workqueue/examples/internal/mirror"
 )
 
 type options struct {
 	kubeconfig string
 	namespace  string
+	readyz     string
 	workers    int
 	seed       uint64
 	verbose    bool
-	forever    bool
 }
 
 func main() {
@@ -54,7 +52,7 @@ func main() {
 
 	opts, err := parseOptions(os.Args[1:], os.Stderr)
 	if err == nil && opts.kubeconfig != "" {
-		err = runCluster(ctx, os.Stdout, newQueue(), opts)
+		err = runCluster(ctx, os.Stdout, opts)
 	} else if err == nil {
 		err = runEmbedded(ctx, os.Stdout, newQueue(), opts)
 	}
@@ -71,12 +69,12 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 	var opts options
 	flags := flag.NewFlagSet("controller", flag.ContinueOnError)
 	flags.SetOutput(out)
-	flags.StringVar(&opts.kubeconfig, "kubeconfig", "", "run on the cluster of this kubeconfig `file` instead of the embedded API server")
+	flags.StringVar(&opts.kubeconfig, "kubeconfig", "", "work on the cluster of this kubeconfig `file` instead of the cluster within the program")
 	flags.StringVar(&opts.namespace, "namespace", "", "watch this `namespace` only; needs -kubeconfig")
+	flags.StringVar(&opts.readyz, "readyz", "", "serve the readiness probe at this `address`, such as localhost:8080")
 	flags.IntVar(&opts.workers, "workers", 4, "`number` of workers, which are the keys that are synced at the same time")
-	flags.Uint64Var(&opts.seed, "seed", 1, "`number` that decides what happens on the embedded API server")
-	flags.BoolVar(&opts.verbose, "v", false, "log each hand-out of the embedded run, and each sync, even one that found nothing to do")
-	flags.BoolVar(&opts.forever, "forever", false, "keep the embedded run busy until it is interrupted, and exit with 0 if it has ended well then")
+	flags.Uint64Var(&opts.seed, "seed", 1, "`number` that decides what happens on the cluster within the program")
+	flags.BoolVar(&opts.verbose, "v", false, "log each hand-out of the queue and each sync, even one that found nothing to do")
 	if err := flags.Parse(args); err != nil {
 		return opts, err
 	}
@@ -92,28 +90,33 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 	return opts, nil
 }
 
-// runCluster mirrors on a real cluster until ctx is done.
-func runCluster(ctx context.Context, out io.Writer, q queue, opts options) error {
+// runCluster works on a real cluster until ctx is done.
+func runCluster(ctx context.Context, out io.Writer, opts options) error {
 	config, err := clientcmd.BuildConfigFromFlags("", opts.kubeconfig)
 	if err != nil {
 		return err
 	}
-	return serve(ctx, config, q, opts, embedded.NewLogger(out, opts.verbose))
+	client, err := newClient(config, opts.namespace)
+	if err != nil {
+		return err
+	}
+	return runOn(ctx, client, newQueue(), embedded.NewLogger(out, opts.verbose), opts)
 }
 
-// serve runs one controller and its informers until ctx is done.
-func serve(ctx context.Context, config *rest.Config, q queue, opts options, log *slog.Logger) error {
-	return mirror.Serve(ctx, config, opts.namespace, q, log, func(ctx context.Context, m *mirror.Mirror) error {
-		c := &controller{mirror: m, queue: q, log: log}
-		return c.run(ctx, opts.workers)
+// runEmbedded works on a cluster within the program until the stream of changes is over.
+func runEmbedded(ctx context.Context, out io.Writer, q *embedded.RateLimiting, opts options) error {
+	return embedded.Run(ctx, out, q, opts.seed, opts.verbose, func(ctx context.Context, cluster *embedded.Cluster, q *embedded.Queue, log *slog.Logger) error {
+		return runOn(ctx, cluster, q, log, opts)
 	})
 }
 
-// runEmbedded runs the controller on the embedded API server until the feed is over, or
-// with -forever until ctx is done.
-func runEmbedded(ctx context.Context, out io.Writer, q queue, opts options) error {
-	embeddedOpts := embedded.Options{Seed: opts.seed, Verbose: opts.verbose, Forever: opts.forever}
-	return embedded.Run(ctx, out, q, embeddedOpts, func(ctx context.Context, config *rest.Config, q embedded.Queue, log *slog.Logger) error {
-		return serve(ctx, config, q, opts, log)
-	})
+func runOn(ctx context.Context, cluster cluster, q queue, log *slog.Logger, opts options) error {
+	c, err := newController(cluster, q, log)
+	if err != nil {
+		return err
+	}
+	if opts.readyz != "" {
+		go func() { log.Error("no readiness probe", "err", http.ListenAndServe(opts.readyz, c)) }()
+	}
+	return c.run(ctx, opts.workers)
 }

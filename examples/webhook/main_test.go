@@ -19,52 +19,26 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed16c08ea7/workqueue/examples/internal/lines"
+	"github.com/seed16c08ea7/workqueue/examples/internal/killed"
 )
 
-// kills is how often each program is killed. The short form is for `go test -short`.
-func kills() int {
-	if testing.Short() {
-		return 3
-	}
-	return 50
-}
-
-// Both programs end well by SIGTERM at any time: the exit status is 0, no delivery in
-// flight is cut off, and each event that was accepted is delivered, given up, or left in
-// the outbox for the next start.
+// SIGTERM at any time is an ordinary end: the exit status is 0, no delivery in flight is cut
+// off, and each event that was accepted is delivered, given up, or left in the outbox for the
+// next start.
 func TestKilledUnderLoad(t *testing.T) {
-	for _, program := range []string{"webhook", "webhookbyhand"} {
-		t.Run(program, func(t *testing.T) {
-			t.Parallel()
-			binary := filepath.Join(t.TempDir(), program)
-			if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "../"+program).CombinedOutput(); err != nil {
-				t.Fatalf("%v\n%s", err, out)
-			}
-			var all sync.WaitGroup
-			total := &account{}
-			turns := make(chan int, kills())
-			for n := range kills() {
-				turns <- n
-			}
-			close(turns)
-			for range 8 {
-				all.Go(func() {
-					for n := range turns {
-						a, problem := kill(binary, n)
-						if problem != "" {
-							t.Errorf("kill %d: %s", n, problem)
-						}
-						total.add(a)
-					}
-				})
-			}
-			all.Wait()
-			t.Logf("%d kills: %d events accepted, %d delivered, %d given up, %d left in the outbox", kills(), total.accepted, total.delivered, total.gone, total.left)
-			if total.delivered == 0 || total.gone == 0 {
-				t.Error("that was no load")
-			}
-		})
+	binary := filepath.Join(t.TempDir(), "webhook")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	total := &account{}
+	killed.Times(t, func(n int) string {
+		a, problem := kill(binary, n)
+		total.add(a)
+		return problem
+	})
+	t.Logf("%d events accepted, %d delivered, %d given up, %d left in the outbox", total.accepted, total.delivered, total.gone, total.left)
+	if total.delivered == 0 || total.gone == 0 {
+		t.Error("that was no load")
 	}
 }
 
@@ -207,16 +181,4 @@ func (a *account) settle(accepted map[string]bool, r *receiver, out, log string)
 		problem += fmt.Sprintf("%d deliveries were cut off; ", r.cut)
 	}
 	return problem
-}
-
-// The program takes less than half of the lines that it takes by hand, without the
-// metrics that client-go's queue needs besides.
-func TestProgramIsShort(t *testing.T) {
-	here := lines.Of(t, "main.go")
-	hand := lines.Of(t, "../webhookbyhand/main.go")
-	metrics := lines.Of(t, "../webhookbyhand/metrics.go")
-	t.Logf("%d lines here, %d by hand, and %d more for metrics", here, hand, metrics)
-	if 2*here >= hand {
-		t.Errorf("%d lines of %d are not less than half", here, hand)
-	}
 }

@@ -4,17 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
-
-	"github.com/seed16c08ea7/workqueue/examples/internal/mirror"
 )
 
 const (
@@ -34,7 +32,7 @@ const (
 // stream. The order in which workers meet the stream depends on the machine.
 type feed struct {
 	cluster *Cluster
-	queue   *observedQueue
+	queue   *Queue
 	say     func(phase string)
 	rng     *rand.Rand
 
@@ -46,7 +44,7 @@ type feed struct {
 // eventCounts is what a feed did to the cluster.
 type eventCounts struct{ creates, updates, deletes, spoilt int }
 
-func newFeed(c *Cluster, q *observedQueue, seed uint64, say func(phase string)) *feed {
+func newFeed(c *Cluster, q *Queue, seed uint64, say func(phase string)) *feed {
 	return &feed{
 		cluster: c,
 		queue:   q,
@@ -83,8 +81,8 @@ func (f *feed) play(ctx context.Context) error {
 func (f *feed) await(ctx context.Context) error { return f.cluster.awaitWatches(ctx, 2) }
 
 func (f *feed) stream(ctx context.Context) error {
-	f.cluster.faults.setRate(0.05)
-	defer f.cluster.faults.setRate(0)
+	f.cluster.setRate(0.05)
+	defer f.cluster.setRate(0)
 	for range steps {
 		if err := f.step(); err != nil {
 			return err
@@ -136,8 +134,8 @@ func (f *feed) gap(ctx context.Context) error {
 // that forgets to retry never gets them right.
 func (f *feed) outage(context.Context) error {
 	for _, name := range f.names()[:5] {
-		f.cluster.faults.failNext(name, 5)
-		f.live[name].Labels[mirror.Label] = "true"
+		f.cluster.failNext(name, 5)
+		f.live[name].Labels[wantedLabel] = "true"
 		if err := f.update(name, 1); err != nil {
 			return err
 		}
@@ -187,7 +185,7 @@ func (f *feed) create(name string) error {
 	source := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 		Namespace: Namespace,
 		Name:      name,
-		Labels:    map[string]string{mirror.Label: "true"},
+		Labels:    map[string]string{wantedLabel: "true"},
 	}}
 	f.revise(source)
 	f.live[name] = source
@@ -210,10 +208,10 @@ func (f *feed) update(name string, times int) error {
 // relabel switches the wish for a mirror off or on.
 func (f *feed) relabel(name string) error {
 	labels := f.live[name].Labels
-	if labels[mirror.Label] == "true" {
-		labels[mirror.Label] = "false"
+	if labels[wantedLabel] == "true" {
+		labels[wantedLabel] = "false"
 	} else {
-		labels[mirror.Label] = "true"
+		labels[wantedLabel] = "true"
 	}
 	return f.update(name, 1)
 }
@@ -224,27 +222,26 @@ func (f *feed) delete(name string) error {
 	return f.cluster.configMaps.remove(cache.NewObjectName(Namespace, name), "")
 }
 
-// spoil removes a mirror or writes nonsense into the mirror. The controller may create or
-// remove the mirror at the same time, as on a real cluster.
+// spoil removes a Secret or writes nonsense into it. The controller may create or remove the
+// Secret at the same time, as on a real cluster.
 func (f *feed) spoil(name string) error {
-	// Drawn first: whether the mirror exists depends on the machine, and the
+	// Drawn first: whether the Secret exists depends on the machine, and the
 	// rest of the stream must not.
 	removes := f.rng.IntN(2) == 0
 	key := cache.NewObjectName(Namespace, name)
-	mirror, err := f.cluster.secrets.get(key)
-	if err == nil && removes {
-		err = f.cluster.secrets.remove(key, "")
-	} else if err == nil {
-		mirror.Data = map[string][]byte{"revision": []byte("spoilt")}
-		err = f.cluster.secrets.update(mirror)
-	}
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+	var err error
+	if secret := f.cluster.Secret(key); secret == nil {
 		return nil
+	} else if removes {
+		err = f.cluster.secrets.remove(key, "")
+	} else {
+		secret.Data = map[string][]byte{"revision": []byte("spoilt")}
+		err = f.cluster.secrets.update(secret)
 	}
-	if err == nil {
+	if err == nil { // Otherwise the controller was faster.
 		f.counts.spoilt++
 	}
-	return err
+	return nil
 }
 
 // revise gives a ConfigMap data that no other revision of any object has.
@@ -254,11 +251,4 @@ func (f *feed) revise(source *corev1.ConfigMap) {
 }
 
 // names returns the live objects in order.
-func (f *feed) names() []string {
-	names := make([]string, 0, len(f.live))
-	for name := range f.live {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
+func (f *feed) names() []string { return slices.Sorted(maps.Keys(f.live)) }

@@ -1,4 +1,4 @@
-package webhook
+package main
 
 import (
 	"context"
@@ -17,23 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// A Program delivers the added events. After ctx ends, it delivers the rest as far as a
-// grace period allows.
-type Program struct {
-	// Add plans the delivery of an event.
-	Add func(id string)
-	// Run returns after ctx has ended and nothing is in flight any more.
-	Run func(ctx context.Context) error
-}
-
-// Main is the main function of a program that delivers webhooks:
-//
-//	POST /events?url=...  takes the body as an event, and answers 202 with its name
-//	GET /metrics          is for Prometheus
-//
-// SIGTERM or Ctrl-C ends the program. First the server refuses new events, then the
-// program finishes its deliveries. The exit status is 1 after an error.
-func Main(name string, newProgram func(outbox *Outbox, registry *prometheus.Registry) Program) {
+func main() {
 	listen := flag.String("listen", "127.0.0.1:8080", "`address` of the server; port 0 is any free one")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -43,33 +27,33 @@ func Main(name string, newProgram func(outbox *Outbox, registry *prometheus.Regi
 	listener, err := net.Listen("tcp", *listen)
 	if err == nil {
 		fmt.Printf("http://%s/events takes events, http://%s/metrics has the metrics\n", listener.Addr(), listener.Addr())
-		err = serve(ctx, listener, newProgram)
+		err = serve(ctx, listener)
 	}
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
+		fmt.Fprintln(os.Stderr, "webhook:", err)
 		os.Exit(1)
 	}
 }
 
 // serve serves until ctx ends. Then new events are refused first, the deliveries end
 // second, and the metrics last, so that Prometheus can watch the drain.
-func serve(ctx context.Context, listener net.Listener, newProgram func(*Outbox, *prometheus.Registry) Program) error {
-	outbox, registry := NewOutbox(), prometheus.NewRegistry()
-	program := newProgram(outbox, registry)
+func serve(ctx context.Context, listener net.Listener) error {
+	events, registry := newOutbox(), prometheus.NewRegistry()
+	queue := newQueue(registry)
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{Registry: registry}))
-	mux.Handle("POST /events", intake(ctx, outbox, program.Add))
+	mux.Handle("POST /events", intake(ctx, events, queue.Add))
 	server := http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 
-	err := program.Run(ctx)
+	err := run(ctx, queue, events)
 	// Shutdown waits five seconds for a new connection without a request.
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 8*time.Second)
 	defer cancel()
 	err = errors.Join(err, server.Shutdown(closing))
 	// Only after Shutdown: a request at the time of the signal may store its event late.
-	for _, id := range outbox.Left() {
+	for _, id := range events.left() {
 		fmt.Println("left in the outbox:", id)
 	}
 	if e := <-served; !errors.Is(e, http.ErrServerClosed) {
@@ -80,7 +64,7 @@ func serve(ctx context.Context, listener net.Listener, newProgram func(*Outbox, 
 
 // intake stores an event before the answer, so an accepted event is never lost. After ctx
 // has ended, intake refuses events.
-func intake(ctx context.Context, outbox *Outbox, add func(id string)) http.HandlerFunc {
+func intake(ctx context.Context, events *outbox, add func(id string)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<20))
 		url := r.URL.Query().Get("url")
@@ -90,7 +74,7 @@ func intake(ctx context.Context, outbox *Outbox, add func(id string)) http.Handl
 		case ctx.Err() != nil:
 			http.Error(w, "shutting down", http.StatusServiceUnavailable)
 		default:
-			id := outbox.Put(Event{URL: url, Body: body})
+			id := events.put(event{URL: url, Body: body})
 			add(id)
 			w.WriteHeader(http.StatusAccepted)
 			fmt.Fprintln(w, id)
