@@ -414,9 +414,13 @@ func (q *TypedDelaying[T]) ShuttingDown() bool {
 // ShutDown drops the waiting items, shuts the queue below down, and waits for the end of
 // the goroutine. It does not wait for workers.
 func (q *TypedDelaying[T]) ShutDown() {
-	q.close()
+	q.close(false, nil)
 	q.drains.halt()
-	q.queue.ShutDown()
+	if q.typed == nil {
+		q.queue.ShutDown()
+	} else {
+		q.typed.awaitEnd(nil)
+	}
 	<-q.loops.AllLeft(&q.mu)
 	q.retire()
 }
@@ -424,21 +428,38 @@ func (q *TypedDelaying[T]) ShutDown() {
 // ShutDownWithDrain drops the waiting items, shuts the queue below down with a drain, and
 // waits for the end of the drain and of the goroutine.
 func (q *TypedDelaying[T]) ShutDownWithDrain() {
-	q.close()
-	q.queue.ShutDownWithDrain()
+	drained := q.close(true, nil)
+	if q.typed == nil {
+		q.queue.ShutDownWithDrain()
+	} else {
+		q.typed.awaitEnd(drained)
+	}
 	<-q.loops.AllLeft(&q.mu)
 	q.retire()
 }
 
-// close makes waitingLoop end, and does not wait for the end: the loop may be in an Add
-// that blocks until the queue below is shut down.
-func (q *TypedDelaying[T]) close() {
+// close drops the waiting items and makes waitingLoop end. It does not wait for the end: the loop
+// may be in an Add that blocks until the queue below is shut down.
+//
+// If the queue below is a Typed, close shuts it down in the same critical section: in between, a
+// Remove would find nothing, and an Add after the Remove would be taken. A foreign queue is not
+// called with the lock held, and the caller shuts it down.
+//
+// tell, if not nil, gets the dropped items before anybody can know of the shutdown. The lock is held.
+func (q *TypedDelaying[T]) close(drain bool, tell func(*leftover[T])) (drained <-chan struct{}) {
 	now := q.now() // May be foreign code.
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.closed = true
 	q.dropLocked(now)
 	q.poke()
+	if tell != nil {
+		tell(q.dropped)
+	}
+	if q.typed != nil {
+		drained = q.typed.shutDown(drain)
+	}
+	return drained
 }
 
 // isClosed reports whether the queue ignores adds with a delay.
@@ -545,8 +566,13 @@ func (q *TypedDelaying[T]) ReAddContext(ctx context.Context, item T) (context.Co
 func (q *TypedDelaying[T]) Drain(ctx context.Context) error {
 	q.keepDropped()
 	defer q.forgetDropped()
-	q.close()
-	err := drainBelow(ctx, q.queue, &q.drains)
+	drained := q.close(true, nil)
+	var err error
+	if q.typed == nil {
+		err = drainBelow(ctx, q.queue, &q.drains)
+	} else {
+		err = q.typed.awaitDrain(ctx, drained)
+	}
 	waitWithin(ctx, q.loops.AllLeft(&q.mu))
 	q.retire()
 	if e, ok := err.(*DrainError[T]); ok {

@@ -96,7 +96,7 @@ type leftover[T comparable] struct {
 	agenda  agenda.Agenda[T]
 	now     time.Duration
 	epoch   time.Time
-	claimed atomic.Bool // by a Run, see claimLeftover
+	claimed atomic.Bool // by a Run, see claim
 }
 
 // keepDropped has the queue keep the items that a shutdown drops, for a drain or a Run that
@@ -125,10 +125,9 @@ func (q *TypedDelaying[T]) leftover() *leftover[T] {
 	return q.dropped
 }
 
-// claimLeftover is leftover for the first Run that asks, and nil for the others: each
-// dropped item is left behind by one Run.
-func (q *TypedDelaying[T]) claimLeftover() *leftover[T] {
-	l := q.leftover()
+// claim returns the leftover to the first Run that asks, and nil to the others: each dropped item
+// is left behind by one Run.
+func (l *leftover[T]) claim() *leftover[T] {
 	if l == nil || l.claimed.Swap(true) {
 		return nil
 	}

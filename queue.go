@@ -519,9 +519,7 @@ func (q *Typed[T]) RemoveFunc(del func(item T) bool) (removed int) {
 // ShutDownWithDrain and Drain. It waits only for the goroutine that sets the gauges, if
 // there is one. ShutDown may be called more than once.
 func (q *Typed[T]) ShutDown() {
-	q.shutDown(false)
-	<-q.reporter.allLeft(&q.mu)
-	q.retire()
+	q.awaitEnd(q.shutDown(false))
 }
 
 // ShutDownWithDrain shuts the queue down, and waits until the queue is empty and no item is
@@ -529,9 +527,16 @@ func (q *Typed[T]) ShutDown() {
 // calls return. It blocks as long as a worker does not call Done, or nobody gets the queued
 // items.
 func (q *Typed[T]) ShutDownWithDrain() {
-	drained := q.shutDown(true)
+	q.awaitEnd(q.shutDown(true))
+}
+
+// awaitEnd is the part of a shutdown that waits: for the end of the drain, if drained is not nil, and
+// for the goroutine that sets the gauges.
+func (q *Typed[T]) awaitEnd(drained <-chan struct{}) {
 	<-q.reporter.allLeft(&q.mu)
-	<-drained
+	if drained != nil {
+		<-drained
+	}
 	q.retire()
 }
 
@@ -640,7 +645,11 @@ func (q *Typed[T]) ReAddContext(ctx context.Context, item T) (context.Context, c
 // metric blocks the goroutine until ctx is done, Drain returns, and the goroutine ends when
 // the metric returns.
 func (q *Typed[T]) Drain(ctx context.Context) error {
-	drained := q.shutDown(true)
+	return q.awaitDrain(ctx, q.shutDown(true))
+}
+
+// awaitDrain is the part of Drain that waits.
+func (q *Typed[T]) awaitDrain(ctx context.Context, drained <-chan struct{}) error {
 	waitWithin(ctx, drained)
 	waitWithin(ctx, q.reporter.allLeft(&q.mu))
 	q.retire()

@@ -133,21 +133,22 @@ func (q *TypedDelaying[T]) hasWork(failed *failures[T], nan bool) bool {
 // these drains, as nobody handles the rest.
 func (r *runner[T]) close() error {
 	r.closing.Store(true)
-	r.delaying.close()
-	r.dropped = r.claimDropped() // Before another Run can know of the shutdown.
-	r.typed.shutDown(true)
+	r.delaying.close(true, func(l *leftover[T]) { r.dropped = r.claim(l) })
+	if r.delaying.typed == nil {
+		r.typed.shutDown(true)
+	}
 	<-r.working
 	r.limiting.ShutDown()
 	return r.leftBehind(r.takeQueued(), false)
 }
 
-// claimDropped returns the items that the shutdown has dropped, for one of the Runs with an OnStop.
+// claim returns the items that the shutdown has dropped, for one of the Runs with an OnStop.
 // A Run without an OnStop leaves the names to another Run.
-func (r *runner[T]) claimDropped() *leftover[T] {
+func (r *runner[T]) claim(l *leftover[T]) *leftover[T] {
 	if r.options.OnStop == nil {
-		return r.delaying.leftover()
+		return l
 	}
-	return r.delaying.claimLeftover()
+	return l.claim()
 }
 
 // takeQueued takes all items out of the queue. It returns the queued items in their order, if
@@ -192,7 +193,7 @@ func (r *runner[T]) leftBehind(before []ItemInfo[T], notesOnly bool) error {
 	held := 0
 	if !notesOnly {
 		if r.dropped == nil {
-			r.dropped = r.claimDropped()
+			r.dropped = r.claim(r.delaying.leftover())
 		}
 		others, held = r.heldByOthers()
 	}
