@@ -15,7 +15,7 @@ CHECKS      := api,licences,builds,proxy
 # those of compat/swap take on two cores that have other work.
 HANGS       := -timeout 1h
 
-.PHONY: all help quick run test docs lint vet tidy cyclo prose test-swap test-386 fuzz bench bench-smoke cover scale monitoring integration page apiserver apiserver-test realworld simulate linearizability stress stress-peers soak mutate planted minimums release-check swap-programs
+.PHONY: all help quick run test docs lint vet tidy cyclo prose test-swap test-386 fuzz bench bench-smoke cover scale monitoring integration page apiserver apiserver-test realworld simulate linearizability stress stress-peers soak mutate explore planted minimums release-check swap-programs
 
 all: lint test ## the linters and all tests
 
@@ -48,6 +48,7 @@ run: ## a controller at work, until all its objects have converged
 test: ## every test of every module, with the race detector; about 5 minutes
 	go test $(HANGS) -race -shuffle=on ./...
 	go test $(HANGS) -shuffle=on ./...
+	go test $(HANGS) -tags explore ./internal/explore
 	go test -C compat $(HANGS) -race -shuffle=on $$(go list -C compat ./... | grep -v /compat/swap)
 	go test -C ctrlqueue $(HANGS) -race -shuffle=on ./...
 	go test -C examples $(HANGS) -race -shuffle=on ./...
@@ -68,6 +69,7 @@ lint: vet tidy cyclo ## gofmt, vet, staticcheck, go mod tidy, bounds on function
 	@! go list -deps . | grep -E '^k8s.io/(client-go|apimachinery|klog)' || { echo 'the library must not depend on these'; exit 1; }
 
 vet: ## go vet and staticcheck in all modules
+	go vet -tags explore . ./internal/... && go run $(STATICCHECK) -tags explore -checks all,-ST1000 . ./internal/...
 	@for m in $(MODULES); do (cd $$m && go vet ./... && go run $(STATICCHECK) -checks all,-ST1000 ./...) || exit 1; done
 
 tidy: ## fail if a go.mod is not tidy
@@ -195,6 +197,10 @@ mutate: ## change the library in one place after the other; an hour
 	go run -C reliability ./mutate -dir ../wait
 	for p in agenda fifo gate histogram registry spread; do \
 		go run -C reliability ./mutate -dir ../internal/$$p -also .. || exit 1; done
+
+# internal/explore/doc.go says what is played and checked. make test plays the programs of a Typed.
+explore: ## every interleaving of small programs, against the contract; 10 minutes
+	go test -count=1 $(HANGS) -tags explore ./internal/explore -v -long
 
 # Each bug is an edit, and has a test that must notice it: see reliability/planted/faults.
 planted: ## plant known bugs in the library, one after the other; 10 minutes

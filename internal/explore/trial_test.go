@@ -1,0 +1,210 @@
+//go:build explore
+
+package explore_test
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	testingclock "k8s.io/utils/clock/testing"
+
+	"github.com/seed16c08ea7/workqueue"
+	"github.com/seed16c08ea7/workqueue/internal/explore"
+	"github.com/seed16c08ea7/workqueue/internal/spec"
+)
+
+// A program is what each goroutine calls: a verb, and mostly an item. The verb Work is a Get and the Done
+// of its item.
+type program [][]string
+
+// A kind is a queue with certain options, and the specification of it.
+type kind struct {
+	rules spec.Rules[string]
+	make  func(clock *testingclock.FakeClock) queue
+}
+
+// A queue is what programs call.
+type queue interface {
+	Add(item string)
+	AddAll(items ...string) (taken int)
+	Get() (item string, shutdown bool)
+	GetContext(ctx context.Context) (string, error)
+	TryGet() (item string, ok bool)
+	Done(item string)
+	Len() int
+	Remove(item string) bool
+	RemoveFunc(del func(item string) bool) (removed int)
+	ReAddContext(ctx context.Context, item string) (context.Context, context.CancelFunc)
+	WaitIdle(ctx context.Context) error
+	Barrier(ctx context.Context) error
+	ShutDown()
+	ShutDownWithDrain()
+	ShuttingDown() bool
+	Snapshot(limit int) workqueue.Snapshot[string]
+}
+
+// tick is how far the verb Step moves the clock, and how long AddAfter waits.
+const tick = time.Second
+
+var epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// A trial is a schedule of a program in play.
+type trial struct {
+	e     *explore.Explorer
+	kind  *kind
+	clock *testingclock.FakeClock
+	q     queue
+
+	ctx, life    context.Context // ctx is that of GetContext; life ends with the schedule
+	cancel, over context.CancelFunc
+
+	held   []string // by each goroutine: what Take has got
+	events [][]event
+	open   []*event // the call that each goroutine is in; nil for none
+}
+
+// An event is a call of a program, or the half of a call, with its result. It has happened after the
+// step from, and not after the step to.
+type event struct {
+	verb, item string
+	half       int // 1 is the half that begins a call, 2 is the half that ends it, 0 is the whole call
+	thread     int
+	result     string
+	from, to   int
+}
+
+func (v event) String() string {
+	s := strings.TrimSpace(v.verb + " " + v.item)
+	if v.half > 0 {
+		s += [...]string{"", " begins", " ends"}[v.half]
+	}
+	if v.result != "" {
+		s += " = " + v.result
+	}
+	return s
+}
+
+const never = 1 << 30
+
+// play plays all schedules of a program, and returns what is wrong with the first bad one.
+func play(t *testing.T, e *explore.Explorer, k *kind, p program) (problem string) {
+	synctest.Test(t, func(t *testing.T) {
+		var r *trial
+		e.Each(func() { r = begin(e, k, p) }, func() bool {
+			problem = r.judge()
+			if problem != "" {
+				// A fault can keep goroutines blocked, and the bubble panics then.
+				t.Errorf("%q, schedule %d: %s", p, e.Schedules, problem)
+			}
+			r.end()
+			return problem == ""
+		})
+	})
+	return problem
+}
+
+func begin(e *explore.Explorer, k *kind, p program) *trial {
+	clock := testingclock.NewFakeClock(epoch)
+	r := &trial{
+		e: e, kind: k, clock: clock, q: k.make(clock),
+		held: make([]string, len(p)), events: make([][]event, len(p)), open: make([]*event, len(p)),
+	}
+	r.ctx, r.cancel = context.WithCancel(context.Background())
+	r.life, r.over = context.WithCancel(context.Background())
+	for i, calls := range p {
+		e.Go(func() {
+			for _, c := range calls {
+				verb, item, _ := strings.Cut(c, " ")
+				r.call(i, verb, item)
+			}
+		})
+	}
+	return r
+}
+
+// end releases the goroutines that are blocked in a call.
+func (r *trial) end() {
+	r.cancel()
+	r.over()
+	r.q.ShutDown()
+	synctest.Wait()
+}
+
+// call makes a call, and notes the event.
+func (r *trial) call(i int, verb, item string) {
+	switch verb {
+	case "Work":
+		r.call(i, "Take", "")
+		if r.held[i] != "" {
+			r.call(i, "Done", r.held[i])
+		}
+		return
+	}
+	r.e.Begin(i, !verbs[verb].early)
+	v := &event{verb: verb, item: item, thread: i, from: r.e.Now(), to: never}
+	if verbs[verb].begin != nil {
+		first := *v
+		first.half, v.half = 1, 2
+		r.events[i] = append(r.events[i], first)
+	}
+	r.open[i] = v
+	v.result = verbs[verb].call(r, i, item)
+	v.to = r.e.Now()
+	r.open[i] = nil
+	if v.half == 2 {
+		r.events[i][len(r.events[i])-1].to = v.to
+	}
+	r.events[i] = append(r.events[i], *v)
+}
+
+// judge reports what is wrong with a schedule that has ended.
+func (r *trial) judge() string {
+	var open []event
+	parked := 0
+	for _, v := range r.open {
+		if v != nil {
+			open = append(open, *v)
+			if verbs[v.verb].parks {
+				parked++
+			}
+		}
+	}
+	if r.e.Locked() {
+		return fmt.Sprintf("a lock is held for ever beside %v", open)
+	}
+	if n := parkedOf(r.q); n != parked {
+		return fmt.Sprintf("the queue counts %d parked workers, and %d are blocked", n, parked)
+	}
+	all := slices.Concat(r.events...)
+	left := r.q.Snapshot(-1)
+	if s := newState(r.kind.rules); !s.explains(all, open, &left) {
+		slices.SortStableFunc(all, func(a, b event) int { return a.from - b.from })
+		return fmt.Sprintf("the specification does not allow %v, then blocked %v, then left %v", all, open, brief(&left))
+	}
+	return ""
+}
+
+// parkedOf returns how many workers the Typed of a queue counts as parked.
+func parkedOf(q queue) int {
+	v := reflect.ValueOf(q).Elem()
+	for v.FieldByName("parked") == (reflect.Value{}) {
+		v = v.FieldByName("queue").Elem().Elem()
+	}
+	return int(v.FieldByName("parked").Int())
+}
+
+func brief(s *workqueue.Snapshot[string]) string {
+	var b strings.Builder
+	for _, list := range [][]workqueue.ItemInfo[string]{s.Queued, s.InFlight, s.Waiting} {
+		for _, i := range list {
+			fmt.Fprintf(&b, "%s %v, ", i.Item, i.State)
+		}
+	}
+	return strings.TrimSuffix(b.String(), ", ")
+}

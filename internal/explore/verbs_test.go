@@ -1,0 +1,279 @@
+//go:build explore
+
+package explore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed16c08ea7/workqueue"
+	"github.com/seed16c08ea7/workqueue/internal/spec"
+)
+
+// A verb is a call of a queue, and what the specification says of the call.
+type verb struct {
+	call func(r *trial, i int, item string) (result string)
+
+	// begin is what a call does that blocks later, and returns a ticket; nil for other calls. end is
+	// the rest of the call, or the whole call. It reports false while the call blocks.
+	begin func(s *state, item string) (ticket int)
+	end   func(s *state, item string, ticket int) (result string, returns bool)
+
+	parks bool // a goroutine that is blocked in the call is a parked worker
+	early bool // the call can wake others before its first lock, or has no lock
+}
+
+// told makes a verb of a call that always returns.
+func told(call func(r *trial, i int, item string) string, says func(s *state, item string) string) verb {
+	return verb{call: call, end: func(s *state, item string, _ int) (string, bool) { return says(s, item), true }}
+}
+
+// quiet makes a verb of a call without a result.
+func quiet(call func(r *trial, item string), does func(s *state, item string)) verb {
+	return told(
+		func(r *trial, _ int, item string) string { call(r, item); return "" },
+		func(s *state, item string) string { does(s, item); return "" })
+}
+
+func early(v verb) verb { v.early = true; return v }
+
+// A delayer is a queue with delays.
+type delayer interface {
+	AddAfter(item string, d time.Duration)
+	Reschedule(item string, d time.Duration) bool
+	Debounce(item string, quiet, most time.Duration) bool
+}
+
+var verbs = map[string]verb{
+	"Add": quiet(
+		func(r *trial, item string) { r.q.Add(item) },
+		func(s *state, item string) { s.Add(item, spec.Place{}) }),
+	"AddAll": quiet(
+		func(r *trial, items string) { r.q.AddAll(strings.Split(items, ",")...) },
+		func(s *state, items string) {
+			for _, item := range strings.Split(items, ",") {
+				s.Add(item, spec.Place{})
+			}
+		}),
+	"Done": quiet(
+		func(r *trial, item string) { r.q.Done(item) },
+		func(s *state, item string) { s.Done(item) }),
+	"Len": told(
+		func(r *trial, _ int, _ string) string { return fmt.Sprint(r.q.Len()) },
+		func(s *state, _ string) string { return fmt.Sprint(s.Len()) }),
+	"Down": early(told(
+		func(r *trial, _ int, _ string) string { return fmt.Sprint(r.q.ShuttingDown()) },
+		func(s *state, _ string) string { return fmt.Sprint(s.Down) })),
+	"Remove": told(
+		func(r *trial, _ int, item string) string { return fmt.Sprint(r.q.Remove(item)) },
+		func(s *state, item string) string { return fmt.Sprint(s.Remove(item)) }),
+
+	"Get": {call: get(false), end: takes, parks: true},
+	"Take": {call: func(r *trial, i int, _ string) string {
+		item := get(false)(r, i, "")
+		r.held[i] = strings.TrimPrefix(item, "shutdown")
+		return item
+	}, end: takes, parks: true},
+	"GetContext": {
+		call: get(true),
+		begin: func(s *state, _ string) (late int) { // A context that ended before the call comes before an item.
+			if s.cancelled {
+				late = 1
+			}
+			return late
+		},
+		end: func(s *state, item string, late int) (string, bool) {
+			if late == 1 {
+				return "canceled", true
+			}
+			return takes(s, item, 0)
+		},
+		parks: true,
+	},
+	"TryGet": told(
+		func(r *trial, _ int, _ string) string { item, _ := r.q.TryGet(); return item },
+		func(s *state, _ string) string { i, _ := s.Get(); return i.Value }),
+	"Cancel": early(quiet(
+		func(r *trial, _ string) { r.cancel() },
+		func(s *state, _ string) { s.cancelled = true })),
+
+	"ShutDown": quiet(
+		func(r *trial, _ string) { r.q.ShutDown() },
+		func(s *state, _ string) { s.ShutDown() }),
+	"Drain": {
+		call:  func(r *trial, _ int, _ string) string { r.q.ShutDownWithDrain(); return "" },
+		begin: func(s *state, _ string) int { return s.Drain() },
+		end:   func(s *state, _ string, ticket int) (string, bool) { return "", s.Drained(ticket) },
+	},
+	"Idle": {
+		call: func(r *trial, _ int, _ string) string { return errorOf(r.q.WaitIdle(r.life)) },
+		end:  func(s *state, _ string, _ int) (string, bool) { return "", s.Idle() },
+	},
+	"Barrier": {
+		call:  func(r *trial, _ int, _ string) string { return errorOf(r.q.Barrier(r.life)) },
+		begin: func(s *state, _ string) int { return s.Barrier() },
+		end:   func(s *state, _ string, ticket int) (string, bool) { return "", s.Over(ticket) },
+	},
+
+	"AddAfter": quiet(
+		func(r *trial, item string) { r.q.(delayer).AddAfter(item, tick) },
+		func(s *state, item string) { s.Later(spec.After, item, tick, 0, spec.Place{}) }),
+	"Reschedule": told(
+		func(r *trial, _ int, item string) string { return fmt.Sprint(r.q.(delayer).Reschedule(item, 2*tick)) },
+		func(s *state, item string) string {
+			s.Later(spec.Reschedule, item, 2*tick, 0, spec.Place{})
+			return fmt.Sprint(!s.Down)
+		}),
+	"Hurry": told(
+		func(r *trial, _ int, item string) string { return fmt.Sprint(r.q.(delayer).Reschedule(item, 0)) },
+		func(s *state, item string) string {
+			s.Later(spec.Reschedule, item, 0, 0, spec.Place{})
+			return fmt.Sprint(!s.Down)
+		}),
+	"Debounce": told(
+		func(r *trial, _ int, item string) string {
+			return fmt.Sprint(r.q.(delayer).Debounce(item, tick, time.Minute))
+		},
+		func(s *state, item string) string {
+			s.Later(spec.Debounce, item, tick, time.Minute, spec.Place{})
+			return fmt.Sprint(!s.Down)
+		}),
+	"Step": early(quiet(
+		func(r *trial, _ string) { r.clock.Step(tick) },
+		func(s *state, _ string) { s.Advance(tick) })),
+}
+
+func get(withContext bool) func(r *trial, i int, _ string) string {
+	return func(r *trial, _ int, _ string) string {
+		if !withContext {
+			item, shutdown := r.q.Get()
+			if shutdown {
+				return "shutdown"
+			}
+			return item
+		}
+		item, err := r.q.GetContext(r.ctx)
+		if err != nil {
+			return errorOf(err)
+		}
+		return item
+	}
+}
+
+// takes is each Get for the specification.
+func takes(s *state, _ string, _ int) (result string, returns bool) {
+	if i, ok := s.Get(); ok {
+		return i.Value, true
+	}
+	return "shutdown", s.Down && !s.Ready()
+}
+
+func errorOf(err error) string {
+	switch {
+	case err == nil:
+		return ""
+	case errors.Is(err, workqueue.ErrShutDown):
+		return "shutdown"
+	case errors.Is(err, context.Canceled):
+		return "canceled"
+	}
+	return err.Error()
+}
+
+// A state is that of the specification, after some events.
+type state struct {
+	*spec.Queue[string]
+	tickets   map[int]int // of the goroutines in the second half of a call
+	cancelled bool        // the context of GetContext
+}
+
+func newState(rules spec.Rules[string]) *state {
+	return &state{Queue: spec.New(rules), tickets: map[int]int{}}
+}
+
+func (s *state) clone() *state {
+	return &state{Queue: s.Queue.Clone(), tickets: maps.Clone(s.tickets), cancelled: s.cancelled}
+}
+
+// explains reports whether there is an order of the events that the specification allows, after which
+// each open call may block and the queue holds what is left. Items that are due can move at any time, and
+// have moved at the end.
+func (s *state) explains(events, open []event, left *workqueue.Snapshot[string]) bool {
+	if next := s.clone(); next.MoveDue() {
+		if next.explains(events, open, left) {
+			return true
+		}
+		if len(events) == 0 {
+			return false
+		}
+	}
+	if len(events) == 0 {
+		return !slices.ContainsFunc(open, func(v event) bool { return !s.mayBlock(v) }) && s.matches(left)
+	}
+	first := never
+	for _, v := range events {
+		first = min(first, v.to)
+	}
+	for i, v := range events {
+		if v.from > first || v.half == 2 && slices.ContainsFunc(events[:i], func(o event) bool { return o.thread == v.thread }) {
+			continue
+		}
+		next := s.clone()
+		if next.allows(v) && next.explains(slices.Delete(slices.Clone(events), i, i+1), open, left) {
+			return true
+		}
+	}
+	return false
+}
+
+// allows makes a call of the specification, and reports whether the result is the same.
+func (s *state) allows(v event) bool {
+	if v.half == 1 {
+		s.tickets[v.thread] = verbs[v.verb].begin(s, v.item)
+		return true
+	}
+	if v.result == "canceled" {
+		return s.cancelled
+	}
+	result, returns := verbs[v.verb].end(s, v.item, s.tickets[v.thread])
+	return returns && result == v.result
+}
+
+func (s *state) mayBlock(v event) bool {
+	if v.verb == "GetContext" && s.cancelled {
+		return false
+	}
+	_, returns := verbs[v.verb].end(s.clone(), v.item, s.tickets[v.thread])
+	return !returns
+}
+
+// matches compares what is left in the queue.
+func (s *state) matches(left *workqueue.Snapshot[string]) bool {
+	line := s.Line()
+	if len(line) != len(left.Queued) || len(s.Held) != len(left.InFlight) || len(s.Waiting) != len(left.Waiting) {
+		return false
+	}
+	for i, item := range line {
+		if left.Queued[i].Item != item.Value {
+			return false
+		}
+	}
+	for _, info := range left.InFlight {
+		h, held := s.Held[info.Item]
+		if !held || h.Marked != (info.State == workqueue.ItemInFlightAgain) {
+			return false
+		}
+	}
+	for _, info := range left.Waiting {
+		due := info.Due.Sub(epoch)
+		if !slices.ContainsFunc(s.Waiting, func(w spec.Wait[string]) bool { return w.Value == info.Item && w.Due == due }) {
+			return false
+		}
+	}
+	return true
+}
