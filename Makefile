@@ -15,7 +15,7 @@ CHECKS      := api,licences,builds,proxy
 # those of compat/swap take on two cores that have other work.
 HANGS       := -timeout 1h
 
-.PHONY: all help quick run test docs lint vet tidy cyclo prose test-swap test-386 fuzz bench bench-smoke cover scale monitoring integration page apiserver apiserver-test realworld simulate linearizability stress stress-peers soak mutate explore planted minimums release-check swap-programs
+.PHONY: all help quick run test lint vet tidy cyclo prose test-swap test-386 fuzz bench bench-smoke cover scale monitoring integration page apiserver apiserver-test realworld simulate linearizability stress stress-peers soak mutate explore planted minimums release-check swap-programs
 
 all: lint test ## the linters and all tests
 
@@ -28,11 +28,6 @@ help: ## this list
 quick: ## vet and the root tests without the race detector; under 30 s on an idle machine
 	go vet ./...
 	go test -shuffle=on ./...
-
-# `make lint` fails if the picture is not that of the text.
-docs: ## draw docs/architecture.svg from docs/architecture.txt
-	go run docs/draw.go docs/architecture.txt > docs/architecture.svg.new
-	mv docs/architecture.svg.new docs/architecture.svg
 
 # `go list` fetches the modules without a line for each of them. What it cannot
 # fetch, `go run` tries again, and says why.
@@ -64,7 +59,6 @@ test-swap: ## the command swap on programs that it makes; 4 to 7 minutes
 
 lint: vet tidy cyclo ## gofmt, vet, staticcheck, go mod tidy, bounds on functions, no linkname; 1 to 2 minutes
 	@test -z "$$(gofmt -l .)" || { echo 'not gofmt-ed:'; gofmt -l .; exit 1; }
-	@go run docs/draw.go docs/architecture.txt | cmp -s - docs/architecture.svg || { echo 'docs/architecture.svg is not drawn from its text: make docs'; exit 1; }
 	@! grep -rn '^//go:linkname' --include='*.go' . || { echo 'nothing here reaches for what others do not export'; exit 1; }
 	@! go list -deps . | grep -E '^k8s.io/(client-go|apimachinery|klog)' || { echo 'the library must not depend on these'; exit 1; }
 
