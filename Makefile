@@ -94,7 +94,7 @@ minimums: ## the root tests with the lowest Go and modules, and with the newest;
 
 # Changes nothing. Compares with the last tag v*, and says so if there is none.
 release-check: ## API, licences, other systems, and the modules from a proxy; up to 6 minutes the first time
-	go run -C compat ./release -only $(CHECKS)
+	.ci/release $(CHECKS)
 
 # Their own tests before and after the swap, and what the running program has for a
 # queue. Fetches them.
