@@ -2,6 +2,7 @@ package workqueue
 
 import (
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -123,6 +124,53 @@ func (f *failures[T]) waiting(a *agenda.Agenda[T], nan bool, most int) (n int) {
 		n += a.CountNaN(most - n)
 	}
 	return n
+}
+
+// A forgetter is Forget of a limiter and of tallies, resolved once for the many calls of a Run.
+// Nearly all items that succeed have never failed. While no item has, a forgetter takes one atomic
+// load for each limiter of ours that counts, and does not hash the item, which its Add has hashed.
+type forgetter[T comparable] struct {
+	counts []*failures[T]
+	others []TypedRateLimiter[T]
+}
+
+// add resolves a limiter, if the limiter is of exactly one of our types: a type that embeds one may
+// have a Forget of its own.
+func (f *forgetter[T]) add(limiter TypedRateLimiter[T]) {
+	switch l := limiter.(type) {
+	case *TypedItemExponentialFailureRateLimiter[T]:
+		f.counts = append(f.counts, &l.failures)
+	case *TypedItemFastSlowRateLimiter[T]:
+		f.counts = append(f.counts, &l.failures)
+	case *TypedBucketRateLimiter[T]: // Its Forget does nothing.
+	case *TypedWithMaxWaitRateLimiter[T]:
+		f.addWithin(limiter, l.limiter)
+	case *TypedMaxOfRateLimiter[T]:
+		f.addWithin(limiter, l.limiters...)
+	default:
+		f.others = append(f.others, limiter)
+	}
+}
+
+// addWithin resolves the limiters within a limiter. If one is nil, the Forget of the whole panics,
+// as everywhere.
+func (f *forgetter[T]) addWithin(whole TypedRateLimiter[T], within ...TypedRateLimiter[T]) {
+	if slices.Contains(within, nil) {
+		f.others = append(f.others, whole)
+		return
+	}
+	for _, l := range within {
+		f.add(l)
+	}
+}
+
+func (f *forgetter[T]) forget(item T) {
+	for _, l := range f.others {
+		l.Forget(item)
+	}
+	for _, count := range f.counts {
+		count.forgetAny(item)
+	}
 }
 
 // tallies are the counts of all Runs on a queue. They are not in a call of Run, because a count has

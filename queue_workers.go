@@ -3,10 +3,12 @@ package workqueue
 import (
 	"context"
 	"errors"
+	"hash/maphash"
 	"time"
 
 	"github.com/seed16c08ea7/workqueue/internal/fifo"
 	"github.com/seed16c08ea7/workqueue/internal/gate"
+	"github.com/seed16c08ea7/workqueue/internal/slab"
 )
 
 // This file says how workers get items. With the lock held, a worker looks for an item. If
@@ -128,10 +130,11 @@ const (
 )
 
 const (
-	tookNothing took = iota // no item; a worker that parks has been counted
-	tookKeeper              // the same, and the worker is the keeper: the receipt says until when
-	tookItem                // an item, with its receipt
-	tookEnd                 // no item, and no item will come
+	tookNothing  took = iota // no item; a worker that parks has been counted
+	tookKeeper               // the same, and the worker is the keeper: the receipt says until when
+	tookItem                 // an item, with its receipt
+	tookEnd                  // no item, and no item will come
+	tookCanceled             // of pass: no item, as cancel is closed
 )
 
 // tryTake looks for an item once. In the same critical section it ends the way of a woken
@@ -141,6 +144,14 @@ func (q *Typed[T]) tryTake(now time.Duration, how visit) (item T, r receipt, wha
 	if !q.mu.TryLock() {
 		gate.LockSoon(&q.mu)
 	}
+	item, r, what = q.take(now, how)
+	q.settle()
+	q.mu.Unlock()
+	return item, r, what
+}
+
+// take is the critical section of tryTake. The caller holds q.mu, and calls settle.
+func (q *Typed[T]) take(now time.Duration, how visit) (item T, r receipt, what took) {
 	q.arrive(how)
 	paced := q.pace != nil && how != visitUnpaced && !q.pace.Allow(now, q.fifo.Ready())
 	var waited time.Duration
@@ -165,9 +176,41 @@ func (q *Typed[T]) tryTake(now time.Duration, how visit) (item T, r receipt, wha
 			what, r.waited = tookKeeper, q.pace.Next()
 		}
 	}
+	return item, r, what
+}
+
+// passes reports whether Run may use pass. Metrics that are pushed have to be told of the end of
+// each hand-out before the next hand-out, and they are foreign code, like a [Queue]: a worker
+// could not tell which item it holds when foreign code between the two does not return.
+func (q *Typed[T]) passes() bool { return !q.metrics.pushes() && q.fifo.Queue() == nil }
+
+// pass is Done of an item, and then the first look of get for the next one, in one critical
+// section with one settle at its end. If there is no item, the worker is counted in parked, and
+// goes on with await. If cancel is closed, pass takes nothing: whoever closes cancel knows that
+// no hand-out begins afterwards. cancel is a channel, as Err of a context may be foreign code.
+//
+// The caller has read the clock, and passes must be true.
+func (q *Typed[T]) pass(item T, now time.Duration, cancel <-chan struct{}) (next T, r receipt, what took) {
+	hash := uint32(maphash.Comparable(slab.HashSeed, item)) // HashOf is not inlined.
+	if !q.mu.TryLock() {
+		gate.LockSoon(&q.mu)
+	}
+	at, record := q.fifo.Items.Probe(q.fifo.Items.Slots, hash, item)
+	if record == nil && q.fifo.Items.Old != nil {
+		record = q.fifo.Items.Fetch(at, hash, item)
+	}
+	if worked, ok := q.fifo.Done(at, record, now); ok && q.durations != nil {
+		q.durations.held.Observe(worked)
+	}
+	select {
+	case <-cancel:
+		what = tookCanceled
+	default:
+		next, r, what = q.take(now, visitStaying)
+	}
 	q.settle()
 	q.mu.Unlock()
-	return item, r, what
+	return next, r, what
 }
 
 // enlist counts a worker that is about to park. The caller holds q.mu.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"time"
+	"unsafe"
 
 	"github.com/go-logr/logr"
 
@@ -216,15 +217,13 @@ type HandlerResult struct {
 // the hand-out. Age is 0 if the queue keeps no times. Failures is how often the item has
 // failed in a row by now.
 func ItemInfoFromContext[T comparable](ctx context.Context) (info ItemInfo[T], ok bool) {
-	c, ok := ctx.Value(itemKey[T]{}).(*itemContext[T])
-	if !ok {
-		return info, false
+	switch c := ctx.Value(itemKey[T]{}).(type) {
+	case *itemContext[T]:
+		return c.info(0), true
+	case *agedContext[T]:
+		return c.info(c.age), true
 	}
-	return ItemInfo[T]{
-		Item: c.item, State: ItemInFlight, Age: c.age,
-		Priority: c.rank.Priority, PriorityNamed: c.rank.Named,
-		Failures: c.run.failuresOf(c.item),
-	}, true
+	return info, false
 }
 
 // itemKey is the key of the itemContext in a context.
@@ -235,10 +234,36 @@ type itemKey[T comparable] struct{}
 // each item needs a new one, as goroutines of a handler may outlive the call. It is small,
 // as each item allocates one.
 type itemContext[T comparable] struct {
-	run  *runner[T]
+	run  *rankedRun[T]
 	item T
-	rank fifo.Rank     // of the hand-out
-	age  time.Duration // how long the item was queued before
+}
+
+// An agedContext is an itemContext in a queue that keeps times.
+type agedContext[T comparable] struct {
+	itemContext[T]
+	age time.Duration // how long the item was queued before
+}
+
+// A rankedRun is a Run beside the rank of a hand-out. Many contexts share it, as few ranks are in
+// use.
+type rankedRun[T comparable] struct {
+	*runner[T]
+	rank fifo.Rank
+}
+
+func (c *itemContext[T]) info(age time.Duration) ItemInfo[T] {
+	return ItemInfo[T]{
+		Item: c.item, State: ItemInFlight, Age: age,
+		Priority: c.run.rank.Priority, PriorityNamed: c.run.rank.Named,
+		Failures: c.run.failuresOf(c.item),
+	}
+}
+
+func (c *agedContext[T]) Value(key any) any {
+	if _, ok := key.(itemKey[T]); ok {
+		return c
+	}
+	return c.itemContext.Value(key)
 }
 
 // The context ends with handling, the context of all handlers.
@@ -258,6 +283,75 @@ func (c *itemContext[T]) Value(key any) any {
 		return c
 	}
 	return c.run.handling.Value(key)
+}
+
+// chunkBytes is the size of the pieces in which a worker allocates contexts: 1,024 bytes, of which
+// the runtime takes 8. To allocate each context by itself takes three times as long. A handler that
+// keeps one context keeps its piece in memory.
+const chunkBytes = 1024 - 8
+
+// maxRanks is how many ranks a worker remembers.
+const maxRanks = 64
+
+// contexts makes the contexts of the items of one worker.
+type contexts[T comparable] struct {
+	// Pieces of memory for several items, and how much of them is used.
+	plain               []itemContext[T]
+	aged                []agedContext[T]
+	usedPlain, usedAged int
+
+	run *rankedRun[T] // of the last context; nil before the first one
+	all map[fifo.Rank]*rankedRun[T]
+}
+
+// make returns the context of an item.
+func (cs *contexts[T]) make(r *runner[T], item T, k fifo.Rank, age time.Duration) context.Context {
+	if cs.run == nil || cs.run.rank != k {
+		cs.changeRank(r, k)
+	}
+	if age != 0 {
+		return cs.makeAged(item, age)
+	}
+	if cs.usedPlain == len(cs.plain) {
+		cs.plain = make([]itemContext[T], max(1, chunkBytes/int(unsafe.Sizeof(itemContext[T]{}))))
+		cs.usedPlain = 0
+	}
+	c := &cs.plain[cs.usedPlain]
+	cs.usedPlain++
+	c.run, c.item = cs.run, item
+	return c
+}
+
+func (cs *contexts[T]) makeAged(item T, age time.Duration) context.Context {
+	if cs.usedAged == len(cs.aged) {
+		cs.aged = make([]agedContext[T], max(1, chunkBytes/int(unsafe.Sizeof(agedContext[T]{}))))
+		cs.usedAged = 0
+	}
+	c := &cs.aged[cs.usedAged]
+	cs.usedAged++
+	c.run, c.item, c.age = cs.run, item, age
+	return c
+}
+
+// last returns the last context that was made, for an item of that age.
+func (cs *contexts[T]) last(age time.Duration) context.Context {
+	if age != 0 {
+		return &cs.aged[cs.usedAged-1]
+	}
+	return &cs.plain[cs.usedPlain-1]
+}
+
+// changeRank sets run for contexts of another rank. A program with more ranks than maxRanks pays
+// for some of them again.
+func (cs *contexts[T]) changeRank(r *runner[T], k fifo.Rank) {
+	if cs.run = cs.all[k]; cs.run != nil {
+		return
+	}
+	if cs.all == nil || len(cs.all) == maxRanks {
+		cs.all = make(map[fifo.Rank]*rankedRun[T])
+	}
+	cs.run = &rankedRun[T]{r, k}
+	cs.all[k] = cs.run
 }
 
 // loggerKey is the key under which logr looks for a logger. logr does not export its key, so

@@ -19,7 +19,7 @@ func (w *worker[T]) account(err error) {
 		w.forgetLate(w.item)
 	}
 	if err == nil && w.simple {
-		w.limiting.Forget(w.item) // By the limiter and by the count for MaxAttempts.
+		w.forgetter.forget(w.item)
 		return
 	}
 	w.accountAll(err)
@@ -78,7 +78,7 @@ func (w *worker[T]) conclude(err error) HandlerResult {
 	}
 	switch {
 	case err == nil:
-		w.limiting.Forget(w.item)
+		w.forgetter.forget(w.item)
 		return HandlerResult{Outcome: OutcomeSucceeded}
 	case v.permanent:
 		return HandlerResult{Outcome: OutcomeGivenUp, Failures: w.failed.add(w.item) + 1}

@@ -8,7 +8,6 @@ import (
 	"runtime/debug"
 	"runtime/pprof"
 	"time"
-	"unsafe"
 
 	"github.com/seed16c08ea7/workqueue/internal/fifo"
 	"github.com/seed16c08ea7/workqueue/internal/slab"
@@ -25,8 +24,7 @@ type worker[T comparable] struct {
 	age   time.Duration // how long the item was queued before
 	holds bool          // item is held: Done is owed
 
-	contexts []itemContext[T] // a piece of memory for several items
-	used     int              // of contexts; the last one belongs to item
+	contexts contexts[T]
 
 	pending bool // item is not accounted for
 	calling bool // the handler is running, so a panic counts as the handler's
@@ -79,10 +77,7 @@ func (w *worker[T]) leave(over *bool) {
 // be retried. Only a declined item gets its Done elsewhere.
 func (w *worker[T]) done() {
 	if w.holds {
-		w.holds = false
-		if w.isNaN() {
-			w.nanWork.Add(-1)
-		}
+		w.unhold()
 		w.source.Done(w.item)
 	}
 }
@@ -93,25 +88,68 @@ func (w *worker[T]) isNaN() bool {
 }
 
 // advance goes on from the item at hand to the next one, and reports false if none will
-// come.
+// come. All that the item at hand has left is settled before.
 func (w *worker[T]) advance() bool {
+	if w.passes && w.holds {
+		return w.pass()
+	}
 	w.done()
+	if w.direct {
+		item, r, err := w.typed.getContext(w.intake)
+		return err == nil && w.accept(item, r) // An error is the end of intake or of the queue.
+	}
 	info, err := w.source.GetInfo(w.intake)
 	if err != nil {
 		w.noteError(err)
 		return false
 	}
-	// A queue looks at the context before it looks for an item, so the context can have
-	// ended since. To handle the item would be a hand-out after the end, and to drop the
-	// item would lose it.
-	w.item, w.rank, w.age = info.Item, fifo.Rank{Priority: info.Priority, Named: info.PriorityNamed}, info.Age
-	switch {
-	case w.intake.Err() == nil:
-		w.holds = true
-		if w.isNaN() {
-			w.nanWork.Add(1)
-		}
+	return w.accept(info.Item, receipt{info.Age, fifo.Rank{Priority: info.Priority, Named: info.PriorityNamed}})
+}
+
+// pass is advance in one critical section of the queue. Nothing between the hand-out there and
+// hold is foreign code, so an item that was handed out gets its Done.
+func (w *worker[T]) pass() bool {
+	now := w.typed.metrics.now() // May be foreign code, and not return.
+	w.unhold()
+	item, r, what := w.typed.pass(w.item, now, w.ending)
+	switch what {
+	case tookItem: // At the hand-out, intake had not ended.
+		w.hold(item, r)
 		return true
+	case tookNothing, tookKeeper:
+		item, r, err := w.typed.await(w.ending, what, r)
+		return err == nil && w.accept(item, r)
+	}
+	return false
+}
+
+// hold takes over an item that the queue has handed out.
+func (w *worker[T]) hold(item T, r receipt) {
+	w.item, w.rank, w.age, w.holds = item, r.rank, r.waited, true
+	if w.isNaN() {
+		w.nanWork.Add(1)
+	}
+}
+
+// unhold is the end of hold, and Done comes next. It comes first, as foreign code in Done may not
+// return: Done must not be called twice.
+func (w *worker[T]) unhold() {
+	w.holds = false
+	if w.isNaN() {
+		w.nanWork.Add(-1)
+	}
+}
+
+// accept takes over an item that the queue has handed out, or gives the item back if intake has
+// ended: a queue looks at the context before it looks for an item, so the context can have ended
+// since. To handle the item would be a hand-out after the end, and to drop the item would lose it.
+func (w *worker[T]) accept(item T, r receipt) bool {
+	if w.intake.Err() == nil {
+		w.hold(item, r)
+		return true
+	}
+	w.item, w.rank = item, r.rank
+	switch {
 	case w.keeps():
 		w.giveBack()
 	default:
@@ -125,7 +163,7 @@ func (w *worker[T]) advance() bool {
 // line again. An embedding type has to see a Done, so an Add comes first: Done then queues
 // the item in the same step in which it ends the hand-out.
 func (w *worker[T]) giveBack() {
-	if w.source == source[T](w.typed) {
+	if w.direct {
 		w.typed.putBack(w.item, 0)
 		w.typed.metrics.givenBack()
 		return
@@ -141,7 +179,7 @@ func (w *worker[T]) giveBack() {
 // work accounts for the item.
 func (w *worker[T]) handleItem() {
 	w.pending = true
-	ctx := w.newContext()
+	ctx := w.contexts.make(w.runner, w.item, w.rank, w.age)
 	if w.options.OnResult != nil {
 		w.started = time.Now()
 	}
@@ -152,25 +190,8 @@ func (w *worker[T]) handleItem() {
 	w.account(w.call(ctx))
 }
 
-// chunkBytes is the size of the pieces in which a worker allocates the contexts of its
-// items. To allocate each context by itself takes three times as long. A handler that keeps
-// one context keeps its piece in memory.
-const chunkBytes = 1024
-
-// newContext returns the context for the item that the worker holds.
-func (w *worker[T]) newContext() *itemContext[T] {
-	if w.used == len(w.contexts) {
-		w.contexts = make([]itemContext[T], max(1, chunkBytes/int(unsafe.Sizeof(itemContext[T]{}))))
-		w.used = 0
-	}
-	c := &w.contexts[w.used]
-	w.used++
-	c.run, c.item, c.rank, c.age = w.runner, w.item, w.rank, w.age
-	return c
-}
-
-// context returns the last context that newContext has made.
-func (w *worker[T]) context() *itemContext[T] { return &w.contexts[w.used-1] }
+// context returns the context of the item at hand.
+func (w *worker[T]) context() context.Context { return w.contexts.last(w.age) }
 
 // callDerived calls the handler with a context of its own. Contexts are made only for the
 // options that need one: CancelOnReAdd costs 3 allocations, and a timeout 4.

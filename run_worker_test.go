@@ -15,7 +15,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	testingclock "k8s.io/utils/clock/testing"
+
 	"github.com/seed16c08ea7/workqueue"
+	"github.com/seed16c08ea7/workqueue/wait"
 )
 
 // An item is failed first and done then: whoever gets it in between would find
@@ -215,6 +218,60 @@ func runUntil(t *testing.T, q rateLimited, n int, options runOptions, handle fun
 }
 
 func succeeding(context.Context, string) error { return nil }
+
+// Metrics that are pushed are told of the end of each hand-out before they are told of the next
+// hand-out, although a worker goes from one item to the next in one step where nobody is told.
+func TestRunTellsPushedMetricsOfEachHandOut(t *testing.T) {
+	r := &recorder{}
+	q := workqueue.NewTypedRateLimiting(constant(time.Second), workqueue.TypedRateLimitingQueueConfig[string]{
+		Name: "q", MetricsProvider: r, Clock: testingclock.NewFakeClock(epoch),
+	})
+	q.AddAll("a", "b", "c")
+	r.take()
+	runUntil(t, q, 3, runOptions{}, succeeding)
+	want := "depth-1 latency(0) work(0) depth-1 latency(0) work(0) depth-1 latency(0) work(0)"
+	if got := strings.Join(r.take(), " "); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// An owned limiter embeds one of the package and has a Forget of its own.
+type owned struct {
+	*workqueue.TypedItemExponentialFailureRateLimiter[string]
+	forgotten *[]string
+}
+
+func (o owned) Forget(item string) { *o.forgotten = append(*o.forgotten, item) }
+
+// Run resolves the Forget of the limiter once. Each limiter forgets the item all the same, also
+// within another, and also if it embeds a limiter of the package.
+func TestRunForgetsByEachLimiter(t *testing.T) {
+	var forgotten []string
+	exponential := func() *workqueue.TypedItemExponentialFailureRateLimiter[string] {
+		return workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second, time.Hour).(*workqueue.TypedItemExponentialFailureRateLimiter[string])
+	}
+	for name, limiter := range map[string]workqueue.TypedRateLimiter[string]{
+		"exponential": exponential(),
+		"fast, slow":  workqueue.NewTypedItemFastSlowRateLimiter[string](time.Second, time.Minute, 3),
+		"in max of":   workqueue.NewTypedMaxOfRateLimiter[string](&workqueue.TypedBucketRateLimiter[string]{}, exponential()),
+		"in max wait": workqueue.NewTypedWithMaxWaitRateLimiter[string](exponential(), time.Minute),
+		"backoff":     workqueue.NewTypedItemBackoffRateLimiter[string](wait.Backoff{Duration: time.Second, Factor: 2, Steps: 9}),
+		"embedded":    workqueue.NewTypedMaxOfRateLimiter[string](owned{exponential(), &forgotten}),
+	} {
+		if name != "in max of" { // Its bucket has no limiter to ask.
+			limiter.When("a")
+		}
+		q := workqueue.NewTypedRateLimiting(limiter, workqueue.TypedRateLimitingQueueConfig[string]{})
+		q.Add("a")
+		runUntil(t, q, 1, runOptions{}, succeeding)
+		if n := limiter.NumRequeues("a"); n != 0 && name != "embedded" {
+			t.Errorf("%s: %d failures are known after a success", name, n)
+		}
+	}
+	if !slices.Equal(forgotten, []string{"a"}) {
+		t.Errorf("the Forget of the embedding limiter was called for %q", forgotten)
+	}
+}
 
 // Each item comes again with its own priority, and not with that of the item before it.
 func TestRunRetriesEachItemWithItsOwnPriority(t *testing.T) {
