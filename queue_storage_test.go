@@ -45,6 +45,12 @@ func TestStorageIsCalled(t *testing.T) {
 		{"Done has forgotten the item", func() { q.Add("a") }, []string{"push[a]"}},
 		{"Remove says nothing", func() { q.Remove("a") }, nil},
 		{"an Add of what was removed touches", func() { q.Add("a") }, []string{"touch[a]"}},
+		{"what was removed is dropped", func() {
+			if q.Remove("a"); len(takeAll(q)) > 0 {
+				t.Error("a removed item comes out of the Queue")
+			}
+			q.Add("a")
+		}, []string{"pop[]", "push[a]"}},
 		{"after a shutdown nothing is pushed or touched", func() { q.ShutDown(); q.Add("a"); q.Add("c") }, nil},
 		{"but popped", func() { q.Get(); q.Get() }, []string{"pop[]"}},
 	} {

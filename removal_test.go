@@ -545,20 +545,29 @@ func TestRemoveFuncGoesOnBesideAnotherThatEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{})
 		defer q.ShutDown()
-		q.Add("a")
+		for i := range 300 { // RemoveFunc looks at 256 waiting items at a time.
+			q.AddAfter(fmt.Sprint(i), time.Hour)
+		}
 		q.AddAfter("due", 4*time.Second)
 		var first sync.WaitGroup
-		first.Go(func() { q.RemoveFunc(func(string) bool { time.Sleep(time.Second); return false }) })
+		first.Go(func() {
+			q.RemoveFunc(func(item string) bool {
+				if item == "0" {
+					time.Sleep(time.Second)
+				}
+				return false
+			})
+		})
 		synctest.Wait()
 		removed := q.RemoveFunc(func(item string) bool {
-			if item == "a" {
+			if item == "0" {
 				time.Sleep(5 * time.Second)
 			}
 			return item == "due"
 		})
 		first.Wait()
-		if s := q.Snapshot(9); removed != 1 || names(s.Queued) != "a" || s.WaitingTotal != 0 {
-			t.Errorf("%d removed, and %v is left, want 1 and a", removed, s)
+		if s := q.Snapshot(0); removed != 1 || s.QueuedTotal != 0 || s.WaitingTotal != 300 {
+			t.Errorf("%d removed, and %v is left, want 1 and the 300 others", removed, s)
 		}
 		checkInvariants(t, 0, q)
 	})

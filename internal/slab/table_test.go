@@ -291,6 +291,33 @@ func TestTableShrinksWhileItMoves(t *testing.T) {
 	}
 }
 
+// No removal moves more than 32 records: every call of a queue waits for the lock meanwhile.
+func TestTableShrinksInSteps(t *testing.T) {
+	var table slab.Table[int, slab.None]
+	const n = 20_000
+	for i := range n {
+		at, _ := table.Find(slab.HashOf(i), i)
+		_, r := table.Insert(at, slab.HashOf(i), i)
+		r.State = 1
+	}
+	total := 0
+	for i := range n - 100 { // The last records move to the places of the first.
+		at, r := table.Find(slab.HashOf(i), i)
+		table.Remove(at, r)
+		if !table.Sparse() {
+			continue
+		}
+		moved := 0
+		table.Shrink(func(_, _ uint32, _ *slab.Record[int, slab.None]) { moved++ })
+		if total += moved; moved > 32 {
+			t.Fatalf("the removal of %d of %d items moves %d records, want at most 32", i+1, n, moved)
+		}
+	}
+	if total < 100 {
+		t.Errorf("%d records have moved, want the 100 that are left", total)
+	}
+}
+
 // A spare is of no use to a table that has grown beyond it.
 func TestTableOutgrowsItsSpare(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))

@@ -80,7 +80,7 @@ func run() error {
 		return err
 	}
 	defer os.RemoveAll(tmp)
-	b := bench{root: dir, tmp: tmp, programs: map[string]string{}}
+	b := bench{root: dir, tmp: tmp, programs: map[string]string{}, took: map[string]time.Duration{}}
 	for _, f := range faults {
 		if !f.alone {
 			b.faults = append(b.faults, f)
@@ -100,6 +100,7 @@ type bench struct {
 	root, tmp string
 	faults    []*fault // compiled together
 	programs  map[string]string
+	took      map[string]time.Duration // by checks without a fault
 }
 
 // program returns the compiled tests for a check, with all faults that can be compiled together.
@@ -136,17 +137,17 @@ func (b *bench) compile(c check, faults []*fault, program string) error {
 
 // passAll runs all checks without a fault.
 func (b *bench) passAll(faults []*fault) error {
-	passed := map[string]bool{}
 	for _, f := range faults {
-		if passed[f.check.String()] {
+		if _, passed := b.took[f.check.String()]; passed {
 			continue
 		}
-		passed[f.check.String()] = true
 		program, err := b.program(f.check)
 		if err != nil {
 			return err
 		}
-		output, err := b.runTests(f.check, program, 0)
+		began := time.Now()
+		output, err := b.runTests(f.check, program, 0, 10*time.Minute)
+		b.took[f.check.String()] = time.Since(began)
 		switch {
 		case err != nil:
 			return fmt.Errorf("%s fails without a fault: %w\n%s", f.check, err, output)
@@ -199,7 +200,11 @@ func (b *bench) try(f *fault) (by string, err error) {
 	if err != nil {
 		return "", err
 	}
-	output, err := b.runTests(f.check, program, number)
+	within := patience + 10*b.took[f.check.String()]
+	if *whole {
+		within = 20 * time.Minute
+	}
+	output, err := b.runTests(f.check, program, number, within)
 	switch {
 	case err == nil:
 		return "", nil
@@ -216,17 +221,13 @@ func (b *bench) try(f *fault) (by string, err error) {
 	return strings.Join(names, ", "), nil
 }
 
-// limit is how long the tests of a check may take. A fault that loses a wake-up may hang a test
-// for ever.
-const limit = 30 * time.Second
+// A fault that loses a wake-up may hang a test for ever. So the tests of a check may take this
+// long, and ten times as long as without a fault.
+const patience = 10 * time.Second
 
 // runTests runs the tests of a check, with a bound on their memory: a fault may never stop to
 // allocate.
-func (b *bench) runTests(c check, program string, number int) (output string, err error) {
-	within := limit
-	if *whole {
-		within *= 20
-	}
+func (b *bench) runTests(c check, program string, number int, within time.Duration) (output string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), within+10*time.Second)
 	defer cancel()
 	bound := `ulimit -v 8388608; exec "$0" "$@"`

@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -118,6 +119,35 @@ func TestEditOfAFunction(t *testing.T) {
 		}
 		if places != row.places {
 			t.Errorf("%s: %d places with %q, want %d", row.function, places, row.line, row.places)
+		}
+	}
+}
+
+// The faults compile, all together and those that need a build of their own.
+func TestFaultsCompile(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles the library several times")
+	}
+	faults, err := readFaults("faults")
+	if err != nil {
+		t.Fatal(err)
+	}
+	together := slices.DeleteFunc(slices.Clone(faults), func(f *fault) bool { return f.alone })
+	builds := [][]*fault{together}
+	for _, f := range faults {
+		if f.alone {
+			builds = append(builds, []*fault{f})
+		}
+	}
+	for _, faults := range builds {
+		name, err := overlay("../..", t.TempDir(), faults)
+		if err != nil {
+			t.Fatal(err)
+		}
+		build := exec.Command("go", "build", "-overlay", name, ".", "./internal/...")
+		build.Dir = "../.."
+		if output, err := build.CombinedOutput(); err != nil {
+			t.Errorf("%s and others: %v\n%s", faults[0].name, err, output)
 		}
 	}
 }
