@@ -15,7 +15,7 @@ CHECKS      := api,licences,builds,proxy
 # those of compat/swap take on two cores that have other work.
 HANGS       := -timeout 1h
 
-.PHONY: all help quick run test lint vet tidy cyclo prose test-swap test-386 fuzz bench bench-smoke cover scale monitoring integration page apiserver apiserver-test realworld simulate linearizability stress stress-peers soak mutate explore planted minimums release-check swap-programs
+.PHONY: all help quick run test lint vet tidy cyclo prose test-swap test-386 fuzz bench bench-smoke cover scale monitoring integration page apiserver apiserver-test realworld simulate linearizability stress soak mutate explore planted minimums release-check swap-programs
 
 all: lint test ## the linters and all tests
 
@@ -123,16 +123,10 @@ linearizability: ## HISTORIES concurrent histories against the specification; lo
 stress: ## all methods at once, with faults, for DURATION
 	go run -C reliability -race ./stress -duration $(DURATION)
 
-# The same to client-go and controller-runtime's priority queue. What is found
-# there is printed, and no failure.
-stress-peers: ## the same on client-go and controller-runtime, to compare
-	go run -C reliability ./stress -impl client-go -duration $(DURATION)
-	go run -C reliability ./stress -impl priorityqueue -duration $(DURATION)
-
-# A fixed churn on one queue with all features.
+# One round that lasts, on a queue with all features.
 soak: DURATION = 10m
-soak: ## memory, goroutines, lateness and throughput over DURATION; fails if memory grows
-	go run -C reliability ./soak -duration $(DURATION)
+soak: ## stress without a failure of foreign code, for DURATION; fails if memory or goroutines grow
+	go run -C reliability ./stress -soak -duration $(DURATION)
 
 # Measures against client-go for some minutes and writes BENCHMARKS.md.
 bench: ## measure against client-go and write BENCHMARKS.md; some minutes

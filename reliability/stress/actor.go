@@ -24,9 +24,13 @@ type actor struct {
 func (r *round) start() {
 	r.adding.Store(true)
 	for i := range r.goroutines {
-		a := &actor{round: r, rnd: rand.New(rand.NewPCG(r.rnd.Uint64(), uint64(i))), worker: i%2 == 1}
-		a.run()
+		r.startOne(i%2 == 1)
 	}
+}
+
+func (r *round) startOne(worker bool) {
+	a := &actor{round: r, rnd: rand.New(rand.NewPCG(r.rnd.Uint64(), 0)), worker: worker}
+	a.run()
 }
 
 // run starts the goroutine, and starts a new goroutine if foreign code ends the first.
@@ -105,6 +109,10 @@ func (a *actor) takeBefore(q contextGetter) (item int, ok, more bool) {
 
 // hold handles an item from Get to Done. A forgotten item gets its Done from flush.
 func (a *actor) hold(item int) {
+	if item >= items { // A visitor of a lasting round.
+		a.guarded(func() { a.queue.Done(item) })
+		return
+	}
 	account := &a.accounts[item]
 	if strict(item) {
 		if !a.impl.shares {
@@ -134,9 +142,9 @@ func (a *actor) process(item int) {
 		runtime.Gosched()
 	case kind < 18:
 		time.Sleep(time.Duration(a.rnd.IntN(50)) * time.Microsecond)
-	case kind < 20 && a.faults.Workers:
+	case kind < 20:
 		a.guarded(func() { panic(fault("worker")) })
-	case kind == 20 && a.faults.Workers:
+	case kind == 20:
 		runtime.Goexit()
 	}
 }

@@ -118,23 +118,20 @@ func (a *actor) callAddWith(q prioritizer) {
 func (a *actor) callLen() {
 	n := 0
 	a.guarded(func() { n = a.queue.Len() })
-	if n < 0 || n > items {
-		a.tally.violation(lengthWrong, "%d of %d distinct items are queued, with %s", n, items, a.recipe.text)
+	if n < 0 || n > a.most {
+		a.tally.violation(lengthWrong, "%d of %d distinct items are queued, with %s", n, a.most, a.recipe.text)
 	}
 	a.queue.ShuttingDown()
 }
 
 // callDone calls Done as a stranger does, for a loose or an alien item.
 func (a *actor) callDone() {
-	if !a.faults.Spurious {
-		return
-	}
 	item := loose + a.rnd.IntN(far-loose)
 	if a.rnd.IntN(4) == 0 {
 		item = alien + a.rnd.IntN(items-alien)
 	}
 	a.guarded(func() { a.queue.Done(item) })
-	if a.recipe.metrics != nil && a.faults.Metrics {
+	if a.recipe.metrics != nil && a.recipe.traps {
 		// A Get whose metric fails puts its item back, unless Done for the item came
 		// first. The item may be lost in the second case.
 		raise(&a.accounts[item].excused, a.accounts[item].announced.Load())
@@ -200,8 +197,13 @@ func (a *actor) callDebounce(q rescheduler) {
 func (a *actor) callSnapshot(q snapshotter) {
 	limit := a.rnd.IntN(20)
 	a.guarded(func() {
+		for info := range q.Items() {
+			if info.Item < 0 {
+				a.tally.violation(lengthWrong, "a visit of %v", info)
+			}
+		}
 		s := q.Snapshot(limit)
-		if len(s.Queued) > limit || len(s.InFlight) > limit || len(s.Waiting) > limit || s.QueuedTotal > items {
+		if len(s.Queued) > limit || len(s.InFlight) > limit || len(s.Waiting) > limit || s.QueuedTotal > a.most {
 			a.tally.violation(lengthWrong, "snapshot of at most %d has %d, %d and %d items, %d are queued",
 				limit, len(s.Queued), len(s.InFlight), len(s.Waiting), s.QueuedTotal)
 		}

@@ -18,11 +18,7 @@ func (r *round) end() {
 	var enders, mopping sync.WaitGroup
 	gone := make(chan struct{})
 	mopping.Go(func() { r.mop(gone) })
-	n := 1
-	if r.faults.Twice {
-		n += r.rnd.IntN(4)
-	}
-	for range n {
+	for range 1 + r.rnd.IntN(4) {
 		kind, patience := r.rnd.IntN(3), time.Duration(r.rnd.IntN(2000))*time.Microsecond
 		enders.Go(func() { r.guarded(func() { r.shutDown(kind, patience) }) })
 	}
@@ -43,7 +39,7 @@ func (r *round) end() {
 func (r *round) shutDown(kind int, patience time.Duration) {
 	q, drains := r.queue.(drainer)
 	switch {
-	case kind == 0 || !r.faults.Drain:
+	case kind == 0:
 		r.closing.Store(true)
 		r.queue.ShutDown()
 	case kind == 1 && drains:
@@ -135,7 +131,7 @@ func (r *round) checkEmpty() {
 			r.tally.violation(lengthWrong, "in the end the snapshot is %v, with %s", s, r.recipe.text)
 		}
 	}
-	if q, ok := r.queue.(drainer); ok && r.faults.Drain {
+	if q, ok := r.queue.(drainer); ok {
 		ctx, cancel := context.WithTimeout(context.Background(), r.patience)
 		defer cancel()
 		if err := q.Drain(ctx); err != nil {

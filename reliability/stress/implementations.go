@@ -2,16 +2,14 @@ package main
 
 import (
 	"context"
+	"iter"
 	"time"
-
-	cg "k8s.io/client-go/util/workqueue"
-	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 
 	"github.com/seed16c08ea7/workqueue"
 )
 
-// A queue has the methods of all implementations. Type assertions find out which
-// of the interfaces below an implementation has too.
+// A queue has the methods of all layers. Type assertions find out which of the interfaces below a
+// layer has too.
 type queue interface {
 	Add(item int)
 	Len() int
@@ -48,6 +46,7 @@ type (
 	}
 	snapshotter interface {
 		Snapshot(limit int) workqueue.Snapshot[int]
+		Items() iter.Seq[workqueue.ItemInfo[int]]
 	}
 	prioritizer interface {
 		AddWith(options workqueue.AddOptions, items ...int) int
@@ -58,7 +57,7 @@ type (
 	}
 )
 
-// An implementation makes a queue by a recipe, as far as its options allow.
+// An implementation makes a queue by a recipe. The tests have implementations with bugs.
 type implementation struct {
 	name string
 	make func(*recipe) queue
@@ -71,11 +70,7 @@ type implementation struct {
 	shares bool
 }
 
-var implementations = []implementation{
-	{name: "workqueue", make: makeOurs, plain: func() queue { return workqueue.NewTyped[int]() }},
-	{name: "client-go", make: makeClientGo, plain: func() queue { return cg.NewTyped[int]() }},
-	{name: "priorityqueue", limits: true, make: makePriorityQueue, plain: func() queue { return priorityqueue.New[int]("") }},
-}
+var ours = implementation{name: "workqueue", make: makeOurs, plain: func() queue { return workqueue.NewTyped[int]() }}
 
 func makeOurs(r *recipe) queue {
 	fifo := workqueue.TypedQueueConfig[int]{Clock: r.clock, KeepTimes: r.times, Order: r.order, Pace: r.pace}
@@ -87,12 +82,16 @@ func makeOurs(r *recipe) queue {
 		fifo.Name, fifo.MetricsProvider = "stress", r.metrics
 		delaying.Name, delaying.MetricsProvider = "stress", r.metrics
 	}
-	if r.layer == 0 {
+	switch {
+	case r.layer == 0:
 		return workqueue.NewTypedWithConfig(fifo)
-	}
-	if r.storage != nil || r.apart {
+	case r.itemPace != nil:
+		return workqueue.NewTypedRateLimiting(r.limiter, workqueue.TypedRateLimitingQueueConfig[int]{
+			Name: fifo.Name, MetricsProvider: r.metrics, Order: r.order, Pace: r.pace, ItemPace: r.itemPace, StrictBackoff: true,
+		})
+	case r.storage != nil || r.apart:
 		delaying.Queue = workqueue.NewTypedWithConfig(fifo)
-	} else {
+	default:
 		delaying.Order, delaying.KeepTimes, delaying.Pace = fifo.Order, r.times, r.pace
 	}
 	if r.layer == 1 {
@@ -101,25 +100,4 @@ func makeOurs(r *recipe) queue {
 	return workqueue.NewTypedRateLimiting(r.limiter, workqueue.TypedRateLimitingQueueConfig[int]{
 		DelayingQueue: workqueue.NewTypedDelaying(delaying),
 	})
-}
-
-func makeClientGo(r *recipe) queue {
-	fifo := cg.TypedQueueConfig[int]{Clock: r.clock}
-	if r.storage != nil {
-		fifo.Queue = r.storage
-	}
-	typed := cg.NewTypedWithConfig(fifo)
-	if r.layer == 0 {
-		return typed
-	}
-	delaying := cg.NewTypedDelayingQueueWithConfig(cg.TypedDelayingQueueConfig[int]{Clock: r.clock, Queue: typed})
-	if r.layer == 1 {
-		return delaying
-	}
-	return cg.NewTypedRateLimitingQueueWithConfig(r.limiter, cg.TypedRateLimitingQueueConfig[int]{DelayingQueue: delaying})
-}
-
-// makePriorityQueue has a single layer, and takes neither a storage nor a clock.
-func makePriorityQueue(r *recipe) queue {
-	return priorityqueue.New("", func(o *priorityqueue.Opts[int]) { o.RateLimiter = r.limiter })
 }

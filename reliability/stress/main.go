@@ -5,9 +5,9 @@
 // time, and never more often than it was added. A drain ends when no item is left,
 // and not before. Neither goroutines nor memory stay behind.
 //
-// The command prints its calls and violations, and exits with 1 after a violation.
-// With -impl the command tests another implementation of the same interface. Each
-// fault then has a process of its own, and the exit code is 0 even after violations.
+// The command prints its calls and violations, and exits with 1 after a violation. With -soak the
+// command plays a single round that lasts, on a queue with all features, and prints the memory and the
+// goroutines each time the queue has come to rest: neither may grow.
 package main
 
 import (
@@ -21,52 +21,34 @@ import (
 
 // options are the options of a run.
 type options struct {
-	Duration   time.Duration
-	Seed       uint64
+	duration   time.Duration
+	seed       uint64
 	goroutines int
 	patience   time.Duration // longer than any call takes, unless the call is stuck
 	impl       implementation
-	faults     faults
 	failFast   bool
 }
 
-var allFaults = faults{Spurious: true, Drain: true, Twice: true, Workers: true, Limiter: true, Storage: true, Metrics: true, Clock: true}
-
 func main() {
-	o := &options{faults: allFaults}
-	flag.DurationVar(&o.Duration, "duration", 10*time.Second, "how long to run")
-	flag.Uint64Var(&o.Seed, "seed", uint64(time.Now().UnixNano()), "seed of what is chosen at random; schedules differ all the same")
+	o := &options{impl: ours}
+	flag.DurationVar(&o.duration, "duration", 10*time.Second, "how long to run")
+	flag.Uint64Var(&o.seed, "seed", uint64(time.Now().UnixNano()), "seed of what is chosen at random; schedules differ all the same")
 	flag.IntVar(&o.goroutines, "goroutines", 32, "how many goroutines call a queue")
 	flag.DurationVar(&o.patience, "patience", time.Minute, "how long nothing takes that is not stuck")
-	name := flag.String("impl", "workqueue", "workqueue, client-go or priorityqueue")
-	child := flag.String("child", "", "the name of a trial, for a process of its own")
+	lasting := flag.Bool("soak", false, "play one round that lasts")
 	flag.Parse()
-	o.impl = implementationOf(*name)
-	switch {
-	case *child != "":
-		runTrial(o, *child)
-	case *name != implementations[0].name:
-		print(os.Stdout, tryAll(o)...)
-	default:
-		fmt.Printf("seed %d\n", o.Seed)
-		t := stress(o)
-		print(os.Stdout, row{*name, t})
-		if t.violations() > 0 {
-			pprof.Lookup("goroutine").WriteTo(os.Stderr, 1) // Shows the goroutines that hang.
-			os.Exit(1)
-		}
+	fmt.Printf("seed %d\n", o.seed)
+	var t *tally
+	if *lasting {
+		t = soak(o, os.Stdout, 20)
+	} else {
+		t = stress(o)
 	}
-}
-
-func implementationOf(name string) implementation {
-	for _, impl := range implementations {
-		if impl.name == name {
-			return impl
-		}
+	t.print(os.Stdout)
+	if t.violations() > 0 {
+		pprof.Lookup("goroutine").WriteTo(os.Stderr, 1) // Shows the goroutines that hang.
+		os.Exit(1)
 	}
-	fmt.Fprintf(os.Stderr, "there is no implementation %q\n", name)
-	os.Exit(2)
-	panic("unreachable")
 }
 
 // stress plays rounds until the time is over, or until a round hangs: the
@@ -77,14 +59,14 @@ func stress(o *options) *tally {
 		return t
 	}
 	before, heap := runtime.NumGoroutine(), liveHeap()
-	until := time.Now().Add(o.Duration)
+	until := time.Now().Add(o.duration)
 	if !playSome(o, t, func(uint64) bool { return time.Now().Before(until) }) {
 		return t
 	}
 	checkGoroutines(o, t, before, "all rounds")
-	t.Goroutines = runtime.NumGoroutine() - before
-	if t.Heap = liveHeap() - heap; t.Heap > memoryLimit {
-		t.violation(memory, "%d KiB", t.Heap>>10)
+	t.goroutines = runtime.NumGoroutine() - before
+	if t.heap = liveHeap() - heap; t.heap > memoryLimit {
+		t.violation(memory, "%d KiB", t.heap>>10)
 	}
 	return t
 }

@@ -12,9 +12,9 @@ const tenants = 5
 // chooseOrder chooses the fields of an order. Each of its functions has the trap, if there
 // may be faults: an add asks them without a lock, and so they may call the queue. A function
 // that ends the goroutine is left out, because nobody could repeat the add.
-func (r *recipe) chooseOrder(rnd *rand.Rand, f faults, back func()) {
+func (r *recipe) chooseOrder(rnd *rand.Rand, back func()) {
 	t := &trap{}
-	if f.Storage {
+	if r.traps {
 		t = &trap{name: badOrder, odds: odds, dies: true, calls: back}
 	}
 	r.prioritizes = true

@@ -13,19 +13,6 @@ import (
 	"github.com/seed16c08ea7/workqueue"
 )
 
-// faults are the faults that a run injects. Each fault has a switch, so that a queue
-// which fails with one fault can be tested with the others.
-type faults struct {
-	Spurious bool // Done of items that nobody holds
-	Drain    bool // rounds end with a drain
-	Twice    bool // more than one shutdown
-	Workers  bool // workers panic, or end their goroutine, with a deferred Done
-	Limiter  bool // the limiter panics, blocks, or calls the queue
-	Storage  bool // a Queue or a function of an order panics or blocks
-	Metrics  bool // metrics panic, block, or call the queue
-	Clock    bool // clocks are set forwards and back
-}
-
 // A recipe is the configuration of the queue of a round.
 type recipe struct {
 	layer    int // 0 is the FIFO, 1 can delay, 2 can limit
@@ -37,8 +24,10 @@ type recipe struct {
 	series   *prometheus.Registry      // of the Prometheus provider, or nil
 	clock    clock.WithTicker          // or nil
 	oneEntry bool
-	times    bool          // KeepTimes
-	pace     *rate.Limiter // or nil
+	times    bool                            // KeepTimes
+	pace     *rate.Limiter                   // or nil
+	itemPace workqueue.TypedRateLimiter[int] // or nil; with StrictBackoff
+	traps    bool                            // foreign code fails now and then
 	// prioritizes is whether adds name priorities.
 	prioritizes bool
 	text        string
@@ -48,9 +37,10 @@ type recipe struct {
 // faults, and the queues still do other work.
 const odds = 200
 
-// newRecipe chooses a recipe at random. The traps call the queue with back.
-func newRecipe(rnd *rand.Rand, impl implementation, f faults, back func()) *recipe {
-	r := &recipe{layer: rnd.IntN(3), oneEntry: rnd.IntN(4) == 0, times: rnd.IntN(4) == 0}
+// newRecipe chooses a recipe at random. The traps call the queue with back. With clocks, a recipe may
+// have a clock that is set forwards and back.
+func newRecipe(rnd *rand.Rand, impl implementation, traps, clocks bool, back func()) *recipe {
+	r := &recipe{layer: rnd.IntN(3), oneEntry: rnd.IntN(4) == 0, times: rnd.IntN(4) == 0, traps: traps}
 	if impl.limits {
 		r.layer = 2
 	}
@@ -58,21 +48,21 @@ func newRecipe(rnd *rand.Rand, impl implementation, f faults, back func()) *reci
 	// A panic on the goroutine of a delaying queue ends the program, as documented.
 	// So the storage and the metrics panic only in a queue without such a goroutine.
 	fifo := r.layer == 0
-	r.chooseLimiter(rnd, f, back)
-	if f.Storage && rnd.IntN(3) == 0 {
+	r.chooseLimiter(rnd, back)
+	if traps && rnd.IntN(3) == 0 {
 		r.storage = &stack{trap: &trap{name: "storage", odds: odds, dies: fifo, exits: true}}
 		r.text += ", storage"
 	}
 	switch {
 	case r.storage != nil:
 	case rnd.IntN(2) == 0:
-		r.chooseOrder(rnd, f, back)
+		r.chooseOrder(rnd, back)
 	case rnd.IntN(3) == 0:
 		r.prioritizes = true
 		r.text += ", priorities"
 	}
-	r.chooseMetrics(rnd, f, &trap{name: "metric", odds: odds, dies: fifo, exits: true, calls: back})
-	if f.Clock {
+	r.chooseMetrics(rnd, &trap{name: "metric", odds: odds, dies: fifo, exits: true, calls: back})
+	if clocks {
 		r.chooseClock(rnd)
 	}
 	// A clock that leaps or stands still does the same to the tokens.
@@ -83,7 +73,7 @@ func newRecipe(rnd *rand.Rand, impl implementation, f faults, back func()) *reci
 	return r
 }
 
-func (r *recipe) chooseLimiter(rnd *rand.Rand, f faults, back func()) {
+func (r *recipe) chooseLimiter(rnd *rand.Rand, back func()) {
 	const most = 3 * time.Millisecond
 	limiters := []typedLimiter{
 		workqueue.NewTypedItemExponentialFailureRateLimiter[int](time.Microsecond, most),
@@ -94,15 +84,15 @@ func (r *recipe) chooseLimiter(rnd *rand.Rand, f faults, back func()) {
 			workqueue.NewTypedMaxOfRateLimiter(workqueue.DefaultTypedControllerRateLimiter[int]()), most),
 	}
 	r.limiter = limiter{typedLimiter: limiters[rnd.IntN(len(limiters))], trap: &trap{name: "limiter"}}
-	if f.Limiter {
+	if r.traps {
 		r.limiter.trap = &trap{name: "limiter", odds: odds, dies: true, exits: true, calls: back}
 	}
 }
 
-func (r *recipe) chooseMetrics(rnd *rand.Rand, f faults, t *trap) {
+func (r *recipe) chooseMetrics(rnd *rand.Rand, t *trap) {
 	switch rnd.IntN(4) {
 	case 0:
-		if !f.Metrics {
+		if !r.traps {
 			t = nil
 		}
 		r.metrics = provider{t}

@@ -18,6 +18,7 @@ type round struct {
 	recipe  *recipe
 	queue   queue
 	calls   []func(*actor)
+	most    int                    // items in the queue
 	phase   atomic.Pointer[string] // named if the round hangs
 	actors  sync.WaitGroup
 	adding  atomic.Bool // actors add; otherwise workers only empty the queue
@@ -33,9 +34,9 @@ type round struct {
 }
 
 func newRound(o *options, t *tally, rnd *rand.Rand) *round {
-	r := &round{options: o, tally: t, rnd: rnd}
+	r := &round{options: o, tally: t, rnd: rnd, most: items}
 	r.at("making the queue")
-	r.recipe = newRecipe(rnd, o.impl, o.faults, r.callBack)
+	r.recipe = newRecipe(rnd, o.impl, true, true, r.callBack)
 	r.queue = o.impl.make(r.recipe)
 	r.calls = callsOf(r.queue, r.recipe)
 	return r

@@ -22,7 +22,7 @@ var rounds = []func(*round){(*round).burst, (*round).burst, (*round).oneShot, (*
 
 // play plays a round, and reports whether the round has ended.
 func play(o *options, t *tally, seed uint64) bool {
-	rnd := rand.New(rand.NewPCG(seed, o.Seed))
+	rnd := rand.New(rand.NewPCG(seed, o.seed))
 	before := runtime.NumGoroutine()
 	r := newRound(o, t, rnd)
 	ended := make(chan struct{})
@@ -64,10 +64,8 @@ func (r *round) oneShot() {
 	for _, item := range r.rnd.Perm(far) {
 		alone(func() { r.addOnce(a, item) })
 	}
-	if r.faults.Spurious {
-		for range 3 * items {
-			alone(func() { r.guarded(func() { r.queue.Done(r.rnd.IntN(items)) }) })
-		}
+	for range 3 * items {
+		alone(func() { r.guarded(func() { r.queue.Done(r.rnd.IntN(items)) }) })
 	}
 	r.start()
 	r.adding.Store(false)
@@ -127,7 +125,7 @@ func (r *round) inOrder() {
 func (r *round) abandon() {
 	r.at("abandoning")
 	r.queue.ShutDown()
-	r.recipe = newRecipe(r.rnd, r.impl, faults{}, nil)
+	r.recipe = newRecipe(r.rnd, r.impl, false, false, nil)
 	r.recipe.order.MaxInFlight = nil
 	r.queue = r.impl.make(r.recipe)
 	queued, held, waiting := 1+r.rnd.IntN(20), 1+r.rnd.IntN(20), 0
@@ -145,7 +143,7 @@ func (r *round) abandon() {
 			q.AddAfter(queued+held+item, math.MaxInt64) // Not the queued items: with OneEntry, a queued item does not wait.
 		}
 	}
-	if q, ok := r.queue.(drainer); ok && r.faults.Drain {
+	if q, ok := r.queue.(drainer); ok {
 		r.abandonOnce(q, queued, held, waiting)
 	}
 	r.drainSlowly(inHand, queued)
@@ -182,18 +180,13 @@ func (r *round) abandonOnce(q drainer, queued, held, waiting int) {
 // drainSlowly checks that a drain returns after the Done of the last item, and not
 // before.
 func (r *round) drainSlowly(inHand []int, queued int) {
-	if !r.faults.Drain {
-		r.queue.ShutDown()
-		return
-	}
 	var drains sync.WaitGroup
 	var returned atomic.Int32
 	drain := func() {
 		r.queue.ShutDownWithDrain()
 		returned.Add(1)
 	}
-	drains.Go(func() { r.guarded(drain) })
-	if r.faults.Twice {
+	for range 2 {
 		drains.Go(func() { r.guarded(drain) })
 	}
 	for left := queued + len(inHand); left > 0; left-- {

@@ -24,41 +24,25 @@ func (r *round) withRun() {
 	r.queue.ShutDown()
 	impl := r.impl
 	impl.limits = true
-	r.recipe = newRecipe(r.rnd, impl, faults{Clock: r.faults.Clock}, nil)
+	r.recipe = newRecipe(r.rnd, impl, false, true, nil)
 	r.recipe.text += ", Run"
 	r.queue = impl.make(r.recipe)
 	r.calls = callsOf(r.queue, r.recipe)
 	limited, ok := r.queue.(*workqueue.TypedRateLimiting[int])
-	if !ok { // A control of the tests with a single kind of queue, or client-go's queue.
+	if !ok { // A queue with a bug, of the tests.
 		r.oneShot()
 		return
 	}
-	inner, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	ctx := asker{inner, r.queue}
-	discard := logr.Discard()
 	options := workqueue.RunOptions[int]{
-		Workers: 1 + r.rnd.IntN(8), MaxAttempts: r.rnd.IntN(4), Logger: &discard,
+		Workers: 1 + r.rnd.IntN(8), MaxAttempts: r.rnd.IntN(4),
 		Timeout: time.Duration(r.rnd.IntN(2)) * time.Millisecond, Grace: time.Duration(r.rnd.IntN(2)) * time.Millisecond,
-		CancelOnReAdd: r.rnd.IntN(2) == 0, ProfileLabels: r.rnd.IntN(2) == 0,
+		CancelOnReAdd: r.rnd.IntN(2) == 0, MaxCancels: r.rnd.IntN(3), ProfileLabels: r.rnd.IntN(2) == 0,
 	}
-	options.MaxCancels = r.rnd.IntN(3)
-	if r.rnd.IntN(2) == 0 {
-		options.OnResult = func(ctx context.Context, item int, result workqueue.HandlerResult) { r.checkResult(ctx, item, result) }
-	}
-	drains := options.Grace > 0 && r.rnd.IntN(2) == 0
-	if drains {
+	if options.Grace > 0 && r.rnd.IntN(2) == 0 {
 		options.AtEnd = workqueue.EndDrain
 	}
-	options.OnStop = r.excuse
-	r.actors.Go(func() {
-		err := workqueue.Run(ctx, limited, r.handle, options)
-		switch {
-		case err == nil, drains && errors.Is(err, workqueue.ErrNotDrained), err == workqueue.ErrShutDown:
-		default:
-			r.tally.violation(wrongDrain, "Run returned %v, with %s", err, r.recipe.text)
-		}
-	})
+	cancel := r.startRun(limited, options)
+	defer cancel()
 	r.start()
 	time.Sleep(time.Duration(1+r.rnd.IntN(20)) * time.Millisecond)
 	if r.rnd.IntN(2) == 0 {
@@ -68,6 +52,25 @@ func (r *round) withRun() {
 	r.closing.Store(true) // Run shuts the queue down some time from now.
 	cancel()
 	r.end()
+}
+
+// startRun starts a Run on the queue of the round.
+func (r *round) startRun(q *workqueue.TypedRateLimiting[int], options workqueue.RunOptions[int]) (cancel func()) {
+	discard := logr.Discard()
+	options.Logger, options.OnStop = &discard, r.excuse
+	if r.rnd.IntN(2) == 0 {
+		options.OnResult = r.checkResult
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	r.actors.Go(func() {
+		err := workqueue.Run(asker{ctx, r.queue}, q, r.handle, options)
+		switch {
+		case err == nil, options.AtEnd == workqueue.EndDrain && errors.Is(err, workqueue.ErrNotDrained), err == workqueue.ErrShutDown:
+		default:
+			r.tally.violation(wrongDrain, "Run returned %v, with %s", err, r.recipe.text)
+		}
+	})
+	return cancel
 }
 
 // An asker is a context whose Value calls the queue. Package context calls Value when
@@ -85,7 +88,9 @@ func (c asker) Value(key any) any {
 // excuse excuses the queued items that Run leaves behind. No other item may be lost.
 func (r *round) excuse(left workqueue.Snapshot[int]) {
 	for _, info := range left.Queued {
-		r.accounts[info.Item].excuse()
+		if info.Item < items {
+			r.accounts[info.Item].excuse()
+		}
 	}
 }
 
@@ -101,6 +106,9 @@ func (r *round) checkResult(ctx context.Context, item int, result workqueue.Hand
 // handle is hold for Run, which calls Done itself. After an error Run may add the
 // item again: outcome counts the add, but announces no version.
 func (r *round) handle(ctx context.Context, item int) error {
+	if item >= items { // A visitor of a lasting round.
+		return nil
+	}
 	account := &r.accounts[item]
 	if strict(item) {
 		if !r.impl.shares {

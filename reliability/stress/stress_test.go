@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -16,17 +15,17 @@ import (
 
 func short(impl implementation) *options {
 	return &options{
-		Duration: 2 * time.Minute, Seed: rand.Uint64(), goroutines: 32,
-		patience: time.Minute, impl: impl, faults: allFaults, failFast: true,
+		duration: 2 * time.Minute, seed: rand.Uint64(), goroutines: 32,
+		patience: time.Minute, impl: impl, failFast: true,
 	}
 }
 
 func TestStress(t *testing.T) {
-	o := short(implementations[0])
-	o.Duration = 3 * time.Second
+	o := short(ours)
+	o.duration = 3 * time.Second
 	if found := stress(o); found.violations() > 0 {
-		print(t.Output(), row{"workqueue", found})
-		t.Errorf("violations, with seed %d", o.Seed)
+		found.print(t.Output())
+		t.Errorf("violations, with seed %d", o.seed)
 	}
 }
 
@@ -69,7 +68,7 @@ var broken = []struct {
 func TestStressFindsWhatIsBroken(t *testing.T) {
 	for _, b := range broken {
 		t.Run(b.name, func(t *testing.T) {
-			expect(t, short(implementation{name: b.name, limits: true, shares: true, plain: implementations[0].plain,
+			expect(t, short(implementation{name: b.name, limits: true, shares: true, plain: ours.plain,
 				make: func(r *recipe) queue {
 					return b.wrap(makeOurs(r).(*workqueue.TypedRateLimiting[int]))
 				}}), b.finds...)
@@ -78,7 +77,7 @@ func TestStressFindsWhatIsBroken(t *testing.T) {
 }
 
 func TestStressFindsALostDueItem(t *testing.T) {
-	expect(t, short(implementation{name: "due", limits: true, plain: implementations[0].plain, make: func(r *recipe) queue {
+	expect(t, short(implementation{name: "due", limits: true, plain: ours.plain, make: func(r *recipe) queue {
 		return workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{
 			Clock: r.clock, Queue: &dropsDue{Typed: workqueue.NewTyped[int]()},
 		})
@@ -89,22 +88,6 @@ func TestStressFindsDisorder(t *testing.T) {
 	expect(t, short(implementation{name: "stack", make: makeOurs, plain: func() queue {
 		return workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[int]{Queue: &stack{}})
 	}}), disorder)
-}
-
-// client-go is known to do these.
-func TestStressFindsWhatIsKnown(t *testing.T) {
-	for _, known := range []struct {
-		faults
-		finds []string
-	}{
-		{faults{Spurious: true}, []string{twoWorkers, phantom, lengthWrong}},
-		{faults{Drain: true}, []string{earlyDrain, goroutines}},
-	} {
-		o := short(implementationOf("client-go"))
-		o.impl.shares = true
-		o.faults = known.faults
-		expect(t, o, known.finds...)
-	}
 }
 
 // expect fails unless one of the kinds of violations is found, and no other is
@@ -121,17 +104,17 @@ func expect(t *testing.T, o *options, kinds ...string) {
 		found := stress(&again)
 		for _, kind := range found.kinds() {
 			if slices.Contains(kinds, kind) {
-				t.Logf("%s: found after %v: %s, %s", o.impl.name, time.Since(from).Round(time.Millisecond), kind, found.Examples[kind])
+				t.Logf("%s: found after %v: %s, %s", o.impl.name, time.Since(from).Round(time.Millisecond), kind, found.examples[kind])
 				return
 			}
 		}
-		print(t.Output(), row{o.impl.name, found})
+		found.print(t.Output())
 		if found.violations() == 0 {
 			break
 		}
-		o.Seed++
+		o.seed++
 	}
-	t.Errorf("%s: want one of %q, with seed %d", o.impl.name, kinds, o.Seed)
+	t.Errorf("%s: want one of %q, with seed %d", o.impl.name, kinds, o.seed)
 }
 
 type dropsAdds struct {
@@ -265,19 +248,49 @@ func (q *dropsDue) Add(item int) {
 	}
 }
 
-func TestTallyOfAProcess(t *testing.T) {
+func TestTally(t *testing.T) {
 	tally := newTally()
 	tally.violation(lost, "an item\nand more")
-	text, err := json.Marshal(tally)
-	if err != nil {
-		t.Fatal(err)
+	tally.violation(lost, "another")
+	var text strings.Builder
+	if tally.print(&text); !strings.Contains(text.String(), ": 2 lost\nlost, for example: an item\n") {
+		t.Errorf("got %s", text.String())
 	}
-	read := newTally()
-	if err := json.Unmarshal(text, read); err != nil || read.Violations[lost] != 1 || read.Examples[lost] != "an item" {
-		t.Errorf("got %s, %v", text, err)
+}
+
+func TestGrowth(t *testing.T) {
+	for name, tt := range map[string]struct {
+		heap       func(i int) uint64
+		goroutines func(i int) int
+		n          int
+		want       string
+	}{
+		"flat":           {func(int) uint64 { return 1 << 20 }, func(int) int { return 9 }, 20, ""},
+		"a warm-up":      {func(i int) uint64 { return min(5, uint64(i)) << 20 }, func(i int) int { return min(i, 3) }, 20, ""},
+		"noise":          {func(i int) uint64 { return 1<<20 + uint64(i*7%5)<<14 }, func(int) int { return 9 }, 20, ""},
+		"one outlier":    {func(i int) uint64 { return 1<<20 + uint64(i/19)<<24 }, func(int) int { return 9 }, 20, ""},
+		"memory grows":   {func(i int) uint64 { return 1<<20 + uint64(i)<<15 }, func(int) int { return 9 }, 20, "memory"},
+		"goroutines":     {func(int) uint64 { return 1 << 20 }, func(i int) int { return 9 + i/8 }, 20, "goroutines"},
+		"too few to say": {func(int) uint64 { return 1 << 20 }, func(int) int { return 9 }, 3, "too few"},
+	} {
+		var all []sample
+		for i := range tt.n {
+			all = append(all, sample{heap: tt.heap(i), goroutines: tt.goroutines(i)})
+		}
+		if err := growth(all); (err != nil) != (tt.want != "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: got %v, want %q", name, err, tt.want)
+		}
 	}
-	var table strings.Builder
-	if print(&table, row{"q", read}); !strings.Contains(table.String(), "1 lost") {
-		t.Errorf("got the table %s", table.String())
+}
+
+// A short round with all features comes to rest, and its accounts are right.
+func TestSoak(t *testing.T) {
+	o := short(ours)
+	o.duration = time.Second
+	found := soak(o, t.Output(), 4)
+	delete(found.found, memory) // A short round is all warm-up.
+	if found.violations() > 0 {
+		found.print(t.Output())
+		t.Errorf("violations, with seed %d", o.seed)
 	}
 }

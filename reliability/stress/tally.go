@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"text/tabwriter"
 	"time"
 )
 
@@ -36,32 +35,32 @@ const (
 type tally struct {
 	mu sync.Mutex
 
-	Rounds, Adds, Gets int
-	Slowest            time.Duration // from the last add of a round until all items were done
-	Goroutines         int           // more than at the start
-	Heap               int64         // bytes more than at the start
-	Violations         map[string]int
-	Examples           map[string]string // the first of each kind
+	rounds, adds, gets int
+	slowest            time.Duration // from the last add of a round until all items were done
+	goroutines         int           // more than at the start
+	heap               int64         // bytes more than at the start
+	found              map[string]int
+	examples           map[string]string // the first of each kind
 }
 
 func newTally() *tally {
-	return &tally{Violations: map[string]int{}, Examples: map[string]string{}}
+	return &tally{found: map[string]int{}, examples: map[string]string{}}
 }
 
 // violation counts a violation, and keeps the text of the first of its kind.
 func (t *tally) violation(kind, format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.Violations[kind]++; t.Violations[kind] == 1 {
+	if t.found[kind]++; t.found[kind] == 1 {
 		text, _, _ := strings.Cut(fmt.Sprintf(format, args...), "\n")
-		t.Examples[kind] = text
+		t.examples[kind] = text
 	}
 }
 
 func (t *tally) violations() (n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, count := range t.Violations {
+	for _, count := range t.found {
 		n += count
 	}
 	return n
@@ -70,48 +69,34 @@ func (t *tally) violations() (n int) {
 func (t *tally) count(adds, gets int, quiet time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.Rounds++
-	t.Adds += adds
-	t.Gets += gets
-	t.Slowest = max(t.Slowest, quiet)
+	t.rounds++
+	t.adds += adds
+	t.gets += gets
+	t.slowest = max(t.slowest, quiet)
 }
 
-// A row is a tally under a name.
-type row struct {
-	name string
-	*tally
-}
-
-// print writes one table of the rows, and below it the first example of each
-// kind of violation.
-func print(w io.Writer, rows ...row) {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "run\trounds\tadds\tgets\tslowest to quiet\tgoroutines\theap KiB\tviolations")
-	for _, r := range rows {
-		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%v\t%+d\t%+d\t%s\n", r.name, r.Rounds, r.Adds, r.Gets,
-			r.Slowest.Round(time.Millisecond/10), r.Goroutines, r.Heap>>10, r.summary())
-	}
-	table.Flush()
-	for _, r := range rows {
-		for _, kind := range r.kinds() {
-			fmt.Fprintf(w, "%s: %s, for example: %s\n", r.name, kind, r.Examples[kind])
-		}
+// print writes the counts, and the first example of each kind of violation.
+func (t *tally) print(w io.Writer) {
+	fmt.Fprintf(w, "%d rounds, %d adds, %d gets, at most %v to come to rest, %+d goroutines, %+d KiB: %s\n",
+		t.rounds, t.adds, t.gets, t.slowest.Round(time.Millisecond/10), t.goroutines, t.heap>>10, t.summary())
+	for _, kind := range t.kinds() {
+		fmt.Fprintf(w, "%s, for example: %s\n", kind, t.examples[kind])
 	}
 }
 
 func (t *tally) kinds() []string {
-	return slices.SortedFunc(maps.Keys(t.Violations), func(a, b string) int {
-		return cmp.Or(-cmp.Compare(t.Violations[a], t.Violations[b]), cmp.Compare(a, b))
+	return slices.SortedFunc(maps.Keys(t.found), func(a, b string) int {
+		return cmp.Or(-cmp.Compare(t.found[a], t.found[b]), cmp.Compare(a, b))
 	})
 }
 
 func (t *tally) summary() string {
-	if len(t.Violations) == 0 {
-		return "none"
+	if len(t.found) == 0 {
+		return "no violations"
 	}
 	text := ""
 	for _, kind := range t.kinds() {
-		text += fmt.Sprintf("%d %s, ", t.Violations[kind], kind)
+		text += fmt.Sprintf("%d %s, ", t.found[kind], kind)
 	}
 	return text[:len(text)-2]
 }
