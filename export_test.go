@@ -75,10 +75,10 @@ func (q *Typed[T]) Approach() (arrive func()) {
 	return func() { q.passOn(visitWoken) }
 }
 
-// Watch has f called when the item, if it is held, is added again.
-func (q *Typed[T]) Watch(item T, f func()) {
-	if q.watch(slab.HashOf(item), item, fifo.Watcher{Ctx: context.Background(), Cancel: func(error) { f() }}) != nil {
-		f()
+// Watch has f called when the item, if it is held, is added again or removed by a RemoveFunc.
+func (q *Typed[T]) Watch(item T, f func(cause error)) {
+	if cause := q.watch(slab.HashOf(item), item, fifo.Watcher{Ctx: context.Background(), Cancel: f}); cause != nil {
+		f(cause)
 	}
 }
 

@@ -252,7 +252,7 @@ func TestMetricThatFailsForAWatchedItem(t *testing.T) {
 	q.Add("a")
 	told := 0
 	onNext(r, "latency", func() {
-		q.Watch("a", func() { told++ })
+		q.Watch("a", func(error) { told++ })
 		panic("metric")
 	})
 	goes(func() { q.Get() })

@@ -1,7 +1,6 @@
 package workqueue_test
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -13,131 +12,20 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/seed16c08ea7/workqueue"
+	"github.com/seed16c08ea7/workqueue/internal/spec"
 )
 
-// A naiveDelaying is the model of a TypedDelaying: it sorts what waits.
-type naiveDelaying struct {
-	naive
-	now     time.Duration
-	waiting []appointment
-}
-
-type appointment struct {
-	item        int
-	due, latest time.Duration
-	priority    int
-
-	floor  time.Duration // of its pace: no call makes it due earlier
-	strict bool          // only Reschedule makes it due earlier
-}
-
-// plan makes the item due at a time, after all others of that time.
-func (m *naiveDelaying) plan(a appointment) {
-	m.cancel(a.item)
-	// The sort is stable, so those of one due time stay in this order.
-	m.waiting = append(m.waiting, a)
-	slices.SortStableFunc(m.waiting, func(a, b appointment) int { return cmp.Compare(a.due, b.due) })
-}
-
-func (m *naiveDelaying) find(item int) (at int) {
-	return slices.IndexFunc(m.waiting, func(a appointment) bool { return a.item == item })
-}
-
-func (m *naiveDelaying) cancel(item int) (waited bool) {
-	at := m.find(item)
-	if at >= 0 {
-		m.waiting = slices.Delete(m.waiting, at, at+1)
-	}
-	return at >= 0
-}
-
-func (m *naiveDelaying) addAfter(item int, delay time.Duration, priority int) {
-	due := m.now + delay
-	if m.down || delay <= 0 {
-		m.addAt(item, priority)
-		return
-	}
-	at := m.find(item)
-	if at < 0 {
-		m.plan(appointment{item: item, due: due, latest: promised, priority: priority})
-		return
-	}
-	a := &m.waiting[at]
-	a.priority = max(a.priority, priority)
-	if a.latest != promised {
-		a.latest = min(a.latest, due)
-	}
-	if due < a.due {
-		m.plan(appointment{item: item, due: due, latest: a.latest, priority: a.priority})
-	}
-}
-
-// promote ends the wait and adds the item now, with the priority of the wait.
-func (m *naiveDelaying) promote(item int) {
-	priority := 0
-	if at := m.find(item); at >= 0 {
-		priority = m.waiting[at].priority
-	}
-	m.cancel(item)
-	m.addAt(item, priority)
-}
-
-func (m *naiveDelaying) reschedule(item int, delay time.Duration) {
-	switch {
-	case m.down:
-	case delay <= 0:
-		m.promote(item)
-	default:
-		priority := 0
-		if at := m.find(item); at >= 0 {
-			priority = m.waiting[at].priority
-		}
-		m.plan(appointment{item: item, due: m.now + delay, latest: promised, priority: priority})
-	}
-}
-
-func (m *naiveDelaying) debounce(item int, quiet, most time.Duration) {
-	due, latest := m.now+quiet, m.now+most
-	if most <= 0 {
-		latest = math.MaxInt64
-	}
-	at := m.find(item)
-	switch {
-	case m.down:
-	case quiet <= 0:
-		m.promote(item)
-	case at < 0:
-		m.plan(appointment{item: item, due: min(due, latest), latest: latest})
-	default:
-		a := m.waiting[at]
-		bound := a.latest
-		if bound == promised {
-			bound = a.due
-		}
-		if due < bound || a.due != bound {
-			m.plan(appointment{item: item, due: min(due, bound), latest: a.latest, priority: a.priority})
-		}
-	}
-}
-
-func (m *naiveDelaying) step(d time.Duration) {
-	m.now += d
-	for len(m.waiting) > 0 && m.waiting[0].due <= m.now {
-		m.addAt(m.waiting[0].item, m.waiting[0].priority)
-		m.waiting = m.waiting[1:]
-	}
-}
-
-func (m *naiveDelaying) agenda() (waiting []string) {
-	for _, a := range m.waiting {
-		waiting = append(waiting, fmt.Sprint(a.item, a.due, a.priority))
-	}
-	return waiting
-}
-
+// TestModelDelaying and FuzzDelaying play a queue with waits above a queue of each order.
 func TestModelDelaying(t *testing.T) { playRandom(t, 300, playDelaying) }
 
 func FuzzDelaying(f *testing.F) { f.Fuzz(inParallel(playDelaying)) }
+
+// A delayingGame is a game with waits.
+type delayingGame struct {
+	*game
+	delaying *workqueue.TypedDelaying[int]
+	clock    *testingclock.FakeClock
+}
 
 func playDelaying(t *testing.T, script []byte) {
 	if len(script) == 0 {
@@ -145,81 +33,83 @@ func playDelaying(t *testing.T, script []byte) {
 	}
 	span := 1 + int(script[0])
 	synctest.Test(t, func(t *testing.T) {
-		clock := testingclock.NewFakeClock(epoch)
-		var order workqueue.Order[int]
-		m := &naiveDelaying{}
+		var config workqueue.TypedQueueConfig[int]
+		var order *answers
 		if len(script)%2 == 0 { // There is a byte to choose an order.
-			var line *naive
-			order, line = orderOf(script[len(script)-1])
-			m.naive = *line
+			config.Order, order = orderOf(script[len(script)-1])
 		}
-		below := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[int]{Order: order})
+		clock := testingclock.NewFakeClock(epoch)
+		below := workqueue.NewTypedWithConfig(config)
 		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{Clock: clock, Queue: below})
-		drains := &drains{queue: q}
+		g := delayingGame{newGame(t, below, q, spec.Rules[int]{}, order, span), q, clock}
+		defer g.end()
 		for i := 1; i+1 < len(script); i += opSize {
 			op, arg := script[i], script[i+1]
-			m.priority = int((op^arg)>>5) - 2
+			g.next(int((op^arg)>>5)-2, op, arg)
 			var call string
 			switch item := int(arg) % span; op % 8 {
 			case 0: // Delays of up to 23 s, in few different lengths.
-				delay := time.Duration(int(op>>3)-8) * time.Second
-				if m.order != nil && arg%4 > 0 {
-					q.AddWith(workqueue.AddOptions{After: delay, Priority: prio(m.priority)}, item)
-					m.addAfter(item, delay, m.priority)
-					call = fmt.Sprint("AddWith ", m.priority, item, delay)
-					break
-				}
-				q.AddAfter(item, delay)
-				m.addAfter(item, delay, 0)
-				call = fmt.Sprint("AddAfter ", item, delay)
+				call = g.addAfter(item, time.Duration(int(op>>3)-8)*time.Second, order != nil && arg%4 > 0)
 			case 2:
-				call = stepWait(q, m, op>>3, item)
+				call = g.stepWait(op>>3, item)
 			case 1, 5:
-				call = stepClock(clock, m, op>>2, arg)
+				call = g.stepClock(op>>2, arg)
 			default:
-				call = stepTyped(below, &m.naive, drains, op>>1%15, item)
+				call = g.stepTyped(op>>1%15, item)
 			}
-			if m.down && !m.draining {
+			if g.spec.Down && len(g.drained) == len(g.drains) {
 				q.ShutDown() // The call was one of the queue below.
 			}
-			synctest.Wait()
-			if m.down {
-				m.waiting = nil
-			}
 			checkInvariants(t, i/opSize, q)
-			compareTyped(t, i/opSize, call, below, &m.naive, drains)
-			if got, want := agendaOf(q), fmt.Sprint(m.agenda()); got != want && !m.down {
-				t.Fatalf("step %d: %s: waiting are %s, want %s", i/opSize, call, got, want)
-			}
+			g.compare(i/opSize, call)
 		}
 		q.ShutDown()
 		checkInvariants(t, len(script), q)
 	})
 }
 
-// stepWait makes one call for an item that waits or may do so.
-func stepWait(q *workqueue.TypedDelaying[int], m *naiveDelaying, kind byte, item int) string {
+func (g *delayingGame) addAfter(item int, delay time.Duration, named bool) string {
+	if named {
+		g.delaying.AddWith(workqueue.AddOptions{After: delay, Priority: prio(g.priority)}, item)
+		g.spec.Later(spec.After, item, delay, 0, g.named())
+		return fmt.Sprint("AddWith ", g.priority, item, delay)
+	}
+	g.delaying.AddAfter(item, delay)
+	g.spec.Later(spec.After, item, delay, 0, spec.Place{})
+	return fmt.Sprint("AddAfter ", item, delay)
+}
+
+// stepWait makes a call for an item that waits or may do so.
+func (g *delayingGame) stepWait(kind byte, item int) string {
 	delay := time.Duration(int(kind>>2)-1) * 3 * time.Second
 	switch kind % 4 {
 	case 0:
-		q.Reschedule(item, delay)
-		m.reschedule(item, delay)
-		return fmt.Sprint("Reschedule ", item, delay)
+		return g.reschedule(item, delay)
 	case 1, 2:
-		most := delay * time.Duration((int(kind%4)+item)%4-1)
-		q.Debounce(item, delay, most)
-		m.debounce(item, delay, most)
-		return fmt.Sprint("Debounce ", item, delay, most)
+		return g.debounce(item, delay, delay*time.Duration((int(kind%4)+item)%4-1))
 	}
-	added, waited := m.remove(item), m.cancel(item)
-	if got := q.Remove(item); !m.down { // A shutdown from below drops what waits when it is noticed.
-		return same(fmt.Sprint("Remove ", item), fmt.Sprint(got), fmt.Sprint(added || waited))
+	down := g.spec.Down
+	got, want := g.delaying.Remove(item), g.spec.Remove(item)
+	if down { // A shutdown from below drops what waits when it is noticed.
+		return "Remove"
 	}
-	return "Remove"
+	return same(fmt.Sprint("Remove ", item), fmt.Sprint(got), fmt.Sprint(want))
 }
 
-// stepClock moves the clock of both, sometimes backwards.
-func stepClock(clock *testingclock.FakeClock, m *naiveDelaying, kind, arg byte) string {
+func (g *delayingGame) reschedule(item int, delay time.Duration) string {
+	g.delaying.Reschedule(item, delay)
+	g.spec.Later(spec.Reschedule, item, delay, 0, spec.Place{})
+	return fmt.Sprint("Reschedule ", item, delay)
+}
+
+func (g *delayingGame) debounce(item int, quiet, most time.Duration) string {
+	g.delaying.Debounce(item, quiet, most)
+	g.spec.Later(spec.Debounce, item, quiet, most, spec.Place{})
+	return fmt.Sprint("Debounce ", item, quiet, most)
+}
+
+// stepClock moves the clock, sometimes backwards.
+func (g *delayingGame) stepClock(kind, arg byte) string {
 	by := time.Duration(arg) * 250 * time.Millisecond
 	switch {
 	case kind%8 == 0:
@@ -227,30 +117,9 @@ func stepClock(clock *testingclock.FakeClock, m *naiveDelaying, kind, arg byte) 
 	case kind == 63:
 		by = 24 * time.Hour
 	}
-	clock.SetTime(clock.Now().Add(by))
-	if m.down {
-		m.now += by
-	} else {
-		m.step(by)
-	}
+	g.clock.SetTime(g.clock.Now().Add(by))
+	g.spec.Step(by)
 	return fmt.Sprint("Step ", by)
-}
-
-// agendaOf returns which items wait and until when, as agenda does.
-func agendaOf(q *workqueue.TypedDelaying[int]) string {
-	var waiting []string
-	for _, info := range q.Snapshot(math.MaxInt).Waiting {
-		waiting = append(waiting, fmt.Sprint(info.Item, info.Due.Sub(epoch), info.Priority))
-	}
-	return fmt.Sprint(waiting)
-}
-
-// A oneEntry is the model of a queue with OneEntry, and perhaps ItemPace and StrictBackoff: an
-// item is queued or waits, an Add ends a wait, and no call ends a wait before its floor. All else
-// is that of a naiveDelaying.
-type oneEntry struct {
-	naiveDelaying
-	pace *steppedPace // nil for none
 }
 
 // A steppedPace is a limiter for ItemPace. What it says depends on how often it was asked.
@@ -286,98 +155,8 @@ func (p *steppedPace) take() string {
 	return calls
 }
 
-// has reports whether the item is queued, or will be by its Done. What was removed is
-// not, even if a storage still has it.
-func (m *oneEntry) has(item int) bool {
-	r := m.naive
-	return r.remove(item)
-}
-
-// appointmentOf returns the wait of the item, or what a new wait of the item begins with. The pace
-// is asked for a new wait only, and not if the item was added again.
-func (m *oneEntry) appointmentOf(item int, asked bool) (a appointment, waits bool) {
-	if at := m.find(item); at >= 0 {
-		return m.waiting[at], true
-	}
-	a = appointment{item: item, due: math.MaxInt64, latest: promised}
-	if m.pace != nil && !asked {
-		wait := max(0, m.pace.When(item))
-		a.floor = m.now + min(wait, math.MaxInt64-m.now)
-	}
-	return a, false
-}
-
-// bring makes a call that adds the item after a delay.
-func (m *oneEntry) bring(call string, item int, delay, most time.Duration) {
-	strict := call == "strict" && delay > 0
-	marked := strict && slices.Contains(m.again, item) && m.remove(item)
-	if m.has(item) {
-		m.add(item)
-		return
-	}
-	a, waits := m.appointmentOf(item, marked)
-	due := max(m.now+max(0, delay), a.floor)
-	if a.strict && call != "Reschedule" {
-		due = max(due, a.due)
-	}
-	switch {
-	case delay <= 0 && due <= m.now:
-		m.cancel(item)
-		m.add(item)
-		return
-	case call == "Reschedule":
-		a.due, a.latest, a.strict = due, promised, false
-	case call == "Debounce" && waits:
-		bound := a.latest
-		if bound == promised {
-			bound = a.due
-		}
-		if due >= bound && a.due == bound {
-			return
-		}
-		a.due = min(due, bound)
-	case call == "Debounce":
-		a.latest = math.MaxInt64
-		if most > 0 {
-			a.latest = max(m.now+most, a.floor)
-		}
-		a.due = min(due, a.latest)
-	case strict && waits && due == a.due:
-		at := m.find(item)
-		m.waiting[at].strict, m.waiting[at].latest = true, promised
-		return
-	case !waits || due < a.due || strict && !a.strict:
-		a.due = due
-		if a.latest != promised {
-			a.latest = due
-		}
-		if strict {
-			a.strict, a.latest = true, promised
-		}
-	default:
-		if a.latest != promised {
-			m.waiting[m.find(item)].latest = min(a.latest, due)
-		}
-		return
-	}
-	m.plan(a)
-}
-
-// takeBack is Remove.
-func (m *oneEntry) takeBack(item int) (removed bool) {
-	removed = m.remove(item)
-	if m.cancel(item) {
-		removed = true
-	}
-	if removed && m.pace != nil {
-		m.pace.Forget(item)
-	}
-	return removed
-}
-
-// TestModelOneEntry plays random calls on a queue with OneEntry and on its model,
-// with a line and with a storage, with and without ItemPace and StrictBackoff, and compares what
-// is queued, held and waiting, and what ItemPace was asked.
+// TestModelOneEntry and FuzzOneEntry play a queue with OneEntry: with a line, a storage and an order,
+// with and without ItemPace and StrictBackoff. They also compare what ItemPace was asked.
 func TestModelOneEntry(t *testing.T) { playRandom(t, 300, playOneEntry) }
 
 func FuzzOneEntry(f *testing.F) { f.Fuzz(inParallel(playOneEntry)) }
@@ -386,142 +165,141 @@ func playOneEntry(t *testing.T, script []byte) {
 	if len(script) == 0 {
 		return
 	}
-	d := &oneEntryDuel{clock: testingclock.NewFakeClock(epoch), span: 1 + int(script[0]>>1)%16}
-	if d.span == 16 {
-		d.span, d.wide = 256, true // So that tables grow, and shrink again.
+	span := 1 + int(script[0]>>1)%16
+	wide := span == 16
+	if wide {
+		span = 256 // So that tables grow, and shrink again.
 	}
 	var config workqueue.TypedQueueConfig[int]
 	if script[0]&1 != 0 {
 		config.Queue = workqueue.DefaultQueue[int]()
 	}
-	d.model.stored = config.Queue != nil
+	var order *answers
+	if len(script)%2 == 0 {
+		config.Queue = nil
+		config.Order, order = orderOf(script[len(script)-1])
+	}
 	synctest.Test(t, func(t *testing.T) {
+		clock := testingclock.NewFakeClock(epoch)
 		below := workqueue.NewTypedWithConfig(config)
-		above := workqueue.TypedRateLimitingQueueConfig[int]{Clock: d.clock, Queue: below, OneEntry: true}
+		above := workqueue.TypedRateLimitingQueueConfig[int]{Clock: clock, Queue: below, OneEntry: true}
+		rules := spec.Rules[int]{Stored: config.Queue != nil, OneEntry: true}
+		d := &oneEntryGame{wide: wide}
 		if script[0]&32 != 0 {
-			d.pace, d.model.pace = newSteppedPace(), newSteppedPace()
-			above.ItemPace, above.OneEntry = d.pace, false
+			d.pace, d.specPace = newSteppedPace(), newSteppedPace()
+			above.ItemPace, above.OneEntry, rules.ItemPace = d.pace, false, d.specPace.When
 		}
 		if script[0]&64 != 0 {
-			above.StrictBackoff, above.OneEntry = true, false
-			d.limited = "strict"
+			above.StrictBackoff, above.OneEntry, rules.StrictBackoff = true, false, true
 		}
 		d.q = workqueue.NewTypedRateLimiting(limiterOf(func(int) time.Duration { return d.backoff }), above)
-		defer d.q.ShutDown()
+		d.delayingGame = delayingGame{newGame(t, below, d.q, rules, order, span), d.q.Delaying(), clock}
+		defer d.end()
 		for i := 1; i+1 < len(script); i += opSize {
 			// No other wait ends at such a time.
 			d.backoff = time.Duration(script[i]>>5)*time.Second + time.Duration(i)
-			call := d.step(script[i], int(script[i+1])%d.span)
+			d.next(int(script[i+1]>>5)-3, script[i], script[i+1])
+			call := d.step(script[i], int(script[i+1])%span)
 			synctest.Wait()
 			checkInvariants(t, i/opSize, d.q.Delaying())
-			got := fmt.Sprint(d.q.Len(), below.Held(), agendaOf(d.q.Delaying()), d.pace.take())
-			want := fmt.Sprint(d.model.queued(), len(d.model.held), fmt.Sprint(d.model.agenda()), d.model.pace.take())
-			if got != want {
-				t.Fatalf("step %d: %s: queued, held, waiting, asked: got %s, want %s", i/opSize, call, got, want)
+			d.compare(i/opSize, call)
+			if got, want := d.pace.take(), d.specPace.take(); got != want {
+				t.Fatalf("step %d: %s: the pace was asked %s, want %s", i/opSize, call, got, want)
 			}
 		}
 	})
 }
 
-// A oneEntryDuel makes the same calls of a queue and of its model.
-type oneEntryDuel struct {
-	q       *workqueue.TypedRateLimiting[int]
-	clock   *testingclock.FakeClock
-	pace    *steppedPace
-	model   oneEntry
-	span    int
-	wide    bool
-	backoff time.Duration // what the limiter says next
-	limited string        // how AddRateLimited waits: strict or not
+// A oneEntryGame is a game with OneEntry.
+type oneEntryGame struct {
+	delayingGame
+	q              *workqueue.TypedRateLimiting[int]
+	pace, specPace *steppedPace // of the queue and of the specification; nil for none
+	wide           bool
+	backoff        time.Duration // what the limiter says next
 }
 
-func (d *oneEntryDuel) step(op byte, item int) string {
+func (d *oneEntryGame) step(op byte, item int) string {
 	delay := time.Duration(int(op>>4)-2) * time.Second
+	named := d.order != nil && op&32 != 0
 	switch op % 16 {
 	case 0, 1:
+		if named {
+			d.q.AddWith(workqueue.AddOptions{Priority: prio(d.priority)}, item)
+			d.spec.Add(item, d.named())
+			return fmt.Sprint("AddWith ", d.priority, item)
+		}
 		d.q.Add(item)
-		d.model.bring("Add", item, 0, 0)
+		d.spec.Add(item, spec.Place{})
 		return fmt.Sprint("Add ", item)
 	case 2, 3:
-		d.q.AddAfter(item, delay)
-		d.model.bring("AddAfter", item, delay, 0)
-		return fmt.Sprint("AddAfter ", item, delay)
+		return d.addAfter(item, delay, named)
 	case 4:
-		d.q.Reschedule(item, delay)
-		d.model.bring("Reschedule", item, delay, 0)
-		return fmt.Sprint("Reschedule ", item, delay)
+		return d.reschedule(item, delay)
 	case 5:
-		if d.pace != nil {
-			delay = max(delay, time.Second)
-		}
-		most := time.Duration(item%3) * delay
-		d.q.Debounce(item, delay, most)
-		d.model.bring("Debounce", item, delay, most)
-		return fmt.Sprint("Debounce ", item, delay, most)
+		return d.debounce(item, delay, time.Duration(item%3)*delay)
 	case 6, 7:
-		got, ok := d.q.TryGet()
-		want, wantOK := d.model.get()
-		if got != want || ok != wantOK {
-			panic(fmt.Sprintf("TryGet: got %d, %v, want %d, %v", got, ok, want, wantOK))
-		}
-		return fmt.Sprint("TryGet ", got)
+		return d.get(op&16 != 0)
 	case 8, 9:
-		d.q.Done(item)
-		d.model.done(item)
+		d.done(item)
 		return fmt.Sprint("Done ", item)
 	case 10:
 		if d.wide {
-			return d.addAllAfter(delay)
+			return d.addAllAfter(delay + 3*time.Second)
 		}
 		d.q.AddAll(item, item+1)
-		d.model.bring("Add", item, 0, 0)
-		d.model.bring("Add", item+1, 0, 0)
+		d.spec.Add(item, spec.Place{})
+		d.spec.Add(item+1, spec.Place{})
 		return fmt.Sprint("AddAll ", item)
 	}
 	return d.stepRare(op, item)
 }
 
 // addAllAfter makes all items wait that may.
-func (d *oneEntryDuel) addAllAfter(delay time.Duration) string {
-	delay += 3 * time.Second
+func (d *oneEntryGame) addAllAfter(delay time.Duration) string {
 	for i := range d.span {
-		d.q.AddWith(workqueue.AddOptions{After: delay}, i)
-		d.model.bring("AddAfter", i, delay, 0)
+		d.addAfter(i, delay, false)
 	}
-	return fmt.Sprint("AddWith for all ", delay)
+	return fmt.Sprint("AddAfter for all ", delay)
 }
 
 // stepRare makes the other calls of a queue with limiters, and lets time pass.
-func (d *oneEntryDuel) stepRare(op byte, item int) string {
+func (d *oneEntryGame) stepRare(op byte, item int) string {
 	switch op % 16 {
 	case 11, 12:
 		d.q.AddRateLimited(item)
-		d.model.bring(d.limited, item, d.backoff, 0)
+		d.spec.Later(spec.Backoff, item, d.backoff, 0, spec.Place{})
 		return fmt.Sprint("AddRateLimited ", item, d.backoff)
 	case 13:
-		if got, want := d.q.Remove(item), d.model.takeBack(item); got != want {
-			panic(fmt.Sprintf("Remove %d: got %v, want %v", item, got, want))
-		}
-		return fmt.Sprint("Remove ", item)
+		return same(fmt.Sprint("Remove ", item), fmt.Sprint(d.q.Remove(item)), fmt.Sprint(d.removed(item, d.spec.Remove(item))))
 	case 14:
+		if op>>4 == 15 && !d.wide {
+			return d.wait(1 + item%5)
+		}
 		if op>>4 > 3 && !d.wide {
 			break
 		}
 		match := func(i int) bool { return (i+item)%3 > 0 || d.wide && i%16 > 0 }
 		want := 0
 		for i := range d.span + 1 {
-			if match(i) && d.model.takeBack(i) {
+			if match(i) && d.removed(i, d.spec.RemoveFully(i)) {
 				want++
 			}
 		}
-		if got := d.q.RemoveFunc(match); got != want {
-			panic(fmt.Sprintf("RemoveFunc: got %d, want %d", got, want))
-		}
-		return "RemoveFunc"
+		return same("RemoveFunc", fmt.Sprint(d.q.RemoveFunc(match)), fmt.Sprint(want))
 	}
-	d.clock.Step(time.Duration(item%16) * time.Second)
-	d.model.naiveDelaying.step(time.Duration(item%16) * time.Second)
-	return fmt.Sprint("Step ", item%16)
+	by := time.Duration(item%16) * time.Second
+	d.clock.Step(by)
+	d.spec.Step(by)
+	return fmt.Sprint("Step ", by)
+}
+
+// removed tells the pace of the specification of a Remove.
+func (d *oneEntryGame) removed(item int, removed bool) bool {
+	if removed && d.specPace != nil {
+		d.specPace.Forget(item)
+	}
+	return removed
 }
 
 // A clock that is set back after it was read, and before the reader has the

@@ -3,6 +3,7 @@ package workqueue_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"runtime"
@@ -17,163 +18,17 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/seed16c08ea7/workqueue"
+	"github.com/seed16c08ea7/workqueue/internal/spec"
 )
 
-// A naive queue is the model of a Typed: slices that are searched.
-type naive struct {
-	line, held, again []int
-	down, draining    bool
+// This file plays random calls on a queue and on its specification, internal/spec, and compares all
+// that both can tell after each call. model_delaying_test.go does the same with waits.
 
-	watched, reported []int
-	// Where a storage has the line, an item that was removed stays in it until
-	// its turn comes.
-	stored  bool
-	removed []int
-
-	// Where an order decides, line has what it has, and says nothing of it.
-	order      *naiveOrder
-	priority   int // of the next Add
-	taken      map[int]int
-	priorities map[int]int // of what is held, or marked to be queued again
-
-	tokens *float64 // of the pace; nil for none
-}
-
-func (m *naive) add(item int) { m.addAt(item, 0) }
-
-func (m *naive) addAt(item, priority int) {
-	switch {
-	case m.down:
-	case slices.Contains(m.line, item):
-		m.removed = without(m.removed, item)
-		if m.order != nil {
-			m.order.touch(item, priority)
-		}
-	case !slices.Contains(m.held, item):
-		m.push(item, priority)
-	case slices.Contains(m.again, item):
-		m.note(item, max(priority, m.priorities[item]))
-	default:
-		m.note(item, priority)
-		m.again = append(m.again, item)
-		for slices.Contains(m.watched, item) {
-			at := slices.Index(m.watched, item)
-			m.watched = slices.Delete(m.watched, at, at+1)
-			m.reported = append(m.reported, item)
-		}
-	}
-}
-
-func (m *naive) push(item, priority int) {
-	m.line = append(m.line, item)
-	if m.order != nil {
-		m.order.push(item, priority)
-	}
-}
-
-func (m *naive) note(item, priority int) {
-	if m.order != nil {
-		m.priorities[item] = priority
-	}
-}
-
-func (m *naive) pop() (item int) {
-	if m.order == nil {
-		item, m.line = m.line[0], m.line[1:]
-		return item
-	}
-	item, priority := m.order.pop()
-	m.note(item, priority)
-	if m.taken == nil {
-		m.taken = make(map[int]int)
-	}
-	m.taken[item] = priority
-	m.line = without(m.line, item)
-	return item
-}
-
-func (m *naive) ready() bool { return m.queued() > 0 && (m.order == nil || m.order.ready()) }
-
-func (m *naive) get() (item int, ok bool) {
-	if m.tokens != nil && m.ready() {
-		if *m.tokens < 1 {
-			return 0, false
-		}
-		*m.tokens--
-	}
-	for len(m.line) > 0 && (m.order == nil || m.order.ready()) {
-		item = m.pop()
-		if !slices.Contains(m.removed, item) {
-			m.held = append(m.held, item)
-			return item, true
-		}
-		m.removed = without(m.removed, item)
-	}
-	return 0, false
-}
-
-func (m *naive) done(item int) {
-	if !slices.Contains(m.held, item) {
-		return
-	}
-	m.held, m.watched = without(m.held, item), without(m.watched, item)
-	if m.order != nil {
-		m.order.done(item)
-	}
-	if slices.Contains(m.again, item) {
-		m.again = without(m.again, item)
-		m.push(item, m.priorities[item])
-	}
-}
-
-func (m *naive) remove(item int) bool {
-	switch {
-	case slices.Contains(m.again, item):
-		m.again = without(m.again, item)
-		m.note(item, m.taken[item])
-	case !slices.Contains(m.line, item) || slices.Contains(m.removed, item):
-		return false
-	case m.stored:
-		m.removed = append(m.removed, item)
-	default:
-		m.line = without(m.line, item)
-		if m.order != nil {
-			m.order.remove(item)
-		}
-	}
-	return true
-}
-
-func (m *naive) watch(item int) {
-	switch {
-	case slices.Contains(m.again, item):
-		m.reported = append(m.reported, item)
-	case slices.Contains(m.held, item):
-		m.watched = append(m.watched, item)
-	}
-}
-
-func (m *naive) queued() int { return len(m.line) - len(m.removed) }
-func (m *naive) busy() bool  { return m.queued()+len(m.held) > 0 }
-
-// without returns the items except one.
-func without(items []int, item int) []int {
-	return slices.DeleteFunc(slices.Clone(items), func(i int) bool { return i == item })
-}
-
-const promised = -1 // the latest time of an item that is not to be put off
-
-// An op is a byte that says what and one that says with which item.
+// An op is a byte for the call and a byte for the item.
 const opSize = 2
 
-// TestModelTyped and FuzzTyped play random calls on a queue of each make and
-// on the model, and compare everything there is to see after each.
-func TestModelTyped(t *testing.T) { playRandom(t, 400, playTyped) }
-
-func FuzzTyped(f *testing.F) { f.Fuzz(inParallel(playTyped)) }
-
-// scripts is how many random scripts a run of the tests plays. Under the race detector
-// they are few: most play on one goroutine, and all tests run without it too.
+// scripts returns how many random scripts a test plays. Under the race detector there are few: most
+// scripts run on one goroutine, and each test also runs without the detector.
 func scripts() int {
 	switch {
 	case raceEnabled:
@@ -184,7 +39,7 @@ func scripts() int {
 	return 400
 }
 
-// inParallel plays the scripts of a corpus beside each other and the other tests.
+// inParallel plays the scripts of a corpus in parallel with other tests.
 func inParallel(play func(t *testing.T, script []byte)) func(t *testing.T, script []byte) {
 	return func(t *testing.T, script []byte) {
 		t.Parallel()
@@ -192,7 +47,7 @@ func inParallel(play func(t *testing.T, script []byte)) func(t *testing.T, scrip
 	}
 }
 
-// playRandom plays random scripts of so many operations at most.
+// playRandom plays random scripts of up to ops operations.
 func playRandom(t *testing.T, ops int, play func(t *testing.T, script []byte)) {
 	t.Parallel()
 	rnd := newRand(t)
@@ -209,6 +64,134 @@ func randomScript(rnd *rand.Rand, ops int) []byte {
 	return script
 }
 
+// A game makes the same calls of a queue and of the specification.
+type game struct {
+	t     *testing.T
+	typed *workqueue.Typed[int] // the queue, or the queue below
+	top   gameQueue
+	spec  *spec.Queue[int]
+	order *answers // nil for a queue without an Order, whose adds name no priorities
+	timed bool     // the queue knows ages
+	span  int      // of the items
+
+	priority int // of the next add
+	told     []spec.Ending[int]
+	drains   []int // tickets
+	drained  chan struct{}
+	waits    []gameWait
+}
+
+// A gameQueue is the highest layer of a queue.
+type gameQueue interface {
+	workqueue.TypedInterface[int]
+	Snapshot(limit int) workqueue.Snapshot[int]
+	WaitIdle(ctx context.Context) error
+	Barrier(ctx context.Context) error
+}
+
+// A gameWait is a WaitIdle, a WaitEmpty or a Barrier.
+type gameWait struct {
+	*waiter
+	isOver func() bool
+	met    *bool // isOver has been true between two calls
+}
+
+func newGame(t *testing.T, typed *workqueue.Typed[int], top gameQueue, rules spec.Rules[int], order *answers, span int) *game {
+	if order != nil {
+		rules.OldestEvery, rules.GroupsFirst, rules.Place = order.every, order.groupsFirst, order.place
+	}
+	return &game{t: t, typed: typed, top: top, spec: spec.New(rules), order: order, span: span, drained: make(chan struct{}, 1000)}
+}
+
+// answers are what the functions of an Order say. With changes, each add gets other answers.
+type answers struct {
+	every, groups                         int
+	groupsFirst, weights, limits, changes bool
+	draw                                  int // of the next add
+}
+
+func (a *answers) group(item int) int {
+	if a.changes {
+		item += a.draw
+	}
+	return item % a.groups
+}
+
+func (a *answers) weight(group int) int {
+	switch {
+	case !a.weights:
+		return 1
+	case a.changes:
+		return 1 + (a.draw+group)%4
+	}
+	return 1 + group
+}
+
+func (a *answers) limit(group int) int {
+	switch {
+	case !a.limits:
+		return 0
+	case a.changes:
+		return (a.draw/4 + group) % 4
+	}
+	return group // the first group has none
+}
+
+func (a *answers) rank(item int) int {
+	if a.changes {
+		return (item+a.draw)%3 - 1
+	}
+	return 0
+}
+
+// place says for the specification what the functions say for the queue.
+func (a *answers) place(item int, p spec.Place) spec.Place {
+	if !p.Named {
+		p.Priority = a.rank(item)
+	}
+	if a.groups > 1 {
+		group := a.group(item)
+		p.Group, p.Weight, p.Limit = strings.Repeat("g", group), a.weight(group), a.limit(group)
+	}
+	return p
+}
+
+// orderOf chooses an order.
+func orderOf(kind byte) (o workqueue.Order[int], a *answers) {
+	a = &answers{
+		every: []int{0, 1, 2, 7}[kind%4], groups: 1 + int(kind/4%4),
+		groupsFirst: kind&16 != 0, weights: kind&32 != 0, limits: kind&64 != 0, changes: kind&128 != 0,
+	}
+	o.OldestEvery = a.every
+	if a.changes {
+		o.Priority = a.rank
+	}
+	if a.groups == 1 {
+		a.groupsFirst = false
+		return o, a
+	}
+	o.Group = func(item int) string { return strings.Repeat("g", a.group(item)) }
+	o.GroupsFirst = a.groupsFirst
+	o.Weight = func(group string) int { return a.weight(len(group)) }
+	o.MaxInFlight = func(group string) int { return a.limit(len(group)) }
+	return o, a
+}
+
+// next prepares a game for the next operation.
+func (g *game) next(priority int, op, arg byte) {
+	if g.priority = priority; g.order != nil {
+		g.order.draw = int(op^arg) & 31
+	}
+}
+
+// named is what an add says that names the priority.
+func (g *game) named() spec.Place { return spec.Place{Priority: g.priority, Named: true} }
+
+// TestModelTyped and FuzzTyped play a queue of each make.
+func TestModelTyped(t *testing.T) { playRandom(t, 400, playTyped) }
+
+func FuzzTyped(f *testing.F) { f.Fuzz(inParallel(playTyped)) }
+
 func playTyped(t *testing.T, script []byte) {
 	if len(script) == 0 {
 		return
@@ -217,10 +200,10 @@ func playTyped(t *testing.T, script []byte) {
 	if script[0]&1 != 0 {
 		config.Queue = workqueue.DefaultQueue[int]()
 	}
-	m := &naive{stored: config.Queue != nil}
+	var order *answers
 	if len(script)%2 == 0 { // There is a byte to choose an order.
 		config.Queue = nil
-		config.Order, m = orderOf(script[len(script)-1])
+		config.Order, order = orderOf(script[len(script)-1])
 	}
 	gauges, clock := &gauges{}, testingclock.NewFakeClock(epoch)
 	if script[0]&2 != 0 {
@@ -229,35 +212,30 @@ func playTyped(t *testing.T, script []byte) {
 	span := 1 + int(script[0]>>2)
 	synctest.Test(t, func(t *testing.T) {
 		q := workqueue.NewTypedWithConfig(config)
-		drains := &drains{queue: q}
+		g := newGame(t, q, q, spec.Rules[int]{Stored: config.Queue != nil}, order, span)
+		defer g.end()
+		g.timed = config.Clock != nil
 		for i := 1; i+1 < len(script); i += opSize {
 			op, item := script[i]%16, int(script[i+1])%span
-			m.priority = int(script[i]>>4) - 6
+			g.next(int(script[i]>>4)-6, script[i], script[i+1])
 			clock.Step(time.Nanosecond) // Each add has a time of its own.
-			call := stepTyped(q, m, drains, op, item)
+			g.spec.Advance(time.Nanosecond)
+			call := g.stepTyped(op, item)
 			switch {
 			case call == "":
-				call = stepBulk(q, m, op, item, span)
+				call = g.stepBulk(item)
 			case op == 14 && item%16 == 2:
-				call = gauges.tick(q, m, clock, item > 32)
+				call = gauges.tick(g, clock, item > 32)
 			case op == 14 && item%4 == 3:
-				call = removeMost(q, m, item, span)
+				call = g.removeMost(item)
 			}
-			compareTyped(t, i/opSize, call, q, m, drains)
-			if t.Failed() && m.order != nil {
-				t.Logf("kind %d", script[len(script)-1])
-			}
-			if t.Failed() {
-				break
-			}
+			g.compare(i/opSize, call)
 		}
-		gauges.checkRest(t, q, m, clock)
-		q.ShutDown()
+		gauges.checkRest(g, clock)
 	})
 }
 
-// TestModelPaced and FuzzPaced play random calls on a queue with a Pace, some of them of workers
-// that wait in Get, and compare who has got what.
+// TestModelPaced and FuzzPaced play a queue with a Pace. Some calls are workers that wait in Get.
 func TestModelPaced(t *testing.T) { playRandom(t, 200, playPaced) }
 
 func FuzzPaced(f *testing.F) { f.Fuzz(inParallel(playPaced)) }
@@ -266,65 +244,61 @@ func playPaced(t *testing.T, script []byte) {
 	if len(script) == 0 {
 		return
 	}
-	config := workqueue.TypedQueueConfig[int]{Clock: testingclock.NewFakeClock(epoch)}
+	clock := testingclock.NewFakeClock(epoch)
+	config := workqueue.TypedQueueConfig[int]{Clock: clock}
 	if script[0]&1 != 0 {
 		config.Queue = workqueue.DefaultQueue[int]()
 	}
-	m := &naive{stored: config.Queue != nil}
+	var order *answers
 	if len(script)%2 == 0 {
 		config.Queue = nil
-		config.Order, m = orderOf(script[len(script)-1])
+		config.Order, order = orderOf(script[len(script)-1])
 	}
 	burst := 1 + int(script[0]>>1)%4
 	span := 1 + int(script[0]>>3)
 	config.Pace = rate.NewLimiter(8, burst) // A binary fraction of a second, so that both count the same.
-	full := float64(burst)
-	m.tokens = &full
 	synctest.Test(t, func(t *testing.T) {
 		q := workqueue.NewTypedWithConfig(config)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		defer q.ShutDown()
-		w := &pacedWorkers{ctx: ctx, q: q, model: m}
-		drains := &drains{queue: q}
+		g := newGame(t, q, q, spec.Rules[int]{Stored: config.Queue != nil, Rate: 8, Burst: float64(burst)}, order, span)
+		defer g.end()
+		g.timed = true
+		w := &pacedWorkers{ctx: ctx, game: g}
 		for i := 1; i+1 < len(script); i += opSize {
 			op, item := script[i]%16, int(script[i+1])%span
-			m.priority = int(script[i]>>4) - 6
+			g.next(int(script[i]>>4)-6, script[i], script[i+1])
 			var call string
 			switch {
 			case op == 11:
 				call = w.start()
 			case op == 15:
-				steps := 1 + item%5
-				config.Clock.(*testingclock.FakeClock).Step(time.Duration(steps) * 125 * time.Millisecond)
-				*m.tokens = min(*m.tokens+float64(steps), float64(burst))
-				call = fmt.Sprint("Step ", steps)
-			case m.stored && (op == 4 || op == 14 && item%4 == 3):
-				// A removed item stays in the storage until a worker looks, and workers look at times
-				// that this model does not know. TestModelTyped removes from storages.
+				by := time.Duration(1+item%5) * 125 * time.Millisecond
+				clock.Step(by)
+				g.spec.Advance(by)
+				call = fmt.Sprint("Step ", by)
+			case g.spec.Stored && (op == 4 || op == 14 && item%4 == 3):
+				// A removed item stays in the storage until a worker looks, and the specification does not
+				// know when workers look. TestModelTyped removes from storages.
 				call = "nothing"
 			case op == 14 && item%4 == 3:
-				call = removeMost(q, m, item, span)
+				call = g.removeMost(item)
 			default:
-				call = stepTyped(q, m, drains, op, item)
+				call = g.stepTyped(op, item)
 			}
 			synctest.Wait()
-			w.compare(t, i/opSize, call)
-			compareTyped(t, i/opSize, call, q, m, drains)
+			w.compare(i/opSize, call)
+			g.compare(i/opSize, call)
 		}
-		q.ShutDown()
-		cancel()
-		synctest.Wait()
 	})
 }
 
 // pacedWorkers are workers that wait in Get. Each ends with its first item.
 type pacedWorkers struct {
-	ctx   context.Context
-	q     *workqueue.Typed[int]
-	model *naive
+	*game
+	ctx context.Context
 
-	waiting   int // in the model
+	waiting   int // in the specification
 	mu        sync.Mutex
 	got, want []int
 }
@@ -332,7 +306,7 @@ type pacedWorkers struct {
 func (w *pacedWorkers) start() string {
 	w.waiting++
 	go func() {
-		if item, err := w.q.GetContext(w.ctx); err == nil {
+		if item, err := w.typed.GetContext(w.ctx); err == nil {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.got = append(w.got, item)
@@ -341,19 +315,19 @@ func (w *pacedWorkers) start() string {
 	return "Get"
 }
 
-// compare lets the workers of the model get what there is. The order in which workers run that
-// were woken at one moment means nothing.
-func (w *pacedWorkers) compare(t *testing.T, step int, call string) {
-	t.Helper()
-	for w.waiting > 0 && w.model.ready() {
-		item, ok := w.model.get()
+// compare lets the waiting workers of the specification get items. Workers that were woken at one
+// moment run in any order.
+func (w *pacedWorkers) compare(step int, call string) {
+	w.t.Helper()
+	for w.waiting > 0 && w.spec.Ready() {
+		item, ok := w.spec.Get()
 		if !ok {
 			break
 		}
-		w.want = append(w.want, item)
+		w.want = append(w.want, item.Value)
 		w.waiting--
 	}
-	if w.model.down && !w.model.ready() { // Items of full groups do not keep a worker.
+	if w.spec.Down && !w.spec.Ready() { // Items of full groups do not keep a worker.
 		w.waiting = 0
 	}
 	w.mu.Lock()
@@ -361,15 +335,26 @@ func (w *pacedWorkers) compare(t *testing.T, step int, call string) {
 	slices.Sort(w.got)
 	slices.Sort(w.want)
 	if !slices.Equal(w.got, w.want) {
-		t.Fatalf("step %d: %s: the workers have got %v, want %v", step, call, w.got, w.want)
+		w.t.Fatalf("step %d: %s: the workers have got %v, want %v", step, call, w.got, w.want)
 	}
 }
 
 // removeMost leaves one of a few items, so that the line has many holes.
-func removeMost(q *workqueue.Typed[int], m *naive, item, span int) string {
-	for i := range span {
-		if i%(2+item%3) > 0 {
-			if got, want := q.Remove(i), m.remove(i); got != want {
+func (g *game) removeMost(item int) string {
+	most := func(i int) bool { return i%(2+item%3) > 0 }
+	if item%8 == 7 {
+		want := 0
+		for i := range g.span {
+			if most(i) && g.spec.RemoveFully(i) {
+				want++
+			}
+		}
+		g.look()
+		return same("RemoveFunc", fmt.Sprint(g.typed.RemoveFunc(most)), fmt.Sprint(want))
+	}
+	for i := range g.span {
+		if most(i) {
+			if got, want := g.typed.Remove(i), g.spec.RemoveQueued(i); got != want {
 				return same(fmt.Sprint("Remove ", i), fmt.Sprint(got), fmt.Sprint(want))
 			}
 		}
@@ -407,15 +392,14 @@ func (g gauge) Set(v float64) {
 
 // tick makes the time come when the gauges are set. With finish an item is
 // finished meanwhile.
-func (g *gauges) tick(q *workqueue.Typed[int], m *naive, clock *testingclock.FakeClock, finish bool) string {
-	if finish && len(m.held) > 0 {
-		item := m.held[0]
+func (g *gauges) tick(play *game, clock *testingclock.FakeClock, finish bool) string {
+	if held := play.held(); finish && len(held) > 0 {
 		g.onSet = func() {
 			g.onSet = nil
-			q.Done(item)
-			m.done(item)
+			play.done(held[0])
 		}
 	}
+	play.spec.Advance(500 * time.Millisecond)
 	clock.Step(500 * time.Millisecond)
 	synctest.Wait()
 	g.onSet = nil
@@ -424,103 +408,141 @@ func (g *gauges) tick(q *workqueue.Typed[int], m *naive, clock *testingclock.Fak
 
 // checkRest finishes what is held, the last of it while the gauges are set, and
 // looks at what they say an hour later.
-func (g *gauges) checkRest(t *testing.T, q *workqueue.Typed[int], m *naive, clock *testingclock.FakeClock) {
-	t.Helper()
-	for len(m.held) > 1 {
-		item := m.held[0]
-		q.Done(item)
-		m.done(item)
+func (g *gauges) checkRest(play *game, clock *testingclock.FakeClock) {
+	play.t.Helper()
+	for len(play.spec.Held) > 1 {
+		play.done(play.held()[0])
 	}
-	g.tick(q, m, clock, true)
+	g.tick(play, clock, true)
 	clock.Step(time.Hour)
 	synctest.Wait()
 	for name, v := range g.set {
-		if v != 0 && !m.down {
-			t.Errorf("at rest: %s is %v", name, v)
+		if v != 0 && !play.spec.Down {
+			play.t.Errorf("at rest: %s is %v", name, v)
 		}
 	}
 	if n := clock.Waiters(); n > 0 {
-		t.Errorf("at rest: %d timers run", n)
+		play.t.Errorf("at rest: %d timers run", n)
 	}
 }
 
-// drains counts the calls of ShutDownWithDrain that have not returned.
-type drains struct {
-	queue    interface{ ShutDownWithDrain() }
-	started  int
-	returned chan struct{}
-	reported []int // the watched items that were added again
+// held returns the held items in order.
+func (g *game) held() []int { return slices.Sorted(maps.Keys(g.spec.Held)) }
+
+func (g *game) done(item int) {
+	g.typed.Done(item)
+	g.spec.Done(item)
 }
 
-func (d *drains) start() {
-	if d.returned == nil {
-		d.returned = make(chan struct{}, 1000)
+// look notes the waits that are over at this moment. A wait for an idle queue is over even if the
+// queue is idle only between two calls.
+func (g *game) look() {
+	for _, w := range g.waits {
+		*w.met = *w.met || w.isOver()
 	}
-	d.started++
-	go func() {
-		d.queue.ShutDownWithDrain()
-		d.returned <- struct{}{}
-	}()
-	synctest.Wait()
 }
 
-func (d *drains) pending() int {
-	if d.started > 0 {
-		synctest.Wait()
-	}
-	return d.started - len(d.returned)
-}
-
-// stepTyped makes one call of both and returns a line on it, "" for an op that
-// is not its.
-func stepTyped(q *workqueue.Typed[int], m *naive, drains *drains, op byte, item int) string {
+// stepTyped makes a call of the queue below and returns a line about it, or "" for an op that is not
+// its own.
+func (g *game) stepTyped(op byte, item int) string {
 	switch op {
 	case 0, 1, 2, 3:
-		if m.order != nil && op > 0 {
-			q.AddWith(workqueue.AddOptions{Priority: prio(m.priority)}, item)
-			m.addAt(item, m.priority)
-			return fmt.Sprint("AddWith ", m.priority, item)
+		if g.order != nil && op > 0 {
+			g.typed.AddWith(workqueue.AddOptions{Priority: prio(g.priority)}, item)
+			g.spec.Add(item, g.named())
+			return fmt.Sprint("AddWith ", g.priority, item)
 		}
-		q.Add(item)
-		m.add(item)
+		g.typed.Add(item)
+		g.spec.Add(item, spec.Place{})
 		return fmt.Sprint("Add ", item)
 	case 4:
-		return same(fmt.Sprint("Remove ", item), fmt.Sprint(q.Remove(item)), fmt.Sprint(m.remove(item)))
+		return same(fmt.Sprint("Remove ", item), fmt.Sprint(g.typed.Remove(item)), fmt.Sprint(g.spec.RemoveQueued(item)))
 	case 5, 6, 7, 8:
-		got, ok := q.TryGet()
-		want, wantOK := m.get()
-		return same("TryGet", fmt.Sprint(got, ok), fmt.Sprint(want, wantOK))
+		return g.get(op == 8)
 	case 9, 10:
-		q.Done(item)
-		m.done(item)
+		g.done(item)
 		return fmt.Sprint("Done ", item)
 	case 11:
-		q.Watch(item, func() { drains.reported = append(drains.reported, item) })
-		m.watch(item)
+		g.typed.Watch(item, func(cause error) {
+			g.told = append(g.told, spec.Ending[int]{Item: item, Removed: cause == workqueue.ErrRemoved})
+		})
+		g.spec.Watch(item)
 		return fmt.Sprint("watch ", item)
 	case 12:
-		if len(m.held) > 0 {
-			item = m.held[item%len(m.held)]
-			q.Done(item)
-			m.done(item)
+		if held := g.held(); len(held) > 0 {
+			item = held[item%len(held)]
+			g.done(item)
 		}
 		return fmt.Sprint("Done of held ", item)
 	case 13:
-		if item%16 == 0 && drains.started < 1000 {
-			m.down, m.draining = true, true
-			drains.start()
-			return "ShutDownWithDrain"
-		}
-		return "nothing"
+		return g.wait(item % 16)
 	case 14:
 		if item%16 == 1 {
-			q.ShutDown()
-			m.down, m.draining = true, false
+			g.typed.ShutDown()
+			g.spec.ShutDown()
 			return "ShutDown"
 		}
 		return "nothing"
 	}
 	return ""
+}
+
+// get makes a TryGet, or a GetInfo that does not have to wait.
+func (g *game) get(info bool) string {
+	if !info || g.spec.Burst > 0 || !g.spec.Ready() {
+		got, ok := g.typed.TryGet()
+		want, wantOK := g.spec.Get()
+		return same("TryGet", fmt.Sprint(got, ok), fmt.Sprint(want.Value, wantOK))
+	}
+	got, err := g.typed.GetInfo(g.t.Context())
+	i, _ := g.spec.Get()
+	want := g.infoOf(i.Value, workqueue.ItemInFlight, i.Place, i.Since)
+	return same("GetInfo", fmt.Sprint(got, err), fmt.Sprint(want, nil))
+}
+
+// wait begins a call that waits, or ends one.
+func (g *game) wait(kind int) string {
+	begin := func(wait func(context.Context) error, isOver func() bool) {
+		met := isOver()
+		g.waits = append(g.waits, gameWait{startWait(wait), isOver, &met})
+	}
+	switch {
+	case kind == 0 && len(g.drains) < cap(g.drained):
+		g.drains = append(g.drains, g.spec.Drain())
+		go func() {
+			g.top.ShutDownWithDrain()
+			g.drained <- struct{}{}
+		}()
+		synctest.Wait()
+		return "ShutDownWithDrain"
+	case kind < 3 && len(g.waits) < 8:
+		ticket := g.spec.Barrier()
+		begin(g.top.Barrier, func() bool { return g.spec.Over(ticket) })
+		return "Barrier"
+	case kind == 3 && len(g.waits) < 8:
+		begin(g.top.WaitIdle, g.spec.Idle)
+		return "WaitIdle"
+	case kind == 4 && len(g.waits) < 8:
+		if q, ok := g.top.(interface{ WaitEmpty(context.Context) error }); ok {
+			begin(q.WaitEmpty, g.spec.Empty)
+		}
+		return "WaitEmpty"
+	case kind == 5 && len(g.waits) > 0:
+		w := g.waits[0]
+		g.waits = g.waits[1:]
+		w.cancel()
+		return same("cancel", w.state()[max(0, len(w.state())-len(context.Canceled.Error())):], context.Canceled.Error())
+	}
+	return "nothing"
+}
+
+// end shuts the queue down, and ends all calls that wait.
+func (g *game) end() {
+	g.top.ShutDown()
+	for _, w := range g.waits {
+		w.cancel()
+	}
+	synctest.Wait()
 }
 
 // same marks a call whose results differ.
@@ -535,268 +557,109 @@ const mismatch = "wrong: "
 
 // stepBulk adds all items, or takes and finishes all that are queued, so that
 // the tables grow and shrink.
-func stepBulk(q *workqueue.Typed[int], m *naive, op byte, item, span int) string {
+func (g *game) stepBulk(item int) string {
 	if item%2 == 0 {
-		items := make([]int, 2*span)
+		items := make([]int, 2*g.span)
 		for i := range items {
-			items[i] = (i*7 + item) % span
-			m.add(items[i])
+			items[i] = (i*7 + item) % g.span
+			g.spec.Add(items[i], spec.Place{})
 		}
-		q.AddAll(items...)
+		g.typed.AddAll(items...)
 		return "AddAll"
 	}
-	got := takeAll(q)
+	got := takeAll(g.typed)
 	for i := range got {
-		if want, ok := m.get(); !ok || want != got[i] {
-			return same("take all", fmt.Sprint(got), fmt.Sprint(want, " at ", i))
+		if want, ok := g.spec.Get(); !ok || want.Value != got[i] {
+			return same("take all", fmt.Sprint(got), fmt.Sprint(want.Value, " at ", i))
 		}
-		m.done(got[i])
+		g.spec.Done(got[i])
+		g.look()
 	}
-	if want, ok := m.get(); ok { // It drops what was removed, as the last attempt has.
-		return same("take all", fmt.Sprint(got), fmt.Sprint(want, " at the end"))
+	if want, ok := g.spec.Get(); ok { // It drops what was removed, as the last attempt has.
+		return same("take all", fmt.Sprint(got), fmt.Sprint(want.Value, " at the end"))
 	}
 	return "take all"
 }
 
-func compareTyped(t *testing.T, step int, call string, q *workqueue.Typed[int], m *naive, drains *drains) {
-	t.Helper()
-	checkInvariants(t, step, q)
-	if !m.busy() {
-		m.draining = false
+// compare compares all that the queue and the specification tell.
+func (g *game) compare(step int, call string) {
+	g.t.Helper()
+	synctest.Wait()
+	checkInvariants(g.t, step, g.typed)
+	checkQuiet(g.t, step, g.typed)
+	g.look()
+	pending := slices.ContainsFunc(g.drains, func(ticket int) bool { return !g.spec.Drained(ticket) })
+	slices.SortFunc(g.told, endings) // A RemoveFunc has no order.
+	slices.SortFunc(g.spec.Told, endings)
+	got := fmt.Sprint(g.typed.Len(), g.typed.Held(), g.typed.ShuttingDown(), len(g.drained) < len(g.drains), g.told)
+	want := fmt.Sprint(g.spec.Len(), len(g.spec.Held), g.spec.Down, pending, g.spec.Told)
+	if got != want || strings.HasPrefix(call, mismatch) {
+		g.t.Fatalf("step %d: %s: queued, held, down, draining, told: got %s, want %s, of %+v", step, call, got, want, g.order)
 	}
-	checkQuiet(t, step, q)
-	got := fmt.Sprint(q.Len(), q.Held(), q.ShuttingDown(), drains.pending() > 0, drains.reported)
-	want := fmt.Sprint(m.queued(), len(m.held), m.down, m.draining, m.reported)
-	if m.order != nil && (got != want || len(call) > len(mismatch) && call[:len(mismatch)] == mismatch) {
-		o := m.order
-		t.Logf("every %d groups %d first %v weights %v limits %v", o.every, o.groups, o.groupsFirst, o.weights, o.limits)
-	}
-	if got != want || len(call) > len(mismatch) && call[:len(mismatch)] == mismatch {
-		t.Fatalf("step %d: %s: queued, held, down, draining, reported: got %s, want %s", step, call, got, want)
-	}
-	comparePriorities(t, step, call, q, m)
-}
-
-// A naiveOrder is the model of Order: a list that is searched, and rings of groups.
-type naiveOrder struct {
-	items       []rankedInt
-	every       int
-	since       map[int]int // by group if groupsFirst, else of 0
-	groups      int
-	groupsFirst bool
-	weights     bool
-	limits      bool
-	clock       int
-	rings       map[int][]int  // by band
-	credit      map[[2]int]int // by band and group
-	flying      map[int]int
-}
-
-type rankedInt struct {
-	item, priority int
-	ranked         int // when it was added, or raised
-}
-
-func (m *naiveOrder) group(item int) int { return item % m.groups }
-func (m *naiveOrder) weight(g int) int {
-	if m.weights {
-		return 1 + g
-	}
-	return 1
-}
-func (m *naiveOrder) limit(g int) int {
-	if m.limits {
-		return g // the first group has none
-	}
-	return 0
-}
-func (m *naiveOrder) full(g int) bool { return m.limit(g) > 0 && m.flying[g] >= m.limit(g) }
-func (m *naiveOrder) band(p int) int {
-	if m.groupsFirst {
-		return 0
-	}
-	return p
-}
-
-func (m *naiveOrder) find(item int) int {
-	return slices.IndexFunc(m.items, func(r rankedInt) bool { return r.item == item })
-}
-
-func (m *naiveOrder) push(item, priority int) {
-	m.clock++
-	m.items = append(m.items, rankedInt{item, priority, m.clock})
-	m.arrange()
-}
-
-func (m *naiveOrder) touch(item, priority int) {
-	m.clock++
-	if r := &m.items[m.find(item)]; r.priority < priority {
-		r.priority, r.ranked = priority, m.clock
-	}
-	m.arrange()
-}
-
-func (m *naiveOrder) remove(item int) {
-	m.items = slices.Delete(m.items, m.find(item), m.find(item)+1)
-	m.arrange()
-}
-
-func (m *naiveOrder) done(item int) {
-	m.flying[m.group(item)]--
-	m.arrange()
-}
-
-// arrange follows each change.
-func (m *naiveOrder) arrange() {
-	has := map[[2]int]bool{}
-	bands := map[int]bool{}
-	for _, r := range m.items {
-		has[[2]int{m.band(r.priority), m.group(r.item)}] = true
-		bands[m.band(r.priority)] = true
-	}
-	for b := range m.rings {
-		bands[b] = true
-	}
-	for k := range m.credit { // A turn ends with the last item, also of a group that is full.
-		bands[k[0]] = true
-	}
-	for b := range bands {
-		for g := range m.groups {
-			k := [2]int{b, g}
-			may := has[k] && !m.full(g)
-			switch in := slices.Contains(m.rings[b], g); {
-			case in && !may:
-				m.rings[b] = without(m.rings[b], g)
-			case may && !in && m.credit[k] > 0:
-				m.rings[b] = slices.Insert(m.rings[b], 0, g)
-			case may && !in:
-				m.rings[b] = append(m.rings[b], g)
-			}
-			if !has[k] {
-				m.credit[k] = 0
-				if m.groupsFirst {
-					m.since[g] = 0
-				}
-			}
+	g.waits = slices.DeleteFunc(g.waits, func(w gameWait) bool {
+		state := w.state()
+		if (state == "<nil>") != *w.met || !*w.met && state != "waits" {
+			g.t.Fatalf("step %d: %s: a wait that is over (%v): %s", step, call, *w.met, state)
 		}
-		if len(m.rings[b]) == 0 {
-			delete(m.rings, b)
-		}
-	}
-}
-
-func (m *naiveOrder) ready() bool { return len(m.rings) > 0 }
-
-func (m *naiveOrder) pop() (item, priority int) {
-	first := true
-	band := 0
-	for b := range m.rings {
-		if first || b > band {
-			band, first = b, false
-		}
-	}
-	g := m.rings[band][0]
-	var next, oldest *rankedInt
-	for i := range m.items {
-		r := &m.items[i]
-		own := m.group(r.item) == g && m.band(r.priority) == band
-		if own && (next == nil || r.priority > next.priority || r.priority == next.priority && r.ranked < next.ranked) {
-			next = r
-		}
-		if (own || !m.groupsFirst && !m.full(m.group(r.item))) && (oldest == nil || r.ranked < oldest.ranked) {
-			oldest = r
-		}
-	}
-	if m.every > 0 {
-		of := 0
-		if m.groupsFirst {
-			of = g
-		}
-		if m.since[of]++; m.since[of] >= m.every {
-			next = oldest
-		}
-		if next == oldest {
-			m.since[of] = 0
-		}
-	}
-	item, priority = next.item, next.priority
-	if k := [2]int{band, g}; m.group(item) == g && m.band(priority) == band {
-		if m.credit[k] == 0 {
-			m.credit[k] = m.weight(g)
-		}
-		if m.credit[k]--; m.credit[k] == 0 {
-			m.rings[band] = append(m.rings[band][1:], g)
-		}
-	}
-	m.flying[m.group(item)]++
-	m.remove(item)
-	return item, priority
-}
-
-// orderOf chooses an order and a model.
-func orderOf(kind byte) (o workqueue.Order[int], m *naive) {
-	order := &naiveOrder{
-		every: []int{0, 1, 2, 7}[kind%4], groups: 1 + int(kind/4%4),
-		groupsFirst: kind&16 != 0, weights: kind&32 != 0, limits: kind&64 != 0,
-		since: map[int]int{}, rings: map[int][]int{}, credit: map[[2]int]int{}, flying: map[int]int{},
-	}
-	o.OldestEvery = order.every
-	if order.groups > 1 {
-		o.Group = func(item int) string { return strings.Repeat("g", order.group(item)) }
-		o.GroupsFirst = order.groupsFirst
-		o.Weight = func(group string) int { return order.weight(len(group)) }
-		o.MaxInFlight = func(group string) int { return order.limit(len(group)) }
-	} else {
-		order.weights, order.limits, order.groupsFirst = false, false, false
-	}
-	return o, &naive{order: order, priorities: make(map[int]int)}
-}
-
-// comparePriorities compares the priorities of what is queued, and of what is held, and
-// where there are neither groups nor turns of the oldest, the order.
-func comparePriorities(t *testing.T, step int, call string, q *workqueue.Typed[int], m *naive) {
-	t.Helper()
-	if m.order == nil {
-		return
-	}
-	var got, want []string
-	s := q.Snapshot(1000)
-	inOrder := m.order.groups == 1 && m.order.every == 0
-	for _, info := range s.Queued {
-		at := info.Position
-		if !inOrder {
-			at = 0
-		}
-		got = append(got, fmt.Sprint(info.Item, "@", info.Priority, " at ", at))
-	}
-	items := slices.Clone(m.order.items)
-	slices.SortFunc(items, func(a, b rankedInt) int {
-		if a.priority != b.priority {
-			return b.priority - a.priority
-		}
-		return a.ranked - b.ranked
+		return *w.met
 	})
-	for place, r := range items {
-		if !inOrder {
-			place = -1
+	g.compareSnapshot(step, call)
+}
+
+func endings(a, b spec.Ending[int]) int {
+	if a.Item == b.Item && a.Removed != b.Removed {
+		if a.Removed {
+			return 1
 		}
-		want = append(want, fmt.Sprint(r.item, "@", r.priority, " at ", place+1))
+		return -1
 	}
-	if !inOrder {
-		slices.Sort(got)
-		slices.Sort(want)
+	return a.Item - b.Item
+}
+
+func (g *game) infoOf(item int, state workqueue.ItemState, p spec.Place, since time.Duration) workqueue.ItemInfo[int] {
+	info := workqueue.ItemInfo[int]{Item: item, State: state, Priority: p.Priority, PriorityNamed: p.Named}
+	if g.timed {
+		info.Age = g.spec.Now - since
 	}
-	var held, wantHeld []string
-	for _, info := range s.InFlight {
-		held = append(held, fmt.Sprint(info.Item, "@", info.Priority))
+	return info
+}
+
+// compareSnapshot compares the lists of items: with their order, unless groups, ages or a storage
+// decide the order.
+func (g *game) compareSnapshot(step int, call string) {
+	g.t.Helper()
+	inOrder := !g.spec.Stored && (g.order == nil || g.order.groups == 1 && g.order.every == 0)
+	got := g.top.Snapshot(math.MaxInt)
+	var want workqueue.Snapshot[int]
+	for at, i := range g.spec.Line() {
+		info := g.infoOf(i.Value, workqueue.ItemQueued, i.Place, i.Since)
+		if inOrder {
+			info.Position = at + 1
+		}
+		want.Queued = append(want.Queued, info)
 	}
-	for _, item := range m.held {
-		wantHeld = append(wantHeld, fmt.Sprint(item, "@", m.priorities[item]))
+	for item, h := range g.spec.Held {
+		info := g.infoOf(item, workqueue.ItemInFlight, h.Place, h.Since)
+		if h.Marked {
+			info = g.infoOf(item, workqueue.ItemInFlightAgain, h.Next, h.Since)
+		}
+		want.InFlight = append(want.InFlight, info)
 	}
-	slices.Sort(held)
-	slices.Sort(wantHeld)
-	if got, want := fmt.Sprint(got, held), fmt.Sprint(want, wantHeld); got != want {
-		t.Fatalf("step %d: %s: queued and held:\ngot  %s\nwant %s", step, call, got, want)
+	for at, w := range g.spec.Waiting {
+		want.Waiting = append(want.Waiting, workqueue.ItemInfo[int]{
+			Item: w.Value, State: workqueue.ItemWaiting, Due: epoch.Add(w.Due), Position: at + 1,
+			Priority: w.Place.Priority, PriorityNamed: w.Place.Named,
+		})
+	}
+	byItem := func(a, b workqueue.ItemInfo[int]) int { return a.Item - b.Item }
+	for _, list := range [][]workqueue.ItemInfo[int]{got.InFlight, want.InFlight, got.Queued, want.Queued} {
+		if !inOrder || len(list) > 0 && list[0].State != workqueue.ItemQueued {
+			slices.SortFunc(list, byItem)
+		}
+	}
+	all, wantAll := slices.Concat(got.InFlight, got.Queued, got.Waiting), slices.Concat(want.InFlight, want.Queued, want.Waiting)
+	if !slices.Equal(all, wantAll) {
+		g.t.Fatalf("step %d: %s: got\n%+v\nwant\n%+v", step, call, all, wantAll)
 	}
 }
 

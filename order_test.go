@@ -98,7 +98,7 @@ func TestOldestEveryHoldsForRandomAdds(t *testing.T) {
 				addAt(q, priority, item)
 				if priority > priorities[item] {
 					priorities[item] = priority
-					queued = append(without(queued, item), item)
+					queued = append(slices.DeleteFunc(queued, func(i int) bool { return i == item }), item)
 				}
 			}
 			if rnd.IntN(2) == 0 {
@@ -112,7 +112,7 @@ func TestOldestEveryHoldsForRandomAdds(t *testing.T) {
 			if since >= every {
 				t.Fatalf("every %d: %d hand-outs in a row were not of the oldest item", every, since)
 			}
-			queued = without(queued, item)
+			queued = slices.DeleteFunc(queued, func(i int) bool { return i == item })
 		}
 		checkInvariants(t, every, q)
 		q.ShutDown()

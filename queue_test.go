@@ -150,7 +150,7 @@ func TestCallsWaitForTheLock(t *testing.T) {
 		q.AddAll("a", "b", "c")
 		q.Get()
 		returned := make(chan struct{})
-		q.Watch("a", func() { // The Add that calls it has the lock.
+		q.Watch("a", func(error) { // The Add that calls it has the lock.
 			called := make(chan struct{})
 			go func() {
 				defer close(returned)

@@ -15,6 +15,7 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/seed16c08ea7/workqueue"
+	"github.com/seed16c08ea7/workqueue/internal/spec"
 )
 
 func TestSnapshotSaysSinceWhen(t *testing.T) {
@@ -327,13 +328,13 @@ func TestSnapshotOfTheFirstWaitingItems(t *testing.T) {
 	defer q.ShutDown()
 	const n = 640
 	rnd := newRand(t)
-	var want []appointment
+	var want []spec.Wait[int]
 	for item := range n {
 		due := time.Duration(1+rnd.IntN(50)) * time.Second
 		q.AddAfter(item, due)
-		want = append(want, appointment{item: item, due: due})
+		want = append(want, spec.Wait[int]{Value: item, Due: due})
 	}
-	slices.SortStableFunc(want, func(a, b appointment) int { return cmp.Compare(a.due, b.due) })
+	slices.SortStableFunc(want, func(a, b spec.Wait[int]) int { return cmp.Compare(a.Due, b.Due) })
 	for _, limit := range []int{math.MinInt, -1, 0, 1, n/16 - 1, n / 16, n/16 + 1, n - 1, n, n + 1, math.MaxInt} {
 		s := q.Snapshot(limit)
 		most := limit
@@ -344,9 +345,9 @@ func TestSnapshotOfTheFirstWaitingItems(t *testing.T) {
 			t.Errorf("limit %d: %d of %d are shown", limit, len(s.Waiting), s.WaitingTotal)
 		}
 		for place, info := range s.Waiting {
-			a := want[place]
+			w := want[place]
 			got := fmt.Sprint(info.Item, info.State, info.Age, info.Due.Sub(epoch), info.Position)
-			if want := fmt.Sprint(a.item, workqueue.ItemWaiting, 0*time.Second, a.due, 1+place); got != want {
+			if want := fmt.Sprint(w.Value, workqueue.ItemWaiting, 0*time.Second, w.Due, 1+place); got != want {
 				t.Fatalf("limit %d: got %s, want %s", limit, got, want)
 			}
 		}

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -358,104 +356,6 @@ func TestBarriersWithoutEnd(t *testing.T) {
 		}
 		last.want(t, "all are done", "<nil>")
 	})
-}
-
-// TestModelWaits plays random calls, and compares which waits are over with sets of items.
-func TestModelWaits(t *testing.T) {
-	for name, config := range map[string]workqueue.TypedQueueConfig[int]{
-		"FIFO":    {},
-		"storage": {Queue: workqueue.DefaultQueue[int]()},
-		"groups":  {Order: workqueue.Order[int]{Group: func(i int) string { return fmt.Sprint(i % 3) }, MaxInFlight: func(string) int { return 2 }}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { modelWaits(t, config) })
-		})
-	}
-}
-
-func modelWaits(t *testing.T, config workqueue.TypedQueueConfig[int]) {
-	type barrier struct {
-		*waiter
-		left map[int]bool // nil for WaitIdle
-	}
-	rnd := newRand(t)
-	q := workqueue.NewTypedWithConfig(config)
-	defer q.ShutDown()
-	queued, held, again := map[int]bool{}, map[int]bool{}, map[int]bool{}
-	var open []barrier
-	gone := func(item int) { // An item is done or removed.
-		for _, b := range open {
-			delete(b.left, item)
-		}
-	}
-	for step := range rounds(4000) {
-		item := rnd.IntN(12)
-		what := "add"
-		switch rnd.IntN(10) {
-		case 0, 1, 2:
-			q.Add(item)
-			if again[item] = held[item]; !held[item] {
-				queued[item] = true
-			}
-		case 3, 4:
-			what = "get"
-			if got, ok := q.TryGet(); ok {
-				delete(queued, got)
-				held[got] = true
-			}
-		case 5, 6:
-			what = "done"
-			q.Done(item)
-			if held[item] {
-				gone(item)
-				delete(held, item)
-				if again[item] {
-					queued[item] = true
-				}
-				delete(again, item)
-			}
-		case 7:
-			what = "remove"
-			q.Remove(item)
-			if queued[item] {
-				gone(item)
-			}
-			delete(queued, item)
-			delete(again, item)
-		case 8:
-			what = "barrier"
-			left := map[int]bool{}
-			maps.Copy(left, queued)
-			maps.Copy(left, held)
-			open = append(open, barrier{startWait(q.Barrier), left})
-			if rnd.IntN(3) == 0 {
-				open = append(open, barrier{startWait(q.WaitIdle), nil})
-			}
-			synctest.Wait()
-		default:
-			what = "cancel"
-			if len(open) > 0 {
-				i := rnd.IntN(len(open))
-				open[i].cancel()
-				if got := open[i].state(); !strings.HasSuffix(got, "context canceled") {
-					t.Fatalf("step %d: canceled: %s", step, got)
-				}
-				open = slices.Delete(open, i, i+1)
-			}
-		}
-		checkInvariants(t, step, q)
-		idle := len(queued)+len(held) == 0
-		open = slices.DeleteFunc(open, func(b barrier) bool {
-			over := len(b.left) == 0 && (b.left != nil || idle)
-			if got := b.state(); (got == "<nil>") != over || !over && got != "waits" {
-				t.Fatalf("step %d, %s %d: a wait for %v in a queue of %v and %v: %s", step, what, item, b.left, queued, held, got)
-			}
-			return over
-		})
-	}
-	for _, b := range open {
-		b.cancel()
-	}
 }
 
 // Each write of a worker before its Done is seen after the return of a wait for the Done. The race

@@ -44,7 +44,7 @@ func (q *Queue[T]) Later(plan Plan, v T, delay, most time.Duration, p Place) {
 	}
 	switch {
 	case q.OneEntry && q.Pending(v):
-		if plan != Reschedule {
+		if plan != Reschedule || delay <= 0 {
 			q.add(v, p)
 		}
 		return
@@ -63,6 +63,9 @@ func (q *Queue[T]) Later(plan Plan, v T, delay, most time.Duration, p Place) {
 	if delay <= 0 && due <= q.Now {
 		q.addNow(w, p)
 		return
+	}
+	if plan == Debounce && delay <= 0 { // What keeps the item back does so as for AddAfter.
+		plan, w.Place = After, raised(w.Place, p)
 	}
 	q.hear(p)
 	q.appoint(plan, w, waits, due, most, firm)
