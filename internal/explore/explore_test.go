@@ -10,10 +10,12 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/time/rate"
 	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/seed16c08ea7/workqueue"
 	"github.com/seed16c08ea7/workqueue/internal/explore"
+	"github.com/seed16c08ea7/workqueue/internal/spec"
 )
 
 var (
@@ -30,8 +32,51 @@ func TestMain(m *testing.M) {
 
 var typed = &kind{make: func(*testingclock.FakeClock) queue { return workqueue.NewTyped[string]() }}
 
+// limits has groups by the first letter of an item. Of group a one item is held at a time.
+var limits = &kind{
+	make: func(*testingclock.FakeClock) queue {
+		return workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Order: workqueue.Order[string]{
+			Group: groupOf, MaxInFlight: limitOf,
+		}})
+	},
+	rules: spec.Rules[string]{Place: func(item string, p spec.Place) spec.Place {
+		p.Group, p.Weight, p.Limit = groupOf(item), 1, limitOf(groupOf(item))
+		return p
+	}},
+}
+
+func groupOf(item string) string { return item[:1] }
+
+func limitOf(group string) int {
+	if group == "a" {
+		return 1
+	}
+	return 0
+}
+
+// paced has a token in each tick.
+var paced = &kind{
+	make: func(c *testingclock.FakeClock) queue {
+		return workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Clock: c, Pace: rate.NewLimiter(rate.Every(tick), 1)})
+	},
+	rules: spec.Rules[string]{Rate: 1 / tick.Seconds(), Burst: 1},
+}
+
 var delaying = &kind{make: func(c *testingclock.FakeClock) queue {
 	return workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Clock: c})
+}}
+
+var oneEntry = &kind{
+	make: func(c *testingclock.FakeClock) queue {
+		return workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Clock: c, OneEntry: true})
+	},
+	rules: spec.Rules[string]{OneEntry: true},
+}
+
+// limiting has each item that fails wait for a tick.
+var limiting = &kind{make: func(c *testingclock.FakeClock) queue {
+	limiter := workqueue.NewTypedItemFastSlowRateLimiter[string](tick, tick, 0)
+	return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[string]{Clock: c}).(*workqueue.TypedRateLimiting[string])
 }}
 
 // TestListed plays programs that are too long for those of TestTyped.
@@ -82,20 +127,79 @@ func TestTyped(t *testing.T) {
 	all(t, typed, "Add a", "Add b", "AddAll a,b", "Get", "Work", "Done a", "Len", "Remove a", "ShutDown", "Drain", "Idle", "GetContext", "Cancel")
 }
 
-// TestDelaying plays all small programs of the calls of a TypedDelaying.
+// The tests below are for make explore: they take minutes.
+
+// TestTypedMore plays the calls that TestTyped leaves out.
+func TestTypedMore(t *testing.T) {
+	all(t, typed, "Add a", "Add b", "Urgent b", "Work", "Watched", "TryGet", "Remove a", "RemoveFunc a", "Barrier", "ShutDown", "Drain")
+}
+
+func TestOrder(t *testing.T) {
+	all(t, limits, "Add a1", "Add a2", "Add b", "Work", "Get", "GetContext", "Cancel", "Done a1", "Remove a1", "ShutDown", "Drain")
+}
+
+func TestPace(t *testing.T) {
+	all(t, paced, "Add a", "Add b", "Work", "Get", "GetContext", "Cancel", "Step", "Remove a", "Idle", "ShutDown", "Drain")
+}
+
 func TestDelaying(t *testing.T) {
-	if !*long {
-		t.Skip("takes minutes: make explore")
-	}
 	all(t, delaying, "AddAfter a", "AddAfter b", "Add a", "Work", "Get", "Step", "Remove a", "Reschedule a", "Hurry a", "Debounce a", "ShutDown", "Drain")
+}
+
+func TestDelayingMore(t *testing.T) {
+	all(t, delaying, "AddAfter a", "Add a", "Work", "Watched", "Step", "RemoveFunc a", "Empty", "Barrier", "Drain")
+}
+
+func TestOneEntry(t *testing.T) {
+	all(t, oneEntry, "AddAfter a", "AddAfter b", "Add a", "Work", "Step", "Remove a", "Reschedule a", "Hurry a", "Debounce a", "Drain")
+}
+
+// TestRun plays a Run with one worker beside two goroutines.
+func TestRun(t *testing.T) {
+	calls := []string{"Add a", "Add b", "AddAfter a", "Step", "Remove a", "RemoveFunc a", "Empty", "Barrier", "ShutDown", "Drain"}
+	each(t, limiting, func(try func(program)) {
+		for _, a := range calls {
+			for _, b := range calls {
+				for _, c := range calls {
+					try(program{{"Run"}, {a, b}, {c}})
+				}
+			}
+		}
+	})
 }
 
 // all plays the programs of two goroutines with two calls each, and of three with one, one and two
 // calls. Of programs that differ only in the order of the goroutines it plays one.
 func all(t *testing.T, k *kind, calls ...string) {
+	each(t, k, func(try func(program)) {
+		for i, a := range calls {
+			for j, b := range calls {
+				for k, c := range calls {
+					for l, d := range calls {
+						if i < k || i == k && j <= l {
+							try(program{{a, b}, {c, d}})
+						}
+						if i <= j {
+							try(program{{a}, {b}, {c, d}})
+						}
+					}
+				}
+			}
+		}
+	})
+}
+
+// each plays programs until one goes wrong.
+func each(t *testing.T, k *kind, programs func(try func(program))) {
+	if !*long && t.Name() != "TestTyped" {
+		t.Skip("takes minutes: make explore")
+	}
 	sum, n := explore.Explorer{}, 0
 	began := time.Now()
-	try := func(p program) {
+	programs(func(p program) {
+		if t.Failed() {
+			return
+		}
 		n++
 		e := explore.Explorer{Bound: *bound}
 		play(t, &e, k, p)
@@ -103,20 +207,6 @@ func all(t *testing.T, k *kind, calls ...string) {
 		sum.Steps += e.Steps
 		sum.Diverged += e.Diverged
 		sum.Deepest = max(sum.Deepest, e.Deepest)
-	}
-	for i, a := range calls {
-		for j, b := range calls {
-			for k, c := range calls {
-				for l, d := range calls {
-					if i < k || i == k && j <= l {
-						try(program{{a, b}, {c, d}})
-					}
-					if i <= j {
-						try(program{{a}, {b}, {c, d}})
-					}
-				}
-			}
-		}
-	}
+	})
 	report(t, &sum, n, time.Since(began))
 }

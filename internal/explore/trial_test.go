@@ -4,6 +4,7 @@ package explore_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr"
 	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/seed16c08ea7/workqueue"
@@ -33,6 +35,7 @@ type kind struct {
 type queue interface {
 	Add(item string)
 	AddAll(items ...string) (taken int)
+	AddWith(options workqueue.AddOptions, items ...string) (taken int)
 	Get() (item string, shutdown bool)
 	GetContext(ctx context.Context) (string, error)
 	TryGet() (item string, ok bool)
@@ -64,9 +67,11 @@ type trial struct {
 	ctx, life    context.Context // ctx is that of GetContext; life ends with the schedule
 	cancel, over context.CancelFunc
 
-	held   []string // by each goroutine: what Take has got
-	events [][]event
-	open   []*event // the call that each goroutine is in; nil for none
+	held    []string  // by each goroutine: what Take has got
+	handled int       // items that the handler of Run has had
+	since   int       // the step in which the handler has ended
+	events  [][]event // of each goroutine, and of the worker of Run
+	open    []*event  // the call that each goroutine is in; nil for none
 }
 
 // An event is a call of a program, or the half of a call, with its result. It has happened after the
@@ -113,7 +118,7 @@ func begin(e *explore.Explorer, k *kind, p program) *trial {
 	clock := testingclock.NewFakeClock(epoch)
 	r := &trial{
 		e: e, kind: k, clock: clock, q: k.make(clock),
-		held: make([]string, len(p)), events: make([][]event, len(p)), open: make([]*event, len(p)),
+		held: make([]string, len(p)), events: make([][]event, len(p)+1), open: make([]*event, len(p)),
 	}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	r.life, r.over = context.WithCancel(context.Background())
@@ -128,20 +133,26 @@ func begin(e *explore.Explorer, k *kind, p program) *trial {
 	return r
 }
 
-// end releases the goroutines that are blocked in a call.
+// end releases the goroutines that are blocked in a call. With a Pace, each needs a token.
 func (r *trial) end() {
 	r.cancel()
 	r.over()
 	r.q.ShutDown()
 	synctest.Wait()
+	for range 2 * int(r.kind.rules.Burst*float64(len(r.open))) {
+		r.clock.Step(tick)
+		synctest.Wait()
+	}
 }
 
 // call makes a call, and notes the event.
 func (r *trial) call(i int, verb, item string) {
-	switch verb {
-	case "Work":
+	if verb == "Work" || verb == "Watched" {
 		r.call(i, "Take", "")
 		if r.held[i] != "" {
+			if verb == "Watched" {
+				r.call(i, "Watch", r.held[i])
+			}
 			r.call(i, "Done", r.held[i])
 		}
 		return
@@ -161,6 +172,37 @@ func (r *trial) call(i int, verb, item string) {
 		r.events[i][len(r.events[i])-1].to = v.to
 	}
 	r.events[i] = append(r.events[i], *v)
+}
+
+// run is the verb Run.
+func (r *trial) run() error {
+	q := r.q.(workqueue.TypedRateLimitingInterface[string])
+	silent := logr.Discard()
+	return workqueue.Run(r.life, q, r.handle, workqueue.RunOptions[string]{AtEnd: workqueue.EndKeep, Logger: &silent})
+}
+
+// handle is the handler of Run. It notes the events of the worker: what follows the handler has happened
+// when the handler gets the next item.
+func (r *trial) handle(_ context.Context, item string) error {
+	worker := len(r.events) - 1
+	now := r.e.Now()
+	note := func(verb, item, result string, to int) {
+		r.events[worker] = append(r.events[worker], event{verb: verb, item: item, thread: worker, result: result, from: r.since, to: to})
+	}
+	for i := range r.events[worker] {
+		v := &r.events[worker][i]
+		v.to = min(v.to, now)
+	}
+	note("Take", "", item, now)
+	r.since = now
+	r.handled++
+	if r.handled > 1 {
+		note("Done", item, "", never)
+		return nil
+	}
+	note("Fail", item, "", never)
+	note("Done", item, "", never)
+	return errors.New("the first item fails")
 }
 
 // judge reports what is wrong with a schedule that has ended.

@@ -3,6 +3,7 @@
 package explore_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,6 +48,7 @@ type delayer interface {
 	AddAfter(item string, d time.Duration)
 	Reschedule(item string, d time.Duration) bool
 	Debounce(item string, quiet, most time.Duration) bool
+	WaitEmpty(ctx context.Context) error
 }
 
 var verbs = map[string]verb{
@@ -72,6 +74,75 @@ var verbs = map[string]verb{
 	"Remove": told(
 		func(r *trial, _ int, item string) string { return fmt.Sprint(r.q.Remove(item)) },
 		func(s *state, item string) string { return fmt.Sprint(s.Remove(item)) }),
+
+	"Urgent": told(
+		func(r *trial, _ int, item string) string {
+			return fmt.Sprint(r.q.AddWith(workqueue.AddOptions{Priority: &urgent}, item) == 1)
+		},
+		func(s *state, item string) string {
+			s.Add(item, spec.Place{Priority: urgent, Named: true})
+			return fmt.Sprint(!s.Down)
+		}),
+	// What RemoveFunc finds in the queue it may find once more, if the item was added meanwhile.
+	"RemoveFunc": {
+		call: func(r *trial, _ int, item string) string {
+			return fmt.Sprint(r.q.RemoveFunc(func(i string) bool { return i == item }))
+		},
+		begin: func(s *state, item string) int { return s.removeFully(item) },
+		end: func(s *state, item string, before int) (string, bool) {
+			return fmt.Sprint(before + s.removeFully(item)), true
+		},
+	},
+
+	// The context of Watch has ended, or not, when the goroutine goes on after another point.
+	"Watch": {
+		call: func(r *trial, _ int, item string) string {
+			ctx, cancel := r.q.ReAddContext(context.Background(), item)
+			defer cancel()
+			r.e.Point()
+			return errorOf(context.Cause(ctx))
+		},
+		begin: func(s *state, item string) int {
+			before := len(s.Told)
+			s.Watch(item)
+			return before
+		},
+		end: func(s *state, item string, before int) (result string, _ bool) {
+			for _, told := range s.Told[before:] {
+				switch {
+				case told.Item != item:
+				case told.Removed:
+					result = "removed"
+				default:
+					result = "re-added"
+				}
+			}
+			return result, true
+		},
+	},
+
+	// Run has one worker. Its handler fails with the first item, and succeeds with the others. The verbs
+	// of the worker are Take, Fail and Done. A queue that is shut down at the call ends Run at once.
+	"Run": {
+		call: func(r *trial, _ int, _ string) string { return errorOf(r.run()) },
+		begin: func(s *state, _ string) (late int) {
+			if s.Down {
+				late = 1
+			}
+			return late
+		},
+		end: func(s *state, _ string, late int) (string, bool) {
+			if late == 0 && s.Ready() {
+				return "an item that nobody handles", true
+			}
+			return "shutdown", s.Down
+		},
+		parks: true,
+	},
+	"Fail": {end: func(s *state, item string, _ int) (string, bool) {
+		s.Conclude(item, spec.Leaf{Kind: spec.Failure})
+		return "", true
+	}},
 
 	"Get": {call: get(false), end: takes, parks: true},
 	"Take": {call: func(r *trial, i int, _ string) string {
@@ -114,6 +185,10 @@ var verbs = map[string]verb{
 		call: func(r *trial, _ int, _ string) string { return errorOf(r.q.WaitIdle(r.life)) },
 		end:  func(s *state, _ string, _ int) (string, bool) { return "", s.Idle() },
 	},
+	"Empty": {
+		call: func(r *trial, _ int, _ string) string { return errorOf(r.q.(delayer).WaitEmpty(r.life)) },
+		end:  func(s *state, _ string, _ int) (string, bool) { return "", s.Empty() },
+	},
 	"Barrier": {
 		call:  func(r *trial, _ int, _ string) string { return errorOf(r.q.Barrier(r.life)) },
 		begin: func(s *state, _ string) int { return s.Barrier() },
@@ -148,6 +223,15 @@ var verbs = map[string]verb{
 		func(s *state, _ string) { s.Advance(tick) })),
 }
 
+var urgent = 1
+
+func (s *state) removeFully(item string) int {
+	if s.RemoveFully(item) {
+		return 1
+	}
+	return 0
+}
+
 func get(withContext bool) func(r *trial, i int, _ string) string {
 	return func(r *trial, _ int, _ string) string {
 		if !withContext {
@@ -179,6 +263,10 @@ func errorOf(err error) string {
 		return ""
 	case errors.Is(err, workqueue.ErrShutDown):
 		return "shutdown"
+	case errors.Is(err, workqueue.ErrReAdded):
+		return "re-added"
+	case errors.Is(err, workqueue.ErrRemoved):
+		return "removed"
 	case errors.Is(err, context.Canceled):
 		return "canceled"
 	}
@@ -187,17 +275,23 @@ func errorOf(err error) string {
 
 // A state is that of the specification, after some events.
 type state struct {
-	*spec.Queue[string]
+	*spec.Run[string]
 	tickets   map[int]int // of the goroutines in the second half of a call
 	cancelled bool        // the context of GetContext
+	grouped   bool
 }
 
 func newState(rules spec.Rules[string]) *state {
-	return &state{Queue: spec.New(rules), tickets: map[int]int{}}
+	// The limiter has each item wait for a tick.
+	when := func(string, int) time.Duration { return tick }
+	return &state{Run: spec.NewRun(spec.New(rules), when), tickets: map[int]int{}, grouped: rules.Place != nil}
 }
 
+// clone leaves the counts of failures out: nothing here depends on them.
 func (s *state) clone() *state {
-	return &state{Queue: s.Queue.Clone(), tickets: maps.Clone(s.tickets), cancelled: s.cancelled}
+	run := *s.Run
+	run.Queue = s.Queue.Clone()
+	return &state{Run: &run, tickets: maps.Clone(s.tickets), cancelled: s.cancelled, grouped: s.grouped}
 }
 
 // explains reports whether there is an order of the events that the specification allows, after which
@@ -220,7 +314,7 @@ func (s *state) explains(events, open []event, left *workqueue.Snapshot[string])
 		first = min(first, v.to)
 	}
 	for i, v := range events {
-		if v.from > first || v.half == 2 && slices.ContainsFunc(events[:i], func(o event) bool { return o.thread == v.thread }) {
+		if v.from > first || slices.ContainsFunc(events[:i], func(o event) bool { return o.thread == v.thread }) {
 			continue
 		}
 		next := s.clone()
@@ -252,9 +346,13 @@ func (s *state) mayBlock(v event) bool {
 	return !returns
 }
 
-// matches compares what is left in the queue.
+// matches compares what is left in the queue. The order of groups is not looked at.
 func (s *state) matches(left *workqueue.Snapshot[string]) bool {
 	line := s.Line()
+	if s.grouped {
+		slices.SortFunc(line, func(a, b spec.Item[string]) int { return cmp.Compare(a.Value, b.Value) })
+		slices.SortFunc(left.Queued, func(a, b workqueue.ItemInfo[string]) int { return cmp.Compare(a.Item, b.Item) })
+	}
 	if len(line) != len(left.Queued) || len(s.Held) != len(left.InFlight) || len(s.Waiting) != len(left.Waiting) {
 		return false
 	}

@@ -12,11 +12,11 @@ import (
 	"strings"
 )
 
-// A fault is a bug that somebody could put into the library, with the check that has to notice
+// A fault is a bug that somebody could put into the library, with the checks that have to notice
 // the bug.
 type fault struct {
 	name, from string
-	check      check
+	checks     []check
 	alone      bool // needs a build of its own
 	edits      []edit
 	where      string // file and line of the list
@@ -27,10 +27,15 @@ type check struct {
 	pkg   string   // the folder, from the root of the repository
 	tests string   // names of tests with | between them
 	flags []string // of go test
+	args  []string // of the tests, behind "--" in the list
 }
 
 func (c check) String() string {
-	return strings.Join(append([]string{c.pkg, c.tests}, c.flags...), " ")
+	words := append([]string{c.pkg, c.tests}, c.flags...)
+	if c.args != nil {
+		words = append(append(words, "--"), c.args...)
+	}
+	return strings.Join(words, " ")
 }
 
 // An edit replaces lines of a function. The lines have no numbers and no indentation, so that
@@ -102,7 +107,11 @@ func (f *fault) read(key, value, line string) bool {
 	case key == "from":
 		f.from = value
 	case key == "check" && len(words) > 1:
-		f.check = check{words[0], words[1], words[2:]}
+		c := check{pkg: words[0], tests: words[1], flags: words[2:]}
+		if at := slices.Index(c.flags, "--"); at >= 0 {
+			c.flags, c.args = c.flags[:at], c.flags[at+1:]
+		}
+		f.checks = append(f.checks, c)
 	case key == "alone" && value != "": // The value is the reason.
 		f.alone = true
 	case key == "in" && len(words) == 2:
@@ -126,7 +135,7 @@ func (f *fault) isComplete() error {
 	switch {
 	case f.from == "":
 		return errors.New("no line from")
-	case f.check.pkg == "":
+	case f.checks == nil:
 		return errors.New("no line check")
 	case len(f.edits) == 0:
 		return errors.New("no edit")

@@ -4,7 +4,7 @@
 //	go run -C reliability ./planted
 //
 // The bugs are in faults, in lists that are read by people too. A fault has a name, a line on
-// where it comes from, the check that must notice it, and one edit or two:
+// where it comes from, the checks that must notice it, mostly one, and one edit or two:
 //
 //	fault: A cancelled worker stays counted
 //	from: the explorer's list
@@ -14,8 +14,8 @@
 //	-	q.parked--
 //	 	q.mu.Unlock()
 //
-// A check is a package, the names of tests, and flags of go test, such as -tags=explore. An edit
-// names a folder and a function, or a file. The lines with a blank or - before them stand there
+// A check is a package, the names of tests, and flags of go test, such as -tags=explore, with those of
+// the tests behind --. An edit names a folder and a function, or a file. The lines with a blank or - before them stand there
 // once, in this order; blank and + are the lines with the bug. Indentation does not matter.
 //
 // Each fault is compiled with go test -overlay, so no file in the repository changes. Before the
@@ -138,22 +138,32 @@ func (b *bench) compile(c check, faults []*fault, program string) error {
 // passAll runs all checks without a fault.
 func (b *bench) passAll(faults []*fault) error {
 	for _, f := range faults {
-		if _, passed := b.took[f.check.String()]; passed {
-			continue
+		for _, c := range f.checks {
+			if _, passed := b.took[c.String()]; passed {
+				continue
+			}
+			if err := b.pass(f, c); err != nil {
+				return err
+			}
 		}
-		program, err := b.program(f.check)
-		if err != nil {
-			return err
-		}
-		began := time.Now()
-		output, err := b.runTests(f.check, program, 0, 10*time.Minute)
-		b.took[f.check.String()] = time.Since(began)
-		switch {
-		case err != nil:
-			return fmt.Errorf("%s fails without a fault: %w\n%s", f.check, err, output)
-		case len(tests.FindAllString(output, -1)) < 1+strings.Count(f.check.tests, "|"):
-			return fmt.Errorf("%s: %q: %s has not run all tests of the check:\n%s", f.where, f.name, f.check, output)
-		}
+	}
+	return nil
+}
+
+// pass runs a check without a fault.
+func (b *bench) pass(f *fault, c check) error {
+	program, err := b.program(c)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	output, err := b.runTests(c, program, 0, 10*time.Minute)
+	b.took[c.String()] = time.Since(began)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s fails without a fault: %w\n%s", c, err, output)
+	case len(tests.FindAllString(output, -1)) < 1+strings.Count(c.tests, "|"):
+		return fmt.Errorf("%s: %q: %s has not run all tests of the check:\n%s", f.where, f.name, c, output)
 	}
 	return nil
 }
@@ -163,16 +173,9 @@ func (b *bench) tryAll(faults []*fault) error {
 	noticed := 0
 	for _, f := range faults {
 		began := time.Now()
-		verdict := "UNNOTICED"
-		by, err := b.try(f)
-		switch {
-		case err != nil:
-			verdict, by = "BROKEN", err.Error()
-		case by != "":
+		verdict, by := b.tryChecks(f)
+		if verdict == "noticed" {
 			noticed++
-			verdict = "noticed"
-		default:
-			by = f.check.String()
 		}
 		fmt.Printf("%-9s %5.1fs  %s  (%s)\n", verdict, time.Since(began).Seconds(), f.name, by)
 	}
@@ -188,23 +191,40 @@ var (
 	failed = regexp.MustCompile(`(?m)^--- FAIL: (\S+)`)
 )
 
-// try plants a fault, and returns the tests that noticed the fault, "" for none.
-func (b *bench) try(f *fault) (by string, err error) {
+// tryChecks plants a fault for each of its checks. by is what noticed the fault, or the first check
+// that did not.
+func (b *bench) tryChecks(f *fault) (verdict, by string) {
+	var all []string
+	for _, c := range f.checks {
+		by, err := b.try(f, c)
+		switch {
+		case err != nil:
+			return "BROKEN", err.Error()
+		case by == "":
+			return "UNNOTICED", c.String()
+		}
+		all = append(all, by)
+	}
+	return "noticed", strings.Join(all, "; ")
+}
+
+// try plants a fault, and returns the tests of a check that noticed the fault, "" for none.
+func (b *bench) try(f *fault, c check) (by string, err error) {
 	program, number := "", 1+slices.Index(b.faults, f)
 	if number > 0 {
-		program, err = b.program(f.check)
+		program, err = b.program(c)
 	} else {
 		program = filepath.Join(b.tmp, "alone.test")
-		err = b.compile(f.check, []*fault{f}, program)
+		err = b.compile(c, []*fault{f}, program)
 	}
 	if err != nil {
 		return "", err
 	}
-	within := patience + 10*b.took[f.check.String()]
+	within := patience + 10*b.took[c.String()]
 	if *whole {
 		within = 20 * time.Minute
 	}
-	output, err := b.runTests(f.check, program, number, within)
+	output, err := b.runTests(c, program, number, within)
 	switch {
 	case err == nil:
 		return "", nil
@@ -238,7 +258,7 @@ func (b *bench) runTests(c check, program string, number int, within time.Durati
 	if !*whole {
 		args = append(args, "-test.failfast", "-test.run", "^("+c.tests+")$")
 	}
-	cmd := exec.CommandContext(ctx, "sh", args...)
+	cmd := exec.CommandContext(ctx, "sh", append(args, c.args...)...)
 	cmd.Dir = filepath.Join(b.root, c.pkg)
 	cmd.Env = append(os.Environ(), fmt.Sprint("PLANTED_FAULT=", number))
 	out, err := cmd.CombinedOutput()

@@ -28,9 +28,11 @@ func TestFaultsFitTheSources(t *testing.T) {
 		if err == nil && len(sources) == 0 {
 			t.Errorf("%s: %q changes no file", f.where, f.name)
 		}
-		for test := range strings.SplitSeq(f.check.tests, "|") {
-			if !slices.Contains(testsOf(t, f.check.pkg), test) {
-				t.Errorf("%s: %q: %s has no %s", f.where, f.name, f.check.pkg, test)
+		for _, c := range f.checks {
+			for test := range strings.SplitSeq(c.tests, "|") {
+				if !slices.Contains(testsOf(t, c.pkg), test) {
+					t.Errorf("%s: %q: %s has no %s", f.where, f.name, c.pkg, test)
+				}
 			}
 		}
 	}
@@ -64,7 +66,7 @@ func testsOf(t *testing.T, pkg string) (names []string) {
 
 const example = `fault: a
 from: b
-check: ./internal/fifo TestModel -tags=explore
+check: ./internal/fifo TestModel -tags=explore -- -long
 in: ./internal/fifo FIFO.Idle
  one
 -two
@@ -92,7 +94,7 @@ func TestListsThatCannotBeRead(t *testing.T) {
 
 func parses(text string) bool {
 	faults, err := parseFaults("list", text)
-	return err == nil && len(faults[0].check.flags) > 0
+	return err == nil && len(faults[0].checks[0].flags) == 1 && len(faults[0].checks[0].args) == 1
 }
 
 // The lines of an edit stand in their function once.
