@@ -80,13 +80,15 @@ cyclo: ## fail if a function of the library is too complex
 POINTING := it|that|this|these|those|they|what|one|such
 FILES    := 20
 
-prose: ## words that point, of 100 in comments and on pages, by file
-	@for f in $$(git ls-files '*.go' '*.md' | grep -v _test.go); do \
+prose: ## words that point, of 100 in comments and on pages: the worst files, then sources, tests and pages
+	@for f in $$(git ls-files '*.go' '*.md'); do \
 		case $$f in *.go) grep -oE '//.*' $$f ;; *) awk '/^ *```/ { code = !code; next } !code && !/^    /' $$f ;; esac | \
 		tr -cs "A-Za-z'" '\n' | tr A-Z a-z | \
-		awk -v f=$$f 'NF { n++ } /^($(POINTING))$$/ { k++ } END { if (n > 100) printf "%4.1f  %s\n", 100*k/n, f; print k+0, n+0 > "/dev/stderr" }'; \
-	done 2>.prose | sort -rn | head -$(FILES)
-	@awk '{ k += $$1; n += $$2 } END { printf "%4.1f  all\n", 100*k/n }' .prose; rm -f .prose
+		awk -v f=$$f 'NF { n++ } /^($(POINTING))$$/ { k++ } END { print k+0, n+0, f }'; \
+	done >.prose
+	@awk '$$2 > 100 { printf "%4.1f  %s\n", 100*$$1/$$2, $$3 }' .prose | sort -rn | head -$(FILES)
+	@awk '{ g = $$3 ~ /_test.go$$/ ? "tests" : $$3 ~ /.md$$/ ? "pages" : "sources"; k[g] += $$1; n[g] += $$2; k["all"] += $$1; n["all"] += $$2 } \
+		END { for (g in n) printf "%4.1f  %s\n", 100*k[g]/n[g], g }' .prose | sort -k2; rm -f .prose
 
 # Every program that uses the library is lifted to what its go.mod requires.
 minimums: ## the root tests with the lowest Go and modules, and with the newest; 2 minutes

@@ -79,7 +79,7 @@
 //	err := workqueue.Run(ctx, queue, sync, workqueue.RunOptions[string]{Workers: 4})
 //
 // The end of the handler decides when the item is handed out again, and what becomes
-// of its count of failures:
+// of its count of failures (docs/semantics.md has joined errors):
 //
 //	return nil                 after the next add                0
 //	return err                 after the time from the limiter   one more

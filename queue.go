@@ -411,10 +411,7 @@ func (q *Typed[T]) GetInfo(ctx context.Context) (ItemInfo[T], error) {
 	if err != nil {
 		return ItemInfo[T]{}, err
 	}
-	return ItemInfo[T]{
-		Item: item, State: ItemInFlight, Age: r.waited,
-		Priority: r.rank.Priority, PriorityNamed: r.rank.Named,
-	}, nil
+	return infoOfHandOut(item, r.rank, r.waited), nil
 }
 
 // TryGet is Get without the wait. It reports false if there is no item to hand out, whether

@@ -11,6 +11,21 @@ import (
 
 // This file has what ends the work on an item before its time: RemoveFunc, and the contexts that
 // end when a held item is added again or removed.
+//
+// RemoveFunc removes one item after the other, and holds no lock in between. From the outer layer to
+// the inner:
+//
+//  1. TypedRateLimiting.RemoveFunc (rate_limiting_queue.go) starts the counts of Run for an item anew,
+//     after the item was removed below.
+//  2. TypedDelaying.RemoveFunc (delaying_queue.go) first walks the items of the queue below, then the
+//     waiting items, and last the items that became due during the two walks: the move log.
+//  3. removeWalked asks del about the items of a table, 256 at a time, and removes each match.
+//  4. takeBack (delaying_moves.go) ends the wait and removes the item from the Typed, under both locks.
+//  5. FIFO.Remove (internal/fifo) drops a queued item, or the re-add of a held item. A worker keeps the
+//     held item: FIFO.RemoveHeld notes the removal in the record until Done, and ends the contexts.
+//  6. Run asks isRemoved before it retries the item or gives the item back (run_outcome.go).
+//
+// Remove does steps 1, 4 and 5 for one item, without the note: a Run still retries the item.
 
 // removeWalked calls remove for the items of a table for which del returns true, and returns how
 // often remove has reported true. Then it takes the steps to give memory back, with shrink.

@@ -13,18 +13,9 @@ import (
 )
 
 // Run gets items from the queue and calls handle for each item, on as many workers as the
-// options say, until ctx ends or the queue is shut down. The error of handle decides what
-// becomes of the item:
-//
-//	nil                 success
-//	any other error     failure; the item comes again when the limiter says
-//	RetryAfter(d, err)  failure; the item comes again after d
-//	RequeueAfter(d)     no failure; the item comes again after d
-//	Requeue()           no failure; the item comes again when the limiter says
-//	Permanent(err)      the item is given up: OnGiveUp
-//
-// An error beside a RequeueAfter or Requeue, as by [errors.Join], is a failure.
-// docs/semantics.md has all combinations. A panic of handle is a failure with a
+// options say, until ctx ends or the queue is shut down. The error of handle decides when the item
+// is handed out again: the package comment has the table, under The worker loop, and
+// docs/semantics.md has all combinations of errors. A panic of handle is a failure with a
 // [*PanicError]. A call of [runtime.Goexit] is a failure too, and another goroutine replaces
 // the worker. A panic in a method of the returned error counts as a panic of handle. An item
 // that has failed as often as MaxAttempts allows is given up. The limiter forgets an item

@@ -252,11 +252,9 @@ type rankedRun[T comparable] struct {
 }
 
 func (c *itemContext[T]) info(age time.Duration) ItemInfo[T] {
-	return ItemInfo[T]{
-		Item: c.item, State: ItemInFlight, Age: age,
-		Priority: c.run.rank.Priority, PriorityNamed: c.run.rank.Named,
-		Failures: c.run.failuresOf(c.item),
-	}
+	info := infoOfHandOut(c.item, c.run.rank, age)
+	info.Failures = c.run.failuresOf(c.item)
+	return info
 }
 
 func (c *agedContext[T]) Value(key any) any {

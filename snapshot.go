@@ -303,8 +303,8 @@ func infosOf[T comparable](entries []fifo.Entry[T], now time.Duration, timed boo
 	return infos
 }
 
-// infoOf returns the info of a queued or held item. The Age is 0 at least: an injected clock may
-// have been set back since.
+// infoOf returns the info of a queued or held item, for every reader of the queue. The Age counts
+// from Since, and is 0 at least: an injected clock may have been set back.
 func infoOf[T comparable](e fifo.Entry[T], now time.Duration, timed bool) ItemInfo[T] {
 	info := ItemInfo[T]{Item: e.Item, State: ItemQueued, Priority: e.Rank.Priority, PriorityNamed: e.Rank.Named}
 	switch {
@@ -317,4 +317,9 @@ func infoOf[T comparable](e fifo.Entry[T], now time.Duration, timed bool) ItemIn
 		info.Age = max(0, now-e.Since)
 	}
 	return info
+}
+
+// infoOfHandOut returns the info of an item for its worker: the Age is how long the item was queued.
+func infoOfHandOut[T comparable](item T, rank fifo.Rank, queued time.Duration) ItemInfo[T] {
+	return infoOf(fifo.Entry[T]{Item: item, Held: true, Rank: rank}, queued, true)
 }

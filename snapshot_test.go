@@ -2,6 +2,7 @@ package workqueue_test
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"iter"
@@ -48,6 +49,44 @@ waits longest: waiting for 1m1s, due 2026-01-01T01:00:04Z, 3 failures`
 			t.Errorf("got\n%s\nwant\n%s", got, want)
 		}
 	})
+}
+
+// A worker reads the same of its item as others read in a Snapshot, except the Age, which begins with
+// the hand-out there. A new field of ItemInfo fails here until all three have it.
+func TestItemInfoIsTheSameForEachReader(t *testing.T) {
+	q := workqueue.NewTypedRateLimiting(constant(0), workqueue.TypedRateLimitingQueueConfig[string]{
+		KeepTimes: true,
+		Order:     workqueue.Order[string]{Group: func(item string) string { return "group of " + item }},
+	})
+	held := func() workqueue.ItemInfo[string] { return q.Snapshot(1).InFlight[0] }
+	check := func(reader string, got, want workqueue.ItemInfo[string]) {
+		t.Helper()
+		got.Age, want.Age, got.Failures, want.Failures = 0, 0, 0, 0 // A constant limiter has 3 of any item.
+		if got != want {
+			t.Errorf("%s: got  %+v, in a Snapshot %+v", reader, got, want)
+		}
+	}
+	priority := 7
+	add := func() { q.AddWith(workqueue.AddOptions{Priority: &priority}, "a") }
+	add()
+	info, err := q.GetInfo(t.Context())
+	if err != nil || info.Priority != 7 || !info.PriorityNamed || info.State != workqueue.ItemInFlight {
+		t.Errorf("got %+v, %v", info, err)
+	}
+	check("GetInfo", info, held())
+	q.Done("a")
+
+	add()
+	ctx, stop := context.WithCancel(t.Context())
+	err = workqueue.Run(ctx, q, func(ctx context.Context, _ string) error {
+		info, _ := workqueue.ItemInfoFromContext[string](ctx)
+		check("ItemInfoFromContext", info, held())
+		stop()
+		return nil
+	}, workqueue.RunOptions[string]{})
+	if err != nil {
+		t.Error(err)
+	}
 }
 
 // What is held longest comes first, whatever has been done since, and what has

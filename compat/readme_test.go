@@ -13,7 +13,7 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// What the README says of code whose import path is changed: what compiles, what does
+// What docs/migrating.md says of code whose import path is changed: what compiles, what does
 // not, and that the way out does. WORKQUEUE is the path that is changed.
 var swapped = map[string]struct {
 	code     string
