@@ -15,7 +15,7 @@ CHECKS      := api,licences,builds,proxy
 # those of compat/swap take on two cores that have other work.
 HANGS       := -timeout 1h
 
-.PHONY: all help quick run test lint vet tidy cyclo prose test-swap test-386 fuzz bench bench-smoke cover scale monitoring integration page apiserver apiserver-test realworld simulate linearizability stress soak mutate explore planted minimums release-check swap-programs
+.PHONY: all help quick run test lint vet tidy cyclo prose test-swap test-386 fuzz bench bench-smoke cover scale integration page apiserver apiserver-test realworld simulate linearizability stress soak mutate explore planted minimums release-check swap-programs
 
 all: lint test ## the linters and all tests
 
@@ -141,13 +141,9 @@ scale: ## how cost grows: the tables and the picture of one process in docs/scal
 bench-smoke: ## one short run of each benchmark, to see that it works; 16 s
 	go run -C compat ./bench/report -smoke
 
-# Alert rules against promtool, and a real Prometheus server against a running
-# example. Both take the programs from the PATH, or else download and unpack
-# the Debian package prometheus; nothing is installed.
-monitoring: ## alert rules and dashboard against promtool; 27 s
-	go run -C integration ./monitoring ../monitoring
-
-integration: ## a real Prometheus server against a running example; 47 s
+# Takes the programs from the PATH, or else downloads and unpacks the Debian package
+# prometheus; nothing is installed.
+integration: ## alert rules against promtool, and series and dashboard against a real Prometheus; 75 s
 	go run -C integration ./prometheus ..
 
 # Takes Chromium from the PATH, or else downloads and unpacks the Debian package.

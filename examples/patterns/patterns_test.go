@@ -1,5 +1,4 @@
-// Package patterns_test has short programs, one for each way to use a queue that is easy to
-// get wrong.
+// Package patterns_test has short programs for uses of a queue that are easy to get wrong.
 package patterns_test
 
 import (

@@ -42,7 +42,7 @@ func TestKilledUnderLoad(t *testing.T) {
 	}
 }
 
-// An account is what became of the events of one run.
+// An account counts the events of one run by their end.
 type account struct {
 	mu                              sync.Mutex
 	accepted, delivered, gone, left int
@@ -57,7 +57,7 @@ func (a *account) add(other *account) {
 	a.left += other.left
 }
 
-// A receiver takes deliveries. Some of them it refuses, at the first time or for good.
+// A receiver takes deliveries. It refuses some events once, and others always.
 type receiver struct {
 	mu        sync.Mutex
 	attempts  map[string]int
@@ -87,8 +87,8 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	}
 }
 
-// kill runs the program under load for a random time, ends it, and says what is wrong
-// with that.
+// kill runs the program under load for a random time, and then ends the program. The problem
+// is empty if every accepted event is accounted for.
 func kill(binary string, n int) (a *account, problem string) {
 	a = &account{}
 	r := &receiver{attempts: map[string]int{}, delivered: map[string]bool{}}
@@ -104,7 +104,7 @@ func kill(binary string, n int) (a *account, problem string) {
 	if err != nil {
 		return a, err.Error()
 	}
-	timer := time.AfterFunc(3*time.Minute, func() { command.Process.Kill() }) // One that hangs.
+	timer := time.AfterFunc(3*time.Minute, func() { command.Process.Kill() }) // If the program hangs.
 	defer timer.Stop()
 	out := bufio.NewReader(stdout)
 	hello, _ := out.ReadString('\n')
@@ -121,8 +121,8 @@ func kill(binary string, n int) (a *account, problem string) {
 	return a, a.settle(accepted, r, string(rest), stderr.String())
 }
 
-// load posts events until the server is gone, while stop is called, and returns the names
-// of those that were accepted.
+// load posts events until the server is gone, and returns the names of the accepted events.
+// It calls stop after the start of the posts.
 func load(address string, stop func()) (accepted map[string]bool) {
 	var mu sync.Mutex
 	accepted = map[string]bool{}
@@ -157,7 +157,7 @@ var (
 	givenLine = regexp.MustCompile(`given up event=(\S+)`)
 )
 
-// settle looks for each accepted event.
+// settle counts the accepted events by their end. The problem names lost events.
 func (a *account) settle(accepted map[string]bool, r *receiver, out, log string) (problem string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -21,7 +21,7 @@ import (
 	"github.com/seed16c08ea7/workqueue/debugpage"
 )
 
-// hostile are keys that try to become more than text.
+// hostile are keys with markup and control characters. The page must show them as text.
 var hostile = []string{
 	`<script>alert(1)</script>`, `"><img src=/loaded onerror=alert(1)>`, `</style></svg><iframe src=/loaded></iframe>`,
 	"\x00\x1b[31m\r\n", "\xff\xfe\x80", "\u202eevil", strings.Repeat("<b>&", 1<<18),

@@ -1,31 +1,24 @@
-// Command prometheus lets real Prometheus servers scrape our programs, and compares the
-// scraped series with the work that the programs have done.
+// Command prometheus holds the alert rules, the dashboard and the series of the library to a
+// real Prometheus:
 //
-// Of examples/metrics:
+//   - promtool finds the rules valid, and their unit tests pass. If any threshold of any
+//     alert is moved by a third, some test fails.
+//   - Every series of examples/metrics has the value that follows from the work of the
+//     program. Each of its two sick queues fires its alert, and no other alert fires. Every
+//     recording rule and every query of the dashboard has data.
+//   - In a registry of its own and in those of controller-runtime and component-base, our
+//     series are right beside the series of client-go's queue, and the series of Run agree
+//     with the calls of OnResult (compat/adapted/serve).
+//   - Controllers of controller-runtime have the same series on our queue and on
+//     controller-runtime's queue, and every query about queues in a dashboard published by
+//     Cluster API has data for both (ctrlqueue/internal/serve).
 //
-//   - Every series has the expected value. promtool finds nothing to improve in the
-//     exposition.
-//   - Every recording rule and every expression of the dashboard has data.
-//   - Each of the two sick queues fires its alert. No other alert fires.
-//
-// Of controllers of controller-runtime, on its queue and on ours
-// (ctrlqueue/internal/serve):
-//
-//   - Both queues have the expected figures under the same names and labels.
-//   - Every query about queues in a dashboard published by Cluster API has data.
-//
-// Of the registries of controller-runtime and component-base (compat/adapted/serve):
-//
-//   - The series of our provider are right beside the series of client-go's queue.
-//   - The series of Run agree with the results that OnResult received.
-//
-// Two servers scrape examples/metrics. The first reads the text format, and stores the
-// classic buckets of histograms. The second reads protobuf, and stores native histograms.
-// Rules and dashboard must work on both.
+// One configuration of Prometheus scrapes all programs. Two servers run it, one with classic
+// and one with native histograms: Debian's Prometheus stores one of the two forms.
 //
 // The first run downloads the Debian package prometheus, unless the machine has the
 // program, and the module of the published dashboard. Later runs need the loopback
-// interface only. A run usually ends within a minute.
+// interface only.
 //
 //	go run ./prometheus ..
 package main
@@ -65,7 +58,11 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: prometheus ROOT-OF-THE-REPOSITORY")
 		os.Exit(2)
 	}
-	if err := try(ctx, os.Stdout, os.Args[1]); err != nil {
+	err := checkRules(ctx, os.Stdout, os.Args[1])
+	if err == nil {
+		err = try(ctx, os.Stdout, os.Args[1])
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "prometheus:", err)
 		os.Exit(1)
 	}
@@ -104,66 +101,35 @@ func run(ctx context.Context, out io.Writer, root string) (err error) {
 	if err != nil {
 		return err
 	}
-	example, err := all.startExample(ctx, root, work)
+	e, err := all.startExporters(ctx, root, work)
 	if err != nil {
 		return err
 	}
-	servers, err := all.startServers(ctx, out, root, work, example)
+	started := time.Now()
+	classic, err := all.startServer(ctx, root, work, e, false)
 	if err != nil {
 		return err
 	}
-	registries, target, err := all.startRegistries(ctx, root, work)
+	native, err := all.startServer(ctx, root, work, e, true)
 	if err != nil {
 		return err
 	}
-	controllers, err := all.startControllers(ctx, root, work)
-	if err != nil {
-		return err
-	}
-	if err := lint(ctx, out, example); err != nil {
+	fmt.Fprintf(out, "\n%s scrapes the examples, registries and controllers\n", classic.version)
+	if err := lint(ctx, out, e.examples); err != nil {
 		return err
 	}
 	if err := pause(ctx, settle); err != nil {
 		return err
 	}
-	for _, s := range servers {
-		err = errors.Join(err, s.check(ctx, out, root))
+	for _, s := range []*server{classic, native} {
+		age := time.Since(started).Round(time.Second).Seconds()
+		err = errors.Join(err, s.checkExamples(ctx, out, root, age))
 	}
-	fmt.Fprintln(out, "\n== registries")
-	err = errors.Join(err, registries.checkRegistries(ctx, out, target))
-	fmt.Fprintln(out, "\n== controllers")
-	return errors.Join(err, controllers[0].checkControllers(ctx, out), checkPublished(ctx, out, theirs, controllers))
-}
-
-// startServers starts a server for each way to store histograms.
-func (p *processes) startServers(ctx context.Context, out io.Writer, root, work, example string) (servers []*server, err error) {
-	age := ageFrom(time.Now())
-	for _, store := range []histograms{classic, native} {
-		s, err := p.startServer(ctx, root, work, example, store)
-		if err != nil {
-			return nil, err
-		}
-		s.age, s.patience = age, patience
-		fmt.Fprintf(out, "%s with %s histograms scrapes %s\n", s.version, store, example)
-		servers = append(servers, s)
-	}
-	return servers, nil
-}
-
-// ageFrom returns a function for the time since start.
-func ageFrom(start time.Time) func() time.Duration {
-	return func() time.Duration { return time.Since(start) }
-}
-
-// check runs all checks of examples/metrics on a server.
-func (s *server) check(ctx context.Context, out io.Writer, root string) error {
-	fmt.Fprintf(out, "\n== %s histograms\n", s.store)
-	return errors.Join(
-		s.checkAlerts(ctx, out),
-		s.checkFigures(ctx, out),
-		s.checkRecorded(ctx, out, root),
-		s.checkDashboard(ctx, out, root),
-	)
+	age := time.Since(started).Round(time.Second).Seconds()
+	return errors.Join(err,
+		classic.checkControllers(ctx, out, age),
+		checkPublished(ctx, out, theirs, classic, native),
+		classic.checkRegistries(ctx, out, e.registries, age))
 }
 
 // pause waits for d. If ctx ends first, pause returns the cause.

@@ -268,8 +268,8 @@ func (j *journal) begin(k key) (end func()) {
 }
 
 // end bounds what may be handed out from now on. client-go's queue hands out after ShutDown what
-// is queued. To this comes for each worker one key that it has got and not begun, and one that
-// was added while held.
+// is queued. In addition each worker may hold a key whose hand-out has not begun, and a key that
+// was added again.
 func (j *journal) end(q queue, workers int) {
 	for !q.ShuttingDown() { // The workers shut the queue down because of the same ctx.
 		time.Sleep(time.Millisecond)

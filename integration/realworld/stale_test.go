@@ -20,10 +20,10 @@ import (
 )
 
 // A stale world shows the controller each event of a Deployment late, so the cache lags behind the
-// controller's own writes (KEP-5647). A controller that works from such a cache writes again what
-// it has written, and is refused, until the cache has caught up. Ours knows the versions of its
-// writes, and puts a key off with RetryAfter until the cache has them. The usual loop fails and
-// retries.
+// controller's own writes (KEP-5647). A controller that works from such a cache repeats its
+// writes, and the API server refuses them until the cache has caught up. Our controller knows the
+// versions of its writes, and puts a key off with RetryAfter until the cache has them. The usual
+// loop fails and retries.
 type stale struct {
 	objects, rounds int
 	lag             time.Duration
@@ -74,7 +74,7 @@ func (s stale) run(t *testing.T, impl implementation) error {
 	return err
 }
 
-// delayed shows what a watch of Deployments sends after the lag.
+// delayed passes the events of a watch of Deployments on after the lag.
 func (s stale) delayed(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		response, err := next.RoundTrip(r)
@@ -85,7 +85,7 @@ func (s stale) delayed(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
-// A delayedBody returns what the body has sent a lag ago.
+// A delayedBody returns each part of the body after the lag.
 type delayedBody struct {
 	io.ReadCloser // the body
 	pieces        chan piece

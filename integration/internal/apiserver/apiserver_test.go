@@ -15,8 +15,8 @@ import (
 	"github.com/seed16c08ea7/workqueue/integration/internal/apiserver"
 )
 
-// A stand-in for the command go. It is alone on the PATH, answers what it is asked for,
-// builds a file for each program, and appends what it was asked to a log.
+// A shell script stands in for the command go. It is alone on the PATH, builds a file for each
+// program, and appends its arguments to a log.
 const fakeGo = `#!/bin/sh
 echo "go $*" >>"$LOG"
 case "$*" in
@@ -76,7 +76,7 @@ func TestProgramsAreBuiltOnce(t *testing.T) {
 	}
 	for _, want := range []string{
 		"mod edit -require k8s.io/kubernetes@v1.35.4\n",
-		"mod edit -replace k8s.io/api=k8s.io/api@v0.35.4\n", // And nothing of k8s.io/utils.
+		"mod edit -replace k8s.io/api=k8s.io/api@v0.35.4\n", // And no line for k8s.io/utils.
 		"list -mod=mod -deps k8s.io/kubernetes/cmd/kube-apiserver\n",
 		"-X k8s.io/component-base/version.gitVersion=v1.35.4 -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=35 ",
 		"mod edit -require go.etcd.io/etcd/server/v3@v3.6.5\n",
@@ -138,7 +138,7 @@ func TestAFetchThatHangsIsInterruptedWhenTheTimeIsOver(t *testing.T) {
 	}
 }
 
-// The real command go, and a proxy that has not got the modules or may not give them.
+// The real command go asks a proxy that has no modules, or refuses them.
 func TestAProxyThatRefusesIsNamedInTheError(t *testing.T) {
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "not for you", http.StatusForbidden)

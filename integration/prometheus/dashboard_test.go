@@ -1,4 +1,4 @@
-package dashboard_test
+package main
 
 import (
 	"context"
@@ -10,17 +10,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/seed16c08ea7/workqueue"
-	"github.com/seed16c08ea7/workqueue/integration/internal/dashboard"
 )
 
-const (
-	dashboardFile = "../../../monitoring/dashboard.json"
-	rulesFile     = "../../../monitoring/rules.yaml"
-)
+const root = "../.."
 
-func load(t *testing.T) *dashboard.Dashboard {
+func load(t *testing.T) *dashboard {
 	t.Helper()
-	d, err := dashboard.Load(dashboardFile)
+	d, err := loadDashboard(root + "/monitoring/dashboard.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,8 +26,7 @@ func load(t *testing.T) *dashboard.Dashboard {
 	return d
 }
 
-// Panel types that Grafana 10 and later have without a plugin and that are not
-// deprecated (graph, singlestat, table-old, heatmap-new, worldmap).
+// Grafana 10 and later have these panel types without a plugin, and none of them is deprecated.
 var current = map[string]bool{"row": true, "stat": true, "timeseries": true, "heatmap": true, "state-timeline": true}
 
 func TestPanelsAreComplete(t *testing.T) {
@@ -48,12 +43,12 @@ func TestPanelsAreComplete(t *testing.T) {
 			t.Errorf("%s: description %q, units %q and %q, %d targets", p.Title,
 				p.Description, p.FieldConfig.Defaults.Unit, p.Options.YAxis.Unit, len(p.Targets))
 		}
-		sources := []dashboard.Datasource{p.Datasource}
+		sources := []datasource{p.Datasource}
 		for _, target := range p.Targets {
 			sources = append(sources, target.Datasource)
 		}
 		for _, source := range sources {
-			if source != (dashboard.Datasource{Type: "prometheus", UID: "${datasource}"}) {
+			if source != (datasource{Type: "prometheus", UID: "${datasource}"}) {
 				t.Errorf("%s reads from %v and not from the one that is chosen", p.Title, source)
 			}
 		}
@@ -90,9 +85,9 @@ func TestVariables(t *testing.T) {
 			t.Errorf("no variable %s", want)
 		}
 	}
-	for _, e := range d.Expressions("1m", nil) {
-		if strings.Contains(e.Expr, "$") {
-			t.Errorf("%s has a variable that is not defined: %s", e.For, e.Expr)
+	for _, e := range d.expressions("1m", nil) {
+		if strings.Contains(e.expr, "$") {
+			t.Errorf("%s has a variable that is not defined: %s", e.of, e.expr)
 		}
 	}
 }
@@ -100,15 +95,13 @@ func TestVariables(t *testing.T) {
 var (
 	named     = regexp.MustCompile(`\b(?:queue:)?workqueue_[a-z_0-9:]+`)
 	ofBuckets = regexp.MustCompile(`_(bucket|sum|count)$`)
-	recorded  = regexp.MustCompile(`(?m)^ *- record: (\S+)$`)
 )
 
-// TestSeriesExist compares the names in the dashboard and in the rules, their
-// annotations and comments included, with those which the provider exposes and
-// the rules record, and demands that each exposed one is shown.
+// Each series that the dashboard or the rules name, in annotations and comments too, is exposed
+// by the provider or recorded by a rule. The dashboard shows each exposed series.
 func TestSeriesExist(t *testing.T) {
 	exposed := exposition(t)
-	text, err := os.ReadFile(rulesFile)
+	text, err := os.ReadFile(root + "/monitoring/" + rulesFile)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,9 +123,9 @@ func TestSeriesExist(t *testing.T) {
 	}
 	check(rulesFile, rules)
 	shown := ""
-	for _, e := range load(t).Expressions("1m", nil) {
-		check(e.For, e.Expr)
-		shown += e.Expr + "\n"
+	for _, e := range load(t).expressions("1m", nil) {
+		check(e.of, e.expr)
+		shown += e.expr + "\n"
 	}
 	for name := range exposed {
 		if !regexp.MustCompile(`\b` + name + `(_bucket)?\b`).MatchString(shown) {
