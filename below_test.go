@@ -12,8 +12,8 @@ import (
 	"github.com/seed16c08ea7/workqueue"
 )
 
-// The table in docs/semantics.md under "Above a queue of another make", a row each: a
-// call, and what it does above a queue that has only the methods of client-go.
+// The table in docs/semantics.md under "Above a queue of another make": a call, and its result
+// above a queue that has only the methods of client-go.
 var aboveBare = []struct {
 	call  string
 	apply func(q layered) any
@@ -36,14 +36,14 @@ var aboveBare = []struct {
 	{"AddWith, without a priority", func(q layered) any { return q.AddWith(workqueue.AddOptions{}, "a", "b") }, "2"},
 	{"AddWith, with a priority", func(q layered) any { q.AddWith(workqueue.AddOptions{Priority: prio(1)}, "a"); return q.Len() }, "panics: T has no AddWith"},
 	{"AddWith, with a priority and After", func(q layered) any {
-		q.AddWith(workqueue.AddOptions{Priority: prio(1), After: time.Hour}, "a") // Ended the program an hour later.
+		q.AddWith(workqueue.AddOptions{Priority: prio(1), After: time.Hour}, "a") // This ended the program an hour later.
 		return q.Len()
 	}, "panics: T has no AddWith"},
 	{"GetInfo", func(q layered) any { _, err := q.GetInfo(context.Background()); return err }, "panics: T has no GetInfo"},
 	{"Drain", func(q layered) any { return q.Drain(context.Background()) }, "<nil>"},
 }
 
-// A layered is what the two upper layers have beside the interface of client-go.
+// A layered has the methods of the two upper layers beyond the interface of client-go.
 type layered interface {
 	workqueue.TypedDelayingInterface[string]
 	GetContext(ctx context.Context) (string, error)
@@ -61,14 +61,14 @@ type layered interface {
 	Drain(ctx context.Context) error
 }
 
-// A method above a queue that lacks what it needs has returned an error here, false or
-// a part there, and has panicked elsewhere.
+// A method that the queue below lacks has returned an error, false or a part of the answer in some
+// layers, and has panicked in others.
 func TestOneRuleForWhatTheLayerBelowLacks(t *testing.T) {
 	bareTyped := func() workqueue.TypedInterface[string] { return bare{workqueue.NewTyped[string]()} }
 	for name, row := range map[string]struct {
 		open  func() layered
 		below string
-		own   []string // what the layer has itself
+		own   []string // the methods that the layer has itself
 	}{
 		"delaying": {func() layered {
 			return workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Queue: bareTyped()})
@@ -161,8 +161,8 @@ func TestLayersPassOn(t *testing.T) {
 	}
 }
 
-// A web handler answered 202 for an item that came after the shutdown: the adds did not say
-// that the queue had not taken the item.
+// A web handler answered 202 for an item that came after the shutdown: the adds did not report that
+// the queue had refused the item.
 func TestAddsReportWhatTheQueueTook(t *testing.T) {
 	type adder interface {
 		AddAll(items ...string) int
@@ -175,7 +175,7 @@ func TestAddsReportWhatTheQueueTook(t *testing.T) {
 	}
 	const fifo, delaying, limiting = 0, 1, 2
 	calls := []struct {
-		layer int // the lowest that has the call
+		layer int // the lowest layer that has the call
 		call  string
 		add   func(q adder) int
 		want  int
@@ -232,7 +232,7 @@ func TestAddsReportWhatTheQueueTook(t *testing.T) {
 	}
 }
 
-// A refusing is a queue below that takes no item with a priority.
+// A refusing is a queue below that refuses items with a priority.
 type refusing struct{ bare }
 
 func (refusing) AddWith(workqueue.AddOptions, ...string) int { return 0 }
@@ -241,7 +241,7 @@ type refusingDelaying struct{ bareDelaying }
 
 func (refusingDelaying) AddWith(workqueue.AddOptions, ...string) int { return 0 }
 
-// Only a queue below of another make says how many items with a priority it has taken.
+// A queue below of another make reports how many items with a priority it has taken.
 func TestAddsReportWhatTheQueueBelowTook(t *testing.T) {
 	low := refusing{bare{workqueue.NewTyped[string]()}}
 	middle := refusingDelaying{bareDelaying{workqueue.NewTypedDelayingQueue[string]()}}
@@ -262,8 +262,8 @@ func TestAddsReportWhatTheQueueBelowTook(t *testing.T) {
 	}
 }
 
-// A Typed that was shut down behind the back of the delaying queue takes nothing that waited,
-// so nothing may wait.
+// A Typed that somebody else has shut down takes no waiting item of the delaying queue, so nothing
+// may wait.
 func TestNothingWaitsAboveAQueueThatIsShutDown(t *testing.T) {
 	low := workqueue.NewTyped[string]()
 	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Queue: low})
@@ -274,7 +274,7 @@ func TestNothingWaitsAboveAQueueThatIsShutDown(t *testing.T) {
 	}
 }
 
-// Reschedule and Debounce did not say either that nothing waits after a shutdown.
+// Reschedule and Debounce did not report either that nothing waits after a shutdown.
 func TestReschedulesReportWhatTheQueueTook(t *testing.T) {
 	for name, config := range map[string]workqueue.TypedRateLimitingQueueConfig[string]{
 		"two entries": {}, "OneEntry": {OneEntry: true}, "above another": {Queue: bare{workqueue.NewTyped[string]()}},
@@ -299,7 +299,7 @@ func TestReschedulesReportWhatTheQueueTook(t *testing.T) {
 	}
 }
 
-// A Debounce with its times in the wrong order put nothing off, without a sign.
+// A Debounce with its times in the wrong order put nothing off, and nobody noticed.
 func TestDebounceOfTimesInTheWrongOrder(t *testing.T) {
 	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{})
 	defer q.ShutDown()

@@ -17,8 +17,8 @@ import (
 
 const million = 1_000_000
 
-// retained returns the bytes by which the live heap has grown over f, whose
-// result stays referenced.
+// retained returns the growth of the live heap in bytes while f runs. The result of f stays
+// referenced.
 func retained(f func() any) int64 {
 	var before, after runtime.MemStats
 	collect()
@@ -30,8 +30,8 @@ func retained(f func() any) int64 {
 	return int64(after.HeapAlloc) - int64(before.HeapAlloc)
 }
 
-// collect runs the garbage collector, and waits for cleanups: on a busy machine
-// those of many queues come late, and keep what they are called with.
+// collect runs the garbage collector and waits for cleanups. On a busy machine the cleanups of many
+// queues come late, and keep their arguments alive until then.
 func collect() {
 	for range 3 {
 		done := make(chan struct{})
@@ -41,8 +41,8 @@ func collect() {
 	}
 }
 
-// Debounce notes more of an item than the other calls. That comes back as the
-// rest does, also when the queue swings and another item stays.
+// Debounce keeps more for an item than other calls. The memory is given back like all other memory,
+// also when the number of items swings and one of them stays.
 func TestMemoryOfDebouncedItemsReturns(t *testing.T) {
 	if raceEnabled || testing.Short() {
 		t.Skip("the figures mean nothing under the race detector")
@@ -87,8 +87,8 @@ func fireAll(q *workqueue.TypedDelaying[string], clock *testingclock.FakeClock) 
 	}
 }
 
-// Whatever makes items wait, and whatever ends that, leaves no more than a byte
-// of each, and what the last few hundred take.
+// Each way to make items wait, and each way to end the waits, keeps at most a byte for each item
+// and the memory of the last few hundred.
 func TestMemoryReturnsHoweverAWaitBeginsAndEnds(t *testing.T) {
 	if raceEnabled || testing.Short() {
 		t.Skip("the figures mean nothing under the race detector")
@@ -140,7 +140,7 @@ func finish(q workqueue.TypedInterface[int]) {
 	q.Done(item)
 }
 
-// A minute is a limiter that says so of everything.
+// A minute is a limiter that says a minute for every item.
 type minute struct{}
 
 func (minute) When(int) time.Duration { return time.Minute }
@@ -149,7 +149,7 @@ func (minute) NumRequeues(int) int    { return 0 }
 
 func itemOf(i int) string { return "namespace/some-object-" + strconv.Itoa(i) }
 
-// removedMillion has no removal after RemoveFunc, to pay for what is left to do.
+// removedMillion removes nothing after RemoveFunc: no later removal gives memory back.
 func removedMillion() any {
 	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{})
 	for i := range million {
@@ -159,7 +159,8 @@ func removedMillion() any {
 	return q
 }
 
-// groupedMany has had 300,000 groups and priorities. Nothing may be kept for the name of one.
+// groupedMany has had 300,000 groups and priorities. The queue may keep nothing for the name of a
+// group.
 func groupedMany() any {
 	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[int]{Order: workqueue.Order[int]{
 		OldestEvery: 10,
@@ -270,7 +271,7 @@ func steadyMillion() any {
 	return q
 }
 
-// Nor does a queue keep the last of the items alive.
+// A queue does not keep its last items alive.
 func TestFinishedItemsAreCollected(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the figures mean nothing under the race detector")
@@ -319,7 +320,7 @@ func TestSizes(t *testing.T) {
 
 const wordSize = 4 << (^uintptr(0) >> 63)
 
-// What a waiting queue of 100,000 items costs, keys included.
+// The memory of a queue with 100,000 waiting items, keys included.
 func TestBytesOfAQueuedItem(t *testing.T) {
 	if raceEnabled || testing.Short() || wordSize != 8 {
 		t.Skip("the figures are those of a 64-bit build without the race detector")
@@ -363,7 +364,7 @@ func TestBytesOfAQueuedItem(t *testing.T) {
 	runtime.KeepAlive(items)
 }
 
-// A queue that was made and never used. Programs have thousands of these.
+// The memory of a queue that was made and never used. Programs have thousands of such queues.
 func TestBytesOfAnIdleQueue(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the figures mean nothing under the race detector")
@@ -404,8 +405,8 @@ func (noop) Dec()            {}
 func (noop) Set(float64)     {}
 func (noop) Observe(float64) {}
 
-// noAllocations runs each function until it has what it needs, and then sees
-// that it allocates nothing more.
+// noAllocations runs each function until its memory is allocated, and then checks that further
+// calls allocate nothing.
 func noAllocations(t *testing.T, paths map[string]func()) {
 	t.Helper()
 	if raceEnabled {
@@ -427,7 +428,7 @@ func items64() []string {
 	return items
 }
 
-// cycle takes the items through a queue, each of them twice.
+// cycle takes each of the items through the queue twice.
 func cycle(q workqueue.TypedInterface[string]) func() {
 	items := items64()
 	return func() {
@@ -458,7 +459,7 @@ func TestAllocationsOfAFIFO(t *testing.T) {
 	exposed := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{
 		Name: "q", MetricsProvider: workqueue.NewPrometheusProvider(prometheus.NewRegistry(), workqueue.PrometheusOptions{}),
 	})
-	measured.Add("held") // Keeps the reports running, which allocate when they start.
+	measured.Add("held") // Keeps the reporter running: its start allocates.
 	measured.Get()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -532,8 +533,8 @@ func TestAllocationsOfTheLayers(t *testing.T) {
 	}
 }
 
-// Distinct items that wait and fire, all of them over and over: the agenda,
-// the loop and its timer reuse what they have.
+// Distinct items wait and become due, again and again: the agenda, the goroutine and its timer use
+// their memory again.
 func TestAllocationsOfDelays(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
@@ -541,7 +542,7 @@ func TestAllocationsOfDelays(t *testing.T) {
 	clock := testingclock.NewFakeClock(epoch)
 	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{Clock: clock})
 	const n = 600
-	q.AddAfter(-1, 1000*time.Hour) // Keeps the goroutine: starting one allocates now and then.
+	q.AddAfter(-1, 1000*time.Hour) // Keeps the goroutine: a start allocates now and then.
 	f := func() {
 		for i := range n {
 			q.AddAfter(i, time.Duration(i)*time.Millisecond+1)
@@ -553,15 +554,15 @@ func TestAllocationsOfDelays(t *testing.T) {
 		}
 	}
 	f()
-	// The fake clock allocates some for each step and each timer set.
+	// The fake clock itself allocates for each step and for each timer.
 	if allocs := testing.AllocsPerRun(20, f); allocs > n/10 {
 		t.Errorf("%v allocations for %d items", allocs, n)
 	}
 	q.ShutDown()
 }
 
-// What a call allocates in a queue where much waits shows how much of it it has
-// looked at. That must not be all, as others may wait for the lock meanwhile.
+// The bytes that a call allocates show how many of the waiting items the call has looked at. A call
+// must not look at all items, as others may wait for the lock.
 func TestAllocationsDoNotGrowWithWhatWaits(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
@@ -599,9 +600,8 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// Without options that need a context of their own, many items that pass through
-// Run share an allocation, that of their contexts; each of those options costs what its
-// context does.
+// Without options that need a context for each item, the items of a Run share allocations for their
+// contexts. Each of these options adds the cost of its context.
 func TestAllocationsOfRun(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
@@ -687,7 +687,7 @@ func TestBytesOfAnItemOfRun(t *testing.T) {
 	}
 }
 
-// A worker that has handled one item has allocated contexts for a few more, and no more.
+// A worker that has handled one item has allocated contexts for a few items only.
 func TestBytesOfAWorkerOfRun(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
@@ -699,7 +699,7 @@ func TestBytesOfAWorkerOfRun(t *testing.T) {
 	}
 	at, all := make(chan struct{}), make(chan struct{})
 	go func() {
-		for range workers { // Each worker has one, so that all have begun.
+		for range workers { // All workers have begun when each holds an item.
 			<-at
 		}
 		q.ShutDown()

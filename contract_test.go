@@ -21,8 +21,8 @@ import (
 	"github.com/seed16c08ea7/workqueue/wait"
 )
 
-// The runtime's panic about a value that cannot be hashed reaches the caller,
-// of the delayed calls too, and leaves the queue as it was.
+// The runtime's panic about a value that cannot be hashed reaches the caller, also the caller of an
+// AddAfter, and leaves the queue unchanged.
 func TestItemThatCannotBeCompared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fifo := workqueue.NewTyped[any]()
@@ -72,9 +72,9 @@ func newLimited(l workqueue.TypedRateLimiter[string]) *workqueue.TypedRateLimiti
 	return workqueue.NewTypedRateLimitingQueue(l).(*workqueue.TypedRateLimiting[string])
 }
 
-// There are programs that make a queue with a nil limiter and never use it:
-// client-go accepts it, and controller-runtime's own tests do it. What does not
-// need the limiter works, what does says that there is none.
+// Some programs make a queue with a nil limiter and never call the limiter: client-go accepts nil,
+// and controller-runtime's own tests pass nil. Methods without a limiter work, and the others panic
+// with a clear text.
 func TestNilLimiterIsNeededWhereItIsUsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newLimited(nil)
@@ -126,8 +126,8 @@ func TestUseAfterShutdown(t *testing.T) {
 	})
 }
 
-// An item that differs from itself is handed out once for each Add and never
-// tracked, so that a drain does not wait for a Done that cannot come.
+// A NaN is handed out once for each Add. The queue does not track a NaN, so a drain does not wait
+// for a Done that cannot come.
 func TestNaN(t *testing.T) {
 	nan := math.NaN()
 	for name, config := range map[string]workqueue.TypedQueueConfig[float64]{
@@ -153,7 +153,7 @@ func TestNaN(t *testing.T) {
 				}
 				go q.ShutDownWithDrain()
 				synctest.Wait()
-				q.Get() // The last one; the drain ends with it and the bubble too.
+				q.Get() // The last item ends the drain and the bubble.
 				checkInvariants(t, 4, q)
 				if n := q.Held(); n != 0 {
 					t.Errorf("%d items are held", n)
@@ -178,8 +178,8 @@ func TestNaNInItemsOfEveryKind(t *testing.T) {
 	}{"a", struct{ f float64 }{nan}})
 }
 
-// passTwice adds and gets an item that differs from itself, after which nothing
-// is left of it. No Add of it is missed in between, as none is of the same item.
+// passTwice adds and gets a NaN, and checks that the queue keeps nothing. Each Add of a NaN counts
+// as a new item.
 func passTwice[T comparable](t *testing.T, item T) {
 	t.Helper()
 	q := workqueue.NewTyped[T]()
@@ -253,7 +253,7 @@ func TestNaNDelayedAndLimited(t *testing.T) {
 	})
 }
 
-// Zeros of both signs are one item, as they are one key of a map.
+// Zeros of both signs are the same item, as they are the same key of a map.
 func TestNegativeZero(t *testing.T) {
 	q := workqueue.NewTyped[float64]()
 	q.AddAll(0, math.Copysign(0, -1))
@@ -302,9 +302,8 @@ func TestLargeItems(t *testing.T) {
 	}
 }
 
-// The table in docs/semantics.md under "Taking back and putting off", a cell
-// each: a call, made of an item in a state, and what the queue then has the item
-// for. The item waits for 10 s where it waits; most calls name 5 and 20 s.
+// The table in docs/semantics.md under "Taking back and putting off": a call in each state of the
+// item, and the state afterwards. A waiting item waits for 10 s. Most calls name 5 s and 20 s.
 var interplay = []interplayRow{
 	{"Add",
 		"queued", "queued, waiting 10s", "queued", "again", "again", "again, waiting 10s"},
@@ -399,8 +398,8 @@ func TestInterplayOfCallsAndStates(t *testing.T) {
 	}
 }
 
-// An interplayRow is a call and what comes of it for an item that is idle, waiting,
-// queued, in flight, in flight and added again, and in flight and waiting.
+// An interplayRow is a call, with the state afterwards of an item that was idle, waiting, queued,
+// in flight, in flight and added again, and in flight and waiting.
 type interplayRow struct {
 	call string
 
@@ -425,9 +424,9 @@ func (row interplayRow) play(t *testing.T, belows []string, cell func(t *testing
 	}
 }
 
-// A cell is a call of a queue, with and without a Typed that it knows below. The limiter says
-// 5 s. With StrictBackoff the item waits because of the limiter, which has said 10 s then. With
-// ItemPace the limiter of the pace says 3 s, after the hand-out that brought the item to its state.
+// A cell is a call of a delaying queue, with and without a Typed below. The limiter says 5 s. With
+// StrictBackoff the wait of 10 s comes from the limiter. With ItemPace the limiter of the pace says
+// 3 s, after the hand-out that brought the item to its state.
 func interplayCell(t *testing.T, call, state, below string) string {
 	config := workqueue.TypedRateLimitingQueueConfig[string]{Clock: testingclock.NewFakeClock(epoch)}
 	call, option, _ := strings.Cut(call, ", with ")
@@ -470,8 +469,8 @@ func interplayCell(t *testing.T, call, state, below string) string {
 	return describeLimiter(q.Snapshot(9)) + result
 }
 
-// interplayAdds are the calls by which an item comes to a state: the add of an item that
-// is not queued, that of one which is held, and the one that makes it wait for 10 s.
+// interplayAdds bring an item to a state: the add of an idle item, the add of a held item, and the
+// call that makes an item wait for 10 s.
 type interplayAdds struct{ first, again, later func() }
 
 // bring brings the item a to a state.
@@ -532,12 +531,12 @@ func apply(q *workqueue.TypedRateLimiting[string], call string) (result string) 
 	return ""
 }
 
-// describeLimiter says where the only item is.
+// describeLimiter returns the states of the only item, such as "queued, waiting 10s".
 func describeLimiter(s workqueue.Snapshot[string]) string {
 	return describePlaces(s, func(place string, _ workqueue.ItemInfo[string]) string { return place })
 }
 
-// describePlaces says what the queue has the only item for, as show writes it.
+// describePlaces returns the states of the only item, as show writes them.
 func describePlaces(s workqueue.Snapshot[string], show func(place string, info workqueue.ItemInfo[string]) string) string {
 	var places []string
 	for _, info := range slices.Concat(s.Queued, s.InFlight, s.Waiting) {
@@ -552,14 +551,14 @@ func describePlaces(s workqueue.Snapshot[string], show func(place string, info w
 	return strings.Join(places, ", ")
 }
 
-// A constant is a limiter with one delay for everything.
+// A constant is a limiter with the same delay for all items.
 type constant time.Duration
 
 func (c constant) When(string) time.Duration { return time.Duration(c) }
 func (constant) Forget(string)               {}
 func (constant) NumRequeues(string) int      { return 3 }
 
-// allLimiters returns one of each that the package has, for items of a type.
+// allLimiters returns each limiter of the package, for items of a type.
 func allLimiters[T comparable]() map[string]workqueue.TypedRateLimiter[T] {
 	exponential := func() workqueue.TypedRateLimiter[T] {
 		return workqueue.NewTypedItemExponentialFailureRateLimiter[T](time.Millisecond, time.Minute)
@@ -647,11 +646,11 @@ func TestLimitersAllocateNothingForAKnownKey(t *testing.T) {
 	}
 }
 
-// An item that cannot be compared panics, as in a map, and the limiter goes on.
+// An item that cannot be compared panics, as in a map. The limiter still works afterwards.
 func TestLimitersWithAnItemThatCannotBeCompared(t *testing.T) {
 	for name, l := range allLimiters[any]() {
 		if name == "bucket" {
-			continue // It never looks at the item.
+			continue // This limiter never looks at the item.
 		}
 		for _, call := range []func(){
 			func() { l.When([]int{}) },
@@ -666,7 +665,7 @@ func TestLimitersWithAnItemThatCannotBeCompared(t *testing.T) {
 	}
 }
 
-// An item that differs from itself could not be forgotten: nothing is kept.
+// The limiters keep nothing for a NaN, as no Forget could find the NaN.
 func TestLimitersWithNaN(t *testing.T) {
 	for name, l := range allLimiters[float64]() {
 		for range 100 {
@@ -695,10 +694,9 @@ func BenchmarkWhen(b *testing.B) {
 	}
 }
 
-// What a call that names a priority does to an item in each state of the table in
-// docs/semantics.md. The item was brought there with the priority 3; where it waits as
-// well, the wait has 4. The result is what the queue has it for then, and with
-// which priority.
+// The table in docs/ordering.md: a call with a priority for an item in each state. The item was
+// brought to its state with priority 3. If the item also waits, the wait has priority 4. The result
+// is the state and the priority afterwards.
 var priorityInterplay = []interplayRow{
 	{"AddWith 5",
 		"queued 5", "queued 5, waiting 10s 4", "queued 5", "again 5", "again 5", "again 5, waiting 10s 4"},
@@ -760,7 +758,7 @@ func priorityCell(t *testing.T, call, state, below string) string {
 	case "apart":
 		typed := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Order: order})
 		config.Queue = struct{ *workqueue.Typed[string] }{typed}
-		if config.OneEntry { // Which can ask a *Typed only.
+		if config.OneEntry { // OneEntry can ask a *Typed only.
 			config.Queue = typed
 		}
 	case "metrics":

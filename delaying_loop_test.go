@@ -23,7 +23,7 @@ func newClocked(clock *hookedClock) *workqueue.TypedDelaying[string] {
 	return workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Clock: clock})
 }
 
-// Rows of a fake clock's life: how it moves, and what has been added then.
+// How a fake clock moves, and which items are added then.
 type move struct {
 	by   time.Duration
 	want []string
@@ -67,9 +67,9 @@ func TestFakeClock(t *testing.T) {
 	}
 }
 
-// A timer of the fake clock that has fired, and whose tick nobody took, must
-// not be armed again with the tick in its channel: the next step would send a
-// second one there, and wait for ever with the clock locked.
+// A timer of the fake clock has fired, and nobody took its tick. The timer must not be armed again
+// with the tick in its channel: the next step would send a second tick there, and block for ever
+// with the lock of the clock held.
 func TestClockSteppedTwiceWhileTheTimerIsArmed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clock := newHookedClock()
@@ -102,8 +102,8 @@ func TestClockSteppedTwiceWhileTheTimerIsArmed(t *testing.T) {
 	})
 }
 
-// A clock that is stepped between the readings of which the first finds that
-// nothing is due, before there is any timer.
+// The clock is stepped between two readings, before there is a timer. The first reading finds
+// nothing due.
 func TestClockSteppedBeforeThereIsATimer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clock := newHookedClock()
@@ -123,7 +123,7 @@ func TestClockSteppedBeforeThereIsATimer(t *testing.T) {
 	})
 }
 
-// Several steps in a row, each between a reading and the arming that follows.
+// Several steps in a row, each between a reading and the arming of the timer.
 func TestClockSteppedBeforeEachArming(t *testing.T) {
 	for steps := 1; steps <= 8; steps++ {
 		synctest.Test(t, func(t *testing.T) {
@@ -148,8 +148,8 @@ func TestClockSteppedBeforeEachArming(t *testing.T) {
 	}
 }
 
-// A clock that never returns the same time twice, as any that embeds a real one.
-// The loop must go to sleep with it, not arm its timer again and again.
+// A clock that never returns the same time twice, as a clock that embeds the real one. The loop
+// must go to sleep, and not arm its timer again and again.
 func TestClockThatNeverStandsStill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clock := newHookedClock()
@@ -187,8 +187,7 @@ func (c *eagerClock) NewTimer(d time.Duration) clock.Timer {
 	return c.FakeClock.NewTimer(d)
 }
 
-// Who waits for a fake clock to have waiters must not take a timer of no use
-// for one.
+// A test that waits until a fake clock has waiters must not find a timer without use.
 func TestTimerThatComesTooLateIsStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clock := &eagerClock{leapingClock{FakeClock: testingclock.NewFakeClock(epoch)}}
@@ -223,7 +222,7 @@ func TestHeartbeatNoticesAClockThatLeaps(t *testing.T) {
 	})
 }
 
-// One timer, armed for the head or a heartbeat, and only when the head changes.
+// One timer, armed for the head or for a heartbeat, and only when the head changes.
 func TestTimerIsArmedForTheHead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clock := newHookedClock()
@@ -263,12 +262,11 @@ func TestTimerIsArmedForTheHead(t *testing.T) {
 	})
 }
 
-// A test of what ends a process runs itself again, with the name of the case
-// in this variable.
+// A test of a crash runs the test binary again, with the name of the case in this variable.
 const crashCase = "WORKQUEUE_CRASH"
 
-// crashes are the ways to fail on the goroutine of a delaying queue, and what
-// the process must have printed beside the word panic.
+// crashes are the ways to fail on the goroutine of a delaying queue, with the text that the process
+// must print in addition to the word panic.
 var crashes = map[string]struct {
 	configure func(config *workqueue.TypedDelayingQueueConfig[string])
 	printed   []string
@@ -296,14 +294,14 @@ var crashes = map[string]struct {
 	}, []string{os.ErrClosed.Error(), "Panic while adding delayed items"}},
 }
 
-// There, depending on a global switch, the loop goes away in silence instead.
+// In client-go, depending on a global switch, the loop ends in silence instead.
 func TestPanicOnTheGoroutineOfADelayingQueue_D12(t *testing.T) {
 	t.Parallel()
 	if name := os.Getenv(crashCase); name != "" {
 		logger := logr.FromSlogHandler(slog.NewTextHandler(os.Stderr, nil))
 		config := workqueue.TypedDelayingQueueConfig[string]{Logger: &logger}
 		crashes[name].configure(&config)
-		// The layer above passes all of it on.
+		// The layer above passes all calls on.
 		q := workqueue.NewTypedRateLimiting(constant(0), workqueue.TypedRateLimitingQueueConfig[string]{
 			Logger: config.Logger, Name: config.Name, MetricsProvider: config.MetricsProvider, Clock: config.Clock, Queue: config.Queue,
 		})
@@ -313,7 +311,7 @@ func TestPanicOnTheGoroutineOfADelayingQueue_D12(t *testing.T) {
 	}
 	for name, row := range crashes {
 		t.Run(name, func(t *testing.T) {
-			// Such a queue is as good as any while nothing is delayed.
+			// The queue works as long as nothing is delayed.
 			config := workqueue.TypedDelayingQueueConfig[string]{}
 			row.configure(&config)
 			workqueue.NewTypedDelaying(config).ShutDown()
@@ -328,7 +326,7 @@ func TestPanicOnTheGoroutineOfADelayingQueue_D12(t *testing.T) {
 	}
 }
 
-// A deserter is where log lines go that nobody returns from.
+// A deserter is a log sink whose Error ends the goroutine.
 type deserter struct{}
 
 func (deserter) Init(logr.RuntimeInfo)            {}
@@ -338,8 +336,7 @@ func (deserter) Error(error, string, ...any)      { runtime.Goexit() }
 func (d deserter) WithValues(...any) logr.LogSink { return d }
 func (d deserter) WithName(string) logr.LogSink   { return d }
 
-// crash runs a case in a process of its own, which must not survive, and
-// returns what it has printed.
+// crash runs a case in another process, which must not survive, and returns the output.
 func crash(t *testing.T, test, name string) string {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run", test, "-test.timeout=2m")

@@ -137,7 +137,7 @@ func takeAllOf[T comparable](q workqueue.TypedInterface[T]) (items []T) {
 	return items
 }
 
-// A token that comes while the goroutine is not listening is not lost.
+// A token that comes while the goroutine does not listen is not lost.
 func TestEarlierItemWhileTheTimerIsArmed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clock := newHookedClock()
@@ -155,7 +155,7 @@ func TestEarlierItemWhileTheTimerIsArmed(t *testing.T) {
 	})
 }
 
-// A storage is foreign code, which must not keep AddAfter waiting.
+// A storage is foreign code, and must not keep AddAfter waiting.
 func TestStorageBelowIsCalledWithoutTheLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var q *workqueue.TypedDelaying[string]
@@ -198,7 +198,7 @@ func newGated[T comparable](hook func(item T)) *workqueue.TypedDelaying[T] {
 	})
 }
 
-// All shutdowns wait for a goroutine that is just adding what was due.
+// All shutdowns wait for a goroutine that is adding due items.
 func TestShutDownJoinsTheGoroutine(t *testing.T) {
 	for name, shutDown := range map[string]func(q *workqueue.TypedDelaying[int]){
 		"ShutDown":          (*workqueue.TypedDelaying[int]).ShutDown,
@@ -244,8 +244,8 @@ func (s slow) ShutDownWithDrain() {
 	s.bare.ShutDownWithDrain()
 }
 
-// What waits is dropped before the queue below hears of the shutdown, and
-// nothing comes of it while that takes its time.
+// Waiting items are dropped before the queue below hears of the shutdown. No item becomes due while
+// that shutdown takes its time.
 func TestNothingIsAddedWhileTheQueueBelowIsShutDown(t *testing.T) {
 	for name, shutDown := range map[string]func(q *workqueue.TypedDelaying[string]){
 		"ShutDown":          (*workqueue.TypedDelaying[string]).ShutDown,
@@ -265,7 +265,7 @@ func TestNothingIsAddedWhileTheQueueBelowIsShutDown(t *testing.T) {
 	}
 }
 
-// The queue below is called with no lock held, and may call back.
+// The queue below is called without a lock, and may call back.
 func TestQueueBelowThatCallsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var q *workqueue.TypedDelaying[int]
@@ -288,14 +288,14 @@ func TestQueueBelowThatCallsBack(t *testing.T) {
 	})
 }
 
-// Whoever shuts the queue below down leaves the delaying queue with nothing to
-// add to: it drops what waits and ends its goroutine at its next look.
+// If somebody shuts the queue below down, the delaying queue cannot add items any more: it drops
+// the waiting items and ends its goroutine at the next look.
 func TestQueueBelowIsShutDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		below := workqueue.NewTyped[string]()
 		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Queue: below})
 		q.AddAfter("a", time.Hour)
-		synctest.Wait() // The goroutine sleeps, and does not learn of this:
+		synctest.Wait() // The goroutine sleeps, and does not hear of this:
 		below.ShutDown()
 		q.AddAfter("b", time.Second)
 		q.AddAfter("c", 0)
@@ -315,7 +315,7 @@ func TestQueueBelowIsShutDown(t *testing.T) {
 	})
 }
 
-// A queue below with a clock of its own has its times on that.
+// A queue below with another clock measures its times by that clock.
 func TestQueueBelowHasItsOwnClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clock, other := testingclock.NewFakeClock(epoch), testingclock.NewFakeClock(epoch)
@@ -334,8 +334,8 @@ func TestQueueBelowHasItsOwnClock(t *testing.T) {
 	})
 }
 
-// A method of a queue below that ends the goroutine with an item neither keeps
-// the others from being added nor ends the delays.
+// A method of a queue below that ends the goroutine keeps no other item from being added, and does
+// not end the delays.
 func TestQueueBelowThatEndsTheGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newGated(func(item int) {
@@ -365,7 +365,7 @@ func TestQueueBelowThatEndsTheGoroutine(t *testing.T) {
 	})
 }
 
-// Nor if it is the first that the goroutine does.
+// The same, in the first call of the goroutine.
 func TestQueueBelowThatEndsTheGoroutineAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clock := newHookedClock()
@@ -394,8 +394,7 @@ func TestQueueBelowThatEndsTheGoroutineAtOnce(t *testing.T) {
 	})
 }
 
-// The same one layer down: the batch goes to a Typed as one, whose storage
-// fails in the midst of it.
+// The same one layer down: a batch goes to a Typed whose storage fails in the middle of the batch.
 func TestStorageThatEndsTheGoroutineOfADelayingQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &shelf[int]{}
@@ -424,7 +423,7 @@ func TestStorageThatEndsTheGoroutineOfADelayingQueue(t *testing.T) {
 	})
 }
 
-// Items that wait for their time are dropped by both shutdowns, at once.
+// Both shutdowns drop the waiting items at once.
 func TestShutDownDropsWhatWaits(t *testing.T) {
 	for name, steps := range map[string][]step{
 		"ShutDown": {

@@ -24,8 +24,8 @@ type drainer interface {
 	Snapshot(limit int) workqueue.Snapshot[string]
 }
 
-// onEachLayer runs the test on the three queues, and on one above a queue that
-// has no method beyond the interface.
+// onEachLayer runs the test on the three queues, and on a queue above a foreign queue that has only
+// the methods of the interface.
 func onEachLayer(t *testing.T, test func(t *testing.T, q drainer)) {
 	for name, open := range map[string]func() drainer{
 		"typed":    func() drainer { return workqueue.NewTyped[string]() },
@@ -46,7 +46,7 @@ func onEachLayer(t *testing.T, test func(t *testing.T, q drainer)) {
 	}
 }
 
-// A bare queue hides what its queue can do beyond the interface.
+// A bare queue hides the methods of its queue beyond the interface.
 type bare struct {
 	workqueue.TypedInterface[string]
 }
@@ -66,7 +66,7 @@ func TestDrainEndsWithTheLastDone(t *testing.T) {
 			if len(results) > 0 {
 				t.Fatalf("a drain has ended before %q was done: %v", item, <-results)
 			}
-			q.Add("c") // Ignored from the shutdown on.
+			q.Add("c") // Ignored: the queue is shut down.
 			q.Done(item)
 			q.Get()
 		}
@@ -81,7 +81,7 @@ func TestDrainEndsWithTheLastDone(t *testing.T) {
 	})
 }
 
-// A context that is done is no reason to fail where nothing is left to do.
+// A Drain with an ended context returns nil if no work is left.
 func TestDrainOfAnEmptyQueueAfterItsDeadline(t *testing.T) {
 	for _, q := range []drainer{workqueue.NewTyped[string](), newDelaying().(drainer)} {
 		if err := q.Drain(canceled()); err != nil {
@@ -129,7 +129,7 @@ func TestDrainThatEndsEarlySaysWhatIsLeft(t *testing.T) {
 			t.Errorf("left waiting: %s, want %s", got, want)
 		}
 		if e.Left.InFlightTotal == 0 && len(e.Left.Queued) == 0 {
-			return // It could ask for no more than Len.
+			return // The layer above knows only a Len.
 		}
 		if got, want := names(e.Left.Queued)+"; "+names(e.Left.InFlight), "c d e; a b"; got != want {
 			t.Errorf("left queued and in flight: %s, want %s", got, want)
@@ -165,7 +165,7 @@ func TestShutDownEndsDrains(t *testing.T) {
 		synctest.Wait()
 		q.ShutDown()
 		for range 2 {
-			// One that was drained by ShutDownWithDrain cannot tell.
+			// A queue that was drained by ShutDownWithDrain cannot tell.
 			if err := <-results; !errors.Is(err, workqueue.ErrShutDown) && q.Snapshot(1).InFlightTotal > 0 {
 				t.Errorf("got %v, want %v", err, workqueue.ErrShutDown)
 			}
@@ -173,8 +173,8 @@ func TestShutDownEndsDrains(t *testing.T) {
 	})
 }
 
-// Each of several drains knows what waited, whichever came first, also one
-// that comes when the first has ended. The last takes it away.
+// Each of several drains names the items that waited, in any order of the drains, also a drain that
+// begins after the first has ended. The last drain drops the list.
 func TestEachDrainSaysWhatWaited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{})
@@ -201,10 +201,9 @@ func TestEachDrainSaysWhatWaited(t *testing.T) {
 	})
 }
 
-// A list of what waits takes time in proportion to it, with everybody at the
-// lock if the shutdown makes it. So the shutdown makes none: by the time that
-// the queue below is drained, hardly anything has been allocated, and there is
-// only a list when that has failed.
+// To list the waiting items takes time in proportion to their number, while callers wait for the
+// lock. So the shutdown makes no list: hardly anything was allocated when the queue below is
+// drained, and a list is made only if the drain has failed.
 func TestDrainListsWhatWaitedOnlyForAnError(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the figures mean nothing under the race detector")
@@ -234,7 +233,7 @@ func TestDrainListsWhatWaitedOnlyForAnError(t *testing.T) {
 	}
 }
 
-// A drainedBelow says how much had been allocated when it was drained.
+// A drainedBelow notes how many bytes had been allocated when it was drained.
 type drainedBelow struct {
 	workqueue.TypedInterface[int]
 	err       error
@@ -254,7 +253,7 @@ func allocatedSoFar() uint64 {
 	return stats.TotalAlloc
 }
 
-// What is held counts beside what is stored.
+// Held items count in addition to stored items.
 func TestDrainOfAStorage(t *testing.T) {
 	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Queue: workqueue.DefaultQueue[string]()})
 	q.Add("a")
@@ -291,12 +290,12 @@ func TestDrainErrorInWords(t *testing.T) {
 	if err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
-	// A method of a Snapshot is none of the error, and JSON has no error, which has no form there.
+	// The error has no methods of a Snapshot. JSON leaves the inner error out.
 	_, prints := err.(fmt.Stringer)
 	if text, _ := json.Marshal(err); prints || !strings.HasPrefix(string(text), `{"left":{"queued":[{"item":"queued"`) {
 		t.Errorf("has String: %v, JSON %s", prints, text)
 	}
-	// What is held is not in its order any more.
+	// Held items have no order any more.
 	q.Done("item0")
 	q.Done("item1")
 	want = "workqueue: drain left 1 queued, 3 in flight (item2 for 3s, item3 for 2s, item4 for 1s), 0 waiting: context canceled"
@@ -316,8 +315,8 @@ func TestDrainErrorInWords(t *testing.T) {
 	}
 }
 
-// A drain that has left nothing ends the queue below by a ShutDown too: the
-// goroutine of client-go's delaying queue lingers for up to 10 s without one.
+// A drain that has left nothing also ends the queue below by a ShutDown: otherwise the goroutine of
+// client-go's delaying queue lingers for up to 10 s.
 func TestDrainShutsDownTheQueueBelow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		below := &hasty{bare: bare{workqueue.NewTyped[string]()}}
@@ -328,7 +327,7 @@ func TestDrainShutsDownTheQueueBelow(t *testing.T) {
 	})
 }
 
-// A lingering queue takes a second to return from its drain, or with once from the first drain.
+// A lingering queue takes a second to return from a drain, or with once only from the first drain.
 type lingering struct {
 	bare
 	once     bool
@@ -346,8 +345,8 @@ func (q *lingering) ShutDownWithDrain() {
 	q.returned = true
 }
 
-// A hasty queue drains as client-go's does: until nothing is held, whatever is
-// queued, or until a ShutDown.
+// A hasty queue drains as client-go's does: until no item is held, although items are queued, or
+// until a ShutDown.
 type hasty struct {
 	bare
 	ended  atomic.Bool
@@ -368,10 +367,10 @@ func (q *hasty) ShutDownWithDrain() {
 	}
 }
 
-// A drain of the queue below that returns while items are queued is not the end
-// of ours, whether the last of them is queued or held by then. Each end of it
-// comes in each of the waits, and nothing is drained again after one that is
-// not the work being done, which shows within 16 ms.
+// A drain of the queue below that returns while items are queued does not end our drain, whether
+// the last item is then queued or held. Each wait of the loop sees the end of the drain below.
+// After an end for another reason than the end of the work, nothing is drained again: that would
+// show within 16 ms.
 func TestDrainOfAQueueThatReturnsEarly(t *testing.T) {
 	ends := map[string]struct {
 		end  func(q *workqueue.TypedDelaying[string], cancel func())
@@ -438,8 +437,7 @@ func TestDrainOfAQueueThatReturnsEarly(t *testing.T) {
 	}
 }
 
-// A ShutDown that has ended drains can be repeated, and does not end those to
-// come.
+// A second ShutDown has no effect on later drains.
 func TestShutDownAgainAfterADrainThatItHasEnded(t *testing.T) {
 	for name, open := range map[string]func() drainer{
 		"delaying": func() drainer {
@@ -476,8 +474,7 @@ func endDrainsTwice(t *testing.T, open func() drainer) {
 	})
 }
 
-// The end of one drain is not that of another, nor is it of one that comes while it is
-// being ended.
+// The end of one drain does not end another drain, also not a drain that begins at the same moment.
 func TestDrainsEndOneByOne(t *testing.T) {
 	onEachLayer(t, func(t *testing.T, q drainer) {
 		if strings.Contains(t.Name(), "foreign") {
@@ -490,7 +487,7 @@ func TestDrainsEndOneByOne(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+n%4)*time.Second)
 			defer cancel()
 			if n == 4 {
-				time.Sleep(time.Second) // When the first has just ended.
+				time.Sleep(time.Second) // The first drain has just ended.
 				ctx = t.Context()
 			}
 			go func() { results <- q.Drain(ctx) }()
@@ -511,8 +508,8 @@ func TestDrainsEndOneByOne(t *testing.T) {
 	})
 }
 
-// Above a queue without a Drain, only a ShutDown ends a drain, and that ends all of them. The
-// others say so, and do not take it for the end of the work.
+// Above a queue without a Drain, a drain can end early only by a ShutDown, which ends all drains.
+// The other drains return an error, and do not report the work as done.
 func TestDrainsAboveAForeignQueueEndTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Queue: bare{workqueue.NewTyped[string]()}})
@@ -535,7 +532,7 @@ func TestDrainsAboveAForeignQueueEndTogether(t *testing.T) {
 	})
 }
 
-// A deaf queue drains until it is let go, whatever ShutDown is called.
+// A deaf queue drains until the test releases it, and ignores every ShutDown.
 type deaf struct {
 	bare
 	letGo chan struct{}
@@ -543,7 +540,7 @@ type deaf struct {
 
 func (q deaf) ShutDownWithDrain() { q.bare.ShutDown(); <-q.letGo }
 
-// A drain of the queue below that does not heed a ShutDown kept ours for ever.
+// A drain of a queue below that ignores ShutDown kept our Drain for ever.
 func TestDrainEndsWithItsContextAlthoughTheQueueBelowGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		below := deaf{bare{workqueue.NewTyped[string]()}, make(chan struct{})}
@@ -567,8 +564,7 @@ func TestDrainEndsWithItsContextAlthoughTheQueueBelowGoesOn(t *testing.T) {
 	})
 }
 
-// A drain that comes while the only one is being ended starts anew: what ends
-// that one does not end this.
+// A drain that begins while the only other drain ends starts anew, and does not end with the other.
 func TestDrainBesideTheEndOfAnother(t *testing.T) {
 	for i, later := range []time.Duration{50 * time.Millisecond, time.Second / 2, 5 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
@@ -608,8 +604,8 @@ type puppet struct {
 func (q puppet) ShutDown()          { q.shutDown(q.bare) }
 func (q puppet) ShuttingDown() bool { return q.shuttingDown(q.bare) }
 
-// The queue of controller-runtime panics for a second shutdown, and that is dropped. A panic of a
-// queue that is not shut down afterwards reaches the caller of Drain.
+// The queue of controller-runtime panics for a second shutdown, and that panic is dropped. A panic
+// of a queue that is not shut down afterwards reaches the caller of Drain.
 func TestDrainAboveAQueueWhoseShutDownPanics(t *testing.T) {
 	for name, row := range map[string]struct {
 		below puppet

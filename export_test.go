@@ -11,10 +11,8 @@ import (
 	"github.com/seed16c08ea7/workqueue/internal/slab"
 )
 
-// This file is the keyhole through which the tests, which are in a package of
-// their own, see what has no effect of its own: the invariants that stand
-// above the types, and the sizes that have a budget. There is one line for
-// each formula.
+// The tests are in another package. This file shows them what has no visible effect: the invariants
+// that stand above the types, and the sizes that have a budget.
 
 // HashOf is the hash that a queue uses.
 func HashOf[T comparable](item T) uint32 { return slab.HashOf(item) }
@@ -32,13 +30,13 @@ func (q *Typed[T]) CheckInvariants() error {
 // SkipMarks makes the queue, which must be empty, go on with a mark.
 func (q *Typed[T]) SkipMarks(mark uint16) { q.fifo.Barriers.Mark = mark }
 
-// Lanes returns how many lanes, levels and groups there are, or for how many there is room.
+// Lanes returns the number of lanes, levels and groups, or the room for them.
 func (q *Typed[T]) Lanes() (lanes, levels, groups int) {
 	return q.fifo.Lanes()
 }
 
-// checkWaits checks that nobody waits for what is there. That holds whenever
-// mu is free, and so needs no quiescence.
+// checkWaits checks that no worker waits while an item is there. The check holds whenever mu is
+// free, and needs no quiescence.
 func (q *Typed[T]) checkWaits(errs *slab.Check) {
 	errs.That(q.parked >= 0, "%d workers wait", q.parked)
 	errs.That(q.waking || len(q.wake) == 0, "a token for nobody")
@@ -48,8 +46,8 @@ func (q *Typed[T]) checkWaits(errs *slab.Check) {
 	errs.That(q.fifo.Closed == q.shut.Load(), "closed: %v, ShuttingDown: %v", q.fifo.Closed, q.shut.Load())
 }
 
-// CheckQuiet returns what is wrong when no goroutine is about to do anything:
-// a worker that was woken has then arrived, or there was none to take the token.
+// CheckQuiet returns an error if an invariant breaks that holds only while no goroutine is about to
+// run: a woken worker has arrived, or no worker was there to take the token.
 func (q *Typed[T]) CheckQuiet() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -59,14 +57,14 @@ func (q *Typed[T]) CheckQuiet() error {
 	return nil
 }
 
-// Waiting returns how many workers are parked or about to.
+// Waiting returns how many workers are parked or about to park.
 func (q *Typed[T]) Parked() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return int(q.parked)
 }
 
-// Approach makes a worker be on its way, woken, until it is told to arrive.
+// Approach makes a worker count as woken, and on its way, until the returned function is called.
 func (q *Typed[T]) Approach() (arrive func()) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -75,15 +73,14 @@ func (q *Typed[T]) Approach() (arrive func()) {
 	return func() { q.passOn(visitWoken) }
 }
 
-// Watch has f called when the item, if it is held, is added again or removed by a RemoveFunc.
+// Watch has f called when the held item is added again or removed by a RemoveFunc.
 func (q *Typed[T]) Watch(item T, f func(cause error)) {
 	if cause := q.watch(slab.HashOf(item), item, fifo.Watcher{Ctx: context.Background(), Cancel: f}); cause != nil {
 		f(cause)
 	}
 }
 
-// Times returns when a queued or held item was added and handed out, if that is
-// kept.
+// Times returns when a queued or held item was added and handed out, if the queue keeps times.
 func (q *Typed[T]) Times(item T) (added, started time.Duration, kept bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -102,7 +99,7 @@ func (q *TypedRateLimiting[T]) Delaying() *TypedDelaying[T] {
 	return d
 }
 
-// Attempts returns of how many items Run knows failures or cancels.
+// Attempts returns the number of items of which Run knows failures or cancels.
 func (q *TypedRateLimiting[T]) Attempts() int {
 	t := q.runTallies()
 	return max(t.failed.len(), int(t.failed.failing.Load())) + t.cancels.len()
@@ -122,8 +119,7 @@ func (q *TypedDelaying[T]) Waiting() int {
 	return q.agenda.Len()
 }
 
-// Drains returns how many calls of Drain are under way, and how many items are
-// kept for them.
+// Drains returns how many calls of Drain are under way, and how many items are kept for them.
 func (q *TypedDelaying[T]) Drains() (drains, dropped int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -133,7 +129,7 @@ func (q *TypedDelaying[T]) Drains() (drains, dropped int) {
 	return int(q.keepers), dropped
 }
 
-// Locked reports whether somebody has the lock.
+// Locked reports whether a goroutine has the lock.
 func (q *Typed[T]) Locked() bool {
 	if q.mu.TryLock() {
 		q.mu.Unlock()
@@ -142,7 +138,7 @@ func (q *Typed[T]) Locked() bool {
 	return true
 }
 
-// Locked is that of Typed.
+// Locked is Typed.Locked.
 func (q *TypedDelaying[T]) Locked() bool {
 	if q.mu.TryLock() {
 		q.mu.Unlock()
@@ -188,8 +184,8 @@ func (q *TypedDelaying[T]) CheckInvariants() error {
 	return errs.Err()
 }
 
-// Sizes returns the bytes of a record for strings, an index slot, a waiting
-// node and the times of an item.
+// Sizes returns the bytes of a record for strings, of an index slot, of a waiting node, and of the
+// times of an item.
 func Sizes() (record_, slot_, node_, stamp_ uintptr) {
 	record_, stamp_ = fifo.Sizes()
 	return record_, unsafe.Sizeof(slab.Slot{}), agenda.NodeSize(), stamp_
@@ -256,8 +252,8 @@ func (r *TypedKeyBucketRateLimiter[T]) Returned() int {
 	return r.returned.Len()
 }
 
-// LimiterSizes returns the bytes that the limiters keep of an item, beside its
-// slot and record.
+// LimiterSizes returns the bytes that the limiters keep for an item, without the slot and the
+// record.
 func LimiterSizes() (streak_, due uintptr) {
 	return unsafe.Sizeof(streak{}) + 4, unsafe.Sizeof(int64(0)) + 4
 }

@@ -19,13 +19,11 @@ import (
 	"github.com/seed16c08ea7/workqueue"
 )
 
-// A step of a timeline is a call and what comes of it: "" for a call that
-// returns nothing, "blocks" for one that does not return until every other
-// goroutine waits too.
+// A step of a timeline is a call and its result: "" for a call that returns nothing, and "blocks"
+// for a call that does not return before all other goroutines wait too.
 //
-// A call is a verb with its arguments, see stage.call. One that is to block is
-// made by an actor, whose name and a colon stand before it: "w1: get". What
-// the actor's call has come to is looked at later by "w1: returns".
+// A call is a verb with its arguments, see stage.call. An actor makes each call that shall block:
+// "w1: get". The step "w1: returns" has the result of the call later.
 type step struct{ do, want string }
 
 // A stage is where the steps of a timeline play.
@@ -43,8 +41,8 @@ type act struct {
 	result   string
 }
 
-// timeline plays the steps in virtual time, with a look at the invariants
-// after each. In the end no call may block and no goroutine be left.
+// timeline plays the steps in virtual time, and checks the invariants after each step. At the end
+// no call may block, and no goroutine may be left.
 func timeline(t *testing.T, open func() workqueue.TypedInterface[string], steps ...step) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -107,7 +105,7 @@ func (a *act) outcome() string {
 	}
 }
 
-// extended is what the concrete queues have beyond the interface.
+// extended has the methods of the concrete queues that the interface lacks.
 type extended interface {
 	AddAll(items ...string) int
 	GetContext(ctx context.Context) (string, error)
@@ -157,9 +155,9 @@ func (s *stage) call(ctx context.Context, verb string, args []string) string {
 	return ""
 }
 
-// checkInvariants reports at the step where an invariant breaks. Under the race detector
-// that is one step of four: the check is most of what the models cost, and all tests run
-// without it too.
+// checkInvariants reports the step at which an invariant breaks. Under the race detector only one
+// step of four is checked: the checks take most of the time of the models, and all tests also run
+// without the race detector.
 func checkInvariants(t *testing.T, step int, queue any) {
 	t.Helper()
 	if raceEnabled && step%4 != 0 {
@@ -172,8 +170,8 @@ func checkInvariants(t *testing.T, step int, queue any) {
 	}
 }
 
-// onEach plays the steps on a FIFO of each make: they differ in the paths that
-// they take and in nothing else.
+// onEach plays the steps on a FIFO of each kind. The kinds differ in their paths through the code,
+// and have the same results.
 func onEach(t *testing.T, steps []step) {
 	t.Helper()
 	for _, make := range []struct {
@@ -197,7 +195,7 @@ func onEach(t *testing.T, steps []step) {
 	}
 }
 
-// checkQuiet does the same for what holds only while all goroutines wait.
+// checkQuiet checks the invariants that hold only while all goroutines wait.
 func checkQuiet(t *testing.T, step int, queue any) {
 	t.Helper()
 	if c, ok := queue.(interface{ CheckQuiet() error }); ok {
@@ -213,8 +211,8 @@ func newDelaying() workqueue.TypedInterface[string] {
 	return workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{})
 }
 
-// goes runs f on a goroutine of its own, as the one that calls runtime.Goexit
-// or panics in it, and returns what it panicked with.
+// goes runs f on another goroutine, because f may panic or call runtime.Goexit. goes returns the
+// value of the panic.
 func goes(f func()) (panicked any) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -225,7 +223,7 @@ func goes(f func()) (panicked any) {
 	return panicked
 }
 
-// wantPanic checks what f panics with; "" is for not at all.
+// wantPanic checks the text with which f panics. With "", f must not panic.
 func wantPanic(t *testing.T, want string, f func()) {
 	t.Helper()
 	got := goes(f)
@@ -237,7 +235,7 @@ func wantPanic(t *testing.T, want string, f func()) {
 	}
 }
 
-// takeAll gets and finishes everything that is queued.
+// takeAll gets each queued item and calls Done.
 func takeAll[T comparable](q *workqueue.Typed[T]) (items []T) {
 	for {
 		item, ok := q.TryGet()
@@ -249,9 +247,8 @@ func takeAll[T comparable](q *workqueue.Typed[T]) (items []T) {
 	}
 }
 
-// rounds is n, or a quarter of it under the race detector, which makes each turn
-// take about ten times as long and has nothing to find where there is one
-// goroutine. All tests run without it too.
+// rounds returns n, and n/4 under the race detector: a round is ten times as slow there, and a test
+// with one goroutine has no races. All tests also run without the race detector.
 func rounds(n int) int {
 	if raceEnabled {
 		return n / 4
@@ -259,7 +256,7 @@ func rounds(n int) int {
 	return n
 }
 
-// newRand returns a generator and says how to repeat what it makes.
+// newRand returns a generator, and logs how to repeat its numbers.
 func newRand(t *testing.T) *rand.Rand {
 	seed := rand.Uint64()
 	t.Cleanup(func() {
@@ -294,7 +291,7 @@ func stacks() []string {
 
 func first[T any](item T, _ bool) T { return item }
 
-// count returns how often the event was among those since the last call.
+// count returns how often the event has happened since the last call.
 func count(r *recorder, event string) (n int) {
 	for _, e := range r.take() {
 		if e == event {
@@ -304,11 +301,11 @@ func count(r *recorder, event string) (n int) {
 	return n
 }
 
-// prio is the Priority of AddOptions that names one.
+// prio returns a Priority for AddOptions.
 func prio(priority int) *int { return &priority }
 
-// A recorder is a provider whose metrics write down what they are told, and
-// call a hook with that before they return.
+// A recorder is a provider. Each of its metrics writes the event down, and calls a hook with the
+// event before the method returns.
 type recorder struct {
 	discard bool
 	hook    func(event string)
@@ -360,7 +357,7 @@ func (r *recorder) NewLongestRunningProcessorSecondsMetric(string) workqueue.Set
 }
 func (r *recorder) NewRetriesMetric(string) workqueue.CounterMetric { return metric{r, "retries"} }
 
-// A metric is all kinds of metrics.
+// A metric implements all kinds of metrics.
 type metric struct {
 	recorder *recorder
 	name     string
@@ -371,9 +368,8 @@ func (m metric) Dec()              { m.recorder.note("%s-1", m.name) }
 func (m metric) Set(v float64)     { m.recorder.note("%s=%v", m.name, v) }
 func (m metric) Observe(v float64) { m.recorder.note("%s(%v)", m.name, v) }
 
-// A shelf is a Queue that hands out the last item first and moves an item that
-// is touched to the top. It notes its calls and calls a hook with each before
-// it does anything.
+// A shelf is a Queue that hands out the last item first. Touch moves an item to the top. A shelf
+// notes its calls, and first calls a hook with each.
 type shelf[T comparable] struct {
 	items []T
 	calls []string
@@ -417,25 +413,24 @@ func (s *shelf[T]) Pop() T {
 	return item
 }
 
-// A hookedClock is a fake clock that calls hooks when it is read, after the
-// reading was taken, and when a timer is armed, before and after.
+// A hookedClock is a fake clock that calls hooks: after each reading, and before and after a timer
+// is armed.
 type hookedClock struct {
 	*testingclock.FakeClock
 	onRead  func()
 	onArm   func()
 	onArmed func()
-	leap    time.Duration // is added to what is read; no timer notices
+	leap    time.Duration // is added to each reading; no timer notices
 
 	mu   sync.Mutex
 	arms []time.Duration
-	// stale counts the timers that were armed with an old tick in the channel.
-	// The fake clock blocks for ever, locked, when it sends the next one there.
+	// stale counts the timers that were armed with an old tick in the channel. The fake clock would
+	// block for ever, with its lock held, at the next tick of such a timer.
 	stale int
 }
 
-// A tickedClock is a fake clock whose timers tick when the test says so. It
-// counts those that are not stopped, and calls hooks before it makes and stops
-// one.
+// A tickedClock is a fake clock whose timers tick when the test says so. A tickedClock counts the
+// timers that are not stopped, and calls hooks before a timer is made or stopped.
 type tickedClock struct {
 	*testingclock.FakeClock
 	ticks          chan time.Time
@@ -470,7 +465,7 @@ func newHookedClock() *hookedClock {
 	return &hookedClock{FakeClock: testingclock.NewFakeClock(epoch)}
 }
 
-// armed returns for how long timers were armed since the last call.
+// armed returns the durations of the timers that were armed since the last call.
 func (c *hookedClock) armed() []time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()

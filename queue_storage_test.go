@@ -20,7 +20,7 @@ func newStored(s workqueue.Queue[string]) *workqueue.Typed[string] {
 func TestStorageDecidesTheOrder(t *testing.T) {
 	timeline(t, func() workqueue.TypedInterface[string] { return newStored(&shelf[string]{}) },
 		step{"addall a b c", ""}, step{"len", "3"}, step{"get", "c"},
-		step{"add a", ""}, step{"get", "a"}, // Touch has moved it to the top.
+		step{"add a", ""}, step{"get", "a"}, // Touch has moved the item to the top.
 		step{"add c", ""}, step{"add b", ""}, step{"done c", ""}, step{"get", "c"}, step{"get", "b"},
 		step{"w: get", "blocks"}, step{"done a", ""}, step{"add a", ""}, step{"w: returns", "a"})
 }
@@ -63,8 +63,8 @@ func TestStorageIsCalled(t *testing.T) {
 	}
 }
 
-// Each method fails once, by a panic or by ending the goroutine, at each call
-// of the queue that makes it. Whatever was accepted is handed out exactly once.
+// Each method fails once, by a panic or by ending the goroutine, in each call of the queue that
+// uses the method. Every accepted item is handed out exactly once.
 func TestStorageThatFails(t *testing.T) {
 	for _, row := range []struct {
 		name   string
@@ -107,7 +107,7 @@ func TestStorageThatFails(t *testing.T) {
 	}
 }
 
-// failOnce makes the first call of a method fail, and counts.
+// failOnce makes the first call of a method fail, and counts the calls.
 func failOnce(s *shelf[string], method string, fail func()) *int {
 	failures := new(int)
 	s.hook = func(call string) {
@@ -119,8 +119,7 @@ func failOnce(s *shelf[string], method string, fail func()) *int {
 	return failures
 }
 
-// Two workers wait, and the one that is woken dies in the storage: the other
-// has to get the item.
+// Two workers wait, and the woken worker dies in the storage: the other worker has to get the item.
 func TestStorageThatFailsForAWokenWorker(t *testing.T) {
 	for _, method := range []string{"len", "pop"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -158,7 +157,7 @@ func TestStorageThatFailsForAWokenWorker(t *testing.T) {
 	}
 }
 
-// What the storage has failed to take is there for a worker that waits.
+// An item that the storage failed to take is handed out to a waiting worker.
 func TestStorageThatFailsToTakeWhatAWorkerWaitsFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &shelf[string]{}
@@ -176,8 +175,7 @@ func TestStorageThatFailsToTakeWhatAWorkerWaitsFor(t *testing.T) {
 	})
 }
 
-// A generous Queue pushes each item twice and hands out items that it was never
-// given.
+// A generous Queue pushes each item twice, and hands out items that were never pushed.
 type generous struct{ shelf[string] }
 
 func (g *generous) Push(item string) {
@@ -190,7 +188,7 @@ func TestStorageThatDoublesAndInvents(t *testing.T) {
 	q := newStored(&generous{})
 	q.Add("a")
 	for i, want := range []string{"a", "gift of a"} {
-		item, ok := q.TryGet() // The second a is dropped, as the first is held.
+		item, ok := q.TryGet() // The second "a" is dropped, as the first is held.
 		if !ok || item != want {
 			t.Fatalf("step %d: got %q, %v, want %q", i, item, ok, want)
 		}
@@ -199,14 +197,15 @@ func TestStorageThatDoublesAndInvents(t *testing.T) {
 	if item, ok := q.TryGet(); ok {
 		t.Errorf("got %q from an empty storage", item)
 	}
-	q.Add("a") // While held; queued by Done, which pushes it twice again.
+	q.Add("a") // While held; Done queues the item, and pushes it twice again.
 	q.Done("gift of a")
 	q.Done("a")
 	if got, _ := q.TryGet(); got != "a" {
 		t.Errorf("got %q, want a", got)
 	}
 	q.Done("a")
-	// Nobody holds a any more, so the double that is left is a stranger now.
+	// No worker holds "a". The second copy in the Queue has no record, so the queue hands it out as
+	// a new item.
 	if got, want := takeAll(q), []string{"a", "gift of a"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -214,8 +213,8 @@ func TestStorageThatDoublesAndInvents(t *testing.T) {
 	q.ShutDownWithDrain()
 }
 
-// What nobody has added has waited for no time, and is held from its Get on. So
-// is what the queue cannot recognize.
+// An item that nobody has added has waited for no time, and is held from its Get on. So is an item
+// that the queue cannot recognize.
 func TestTimesOfWhatTheStorageInvents(t *testing.T) {
 	clock := testingclock.NewFakeClock(epoch)
 	r := &recorder{}
@@ -252,8 +251,8 @@ func TestTimesOfWhatTheStorageInvents(t *testing.T) {
 	nans.ShutDown()
 }
 
-// What a failing Push has left in line is not handed out a second time when
-// the storage, which had it all the same, returns it.
+// A Push that fails leaves the item in our line. If the storage has the item all the same, the item
+// is still handed out once.
 func TestStorageThatKeepsWhatItFailedToTake(t *testing.T) {
 	s := &shelf[string]{}
 	q := newStored(s)
@@ -306,9 +305,9 @@ func TestDefaultQueue(t *testing.T) {
 	}
 }
 
-// A storage may say that it has nothing while it holds items back. A worker who
-// waits then must not be woken by itself, again and again, for what is counted as
-// queued. The next Add of a stored item, removed or not, has it look again.
+// A storage may say that it is empty while it holds items back. A worker who then waits must not
+// wake itself again and again for the items that count as queued. The next Add of a stored item,
+// removed or not, makes the worker look again.
 func TestStorageThatHoldsItemsBack(t *testing.T) {
 	for _, removed := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -341,7 +340,7 @@ func TestStorageThatHoldsItemsBack(t *testing.T) {
 	}
 }
 
-// reluctant is a FIFO that may hide what it has.
+// reluctant is a FIFO that may hide its items.
 type reluctant struct {
 	items  []string
 	hidden bool

@@ -70,8 +70,8 @@ func TestZeroValueIsAQueue(t *testing.T) {
 		step{"get", "a"}, step{"done a", ""}, step{"drainer: returns", ""}, step{"shutting", "true"})
 }
 
-// Every version of an item that was announced before an Add must be seen by a
-// worker after it, and no two workers may hold an item at once.
+// A worker must see every version of an item that was announced before an Add, and no two workers
+// may hold an item at once.
 func TestConcurrentAccounting(t *testing.T) {
 	t.Parallel()
 	for name, config := range map[string]workqueue.TypedQueueConfig[int]{
@@ -127,7 +127,7 @@ func account(t *testing.T, q *workqueue.Typed[int]) {
 	checkInvariants(t, 0, q)
 }
 
-// take is Get, or every other worker's GetContext.
+// take is Get, and GetContext for every other worker.
 func take(t *testing.T, q *workqueue.Typed[int], worker int) (int, error) {
 	if worker%2 == 0 {
 		return q.GetContext(t.Context())
@@ -139,7 +139,7 @@ func take(t *testing.T, q *workqueue.Typed[int], worker int) (int, error) {
 	return item, nil
 }
 
-// Calls that find the lock taken, and do not get it soon, wait for it.
+// Calls that do not get the lock soon wait for it.
 func TestCallsWaitForTheLock(t *testing.T) {
 	for name, call := range map[string]func(q *workqueue.Typed[string]){
 		"Add":  func(q *workqueue.Typed[string]) { q.Add("b") },
@@ -150,7 +150,7 @@ func TestCallsWaitForTheLock(t *testing.T) {
 		q.AddAll("a", "b", "c")
 		q.Get()
 		returned := make(chan struct{})
-		q.Watch("a", func(error) { // The Add that calls it has the lock.
+		q.Watch("a", func(error) { // The Add that calls this hook has the lock.
 			called := make(chan struct{})
 			go func() {
 				defer close(returned)
@@ -198,12 +198,12 @@ func TestDoneOfWhatIsNotHeld(t *testing.T) {
 	}
 }
 
-// What a drain has to wait for can be taken from it.
+// Remove takes items from a queue that drains.
 func TestRemoveOfTheLastItemEndsADrain(t *testing.T) {
 	onEachLayer(t, func(t *testing.T, q drainer) {
 		r, ok := q.(interface{ Remove(item string) bool })
 		if !ok || goes(func() { r.Remove("nothing") }) != nil {
-			return // What is below cannot be asked to.
+			return // The queue below has no Remove.
 		}
 		q.Add("a")
 		over := make(chan error, 1)
@@ -241,15 +241,14 @@ func TestRemoveTakesTheDepthDown(t *testing.T) {
 	}
 }
 
-// A worker that waits is woken by the Add of an item that was removed and is in
-// the storage still.
+// The Add of an item that was removed, and is still in the storage, wakes a worker.
 func TestAddOfARemovedItemWakesAWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newStored(workqueue.DefaultQueue[string]())
 		defer q.ShutDown()
 		go q.Get()
 		synctest.Wait()
-		arrive := q.Approach() // Or the worker would drop what was removed.
+		arrive := q.Approach() // Otherwise the worker would drop the removed item.
 		q.Add("a")
 		q.Remove("a")
 		arrive()
@@ -267,7 +266,7 @@ func TestAddOfARemovedItemWakesAWorker(t *testing.T) {
 	})
 }
 
-// prioritized is a queue with an order by priority, and what its metrics are told.
+// prioritized returns a queue with an order by priority, and the recorder of its metrics.
 func prioritized(clock *testingclock.FakeClock) (*workqueue.TypedRateLimiting[string], *recorder) {
 	p := &recorder{}
 	return workqueue.NewTypedRateLimiting(constant(0), workqueue.TypedRateLimitingQueueConfig[string]{
@@ -276,8 +275,8 @@ func prioritized(clock *testingclock.FakeClock) (*workqueue.TypedRateLimiting[st
 	}), p
 }
 
-// What AddWith adds and GetInfo hands out is counted as by Add and Get: a new item
-// once, with the time that it was queued.
+// The metrics count AddWith and GetInfo like Add and Get: a new item once, with the time in the
+// queue.
 func TestMetricsOfItemsWithAPriority(t *testing.T) {
 	clock := testingclock.NewFakeClock(epoch)
 	q, p := prioritized(clock)
@@ -304,8 +303,8 @@ func TestMetricsOfItemsWithAPriority(t *testing.T) {
 	}
 }
 
-// A worker that is parked in GetInfo is woken by AddWith, with one item and with
-// several, and told the priority, and of the shutdown.
+// AddWith, with one item or several, and a shutdown wake a worker that is parked in GetInfo. The
+// worker gets the priority.
 func TestGetInfoWaits(t *testing.T) {
 	for _, metrics := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -348,8 +347,8 @@ func TestGetInfoWaits(t *testing.T) {
 	}
 }
 
-// GetInfo says whether an add has named the priority and for how long the item was queued,
-// ends with its context, and leaves the lock.
+// GetInfo returns whether an add has named the priority, and the time in the queue. GetInfo ends
+// with its context, and leaves the lock free.
 func TestGetInfo(t *testing.T) {
 	clock := testingclock.NewFakeClock(epoch)
 	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{
@@ -396,8 +395,8 @@ func TestAddWithOfATyped(t *testing.T) {
 	}
 }
 
-// AddWith names a priority to any queue but one that stores its items in a Queue. There it
-// panics on each layer, before anything is added.
+// AddWith with a priority works on every queue, except on a queue with a Queue as storage. There
+// AddWith panics on each layer, before anything is added.
 func TestPriorityBesideAQueueOfTheConfig(t *testing.T) {
 	const want = "workqueue: AddWith with priority 0: the queue stores its items in a *workqueue.sequence[int], which knows no priorities"
 	typed := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[int]{Queue: workqueue.DefaultQueue[int]()})
@@ -423,7 +422,7 @@ func TestPriorityBesideAQueueOfTheConfig(t *testing.T) {
 	}
 }
 
-// A priority that is named takes the place of that of Of also for an item that waits.
+// A named priority wins over the Priority of the Order, also for a waiting item.
 func TestNamedPriorityOfAnItemThatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{
@@ -442,11 +441,10 @@ func TestNamedPriorityOfAnItemThatWaits(t *testing.T) {
 	})
 }
 
-// These are tests of foreign code that fails in an unusual place, each of which
-// once had an item lost, doubled or a lock kept.
+// Tests of foreign code that fails in an unusual place. Each such failure has once lost or doubled
+// an item, or kept a lock.
 
-// An item that differs from itself is as safe as any other from a metric that
-// does not return, and its age goes on.
+// A metric that does not return loses no NaN, and the age of the NaN goes on.
 func TestMetricThatFailsForWhatDiffersFromItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &recorder{}
@@ -475,8 +473,8 @@ func TestMetricThatFailsForWhatDiffersFromItself(t *testing.T) {
 	})
 }
 
-// A metric may call Done for the item that it is told of, before it fails. Then there is
-// nothing to put back, and its panic is what the caller sees.
+// A metric may call Done for the item that was just handed out, and then panic. The queue puts
+// nothing back, and the caller gets the panic.
 func TestMetricThatFailsAfterItsOwnDone(t *testing.T) {
 	r := &recorder{}
 	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: r})
@@ -497,8 +495,8 @@ func TestMetricThatFailsAfterItsOwnDone(t *testing.T) {
 	}
 }
 
-// An Add of an item that was removed, and is in the storage still, is not lost if
-// Touch does not return. The metrics are not told of it.
+// An Add of a removed item that is still in the storage is not lost if Touch does not return. The
+// metrics do not count the Add.
 func TestTouchThatFailsForWhatWasRemoved(t *testing.T) {
 	r, s := &recorder{}, &shelf[string]{}
 	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: r, Queue: s})
@@ -520,7 +518,7 @@ func TestTouchThatFailsForWhatWasRemoved(t *testing.T) {
 	}
 }
 
-// A storage that makes up an item without a hash does not keep the lock.
+// A storage that hands out an item without a hash does not keep the lock.
 func TestStorageThatHandsOutWhatCannotBeCompared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &shelf[any]{}
@@ -540,7 +538,7 @@ func TestStorageThatHandsOutWhatCannotBeCompared(t *testing.T) {
 	})
 }
 
-// A rut hands out the same item for ever, or loses what it is given.
+// A rut hands out the same item again and again, or loses the pushed items.
 type rut struct{ says int }
 
 func (*rut) Touch(string) {}
@@ -548,8 +546,8 @@ func (*rut) Push(string)  {}
 func (r *rut) Len() int   { return r.says }
 func (*rut) Pop() string  { return "a" }
 
-// A storage whose Len is never zero, and whose Pop hands out what is held, does not
-// keep the lock for ever.
+// A storage whose Len is never zero, and whose Pop returns held items, does not keep the lock for
+// ever.
 func TestStorageThatIsNeverEmpty(t *testing.T) {
 	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Queue: &rut{says: 3}})
 	q.Add("a")
@@ -568,8 +566,8 @@ func TestStorageThatIsNeverEmpty(t *testing.T) {
 	}
 }
 
-// A storage that has lost an item has its Get report the shutdown: then a drain has
-// to end too, and Drain to say what is missing.
+// After a storage has lost an item, Get reports the shutdown. Then a drain has to end too, and
+// Drain to return the missing item in its error.
 func TestDrainOfAStorageThatLosesItems(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Queue: &rut{}})

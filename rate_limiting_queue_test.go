@@ -16,7 +16,7 @@ import (
 	"github.com/seed16c08ea7/workqueue"
 )
 
-// A scripted limiter gives the next of its waits each time, and notes its calls.
+// A scripted limiter returns the next of its waits at each call, and notes its calls.
 type scripted struct {
 	waits []time.Duration
 	calls []string
@@ -89,7 +89,7 @@ func TestLimiterIsToldWhatTheCallerSays(t *testing.T) {
 	q.ShutDown()
 }
 
-// The methods that are only passed on, with a queue of each layer below.
+// The methods that only pass a call on, with a queue of each layer below.
 func TestRateLimitingQueueIsADelayingQueue(t *testing.T) {
 	newLimited := func() workqueue.TypedInterface[string] {
 		return workqueue.NewTypedRateLimiting(workqueue.NewTypedItemFastSlowRateLimiter[string](time.Second, time.Minute, 2),
@@ -109,7 +109,7 @@ func TestRateLimitingQueueIsADelayingQueue(t *testing.T) {
 	}
 }
 
-// The options reach the layers below, and a layer that is given is used.
+// The options reach the layers below, and a given layer is used.
 func TestOptionsOfARateLimitingQueue(t *testing.T) {
 	synctest.Test(t, testOptionsOfARateLimitingQueue)
 }
@@ -124,7 +124,7 @@ func testOptionsOfARateLimitingQueue(t *testing.T) {
 	q.AddRateLimited("a")
 	synctest.Wait()
 	clock.Step(time.Second)
-	synctest.Wait() // The goroutine tells of the add after it.
+	synctest.Wait() // The goroutine reports the add after it.
 	item, _ := q.Get()
 	clock.Step(2 * time.Second)
 	q.Done(item)
@@ -211,7 +211,7 @@ func TestFieldsWithoutEffectBesideAQueueBelow(t *testing.T) {
 	}
 }
 
-// A delaying queue that is not ours is not given negative delays either.
+// A foreign delaying queue gets no negative delays either.
 type delays struct {
 	workqueue.TypedDelayingInterface[string]
 	got []time.Duration
@@ -232,7 +232,7 @@ func TestDelaysThatReachTheLayerBelow(t *testing.T) {
 	}
 }
 
-// A limiter that fails does so before anything else has happened.
+// A limiter that panics does so before anything else happens.
 func TestLimiterThatFails(t *testing.T) {
 	for kind, fail := range map[string]func(){"panic": func() { panic("limiter") }, "Goexit": runtime.Goexit} {
 		l := &scripted{waits: []time.Duration{time.Hour}, hook: fail}
@@ -307,8 +307,8 @@ func (q *capableDelaying) AddWith(options workqueue.AddOptions, items ...string)
 	return q.TypedDelaying.AddWith(options, items...)
 }
 
-// A delaying queue of another make is called as the options need: by Add and AddAfter as
-// long as there is no priority, and by AddWith for one, which it may lack.
+// The calls of a delaying queue of another make depend on the options: Add and AddAfter without a
+// priority, and AddWith with a priority, which the queue may lack.
 func TestAddWithOnAForeignDelayingQueue(t *testing.T) {
 	open := func(delaying workqueue.TypedDelayingInterface[string]) *workqueue.TypedRateLimiting[string] {
 		return workqueue.NewTypedRateLimiting(constant(time.Second), workqueue.TypedRateLimitingQueueConfig[string]{DelayingQueue: delaying})
@@ -357,7 +357,7 @@ func TestAddWithOnAForeignDelayingQueue(t *testing.T) {
 	}
 	q.ShutDown()
 
-	// One that is ours within one of ours is asked whether it knows priorities.
+	// Our queue inside another of our queues is asked whether it knows priorities.
 	within := open(workqueue.NewTypedRateLimiting(constant(time.Second), workqueue.TypedRateLimitingQueueConfig[string]{Queue: stored()}))
 	defer within.ShutDown()
 	if got := goes(func() { within.AddWith(workqueue.AddOptions{Priority: prio(1), After: time.Hour}, "a") }); got == nil {
@@ -365,8 +365,8 @@ func TestAddWithOnAForeignDelayingQueue(t *testing.T) {
 	}
 }
 
-// A queue of ours within one of ours says whether it knows priorities before the limiter is
-// asked, which would count a failure of what is not added.
+// Our queue inside another of our queues says whether it knows priorities before the limiter is
+// asked: the limiter would count a failure of an item that is not added.
 func TestAddWithThatPanicsCountsNoFailure(t *testing.T) {
 	open := func(delaying workqueue.TypedDelayingInterface[string]) *workqueue.TypedRateLimiting[string] {
 		return workqueue.NewTypedRateLimiting(workqueue.NewTypedItemFastSlowRateLimiter[string](1, 2, 3),
@@ -383,7 +383,7 @@ func TestAddWithThatPanicsCountsNoFailure(t *testing.T) {
 	}
 }
 
-// Without StrictBackoff, a failure does not put off what waits for an earlier time.
+// Without StrictBackoff, a failure does not put off an item that waits for an earlier time.
 func TestAddWithRateLimitedPutsNothingOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := workqueue.NewTypedRateLimiting(constant(time.Hour), workqueue.TypedRateLimitingQueueConfig[string]{})

@@ -28,7 +28,7 @@ func onReAddQueues(t *testing.T, test func(t *testing.T, q reAdded)) {
 	waitQueues(t, func(t *testing.T, q workQueue) { test(t, q) })
 }
 
-// What comes of a context by the calls before and after it.
+// The end of a context, by the calls before and after it.
 func TestReAddContext(t *testing.T) {
 	held := func(q reAdded) { q.Add("a"); q.TryGet() }
 	onReAddQueues(t, func(t *testing.T, q reAdded) {
@@ -72,7 +72,7 @@ func TestReAddContext(t *testing.T) {
 	})
 }
 
-// empty takes and finishes everything, and what was held.
+// empty gets each queued item and calls Done for all items.
 func empty(q reAdded) {
 	for _, item := range []string{"a", "b"} {
 		q.Done(item)
@@ -106,7 +106,7 @@ func TestReAddContextEndsWithTheOneAboveIt(t *testing.T) {
 
 type noteKey struct{}
 
-// A callingContext calls the queue whenever it is asked.
+// A callingContext calls the queue in each of its methods.
 type callingContext struct {
 	context.Context
 	call func()
@@ -138,8 +138,7 @@ func TestReAddContextAsksNoForeignContextUnderTheLock(t *testing.T) {
 	})
 }
 
-// Each call has a context of its own, and those that have ended are not kept until
-// Done.
+// Each call returns another context. Contexts that have ended are not kept until Done.
 func TestReAddContextsOfOneItem(t *testing.T) {
 	onReAddQueues(t, func(t *testing.T, q reAdded) {
 		q.Add("a")
@@ -166,11 +165,11 @@ func TestReAddContextsOfOneItem(t *testing.T) {
 	})
 }
 
-// Producers add while workers work: a worker whose item was added again is told when
-// that Add has returned, whoever else adds it meanwhile.
+// Producers add while workers work: when an Add has returned, the context of the item's worker has
+// ended, also if several producers add the item.
 func TestReAddContextMissesNoAdd(t *testing.T) {
 	q := workqueue.NewTyped[int]()
-	q.AddAll(0, 2, 4, 6) // They are added again by their workers, so that there is always one.
+	q.AddAll(0, 2, 4, 6) // Their workers add these again, so the queue always has an item.
 	var all sync.WaitGroup
 	for range 2 {
 		all.Go(func() {
@@ -223,7 +222,7 @@ func TestReAddContextAllocations(t *testing.T) {
 	}
 }
 
-// The worker loop by hand: what CancelOnReAdd does in Run.
+// The worker loop by hand, with the effect of CancelOnReAdd.
 func ExampleTyped_ReAddContext() {
 	queue := workqueue.NewTyped[string]()
 	queue.Add("default/web")
@@ -239,14 +238,14 @@ func ExampleTyped_ReAddContext() {
 	// queued: 1
 }
 
-// What RemoveFunc does in each state of an item, and what it returns.
+// The effect and the result of RemoveFunc in each state of an item.
 func TestRemoveFunc(t *testing.T) {
 	waitQueues(t, func(t *testing.T, q workQueue) {
 		for _, row := range []struct {
 			name   string
 			before func()
 			want   int
-			after  string // what TryGet returns then
+			after  string // the result of TryGet afterwards
 		}{
 			{"nothing", func() {}, 0, ""},
 			{"queued", func() { q.Add("a") }, 1, ""},
@@ -296,7 +295,7 @@ func TestRemoveFuncEndsTheWorkOnAnItem(t *testing.T) {
 	})
 }
 
-// Items of all states, some of which become due, are handed out and added while del runs.
+// Items of all states, some of which become due, are handed out or are added while del runs.
 func TestRemoveFuncFindsWhatMoves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := workqueue.NewTypedRateLimiting[int](nil, workqueue.TypedRateLimitingQueueConfig[int]{})
@@ -339,8 +338,8 @@ func TestRemoveFuncFindsWhatMoves(t *testing.T) {
 	})
 }
 
-// Items become due while del is asked about the first of them. The queue below was configured, and a
-// wrapper hides its type.
+// Items become due while del is asked about the first of them. The queue below was configured, and
+// a wrapper hides its type.
 func TestRemoveFuncFindsWhatBecomesDueAboveAnotherQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{
@@ -505,8 +504,9 @@ func TestRunDoesNotRetryWhatIsRemoved(t *testing.T) {
 	}
 }
 
-// RemoveFunc comes between the look of Run at an item that was cut short and the add of the item,
-// which asks the order. The item was named as queued at the end of the Run.
+// RemoveFunc comes between two steps of Run for an item that was cut short: the question whether
+// the item was removed, and the add, which asks the order. At the end of the Run the item was named
+// as queued.
 func TestRunForgetsWhatIsRemovedAfterItWasCutShort(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var q *workqueue.TypedRateLimiting[string]
@@ -584,7 +584,7 @@ func (r *removing) When(item string) time.Duration {
 	return r.constant.When(item)
 }
 
-// RemoveFunc comes between the look of Run at a failed item and the retry.
+// RemoveFunc comes between the question of Run about a failed item and the retry.
 func TestRunDoesNotRetryWhatIsRemovedMeanwhile(t *testing.T) {
 	for _, wait := range []time.Duration{0, time.Second} {
 		for _, oneEntry := range []bool{false, true} {

@@ -89,8 +89,7 @@ func TestItemInfoIsTheSameForEachReader(t *testing.T) {
 	}
 }
 
-// What is held longest comes first, whatever has been done since, and what has
-// just come has been there for no time.
+// The item that is held longest comes first, and a new item has the age 0.
 func TestSnapshotIsInOrder(t *testing.T) {
 	clock := testingclock.NewFakeClock(epoch)
 	config := workqueue.TypedQueueConfig[string]{KeepTimes: true, Clock: clock}
@@ -105,7 +104,7 @@ func TestSnapshotIsInOrder(t *testing.T) {
 			q.Get()
 			clock.Step(time.Second)
 		}
-		q.Done("a") // Its place is taken by the last.
+		q.Done("a") // The last item takes its place.
 		q.Add("e")
 		const want = `1 queued, 3 in flight, 0 waiting
 b: in_flight for 3s
@@ -123,7 +122,7 @@ e: queued`
 	}
 }
 
-// All of what a storage holds is found, up to the last record of a page.
+// A Snapshot finds all stored items, up to the last record of a page.
 func TestSnapshotOfAStorageOfAnySize(t *testing.T) {
 	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[int]{Queue: workqueue.DefaultQueue[int]()})
 	for n := range 130 {
@@ -143,8 +142,8 @@ func TestSnapshotOfNothing(t *testing.T) {
 	}
 }
 
-// The times of waiting items follow their records when these move, and are not
-// those of items that were there before.
+// The times of waiting items follow their records when the records move, and a record that is used
+// again has no old times.
 func TestSnapshotSaysSinceWhenAfterShrinking(t *testing.T) {
 	clock := testingclock.NewFakeClock(epoch)
 	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{KeepTimes: true, Clock: clock})
@@ -175,7 +174,7 @@ func TestSnapshotSaysSinceWhenAfterShrinking(t *testing.T) {
 	}
 }
 
-// Without metrics no times are kept, which must not look like none passed.
+// Without metrics the queue keeps no times. A Snapshot must not show an age of 0 instead.
 func TestSnapshotWithoutTimes(t *testing.T) {
 	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{})
 	defer q.ShutDown()
@@ -229,7 +228,7 @@ func TestSnapshotIsLimited(t *testing.T) {
 	}
 }
 
-// checkLine checks the first queued items, of which 40 have been taken.
+// checkLine checks the first queued items, after 40 items were taken.
 func checkLine(t *testing.T, queued []workqueue.ItemInfo[int], err error) {
 	t.Helper()
 	for place, info := range queued {
@@ -261,7 +260,7 @@ func TestItemStateInWords(t *testing.T) {
 	}
 }
 
-// BenchmarkSnapshot is how long everybody else waits for a snapshot.
+// BenchmarkSnapshot measures how long other callers wait for a snapshot.
 func BenchmarkSnapshot(b *testing.B) {
 	for name, below := range map[string]workqueue.Queue[int]{"line": nil, "storage": workqueue.DefaultQueue[int]()} {
 		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{
@@ -297,8 +296,8 @@ func TestSnapshotInWordsOfAllStates(t *testing.T) {
 	}
 }
 
-// A page for operators shows a Snapshot as JSON: all names in snake case, and nothing that
-// does not apply, such as a due time in the year 1.
+// A page for operators shows a Snapshot as JSON: all names in snake case, and no field that does
+// not apply, such as a due time in the year 1.
 func TestSnapshotInJSONIsInSnakeCaseAndLeavesOutWhatIsNotKnown(t *testing.T) {
 	clock := testingclock.NewFakeClock(epoch)
 	for keep, want := range map[bool]string{
@@ -356,9 +355,8 @@ func TestItemStateAsText(t *testing.T) {
 	}
 }
 
-// A few of what waits are looked for, and more of it are copied and sorted
-// later. Either gives the first of all, those of one time in the order in which
-// they got it.
+// For a small limit, the Snapshot looks for the first waiting items; for a large limit it copies
+// and sorts. Both return the first items, with items of one time in the order of their calls.
 func TestSnapshotOfTheFirstWaitingItems(t *testing.T) {
 	t.Parallel()
 	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{
@@ -393,8 +391,8 @@ func TestSnapshotOfTheFirstWaitingItems(t *testing.T) {
 	}
 }
 
-// Room for what a Snapshot copies is made before the locks are taken. If more
-// has come by then, or a shutdown, that is shown all the same.
+// A Snapshot makes room for the items before it takes the locks. Items that come between the two,
+// and a shutdown, are shown all the same.
 func TestSnapshotOfWhatHasJustCome(t *testing.T) {
 	for _, limit := range []int{1, 1000} {
 		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{KeepTimes: true})
@@ -426,7 +424,7 @@ func TestSnapshotOfWhatHasJustCome(t *testing.T) {
 	}
 }
 
-// What is in line has a position, also beside a storage, where nothing else has.
+// Items in our line have a position, and stored items have none.
 func TestSnapshotSaysThePositionInLine(t *testing.T) {
 	for _, storage := range []bool{false, true} {
 		s := &shelf[string]{}

@@ -41,7 +41,7 @@ import (
 // controller-runtime#3330, a lower priority handed out first, has no test, as
 // no queue here has priorities.
 
-// Between a drain's look at the queue and its wait, the last Done must not pass
+// Between the look of a drain at the queue and the wait of the drain, the last Done must not pass
 // unnoticed. A lost wake-up is a hang.
 func TestDrainIsWokenByADoneBesideIt_kubernetes119554(t *testing.T) {
 	for round := range 2000 {
@@ -86,7 +86,7 @@ func TestShutDownTwice_kubernetes77170(t *testing.T) {
 	}
 }
 
-// There, each AddAfter of an item that waits for long made a timer.
+// In client-go, each AddAfter of an item that waits for long made a timer.
 func TestFarFutureItemsShareATimer_kubernetes83945(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clock := testingclock.NewFakeClock(epoch)
@@ -108,8 +108,7 @@ func TestFarFutureItemsShareATimer_kubernetes83945(t *testing.T) {
 	})
 }
 
-// Nothing of the queue runs, and no metric is called, once a shutdown has
-// returned.
+// When a shutdown has returned, no code of the queue runs, and no metric is called.
 func TestShutDownWaitsForItsGoroutines_kubernetes135072(t *testing.T) {
 	for name, end := range map[string]func(*workqueue.TypedDelaying[string]){
 		"ShutDown":          (*workqueue.TypedDelaying[string]).ShutDown,
@@ -144,8 +143,8 @@ func TestShutDownWaitsForItsGoroutines_kubernetes135072(t *testing.T) {
 	}
 }
 
-// As there, the item is handed out twice, since callers may rely on that; here
-// there is an option.
+// As in client-go, the item is handed out twice, since callers may rely on it; OneEntry hands it
+// out once.
 func TestAddOfAWaitingItem_kubernetes110642(t *testing.T) {
 	for cancels, want := range map[bool]int{false: 2, true: 1} {
 		synctest.Test(t, func(t *testing.T) {
@@ -197,8 +196,8 @@ func TestGetAfterShutDown_controllerruntime3239(t *testing.T) {
 	}
 }
 
-// Workers that come and go leave the count of those who wait right: each item
-// still wakes one, and the shutdown all.
+// Workers that come and go leave the count of waiting workers right: each item still wakes a
+// worker, and the shutdown wakes all.
 func TestWaitersThatComeAndGo_controllerruntime3363(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := workqueue.NewTyped[int]()
@@ -232,12 +231,11 @@ func TestWaitersThatComeAndGo_controllerruntime3363(t *testing.T) {
 		if n := q.Parked(); n != 3 {
 			t.Errorf("%d workers are counted as waiting, want 3", n)
 		}
-		q.ShutDown() // Those who are not woken are left in the bubble.
+		q.ShutDown() // A worker that is not woken stays in the bubble.
 	})
 }
 
-// The metric of an item that has come due makes others wait, and due, while the
-// rest is being added.
+// The metric of a due item makes other items wait, and become due, while the rest is being added.
 func TestAddingWhileDueItemsAreTaken_controllerruntime3060(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &recorder{}
@@ -294,7 +292,7 @@ func TestShutDownBesideEverything_controllerruntime3538(t *testing.T) {
 	}
 }
 
-// Items that were due, or removed, are garbage although others still wait.
+// Items that were due or removed are garbage although others still wait.
 func TestPoppedItemsAreCollected_tidb65522(t *testing.T) {
 	var collected atomic.Int32
 	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[*[64]byte]{})
@@ -329,8 +327,8 @@ func TestPoppedItemsAreCollected_tidb65522(t *testing.T) {
 	q.ShutDown()
 }
 
-// A clock that is set a day forwards makes due what is, and one that is set a
-// day back makes nothing wait that was added since for longer than it asked.
+// After a clock was set a day forwards, due items come. After a clock was set a day back, no item
+// that was added since waits longer than asked.
 func TestClockSetADayForwardsAndBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &recorder{}
@@ -371,15 +369,15 @@ func TestClockSetADayForwardsAndBack(t *testing.T) {
 	})
 }
 
-// A clock that is stepped between being read and the arming of the timer, or
-// while that is armed, makes the timer late by the step. Nobody steps it again
-// here, so what is due has to come all the same.
+// A clock is stepped between a reading and the arming of the timer, or while the timer is armed.
+// The timer is late by the step, and nobody steps the clock again: due items have to come all the
+// same.
 func TestClockSteppedWhileTheTimerIsArmed_kubernetes125581(t *testing.T) {
 	for name, place := range map[string]func(c *hookedClock, hook func()){
 		"before": func(c *hookedClock, hook func()) { c.onArm = hook },
 		"after":  func(c *hookedClock, hook func()) { c.onArmed = hook },
 	} {
-		for timer := range 3 { // The first is made, the others are reset.
+		for timer := range 3 { // The first timer is made, the others are reset.
 			t.Run(name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					clock := newHookedClock()
@@ -410,8 +408,8 @@ func TestClockSteppedWhileTheTimerIsArmed_kubernetes125581(t *testing.T) {
 	}
 }
 
-// After a million items have passed, a queue keeps at most a byte for each:
-// that is room for noise and the sizes below which nothing shrinks.
+// After a million items have passed, a queue keeps at most a byte for each: room for noise, and for
+// the sizes below which nothing shrinks.
 func TestMemoryReturns_kubernetes116878(t *testing.T) {
 	if raceEnabled || testing.Short() {
 		t.Skip("the figures mean nothing under the race detector")
@@ -442,8 +440,8 @@ func TestMemoryReturns_kubernetes116878(t *testing.T) {
 	}
 }
 
-// There, a drain with nothing in flight returns at once, and one with
-// something in flight after its Done, whatever is queued.
+// In client-go, a drain with nothing in flight returns at once, and a drain with work in flight
+// returns after its Done, although items are queued.
 func TestDrainWaitsForQueuedItems_kubernetes141079(t *testing.T) {
 	timeline(t, newTyped,
 		step{"addall a b c", ""}, step{"d1: drain", "blocks"}, step{"get", "a"}, step{"get", "b"}, step{"done a", ""},
@@ -451,14 +449,14 @@ func TestDrainWaitsForQueuedItems_kubernetes141079(t *testing.T) {
 		step{"get", "c"}, step{"done c", ""}, step{"d1: returns", ""})
 }
 
-// There, Len is 2 after Add and Done, and two workers get the item at once.
+// In client-go, Len is 2 after Add and Done, and two workers get the item at once.
 func TestSpuriousDoneQueuesNothing_kubernetes79934(t *testing.T) {
 	timeline(t, newTyped,
 		step{"add a", ""}, step{"done a", ""}, step{"len", "1"}, step{"get", "a"}, step{"try", "nothing "},
 		step{"add a", ""}, step{"done a", ""}, step{"done a", ""}, step{"len", "1"}, step{"get", "a"}, step{"try", "nothing "})
 }
 
-// There, one Signal wakes one of them, or a worker, and the rest hang.
+// In client-go, one Signal wakes one of the drains, or a worker, and the other drains hang.
 func TestConcurrentDrainsAllReturn_kubernetes101928(t *testing.T) {
 	timeline(t, newTyped,
 		step{"add a", ""}, step{"get", "a"}, step{"w1: get", "blocks"}, step{"w2: get", "blocks"},
@@ -467,8 +465,8 @@ func TestConcurrentDrainsAllReturn_kubernetes101928(t *testing.T) {
 		step{"w1: returns", "shutdown "}, step{"w2: returns", "shutdown "})
 }
 
-// There, the goroutine lives for up to ten seconds after the drain, and the
-// 1001st of the callers that were past the check is blocked for ever.
+// In client-go, the goroutine lives for up to ten seconds after the drain, and the 1001st of the
+// callers that were past the check is blocked for ever.
 func TestDrainEndsTheGoroutine_kubernetes134323(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{Name: "q", MetricsProvider: &recorder{}})

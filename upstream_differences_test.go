@@ -12,18 +12,17 @@ import (
 	"github.com/seed16c08ea7/workqueue"
 )
 
-// One test for each difference from client-go that docs/differences.md lists, named after
-// the report of it there, or its symptom. Each fails on client-go v0.37.2.
-// That of the memory is TestMemoryReturns_kubernetes116878, that of the panic
-// TestPanicOnTheGoroutineOfADelayingQueue_D12.
+// One test for each difference from client-go in docs/differences.md, named after the report or the
+// symptom. Each test fails on client-go v0.37.2. Two are elsewhere:
+// TestMemoryReturns_kubernetes116878, and TestPanicOnTheGoroutineOfADelayingQueue_D12.
 
-// There, the call returns when the item is in a channel of 1000, or later.
+// In client-go, AddAfter returns when the item is in a channel of 1000, or later.
 func TestAddAfterTakesEffectBeforeItReturns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hold := make(chan struct{})
 		q := newGated(func(int) { <-hold })
 		q.AddAfter(-1, time.Nanosecond)
-		time.Sleep(time.Second) // The goroutine is stuck now.
+		time.Sleep(time.Second) // The goroutine is stuck.
 		for i := range 3000 {
 			q.AddAfter(i, time.Hour)
 			if n := q.Waiting(); n != i+1 {
@@ -35,8 +34,8 @@ func TestAddAfterTakesEffectBeforeItReturns(t *testing.T) {
 	})
 }
 
-// There, the loop looks at the clock only when it finds the channel empty.
-// Virtual time has no lateness; here the item would just never come.
+// In client-go, the loop looks at the clock only when the channel is empty. Virtual time has no
+// lateness; here the item would never come.
 func TestFloodOfAddAfterDoesNotHoldUpWhatIsDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clock := newHookedClock()
@@ -61,7 +60,7 @@ func TestFloodOfAddAfterDoesNotHoldUpWhatIsDue(t *testing.T) {
 	})
 }
 
-// There, 998 of 1000 come in another order. These are more than a batch.
+// In client-go, 998 of 1000 items come in another order. A thousand items are more than a batch.
 func TestItemsDueAtTheSameInstantKeepTheirOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{})
@@ -69,7 +68,7 @@ func TestItemsDueAtTheSameInstantKeepTheirOrder(t *testing.T) {
 		at := time.Now().Add(time.Minute)
 		for i := range n {
 			if i%7 == 0 {
-				q.AddAfter(i, time.Hour) // The earlier time gives it its turn.
+				q.AddAfter(i, time.Hour) // The earlier time decides the order.
 			}
 			q.AddAfter(i, time.Until(at))
 			if i%100 == 0 {
@@ -88,8 +87,7 @@ func TestItemsDueAtTheSameInstantKeepTheirOrder(t *testing.T) {
 	})
 }
 
-// There, failure 44 of this base is due a negative time from now, that is at
-// once.
+// In client-go, failure 44 of this base is due a negative time from now, so at once.
 func TestExponentialDelayNeverTurnsNegative(t *testing.T) {
 	const most = 1000 * time.Second
 	l := workqueue.NewTypedItemExponentialFailureRateLimiter[string](1<<20, most)
@@ -103,8 +101,8 @@ func TestExponentialDelayNeverTurnsNegative(t *testing.T) {
 	}
 }
 
-// There, it is a data race; the race detector is what fails this test. Besides,
-// each queue has all of its metrics or none.
+// In client-go, SetProvider beside a constructor is a data race, which the race detector reports.
+// Here each queue also has all of its metrics or none.
 func TestSetProviderBesideConstructors(t *testing.T) {
 	t.Cleanup(workqueue.ResetProvider)
 	workqueue.ResetProvider()
@@ -129,8 +127,8 @@ func TestSetProviderBesideConstructors(t *testing.T) {
 	}
 }
 
-// There, a metric that panics in Get loses the item, in Done it leaves the
-// drain hanging, and one that calls Len blocks every caller.
+// In client-go, a metric that panics in Get loses the item, a metric that panics in Done makes the
+// drain hang, and a metric that calls Len blocks every caller.
 func TestMetricThatPanicsLosesNothing(t *testing.T) {
 	for _, event := range []string{"depth-1", "latency", "work"} {
 		r := &recorder{}
@@ -157,7 +155,7 @@ func TestMetricThatPanicsLosesNothing(t *testing.T) {
 	}
 }
 
-// There, a NaN is never done and a drain waits for it for ever.
+// In client-go, a NaN is never done, and a drain waits for the NaN for ever.
 func TestDrainEndsInSpiteOfNaN(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := workqueue.NewTyped[float64]()
