@@ -15,7 +15,7 @@ CHECKS      := api,licences,builds,proxy
 # those of compat/swap take on two cores that have other work.
 HANGS       := -timeout 1h
 
-.PHONY: all help quick run test lint vet tidy cyclo prose test-swap test-386 fuzz bench bench-smoke cover scale integration page apiserver apiserver-test realworld simulate linearizability stress soak mutate explore planted minimums release-check swap-programs
+.PHONY: all help quick run test lint vet tidy cyclo prose test-swap test-386 fuzz bench bench-smoke cover scale integration page apiserver apiserver-test realworld simulate linearizability stress soak mutate explore planted night minimums release-check swap-programs
 
 all: lint test ## the linters and all tests
 
@@ -191,3 +191,9 @@ explore: ## every interleaving of small programs, against the contract; 10 minut
 # Each bug is an edit, and has a test that must notice it: see reliability/planted/faults.
 planted: ## plant known bugs in the library, one after the other; 10 minutes
 	go run -C reliability ./planted
+
+# `make -k night` goes on after a failure.
+night: RUNS = 100000
+night: HISTORIES = 300000
+night: DURATION = 10m
+night: swap-programs fuzz stress soak explore planted linearizability simulate realworld mutate ## what takes longer than CI; 3 hours
