@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/seed16c08ea7/workqueue/internal/fifo"
@@ -160,4 +161,40 @@ func TestItemsThatDifferFromThemselves(t *testing.T) {
 	}
 	checkInvariants(t, 2, &m)
 	checkRoom(t, m.Items.Records.N)
+}
+
+// A group ends and begins again while a survey is on its way: the group has one part all the same. A
+// provider would show two series with the same labels.
+func TestGroupThatBeginsAgainDuringASurvey(t *testing.T) {
+	m := newMachine(fifo.Config[int]{Grouped: true})
+	place := func(group string) *fifo.Placement { return &fifo.Placement{Group: group, Weight: 1} }
+	const deep, others = 3, 10_000
+	for item := range deep {
+		m.add(item, 0, place("deep"))
+	}
+	for item := deep; item < others; item++ {
+		m.add(item, 0, place(strconv.Itoa(item)))
+	}
+	var s fifo.Survey
+	if m.Survey(&s) {
+		t.Fatal("the survey is over after its first look")
+	}
+	for item := range deep {
+		m.Remove(slab.HashOf(item), item)
+	}
+	m.add(others, 0, place("takes the lane of deep"))
+	for item := range deep {
+		m.add(item, 0, place("deep"))
+	}
+	for !m.Survey(&s) {
+	}
+	seen := 0
+	for _, part := range s.Groups(m.Len(), m.Held()) {
+		if part.Key == "deep" {
+			seen++
+		}
+	}
+	if seen != 1 {
+		t.Errorf("the group has %d parts", seen)
+	}
 }

@@ -1,0 +1,108 @@
+package reliability
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/seed16c08ea7/workqueue"
+)
+
+var quiet = logr.Discard()
+
+// slow is a Queue whose Push of one item blocks, with the lock of the queue held.
+type slow struct {
+	workqueue.Queue[string]
+	entered, leave chan bool
+}
+
+func (s *slow) Push(item string) {
+	if item == "slow" {
+		close(s.entered)
+		<-s.leave
+	}
+	s.Queue.Push(item)
+}
+
+// A Run with EndKeep ends while a ShutDown by somebody else has closed the delaying queue and not yet
+// the queue below. OnStop is told of the item that failed in between, and of the waiting item.
+func TestRunThatKeepsNamesWhatAShutDownHalfWayHasDropped(t *testing.T) {
+	for range 1000 {
+		keepBesideShutDown(t)
+	}
+}
+
+func keepBesideShutDown(t *testing.T) {
+	storage := &slow{workqueue.DefaultQueue[string](), make(chan bool), make(chan bool)}
+	typed := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Queue: storage})
+	q := workqueue.NewTypedRateLimiting(workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Hour, time.Hour),
+		workqueue.TypedRateLimitingQueueConfig[string]{Queue: typed})
+	started, fails, ended := make(chan bool), make(chan bool), make(chan bool)
+	var left workqueue.Snapshot[string]
+	ctx, stop := context.WithCancel(t.Context())
+	go func() {
+		defer close(ended)
+		workqueue.Run(ctx, q, func(context.Context, string) error {
+			close(started)
+			<-fails
+			return errors.New("failed")
+		}, workqueue.RunOptions[string]{AtEnd: workqueue.EndKeep, Logger: &quiet, OnStop: func(s workqueue.Snapshot[string]) { left = s }})
+	}()
+	q.AddAfter("waits", time.Hour)
+	q.Add("fails")
+	<-started
+	go typed.Add("slow")
+	<-storage.entered
+	down := make(chan bool)
+	go func() {
+		defer close(down)
+		q.ShutDown()
+	}()
+	stop()
+	for begin := time.Now(); time.Since(begin) < 100*time.Microsecond; {
+	} // ShutDown waits for the lock of typed, but not so long that the lock is handed to it.
+	close(fails)
+	close(storage.leave)
+	<-ended
+	<-down
+	var named []string
+	for _, info := range slices.Concat(left.Queued, left.Waiting, left.Failed, q.Snapshot(-1).Waiting) {
+		named = append(named, info.Item)
+	}
+	if !slices.Contains(named, "fails") || !slices.Contains(named, "waits") {
+		t.Errorf("OnStop was told of %v, want the item that fails and the item that waits", named)
+	}
+}
+
+// afterGet calls a function between the hand-out and the handler.
+type afterGet struct {
+	*workqueue.TypedRateLimiting[string]
+	call func()
+}
+
+func (q afterGet) GetInfo(ctx context.Context) (workqueue.ItemInfo[string], error) {
+	info, err := q.TypedRateLimiting.GetInfo(ctx)
+	q.call()
+	return info, err
+}
+
+// The context of a Run ends, and somebody shuts the queue down, while an item is on its way to a
+// worker: the queue does not take the item back.
+func TestRunNamesWhatItCannotGiveBack(t *testing.T) {
+	for _, end := range []workqueue.End{workqueue.EndStop, workqueue.EndKeep} {
+		q := workqueue.NewTypedRateLimiting[string](nil, workqueue.TypedRateLimitingQueueConfig[string]{})
+		ctx, stop := context.WithCancel(t.Context())
+		q.Add("a")
+		left := 0
+		workqueue.Run(ctx, afterGet{q, func() { stop(); q.ShutDown() }},
+			func(context.Context, string) error { return nil },
+			workqueue.RunOptions[string]{AtEnd: end, OnStop: func(s workqueue.Snapshot[string]) { left = s.QueuedTotal }})
+		if left != 1 {
+			t.Errorf("AtEnd %v: OnStop was told of %d queued items, want 1", end, left)
+		}
+	}
+}
