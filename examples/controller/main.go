@@ -24,6 +24,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"os/signal"
@@ -116,7 +117,12 @@ func runOn(ctx context.Context, cluster cluster, q queue, log *slog.Logger, opts
 		return err
 	}
 	if opts.readyz != "" {
-		go func() { log.Error("no readiness probe", "err", http.ListenAndServe(opts.readyz, c)) }()
+		listener, err := net.Listen("tcp", opts.readyz)
+		if err != nil {
+			return err
+		}
+		defer listener.Close()
+		go http.Serve(listener, c)
 	}
 	return c.run(ctx, opts.workers)
 }

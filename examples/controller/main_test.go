@@ -48,6 +48,14 @@ func TestMissingKubeconfigIsAnError(t *testing.T) {
 	}
 }
 
+func TestProbeWithoutAnAddressIsAnError(t *testing.T) {
+	cluster := embedded.NewCluster(1)
+	defer cluster.Close()
+	if err := runOn(t.Context(), cluster, newQueue(), quiet, options{workers: 1, readyz: "127.0.0.1:none"}); err == nil {
+		t.Error("got no error")
+	}
+}
+
 // The client of a real cluster watches the wished namespaces, and makes the requests of the
 // API: the server knows one ConfigMap that wants a Secret, an outdated Secret and a Secret
 // that is left over.
