@@ -2,6 +2,7 @@ package linearizability
 
 import (
 	"context"
+	"maps"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	cg "k8s.io/client-go/util/workqueue"
 
 	"github.com/seed16c08ea7/workqueue"
+	"github.com/seed16c08ea7/workqueue/internal/spec"
 )
 
 // A fault is what is wrong with a naive queue.
@@ -52,44 +54,46 @@ var faultNames = [faults]string{"no fault", "a spurious Done is accepted", "an A
 	"RemoveFunc leaves the re-add", "WaitIdle does not wait for the held", "WaitIdle does not wait for the queued",
 	"a Barrier does not wait for the held", "a Barrier does not wait for the queued", "a Barrier takes a hand-out for the end"}
 
-// A naive queue is one lock around slices that are searched: the same
-// specification, written down a second time, with a fault if asked for.
+// A naive queue is the specification under one lock, with a fault if asked for.
 type naive struct {
 	fault fault
 
-	mu                sync.Mutex
-	changed           sync.Cond
-	line, held, again []int8
-	down              bool
-	released          int       // ShutDowns so far: each ends the drains before it
-	adds              int       // and takes: when to go wrong
-	ahead             []*[]int8 // what each Barrier waits for
+	mu      sync.Mutex
+	changed sync.Cond
+	spec    *spec.Queue[int8]
+	calls   int // of Add and of Get: when to go wrong
 }
 
 func newNaive(f fault) *naive {
-	q := &naive{fault: f}
+	q := &naive{fault: f, spec: spec.New(spec.Rules[int8]{})}
 	q.changed.L = &q.mu
 	return q
 }
 
-func (q *naive) Add(item int8) {
+// lock begins a call, and the result ends it.
+func (q *naive) lock() (unlock func()) {
 	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.addLocked(item)
+	return func() {
+		q.changed.Broadcast()
+		q.mu.Unlock()
+	}
 }
 
-func (q *naive) addLocked(item int8) {
-	defer q.changed.Broadcast()
-	q.adds++
-	isHeld := slices.Contains(q.held, item)
-	switch {
-	case q.down && q.fault != acceptsAfterShutDown || slices.Contains(q.line, item):
-	case q.fault == losesAnAddAtTimes && q.adds%50 == 7:
-	case !isHeld:
-		q.line = append(q.line, item)
-	case q.fault != losesAnAdd && !slices.Contains(q.again, item):
-		q.again = append(q.again, item)
+func (q *naive) Add(item int8) {
+	defer q.lock()()
+	q.add(item)
+}
+
+func (q *naive) add(item int8) {
+	q.calls++
+	_, held := q.spec.Held[item]
+	down := q.spec.Down
+	if q.fault == losesAnAddAtTimes && q.calls%50 == 7 || q.fault == losesAnAdd && held {
+		return
 	}
+	q.spec.Down = down && q.fault != acceptsAfterShutDown
+	q.spec.Add(item, spec.Place{})
+	q.spec.Down = down
 }
 
 func (q *naive) AddAll(items ...int8) int {
@@ -100,47 +104,38 @@ func (q *naive) AddAll(items ...int8) int {
 		}
 		return len(items)
 	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
+	defer q.lock()()
 	for _, item := range items {
-		q.addLocked(item)
+		q.add(item)
 	}
 	return len(items)
 }
 
 func (q *naive) Len() int {
-	q.mu.Lock()
-	defer q.mu.Unlock()
+	defer q.lock()()
 	if q.fault == lenCountsHeld {
-		return len(q.line) + len(q.held)
+		return q.spec.Len() + len(q.spec.Held)
 	}
-	return len(q.line)
+	return q.spec.Len()
 }
 
-func (q *naive) takeLocked() (item int8, ok bool) {
-	if len(q.line) == 0 {
-		return 0, false
+func (q *naive) get() (item int8, ok bool) {
+	line := q.spec.Queued
+	q.calls++
+	if q.fault == handsOutTwice && q.calls%8 == 5 {
+		i, ok := q.spec.Clone().Get()
+		return i.Value, ok
 	}
-	at := 0
-	if q.fault == lastInFirstOut {
-		at = len(q.line) - 1
+	if last := len(line) - 1; q.fault == lastInFirstOut && last > 0 {
+		q.spec.Queued = slices.Insert(line[:last:last], 0, line[last])
 	}
-	item = q.line[at]
-	if q.fault != handsOutTwice || q.adds%8 != 5 {
-		q.line = slices.Delete(q.line, at, at+1)
-	}
-	q.adds++
-	q.held = append(q.held, item)
-	if q.fault == barrierPassesAtTheTake {
-		q.pass(item)
-	}
-	return item, true
+	i, ok := q.spec.Get()
+	return i.Value, ok
 }
 
 func (q *naive) TryGet() (int8, bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.takeLocked()
+	defer q.lock()()
+	return q.get()
 }
 
 func (q *naive) Get() (item int8, shutdown bool) {
@@ -148,153 +143,107 @@ func (q *naive) Get() (item int8, shutdown bool) {
 	return item, err != nil
 }
 
-func (q *naive) GetContext(ctx context.Context) (int8, error) {
-	defer q.wakeAfter(ctx)()
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for {
-		if ctx.Err() != nil {
-			if q.fault == cancelLosesItem && len(q.line) > 0 {
-				q.line = q.line[1:]
-				q.changed.Broadcast()
-			}
-			return 0, ctx.Err()
+func (q *naive) GetContext(ctx context.Context) (item int8, err error) {
+	err = q.wait(ctx, func() bool { return q.spec.Ready() || q.spec.Down }, func(err error) error {
+		ok := err == nil
+		if ok {
+			item, ok = q.get()
 		}
-		if item, ok := q.takeLocked(); ok {
-			return item, nil
+		switch {
+		case err != nil && q.fault == cancelLosesItem && q.spec.Ready():
+			q.spec.RemoveQueued(q.spec.Queued[0].Value)
+		case err == nil && !ok:
+			return workqueue.ErrShutDown
 		}
-		if q.down {
-			return 0, workqueue.ErrShutDown
-		}
-		q.changed.Wait()
-	}
+		return err
+	})
+	return item, err
 }
 
 func (q *naive) Done(item int8) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	defer q.changed.Broadcast()
-	at := slices.Index(q.held, item)
-	if at >= 0 {
-		q.held = slices.Delete(q.held, at, at+1)
-		q.pass(item)
-	} else if q.fault != acceptsSpuriousDone || !slices.Contains(q.line, item) {
-		return
-	}
-	if again := slices.Index(q.again, item); again >= 0 || at < 0 {
-		q.line = append(q.line, item)
-		q.again = slices.DeleteFunc(q.again, func(i int8) bool { return i == item })
+	defer q.lock()()
+	if !q.spec.Done(item) && q.fault == acceptsSpuriousDone && q.spec.Pending(item) {
+		q.spec.Queued = append(q.spec.Queued, spec.Item[int8]{Value: item})
 	}
 }
 
-func (q *naive) Remove(item int8) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	defer q.changed.Broadcast()
-	before := len(q.line) + len(q.again)
-	is := func(i int8) bool { return i == item }
-	q.line = slices.DeleteFunc(q.line, is)
-	if !slices.Contains(q.held, item) {
-		q.pass(item)
+func (q *naive) Remove(item int8) bool { return q.remove(item, removeKeepsReAdd) }
+
+func (q *naive) remove(item int8, keeps fault) bool {
+	defer q.lock()()
+	if q.fault == keeps && q.spec.Held[item].Marked {
+		return false
 	}
-	if q.fault != removeKeepsReAdd {
-		q.again = slices.DeleteFunc(q.again, is)
-	}
-	return q.fault != removeSaysNothing && len(q.line)+len(q.again) < before
+	return q.spec.Remove(item) && q.fault != removeSaysNothing
 }
 
 func (q *naive) RemoveFunc(del func(item int8) bool) (removed int) {
 	for item := range int8(maxItems) {
-		if del(item) && q.removeOnce(item) {
+		if del(item) && q.remove(item, removeFuncKeepsReAdd) {
 			removed++
 		}
 	}
 	return removed
 }
 
-func (q *naive) removeOnce(item int8) bool {
-	q.mu.Lock()
-	again := slices.Contains(q.again, item)
-	q.mu.Unlock()
-	return !(again && q.fault == removeFuncKeepsReAdd) && q.Remove(item)
+// wait waits until over, unless ctx ends first, and calls then with the lock held.
+func (q *naive) wait(ctx context.Context, over func() bool, then func(error) error) error {
+	defer context.AfterFunc(ctx, func() { q.lock()() })()
+	defer q.lock()()
+	for !over() && ctx.Err() == nil {
+		q.changed.Wait()
+	}
+	return then(ctx.Err())
 }
 
+func as(err error) error { return err }
+
 func (q *naive) WaitIdle(ctx context.Context) error {
-	return q.wait(ctx, func() bool {
-		return (len(q.line) == 0 || q.fault == idleForgetsQueued) && (len(q.held) == 0 || q.fault == idleForgetsHeld)
-	})
+	return q.wait(ctx, func() bool { return q.isIdle(idleForgetsQueued, idleForgetsHeld) }, as)
+}
+
+func (q *naive) isIdle(forgetsQueued, forgetsHeld fault) bool {
+	return (q.spec.Len() == 0 || q.fault == forgetsQueued) && (len(q.spec.Held) == 0 || q.fault == forgetsHeld)
 }
 
 func (q *naive) Barrier(ctx context.Context) error {
-	q.mu.Lock()
+	unlock := q.lock()
+	ticket := q.spec.Barrier()
 	var ahead []int8
 	if q.fault != barrierForgetsQueued {
-		ahead = append(ahead, q.line...)
+		for _, i := range q.spec.Queued {
+			ahead = append(ahead, i.Value)
+		}
 	}
 	if q.fault != barrierForgetsHeld {
-		ahead = append(ahead, q.held...)
+		ahead = slices.AppendSeq(ahead, maps.Keys(q.spec.Held))
 	}
-	q.ahead = append(q.ahead, &ahead)
-	q.mu.Unlock()
-	isThere := func(i int8) bool { return slices.Contains(q.line, i) || slices.Contains(q.held, i) } // Some faults lose items.
-	return q.wait(ctx, func() bool { return !slices.ContainsFunc(ahead, isThere) })
-}
-
-func (q *naive) wait(ctx context.Context, over func() bool) error {
-	defer q.wakeAfter(ctx)()
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for !over() {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		q.changed.Wait()
+	unlock()
+	isBefore := func(item int8) bool {
+		h, held := q.spec.Held[item]
+		return held && h.Behind < ticket && q.fault != barrierPassesAtTheTake ||
+			slices.ContainsFunc(q.spec.Queued, func(i spec.Item[int8]) bool { return i.Value == item && i.Behind < ticket })
 	}
-	return nil
-}
-
-// pass tells the barriers of an item that is done or removed.
-func (q *naive) pass(item int8) {
-	for _, ahead := range q.ahead {
-		*ahead = slices.DeleteFunc(*ahead, func(i int8) bool { return i == item })
-	}
+	return q.wait(ctx, func() bool { return !slices.ContainsFunc(ahead, isBefore) }, as)
 }
 
 func (q *naive) ShutDown() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.down = true
-	q.released++
+	defer q.lock()()
+	q.spec.ShutDown()
 	if q.fault == shutDownDropsQueued {
-		q.line = nil
+		for _, i := range q.spec.Line() {
+			q.spec.RemoveQueued(i.Value)
+		}
 	}
-	q.changed.Broadcast()
 }
 
 func (q *naive) ShutDownWithDrain() { q.drain(context.Background()) }
 
 func (q *naive) drain(ctx context.Context) {
-	defer q.wakeAfter(ctx)()
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.down = true
-	q.changed.Broadcast()
-	for before := q.released; q.released == before && q.busyLocked() && ctx.Err() == nil; {
-		q.changed.Wait()
-	}
-}
-
-// wakeAfter has everybody look again when the context has ended.
-func (q *naive) wakeAfter(ctx context.Context) (stop func() bool) {
-	return context.AfterFunc(ctx, func() {
-		q.mu.Lock()
-		defer q.mu.Unlock()
-		q.changed.Broadcast()
-	})
-}
-
-func (q *naive) busyLocked() bool {
-	return len(q.line) > 0 && q.fault != drainForgetsQueued || len(q.held) > 0 && q.fault != drainForgetsHeld
+	unlock := q.lock()
+	ticket := q.spec.Drain()
+	unlock()
+	q.wait(ctx, func() bool { return q.spec.Drained(ticket) || q.isIdle(drainForgetsQueued, drainForgetsHeld) }, as)
 }
 
 func (q *naive) Drain(ctx context.Context) error {
@@ -307,19 +256,18 @@ func (q *naive) Drain(ctx context.Context) error {
 }
 
 func (q *naive) Snapshot(int) (s workqueue.Snapshot[int8]) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for _, item := range q.line {
-		s.Queued = append(s.Queued, workqueue.ItemInfo[int8]{Item: item})
+	defer q.lock()()
+	for at, i := range q.spec.Line() {
+		s.Queued = append(s.Queued, workqueue.ItemInfo[int8]{Item: i.Value, Position: at + 1})
 	}
 	if q.fault == snapshotInPieces {
 		q.mu.Unlock()
 		runtime.Gosched()
 		q.mu.Lock()
 	}
-	for _, item := range q.held {
+	for item, h := range q.spec.Held {
 		info := workqueue.ItemInfo[int8]{Item: item, State: workqueue.ItemInFlight}
-		if slices.Contains(q.again, item) {
+		if h.Marked {
 			info.State = workqueue.ItemInFlightAgain
 		}
 		s.InFlight = append(s.InFlight, info)
@@ -328,9 +276,8 @@ func (q *naive) Snapshot(int) (s workqueue.Snapshot[int8]) {
 }
 
 func (q *naive) ShuttingDown() bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.down
+	defer q.lock()()
+	return q.spec.Down
 }
 
 // The checks above can fail: each fault makes illegal histories, most of them
@@ -395,7 +342,7 @@ func illegalHistory(t *testing.T, q queue, l load) int {
 	if !ended {
 		t.Fatalf("calls of %+v do not return", l)
 	}
-	if porcupine.CheckOperations(spec(shape{}), ops) {
+	if porcupine.CheckOperations(model(shape{}), ops) {
 		return 0
 	}
 	return 1

@@ -164,21 +164,21 @@ func runHistories(t *testing.T, name string, impl implementation, processors, n 
 func check(t *testing.T, impl implementation, l load) (tally, porcupine.CheckResult) {
 	t.Helper()
 	q := impl.open()
-	spec := spec(shapeOf(q))
+	model := model(shapeOf(q))
 	ops, ended := record(q, l)
 	if !ended {
 		t.Errorf("%s: calls of %+v do not return", impl.name, l)
 		return tally{}, porcupine.Unknown
 	}
-	r := porcupine.CheckOperationsTimeout(spec, ops, 10*time.Minute)
+	r := porcupine.CheckOperationsTimeout(model, ops, 10*time.Minute)
 	if r != porcupine.Ok {
-		t.Errorf("%s: the history of %+v is %s, see %s", impl.name, l, r, picture(t, spec, ops))
+		t.Errorf("%s: the history of %+v is %s, see %s", impl.name, l, r, picture(t, model, ops))
 	}
 	return tallyOf(ops), r
 }
 
 // picture draws a history for a browser and returns the name of the file.
-func picture(t *testing.T, spec porcupine.Model, ops []porcupine.Operation) string {
+func picture(t *testing.T, model porcupine.Model, ops []porcupine.Operation) string {
 	dir := *pictures
 	if dir == "" {
 		dir = os.TempDir()
@@ -188,8 +188,8 @@ func picture(t *testing.T, spec porcupine.Model, ops []porcupine.Operation) stri
 		t.Fatal(err)
 	}
 	defer file.Close()
-	_, info := porcupine.CheckOperationsVerbose(spec, ops, time.Minute)
-	if err := porcupine.Visualize(spec, info, file); err != nil {
+	_, info := porcupine.CheckOperationsVerbose(model, ops, time.Minute)
+	if err := porcupine.Visualize(model, info, file); err != nil {
 		t.Fatal(err)
 	}
 	path, err := filepath.Abs(file.Name())

@@ -135,7 +135,7 @@ func TestBrokenOrdersHaveIllegalHistories(t *testing.T) {
 				l := randomLoad(rand.New(rand.NewPCG(3, uint64(i))), true)
 				l.drains = 0 // which would wait for what a deaf queue has not heard of
 				ops, ended := record(test.open(test.shape), l)
-				if !ended || !porcupine.CheckOperations(spec(test.shape), ops) {
+				if !ended || !porcupine.CheckOperations(model(test.shape), ops) {
 					illegal++
 				}
 				if illegal > 3 {

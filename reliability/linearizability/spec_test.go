@@ -3,31 +3,19 @@ package linearizability
 import (
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"slices"
-	"strings"
 
 	"github.com/anishathalye/porcupine"
 
 	"github.com/seed16c08ea7/workqueue"
+	"github.com/seed16c08ea7/workqueue/internal/spec"
 )
 
-// A state is a queue as its sequential specification has it: the line, who is
-// held, and who was added again since. Items are numbers below maxItems. It is
-// comparable, since the checker asks for little else.
+// A state is a queue of internal/spec, with the tickets of the drains and barriers that have begun, by
+// number. Items are numbers below maxItems.
 type state struct {
-	line        [maxItems]int8
-	queued      int8
-	held, again items
-	down        bool
-	order       order
-	// Drains by number. One that has begun is over at the first instant at
-	// which it does not pend, or nothing is queued and held.
-	began, pending uint8
-	// Barriers by number: what each one waits for. It is over at the first instant at
-	// which that is nothing.
-	raised uint8
-	ahead  [maxWaits]items
+	*spec.Queue[int8]
+	drains, barriers [maxWaits]int // one more than the ticket; 0 before the call
 }
 
 const (
@@ -111,184 +99,122 @@ type contents struct {
 // its state is then.
 func (s state) step(c call, r result) (bool, state) {
 	switch c.method {
-	case add:
-		if !c.named {
-			c.priority = s.order.shape.priority(c.item)
-		}
-		s.add(c.item, c.priority)
-	case addAll:
-		for _, item := range c.all {
-			s.add(item, s.order.shape.priority(item))
-		}
-	case get, getContext, tryGet:
-		return s.get(c, r)
-	case done:
-		s.done(c.item)
 	case length:
-		return r.n == int(s.queued), s
-	case remove:
-		return s.remove(c.item, r)
+		return r.n == s.Len(), s
 	case shuttingDown:
-		return r.ok == s.down, s
-	case shutDown:
-		s.down, s.pending = true, 0
+		return r.ok == s.Down, s
 	case snapshot:
 		return s.has(r.left), s
-	case drainBegins:
-		s.down = true
-		s.began |= 1 << c.number
-		s.pending |= 1 << c.number
 	case drainEnds:
 		return s.drained(c, r), s
 	case waitIdle:
-		return !r.ok || s.queued == 0 && s.held == 0, s
-	case barrierBegins:
-		s.raised |= 1 << c.number
-		s.ahead[c.number] = s.held
-		for _, item := range s.line[:s.queued] {
-			s.ahead[c.number] = s.ahead[c.number].with(item)
-		}
+		return !r.ok || s.Idle(), s
 	case barrierEnds:
-		return s.raised>>c.number&1 != 0 && (!r.ok || s.ahead[c.number] == 0), s
+		ticket := s.barriers[c.number] - 1
+		return ticket >= 0 && (!r.ok || s.Over(ticket)), s
+	case get, getContext, tryGet:
+		if !r.ok {
+			return s.refuses(c, r), s
+		}
+	}
+	s.Queue = s.Clone()
+	switch c.method {
+	case add:
+		s.Add(c.item, spec.Place{Priority: int(c.priority), Named: c.named})
+	case addAll:
+		for _, item := range c.all {
+			s.Add(item, spec.Place{})
+		}
+	case get, getContext, tryGet:
+		i, ok := s.Get()
+		return ok && i.Value == r.item && (!r.named || int(r.priority) == i.Place.Priority), s
+	case done:
+		s.Done(c.item)
+	case remove:
+		return r.ok == s.Remove(c.item), s
+	case shutDown:
+		s.ShutDown()
+	case drainBegins:
+		s.drains[c.number] = 1 + s.Drain()
+	case barrierBegins:
+		s.barriers[c.number] = 1 + s.Barrier()
 	}
 	return true, s
 }
 
-func (s *state) add(item, priority int8) {
+// refuses reports whether a Get may return no item so.
+func (s state) refuses(c call, r result) bool {
 	switch {
-	case s.down:
-	case s.at(item) >= 0:
-		s.lift(item, priority)
-	case s.again.has(item):
-		s.order.of[item] = max(s.order.of[item], priority)
-	case s.held.has(item):
-		s.order.of[item] = priority
-		s.again = s.again.with(item)
-	default:
-		s.order.of[item] = priority
-		s.push(item)
-	}
-}
-
-// at returns the place of an item in line, or -1.
-func (s *state) at(item int8) int { return slices.Index(s.line[:s.queued], item) }
-
-// leave takes the item at a place out of line.
-func (s *state) leave(at int) {
-	copy(s.line[at:], s.line[at+1:])
-	s.queued--
-	s.line[s.queued] = 0
-}
-
-func (s state) get(c call, r result) (bool, state) {
-	switch {
-	case r.ok && !s.ready():
-		return false, s
-	case r.ok:
-		priority := s.order.of[r.item]
-		return s.take() == r.item && (!r.named || r.priority == priority), s
 	case c.method == tryGet:
-		return !s.ready(), s
+		return !s.Ready()
 	case errors.Is(r.err, workqueue.ErrShutDown):
-		return s.down && !s.ready(), s
+		return s.Down && !s.Ready()
 	}
-	return c.method == getContext, s // The context has ended.
-}
-
-func (s *state) done(item int8) {
-	if !s.held.has(item) {
-		return
-	}
-	s.held = s.held.without(item)
-	s.pass(item)
-	s.arrange()
-	if s.again.has(item) {
-		s.again = s.again.without(item)
-		s.push(item)
-	}
-}
-
-func (s state) remove(item int8, r result) (bool, state) {
-	at := s.at(item)
-	switch {
-	case at >= 0:
-		s.leave(at)
-		s.pass(item)
-		s.order.of[item] = 0
-		s.arrange()
-	case s.again.has(item):
-		s.again = s.again.without(item)
-		s.order.of[item] = 0
-	default:
-		return !r.ok, s
-	}
-	return r.ok, s
-}
-
-// pass tells the barriers of an item that is done or removed.
-func (s *state) pass(item int8) {
-	for i := range s.ahead {
-		s.ahead[i] = s.ahead[i].without(item)
-	}
+	return c.method == getContext // The context has ended.
 }
 
 func (s state) drained(c call, r result) bool {
-	if s.began>>c.number&1 == 0 {
+	switch ticket := s.drains[c.number] - 1; {
+	case ticket < 0:
 		return false
-	}
-	if r.left != nil {
+	case r.left != nil:
 		return s.has(r.left)
+	case r.sure:
+		return s.Idle()
+	default:
+		return s.Drained(ticket)
 	}
-	return s.queued == 0 && s.held == 0 || !r.sure && s.pending>>c.number&1 == 0
 }
 
 // has compares the order too where a Snapshot knows it.
 func (s state) has(c *contents) bool {
-	line := s.inOrder()
-	for _, item := range line {
-		if s.order.of[item] != c.of[item] {
+	var line []int8
+	for _, i := range s.Line() {
+		if line = append(line, i.Value); i.Place.Priority != int(c.of[i.Value]) {
 			return false
 		}
 	}
 	if c.sorted {
 		slices.Sort(line)
 	}
-	return slices.Equal(c.line, line) && c.held == s.held && c.again == s.again
+	var held, again items
+	for item, h := range s.Held {
+		if held = held.with(item); h.Marked {
+			again = again.with(item)
+		}
+	}
+	return slices.Equal(c.line, line) && c.held == held && c.again == again
 }
 
-var seed = maphash.MakeSeed()
+// hash tells most states apart that differ.
+func (s state) hash() uint64 {
+	h := uint64(len(s.Held))
+	for _, i := range s.Queued {
+		h = h*31 + uint64(i.Value) + 8*uint64(i.Place.Priority)
+	}
+	for item, held := range s.Held {
+		if h += 1 << (8 + item); held.Marked {
+			h += 1 << (24 + item)
+		}
+	}
+	return h
+}
 
-// spec is the specification as the checker takes it, of a queue with an Order.
-func spec(k shape) porcupine.Model {
+func (s state) equal(o state) bool {
+	return s.drains == o.drains && s.barriers == o.barriers && s.Equal(o.Queue)
+}
+
+// model is the specification as the checker takes it, of a queue with an Order.
+func model(k shape) porcupine.Model {
 	return porcupine.Model{
-		Init: func() any { return state{order: order{shape: k}} },
-		Step: func(s, c, r any) (bool, any) { return s.(state).step(c.(call), r.(result)) },
-		Hash: func(s any) uint64 { return maphash.Comparable(seed, s.(state)) },
+		Init:  func() any { return state{Queue: spec.New(k.rules())} },
+		Step:  func(s, c, r any) (bool, any) { return s.(state).step(c.(call), r.(result)) },
+		Equal: func(a, b any) bool { return a.(state).equal(b.(state)) },
+		Hash:  func(s any) uint64 { return s.(state).hash() },
 
 		DescribeOperation: func(c, r any) string { return describe(c.(call), r.(result)) },
-		DescribeState:     func(s any) string { return s.(state).String() },
+		DescribeState:     func(s any) string { return fmt.Sprintf("%+v", *s.(state).Queue) },
 	}
-}
-
-func (s state) String() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "line %v", s.line[:s.queued])
-	for item := range int8(maxItems) {
-		if s.held.has(item) {
-			fmt.Fprintf(&b, ", held %d", item)
-		}
-		if s.again.has(item) {
-			b.WriteString(" and added again")
-		}
-	}
-	b.WriteString(s.order.String())
-	if s.down {
-		b.WriteString(", shut down")
-	}
-	if s.raised != 0 {
-		fmt.Fprintf(&b, ", before the barriers %06b", s.ahead)
-	}
-	return b.String()
 }
 
 func describe(c call, r result) string {
