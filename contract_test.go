@@ -558,7 +558,8 @@ func (c constant) When(string) time.Duration { return time.Duration(c) }
 func (constant) Forget(string)               {}
 func (constant) NumRequeues(string) int      { return 3 }
 
-// allLimiters returns each limiter of the package, for items of a type.
+// allLimiters returns the limiters whose Forget drops an item, for items of a type. A
+// TypedItemBucketRateLimiter keeps an item until its bucket is full.
 func allLimiters[T comparable]() map[string]workqueue.TypedRateLimiter[T] {
 	exponential := func() workqueue.TypedRateLimiter[T] {
 		return workqueue.NewTypedItemExponentialFailureRateLimiter[T](time.Millisecond, time.Minute)

@@ -629,3 +629,11 @@ func TestDrainAboveAQueueWhoseShutDownPanics(t *testing.T) {
 		}
 	}
 }
+
+// In client-go, only the first ShutDown of a delaying queue gets to the queue below,
+// and the drain hangs until the last Done.
+func TestSecondShutDownEndsADrain(t *testing.T) {
+	timeline(t, newDelaying,
+		step{"add a", ""}, step{"get", "a"}, step{"shutdown", ""}, step{"d: drain", "blocks"},
+		step{"shutdown", ""}, step{"d: returns", ""}, step{"done a", ""})
+}

@@ -9,7 +9,6 @@ import (
 	"go/types"
 	"maps"
 	"path"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -31,6 +30,9 @@ type lockReader struct {
 	bodies map[types.Object]*ast.FuncDecl
 	takes  map[types.Object]map[string]bool // what a function takes, with the functions that it calls
 	orders map[order]map[string]bool        // the functions that take locks in this order
+
+	suffixes int             // calls of methods whose names end in Locked
+	misused  map[string]bool // such methods that take the lock, and calls of them without the lock
 }
 
 // notImported stands for all other packages: their names stay unknown, and their locks too.
@@ -50,7 +52,7 @@ func readLocks(t *testing.T, fset *token.FileSet, files []*ast.File) *lockReader
 			Selections: map[*ast.SelectorExpr]*types.Selection{},
 		},
 		locks: map[types.Object]string{}, bodies: map[types.Object]*ast.FuncDecl{},
-		takes: map[types.Object]map[string]bool{}, orders: map[order]map[string]bool{},
+		takes: map[types.Object]map[string]bool{}, orders: map[order]map[string]bool{}, misused: map[string]bool{},
 	}
 	ignore := types.Config{Importer: notImported{}, Error: func(error) {}}
 	ignore.Check("p", fset, files, r.info) //nolint:errcheck // Names of other packages are unknown.
@@ -110,7 +112,7 @@ type holder struct {
 func (r *lockReader) read(f types.Object, decl *ast.FuncDecl) {
 	h := holder{r, f, map[string]bool{}}
 	if r.isLocked(f) {
-		h.held[receiver(decl.Recv.List[0].Type)+".mu"] = true
+		h.held[r.lockOfReceiver(f)] = true
 	}
 	h.read(decl.Body)
 }
@@ -118,6 +120,10 @@ func (r *lockReader) read(f types.Object, decl *ast.FuncDecl) {
 // isLocked reports whether the callers of a method hold the lock of its receiver.
 func (r *lockReader) isLocked(f types.Object) bool {
 	return r.bodies[f] != nil && r.bodies[f].Recv != nil && strings.HasSuffix(f.Name(), "Locked")
+}
+
+func (r *lockReader) lockOfReceiver(f types.Object) string {
+	return receiver(r.bodies[f].Recv.List[0].Type) + ".mu"
 }
 
 // read reads a node in the order of its parts. A block that leaves the function leaves the locks
@@ -167,6 +173,12 @@ func (h holder) call(call *ast.CallExpr) {
 	if of, is := f.(*types.Func); is {
 		f = of.Origin()
 	}
+	if h.isLocked(f) {
+		h.suffixes++
+		if !h.held[h.lockOfReceiver(f)] {
+			h.misused[h.f.Name()+" calls "+f.Name()+" without the lock"] = true
+		}
+	}
 	for lock := range h.takes[f] {
 		h.takes[h.f][lock] = true
 		if !h.isLocked(f) { // Otherwise the method has noted the order itself.
@@ -176,6 +188,9 @@ func (h holder) call(call *ast.CallExpr) {
 }
 
 func (h holder) take(lock string) {
+	if h.held[lock] && h.isLocked(h.f) {
+		h.misused[h.f.Name()+" takes the lock"] = true
+	}
 	h.takes[h.f][lock] = true
 	h.note(lock)
 }
@@ -278,24 +293,17 @@ func (r *lockReader) problems(section string) (problems []string) {
 
 func TestArchitectureHasTheLocks(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
 	fset := token.NewFileSet()
-	var trees []*ast.File
-	for _, file := range files {
-		if strings.HasSuffix(file, "_test.go") {
-			continue
-		}
-		tree, err := parser.ParseFile(fset, file, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		trees = append(trees, tree)
-	}
-	for _, problem := range readLocks(t, fset, trees).problems(section(read(t, "docs/architecture.md"), "Locks")) {
+	r := readLocks(t, fset, parseSources(t, fset))
+	for _, problem := range r.problems(section(read(t, "docs/architecture.md"), "Locks")) {
 		t.Error(problem)
+	}
+	// The suffix Locked of a method: the caller holds the lock of the receiver.
+	for problem := range r.misused {
+		t.Error(problem)
+	}
+	if r.suffixes < 20 {
+		t.Errorf("found %d calls of methods that end in Locked", r.suffixes)
 	}
 }
 
@@ -313,7 +321,8 @@ func (q *TypedDelaying) suffixLocked() { q.typed.add() }
 func (q *TypedDelaying) callsSuffix() { q.mu.Lock(); q.suffixLocked() }
 func (q *TypedDelaying) before() { q.mu.Lock(); q.mu.Unlock(); q.typed.add() }
 func (q *TypedDelaying) left() { q.mu.Lock(); if q == nil { q.mu.Unlock(); return }; walk(&q.typed.mu) }
-func (q *TypedDelaying) outside() { if q == nil { q.mu.Lock(); return }; q.typed.add() }
+func (q *TypedDelaying) outside() { if q == nil { q.mu.Lock(); return }; q.suffixLocked() }
+func (q *Typed) otherLocked() { q.mu.Lock() }
 func lastLeaf(q *TypedDelaying) { leaf.Lock(); defer leaf.Unlock(); q.mu.Lock() }
 func walk(mu *sync.Mutex) {}
 `
@@ -323,6 +332,9 @@ func walk(mu *sync.Mutex) {}
 		t.Fatal(err)
 	}
 	r := readLocks(t, fset, []*ast.File{tree})
+	if got := fmt.Sprint(slices.Sorted(maps.Keys(r.misused))); got != "[otherLocked takes the lock outside calls suffixLocked without the lock]" {
+		t.Errorf("got %s", got)
+	}
 	const order, both = "1. `TypedDelaying.mu`\n2. `Typed.mu` of `b`\n", "- `called`,\n  `direct`, `left`, `suffixLocked`\n"
 	for text, want := range map[string]string{
 		"1. `leaf`\n2. `TypedDelaying.mu`\n3. `Typed.mu`\n" + both: "[]",
