@@ -20,17 +20,17 @@ import (
 	"github.com/seed16c08ea7/workqueue"
 )
 
-// What is written about the package: the rows of tables, the package comment, and the code,
+// Checks of the texts about the package: the rows of tables, the package comment, and the code,
 // links and names on all pages.
 
 const repository = "https://github.com/seed16c08ea7/workqueue/blob/main/"
 
-// A suite is the tests that there are, and those that a page has to name.
+// A suite has the names of all tests, and of the tests that a page has to name.
 type suite struct {
-	names map[string]bool // those of compat and wait with "compat." or "wait." before them
+	names map[string]bool // with "compat." or "wait." before the tests of these packages
 	must  map[string]bool // tests of differences
-	// oneOf has, for each file of compat that insists on what client-go does, its
-	// tests. The page has to name one of them.
+	// oneOf has the tests of each file of compat that insists on the behaviour of client-go. The
+	// page has to name one test of each file.
 	oneOf map[string][]string
 }
 
@@ -51,7 +51,7 @@ func rowsOf(page string) (rows []string) {
 	return rows
 }
 
-// section returns what follows a heading, up to the next one.
+// section returns the text between a heading and the next heading.
 func section(page, heading string) string {
 	_, rest, _ := strings.Cut(page, "\n## "+heading+"\n")
 	rest, _, _ = strings.Cut(rest, "\n## ")
@@ -72,7 +72,7 @@ func namesIn(text string) (names []string) {
 	return names
 }
 
-// problems says where a page of differences and the tests disagree.
+// problems returns where a page of differences and the tests disagree.
 func (s suite) problems(page string) (problems []string) {
 	inRow := map[string]bool{}
 	for _, row := range rowsOf(page) {
@@ -109,7 +109,7 @@ func TestDifferencesAreThoseOfTheTests(t *testing.T) {
 	}
 }
 
-// The control of the test above: what it has to find.
+// The control of the test above.
 func TestDifferencesThatAreNotThoseOfTheTests(t *testing.T) {
 	s := suite{
 		names: map[string]bool{"TestA": true, "TestB": true, "compat.TestA": true, "compat.TestC": true},
@@ -137,8 +137,8 @@ func TestDifferencesThatAreNotThoseOfTheTests(t *testing.T) {
 	}
 }
 
-// Each test that is named after a report of a bug is in a row of the differences, or
-// in the list of the bugs of other queues, whose tests there are.
+// Each test that is named after a report of a bug is in a row of the differences, or in the list of
+// the bugs of other queues. Each test in that list exists.
 func TestReportedBugsAreListed(t *testing.T) {
 	t.Parallel()
 	s := parseSuite(t)
@@ -212,8 +212,7 @@ func (s suite) addFile(file string, tree *ast.File, prefix string) {
 	}
 }
 
-// insists reports whether a file of compat has a step with another outcome for
-// client-go.
+// insists reports whether a file of compat has a step with another outcome for client-go.
 func insists(tree *ast.File) (found bool) {
 	ast.Inspect(tree, func(n ast.Node) bool {
 		if pair, ok := n.(*ast.KeyValueExpr); ok {
@@ -399,7 +398,7 @@ func parseSources(t *testing.T, fset *token.FileSet) (trees []*ast.File) {
 // A paragraph is a public text, with the name of what it is about.
 type paragraph struct{ about, text string }
 
-// texts returns all of them.
+// texts returns all public texts.
 func texts(p *doc.Package) []paragraph {
 	all := []paragraph{{"the package", p.Doc}}
 	values := func(vs []*doc.Value) {
@@ -423,8 +422,7 @@ func texts(p *doc.Package) []paragraph {
 	return all
 }
 
-// comments returns those within a declaration, which has no more than its exported
-// fields and names.
+// comments returns the comments within a declaration, which has only exported fields and names.
 func comments(decl *ast.GenDecl) string {
 	var b strings.Builder
 	ast.Inspect(decl, func(n ast.Node) bool {
@@ -436,10 +434,9 @@ func comments(decl *ast.GenDecl) string {
 	return b.String()
 }
 
-// unexported returns the names that nobody outside can know: those of types,
-// functions, methods, fields, variables and constants. It leaves out the parameters
-// of public functions, which their documentation names, and names in lower case
-// alone, which cannot be told from other words.
+// unexported returns the names of types, functions, methods, fields, variables and constants that
+// nobody outside can know. It leaves out the parameters of public functions, which their
+// documentation names, and names in lower case, which look like other words.
 func unexported(t *testing.T) map[string]bool {
 	names := map[string]bool{}
 	public := map[string]bool{}
@@ -487,8 +484,8 @@ func addFields(names map[string]bool, fields *ast.FieldList) {
 	}
 }
 
-// privacies returns the names in a text that are of no use to its reader: those
-// that are hidden, and members in lower case of one of the public types.
+// privacies returns the names in a text that are of no use to its reader: hidden names, and members
+// in lower case of a public type.
 func privacies(text string, hidden, types map[string]bool) (found []string) {
 	for _, word := range regexp.MustCompile(`[A-Za-z_][\w.]*`).FindAllString(text, -1) {
 		word = strings.TrimRight(word, ".")
@@ -500,7 +497,7 @@ func privacies(text string, hidden, types map[string]bool) (found []string) {
 	return found
 }
 
-// Whoever reads the documentation has not read the code.
+// Readers of the documentation have not read the code.
 func TestPublicTextsNameNothingPrivate(t *testing.T) {
 	t.Parallel()
 	p := packageDoc(t)
@@ -519,8 +516,8 @@ func TestPublicTextsNameNothingPrivate(t *testing.T) {
 	}
 }
 
-// In client-go, tools such as staticcheck do not see all of them. They look for a
-// paragraph that begins with "Deprecated: ".
+// Tools such as staticcheck look for a paragraph that begins with "Deprecated: ", and miss some
+// deprecated names of client-go.
 func TestDeprecatedNamesAreMarked(t *testing.T) {
 	t.Parallel()
 	marked := 0
@@ -536,8 +533,8 @@ func TestDeprecatedNamesAreMarked(t *testing.T) {
 	}
 }
 
-// Options were given in four ways. Those of ours are structs: no function returns an
-// option, and no constructor is there for one option. What client-go has is its own.
+// Our options are structs: no function returns an option, and no constructor exists for one option.
+// The functions of client-go are exempt.
 func TestOptionsAreStructs(t *testing.T) {
 	t.Parallel()
 	clientGo := map[string]bool{
@@ -581,9 +578,9 @@ func TestOrderingOfCallsAndStates(t *testing.T) {
 	}
 }
 
-// Go on a page stands between ```go and ```, and its lines stand together in a Go file of the
-// tree, which a test of its module compiles. A line "..." leaves lines out. Go that is indented,
-// or between other fences, would be checked by nobody.
+// Go on a page stands between ```go and ```, and its lines stand together in a Go file of the tree,
+// which a test of its module compiles. A line "..." leaves lines out. Nobody would check Go that is
+// indented, or between other fences.
 func TestPagesHaveCodeThatCompiles(t *testing.T) {
 	t.Parallel()
 	all := treeOf(t)
@@ -684,7 +681,7 @@ func dedented(text string) string {
 	return b.String()
 }
 
-// withoutExample are functions whose Example would show nothing.
+// withoutExample has the functions whose Example would show nothing.
 var withoutExample = map[string]string{
 	"TypedKeyBucketRateLimiter.Limit":    "ExampleTypedKeyBucketRateLimiter_SetLimit",
 	"TypedKeyBucketRateLimiter.Burst":    "ExampleTypedKeyBucketRateLimiter_SetLimit",
@@ -698,7 +695,7 @@ var withoutExample = map[string]string{
 }
 
 // Each function and method of ours has an Example, for `go doc`. Methods with the names of
-// client-go, and of standard interfaces, need none. A method that several layers have needs one Example.
+// client-go, and of standard interfaces, need none. A method of several layers needs one Example.
 func TestFunctionsHaveExamples(t *testing.T) {
 	t.Parallel()
 	all := treeOf(t)
@@ -755,16 +752,15 @@ func read(t *testing.T, file string) string {
 	return string(data)
 }
 
-// Each program that uses the library gets the versions of its go.mod at least. So
-// go.mod gives a reason for each, which names the version, and whoever raises one
-// must write a new one. `make minimums` tries whether the code is content with them,
-// and with the newest.
+// Each program that uses the library gets the versions of its go.mod at least. So go.mod gives a
+// reason for each version, which names the version, and a higher version needs a new reason. `make
+// minimums` tries the lowest and the newest versions.
 
 // requirement is a line of go.mod that requires a version, after its comments.
 var requirement = regexp.MustCompile(`^(?:require )?(\S+)\s+(v\S+|[\d.]+)(?:\s+//(.*))?$`)
 
-// unreasoned returns the requirements of a go.mod that no comment explains: one on
-// the same line, or directly above, with the version and a colon before the reason.
+// unreasoned returns the requirements of a go.mod without a reason: a comment on the same line, or
+// directly above, with the version and a colon before the reason.
 func unreasoned(mod string) (found []string) {
 	above := ""
 	for line := range strings.Lines(mod) {
@@ -835,7 +831,8 @@ func TestRequirementsAreFew(t *testing.T) {
 	}
 }
 
-// What pages and comments name is mostly renamed by somebody who looks at something else.
+// Pages and comments name files, tests and functions, which are often renamed by somebody who looks
+// at something else.
 
 var (
 	pageLink  = regexp.MustCompile(`\]\(([\w./-]*)(?:#([\w-]*))?\)`)
@@ -848,8 +845,7 @@ var (
 	named     = regexp.MustCompile("`([A-Za-z_][\\w.]*)(?:\\(\\))?`")
 )
 
-// namesSomething is true of each line in which one of the patterns, which cost more, finds
-// something.
+// namesSomething reports whether a comment can match one of the patterns, which are slower.
 func namesSomething(line string) bool {
 	for _, part := range []string{".go", ".md", "Test", "Benchmark", "Fuzz", "Example"} {
 		if strings.Contains(line, part) {
@@ -859,7 +855,7 @@ func namesSomething(line string) bool {
 	return false
 }
 
-// A tree is what there is to be named.
+// A tree has everything that a page or a comment can name.
 type tree struct {
 	files map[string]bool // with their paths, and by their names alone
 	tests map[string]bool
@@ -921,8 +917,8 @@ var walkedTree = sync.OnceValues(func() (tree, error) {
 	return all, err
 })
 
-// addGo adds the tests and the words of a file. Comments do not count: a comment can name what is
-// gone, as a page can.
+// addGo adds the tests, words and comments of a file. Words of comments do not count: a comment can
+// name a thing that is gone, as a page can.
 func (all tree) addGo(path string) error {
 	text, err := os.ReadFile(path)
 	var s scanner.Scanner
@@ -957,7 +953,7 @@ func (all tree) addWords(text string) {
 	}
 }
 
-// missing returns what a page names and what is not there.
+// missing returns the names on a page that do not exist.
 func (all tree) missing(path, page string) (names []string) {
 	for _, match := range pageLink.FindAllStringSubmatch(page, -1) {
 		to := filepath.ToSlash(filepath.Join(filepath.Dir(path), match[1]))
@@ -1004,7 +1000,7 @@ func anchorsOf(page string) (anchors []string) {
 	return anchors
 }
 
-// Names of other programs, and the test that a program has that is swapped.
+// Names in other programs, and the test of a program that is swapped.
 var elsewhere = []string{"TestQueuesAreSwapped", "SIGQUIT", "priorityQueueWrapper", "workqueue_name"}
 
 func TestPagesNameWhatIsThere(t *testing.T) {
@@ -1046,8 +1042,8 @@ func TestCommentsNameWhatIsThere(t *testing.T) {
 	}
 }
 
-// A reader looks for the methods of a public type in one place: they are in one file, two at
-// most. The root shows the layers, and what is no queue is in internal.
+// The public methods of a type are in one file, two at most, where a reader looks for them. The
+// root shows the layers; the rest is in internal.
 func TestHomes(t *testing.T) {
 	t.Parallel()
 	all := exportedIn(t, ".")

@@ -19,10 +19,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// This file has what programs do that nobody has asked them to do.
+// Edge cases of the queue of a controller: quiet times, registries, clocks, drains and shutdowns,
+// namespaces.
 
-// An add that names a priority is not put off, and 0 is a name if there is a Priority
-// function.
+// An add with a named priority is not put off, and with a Priority function 0 is a name.
 func TestQuietWithAPriorityFunction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := open(stringOptions{Order: order{Priority: func(string) int { return 7 }}, Quiet: time.Second})
@@ -52,14 +52,13 @@ func TestPrioritiesAtTheEndsOfInt(t *testing.T) {
 	}
 }
 
-// A registry that combines several is a struct with a slice in it, which is no key of a
-// map.
+// A registry that combines several registries is a struct with a slice, which is no map key.
 type combined struct {
 	prometheus.Registerer
 	prometheus.Gatherers
 }
 
-// There is one of that type in a program, however often the test is run.
+// A program has one registry of this type, also when the test runs several times.
 var inCombined = prometheus.NewRegistry()
 
 func TestARegistryThatCannotBeCompared(t *testing.T) {
@@ -75,7 +74,7 @@ func TestARegistryThatCannotBeCompared(t *testing.T) {
 	}
 }
 
-// Delays are those of the clock that was given.
+// Delays are measured by the given clock.
 func TestClockOfTheOptions(t *testing.T) {
 	fake := testingclock.NewFakeClock(time.Date(2001, 2, 3, 4, 5, 6, 0, time.UTC))
 	q := open(stringOptions{Clock: fake})
@@ -86,12 +85,12 @@ func TestClockOfTheOptions(t *testing.T) {
 		t.Errorf("%d are queued before their time", n)
 	}
 	fake.Step(time.Minute)
-	if item, _, _ := q.GetWithPriority(); item != "a" { // Which blocks until the goroutine has moved it.
+	if item, _, _ := q.GetWithPriority(); item != "a" { // The Get blocks until the goroutine has moved the item.
 		t.Errorf("got %s", item)
 	}
 }
 
-// A drain that is cut off says so, to the logger that was given.
+// A drain that is cut off says so in the given logger.
 func TestADrainThatIsCutOffIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var lines []string
@@ -110,8 +109,8 @@ func TestADrainThatIsCutOffIsLogged(t *testing.T) {
 	})
 }
 
-// A controller of a replica that has never led fills its queue, with EnableWarmup for example, and
-// has no workers. Its drain has nothing to tell.
+// A controller of a replica that has never led fills its queue, for example with EnableWarmup, and
+// has no workers. The drain has nothing to say.
 func TestAQueueWithoutWorkersIsNotLoggedAsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var lines []string
@@ -127,7 +126,7 @@ func TestAQueueWithoutWorkersIsNotLoggedAsLeft(t *testing.T) {
 	})
 }
 
-// ShutDown returns at once if it drains, and from then on adds do nothing, as after any.
+// ShutDown returns at once if it drains, and later adds do nothing, as after any shutdown.
 func TestAddsAfterAShutdownThatDrains(t *testing.T) {
 	for range 100 {
 		q := openStopped(t, "", stringOptions{AtEnd: workqueue.EndDrain, Grace: time.Minute})
@@ -149,7 +148,7 @@ func TestAddsAfterAShutdownThatDrains(t *testing.T) {
 	}
 }
 
-// After ShutDown nobody is handed what is queued, and so nobody can wait for it.
+// After ShutDown no worker gets a queued item, so nobody can wait for the item.
 func TestShutDownWithDrainAfterShutDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := open(stringOptions{})
@@ -166,7 +165,7 @@ func TestShutDownWithDrainAfterShutDown(t *testing.T) {
 	})
 }
 
-// A ShutDown ends a drain that is under way, and says what it has left.
+// A ShutDown ends a running drain, which names the items that are left.
 func TestShutDownDuringADrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := open(stringOptions{})
@@ -188,7 +187,7 @@ func TestShutDownDuringADrain(t *testing.T) {
 // Every way to end a queue, at once and again: all calls return, and all workers leave.
 func TestShutDownAnyNumberOfTimesAtOnce(t *testing.T) {
 	over, cancel := context.WithCancel(context.Background())
-	cancel() // So a Drain with it does not wait.
+	cancel() // A Drain with an ended context does not wait.
 	for _, o := range []stringOptions{{}, {AtEnd: workqueue.EndDrain, Grace: time.Minute}} {
 		for range 50 {
 			q := openStopped(t, "", o)
@@ -237,7 +236,7 @@ func TestNamespacesTakeTurns(t *testing.T) {
 			t.Errorf("got %v, want %s", got, want)
 		}
 		go q.Get()
-		synctest.Wait() // It parks: the namespace has two in flight.
+		synctest.Wait() // The worker parks: the namespace has two in flight.
 		q.Done(in("loud", "1"))
 		synctest.Wait()
 		if s := q.(*requestQueue).Snapshot(10); s.InFlightTotal != 3 || s.QueuedTotal != 2 {
@@ -247,7 +246,7 @@ func TestNamespacesTakeTurns(t *testing.T) {
 	})
 }
 
-// The cause of a cancel is kept for those who ask for it.
+// The cause of a cancel stays in the context.
 func TestCauseOfTheEndOfADrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var cause error

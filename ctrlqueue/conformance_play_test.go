@@ -36,9 +36,8 @@ func newLimiter() limiter {
 	return clientgo.NewTypedItemExponentialFailureRateLimiter[string](time.Second, time.Minute)
 }
 
-// A play is a queue, and the workers that ask it for an item. It runs in a bubble of
-// synctest: after each step everything that the step has set off has happened, also
-// in a queue that has goroutines to do it. So each play has one outcome.
+// A play is a queue with its workers. A play runs in a bubble of synctest: after each step all
+// effects of the step have happened, also in a queue with goroutines. So each play has one outcome.
 type play struct {
 	t      *testing.T
 	q      queue
@@ -50,7 +49,7 @@ type play struct {
 	drained chan struct{} // closed when a ShutDownWithDrain has returned
 }
 
-// A hand is what GetWithPriority has returned.
+// A hand is the result of GetWithPriority.
 type hand struct {
 	item     string
 	priority int
@@ -64,7 +63,7 @@ func (h hand) String() string {
 	return fmt.Sprintf("%s at %d", h.item, h.priority)
 }
 
-// A step is one call and what is expected of it.
+// A step is one call and its expected result.
 type step struct {
 	name string
 	do   func(*play)
@@ -92,7 +91,7 @@ func newPlay(t *testing.T, i impl, l limiter) *play {
 	}
 }
 
-// end shuts the queue down and sees that no worker stays in it.
+// end shuts the queue down, and checks that all workers leave.
 func (p *play) end() {
 	if !p.shut {
 		p.q.ShutDown()
@@ -112,7 +111,7 @@ func (p *play) errorf(format string, args ...any) {
 	p.t.Errorf(p.where+": "+format, args...)
 }
 
-// ask sends a worker, and returns what it has come back with, if it has.
+// ask makes a worker call GetWithPriority, and returns the result if there is one at once.
 func (p *play) ask() (got hand, ok bool) {
 	asked := make(chan hand, 1)
 	go func() {
@@ -129,7 +128,7 @@ func (p *play) ask() (got hand, ok bool) {
 	}
 }
 
-// arrived returns what one of the workers that are waiting has come back with.
+// arrived returns the result of one of the waiting workers.
 func (p *play) arrived() (got hand, ok bool) {
 	for n, asked := range p.asking {
 		select {
@@ -151,7 +150,7 @@ func add(items ...string) step {
 	}}
 }
 
-// with adds the items in one call. The priority of nil is that of no priority.
+// with adds the items in one call. A nil priority names none.
 func with(o priorityqueue.AddOpts, items ...string) step {
 	priority := "no priority"
 	if o.Priority != nil {
@@ -180,7 +179,7 @@ func addRateLimited(item string) step {
 	return step{"AddRateLimited", func(p *play) { p.q.AddRateLimited(item) }}
 }
 
-// gets is a worker who is handed the item at once.
+// gets: a worker asks, and gets the item at once.
 func gets(item string, priority int) step {
 	return step{fmt.Sprintf("Get %s at %d", item, priority), func(p *play) {
 		p.t.Helper()
@@ -192,7 +191,7 @@ func gets(item string, priority int) step {
 	}}
 }
 
-// refused is a worker who is told of the shutdown at once, with no item.
+// refused: a worker asks, and hears of the shutdown at once.
 func refused() step {
 	return step{"Get after a shutdown", func(p *play) {
 		p.t.Helper()
@@ -204,7 +203,7 @@ func refused() step {
 	}}
 }
 
-// parks is a worker who is handed nothing, and stays.
+// parks: a worker asks, gets nothing, and waits.
 func parks() step {
 	return step{"Get of nothing", func(p *play) {
 		p.t.Helper()
@@ -214,7 +213,7 @@ func parks() step {
 	}}
 }
 
-// arrives says that a worker who has parked is handed the item meanwhile.
+// arrives: a waiting worker has got the item.
 func arrives(item string, priority int) step {
 	return step{fmt.Sprintf("a parked worker has %s at %d", item, priority), func(p *play) {
 		p.t.Helper()
@@ -226,7 +225,7 @@ func arrives(item string, priority int) step {
 	}}
 }
 
-// stays says that no worker who has parked was handed anything.
+// stays: no waiting worker has got anything.
 func stays() step {
 	return step{"parked workers have nothing", func(p *play) {
 		p.t.Helper()
@@ -236,7 +235,7 @@ func stays() step {
 	}}
 }
 
-// leaves says that a worker who has parked was told of the shutdown.
+// leaves: a waiting worker has heard of the shutdown.
 func leaves() step {
 	return step{"a parked worker leaves", func(p *play) {
 		p.t.Helper()

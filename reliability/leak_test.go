@@ -16,8 +16,8 @@ import (
 	"github.com/seed16c08ea7/workqueue"
 )
 
-// Ten thousand queues, each in use and with something that waits, leave no
-// goroutine the moment their shutdowns have returned.
+// Ten thousand queues, each in use and with a waiting item, leave no goroutine when their shutdowns
+// have returned.
 func TestNoGoroutineIsLeftTheMomentAShutdownReturns(t *testing.T) {
 	const queues = 10_000
 	for name, shutDown := range map[string]func(*workqueue.TypedDelaying[int]){
@@ -36,15 +36,15 @@ func TestNoGoroutineIsLeftTheMomentAShutdownReturns(t *testing.T) {
 				use(all[i])
 			}
 			alive := ours()
-			// With one processor, as with more of them goroutines end in time by
-			// themselves, and those of a shutdown that does not wait are not seen.
+			// With one processor: with more of them, goroutines end in time by themselves, and the
+			// test would not see the goroutines of a shutdown that does not wait.
 			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 			for _, q := range all {
 				shutDown(q)
 			}
-			// The last thing that a goroutine does is to say that it has ended. If a
-			// busy machine stops it right then, it is seen until its next turn. A
-			// shutdown that does not wait leaves hundreds.
+			// A goroutine reports its end in its last statement. If a busy machine stops the
+			// goroutine right there, the test sees it until its next turn. A shutdown that does not
+			// wait leaves hundreds.
 			const most = 20
 			after := ours()
 			t.Logf("%d goroutines while the items waited, %d the moment after", alive, after)
@@ -64,13 +64,13 @@ func awaitNone(t *testing.T) {
 	}
 }
 
-// ours returns how many goroutines the library has started that run; others
-// come and go in this process too.
+// ours returns the number of running goroutines that the library has started; other goroutines come
+// and go in this process too.
 func ours() int {
 	return bytes.Count(stacks(), []byte("\ncreated by github.com/seed16c08ea7/workqueue.("))
 }
 
-// stacks returns those of all goroutines.
+// stacks returns the stacks of all goroutines.
 func stacks() []byte {
 	text := make([]byte, 1<<20)
 	for {
@@ -93,10 +93,10 @@ func use(q interface {
 	q.AddAfter(2, time.Hour)
 }
 
-// The count above is one that can fail.
+// The control of the count above.
 func TestGoroutinesAreLeftByClientGo(t *testing.T) {
 	const queues = 100
-	clock := testingclock.NewFakeClock(time.Now()) // Every 10 s of it they look whether to end.
+	clock := testingclock.NewFakeClock(time.Now()) // Every 10 s of this clock the goroutines look whether to end.
 	others := waitingLoops()
 	left := func() (n int) {
 		for id := range waitingLoops() {
@@ -111,7 +111,7 @@ func TestGoroutinesAreLeftByClientGo(t *testing.T) {
 		all[i] = cg.NewTypedDelayingQueueWithConfig(cg.TypedDelayingQueueConfig[int]{Clock: clock})
 		use(all[i])
 	}
-	// A goroutine that has yet to take its item notices the drain.
+	// A goroutine that has not taken its item notices the drain.
 	if !eventually(func() bool { return left() == queues }) {
 		t.Fatalf("%d goroutines wait, for %d queues", left(), queues)
 	}
@@ -124,8 +124,8 @@ func TestGoroutinesAreLeftByClientGo(t *testing.T) {
 	clock.Step(time.Minute)
 }
 
-// waitingLoops returns the goroutines of client-go's delaying queues that have taken
-// all that was added, and wait for more.
+// waitingLoops returns the goroutines of client-go's delaying queues that have taken all added
+// items, and wait for more.
 func waitingLoops() map[string]bool {
 	found := map[string]bool{}
 	for stack := range bytes.SplitSeq(stacks(), []byte("\n\n")) {
@@ -137,8 +137,8 @@ func waitingLoops() map[string]bool {
 	return found
 }
 
-// A queue that nobody refers to any more is garbage, shut down or not, unless
-// something waits in it: its goroutine then refers to it until that is due.
+// A queue without references is garbage, shut down or not, unless an item waits: then the goroutine
+// refers to the queue until the item is due.
 func TestDroppedQueuesAreCollected(t *testing.T) {
 	provider := workqueue.NewPrometheusProvider(prometheus.NewRegistry(), workqueue.PrometheusOptions{})
 	for name, open := range map[string]func() any{
@@ -226,10 +226,10 @@ func TestQueuesThatEndLeaveNoMemory(t *testing.T) {
 	}
 }
 
-// grown returns by how much the heap has grown since it was before, as soon as
-// that is no more than most, or in the end. A cleanup runs on a goroutine of
-// its own after the collection that has found its object dead, and what it refers
-// to is garbage only when it has: 8000 queues can leave 460 KiB for a moment.
+// grown returns the growth of the heap since before, as soon as the growth is at most most, or at
+// the end. The cleanup of an object runs on another goroutine after the collection that found the
+// object dead, and the references of the object are garbage only afterwards: 8000 queues can leave
+// 460 KiB for a moment.
 func grown(before, most int64) (by int64) {
 	eventually(func() bool {
 		by = heap() - before

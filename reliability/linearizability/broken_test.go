@@ -16,13 +16,13 @@ import (
 	"github.com/seed16c08ea7/workqueue/internal/spec"
 )
 
-// A fault is what is wrong with a naive queue.
+// A fault is a bug of a naive queue.
 type fault int
 
 const (
 	nothing fault = iota
 	acceptsSpuriousDone
-	losesAnAdd        // of what is held
+	losesAnAdd        // of a held item
 	losesAnAddAtTimes // one in 50
 	lastInFirstOut
 	handsOutTwice
@@ -54,7 +54,7 @@ var faultNames = [faults]string{"no fault", "a spurious Done is accepted", "an A
 	"RemoveFunc leaves the re-add", "WaitIdle does not wait for the held", "WaitIdle does not wait for the queued",
 	"a Barrier does not wait for the held", "a Barrier does not wait for the queued", "a Barrier takes a hand-out for the end"}
 
-// A naive queue is the specification under one lock, with a fault if asked for.
+// A naive queue is the specification under one lock, with a fault or without.
 type naive struct {
 	fault fault
 
@@ -186,7 +186,8 @@ func (q *naive) RemoveFunc(del func(item int8) bool) (removed int) {
 	return removed
 }
 
-// wait waits until over, unless ctx ends first, and calls then with the lock held.
+// wait waits until over reports true, unless ctx ends first, and then calls the function with the
+// lock held.
 func (q *naive) wait(ctx context.Context, over func() bool, then func(error) error) error {
 	defer context.AfterFunc(ctx, func() { q.lock()() })()
 	defer q.lock()()
@@ -280,8 +281,8 @@ func (q *naive) ShuttingDown() bool {
 	return q.spec.Down
 }
 
-// The checks above can fail: each fault makes illegal histories, most of them
-// many. And without a fault there are none.
+// The control of the checks above: each fault makes illegal histories, most faults many, and
+// without a fault there are none.
 func TestBrokenQueuesHaveIllegalHistories(t *testing.T) {
 	for f := range faults {
 		t.Run(faultNames[f], func(t *testing.T) {
@@ -297,8 +298,8 @@ func TestBrokenQueuesHaveIllegalHistories(t *testing.T) {
 	}
 }
 
-// client-go fails the same check when somebody calls Done for what nobody
-// holds (kubernetes/kubernetes#79934), and when it drains (#141079).
+// client-go fails the same check when somebody calls Done for an item that nobody holds
+// (kubernetes/kubernetes#79934), and when it drains (#141079).
 func TestClientGoHasIllegalHistories(t *testing.T) {
 	for name, load := range map[string]func(rnd *rand.Rand) load{
 		"spurious Done": func(rnd *rand.Rand) load {
@@ -324,8 +325,8 @@ func TestClientGoHasIllegalHistories(t *testing.T) {
 	}
 }
 
-// someHistories is how many are mostly enough to find each of the faults in. On one
-// processor some faults are in one of a hundred.
+// someHistories is mostly enough to find each of the faults. On one processor some faults show in
+// one history of a hundred.
 func someHistories() int {
 	if raceEnabled {
 		return 500
@@ -333,7 +334,7 @@ func someHistories() int {
 	return 2000
 }
 
-// manyHistories is how many are enough on any machine.
+// manyHistories is enough on any machine.
 func manyHistories() int { return 20 * someHistories() }
 
 func illegalHistory(t *testing.T, q queue, l load) int {

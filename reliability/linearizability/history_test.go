@@ -15,8 +15,8 @@ import (
 	"github.com/seed16c08ea7/workqueue"
 )
 
-// A queue is what every implementation under test has. What else it has is
-// found out by asking for the interfaces below.
+// A queue has the methods of every implementation under test. Assertions find the others: the
+// interfaces below.
 type queue interface {
 	Add(item int8)
 	Len() int
@@ -56,19 +56,18 @@ type (
 	}
 )
 
-// A load is what the callers of one history do.
+// A load describes the calls of one history.
 type load struct {
 	producers, workers int
 	calls              int // of all producers and workers together
 	spurious           bool
-	early              bool // a producer shuts down in the midst
+	early              bool // a producer shuts down before the end
 	drains, waits      int
 	seed               uint64
 }
 
-// randomLoad has 4 to 8 goroutines. Some 45 calls are enough to go wrong, and
-// few enough to check: the order of a FIFO is global, so that no history falls
-// apart into independent ones.
+// randomLoad has 4 to 8 goroutines. Some 45 calls are enough to go wrong, and few enough to check:
+// the order of a FIFO is global, so no history falls apart into independent histories.
 func randomLoad(rnd *rand.Rand, spurious bool) load {
 	l := load{
 		producers: 2 + rnd.IntN(2),
@@ -92,15 +91,15 @@ type history struct {
 	load
 	queue   queue
 	start   time.Time
-	cancels []atomic.Pointer[context.CancelFunc] // of what each worker waits with
+	cancels []atomic.Pointer[context.CancelFunc] // of the context of each waiting worker
 	ready   atomic.Int32                         // clients that are about to begin
 
 	mu    sync.Mutex
 	calls []porcupine.Operation
 }
 
-// A client is one goroutine that makes calls. It keeps them to itself until it
-// ends: a shared record would order the very calls whose order is in question.
+// A client is one goroutine that makes calls. A client keeps its calls to itself until its end: a
+// shared record would order the calls whose order is in question.
 type client struct {
 	*history
 	id   int
@@ -109,8 +108,7 @@ type client struct {
 	held []int8
 }
 
-// record plays a load on a queue and returns the calls, or false if not all of
-// them have returned.
+// record plays a load on a queue and returns the calls, or false if a call has not returned.
 func record(q queue, l load) ([]porcupine.Operation, bool) {
 	h := &history{
 		load:    l,
@@ -141,7 +139,7 @@ func record(q queue, l load) ([]porcupine.Operation, bool) {
 		last.shutDown()
 		working.Wait()
 		if l.drains+h.waits > 0 {
-			last.empty() // What the workers have left, for drains and waits that began late.
+			last.empty() // The items that the workers have left, for drains and waits that began late.
 		}
 		last.submit()
 		draining.Wait()
@@ -163,8 +161,8 @@ func (h *history) client(id int) *client {
 	}
 }
 
-// begin returns when all clients are there, and have a processor for as many
-// of them as there are: they are awake and not on their way from a channel.
+// begin returns when all clients are there, and as many of them as there are processors run: they
+// are awake, and not on their way from a channel.
 func (c *client) begin() {
 	c.ready.Add(1)
 	for int(c.ready.Load()) < c.producers+c.workers+c.drains+c.waits {
@@ -178,8 +176,8 @@ func (c *client) submit() {
 	c.calls = append(c.history.calls, c.ops...)
 }
 
-// makes records a call. Sometimes it lets others in between: on one processor
-// each client would otherwise make all its calls before the next makes any.
+// makes records a call, and sometimes yields: on one processor each client would otherwise make all
+// its calls before the next client makes any.
 func (c *client) makes(in call, f func() result) result {
 	if c.rnd.IntN(3) == 0 {
 		runtime.Gosched()
@@ -241,7 +239,7 @@ func (c *client) add(item int8) {
 	c.makes(call{method: add, item: item}, func() (none result) { c.addSomehow(item); return none })
 }
 
-// addSomehow makes one of the calls that are an Add.
+// addSomehow makes one of the calls that count as an Add.
 func (c *client) addSomehow(item int8) {
 	if q, ok := c.queue.(delayer); ok && item%4 == 1 {
 		q.AddAfter(item, 0)
@@ -305,8 +303,8 @@ func (c *client) remove(item int8) {
 	}
 }
 
-// removeFunc removes one item by RemoveFunc. An item that is added meanwhile may be removed once
-// more, so that the call counts as several.
+// removeFunc removes one item by RemoveFunc. An item that is added during the call may be removed
+// twice, so the call counts as several.
 func (c *client) removeFunc(q removerOfAll, item int8) {
 	n := 0
 	c.makes(call{method: remove, item: item}, func() result {
@@ -372,8 +370,8 @@ func (c *client) wait(number int8) {
 	c.makesInHalves(barrierBegins, barrierEnds, number, func() result { return result{ok: q.Barrier(ctx) == nil} })
 }
 
-// drainOnce drains with or without an end. One without an end returns nothing,
-// so that it may have been released by a ShutDown.
+// drainOnce drains with or without a context. A drain without a context returns no result, so a
+// ShutDown may have ended the wait.
 func (c *client) drainOnce() result {
 	q, ok := c.queue.(drainer)
 	if !ok || c.rnd.IntN(2) == 0 {
@@ -413,7 +411,7 @@ func (c *client) work() {
 	c.finish(len(c.held))
 }
 
-// empty takes and finishes what is left in a queue that is shut down.
+// empty gets each item that is left in a queue that is shut down, and calls Done.
 func (c *client) empty() {
 	for r := c.get(); r.ok; r = c.get() {
 		c.done(r.item)

@@ -10,7 +10,7 @@ import (
 	"github.com/seed16c08ea7/workqueue"
 )
 
-// An adapter is an ordered queue that does wrong each fourth time.
+// An adapter is an ordered queue that misbehaves each fourth time.
 type adapter struct {
 	ordered
 	mu    sync.Mutex
@@ -24,7 +24,7 @@ func (a *adapter) goesWrong() bool {
 	return a.calls%4 == 3
 }
 
-// A deaf queue hears a Done late: with the next one.
+// A deaf queue carries a Done out late: at the next Done.
 type deaf struct {
 	adapter
 	late []int8
@@ -47,7 +47,7 @@ func (d *deaf) Done(item int8) {
 	}
 }
 
-// A skipping queue has a group lose a turn: the item that comes goes behind the others.
+// A skipping queue makes a group lose a turn: the next item goes behind the others.
 type skipping struct{ adapter }
 
 func (s *skipping) Get() (item int8, shutdown bool) {
@@ -60,7 +60,7 @@ func (s *skipping) Get() (item int8, shutdown bool) {
 	return item, shutdown
 }
 
-// A mute queue loses what an add says of the priority.
+// A mute queue drops the priority of an add.
 type mute struct{ adapter }
 
 func (m *mute) AddWith(options workqueue.AddOptions, items ...int8) int {
@@ -70,7 +70,7 @@ func (m *mute) AddWith(options workqueue.AddOptions, items ...int8) int {
 	return m.ordered.AddWith(options, items...)
 }
 
-// A fickle queue moves an item to the end that is added while it is queued.
+// A fickle queue moves a queued item to the end when the item is added again.
 type fickle struct{ adapter }
 
 func (f *fickle) Add(item int8) {
@@ -80,7 +80,7 @@ func (f *fickle) Add(item int8) {
 	f.ordered.Add(item)
 }
 
-// A level queue raises nothing: what is queued keeps its priority.
+// A level queue raises nothing: a queued item keeps its priority.
 type level struct{ adapter }
 
 func (l *level) AddWith(options workqueue.AddOptions, items ...int8) int {
@@ -92,8 +92,8 @@ func (l *level) AddWith(options workqueue.AddOptions, items ...int8) int {
 	return l.ordered.AddWith(options, items...)
 }
 
-// The check of the orders can fail: a queue whose Order has another shape than the
-// specification, or that does wrong at times, has illegal histories.
+// The control of the check of the orders: a queue whose Order has another shape than the
+// specification, or that misbehaves at times, has illegal histories.
 func TestBrokenOrdersHaveIllegalHistories(t *testing.T) {
 	weighted := shape{groups: 3, weights: true}
 	limited := shape{groups: 3, weights: true, limits: true}
