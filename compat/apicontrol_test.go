@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// controlAPI has one declaration of every sort that client-go's workqueue
-// exports, and some that it does not, so that each rule has something to break.
+// controlAPI has one declaration of every kind that client-go's workqueue exports, and some of
+// other kinds, so each rule has something to break.
 const controlAPI = `package workqueue
 
 const Limit = 3
@@ -66,7 +66,7 @@ type Key interface{ comparable }
 type Shapes map[string][]chan [2]*Clock
 `
 
-// differences are edits of controlAPI which break some caller.
+// differences are edits of controlAPI that break some caller.
 var differences = []struct{ situation, old, new, want string }{
 	{"func missing", "func WithChunk(c int) func(*options) { return nil }", "", "WithChunk: missing func"},
 	{"type missing", "type Number interface{ ~int | float64 }", "", "Number: missing type"},
@@ -113,14 +113,13 @@ var differences = []struct{ situation, old, new, want string }{
 	{"interface no longer comparable", "interface{ comparable }", "interface{ any }", "Key: want interface{comparable}, got interface{any}"},
 }
 
-// TestAPIComparisonReportsEachDifference is the control of TestAPI: a comparison
-// which never fails would pass it too. Each row plants one difference and names
-// the one line that has to come out.
+// TestAPIComparisonReportsEachDifference is the control of TestAPI: a comparison that never fails
+// would pass TestAPI too. Each row plants one difference, and names the one line of the report.
 func TestAPIComparisonReportsEachDifference(t *testing.T) {
 	for _, tt := range differences {
 		t.Run(tt.situation, func(t *testing.T) {
 			missed, _ := compareAPI(check(t, theirPath, controlAPI), check(t, ourPath, plant(t, tt.old, tt.new)))
-			// Interface is declared by Queue, so what is planted there shows twice.
+			// Queue declares Interface, so a difference there shows twice.
 			if strings.HasPrefix(tt.want, "Queue: ") {
 				missed = withoutPrefix(missed, "Interface: ")
 			}
@@ -131,8 +130,8 @@ func TestAPIComparisonReportsEachDifference(t *testing.T) {
 	}
 }
 
-// TestAPIComparisonAcceptsWhatCallersCannotSee is the other half: rows which must
-// not be reported, with the additions they have to be listed as.
+// TestAPIComparisonAcceptsWhatCallersCannotSee is the other half: rows without a report, with the
+// additions that must be listed.
 func TestAPIComparisonAcceptsWhatCallersCannotSee(t *testing.T) {
 	tests := []struct{ situation, old, new, added string }{
 		{"the same", "", "", ""},
@@ -163,8 +162,8 @@ func TestAPIComparisonAcceptsWhatCallersCannotSee(t *testing.T) {
 	}
 }
 
-// plant insists that the edit changes something: a row that has drifted away from
-// controlAPI would otherwise compare it with itself.
+// plant insists that the edit changes controlAPI: otherwise a row would compare controlAPI with
+// itself.
 func plant(t *testing.T, old, new string) string {
 	t.Helper()
 	if old != "" && strings.Count(controlAPI, old) != 1 {

@@ -20,9 +20,8 @@ import (
 	ourwait "github.com/seed16c08ea7/workqueue/wait"
 )
 
-// These lines compile because a Backoff of one package converts to the other's, so its
-// fields have the same names, types and order, and a BackoffManager is assignable in both
-// directions.
+// These lines compile because a Backoff of one package converts to the Backoff of the other: the
+// fields have the same names, types and order. A BackoffManager is assignable in both directions.
 var (
 	_ = ourwait.Backoff(wait.Backoff{})
 	_ = wait.Backoff(ourwait.Backoff{})
@@ -32,8 +31,7 @@ var (
 
 func _(a wait.BackoffManager, b ourwait.BackoffManager) { a, b = b, a }
 
-// The constructors of the two packages differ in nothing but the name of the
-// interface that they return.
+// The constructors of the two packages differ only in the name of the interface that they return.
 type (
 	exponential = func(init, limit, reset time.Duration, factor, jitter float64, c clock.Clock) wait.BackoffManager
 	jittered    = func(d time.Duration, jitter float64, c clock.Clock) wait.BackoffManager
@@ -57,7 +55,7 @@ func generator(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
-// anyBackoff returns one without jitter whose numbers stay in the range.
+// anyBackoff returns a Backoff without jitter whose numbers stay in the range.
 func anyBackoff(r *rand.Rand) wait.Backoff {
 	factors := []float64{0, 0.5, 0.9, 1, 1.1, 1.5, 2, 3, 10}
 	return wait.Backoff{
@@ -101,7 +99,7 @@ func TestDelayFuncsStepByStep(t *testing.T) {
 	}
 }
 
-// anyPause returns none, one at random, or one that is at the edge.
+// anyPause returns no pause, a random pause, or a pause at the edge.
 func anyPause(r *rand.Rand, edge time.Duration) time.Duration {
 	switch r.IntN(4) {
 	case 0:
@@ -114,7 +112,7 @@ func anyPause(r *rand.Rand, edge time.Duration) time.Duration {
 	return 0
 }
 
-// A timer's duration is what its clock is asked for.
+// The duration of a timer is the duration that its clock was asked for.
 type askedClock struct {
 	*testclock.FakeClock
 	asked time.Duration
@@ -139,8 +137,8 @@ func newAskedClock() *askedClock {
 	return &askedClock{FakeClock: testclock.NewFakeClock(time.Unix(0, 0))}
 }
 
-// call waits until the manager's timer has fired, as its users do, and returns
-// for how long it was set.
+// call waits until the manager's timer has fired, as users do, and returns the duration of the
+// timer.
 func (c *askedClock) call(t *testing.T, m wait.BackoffManager) time.Duration {
 	t.Helper()
 	timer := m.Backoff()
@@ -227,7 +225,7 @@ func managed(newManager jittered, d time.Duration, jitter float64) func() time.D
 	}
 }
 
-// loops are the loops of a package; f is told of no context.
+// loops are the loops of a package; f gets no context.
 type loops map[string]func(ctx context.Context, f func(), sliding bool)
 
 const loopPeriod = 100 * time.Millisecond
@@ -279,10 +277,9 @@ func bothLoops() (theirs, ours loops) {
 	return theirs, ours
 }
 
-// The loops begin the same runs at the same times and return at the same time,
-// for runs of any length and a stop at any time, before, in or between runs.
-// Runs end at odd milliseconds, stops come at even ones and periods do at
-// either: no two of these at once, whose order is open.
+// The loops begin the same runs at the same times, and return at the same time, for runs of any
+// length and a stop at any time: before, in or between runs. Runs end at odd milliseconds, stops
+// come at even milliseconds, and periods end at either: no two at once, whose order is open.
 func TestLoopsStepByStep(t *testing.T) {
 	r := generator(t)
 	theirs, ours := bothLoops()
@@ -307,7 +304,7 @@ func TestLoopsStepByStep(t *testing.T) {
 	}
 }
 
-// journal returns when the runs of a loop began and, last, when it returned.
+// journal returns the start time of each run, and then the time when the loop returned.
 func journal(t *testing.T, loop func(context.Context, func(), bool), lengths []time.Duration, stop time.Duration, sliding bool) (at []time.Duration) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -323,16 +320,15 @@ func journal(t *testing.T, loop func(context.Context, func(), bool), lengths []t
 	return at
 }
 
-// A difference is something that the two sides do not do alike, with what
-// either does.
+// A difference is a step in which the two sides differ, with the effect on each side.
 type difference struct {
 	what         string
 	theirs, ours func() string
 	want         [2]string
 }
 
-// check shows the difference. What theirs makes of a number that a duration
-// does not hold is up to the processor.
+// check shows the difference. The processor decides what client-go makes of a number that a
+// duration cannot hold.
 func (d difference) check(t *testing.T) {
 	t.Helper()
 	theirs, ours := d.theirs(), d.ours()
@@ -353,8 +349,8 @@ func printed(f func() time.Duration, n int) string {
 	return fmt.Sprint(all)
 }
 
-// exponentialWaits returns four waits of a manager, and whether jittered ones,
-// of which the maximum is a second, exceed that.
+// exponentialWaits returns four waits of a manager, and whether jittered waits with a maximum of a
+// second exceed the maximum.
 func exponentialWaits(newManager exponential, init, limit time.Duration, factor, jitter float64) string {
 	c := newAskedClock()
 	m := newManager(init, limit, time.Hour, factor, jitter, c)
@@ -375,8 +371,8 @@ func exceeds(newManager exponential) string {
 	return fmt.Sprint("exceeds the maximum: ", longest > time.Second)
 }
 
-// firedTwice returns whether a wait that is started when the last has ended,
-// without its tick having been received, is over at once.
+// firedTwice reports whether a wait is over at once if it starts after the end of the last wait,
+// whose tick nobody received.
 func firedTwice(newManager jittered) string {
 	c := testclock.NewFakeClock(time.Unix(0, 0))
 	m := newManager(time.Second, 0, c)
@@ -385,8 +381,7 @@ func firedTwice(newManager jittered) string {
 	return fmt.Sprint("over at once: ", len(m.Backoff().C()) > 0)
 }
 
-// backoffDifferences are all there are: sequences outside of them are compared
-// above.
+// backoffDifferences are all differences. The tests above compare other sequences.
 func backoffDifferences() []difference {
 	step := func(b wait.Backoff) [2]func() string {
 		ours := ourwait.Backoff(b)
@@ -472,9 +467,8 @@ func TestBackoffDifferences(t *testing.T) {
 	}
 }
 
-// The difference that is not in the table, as it would print on standard error:
-// theirs logs a panic in a loop, such as that of a nil function, before it goes
-// on to the caller.
+// This difference is not in the table, as it would print on standard error: apimachinery logs a
+// panic in a loop, such as the panic of a nil function, before the panic reaches the caller.
 func TestLoopsPanicOn(t *testing.T) {
 	_, ours := bothLoops()
 	for name, loop := range ours {

@@ -19,15 +19,15 @@ import (
 	ourwait "github.com/seed16c08ea7/workqueue/wait"
 )
 
-// A badArgument is a call with an argument that makes no sense. What it returns
-// is a first use of what it has constructed.
+// A badArgument is a call with an invalid argument. The call returns a first use of the constructed
+// value.
 type badArgument struct {
 	function, argument string
 	theirs, ours       func() (use func())
 	want               string // the panic of ours: at construction or at first use
 }
 
-// stage says how far a call gets.
+// stage returns how far a call gets.
 func stage(construct func() func()) (reached int, text string) {
 	var use func()
 	if text = recovered(func() { use = construct() }); text != "" {
@@ -41,9 +41,9 @@ func stage(construct func() func()) (reached int, text string) {
 
 var stages = []string{"panics at construction", "panics at first use", "never panics"}
 
-// TestBadArgumentsAreAcceptedWhereClientGoAcceptsThem is the rule for all
-// constructors and functions that have one of the same name in client-go or
-// util/wait: ours never panic earlier than theirs, and a panic says what is wrong.
+// TestBadArgumentsAreAcceptedWhereClientGoAcceptsThem is the rule for all constructors and
+// functions whose names client-go or util/wait has: ours never panic earlier, and a panic names the
+// wrong argument.
 func TestBadArgumentsAreAcceptedWhereClientGoAcceptsThem(t *testing.T) {
 	for _, row := range badArguments() {
 		synctest.Test(t, func(t *testing.T) {
@@ -61,7 +61,7 @@ func TestBadArgumentsAreAcceptedWhereClientGoAcceptsThem(t *testing.T) {
 	}
 }
 
-// Each function that takes an argument has a row, so that none is forgotten.
+// Each function with an argument has a row.
 func TestEachFunctionHasABadArgument(t *testing.T) {
 	listed := map[string]bool{}
 	for _, row := range badArguments() {
@@ -94,7 +94,7 @@ const (
 	noManager      = "wait: backoff manager is nil"
 )
 
-// used adds an item, in the way that asks most of the queue, and ends it.
+// used adds an item by the call that uses most of the queue, and ends the queue.
 func used[T comparable](q typedQueue[T]) func() {
 	var item T
 	return func() {
@@ -270,7 +270,7 @@ func badBackoffs() []badArgument {
 
 const nilPointer = "runtime error: invalid memory address or nil pointer dereference"
 
-// badLoops are called before and after they were told to stop.
+// badLoops are called before and after their stop.
 func badLoops() (rows []badArgument) {
 	manager := wait.NewJitteredBackoffManager(time.Second, 0, clock.RealClock{})
 	stopped, cancel := context.WithCancel(context.Background())
@@ -280,7 +280,7 @@ func badLoops() (rows []badArgument) {
 			if ctx == stopped {
 				argument, want = argument+" and told to stop", ""
 			}
-			// Theirs log their panics on the way.
+			// Those of apimachinery log their panics on the way.
 			rows = append(rows, badArgument{function, argument, func() func() { return silently(theirs) }, func() func() { return ours }, want})
 		}
 		row("Until", "no function", noFunction,
@@ -304,7 +304,7 @@ func badLoops() (rows []badArgument) {
 	return rows
 }
 
-// silently is f without what apimachinery logs of a panic.
+// silently is f without the logs that apimachinery writes of a panic.
 func silently(f func()) func() {
 	return func() {
 		handlers := utilruntime.PanicHandlers
@@ -314,8 +314,8 @@ func silently(f func()) func() {
 	}
 }
 
-// controller-runtime's own test of UsePriorityQueue: false makes a queue with a
-// nil limiter, to look at its type and nothing more.
+// controller-runtime's own test of UsePriorityQueue: false makes a queue with a nil limiter, and
+// looks only at the type.
 func TestControllerRuntimeMakesAQueueWithoutALimiter(t *testing.T) {
 	q := controllerOptions.NewQueue("controller", nil)
 	q.Add(request{})

@@ -9,9 +9,8 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// The suite is written against the five interfaces below. They have the method
-// sets of both packages, so queues, limiters and storages of either package are
-// assigned to them, and back, as they are.
+// The suite uses the five interfaces below. They have the method sets of both packages, so queues,
+// limiters and storages of either package are assignable to them, and back.
 
 type typedQueue[T comparable] interface {
 	Add(item T)
@@ -48,8 +47,7 @@ type itemStorage[T comparable] interface {
 	Pop() (item T)
 }
 
-// settings are the configs of all layers in one; each constructor takes what
-// its layer has.
+// settings are the configs of all layers in one; each constructor takes the fields of its layer.
 type settings struct {
 	name  string
 	meter *meter // nil for no provider in the config
@@ -60,9 +58,8 @@ type settings struct {
 	delaying delayingQueue[string] // below rateLimiting
 }
 
-// An implementation is one of the two packages under test, as constructors.
-// What the typed ones do is independent of the item type, so they are given
-// for strings.
+// An implementation has the constructors of one of the two packages. The typed constructors behave
+// alike for all item types, so strings are enough.
 type implementation struct {
 	name string
 
@@ -102,9 +99,9 @@ func onEach(t *testing.T, f func(*testing.T, implementation)) {
 	}
 }
 
-// An outcome is what a step or a call is documented to do. Where client-go does
-// something else, upstream is that, and the test insists on it: should client-go
-// be repaired, the difference is no longer one and somebody has to hear of it.
+// An outcome is the documented effect of a step or a call. If client-go does something else,
+// upstream has that effect, and the test insists on upstream: if client-go is repaired, the
+// difference is gone and somebody has to hear of it.
 type outcome[T comparable] struct {
 	want     T
 	upstream *T
@@ -124,8 +121,8 @@ func (o outcome[T]) check(t *testing.T, impl implementation, what string, got T)
 	}
 }
 
-// convert turns the suite's limiters into those of a package: a slice of one
-// interface type is not a slice of another, however alike the two are.
+// convert turns the suite's limiters into limiters of a package: a slice of one interface type is
+// not a slice of another.
 func convert[L any](limiters []rateLimiter[string]) []L {
 	converted := make([]L, len(limiters))
 	for i, l := range limiters {

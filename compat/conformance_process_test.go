@@ -13,17 +13,17 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// What ends the process is tested in another one.
+// Calls that end the process run in another process.
 
-// childMark is in the environment of such a process.
+// childMark is in the environment of the other process.
 const childMark = "COMPAT_TEST_CHILD"
 
-// finished is what a child says that has come to its end.
+// finished is the output of a child that has reached its end.
 const finished = "finished in a process of its own"
 
-// inChild runs the calling test again in another process, up to this call, and
-// there runs f. It returns what that process wrote and whether f returned
-// without a failure. In the child it does not return.
+// inChild runs the calling test again in another process, up to this call, and runs f there.
+// inChild returns the output of the process, and whether f returned without a failure. In the child
+// it does not return.
 func inChild(t *testing.T, f func()) (output string, passed bool) {
 	t.Helper()
 	if os.Getenv(childMark) != "" {
@@ -39,8 +39,8 @@ func inChild(t *testing.T, f func()) (output string, passed bool) {
 	return string(all), err == nil && strings.Contains(string(all), finished)
 }
 
-// An orphan is a panic that may come up on a goroutine of the packages', where
-// there is no caller to hear of it.
+// An orphan is a panic on a goroutine of the packages, without a caller who could hear of the
+// panic.
 type orphan struct {
 	name   string
 	run    func(implementation)
@@ -54,7 +54,7 @@ const (
 )
 
 var orphans = []orphan{{
-	// Only who brings the item can know what is wrong with it.
+	// Only the owner of the item can know the fault of the item.
 	name: "unhashable_item_with_a_delay",
 	run: func(impl implementation) {
 		q := impl.untyped.delaying["NewDelayingQueue"](clock.RealClock{})
@@ -84,8 +84,8 @@ var orphans = []orphan{{
 	outcome: outcome[string]{want: ends},
 }}
 
-// TestPanicWithoutCaller: where nobody hears of a panic the program must end,
-// as it must not go on with a goroutine missing.
+// TestPanicWithoutCaller: if nobody hears of a panic, the program must end, and must not go on
+// without a goroutine.
 func TestPanicWithoutCaller(t *testing.T) {
 	onEach(t, func(t *testing.T, impl implementation) {
 		for _, o := range orphans {
@@ -105,7 +105,7 @@ func TestPanicWithoutCaller(t *testing.T) {
 	})
 }
 
-// broken is a queue that takes nothing.
+// broken is a queue that refuses every item.
 type broken struct{ typedQueue[string] }
 
 func (broken) Add(item string) { panic("no room for " + item) }

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 )
 
-// What a FIFO promises has to hold on every layer above it, too.
+// The promises of a FIFO have to hold on every layer above it, too.
 
 func TestFIFO(t *testing.T) {
 	for _, on := range layers {
@@ -118,7 +118,7 @@ var fifoTimelines = []timeline{{
 		{call: "add c", want: "get=c"},
 	},
 }, {
-	// A Done that nobody owes: what follows is that two workers hold the item.
+	// A Done of an item that nobody holds: two workers would hold the item afterwards.
 	name: "Done_before_Get_changes_nothing_kubernetes#79934",
 	steps: []step{
 		{call: "add a"},
@@ -151,7 +151,7 @@ var fifoTimelines = []timeline{{
 	},
 }}
 
-// TestPlainConstructors holds the constructors without a config to the same.
+// TestPlainConstructors checks the same for the constructors without a config.
 func TestPlainConstructors(t *testing.T) {
 	onEach(t, func(t *testing.T, impl implementation) {
 		queues := map[layer]func() typedQueue[string]{
@@ -173,7 +173,7 @@ func TestPlainConstructors(t *testing.T) {
 	})
 }
 
-// TestZeroValueIsAnItem is about the item that Get also returns without one.
+// TestZeroValueIsAnItem is about the zero value, which Get also returns without an item.
 func TestZeroValueIsAnItem(t *testing.T) {
 	onEach(t, func(t *testing.T, impl implementation) {
 		q := impl.plain.queue()
@@ -193,8 +193,8 @@ func TestZeroValueIsAnItem(t *testing.T) {
 	})
 }
 
-// TestLongLineKeepsItsOrder goes far beyond the sizes at which storages grow,
-// move and shrink, several times over.
+// TestLongLineKeepsItsOrder goes far beyond the sizes at which storages grow, move and shrink,
+// several times.
 func TestLongLineKeepsItsOrder(t *testing.T) {
 	const rounds, size = 3, 5000
 	onEach(t, func(t *testing.T, impl implementation) {
@@ -219,9 +219,9 @@ func TestLongLineKeepsItsOrder(t *testing.T) {
 	})
 }
 
-// TestProducersAndConsumers checks under contention what the timelines check
-// at rest: each item has at most one holder, and what was last announced about
-// it before an Add is seen by a holder after that Add.
+// TestProducersAndConsumers checks under contention the promises that the timelines check at rest:
+// an item has at most one holder, and a holder after an Add sees everything that was announced
+// before the Add.
 func TestProducersAndConsumers(t *testing.T) {
 	onEach(t, func(t *testing.T, impl implementation) {
 		for _, on := range layers {
@@ -233,7 +233,7 @@ func TestProducersAndConsumers(t *testing.T) {
 	})
 }
 
-// A post is what producers say and consumers have seen of one item.
+// A post has the last announced version of an item, and the version that a consumer has seen.
 type post struct {
 	announced atomic.Int64
 	seen      atomic.Int64

@@ -85,7 +85,7 @@ func playOn(t *testing.T, impl implementation, on layer, timelines []timeline) {
 	}
 }
 
-// A world is a queue in a bubble with all that a timeline can get at.
+// A world is a queue in a bubble, with everything that a timeline reads.
 type world struct {
 	impl  implementation
 	queue typedQueue[string]
@@ -97,8 +97,8 @@ type world struct {
 	faults faults // of meter and storage
 
 	mu sync.Mutex
-	// blocked counts the calls under way, returned are the results of those
-	// that were under way after their step.
+	// blocked counts the running calls. returned has the results of the calls that ran longer than
+	// their step.
 	blocked  int
 	returned []string
 }
@@ -122,8 +122,8 @@ func newWorld(impl implementation, on layer, tl timeline) *world {
 	return w
 }
 
-// build makes the queue from the bottom up as far as the layers below have to
-// be given, and leaves the others to the implementation.
+// build makes the queue from the bottom up, as far as a timeline asks for layers of its own. The
+// implementation makes the others.
 func (w *world) build(on layer, s settings, tl timeline) typedQueue[string] {
 	if on == fifo {
 		return w.impl.queue(s)
@@ -146,8 +146,8 @@ func (w *world) build(on layer, s settings, tl timeline) typedQueue[string] {
 	return w.impl.rateLimiting(w.impl.exponential(limiterBase, limiterLimit), s)
 }
 
-// end releases what a timeline leaves behind, which a bubble would report as a
-// deadlock: workers, and client-go's drainers and goroutines.
+// end releases the rest of a timeline, which a bubble would report as a deadlock: workers, and
+// client-go's drainers and goroutines.
 func (w *world) end() {
 	w.queue.ShutDown()
 	synctest.Wait()
@@ -155,15 +155,15 @@ func (w *world) end() {
 
 func (w *world) play(t *testing.T, steps []step) {
 	t.Helper()
-	synctest.Wait() // Goroutines of the queue count as such only once they are at rest.
+	synctest.Wait() // Goroutines of the queue count only when they are at rest.
 	for i, s := range steps {
 		what := fmt.Sprintf("step %d, %q", i, s.call)
 		outcome[string]{s.want, s.upstream}.check(t, w.impl, what, w.perform(s.call))
 	}
 }
 
-// perform makes a call on a goroutine of its own, so that one that should not
-// block shows as "blocks" and not as a test that hangs.
+// perform makes a call on another goroutine, so a call that should not block shows as "blocks", and
+// the test does not hang.
 func (w *world) perform(call string) string {
 	verb, rest, _ := strings.Cut(call, " ")
 	own, late := "blocks", false
@@ -189,7 +189,7 @@ func (w *world) perform(call string) string {
 		late = true
 		w.blocked++
 	}
-	// Which of several blocked calls gets what is left open, hence the order.
+	// The order decides which of several blocked calls gets the item.
 	slices.Sort(w.returned)
 	seen := w.returned
 	if own != "" {
@@ -283,15 +283,14 @@ func (w *world) take() string {
 	return strings.Join(taken, " ")
 }
 
-// goroutines counts those of the queue. The one that asks is none of them.
+// goroutines counts the goroutines of the queue, without the caller.
 func (w *world) goroutines() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return goroutines() - 1 - w.blocked - w.alone
 }
 
-// goroutines counts those of the calling goroutine's bubble. Those outside of
-// it come and go as they like.
+// goroutines counts the goroutines of the caller's bubble. Others come and go.
 func goroutines() int {
 	trace := make([]byte, 1<<20)
 	trace = trace[:runtime.Stack(trace, true)]

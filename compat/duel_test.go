@@ -12,10 +12,10 @@ import (
 	clientgo "k8s.io/client-go/util/workqueue"
 )
 
-// queue is the widest interface both packages have; either one's fits.
+// queue is the widest interface that both packages have.
 type queue = clientgo.TypedRateLimitingInterface[string]
 
-// side is one of the two queues of a duel, with what the queue does not tell.
+// side is one of the two queues of a duel, with the facts that the queue does not tell.
 type side struct {
 	queue
 	limiter *limiterProbe
@@ -78,9 +78,8 @@ func (d *duel) play(ops []op) error {
 	return nil
 }
 
-// step returns when nothing moves any more. D5: their AddAfter hands over to a
-// goroutine, so comparing any earlier would compare with a race. Wait is exact,
-// there is no duration to choose.
+// step returns when everything is at rest. D5: AddAfter of client-go hands over to a goroutine, so
+// an earlier comparison would be a race. Wait is exact, and needs no duration.
 func (d *duel) step(o op) error {
 	if err := d.apply(o); err != nil {
 		return err
@@ -131,9 +130,9 @@ func (d *duel) addRateLimited(item string) error {
 	return nil
 }
 
-// get takes one item from each side. D7: items which came due together leave ours
-// in the order of their AddAfter, and theirs in any. So once the two differ, it
-// goes on until both have handed out the same set, after which they agree again.
+// get takes one item from each side. D7: items that came due together leave our queue in the order
+// of their AddAfter, and client-go's in any order. So once the two differ, get goes on until both
+// have handed out the same set.
 func (d *duel) get() error {
 	apart := make(map[string]*side)
 	for first := true; first || len(apart) > 0; first = false {
@@ -162,7 +161,7 @@ func (d *duel) get() error {
 	return nil
 }
 
-// took keeps apart the items which only one side has handed out, by that side.
+// took has the items that only one side has handed out, by side.
 func (d *duel) took(s *side, item string, apart map[string]*side) {
 	d.held[item] = true
 	if apart[item] == nil {
@@ -173,8 +172,8 @@ func (d *duel) took(s *side, item string, apart map[string]*side) {
 	maps.DeleteFunc(d.tied, func(p pair, _ bool) bool { return p.first == item || p.second == item })
 }
 
-// done gives a Done without a Get to ours alone. D2: theirs would queue the item
-// once more, and hand it to two workers; ours has to show nothing.
+// done gives a Done without a Get to our queue alone. D2: client-go's queue would queue the item
+// once more, and hand it to two workers. Ours must show no change.
 func (d *duel) done(item string) {
 	if d.held[item] {
 		d.theirs.Done(item)
@@ -197,8 +196,8 @@ func (d *duel) drain() {
 	})
 }
 
-// wait notes what AddAfter promises: of several delays for an item the earliest
-// counts, and one which is not positive is no delay.
+// wait notes the promise of AddAfter: of several delays of an item the earliest counts, and a zero
+// or negative delay is no delay.
 func (d *duel) wait(item string, delay time.Duration) {
 	if delay <= 0 || d.theirs.ShuttingDown() {
 		return
@@ -213,9 +212,9 @@ func (d *duel) wait(item string, delay time.Duration) {
 	}
 }
 
-// deliver notes the ties among what the step has brought. An item which was
-// queued already keeps its place and is noted all the same: that excuses a wrong
-// order in few scripts, and spares the duel a model of the queue.
+// deliver notes the ties among the items that the step has brought. An item that was queued already
+// keeps its place, and is noted all the same: so few wrong orders are excused, and the duel needs
+// no model of the queue.
 func (d *duel) deliver(step time.Duration) {
 	d.now += step
 	arrived := maps.Clone(d.due)
@@ -245,11 +244,11 @@ func (d *duel) compare() error {
 	return d.compareDrain()
 }
 
-// compareDrain holds ours to the documentation, since theirs does not keep it:
-// a drain ends when nothing is queued or in flight, or when ShutDown forces it.
-// Theirs gives a bound only: what has ended here must have ended there. D1: it
-// ends with items still queued. It also cannot be forced once ShutDown has come
-// before the drain: the delaying layer passes on the first ShutDown only.
+// compareDrain compares our drain with the documentation: a drain ends when nothing is queued or in
+// flight, or when ShutDown forces the end. Client-go's drain gives a bound only: a drain that has
+// ended here must have ended there. D1: client-go's drain ends with items still queued. It also
+// cannot be forced if a ShutDown came before the drain: the delaying layer passes on the first
+// ShutDown only.
 func (d *duel) compareDrain() error {
 	complete := d.draining && d.ours.Len()+len(d.held) == 0
 	if want, got := complete || d.forced, d.ours.drained.Load(); want != got {
@@ -262,8 +261,8 @@ func (d *duel) compareDrain() error {
 	return nil
 }
 
-// workOff empties both queues, because a difference in what is left, or in its
-// order, is one too.
+// workOff empties both queues, because a difference in the rest, or in its order, is a difference
+// too.
 func (d *duel) workOff() error {
 	for _, step := range steps {
 		if err := d.step(op{verb: 't', d: step}); err != nil {
@@ -285,8 +284,8 @@ func (d *duel) workOff() error {
 	return nil
 }
 
-// end leaves no goroutine behind; the bubble would report it. D4: their loop only
-// stops for ShutDown. Their drain may only return for Done, see compareDrain.
+// end leaves no goroutine behind, which the bubble would report. D4: client-go's loop only stops
+// for ShutDown. Its drain may only return for Done, see compareDrain.
 func (d *duel) end() {
 	for item := range d.held {
 		d.both(func(s *side) { s.Done(item) })

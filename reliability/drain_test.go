@@ -17,7 +17,7 @@ import (
 	"github.com/seed16c08ea7/workqueue"
 )
 
-// A queue is what a rate limiting queue is everywhere.
+// A queue has the methods of every rate limiting queue.
 type queue interface {
 	Add(item int)
 	AddRateLimited(item int)
@@ -36,11 +36,11 @@ func newQueue() queue {
 		workqueue.TypedRateLimitingQueueConfig[int]{})
 }
 
-// patience is longer than anything takes that is not stuck: a busy machine may stop
-// this process for seconds.
+// patience is longer than any call takes that is not stuck: a busy machine may stop this process
+// for seconds.
 const patience = 3 * time.Minute
 
-// eventually reports whether something comes to be so.
+// eventually reports whether a condition becomes true.
 func eventually(is func() bool) bool {
 	for from := time.Now(); !is(); time.Sleep(time.Millisecond) {
 		if time.Since(from) > patience {
@@ -59,8 +59,8 @@ type drainRun struct {
 	hand  atomic.Int32
 }
 
-// play has two producers, two workers who fail now and then, and drainers. It
-// reports whether all have returned.
+// play has two producers, two workers that fail now and then, and drainers. It reports whether all
+// have returned.
 func (r *drainRun) play(drainers int) bool {
 	var all sync.WaitGroup
 	for p := range 2 {
@@ -138,7 +138,7 @@ func TestDrainUnderLoadIsNeverEarly(t *testing.T) {
 	}
 }
 
-// The same finds what client-go does, with one drainer; more of them hang.
+// The same on client-go's queue, with one drainer, finds its early drains; more drainers hang.
 func TestDrainUnderLoadIsEarlyInClientGo(t *testing.T) {
 	early := 0
 	const runs = 500
@@ -173,15 +173,15 @@ func TestManyDrainersAllReturn(t *testing.T) {
 		}
 		started.Wait()
 		if round%2 == 0 {
-			q.ShutDown() // For those that have begun. The others wait for the Done.
+			q.ShutDown() // The ShutDown ends the drains that have begun. The others wait for the Done.
 		}
 		q.Done(item)
-		drainers.Wait() // If one does not return, the test ends by its deadline.
+		drainers.Wait() // If a drainer does not return, the test ends by its deadline.
 	}
 }
 
-// The error of a Drain and what workers do afterwards add up: what was named is
-// what is still handed out, and nothing else is.
+// The error of a Drain and the later hand-outs add up: workers still get the named items, and no
+// others.
 func TestDrainErrorAddsUpUnderLoad(t *testing.T) {
 	for run := range 2000 {
 		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{})
@@ -213,8 +213,8 @@ func TestDrainErrorAddsUpUnderLoad(t *testing.T) {
 		if !errors.As(err, &left) {
 			t.Fatalf("run %d: Drain returned %v", run, err)
 		}
-		// Items that were handed out between Drain's look and now are in its
-		// numbers as queued or in flight; none may be in neither.
+		// Items that were handed out between the look of Drain and this line are in its numbers as
+		// queued or in flight; no item may be in neither.
 		named := map[int]bool{}
 		for _, info := range append(left.Left.Queued, left.Left.InFlight...) {
 			named[info.Item] = true
@@ -237,8 +237,9 @@ func TestDrainErrorAddsUpUnderLoad(t *testing.T) {
 	}
 }
 
-// A Run that ends at any time beside another: each item is handled to the end by
-// one of them or named to OnStop, and never both, what waited is named too, and a drain afterwards has nothing to wait for.
+// A Run that ends at any time while another Run works: each item is either handled to the end by
+// one of them or named to OnStop, and never both. Waiting items are named too, and a later drain
+// has nothing to wait for.
 func TestRunEndAddsUpUnderLoad(t *testing.T) {
 	for run := range 2000 {
 		e := &runEnd{queue: workqueue.NewTypedRateLimiting(
@@ -296,7 +297,7 @@ func (e *runEnd) play(run int) (problem string) {
 	return e.judge(left, run%5)
 }
 
-// handle returns a handler of which some calls fail if they come late.
+// handle returns a handler whose calls fail in part if they come late.
 func (e *runEnd) handle(ctx context.Context, fails bool) func(context.Context, int) error {
 	return func(_ context.Context, item int) error {
 		runtime.Gosched()
