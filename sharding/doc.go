@@ -12,8 +12,9 @@
 // # Slots and members
 //
 // A key maps to a slot by a hash of namespace and name, see [Shards.SlotOf]. The number of
-// slots is the same in all replicas, and fixed for the life of the set. Each slot is one Lease,
-// and the replica that the Lease names works on the keys of the slot.
+// slots is the same in all replicas, and fixed for the life of the set: each Lease says the number,
+// and [Shards.Run] what another number does. Each slot is one Lease, and the replica that the Lease
+// names works on the keys of the slot.
 //
 // Each replica is a member, and has a Lease of its own. A member whose Lease stays unchanged
 // for a LeaseDuration is gone. Each replica computes the same assignment of slots to members,
@@ -31,18 +32,29 @@
 //	ending    the ownership is over, the contexts of handlers have ended
 //
 //	away    -> trying    the slot is assigned to us, and the Lease is free
-//	trying  -> held      the first write has succeeded; OnGained, gate open, list, add
+//	trying  -> held      the first write has succeeded, see below; OnGained, gate open, list, add
 //	trying  -> away      the Lease names another, or the assignment has changed
 //	held    -> leaving   the slot is assigned to another member, or Run ends
-//	held    -> ending    the Lease names another, is gone, or was not renewed in time
+//	held    -> ending    the Lease does not name us, is gone, or was not renewed in time
 //	leaving -> ending    likewise
 //	leaving -> away      no handler is left; OnLost, release
 //	ending  -> away      no handler is left; OnLost, release if the Lease names us still
 //
-// A Lease is free if the Lease names nobody, or this process; if this process has seen the
-// Lease unchanged for a LeaseDuration; or if the set is new and has no Leases of slots at all. A Lease
-// that was deleted while it named a holder is free a LeaseDuration after the deletion, and so is a
-// Lease that was deleted while the watch was broken.
+// A Lease is free at once if it names this process, or was released. A release is a record without a
+// holder and with 1 for LeaseDurationSeconds, as this package and client-go write. Any other Lease
+// is free when this process has seen the same record for a LeaseDuration: also one whose holder was
+// cleared by hand.
+//
+// A slot without a Lease is free a LeaseDuration after the deletion, or after the list that does not
+// show the Lease. No list tells whether the set is new, or whether somebody has deleted the Leases of
+// replicas that work, so the first start of a set takes a LeaseDuration. A Lease with the name of a
+// slot and without the labels of the set may be another program's, and is never taken: one line in
+// the log says what to do.
+//
+// The watch may be late: another may have made a Lease that was then deleted. So a slot whose Lease
+// this process has made is held when the watch has shown that Lease, and nobody else before for a
+// LeaseDuration.
+//
 // An expired Lease is adopted with the resourceVersion that was seen, so of several
 // replicas one succeeds. There are no standby electors: one watch of the Leases says when a
 // slot is free.
@@ -50,10 +62,12 @@
 // # Invariants
 //
 //  1. A handler begins only in state held, and only before the end of the validity:
-//     validUntil = time at which the last successful renewal was sent + RenewDeadline.
+//     validUntil = time at which the last successful renewal was sent + RenewDeadline. An answer
+//     that arrives later does not bring the ownership back.
 //  2. The record is released only when no handler of the slot is left, and only if the record
 //     names this process.
-//  3. A record that names another ends the ownership at once.
+//  3. A record of the same or a later epoch that does not name this process ends the ownership at
+//     once, and so does a deletion. A record of an earlier epoch is late, and changes nothing.
 //  4. A process tries for a slot again only when no handler of its last ownership is left.
 //  5. The epoch of a slot grows with each ownership, unless the Lease was deleted.
 //  6. No time stamp of another machine is ever read.
@@ -67,6 +81,7 @@
 //	another replica may adopt            at the earliest L after that
 //	margin for clocks and the scheduler  L - D - B, 2 s by default: clock rates may differ by 6 %
 //	owner after a kill                   at most L, and P more for a lost request
+//	owner in a set that never ran        L after the start
 //	notice that a record names another   at most P and a request, when no watch event tells
 //	requests a second                    slots/P + members/P
 //

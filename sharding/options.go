@@ -40,12 +40,13 @@ type Options struct {
 	Owner *metav1.OwnerReference
 
 	// Slots is how many parts the keys have; 0 stands for 32. The number cannot change while
-	// replicas run: Run returns an error if the Leases of the set have another number.
+	// replicas run: Run returns an error if the Leases of the set have another number, see there.
 	// Some 8 slots for each replica keep the largest share within an eighth of the others.
 	Slots int
 
-	// LeaseDuration is how long a Lease must stay unchanged until another replica adopts the
-	// slot; 0 stands for 30 s. Full seconds.
+	// LeaseDuration is how long a Lease must stay unchanged, or must be missing, until another
+	// replica takes the slot; 0 stands for 30 s. Full seconds, 2 at least. A set that has never run
+	// has no Leases, so its first start takes a LeaseDuration.
 	LeaseDuration time.Duration
 
 	// RenewDeadline is how long an ownership is valid after its last successful renewal was
@@ -150,6 +151,7 @@ func (o *Options) check() error {
 	wrong(o.Slots < 1 || o.Slots > 1<<16, "Slots is %d: want 1 to 65536", o.Slots)
 	wrong(o.MaxMoving < 1, "MaxMoving is %d: want 1 at least", o.MaxMoving)
 	wrong(o.LeaseDuration%time.Second != 0, "LeaseDuration is %v: a Lease has full seconds only", o.LeaseDuration)
+	wrong(o.LeaseDuration/time.Second == releasedSeconds, "LeaseDuration is %v, as in a Lease that was released: want 2 s at least", o.LeaseDuration)
 	wrong(o.LeaseDuration/time.Second > math.MaxInt32, "LeaseDuration is %v: a Lease has 31 bits of seconds", o.LeaseDuration)
 	wrong(!utf8.ValidString(o.Identity), "Identity %q is not UTF-8: a Lease would not have the same text", o.Identity)
 	for _, d := range []time.Duration{o.LeaseDuration, o.RenewDeadline, o.RetryPeriod, o.CancelBound, o.DrainTimeout, o.Settle} {

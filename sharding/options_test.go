@@ -32,6 +32,9 @@ func TestOptions(t *testing.T) {
 		{func(o *Options) { o.MaxMoving = -1 }, "-1"},
 		{func(o *Options) { o.Settle = -time.Second }, "-1s"},
 		{func(o *Options) { o.LeaseDuration = 30500 * time.Millisecond }, "30.5s"},
+		{func(o *Options) {
+			o.LeaseDuration, o.RenewDeadline, o.RetryPeriod, o.CancelBound, o.Slots = time.Second, 500*time.Millisecond, 200*time.Millisecond, 300*time.Millisecond, 8
+		}, "2 s at least"},
 		{func(o *Options) { o.CancelBound = 10 * time.Second }, "LeaseDuration"},
 		{func(o *Options) { o.CancelBound = math.MaxInt64 }, "LeaseDuration"},
 		{func(o *Options) { o.RenewDeadline = math.MaxInt64 }, "LeaseDuration"},

@@ -3,8 +3,11 @@ package sharding
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"time"
+
+	"k8s.io/klog/v2"
 )
 
 // A run is the goroutine of a slot, as the plan sees the goroutine. Guarded by Shards.mu.
@@ -21,11 +24,12 @@ type plan struct {
 	members   []string
 	changed   time.Time // the last change of members
 	owners    []string  // the assignment to members
-	takes     bool      // slots may be taken: no replica has another number of slots
+	warned    bool      // of a replica with another number of slots
 }
 
 // plan makes plans until ctx ends, and then has all slots leave. base is the context of the
-// slots, and ends later. The error says that a replica of a new set has another number of slots.
+// slots, and ends later. The error says that the set has another number of slots: then all ownerships
+// have ended.
 func (s *Shards) plan(ctx, base context.Context) error {
 	now := time.Now()
 	p := plan{shards: s, takesFrom: now.Add(s.options.Settle)}
@@ -42,7 +46,11 @@ func (s *Shards) plan(ctx, base context.Context) error {
 		now := time.Now()
 		next, err := p.pass(base, now)
 		if err != nil {
-			return err // No slot has a goroutine.
+			s.leaveAll()
+			for i := range s.slots {
+				s.slots[i].lose(math.MaxInt64)
+			}
+			return refuse(base, err)
 		}
 		if next.IsZero() {
 			timer.Stop()
@@ -83,20 +91,41 @@ func (r *run) end() {
 func (p *plan) pass(base context.Context, now time.Time) (next time.Time, err error) {
 	s := p.shards
 	next, ok := p.assign(now)
+	// If ok, the watch has shown the Lease of this member. Of two members that both saw an empty set at
+	// first, the one whose Lease is younger has seen the other's Lease by now.
+	isTaken, err := s.view.otherNumbers()
+	switch {
+	case err != nil && (isTaken || !s.holdsAny()):
+		return next, err
+	case err != nil && !p.warned:
+		klog.FromContext(base).Error(err, "sharding: a replica with another number of slots is ignored")
+	}
+	p.warned = err != nil
 	switch {
 	case !ok:
 		return next, nil
 	case now.Before(p.takesFrom):
 		return earliest(next, p.takesFrom), nil
-	case !p.takes:
-		// The watch has shown the Lease of this member. Of two members that both saw an empty set at
-		// first, the one whose Lease is younger has seen the other's Lease by now.
-		if err := s.view.otherSlots(); err != nil {
-			return next, err
-		}
-		p.takes = true
 	}
 	return p.follow(base, now, next), nil
+}
+
+// refuse logs why Run ends, as the last handlers may take a while.
+func refuse(ctx context.Context, err error) error {
+	klog.FromContext(ctx).Error(err, "sharding: the replica ends")
+	return err
+}
+
+// holdsAny reports whether a slot was gained and is not away since.
+func (s *Shards) holdsAny() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.runs {
+		if s.runs[i].leave != nil && s.slots[i].isHeld() {
+			return true
+		}
+	}
+	return false
 }
 
 // follow starts and ends the goroutines of slots. next is when the next member is gone.

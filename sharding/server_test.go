@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -32,7 +33,21 @@ type server struct {
 
 type change struct {
 	watch.Event
-	at time.Time
+	at   time.Time
+	last *coordinationv1.Lease // before the change; nil if there was none
+}
+
+// as returns the change as a watch shows it: an object that matches no more is deleted there, with the
+// state in which it matched last.
+func (n *change) as(matches func(*coordinationv1.Lease) bool) (e watch.Event, ok bool) {
+	switch did := n.last != nil && matches(n.last); {
+	case n.Type == watch.Deleted:
+		return n.Event, did
+	case matches(n.Object.(*coordinationv1.Lease)):
+		return n.Event, true
+	default:
+		return watch.Event{Type: watch.Deleted, Object: n.last}, did
+	}
 }
 
 func newServer() *server {
@@ -45,12 +60,13 @@ func newServer() *server {
 func (s *server) commitLocked(kind watch.EventType, lease *coordinationv1.Lease) *coordinationv1.Lease {
 	lease = lease.DeepCopy()
 	lease.ResourceVersion = strconv.Itoa(len(s.log) + 1)
+	last := s.leases[lease.Name]
 	if kind == watch.Deleted {
 		delete(s.leases, lease.Name)
 	} else {
 		s.leases[lease.Name] = lease
 	}
-	s.log = append(s.log, change{watch.Event{Type: kind, Object: lease}, time.Now()})
+	s.log = append(s.log, change{watch.Event{Type: kind, Object: lease}, time.Now(), last})
 	s.change.Broadcast()
 	return lease.DeepCopy()
 }
@@ -72,6 +88,39 @@ func (s *server) remove(name string) {
 	s.edit(name, func(*coordinationv1.Lease) *coordinationv1.Lease { return nil })
 }
 
+// removeAll deletes all Leases.
+func (s *server) removeAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(s.leases)) {
+		s.commitLocked(watch.Deleted, s.leases[name])
+	}
+}
+
+// clear takes the holder out of a Lease, as by kubectl.
+func (s *server) clear(name string) {
+	s.edit(name, func(l *coordinationv1.Lease) *coordinationv1.Lease {
+		l.Spec.HolderIdentity = new("")
+		return l
+	})
+}
+
+// asOf returns the Leases as they were some time ago, and the version of that state.
+func (s *server) asOf(ago time.Duration) (leases map[string]*coordinationv1.Lease, version int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	leases, version = maps.Clone(s.leases), len(s.log)
+	for version > 0 && time.Since(s.log[version-1].at) < ago {
+		version--
+		if c := &s.log[version]; c.last != nil {
+			leases[c.last.Name] = c.last
+		} else {
+			delete(leases, c.Object.(*coordinationv1.Lease).Name)
+		}
+	}
+	return leases, version
+}
+
 func (s *server) holder(name string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,7 +138,7 @@ type client struct {
 	server  *server
 	timeout time.Duration // of a request; 0 for none
 	rtt     time.Duration
-	lag     time.Duration // of the watch
+	lag     time.Duration // of the lists and watches that begin from now on
 
 	// before is called when a request is about to be sent, after when it was carried out and
 	// the answer is on its way. Either may wait, or return the error of the request.
@@ -100,7 +149,8 @@ type client struct {
 	broken int // guarded by server.mu; how often the watches were broken
 	hole   bool
 	fails  bool
-	mute   bool // watches show nothing, and requests go on
+	mute   bool                             // watches show nothing, and requests go on
+	hides  func(*coordinationv1.Lease) bool // what lists and watches do not show; nil for nothing
 }
 
 func (c *client) Leases(string) coordination.LeaseInterface { return c }
@@ -125,10 +175,20 @@ func (c *client) blind() {
 	c.mute = true
 }
 
+// delay breaks the watches. Lists and watches show everything later by lag from then on, so the first
+// list may be older than what was shown before.
+func (c *client) delay(lag time.Duration) {
+	c.server.mu.Lock()
+	defer c.server.mu.Unlock()
+	c.lag = lag
+	c.broken++
+	c.server.change.Broadcast()
+}
+
 func (c *client) heal() {
 	c.server.mu.Lock()
 	defer c.server.mu.Unlock()
-	c.hole, c.fails, c.mute = false, false, false
+	c.hole, c.fails, c.mute, c.hides = false, false, false, nil
 	c.broken++
 	c.server.change.Broadcast()
 }
@@ -277,15 +337,15 @@ func (c *client) List(ctx context.Context, o metav1.ListOptions) (out *coordinat
 	}
 	out = new(coordinationv1.LeaseList)
 	err = c.send(ctx, "list", "", func() error {
-		c.server.mu.Lock()
-		defer c.server.mu.Unlock()
-		for _, l := range c.server.leases {
-			if selector.Matches(labels.Set(l.Labels)) {
+		lag, hides := c.sight()
+		leases, version := c.server.asOf(lag)
+		for _, l := range leases {
+			if selector.Matches(labels.Set(l.Labels)) && !hides(l) {
 				out.Items = append(out.Items, *l.DeepCopy())
 			}
 		}
 		slices.SortFunc(out.Items, func(a, b coordinationv1.Lease) int { return cmp.Compare(a.Name, b.Name) })
-		out.ResourceVersion = strconv.Itoa(len(c.server.log))
+		out.ResourceVersion = strconv.Itoa(version)
 		return nil
 	})
 	return out, err
@@ -306,7 +366,10 @@ func (c *client) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interfa
 	if err != nil {
 		return nil, err
 	}
-	w := &watcher{client: c, from: from, selector: selector, results: make(chan watch.Event), stop: make(chan struct{})}
+	w := &watcher{client: c, from: from, results: make(chan watch.Event), stop: make(chan struct{})}
+	var hides func(*coordinationv1.Lease) bool
+	w.lag, hides = c.sight()
+	w.matches = func(l *coordinationv1.Lease) bool { return selector.Matches(labels.Set(l.Labels)) && !hides(l) }
 	c.server.mu.Lock()
 	w.broken = c.broken
 	c.server.mu.Unlock()
@@ -314,14 +377,25 @@ func (c *client) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interfa
 	return w, nil
 }
 
+// sight returns what a list or a watch that begins now shows: how late, and without which Leases.
+func (c *client) sight() (lag time.Duration, hides func(*coordinationv1.Lease) bool) {
+	c.server.mu.Lock()
+	defer c.server.mu.Unlock()
+	if c.hides == nil {
+		return c.lag, func(*coordinationv1.Lease) bool { return false }
+	}
+	return c.lag, c.hides
+}
+
 type watcher struct {
-	client   *client
-	from     int
-	broken   int
-	selector labels.Selector
-	results  chan watch.Event
-	once     sync.Once
-	stop     chan struct{}
+	client  *client
+	from    int
+	broken  int
+	lag     time.Duration
+	matches func(*coordinationv1.Lease) bool
+	results chan watch.Event
+	once    sync.Once
+	stop    chan struct{}
 }
 
 func (w *watcher) ResultChan() <-chan watch.Event { return w.results }
@@ -343,11 +417,11 @@ func (w *watcher) pump() {
 			return
 		}
 		for _, n := range news {
-			lease := n.Object.(*coordinationv1.Lease)
-			if !w.selector.Matches(labels.Set(lease.Labels)) {
+			event, ok := n.as(w.matches)
+			if !ok {
 				continue
 			}
-			if d := time.Until(n.at.Add(w.client.lag)); d > 0 {
+			if d := time.Until(n.at.Add(w.lag)); d > 0 {
 				select {
 				case <-time.After(d):
 				case <-w.stop:
@@ -355,7 +429,7 @@ func (w *watcher) pump() {
 				}
 			}
 			select {
-			case w.results <- n.Event:
+			case w.results <- event:
 			case <-w.stop:
 				return
 			}

@@ -121,9 +121,12 @@ func (s *Shards) labels(kind string) map[string]string {
 // once.
 //
 // Handlers that go on after the end of ctx for more than DrainTimeout + CancelBound are in the
-// error. Run then returns without them. Run also returns an error, before the first slot is taken,
-// if the Leases of the set have another number of slots. If replicas with different numbers start
-// at the same time in a new set, all of them may return the error, and one at most goes on.
+// error. Run then returns without them.
+//
+// Run also returns an error if a Lease of the set says another number of slots. A replica that owns no
+// slot ends when it sees any such Lease. A replica that owns slots logs and ignores a member with
+// another number, but ends all ownerships when it sees such a Lease of a slot: two sets are at work on
+// the same keys, and nobody can tell which one is right.
 //
 // The logger is that of ctx, see [klog.FromContext]. The elector logs two levels deeper.
 func (s *Shards) Run(ctx context.Context) error {

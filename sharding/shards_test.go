@@ -146,50 +146,6 @@ func TestSettle(t *testing.T) {
 	})
 }
 
-// TestNumberOfSlots has Run refuse a set with another number of slots, before any write.
-func TestNumberOfSlots(t *testing.T) {
-	play(t, func(w *world) {
-		a := w.start("a", nil)
-		time.Sleep(10 * time.Second)
-		b := w.make("b", func(o *Options, _ *client) { o.Slots = 16 })
-		if err := b.Run(w.Context()); err == nil || !strings.Contains(err.Error(), "8 slots") || !strings.Contains(err.Error(), "16") {
-			t.Errorf("Run returned %v, want an error with both numbers", err)
-		}
-		if err := a.Run(w.Context()); err == nil {
-			t.Error("a second Run has begun")
-		}
-		if len(a.Held()) != 8 {
-			t.Error("A has lost slots")
-		}
-	})
-}
-
-// TestNumberOfSlotsOfANewSet starts replicas with other numbers of slots at the same time, so that the
-// first list of each shows nothing. At most one of them may take slots.
-func TestNumberOfSlotsOfANewSet(t *testing.T) {
-	for _, late := range []time.Duration{0, time.Millisecond, 4 * time.Millisecond, 6 * time.Millisecond, 20 * time.Millisecond} {
-		play(t, func(w *world) {
-			a := w.start("a", nil)
-			time.Sleep(late)
-			b := w.start("b", func(o *Options, _ *client) { o.Slots = 16 })
-			time.Sleep(20 * time.Second)
-			if len(a.Held()) > 0 && len(b.Held()) > 0 {
-				t.Errorf("B started %v after A: A holds %d of 8 slots, and B holds %d of 16", late, len(a.Held()), len(b.Held()))
-			}
-			for _, r := range []*replica{a, b} {
-				select {
-				case err := <-r.err:
-					if err == nil || !strings.Contains(err.Error(), "8 slots") && !strings.Contains(err.Error(), "16 slots") {
-						t.Errorf("B started %v after A: Run of %s returned %v, want an error with the number of slots", late, r.id, err)
-					}
-					r.err <- nil // For the end of the test.
-				default:
-				}
-			}
-		})
-	}
-}
-
 // TestMembers follows the Leases of members: owner, a deletion by hand, a conflict, and the
 // collection of those that are gone.
 func TestMembers(t *testing.T) {

@@ -18,6 +18,7 @@ type slot struct {
 	open  bool  // handlers may begin
 	epoch int64 // the highest that was seen
 	calls map[*call]struct{}
+	stray sync.Once     // see isStray
 	idle  chan struct{} // closed when calls becomes empty; nil while nobody waits
 }
 
@@ -114,15 +115,25 @@ func (sl *slot) sawEpoch(epoch int64) {
 	sl.epoch = max(sl.epoch, epoch)
 }
 
-// sawHolder ends the term if a record of a later epoch names another. Older records come with
-// the lag of the watch, and say nothing.
-func (sl *slot) sawHolder(holder string, epoch int64) {
+// lose ends the ownership, unless its epoch is later than the given one.
+func (sl *slot) lose(epoch int64) {
 	sl.mu.Lock()
 	t := sl.term
-	lost := t != nil && t.isHeld && holder != t.Identity() && epoch > t.epoch
+	isLost := t != nil && t.isHeld && t.epoch <= epoch
 	sl.mu.Unlock()
-	if lost {
+	if isLost {
 		t.end()
+	}
+}
+
+// saw notes that the watch has shown our record of an epoch, and that nobody else is at work from a
+// time on.
+func (sl *slot) saw(epoch int64, alone time.Time) {
+	sl.mu.Lock()
+	defer sl.mu.Unlock()
+	if t := sl.term; t != nil && t.epoch == epoch && !t.isShown {
+		t.isShown = true
+		time.AfterFunc(time.Until(alone), func() { close(t.alone) })
 	}
 }
 
@@ -134,14 +145,14 @@ func (sl *slot) run(ctx, leave context.Context) (held bool) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		if err := t.elect(); err != nil {
-			klog.FromContext(ctx).Error(err, "sharding: no elector", "lock", t.Describe())
+		if err := t.elect(); err != nil && t.ctx.Err() == nil {
+			klog.FromContext(ctx).Error(err, "sharding: a slot was not tried for", "lock", t.Describe())
 		}
 	}()
 	idle := sl.live(t, leave, ended)
 	t.end()
 	<-ended
-	if idle {
+	if idle && !t.isUnverified() {
 		release, cancel := context.WithTimeout(ctx, sl.shards.options.RenewDeadline/2)
 		defer cancel()
 		t.release(release)
@@ -157,7 +168,9 @@ func (sl *slot) live(t *term, leave context.Context, ended <-chan struct{}) (idl
 	case <-ended:
 		return false
 	case <-leave.Done():
-		return true // A write may be on its way.
+	}
+	if leave.Err() != nil || !t.verify(leave) {
+		return true // A write may be on its way, or has succeeded.
 	}
 	s := sl.shards
 	if f := s.options.OnGained; f != nil {

@@ -7,6 +7,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/klog/v2"
@@ -30,6 +31,7 @@ type term struct {
 	stop  context.CancelFunc // ends ctx and the elector
 	began chan struct{}      // closed by the first write that succeeds
 	over  chan struct{}      // closed by end
+	alone chan struct{}      // closed when nobody else can be at work, as the watch has shown
 
 	// Guarded by slot.mu.
 	isHeld bool
@@ -37,6 +39,9 @@ type term struct {
 	until  time.Time // end of the validity
 	timer  *time.Timer
 	epoch  int64
+
+	isMade  bool // this process has made the Lease, and verify has not ended
+	isShown bool // the watch has shown a record of the term
 }
 
 // errOver is what the elector gets when the term is over. The context of the elector ends at
@@ -56,6 +61,7 @@ func (sl *slot) newTerm(ctx context.Context) *term {
 		slot:  sl,
 		began: make(chan struct{}),
 		over:  make(chan struct{}),
+		alone: make(chan struct{}),
 	}
 	t.ctx, t.stop = context.WithCancel(ctx)
 	sl.sawEpoch(s.view.epoch(sl.index))
@@ -65,8 +71,36 @@ func (sl *slot) newTerm(ctx context.Context) *term {
 	return t
 }
 
+// isStray reports whether the slot has a Lease without the labels of the set, which the watch does not
+// show. The Lease may be another program's, so it is not taken. One line in the log says what to do.
+func (t *term) isStray() (bool, error) {
+	sl, s := t.slot, t.slot.shards
+	if !s.view.isAbsent(sl.index) {
+		return false, nil
+	}
+	lease, err := s.writes.Leases(s.options.Namespace).Get(t.ctx, s.slotName(sl.index), metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	want := s.labels(kindSlot)
+	if lease.Labels[labelSet] == want[labelSet] && lease.Labels[labelKind] == want[labelKind] {
+		return false, nil
+	}
+	sl.stray.Do(func() {
+		klog.FromContext(t.ctx).Error(nil, "sharding: a slot has no owner, as its Lease lacks the labels of the set: label the Lease if it is of the set, or else delete it or use another Name",
+			"slot", sl.index, "lease", klog.KObj(lease), "labels", labels.FormatLabels(want))
+	})
+	return true, nil
+}
+
 // elect runs client-go's elector until the term ends.
 func (t *term) elect() error {
+	if isStray, err := t.isStray(); isStray || err != nil {
+		return err
+	}
 	o := &t.slot.shards.options
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock:          t,
@@ -101,7 +135,10 @@ func (t *term) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 			t.end()
 			return nil, nil, errOver
 		}
-	case r.HolderIdentity == "" || r.HolderIdentity == t.Identity() || t.slot.shards.view.expired(t.slot.index, r):
+	case isRelease(r) || r.HolderIdentity == t.Identity() || t.slot.shards.view.expired(t.slot.index, r):
+		if r.HolderIdentity == t.Identity() {
+			t.setMade(true) // An earlier term may have made the Lease.
+		}
 		t.slot.sawEpoch(int64(r.LeaderTransitions))
 		r.HolderIdentity = ""
 	default:
@@ -118,7 +155,39 @@ func (t *term) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) 
 		t.end()
 		return errOver
 	}
+	t.setMade(true)
 	return t.write(ctx, r, t.Interface.Create)
+}
+
+func (t *term) setMade(isMade bool) {
+	t.slot.mu.Lock()
+	defer t.slot.mu.Unlock()
+	t.isMade = isMade
+}
+
+// isUnverified reports whether the Lease was made and another may be at work on the slot.
+func (t *term) isUnverified() bool {
+	t.slot.mu.Lock()
+	defer t.slot.mu.Unlock()
+	return t.isMade
+}
+
+// verify waits until nobody else can be at work on a slot whose Lease this process has made. Another may
+// have made a Lease that was then deleted, and a late watch has shown neither. Our Lease keeps others away
+// until the watch has shown all that was before. verify reports false if the slot is lost or shall leave:
+// then the Lease is not released, as a release says that nobody is at work.
+func (t *term) verify(leave context.Context) bool {
+	if !t.isUnverified() {
+		return true
+	}
+	select {
+	case <-t.alone:
+		t.setMade(false)
+		return true
+	case <-t.over:
+	case <-leave.Done():
+	}
+	return false
 }
 
 // Update implements [resourcelock.Interface].
@@ -155,16 +224,16 @@ func (t *term) mayWrite(now time.Time) (epoch int64, ok bool) {
 }
 
 // renewed notes a write that was sent at a time and has succeeded. It reports false if the
-// answer came too late.
+// answer came too late: after the end of the validity, items may have been dropped.
 func (t *term) renewed(sent time.Time) bool {
 	t.slot.mu.Lock()
 	defer t.slot.mu.Unlock()
-	until := sent.Add(t.slot.shards.options.RenewDeadline)
-	left := time.Until(until)
+	now, until := time.Now(), sent.Add(t.slot.shards.options.RenewDeadline)
 	t.slot.epoch = max(t.slot.epoch, t.epoch)
-	if t.isOver || left <= 0 {
+	if t.isOver || !now.Before(until) || t.isHeld && !now.Before(t.until) {
 		return false
 	}
+	left := until.Sub(now)
 	t.until = until
 	if t.isHeld {
 		t.timer.Reset(left)
@@ -226,7 +295,7 @@ func (t *term) release(ctx context.Context) {
 			return
 		}
 		r.HolderIdentity = ""
-		r.LeaseDurationSeconds = 1 // As client-go's release. A 0 is invalid.
+		r.LeaseDurationSeconds = releasedSeconds
 		r.RenewTime = metav1.Now()
 		if err = t.Interface.Update(ctx, *r); !apierrors.IsConflict(err) {
 			return

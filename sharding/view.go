@@ -1,6 +1,7 @@
 package sharding
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -36,12 +37,25 @@ const (
 type sighting struct {
 	record resourcelock.LeaderElectionRecord
 	since  time.Time
-	absent bool // no such Lease; record is the last one before a deletion
+	absent bool  // no such Lease; record is the last one before a deletion
+	other  error // the Lease says another number of slots
+
+	// alone is when nobody else can be at work any more, if the record names this process.
+	alone time.Time
 }
 
-// unknownHolder is the holder of a slot whose Lease is missing while other slots have Leases:
-// somebody may have deleted the Lease a moment ago, while its holder works.
+// unknownHolder is the holder of a slot whose Lease a list does not show: somebody may have deleted the
+// Lease a moment ago, while its holder works.
 const unknownHolder = "?"
+
+// isRelease reports whether a record was written by a holder that let go, as this package and client-go
+// do. A record whose holder was cleared by hand keeps the LeaseDuration of the holder.
+func isRelease(r *resourcelock.LeaderElectionRecord) bool {
+	return r.HolderIdentity == "" && r.LeaseDurationSeconds == releasedSeconds
+}
+
+// releasedSeconds is the LeaseDurationSeconds of a release. A 0 is invalid.
+const releasedSeconds = 1
 
 // same reports whether two records are of the same renewal. A write of somebody else, to a label
 // for example, changes neither the holder nor the time.
@@ -58,12 +72,13 @@ func (g *sighting) expiry(atLeast time.Duration) time.Time {
 // view as to a store, from one goroutine.
 type view struct {
 	shards *Shards
+	first  sync.Once
 	synced chan struct{} // closed with the first list
 
 	mu      sync.Mutex
 	slots   []sighting
 	members map[string]*sighting // by the names of the Leases
-	foreign error                // a Lease has another number of slots
+	taken   error                // the Lease of a slot says another number of slots
 }
 
 func (v *view) init(s *Shards) {
@@ -76,58 +91,45 @@ func (v *view) init(s *Shards) {
 }
 
 // Replace implements [cache.ReflectorStore]. The reflector lists at first, and after a watch that broke.
+// No list shows who has held a slot without a Lease: not the first, and not a later one since the last
+// record or deletion.
 func (v *view) Replace(list []any, _ string) error {
-	present := make(map[string]bool, len(list))
+	now, present := time.Now(), make(map[string]bool, len(list))
 	v.mu.Lock()
-	for _, obj := range list {
-		present[obj.(*coordinationv1.Lease).Name] = true
-		v.checkSlotsLocked(obj.(*coordinationv1.Lease)) // Before a plan can see our own Lease.
-	}
-	v.mu.Unlock()
-	for _, obj := range list {
-		v.see(obj.(*coordinationv1.Lease))
-	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	now, isFirst := time.Now(), true
-	select {
-	case <-v.synced:
-		isFirst = false
-	default:
+	for _, obj := range list { // At once: a plan that sees our own Lease sees all others.
+		lease := obj.(*coordinationv1.Lease)
+		present[lease.Name] = true
+		v.noteLocked(lease, now, true)
 	}
 	for i := range v.slots {
-		if g := &v.slots[i]; !present[v.shards.slotName(i)] && !isFirst {
-			// The list does not show who has held the slot since the last record or deletion.
+		if g := &v.slots[i]; !present[v.shards.slotName(i)] {
 			g.absent, g.since, g.record.HolderIdentity = true, now, unknownHolder
 		}
 	}
 	maps.DeleteFunc(v.members, func(name string, _ *sighting) bool { return !present[name] })
-	if isFirst {
-		v.beginLocked(now)
-		close(v.synced)
+	v.mu.Unlock()
+	for _, obj := range list {
+		v.tell(obj.(*coordinationv1.Lease), false)
 	}
+	v.first.Do(func() { close(v.synced) })
 	v.shards.replan()
 	return nil
-}
-
-// beginLocked decides the meaning of Leases that are missing from the first list.
-func (v *view) beginLocked(now time.Time) {
-	if !slices.ContainsFunc(v.slots, func(g sighting) bool { return !g.absent }) {
-		return // A new set: all slots are free.
-	}
-	for i := range v.slots {
-		if g := &v.slots[i]; g.absent {
-			g.since, g.record.HolderIdentity = now, unknownHolder
-		}
-	}
 }
 
 // Add implements [cache.ReflectorStore].
 func (v *view) Add(obj any) error { return v.Update(obj) }
 
-// Update implements [cache.ReflectorStore].
+// Update implements [cache.ReflectorStore]. Renewals change no plan and wake nobody: a set of 1,024
+// slots has 200 of them a second.
 func (v *view) Update(obj any) error {
-	v.see(obj.(*coordinationv1.Lease))
+	lease := obj.(*coordinationv1.Lease)
+	v.mu.Lock()
+	news := v.noteLocked(lease, time.Now(), false)
+	v.mu.Unlock()
+	v.tell(lease, false)
+	if news {
+		v.shards.replan()
+	}
 	return nil
 }
 
@@ -135,13 +137,13 @@ func (v *view) Update(obj any) error {
 func (v *view) Delete(obj any) error {
 	lease := obj.(*coordinationv1.Lease)
 	v.mu.Lock()
-	defer v.mu.Unlock()
 	if i, ok := v.slotOf(lease); ok {
 		g := &v.slots[i]
 		g.absent, g.since = true, time.Now()
-	} else {
-		delete(v.members, lease.Name)
 	}
+	delete(v.members, lease.Name)
+	v.mu.Unlock()
+	v.tell(lease, true)
 	v.shards.replan()
 	return nil
 }
@@ -149,51 +151,84 @@ func (v *view) Delete(obj any) error {
 // Resync implements [cache.ReflectorStore].
 func (v *view) Resync() error { return nil }
 
-// slotOf returns the slot of a Lease, or false for a member.
+// slotOf returns the slot of a Lease, or false for any other Lease.
 func (v *view) slotOf(lease *coordinationv1.Lease) (int, bool) {
-	if lease.Labels[labelKind] != kindSlot {
-		return 0, false
-	}
 	i, err := strconv.Atoi(lease.Name[strings.LastIndexByte(lease.Name, '-')+1:])
-	return i, err == nil && i >= 0 && i < len(v.slots)
+	return i, lease.Labels[labelKind] == kindSlot && err == nil && i >= 0 && i < len(v.slots)
 }
 
-// see notes a record. Renewals change no plan and wake nobody: a set of 1,024 slots has 200 of
-// them a second.
-func (v *view) see(lease *coordinationv1.Lease) {
-	now := time.Now()
-	r := resourcelock.LeaseSpecToLeaderElectionRecord(&lease.Spec)
+// noteLocked notes a record, and reports whether the plan may change. The records before one of a list
+// were not seen.
+func (v *view) noteLocked(lease *coordinationv1.Lease, now time.Time, isListed bool) (news bool) {
+	var g *sighting
 	i, isSlot := v.slotOf(lease)
-	v.mu.Lock()
-	v.checkSlotsLocked(lease)
-	g := v.members[lease.Name]
-	switch {
+	other := v.otherNumber(lease)
+	switch kind := lease.Labels[labelKind]; {
+	case kind == kindSlot && other != nil:
+		v.taken = other
+		return true
 	case isSlot:
 		g = &v.slots[i]
-	case g == nil:
-		g = &sighting{absent: true}
-		v.members[lease.Name] = g
+	case kind == kindMember:
+		if g = v.members[lease.Name]; g == nil {
+			g = &sighting{absent: true}
+			v.members[lease.Name] = g
+		}
+		g.other = other
+	default:
+		return false
 	}
-	news := g.absent || g.record.HolderIdentity != r.HolderIdentity || !now.Before(g.expiry(v.shards.options.LeaseDuration))
+	r := resourcelock.LeaseSpecToLeaderElectionRecord(&lease.Spec)
+	news = g.absent || g.record.HolderIdentity != r.HolderIdentity || !now.Before(g.expiry(v.shards.options.LeaseDuration))
+	if isSlot && r.HolderIdentity == v.shards.id && (g.absent || g.record.HolderIdentity != v.shards.id) {
+		if g.alone, _ = v.freeFromLocked(i, v.shards.id); isListed {
+			g.alone = now.Add(v.shards.options.LeaseDuration)
+		}
+	}
 	if g.absent || !same(&g.record, r) {
 		g.record, g.since, g.absent = *r, now, false
 	}
-	v.mu.Unlock()
-	if isSlot {
-		v.shards.slots[i].sawHolder(r.HolderIdentity, int64(r.LeaderTransitions))
-	}
-	if news {
-		v.shards.replan()
-	}
+	return news
 }
 
-// checkSlotsLocked notes a Lease that says another number of slots. Keys would map to different
-// slots in different replicas, and two of them would work on a key.
-func (v *view) checkSlotsLocked(lease *coordinationv1.Lease) {
-	if got, want := lease.Labels[labelSlots], strconv.Itoa(len(v.slots)); got != want && v.foreign == nil {
-		v.foreign = fmt.Errorf("sharding: the set %q has %s slots, says Lease %s, and Options.Slots is %s: use another Name, or stop all replicas and delete the Leases",
-			v.shards.options.Name, got, klog.KObj(lease), want)
+// tell tells a slot what the watch has shown. The ownership ends if the Lease is gone, or does not name
+// this process. The Lease of an earlier epoch comes with the lag of the watch, and says nothing.
+func (v *view) tell(lease *coordinationv1.Lease, isGone bool) {
+	i, ok := v.slotOf(lease)
+	if !ok {
+		return
 	}
+	sl, r := &v.shards.slots[i], resourcelock.LeaseSpecToLeaderElectionRecord(&lease.Spec)
+	if isGone || r.HolderIdentity != v.shards.id {
+		sl.lose(int64(r.LeaderTransitions))
+		return
+	}
+	v.mu.Lock()
+	alone := v.slots[i].alone
+	v.mu.Unlock()
+	sl.saw(int64(r.LeaderTransitions), alone)
+}
+
+// otherNumber returns an error if a Lease says another number of slots. Keys would map to different
+// slots in different replicas, and two of them would work on a key.
+func (v *view) otherNumber(lease *coordinationv1.Lease) error {
+	got, want := lease.Labels[labelSlots], strconv.Itoa(len(v.slots))
+	if got == want {
+		return nil
+	}
+	return fmt.Errorf("sharding: the set %q has %q slots, says Lease %s, and Options.Slots is %q: use another Name, or stop all replicas and delete the Leases",
+		v.shards.options.Name, got, klog.KObj(lease), want)
+}
+
+// otherNumbers returns an error if a Lease of the set says another number of slots, and whether it is the
+// Lease of a slot.
+func (v *view) otherNumbers() (isTaken bool, err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, g := range v.members {
+		err = cmp.Or(err, g.other)
+	}
+	return v.taken != nil, cmp.Or(v.taken, err)
 }
 
 // sync waits for the first list, or for the end of ctx.
@@ -203,14 +238,10 @@ func (v *view) sync(ctx context.Context) error {
 		return nil
 	case <-v.synced:
 	}
-	return v.otherSlots()
-}
-
-// otherSlots returns an error if a Lease of the set has another number of slots.
-func (v *view) otherSlots() error {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.foreign
+	if _, err := v.otherNumbers(); err != nil {
+		return refuse(ctx, err)
+	}
+	return nil
 }
 
 // reflector returns the reflector of the Leases of the set. Its pauses after errors are at most a
@@ -246,16 +277,20 @@ func (v *view) expired(slot int, r *resourcelock.LeaderElectionRecord) bool {
 }
 
 // mayCreate reports whether the watch has shown that the slot has no Lease, and whether the slot is
-// free for a process. A watch that shows no renewals of our own membership is silent, and may have
-// missed a Lease.
+// free for a process. The watch may be late: see [term.verify].
 func (v *view) mayCreate(slot int, id string) bool {
 	now := time.Now()
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	free, _ := v.freeFromLocked(slot, id)
-	own := v.members[(&membership{shards: v.shards}).name()]
-	isSilent := own == nil || now.Sub(own.since) > 2*v.shards.options.RetryPeriod
-	return v.slots[slot].absent && !now.Before(free) && !isSilent
+	return v.slots[slot].absent && !now.Before(free)
+}
+
+// isAbsent reports whether the watch shows no Lease of the slot.
+func (v *view) isAbsent(slot int) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.slots[slot].absent
 }
 
 // freeFrom returns when the slot is free for a process if nothing else is seen, and when the last
@@ -268,7 +303,7 @@ func (v *view) freeFrom(slot int, id string) (free, since time.Time) {
 
 func (v *view) freeFromLocked(slot int, id string) (free, since time.Time) {
 	g := &v.slots[slot]
-	if h := g.record.HolderIdentity; h == "" || h == id {
+	if g.record.HolderIdentity == id || isRelease(&g.record) {
 		return g.since, g.since
 	}
 	return g.expiry(v.shards.options.LeaseDuration), g.since
@@ -281,12 +316,13 @@ func (v *view) epoch(slot int) int64 {
 	return int64(v.slots[slot].record.LeaderTransitions)
 }
 
-// alive returns the sorted members whose Leases have not expired, and when the next one does.
+// alive returns the sorted members whose Leases have not expired, and when the next one does. Members with
+// another number of slots do not count.
 func (v *view) alive(now time.Time) (members []string, next time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, g := range v.members {
-		if end := g.expiry(v.shards.options.LeaseDuration); now.Before(end) {
+		if end := g.expiry(v.shards.options.LeaseDuration); g.other == nil && now.Before(end) {
 			members = append(members, g.record.HolderIdentity)
 			next = earliest(next, end)
 		}

@@ -6,12 +6,17 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/klog/v2"
 )
 
@@ -28,6 +33,8 @@ type world struct {
 	audit    audit
 	group    sync.WaitGroup
 	replicas []*replica
+	isNew    bool     // the set has never run. Else its Leases are those that an earlier run has released
+	keys     []string // the items of labour; nil for one item of each slot
 }
 
 // play runs a test under virtual time. At its end, all replicas end.
@@ -56,6 +63,10 @@ type replica struct {
 	err   chan error
 
 	overruns journal[any]
+	log      journal[string] // the lines of the logger
+
+	listed func(items []string) // called for each list of labour; may be nil
+	late   atomic.Bool          // see life
 }
 
 // A journal is a list that several goroutines write.
@@ -100,7 +111,26 @@ func (w *world) make(name string, set func(*Options, *client)) *replica {
 		w.Fatal(err)
 	}
 	r.Shards = newShards(r.client, r.client, o)
+	w.release(r.Shards)
 	return r
+}
+
+// release makes the Leases of a set that has run before, unless the set is new or there are Leases.
+func (w *world) release(s *Shards) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.isNew || len(w.log) > 0 {
+		return
+	}
+	for i := range s.slots {
+		w.commitLocked(watch.Added, &coordinationv1.Lease{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: s.slotName(i), Labels: s.labels(kindSlot)},
+			Spec: coordinationv1.LeaseSpec{
+				HolderIdentity: new(""), LeaseDurationSeconds: new(int32(1)), LeaseTransitions: new(int32(0)),
+				AcquireTime: new(metav1.NowMicro()), RenewTime: new(metav1.NowMicro()),
+			},
+		})
+	}
 }
 
 // start runs a replica.
@@ -112,7 +142,8 @@ func (w *world) start(name string, set func(*Options, *client)) *replica {
 }
 
 func (r *replica) run() {
-	ctx, stop := context.WithCancel(context.Background())
+	logger := funcr.New(func(_, line string) { r.log.add(line) }, funcr.Options{})
+	ctx, stop := context.WithCancel(klog.NewContext(context.Background(), logger))
 	r.stop = stop
 	r.world.replicas = append(r.world.replicas, r)
 	r.world.group.Go(func() { r.err <- r.Run(ctx) })
@@ -144,10 +175,27 @@ func (r *replica) labour(heedless time.Duration) {
 		})
 	})
 	if err := Attach(context.Background(), r.Shards, queue, func(_ context.Context, slot int) ([]string, error) {
-		return []string{itemOf(r.Shards, slot)}, nil
+		items := r.items(slot)
+		if r.listed != nil {
+			r.listed(items)
+		}
+		return items, nil
 	}); err != nil {
 		r.world.Error(err)
 	}
+}
+
+// items returns the items of a slot.
+func (r *replica) items(slot int) (items []string) {
+	if r.world.keys == nil {
+		return []string{itemOf(r.Shards, slot)}
+	}
+	for _, key := range r.world.keys {
+		if r.SlotOf(key) == slot {
+			items = append(items, key)
+		}
+	}
+	return items
 }
 
 type adder = adderOf[string]
@@ -171,6 +219,7 @@ type audit struct {
 	at      map[string]map[string]time.Time // who works on an item, and since when
 	left    map[string]time.Time            // when the last one stopped
 	overlap time.Duration                   // the longest
+	mixed   time.Duration                   // the longest of replicas with different numbers of slots
 	gap     time.Duration                   // the longest time in which nobody had an item that somebody has now
 	enters  int
 }
@@ -204,11 +253,15 @@ func (a *audit) leave(item, who string) {
 	defer a.mu.Unlock()
 	mine := a.at[item][who]
 	delete(a.at[item], who)
-	for _, since := range a.at[item] {
+	for other, since := range a.at[item] {
 		if since.Before(mine) {
 			since = mine
 		}
-		a.overlap = max(a.overlap, time.Since(since), time.Nanosecond)
+		longest := &a.overlap
+		if isOther(who) != isOther(other) {
+			longest = &a.mixed
+		}
+		*longest = max(*longest, time.Since(since), time.Nanosecond)
 	}
 	a.left[item] = time.Now()
 }

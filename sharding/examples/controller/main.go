@@ -38,11 +38,12 @@ func main() {
 	var trace bool
 	flag.StringVar(&namespace, "namespace", "default", "where the ConfigMaps and the Leases are")
 	flag.StringVar(&o.Identity, "identity", os.Getenv("POD_NAME"), "the name of the replica")
-	flag.DurationVar(&o.LeaseDuration, "lease-duration", 0, "see the Options of package sharding, as for the next ones; 0 is the default")
-	flag.DurationVar(&o.RenewDeadline, "renew-deadline", 0, "")
-	flag.DurationVar(&o.RetryPeriod, "retry-period", 0, "")
-	flag.DurationVar(&o.CancelBound, "cancel-bound", 0, "")
-	flag.DurationVar(&o.Settle, "settle", 0, "")
+	// Shorter than the defaults of the package, as the first start of a set takes a LeaseDuration.
+	flag.DurationVar(&o.LeaseDuration, "lease-duration", 9*time.Second, "see the Options of package sharding, as for the next ones")
+	flag.DurationVar(&o.RenewDeadline, "renew-deadline", 6*time.Second, "")
+	flag.DurationVar(&o.RetryPeriod, "retry-period", 2*time.Second, "")
+	flag.DurationVar(&o.CancelBound, "cancel-bound", 2*time.Second, "")
+	flag.DurationVar(&o.Settle, "settle", 2*time.Second, "")
 	flag.DurationVar(&work, "work", 20*time.Millisecond, "how long the work on a ConfigMap takes")
 	flag.BoolVar(&trace, "trace", false, "print a line when the work on a ConfigMap begins, and when it ends")
 	flag.Parse()
