@@ -80,10 +80,12 @@
 //	handlers have ended, or OnOverrun    at the latest D + B after that
 //	another replica may adopt            at the earliest L after that
 //	margin for clocks and the scheduler  L - D - B, 2 s by default: clock rates may differ by 6 %
-//	owner after a kill                   at most L, and P more for a lost request
+//	owner after a kill                   at most L, and D/2 + 2.2 P more for a lost request
 //	owner in a set that never ran        L after the start
 //	notice that a record names another   at most P and a request, when no watch event tells
 //	requests a second                    slots/P + members/P
+//
+// A lost request is over after D/2, and the elector waits P to 2.2 P before its next try.
 //
 // Kubernetes promises one holder in the record. One worker for a key is the promise of this
 // package, and holds while handlers heed their contexts within B, and the machine gives the

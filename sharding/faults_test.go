@@ -564,3 +564,70 @@ func TestItemDroppedBeforeALateAnswer(t *testing.T) {
 		t.Errorf("an item was dropped in %d of %d plays, and not listed again in %d", drops, plays, lost)
 	}
 }
+
+// TestOwnerAfterAKill measures the bounds of the package comment: the slot of a replica that is killed has
+// an owner after the LeaseDuration, and later if a request of the next owner is lost.
+func TestOwnerAfterAKill(t *testing.T) {
+	for _, loses := range []bool{false, true} {
+		var longest time.Duration
+		for i := range 40 {
+			play(t, func(w *world) {
+				var lose atomic.Bool
+				a, b := w.pair(0, func(_ *Options, c *client) {
+					c.before = func(ctx context.Context, _, name string) error {
+						if name == leaseUnderTest && lose.CompareAndSwap(true, false) {
+							<-ctx.Done()
+							return ctx.Err()
+						}
+						return nil
+					}
+				})
+				time.Sleep(time.Duration(i) * a.options.RetryPeriod / 20)
+				killed := time.Now()
+				a.cut(false)
+				time.Sleep(12 * time.Second) // The last request of A is over.
+				lose.Store(loses)
+				for len(b.Held()) == 0 {
+					time.Sleep(10 * time.Millisecond)
+				}
+				longest = max(longest, time.Since(killed))
+			})
+		}
+		// L = 15 s, D = 10 s, P = 2 s.
+		least, most := 13*time.Second, 15100*time.Millisecond
+		if loses {
+			least, most = 22*time.Second, 24500*time.Millisecond
+		}
+		if t.Logf("a lost request: %v, the longest: %v", loses, longest); longest < least || longest > most {
+			t.Errorf("an owner after %v, want %v to %v", longest, least, most)
+		}
+	}
+}
+
+// OnLost is called after the last handler of a slot, and so never for a slot whose handler outlives Run.
+// The error of Run names these slots.
+func TestOnLostWithAHandlerThatOutlivesRun(t *testing.T) {
+	play(t, func(w *world) {
+		var lost journal[int]
+		a := w.make("a", func(o *Options, _ *client) {
+			o.OnLost = func(_ context.Context, slot int, _ int64) { lost.add(slot) }
+		})
+		a.run()
+		time.Sleep(8 * time.Second)
+		_, done, err := a.Context(w.Context(), itemOf(a.Shards, 5))
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.stop()
+		if err := <-a.err; err == nil || !strings.Contains(err.Error(), "slot 5") {
+			t.Errorf("Run returned %v, want an error with the slot", err)
+		}
+		if slots := lost.all(); len(slots) != 7 || slices.Contains(slots, 5) {
+			t.Errorf("OnLost was called for %v, want all slots without a handler", slots)
+		}
+		if w.holder(a.slotName(5)) != a.id {
+			t.Error("the Lease was released while a handler is at work")
+		}
+		done()
+	})
+}

@@ -89,7 +89,8 @@ type Options struct {
 	OnGained func(ctx context.Context, slot int, epoch int64)
 
 	// OnLost is called when a slot was lost or is handed over, after the last handler of the
-	// slot, and before another replica gets a slot that is handed over.
+	// slot, and before another replica gets a slot that is handed over. OnLost is not called for a
+	// slot whose handlers outlive Run: the error of Run names the slot.
 	OnLost func(ctx context.Context, slot int, epoch int64)
 
 	// OnOverrun is called when handlers of a slot go on after the CancelBound, with their

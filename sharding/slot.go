@@ -182,7 +182,7 @@ func (sl *slot) live(t *term, leave context.Context, ended <-chan struct{}) (idl
 	s.removeKeys(sl.index)
 	idle = sl.drain(t) || sl.cut(t)
 	s.removeKeys(sl.index) // The last handlers may have added retries.
-	if f := s.options.OnLost; f != nil {
+	if f := s.options.OnLost; f != nil && idle {
 		f(context.WithoutCancel(t.ctx), sl.index, t.epoch)
 	}
 	return idle
