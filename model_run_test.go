@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/seed16c08ea7/workqueue"
+	"github.com/seed16c08ea7/workqueue/internal/spec"
 )
 
 // This file plays Run beside a model. A handler takes no time, so that an item comes when
@@ -24,7 +25,7 @@ import (
 
 // A runStep is one call of a handler: what it does to its item first, and what it returns.
 type runStep struct {
-	ops    []string // add, remove, forget
+	ops    []string // add, remove, remove fully, forget
 	leaves []leaf   // joined; none is nil
 	ends   string   // returns, panics, exits
 }
@@ -57,7 +58,7 @@ func (l leaf) err(ctx context.Context) error {
 func randomRunStep(rng *rand.Rand) (step runStep) {
 	kinds := []string{"err", "err", "err", "requeue", "requeue after", "retry after", "permanent", "nothing", "ctx", "ctx", "ctx"}
 	for range rng.IntN(3) {
-		step.ops = append(step.ops, []string{"add", "add", "add", "remove", "forget"}[rng.IntN(5)])
+		step.ops = append(step.ops, []string{"add", "add", "add", "remove", "remove fully", "forget"}[rng.IntN(6)])
 	}
 	for range []int{0, 1, 1, 1, 1, 2, 2, 3}[rng.IntN(8)] {
 		l := leaf{kind: kinds[rng.IntN(len(kinds))]}
@@ -77,6 +78,8 @@ func (s runStep) play(ctx context.Context, q *workqueue.TypedRateLimiting[int], 
 			q.Add(item)
 		case "remove":
 			q.Remove(item)
+		case "remove fully":
+			q.RemoveFunc(func(i int) bool { return i == item })
 		case "forget":
 			q.Forget(item)
 		}
@@ -134,112 +137,62 @@ func randomRunGame(rng *rand.Rand) (g runGame) {
 	return g
 }
 
-// A modelItem is what there is to know of an item between two calls of its handler.
-type modelItem struct {
-	again    bool          // it is queued
-	due      time.Duration // when it comes anyway; 0 is never
-	attempts int           // failures in a row
-	limited  int           // what the limiter counts
-	cancels  int           // runs in a row that were cut short
-}
-
-// history is what the model makes of the script of an item.
+// history is what the specification makes of the script of an item.
 func (g *runGame) history(script []runStep) (events []string) {
-	m := modelItem{again: true}
-	for now, step := time.Duration(0), 0; m.again || m.due > 0; step++ {
-		if !m.again {
-			now, m.due = m.due, 0
+	r := spec.NewRun(spec.New(spec.Rules[int]{}), func(_, failures int) time.Duration { return time.Second << (failures - 1) })
+	r.MaxAttempts = g.options.MaxAttempts
+	if g.options.CancelOnReAdd {
+		r.MaxCancels = cmp.Or(g.options.MaxCancels, workqueue.DefaultMaxCancels)
+	}
+	r.Add(0, spec.Place{})
+	for step := 0; !r.Empty(); step++ {
+		if !r.Ready() {
+			r.Step(r.Waiting[0].Due - r.Now)
 		}
-		m.again = false
-		r := g.outcome(&m, script[min(step, len(script)-1)], now)
-		if r.Outcome == workqueue.OutcomeGivenUp && g.revives {
-			m.again = true
+		r.Get()
+		result := script[min(step, len(script)-1)].conclude(r)
+		events = append(events, eventOf(r.Now, result.Outcome, result.Failures, result.Again, result.After))
+		if result.Outcome == "given_up" && g.revives {
+			r.Add(0, spec.Place{})
 		}
-		events = append(events, eventOf(now, r))
+		r.Done(0)
 	}
 	return events
 }
 
-func eventOf(at time.Duration, r workqueue.HandlerResult) string {
-	return fmt.Sprintf("%v: %v, %d failures, %v %v", at, r.Outcome, r.Failures, r.Again, r.After)
+func eventOf(at time.Duration, outcome string, failures int, again bool, after time.Duration) string {
+	return fmt.Sprintf("%v: %v, %d failures, %v %v", at, outcome, failures, again, after)
 }
 
-func (g *runGame) outcome(m *modelItem, step runStep, now time.Duration) workqueue.HandlerResult {
-	watched := g.options.CancelOnReAdd && m.cancels < cmp.Or(g.options.MaxCancels, workqueue.DefaultMaxCancels)
-	cancelled := g.change(m, step.ops) && watched
-	has := func(kinds ...string) bool {
-		return slices.ContainsFunc(step.leaves, func(l leaf) bool { return slices.Contains(kinds, l.kind) })
-	}
-	failed := step.ends != "returns" || has("err", "retry after", "nothing")
-	switch {
-	case step.ends == "returns" && cancelled && has("ctx"):
-		m.cancels++
-		m.again = true
-		return workqueue.HandlerResult{Outcome: workqueue.OutcomeReAdded, Failures: m.attempts, Again: true}
-	case step.ends == "returns" && has("permanent"):
-		failures := m.attempts + 1
-		*m = modelItem{again: m.again, due: m.due}
-		return workqueue.HandlerResult{Outcome: workqueue.OutcomeGivenUp, Failures: failures}
-	case !failed && !has("requeue", "requeue after"):
-		*m = modelItem{again: m.again, due: m.due}
-		return workqueue.HandlerResult{Outcome: workqueue.OutcomeSucceeded}
-	}
-	m.cancels = 0
-	r := workqueue.HandlerResult{Outcome: workqueue.OutcomeRequeued, Again: true}
-	var waits []time.Duration
-	for _, l := range step.leaves {
-		if step.ends == "returns" && strings.HasSuffix(l.kind, "after") {
-			waits = append(waits, l.wait)
-		}
-	}
-	switch {
-	case failed:
-		m.attempts++
-		if r = (workqueue.HandlerResult{Outcome: workqueue.OutcomeFailed, Again: true}); m.attempts == g.options.MaxAttempts {
-			failures := m.attempts
-			*m = modelItem{again: m.again, due: m.due}
-			return workqueue.HandlerResult{Outcome: workqueue.OutcomeGivenUp, Failures: failures}
-		}
-	case len(waits) > 0:
-		m.attempts, m.limited = 0, 0
-	}
-	r.Failures = m.attempts
-	g.plan(m, &r, waits, now)
-	return r
+var leafKinds = map[string]spec.Kind{
+	"err": spec.Failure, "nothing": spec.Failure, "requeue": spec.Requeue, "requeue after": spec.RequeueAfter,
+	"retry after": spec.RetryAfter, "permanent": spec.Permanent, "ctx": spec.Cancelled,
 }
 
-// change does what the handler does to its item, and reports whether it was added.
-func (g *runGame) change(m *modelItem, ops []string) (added bool) {
-	for _, op := range ops {
+// conclude plays the step on the specification.
+func (s runStep) conclude(r *spec.Run[int]) spec.Result {
+	for _, op := range s.ops {
 		switch op {
 		case "add":
-			m.again, added = true, true
-			continue
+			r.Add(0, spec.Place{})
 		case "remove":
-			m.again, m.due, m.cancels = false, 0, 0
+			r.Remove(0)
+		case "remove fully":
+			r.RemoveFully(0)
 		case "forget":
-			m.limited = 0
+			r.Forget(0)
 		}
-		m.attempts = 0
 	}
-	return added
-}
-
-// plan has the item come again after the shortest of the waits, or else when the limiter
-// says.
-func (g *runGame) plan(m *modelItem, r *workqueue.HandlerResult, waits []time.Duration, now time.Duration) {
-	if len(waits) > 0 {
-		r.After = slices.Min(waits)
-	} else {
-		r.After = time.Second << m.limited
-		m.limited++
+	if s.ends != "returns" {
+		return r.Conclude(0, spec.Leaf{Kind: spec.Failure})
 	}
-	switch at := now + r.After; {
-	case r.After == 0:
-		m.again = true
-	case m.due == 0 || at < m.due:
-		m.due = at
+	var leaves []spec.Leaf
+	for _, l := range s.leaves {
+		if l.kind != "ctx" || r.IsCancelled(0) { // Otherwise the context has no error.
+			leaves = append(leaves, spec.Leaf{Kind: leafKinds[l.kind], Wait: l.wait})
+		}
 	}
+	return r.Conclude(0, leaves...)
 }
 
 // TestModelRun compares all results with those of the model, and the times at which they come.
@@ -273,7 +226,7 @@ func (g *runGame) play(t *testing.T) {
 	}
 	options.OnResult = func(_ context.Context, item int, r workqueue.HandlerResult) {
 		mu.Lock()
-		events[item] = append(events[item], eventOf(time.Since(start), r))
+		events[item] = append(events[item], eventOf(time.Since(start), r.Outcome.String(), r.Failures, r.Again, r.After))
 		mu.Unlock()
 		goOn()
 	}

@@ -19,11 +19,14 @@ type Run[T comparable] struct {
 	Failures map[T]int // in a row, as Run counts
 	Limited  map[T]int // as the limiter counts
 	cancels  map[T]int // calls in a row that were cancelled
+	watched  map[T]bool
 }
 
 // NewRun returns a Run without options.
 func NewRun[T comparable](q *Queue[T], when func(item T, failures int) time.Duration) *Run[T] {
-	return &Run[T]{Queue: q, When: when, Failures: map[T]int{}, Limited: map[T]int{}, cancels: map[T]int{}}
+	r := &Run[T]{Queue: q, When: when}
+	r.Failures, r.Limited, r.cancels, r.watched = map[T]int{}, map[T]int{}, map[T]int{}, map[T]bool{}
+	return r
 }
 
 // A Leaf is a part of the error of a handler. Errors that wrap or join leaves have no effect of their
@@ -53,8 +56,15 @@ type Result struct {
 	After    time.Duration
 }
 
-// IsCancelled reports whether an add has ended the context of the handler.
-func (r *Run[T]) IsCancelled(v T) bool { return r.Held[v].Again && r.cancels[v] < r.MaxCancels }
+// Get hands out an item to a handler. After MaxCancels the context of the handler is let alone.
+func (r *Run[T]) Get() (i Item[T], ok bool) {
+	i, ok = r.Queue.Get()
+	r.watched[i.Value] = r.cancels[i.Value] < r.MaxCancels
+	return i, ok
+}
+
+// IsCancelled reports whether an add or a RemoveFunc has ended the context of the handler.
+func (r *Run[T]) IsCancelled(v T) bool { return r.watched[v] && (r.Held[v].Again || r.Held[v].Gone) }
 
 // Conclude acts on what the handler of a held item returned. The order of the cases matters.
 func (r *Run[T]) Conclude(v T, leaves ...Leaf) Result {
@@ -149,7 +159,17 @@ func (r *Run[T]) Forget(v T) {
 
 // Remove is that of the queue, and begins the counts of Run anew.
 func (r *Run[T]) Remove(v T) bool {
+	r.startOver(v)
+	return r.Queue.Remove(v)
+}
+
+// RemoveFully is that of the queue, and begins the counts of Run anew.
+func (r *Run[T]) RemoveFully(v T) bool {
+	r.startOver(v)
+	return r.Queue.RemoveFully(v)
+}
+
+func (r *Run[T]) startOver(v T) {
 	delete(r.Failures, v)
 	delete(r.cancels, v)
-	return r.Queue.Remove(v)
 }

@@ -1,8 +1,6 @@
-// Package spec is the contract of the queue as a program: what each call does and returns, one call
-// after the other, with slices and maps that are searched. Tests compare the queue with it under random
-// calls, on many goroutines, and in each interleaving of small programs. Nothing shipped imports it.
-//
-// # Items
+// Package spec is the contract of the queue as a program: what each call does and returns, one call after
+// the other, with slices and maps that are searched. Tests compare the queue with it under random calls, on
+// many goroutines, and in each interleaving of small programs. Nothing shipped imports it.
 //
 // An item is idle, queued, held by a worker, or marked: held, and added again since its hand-out.
 //
@@ -13,38 +11,32 @@
 //	PutBack  idle     queued   queued   queued
 //	Remove   idle     idle     held     held
 //
-// In each of the four states the item can also wait for its time. A wait ends with an Add. With
-// OneEntry a queued or marked item does not wait, and an Add ends the wait.
+// In each state the item can also wait for its time. A wait ends with an Add. With OneEntry a queued or
+// marked item does not wait, and an Add ends the wait.
 //
-// # Order
-//
-// The highest priority is handed out first, and items of one priority in the order of their adds. An
-// add of a queued item can raise the item: it goes to the end of the higher priority. Groups take turns
-// among the items of the highest priority, or among all items with GroupsFirst. A turn is as many
-// hand-outs as the weight of the group. A group is full while workers hold as many of its items as its
-// limit: its items stay queued. The last add that names a group says the weight and the limit, until
-// the group has no queued and no held item. At least each OldestEvery-th hand-out is the oldest item:
-// the oldest of the items that are the first of their priority and group.
-//
-// # Waits
+// The highest priority is handed out first, and items of one priority in the order of their adds. An add of
+// a queued item can raise the item: it goes to the end of the higher priority. Groups take turns among the
+// items of the highest priority, or among all items with GroupsFirst. A turn is as many hand-outs as the
+// weight of the group. A group is full while workers hold as many of its items as its limit: its items stay
+// queued. The last add that names a group says its weight and limit, until the group has no queued and no
+// held item. At least each OldestEvery-th hand-out is the oldest item: the oldest of the items that are the
+// first of their priority and group.
 //
 // An item waits once: the earliest time and the highest priority count. Reschedule replaces the time.
 // Debounce puts off a wait that a Debounce began, and no other. No call ends a wait before its floor:
-// ItemPace says a floor at the first add after a hand-out. A firm wait is shortened by Reschedule and
-// ended by Remove, and by no other call: AddRateLimited begins such waits with StrictBackoff, and takes
-// the mark of a held item back. With Pace, Get hands out an item only while there is a token.
+// ItemPace says a floor at the first add after a hand-out. A firm wait is shortened by Reschedule and ended
+// by Remove, and by no other call: AddRateLimited begins such waits with StrictBackoff, and takes the mark of
+// a held item back. With Pace, Get hands out an item only while there is a token.
 //
-// # Waiting for the work
+// WaitIdle waits until Idle, WaitEmpty until Empty, and Get until Ready or until the queue is Down. Barrier
+// and Drain take effect at once and return later. Here they return a ticket at once: Over says whether each
+// item that was queued or held at the Barrier was done once or removed, and Drained whether nothing is queued
+// or held, or a ShutDown came. After a shutdown nothing is added and nothing waits, and workers get what is
+// queued and marked.
 //
-// WaitIdle waits until Idle, WaitEmpty until Empty, and Get until Ready or until the queue is Down.
-// Barrier and Drain take effect at once and return later. Here they return a ticket at once: Over says
-// whether each item that was queued or held at the Barrier was done once or removed, and Drained whether
-// nothing is queued or held, or a ShutDown came. After a shutdown nothing is added and nothing waits.
-// Workers still get the queued and the marked items.
-//
-// Remove takes an add back: the item leaves the queue or loses its mark, and its wait ends. RemoveFunc
-// also lets go of held items. The worker keeps the item, but Run does not retry it. A Run says what
-// becomes of an item after its handler.
+// Remove takes an add back: the item leaves the queue or loses its mark, and its wait ends. RemoveFunc also
+// lets go of held items. The worker keeps the item, but Run does not retry it. A Run says what becomes of an
+// item after its handler.
 package spec
 
 import (
@@ -128,10 +120,9 @@ func New[T comparable](r Rules[T]) *Queue[T] {
 	if r.Place == nil {
 		r.Place = func(_ T, p Place) Place { return p }
 	}
-	return &Queue[T]{
-		Rules: r, Tokens: r.Burst,
-		Held: map[T]Hold{}, left: map[share]int{}, groups: map[string]terms{}, since: map[string]int{},
-	}
+	q := &Queue[T]{Rules: r, Tokens: r.Burst}
+	q.Held, q.left, q.groups, q.since = map[T]Hold{}, map[share]int{}, map[string]terms{}, map[string]int{}
+	return q
 }
 
 // Add adds an item. With OneEntry it ends the wait of the item.
@@ -266,8 +257,7 @@ func (q *Queue[T]) Remove(v T) bool {
 // RemoveQueued is Remove without the wait.
 func (q *Queue[T]) RemoveQueued(v T) (pending bool) {
 	h, at := q.Held[v], q.at(v)
-	pending = q.Pending(v)
-	switch {
+	switch pending = q.Pending(v); {
 	case h.Marked:
 		h.Marked, h.Next = false, Place{}
 		q.Held[v] = h
@@ -317,12 +307,9 @@ func (q *Queue[T]) Barrier() (ticket int) {
 
 // Over reports whether each item before the barrier was done once, or removed.
 func (q *Queue[T]) Over(ticket int) bool {
-	for _, h := range q.Held {
-		if h.Behind < ticket {
-			return false
-		}
-	}
-	return !slices.ContainsFunc(q.Line(), func(i Item[T]) bool { return i.Behind < ticket })
+	before := func(h Hold) bool { return h.Behind < ticket }
+	return !slices.ContainsFunc(slices.Collect(maps.Values(q.Held)), before) &&
+		!slices.ContainsFunc(q.Line(), func(i Item[T]) bool { return i.Behind < ticket })
 }
 
 // ShutDown ends all adds and waits, and the drains that have begun.

@@ -23,13 +23,13 @@ func (q *Queue[T]) share(p Place) share {
 
 // full reports whether workers hold as many items of a group as its limit allows.
 func (q *Queue[T]) full(group string) bool {
-	limit, n := q.groups[group].limit, 0
+	free := q.groups[group].limit
 	for _, h := range q.Held {
 		if h.Place.Group == group {
-			n++
+			free--
 		}
 	}
-	return limit > 0 && n >= limit
+	return q.groups[group].limit > 0 && free <= 0
 }
 
 // hear notes the terms of an add that waits. A group without queued and held items has none: what
@@ -75,15 +75,18 @@ func (q *Queue[T]) arrange() {
 func (q *Queue[T]) next() int {
 	turn := slices.MaxFunc(q.turns, func(a, b share) int { return a.level - b.level })
 	best, oldest := -1, -1
+	behind := map[Place]bool{} // of the priority and group of an item that was seen
 	for at, i := range q.Queued {
+		lane := Place{Priority: i.Place.Priority, Group: i.Place.Group}
 		own := q.share(i.Place) == turn
 		if own && (best < 0 || i.Place.Priority > q.Queued[best].Place.Priority) {
 			best = at
 		}
 		may := own || !q.GroupsFirst && !q.full(i.Place.Group)
-		if may && q.leads(at) && (oldest < 0 || i.Age < q.Queued[oldest].Age) {
+		if may && !behind[lane] && (oldest < 0 || i.Age < q.Queued[oldest].Age) {
 			oldest = at
 		}
+		behind[lane] = true
 	}
 	if q.OldestEvery > 0 {
 		of := "" // all groups
@@ -101,14 +104,6 @@ func (q *Queue[T]) next() int {
 		q.charge(turn)
 	}
 	return best
-}
-
-// leads reports whether an item is the first of its priority and group.
-func (q *Queue[T]) leads(at int) bool {
-	p := q.Queued[at].Place
-	return !slices.ContainsFunc(q.Queued[:at], func(i Item[T]) bool {
-		return i.Place.Priority == p.Priority && i.Place.Group == p.Group
-	})
 }
 
 // charge takes a hand-out from a turn. A weight that was lowered shortens the turn. With its last

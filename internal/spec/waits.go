@@ -71,6 +71,15 @@ func (q *Queue[T]) Later(plan Plan, v T, delay, most time.Duration, p Place) {
 	q.appoint(plan, w, waits, due, most, firm)
 }
 
+// addNow ends a wait before its time. The wait says the group. The add says its terms, if it is of the
+// same group.
+func (q *Queue[T]) addNow(w Wait[T], p Place) {
+	if q.hear(p); p.Group == w.Place.Group {
+		w.Place.Weight, w.Place.Limit = p.Weight, p.Limit
+	}
+	q.addWaited(w)
+}
+
 // waitOf returns the wait of an item, or a new one. The first add after a hand-out asks the pace.
 func (q *Queue[T]) waitOf(v T, p Place, asked bool) (w Wait[T], waits bool) {
 	if at := q.waitAt(v); at >= 0 {
@@ -85,22 +94,12 @@ func (q *Queue[T]) waitOf(v T, p Place, asked bool) (w Wait[T], waits bool) {
 	return w, false
 }
 
-// addNow ends a wait before its time. The wait says the group, and the add its terms, if the add
-// is of the same group.
-func (q *Queue[T]) addNow(w Wait[T], p Place) {
-	q.endWait(w.Value)
-	q.hear(p)
-	if p.Group == w.Place.Group {
-		w.Place.Weight, w.Place.Limit = p.Weight, p.Limit
-	}
-	q.addWaited(w)
-}
-
-// addWaited adds the item of a wait. Its terms count if they begin the group.
+// addWaited adds the item of a wait. The terms of the wait count only if they begin the group.
 func (q *Queue[T]) addWaited(w Wait[T]) {
 	if t, lives := q.groups[w.Place.Group]; lives {
 		w.Place.Weight, w.Place.Limit = t.weight, t.limit
 	}
+	q.endWait(w.Value)
 	q.add(w.Value, w.Place)
 }
 
@@ -152,11 +151,9 @@ func (q *Queue[T]) waitAt(v T) int {
 }
 
 func (q *Queue[T]) endWait(v T) (waited bool) {
-	at := q.waitAt(v)
-	if at >= 0 {
-		q.Waiting = slices.Delete(q.Waiting, at, at+1)
-	}
-	return at >= 0
+	before := len(q.Waiting)
+	q.Waiting = slices.DeleteFunc(q.Waiting, func(w Wait[T]) bool { return w.Value == v })
+	return len(q.Waiting) < before
 }
 
 // Step lets time pass, and adds the items that are due then.
