@@ -3,7 +3,7 @@
 //
 //	make explore        all programs, many minutes
 //	make test           those of a Typed, with at most two preemptions, some seconds
-//	go test -tags explore ./internal/explore -run Listed -program drain -preemptions -1
+//	go test -tags explore ./internal/explore -run Listed -program drain -preemptions 9
 //
 // A program is what each of two to four goroutines calls. It runs in a bubble of testing/synctest, one
 // goroutine at a time, from one scheduling point to the next. A scheduling point is the beginning of a

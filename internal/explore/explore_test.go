@@ -19,7 +19,7 @@ import (
 )
 
 var (
-	bound = flag.Int("preemptions", 2, "of a schedule, at most; negative is any number")
+	bound = flag.Int("preemptions", -1, "of a schedule, at most; negative is as many as each test says")
 	only  = flag.String("program", "", "the one of TestListed to play")
 	long  = flag.Bool("long", false, "play the programs of make explore too")
 )
@@ -105,12 +105,19 @@ func TestListed(t *testing.T) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
-			e := &explore.Explorer{Bound: *bound}
+			e := &explore.Explorer{Bound: boundOr(2)}
 			began := time.Now()
 			play(t, e, tt.kind, tt.program)
 			report(t, e, 1, time.Since(began))
 		})
 	}
+}
+
+func boundOr(test int) int {
+	if *bound >= 0 {
+		return *bound
+	}
+	return test
 }
 
 func report(t *testing.T, e *explore.Explorer, programs int, took time.Duration) {
@@ -124,40 +131,40 @@ func report(t *testing.T, e *explore.Explorer, programs int, took time.Duration)
 
 // TestTyped plays all small programs of the calls of a Typed.
 func TestTyped(t *testing.T) {
-	all(t, typed, "Add a", "Add b", "AddAll a,b", "Get", "Work", "Done a", "Len", "Remove a", "ShutDown", "Drain", "Idle", "GetContext", "Cancel")
+	all(t, typed, 2, "Add a", "Add b", "AddAll a,b", "Get", "Work", "Done a", "Len", "Remove a", "ShutDown", "Drain", "Idle", "GetContext", "Cancel")
 }
 
 // The tests below are for make explore: they take minutes.
 
 // TestTypedMore plays the calls that TestTyped leaves out.
 func TestTypedMore(t *testing.T) {
-	all(t, typed, "Add a", "Add b", "Urgent b", "Work", "Watched", "TryGet", "Remove a", "RemoveFunc a", "Barrier", "ShutDown", "Drain")
+	all(t, typed, 2, "Add a", "Add b", "Urgent b", "Work", "Watched", "TryGet", "Remove a", "RemoveFunc a", "Barrier", "ShutDown", "Drain")
 }
 
 func TestOrder(t *testing.T) {
-	all(t, limits, "Add a1", "Add a2", "Add b", "Work", "Get", "GetContext", "Cancel", "Done a1", "Remove a1", "ShutDown", "Drain")
+	all(t, limits, 2, "Add a1", "Add a2", "Add b", "Work", "Get", "GetContext", "Cancel", "Done a1", "Remove a1", "ShutDown", "Drain")
 }
 
 func TestPace(t *testing.T) {
-	all(t, paced, "Add a", "Add b", "Work", "Get", "GetContext", "Cancel", "Step", "Remove a", "Idle", "ShutDown", "Drain")
+	all(t, paced, 2, "Add a", "Add b", "Work", "Get", "GetContext", "Cancel", "Step", "Remove a", "Idle", "ShutDown", "Drain")
 }
 
 func TestDelaying(t *testing.T) {
-	all(t, delaying, "AddAfter a", "AddAfter b", "Add a", "Work", "Get", "Step", "Remove a", "Reschedule a", "Hurry a", "Debounce a", "ShutDown", "Drain")
+	all(t, delaying, 1, "AddAfter a", "AddAfter b", "Add a", "Work", "Get", "Step", "Remove a", "Reschedule a", "Hurry a", "Debounce a", "ShutDown", "Drain")
 }
 
 func TestDelayingMore(t *testing.T) {
-	all(t, delaying, "AddAfter a", "Add a", "Work", "Watched", "Step", "RemoveFunc a", "Empty", "Barrier", "Drain")
+	all(t, delaying, 1, "AddAfter a", "Add a", "Work", "Watched", "Step", "RemoveFunc a", "Empty", "Barrier", "Drain")
 }
 
 func TestOneEntry(t *testing.T) {
-	all(t, oneEntry, "AddAfter a", "AddAfter b", "Add a", "Work", "Step", "Remove a", "Reschedule a", "Hurry a", "Debounce a", "Drain")
+	all(t, oneEntry, 1, "AddAfter a", "AddAfter b", "Add a", "Work", "Step", "Remove a", "Reschedule a", "Hurry a", "Debounce a", "Drain")
 }
 
 // TestRun plays a Run with one worker beside two goroutines.
 func TestRun(t *testing.T) {
 	calls := []string{"Add a", "Add b", "AddAfter a", "Step", "Remove a", "RemoveFunc a", "Empty", "Barrier", "ShutDown", "Drain"}
-	each(t, limiting, func(try func(program)) {
+	each(t, limiting, 1, func(try func(program)) {
 		for _, a := range calls {
 			for _, b := range calls {
 				for _, c := range calls {
@@ -170,8 +177,8 @@ func TestRun(t *testing.T) {
 
 // all plays the programs of two goroutines with two calls each, and of three with one, one and two
 // calls. Of programs that differ only in the order of the goroutines it plays one.
-func all(t *testing.T, k *kind, calls ...string) {
-	each(t, k, func(try func(program)) {
+func all(t *testing.T, k *kind, preemptions int, calls ...string) {
+	each(t, k, preemptions, func(try func(program)) {
 		for i, a := range calls {
 			for j, b := range calls {
 				for k, c := range calls {
@@ -190,7 +197,7 @@ func all(t *testing.T, k *kind, calls ...string) {
 }
 
 // each plays programs until one goes wrong.
-func each(t *testing.T, k *kind, programs func(try func(program))) {
+func each(t *testing.T, k *kind, preemptions int, programs func(try func(program))) {
 	if !*long && t.Name() != "TestTyped" {
 		t.Skip("takes minutes: make explore")
 	}
@@ -201,7 +208,7 @@ func each(t *testing.T, k *kind, programs func(try func(program))) {
 			return
 		}
 		n++
-		e := explore.Explorer{Bound: *bound}
+		e := explore.Explorer{Bound: boundOr(preemptions)}
 		play(t, &e, k, p)
 		sum.Schedules += e.Schedules
 		sum.Steps += e.Steps

@@ -74,21 +74,28 @@ type trial struct {
 	open    []*event  // the call that each goroutine is in; nil for none
 }
 
-// An event is a call of a program, or the half of a call, with its result. It has happened after the
+// An event is a call of a program, or a part of a call, with its result. It has happened after the
 // step from, and not after the step to.
 type event struct {
 	verb, item string
-	half       int // 1 is the half that begins a call, 2 is the half that ends it, 0 is the whole call
+	part       part
 	thread     int
 	result     string
 	from, to   int
 }
 
+// A part is that of a call. A call that took one step is whole.
+type part string
+
+const (
+	whole  part = ""
+	begins part = " begins"
+	goesOn part = " goes on"
+	ends   part = " ends"
+)
+
 func (v event) String() string {
-	s := strings.TrimSpace(v.verb + " " + v.item)
-	if v.half > 0 {
-		s += [...]string{"", " begins", " ends"}[v.half]
-	}
+	s := strings.TrimSpace(v.verb+" "+v.item) + string(v.part)
 	if v.result != "" {
 		s += " = " + v.result
 	}
@@ -159,17 +166,27 @@ func (r *trial) call(i int, verb, item string) {
 	}
 	r.e.Begin(i, !verbs[verb].early)
 	v := &event{verb: verb, item: item, thread: i, from: r.e.Now(), to: never}
+	before := len(r.events[i])
 	if verbs[verb].begin != nil {
-		first := *v
-		first.half, v.half = 1, 2
-		r.events[i] = append(r.events[i], first)
+		v.part = begins
+		r.events[i] = append(r.events[i], *v)
+		v.part = ends
+	}
+	if verbs[verb].middle != nil {
+		v.part = goesOn
+		r.events[i] = append(r.events[i], *v)
+		v.part = ends
 	}
 	r.open[i] = v
 	v.result = verbs[verb].call(r, i, item)
 	v.to = r.e.Now()
 	r.open[i] = nil
-	if v.half == 2 {
-		r.events[i][len(r.events[i])-1].to = v.to
+	if v.from == v.to {
+		r.events[i] = r.events[i][:before]
+		v.part = whole
+	}
+	for j := range r.events[i][before:] {
+		r.events[i][before+j].to = v.to
 	}
 	r.events[i] = append(r.events[i], *v)
 }
@@ -186,22 +203,24 @@ func (r *trial) run() error {
 func (r *trial) handle(_ context.Context, item string) error {
 	worker := len(r.events) - 1
 	now := r.e.Now()
-	note := func(verb, item, result string, to int) {
-		r.events[worker] = append(r.events[worker], event{verb: verb, item: item, thread: worker, result: result, from: r.since, to: to})
+	note := func(v event) {
+		v.thread, v.from = worker, r.since
+		r.events[worker] = append(r.events[worker], v)
 	}
 	for i := range r.events[worker] {
 		v := &r.events[worker][i]
 		v.to = min(v.to, now)
 	}
-	note("Take", "", item, now)
+	note(event{verb: "Take", result: item, to: now})
 	r.since = now
 	r.handled++
 	if r.handled > 1 {
-		note("Done", item, "", never)
+		note(event{verb: "Done", item: item, to: never})
 		return nil
 	}
-	note("Fail", item, "", never)
-	note("Done", item, "", never)
+	note(event{verb: "Fail", item: item, part: begins, to: never})
+	note(event{verb: "Fail", item: item, part: ends, to: never})
+	note(event{verb: "Done", item: item, to: never})
 	return errors.New("the first item fails")
 }
 

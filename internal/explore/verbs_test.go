@@ -20,10 +20,12 @@ import (
 type verb struct {
 	call func(r *trial, i int, item string) (result string)
 
-	// begin is what a call does that blocks later, and returns a ticket; nil for other calls. end is
-	// the rest of the call, or the whole call. It reports false while the call blocks.
-	begin func(s *state, item string) (ticket int)
-	end   func(s *state, item string, ticket int) (result string, returns bool)
+	// begin is what a call does that goes on later, and returns a ticket; nil for other calls. middle
+	// is a part in between, or nil. end is the rest of the call, or the whole call. It reports false
+	// while the call blocks.
+	begin  func(s *state, item string) (ticket int)
+	middle func(s *state, item string, ticket int) int
+	end    func(s *state, item string, ticket int) (result string, returns bool)
 
 	parks bool // a goroutine that is blocked in the call is a parked worker
 	early bool // the call can wake others before its first lock, or has no lock
@@ -41,11 +43,32 @@ func quiet(call func(r *trial, item string), does func(s *state, item string)) v
 		func(s *state, item string) string { does(s, item); return "" })
 }
 
+// delays makes a verb of a call with a delay. The call reads the clock before it takes the lock.
+func delays(call func(r *trial, item string) (taken bool), does func(s *state, item string)) verb {
+	return verb{
+		call:  func(r *trial, _ int, item string) string { return fmt.Sprint(call(r, item)) },
+		begin: (*state).readClock,
+		end: func(s *state, item string, at int) (string, bool) {
+			s.setBack(at, func() { does(s, item) })
+			return fmt.Sprint(!s.Down), true
+		},
+	}
+}
+
+func (s *state) readClock(string) (at int) { return int(s.Now) }
+
+// setBack makes a call with a time that was read before.
+func (s *state) setBack(at int, call func()) {
+	now := s.Now
+	s.Now = time.Duration(at)
+	call()
+	s.Now = now
+}
+
 func early(v verb) verb { v.early = true; return v }
 
 // A delayer is a queue with delays.
 type delayer interface {
-	AddAfter(item string, d time.Duration)
 	Reschedule(item string, d time.Duration) bool
 	Debounce(item string, quiet, most time.Duration) bool
 	WaitEmpty(ctx context.Context) error
@@ -83,14 +106,25 @@ var verbs = map[string]verb{
 			s.Add(item, spec.Place{Priority: urgent, Named: true})
 			return fmt.Sprint(!s.Down)
 		}),
-	// What RemoveFunc finds in the queue it may find once more, if the item was added meanwhile.
+	// RemoveFunc looks at the queue first, then at the items that wait, and at last at those that have
+	// become due meanwhile. It may remove an item once more that was added meanwhile: the result tells.
 	"RemoveFunc": {
 		call: func(r *trial, _ int, item string) string {
 			return fmt.Sprint(r.q.RemoveFunc(func(i string) bool { return i == item }))
 		},
-		begin: func(s *state, item string) int { return s.removeFully(item) },
-		end: func(s *state, item string, before int) (string, bool) {
-			return fmt.Sprint(before + s.removeFully(item)), true
+		begin: func(s *state, item string) (ticket int) {
+			_, held := s.Held[item]
+			return 100*len(s.moved) + s.removeFullyIf(held || s.Pending(item), item)
+		},
+		middle: func(s *state, item string, ticket int) int {
+			waits := slices.ContainsFunc(s.Waiting, func(w spec.Wait[string]) bool { return w.Value == item })
+			return ticket + s.removeFullyIf(waits, item)
+		},
+		end: func(s *state, item string, ticket int) (string, bool) {
+			removed := ticket % 100
+			due := slices.Contains(s.moved[ticket/100:], item)
+			removed += s.removeFullyIf(due || fmt.Sprint(removed) != s.result, item)
+			return fmt.Sprint(removed), true
 		},
 	},
 
@@ -139,8 +173,8 @@ var verbs = map[string]verb{
 		},
 		parks: true,
 	},
-	"Fail": {end: func(s *state, item string, _ int) (string, bool) {
-		s.Conclude(item, spec.Leaf{Kind: spec.Failure})
+	"Fail": {begin: (*state).readClock, end: func(s *state, item string, at int) (string, bool) {
+		s.setBack(at, func() { s.Conclude(item, spec.Leaf{Kind: spec.Failure}) })
 		return "", true
 	}},
 
@@ -195,29 +229,20 @@ var verbs = map[string]verb{
 		end:   func(s *state, _ string, ticket int) (string, bool) { return "", s.Over(ticket) },
 	},
 
-	"AddAfter": quiet(
-		func(r *trial, item string) { r.q.(delayer).AddAfter(item, tick) },
-		func(s *state, item string) { s.Later(spec.After, item, tick, 0, spec.Place{}) }),
-	"Reschedule": told(
-		func(r *trial, _ int, item string) string { return fmt.Sprint(r.q.(delayer).Reschedule(item, 2*tick)) },
-		func(s *state, item string) string {
-			s.Later(spec.Reschedule, item, 2*tick, 0, spec.Place{})
-			return fmt.Sprint(!s.Down)
-		}),
-	"Hurry": told(
-		func(r *trial, _ int, item string) string { return fmt.Sprint(r.q.(delayer).Reschedule(item, 0)) },
-		func(s *state, item string) string {
-			s.Later(spec.Reschedule, item, 0, 0, spec.Place{})
-			return fmt.Sprint(!s.Down)
-		}),
-	"Debounce": told(
-		func(r *trial, _ int, item string) string {
-			return fmt.Sprint(r.q.(delayer).Debounce(item, tick, time.Minute))
+	"AddAfter": delays(
+		func(r *trial, item string) bool {
+			return r.q.AddWith(workqueue.AddOptions{After: tick}, item) == 1
 		},
-		func(s *state, item string) string {
-			s.Later(spec.Debounce, item, tick, time.Minute, spec.Place{})
-			return fmt.Sprint(!s.Down)
-		}),
+		func(s *state, item string) { s.Later(spec.After, item, tick, 0, spec.Place{}) }),
+	"Reschedule": delays(
+		func(r *trial, item string) bool { return r.q.(delayer).Reschedule(item, 2*tick) },
+		func(s *state, item string) { s.Later(spec.Reschedule, item, 2*tick, 0, spec.Place{}) }),
+	"Hurry": delays(
+		func(r *trial, item string) bool { return r.q.(delayer).Reschedule(item, 0) },
+		func(s *state, item string) { s.Later(spec.Reschedule, item, 0, 0, spec.Place{}) }),
+	"Debounce": delays(
+		func(r *trial, item string) bool { return r.q.(delayer).Debounce(item, tick, time.Minute) },
+		func(s *state, item string) { s.Later(spec.Debounce, item, tick, time.Minute, spec.Place{}) }),
 	"Step": early(quiet(
 		func(r *trial, _ string) { r.clock.Step(tick) },
 		func(s *state, _ string) { s.Advance(tick) })),
@@ -225,8 +250,8 @@ var verbs = map[string]verb{
 
 var urgent = 1
 
-func (s *state) removeFully(item string) int {
-	if s.RemoveFully(item) {
+func (s *state) removeFullyIf(found bool, item string) (removed int) {
+	if found && s.RemoveFully(item) {
 		return 1
 	}
 	return 0
@@ -277,6 +302,8 @@ func errorOf(err error) string {
 type state struct {
 	*spec.Run[string]
 	tickets   map[int]int // of the goroutines in the second half of a call
+	moved     []string    // items that have become due
+	result    string      // of the call in question
 	cancelled bool        // the context of GetContext
 	grouped   bool
 }
@@ -291,14 +318,17 @@ func newState(rules spec.Rules[string]) *state {
 func (s *state) clone() *state {
 	run := *s.Run
 	run.Queue = s.Queue.Clone()
-	return &state{Run: &run, tickets: maps.Clone(s.tickets), cancelled: s.cancelled, grouped: s.grouped}
+	return &state{Run: &run, tickets: maps.Clone(s.tickets), moved: slices.Clone(s.moved), cancelled: s.cancelled, grouped: s.grouped}
 }
 
 // explains reports whether there is an order of the events that the specification allows, after which
 // each open call may block and the queue holds what is left. Items that are due can move at any time, and
 // have moved at the end.
 func (s *state) explains(events, open []event, left *workqueue.Snapshot[string]) bool {
-	if next := s.clone(); next.MoveDue() {
+	if len(s.Waiting) > 0 && s.Waiting[0].Due <= s.Now {
+		next := s.clone()
+		next.moved = append(next.moved, s.Waiting[0].Value)
+		next.MoveDue()
 		if next.explains(events, open, left) {
 			return true
 		}
@@ -327,14 +357,21 @@ func (s *state) explains(events, open []event, left *workqueue.Snapshot[string])
 
 // allows makes a call of the specification, and reports whether the result is the same.
 func (s *state) allows(v event) bool {
-	if v.half == 1 {
-		s.tickets[v.thread] = verbs[v.verb].begin(s, v.item)
+	b := verbs[v.verb]
+	if b.begin != nil && (v.part == whole || v.part == begins) {
+		s.tickets[v.thread] = b.begin(s, v.item)
+	}
+	if b.middle != nil && (v.part == whole || v.part == goesOn) {
+		s.tickets[v.thread] = b.middle(s, v.item, s.tickets[v.thread])
+	}
+	if v.part == begins || v.part == goesOn {
 		return true
 	}
 	if v.result == "canceled" {
 		return s.cancelled
 	}
-	result, returns := verbs[v.verb].end(s, v.item, s.tickets[v.thread])
+	s.result = v.result
+	result, returns := b.end(s, v.item, s.tickets[v.thread])
 	return returns && result == v.result
 }
 
