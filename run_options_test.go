@@ -620,6 +620,33 @@ func TestItemInfoFromContext(t *testing.T) {
 	}
 }
 
+// A worker handles items of several priorities, with ages and without. Each context has the priority
+// and the age of its own item, also after the handler of the next item has begun.
+func TestItemInfoFromContextOfEachItem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newNamed("", true)
+		for _, priority := range []int{7, 7, 3, 0, -1} {
+			q.AddWith(workqueue.AddOptions{Priority: &priority}, fmt.Sprint("a", q.Len()))
+			time.Sleep(time.Second)
+		}
+		var kept []context.Context
+		workqueue.Run(t.Context(), q, func(ctx context.Context, _ string) error {
+			if kept = append(kept, ctx); len(kept) == 5 {
+				q.ShutDown()
+			}
+			return nil
+		}, runOptions{Logger: discard()})
+		var got []string
+		for _, ctx := range kept {
+			info, _ := workqueue.ItemInfoFromContext[string](ctx)
+			got = append(got, fmt.Sprint(info.Item, " ", info.Priority, " ", info.Age))
+		}
+		if want := "[a0 7 5s a1 7 4s a2 3 3s a3 0 2s a4 -1 1s]"; fmt.Sprint(got) != want {
+			t.Errorf("got %v, want %v", got, want)
+		}
+	})
+}
+
 // OnGiveUp could not write a status: the context of the handler had ended by then, if it
 // had got it at all.
 func TestRunOnGiveUpHasAContext(t *testing.T) {
