@@ -1042,8 +1042,8 @@ func TestCommentsNameWhatIsThere(t *testing.T) {
 	}
 }
 
-// The public methods of a type are in one file, two at most, where a reader looks for them. The
-// root shows the layers; the rest is in internal.
+// The public methods of a type are in one file, two at most, where a reader looks for them. The root
+// shows the layers, and the rest is in internal. docs/architecture.md has a row for each file.
 func TestHomes(t *testing.T) {
 	t.Parallel()
 	all := exportedIn(t, ".")
@@ -1062,6 +1062,22 @@ func TestHomes(t *testing.T) {
 	for name, in := range homes {
 		if ast.IsExported(name) && len(in) > 2 {
 			t.Errorf("the public methods of %s are in %d files: %v", name, len(in), slices.Sorted(maps.Keys(in)))
+		}
+	}
+	var rows []string
+	for _, row := range rowsOf(read(t, "docs/architecture.md")) {
+		for _, match := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(cellsOf(row)[0], -1) {
+			rows = append(rows, match[1])
+		}
+	}
+	packages, _ := filepath.Glob("internal/*")
+	for _, name := range append(slices.Collect(maps.Keys(all)), packages...) {
+		isOf := func(row string) bool {
+			found, _ := filepath.Match(row, filepath.ToSlash(name))
+			return found
+		}
+		if name != "doc.go" && !slices.ContainsFunc(rows, isOf) {
+			t.Errorf("docs/architecture.md has no row for %s", name)
 		}
 	}
 	tests, err := filepath.Glob("*_test.go")

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// This file has controllers that are bound in wrong ways, and what CancelOnReAdd does to the
+// This file has controllers that are bound in wrong ways, and the effect of CancelOnReAdd on the
 // entry of an item.
 
 func TestABindingForTwoControllers(t *testing.T) {
@@ -25,7 +25,7 @@ func TestABindingForTwoControllers(t *testing.T) {
 	mustPanic(t, `ctrlqueue: controller "second": the Binding is that of controller "first", whose queue has not ended: call For for each controller`,
 		func() { b.NewQueue("second", nil) })
 	first.ShutDown()
-	b.NewQueue("second", nil).ShutDown() // As of a manager that is made anew.
+	b.NewQueue("second", nil).ShutDown() // As for a manager that is made anew.
 }
 
 func TestCancelOnReAddWithoutTheReconciler(t *testing.T) {
@@ -36,7 +36,7 @@ func TestCancelOnReAddWithoutTheReconciler(t *testing.T) {
 	b.NewQueue("pod", nil).ShutDown()
 }
 
-// Who starts the manager below is never told why it ends.
+// The starter of the manager below does not hear why it ends.
 func TestGraceWithoutAStartOfTheWrappedManager(t *testing.T) {
 	c := &stranger[string]{}
 	if err := ctrlqueue.WrapManager(newStandIn(), stringOptions{Grace: time.Second}).Add(c); err != nil {
@@ -46,7 +46,7 @@ func TestGraceWithoutAStartOfTheWrappedManager(t *testing.T) {
 		func() { c.NewQueue("pod", nil) })
 }
 
-// A reconciler whose controller has another queue does nothing, and says so.
+// A reconciler whose controller has another queue does nothing, and returns an error.
 func TestAReconcilerWithTheQueueOfAnother(t *testing.T) {
 	none := func(*controller.Options) {}
 	other := ctrlqueue.For(options{})
@@ -130,7 +130,7 @@ func TestABindingHiddenFromWrapManager(t *testing.T) {
 	})
 }
 
-// A wrong queue is found also beside many items in flight.
+// A wrong queue is also found while many items are in flight.
 func TestManyReconcilesAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const items = 1000
@@ -161,8 +161,9 @@ func TestManyReconcilesAtATime(t *testing.T) {
 	})
 }
 
-// cutShort runs a controller with CancelOnReAdd, and adds a at the priority. Once a is at
-// work, then is called. It returns what was reconciled, in order, with what was behind a.
+// cutShort runs a controller with CancelOnReAdd, and adds a at the priority. While a is at work,
+// cutShort calls then. It returns the reconciled objects in order, with the objects that were
+// queued behind a.
 func cutShort(t *testing.T, priority int, then func(*requestQueue)) (reconciled []string) {
 	synctest.Test(t, func(t *testing.T) {
 		c := start(t, "cut-short", options{CancelOnReAdd: true}, func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
@@ -190,8 +191,8 @@ func cutShort(t *testing.T, priority int, then func(*requestQueue)) (reconciled 
 	return reconciled
 }
 
-// The add that has cut the reconcile short is taken back: the work of the add before is
-// undone all the same.
+// The add that has cut the reconcile short is taken back: the work of the earlier add is still not
+// done.
 func TestARemoveOfWhatHasCutAReconcileShort(t *testing.T) {
 	for priority, want := range map[int]string{0: "[a cut short b a]", 5: "[a cut short a b]", -5: "[a cut short b a]"} {
 		got := cutShort(t, priority, func(q *requestQueue) {
@@ -204,8 +205,8 @@ func TestARemoveOfWhatHasCutAReconcileShort(t *testing.T) {
 	}
 }
 
-// A resync has a low priority, and cuts an urgent reconcile short, which then comes before
-// all that is less urgent. A more urgent add raises it.
+// A resync has a low priority, and cuts an urgent reconcile short. The retry comes before all less
+// urgent objects. A more urgent add raises its priority.
 func TestPriorityOfWhatWasCutShort(t *testing.T) {
 	for _, row := range []struct {
 		handedOut, added int
@@ -222,7 +223,7 @@ func TestPriorityOfWhatWasCutShort(t *testing.T) {
 	}
 }
 
-// Only a reconcile that says so was cut short, as in workqueue.Run: what else it returns
+// Only a reconcile that returns the cancel was cut short, as in workqueue.Run: any other result
 // counts.
 func TestAReconcileThatFailsAfterItsObjectHasChanged(t *testing.T) {
 	for _, row := range []struct {

@@ -27,7 +27,7 @@ type game struct {
 	parked       int
 }
 
-// A track is what is known of an item: whether it is ready, held, and when it is due.
+// A track has the facts about an item: whether it is ready or held, and when it is due.
 type track struct {
 	ready, held, waits bool
 	due                time.Time
@@ -40,7 +40,7 @@ func FuzzBothQueues(f *testing.F) {
 	f.Fuzz(func(t *testing.T, script []byte, common bool) { playBoth(t, script, common) })
 }
 
-// TestBothQueuesRandom is the part of the search that each test run makes.
+// TestBothQueuesRandom is a short search, in each test run.
 func TestBothQueuesRandom(t *testing.T) {
 	for seed := range uint64(400) {
 		random := rand.New(rand.NewPCG(seed, 16))
@@ -73,7 +73,7 @@ func playBoth(t *testing.T, script []byte, common bool) {
 	})
 }
 
-// call makes one call on both queues. a says which item, b the rest.
+// call makes one call on both queues: a chooses the item, b the rest.
 func (g *game) call(kind, a, b byte) {
 	i := int(a) % fuzzItems
 	switch kind % 16 {
@@ -103,8 +103,8 @@ func (s spread) When(item string) time.Duration {
 	return s.limiter.When(item) + time.Duration(1+item[0]-'a')
 }
 
-// unique makes a time that no other has: of two items due at one instant, the order
-// depends on what was called before.
+// unique makes a time that no other item has: the order of two items that are due at one instant
+// depends on earlier calls.
 func (g *game) unique(d time.Duration) time.Duration {
 	return d + time.Duration(g.calls)*time.Microsecond
 }
@@ -117,7 +117,7 @@ func (g *game) add(i int, b byte, o priorityqueue.AddOpts) {
 	if !g.common {
 		priority = (int(b>>3)-16)*fuzzItems + i
 	}
-	if priority != 0 || b%2 == 0 { // 0 can be said in two ways.
+	if priority != 0 || b%2 == 0 { // Priority 0 can be named in two ways.
 		o.Priority = &priority
 	}
 	delay := o.After
@@ -143,9 +143,9 @@ func (g *game) add(i int, b byte, o priorityqueue.AddOpts) {
 	}
 }
 
-// get sends a worker to each queue, and sees that both come back with the same.
+// get sends a worker to each queue, and checks that both return the same.
 func (g *game) get() {
-	if g.parked == 1 { // Of two, it is not said which one is handed an item.
+	if g.parked == 1 { // Of two parked workers, either may get the item.
 		return
 	}
 	mine, ok := g.ours.ask()
@@ -183,7 +183,7 @@ func (g *game) sleep(d time.Duration) {
 	}
 }
 
-// forget now and then ends the game: after a shutdown both queues have to refuse all.
+// forget sometimes ends the game: after a shutdown both queues have to refuse all adds.
 func (g *game) forget(i int, b byte) {
 	if b < 4 {
 		if !g.ours.shut {
@@ -197,7 +197,7 @@ func (g *game) forget(i int, b byte) {
 	g.step(forget(name(i)))
 }
 
-// drop takes the workers back that the shutdown has released.
+// drop collects the workers that the shutdown has released.
 func (g *game) drop() {
 	for {
 		mine, ok := g.ours.arrived()
@@ -218,7 +218,7 @@ func (g *game) step(s step) {
 	synctest.Wait()
 }
 
-// compareAll compares what can be seen after each call.
+// compareAll compares the visible state after each call.
 func (g *game) compareAll() {
 	for g.parked > 0 {
 		mine, ok := g.ours.arrived()
@@ -247,7 +247,7 @@ func (g *game) compareAll() {
 	}
 }
 
-// note keeps what was done, for the report of a failure.
+// note keeps the call for the report of a failure.
 func (g *game) note(what string) { g.log = append(g.log, fmt.Sprintf("%d: %s", g.calls, what)) }
 
 func (g *game) same(what string, mine hand, ok bool, other hand, okOther bool) {

@@ -22,8 +22,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
-// This file runs controllers of controller-runtime without an API server: a source of
-// theirs is a function that is given the queue.
+// This file runs controllers of controller-runtime without an API server: the test gives their
+// source the queue.
 
 type (
 	options      = ctrlqueue.Options[reconcile.Request]
@@ -46,8 +46,8 @@ type running struct {
 	over chan error
 }
 
-// start starts a manager and a controller with one worker whose queue is ours. A timeout is
-// that of each reconcile.
+// start starts a manager, and a controller with one worker on our queue. A timeout holds for each
+// reconcile.
 func start(t *testing.T, name string, o options, do reconcile.Func, timeout ...time.Duration) *running {
 	t.Helper()
 	opts := controller.Options{Reconciler: do}
@@ -79,7 +79,7 @@ func startIn(t *testing.T, s *standIn, mgr manager.Manager, name string, opts co
 	return r
 }
 
-// addController adds a controller that tells of its queue when it starts.
+// addController adds a controller that reports its queue when it starts.
 func addController(t *testing.T, mgr manager.Manager, name string, opts controller.Options, started func(*requestQueue)) {
 	t.Helper()
 	opts.Logger = logr.Discard()
@@ -106,7 +106,7 @@ func (r *running) end(t *testing.T) {
 	if err := <-r.over; err != nil {
 		t.Error(err)
 	}
-	time.Sleep(time.Minute) // What a context left running ends.
+	time.Sleep(time.Minute) // A context that was left running ends.
 }
 
 func TestReAddContextEndsWhenTheObjectChanges(t *testing.T) {
@@ -127,13 +127,13 @@ func TestReAddContextEndsWhenTheObjectChanges(t *testing.T) {
 		})
 		c.q.Add(request("a"))
 		synctest.Wait()
-		c.q.Add(request("b")) // Another object does not end it.
+		c.q.Add(request("b")) // Another object does not end the context.
 		synctest.Wait()
 		if len(ends) != 0 {
 			t.Error("another object has ended the context")
 		}
 		c.q.Add(request("a"))
-		time.Sleep(3 * time.Hour) // b, and a again, which nobody adds.
+		time.Sleep(3 * time.Hour) // b, and a again without an add.
 		synctest.Wait()
 		if want := fmt.Sprint([]error{context.Canceled, nil, nil}); fmt.Sprint(ends) != want {
 			t.Errorf("the contexts have ended with %v, want %v", ends, want)
@@ -159,7 +159,7 @@ func TestReAddContextWithoutAController(t *testing.T) {
 	}
 }
 
-// NewQueue of the Binding without its Reconciler: the context would never end with a change.
+// NewQueue of the Binding, without its Reconciler: no change would ever end the context.
 func TestReAddContextWithoutTheReconciler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var panics []any
@@ -220,8 +220,8 @@ func TestBackoffAfterAReconcileThatWasCutShort(t *testing.T) {
 	}
 }
 
-// A reconcile that writes to its own object is cancelled by the event of that, each
-// time. Without a bound it would never end.
+// A reconcile that writes to its own object is cancelled by the event of the write, each time.
+// Without a bound the row would never end.
 func TestCancelOnReAddHasABound(t *testing.T) {
 	for most, cancels := range map[int]int{0: 3, 1: 1, 5: 5} {
 		synctest.Test(t, func(t *testing.T) {
@@ -248,7 +248,7 @@ func TestCancelOnReAddHasABound(t *testing.T) {
 			c.q.AddRateLimited(request("a"))
 			time.Sleep(time.Hour)
 			synctest.Wait()
-			// The add of the one that has finished is a run of its own.
+			// The add of the reconcile that has finished is another run.
 			if cancelled != cancels || finished != 2 {
 				t.Errorf("at most %d: %d were cancelled and %d finished, want %d and 2", most, cancelled, finished, cancels)
 			}
@@ -260,8 +260,8 @@ func TestCancelOnReAddHasABound(t *testing.T) {
 	}
 }
 
-// Cancels before a removal are not in a row with those after it. Without the removals, the second
-// reconcile would be the one that is not cancelled.
+// Cancels before and after a removal are not in a row. Without the removals, the second reconcile
+// would be the one without a cancel.
 func TestCancelsBeforeARemovalDoNotCount(t *testing.T) {
 	for name, remove := range map[string]func(q *requestQueue){
 		"Remove":     func(q *requestQueue) { q.Remove(request("a")) },
@@ -280,7 +280,7 @@ func TestCancelsBeforeARemovalDoNotCount(t *testing.T) {
 			for range 3 {
 				c.q.Add(request("a"))
 				synctest.Wait()
-				c.q.Add(request("other")) // The worker has this one when a is removed.
+				c.q.Add(request("other")) // The worker holds this object when a is removed.
 				c.q.Add(request("a"))
 				synctest.Wait()
 				remove(c.q)
@@ -323,8 +323,8 @@ func TestCancelsBeforeAPanicDoNotCount(t *testing.T) {
 	})
 }
 
-// A controller stops with a backlog of ten: how many of them are reconciled, and how the
-// context of the last one has ended.
+// A controller stops with a backlog of ten: the number of reconciled objects, and how the context
+// of the last reconcile has ended.
 func TestBacklogAtTheEndOfAController(t *testing.T) {
 	lost := errors.New("leader election lost")
 	for _, row := range []struct {
@@ -349,7 +349,7 @@ func TestBacklogAtTheEndOfAController(t *testing.T) {
 					reconciled++
 					select {
 					case <-ctx.Done():
-						time.Sleep(100 * time.Millisecond) // In which the controller shuts the queue down.
+						time.Sleep(100 * time.Millisecond) // Time for the controller to shut the queue down.
 					case <-time.After(time.Second):
 					}
 					last = ctx.Err()
@@ -406,8 +406,8 @@ func TestTimeoutDuringADrain(t *testing.T) {
 	})
 }
 
-// A reconcile that has used up its timeout sees a deadline and no cancel. The order of two timers
-// decided before, so there are a hundred reconciles.
+// A reconcile that has used up its timeout sees a deadline and no cancel. Before, the order of two
+// timers decided, so there are a hundred reconciles.
 func TestTimeoutIsNoCancelIfThereIsAGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ends := make(map[error]int)
@@ -428,8 +428,7 @@ func TestTimeoutIsNoCancelIfThereIsAGrace(t *testing.T) {
 	})
 }
 
-// A retry of the controller keeps the priority of the item, and what the reconciler
-// says goes before that.
+// A retry of the controller keeps the priority of the item, unless the reconciler names another.
 func TestPriorityOfRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen []string
