@@ -14,16 +14,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// This file has several controllers of one name in a program.
+// This file has programs with several controllers of one name.
 
 // A twin is one of several controllers of one name.
 type twin struct {
 	q    *requestQueue
-	told []bool // of each of its reconciles, whether it heard of an add
+	told []bool // for each reconcile, whether it heard of an add
 }
 
-// newTwin adds a controller to the manager whose reconciles take an hour, or until
-// somebody adds the object.
+// newTwin adds a controller to the manager. A reconcile takes an hour, or until somebody adds the
+// object.
 func newTwin(t *testing.T, mgr manager.Manager) *twin {
 	t.Helper()
 	tw := new(twin)
@@ -40,8 +40,8 @@ func newTwin(t *testing.T, mgr manager.Manager) *twin {
 	return tw
 }
 
-// With SkipNameValidation two controllers may have one name, as those of a manager that is
-// made anew beside the old one. Each reconcile hears of its own queue.
+// With SkipNameValidation two controllers may have one name, such as the controllers of a manager
+// that is made anew. Each reconcile hears of its own queue.
 func TestTwoControllersOfOneName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mgr := ctrlqueue.WrapManager(newStandIn(), options{})
@@ -69,8 +69,8 @@ func TestTwoControllersOfOneName(t *testing.T) {
 	})
 }
 
-// An old manager drains while a new one, with controllers of the same names, has begun.
-// The reconciles of the drain belong to the old one, whose end is what they wait for.
+// An old manager drains while a new manager, with controllers of the same names, has begun. The
+// reconciles of the drain belong to the old manager, and wait for its end.
 func TestADrainBesideTheNextManager(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var live []error

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// The file is what `go run -C compat ./aliases` writes.
+// The file is the output of `go run -C compat ./aliases`.
 func TestAliasesAreCurrent(t *testing.T) {
 	want, err := generate()
 	if err != nil {
@@ -22,8 +22,8 @@ func TestAliasesAreCurrent(t *testing.T) {
 	}
 }
 
-// Each name of client-go is one of ours: an alias of that type, or a function of the
-// same form. TestAPI compares these with client-go's.
+// Each name of client-go has one of ours: an alias of the type, or a function of the same form.
+// TestAPI compares the names with client-go's.
 func TestAliasesAreOurs(t *testing.T) {
 	const path = ourPath + "/swap/internal/aliases"
 	theirs, ours, swapped := loadThree(t, path)
@@ -45,8 +45,8 @@ func TestAliasesAreOurs(t *testing.T) {
 	}
 }
 
-// form writes an object such that two of one form are equal. The only difference that
-// there may be is that of WithChunkSize: its result has an unexported name in it.
+// form writes an object as text. Objects of the same form have the same text. Only WithChunkSize
+// may differ: its result has an unexported name.
 func form(o types.Object) string {
 	t := o.Type()
 	if alias, ok := t.(*types.Alias); ok && alias.TypeArgs() == nil {
@@ -59,7 +59,7 @@ func form(o types.Object) string {
 	return strings.ReplaceAll(text, ourPath+".Options", "func(*"+ourPath+".options)")
 }
 
-// unaliased takes the names of aliases out of a signature.
+// unaliased removes the names of aliases from a signature.
 func unaliased(t types.Type) types.Type {
 	sig, ok := t.(*types.Signature)
 	if !ok {
@@ -103,8 +103,8 @@ func loadThree(t *testing.T, path string) (theirs, ours, swapped *types.Package)
 	return byPath[theirPath], byPath[ourPath], byPath[path]
 }
 
-// names.txt has what each release of client-go from v0.28 on exports that the one
-// before did not. No release has taken a name back, so the aliases do for each.
+// names.txt has the names that each release of client-go since v0.28 has added. No release has
+// removed a name, so the aliases fit each release.
 func TestAliasesHaveTheNamesOfAllReleases(t *testing.T) {
 	text, err := os.ReadFile("names.txt")
 	if err != nil {

@@ -2,20 +2,19 @@ package bench
 
 import "testing"
 
-// backlog is the number of items that stand in the queue while one more goes
-// through it.
+// backlog is the number of items in the queue while another item goes through.
 const backlog = population / 2
 
-// BenchmarkCycle is the life of an item that meets an empty queue: Add, Get,
-// Done by one goroutine, each time with another of 64k keys.
+// BenchmarkCycle measures an item on an empty queue: Add, Get and Done by one goroutine, each time
+// with another of 64k keys.
 func BenchmarkCycle(b *testing.B) {
 	each(b, "keys=string", fifos[string](1), cycle(stringKeys(population)))
 	each(b, "keys=struct", fifos[objectKey](1), cycle(objectKeys(population)))
 	each(b, "keys=any", untyped(1), cycle(anyKeys(population)))
 }
 
-// BenchmarkBacklog is the same with 32k other items queued, so that every one
-// of them waits its turn and none is in a cache when it comes.
+// BenchmarkBacklog measures the same with 32k other queued items: every item waits for its turn,
+// and no item is in a cache when its turn comes.
 func BenchmarkBacklog(b *testing.B) {
 	keys := stringKeys(population)
 	each(b, "items=32k", fifos[string](backlog+1), func(b *testing.B, open func() queue[string]) {
@@ -26,9 +25,9 @@ func BenchmarkBacklog(b *testing.B) {
 	})
 }
 
-// BenchmarkMetrics is the cycle with Prometheus metrics that have classic and
-// native histograms: of the provider that each project's users have, and, on
-// our side, of one like client-go's.
+// BenchmarkMetrics measures the cycle with Prometheus metrics that have classic and native
+// histograms: with the usual provider of each project, and for our queue also with a provider like
+// client-go's.
 func BenchmarkMetrics(b *testing.B) {
 	keys := stringKeys(population)
 	each(b, "provider=shipped", metered(shipped), cycle(keys))
@@ -51,8 +50,8 @@ func turn[T comparable](b *testing.B, q queue[T], keys []T, from uint) {
 	}
 }
 
-// fill queues the keys. The priority queue only takes note of an Add and does
-// the work later; Len makes it do so now, and costs the others nothing.
+// fill queues the keys. The priority queue only notes an Add and does the work later; Len makes the
+// queue do the work at once, and costs the other queues nothing.
 func fill[T comparable](q queue[T], keys []T) {
 	for _, key := range keys {
 		q.Add(key)
@@ -60,15 +59,15 @@ func fill[T comparable](q queue[T], keys []T) {
 	q.Len()
 }
 
-// BenchmarkDuplicate is an Add of what is queued already, which is what most
-// events of a busy object are: of one hot item, and of 64k of them.
+// BenchmarkDuplicate measures an Add of a queued item, as most events of a busy object are: of one
+// hot item, and of 64k items.
 func BenchmarkDuplicate(b *testing.B) {
 	keys := stringKeys(population)
 	duplicate(b, "items=1", keys[:1])
 	duplicate(b, "items=64k", keys)
 }
 
-// duplicate wants a power of two of keys.
+// duplicate needs a power of two of keys.
 func duplicate(b *testing.B, params string, keys []string) {
 	again := copies(keys)
 	peers := fifos[string](0)[:3] // a channel has no duplicates

@@ -15,17 +15,16 @@ import (
 	"github.com/seed16c08ea7/workqueue"
 )
 
-// A loop is a worker that works off what is queued: n items, of which none fails. It
-// returns when the last one is done.
+// A loop is a worker that handles n queued items without a failure, and returns when the last item
+// is done.
 type loop struct {
 	name string
 	open func() rateLimiting[string]
 	work func(q rateLimiting[string], n int)
 }
 
-// loops are Run without options and the loop that people write by hand, with all that
-// it takes to be right: Done also after a panic, Forget, and the next item. The context
-// of Run ends within the handler of the last item.
+// loops are Run without options, and the correct loop by hand: Done also after a panic, Forget, and
+// the next item. The context of Run ends within the handler of the last item.
 func loops() []loop {
 	ours := func() rateLimiting[string] {
 		return workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[string](), workqueue.TypedRateLimitingQueueConfig[string]{})
@@ -71,7 +70,7 @@ func workAll(q rateLimiting[string], n int) {
 	}
 }
 
-// BenchmarkRun is one item for a worker, of 64k that are queued.
+// BenchmarkRun measures one item for a worker, of 64k queued items.
 func BenchmarkRun(b *testing.B) {
 	keys := stringKeys(population)
 	for _, l := range loops() {
@@ -92,16 +91,16 @@ func BenchmarkRun(b *testing.B) {
 	}
 }
 
-// A crew is a way to work off n queued items with several workers. It returns when the last item
-// is done.
+// A crew is a way to handle n queued items with several workers. It returns when the last item is
+// done.
 type crew struct {
 	name string
 	open func() rateLimiting[string]
 	work func(q rateLimiting[string], workers, n int)
 }
 
-// crews are Run and the loop by hand on each kind of queue, the loop by hand on client-go's
-// queue, and Run with each option that costs an item something.
+// crews are Run and the loop by hand on each kind of queue, the loop by hand on client-go's queue,
+// and Run with each option that has a cost for each item.
 func crews() (cs []crew) {
 	for _, mode := range []struct {
 		name   string
@@ -191,8 +190,8 @@ func workCrew(q rateLimiting[string], workers, n int) {
 	all.Wait()
 }
 
-// BenchmarkRunWorkers is one item for several workers, of 64k that are queued, with a handler
-// that counts. It shows what Run costs beside a loop by hand, and what each option costs.
+// BenchmarkRunWorkers measures one item for several workers, of 64k queued items, with a handler
+// that counts: the cost of Run and of each option, compared with a loop by hand.
 func BenchmarkRunWorkers(b *testing.B) {
 	keys := stringKeys(population)
 	for _, c := range crews() {

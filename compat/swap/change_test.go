@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// After an upgrade, the replace of the old version has no effect: the program is built
-// with the new client-go, and the check says that it is not swapped. Taking the swap
-// back leads to what the upgrade alone would have.
+// After an upgrade, the replace of the old version has no effect: the program is built with the new
+// client-go, and the check reports that the program is not swapped. An undo has the result of the
+// upgrade alone.
 func TestUpgradeOfClientGo(t *testing.T) {
 	never := newProgram(t, mainFiles("v0.36.0", ""))
 	p := newProgram(t, mainFiles("v0.36.0", ""))
@@ -54,8 +54,8 @@ func TestUpgradeOfTheLibrary(t *testing.T) {
 	same(t, "taken back", before, tree(t, p.top))
 }
 
-// After an upgrade of client-go, a tidy drops the library, and gives a line of go.mod to each
-// module that the library has raised without one. An undo takes these lines away as well.
+// After an upgrade of client-go, a tidy drops the library, and adds a line to go.mod for each
+// module that the library has raised without a line. An undo removes these lines too.
 func TestUndoOfWhatTheLibraryRaised(t *testing.T) {
 	files := direct("v0.29.9")
 	files["logging.go"] = "package main\n\nimport _ \"" + clientGo + "/util/logging\"\n"
@@ -75,8 +75,8 @@ func TestUndoOfWhatTheLibraryRaised(t *testing.T) {
 	p.as(never)
 }
 
-// An upgrade of client-go may need a new module, and a write may have removed one that comes
-// back. Both have their place in go.mod.
+// An upgrade of client-go may need a new module, and may need a module again that a write has
+// removed. Both have their place in go.mod.
 func TestUndoOfWhatTheWriteRemoved(t *testing.T) {
 	files := direct("v0.29.9")
 	files["logging.go"] = "package main\n\nimport _ \"" + clientGo + "/util/logging\"\n"
@@ -105,8 +105,8 @@ func (p *program) as(want *program) {
 	same(p, "against a program that was never swapped", tree(p, want.top), got)
 }
 
-// What somebody has done to go.mod since stays when the swap goes, also to lines that
-// the swap had lifted.
+// Other changes of go.mod since the write stay after an undo, also changes of lines that the swap
+// had raised.
 func TestUndoAfterChanges(t *testing.T) {
 	const lifted = "\nrequire k8s.io/utils v0.0.0-20250604170112-4c0f3b243397\n"
 	files := mainFiles("v0.36.0", lifted)
@@ -126,7 +126,7 @@ func TestUndoAfterChanges(t *testing.T) {
 	p.as(never)
 }
 
-// Who has come to import the library keeps it.
+// A program that imports the library itself keeps the requirement.
 func TestUndoKeepsWhatIsImported(t *testing.T) {
 	p := newProgram(t, mainFiles("v0.36.0", ""))
 	p.must(world.swap, "write")
@@ -138,8 +138,8 @@ func TestUndoKeepsWhatIsImported(t *testing.T) {
 	}
 }
 
-// A fork that takes the place of client-go is what is copied: a version, or a directory
-// of the program's own.
+// If go.mod replaces client-go by a fork, the fork is copied: a version, or a directory of the
+// program.
 func TestForks(t *testing.T) {
 	p := newProgram(t, mainFiles("v0.36.0", "\nreplace "+clientGo+" => example.com/fork v0.36.7\n"))
 	p.trial()
@@ -152,8 +152,8 @@ func TestForks(t *testing.T) {
 	p.fails("go.mod names example.com/fork@v0.36.8, and example.com/fork@v0.36.7 was copied", "check")
 }
 
-// edit changes a text in go.mod. `go mod edit` would drop the replace of one version
-// with that of all.
+// edit changes a text in go.mod. `go mod edit` would drop the replace of one version together with
+// the replace of all versions.
 func (p *program) edit(old, new string) {
 	p.Helper()
 	text, err := os.ReadFile(filepath.Join(p.dir, "go.mod"))
@@ -258,12 +258,12 @@ func TestProgramWithAnExampleOfClientGo(t *testing.T) {
 	same(t, "refused", before, tree(t, p.top))
 }
 
-// What the copy has, and in which modes. Those of the module cache are read-only.
+// The files of the copy and their modes. Those of the module cache are read-only.
 func TestCopy(t *testing.T) {
 	p := newProgram(t, mainFiles("v0.36.0", ""))
 	p.must("go", "mod", "download", clientGo)
 	cached := tree(t, filepath.Join(world.modcache, clientGo+"@v0.36.0"))
-	p.must(world.swap, "write") // It downloads all that a write needs.
+	p.must(world.swap, "write") // The write downloads its modules.
 	p.must(world.swap, "undo")
 	p.env = []string{"GOPROXY=off"}
 	p.must(world.swap, "write")
@@ -290,8 +290,8 @@ func TestCopy(t *testing.T) {
 	}
 }
 
-// `go get` of the library lifts nothing in a program that has the minimums, and the swap
-// neither.
+// Neither `go get` of the library nor the swap raises a requirement in a program that has the
+// minimums.
 func TestNothingIsLifted(t *testing.T) {
 	text, err := os.ReadFile("../../go.mod")
 	if err != nil {
@@ -339,8 +339,7 @@ func requirementsIn(mod string) map[string]string {
 	return versions
 }
 
-// lifts fails if there is another requirement than before and that of the library, or
-// another version.
+// lifts fails if a requirement is new, except the library's, or has another version.
 func (p *program) lifts(what string, before map[string]string) {
 	p.Helper()
 	after := p.requirements()

@@ -1,8 +1,7 @@
 package swap_test
 
-// published are the modules of the proxy that there are for these tests alone: a
-// client-go with a queue that is no more than its names, and a dependency that makes
-// one.
+// published are modules of the proxy for these tests alone: a client-go whose queue is only its
+// names, and a dependency that makes such a queue.
 var published = []struct {
 	path, version string
 	files         map[string]string
@@ -27,7 +26,7 @@ var published = []struct {
 
 import "` + theirs + `"
 
-// Queue is one that a program gets from a dependency.
+// Queue is the queue of a dependency.
 func Queue() any { return workqueue.NewNamed("dep") }
 `}},
 }
@@ -54,10 +53,10 @@ func clientGoFiles(language, forked string) map[string]string {
 // Type is a queue.
 type Type struct{ name string }
 
-// NewNamed returns one.
+// NewNamed returns a queue.
 func NewNamed(name string) *Type { return &Type{name} }
 
-// MetricsProvider is a part of the real one.
+// MetricsProvider is a part of client-go's.
 type MetricsProvider interface{ NewAddsMetric(name string) CounterMetric }
 
 // CounterMetric is a count.
@@ -80,8 +79,8 @@ func withMore(files map[string]string) map[string]string {
 	return files
 }
 
-// withModules requires modules that are older than those that the library brings: logr,
-// oauth2, which has come to need one module less, and testify for a test alone.
+// withModules requires modules older than the requirements of the library: logr, oauth2, which
+// needs one module less since, and testify for a test alone.
 func withModules(files map[string]string) map[string]string {
 	files["go.mod"] += "\nrequire (\n\tgithub.com/go-logr/logr v1.3.0\n\tgithub.com/stretchr/testify v1.8.4\n\tgolang.org/x/oauth2 v0.10.0\n)\n"
 	files["util/logging/logging.go"] = "package logging\n\nimport (\n\t_ \"github.com/go-logr/logr\"\n\t_ \"golang.org/x/oauth2\"\n)\n"
@@ -96,7 +95,7 @@ func withOther(files map[string]string) map[string]string {
 	return files
 }
 
-// mainFiles are those of a program on the dependency.
+// mainFiles are the files of a program on the dependency.
 func mainFiles(clientGoVersion string, more string) map[string]string {
 	return map[string]string{
 		"go.mod": "module example.com/program\n\ngo 1.25\n\nrequire " + dependency + " v1.0.0\n\nrequire " + clientGo + " " + clientGoVersion + " // indirect\n" + more,

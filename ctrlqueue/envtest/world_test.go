@@ -26,12 +26,12 @@ import (
 // A column is one implementation of the queue.
 type column struct {
 	name string
-	// manager returns the manager that controllers are added to, and that is started.
+	// manager returns the manager that gets the controllers and is started.
 	manager func(manager.Manager) manager.Manager
 }
 
-// A world is a manager with two controllers of the same objects: one looks at them, and
-// one writes to those that were changed.
+// A world is a manager with two controllers of the same objects: the first looks at them, and the
+// second writes to changed objects.
 type world struct {
 	t         *testing.T
 	column    column
@@ -40,13 +40,13 @@ type world struct {
 	over      chan error
 	looks     *record
 	writes    *record
-	slow      atomic.Int64 // how long a look takes, in nanoseconds
+	slow      atomic.Int64 // the time of a look, in nanoseconds
 	lookQueue workqueue.TypedRateLimitingInterface[reconcile.Request]
 }
 
 const (
-	// A busy machine may not renew a lease for seconds, and the test of its loss lasts
-	// three quarters of it.
+	// A busy machine may not renew a lease for seconds, and the test of a lost lease lasts three
+	// quarters of its duration.
 	leaseDuration = 12 * time.Second
 	graceful      = 30 * time.Second
 	drain         = 20 * time.Second
@@ -113,8 +113,7 @@ func (w *world) look(ctx context.Context, r reconcile.Request) (reconcile.Result
 	})
 }
 
-// write makes the object's status that of its spec, which is an update of the object and
-// so an event.
+// write copies the spec of the object to its status. The update is an event.
 func (w *world) write(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
 	return w.writes.during(ctx, r, func() (string, error) {
 		var o corev1.ConfigMap
@@ -130,7 +129,7 @@ func (w *world) write(ctx context.Context, r reconcile.Request) (reconcile.Resul
 	})
 }
 
-// A record is what one controller has done.
+// A record has the work of one controller.
 type record struct {
 	mu       sync.Mutex
 	running  map[reconcile.Request]bool
@@ -182,7 +181,7 @@ func (r *record) begin(ctx context.Context, req reconcile.Request) {
 	r.running[req] = true
 }
 
-// count returns how many reconciles there were, and of how many objects.
+// count returns the number of reconciles, and of their objects.
 func (r *record) count() (total, seen int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -199,7 +198,7 @@ func request(i int) reconcile.Request {
 	return reconcile.Request{NamespacedName: client.ObjectKeyFromObject(object(i))}
 }
 
-// until waits for a condition, which a real server fulfils when it likes.
+// until waits for a condition, which a real server may fulfil late.
 func until(t *testing.T, what string, condition func() bool) {
 	t.Helper()
 	const patience = 3 * time.Minute
@@ -210,7 +209,7 @@ func until(t *testing.T, what string, condition func() bool) {
 	}
 }
 
-// check sees that no object was reconciled by two workers at a time, and nothing failed.
+// check checks that no object was reconciled by two workers at a time, and that nothing failed.
 func (w *world) check() {
 	w.t.Helper()
 	for name, r := range map[string]*record{"look": w.looks, "write": w.writes} {

@@ -29,8 +29,8 @@ func TestStress(t *testing.T) {
 	}
 }
 
-// Each of these is our queue with one thing wrong, and what must be found of it
-// within some seconds.
+// Each of these is our queue with one fault, and the violations of which one must be found within
+// some seconds.
 var broken = []struct {
 	name  string
 	wrap  func(*workqueue.TypedRateLimiting[int]) queue
@@ -90,16 +90,14 @@ func TestStressFindsDisorder(t *testing.T) {
 	}}), disorder)
 }
 
-// expect fails unless one of the kinds of violations is found, and no other is
-// before it.
+// expect fails unless one of the kinds of violations is found, and is the first.
 func expect(t *testing.T, o *options, kinds ...string) {
 	t.Helper()
 	from := time.Now()
-	// A run ends with the first violation, which can be a consequence of the
-	// fault that has another name, or of a busy machine: where that exceeds the
-	// patience, more of it helps.
+	// A run ends with the first violation, which can be a consequence of the fault with another
+	// name, or of a busy machine: then more patience helps.
 	for patience := 500 * time.Millisecond; patience < time.Minute; patience += patience / 2 {
-		again := *o // A round that hangs goes on to read its own.
+		again := *o // A round that hangs still reads its own options.
 		again.patience = patience
 		found := stress(&again)
 		for _, kind := range found.kinds() {
@@ -238,8 +236,8 @@ func (q reschedulesNever) Reschedule(item int, d time.Duration) bool {
 	return q.TypedRateLimiting.Reschedule(item, d)
 }
 
-// A dropsDue loses an item at times that comes from the delaying queue's own
-// goroutine, or goes there by it.
+// A dropsDue sometimes loses an item that comes from the goroutine of the delaying queue, or that
+// goes there.
 type dropsDue struct{ *workqueue.Typed[int] }
 
 func (q *dropsDue) Add(item int) {
@@ -288,7 +286,7 @@ func TestSoak(t *testing.T) {
 	o := short(ours)
 	o.duration = time.Second
 	found := soak(o, t.Output(), 4)
-	delete(found.found, memory) // A short round is all warm-up.
+	delete(found.found, memory) // A short round has only a warm-up.
 	if found.violations() > 0 {
 		found.print(t.Output())
 		t.Errorf("violations, with seed %d", o.seed)
