@@ -15,7 +15,7 @@ CHECKS      := api,licences,builds,proxy
 # those of compat/swap take on two cores that have other work.
 HANGS       := -timeout 1h
 
-.PHONY: all help quick run test lint vet tidy cyclo prose test-swap test-386 fuzz bench bench-smoke cover scale integration page apiserver apiserver-test realworld simulate linearizability stress soak mutate explore planted night minimums release-check swap-programs
+.PHONY: all help quick run test lint vet tidy cyclo prose test-swap test-386 fuzz bench bench-smoke slower pictures cover scale integration page apiserver apiserver-test realworld simulate linearizability stress soak mutate explore planted night minimums release-check swap-programs
 
 all: lint test ## the linters and all tests
 
@@ -130,13 +130,23 @@ soak: DURATION = 10m
 soak: ## stress without a failure of foreign code, for DURATION; fails if memory or goroutines grow
 	go run -C reliability ./stress -soak -duration $(DURATION)
 
-# Measures against client-go for some minutes and writes BENCHMARKS.md.
-bench: ## measure against client-go and write BENCHMARKS.md; some minutes
+# Measures against client-go for some minutes and fills BENCHMARKS.md.
+bench: ## measure against client-go: BENCHMARKS.md and its picture; some minutes
 	go run -C compat ./bench/report
+	go run -C compat ./pictures
+
+# Prints the rows that are slower, and fails for none: a busy machine is slower, too.
+BASE := @bench/base
+slower: ## the rows in which we are slower than at the commit BASE; ROWS are the rows
+	go run -C compat ./bench/report -base $(BASE) -benchtime 50ms -run '$(ROWS)'
+
+pictures: ## draw the plots of docs and examples from the tables of the pages; 10 s
+	go run -C compat ./pictures
 
 # 1k to 10M items, 1 to 10,000 workers, 1 to 100,000 queues and names. Takes 3 GB of memory.
 scale: ## how cost grows: the tables and the picture of one process in docs/scaling.md; 7 minutes
 	go run -C compat ./bench/report -scale -benchtime 100ms
+	go run -C compat ./pictures
 
 bench-smoke: ## one short run of each benchmark, to see that it works; 16 s
 	go run -C compat ./bench/report -smoke
@@ -170,7 +180,8 @@ realworld: ## scenarios on a real kube-apiserver, on both queues; SHORT=1 for fe
 
 # 100 replicas, 1,024 slots and 10,000,000 keys: the table and the picture of docs/scaling.md.
 simulate: ## replicas that share their keys, under virtual time; 3 minutes
-	go test -C sharding -v -count=1 -timeout 1h -run '^TestSimulation$$' . -long -draw ../docs/scaling.svg
+	go test -C sharding -v -count=1 -timeout 1h -run '^TestSimulation$$' . -long -csv $(CURDIR)/samples.csv
+	go run -C compat ./pictures -samples $(CURDIR)/samples.csv && rm samples.csv
 
 cover: ## coverage of the root module, by function
 	go test -covermode=atomic -coverprofile=cover.out .

@@ -17,7 +17,7 @@ import (
 // prints a table. `make simulate` runs the long form, for docs/scaling.md.
 var (
 	long = flag.Bool("long", false, "TestSimulation with 100 replicas, 1,024 slots and 10,000,000 keys")
-	draw = flag.String("draw", "", "write the picture of TestSimulation to this file")
+	csv  = flag.String("csv", "", "write what TestSimulation samples each second to this file")
 )
 
 type simulation struct {
@@ -36,7 +36,7 @@ type simulation struct {
 	marks   []mark
 }
 
-// A sample is what is drawn of a second.
+// A sample is what the picture has of a second.
 type sample struct {
 	without int // slots
 	writes  float64
@@ -206,7 +206,7 @@ func TestSimulation(t *testing.T) {
 		}
 		close(stop)
 		s.leave(len(s.pods))
-		if err := s.draw(*draw); err != nil {
+		if err := s.write(*csv); err != nil {
 			t.Error(err)
 		}
 		if err := out.Flush(); err != nil {

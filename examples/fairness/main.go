@@ -5,11 +5,12 @@
 //	go run ./fairness
 //
 // The program prints how long the keys of each tenant waited, for five orders of the same
-// queue, and draws the waits as an SVG. Time is simulated in simulate.go, so a run takes
-// less than a second. The orders in this file are the part to copy.
+// queue. With -csv it writes the wait of each key to a file, of which fairness.svg is drawn. Time is
+// simulated in simulate.go, so a run takes less than a second. The orders in this file are the part to copy.
 package main
 
 import (
+	"bytes"
 	"flag"
 	"fmt"
 	"io"
@@ -53,21 +54,21 @@ func weightOf(tenant string) int {
 	return 1
 }
 
-// An order is a value for the Order field of a queue's config, with names for the table.
+// An order is a value for the Order field of a queue's config, with a name for the table.
 type order struct {
-	name, about string
+	name string
 	workqueue.Order[string]
 }
 
 var orders = []order{
-	{"FIFO", "all keys in one line", workqueue.Order[string]{}},
-	{"priority", "the flood has the higher one", workqueue.Order[string]{Priority: priorityOf}},
-	{"priority, OldestEvery 4", "every 4th is the oldest key", workqueue.Order[string]{
+	{"FIFO", workqueue.Order[string]{}},
+	{"priority", workqueue.Order[string]{Priority: priorityOf}},
+	{"priority, OldestEvery 4", workqueue.Order[string]{
 		Priority:    priorityOf,
 		OldestEvery: 4,
 	}},
-	{"fair", "tenants take turns", workqueue.Order[string]{Group: tenantOf}},
-	{"fair, MaxInFlight", "3 of 4 workers for the flood", workqueue.Order[string]{
+	{"fair", workqueue.Order[string]{Group: tenantOf}},
+	{"fair, MaxInFlight", workqueue.Order[string]{
 		Group:       tenantOf,
 		Weight:      weightOf,
 		MaxInFlight: limitOf,
@@ -75,7 +76,7 @@ var orders = []order{
 }
 
 func main() {
-	file := flag.String("svg", "fairness.svg", "`file` that the picture is written to; none if empty")
+	file := flag.String("csv", "", "write the wait of each key to this `file`")
 	flag.Parse()
 	if err := run(os.Stdout, *file); err != nil {
 		fmt.Fprintln(os.Stderr, "fairness:", err)
@@ -83,7 +84,7 @@ func main() {
 	}
 }
 
-// run prints the table, and writes the picture unless file is empty.
+// run prints the table, and writes all waits unless file is empty.
 func run(out io.Writer, file string) error {
 	var results []result
 	for _, o := range orders {
@@ -92,11 +93,14 @@ func run(out io.Writer, file string) error {
 	if err := table(out, results); err != nil || file == "" {
 		return err
 	}
-	if err := os.WriteFile(file, draw(results), 0o644); err != nil {
-		return err
+	var csv bytes.Buffer
+	csv.WriteString("order,tenant,added,waited\n")
+	for _, r := range results {
+		for _, w := range r.waits {
+			fmt.Fprintf(&csv, "%q,%s,%.3f,%.3f\n", r.name, w.tenant, w.added.Seconds(), w.lasted.Seconds())
+		}
 	}
-	_, err := fmt.Fprintf(out, "\nThe picture is in %s.\n", file)
-	return err
+	return os.WriteFile(file, csv.Bytes(), 0o644)
 }
 
 // A result is an order and the waits of all keys.

@@ -1,5 +1,5 @@
-// Report measures workqueue against its peers and writes BENCHMARKS.md and
-// docs/benchmarks.svg. Run it from the module compat:
+// Report measures workqueue against its peers and fills the tables of BENCHMARKS.md. Run it from
+// the module compat:
 //
 //	go run ./bench/report
 //
@@ -9,10 +9,9 @@
 // implementation runs with the heap of another, and no median comes from a single
 // stretch of time.
 //
-// With -scale the program measures how cost grows instead, and writes docs/scaling-one.svg and
-// the tables of docs/scaling.md.
-//
-// With -run the tables go to the standard output, and with -smoke nowhere.
+// With -scale the program measures how cost grows instead, and fills the tables of
+// docs/scaling.md. With -base it compares with another commit. With -run the tables go to the
+// standard output, and with -smoke nowhere.
 package main
 
 import (
@@ -20,6 +19,7 @@ import (
 	"flag"
 	"fmt"
 	"log"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -32,29 +32,25 @@ func main() {
 	var o options
 	flag.IntVar(&o.rounds, "rounds", 10, "how often to run each benchmark; the slow ones run three tenths of it")
 	flag.StringVar(&o.benchtime, "benchtime", "200ms", "how long one run of a benchmark takes, as for go test")
-	only := flag.String("run", "", "measure only benchmarks like Cycle/keys=string that match the regular `expression`")
+	flag.StringVar(&o.only, "run", "", "measure only benchmarks like Cycle/keys=string that match the regular `expression`")
+	flag.StringVar(&o.page, "page", "", "fill the tables of this `file`, not those of the page in the repository")
 	flag.BoolVar(&o.scale, "scale", false, "measure how cost grows, for docs/scaling.md")
 	flag.BoolVar(&o.smoke, "smoke", false, "only show that everything runs: one short round, tiny populations")
+	flag.StringVar(&o.base, "base", "", "print the rows in which we are slower than at this `commit`, or at the commit that the file @NAME names")
 	flag.Parse()
-	if err := run(o, *only); err != nil {
+	if err := run(o); err != nil {
 		log.Fatal(err)
 	}
 }
 
 type options struct {
-	rounds    int
-	benchtime string
-	smoke     bool
-	scale     bool
+	rounds                      int
+	benchtime, only, page, base string
+	smoke, scale                bool
 }
 
-// command returns the command line for the same report.
-func (o options) command() string {
-	return fmt.Sprintf("go run ./bench/report -rounds %d -benchtime %s", o.rounds, o.benchtime)
-}
-
-func run(o options, only string) error {
-	pattern, err := regexp.Compile(only)
+func run(o options) error {
+	pattern, err := regexp.Compile(o.only)
 	if err != nil {
 		return err
 	}
@@ -64,67 +60,59 @@ func run(o options, only string) error {
 	if o.smoke {
 		o.rounds, o.benchtime = 1, "1x"
 	}
+	rows := slices.DeleteFunc(o.rows(), func(s scenario) bool { return !pattern.MatchString(s.bench) })
 	root, err := moduleDir("github.com/seed16c08ea7/workqueue")
 	if err != nil {
 		return err
 	}
-	from, err := provenance(root, o) // before anything is measured: the tree may change
+	if o.base != "" {
+		return compareWithBase(os.Stdout, root, rows, o)
+	}
+	from, err := originOf(root, o) // Before the rounds: the tree may change.
 	if err != nil {
 		return err
 	}
-	results, err := measureAll(matching(o.rows(), pattern), o)
+	b, err := build("bench")
 	if err != nil {
 		return err
+	}
+	defer b.remove()
+	if err := b.checkNames(options{smoke: true}.rows()); err != nil {
+		return err
+	}
+	results, err := b.measure(rows, o)
+	if err != nil {
+		return err
+	}
+	tables, page := map[string]string{"scenarios": table(results)}, filepath.Join(root, "BENCHMARKS.md")
+	if o.scale {
+		tables, page = scaleTables(results), filepath.Join(root, "docs", "scaling.md")
 	}
 	switch {
 	case o.smoke:
 		log.Printf("all of %d rows measured; times of a smoke run mean nothing", len(results))
 		return nil
-	case o.scale && only != "":
-		for _, a := range axes {
-			fmt.Println(a.table(results))
+	case o.only != "" && o.page == "":
+		for _, name := range slices.Sorted(maps.Keys(tables)) {
+			fmt.Println(tables[name])
 		}
 		return nil
-	case o.scale:
-		return writeScale(root, results, from)
-	case only != "":
-		_, err := os.Stdout.Write(markdown(results, from))
-		return err
-	default:
-		return writeFiles(root, markdown(results, from), chart(results, from))
+	case o.page != "":
+		page = o.page
 	}
+	tables["origin"] = from.String()
+	return fillFile(page, tables)
 }
 
 // rows returns the rows to measure.
 func (o options) rows() []scenario {
 	switch {
 	case o.smoke:
-		return slices.Concat(scenarios, scaleRows())
+		return slices.Concat(scenarios, scaleRows(), runRows())
+	case o.base != "":
+		return slices.Concat(scenarios, runRows())
 	case o.scale:
 		return scaleRows()
 	}
-	return scenarios
-}
-
-func measureAll(rows []scenario, o options) ([]result, error) {
-	b, err := build()
-	if err != nil {
-		return nil, err
-	}
-	defer b.remove()
-	if err := b.checkNames(slices.Concat(scenarios, scaleRows())); err != nil {
-		return nil, err
-	}
-	return b.measure(rows, o)
-}
-
-func writeFiles(root string, page, image []byte) error {
-	if err := os.WriteFile(filepath.Join(root, "BENCHMARKS.md"), page, 0o644); err != nil {
-		return err
-	}
-	docs := filepath.Join(root, "docs")
-	if err := os.MkdirAll(docs, 0o755); err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(docs, "benchmarks.svg"), image, 0o644)
+	return slices.Clone(scenarios)
 }

@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"log"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,61 +14,96 @@ import (
 	"strings"
 
 	"golang.org/x/perf/benchfmt"
+	"golang.org/x/perf/benchmath"
 )
 
-// A binary is the program of the compiled benchmarks, in a directory of its own.
-type binary struct {
-	path string
-	dir  string
+// A result is a row with its measured values, by implementation. Times are in seconds.
+type result struct {
+	scenario
+	values map[string][]float64
 }
 
-func build() (*binary, error) {
+// sample returns the values of an implementation for the statistics of benchstat, which assume no
+// distribution. It is nil if the implementation has no values.
+func (r result) sample(impl string) *benchmath.Sample {
+	if len(r.values[impl]) == 0 {
+		return nil
+	}
+	return benchmath.NewSample(slices.Clone(r.values[impl]), &benchmath.DefaultThresholds)
+}
+
+// median returns NaN for an implementation without values.
+func (r result) median(impl string) float64 {
+	s := r.sample(impl)
+	if s == nil {
+		return math.NaN()
+	}
+	return benchmath.AssumeNothing.Summary(s, 0.95).Center
+}
+
+// A binary is the program of the compiled benchmarks, in a directory of its own.
+type binary struct{ path, dir string }
+
+// build compiles the benchmarks in a directory of the module compat.
+func build(bench string) (*binary, error) {
 	dir, err := os.MkdirTemp("", "bench")
 	if err != nil {
 		return nil, err
 	}
 	b := &binary{path: filepath.Join(dir, "bench.test"), dir: dir}
-	if out, err := exec.Command("go", "test", "-c", "-o", b.path, "./bench").CombinedOutput(); err != nil {
+	cmd := exec.Command("go", "test", "-c", "-o", b.path, ".")
+	cmd.Dir = bench
+	if out, err := cmd.CombinedOutput(); err != nil {
 		b.remove()
 		return nil, fmt.Errorf("building the benchmarks: %w\n%s", err, out)
 	}
 	return b, nil
 }
 
-func (b *binary) remove() {
-	os.RemoveAll(b.dir)
+func (b *binary) remove() { os.RemoveAll(b.dir) }
+
+// names lists the benchmarks.
+func (b *binary) names() ([]string, error) {
+	out, err := exec.Command(b.path, "-test.list", "^Benchmark").Output()
+	if err != nil {
+		return nil, fmt.Errorf("listing the benchmarks: %w", err)
+	}
+	return strings.Fields(string(out)), nil
 }
 
 // checkNames returns an error if no row shows a benchmark. A row without its
 // benchmark fails later, when run finds no result.
 func (b *binary) checkNames(rows []scenario) error {
-	out, err := exec.Command(b.path, "-test.list", "^Benchmark").Output()
+	names, err := b.names()
 	if err != nil {
-		return fmt.Errorf("listing the benchmarks: %w", err)
+		return err
 	}
-	for _, name := range strings.Fields(string(out)) {
-		shown := func(s scenario) bool { return strings.HasPrefix("Benchmark"+s.bench, name+"/") }
-		if !slices.ContainsFunc(rows, shown) {
+	for _, name := range names {
+		if !slices.ContainsFunc(rows, func(s scenario) bool { return strings.HasPrefix("Benchmark"+s.bench, name+"/") }) {
 			return fmt.Errorf("no row shows %s", name)
 		}
 	}
 	return nil
 }
 
-// measure runs each benchmark once in every round.
+// measure runs each benchmark once in every round. Each round begins with the next
+// implementation, so that none of them always comes first.
 func (b *binary) measure(rows []scenario, o options) ([]result, error) {
 	results := make([]result, len(rows))
 	for i, s := range rows {
-		results[i] = result{s, make(map[string]series)}
+		results[i] = result{s, make(map[string][]float64)}
 	}
 	for round := range o.rounds {
 		log.Printf("round %d of %d", round+1, o.rounds)
-		for _, rows := range byBenchmark(results) {
-			if rows[0].rounds(o) <= round {
+		for _, group := range byBenchmark(results) {
+			if group[0].slow && round >= slowRounds(o.rounds) {
 				continue
 			}
-			if err := b.compare(rows, round, o); err != nil {
-				return nil, err
+			peers := group[0].peers
+			for i := range peers {
+				if err := b.note(group, peers[(round+i)%len(peers)], o); err != nil {
+					return nil, err
+				}
 			}
 		}
 	}
@@ -87,37 +124,22 @@ func byBenchmark(results []result) [][]result {
 	return groups
 }
 
-// rounds returns the number of rounds in which the row takes part.
-func (s scenario) rounds(o options) int {
-	if s.slow {
-		return slowRounds(o.rounds)
-	}
-	return o.rounds
-}
-
 // slowRounds returns three tenths of the rounds, rounded up. Fewer rounds are enough
 // for runs that take seconds or count bytes, because the results hardly vary.
-func slowRounds(rounds int) int {
-	return (rounds*3 + 9) / 10
-}
+func slowRounds(rounds int) int { return (rounds*3 + 9) / 10 }
 
-// compare runs the implementations in turn. Each round begins with the next
-// implementation, so that none of them always comes first.
-func (b *binary) compare(rows []result, round int, o options) error {
-	peers := rows[0].peers
-	for i := range peers {
-		impl := peers[(round+i)%len(peers)]
-		values, err := b.run(rows[0].bench, impl, o)
-		if err != nil {
-			return err
+// note runs the benchmark of some rows, and adds what it reports to the values of each row.
+func (b *binary) note(rows []result, impl string, o options) error {
+	values, err := b.run(rows[0].bench, impl, o)
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		value, ok := values[row.unit]
+		if !ok {
+			return fmt.Errorf("%s of %s reports no %s", row.bench, impl, row.unit)
 		}
-		for _, row := range rows {
-			value, ok := values[row.unit]
-			if !ok {
-				return fmt.Errorf("%s of %s reports no %s", row.bench, impl, row.unit)
-			}
-			row.values[impl] = append(row.values[impl], value)
-		}
+		row.values[impl] = append(row.values[impl], value)
 	}
 	return nil
 }
@@ -147,33 +169,25 @@ func (b *binary) run(bench, impl string, o options) (map[string]float64, error) 
 	return values, nil
 }
 
+// parse returns the values of the only result, by the unit that the benchmark printed. The reader
+// has converted nanoseconds to seconds.
 func parse(out []byte) (map[string]float64, error) {
-	var results []map[string]float64
+	var results []*benchfmt.Result
 	reader := benchfmt.NewReader(bytes.NewReader(out), "output")
 	for reader.Scan() {
 		switch record := reader.Result().(type) {
 		case *benchfmt.SyntaxError:
 			return nil, record
 		case *benchfmt.Result:
-			results = append(results, byUnit(record.Values))
+			results = append(results, record.Clone())
 		}
 	}
 	if len(results) != 1 {
 		return nil, fmt.Errorf("%d results instead of 1", len(results))
 	}
-	return results[0], reader.Err()
-}
-
-// byUnit returns the values as the benchmark printed them. The reader has converted
-// nanoseconds to seconds, and renamed the units.
-func byUnit(read []benchfmt.Value) map[string]float64 {
 	values := make(map[string]float64)
-	for _, v := range read {
-		if v.OrigUnit != "" {
-			values[v.OrigUnit] = v.OrigValue
-		} else {
-			values[v.Unit] = v.Value
-		}
+	for _, v := range results[0].Values {
+		values[cmp.Or(v.OrigUnit, v.Unit)] = v.Value
 	}
-	return values
+	return values, reader.Err()
 }

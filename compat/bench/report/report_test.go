@@ -2,33 +2,14 @@ package main
 
 import (
 	"bytes"
-	"encoding/xml"
-	"errors"
-	"io"
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
-
-func TestMedian(t *testing.T) {
-	for _, c := range []struct {
-		values series
-		want   float64
-	}{
-		{series{7}, 7},
-		{series{9, 1, 5}, 5},
-		{series{9, 1, 5, 3}, 4},
-	} {
-		if got := c.values.median(); got != c.want {
-			t.Errorf("median of %v: got %v, want %v", c.values, got, c.want)
-		}
-	}
-	if got := (series{}).median(); !math.IsNaN(got) {
-		t.Errorf("median of nothing: got %v, want NaN", got)
-	}
-}
 
 func TestQuantity(t *testing.T) {
 	for _, c := range []struct {
@@ -36,13 +17,13 @@ func TestQuantity(t *testing.T) {
 		unit  string
 		want  string
 	}{
-		{37.04, "ns/op", "37.0 ns"},
-		{1234.5, "cpu-ns/item", "1234 ns"},
-		{89.26e6, "p99-ns", "89.3 ms"},
-		{0.0137, "B/item", "0.01 B"},
-		{-0.4, "B/item", "-0.40 B"},
-		{17675, "B/queue", "17.3 KiB"},
+		{37.04e-9, "ns/op", "37.04 ns"},
+		{1234.6e-9, "cpu-ns/item", "1.235 µs"},
+		{89.26e-3, "p99-ns", "89.26 ms"},
+		{17675, "B/queue", "17.26 KiB"},
+		{512, "B/queue", "512 B"},
 		{2, "goroutines/queue", "2"},
+		{0, "goroutines/queue", "0"},
 	} {
 		if got := quantity(c.value, c.unit); got != c.want {
 			t.Errorf("%v %s: got %q, want %q", c.value, c.unit, got, c.want)
@@ -56,9 +37,9 @@ func TestParse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for unit, want := range map[string]float64{"ns/op": 52449438, "cpu-ns/item": 804.8, "B/op": 12} {
-		if values[unit] != want {
-			t.Errorf("%s: got %v, want %v", unit, values[unit], want)
+	for unit, want := range map[string]float64{"ns/op": 0.052449438, "cpu-ns/item": 804.8e-9, "B/op": 12} {
+		if got := values[unit]; math.Abs(got-want) > want*1e-9 {
+			t.Errorf("%s: got %v, want %v", unit, got, want)
 		}
 	}
 	if _, err := parse([]byte("PASS\n")); err == nil {
@@ -77,66 +58,134 @@ func TestSlowRounds(t *testing.T) {
 	}
 }
 
-func TestLosingRowsAreMarked(t *testing.T) {
-	page := string(markdown([]result{
-		{scenario{section: "One goroutine", title: "won", unit: "ns/op", goals: []goal{faster(2), faster(1.9)}},
-			map[string]series{ours: {50}, clientGo: {100}}},
-		{scenario{section: "One goroutine", title: "lost to client-go", unit: "ns/op", goals: []goal{faster(2)}},
-			map[string]series{ours: {100, 100, 101}, clientGo: {50, 40, 60}}},
-		{scenario{section: "One goroutine", title: "lost to the priority queue", unit: "ns/op"},
-			map[string]series{ours: {50}, clientGo: {100}, priority: {40}}},
-	}, origin{}))
-	for _, want := range []string{
-		"| won | 50 ns (50 to 50) | 100 ns (100 to 100) | **2.00×** |",
-		"| ▼ lost to client-go | 100 ns (100 to 101) | 50 ns (40 to 60) | **0.50×** |",
-		"| ▼ lost to the priority queue |",
-		"| won | at least 2 times client-go | 2.00 times | reached, barely |",
-		"| won | at least 1.9 times client-go | 2.00 times | reached |",
-		"| lost to client-go | at least 2 times client-go | 0.50 times | **missed** |",
+func ten(ns float64) []float64 {
+	var values []float64
+	for i := range 10 {
+		values = append(values, (ns+float64(i)-4.5)*1e-9)
+	}
+	return values
+}
+
+// A row that a queue of others wins is marked, and the channel is no queue. A ~ says that the runs
+// differ by chance.
+func TestRowsOfTheTable(t *testing.T) {
+	row := func(title string, goals []goal, values map[string][]float64) string {
+		return result{scenario{section: "One goroutine", title: title, unit: "ns/op", goals: goals}, values}.String()
+	}
+	for want, got := range map[string]string{
+		"| won | 50.00 ns (45.50 to 54.50) | 100.0 ns (95.5 to 104.5) | **2.00×** |  |  | ≥ 2×: reached, barely; ≥ 1.9×: reached |": row(
+			"won", []goal{{2, clientGo}, {1.9, clientGo}}, map[string][]float64{ours: ten(50), clientGo: ten(100)}),
+		"| ▼ lost to client-go | 100.0 ns (95.5 to 104.5) | 50.00 ns (45.50 to 54.50) | **0.50×** |  |  | ≥ 2×: **missed** |": row(
+			"lost to client-go", []goal{{2, clientGo}}, map[string][]float64{ours: ten(100), clientGo: ten(50)}),
+		"| ▼ lost to the priority queue | 50.00 ns (45.50 to 54.50) |  | **-** | 40.00 ns (35.50 to 44.50) |  |  |": row(
+			"lost to the priority queue", nil, map[string][]float64{ours: ten(50), priority: ten(40)}),
+		"| near | 50.00 ns (45.50 to 54.50) | 51.00 ns (46.50 to 55.50) | **1.02× ~** |  | 20.00 ns (15.50 to 24.50) | ≤ 2× the channel: **missed**; ≤ 60.00 ns: reached |": row(
+			"near", []goal{{2, channel}, {60e-9, ""}}, map[string][]float64{ours: ten(50), clientGo: ten(51), channel: ten(20)}),
 	} {
-		if !strings.Contains(page, want) {
-			t.Errorf("page lacks %q:\n%s", want, page)
+		if got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+	none := result{scenario{unit: "goroutines/queue", slow: true, goals: []goal{{0, ""}}}, map[string][]float64{ours: {0, 0, 0}, clientGo: {2, 2, 2}}}
+	if got, want := none.String(), "|  | 0 (0 to 0) | 2 (2 to 2) | **> 100×** |  |  | ≤ 0: reached |"; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+// A unit that says nothing for a size has no row, and only the largest sizes have fewer rounds. Rows
+// of a benchmark stand together, so that one run gives the values of all.
+func TestScaleRows(t *testing.T) {
+	rows := scaleRows()
+	for _, c := range []struct {
+		bench, unit string
+		slow, want  bool
+	}{
+		{"Queues/queues=100", "ns/op", false, true},
+		{"Queues/queues=100", "B/queue", false, false},
+		{"Queues/queues=1000", "B/queue", false, true},
+		{"Names/names=10000", "scrape-ns", false, true},
+		{"Names/names=100000", "scrape-ns", true, true},
+	} {
+		has := slices.ContainsFunc(rows, func(s scenario) bool { return s.bench == c.bench && s.unit == c.unit && s.slow == c.slow })
+		if has != c.want {
+			t.Errorf("row of %s in %s, slow %v: got %v, want %v", c.bench, c.unit, c.slow, has, c.want)
+		}
+	}
+	results, sizes := make([]result, len(rows)), make(map[string]bool)
+	for i, s := range rows {
+		results[i].scenario, sizes[s.bench] = s, true
+	}
+	if got := len(byBenchmark(results)); got != len(sizes) {
+		t.Errorf("%d runs for %d benchmarks", got, len(sizes))
+	}
+}
+
+func TestTableOfAnAxis(t *testing.T) {
+	a := axis{name: "things", bench: "Things/n=%d", sizes: []int{10, 1000, 10_000_000}, measures: []measure{
+		{"a cycle", "ns/op", 0}, {"memory", "B/item", 1000},
+	}}
+	row := func(bench, unit string, our, their float64) result {
+		return result{scenario{bench: bench, unit: unit}, map[string][]float64{ours: {our}, clientGo: {their}}}
+	}
+	got := a.table([]result{
+		row("Things/n=10", "ns/op", 50e-9, 200e-9), row("Things/n=1000", "ns/op", 60e-9, 300e-9), row("Things/n=10000000", "ns/op", 70e-9, 4e-3),
+		row("Things/n=1000", "B/item", 8, 80), row("Things/n=10000000", "B/item", 9, 20<<10),
+	})
+	const want = `| things | | 10 | 1k | 10M |
+|---|---|---:|---:|---:|
+| a cycle | here | 50.00 ns | 60.00 ns | 70.00 ns |
+|  | client-go | 200.0 ns | 300.0 ns | 4.000 ms |
+| memory | here |  | 8 B | 9 B |
+|  | client-go |  | 80 B | 20.00 KiB |
+`
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// The pages in the repository have all marks, and fill keeps the text between the tables.
+func TestFillThePages(t *testing.T) {
+	for name, tables := range map[string]map[string]string{
+		"BENCHMARKS.md": {"scenarios": table(nil)}, "docs/scaling.md": scaleTables(nil),
+	} {
+		file := filepath.Join(t.TempDir(), "page.md")
+		page, err := os.ReadFile(filepath.Join("..", "..", "..", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, page, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		tables["origin"] = origin{commit: "abc"}.String()
+		if err := fillFile(file, tables); err != nil {
+			t.Fatal(err)
+		}
+		once, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for mark, text := range tables {
+			if !bytes.Contains(once, []byte("<!-- measured: "+mark+" -->\n"+text+"<!-- end -->\n")) {
+				t.Errorf("%s has no %q", name, text)
+			}
+		}
+		written := regexp.MustCompile(`(?s)<!-- measured: .*?<!-- end -->`)
+		if before, after := written.ReplaceAll(page, nil), written.ReplaceAll(once, nil); !bytes.Equal(before, after) {
+			t.Errorf("%s: text outside the marks has changed:\n%s", name, after)
+		}
+		if err := fillFile(filepath.Join("..", "doc.go"), tables); err == nil {
+			t.Error("no error for a page without marks")
 		}
 	}
 }
 
-func TestChartIsWellFormed(t *testing.T) {
-	results := make([]result, 0, len(scenarios))
-	for i, s := range scenarios {
-		results = append(results, result{s, map[string]series{
-			ours: {100}, clientGo: {float64(80 + 60*(i%9))}, priority: {1000},
-		}})
-	}
-	// A scenario that client-go lacks has no bar, and takes no other bar away.
-	results[0].values = map[string]series{ours: {100}}
-	wellFormed(t, chart(results, origin{golang: "go", cpu: "A & B"}))
-}
-
-// wellFormed fails if a length in the picture is no number, or if the picture is no XML.
-func wellFormed(t *testing.T, image []byte) {
-	t.Helper()
-	for _, wrong := range []string{"NaN", "Inf", "-92233"} {
-		if bytes.Contains(image, []byte(wrong)) {
-			t.Errorf("%s in\n%s", wrong, image)
-		}
-	}
-	for decoder := xml.NewDecoder(bytes.NewReader(image)); ; {
-		if _, err := decoder.Token(); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			t.Fatalf("%v in\n%s", err, image)
-		}
-	}
-}
-
-func TestWriteFiles(t *testing.T) {
-	root := t.TempDir()
-	if err := writeFiles(root, []byte("page"), []byte("image")); err != nil {
+// A row counts from 5 % on, and a change of the machine's mood below that does not.
+func TestRowsThatAreSlower(t *testing.T) {
+	var out bytes.Buffer
+	if err := writeSlower(&out, "abc", []pair{{"same", 50e-9, 52e-9}, {"slow", 50e-9, 60e-9}, {"fast", 60e-9, 50e-9}}); err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]string{"BENCHMARKS.md": "page", "docs/benchmarks.svg": "image"} {
-		if got, err := os.ReadFile(filepath.Join(root, name)); err != nil || string(got) != want {
-			t.Errorf("%s: got %q and error %v, want %q", name, got, err, want)
-		}
+	if got, want := strings.Join(strings.Fields(out.String()), " "), "slow 50.00 ns 60.00 ns +20 % 1 of 3 rows are slower by 5 % or more than at abc."; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
