@@ -331,6 +331,30 @@ func TestRaisedMaxInFlightWakesWorkers(t *testing.T) {
 	}
 }
 
+// An Add that ends the wait of its item with OneEntry says the limit of the group, and a wait that ends
+// later does not change the limit.
+func TestAddThatEndsAWaitSaysTheLimitOfItsGroup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limit := 1
+		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{OneEntry: true, Order: workqueue.Order[string]{
+			Group:       func(string) string { return "g" },
+			MaxInFlight: func(string) int { return limit },
+		}})
+		defer q.ShutDown()
+		q.AddAfter("added", time.Hour)
+		q.AddAfter("due", time.Minute)
+		limit = 2
+		q.Add("added")
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		for _, want := range []string{"added", "due"} {
+			if got, ok := q.TryGet(); got != want || !ok {
+				t.Errorf("got %q, %v, want %q", got, ok, want)
+			}
+		}
+	})
+}
+
 // A queued or waiting item keeps its group, the next hand-out of a held item takes the new
 // one, and Done counts down the group that the item was taken from.
 func TestChangedGroupHoldsFromTheNextAdd(t *testing.T) {
