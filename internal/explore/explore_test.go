@@ -99,6 +99,9 @@ func TestListed(t *testing.T) {
 
 		"drain beside remove":   {delaying, program{{"AddAfter a", "Drain"}, {"Remove a", "Add a"}}},
 		"due beside remove":     {delaying, program{{"AddAfter a", "Step"}, {"Remove a"}, {"Work"}}},
+		"remove of both":        {delaying, program{{"Add a", "AddAfter a", "Work"}, {"Remove a"}}},
+		"hurry beside remove":   {delaying, program{{"AddAfter a", "Hurry a"}, {"Remove a"}}},
+		"last wait ends":        {delaying, program{{"AddAfter a", "Remove a", "AddAfter a", "Step"}, {"Get"}}},
 		"due beside reschedule": {delaying, program{{"AddAfter a", "Step", "Step"}, {"Reschedule a"}, {"Work"}}},
 	} {
 		if *only != "" && *only != name {
