@@ -88,22 +88,27 @@ func (q *Queue[T]) next() int {
 		}
 		behind[lane] = true
 	}
-	if q.OldestEvery > 0 {
-		of := "" // all groups
-		if q.GroupsFirst {
-			of = turn.group
-		}
-		if q.since[of]++; q.since[of] >= q.OldestEvery {
-			best = oldest
-		}
-		if best == oldest {
-			delete(q.since, of)
-		}
+	if q.OldestEvery > 0 && q.isOldestDue(turn.group, best == oldest) {
+		best = oldest
 	}
 	if q.share(q.Queued[best].Place) == turn {
 		q.charge(turn)
 	}
 	return best
+}
+
+// isOldestDue counts a hand-out, and reports whether it is that of the oldest item. next says whether
+// the oldest item comes anyway.
+func (q *Queue[T]) isOldestDue(group string, next bool) bool {
+	if !q.GroupsFirst {
+		group = "" // stands for all groups
+	}
+	q.since[group]++
+	due := next || q.since[group] >= q.OldestEvery
+	if due {
+		delete(q.since, group)
+	}
+	return due
 }
 
 // charge takes a hand-out from a turn. A weight that was lowered shortens the turn. With its last

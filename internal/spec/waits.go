@@ -35,11 +35,10 @@ func (q *Queue[T]) Later(plan Plan, v T, delay, most time.Duration, p Place) {
 	if q.Down {
 		return
 	}
-	adds := plan <= Backoff
 	firm := plan == Backoff && q.StrictBackoff && delay > 0
-	h := q.Held[v]
-	if firm && h.Marked { // The wait gets the priority of the mark.
-		p = raised(p, h.Next)
+	marked := firm && q.Held[v].Marked
+	if marked { // The wait gets the priority of the mark.
+		p = raised(p, q.Held[v].Next)
 		q.RemoveQueued(v)
 	}
 	switch {
@@ -47,25 +46,30 @@ func (q *Queue[T]) Later(plan Plan, v T, delay, most time.Duration, p Place) {
 		if plan != Reschedule || delay <= 0 {
 			q.add(v, p)
 		}
-		return
-	case !q.OneEntry && adds && delay <= 0:
+	case !q.OneEntry && plan <= Backoff && delay <= 0:
 		q.add(v, p)
-		return
+	default:
+		w, waits := q.waitOf(v, p, marked)
+		q.delay(plan, w, waits, delay, most, p, firm)
 	}
-	w, waits := q.waitOf(v, p, firm && h.Marked)
-	if adds {
-		w.Place = raised(w.Place, p)
-	}
+}
+
+// delay adds the item of a wait, which may be new, or has it wait.
+func (q *Queue[T]) delay(plan Plan, w Wait[T], waits bool, delay, most time.Duration, p Place, firm bool) {
 	due := max(q.in(delay), w.Floor)
 	if w.Firm && plan != Reschedule {
 		due = max(due, w.Due)
 	}
-	if delay <= 0 && due <= q.Now {
+	now := delay <= 0 && due <= q.Now
+	if plan == Debounce && delay <= 0 && !now { // What keeps the item back does so as for AddAfter.
+		plan = After
+	}
+	if plan <= Backoff {
+		w.Place = raised(w.Place, p)
+	}
+	if now {
 		q.addNow(w, p)
 		return
-	}
-	if plan == Debounce && delay <= 0 { // What keeps the item back does so as for AddAfter.
-		plan, w.Place = After, raised(w.Place, p)
 	}
 	q.hear(p)
 	q.appoint(plan, w, waits, due, most, firm)
