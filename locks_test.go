@@ -169,7 +169,7 @@ func (h holder) call(call *ast.CallExpr) {
 	if name == nil {
 		return
 	}
-	var f types.Object = h.info.Uses[name]
+	f := h.info.Uses[name]
 	if of, is := f.(*types.Func); is {
 		f = of.Origin()
 	}
