@@ -33,6 +33,7 @@ const (
 type plan[T comparable] struct {
 	kind        planKind
 	mode        mode
+	end         fifo.End // with modeConclude
 	hash        uint32
 	item        T
 	after, most time.Duration // most is for planDebounce, and 0 for no latest time
@@ -56,8 +57,8 @@ const (
 type mode uint8
 
 const (
-	modeStrict mode = 1 << iota // an Add must not end the wait
-	modeRetry                   // Run holds the item, and does not add the item if a RemoveFunc has removed it
+	modeStrict   mode = 1 << iota // an Add must not end the wait
+	modeConclude                  // a Run concludes about an item that it holds
 )
 
 // ends reports whether the call wants that the item waits no more.
@@ -73,25 +74,15 @@ func (q *TypedDelaying[T]) addAfter(item T, duration time.Duration, k fifo.Rank,
 		return false
 	}
 	if duration <= 0 {
-		return q.retryNow(hash, item, k, m)
+		return q.retryNow(hash, item, k)
 	}
 	var place fifo.Placement
-	p := q.place(&place, item, k)
-	if m&modeRetry != 0 {
-		p.SetRank(k)
-	}
-	return q.delay(hash, item, duration, p, m)
+	return q.delay(hash, item, duration, q.place(&place, item, k), m)
 }
 
 // retryNow counts a retry and adds the item, even if the metric does not return.
-func (q *TypedDelaying[T]) retryNow(hash uint32, item T, k fifo.Rank, m mode) (taken bool) {
-	defer func() {
-		if m&modeRetry != 0 {
-			taken = q.reAdd(hash, item, k, planAdd)
-		} else {
-			taken = q.addNow(hash, item, k)
-		}
-	}()
+func (q *TypedDelaying[T]) retryNow(hash uint32, item T, k fifo.Rank) (taken bool) {
+	defer func() { taken = q.addNow(hash, item, k) }()
 	q.countRetry()
 	return taken
 }
@@ -175,6 +166,15 @@ func dueAfter(now, duration time.Duration) time.Duration {
 // A delay up to instantDelay may be over at a second reading of the clock: then the item is due
 // already.
 func (q *TypedDelaying[T]) carryOut(w *plan[T], p *fifo.Placement) (taken bool) {
+	if q.typed == nil && w.ends() {
+		return q.endWaitAboveForeign(w, p)
+	}
+	return q.promote(w, p).taken
+}
+
+// promote is carryOut without foreign code below, or for an item that waits. It may move other items
+// too, which have become due.
+func (q *TypedDelaying[T]) promote(w *plan[T], p *fifo.Placement) promotion {
 	w.r = q.readClock()
 	w.Due = dueAfter(w.r.now, max(0, w.after))
 	switch {
@@ -189,9 +189,6 @@ func (q *TypedDelaying[T]) carryOut(w *plan[T], p *fifo.Placement) (taken bool) 
 			w.Latest = dueAfter(w.r.now, w.most)
 		}
 	}
-	if q.typed == nil && w.ends() {
-		return q.endWaitAboveForeign(w, p)
-	}
 	at := q.typedNow(w.r.now)
 	var a promotion
 	if q.pace == nil {
@@ -202,10 +199,10 @@ func (q *TypedDelaying[T]) carryOut(w *plan[T], p *fifo.Placement) (taken bool) 
 	if w.unmarked {
 		q.typed.metrics.removed()
 	}
-	if a.fresh == 0 && !a.yield {
-		return a.taken
+	if a.fresh > 0 || a.yield {
+		q.observePromotion(a)
 	}
-	return q.observePromotion(a)
+	return a
 }
 
 // endWaitAboveForeign is carryOut for the end of a wait above foreign code. The two steps of the
@@ -246,7 +243,7 @@ func (q *TypedDelaying[T]) carryOutOnce(w *plan[T], p *fifo.Placement, at time.D
 		gate.LockAwake(&q.mu)
 	}
 	defer q.mu.Unlock()
-	if q.closed || q.oneEntry || w.mode&modeRetry != 0 {
+	if q.closed || q.oneEntry || w.mode&modeConclude != 0 {
 		var how int
 		if p, a, how = q.specialLocked(w, p, at, asked); how != planGoesOn {
 			return a, how == planIsOver
@@ -297,9 +294,12 @@ const (
 // go of, and for an item that OneEntry keeps from waiting. For any other item specialLocked
 // looks for the floor, and returns the placement for the wait.
 func (q *TypedDelaying[T]) specialLocked(w *plan[T], p *fifo.Placement, at time.Duration, asked bool) (_ *fifo.Placement, a promotion, how int) {
+	if w.mode&modeConclude != 0 {
+		if c := q.lookBelow(w.hash, w.item); c.Removed {
+			return p, promotion{concluded: c}, planIsOver
+		}
+	}
 	switch {
-	case w.mode&modeRetry != 0 && q.isRemovedBelow(w.hash, w.item):
-		return p, promotion{}, planIsOver
 	case q.closed && w.ends(): // Nothing waits any more, but the queue below may still be open.
 		return p, q.promoteLocked(w, p, at), planIsOver
 	case q.closed:
@@ -358,9 +358,13 @@ func (q *TypedDelaying[T]) hearLocked(p *fifo.Placement) {
 	q.typed.settle()
 }
 
-// isRemovedBelow is isRemoved of the queue below, which a Run has found to be a Typed.
-func (q *TypedDelaying[T]) isRemovedBelow(hash uint32, item T) bool {
-	return q.queue.(*Typed[T]).isRemoved(hash, item)
+// lookBelow reports whether the item of a Run was removed. A RemoveFunc of this queue removes held
+// items with mu held, or before it removes the waiting items: no removed item goes on to wait.
+func (q *TypedDelaying[T]) lookBelow(hash uint32, item T) fifo.Conclusion {
+	t := q.below()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.fifo.Conclude(hash, item, fifo.EndWorked, 0, nil)
 }
 
 // queuedLocked carries out the plan for an item that OneEntry keeps from waiting, because the item
@@ -387,6 +391,8 @@ type promotion struct {
 	taken bool // the item of the call was taken: the item waits, or is in the queue below
 	fresh int  // how many items were no duplicates
 	yield bool // a woken worker needs the processor of the caller
+
+	concluded fifo.Conclusion // about the item of a Run
 }
 
 // arrangeLocked follows each change of the agenda. It ensures that a goroutine runs while
@@ -489,7 +495,14 @@ func (q *TypedDelaying[T]) promoteLocked(w *plan[T], p *fifo.Placement, at time.
 	gate.LockSoon(&q.typed.mu)
 	a.taken = !q.typed.fifo.Closed
 	q.typed.fifo.Hear(said)
-	if q.typed.addLocked(w.hash, w.item, at, p) {
+	added := false
+	if w.mode&modeConclude == 0 {
+		added = q.typed.addLocked(w.hash, w.item, at, p)
+	} else {
+		a.concluded = q.typed.concludeLocked(w.hash, w.item, w.end, at, p)
+		added, a.taken = a.concluded.Added, a.concluded.Again && !a.concluded.Removed
+	}
+	if added {
 		a.fresh = 1
 	}
 	q.typed.settle()
@@ -529,16 +542,14 @@ func (q *TypedDelaying[T]) unplanLocked(hash uint32, item T, memory *fifo.Placem
 	return p, waited
 }
 
-// observePromotion does the work of a promotion when the locks are free, and reports
-// whether the item of the call was taken.
-func (q *TypedDelaying[T]) observePromotion(a promotion) (taken bool) {
+// observePromotion does the work of a promotion when the locks are free.
+func (q *TypedDelaying[T]) observePromotion(a promotion) {
 	if a.fresh > 0 {
 		q.typed.observeAdds(a.fresh)
 	}
 	if a.yield {
 		runtime.Gosched()
 	}
-	return a.taken
 }
 
 // typedNow returns the time that typed notes for an item added now. If typed has a clock of
@@ -564,21 +575,6 @@ func (q *TypedDelaying[T]) addPlaced(hash uint32, item T, p *fifo.Placement) (ta
 	var w plan[T] // As in delay.
 	w.hash, w.item = hash, item
 	return q.carryOut(&w, p)
-}
-
-// reAdd has Done queue an item that a Run holds, or with planAdd and OneEntry has the item wait
-// for ItemPace.
-func (q *TypedDelaying[T]) reAdd(hash uint32, item T, k fifo.Rank, kind planKind) (taken bool) {
-	if q.typed == nil {
-		return addBelow(q.queue, item, k)
-	}
-	if !q.oneEntry {
-		kind = planReAdd
-	}
-	var place fifo.Placement
-	p := q.place(&place, item, k)
-	p.SetRank(k)
-	return q.carryOut(&plan[T]{kind: kind, mode: modeRetry, hash: hash, item: item}, p)
 }
 
 // unplan is unplanLocked for a caller without the lock.

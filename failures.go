@@ -178,6 +178,7 @@ func (f *forgetter[T]) forget(item T) {
 type tallies[T comparable] struct {
 	failed  failures[T] // of handlers in a row, for MaxAttempts
 	cancels failures[T] // by CancelOnReAdd in a row, for MaxCancels
+	late    lateItems[T]
 }
 
 // runTallies returns the counts of the queue. The first Run makes the counts.

@@ -179,15 +179,6 @@ func (q *Typed[T]) observeGet(item T, waited time.Duration) {
 	delivered = true
 }
 
-// putBack undoes a hand-out, unless somebody has called Done for the item all the same.
-func (q *Typed[T]) putBack(item T, waited time.Duration) {
-	added := q.metrics.now() - waited
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.fifo.PutBack(item, added)
-	q.settle()
-}
-
 // observeAdds observes n Adds that were no duplicates.
 func (q *Typed[T]) observeAdds(n int) {
 	if !q.metrics.pushes() {

@@ -185,16 +185,21 @@ func (q *TypedRateLimiting[T]) mustLimiter() TypedRateLimiter[T] {
 func (q *TypedRateLimiting[T]) AddRateLimited(item T) {
 	d := max(0, q.mustLimiter().When(item))
 	if !q.sealed.refuses(1) {
-		q.limit(item, d, fifo.Rank{}, 0)
+		q.limit(item, d, fifo.Rank{})
 	}
 }
 
 // limit adds the item after the time d, which the limiter has said.
-func (q *TypedRateLimiting[T]) limit(item T, d time.Duration, k fifo.Rank, m mode) (taken bool) {
+func (q *TypedRateLimiting[T]) limit(item T, d time.Duration, k fifo.Rank) (taken bool) {
+	q.observeLimit(d)
+	return q.addAfter(item, d, k, q.strict)
+}
+
+// observeLimit observes what the limiter has said.
+func (q *TypedRateLimiting[T]) observeLimit(d time.Duration) {
 	if q.metrics != nil && !q.queue.ShuttingDown() {
 		q.metrics.observeLimit(d)
 	}
-	return q.addAfter(item, d, k, q.strict|m)
 }
 
 // addAfter is AddAfter with a rank, and reports whether the item was taken, see addBelow.
@@ -305,7 +310,7 @@ func (q *TypedRateLimiting[T]) AddWith(options AddOptions, items ...T) (taken in
 		if options.After > 0 {
 			d = min(d, options.After)
 		}
-		if !q.sealed.refuses(1) && !q.queue.ShuttingDown() && q.limit(item, d, k, 0) {
+		if !q.sealed.refuses(1) && !q.queue.ShuttingDown() && q.limit(item, d, k) {
 			taken++
 		}
 	}

@@ -23,7 +23,8 @@ import (
 //  4. takeBack (delaying_moves.go) ends the wait and removes the item from the Typed, under both locks.
 //  5. FIFO.Remove (internal/fifo) drops a queued item, or the re-add of a held item. A worker keeps the
 //     held item: FIFO.RemoveHeld notes the removal in the record until Done, and ends the contexts.
-//  6. Run asks isRemoved before it retries the item or gives the item back (run_outcome.go).
+//  6. Run concludes before Done what becomes of its item (conclude.go). For a removed item that is
+//     nothing: the item comes again only if it was added since.
 //
 // Remove does steps 1, 4 and 5 for one item, without the note: a Run still retries the item.
 
@@ -54,13 +55,6 @@ func (q *Typed[T]) removeFully(item T) bool {
 	}
 	q.metrics.removed()
 	return true
-}
-
-// isRemoved reports whether a RemoveFunc has removed an item since its hand-out.
-func (q *Typed[T]) isRemoved(hash uint32, item T) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.fifo.IsRemoved(hash, item)
 }
 
 // removeFully removes an item from both layers for RemoveFunc.

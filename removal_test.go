@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-
 	"github.com/seed16c08ea7/workqueue"
 )
 
@@ -609,4 +608,264 @@ func TestRunDoesNotRetryWhatIsRemovedMeanwhile(t *testing.T) {
 			})
 		}
 	}
+}
+
+// RemoveFunc comes between the hand-out of an item and the look of the worker at the context, which
+// has ended. The item was queued again with EndKeep, and named as left with EndStop.
+func TestRunForgetsWhatIsRemovedBeforeItsHandler(t *testing.T) {
+	for _, end := range []workqueue.End{workqueue.EndStop, workqueue.EndDrain, workqueue.EndKeep} {
+		for _, embeds := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, stop := context.WithCancel(t.Context())
+				var q *workqueue.TypedRateLimiting[string]
+				q, _ = newEndingOnHandOut[string](func() {
+					stop()
+					q.RemoveFunc(func(string) bool { return true })
+					if end == workqueue.EndDrain { // A drain goes on with the next item until its grace period is over.
+						time.Sleep(2 * time.Second)
+					}
+				})
+				q.AddAll("a")
+				var queue rateLimited = q
+				if embeds {
+					queue = &embedding[string]{TypedRateLimiting: q}
+				}
+				var left workqueue.Snapshot[string]
+				options := runOptions{AtEnd: end, Logger: discard(), OnStop: func(s workqueue.Snapshot[string]) { left = s }}
+				if end == workqueue.EndDrain {
+					options.Grace = time.Second
+				}
+				err := workqueue.Run(ctx, queue, func(context.Context, string) error { t.Error("called"); return nil }, options)
+				if s := q.Snapshot(9); err != nil || left.QueuedTotal+s.QueuedTotal+s.InFlightTotal > 0 {
+					t.Errorf("AtEnd %d, embeds %v: got %v, left are %v, the queue has %v", end, embeds, err, left, s)
+				}
+				q.ShutDown()
+			})
+		}
+	}
+}
+
+// RemoveFunc comes while the end of a Run takes the queued items out. The item was named as left.
+func TestRunDoesNotNameWhatIsRemovedWhileItEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		stop()
+		var q *workqueue.TypedRateLimiting[string]
+		q, _ = newEndingOnHandOut[string](func() { q.RemoveFunc(func(string) bool { return true }) })
+		q.AddAll("a")
+		err := workqueue.Run(ctx, q, succeeding, runOptions{Logger: discard(), OnStop: func(s workqueue.Snapshot[string]) {
+			if s.QueuedTotal > 0 {
+				t.Errorf("left are %v", s)
+			}
+		}})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// RemoveFunc of everything beside the end of a Run that keeps its queue leaves nothing in the queue.
+func TestRemoveFuncOfAllBesideTheEndOfARunLeavesNothing(t *testing.T) {
+	for round := range rounds(2000) {
+		q := workqueue.NewTypedRateLimiting(constant(0), workqueue.TypedRateLimitingQueueConfig[string]{})
+		for i := range 8 {
+			q.Add(itemOf(i))
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		all.Go(func() {
+			workqueue.Run(ctx, q, func(ctx context.Context, _ string) error { <-ctx.Done(); return ctx.Err() },
+				runOptions{Workers: 1 + round%3, AtEnd: workqueue.EndKeep, Logger: discard()})
+		})
+		all.Go(stop)
+		all.Go(func() { q.RemoveFunc(func(string) bool { return true }) })
+		all.Wait()
+		if s := q.Snapshot(9); s.QueuedTotal+s.InFlightTotal > 0 {
+			t.Fatalf("round %d: left are %v", round, s)
+		}
+		q.ShutDown()
+	}
+}
+
+// A Barrier does not return nil for work that was cut short. The item of the first call was added
+// again meanwhile, and left behind. The queue of the second goes on, so the Barrier waits.
+func TestBarrierDoesNotTakeWorkThatWasCutShortForDone(t *testing.T) {
+	for _, end := range []workqueue.End{workqueue.EndStop, workqueue.EndKeep} {
+		for _, readded := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				q := workqueue.NewTypedRateLimiting(constant(0), workqueue.TypedRateLimitingQueueConfig[string]{})
+				q.Add("a")
+				ctx, stop := context.WithCancel(t.Context())
+				ended := make(chan error, 1)
+				go func() {
+					ended <- workqueue.Run(ctx, q, func(ctx context.Context, _ string) error { <-ctx.Done(); return ctx.Err() },
+						runOptions{AtEnd: end, Logger: discard()})
+				}()
+				synctest.Wait()
+				passed := make(chan error, 1)
+				go func() { passed <- q.Barrier(t.Context()) }()
+				synctest.Wait()
+				if readded {
+					q.Add("a")
+				}
+				stop()
+				if err := <-ended; err != nil {
+					t.Error(err)
+				}
+				synctest.Wait()
+				if end == workqueue.EndKeep {
+					select {
+					case err := <-passed:
+						t.Errorf("added again %v: the Barrier got %v, and the item is queued", readded, err)
+						return
+					default:
+					}
+					item, _ := q.Get()
+					q.Done(item)
+					if err := <-passed; err != nil {
+						t.Errorf("the Barrier got %v, and the item was done", err)
+					}
+				} else if err := <-passed; !errors.Is(err, workqueue.ErrShutDown) {
+					t.Errorf("added again %v: the Barrier got %v, want ErrShutDown", readded, err)
+				}
+				q.ShutDown()
+			})
+		}
+	}
+}
+
+// An add has cut the work short. The item is queued again, and the Barrier waits until it was done.
+func TestBarrierWaitsForWorkThatAnAddHasCutShort(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := workqueue.NewTypedRateLimiting(constant(0), workqueue.TypedRateLimitingQueueConfig[string]{})
+		q.Add("a")
+		calls := 0
+		go workqueue.Run(t.Context(), q, func(ctx context.Context, _ string) error {
+			if calls++; calls > 1 {
+				time.Sleep(time.Hour)
+				return nil
+			}
+			time.Sleep(time.Second)
+			q.Add("a")
+			return ctx.Err()
+		}, runOptions{CancelOnReAdd: true, Logger: discard()})
+		synctest.Wait()
+		start := time.Now()
+		if err := q.Barrier(t.Context()); err != nil || time.Since(start) < time.Hour {
+			t.Errorf("the Barrier got %v after %v, want nil after the second call", err, time.Since(start))
+		}
+		q.ShutDown()
+	})
+}
+
+// RemoveFunc comes between a failure and a retry without a wait, and the queue below stores its items
+// in a Queue. The item came again, and OnResult said that it was removed and comes again.
+func TestRunDoesNotRetryWhatIsRemovedAboveAQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limiter := &removing{constant: constant(0)}
+		low := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Queue: workqueue.DefaultQueue[string]()})
+		q := workqueue.NewTypedRateLimiting[string](limiter, workqueue.TypedRateLimitingQueueConfig[string]{Queue: low})
+		limiter.q = q
+		q.Add("a")
+		calls := 0
+		var results []string
+		time.AfterFunc(time.Hour, q.ShutDown)
+		workqueue.Run(t.Context(), q, func(context.Context, string) error { calls++; return errors.New("failed") },
+			runOptions{Logger: discard(), OnResult: func(_ context.Context, _ string, r workqueue.HandlerResult) {
+				results = append(results, fmt.Sprint(r.Outcome, r.Again))
+			}})
+		if calls != 1 || !slices.Equal(results, []string{"removed false"}) {
+			t.Errorf("%d calls with %q", calls, results)
+		}
+	})
+}
+
+// A drain refuses adds of callers. The log says so, also beside an OnStop, which is told too.
+func TestRunLogsTheAddsThatItsDrainHasRefused(t *testing.T) {
+	for _, told := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			log := captureLog(t)
+			q := workqueue.NewTypedRateLimiting(constant(0), workqueue.TypedRateLimitingQueueConfig[string]{})
+			q.Add("a")
+			ctx, stop := context.WithCancel(t.Context())
+			options := runOptions{AtEnd: workqueue.EndDrain, Grace: time.Minute}
+			refused := 0
+			if told {
+				options.OnStop = func(s workqueue.Snapshot[string]) { refused = s.RefusedTotal }
+			}
+			err := workqueue.Run(ctx, q, func(context.Context, string) error {
+				stop()
+				time.Sleep(time.Second)
+				q.AddAll("b", "c", "d")
+				return nil
+			}, options)
+			if err != nil || told && refused != 3 || !strings.Contains(log.String(), "refused=3") {
+				t.Errorf("told %v: got %v, %d refused, and the log %q", told, err, refused, log)
+			}
+		})
+	}
+}
+
+// One Run has failed with an item when it could not retry it any more. The item was added again
+// before, and another Run has succeeded with it since: nobody names the item as failed.
+func TestRunDoesNotNameAsFailedWhatAnotherRunHasDone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := workqueue.NewTypedRateLimiting(constant(0), workqueue.TypedRateLimitingQueueConfig[string]{})
+		ctx, stop := context.WithCancel(t.Context())
+		q.AddAll("a", "z")
+		var left workqueue.Snapshot[string]
+		first := make(chan error, 1)
+		go func() {
+			first <- workqueue.Run(ctx, q, func(_ context.Context, item string) error {
+				if item == "z" {
+					time.Sleep(time.Hour)
+					return nil
+				}
+				time.Sleep(time.Second)
+				q.Add("a")
+				stop()
+				time.Sleep(time.Second)
+				return errors.New("failed")
+			}, runOptions{Workers: 2, Logger: discard(), OnStop: func(s workqueue.Snapshot[string]) { left = s }})
+		}()
+		synctest.Wait()
+		q.Add("y") // Keeps the worker of the second Run from its end, which comes with the shutdown.
+		var done []string
+		second := make(chan error, 1)
+		go func() {
+			second <- workqueue.Run(t.Context(), q, func(_ context.Context, item string) error {
+				time.Sleep(3 * time.Second)
+				done = append(done, item)
+				return nil
+			}, runOptions{Logger: discard()})
+		}()
+		if err := <-first; err != nil {
+			t.Error(err)
+		}
+		if err := <-second; !errors.Is(err, workqueue.ErrShutDown) {
+			t.Error(err)
+		}
+		if !slices.Equal(done, []string{"y", "a"}) || left.FailedTotal+left.QueuedTotal != 0 {
+			t.Errorf("done are %q, and left are %v", done, left)
+		}
+	})
+}
+
+// The count of cancels is that of the queue. A success in a Run without CancelOnReAdd ends it.
+func TestSuccessInAnyRunEndsTheCountOfCancels(t *testing.T) {
+	q := workqueue.NewTypedRateLimiting(constant(0), workqueue.TypedRateLimitingQueueConfig[string]{})
+	q.Add("a")
+	runUntil(t, q, 1, runOptions{AtEnd: workqueue.EndKeep, CancelOnReAdd: true, Grace: time.Minute}, func(ctx context.Context, _ string) error {
+		q.Add("a")
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	if n := q.Attempts(); n != 1 {
+		t.Errorf("%d items are counted after a cancel, want 1", n)
+	}
+	runUntil(t, q, 1, runOptions{AtEnd: workqueue.EndKeep}, succeeding)
+	if n := q.Attempts(); n != 0 {
+		t.Errorf("%d items are counted after a success, want none", n)
+	}
+	q.ShutDown()
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
-	"time"
 
 	"github.com/go-logr/logr"
 
@@ -105,6 +104,7 @@ func Run[T comparable](ctx context.Context, queue TypedRateLimitingInterface[T],
 	defer l.delaying.forgetDropped()
 	r := newRunner(ctx, l, handle, options)
 	defer r.cancel(nil)
+	defer r.late.take(r) // Where nobody is told of the late items.
 	r.start()
 	select {
 	case <-r.working:
@@ -197,7 +197,6 @@ type runner[T comparable] struct {
 	workers atomic.Int64
 	closing atomic.Bool // the shutdown may drop adds from now on
 	gaveWay atomic.Bool // the grace period is over, and another Run goes on to drain the queue
-	anyLate atomic.Bool // late has had items
 	// The queue does not count an item as held, and failed has no item, that differs from
 	// itself. nanWork is how many such items are at work, and nanFailed whether one has failed.
 	nanWork   atomic.Int64
@@ -205,12 +204,11 @@ type runner[T comparable] struct {
 
 	mu gate.Mutex
 	// The fields below are guarded by mu until working is closed.
-	queued []T               // handed out after the end of intake, or not handled to the end
-	late   map[T]lateItem[T] // failed or put off when it could not come again, and not handled since
-	notes  int               // of late so far
-	err    error             // of a failed GetInfo, if not ctx or a shutdown is the reason
+	queued []T   // handed out after the end of intake, or not handled to the end
+	err    error // of a failed GetInfo, if not ctx or a shutdown is the reason
 
-	dropped *leftover[T] // items that waited at the shutdown and that this Run names; nil for none
+	lost    map[T]lateItem[T] // the late items of this Run, once it has ended
+	dropped *leftover[T]      // items that waited at the shutdown and that this Run names; nil for none
 }
 
 // newRunner prepares a Run: its contexts, and who counts. It starts no goroutine.
@@ -230,7 +228,7 @@ func newRunner[T comparable](ctx context.Context, l layers[T], handle func(ctx c
 	}
 	// Each of these needs a context beneath that of the item, which has to be allocated.
 	r.derives = options.ProfileLabels || options.CancelOnReAdd || options.Timeout > 0
-	r.simple = options.OnResult == nil && !options.CancelOnReAdd && r.results == nil
+	r.simple = options.OnResult == nil && r.results == nil
 	if r.options.Name == "" { // Two Runs of one queue may want to be told apart in a log.
 		r.options.Name = l.limiting.name
 	}
@@ -240,7 +238,7 @@ func newRunner[T comparable](ctx context.Context, l layers[T], handle func(ctx c
 	r.direct = l.source == source[T](l.typed)
 	r.passes = r.direct && l.typed.passes()
 	r.forgetter.add(l.limiting.limiter)
-	r.forgetter.counts = append(r.forgetter.counts, &r.failed)
+	r.forgetter.counts = append(r.forgetter.counts, &r.failed, &r.cancels)
 	r.descend()
 	r.ending = r.intake.Done()
 	return r
@@ -291,41 +289,10 @@ func (r *runner[T]) workerDone() {
 	}
 }
 
-// A lateItem is an item that was handled when it could not come again any more.
-type lateItem[T comparable] struct {
-	item     T
-	number   int // of notes before
-	failures int
-	putOff   bool      // and has not failed
-	due      time.Time // of what was put off, if known
-}
-
-// noteLate notes an item whose retry the queue has dropped, or would drop.
-func (r *runner[T]) noteLate(late lateItem[T]) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.late == nil {
-		r.late = make(map[T]lateItem[T])
-	}
-	late.number = r.notes
-	r.notes++
-	r.late[late.item] = late
-	r.anyLate.Store(true)
-}
-
-// forgetLate takes back noteLate for an item that is handled once more, as it was added
-// again before the shutdown. Only the last outcome counts.
-func (r *runner[T]) forgetLate(item T) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.late, item)
-}
-
 // noteQueued notes an item that a worker has, and will not handle to the end. The workers
 // note at once, since nothing else knows of the item any more: the queue has it in flight,
 // and Done comes next.
 func (r *runner[T]) noteQueued(item T) {
-	r.typed.dropBarriers(item)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.queued = append(r.queued, item)

@@ -7,7 +7,11 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"sync/atomic"
 	"time"
+
+	"github.com/seed16c08ea7/workqueue/internal/fifo"
+	"github.com/seed16c08ea7/workqueue/internal/gate"
 )
 
 // This file has the end of Run: how the queue is drained, and which items are left. Some are
@@ -164,13 +168,14 @@ func (r *runner[T]) takeQueued() (before []ItemInfo[T]) {
 		if !ok {
 			break
 		}
-		r.noteQueued(item)
+		if c := r.typed.conclude(item, fifo.EndLeave, nil); !c.Removed && !c.Again {
+			r.noteQueued(item)
+		}
 		r.typed.Done(item)
 	}
 	if r.typed.Len() > 0 {
 		for _, info := range r.typed.Snapshot(math.MaxInt).Queued {
-			r.typed.dropBarriers(info.Item)
-			if r.typed.Remove(info.Item) {
+			if r.typed.drop(info.Item) {
 				r.queued = append(r.queued, info.Item)
 			}
 		}
@@ -189,6 +194,7 @@ func (r *runner[T]) takeQueued() (before []ItemInfo[T]) {
 // The workers have ended, so their notes are read without the lock. The lists are made only
 // for somebody who gets them, as millions of items take long.
 func (r *runner[T]) leftBehind(before []ItemInfo[T], notesOnly bool) error {
+	r.lost = r.late.take(r)
 	var others Snapshot[T]
 	held := 0
 	if !notesOnly {
@@ -203,6 +209,9 @@ func (r *runner[T]) leftBehind(before []ItemInfo[T], notesOnly bool) error {
 	left := new(DrainError[T])
 	if undrained || r.options.OnStop != nil {
 		left.Left = r.nameLeft(before, others)
+	}
+	if left.Left.RefusedTotal = int(r.limiting.sealed.refused.Swap(0)); left.Left.RefusedTotal > 0 {
+		r.logger.Info("Run has refused adds while it drained the queue", "refused", left.Left.RefusedTotal)
 	}
 	if r.options.OnStop != nil {
 		r.options.OnStop(left.Left)
@@ -238,10 +247,74 @@ func (r *runner[T]) heldByOthers() (s Snapshot[T], held int) {
 	return s, held
 }
 
+// A lateItem is an item that was handled when it could not come again any more.
+type lateItem[T comparable] struct {
+	item     T
+	by       *runner[T]
+	number   int // of notes before
+	failures int
+	putOff   bool      // and has not failed
+	due      time.Time // of what was put off, if known
+}
+
+// lateItems are the late items of all Runs on a queue. An item that is handled once more is late no
+// more, whatever Run handles it: it was added again before the shutdown, and only the last outcome
+// counts.
+type lateItems[T comparable] struct {
+	any atomic.Bool // there have been items
+
+	mu    gate.Mutex
+	items map[T]lateItem[T] // guarded by mu
+	notes int               // guarded by mu
+}
+
+// note notes an item whose retry the queue has dropped, or would drop.
+func (ls *lateItems[T]) note(l lateItem[T]) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if ls.items == nil {
+		ls.items = make(map[T]lateItem[T])
+	}
+	l.number = ls.notes
+	ls.notes++
+	ls.items[l.item] = l
+	ls.any.Store(true)
+}
+
+func (ls *lateItems[T]) forget(item T) {
+	if !ls.any.Load() {
+		return
+	}
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	delete(ls.items, item)
+}
+
+// take removes the items of a Run and returns them. The other items move to a new map, as no delete
+// finds an item that differs from itself.
+func (ls *lateItems[T]) take(by *runner[T]) (late map[T]lateItem[T]) {
+	if !ls.any.Load() {
+		return nil
+	}
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	late = make(map[T]lateItem[T])
+	others := make(map[T]lateItem[T])
+	for item, l := range ls.items {
+		if l.by == by {
+			late[item] = l
+		} else {
+			others[item] = l
+		}
+	}
+	ls.items = others
+	return late
+}
+
 // countFailed returns how many items have failed when no retry could come any more. An item
 // that was put off has not failed: the item waits, and does not make Run return an error.
 func (r *runner[T]) countFailed() (n int) {
-	for _, l := range r.late {
+	for _, l := range r.lost {
 		if !l.putOff {
 			n++
 		}
@@ -269,7 +342,6 @@ func (r *runner[T]) nameLeft(before []ItemInfo[T], s Snapshot[T]) Snapshot[T] {
 		}
 	}
 	r.nameLate(&s)
-	s.RefusedTotal = int(r.limiting.sealed.refused.Swap(0))
 	return s
 }
 
@@ -296,10 +368,10 @@ func (r *runner[T]) nameQueued(before []ItemInfo[T]) (infos []ItemInfo[T]) {
 // than as waiting. The queue knows when a waiting item was due. A worker knows only if its
 // handler has said a time.
 func (r *runner[T]) nameLate(s *Snapshot[T]) {
-	if len(r.late) == 0 {
+	if len(r.lost) == 0 {
 		return
 	}
-	late := maps.Clone(r.late)
+	late := maps.Clone(r.lost)
 	for i, info := range s.Queued {
 		if l, ok := late[info.Item]; ok {
 			s.Queued[i].Failures = max(info.Failures, l.failures)

@@ -46,7 +46,8 @@ type RunOptions[T comparable] struct {
 
 	// MaxCancels is how many calls of the handler in a row CancelOnReAdd may cut short for
 	// one item; 0 stands for [DefaultMaxCancels]. The next call is not cancelled, so that it
-	// can come to an end, and the log says so. Each Run counts by itself.
+	// can come to an end, and the log says so. All calls of Run on a queue share the count. Any
+	// other end of a handler ends it.
 	MaxCancels int
 
 	// OnGiveUp is told of each item that Run gives up, and why. The worker that still holds
@@ -68,7 +69,8 @@ type RunOptions[T comparable] struct {
 	// before Run returns. [Run] lists what is left. If OnStop is nil, the numbers are logged
 	// unless all are 0. With [EndKeep], OnStop is told what is in the queue, and all items
 	// are still there, unless somebody has shut the queue down. OnStop may call the queue. A
-	// panic in OnStop reaches the caller of Run.
+	// panic in OnStop reaches the caller of Run. The adds that a drain has refused are logged
+	// in any case.
 	OnStop func(left Snapshot[T])
 
 	// CrashOnPanic lets a panic of a handler, of OnGiveUp or of OnResult end the program,

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/seed16c08ea7/workqueue/internal/fifo"
-	"github.com/seed16c08ea7/workqueue/internal/slab"
 )
 
 // This file has what becomes of an item between the end of its handler and Done. Until Done no
@@ -15,9 +14,7 @@ import (
 // result.
 func (w *worker[T]) account(err error) {
 	w.pending = false // First: foreign code that is called from here may not return.
-	if w.anyLate.Load() {
-		w.forgetLate(w.item)
-	}
+	w.late.forget(w.item)
 	if err == nil && w.simple {
 		w.forgetter.forget(w.item)
 		return
@@ -67,12 +64,7 @@ func (w *worker[T]) conclude(err error) HandlerResult {
 	if err == nil {
 		v = verdict{}
 	}
-	if err != nil && w.isRemoved() {
-		return w.concludeRemoved()
-	}
-	if w.options.CancelOnReAdd {
-		w.countCancels(v.cutShort == OutcomeReAdded)
-	}
+	w.countCancels(v.cutShort == OutcomeReAdded)
 	if v.cutShort != 0 {
 		return w.redo(v.cutShort)
 	}
@@ -81,7 +73,7 @@ func (w *worker[T]) conclude(err error) HandlerResult {
 		w.forgetter.forget(w.item)
 		return HandlerResult{Outcome: OutcomeSucceeded}
 	case v.permanent:
-		return HandlerResult{Outcome: OutcomeGivenUp, Failures: w.failed.add(w.item) + 1}
+		return w.giveUpOn(w.failed.add(w.item) + 1)
 	case v.failed:
 		return w.fail(err, v)
 	default:
@@ -89,15 +81,26 @@ func (w *worker[T]) conclude(err error) HandlerResult {
 	}
 }
 
-// isRemoved reports whether a RemoveFunc has removed the item at hand.
-func (w *worker[T]) isRemoved() bool { return w.typed.isRemoved(slab.HashOf(w.item), w.item) }
+// settle has the queue decide about the item at hand, see conclude.go.
+func (w *worker[T]) settle(e ending) conclusion {
+	e.rank = w.rank
+	return w.delaying.conclude(w.item, e)
+}
 
-// concludeRemoved concludes for an item that a RemoveFunc has removed. The item comes again only if it
-// was added since.
-func (w *worker[T]) concludeRemoved() HandlerResult {
+// concludeRemoved concludes for an item that a RemoveFunc has removed. Nothing counts what has
+// become of the item, and the item comes again only if it was added since.
+func (w *worker[T]) concludeRemoved(c conclusion) HandlerResult {
 	w.limiting.Forget(w.item)
 	w.cancels.forgetAny(w.item)
-	return HandlerResult{Outcome: OutcomeRemoved, Again: w.addedAgain() && w.goesOn()}
+	return HandlerResult{Outcome: OutcomeRemoved, Again: c.Again && w.goesOn()}
+}
+
+// giveUpOn concludes for an item that is not retried.
+func (w *worker[T]) giveUpOn(failures int) HandlerResult {
+	if c := w.settle(ending{end: fifo.EndWorked}); c.Removed {
+		return w.concludeRemoved(c)
+	}
+	return HandlerResult{Outcome: OutcomeGivenUp, Failures: failures}
 }
 
 // failuresOf returns how often handlers have failed in a row, as Run counts. The limiter may
@@ -123,39 +126,41 @@ func (w *worker[T]) fail(err error, v verdict) HandlerResult {
 	result.Failures = w.failed.add(w.item) + 1
 	ended := w.intake.Err() != nil
 	if !ended && w.options.MaxAttempts > 0 && result.Failures >= w.options.MaxAttempts {
-		return HandlerResult{Outcome: OutcomeGivenUp, Failures: result.Failures}
+		return w.giveUpOn(result.Failures)
 	}
-	taken := false
-	if !ended || w.keeps() {
-		result.After, taken = w.again(v)
+	var c conclusion
+	if ended && !w.keeps() {
+		c = w.settle(ending{end: fifo.EndWorked})
+	} else {
+		result.After, c = w.retry(v)
 	}
-	if w.isRemoved() { // Since conclude has asked. The queue has not taken the item.
-		return w.concludeRemoved()
+	if c.Removed {
+		return w.concludeRemoved(c)
 	}
-	if result.Again = taken && w.comesAgain(); !result.Again {
+	if result.Again = c.taken && w.comesAgain(); !result.Again {
 		result.After = 0
-		w.noteLate(lateItem[T]{item: w.item, failures: result.Failures})
+		w.late.note(lateItem[T]{item: w.item, by: w.runner, failures: result.Failures})
 	}
 	w.logFailure(err, result)
 	return result
 }
 
-// again adds the item for another call, after the time of the verdict or of the limiter. again
-// returns the time, and whether the queue took the item. The add goes below a seal: a seal refuses
-// the adds of callers, and a drain has to wait for the retries of Run.
-func (w *worker[T]) again(v verdict) (after time.Duration, taken bool) {
-	if v.timed {
-		m := modeRetry
-		if v.failed {
-			m |= w.limiting.strict
-		}
-		return v.wait, w.limiting.addAfter(w.item, v.wait, w.rank, m)
+// retry has the item come again after the time of the verdict or of the limiter, and returns the
+// time. The retry goes below a seal: a seal refuses the adds of callers, and a drain has to wait for
+// the retries of Run.
+func (w *worker[T]) retry(v verdict) (after time.Duration, c conclusion) {
+	e := ending{end: fifo.EndRetry, after: v.wait, strict: w.limiting.strict}
+	switch {
+	case !v.timed:
+		e.after = max(0, w.limiting.mustLimiter().When(w.item))
+		w.limiting.observeLimit(e.after)
+	case !v.failed:
+		e.strict = 0
 	}
-	after = max(0, w.limiting.mustLimiter().When(w.item))
-	return after, w.limiting.limit(w.item, after, w.rank, modeRetry)
+	return e.after, w.settle(e)
 }
 
-// comesAgain reports whether the add by again comes to a worker, of this Run or of the next.
+// comesAgain reports whether an item that was taken comes to a worker, of this Run or of the next.
 // Ask afterwards, as the end may come in between. An answer from before could call an item
 // safe that the shutdown then drops, and nobody would name the item.
 func (w *worker[T]) comesAgain() bool { return w.isOpen() && w.goesOn() }
@@ -218,19 +223,19 @@ func (w *worker[T]) putOff(v verdict) HandlerResult {
 	if v.timed {
 		w.limiting.Forget(w.item)
 	}
-	after, taken := w.again(v)
+	after, c := w.retry(v)
 	result.After = after
-	if w.isRemoved() {
-		return w.concludeRemoved()
+	if c.Removed {
+		return w.concludeRemoved(c)
 	}
 	result.Failures = w.failuresOf(w.item)
-	if !taken || !w.comesAgain() {
+	if !c.taken || !w.comesAgain() {
 		result.Again, result.After = false, 0
-		late := lateItem[T]{item: w.item, failures: result.Failures, putOff: true}
+		late := lateItem[T]{item: w.item, by: w.runner, failures: result.Failures, putOff: true}
 		if v.timed {
 			late.due = due
 		}
-		w.noteLate(late)
+		w.late.note(late)
 	}
 	return result
 }
@@ -254,32 +259,18 @@ func (w *worker[T]) countCancels(cut bool) {
 // An Add after Done would be wrong: the next worker may hold the item by then, and the Add
 // would cut the next handler short.
 func (w *worker[T]) redo(outcome Outcome) HandlerResult {
-	if outcome != OutcomeInterrupted || w.keeps() {
-		w.add(w.item, w.rank)
+	e := ending{end: fifo.EndRedo}
+	if outcome == OutcomeInterrupted && !w.keeps() {
+		e.end = fifo.EndLeave
 	}
-	if w.isRemoved() { // Since conclude has asked.
-		return w.concludeRemoved()
+	c := w.settle(e)
+	if c.Removed {
+		return w.concludeRemoved(c)
 	}
-	again := w.addedAgain()
-	if !again {
+	if !c.Again {
 		w.noteQueued(w.item)
 	}
-	return HandlerResult{Outcome: outcome, Failures: w.failuresOf(w.item), Again: again && w.goesOn()}
-}
-
-// addedAgain reports whether Done will queue the item. A context that has ended tells
-// nothing of the item, so addedAgain makes a new one. Only calls that were cut short pay for
-// its allocations.
-func (w *worker[T]) addedAgain() bool {
-	ctx, cancel := w.typed.ReAddContext(context.Background(), w.item)
-	defer cancel()
-	return context.Cause(ctx) == ErrReAdded
-}
-
-// add adds an item now, with a priority, below a seal, see again. ItemPace is not asked: the
-// item goes on with the hand-out that it had. An item that a RemoveFunc has removed stays away.
-func (w *worker[T]) add(item T, k fifo.Rank) {
-	w.delaying.reAdd(slab.HashOf(item), item, k, planReAdd)
+	return HandlerResult{Outcome: outcome, Failures: w.failuresOf(w.item), Again: c.Again && w.goesOn()}
 }
 
 // announce tells the metrics and OnResult of a result. Only Done comes later.

@@ -149,28 +149,23 @@ func (w *worker[T]) accept(item T, r receipt) bool {
 		return true
 	}
 	w.item, w.rank = item, r.rank
-	switch {
-	case w.keeps():
-		w.giveBack()
-	default:
-		w.noteQueued(w.item) // Before Done, as the queue may forget the item there.
-		w.source.Done(w.item)
-	}
+	w.decline()
 	return false
 }
 
-// giveBack puts an item back after its hand-out. In a queue of ours the item is first in
-// line again. An embedding type has to see a Done, so an Add comes first: Done then queues
-// the item in the same step in which it ends the hand-out.
-func (w *worker[T]) giveBack() {
-	if w.direct {
-		w.typed.putBack(w.item, 0)
-		w.typed.metrics.givenBack()
-		return
+// decline ends the hand-out of an item without a handler. If the queue goes on, the item is first in
+// line again, and otherwise it is left behind. An embedding type has to see a Done.
+func (w *worker[T]) decline() {
+	end := fifo.EndLeave
+	if w.keeps() {
+		end = fifo.EndBack
+		if w.direct {
+			w.typed.observeEnd(end, w.typed.putBack(w.item, 0))
+			return
+		}
 	}
-	w.add(w.item, w.rank)
-	if !w.addedAgain() { // Somebody has shut the queue down.
-		w.noteQueued(w.item)
+	if c := w.typed.conclude(w.item, end, nil); !c.Removed && !c.Again {
+		w.noteQueued(w.item) // Before Done, as the queue may forget the item there.
 	}
 	w.source.Done(w.item)
 }

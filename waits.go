@@ -62,6 +62,7 @@ func (q *Typed[T]) whenIdle() *idleWait {
 // counts once. An item that is removed does not count any more. Items that wait for a due time do
 // not count.
 //
+// An item whose work was cut short, and which is queued again, was not done: Barrier goes on to wait.
 // If the end of a [Run] drops one of the items, Barrier returns an error that wraps
 // [ErrShutDown]. If ctx ends first, the error says how many of the items are left, names what
 // the queue has, and wraps the error of ctx. A shutdown alone does not end the wait.
@@ -94,15 +95,6 @@ func (q *Typed[T]) leaveBarrier(b *slab.Barrier) (left int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.fifo.Barriers.Leave(b)
-}
-
-// dropBarriers ends the barriers that wait for an item, because the item is about to be dropped.
-func (q *Typed[T]) dropBarriers(item T) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if _, r := q.fifo.Items.Find(slab.HashOf(item), item); r != nil {
-		q.fifo.Barriers.Drop(r.Mark)
-	}
 }
 
 // WaitIdle waits until the queue below is idle, see [Typed.WaitIdle]. Waiting items do not

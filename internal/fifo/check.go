@@ -25,6 +25,7 @@ func (f *FIFO[T]) CheckInvariants() error {
 			if reported {
 				watches++
 			}
+			errs.That(r.State == reprocess || r.Note&(staysNote|firstNote) == 0, "record %d (%v) has state %d and notes %b", i, r.Item, r.State, r.Note)
 			errs.That(int(r.Pos) < len(f.held) && f.held[r.Pos] == i, "record %d (%v) is processed, but not held at %d", i, r.Item, r.Pos)
 		case inStorage:
 			inStore++

@@ -30,8 +30,22 @@ import (
 //	AddAgain  ghost → queued;          processing → reprocess
 //	Take      queued → processing;     ghost, nan → none
 //	Done      processing → none;       reprocess → queued
-//	PutBack   processing, reprocess → queued
 //	Remove    queued → none, ghost;    reprocess → processing
+//
+// A worker says before Done how its hand-out ends, by Conclude. The table has what Done then makes of
+// the item, and what becomes of a barrier before the item: it passes the item, stays before it, or is
+// dropped.
+//
+//	           processing             reprocess            removed           removed, reprocess
+//	EndWorked  none, passes           queued, passes       none, passes      queued, passes
+//	EndRetry   queued, passes         queued, passes       none, passes      queued, passes
+//	EndRedo    queued, stays          queued, stays        none, passes      queued, passes
+//	EndBack    queued first, stays    queued first, stays  none, passes      queued, passes
+//	EndLeave   none, dropped          queued, stays        none, passes      queued, passes
+//
+// removed is a note of a held record, by RemoveHeld. EndRetry, EndRedo and EndBack make a record
+// reprocess at once, so an add before Done finds it marked, and Remove takes the decision back. After
+// a shutdown, EndRetry is EndWorked, and EndRedo is EndLeave. A Done without a Conclude is EndWorked.
 //
 // All queued records are in one list, the line, until an add has a placement. After such an
 // add, or with an order in the Config, the records are in the lists of lanes. A FIFO with a
@@ -44,6 +58,7 @@ import (
 //	r is in a list: r.X.next == 1 + the index of the record behind r, 0 for the last one
 //	isHeld(r.State): held[r.Pos] == i, and r was taken from the lane r.X.lane
 //	r.State is reprocess: r.X.next is the lane in which Done will queue r
+//	r has the note stays or first: r.State is reprocess
 //	n == number of records queued or nan
 //	n + len(held) + number of records inStorage or ghost == Items.Live
 //	watchers has the items of the records watched
@@ -86,6 +101,8 @@ const (
 	namedNote     = 1 << iota // the record is queued or held for an add that named a priority
 	markNamedNote             // the record is marked for an add that named a priority
 	removedNote               // RemoveHeld has removed the held item
+	staysNote                 // Done queues the record, and barriers go on to wait for it
+	firstNote                 // Done queues the record as the first of its lane
 )
 
 // bit returns note for an add with a named priority, and 0 for any other add.
@@ -467,7 +484,7 @@ func (f *FIFO[T]) Done(at uint32, r *slab.Record[T, links], now time.Duration) (
 	if f.lanes != nil {
 		f.land(r)
 	}
-	if f.Barriers.Any() {
+	if f.Barriers.Any() && r.Note&staysNote == 0 {
 		f.Barriers.Pass(r.Mark)
 	}
 	if again {
@@ -485,12 +502,24 @@ func (f *FIFO[T]) Done(at uint32, r *slab.Record[T, links], now time.Duration) (
 func (f *FIFO[T]) land(r *slab.Record[T, links]) {
 	l := f.lanes.all[r.X.lane]
 	f.lanes.countHeld(l, -1)
+	if r.Note&firstNote != 0 {
+		f.unmark(r)
+		return
+	}
 	f.lanes.release(l)
 }
 
 // enqueueAgain queues a record that was held and added again.
 func (f *FIFO[T]) enqueueAgain(i uint32, r *slab.Record[T, links]) {
-	r.State, r.Mark = queued, f.Barriers.Mark
+	r.State = queued
+	if r.Note&staysNote == 0 {
+		r.Mark = f.Barriers.Mark
+	}
+	if r.Note&firstNote != 0 {
+		r.Note &= namedNote
+		f.enterFirst(i, r)
+		return
+	}
 	r.Note = r.Note & markNamedNote / markNamedNote * namedNote
 	if f.lanes != nil {
 		f.enter(f.lanes.all[r.X.next], i, r)
@@ -515,45 +544,116 @@ func (f *FIFO[T]) unhold(i uint32, r *slab.Record[T, links]) {
 	f.held = f.held[:last]
 }
 
-// PutBack undoes a Take: the item becomes the first of its lane again. If an add with a
-// higher priority came meanwhile, the item becomes the first of the lane of this add.
-// PutBack does nothing for an item that is not held.
+// An End is what a worker wants for its item, before Done.
+type End uint8
+
+const (
+	EndWorked End = iota // the work is over
+	EndRetry             // the work is over, and is to be done again
+	EndRedo              // the work was cut short, and begins again
+	EndBack              // the work has not begun
+	EndLeave             // the work was cut short, and nobody begins it again
+)
+
+// A Conclusion is what Conclude has decided.
+type Conclusion struct {
+	Removed bool // RemoveHeld has removed the item: what the worker wants does not count
+	Again   bool // Done will queue the item, or the item is queued already
+	Added   bool // what the worker wants is why the item will be queued, and not an add before
+}
+
+// Conclude decides what Done will make of a held item. Until Done only an add and a removal change the
+// decision. The placement is for EndRetry and EndRedo, and now is the time of their add.
 //
-// The Take has forgotten the record of an item that differs from itself, with its time and
-// lane. Such an item gets the time from the caller, and the lane with id 0.
-func (f *FIFO[T]) PutBack(item T, added time.Duration) {
-	var i uint32
-	var r *slab.Record[T, links]
-	if slab.Equal(item, item) {
-		var at uint32
-		if at, r = f.Items.Find(slab.HashOf(item), item); r == nil || !isHeld(r.State) {
-			return
+// An item that the worker does not hold any more, as somebody else has called Done, and an item that
+// no Done can name, is added or put back at once. now is then the time of the add of such an item.
+func (f *FIFO[T]) Conclude(hash uint32, item T, end End, now time.Duration, p *Placement) (c Conclusion) {
+	at, r := f.Items.Find(hash, item)
+	if r == nil || !isHeld(r.State) {
+		return f.concludeUnheld(at, hash, item, r, end, now, p)
+	}
+	if r.Note&removedNote != 0 {
+		return Conclusion{Removed: true, Again: r.State == reprocess}
+	}
+	switch end {
+	case EndRetry, EndRedo:
+		c.Added = f.AddAgain(at, r, now, p)
+	case EndBack:
+		c.Added = r.State != reprocess
+		f.markFirst(r)
+	}
+	c.Again = r.State == reprocess
+	switch {
+	case end < EndRedo:
+	case c.Again:
+		r.Note |= staysNote
+	default:
+		f.Barriers.Drop(r.Mark)
+	}
+	return c
+}
+
+func (f *FIFO[T]) concludeUnheld(at, hash uint32, item T, r *slab.Record[T, links], end End, now time.Duration, p *Placement) (c Conclusion) {
+	switch {
+	case end == EndBack:
+		if c.Again = !slab.Equal(item, item); c.Again {
+			f.putBackNaN(item, now)
+			c.Added = true
 		}
-		i = f.Items.Index(at)
-		marked := r.State == reprocess
-		if r.State == watched {
-			f.forgetWatchers(r.Item)
-		}
-		f.unhold(i, r)
-		r.State, r.Note = queued, r.Note&^removedNote
+	case end != EndRetry && end != EndRedo:
+	case r == nil:
+		c.Added = f.Add(at, hash, item, now, p)
+		c.Again = c.Added
+	default:
+		c.Added = f.AddAgain(at, r, now, p)
+		c.Again = r.State != ghost
+	}
+	return c
+}
+
+// markFirst has Done queue a held item where the item was, as the first of its lane. If an add with a
+// higher priority comes before Done, the item becomes the first of the lane of this add.
+func (f *FIFO[T]) markFirst(r *slab.Record[T, links]) {
+	switch r.State {
+	case watched:
+		f.forgetWatchers(r.Item)
+		fallthrough
+	case processing:
+		r.State = reprocess
+		r.Note = r.Note&^markNamedNote | r.Note&namedNote*markNamedNote
+		r.X.next = 0
 		if f.lanes != nil {
-			f.lanes.countHeld(f.lanes.all[r.X.lane], -1)
-			if marked {
-				f.unmark(r)
-			}
-		}
-	} else {
-		i, r = f.Items.InsertNaN(item)
-		r.State, r.Mark = nan, f.Barriers.Mark
-		if f.timed {
-			f.stampAdded(i, added)
-		}
-		if f.lanes != nil {
-			f.lanes.all[0].refs++
-			f.number(i, 0)
+			r.X.next = r.X.lane
+			f.lanes.all[r.X.lane].refs++
 		}
 	}
+	r.Note |= firstNote
+}
+
+// putBackNaN queues an item of which the Take has forgotten the record, with the lane: the item is
+// the first of the lane with id 0.
+func (f *FIFO[T]) putBackNaN(item T, added time.Duration) {
+	i, r := f.Items.InsertNaN(item)
+	r.State, r.Mark = nan, f.Barriers.Mark
+	if f.timed {
+		f.stampAdded(i, added)
+	}
+	if f.lanes != nil {
+		f.lanes.all[0].refs++
+		f.number(i, 0)
+	}
 	f.enterFirst(i, r)
+}
+
+// Drop removes a queued item that nobody will work on, and reports whether the item was queued. The
+// barriers that wait for the item fail.
+func (f *FIFO[T]) Drop(hash uint32, item T) bool {
+	_, r := f.Items.Find(hash, item)
+	if r == nil || r.State != queued && r.State != inStorage {
+		return false
+	}
+	f.Barriers.Drop(r.Mark)
+	return f.Remove(hash, item)
 }
 
 // unmark leaves a marked record one of its two lanes: the lane with the higher priority.
@@ -563,7 +663,7 @@ func (f *FIFO[T]) unmark(r *slab.Record[T, links]) {
 		f.lanes.release(to)
 		return
 	}
-	r.X.lane, r.Note = to.id, r.Note&markNamedNote/markNamedNote*namedNote
+	r.X.lane, r.Note = to.id, r.Note&^namedNote|r.Note&markNamedNote/markNamedNote*namedNote
 	f.lanes.release(from)
 }
 
@@ -594,7 +694,7 @@ func (f *FIFO[T]) Remove(hash uint32, item T) bool {
 		f.storage.stored--
 		f.storage.ghosts++
 	case reprocess:
-		r.State = processing
+		r.State, r.Note = processing, r.Note&^(staysNote|firstNote)
 		if f.lanes != nil {
 			f.lanes.release(f.lanes.all[r.X.next])
 		}

@@ -152,7 +152,7 @@ func TestItemsThatDifferFromThemselves(t *testing.T) {
 	}
 	checkInvariants(t, 0, &m)
 	m.Take(0)
-	m.PutBack(nan, 0)
+	m.Conclude(slab.HashOf(nan), nan, fifo.EndBack, 0, nil)
 	checkInvariants(t, 1, &m)
 	for i := range n {
 		if _, _, ok := m.Take(0); !ok {

@@ -178,14 +178,7 @@ func (p *play) call(item int) (call, got, want string) {
 	case 4, 5, 6:
 		return p.done(item)
 	case 7:
-		if p.config.Queue != nil && p.spec.Held[item].Marked { // The storage may refuse a second Push.
-			return "nothing", "", ""
-		}
-		p.machine.PutBack(item, p.spec.Now)
-		_, held := p.spec.Held[item]
-		p.lined[item] = p.lined[item] || held
-		p.spec.PutBack(item)
-		return fmt.Sprint("PutBack ", item), "", ""
+		return p.conclude(item)
 	case 8:
 		if p.config.Queue != nil && p.lined[item] { // It leaves no ghost.
 			return "nothing", "", ""
@@ -215,6 +208,25 @@ func (p *play) call(item int) (call, got, want string) {
 		}
 	}
 	return p.add(item)
+}
+
+// conclude makes one of the ends of a hand-out. Done comes at some later time. No Done queues a stored
+// item where it was: the play of a storage does not know the line before the storage.
+func (p *play) conclude(item int) (call, got, want string) {
+	ends := map[spec.End]fifo.End{
+		spec.Worked: fifo.EndWorked, spec.Retry: fifo.EndRetry, spec.Redo: fifo.EndRedo, spec.Back: fifo.EndBack, spec.Leave: fifo.EndLeave,
+	}
+	end := []spec.End{spec.Worked, spec.Retry, spec.Redo, spec.Back, spec.Leave}[p.IntN(5)]
+	if _, held := p.spec.Held[item]; !held {
+		return "nothing", "", ""
+	}
+	if end == spec.Back && p.config.Queue != nil {
+		return "nothing", "", ""
+	}
+	place := p.place()
+	c := p.machine.Conclude(slab.HashOf(item), item, ends[end], p.spec.Now, p.placement(place))
+	removed, again := p.spec.Conclude(item, end, place)
+	return fmt.Sprintf("Conclude %d %s %+v", item, end, place), fmt.Sprint(c.Removed, c.Again), fmt.Sprint(removed, again)
 }
 
 func (p *play) addAfter(item int) (call, got, want string) {
@@ -335,7 +347,9 @@ func (p *play) compare() error {
 	}
 	errs.That(m.HeldAgain() == again, "HeldAgain: got %d, want %d", m.HeldAgain(), again)
 	for _, b := range p.barriers {
-		errs.That(isOver(b.Barrier) == s.Over(b.ticket), "barrier %d: over is %v", b.ticket, isOver(b.Barrier))
+		over, dropped := isOver(b.Barrier), isOver(b.Barrier) && b.Dropped
+		errs.That(over == (s.Over(b.ticket) || s.Dropped(b.ticket)), "barrier %d: over is %v", b.ticket, over)
+		errs.That(dropped == s.Dropped(b.ticket), "barrier %d: dropped is %v", b.ticket, dropped)
 	}
 	p.compareCensus(&errs)
 	return errs.Err()

@@ -112,6 +112,7 @@ func (r *Run[T]) redo(v T, outcome string) Result {
 			r.add(v, p)
 		}
 	}
+	r.cutShort(v)
 	return Result{Outcome: outcome, Failures: r.Failures[v], Again: r.Held[v].Marked && r.goesOn()}
 }
 

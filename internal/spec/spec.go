@@ -8,8 +8,20 @@
 //	Add      queued   queued   marked   marked
 //	Get               held
 //	Done     idle     queued   idle     queued
-//	PutBack  idle     queued   queued   queued
 //	Remove   idle     idle     held     held
+//
+// What a worker wants for its item before Done is an End: the work is over, or it was cut short.
+//
+//	         held     marked   a later Done, and a Barrier before
+//	Worked   held     marked   as above; the Barrier has waited for the item
+//	Retry    marked   marked   as above
+//	Redo     marked   marked   the Barrier goes on to wait for the item
+//	Back     marked   marked   the same, and the item is queued where it was, first of all
+//	Leave    held     marked   held: the Barrier fails; marked: it goes on to wait
+//
+// An item that RemoveFunc has removed stays as it is, whatever the worker wants, and the Barrier has
+// waited for it. A Remove takes a Retry, Redo and Back back like any other add. After a shutdown Retry
+// does nothing, and Redo is Leave.
 //
 // In each state the item can also wait for its time. A wait ends with an Add. With OneEntry a queued or
 // marked item does not wait, and an Add ends the wait.
@@ -35,7 +47,7 @@
 // queued and marked.
 //
 // Remove takes an add back: the item leaves the queue or loses its mark, and its wait ends. RemoveFunc also
-// lets go of held items. The worker keeps the item, but Run does not retry it. A Run says what becomes of an
+// removes held items. The worker keeps the item, but Run does not retry it. A Run says what becomes of an
 // item after its handler.
 package spec
 
@@ -85,7 +97,9 @@ type Hold struct {
 	Again       bool          // added since the hand-out, even if a Remove took the add back
 	Marked      bool
 	Next        Place // of the next hand-out, if it is marked
-	Gone        bool  // RemoveFunc has let go of it
+	First       bool  // Done queues it where it was
+	Stays       bool  // barriers go on to wait for it
+	Gone        bool  // RemoveFunc has removed it
 }
 
 // An Ending is that of a context of ReAddContext. The end of a hand-out ends none.
@@ -111,7 +125,8 @@ type Queue[T comparable] struct {
 	since    map[string]int   // hand-outs since that of the oldest item: of each group if groups come first
 	age      int
 	barriers int
-	releases int // ShutDowns so far: each ends the drains before it
+	dropped  [][2]int // barriers that failed: behind the first number, up to the second
+	releases int      // ShutDowns so far: each ends the drains before it
 }
 
 // New returns an empty queue.
@@ -218,22 +233,70 @@ func (q *Queue[T]) Get() (i Item[T], ok bool) {
 func (q *Queue[T]) Done(v T) bool {
 	h, held := q.Held[v]
 	delete(q.Held, v)
-	if h.Marked {
+	switch {
+	case h.First:
+		q.putBack(v, h)
+		return held
+	case h.Marked:
 		q.push(v, h.Next, h.Added)
+		if last := &q.Queued[len(q.Queued)-1]; h.Stays {
+			last.Behind = h.Behind
+		}
 	}
 	q.arrange()
 	return held
 }
 
-// PutBack undoes a hand-out: the item is the first of its priority and group again, or of those of its
-// mark if that has a higher priority.
-func (q *Queue[T]) PutBack(v T) {
-	h, held := q.Held[v]
-	if !held {
-		return
+// An End is what a worker wants for its item.
+type End string
+
+const (
+	Worked End = "the work is over"
+	Retry  End = "the work is over, and is to be done again"
+	Redo   End = "the work was cut short, and begins again"
+	Back   End = "the work has not begun"
+	Leave  End = "the work was cut short, and nobody begins it again"
+)
+
+// Conclude decides what Done makes of a held item, and reports whether RemoveFunc has removed the
+// item, and whether Done will queue it.
+func (q *Queue[T]) Conclude(v T, end End, p Place) (removed, again bool) {
+	h := q.Held[v]
+	if h.Gone {
+		return true, h.Marked
 	}
-	delete(q.Held, v)
-	if h.Marked && h.Next.Priority > h.Place.Priority {
+	if end == Retry || end == Redo {
+		q.add(v, p)
+		h = q.Held[v]
+	}
+	if end == Back {
+		if !h.Marked {
+			h.Next = h.Place
+		}
+		h.Marked, h.First, h.Watchers = true, true, 0
+	}
+	q.Held[v] = h
+	if end == Redo || end == Leave || end == Back {
+		q.cutShort(v)
+	}
+	return false, h.Marked
+}
+
+// cutShort has the barriers before a held item go on to wait if Done will queue the item. Otherwise
+// nobody does it, and they fail.
+func (q *Queue[T]) cutShort(v T) {
+	h := q.Held[v]
+	h.Stays = h.Marked
+	q.Held[v] = h
+	if !h.Marked {
+		q.dropped = append(q.dropped, [2]int{h.Behind, q.barriers})
+	}
+}
+
+// putBack undoes a hand-out: the item is the first of its priority and group again, or of those of its
+// mark if that has a higher priority.
+func (q *Queue[T]) putBack(v T, h Hold) {
+	if h.Next.Priority > h.Place.Priority {
 		h.Place = h.Next
 	}
 	i := Item[T]{Value: v, Place: h.Place, Since: h.Added, Age: h.Age, Behind: h.Behind}
@@ -259,7 +322,7 @@ func (q *Queue[T]) RemoveQueued(v T) (pending bool) {
 	h, at := q.Held[v], q.at(v)
 	switch pending = q.Pending(v); {
 	case h.Marked:
-		h.Marked, h.Next = false, Place{}
+		h.Marked, h.First, h.Stays, h.Next = false, false, false, Place{}
 		q.Held[v] = h
 	case pending && q.Stored:
 		q.Queued[at].Ghost = true
@@ -305,6 +368,11 @@ func (q *Queue[T]) Barrier() (ticket int) {
 	return q.barriers
 }
 
+// Dropped reports whether nobody does an item before the barrier.
+func (q *Queue[T]) Dropped(ticket int) bool {
+	return slices.ContainsFunc(q.dropped, func(d [2]int) bool { return d[0] < ticket && ticket <= d[1] })
+}
+
 // Over reports whether each item before the barrier was done once, or removed.
 func (q *Queue[T]) Over(ticket int) bool {
 	before := func(h Hold) bool { return h.Behind < ticket }
@@ -336,14 +404,14 @@ func (q *Queue[T]) Line() []Item[T] {
 }
 
 // Equal reports whether no call can tell two queues of the same rules apart. It does not compare ages:
-// without a PutBack they follow the order of Queued.
+// without an item that is put back they follow the order of Queued.
 func (q *Queue[T]) Equal(o *Queue[T]) bool {
 	item := func(a, b Item[T]) bool { a.Age = b.Age; return a == b }
 	hold := func(a, b Hold) bool { a.Age = b.Age; return a == b }
 	return slices.EqualFunc(q.Queued, o.Queued, item) && maps.EqualFunc(q.Held, o.Held, hold) &&
 		slices.Equal(q.Waiting, o.Waiting) && slices.Equal(q.Told, o.Told) &&
 		slices.Equal(q.turns, o.turns) && maps.Equal(q.left, o.left) &&
-		maps.Equal(q.groups, o.groups) && maps.Equal(q.since, o.since) &&
+		maps.Equal(q.groups, o.groups) && maps.Equal(q.since, o.since) && slices.Equal(q.dropped, o.dropped) &&
 		q.Down == o.Down && q.Now == o.Now && q.Tokens == o.Tokens &&
 		q.barriers == o.barriers && q.releases == o.releases
 }
@@ -353,6 +421,6 @@ func (q *Queue[T]) Clone() *Queue[T] {
 	c := *q
 	c.Queued, c.Waiting, c.Told = slices.Clone(q.Queued), slices.Clone(q.Waiting), slices.Clone(q.Told)
 	c.Held, c.turns, c.left = maps.Clone(q.Held), slices.Clone(q.turns), maps.Clone(q.left)
-	c.groups, c.since = maps.Clone(q.groups), maps.Clone(q.since)
+	c.groups, c.since, c.dropped = maps.Clone(q.groups), maps.Clone(q.since), slices.Clone(q.dropped)
 	return &c
 }

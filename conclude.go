@@ -1,0 +1,136 @@
+package workqueue
+
+import (
+	"time"
+
+	"github.com/seed16c08ea7/workqueue/internal/fifo"
+	"github.com/seed16c08ea7/workqueue/internal/slab"
+)
+
+// This file has the end of a hand-out. Before Done, a worker of Run says what it wants for its item:
+// conclude decides in one critical section, and writes the decision into the record of the item. Done
+// carries the decision out. In between the worker holds the item, and only an add or a removal can
+// change the decision. The table of all ends stands at fifo.FIFO, and docs/semantics.md has it too.
+//
+// A limiter, an Order and a clock are asked before, as they are foreign code. If the item then turns
+// out to be removed, the worker has the limiter forget the item, also before Done.
+
+// conclude decides about an item that does not wait.
+func (q *Typed[T]) conclude(item T, end fifo.End, p *fifo.Placement) fifo.Conclusion {
+	hash := slab.HashOf(item)
+	now := q.metrics.now()
+	q.mu.Lock()
+	c := q.concludeLocked(hash, item, end, now, p)
+	q.settle()
+	q.mu.Unlock() // Not deferred: an item that no worker holds any more may be pushed to a Queue.
+	q.observeEnd(end, c)
+	return c
+}
+
+func (q *Typed[T]) concludeLocked(hash uint32, item T, end fifo.End, now time.Duration, p *fifo.Placement) fifo.Conclusion {
+	c := q.fifo.Conclude(hash, item, end, now, p)
+	switch {
+	case end != fifo.EndRetry && end != fifo.EndRedo:
+	case c.Added:
+		q.adds++
+	case c.Again && !c.Removed:
+		q.duplicates++
+	}
+	return c
+}
+
+// observeEnd tells the metrics of a conclusion. An item that is given back was added before.
+func (q *Typed[T]) observeEnd(end fifo.End, c fifo.Conclusion) {
+	switch {
+	case !c.Added:
+	case end == fifo.EndBack:
+		q.metrics.givenBack()
+	default:
+		q.observeAdds(1)
+	}
+}
+
+// putBack undoes a hand-out in one critical section: the item was not worked on, so no metric counts
+// the work.
+func (q *Typed[T]) putBack(item T, waited time.Duration) fifo.Conclusion {
+	hash := slab.HashOf(item)
+	now := q.metrics.now()
+	q.mu.Lock()
+	c := q.fifo.Conclude(hash, item, fifo.EndBack, now-waited, nil)
+	at, r := q.fifo.Items.Find(hash, item)
+	q.fifo.Done(at, r, now)
+	q.settle()
+	q.mu.Unlock()
+	return c
+}
+
+// drop removes a queued item at the end of a Run, and reports whether the item was queued.
+func (q *Typed[T]) drop(item T) bool {
+	hash := slab.HashOf(item)
+	q.mu.Lock()
+	dropped := q.fifo.Drop(hash, item)
+	q.settle()
+	q.mu.Unlock()
+	if dropped {
+		q.metrics.removed()
+	}
+	return dropped
+}
+
+// An ending is what a Run wants for an item that it holds. The other fields are for EndRetry and
+// EndRedo.
+type ending struct {
+	end    fifo.End
+	after  time.Duration // of EndRetry; 0 is now
+	strict mode          // of EndRetry: modeStrict if the item must not come earlier
+	rank   fifo.Rank     // of the hand-out
+}
+
+// A conclusion is what a queue has decided about an ending.
+type conclusion struct {
+	fifo.Conclusion
+	taken bool // the item waits, or Done queues the item
+}
+
+// conclude decides about an item that a Run holds, and counts a retry, even if the metric does not
+// return.
+func (q *TypedDelaying[T]) conclude(item T, e ending) (c conclusion) {
+	if e.end == fifo.EndRetry && q.retries != nil && !q.ShuttingDown() {
+		defer func() { c = q.decide(item, e) }()
+		q.retries.Inc()
+		return c
+	}
+	return q.decide(item, e)
+}
+
+// decide holds both locks if the item begins to wait, or if a wait of the item ends. After a shutdown
+// nothing begins to wait. An item that was cut short goes on with the hand-out that it had: it is
+// queued beside a wait, and ItemPace is not asked.
+func (q *TypedDelaying[T]) decide(item T, e ending) conclusion {
+	hash := slab.HashOf(item)
+	if e.end == fifo.EndRetry && q.ShuttingDown() {
+		e.end = fifo.EndWorked
+	}
+	if e.end != fifo.EndRetry && e.end != fifo.EndRedo {
+		return conclusion{q.below().conclude(item, e.end, nil), false}
+	}
+	var place fifo.Placement
+	p := q.place(&place, item, e.rank)
+	p.SetRank(e.rank)
+	if q.typed == nil && e.after <= 0 { // A Queue is foreign code, and mu is not held when it is called.
+		c := q.below().conclude(item, e.end, p)
+		return conclusion{c, c.Again}
+	}
+	w := &plan[T]{kind: planReAdd, mode: modeConclude | e.strict, end: e.end, hash: hash, item: item, after: e.after}
+	switch {
+	case e.after > 0:
+		w.kind = planDelay
+	case e.end == fifo.EndRetry && q.oneEntry:
+		w.kind = planAdd
+	}
+	a := q.promote(w, p)
+	return conclusion{a.concluded, a.taken}
+}
+
+// below is the queue below, which a Run has found to be a Typed.
+func (q *TypedDelaying[T]) below() *Typed[T] { return q.queue.(*Typed[T]) }
