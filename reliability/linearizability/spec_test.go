@@ -26,10 +26,7 @@ const (
 // items is a set of items, one bit for each.
 type items uint8
 
-func (s items) has(item int8) bool   { return s>>item&1 != 0 }
 func (s items) with(item int8) items { return s | 1<<item }
-
-func (s items) without(item int8) items { return s &^ (1 << item) }
 
 // The methods of the queue, and the two halves of a drain: it shuts the queue
 // down when it begins, which others can see long before it ends. A barrier has
