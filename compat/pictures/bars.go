@@ -74,22 +74,13 @@ func bars(page []byte) ([]bar, error) {
 	return all, nil
 }
 
-// drawBenchmarks draws how many times as fast as client-go each scenario is.
-func drawBenchmarks(page []byte) ([]byte, error) {
-	all, err := bars(page)
-	if err != nil {
-		return nil, err
-	}
-	const rowHeight = 19
-	p := newPlot("")
-	lines := plotter.NewGrid()
-	lines.Vertical.Color, lines.Horizontal.Width = grid, 0
-	p.Add(lines) // Before the bars, which hide it.
-	names := make([]string, len(all))
-	ours, lost, theirs := make(plotter.Values, len(all)), make(plotter.Values, len(all)), make(plotter.Values, len(all))
-	var labels plotter.XYLabels
+// columns returns the names, the lengths of the bars of each series, and the labels of the rows. The
+// first row is at the top.
+func columns(all []bar) (names []string, ours, lost, theirs plotter.Values, labels plotter.XYLabels) {
+	names = make([]string, len(all))
+	ours, lost, theirs = make(plotter.Values, len(all)), make(plotter.Values, len(all)), make(plotter.Values, len(all))
 	for i, b := range all {
-		y := len(all) - 1 - i // The first row is at the top.
+		y := len(all) - 1 - i
 		if b.head {
 			continue
 		}
@@ -106,6 +97,21 @@ func drawBenchmarks(page []byte) ([]byte, error) {
 		labels.XYs = append(labels.XYs, plotter.XY{X: min(max(b.ours, 1), cutOff) + 0.06, Y: float64(y)})
 		labels.Labels = append(labels.Labels, fmt.Sprintf("%.2f×", b.ours))
 	}
+	return names, ours, lost, theirs, labels
+}
+
+// drawBenchmarks draws how many times as fast as client-go each scenario is.
+func drawBenchmarks(page []byte) ([]byte, error) {
+	all, err := bars(page)
+	if err != nil {
+		return nil, err
+	}
+	const rowHeight = 19
+	p := newPlot("")
+	lines := plotter.NewGrid()
+	lines.Vertical.Color, lines.Horizontal.Width = grid, 0
+	p.Add(lines) // Before the bars, which hide it.
+	names, ours, lost, theirs, labels := columns(all)
 	var legend []entry
 	for _, series := range []struct {
 		values plotter.Values

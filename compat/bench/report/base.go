@@ -95,6 +95,14 @@ type pair struct {
 	before, after float64
 }
 
+func (p *pair) note(before bool, value float64) {
+	if before {
+		p.before = min(p.before, value)
+	} else {
+		p.after = min(p.after, value)
+	}
+}
+
 // measurePair runs a benchmark of both programs by turns. Every other round begins with the tree.
 func measurePair(before, after *binary, group []result, o options) ([]pair, error) {
 	pairs := make([]pair, len(group))
@@ -108,19 +116,15 @@ func measurePair(before, after *binary, group []result, o options) ([]pair, erro
 				b = after
 			}
 			values, err := b.run(group[0].bench, ours, o)
-			if err != nil && b == before {
+			switch {
+			case err != nil && b == before:
 				return nil, nil // The commit has the benchmark, and not this form of it.
-			}
-			if err != nil {
+			case err != nil:
 				return nil, err
 			}
 			for i, r := range group {
-				least := &pairs[i].after
-				if b == before {
-					least = &pairs[i].before
-				}
 				if value, ok := values[r.unit]; ok {
-					*least = min(*least, value)
+					pairs[i].note(b == before, value)
 				}
 			}
 		}

@@ -84,6 +84,11 @@ func run(o options) error {
 	if err != nil {
 		return err
 	}
+	return publish(root, results, from, o)
+}
+
+// publish writes the results where the options say.
+func publish(root string, results []result, from origin, o options) error {
 	tables, page := map[string]string{"scenarios": table(results)}, filepath.Join(root, "BENCHMARKS.md")
 	if o.scale {
 		tables, page = scaleTables(results), filepath.Join(root, "docs", "scaling.md")
