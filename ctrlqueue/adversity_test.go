@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -105,6 +106,28 @@ func TestADrainThatIsCutOffIsLogged(t *testing.T) {
 		const want = `"level"=0 "msg"="The queue was not drained" "cause"="ctrlqueue: Grace is over" "left"="workqueue: drain left 1 queued, 1 in flight (held), 0 waiting: context deadline exceeded"`
 		if len(lines) != 1 || lines[0] != want {
 			t.Errorf("logged are %q, want %q", lines, want)
+		}
+	})
+}
+
+// A drain of the caller whose context ends ends the drain of ShutDown too, within the Grace.
+func TestADrainThatAnotherDrainEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var lines []string
+		logger := funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{})
+		q := openStopped(t, "", stringOptions{AtEnd: workqueue.EndDrain, Grace: time.Hour, Logger: &logger})
+		q.Add("held")
+		q.Get()
+		q.ShutDown()
+		synctest.Wait()
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := q.Drain(ended); !errors.Is(err, context.Canceled) {
+			t.Errorf("Drain returned %v", err)
+		}
+		synctest.Wait()
+		if len(lines) != 1 || !strings.Contains(lines[0], `"cause"="workqueue: queue is shut down"`) {
+			t.Errorf("logged are %q", lines)
 		}
 	})
 }

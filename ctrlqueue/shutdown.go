@@ -1,6 +1,7 @@
 package ctrlqueue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -82,7 +83,9 @@ func (q *Queue[R]) drainAtTheEnd() {
 	g := q.grace()
 	defer g.cancel()
 	err := q.Drain(g.ctx)
-	switch cause := context.Cause(g.ctx); {
+	// The drain of another caller may have ended the queue, while the grace goes on.
+	cause := cmp.Or(context.Cause(g.ctx), workqueue.ErrShutDown)
+	switch {
 	case err == nil || !q.begun.Load(): // Without a worker, as in a replica that has never led, nobody waits for the items.
 	case cause == errReturned:
 		q.logger.Info("The Grace is longer than the manager has waited: set a longer GracefulShutdownTimeout, or a shorter Grace", "grace", q.options.Grace, "left", err.Error())
