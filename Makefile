@@ -207,4 +207,4 @@ planted: ## plant known bugs in the library, one after the other; 10 minutes
 night: RUNS = 100000
 night: HISTORIES = 300000
 night: DURATION = 10m
-night: swap-programs fuzz stress soak explore planted linearizability simulate realworld mutate ## what takes longer than CI; 3 hours
+night: swap-programs fuzz stress soak explore planted linearizability simulate realworld slower mutate ## what takes longer than CI; 3 hours
