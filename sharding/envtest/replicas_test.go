@@ -171,11 +171,20 @@ func (r *replica) signal(t *testing.T, s syscall.Signal) {
 	}
 }
 
-// stop stops a replica for two LeaseDurations.
+// stop stops a replica for two LeaseDurations. The kernel stops a process some time after the signal,
+// and work that begins in between is stopped in the middle too: from is the time when it has stopped.
 func (c *cluster) stop(name string) (from, to int64) {
 	c.Helper()
-	from = time.Now().UnixNano()
 	c.replicas[name].signal(c.T, syscall.SIGSTOP)
+	status := fmt.Sprintf("/proc/%d/status", c.replicas[name].cmd.Process.Pid)
+	for text := ""; !strings.Contains(text, "State:\tT"); {
+		read, err := os.ReadFile(status)
+		if err != nil {
+			c.Fatal(err)
+		}
+		text = string(read)
+	}
+	from = time.Now().UnixNano()
 	time.Sleep(2 * lease)
 	to = time.Now().UnixNano()
 	c.replicas[name].signal(c.T, syscall.SIGCONT)
