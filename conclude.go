@@ -7,10 +7,10 @@ import (
 	"github.com/seed16c08ea7/workqueue/internal/slab"
 )
 
-// This file has the end of a hand-out. Before Done, a worker of Run says what it wants for its item:
+// This file has the end of a hand-out. Before Done, a worker of Run says how the hand-out shall end.
 // conclude decides in one critical section, and writes the decision into the record of the item. Done
-// carries the decision out. In between the worker holds the item, and only an add or a removal can
-// change the decision. The table of all ends stands at fifo.FIFO, and docs/semantics.md has it too.
+// carries the decision out. Until Done the worker holds the item, and only an add or a removal can
+// change the decision. The table of all ends stands at fifo.FIFO and in docs/semantics.md.
 //
 // A limiter, an Order and a clock are asked before, as they are foreign code. If the item then turns
 // out to be removed, the worker has the limiter forget the item, also before Done.
