@@ -35,7 +35,7 @@ type suite struct {
 }
 
 var (
-	testName = regexp.MustCompile("`((?:(?:compat|wait)\\.)?(?:Test|Example)\\w+)`")
+	testName = regexp.MustCompile("`((?:(?:compat|adapted|wait)\\.)?(?:Test|Example)\\w+)`")
 	reported = regexp.MustCompile(`_(kubernetes|controllerruntime|tidb)?\d+$|_D\d+$`)
 )
 
@@ -175,7 +175,7 @@ func parseSuite(t *testing.T) suite {
 
 var theSuite = sync.OnceValues(func() (suite, error) {
 	s := suite{names: map[string]bool{}, must: map[string]bool{}, oneOf: map[string][]string{}}
-	for dir, prefix := range map[string]string{"*": "", "compat/*": "compat.", "wait/*": "wait."} {
+	for dir, prefix := range map[string]string{"*": "", "compat/*": "compat.", "compat/adapted/*/*": "adapted.", "wait/*": "wait."} {
 		files, err := filepath.Glob(dir + "_test.go")
 		if err != nil || len(files) < 3 {
 			return s, fmt.Errorf("%d files in %s, %v", len(files), dir, err)

@@ -12,6 +12,24 @@ import (
 	_ "k8s.io/component-base/metrics/prometheus/workqueue" // sets client-go's provider
 )
 
+// A queue from before any SetProvider, as in a program that changes the import line alone.
+var changedLineAlone = adapted.Ours("changed line alone", nil)
+
+// component-base gives its provider to client-go's queues alone, so a changed import line takes the
+// metrics away. One line more gives them back, and with them the series that are ours alone.
+func TestChangedImportLineTakesMetricsAway(t *testing.T) {
+	workqueue.SetProvider(workqueue.NewPrometheusProvider(legacyregistry.Registerer(), workqueue.PrometheusOptions{}))
+	before, after := adapted.ClientGo("before the change", nil), adapted.Ours("with SetProvider", nil)
+	defer before.ShutDown()
+	defer after.ShutDown()
+	changedLineAlone.Add("a")
+	for name, want := range map[string]int{"before the change": 7, "changed line alone": 0, "with SetProvider": 14} {
+		if got := adapted.Series(t, legacyregistry.DefaultGatherer, name); len(got) != want {
+			t.Errorf("%s: %d series, want %d: %v", name, len(got), want, got)
+		}
+	}
+}
+
 // The registry of component-base gets the series of client-go with the first queue.
 // Whichever is first, the provider or that queue, both are shown by the same names,
 // texts and labels.

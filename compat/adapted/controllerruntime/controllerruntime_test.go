@@ -26,6 +26,25 @@ func TestAdaptedProviderOfControllerRuntime(t *testing.T) {
 	adapted.Test(t, metrics.Registry, provider())
 }
 
+// A queue from before any SetProvider, as in a program that changes the import line alone.
+var changedLineAlone = adapted.Ours("changed line alone", nil)
+
+// controller-runtime gives its provider to client-go's queues alone, so a changed import line takes
+// the metrics away. A program that holds a provider for client-go passes that provider on.
+func TestChangedImportLineTakesMetricsAway(t *testing.T) {
+	provider := provider()
+	workqueue.SetProvider(workqueue.AdaptMetricsProvider(provider))
+	before, after := adapted.ClientGo("before the change", nil), adapted.Ours("with SetProvider", nil)
+	defer before.ShutDown()
+	defer after.ShutDown()
+	changedLineAlone.Add("a")
+	for name, want := range map[string]int{"before the change": 7, "changed line alone": 0, "with SetProvider": 7} {
+		if got := adapted.Series(t, metrics.Registry, name); len(got) != want {
+			t.Errorf("%s: %d series, want %d: %v", name, len(got), want, got)
+		}
+	}
+}
+
 // The shipped provider has the seven series that client-go's queue has with the
 // provider of controller-runtime: names, types, labels, values, classic and
 // native buckets.
