@@ -613,7 +613,7 @@ func TestAllocationsOfRun(t *testing.T) {
 		"default options": {workqueue.RunOptions[int]{}, 0.05},
 		"max attempts":    {workqueue.RunOptions[int]{MaxAttempts: 3}, 0.05},
 		"grace":           {workqueue.RunOptions[int]{Grace: 1}, 0.05},
-		"cancel on add":   {workqueue.RunOptions[int]{CancelOnReAdd: true}, 4},
+		"cancel on add":   {workqueue.RunOptions[int]{CancelOnReAdd: 3}, 4},
 		"timeout":         {workqueue.RunOptions[int]{Timeout: 1 << 40}, 5},
 	} {
 		const items = 256

@@ -1524,11 +1524,11 @@ func TestRunOnAPacedQueue(t *testing.T) {
 		want    string
 	}{
 		// The re-add begins to wait at 1 s. It cuts the handler short when its pace is over.
-		"cancel on re-add": {runOptions{CancelOnReAdd: true}, time.Hour, time.Second, "0s, 4s"},
+		"cancel on re-add": {runOptions{CancelOnReAdd: 3}, time.Hour, time.Second, "0s, 4s"},
 		"interrupted":      {runOptions{AtEnd: workqueue.EndKeep}, 2 * time.Second, time.Hour, "0s, 2s"},
 		// The wait of the re-add ends: the next hand-out is for both.
 		"interrupted, added again": {runOptions{AtEnd: workqueue.EndKeep}, 2 * time.Second, time.Second, "0s, 2s"},
-		"interrupted when due":     {runOptions{AtEnd: workqueue.EndKeep, CancelOnReAdd: true}, 4*time.Second - 1, time.Second, "0s, 3.999999999s"},
+		"interrupted when due":     {runOptions{AtEnd: workqueue.EndKeep, CancelOnReAdd: 3}, 4*time.Second - 1, time.Second, "0s, 3.999999999s"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			pace := paceOf[string](0)
@@ -1735,8 +1735,8 @@ func TestAnAddDuringTheWorkDoesNotUndoStrictBackoff(t *testing.T) {
 			checkInvariants(t, 0, q.Delaying())
 			q.Done("a")
 			info, err := q.GetInfo(t.Context())
-			if came := time.Since(start); err != nil || came != tt.want || info.Priority != tt.priority || info.PriorityNamed != tt.named {
-				t.Errorf("%s: the item came after %v with the priority %d (%v), want %v, %d", name, came, info.Priority, info.PriorityNamed, tt.want, tt.priority)
+			if came := time.Since(start); err != nil || came != tt.want || info.Priority != tt.priority || info.PriorityNamed() != tt.named {
+				t.Errorf("%s: the item came after %v with the priority %d (%v), want %v, %d", name, came, info.Priority, info.PriorityNamed(), tt.want, tt.priority)
 			}
 			q.Done("a")
 		})

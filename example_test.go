@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime/pprof"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -765,11 +766,31 @@ func ExampleRun_cancelOnReAdd() {
 		queue.ShutDown()
 		return nil
 	}
-	workqueue.Run(context.Background(), queue, rollOut, workqueue.RunOptions[string]{CancelOnReAdd: true})
+	workqueue.Run(context.Background(), queue, rollOut, workqueue.RunOptions[string]{CancelOnReAdd: 3})
 	// Output:
 	// rolling out version 1
 	// stopped: workqueue: item was added again
 	// rolling out version 2
+}
+
+// Profiles name the item that each worker is at: ?debug=1 of the goroutine profile shows the labels.
+// Goroutines that the handler starts inherit them.
+func ExampleRun_profileLabels() {
+	queue := workqueue.NewTypedRateLimiting[string](nil, workqueue.TypedRateLimitingQueueConfig[string]{})
+	queue.Add("default/web")
+	rollOut := func(ctx context.Context, name string) error {
+		item, _ := pprof.Label(ctx, "item")
+		fmt.Println("rolling out", name, "with the label", item)
+		queue.ShutDown()
+		return nil
+	}
+	labelled := func(ctx context.Context, name string) (err error) {
+		pprof.Do(ctx, pprof.Labels("queue", "deployments", "item", name), func(ctx context.Context) { err = rollOut(ctx, name) })
+		return err
+	}
+	workqueue.Run(context.Background(), queue, labelled, workqueue.RunOptions[string]{})
+	// Output:
+	// rolling out default/web with the label default/web
 }
 
 // What is left at the end has a name.

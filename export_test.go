@@ -87,6 +87,15 @@ func (q *Typed[T]) Times(item T) (added, started time.Duration, kept bool) {
 	return q.fifo.Times(slab.HashOf(item), item)
 }
 
+// PriorityNamed reports whether an add has named the priority of the item.
+func (info ItemInfo[T]) PriorityNamed() bool { return info.named }
+
+// WithNamed returns the info of an item whose priority an add has named, or not.
+func (info ItemInfo[T]) WithNamed(named bool) ItemInfo[T] {
+	info.named = named
+	return info
+}
+
 // FIFO returns the queue below, if it is a Typed.
 func (q *TypedDelaying[T]) FIFO() *Typed[T] {
 	t, _ := q.queue.(*Typed[T])

@@ -177,7 +177,7 @@ func (f *forgetter[T]) forget(item T) {
 // to end with the item: by a Forget or a Remove of any caller.
 type tallies[T comparable] struct {
 	failed  failures[T] // of handlers in a row, for MaxAttempts
-	cancels failures[T] // by CancelOnReAdd in a row, for MaxCancels
+	cancels failures[T] // in a row, for CancelOnReAdd
 	late    lateItems[T]
 }
 

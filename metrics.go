@@ -91,9 +91,9 @@ func providerFor(name string, configured MetricsProvider) MetricsProvider {
 	return nil
 }
 
-// ForeignMetricsProvider is a metrics provider whose methods return types of another package,
-// such as client-go's provider. [AdaptMetricsProvider] takes a ForeignMetricsProvider.
-type ForeignMetricsProvider[G GaugeMetric, S SettableGaugeMetric, C CounterMetric, H HistogramMetric] interface {
+// foreignMetricsProvider is a metrics provider whose methods return types of another package,
+// such as client-go's provider.
+type foreignMetricsProvider[G GaugeMetric, S SettableGaugeMetric, C CounterMetric, H HistogramMetric] interface {
 	NewDepthMetric(name string) G
 	NewAddsMetric(name string) C
 	NewLatencyMetric(name string) H
@@ -107,12 +107,13 @@ type ForeignMetricsProvider[G GaugeMetric, S SettableGaugeMetric, C CounterMetri
 //
 //	workqueue.SetProvider(workqueue.AdaptMetricsProvider(provider))
 //
-// The type parameters follow from the provider. component-base and controller-runtime do not
+// The provider has the seven methods of client-go's MetricsProvider. The type parameters are the
+// types that these methods return, and follow from the provider. component-base and controller-runtime do not
 // export their providers. In their registries, and in any other, [NewPrometheusProvider] shows
 // the same series and more, at a lower price.
 //
 // AdaptMetricsProvider panics if the provider is nil.
-func AdaptMetricsProvider[G GaugeMetric, S SettableGaugeMetric, C CounterMetric, H HistogramMetric](p ForeignMetricsProvider[G, S, C, H]) MetricsProvider {
+func AdaptMetricsProvider[G GaugeMetric, S SettableGaugeMetric, C CounterMetric, H HistogramMetric](p foreignMetricsProvider[G, S, C, H]) MetricsProvider {
 	if p == nil {
 		panic("workqueue: metrics provider is nil")
 	}
@@ -120,7 +121,7 @@ func AdaptMetricsProvider[G GaugeMetric, S SettableGaugeMetric, C CounterMetric,
 }
 
 type adapted[G GaugeMetric, S SettableGaugeMetric, C CounterMetric, H HistogramMetric] struct {
-	provider ForeignMetricsProvider[G, S, C, H]
+	provider foreignMetricsProvider[G, S, C, H]
 }
 
 func (a adapted[G, S, C, H]) NewDepthMetric(name string) GaugeMetric {

@@ -1,7 +1,6 @@
 package workqueue_test
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -116,9 +115,8 @@ func randomRunGame(rng *rand.Rand) (g runGame) {
 	g.kind = []string{"ours", "embedding"}[rng.IntN(2)]
 	g.options = workqueue.RunOptions[int]{
 		Workers: 1 + rng.IntN(4), MaxAttempts: rng.IntN(5), AtEnd: workqueue.EndKeep, Logger: discard(),
-		CancelOnReAdd: rng.IntN(2) == 0, MaxCancels: rng.IntN(4),
-		Timeout: time.Duration(rng.IntN(2)) * time.Hour, Grace: time.Duration(rng.IntN(2)) * time.Hour,
-		ProfileLabels: rng.IntN(4) == 0,
+		CancelOnReAdd: rng.IntN(5),
+		Timeout:       time.Duration(rng.IntN(2)) * time.Hour, Grace: time.Duration(rng.IntN(2)) * time.Hour,
 	}
 	g.revives = rng.IntN(2) == 0
 	g.ends = []string{"returns", "panics", "exits"}[rng.IntN(3)]
@@ -141,9 +139,7 @@ func randomRunGame(rng *rand.Rand) (g runGame) {
 func (g *runGame) history(script []runStep) (events []string) {
 	r := spec.NewRun(spec.New(spec.Rules[int]{}), func(_, failures int) time.Duration { return time.Second << (failures - 1) })
 	r.MaxAttempts = g.options.MaxAttempts
-	if g.options.CancelOnReAdd {
-		r.MaxCancels = cmp.Or(g.options.MaxCancels, workqueue.DefaultMaxCancels)
-	}
+	r.MaxCancels = g.options.CancelOnReAdd
 	r.Add(0, spec.Place{})
 	for step := 0; !r.Empty(); step++ {
 		if !r.Ready() {
@@ -295,7 +291,7 @@ func randomRunsGame(rng *rand.Rand) (g runsGame) {
 	within := func(d time.Duration) time.Duration { return 1 + time.Duration(rng.Int64N(int64(d))) }
 	for range 2 + rng.IntN(2) {
 		options := workqueue.RunOptions[int]{
-			Workers: 1 + rng.IntN(3), AtEnd: workqueue.End(rng.IntN(3)), Logger: discard(), CancelOnReAdd: rng.IntN(2) == 0,
+			Workers: 1 + rng.IntN(3), AtEnd: workqueue.End(rng.IntN(3)), Logger: discard(), CancelOnReAdd: rng.IntN(4),
 		}
 		if options.AtEnd == workqueue.EndDrain || rng.IntN(2) == 0 {
 			options.Grace = within([]time.Duration{time.Second, 10 * time.Second, time.Hour}[rng.IntN(3)])
@@ -488,7 +484,7 @@ func playOrder(s *show, order []string, pause time.Duration) (problem string) {
 	s.queue.AddAfter("waiting", 10*time.Second)
 	s.run(runOptions{
 		Timeout:       5 * time.Second,
-		CancelOnReAdd: true,
+		CancelOnReAdd: 3,
 		OnGiveUp:      func(_ context.Context, item string, _ error) { o.settle(item, true) },
 	}, o.handle)
 	synctest.Wait()

@@ -617,7 +617,7 @@ func endings(a, b spec.Ending[int]) int {
 }
 
 func (g *game) infoOf(item int, state workqueue.ItemState, p spec.Place, since time.Duration) workqueue.ItemInfo[int] {
-	info := workqueue.ItemInfo[int]{Item: item, State: state, Priority: p.Priority, PriorityNamed: p.Named}
+	info := workqueue.ItemInfo[int]{Item: item, State: state, Priority: p.Priority}.WithNamed(p.Named)
 	if g.timed {
 		info.Age = g.spec.Now - since
 	}
@@ -648,8 +648,8 @@ func (g *game) compareSnapshot(step int, call string) {
 	for at, w := range g.spec.Waiting {
 		want.Waiting = append(want.Waiting, workqueue.ItemInfo[int]{
 			Item: w.Value, State: workqueue.ItemWaiting, Due: epoch.Add(w.Due), Position: at + 1,
-			Priority: w.Place.Priority, PriorityNamed: w.Place.Named,
-		})
+			Priority: w.Place.Priority,
+		}.WithNamed(w.Place.Named))
 	}
 	byItem := func(a, b workqueue.ItemInfo[int]) int { return a.Item - b.Item }
 	for _, list := range [][]workqueue.ItemInfo[int]{got.InFlight, want.InFlight, got.Queued, want.Queued} {

@@ -667,7 +667,7 @@ func TestBurstOfLanesLeavesNothing(t *testing.T) {
 	}
 }
 
-// Of two adds with the same priority the first counts. PriorityNamed shows which add that was.
+// Of two adds with the same priority the first counts. ItemInfo notes which add that was.
 func TestOfEqualPrioritiesTheFirstAddCounts(t *testing.T) {
 	named := func(q *workqueue.TypedDelaying[string], after time.Duration) {
 		q.AddWith(workqueue.AddOptions{Priority: prio(5), After: after}, "a")
@@ -688,7 +688,7 @@ func TestOfEqualPrioritiesTheFirstAddCounts(t *testing.T) {
 			adds[1](q, second)
 			s := q.Snapshot(1)
 			for _, info := range slices.Concat(s.Queued, s.Waiting, s.InFlight) {
-				if info.Priority != 5 || info.PriorityNamed != (i == 0) {
+				if info.Priority != 5 || info.PriorityNamed() != (i == 0) {
 					t.Errorf("%s, the named one as number %d: got %+v", name, i+1, info)
 				}
 			}
@@ -706,7 +706,7 @@ func TestARaiseWithoutANameEndsTheName(t *testing.T) {
 	defer q.ShutDown()
 	q.AddWith(workqueue.AddOptions{Priority: prio(1), After: time.Hour}, "a")
 	q.AddAfter("a", time.Hour)
-	if info := q.Snapshot(1).Waiting[0]; info.Priority != 5 || info.PriorityNamed {
+	if info := q.Snapshot(1).Waiting[0]; info.Priority != 5 || info.PriorityNamed() {
 		t.Errorf("got %+v, want the priority 5, which nobody has named", info)
 	}
 }

@@ -364,7 +364,7 @@ func TestGetInfo(t *testing.T) {
 		t.Errorf("with a context that has ended: got %+v, %v, and locked is %v", info, err, q.Locked())
 	}
 	for _, want := range []workqueue.ItemInfo[string]{
-		{Item: "named", State: workqueue.ItemInFlight, Age: 3 * time.Second, Priority: 7, PriorityNamed: true},
+		workqueue.ItemInfo[string]{Item: "named", State: workqueue.ItemInFlight, Age: 3 * time.Second, Priority: 7}.WithNamed(true),
 		{Item: "unnamed", State: workqueue.ItemInFlight, Age: 3 * time.Second, Priority: 2},
 	} {
 		if info, err := q.GetInfo(t.Context()); info != want || err != nil || q.Locked() {

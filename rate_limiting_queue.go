@@ -347,7 +347,7 @@ func (q *TypedRateLimiting[T]) Debounce(item T, quiet, most time.Duration) (take
 }
 
 // Remove takes the item back, see [TypedDelaying.Remove]. The counts of [Run] for MaxAttempts
-// and MaxCancels start anew. The limiter still knows the failures of the item: call Forget to
+// and CancelOnReAdd start anew. The limiter still knows the failures of the item: call Forget to
 // reset the limiter too.
 func (q *TypedRateLimiting[T]) Remove(item T) bool {
 	removed := below[remover[T]](q.queue, "Remove").Remove(item)
@@ -358,7 +358,7 @@ func (q *TypedRateLimiting[T]) Remove(item T) bool {
 }
 
 // RemoveFunc removes items, see [TypedDelaying.RemoveFunc]. As for Remove, the counts of [Run] for
-// MaxAttempts and MaxCancels start anew, and the limiter still knows the failures.
+// MaxAttempts and CancelOnReAdd start anew, and the limiter still knows the failures.
 func (q *TypedRateLimiting[T]) RemoveFunc(del func(item T) bool) (removed int) {
 	var last T
 	var removing bool

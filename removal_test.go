@@ -437,11 +437,11 @@ func TestRunDoesNotRetryWhatIsRemoved(t *testing.T) {
 			time.AfterFunc(time.Millisecond, func() { remove(q) })
 			return failed
 		}, "failed"},
-		{"CancelOnReAdd", workqueue.RunOptions[string]{CancelOnReAdd: true}, func(ctx context.Context, q *workqueue.TypedRateLimiting[string]) error {
+		{"CancelOnReAdd", workqueue.RunOptions[string]{CancelOnReAdd: 3}, func(ctx context.Context, q *workqueue.TypedRateLimiting[string]) error {
 			remove(q)
 			return ctx.Err()
 		}, "removed"},
-		{"CancelOnReAdd, after an Add", workqueue.RunOptions[string]{CancelOnReAdd: true}, func(ctx context.Context, q *workqueue.TypedRateLimiting[string]) error {
+		{"CancelOnReAdd, after an Add", workqueue.RunOptions[string]{CancelOnReAdd: 3}, func(ctx context.Context, q *workqueue.TypedRateLimiting[string]) error {
 			q.Add("a")
 			remove(q)
 			return ctx.Err()
@@ -521,7 +521,7 @@ func TestRunForgetsWhatIsRemovedAfterItWasCutShort(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		time.AfterFunc(time.Hour, stop)
 		var outcomes []workqueue.Outcome
-		options := workqueue.RunOptions[string]{Logger: discard(), CancelOnReAdd: true,
+		options := workqueue.RunOptions[string]{Logger: discard(), CancelOnReAdd: 3,
 			OnResult: func(_ context.Context, _ string, r workqueue.HandlerResult) { outcomes = append(outcomes, r.Outcome) },
 			OnStop: func(s workqueue.Snapshot[string]) {
 				if s.QueuedTotal != 0 {
@@ -748,7 +748,7 @@ func TestBarrierWaitsForWorkThatAnAddHasCutShort(t *testing.T) {
 			time.Sleep(time.Second)
 			q.Add("a")
 			return ctx.Err()
-		}, runOptions{CancelOnReAdd: true, Logger: discard()})
+		}, runOptions{CancelOnReAdd: 3, Logger: discard()})
 		synctest.Wait()
 		start := time.Now()
 		if err := q.Barrier(t.Context()); err != nil || time.Since(start) < time.Hour {
@@ -855,7 +855,7 @@ func TestRunDoesNotNameAsFailedWhatAnotherRunHasDone(t *testing.T) {
 func TestSuccessInAnyRunEndsTheCountOfCancels(t *testing.T) {
 	q := workqueue.NewTypedRateLimiting(constant(0), workqueue.TypedRateLimitingQueueConfig[string]{})
 	q.Add("a")
-	runUntil(t, q, 1, runOptions{AtEnd: workqueue.EndKeep, CancelOnReAdd: true, Grace: time.Minute}, func(ctx context.Context, _ string) error {
+	runUntil(t, q, 1, runOptions{AtEnd: workqueue.EndKeep, CancelOnReAdd: 3, Grace: time.Minute}, func(ctx context.Context, _ string) error {
 		q.Add("a")
 		<-ctx.Done()
 		return ctx.Err()

@@ -227,7 +227,7 @@ func newRunner[T comparable](ctx context.Context, l layers[T], handle func(ctx c
 		working:  make(chan struct{}),
 	}
 	// Each of these needs a context beneath that of the item, which has to be allocated.
-	r.derives = options.ProfileLabels || options.CancelOnReAdd || options.Timeout > 0
+	r.derives = options.CancelOnReAdd > 0 || options.Timeout > 0
 	r.simple = options.OnResult == nil && r.results == nil
 	if r.options.Name == "" { // Two Runs of one queue may want to be told apart in a log.
 		r.options.Name = l.limiting.name
@@ -263,7 +263,7 @@ func (r *runner[T]) descend() {
 		if r.options.AtEnd == EndDrain {
 			r.intake = r.handling
 		}
-	case r.options.CancelOnReAdd:
+	case r.options.CancelOnReAdd > 0:
 		// A ReAddContext needs such a context above it, and would make one for each
 		// item.
 		r.handling, r.cancel = context.WithCancelCause(r.ctx)

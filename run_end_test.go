@@ -137,7 +137,7 @@ func TestRunEnd(t *testing.T) {
 // The contexts of handlers carry the values and the end of Run's.
 func TestRunHandlerContext(t *testing.T) {
 	type key struct{}
-	for _, options := range []runOptions{{}, {Grace: time.Second}, {Timeout: time.Minute}, {CancelOnReAdd: true}, {ProfileLabels: true}} {
+	for _, options := range []runOptions{{}, {Grace: time.Second}, {Timeout: time.Minute}, {CancelOnReAdd: 3}} {
 		synctest.Test(t, func(t *testing.T) {
 			cause := errors.New("because")
 			ctx, cancel := context.WithCancelCause(context.WithValue(t.Context(), key{}, "value"))
@@ -1170,7 +1170,7 @@ func TestWhatWasCutShortAtTheEndDoesNotComeAgain(t *testing.T) {
 				calls := 0
 				var told []bool
 				options := tt.options
-				options.CancelOnReAdd = true
+				options.CancelOnReAdd = 3
 				options.OnResult = func(_ context.Context, _ string, r workqueue.HandlerResult) {
 					if r.Outcome == outcome {
 						told = append(told, r.Again)
@@ -1299,7 +1299,7 @@ func TestRunDoesNotCountWhatItsEndInterrupts(t *testing.T) {
 		"keep":             {runOptions{AtEnd: workqueue.EndKeep}, false, canceled, "interrupted true 0s", "queued[a] held[] waiting[]: <nil>"},
 		"keep after grace": {runOptions{AtEnd: workqueue.EndKeep, Grace: time.Second}, false, canceled, "interrupted true 0s", "queued[a] held[] waiting[]: <nil>"},
 		"under Timeout":    {runOptions{Timeout: time.Hour}, false, canceled, "interrupted false 0s", "queued[a] held[] waiting[]: <nil>"},
-		"with re-adds":     {runOptions{CancelOnReAdd: true, MaxAttempts: 1}, false, canceled, "interrupted false 0s", "queued[a] held[] waiting[]: <nil>"},
+		"with re-adds":     {runOptions{CancelOnReAdd: 3, MaxAttempts: 1}, false, canceled, "interrupted false 0s", "queued[a] held[] waiting[]: <nil>"},
 		"a deadline":       {runOptions{}, true, canceled, "interrupted false 0s", "queued[a] held[] waiting[]: <nil>"},
 		"wrapped": {runOptions{}, false, func(ctx context.Context) error { return fmt.Errorf("get: %w", context.Canceled) },
 			"interrupted false 0s", "queued[a] held[] waiting[]: <nil>"},

@@ -36,19 +36,15 @@ type RunOptions[T comparable] struct {
 	// Remove for the item.
 	MaxAttempts int
 
-	// CancelOnReAdd ends the context of a handler with the cause [ErrReAdded] as soon as its
-	// item is added again, and with [ErrRemoved] as soon as a RemoveFunc removes the item.
+	// CancelOnReAdd is how many calls of the handler in a row an add may cancel for one item;
+	// 0 is none. The context of the handler ends with the cause [ErrReAdded] as soon as its item
+	// is added again, and with [ErrRemoved] as soon as a RemoveFunc removes the item.
 	//
-	// Beware of a handler that has its own item added, such as a handler that writes the
-	// status of an object and is told of each change. The handler cancels itself in every
-	// call, up to MaxCancels.
-	CancelOnReAdd bool
-
-	// MaxCancels is how many calls of the handler in a row CancelOnReAdd may cut short for
-	// one item; 0 stands for [DefaultMaxCancels]. The next call is not cancelled, so that it
-	// can come to an end, and the log says so. All calls of Run on a queue share the count. Any
-	// other end of a handler ends it.
-	MaxCancels int
+	// After so many calls in a row, the next call is not cancelled, so that it can come to an
+	// end, and the log says so. A handler that writes the status of an object and is told of
+	// each change cancels itself in every call: 3 is a good number. All calls of Run on a queue
+	// share the count. Any other end of a handler ends the count.
+	CancelOnReAdd int
 
 	// OnGiveUp is told of each item that Run gives up, and why. The worker that still holds
 	// the item calls OnGiveUp. OnGiveUp may call the queue. An Add revives the item, unless
@@ -77,22 +73,14 @@ type RunOptions[T comparable] struct {
 	// after the item is accounted for.
 	CrashOnPanic bool
 
-	// Name is the queue in log lines and in labels; empty is the name in the config of a
+	// Name is the queue in log lines; empty is the name in the config of a
 	// [TypedRateLimiting].
 	Name string
-
-	// ProfileLabels adds the labels "queue" and "item" to goroutine and CPU profiles, so
-	// that a profile shows what each worker is doing. Goroutines that the handler starts
-	// inherit the labels. They cost some allocations for each item.
-	ProfileLabels bool
 
 	// Logger is told of failures. If nil, the logger is that of the context of Run, see
 	// [logr.FromContext], or else [slog.Default].
 	Logger *logr.Logger
 }
-
-// DefaultMaxCancels stands for a MaxCancels of 0 in [RunOptions].
-const DefaultMaxCancels = 3
 
 // An End is what becomes of the queue when the context of a [Run] ends.
 type End uint8
@@ -129,7 +117,7 @@ func (o *RunOptions[T]) check() {
 		{"Timeout", o.Timeout, o.Timeout < 0},
 		{"Grace", o.Grace, o.Grace < 0},
 		{"MaxAttempts", o.MaxAttempts, o.MaxAttempts < 0},
-		{"MaxCancels", o.MaxCancels, o.MaxCancels < 0},
+		{"CancelOnReAdd", o.CancelOnReAdd, o.CancelOnReAdd < 0},
 	} {
 		if number.negative {
 			panic(fmt.Sprintf("workqueue: %s is negative: %v", number.name, number.value))

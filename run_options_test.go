@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"os"
 	"runtime"
-	"runtime/pprof"
 	"slices"
 	"strings"
 	"testing"
@@ -73,7 +72,7 @@ func TestRunContextDoesNotOutlastItsUse(t *testing.T) {
 		want    string
 	}{
 		"timeout": {runOptions{Timeout: time.Hour}, "0:a 1:over 3:end"},
-		"re-add":  {runOptions{CancelOnReAdd: true}, "0:a 1:over 3:end"},
+		"re-add":  {runOptions{CancelOnReAdd: 3}, "0:a 1:over 3:end"},
 		"grace":   {runOptions{Grace: time.Hour}, "0:a 3:end 3:over"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -331,56 +330,6 @@ func TestRunLogsToTheDefault(t *testing.T) {
 	if want := `msg="Item given up" item=a failures=1 err=failed`; !strings.Contains(log.String(), want) {
 		t.Errorf("got %q, want %q", log.String(), want)
 	}
-}
-
-// A profile names the item that a worker is at, and none when it is at none.
-// The labels reach what the handler starts. Without the option there are none.
-func TestRunProfileLabels(t *testing.T) {
-	for n, want := range []string{`{"item":"a"}`, `{"item":"a", "queue":"jobs"}`, `{"item"`} {
-		onRunQueues(t, func(t *testing.T, s *show) {
-			s.queue.Add("a")
-			labels := n < 2
-			s.run(runOptions{ProfileLabels: labels, Name: []string{"", "jobs", "jobs"}[n]}, func(ctx context.Context, item string) error {
-				if label, ok := pprof.Label(ctx, "item"); ok != labels || labels && label != item {
-					t.Errorf("the context has the item %q", label)
-				}
-				go time.Sleep(2 * time.Second)
-				time.Sleep(time.Second)
-				return nil
-			})
-			for at, times := range []int{2, 1, 0} { // The handler and its child, the child, nobody.
-				synctest.Wait()
-				if !labels {
-					times = 0
-				}
-				if got := labelled(t, want); got != times {
-					t.Errorf("after %d s, %d goroutines have the labels %s, want %d", at, got, want, times)
-				}
-				time.Sleep(time.Second)
-			}
-			s.stop()
-			s.end()
-		})
-	}
-}
-
-// labelled counts the goroutines with the labels.
-func labelled(t *testing.T, labels string) (n int) {
-	t.Helper()
-	var profile bytes.Buffer
-	if err := pprof.Lookup("goroutine").WriteTo(&profile, 1); err != nil {
-		t.Fatal(err)
-	}
-	var same int
-	for line := range strings.Lines(profile.String()) {
-		if _, err := fmt.Sscanf(line, "%d @", &same); err == nil {
-			continue
-		}
-		if strings.Contains(line, "labels: "+labels) {
-			n += same
-		}
-	}
-	return n
 }
 
 // In a process of its own each: a panic that goes on, once the item is done.
@@ -903,7 +852,7 @@ func TestSeriesOfResults(t *testing.T) {
 		if got := scrape(t, r); slices.ContainsFunc(got, func(row string) bool { return strings.HasPrefix(row, "results_total") }) {
 			t.Errorf("a queue that no Run has used has the series %q", got)
 		}
-		options := runOptions{AtEnd: workqueue.EndKeep, CancelOnReAdd: true, Logger: discard()}
+		options := runOptions{AtEnd: workqueue.EndKeep, CancelOnReAdd: 3, Logger: discard()}
 		once := func(items string, f func(ctx context.Context, item string) error) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()

@@ -246,7 +246,7 @@ func TestRunRefusesOtherQueues(t *testing.T) {
 		"*workqueue_test.embedding[string]": &embedding[string]{},
 		"workqueue_test.informed":           informed{ours()},
 	} {
-		for _, options := range []runOptions{{}, {AtEnd: workqueue.EndKeep}, {CancelOnReAdd: true}} {
+		for _, options := range []runOptions{{}, {AtEnd: workqueue.EndKeep}, {CancelOnReAdd: 3}} {
 			options.OnStop = func(workqueue.Snapshot[string]) { t.Errorf("%s: OnStop is called", want) }
 			err := workqueue.Run(canceled(), q, replies(), options)
 			if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), " not a "+want+": ") {
@@ -276,7 +276,7 @@ func TestRunBadInput(t *testing.T) {
 		noQueueLimiter:                              func() { workqueue.Run(t.Context(), newLimited(nil), handle, runOptions{}) },
 		"workqueue: Workers is negative: -1":        func() { workqueue.Run(t.Context(), q, handle, runOptions{Workers: -1}) },
 		"workqueue: Timeout is negative: -1ns":      func() { workqueue.Run(t.Context(), q, handle, runOptions{Timeout: -1}) },
-		"workqueue: MaxCancels is negative: -2":     func() { workqueue.Run(t.Context(), q, handle, runOptions{MaxCancels: -2}) },
+		"workqueue: CancelOnReAdd is negative: -2":  func() { workqueue.Run(t.Context(), q, handle, runOptions{CancelOnReAdd: -2}) },
 		"workqueue: Grace is negative: -1s":         func() { workqueue.Run(t.Context(), q, handle, runOptions{Grace: -time.Second}) },
 		"workqueue: MaxAttempts is negative: -1000": func() { workqueue.Run(t.Context(), q, handle, runOptions{MaxAttempts: -1000}) },
 	} {
@@ -635,7 +635,7 @@ func TestErrorThatJoinsNothingIsAFailure(t *testing.T) {
 
 // A method of a returned error that panicked ended the program.
 func TestPanicInAMethodOfAnErrorIsOneOfTheHandler(t *testing.T) {
-	for _, options := range []runOptions{{}, {CancelOnReAdd: true}, {Timeout: time.Second, MaxAttempts: 2}} {
+	for _, options := range []runOptions{{}, {CancelOnReAdd: 3}, {Timeout: time.Second, MaxAttempts: 2}} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newShow(t, ourQueue)
 			s.queue.Add("a")

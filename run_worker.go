@@ -1,12 +1,10 @@
 package workqueue
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"runtime/pprof"
 	"time"
 
 	"github.com/seed16c08ea7/workqueue/internal/fifo"
@@ -103,7 +101,7 @@ func (w *worker[T]) advance() bool {
 		w.noteError(err)
 		return false
 	}
-	return w.accept(info.Item, receipt{info.Age, fifo.Rank{Priority: info.Priority, Named: info.PriorityNamed}})
+	return w.accept(info.Item, receipt{info.Age, fifo.Rank{Priority: info.Priority, Named: info.named}})
 }
 
 // pass is advance in one critical section of the queue. Nothing between the hand-out there and
@@ -191,11 +189,7 @@ func (w *worker[T]) context() context.Context { return w.contexts.last(w.age) }
 // callDerived calls the handler with a context of its own. Contexts are made only for the
 // options that need one: CancelOnReAdd costs 3 allocations, and a timeout 4.
 func (w *worker[T]) callDerived(ctx context.Context) error {
-	if w.options.ProfileLabels {
-		ctx = w.label(ctx)
-		defer pprof.SetGoroutineLabels(w.handling)
-	}
-	if w.options.CancelOnReAdd && w.mayCancel() {
+	if w.options.CancelOnReAdd > 0 && w.mayCancel() {
 		watching, cancel := w.typed.ReAddContext(ctx, w.item)
 		defer cancel()
 		ctx = watching
@@ -212,22 +206,11 @@ func (w *worker[T]) callDerived(ctx context.Context) error {
 // logged: mostly the handler adds its own item, and would be cut short for ever.
 func (w *worker[T]) mayCancel() bool {
 	n := w.cancels.number(w.item)
-	if n < cmp.Or(w.options.MaxCancels, DefaultMaxCancels) {
+	if n < w.options.CancelOnReAdd {
 		return true
 	}
 	w.logger.Info("Handler is not cancelled any more until it has come to an end, as its item was added again in each run", "item", w.item, "cancels", n)
 	return false
-}
-
-// label makes the item a label of the goroutine, for profiles.
-func (w *worker[T]) label(ctx context.Context) context.Context {
-	labels := []string{"item", fmt.Sprint(w.item)}
-	if w.options.Name != "" {
-		labels = append(labels, "queue", w.options.Name)
-	}
-	ctx = pprof.WithLabels(ctx, pprof.Labels(labels...))
-	pprof.SetGoroutineLabels(ctx)
-	return ctx
 }
 
 func (w *worker[T]) call(ctx context.Context) error {

@@ -333,11 +333,8 @@ func TestItemInfoOfAnItemThatHasMovedOn(t *testing.T) {
 			}
 			q.AddWith(workqueue.AddOptions{Priority: named}, "a", "b", "c")
 			time.Sleep(time.Second)
-			runUntil(t, q, 3, runOptions{CancelOnReAdd: true}, func(ctx context.Context, item string) error {
-				known := workqueue.ItemInfo[string]{
-					Item: item, State: workqueue.ItemInFlight, Age: time.Second,
-					Priority: priority, PriorityNamed: named != nil,
-				}
+			runUntil(t, q, 3, runOptions{CancelOnReAdd: 3}, func(ctx context.Context, item string) error {
+				known := workqueue.ItemInfo[string]{Item: item, State: workqueue.ItemInFlight, Age: time.Second, Priority: priority}.WithNamed(named != nil)
 				wantInfo(t, name, ctx, known)
 				switch item {
 				case "a":
@@ -601,7 +598,7 @@ func TestRunRetriesWithThePriorityOfTheHandOut(t *testing.T) {
 						return nil
 					}
 					return fail(ctx, q)
-				}, workqueue.RunOptions[string]{CancelOnReAdd: name == "overtaken"})
+				}, workqueue.RunOptions[string]{CancelOnReAdd: map[string]int{"overtaken": 3}[name]})
 				if !slices.Equal(seen, []int{1, 1, 1}) {
 					t.Errorf("%s, by Order %v, embedding type %v: handed out with the priorities %v, want 1 each time", name, of, embeds, seen)
 				}
@@ -628,7 +625,7 @@ func TestWhatIsCutShortComesBackAtTheHigherPriority(t *testing.T) {
 					s := newShow(t, ourQueue)
 					s.ours.AddWith(workqueue.AddOptions{Priority: tt.first}, "a")
 					calls := 0
-					s.run(runOptions{AtEnd: workqueue.EndKeep, CancelOnReAdd: !end}, func(ctx context.Context, item string) error {
+					s.run(runOptions{AtEnd: workqueue.EndKeep, CancelOnReAdd: map[bool]int{false: 2}[end]}, func(ctx context.Context, item string) error {
 						if calls++; calls > 1 {
 							if info, _ := workqueue.ItemInfoFromContext[string](ctx); info.Priority != tt.want {
 								t.Errorf("came back at %d, want %d", info.Priority, tt.want)
@@ -654,13 +651,13 @@ func TestWhatIsCutShortComesBackAtTheHigherPriority(t *testing.T) {
 	}
 }
 
-// onReAdd plays a show on each queue that tells of an Add.
+// onReAdd plays a show in which an Add of the item cancels the handler.
 func onReAdd(t *testing.T, options runOptions, play func(s *show) func(context.Context, string) error, then func(s *show)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := newShow(t, ourQueue)
 		s.queue.Add("a")
-		options.CancelOnReAdd = true
+		options.CancelOnReAdd = cmp.Or(options.CancelOnReAdd, 3)
 		s.run(options, play(s))
 		then(s)
 		s.stop()
@@ -680,7 +677,6 @@ func TestRunCancelsOnReAdd(t *testing.T) {
 		"many Adds":                {func(s *show) { s.fifo.AddAll("a", "a"); s.queue.Add("a") }, runOptions{}, "0:a 1:a ends: workqueue: item was added again 1:a"},
 		"Add of another item":      {func(s *show) { s.queue.Add("b") }, runOptions{}, "0:a"},
 		"in a deadline":            {func(s *show) { s.queue.Add("a") }, runOptions{Timeout: time.Minute}, "0:a 1:a ends: workqueue: item was added again 1:a"},
-		"with labels":              {func(s *show) { s.queue.Add("a") }, runOptions{ProfileLabels: true}, "0:a 1:a ends: workqueue: item was added again 1:a"},
 		"in grace":                 {func(s *show) { s.stop(); time.Sleep(time.Second); s.queue.Add("a") }, runOptions{Grace: 5 * time.Second}, "0:a"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -767,7 +763,7 @@ func TestRunCountsADeadlineBeforeAReAdd(t *testing.T) {
 // A Run in the handler of another one ends when the item of that is added again.
 // What its own handler then returns is no re-add of its own item.
 func TestRunInAHandlerThatIsOvertaken(t *testing.T) {
-	for _, options := range []runOptions{{}, {CancelOnReAdd: true}} {
+	for _, options := range []runOptions{{}, {CancelOnReAdd: 3}} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newShow(t, ourQueue)
 			s.queue.Add("a")
@@ -809,7 +805,7 @@ func TestRunReAddBeforeTheHandlerStarts(t *testing.T) {
 		s := newShow(t, ourQueue)
 		s.queue = &quickReAdd{TypedRateLimiting: s.queue.(*workqueue.TypedRateLimiting[string])}
 		s.queue.Add("a")
-		s.run(runOptions{CancelOnReAdd: true}, s.cut)
+		s.run(runOptions{CancelOnReAdd: 3}, s.cut)
 		s.want("0:a 0:a ends: workqueue: item was added again 0:a")
 		s.stop()
 		s.end()
@@ -857,7 +853,7 @@ func TestRunLosesNoItemWhenRemoveTakesBackTheAddThatCancelled(t *testing.T) {
 				s := newShow(t, ourQueue)
 				s.queue.Add("a")
 				calls, again := 0, false
-				options := runOptions{CancelOnReAdd: true, OnResult: func(_ context.Context, _ string, r workqueue.HandlerResult) {
+				options := runOptions{CancelOnReAdd: 3, OnResult: func(_ context.Context, _ string, r workqueue.HandlerResult) {
 					again = again || r.Again
 				}}
 				s.run(options, func(ctx context.Context, _ string) error {
@@ -889,14 +885,13 @@ func TestRunLosesNoItemWhenRemoveTakesBackTheAddThatCancelled(t *testing.T) {
 // A handler whose own status write adds its item was cancelled in every run, as fast as
 // the queue could hand it out. The fourth run comes to its end, and the count starts
 // anew.
-func TestRunCancelsNoMoreThanMaxCancels(t *testing.T) {
+func TestRunCancelsNoMoreThanCancelOnReAddSays(t *testing.T) {
 	for most, want := range map[int]string{
-		0:                           "0:a 0:cut 0:a 0:cut 0:a 0:cut 0:a 1:a 1:cut 1:a 1:cut 1:a 1:cut 1:a",
-		workqueue.DefaultMaxCancels: "0:a 0:cut 0:a 0:cut 0:a 0:cut 0:a 1:a 1:cut 1:a 1:cut 1:a 1:cut 1:a",
-		1:                           "0:a 0:cut 0:a 1:a 1:cut 1:a",
+		3: "0:a 0:cut 0:a 0:cut 0:a 0:cut 0:a 1:a 1:cut 1:a 1:cut 1:a 1:cut 1:a",
+		1: "0:a 0:cut 0:a 1:a 1:cut 1:a",
 	} {
 		t.Run(fmt.Sprint(most), func(t *testing.T) {
-			onReAdd(t, runOptions{MaxCancels: most, MaxAttempts: 1}, func(s *show) func(context.Context, string) error {
+			onReAdd(t, runOptions{CancelOnReAdd: most, MaxAttempts: 1}, func(s *show) func(context.Context, string) error {
 				return func(ctx context.Context, item string) error {
 					if time.Since(s.start) < 1500*time.Millisecond {
 						s.queue.Add(item) // The status.
@@ -912,8 +907,7 @@ func TestRunCancelsNoMoreThanMaxCancels(t *testing.T) {
 			}, func(s *show) {
 				time.Sleep(1900 * time.Millisecond)
 				s.want(want)
-				cancels := cmp.Or(most, workqueue.DefaultMaxCancels)
-				line := fmt.Sprintf("as its item was added again in each run\" item=a cancels=%d\n", cancels)
+				line := fmt.Sprintf("as its item was added again in each run\" item=a cancels=%d\n", most)
 				if got := strings.Count(s.log.String(), line); got != 2 {
 					t.Errorf("%d lines say so, want 2, in %s", got, s.log.String())
 				}
@@ -933,7 +927,7 @@ func TestCancelsBeforeARemovalDoNotCount(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newShow(t, ourQueue)
-			s.run(runOptions{CancelOnReAdd: true, MaxCancels: 1}, func(ctx context.Context, item string) error {
+			s.run(runOptions{CancelOnReAdd: 1}, func(ctx context.Context, item string) error {
 				select {
 				case <-ctx.Done():
 					s.note("cut")
@@ -968,7 +962,6 @@ func TestRunAsksNoForeignContextWithTheLock(t *testing.T) {
 		"alone":           {},
 		"with a deadline": {Timeout: time.Minute},
 		"with grace":      {Grace: time.Minute},
-		"with labels":     {ProfileLabels: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -981,7 +974,7 @@ func TestRunAsksNoForeignContextWithTheLock(t *testing.T) {
 						asked.Store(true)
 					}
 				}}
-				options.CancelOnReAdd = true
+				options.CancelOnReAdd = 3
 				s.queue.Add("a")
 				s.ctx, s.stop = ctx, stop
 				go func() {

@@ -42,9 +42,9 @@ type ItemInfo[T comparable] struct {
 	// [Order] has no Priority.
 	Priority int `json:"priority,omitzero"`
 
-	// PriorityNamed is whether an add has named the Priority, so that the Order was not
-	// asked for one.
-	PriorityNamed bool `json:"priority_named,omitzero"`
+	// named says that an add has named the Priority, so that the Order was not asked. A retry of
+	// Run names the Priority again. The info carries it, as an embedding type may replace GetInfo.
+	named bool
 }
 
 // Snapshot has the items of a queue at one instant, for people, tests and reports. The queue
@@ -306,7 +306,7 @@ func infosOf[T comparable](entries []fifo.Entry[T], now time.Duration, timed boo
 // infoOf returns the info of a queued or held item, for every reader of the queue. The Age counts
 // from Since, and is 0 at least: an injected clock may have been set back.
 func infoOf[T comparable](e fifo.Entry[T], now time.Duration, timed bool) ItemInfo[T] {
-	info := ItemInfo[T]{Item: e.Item, State: ItemQueued, Priority: e.Rank.Priority, PriorityNamed: e.Rank.Named}
+	info := ItemInfo[T]{Item: e.Item, State: ItemQueued, Priority: e.Rank.Priority, named: e.Rank.Named}
 	switch {
 	case e.Again:
 		info.State = ItemInFlightAgain

@@ -70,7 +70,7 @@ func TestItemInfoIsTheSameForEachReader(t *testing.T) {
 	add := func() { q.AddWith(workqueue.AddOptions{Priority: &priority}, "a") }
 	add()
 	info, err := q.GetInfo(t.Context())
-	if err != nil || info.Priority != 7 || !info.PriorityNamed || info.State != workqueue.ItemInFlight {
+	if err != nil || info.Priority != 7 || !info.PriorityNamed() || info.State != workqueue.ItemInFlight {
 		t.Errorf("got %+v, %v", info, err)
 	}
 	check("GetInfo", info, held())

@@ -52,7 +52,7 @@ func For[R comparable](options Options[R]) *Binding[R] {
 //   - if the options have a Grace, and the manager that WrapManager returned is not the one
 //     that was started.
 func (b *Binding[R]) NewQueue(name string, limiter clientgo.TypedRateLimiter[R]) clientgo.TypedRateLimitingInterface[R] {
-	if b.options.CancelOnReAdd && !b.wraps.Load() {
+	if b.options.CancelOnReAdd > 0 && !b.wraps.Load() {
 		panic(fmt.Sprintf("ctrlqueue: controller %q: CancelOnReAdd needs the Reconciler of the Binding around the reconciler", name))
 	}
 	if b.options.Grace > 0 && !b.term.begun.Load() {

@@ -29,7 +29,7 @@ func TestABindingForTwoControllers(t *testing.T) {
 }
 
 func TestCancelOnReAddWithoutTheReconciler(t *testing.T) {
-	b := ctrlqueue.For(stringOptions{CancelOnReAdd: true})
+	b := ctrlqueue.For(stringOptions{CancelOnReAdd: 3})
 	mustPanic(t, `ctrlqueue: controller "pod": CancelOnReAdd needs the Reconciler of the Binding around the reconciler`,
 		func() { b.NewQueue("pod", nil) })
 	b.Reconciler(reconcile.TypedFunc[string](nil))
@@ -64,7 +64,7 @@ func TestAReconcilerWithTheQueueOfAnother(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := ctrlqueue.For(options{CancelOnReAdd: true})
+				b := ctrlqueue.For(options{CancelOnReAdd: 3})
 				var errs []error
 				inner := b.Reconciler(reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
 					t.Error("the reconciler was called")
@@ -166,7 +166,7 @@ func TestManyReconcilesAtATime(t *testing.T) {
 // queued behind a.
 func cutShort(t *testing.T, priority int, then func(*requestQueue)) (reconciled []string) {
 	synctest.Test(t, func(t *testing.T) {
-		c := start(t, "cut-short", options{CancelOnReAdd: true}, func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+		c := start(t, "cut-short", options{CancelOnReAdd: 3}, func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
 			select {
 			case <-ctx.Done():
 				reconciled = append(reconciled, r.Name+" cut short")
@@ -234,7 +234,7 @@ func TestAReconcileThatFailsAfterItsObjectHasChanged(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			began := 0
-			c := start(t, "fails", options{CancelOnReAdd: true}, func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+			c := start(t, "fails", options{CancelOnReAdd: 3}, func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 				if began++; began == 1 {
 					<-ctx.Done()
 					return reconcile.Result{}, row.err

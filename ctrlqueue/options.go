@@ -43,20 +43,18 @@ type Options[R comparable] struct {
 	// has a Priority function, adds that name 0 are not put off either.
 	Quiet, Most time.Duration
 
-	// CancelOnReAdd cancels the context of a reconcile when its object changes, with the
-	// cause [workqueue.ErrReAdded]. If the reconcile then returns an error that wraps
+	// CancelOnReAdd is how many reconciles of an object in a row a change of the object may
+	// cancel; 0 is none. The context of the reconcile ends with the cause
+	// [workqueue.ErrReAdded]. If the reconcile then returns an error that wraps
 	// [context.Canceled] or the cause, the reconcile was cut short. The error is dropped:
 	// nothing is logged or counted as a failure. The next reconcile of the object follows
 	// at once, also if the change was taken back by [Queue.Remove]. Its priority is the
 	// higher of the priorities of the change and of the reconcile that was cut short.
 	//
-	// A reconcile that writes to its own object cancels itself. MaxCancels bounds the number of times.
-	CancelOnReAdd bool
-
-	// MaxCancels is how many reconciles of an object in a row CancelOnReAdd may cut short;
-	// 0 stands for [workqueue.DefaultMaxCancels]. The next reconcile is
-	// not cancelled, and so can come to an end.
-	MaxCancels int
+	// After so many reconciles in a row, the next one is not cancelled, so that it can come to
+	// an end. A reconcile that writes to its own object cancels itself each time: 3 is a good
+	// number.
+	CancelOnReAdd int
 
 	// AtEnd is what becomes of the queue when the manager ends because the context of its
 	// Start has ended. [workqueue.EndStop], the zero value, is the end of
@@ -91,7 +89,7 @@ type Options[R comparable] struct {
 	Page *debugpage.Page
 
 	// Logger is told of panics in foreign code on the goroutine of the queue, of a
-	// drain whose time is over, and of an object that has used up MaxCancels. If nil, it is
+	// drain whose time is over, and of an object that was cancelled as often as CancelOnReAdd allows. If nil, it is
 	// the logger of controller-runtime.
 	Logger *logr.Logger
 }
@@ -109,8 +107,8 @@ func (o Options[R]) check() {
 		panic("ctrlqueue: Most needs a Quiet")
 	case o.Most > 0 && o.Most < o.Quiet:
 		panic(fmt.Sprintf("ctrlqueue: Most is less than Quiet: %v and %v", o.Most, o.Quiet))
-	case o.MaxCancels < 0:
-		panic(fmt.Sprintf("ctrlqueue: MaxCancels is negative: %d", o.MaxCancels))
+	case o.CancelOnReAdd < 0:
+		panic(fmt.Sprintf("ctrlqueue: CancelOnReAdd is negative: %d", o.CancelOnReAdd))
 	}
 	o.checkEnd()
 }

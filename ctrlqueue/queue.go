@@ -160,7 +160,7 @@ func (q *Queue[R]) GetWithPriority() (item R, priority int, shutdown bool) {
 // Done ends the hand-out of the item. An item that was added in the meantime is queued now
 // or, with a delay, when its time has come.
 func (q *Queue[R]) Done(item R) {
-	if q.options.CancelOnReAdd {
+	if q.options.CancelOnReAdd > 0 {
 		q.cancels.forgive(item)
 	}
 	q.queue.Done(item)
@@ -172,7 +172,7 @@ func (q *Queue[R]) Done(item R) {
 // CancelOnReAdd has cut short the call does nothing: such a reconcile has neither failed nor
 // succeeded, and the next failure waits as long as if it had not begun.
 func (q *Queue[R]) Forget(item R) {
-	if q.options.CancelOnReAdd && q.cancels.forgive(item) {
+	if q.options.CancelOnReAdd > 0 && q.cancels.forgive(item) {
 		return
 	}
 	q.queue.Forget(item)
@@ -197,7 +197,7 @@ func (q *Queue[R]) Snapshot(limit int) workqueue.Snapshot[R] { return q.queue.Sn
 // Remove takes the item back, and reports whether the item was queued or waited. A worker
 // keeps the item that it holds, and an add of the item in the meantime is dropped.
 //
-// With CancelOnReAdd, the count for MaxCancels starts anew.
+// The count for CancelOnReAdd starts anew.
 func (q *Queue[R]) Remove(item R) bool {
 	removed := q.queue.Remove(item)
 	if removed {
@@ -209,7 +209,7 @@ func (q *Queue[R]) Remove(item R) bool {
 // RemoveFunc takes back all adds of the items for which del returns true, see
 // [workqueue.Typed.RemoveFunc]: for a shard, a namespace or a tenant that is somebody else's now.
 // With CancelOnReAdd, the context of a reconcile ends with the cause [workqueue.ErrRemoved], and
-// the item does not come back. The count for MaxCancels starts anew.
+// the item does not come back. The count for CancelOnReAdd starts anew.
 func (q *Queue[R]) RemoveFunc(del func(item R) bool) (removed int) {
 	removed = q.queue.RemoveFunc(del)
 	// After the removal: a worker could count a cancel in between.

@@ -369,7 +369,7 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 		"ctrlqueue: a duration is negative: Quiet 0s, Most 0s, Grace -1s":                    {Grace: -time.Second},
 		"ctrlqueue: Most needs a Quiet":                                                      {Most: time.Second},
 		"ctrlqueue: Most is less than Quiet: 1s and 2s":                                      {Quiet: 2 * time.Second, Most: time.Second},
-		"ctrlqueue: MaxCancels is negative: -1":                                              {MaxCancels: -1},
+		"ctrlqueue: CancelOnReAdd is negative: -1":                                           {CancelOnReAdd: -1},
 		"ctrlqueue: EndKeep keeps nothing: a controller that starts again makes a new queue": {AtEnd: workqueue.EndKeep},
 		"ctrlqueue: AtEnd has an unknown value: 9":                                           {AtEnd: 9},
 		"ctrlqueue: EndDrain without Grace: there is no time to drain in":                    {AtEnd: workqueue.EndDrain},

@@ -1,7 +1,6 @@
 package ctrlqueue
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,7 +30,7 @@ func (r *reconciler[R]) Reconcile(ctx context.Context, item R) (reconcile.Result
 	}
 	ctx, cancel := q.outlive(context.WithValue(ctx, queueKey[R]{}, q))
 	defer cancel()
-	if r.binding.options.CancelOnReAdd && q.mayCancel(item) {
+	if r.binding.options.CancelOnReAdd > 0 && q.mayCancel(item) {
 		return r.cancelOnReAdd(ctx, q, item)
 	}
 	return r.next.Reconcile(ctx, item)
@@ -205,7 +204,7 @@ func (q *Queue[R]) isRemoved(item R) bool {
 // count starts anew.
 func (q *Queue[R]) mayCancel(item R) bool {
 	n := q.cancels.of(item)
-	if n < cmp.Or(q.options.MaxCancels, workqueue.DefaultMaxCancels) {
+	if n < q.options.CancelOnReAdd {
 		return true
 	}
 	q.cancels.reset(item)

@@ -96,7 +96,7 @@ func TestADrainBesideTheNextManager(t *testing.T) {
 func TestAReconcilerThatIsWrappedTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		told := 0
-		b := ctrlqueue.For(options{CancelOnReAdd: true})
+		b := ctrlqueue.For(options{CancelOnReAdd: 3})
 		s := newStandIn()
 		c := startIn(t, s, s, "wrapped-twice", controller.Options{
 			NewQueue: b.NewQueue,

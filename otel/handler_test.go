@@ -225,18 +225,18 @@ func TestOutcomesAreThoseOfRun(t *testing.T) {
 		"timeout": {handle: func(ctx context.Context, _ func(), _ queue) error { return untilEnd(ctx) }, options: workqueue.RunOptions[string]{Timeout: time.Second},
 			errText: "context deadline exceeded", errType: "context.deadlineExceededError"},
 		"re-added": {handle: func(ctx context.Context, _ func(), q queue) error { q.Add("key"); return untilEnd(ctx) },
-			options: workqueue.RunOptions[string]{CancelOnReAdd: true}},
+			options: workqueue.RunOptions[string]{CancelOnReAdd: 3}},
 		"re-added, with the cause": {handle: func(ctx context.Context, _ func(), q queue) error {
 			q.Add("key")
 			<-ctx.Done()
 			return fmt.Errorf("sync: %w", context.Cause(ctx))
-		}, options: workqueue.RunOptions[string]{CancelOnReAdd: true}},
+		}, options: workqueue.RunOptions[string]{CancelOnReAdd: 3}},
 		"re-added, and failed": {handle: func(ctx context.Context, _ func(), q queue) error { q.Add("key"); <-ctx.Done(); return errBroken },
-			options: workqueue.RunOptions[string]{CancelOnReAdd: true}, errText: "broken", errType: "*errors.errorString"},
+			options: workqueue.RunOptions[string]{CancelOnReAdd: 3}, errText: "broken", errType: "*errors.errorString"},
 		"removed": {handle: func(ctx context.Context, _ func(), q queue) error {
 			q.RemoveFunc(func(string) bool { return true })
 			return untilEnd(ctx)
-		}, options: workqueue.RunOptions[string]{CancelOnReAdd: true}},
+		}, options: workqueue.RunOptions[string]{CancelOnReAdd: 3}},
 		"interrupted":       {handle: func(ctx context.Context, stop func(), _ queue) error { stop(); return untilEnd(ctx) }},
 		"failed at the end": {handle: func(ctx context.Context, stop func(), _ queue) error { stop(); <-ctx.Done(); return errBroken }, errText: "broken", errType: "*errors.errorString"},
 		"the cause at the end": {handle: func(ctx context.Context, stop func(), _ queue) error {

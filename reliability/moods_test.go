@@ -129,11 +129,11 @@ func (g *game) got() string {
 	var lines []string
 	s := g.queue.Snapshot(-1)
 	for _, info := range slices.Concat(s.Queued, s.InFlight) {
-		lines = append(lines, fmt.Sprintln(info.Item, info.State, info.Priority, info.PriorityNamed))
+		lines = append(lines, fmt.Sprintln(info.Item, info.State, info.Priority))
 	}
 	slices.Sort(lines) // With groups, Queued is not in the order of the hand-outs.
 	for _, info := range s.Waiting {
-		lines = append(lines, fmt.Sprintln(info.Item, info.Due.Sub(g.epoch), info.Priority, info.PriorityNamed))
+		lines = append(lines, fmt.Sprintln(info.Item, info.Due.Sub(g.epoch), info.Priority))
 	}
 	return strings.Join(lines, "")
 }
@@ -141,18 +141,18 @@ func (g *game) got() string {
 func (g *game) want() string {
 	var lines []string
 	for _, i := range g.spec.Queued {
-		lines = append(lines, fmt.Sprintln(i.Value, workqueue.ItemQueued, i.Place.Priority, i.Place.Named))
+		lines = append(lines, fmt.Sprintln(i.Value, workqueue.ItemQueued, i.Place.Priority))
 	}
 	for item, h := range g.spec.Held {
 		state, place := workqueue.ItemInFlight, h.Place
 		if h.Marked {
 			state, place = workqueue.ItemInFlightAgain, h.Next
 		}
-		lines = append(lines, fmt.Sprintln(item, state, place.Priority, place.Named))
+		lines = append(lines, fmt.Sprintln(item, state, place.Priority))
 	}
 	slices.Sort(lines)
 	for _, w := range g.spec.Waiting {
-		lines = append(lines, fmt.Sprintln(w.Value, w.Due, w.Place.Priority, w.Place.Named))
+		lines = append(lines, fmt.Sprintln(w.Value, w.Due, w.Place.Priority))
 	}
 	return strings.Join(lines, "")
 }

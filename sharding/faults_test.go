@@ -250,7 +250,7 @@ func TestAddDuringHandOver(t *testing.T) {
 				queue.Add(item)
 				return nil
 			})
-			if err := workqueue.Run(w.Context(), queue, handle, workqueue.RunOptions[string]{Workers: 2, CancelOnReAdd: true}); !errors.Is(err, workqueue.ErrShutDown) {
+			if err := workqueue.Run(w.Context(), queue, handle, workqueue.RunOptions[string]{Workers: 2, CancelOnReAdd: 3}); !errors.Is(err, workqueue.ErrShutDown) {
 				t.Error(err)
 			}
 		})

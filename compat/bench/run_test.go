@@ -130,7 +130,7 @@ func crews() (cs []crew) {
 		options workqueue.RunOptions[string]
 	}{
 		{"OnResult", workqueue.RunOptions[string]{OnResult: func(context.Context, string, workqueue.HandlerResult) {}}},
-		{"CancelOnReAdd", workqueue.RunOptions[string]{CancelOnReAdd: true}},
+		{"CancelOnReAdd", workqueue.RunOptions[string]{CancelOnReAdd: 3}},
 		{"Timeout", workqueue.RunOptions[string]{Timeout: time.Hour}},
 	} {
 		cs = append(cs, crew{"impl=workqueue/loop=Run/queue=plain/option=" + option.name, open, runCrew(option.options)})

@@ -36,7 +36,7 @@ func (r *round) withRun() {
 	options := workqueue.RunOptions[int]{
 		Workers: 1 + r.rnd.IntN(8), MaxAttempts: r.rnd.IntN(4),
 		Timeout: time.Duration(r.rnd.IntN(2)) * time.Millisecond, Grace: time.Duration(r.rnd.IntN(2)) * time.Millisecond,
-		CancelOnReAdd: r.rnd.IntN(2) == 0, MaxCancels: r.rnd.IntN(3), ProfileLabels: r.rnd.IntN(2) == 0,
+		CancelOnReAdd: r.rnd.IntN(5),
 	}
 	if options.Grace > 0 && r.rnd.IntN(2) == 0 {
 		options.AtEnd = workqueue.EndDrain

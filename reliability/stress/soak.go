@@ -66,7 +66,7 @@ func (r *round) lasting(w io.Writer, intervals int) (all []sample, ok bool) {
 	r.queue = makeOurs(r.recipe)
 	r.calls = callsOf(r.queue, r.recipe)
 	q := r.queue.(*workqueue.TypedRateLimiting[int])
-	cancel := r.startRun(q, workqueue.RunOptions[int]{Workers: 8, Grace: r.patience, CancelOnReAdd: true})
+	cancel := r.startRun(q, workqueue.RunOptions[int]{Workers: 8, Grace: r.patience, CancelOnReAdd: 3})
 	defer cancel()
 	r.start()
 	fmt.Fprintf(w, "%8s %10s %10s %10s\n", "after", "heap", "goroutines", "gets")

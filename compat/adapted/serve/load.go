@@ -103,7 +103,7 @@ func startLoad(provider workqueue.MetricsProvider) *load {
 	go func() {
 		defer close(l.ended)
 		if err := workqueue.Run(ctx, l.queue, l.handle, workqueue.RunOptions[string]{
-			Workers: 4, MaxAttempts: maxAttempts, CancelOnReAdd: true, OnResult: l.count, Logger: &quiet,
+			Workers: 4, MaxAttempts: maxAttempts, CancelOnReAdd: 3, OnResult: l.count, Logger: &quiet,
 		}); err != nil {
 			panic(err)
 		}
