@@ -4,14 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/seed16c08ea7/workqueue"
+	"github.com/seed16c08ea7/workqueue/notes"
 	otelqueue "github.com/seed16c08ea7/workqueue/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	oteltrace "go.opentelemetry.io/otel/trace"
 )
 
 func ExampleHandler() {
@@ -71,6 +74,71 @@ func ExampleProducer() {
 	// workqueue.in_flight {item} workqueue.name=pods 1
 	// workqueue.adds {item} workqueue.name=pods 3
 	// workqueue.duplicates {item} workqueue.name=pods 1
+}
+
+// A cause is why a key was added, and the span of the producer.
+type cause struct {
+	why  string
+	span oteltrace.SpanContext
+}
+
+// lastCauses joins causes, and bounds how many a key can have.
+func lastCauses(older, newer []cause) []cause {
+	all := slices.Concat(older, newer)
+	return all[max(0, len(all)-16):]
+}
+
+// The queue hands a key out once for two adds. Notes keep the spans of both producers, and the span of
+// the handler links to both.
+func Example_links() {
+	exporter := tracetest.NewInMemoryExporter()
+	provider := trace.NewTracerProvider(trace.WithSyncer(exporter))
+	tracer := provider.Tracer("example")
+	queue := workqueue.NewTypedRateLimiting(nil, workqueue.TypedRateLimitingQueueConfig[string]{Name: "pods"})
+	causes := notes.New[string](lastCauses)
+
+	enqueue := func(ctx context.Context, key, why string) bool {
+		note := []cause{{why, oteltrace.SpanContextFromContext(ctx)}}
+		return causes.Put(key, note, func() bool {
+			return queue.AddWith(workqueue.AddOptions{}, key) > 0
+		})
+	}
+	for _, why := range []string{"created", "secret changed"} {
+		ctx, span := tracer.Start(context.Background(), "watch "+why)
+		enqueue(ctx, "default/web", why)
+		span.End()
+	}
+
+	sync := func(ctx context.Context, key string) error {
+		defer queue.ShutDown()
+		span := oteltrace.SpanFromContext(ctx)
+		note, _ := causes.Take(key)
+		for _, c := range note {
+			span.AddLink(oteltrace.Link{
+				SpanContext: c.span, Attributes: []attribute.KeyValue{attribute.String("why", c.why)},
+			})
+		}
+		// The work. A failure returns here: the span of the retry then has the same links.
+		causes.Forget(key)
+		return nil
+	}
+	handle := otelqueue.Handler(sync, otelqueue.HandlerOptions[string]{Name: "pods", TracerProvider: provider})
+	workqueue.Run(context.Background(), queue, handle, workqueue.RunOptions[string]{})
+
+	names := map[oteltrace.SpanID]string{}
+	for _, span := range exporter.GetSpans() {
+		names[span.SpanContext.SpanID()] = span.Name
+		fmt.Println(span.Name)
+		for _, link := range span.Links {
+			fmt.Printf("  link to %q, %s\n", names[link.SpanContext.SpanID()], link.Attributes[0].Value.AsString())
+		}
+	}
+	// Output:
+	// watch created
+	// watch secret changed
+	// process pods
+	//   link to "watch created", created
+	//   link to "watch secret changed", secret changed
 }
 
 // A program with both, as the README shows.
