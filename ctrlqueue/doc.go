@@ -1,14 +1,11 @@
 // Package ctrlqueue makes the queues of controllers that are written on
 // sigs.k8s.io/controller-runtime, in place of controller-runtime's own priority queue.
-// [For] returns a [Binding] for one controller:
+// [WrapManager] gives the queue to all controllers of a manager, which is the usual way:
 //
-//	binding := ctrlqueue.For(ctrlqueue.Options[reconcile.Request]{})
-//	ctrl.NewControllerManagedBy(mgr).
-//		For(&corev1.Pod{}).
-//		WithOptions(controller.Options{NewQueue: binding.NewQueue}).
-//		Complete(binding.Reconciler(r))
+//	mgr, err := ctrl.NewManager(config, ctrl.Options{})
+//	mgr = ctrlqueue.WrapManager(mgr, ctrlqueue.Options[reconcile.Request]{})
 //
-// [WrapManager] binds all controllers of a manager.
+// [For] returns a [Binding] for one controller.
 //
 // A [Queue] follows the rules of controller-runtime's queue. A key has one entry, with the
 // highest priority and the earliest time of all its adds. The initial list of a controller,
@@ -17,7 +14,7 @@
 //
 // Beyond these rules, a running reconcile can hear that its object has changed, see
 // [ReAddContext] and CancelOnReAdd of the [Options]. The queue can be drained when the
-// manager ends, see AtEnd. [Lookup] finds the queue of a controller, to look into it. The
+// manager ends, see AtEnd. [Lookup] finds the queue of a controller, to look into the queue. The
 // Options have fairness across namespaces, limits for groups of objects, and a debounce of
 // events.
 package ctrlqueue

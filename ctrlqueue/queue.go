@@ -2,6 +2,7 @@ package ctrlqueue
 
 import (
 	"context"
+	"iter"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -48,7 +49,10 @@ type Queue[R comparable] struct {
 	release  func()       // makes Lookup and the page forget the queue
 }
 
-var _ priorityqueue.PriorityQueue[int] = (*Queue[int])(nil)
+var (
+	_ priorityqueue.PriorityQueue[int] = (*Queue[int])(nil)
+	_ debugpage.Queue[int]             = (*Queue[int])(nil)
+)
 
 func newQueue[R comparable](b *Binding[R], name string, limiter clientgo.TypedRateLimiter[R]) *Queue[R] {
 	options := b.options
@@ -193,6 +197,12 @@ func (q *Queue[R]) Name() string { return q.name }
 // Snapshot returns what the queue holds, with at most limit items of each state. See
 // [workqueue.Typed.Snapshot].
 func (q *Queue[R]) Snapshot(limit int) workqueue.Snapshot[R] { return q.queue.Snapshot(limit) }
+
+// Items returns all items of the queue, for a walk over them. See [workqueue.Typed.Items].
+func (q *Queue[R]) Items() iter.Seq[workqueue.ItemInfo[R]] { return q.queue.Items() }
+
+// Stats returns the numbers that the metrics show. See [workqueue.Typed.Stats].
+func (q *Queue[R]) Stats() workqueue.QueueStats { return q.queue.Stats() }
 
 // Remove takes the item back, and reports whether the item was queued or waited. A worker
 // keeps the item that it holds, and an add of the item in the meantime is dropped.

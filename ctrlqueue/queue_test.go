@@ -415,6 +415,17 @@ func TestPageShowsTheQueuesThatRun(t *testing.T) {
 	if got := shown(); got != "TestPage-first 1, TestPage-second 0" {
 		t.Errorf("the page shows %s", got)
 	}
+	found, _ := ctrlqueue.Lookup[string]("TestPage-first")
+	remove := debugpage.Add(page, "by Lookup", found)
+	if got := shown(); got != "TestPage-first 1, TestPage-second 0, by Lookup 1" {
+		t.Errorf("with a queue of Lookup the page shows %s", got)
+	}
+	for info := range found.Items() {
+		if info.Item != "a" {
+			t.Errorf("Items has %v", info)
+		}
+	}
+	remove()
 	first.ShutDown()
 	if got := shown(); got != "TestPage-second 0" {
 		t.Errorf("after a shutdown the page shows %s", got)

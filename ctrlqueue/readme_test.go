@@ -3,6 +3,7 @@ package ctrlqueue_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,10 +13,12 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/seed16c08ea7/workqueue"
 	"github.com/seed16c08ea7/workqueue/ctrlqueue"
+	"github.com/seed16c08ea7/workqueue/debugpage"
 )
 
 // The code of README.md and of docs/migrating.md. Without an output an Example is compiled
@@ -43,6 +46,19 @@ func ExampleWrapManager() {
 		})
 		// Add the controllers to mgr.
 		return mgr.Start(ctx)
+	}
+}
+
+func Example_page() {
+	_ = func(config *rest.Config) (manager.Manager, error) {
+		page := debugpage.New(debugpage.Options{})
+		mgr, err := ctrl.NewManager(config, ctrl.Options{Metrics: metricsserver.Options{
+			ExtraHandlers: map[string]http.Handler{"/debug/workqueue/": page},
+		}})
+		if err != nil {
+			return nil, err
+		}
+		return ctrlqueue.WrapManager(mgr, ctrlqueue.Options[reconcile.Request]{Page: page}), nil
 	}
 }
 
