@@ -22,13 +22,26 @@
 //   - A panic in foreign code, such as a metric or a limiter, loses no item and
 //     leaves no lock held.
 //
-// This page is the contract. The tables behind the contract are in
+// # Index by task
+//
+//   - Work off keys, with retries: [NewTypedRateLimiting], [Run], [RunOptions].
+//   - Come again later, or never: [RequeueAfter], [RetryAfter], [Requeue], [Permanent].
+//   - Urgent items, in any queue: [AddOptions]. Fair turns, limits for groups: [Order].
+//   - At most so many a second: Pace and ItemPace of [TypedRateLimitingQueueConfig].
+//   - Delay, put off, take back: [TypedDelaying.AddAfter], [TypedDelaying.Reschedule],
+//     [TypedDelaying.Debounce], [TypedRateLimiting.Remove].
+//   - Wait for the work, and end: [TypedRateLimiting.Barrier], [TypedRateLimiting.WaitEmpty],
+//     [TypedRateLimiting.Drain].
+//   - Look inside: [TypedRateLimiting.Snapshot], [TypedRateLimiting.Items], the package debugpage.
+//   - Metrics: [SetProvider], [NewPrometheusProvider], [AdaptMetricsProvider].
+//   - Tests of such code: the package workqueuetest, and testing/synctest.
+//
+// This page is the contract. Its tables are in
 // https://github.com/seed16c08ea7/workqueue/blob/main/docs/semantics.md (each call in each
-// state, and all that blocks),
+// state, what a handler returns, all that blocks),
 // https://github.com/seed16c08ea7/workqueue/blob/main/docs/ordering.md (an Order), and
 // https://github.com/seed16c08ea7/workqueue/blob/main/docs/differences.md (each difference
-// from client-go, with its test). To find another page, begin with
-// https://github.com/seed16c08ea7/workqueue/blob/main/docs/README.md.
+// from client-go). All pages: https://github.com/seed16c08ea7/workqueue/blob/main/docs/README.md.
 //
 // # Queues and layers
 //
@@ -40,10 +53,6 @@
 // in [TypedRateLimitingQueueConfig]. Most controllers want [NewTypedRateLimiting].
 // The constructors of client-go for delaying and rate limiting queues return
 // interfaces with client-go's methods only: no GetContext, Drain, Snapshot or Remove.
-//
-// AddWith gives an add a priority, in any queue. With an [Order], groups of items
-// take turns, have a limit in flight, or the oldest item is handed out now and then.
-// Pace in the config limits the hand-outs of the queue, and ItemPace those of an item.
 //
 // A queue with a Name has metrics if its config, or [SetProvider], has a
 // [MetricsProvider]: [NewPrometheusProvider], [AdaptMetricsProvider] for a provider
@@ -78,16 +87,10 @@
 //
 //	err := workqueue.Run(ctx, queue, sync, workqueue.RunOptions[string]{Workers: 4})
 //
-// The end of the handler decides when the item is handed out again, and what becomes
-// of its count of failures (docs/semantics.md has joined errors):
-//
-//	return nil                 after the next add                0
-//	return err                 after the time from the limiter   one more
-//	panic, runtime.Goexit      after the time from the limiter   one more
-//	return RetryAfter(d, err)  after d                           one more
-//	return RequeueAfter(d)     after d                           0
-//	return Requeue()           after the time from the limiter   unchanged
-//	return Permanent(err)      after the next add                0, and OnGiveUp gets err
+// If the handler returns nil, the item comes again after the next add. After an error or a
+// panic the item is retried when the limiter says. [RetryAfter], [RequeueAfter],
+// [Requeue] and [Permanent] ask for something else. docs/semantics.md has the table of all
+// results, under What a handler returns.
 //
 // When the context of Run ends, Run hands out no more items, shuts the queue down,
 // and returns with its last worker. OnStop gets the items that are left. With
@@ -136,15 +139,11 @@
 // In the terminology of the Go memory model, an Add synchronizes before the return of
 // the Get that hands the item out because of the Add. A Done synchronizes before the
 // return of the next Get of the same item, and before the return of a WaitIdle, WaitEmpty,
-// Barrier or Drain that waited for the Done. So the next worker with an item sees every
-// write of a producer before Add, and every write of a worker before Done, without a
-// lock of its own.
+// Barrier or Drain that waited for the Done.
 //
 // # Differences from client-go
 //
-// The API is the API of client-go v0.37.2. A changed import path is enough unless a
+// The API is that of client-go v0.37.2. A changed import path is enough unless a
 // signature of another package names a type of client-go. The behaviour is the same,
-// except where client-go contradicts its own documentation. For example, here a drain
-// waits for queued items, AddAfter never blocks, and a Done of an item that nobody
-// holds does nothing.
+// except where client-go contradicts its own documentation.
 package workqueue

@@ -175,6 +175,49 @@ func ExampleTyped_AddWith() {
 	// 0 taken
 }
 
+// Two tenants take turns, however much one of them adds, and never have more than one item in flight
+// each.
+func ExampleOrder() {
+	tenant := func(key string) string { name, _, _ := strings.Cut(key, "/"); return name }
+	queue := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{
+		Order: workqueue.Order[string]{Group: tenant, MaxInFlight: func(string) int { return 1 }},
+	})
+	queue.AddAll("flood/1", "flood/2", "flood/3", "quiet/1", "quiet/2")
+	for range 2 {
+		first, _ := queue.TryGet()
+		second, _ := queue.TryGet()
+		_, more := queue.TryGet()
+		fmt.Println(first, second, more)
+		queue.Done(first)
+		queue.Done(second)
+	}
+	// Output:
+	// flood/1 quiet/1 false
+	// flood/2 quiet/2 false
+}
+
+// At most one hand-out a second, after a burst of two. An item that has no token is queued.
+func ExampleTypedQueueConfig_pace() {
+	clock := testingclock.NewFakeClock(time.Now())
+	queue := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{
+		Pace:  rate.NewLimiter(rate.Every(time.Second), 2),
+		Clock: clock,
+	})
+	queue.AddAll("a", "b", "c")
+	for range 3 {
+		item, found := queue.TryGet()
+		fmt.Printf("%q %v\n", item, found)
+	}
+	clock.Step(time.Second)
+	item, found := queue.TryGet()
+	fmt.Printf("%q %v\n", item, found)
+	// Output:
+	// "a" true
+	// "b" true
+	// "" false
+	// "c" true
+}
+
 // A program that ends gives its workers some time, and then says what it
 // leaves behind.
 func ExampleTyped_Drain() {
@@ -592,6 +635,17 @@ func printMetrics(g prometheus.Gatherer) {
 			}
 		}
 	}
+}
+
+// In main, before the first queue is made. All queues with a Name then have metrics, unless their config
+// has a provider. Serve the registry by promhttp.
+func ExampleSetProvider() {
+	registry := prometheus.NewRegistry()
+	workqueue.SetProvider(workqueue.NewPrometheusProvider(registry, workqueue.PrometheusOptions{}))
+
+	queue := workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[string](),
+		workqueue.TypedRateLimitingQueueConfig[string]{Name: "deployments"})
+	defer queue.ShutDown()
 }
 
 // The provider is made once and handed to each queue, or to SetProvider. A

@@ -12,17 +12,14 @@ import (
 )
 
 // Run gets items from the queue and calls handle for each item, on as many workers as the
-// options say, until ctx ends or the queue is shut down. The error of handle decides when the item
-// is handed out again: the package comment has the table, under The worker loop, and
-// docs/semantics.md has all combinations of errors. A panic of handle is a failure with a
-// [*PanicError]. A call of [runtime.Goexit] is a failure too, and another goroutine replaces
-// the worker. A panic in a method of the returned error counts as a panic of handle. An item
-// that has failed as often as MaxAttempts allows is given up. The limiter forgets an item
-// that has succeeded, was given up, or comes again by RequeueAfter.
+// options say, until ctx ends or the queue is shut down. The queue must be a [TypedRateLimiting] on
+// a [TypedDelaying] on a [Typed], or a type that embeds such a TypedRateLimiting. For any other queue
+// Run returns an error that names the type and wraps [errors.ErrUnsupported].
 //
-// A call that the end of Run cuts short is no failure, and nothing counts it: the context of
-// the handler has ended with Run, and the error of the handler wraps the error of the context
-// or [context.Canceled].
+// The error of handle decides when the item is handed out again, see
+// https://github.com/seed16c08ea7/workqueue/blob/main/docs/semantics.md#what-a-handler-returns. A
+// panic of handle is a failure with a [*PanicError]. A call of [runtime.Goexit] is a failure too, and
+// another goroutine replaces the worker.
 //
 // Several workers call handle at a time, but never for one item: an item that is added
 // meanwhile comes again afterwards. A handler may call the queue, also for its own
@@ -35,14 +32,9 @@ import (
 // again, as the options say. A handler holds its item until it returns, so a handler
 // that ignores its context keeps Run from returning.
 //
-// Unless AtEnd is [EndKeep], Run owns the end of the queue. When ctx ends, Run shuts the
-// queue down, waits for the handlers that are at work, and hands out no more items.
-// With [EndDrain], the workers go on until nothing is queued and no failed item waits for its
-// retry, or until the grace period is over. Meanwhile ShuttingDown reports true, and the
-// queue refuses the adds of callers.
-//
-// Run returns when the last worker has ended, and returns nil only if ctx has ended. With
-// EndDrain, Run returns a [*DrainError] if items are left. In the error, [errors.Is] finds
+// When ctx ends, Run waits for the handlers that are at work, and [RunOptions].AtEnd decides what
+// becomes of the queue. Run returns when the last worker has ended, and returns nil only if ctx has
+// ended. With [EndDrain], Run returns a [*DrainError] if items are left. In the error, [errors.Is] finds
 // [ErrNotDrained] and the error of ctx. OnStop is always told what is left:
 //
 //	Queued    items that were queued, or handed out and not handled
@@ -60,26 +52,21 @@ import (
 // is queued. An item that fails meanwhile cannot be retried, and OnStop is told. Run then
 // returns ErrShutDown, or a DrainError that wraps ErrShutDown.
 //
-// The queue must be a [TypedRateLimiting] on a [TypedDelaying] on a [Typed], or a type
-// that embeds such a TypedRateLimiting. Run calls GetInfo and Done on the given value,
-// so that an embedding type can replace both, and all other methods on the embedded queue. If
-// a GetInfo of such a type fails while neither ctx nor the queue has ended, the worker
-// ends. When all workers have ended, Run returns the error and leaves the queue as it is. For
-// any other queue Run returns an error that names the type and wraps [errors.ErrUnsupported].
+// Several calls of Run may share a queue. The first Run to end ends the queue for all, and the
+// others return ErrShutDown once nothing is queued. There are two exceptions. A Run with
+// [EndKeep] does not end the queue. And while a Run drains the queue, any other Run that ends
+// gives its items back for the drain; its OnStop is told only the items that came too late for
+// the drain.
 //
-// A retry has the priority of the hand-out. An item whose call was cut short has the priority
-// of the hand-out or of an add since, whichever is higher.
+// Run calls GetInfo and Done on the given value, so that an embedding type can replace both, and all
+// other methods on the embedded queue. If a GetInfo of such a type fails while neither ctx nor the
+// queue has ended, the worker ends. When all workers have ended, Run returns the error and leaves the
+// queue as it is.
 //
 // A panic in the limiter, the metrics, the [Queue] or a function of the [Order] of the queue ends
 // the program, as no retry works without them; Done is called before. Run panics if the queue or handle
 // is nil, if the limiter of the queue is nil, if a number in the options is negative, if
 // AtEnd is none of the three constants, and for EndDrain without Grace.
-//
-// Several calls of Run may share a queue. The first Run to end ends the queue for all, and the
-// others return ErrShutDown once nothing is queued. There are two exceptions. A Run with
-// EndKeep does not end the queue. And while a Run drains the queue, any other Run that ends
-// gives its items back for the drain; its OnStop is told only the items that came too late for
-// the drain.
 //
 // Run blocks, and takes one goroutine for each worker. Without options that end the context of
 // a handler, an item costs 8 bytes and its own size for its context, and 8 more if the queue keeps
