@@ -1,6 +1,7 @@
 package workqueue_test
 
 import (
+	"fmt"
 	"runtime"
 	"sync"
 	"testing"
@@ -244,5 +245,46 @@ func TestExpiringRateLimiterForgetsWhatItDropsConcurrently(t *testing.T) {
 	}
 	if n := inner.Len(); n > 0 {
 		t.Errorf("the limiter knows %d items that have no record", n)
+	}
+}
+
+// docs/choosing.md says what these limiters do with an item that fails on and on: three retries come at
+// once, and then one a minute, without a new count at the end of a minute. Only a Forget, or a minute
+// without a failure, starts the count anew.
+func TestFastSlowHasNoWindow(t *testing.T) {
+	const first, slow = "[0 0 0 60 60 60]", "[60 60 60 60 60 60]"
+	fastSlow := func() workqueue.TypedRateLimiter[string] {
+		return workqueue.NewTypedItemFastSlowRateLimiter[string](0, time.Minute, 3)
+	}
+	for _, row := range []struct {
+		limiter   func() workqueue.TypedRateLimiter[string]
+		afterIdle string
+	}{
+		{fastSlow, slow},
+		{func() workqueue.TypedRateLimiter[string] {
+			return workqueue.NewTypedExpiringRateLimiter(fastSlow(), time.Minute)
+		}, first},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			l := row.limiter()
+			expect := func(when, want string) {
+				t.Helper()
+				var waits []int
+				for range 6 {
+					wait := l.When("a")
+					waits = append(waits, int(wait/time.Second))
+					time.Sleep(wait + time.Second)
+				}
+				if got := fmt.Sprint(waits); got != want {
+					t.Errorf("%v %s: the waits are %s, want %s", l, when, got, want)
+				}
+			}
+			expect("at first", first)
+			expect("while the item fails on", slow)
+			time.Sleep(time.Minute)
+			expect("after a minute without a failure", row.afterIdle)
+			l.Forget("a")
+			expect("after a Forget", first)
+		})
 	}
 }
