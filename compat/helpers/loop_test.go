@@ -1,0 +1,97 @@
+package helpers_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	clientgo "k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+
+	"github.com/seed16c08ea7/workqueue"
+)
+
+// The two programs of docs/migrating.md: a loop as most controllers on client-go have it, and Run.
+
+func loop(ctx context.Context, queue clientgo.TypedRateLimitingInterface[string], sync func(context.Context, string) error) {
+	const workers = 2
+	for range workers {
+		go func() {
+			for {
+				key, shutdown := queue.Get()
+				if shutdown {
+					return
+				}
+				if err := sync(ctx, key); err != nil {
+					klog.FromContext(ctx).Error(err, "sync failed", "key", key)
+					queue.AddRateLimited(key)
+				} else {
+					queue.Forget(key)
+				}
+				queue.Done(key)
+			}
+		}()
+	}
+	<-ctx.Done()
+	queue.ShutDown()
+}
+
+func run(ctx context.Context, queue clientgo.TypedRateLimitingInterface[string], sync func(context.Context, string) error) error {
+	const workers = 2
+	defer queue.ShutDown()
+	return workqueue.Run(klog.NewContext(ctx, klog.FromContext(ctx)), queue, sync,
+		workqueue.RunOptions[string]{Workers: workers})
+}
+
+// Both make the same calls of sync: after two failures the third call succeeds. The ShutDown that stays in
+// a defer does nothing. Run has returned only when no call is at work, and the loop has not.
+func TestLoopAndRun(t *testing.T) {
+	for name, program := range map[string]func(context.Context, clientgo.TypedRateLimitingInterface[string], func(context.Context, string) error) error{
+		"loop": func(ctx context.Context, q clientgo.TypedRateLimitingInterface[string], sync func(context.Context, string) error) error {
+			loop(ctx, q, sync)
+			return nil
+		},
+		"Run": run,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				queue := workqueue.NewTypedRateLimiting(workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second, time.Minute),
+					workqueue.TypedRateLimitingQueueConfig[string]{Name: "deployments"})
+				ctx, stop := context.WithCancel(logr.NewContext(t.Context(), logr.Discard()))
+				j := newJournal()
+				var returned atomic.Bool // the last call of sync
+				failures := 2
+				wait := start(func() error {
+					err := program(ctx, queue, func(_ context.Context, key string) error {
+						j.note(key)
+						if key == "slow" {
+							time.Sleep(time.Minute)
+							returned.Store(true)
+							return nil
+						}
+						if failures--; failures >= 0 {
+							return errors.New("conflict")
+						}
+						return nil
+					})
+					if returned.Load() != (name == "Run") {
+						t.Errorf("%s: the call that was at work at the end has returned: %v", name, returned.Load())
+					}
+					return err
+				})
+				queue.Add("web")
+				time.Sleep(time.Hour)
+				j.expect(t, "web at 0s", "web at 1s", "web at 3s")
+				queue.Add("slow")
+				synctest.Wait()
+				stop()
+				wait()
+				time.Sleep(time.Hour)
+			})
+		})
+	}
+}
