@@ -115,7 +115,3 @@ var _ = controller.Options{
 			workqueue.TypedRateLimitingQueueConfig[reconcile.Request]{Name: name})
 	},
 }
-
-var _ = controller.Options{
-	NewQueue: ctrlqueue.For(ctrlqueue.Options[reconcile.Request]{}).NewQueue,
-}
