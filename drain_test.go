@@ -51,36 +51,6 @@ type bare struct {
 	workqueue.TypedInterface[string]
 }
 
-func TestDrainEndsWithTheLastDone(t *testing.T) {
-	onEachLayer(t, func(t *testing.T, q drainer) {
-		q.Add("a")
-		q.Add("b")
-		q.Get()
-		q.Add("a")
-		results := make(chan error, 3)
-		for range 3 {
-			go func() { results <- q.Drain(t.Context()) }()
-		}
-		for _, item := range []string{"a", "b", "a"} {
-			synctest.Wait()
-			if len(results) > 0 {
-				t.Fatalf("a drain has ended before %q was done: %v", item, <-results)
-			}
-			q.Add("c") // Ignored: the queue is shut down.
-			q.Done(item)
-			q.Get()
-		}
-		for range 3 {
-			if err := <-results; err != nil {
-				t.Errorf("got %v of a drain that was complete", err)
-			}
-		}
-		if err := q.Drain(t.Context()); err != nil {
-			t.Errorf("got %v of a drain of a drained queue", err)
-		}
-	})
-}
-
 // A Drain with an ended context returns nil if no work is left.
 func TestDrainOfAnEmptyQueueAfterItsDeadline(t *testing.T) {
 	for _, q := range []drainer{workqueue.NewTyped[string](), newDelaying().(drainer)} {
@@ -152,25 +122,6 @@ func names(infos []workqueue.ItemInfo[string]) string {
 		names = append(names, info.Item)
 	}
 	return strings.Join(names, " ")
-}
-
-func TestShutDownEndsDrains(t *testing.T) {
-	onEachLayer(t, func(t *testing.T, q drainer) {
-		q.Add("a")
-		q.Get()
-		results := make(chan error, 2)
-		for range 2 {
-			go func() { results <- q.Drain(t.Context()) }()
-		}
-		synctest.Wait()
-		q.ShutDown()
-		for range 2 {
-			// A queue that was drained by ShutDownWithDrain cannot tell.
-			if err := <-results; !errors.Is(err, workqueue.ErrShutDown) && q.Snapshot(1).InFlightTotal > 0 {
-				t.Errorf("got %v, want %v", err, workqueue.ErrShutDown)
-			}
-		}
-	})
 }
 
 // Each of several drains names the items that waited, in any order of the drains, also a drain that
@@ -470,40 +421,6 @@ func endDrainsTwice(t *testing.T, open func() drainer) {
 			if err := <-result; !errors.Is(err, workqueue.ErrShutDown) {
 				t.Errorf("got %v, want %v", err, workqueue.ErrShutDown)
 			}
-		}
-	})
-}
-
-// The end of one drain does not end another drain, also not a drain that begins at the same moment.
-func TestDrainsEndOneByOne(t *testing.T) {
-	onEachLayer(t, func(t *testing.T, q drainer) {
-		if strings.Contains(t.Name(), "foreign") {
-			return // See TestDrainsAboveAForeignQueueEndTogether.
-		}
-		q.Add("a")
-		q.Get()
-		results := make(chan error, 5)
-		for n := range 5 {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+n%4)*time.Second)
-			defer cancel()
-			if n == 4 {
-				time.Sleep(time.Second) // The first drain has just ended.
-				ctx = t.Context()
-			}
-			go func() { results <- q.Drain(ctx) }()
-		}
-		for n := range 4 {
-			if err := <-results; !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("got %v from drain %d with a deadline", err, n)
-			}
-			time.Sleep(500 * time.Millisecond)
-			if len(results) > 0 {
-				t.Fatalf("got %v, before it was its turn", <-results)
-			}
-		}
-		q.Done("a")
-		if err := <-results; err != nil {
-			t.Errorf("got %v of a drain that was complete", err)
 		}
 	})
 }

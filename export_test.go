@@ -14,9 +14,6 @@ import (
 // The tests are in another package. This file shows them what has no visible effect: the invariants
 // that stand above the types, and the sizes that have a budget.
 
-// HashOf is the hash that a queue uses.
-func HashOf[T comparable](item T) uint32 { return slab.HashOf(item) }
-
 // CheckInvariants returns what is wrong with the queue, or nil.
 func (q *Typed[T]) CheckInvariants() error {
 	q.mu.Lock()
@@ -57,7 +54,7 @@ func (q *Typed[T]) CheckQuiet() error {
 	return nil
 }
 
-// Waiting returns how many workers are parked or about to park.
+// Parked returns how many workers are parked or about to park.
 func (q *Typed[T]) Parked() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()

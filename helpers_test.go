@@ -35,8 +35,6 @@ type stage struct {
 
 // An act is an actor's last call.
 type act struct {
-	ctx      context.Context
-	cancel   context.CancelFunc
 	returned chan struct{}
 	result   string
 }
@@ -58,7 +56,6 @@ func timeline(t *testing.T, open func() workqueue.TypedInterface[string], steps 
 		s.queue.ShutDown()
 		synctest.Wait()
 		for name, a := range s.actors {
-			a.cancel()
 			if a.outcome() == "blocks" {
 				t.Fatalf("in the end, the last call of %q still blocks", name)
 			}
@@ -75,10 +72,6 @@ func (s *stage) play(do string) string {
 	switch words[0] {
 	case "returns":
 		return s.actors[name].outcome()
-	case "cancel":
-		s.actors[name].cancel()
-		synctest.Wait()
-		return s.actors[name].outcome()
 	case "sleep":
 		d, _ := time.ParseDuration(words[1])
 		time.Sleep(d)
@@ -86,11 +79,10 @@ func (s *stage) play(do string) string {
 		return ""
 	}
 	a := &act{returned: make(chan struct{})}
-	a.ctx, a.cancel = context.WithCancel(s.t.Context())
 	s.actors[name] = a
 	go func() {
 		defer close(a.returned)
-		a.result = s.call(a.ctx, words[0], words[1:])
+		a.result = s.call(words[0], words[1:])
 	}()
 	synctest.Wait()
 	return a.outcome()
@@ -108,11 +100,10 @@ func (a *act) outcome() string {
 // extended has the methods of the concrete queues that the interface lacks.
 type extended interface {
 	AddAll(items ...string) int
-	GetContext(ctx context.Context) (string, error)
 	TryGet() (string, bool)
 }
 
-func (s *stage) call(ctx context.Context, verb string, args []string) string {
+func (s *stage) call(verb string, args []string) string {
 	switch q := s.queue; verb {
 	case "add":
 		q.Add(args[0])
@@ -129,12 +120,6 @@ func (s *stage) call(ctx context.Context, verb string, args []string) string {
 		item, shutdown := q.Get()
 		if shutdown {
 			return "shutdown " + item
-		}
-		return item
-	case "getcontext":
-		item, err := q.(extended).GetContext(ctx)
-		if err != nil {
-			return fmt.Sprintf("%v %s", err, item)
 		}
 		return item
 	case "try":
@@ -167,31 +152,6 @@ func checkInvariants(t *testing.T, step int, queue any) {
 		if err := c.CheckInvariants(); err != nil {
 			t.Fatalf("after step %d: %v", step, err)
 		}
-	}
-}
-
-// onEach plays the steps on a FIFO of each kind. The kinds differ in their paths through the code,
-// and have the same results.
-func onEach(t *testing.T, steps []step) {
-	t.Helper()
-	for _, make := range []struct {
-		name string
-		open func() workqueue.TypedInterface[string]
-	}{
-		{"plain", newTyped},
-		{"storage", func() workqueue.TypedInterface[string] {
-			return workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Queue: workqueue.DefaultQueue[string]()})
-		}},
-		{"metrics", func() workqueue.TypedInterface[string] {
-			return workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: &recorder{}})
-		}},
-		{"storage and metrics", func() workqueue.TypedInterface[string] {
-			return workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{
-				Name: "q", MetricsProvider: &recorder{}, Queue: workqueue.DefaultQueue[string](),
-			})
-		}},
-	} {
-		t.Run(make.name, func(t *testing.T) { timeline(t, make.open, steps...) })
 	}
 }
 

@@ -57,7 +57,7 @@ func playDelaying(t *testing.T, script []byte) {
 			default:
 				call = g.stepTyped(op>>1%15, item)
 			}
-			if g.spec.Down && len(g.drained) == len(g.drains) {
+			if g.spec.Down && len(g.drained) == len(g.drains) && !slices.ContainsFunc(g.waits, isDrain) {
 				q.ShutDown() // The call was one of the queue below.
 			}
 			checkInvariants(t, i/opSize, q)
@@ -67,6 +67,8 @@ func playDelaying(t *testing.T, script []byte) {
 		checkInvariants(t, len(script), q)
 	})
 }
+
+func isDrain(w gameWait) bool { return w.isEnded != nil && w.want() == "waits" }
 
 func (g *delayingGame) addAfter(item int, delay time.Duration, named bool) string {
 	if named {

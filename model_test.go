@@ -9,7 +9,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -87,13 +86,26 @@ type gameQueue interface {
 	Snapshot(limit int) workqueue.Snapshot[int]
 	WaitIdle(ctx context.Context) error
 	Barrier(ctx context.Context) error
+	Drain(ctx context.Context) error
 }
 
-// A gameWait is a WaitIdle, a WaitEmpty or a Barrier.
+// A gameWait is a WaitIdle, a WaitEmpty, a Barrier or a Drain.
 type gameWait struct {
 	*waiter
-	isOver func() bool
-	met    *bool // isOver has been true between two calls
+	isOver  func() bool
+	met     *bool       // isOver has been true between two calls
+	isEnded func() bool // a ShutDown has ended the Drain; nil for the others
+}
+
+// want returns the end of the text that the state must have.
+func (w gameWait) want() string {
+	switch {
+	case *w.met:
+		return "<nil>"
+	case w.isEnded != nil && w.isEnded():
+		return workqueue.ErrShutDown.Error()
+	}
+	return "waits"
 }
 
 func newGame(t *testing.T, typed *workqueue.Typed[int], top gameQueue, rules spec.Rules[int], order *answers, span int) *game {
@@ -235,7 +247,7 @@ func playTyped(t *testing.T, script []byte) {
 	})
 }
 
-// TestModelPaced and FuzzPaced play a queue with a Pace. Some calls are workers that wait in Get.
+// TestModelPaced and FuzzPaced play a queue with workers that wait: with a Pace, or without one.
 func TestModelPaced(t *testing.T) { playRandom(t, 200, playPaced) }
 
 func FuzzPaced(f *testing.F) { f.Fuzz(inParallel(playPaced)) }
@@ -245,7 +257,7 @@ func playPaced(t *testing.T, script []byte) {
 		return
 	}
 	clock := testingclock.NewFakeClock(epoch)
-	config := workqueue.TypedQueueConfig[int]{Clock: clock}
+	var config workqueue.TypedQueueConfig[int]
 	if script[0]&1 != 0 {
 		config.Queue = workqueue.DefaultQueue[int]()
 	}
@@ -254,35 +266,44 @@ func playPaced(t *testing.T, script []byte) {
 		config.Queue = nil
 		config.Order, order = orderOf(script[len(script)-1])
 	}
-	burst := 1 + int(script[0]>>1)%4
+	rules := spec.Rules[int]{Stored: config.Queue != nil}
+	switch burst := int(script[0]>>1) % 4; {
+	case burst > 0:
+		// The limit is a binary fraction of a second, so that both count the same.
+		config.Clock, config.Pace = clock, rate.NewLimiter(8, burst)
+		rules.Rate, rules.Burst = 8, float64(burst)
+	case script[0]&64 != 0:
+		config.Name, config.MetricsProvider, config.Clock = "q", silent{}, clock
+	}
 	span := 1 + int(script[0]>>3)
-	config.Pace = rate.NewLimiter(8, burst) // A binary fraction of a second, so that both count the same.
 	synctest.Test(t, func(t *testing.T) {
 		q := workqueue.NewTypedWithConfig(config)
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		g := newGame(t, q, q, spec.Rules[int]{Stored: config.Queue != nil, Rate: 8, Burst: float64(burst)}, order, span)
-		defer g.end()
-		g.timed = true
-		w := &pacedWorkers{ctx: ctx, game: g}
+		g := newGame(t, q, q, rules, order, span)
+		g.timed = config.Clock != nil
+		w := &waitingWorkers{game: g}
+		defer w.end()
 		for i := 1; i+1 < len(script); i += opSize {
 			op, item := script[i]%16, int(script[i+1])%span
 			g.next(int(script[i]>>4)-6, script[i], script[i+1])
 			var call string
 			switch {
 			case op == 11:
-				call = w.start()
-			case op == 15:
+				call = w.start(item)
+			case op == 15 && item%2 == 0:
 				by := time.Duration(1+item%5) * 125 * time.Millisecond
 				clock.Step(by)
 				g.spec.Advance(by)
 				call = fmt.Sprint("Step ", by)
+			case op == 15:
+				call = w.cancel(item)
 			case g.spec.Stored && (op == 4 || op == 14 && item%4 == 3):
 				// A removed item stays in the storage until a worker looks, and the specification does not
 				// know when workers look. TestModelTyped removes from storages.
 				call = "nothing"
 			case op == 14 && item%4 == 3:
 				call = g.removeMost(item)
+			case op == 14 && item%4 == 2:
+				call = g.addAll(item, item%5)
 			default:
 				call = g.stepTyped(op, item)
 			}
@@ -293,49 +314,114 @@ func playPaced(t *testing.T, script []byte) {
 	})
 }
 
-// pacedWorkers are workers that wait in Get. Each ends with its first item.
-type pacedWorkers struct {
+// waitingWorkers are workers that wait for an item in Get, GetContext or GetInfo. Each ends with its
+// first item.
+type waitingWorkers struct {
 	*game
-	ctx context.Context
-
-	waiting   int // in the specification
-	mu        sync.Mutex
+	waiting   []*worker
 	got, want []int
 }
 
-func (w *pacedWorkers) start() string {
-	w.waiting++
-	go func() {
-		if item, err := w.typed.GetContext(w.ctx); err == nil {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.got = append(w.got, item)
+// A worker waits for one item.
+type worker struct {
+	cancel context.CancelFunc // nil for a worker in Get
+	ended  chan error
+	item   int
+}
+
+func (w *waitingWorkers) start(kind int) string {
+	ctx, cancel := context.WithCancel(w.t.Context())
+	one := &worker{cancel: cancel, ended: make(chan error, 1)}
+	get := func() (err error) { one.item, err = w.typed.GetContext(ctx); return err }
+	switch kind % 3 {
+	case 1:
+		one.cancel = nil
+		get = func() error {
+			item, shutdown := w.typed.Get()
+			if one.item = item; shutdown {
+				return workqueue.ErrShutDown
+			}
+			return nil
 		}
+	case 2:
+		get = func() error {
+			info, err := w.typed.GetInfo(ctx)
+			one.item = info.Item
+			return err
+		}
+	}
+	w.waiting = append(w.waiting, one)
+	go func() {
+		defer cancel()
+		one.ended <- get()
 	}()
-	return "Get"
+	return "a worker waits"
+}
+
+// cancel ends the wait of a worker, if there is one in GetContext or GetInfo. With an add at the same
+// instant, the worker may get an item instead.
+func (w *waitingWorkers) cancel(n int) string {
+	at := slices.IndexFunc(w.waiting, func(one *worker) bool { return one.cancel != nil })
+	if at < 0 {
+		return "nothing"
+	}
+	one := w.waiting[at]
+	one.cancel()
+	call := "a worker is canceled"
+	if n%3 > 0 {
+		call += ", " + w.addAll(n, n%3)
+	}
+	synctest.Wait()
+	err := <-one.ended
+	if err == nil {
+		one.ended <- nil // For compare.
+		return call + " too late"
+	}
+	w.waiting = slices.Delete(w.waiting, at, at+1)
+	return same(call, fmt.Sprint(err), context.Canceled.Error())
+}
+
+// end ends all workers: without an item, no worker waits for a token.
+func (w *waitingWorkers) end() {
+	w.typed.RemoveFunc(func(int) bool { return true })
+	w.game.end()
 }
 
 // compare lets the waiting workers of the specification get items. Workers that were woken at one
 // moment run in any order.
-func (w *pacedWorkers) compare(step int, call string) {
+func (w *waitingWorkers) compare(step int, call string) {
 	w.t.Helper()
-	for w.waiting > 0 && w.spec.Ready() {
+	had := len(w.waiting)
+	ends := 0
+	w.waiting = slices.DeleteFunc(w.waiting, func(one *worker) bool {
+		select {
+		case err := <-one.ended:
+			if err == nil {
+				w.got = append(w.got, one.item)
+			} else if ends++; err != workqueue.ErrShutDown || one.item != 0 {
+				w.t.Fatalf("step %d: %s: a worker has got %d, %v", step, call, one.item, err)
+			}
+			return true
+		default:
+			return false
+		}
+	})
+	for had > 0 && w.spec.Ready() {
 		item, ok := w.spec.Get()
 		if !ok {
 			break
 		}
 		w.want = append(w.want, item.Value)
-		w.waiting--
+		had--
 	}
+	wantEnds := 0
 	if w.spec.Down && !w.spec.Ready() { // Items of full groups do not keep a worker.
-		w.waiting = 0
+		wantEnds = had
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	slices.Sort(w.got)
 	slices.Sort(w.want)
-	if !slices.Equal(w.got, w.want) {
-		w.t.Fatalf("step %d: %s: the workers have got %v, want %v", step, call, w.got, w.want)
+	if !slices.Equal(w.got, w.want) || ends != wantEnds {
+		w.t.Fatalf("step %d: %s: the workers have got %v and %d the end, want %v and %d", step, call, w.got, ends, w.want, wantEnds)
 	}
 }
 
@@ -504,7 +590,7 @@ func (g *game) get(info bool) string {
 func (g *game) wait(kind int) string {
 	begin := func(wait func(context.Context) error, isOver func() bool) {
 		met := isOver()
-		g.waits = append(g.waits, gameWait{startWait(wait), isOver, &met})
+		g.waits = append(g.waits, gameWait{waiter: startWait(wait), isOver: isOver, met: &met})
 	}
 	switch {
 	case kind == 0 && len(g.drains) < cap(g.drained):
@@ -532,6 +618,11 @@ func (g *game) wait(kind int) string {
 		g.waits = g.waits[1:]
 		w.cancel()
 		return same("cancel", w.state()[max(0, len(w.state())-len(context.Canceled.Error())):], context.Canceled.Error())
+	case kind == 6 && len(g.waits) < 8:
+		ticket := g.spec.Drain()
+		begin(g.top.Drain, g.spec.Idle)
+		g.waits[len(g.waits)-1].isEnded = func() bool { return g.spec.Drained(ticket) }
+		return "Drain"
 	}
 	return "nothing"
 }
@@ -555,17 +646,22 @@ func same(call, got, want string) string {
 
 const mismatch = "wrong: "
 
+// addAll adds n items in one call. Some are the same.
+func (g *game) addAll(from, n int) string {
+	items := make([]int, n)
+	for i := range items {
+		items[i] = (i*7 + from) % g.span
+		g.spec.Add(items[i], spec.Place{})
+	}
+	g.typed.AddAll(items...)
+	return fmt.Sprint("AddAll ", items)
+}
+
 // stepBulk adds all items, or takes and finishes all that are queued, so that
 // the tables grow and shrink.
 func (g *game) stepBulk(item int) string {
 	if item%2 == 0 {
-		items := make([]int, 2*g.span)
-		for i := range items {
-			items[i] = (i*7 + item) % g.span
-			g.spec.Add(items[i], spec.Place{})
-		}
-		g.typed.AddAll(items...)
-		return "AddAll"
+		return g.addAll(item, 2*g.span)
 	}
 	got := takeAll(g.typed)
 	for i := range got {
@@ -597,11 +693,11 @@ func (g *game) compare(step int, call string) {
 		g.t.Fatalf("step %d: %s: queued, held, down, draining, told: got %s, want %s, of %+v", step, call, got, want, g.order)
 	}
 	g.waits = slices.DeleteFunc(g.waits, func(w gameWait) bool {
-		state := w.state()
-		if (state == "<nil>") != *w.met || !*w.met && state != "waits" {
-			g.t.Fatalf("step %d: %s: a wait that is over (%v): %s", step, call, *w.met, state)
+		state, want := w.state(), w.want()
+		if !strings.HasSuffix(state, want) {
+			g.t.Fatalf("step %d: %s: a wait: got %s, want %s", step, call, state, want)
 		}
-		return *w.met
+		return want != "waits"
 	})
 	g.compareSnapshot(step, call)
 }

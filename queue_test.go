@@ -1,7 +1,6 @@
 package workqueue_test
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"runtime"
@@ -16,52 +15,6 @@ import (
 
 	"github.com/seed16c08ea7/workqueue"
 )
-
-func TestLifeOfAnItem(t *testing.T) {
-	for name, steps := range map[string][]step{
-		"handed out in the order added": {
-			{"add b", ""}, {"add a", ""}, {"add c", ""}, {"len", "3"},
-			{"get", "b"}, {"get", "a"}, {"get", "c"}, {"len", "0"},
-		},
-		"added twice, handed out once": {
-			{"add a", ""}, {"add b", ""}, {"add a", ""}, {"len", "2"},
-			{"get", "a"}, {"get", "b"}, {"try", "nothing "},
-		},
-		"added while processed, handed out again after Done": {
-			{"add a", ""}, {"get", "a"}, {"add a", ""}, {"add a", ""}, {"len", "0"}, {"try", "nothing "},
-			{"done a", ""}, {"len", "1"}, {"get", "a"}, {"done a", ""}, {"len", "0"}, {"try", "nothing "},
-		},
-		"added while processed, queued behind the others": {
-			{"add a", ""}, {"get", "a"}, {"add a", ""}, {"add b", ""}, {"done a", ""},
-			{"get", "b"}, {"get", "a"},
-		},
-		"added after Done, handed out again": {
-			{"add a", ""}, {"get", "a"}, {"done a", ""}, {"add a", ""}, {"get", "a"},
-		},
-		"AddAll of nothing": {
-			{"addall", ""}, {"len", "0"}, {"w: get", "blocks"}, {"addall", ""}, {"w: returns", "blocks"},
-		},
-		"AddAll keeps the order and drops duplicates": {
-			{"add c", ""}, {"addall b a b c a d", ""}, {"len", "4"},
-			{"get", "c"}, {"get", "b"}, {"get", "a"}, {"get", "d"}, {"try", "nothing "},
-		},
-		"AddAll marks what is processed": {
-			{"add a", ""}, {"get", "a"}, {"addall a b", ""}, {"len", "1"}, {"get", "b"}, {"done a", ""}, {"get", "a"},
-		},
-		"TryGet never waits": {
-			{"try", "nothing "}, {"add a", ""}, {"try", "a"}, {"try", "nothing "}, {"shutdown", ""}, {"try", "nothing "},
-		},
-		"TryGet takes what a shutdown has left": {
-			{"add a", ""}, {"shutdown", ""}, {"try", "a"}, {"try", "nothing "},
-		},
-		"items in flight are dropped in any order": {
-			{"addall a b c d", ""}, {"get", "a"}, {"get", "b"}, {"get", "c"}, {"add b", ""}, {"add c", ""},
-			{"done a", ""}, {"done c", ""}, {"done b", ""}, {"get", "d"}, {"get", "c"}, {"get", "b"},
-		},
-	} {
-		t.Run(name, func(t *testing.T) { onEach(t, steps) })
-	}
-}
 
 func TestZeroValueIsAQueue(t *testing.T) {
 	timeline(t, func() workqueue.TypedInterface[string] { return new(workqueue.Typed[string]) },
@@ -173,53 +126,6 @@ func TestCallsWaitForTheLock(t *testing.T) {
 	}
 }
 
-func TestDoneOfWhatIsNotHeld(t *testing.T) {
-	t.Parallel()
-	thousand := []step{{"add a", ""}}
-	for range 1000 {
-		thousand = append(thousand, step{"done a", ""})
-	}
-	for name, steps := range map[string][]step{
-		"queued, never handed out": {
-			{"add a", ""}, {"done a", ""}, {"len", "1"}, {"get", "a"}, {"try", "nothing "},
-		},
-		"done twice after being added again": {
-			{"add a", ""}, {"get", "a"}, {"add a", ""}, {"done a", ""}, {"done a", ""}, {"len", "1"}, {"get", "a"}, {"try", "nothing "},
-		},
-		"done twice": {
-			{"add a", ""}, {"get", "a"}, {"done a", ""}, {"done a", ""}, {"len", "0"}, {"try", "nothing "}, {"add a", ""}, {"len", "1"},
-		},
-		"a stranger": {
-			{"done a", ""}, {"add b", ""}, {"done a", ""}, {"len", "1"}, {"get", "b"}, {"done a", ""}, {"done b", ""}, {"drain", ""},
-		},
-		"a thousand times": append(thousand, step{"len", "1"}, step{"get", "a"}, step{"try", "nothing "}),
-	} {
-		t.Run(name, func(t *testing.T) { onEach(t, steps) })
-	}
-}
-
-// Remove takes items from a queue that drains.
-func TestRemoveOfTheLastItemEndsADrain(t *testing.T) {
-	onEachLayer(t, func(t *testing.T, q drainer) {
-		r, ok := q.(interface{ Remove(item string) bool })
-		if !ok || goes(func() { r.Remove("nothing") }) != nil {
-			return // The queue below has no Remove.
-		}
-		q.Add("a")
-		over := make(chan error, 1)
-		go func() { over <- q.Drain(t.Context()) }()
-		synctest.Wait()
-		if !r.Remove("a") {
-			t.Fatal("the item is not there")
-		}
-		synctest.Wait()
-		if len(over) == 0 {
-			t.Error("the drain waits for an item that was removed")
-			q.ShutDown()
-		}
-	})
-}
-
 func TestRemoveTakesTheDepthDown(t *testing.T) {
 	for _, waits := range []bool{false, true} {
 		r := &recorder{}
@@ -303,81 +209,6 @@ func TestMetricsOfItemsWithAPriority(t *testing.T) {
 	}
 }
 
-// AddWith, with one item or several, and a shutdown wake a worker that is parked in GetInfo. The
-// worker gets the priority.
-func TestGetInfoWaits(t *testing.T) {
-	for _, metrics := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			config := workqueue.TypedQueueConfig[string]{Order: workqueue.Order[string]{}}
-			if metrics {
-				config.Name, config.MetricsProvider = "q", &recorder{}
-			}
-			q := workqueue.NewTypedWithConfig(config)
-			type handOut struct {
-				item     string
-				priority int
-				shutdown bool
-			}
-			var got []handOut
-			go func() {
-				for {
-					info, err := q.GetInfo(t.Context())
-					got = append(got, handOut{info.Item, info.Priority, err == workqueue.ErrShutDown})
-					if err != nil {
-						return
-					}
-				}
-			}()
-			for _, items := range [][]string{{"a"}, {"b", "c"}} {
-				synctest.Wait()
-				if q.Parked() != 1 {
-					t.Fatalf("%d workers are parked", q.Parked())
-				}
-				q.AddWith(workqueue.AddOptions{Priority: prio(4)}, items...)
-				if synctest.Wait(); q.Len() != 0 {
-					t.Errorf("metrics %v: nobody has come for %v", metrics, items)
-				}
-			}
-			q.ShutDown()
-			synctest.Wait()
-			if want := []handOut{{"a", 4, false}, {"b", 4, false}, {"c", 4, false}, {"", 0, true}}; !slices.Equal(got, want) {
-				t.Errorf("metrics %v: got %v, want %v", metrics, got, want)
-			}
-		})
-	}
-}
-
-// GetInfo returns whether an add has named the priority, and the time in the queue. GetInfo ends
-// with its context, and leaves the lock free.
-func TestGetInfo(t *testing.T) {
-	clock := testingclock.NewFakeClock(epoch)
-	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{
-		Clock: clock, KeepTimes: true,
-		Order: workqueue.Order[string]{Priority: func(string) int { return 2 }},
-	})
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	q.AddWith(workqueue.AddOptions{Priority: prio(7)}, "named")
-	q.Add("unnamed")
-	clock.Step(3 * time.Second)
-	if info, err := q.GetInfo(ended); err != context.Canceled || info != (workqueue.ItemInfo[string]{}) || q.Locked() {
-		t.Errorf("with a context that has ended: got %+v, %v, and locked is %v", info, err, q.Locked())
-	}
-	for _, want := range []workqueue.ItemInfo[string]{
-		workqueue.ItemInfo[string]{Item: "named", State: workqueue.ItemInFlight, Age: 3 * time.Second, Priority: 7}.WithNamed(true),
-		{Item: "unnamed", State: workqueue.ItemInFlight, Age: 3 * time.Second, Priority: 2},
-	} {
-		if info, err := q.GetInfo(t.Context()); info != want || err != nil || q.Locked() {
-			t.Errorf("got %+v, %v, want %+v, and locked is %v", info, err, want, q.Locked())
-		}
-		q.Done(want.Item)
-	}
-	q.ShutDown()
-	if info, err := q.GetInfo(t.Context()); err != workqueue.ErrShutDown || info != (workqueue.ItemInfo[string]{}) || q.Locked() {
-		t.Errorf("after the shutdown: got %+v, %v, and locked is %v", info, err, q.Locked())
-	}
-}
-
 // A Typed has no limiter, and no order needs a priority of 0.
 func TestAddWithOfATyped(t *testing.T) {
 	q := workqueue.NewTyped[int]()
@@ -420,25 +251,6 @@ func TestPriorityBesideAQueueOfTheConfig(t *testing.T) {
 	if info, err := q.GetInfo(t.Context()); info.Item != 1 || info.Priority != 0 || err != nil {
 		t.Errorf("got %+v, %v, want 1 with the priority 0", info, err)
 	}
-}
-
-// A named priority wins over the Priority of the Order, also for a waiting item.
-func TestNamedPriorityOfAnItemThatWaits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{
-			Order: workqueue.Order[string]{Priority: func(string) int { return 9 }},
-		})
-		q.AddWith(workqueue.AddOptions{Priority: prio(3), After: time.Second}, "a")
-		if got := q.Snapshot(1).Waiting[0].Priority; got != 3 {
-			t.Errorf("a waits with the priority %d, want 3", got)
-		}
-		time.Sleep(2 * time.Second)
-		if info, err := q.GetInfo(t.Context()); info.Item != "a" || info.Priority != 3 || err != nil {
-			t.Errorf("got %+v, %v, want a with the priority 3", info, err)
-		}
-		q.Done("a")
-		q.ShutDown()
-	})
 }
 
 // Tests of foreign code that fails in an unusual place. Each such failure has once lost or doubled

@@ -20,8 +20,7 @@ import (
 	"github.com/seed16c08ea7/workqueue"
 )
 
-// A clock that blocks in one worker, which was woken, does not keep the others
-// from what is queued.
+// A woken worker whose clock blocks does not keep the other workers from the queued items.
 func TestClockThatBlocksForAWokenWorker(t *testing.T) {
 	for name, storage := range map[string]workqueue.Queue[string]{"line": nil, "storage": workqueue.DefaultQueue[string]()} {
 		synctest.Test(t, func(t *testing.T) {
@@ -62,44 +61,8 @@ func TestClockThatBlocksForAWokenWorker(t *testing.T) {
 	}
 }
 
-func TestGetWaits(t *testing.T) {
-	for name, steps := range map[string][]step{
-		"one worker is woken by each Add": {
-			{"w1: get", "blocks"}, {"w2: get", "blocks"}, {"w3: get", "blocks"},
-			{"add a", ""}, {"add b", ""}, {"len", "0"}, {"add c", ""},
-		},
-		"a duplicate wakes nobody": {
-			{"add a", ""}, {"get", "a"}, {"w: get", "blocks"}, {"add a", ""}, {"w: returns", "blocks"},
-		},
-		"Done of a re-added item wakes, although who calls it never gets": {
-			{"add a", ""}, {"get", "a"}, {"w: get", "blocks"}, {"add a", ""}, {"w: returns", "blocks"},
-			{"done a", ""}, {"w: returns", "a"},
-		},
-		"AddAll wakes as many as it has items for": {
-			{"w1: get", "blocks"}, {"w2: get", "blocks"}, {"w3: get", "blocks"},
-			{"addall a b c d", ""}, {"len", "1"}, {"get", "d"},
-		},
-		"a worker that was woken waits again": {
-			{"w: get", "blocks"}, {"add a", ""}, {"w: returns", "a"}, {"w: get", "blocks"},
-			{"add b", ""}, {"w: returns", "b"}, {"done b", ""}, {"w: get", "blocks"},
-			{"add b", ""}, {"w: returns", "b"},
-		},
-		"a shutdown wakes all": {
-			{"w1: get", "blocks"}, {"w2: get", "blocks"}, {"w3: getcontext", "blocks"}, {"shutdown", ""},
-			{"w1: returns", "shutdown "}, {"w2: returns", "shutdown "},
-			{"w3: returns", "workqueue: queue is shut down "},
-		},
-		"a drain wakes all": {
-			{"w1: get", "blocks"}, {"w2: get", "blocks"}, {"drain", ""},
-			{"w1: returns", "shutdown "}, {"w2: returns", "shutdown "},
-		},
-	} {
-		t.Run(name, func(t *testing.T) { onEach(t, steps) })
-	}
-}
-
-// Which of the parked workers an Add wakes is not promised, so the table above
-// cannot tell that it was one.
+// Each Add wakes one of the parked workers. AddAll wakes one too, and each worker that was woken wakes
+// the next while items are left.
 func TestEachAddReleasesOneGet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 100
@@ -121,8 +84,6 @@ func TestEachAddReleasesOneGet(t *testing.T) {
 			}
 			checkInvariants(t, i, q)
 		}
-		// The other half is released by one critical section: each worker on
-		// its way wakes the next.
 		rest := make([]int, n/2)
 		for i := range rest {
 			rest[i] = n + i
@@ -134,73 +95,6 @@ func TestEachAddReleasesOneGet(t *testing.T) {
 		}
 		checkInvariants(t, n, q)
 	})
-}
-
-// A worker on its way to the last item meets the shutdown that came after it
-// was woken: it must pass the news on to those that still wait.
-func TestShutDownBehindAWokenWorkerReleasesTheOthers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		clock := newHookedClock()
-		q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{
-			Name: "q", MetricsProvider: &recorder{}, Clock: clock,
-		})
-		results := make(chan string, 3)
-		for range 3 {
-			go func() {
-				item, _ := q.Get()
-				results <- item
-			}()
-		}
-		synctest.Wait()
-
-		hold := make(chan struct{})
-		var readings atomic.Int64
-		clock.onRead = func() {
-			if readings.Add(1) == 2 { // The first is that of Add.
-				<-hold
-			}
-		}
-		q.Add("a")
-		synctest.Wait()
-		q.ShutDown()
-		close(hold)
-		synctest.Wait()
-		if n := q.Parked(); n != 0 {
-			t.Errorf("%d workers wait in a queue that is shut down and empty", n)
-		}
-		if err := q.CheckInvariants(); err != nil {
-			t.Error(err)
-		}
-		q.Add("b") // Ignored.
-		for range q.Parked() {
-			q.Get() // Releases the next one, or the bubble would hang.
-		}
-	})
-}
-
-func TestGetContext(t *testing.T) {
-	for name, steps := range map[string][]step{
-		"an item": {
-			{"add a", ""}, {"getcontext", "a"}, {"w: getcontext", "blocks"}, {"add b", ""}, {"w: returns", "b"},
-		},
-		"canceled while it waits": {
-			{"w: getcontext", "blocks"}, {"w: cancel", "context canceled "},
-			{"add a", ""}, {"len", "1"}, {"get", "a"},
-		},
-		"one of two canceled, the other gets the item": {
-			{"w1: getcontext", "blocks"}, {"w2: get", "blocks"}, {"w1: cancel", "context canceled "},
-			{"add a", ""}, {"w2: returns", "a"},
-		},
-		"canceled after it has returned": {
-			{"w: getcontext", "blocks"}, {"add a", ""}, {"w: cancel", "a"}, {"done a", ""}, {"drain", ""},
-		},
-		"shut down": {
-			{"w: getcontext", "blocks"}, {"add a", ""}, {"add b", ""}, {"shutdown", ""}, {"w: returns", "a"},
-			{"getcontext", "b"}, {"getcontext", "workqueue: queue is shut down "},
-		},
-	} {
-		t.Run(name, func(t *testing.T) { onEach(t, steps) })
-	}
 }
 
 func TestGetContextThatHasEnded(t *testing.T) {
@@ -216,322 +110,6 @@ func TestGetContextThatHasEnded(t *testing.T) {
 	}
 }
 
-func TestGetContextWithDeadline(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := workqueue.NewTyped[string]()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-		defer cancel()
-		start := time.Now()
-		if item, err := q.GetContext(ctx); item != "" || err != context.DeadlineExceeded {
-			t.Errorf("got %q, %v, want no item, %v", item, err, context.DeadlineExceeded)
-		}
-		if waited := time.Since(start); waited != time.Hour {
-			t.Errorf("returned after %v, want 1h", waited)
-		}
-		if n := q.Parked(); n != 0 {
-			t.Errorf("%d workers wait", n)
-		}
-	})
-}
-
-// An Add and a cancellation at the same instant, in whatever order the
-// scheduler picks: the item reaches the worker, or the one that waits beside
-// it, or stays. And a worker that comes later is woken as if nothing had been.
-func TestGetContextCanceledAtTheInstantOfAnAdd(t *testing.T) {
-	t.Parallel()
-	outcomes := map[string]int{}
-	for round := range 2000 {
-		synctest.Test(t, func(t *testing.T) {
-			q := workqueue.NewTyped[string]()
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			var got atomic.Int64
-			get := func(ctx context.Context) {
-				if _, err := q.GetContext(ctx); err == nil {
-					got.Add(1)
-				}
-			}
-			go get(ctx)
-			patient := round%2 == 0
-			if patient {
-				go get(t.Context())
-			}
-			synctest.Wait()
-			addAndCancel(round, func() { q.AddAll("a", "a") }, cancel)
-			checkInvariants(t, round, q)
-			checkQuiet(t, round, q)
-			left := q.Len()
-			if int(got.Load())+left != 1 || patient && left != 0 {
-				t.Fatalf("round %d: %d workers got the item and %d are left", round, got.Load(), left)
-			}
-			outcomes[fmt.Sprint("left ", left)]++
-			takeAll(q)
-			go get(t.Context())
-			synctest.Wait()
-			q.Add("b")
-			synctest.Wait()
-			if q.Len() != 0 {
-				t.Fatalf("round %d: the next worker was not woken", round)
-			}
-			q.ShutDown()
-		})
-	}
-	if len(outcomes) != 2 {
-		t.Errorf("only one of two outcomes came up: %v", outcomes)
-	}
-}
-
-// addAndCancel does both at once, in one of the orders that there are.
-func addAndCancel(round int, add, cancel func()) {
-	switch round / 2 % 4 {
-	case 0: // What is started last tends to run first.
-		go cancel()
-		go add()
-	case 1:
-		go add()
-		go cancel()
-	case 2: // Both have happened before the worker runs, unless on another CPU.
-		cancel()
-		add()
-	default:
-		add()
-		cancel()
-	}
-	synctest.Wait()
-}
-
-func TestShutDown(t *testing.T) {
-	for name, steps := range map[string][]step{
-		"what is queued is handed out": {
-			{"addall a b c d e", ""}, {"shutting", "false"}, {"shutdown", ""}, {"shutting", "true"}, {"len", "5"},
-			{"get", "a"}, {"get", "b"}, {"get", "c"}, {"get", "d"}, {"get", "e"}, {"get", "shutdown "}, {"get", "shutdown "},
-		},
-		"nothing is accepted any more": {
-			{"shutdown", ""}, {"add a", ""}, {"addall b c", ""}, {"len", "0"}, {"get", "shutdown "},
-		},
-		"an Add of what is processed is not accepted either": {
-			{"add a", ""}, {"get", "a"}, {"shutdown", ""}, {"add a", ""}, {"done a", ""}, {"len", "0"}, {"get", "shutdown "},
-		},
-		"what was added again before is queued by its Done": {
-			{"add a", ""}, {"get", "a"}, {"add a", ""}, {"shutdown", ""}, {"get", "shutdown "},
-			{"done a", ""}, {"len", "1"}, {"get", "a"}, {"done a", ""}, {"get", "shutdown "},
-		},
-		"twice": {
-			{"add a", ""}, {"shutdown", ""}, {"shutdown", ""}, {"get", "a"}, {"get", "shutdown "},
-		},
-		"after a drain": {
-			{"drain", ""}, {"shutdown", ""}, {"drain", ""}, {"get", "shutdown "},
-		},
-	} {
-		t.Run(name, func(t *testing.T) { onEach(t, steps) })
-		t.Run("delaying/"+name, func(t *testing.T) { timeline(t, newDelaying, noExtras(steps)...) })
-	}
-}
-
-// noExtras replaces AddAll, which only a Typed has.
-func noExtras(steps []step) (plain []step) {
-	for _, s := range steps {
-		var first, second, third, fourth, fifth string
-		switch n, _ := fmt.Sscanf(s.do, "addall %s %s %s %s %s", &first, &second, &third, &fourth, &fifth); n {
-		case 0:
-			plain = append(plain, s)
-		default:
-			for _, item := range []string{first, second, third, fourth, fifth}[:n] {
-				plain = append(plain, step{"add " + item, ""})
-			}
-		}
-	}
-	return plain
-}
-
-func TestDrainWaits(t *testing.T) {
-	for name, steps := range map[string][]step{
-		"for nothing": {
-			{"drain", ""}, {"shutting", "true"}, {"add a", ""}, {"len", "0"},
-		},
-		"for what is queued, none in flight": {
-			{"add a", ""}, {"add b", ""}, {"d: drain", "blocks"}, {"get", "a"}, {"d: returns", "blocks"},
-			{"done a", ""}, {"d: returns", "blocks"}, {"get", "b"}, {"d: returns", "blocks"}, {"done b", ""}, {"d: returns", ""},
-		},
-		"for what is in flight": {
-			{"add a", ""}, {"get", "a"}, {"d: drain", "blocks"}, {"done a", ""}, {"d: returns", ""},
-		},
-		"for the queued behind one in flight": {
-			{"add a", ""}, {"add b", ""}, {"add c", ""}, {"get", "a"}, {"d: drain", "blocks"}, {"done a", ""}, {"d: returns", "blocks"},
-			{"get", "b"}, {"get", "c"}, {"done c", ""}, {"d: returns", "blocks"}, {"done b", ""}, {"d: returns", ""},
-		},
-		"for what was added again in flight": {
-			{"add a", ""}, {"get", "a"}, {"add a", ""}, {"d: drain", "blocks"}, {"done a", ""}, {"d: returns", "blocks"},
-			{"get", "a"}, {"d: returns", "blocks"}, {"done a", ""}, {"d: returns", ""},
-		},
-		"not for what is added after it": {
-			{"add a", ""}, {"get", "a"}, {"d: drain", "blocks"}, {"add a", ""}, {"add b", ""}, {"done a", ""}, {"d: returns", ""}, {"len", "0"},
-		},
-		"not for a Done of what nobody holds": {
-			{"add a", ""}, {"add b", ""}, {"get", "a"}, {"d: drain", "blocks"}, {"done b", ""}, {"done c", ""}, {"d: returns", "blocks"},
-			{"get", "b"}, {"done b", ""}, {"done b", ""}, {"d: returns", "blocks"}, {"done a", ""}, {"d: returns", ""},
-		},
-	} {
-		t.Run(name, func(t *testing.T) { onEach(t, steps) })
-		t.Run("delaying/"+name, func(t *testing.T) { timeline(t, newDelaying, steps...) })
-	}
-}
-
-func TestDrainsBesideOthers(t *testing.T) {
-	for name, steps := range map[string][]step{
-		"several of them, all return": {
-			{"add a", ""}, {"d1: drain", "blocks"}, {"d2: drain", "blocks"}, {"get", "a"}, {"d3: drain", "blocks"},
-			{"done a", ""}, {"d1: returns", ""}, {"d2: returns", ""}, {"d3: returns", ""}, {"drain", ""},
-		},
-		"until a ShutDown": {
-			{"add a", ""}, {"get", "a"}, {"d1: drain", "blocks"}, {"d2: drain", "blocks"}, {"shutdown", ""},
-			{"d1: returns", ""}, {"d2: returns", ""}, {"done a", ""}, {"get", "shutdown "},
-		},
-		"after a ShutDown too": {
-			{"add a", ""}, {"shutdown", ""}, {"d: drain", "blocks"}, {"get", "a"}, {"done a", ""}, {"d: returns", ""},
-		},
-		"beside workers, who get the rest and learn of the end": {
-			{"w1: get", "blocks"}, {"w2: get", "blocks"}, {"add a", ""}, {"w1: returns", "a"}, {"d: drain", "blocks"},
-			{"w2: returns", "shutdown "}, {"done a", ""}, {"d: returns", ""},
-		},
-	} {
-		t.Run(name, func(t *testing.T) { onEach(t, steps) })
-		t.Run("delaying/"+name, func(t *testing.T) { timeline(t, newDelaying, steps...) })
-	}
-}
-
-// Drains under load, many of them since each tries one interleaving: when one
-// returns, everything that was accepted has been handed out and is done.
-func TestDrainUnderLoad(t *testing.T) {
-	t.Parallel()
-	runs := 10_000
-	if testing.Short() || raceEnabled {
-		runs = 3_000
-	}
-	for run := range runs {
-		drainUnderLoad(t, run)
-		if t.Failed() {
-			return
-		}
-	}
-}
-
-func drainUnderLoad(t *testing.T, run int) {
-	q := workqueue.NewTyped[int]()
-	var producing, working, draining sync.WaitGroup
-	var inHand atomic.Int64
-	for p := range 2 {
-		producing.Go(func() {
-			for i := range 20 {
-				q.Add((p*7 + i) % 9)
-			}
-		})
-		working.Go(func() {
-			for item, shutdown := q.Get(); !shutdown; item, shutdown = q.Get() {
-				inHand.Add(1)
-				if item%3 == 0 {
-					q.Add(item + 1)
-				}
-				inHand.Add(-1)
-				q.Done(item)
-			}
-		})
-	}
-	for range 1 + run%3 {
-		draining.Go(func() {
-			q.ShutDownWithDrain()
-			if left, held := q.Len(), inHand.Load(); left+int(held) != 0 {
-				t.Errorf("run %d: drain returned with %d items queued and %d in hand", run, left, held)
-			}
-		})
-	}
-	draining.Wait()
-	working.Wait()
-	producing.Wait()
-	checkInvariants(t, run, q)
-}
-
-func TestDrainWithManyWorkersIsComplete(t *testing.T) {
-	q := workqueue.NewTyped[int]()
-	const items = 1000
-	for i := range items {
-		q.Add(i)
-	}
-	var working sync.WaitGroup
-	var done atomic.Int64
-	for range 4 {
-		working.Go(func() {
-			for {
-				item, shutdown := q.Get()
-				if shutdown {
-					return
-				}
-				done.Add(1)
-				q.Done(item)
-			}
-		})
-	}
-	q.ShutDownWithDrain()
-	if n := done.Load(); n != items {
-		t.Errorf("drain returned after %d of %d items", n, items)
-	}
-	working.Wait()
-}
-
-func TestShutDownFromEverywhere(t *testing.T) {
-	for _, open := range []func() workqueue.TypedInterface[string]{newTyped, newDelaying} {
-		synctest.Test(t, func(t *testing.T) {
-			q := open()
-			if d, ok := q.(workqueue.TypedDelayingInterface[string]); ok {
-				d.AddAfter("late", time.Hour)
-			}
-			for i := range 32 {
-				go func() {
-					if i%2 == 0 {
-						q.ShutDown()
-					} else {
-						q.ShutDownWithDrain()
-					}
-				}()
-				go q.Get()
-			}
-			synctest.Wait() // The bubble reports goroutines that are left.
-		})
-	}
-}
-
-// A Get never returns an item and shutdown == true, and between them the
-// workers get all that was accepted.
-func TestGetAtTheInstantOfTheShutDown(t *testing.T) {
-	for run := range 2000 {
-		q := workqueue.NewTyped[int]()
-		var running sync.WaitGroup
-		var got atomic.Int64
-		for range 3 {
-			running.Go(func() {
-				for {
-					item, shutdown := q.Get()
-					if shutdown {
-						if item != 0 {
-							t.Errorf("run %d: got item %d at the shutdown", run, item)
-						}
-						return
-					}
-					got.Add(1)
-				}
-			})
-		}
-		running.Go(q.ShutDown)
-		for i := 1; i <= 5; i++ {
-			q.Add(i)
-		}
-		running.Wait()
-		if n := q.Held(); int64(n) != got.Load() || q.Len() != 0 {
-			t.Fatalf("run %d: %d items were handed out, %d returned, %d are left", run, n, got.Load(), q.Len())
-		}
-	}
-}
-
 // A stuck queue blocks in Add until it is released.
 type stuck struct {
 	bare
@@ -543,8 +121,8 @@ func (q stuck) Add(item string) {
 	q.bare.Add(item)
 }
 
-// Each of these has a goroutine of the queue in foreign code that does not
-// return, and an item that is not worked off.
+// Each of these queues has a goroutine in foreign code that does not return, and an item that no
+// worker finishes.
 var blocked = map[string]func(hold chan struct{}) drainer{
 	"a gauge": func(hold chan struct{}) drainer {
 		return startBlocked(hold, "unfinished", func(p workqueue.MetricsProvider) drainer {
@@ -570,8 +148,8 @@ var blocked = map[string]func(hold chan struct{}) drainer{
 	},
 }
 
-// startBlocked makes a queue whose metric of that name blocks, and lets the
-// goroutine of the queue get there.
+// startBlocked makes a queue whose metric of that name blocks, and waits until the goroutine of the
+// queue has called the metric.
 func startBlocked(hold chan struct{}, name string, open func(workqueue.MetricsProvider) drainer) drainer {
 	r := &recorder{}
 	q := open(r)
@@ -594,8 +172,8 @@ func startBlocked(hold chan struct{}, name string, open func(workqueue.MetricsPr
 	return q
 }
 
-// Whatever foreign code does on the goroutine of a queue, a Drain ends with its
-// context, and says what is left. The goroutine ends when that code does.
+// A Drain ends with its context, and says what is left, while foreign code blocks on the goroutine of
+// the queue. The goroutine ends when the foreign code returns.
 func TestDrainEndsWithItsContextBesideForeignCodeThatBlocks(t *testing.T) {
 	for name, open := range blocked {
 		t.Run(name, func(t *testing.T) {
@@ -640,8 +218,7 @@ func TestDrainEndsWithItsContextBesideForeignCodeThatBlocks(t *testing.T) {
 	}
 }
 
-// checkLeft looks at the error of a drain that was ended by its context, for
-// which there must be a reason.
+// checkLeft checks the error of a drain whose context has ended. Nil is right only if nothing is left.
 func checkLeft(t *testing.T, q drainer, err error) {
 	t.Helper()
 	s := workqueue.Snapshot[string]{Totals: workqueue.Totals{QueuedTotal: q.Len()}}
@@ -654,8 +231,8 @@ func checkLeft(t *testing.T, q drainer, err error) {
 	}
 }
 
-// A drain that is complete waits for the goroutine as long as its context lets
-// it, and leaves nothing behind but that.
+// A complete drain returns nil. It waits for the goroutine of the queue until the goroutine or the
+// context of the drain ends.
 func TestDrainThatIsCompleteBesideAGaugeThatBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hold := make(chan struct{})
@@ -676,8 +253,8 @@ func TestDrainThatIsCompleteBesideAGaugeThatBlocks(t *testing.T) {
 	})
 }
 
-// Calls stay awake for a lock that is held for some tens of nanoseconds. One that
-// is held for long must not take a processor that long.
+// A call stays awake for a lock that is held for some tens of nanoseconds. If the lock is held for
+// long, the call sleeps, and leaves the processor to others.
 func TestCallsSleepWhereTheQueueIsLockedForLong(t *testing.T) {
 	fifo := workqueue.NewTyped[int]()
 	ranked := newPrioritized(workqueue.Order[int]{})
@@ -816,43 +393,6 @@ func TestPaceOfHandOuts(t *testing.T) {
 	})
 }
 
-// The worker with the timer goes away, and another one takes its place.
-func TestPaceWithoutItsKeeper(t *testing.T) {
-	onPacedQueues(t, 20, func(t *testing.T, q pacedQueue, _ *rate.Limiter) {
-		q.Add("a")
-		q.TryGet()
-		q.Add("b")
-		ctx, cancel := context.WithCancel(t.Context())
-		keeper := startWait(func(context.Context) error { _, err := q.GetInfo(ctx); return err })
-		other := startWait(func(ctx context.Context) error { _, err := q.GetInfo(ctx); return err })
-		third := startWait(func(ctx context.Context) error { _, err := q.GetInfo(ctx); return err })
-		cancel()
-		keeper.want(t, "canceled", "context canceled")
-		other.want(t, "no token", "waits")
-		time.Sleep(50 * time.Millisecond)
-		other.want(t, "a token", "<nil>")
-		third.want(t, "nothing queued", "waits")
-		q.ShutDown()
-		third.want(t, "shut down", "workqueue: queue is shut down")
-	})
-}
-
-// A worker that waits for a token is told of the end, if nothing is left to hand out.
-func TestPaceAndTheEnd(t *testing.T) {
-	onPacedQueues(t, 0, func(t *testing.T, q pacedQueue, limiter *rate.Limiter) {
-		limiter.AllowN(time.Now(), 1)
-		q.Add("a")
-		w := startWait(func(ctx context.Context) error { _, err := q.GetInfo(ctx); return err })
-		drain := startWait(q.Drain)
-		time.Sleep(time.Hour)
-		w.want(t, "no tokens", "waits")
-		drain.want(t, "no tokens", "waits")
-		q.Remove("a")
-		w.want(t, "removed", "workqueue: queue is shut down")
-		drain.want(t, "removed", "<nil>")
-	})
-}
-
 // A pause is a limit of 0. A new limit holds within 100 ms, and the queue says how long it has
 // kept items back.
 func TestPaceThatChanges(t *testing.T) {
@@ -891,7 +431,8 @@ func TestPaceThatChanges(t *testing.T) {
 	})
 }
 
-// Nobody looks for a token after TryGet.
+// After a TryGet without a token no worker waits for one, so the queue counts 100 ms, and not the hour
+// until the next call.
 func TestPaceCountsALookOfTryGetForAMoment(t *testing.T) {
 	onPacedQueues(t, 1, func(t *testing.T, q pacedQueue, _ *rate.Limiter) {
 		q.Add("a")
@@ -927,7 +468,8 @@ func TestPaceWithoutTokensLooksNowAndThen(t *testing.T) {
 	}
 }
 
-// The next look of the keeper is an hour away then.
+// When the clock was set back by an hour, the next token is more than an hour away. A new limit holds
+// within 100 ms all the same.
 func TestPaceAfterTheClockWasSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newHookedClock()
@@ -1070,7 +612,7 @@ func TestRunEndsWithoutThePace(t *testing.T) {
 	})
 }
 
-// The same for items that no Remove can name.
+// The end of a Run also takes out items that no Remove can name, without tokens.
 func TestRunEndsWithoutThePaceOfItemsThatDifferFromThemselves(t *testing.T) {
 	q := workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[float64](), workqueue.TypedRateLimitingQueueConfig[float64]{
 		Pace: rate.NewLimiter(rate.Every(time.Hour), 0)})

@@ -27,60 +27,6 @@ func onReAddQueues(t *testing.T, test func(t *testing.T, q reAdded)) {
 	waitQueues(t, func(t *testing.T, q workQueue) { test(t, q) })
 }
 
-// The end of a context, by the calls before and after it.
-func TestReAddContext(t *testing.T) {
-	held := func(q reAdded) { q.Add("a"); q.TryGet() }
-	onReAddQueues(t, func(t *testing.T, q reAdded) {
-		for _, row := range []struct {
-			name          string
-			before, after func(q reAdded)
-			want          error
-		}{
-			{"nothing", held, func(reAdded) {}, nil},
-			{"an Add", held, func(q reAdded) { q.Add("a") }, workqueue.ErrReAdded},
-			{"an Add between Get and the call", func(q reAdded) { held(q); q.Add("a") }, func(reAdded) {}, workqueue.ErrReAdded},
-			{"an Add of another item", held, func(q reAdded) { q.Add("b") }, nil},
-			{"an Add that was taken back before", func(q reAdded) { held(q); q.Add("a"); q.Remove("a") }, func(reAdded) {}, nil},
-			{"an Add that is taken back", held, func(q reAdded) { q.Add("a"); q.Remove("a") }, workqueue.ErrReAdded},
-			{"an Add after Done", held, func(q reAdded) { q.Done("a"); q.Add("a") }, nil},
-			{"an Add for the next worker", held, func(q reAdded) { q.Done("a"); held(q); q.Add("a") }, nil},
-			{"nobody holds it", func(reAdded) {}, func(q reAdded) { q.Add("a") }, nil},
-			{"it is queued", func(q reAdded) { q.Add("a") }, func(q reAdded) { q.Add("a") }, nil},
-			{"due after a wait", held, func(q reAdded) {
-				if d, ok := q.(workqueue.TypedDelayingInterface[string]); ok {
-					d.AddAfter("a", time.Second)
-					time.Sleep(time.Second)
-					synctest.Wait()
-					return
-				}
-				q.Add("a")
-			}, workqueue.ErrReAdded},
-		} {
-			row.before(q)
-			ctx, cancel := q.ReAddContext(t.Context(), "a")
-			row.after(q)
-			if got := context.Cause(ctx); got != row.want || (ctx.Err() != nil) != (row.want != nil) {
-				t.Errorf("%s: got the cause %v, want %v", row.name, got, row.want)
-			}
-			cancel()
-			if ctx.Err() == nil {
-				t.Errorf("%s: the CancelFunc has not ended the context", row.name)
-			}
-			empty(q)
-		}
-	})
-}
-
-// empty gets each queued item and calls Done for all items.
-func empty(q reAdded) {
-	for _, item := range []string{"a", "b"} {
-		q.Done(item)
-	}
-	for item, ok := q.TryGet(); ok; item, ok = q.TryGet() {
-		q.Done(item)
-	}
-}
-
 func TestReAddContextEndsWithTheOneAboveIt(t *testing.T) {
 	onReAddQueues(t, func(t *testing.T, q reAdded) {
 		q.Add("a")
@@ -164,39 +110,6 @@ func TestReAddContextsOfOneItem(t *testing.T) {
 	})
 }
 
-// Producers add while workers work: when an Add has returned, the context of the item's worker has
-// ended, also if several producers add the item.
-func TestReAddContextMissesNoAdd(t *testing.T) {
-	q := workqueue.NewTyped[int]()
-	q.AddAll(0, 2, 4, 6) // Their workers add these again, so the queue always has an item.
-	var all sync.WaitGroup
-	for range 2 {
-		all.Go(func() {
-			for range 500 {
-				item, _ := q.Get()
-				ctx, cancel := q.ReAddContext(context.Background(), item)
-				if item%2 == 0 {
-					if q.Add(item); ctx.Err() == nil {
-						t.Errorf("%d was added again, and nobody was told", item)
-					}
-				}
-				cancel()
-				q.Done(item)
-			}
-		})
-	}
-	for p := range 2 {
-		all.Go(func() {
-			for i := range 2000 {
-				q.Add((i + p) % 7)
-			}
-		})
-	}
-	all.Wait()
-	checkInvariants(t, 0, q)
-	q.ShutDown()
-}
-
 func TestReAddContextAllocations(t *testing.T) {
 	if raceEnabled {
 		t.Skip("allocations are others under the race detector")
@@ -235,34 +148,6 @@ func ExampleTyped_ReAddContext() {
 	// Output:
 	// context canceled - workqueue: item was added again
 	// queued: 1
-}
-
-// The effect and the result of RemoveFunc in each state of an item.
-func TestRemoveFunc(t *testing.T) {
-	waitQueues(t, func(t *testing.T, q workQueue) {
-		for _, row := range []struct {
-			name   string
-			before func()
-			want   int
-			after  string // the result of TryGet afterwards
-		}{
-			{"nothing", func() {}, 0, ""},
-			{"queued", func() { q.Add("a") }, 1, ""},
-			{"held", func() { q.Add("a"); q.TryGet() }, 0, ""},
-			{"held and added again", func() { q.Add("a"); q.TryGet(); q.Add("a") }, 1, ""},
-			{"another one", func() { q.Add("b") }, 0, "b"},
-		} {
-			row.before()
-			if got := q.RemoveFunc(func(item string) bool { return item == "a" }); got != row.want {
-				t.Errorf("%s: removed %d, want %d", row.name, got, row.want)
-			}
-			q.Done("a")
-			got, _ := q.TryGet()
-			if q.Done(got); got != row.after {
-				t.Errorf("%s: then got %q, want %q", row.name, got, row.after)
-			}
-		}
-	})
 }
 
 // The context of a held item ends, and an Add afterwards counts as any other.

@@ -82,31 +82,6 @@ type workQueue interface {
 	RemoveFunc(del func(item string) bool) int
 }
 
-func TestWaitIdle(t *testing.T) {
-	waitQueues(t, func(t *testing.T, q workQueue) {
-		startWait(q.WaitIdle).want(t, "empty", "<nil>")
-		q.Add("a")
-		w, late := startWait(q.WaitIdle), startWait(q.WaitIdle)
-		w.want(t, "queued", "waits")
-		q.TryGet()
-		w.want(t, "held", "waits")
-		q.Add("a")
-		q.Done("a")
-		w.want(t, "queued again", "waits")
-		late.cancel()
-		late.want(t, "canceled", "workqueue: not idle: 1 queued (a), 0 in flight, 0 waiting: context canceled")
-		q.TryGet()
-		q.Done("a")
-		w.want(t, "done", "<nil>")
-		q.Add("a")
-		w = startWait(q.WaitIdle)
-		w.want(t, "queued", "waits")
-		q.Remove("a")
-		w.want(t, "removed", "<nil>")
-	})
-}
-
-// A moment between Done and the next Add counts, although the waiter runs later.
 // The error of a wait says how long items have been held, and not how long others have waited.
 func TestErrorOfAWaitWithTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -123,6 +98,7 @@ func TestErrorOfAWaitWithTimes(t *testing.T) {
 	})
 }
 
+// A moment between a Done and the next Add counts, although the goroutine of WaitIdle runs later.
 func TestWaitIdleSeesAMoment(t *testing.T) {
 	waitQueues(t, func(t *testing.T, q workQueue) {
 		q.Add("a")
@@ -132,22 +108,6 @@ func TestWaitIdleSeesAMoment(t *testing.T) {
 		q.Done("a")
 		q.Add("b")
 		w.want(t, "another is queued", "<nil>")
-	})
-}
-
-// A ShutDown ends the drains, and not the waits.
-func TestWaitIdleOutlivesAShutDown(t *testing.T) {
-	waitQueues(t, func(t *testing.T, q workQueue) {
-		q.Add("a")
-		w := startWait(q.WaitIdle)
-		drain := startWait(func(context.Context) error { q.ShutDownWithDrain(); return nil })
-		drain.want(t, "queued", "waits")
-		q.ShutDown()
-		drain.want(t, "shut down", "<nil>")
-		w.want(t, "shut down", "waits")
-		q.TryGet()
-		q.Done("a")
-		w.want(t, "done", "<nil>")
 	})
 }
 
@@ -226,49 +186,6 @@ func TestBarrierWithoutWhatNoDoneCanName(t *testing.T) {
 		w.want(t, "1 is held", "waits")
 		q.Done(1)
 		w.want(t, "1 is done", "<nil>")
-	})
-}
-
-func TestBarrier(t *testing.T) {
-	waitQueues(t, func(t *testing.T, q workQueue) {
-		startWait(q.Barrier).want(t, "empty", "<nil>")
-		q.Add("held")
-		q.TryGet()
-		q.Add("held")
-		q.Add("a")
-		w := startWait(q.Barrier)
-		w.want(t, "raised", "waits")
-		q.Add("later")
-		second := startWait(q.Barrier)
-		q.Done("held") // It is queued again, and counts no more for the first.
-		for _, want := range []string{"a", "later", "held"} {
-			if got, _ := q.TryGet(); got != want {
-				t.Fatalf("got %s, want %s", got, want)
-			}
-		}
-		w.want(t, "a is held", "waits")
-		q.Done("a")
-		w.want(t, "a is done", "<nil>")
-		second.want(t, "later is held", "waits")
-		q.Done("held")
-		second.want(t, "held is done again", "waits")
-		q.Done("later")
-		second.want(t, "later is done", "<nil>")
-	})
-}
-
-func TestBarrierWithoutWhatIsRemoved(t *testing.T) {
-	waitQueues(t, func(t *testing.T, q workQueue) {
-		for _, item := range []string{"a", "b", "c"} {
-			q.Add(item)
-		}
-		w := startWait(q.Barrier)
-		q.Remove("a")
-		q.RemoveFunc(func(item string) bool { return item == "b" })
-		q.Add("a") // As new.
-		w.want(t, "c is left", "waits")
-		q.Remove("c")
-		w.want(t, "nothing is left", "<nil>")
 	})
 }
 

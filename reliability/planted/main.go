@@ -8,7 +8,7 @@
 //
 //	fault: A cancelled worker stays counted
 //	from: the explorer's list
-//	check: . TestGetInfo|TestHomes
+//	check: . TestGetContextThatHasEnded|TestHomes
 //	in: . Typed.park
 //	 	q.mu.Lock()
 //	-	q.parked--
