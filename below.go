@@ -54,6 +54,15 @@ type (
 	withAdder[T comparable] interface {
 		AddWith(options AddOptions, items ...T) (taken int)
 	}
+	waker[T comparable] interface {
+		Wake(items ...T) (woken int)
+	}
+	funcWaker[T comparable] interface {
+		WakeFunc(match func(item T) bool) (woken int)
+	}
+	finder[T comparable] interface {
+		Find(item T) (ItemInfo[T], bool)
+	}
 	drainer interface {
 		Drain(ctx context.Context) error
 	}

@@ -30,6 +30,8 @@ func (q *Typed[T]) conclude(item T, end fifo.End, p *fifo.Placement) fifo.Conclu
 func (q *Typed[T]) concludeLocked(hash uint32, item T, end fifo.End, now time.Duration, p *fifo.Placement) fifo.Conclusion {
 	c := q.fifo.Conclude(hash, item, end, now, p)
 	switch {
+	case end == fifo.EndBack:
+		q.paces.putBack(item)
 	case end != fifo.EndRetry && end != fifo.EndRedo:
 	case c.Added:
 		q.adds++
@@ -56,7 +58,7 @@ func (q *Typed[T]) putBack(item T, waited time.Duration) fifo.Conclusion {
 	hash := slab.HashOf(item)
 	now := q.metrics.now()
 	q.mu.Lock()
-	c := q.fifo.Conclude(hash, item, fifo.EndBack, now-waited, nil)
+	c := q.concludeLocked(hash, item, fifo.EndBack, now-waited, nil)
 	at, r := q.fifo.Items.Find(hash, item)
 	q.fifo.Done(at, r, now)
 	q.settle()
@@ -80,16 +82,18 @@ func (q *Typed[T]) drop(item T) bool {
 // An ending is what a Run wants for an item that it holds. The other fields are for EndRetry and
 // EndRedo.
 type ending struct {
-	end    fifo.End
-	after  time.Duration // of EndRetry; 0 is now
-	strict mode          // of EndRetry: modeStrict if the item must not come earlier
-	rank   fifo.Rank     // of the hand-out
+	end   fifo.End
+	after time.Duration // of EndRetry; 0 is now
+	mode  mode          // of EndRetry: firm or not
+	why   fifo.Why      // of EndRetry
+	rank  fifo.Rank     // of the hand-out
 }
 
 // A conclusion is what a queue has decided about an ending.
 type conclusion struct {
 	fifo.Conclusion
-	taken bool // the item waits, or Done queues the item
+	taken bool          // the item waits, or Done queues the item
+	after time.Duration // how long the item waits
 }
 
 // conclude decides about an item that a Run holds, and counts a retry, even if the metric does not
@@ -104,32 +108,28 @@ func (q *TypedDelaying[T]) conclude(item T, e ending) (c conclusion) {
 }
 
 // decide holds both locks if the item begins to wait, or if a wait of the item ends. After a shutdown
-// nothing begins to wait. An item that was cut short goes on with the hand-out that it had: it is
-// queued beside a wait, and ItemPace is not asked.
+// nothing begins to wait.
 func (q *TypedDelaying[T]) decide(item T, e ending) conclusion {
 	hash := slab.HashOf(item)
 	if e.end == fifo.EndRetry && q.ShuttingDown() {
 		e.end = fifo.EndWorked
 	}
 	if e.end != fifo.EndRetry && e.end != fifo.EndRedo {
-		return conclusion{q.below().conclude(item, e.end, nil), false}
+		return conclusion{Conclusion: q.below().conclude(item, e.end, nil)}
 	}
 	var place fifo.Placement
 	p := q.place(&place, item, e.rank)
 	p.SetRank(e.rank)
 	if q.typed == nil && e.after <= 0 { // A Queue is foreign code, and mu is not held when it is called.
 		c := q.below().conclude(item, e.end, p)
-		return conclusion{c, c.Again}
+		return conclusion{Conclusion: c, taken: c.Again}
 	}
-	w := &plan[T]{kind: planReAdd, mode: modeConclude | e.strict, end: e.end, hash: hash, item: item, after: e.after}
-	switch {
-	case e.after > 0:
-		w.kind = planDelay
-	case e.end == fifo.EndRetry && q.oneEntry:
-		w.kind = planAdd
+	r := &request[T]{mode: modeConclude | e.mode, end: e.end, why: e.why, hash: hash, item: item, after: e.after}
+	if e.after > 0 {
+		r.want = wantDelay
 	}
-	a := q.promote(w, p)
-	return conclusion{a.concluded, a.taken}
+	a := q.promote(r, p)
+	return conclusion{a.concluded, a.taken, a.after}
 }
 
 // below is the queue below, which a Run has found to be a Typed.

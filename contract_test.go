@@ -375,10 +375,62 @@ var interplay = []interplayRow{
 		"waiting 5s", "waiting 10s", "queued", "in flight, waiting 5s", "in flight, waiting 5s", "in flight, waiting 10s"},
 	{"Debounce 5s, with StrictBackoff",
 		"waiting 5s", "waiting 10s", "queued", "in flight, waiting 5s", "again", "in flight, waiting 10s"},
+	{"AddWith Firm 5s",
+		"waiting 5s", "waiting 5s", "waiting 5s", "in flight, waiting 5s", "in flight, waiting 5s", "in flight, waiting 5s"},
+	{"AddWith Firm 20s",
+		"waiting 20s", "waiting 20s", "waiting 20s", "in flight, waiting 20s", "in flight, waiting 20s", "in flight, waiting 20s"},
+	{"AddWith Firm 0s",
+		"queued", "queued", "queued", "again", "again", "again"},
+	{"Wake",
+		"idle 0", "queued 1", "queued 0", "in flight 0", "again 0", "again 1"},
+	{"WakeFunc",
+		"idle 0", "queued 1", "queued 0", "in flight 0", "again 0", "again 1"},
+	{"Wake and AddWith Firm 5s",
+		"waiting 5s 0", "waiting 5s 1", "waiting 5s 0", "again 0", "again 0", "again 1"},
+	{"Wake and AddWith Firm 5s, with OneEntry",
+		"waiting 5s 0", "waiting 5s 1", "waiting 5s 0", "again 0", "again 0", "again 1"},
+	{"Wake and AddAfter 5s",
+		"waiting 5s 0", "queued, waiting 5s 1", "queued, waiting 5s 0", "in flight, waiting 5s 0", "again, waiting 5s 0", "again, waiting 5s 1"},
+	{"Add, with a firm wait",
+		"queued", "waiting 10s", "queued", "again", "again", "in flight, waiting 10s"},
+	{"AddAfter 0s, with a firm wait",
+		"queued", "waiting 10s", "queued", "again", "again", "in flight, waiting 10s"},
+	{"AddAfter 5s, with a firm wait",
+		"waiting 5s", "waiting 10s", "queued, waiting 5s", "in flight, waiting 5s", "again, waiting 5s", "in flight, waiting 10s"},
+	{"AddAfter 20s, with a firm wait",
+		"waiting 20s", "waiting 10s", "queued, waiting 20s", "in flight, waiting 20s", "again, waiting 20s", "in flight, waiting 10s"},
+	{"AddRateLimited, with a firm wait",
+		"waiting 5s", "waiting 10s", "queued, waiting 5s", "in flight, waiting 5s", "again, waiting 5s", "in flight, waiting 10s"},
+	{"Reschedule 5s, with a firm wait",
+		"waiting 5s", "waiting 5s", "queued, waiting 5s", "in flight, waiting 5s", "again, waiting 5s", "in flight, waiting 5s"},
+	{"Reschedule 0s, with a firm wait",
+		"queued", "queued", "queued", "again", "again", "again"},
+	{"Debounce 5s, with a firm wait",
+		"waiting 5s", "waiting 10s", "queued, waiting 5s", "in flight, waiting 5s", "again, waiting 5s", "in flight, waiting 10s"},
+	{"Debounce 0s, with a firm wait",
+		"queued", "waiting 10s", "queued", "again", "again", "in flight, waiting 10s"},
+	{"AddWith Firm 5s, with a firm wait",
+		"waiting 5s", "waiting 10s", "waiting 5s", "in flight, waiting 5s", "in flight, waiting 5s", "in flight, waiting 10s"},
+	{"AddWith Firm 20s, with a firm wait",
+		"waiting 20s", "waiting 20s", "waiting 20s", "in flight, waiting 20s", "in flight, waiting 20s", "in flight, waiting 20s"},
+	{"AddWith Firm 0s, with a firm wait",
+		"queued", "queued", "queued", "again", "again", "again"},
+	{"Wake, with a firm wait",
+		"idle 0", "queued 1", "queued 0", "in flight 0", "again 0", "again 1"},
+	{"Remove, with a firm wait",
+		"idle false", "idle true", "idle true", "in flight true", "in flight true", "in flight true"},
+	{"ShutDown, with a firm wait",
+		"idle", "idle", "queued", "in flight", "again", "in flight"},
+	{"Done, with a firm wait",
+		"idle", "waiting 10s", "queued", "idle", "queued", "waiting 10s"},
+	{"AddWith Firm 2s, with ItemPace",
+		"waiting 3s", "waiting 3s", "waiting 2s", "in flight, waiting 3s", "in flight, waiting 2s", "in flight, waiting 3s"},
+	{"Wake, with ItemPace",
+		"idle 0", "queued 1", "queued 0", "in flight 0", "again 0", "again 1"},
 	{"Remove",
-		"idle false", "idle true", "idle true", "in flight false", "in flight true", "in flight true"},
+		"idle false", "idle true", "idle true", "in flight true", "in flight true", "in flight true"},
 	{"RemoveFunc",
-		"idle 0", "idle 1", "idle 1", "in flight 0", "in flight 1", "in flight 1"},
+		"idle 0", "idle 1", "idle 1", "in flight 1", "in flight 1", "in flight 1"},
 	{"Done",
 		"idle", "waiting 10s", "queued", "idle", "queued", "waiting 10s"},
 	{"ShutDown",
@@ -391,7 +443,10 @@ func TestInterplayOfCallsAndStates(t *testing.T) {
 	t.Parallel()
 	for _, row := range interplay {
 		belows := []string{"Typed", "storage", "foreign"}
-		if strings.Contains(row.call, ", with ") {
+		switch {
+		case strings.Contains(row.call, "ItemPace"):
+			belows = belows[:1]
+		case strings.Contains(row.call, "Firm"), strings.Contains(row.call, ", with "):
 			belows = belows[:2]
 		}
 		row.play(t, belows, interplayCell)
@@ -425,18 +480,17 @@ func (row interplayRow) play(t *testing.T, belows []string, cell func(t *testing
 }
 
 // A cell is a call of a delaying queue, with and without a Typed below. The limiter says 5 s. With
-// StrictBackoff the wait of 10 s comes from the limiter. With ItemPace the limiter of the pace says
-// 3 s, after the hand-out that brought the item to its state.
+// StrictBackoff the wait of 10 s comes from the limiter, and with a firm wait from an AddWith. With
+// ItemPace the item has used both of its tokens, unless it is queued or was added again.
 func interplayCell(t *testing.T, call, state, below string) string {
 	config := workqueue.TypedRateLimitingQueueConfig[string]{Clock: testingclock.NewFakeClock(epoch)}
 	call, option, _ := strings.Cut(call, ", with ")
-	limiter, pace := paceOf[string](5*time.Second), paceOf[string](0)
-	slow := func(string) time.Duration { return 3 * time.Second }
+	limiter := paceOf[string](5 * time.Second)
 	switch option {
 	case "OneEntry":
 		config.OneEntry = true
 	case "ItemPace":
-		config.ItemPace = pace
+		config.ItemPace = workqueue.Rate{Limit: everyThree.Limit, Burst: 2}
 	case "StrictBackoff":
 		config.StrictBackoff = true
 	}
@@ -448,18 +502,22 @@ func interplayCell(t *testing.T, call, state, below string) string {
 	}
 	q := workqueue.NewTypedRateLimiting[string](limiter, config)
 	defer q.ShutDown()
-	later := func() {
-		pace.wait = slow
-		q.AddAfter("a", 10*time.Second)
-	}
-	if config.StrictBackoff {
+	later := func() { q.AddAfter("a", 10*time.Second) }
+	switch option {
+	case "a firm wait":
+		later = func() { q.AddWith(workqueue.AddOptions{After: 10 * time.Second, Firm: true}, "a") }
+	case "StrictBackoff":
 		later = func() {
 			limiter.wait = func(string) time.Duration { return 10 * time.Second }
 			q.AddRateLimited("a")
 		}
+	case "ItemPace":
+		for range map[string]int{"idle": 2, "waiting": 2, "in flight": 1, "in flight, waiting": 1}[state] {
+			handOut(q, "a")
+		}
 	}
 	bring(q, state, interplayAdds{first: func() { q.Add("a") }, again: func() { q.Add("a") }, later: later})
-	limiter.wait, pace.wait = paceOf[string](5*time.Second).wait, slow
+	limiter.wait = paceOf[string](5 * time.Second).wait
 	if before := describeLimiter(q.Snapshot(9)); before != strings.Replace(state, "waiting", "waiting 10s", 1) {
 		t.Fatalf("in the beginning the item is %s", before)
 	}
@@ -493,6 +551,10 @@ func bring(q *workqueue.TypedRateLimiting[string], state string, adds interplayA
 }
 
 func apply(q *workqueue.TypedRateLimiting[string], call string) (result string) {
+	if next, ok := strings.CutPrefix(call, "Wake and "); ok {
+		defer apply(q, next)
+		return fmt.Sprint(" ", q.Wake("a"))
+	}
 	verb, arg, _ := strings.Cut(call, " ")
 	arg, endless := strings.CutSuffix(arg, ", without a maximum")
 	d, _ := time.ParseDuration(arg)
@@ -513,6 +575,13 @@ func apply(q *workqueue.TypedRateLimiting[string], call string) (result string) 
 		q.Reschedule("a", d)
 	case "Debounce":
 		q.Debounce("a", d, most)
+	case "AddWith":
+		d, _ := time.ParseDuration(strings.TrimPrefix(arg, "Firm "))
+		q.AddWith(workqueue.AddOptions{After: d, Firm: true}, "a")
+	case "Wake":
+		return fmt.Sprint(" ", q.Wake("a"))
+	case "WakeFunc":
+		return fmt.Sprint(" ", q.WakeFunc(func(item string) bool { return item == "a" }))
 	case "Remove":
 		return fmt.Sprint(" ", q.Remove("a"))
 	case "RemoveFunc":
@@ -558,8 +627,7 @@ func (c constant) When(string) time.Duration { return time.Duration(c) }
 func (constant) Forget(string)               {}
 func (constant) NumRequeues(string) int      { return 3 }
 
-// allLimiters returns the limiters whose Forget drops an item, for items of a type. A
-// TypedItemBucketRateLimiter keeps an item until its bucket is full.
+// allLimiters returns the limiters, for items of a type.
 func allLimiters[T comparable]() map[string]workqueue.TypedRateLimiter[T] {
 	exponential := func() workqueue.TypedRateLimiter[T] {
 		return workqueue.NewTypedItemExponentialFailureRateLimiter[T](time.Millisecond, time.Minute)

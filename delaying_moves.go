@@ -28,70 +28,81 @@ const (
 	instantDelay = 100 * time.Nanosecond
 )
 
-// A plan is what a call wants for an item. The caller sets the first fields, and carryOut the
-// others. The placement of the add goes beside the plan, as it would be allocated in the plan.
-type plan[T comparable] struct {
-	kind        planKind
+// A request is what a call wants for an item. The placement of the add goes with the request, as it
+// would be allocated in the request.
+type request[T comparable] struct {
+	want        want
 	mode        mode
 	end         fifo.End // with modeConclude
+	why         fifo.Why
 	hash        uint32
 	item        T
-	after, most time.Duration // most is for planDebounce, and 0 for no latest time
-
-	r reading
-	agenda.Timing
-	unmarked bool // the re-add of the item was taken back
+	after, most time.Duration // most is for wantDebounce, and 0 for no latest time
 }
 
-type planKind uint8
+type want uint8
 
 const (
-	planAdd   planKind = iota // an Add with OneEntry: now
-	planReAdd                 // an Add of a Run for the item at work: without ItemPace, and beside a wait
-	planDelay                 // AddAfter and AddRateLimited, with a positive delay
-	planReschedule
-	planDebounce
+	wantAdd        want = iota // now; a plain wait goes on, without OneEntry
+	wantDelay                  // by AddAfter, AddRateLimited and the like
+	wantDebounce               //
+	wantReschedule             // replaces the time
+	wantWake                   // ends the wait, and begins none
 )
 
-// A mode says more of an add with a delay.
+// A mode says more of a request.
 type mode uint8
 
 const (
-	modeStrict   mode = 1 << iota // an Add must not end the wait
+	modeFirm     mode = 1 << iota // the wait is firm
+	modeOnce                      // with modeFirm: a queued item stays queued, and a firm wait as it is
 	modeConclude                  // a Run concludes about an item that it holds
 )
 
+// has reports whether a mode has another.
+func (m mode) has(o mode) bool { return m&o != 0 }
+
 // ends reports whether the call wants that the item waits no more.
-func (w *plan[T]) ends() bool { return w.after <= 0 }
+func (r *request[T]) ends() bool { return r.after <= 0 }
 
 // keeps reports whether the item keeps the rank of its wait.
-func (w *plan[T]) keeps() bool { return w.kind >= planReschedule }
+func (r *request[T]) keeps() bool { return r.want >= wantDebounce }
+
+// replaces reports whether the request ends a firm wait, in contrast to an add, which merges into the
+// wait.
+func (r *request[T]) replaces() bool {
+	return r.want >= wantReschedule || r.mode.has(modeFirm) && r.ends()
+}
 
 // addAfter is AddAfter with a rank, and reports whether the item was taken.
-func (q *TypedDelaying[T]) addAfter(item T, duration time.Duration, k fifo.Rank, m mode) (taken bool) {
+func (q *TypedDelaying[T]) addAfter(item T, duration time.Duration, k fifo.Rank, m mode, why fifo.Why) (taken bool) {
 	hash := slab.HashOf(item)
 	if q.ShuttingDown() {
 		return false
 	}
 	if duration <= 0 {
-		return q.retryNow(hash, item, k)
+		return q.retryNow(hash, item, k, m)
 	}
 	var place fifo.Placement
-	return q.delay(hash, item, duration, q.place(&place, item, k), m)
+	return q.delay(hash, item, duration, q.place(&place, item, k), m, why)
 }
 
 // retryNow counts a retry and adds the item, even if the metric does not return.
-func (q *TypedDelaying[T]) retryNow(hash uint32, item T, k fifo.Rank) (taken bool) {
-	defer func() { taken = q.addNow(hash, item, k) }()
+func (q *TypedDelaying[T]) retryNow(hash uint32, item T, k fifo.Rank, m mode) (taken bool) {
+	defer func() { taken = q.addNow(hash, item, k, m) }()
 	q.countRetry()
 	return taken
 }
 
 // addAllAfter is addAfter for several items and a positive duration. eachPlaced hashes all
 // items and asks the order about all items before the first item waits: both can panic.
-func (q *TypedDelaying[T]) addAllAfter(items []T, duration time.Duration, k fifo.Rank) (taken int) {
+func (q *TypedDelaying[T]) addAllAfter(items []T, duration time.Duration, k fifo.Rank, m mode) (taken int) {
+	why := fifo.WhyDelay
+	if m.has(modeFirm) {
+		why = fifo.WhyDeferred
+	}
 	return q.eachPlaced(items, k, func(hash uint32, item T, p *fifo.Placement) bool {
-		return !q.queue.ShuttingDown() && q.delay(hash, item, duration, p, 0)
+		return !q.queue.ShuttingDown() && q.delay(hash, item, duration, p, m, why)
 	})
 }
 
@@ -127,17 +138,17 @@ func (q *TypedDelaying[T]) countRetry() {
 }
 
 // delay counts a retry and makes the item wait, even if the metric does not return.
-func (q *TypedDelaying[T]) delay(hash uint32, item T, duration time.Duration, p *fifo.Placement, m mode) (taken bool) {
-	var w plan[T] // Set field by field: a literal is made elsewhere and copied.
-	w.kind, w.mode, w.hash, w.item, w.after = planDelay, m, hash, item, duration
+func (q *TypedDelaying[T]) delay(hash uint32, item T, duration time.Duration, p *fifo.Placement, m mode, why fifo.Why) (taken bool) {
+	var r request[T] // Set field by field: a literal is made elsewhere and copied.
+	r.want, r.mode, r.why, r.hash, r.item, r.after = wantDelay, m, why, hash, item, duration
 	if q.retries == nil { // As for most queues. A defer in this function would cost them some ns.
-		return q.carryOut(&w, p)
+		return q.carryOut(&r, p)
 	}
-	return q.countAndCarryOut(&w, p)
+	return q.countAndCarryOut(&r, p)
 }
 
-func (q *TypedDelaying[T]) countAndCarryOut(w *plan[T], p *fifo.Placement) (taken bool) {
-	defer func() { taken = q.carryOut(w, p) }()
+func (q *TypedDelaying[T]) countAndCarryOut(r *request[T], p *fifo.Placement) (taken bool) {
+	defer func() { taken = q.carryOut(r, p) }()
 	q.retries.Inc()
 	return taken
 }
@@ -161,43 +172,54 @@ func dueAfter(now, duration time.Duration) time.Duration {
 	return now + duration
 }
 
-// carryOut carries out a plan, and reports whether the item was taken.
-//
-// A delay up to instantDelay may be over at a second reading of the clock: then the item is due
-// already.
-func (q *TypedDelaying[T]) carryOut(w *plan[T], p *fifo.Placement) (taken bool) {
-	if q.typed == nil && w.ends() {
-		return q.endWaitAboveForeign(w, p)
+// carryOut carries out a request, and reports whether the item was taken.
+func (q *TypedDelaying[T]) carryOut(r *request[T], p *fifo.Placement) (taken bool) {
+	if q.typed == nil && r.ends() {
+		return q.endWaitAboveForeign(r, p)
 	}
-	return q.promote(w, p).taken
+	return q.promote(r, p).taken
+}
+
+// endWaitAboveForeign is carryOut for the end of a wait above foreign code. The two steps of the
+// move then hold no common lock. The wait ends first: in the other order the loop could add the
+// item once more, after a worker has got the item.
+func (q *TypedDelaying[T]) endWaitAboveForeign(r *request[T], p *fifo.Placement) (taken bool) {
+	var place fifo.Placement
+	wait, waited := q.unplan(r, &place)
+	switch {
+	case waited:
+		p = placeAfter(p, wait, r.keeps())
+	case r.want == wantWake:
+		return false
+	}
+	return addBelow(q.queue, r.item, p.RankOf())
 }
 
 // promote is carryOut without foreign code below, or for an item that waits. It may move other items
 // too, which have become due.
-func (q *TypedDelaying[T]) promote(w *plan[T], p *fifo.Placement) promotion {
-	w.r = q.readClock()
-	w.Due = dueAfter(w.r.now, max(0, w.after))
-	switch {
-	case w.kind == planDelay:
-		w.Strict = w.mode&modeStrict != 0
-		if w.after <= instantDelay && q.real {
-			w.r.now = q.now()
+//
+// A delay up to instantDelay may be over at a second reading of the clock: then the item is due
+// already.
+func (q *TypedDelaying[T]) promote(r *request[T], p *fifo.Placement) promotion {
+	now := q.readClock()
+	var w agenda.Timing // As in delay.
+	w.Due, w.Why = dueAfter(now.now, max(0, r.after)), r.why
+	switch r.want {
+	case wantDelay:
+		w.Once = r.mode.has(modeOnce)
+		w.Firm = r.mode.has(modeFirm) && !r.ends() && slab.Equal(r.item, r.item) // Nobody could find a NaN again.
+		if r.after <= instantDelay && q.real {
+			now.now = q.now()
 		}
-	case w.kind == planDebounce:
+	case wantDebounce:
 		w.Latest = math.MaxInt64
-		if w.most > 0 {
-			w.Latest = dueAfter(w.r.now, w.most)
+		if r.most > 0 {
+			w.Latest = dueAfter(now.now, r.most)
 		}
 	}
-	at := q.typedNow(w.r.now)
-	var a promotion
-	if q.pace == nil {
-		a, _ = q.carryOutOnce(w, p, at, true)
-	} else {
-		a = q.carryOutPaced(w, p, at)
-	}
-	if w.unmarked {
-		q.typed.metrics.removed()
+	a := q.act(r, p, &w, now, q.typedNow(now.now))
+	if a.back {
+		q.below().metrics.removed()
 	}
 	if a.fresh > 0 || a.yield {
 		q.observePromotion(a)
@@ -205,183 +227,171 @@ func (q *TypedDelaying[T]) promote(w *plan[T], p *fifo.Placement) promotion {
 	return a
 }
 
-// endWaitAboveForeign is carryOut for the end of a wait above foreign code. The two steps of the
-// move then hold no common lock. The wait ends first: in the other order the loop could add the
-// item once more, after a worker has got the item.
-func (q *TypedDelaying[T]) endWaitAboveForeign(w *plan[T], p *fifo.Placement) (taken bool) {
-	var place fifo.Placement
-	if wait, waited := q.unplan(w.hash, w.item, &place); waited {
-		p = endWait(p, wait, w.keeps())
-	}
-	return addBelow(q.queue, w.item, p.RankOf())
-}
+// A todo is what a request comes to.
+type todo uint8
 
-// carryOutPaced is carryOut with ItemPace. The item waits for the limiter once for each hand-out:
-// the first call after the hand-out asks the limiter. That is the call that finds the item neither
-// queued nor waiting. The limiter is foreign code, and is asked without the lock of the queue. The
-// lock pacing keeps all other calls from finding the same in the meantime.
-func (q *TypedDelaying[T]) carryOutPaced(w *plan[T], p *fifo.Placement, at time.Duration) promotion {
-	q.pacing.Lock()
-	defer q.pacing.Unlock()
-	a, done := q.carryOutOnce(w, p, at, w.kind == planReAdd)
-	if !done {
-		if d := q.pace.When(w.item); d > 0 {
-			w.Floor = dueAfter(q.now(), d) // When counts from some moment before its return.
-		}
-		a, _ = q.carryOutOnce(w, p, at, true)
-	}
-	return a
-}
+const (
+	doNothing  todo = iota // the item is not taken, or was removed
+	doMerge                // the item is queued or waits already: the priority of the add still counts
+	doAdd                  // the item is added now, and its wait ends
+	doWait                 // the item waits
+	doWaitOn               // the item waits firmly, and the agenda takes a later time if the call is firm too
+	doWaitAnew             // the item waits, and a firm wait becomes plain
+	doKeep                 // the item waits, and the wait becomes firm
+)
 
-// carryOutOnce does nothing and reports false if the limiter of ItemPace has to be asked first.
-//
-// If no other item waits, an item of an AddAfter that is due already is added without a detour
-// through the agenda. Otherwise the item goes through the agenda, behind items that were due
-// before.
-func (q *TypedDelaying[T]) carryOutOnce(w *plan[T], p *fifo.Placement, at time.Duration, asked bool) (a promotion, done bool) {
+// act decides and acts in one critical section: of the agenda alone if the item simply waits, and else
+// of both layers. Between a look at the queue below and the add a worker could get the item, and the
+// add would count as one after the hand-out.
+func (q *TypedDelaying[T]) act(r *request[T], p *fifo.Placement, w *agenda.Timing, now reading, at time.Duration) (a promotion) {
 	if !q.mu.TryLock() {
 		gate.LockAwake(&q.mu)
 	}
 	defer q.mu.Unlock()
-	if q.closed || q.oneEntry || w.mode&modeConclude != 0 {
-		var how int
-		if p, a, how = q.specialLocked(w, p, at, asked); how != planGoesOn {
-			return a, how == planIsOver
-		}
-	}
-	if w.Due <= w.r.now && q.mayGoLocked(w) {
-		if !w.ends() {
-			q.metrics.observeLateness(w.r.now - w.Due)
-		}
-		return q.promoteLocked(w, p, at), true
-	}
-	if p != nil {
-		q.hearLocked(p)
-	}
-	if w.kind != planDelay {
-		return q.arrangeLocked(q.waitLocked(w, p), w.r, at), true
-	}
-	return q.arrangeLocked(q.agenda.Schedule(w.hash, w.item, w.r.now, &w.Timing, p), w.r, at), true
-}
-
-// mayGoLocked reports whether the item of the plan, which is due, is added now.
-func (q *TypedDelaying[T]) mayGoLocked(w *plan[T]) bool {
-	if w.Floor > max(0, w.r.now) && w.kind != planReAdd {
-		return false
-	}
-	return w.ends() || q.typed != nil && q.agenda.Len() == 0
-}
-
-// waitLocked has the item of a plan without a delay of its own wait, and reports whether the
-// earliest due time has changed.
-func (q *TypedDelaying[T]) waitLocked(w *plan[T], p *fifo.Placement) (first bool) {
-	switch {
-	case w.kind == planReschedule:
-		return q.agenda.Reschedule(w.hash, w.item, w.r.now, &w.Timing, p)
-	case w.kind == planDebounce && !w.ends():
-		return q.agenda.Debounce(w.hash, w.item, w.r.now, &w.Timing, p)
-	}
-	return q.agenda.Schedule(w.hash, w.item, w.r.now, &w.Timing, p)
-}
-
-const (
-	planGoesOn = iota // nothing has been done
-	planIsOver        // the plan is carried out
-	planAsks          // the limiter of ItemPace has to be asked first
-)
-
-// specialLocked carries out a plan in a queue that is closed, for an item that a RemoveFunc has let
-// go of, and for an item that OneEntry keeps from waiting. For any other item specialLocked
-// looks for the floor, and returns the placement for the wait.
-func (q *TypedDelaying[T]) specialLocked(w *plan[T], p *fifo.Placement, at time.Duration, asked bool) (_ *fifo.Placement, a promotion, how int) {
-	if w.mode&modeConclude != 0 {
-		if c := q.lookBelow(w.hash, w.item); c.Removed {
-			return p, promotion{concluded: c}, planIsOver
-		}
-	}
-	switch {
-	case q.closed && w.ends(): // Nothing waits any more, but the queue below may still be open.
-		return p, q.promoteLocked(w, p, at), planIsOver
+	what := doWait
+	switch t := q.involvesLocked(r, p, w, now); {
+	case t != nil:
+		a, what = q.actBelowLocked(t, r, p, w, now, at)
 	case q.closed:
-		return p, promotion{}, planIsOver
-	case w.Strict:
-		p = q.unmarkLocked(w, p)
-		asked = asked || w.unmarked // The re-add was the first call after the hand-out.
+		what = doNothing
 	}
-	if q.oneEntry && (!w.ends() || !asked) {
-		if a, queued := q.queuedLocked(w, p, at); queued {
-			return p, a, planIsOver
-		}
+	if what < doWait {
+		return a
 	}
-	if q.holds {
-		waits, floor := q.agenda.FloorOf(w.hash, w.item, w.kind != planReschedule)
-		if !asked && !waits {
-			return p, promotion{}, planAsks
-		}
-		w.Floor = max(w.Floor, floor)
-	}
-	return p, promotion{}, planGoesOn
+	first := q.waitLocked(r, p, w, now)
+	back := a.back
+	a = q.arrangeLocked(first, now, at)
+	a.after, a.back = max(0, w.Begin()-now.now), back
+	return a
 }
 
-// unmarkLocked takes back the re-add of a held item for a strict wait, and returns the placement
-// of the wait. The wait gets the priority of the re-add if that is higher. Without unmarkLocked,
-// an event that comes while a worker is at the item would undo the backoff of each failure.
-func (q *TypedDelaying[T]) unmarkLocked(w *plan[T], p *fifo.Placement) *fifo.Placement {
-	t := q.typed
-	gate.LockSoon(&t.mu)
-	defer t.mu.Unlock()
-	k, marked := t.fifo.MarkOf(w.hash, w.item)
-	if !marked {
-		return p
+// involvesLocked returns the queue below, if the request has to do with it.
+func (q *TypedDelaying[T]) involvesLocked(r *request[T], p *fifo.Placement, w *agenda.Timing, now reading) *Typed[T] {
+	switch {
+	case q.oneEntry || r.mode != 0 || p != nil && p.Weight > 0:
+	case r.want == wantWake || q.agenda.Firms > 0:
+	case w.Due > now.now:
+		return nil
 	}
-	t.fifo.Remove(w.hash, w.item)
+	if q.typed != nil {
+		return q.typed
+	}
+	t, _ := q.queue.(*Typed[T])
+	return t
+}
+
+// actBelowLocked acts on the queue below. Its lock has no deferred Unlock: a Queue that does not return
+// gives the lock back.
+func (q *TypedDelaying[T]) actBelowLocked(t *Typed[T], r *request[T], p *fifo.Placement, w *agenda.Timing, now reading, at time.Duration) (a promotion, what todo) {
+	gate.LockSoon(&t.mu)
+	switch what = q.decideBothLocked(t, r, w, now); what {
+	case doNothing:
+		if r.mode.has(modeConclude) {
+			a.concluded = t.fifo.Conclude(r.hash, r.item, fifo.EndWorked, 0, nil)
+		}
+	case doMerge:
+		a.taken = true
+		switch {
+		case r.mode.has(modeConclude):
+			a.concluded = t.concludeLocked(r.hash, r.item, max(r.end, fifo.EndRetry), at, p)
+		case r.ends() || r.want != wantReschedule && (p != nil || !t.fifo.IsPlain()):
+			t.addLocked(r.hash, r.item, at, p) // Adds no item. A Queue is told of it.
+		}
+	case doAdd:
+		a = q.promoteBothLocked(t, r, p, w, now, at)
+	case doWaitAnew:
+		q.softenBothLocked(t, r.hash, r.item)
+	case doKeep:
+		a.back = q.keepBothLocked(t, r, p)
+	case doWaitOn:
+		if !r.keeps() {
+			t.addLocked(r.hash, r.item, at, p) // Raises the rank.
+		}
+	}
+	if what >= doWait && p != nil && p.Weight > 0 {
+		t.fifo.Hear(p) // The last add of a group decides its weight and limit, whenever its item is due.
+	}
 	t.settle()
-	w.unmarked = true
-	if k.Priority > p.Number() {
-		if p == nil {
-			p = new(fifo.Placement)
-		}
-		p.Rank = k
-	}
-	return p
-}
-
-// hearLocked tells the order of an add that waits: the last add of a group decides the weight and
-// the limit of the group, whenever its item is due.
-func (q *TypedDelaying[T]) hearLocked(p *fifo.Placement) {
-	if p.Weight == 0 {
-		return
-	}
-	q.typed.mu.Lock()
-	defer q.typed.mu.Unlock()
-	q.typed.fifo.Hear(p)
-	q.typed.settle()
-}
-
-// lookBelow reports whether the item of a Run was removed. A RemoveFunc of this queue removes held
-// items with mu held, or before it removes the waiting items: no removed item goes on to wait.
-func (q *TypedDelaying[T]) lookBelow(hash uint32, item T) fifo.Conclusion {
-	t := q.below()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.fifo.Conclude(hash, item, fifo.EndWorked, 0, nil)
-}
-
-// queuedLocked carries out the plan for an item that OneEntry keeps from waiting, because the item
-// is queued, or will be by its Done. The priority of the add still counts, and a Queue is told of
-// the add as of any other. Between the look and the add a worker could get the item, and the add
-// would count as one after the hand-out.
-func (q *TypedDelaying[T]) queuedLocked(w *plan[T], p *fifo.Placement, at time.Duration) (a promotion, queued bool) {
-	t := q.typed
-	gate.LockSoon(&t.mu)
-	queued = t.fifo.IsQueued(w.hash, w.item)
-	if queued && (w.ends() || w.kind != planReschedule && (p != nil || !t.fifo.IsPlain())) {
-		t.addLocked(w.hash, w.item, at, p) // Adds no item, as this one is queued.
-		t.settle()
-	}
 	t.mu.Unlock()
-	a.taken = true
-	return a, queued
+	return a, what
+}
+
+// decideBothLocked says what a request comes to, and notes the floor of ItemPace in w. Both locks are held.
+// The order of the cases matters: a Wake passes the floor, and a firm wait comes before the line.
+func (q *TypedDelaying[T]) decideBothLocked(t *Typed[T], r *request[T], w *agenda.Timing, now reading) todo {
+	s := t.fifo.StandOf(r.hash, r.item)
+	w.Floor = t.paces.floor(r.hash, r.item)
+	concludes := r.mode.has(modeConclude)
+	switch {
+	case concludes && s.Removed, q.closed && !r.ends():
+		return doNothing
+	case r.want == wantWake:
+		return q.wakeBothLocked(t, r)
+	case q.closed: // Nothing waits any more, but the queue below may still be open.
+		return doAdd
+	case s.Woken && (w.Firm || concludes): // As if the Wake came after the wait had begun.
+		return doAdd
+	case s.Firm && !r.replaces():
+		return waitOn(r)
+	case (s.Queued || s.Again) && w.Firm && !(w.Once && s.Queued):
+		return doKeep
+	case (s.Queued || s.Again) && (q.oneEntry || w.Firm):
+		return doMerge
+	case concludes && r.end == fifo.EndRedo: // It goes on with the hand-out that it had.
+		return doAdd
+	}
+	switch {
+	case w.Floor > max(0, now.now):
+	case r.ends(), w.Due <= now.now && q.typed != nil && q.agenda.Len() == 0:
+		// If another item waits, an item that is due goes through the agenda, behind those that were due before.
+		return doAdd
+	}
+	switch {
+	case w.Firm:
+		return doKeep
+	case s.Firm:
+		return doWaitAnew
+	}
+	return doWait
+}
+
+// waitOn says what becomes of an add of an item that waits firmly.
+func waitOn[T comparable](r *request[T]) todo {
+	if r.ends() {
+		return doMerge
+	}
+	return doWaitOn
+}
+
+// keepBothLocked has the FIFO of the queue below keep an item, with the higher rank of the call and of the
+// wait that becomes firm. It reports whether an add was taken back.
+func (q *TypedDelaying[T]) keepBothLocked(t *Typed[T], r *request[T], p *fifo.Placement) (back bool) {
+	k := p.RankOf()
+	if e, waits := q.agenda.Find(r.hash, r.item); waits && k.Priority <= e.Rank.Priority {
+		k = e.Rank
+	}
+	return t.fifo.Keep(r.hash, r.item, k)
+}
+
+// wakeBothLocked notes a Wake for the worker that holds the item, and says whether a wait ends.
+func (q *TypedDelaying[T]) wakeBothLocked(t *Typed[T], r *request[T]) todo {
+	t.fifo.Wake(r.hash, r.item)
+	if !q.agenda.Waits(r.hash, r.item) {
+		return doNothing
+	}
+	return doAdd
+}
+
+// waitLocked has the item of a request wait, and reports whether the earliest due time has
+// changed.
+func (q *TypedDelaying[T]) waitLocked(r *request[T], p *fifo.Placement, w *agenda.Timing, now reading) (first bool) {
+	switch {
+	case r.want == wantReschedule:
+		return q.agenda.Reschedule(r.hash, r.item, now.now, w, p)
+	case r.want == wantDebounce && !r.ends():
+		return q.agenda.Debounce(r.hash, r.item, now.now, w, p)
+	}
+	return q.agenda.Schedule(r.hash, r.item, now.now, w, p)
 }
 
 // A promotion is the work that is left when items have moved from the agenda to the queue
@@ -391,7 +401,9 @@ type promotion struct {
 	taken bool // the item of the call was taken: the item waits, or is in the queue below
 	fresh int  // how many items were no duplicates
 	yield bool // a woken worker needs the processor of the caller
+	back  bool // an add of the item of the call was taken back
 
+	after     time.Duration   // how long the item of the call waits, unless it waited before
 	concluded fifo.Conclusion // about the item of a Run
 }
 
@@ -454,6 +466,9 @@ func (q *TypedDelaying[T]) moveDueLocked(r reading, at time.Duration) (a promoti
 	q.typed.mu.Lock()
 	for n := 0; n < dueBatch && q.agenda.Len() > 0 && q.agenda.Due(r.now, r.plans); n++ {
 		q.metrics.observeLateness(r.now - q.agenda.Next())
+		if item, firm := q.agenda.FirstFirm(); firm {
+			q.softenBothLocked(q.typed, slab.HashOf(item), item)
+		}
 		var place fifo.Placement
 		hash, item, p := q.agenda.Pop(&place)
 		q.noteMoveLocked(item)
@@ -481,39 +496,62 @@ func (q *Typed[T]) isWaking() bool {
 	return q.waking
 }
 
-// promoteLocked ends the wait of the item, if the item waits, and adds the item to typed.
-// mu is held during both steps: otherwise a Snapshot could show the item twice or not at
-// all.
-func (q *TypedDelaying[T]) promoteLocked(w *plan[T], p *fifo.Placement, at time.Duration) (a promotion) {
+// promoteBothLocked ends the wait of the item, if the item waits, and adds the item to the queue below.
+// Both locks are held: otherwise a Snapshot could show the item twice or not at all.
+func (q *TypedDelaying[T]) promoteBothLocked(t *Typed[T], r *request[T], p *fifo.Placement, w *agenda.Timing, now reading, at time.Duration) (a promotion) {
+	if !r.ends() && w.Due <= now.now {
+		q.metrics.observeLateness(now.now - w.Due)
+	}
 	var place fifo.Placement
 	said := p
-	if w.kind != planReAdd || q.oneEntry {
-		if wait, waited := q.unplanLocked(w.hash, w.item, &place); waited {
-			p = endWait(p, wait, w.keeps())
+	if r.want != wantAdd || q.oneEntry || r.mode.has(modeFirm) {
+		q.softenBothLocked(t, r.hash, r.item)
+		if wait, waited := q.unplanLocked(r.hash, r.item, &place); waited {
+			p = placeAfter(p, wait, r.keeps())
+			if r.want == wantWake { // In contrast to an add, it is not a new item that a RemoveFunc may miss.
+				q.noteMoveLocked(r.item)
+			}
 		}
 	}
-	gate.LockSoon(&q.typed.mu)
-	a.taken = !q.typed.fifo.Closed
-	q.typed.fifo.Hear(said)
+	t.fifo.Hear(said)
 	added := false
-	if w.mode&modeConclude == 0 {
-		added = q.typed.addLocked(w.hash, w.item, at, p)
-	} else {
-		a.concluded = q.typed.concludeLocked(w.hash, w.item, w.end, at, p)
+	if r.mode.has(modeConclude) {
+		a.concluded = t.concludeLocked(r.hash, r.item, max(r.end, fifo.EndRetry), at, p)
 		added, a.taken = a.concluded.Added, a.concluded.Again && !a.concluded.Removed
+	} else {
+		a.taken = !t.fifo.Closed
+		added = t.addLocked(r.hash, r.item, at, p)
 	}
 	if added {
 		a.fresh = 1
 	}
-	q.typed.settle()
-	q.typed.mu.Unlock()
 	return a
 }
 
-// endWait returns the placement of an add that ends a wait. The wait keeps its group, and
+// softenBothLocked makes a firm wait plain. Both locks are held.
+func (q *TypedDelaying[T]) softenBothLocked(t *Typed[T], hash uint32, item T) {
+	if q.agenda.Firms == 0 {
+		return
+	}
+	if k, ok := t.fifo.Unkeep(hash, item); ok {
+		q.agenda.Soften(hash, item, k)
+	}
+}
+
+// softenLocked is softenBothLocked for a caller without the lock of the queue below. A queue below that is not a
+// Typed has no firm waits.
+func (q *TypedDelaying[T]) softenLocked(hash uint32, item T) {
+	if t, ours := q.queue.(*Typed[T]); ours && q.agenda.Firms > 0 {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		q.softenBothLocked(t, hash, item)
+	}
+}
+
+// placeAfter returns the placement of an add that ends a wait. The wait keeps its group, and
 // with keep its rank. Otherwise the higher priority counts. If the add names the group of
 // the wait, the weight and the limit from the add count.
-func endWait(p, wait *fifo.Placement, keep bool) *fifo.Placement {
+func placeAfter(p, wait *fifo.Placement, keep bool) *fifo.Placement {
 	higher := !keep && p.Number() > wait.Number()
 	switch {
 	case wait == nil && higher:
@@ -545,7 +583,7 @@ func (q *TypedDelaying[T]) unplanLocked(hash uint32, item T, memory *fifo.Placem
 // observePromotion does the work of a promotion when the locks are free.
 func (q *TypedDelaying[T]) observePromotion(a promotion) {
 	if a.fresh > 0 {
-		q.typed.observeAdds(a.fresh)
+		q.below().observeAdds(a.fresh)
 	}
 	if a.yield {
 		runtime.Gosched()
@@ -559,52 +597,66 @@ func (q *TypedDelaying[T]) typedNow(now time.Duration) time.Duration {
 	if q.aligned {
 		return now
 	}
-	return q.typed.metrics.now()
+	return q.below().metrics.now()
 }
 
-// addNow adds the item at once. With OneEntry the add ends the wait of the item.
-func (q *TypedDelaying[T]) addNow(hash uint32, item T, k fifo.Rank) (taken bool) {
-	if !q.oneEntry {
+// addNow adds the item at once. With OneEntry, or a mode, the add ends the wait of the item.
+func (q *TypedDelaying[T]) addNow(hash uint32, item T, k fifo.Rank, m mode) (taken bool) {
+	if !q.oneEntry && m == 0 {
 		return addBelow(q.queue, item, k)
 	}
 	var place fifo.Placement
-	return q.addPlaced(hash, item, q.place(&place, item, k))
+	return q.addPlaced(hash, item, q.place(&place, item, k), m)
 }
 
-func (q *TypedDelaying[T]) addPlaced(hash uint32, item T, p *fifo.Placement) (taken bool) {
-	var w plan[T] // As in delay.
-	w.hash, w.item = hash, item
-	return q.carryOut(&w, p)
+func (q *TypedDelaying[T]) addPlaced(hash uint32, item T, p *fifo.Placement, m mode) (taken bool) {
+	var r request[T] // As in delay.
+	r.mode, r.hash, r.item = m, hash, item
+	return q.carryOut(&r, p)
 }
 
-// unplan is unplanLocked for a caller without the lock.
-func (q *TypedDelaying[T]) unplan(hash uint32, item T, memory *fifo.Placement) (p *fifo.Placement, waited bool) {
+// unplan ends the wait of an item above foreign code, unless the wait is firm and the request an add. An
+// add of the queue below then merges into the wait.
+func (q *TypedDelaying[T]) unplan(r *request[T], memory *fifo.Placement) (p *fifo.Placement, waited bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.unplanLocked(hash, item, memory)
+	if t, ours := q.queue.(*Typed[T]); ours && (q.agenda.Firms > 0 || r.want == wantWake) {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if r.want == wantWake {
+			t.fifo.Wake(r.hash, r.item)
+		}
+		if !r.replaces() && t.fifo.StandOf(r.hash, r.item).Firm {
+			return nil, false
+		}
+		q.softenBothLocked(t, r.hash, r.item)
+	}
+	if p, waited = q.unplanLocked(r.hash, r.item, memory); waited && r.want == wantWake {
+		q.noteMoveLocked(r.item)
+	}
+	return p, waited
 }
 
-// takeBack removes an item from both layers, and reports whether there was anything to remove. An
-// add of the item that comes later must not find the limiter of ItemPace before its Forget.
-func (q *TypedDelaying[T]) takeBack(item T, fully bool) (removed bool) {
-	hash := slab.HashOf(item)
-	if q.pace != nil {
-		q.pacing.Lock()
-		defer q.pacing.Unlock()
-	}
-	waited, queued := q.removeTyped(hash, item, fully)
-	if queued {
+// endWait ends the wait of an item, firm or not, and reports whether the item waited.
+func (q *TypedDelaying[T]) endWait(hash uint32, item T) (waited bool) {
+	_, waited = q.unplan(&request[T]{want: wantReschedule, hash: hash, item: item}, nil)
+	return waited
+}
+
+// takeBack removes an item from both layers, and reports whether there was the item.
+func (q *TypedDelaying[T]) takeBack(item T) (had bool) {
+	waited, had, back := q.removeTyped(slab.HashOf(item), item)
+	if back {
 		q.typed.metrics.removed()
 	}
-	if q.pace != nil && (waited || queued) {
-		q.pace.Forget(item)
-	}
-	return waited || queued
+	return waited || had
 }
 
-func (q *TypedDelaying[T]) removeTyped(hash uint32, item T, fully bool) (waited, queued bool) {
+func (q *TypedDelaying[T]) removeTyped(hash uint32, item T) (waited, had, back bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.softenLocked(hash, item)
 	_, waited = q.unplanLocked(hash, item, nil)
-	return waited, q.typed.remove(hash, item, fully)
+	had, back = q.typed.remove(hash, item)
+	return waited, had, back
 }

@@ -71,18 +71,15 @@ type TypedDelayingQueueConfig[T comparable] struct {
 	// panics if Queue is set too.
 	Pace *rate.Limiter
 
-	// ItemPace slows down the items that come too often, and only them. The queue calls When
-	// once for each hand-out of an item: at the first call that adds the item after the
-	// hand-out, by whatever method, also while the item is held. The item is queued no earlier
-	// than When has said, and is a waiting item until then. Further calls ask nothing, and
-	// cannot make the item come earlier. Remove and RemoveFunc call Forget, so that the limiter
-	// can take the token back. [NewTypedItemBucketRateLimiter] fits. nil is no limit.
+	// ItemPace slows down the items that come too often, and only them. Each item has tokens of its
+	// own, and a hand-out takes one. An item without a token waits until the next token is there,
+	// whatever call adds it. Only Wake makes the item come earlier. The zero Rate is no limit.
 	//
 	// An Add whose item waits for its pace is dropped by a shutdown or a drain, as all waits are,
-	// and Barrier and WaitIdle do not count the item. ItemPace implies OneEntry. When and Forget
-	// are called without a lock that Get or Done need, by one goroutine at a time. They must not
-	// call the queue. The clock of the queue must not be set back before its construction.
-	ItemPace TypedRateLimiter[T]
+	// and Barrier and WaitIdle do not count the item. ItemPace implies OneEntry and KeepTimes. A clock
+	// that is set back gives no tokens until it has caught up. The constructor panics if Queue is set
+	// too.
+	ItemPace Rate
 }
 
 // TypedDelaying is a queue with AddAfter, on top of another queue. It holds the waiting
@@ -115,12 +112,10 @@ type TypedDelaying[T comparable] struct {
 	clock   clock.WithTicker
 	// Times are nanoseconds since epoch on clock, see instruments.
 	epoch time.Time
-	// real: time passes by itself, and not by a call of Step. aligned: typed keeps
+	// real: time passes by itself, and not by a call of Step. aligned: a Typed below keeps
 	// no times, or those of the clock and the epoch of this queue. oneEntry: an item is queued or waits, never
-	// both. holds: an item can be kept from being due, by pace or by a strict wait.
-	real, aligned, oneEntry, holds bool
-	pace                           TypedRateLimiter[T] // ItemPace; nil for none
-	pacing                         gate.Mutex          // see carryOut; before mu
+	// both.
+	real, aligned, oneEntry bool
 	// loop is waitingLoop as a value: each start of the goroutine would allocate a new
 	// method value.
 	loop func()
@@ -144,6 +139,7 @@ type TypedDelaying[T comparable] struct {
 	//	agenda.Len() > 0 implies running
 	//	closed implies agenda.Len() == 0
 	//	keepers == 0 implies dropped == nil
+	//	the wait of an item is firm == the FIFO of the queue below keeps the item, unless closed
 	agenda  agenda.Agenda[T]
 	running bool
 	closed  bool
@@ -171,14 +167,9 @@ func NewTypedDelayingQueueWithConfig[T comparable](config TypedDelayingQueueConf
 
 // NewTypedDelaying returns an empty delaying queue.
 func NewTypedDelaying[T comparable](config TypedDelayingQueueConfig[T]) *TypedDelaying[T] {
-	return newDelaying(config, false)
-}
-
-// newDelaying makes a queue with strict waits, if strictly is true.
-func newDelaying[T comparable](config TypedDelayingQueueConfig[T], strictly bool) *TypedDelaying[T] {
 	if config.Queue != nil {
-		mustBeUnset("Queue", configField{"Order", config.Order.isSet()},
-			configField{"KeepTimes", config.KeepTimes}, configField{"Pace", config.Pace != nil})
+		mustBeUnset("Queue", configField{"Order", config.Order.isSet()}, configField{"KeepTimes", config.KeepTimes},
+			configField{"Pace", config.Pace != nil}, configField{"ItemPace", config.ItemPace != Rate{}})
 	}
 	c := clockOrDefault(config.Clock)
 	p := providerFor(config.Name, config.MetricsProvider)
@@ -189,16 +180,15 @@ func newDelaying[T comparable](config TypedDelayingQueueConfig[T], strictly bool
 		logger:  loggerOrDefault(config.Logger),
 		clock:   c,
 		epoch:   c.Now(),
-		pace:    config.ItemPace,
-		holds:   strictly || config.ItemPace != nil,
 		wake:    make(chan struct{}, 1),
 	}
-	q.oneEntry = config.OneEntry || q.holds
+	q.oneEntry = config.OneEntry || config.ItemPace != Rate{}
 	if q.queue == nil {
 		q.makeBelow(config, p)
 	}
 	q.findTyped()
-	q.aligned = q.aligned || q.typed == nil || q.typed.metrics == nil
+	t, ours := q.queue.(*Typed[T])
+	q.aligned = q.aligned || !ours || t.metrics == nil
 	_, q.real = c.(clock.RealClock)
 	q.loop = q.waitingLoop
 	if state != nil {
@@ -220,7 +210,7 @@ func (q *TypedDelaying[T]) findTyped() {
 	case ok && (t.fifo.Queue() == nil || q.oneEntry):
 		q.typed = t
 	case q.oneEntry:
-		panic(fmt.Sprintf("workqueue: OneEntry cannot ask a %T whether an item is queued; ItemPace and StrictBackoff imply OneEntry", q.queue))
+		panic(fmt.Sprintf("workqueue: OneEntry cannot ask a %T whether an item is queued; StrictBackoff implies OneEntry", q.queue))
 	}
 }
 
@@ -228,10 +218,13 @@ func (q *TypedDelaying[T]) findTyped() {
 // delaying queue, and so is not given to the queue below.
 func (q *TypedDelaying[T]) makeBelow(config TypedDelayingQueueConfig[T], p MetricsProvider) {
 	below := TypedQueueConfig[T]{Name: config.Name, Clock: q.clock, KeepTimes: config.KeepTimes, Order: config.Order, Pace: config.Pace}
+	paces := newItemPaces[T](config.ItemPace)
+	below.KeepTimes = below.KeepTimes || paces != nil
 	if _, ok := p.(StateProvider); ok {
 		p, below.KeepTimes = nil, true
 	}
 	t := newTyped(below, p)
+	t.paces = paces
 	if t.metrics != nil {
 		q.epoch, q.aligned, q.agenda.Timed = t.metrics.epoch, true, true
 	}
@@ -249,7 +242,7 @@ func loggerOrDefault(l *logr.Logger) logr.Logger {
 // set.
 func (q *TypedDelaying[T]) Add(item T) {
 	if q.oneEntry {
-		q.addNow(slab.HashOf(item), item, fifo.Rank{})
+		q.addNow(slab.HashOf(item), item, fifo.Rank{}, 0)
 		return
 	}
 	q.queue.Add(item)
@@ -271,15 +264,27 @@ func (q *TypedDelaying[T]) AddWith(options AddOptions, items ...T) (taken int) {
 	if options.RateLimited {
 		panic(fmt.Sprintf("workqueue: AddWith of %T with RateLimited: it has no limiter", q))
 	}
+	m := q.modeOf(options)
 	k := rankOf(options.Priority)
 	q.checkRank(k)
 	switch {
 	case options.After > 0:
-		return q.addAllAfter(items, options.After, k)
-	case q.oneEntry:
-		return q.eachPlaced(items, k, func(hash uint32, item T, p *fifo.Placement) bool { return q.addPlaced(hash, item, p) })
+		return q.addAllAfter(items, options.After, k, m)
+	case q.oneEntry || m != 0:
+		return q.eachPlaced(items, k, func(hash uint32, item T, p *fifo.Placement) bool { return q.addPlaced(hash, item, p, m) })
 	}
 	return addAllBelow(q.queue, items, k)
+}
+
+// modeOf returns the mode for the options of an add. A firm wait needs the FIFO of a Typed.
+func (q *TypedDelaying[T]) modeOf(options AddOptions) mode {
+	if !options.Firm {
+		return 0
+	}
+	if _, ours := q.queue.(*Typed[T]); !ours {
+		panic(fmt.Sprintf("workqueue: AddWith with Firm above a %T: it cannot keep an item until its wait is over", q.queue))
+	}
+	return modeFirm
 }
 
 // AddAfter adds the item once the duration has passed, at once if the duration is zero or
@@ -294,7 +299,7 @@ func (q *TypedDelaying[T]) AddWith(options AddOptions, items ...T) (taken int) {
 // AddAfter does not block, and the item waits when AddAfter returns. AddAfter takes O(log
 // n) time in the number of waiting items.
 func (q *TypedDelaying[T]) AddAfter(item T, duration time.Duration) {
-	q.addAfter(item, duration, fifo.Rank{}, 0)
+	q.addAfter(item, duration, fifo.Rank{}, 0, fifo.WhyDelay)
 }
 
 // Reschedule replaces the due time of a waiting item: the item is due after the duration,
@@ -311,9 +316,7 @@ func (q *TypedDelaying[T]) Reschedule(item T, duration time.Duration) (taken boo
 	}
 	var place fifo.Placement
 	p := q.place(&place, item, fifo.Rank{})
-	var w plan[T]
-	w.kind, w.hash, w.item, w.after = planReschedule, hash, item, duration
-	return q.carryOut(&w, p)
+	return q.carryOut(&request[T]{want: wantReschedule, why: fifo.WhyDelay, hash: hash, item: item, after: duration}, p)
 }
 
 // Debounce handles a series of events once: when the series is over, or has gone on for too
@@ -340,12 +343,12 @@ func (q *TypedDelaying[T]) Debounce(item T, quiet, most time.Duration) (taken bo
 	}
 	var place fifo.Placement
 	p := q.place(&place, item, fifo.Rank{})
-	return q.carryOut(&plan[T]{kind: planDebounce, hash: hash, item: item, after: quiet, most: most}, p)
+	return q.carryOut(&request[T]{want: wantDebounce, why: fifo.WhyDebounce, hash: hash, item: item, after: quiet, most: most}, p)
 }
 
-// Remove takes the item back: the wait of the item ends, and the item is removed from the
-// queue below, see [Typed.Remove]. Remove reports whether there was anything to take back.
-// It takes O(log n) time in the number of waiting items.
+// Remove ends the wait of the item, and removes the item from the queue below, see [Typed.Remove].
+// Remove reports whether the queue had the item: waiting, queued or held. It takes O(log n) time in
+// the number of waiting items.
 //
 // If the queue below was configured and is not a [Typed] without a [Queue], a due item may
 // be on its way to the queue below. Remove then misses the item.
@@ -353,10 +356,10 @@ func (q *TypedDelaying[T]) Remove(item T) bool {
 	if q.typed == nil {
 		hash := slab.HashOf(item)
 		low := below[remover[T]](q.queue, "Remove")
-		_, waited := q.unplan(hash, item, nil)
+		waited := q.endWait(hash, item)
 		return low.Remove(item) || waited
 	}
-	return q.takeBack(item, false)
+	return q.takeBack(item)
 }
 
 // RemoveFunc removes the items for which del returns true: it ends their waits, and removes them
@@ -369,14 +372,106 @@ func (q *TypedDelaying[T]) RemoveFunc(del func(item T) bool) (removed int) {
 	defer q.endMoves(log)
 	remove := q.Remove
 	if q.typed == nil {
-		removed = below[funcRemover[T]](q.queue, "RemoveFunc").RemoveFunc(del)
+		counted := map[T]bool{} // A held item can wait too.
+		removed = below[funcRemover[T]](q.queue, "RemoveFunc").RemoveFunc(func(item T) bool {
+			matches := del(item)
+			if matches {
+				counted[item] = true
+			}
+			return matches
+		})
+		remove = func(item T) bool { return q.Remove(item) && !counted[item] }
 	} else {
-		remove = q.removeFully
 		removed = removeWalked(&q.typed.mu, &q.typed.fifo.Items, q.typed.fifo.Shrink, del, remove)
 	}
 	removed += removeWalked(&q.mu, &q.agenda.Items, q.agenda.Shrink, del, remove)
 	q.endMoves(log)
 	return removed + removeEach(log.items, del, remove)
+}
+
+// Wake ends the waits of the items now, and adds the items: firm waits too, and those for a token of
+// ItemPace. It adds no item that does not wait. It returns how many waits it has ended. The items keep
+// the priorities of their waits.
+//
+// A Wake of an item that a worker holds stands until Done. A firm wait that begins in the meantime,
+// and a wait that the result of a handler of [Run] asks for, end where they would begin: the item comes
+// again at once. So a handler that waits for an event misses no event between its last look and its
+// return.
+//
+// Wake does not block. Each item takes O(log n) time in the number of waiting items.
+func (q *TypedDelaying[T]) Wake(items ...T) (woken int) {
+	for _, item := range items {
+		if q.wakeUp(item) {
+			woken++
+		}
+	}
+	return woken
+}
+
+// wakeUp is Wake for an item, and reports whether the item waited.
+func (q *TypedDelaying[T]) wakeUp(item T) bool {
+	return q.carryOut(&request[T]{want: wantWake, hash: slab.HashOf(item), item: item}, nil)
+}
+
+// WakeFunc calls Wake for the items for which match returns true, and returns how many waits it has
+// ended. match is called without a lock, in no particular order, and may be called more than once for
+// an item. An item that begins to wait during the call may be missed.
+//
+// WakeFunc takes time in proportion to the number of all items. Other calls go on in the meantime, as
+// for RemoveFunc.
+func (q *TypedDelaying[T]) WakeFunc(match func(item T) bool) (woken int) {
+	if t, ours := q.queue.(*Typed[T]); ours {
+		// First: what the held items begin to wait for from now on, ends at once.
+		for piece := range slab.Walk(&t.mu, &t.fifo.Items, t.fifo.HeldItem) {
+			woken += removeEach(piece, match, q.wakeUp)
+		}
+	}
+	return woken + removeWalked(&q.mu, &q.agenda.Items, q.agenda.Shrink, match, q.wakeUp)
+}
+
+// Find returns what the queue knows of an item at one instant, and reports false if the queue does
+// not have the item. The State is that in the queue below, or else [ItemWaiting]. Due is set if the
+// item waits, also if it is queued or held. The Position is 0. Find takes constant time.
+//
+// If the queue below was configured and is not a [Typed], it needs the method of the same name. It is
+// then asked at another instant.
+func (q *TypedDelaying[T]) Find(item T) (info ItemInfo[T], ok bool) {
+	hash := slab.HashOf(item)
+	now := q.now()
+	t, ours := q.queue.(*Typed[T])
+	if !ours {
+		info, ok = below[finder[T]](q.queue, "Find").Find(item)
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		return q.withWaitLocked(info, ok, hash, item, now)
+	}
+	at := t.metrics.now()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e, ok := t.fifo.Find(hash, item)
+	if ok {
+		info = infoOf(e, at, t.metrics != nil)
+	}
+	k, firm := t.fifo.FirmRank(hash, item)
+	if info, ok = q.withWaitLocked(info, ok, hash, item, now); firm && info.State == ItemWaiting {
+		info.Priority, info.named = k.Priority, k.Named
+	}
+	return info, ok
+}
+
+// withWaitLocked adds the wait of an item to what the queue below knows of the item.
+func (q *TypedDelaying[T]) withWaitLocked(info ItemInfo[T], ok bool, hash uint32, item T, now time.Duration) (ItemInfo[T], bool) {
+	e, waits := q.agenda.Find(hash, item)
+	switch {
+	case !waits:
+		return info, ok
+	case ok:
+		info.Due, info.Firm, info.Why = q.epoch.Add(e.Due), e.Firm, whys[e.Why]
+		return info, true
+	}
+	return q.infoOfWait(e, now, q.agenda.Timed), true
 }
 
 // Len returns the number of items in the queue below. Waiting items do not count.
@@ -473,7 +568,7 @@ func (q *TypedDelaying[T]) isClosed() bool {
 // kept for retire. The items are kept if somebody has called keepDropped.
 func (q *TypedDelaying[T]) dropLocked(now time.Duration) {
 	if q.keepers > 0 && q.agenda.Len() > 0 { // Only the first shutdown finds items.
-		q.dropped = &leftover[T]{agenda: q.agenda, now: now, epoch: q.epoch}
+		q.dropped = &leftover[T]{agenda: q.agenda, now: now, epoch: q.epoch, rankOf: q.firmRank}
 	}
 	if q.metrics != nil {
 		q.metrics.abandoned += q.agenda.Len()

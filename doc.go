@@ -89,7 +89,7 @@
 //
 // If the handler returns nil, the item comes again after the next add. After an error or a
 // panic the item is retried when the limiter says. [RetryAfter], [RequeueAfter],
-// [Requeue] and [Permanent] ask for something else. docs/semantics.md has the table of all
+// [DeferFor], [Requeue] and [Permanent] ask for something else. docs/semantics.md has the table of all
 // results, under What a handler returns.
 //
 // When the context of Run ends, Run hands out no more items, shuts the queue down,
@@ -116,9 +116,9 @@
 //
 // Done of an item that nobody holds changes nothing, nor does Add after a shutdown.
 // In each state an item can also wait for a time. At the end of the wait the item is
-// added. Of several calls of AddAfter the earliest time counts. Remove takes back a
-// queued or waiting item, and RemoveFunc all items that match. WaitIdle, WaitEmpty and
-// Barrier wait for the work.
+// added. Of several calls of AddAfter the earliest time counts. No Add ends a firm wait, see
+// [AddOptions], and Wake ends any wait. Remove and RemoveFunc remove items. WaitIdle,
+// WaitEmpty and Barrier wait for the work.
 //
 // # Shutdown
 //

@@ -688,6 +688,8 @@ var withoutExample = map[string]string{
 	"TypedKeyBucketRateLimiter.SetBurst": "ExampleTypedKeyBucketRateLimiter_SetLimit",
 	"TypedKeyBucketRateLimiter.Tokens":   "ExampleTypedKeyBucketRateLimiter_SetLimit",
 	"PrometheusProvider.NewQueue":        "queues call the method",
+	"TypedDelaying.Wake":                 "ExampleDeferFor",
+	"TypedRateLimiting.Wake":             "ExampleDeferFor",
 	"Page.ServeHTTP":                     "ExampleAdd mounts the page",
 	"HandleOn":                           "needs the queue of a test: docs/testing.md",
 	"Queue.Calls":                        "needs a test: docs/testing.md",

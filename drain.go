@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed16c08ea7/workqueue/internal/agenda"
+	"github.com/seed16c08ea7/workqueue/internal/fifo"
 	"github.com/seed16c08ea7/workqueue/internal/gate"
 )
 
@@ -96,7 +97,8 @@ type leftover[T comparable] struct {
 	agenda  agenda.Agenda[T]
 	now     time.Duration
 	epoch   time.Time
-	claimed atomic.Bool // by a Run, see claim
+	rankOf  func(item T) (fifo.Rank, bool) // of a firm wait, in the queue below
+	claimed atomic.Bool                    // by a Run, see claim
 }
 
 // keepDropped has the queue keep the items that a shutdown drops, for a drain or a Run that
@@ -140,6 +142,7 @@ func (l *leftover[T]) addTo(s *Snapshot[T]) {
 		c := censusOf[T](math.MaxInt)
 		c.waiting.MakeRoom(l.agenda.Len())
 		l.agenda.EnterIn(&c.waiting)
+		c.waiting.RankFirm(l.rankOf)
 		c.describeWaiting(s, l.now, l.epoch)
 	}
 }

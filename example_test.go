@@ -255,7 +255,7 @@ func ExampleTyped_RemoveFunc() {
 	removed := queue.RemoveFunc(func(key string) bool { return strings.HasPrefix(key, "shop/") })
 	fmt.Println(removed, "removed,", queue.Len(), "left")
 	// Output:
-	// 1 removed, 1 left
+	// 2 removed, 1 left
 }
 
 // A hand-out with what the queue knows about the item.
@@ -391,6 +391,68 @@ func ExampleTypedDelaying_Reschedule() {
 	// Output:
 	// 2026-01-24
 	// 2026-03-25
+}
+
+// A handler has written an object, and the cache does not show the write yet. The item waits firmly, so no
+// event of an older state brings it to a worker. The event of the write wakes it.
+func ExampleDeferFor() {
+	queue := workqueue.NewTypedRateLimiting[string](nil, workqueue.TypedRateLimitingQueueConfig[string]{})
+	ctx, stop := context.WithCancel(context.Background())
+	queue.Add("web")
+	written := false
+	go func() {
+		for {
+			if info, _ := queue.Find("web"); info.Why == workqueue.WhyDeferred {
+				queue.Add("web") // An event of an older state.
+				fmt.Println("woken:", queue.Wake("web"))
+				return
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	workqueue.Run(ctx, queue, func(_ context.Context, key string) error {
+		if !written {
+			written = true
+			fmt.Println("write", key)
+			return workqueue.DeferFor(time.Minute)
+		}
+		fmt.Println("the cache shows the write")
+		stop()
+		return nil
+	}, workqueue.RunOptions[string]{})
+	// Output:
+	// write web
+	// woken: 1
+	// the cache shows the write
+}
+
+// The API server is back: all retries come now, and not after their backoff.
+func ExampleTypedDelaying_WakeFunc() {
+	queue := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{})
+	defer queue.ShutDown()
+	queue.AddAfter("shop/web", time.Hour)
+	queue.AddWith(workqueue.AddOptions{After: time.Hour, Firm: true}, "shop/db")
+	queue.Add("shop/db") // A firm wait goes on.
+	fmt.Println(queue.Len(), "queued")
+	woken := queue.WakeFunc(func(string) bool { return true })
+	fmt.Println(woken, "woken,", queue.Len(), "queued")
+	// Output:
+	// 0 queued
+	// 2 woken, 2 queued
+}
+
+// What the queue knows of one item.
+func ExampleTypedDelaying_Find() {
+	queue := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{})
+	defer queue.ShutDown()
+	queue.AddWith(workqueue.AddOptions{After: time.Hour, Firm: true}, "web")
+	info, ok := queue.Find("web")
+	fmt.Println(ok, info.State, info.Why, info.Firm)
+	_, ok = queue.Find("db")
+	fmt.Println(ok)
+	// Output:
+	// true waiting deferred true
+	// false
 }
 
 // Events that come in bursts are worked off when a burst is over, but at least
@@ -594,11 +656,11 @@ func ExampleTypedKeyBucketRateLimiter_SetLimit() {
 }
 
 // Each key is handed out once a minute at most. Two events within the minute are one hand-out.
-func ExampleNewTypedItemBucketRateLimiter() {
+func ExampleRate() {
 	clock := testingclock.NewFakeClock(time.Now())
 	queue := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{
-		Clock: clock, OneEntry: true,
-		ItemPace: workqueue.NewTypedItemBucketRateLimiter[string](rate.Every(time.Minute), 1),
+		Clock:    clock,
+		ItemPace: workqueue.Rate{Limit: rate.Every(time.Minute)},
 	})
 	defer queue.ShutDown()
 	queue.Add("web")
@@ -935,7 +997,7 @@ func ExampleOutcomes() {
 	for _, outcome := range workqueue.Outcomes() {
 		fmt.Print(outcome, " ")
 	}
-	// Output: succeeded failed requeued given_up readded interrupted removed
+	// Output: succeeded failed requeued given_up readded interrupted removed deferred
 }
 
 // A handler asks what the queue knows about its item.

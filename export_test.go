@@ -175,19 +175,39 @@ func (q *TypedDelaying[T]) CheckInvariants() error {
 	errs.That(!q.closed || q.agenda.Len() == 0, "%d items wait in a closed queue", q.agenda.Len())
 	errs.That(q.keepers > 0 || q.dropped == nil, "dropped items are kept without a drain")
 	errs.That(q.moves == nil, "what becomes due is noted for a RemoveFunc that has ended")
-	if q.typed != nil {
-		errs.Add("", q.typed.CheckInvariants())
+	t, ours := q.queue.(*Typed[T])
+	if !ours {
+		return errs.Err()
 	}
-	for i := uint32(0); q.oneEntry && int(i) < q.agenda.Room(); i++ {
+	errs.Add("", t.CheckInvariants())
+	if paces := t.paces; paces != nil {
+		errs.Add("paces: ", paces.full.CheckInvariants())
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i := uint32(0); int(i) < q.agenda.Room(); i++ {
 		item := q.agenda.Items.Records.At(i).Item
-		if !q.agenda.Has(item) { // A free record.
+		e, waits := q.agenda.Find(slab.HashOf(item), item)
+		if !waits { // A free record, or a NaN.
 			continue
 		}
-		q.typed.mu.Lock()
-		errs.That(!q.typed.fifo.IsQueued(slab.HashOf(item), item), "%v is queued and waits", item)
-		q.typed.mu.Unlock()
+		s := t.fifo.StandOf(slab.HashOf(item), item)
+		errs.That(!q.oneEntry && !e.Firm || !s.Queued && !s.Again, "%v is queued and waits, firm %v", item, e.Firm)
+		errs.That(e.Firm == s.Firm, "%v waits, firm %v, and the queue below says %v", item, e.Firm, s.Firm)
 	}
+	errs.That(q.closed || q.agenda.Firms == t.fifo.Kept(), "%d firm waits, and the queue below keeps %d", q.agenda.Firms, t.fifo.Kept())
 	return errs.Err()
+}
+
+// Paced returns how many items have a bucket.
+func (q *TypedDelaying[T]) Paced() int {
+	t := q.typed
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.paces == nil {
+		return 0
+	}
+	return t.paces.full.Len()
 }
 
 // Sizes returns the bytes of a record for strings, of an index slot, of a waiting node, and of the
@@ -236,13 +256,6 @@ func (r *TypedKeyBucketRateLimiter[T]) CheckInvariants() error {
 	errs.That(b.extra >= 0 && b.extra <= b.burst, "key bucket: %d extra tokens, burst %d", b.extra, b.burst)
 	errs.That(b.extra == 0 || b.tokens < 0, "key bucket: %d extra tokens beside %v", b.extra, b.tokens)
 	return errs.Err()
-}
-
-// CheckInvariants returns what is wrong with the limiter, or nil.
-func (r *TypedItemBucketRateLimiter[T]) CheckInvariants() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.full.CheckInvariants()
 }
 
 // Room returns how many items there are records for.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/seed16c08ea7/workqueue/internal/agenda"
 	"github.com/seed16c08ea7/workqueue/internal/slab"
@@ -16,18 +17,24 @@ import (
 //
 // The count lies in a record's pos, so that a failing item costs only its record
 // and its slot: 19 to 29 bytes beyond its own. The count stops at two billion.
-type failures[T comparable] struct {
+type failures[T comparable] = counts[T, slab.None]
+
+// attempts are failures of which each has the time when the retry is due.
+type attempts[T comparable] = counts[T, time.Duration]
+
+// counts are failures with a note X on each item, which begins with the zero value.
+type counts[T comparable, X any] struct {
 	failing atomic.Int64 // items.Live, to be read without the lock
 
 	mu    sync.Mutex
-	items slab.Table[T, slab.None] // guarded by mu
+	items slab.Table[T, X] // guarded by mu
 }
 
 const failedState slab.State = 1
 
 // add counts a failure and returns how many there were before. An item that differs from itself
 // could not be found again. So add keeps nothing of the item, and returns 0.
-func (f *failures[T]) add(item T) (before int) {
+func (f *counts[T, X]) add(item T) (before int) {
 	hash := slab.HashOf(item)
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -50,15 +57,30 @@ func (f *failures[T]) add(item T) (before int) {
 func oneMore(n uint32) uint32 { return min(n, math.MaxInt32-1) + 1 }
 
 // number returns how many failures of the item have been counted.
-func (f *failures[T]) number(item T) int {
+func (f *counts[T, X]) number(item T) int {
+	n, _ := f.look(item)
+	return n
+}
+
+// look returns how many failures of the item have been counted, and the note.
+func (f *counts[T, X]) look(item T) (n int, note X) {
 	hash := slab.HashOf(item)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	_, r := f.items.Find(hash, item)
-	if r == nil {
-		return 0
+	if _, r := f.items.Find(hash, item); r != nil {
+		n, note = int(r.Pos), r.X
 	}
-	return int(r.Pos)
+	return n, note
+}
+
+// note replaces the note on an item that has failed.
+func (f *counts[T, X]) note(item T, note X) {
+	hash := slab.HashOf(item)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, r := f.items.Find(hash, item); r != nil {
+		r.X = note
+	}
 }
 
 // forget removes the item, without the lock while no item has failed. When few of many
@@ -67,7 +89,7 @@ func (f *failures[T]) number(item T) int {
 //
 // The hash comes first also where nothing has failed: whether an item panics must not
 // depend on what others have done.
-func (f *failures[T]) forget(item T) {
+func (f *counts[T, X]) forget(item T) {
 	hash := slab.HashOf(item)
 	if f.failing.Load() == 0 {
 		return
@@ -81,28 +103,28 @@ func (f *failures[T]) forget(item T) {
 	f.items.Remove(at, r)
 	f.failing.Add(-1)
 	if f.items.Sparse() {
-		f.items.Shrink(func(_, _ uint32, _ *slab.Record[T, slab.None]) {})
+		f.items.Shrink(func(_, _ uint32, _ *slab.Record[T, X]) {})
 	}
 }
 
 // forgetAny is forget for callers who mostly have nothing to forget: Run calls forgetAny after
 // each success. While no item has failed, forgetAny neither hashes nor locks. It may miss a
 // failure that another caller counts at the same time, as if the failure came afterwards.
-func (f *failures[T]) forgetAny(item T) {
+func (f *counts[T, X]) forgetAny(item T) {
 	if f.failing.Load() > 0 {
 		f.forget(item)
 	}
 }
 
 // len returns the number of items with failures.
-func (f *failures[T]) len() int {
+func (f *counts[T, X]) len() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.items.Live
 }
 
 // count returns how many items with failures satisfy a condition, or most if there are more.
-func (f *failures[T]) count(most int, is func(item T) bool) (n int) {
+func (f *counts[T, X]) count(most int, is func(item T) bool) (n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for i := uint32(0); i < uint32(f.items.Records.N) && n < most; i++ {
@@ -116,7 +138,7 @@ func (f *failures[T]) count(most int, is func(item T) bool) (n int) {
 // waiting returns how many items with failures wait, or most if there are more. An item that
 // differs from itself has no count: once such an item has failed, nan is true, and each waiting
 // item that differs from itself counts.
-func (f *failures[T]) waiting(a *agenda.Agenda[T], nan bool, most int) (n int) {
+func (f *counts[T, X]) waiting(a *agenda.Agenda[T], nan bool, most int) (n int) {
 	if f.failing.Load() > 0 {
 		n = f.count(most, a.Has)
 	}
@@ -130,6 +152,7 @@ func (f *failures[T]) waiting(a *agenda.Agenda[T], nan bool, most int) (n int) {
 // Nearly all items that succeed have never failed. While no item has, a forgetter takes one atomic
 // load for each limiter of ours that counts, and does not hash the item, which its Add has hashed.
 type forgetter[T comparable] struct {
+	failed *attempts[T]
 	counts []*failures[T]
 	others []TypedRateLimiter[T]
 }
@@ -171,12 +194,13 @@ func (f *forgetter[T]) forget(item T) {
 	for _, count := range f.counts {
 		count.forgetAny(item)
 	}
+	f.failed.forgetAny(item)
 }
 
 // tallies are the counts of all Runs on a queue. They are not in a call of Run, because a count has
 // to end with the item: by a Forget or a Remove of any caller.
 type tallies[T comparable] struct {
-	failed  failures[T] // of handlers in a row, for MaxAttempts
+	failed  attempts[T] // of handlers in a row, for MaxAttempts
 	cancels failures[T] // in a row, for CancelOnReAdd
 	late    lateItems[T]
 }

@@ -112,7 +112,9 @@ type holder struct {
 func (r *lockReader) read(f types.Object, decl *ast.FuncDecl) {
 	h := holder{r, f, map[string]bool{}}
 	if r.isLocked(f) {
-		h.held[r.lockOfReceiver(f)] = true
+		for _, lock := range r.locksOf(f) {
+			h.held[lock] = true
+		}
 	}
 	h.read(decl.Body)
 }
@@ -122,8 +124,14 @@ func (r *lockReader) isLocked(f types.Object) bool {
 	return r.bodies[f] != nil && r.bodies[f].Recv != nil && strings.HasSuffix(f.Name(), "Locked")
 }
 
-func (r *lockReader) lockOfReceiver(f types.Object) string {
-	return receiver(r.bodies[f].Recv.List[0].Type) + ".mu"
+// locksOf returns the locks that the callers of a method hold whose name ends in Locked: the lock of the
+// receiver, and with BothLocked also the lock of the Typed below.
+func (r *lockReader) locksOf(f types.Object) []string {
+	locks := []string{receiver(r.bodies[f].Recv.List[0].Type) + ".mu"}
+	if strings.HasSuffix(f.Name(), "BothLocked") {
+		locks = append(locks, "Typed.mu")
+	}
+	return locks
 }
 
 // read reads a node in the order of its parts. A block that leaves the function leaves the locks
@@ -175,8 +183,10 @@ func (h holder) call(call *ast.CallExpr) {
 	}
 	if h.isLocked(f) {
 		h.suffixes++
-		if !h.held[h.lockOfReceiver(f)] {
-			h.misused[h.f.Name()+" calls "+f.Name()+" without the lock"] = true
+		for _, lock := range h.locksOf(f) {
+			if !h.held[lock] {
+				h.misused[h.f.Name()+" calls "+f.Name()+" without "+lock] = true
+			}
 		}
 	}
 	for lock := range h.takes[f] {
@@ -298,7 +308,7 @@ func TestArchitectureHasTheLocks(t *testing.T) {
 	for _, problem := range r.problems(section(read(t, "docs/architecture.md"), "Locks")) {
 		t.Error(problem)
 	}
-	// The suffix Locked of a method: the caller holds the lock of the receiver.
+	// The suffix Locked of a method: the caller holds the lock of the receiver, or both locks.
 	for problem := range r.misused {
 		t.Error(problem)
 	}
@@ -323,6 +333,8 @@ func (q *TypedDelaying) before() { q.mu.Lock(); q.mu.Unlock(); q.typed.add() }
 func (q *TypedDelaying) left() { q.mu.Lock(); if q == nil { q.mu.Unlock(); return }; walk(&q.typed.mu) }
 func (q *TypedDelaying) outside() { if q == nil { q.mu.Lock(); return }; q.suffixLocked() }
 func (q *Typed) otherLocked() { q.mu.Lock() }
+func (q *TypedDelaying) wholeBothLocked() { }
+func (q *TypedDelaying) half() { q.mu.Lock(); q.wholeBothLocked() }
 func lastLeaf(q *TypedDelaying) { leaf.Lock(); defer leaf.Unlock(); q.mu.Lock() }
 func walk(mu *sync.Mutex) {}
 `
@@ -332,7 +344,7 @@ func walk(mu *sync.Mutex) {}
 		t.Fatal(err)
 	}
 	r := readLocks(t, fset, []*ast.File{tree})
-	if got := fmt.Sprint(slices.Sorted(maps.Keys(r.misused))); got != "[otherLocked takes the lock outside calls suffixLocked without the lock]" {
+	if got := fmt.Sprint(slices.Sorted(maps.Keys(r.misused))); got != "[half calls wholeBothLocked without Typed.mu otherLocked takes the lock outside calls suffixLocked without TypedDelaying.mu]" {
 		t.Errorf("got %s", got)
 	}
 	const order, both = "1. `TypedDelaying.mu`\n2. `Typed.mu` of `b`\n", "- `called`,\n  `direct`, `left`, `suffixLocked`\n"

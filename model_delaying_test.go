@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/time/rate"
 	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/seed16c08ea7/workqueue"
@@ -81,14 +82,90 @@ func (g *delayingGame) addAfter(item int, delay time.Duration, named bool) strin
 	return fmt.Sprint("AddAfter ", item, delay)
 }
 
+// addFirmly begins a firm wait, or ends one if the delay is not positive.
+func (g *delayingGame) addFirmly(item int, delay time.Duration, named bool) string {
+	options, place := workqueue.AddOptions{After: delay, Firm: true}, spec.Place{}
+	if named {
+		options.Priority, place = prio(g.priority), g.named()
+	}
+	g.delaying.AddWith(options, item)
+	g.spec.Later(spec.Firm, item, delay, 0, place)
+	return fmt.Sprint("AddWith Firm ", item, delay, place)
+}
+
+// wake makes a Wake, or a WakeFunc of some items.
+func (g *delayingGame) wake(item int, some bool) string {
+	down := g.spec.Down
+	got, want := 0, 0
+	wake := func(i int) {
+		if g.spec.Wake(i) {
+			want++
+		}
+	}
+	if some {
+		// Items that wake at an instant come in any order: so only one may wait.
+		match := func(i int) bool { return i%5 == item%5 }
+		waiting := slices.DeleteFunc(slices.Clone(g.spec.Waiting), func(w spec.Wait[int]) bool { return !match(w.Value) })
+		if len(waiting) > 1 {
+			return "nothing"
+		}
+		got = g.delaying.WakeFunc(match)
+		for i := range g.span + 1 {
+			if match(i) {
+				wake(i)
+			}
+		}
+	} else {
+		got = g.delaying.Wake(item)
+		wake(item)
+	}
+	if down { // As for Remove.
+		return "Wake"
+	}
+	return same(fmt.Sprint("Wake ", item, some), fmt.Sprint(got), fmt.Sprint(want))
+}
+
+// find compares what Find says of an item with the other lists.
+func (g *delayingGame) find(item int) string {
+	if g.spec.Down {
+		return "nothing"
+	}
+	got, ok := g.delaying.Find(item)
+	want := workqueue.ItemInfo[int]{}
+	s := g.delaying.Snapshot(math.MaxInt)
+	for _, info := range slices.Concat(s.Queued, s.InFlight) {
+		if info.Item == item {
+			info.Position = 0
+			want = info
+		}
+	}
+	for _, info := range s.Waiting {
+		switch {
+		case info.Item != item:
+		case want.State == 0:
+			info.Position = 0
+			want = info
+		default:
+			want.Due, want.Firm, want.Why = info.Due, info.Firm, info.Why
+		}
+	}
+	return same(fmt.Sprint("Find ", item), fmt.Sprintf("%v %+v", ok, got), fmt.Sprintf("%v %+v", want.State > 0, want))
+}
+
 // stepWait makes a call for an item that waits or may do so.
 func (g *delayingGame) stepWait(kind byte, item int) string {
-	delay := time.Duration(int(kind>>2)-1) * 3 * time.Second
-	switch kind % 4 {
+	delay := time.Duration(int(kind>>3)-1) * 3 * time.Second
+	switch kind % 8 {
 	case 0:
 		return g.reschedule(item, delay)
 	case 1, 2:
 		return g.debounce(item, delay, delay*time.Duration((int(kind%4)+item)%4-1))
+	case 3:
+		return g.find(item)
+	case 4, 5:
+		return g.addFirmly(item, delay, g.order != nil && item%2 == 0)
+	case 6:
+		return g.wake(item, kind>>3 == 0)
 	}
 	down := g.spec.Down
 	got, want := g.delaying.Remove(item), g.spec.Remove(item)
@@ -124,41 +201,8 @@ func (g *delayingGame) stepClock(kind, arg byte) string {
 	return fmt.Sprint("Step ", by)
 }
 
-// A steppedPace is a limiter for ItemPace. What it says depends on how often it was asked.
-type steppedPace struct {
-	asked map[int]int
-	calls []string
-}
-
-func newSteppedPace() *steppedPace { return &steppedPace{asked: map[int]int{}} }
-
-func (p *steppedPace) When(item int) time.Duration {
-	p.calls = append(p.calls, fmt.Sprint("When ", item))
-	p.asked[item]++
-	waits := []time.Duration{2 * time.Second, 0, 5 * time.Second, -time.Second, 3 * time.Second, 0, math.MaxInt64}
-	return waits[(item+p.asked[item])%len(waits)]
-}
-
-func (p *steppedPace) Forget(item int) {
-	p.calls = append(p.calls, fmt.Sprint("Forget ", item))
-	p.asked[item]--
-}
-
-func (p *steppedPace) NumRequeues(int) int { return 0 }
-
-// take returns the calls since the last take, sorted: a RemoveFunc has no order.
-func (p *steppedPace) take() string {
-	if p == nil {
-		return ""
-	}
-	slices.Sort(p.calls)
-	calls := fmt.Sprint(p.calls)
-	p.calls = nil
-	return calls
-}
-
 // TestModelOneEntry and FuzzOneEntry play a queue with OneEntry: with a line, a storage and an order,
-// with and without ItemPace and StrictBackoff. They also compare what ItemPace was asked.
+// with and without ItemPace and StrictBackoff.
 func TestModelOneEntry(t *testing.T) { playRandom(t, 300, playOneEntry) }
 
 func FuzzOneEntry(f *testing.F) { f.Fuzz(inParallel(playOneEntry)) }
@@ -183,19 +227,22 @@ func playOneEntry(t *testing.T, script []byte) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		clock := testingclock.NewFakeClock(epoch)
-		below := workqueue.NewTypedWithConfig(config)
-		above := workqueue.TypedRateLimitingQueueConfig[int]{Clock: clock, Queue: below, OneEntry: true}
+		above := workqueue.TypedRateLimitingQueueConfig[int]{Clock: clock, OneEntry: true}
 		rules := spec.Rules[int]{Stored: config.Queue != nil, OneEntry: true}
 		d := &oneEntryGame{wide: wide}
-		if script[0]&32 != 0 {
-			d.pace, d.specPace = newSteppedPace(), newSteppedPace()
-			above.ItemPace, above.OneEntry, rules.ItemPace = d.pace, false, d.specPace.When
+		if script[0]&32 != 0 && config.Queue == nil {
+			burst := int(script[0]>>1) % 4
+			above.ItemPace, above.OneEntry, above.Order = workqueue.Rate{Limit: rate.Every(3 * time.Second), Burst: burst}, false, config.Order
+			rules.ItemPace, rules.ItemBurst = 3*time.Second, burst
+		} else {
+			above.Queue = workqueue.NewTypedWithConfig(config)
 		}
 		if script[0]&64 != 0 {
 			above.StrictBackoff, above.OneEntry, rules.StrictBackoff = true, false, true
 		}
 		d.q = workqueue.NewTypedRateLimiting(limiterOf(func(int) time.Duration { return d.backoff }), above)
-		d.delayingGame = delayingGame{newGame(t, below, d.q, rules, order, span), d.q.Delaying(), clock}
+		d.delayingGame = delayingGame{newGame(t, d.q.Delaying().FIFO(), d.q, rules, order, span), d.q.Delaying(), clock}
+		d.timed = rules.ItemPace > 0 // A pace implies KeepTimes.
 		defer d.end()
 		for i := 1; i+1 < len(script); i += opSize {
 			// No other wait ends at such a time.
@@ -205,9 +252,6 @@ func playOneEntry(t *testing.T, script []byte) {
 			synctest.Wait()
 			checkInvariants(t, i/opSize, d.q.Delaying())
 			d.compare(i/opSize, call)
-			if got, want := d.pace.take(), d.specPace.take(); got != want {
-				t.Fatalf("step %d: %s: the pace was asked %s, want %s", i/opSize, call, got, want)
-			}
 		}
 	})
 }
@@ -215,10 +259,9 @@ func playOneEntry(t *testing.T, script []byte) {
 // A oneEntryGame is a game with OneEntry.
 type oneEntryGame struct {
 	delayingGame
-	q              *workqueue.TypedRateLimiting[int]
-	pace, specPace *steppedPace // of the queue and of the specification; nil for none
-	wide           bool
-	backoff        time.Duration // what the limiter says next
+	q       *workqueue.TypedRateLimiting[int]
+	wide    bool
+	backoff time.Duration // what the limiter says next
 }
 
 func (d *oneEntryGame) step(op byte, item int) string {
@@ -273,7 +316,19 @@ func (d *oneEntryGame) stepRare(op byte, item int) string {
 		d.spec.Later(spec.Backoff, item, d.backoff, 0, spec.Place{})
 		return fmt.Sprint("AddRateLimited ", item, d.backoff)
 	case 13:
-		return same(fmt.Sprint("Remove ", item), fmt.Sprint(d.q.Remove(item)), fmt.Sprint(d.removed(item, d.spec.Remove(item))))
+		switch op >> 5 {
+		case 0:
+			return d.wake(item, op&16 != 0 && !d.wide)
+		case 1:
+			return d.find(item)
+		case 2, 3:
+			return d.addFirmly(item, time.Duration(int(op>>4)%8)*time.Second, d.order != nil && op&16 != 0)
+		case 4:
+			d.q.AddWith(workqueue.AddOptions{RateLimited: true, Firm: true}, item)
+			d.spec.Later(spec.FirmRetry, item, d.backoff, 0, spec.Place{})
+			return fmt.Sprint("AddWith RateLimited Firm ", item, d.backoff)
+		}
+		return same(fmt.Sprint("Remove ", item), fmt.Sprint(d.q.Remove(item)), fmt.Sprint(d.spec.Remove(item)))
 	case 14:
 		if op>>4 == 15 && !d.wide {
 			return d.wait(1 + item%5)
@@ -284,7 +339,7 @@ func (d *oneEntryGame) stepRare(op byte, item int) string {
 		match := func(i int) bool { return (i+item)%3 > 0 || d.wide && i%16 > 0 }
 		want := 0
 		for i := range d.span + 1 {
-			if match(i) && d.removed(i, d.spec.RemoveFully(i)) {
+			if match(i) && d.spec.Remove(i) {
 				want++
 			}
 		}
@@ -294,14 +349,6 @@ func (d *oneEntryGame) stepRare(op byte, item int) string {
 	d.clock.Step(by)
 	d.spec.Step(by)
 	return fmt.Sprint("Step ", by)
-}
-
-// removed tells the pace of the specification of a Remove.
-func (d *oneEntryGame) removed(item int, removed bool) bool {
-	if removed && d.specPace != nil {
-		d.specPace.Forget(item)
-	}
-	return removed
 }
 
 // A clock that is set back after it was read, and before the reader has the

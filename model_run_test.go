@@ -14,6 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/seed16c08ea7/workqueue"
 	"github.com/seed16c08ea7/workqueue/internal/spec"
 )
@@ -24,7 +26,7 @@ import (
 
 // A runStep is one call of a handler: what it does to its item first, and what it returns.
 type runStep struct {
-	ops    []string // add, remove, remove fully, forget
+	ops    []string // add, remove, remove func, forget, wake
 	leaves []leaf   // joined; none is nil
 	ends   string   // returns, panics, exits
 }
@@ -46,6 +48,8 @@ func (l leaf) err(ctx context.Context) error {
 		return workqueue.RequeueAfter(l.wait)
 	case "retry after":
 		return workqueue.RetryAfter(l.wait, errFailed)
+	case "defer for":
+		return workqueue.DeferFor(l.wait)
 	case "permanent":
 		return workqueue.Permanent(errFailed)
 	case "nothing":
@@ -55,9 +59,9 @@ func (l leaf) err(ctx context.Context) error {
 }
 
 func randomRunStep(rng *rand.Rand) (step runStep) {
-	kinds := []string{"err", "err", "err", "requeue", "requeue after", "retry after", "permanent", "nothing", "ctx", "ctx", "ctx"}
+	kinds := []string{"err", "err", "err", "requeue", "requeue after", "retry after", "defer for", "defer for", "permanent", "nothing", "ctx", "ctx", "ctx"}
 	for range rng.IntN(3) {
-		step.ops = append(step.ops, []string{"add", "add", "add", "remove", "remove fully", "forget"}[rng.IntN(6)])
+		step.ops = append(step.ops, []string{"add", "add", "add", "remove", "remove func", "forget", "wake"}[rng.IntN(7)])
 	}
 	for range []int{0, 1, 1, 1, 1, 2, 2, 3}[rng.IntN(8)] {
 		l := leaf{kind: kinds[rng.IntN(len(kinds))]}
@@ -77,10 +81,12 @@ func (s runStep) play(ctx context.Context, q *workqueue.TypedRateLimiting[int], 
 			q.Add(item)
 		case "remove":
 			q.Remove(item)
-		case "remove fully":
+		case "remove func":
 			q.RemoveFunc(func(i int) bool { return i == item })
 		case "forget":
 			q.Forget(item)
+		case "wake":
+			q.Wake(item)
 		}
 	}
 	var errs []error
@@ -104,6 +110,7 @@ func (s runStep) play(ctx context.Context, q *workqueue.TypedRateLimiting[int], 
 // A runGame is a script for each item, and what the Run of it is like.
 type runGame struct {
 	kind     string // of the queue: ours, embedding
+	rules    spec.Rules[int]
 	options  workqueue.RunOptions[int]
 	revives  bool   // OnGiveUp adds the item
 	ends     string // what OnGiveUp and OnResult then do
@@ -113,6 +120,7 @@ type runGame struct {
 
 func randomRunGame(rng *rand.Rand) (g runGame) {
 	g.kind = []string{"ours", "embedding"}[rng.IntN(2)]
+	g.rules = spec.Rules[int]{OneEntry: rng.IntN(2) == 0, StrictBackoff: rng.IntN(3) == 0, ItemPace: time.Duration(rng.IntN(3)/2) * 3 * time.Second}
 	g.options = workqueue.RunOptions[int]{
 		Workers: 1 + rng.IntN(4), MaxAttempts: rng.IntN(5), AtEnd: workqueue.EndKeep, Logger: discard(),
 		CancelOnReAdd: rng.IntN(5),
@@ -137,7 +145,7 @@ func randomRunGame(rng *rand.Rand) (g runGame) {
 
 // history is what the specification makes of the script of an item.
 func (g *runGame) history(script []runStep) (events []string) {
-	r := spec.NewRun(spec.New(spec.Rules[int]{}), func(_, failures int) time.Duration { return time.Second << (failures - 1) })
+	r := spec.NewRun(spec.New(g.rules), func(_, failures int) time.Duration { return time.Second << (failures - 1) })
 	r.MaxAttempts = g.options.MaxAttempts
 	r.MaxCancels = g.options.CancelOnReAdd
 	r.Add(0, spec.Place{})
@@ -147,7 +155,7 @@ func (g *runGame) history(script []runStep) (events []string) {
 		}
 		r.Get()
 		result := script[min(step, len(script)-1)].conclude(r)
-		events = append(events, eventOf(r.Now, result.Outcome, result.Failures, result.Again, result.After))
+		events = append(events, eventOf(r.Now, result.Outcome, result.Failures, result.Early, result.Again, result.After))
 		if result.Outcome == "given_up" && g.revives {
 			r.Add(0, spec.Place{})
 		}
@@ -156,13 +164,13 @@ func (g *runGame) history(script []runStep) (events []string) {
 	return events
 }
 
-func eventOf(at time.Duration, outcome string, failures int, again bool, after time.Duration) string {
-	return fmt.Sprintf("%v: %v, %d failures, %v %v", at, outcome, failures, again, after)
+func eventOf(at time.Duration, outcome string, failures int, early, again bool, after time.Duration) string {
+	return fmt.Sprintf("%v: %v, %d failures, early %v, %v %v", at, outcome, failures, early, again, after)
 }
 
 var leafKinds = map[string]spec.Kind{
 	"err": spec.Failure, "nothing": spec.Failure, "requeue": spec.Requeue, "requeue after": spec.RequeueAfter,
-	"retry after": spec.RetryAfter, "permanent": spec.Permanent, "ctx": spec.Cancelled,
+	"retry after": spec.RetryAfter, "defer for": spec.DeferFor, "permanent": spec.Permanent, "ctx": spec.Cancelled,
 }
 
 // conclude plays the step on the specification.
@@ -171,12 +179,12 @@ func (s runStep) conclude(r *spec.Run[int]) spec.Result {
 		switch op {
 		case "add":
 			r.Add(0, spec.Place{})
-		case "remove":
+		case "remove", "remove func":
 			r.Remove(0)
-		case "remove fully":
-			r.RemoveFully(0)
 		case "forget":
 			r.Forget(0)
+		case "wake":
+			r.Wake(0)
 		}
 	}
 	if s.ends != "returns" {
@@ -205,7 +213,11 @@ func TestModelRun(t *testing.T) {
 }
 
 func (g *runGame) play(t *testing.T) {
-	q := workqueue.NewTypedRateLimiting(workqueue.NewTypedItemExponentialFailureRateLimiter[int](time.Second, 1e5*time.Hour), workqueue.TypedRateLimitingQueueConfig[int]{})
+	config := workqueue.TypedRateLimitingQueueConfig[int]{OneEntry: g.rules.OneEntry, StrictBackoff: g.rules.StrictBackoff}
+	if g.rules.ItemPace > 0 {
+		config.ItemPace = workqueue.Rate{Limit: rate.Every(g.rules.ItemPace)}
+	}
+	q := workqueue.NewTypedRateLimiting(workqueue.NewTypedItemExponentialFailureRateLimiter[int](time.Second, 1e5*time.Hour), config)
 	queue := map[string]workqueue.TypedRateLimitingInterface[int]{
 		"ours": q, "embedding": &embedding[int]{TypedRateLimiting: q},
 	}[g.kind]
@@ -222,7 +234,7 @@ func (g *runGame) play(t *testing.T) {
 	}
 	options.OnResult = func(_ context.Context, item int, r workqueue.HandlerResult) {
 		mu.Lock()
-		events[item] = append(events[item], eventOf(time.Since(start), r.Outcome.String(), r.Failures, r.Again, r.After))
+		events[item] = append(events[item], eventOf(time.Since(start), r.Outcome.String(), r.Failures, r.Early, r.Again, r.After))
 		mu.Unlock()
 		goOn()
 	}
@@ -518,13 +530,12 @@ func (o *orderRun) settle(item string, settled bool) {
 	o.settled[item] = settled
 }
 
-// remove takes back the last Add of "held". If no handler has it, the item is
-// not wanted any more.
+// remove removes the item "held", which is not wanted any more.
 func (o *orderRun) remove() {
 	synctest.Wait()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.fifo.Remove("held") && o.inHand != "held" {
+	if o.fifo.Remove("held") {
 		o.settled["held"] = true
 	}
 }
@@ -604,7 +615,7 @@ func (o *orderRun) judge(err error) string {
 
 // Many workers and outcomes at random: each item is handled as often as it has
 // failed, was requeued and in the end has succeeded, or was given up, and never
-// by two workers. Some are forgotten or removed on the way, and start over.
+// by two workers. Some are forgotten on the way, and start over. Some are removed, and do not come again.
 func TestRunManyWorkersAtRandom(t *testing.T) {
 	const items, workers = 300, 32
 	synctest.Test(t, func(t *testing.T) {
@@ -718,7 +729,9 @@ func fate(script []reply, attempts int) (calls, given int) {
 			return calls, 0
 		case returned && errors.Is(err, errFailed) && err != errFailed: // Permanent.
 			return calls, 1
-		case err == errForgotten || err == errRemoved:
+		case err == errRemoved:
+			return calls, 0
+		case err == errForgotten:
 			failures = 0
 		case returned && err != errFailed: // RequeueAfter.
 			failures = 0

@@ -431,7 +431,7 @@ func (g *game) removeMost(item int) string {
 	if item%8 == 7 {
 		want := 0
 		for i := range g.span {
-			if most(i) && g.spec.RemoveFully(i) {
+			if most(i) && g.spec.RemoveBelow(i) {
 				want++
 			}
 		}
@@ -440,7 +440,7 @@ func (g *game) removeMost(item int) string {
 	}
 	for i := range g.span {
 		if most(i) {
-			if got, want := g.typed.Remove(i), g.spec.RemoveQueued(i); got != want {
+			if got, want := g.typed.Remove(i), g.spec.RemoveBelow(i); got != want {
 				return same(fmt.Sprint("Remove ", i), fmt.Sprint(got), fmt.Sprint(want))
 			}
 		}
@@ -542,7 +542,7 @@ func (g *game) stepTyped(op byte, item int) string {
 		g.spec.Add(item, spec.Place{})
 		return fmt.Sprint("Add ", item)
 	case 4:
-		return same(fmt.Sprint("Remove ", item), fmt.Sprint(g.typed.Remove(item)), fmt.Sprint(g.spec.RemoveQueued(item)))
+		return same(fmt.Sprint("Remove ", item), fmt.Sprint(g.typed.Remove(item)), fmt.Sprint(g.spec.RemoveBelow(item)))
 	case 5, 6, 7, 8:
 		return g.get(op == 8)
 	case 9, 10:
@@ -732,6 +732,9 @@ func (g *game) compareSnapshot(step int, call string) {
 		if inOrder {
 			info.Position = at + 1
 		}
+		if g.spec.IsHeldBack(i) {
+			info.Why = workqueue.WhyHeldBack
+		}
 		want.Queued = append(want.Queued, info)
 	}
 	for item, h := range g.spec.Held {
@@ -744,8 +747,11 @@ func (g *game) compareSnapshot(step int, call string) {
 	for at, w := range g.spec.Waiting {
 		want.Waiting = append(want.Waiting, workqueue.ItemInfo[int]{
 			Item: w.Value, State: workqueue.ItemWaiting, Due: epoch.Add(w.Due), Position: at + 1,
-			Priority: w.Place.Priority,
+			Priority: w.Place.Priority, Firm: w.Firm, Why: workqueue.Why(w.Why),
 		}.WithNamed(w.Place.Named))
+	}
+	for i := range got.Waiting { // The specification does not know when a wait began.
+		got.Waiting[i].Age = 0
 	}
 	byItem := func(a, b workqueue.ItemInfo[int]) int { return a.Item - b.Item }
 	for _, list := range [][]workqueue.ItemInfo[int]{got.InFlight, want.InFlight, got.Queued, want.Queued} {

@@ -128,6 +128,8 @@ type Typed[T comparable] struct {
 	waking bool
 	idling *idleWait   // nil while nobody waits
 	pace   *gate.Pacer // nil without Pace
+
+	paces *itemPaces[T] // nil without ItemPace
 }
 
 // NewTyped returns an empty queue without name and metrics.
@@ -258,6 +260,17 @@ type AddOptions struct {
 	// [TypedRateLimiting] has a limiter.
 	RateLimited bool
 
+	// Firm makes the wait firm: the item is not handed out before, whatever adds come. An add in
+	// the meantime only raises the priority. A queued item leaves the line, and an item that was added
+	// again while a worker holds it is not queued by its Done. Of several firm waits the latest counts.
+	// Wake, Remove and a shutdown end the wait, and Reschedule replaces it. Without a wait to begin,
+	// because After is zero or negative, Firm ends the wait and adds the item now.
+	//
+	// While a firm wait lasts, the item has one entry, also in a queue without OneEntry. The wait costs
+	// a record more than others. An item that differs from itself cannot wait firmly. A [Typed] cannot
+	// delay, and a TypedDelaying above a queue that is not a Typed panics.
+	Firm bool
+
 	// Priority says which items are handed out first: items with a larger priority. nil
 	// names no priority, like a plain Add: the [Order] of the queue decides, or else the
 	// priority is 0. A queue that stores its items in a [Queue] takes only nil.
@@ -282,8 +295,8 @@ type AddOptions struct {
 // AddWith panics before the first add if the options name a priority and a [Queue] stores
 // the items. It also panics if they name a delay or a limiter: a Typed has neither.
 func (q *Typed[T]) AddWith(options AddOptions, items ...T) (taken int) {
-	if options.After > 0 || options.RateLimited {
-		panic(fmt.Sprintf("workqueue: AddWith of %T with an After of %v and RateLimited %v: it has no delays and no limiter", q, options.After, options.RateLimited))
+	if options.After > 0 || options.RateLimited || options.Firm {
+		panic(fmt.Sprintf("workqueue: AddWith of %T with an After of %v, RateLimited %v and Firm %v: it has no delays and no limiter", q, options.After, options.RateLimited, options.Firm))
 	}
 	k := rankOf(options.Priority)
 	q.checkRank(k)
@@ -464,39 +477,34 @@ func (q *Typed[T]) doneTimed(hash uint32, item T) {
 	}
 }
 
-// Remove takes back the add of an item. A queued item leaves the queue. A held item that
-// was added again will not be queued by its Done; whoever holds the item keeps the item.
-// Remove reports whether there was an add to take back. The next Add counts as the first.
+// Remove removes an item, and reports whether the queue had the item, queued or held. A queued item
+// leaves the queue. A worker keeps the item that it holds until its Done, which does not queue the
+// item if the item was added again. A context of ReAddContext ends with the cause [ErrRemoved], and
+// [Run] does not retry the item: a handler that removes its own item and fails has dropped the item.
+// The next Add counts as the first, and an AddRateLimited of a worker is such an Add.
 //
 // A [Queue] of the config keeps a removed item until Pop returns the item, which is then
 // dropped. If the item is added again before, the item keeps its place in the Queue. Remove
 // does not block. It takes constant time, amortized, as long as few priorities are in use.
 func (q *Typed[T]) Remove(item T) bool {
-	hash := slab.HashOf(item)
-	if !q.remove(hash, item, false) {
-		return false
+	had, back := q.remove(slab.HashOf(item), item)
+	if back {
+		q.metrics.removed()
 	}
-	q.metrics.removed()
-	return true
+	return had
 }
 
-// remove takes back the add of an item. With fully, it also removes a held item, see
-// RemoveFunc.
-func (q *Typed[T]) remove(hash uint32, item T, fully bool) bool {
+// remove is Remove without the metrics, see [fifo.FIFO.Remove].
+func (q *Typed[T]) remove(hash uint32, item T) (had, back bool) {
 	q.mu.Lock()
-	removed := q.fifo.Remove(hash, item)
-	if fully {
-		q.fifo.RemoveHeld(hash, item)
-	}
+	had, back = q.fifo.Remove(hash, item)
 	q.settle()
 	q.mu.Unlock()
-	return removed
+	return had, back
 }
 
-// RemoveFunc removes the items for which del returns true, and returns how many adds it has taken
-// back. A queued item leaves the queue, as by Remove. A held item loses its re-add, if it was
-// added again. Whoever holds the item keeps the item, but a context of ReAddContext ends with the
-// cause [ErrRemoved], and [Run] does not retry the item.
+// RemoveFunc calls Remove for the items for which del returns true, and returns how many items it
+// has removed.
 //
 // del is called without a lock, in no particular order, and may be called more than once for an
 // item, also for items that are added during the call. An item that is handed out during the call
@@ -505,7 +513,7 @@ func (q *Typed[T]) remove(hash uint32, item T, fully bool) bool {
 // RemoveFunc takes time in proportion to the number of all items. Other calls go on meanwhile:
 // the lock is held for 256 items at a time, or for 100 µs to give memory back.
 func (q *Typed[T]) RemoveFunc(del func(item T) bool) (removed int) {
-	return removeWalked(&q.mu, &q.fifo.Items, q.fifo.Shrink, del, q.removeFully)
+	return removeWalked(&q.mu, &q.fifo.Items, q.fifo.Shrink, del, q.Remove)
 }
 
 // ShutDown ends the queue: from now on Add does nothing, and Get returns shutdown == true
@@ -572,6 +580,20 @@ func (q *Typed[T]) ShuttingDown() bool {
 	return q.shut.Load()
 }
 
+// Find returns what the queue knows of an item, and reports false if the item is neither queued nor
+// held. The Position is 0. Find takes constant time.
+func (q *Typed[T]) Find(item T) (info ItemInfo[T], ok bool) {
+	hash := slab.HashOf(item)
+	now := q.metrics.now()
+	q.mu.Lock()
+	e, ok := q.fifo.Find(hash, item)
+	q.mu.Unlock()
+	if ok {
+		info = infoOf(e, now, q.metrics != nil)
+	}
+	return info, ok
+}
+
 // Snapshot returns the items of the queue at one instant: at most limit items of each
 // state, or all items if limit is negative. All other calls wait while the items are
 // copied, for a time in proportion to limit, or beside a [Queue] to the number of items.
@@ -603,12 +625,10 @@ func (q *Typed[T]) Stats() QueueStats { return q.stats() }
 // ended already: no Add is missed. The context also ends with ctx, and with the CancelFunc,
 // which the caller has to call.
 //
-// An Add without effect does not end the context: an Add after a shutdown, or an Add that a
-// Remove has taken back before this call. After Done, and for an item that nobody holds or
+// An Add after a shutdown does not end the context. After Done, and for an item that nobody holds or
 // that differs from itself, no Add ends the context. Each call for an item returns a
-// context of its own. If a RemoveFunc removes the item, the context ends with the cause
-// [ErrRemoved]. The cause is the same if a RemoveFunc has removed the item since the hand-out,
-// and no Add has come after.
+// context of its own. If the item is removed, the context ends with the cause [ErrRemoved]. The
+// cause is the same if the item was removed since the hand-out, and no Add has come after.
 //
 // The context ends before the Add returns. The Add holds the lock of the queue meanwhile,
 // for a time in proportion to the number of contexts derived from this context, and calls

@@ -213,11 +213,11 @@ func TestMetricsOfItemsWithAPriority(t *testing.T) {
 func TestAddWithOfATyped(t *testing.T) {
 	q := workqueue.NewTyped[int]()
 	defer q.ShutDown()
-	const want = "workqueue: AddWith of *workqueue.Typed[int] with an After of 0s and RateLimited true: it has no delays and no limiter"
+	const want = "workqueue: AddWith of *workqueue.Typed[int] with an After of 0s, RateLimited true and Firm false: it has no delays and no limiter"
 	if got := goes(func() { q.AddWith(workqueue.AddOptions{RateLimited: true}, 1) }); got != want || q.Len() != 0 {
 		t.Errorf("got the panic %v with %d items, want %s", got, q.Len(), want)
 	}
-	const delays = "workqueue: AddWith of *workqueue.Typed[int] with an After of 1s and RateLimited false: it has no delays and no limiter"
+	const delays = "workqueue: AddWith of *workqueue.Typed[int] with an After of 1s, RateLimited false and Firm false: it has no delays and no limiter"
 	if got := goes(func() { q.AddWith(workqueue.AddOptions{After: time.Second}, 1) }); got != delays || q.Len() != 0 {
 		t.Errorf("got the panic %v with %d items, want %s", got, q.Len(), delays)
 	}

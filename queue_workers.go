@@ -163,6 +163,7 @@ func (q *Typed[T]) take(now time.Duration, how visit) (item T, r receipt, what t
 	case ok:
 		what = tookItem
 		r = receipt{waited, q.fifo.Taken}
+		q.paces.take(item, now)
 		if q.durations != nil {
 			q.durations.queued.Observe(waited)
 		}

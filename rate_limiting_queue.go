@@ -69,16 +69,14 @@ type TypedRateLimitingQueueConfig[T comparable] struct {
 	// what AddRateLimited adds, Pace counts all hand-outs.
 	Pace *rate.Limiter
 
-	// ItemPace works as in [TypedDelayingQueueConfig]. Forget does not reach it: the limiter of
-	// the queue counts failures, and ItemPace counts hand-outs.
-	ItemPace TypedRateLimiter[T]
+	// ItemPace works as in [TypedDelayingQueueConfig]. The limiter of the queue counts failures, and
+	// ItemPace counts hand-outs.
+	ItemPace Rate
 
-	// StrictBackoff makes an item wait as long as the limiter says after a failure. An AddRateLimited,
-	// or a failure in [Run], puts the item off if the item waits for an earlier time, or was added
-	// again while a worker held the item. From then on, an Add, an AddAfter or a Debounce does not
-	// cut short the wait. A higher priority of such a call still counts. Reschedule replaces the
-	// wait, and Remove ends the wait. An item that is queued when AddRateLimited is called stays
-	// queued. StrictBackoff implies OneEntry.
+	// StrictBackoff makes the waits of AddRateLimited, and those after a failure in [Run], firm, see
+	// [AddOptions]: no Add cuts the backoff of an item short. Of several such waits the first counts,
+	// and a queued item stays queued. Otherwise a call of AddRateLimited for each event would put the
+	// item off without end. StrictBackoff implies OneEntry.
 	StrictBackoff bool
 }
 
@@ -108,7 +106,7 @@ type TypedRateLimiting[T comparable] struct {
 	limiter TypedRateLimiter[T] // may be nil
 	metrics *delayMetrics       // the metrics of queue; nil for none
 	name    string
-	strict  mode   // modeStrict for StrictBackoff, or 0
+	strict  mode   // modeFirm and modeOnce for StrictBackoff, or 0
 	drains  drains // of a queue without Drain
 
 	// sealed makes the methods that add ignore their calls, as after a ShutDown, while the
@@ -150,25 +148,25 @@ func NewTypedRateLimiting[T comparable](limiter TypedRateLimiter[T], config Type
 func newRateLimiting[T comparable](limiter TypedRateLimiter[T], config TypedRateLimitingQueueConfig[T]) *TypedRateLimiting[T] {
 	q := &TypedRateLimiting[T]{queue: config.DelayingQueue, limiter: limiter, name: config.Name}
 	if config.StrictBackoff {
-		q.strict = modeStrict
+		q.strict = modeFirm | modeOnce
 	}
 	if q.queue != nil {
 		mustBeUnset("DelayingQueue", configField{"Queue", config.Queue != nil}, configField{"KeepTimes", config.KeepTimes},
 			configField{"OneEntry", config.OneEntry}, configField{"Order", config.Order.isSet()}, configField{"Pace", config.Pace != nil},
-			configField{"ItemPace", config.ItemPace != nil}, configField{"StrictBackoff", config.StrictBackoff})
+			configField{"ItemPace", config.ItemPace != Rate{}}, configField{"StrictBackoff", config.StrictBackoff})
 	} else {
-		q.queue = newDelaying(TypedDelayingQueueConfig[T]{
+		q.queue = NewTypedDelaying(TypedDelayingQueueConfig[T]{
 			Logger:          config.Logger,
 			Name:            config.Name,
 			MetricsProvider: providerFor(config.Name, config.MetricsProvider),
 			Clock:           config.Clock,
 			KeepTimes:       config.KeepTimes,
 			Queue:           config.Queue,
-			OneEntry:        config.OneEntry,
+			OneEntry:        config.OneEntry || config.StrictBackoff,
 			Order:           config.Order,
 			Pace:            config.Pace,
 			ItemPace:        config.ItemPace,
-		}, config.StrictBackoff)
+		})
 	}
 	if d, ok := q.queue.(*TypedDelaying[T]); ok {
 		q.metrics = d.metrics
@@ -185,14 +183,14 @@ func (q *TypedRateLimiting[T]) mustLimiter() TypedRateLimiter[T] {
 func (q *TypedRateLimiting[T]) AddRateLimited(item T) {
 	d := max(0, q.mustLimiter().When(item))
 	if !q.sealed.refuses(1) {
-		q.limit(item, d, fifo.Rank{})
+		q.limit(item, d, fifo.Rank{}, q.strict)
 	}
 }
 
 // limit adds the item after the time d, which the limiter has said.
-func (q *TypedRateLimiting[T]) limit(item T, d time.Duration, k fifo.Rank) (taken bool) {
+func (q *TypedRateLimiting[T]) limit(item T, d time.Duration, k fifo.Rank, m mode) (taken bool) {
 	q.observeLimit(d)
-	return q.addAfter(item, d, k, q.strict)
+	return q.addAfter(item, d, k, m)
 }
 
 // observeLimit observes what the limiter has said.
@@ -206,10 +204,10 @@ func (q *TypedRateLimiting[T]) observeLimit(d time.Duration) {
 // An add without a delay counts as a retry too, as in AddRateLimited.
 func (q *TypedRateLimiting[T]) addAfter(item T, duration time.Duration, k fifo.Rank, m mode) (taken bool) {
 	if d, ok := q.queue.(*TypedDelaying[T]); ok {
-		return d.addAfter(item, duration, k, m)
+		return d.addAfter(item, duration, k, m, fifo.WhyRetry)
 	}
-	if k.Named {
-		return below[withAdder[T]](q.queue, "AddWith").AddWith(AddOptions{After: duration, Priority: priorityOf(k)}, item) == 1
+	if firm := m.has(modeFirm); k.Named || firm {
+		return below[withAdder[T]](q.queue, "AddWith").AddWith(AddOptions{After: duration, Firm: firm, Priority: priorityOf(k)}, item) == 1
 	}
 	q.queue.AddAfter(item, duration)
 	return true
@@ -302,7 +300,11 @@ func (q *TypedRateLimiting[T]) AddWith(options AddOptions, items ...T) (taken in
 		if q.sealed.refuses(len(items)) {
 			return 0
 		}
-		return q.addWith(items, options.After, k)
+		return q.addWith(items, options, k)
+	}
+	m := q.strict
+	if options.Firm {
+		m = q.firmMode()
 	}
 	limiter := q.mustLimiter()
 	for _, item := range items {
@@ -310,7 +312,7 @@ func (q *TypedRateLimiting[T]) AddWith(options AddOptions, items ...T) (taken in
 		if options.After > 0 {
 			d = min(d, options.After)
 		}
-		if !q.sealed.refuses(1) && !q.queue.ShuttingDown() && q.limit(item, d, k) {
+		if !q.sealed.refuses(1) && !q.queue.ShuttingDown() && q.limit(item, d, k, m) {
 			taken++
 		}
 	}
@@ -318,15 +320,18 @@ func (q *TypedRateLimiting[T]) AddWith(options AddOptions, items ...T) (taken in
 }
 
 // addWith is AddWith without a limiter. A configured delaying queue may have no AddWith.
-func (q *TypedRateLimiting[T]) addWith(items []T, after time.Duration, k fifo.Rank) (taken int) {
+func (q *TypedRateLimiting[T]) addWith(items []T, options AddOptions, k fifo.Rank) (taken int) {
 	if d, ok := q.queue.(*TypedDelaying[T]); ok {
-		return d.AddWith(AddOptions{After: after, Priority: priorityOf(k)}, items...)
+		return d.AddWith(options, items...)
 	}
-	if after <= 0 {
+	if options.Firm {
+		return below[withAdder[T]](q.queue, "AddWith").AddWith(options, items...)
+	}
+	if options.After <= 0 {
 		return addAllBelow[T](q.queue, items, k)
 	}
 	for _, item := range items {
-		if !q.queue.ShuttingDown() && q.addAfter(item, after, k, 0) {
+		if !q.queue.ShuttingDown() && q.addAfter(item, options.After, k, 0) {
 			taken++
 		}
 	}
@@ -373,6 +378,36 @@ func (q *TypedRateLimiting[T]) RemoveFunc(del func(item T) bool) (removed int) {
 		last, removing = item, del(item)
 		return removing
 	})
+}
+
+// firmMode returns the mode of a firm wait, and panics if the queue below cannot make an item wait so.
+func (q *TypedRateLimiting[T]) firmMode() mode {
+	if d, ok := q.queue.(*TypedDelaying[T]); ok {
+		return d.modeOf(AddOptions{Firm: true})
+	}
+	below[withAdder[T]](q.queue, "AddWith")
+	return modeFirm
+}
+
+// Wake ends the waits of the items, see [TypedDelaying.Wake]. The limiter still knows the failures. A
+// [Run] that drains the queue does not refuse the call, as the items were added before.
+func (q *TypedRateLimiting[T]) Wake(items ...T) (woken int) {
+	return below[waker[T]](q.queue, "Wake").Wake(items...)
+}
+
+// WakeFunc ends the waits of the items that match, see [TypedDelaying.WakeFunc].
+func (q *TypedRateLimiting[T]) WakeFunc(match func(item T) bool) (woken int) {
+	return below[funcWaker[T]](q.queue, "WakeFunc").WakeFunc(match)
+}
+
+// Find returns what the delaying queue knows of an item, see [TypedDelaying.Find], with the failures
+// that the limiter knows.
+func (q *TypedRateLimiting[T]) Find(item T) (info ItemInfo[T], ok bool) {
+	info, ok = below[finder[T]](q.queue, "Find").Find(item)
+	if ok && q.limiter != nil {
+		info.Failures = q.limiter.NumRequeues(item)
+	}
+	return info, ok
 }
 
 // Snapshot returns the items of the delaying queue, see [TypedDelaying.Snapshot], with the

@@ -22,11 +22,11 @@ import (
 //  3. removeWalked asks del about the items of a table, 256 at a time, and removes each match.
 //  4. takeBack (delaying_moves.go) ends the wait and removes the item from the Typed, under both locks.
 //  5. FIFO.Remove (internal/fifo) drops a queued item, or the re-add of a held item. A worker keeps the
-//     held item: FIFO.RemoveHeld notes the removal in the record until Done, and ends the contexts.
+//     held item: the record has a note of the removal until Done, and the contexts end.
 //  6. Run concludes before Done what becomes of its item (conclude.go). For a removed item that is
 //     nothing: the item comes again only if it was added since.
 //
-// Remove does steps 1, 4 and 5 for one item, without the note: a Run still retries the item.
+// Remove does steps 1, 4 and 5 for one item.
 
 // removeWalked calls remove for the items of a table for which del returns true, and returns how
 // often remove has reported true. Then it takes the steps to give memory back, with shrink.
@@ -47,18 +47,6 @@ func removeEach[T comparable](items []T, del, remove func(item T) bool) (removed
 	}
 	return removed
 }
-
-// removeFully removes an item for RemoveFunc.
-func (q *Typed[T]) removeFully(item T) bool {
-	if !q.remove(slab.HashOf(item), item, true) {
-		return false
-	}
-	q.metrics.removed()
-	return true
-}
-
-// removeFully removes an item from both layers for RemoveFunc.
-func (q *TypedDelaying[T]) removeFully(item T) bool { return q.takeBack(item, true) }
 
 // A moveLog has the items that have become due during a RemoveFunc.
 type moveLog[T comparable] struct {

@@ -78,7 +78,8 @@ func TestReAddContextAsksNoForeignContextUnderTheLock(t *testing.T) {
 			}
 			end()
 			cancel()
-			q.Remove("a")
+			q.Done("a")
+			q.TryGet()
 		}
 	})
 }

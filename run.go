@@ -225,7 +225,7 @@ func newRunner[T comparable](ctx context.Context, l layers[T], handle func(ctx c
 	r.direct = l.source == source[T](l.typed)
 	r.passes = r.direct && l.typed.passes()
 	r.forgetter.add(l.limiting.limiter)
-	r.forgetter.counts = append(r.forgetter.counts, &r.failed, &r.cancels)
+	r.forgetter.failed, r.forgetter.counts = &r.failed, append(r.forgetter.counts, &r.cancels)
 	r.descend()
 	r.ending = r.intake.Done()
 	return r

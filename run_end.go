@@ -117,7 +117,7 @@ func (r *runner[T]) hasWork() bool {
 //
 // The failures of an item that differs from itself are not counted. Once such an item has
 // failed, nan is true, and each waiting item that differs from itself counts.
-func (q *TypedDelaying[T]) hasWork(failed *failures[T], nan bool) bool {
+func (q *TypedDelaying[T]) hasWork(failed *attempts[T], nan bool) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if queued, held := q.queue.(*Typed[T]).sizes(); queued+held > 0 {
@@ -323,7 +323,7 @@ func (r *runner[T]) countFailed() (n int) {
 }
 
 // retries returns how many items waited after a failure.
-func (l *leftover[T]) retries(failed *failures[T], nan bool) int {
+func (l *leftover[T]) retries(failed *attempts[T], nan bool) int {
 	if l == nil {
 		return 0
 	}

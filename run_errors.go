@@ -11,12 +11,10 @@ import (
 //
 // A handler of Run that then returns the error or the cause of its context has neither failed
 // nor succeeded. Done queues the item again without a delay, and earlier failures stay counted.
-// The item is queued even if Remove has taken the new Add back, because the work for the
-// earlier Add is not done.
 var ErrReAdded = errors.New("workqueue: item was added again")
 
-// ErrRemoved is the cause with which the contexts of [ErrReAdded] end when a RemoveFunc removes
-// the item. Without CancelOnReAdd, the context of a handler does not end.
+// ErrRemoved is the cause with which the contexts of [ErrReAdded] end when a Remove or a RemoveFunc
+// removes the item. Without CancelOnReAdd, the context of a handler does not end.
 var ErrRemoved = errors.New("workqueue: item was removed")
 
 // ErrTimeout is the cause, see [context.Cause], with which the context of a handler ends
@@ -44,6 +42,20 @@ func RequeueAfter(d time.Duration) error { return requeueAfter{max(0, d)} }
 type requeueAfter struct{ wait time.Duration }
 
 func (e requeueAfter) Error() string { return fmt.Sprintf("workqueue: requeue after %v", e.wait) }
+
+// DeferFor returns an error for a handler to return to [Run], by itself or wrapped, when the item must
+// not come again before d has passed, whatever adds come: the wait is firm, see [AddOptions]. A handler
+// that has written something defers its item until a cache shows the write: the event of the write calls
+// Wake, and d is only a safety net. A Wake during the work counts too: the item then comes again at once.
+//
+// The item has neither failed nor succeeded, and earlier failures stay counted. With another error, as
+// by [errors.Join], the other error is a failure, and the item comes again after d. Of several DeferFor
+// the longest counts, and other times do not. If d is zero or negative, the item is added at once.
+func DeferFor(d time.Duration) error { return deferFor{max(0, d)} }
+
+type deferFor struct{ wait time.Duration }
+
+func (e deferFor) Error() string { return fmt.Sprintf("workqueue: defer for %v", e.wait) }
 
 // Requeue returns an error for a handler to return to [Run], by itself or wrapped, when the
 // item should come again after the time that the limiter says. The item has not failed:
@@ -111,7 +123,8 @@ func (e *permanentError) Is(target error) bool {
 
 // Verdict tells what the error of a handler asks [Run] for, to middleware around a handler
 // and to tests: [OutcomeSucceeded] for nil, [OutcomeGivenUp] for [Permanent],
-// [OutcomeRequeued] for [RequeueAfter] and [Requeue] alone, and otherwise [OutcomeFailed].
+// [OutcomeDeferred] for [DeferFor], [OutcomeRequeued] for [RequeueAfter] and [Requeue] alone, and
+// otherwise [OutcomeFailed].
 // If timed is true, the item comes again after the given time, and otherwise when the
 // limiter says. An item that has succeeded or is given up does not come again.
 //
@@ -127,6 +140,8 @@ func Verdict(err error) (outcome Outcome, after time.Duration, timed bool) {
 		return OutcomeGivenUp, 0, false
 	case v.failed:
 		outcome = OutcomeFailed
+	case v.firm:
+		outcome = OutcomeDeferred
 	default:
 		outcome = OutcomeRequeued
 	}
@@ -155,9 +170,10 @@ func (e *PanicError) Unwrap() error {
 // A verdict is what the error of a handler asks for.
 type verdict struct {
 	permanent bool          // the item is given up
-	failed    bool          // there is an error beside RequeueAfter, Requeue and Permanent
+	failed    bool          // there is an error besides RequeueAfter, DeferFor, Requeue and Permanent
 	timed     bool          // it comes again after wait, and else when the limiter says
-	wait      time.Duration // the shortest in the tree
+	firm      bool          // there is a DeferFor
+	wait      time.Duration // the shortest in the tree, or the longest of a DeferFor
 
 	// cutShort is OutcomeReAdded or OutcomeInterrupted if the context of the handler had
 	// ended for that reason, and the handler returned because of that. Otherwise it is 0.
@@ -177,6 +193,8 @@ func (v *verdict) weigh(err error) {
 	switch e := err.(type) {
 	case requeueAfter:
 		v.after(e.wait)
+	case deferFor:
+		v.deferFor(e.wait)
 	case requeue:
 	case *retryAfter:
 		v.failed = true
@@ -218,7 +236,14 @@ func (v *verdict) weighJoined(errs []error) {
 }
 
 func (v *verdict) after(wait time.Duration) {
-	if !v.timed || wait < v.wait {
+	if !v.timed || !v.firm && wait < v.wait {
 		v.timed, v.wait = true, wait
 	}
+}
+
+func (v *verdict) deferFor(wait time.Duration) {
+	if v.firm {
+		wait = max(wait, v.wait)
+	}
+	v.timed, v.firm, v.wait = true, true, wait
 }

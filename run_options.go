@@ -141,12 +141,13 @@ const (
 	OutcomeGivenUp                    // Permanent, or a failure too many
 	OutcomeReAdded                    // cut short by CancelOnReAdd
 	OutcomeInterrupted                // cut short by the end of Run
-	OutcomeRemoved                    // not a success, and RemoveFunc has removed the item meanwhile
+	OutcomeRemoved                    // not a success, and the item was removed
+	OutcomeDeferred                   // DeferFor, and no failure
 
 	outcomes = iota
 )
 
-var outcomeNames = [outcomes]string{"succeeded", "failed", "requeued", "given_up", "readded", "interrupted", "removed"}
+var outcomeNames = [outcomes]string{"succeeded", "failed", "requeued", "given_up", "readded", "interrupted", "removed", "deferred"}
 
 // String returns the outcome in snake case, which is its label in metrics too.
 func (o Outcome) String() string {
@@ -175,7 +176,7 @@ func (o *Outcome) UnmarshalText(text []byte) error {
 
 // Outcomes returns all outcomes, for providers that make a metric for each.
 func Outcomes() []Outcome {
-	return []Outcome{OutcomeSucceeded, OutcomeFailed, OutcomeRequeued, OutcomeGivenUp, OutcomeReAdded, OutcomeInterrupted, OutcomeRemoved}
+	return []Outcome{OutcomeSucceeded, OutcomeFailed, OutcomeRequeued, OutcomeGivenUp, OutcomeReAdded, OutcomeInterrupted, OutcomeRemoved, OutcomeDeferred}
 }
 
 // HandlerResult is what [RunOptions].OnResult is told of a call of the handler.
@@ -189,6 +190,12 @@ type HandlerResult struct {
 	// Failures is how often the item has failed in a row, as Run counts for MaxAttempts. A
 	// failure of this call is included. The limiter may count otherwise.
 	Failures int
+
+	// Early is true for a failure of a hand-out that came before the item's retry was due, because of
+	// an Add or a Wake. An early failure changes nothing: Failures does not count it, the limiter is not
+	// asked, MaxAttempts does not give the item up, and the item is retried when it was to be retried
+	// anyway.
+	Early bool
 
 	// Again says that the item comes again without another Add, unless Run ends first. After
 	// says when: 0 is at once. After is 0 if Again is false.

@@ -65,6 +65,9 @@ func (w *worker[T]) conclude(err error) HandlerResult {
 		v = verdict{}
 	}
 	w.countCancels(v.cutShort == OutcomeReAdded)
+	if w.early > 0 && w.failed.number(w.item) == 0 {
+		w.early = 0 // A Forget or a Remove since the hand-out ends the row of failures.
+	}
 	if v.cutShort != 0 {
 		return w.redo(v.cutShort)
 	}
@@ -123,9 +126,13 @@ func (w *worker[T]) fail(err error, v verdict) HandlerResult {
 	if w.isNaN() {
 		w.nanFailed.Store(true)
 	}
-	result.Failures = w.failed.add(w.item) + 1
+	if result.Early = w.early > 0; result.Early {
+		result.Failures = w.failed.number(w.item)
+	} else {
+		result.Failures = w.failed.add(w.item) + 1
+	}
 	ended := w.intake.Err() != nil
-	if !ended && w.options.MaxAttempts > 0 && result.Failures >= w.options.MaxAttempts {
+	if !ended && !result.Early && w.options.MaxAttempts > 0 && result.Failures >= w.options.MaxAttempts {
 		return w.giveUpOn(result.Failures)
 	}
 	var c conclusion
@@ -148,16 +155,30 @@ func (w *worker[T]) fail(err error, v verdict) HandlerResult {
 // retry has the item come again after the time of the verdict or of the limiter, and returns the
 // time. The retry goes below a seal: a seal refuses the adds of callers, and a drain has to wait for
 // the retries of Run.
+//
+// A failure notes when its retry is due, for the next hand-out. It reads the clock before the wait
+// begins: the hand-out of the retry is never early.
 func (w *worker[T]) retry(v verdict) (after time.Duration, c conclusion) {
-	e := ending{end: fifo.EndRetry, after: v.wait, strict: w.limiting.strict}
+	now := w.delaying.now()
+	e := ending{end: fifo.EndRetry, after: v.wait, mode: w.limiting.strict, why: fifo.WhyRetry}
 	switch {
+	case v.firm:
+		e.mode, e.why = modeFirm, fifo.WhyDeferred
+	case w.early > 0 && (v.failed || !v.timed):
+		if e.after = max(0, w.early-now); v.timed {
+			e.after = min(e.after, v.wait)
+		}
 	case !v.timed:
 		e.after = max(0, w.limiting.mustLimiter().When(w.item))
 		w.limiting.observeLimit(e.after)
 	case !v.failed:
-		e.strict = 0
+		e.mode, e.why = 0, fifo.WhyDelay
 	}
-	return e.after, w.settle(e)
+	c = w.settle(e)
+	if v.failed && c.taken && !(w.early > 0 && v.firm) {
+		w.failed.note(w.item, dueAfter(now, e.after))
+	}
+	return c.after, c
 }
 
 // comesAgain reports whether an item that was taken comes to a worker, of this Run or of the next.
@@ -182,7 +203,11 @@ func (w *worker[T]) logFailure(err error, result HandlerResult) {
 		w.logError(w.item, err, result.Failures, message)
 		return
 	}
-	w.logger.Info(message, "item", w.item, "failures", result.Failures, "err", err)
+	log := w.logger
+	if result.Early {
+		log = log.WithValues("early", true)
+	}
+	log.Info(message, "item", w.item, "failures", result.Failures, "err", err)
 }
 
 // logError logs an error. For a panic the line has the stack, which is gone by the time of
@@ -216,12 +241,17 @@ func (w *worker[T]) tellGivenUp(ctx context.Context, err error) {
 }
 
 // putOff adds the item after the wait. RequeueAfter forgets earlier failures. Requeue does
-// not, as the limiter has to wait longer each time.
+// not, as the limiter has to wait longer each time. Nor does DeferFor, which says nothing of the work.
 func (w *worker[T]) putOff(v verdict) HandlerResult {
 	result := HandlerResult{Outcome: OutcomeRequeued, Again: true}
-	due := time.Now().Add(v.wait)
-	if v.timed {
+	due := w.delaying.clock.Now().Add(v.wait)
+	switch {
+	case v.firm:
+		result.Outcome = OutcomeDeferred
+	case v.timed:
 		w.limiting.Forget(w.item)
+	default:
+		result.Early = w.early > 0
 	}
 	after, c := w.retry(v)
 	result.After = after

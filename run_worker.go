@@ -21,6 +21,7 @@ type worker[T comparable] struct {
 	rank  fifo.Rank     // of the hand-out
 	age   time.Duration // how long the item was queued before
 	holds bool          // item is held: Done is owed
+	early time.Duration // when the retry of the item was due, if the hand-out came before; or 0
 
 	contexts contexts[T]
 
@@ -172,6 +173,7 @@ func (w *worker[T]) decline() {
 // work accounts for the item.
 func (w *worker[T]) handleItem() {
 	w.pending = true
+	w.noteEarly()
 	ctx := w.contexts.make(w.runner, w.item, w.rank, w.age)
 	if w.options.OnResult != nil {
 		w.started = time.Now()
@@ -181,6 +183,18 @@ func (w *worker[T]) handleItem() {
 		return
 	}
 	w.account(w.call(ctx))
+}
+
+// noteEarly notes whether the hand-out came before the retry of an earlier failure was due. While
+// nothing fails, it does not hash the item.
+func (w *worker[T]) noteEarly() {
+	w.early = 0
+	if w.failed.failing.Load() == 0 {
+		return
+	}
+	if _, due := w.failed.look(w.item); due > w.delaying.now() {
+		w.early = due
+	}
 }
 
 // context returns the context of the item at hand.

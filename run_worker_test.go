@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -565,7 +566,6 @@ func TestRunRetriesWithThePriorityOfTheHandOut(t *testing.T) {
 		},
 		"overtaken": func(ctx context.Context, q *workqueue.TypedRateLimiting[string]) error {
 			q.Add("a")
-			q.Remove("a") // Run itself adds it once more then.
 			return ctx.Err()
 		},
 	} {
@@ -827,61 +827,6 @@ func (q *quickReAdd) GetInfo(ctx context.Context) (workqueue.ItemInfo[string], e
 	return info, err
 }
 
-// An item whose handler was cancelled for an Add is handled again even if that Add
-// is taken back: the one before it has not been worked off. If the queue is shut
-// down by then, the item is left behind by name, and OnResult hears that it does not come again.
-func TestRunLosesNoItemWhenRemoveTakesBackTheAddThatCancelled(t *testing.T) {
-	for name, tt := range map[string]struct {
-		during func(s *show) // at 1 s, while the handler takes a second to return
-		want   string
-		left   string
-	}{
-		"Remove":              {func(s *show) { s.ours.Remove("a") }, "2:a", "<nil>"},
-		"Remove, Add":         {func(s *show) { s.ours.Remove("a"); s.queue.Add("a") }, "2:a", "<nil>"},
-		"Remove, Add, Remove": {func(s *show) { s.ours.Remove("a"); s.queue.Add("a"); s.ours.Remove("a") }, "2:a", "<nil>"},
-		"Remove, ShutDown": {func(s *show) { s.ours.Remove("a"); s.queue.ShutDown() }, "2:end",
-			"queued[a] held[] waiting[]: workqueue: queue is shut down"},
-		"ShutDown, Remove": {func(s *show) { s.queue.ShutDown(); s.ours.Remove("a") }, "2:end",
-			"queued[a] held[] waiting[]: workqueue: queue is shut down"},
-		"ShutDown":           {func(s *show) { s.queue.ShutDown() }, "2:a 2:end", "workqueue: queue is shut down"},
-		"Remove, end of ctx": {func(s *show) { s.ours.Remove("a"); s.stop() }, "2:end", "queued[a] held[] waiting[]: <nil>"},
-		"end of ctx, Remove": {func(s *show) { s.stop(); synctest.Wait(); s.ours.Remove("a") }, "2:end",
-			"queued[a] held[] waiting[]: <nil>"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newShow(t, ourQueue)
-				s.queue.Add("a")
-				calls, again := 0, false
-				options := runOptions{CancelOnReAdd: 3, OnResult: func(_ context.Context, _ string, r workqueue.HandlerResult) {
-					again = again || r.Again
-				}}
-				s.run(options, func(ctx context.Context, _ string) error {
-					if calls++; calls > 1 {
-						return nil
-					}
-					<-ctx.Done()
-					time.Sleep(time.Second)
-					return ctx.Err()
-				})
-				time.Sleep(time.Second)
-				s.queue.Add("a")
-				s.want("0:a")
-				tt.during(s)
-				time.Sleep(10 * time.Second)
-				s.want(tt.want)
-				s.stop()
-				if got := s.left(); got != tt.left {
-					t.Errorf("got %s, want %s", got, tt.left)
-				}
-				if want := !strings.HasPrefix(tt.left, "queued"); again != want {
-					t.Errorf("OnResult was told that the item comes again: %v, want %v", again, want)
-				}
-			})
-		})
-	}
-}
-
 // A handler whose own status write adds its item was cancelled in every run, as fast as
 // the queue could hand it out. The fourth run comes to its end, and the count starts
 // anew.
@@ -1007,3 +952,170 @@ func (c askedContext) Done() <-chan struct{} { c.tell(); return c.Context.Done()
 func (c askedContext) Err() error { c.tell(); return c.Context.Err() }
 
 func (c askedContext) Value(key any) any { c.tell(); return c.Context.Value(key) }
+
+// Twenty events, one a second, for an item that fails until 20 s, with a backoff from 5 ms up to 1000 s. Each
+// event doubled the backoff, so that the item healed after 17 minutes, see kubernetes/kubernetes#136853.
+func TestEarlyFailuresDoNotLengthenTheBackoff_kubernetes136853(t *testing.T) {
+	for name, config := range map[string]workqueue.TypedRateLimitingQueueConfig[string]{
+		"plain": {}, "OneEntry": {OneEntry: true}, "StrictBackoff": {StrictBackoff: true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			q := workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[string](), config)
+			start := time.Now()
+			var healed time.Duration
+			early, counted := 0, 0
+			go workqueue.Run(t.Context(), q, func(context.Context, string) error {
+				if time.Since(start) < 20*time.Second {
+					return errFailed
+				}
+				healed = cmp.Or(healed, time.Since(start))
+				return nil
+			}, runOptions{Logger: discard(), OnResult: func(_ context.Context, _ string, r workqueue.HandlerResult) {
+				if r.Early {
+					early++
+				}
+				counted = max(counted, r.Failures)
+			}})
+			for range 20 {
+				q.Add("a")
+				time.Sleep(time.Second)
+			}
+			time.Sleep(time.Hour)
+			if healed != 20475*time.Millisecond || counted != 12 || (early > 0) == config.StrictBackoff {
+				t.Errorf("%s: healed after %v, with %d failures and %d early ones", name, healed, counted, early)
+			}
+			q.ShutDown()
+			synctest.Wait()
+		})
+	}
+}
+
+// What the end of an early hand-out makes of the item, which has failed once: the retry is due at 10 s, and
+// the hand-out is at 1 s.
+func TestEarlyFailure(t *testing.T) {
+	for _, brings := range []string{"Add", "Wake", "Reschedule"} {
+		for name, tt := range map[string]struct {
+			handle func(q *workqueue.TypedRateLimiting[string]) error
+			want   string // the second result, and when the third call comes
+		}{
+			"an error": {func(*workqueue.TypedRateLimiting[string]) error { return errFailed }, "failed 1 true, 10s"},
+			"RetryAfter 2s": {func(*workqueue.TypedRateLimiting[string]) error {
+				return workqueue.RetryAfter(2*time.Second, errFailed)
+			}, "failed 1 true, 3s"},
+			"RetryAfter 20s": {func(*workqueue.TypedRateLimiting[string]) error {
+				return workqueue.RetryAfter(20*time.Second, errFailed)
+			}, "failed 1 true, 10s"},
+			"Requeue": {func(*workqueue.TypedRateLimiting[string]) error { return workqueue.Requeue() }, "requeued 1 true, 10s"},
+			"error and defer": {func(*workqueue.TypedRateLimiting[string]) error {
+				return errors.Join(errFailed, workqueue.DeferFor(30*time.Second))
+			}, "failed 1 true, 31s"},
+			"DeferFor":         {func(*workqueue.TypedRateLimiting[string]) error { return workqueue.DeferFor(30 * time.Second) }, "deferred 1 false, 31s"},
+			"RequeueAfter":     {func(*workqueue.TypedRateLimiting[string]) error { return workqueue.RequeueAfter(2 * time.Second) }, "requeued 0 false, 3s"},
+			"Permanent":        {func(*workqueue.TypedRateLimiting[string]) error { return workqueue.Permanent(errFailed) }, "given_up 2 false, 0s"},
+			"after a Forget":   {func(q *workqueue.TypedRateLimiting[string]) error { q.Forget("a"); return errFailed }, "failed 1 false, 11s"},
+			"too many, though": {func(*workqueue.TypedRateLimiting[string]) error { return errFailed }, "failed 1 true, 10s"},
+		} {
+			synctest.Test(t, func(t *testing.T) {
+				q := workqueue.NewTypedRateLimiting(constant(10*time.Second), workqueue.TypedRateLimitingQueueConfig[string]{OneEntry: true})
+				options := runOptions{Logger: discard(), MaxAttempts: 2}
+				start := time.Now()
+				calls, second := 0, ""
+				var third time.Duration
+				options.OnResult = func(_ context.Context, _ string, r workqueue.HandlerResult) {
+					if calls == 2 {
+						second = fmt.Sprint(r.Outcome, " ", r.Failures, " ", r.Early)
+					}
+				}
+				go workqueue.Run(t.Context(), q, func(context.Context, string) error {
+					switch calls++; calls {
+					case 1:
+						return errFailed
+					case 2:
+						return tt.handle(q)
+					case 3:
+						third = time.Since(start)
+					}
+					return nil
+				}, options)
+				q.Add("a")
+				time.Sleep(time.Second)
+				switch brings {
+				case "Add":
+					q.Add("a")
+				case "Wake":
+					q.Wake("a")
+				case "Reschedule":
+					q.Reschedule("a", 0)
+				}
+				time.Sleep(time.Hour)
+				if got := fmt.Sprint(second, ", ", third); got != tt.want {
+					t.Errorf("%s by %s: got %s, want %s", name, brings, got, tt.want)
+				}
+				q.ShutDown()
+				synctest.Wait()
+			})
+		}
+	}
+}
+
+// Four objects, 800 writes by two Runs, and a cache that shows each write some time later. After a write the
+// handler defers its item until the cache shows the write, and the event of the write wakes the item, also
+// if it comes while the handler returns. No handler looks at a stale cache, nothing polls, and the minute of
+// DeferFor is never needed.
+func TestDeferUntilTheCacheShowsTheWrite(t *testing.T) {
+	for _, oneEntry := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			const objects, writes = 4, 200
+			q := workqueue.NewTypedRateLimiting(limiterOf(func(int) time.Duration { return time.Second }), workqueue.TypedRateLimitingQueueConfig[int]{OneEntry: oneEntry})
+			var mu sync.Mutex
+			var cached, written [objects]int
+			calls, stale := 0, 0
+			rng := newRand(t)
+			handle := func(_ context.Context, object int) error {
+				mu.Lock()
+				defer mu.Unlock()
+				if calls++; cached[object] < written[object] {
+					stale++
+				}
+				if written[object] == writes {
+					return nil
+				}
+				written[object]++
+				time.AfterFunc(time.Duration(rng.IntN(3000))*time.Microsecond, func() { // The event of the write.
+					mu.Lock()
+					cached[object]++
+					mu.Unlock()
+					q.Wake(object)
+				})
+				for range rng.IntN(3) { // Events of other writers, with the state before the write.
+					time.AfterFunc(time.Duration(rng.IntN(500))*time.Microsecond, func() { q.Add(object) })
+				}
+				mu.Unlock()
+				time.Sleep(time.Duration(rng.IntN(2000)) * time.Microsecond)
+				mu.Lock()
+				return workqueue.DeferFor(time.Minute)
+			}
+			for object := range objects {
+				q.Add(object)
+			}
+			for range 2 {
+				go workqueue.Run(t.Context(), q, handle, workqueue.RunOptions[int]{Workers: 2, Logger: discard()})
+			}
+			start := time.Now()
+			for q.WaitEmpty(t.Context()) == nil {
+				mu.Lock()
+				over := written == [objects]int{writes, writes, writes, writes} && cached == written
+				mu.Unlock()
+				if over {
+					break
+				}
+				time.Sleep(time.Millisecond)
+			}
+			if took := time.Since(start); stale > 0 || calls > objects*(writes+20) || took > 10*time.Second {
+				t.Errorf("OneEntry %v: %d calls, %d of them saw a stale cache, in %v", oneEntry, calls, stale, took)
+			}
+			q.ShutDown()
+			synctest.Wait()
+		})
+	}
+}

@@ -28,6 +28,12 @@ type ItemInfo[T comparable] struct {
 	// Due is when a waiting item will be added.
 	Due time.Time `json:"due,omitzero"`
 
+	// Firm is whether no add makes a waiting item come earlier, see [AddOptions].
+	Firm bool `json:"firm,omitzero"`
+
+	// Why is why an item waits, or why a queued item is held back.
+	Why Why `json:"why,omitzero"`
+
 	// Position is 1 for the item that is handed out or added next, 2 for the item
 	// behind, and so on. Position is 0 for an item in flight, in a queue whose [Order] has a
 	// Group or OldestEvery, and where a [Queue] decides the order.
@@ -45,6 +51,24 @@ type ItemInfo[T comparable] struct {
 	// named says that an add has named the Priority, so that the Order was not asked. A retry of
 	// Run names the Priority again. The info carries it, as an embedding type may replace GetInfo.
 	named bool
+}
+
+// Why says why an item waits, or why a queued item is not handed out although it is the first. Of
+// several calls for a waiting item, the call that decided its due time counts.
+type Why string
+
+const (
+	WhyDelay    Why = "delay"     // the caller of AddAfter, AddWith or Reschedule named the time, or a RequeueAfter
+	WhyRetry    Why = "retry"     // the limiter named the time, or a RetryAfter
+	WhyDebounce Why = "debounce"  // a series of calls of Debounce is not over
+	WhyPace     Why = "pace"      // no token of ItemPace is there
+	WhyDeferred Why = "deferred"  // a DeferFor, or an AddWith with After and Firm
+	WhyHeldBack Why = "held_back" // the item is queued, and its group has reached MaxInFlight
+)
+
+var whys = [...]Why{
+	fifo.WhyDelay: WhyDelay, fifo.WhyRetry: WhyRetry, fifo.WhyDebounce: WhyDebounce, fifo.WhyPace: WhyPace,
+	fifo.WhyDeferred: WhyDeferred, fifo.WhyHeldBack: WhyHeldBack,
 }
 
 // Snapshot has the items of a queue at one instant, for people, tests and reports. The queue
@@ -130,18 +154,31 @@ func (q *TypedDelaying[T]) visitWaiting(visit func(ItemInfo[T]) bool) {
 	timed := false // Read with the lock held.
 	entryOf := func(ref uint32, r *slab.Record[T, slab.None]) (agenda.Entry[T], bool) {
 		timed = q.agenda.Timed
-		return q.agenda.EntryOf(ref, r)
+		e, ok := q.agenda.EntryOf(ref, r)
+		if e.Firm {
+			e.SetRank(q.firmRank(e.Item))
+		}
+		return e, ok
 	}
 	for piece := range slab.Walk(&q.mu, &q.agenda.Items, entryOf) {
 		now := q.now()
 		for _, e := range piece {
-			info := infoOf(e.Entry, now, timed)
-			info.State, info.Due = ItemWaiting, q.epoch.Add(e.Due)
-			if !visit(info) {
+			if !visit(q.infoOfWait(e, now, timed)) {
 				return
 			}
 		}
 	}
+}
+
+// infoOfWait returns the info of a waiting item, for every reader of the queue.
+func (q *TypedDelaying[T]) infoOfWait(e agenda.Entry[T], now time.Duration, timed bool) ItemInfo[T] {
+	return infoOfWait(e, now, q.epoch, timed)
+}
+
+func infoOfWait[T comparable](e agenda.Entry[T], now time.Duration, epoch time.Time, timed bool) ItemInfo[T] {
+	info := infoOf(e.Entry, now, timed)
+	info.State, info.Due, info.Firm = ItemWaiting, epoch.Add(e.Due), e.Firm
+	return info
 }
 
 // sortInFlight puts first what has been held longest. The fifo keeps no order of what
@@ -161,6 +198,7 @@ func (q *TypedDelaying[T]) collectWaiting(c *census[T]) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.agenda.EnterIn(&c.waiting)
+	c.waiting.RankFirm(q.firmRank)
 }
 
 // collect enters both layers at one instant, so that an item that becomes due is in
@@ -172,6 +210,19 @@ func (q *TypedDelaying[T]) collect(c *census[T]) {
 	defer q.typed.mu.Unlock()
 	q.typed.fifo.EnterIn(&c.Census)
 	q.agenda.EnterIn(&c.waiting)
+	c.waiting.RankFirm(func(item T) (fifo.Rank, bool) { return q.typed.fifo.FirmRank(slab.HashOf(item), item) })
+}
+
+// firmRank returns the rank of a firm wait, which the queue below knows.
+func (q *TypedDelaying[T]) firmRank(item T) (k fifo.Rank, ok bool) {
+	t, ours := q.queue.(*Typed[T])
+	if !ours {
+		return k, false
+	}
+	hash := slab.HashOf(item)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.fifo.FirmRank(hash, item)
 }
 
 // ItemState says where in a queue an item is. The zero value is no state. The text of a state,
@@ -287,8 +338,8 @@ func (c *census[T]) describeWaiting(s *Snapshot[T], now time.Duration, epoch tim
 	s.WaitingTotal += c.waiting.Total
 	s.Waiting = slices.Grow(s.Waiting, c.waiting.Len())
 	c.waiting.Each(func(place int, e agenda.Entry[T]) {
-		info := infoOf(e.Entry, now, c.waiting.Timed)
-		info.State, info.Position, info.Due = ItemWaiting, 1+place, epoch.Add(e.Due)
+		info := infoOfWait(e, now, epoch, c.waiting.Timed)
+		info.Position = 1 + place
 		s.Waiting = append(s.Waiting, info)
 	})
 }
@@ -306,7 +357,7 @@ func infosOf[T comparable](entries []fifo.Entry[T], now time.Duration, timed boo
 // infoOf returns the info of a queued or held item, for every reader of the queue. The Age counts
 // from Since, and is 0 at least: an injected clock may have been set back.
 func infoOf[T comparable](e fifo.Entry[T], now time.Duration, timed bool) ItemInfo[T] {
-	info := ItemInfo[T]{Item: e.Item, State: ItemQueued, Priority: e.Rank.Priority, named: e.Rank.Named}
+	info := ItemInfo[T]{Item: e.Item, State: ItemQueued, Priority: e.Rank.Priority, named: e.Rank.Named, Why: whys[e.Why]}
 	switch {
 	case e.Again:
 		info.State = ItemInFlightAgain

@@ -303,10 +303,10 @@ func TestSnapshotInJSONIsInSnakeCaseAndLeavesOutWhatIsNotKnown(t *testing.T) {
 	for keep, want := range map[bool]string{
 		true: `{"queued":[{"item":"b","state":"queued","age":3000000000,"position":1}],` +
 			`"in_flight":[{"item":"a","state":"in_flight_again","age":3000000000}],` +
-			`"waiting":[{"item":"c","state":"waiting","age":3000000000,"due":"` + epoch.Add(time.Hour).Format(time.RFC3339Nano) + `","position":1}],` +
+			`"waiting":[{"item":"c","state":"waiting","age":3000000000,"due":"` + epoch.Add(time.Hour).Format(time.RFC3339Nano) + `","why":"delay","position":1}],` +
 			`"queued_total":1,"in_flight_total":1,"waiting_total":1}`,
 		false: `{"queued":[{"item":"b","state":"queued","position":1}],"in_flight":[{"item":"a","state":"in_flight_again"}],` +
-			`"waiting":[{"item":"c","state":"waiting","due":"` + epoch.Add(time.Hour+3*time.Second).Format(time.RFC3339Nano) + `","position":1}],` +
+			`"waiting":[{"item":"c","state":"waiting","due":"` + epoch.Add(time.Hour+3*time.Second).Format(time.RFC3339Nano) + `","why":"delay","position":1}],` +
 			`"queued_total":1,"in_flight_total":1,"waiting_total":1}`,
 	} {
 		clock.SetTime(epoch)

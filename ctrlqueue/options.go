@@ -28,9 +28,9 @@ type Options[R comparable] struct {
 	Pace *rate.Limiter
 
 	// ItemPace slows down an object that is reconciled too often, and no other, see
-	// [workqueue.TypedDelayingQueueConfig]. The limiter should be for one controller. Beside a
+	// [workqueue.TypedDelayingQueueConfig]. Each controller has tokens of its own. Together with a
 	// Quiet, the later time counts.
-	ItemPace workqueue.TypedRateLimiter[R]
+	ItemPace workqueue.Rate
 
 	// StrictBackoff keeps an event from cutting short the backoff of a failed object, see
 	// [workqueue.TypedRateLimitingQueueConfig].

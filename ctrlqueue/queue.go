@@ -129,7 +129,7 @@ func (q *Queue[R]) AddWithOpts(o priorityqueue.AddOpts, items ...R) {
 		}
 		return
 	}
-	q.queue.AddWith(workqueue.AddOptions(o), items...)
+	q.queue.AddWith(workqueue.AddOptions{After: o.After, RateLimited: o.RateLimited, Priority: o.Priority}, items...)
 }
 
 // Get is [Queue.GetWithPriority] without the priority.

@@ -502,7 +502,7 @@ func TestPaceOptions(t *testing.T) {
 		count := map[string]int{}
 		c := start(t, "paced", options{
 			Pace:          rate.NewLimiter(100, 1),
-			ItemPace:      workqueue.NewTypedItemBucketRateLimiter[reconcile.Request](2, 1),
+			ItemPace:      workqueue.Rate{Limit: 2},
 			StrictBackoff: true,
 		}, func(_ context.Context, r reconcile.Request) (reconcile.Result, error) {
 			if count[r.Name]++; r.Name == "fails" {

@@ -24,14 +24,18 @@ import (
 //
 //	waiting    until its due time, which a later call can only make earlier
 //	debounced  like waiting, and Debounce may put the item off, up to a latest time
-//	strict     like waiting, and only Reschedule makes the item due earlier
+//	firm       until its due time, which only Reschedule can make earlier
+//
+// The FIFO below keeps an item while its wait is firm, see fifo.FIFO.Keep: the owner of both calls
+// Keep when a wait becomes firm. Before the wait ends or is replaced, the owner calls Unkeep, and makes
+// the wait plain by Soften.
 //
 // Invariants, for a node n at index p and its record r, Items.Records[n.ref]:
 //
 //	p > 0: !n.before(nodes[(p-1)/4])
-//	r.Pos == p, and r.State is waiting, debounced or strict
+//	r.Pos == p, and r.State is waiting, debounced or firm
 //	r.State == debounced: n.due <= extras.latest[n.ref]
-//	extras.floors[n.ref] <= n.due, if there is a floor
+//	Firms == number of records firm
 //	n.ticket < ticket
 //	nodes.N == Items.Live
 //	starts.N == Items.Records.N, or 0 if not Timed
@@ -43,6 +47,7 @@ type Agenda[T comparable] struct {
 	nodes  slab.Pages[node]
 	ticket uint32 // the ticket of the next node
 	era    uint32 // how often tickets were renumbered
+	Firms  int    // how many waits are firm
 
 	// starts has the time at which each wait began, by record, if Timed is set. Timed does
 	// not change once the Agenda has had an item.
@@ -63,7 +68,7 @@ type node struct {
 const (
 	waiting slab.State = 1 + iota
 	debounced
-	strict
+	firm
 )
 
 func (n node) before(m node) bool {
@@ -96,47 +101,67 @@ func (a *Agenda[T]) Due(now time.Duration, plans uint64) bool {
 type Timing struct {
 	Due    time.Duration
 	Latest time.Duration // for Debounce: no later call puts the item off beyond
-	Floor  time.Duration // from ItemPace, or the due time of a strict wait; 0 for none
-	Strict bool          // an Add does not make the item due earlier
+	Floor  time.Duration // the time of the next token of ItemPace; 0 for none
+	Why    fifo.Why      // the item waits until Due
+	Firm   bool          // no add makes the item due earlier
+	Once   bool          // the Timing does not put off an item whose wait is firm already
 }
 
-// begin returns when the item is due.
-func (w *Timing) begin() time.Duration {
+// Begin returns when the item is due.
+func (w *Timing) Begin() time.Duration {
 	if w.Floor > 0 {
 		return max(w.Due, w.Floor)
 	}
 	return w.Due
 }
 
+// why returns why the item waits until Begin.
+func (w *Timing) why() fifo.Why {
+	if w.Floor > 0 && w.Floor > w.Due {
+		return fifo.WhyPace
+	}
+	return w.Why
+}
+
 // Schedule makes the item due at the given time, unless the item is due as early already,
-// and reports whether the earliest due time has changed. The first strict wait also makes the
-// item due later. The next ones do not: calls without end would put the item off for ever. From
-// then on Debounce cannot put the item off beyond the given time. Of two priorities the item
-// keeps the higher. Schedule takes O(log n) time in the number of items.
+// and reports whether the earliest due time has changed. A firm Timing also makes the item due
+// later: of several firm waits the latest counts. From then on Debounce cannot put the item off
+// beyond the given time. Of two priorities the item keeps the higher, but the FIFO below knows the
+// rank of a firm wait. Schedule takes O(log n) time in the number of items.
 func (a *Agenda[T]) Schedule(hash uint32, item T, now time.Duration, w *Timing, p *fifo.Placement) (first bool) {
 	at, r := a.Items.Find(hash, item)
-	state := waiting
-	if w.Strict {
-		state = strict
-	}
 	if r == nil {
-		return a.push(a.insert(at, hash, item, now, state, w, p), w.begin())
+		state := waiting
+		if w.Firm {
+			state = firm
+			a.Firms++
+		}
+		return a.push(a.insert(at, hash, item, now, state, w, p), w.Begin())
 	}
 	n := a.nodes.At(r.Pos)
-	if p.Number() > a.priority(n.ref) {
+	if r.State != firm && p.Number() > a.priority(n.ref) {
 		a.setRank(n.ref, r, p)
 	}
-	due := w.begin()
+	due, begins := w.Begin(), false
 	switch {
-	case w.Strict && r.State != strict:
-		r.State = strict
-	case due >= n.due:
+	case w.Firm && r.State != firm:
+		r.State, begins = firm, true
+		a.Firms++
+	case w.Firm && !w.Once:
+		due = max(due, n.due)
+	case r.State == firm:
 		due = n.due
+	default:
+		due = min(due, n.due)
 	}
 	if r.State == debounced {
 		latest := a.extras.latest.At(n.ref)
-		*latest = min(*latest, w.begin())
+		*latest = min(*latest, w.Begin())
 	}
+	if due == n.due && !begins {
+		return false
+	}
+	setWhy(&r.Tags, w)
 	if due == n.due {
 		return false
 	}
@@ -148,15 +173,20 @@ func (a *Agenda[T]) Schedule(hash uint32, item T, now time.Duration, w *Timing, 
 func (a *Agenda[T]) Reschedule(hash uint32, item T, now time.Duration, w *Timing, p *fifo.Placement) (first bool) {
 	at, r := a.Items.Find(hash, item)
 	if r == nil {
-		return a.push(a.insert(at, hash, item, now, waiting, w, p), w.begin())
+		return a.push(a.insert(at, hash, item, now, waiting, w, p), w.Begin())
+	}
+	if r.State == firm {
+		a.Firms--
 	}
 	r.State = waiting
-	return a.move(r.Pos, w.begin())
+	setWhy(&r.Tags, w)
+	return a.move(r.Pos, w.Begin())
 }
 
 // Debounce makes the item due at the given time, earlier or later than before, but not
 // after latest. Of the latest times of several calls the first counts. The due time from a
-// Schedule or a reschedule is a promise: debounce can only make such an item due earlier.
+// Schedule or a reschedule is a promise: debounce can only make such an item due earlier, and
+// leaves a firm wait as it is.
 // The placement is for a new item, see reschedule.
 func (a *Agenda[T]) Debounce(hash uint32, item T, now time.Duration, w *Timing, p *fifo.Placement) (first bool) {
 	at, r := a.Items.Find(hash, item)
@@ -167,35 +197,30 @@ func (a *Agenda[T]) Debounce(hash uint32, item T, now time.Duration, w *Timing, 
 		}
 		ref := a.insert(at, hash, item, now, debounced, w, p)
 		a.makeExtras().latest.Put(ref, latest)
-		return a.push(ref, min(w.begin(), latest))
+		return a.push(ref, min(w.Begin(), latest))
 	}
 	n := a.nodes.At(r.Pos)
 	latest := n.due
 	if r.State == debounced {
 		latest = *a.extras.latest.At(n.ref)
 	}
-	due := min(w.begin(), latest)
-	if due == n.due && n.due == latest {
+	due := min(w.Begin(), latest)
+	if r.State == firm || due == n.due && n.due == latest {
 		return false // The item is due as late as it may be.
+	}
+	if due != n.due {
+		setWhy(&r.Tags, w)
 	}
 	return a.move(r.Pos, due)
 }
 
-// FloorOf reports whether the item waits, and returns the time before which the item is not
-// due, 0 for none. With strictly, that is the due time of a strict wait.
-func (a *Agenda[T]) FloorOf(hash uint32, item T, strictly bool) (waits bool, floor time.Duration) {
+// Waits reports whether the item waits.
+func (a *Agenda[T]) Waits(hash uint32, item T) bool {
+	if a.nodes.N == 0 {
+		return false
+	}
 	_, r := a.Items.Find(hash, item)
-	if r == nil {
-		return false, 0
-	}
-	n := a.nodes.At(r.Pos)
-	if a.extras != nil {
-		floor = a.extras.floors.Get(n.ref)
-	}
-	if strictly && r.State == strict {
-		floor = n.due
-	}
-	return true, floor
+	return r != nil
 }
 
 // insert makes a record for an item that is not in the Agenda. The caller then calls push
@@ -204,9 +229,7 @@ func (a *Agenda[T]) insert(at, hash uint32, item T, now time.Duration, s slab.St
 	ref, r := a.Items.InsertAny(at, hash, item)
 	r.State = s
 	a.setRank(ref, r, p)
-	if w.Floor > 0 || a.extras != nil && a.extras.floors.Has(ref) {
-		a.makeExtras().floors.Put(ref, w.Floor)
-	}
+	setWhy(&r.Tags, w)
 	if p != nil && p.Weight > 0 {
 		a.makeExtras().groups.Put(ref, groupOfWait{p.Group, p.Weight, p.Limit})
 	}
@@ -237,6 +260,26 @@ func (a *Agenda[T]) move(p uint32, due time.Duration) (first bool) {
 	n.due, n.ticket = due, ticket
 	at := a.sift(p, n)
 	return !same && (at == 0 || p == 0)
+}
+
+// FirstFirm returns the earliest item, if its wait is firm.
+func (a *Agenda[T]) FirstFirm() (item T, ok bool) {
+	if a.Firms == 0 {
+		return item, false
+	}
+	r := a.Items.Records.At(a.nodes.At(0).ref)
+	return r.Item, r.State == firm
+}
+
+// Soften makes a firm wait plain, with the rank that the FIFO below knows.
+func (a *Agenda[T]) Soften(hash uint32, item T, k fifo.Rank) {
+	at, r := a.Items.Find(hash, item)
+	if r == nil || r.State != firm {
+		return
+	}
+	r.State = waiting
+	a.Firms--
+	a.setRank(a.Items.Index(at), r, &fifo.Placement{Rank: k})
 }
 
 // Pop removes the earliest item; the Agenda must not be empty. It returns the item, the
@@ -274,7 +317,11 @@ func (a *Agenda[T]) delete(hash uint32, item T, p uint32) {
 		a.sift(p, last)
 	}
 	at, _ := a.Items.Find(hash, item)
-	a.Items.RemoveAny(at, ref, a.Items.Records.At(ref))
+	r := a.Items.Records.At(ref)
+	if r.State == firm {
+		a.Firms--
+	}
+	a.Items.RemoveAny(at, ref, r)
 	if a.Items.Sparse() {
 		a.Shrink()
 	}
@@ -417,9 +464,6 @@ type extras struct {
 	priorities slab.SparsePages[int]
 	// groups has the group of every item, if the queue has groups.
 	groups slab.SparsePages[groupOfWait]
-	// floors has the time before which ItemPace lets no item go. Where there is no page,
-	// the time is 0.
-	floors slab.SparsePages[time.Duration]
 }
 
 // A groupOfWait is the part of a placement for queues with groups.
@@ -437,20 +481,27 @@ func (a *Agenda[T]) makeExtras() *extras {
 	return a.extras
 }
 
-// namedWait is the note of a record that waits for an add with a named priority.
-const namedWait = 1
+// The note of a record has namedWait if the record waits for an add with a named priority, and
+// the reason of the wait in the other bits.
+const (
+	namedWait = 1
+	whyShift  = 1
+)
 
 // setRank notes the rank of a record. insert calls setRank for every new record: an item
 // before, with the same index, may have left another priority.
 func (a *Agenda[T]) setRank(ref uint32, r *slab.Record[T, slab.None], p *fifo.Placement) {
-	r.Note = 0
+	r.Note &^= namedWait
 	if p != nil && p.Named {
-		r.Note = namedWait
+		r.Note |= namedWait
 	}
 	if priority := p.Number(); priority != 0 || a.extras != nil && a.extras.priorities.Has(ref) {
 		a.makeExtras().priorities.Put(ref, priority)
 	}
 }
+
+// setWhy notes why a record waits.
+func setWhy(r *slab.Tags, w *Timing) { r.Note = r.Note&namedWait | uint8(w.why())<<whyShift }
 
 func (a *Agenda[T]) priority(ref uint32) int {
 	if a.extras == nil {
@@ -460,7 +511,7 @@ func (a *Agenda[T]) priority(ref uint32) int {
 }
 
 func (a *Agenda[T]) rank(ref uint32) fifo.Rank {
-	return fifo.Rank{Priority: a.priority(ref), Named: a.Items.Records.At(ref).Note == namedWait}
+	return fifo.Rank{Priority: a.priority(ref), Named: a.Items.Records.At(ref).Note&namedWait != 0}
 }
 
 // placement writes the placement of a record into the memory of the caller, and returns nil
@@ -485,12 +536,10 @@ func (x *extras) move(from, to uint32, s slab.State) {
 	}
 	x.priorities.Move(from, to)
 	x.groups.Move(from, to)
-	x.floors.Move(from, to)
 }
 
 func (x *extras) truncate(n int) {
 	x.latest.Truncate(n)
 	x.priorities.Truncate(n)
 	x.groups.Truncate(n)
-	x.floors.Truncate(n)
 }

@@ -18,6 +18,7 @@ func (a *Agenda[T]) CheckInvariants() error {
 	for _, n := range a.extras.pages() {
 		errs.That(slab.PageSize*n < a.Items.Records.N+slab.PageSize, "agenda: %d pages of extras for %d records", n, a.Items.Records.N)
 	}
+	firms := 0
 	for p := range uint32(a.nodes.N) {
 		n := *a.nodes.At(p)
 		if p > 0 {
@@ -25,17 +26,17 @@ func (a *Agenda[T]) CheckInvariants() error {
 			errs.That(!n.before(parent), "agenda: node %d %+v comes before its parent %+v", p, n, parent)
 		}
 		r := a.Items.Records.At(n.ref)
-		errs.That(r.Pos == p && r.State >= waiting && r.State <= strict, "agenda: record %d of node %d has pos %d, state %d", n.ref, p, r.Pos, r.State)
+		errs.That(r.Pos == p && r.State >= waiting && r.State <= firm, "agenda: record %d of node %d has pos %d, state %d", n.ref, p, r.Pos, r.State)
 		if r.State == debounced {
 			latest := *a.extras.latest.At(n.ref)
 			errs.That(n.due <= latest, "agenda: %v is due at %v, the latest is %v", r.Item, n.due, latest)
 		}
-		if a.extras != nil {
-			floor := a.extras.floors.Get(n.ref)
-			errs.That(floor == 0 || floor <= n.due, "agenda: %v is due at %v, before its floor %v", r.Item, n.due, floor)
+		if r.State == firm {
+			firms++
 		}
 		errs.That(n.ticket < a.ticket, "agenda: node %d has ticket %d of %d", p, n.ticket, a.ticket)
 	}
+	errs.That(a.Firms == firms, "agenda: %d firm waits, are %d", a.Firms, firms)
 	return errs.Err()
 }
 
@@ -44,7 +45,7 @@ func (x *extras) pages() []int {
 	if x == nil {
 		return nil
 	}
-	return []int{len(x.latest), len(x.priorities), len(x.groups), len(x.floors)}
+	return []int{len(x.latest), len(x.priorities), len(x.groups)}
 }
 
 // Room returns for how many items the Agenda has records.

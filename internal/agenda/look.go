@@ -58,6 +58,15 @@ func (c *Census[T]) enter(a *Agenda[T], n node) {
 	c.order = append(c.order, n)
 }
 
+// RankFirm sets the ranks of the items whose wait is firm, as the FIFO below knows them.
+func (c *Census[T]) RankFirm(rankOf func(item T) (fifo.Rank, bool)) {
+	for i := range c.entries {
+		if e := &c.entries[i]; e.Firm {
+			e.SetRank(rankOf(e.Item))
+		}
+	}
+}
+
 // Len returns how many items Each visits.
 func (c *Census[T]) Len() int { return min(c.Limit, len(c.order)) }
 
@@ -76,24 +85,34 @@ type Entry[T comparable] struct {
 	Due time.Duration
 }
 
+// Find copies an item that waits.
+func (a *Agenda[T]) Find(hash uint32, item T) (e Entry[T], waits bool) {
+	if a.nodes.N == 0 {
+		return e, false
+	}
+	at, r := a.Items.Find(hash, item)
+	if r == nil {
+		return e, false
+	}
+	return a.EntryOf(a.Items.Index(at), r)
+}
+
 // EntryOf copies the item of a record.
 func (a *Agenda[T]) EntryOf(ref uint32, r *slab.Record[T, slab.None]) (Entry[T], bool) {
 	return Entry[T]{a.entry(ref), a.nodes.At(r.Pos).due}, true
 }
 
 func (a *Agenda[T]) entry(ref uint32) fifo.Entry[T] {
-	e := fifo.Entry[T]{Item: a.Items.Records.At(ref).Item, Rank: a.rank(ref)}
+	r := a.Items.Records.At(ref)
+	e := fifo.Entry[T]{Item: r.Item, Rank: a.rank(ref), Firm: r.State == firm, Why: fifo.Why(r.Note >> whyShift)}
 	if a.Timed {
 		e.Since = *a.starts.At(ref)
 	}
 	return e
 }
 
-// Has reports whether the item waits.
-func (a *Agenda[T]) Has(item T) bool {
-	_, r := a.Items.Find(slab.HashOf(item), item)
-	return r != nil
-}
+// Has is Waits without a hash.
+func (a *Agenda[T]) Has(item T) bool { return a.Waits(slab.HashOf(item), item) }
 
 // CountNaN returns how many items that differ from themselves wait, or most if there are more.
 func (a *Agenda[T]) CountNaN(most int) (n int) {

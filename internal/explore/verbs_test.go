@@ -114,16 +114,16 @@ var verbs = map[string]verb{
 		},
 		begin: func(s *state, item string) (ticket int) {
 			_, held := s.Held[item]
-			return 100*len(s.moved) + s.removeFullyIf(held || s.Pending(item), item)
+			return 100*len(s.moved) + s.removeIf(held || s.Pending(item), item)
 		},
 		middle: func(s *state, item string, ticket int) int {
 			waits := slices.ContainsFunc(s.Waiting, func(w spec.Wait[string]) bool { return w.Value == item })
-			return ticket + s.removeFullyIf(waits, item)
+			return ticket + s.removeIf(waits, item)
 		},
 		end: func(s *state, item string, ticket int) (string, bool) {
 			removed := ticket % 100
 			due := slices.Contains(s.moved[ticket/100:], item)
-			removed += s.removeFullyIf(due || fmt.Sprint(removed) != s.result, item)
+			removed += s.removeIf(due || fmt.Sprint(removed) != s.result, item)
 			return fmt.Sprint(removed), true
 		},
 	},
@@ -250,8 +250,8 @@ var verbs = map[string]verb{
 
 var urgent = 1
 
-func (s *state) removeFullyIf(found bool, item string) (removed int) {
-	if found && s.RemoveFully(item) {
+func (s *state) removeIf(found bool, item string) (removed int) {
+	if found && s.Remove(item) {
 		return 1
 	}
 	return 0

@@ -14,7 +14,7 @@ import (
 func (f *FIFO[T]) CheckInvariants() error {
 	var errs slab.Check
 	errs.Add("items: ", f.Items.CheckInvariants())
-	inList, inStore, ghosts, watches := 0, 0, 0, 0
+	inList, inStore, ghosts, keeps, keptStored, watches := 0, 0, 0, 0, 0, 0
 	for i := range uint32(f.Items.Records.N) {
 		switch r := f.Items.Records.At(i); r.State {
 		case queued, nan:
@@ -27,6 +27,13 @@ func (f *FIFO[T]) CheckInvariants() error {
 			}
 			errs.That(r.State == reprocess || r.Note&(staysNote|firstNote) == 0, "record %d (%v) has state %d and notes %b", i, r.Item, r.State, r.Note)
 			errs.That(int(r.Pos) < len(f.held) && f.held[r.Pos] == i, "record %d (%v) is processed, but not held at %d", i, r.Item, r.Pos)
+			errs.That(f.Closed || r.State != reprocess || r.Note&firmNote == 0, "record %d (%v) is marked and waits firmly", i, r.Item)
+		case kept:
+			keeps++
+			if r.Note&storedNote != 0 {
+				keptStored++
+			}
+			errs.That(r.Note&^(storedNote|markNamedNote) == 0 && r.X == links{}, "record %d (%v) is kept with the notes %b and %v", i, r.Item, r.Note, r.X)
 		case inStorage:
 			inStore++
 		case ghost:
@@ -35,14 +42,14 @@ func (f *FIFO[T]) CheckInvariants() error {
 	}
 	errs.That(len(f.watchers) == watches, "%d watchers for %d records", len(f.watchers), watches)
 	errs.That(f.n == inList, "n: counted %d, are %d", f.n, inList)
-	errs.That(f.n+len(f.held)+inStore+ghosts == f.Items.Live, "%d in lists + %d held + %d stored + %d removed != %d records", f.n, len(f.held), inStore, ghosts, f.Items.Live)
+	errs.That(f.n+len(f.held)+inStore+ghosts+keeps == f.Items.Live, "%d in lists + %d held + %d stored + %d removed + %d kept != %d records", f.n, len(f.held), inStore, ghosts, keeps, f.Items.Live)
 	if g := f.storage; g != nil {
 		errs.That(f.lanes == nil, "lanes beside a storage")
-		errs.That(g.ghosts == ghosts, "ghosts: counted %d, are %d", g.ghosts, ghosts)
+		errs.That(g.ghosts == ghosts+keptStored, "ghosts: counted %d, are %d, and %d kept", g.ghosts, ghosts, keptStored)
 		errs.That(g.stored == inStore+g.nans, "stored: counted %d, are %d and %d without a record", g.stored, inStore, g.nans)
 		errs.That(g.nans >= 0 && (g.nans == 0 || mayDiffer[T]()), "%d items without a record", g.nans)
 	}
-	errs.That(f.storage != nil || inStore+ghosts == 0, "%d records in no storage", inStore+ghosts)
+	errs.That(f.storage != nil || inStore+ghosts+keptStored == 0, "%d records in no storage", inStore+ghosts+keptStored)
 	stamps := map[bool]int{true: f.Items.Records.N}[f.timed]
 	errs.That(f.stamps.N == stamps, "%d stamps for %d records, want %d", f.stamps.N, f.Items.Records.N, stamps)
 	f.checkBarriers(&errs)
@@ -59,7 +66,7 @@ func (f *FIFO[T]) CheckInvariants() error {
 func (f *FIFO[T]) checkBarriers(errs *slab.Check) {
 	var marks []uint16
 	for i := range uint32(f.Items.Records.N) {
-		if r := f.Items.Records.At(i); r.State != 0 && r.State != ghost {
+		if r := f.Items.Records.At(i); r.State != 0 && r.State != ghost && r.State != kept {
 			marks = append(marks, r.Mark)
 		}
 	}
@@ -221,6 +228,16 @@ func (f *FIFO[T]) Times(hash uint32, item T) (added, started time.Duration, kept
 	}
 	s := f.stamps.At(f.Items.Index(at))
 	return s.added, s.started, true
+}
+
+// Kept returns how many items wait firmly.
+func (f *FIFO[T]) Kept() (n int) {
+	for i := range uint32(f.Items.Records.N) {
+		if f.isFirm(f.Items.Records.At(i)) {
+			n++
+		}
+	}
+	return n
 }
 
 // Watchers returns how many watchers are kept for an item.

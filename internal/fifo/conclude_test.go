@@ -38,8 +38,7 @@ func TestEndsOfAHandOut(t *testing.T) {
 			s.Add(other, spec.Place{})
 			if state >= 2 {
 				m.Remove(hash, item)
-				m.RemoveHeld(hash, item)
-				s.RemoveFully(item)
+				s.Remove(item)
 			}
 			if state%2 == 1 {
 				m.add(item, 0, nil)

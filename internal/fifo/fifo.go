@@ -19,6 +19,7 @@ import (
 //	inStorage   in storage, waiting for a Take
 //	ghost       in storage and removed: dropped when the storage hands the item out
 //	nan         in a list, but a NaN: an item that differs from itself. Take forgets the record
+//	kept        waiting firmly in the layer above: an add only raises the rank
 //	processing  handed out, Done is owed
 //	watched     like processing, and the next add of the item is reported
 //	reprocess   handed out and added again since: Done queues the item
@@ -30,7 +31,16 @@ import (
 //	AddAgain  ghost → queued;          processing → reprocess
 //	Take      queued → processing;     ghost, nan → none
 //	Done      processing → none;       reprocess → queued
-//	Remove    queued → none, ghost;    reprocess → processing
+//	Remove    queued → none, ghost;    reprocess → processing, with the note removed
+//	Keep      none, queued → kept;     reprocess → processing, with the note firm
+//	Unkeep    kept → none, ghost;      the note firm goes
+//
+// A held record with the note firm waits firmly too. An add raises its rank and does not mark it, and
+// Done makes it kept. The owner calls Unkeep when the wait ends, and adds the item then. After a
+// shutdown nothing waits: kept records stay where they are, and no call finds them.
+//
+// The note woken stands until Done: a wait that the layer above would begin for the held record ends
+// where it would begin.
 //
 // A worker says before Done how its hand-out ends, by Conclude. The table has what Done then makes of
 // the item, and what becomes of a barrier before the item: it passes the item, stays before it, or is
@@ -43,7 +53,7 @@ import (
 //	EndBack    queued first, stays    queued first, stays  none, passes      queued, passes
 //	EndLeave   none, dropped          queued, stays        none, passes      queued, passes
 //
-// removed is a note of a held record, by RemoveHeld. EndRetry, EndRedo and EndBack make a record
+// removed is a note of a held record, by Remove. EndRetry, EndRedo and EndBack make a record
 // reprocess at once, so an add before Done finds it marked, and Remove takes the decision back. After
 // a shutdown, EndRetry is EndWorked, and EndRedo is EndLeave. A Done without a Conclude is EndWorked.
 //
@@ -59,8 +69,10 @@ import (
 //	isHeld(r.State): held[r.Pos] == i, and r was taken from the lane r.X.lane
 //	r.State is reprocess: r.X.next is the lane in which Done will queue r
 //	r has the note stays or first: r.State is reprocess
+//	r has the note firm: r.State is processing or watched
+//	ranks[i] is the priority of the wait, if r is kept or has the note firm
 //	n == number of records queued or nan
-//	n + len(held) + number of records inStorage or ghost == Items.Live
+//	n + len(held) + number of records inStorage, ghost or kept == Items.Live
 //	watchers has the items of the records watched
 //	stamps.N == Items.Records.N, or 0 if not timed
 //	the numbers in seqs grow within the list of a lane, except at records that were put back
@@ -91,6 +103,8 @@ type FIFO[T comparable] struct {
 	watchers map[T]Watcher
 	watches  int // the largest size of watchers since the map was made
 
+	ranks slab.SparsePages[int] // of firm waits; 0 where there is no page
+
 	Barriers slab.Barriers // of all records but those removed; the owner calls Leave and Drop
 
 	endings *Endings // of the last call of Watch
@@ -100,9 +114,12 @@ type FIFO[T comparable] struct {
 const (
 	namedNote     = 1 << iota // the record is queued or held for an add that named a priority
 	markNamedNote             // the record is marked for an add that named a priority
-	removedNote               // RemoveHeld has removed the held item
+	removedNote               // Remove was called for the held item
 	staysNote                 // Done queues the record, and barriers go on to wait for it
 	firstNote                 // Done queues the record as the first of its lane
+	firmNote                  // the held record waits firmly
+	wokenNote                 // Wake was called for the held record
+	storedNote                // the kept record is in the storage, and is dropped there like a ghost
 )
 
 // bit returns note for an add with a named priority, and 0 for any other add.
@@ -124,6 +141,7 @@ const (
 	inStorage
 	ghost
 	nan
+	kept
 	processing
 	watched
 	reprocess
@@ -322,8 +340,13 @@ func (f *FIFO[T]) AddAgain(at uint32, r *slab.Record[T, links], now time.Duratio
 		f.restore(i, r, now)
 		return true
 	case processing, watched:
-		f.mark(i, r, now, p)
-		return true
+		if r.Note&firmNote == 0 {
+			f.mark(i, r, now, p)
+			return true
+		}
+		f.raiseKept(i, r, p)
+	case kept:
+		f.raiseKept(i, r, p)
 	case reprocess:
 		if f.lanes != nil || p != nil {
 			f.markAgain(r, p)
@@ -491,6 +514,10 @@ func (f *FIFO[T]) Done(at uint32, r *slab.Record[T, links], now time.Duration) (
 		f.enqueueAgain(i, r)
 		return worked, true
 	}
+	if r.Note&firmNote != 0 && !f.Closed {
+		f.makeKept(r)
+		return worked, true
+	}
 	f.Items.Remove(at, r) // forget is not inlined.
 	if f.Items.Sparse() {
 		f.Shrink()
@@ -557,8 +584,8 @@ const (
 
 // A Conclusion is what Conclude has decided.
 type Conclusion struct {
-	Removed bool // RemoveHeld has removed the item: what the worker wants does not count
-	Again   bool // Done will queue the item, or the item is queued already
+	Removed bool // Remove was called for the item: what the worker wants does not count
+	Again   bool // Done will queue the item, or the item is queued or waits firmly already
 	Added   bool // what the worker wants is why the item will be queued, and not an add before
 }
 
@@ -572,20 +599,21 @@ func (f *FIFO[T]) Conclude(hash uint32, item T, end End, now time.Duration, p *P
 	if r == nil || !isHeld(r.State) {
 		return f.concludeUnheld(at, hash, item, r, end, now, p)
 	}
+	firm := f.isFirm(r)
 	if r.Note&removedNote != 0 {
-		return Conclusion{Removed: true, Again: r.State == reprocess}
+		return Conclusion{Removed: true, Again: r.State == reprocess || firm}
 	}
-	switch end {
-	case EndRetry, EndRedo:
+	switch {
+	case end == EndRetry || end == EndRedo:
 		c.Added = f.AddAgain(at, r, now, p)
-	case EndBack:
+	case end == EndBack && !firm: // A firm wait comes before the place in the line.
 		c.Added = r.State != reprocess
 		f.markFirst(r)
 	}
-	c.Again = r.State == reprocess
+	c.Again = r.State == reprocess || firm
 	switch {
-	case end < EndRedo:
-	case c.Again:
+	case end < EndRedo, firm && end != EndLeave:
+	case r.State == reprocess:
 		r.Note |= staysNote
 	default:
 		f.Barriers.Drop(r.Mark)
@@ -653,7 +681,8 @@ func (f *FIFO[T]) Drop(hash uint32, item T) bool {
 		return false
 	}
 	f.Barriers.Drop(r.Mark)
-	return f.Remove(hash, item)
+	f.Remove(hash, item)
+	return true
 }
 
 // unmark leaves a marked record one of its two lanes: the lane with the higher priority.
@@ -668,20 +697,23 @@ func (f *FIFO[T]) unmark(r *slab.Record[T, links]) {
 }
 
 // Hear notes the weight and the limit that an add gives its group, even if the add changes
-// nothing else.
+// nothing else. After a shutdown it notes nothing.
 func (f *FIFO[T]) Hear(p *Placement) {
-	if f.lanes != nil {
+	if f.lanes != nil && !f.Closed {
 		f.lanes.hear(p)
 	}
 }
 
-// Remove takes back an add, and reports whether there was an add. A stored item stays in
-// the storage, and is dropped when the storage hands the item out: a [Queue] has no method
-// to remove an item from its middle.
-func (f *FIFO[T]) Remove(hash uint32, item T) bool {
+// Remove removes an item. A queued item leaves the queue. A worker keeps its item, but the add
+// since the hand-out is taken back, the work on the item may end, and a Run does not retry the item.
+// had says whether the FIFO had the item, and back whether an add was taken back.
+//
+// A stored item stays in the storage, and is dropped when the storage hands the item out: a
+// [Queue] has no method to remove an item from its middle.
+func (f *FIFO[T]) Remove(hash uint32, item T) (had, back bool) {
 	at, r := f.Items.Find(hash, item)
 	if r == nil {
-		return false
+		return false, false
 	}
 	switch r.State {
 	case queued:
@@ -694,34 +726,131 @@ func (f *FIFO[T]) Remove(hash uint32, item T) bool {
 		f.storage.stored--
 		f.storage.ghosts++
 	case reprocess:
-		r.State, r.Note = processing, r.Note&^(staysNote|firstNote)
-		if f.lanes != nil {
-			f.lanes.release(f.lanes.all[r.X.next])
-		}
+		f.takeMarkBack(r)
+		r.Note |= removedNote
+	case watched:
+		r.State = processing
+		r.Note |= removedNote
+		f.tellWatchers(item, f.endings.Removed)
+		return true, false
+	case processing:
+		r.Note |= removedNote
+		return true, false
 	default:
+		return false, false
+	}
+	return true, true
+}
+
+// Keep has an item wait firmly, until Unkeep, and reports whether an add was taken back: a queued item
+// leaves the queue, and a marked one loses its mark. Barriers do not wait for a kept item. The rank of
+// the wait is the highest of k, of the add that was taken back, and of all adds until Unkeep.
+//
+// The item must be equal to itself, and the FIFO open.
+func (f *FIFO[T]) Keep(hash uint32, item T, k Rank) (back bool) {
+	at, r := f.Items.Find(hash, item)
+	if r == nil {
+		i, r := f.Items.Insert(at, hash, item)
+		if f.timed {
+			f.stampAdded(i, 0)
+		}
+		f.makeKept(r)
+		f.setKeptRank(i, r, k)
 		return false
 	}
-	return true
+	i := f.Items.Index(at)
+	rank, firm := f.rankOf(i, r)
+	switch {
+	case isHeld(r.State):
+		if back = r.State == reprocess; back {
+			f.takeMarkBack(r)
+		}
+		r.Note |= firmNote
+	case r.State == queued:
+		back = true
+		f.removeQueued(i, r)
+		f.Barriers.Pass(r.Mark)
+		f.makeKept(r)
+	case r.State == inStorage:
+		back = true
+		f.storage.stored--
+		f.storage.ghosts++
+		f.Barriers.Pass(r.Mark)
+		fallthrough
+	case r.State == ghost:
+		f.makeKept(r)
+		r.Note |= storedNote
+	}
+	if k.Priority > rank.Priority || !firm && (!back || k.Priority == rank.Priority) {
+		rank = k
+	}
+	f.setKeptRank(i, r, rank)
+	return back
 }
 
-// RemoveHeld removes a held item: the work on the item may end, and a Run does not retry the
-// item.
-func (f *FIFO[T]) RemoveHeld(hash uint32, item T) {
-	_, r := f.Items.Find(hash, item)
-	if r == nil || !isHeld(r.State) {
-		return
+// Unkeep ends a firm wait, and returns its rank. ok is false if the item does not wait firmly.
+func (f *FIFO[T]) Unkeep(hash uint32, item T) (k Rank, ok bool) {
+	at, r := f.Items.Find(hash, item)
+	if r == nil || !f.isFirm(r) {
+		return Rank{}, false
 	}
-	r.Note |= removedNote
-	if r.State == watched {
-		r.State = processing
-		f.tellWatchers(item, f.endings.Removed)
+	k, _ = f.rankOf(f.Items.Index(at), r)
+	switch {
+	case isHeld(r.State):
+		r.Note &^= firmNote | markNamedNote
+	case r.Note&storedNote != 0:
+		r.State, r.Note = ghost, 0
+	default:
+		f.forget(at, r)
+	}
+	return k, true
+}
+
+// isFirm reports whether a record waits firmly. After a shutdown nothing waits.
+func (f *FIFO[T]) isFirm(r *slab.Record[T, links]) bool {
+	return !f.Closed && (r.State == kept || isHeld(r.State) && r.Note&firmNote != 0)
+}
+
+// makeKept makes a record kept that is in no list and not held. The rank stays.
+func (f *FIFO[T]) makeKept(r *slab.Record[T, links]) {
+	r.State, r.Note, r.Pos, r.X = kept, r.Note&markNamedNote, 0, links{}
+}
+
+// raiseKept handles an add of an item that waits firmly: the higher priority counts.
+func (f *FIFO[T]) raiseKept(i uint32, r *slab.Record[T, links], p *Placement) {
+	if f.lanes != nil {
+		f.lanes.hear(p)
+	}
+	if p.Number() > f.ranks.Get(i) {
+		f.setKeptRank(i, r, p.RankOf())
 	}
 }
 
-// IsRemoved reports whether RemoveHeld has removed an item since its hand-out.
-func (f *FIFO[T]) IsRemoved(hash uint32, item T) bool {
-	_, r := f.Items.Find(hash, item)
-	return r != nil && r.Note&removedNote != 0
+// setKeptRank notes the rank of a firm wait. An item before, with the same index, may have left another
+// priority.
+func (f *FIFO[T]) setKeptRank(i uint32, r *slab.Record[T, links], k Rank) {
+	r.Note &^= markNamedNote
+	if k.Named {
+		r.Note |= markNamedNote
+	}
+	if k.Priority != 0 || f.ranks.Has(i) {
+		f.ranks.Put(i, k.Priority)
+	}
+}
+
+// Wake notes for a held item that no wait begins for it until Done.
+func (f *FIFO[T]) Wake(hash uint32, item T) {
+	if _, r := f.Items.Find(hash, item); r != nil && isHeld(r.State) {
+		r.Note |= wokenNote
+	}
+}
+
+// takeMarkBack undoes the adds of a marked record.
+func (f *FIFO[T]) takeMarkBack(r *slab.Record[T, links]) {
+	r.State, r.Note = processing, r.Note&^(staysNote|firstNote)
+	if f.lanes != nil {
+		f.lanes.release(f.lanes.all[r.X.next])
+	}
 }
 
 func (f *FIFO[T]) removeQueued(i uint32, r *slab.Record[T, links]) {
@@ -795,6 +924,7 @@ func (f *FIFO[T]) Shrink() {
 	over := f.Items.Shrink(func(from, to uint32, r *slab.Record[T, links]) { f.follow(from, to, r) })
 	f.stamps.Truncate(f.Items.Records.N)
 	f.seqs.Truncate(f.Items.Records.N)
+	f.ranks.Truncate(f.Items.Records.N)
 	if over {
 		f.held = append(make([]uint32, 0, 2*len(f.held)), f.held...)
 		f.renumberLanes()
@@ -827,6 +957,9 @@ func (f *FIFO[T]) follow(from, to uint32, r *slab.Record[T, links]) {
 	}
 	if f.seqs.N > 0 {
 		*f.seqs.At(to) = *f.seqs.At(from)
+	}
+	if r.State == kept || isHeld(r.State) {
+		f.ranks.Move(from, to)
 	}
 }
 

@@ -120,8 +120,12 @@ func TestRemoveKeepsTheOrderOfTheOthers(t *testing.T) {
 		want = append(want, i)
 	}
 	for _, i := range rand.Perm(n)[:n-500] {
-		if hash := slab.HashOf(i); !m.Remove(hash, i) || m.Remove(hash, i) {
-			t.Fatalf("item %d cannot be removed once", i)
+		hash := slab.HashOf(i)
+		if _, back := m.Remove(hash, i); !back {
+			t.Fatalf("item %d is not removed", i)
+		}
+		if had, _ := m.Remove(hash, i); had {
+			t.Fatalf("item %d is removed twice", i)
 		}
 		want[i] = -1
 	}
@@ -147,7 +151,7 @@ func TestItemsThatDifferFromThemselves(t *testing.T) {
 			t.Fatal("a NaN is a duplicate")
 		}
 	}
-	if m.Remove(hash, nan) || m.Len() != n {
+	if had, _ := m.Remove(hash, nan); had || m.Len() != n {
 		t.Errorf("%d items are left after a Remove, want %d", m.Len(), n)
 	}
 	checkInvariants(t, 0, &m)

@@ -23,9 +23,31 @@ type Entry[T comparable] struct {
 	Item  T
 	Held  bool          // handed out
 	Again bool          // handed out, and added again since
+	Firm  bool          // of a wait: no add ends it
+	Why   Why           // why the item is not handed out
 	Since time.Duration // the add, or the hand-out if Held; only if times are kept
 	Rank  Rank
 }
+
+// SetRank sets the rank, if it is known.
+func (e *Entry[T]) SetRank(k Rank, known bool) {
+	if known {
+		e.Rank = k
+	}
+}
+
+// A Why says why an item waits, or why a queued item is not handed out.
+type Why uint8
+
+const (
+	WhyNone     Why = iota
+	WhyDelay        // a caller has named the time
+	WhyRetry        // the limiter has, or a failure in a Run
+	WhyDebounce     // a series of calls is not over
+	WhyPace         // no token of ItemPace
+	WhyDeferred     // a caller has asked for a firm wait
+	WhyHeldBack     // the group of the item is full
+)
 
 // MakeRoom makes room for so many items, up to the limit for each state. The lock is not held:
 // the memory of items that come between MakeRoom and EnterIn is allocated with the lock held.
@@ -77,6 +99,9 @@ func (f *FIFO[T]) entry(i uint32) Entry[T] {
 	e := Entry[T]{Item: r.Item, Held: isHeld(r.State), Again: r.State == reprocess}
 	if f.lanes != nil {
 		e.Rank = f.nextRank(r)
+		if !e.Held && f.lanes.all[r.X.lane].share.group.full {
+			e.Why = WhyHeldBack
+		}
 	}
 	switch {
 	case !f.timed:
@@ -88,13 +113,27 @@ func (f *FIFO[T]) entry(i uint32) Entry[T] {
 	return e
 }
 
-// EntryOf is entry for any record. It reports false for an item that was removed, and is only in a
-// storage.
+// EntryOf is entry for any record. It reports false for an item that is neither queued nor held: the
+// item was removed and is only in a storage, or waits firmly above.
 func (f *FIFO[T]) EntryOf(i uint32, r *slab.Record[T, links]) (Entry[T], bool) {
-	if r.State == ghost {
+	if r.State == ghost || r.State == kept {
 		return Entry[T]{}, false
 	}
 	return f.entry(i), true
+}
+
+// Find copies a queued or held item.
+func (f *FIFO[T]) Find(hash uint32, item T) (Entry[T], bool) {
+	at, r := f.Items.Find(hash, item)
+	if r == nil {
+		return Entry[T]{}, false
+	}
+	return f.EntryOf(f.Items.Index(at), r)
+}
+
+// HeldItem returns the item of a held record.
+func (f *FIFO[T]) HeldItem(_ uint32, r *slab.Record[T, links]) (T, bool) {
+	return r.Item, isHeld(r.State)
 }
 
 // nextRank returns the rank of a record, and for a marked record the rank with which Done
@@ -116,22 +155,50 @@ func (f *FIFO[T]) nextLane(r *slab.Record[T, links]) *lane {
 	return f.lanes.all[r.X.lane]
 }
 
-// IsQueued reports whether the item is queued, or will be queued by its Done.
-func (f *FIFO[T]) IsQueued(hash uint32, item T) bool {
-	_, r := f.Items.Find(hash, item)
-	return r != nil && (r.State == queued || r.State == inStorage || r.State == reprocess)
+// A Stand says where an item is, as far as a call for the item depends on it. The zero Stand is that of
+// an item that is neither queued nor held, and does not wait firmly.
+type Stand struct {
+	Queued  bool // in the line
+	Again   bool // held, and Done will queue the item
+	Firm    bool // the item waits firmly
+	Removed bool // held, and removed since the hand-out
+	Woken   bool // held, and Wake was called since the hand-out
 }
 
-// MarkOf reports whether a held item was added again, and returns the rank of that add.
-func (f *FIFO[T]) MarkOf(hash uint32, item T) (k Rank, marked bool) {
+// StandOf returns where an item is.
+func (f *FIFO[T]) StandOf(hash uint32, item T) (s Stand) {
 	_, r := f.Items.Find(hash, item)
-	if r == nil || r.State != reprocess {
+	if r == nil {
+		return s
+	}
+	held := isHeld(r.State)
+	return Stand{
+		Queued: r.State == queued || r.State == inStorage, Again: r.State == reprocess, Firm: f.isFirm(r),
+		Removed: held && r.Note&removedNote != 0, Woken: held && r.Note&wokenNote != 0,
+	}
+}
+
+// FirmRank returns the rank of a firm wait, and reports whether there is one. It knows those that a
+// shutdown has ended too.
+func (f *FIFO[T]) FirmRank(hash uint32, item T) (k Rank, ok bool) {
+	at, r := f.Items.Find(hash, item)
+	if r == nil {
 		return Rank{}, false
 	}
-	if f.lanes != nil {
+	k, ok = f.rankOf(f.Items.Index(at), r)
+	return k, ok
+}
+
+// rankOf returns the rank of a firm wait, or else of the add for which the item is queued or will be, and
+// reports which of the two.
+func (f *FIFO[T]) rankOf(i uint32, r *slab.Record[T, links]) (k Rank, firm bool) {
+	switch {
+	case r.State == kept || isHeld(r.State) && r.Note&firmNote != 0:
+		return Rank{f.ranks.Get(i), r.Note&markNamedNote != 0}, true
+	case f.lanes != nil && r.State != ghost:
 		k = f.nextRank(r)
 	}
-	return k, true
+	return k, false
 }
 
 // HeldAgain returns how many held items have been added again.

@@ -125,9 +125,10 @@ func (p *play) step(step int) (call string, err error) {
 	p.spec.Advance(1)
 	for len(p.spec.Waiting) > 0 && p.spec.Waiting[0].Due <= p.spec.Now {
 		w := p.spec.Waiting[0]
-		place := p.placement(w.Place)
-		place.Waited = true
-		p.machine.add(w.Value, p.spec.Now, place)
+		if rank, ok := p.machine.Unkeep(slab.HashOf(w.Value), w.Value); ok != w.Firm || ok && rank != rankOf(w.Place) {
+			return "the end of a wait", fmt.Errorf("%d waited firmly: %v with %v, want %+v", w.Value, ok, rank, w)
+		}
+		p.machine.add(w.Value, p.spec.Now, p.waited(w))
 		p.spec.MoveDue()
 	}
 	switch got, want := "", ""; {
@@ -169,10 +170,18 @@ func (p *play) placement(place spec.Place) *fifo.Placement {
 	}
 }
 
+// waited is the placement of an add at the end of a wait.
+func (p *play) waited(w spec.Wait[int]) *fifo.Placement {
+	place := p.placement(w.Place)
+	if place != nil {
+		place.Waited = true
+	}
+	return place
+}
+
 // call makes a random call, and returns its results.
 func (p *play) call(item int) (call, got, want string) {
-	hash := slab.HashOf(item)
-	switch op := p.IntN(18); op {
+	switch op := p.IntN(21); op {
 	case 0, 1, 2, 3:
 		return p.take()
 	case 4, 5, 6:
@@ -183,18 +192,18 @@ func (p *play) call(item int) (call, got, want string) {
 		if p.config.Queue != nil && p.lined[item] { // It leaves no ghost.
 			return "nothing", "", ""
 		}
-		return fmt.Sprint("Remove ", item), fmt.Sprint(p.machine.Remove(hash, item)), fmt.Sprint(p.spec.RemoveQueued(item))
+		return p.remove(item)
 	case 9:
-		h, held := p.spec.Held[item]
-		if !held {
+		if _, held := p.spec.Held[item]; !held {
 			return "nothing", "", ""
 		}
-		removed := p.machine.Remove(hash, item)
-		p.machine.RemoveHeld(hash, item)
-		p.spec.RemoveFully(item)
-		return fmt.Sprint("RemoveFully ", item), fmt.Sprint(removed), fmt.Sprint(h.Marked)
+		return p.remove(item)
 	case 10:
 		return p.watch(item), "", ""
+	case 18, 19:
+		return p.keep(item)
+	case 20:
+		return p.wake(item)
 	case 11:
 		ticket := p.spec.Barrier()
 		if b := p.machine.RaiseBarrier(); b != nil {
@@ -212,6 +221,13 @@ func (p *play) call(item int) (call, got, want string) {
 
 // conclude makes one of the ends of a hand-out. Done comes at some later time. No Done queues a stored
 // item where it was: the play of a storage does not know the line before the storage.
+func (p *play) remove(item int) (call, got, want string) {
+	_, back := p.machine.Remove(slab.HashOf(item), item)
+	pending := p.spec.Pending(item)
+	p.spec.RemoveBelow(item)
+	return fmt.Sprint("Remove ", item), fmt.Sprint(back), fmt.Sprint(pending)
+}
+
 func (p *play) conclude(item int) (call, got, want string) {
 	ends := map[spec.End]fifo.End{
 		spec.Worked: fifo.EndWorked, spec.Retry: fifo.EndRetry, spec.Redo: fifo.EndRedo, spec.Back: fifo.EndBack, spec.Leave: fifo.EndLeave,
@@ -227,6 +243,38 @@ func (p *play) conclude(item int) (call, got, want string) {
 	c := p.machine.Conclude(slab.HashOf(item), item, ends[end], p.spec.Now, p.placement(place))
 	removed, again := p.spec.Conclude(item, end, place)
 	return fmt.Sprintf("Conclude %d %s %+v", item, end, place), fmt.Sprint(c.Removed, c.Again), fmt.Sprint(removed, again)
+}
+
+// keep begins a firm wait. An item that was woken is added instead.
+func (p *play) keep(item int) (call, got, want string) {
+	at := slices.IndexFunc(p.spec.Waiting, func(w spec.Wait[int]) bool { return w.Value == item })
+	if p.spec.Down || p.lined[item] || at >= 0 && !p.spec.Waiting[at].Firm {
+		return "nothing", "", ""
+	}
+	place, delay := p.place(), time.Duration(1+p.IntN(20))
+	call = fmt.Sprintf("Keep %d %d %+v", item, delay, place)
+	hash, pending := slab.HashOf(item), p.spec.Pending(item)
+	if p.spec.Held[item].Woken {
+		p.machine.add(item, p.spec.Now, p.placement(place))
+	} else {
+		back := p.machine.Keep(hash, item, rankOf(place))
+		p.machine.Hear(p.placement(place))
+		got, want = fmt.Sprint(back), fmt.Sprint(pending)
+	}
+	p.spec.Later(spec.Firm, item, delay, 0, place)
+	return call, got, want
+}
+
+func (p *play) wake(item int) (call, got, want string) {
+	p.machine.Wake(slab.HashOf(item), item)
+	at := slices.IndexFunc(p.spec.Waiting, func(w spec.Wait[int]) bool { return w.Value == item })
+	if at >= 0 {
+		w := p.spec.Waiting[at]
+		p.machine.Unkeep(slab.HashOf(item), item)
+		p.machine.add(item, p.spec.Now, p.waited(w))
+	}
+	p.spec.Wake(item)
+	return fmt.Sprint("Wake ", item), "", ""
 }
 
 func (p *play) addAfter(item int) (call, got, want string) {
@@ -304,7 +352,7 @@ func (p *play) burst() string {
 	}
 	for _, i := range p.spec.Line() {
 		p.machine.Remove(slab.HashOf(i.Value), i.Value)
-		p.spec.RemoveQueued(i.Value)
+		p.spec.RemoveBelow(i.Value)
 	}
 	for item := from; item < from+n; item++ {
 		p.machine.add(item, p.spec.Now, nil)
@@ -337,10 +385,8 @@ func (p *play) compare() error {
 	again := 0
 	for item := range p.span {
 		hash, h := slab.HashOf(item), s.Held[item]
-		errs.That(m.IsQueued(hash, item) == s.Pending(item), "IsQueued %d: got %v", item, m.IsQueued(hash, item))
-		errs.That(m.IsRemoved(hash, item) == h.Gone, "IsRemoved %d: got %v", item, m.IsRemoved(hash, item))
-		rank, marked := m.MarkOf(hash, item)
-		errs.That(marked == h.Marked && (!marked || rank == rankOf(h.Next)), "MarkOf %d: got %v, %v", item, rank, marked)
+		stand := fifo.Stand{Queued: s.Pending(item) && !h.Marked, Again: h.Marked, Firm: s.WaitsFirmly(item), Removed: h.Gone, Woken: h.Woken}
+		errs.That(m.StandOf(hash, item) == stand, "StandOf %d: got %+v, want %+v", item, m.StandOf(hash, item), stand)
 		if h.Marked {
 			again++
 		}
@@ -391,6 +437,9 @@ func (p *play) compareCensus(errs *slab.Check) {
 	lined := 0
 	for at, i := range s.Line() {
 		want := fifo.Entry[int]{Item: i.Value, Since: since(i.Since), Rank: rankOf(i.Place)}
+		if s.IsHeldBack(i) {
+			want.Why = fifo.WhyHeldBack
+		}
 		place := slices.IndexFunc(c.Queued, func(e fifo.Entry[int]) bool { return e.Item == i.Value })
 		errs.That(place >= 0 && c.Queued[place] == want, "census: %+v, want %+v", c.Queued, want)
 		errs.That(place == at || at >= c.Lined, "census: %d is at %d, want %d", i.Value, place, at)

@@ -29,7 +29,7 @@ type Queue[T comparable] interface {
 // Invariants:
 //
 //	stored == number of records inStorage + nans
-//	ghosts == number of records ghost
+//	ghosts == number of records ghost, or kept with the note stored
 type storage[T comparable] struct {
 	queue  Queue[T]
 	unlock func()
@@ -148,6 +148,12 @@ func (f *FIFO[T]) accept(hash uint32, item T, now time.Duration) (waited time.Du
 	case ghost:
 		f.storage.ghosts--
 		f.forget(at, r)
+		return 0, false
+	case kept:
+		if r.Note&storedNote != 0 {
+			f.storage.ghosts--
+			r.Note &^= storedNote
+		}
 		return 0, false
 	default:
 		return 0, false

@@ -17,7 +17,7 @@ type Watcher struct {
 // Endings are the causes with which the contexts of watchers end.
 type Endings struct {
 	ReAdded error // the item was added again
-	Removed error // RemoveHeld has removed the item
+	Removed error // Remove was called for the item
 }
 
 // live returns the watchers whose contexts have not ended, nil for none. The zero Watcher
@@ -33,7 +33,7 @@ func (w Watcher) live() (more *Watcher) {
 }
 
 // Watch tells the Watcher of the next add of a held item, until Done. Watch returns why the
-// Watcher is not kept: the item was added already since the Take, or RemoveHeld has removed the
+// Watcher is not kept: the item was added already since the Take, or Remove was called for the
 // item. Watchers of the item that have ended are forgotten here, so they do not pile up. All
 // calls must give the same endings: a pointer of the FIFO takes less memory than one of each Watcher.
 func (f *FIFO[T]) Watch(hash uint32, item T, w Watcher, endings *Endings) (over error) {

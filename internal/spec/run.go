@@ -16,9 +16,11 @@ type Run[T comparable] struct {
 	Keeps       bool                                     // EndKeep
 	Ended       bool                                     // its context has ended
 
-	Failures map[T]int // in a row, as Run counts
-	Limited  map[T]int // as the limiter counts
-	cancels  map[T]int // calls in a row that were cancelled
+	Failures map[T]int           // in a row, as Run counts
+	Retries  map[T]time.Duration // when the retry of a failed item is due
+	Limited  map[T]int           // as the limiter counts
+	early    map[T]bool          // the hand-out came before the retry was due
+	cancels  map[T]int           // calls in a row that were cancelled
 	watched  map[T]bool
 }
 
@@ -26,6 +28,7 @@ type Run[T comparable] struct {
 func NewRun[T comparable](q *Queue[T], when func(item T, failures int) time.Duration) *Run[T] {
 	r := &Run[T]{Queue: q, When: when}
 	r.Failures, r.Limited, r.cancels, r.watched = map[T]int{}, map[T]int{}, map[T]int{}, map[T]bool{}
+	r.Retries, r.early = map[T]time.Duration{}, map[T]bool{}
 	return r
 }
 
@@ -33,7 +36,7 @@ func NewRun[T comparable](q *Queue[T], when func(item T, failures int) time.Dura
 // own. No leaf is success.
 type Leaf struct {
 	Kind Kind
-	Wait time.Duration // of RequeueAfter and RetryAfter
+	Wait time.Duration // of RequeueAfter, RetryAfter and DeferFor
 }
 
 // A Kind is what a leaf asks for.
@@ -43,6 +46,7 @@ const (
 	Failure      Kind = "any other error, a panic, or Goexit"
 	RetryAfter   Kind = "RetryAfter"
 	RequeueAfter Kind = "RequeueAfter"
+	DeferFor     Kind = "DeferFor"
 	Requeue      Kind = "Requeue"
 	Permanent    Kind = "Permanent"
 	Cancelled    Kind = "the error of the context"
@@ -51,7 +55,8 @@ const (
 // A Result is what Run makes of a call of the handler.
 type Result struct {
 	Outcome  string
-	Failures int // in a row
+	Failures int  // in a row
+	Early    bool // a failure that does not count, as it came before the retry was due
 	Again    bool
 	After    time.Duration
 }
@@ -59,11 +64,12 @@ type Result struct {
 // Get hands out an item to a handler. After MaxCancels the context of the handler is let alone.
 func (r *Run[T]) Get() (i Item[T], ok bool) {
 	i, ok = r.Queue.Get()
+	r.early[i.Value] = r.Failures[i.Value] > 0 && r.Retries[i.Value] > r.Now
 	r.watched[i.Value] = r.cancels[i.Value] < r.MaxCancels
 	return i, ok
 }
 
-// IsCancelled reports whether an add or a RemoveFunc has ended the context of the handler.
+// IsCancelled reports whether an add or a Remove has ended the context of the handler.
 func (r *Run[T]) IsCancelled(v T) bool { return r.watched[v] && (r.Held[v].Again || r.Held[v].Gone) }
 
 // Conclude acts on what the handler of a held item returned. The order of the cases matters.
@@ -78,11 +84,15 @@ func (r *Run[T]) Conclude(v T, leaves ...Leaf) Result {
 		delete(r.cancels, v)
 	}
 	failed := has(Failure, RetryAfter, Cancelled)
+	early := r.early[v] && r.Failures[v] > 0
 	failures := r.Failures[v] + 1
+	if early && !has(Permanent) {
+		failures--
+	}
 	switch {
 	case gone:
 		r.Forget(v)
-		return Result{Outcome: "removed", Again: h.Marked && r.goesOn()}
+		return Result{Outcome: "removed", Again: (h.Marked || r.WaitsFirmly(v)) && r.goesOn()}
 	case readded:
 		return r.redo(v, "readded")
 	case has(Cancelled) && r.Ended:
@@ -90,51 +100,72 @@ func (r *Run[T]) Conclude(v T, leaves ...Leaf) Result {
 	case len(leaves) == 0:
 		r.Forget(v)
 		return Result{Outcome: "succeeded"}
-	case has(Permanent), failed && failures == r.MaxAttempts && !r.Ended:
+	case has(Permanent), failed && !early && failures == r.MaxAttempts && !r.Ended:
 		r.Forget(v)
 		return Result{Outcome: "given_up", Failures: failures}
 	case failed:
 		r.Failures[v] = failures
-		return r.retry(v, "failed", leaves)
+		return r.retry(v, "failed", leaves, early)
+	case has(DeferFor):
+		return r.retry(v, "deferred", leaves, false)
 	}
-	return r.retry(v, "requeued", leaves)
+	return r.retry(v, "requeued", leaves, early && !has(RequeueAfter))
 }
 
-// redo has Done queue an item whose handler was cut short, even if a Remove took the add back. Neither
-// a floor nor a firm wait puts it off. An item that was interrupted is left behind with the queue.
+// redo has Done queue an item whose handler was cut short. No token of ItemPace puts it off. An item that
+// was interrupted is left behind with the queue.
 func (r *Run[T]) redo(v T, outcome string) Result {
 	if p := r.Place(v, rank(r.Held[v].Place)); outcome == "readded" || r.Keeps {
-		if at := r.waitAt(v); at >= 0 && r.OneEntry {
+		if at := r.waitAt(v); at >= 0 && r.OneEntry && !r.Waiting[at].Firm {
 			w := r.Waiting[at]
 			w.Place = raised(w.Place, p)
-			r.addNow(w, p)
+			r.addNow(w, p, false)
 		} else {
 			r.add(v, p)
 		}
 	}
-	r.cutShort(v)
-	return Result{Outcome: outcome, Failures: r.Failures[v], Again: r.Held[v].Marked && r.goesOn()}
+	if !r.WaitsFirmly(v) {
+		r.cutShort(v)
+	}
+	return Result{Outcome: outcome, Failures: r.Failures[v], Again: (r.Held[v].Marked || r.WaitsFirmly(v)) && r.goesOn()}
 }
 
-// retry adds an item after the shortest time of the leaves, or else when the limiter says. RequeueAfter
-// forgets the failures, and Requeue does not. After the end of the Run or of the queue the item is left
-// behind.
-func (r *Run[T]) retry(v T, outcome string, leaves []Leaf) Result {
-	leaves = slices.DeleteFunc(slices.Clone(leaves), func(l Leaf) bool { return l.Kind != RetryAfter && l.Kind != RequeueAfter })
-	plan := Backoff
-	if outcome == "requeued" && len(leaves) > 0 {
+// retry adds an item after the shortest time of the leaves, or the longest of a DeferFor, or else when the
+// limiter says. RequeueAfter forgets the failures, and Requeue and DeferFor do not. An early failure leaves
+// the retry as it was. After the end of the Run or of the queue the item is left behind.
+func (r *Run[T]) retry(v T, outcome string, leaves []Leaf, early bool) Result {
+	shorter := func(a, b Leaf) int { return cmp.Compare(a.Wait, b.Wait) }
+	firm := slices.DeleteFunc(slices.Clone(leaves), func(l Leaf) bool { return l.Kind != DeferFor })
+	timed := slices.DeleteFunc(slices.Clone(leaves), func(l Leaf) bool { return l.Kind != RetryAfter && l.Kind != RequeueAfter })
+	if outcome == "requeued" && len(timed) > 0 {
 		r.Forget(v)
-		plan = After
 	}
-	result := Result{Outcome: outcome, Failures: r.Failures[v], Again: r.goesOn() && !r.Down}
-	switch p := rank(r.Held[v].Place); {
-	case !result.Again:
-	case len(leaves) == 0:
-		result.After = r.AddRateLimited(v, p)
+	result := Result{Outcome: outcome, Failures: r.Failures[v], Early: early, Again: r.goesOn() && !r.Down}
+	if !result.Again {
+		return result
+	}
+	plan, wait := Backoff, time.Duration(0)
+	switch {
+	case len(firm) > 0:
+		plan, wait = Firm, slices.MaxFunc(firm, shorter).Wait
+	case early:
+		wait = max(0, r.Retries[v]-r.Now)
+		if len(timed) > 0 {
+			wait = min(wait, slices.MinFunc(timed, shorter).Wait)
+		}
+	case len(timed) > 0:
+		wait = slices.MinFunc(timed, shorter).Wait
+		if outcome == "requeued" {
+			plan = After
+		}
 	default:
-		result.After = slices.MinFunc(leaves, func(a, b Leaf) int { return cmp.Compare(a.Wait, b.Wait) }).Wait
-		r.Later(plan, v, result.After, 0, p)
+		r.Limited[v]++
+		wait = max(0, r.When(v, r.Limited[v]))
 	}
+	if outcome == "failed" && !(early && plan == Firm) {
+		r.Retries[v] = r.in(wait)
+	}
+	result.After = r.later(plan, v, wait, 0, r.Place(v, rank(r.Held[v].Place)), true)
 	return result
 }
 
@@ -160,17 +191,7 @@ func (r *Run[T]) Forget(v T) {
 
 // Remove is that of the queue, and begins the counts of Run anew.
 func (r *Run[T]) Remove(v T) bool {
-	r.startOver(v)
-	return r.Queue.Remove(v)
-}
-
-// RemoveFully is that of the queue, and begins the counts of Run anew.
-func (r *Run[T]) RemoveFully(v T) bool {
-	r.startOver(v)
-	return r.Queue.RemoveFully(v)
-}
-
-func (r *Run[T]) startOver(v T) {
 	delete(r.Failures, v)
 	delete(r.cancels, v)
+	return r.Queue.Remove(v)
 }

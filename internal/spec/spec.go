@@ -19,8 +19,8 @@
 //	Back     marked   marked   the same, and the item is queued where it was, first of all
 //	Leave    held     marked   held: the Barrier fails; marked: it goes on to wait
 //
-// An item that RemoveFunc has removed stays as it is, whatever the worker wants, and the Barrier has
-// waited for it. A Remove takes a Retry, Redo and Back back like any other add. After a shutdown Retry
+// An item that was removed since the hand-out stays as it is, whatever the worker wants, and the Barrier
+// has waited for it. A Remove takes a Retry, Redo and Back back like any other add. After a shutdown Retry
 // does nothing, and Redo is Leave.
 //
 // In each state the item can also wait for its time. A wait ends with an Add. With OneEntry a queued or
@@ -35,10 +35,16 @@
 // first of their priority and group.
 //
 // An item waits once: the earliest time and the highest priority count. Reschedule replaces the time.
-// Debounce puts off a wait that a Debounce began, and no other. No call ends a wait before its floor:
-// ItemPace says a floor at the first add after a hand-out. A firm wait is shortened by Reschedule and ended
-// by Remove, and by no other call: AddRateLimited begins such waits with StrictBackoff, and takes the mark of
-// a held item back. With Pace, Get hands out an item only while there is a token.
+// Debounce puts off a wait that a Debounce began, and no other. No item is due before its next token of
+// ItemPace: each hand-out takes a token of its item. With Pace, Get hands out an item only while there is a
+// token for all.
+//
+// A firm wait takes its item out of the queue, takes the mark of a held item back, and no add ends it: an add
+// only raises its priority. Of two firm waits the later time counts. With StrictBackoff AddRateLimited begins
+// firm waits too, but then the earlier wait counts, and a queued item stays queued. Reschedule replaces a firm
+// wait, and Remove and Wake end it. Wake ends any wait, whatever ItemPace says, and adds only items that
+// waited. A Wake of a held item stands until Done: a firm wait, or a wait that the result of a handler asks
+// for, ends where it would begin.
 //
 // WaitIdle waits until Idle, WaitEmpty until Empty, and Get until Ready or until the queue is Down. Barrier
 // and Drain take effect at once and return later. Here they return a ticket at once: Over says whether each
@@ -46,9 +52,8 @@
 // or held, or a ShutDown came. After a shutdown nothing is added and nothing waits, and workers get what is
 // queued and marked.
 //
-// Remove takes an add back: the item leaves the queue or loses its mark, and its wait ends. RemoveFunc also
-// removes held items. The worker keeps the item, but Run does not retry it. A Run says what becomes of an
-// item after its handler.
+// Remove takes an add back: the item leaves the queue or loses its mark, and its wait ends. A worker keeps
+// an item that it holds, but Run does not retry it. A Run says what becomes of an item after its handler.
 package spec
 
 import (
@@ -63,7 +68,8 @@ type Rules[T comparable] struct {
 	GroupsFirst   bool                        // groups take turns whatever the priorities of their items
 	Stored        bool                        // a Queue of the caller has the line: removed items keep a place
 	OneEntry      bool                        // an item is queued or waits, never both
-	ItemPace      func(item T) time.Duration  // a limiter, which implies OneEntry; nil for none
+	ItemPace      time.Duration               // until the next token of an item, which implies OneEntry; 0 is none
+	ItemBurst     int                         // tokens of an item at most; 0 is 1
 	StrictBackoff bool                        // AddRateLimited begins firm waits, which implies OneEntry
 	Rate, Burst   float64                     // of Pace: tokens in a second, and at most; a Burst of 0 is no pace
 	Place         func(item T, p Place) Place // what the Order adds to the words of an add; nil adds nothing
@@ -94,18 +100,19 @@ type Hold struct {
 	Added       time.Duration // when it was last added
 	Age, Behind int           // as before the hand-out
 	Watchers    int           // contexts of ReAddContext
-	Again       bool          // added since the hand-out, even if a Remove took the add back
+	Again       bool          // added since the hand-out, even if the add was taken back
 	Marked      bool
 	Next        Place // of the next hand-out, if it is marked
 	First       bool  // Done queues it where it was
 	Stays       bool  // barriers go on to wait for it
-	Gone        bool  // RemoveFunc has removed it
+	Gone        bool  // it was removed since the hand-out
+	Woken       bool  // Wake was called since the hand-out
 }
 
 // An Ending is that of a context of ReAddContext. The end of a hand-out ends none.
 type Ending[T comparable] struct {
 	Item    T
-	Removed bool // by RemoveFunc, and else by an add
+	Removed bool // by a Remove, and else by an add
 }
 
 // A Queue is the state of a queue.
@@ -117,7 +124,8 @@ type Queue[T comparable] struct {
 	Down    bool
 	Now     time.Duration
 	Tokens  float64
-	Told    []Ending[T] // all so far
+	Told    []Ending[T]         // all so far
+	Full    map[T]time.Duration // when each item has all its tokens of ItemPace again
 
 	turns    []share          // those with items that may go: the first of a level has the turn
 	left     map[share]int    // hand-outs left of a turn that has begun
@@ -131,12 +139,13 @@ type Queue[T comparable] struct {
 
 // New returns an empty queue.
 func New[T comparable](r Rules[T]) *Queue[T] {
-	r.OneEntry = r.OneEntry || r.ItemPace != nil || r.StrictBackoff
+	r.OneEntry = r.OneEntry || r.ItemPace > 0 || r.StrictBackoff
 	if r.Place == nil {
 		r.Place = func(_ T, p Place) Place { return p }
 	}
 	q := &Queue[T]{Rules: r, Tokens: r.Burst}
 	q.Held, q.left, q.groups, q.since = map[T]Hold{}, map[share]int{}, map[string]terms{}, map[string]int{}
+	q.Full = map[T]time.Duration{}
 	return q
 }
 
@@ -147,6 +156,11 @@ func (q *Queue[T]) Add(v T, p Place) { q.Later(After, v, 0, 0, p) }
 // group. Of several adds of a held item the highest priority counts, and the group of the last one.
 func (q *Queue[T]) add(v T, p Place) {
 	if q.Down {
+		return
+	}
+	if at := q.waitAt(v); at >= 0 && q.Waiting[at].Firm {
+		q.hear(p)
+		q.Waiting[at].Place = raised(q.Waiting[at].Place, p)
 		return
 	}
 	q.groups[p.Group] = terms{p.Weight, p.Limit}
@@ -223,6 +237,7 @@ func (q *Queue[T]) Get() (i Item[T], ok bool) {
 	q.Queued = slices.Delete(q.Queued, at, at+1)
 	if i.Value == i.Value {
 		q.Held[i.Value] = Hold{Place: i.Place, Since: q.Now, Added: i.Since, Age: i.Age, Behind: i.Behind}
+		q.Full[i.Value] = max(q.fullAt(i.Value), q.Now) + q.ItemPace
 	}
 	q.arrange()
 	return i, true
@@ -258,28 +273,31 @@ const (
 	Leave  End = "the work was cut short, and nobody begins it again"
 )
 
-// Conclude decides what Done makes of a held item, and reports whether RemoveFunc has removed the
-// item, and whether Done will queue it.
+// Conclude decides what Done makes of a held item, and reports whether the item was removed since
+// the hand-out, and whether Done will queue it.
 func (q *Queue[T]) Conclude(v T, end End, p Place) (removed, again bool) {
 	h := q.Held[v]
 	if h.Gone {
-		return true, h.Marked
+		return true, h.Marked || q.WaitsFirmly(v)
 	}
 	if end == Retry || end == Redo {
 		q.add(v, p)
 		h = q.Held[v]
 	}
 	if end == Back {
-		if !h.Marked {
-			h.Next = h.Place
+		q.Full[v] -= q.ItemPace
+		if !q.WaitsFirmly(v) {
+			if !h.Marked {
+				h.Next = h.Place
+			}
+			h.Marked, h.First, h.Watchers = true, true, 0
 		}
-		h.Marked, h.First, h.Watchers = true, true, 0
 	}
 	q.Held[v] = h
-	if end == Redo || end == Leave || end == Back {
+	if end == Leave || (end == Redo || end == Back) && !q.WaitsFirmly(v) {
 		q.cutShort(v)
 	}
-	return false, h.Marked
+	return false, h.Marked || q.WaitsFirmly(v)
 }
 
 // cutShort has the barriers before a held item go on to wait if Done will queue the item. Otherwise
@@ -311,14 +329,26 @@ func (q *Queue[T]) Pending(v T) bool {
 	return q.Held[v].Marked || at >= 0 && !q.Queued[at].Ghost
 }
 
-// Remove takes back the add of an item and ends its wait, and reports whether there was either.
+// Remove takes back the add of an item, ends its wait and tells the worker that holds it. It reports
+// whether there was the item.
 func (q *Queue[T]) Remove(v T) bool {
 	waited := q.endWait(v)
-	return q.RemoveQueued(v) || waited
+	return q.RemoveBelow(v) || waited
 }
 
-// RemoveQueued is Remove without the wait.
-func (q *Queue[T]) RemoveQueued(v T) (pending bool) {
+// RemoveBelow is Remove without the wait.
+func (q *Queue[T]) RemoveBelow(v T) bool {
+	pending := q.takeBack(v)
+	h, held := q.Held[v]
+	if held {
+		h.Gone = true
+		q.tell(v, h, true)
+	}
+	return pending || held
+}
+
+// takeBack takes back the add of an item, and reports whether there was one.
+func (q *Queue[T]) takeBack(v T) (pending bool) {
 	h, at := q.Held[v], q.at(v)
 	switch pending = q.Pending(v); {
 	case h.Marked:
@@ -331,17 +361,6 @@ func (q *Queue[T]) RemoveQueued(v T) (pending bool) {
 	}
 	q.arrange()
 	return pending
-}
-
-// RemoveFully is Remove as RemoveFunc makes it for each item that matches: the worker that holds the
-// item is told.
-func (q *Queue[T]) RemoveFully(v T) bool {
-	removed := q.Remove(v)
-	if h, held := q.Held[v]; held {
-		h.Gone = true
-		q.tell(v, h, true)
-	}
-	return removed
 }
 
 // Watch begins a context of ReAddContext. It ends at once if the item is marked or gone.
@@ -409,7 +428,7 @@ func (q *Queue[T]) Equal(o *Queue[T]) bool {
 	item := func(a, b Item[T]) bool { a.Age = b.Age; return a == b }
 	hold := func(a, b Hold) bool { a.Age = b.Age; return a == b }
 	return slices.EqualFunc(q.Queued, o.Queued, item) && maps.EqualFunc(q.Held, o.Held, hold) &&
-		slices.Equal(q.Waiting, o.Waiting) && slices.Equal(q.Told, o.Told) &&
+		slices.Equal(q.Waiting, o.Waiting) && slices.Equal(q.Told, o.Told) && maps.Equal(q.Full, o.Full) &&
 		slices.Equal(q.turns, o.turns) && maps.Equal(q.left, o.left) &&
 		maps.Equal(q.groups, o.groups) && maps.Equal(q.since, o.since) && slices.Equal(q.dropped, o.dropped) &&
 		q.Down == o.Down && q.Now == o.Now && q.Tokens == o.Tokens &&
@@ -421,6 +440,7 @@ func (q *Queue[T]) Clone() *Queue[T] {
 	c := *q
 	c.Queued, c.Waiting, c.Told = slices.Clone(q.Queued), slices.Clone(q.Waiting), slices.Clone(q.Told)
 	c.Held, c.turns, c.left = maps.Clone(q.Held), slices.Clone(q.turns), maps.Clone(q.left)
+	c.Full = maps.Clone(q.Full)
 	c.groups, c.since, c.dropped = maps.Clone(q.groups), maps.Clone(q.since), slices.Clone(q.dropped)
 	return &c
 }

@@ -32,6 +32,9 @@ func (q *Queue[T]) full(group string) bool {
 	return q.groups[group].limit > 0 && free <= 0
 }
 
+// IsHeldBack reports whether a queued item is not handed out because its group is full.
+func (q *Queue[T]) IsHeldBack(i Item[T]) bool { return q.full(i.Place.Group) }
+
 // hear notes the terms of an add that waits. A group without queued and held items has none: what
 // begins the group says them.
 func (q *Queue[T]) hear(p Place) {

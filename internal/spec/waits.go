@@ -12,11 +12,14 @@ type Wait[T comparable] struct {
 	Value     T
 	Place     Place
 	Due       time.Duration
-	Floor     time.Duration // no call makes it due earlier
-	Firm      bool          // only Reschedule makes it due earlier
+	Firm      bool          // no add ends it, or makes it due earlier
 	Debounced bool          // a Debounce began it, and another puts it off
 	Latest    time.Duration // until then at most; of a debounced wait
+	Why       Why           // of the call that decided Due
 }
+
+// A Why is why an item waits until Due.
+type Why string
 
 // A Plan is a call that has an item wait.
 type Plan int8
@@ -24,78 +27,129 @@ type Plan int8
 const (
 	After      Plan = iota // AddAfter: of several times the earliest counts
 	Backoff                // AddRateLimited: the same, and firm with StrictBackoff
-	Reschedule             // replaces the time
+	Firm                   // AddWith with Firm: the wait is firm
+	FirmRetry              // the same, after the time of the limiter
 	Debounce               // puts off the time of another Debounce
+	Reschedule             // replaces the time
 )
 
-// Later makes a call that has an item wait. A delay of zero or less adds the item now, unless a floor
-// or a firm wait is in the way. most bounds a Debounce; zero or less is no bound.
+var whys = [...]Why{"delay", "retry", "deferred", "retry", "debounce", "delay"}
+
+// Later makes a call that has an item wait. A delay of zero or less adds the item now, unless a token or
+// a firm wait is in the way. most bounds a Debounce; zero or less is no bound.
 func (q *Queue[T]) Later(plan Plan, v T, delay, most time.Duration, p Place) {
-	p = q.Place(v, p)
-	if q.Down {
-		return
-	}
-	firm := plan == Backoff && q.StrictBackoff && delay > 0
-	marked := firm && q.Held[v].Marked
-	if marked { // The wait gets the priority of the mark.
-		p = raised(p, q.Held[v].Next)
-		q.RemoveQueued(v)
-	}
+	q.later(plan, v, delay, most, q.Place(v, p), false)
+}
+
+// later reports how long the item waits because of the call. A Run makes it about an item that it holds.
+func (q *Queue[T]) later(plan Plan, v T, delay, most time.Duration, p Place, byRun bool) time.Duration {
+	wish := plan == Firm || plan == FirmRetry
+	firm := delay > 0 && (wish || plan == Backoff && q.StrictBackoff)
+	w, waits := q.waitOf(v, p)
 	switch {
-	case q.OneEntry && q.Pending(v):
+	case q.Down:
+	case q.Held[v].Woken && (firm || byRun): // As if the Wake came after.
+		q.addNow(w, p, !wish && delay <= 0 && !q.OneEntry)
+	case w.Firm && delay <= 0 && plan != Reschedule && !wish:
+		q.add(v, p)
+	case firm && q.Pending(v) && (wish || q.Held[v].Marked): // The wait gets the priority of the add.
+		taken := q.Held[v].Next
+		if !q.Held[v].Marked {
+			taken = q.Queued[q.at(v)].Place
+		}
+		w.Place = raised(raised(w.Place, p), taken)
+		q.takeBack(v)
+		return q.delay(plan, w, waits, delay, most, p, firm)
+	case q.Pending(v) && (q.OneEntry || firm):
 		if plan != Reschedule || delay <= 0 {
 			q.add(v, p)
 		}
 	case !q.OneEntry && plan <= Backoff && delay <= 0:
 		q.add(v, p)
 	default:
-		w, waits := q.waitOf(v, p, marked)
-		q.delay(plan, w, waits, delay, most, p, firm)
+		return q.delay(plan, w, waits, delay, most, p, firm)
 	}
+	return 0
 }
 
 // delay adds the item of a wait, which may be new, or has it wait.
-func (q *Queue[T]) delay(plan Plan, w Wait[T], waits bool, delay, most time.Duration, p Place, firm bool) {
-	due := max(q.in(delay), w.Floor)
-	if w.Firm && plan != Reschedule {
-		due = max(due, w.Due)
+func (q *Queue[T]) delay(plan Plan, w Wait[T], waits bool, delay, most time.Duration, p Place, firm bool) time.Duration {
+	asked, why := q.in(delay), whys[plan]
+	due := max(asked, q.floor(w.Value))
+	if due > asked {
+		why = "pace"
 	}
-	now := delay <= 0 && due <= q.Now
+	now := delay <= 0 && due <= max(0, q.Now)
 	if plan == Debounce && delay <= 0 && !now { // What keeps the item back does so as for AddAfter.
 		plan = After
 	}
-	if plan <= Backoff {
+	if plan < Debounce {
 		w.Place = raised(w.Place, p)
 	}
 	if now {
-		q.addNow(w, p)
-		return
+		q.addNow(w, p, false)
+		return 0
 	}
 	q.hear(p)
-	q.appoint(plan, w, waits, due, most, firm)
+	if w.Firm && delay <= 0 { // A firm wait that is to end goes on as a plain one.
+		w.Firm = false
+	}
+	q.appoint(plan, w, waits, due, most, firm, why)
+	return due - q.Now
+}
+
+// floor returns when the next token of an item is there.
+func (q *Queue[T]) floor(v T) time.Duration {
+	return q.fullAt(v) - time.Duration(max(1, q.ItemBurst)-1)*q.ItemPace
+}
+
+// fullAt returns when the tokens of an item are all there.
+func (q *Queue[T]) fullAt(v T) time.Duration {
+	if full, counts := q.Full[v]; counts && q.ItemPace > 0 {
+		return full
+	}
+	return math.MinInt64 / 2
 }
 
 // addNow ends a wait before its time. The wait says the group. The add says its terms, if it is of the
-// same group.
-func (q *Queue[T]) addNow(w Wait[T], p Place) {
+// same group. besides lets the wait go on.
+func (q *Queue[T]) addNow(w Wait[T], p Place, besides bool) {
+	if besides {
+		q.add(w.Value, p)
+		return
+	}
 	if q.hear(p); p.Group == w.Place.Group {
 		w.Place.Weight, w.Place.Limit = p.Weight, p.Limit
 	}
 	q.addWaited(w)
 }
 
-// waitOf returns the wait of an item, or a new one. The first add after a hand-out asks the pace.
-func (q *Queue[T]) waitOf(v T, p Place, asked bool) (w Wait[T], waits bool) {
+// waitOf returns the wait of an item, or a new one.
+func (q *Queue[T]) waitOf(v T, p Place) (w Wait[T], waits bool) {
 	if at := q.waitAt(v); at >= 0 {
 		return q.Waiting[at], true
 	}
-	w = Wait[T]{Value: v, Place: p, Due: math.MaxInt64, Floor: math.MinInt64}
-	if q.ItemPace != nil && !asked {
-		if d := q.ItemPace(v); d > 0 {
-			w.Floor = q.in(d)
-		}
+	return Wait[T]{Value: v, Place: p, Due: math.MaxInt64}, false
+}
+
+// WaitsFirmly reports whether an item waits firmly.
+func (q *Queue[T]) WaitsFirmly(v T) bool {
+	at := q.waitAt(v)
+	return at >= 0 && q.Waiting[at].Firm
+}
+
+// Wake ends the wait of an item, and reports whether it waited. A worker that holds the item notes it.
+func (q *Queue[T]) Wake(v T) bool {
+	if h, held := q.Held[v]; held {
+		h.Woken = true
+		q.Held[v] = h
 	}
-	return w, false
+	at := q.waitAt(v)
+	if at < 0 {
+		return false
+	}
+	q.addWaited(q.Waiting[at])
+	return true
 }
 
 // addWaited adds the item of a wait. The terms of the wait count only if they begin the group.
@@ -109,28 +163,36 @@ func (q *Queue[T]) addWaited(w Wait[T]) {
 
 // appoint has an item wait until due, or until another time as the plan says. The item comes behind
 // all others of that time, unless the call changes nothing.
-func (q *Queue[T]) appoint(plan Plan, w Wait[T], waits bool, due, most time.Duration, firm bool) {
+func (q *Queue[T]) appoint(plan Plan, w Wait[T], waits bool, due, most time.Duration, firm bool, why Why) {
 	bound, keeps := w.Due, waits
 	if w.Debounced {
 		bound = w.Latest
 	}
+	begins := firm && !w.Firm
 	switch {
 	case plan == Reschedule:
 		w.Firm, w.Debounced, w.Latest, keeps = false, false, 0, false
+	case begins:
+		w.Firm, w.Debounced, w.Latest = true, false, 0
+	case firm && plan != Backoff:
+		due = max(due, w.Due)
+	case w.Firm:
+		due = w.Due
 	case plan == Debounce && waits:
 		due = min(due, bound)
 		keeps = due == bound
 	case plan == Debounce:
 		w.Debounced, w.Latest = true, math.MaxInt64
 		if most > 0 {
-			w.Latest = max(q.in(most), w.Floor)
+			w.Latest = max(q.in(most), q.floor(w.Value))
 		}
 		due = min(due, w.Latest)
-	case firm && !w.Firm:
-		w.Firm, w.Debounced, w.Latest = true, false, 0
 	case waits: // It comes no later than this call says, whatever Debounce says.
 		w.Latest = min(w.Latest, due)
 		due = min(due, w.Due)
+	}
+	if begins || plan == Reschedule || due != w.Due {
+		w.Why = why
 	}
 	if keeps && due == w.Due {
 		q.Waiting[q.waitAt(w.Value)] = w

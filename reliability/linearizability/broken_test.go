@@ -151,7 +151,7 @@ func (q *naive) GetContext(ctx context.Context) (item int8, err error) {
 		}
 		switch {
 		case err != nil && q.fault == cancelLosesItem && q.spec.Ready():
-			q.spec.RemoveQueued(q.spec.Queued[0].Value)
+			q.spec.RemoveBelow(q.spec.Queued[0].Value)
 		case err == nil && !ok:
 			return workqueue.ErrShutDown
 		}
@@ -233,7 +233,7 @@ func (q *naive) ShutDown() {
 	q.spec.ShutDown()
 	if q.fault == shutDownDropsQueued {
 		for _, i := range q.spec.Line() {
-			q.spec.RemoveQueued(i.Value)
+			q.spec.RemoveBelow(i.Value)
 		}
 	}
 }

@@ -59,7 +59,7 @@ var ours = []implementation{
 		return struct {
 			*workqueue.TypedDelaying[int8]
 			noAddAll
-		}{TypedDelaying: workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int8]{ItemPace: unlimited{}})}
+		}{TypedDelaying: workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int8]{ItemPace: workqueue.Rate{Limit: 1e12}})}
 	}},
 	{"TypedRateLimiting", func() queue {
 		return workqueue.NewTypedRateLimiting(workqueue.DefaultTypedItemBasedRateLimiter[int8](), workqueue.TypedRateLimitingQueueConfig[int8]{})
@@ -214,13 +214,6 @@ func (noAddAll) AddAll(...int8) int { return 0 }
 type noTryGet struct{}
 
 func (noTryGet) TryGet() (int8, bool) { return 0, false }
-
-// unlimited is a limiter without a limit.
-type unlimited struct{}
-
-func (unlimited) When(int8) time.Duration { return 0 }
-func (unlimited) Forget(int8)             {}
-func (unlimited) NumRequeues(int8) int    { return 0 }
 
 // silent is a provider, which puts the queue on the path with metrics.
 type silent struct{}

@@ -85,7 +85,7 @@ func makeOurs(r *recipe) queue {
 	switch {
 	case r.layer == 0:
 		return workqueue.NewTypedWithConfig(fifo)
-	case r.itemPace != nil:
+	case r.itemPace != workqueue.Rate{}:
 		return workqueue.NewTypedRateLimiting(r.limiter, workqueue.TypedRateLimitingQueueConfig[int]{
 			Name: fifo.Name, MetricsProvider: r.metrics, Order: r.order, Pace: r.pace, ItemPace: r.itemPace, StrictBackoff: true,
 		})

@@ -24,10 +24,10 @@ type recipe struct {
 	series   *prometheus.Registry      // of the Prometheus provider, or nil
 	clock    clock.WithTicker          // or nil
 	oneEntry bool
-	times    bool                            // KeepTimes
-	pace     *rate.Limiter                   // or nil
-	itemPace workqueue.TypedRateLimiter[int] // or nil; with StrictBackoff
-	traps    bool                            // foreign code fails now and then
+	times    bool           // KeepTimes
+	pace     *rate.Limiter  // or nil
+	itemPace workqueue.Rate // or the zero Rate; with StrictBackoff
+	traps    bool           // foreign code fails now and then
 	// prioritizes is whether adds name priorities.
 	prioritizes bool
 	text        string

@@ -47,7 +47,7 @@ func (r *recipe) chooseAll() {
 	*r = recipe{
 		layer: 2, limiter: limiter{typedLimiter: r.limiter.typedLimiter}, prioritizes: true, series: prometheus.NewRegistry(), text: "all features",
 		pace:     rate.NewLimiter(1e6, 1000),
-		itemPace: workqueue.NewTypedItemBucketRateLimiter[int](1000, 3),
+		itemPace: workqueue.Rate{Limit: 1000, Burst: 3},
 		order: workqueue.Order[int]{
 			OldestEvery: 10,
 			Group:       func(item int) string { return groupNames[item%tenants] },
