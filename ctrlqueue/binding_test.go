@@ -191,16 +191,15 @@ func cutShort(t *testing.T, priority int, then func(*requestQueue)) (reconciled 
 	return reconciled
 }
 
-// The add that has cut the reconcile short is taken back: the work of the earlier add is still not
-// done.
+// An object that is removed while a reconcile of it is cut short does not come back.
 func TestARemoveOfWhatHasCutAReconcileShort(t *testing.T) {
-	for priority, want := range map[int]string{0: "[a cut short b a]", 5: "[a cut short a b]", -5: "[a cut short b a]"} {
+	for _, priority := range []int{0, 5, -5} {
 		got := cutShort(t, priority, func(q *requestQueue) {
 			q.Add(request("a"))
 			q.Remove(request("a"))
 		})
-		if fmt.Sprint(got) != want {
-			t.Errorf("handed out at %d: reconciled are %v, want %s", priority, got, want)
+		if fmt.Sprint(got) != "[a cut short b]" {
+			t.Errorf("handed out at %d: reconciled are %v", priority, got)
 		}
 	}
 }
