@@ -4,8 +4,6 @@ package patterns_test
 import (
 	"context"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -16,30 +14,6 @@ import (
 func newQueue() *workqueue.TypedRateLimiting[string] {
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Millisecond, time.Second)
 	return workqueue.NewTypedRateLimiting(limiter, workqueue.TypedRateLimitingQueueConfig[string]{})
-}
-
-// A web server answers 202 only for a job that the queue has taken. To ask ShuttingDown
-// first would be a race with the shutdown.
-func Example_webServer() {
-	queue := newQueue()
-	serve := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if queue.AddWith(workqueue.AddOptions{}, r.URL.Path) == 0 {
-			http.Error(w, "shutting down", http.StatusServiceUnavailable)
-			return
-		}
-		w.WriteHeader(http.StatusAccepted)
-	})
-	post := func(path string) int {
-		w := httptest.NewRecorder()
-		serve(w, httptest.NewRequest(http.MethodPost, path, nil))
-		return w.Code
-	}
-	fmt.Println(post("/jobs/1"))
-	queue.ShutDown()
-	fmt.Println(post("/jobs/2"))
-	// Output:
-	// 202
-	// 503
 }
 
 // Two queues that call one service share the budget of that service for retries. Each queue

@@ -1,0 +1,476 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/seed16c08ea7/workqueue/examples/internal/killed"
+)
+
+// SIGTERM at any time is an ordinary end, and SIGKILL is not. In both cases each job with a 202 is
+// done, or its file is in the directory when the process has ended. The next start does what is there.
+func TestKilledUnderLoad(t *testing.T) {
+	binary := filepath.Join(t.TempDir(), "service")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	var mu sync.Mutex
+	var accepted, left, done, failed int
+	killed.Times(t, func(n int) string {
+		l := &life{binary: binary, dir: t.TempDir(), attempts: map[string]int{}, done: map[string]bool{}}
+		problem := l.play(n)
+		mu.Lock()
+		defer mu.Unlock()
+		accepted, left, done, failed = accepted+len(l.accepted), left+l.left, done+len(l.done), failed+len(l.files("failed"))
+		return problem
+	})
+	t.Logf("%d jobs got a 202; %d were left at the first end; at last %d were done, and %d had failed", accepted, left, done, failed)
+	if left == 0 || done == 0 || failed == 0 { // With as few as 18 accepted jobs, each kind is among them.
+		t.Error("that was no load")
+	}
+}
+
+// A life is a start under load, its end, and a second start in the same directory. It also receives the
+// payloads.
+type life struct {
+	binary, dir string
+
+	enough   int // as many jobs are accepted before atEnough is called
+	atEnough func()
+	left     int // jobs at the first end
+
+	mu       sync.Mutex
+	sick     bool     // the receiver takes nothing
+	accepted []string // with a 202
+	attempts map[string]int
+	done     map[string]bool
+}
+
+// play returns what is wrong, or "".
+func (l *life) play(n int) (problem string) {
+	target := httptest.NewServer(l)
+	defer target.Close()
+	end := syscall.SIGTERM
+	if n%4 == 1 {
+		end, l.sick = syscall.SIGKILL, true
+	}
+	err := l.start(target.URL, func(address string, process *os.Process) {
+		l.enough, l.atEnough = 18+n%10*3, func() { process.Signal(end) }
+		var posting sync.WaitGroup
+		for p := range 3 {
+			posting.Go(func() { l.post(address, p) })
+		}
+		posting.Wait()
+	})
+	if end == syscall.SIGTERM && err != nil {
+		return err.Error()
+	}
+	l.sick, l.left = false, len(l.files("."))
+	if problem := l.missing(); problem != "" {
+		return problem
+	}
+	err = l.start(target.URL, func(_ string, process *os.Process) {
+		for range 3000 {
+			if len(l.files(".")) == 0 {
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		process.Signal(syscall.SIGTERM)
+	})
+	if err != nil {
+		return err.Error()
+	}
+	if left := l.files("."); len(left) > 0 {
+		return fmt.Sprintf("the second start has left %q", left)
+	}
+	return l.missing()
+}
+
+// start starts the program, and returns when it has ended.
+func (l *life) start(target string, during func(address string, process *os.Process)) error {
+	command := exec.Command(l.binary, "-listen", "127.0.0.1:0", "-admin", "127.0.0.1:0",
+		"-dir", l.dir, "-target", target, "-settle", "20ms")
+	var stderr bytes.Buffer
+	command.Stderr = &stderr
+	stdout, err := command.StdoutPipe()
+	if err == nil {
+		err = command.Start()
+	}
+	if err != nil {
+		return err
+	}
+	hang := time.AfterFunc(3*time.Minute, func() { command.Process.Kill() })
+	defer hang.Stop()
+	hello, _ := bufio.NewReader(stdout).ReadString('\n')
+	address, _, _ := strings.Cut(hello, "{tenant}")
+	during(address, command.Process)
+	if err := command.Wait(); err != nil {
+		return fmt.Errorf("%w\n%s", err, stderr.String())
+	}
+	return nil
+}
+
+// post posts jobs until one is not accepted.
+func (l *life) post(address string, poster int) {
+	client := &http.Client{Transport: &http.Transport{}}
+	defer client.CloseIdleConnections()
+	for i := 0; ; i++ {
+		id := fmt.Sprintf("%d%04d", poster, i)
+		request, err := http.NewRequest(http.MethodPost, address+"tenant-"+strconv.Itoa(i%3), strings.NewReader("payload of "+id))
+		if err != nil {
+			return
+		}
+		request.Header.Set("Idempotency-Key", id)
+		response, err := client.Do(request)
+		if err != nil {
+			return
+		}
+		name, _ := io.ReadAll(response.Body)
+		response.Body.Close()
+		if response.StatusCode != http.StatusAccepted {
+			return
+		}
+		l.mu.Lock()
+		l.accepted = append(l.accepted, strings.TrimSpace(string(name)))
+		if len(l.accepted) == l.enough {
+			l.atEnough()
+		}
+		l.mu.Unlock()
+	}
+}
+
+// ServeHTTP refuses some jobs twice, and others always.
+func (l *life) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	name := r.Header.Get("Idempotency-Key")
+	payload, err := io.ReadAll(r.Body)
+	id := name[strings.LastIndex(name, ".")+1:]
+	number, _ := strconv.Atoi(id)
+	time.Sleep(rand.N(5 * time.Millisecond))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.attempts[name]++
+	switch {
+	case err != nil, string(payload) != "payload of "+id, l.sick:
+		w.WriteHeader(http.StatusInternalServerError)
+	case number%10 == 3:
+		w.WriteHeader(http.StatusGone)
+	case number%3 == 1 && l.attempts[name] < 3:
+		w.WriteHeader(http.StatusServiceUnavailable)
+	default:
+		l.done[name] = true
+	}
+}
+
+// files returns the jobs in a directory below dir.
+func (l *life) files(below string) (names []string) {
+	entries, _ := os.ReadDir(filepath.Join(l.dir, below))
+	for _, entry := range entries {
+		if _, ok := parse(entry.Name()); ok {
+			names = append(names, entry.Name())
+		}
+	}
+	return names
+}
+
+// missing names the accepted jobs that are neither done nor in a file.
+func (l *life) missing() (problem string) {
+	there := map[string]bool{}
+	for _, name := range append(l.files("."), l.files("failed")...) {
+		there[name] = true
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, name := range l.accepted {
+		if !l.done[name] && !there[name] {
+			problem += fmt.Sprintf("%s is lost after %d attempts; ", name, l.attempts[name])
+		}
+	}
+	return problem
+}
+
+// send calls a handler, and returns the status and the answer.
+func send(h http.Handler, method, path, body, password string) (status int, answer string) {
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	if password != "" {
+		r.SetBasicAuth("admin", password)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w.Code, strings.TrimSpace(w.Body.String())
+}
+
+// A transport is a receiver without a network, which a bubble of synctest can wait for.
+type transport func(r *http.Request) int
+
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	code := t(r)
+	return &http.Response{StatusCode: code, Status: strconv.Itoa(code), Body: http.NoBody}, nil
+}
+
+// A request that is still at work when the drain begins gets no 202, and the accepted jobs are done.
+func TestNo202WhenTheDrainRefusesTheJob(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t.TempDir(), "http://receiver/", prometheus.NewRegistry())
+		release, posted := make(chan struct{}), 0
+		s.client.Transport = transport(func(*http.Request) int {
+			posted++
+			<-release
+			return http.StatusOK
+		})
+		ctx, stop := context.WithCancel(t.Context())
+		worked := make(chan error)
+		go func() { worked <- s.work(ctx) }()
+		if code, _ := send(s.public(), "POST", "/jobs/acme", "before", ""); code != http.StatusAccepted {
+			t.Fatalf("before the drain: got %d", code)
+		}
+		synctest.Wait()
+		stop()
+		synctest.Wait()
+		if code, text := send(s.public(), "POST", "/jobs/acme", "during", ""); code != http.StatusServiceUnavailable {
+			t.Errorf("during the drain: got %d, %s", code, text)
+		}
+		close(release)
+		if err := <-worked; err != nil || posted != 1 {
+			t.Errorf("%d jobs were done, %v", posted, err)
+		}
+	})
+}
+
+// A tenant has four of the eight workers at most, and its urgent jobs come first.
+func TestTenantsShareTheWorkers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t.TempDir(), "http://receiver/", prometheus.NewRegistry())
+		var mu sync.Mutex
+		var begun []string
+		release := make(chan struct{})
+		s.client.Transport = transport(func(r *http.Request) int {
+			j, _ := parse(r.Header.Get("Idempotency-Key"))
+			mu.Lock()
+			begun = append(begun, fmt.Sprint(j.Tenant, j.Priority))
+			mu.Unlock()
+			<-release
+			return http.StatusOK
+		})
+		for range 20 {
+			send(s.public(), "POST", "/jobs/flood", "", "")
+		}
+		send(s.public(), "POST", "/jobs/flood?priority=9", "", "")
+		send(s.public(), "POST", "/jobs/quiet", "", "")
+		ctx, stop := context.WithCancel(t.Context())
+		worked := make(chan error)
+		go func() { worked <- s.work(ctx) }()
+		synctest.Wait()
+		count := map[string]int{}
+		for _, what := range begun {
+			count[what]++
+		}
+		if fmt.Sprint(count) != "map[flood0:3 flood9:1 quiet0:1]" {
+			t.Errorf("at work: %v", count)
+		}
+		stop()
+		close(release)
+		if err := <-worked; err != nil || len(begun) != 22 {
+			t.Errorf("%d jobs were done, %v", len(begun), err)
+		}
+	})
+}
+
+// Of 200 jobs that fail together, none waits for long: the limiter has no bucket for all of them.
+func TestFailingJobsDoNotWaitForEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t.TempDir(), "http://receiver/", prometheus.NewRegistry())
+		var mu sync.Mutex
+		attempts := map[string]int{}
+		s.client.Transport = transport(func(r *http.Request) int {
+			mu.Lock()
+			defer mu.Unlock()
+			name := r.Header.Get("Idempotency-Key")
+			if attempts[name]++; attempts[name] == 1 {
+				return http.StatusBadGateway
+			}
+			return http.StatusOK
+		})
+		for n := range 200 {
+			if err := os.WriteFile(s.path(job{0, "acme", strconv.Itoa(n)}), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.resume(); err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		worked := make(chan error)
+		go func() { worked <- s.work(ctx) }()
+		begin := time.Now()
+		if err := s.queue.WaitEmpty(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(begin); took > 300*time.Millisecond {
+			t.Errorf("the last of the 200 retries took %v", took)
+		}
+		stop()
+		<-worked
+	})
+}
+
+// The end goes in this order: not ready, then no connections, then the drain. The metrics are there
+// until the drain has ended.
+func TestEndInOrder(t *testing.T) {
+	arrived, release := make(chan struct{}, 2), make(chan struct{})
+	target := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		arrived <- struct{}{}
+		<-release
+	}))
+	defer target.Close()
+	registry := prometheus.NewRegistry()
+	s := newService(t.TempDir(), target.URL, registry)
+	outside, inside := listen(t), listen(t)
+	jobs, admin := "http://"+outside.Addr().String()+"/jobs/acme", "http://"+inside.Addr().String()
+	settled := func() {
+		if code, _ := get(t, admin+"/readyz"); code != http.StatusServiceUnavailable {
+			t.Errorf("readyz says %d after the signal", code)
+		}
+		if code, err := post(jobs); code != http.StatusAccepted {
+			t.Errorf("before the load balancer has noticed: got %d, %v", code, err)
+		}
+		<-arrived
+	}
+	ctx, signal := context.WithCancel(t.Context())
+	served := make(chan error)
+	handler := promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
+	go func() { served <- s.serve(ctx, outside, inside, s.admin(handler, ""), settled) }()
+	if code, err := post(jobs); code != http.StatusAccepted {
+		t.Fatalf("got %d, %v", code, err)
+	}
+	<-arrived
+	if code, _ := get(t, admin+"/readyz"); code != http.StatusOK {
+		t.Errorf("readyz says %d", code)
+	}
+	signal()
+	for !s.queue.ShuttingDown() { // The drain has begun.
+		time.Sleep(time.Millisecond)
+	}
+	if code, err := post(jobs); err == nil {
+		t.Errorf("during the drain: got %d", code)
+	}
+	if _, text := get(t, admin+"/metrics"); !strings.Contains(text, `workqueue_in_flight{name="jobs"} 2`) {
+		t.Errorf("during the drain: the metrics are %s", text)
+	}
+	close(release)
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+	if left, err := filepath.Glob(filepath.Join(s.dir, "*")); len(left) > 0 {
+		t.Errorf("%q are left, %v", left, err)
+	}
+}
+
+func listen(t *testing.T) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func post(url string) (code int, err error) {
+	response, err := http.Post(url, "", strings.NewReader("payload"))
+	if err != nil {
+		return 0, err
+	}
+	return response.StatusCode, response.Body.Close()
+}
+
+func get(t *testing.T, url string) (code int, text string) {
+	t.Helper()
+	response, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(body)
+}
+
+func TestRequestsThatAreRefused(t *testing.T) {
+	s := newService(t.TempDir(), "", prometheus.NewRegistry())
+	for path, body := range map[string]string{
+		"/jobs/a.b":             "",
+		"/jobs/..%2Fetc":        "",
+		"/jobs/acme?priority=x": "",
+		"/jobs/acme":            strings.Repeat("x", 1<<20+1),
+	} {
+		if code, text := send(s.public(), "POST", path, body, ""); code != http.StatusBadRequest {
+			t.Errorf("%s: got %d, %s", path, code, text)
+		}
+	}
+	if files, err := os.ReadDir(s.dir); len(files) > 0 || s.queue.Len() > 0 {
+		t.Errorf("%d files, %d items, %v", len(files), s.queue.Len(), err)
+	}
+	s.dir = filepath.Join(s.dir, "gone")
+	if code, text := send(s.public(), "POST", "/jobs/acme", "", ""); code != http.StatusInternalServerError || s.queue.Len() > 0 {
+		t.Errorf("without a directory: got %d, %s, and %d items", code, text, s.queue.Len())
+	}
+}
+
+// A start adds what the last run has left, with its priority, and removes what was never accepted.
+func TestStartAddsWhatIsThere(t *testing.T) {
+	s := newService(t.TempDir(), "", prometheus.NewRegistry())
+	for _, name := range []string{"3.acme.a", "0.acme.b", "new-123", "README"} {
+		if err := os.WriteFile(filepath.Join(s.dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.resume(); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"3.acme.a", "0.acme.b"} {
+		if j, ok := s.queue.TryGet(); !ok || j.String() != want {
+			t.Errorf("got %v %v, want %s", j, ok, want)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(s.dir, "new-123")); !errors.Is(err, os.ErrNotExist) || s.queue.Len() > 0 {
+		t.Errorf("%v, %d items", err, s.queue.Len())
+	}
+	if _, err := os.Stat(filepath.Join(s.dir, "README")); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAdminAsksForAPassword(t *testing.T) {
+	s := newService(t.TempDir(), "", prometheus.NewRegistry())
+	for given, want := range map[string]int{"": 401, "wrong": 401, "secret": 200} {
+		if code, _ := send(s.admin(http.NotFoundHandler(), "secret"), "GET", "/debug/workqueue/", "", given); code != want {
+			t.Errorf("with the password %q: got %d, want %d", given, code, want)
+		}
+	}
+	if code, _ := send(s.admin(http.NotFoundHandler(), ""), "GET", "/debug/workqueue/", "", ""); code != 401 {
+		t.Errorf("without a password in the environment: got %d", code)
+	}
+}
