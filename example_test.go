@@ -744,6 +744,7 @@ func ExampleNewPrometheusProvider() {
 	// retries_total 1
 	// unfinished_work_seconds 0.25
 	// waiting 1
+	// workers 1
 	// after the shutdown:
 	// abandoned_total 1
 	// abandoned_total 1

@@ -19,8 +19,13 @@ import (
 type QueueStats struct {
 	// Of LayerQueue.
 
-	Depth      int    // queued items, and held items marked for another run
-	InFlight   int    // items held by workers
+	Depth    int // queued items, and held items marked for another run
+	InFlight int // items held by workers
+	// Workers is how many goroutines wait in Get, GetContext or GetInfo, or as a worker of [Run], and
+	// how many items are in flight, added up: the number of workers, if each worker holds one item at
+	// a time. A worker that holds several items counts several times. A worker that takes items by
+	// TryGet counts while it holds an item.
+	Workers    int
 	Adds       uint64 // Adds without the duplicates
 	Duplicates uint64 // Adds without effect: the item was queued, or held and marked
 
@@ -100,6 +105,7 @@ const DurationSchema = 3
 func (s *QueueStats) Merge(other QueueStats) {
 	s.Depth += other.Depth
 	s.InFlight += other.InFlight
+	s.Workers += other.Workers
 	s.Adds += other.Adds
 	s.Duplicates += other.Duplicates
 	s.Unfinished += other.Unfinished
@@ -237,6 +243,7 @@ func (q *Typed[T]) statsOf(v *fifo.Survey) QueueStats {
 	s := QueueStats{
 		Depth:      q.fifo.Len() + q.fifo.HeldAgain(),
 		InFlight:   q.fifo.Held(),
+		Workers:    int(q.parked) + q.fifo.Held(),
 		OldestItem: q.fifo.Oldest(v.Now),
 		Paced:      q.pace.KeptBack(v.Now),
 	}

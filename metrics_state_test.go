@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/time/rate"
 	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/seed16c08ea7/workqueue"
@@ -608,6 +609,96 @@ func checkParts[K comparable](t *testing.T, shape string, s workqueue.QueueStats
 	}
 }
 
+// Workers that wait count, in whatever call, and items that workers hold.
+func TestWorkersOfLoopsByHand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := workqueue.NewTypedRateLimiting(constant(time.Hour), workqueue.TypedRateLimitingQueueConfig[string]{})
+		check := func(when string, want int) {
+			t.Helper()
+			synctest.Wait()
+			if got := q.Stats().Workers; got != want {
+				t.Errorf("%s: %d workers, want %d", when, got, want)
+			}
+		}
+		q.Add("queued")
+		q.AddAfter("later", time.Hour)
+		check("without a worker", 0)
+		q.TryGet()
+		check("a hand-out by TryGet", 1)
+		q.Done("queued")
+		check("after its Done", 0)
+		ctx, cancel := context.WithCancel(t.Context())
+		for _, get := range []func(){
+			func() { q.Get() }, func() { q.Get() }, func() { q.GetContext(ctx) }, func() { q.GetInfo(ctx) },
+		} {
+			go get()
+		}
+		check("four that wait", 4)
+		cancel()
+		check("two of them are canceled", 2)
+		q.Add("a")
+		check("one has an item", 2)
+		q.Add("a")
+		check("an item that is marked", 2)
+		q.Done("a")
+		check("the same item for the other", 1)
+		q.AddAll("b", "c")
+		q.Get()
+		q.Get()
+		check("a worker with two items", 3)
+		go q.ShutDownWithDrain()
+		go q.Get()
+		check("in a drain", 3)
+		for _, item := range []string{"a", "b", "c"} {
+			q.Done(item)
+		}
+		check("after the drain", 0)
+	})
+}
+
+// An idle worker of Run counts, whatever it waits for.
+func TestWorkersOfRun(t *testing.T) {
+	limited := workqueue.Order[string]{
+		Group: func(item string) string { return item[:1] }, MaxInFlight: func(string) int { return 1 },
+	}
+	for name, config := range map[string]workqueue.TypedRateLimitingQueueConfig[string]{
+		"plain":               {},
+		"with a full group":   {Order: limited},
+		"with a Pace":         {Pace: rate.NewLimiter(rate.Every(time.Hour), 1)},
+		"with times":          {KeepTimes: true},
+		"with pushed metrics": {Name: "q", MetricsProvider: &recorder{}},
+		"with a Typed below":  {Queue: workqueue.NewTyped[string]()},
+		"with a Queue":        {Queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Queue: &shelf[string]{}})},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			q := workqueue.NewTypedRateLimiting(constant(time.Hour), config)
+			defer q.ShutDown()
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error)
+			go func() {
+				done <- workqueue.Run(ctx, q, func(ctx context.Context, _ string) error {
+					<-ctx.Done()
+					return nil
+				}, workqueue.RunOptions[string]{Workers: 3, AtEnd: workqueue.EndKeep})
+			}()
+			for n, add := range []string{"", "g1", "g2"} {
+				if add != "" {
+					q.Add(add)
+				}
+				synctest.Wait()
+				if got := q.Stats().Workers; got != 3 {
+					t.Errorf("%s, %d items: %d workers, want 3", name, n, got)
+				}
+			}
+			cancel()
+			<-done
+			if got := q.Stats().Workers; got != 0 {
+				t.Errorf("%s, after Run: %d workers, want 0", name, got)
+			}
+		})
+	}
+}
+
 // Stats of two queues are added up, and neither is changed by that.
 func TestMergedStats(t *testing.T) {
 	parts := func(from, to int) (all []workqueue.PartStats[string]) {
@@ -621,7 +712,7 @@ func TestMergedStats(t *testing.T) {
 	}
 	stats := func(n int) workqueue.QueueStats {
 		return workqueue.QueueStats{
-			Depth: n, InFlight: n, Adds: uint64(n), Unfinished: time.Duration(n), LongestRunning: time.Duration(n), Paced: time.Duration(n),
+			Depth: n, InFlight: n, Workers: 2 * n, Adds: uint64(n), Unfinished: time.Duration(n), LongestRunning: time.Duration(n), Paced: time.Duration(n),
 			ByPriority: []workqueue.PartStats[int]{{Key: n, Depth: 1}, {Key: 7, Depth: n}}, Latency: durations(uint64(n)),
 			Results: map[workqueue.Outcome]uint64{workqueue.OutcomeFailed: uint64(n)},
 		}
@@ -634,8 +725,8 @@ func TestMergedStats(t *testing.T) {
 	if after := fmt.Sprint(a, b); after != before {
 		t.Errorf("Merge changed %s to %s", before, after)
 	}
-	if got, want := fmt.Sprint(sum.Depth, sum.InFlight, sum.Adds, sum.Unfinished, sum.LongestRunning, sum.Paced, sum.Latency, sum.Results[workqueue.OutcomeFailed]),
-		"3 3 3 3ns 2ns 3ns {3 2 [3 0] 0 map[1:3]} 3"; got != want {
+	if got, want := fmt.Sprint(sum.Depth, sum.InFlight, sum.Workers, sum.Adds, sum.Unfinished, sum.LongestRunning, sum.Paced, sum.Latency, sum.Results[workqueue.OutcomeFailed]),
+		"3 3 6 3 3ns 2ns 3ns {3 2 [3 0] 0 map[1:3]} 3"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	if got, want := fmt.Sprint(sum.ByPriority), "[{1 false 1 0 0s} {7 false 3 0 0s} {2 false 1 0 0s}]"; got != want {
@@ -734,7 +825,7 @@ func TestStatsWithoutAProvider(t *testing.T) {
 		q.AddRateLimited("v")
 		clock.Step(time.Second)
 		want := workqueue.QueueStats{
-			Depth: 3, InFlight: 1, Waiting: 2,
+			Depth: 3, InFlight: 1, Workers: 1, Waiting: 2,
 			ByPriority: []workqueue.PartStats[int]{{Key: 0, Depth: 2}, {Key: 2, Depth: 1, InFlight: 1}},
 		}
 		if tt.timed {

@@ -103,6 +103,8 @@ func (d describer) rows() []seriesRow {
 			func(s QueueStats) float64 { return float64(s.Retries) }),
 		row(partState, gauge, "in_flight", "Items that are held by workers.",
 			func(s QueueStats) float64 { return float64(s.InFlight) }),
+		row(partState, gauge, "workers", "Goroutines that wait for an item, and items that are held by workers.",
+			func(s QueueStats) float64 { return float64(s.Workers) }),
 		row(partState, gauge, "oldest_item_age_seconds", "Seconds since the item at the head of the queue was added, 0 if there is none.",
 			func(s QueueStats) float64 { return s.OldestItem.Seconds() }),
 		row(partState, counter, "duplicates_total", "Adds that changed nothing, as the item was queued already.",

@@ -45,6 +45,7 @@ func TestSeriesOfAQueue(t *testing.T) {
 		`unfinished_work_seconds{name="q"} 0.25`,
 		`waiting{name="q"} 2`,
 		`work_duration_seconds{name="q"} 1 observations of 0 s`,
+		`workers{name="q"} 1`,
 	)
 	checkAbandoned(t, r, 0, 0, 0)
 	q.ShutDown()
@@ -87,7 +88,7 @@ func TestSeriesOfAFIFO(t *testing.T) {
 	q := openFIFO(p, nil)
 	var want []string
 	for _, name := range []string{"adds_total", "depth", "duplicates_total", "in_flight", "longest_running_processor_seconds", "oldest_item_age_seconds",
-		"queue_duration_seconds", "unfinished_work_seconds", "work_duration_seconds"} {
+		"queue_duration_seconds", "unfinished_work_seconds", "work_duration_seconds", "workers"} {
 		value := "0"
 		if strings.Contains(name, "_duration_") {
 			value = "0 observations of 0 s"

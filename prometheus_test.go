@@ -284,13 +284,13 @@ func TestProviderInARegistryThatHasTheSeriesOfClientGo(t *testing.T) {
 		clock.Step(5 * time.Second)
 		for step, want := range []string{"depth{" + row.want + "} 1", "adds_total", "unfinished_work_seconds{" + row.want + "} 5",
 			"longest_running_processor_seconds", "retries_total", "waiting", "in_flight", "oldest_item_age_seconds",
-			"queue_duration_seconds", "work_duration_seconds", "lateness_seconds", "duplicates_total", "rate_limited_total"} {
+			"queue_duration_seconds", "work_duration_seconds", "lateness_seconds", "duplicates_total", "rate_limited_total", "workers"} {
 			if !slices.ContainsFunc(of(t, r, "ours"), func(s string) bool { return strings.HasPrefix(s, want) }) {
 				t.Errorf("%s: %d: %s is missing in\n%s", name, step, want, strings.Join(of(t, r, "ours"), "\n"))
 			}
 		}
-		if got := len(of(t, r, "ours")); got != 14 {
-			t.Errorf("%s: %d series, want 14", name, got)
+		if got := len(of(t, r, "ours")); got != 15 {
+			t.Errorf("%s: %d series, want 15", name, got)
 		}
 		q.ShutDown()
 		if got := of(t, r, "ours"); len(got) > 0 {
@@ -431,7 +431,7 @@ func TestQueueWithTheNameOfOneOfClientGo(t *testing.T) {
 		theirs.queue("q")
 		for range 2 {
 			got := of(t, r, "q")
-			if len(got) != 14 || !slices.Contains(got, "depth{"+labels+"} 7") || !slices.Contains(got, "waiting{"+labels+"} 0") {
+			if len(got) != 15 || !slices.Contains(got, "depth{"+labels+"} 7") || !slices.Contains(got, "waiting{"+labels+"} 0") {
 				t.Errorf("beside theirs: got %q", got)
 			}
 		}
@@ -462,10 +462,10 @@ func TestLayerWithTheNameOfOneOfClientGo(t *testing.T) {
 		warnings int
 		series   int
 	}{
-		"a FIFO beside both layers":                 {fifo, nil, 1, 7 + 3},
+		"a FIFO beside both layers":                 {fifo, nil, 1, 7 + 4},
 		"delays beside both layers":                 {delays, nil, 1, 7 + 4},
 		"delays of ours above a FIFO of theirs":     {delays, []string{"retries_total"}, 0, 6 + 5},
-		"a FIFO of ours below delays that are told": {fifo, []string{"adds_total", "depth", "queue_duration_seconds", "work_duration_seconds", "unfinished_work_seconds", "longest_running_processor_seconds"}, 0, 1 + 9},
+		"a FIFO of ours below delays that are told": {fifo, []string{"adds_total", "depth", "queue_duration_seconds", "work_duration_seconds", "unfinished_work_seconds", "longest_running_processor_seconds"}, 0, 1 + 10},
 	} {
 		log := captureLog(t)
 		r := prometheus.NewRegistry()
@@ -500,7 +500,7 @@ func TestProviderBeforeComponentBaseRegistersOtherTexts(t *testing.T) {
 	}
 	newForeign("[STABLE] ", "name").register(r).queue("theirs")
 	for range 2 { // The second scrape has no news.
-		if got := of(t, r, "ours"); len(got) != 3 || !slices.Contains(got, `in_flight{name="ours"} 0`) {
+		if got := of(t, r, "ours"); len(got) != 4 || !slices.Contains(got, `in_flight{name="ours"} 0`) {
 			t.Errorf("after: got %q", got)
 		}
 	}
@@ -630,8 +630,8 @@ func TestTenThousandQueuesLeaveNothing(t *testing.T) {
 		for _, f := range families {
 			got += len(f.GetMetric())
 		}
-		if got != 14*n+3 || err != nil {
-			t.Errorf("%d series of %d queues, %v, want 14 each and 3", got, n, err)
+		if got != 15*n+3 || err != nil {
+			t.Errorf("%d series of %d queues, %v, want 15 each and 3", got, n, err)
 		}
 		for i, q := range queues {
 			if i%2 == 0 {
@@ -728,15 +728,16 @@ func TestSeriesOfQueuesOfTheSameName(t *testing.T) {
 			`queue_duration_seconds{name="q"} 2 observations of 3 s`,
 			`unfinished_work_seconds{name="q"} %v`,
 			`work_duration_seconds{name="q"} 0 observations of 0 s`,
+			`workers{name="q"} %v`,
 		}, "\n"), gauges...), "\n")
 	}
-	checkSeries(t, "both", r, both(2, 2, 3, 4, 4)...)
+	checkSeries(t, "both", r, both(2, 2, 3, 4, 4, 2)...)
 	open().ShutDown() // A third changes nothing, and is no news,
 	open().ShutDown() // nor is one after it.
 	queues[0].ShutDown()
-	checkSeries(t, "the first is shut down", r, both(1, 1, 1, 3, 1)...)
+	checkSeries(t, "the first is shut down", r, both(1, 1, 1, 3, 1, 1)...)
 	queues[0].Done("a")
-	checkSeries(t, "work goes on there", r, both(1, 1, 1, 3, 1)...)
+	checkSeries(t, "work goes on there", r, both(1, 1, 1, 3, 1, 1)...)
 	queues[1].ShutDown()
 	checkSeries(t, "the second is", r)
 	checkAbandoned(t, r, 2, 2, 0)

@@ -137,7 +137,7 @@ func TestSeriesBeside(t *testing.T) {
 	}
 	slices.Sort(names)
 	names = slices.Compact(names)
-	for _, want := range slices.Concat(kubernetes, []string{"workqueue_in_flight", "workqueue_waiting", "workqueue_duplicates_total",
+	for _, want := range slices.Concat(kubernetes, []string{"workqueue_in_flight", "workqueue_workers", "workqueue_waiting", "workqueue_duplicates_total",
 		"workqueue_oldest_item_age_seconds", "workqueue_rate_limited_total", "workqueue_lateness_seconds"}) {
 		if !slices.Contains(names, want) {
 			t.Errorf("%s is missing in %v", want, names)
@@ -290,4 +290,24 @@ func TestDepthByPriorityOfGroups(t *testing.T) {
 		}
 		q.ShutDown()
 	}
+}
+
+// A worker of a controller calls GetWithPriority, and counts while it waits and while it has an item.
+func TestWorkersOfAController(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := openOurs("workers")
+		for range 3 {
+			go q.GetWithPriority()
+		}
+		for _, item := range []string{"", "a"} {
+			if item != "" {
+				q.Add(item)
+			}
+			synctest.Wait()
+			if got := series(t, "workers")["workqueue_workers[]"]; got != "GAUGE gauge:{value:3}" {
+				t.Errorf("%q added: got %s, want 3 workers", item, got)
+			}
+		}
+		q.ShutDown()
+	})
 }

@@ -38,7 +38,7 @@ type look struct {
 func (l *look) summarize(s workqueue.QueueStats, ending bool) {
 	d := &l.detail
 	d.ShuttingDown = ending
-	d.Depth, d.InFlight, d.Waiting = s.Depth, s.InFlight, s.Waiting
+	d.Depth, d.InFlight, d.Workers, d.Waiting = s.Depth, s.InFlight, s.Workers, s.Waiting
 	d.OldestItem, d.LongestRunning = s.OldestItem.Seconds(), s.LongestRunning.Seconds()
 	d.Stuck = s.LongestRunning > l.stuck
 	// A queue that counts has buckets, also before the first item.

@@ -30,6 +30,7 @@ type Summary struct {
 
 	Depth    int  `json:"depth"`
 	InFlight int  `json:"in_flight"`
+	Workers  int  `json:"workers"` // goroutines that wait for an item, and items in flight
 	Waiting  int  `json:"waiting"`
 	Stuck    bool `json:"stuck"` // an item is in flight for longer than Options.Stuck
 

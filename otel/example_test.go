@@ -72,6 +72,7 @@ func ExampleProducer() {
 	// Output:
 	// workqueue.depth {item} workqueue.name=pods 2
 	// workqueue.in_flight {item} workqueue.name=pods 1
+	// workqueue.workers {worker} workqueue.name=pods 1
 	// workqueue.adds {item} workqueue.name=pods 3
 	// workqueue.duplicates {item} workqueue.name=pods 1
 }

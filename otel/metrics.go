@@ -54,6 +54,8 @@ var counts = []row[int64]{
 		description: "Items of a priority that are queued, or held by a worker and marked for another run."},
 	{layer: queueLayer, kind: level, name: "workqueue.in_flight", unit: item, value: func(s stats) int64 { return int64(s.InFlight) },
 		description: "Items that are held by workers."},
+	{layer: queueLayer, kind: level, name: "workqueue.workers", unit: "{worker}", value: func(s stats) int64 { return int64(s.Workers) },
+		description: "Goroutines that wait for an item, and items that are held by workers."},
 	{layer: queueLayer, kind: counter, name: "workqueue.adds", unit: item, value: func(s stats) int64 { return int64(s.Adds) },
 		description: "Adds that were not duplicates."},
 	{layer: queueLayer, kind: counter, name: "workqueue.duplicates", unit: item, value: func(s stats) int64 { return int64(s.Duplicates) },

@@ -97,6 +97,7 @@ func TestMetricsOfAQueue(t *testing.T) {
 			"workqueue.depth":                     "q\uFFFD 1/5",
 			"workqueue.depth_by_priority":         "q\uFFFD 0 0/5 q\uFFFD 3 1/5",
 			"workqueue.in_flight":                 "q\uFFFD 1/5",
+			"workqueue.workers":                   "q\uFFFD 1/5",
 			"workqueue.adds":                      "q\uFFFD 2/5",
 			"workqueue.duplicates":                "q\uFFFD 1/5",
 			"workqueue.waiting":                   "q\uFFFD 1/5",

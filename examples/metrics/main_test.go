@@ -47,6 +47,11 @@ workqueue_waiting{name="polls"} 8
 workqueue_waiting{name="uploads"} 3
 workqueue_waiting{name="webhooks"} 20
 workqueue_work_duration_seconds_count{name="uploads"} 19
+workqueue_workers{name="polls"} 2
+workqueue_workers{name="reports"} 1
+workqueue_workers{name="thumbnails"} 2
+workqueue_workers{name="uploads"} 2
+workqueue_workers{name="webhooks"} 4
 `
 
 func TestLoads(t *testing.T) {

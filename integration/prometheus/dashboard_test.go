@@ -158,8 +158,8 @@ func exposition(t *testing.T) map[string]bool {
 	for _, f := range families {
 		names[f.GetName()] = true
 	}
-	if len(names) != 16 {
-		t.Errorf("%d series are exposed, want Kubernetes' 7 and 9 more: %v", len(names), names)
+	if len(names) != 17 {
+		t.Errorf("%d series are exposed, want Kubernetes' 7 and 10 more: %v", len(names), names)
 	}
 	return names
 }

@@ -40,6 +40,7 @@ func atRest(age float64) []figure {
 		exactly(`workqueue_depth{name="uploads"}`, 0),
 		exactly(`workqueue_oldest_item_age_seconds{name="uploads"}`, 0),
 		exactly(`workqueue_in_flight{name="uploads"}`, 1),
+		exactly(`workqueue_workers{name="uploads"}`, 2),
 		exactly(`workqueue_waiting{name="uploads"}`, 3),
 		exactly(`workqueue_retries_total{name="uploads"}`, 3),
 		exactly(`workqueue_rate_limited_total{name="uploads"}`, 0),
@@ -169,6 +170,7 @@ func ofRegistry(registry string, age float64) []figure {
 		if queue == "ours" {
 			all = append(all,
 				exactly("workqueue_in_flight"+labels, 1),
+				exactly("workqueue_workers"+labels, 1),
 				exactly("workqueue_waiting"+labels, 1),
 				exactly("workqueue_duplicates_total"+labels, 1),
 				exactly("workqueue_rate_limited_total"+labels, 1),
