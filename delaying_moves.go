@@ -652,11 +652,16 @@ func (q *TypedDelaying[T]) takeBack(item T) (had bool) {
 	return waited || had
 }
 
+// removeTyped is takeBack without the metrics. Both locks are held for the whole: an Add between the end of
+// a firm wait and the removal would queue the item.
 func (q *TypedDelaying[T]) removeTyped(hash uint32, item T) (waited, had, back bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.softenLocked(hash, item)
+	q.typed.mu.Lock()
+	defer q.typed.mu.Unlock()
+	q.softenBothLocked(q.typed, hash, item)
 	_, waited = q.unplanLocked(hash, item, nil)
-	had, back = q.typed.remove(hash, item)
+	had, back = q.typed.fifo.Remove(hash, item)
+	q.typed.settle()
 	return waited, had, back
 }

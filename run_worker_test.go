@@ -981,6 +981,7 @@ func TestEarlyFailuresDoNotLengthenTheBackoff_kubernetes136853(t *testing.T) {
 				time.Sleep(time.Second)
 			}
 			time.Sleep(time.Hour)
+			synctest.Wait()
 			if healed != 20475*time.Millisecond || counted != 12 || (early > 0) == config.StrictBackoff {
 				t.Errorf("%s: healed after %v, with %d failures and %d early ones", name, healed, counted, early)
 			}
@@ -1048,6 +1049,7 @@ func TestEarlyFailure(t *testing.T) {
 					q.Reschedule("a", 0)
 				}
 				time.Sleep(time.Hour)
+				synctest.Wait()
 				if got := fmt.Sprint(second, ", ", third); got != tt.want {
 					t.Errorf("%s by %s: got %s, want %s", name, brings, got, tt.want)
 				}
@@ -1090,8 +1092,9 @@ func TestDeferUntilTheCacheShowsTheWrite(t *testing.T) {
 				for range rng.IntN(3) { // Events of other writers, with the state before the write.
 					time.AfterFunc(time.Duration(rng.IntN(500))*time.Microsecond, func() { q.Add(object) })
 				}
+				work := time.Duration(rng.IntN(2000)) * time.Microsecond
 				mu.Unlock()
-				time.Sleep(time.Duration(rng.IntN(2000)) * time.Microsecond)
+				time.Sleep(work)
 				mu.Lock()
 				return workqueue.DeferFor(time.Minute)
 			}
@@ -1111,9 +1114,11 @@ func TestDeferUntilTheCacheShowsTheWrite(t *testing.T) {
 				}
 				time.Sleep(time.Millisecond)
 			}
+			mu.Lock()
 			if took := time.Since(start); stale > 0 || calls > objects*(writes+20) || took > 10*time.Second {
 				t.Errorf("OneEntry %v: %d calls, %d of them saw a stale cache, in %v", oneEntry, calls, stale, took)
 			}
+			mu.Unlock()
 			q.ShutDown()
 			synctest.Wait()
 		})

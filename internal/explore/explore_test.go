@@ -102,6 +102,11 @@ func TestListed(t *testing.T) {
 		"remove of both":        {delaying, program{{"Add a", "AddAfter a", "Work"}, {"Remove a"}}},
 		"hurry beside remove":   {delaying, program{{"AddAfter a", "Hurry a"}, {"Remove a"}}},
 		"last wait ends":        {delaying, program{{"AddAfter a", "Remove a", "AddAfter a", "Step"}, {"Get"}}},
+		"firm beside wake":      {delaying, program{{"Take", "Firm a", "Done a"}, {"Add a", "Wake a", "Add a"}}},
+		"firm beside add":       {delaying, program{{"Add a", "Firm a", "Find a"}, {"Take"}, {"Add a", "Step"}}},
+		"firm beside len":       {delaying, program{{"Firm a", "Remove a"}, {"Add a", "Len"}}},
+		"firm beside remove":    {oneEntry, program{{"Firm a", "Add a", "Step"}, {"Remove a"}, {"Work"}}},
+		"wake beside due":       {delaying, program{{"Firm a", "Step"}, {"Wake a", "Find a"}, {"Work"}}},
 		"due beside reschedule": {delaying, program{{"AddAfter a", "Step", "Step"}, {"Reschedule a"}, {"Work"}}},
 	} {
 		if *only != "" && *only != name {
@@ -162,6 +167,14 @@ func TestDelayingMore(t *testing.T) {
 
 func TestOneEntry(t *testing.T) {
 	all(t, oneEntry, 1, "AddAfter a", "AddAfter b", "Add a", "Work", "Step", "Remove a", "Reschedule a", "Hurry a", "Debounce a", "Drain")
+}
+
+func TestFirm(t *testing.T) {
+	all(t, delaying, 1, "Firm a", "AddAfter a", "Add a", "Work", "Step", "Remove a", "Hurry a", "Wake a", "Find a", "Empty", "Drain")
+}
+
+func TestFirmOneEntry(t *testing.T) {
+	all(t, oneEntry, 1, "Firm a", "AddAfter a", "Add a", "Work", "Step", "Remove a", "Reschedule a", "Wake a", "Find a", "Drain")
 }
 
 // TestRun plays a Run with one worker beside two goroutines.

@@ -72,6 +72,8 @@ type delayer interface {
 	Reschedule(item string, d time.Duration) bool
 	Debounce(item string, quiet, most time.Duration) bool
 	WaitEmpty(ctx context.Context) error
+	Wake(items ...string) int
+	Find(item string) (workqueue.ItemInfo[string], bool)
 }
 
 var verbs = map[string]verb{
@@ -234,6 +236,35 @@ var verbs = map[string]verb{
 			return r.q.AddWith(workqueue.AddOptions{After: tick}, item) == 1
 		},
 		func(s *state, item string) { s.Later(spec.After, item, tick, 0, spec.Place{}) }),
+	"Firm": delays(
+		func(r *trial, item string) bool {
+			return r.q.AddWith(workqueue.AddOptions{After: tick, Firm: true}, item) == 1
+		},
+		func(s *state, item string) { s.Later(spec.Firm, item, tick, 0, spec.Place{}) }),
+	"Wake": told(
+		func(r *trial, _ int, item string) string { return fmt.Sprint(r.q.(delayer).Wake(item) == 1) },
+		func(s *state, item string) string { return fmt.Sprint(s.Wake(item)) }),
+	"Find": told(
+		func(r *trial, _ int, item string) string {
+			info, ok := r.q.(delayer).Find(item)
+			return fmt.Sprint(ok, info.State, !info.Due.IsZero(), info.Firm)
+		},
+		func(s *state, item string) string {
+			h, held := s.Held[item]
+			at := slices.IndexFunc(s.Waiting, func(w spec.Wait[string]) bool { return w.Value == item })
+			state := workqueue.ItemState(0)
+			switch {
+			case h.Marked:
+				state = workqueue.ItemInFlightAgain
+			case held:
+				state = workqueue.ItemInFlight
+			case s.Pending(item):
+				state = workqueue.ItemQueued
+			case at >= 0:
+				state = workqueue.ItemWaiting
+			}
+			return fmt.Sprint(state > 0, state, at >= 0, s.WaitsFirmly(item))
+		}),
 	"Reschedule": delays(
 		func(r *trial, item string) bool { return r.q.(delayer).Reschedule(item, 2*tick) },
 		func(s *state, item string) { s.Later(spec.Reschedule, item, 2*tick, 0, spec.Place{}) }),

@@ -54,6 +54,13 @@ type (
 		Reschedule(item int8, d time.Duration) bool
 		Debounce(item int8, quiet, most time.Duration) bool
 	}
+	// A deferrer has firm waits. Those of a history last an hour, so only calls end them.
+	deferrer interface {
+		AddWith(options workqueue.AddOptions, items ...int8) int
+		Reschedule(item int8, d time.Duration) bool
+		Wake(items ...int8) int
+		Find(item int8) (workqueue.ItemInfo[int8], bool)
+	}
 )
 
 // A load describes the calls of one history.
@@ -205,7 +212,7 @@ func (c *client) produce(early bool) {
 
 func (c *client) produceOnce() {
 	item := int8(c.rnd.IntN(maxItems))
-	switch c.rnd.IntN(14) {
+	switch c.rnd.IntN(16) {
 	case 0, 1:
 		c.addAll()
 	case 2:
@@ -222,6 +229,8 @@ func (c *client) produceOnce() {
 		c.remove(item)
 	case 8:
 		c.snapshot()
+	case 9, 10:
+		c.deferOrWake(item)
 	default:
 		c.add(item)
 	}
@@ -248,11 +257,34 @@ func (c *client) addSomehow(item int8) {
 	q, ok := c.queue.(rescheduler)
 	switch {
 	case ok && item%4 == 2:
-		q.Reschedule(item, -1)
+		q.Debounce(item, -1, 0)
 	case ok && item%4 == 3:
 		q.Debounce(item, 0, time.Hour)
 	default:
 		c.queue.Add(item)
+	}
+}
+
+// deferOrWake makes one of the calls about a firm wait. For a queue without them it adds the item.
+func (c *client) deferOrWake(item int8) {
+	q, ok := c.queue.(deferrer)
+	if !ok {
+		c.add(item)
+		return
+	}
+	switch c.rnd.IntN(4) {
+	case 0, 1:
+		c.makes(call{method: addFirmly, item: item}, func() (none result) {
+			q.AddWith(workqueue.AddOptions{After: time.Hour, Firm: true}, item)
+			return none
+		})
+	case 2:
+		c.makes(call{method: wake, item: item}, func() result { return result{ok: q.Wake(item) == 1} })
+	default:
+		c.makes(call{method: find, item: item}, func() result {
+			info, ok := q.Find(item)
+			return result{ok: ok, n: int(info.State), sure: info.Firm}
+		})
 	}
 }
 

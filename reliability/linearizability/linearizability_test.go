@@ -54,12 +54,12 @@ var ours = []implementation{
 			noTryGet
 		}{Typed: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[int8]{Pace: rate.NewLimiter(50_000, 2)})}
 	}},
-	// The limiter says 0, by the same steps as for a wait. AddAll is several Adds here.
+	// An item has tokens for a second of hand-outs. AddAll is several Adds here.
 	{"TypedDelaying with an ItemPace", func() queue {
 		return struct {
 			*workqueue.TypedDelaying[int8]
 			noAddAll
-		}{TypedDelaying: workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int8]{ItemPace: workqueue.Rate{Limit: 1e12}})}
+		}{TypedDelaying: workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int8]{ItemPace: workqueue.Rate{Limit: 1e9, Burst: 1 << 30}})}
 	}},
 	{"TypedRateLimiting", func() queue {
 		return workqueue.NewTypedRateLimiting(workqueue.DefaultTypedItemBasedRateLimiter[int8](), workqueue.TypedRateLimitingQueueConfig[int8]{})

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/anishathalye/porcupine"
 
@@ -50,11 +51,14 @@ const (
 	waitIdle
 	barrierBegins
 	barrierEnds
+	addFirmly
+	wake
+	find
 )
 
 var methodNames = [...]string{"Add", "AddAll", "Get", "GetContext", "TryGet", "Done", "Len", "Remove",
 	"ShuttingDown", "ShutDown", "Snapshot", "drain begins", "drain ends",
-	"WaitIdle", "barrier begins", "barrier ends"}
+	"WaitIdle", "barrier begins", "barrier ends", "AddWith Firm", "Wake", "Find"}
 
 // A call is a method with its arguments; number is that of a drain or a barrier.
 type call struct {
@@ -102,6 +106,8 @@ func (s state) step(c call, r result) (bool, state) {
 		return r.ok == s.Down, s
 	case snapshot:
 		return s.has(r.left), s
+	case find:
+		return s.finds(c.item, r), s
 	case drainEnds:
 		return s.drained(c, r), s
 	case waitIdle:
@@ -129,6 +135,10 @@ func (s state) step(c call, r result) (bool, state) {
 		s.Done(c.item)
 	case remove:
 		return r.ok == s.Remove(c.item), s
+	case addFirmly:
+		s.Later(spec.Firm, c.item, time.Hour, 0, spec.Place{})
+	case wake:
+		return r.ok == s.Wake(c.item), s
 	case shutDown:
 		s.ShutDown()
 	case drainBegins:
@@ -161,6 +171,23 @@ func (s state) drained(c call, r result) bool {
 	default:
 		return s.Drained(ticket)
 	}
+}
+
+// finds reports whether Find may answer so.
+func (s state) finds(item int8, r result) bool {
+	h, held := s.Held[item]
+	state := workqueue.ItemState(0)
+	switch {
+	case h.Marked:
+		state = workqueue.ItemInFlightAgain
+	case held:
+		state = workqueue.ItemInFlight
+	case s.Pending(item):
+		state = workqueue.ItemQueued
+	case s.WaitsFirmly(item):
+		state = workqueue.ItemWaiting
+	}
+	return r.ok == (state > 0) && r.n == int(state) && r.sure == s.WaitsFirmly(item)
 }
 
 // has compares the order too where a Snapshot knows it.
@@ -217,15 +244,17 @@ func model(k shape) porcupine.Model {
 func describe(c call, r result) string {
 	name := methodNames[c.method]
 	switch c.method {
-	case add, done:
+	case add, done, addFirmly:
 		if c.named {
 			return fmt.Sprintf("%s(%d, priority %d)", name, c.item, c.priority)
 		}
 		return fmt.Sprintf("%s(%d)", name, c.item)
 	case addAll:
 		return fmt.Sprintf("%s(%v)", name, c.all)
-	case remove:
+	case remove, wake:
 		return fmt.Sprintf("%s(%d) → %v", name, c.item, r.ok)
+	case find:
+		return fmt.Sprintf("%s(%d) → %v, state %d, firm %v", name, c.item, r.ok, r.n, r.sure)
 	case length:
 		return fmt.Sprintf("%s() → %d", name, r.n)
 	case shuttingDown, waitIdle:
