@@ -21,8 +21,8 @@ import (
 	"github.com/seed16c08ea7/workqueue"
 )
 
-// No delay is none: the item is there when the call returns, once, is not late,
-// and needs no goroutine. A nanosecond is a delay.
+// Without a delay the item is queued when the call returns. The item is added once, is not late, and
+// needs no goroutine. A nanosecond is a delay.
 func TestNoDelay(t *testing.T) {
 	for name, call := range map[string]func(q *workqueue.TypedDelaying[string], d time.Duration){
 		"AddAfter":          func(q *workqueue.TypedDelaying[string], d time.Duration) { q.AddAfter("a", d) },
@@ -56,8 +56,8 @@ func TestNoDelay(t *testing.T) {
 	}
 }
 
-// A delay that has passed when AddAfter looks again needs no goroutine; the
-// order of what is due stays.
+// AddAfter reads the clock once more before it returns. If the delay has passed, AddAfter adds the item
+// itself, in the order of the due times.
 func TestShortDelays(t *testing.T) {
 	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{})
 	defer q.ShutDown()
@@ -78,8 +78,8 @@ func TestShortDelays(t *testing.T) {
 	checkInvariants(t, 0, q)
 }
 
-// They need no more than that where nothing else waits, and are as late as that
-// look was: the time that AddAfter takes is not counted twice.
+// The same if no other item waits. The lateness is that of the second reading: the time that AddAfter
+// takes does not count twice.
 func TestShortDelaysWhereNothingWaits(t *testing.T) {
 	for name, below := range map[string]workqueue.TypedInterface[int]{"own": nil, "foreign": struct{ *workqueue.Typed[int] }{workqueue.NewTyped[int]()}} {
 		r := &reader{}
@@ -98,8 +98,8 @@ func TestShortDelaysWhereNothingWaits(t *testing.T) {
 	}
 }
 
-// What was due before goes before, though its goroutine, for which there is no
-// processor here, has not seen to it yet.
+// An item that was due before is added before, even if the goroutine of the queue has not run yet: here
+// it has no processor.
 func TestShortDelayBehindAnother(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	for round := range 20 {
@@ -115,8 +115,8 @@ func TestShortDelayBehindAnother(t *testing.T) {
 	}
 }
 
-// AddAfter at the instant of the shutdown, from many goroutines: nobody stays
-// behind, and nothing waits in a closed queue.
+// Many goroutines call AddAfter at the instant of the shutdown. All of them return, and no item waits in
+// the closed queue.
 func TestAddAfterAtTheInstantOfTheShutDown(t *testing.T) {
 	for round := range 30 {
 		synctest.Test(t, func(t *testing.T) {
@@ -137,8 +137,8 @@ func TestAddAfterAtTheInstantOfTheShutDown(t *testing.T) {
 	}
 }
 
-// One that has seen no shutdown yet, and is overtaken by it before the item
-// waits, starts no goroutine: the shutdown would not wait for that.
+// A shutdown comes between the first look of a call and its critical section. The call starts no
+// goroutine, for which the shutdown would not wait.
 func TestAddAfterThatTheShutDownOvertakes(t *testing.T) {
 	for name, add := range map[string]func(q *workqueue.TypedDelaying[string]){
 		"AddAfter":   func(q *workqueue.TypedDelaying[string]) { q.AddAfter("a", time.Second) },
@@ -187,7 +187,7 @@ func TestAddAfterDoesNotWaitForTheQueueBelow(t *testing.T) {
 	})
 }
 
-// What is due is added 32 at a time, and others get at the queues in between.
+// Due items are added 32 at a time. Between two batches other calls get the locks.
 func TestDueItemsAreAddedInBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &recorder{}
@@ -224,7 +224,7 @@ func TestRetriesMetric(t *testing.T) {
 	}
 }
 
-// The metric has the last word only on itself: the item waits, or is queued.
+// If the metric does not return, the item waits or is queued all the same.
 func TestRetriesMetricThatFails(t *testing.T) {
 	for kind, fail := range map[string]func(){"panic": func() { panic("metric") }, "Goexit": runtime.Goexit} {
 		r := &recorder{}
@@ -241,8 +241,8 @@ func TestRetriesMetricThatFails(t *testing.T) {
 	}
 }
 
-// Where the goroutine does not notice that items are due, whoever comes by adds
-// them, or makes it look where it alone may add.
+// If the goroutine does not notice that items are due, the next call adds them. Above a foreign queue
+// only the goroutine may add, so the call makes the goroutine look.
 func TestWhoeverComesByAddsWhatIsDue(t *testing.T) {
 	for name, call := range map[string]func(q *workqueue.TypedDelaying[string], item string){
 		"AddAfter":   func(q *workqueue.TypedDelaying[string], item string) { q.AddAfter(item, time.Hour) },
@@ -280,10 +280,9 @@ func TestWhoeverComesByAddsWhatIsDue(t *testing.T) {
 	}
 }
 
-// Who has woken a worker for what is due yields the processor, and so do others
-// until it is there: it could have to wait for theirs. So does who leaves the
-// adding to the goroutine. A goroutine that is yielded to may have to wait all
-// the same, now and then, hence the rounds.
+// A call that has woken a worker for a due item yields the processor, and so do other calls until the
+// worker has arrived. A call that leaves the adding to the goroutine yields too. The scheduler does not
+// always run the other goroutine, so the test counts rounds.
 func TestWhoeverComesByYields(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	const rounds = 9
@@ -319,8 +318,7 @@ func TestWhoeverComesByYields(t *testing.T) {
 	}
 }
 
-// yields returns 1 if AddAfter lets another goroutine run before it returns,
-// and 0 if not.
+// yields returns 1 if AddAfter lets another goroutine run before AddAfter returns, and 0 if not.
 func yields(q *workqueue.TypedDelaying[string], item string) (n int) {
 	var ran atomic.Bool
 	go ran.Store(true)
@@ -331,52 +329,8 @@ func yields(q *workqueue.TypedDelaying[string], item string) (n int) {
 	return n
 }
 
-// The other order of TestAddOfAWaitingItem_kubernetes110642: what is queued does not
-// begin to wait.
-func TestAddAfterOfAQueuedItemHandsItOutOnce(t *testing.T) {
-	for oneEntry, want := range map[bool]int{false: 2, true: 1} {
-		synctest.Test(t, func(t *testing.T) {
-			q := workqueue.NewTypedRateLimiting(constant(time.Second), workqueue.TypedRateLimitingQueueConfig[string]{OneEntry: oneEntry})
-			defer q.ShutDown()
-			q.Add("a")
-			q.AddRateLimited("a")
-			if n := handOuts(q, 2*time.Second); n != want {
-				t.Errorf("OneEntry %v: handed out %d times, want %d", oneEntry, n, want)
-			}
-		})
-	}
-}
-
-// handOuts takes and finishes items, twice, and returns how many there were.
-func handOuts(q *workqueue.TypedRateLimiting[string], pause time.Duration) (n int) {
-	for range 2 {
-		if item, ok := q.TryGet(); ok {
-			q.Done(item)
-			n++
-		}
-		time.Sleep(pause)
-		synctest.Wait()
-	}
-	return n
-}
-
-// A retry that a handler asks for while it holds the item must not get lost.
-func TestOneEntryKeepsTheRetryOfWhatIsInFlight(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := workqueue.NewTypedRateLimiting(constant(time.Second), workqueue.TypedRateLimitingQueueConfig[string]{OneEntry: true})
-		defer q.ShutDown()
-		q.Add("a")
-		q.Get()
-		q.AddRateLimited("a")
-		q.Done("a")
-		if s := q.Snapshot(9); names(s.Waiting) != "a" || s.QueuedTotal != 0 {
-			t.Errorf("got %v", s)
-		}
-	})
-}
-
-// Adds and plans of a few items from all sides, with a line and with a storage: no
-// item is ever in both places, and what is planned comes.
+// Goroutines add items and have them wait, at the same time, with a line and with a storage. No item is
+// ever queued and waiting. CheckInvariants looks for such items.
 func TestOneEntryFromAllSides(t *testing.T) {
 	t.Parallel()
 	for _, storage := range []workqueue.Queue[int]{nil, workqueue.DefaultQueue[int]()} {
@@ -409,8 +363,8 @@ func TestOneEntryFromAllSides(t *testing.T) {
 	}
 }
 
-// Another queue below cannot say whether an item is queued. A type around a Typed may
-// have an Add of its own.
+// OneEntry refuses both: a foreign queue cannot be asked whether an item is queued, and a type that
+// embeds a Typed may replace Add.
 func TestOneEntryNeedsATypedBelow(t *testing.T) {
 	for _, below := range []workqueue.TypedInterface[string]{
 		bare{workqueue.NewTyped[string]()}, struct{ *workqueue.Typed[string] }{workqueue.NewTyped[string]()},
@@ -424,7 +378,7 @@ func TestOneEntryNeedsATypedBelow(t *testing.T) {
 	}
 }
 
-// What the layers below can be told can be told to a rate limiting queue.
+// A rate limiting queue has all options of the layers below.
 func TestRateLimitingConfigHasAllOptionsOfTheLayersBelow(t *testing.T) {
 	all := reflect.TypeFor[workqueue.TypedRateLimitingQueueConfig[string]]()
 	for _, below := range []reflect.Type{
@@ -465,84 +419,6 @@ func (r *recordingBelow) Add(item string) {
 	r.TypedInterface.Add(item)
 }
 
-// With OneEntry, a worker that is parked comes for what is added, as without.
-func TestOneEntryWakesAWorker(t *testing.T) {
-	for name, add := range map[string]func(q *workqueue.TypedDelaying[string]){
-		"Add":        func(q *workqueue.TypedDelaying[string]) { q.Add("a") },
-		"AddAll":     func(q *workqueue.TypedDelaying[string]) { q.AddAll("a") },
-		"AddAfter":   func(q *workqueue.TypedDelaying[string]) { q.AddAfter("a", 0) },
-		"Reschedule": func(q *workqueue.TypedDelaying[string]) { q.Reschedule("a", 0) },
-		"Debounce":   func(q *workqueue.TypedDelaying[string]) { q.Debounce("a", 0, 0) },
-	} {
-		for _, waits := range []bool{false, true} {
-			synctest.Test(t, func(t *testing.T) {
-				q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{OneEntry: true})
-				if waits {
-					q.AddAfter("a", time.Hour)
-				}
-				got := ""
-				go func() { got, _ = q.Get() }()
-				synctest.Wait()
-				add(q)
-				synctest.Wait()
-				if got != "a" {
-					t.Errorf("%s, while it waits %v: the worker has got %q", name, waits, got)
-				}
-				q.ShutDown()
-			})
-		}
-	}
-}
-
-// With OneEntry a delayed add of an item that is queued, or will be by its Done, does
-// not make it wait. Its priority counts all the same: a retry that somebody asked for
-// urgently must not stand behind the initial list.
-func TestDelayedAddRaisesTheOneEntry(t *testing.T) {
-	calls := map[string]struct {
-		call func(q *workqueue.TypedDelaying[string])
-		want int
-	}{
-		"AddWith 5": {func(q *workqueue.TypedDelaying[string]) {
-			q.AddWith(workqueue.AddOptions{After: time.Hour, Priority: prio(5)}, "a")
-		}, 5},
-		"AddWith -200": {func(q *workqueue.TypedDelaying[string]) {
-			q.AddWith(workqueue.AddOptions{After: time.Hour, Priority: prio(-200)}, "a")
-		}, -100},
-		"AddAfter": {func(q *workqueue.TypedDelaying[string]) { q.AddAfter("a", time.Hour) }, 0},
-		"Debounce": {func(q *workqueue.TypedDelaying[string]) { q.Debounce("a", time.Hour, 0) }, 0},
-	}
-	orders := map[string]func() workqueue.Order[string]{
-		"levels": func() workqueue.Order[string] { return workqueue.Order[string]{} },
-	}
-	for order, open := range orders {
-		for name, c := range calls {
-			for _, held := range []bool{false, true} {
-				t.Run(fmt.Sprint(order, "/", name, "/held=", held), func(t *testing.T) {
-					q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{
-						OneEntry: true, Order: open(), Clock: testingclock.NewFakeClock(epoch),
-					})
-					defer q.ShutDown()
-					if held {
-						q.Add("a")
-						q.Get()
-					}
-					q.AddWith(workqueue.AddOptions{Priority: prio(-100)}, "a")
-					c.call(q)
-					if s := q.Snapshot(1); s.WaitingTotal != 0 {
-						t.Errorf("it waits: %v", s)
-					}
-					if held {
-						q.Done("a")
-					}
-					if info, _ := q.GetInfo(t.Context()); info.Priority != c.want {
-						t.Errorf("its priority is %d, want %d", info.Priority, c.want)
-					}
-				})
-			}
-		}
-	}
-}
-
 // The first add of a queue with a priority may be one that OneEntry keeps from waiting.
 func TestFirstDelayedPriorityRaisesTheOneEntry(t *testing.T) {
 	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{OneEntry: true})
@@ -551,25 +427,6 @@ func TestFirstDelayedPriorityRaisesTheOneEntry(t *testing.T) {
 	q.AddWith(workqueue.AddOptions{After: time.Hour, Priority: prio(5)}, "b")
 	if s := q.Snapshot(2); names(s.Queued) != "b a" || s.WaitingTotal != 0 {
 		t.Errorf("got %v, want b before a", s)
-	}
-}
-
-// A Reschedule says when an item comes, and not how urgent the item is.
-func TestRescheduleDoesNotRaiseTheOneEntry(t *testing.T) {
-	priority := 0
-	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{
-		OneEntry: true, Order: workqueue.Order[string]{Priority: func(string) int { return priority }},
-	})
-	defer q.ShutDown()
-	q.Add("a")
-	priority = 5
-	q.Reschedule("a", time.Hour)
-	if s := q.Snapshot(1); s.Queued[0].Priority != 0 {
-		t.Errorf("the priority is %d after a Reschedule, want 0", s.Queued[0].Priority)
-	}
-	q.AddAfter("a", time.Hour)
-	if s := q.Snapshot(1); s.Queued[0].Priority != 5 {
-		t.Errorf("the priority is %d after an AddAfter, want 5", s.Queued[0].Priority)
 	}
 }
 
@@ -600,70 +457,6 @@ func TestAddsOfTheOneEntryAreCountedAndTold(t *testing.T) {
 	q.ShutDown()
 }
 
-// An Add with OneEntry ends the wait of the item: the higher of the two priorities counts.
-func TestPriorityAtTheEndOfAWait(t *testing.T) {
-	for _, tt := range []struct {
-		wait, add *int
-		want      int
-	}{
-		{nil, prio(5), 5},
-		{nil, prio(-5), 0},
-		{prio(5), prio(3), 5},
-		{prio(5), nil, 5},
-		{prio(-5), nil, 0},
-		{prio(3), prio(5), 5},
-	} {
-		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{OneEntry: true})
-		q.AddWith(workqueue.AddOptions{After: time.Hour, Priority: tt.wait}, "a")
-		q.AddWith(workqueue.AddOptions{Priority: tt.add}, "a")
-		if info, err := q.GetInfo(t.Context()); info.Priority != tt.want || err != nil {
-			t.Errorf("a wait with %v, an add with %v: the priority is %d, %v, want %d", tt.wait, tt.add, info.Priority, err, tt.want)
-		}
-		q.ShutDown()
-	}
-}
-
-// The Add that ends a wait says the limit of a group. The item stays in the group of its wait,
-// whichever group the Add has named, and the named group still gets the limit.
-func TestLimitFromTheAddThatEndsAWait(t *testing.T) {
-	for name, tt := range map[string]struct {
-		group    string
-		priority *int
-		want     int // how many of the items a and b of the group g can be held at once
-	}{
-		"the group of the wait": {"g", nil, 2},
-		"another group":         {"h", nil, 1},
-		"a higher priority":     {"h", prio(5), 1},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			group, limit := "g", 1
-			q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{OneEntry: true, Order: workqueue.Order[string]{
-				Group: func(item string) string {
-					if item == "x" || item == "y" {
-						return "h"
-					}
-					return group
-				},
-				MaxInFlight: func(string) int { return limit },
-			}})
-			defer q.ShutDown()
-			q.AddWith(workqueue.AddOptions{After: time.Hour}, "a", "b")
-			q.AddAll("x", "y")
-			group, limit = tt.group, 2
-			q.AddWith(workqueue.AddOptions{Priority: tt.priority}, "a")
-			time.Sleep(2 * time.Hour)
-			synctest.Wait()
-			held := map[string]int{}
-			for item, ok := q.TryGet(); ok; item, ok = q.TryGet() {
-				held[map[string]string{"a": "g", "b": "g", "x": "h", "y": "h"}[item]]++
-			}
-			if ofH := map[string]int{"g": 1, "h": 2}[tt.group]; held["g"] != tt.want || held["h"] != ofH {
-				t.Errorf("%s: %d items of g and %d of h are held, want %d and %d", name, held["g"], held["h"], tt.want, ofH)
-			}
-		})
-	}
-}
-
 // The waiting item that Remove took back was the last: the goroutine ends.
 func TestRemoveOfTheLastWaitingItemEndsTheGoroutine(t *testing.T) {
 	for name, call := range map[string]func(q *workqueue.TypedDelaying[string]){
@@ -685,113 +478,6 @@ func TestRemoveOfTheLastWaitingItemEndsTheGoroutine(t *testing.T) {
 			}
 			checkInvariants(t, 0, q)
 			q.ShutDown()
-		})
-	}
-}
-
-func TestDebounceAddsOnceWhenASeriesIsOver(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		start := time.Now()
-		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{})
-		defer q.ShutDown()
-		// Ten events, one a second, are one item 3 s after the last.
-		for range 10 {
-			q.Debounce("a", 3*time.Second, time.Minute)
-			time.Sleep(time.Second)
-		}
-		q.Get()
-		if got := time.Since(start); got != 12*time.Second {
-			t.Errorf("the item came after %v", got)
-		}
-		q.Done("a")
-		// Events that do not end are an item every 5 s.
-		start = time.Now()
-		for i := range 15 {
-			q.Debounce("a", 3*time.Second, 5*time.Second)
-			time.Sleep(time.Second)
-			synctest.Wait()
-			if got, want := q.Len(), map[bool]int{true: 1}[i%5 == 4]; got != want {
-				t.Errorf("after %v: %d items", time.Since(start), got)
-			}
-			if q.Len() > 0 {
-				q.Get()
-				q.Done("a")
-			}
-		}
-	})
-}
-
-// Without a maximum a series of calls may last. Only that of its first call
-// counts, so that a later one is no maximum either.
-func TestDebounceWithoutAMaximum(t *testing.T) {
-	for _, most := range []time.Duration{0, -1, math.MinInt64} {
-		synctest.Test(t, func(t *testing.T) {
-			q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{})
-			defer q.ShutDown()
-			for i := range 1000 {
-				q.Debounce("a", 3*time.Second, most*time.Duration((i+1)%2))
-				time.Sleep(2 * time.Second)
-				synctest.Wait()
-				if q.Len() != 0 || q.Waiting() != 1 {
-					t.Fatalf("at most %d: %d items are queued and %d wait after %d calls, want 0 and 1", most, q.Len(), q.Waiting(), i+1)
-				}
-			}
-			q.Debounce("a", 3*time.Second, 3*time.Second)
-			time.Sleep(2 * time.Second)
-			q.Debounce("a", 3*time.Second, 3*time.Second)
-			time.Sleep(3*time.Second - 1)
-			synctest.Wait()
-			if n := q.Len(); n != 0 {
-				t.Errorf("at most %d: the maximum of a later call counts", most)
-			}
-			time.Sleep(time.Nanosecond)
-			synctest.Wait()
-			if n := q.Len(); n != 1 {
-				t.Errorf("at most %d: %d items are queued when the series is over", most, n)
-			}
-			q.Debounce("b", time.Nanosecond, time.Nanosecond) // That is one.
-			time.Sleep(time.Nanosecond)
-			synctest.Wait()
-			if n := q.Len(); n != 2 {
-				t.Errorf("%d items are queued after a maximum of a nanosecond, want 2", n)
-			}
-		})
-	}
-}
-
-// An AddAfter promises when an item comes at the latest, also to itself.
-func TestDebounceDoesNotBreakThePromiseOfAddAfter(t *testing.T) {
-	for name, calls := range map[string][]func(q *workqueue.TypedDelaying[string]){
-		"before": {
-			func(q *workqueue.TypedDelaying[string]) { q.AddAfter("a", 10*time.Second) },
-			func(q *workqueue.TypedDelaying[string]) { q.Debounce("a", 20*time.Second, time.Hour) },
-		},
-		"between": {
-			func(q *workqueue.TypedDelaying[string]) { q.Debounce("a", 5*time.Second, time.Hour) },
-			func(q *workqueue.TypedDelaying[string]) { q.AddAfter("a", 10*time.Second) },
-			func(q *workqueue.TypedDelaying[string]) { q.Debounce("a", 20*time.Second, time.Hour) },
-		},
-		"after": {
-			func(q *workqueue.TypedDelaying[string]) { q.Debounce("a", 20*time.Second, time.Hour) },
-			func(q *workqueue.TypedDelaying[string]) { q.AddAfter("a", 10*time.Second) },
-		},
-		"rescheduled": {
-			func(q *workqueue.TypedDelaying[string]) { q.Debounce("a", 5*time.Second, time.Hour) },
-			func(q *workqueue.TypedDelaying[string]) { q.Reschedule("a", 10*time.Second) },
-			func(q *workqueue.TypedDelaying[string]) { q.Debounce("a", 20*time.Second, time.Hour) },
-		},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{})
-			defer q.ShutDown()
-			start := time.Now()
-			for _, call := range calls {
-				call(q)
-			}
-			q.Get()
-			if got := time.Since(start); got != 10*time.Second {
-				t.Errorf("%s: the item came after %v", name, got)
-			}
 		})
 	}
 }
@@ -858,38 +544,6 @@ func TestOfIsAskedWhenAnItemBeginsToWait(t *testing.T) {
 	})
 }
 
-// Of the priorities of a wait and of the add that ends it the higher one counts, also below
-// 0, which a plain Add has. A call that moves the wait names none.
-func TestPriorityOfAWaitBelowZero(t *testing.T) {
-	for name, tt := range map[string]struct {
-		f    func(q *workqueue.TypedDelaying[string])
-		want int
-	}{
-		"Add":                  {func(q *workqueue.TypedDelaying[string]) { q.Add("a") }, 0},
-		"AddWith":              {func(q *workqueue.TypedDelaying[string]) { q.AddWith(workqueue.AddOptions{Priority: prio(-6)}, "a") }, -4},
-		"AddAfter":             {func(q *workqueue.TypedDelaying[string]) { q.AddAfter("a", 0) }, 0},
-		"AddAfter and queued":  {func(q *workqueue.TypedDelaying[string]) { q.Reschedule("a", 0); q.AddAfter("a", time.Hour) }, 0},
-		"Reschedule":           {func(q *workqueue.TypedDelaying[string]) { q.Reschedule("a", 0) }, -4},
-		"Debounce":             {func(q *workqueue.TypedDelaying[string]) { q.Debounce("a", 0, 0) }, -4},
-		"Reschedule, not due":  {func(q *workqueue.TypedDelaying[string]) { q.Reschedule("a", 1); time.Sleep(time.Nanosecond) }, -4},
-		"Reschedule, no entry": {func(q *workqueue.TypedDelaying[string]) { q.Remove("a"); q.Reschedule("a", 0) }, 0},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{
-				OneEntry: true, Order: workqueue.Order[string]{},
-			})
-			q.AddWith(workqueue.AddOptions{Priority: prio(-4), After: time.Minute}, "a")
-			tt.f(q)
-			synctest.Wait()
-			if item, priority := getRanked(q); item != "a" || priority != tt.want {
-				t.Errorf("%s: got %s with the priority %d, want a with %d", name, item, priority, tt.want)
-			}
-			q.Done("a")
-			q.ShutDown()
-		})
-	}
-}
-
 // Items that wait keep their priorities when the memory of others is given back.
 func TestPrioritiesOfWaitsOutliveABurst(t *testing.T) {
 	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{
@@ -911,27 +565,6 @@ func TestPrioritiesOfWaitsOutliveABurst(t *testing.T) {
 	}
 	for _, info := range s.Waiting {
 		if want := 1 + info.Item/each; info.Priority != want {
-			t.Errorf("%d waits with the priority %d, want %d", info.Item, info.Priority, want)
-		}
-	}
-}
-
-// The priority of one item that waits is not that of others, however many there are before
-// it, and whatever comes in the place of one of them.
-func TestOneItemOfManyThatWaitHasAPriority(t *testing.T) {
-	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{
-		Order: workqueue.Order[int]{},
-	})
-	defer q.ShutDown()
-	const many = 200
-	for item := range many {
-		q.AddAfter(item, time.Hour)
-	}
-	q.AddWith(workqueue.AddOptions{After: time.Hour, Priority: prio(7)}, many)
-	q.Remove(0)
-	q.AddAfter(0, time.Hour)
-	for _, info := range q.Snapshot(many + 1).Waiting {
-		if want := info.Item / many * 7; info.Priority != want {
 			t.Errorf("%d waits with the priority %d, want %d", info.Item, info.Priority, want)
 		}
 	}
@@ -1615,124 +1248,6 @@ func newStrict(limiter workqueue.TypedRateLimiter[string]) *workqueue.TypedRateL
 	return workqueue.NewTypedRateLimiting(limiter, workqueue.TypedRateLimitingQueueConfig[string]{StrictBackoff: true})
 }
 
-// A failure makes the item wait as long as the limiter says, here 5 s, whoever adds it after a
-// second. Reschedule and Remove are told to do something about the wait.
-func TestStrictBackoff(t *testing.T) {
-	for name, tt := range map[string]struct {
-		call     func(q *workqueue.TypedRateLimiting[string])
-		want     time.Duration
-		priority int
-	}{
-		"nothing":        {func(*workqueue.TypedRateLimiting[string]) {}, 5 * time.Second, 0},
-		"Add":            {func(q *workqueue.TypedRateLimiting[string]) { q.Add("a") }, 5 * time.Second, 0},
-		"AddAll":         {func(q *workqueue.TypedRateLimiting[string]) { q.AddAll("a", "b") }, 5 * time.Second, 0},
-		"AddAfter 0":     {func(q *workqueue.TypedRateLimiting[string]) { q.AddAfter("a", 0) }, 5 * time.Second, 0},
-		"AddAfter 1s":    {func(q *workqueue.TypedRateLimiting[string]) { q.AddAfter("a", time.Second) }, 5 * time.Second, 0},
-		"AddAfter 1h":    {func(q *workqueue.TypedRateLimiting[string]) { q.AddAfter("a", time.Hour) }, 5 * time.Second, 0},
-		"Debounce 0":     {func(q *workqueue.TypedRateLimiting[string]) { q.Debounce("a", 0, 0) }, 5 * time.Second, 0},
-		"Debounce 1s":    {func(q *workqueue.TypedRateLimiting[string]) { q.Debounce("a", time.Second, time.Second) }, 5 * time.Second, 0},
-		"Debounce 1h":    {func(q *workqueue.TypedRateLimiting[string]) { q.Debounce("a", time.Hour, 0) }, 5 * time.Second, 0},
-		"AddRateLimited": {func(q *workqueue.TypedRateLimiting[string]) { q.AddRateLimited("a") }, 5 * time.Second, 0},
-		"AddWith 7": {func(q *workqueue.TypedRateLimiting[string]) {
-			q.AddWith(workqueue.AddOptions{Priority: prio(7)}, "a")
-		}, 5 * time.Second, 7},
-		"AddWith 7 after 1s": {func(q *workqueue.TypedRateLimiting[string]) {
-			q.AddWith(workqueue.AddOptions{Priority: prio(7), After: time.Second}, "a")
-		}, 5 * time.Second, 7},
-		"AddWith -7": {func(q *workqueue.TypedRateLimiting[string]) {
-			q.AddWith(workqueue.AddOptions{Priority: prio(-7)}, "a")
-		}, 5 * time.Second, 0},
-		"Reschedule 0":  {func(q *workqueue.TypedRateLimiting[string]) { q.Reschedule("a", 0) }, time.Second, 0},
-		"Reschedule 1s": {func(q *workqueue.TypedRateLimiting[string]) { q.Reschedule("a", time.Second) }, 2 * time.Second, 0},
-		"Reschedule 1m": {func(q *workqueue.TypedRateLimiting[string]) { q.Reschedule("a", time.Minute) }, 61 * time.Second, 0},
-		"Reschedule, Add": {func(q *workqueue.TypedRateLimiting[string]) {
-			q.Reschedule("a", time.Minute)
-			q.Add("a")
-		}, time.Second, 0},
-		"Remove, Add": {func(q *workqueue.TypedRateLimiting[string]) {
-			q.Remove("a")
-			q.Add("a")
-		}, time.Second, 0},
-		"Remove, AddAfter, Add": {func(q *workqueue.TypedRateLimiting[string]) {
-			q.RemoveFunc(func(string) bool { return true })
-			q.AddAfter("a", time.Minute)
-			q.Add("a")
-		}, time.Second, 0},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			q := newStrict(constant(5 * time.Second))
-			defer q.ShutDown()
-			start := time.Now()
-			q.AddRateLimited("a")
-			time.Sleep(time.Second)
-			tt.call(q)
-			checkInvariants(t, 0, q.Delaying())
-			q.Remove("b")
-			item, priority := getRanked(q)
-			if came := time.Since(start); item != "a" || came != tt.want || priority != tt.priority {
-				t.Errorf("%s: %s came after %v with the priority %d, want %v, %d", name, item, came, priority, tt.want, tt.priority)
-			}
-			q.Done("a")
-		})
-	}
-}
-
-// Only what AddRateLimited has begun, or has replaced, is strict.
-func TestStrictBackoffBesideOtherWaits(t *testing.T) {
-	for name, tt := range map[string]struct {
-		calls []func(q *workqueue.TypedRateLimiting[string])
-		want  time.Duration
-	}{
-		"AddAfter 10s, AddRateLimited": {[]func(q *workqueue.TypedRateLimiting[string]){
-			func(q *workqueue.TypedRateLimiting[string]) { q.AddAfter("a", 10*time.Second) },
-			func(q *workqueue.TypedRateLimiting[string]) { q.AddRateLimited("a") },
-		}, 5 * time.Second},
-		"Debounce 10s, AddRateLimited": {[]func(q *workqueue.TypedRateLimiting[string]){
-			func(q *workqueue.TypedRateLimiting[string]) { q.Debounce("a", 10*time.Second, time.Hour) },
-			func(q *workqueue.TypedRateLimiting[string]) { q.AddRateLimited("a") },
-			func(q *workqueue.TypedRateLimiting[string]) { q.Debounce("a", 10*time.Second, time.Hour) },
-		}, 5 * time.Second},
-		"AddWith RateLimited, sooner": {[]func(q *workqueue.TypedRateLimiting[string]){
-			func(q *workqueue.TypedRateLimiting[string]) {
-				q.AddWith(workqueue.AddOptions{RateLimited: true, After: 2 * time.Second}, "a")
-			},
-		}, 2 * time.Second},
-		"AddAfter": {[]func(q *workqueue.TypedRateLimiting[string]){func(q *workqueue.TypedRateLimiting[string]) { q.AddAfter("a", 5*time.Second) }}, 0},
-		"Debounce": {[]func(q *workqueue.TypedRateLimiting[string]){func(q *workqueue.TypedRateLimiting[string]) { q.Debounce("a", 5*time.Second, 0) }}, 0},
-		"AddWith, later": {[]func(q *workqueue.TypedRateLimiting[string]){func(q *workqueue.TypedRateLimiting[string]) {
-			q.AddWith(workqueue.AddOptions{After: 5 * time.Second}, "a")
-		}}, 0},
-		"AddAfter 1s, AddRateLimited": {[]func(q *workqueue.TypedRateLimiting[string]){
-			func(q *workqueue.TypedRateLimiting[string]) { q.AddAfter("a", time.Second) },
-			func(q *workqueue.TypedRateLimiting[string]) { q.AddRateLimited("a") },
-		}, 5 * time.Second},
-		"Debounce 1s, AddRateLimited": {[]func(q *workqueue.TypedRateLimiting[string]){
-			func(q *workqueue.TypedRateLimiting[string]) { q.Debounce("a", time.Second, time.Second) },
-			func(q *workqueue.TypedRateLimiting[string]) { q.AddRateLimited("a") },
-		}, 5 * time.Second},
-		"Add, AddRateLimited": {[]func(q *workqueue.TypedRateLimiting[string]){
-			func(q *workqueue.TypedRateLimiting[string]) { q.Add("a") },
-			func(q *workqueue.TypedRateLimiting[string]) { q.AddRateLimited("a") },
-		}, 0},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			q := newStrict(constant(5 * time.Second))
-			defer q.ShutDown()
-			start := time.Now()
-			for _, call := range tt.calls {
-				call(q)
-			}
-			q.Add("a")
-			checkInvariants(t, 0, q.Delaying())
-			q.Get()
-			if came := time.Since(start); came != tt.want {
-				t.Errorf("%s, Add: the item came after %v, want %v", name, came, tt.want)
-			}
-			q.Done("a")
-		})
-	}
-}
-
 // An event that comes while the worker is at the item does not undo the backoff of the failure
 // that follows (kubernetes/kubernetes#112325). The wait has the higher priority of both adds, and
 // the gauge of the depth counts the re-add no more.
@@ -1780,16 +1295,6 @@ func TestAnAddDuringTheWorkDoesNotUndoStrictBackoff(t *testing.T) {
 			}
 			q.Done("a")
 		})
-	}
-}
-
-// A strict wait keeps the priority of its own add.
-func TestPriorityOfAStrictWait(t *testing.T) {
-	q := newStrict(constant(time.Hour))
-	defer q.ShutDown()
-	q.AddWith(workqueue.AddOptions{RateLimited: true, Priority: prio(5)}, "a")
-	if s := q.Snapshot(1); s.Waiting[0].Priority != 5 {
-		t.Errorf("the priority is %d, want 5", s.Waiting[0].Priority)
 	}
 }
 
@@ -1886,55 +1391,6 @@ func TestPaceOptionsNeedAQueueOfOurs(t *testing.T) {
 	}))
 	if !strings.Contains(above, "ItemPace") {
 		t.Errorf("ItemPace above a foreign queue: got %q", above)
-	}
-}
-
-// The last add of a group decides the limit of the group, also an add that only begins to wait, or
-// that OneEntry does not let wait. A worker that waits for the group is told.
-func TestDelayedAddsDecideTheLimitOfTheirGroup(t *testing.T) {
-	for name, tt := range map[string]struct {
-		oneEntry bool
-		call     func(q *workqueue.TypedDelaying[string])
-		again    bool // a1 was added again
-	}{
-		"AddAfter of another item":                       {false, func(q *workqueue.TypedDelaying[string]) { q.AddAfter("a3", time.Hour) }, false},
-		"AddAfter of a queued item":                      {false, func(q *workqueue.TypedDelaying[string]) { q.AddAfter("a2", time.Hour) }, false},
-		"Debounce":                                       {false, func(q *workqueue.TypedDelaying[string]) { q.Debounce("a3", time.Hour, 0) }, false},
-		"Reschedule":                                     {false, func(q *workqueue.TypedDelaying[string]) { q.Reschedule("a3", time.Hour) }, false},
-		"AddAfter, with OneEntry":                        {true, func(q *workqueue.TypedDelaying[string]) { q.AddAfter("a2", time.Hour) }, false},
-		"Add, with OneEntry":                             {true, func(q *workqueue.TypedDelaying[string]) { q.Add("a2") }, false},
-		"Debounce, with OneEntry":                        {true, func(q *workqueue.TypedDelaying[string]) { q.Debounce("a1", time.Hour, 0) }, false},
-		"AddAfter of an item added again, with OneEntry": {true, func(q *workqueue.TypedDelaying[string]) { q.AddAfter("a1", time.Hour) }, true},
-		"Add of an item added again, with OneEntry":      {true, func(q *workqueue.TypedDelaying[string]) { q.Add("a1") }, true},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			limit := 1
-			q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{
-				OneEntry: tt.oneEntry,
-				Order: workqueue.Order[string]{
-					Group:       func(item string) string { return item[:1] },
-					MaxInFlight: func(string) int { return limit },
-				},
-			})
-			defer q.ShutDown()
-			q.AddAll("a1", "a2")
-			q.Get()
-			if tt.again {
-				q.Add("a1")
-			}
-			var got string
-			go func() { got, _ = q.Get() }()
-			synctest.Wait()
-			if got != "" {
-				t.Fatalf("%s: got %s from a full group", name, got)
-			}
-			limit = 2
-			tt.call(q)
-			synctest.Wait()
-			if got != "a2" {
-				t.Errorf("%s: the worker waits although the limit was raised", name)
-			}
-		})
 	}
 }
 

@@ -202,7 +202,7 @@ func (g *delayingGame) stepClock(kind, arg byte) string {
 }
 
 // TestModelOneEntry and FuzzOneEntry play a queue with OneEntry: with a line, a storage and an order,
-// with and without ItemPace and StrictBackoff.
+// with and without ItemPace and StrictBackoff, and with workers that wait.
 func TestModelOneEntry(t *testing.T) { playRandom(t, 300, playOneEntry) }
 
 func FuzzOneEntry(f *testing.F) { f.Fuzz(inParallel(playOneEntry)) }
@@ -243,7 +243,8 @@ func playOneEntry(t *testing.T, script []byte) {
 		d.q = workqueue.NewTypedRateLimiting(limiterOf(func(int) time.Duration { return d.backoff }), above)
 		d.delayingGame = delayingGame{newGame(t, d.q.Delaying().FIFO(), d.q, rules, order, span), d.q.Delaying(), clock}
 		d.timed = rules.ItemPace > 0 // A pace implies KeepTimes.
-		defer d.end()
+		d.workers = &waitingWorkers{game: d.game}
+		defer d.workers.end()
 		for i := 1; i+1 < len(script); i += opSize {
 			// No other wait ends at such a time.
 			d.backoff = time.Duration(script[i]>>5)*time.Second + time.Duration(i)
@@ -251,6 +252,7 @@ func playOneEntry(t *testing.T, script []byte) {
 			call := d.step(script[i], int(script[i+1])%span)
 			synctest.Wait()
 			checkInvariants(t, i/opSize, d.q.Delaying())
+			d.workers.compare(i/opSize, call)
 			d.compare(i/opSize, call)
 		}
 	})
@@ -260,6 +262,7 @@ func playOneEntry(t *testing.T, script []byte) {
 type oneEntryGame struct {
 	delayingGame
 	q       *workqueue.TypedRateLimiting[int]
+	workers *waitingWorkers
 	wide    bool
 	backoff time.Duration // what the limiter says next
 }
@@ -284,6 +287,11 @@ func (d *oneEntryGame) step(op byte, item int) string {
 	case 5:
 		return d.debounce(item, delay, time.Duration(item%3)*delay)
 	case 6, 7:
+		// The specification does not know when workers look at a removed item of a storage, or come
+		// between two batches of due items.
+		if op&32 != 0 && !d.spec.Stored && !d.wide {
+			return d.workers.start(item)
+		}
 		return d.get(op&16 != 0)
 	case 8, 9:
 		d.done(item)
@@ -351,12 +359,11 @@ func (d *oneEntryGame) stepRare(op byte, item int) string {
 	return fmt.Sprint("Step ", by)
 }
 
-// A clock that is set back after it was read, and before the reader has the
-// lock: an item that is delayed in between by what the clock shows then is not
-// due by the reading, though the time that this shows is later.
+// A reader reads the clock, 10 s, and then waits for the lock. Before the reader has the lock, the clock
+// is set back and a call delays an item. The reading is later than the due time of that item, and must
+// not add the item.
 //
-// Each row is a call in between. The item a waits until 10 s, and the clock has
-// shown that.
+// Each row is a call in between. The item a waits until 10 s.
 var callsInBetween = map[string]struct {
 	call func(q *workqueue.TypedDelaying[string])
 	item string        // to come
@@ -426,10 +433,9 @@ func TestItemDelayedSinceTheClockWasReadIsNotAddedEarly(t *testing.T) {
 	}
 }
 
-// A tampering is a script of what happens to the clock and the queue, which the
-// clock plays within its own readings too: some steps for each, after the time
-// was taken that it returns. It keeps accounts of when each item may come: once
-// the clock has shown the time that it was delayed to, counted from then.
+// A tampering is a clock with a script of steps, which set the clock or delay items. The clock also plays
+// steps within a reading, after the time that the reading returns was taken. It notes when each item may
+// come: once the clock has shown the due time.
 type tampering struct {
 	*testingclock.FakeClock
 	q *workqueue.TypedDelaying[int]
@@ -441,7 +447,7 @@ type tampering struct {
 	wrong  []string
 }
 
-// A delayed item is due at a time, and ripe when the clock has shown that.
+// A delayed item is ripe when the clock has shown its due time.
 type delayed struct {
 	due  time.Duration
 	ripe bool

@@ -448,8 +448,8 @@ func (g *game) removeMost(item int) string {
 	return "Remove most"
 }
 
-// gauges are a provider that knows what the gauges of work in flight have been
-// set to, and calls a hook when they are.
+// gauges is a provider that notes the values of the gauges of work in flight, and calls a hook when one
+// is set.
 type gauges struct {
 	silent
 	set   map[string]float64
@@ -476,8 +476,7 @@ func (g gauge) Set(v float64) {
 	call(g.gauges.onSet)
 }
 
-// tick makes the time come when the gauges are set. With finish an item is
-// finished meanwhile.
+// tick lets the time come at which the gauges are set. With finish, an item is done at that moment.
 func (g *gauges) tick(play *game, clock *testingclock.FakeClock, finish bool) string {
 	if held := play.held(); finish && len(held) > 0 {
 		g.onSet = func() {
@@ -492,8 +491,8 @@ func (g *gauges) tick(play *game, clock *testingclock.FakeClock, finish bool) st
 	return fmt.Sprint("tick, finish ", finish)
 }
 
-// checkRest finishes what is held, the last of it while the gauges are set, and
-// looks at what they say an hour later.
+// checkRest calls Done for all held items, for the last one while the gauges are set, and checks the
+// gauges an hour later.
 func (g *gauges) checkRest(play *game, clock *testingclock.FakeClock) {
 	play.t.Helper()
 	for len(play.spec.Held) > 1 {
@@ -765,9 +764,8 @@ func (g *game) compareSnapshot(step int, call string) {
 	}
 }
 
-// A naiveStored is the model of a Typed with a shelf that fails now and then:
-// what that failed to take is in line, ahead of it. Items are compared by their
-// names, as one of them differs from itself.
+// A naiveStored is the model of a Typed whose Queue, a shelf, fails now and then. Items that the shelf
+// has failed to take are in the line, and come first. The model has names of items, as one item is NaN.
 type naiveStored struct {
 	line, shelf []string
 }
@@ -867,8 +865,7 @@ func stepStorage(q *workqueue.Typed[float64], s *shelf[float64], m *naiveStored,
 	return fmt.Sprint(call, ", fails ", fails), got, want
 }
 
-// An item that differs from itself is as safe as any other in a storage that
-// fails to take it.
+// A NaN that a storage fails to take is not lost.
 func TestStorageThatFailsToTakeWhatDiffersFromItself(t *testing.T) {
 	for kind, fail := range map[string]func(){"panic": func() { panic("storage") }, "Goexit": runtime.Goexit} {
 		for _, keeps := range []bool{false, true} {
@@ -896,7 +893,7 @@ func TestStorageThatFailsToTakeWhatDiffersFromItself(t *testing.T) {
 	}
 }
 
-// A worker that waits gets it too.
+// A waiting worker gets a NaN that a storage has failed to take.
 func TestWorkerIsWokenForWhatAStorageHasFailedToTake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &shelf[float64]{}
