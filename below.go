@@ -63,6 +63,9 @@ type (
 	finder[T comparable] interface {
 		Find(item T) (ItemInfo[T], bool)
 	}
+	limitsChanger interface {
+		LimitsChanged()
+	}
 	drainer interface {
 		Drain(ctx context.Context) error
 	}

@@ -224,6 +224,9 @@ func (q *TypedDelaying[T]) promote(r *request[T], p *fifo.Placement) promotion {
 	if a.fresh > 0 || a.yield {
 		q.observePromotion(a)
 	}
+	if p != nil && p.Weight > 0 && q.typed.order.isStale(p) {
+		q.hearLimits()
+	}
 	return a
 }
 

@@ -346,6 +346,23 @@ func (q *TypedDelaying[T]) Debounce(item T, quiet, most time.Duration) (taken bo
 	return q.carryOut(&request[T]{want: wantDebounce, why: fifo.WhyDebounce, hash: hash, item: item, after: quiet, most: most}, p)
 }
 
+// LimitsChanged asks for the limits of all groups again, see [Typed.LimitsChanged], those of waiting
+// items too. It takes time in proportion to the number of waiting items and of groups.
+func (q *TypedDelaying[T]) LimitsChanged() {
+	switch {
+	case q.typed == nil:
+		below[limitsChanger](q.queue, "LimitsChanged").LimitsChanged()
+	case q.typed.order != nil && q.typed.order.MaxInFlight != nil:
+		q.typed.order.era.Add(1)
+		q.hearLimits()
+	}
+}
+
+// hearLimits is [Typed.hearLimits] for both layers.
+func (q *TypedDelaying[T]) hearLimits() {
+	q.typed.rehear(func(h *hearing[T]) bool { return q.hearWaits(h) && h.hearGroups() })
+}
+
 // Remove ends the wait of the item, and removes the item from the queue below, see [Typed.Remove].
 // Remove reports whether the queue had the item: waiting, queued or held. It takes O(log n) time in
 // the number of waiting items.

@@ -890,6 +890,34 @@ func ExampleRun_cancelOnReAdd() {
 	// rolling out version 2
 }
 
+// A tenant is suspended and resumed: the map of limits has a default for the tenants that it lacks.
+func ExampleTyped_LimitsChanged() {
+	limits := map[string]int{"free": 2, "suspended": workqueue.HoldBack} // A program guards the map by a lock.
+	queue := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Order: workqueue.Order[string]{
+		Group: func(key string) string { tenant, _, _ := strings.Cut(key, "/"); return tenant },
+		MaxInFlight: func(tenant string) int {
+			if limit, ok := limits[tenant]; ok {
+				return limit
+			}
+			return 10
+		},
+	}})
+	queue.AddAll("suspended/build", "new/build")
+	item, _ := queue.Get()
+	fmt.Println(item, "first;", queue.Len(), "held back")
+	queue.Done(item)
+
+	delete(limits, "suspended")
+	queue.LimitsChanged()
+	item, _ = queue.Get()
+	fmt.Println(item)
+	queue.Done(item)
+	queue.ShutDown()
+	// Output:
+	// new/build first; 1 held back
+	// suspended/build
+}
+
 // Profiles name the item that each worker is at: ?debug=1 of the goroutine profile shows the labels.
 // Goroutines that the handler starts inherit them.
 func ExampleRun_profileLabels() {

@@ -74,6 +74,9 @@ type PartStats[K comparable] struct {
 	Others   bool // the part is all priorities, or groups, without a part of their own; Key means nothing
 	Depth    int  // queued items, and held items marked for another run
 	InFlight int  // items held by workers
+	// HeldBack is true if MaxInFlight of the group is negative: none of its items is handed out. It is
+	// true for the part of the others if one of these groups is held back.
+	HeldBack bool
 
 	// OldestItem is the longest time since the Add of an item at the head of its priority and
 	// group. An item raised behind younger items may be older.
@@ -169,6 +172,7 @@ func mergeParts[K comparable](parts, more []PartStats[K], order func(a, b PartSt
 func (p *PartStats[K]) add(q PartStats[K]) {
 	p.Depth += q.Depth
 	p.InFlight += q.InFlight
+	p.HeldBack = p.HeldBack || q.HeldBack
 	p.OldestItem = max(p.OldestItem, q.OldestItem)
 }
 

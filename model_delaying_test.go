@@ -341,6 +341,9 @@ func (d *oneEntryGame) stepRare(op byte, item int) string {
 		if op>>4 == 15 && !d.wide {
 			return d.wait(1 + item%5)
 		}
+		if op>>4 == 14 && !d.wide {
+			return d.limitsChanged()
+		}
 		if op>>4 > 3 && !d.wide {
 			break
 		}

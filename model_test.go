@@ -144,7 +144,7 @@ func (a *answers) limit(group int) int {
 	case !a.limits:
 		return 0
 	case a.changes:
-		return (a.draw/4 + group) % 4
+		return (a.draw/4+group)%5 - 1 // -1 holds the group back.
 	}
 	return group // the first group has none
 }
@@ -562,14 +562,30 @@ func (g *game) stepTyped(op byte, item int) string {
 	case 13:
 		return g.wait(item % 16)
 	case 14:
-		if item%16 == 1 {
+		switch {
+		case item%16 == 1:
 			g.typed.ShutDown()
 			g.spec.ShutDown()
 			return "ShutDown"
+		case item%16 > 3:
+			return g.limitsChanged()
 		}
 		return "nothing"
 	}
 	return ""
+}
+
+// limitsChanged has the queue ask for the limits again. Each call has another answer if the answers
+// change.
+func (g *game) limitsChanged() string {
+	if g.order == nil {
+		return "nothing"
+	}
+	g.top.(interface{ LimitsChanged() }).LimitsChanged()
+	if g.order.groups > 1 {
+		g.spec.LimitsChanged(func(group string) int { return g.order.limit(len(group)) })
+	}
+	return "LimitsChanged"
 }
 
 // get makes a TryGet, or a GetInfo that does not have to wait.

@@ -2,8 +2,12 @@ package workqueue
 
 import (
 	"fmt"
+	"slices"
+	"sync/atomic"
 
+	"github.com/seed16c08ea7/workqueue/internal/agenda"
 	"github.com/seed16c08ea7/workqueue/internal/fifo"
+	"github.com/seed16c08ea7/workqueue/internal/slab"
 )
 
 // Order says which queued item is handed out next. The zero value hands out the highest
@@ -19,7 +23,8 @@ import (
 // already, and once when an item begins to wait; never when the wait ends. The functions may
 // call the queue. A panic of a function reaches the caller, and nothing is added. A changed answer holds
 // from the next add: a queued or waiting item keeps its group until it is handed out, and
-// the last add of a group decides the weight and the limit of the group.
+// the last add of a group decides the weight and the limit of the group. LimitsChanged of the queue asks
+// for the limits of all groups at once.
 //
 // An Order is a plain value, and several queues can have the same. Weight, MaxInFlight or
 // GroupsFirst without Group, and a negative OldestEvery, make the constructor of the queue
@@ -44,15 +49,21 @@ type Order[T comparable] struct {
 	// is 1 for all. A turn ends early when the group has no item left.
 	Weight func(group string) int
 
-	// MaxInFlight is how many items of the group workers may hold at a time; 0, or a nil
-	// function, is any number. Every hand-out counts, until Done. The other items of the
-	// group stay queued meanwhile, and Get blocks if no other item is there.
+	// MaxInFlight is how many items of the group workers may hold at a time. 0, or a nil
+	// function, is any number. A negative number, see [HoldBack], holds the group back: none of
+	// its items is handed out. Every hand-out counts, until Done. The other items of the group
+	// stay queued meanwhile, and Get blocks if no other item is there. When an answer has
+	// changed, call LimitsChanged of the queue.
 	MaxInFlight func(group string) int
 
 	// GroupsFirst lets the groups take turns whatever the priorities of their items. The
 	// priorities then order the items within a group.
 	GroupsFirst bool
 }
+
+// HoldBack is the answer of MaxInFlight of an [Order] for a group that is held back, as for a tenant who
+// is suspended. Each negative number says the same.
+const HoldBack = -1
 
 // check panics for fields that have no meaning.
 func (o *Order[T]) check() {
@@ -81,6 +92,15 @@ func (o *Order[T]) isSet() bool {
 // asks reports whether a function has to be asked about each item.
 func (o *Order[T]) asks() bool { return o.Priority != nil || o.Group != nil }
 
+// An ordering is the Order of a queue whose functions are asked.
+type ordering[T comparable] struct {
+	Order[T]
+	era atomic.Uint32 // counts the calls of LimitsChanged
+}
+
+// isStale reports whether LimitsChanged was called since the functions were asked for a placement.
+func (o *ordering[T]) isStale(p *fifo.Placement) bool { return o.era.Load() != p.Era }
+
 // rankOf returns the rank for the Priority of [AddOptions].
 func rankOf(priority *int) fifo.Rank {
 	if priority == nil {
@@ -99,8 +119,8 @@ func priorityOf(k fifo.Rank) *int {
 
 // place asks the functions, at least one, about an item. It notes the answers in p, which must
 // be zero, and returns p.
-func (o *Order[T]) place(p *fifo.Placement, item T, k fifo.Rank) *fifo.Placement {
-	p.Rank = k
+func (o *ordering[T]) place(p *fifo.Placement, item T, k fifo.Rank) *fifo.Placement {
+	p.Rank, p.Era = k, o.era.Load()
 	if !k.Named && o.Priority != nil {
 		p.Priority = o.Priority(item)
 	}
@@ -129,16 +149,14 @@ func (o *Order[T]) shareOf(group string) (weight, limit int) {
 		}
 	}
 	if o.MaxInFlight != nil {
-		if limit = o.MaxInFlight(group); limit < 0 {
-			panic(fmt.Sprintf("workqueue: Order.MaxInFlight is negative for group %q: %d", group, limit))
-		}
+		limit = o.MaxInFlight(group)
 	}
 	return weight, limit
 }
 
 // placeAll asks about all items, before any of them is added: a panic adds none. It returns
 // nil if all have the same placement, for which nothing is asked.
-func (o *Order[T]) placeAll(items []T, k fifo.Rank) (each []fifo.Placement) {
+func (o *ordering[T]) placeAll(items []T, k fifo.Rank) (each []fifo.Placement) {
 	if o.Group == nil && k.Named {
 		return nil
 	}
@@ -147,4 +165,93 @@ func (o *Order[T]) placeAll(items []T, k fifo.Rank) (each []fifo.Placement) {
 		o.place(&each[i], item, k)
 	}
 	return each
+}
+
+// A hearing asks for the limits of groups again, each group once. It calls foreign code, so no lock is
+// held. A hearing is void if LimitsChanged is called while it lasts: its answers may be older than those
+// of the next hearing.
+type hearing[T comparable] struct {
+	typed  *Typed[T]
+	era    uint32
+	limits map[string]int
+}
+
+// rehear makes hearings until one is not void. hear reports whether a hearing was not void.
+func (q *Typed[T]) rehear(hear func(h *hearing[T]) (valid bool)) {
+	for !hear(&hearing[T]{q, q.order.era.Load(), map[string]int{}}) {
+	}
+}
+
+// limitOf returns the limit of a group.
+func (h *hearing[T]) limitOf(group string) int {
+	limit, asked := h.limits[group]
+	if !asked {
+		limit = h.typed.order.MaxInFlight(group)
+		h.limits[group] = limit
+	}
+	return limit
+}
+
+// isVoid reports whether the answers may be out of date. The caller holds the lock under which it writes
+// them.
+func (h *hearing[T]) isVoid() bool { return h.typed.order.era.Load() != h.era }
+
+// hearGroups replaces the limits of all groups with queued or held items, in the order of their names: in
+// that order the groups that are full no more come to their turn.
+func (h *hearing[T]) hearGroups() (valid bool) {
+	names := h.typed.fifo.GroupNames(&h.typed.mu)
+	slices.Sort(names)
+	for piece := range slices.Chunk(names, groupsAtOnce) {
+		for _, name := range piece {
+			h.limitOf(name)
+		}
+		if !h.setLimits(piece) {
+			return false
+		}
+	}
+	return true
+}
+
+// groupsAtOnce is how many groups get their limits in one critical section. Not tuned.
+const groupsAtOnce = 256
+
+func (h *hearing[T]) setLimits(names []string) (valid bool) {
+	q := h.typed
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if h.isVoid() {
+		return false
+	}
+	for _, name := range names {
+		q.fifo.SetLimit(name, h.limits[name])
+	}
+	q.settle()
+	return true
+}
+
+// hearWaits replaces the limits that the ends of waits will say for groups that begin with them. Waits
+// come before hearGroups: a wait that ends in between says the old limit, and hearGroups finds its group.
+func (q *TypedDelaying[T]) hearWaits(h *hearing[T]) (valid bool) {
+	for piece := range slab.Walk(&q.mu, &q.agenda.Items, q.agenda.GroupOf) {
+		for _, w := range piece {
+			h.limitOf(w.Name)
+		}
+		if !q.setLimits(h, piece) {
+			return false
+		}
+	}
+	slab.Settle(&q.mu, &q.agenda.Items, q.agenda.Shrink)
+	return true
+}
+
+func (q *TypedDelaying[T]) setLimits(h *hearing[T], waits []agenda.WaitOfGroup) (valid bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if h.isVoid() {
+		return false
+	}
+	for _, w := range waits {
+		q.agenda.SetLimit(w, h.limits[w.Name])
+	}
+	return true
 }

@@ -166,6 +166,231 @@ func TestFairBoundIsReached(t *testing.T) {
 	}
 }
 
+// A negative limit made the add panic, and a tenant could only be held back by a limit of 1 and an item
+// that nobody finishes.
+func TestNegativeMaxInFlightHoldsTheGroupBack(t *testing.T) {
+	limits := map[string]int{"a": workqueue.HoldBack, "c": -7}
+	q := newOrdered(byLetter(nil, limits))
+	q.AddAll("a1", "b1", "c1")
+	if got := fmt.Sprint(takeAll(q)); got != "[b1]" {
+		t.Errorf("handed out %s while the groups a and c are held back", got)
+	}
+	for _, p := range q.Stats().ByGroup {
+		if p.HeldBack != (limits[p.Key] < 0) {
+			t.Errorf("the group %q with the limit %d is held back: %v", p.Key, limits[p.Key], p.HeldBack)
+		}
+	}
+	if err := q.WaitIdle(canceled()); err == nil {
+		t.Error("WaitIdle takes a queue for idle whose items are held back")
+	}
+	if err := q.Barrier(canceled()); err == nil {
+		t.Error("a Barrier takes items for done that are held back")
+	}
+	limits["a"] = 0
+	q.Add("a1")
+	if got := fmt.Sprint(takeAll(q)); got != "[a1]" {
+		t.Errorf("handed out %s after an add of the group a without a limit", got)
+	}
+	checkInvariants(t, 0, q)
+	q.ShutDown()
+	if item, shutdown := q.Get(); !shutdown {
+		t.Errorf("handed out %s after the shutdown", item)
+	}
+}
+
+// Of more groups than have a part of their own, some are held back.
+func TestOthersSayThatAGroupIsHeldBack(t *testing.T) {
+	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[int]{Order: workqueue.Order[int]{
+		Group: func(item int) string { return fmt.Sprint(item % 100) },
+		MaxInFlight: func(group string) int {
+			if group == "99" {
+				return workqueue.HoldBack
+			}
+			return 0
+		},
+	}})
+	for item := range 1000 {
+		if item%100 < 99 || item < 100 { // The group that is held back is the least deep.
+			q.Add(item)
+		}
+	}
+	s := q.Stats()
+	for _, p := range s.ByGroup {
+		if p.HeldBack != p.Others {
+			t.Errorf("%+v: held back is %v", p, p.HeldBack)
+		}
+	}
+	s.Merge(workqueue.QueueStats{ByGroup: []workqueue.PartStats[string]{{Key: "0", HeldBack: true}}})
+	if i := slices.IndexFunc(s.ByGroup, func(p workqueue.PartStats[string]) bool { return p.Key == "0" }); i < 0 || !s.ByGroup[i].HeldBack {
+		t.Errorf("a group that one of two queues holds back is not held back in their sum: %+v", s.ByGroup)
+	}
+}
+
+// A changed answer needed an add of each group. LimitsChanged has all groups go on, on each layer, and
+// wakes the workers that wait.
+func TestLimitsChangedWakesWorkers(t *testing.T) {
+	type layer interface {
+		workqueue.TypedInterface[string]
+		LimitsChanged()
+	}
+	limits := map[string]int{}
+	order := byLetter(nil, limits)
+	for name, open := range map[string]func() layer{
+		"Typed": func() layer { return newOrdered(order) },
+		"TypedDelaying": func() layer {
+			return workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Order: order})
+		},
+		"TypedRateLimiting": func() layer {
+			return workqueue.NewTypedRateLimiting(constant(0), workqueue.TypedRateLimitingQueueConfig[string]{Order: order})
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			limits["a"], limits["b"] = workqueue.HoldBack, workqueue.HoldBack
+			q := open()
+			q.Add("b")
+			q.Add("a")
+			got := make(chan string, 3)
+			for range 3 {
+				go func() {
+					if item, end := q.Get(); !end {
+						got <- item
+					}
+				}()
+			}
+			synctest.Wait()
+			before := len(got)
+			clear(limits)
+			q.LimitsChanged()
+			synctest.Wait()
+			if before != 0 || len(got) != 2 || q.Len() != 0 {
+				t.Errorf("%s: the workers have got %d items before LimitsChanged and %d after, want 0 and 2", name, before, len(got))
+			}
+			q.ShutDown()
+		})
+	}
+}
+
+// The groups that may go on come to their turn in the order of their names, however many there are.
+func TestLimitsChangedHasGroupsGoOnByName(t *testing.T) {
+	limit := workqueue.HoldBack
+	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[int]{Order: workqueue.Order[int]{
+		Group: func(item int) string { return fmt.Sprintf("%04d", item) }, MaxInFlight: func(string) int { return limit },
+	}})
+	defer q.ShutDown()
+	for item := range 1000 {
+		q.Add(item * 7 % 1000)
+	}
+	limit = 1
+	q.LimitsChanged()
+	if got := takeAll(q); len(got) != 1000 || !slices.IsSorted(got) {
+		t.Errorf("handed out %d items, want 1000 in the order of their groups: %v", len(got), got)
+	}
+	checkInvariants(t, 0, q)
+}
+
+// A wait that ends begins its group with the limit that LimitsChanged has asked for, and not with the
+// limit of the call that began the wait.
+func TestLimitsChangedHoldsForGroupsThatBeginWithAWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limits := map[string]int{"a": workqueue.HoldBack, "b": 0}
+		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Order: byLetter(nil, limits)})
+		defer q.ShutDown()
+		q.AddAfter("a1", time.Minute)
+		q.AddAfter("b1", time.Minute)
+		limits["a"], limits["b"] = 0, workqueue.HoldBack
+		q.LimitsChanged()
+		time.Sleep(time.Hour)
+		if got := fmt.Sprint(takeAllOf(q)); got != "[a1]" {
+			t.Errorf("handed out %s, want the item of the group that goes on since", got)
+		}
+	})
+}
+
+// An add asks for the limit, LimitsChanged follows, and then the add takes effect. The old limit would
+// hold the group back for ever.
+func TestLimitsChangedWhileAnAddAsks(t *testing.T) {
+	for name, add := range map[string]func(q *workqueue.TypedDelaying[string]){
+		"Add":         func(q *workqueue.TypedDelaying[string]) { q.Add("a") },
+		"AddAll":      func(q *workqueue.TypedDelaying[string]) { q.AddAll("a", "a2") },
+		"AddAfter":    func(q *workqueue.TypedDelaying[string]) { q.AddAfter("a", time.Minute) },
+		"AddAllAfter": func(q *workqueue.TypedDelaying[string]) { q.AddWith(workqueue.AddOptions{After: 1}, "a", "a2") },
+		"Reschedule":  func(q *workqueue.TypedDelaying[string]) { q.Reschedule("a", time.Minute) },
+		"Debounce":    func(q *workqueue.TypedDelaying[string]) { q.Debounce("a", time.Minute, 0) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var q *workqueue.TypedDelaying[string]
+			limit := workqueue.HoldBack
+			q = workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Order: workqueue.Order[string]{
+				Group: func(string) string { return "g" },
+				MaxInFlight: func(string) int {
+					was := limit
+					if limit != 0 {
+						limit = 0
+						q.LimitsChanged()
+					}
+					return was
+				},
+			}})
+			defer q.ShutDown()
+			add(q)
+			time.Sleep(time.Hour)
+			if item, ok := q.TryGet(); !ok || item != "a" {
+				t.Errorf("%s: got %q, %v, want a", name, item, ok)
+			}
+		})
+	}
+}
+
+// MaxInFlight is foreign code: it calls the queue, and is asked once for each group. A panic reaches the
+// caller and leaves the queue usable.
+func TestLimitsChangedAsksWithoutALock(t *testing.T) {
+	var q *workqueue.TypedDelaying[string]
+	asked, fails := map[string]int{}, false
+	order := byLetter(nil, map[string]int{})
+	order.MaxInFlight = func(group string) int {
+		if asked[group]++; fails {
+			panic("oops")
+		}
+		return q.Len()
+	}
+	q = workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Order: order})
+	defer q.ShutDown()
+	q.AddAll("a1", "a2", "b1")
+	q.AddAfter("b2", time.Hour)
+	q.AddAfter("w", time.Hour)
+	clear(asked)
+	q.LimitsChanged()
+	if got, want := fmt.Sprint(asked), "map[:1 a:1 b:1 w:1]"; got != want {
+		t.Errorf("asked %s, want %s", got, want)
+	}
+	fails = true
+	if got := goes(q.LimitsChanged); got != "oops" || q.Locked() || q.FIFO().Locked() {
+		t.Errorf("got the panic %v, and a lock is held: %v, %v", got, q.Locked(), q.FIFO().Locked())
+	}
+	fails = false
+	q.LimitsChanged()
+	if got := fmt.Sprint(takeAllOf(q)); got != "[a1 b1 a2]" {
+		t.Errorf("handed out %s", got)
+	}
+	checkInvariants(t, 0, q)
+}
+
+// A queue without limits has nothing to ask.
+func TestLimitsChangedWithoutLimits(t *testing.T) {
+	for name, order := range map[string]workqueue.Order[string]{
+		"FIFO": {}, "priorities": {Priority: func(item string) int { return len(item) }}, "groups": byLetter(nil, nil),
+	} {
+		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Order: order})
+		q.Add("a")
+		q.LimitsChanged()
+		q.FIFO().LimitsChanged()
+		if item, ok := q.TryGet(); item != "a" || !ok {
+			t.Errorf("%s: got %q, %v", name, item, ok)
+		}
+		q.ShutDown()
+	}
+}
+
 // Priority, Group, Weight and MaxInFlight are asked once for each add and once when a wait
 // begins, and never with a lock held.
 func TestOrderIsAskedOnceForEachAdd(t *testing.T) {
@@ -211,8 +436,7 @@ func TestOrderThatFailsAddsNothing(t *testing.T) {
 			}
 			return item
 		}},
-		`workqueue: Order.Weight is 0 for group "b", and has to be 1 at least`: byLetterFailing("b", 0, 0),
-		`workqueue: Order.MaxInFlight is negative for group "b": -1`:           byLetterFailing("b", 1, -1),
+		`workqueue: Order.Weight is 0 for group "b", and has to be 1 at least`: byLetterFailing("b", 0),
 	} {
 		for name, call := range map[string]func(q *workqueue.TypedDelaying[string]){
 			"Add":     func(q *workqueue.TypedDelaying[string]) { q.Add("b") },
@@ -239,16 +463,14 @@ func TestOrderThatFailsAddsNothing(t *testing.T) {
 	}
 }
 
-func byLetterFailing(group string, weight, limit int) workqueue.Order[string] {
-	answer := func(bad, good int) func(string) int {
-		return func(g string) int {
-			if g == group {
-				return bad
-			}
-			return good
+// byLetterFailing has a group with a weight that is invalid.
+func byLetterFailing(group string, weight int) workqueue.Order[string] {
+	return workqueue.Order[string]{Group: byLetter(nil, nil).Group, Weight: func(g string) int {
+		if g == group {
+			return weight
 		}
-	}
-	return workqueue.Order[string]{Group: byLetter(nil, nil).Group, Weight: answer(weight, 1), MaxInFlight: answer(limit, 0)}
+		return 1
+	}}
 }
 
 func TestOrderWithoutEffectPanics(t *testing.T) {

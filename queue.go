@@ -85,7 +85,7 @@ type Typed[T comparable] struct {
 
 	metrics  *instruments // nil for a queue without times, and so without metrics
 	reporter *reporter    // nil unless a provider is told of the work in flight
-	order    *Order[T]    // nil if the Order of the config has no functions
+	order    *ordering[T] // nil if the Order of the config has no functions
 	detour   bool         // Add is addSlow: there are metrics or an order
 
 	// Guarded by mu, and used only with metrics. These fields keep mu more than 32 bytes
@@ -156,7 +156,7 @@ func newTyped[T comparable](config TypedQueueConfig[T], p MetricsProvider) *Type
 		machine.Queue, machine.Unlock = config.Queue, q.unlock
 	}
 	if order.asks() {
-		q.order = &order
+		q.order = &ordering[T]{Order: order}
 	}
 	config.KeepTimes = config.KeepTimes || config.Pace != nil
 	q.measure(config, p)
@@ -213,6 +213,9 @@ func (q *Typed[T]) addSlow(hash uint32, item T, k fifo.Rank) (taken bool) {
 	q.mu.Unlock()
 	if added && q.metrics != nil {
 		q.metrics.added()
+	}
+	if q.order != nil && q.order.isStale(p) {
+		q.hearLimits()
 	}
 	return taken
 }
@@ -341,6 +344,9 @@ func (q *Typed[T]) addAll(items []T, k fifo.Rank) (taken int) {
 		} else {
 			taken += q.addPiece(items[from:to], hashes[from:to], nil, each[from:to])
 		}
+	}
+	if len(each) > 0 && q.order.isStale(&each[0]) {
+		q.hearLimits()
 	}
 	return taken
 }
@@ -475,6 +481,27 @@ func (q *Typed[T]) doneTimed(hash uint32, item T) {
 	if ok {
 		q.metrics.done(worked)
 	}
+}
+
+// LimitsChanged asks MaxInFlight of the [Order] again for each group with queued or held items, and
+// wakes workers if a group may go on: for a program that changes what MaxInFlight answers. The answers
+// hold when LimitsChanged returns. An add that has asked before, and takes effect later, asks again
+// before it returns. Several groups that may go on come to their turn in the order of their names.
+//
+// LimitsChanged calls MaxInFlight without a lock of the queue, once for each group, or more often if
+// calls of LimitsChanged overlap. A panic of MaxInFlight reaches the caller. LimitsChanged takes time in
+// proportion to the number of groups. It does nothing in a queue without MaxInFlight.
+func (q *Typed[T]) LimitsChanged() {
+	if q.order != nil && q.order.MaxInFlight != nil {
+		q.order.era.Add(1)
+		q.hearLimits()
+	}
+}
+
+// hearLimits asks for the limits of all groups again. An add calls hearLimits if LimitsChanged came
+// between the answers for the add and the add: the add may have brought back an old limit.
+func (q *Typed[T]) hearLimits() {
+	q.rehear(func(h *hearing[T]) bool { return h.hearGroups() })
 }
 
 // Remove removes an item, and reports whether the queue had the item, queued or held. A queued item

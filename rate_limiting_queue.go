@@ -351,6 +351,11 @@ func (q *TypedRateLimiting[T]) Debounce(item T, quiet, most time.Duration) (take
 	return !q.sealed.refuses(1) && below[debouncer[T]](q.queue, "Debounce").Debounce(item, quiet, most)
 }
 
+// LimitsChanged asks for the limits of all groups again, see [TypedDelaying.LimitsChanged].
+func (q *TypedRateLimiting[T]) LimitsChanged() {
+	below[limitsChanger](q.queue, "LimitsChanged").LimitsChanged()
+}
+
 // Remove takes the item back, see [TypedDelaying.Remove]. The counts of [Run] for MaxAttempts
 // and CancelOnReAdd start anew. The limiter still knows the failures of the item: call Forget to
 // reset the limiter too.

@@ -204,6 +204,9 @@ func (q *Queue[R]) Items() iter.Seq[workqueue.ItemInfo[R]] { return q.queue.Item
 // Stats returns the numbers that the metrics show. See [workqueue.Typed.Stats].
 func (q *Queue[R]) Stats() workqueue.QueueStats { return q.queue.Stats() }
 
+// LimitsChanged asks MaxInFlight of the Order again for all groups, see [workqueue.Typed.LimitsChanged].
+func (q *Queue[R]) LimitsChanged() { q.queue.LimitsChanged() }
+
 // Remove takes the item back, and reports whether the item was queued or waited. A worker
 // keeps the item that it holds, and an add of the item in the meantime is dropped.
 //

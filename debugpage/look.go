@@ -51,7 +51,7 @@ func (l *look) summarize(s workqueue.QueueStats, ending bool) {
 
 func partsOf[K comparable](parts []workqueue.PartStats[K], name func(K) string) (shown []Part) {
 	for _, p := range parts {
-		part := Part{Others: p.Others, Depth: p.Depth, InFlight: p.InFlight, OldestItem: p.OldestItem.Seconds()}
+		part := Part{Others: p.Others, Depth: p.Depth, InFlight: p.InFlight, HeldBack: p.HeldBack, OldestItem: p.OldestItem.Seconds()}
 		if !p.Others {
 			part.Name = name(p.Key)
 		}

@@ -92,6 +92,7 @@ type Part struct {
 	Others     bool    `json:"others"` // all parts without a name of their own
 	Depth      int     `json:"depth"`
 	InFlight   int     `json:"in_flight"`
+	HeldBack   bool    `json:"held_back"` // a group that MaxInFlight holds back, or one of the others is
 	OldestItem float64 `json:"oldest_item_seconds"`
 }
 

@@ -43,6 +43,7 @@ type game struct {
 	mood  int
 	queue *workqueue.TypedDelaying[string]
 	spec  *spec.Queue[string]
+	limit func(group string) int
 	log   []string
 }
 
@@ -52,7 +53,8 @@ func newGame(rnd *rand.Rand) *game {
 	priority := func(item string) int { return (int(item[0]) + g.mood) % 5 }
 	group := func(item string) string { return []string{"", "g", "h"}[(int(item[0])+g.mood/3)%3] }
 	weight := func(string) int { return 1 + g.mood%3 }
-	limit := func(group string) int { return (len(group) + g.mood) % 4 }
+	limit := func(group string) int { return (len(group)+g.mood)%5 - 1 }
+	g.limit = limit
 	order := workqueue.Order[string]{
 		Priority: priority, Group: group, Weight: weight, MaxInFlight: limit,
 		OldestEvery: rnd.IntN(4), GroupsFirst: rnd.IntN(2) == 0,
@@ -79,7 +81,7 @@ func (g *game) call(t *testing.T) {
 	d := time.Duration(1+g.rnd.IntN(9)) * time.Second
 	n := g.rnd.IntN(7) - 1
 	named := spec.Place{Priority: n, Named: true}
-	kind := g.rnd.IntN(12)
+	kind := g.rnd.IntN(13)
 	g.log = append(g.log, fmt.Sprint(kind, " ", item, " ", d, " ", n))
 	switch kind {
 	case 0:
@@ -121,6 +123,9 @@ func (g *game) call(t *testing.T) {
 		g.clock.SetTime(g.clock.Now().Add(d))
 		synctest.Wait()
 		g.spec.Step(d)
+	case 12:
+		g.queue.LimitsChanged()
+		g.spec.LimitsChanged(g.limit)
 	}
 }
 

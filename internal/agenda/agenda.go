@@ -472,6 +472,29 @@ type groupOfWait struct {
 	weight, limit int
 }
 
+// A WaitOfGroup is a waiting item by its record, with the name of its group.
+type WaitOfGroup struct {
+	ref  uint32
+	Name string
+}
+
+// GroupOf returns the group of a record. It reports false if the queue has no groups.
+func (a *Agenda[T]) GroupOf(ref uint32, _ *slab.Record[T, slab.None]) (w WaitOfGroup, ok bool) {
+	if a.extras == nil || !a.extras.groups.Has(ref) {
+		return w, false
+	}
+	g := a.extras.groups.At(ref)
+	return WaitOfGroup{ref, g.name}, g.weight > 0
+}
+
+// SetLimit replaces the limit that the end of a wait says, unless the record has become that of an item
+// of another group.
+func (a *Agenda[T]) SetLimit(w WaitOfGroup, limit int) {
+	if now, ok := a.GroupOf(w.ref, nil); ok && now == w {
+		a.extras.groups.At(w.ref).limit = limit
+	}
+}
+
 // makeExtras returns the extras, and makes them if no item had a field of the extras
 // before.
 func (a *Agenda[T]) makeExtras() *extras {

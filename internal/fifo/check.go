@@ -189,7 +189,7 @@ func (o *lanes) checkRotations(errs *slab.Check) (in map[*share]bool) {
 // checkLane checks a lane and its share, with the shares that are in a rotation.
 func (o *lanes) checkLane(errs *slab.Check, id int, l *lane, in map[*share]bool) {
 	s, g := l.share, l.share.group
-	errs.That(g.full == (g.limit > 0 && g.inFlight >= g.limit), "group %q: full %v", g.name, g.full)
+	errs.That(g.full == (g.limit != 0 && g.inFlight >= g.limit), "group %q: full %v", g.name, g.full)
 	errs.That(in[s] == (!o.isEmpty(s) && !g.full), "lane %d: its share of %q is in its rotation: %v, full: %v", id, g.name, in[s], g.full)
 	errs.That(s.credit >= 0 && (s.credit == 0 || !o.isEmpty(s)), "lane %d: credit %d", id, s.credit)
 	errs.That(g.shares[s.place] == s, "group %q has another share at %d", g.name, s.place)

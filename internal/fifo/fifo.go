@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/seed16c08ea7/workqueue/internal/gate"
 	"github.com/seed16c08ea7/workqueue/internal/slab"
 )
 
@@ -206,10 +207,10 @@ func (f *FIFO[T]) Ready() bool {
 	return f.n > 0
 }
 
-// Idle reports whether no item is held and a Take finds nothing. A storage may have lost
-// items, for example in a Pop that has not returned: Idle does not wait for lost items, see
+// Idle reports whether no item is held and none is queued, nor held back with its group. A storage may
+// have lost items, for example in a Pop that has not returned: Idle does not wait for lost items, see
 // storage.ready.
-func (f *FIFO[T]) Idle() bool { return len(f.held) == 0 && !f.Ready() }
+func (f *FIFO[T]) Idle() bool { return len(f.held) == 0 && f.n == 0 && !f.Ready() }
 
 // Held returns the number of held items.
 func (f *FIFO[T]) Held() int { return len(f.held) }
@@ -703,6 +704,20 @@ func (f *FIFO[T]) Hear(p *Placement) {
 		f.lanes.hear(p)
 	}
 }
+
+// GroupNames returns the names of the groups. The lock of the owner is not held, see slab.Walk.
+func (f *FIFO[T]) GroupNames(mu *gate.Mutex) []string {
+	names := []string{""}
+	t := &f.lanes.groups
+	for piece := range slab.Walk(mu, t, func(_ uint32, r *slab.Record[string, *group]) (string, bool) { return r.Item, true }) {
+		names = append(names, piece...)
+	}
+	slab.Settle(mu, t, func() { giveBack(t) })
+	return names
+}
+
+// SetLimit replaces the limit of a group. It does nothing if no record is of the group.
+func (f *FIFO[T]) SetLimit(group string, limit int) { f.lanes.setLimit(group, limit) }
 
 // Remove removes an item. A queued item leaves the queue. A worker keeps its item, but the add
 // since the hand-out is taken back, the work on the item may end, and a Run does not retry the item.

@@ -24,7 +24,7 @@ import "github.com/seed16c08ea7/workqueue/internal/slab"
 //	a share is in its rotation: it has a lane with records, and its group is not full
 //	a rotation is first, or in behind: it has a share
 //	first != nil: first has a higher priority than all in behind
-//	group.full == group.limit > 0 && group.inFlight >= group.limit
+//	group.full == group.limit != 0 && group.inFlight >= group.limit
 //	lane.refs == number of records that name the lane, and one more if it is permanent
 //	all[lane.id] == lane
 //	grouped: level.n and group.n == number of records in the lanes of the level or group
@@ -216,6 +216,20 @@ func (o *lanes) set(g *group, p *Placement) {
 	if o.limited {
 		o.checkFull(g)
 	}
+}
+
+// setLimit replaces the limit of a group, if there is such a group.
+func (o *lanes) setLimit(name string, limit int) {
+	g := o.main
+	if name != "" {
+		_, r := o.groups.Find(slab.HashOf(name), name)
+		if r == nil {
+			return
+		}
+		g = r.X
+	}
+	g.limit = limit
+	o.checkFull(g)
 }
 
 func (o *lanes) newGroup(name string, hash uint32) *group {
@@ -569,7 +583,7 @@ func (o *lanes) countHeld(l *lane, by int) {
 // checkFull takes the shares of a group that is full out of their rotations, and puts them back
 // when it is full no more.
 func (o *lanes) checkFull(g *group) {
-	full := g.limit > 0 && g.inFlight >= g.limit
+	full := g.limit != 0 && g.inFlight >= g.limit // A negative limit holds the group back.
 	if full == g.full {
 		return
 	}

@@ -252,6 +252,7 @@ type Part[K comparable] struct {
 	Others   bool // the part is all priorities, or groups, without a part of their own
 	Depth    int  // queued items, and held items that were added again
 	InFlight int  // held items
+	HeldBack bool // the group has a negative limit; of Others, one of the groups has
 
 	// OldestItem is the longest time since the add of an item that is the first of a lane.
 	OldestItem time.Duration
@@ -390,10 +391,11 @@ func (s *groupSurvey) lookAt(g *group, age time.Duration) {
 		at--
 	}
 	s.named = slices.Insert(s.named, at, g)
-	s.found = slices.Insert(s.found, at, Part[string]{Key: g.name, Depth: depth, InFlight: h.inFlight, OldestItem: age})
+	s.found = slices.Insert(s.found, at, Part[string]{Key: g.name, Depth: depth, InFlight: h.inFlight, HeldBack: g.limit < 0, OldestItem: age})
 	if len(s.found) > MaxNamed {
 		s.others.Others = true
 		s.others.OldestItem = max(s.others.OldestItem, s.found[MaxNamed].OldestItem)
+		s.others.HeldBack = s.others.HeldBack || s.found[MaxNamed].HeldBack
 		s.named, s.found = s.named[:MaxNamed], s.found[:MaxNamed]
 	}
 }

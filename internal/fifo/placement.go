@@ -12,11 +12,13 @@ type Rank struct {
 type Placement struct {
 	Rank
 	Group         string
-	Weight, Limit int // of the group; a weight of 0 means that the Order has no groups
+	Weight, Limit int // of the group; a weight of 0 means that the Order has no groups. A negative limit holds the group back
 
 	// Waited means that the answers are as old as the begin of a wait. Later adds may have
 	// changed the weight and the limit of the group.
 	Waited bool
+
+	Era uint32 // how often LimitsChanged had been called when the answers were asked for
 }
 
 // Number returns the priority, 0 for a plain add.

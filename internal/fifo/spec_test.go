@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -155,7 +156,7 @@ func (p *play) place() (place spec.Place) {
 		place.Group, place.Weight = []string{"", "a", "b"}[p.IntN(3)], 1+p.IntN(3)
 	}
 	if p.config.Limited {
-		place.Limit = p.IntN(4)
+		place.Limit = p.IntN(5) - 1
 	}
 	return place
 }
@@ -181,7 +182,7 @@ func (p *play) waited(w spec.Wait[int]) *fifo.Placement {
 
 // call makes a random call, and returns its results.
 func (p *play) call(item int) (call, got, want string) {
-	switch op := p.IntN(21); op {
+	switch op := p.IntN(22); op {
 	case 0, 1, 2, 3:
 		return p.take()
 	case 4, 5, 6:
@@ -215,8 +216,22 @@ func (p *play) call(item int) (call, got, want string) {
 		if p.ranked {
 			return p.addAfter(item)
 		}
+	case 21:
+		if p.config.Limited {
+			return p.limitsChanged(), "", ""
+		}
 	}
 	return p.add(item)
+}
+
+// limitsChanged gives all groups other limits, in the order of their names.
+func (p *play) limitsChanged() string {
+	limits := map[string]int{"": p.IntN(5) - 1, "a": p.IntN(5) - 1, "b": p.IntN(5) - 1, "never added": 1}
+	for _, group := range slices.Sorted(maps.Keys(limits)) {
+		p.machine.SetLimit(group, limits[group])
+	}
+	p.spec.LimitsChanged(func(group string) int { return limits[group] })
+	return fmt.Sprint("LimitsChanged ", limits)
 }
 
 // conclude makes one of the ends of a hand-out. Done comes at some later time. No Done queues a stored

@@ -30,8 +30,9 @@
 // a queued item can raise the item: it goes to the end of the higher priority. Groups take turns among the
 // items of the highest priority, or among all items with GroupsFirst. A turn is as many hand-outs as the
 // weight of the group. A group is full while workers hold as many of its items as its limit: its items stay
-// queued. The last add that names a group says its weight and limit, until the group has no queued and no
-// held item. At least each OldestEvery-th hand-out is the oldest item: the oldest of the items that are the
+// queued. A limit of 0 is none, and a group with a negative limit is full. The last add that names a group
+// says its weight and limit, until the group has no queued and no held item. LimitsChanged says the limits of
+// all groups anew. At least each OldestEvery-th hand-out is the oldest item: the oldest of the items that are the
 // first of their priority and group.
 //
 // An item waits once: the earliest time and the highest priority count. Reschedule replaces the time.

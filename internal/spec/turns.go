@@ -21,7 +21,8 @@ func (q *Queue[T]) share(p Place) share {
 	return share{level: p.Priority, group: p.Group}
 }
 
-// full reports whether workers hold as many items of a group as its limit allows.
+// full reports whether workers hold as many items of a group as its limit allows. A negative limit
+// allows none.
 func (q *Queue[T]) full(group string) bool {
 	free := q.groups[group].limit
 	for _, h := range q.Held {
@@ -29,7 +30,7 @@ func (q *Queue[T]) full(group string) bool {
 			free--
 		}
 	}
-	return q.groups[group].limit > 0 && free <= 0
+	return q.groups[group].limit != 0 && free <= 0
 }
 
 // IsHeldBack reports whether a queued item is not handed out because its group is full.
@@ -41,6 +42,18 @@ func (q *Queue[T]) hear(p Place) {
 	if _, lives := q.groups[p.Group]; lives {
 		q.groups[p.Group] = terms{p.Weight, p.Limit}
 		q.arrange()
+	}
+}
+
+// LimitsChanged replaces the limits of all groups, in the order of their names, and those that waits say.
+func (q *Queue[T]) LimitsChanged(limit func(group string) int) {
+	for _, group := range slices.Sorted(maps.Keys(q.groups)) {
+		q.groups[group] = terms{q.groups[group].weight, limit(group)}
+		q.arrange()
+	}
+	for at := range q.Waiting {
+		p := &q.Waiting[at].Place
+		p.Limit = limit(p.Group)
 	}
 }
 
