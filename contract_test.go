@@ -641,8 +641,8 @@ func allLimiters[T comparable]() map[string]workqueue.TypedRateLimiter[T] {
 		"item backoff": workqueue.NewTypedItemBackoffRateLimiter[T](wait.Backoff{
 			Duration: 1, Factor: 2, Jitter: 1, Cap: time.Second,
 		}),
-		"key bucket":   workqueue.NewTypedKeyBucketRateLimiter[T](1e6, 1),
-		"slow bucket":  workqueue.NewTypedKeyBucketRateLimiter[T](1, 1),
+		"dedup bucket": workqueue.NewTypedDedupBucketRateLimiter[T](1e6, 1),
+		"slow bucket":  workqueue.NewTypedDedupBucketRateLimiter[T](1, 1),
 		"expiring":     workqueue.NewTypedExpiringRateLimiter(exponential(), time.Hour),
 		"soon expired": workqueue.NewTypedExpiringRateLimiter(exponential(), 1),
 	}

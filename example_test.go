@@ -518,7 +518,7 @@ func Example_manyCheapKeys() {
 	backoff := workqueue.NewTypedItemBackoffRateLimiter[string](wait.Backoff{
 		Duration: 5 * time.Millisecond, Factor: 2, Jitter: 1, Cap: 2 * time.Minute,
 	})
-	bucket := workqueue.NewTypedKeyBucketRateLimiter[string](200, 200)
+	bucket := workqueue.NewTypedDedupBucketRateLimiter[string](200, 200)
 	limiter := workqueue.NewTypedExpiringRateLimiter(
 		workqueue.NewTypedMaxOfRateLimiter[string](backoff, bucket), 10*time.Minute)
 	queue := workqueue.NewTypedRateLimiting(limiter, workqueue.TypedRateLimitingQueueConfig[string]{})
@@ -631,8 +631,8 @@ func ExampleNewTypedItemBackoffRateLimiter() {
 }
 
 // One retry a second, however often failures are reported.
-func ExampleNewTypedKeyBucketRateLimiter() {
-	limiter := workqueue.NewTypedKeyBucketRateLimiter[string](1, 1)
+func ExampleNewTypedDedupBucketRateLimiter() {
+	limiter := workqueue.NewTypedDedupBucketRateLimiter[string](1, 1)
 	for _, key := range []string{"a", "b", "b", "b", "c"} {
 		fmt.Println(key, limiter.When(key).Round(time.Second))
 	}
@@ -645,8 +645,8 @@ func ExampleNewTypedKeyBucketRateLimiter() {
 }
 
 // The other side has grown: from now on ten retries a second, and five at once.
-func ExampleTypedKeyBucketRateLimiter_SetLimit() {
-	limiter := workqueue.NewTypedKeyBucketRateLimiter[string](1, 1)
+func ExampleTypedDedupBucketRateLimiter_SetLimit() {
+	limiter := workqueue.NewTypedDedupBucketRateLimiter[string](1, 1)
 	limiter.When("a")
 	limiter.SetLimit(10)
 	limiter.SetBurst(5)
@@ -951,7 +951,9 @@ func ExampleRun_onStop() {
 		return nil
 	}
 	err := workqueue.Run(ctx, queue, handle, workqueue.RunOptions[string]{
-		OnStop: func(left workqueue.Snapshot[string]) { fmt.Println("never handled:", left.Queued[0].Item) },
+		OnStop: func(_ context.Context, left workqueue.Snapshot[string]) {
+			fmt.Println("never handled:", left.Queued[0].Item)
+		},
 	})
 	fmt.Println(err)
 	// Output:
@@ -1052,12 +1054,12 @@ func ExampleItemInfoFromContext() {
 }
 
 // A middleware around a handler acts on what the error asks for.
-func ExampleVerdict() {
+func ExampleVerdictOf() {
 	counted := func(next func(ctx context.Context, item string) error) func(ctx context.Context, item string) error {
 		return func(ctx context.Context, item string) error {
 			err := next(ctx, item)
-			outcome, after, timed := workqueue.Verdict(err)
-			fmt.Println(outcome, after, timed)
+			v := workqueue.VerdictOf(err)
+			fmt.Println(v.Outcome, v.Timed, v.After)
 			return err
 		}
 	}
@@ -1070,8 +1072,8 @@ func ExampleVerdict() {
 	handle(context.Background(), "young")
 	handle(context.Background(), "old")
 	// Output:
-	// requeued 1m0s true
-	// failed 0s false
+	// requeued true 1m0s
+	// failed false 0s
 }
 
 // A provider that reads queues when somebody asks, here for a page of their depths.

@@ -245,16 +245,16 @@ func (r *TypedExpiringRateLimiter[T]) CheckInvariants() error {
 }
 
 // CheckInvariants returns what is wrong with the limiter, or nil.
-func (r *TypedKeyBucketRateLimiter[T]) CheckInvariants() error {
+func (r *TypedDedupBucketRateLimiter[T]) CheckInvariants() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var errs slab.Check
 	errs.Add("promised: ", r.promised.CheckInvariants())
 	errs.Add("returned: ", r.returned.CheckInvariants())
 	b := &r.bucket
-	errs.That(b.tokens <= float64(b.burst), "key bucket: %v tokens, burst %d", b.tokens, b.burst)
-	errs.That(b.extra >= 0 && b.extra <= b.burst, "key bucket: %d extra tokens, burst %d", b.extra, b.burst)
-	errs.That(b.extra == 0 || b.tokens < 0, "key bucket: %d extra tokens beside %v", b.extra, b.tokens)
+	errs.That(b.tokens <= float64(b.burst), "dedup bucket: %v tokens, burst %d", b.tokens, b.burst)
+	errs.That(b.extra >= 0 && b.extra <= b.burst, "dedup bucket: %d extra tokens, burst %d", b.extra, b.burst)
+	errs.That(b.extra == 0 || b.tokens < 0, "dedup bucket: %d extra tokens beside %v", b.extra, b.tokens)
 	return errs.Err()
 }
 
@@ -265,7 +265,7 @@ func (r *TypedItemExponentialFailureRateLimiter[T]) Room() int { return r.failur
 func Counted(n uint32) uint32 { return oneMore(n) }
 
 // Returned returns how many places have been given back.
-func (r *TypedKeyBucketRateLimiter[T]) Returned() int {
+func (r *TypedDedupBucketRateLimiter[T]) Returned() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.returned.Len()

@@ -12,8 +12,8 @@ import (
 	"github.com/seed16c08ea7/workqueue/internal/slab"
 )
 
-// TypedKeyBucketRateLimiter limits all items together by a token bucket. An item takes one
-// token at a time: a When for an item that waits for its token returns the rest of the wait,
+// TypedDedupBucketRateLimiter limits all items together by one token bucket, in which each waiting
+// item counts once: a When for an item that waits for its token returns the rest of the wait,
 // and takes no token. For n items at once, on a full bucket, the last wait is
 //
 //	(n - burst) / limit
@@ -39,7 +39,7 @@ import (
 // logarithmic time, amortized, in the number of places given back. A waiting item takes some
 // 50 bytes beyond its own. The limiter drops items whose token has come little by little, and
 // has less than three times the largest number of items that waited at the same time.
-type TypedKeyBucketRateLimiter[T comparable] struct {
+type TypedDedupBucketRateLimiter[T comparable] struct {
 	epoch time.Time // Immutable. The times below are relative to the epoch.
 
 	mu sync.Mutex
@@ -53,15 +53,15 @@ type TypedKeyBucketRateLimiter[T comparable] struct {
 	number   uint64
 }
 
-var _ TypedRateLimiter[any] = &TypedKeyBucketRateLimiter[any]{}
+var _ TypedRateLimiter[any] = &TypedDedupBucketRateLimiter[any]{}
 
-// NewTypedKeyBucketRateLimiter returns a limiter whose bucket is filled at the
-// limit, in tokens per second, up to the burst, and is full now. NewTypedKeyBucketRateLimiter
+// NewTypedDedupBucketRateLimiter returns a limiter whose bucket is filled at the
+// limit, in tokens per second, up to the burst, and is full now. NewTypedDedupBucketRateLimiter
 // panics if the limit or the burst is negative, and if the limit is not a number.
-func NewTypedKeyBucketRateLimiter[T comparable](limit rate.Limit, burst int) *TypedKeyBucketRateLimiter[T] {
+func NewTypedDedupBucketRateLimiter[T comparable](limit rate.Limit, burst int) *TypedDedupBucketRateLimiter[T] {
 	mustLimit(limit)
 	mustBurst(burst)
-	return &TypedKeyBucketRateLimiter[T]{
+	return &TypedDedupBucketRateLimiter[T]{
 		epoch:  time.Now(),
 		bucket: bucket{limit: float64(limit), burst: burst, tokens: float64(burst)},
 	}
@@ -79,11 +79,11 @@ func mustBurst(burst int) {
 	}
 }
 
-func (r *TypedKeyBucketRateLimiter[T]) now() time.Duration { return time.Since(r.epoch) }
+func (r *TypedDedupBucketRateLimiter[T]) now() time.Duration { return time.Since(r.epoch) }
 
 // When returns the time until the item's token is there. When takes a token, unless the item
 // waits for a token already.
-func (r *TypedKeyBucketRateLimiter[T]) When(item T) time.Duration {
+func (r *TypedDedupBucketRateLimiter[T]) When(item T) time.Duration {
 	hash := slab.HashOf(item)
 	at := r.now()
 	r.mu.Lock()
@@ -106,7 +106,7 @@ func (r *TypedKeyBucketRateLimiter[T]) When(item T) time.Duration {
 
 // spendLocked takes a token and returns when the token is there, or the end of time if there
 // will never be a token.
-func (r *TypedKeyBucketRateLimiter[T]) spendLocked(at time.Duration) (due time.Duration) {
+func (r *TypedDedupBucketRateLimiter[T]) spendLocked(at time.Duration) (due time.Duration) {
 	if r.bucket.extra > 0 {
 		r.bucket.extra--
 		return at
@@ -125,7 +125,7 @@ func (r *TypedKeyBucketRateLimiter[T]) spendLocked(at time.Duration) (due time.D
 
 // refillLocked turns the places whose time has come into tokens, and drops
 // records of items whose token has come.
-func (r *TypedKeyBucketRateLimiter[T]) refillLocked(at time.Duration) {
+func (r *TypedDedupBucketRateLimiter[T]) refillLocked(at time.Duration) {
 	for r.returned.Len() > 0 && r.returned.Next() <= at {
 		r.returned.Pop(nil)
 		r.bucket.extra++
@@ -139,10 +139,10 @@ func (r *TypedKeyBucketRateLimiter[T]) refillLocked(at time.Duration) {
 }
 
 // NumRequeues returns 0: the limiter does not count failures.
-func (r *TypedKeyBucketRateLimiter[T]) NumRequeues(item T) int { return 0 }
+func (r *TypedDedupBucketRateLimiter[T]) NumRequeues(item T) int { return 0 }
 
 // Forget gives the item's token back, if the item waits for the token.
-func (r *TypedKeyBucketRateLimiter[T]) Forget(item T) {
+func (r *TypedDedupBucketRateLimiter[T]) Forget(item T) {
 	hash := slab.HashOf(item)
 	at := r.now()
 	r.mu.Lock()
@@ -155,14 +155,14 @@ func (r *TypedKeyBucketRateLimiter[T]) Forget(item T) {
 }
 
 // Limit returns how many tokens a second there are.
-func (r *TypedKeyBucketRateLimiter[T]) Limit() rate.Limit {
+func (r *TypedDedupBucketRateLimiter[T]) Limit() rate.Limit {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return rate.Limit(r.bucket.limit)
 }
 
 // Burst returns how many tokens the bucket holds at most.
-func (r *TypedKeyBucketRateLimiter[T]) Burst() int {
+func (r *TypedDedupBucketRateLimiter[T]) Burst() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.bucket.burst
@@ -170,7 +170,7 @@ func (r *TypedKeyBucketRateLimiter[T]) Burst() int {
 
 // SetLimit changes how many tokens a second there are. Waiting items keep their time. SetLimit
 // panics if the limit is negative or not a number.
-func (r *TypedKeyBucketRateLimiter[T]) SetLimit(limit rate.Limit) {
+func (r *TypedDedupBucketRateLimiter[T]) SetLimit(limit rate.Limit) {
 	mustLimit(limit)
 	at := r.now()
 	r.mu.Lock()
@@ -181,7 +181,7 @@ func (r *TypedKeyBucketRateLimiter[T]) SetLimit(limit rate.Limit) {
 
 // SetBurst changes how many tokens the bucket holds at most. SetBurst panics if the
 // burst is negative.
-func (r *TypedKeyBucketRateLimiter[T]) SetBurst(burst int) {
+func (r *TypedDedupBucketRateLimiter[T]) SetBurst(burst int) {
 	mustBurst(burst)
 	at := r.now()
 	r.mu.Lock()
@@ -192,7 +192,7 @@ func (r *TypedKeyBucketRateLimiter[T]) SetBurst(burst int) {
 
 // Tokens returns how many tokens are to be had at once. A negative number says how many tokens
 // are promised to waiting items, or were given back by waiting items.
-func (r *TypedKeyBucketRateLimiter[T]) Tokens() float64 {
+func (r *TypedDedupBucketRateLimiter[T]) Tokens() float64 {
 	at := r.now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -201,12 +201,12 @@ func (r *TypedKeyBucketRateLimiter[T]) Tokens() float64 {
 }
 
 // String describes the limiter for people.
-func (r *TypedKeyBucketRateLimiter[T]) String() string {
-	return fmt.Sprintf("key bucket (%s; %d items)", describeBucket(r.Limit(), r.Burst(), r.Tokens()), r.Len())
+func (r *TypedDedupBucketRateLimiter[T]) String() string {
+	return fmt.Sprintf("dedup bucket (%s; %d items)", describeBucket(r.Limit(), r.Burst(), r.Tokens()), r.Len())
 }
 
 // Len returns the number of items in the limiter.
-func (r *TypedKeyBucketRateLimiter[T]) Len() int {
+func (r *TypedDedupBucketRateLimiter[T]) Len() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.promised.Len()

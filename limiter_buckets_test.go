@@ -15,13 +15,13 @@ import (
 	"github.com/seed16c08ea7/workqueue"
 )
 
-// A tap is a key bucket that is driven by words, in a bubble of synctest.
+// A tap is a dedup bucket that is driven by words, in a bubble of synctest.
 type tap struct {
-	*workqueue.TypedKeyBucketRateLimiter[string]
+	*workqueue.TypedDedupBucketRateLimiter[string]
 }
 
 func newTap(limit rate.Limit, burst int) tap {
-	return tap{workqueue.NewTypedKeyBucketRateLimiter[string](limit, burst)}
+	return tap{workqueue.NewTypedDedupBucketRateLimiter[string](limit, burst)}
 }
 
 // play runs a line like "a b +1s -a limit=5": When of a and of b, a second
@@ -55,7 +55,7 @@ func (p tap) play(line string) string {
 	return strings.Join(waits, " ")
 }
 
-func TestKeyBucketRateLimiter(t *testing.T) {
+func TestDedupBucketRateLimiter(t *testing.T) {
 	for _, row := range []struct {
 		name  string
 		limit rate.Limit
@@ -136,7 +136,7 @@ func TestKeyBucketRateLimiter(t *testing.T) {
 						t.Errorf("%q: got %q, want %q", row.steps[i], got, want)
 					}
 					p.Tokens() // Brings the bucket up to date.
-					checkInvariants(t, i, p.TypedKeyBucketRateLimiter)
+					checkInvariants(t, i, p.TypedDedupBucketRateLimiter)
 				}
 				if n := p.NumRequeues("a"); n != 0 {
 					t.Errorf("%d failures, want 0", n)
@@ -147,7 +147,7 @@ func TestKeyBucketRateLimiter(t *testing.T) {
 }
 
 // Each call forgets two items whose tokens have come, and its own item if there is no wait.
-func TestKeyBucketRateLimiterForgetsUsedTokens(t *testing.T) {
+func TestDedupBucketRateLimiterForgetsUsedTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newTap(1, 1)
 		p.play("a b c d e f g h")
@@ -169,7 +169,7 @@ func TestKeyBucketRateLimiterForgetsUsedTokens(t *testing.T) {
 
 // Given back one by one to a rate.Limiter, all but the last of these tokens
 // would be lost: the next item would wait behind a line of nobody.
-func TestKeyBucketRateLimiterForgetsAnOutage(t *testing.T) {
+func TestDedupBucketRateLimiterForgetsAnOutage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newTap(10, 100)
@@ -196,7 +196,7 @@ func TestKeyBucketRateLimiterForgetsAnOutage(t *testing.T) {
 // Whatever is taken and given back, the tokens used conform to a bucket of
 // the limit and a burst of one more: a place whose time has come is kept as a token beside the
 // part of a token in the bucket.
-func TestKeyBucketRateLimiterConforms(t *testing.T) {
+func TestDedupBucketRateLimiterConforms(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRand(t)
@@ -227,7 +227,7 @@ func TestKeyBucketRateLimiterConforms(t *testing.T) {
 					held[key] = due
 				}
 				if n%100 == 0 {
-					checkInvariants(t, n, p.TypedKeyBucketRateLimiter)
+					checkInvariants(t, n, p.TypedDedupBucketRateLimiter)
 				}
 			}
 			for _, due := range held {
@@ -250,7 +250,7 @@ func conforms(t *testing.T, used []time.Duration, limit, burst float64) {
 	}
 }
 
-func TestKeyBucketRateLimiterBoundsMemory(t *testing.T) {
+func TestDedupBucketRateLimiterBoundsMemory(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newTap(100, 1)
@@ -268,11 +268,11 @@ func TestKeyBucketRateLimiterBoundsMemory(t *testing.T) {
 		if most > 303 {
 			t.Errorf("up to %d records, want at most 303", most)
 		}
-		checkInvariants(t, 0, p.TypedKeyBucketRateLimiter)
+		checkInvariants(t, 0, p.TypedDedupBucketRateLimiter)
 	})
 }
 
-func TestKeyBucketRateLimiterTokens(t *testing.T) {
+func TestDedupBucketRateLimiterTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newTap(1, 2)
 		for i, row := range []struct {
@@ -297,16 +297,16 @@ func TestKeyBucketRateLimiterTokens(t *testing.T) {
 	})
 }
 
-func TestKeyBucketRateLimiterBadInput(t *testing.T) {
+func TestDedupBucketRateLimiterBadInput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const noLimit, noBurst = "workqueue: limit %v is not a number of at least 0", "workqueue: burst -1 is negative"
 		p := newTap(1, 1)
 		for _, limit := range []rate.Limit{-1, rate.Limit(math.NaN())} {
 			want := fmt.Sprintf(noLimit, float64(limit))
-			wantPanic(t, want, func() { workqueue.NewTypedKeyBucketRateLimiter[string](limit, 1) })
+			wantPanic(t, want, func() { workqueue.NewTypedDedupBucketRateLimiter[string](limit, 1) })
 			wantPanic(t, want, func() { p.SetLimit(limit) })
 		}
-		wantPanic(t, noBurst, func() { workqueue.NewTypedKeyBucketRateLimiter[string](1, -1) })
+		wantPanic(t, noBurst, func() { workqueue.NewTypedDedupBucketRateLimiter[string](1, -1) })
 		wantPanic(t, noBurst, func() { p.SetBurst(-1) })
 		if got, want := p.play("a b"), "0 1000"; got != want {
 			t.Errorf("after the panics: got %q, want %q", got, want)
@@ -316,8 +316,8 @@ func TestKeyBucketRateLimiterBadInput(t *testing.T) {
 
 // A second report of a failure costs no token. Key a takes the token in the bucket and then a
 // token to come, key b a token to come.
-func TestRateLimitingQueueWithAKeyBucket(t *testing.T) {
-	l := workqueue.NewTypedKeyBucketRateLimiter[string](1, 1)
+func TestRateLimitingQueueWithADedupBucket(t *testing.T) {
+	l := workqueue.NewTypedDedupBucketRateLimiter[string](1, 1)
 	queue := workqueue.NewTypedRateLimitingQueue[string](l)
 	defer queue.ShutDown()
 	for range 50 {

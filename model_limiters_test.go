@@ -156,9 +156,9 @@ func (d *limiterDuel) step(op byte, item int) error {
 	return nil
 }
 
-// A naiveKeyBucket is the model of the key bucket. It plays event after event and counts
+// A naiveDedupBucket is the model of the dedup bucket. It plays event after event and counts
 // billionths of tokens: a nanosecond at the limit n brings n billionths, so nothing is rounded.
-type naiveKeyBucket struct {
+type naiveDedupBucket struct {
 	limit, burst int64
 	level        int64 // in billionths; negative for what is promised
 	spare        int64 // tokens that came back while something was promised
@@ -172,13 +172,13 @@ const (
 	never    = time.Duration(math.MaxInt64)
 )
 
-func newNaiveKeyBucket(limit, burst int64) *naiveKeyBucket {
-	return &naiveKeyBucket{limit: limit, burst: burst, level: burst * oneToken, due: map[int]time.Duration{}}
+func newNaiveDedupBucket(limit, burst int64) *naiveDedupBucket {
+	return &naiveDedupBucket{limit: limit, burst: burst, level: burst * oneToken, due: map[int]time.Duration{}}
 }
 
 // step goes on to the time at which the next token that was given back is
 // there, at which the last promise is kept, or at which the step ends.
-func (b *naiveKeyBucket) step(d time.Duration) {
+func (b *naiveDedupBucket) step(d time.Duration) {
 	for end := b.now + d; ; {
 		at := end
 		if b.level < 0 && b.limit > 0 {
@@ -203,11 +203,11 @@ func (b *naiveKeyBucket) step(d time.Duration) {
 	}
 }
 
-func (b *naiveKeyBucket) add(billionths int64) {
+func (b *naiveDedupBucket) add(billionths int64) {
 	b.level = min(b.level+billionths, b.burst*oneToken)
 }
 
-func (b *naiveKeyBucket) giveBack() {
+func (b *naiveDedupBucket) giveBack() {
 	if b.level >= 0 {
 		b.add(oneToken)
 	} else {
@@ -215,13 +215,13 @@ func (b *naiveKeyBucket) giveBack() {
 	}
 }
 
-func (b *naiveKeyBucket) setBurst(burst int64) {
+func (b *naiveDedupBucket) setBurst(burst int64) {
 	b.burst = burst
 	b.add(0)
 	b.spare = min(b.spare, burst)
 }
 
-func (b *naiveKeyBucket) When(item int) time.Duration {
+func (b *naiveDedupBucket) When(item int) time.Duration {
 	if b.due[item] > b.now {
 		return b.due[item] - b.now
 	}
@@ -236,7 +236,7 @@ func (b *naiveKeyBucket) When(item int) time.Duration {
 	return at - b.now
 }
 
-func (b *naiveKeyBucket) take() time.Duration {
+func (b *naiveDedupBucket) take() time.Duration {
 	if b.spare > 0 {
 		b.spare--
 		return b.now
@@ -258,7 +258,7 @@ func (b *naiveKeyBucket) take() time.Duration {
 	return at
 }
 
-func (b *naiveKeyBucket) Forget(item int) {
+func (b *naiveDedupBucket) Forget(item int) {
 	if b.due[item] > b.now {
 		b.places = append(b.places, b.due[item])
 		slices.Sort(b.places)
@@ -266,40 +266,40 @@ func (b *naiveKeyBucket) Forget(item int) {
 	delete(b.due, item)
 }
 
-// TestModelKeyBucket and FuzzKeyBucket play random calls, at any fraction of a
-// token, on a key bucket and its model, which agree to the nanosecond. No span of time has more
+// TestModelDedupBucket and FuzzDedupBucket play random calls, at any fraction of a
+// token, on a dedup bucket and its model, which agree to the nanosecond. No span of time has more
 // tokens than the limit and a burst of one more allow, whatever is given back.
-func TestModelKeyBucket(t *testing.T) { playRandom(t, 150, inBubble(playKeyBucket)) }
+func TestModelDedupBucket(t *testing.T) { playRandom(t, 150, inBubble(playDedupBucket)) }
 
-func FuzzKeyBucket(f *testing.F) { f.Fuzz(inParallel(inBubble(playKeyBucket))) }
+func FuzzDedupBucket(f *testing.F) { f.Fuzz(inParallel(inBubble(playDedupBucket))) }
 
-// keyBucketLimits divide 1000, so that a token comes at a whole nanosecond if
+// dedupBucketLimits divide 1000, so that a token comes at a whole nanosecond if
 // all calls come at whole microseconds, whatever the limit was before.
-var keyBucketLimits = []int64{1, 2, 4, 5, 8, 10, 20, 25, 40, 50}
+var dedupBucketLimits = []int64{1, 2, 4, 5, 8, 10, 20, 25, 40, 50}
 
-// A keyBucketDuel is a key bucket and its model.
-type keyBucketDuel struct {
-	*workqueue.TypedKeyBucketRateLimiter[int]
-	model   *naiveKeyBucket
+// A dedupBucketDuel is a dedup bucket and its model.
+type dedupBucketDuel struct {
+	*workqueue.TypedDedupBucketRateLimiter[int]
+	model   *naiveDedupBucket
 	waiting map[int]time.Duration // when the item's token is there
 	used    []time.Duration       // tokens whose time has come
 	most    int64                 // the highest burst
 	limited bool                  // by one limit from the beginning to the end
 }
 
-func playKeyBucket(t *testing.T, script []byte) {
+func playDedupBucket(t *testing.T, script []byte) {
 	if len(script) < 2 {
 		return
 	}
-	limit, burst := keyBucketLimits[int(script[0])%len(keyBucketLimits)], int64(script[1]%10)
-	d := &keyBucketDuel{
-		workqueue.NewTypedKeyBucketRateLimiter[int](rate.Limit(limit), int(burst)), newNaiveKeyBucket(limit, burst), map[int]time.Duration{}, nil, burst, true,
+	limit, burst := dedupBucketLimits[int(script[0])%len(dedupBucketLimits)], int64(script[1]%10)
+	d := &dedupBucketDuel{
+		workqueue.NewTypedDedupBucketRateLimiter[int](rate.Limit(limit), int(burst)), newNaiveDedupBucket(limit, burst), map[int]time.Duration{}, nil, burst, true,
 	}
 	for i := 2; i+1 < len(script); i += opSize {
 		if err := d.step(script[i], script[i+1]); err != nil {
 			t.Fatalf("step %d at %v, limit %d, burst %d: %v", i/opSize, d.model.now, d.model.limit, d.model.burst, err)
 		}
-		checkInvariants(t, i/opSize, d.TypedKeyBucketRateLimiter)
+		checkInvariants(t, i/opSize, d.TypedDedupBucketRateLimiter)
 	}
 	for _, due := range d.waiting {
 		d.used = append(d.used, due)
@@ -309,11 +309,11 @@ func playKeyBucket(t *testing.T, script []byte) {
 	}
 }
 
-func (d *keyBucketDuel) step(op, arg byte) error {
+func (d *dedupBucketDuel) step(op, arg byte) error {
 	switch item := int(arg % 32); {
 	case op%32 == 30:
 		d.limited = false
-		d.model.limit = append(keyBucketLimits, 0)[int(arg)%(len(keyBucketLimits)+1)]
+		d.model.limit = append(dedupBucketLimits, 0)[int(arg)%(len(dedupBucketLimits)+1)]
 		d.SetLimit(rate.Limit(d.model.limit))
 	case op%32 == 31:
 		d.model.setBurst(int64(arg % 10))
@@ -337,13 +337,13 @@ func (d *keyBucketDuel) step(op, arg byte) error {
 	return nil
 }
 
-func (d *keyBucketDuel) pass(pause time.Duration) {
+func (d *dedupBucketDuel) pass(pause time.Duration) {
 	time.Sleep(pause)
 	d.model.step(pause)
 	d.used = append(d.used, arrived(d.waiting, d.model.now)...)
 }
 
-func (d *keyBucketDuel) when(item int) error {
+func (d *dedupBucketDuel) when(item int) error {
 	got, want := d.When(item), d.model.When(item)
 	if got != want {
 		return fmt.Errorf("When(%d) is %v, want %v", item, got, want)

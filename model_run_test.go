@@ -238,7 +238,7 @@ func (g *runGame) play(t *testing.T) {
 		mu.Unlock()
 		goOn()
 	}
-	options.OnStop = func(left workqueue.Snapshot[int]) {
+	options.OnStop = func(_ context.Context, left workqueue.Snapshot[int]) {
 		if left.QueuedTotal+left.InFlightTotal+left.FailedTotal > 0 {
 			t.Errorf("left: %v", left)
 		}
@@ -388,7 +388,7 @@ func (g *runsGame) play(t *testing.T) {
 			stop()
 		})
 		options := r.options
-		options.OnStop = func(left workqueue.Snapshot[int]) {
+		options.OnStop = func(_ context.Context, left workqueue.Snapshot[int]) {
 			if options.AtEnd == workqueue.EndKeep && !q.ShuttingDown() {
 				return // All of it is still in the queue.
 			}

@@ -32,7 +32,7 @@ import (
 // seconds. Jitter in the same backoff takes them apart. The bucket of the
 // default limiter makes them wait in a line at 10 a second, and one of twice
 // the length if each failure is reported twice, by the worker and by an event;
-// the key bucket does not mind that. The last row is the set-up for many cheap
+// the dedup bucket does not mind that. The last row is the set-up for many cheap
 // keys, also with two reports of each failure.
 func TestOutage(t *testing.T) {
 	exponential := func() limiter {
@@ -51,11 +51,11 @@ func TestOutage(t *testing.T) {
 	}
 	ofKeys := func() limiter {
 		return workqueue.NewTypedMaxOfRateLimiter(exponential(),
-			workqueue.NewTypedKeyBucketRateLimiter[int](10, 100))
+			workqueue.NewTypedDedupBucketRateLimiter[int](10, 100))
 	}
 	forManyKeys := func() limiter {
 		return workqueue.NewTypedMaxOfRateLimiter(jittered(2*time.Minute),
-			workqueue.NewTypedKeyBucketRateLimiter[int](200, 200))
+			workqueue.NewTypedDedupBucketRateLimiter[int](200, 200))
 	}
 
 	simulations := []*simulation{
@@ -63,8 +63,8 @@ func TestOutage(t *testing.T) {
 		{name: "with jitter", reports: 1, limiter: withJitter},
 		{name: "default", reports: 1, limiter: inDefault},
 		{name: "default, twice", reports: 2, limiter: inDefault},
-		{name: "key bucket", reports: 1, limiter: ofKeys},
-		{name: "key bucket, twice", reports: 2, limiter: ofKeys},
+		{name: "dedup bucket", reports: 1, limiter: ofKeys},
+		{name: "dedup bucket, twice", reports: 2, limiter: ofKeys},
 		{name: "jitter, 200 keys/s", reports: 2, limiter: forManyKeys},
 	}
 	synctest.Test(t, func(*testing.T) {
@@ -79,8 +79,8 @@ func TestOutage(t *testing.T) {
 		"with jitter             76479     528     47     10m46s",
 		"default                 10109      10     10     16m40s",
 		"default, twice          10055       5      5     33m20s",
-		"key bucket              10109      10     10     16m40s",
-		"key bucket, twice       10059      10     10     16m40s",
+		"dedup bucket            10109      10     10     16m40s",
+		"dedup bucket, twice     10059      10     10     16m40s",
 		"jitter, 200 keys/s      10299     200    162      1m56s",
 	} {
 		s := simulations[i]

@@ -600,7 +600,7 @@ func TestRunEndsWithoutThePace(t *testing.T) {
 		handled := 0
 		start := time.Now()
 		err := workqueue.Run(ctx, q, func(context.Context, string) error { handled++; return nil }, workqueue.RunOptions[string]{
-			OnStop: func(s workqueue.Snapshot[string]) {
+			OnStop: func(_ context.Context, s workqueue.Snapshot[string]) {
 				if s.QueuedTotal+handled != 100 || handled != 6 {
 					t.Errorf("%d are handled and %d left", handled, s.QueuedTotal)
 				}
@@ -621,7 +621,7 @@ func TestRunEndsWithoutThePaceOfItemsThatDifferFromThemselves(t *testing.T) {
 	stop()
 	left := 0
 	err := workqueue.Run(ctx, q, func(context.Context, float64) error { return nil }, workqueue.RunOptions[float64]{
-		OnStop: func(s workqueue.Snapshot[float64]) { left = s.QueuedTotal }})
+		OnStop: func(_ context.Context, s workqueue.Snapshot[float64]) { left = s.QueuedTotal }})
 	if err != nil || left != 2 || q.Len() != 0 {
 		t.Errorf("got %v, %d items in the list, %d in the queue", err, left, q.Len())
 	}

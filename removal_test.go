@@ -409,7 +409,7 @@ func TestRunForgetsWhatIsRemovedAfterItWasCutShort(t *testing.T) {
 		var outcomes []workqueue.Outcome
 		options := workqueue.RunOptions[string]{Logger: discard(), CancelOnReAdd: 3,
 			OnResult: func(_ context.Context, _ string, r workqueue.HandlerResult) { outcomes = append(outcomes, r.Outcome) },
-			OnStop: func(s workqueue.Snapshot[string]) {
+			OnStop: func(_ context.Context, s workqueue.Snapshot[string]) {
 				if s.QueuedTotal != 0 {
 					t.Errorf("left %v", s)
 				}
@@ -517,7 +517,7 @@ func TestRunForgetsWhatIsRemovedBeforeItsHandler(t *testing.T) {
 					queue = &embedding[string]{TypedRateLimiting: q}
 				}
 				var left workqueue.Snapshot[string]
-				options := runOptions{AtEnd: end, Logger: discard(), OnStop: func(s workqueue.Snapshot[string]) { left = s }}
+				options := runOptions{AtEnd: end, Logger: discard(), OnStop: func(_ context.Context, s workqueue.Snapshot[string]) { left = s }}
 				if end == workqueue.EndDrain {
 					options.Grace = time.Second
 				}
@@ -539,7 +539,7 @@ func TestRunDoesNotNameWhatIsRemovedWhileItEnds(t *testing.T) {
 		var q *workqueue.TypedRateLimiting[string]
 		q, _ = newEndingOnHandOut[string](func() { q.RemoveFunc(func(string) bool { return true }) })
 		q.AddAll("a")
-		err := workqueue.Run(ctx, q, succeeding, runOptions{Logger: discard(), OnStop: func(s workqueue.Snapshot[string]) {
+		err := workqueue.Run(ctx, q, succeeding, runOptions{Logger: discard(), OnStop: func(_ context.Context, s workqueue.Snapshot[string]) {
 			if s.QueuedTotal > 0 {
 				t.Errorf("left are %v", s)
 			}
@@ -677,7 +677,7 @@ func TestRunLogsTheAddsThatItsDrainHasRefused(t *testing.T) {
 			options := runOptions{AtEnd: workqueue.EndDrain, Grace: time.Minute}
 			refused := 0
 			if told {
-				options.OnStop = func(s workqueue.Snapshot[string]) { refused = s.RefusedTotal }
+				options.OnStop = func(_ context.Context, s workqueue.Snapshot[string]) { refused = s.RefusedTotal }
 			}
 			err := workqueue.Run(ctx, q, func(context.Context, string) error {
 				stop()
@@ -712,7 +712,7 @@ func TestRunDoesNotNameAsFailedWhatAnotherRunHasDone(t *testing.T) {
 				stop()
 				time.Sleep(time.Second)
 				return errors.New("failed")
-			}, runOptions{Workers: 2, Logger: discard(), OnStop: func(s workqueue.Snapshot[string]) { left = s }})
+			}, runOptions{Workers: 2, Logger: discard(), OnStop: func(_ context.Context, s workqueue.Snapshot[string]) { left = s }})
 		}()
 		synctest.Wait()
 		q.Add("y") // Keeps the worker of the second Run from its end, which comes with the shutdown.

@@ -11,10 +11,13 @@ import (
 	"github.com/seed16c08ea7/workqueue/internal/gate"
 )
 
+// Run works off the items of a queue of this package, and refuses any other queue. The queue must be a
+// [TypedRateLimiting] on a [TypedDelaying] on a [Typed], or a type that embeds such a TypedRateLimiting.
+// For any other queue Run logs and returns an error that names the type and wraps
+// [errors.ErrUnsupported].
+//
 // Run gets items from the queue and calls handle for each item, on as many workers as the
-// options say, until ctx ends or the queue is shut down. The queue must be a [TypedRateLimiting] on
-// a [TypedDelaying] on a [Typed], or a type that embeds such a TypedRateLimiting. For any other queue
-// Run returns an error that names the type and wraps [errors.ErrUnsupported].
+// options say, until ctx ends or the queue is shut down.
 //
 // The error of handle decides when the item is handed out again, see
 // https://github.com/seed16c08ea7/workqueue/blob/main/docs/semantics.md#what-a-handler-returns. A
@@ -81,6 +84,8 @@ func Run[T comparable](ctx context.Context, queue TypedRateLimitingInterface[T],
 	options.check()
 	l, err := layersOf(queue)
 	if err != nil {
+		logger := loggerFor(ctx, options.Logger)
+		logger.Error(err, "Run refuses the queue, and no item is handled", "queue", options.Name)
 		return err
 	}
 	l.limiting.mustLimiter() // Here its panic reaches the caller. In a worker it would end the program.

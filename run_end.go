@@ -69,7 +69,7 @@ func (r *runner[T]) keep() (kept bool, err error) {
 		return false, nil
 	}
 	if r.options.OnStop != nil {
-		r.options.OnStop(s)
+		r.options.OnStop(context.WithoutCancel(r.ctx), s)
 	}
 	return true, r.err
 }
@@ -214,7 +214,7 @@ func (r *runner[T]) leftBehind(before []ItemInfo[T], notesOnly bool) error {
 		r.logger.Info("Run has refused adds while it drained the queue", "refused", left.Left.RefusedTotal)
 	}
 	if r.options.OnStop != nil {
-		r.options.OnStop(left.Left)
+		r.options.OnStop(context.WithoutCancel(r.ctx), left.Left)
 	} else if something {
 		r.logger.Info("Run has ended and left items behind", "queued", len(r.queued),
 			"inFlight", held, "failed", failed, "retries", retries)

@@ -653,6 +653,32 @@ func TestRunNamesWhatOthersHoldAfterTheirShutdown(t *testing.T) {
 	}
 }
 
+// OnStop could not store what is left: it had no context, and that of Run had ended.
+func TestOnStopHasAContextThatHasNotEnded(t *testing.T) {
+	type key struct{}
+	for name, options := range map[string]runOptions{
+		"EndStop": {}, "EndKeep": {AtEnd: workqueue.EndKeep}, "EndDrain": {AtEnd: workqueue.EndDrain, Grace: time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			q := workqueue.NewTypedRateLimiting(constant(time.Hour), workqueue.TypedRateLimitingQueueConfig[string]{})
+			defer q.ShutDown()
+			told := 0
+			options.OnStop = func(ctx context.Context, left workqueue.Snapshot[string]) {
+				told++
+				if ctx.Err() != nil || ctx.Done() != nil || ctx.Value(key{}) != "value" {
+					t.Errorf("%s: OnStop got a context with the error %v and the value %v", name, ctx.Err(), ctx.Value(key{}))
+				}
+			}
+			ctx, stop := context.WithTimeout(context.WithValue(t.Context(), key{}, "value"), time.Second)
+			defer stop()
+			workqueue.Run(ctx, q, succeeding, options)
+			if told != 1 {
+				t.Errorf("%s: OnStop was called %d times", name, told)
+			}
+		})
+	}
+}
+
 // Without OnStop, the log has the numbers of all that is left, and none if there is nothing.
 func TestRunLogsWhatIsLeft(t *testing.T) {
 	for want, fill := range map[string]func(s *show){
@@ -1232,7 +1258,7 @@ func TestRunThatDrainsHandlesAllWhateverOthersEndWith(t *testing.T) {
 					var second sync.WaitGroup
 					second.Go(func() {
 						extra.Logger = discard()
-						extra.OnStop = func(left workqueue.Snapshot[string]) {
+						extra.OnStop = func(_ context.Context, left workqueue.Snapshot[string]) {
 							if got := leftIn(left, nil); got != "<nil>" {
 								t.Errorf("the second Run has left %s", got)
 							}
@@ -1270,7 +1296,7 @@ func TestRunNamesWhatIsHeldBackByALimit(t *testing.T) {
 		go func() { passed <- q.Delaying().FIFO().Barrier(t.Context()) }()
 		synctest.Wait()
 		var left workqueue.Snapshot[string]
-		workqueue.Run(canceled(), q, replies(), runOptions{OnStop: func(s workqueue.Snapshot[string]) { left = s }})
+		workqueue.Run(canceled(), q, replies(), runOptions{OnStop: func(_ context.Context, s workqueue.Snapshot[string]) { left = s }})
 		if got, want := leftIn(left, nil), "queued[a] held[theirs] waiting[]: <nil>"; got != want || q.Len() != 0 {
 			t.Errorf("got %s with %d items in the queue, want %s with none", got, q.Len(), want)
 		}
@@ -1432,7 +1458,7 @@ func TestRunNamesLateFailuresInTheirOrder(t *testing.T) {
 		workqueue.Run(ctx, q, func(_ context.Context, item string) error {
 			time.Sleep(time.Duration(2+slices.Index(order, item)) * time.Second)
 			return errFailed
-		}, runOptions{Workers: 5, Logger: discard(), OnStop: func(s workqueue.Snapshot[string]) { left = s }})
+		}, runOptions{Workers: 5, Logger: discard(), OnStop: func(_ context.Context, s workqueue.Snapshot[string]) { left = s }})
 		if got, want := names(left.Failed), strings.Join(order, " "); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
@@ -1529,7 +1555,7 @@ func TestRunDrainHasNoErrorWithoutANameInIt(t *testing.T) {
 			}
 			var left workqueue.Snapshot[string]
 			err := workqueue.Run(canceled(), q, replies(), runOptions{
-				AtEnd: workqueue.EndDrain, Grace: time.Second, OnStop: func(s workqueue.Snapshot[string]) { left = s },
+				AtEnd: workqueue.EndDrain, Grace: time.Second, OnStop: func(_ context.Context, s workqueue.Snapshot[string]) { left = s },
 			})
 			if errors.Is(err, workqueue.ErrNotDrained) != (left.InFlightTotal > 0) {
 				t.Errorf("done at reading %d of %d: got %v, and OnStop was told %v", n, reads.Load(), err, left)
@@ -1554,7 +1580,7 @@ func BenchmarkRunEnd(b *testing.B) {
 				workqueue.Run(context.Background(), q, func(_ context.Context, item string) error {
 					q.ShutDown()
 					return errFailed
-				}, runOptions{Logger: discard(), OnStop: func(s workqueue.Snapshot[string]) { left = s.FailedTotal }})
+				}, runOptions{Logger: discard(), OnStop: func(_ context.Context, s workqueue.Snapshot[string]) { left = s.FailedTotal }})
 				if left != items {
 					b.Fatalf("%d items are left, want %d", left, items)
 				}
@@ -1584,7 +1610,7 @@ func TestOnStopIsToldHowManyAddsADrainHasRefused(t *testing.T) {
 			q.Reschedule("i", time.Second)
 			q.Debounce("j", time.Second, 0)
 			return nil
-		}, workqueue.RunOptions[string]{AtEnd: workqueue.EndDrain, Grace: time.Minute, OnStop: func(s workqueue.Snapshot[string]) { left = s }})
+		}, workqueue.RunOptions[string]{AtEnd: workqueue.EndDrain, Grace: time.Minute, OnStop: func(_ context.Context, s workqueue.Snapshot[string]) { left = s }})
 		if err != nil || left.RefusedTotal != 30 {
 			t.Errorf("%v, %d adds were refused, want 30", err, left.RefusedTotal)
 		}

@@ -121,31 +121,35 @@ func (e *permanentError) Is(target error) bool {
 	return ok && errors.Is(e.err, t.err)
 }
 
-// Verdict tells what the error of a handler asks [Run] for, to middleware around a handler
-// and to tests: [OutcomeSucceeded] for nil, [OutcomeGivenUp] for [Permanent],
-// [OutcomeDeferred] for [DeferFor], [OutcomeRequeued] for [RequeueAfter] and [Requeue] alone, and
-// otherwise [OutcomeFailed].
-// If timed is true, the item comes again after the given time, and otherwise when the
-// limiter says. An item that has succeeded or is given up does not come again.
-//
-// Run decides more: an item that has failed too often is given up, and a call that was cut
-// short has another outcome.
-func Verdict(err error) (outcome Outcome, after time.Duration, timed bool) {
+// A Verdict is what the error of a handler asks [Run] for. Run decides more: an item that has failed too
+// often is given up, and a call that was cut short has another outcome.
+type Verdict struct {
+	// Outcome is [OutcomeSucceeded] for nil, [OutcomeGivenUp] for [Permanent], [OutcomeDeferred] for
+	// [DeferFor], [OutcomeRequeued] for [RequeueAfter] and [Requeue] alone, and otherwise [OutcomeFailed].
+	Outcome Outcome
+
+	// Timed is true if the error names the time After which the item comes again. Otherwise the limiter
+	// says when. An item that has succeeded or is given up does not come again.
+	Timed bool
+	After time.Duration
+}
+
+// VerdictOf reads the error of a handler, for middleware around a handler and for tests. It does not
+// block, and panics only if a method of the error does.
+func VerdictOf(err error) Verdict {
 	if err == nil {
-		return OutcomeSucceeded, 0, false
+		return Verdict{Outcome: OutcomeSucceeded}
 	}
-	v := verdictOf(err)
+	v := weigh(err)
 	switch {
 	case v.permanent:
-		return OutcomeGivenUp, 0, false
+		return Verdict{Outcome: OutcomeGivenUp}
 	case v.failed:
-		outcome = OutcomeFailed
+		return Verdict{OutcomeFailed, v.timed, v.wait}
 	case v.firm:
-		outcome = OutcomeDeferred
-	default:
-		outcome = OutcomeRequeued
+		return Verdict{OutcomeDeferred, v.timed, v.wait}
 	}
-	return outcome, v.wait, v.timed
+	return Verdict{OutcomeRequeued, v.timed, v.wait}
 }
 
 // PanicError is the error that [Run] makes of a panic. It is logged, counts as a failure,
@@ -180,11 +184,11 @@ type verdict struct {
 	cutShort Outcome
 }
 
-// verdictOf reads a tree of errors. The leaves decide: neither a wrapper nor a join is an
+// weigh reads a tree of errors. The leaves decide: neither a wrapper nor a join is an
 // error by itself. Of several times the shortest counts, as for several calls of AddAfter.
 //
 // The value of a panic was not returned, whatever it wraps.
-func verdictOf(err error) (v verdict) {
+func weigh(err error) (v verdict) {
 	v.weigh(err)
 	return v
 }

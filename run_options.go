@@ -62,12 +62,13 @@ type RunOptions[T comparable] struct {
 	OnResult func(ctx context.Context, item T, result HandlerResult)
 
 	// OnStop is told all that is left when Run ends, after the last worker has ended and
-	// before Run returns. [Run] lists what is left. If OnStop is nil, the numbers are logged
+	// before Run returns. ctx has the values of the context of Run, and never ends: the items that
+	// are left may be stored with a timeout of your own. [Run] lists what is left. If OnStop is nil, the numbers are logged
 	// unless all are 0. With [EndKeep], OnStop is told what is in the queue, and all items
 	// are still there, unless somebody has shut the queue down. OnStop may call the queue. A
 	// panic in OnStop reaches the caller of Run. The adds that a drain has refused are logged
 	// in any case.
-	OnStop func(left Snapshot[T])
+	OnStop func(ctx context.Context, left Snapshot[T])
 
 	// CrashOnPanic lets a panic of a handler, of OnGiveUp or of OnResult end the program,
 	// after the item is accounted for.
@@ -106,6 +107,19 @@ const (
 	EndKeep
 )
 
+// String returns the name of the constant.
+func (e End) String() string {
+	switch e {
+	case EndStop:
+		return "EndStop"
+	case EndDrain:
+		return "EndDrain"
+	case EndKeep:
+		return "EndKeep"
+	}
+	return fmt.Sprintf("End(%d)", uint8(e))
+}
+
 // check panics for options that have no meaning.
 func (o *RunOptions[T]) check() {
 	for _, number := range []struct {
@@ -125,7 +139,7 @@ func (o *RunOptions[T]) check() {
 	}
 	switch {
 	case o.AtEnd > EndKeep:
-		panic(fmt.Sprintf("workqueue: AtEnd has an unknown value: %d", o.AtEnd))
+		panic(fmt.Sprintf("workqueue: AtEnd has an unknown value: %d", uint8(o.AtEnd)))
 	case o.AtEnd == EndDrain && o.Grace == 0:
 		panic("workqueue: EndDrain without Grace: there is no time to drain in")
 	}

@@ -64,6 +64,14 @@ func TestRunWithoutATimeout(t *testing.T) {
 	})
 }
 
+// An End in a log line was a number.
+func TestEndPrintsItsName(t *testing.T) {
+	got := fmt.Sprint(workqueue.EndStop, workqueue.EndDrain, workqueue.EndKeep, workqueue.End(9))
+	if want := "EndStop EndDrain EndKeep End(9)"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
 // The context of a handler that Run has made ends with the handler, or with Run
 // if all of them share it, for what the handler has started.
 func TestRunContextDoesNotOutlastItsUse(t *testing.T) {

@@ -113,7 +113,7 @@ func (s *show) run(options runOptions, handle func(ctx context.Context, item str
 }
 
 // onStop notes what is left.
-func (s *show) onStop(left workqueue.Snapshot[string]) {
+func (s *show) onStop(_ context.Context, left workqueue.Snapshot[string]) {
 	if s.stopped != nil {
 		s.t.Error("OnStop is called twice")
 	}
@@ -232,7 +232,8 @@ func TestRunReturns(t *testing.T) {
 }
 
 // Run on a queue that is not ours, or has a layer that is not, retried without a priority,
-// and did not know what was left. Such a queue is refused by its type, and left as it is.
+// and did not know what was left. Such a queue is refused by its type, and left as it is. The log says
+// so: the error of a Run on a goroutine of its own is often dropped.
 func TestRunRefusesOtherQueues(t *testing.T) {
 	ours := func() *workqueue.TypedRateLimiting[string] { return newLimited(constant(0)) }
 	for want, q := range map[string]rateLimited{
@@ -247,8 +248,14 @@ func TestRunRefusesOtherQueues(t *testing.T) {
 		"workqueue_test.informed":           informed{ours()},
 	} {
 		for _, options := range []runOptions{{}, {AtEnd: workqueue.EndKeep}, {CancelOnReAdd: 3}} {
-			options.OnStop = func(workqueue.Snapshot[string]) { t.Errorf("%s: OnStop is called", want) }
+			options.OnStop = func(context.Context, workqueue.Snapshot[string]) { t.Errorf("%s: OnStop is called", want) }
+			var log bytes.Buffer
+			logger := logr.FromSlogHandler(slog.NewTextHandler(&log, nil))
+			options.Logger = &logger
 			err := workqueue.Run(canceled(), q, replies(), options)
+			if !strings.Contains(log.String(), "Run refuses the queue") || !strings.Contains(log.String(), want) {
+				t.Errorf("the log has %q, want that Run refuses a %s", log.String(), want)
+			}
 			if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), " not a "+want+": ") {
 				t.Errorf("got %v, want that a %s is not supported", err, want)
 			}
@@ -553,21 +560,21 @@ func TestVerdict(t *testing.T) {
 		want  string
 		equal error // in the sense of errors.Is; nil for none
 	}{
-		"nil":             {nil, "succeeded 0s false", nil},
-		"failure":         {errFailed, "failed 0s false", errFailed},
-		"requeue":         {workqueue.Requeue(), "requeued 0s false", workqueue.Requeue()},
-		"requeue after":   {workqueue.RequeueAfter(time.Second), "requeued 1s true", workqueue.RequeueAfter(time.Second)},
-		"requeue at once": {workqueue.RequeueAfter(-1), "requeued 0s true", workqueue.RequeueAfter(0)},
-		"retry after":     {workqueue.RetryAfter(time.Minute, errFailed), "failed 1m0s true", workqueue.RetryAfter(time.Minute, errFailed)},
-		"permanent":       {workqueue.Permanent(errFailed), "given_up 0s false", workqueue.Permanent(errFailed)},
-		"panic":           {&workqueue.PanicError{Value: workqueue.RequeueAfter(time.Second)}, "failed 0s false", nil},
-		"wrapped":         {fmt.Errorf("get: %w", workqueue.RequeueAfter(time.Second)), "requeued 1s true", workqueue.RequeueAfter(time.Second)},
-		"joined":          {errors.Join(errFailed, workqueue.RequeueAfter(time.Second)), "failed 1s true", workqueue.RequeueAfter(time.Second)},
-		"within":          {workqueue.Permanent(fmt.Errorf("get: %w", errFailed)), "given_up 0s false", workqueue.Permanent(errFailed)},
+		"nil":             {nil, "{succeeded false 0s}", nil},
+		"failure":         {errFailed, "{failed false 0s}", errFailed},
+		"requeue":         {workqueue.Requeue(), "{requeued false 0s}", workqueue.Requeue()},
+		"requeue after":   {workqueue.RequeueAfter(time.Second), "{requeued true 1s}", workqueue.RequeueAfter(time.Second)},
+		"requeue at once": {workqueue.RequeueAfter(-1), "{requeued true 0s}", workqueue.RequeueAfter(0)},
+		"retry after":     {workqueue.RetryAfter(time.Minute, errFailed), "{failed true 1m0s}", workqueue.RetryAfter(time.Minute, errFailed)},
+		"permanent":       {workqueue.Permanent(errFailed), "{given_up false 0s}", workqueue.Permanent(errFailed)},
+		"panic":           {&workqueue.PanicError{Value: workqueue.RequeueAfter(time.Second)}, "{failed false 0s}", nil},
+		"wrapped":         {fmt.Errorf("get: %w", workqueue.RequeueAfter(time.Second)), "{requeued true 1s}", workqueue.RequeueAfter(time.Second)},
+		"joined":          {errors.Join(errFailed, workqueue.RequeueAfter(time.Second)), "{failed true 1s}", workqueue.RequeueAfter(time.Second)},
+		"within":          {workqueue.Permanent(fmt.Errorf("get: %w", errFailed)), "{given_up false 0s}", workqueue.Permanent(errFailed)},
 		// == panics for two of these.
-		"not comparable": {workqueue.Permanent(joined{errFailed}), "given_up 0s false", workqueue.Permanent(errFailed)},
+		"not comparable": {workqueue.Permanent(joined{errFailed}), "{given_up false 0s}", workqueue.Permanent(errFailed)},
 	} {
-		if got := fmt.Sprint(workqueue.Verdict(tt.err)); got != tt.want {
+		if got := fmt.Sprint(workqueue.VerdictOf(tt.err)); got != tt.want {
 			t.Errorf("%s: got %s, want %s", name, got, tt.want)
 		}
 		if tt.equal != nil && !errors.Is(tt.err, tt.equal) {

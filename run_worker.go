@@ -243,7 +243,7 @@ func (w *worker[T]) call(ctx context.Context) error {
 //
 // The first cause decides. A handler that has timed out before the end of Run has failed.
 func (w *worker[T]) judge(ctx context.Context, err error) error {
-	w.verdict = verdictOf(err)
+	w.verdict = weigh(err)
 	if ctx.Err() == nil {
 		return err
 	}

@@ -380,7 +380,7 @@ func TestForgetAfterARun(t *testing.T) {
 		q.Add("a")
 		ctx, stop := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, stop)
-		workqueue.Run(ctx, q, func(context.Context, string) error { return errFailed }, runOptions{Logger: discard(), OnStop: func(workqueue.Snapshot[string]) {}})
+		workqueue.Run(ctx, q, func(context.Context, string) error { return errFailed }, runOptions{Logger: discard(), OnStop: func(context.Context, workqueue.Snapshot[string]) {}})
 		if n := q.Attempts(); n != 1 {
 			t.Errorf("the failures of %d items are counted", n)
 		}
@@ -514,7 +514,7 @@ func TestRunOnAQueueThatFails(t *testing.T) {
 	q := workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[string](), workqueue.TypedRateLimitingQueueConfig[string]{})
 	defer q.ShutDown()
 	told := 0
-	err := workqueue.Run(t.Context(), failingQueue{q}, replies(), runOptions{Workers: 3, OnStop: func(workqueue.Snapshot[string]) { told++ }})
+	err := workqueue.Run(t.Context(), failingQueue{q}, replies(), runOptions{Workers: 3, OnStop: func(context.Context, workqueue.Snapshot[string]) { told++ }})
 	if !errors.Is(err, errFailed) || errors.Is(err, workqueue.ErrShutDown) || told != 1 {
 		t.Errorf("got %v and %d calls of OnStop, want only that it failed, and one call", err, told)
 	}

@@ -118,7 +118,7 @@ func (o Options[R]) checkEnd() {
 	case o.AtEnd == workqueue.EndKeep:
 		panic("ctrlqueue: EndKeep keeps nothing: a controller that starts again makes a new queue")
 	case o.AtEnd > workqueue.EndKeep:
-		panic(fmt.Sprintf("ctrlqueue: AtEnd has an unknown value: %d", o.AtEnd))
+		panic(fmt.Sprintf("ctrlqueue: AtEnd has an unknown value: %d", uint8(o.AtEnd)))
 	case o.AtEnd == workqueue.EndDrain && o.Grace == 0:
 		panic("ctrlqueue: EndDrain without Grace: there is no time to drain in")
 	}

@@ -75,7 +75,7 @@ func Example_ends() {
 			why, _ := reasons.Forget(key)
 			fmt.Println("given up:", key, why, err)
 		},
-		OnStop: func(left workqueue.Snapshot[string]) {
+		OnStop: func(_ context.Context, left workqueue.Snapshot[string]) {
 			for _, info := range slices.Concat(left.Queued, left.Waiting, left.Failed) {
 				reasons.Take(info.Item)
 				why, _ := reasons.Forget(info.Item)

@@ -250,7 +250,7 @@ func play(t *testing.T, seed uint64, end workqueue.End, ends map[string]int) {
 			ids, _ := n.Forget(key)
 			l.end("given up", key, append([]int{-1}, ids...))
 		},
-		OnStop: func(left workqueue.Snapshot[string]) {
+		OnStop: func(_ context.Context, left workqueue.Snapshot[string]) {
 			for _, info := range slices.Concat(left.Queued, left.Waiting, left.Failed) {
 				n.Take(info.Item)
 				ids, _ := n.Forget(info.Item)

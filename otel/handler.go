@@ -158,15 +158,15 @@ func (h handler[T]) describe(ctx context.Context, span trace.Span, item T) {
 
 // conclude sets what the result of a call says.
 func conclude(ctx context.Context, span trace.Span, err error) {
-	outcome, after, timed := workqueue.Verdict(err)
+	v := workqueue.VerdictOf(err)
 	if cut, ok := cutShort(ctx, err); ok {
-		outcome, timed = cut, false
+		v = workqueue.Verdict{Outcome: cut}
 	}
-	span.SetAttributes(outcomeKey.String(outcome.String()))
-	if timed {
-		span.SetAttributes(afterKey.Float64(after.Seconds()))
+	span.SetAttributes(outcomeKey.String(v.Outcome.String()))
+	if v.Timed {
+		span.SetAttributes(afterKey.Float64(v.After.Seconds()))
 	}
-	if outcome == workqueue.OutcomeFailed || outcome == workqueue.OutcomeGivenUp {
+	if v.Outcome == workqueue.OutcomeFailed || v.Outcome == workqueue.OutcomeGivenUp {
 		why := cause(err)
 		fail(span, semconv.ErrorType(why).Value.AsString(), err.Error())
 		span.AddEvent(semconv.ExceptionEventName, trace.WithAttributes(

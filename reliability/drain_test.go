@@ -271,7 +271,7 @@ func (e *runEnd) play(run int) (problem string) {
 	var runs sync.WaitGroup
 	var one, other error
 	first := options
-	first.OnStop = func(s workqueue.Snapshot[int]) { left = s }
+	first.OnStop = func(_ context.Context, s workqueue.Snapshot[int]) { left = s }
 	runs.Go(func() { one = workqueue.Run(ctx, e.queue, e.handle(ctx, run%2 == 0), first) })
 	if run%3 > 0 {
 		runs.Go(func() { other = workqueue.Run(context.Background(), e.queue, e.handle(ctx, false), options) })

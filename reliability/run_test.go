@@ -50,7 +50,7 @@ func keepBesideShutDown(t *testing.T) {
 			close(started)
 			<-fails
 			return errors.New("failed")
-		}, workqueue.RunOptions[string]{AtEnd: workqueue.EndKeep, Logger: &quiet, OnStop: func(s workqueue.Snapshot[string]) { left = s }})
+		}, workqueue.RunOptions[string]{AtEnd: workqueue.EndKeep, Logger: &quiet, OnStop: func(_ context.Context, s workqueue.Snapshot[string]) { left = s }})
 	}()
 	q.AddAfter("waits", time.Hour)
 	q.Add("fails")
@@ -100,7 +100,7 @@ func TestRunNamesWhatItCannotGiveBack(t *testing.T) {
 		left := 0
 		workqueue.Run(ctx, afterGet{q, func() { stop(); q.ShutDown() }},
 			func(context.Context, string) error { return nil },
-			workqueue.RunOptions[string]{AtEnd: end, OnStop: func(s workqueue.Snapshot[string]) { left = s.QueuedTotal }})
+			workqueue.RunOptions[string]{AtEnd: end, OnStop: func(_ context.Context, s workqueue.Snapshot[string]) { left = s.QueuedTotal }})
 		if left != 1 {
 			t.Errorf("AtEnd %v: OnStop was told of %d queued items, want 1", end, left)
 		}

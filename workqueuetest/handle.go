@@ -54,7 +54,7 @@ func HandleOn[T comparable](ctx context.Context, q *Queue[T], handle func(ctx co
 		}
 	}
 	if options.OnStop == nil { // Otherwise each item with a retry would be logged as left.
-		options.OnStop = func(workqueue.Snapshot[T]) {}
+		options.OnStop = func(context.Context, workqueue.Snapshot[T]) {}
 	}
 	// The error of Run is about items that are left, and the calls say more about them.
 	_ = workqueue.Run(ctx, once, func(ctx context.Context, item T) error {

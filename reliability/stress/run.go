@@ -86,7 +86,7 @@ func (c asker) Value(key any) any {
 }
 
 // excuse excuses the queued items that Run leaves behind. No other item may be lost.
-func (r *round) excuse(left workqueue.Snapshot[int]) {
+func (r *round) excuse(_ context.Context, left workqueue.Snapshot[int]) {
 	for _, info := range left.Queued {
 		if info.Item < items {
 			r.accounts[info.Item].excuse()
