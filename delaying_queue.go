@@ -173,7 +173,7 @@ func NewTypedDelaying[T comparable](config TypedDelayingQueueConfig[T]) *TypedDe
 	}
 	c := clockOrDefault(config.Clock)
 	p := providerFor(config.Name, config.MetricsProvider)
-	state, _ := p.(StateProvider)
+	state := stateProviderOf(p)
 	q := &TypedDelaying[T]{
 		queue:   config.Queue,
 		retries: newRetries(config.Name, p),
@@ -220,7 +220,7 @@ func (q *TypedDelaying[T]) makeBelow(config TypedDelayingQueueConfig[T], p Metri
 	below := TypedQueueConfig[T]{Name: config.Name, Clock: q.clock, KeepTimes: config.KeepTimes, Order: config.Order, Pace: config.Pace}
 	paces := newItemPaces[T](config.ItemPace)
 	below.KeepTimes = below.KeepTimes || paces != nil
-	if _, ok := p.(StateProvider); ok {
+	if stateProviderOf(p) != nil {
 		p, below.KeepTimes = nil, true
 	}
 	t := newTyped(below, p)

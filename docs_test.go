@@ -729,7 +729,7 @@ func TestFunctionsHaveExamples(t *testing.T) {
 // functionsIn returns the exported functions and methods of a package, without those of theirs.
 func functionsIn(t *testing.T, dir string, theirs map[string]bool) (names []string) {
 	t.Helper()
-	known := regexp.MustCompile(`^(?:Add|Get|Done|Len|ShutDown|ShutDownWithDrain|ShuttingDown|AddAfter|AddRateLimited|Forget|NumRequeues|When|String|GoString|Error|Is|Unwrap|MarshalText|UnmarshalText|Touch|Push|Pop|New\w*Metric)$`)
+	known := regexp.MustCompile(`^(?:Add|Get|Done|Len|ShutDown|ShutDownWithDrain|ShuttingDown|AddAfter|AddRateLimited|Forget|NumRequeues|When|String|GoString|Error|Is|Unwrap|MarshalText|UnmarshalText|MarshalJSON|UnmarshalJSON|Touch|Push|Pop|New\w*Metric)$`)
 	for _, functions := range exportedIn(t, dir) {
 		for _, f := range functions {
 			name := f.Name.Name

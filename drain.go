@@ -32,21 +32,15 @@ func (e *DrainError[T]) Error() string {
 	if e.Left.FailedTotal > 0 {
 		failed = fmt.Sprintf(", %d failed", e.Left.FailedTotal)
 	}
-	return fmt.Sprintf("workqueue: drain left %s%s: %v", e.Left.brief(false), failed, e.Err)
+	return fmt.Sprintf("workqueue: drain left %s%s: %v", e.Left.brief(), failed, e.Err)
 }
 
-// namesInError is how many items of a state an error names.
+// namesInError is how many items the error of a drain names.
 const namesInError = 3
 
-// brief returns the numbers, and the first items in flight by name. With all it names the first
-// items of each state.
-func (s Snapshot[T]) brief(all bool) string {
-	var queued, waiting []ItemInfo[T]
-	if all {
-		queued, waiting = s.Queued, s.Waiting
-	}
-	return fmt.Sprintf("%d queued%s, %d in flight%s, %d waiting%s", s.QueuedTotal, namesOf(queued, s.QueuedTotal),
-		s.InFlightTotal, namesOf(s.InFlight, s.InFlightTotal), s.WaitingTotal, namesOf(waiting, s.WaitingTotal))
+// brief returns the numbers, and the first items in flight by name.
+func (s Snapshot[T]) brief() string {
+	return fmt.Sprintf("%d queued, %d in flight%s, %d waiting", s.QueuedTotal, s.InFlightTotal, namesOf(s.InFlight, s.InFlightTotal), s.WaitingTotal)
 }
 
 // namesOf returns the first items in brackets, with how long a worker has held them.
@@ -54,7 +48,7 @@ func namesOf[T comparable](infos []ItemInfo[T], total int) string {
 	var names []string
 	for _, info := range infos[:min(namesInError, len(infos))] {
 		name := fmt.Sprint(info.Item)
-		if info.Age > 0 && info.State != ItemQueued && info.State != ItemWaiting {
+		if info.Age > 0 {
 			name += fmt.Sprintf(" for %v", info.Age)
 		}
 		names = append(names, name)

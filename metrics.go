@@ -160,6 +160,9 @@ func (a adapted[G, S, C, H]) NewRetriesMetric(name string) CounterMetric {
 //
 // A config and [SetProvider] take a [MetricsProvider]. A StateProvider of your own becomes
 // both if it embeds [NoMetrics]. The queue then uses none of the methods of MetricsProvider.
+//
+// A wrapper around a provider hides the StateProvider from a queue, unless the wrapper has a method
+// Unwrap() MetricsProvider. The queue then uses the StateProvider, and no method of the wrapper.
 type StateProvider interface {
 	// NewQueue is called once for each named queue, at the end of its construction. If a
 	// caller constructs a layer and hands it to the constructor of the next layer, NewQueue is
@@ -167,6 +170,21 @@ type StateProvider interface {
 	//
 	// NewQueue, and End of the result, are called without a lock of the queue held.
 	NewQueue(source QueueSource) QueueMetrics
+}
+
+// stateProviderOf returns the StateProvider that p is or wraps, or nil.
+func stateProviderOf(p MetricsProvider) StateProvider {
+	for p != nil {
+		if state, ok := p.(StateProvider); ok {
+			return state
+		}
+		wrapper, ok := p.(interface{ Unwrap() MetricsProvider })
+		if !ok {
+			return nil
+		}
+		p = wrapper.Unwrap()
+	}
+	return nil
 }
 
 // A QueueSource is a queue for a [StateProvider] to read.

@@ -44,7 +44,7 @@ func (q *Typed[T]) measure(config TypedQueueConfig[T], p MetricsProvider) {
 	c := clockOrDefault(config.Clock)
 	m := &instruments{clock: c, epoch: c.Now()}
 	q.metrics = m
-	if state, ok := p.(StateProvider); ok {
+	if state := stateProviderOf(p); state != nil {
 		l, bounds := newLink(state, config.Name, LayerQueue, q, (*Typed[T]).stats)
 		m.link = l
 		q.observeDurations(histogram.New(bounds))
@@ -125,7 +125,7 @@ func (m *instruments) inFlight(total, longest time.Duration) {
 // newRetries returns the counter of delayed adds for a queue, or nil if no provider is
 // to be told of them.
 func newRetries(name string, p MetricsProvider) CounterMetric {
-	if _, ok := p.(StateProvider); !ok && p != nil {
+	if p != nil && stateProviderOf(p) == nil {
 		return p.NewRetriesMetric(name)
 	}
 	return nil

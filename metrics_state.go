@@ -1,6 +1,7 @@
 package workqueue
 
 import (
+	"encoding/json"
 	"maps"
 	"runtime"
 	"slices"
@@ -19,81 +20,135 @@ import (
 type QueueStats struct {
 	// Of LayerQueue.
 
-	Depth    int // queued items, and held items marked for another run
-	InFlight int // items held by workers
+	Depth    int `json:"depth"`     // queued items, and held items marked for another run
+	InFlight int `json:"in_flight"` // items held by workers
 	// Workers is how many goroutines wait in Get, GetContext or GetInfo, or as a worker of [Run], and
 	// how many items are in flight, added up: the number of workers, if each worker holds one item at
 	// a time. A worker that holds several items counts several times. A worker that takes items by
 	// TryGet counts while it holds an item.
-	Workers    int
-	Adds       uint64 // Adds without the duplicates
-	Duplicates uint64 // Adds without effect: the item was queued, or held and marked
+	Workers    int    `json:"workers"`
+	Adds       uint64 `json:"adds"`       // Adds without the duplicates
+	Duplicates uint64 `json:"duplicates"` // Adds without effect: the item was queued, or held and marked
 
-	Unfinished     time.Duration // for how long the held items have been held, added up
-	LongestRunning time.Duration // the longest of these times
+	Unfinished     time.Duration `json:"-"` // for how long the held items have been held, added up
+	LongestRunning time.Duration `json:"-"` // the longest of these times
 	// OldestItem is the time since the Add of the item at the head of the line. With priorities,
 	// OldestItem is the greatest OldestItem of ByPriority. The order of a [Queue] is unknown: there
 	// OldestItem is the time since the Add of the oldest queued item. OldestItem is 0 if no item
 	// is queued.
-	OldestItem time.Duration
+	OldestItem time.Duration `json:"-"`
 
 	// Paced is how long workers waited because the queue had an item and Pace no token, added up:
 	// up to 100 ms for a look that finds no token, such as a TryGet, or until the next look.
-	Paced time.Duration
+	Paced time.Duration `json:"-"`
+
+	// Pushed is true if a [MetricsProvider] that is no [StateProvider] is told of each change. The queue
+	// then counts nothing itself, as without a provider.
+	Pushed bool `json:"pushed,omitzero"`
 
 	// ByPriority has the first 25 priorities in use, and then all others as a single part.
 	// ByPriority is nil until an item gets a priority, unless the [Order] has Group or
 	// OldestEvery.
-	ByPriority []PartStats[int]
+	ByPriority []PartStats[int] `json:"by_priority,omitempty"`
 
 	// ByGroup has the 25 deepest groups of the [Order], the deepest first, and then all others
 	// as a single part. A queue looks at some thousands of groups at a time, to hold the lock for
 	// a short time only. While the queue is busy, a number here can be a little out of date.
-	ByGroup []PartStats[string]
+	ByGroup []PartStats[string] `json:"by_group,omitempty"`
 
-	Latency      DurationStats // from Add to Get
-	WorkDuration DurationStats // from Get to Done
+	Latency      DurationStats `json:"latency"`       // from Add to Get
+	WorkDuration DurationStats `json:"work_duration"` // from Get to Done
 
 	// Of LayerDelays.
 
-	Waiting     int    // items waiting for their time
-	Retries     uint64 // calls of AddAfter and of AddRateLimited
-	RateLimited uint64 // calls of AddRateLimited
+	Waiting     int    `json:"waiting"`      // items waiting for their time
+	Retries     uint64 `json:"retries"`      // calls of AddAfter and of AddRateLimited
+	RateLimited uint64 `json:"rate_limited"` // calls of AddRateLimited
 
-	Lateness     DurationStats // from when an item was due until it was queued
-	LimiterDelay DurationStats // the wait from the rate limiter, for each AddRateLimited
+	Lateness     DurationStats `json:"lateness"`      // from when an item was due until it was queued
+	LimiterDelay DurationStats `json:"limiter_delay"` // the wait from the rate limiter, for each AddRateLimited
 
 	// Results counts the items handled by workers of [Run], by outcome. Results is nil until
 	// Run is called for the queue.
-	Results map[Outcome]uint64
+	Results map[Outcome]uint64 `json:"results,omitempty"`
+}
+
+// plainStats are QueueStats without methods. Their JSON lacks the durations.
+type plainStats QueueStats
+
+// statsJSON is the JSON of QueueStats.
+type statsJSON struct {
+	plainStats
+	Unfinished     seconds `json:"unfinished_seconds"`
+	LongestRunning seconds `json:"longest_running_seconds"`
+	OldestItem     seconds `json:"oldest_item_seconds"`
+	Paced          seconds `json:"paced_seconds"`
+}
+
+// MarshalJSON returns the stats with names in snake case, and all durations in seconds.
+func (s QueueStats) MarshalJSON() ([]byte, error) {
+	return json.Marshal(statsJSON{plainStats(s), seconds(s.Unfinished), seconds(s.LongestRunning), seconds(s.OldestItem), seconds(s.Paced)})
+}
+
+// UnmarshalJSON reads what MarshalJSON has written.
+func (s *QueueStats) UnmarshalJSON(text []byte) error {
+	var j statsJSON
+	err := json.Unmarshal(text, &j)
+	*s = QueueStats(j.plainStats)
+	s.Unfinished, s.LongestRunning = time.Duration(j.Unfinished), time.Duration(j.LongestRunning)
+	s.OldestItem, s.Paced = time.Duration(j.OldestItem), time.Duration(j.Paced)
+	return err
 }
 
 // PartStats is the state of the items of one priority, or of one group of an [Order].
 type PartStats[K comparable] struct {
-	Key      K    // the priority, or the name of the group
-	Others   bool // the part is all priorities, or groups, without a part of their own; Key means nothing
-	Depth    int  // queued items, and held items marked for another run
-	InFlight int  // items held by workers
+	Key      K    `json:"key"`             // the priority, or the name of the group
+	Others   bool `json:"others,omitzero"` // the part is all priorities, or groups, without a part of their own; Key means nothing
+	Depth    int  `json:"depth"`           // queued items, and held items marked for another run
+	InFlight int  `json:"in_flight"`       // items held by workers
 	// HeldBack is true if MaxInFlight of the group is negative: none of its items is handed out. It is
 	// true for the part of the others if one of these groups is held back.
-	HeldBack bool
+	HeldBack bool `json:"held_back,omitzero"`
 
 	// OldestItem is the longest time since the Add of an item at the head of its priority and
 	// group. An item raised behind younger items may be older.
-	OldestItem time.Duration
+	OldestItem time.Duration `json:"-"`
+}
+
+// plainPart is a PartStats without methods. Its JSON lacks OldestItem.
+type plainPart[K comparable] PartStats[K]
+
+// partJSON is the JSON of a PartStats.
+type partJSON[K comparable] struct {
+	plainPart[K]
+	OldestItem seconds `json:"oldest_item_seconds"`
+}
+
+// MarshalJSON returns the part with names in snake case, and OldestItem in seconds.
+func (p PartStats[K]) MarshalJSON() ([]byte, error) {
+	return json.Marshal(partJSON[K]{plainPart[K](p), seconds(p.OldestItem)})
+}
+
+// UnmarshalJSON reads what MarshalJSON has written.
+func (p *PartStats[K]) UnmarshalJSON(text []byte) error {
+	var j partJSON[K]
+	err := json.Unmarshal(text, &j)
+	*p = PartStats[K](j.plainPart)
+	p.OldestItem = time.Duration(j.OldestItem)
+	return err
 }
 
 // DurationStats says how many durations of each length were observed.
 type DurationStats struct {
-	Count uint64
-	Sum   float64 // seconds
+	Count uint64  `json:"count"`
+	Sum   float64 `json:"sum_seconds"`
 	// Buckets[i] counts the durations up to bound i of QueueMetrics and above the
 	// bound before. The last element counts the durations above all bounds.
-	Buckets []uint64
+	Buckets []uint64 `json:"buckets,omitempty"`
 	// Zero counts the durations of 0. Exponential[k] counts the durations above
 	// 2^((k-1)/2^DurationSchema) seconds, up to 2^(k/2^DurationSchema) seconds.
-	Zero        uint64
-	Exponential map[int]uint64
+	Zero        uint64         `json:"zero"`
+	Exponential map[int]uint64 `json:"exponential,omitempty"`
 }
 
 // DurationSchema says how fine the exponential buckets of [DurationStats] are: a power of two
@@ -115,6 +170,7 @@ func (s *QueueStats) Merge(other QueueStats) {
 	s.LongestRunning = max(s.LongestRunning, other.LongestRunning)
 	s.OldestItem = max(s.OldestItem, other.OldestItem)
 	s.Paced += other.Paced
+	s.Pushed = s.Pushed || other.Pushed
 	s.ByPriority = mergeParts(s.ByPriority, other.ByPriority, func(_, _ PartStats[int]) int { return 0 })
 	s.ByGroup = mergeParts(s.ByGroup, other.ByGroup, func(a, b PartStats[string]) int { return b.Depth - a.Depth })
 	s.Latency.merge(other.Latency)
@@ -250,6 +306,7 @@ func (q *Typed[T]) statsOf(v *fifo.Survey) QueueStats {
 		Workers:    int(q.parked) + q.fifo.Held(),
 		OldestItem: q.fifo.Oldest(v.Now),
 		Paced:      q.pace.KeptBack(v.Now),
+		Pushed:     q.metrics.pushes(),
 	}
 	s.Unfinished, s.LongestRunning = q.fifo.InFlight(v.Now)
 	v.Levels = q.fifo.Levels()

@@ -580,6 +580,43 @@ func TestPartsOfManyPrioritiesAndGroups(t *testing.T) {
 	}
 }
 
+// A wrapper around a provider took the counts and the gauges of a StateProvider away, without a word.
+func TestStateProviderIsFoundBehindWrappers(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	var p workqueue.MetricsProvider = unwrapping{unwrapping{workqueue.NewPrometheusProvider(registry, workqueue.PrometheusOptions{})}}
+	type queue interface {
+		workqueue.TypedInterface[string]
+		Stats() workqueue.QueueStats
+	}
+	for name, q := range map[string]queue{
+		"Typed":         workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "a", MetricsProvider: p}),
+		"TypedDelaying": workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Name: "b", MetricsProvider: p}),
+	} {
+		q.Add("item")
+		if s := q.Stats(); s.Adds != 1 || s.Pushed {
+			t.Errorf("%s: %d adds are counted, pushed %v, want 1 and false", name, s.Adds, s.Pushed)
+		}
+		defer q.ShutDown()
+	}
+	if series, err := registry.Gather(); err != nil || len(series) == 0 {
+		t.Errorf("the registry has %d series, %v", len(series), err)
+	}
+	hidden := struct{ workqueue.MetricsProvider }{p}
+	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Name: "c", MetricsProvider: hidden})
+	defer q.ShutDown()
+	if !q.Stats().Pushed {
+		t.Error("Stats do not say that a provider without Unwrap reads no queue")
+	}
+	if unnamed := workqueue.NewTyped[string](); unnamed.Stats().Pushed {
+		t.Error("a queue without a provider is pushed")
+	}
+}
+
+// An unwrapping is a wrapper, as for a prefix of the names.
+type unwrapping struct{ workqueue.MetricsProvider }
+
+func (u unwrapping) Unwrap() workqueue.MetricsProvider { return u.MetricsProvider }
+
 // checkParts compares parts with the parts of all keys. Some keys may be among the others.
 func checkParts[K comparable](t *testing.T, shape string, s workqueue.QueueStats, parts []workqueue.PartStats[K], want map[K]workqueue.PartStats[K]) {
 	t.Helper()
@@ -729,7 +766,7 @@ func TestMergedStats(t *testing.T) {
 		"3 3 6 3 3ns 2ns 3ns {3 2 [3 0] 0 map[1:3]} 3"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	if got, want := fmt.Sprint(sum.ByPriority), "[{1 false 1 0 0s} {7 false 3 0 0s} {2 false 1 0 0s}]"; got != want {
+	if got, want := fmt.Sprint(sum.ByPriority), "[{1 false 1 0 false 0s} {7 false 3 0 false 0s} {2 false 1 0 false 0s}]"; got != want {
 		t.Errorf("by priority: got %s, want %s", got, want)
 	}
 	// The groups 10 to 19 are in both, and have twice their depth.
@@ -746,7 +783,7 @@ func TestMergedStats(t *testing.T) {
 	}
 	few := workqueue.QueueStats{ByPriority: []workqueue.PartStats[int]{{Key: 5, OldestItem: 2}, {Others: true, Depth: 1}}}
 	few.Merge(workqueue.QueueStats{ByPriority: []workqueue.PartStats[int]{{Key: 5, Depth: 1, OldestItem: 3}, {Key: 6}, {Others: true, Depth: 2}}})
-	if got, want := fmt.Sprint(few.ByPriority), "[{5 false 1 0 3ns} {6 false 0 0 0s} {0 true 3 0 0s}]"; got != want {
+	if got, want := fmt.Sprint(few.ByPriority), "[{5 false 1 0 false 3ns} {6 false 0 0 false 0s} {0 true 3 0 false 0s}]"; got != want {
 		t.Errorf("with others in both: got %s, want %s", got, want)
 	}
 	var none workqueue.QueueStats

@@ -2,6 +2,7 @@ package workqueue
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -14,8 +15,8 @@ import (
 )
 
 // ItemInfo is the knowledge of a queue about an item. A field is zero where it does not
-// apply or is not known, and JSON then leaves the field out. The times in JSON are those of
-// encoding/json: an Age in nanoseconds, a Due in RFC 3339.
+// apply or is not known, and JSON then leaves the field out. The names in JSON are in snake case, Age
+// is age_seconds, and Due is in RFC 3339.
 type ItemInfo[T comparable] struct {
 	Item  T         `json:"item"`
 	State ItemState `json:"state,omitzero"`
@@ -23,7 +24,7 @@ type ItemInfo[T comparable] struct {
 	// Age is how long the item has been in its State. The age of an item in flight begins with
 	// the Get. GetInfo and ItemInfoFromContext return how long the item was queued. A queue
 	// notes times only if it has metrics or KeepTimes.
-	Age time.Duration `json:"age,omitzero"`
+	Age time.Duration `json:"-"`
 
 	// Due is when a waiting item will be added.
 	Due time.Time `json:"due,omitzero"`
@@ -69,6 +70,41 @@ const (
 var whys = [...]Why{
 	fifo.WhyDelay: WhyDelay, fifo.WhyRetry: WhyRetry, fifo.WhyDebounce: WhyDebounce, fifo.WhyPace: WhyPace,
 	fifo.WhyDeferred: WhyDeferred, fifo.WhyHeldBack: WhyHeldBack,
+}
+
+// plainInfo is an ItemInfo without methods. Its JSON lacks the Age.
+type plainInfo[T comparable] ItemInfo[T]
+
+// infoJSON is the JSON of an ItemInfo.
+type infoJSON[T comparable] struct {
+	plainInfo[T]
+	Age seconds `json:"age_seconds,omitzero"`
+}
+
+// MarshalJSON returns the info with names in snake case, and the Age in seconds.
+func (i ItemInfo[T]) MarshalJSON() ([]byte, error) {
+	return json.Marshal(infoJSON[T]{plainInfo[T](i), seconds(i.Age)})
+}
+
+// UnmarshalJSON reads what MarshalJSON has written.
+func (i *ItemInfo[T]) UnmarshalJSON(text []byte) error {
+	var j infoJSON[T]
+	err := json.Unmarshal(text, &j)
+	*i = ItemInfo[T](j.plainInfo)
+	i.Age = time.Duration(j.Age)
+	return err
+}
+
+// seconds is a duration that JSON has in seconds.
+type seconds time.Duration
+
+func (s seconds) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(s).Seconds()) }
+
+func (s *seconds) UnmarshalJSON(text []byte) error {
+	var n float64
+	err := json.Unmarshal(text, &n)
+	*s = seconds(math.Round(n * float64(time.Second)))
+	return err
 }
 
 // Snapshot has the items of a queue at one instant, for people, tests and reports. The queue

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"reflect"
 	"slices"
 	"sync"
 	"testing"
@@ -301,9 +302,9 @@ func TestSnapshotInWordsOfAllStates(t *testing.T) {
 func TestSnapshotInJSONIsInSnakeCaseAndLeavesOutWhatIsNotKnown(t *testing.T) {
 	clock := testingclock.NewFakeClock(epoch)
 	for keep, want := range map[bool]string{
-		true: `{"queued":[{"item":"b","state":"queued","age":3000000000,"position":1}],` +
-			`"in_flight":[{"item":"a","state":"in_flight_again","age":3000000000}],` +
-			`"waiting":[{"item":"c","state":"waiting","age":3000000000,"due":"` + epoch.Add(time.Hour).Format(time.RFC3339Nano) + `","why":"delay","position":1}],` +
+		true: `{"queued":[{"item":"b","state":"queued","position":1,"age_seconds":3}],` +
+			`"in_flight":[{"item":"a","state":"in_flight_again","age_seconds":3}],` +
+			`"waiting":[{"item":"c","state":"waiting","due":"` + epoch.Add(time.Hour).Format(time.RFC3339Nano) + `","why":"delay","position":1,"age_seconds":3}],` +
 			`"queued_total":1,"in_flight_total":1,"waiting_total":1}`,
 		false: `{"queued":[{"item":"b","state":"queued","position":1}],"in_flight":[{"item":"a","state":"in_flight_again"}],` +
 			`"waiting":[{"item":"c","state":"waiting","due":"` + epoch.Add(time.Hour+3*time.Second).Format(time.RFC3339Nano) + `","why":"delay","position":1}],` +
@@ -332,6 +333,35 @@ func TestSnapshotInJSONIsInSnakeCaseAndLeavesOutWhatIsNotKnown(t *testing.T) {
 	got, err := json.Marshal(workqueue.ItemInfo[int]{})
 	if want := `{"item":0}`; err != nil || string(got) != want {
 		t.Errorf("the zero value: got %s, %v, want %s", got, err, want)
+	}
+}
+
+// QueueStats had the names of Go and nanoseconds, and could not stand beside a Snapshot or the page.
+func TestStatsInJSONAreInSnakeCaseAndSeconds(t *testing.T) {
+	stats := workqueue.QueueStats{
+		Depth: 2, InFlight: 1, Workers: 2, Adds: 4, Duplicates: 1, Unfinished: 1500 * time.Millisecond, LongestRunning: time.Second,
+		OldestItem: 2 * time.Second, Paced: time.Millisecond, Pushed: true,
+		ByPriority: []workqueue.PartStats[int]{{Key: 7, Depth: 1, OldestItem: 250 * time.Millisecond}},
+		ByGroup:    []workqueue.PartStats[string]{{Key: "a", Depth: 1, HeldBack: true}, {Others: true, InFlight: 1}},
+		Latency:    workqueue.DurationStats{Count: 1, Sum: 0.5, Buckets: []uint64{0, 1}, Exponential: map[int]uint64{-8: 1}},
+		Waiting:    3, Retries: 2, RateLimited: 1,
+		Results: map[workqueue.Outcome]uint64{workqueue.OutcomeGivenUp: 1},
+	}
+	const none = `{"count":0,"sum_seconds":0,"zero":0}`
+	const want = `{"depth":2,"in_flight":1,"workers":2,"adds":4,"duplicates":1,"pushed":true,` +
+		`"by_priority":[{"key":7,"depth":1,"in_flight":0,"oldest_item_seconds":0.25}],` +
+		`"by_group":[{"key":"a","depth":1,"in_flight":0,"held_back":true,"oldest_item_seconds":0},` +
+		`{"key":"","others":true,"depth":0,"in_flight":1,"oldest_item_seconds":0}],` +
+		`"latency":{"count":1,"sum_seconds":0.5,"buckets":[0,1],"zero":0,"exponential":{"-8":1}},"work_duration":` + none + `,` +
+		`"waiting":3,"retries":2,"rate_limited":1,"lateness":` + none + `,"limiter_delay":` + none + `,"results":{"given_up":1},` +
+		`"unfinished_seconds":1.5,"longest_running_seconds":1,"oldest_item_seconds":2,"paced_seconds":0.001}`
+	got, err := json.Marshal(stats)
+	if err != nil || string(got) != want {
+		t.Errorf("got\n%s, %v, want\n%s", got, err, want)
+	}
+	var back workqueue.QueueStats
+	if err := json.Unmarshal(got, &back); err != nil || !reflect.DeepEqual(back, stats) {
+		t.Errorf("read back: got\n%+v, %v, want\n%+v", back, err, stats)
 	}
 }
 

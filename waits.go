@@ -11,8 +11,8 @@ import (
 // and until all items of a moment are done (Barrier).
 
 // WaitIdle waits until no item is queued and no item is held, and returns nil. A queue that is
-// idle only for a moment counts. If ctx ends first, WaitIdle returns an error that names what
-// is left and wraps the error of ctx. A shutdown does not end the wait.
+// idle only for a moment counts. If ctx ends first, WaitIdle returns a [*WaitError]. A shutdown does
+// not end the wait.
 //
 // Any number of calls can wait. Nothing is polled, and a call costs the other methods nothing
 // but a look at each Done.
@@ -25,7 +25,7 @@ func (q *Typed[T]) WaitIdle(ctx context.Context) error {
 		waitWithin(ctx, w.over)
 		switch {
 		case !isClosed(w.over):
-			return waitError("not idle", q.Snapshot(namesInError), ctx)
+			return &WaitError{q.Snapshot(0).Totals, ctx.Err(), "the queue is not idle"}
 		case w.idle:
 			return nil
 		}
@@ -64,11 +64,11 @@ func (q *Typed[T]) whenIdle() *idleWait {
 //
 // An item whose work was cut short, and which is queued again, was not done: Barrier goes on to wait.
 // If the end of a [Run] drops one of the items, Barrier returns an error that wraps
-// [ErrShutDown]. If ctx ends first, the error says how many of the items are left, names what
-// the queue has, and wraps the error of ctx. A shutdown alone does not end the wait.
+// [ErrShutDown]. If ctx ends first, Barrier returns a [*WaitError], which also says how many of the items
+// are left. A shutdown alone does not end the wait.
 //
 // Any number of calls can wait. Barrier takes constant time, and each Done and Remove of such
-// an item takes time logarithmic in the number of calls.
+// an item takes time in proportion to the number of calls that wait.
 func (q *Typed[T]) Barrier(ctx context.Context) error {
 	b := q.raiseBarrier()
 	if b == nil {
@@ -77,7 +77,7 @@ func (q *Typed[T]) Barrier(ctx context.Context) error {
 	waitWithin(ctx, b.Over)
 	switch left := q.leaveBarrier(b); {
 	case left > 0:
-		return waitError(fmt.Sprintf("%d of the items before the barrier are left", left), q.Snapshot(namesInError), ctx)
+		return &WaitError{q.Snapshot(0).Totals, ctx.Err(), fmt.Sprintf("%d of the items before the barrier are left", left)}
 	case b.Dropped:
 		return fmt.Errorf("workqueue: an item before the barrier was dropped: %w", ErrShutDown)
 	}
@@ -104,8 +104,7 @@ func (q *TypedDelaying[T]) WaitIdle(ctx context.Context) error {
 }
 
 // WaitEmpty waits until no item waits and the queue below is idle at the same moment, and returns
-// nil. If ctx ends first, WaitEmpty returns an error that names what is left and wraps the error
-// of ctx. Nothing is polled. If items come and go all the time, WaitEmpty can miss a moment
+// nil. If ctx ends first, WaitEmpty returns a [*WaitError]. Nothing is polled. If items come and go all the time, WaitEmpty can miss a moment
 // between two items.
 func (q *TypedDelaying[T]) WaitEmpty(ctx context.Context) error {
 	low := below[idleWaiter](q.queue, "WaitEmpty")
@@ -116,7 +115,7 @@ func (q *TypedDelaying[T]) WaitEmpty(ctx context.Context) error {
 		case q.isEmpty(err == nil):
 			return nil
 		case ctx.Err() != nil:
-			return waitError("not empty", q.Snapshot(namesInError), ctx)
+			return &WaitError{q.Snapshot(0).Totals, ctx.Err(), "the queue is not empty"}
 		case err != nil: // Of a foreign queue, for a reason of its own.
 			return err
 		}
@@ -157,7 +156,19 @@ func (q *TypedRateLimiting[T]) Barrier(ctx context.Context) error {
 	return below[barrier](q.queue, "Barrier").Barrier(ctx)
 }
 
-// waitError is the error of a wait whose context has ended.
-func waitError[T comparable](what string, left Snapshot[T], ctx context.Context) error {
-	return fmt.Errorf("workqueue: %s: %s: %w", what, left.brief(true), ctx.Err())
+// A WaitError is the error of WaitIdle, WaitEmpty and Barrier if their context ends first. It holds no
+// items: an error may be logged or kept for long.
+type WaitError struct {
+	Left Totals // what the queue had when the context had ended
+	Err  error  // the error of the context
+
+	what string
 }
+
+// Error returns what the call has waited for, and the numbers.
+func (e *WaitError) Error() string {
+	return fmt.Sprintf("workqueue: %s: %d queued, %d in flight, %d waiting: %v", e.what, e.Left.QueuedTotal, e.Left.InFlightTotal, e.Left.WaitingTotal, e.Err)
+}
+
+// Unwrap returns Err.
+func (e *WaitError) Unwrap() error { return e.Err }

@@ -82,8 +82,8 @@ type workQueue interface {
 	RemoveFunc(del func(item string) bool) int
 }
 
-// The error of a wait says how long items have been held, and not how long others have waited.
-func TestErrorOfAWaitWithTimes(t *testing.T) {
+// The error of a wait named items, which may be secret or large, and lived as long as the error.
+func TestErrorOfAWaitHoldsNoItems(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{KeepTimes: true})
 		defer q.ShutDown()
@@ -91,7 +91,7 @@ func TestErrorOfAWaitWithTimes(t *testing.T) {
 		q.AddAfter("c", time.Hour)
 		q.Get()
 		time.Sleep(time.Second)
-		const want = "workqueue: not empty: 1 queued (b), 1 in flight (a for 1s), 1 waiting (c): context canceled"
+		const want = "workqueue: the queue is not empty: 1 queued, 1 in flight, 1 waiting: context canceled"
 		if err := q.WaitEmpty(canceled()); fmt.Sprint(err) != want {
 			t.Errorf("got  %v\nwant %s", err, want)
 		}
@@ -130,13 +130,13 @@ func TestWaitEmpty(t *testing.T) {
 				q.Done("b")
 				w.want(t, "waiting", "waits")
 				late.cancel()
-				late.want(t, "canceled", "workqueue: not empty: 0 queued, 0 in flight, 1 waiting (a): context canceled")
+				late.want(t, "canceled", "workqueue: the queue is not empty: 0 queued, 0 in flight, 1 waiting: context canceled")
 				time.Sleep(time.Minute)
 				w.want(t, "due", "waits")
 				q.TryGet()
 				late = startWait(q.WaitEmpty)
 				late.cancel()
-				late.want(t, "canceled while the last one is held", "workqueue: not empty: 0 queued, 1 in flight (a), 0 waiting: context canceled")
+				late.want(t, "canceled while the last one is held", "workqueue: the queue is not empty: 0 queued, 1 in flight, 0 waiting: context canceled")
 				q.AddAfter("c", time.Hour)
 				q.Done("a")
 				w.want(t, "another waits", "waits")
@@ -199,7 +199,10 @@ func TestBarrierEndsWithItsContext(t *testing.T) {
 		second.want(t, "raised", "waits")
 		q.ShutDown() // Not the end of a barrier.
 		first.cancel()
-		first.want(t, "canceled", "workqueue: 1 of the items before the barrier are left: 2 queued (a, b), 0 in flight, 0 waiting: context canceled")
+		first.want(t, "canceled", "workqueue: 1 of the items before the barrier are left: 2 queued, 0 in flight, 0 waiting: context canceled")
+		if e := (*workqueue.WaitError)(nil); !errors.As(first.err, &e) || e.Left != (workqueue.Totals{QueuedTotal: 2}) || e.Err != context.Canceled {
+			t.Errorf("got the error %#v, want a WaitError with the totals", first.err)
+		}
 		second.cancel()
 		if got := second.state(); !strings.HasPrefix(got, "workqueue: 2 of the items before the barrier are left: ") || !errors.Is(second.err, context.Canceled) {
 			t.Errorf("got %s", got)

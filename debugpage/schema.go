@@ -39,7 +39,10 @@ type Summary struct {
 
 	// Counted is whether the queue counts: a StateProvider reads the queue. Otherwise the
 	// counts are 0.
-	Counted     bool   `json:"counted"`
+	Counted bool `json:"counted"`
+	// Pushed is whether the queue does not count although it has a provider: the provider is no
+	// StateProvider.
+	Pushed      bool   `json:"pushed,omitzero"`
 	Adds        uint64 `json:"adds"`
 	Duplicates  uint64 `json:"duplicates"`
 	Done        uint64 `json:"done"`
