@@ -35,7 +35,7 @@ func (q *Queue[T]) AddRateLimited(item T) {
 func (q *Queue[T]) AddWith(options workqueue.AddOptions, items ...T) (taken int) {
 	call := Call[T]{Method: "AddWith", Delay: options.After, RateLimited: options.RateLimited}
 	if options.Priority != nil {
-		call.Priority = *options.Priority
+		call.Priority, call.PriorityNamed = *options.Priority, true
 	}
 	q.record(func() { taken = q.TypedRateLimiting.AddWith(options, items...) }, each(call, items)...)
 	return taken

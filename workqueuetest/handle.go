@@ -2,8 +2,11 @@ package workqueuetest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
+
+	"github.com/go-logr/logr"
 
 	"github.com/seed16c08ea7/workqueue"
 )
@@ -41,6 +44,9 @@ func HandleOn[T comparable](ctx context.Context, q *Queue[T], handle func(ctx co
 		panic(fmt.Sprintf("workqueuetest: a worker holds items of the queue of HandleOn: %d items", q.Stats().InFlight))
 	}
 	q.TypedRateLimiting.Add(item)
+	if q.failures > 0 {
+		q.fail(ctx, item)
+	}
 	q.Take()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -64,6 +70,25 @@ func HandleOn[T comparable](ctx context.Context, q *Queue[T], handle func(ctx co
 	q.ShutDown()
 	return once.calls
 }
+
+// fail has Run fail the queued item as often as the options say, without a wait in between, and leaves it
+// queued. An add would not do: only Run counts for MaxAttempts.
+func (q *Queue[T]) fail(ctx context.Context, item T) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	quiet, failed := logr.Discard(), 0
+	_ = workqueue.Run(ctx, q.TypedRateLimiting, func(context.Context, T) error { return errFailedBefore }, workqueue.RunOptions[T]{
+		AtEnd: workqueue.EndKeep, Logger: &quiet,
+		OnResult: func(context.Context, T, workqueue.HandlerResult) {
+			q.TypedRateLimiting.Reschedule(item, 0)
+			if failed++; failed == q.failures {
+				stop()
+			}
+		},
+	})
+}
+
+var errFailedBefore = errors.New("workqueuetest: a failure before the call")
 
 // once hands out one item. When the worker asks for the next item, the calls for the first
 // one are complete, and the Run ends.

@@ -19,6 +19,10 @@ type Options[T comparable] struct {
 
 	// Config is the config of the queue.
 	Config workqueue.TypedRateLimitingQueueConfig[T]
+
+	// Failures is how often the item of [HandleOn] has failed in a row before: the limiter and Run know
+	// so many failures when the handler is called.
+	Failures int
 }
 
 // A Queue is a [workqueue.TypedRateLimiting] that records each call that changes the queue.
@@ -30,7 +34,8 @@ type Options[T comparable] struct {
 type Queue[T comparable] struct {
 	*workqueue.TypedRateLimiting[T]
 
-	asked *atomic.Int64 // how often the limiter was asked for a wait
+	asked    *atomic.Int64 // how often the limiter was asked for a wait
+	failures int           // of the Options
 
 	mu    sync.Mutex
 	calls []*Call[T] // guarded by mu
@@ -48,10 +53,12 @@ type Call[T comparable] struct {
 	// time of Debounce. Delay is 0 for AddRateLimited, whose delay the limiter says.
 	Delay time.Duration
 
-	// RateLimited and Priority are options of AddWith. For GetInfo, Priority is the
-	// returned priority. For other methods both are zero.
-	RateLimited bool
-	Priority    int
+	// RateLimited and Priority are options of AddWith, and PriorityNamed says that AddWith has named
+	// the Priority, which can be 0. For GetInfo, Priority is the returned priority. For other methods
+	// the three fields are zero.
+	RateLimited   bool
+	Priority      int
+	PriorityNamed bool
 }
 
 // String returns the method, the item, and all other fields that are set: "AddWith a 1m0s rate
@@ -64,7 +71,7 @@ func (c Call[T]) String() string {
 	if c.RateLimited {
 		s += " rate limited"
 	}
-	if c.Priority != 0 {
+	if c.Priority != 0 || c.PriorityNamed {
 		s += fmt.Sprintf(", priority %d", c.Priority)
 	}
 	return s
@@ -86,6 +93,7 @@ func newQueue[T comparable](options Options[T]) *Queue[T] {
 	return &Queue[T]{
 		TypedRateLimiting: workqueue.NewTypedRateLimiting[T](counting[T]{limiter, asked}, options.Config),
 		asked:             asked,
+		failures:          options.Failures,
 	}
 }
 
@@ -115,6 +123,15 @@ func (q *Queue[T]) Take() []Call[T] {
 	calls := values(q.calls)
 	q.calls = nil
 	return calls
+}
+
+// CheckDone fails the test if items were handed out and no Done has followed: such an item is never handed
+// out again, and a drain waits for it for ever. Call CheckDone when all workers have ended.
+func (q *Queue[T]) CheckDone(t testing.TB) {
+	t.Helper()
+	for _, info := range q.Snapshot(-1).InFlight {
+		t.Errorf("workqueuetest: the item %v was handed out, and Done was not called", info.Item)
+	}
 }
 
 func values[T comparable](recorded []*Call[T]) (calls []Call[T]) {

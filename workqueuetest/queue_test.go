@@ -50,6 +50,8 @@ func TestQueueNotesEachCallAndMakesIt(t *testing.T) {
 			{func() { q.AddWith(workqueue.AddOptions{Priority: priority(5)}, "h") }, "[AddWith h, priority 5]", "2 1 2"},
 			{func() { wantPriority(t, q, "h", 5) }, "[Get h, priority 5]", "1 2 2"},
 			{func() { wantPriority(t, q, "g", 0) }, "[Get g]", "0 3 2"},
+			{func() { q.AddWith(workqueue.AddOptions{Priority: priority(0)}, "g") }, "[AddWith g, priority 0]", "0 3 2"},
+			{func() { q.Remove("g") }, "[Remove g]", "0 3 2"},
 			{func() { q.Done("g"); q.Done("h") }, "[Done g Done h]", "0 1 2"},
 			{func() { q.AddWith(workqueue.AddOptions{After: time.Second, Priority: priority(-1)}, "i") }, "[AddWith i 1s, priority -1]", "0 1 3"},
 			{func() { q.AddWith(workqueue.AddOptions{RateLimited: true}, "j", "k") }, "[AddWith j rate limited AddWith k rate limited]", "0 1 5"},
@@ -71,6 +73,59 @@ func TestQueueNotesEachCallAndMakesIt(t *testing.T) {
 }
 
 func priority(n int) *int { return &n }
+
+// A handler that acts on the number of failures, or an item that is given up, needed a loop of calls and
+// waits.
+func TestHandleBeginsWithFailures(t *testing.T) {
+	for failures, want := range map[int]string{
+		0: "[Get a AddRateLimited a Done a] failed 1 false",
+		3: "[Get a AddRateLimited a Done a] failed 4 false",
+		4: "[Get a Forget a Done a] given_up 5 true",
+	} {
+		limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Hour, 1000*time.Hour)
+		q := workqueuetest.New(t, workqueuetest.Options[string]{Limiter: limiter, Failures: failures})
+		var outcome string
+		calls := workqueuetest.HandleOn(t.Context(), q, func(ctx context.Context, item string) error {
+			if info, _ := workqueue.ItemInfoFromContext[string](ctx); info.Failures != failures || q.NumRequeues(item) != failures {
+				t.Errorf("the handler is told of %d failures, and the limiter knows %d, want %d", info.Failures, q.NumRequeues(item), failures)
+			}
+			return errFailed
+		}, "a", workqueue.RunOptions[string]{MaxAttempts: 5, OnResult: func(_ context.Context, _ string, r workqueue.HandlerResult) {
+			outcome = fmt.Sprint(r.Outcome, " ", r.Failures)
+		}})
+		if got := fmt.Sprint(calls, " ", outcome, " ", q.NumRequeues("a") == 0); got != want {
+			t.Errorf("after %d failures: got %s, want %s", failures, got, want)
+		}
+	}
+}
+
+// A worker that returned early without a Done was seen only by a drain that never ends.
+func TestCheckDoneFindsALostDone(t *testing.T) {
+	q := workqueuetest.New(t, workqueuetest.Options[string]{})
+	q.AddAll("lost", "done", "queued")
+	q.Get()
+	q.Get()
+	q.Done("done")
+	r := &recorder{TB: t}
+	q.CheckDone(r)
+	if got, want := fmt.Sprint(r.errors), "[workqueuetest: the item lost was handed out, and Done was not called]"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	q.Done("lost")
+	q.CheckDone(t)
+}
+
+// A recorder records errors in place of failing.
+type recorder struct {
+	testing.TB
+	errors []string
+}
+
+func (r *recorder) Helper() {}
+
+func (r *recorder) Errorf(format string, args ...any) {
+	r.errors = append(r.errors, fmt.Sprintf(format, args...))
+}
 
 func wantPriority(t *testing.T, q *workqueuetest.Queue[string], item string, priority int) {
 	t.Helper()
@@ -102,7 +157,7 @@ func TestQueueHasReAddContext(t *testing.T) {
 func TestQueueHasEachMethodThatChangesAQueue(t *testing.T) {
 	looks := map[string]bool{
 		"Len": true, "NumRequeues": true, "ReAddContext": true, "ShuttingDown": true, "Snapshot": true, "Items": true, "Stats": true,
-		"WaitIdle": true, "WaitEmpty": true, "Barrier": true,
+		"WaitIdle": true, "WaitEmpty": true, "Barrier": true, "LimitsChanged": true,
 		"ShutDown": true, "ShutDownWithDrain": true, "Drain": true, // No shutdown is noted.
 	}
 	tree, err := parser.ParseFile(token.NewFileSet(), "calls.go", nil, 0)
