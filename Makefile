@@ -61,6 +61,8 @@ lint: vet tidy cyclo ## gofmt, vet, staticcheck, go mod tidy, bounds on function
 	@test -z "$$(gofmt -l .)" || { echo 'not gofmt-ed:'; gofmt -l .; exit 1; }
 	@! grep -rn '^//go:linkname' --include='*.go' . || { echo 'nothing here reaches for what others do not export'; exit 1; }
 	@! go list -deps . | grep -E '^k8s.io/(client-go|apimachinery|klog)' || { echo 'the library must not depend on these'; exit 1; }
+	go build -tags workqueue_noprometheus . ./wait ./debugpage ./workqueuetest
+	@! go list -deps -tags workqueue_noprometheus . | grep prometheus || { echo 'the build tag must leave Prometheus out'; exit 1; }
 
 vet: ## go vet and staticcheck in all modules
 	go vet -tags explore . ./internal/... && go run $(STATICCHECK) -tags explore -checks all,-ST1000 . ./internal/...

@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"regexp"
 	"runtime"
+	"slices"
+	"strings"
 	"testing"
 )
 
@@ -36,5 +38,29 @@ func TestHotPathIsInlined(t *testing.T) {
 		if ok, _ := regexp.Match(`can inline `+regexp.QuoteMeta(f)+` with cost`, out); !ok {
 			t.Errorf("%s is not inlined", f)
 		}
+	}
+}
+
+// The build tag leaves the Prometheus provider out, and with it all packages but three that are not ours.
+func TestBuildTagLeavesPrometheusOut(t *testing.T) {
+	t.Parallel()
+	foreign := func(tags string) (packages []string) {
+		out, err := exec.Command("go", "list", "-deps", "-tags", tags, ".").CombinedOutput()
+		if err != nil {
+			t.Fatalf("go list: %v\n%s", err, out)
+		}
+		for name := range strings.FieldsSeq(string(out)) {
+			if strings.Contains(name, ".") && !strings.HasPrefix(name, "github.com/seed16c08ea7/") && !strings.HasPrefix(name, "vendor/") {
+				packages = append(packages, name)
+			}
+		}
+		return packages
+	}
+	want := []string{"github.com/go-logr/logr", "golang.org/x/time/rate", "k8s.io/utils/clock"}
+	if got := foreign("workqueue_noprometheus"); !slices.Equal(slices.Sorted(slices.Values(got)), want) {
+		t.Errorf("with the tag the package needs %v, want %v", got, want)
+	}
+	if got := foreign(""); !slices.Contains(got, "github.com/prometheus/client_golang/prometheus") {
+		t.Errorf("without the tag the package needs %v, and not Prometheus", got)
 	}
 }

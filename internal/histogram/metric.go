@@ -1,3 +1,5 @@
+//go:build !workqueue_noprometheus
+
 package histogram
 
 import (
