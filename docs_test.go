@@ -694,6 +694,7 @@ var withoutExample = map[string]string{
 	"HandleOn":                             "needs the queue of a test: docs/testing.md",
 	"Queue.Calls":                          "needs a test: docs/testing.md",
 	"Queue.Take":                           "needs a test: docs/testing.md",
+	"Queue.CheckDone":                      "needs a test: docs/testing.md",
 }
 
 // Each function and method of ours has an Example, for `go doc`. Methods with the names of

@@ -42,6 +42,10 @@ type QueueStats struct {
 	// up to 100 ms for a look that finds no token, such as a TryGet, or until the next look.
 	Paced time.Duration `json:"-"`
 
+	// Paused is true if the limiter of Pace has a burst of 0 and a limit: nothing is handed out until the
+	// program calls SetBurst.
+	Paused bool `json:"paused,omitzero"`
+
 	// Pushed is true if a [MetricsProvider] that is no [StateProvider] is told of each change. The queue
 	// then counts nothing itself, as without a provider.
 	Pushed bool `json:"pushed,omitzero"`
@@ -170,7 +174,7 @@ func (s *QueueStats) Merge(other QueueStats) {
 	s.LongestRunning = max(s.LongestRunning, other.LongestRunning)
 	s.OldestItem = max(s.OldestItem, other.OldestItem)
 	s.Paced += other.Paced
-	s.Pushed = s.Pushed || other.Pushed
+	s.Pushed, s.Paused = s.Pushed || other.Pushed, s.Paused || other.Paused
 	s.ByPriority = mergeParts(s.ByPriority, other.ByPriority, func(_, _ PartStats[int]) int { return 0 })
 	s.ByGroup = mergeParts(s.ByGroup, other.ByGroup, func(a, b PartStats[string]) int { return b.Depth - a.Depth })
 	s.Latency.merge(other.Latency)
@@ -307,6 +311,7 @@ func (q *Typed[T]) statsOf(v *fifo.Survey) QueueStats {
 		OldestItem: q.fifo.Oldest(v.Now),
 		Paced:      q.pace.KeptBack(v.Now),
 		Pushed:     q.metrics.pushes(),
+		Paused:     q.pace.Paused(),
 	}
 	s.Unfinished, s.LongestRunning = q.fifo.InFlight(v.Now)
 	v.Levels = q.fifo.Levels()

@@ -300,7 +300,7 @@ func TestLimitsChangedHoldsForGroupsThatBeginWithAWait(t *testing.T) {
 		limits["a"], limits["b"] = 0, workqueue.HoldBack
 		q.LimitsChanged()
 		time.Sleep(time.Hour)
-		if got := fmt.Sprint(takeAllOf(q)); got != "[a1]" {
+		if got := fmt.Sprint(takeAll(q.FIFO())); got != "[a1]" {
 			t.Errorf("handed out %s, want the item of the group that goes on since", got)
 		}
 	})
@@ -369,7 +369,7 @@ func TestLimitsChangedAsksWithoutALock(t *testing.T) {
 	}
 	fails = false
 	q.LimitsChanged()
-	if got := fmt.Sprint(takeAllOf(q)); got != "[a1 b1 a2]" {
+	if got := fmt.Sprint(takeAll(q.FIFO())); got != "[a1 b1 a2]" {
 		t.Errorf("handed out %s", got)
 	}
 	checkInvariants(t, 0, q)

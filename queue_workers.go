@@ -323,6 +323,7 @@ func (q *Typed[T]) keep(cancel <-chan struct{}, until time.Duration) (how visit,
 			q.passOn(visitTimed)
 		}
 	}()
+	q.pace.TellPause()
 	q.pace.Arm(until - q.metrics.now())
 	defer q.pace.Alarm.Disarm()
 	if q.metrics.now() >= until {

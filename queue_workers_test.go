@@ -1,9 +1,11 @@
 package workqueue_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"runtime"
 	"slices"
@@ -465,6 +467,51 @@ func TestPaceWithoutTokensLooksNowAndThen(t *testing.T) {
 			}
 			q.Remove("a")
 		})
+	}
+}
+
+// A Pace with a burst of 0 kept a queue for ever, and nobody was told.
+func TestPaceWithoutABurstSaysThatTheQueueIsPaused(t *testing.T) {
+	var log bytes.Buffer
+	was := slog.Default()
+	defer slog.SetDefault(was)
+	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+	lines := func() int { return strings.Count(log.String(), "The queue is paused") }
+	synctest.Test(t, func(t *testing.T) {
+		limiter := rate.NewLimiter(10, 0)
+		q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Pace: limiter, Name: "jobs"})
+		defer q.ShutDown()
+		q.Add("a")
+		got := ""
+		go func() { got, _ = q.Get() }()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if lines() != 1 || !strings.Contains(log.String(), "queue=jobs") || !q.Stats().Paused || got != "" {
+			t.Errorf("paused: %v, the log has %q, and a worker has got %q", q.Stats().Paused, log.String(), got)
+		}
+		limiter.SetBurst(1)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if got != "a" || q.Stats().Paused {
+			t.Errorf("with a burst: paused %v, and the worker has got %q", q.Stats().Paused, got)
+		}
+		limiter.SetBurst(0)
+		q.Add("b")
+		go q.Get()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if lines() != 2 {
+			t.Errorf("a second pause: the log has %q", log.String())
+		}
+		limiter.SetLimit(rate.Inf)
+		if q.Stats().Paused {
+			t.Error("a limiter without a limit pauses the queue")
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+	})
+	if q := workqueue.NewTyped[string](); q.Stats().Paused {
+		t.Error("a queue without a Pace is paused")
 	}
 }
 

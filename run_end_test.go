@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/seed16c08ea7/workqueue"
 )
@@ -650,6 +652,27 @@ func TestRunNamesWhatOthersHoldAfterTheirShutdown(t *testing.T) {
 			}
 			s.fifo.Done("theirs")
 		})
+	}
+}
+
+// The Due of an item that was put off too late was that of the real clock, in a queue with another one.
+func TestDueOfWhatIsPutOffTooLateIsThatOfTheClock(t *testing.T) {
+	clock := testingclock.NewFakeClock(epoch)
+	q := workqueue.NewTypedRateLimiting(constant(0), workqueue.TypedRateLimitingQueueConfig[string]{Clock: clock})
+	q.Add("a")
+	clock.Step(time.Hour)
+	ctx, stop := context.WithCancel(t.Context())
+	var left workqueue.Snapshot[string]
+	workqueue.Run(ctx, q, func(ctx context.Context, _ string) error {
+		stop()
+		<-ctx.Done()
+		for !q.ShuttingDown() {
+			runtime.Gosched()
+		}
+		return workqueue.RequeueAfter(time.Minute)
+	}, runOptions{Logger: discard(), OnStop: func(_ context.Context, s workqueue.Snapshot[string]) { left = s }})
+	if want := epoch.Add(time.Hour + time.Minute); len(left.Waiting) != 1 || !left.Waiting[0].Due.Equal(want) {
+		t.Errorf("got %+v, want a at %v", left.Waiting, want)
 	}
 }
 

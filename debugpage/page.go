@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -27,7 +28,8 @@ const (
 
 // Options are the options of a [Page]. The zero value is valid.
 type Options struct {
-	// Title is the title of the page, such as the name of the program. "" is "Work queues".
+	// Title is the title of the page, such as the name of the program. "" is "Work queues". Bytes that are
+	// not UTF-8 are replaced.
 	Title string
 
 	// Redact returns what the page may show of a key or of the name of a group. The text of a key
@@ -63,7 +65,7 @@ type Page struct {
 // New returns a page without queues.
 func New(options Options) *Page {
 	return &Page{
-		title: cmp.Or(options.Title, "Work queues"),
+		title: strings.ToValidUTF8(cmp.Or(options.Title, "Work queues"), "\uFFFD"),
 		show:  shower{options.Redact},
 		stuck: cmp.Or(options.Stuck, time.Minute),
 	}

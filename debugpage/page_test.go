@@ -17,6 +17,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"golang.org/x/time/rate"
+
 	"github.com/seed16c08ea7/workqueue"
 	"github.com/seed16c08ea7/workqueue/debugpage"
 )
@@ -89,6 +91,42 @@ func compareGolden(t *testing.T, file, got string) {
 	t.Errorf("%s differs: %v; the test has written what it got. It got\n%s", file, err, got)
 	if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
 		t.Error(err)
+	}
+}
+
+// A title with other bytes made a page that is not UTF-8, as its header says it is.
+func TestTitleThatIsNotUTF8(t *testing.T) {
+	p := debugpage.New(debugpage.Options{Title: "caf\xe9 <b>"})
+	for _, query := range []string{"", "?format=json"} {
+		if body := get(t, p, query).Body.String(); !utf8.ValidString(body) || !strings.Contains(body, "caf\uFFFD ") {
+			t.Errorf("%q: got %q", query, body)
+		}
+	}
+}
+
+// The page says which groups are held back, that Pace pauses a queue, and why a queue with a provider is not
+// counted.
+func TestPageSaysWhatKeepsAQueue(t *testing.T) {
+	p := debugpage.New(debugpage.Options{})
+	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{
+		Name: "q", MetricsProvider: struct{ workqueue.MetricsProvider }{workqueue.NoMetrics{}}, Pace: rate.NewLimiter(1, 0),
+		Order: workqueue.Order[string]{
+			Group:       func(item string) string { return item[:1] },
+			MaxInFlight: func(group string) int { return map[string]int{"a": workqueue.HoldBack}[group] },
+		},
+	})
+	defer q.ShutDown()
+	debugpage.Add(p, "q", q)
+	q.AddAll("a1", "b1")
+	body := get(t, p, "?queue=q").Body.String()
+	for _, want := range []string{"<td>a (held back)</td>", "<td>b</td>", "Pace has no burst", "no StateProvider"} {
+		if !strings.Contains(body, want) {
+			t.Errorf("the page lacks %q:\n%s", want, body)
+		}
+	}
+	r := report(t, p, "?queue=q")
+	if !r.Queue.Paused || !r.Queue.Pushed || r.Queue.Counted || !r.Queue.ByGroup[0].HeldBack || r.Queue.ByGroup[1].HeldBack {
+		t.Errorf("got %+v", r.Queue)
 	}
 }
 

@@ -49,6 +49,9 @@ type Summary struct {
 	Retries     uint64 `json:"retries"`
 	RateLimited uint64 `json:"rate_limited"`
 
+	// Paused is whether Pace hands out nothing, as its limiter has a burst of 0.
+	Paused bool `json:"paused,omitzero"`
+
 	// Paced is how long Pace has kept items back.
 	Paced float64 `json:"paced_seconds"`
 

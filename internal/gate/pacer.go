@@ -2,6 +2,7 @@ package gate
 
 import (
 	"math"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -26,6 +27,9 @@ type Pacer struct {
 	Alarm Alarm
 	Kept  bool // a worker is the keeper
 
+	OnPause func()      // called without a lock, when a keeper finds a pause; nil is nobody
+	told    atomic.Bool // OnPause was called for the pause
+
 	limiter *rate.Limiter
 	clock   clock.WithTicker
 	epoch   time.Time
@@ -44,7 +48,13 @@ func (p *Pacer) Allow(now time.Duration, ready bool) bool {
 	p.total = p.KeptBack(now)
 	p.last = max(p.last, now)
 	p.next = p.last
-	if !ready || p.limiter.AllowN(p.epoch.Add(p.last), 1) {
+	if !ready {
+		return true
+	}
+	if p.limiter.AllowN(p.epoch.Add(p.last), 1) {
+		if p.told.Load() {
+			p.told.Store(false)
+		}
 		return true
 	}
 	p.next += p.wait()
@@ -61,6 +71,19 @@ func (p *Pacer) wait() time.Duration {
 		}
 	}
 	return maxPaceWait
+}
+
+// Paused reports whether the limiter has a burst of 0 and a limit: there are no tokens, whatever the limit,
+// until somebody changes the burst. A queue without a pacer has nil.
+func (p *Pacer) Paused() bool {
+	return p != nil && p.limiter.Burst() <= 0 && p.limiter.Limit() != rate.Inf
+}
+
+// TellPause calls OnPause once for each pause. The keeper calls TellPause before it sleeps.
+func (p *Pacer) TellPause() {
+	if p.Paused() && !p.told.Swap(true) && p.OnPause != nil {
+		p.OnPause()
+	}
 }
 
 // Next returns when the keeper looks again, after a look that found no token.
