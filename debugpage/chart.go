@@ -195,8 +195,8 @@ var (
 	html = template.Must(template.New("page").Funcs(template.FuncMap{
 		"age": age, "bar": bar, "charts": charts, "deepest": deepest, "duration": shortDuration,
 		"fullest": fullest, "group": group[int], "count": group[uint64], "spanName": spanName, "spark": spark,
-		"stateName": func(state string) string { return strings.ReplaceAll(state, "_", " ") },
-		"style":     func() template.CSS { return template.CSS(style) },
+		"words": func(name string) string { return strings.ReplaceAll(name, "_", " ") },
+		"style": func() template.CSS { return template.CSS(style) },
 	}).Parse(page))
 
 	// policy lets the browser load nothing and run nothing. The style of the page is named by

@@ -94,7 +94,7 @@ func itemsOf[T comparable](l *look, infos []workqueue.ItemInfo[T]) (items []Item
 func itemOf[T comparable](l *look, info workqueue.ItemInfo[T], key string) Item {
 	i := Item{
 		Key: key, State: info.State.String(), Age: info.Age.Seconds(),
-		Failures: info.Failures, Priority: info.Priority,
+		Failures: info.Failures, Priority: info.Priority, Why: string(info.Why),
 	}
 	if !info.Due.IsZero() {
 		i.Due, i.Left = info.Due.UTC(), info.Due.Sub(l.now).Seconds()
