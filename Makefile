@@ -155,7 +155,7 @@ bench-smoke: ## one short run of each benchmark, to see that it works; 16 s
 
 # Takes the programs from the PATH, or else downloads and unpacks the Debian package
 # prometheus; nothing is installed.
-integration: ## alert rules against promtool, and series and dashboard against a real Prometheus; 75 s
+integration: ## alert rules against promtool, and series and dashboard against a real Prometheus; 4 min
 	go run -C integration ./prometheus ..
 
 # Takes Chromium from the PATH, or else downloads and unpacks the Debian package.

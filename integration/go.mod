@@ -71,7 +71,7 @@ require (
 	github.com/seed16c08ea7/workqueue/ctrlqueue v0.0.0
 	golang.org/x/sync v0.23.0
 	golang.org/x/sys v0.48.0 // indirect
-	golang.org/x/time v0.15.0 // indirect
+	golang.org/x/time v0.15.0
 	google.golang.org/protobuf v1.36.12 // indirect
 	k8s.io/api v0.37.2
 	k8s.io/apimachinery v0.37.2

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
 
 	"github.com/seed16c08ea7/workqueue"
 )
@@ -110,6 +111,9 @@ func TestSeriesExist(t *testing.T) {
 	for name := range exposed {
 		known[name] = true
 	}
+	for name := range exposedByFew(t) {
+		known[name] = true
+	}
 	for _, match := range recorded.FindAllStringSubmatch(rules, -1) {
 		known[match[1]] = true
 	}
@@ -160,6 +164,28 @@ func exposition(t *testing.T) map[string]bool {
 	}
 	if len(names) != 17 {
 		t.Errorf("%d series are exposed, want Kubernetes' 7 and 10 more: %v", len(names), names)
+	}
+	return names
+}
+
+// exposedByFew returns the names of the series of a queue with priorities and with a Pace that keeps an item back.
+func exposedByFew(t *testing.T) map[string]bool {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	queue := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{
+		Name: "test", MetricsProvider: workqueue.NewPrometheusProvider(registry, workqueue.PrometheusOptions{}),
+		Order: workqueue.Order[string]{OldestEvery: 2}, Pace: rate.NewLimiter(1, 0),
+	})
+	defer queue.ShutDown()
+	queue.Add("a")
+	queue.TryGet()
+	names := make(map[string]bool)
+	families, err := registry.Gather()
+	for _, f := range families {
+		names[f.GetName()] = true
+	}
+	if err != nil || !names["workqueue_paced_seconds_total"] || !names["workqueue_depth_by_priority"] {
+		t.Errorf("exposed are %v, %v", names, err)
 	}
 	return names
 }

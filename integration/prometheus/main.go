@@ -6,6 +6,8 @@
 //   - Every series of examples/metrics has the value that follows from the work of the
 //     program. Each of its two sick queues fires its alert, and no other alert fires. Every
 //     recording rule and every query of the dashboard has data.
+//   - Each of seven queues that are stuck for different reasons (stuck.go) fires the alert
+//     that names the reason, with the right text, and no other alert.
 //   - In a registry of its own and in those of controller-runtime and component-base, our
 //     series are right beside the series of client-go's queue, and the series of Run agree
 //     with the calls of OnResult (compat/adapted/serve).
@@ -34,13 +36,13 @@ import (
 )
 
 const (
-	// The rules run a hundred times as fast as in production: ten minutes become six
-	// seconds, and a day fourteen minutes.
-	times = 100
+	// The rules run sixty times as fast as in production: a minute becomes a second, and
+	// a day 24 minutes.
+	times = 60
 	// The load runs for so long before the checks. The longest "for" of an alert and its
-	// window take 24 s at the faster speed, so a healthy queue has had the time to raise
-	// a false alarm. Rules about the usual load need an hour of history, which is 36 s.
-	settle = 45 * time.Second
+	// window take 40 s at the faster speed, so a healthy queue has had the time to raise
+	// a false alarm. Rules about the usual load need an hour of history, which is 60 s.
+	settle = 75 * time.Second
 	// Alerts may take so much longer on a busy machine.
 	patience = 30 * time.Second
 	// A machine that stops for some seconds stops for minutes in the time of the rules.
@@ -106,6 +108,7 @@ func run(ctx context.Context, out io.Writer, root string) (err error) {
 		return err
 	}
 	started := time.Now()
+	age := func() float64 { return time.Since(started).Round(time.Second).Seconds() }
 	classic, err := all.startServer(ctx, root, work, e, false)
 	if err != nil {
 		return err
@@ -122,14 +125,21 @@ func run(ctx context.Context, out io.Writer, root string) (err error) {
 		return err
 	}
 	for _, s := range []*server{classic, native} {
-		age := time.Since(started).Round(time.Second).Seconds()
-		err = errors.Join(err, s.checkExamples(ctx, out, root, age))
+		var expected []alert
+		for _, q := range stuckQueues {
+			if q.name != "" {
+				expected = append(expected, q.alert)
+			}
+		}
+		err = errors.Join(err, s.checkAlerts(ctx, out, "stuck", expected, patience))
 	}
-	age := time.Since(started).Round(time.Second).Seconds()
+	for _, s := range []*server{classic, native} {
+		err = errors.Join(err, s.checkExamples(ctx, out, root, age()))
+	}
 	return errors.Join(err,
-		classic.checkControllers(ctx, out, age),
+		classic.checkControllers(ctx, out, age()),
 		checkPublished(ctx, out, theirs, classic, native),
-		classic.checkRegistries(ctx, out, e.registries, age))
+		classic.checkRegistries(ctx, out, e.registries, age()))
 }
 
 // pause waits for d. If ctx ends first, pause returns the cause.

@@ -70,7 +70,7 @@ func (p *processes) start(ctx context.Context, command *exec.Cmd, pattern string
 }
 
 // exporters are the addresses of the programs that are scraped.
-type exporters struct{ examples, registries, controllers string }
+type exporters struct{ examples, registries, controllers, stuck string }
 
 // startExporters builds all programs, and then starts them, so that they have the same age.
 func (p *processes) startExporters(ctx context.Context, root, work string) (e exporters, err error) {
@@ -94,11 +94,12 @@ func (p *processes) startExporters(ctx context.Context, root, work string) (e ex
 			return e, err
 		}
 	}
-	return e, nil
+	e.stuck, err = p.startStuck(ctx)
+	return e, err
 }
 
-// The arguments are the addresses of the examples, of the controllers, and of the registries
-// three times.
+// The arguments are the addresses of the examples, of the controllers, of the registries and of the
+// stuck queues.
 const config = `global: {scrape_interval: 500ms, scrape_timeout: 500ms, evaluation_interval: 500ms}
 rule_files: [rules.yaml]
 scrape_configs:
@@ -107,6 +108,7 @@ scrape_configs:
   - {job_name: own, metrics_path: /own, static_configs: [{targets: [%[3]q]}]}
   - {job_name: controllerruntime, metrics_path: /controllerruntime, static_configs: [{targets: [%[3]q]}]}
   - {job_name: componentbase, metrics_path: /componentbase, static_configs: [{targets: [%[3]q]}]}
+  - {job_name: stuck, static_configs: [{targets: [%[4]q]}]}
 `
 
 // startServer starts a Prometheus that scrapes the exporters, with the rules in a faster
@@ -128,7 +130,7 @@ func (p *processes) startServer(ctx context.Context, root, work string, e export
 	dir, err := os.MkdirTemp(work, "server-*")
 	if err == nil {
 		err = writeFiles(dir, map[string]string{
-			"prometheus.yaml": fmt.Sprintf(config, e.examples, e.controllers, e.registries),
+			"prometheus.yaml": fmt.Sprintf(config, e.examples, e.controllers, e.registries, e.stuck),
 			rulesFile:         faster(string(rules), times),
 		})
 	}

@@ -177,7 +177,7 @@ func (s *server) checkExamples(ctx context.Context, out io.Writer, root string, 
 	}
 	want := examples(s.native, age)
 	return errors.Join(
-		s.checkAlerts(ctx, out, patience),
+		s.checkAlerts(ctx, out, "examples", alerts, patience),
 		s.checkNothingMissing(ctx, want),
 		s.check(ctx, out, "the examples", want),
 		checkData(ctx, out, fmt.Sprint("recording rules ", s), records, s),
@@ -186,15 +186,28 @@ func (s *server) checkExamples(ctx context.Context, out io.Writer, root string, 
 
 var recorded = regexp.MustCompile(`(?m)^ *- record: (\S+)$`)
 
-// alerts are the alerts that must fire, each with its sick queue.
-var alerts = []string{"WorkqueueRetryStorm webhooks", "WorkqueueStuckWorker uploads"}
+// An alert has a name and a queue. text is a part of its summary, or of what it tells to do.
+type alert struct{ name, queue, text string }
 
-const firing = `max by (alertname, name) (max_over_time(ALERTS{alertstate="firing", job="examples"}[10m]))`
+// alerts are those of the examples.
+var alerts = []alert{
+	{"WorkqueueStuckWorker", "uploads", "A worker of the queue uploads has held one item for"},
+	{"WorkqueueRetryStorm", "webhooks", "The queue webhooks retries"},
+}
 
-// checkAlerts waits for the expected alerts. Any other alert since the start is an error.
-func (s *server) checkAlerts(ctx context.Context, out io.Writer, patience time.Duration) error {
+// firing is a query for the alerts that a job has fired since the start.
+const firing = `max by (alertname, name) (max_over_time(ALERTS{alertstate="firing", job=%q}[10m]))`
+
+// checkAlerts waits until the queues of a job have fired the expected alerts, and compares the texts.
+// Any other alert since the start is an error.
+func (s *server) checkAlerts(ctx context.Context, out io.Writer, job string, want []alert, patience time.Duration) error {
+	var expected []string
+	for _, a := range want {
+		expected = append(expected, a.name+" "+a.queue)
+	}
+	slices.Sort(expected)
 	for deadline := time.Now().Add(patience); ; {
-		samples, err := s.query(ctx, firing)
+		samples, err := s.query(ctx, fmt.Sprintf(firing, job))
 		if err != nil {
 			return err
 		}
@@ -203,18 +216,43 @@ func (s *server) checkAlerts(ctx context.Context, out io.Writer, patience time.D
 			fired = append(fired, sample.Metric["alertname"]+" "+sample.Metric["name"])
 		}
 		slices.Sort(fired)
-		if slices.Equal(fired, alerts) {
-			fmt.Fprintf(out, "\nalerts %s, and no others: %s\n", s, strings.Join(fired, ", "))
-			return nil
+		if slices.Equal(fired, expected) {
+			fmt.Fprintf(out, "\nalerts of %s %s, and no others: %s\n", job, s, strings.Join(fired, ", "))
+			return s.checkTexts(ctx, job, want)
 		}
 		// A missing alert may still fire. An unexpected alert stays in the result.
-		if len(fired) >= len(alerts) || time.Now().After(deadline) {
-			return fmt.Errorf("alerts: want %q, got %q", alerts, fired)
+		if len(fired) >= len(expected) || time.Now().After(deadline) {
+			return fmt.Errorf("alerts of %s: want %q, got %q", job, expected, fired)
 		}
 		if err := pause(ctx, time.Second); err != nil {
 			return err
 		}
 	}
+}
+
+// checkTexts compares the texts of the alerts that fire now.
+func (s *server) checkTexts(ctx context.Context, job string, want []alert) (err error) {
+	var now struct {
+		Alerts []struct {
+			State               string
+			Labels, Annotations map[string]string
+		}
+	}
+	if err := s.get(ctx, "alerts", nil, &now); err != nil {
+		return err
+	}
+	texts := make(map[string]string)
+	for _, a := range now.Alerts {
+		if a.State == "firing" && a.Labels["job"] == job {
+			texts[a.Labels["alertname"]+" "+a.Labels["name"]] += a.Annotations["summary"] + "\n" + a.Annotations["action"]
+		}
+	}
+	for _, a := range want {
+		if text := texts[a.name+" "+a.queue]; !strings.Contains(text, a.text) {
+			err = errors.Join(err, fmt.Errorf("%s of the queue %s does not say %q: %s", a.name, a.queue, a.text, text))
+		}
+	}
+	return err
 }
 
 // checkNothingMissing demands a figure for every series of the examples, so a new series

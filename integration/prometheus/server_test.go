@@ -27,6 +27,11 @@ func fake(t *testing.T, answers map[string][]sample) *server {
 		}
 		answer(w, map[string]any{"result": samples})
 	})
+	mux.HandleFunc("GET /api/v1/alerts", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, json.RawMessage(`{"alerts": [
+			{"state": "firing", "labels": {"job": "j", "alertname": "A", "name": "q"}, "annotations": {"summary": "why", "action": "what"}},
+			{"state": "pending", "labels": {"job": "j", "alertname": "B", "name": "q"}, "annotations": {"summary": "why"}}]}`))
+	})
 	mux.HandleFunc("GET /api/v1/label/__name__/values", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, []string{"workqueue_depth"})
 	})
@@ -89,18 +94,22 @@ func TestQueryWithoutDataIsNoticed(t *testing.T) {
 }
 
 func TestWrongAlertsAreNoticed(t *testing.T) {
-	storm := labelled("alertname", "WorkqueueRetryStorm", "name", "webhooks")
-	stuck := labelled("alertname", "WorkqueueStuckWorker", "name", "uploads")
+	a, b := labelled("alertname", "A", "name", "q"), labelled("alertname", "B", "name", "q")
 	for name, test := range map[string]struct {
 		fired []sample
-		want  string
+		want  []alert
+		err   string
 	}{
-		"both":           {[]sample{stuck, storm}, ""},
-		"one is missing": {[]sample{stuck}, `got ["WorkqueueStuckWorker uploads"]`},
-		"one too many":   {[]sample{stuck, storm, labelled("alertname", "WorkqueueBacklogGrowing", "name", "reports")}, "WorkqueueBacklogGrowing reports"},
-		"another queue":  {[]sample{stuck, labelled("alertname", "WorkqueueRetryStorm", "name", "polls")}, "WorkqueueRetryStorm polls"},
+		"as expected":    {[]sample{a}, []alert{{"A", "q", "why"}}, ""},
+		"what to do":     {[]sample{a}, []alert{{"A", "q", "what"}}, ""},
+		"another text":   {[]sample{a}, []alert{{"A", "q", "who"}}, `A of the queue q does not say "who": why`},
+		"fired, and now": {[]sample{b}, []alert{{"B", "q", "why"}}, `B of the queue q does not say "why"`},
+		"one is missing": {[]sample{a}, []alert{{"A", "q", ""}, {"B", "q", ""}}, `got ["A q"]`},
+		"one too many":   {[]sample{b, a}, []alert{{"A", "q", ""}}, `got ["A q" "B q"]`},
+		"another queue":  {[]sample{a}, []alert{{"A", "p", ""}}, `want ["A p"], got ["A q"]`},
 	} {
-		expect(t, name, fake(t, map[string][]sample{firing: test.fired}).checkAlerts(t.Context(), io.Discard, 0), test.want)
+		s := fake(t, map[string][]sample{fmt.Sprintf(firing, "j"): test.fired})
+		expect(t, name, s.checkAlerts(t.Context(), io.Discard, "j", test.want, 0), test.err)
 	}
 }
 
