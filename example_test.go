@@ -712,6 +712,24 @@ func ExampleSetProvider() {
 
 // The provider is made once and handed to each queue, or to SetProvider. A
 // program serves the registry by promhttp.
+// A Pace without a burst is a pause.
+func ExampleTypedQueueConfig_pause() {
+	limiter := rate.NewLimiter(10, 1)
+	queue := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Pace: limiter})
+	queue.Add("web")
+
+	limiter.SetBurst(0)
+	_, ok := queue.TryGet()
+	fmt.Println("in the pause:", ok, queue.Len())
+
+	limiter.SetBurst(1)
+	item, err := queue.GetContext(context.Background())
+	fmt.Println("after the pause:", item, err)
+	// Output:
+	// in the pause: false 1
+	// after the pause: web <nil>
+}
+
 func ExampleNewPrometheusProvider() {
 	registry := prometheus.NewRegistry()
 	provider := workqueue.NewPrometheusProvider(registry, workqueue.PrometheusOptions{})
