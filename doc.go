@@ -29,7 +29,8 @@
 //   - Urgent items, in any queue: [AddOptions]. Fair turns, limits for groups: [Order].
 //   - At most so many a second: Pace and ItemPace of [TypedRateLimitingQueueConfig].
 //   - Delay, put off, take back: [TypedDelaying.AddAfter], [TypedDelaying.Reschedule],
-//     [TypedDelaying.Debounce], [TypedRateLimiting.Remove].
+//     [TypedDelaying.Debounce], [TypedDelaying.Wake], [TypedRateLimiting.Remove].
+//   - Not before a time, whatever adds come: [DeferFor], Firm of [AddOptions].
 //   - Wait for the work, and end: [TypedRateLimiting.Barrier], [TypedRateLimiting.WaitEmpty],
 //     [TypedRateLimiting.Drain].
 //   - Look inside: [TypedRateLimiting.Snapshot], [TypedRateLimiting.Items], the package debugpage.

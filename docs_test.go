@@ -688,8 +688,6 @@ var withoutExample = map[string]string{
 	"TypedDedupBucketRateLimiter.SetBurst": "ExampleTypedDedupBucketRateLimiter_SetLimit",
 	"TypedDedupBucketRateLimiter.Tokens":   "ExampleTypedDedupBucketRateLimiter_SetLimit",
 	"PrometheusProvider.NewQueue":          "queues call the method",
-	"TypedDelaying.Wake":                   "ExampleDeferFor",
-	"TypedRateLimiting.Wake":               "ExampleDeferFor",
 	"Page.ServeHTTP":                       "ExampleAdd mounts the page",
 	"HandleOn":                             "needs the queue of a test: docs/testing.md",
 	"Queue.Calls":                          "needs a test: docs/testing.md",

@@ -426,6 +426,50 @@ func ExampleDeferFor() {
 	// the cache shows the write
 }
 
+// A firm wait keeps an item back whatever adds come, until somebody wakes the item.
+func ExampleTypedDelaying_Wake() {
+	queue := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{})
+	defer queue.ShutDown()
+	queue.AddWith(workqueue.AddOptions{After: time.Minute, Firm: true}, "web")
+	queue.Add("web")
+	fmt.Println("queued:", queue.Len())
+	fmt.Println("woken:", queue.Wake("web"))
+	fmt.Println("queued:", queue.Len())
+	// Output:
+	// queued: 0
+	// woken: 1
+	// queued: 1
+}
+
+// Each item is handed out once a second, after a burst of two. An item without a token waits, and slows no
+// other item down. An item that has succeeded has no more tokens than one that has failed.
+func ExampleTypedDelayingQueueConfig_itemPace() {
+	clock := testingclock.NewFakeClock(time.Now())
+	queue := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{
+		ItemPace: workqueue.Rate{Limit: rate.Every(time.Second), Burst: 2},
+		Clock:    clock,
+	})
+	defer queue.ShutDown()
+	for range 3 {
+		queue.Add("busy")
+		if item, found := queue.TryGet(); found {
+			fmt.Println(item)
+			queue.Done(item)
+		}
+	}
+	queue.Add("calm")
+	item, _ := queue.Get()
+	fmt.Println(item)
+	clock.Step(time.Second)
+	item, _ = queue.Get()
+	fmt.Println(item)
+	// Output:
+	// busy
+	// busy
+	// calm
+	// busy
+}
+
 // The API server is back: all retries come now, and not after their backoff.
 func ExampleTypedDelaying_WakeFunc() {
 	queue := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{})
