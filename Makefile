@@ -8,6 +8,7 @@ GOCYCLO     := github.com/fzipp/gocyclo/cmd/gocyclo@v0.6.0
 GOCOGNIT    := github.com/uudashr/gocognit/cmd/gocognit@v1.3.0
 RUNS        := 40000
 HISTORIES   := 1000000
+ROUNDS      := 20000
 DURATION    := 60s
 CHECKS      := api,licences,builds,proxy
 
@@ -15,7 +16,7 @@ CHECKS      := api,licences,builds,proxy
 # those of compat/swap take on two cores that have other work.
 HANGS       := -timeout 1h
 
-.PHONY: all help quick run test lint vet tidy cyclo prose test-swap test-386 fuzz bench bench-smoke slower pictures cover scale integration page apiserver apiserver-test realworld simulate linearizability stress soak mutate explore planted night minimums release-check swap-programs
+.PHONY: all help quick run test lint vet tidy cyclo prose test-swap test-386 fuzz bench bench-smoke slower pictures cover scale integration page apiserver apiserver-test realworld simulate linearizability ends stress soak mutate explore planted night minimums release-check swap-programs
 
 all: lint test ## the linters and all tests
 
@@ -123,6 +124,11 @@ fuzz: ## each fuzz target for RUNS inputs; 6 minutes
 linearizability: ## HISTORIES concurrent histories against the specification; long
 	go test -C reliability -timeout 24h -v -run Linearizable ./linearizability -histories $(HISTORIES)
 
+# The end of a hand-out, the end of Run, a RemoveFunc and a Barrier at the same moment. `make test` plays
+# 300 rounds.
+ends: ## ROUNDS of each program in which several goroutines end a hand-out; 2 minutes
+	go test -C reliability -count=1 $(HANGS) -v -run 'RemoveFunc|BarrierAndEachEnd|OneRunSucceeds' . -rounds $(ROUNDS)
+
 # All methods from 32 goroutines, with faults, and accounts of what comes of it.
 stress: ## all methods at once, with faults, for DURATION
 	go run -C reliability -race ./stress -duration $(DURATION)
@@ -209,4 +215,4 @@ planted: ## plant known bugs in the library, one after the other; 10 minutes
 night: RUNS = 100000
 night: HISTORIES = 300000
 night: DURATION = 10m
-night: swap-programs fuzz stress soak explore planted linearizability simulate realworld slower mutate ## what takes longer than CI; 3 hours
+night: swap-programs fuzz stress soak explore planted linearizability ends simulate realworld slower mutate ## what takes longer than CI; 3 hours

@@ -666,6 +666,37 @@ func TestRunDoesNotRetryWhatIsRemovedAboveAQueue(t *testing.T) {
 	})
 }
 
+// RemoveFunc removes an item after its retry was decided, and then the Run ends, both while a metric
+// counts the retry. OnStop named the item as failed, or as waiting.
+func TestRunDoesNotNameWhatIsRemovedBetweenItsRetryAndTheEnd(t *testing.T) {
+	for _, err := range []error{errors.New("failed"), workqueue.RequeueAfter(0)} {
+		ctx, stop := context.WithCancel(t.Context())
+		var q *workqueue.TypedRateLimiting[string]
+		metrics := &recorder{}
+		q = workqueue.NewTypedRateLimiting[string](constant(0), workqueue.TypedRateLimitingQueueConfig[string]{Name: "q", MetricsProvider: metrics})
+		q.Add("a")
+		metrics.setHook(func(event string) {
+			if event == "adds+1" {
+				q.RemoveFunc(func(string) bool { return true })
+				stop()
+			}
+		})
+		var outcomes []workqueue.Outcome
+		workqueue.Run(ctx, q, func(context.Context, string) error { return err }, runOptions{
+			Logger:   discard(),
+			OnResult: func(_ context.Context, _ string, r workqueue.HandlerResult) { outcomes = append(outcomes, r.Outcome) },
+			OnStop: func(_ context.Context, s workqueue.Snapshot[string]) {
+				if s.QueuedTotal+s.WaitingTotal+s.FailedTotal > 0 {
+					t.Errorf("%v: left are %v", err, s)
+				}
+			},
+		})
+		if !slices.Equal(outcomes, []workqueue.Outcome{workqueue.OutcomeRemoved}) {
+			t.Errorf("%v: got %v", err, outcomes)
+		}
+	}
+}
+
 // A drain refuses adds of callers. The log says so, also beside an OnStop, which is told too.
 func TestRunLogsTheAddsThatItsDrainHasRefused(t *testing.T) {
 	for _, told := range []bool{false, true} {

@@ -145,6 +145,9 @@ func (w *worker[T]) fail(err error, v verdict) HandlerResult {
 		return w.concludeRemoved(c)
 	}
 	if result.Again = c.taken && w.comesAgain(); !result.Again {
+		if c = w.settle(ending{end: fifo.EndWorked}); c.Removed { // After the retry, before the end.
+			return w.concludeRemoved(c)
+		}
 		result.After = 0
 		w.late.note(lateItem[T]{item: w.item, by: w.runner, failures: result.Failures})
 	}
@@ -260,6 +263,9 @@ func (w *worker[T]) putOff(v verdict) HandlerResult {
 	}
 	result.Failures = w.failuresOf(w.item)
 	if !c.taken || !w.comesAgain() {
+		if c = w.settle(ending{end: fifo.EndWorked}); c.Removed {
+			return w.concludeRemoved(c)
+		}
 		result.Again, result.After = false, 0
 		late := lateItem[T]{item: w.item, by: w.runner, failures: result.Failures, putOff: true}
 		if v.timed {
