@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/prometheus/client_golang/prometheus"
 	clientgo "k8s.io/client-go/util/workqueue"
 
 	"github.com/seed16c08ea7/workqueue"
@@ -99,8 +98,9 @@ type crew struct {
 	work func(q rateLimiting[string], workers, n int)
 }
 
-// crews are Run and the loop by hand on each kind of queue, the loop by hand on client-go's queue,
-// and Run with each option that has a cost for each item.
+// crews are the loop by hand on each kind of queue, Run without an option and with each option that has
+// a cost for each item, and the loop by hand on client-go's queue. That queue keeps no times without
+// metrics.
 func crews() (cs []crew) {
 	for _, mode := range []struct {
 		name   string
@@ -112,32 +112,30 @@ func crews() (cs []crew) {
 			return c
 		}},
 		{"Prometheus", func() (c workqueue.TypedRateLimitingQueueConfig[string]) {
-			c.Name = "bench"
-			c.MetricsProvider = workqueue.NewPrometheusProvider(prometheus.NewRegistry(), workqueue.PrometheusOptions{})
+			c.Name, c.MetricsProvider = "bench", shipped()
 			return c
 		}},
 	} {
 		open := func() rateLimiting[string] {
 			return workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[string](), mode.config())
 		}
+		name := "/queue=" + mode.name
 		cs = append(cs,
-			crew{"impl=workqueue/loop=Run/queue=" + mode.name, open, runCrew(workqueue.RunOptions[string]{})},
-			crew{"impl=workqueue/loop=by-hand/queue=" + mode.name, open, workCrew})
+			crew{"impl=workqueue/loop=by-hand" + name, open, workCrew},
+			crew{"impl=workqueue/loop=Run" + name, open, runCrew(workqueue.RunOptions[string]{})},
+			crew{"impl=workqueue/loop=Run" + name + "/option=OnResult", open, runCrew(workqueue.RunOptions[string]{
+				OnResult: func(context.Context, string, workqueue.HandlerResult) {},
+			})},
+			crew{"impl=workqueue/loop=Run" + name + "/option=CancelOnReAdd", open, runCrew(workqueue.RunOptions[string]{CancelOnReAdd: 3})},
+			crew{"impl=workqueue/loop=Run" + name + "/option=Timeout", open, runCrew(workqueue.RunOptions[string]{Timeout: time.Hour})})
 	}
-	open := cs[0].open
-	for _, option := range []struct {
-		name    string
-		options workqueue.RunOptions[string]
-	}{
-		{"OnResult", workqueue.RunOptions[string]{OnResult: func(context.Context, string, workqueue.HandlerResult) {}}},
-		{"CancelOnReAdd", workqueue.RunOptions[string]{CancelOnReAdd: 3}},
-		{"Timeout", workqueue.RunOptions[string]{Timeout: time.Hour}},
-	} {
-		cs = append(cs, crew{"impl=workqueue/loop=Run/queue=plain/option=" + option.name, open, runCrew(option.options)})
+	for name, provider := range map[string]clientgo.MetricsProvider{"plain": nil, "Prometheus": theirProvider{newVectors()}} {
+		cs = append(cs, crew{"impl=client-go/loop=by-hand/queue=" + name, func() rateLimiting[string] {
+			return clientgo.NewTypedRateLimitingQueueWithConfig(clientgo.DefaultTypedControllerRateLimiter[string](),
+				clientgo.TypedRateLimitingQueueConfig[string]{Name: "bench", MetricsProvider: provider})
+		}, workCrew})
 	}
-	return append(cs, crew{"impl=client-go/loop=by-hand/queue=plain", func() rateLimiting[string] {
-		return clientgo.NewTypedRateLimitingQueue(clientgo.DefaultTypedControllerRateLimiter[string]())
-	}, workCrew})
+	return cs
 }
 
 func runCrew(options workqueue.RunOptions[string]) func(q rateLimiting[string], workers, n int) {

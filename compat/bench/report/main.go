@@ -11,7 +11,7 @@
 //
 // With -scale the program measures how cost grows instead, and fills the tables of
 // docs/scaling.md. With -base it compares with another commit. With -run the tables go to the
-// standard output, and with -smoke nowhere.
+// standard output, unless -page names the page; with -smoke they go nowhere.
 package main
 
 import (
@@ -19,7 +19,6 @@ import (
 	"flag"
 	"fmt"
 	"log"
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -87,26 +86,43 @@ func run(o options) error {
 	return publish(root, results, from, o)
 }
 
-// publish writes the results where the options say.
+// publish writes the results where the options say. A table of a page is written only if all its rows
+// were measured.
 func publish(root string, results []result, from origin, o options) error {
-	tables, page := map[string]string{"scenarios": table(results)}, filepath.Join(root, "BENCHMARKS.md")
+	tables, page := pageTables(results, from), filepath.Join(root, "BENCHMARKS.md")
 	if o.scale {
 		tables, page = scaleTables(results), filepath.Join(root, "docs", "scaling.md")
+		tables["origin"] = from.String()
 	}
 	switch {
 	case o.smoke:
 		log.Printf("all of %d rows measured; times of a smoke run mean nothing", len(results))
 		return nil
 	case o.only != "" && o.page == "":
-		for _, name := range slices.Sorted(maps.Keys(tables)) {
-			fmt.Println(tables[name])
-		}
+		fmt.Println(table(results))
+		fmt.Println(runTable(results))
 		return nil
 	case o.page != "":
 		page = o.page
 	}
-	tables["origin"] = from.String()
 	return fillFile(page, tables)
+}
+
+// pageTables returns the tables of BENCHMARKS.md that are complete, each with its origin.
+func pageTables(results []result, from origin) map[string]string {
+	tables := make(map[string]string)
+	complete := func(rows []scenario) bool {
+		return !slices.ContainsFunc(rows, func(s scenario) bool {
+			return !slices.ContainsFunc(results, func(r result) bool { return r.bench == s.bench && r.unit == s.unit })
+		})
+	}
+	if complete(scenarios) {
+		tables["scenarios"], tables["origin"] = table(results), from.String()
+	}
+	if complete(runRows()) {
+		tables["workers"], tables["origin of workers"] = runTable(results), from.String()
+	}
+	return tables
 }
 
 // rows returns the rows to measure.
@@ -114,10 +130,8 @@ func (o options) rows() []scenario {
 	switch {
 	case o.smoke:
 		return slices.Concat(scenarios, scaleRows(), runRows())
-	case o.base != "":
-		return slices.Concat(scenarios, runRows())
 	case o.scale:
 		return scaleRows()
 	}
-	return slices.Clone(scenarios)
+	return slices.Concat(scenarios, runRows())
 }

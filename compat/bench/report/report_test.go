@@ -146,7 +146,7 @@ func TestTableOfAnAxis(t *testing.T) {
 // The pages in the repository have all marks, and fill keeps the text between the tables.
 func TestFillThePages(t *testing.T) {
 	for name, tables := range map[string]map[string]string{
-		"BENCHMARKS.md": {"scenarios": table(nil)}, "docs/scaling.md": scaleTables(nil),
+		"BENCHMARKS.md": {"scenarios": table(nil), "workers": runTable(nil), "origin of workers": ""}, "docs/scaling.md": scaleTables(nil),
 	} {
 		file := filepath.Join(t.TempDir(), "page.md")
 		page, err := os.ReadFile(filepath.Join("..", "..", "..", name))
@@ -176,6 +176,47 @@ func TestFillThePages(t *testing.T) {
 		if err := fillFile(filepath.Join("..", "doc.go"), tables); err == nil {
 			t.Error("no error for a page without marks")
 		}
+	}
+}
+
+// A cell has the time, and how it compares with the loop by hand of the same queue and the same number of
+// workers. A loop that was not measured has empty cells.
+func TestTableOfWorkers(t *testing.T) {
+	row := func(bench, unit string, values map[string][]float64) result {
+		return result{scenario{bench: "RunWorkers/" + bench, unit: unit}, values}
+	}
+	got := runTable([]result{
+		row("loop=by-hand/queue=plain/workers=2", "ns/op", map[string][]float64{ours: {100e-9}, clientGo: {300e-9}}),
+		row("loop=Run/queue=plain/workers=2", "ns/op", map[string][]float64{ours: {120e-9}}),
+		row("loop=Run/queue=plain/workers=1", "B/op", map[string][]float64{ours: {24}}),
+	})
+	for _, want := range []string{
+		"| plain queue, by hand | | 100.0 ns | | |\n",
+		"| plain queue, Run | | 120.0 ns, 1.20 of by hand | | 24 B |\n",
+		"| plain queue, client-go, by hand | | 300.0 ns, 3.00 of by hand | | |\n",
+		"| Prometheus queue, Run, Timeout | | | | |\n",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("got\n%s\nwithout %s", got, want)
+		}
+	}
+	if strings.Contains(got, "KeepTimes queue, client-go") {
+		t.Error("a queue of client-go keeps no times without metrics")
+	}
+}
+
+// A page keeps a table of which some rows were not measured.
+func TestTablesThatAreComplete(t *testing.T) {
+	var results []result
+	for _, s := range runRows() {
+		results = append(results, result{s, nil})
+	}
+	tables := pageTables(results, origin{})
+	if tables["workers"] == "" || tables["scenarios"] != "" || tables["origin"] != "" {
+		t.Errorf("got %q", tables)
+	}
+	if tables := pageTables(results[1:], origin{}); len(tables) > 0 {
+		t.Errorf("got %q without the first row", tables)
 	}
 }
 

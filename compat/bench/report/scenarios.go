@@ -114,21 +114,6 @@ var scenarios = []scenario{
 	{"Lateness", "100k items due within 2 s, maximum", "Lateness/due=100k", "max-ns", withTime, true, nil},
 }
 
-// runRows are no rows of the page. They show, beside another commit, what a worker of Run costs.
-func runRows() (rows []scenario) {
-	for _, loop := range []string{
-		"loop=by-hand/queue=plain", "loop=by-hand/queue=KeepTimes", "loop=by-hand/queue=Prometheus",
-		"loop=Run/queue=plain", "loop=Run/queue=KeepTimes", "loop=Run/queue=Prometheus",
-		"loop=Run/queue=plain/option=OnResult", "loop=Run/queue=plain/option=CancelOnReAdd", "loop=Run/queue=plain/option=Timeout",
-	} {
-		for _, workers := range []int{1, 2, 8} {
-			bench := fmt.Sprintf("RunWorkers/%s/workers=%d", loop, workers)
-			rows = append(rows, scenario{title: bench, bench: bench, unit: "ns/op", peers: []string{ours}})
-		}
-	}
-	return rows
-}
-
 // A goal is what the project set itself for the median of a row. With client-go as the peer, we are
 // at least so many times as fast. With another peer, we take at most so many times as long. Without a
 // peer, the median is at most the limit.
