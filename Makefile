@@ -218,4 +218,4 @@ planted: ## plant known bugs in the library, one after the other; 10 minutes
 night: RUNS = 100000
 night: HISTORIES = 300000
 night: DURATION = 10m
-night: swap-programs fuzz stress soak explore planted linearizability ends simulate realworld slower mutate ## what takes longer than CI; 3 hours
+night: minimums release-check test-swap swap-programs fuzz stress soak explore planted linearizability ends simulate realworld slower mutate ## what takes longer than CI; 3 hours
