@@ -485,7 +485,7 @@ func (row interplayRow) play(t *testing.T, belows []string, cell func(t *testing
 func interplayCell(t *testing.T, call, state, below string) string {
 	config := workqueue.TypedRateLimitingQueueConfig[string]{Clock: testingclock.NewFakeClock(epoch)}
 	call, option, _ := strings.Cut(call, ", with ")
-	limiter := paceOf[string](5 * time.Second)
+	limiter := changeableOf(5 * time.Second)
 	switch option {
 	case "OneEntry":
 		config.OneEntry = true
@@ -517,7 +517,7 @@ func interplayCell(t *testing.T, call, state, below string) string {
 		}
 	}
 	bring(q, state, interplayAdds{first: func() { q.Add("a") }, again: func() { q.Add("a") }, later: later})
-	limiter.wait = paceOf[string](5 * time.Second).wait
+	limiter.wait = changeableOf(5 * time.Second).wait
 	if before := describeLimiter(q.Snapshot(9)); before != strings.Replace(state, "waiting", "waiting 10s", 1) {
 		t.Fatalf("in the beginning the item is %s", before)
 	}

@@ -570,40 +570,16 @@ func TestPrioritiesOfWaitsOutliveABurst(t *testing.T) {
 	}
 }
 
-// A notedPace is a limiter that says a wait for each item, and notes its calls.
-type notedPace[T comparable] struct {
-	wait func(item T) time.Duration
+// A changeable is a limiter whose wait a test changes.
+type changeable struct{ wait func(item string) time.Duration }
 
-	mu    sync.Mutex
-	calls []string
+func changeableOf(wait time.Duration) *changeable {
+	return &changeable{func(string) time.Duration { return wait }}
 }
 
-func paceOf[T comparable](wait time.Duration) *notedPace[T] {
-	return &notedPace[T]{wait: func(T) time.Duration { return wait }}
-}
-
-func (p *notedPace[T]) note(call string, item T) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.calls = append(p.calls, fmt.Sprint(call, " ", item))
-}
-
-func (p *notedPace[T]) When(item T) time.Duration {
-	p.note("When", item)
-	return p.wait(item)
-}
-
-func (p *notedPace[T]) Forget(item T)   { p.note("Forget", item) }
-func (*notedPace[T]) NumRequeues(T) int { return 0 }
-
-// take returns the calls since the last take.
-func (p *notedPace[T]) take() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	calls := strings.Join(p.calls, ", ")
-	p.calls = nil
-	return calls
-}
+func (l *changeable) When(item string) time.Duration { return l.wait(item) }
+func (*changeable) Forget(string)                    {}
+func (*changeable) NumRequeues(string) int           { return 0 }
 
 // everyThree is a Rate with a token of each item every 3 s.
 var everyThree = workqueue.Rate{Limit: rate.Every(3 * time.Second)}
