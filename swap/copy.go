@@ -181,12 +181,7 @@ func (c *call) copyModule(ctx context.Context, p *program, m *module, n *notes, 
 	// missing, go would take the newest version in place of the version that we ask for. A
 	// workspace reads no go.mod of a module that only a dependency requires, and would
 	// build the library with older versions than the library asks for.
-	edit := []string{"mod", "edit", "-module=" + theirModule, "-require=" + ourModule + "@" + c.library.version}
-	for _, r := range c.library.mod.Require {
-		if v := now.requires(r.Path).Version; v == "" || older(v, r.Version) {
-			edit = append(edit, "-require="+r.Path+"@"+r.Version)
-		}
-	}
+	edit := append([]string{"mod", "edit", "-module=" + theirModule}, c.library.requirements(now)...)
 	if _, err := p.run(ctx, nil, append(edit, mod)...); err != nil {
 		return err
 	}

@@ -84,10 +84,21 @@ func (l *library) builtFrom() error {
 	return nil
 }
 
+// requirements are the edits of a go.mod that require the library and the modules that it needs,
+// except modules that the go.mod has in that version or a later one.
+func (l *library) requirements(now *modFile) []string {
+	var edits []string
+	for _, r := range append(l.mod.Require, requirement{Path: ourModule, Version: l.version}) {
+		if v := now.requires(r.Path).Version; v == "" || older(v, r.Version) {
+			edits = append(edits, "-require="+r.Path+"@"+r.Version)
+		}
+	}
+	return edits
+}
+
 // replaces are the edits that put a directory in the place of one version of client-go, and
 // the checkout, if there is one, in the place of the library. A replace without a version
-// would stay in force after an upgrade of client-go, and build the old client-go. No edit
-// requires the library: the copy of client-go does, and go adds the requirement.
+// would stay in force after an upgrade of client-go, and build the old client-go.
 func (l *library) replaces(version, dir string) []string {
 	edits := []string{"-replace=" + theirModule + "@" + version + "=" + dir}
 	if l.dir != "" {

@@ -78,7 +78,7 @@ func (a *alternate) tidy(ctx context.Context, edits ...string) error {
 // built returns the versions of the modules that go.sum has the files of, which are those
 // that a tidy has looked at.
 func (a *alternate) built() (map[string]string, error) {
-	text, err := os.ReadFile(strings.TrimSuffix(a.mod, ".mod") + ".sum")
+	text, err := os.ReadFile(sumsOf(a.mod))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -92,9 +92,12 @@ func (a *alternate) built() (map[string]string, error) {
 	return versions, nil
 }
 
+// sumsOf is the file of sums beside a go.mod or go.work.
+func sumsOf(mod string) string { return strings.TrimSuffix(mod, ".mod") + ".sum" }
+
 // copyMod copies a go.mod or go.work, and its file of sums if there is one.
 func copyMod(src, dst string) error {
-	err := copyFile(strings.TrimSuffix(src, ".mod")+".sum", strings.TrimSuffix(dst, ".mod")+".sum")
+	err := copyFile(sumsOf(src), sumsOf(dst))
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
 		err = copyFile(src, dst)
 	}

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -90,21 +89,6 @@ func (p *program) setAside(ctx context.Context, dir string) error {
 		return err
 	}
 	return p.editAside(ctx, work.moved(filepath.Dir(p.work))...)
-}
-
-// forgetSums gives the copy of go.work the sums of before.
-func (p *program) forgetSums() error {
-	if p.work == "" {
-		return nil
-	}
-	err := os.RemoveAll(p.aside + ".sum")
-	if err == nil {
-		err = copyFile(p.work+".sum", p.aside+".sum")
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
 }
 
 func (p *program) editAside(ctx context.Context, edits ...string) error {

@@ -4,8 +4,11 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 )
 
@@ -25,11 +28,11 @@ func (c *call) try(ctx context.Context, p *program) error {
 	if why, err := p.otherFile(ctx, env); err != nil || why != "" {
 		return cmp.Or(err, fmt.Errorf("the swap has no effect: %s", why))
 	}
-	if err := p.forgetSums(); err != nil {
-		return err
-	}
 	library, err := p.library(ctx, env)
 	if err != nil {
+		return err
+	}
+	if err := c.forgetSums(p); err != nil {
 		return err
 	}
 	c.say("%s is built on the queue of %s", n.Source, library)
@@ -40,6 +43,22 @@ func (c *call) try(ctx context.Context, p *program) error {
 		c.say("no build of the command used the queue of %s: the command built nothing with client-go's queue, or has set GOFLAGS, GOWORK, -mod or -modfile", library)
 	} else if ctx.Err() == nil {
 		c.say("a build of the command used the queue of %s", library)
+	}
+	return err
+}
+
+// forgetSums gives the copy of go.mod or go.work the sums of before: questions add sums too.
+func (c *call) forgetSums(p *program) error {
+	from, to := p.mod, filepath.Join(c.tmp, "go.mod")
+	if p.work != "" {
+		from, to = p.work, p.aside
+	}
+	err := os.RemoveAll(sumsOf(to))
+	if err == nil {
+		err = copyFile(sumsOf(from), sumsOf(to))
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
 	return err
 }
@@ -62,16 +81,33 @@ func (c *call) inModule(ctx context.Context, p *program) (*notes, []string, erro
 		return nil, nil, err
 	}
 	n, copied, err := c.copyOf(ctx, p, a.env)
-	if err == nil {
-		_, err = a.edit(ctx, c.library.replaces(n.Version, copied)...)
+	if err != nil {
+		return nil, nil, err
 	}
-	// The first build that loads a package of the library adds the requirement to the
-	// alternate go.mod, also if the build cache has all packages.
-	c.tells = func() bool {
-		now, err := p.read(ctx, "mod", a.mod)
-		return err != nil || now.requires(ourModule).Version != ""
+	now, err := a.edit(ctx)
+	if err != nil {
+		return nil, nil, err
 	}
+	if now.requires(ourModule).Version == "" {
+		c.tellBy(a.mod)
+	}
+	// With the requirements, go finds all packages in modules that go.mod names. Without them,
+	// go would read the go.mod of each module in the graph, and a build may need fewer.
+	_, err = a.edit(ctx, append(c.library.replaces(n.Version, copied), c.library.requirements(now)...)...)
 	return n, a.env, err
+}
+
+// tellBy looks into the file of sums of a go.mod or go.work. The first build that loads a
+// package of the library adds the sum of the library, also if the build cache has all packages. There
+// are no sums of a directory, nor a new sum of a library that is required already.
+func (c *call) tellBy(mod string) {
+	if c.library.dir != "" {
+		return
+	}
+	c.tells = func() bool {
+		text, _ := os.ReadFile(sumsOf(mod)) // Go makes the file for the first sum.
+		return strings.Contains(string(text), ourModule+" "+c.library.version+" h1:")
+	}
 }
 
 // inWorkspace swaps in the copy of go.work. All modules of the workspace are swapped, so the
@@ -81,14 +117,8 @@ func (c *call) inWorkspace(ctx context.Context, p *program) (*notes, []string, e
 	if err != nil {
 		return nil, nil, err
 	}
-	// In a workspace, the first build that loads a package of the library adds the sum of the
-	// library to go.work.sum. There are no sums of a directory, nor of a library that a
-	// module of the workspace requires: go.sum of the module has the sum.
-	if _, err := p.run(ctx, p.unvendored, "list", "-m", ourModule); err != nil && c.library.dir == "" {
-		c.tells = func() bool {
-			text, _ := os.ReadFile(p.aside + ".sum") // Go makes the file for the first sum.
-			return strings.Contains(string(text), ourModule+" "+c.library.version+" h1:")
-		}
+	if _, err := p.run(ctx, p.unvendored, "list", "-m", ourModule); err != nil {
+		c.tellBy(p.aside)
 	}
 	return n, p.unvendored, p.editAside(ctx, c.library.replaces(n.Version, copied)...)
 }

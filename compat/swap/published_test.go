@@ -20,6 +20,10 @@ var published = []struct {
 	{"example.com/other", "v1.0.0", map[string]string{
 		"go.mod": "module example.com/other\n\ngo 1.20\n", "other.go": "package other\n",
 	}},
+	// No package of the program needs example.com/gone, which the proxy does not have.
+	{"example.com/unpruned", "v1.0.0", map[string]string{
+		"go.mod": "module example.com/unpruned\n\ngo 1.16\n\nrequire example.com/gone v1.0.0\n", "unpruned.go": "package unpruned\n",
+	}},
 	{dependency, "v1.0.0", map[string]string{
 		"go.mod": "module " + dependency + "\n\ngo 1.20\n\nrequire " + clientGo + " v0.28.9\n",
 		"dep.go": `package dep

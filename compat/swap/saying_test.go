@@ -39,6 +39,21 @@ func TestPreRelease(t *testing.T) {
 	}
 }
 
+// The module graph of a program may name a module that cannot be downloaded any more. The program
+// builds all the same, as none of its packages needs the module, and a trial builds too.
+func TestTrialWithAModuleThatIsGone(t *testing.T) {
+	p := newProgram(t, nil)
+	p.env = []string{"GOPROXY=" + fileURL(world.proxy) + "," + fileURL(filepath.Join(machine()[0], "cache", "download"))}
+	files := mainFiles("v0.36.0", "\nrequire example.com/unpruned v1.0.0\n")
+	files["unpruned.go"] = "package main\n\nimport _ \"example.com/unpruned\"\n"
+	p.files(files)
+	p.must("go", "build", "-mod=mod", "-o", os.DevNull, ".")
+	if out, code := p.run("go", "list", "-m", "all"); code == 0 {
+		t.Fatalf("the graph is complete: %s", out)
+	}
+	p.trial()
+}
+
 // A trial says what it builds, and at the end whether a build has used the queue: a script
 // may set GOFLAGS itself, and then pass without the swap.
 func TestTrialSaysWhetherItSwapped(t *testing.T) {
