@@ -27,9 +27,12 @@ func (p *program) outdated(ctx context.Context) (why string, err error) {
 	if err != nil || n == nil {
 		return "not swapped: run swap write", err
 	}
-	var env []string
-	if _, kind := p.vendor(); p.work != "" && kind != "work" {
-		env = p.unvendored
+	env := p.asCalled()
+	if n.Vendor != "" {
+		return "a write or an undo did not come to its end: run swap undo", nil
+	}
+	if why, err := n.edited(p.copied()); err != nil || why != "" {
+		return why, err
 	}
 	built, err := p.list(ctx, env)
 	if err != nil {
@@ -41,10 +44,15 @@ func (p *program) outdated(ctx context.Context) (why string, err error) {
 	if why, err := p.otherFile(ctx, env); err != nil || why != "" {
 		return why, err
 	}
-	if why, err := n.edited(p.copied()); err != nil || why != "" {
-		return why, err
-	}
 	return p.otherSource(ctx, n)
+}
+
+// asCalled is the environment in which go builds what the caller would build.
+func (p *program) asCalled() []string {
+	if p.work != "" && p.vendor != "work" {
+		return p.unvendored
+	}
+	return nil
 }
 
 // otherFile says how the package that an environment builds as client-go's differs from the

@@ -35,9 +35,16 @@ type notes struct {
 	// gives them a line when the library is not built any more.
 	Raised map[string]string `json:",omitempty"`
 	Sums   map[string]string // of all files of the copy but the notes
+	// Vendor is the kind of the vendor folder of before, or "none", while a write or an undo
+	// changes the program. A call that was killed leaves the field, and may leave a part of the
+	// folder and of the copy.
+	Vendor string `json:",omitempty"`
 }
 
-const notesFile = "swap.json"
+const (
+	notesFile = "swap.json"
+	nextNotes = notesFile + ".next" // becomes the notes
+)
 
 // readNotes returns nil if a directory has no notes.
 func readNotes(dir string) (*notes, error) {
@@ -55,9 +62,17 @@ func readNotes(dir string) (*notes, error) {
 	return n, nil
 }
 
+// write replaces the notes by a rename: a killed call leaves the old notes or the new ones.
 func (n *notes) write(dir string) error {
 	data, err := json.MarshalIndent(n, "", "\t")
-	return cmp.Or(err, writeFile(filepath.Join(dir, notesFile), append(data, '\n')))
+	next := filepath.Join(dir, nextNotes)
+	if err == nil {
+		err = writeFile(next, append(data, '\n'))
+	}
+	if err == nil {
+		err = os.Rename(next, filepath.Join(dir, notesFile))
+	}
+	return err
 }
 
 // edited names a file in which a copy differs from the copy that swap made.
@@ -76,7 +91,7 @@ func (n *notes) edited(dir string) (why string, err error) {
 }
 
 // layout is a part of the name of a copy. It changes with copyModule and the notes.
-const layout = "6"
+const layout = "7"
 
 // copyOf returns a swapped copy of the client-go that an environment builds. The copy is in
 // the user's cache, under a name that follows from its content. Cleaners of caches may
@@ -209,7 +224,8 @@ func copyTree(ctx context.Context, src, dst string) error {
 	})
 }
 
-// copyFile copies a file, also behind a link: the directory of a fork may have links.
+// copyFile copies a file, also behind a link: the directory of a fork may have links. A file
+// that is there keeps its ends of lines: git may write "\r\n", and go writes "\n" alone.
 func copyFile(src, dst string) error {
 	info, err := os.Stat(src)
 	if err != nil || !info.Mode().IsRegular() {
@@ -219,7 +235,34 @@ func copyFile(src, dst string) error {
 	if err != nil {
 		return err
 	}
+	if old, err := os.ReadFile(dst); err == nil && bytes.Contains(old, []byte("\r\n")) {
+		data = bytes.ReplaceAll(withoutReturns(data), []byte("\n"), []byte("\r\n"))
+	}
 	return writeFile(dst, data)
+}
+
+func withoutReturns(data []byte) []byte {
+	return bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n"))
+}
+
+// removeCopy removes the notes last. As long as there are notes, another undo can go on.
+func removeCopy(dir string) error {
+	entries, err := os.ReadDir(dir)
+	for _, entry := range entries {
+		if entry.Name() != notesFile {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, entry.Name())))
+		}
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return os.RemoveAll(dir)
+}
+
+// unnoted reports whether a directory is a copy that has no notes yet, or none any more.
+func unnoted(dir string) bool {
+	entries, err := os.ReadDir(dir)
+	return err == nil && !slices.ContainsFunc(entries, func(entry fs.DirEntry) bool { return entry.Name() != nextNotes })
 }
 
 // writeFile writes a file, and makes its directory.
@@ -232,7 +275,7 @@ func writeFile(path string, data []byte) error {
 
 // sumText is the hash of a text, with either end of lines that git may write.
 func sumText(data []byte) string {
-	sum := sha256.Sum256(bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n")))
+	sum := sha256.Sum256(withoutReturns(data))
 	return fmt.Sprintf("%x", sum[:8])
 }
 

@@ -43,8 +43,8 @@ func (p *program) committed(ctx context.Context) error {
 
 func (p *program) written() []string {
 	paths := []string{"go.mod", "go.sum", thirdParty}
-	if vendor, kind := p.vendor(); kind != "" {
-		paths = append(paths, vendor)
+	if p.vendor != "" {
+		paths = append(paths, p.vendorDir())
 	}
 	return paths
 }
@@ -64,20 +64,26 @@ func (p *program) wayBack(ctx context.Context) string {
 	if len(tracked) == 0 {
 		return "swap undo -force"
 	}
-	git := p.gitHere()
-	return git + " checkout " + strings.Join(tracked, " ") + " && " + git + " clean -fdq " + strings.Join(p.written()[2:], " ")
+	git := p.here("git")
+	// All files of the copy go, also files that a .gitignore hides.
+	commands := git + " checkout " + strings.Join(tracked, " ") + " && " + git + " clean -fdqx " + thirdParty
+	switch vendor := p.vendorDir(); {
+	case p.vendor != "" && slices.Contains(tracked, vendor):
+		commands += " && " + git + " clean -fdq " + vendor
+	case p.vendor != "":
+		commands += " && " + p.here("go") + " " + p.vendor + " vendor"
+	}
+	return commands
 }
 
-// gitHere is git in the directory of go.mod, as the user calls git in the current directory.
-func (p *program) gitHere() string {
-	here, err := os.Getwd()
-	if err != nil {
-		return "git"
+// here is a command in the directory of go.mod, as the user calls it in the current directory.
+func (p *program) here(command string) string {
+	if here, err := os.Getwd(); err == nil {
+		if up, err := filepath.Rel(here, p.root); err == nil && up != "." {
+			return command + " -C " + filepath.ToSlash(up)
+		}
 	}
-	if up, err := filepath.Rel(here, p.root); err == nil && up != "." {
-		return "git -C " + filepath.ToSlash(up)
-	}
-	return "git"
+	return command
 }
 
 // add returns the command to add the files of a write, also files ignored by a
@@ -87,7 +93,7 @@ func (p *program) add(ctx context.Context) string {
 	if len(paths) > 3 && !slices.Contains(p.tracked(ctx), paths[3]) {
 		paths = paths[:3]
 	}
-	return p.gitHere() + " add -f " + strings.Join(paths, " ")
+	return p.here("git") + " add -f " + strings.Join(paths, " ")
 }
 
 func firstLines(lines []string) string { return strings.Join(lines[:min(10, len(lines))], "\n") }

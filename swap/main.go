@@ -100,5 +100,6 @@ func (c *call) in(ctx context.Context, name string, do func(context.Context, *pr
 	if err := p.setAside(ctx, c.tmp); err != nil {
 		return err
 	}
+	p.vendor = p.findVendor()
 	return do(ctx, p)
 }

@@ -28,6 +28,9 @@ type program struct {
 	mod   string // go.mod, or the file that -modfile in GOFLAGS names
 	work  string // go.work, or "" without a workspace
 	flags string // GOFLAGS
+	// vendor is the kind of the vendor folder before the first change of the program:
+	// "mod" by `go mod vendor`, "work" by `go work vendor`, or "" without a folder.
+	vendor string
 	// aside is a copy of go.work in another directory, or "" without a workspace.
 	aside string
 	// unvendored is the environment in which go uses the workspace, if there is one, but

@@ -155,6 +155,7 @@ func TestWriteBehindALinkIsRefused(t *testing.T) {
 		if err := os.Symlink(target, link); err != nil {
 			t.Skip(err)
 		}
+		p.vendor = p.findVendor()
 		if err := p.committed(t.Context()); err == nil || !strings.HasPrefix(err.Error(), path+" is a link") {
 			t.Errorf("%s: got %v", path, err)
 		}

@@ -8,15 +8,20 @@ import (
 	"strings"
 )
 
-// undo removes the copy last, so a second undo can finish an interrupted undo. The directory
+// undo removes the copy last, so a second undo can finish an undo that was killed. The directory
 // third_party stays: the user may have made the directory.
 func (c *call) undo(ctx context.Context, p *program) error {
 	n, a, err := c.begin(ctx, p)
 	if err != nil {
 		return err
 	}
-	if n == nil && !a.swapped {
+	if n == nil && !a.swapped && !unnoted(p.copied()) {
 		return errors.New("the program is not swapped")
+	}
+	if n != nil {
+		if err := n.begin(p); err != nil {
+			return err
+		}
 	}
 	if err := copyMod(a.mod, p.mod); err != nil {
 		return err
@@ -24,7 +29,7 @@ func (c *call) undo(ctx context.Context, p *program) error {
 	if err := p.revendor(ctx); err != nil {
 		return err
 	}
-	if err := os.RemoveAll(p.copied()); err != nil {
+	if err := removeCopy(p.copied()); err != nil {
 		return err
 	}
 	c.say("took back the swap of %s", p.root)

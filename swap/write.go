@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"go/version"
 	"maps"
@@ -26,15 +27,24 @@ func (c *call) write(ctx context.Context, p *program) error {
 	if err := p.committed(ctx); err != nil && !c.force {
 		return fmt.Errorf("git is the way back from swap write: %w", err)
 	}
+	// Without a vendor folder, go does nothing under -mod=vendor, and a write changes that not.
+	if p.vendor == "" {
+		if _, err := p.run(ctx, nil, "list", "-m"); err != nil {
+			return err
+		}
+	}
 	old, a, err := c.begin(ctx, p)
 	if err != nil {
 		return err
+	}
+	if old != nil && old.Vendor != "" && !c.force {
+		return errors.New("a write or an undo did not come to its end: run swap undo first")
 	}
 	n, copied, err := c.prepare(ctx, a)
 	if err != nil {
 		return err
 	}
-	if err := p.makeRoom(old); err != nil {
+	if err := p.makeRoom(old, n); err != nil {
 		return err
 	}
 	if err := install(ctx, a, n, copied); err != nil {
@@ -55,8 +65,11 @@ func (c *call) begin(ctx context.Context, p *program) (*notes, *alternate, error
 	if err != nil {
 		return nil, nil, err
 	}
-	if _, err := os.Lstat(p.copied()); err == nil && n == nil {
+	if _, err := os.Lstat(p.copied()); err == nil && n == nil && !unnoted(p.copied()) {
 		return nil, nil, fmt.Errorf("%s is there already, and not by swap", thirdParty)
+	}
+	if n != nil && n.Vendor != "" {
+		p.vendor = strings.TrimPrefix(n.Vendor, "none")
 	}
 	if err := c.mayLose(ctx, p, n); err != nil {
 		return nil, nil, err
@@ -69,7 +82,7 @@ func (c *call) begin(ctx context.Context, p *program) (*notes, *alternate, error
 }
 
 func (c *call) mayLose(ctx context.Context, p *program, n *notes) error {
-	if c.force {
+	if c.force || n != nil && n.Vendor != "" { // A call that was killed has begun to change both.
 		return nil
 	}
 	if n != nil {
@@ -77,8 +90,7 @@ func (c *call) mayLose(ctx context.Context, p *program, n *notes) error {
 			return cmp.Or(err, fmt.Errorf("%s: take the edit back, or let -force overwrite the copy", why))
 		}
 	}
-	vendor, kind := p.vendor()
-	if kind == "" {
+	if p.vendor == "" {
 		return nil
 	}
 	tmp := filepath.Join(c.tmp, "vendor")
@@ -89,7 +101,7 @@ func (c *call) mayLose(ctx context.Context, p *program, n *notes) error {
 	if err != nil {
 		return err
 	}
-	got, err := sums(filepath.Join(p.root, vendor))
+	got, err := sums(filepath.Join(p.root, p.vendorDir()))
 	if other := slices.Sorted(maps.Keys(changes(want, got))); err == nil && len(other) > 0 {
 		err = fmt.Errorf("%d files of the vendor folder differ from those that `go mod vendor` makes; -force overwrites them:\n%s", len(other), firstLines(other))
 	}
@@ -172,31 +184,43 @@ func (p *program) agrees(ctx context.Context, version string) error {
 	return err
 }
 
-// makeRoom makes an empty directory for the copy. Of several calls at once, only the first
-// can make the directory, and the others fail.
-func (p *program) makeRoom(old *notes) error {
+// makeRoom makes a directory for the copy, with the notes alone. Of several calls at once, only
+// the first can make the directory, and the others fail.
+func (p *program) makeRoom(old, n *notes) error {
 	if old != nil {
-		if err := os.RemoveAll(p.copied()); err != nil {
+		if err := removeCopy(p.copied()); err != nil {
 			return err
 		}
 	}
 	err := os.MkdirAll(filepath.Dir(p.copied()), 0o777)
-	return cmp.Or(err, os.Mkdir(p.copied(), 0o777))
+	if err = cmp.Or(err, os.Mkdir(p.copied(), 0o777)); err != nil {
+		return err
+	}
+	return n.begin(p)
+}
+
+// begin notes that a write or an undo changes the program from now on.
+func (n *notes) begin(p *program) error {
+	n.Vendor = cmp.Or(p.vendor, "none")
+	return n.write(p.copied())
 }
 
 // install changes the program. The copy comes first, as go.mod names the copy.
 func install(ctx context.Context, a *alternate, n *notes, copied string) error {
 	dir := a.p.copied()
-	if err := os.CopyFS(dir, os.DirFS(copied)); err != nil {
-		return err
-	}
-	if err := n.write(dir); err != nil {
-		return err
+	for path := range n.Sums {
+		if err := copyFile(absolute(copied, path), absolute(dir, path)); err != nil {
+			return err
+		}
 	}
 	if err := copyMod(a.mod, a.p.mod); err != nil {
 		return err
 	}
 	if err := a.p.revendor(ctx); err != nil {
+		return err
+	}
+	n.Vendor = ""
+	if err := n.write(dir); err != nil {
 		return err
 	}
 	why, err := a.p.outdated(ctx)
@@ -230,11 +254,10 @@ func (c *call) whatNext(ctx context.Context, p *program, n *notes) {
 	c.say("take the write back after the commit: git revert; at any time: swap undo")
 }
 
-// vendor returns the vendor folder that builds use, and its kind: "mod" by `go mod vendor`,
-// or "work" by `go work vendor`. Both results are "" without a vendor folder.
-func (p *program) vendor() (dir, kind string) {
+// findVendor returns the kind of the vendor folder that builds use, see program.vendor.
+func (p *program) findVendor() string {
 	made := func(dir string) (by string) {
-		list, err := os.ReadFile(filepath.Join(p.root, dir, "modules.txt"))
+		list, err := os.ReadFile(filepath.Join(dir, "vendor", "modules.txt"))
 		switch {
 		case err != nil:
 			return ""
@@ -243,28 +266,32 @@ func (p *program) vendor() (dir, kind string) {
 		}
 		return "mod"
 	}
-	if p.work != "" {
-		shared, err := filepath.Rel(p.root, filepath.Join(filepath.Dir(p.work), "vendor"))
-		if err == nil && made(shared) == "work" {
-			return shared, "work"
-		}
+	switch {
+	case p.work != "" && made(filepath.Dir(p.work)) == "work":
+		return "work"
+	case made(p.root) == "mod":
+		return "mod"
 	}
-	if made("vendor") == "mod" {
-		return "vendor", "mod"
+	return ""
+}
+
+// vendorDir is the path of the vendor folder, from the directory of go.mod.
+func (p *program) vendorDir() string {
+	if shared, err := filepath.Rel(p.root, filepath.Join(filepath.Dir(p.work), "vendor")); err == nil && p.vendor == "work" {
+		return shared
 	}
-	return "", ""
+	return "vendor"
 }
 
 // revendor makes the vendor folder anew if the program has one.
 func (p *program) revendor(ctx context.Context, flags ...string) error {
-	_, kind := p.vendor()
-	if kind == "" {
+	if p.vendor == "" {
 		return nil
 	}
 	work := "off"
-	if kind == "work" {
+	if p.vendor == "work" {
 		work = p.work
 	}
-	_, err := p.run(ctx, p.settings(work), append([]string{kind, "vendor"}, flags...)...)
+	_, err := p.run(ctx, p.settings(work), append([]string{p.vendor, "vendor"}, flags...)...)
 	return err
 }

@@ -3,9 +3,11 @@ package swap_test
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -24,6 +26,12 @@ func failingGo(at string) {
 	fmt.Fprintln(file, os.Args[1:])
 	file.Close()
 	number, kill := strings.CutPrefix(at, "k")
+	if half, found := strings.CutPrefix(at, "half "); found && slices.Contains(os.Args, "vendor") && !slices.Contains(os.Args, "-o") {
+		halfVendored(half)
+		parent, _ := os.FindProcess(os.Getppid())
+		_ = parent.Kill()
+		os.Exit(1)
+	}
 	if strconv.Itoa(strings.Count(string(calls), "\n")+1) == number {
 		if kill {
 			parent, _ := os.FindProcess(os.Getppid())
@@ -38,6 +46,19 @@ func failingGo(at string) {
 		os.Exit(1)
 	}
 	os.Exit(0)
+}
+
+// halfVendored leaves what a `go mod vendor` leaves that is killed: first go removes the folder,
+// and go writes modules.txt last.
+func halfVendored(half string) {
+	if err := os.RemoveAll("vendor"); err != nil {
+		panic(err)
+	}
+	if half == "some" {
+		if err := write(filepath.Join("vendor", dependency, "dep.go"), "package dep\n"); err != nil {
+			panic(err)
+		}
+	}
 }
 
 // sabotaged returns the environment in which the given call of go fails.
@@ -153,8 +174,90 @@ func TestKilledUndo(t *testing.T) {
 	for _, at := range points(calls) {
 		p.checkOut()
 		p.sabotage("k"+strconv.Itoa(at), "undo")
-		p.must(world.swap, "undo", "-force")
+		p.must(world.swap, "undo")
 		same(t, fmt.Sprintf("killed at %d, and taken back", at), before, tree(t, p.top))
+	}
+}
+
+// An undo that was killed in `go mod vendor`, and a write, leave half a folder or none. The undo that
+// follows makes the folder anew.
+func TestUndoKilledInVendorLeavesHalfTheFolder(t *testing.T) {
+	p := vendored(t)
+	before := tree(t, p.top)
+	for _, killed := range []string{"undo", "write"} {
+		for _, half := range []string{"some", "none"} {
+			if killed == "undo" {
+				p.must(world.swap, "write")
+				p.commit()
+			}
+			p.sabotage("half "+half, killed)
+			p.fails("did not come to its end: run swap undo", "check")
+			p.must(world.swap, "undo")
+			same(t, killed+" was killed with "+half+" of the folder, and taken back", before, tree(t, p.top))
+			p.commit()
+		}
+	}
+}
+
+// An undo that was killed while it removed the copy leaves a part of the copy. The undo that follows
+// does not take the missing files for an edit.
+func TestUndoKilledWhileItRemovedTheCopy(t *testing.T) {
+	p := vendored(t)
+	before := tree(t, p.top)
+	copied := filepath.Join(p.dir, "third_party", "client-go")
+	for _, kept := range []int{0, 5} {
+		p.must(world.swap, "write")
+		p.commit()
+		p.sabotage("half none", "undo") // It has the copy, and would remove the copy next.
+		for _, path := range slices.Sorted(maps.Keys(tree(t, copied)))[kept:] {
+			if filepath.Base(path) == "swap.json" {
+				continue
+			}
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p.must(world.swap, "undo")
+		same(t, fmt.Sprintf("with %d files left, and taken back", kept), before, tree(t, p.top))
+		p.commit()
+	}
+	if err := os.MkdirAll(copied, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	p.must(world.swap, "undo") // It was killed before it removed the directory.
+	if _, err := os.Stat(copied); err == nil {
+		t.Error("the directory is left")
+	}
+}
+
+// A killed write has the notes before any other file of the copy, so an undo knows the copy.
+func TestUndoKnowsTheCopyOfAKilledWrite(t *testing.T) {
+	p := newProgram(t, mainFiles("v0.36.0", ""))
+	p.must(world.swap, "try", "--", "go", "version")
+	before := tree(t, p.top)
+	copied := filepath.Join(p.dir, "third_party", "client-go")
+	killed := 0
+	for range 5 {
+		cmd := command(p.dir, world.swap, "write")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		for {
+			if entries, err := os.ReadDir(copied); err == nil && len(entries) > 0 {
+				break
+			}
+		}
+		if err := cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		if cmd.Wait() != nil {
+			killed++
+		}
+		p.must(world.swap, "undo")
+		same(t, "killed, and taken back", before, tree(t, p.top))
+	}
+	if killed == 0 {
+		t.Error("no write was killed")
 	}
 }
 

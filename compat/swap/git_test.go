@@ -1,6 +1,7 @@
 package swap_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -151,6 +152,60 @@ func TestVendorOfTheUsers(t *testing.T) {
 	p.must(world.swap, "check")
 	p.checkOut()
 	same(t, "checked out", before, tree(t, p.top))
+}
+
+// A .gitignore may hide files of the copy, or all of it. What a write prints removes them too, and
+// makes a vendor folder that git does not know.
+func TestWayBackWithIgnoredFiles(t *testing.T) {
+	for _, ignored := range []string{"tools/\n", "third_party/\n", "vendor/\nthird_party/\n"} {
+		files := mainFiles("v0.36.0", "")
+		files[".gitignore"] = ignored
+		p := newProgram(t, files)
+		p.must("go", "mod", "vendor")
+		p.commit()
+		before := tree(t, p.top)
+		out := p.must(world.swap, "write")
+		_, command, _ := strings.Cut(out, "take the write back before the commit: ")
+		command, _, _ = strings.Cut(command, "\n")
+		p.must("sh", "-c", command)
+		same(t, fmt.Sprintf("%q is ignored, and taken back by %s", ignored, command), before, tree(t, p.top))
+	}
+}
+
+// Go writes "\n", and git may write "\r\n" into go.mod and go.sum.
+func TestEndsOfLinesComeBack(t *testing.T) {
+	p := newProgram(t, mainFiles("v0.36.0", ""))
+	for _, name := range []string{"go.mod", "go.sum"} {
+		text, err := os.ReadFile(filepath.Join(p.dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.files(map[string]string{name: strings.ReplaceAll(string(text), "\n", "\r\n")})
+	}
+	p.commit()
+	p.cycle()
+	p.must(world.swap, "write")
+	for _, name := range []string{"go.mod", "go.sum"} {
+		text, err := os.ReadFile(filepath.Join(p.dir, name))
+		if err != nil || strings.Count(string(text), "\n") != strings.Count(string(text), "\r\n") {
+			t.Errorf("swapped: %s has lines with other ends: %q, %v", name, text, err)
+		}
+	}
+}
+
+// Go does nothing under -mod=vendor without a vendor folder. A write says so before it changes the
+// tree.
+func TestWriteUnderModVendorWithoutTheFolder(t *testing.T) {
+	p := newProgram(t, mainFiles("v0.36.0", ""))
+	before := tree(t, p.top)
+	p.env = []string{"GOFLAGS=-trimpath -mod=vendor"}
+	p.fails("vendor", "write")
+	same(t, "refused", before, tree(t, p.top))
+	p.fails("vendor", "write", "-force")
+	same(t, "refused", before, tree(t, p.top))
+	p.must("go", "mod", "vendor")
+	p.commit()
+	p.cycle()
 }
 
 // A copy that git leaves out in part would break a clone.
