@@ -1,18 +1,22 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 )
 
 func (c *call) check(ctx context.Context, p *program) error {
 	why, err := p.outdated(ctx)
 	if err != nil || why != "" {
+		c.sayMetrics(ctx, p)
 		return cmp.Or(err, errors.New(why))
 	}
 	c.say("%s is swapped and current", p.root)
@@ -53,6 +57,37 @@ func (p *program) asCalled() []string {
 		return p.unvendored
 	}
 	return nil
+}
+
+// sayMetrics names the packages that set a metrics provider for client-go's queues alone, in a
+// program that has our queues too and sets no provider for them. Only a program that is not
+// swapped has two kinds of queues.
+func (c *call) sayMetrics(ctx context.Context, p *program) {
+	const fields = "{{.ImportPath}}\t{{.Dir}}\t{{join .GoFiles `/`}}\t{{join .Imports ` `}}"
+	out, err := p.run(ctx, append(p.asCalled(), "GOPROXY=off"), "list", "-C", p.root, "-e", "-deps", "-f", fields, "./...")
+	if err != nil {
+		return // The program does not build, and go has said why.
+	}
+	set := map[string][]string{} // packages that set a provider, by the package of the queue
+	uses := false
+	for line := range strings.Lines(string(out)) {
+		f := strings.Split(line, "\t")
+		for _, queue := range []string{ourModule, theirPackage} {
+			if !slices.Contains(strings.Fields(f[3]), queue) {
+				continue
+			}
+			uses = uses || queue == ourModule
+			if slices.ContainsFunc(strings.Split(f[2], "/"), func(file string) bool {
+				text, _ := os.ReadFile(filepath.Join(f[1], file))
+				return bytes.Contains(text, []byte(strconv.Quote(queue))) && bytes.Contains(text, []byte(".SetProvider("))
+			}) {
+				set[queue] = append(set[queue], f[0])
+			}
+		}
+	}
+	if uses && len(set[ourModule]) == 0 && len(set[theirPackage]) > 0 {
+		c.say("%s set a metrics provider for client-go's queues alone, so queues of %s have no metrics. Call its SetProvider: docs/migrating.md, \"After the import line\"", strings.Join(set[theirPackage], ", "), ourModule)
+	}
 }
 
 // otherFile says how the package that an environment builds as client-go's differs from the

@@ -130,6 +130,35 @@ func TestTrialOfSwappedProgram(t *testing.T) {
 	}
 }
 
+// The queues that a program makes with this package alone have no metrics from a provider that a
+// dependency sets for client-go's queues, and the check names the dependency.
+func TestCheckNamesTheProviderOfClientGoAlone(t *testing.T) {
+	const provider = "k8s.io/component-base/metrics/prometheus/workqueue"
+	files := mainFiles("v0.36.0", "\nrequire (\n\tk8s.io/component-base v0.36.0\n\t"+ours+" v1.0.0\n)\n\nreplace k8s.io/component-base => ./component-base\n")
+	files["component-base/go.mod"] = "module k8s.io/component-base\n\ngo 1.24\n\nrequire " + clientGo + " v0.36.0\n"
+	files["component-base/metrics/prometheus/workqueue/metrics.go"] = "package workqueue\n\nimport \"" + theirs + "\"\n\nfunc init() { workqueue.SetProvider(nil) }\n"
+	files["own.go"] = "package main\n\nimport (\n\t_ \"" + provider + "\"\n\n\t\"" + ours + "\"\n)\n\nvar _ = workqueue.NewTyped[string]()\n"
+	p := newProgram(t, files)
+	before := tree(t, p.top)
+	const why = "swap: " + provider + " set a metrics provider for client-go's queues alone"
+	p.fails(why, "check")
+	p.files(map[string]string{"metrics.go": "package main\n\nimport \"" + ours + "\"\n\nfunc init() { workqueue.SetProvider(nil) }\n"})
+	if out, code := p.run(world.swap, "check"); code != 1 || strings.Contains(out, "metrics") {
+		t.Errorf("with a provider of its own: exit code %d\n%s", code, out)
+	}
+	if err := os.Remove(filepath.Join(p.dir, "metrics.go")); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "after a check", before, tree(t, p.top))
+	p.must(world.swap, "write")
+	if out := p.must(world.swap, "check"); strings.Contains(out, "metrics") {
+		t.Errorf("swapped, both queues are one: %s", out)
+	}
+	if out, _ := newProgram(t, mainFiles("v0.36.0", "")).run(world.swap, "check"); strings.Contains(out, "metrics") {
+		t.Errorf("without our package: %s", out)
+	}
+}
+
 // A write lists each requirement that it has changed, as go get does.
 func TestWriteListsWhatItChanges(t *testing.T) {
 	files := mainFiles("v0.36.0", "\nrequire k8s.io/utils v0.0.0-20250604170112-4c0f3b243397\n")
