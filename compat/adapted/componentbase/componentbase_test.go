@@ -23,7 +23,7 @@ func TestChangedImportLineTakesMetricsAway(t *testing.T) {
 	defer before.ShutDown()
 	defer after.ShutDown()
 	changedLineAlone.Add("a")
-	for name, want := range map[string]int{"before the change": 7, "changed line alone": 0, "with SetProvider": 14} {
+	for name, want := range map[string]int{"before the change": 7, "changed line alone": 0, "with SetProvider": 15} {
 		if got := adapted.Series(t, legacyregistry.DefaultGatherer, name); len(got) != want {
 			t.Errorf("%s: %d series, want %d: %v", name, len(got), want, got)
 		}
@@ -37,15 +37,15 @@ func TestProviderInTheRegistryOfComponentBase(t *testing.T) {
 	provider := workqueue.NewPrometheusProvider(legacyregistry.Registerer(), workqueue.PrometheusOptions{})
 	synctest.Test(t, func(t *testing.T) {
 		early := adapted.Ours("early", provider)
-		if got := len(adapted.Series(t, legacyregistry.DefaultGatherer, "early")); got != 14 {
-			t.Errorf("before there is a queue of client-go: %d series, want 14", got)
+		if got := len(adapted.Series(t, legacyregistry.DefaultGatherer, "early")); got != 15 {
+			t.Errorf("before there is a queue of client-go: %d series, want 15", got)
 		}
 		// Its panic would be that of a MustRegister.
 		theirs, ours := adapted.ClientGo("theirs", nil), adapted.Ours("ours", provider)
 		adapted.Workload(theirs, ours, func(moment string) {
 			mine := adapted.Classic(t, legacyregistry.DefaultGatherer, "ours")
-			if len(mine) != 14 {
-				t.Errorf("%s: %d series, want 14", moment, len(mine))
+			if len(mine) != 15 {
+				t.Errorf("%s: %d series, want 15", moment, len(mine))
 			}
 			adapted.Compare(t, moment, adapted.Classic(t, legacyregistry.DefaultGatherer, "theirs"), mine)
 		})
@@ -79,7 +79,7 @@ func TestProviderAfterAQueueOfComponentBase(t *testing.T) {
 	}
 	q := adapted.Ours("q", workqueue.NewPrometheusProvider(r, workqueue.PrometheusOptions{}))
 	defer q.ShutDown()
-	if got := len(adapted.Series(t, r, "q")); got != 14 {
-		t.Errorf("%d series, want 14", got)
+	if got := len(adapted.Series(t, r, "q")); got != 15 {
+		t.Errorf("%d series, want 15", got)
 	}
 }

@@ -55,8 +55,8 @@ func TestShippedProviderAgainstThatOfControllerRuntime(t *testing.T) {
 		theirs, ours := adapted.ClientGo("shipped", provider()), adapted.Ours("shipped", p)
 		adapted.Workload(theirs, ours, func(moment string) {
 			mine := adapted.Series(t, r, "shipped")
-			if len(mine) != 14 {
-				t.Errorf("%s: %d series, want 14", moment, len(mine))
+			if len(mine) != 15 {
+				t.Errorf("%s: %d series, want 15", moment, len(mine))
 			}
 			adapted.Compare(t, moment, adapted.Series(t, metrics.Registry, "shipped"), mine)
 		})
@@ -77,8 +77,8 @@ func TestProviderInTheRegistryOfControllerRuntime(t *testing.T) {
 		theirs, ours := adapted.ClientGo("beside", provider()), adapted.Ours("ours beside", p)
 		adapted.Workload(theirs, ours, func(moment string) {
 			mine := adapted.Series(t, metrics.Registry, "ours beside")
-			if len(mine) != 14 {
-				t.Errorf("%s: %d series, want 14", moment, len(mine))
+			if len(mine) != 15 {
+				t.Errorf("%s: %d series, want 15", moment, len(mine))
 			}
 			adapted.Compare(t, moment, adapted.Series(t, metrics.Registry, "beside"), mine)
 		})
@@ -114,7 +114,7 @@ func TestLint(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, problems, err)
 		}
 		n, err := testutil.GatherAndCount(r)
-		if want := 14 + 3; n != want || err != nil {
+		if want := 15 + 3; n != want || err != nil {
 			t.Errorf("%s: %d series, %v, want %d", name, n, err, want)
 		}
 		q.ShutDown()
