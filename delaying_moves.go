@@ -297,13 +297,7 @@ func (q *TypedDelaying[T]) actBelowLocked(t *Typed[T], r *request[T], p *fifo.Pl
 			a.concluded = t.fifo.Conclude(r.hash, r.item, fifo.EndWorked, 0, nil)
 		}
 	case doMerge:
-		a.taken = true
-		switch {
-		case r.mode.has(modeConclude):
-			a.concluded = t.concludeLocked(r.hash, r.item, max(r.end, fifo.EndRetry), at, p)
-		case r.ends() || r.want != wantReschedule && (p != nil || !t.fifo.IsPlain()):
-			t.addLocked(r.hash, r.item, at, p) // Adds no item. A Queue is told of it.
-		}
+		a = mergeBothLocked(t, r, p, at)
 	case doAdd:
 		a = q.promoteBothLocked(t, r, p, w, now, at)
 	case doWaitAnew:
@@ -321,6 +315,19 @@ func (q *TypedDelaying[T]) actBelowLocked(t *Typed[T], r *request[T], p *fifo.Pl
 	t.settle()
 	t.mu.Unlock()
 	return a, what
+}
+
+// mergeBothLocked has the entry that the item has in the queue below stand for the request too.
+func mergeBothLocked[T comparable](t *Typed[T], r *request[T], p *fifo.Placement, at time.Duration) promotion {
+	var a promotion
+	a.taken = true
+	switch {
+	case r.mode.has(modeConclude):
+		a.concluded = t.concludeLocked(r.hash, r.item, max(r.end, fifo.EndRetry), at, p)
+	case r.ends() || r.want != wantReschedule && (p != nil || !t.fifo.IsPlain()):
+		t.addLocked(r.hash, r.item, at, p) // Adds no item. A Queue is told of it.
+	}
+	return a
 }
 
 // decideBothLocked says what a request comes to, and notes the floor of ItemPace in w. Both locks are held.

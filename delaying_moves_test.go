@@ -571,7 +571,9 @@ func TestPrioritiesOfWaitsOutliveABurst(t *testing.T) {
 }
 
 // A changeable is a limiter whose wait a test changes.
-type changeable struct{ wait func(item string) time.Duration }
+type changeable struct {
+	wait func(item string) time.Duration
+}
 
 func changeableOf(wait time.Duration) *changeable {
 	return &changeable{func(string) time.Duration { return wait }}

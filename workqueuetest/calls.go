@@ -75,6 +75,27 @@ func (q *Queue[T]) RemoveFunc(del func(item T) bool) (removed int) {
 	})
 }
 
+// Wake records a Wake for each item.
+func (q *Queue[T]) Wake(items ...T) (woken int) {
+	calls := make([]Call[T], len(items))
+	for i, item := range items {
+		calls[i] = Call[T]{Method: "Wake", Item: item}
+	}
+	q.record(func() { woken = q.TypedRateLimiting.Wake(items...) }, calls...)
+	return woken
+}
+
+// WakeFunc records a Wake for each item for which match returns true.
+func (q *Queue[T]) WakeFunc(match func(item T) bool) (woken int) {
+	return q.TypedRateLimiting.WakeFunc(func(item T) bool {
+		ok := match(item)
+		if ok {
+			q.note(Call[T]{Method: "Wake", Item: item})
+		}
+		return ok
+	})
+}
+
 // Done records a Done.
 func (q *Queue[T]) Done(item T) {
 	q.record(func() { q.TypedRateLimiting.Done(item) }, Call[T]{Method: "Done", Item: item})

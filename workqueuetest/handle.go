@@ -72,20 +72,19 @@ func HandleOn[T comparable](ctx context.Context, q *Queue[T], handle func(ctx co
 }
 
 // fail has Run fail the queued item as often as the options say, without a wait in between, and leaves it
-// queued. An add would not do: only Run counts for MaxAttempts.
+// queued. An add would not do: only Run counts for MaxAttempts. The limiter is asked as for each failure, but
+// its wait is not waited for: a hand-out before its end would be early, and early failures do not count.
 func (q *Queue[T]) fail(ctx context.Context, item T) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	quiet, failed := logr.Discard(), 0
-	_ = workqueue.Run(ctx, q.TypedRateLimiting, func(context.Context, T) error { return errFailedBefore }, workqueue.RunOptions[T]{
-		AtEnd: workqueue.EndKeep, Logger: &quiet,
-		OnResult: func(context.Context, T, workqueue.HandlerResult) {
-			q.TypedRateLimiting.Reschedule(item, 0)
-			if failed++; failed == q.failures {
-				stop()
-			}
-		},
-	})
+	_ = workqueue.Run(ctx, q.TypedRateLimiting, func(context.Context, T) error {
+		q.limiter.When(item)
+		if failed++; failed == q.failures {
+			stop()
+		}
+		return workqueue.RetryAfter(0, errFailedBefore)
+	}, workqueue.RunOptions[T]{AtEnd: workqueue.EndKeep, Logger: &quiet})
 }
 
 var errFailedBefore = errors.New("workqueuetest: a failure before the call")

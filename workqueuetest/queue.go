@@ -34,7 +34,8 @@ type Options[T comparable] struct {
 type Queue[T comparable] struct {
 	*workqueue.TypedRateLimiting[T]
 
-	asked    *atomic.Int64 // how often the limiter was asked for a wait
+	limiter  workqueue.TypedRateLimiter[T]
+	asked    *atomic.Int64 // how often the queue asked the limiter for a wait
 	failures int           // of the Options
 
 	mu    sync.Mutex
@@ -92,6 +93,7 @@ func newQueue[T comparable](options Options[T]) *Queue[T] {
 	asked := new(atomic.Int64)
 	return &Queue[T]{
 		TypedRateLimiting: workqueue.NewTypedRateLimiting[T](counting[T]{limiter, asked}, options.Config),
+		limiter:           limiter,
 		asked:             asked,
 		failures:          options.Failures,
 	}

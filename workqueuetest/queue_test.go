@@ -156,7 +156,7 @@ func TestQueueHasReAddContext(t *testing.T) {
 // A method that changes a queue and is not here would be made without a note.
 func TestQueueHasEachMethodThatChangesAQueue(t *testing.T) {
 	looks := map[string]bool{
-		"Len": true, "NumRequeues": true, "ReAddContext": true, "ShuttingDown": true, "Snapshot": true, "Items": true, "Stats": true,
+		"Len": true, "NumRequeues": true, "ReAddContext": true, "Find": true, "ShuttingDown": true, "Snapshot": true, "Items": true, "Stats": true,
 		"WaitIdle": true, "WaitEmpty": true, "Barrier": true, "LimitsChanged": true,
 		"ShutDown": true, "ShutDownWithDrain": true, "Drain": true, // No shutdown is noted.
 	}

@@ -20,14 +20,10 @@ func (f *FIFO[T]) CheckInvariants() error {
 		case queued, nan:
 			inList++
 		case processing, watched, reprocess:
-			_, reported := f.watchers[r.Item]
-			errs.That(reported == (r.State == watched), "record %d (%v) has state %d, a watcher: %v", i, r.Item, r.State, reported)
-			if reported {
+			if r.State == watched {
 				watches++
 			}
-			errs.That(r.State == reprocess || r.Note&(staysNote|firstNote) == 0, "record %d (%v) has state %d and notes %b", i, r.Item, r.State, r.Note)
-			errs.That(int(r.Pos) < len(f.held) && f.held[r.Pos] == i, "record %d (%v) is processed, but not held at %d", i, r.Item, r.Pos)
-			errs.That(f.Closed || r.State != reprocess || r.Note&firmNote == 0, "record %d (%v) is marked and waits firmly", i, r.Item)
+			f.checkHeld(&errs, i)
 		case kept:
 			keeps++
 			if r.Note&storedNote != 0 {
@@ -60,6 +56,16 @@ func (f *FIFO[T]) CheckInvariants() error {
 	f.checkLanes(&errs)
 	errs.Add("", f.lanes.CheckInvariants())
 	return errs.Err()
+}
+
+// checkHeld checks record i, of an item that a worker has.
+func (f *FIFO[T]) checkHeld(errs *slab.Check, i uint32) {
+	r := f.Items.Records.At(i)
+	_, reported := f.watchers[r.Item]
+	errs.That(reported == (r.State == watched), "record %d (%v) has state %d, a watcher: %v", i, r.Item, r.State, reported)
+	errs.That(r.State == reprocess || r.Note&(staysNote|firstNote) == 0, "record %d (%v) has state %d and notes %b", i, r.Item, r.State, r.Note)
+	errs.That(int(r.Pos) < len(f.held) && f.held[r.Pos] == i, "record %d (%v) is processed, but not held at %d", i, r.Item, r.Pos)
+	errs.That(f.Closed || r.State != reprocess || r.Note&firmNote == 0, "record %d (%v) is marked and waits firmly", i, r.Item)
 }
 
 // checkBarriers compares what the barriers count with the marks of the records.

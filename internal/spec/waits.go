@@ -164,10 +164,7 @@ func (q *Queue[T]) addWaited(w Wait[T]) {
 // appoint has an item wait until due, or until another time as the plan says. The item comes behind
 // all others of that time, unless the call changes nothing.
 func (q *Queue[T]) appoint(plan Plan, w Wait[T], waits bool, due, most time.Duration, firm bool, why Why) {
-	bound, keeps := w.Due, waits
-	if w.Debounced {
-		bound = w.Latest
-	}
+	keeps := waits
 	begins := firm && !w.Firm
 	switch {
 	case plan == Reschedule:
@@ -179,13 +176,11 @@ func (q *Queue[T]) appoint(plan Plan, w Wait[T], waits bool, due, most time.Dura
 	case w.Firm:
 		due = w.Due
 	case plan == Debounce && waits:
+		bound := w.bound()
 		due = min(due, bound)
 		keeps = due == bound
 	case plan == Debounce:
-		w.Debounced, w.Latest = true, math.MaxInt64
-		if most > 0 {
-			w.Latest = max(q.in(most), q.floor(w.Value))
-		}
+		w.Debounced, w.Latest = true, q.latest(w.Value, most)
 		due = min(due, w.Latest)
 	case waits: // It comes no later than this call says, whatever Debounce says.
 		w.Latest = min(w.Latest, due)
@@ -198,8 +193,29 @@ func (q *Queue[T]) appoint(plan Plan, w Wait[T], waits bool, due, most time.Dura
 		q.Waiting[q.waitAt(w.Value)] = w
 		return
 	}
-	q.endWait(w.Value)
 	w.Due = due
+	q.queueBehind(w)
+}
+
+// bound returns the time that no Debounce moves the wait beyond.
+func (w Wait[T]) bound() time.Duration {
+	if w.Debounced {
+		return w.Latest
+	}
+	return w.Due
+}
+
+// latest returns the bound of a Debounce of v that begins now, with most as its longest wait.
+func (q *Queue[T]) latest(v T, most time.Duration) time.Duration {
+	if most <= 0 {
+		return math.MaxInt64
+	}
+	return max(q.in(most), q.floor(v))
+}
+
+// queueBehind has a wait come behind all others of its time.
+func (q *Queue[T]) queueBehind(w Wait[T]) {
+	q.endWait(w.Value)
 	q.Waiting = append(q.Waiting, w)
 	slices.SortStableFunc(q.Waiting, func(a, b Wait[T]) int { return cmp.Compare(a.Due, b.Due) })
 }
