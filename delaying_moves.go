@@ -297,7 +297,7 @@ func (q *TypedDelaying[T]) actBelowLocked(t *Typed[T], r *request[T], p *fifo.Pl
 			a.concluded = t.fifo.Conclude(r.hash, r.item, fifo.EndWorked, 0, nil)
 		}
 	case doMerge:
-		a = mergeBothLocked(t, r, p, at)
+		a = q.mergeBothLocked(t, r, p, at)
 	case doAdd:
 		a = q.promoteBothLocked(t, r, p, w, now, at)
 	case doWaitAnew:
@@ -318,7 +318,7 @@ func (q *TypedDelaying[T]) actBelowLocked(t *Typed[T], r *request[T], p *fifo.Pl
 }
 
 // mergeBothLocked has the entry that the item has in the queue below stand for the request too.
-func mergeBothLocked[T comparable](t *Typed[T], r *request[T], p *fifo.Placement, at time.Duration) promotion {
+func (q *TypedDelaying[T]) mergeBothLocked(t *Typed[T], r *request[T], p *fifo.Placement, at time.Duration) promotion {
 	var a promotion
 	a.taken = true
 	switch {
@@ -332,6 +332,9 @@ func mergeBothLocked[T comparable](t *Typed[T], r *request[T], p *fifo.Placement
 
 // decideBothLocked says what a request comes to, and notes the floor of ItemPace in w. Both locks are held.
 // The order of the cases matters: a Wake passes the floor, and a firm wait comes before the line.
+//
+//gocyclo:ignore
+//gocognit:ignore
 func (q *TypedDelaying[T]) decideBothLocked(t *Typed[T], r *request[T], w *agenda.Timing, now reading) todo {
 	s := t.fifo.StandOf(r.hash, r.item)
 	w.Floor = t.paces.floor(r.hash, r.item)

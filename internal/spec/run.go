@@ -73,6 +73,9 @@ func (r *Run[T]) Get() (i Item[T], ok bool) {
 func (r *Run[T]) IsCancelled(v T) bool { return r.watched[v] && (r.Held[v].Again || r.Held[v].Gone) }
 
 // Conclude acts on what the handler of a held item returned. The order of the cases matters.
+//
+//gocyclo:ignore
+//gocognit:ignore
 func (r *Run[T]) Conclude(v T, leaves ...Leaf) Result {
 	has := func(kinds ...Kind) bool {
 		return slices.ContainsFunc(leaves, func(l Leaf) bool { return slices.Contains(kinds, l.Kind) })

@@ -42,6 +42,9 @@ func (q *Queue[T]) Later(plan Plan, v T, delay, most time.Duration, p Place) {
 }
 
 // later reports how long the item waits because of the call. A Run makes it about an item that it holds.
+//
+//gocyclo:ignore
+//gocognit:ignore
 func (q *Queue[T]) later(plan Plan, v T, delay, most time.Duration, p Place, byRun bool) time.Duration {
 	wish := plan == Firm || plan == FirmRetry
 	firm := delay > 0 && (wish || plan == Backoff && q.StrictBackoff)
@@ -163,6 +166,8 @@ func (q *Queue[T]) addWaited(w Wait[T]) {
 
 // appoint has an item wait until due, or until another time as the plan says. The item comes behind
 // all others of that time, unless the call changes nothing.
+//
+//gocyclo:ignore
 func (q *Queue[T]) appoint(plan Plan, w Wait[T], waits bool, due, most time.Duration, firm bool, why Why) {
 	keeps := waits
 	begins := firm && !w.Firm
