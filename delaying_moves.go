@@ -332,13 +332,10 @@ func (q *TypedDelaying[T]) mergeBothLocked(t *Typed[T], r *request[T], p *fifo.P
 
 // decideBothLocked says what a request comes to, and notes the floor of ItemPace in w. Both locks are held.
 // The order of the cases matters: a Wake passes the floor, and a firm wait comes before the line.
-//
-//gocyclo:ignore
-//gocognit:ignore
 func (q *TypedDelaying[T]) decideBothLocked(t *Typed[T], r *request[T], w *agenda.Timing, now reading) todo {
 	s := t.fifo.StandOf(r.hash, r.item)
 	w.Floor = t.paces.floor(r.hash, r.item)
-	concludes := r.mode.has(modeConclude)
+	concludes, pending := r.mode.has(modeConclude), s.Queued || s.Again
 	switch {
 	case concludes && s.Removed, q.closed && !r.ends():
 		return doNothing
@@ -350,20 +347,29 @@ func (q *TypedDelaying[T]) decideBothLocked(t *Typed[T], r *request[T], w *agend
 		return doAdd
 	case s.Firm && !r.replaces():
 		return waitOn(r)
-	case (s.Queued || s.Again) && w.Firm && !(w.Once && s.Queued):
+	case pending && (q.oneEntry || w.Firm):
+		return joinPending(s, w)
+	}
+	return q.decideByTimeLocked(r, s, w, now)
+}
+
+// joinPending says what becomes of a wait of an item that is queued or marked: a firm wait takes the item out
+// of the line, if the wait is not the kind that an item in the line is spared.
+func joinPending(s fifo.Stand, w *agenda.Timing) todo {
+	if w.Firm && !(w.Once && s.Queued) {
 		return doKeep
-	case (s.Queued || s.Again) && (q.oneEntry || w.Firm):
-		return doMerge
-	case concludes && r.end == fifo.EndRedo: // It goes on with the hand-out that it had.
-		return doAdd
 	}
+	return doMerge
+}
+
+// decideByTimeLocked says whether an item with nothing in its way is added now or waits.
+func (q *TypedDelaying[T]) decideByTimeLocked(r *request[T], s fifo.Stand, w *agenda.Timing, now reading) todo {
+	redo := r.mode.has(modeConclude) && r.end == fifo.EndRedo // It goes on with the hand-out that it had.
+	// If another item waits, an item that is due goes through the agenda, behind those that were due before.
+	due := r.ends() || w.Due <= now.now && q.typed != nil && q.agenda.Len() == 0
 	switch {
-	case w.Floor > max(0, now.now):
-	case r.ends(), w.Due <= now.now && q.typed != nil && q.agenda.Len() == 0:
-		// If another item waits, an item that is due goes through the agenda, behind those that were due before.
+	case redo, due && w.Floor <= max(0, now.now):
 		return doAdd
-	}
-	switch {
 	case w.Firm:
 		return doKeep
 	case s.Firm:

@@ -147,7 +147,7 @@ func randomRunGame(rng *rand.Rand) (g runGame) {
 func (g *runGame) history(script []runStep) (events []string) {
 	r := spec.NewRun(spec.New(g.rules), func(_, failures int) time.Duration { return time.Second << (failures - 1) })
 	r.MaxAttempts = g.options.MaxAttempts
-	r.MaxCancels = g.options.CancelOnReAdd
+	r.CancelOnReAdd = g.options.CancelOnReAdd
 	r.Add(0, spec.Place{})
 	for step := 0; !r.Empty(); step++ {
 		if !r.Ready() {

@@ -10,11 +10,11 @@ import (
 // with what the handler returned, and Done.
 type Run[T comparable] struct {
 	*Queue[T]
-	When        func(item T, failures int) time.Duration // the limiter, after so many failures
-	MaxAttempts int                                      // failures in a row; 0 is any number
-	MaxCancels  int                                      // calls in a row that an add cancels; 0 is none
-	Keeps       bool                                     // EndKeep
-	Ended       bool                                     // its context has ended
+	When          func(item T, failures int) time.Duration // the limiter, after so many failures
+	MaxAttempts   int                                      // failures in a row; 0 is any number
+	CancelOnReAdd int                                      // calls in a row that an add cancels; 0 is none
+	Keeps         bool                                     // EndKeep
+	Ended         bool                                     // its context has ended
 
 	Failures map[T]int           // in a row, as Run counts
 	Retries  map[T]time.Duration // when the retry of a failed item is due
@@ -61,58 +61,64 @@ type Result struct {
 	After    time.Duration
 }
 
-// Get hands out an item to a handler. After MaxCancels the context of the handler is let alone.
+// Get hands out an item to a handler. After CancelOnReAdd cancels in a row the context of the handler is let alone.
 func (r *Run[T]) Get() (i Item[T], ok bool) {
 	i, ok = r.Queue.Get()
 	r.early[i.Value] = r.Failures[i.Value] > 0 && r.Retries[i.Value] > r.Now
-	r.watched[i.Value] = r.cancels[i.Value] < r.MaxCancels
+	r.watched[i.Value] = r.cancels[i.Value] < r.CancelOnReAdd
 	return i, ok
 }
 
 // IsCancelled reports whether an add or a Remove has ended the context of the handler.
 func (r *Run[T]) IsCancelled(v T) bool { return r.watched[v] && (r.Held[v].Again || r.Held[v].Gone) }
 
-// Conclude acts on what the handler of a held item returned. The order of the cases matters.
-//
-//gocyclo:ignore
-//gocognit:ignore
+// Conclude acts on what the handler of a held item returned: first on what became of the item in the
+// meantime, then on what the handler asks for. The order of the cases matters.
 func (r *Run[T]) Conclude(v T, leaves ...Leaf) Result {
-	has := func(kinds ...Kind) bool {
-		return slices.ContainsFunc(leaves, func(l Leaf) bool { return slices.Contains(kinds, l.Kind) })
-	}
-	h := r.Held[v]
-	gone := len(leaves) > 0 && h.Gone
-	readded := has(Cancelled) && r.IsCancelled(v) && !gone
+	gone := len(leaves) > 0 && r.Held[v].Gone
+	readded := has(leaves, Cancelled) && r.IsCancelled(v) && !gone
 	if r.cancels[v]++; !readded {
 		delete(r.cancels, v)
-	}
-	failed := has(Failure, RetryAfter, Cancelled)
-	early := r.early[v] && r.Failures[v] > 0
-	failures := r.Failures[v] + 1
-	if early && !has(Permanent) {
-		failures--
 	}
 	switch {
 	case gone:
 		r.Forget(v)
-		return Result{Outcome: "removed", Again: (h.Marked || r.WaitsFirmly(v)) && r.goesOn()}
+		return Result{Outcome: "removed", Again: (r.Held[v].Marked || r.WaitsFirmly(v)) && r.goesOn()}
 	case readded:
 		return r.redo(v, "readded")
-	case has(Cancelled) && r.Ended:
+	case has(leaves, Cancelled) && r.Ended:
 		return r.redo(v, "interrupted")
 	case len(leaves) == 0:
 		r.Forget(v)
 		return Result{Outcome: "succeeded"}
-	case has(Permanent), failed && !early && failures == r.MaxAttempts && !r.Ended:
+	}
+	return r.answer(v, leaves)
+}
+
+// answer does what the error of a handler asks for. An early failure counts for nothing.
+func (r *Run[T]) answer(v T, leaves []Leaf) Result {
+	failed := has(leaves, Failure, RetryAfter, Cancelled)
+	early := r.early[v] && r.Failures[v] > 0
+	failures := r.Failures[v] + 1
+	if early && !has(leaves, Permanent) {
+		failures--
+	}
+	switch {
+	case has(leaves, Permanent), failed && !early && failures == r.MaxAttempts && !r.Ended:
 		r.Forget(v)
 		return Result{Outcome: "given_up", Failures: failures}
 	case failed:
 		r.Failures[v] = failures
 		return r.retry(v, "failed", leaves, early)
-	case has(DeferFor):
+	case has(leaves, DeferFor):
 		return r.retry(v, "deferred", leaves, false)
 	}
-	return r.retry(v, "requeued", leaves, early && !has(RequeueAfter))
+	return r.retry(v, "requeued", leaves, early && !has(leaves, RequeueAfter))
+}
+
+// has reports whether one of the leaves is of one of the kinds.
+func has(leaves []Leaf, kinds ...Kind) bool {
+	return slices.ContainsFunc(leaves, func(l Leaf) bool { return slices.Contains(kinds, l.Kind) })
 }
 
 // redo has Done queue an item whose handler was cut short. No token of ItemPace puts it off. An item that

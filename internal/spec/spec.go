@@ -348,6 +348,14 @@ func (q *Queue[T]) RemoveBelow(v T) bool {
 	return pending || held
 }
 
+// pendingPlace returns where the add of a pending item puts it.
+func (q *Queue[T]) pendingPlace(v T) Place {
+	if h := q.Held[v]; h.Marked {
+		return h.Next
+	}
+	return q.Queued[q.at(v)].Place
+}
+
 // takeBack takes back the add of an item, and reports whether there was one.
 func (q *Queue[T]) takeBack(v T) (pending bool) {
 	h, at := q.Held[v], q.at(v)

@@ -35,44 +35,51 @@ const (
 
 var whys = [...]Why{"delay", "retry", "deferred", "retry", "debounce", "delay"}
 
+// asksFirm reports whether the call itself says that the wait is firm.
+func (p Plan) asksFirm() bool { return p == Firm || p == FirmRetry }
+
+// isFirm reports whether the wait of a call is firm. A call without a delay has no wait to be firm.
+func (q *Queue[T]) isFirm(plan Plan, delay time.Duration) bool {
+	return delay > 0 && (plan.asksFirm() || plan == Backoff && q.StrictBackoff)
+}
+
 // Later makes a call that has an item wait. A delay of zero or less adds the item now, unless a token or
 // a firm wait is in the way. most bounds a Debounce; zero or less is no bound.
 func (q *Queue[T]) Later(plan Plan, v T, delay, most time.Duration, p Place) {
 	q.later(plan, v, delay, most, q.Place(v, p), false)
 }
 
-// later reports how long the item waits because of the call. A Run makes it about an item that it holds.
-//
-//gocyclo:ignore
-//gocognit:ignore
+// later reports how long the item waits because of the call. A Run makes the call about an item that the Run
+// holds.
 func (q *Queue[T]) later(plan Plan, v T, delay, most time.Duration, p Place, byRun bool) time.Duration {
-	wish := plan == Firm || plan == FirmRetry
-	firm := delay > 0 && (wish || plan == Backoff && q.StrictBackoff)
+	firm := q.isFirm(plan, delay)
 	w, waits := q.waitOf(v, p)
 	switch {
 	case q.Down:
+		return 0
 	case q.Held[v].Woken && (firm || byRun): // As if the Wake came after.
-		q.addNow(w, p, !wish && delay <= 0 && !q.OneEntry)
-	case w.Firm && delay <= 0 && plan != Reschedule && !wish:
-		q.add(v, p)
-	case firm && q.Pending(v) && (wish || q.Held[v].Marked): // The wait gets the priority of the add.
-		taken := q.Held[v].Next
-		if !q.Held[v].Marked {
-			taken = q.Queued[q.at(v)].Place
-		}
-		w.Place = raised(raised(w.Place, p), taken)
+		w.Place = raised(w.Place, p)
+		q.addNow(w, p, !plan.asksFirm() && delay <= 0 && !q.OneEntry)
+		return 0
+	case firm && q.Pending(v) && (plan.asksFirm() || q.Held[v].Marked): // The wait gets the priority of the add.
+		w.Place = raised(raised(w.Place, p), q.pendingPlace(v))
 		q.takeBack(v)
-		return q.delay(plan, w, waits, delay, most, p, firm)
-	case q.Pending(v) && (q.OneEntry || firm):
+	case q.joins(plan, w, delay, firm):
 		if plan != Reschedule || delay <= 0 {
 			q.add(v, p)
 		}
-	case !q.OneEntry && plan <= Backoff && delay <= 0:
-		q.add(v, p)
-	default:
-		return q.delay(plan, w, waits, delay, most, p, firm)
+		return 0
 	}
-	return 0
+	return q.delay(plan, w, waits, delay, most, p, firm)
+}
+
+// joins reports whether the call has no wait of its own: the entry in the line stands for the call, or the
+// call is an add.
+func (q *Queue[T]) joins(plan Plan, w Wait[T], delay time.Duration, firm bool) bool {
+	if q.Pending(w.Value) && (q.OneEntry || firm) {
+		return true
+	}
+	return delay <= 0 && (w.Firm && plan != Reschedule && !plan.asksFirm() || !q.OneEntry && plan <= Backoff)
 }
 
 // delay adds the item of a wait, which may be new, or has it wait.
@@ -166,24 +173,20 @@ func (q *Queue[T]) addWaited(w Wait[T]) {
 
 // appoint has an item wait until due, or until another time as the plan says. The item comes behind
 // all others of that time, unless the call changes nothing.
-//
-//gocyclo:ignore
 func (q *Queue[T]) appoint(plan Plan, w Wait[T], waits bool, due, most time.Duration, firm bool, why Why) {
 	keeps := waits
-	begins := firm && !w.Firm
 	switch {
 	case plan == Reschedule:
-		w.Firm, w.Debounced, w.Latest, keeps = false, false, 0, false
-	case begins:
-		w.Firm, w.Debounced, w.Latest = true, false, 0
+		w.Firm, w.Debounced, w.Latest, w.Why, keeps = false, false, 0, why, false
+	case firm && !w.Firm:
+		w.Firm, w.Debounced, w.Latest, w.Why = true, false, 0, why
 	case firm && plan != Backoff:
 		due = max(due, w.Due)
 	case w.Firm:
 		due = w.Due
 	case plan == Debounce && waits:
-		bound := w.bound()
-		due = min(due, bound)
-		keeps = due == bound
+		due = min(due, w.bound())
+		keeps = due == w.bound()
 	case plan == Debounce:
 		w.Debounced, w.Latest = true, q.latest(w.Value, most)
 		due = min(due, w.Latest)
@@ -191,7 +194,7 @@ func (q *Queue[T]) appoint(plan Plan, w Wait[T], waits bool, due, most time.Dura
 		w.Latest = min(w.Latest, due)
 		due = min(due, w.Due)
 	}
-	if begins || plan == Reschedule || due != w.Due {
+	if due != w.Due {
 		w.Why = why
 	}
 	if keeps && due == w.Due {
