@@ -399,11 +399,11 @@ func (q *TypedDelaying[T]) RemoveFunc(del func(item T) bool) (removed int) {
 		})
 		remove = func(item T) bool { return q.Remove(item) && !counted[item] }
 	} else {
-		removed = removeWalked(&q.typed.mu, &q.typed.fifo.Items, q.typed.fifo.Shrink, del, remove)
+		removed = actOnMatches(&q.typed.mu, &q.typed.fifo.Items, q.typed.fifo.Shrink, del, remove)
 	}
-	removed += removeWalked(&q.mu, &q.agenda.Items, q.agenda.Shrink, del, remove)
+	removed += actOnMatches(&q.mu, &q.agenda.Items, q.agenda.Shrink, del, remove)
 	q.endMoves(log)
-	return removed + removeEach(log.items, del, remove)
+	return removed + actOnEach(log.items, del, remove)
 }
 
 // Wake ends the waits of the items now, and adds the items: firm waits too, and those for a token of
@@ -440,10 +440,10 @@ func (q *TypedDelaying[T]) WakeFunc(match func(item T) bool) (woken int) {
 	if t, ours := q.queue.(*Typed[T]); ours {
 		// First: what the held items begin to wait for from now on, ends at once.
 		for piece := range slab.Walk(&t.mu, &t.fifo.Items, t.fifo.HeldItem) {
-			woken += removeEach(piece, match, q.wakeUp)
+			woken += actOnEach(piece, match, q.wakeUp)
 		}
 	}
-	return woken + removeWalked(&q.mu, &q.agenda.Items, q.agenda.Shrink, match, q.wakeUp)
+	return woken + actOnMatches(&q.mu, &q.agenda.Items, q.agenda.Shrink, match, q.wakeUp)
 }
 
 // Find returns what the queue knows of an item at one instant, and reports false if the queue does

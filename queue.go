@@ -545,7 +545,7 @@ func (q *Typed[T]) remove(hash uint32, item T) (had, back bool) {
 // RemoveFunc takes time in proportion to the number of all items. Other calls go on meanwhile:
 // the lock is held for 256 items at a time, or for 100 µs to give memory back.
 func (q *Typed[T]) RemoveFunc(del func(item T) bool) (removed int) {
-	return removeWalked(&q.mu, &q.fifo.Items, q.fifo.Shrink, del, q.Remove)
+	return actOnMatches(&q.mu, &q.fifo.Items, q.fifo.Shrink, del, q.Remove)
 }
 
 // ShutDown ends the queue: from now on Add does nothing, and Get returns shutdown == true

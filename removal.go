@@ -19,7 +19,7 @@ import (
 //     after the item was removed below.
 //  2. TypedDelaying.RemoveFunc (delaying_queue.go) first walks the items of the queue below, then the
 //     waiting items, and last the items that became due during the two walks: the move log.
-//  3. removeWalked asks del about the items of a table, 256 at a time, and removes each match.
+//  3. actOnMatches asks del about the items of a table, 256 at a time, and acts on each match.
 //  4. takeBack (delaying_moves.go) ends the wait and removes the item from the Typed, under both locks.
 //  5. FIFO.Remove (internal/fifo) drops a queued item, or the re-add of a held item. A worker keeps the
 //     held item: the record has a note of the removal until Done, and the contexts end.
@@ -28,24 +28,25 @@ import (
 //
 // Remove does steps 1, 4 and 5 for one item.
 
-// removeWalked calls remove for the items of a table for which del returns true, and returns how
-// often remove has reported true. Then it takes the steps to give memory back, with shrink.
-func removeWalked[T comparable, X any](mu *gate.Mutex, t *slab.Table[T, X], shrink func(), del, remove func(item T) bool) (removed int) {
+// actOnMatches calls act for the items of a table for which match returns true, and returns how often
+// act has reported true. Then it takes the steps to give memory back, with shrink. RemoveFunc and
+// WakeFunc are such walks.
+func actOnMatches[T comparable, X any](mu *gate.Mutex, t *slab.Table[T, X], shrink func(), match, act func(item T) bool) (changed int) {
 	itemOf := func(_ uint32, r *slab.Record[T, X]) (T, bool) { return r.Item, true }
 	for piece := range slab.Walk(mu, t, itemOf) {
-		removed += removeEach(piece, del, remove)
+		changed += actOnEach(piece, match, act)
 	}
 	slab.Settle(mu, t, shrink)
-	return removed
+	return changed
 }
 
-func removeEach[T comparable](items []T, del, remove func(item T) bool) (removed int) {
+func actOnEach[T comparable](items []T, match, act func(item T) bool) (changed int) {
 	for _, item := range items {
-		if del(item) && remove(item) {
-			removed++
+		if match(item) && act(item) {
+			changed++
 		}
 	}
-	return removed
+	return changed
 }
 
 // A moveLog has the items that have become due during a RemoveFunc.

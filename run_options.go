@@ -38,7 +38,7 @@ type RunOptions[T comparable] struct {
 
 	// CancelOnReAdd is how many calls of the handler in a row an add may cancel for one item;
 	// 0 is none. The context of the handler ends with the cause [ErrReAdded] as soon as its item
-	// is added again, and with [ErrRemoved] as soon as a RemoveFunc removes the item.
+	// is added again, and with [ErrRemoved] as soon as the item is removed.
 	//
 	// After so many calls in a row, the next call is not cancelled, so that it can come to an
 	// end, and the log says so. A handler that writes the status of an object and is told of

@@ -90,7 +90,7 @@ func (w *worker[T]) settle(e ending) conclusion {
 	return w.delaying.conclude(w.item, e)
 }
 
-// concludeRemoved concludes for an item that a RemoveFunc has removed. Nothing counts what has
+// concludeRemoved concludes for an item that was removed. Nothing counts what has
 // become of the item, and the item comes again only if it was added since.
 func (w *worker[T]) concludeRemoved(c conclusion) HandlerResult {
 	w.limiting.Forget(w.item)

@@ -30,10 +30,10 @@ type library struct {
 	mod     *modFile
 }
 
-// unreleased is the version of a required module that is always replaced.
+// unreleased is the version of a required module with a replace in any case.
 const unreleased = "v0.0.0-00010101000000-000000000000"
 
-// resolve finds the library, by default the version of this command, which fits the aliases.
+// resolve finds the library, by default the version of the running command, whose aliases fit.
 func (l *library) resolve(ctx context.Context, p *program) (err error) {
 	switch {
 	case l.named == "":
@@ -63,7 +63,7 @@ func (l *library) resolve(ctx context.Context, p *program) (err error) {
 	return err
 }
 
-// builtFrom finds the version that this command was built from.
+// builtFrom finds the version of the running command.
 func (l *library) builtFrom() error {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -84,8 +84,8 @@ func (l *library) builtFrom() error {
 	return nil
 }
 
-// requirements are the edits of a go.mod that require the library and the modules that it needs,
-// except modules that the go.mod has in that version or a later one.
+// requirements are the edits of a go.mod that require the library and its modules, except
+// modules that the go.mod has in the same version or a later one.
 func (l *library) requirements(now *modFile) []string {
 	var edits []string
 	for _, r := range append(l.mod.Require, requirement{Path: ourModule, Version: l.version}) {
@@ -107,7 +107,7 @@ func (l *library) replaces(version, dir string) []string {
 	return edits
 }
 
-// The releases of client-go that the aliases were compared with, by the second number of
+// The releases of client-go with names that the aliases have, by the second number of
 // the version, and the newest pre-release whose names were compared with ours.
 const (
 	oldest, newest = 28, 37
@@ -121,7 +121,7 @@ const (
 // commit, and for a pre-release of the next client-go. Then the exported names decide.
 func (c *call) knows(m *module) error {
 	if copied, err := readNotes(m.Dir); err == nil && copied != nil {
-		return nil // The write has known what it copied.
+		return nil // The write has known the copied client-go.
 	}
 	version, minor := m.used().Version, 0
 	_, err := fmt.Sscanf(version, "v0.%d.", &minor)

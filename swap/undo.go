@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// undo removes the copy last, so a second undo can finish an undo that was killed. The directory
+// undo removes the copy last, so a second undo can finish a killed undo. The directory
 // third_party stays: the user may have made the directory.
 func (c *call) undo(ctx context.Context, p *program) error {
 	n, a, err := c.begin(ctx, p)
@@ -37,7 +37,7 @@ func (c *call) undo(ctx context.Context, p *program) error {
 }
 
 // unswap brings an alternate go.mod to the state that the program would have without the
-// swap. A go.mod that is not swapped stays as it is.
+// swap. A go.mod without the swap stays as before.
 func (a *alternate) unswap(ctx context.Context, n *notes) error {
 	now, err := a.edit(ctx)
 	if err != nil {
@@ -62,9 +62,9 @@ func (a *alternate) unswap(ctx context.Context, n *notes) error {
 	return a.tidy(ctx)
 }
 
-// markIndirect adds the comment for indirect requirements to each requirement that came back,
+// markIndirect adds the comment for indirect requirements to each restored requirement,
 // as `go mod edit` has no flag for the comment. Without the comment, the block of indirect
-// requirements would be mixed, and a tidy would add the next requirement outside of it. A
+// requirements would be mixed, and a tidy would add the next requirement outside of the block. A
 // tidy removes the comment from a direct requirement.
 func (a *alternate) markIndirect(changed map[string][2]string) error {
 	text, err := os.ReadFile(a.mod)

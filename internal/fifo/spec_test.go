@@ -234,8 +234,6 @@ func (p *play) limitsChanged() string {
 	return fmt.Sprint("LimitsChanged ", limits)
 }
 
-// conclude makes one of the ends of a hand-out. Done comes at some later time. No Done queues a stored
-// item where it was: the play of a storage does not know the line before the storage.
 func (p *play) remove(item int) (call, got, want string) {
 	_, back := p.machine.Remove(slab.HashOf(item), item)
 	pending := p.spec.Pending(item)
@@ -243,6 +241,8 @@ func (p *play) remove(item int) (call, got, want string) {
 	return fmt.Sprint("Remove ", item), fmt.Sprint(back), fmt.Sprint(pending)
 }
 
+// conclude makes one of the ends of a hand-out. Done comes at some later time. No Done queues a stored
+// item where it was: the play of a storage does not know the line before the storage.
 func (p *play) conclude(item int) (call, got, want string) {
 	ends := map[spec.End]fifo.End{
 		spec.Worked: fifo.EndWorked, spec.Retry: fifo.EndRetry, spec.Redo: fifo.EndRedo, spec.Back: fifo.EndBack, spec.Leave: fifo.EndLeave,

@@ -1,6 +1,6 @@
 // Package spec is the contract of the queue as a program: what each call does and returns, one call after
-// the other, with slices and maps that are searched. Tests compare the queue with it under random calls, on
-// many goroutines, and in each interleaving of small programs. Nothing shipped imports it.
+// the other, with slices and maps to search. Tests compare the queue with the program under random calls, on
+// many goroutines, and in each interleaving of small programs. Nothing shipped imports the package.
 //
 // An item is idle, queued, held by a worker, or marked: held, and added again since its hand-out.
 //
@@ -88,25 +88,25 @@ type Place struct {
 type Item[T comparable] struct {
 	Value  T
 	Place  Place
-	Since  time.Duration // when it was added
-	Age    int           // the younger, the larger; a raise begins it anew
-	Behind int           // the barriers up to this one do not wait for it
+	Since  time.Duration // when the item was added
+	Age    int           // the younger, the larger; a raise begins a new age
+	Behind int           // the barriers up to this one do not wait for the item
 	Ghost  bool          // removed, and still in the Queue of the caller
 }
 
 // A Hold is what the queue knows of a held item.
 type Hold struct {
 	Place       Place
-	Since       time.Duration // when it was handed out
-	Added       time.Duration // when it was last added
+	Since       time.Duration // when the item was handed out
+	Added       time.Duration // when the item was last added
 	Age, Behind int           // as before the hand-out
 	Watchers    int           // contexts of ReAddContext
 	Again       bool          // added since the hand-out, even if the add was taken back
 	Marked      bool
 	Next        Place // of the next hand-out, if it is marked
-	First       bool  // Done queues it where it was
-	Stays       bool  // barriers go on to wait for it
-	Gone        bool  // it was removed since the hand-out
+	First       bool  // Done queues the item where it was
+	Stays       bool  // barriers go on to wait for the item
+	Gone        bool  // Remove was called since the hand-out
 	Woken       bool  // Wake was called since the hand-out
 }
 
@@ -135,7 +135,7 @@ type Queue[T comparable] struct {
 	age      int
 	barriers int
 	dropped  [][2]int // barriers that failed: behind the first number, up to the second
-	releases int      // ShutDowns so far: each ends the drains before it
+	releases int      // ShutDowns so far: each ends the earlier drains
 }
 
 // New returns an empty queue.
@@ -218,7 +218,7 @@ func (q *Queue[T]) Idle() bool { return q.Len()+len(q.Held) == 0 }
 // Empty reports whether nothing is queued, held or waiting.
 func (q *Queue[T]) Empty() bool { return q.Idle() && len(q.Waiting) == 0 }
 
-// Get hands out the next item, if there is one and a token for it. An item that differs from itself
+// Get hands out the next item, if an item and a token are there. An item that differs from itself
 // is forgotten: no Done can name it.
 func (q *Queue[T]) Get() (i Item[T], ok bool) {
 	if q.Ready() && q.Burst > 0 {

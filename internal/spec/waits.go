@@ -12,8 +12,8 @@ type Wait[T comparable] struct {
 	Value     T
 	Place     Place
 	Due       time.Duration
-	Firm      bool          // no add ends it, or makes it due earlier
-	Debounced bool          // a Debounce began it, and another puts it off
+	Firm      bool          // no add ends the wait, or makes the item due earlier
+	Debounced bool          // a Debounce began the wait, and another puts it off
 	Latest    time.Duration // until then at most; of a debounced wait
 	Why       Why           // of the call that decided Due
 }
@@ -90,7 +90,7 @@ func (q *Queue[T]) delay(plan Plan, w Wait[T], waits bool, delay, most time.Dura
 		why = "pace"
 	}
 	now := delay <= 0 && due <= max(0, q.Now)
-	if plan == Debounce && delay <= 0 && !now { // What keeps the item back does so as for AddAfter.
+	if plan == Debounce && delay <= 0 && !now { // A token keeps the item back as for AddAfter.
 		plan = After
 	}
 	if plan < Debounce {
@@ -101,7 +101,7 @@ func (q *Queue[T]) delay(plan Plan, w Wait[T], waits bool, delay, most time.Dura
 		return 0
 	}
 	q.hear(p)
-	if w.Firm && delay <= 0 { // A firm wait that is to end goes on as a plain one.
+	if w.Firm && delay <= 0 { // A firm wait cut short goes on as a plain wait.
 		w.Firm = false
 	}
 	q.appoint(plan, w, waits, due, most, firm, why)
@@ -148,7 +148,7 @@ func (q *Queue[T]) WaitsFirmly(v T) bool {
 	return at >= 0 && q.Waiting[at].Firm
 }
 
-// Wake ends the wait of an item, and reports whether it waited. A worker that holds the item notes it.
+// Wake ends the wait of an item, and reports whether the item waited. The hand-out of a held item notes the Wake.
 func (q *Queue[T]) Wake(v T) bool {
 	if h, held := q.Held[v]; held {
 		h.Woken = true
@@ -190,7 +190,7 @@ func (q *Queue[T]) appoint(plan Plan, w Wait[T], waits bool, due, most time.Dura
 	case plan == Debounce:
 		w.Debounced, w.Latest = true, q.latest(w.Value, most)
 		due = min(due, w.Latest)
-	case waits: // It comes no later than this call says, whatever Debounce says.
+	case waits: // A Debounce moves the item no later than an AddAfter says.
 		w.Latest = min(w.Latest, due)
 		due = min(due, w.Due)
 	}
