@@ -86,7 +86,10 @@ func (l *life) play(n int) (problem string) {
 	if end == syscall.SIGTERM && err != nil {
 		return err.Error()
 	}
-	l.sick, l.left = false, len(l.files("."))
+	l.mu.Lock()
+	l.sick = false // A request of the killed process may still be at work.
+	l.mu.Unlock()
+	l.left = len(l.files("."))
 	if problem := l.missing(); problem != "" {
 		return problem
 	}
