@@ -248,6 +248,24 @@ func TestRemoveFuncFindsWhatBecomesDueAboveAnotherQueue(t *testing.T) {
 	})
 }
 
+// A Queue keeps a removed item until Pop. The match of such an item was taken for a removal in the queue
+// below, so the wait of the item ended and did not count.
+func TestRemoveFuncCountsTheWaitOfAnItemThatItsQueueStillHas(t *testing.T) {
+	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{
+		Queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Queue: workqueue.DefaultQueue[string]()}),
+	})
+	defer q.ShutDown()
+	q.Add("a")
+	q.Remove("a")
+	q.AddAfter("a", time.Hour)
+	if n := q.RemoveFunc(func(string) bool { return true }); n != 1 {
+		t.Errorf("RemoveFunc has removed %d items, want 1: a waits", n)
+	}
+	if s := q.Stats(); s.Waiting != 0 {
+		t.Errorf("%d items wait, want 0", s.Waiting)
+	}
+}
+
 // A walk goes on at its place when the table becomes smaller under it.
 func TestRemoveFuncWhileTheQueueShrinks(t *testing.T) {
 	q := workqueue.NewTyped[int]()

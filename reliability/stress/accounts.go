@@ -30,9 +30,9 @@ type account struct {
 	seen      atomic.Int64 // last version seen by a worker
 	owed      atomic.Bool  // a handler has left the item undone, and no worker has seen the item since
 
-	// Calls of RemoveFunc for the item: begun, ended, and ended before the last call of the handler
-	// returned. A Run does not retry an item that RemoveFunc has let go of since its hand-out.
-	lettingGo, letGo, letGoBefore atomic.Int64
+	// Removals of the item: begun, ended, and ended before the last call of the handler returned. A
+	// Run does not retry an item that was removed since its hand-out.
+	removing, removed, removedBefore atomic.Int64
 
 	adds, gets atomic.Int64 // calls that may have caused a hand-out, hand-outs
 	held       atomic.Int32 // workers who hold the item, if it is strict

@@ -138,27 +138,25 @@ func (a *actor) callDone() {
 	}
 }
 
+// callRemove excuses what a removal had: the queue drops it, and Run does not retry a held item that
+// was removed.
 func (a *actor) callRemove(remove func(item int) bool) {
 	item := a.item()
-	removed := true // Also after a panic of Remove: the item may be gone.
+	account := &a.accounts[item]
+	removed := true // Also after a panic of the removal: the item may be gone.
 	defer func() {
 		if removed {
-			// After Remove and not before: Remove may take an item that a handler has owed since.
-			a.accounts[item].excuse()
+			// After the removal and not before: it may take an item that a handler has owed since.
+			account.excuse()
 		}
 	}()
+	account.removing.Add(1)
+	defer account.removed.Add(1)
 	a.guarded(func() { removed = remove(item) })
 }
 
-// callRemoveFunc excuses the item whatever RemoveFunc returns: RemoveFunc counts only adds, and
-// also lets go of a held item, which Run then does not retry.
 func (a *actor) callRemoveFunc(q settler) {
-	a.callRemove(func(item int) bool {
-		a.accounts[item].lettingGo.Add(1)
-		defer a.accounts[item].letGo.Add(1)
-		q.RemoveFunc(func(i int) bool { return i == item })
-		return true
-	})
+	a.callRemove(func(item int) bool { return q.RemoveFunc(func(i int) bool { return i == item }) > 0 })
 }
 
 // callWait waits for at most some milliseconds. A wait that goes on after its context would hang

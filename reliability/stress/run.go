@@ -119,7 +119,7 @@ func (r *round) handle(ctx context.Context, item int) error {
 			r.tally.violation(twoWorkers, "%d workers hold item %d, with %s", n, item, r.recipe.text)
 		}
 		defer func() {
-			account.letGoBefore.Store(account.letGo.Load())
+			account.removedBefore.Store(account.removed.Load())
 			r.inHand.Add(-1)
 			account.held.Add(-1)
 		}()
@@ -150,10 +150,9 @@ func (r *round) outcome(ctx context.Context, item int) error {
 	return nil
 }
 
-// linger waits for a while. If an Add of the item cancels the handler meanwhile,
-// the handler returns with its work undone. A worker must then see the item again,
-// even if Remove has taken the Add back. A RemoveFunc since the last hold excuses the item: Run
-// does not retry the item, and Remove may have taken back an Add that came after RemoveFunc.
+// linger waits for a while. If an Add of the item cancels the handler meanwhile, the handler returns
+// with its work undone, half of the time after it has removed its own item. A worker must then see the
+// item again, unless it was removed since the hand-out: Run does not retry such an item.
 func (r *round) linger(ctx context.Context, item int) error {
 	select {
 	case <-ctx.Done():
@@ -162,12 +161,14 @@ func (r *round) linger(ctx context.Context, item int) error {
 	if context.Cause(ctx) != workqueue.ErrReAdded || !strict(item) {
 		return nil
 	}
-	if q, ok := r.queue.(remover); ok && rand.IntN(2) == 0 {
-		q.Remove(item)
-	}
 	account := &r.accounts[item]
+	if q, ok := r.queue.(remover); ok && rand.IntN(2) == 0 {
+		account.removing.Add(1)
+		q.Remove(item)
+		account.removed.Add(1)
+	}
 	account.owed.Store(true)
-	if account.lettingGo.Load() > account.letGoBefore.Load() {
+	if account.removing.Load() > account.removedBefore.Load() {
 		account.excuse()
 	}
 	return ctx.Err()
