@@ -196,7 +196,8 @@ func (s *subject) checkLists(browser context.Context) error {
 		same(browser, "#in-flight-items td:nth-child(2)", "in flight", "in flight again"),
 		same(browser, "#waiting-items td.key", waiting...),
 		same(browser, "#most-failed td.key", "failing"),
-		same(browser, "#most-failed td:nth-child(5)", "3"),
+		same(browser, "#most-failed td:nth-child(5)", "retry"),
+		same(browser, "#most-failed td:nth-child(6)", "3"),
 	)
 }
 

@@ -199,7 +199,7 @@ type counted struct {
 
 // outcomes are the outcomes of a load before its end. Two more have series: "interrupted"
 // comes only with the end of Run, and "removed" only with a RemoveFunc.
-var outcomes = []string{"succeeded", "failed", "requeued", "given_up", "readded"}
+var outcomes = []string{"succeeded", "failed", "requeued", "given_up", "readded", "deferred"}
 
 // ofRun returns the figures of the queue run. The error says why the counts show nothing.
 func ofRun(registry string, told counted) (all []figure, err error) {

@@ -44,6 +44,7 @@ var (
 	errFailed = errors.New("failed")
 	errTimed  = errors.New("failed, and says when to retry")
 	errLater  = workqueue.RequeueAfter(20 * time.Millisecond)
+	errFirm   = workqueue.DeferFor(20 * time.Millisecond)
 )
 
 func succeeds(context.Context, *load, string) error  { return nil }
@@ -51,6 +52,7 @@ func fails(context.Context, *load, string) error     { return errFailed }
 func panics(context.Context, *load, string) error    { panic(errFailed) }
 func requeues(context.Context, *load, string) error  { return workqueue.Requeue() }
 func postpones(context.Context, *load, string) error { return errLater }
+func defers(context.Context, *load, string) error    { return errFirm }
 func givesUp(context.Context, *load, string) error   { return workqueue.Permanent(errFailed) }
 func retries(context.Context, *load, string) error {
 	return workqueue.RetryAfter(10*time.Millisecond, errTimed)
@@ -74,6 +76,7 @@ var scripts = [][]step{
 	{requeues, requeues, fails, requeues, succeeds},
 	{retries, fails, retries, succeeds},
 	{postpones, postpones, succeeds},
+	{defers, fails, defers, succeeds},
 	{overtaken, fails, overtaken, succeeds},
 }
 
@@ -132,7 +135,7 @@ func (l *load) count(_ context.Context, _ string, result workqueue.HandlerResult
 	if !result.Again {
 		l.counted.Left--
 	}
-	timed := errors.Is(result.Err, errTimed) || errors.Is(result.Err, errLater)
+	timed := errors.Is(result.Err, errTimed) || errors.Is(result.Err, errLater) || errors.Is(result.Err, errFirm)
 	if result.Again && !timed && result.Outcome != workqueue.OutcomeReAdded {
 		l.counted.Delays = append(l.counted.Delays, result.After.Seconds())
 	}

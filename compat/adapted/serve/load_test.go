@@ -23,14 +23,14 @@ func TestLoadComesToEachOutcome(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		got := l.told(t)
-		want := map[string]int{"succeeded": 6, "failed": 2 + 10 + 2 + 1 + 3 + 1, "requeued": 3 + 2, "given_up": 3, "readded": 2}
+		want := map[string]int{"succeeded": 7, "failed": 2 + 10 + 2 + 1 + 3 + 1 + 1, "requeued": 3 + 2, "given_up": 3, "readded": 2, "deferred": 2}
 		for outcome, n := range want {
 			if got.Results[outcome] != n*rounds {
 				t.Errorf("%s: got %d, want %d", outcome, got.Results[outcome], n*rounds)
 			}
 		}
 		// Two of the failures say the time of their retry, as do two of the requeues.
-		if n := (19 - 2 + 5 - 2) * rounds; len(got.Delays) != n {
+		if n := (20 - 2 + 5 - 2) * rounds; len(got.Delays) != n {
 			t.Errorf("the limiter was asked %d times, want %d", len(got.Delays), n)
 		}
 		if low, high := slices.Min(got.Delays), slices.Max(got.Delays); low >= 0.001 || high <= 0.1 {
