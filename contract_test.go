@@ -389,6 +389,8 @@ var interplay = []interplayRow{
 		"waiting 5s 0", "waiting 5s 1", "waiting 5s 0", "again 0", "again 0", "again 1"},
 	{"Wake and AddWith Firm 5s, with OneEntry",
 		"waiting 5s 0", "waiting 5s 1", "waiting 5s 0", "again 0", "again 0", "again 1"},
+	{"Wake and AddAfter 5s, with OneEntry",
+		"waiting 5s 0", "queued 1", "queued 0", "again 0", "again 0", "again 1"},
 	{"Wake and AddAfter 5s",
 		"waiting 5s 0", "queued, waiting 5s 1", "queued, waiting 5s 0", "in flight, waiting 5s 0", "again, waiting 5s 0", "again, waiting 5s 1"},
 	{"Add, with a firm wait",

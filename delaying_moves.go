@@ -343,7 +343,7 @@ func (q *TypedDelaying[T]) decideBothLocked(t *Typed[T], r *request[T], w *agend
 		return q.wakeBothLocked(t, r)
 	case q.closed: // Nothing waits any more, but the queue below may still be open.
 		return doAdd
-	case s.Woken && (w.Firm || concludes): // As if the Wake came after the wait had begun.
+	case s.Woken && (w.Firm || concludes || q.oneEntry && r.want == wantDelay): // As if the Wake came after the wait had begun.
 		return doAdd
 	case s.Firm && !r.replaces():
 		return waitOn(r)

@@ -417,7 +417,7 @@ func (q *TypedDelaying[T]) RemoveFunc(del func(item T) bool) (removed int) {
 // A Wake of an item that a worker holds stands until Done. A firm wait that begins in the meantime,
 // and a wait that the result of a handler of [Run] asks for, end where they would begin: the item comes
 // again at once. So a handler that waits for an event misses no event between its last look and its
-// return.
+// return. With OneEntry, a wait of AddAfter and the like ends so too: a loop by hand has the same.
 //
 // Wake does not block. Each item takes O(log n) time in the number of waiting items.
 func (q *TypedDelaying[T]) Wake(items ...T) (woken int) {

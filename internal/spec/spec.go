@@ -44,8 +44,8 @@
 // only raises its priority. Of two firm waits the later time counts. With StrictBackoff AddRateLimited begins
 // firm waits too, but then the earlier wait counts, and a queued item stays queued. Reschedule replaces a firm
 // wait, and Remove and Wake end it. Wake ends any wait, whatever ItemPace says, and adds only items that
-// waited. A Wake of a held item stands until Done: a firm wait, or a wait that the result of a handler asks
-// for, ends where it would begin.
+// waited. A Wake of a held item stands until Done: a firm wait, a wait that the result of a handler asks for
+// and, with OneEntry, any wait of a delay ends where it would begin.
 //
 // WaitIdle waits until Idle, WaitEmpty until Empty, and Get until Ready or until the queue is Down. Barrier
 // and Drain take effect at once and return later. Here they return a ticket at once: Over says whether each

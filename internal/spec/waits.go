@@ -57,7 +57,7 @@ func (q *Queue[T]) later(plan Plan, v T, delay, most time.Duration, p Place, byR
 	switch {
 	case q.Down:
 		return 0
-	case q.Held[v].Woken && (firm || byRun): // As if the Wake came after.
+	case q.Held[v].Woken && (firm || byRun || q.OneEntry && plan < Debounce && delay > 0): // As if the Wake came after.
 		w.Place = raised(w.Place, p)
 		q.addNow(w, p, !plan.asksFirm() && delay <= 0 && !q.OneEntry)
 		return 0
