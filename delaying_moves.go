@@ -343,7 +343,7 @@ func (q *TypedDelaying[T]) decideBothLocked(t *Typed[T], r *request[T], w *agend
 		return q.wakeBothLocked(t, r)
 	case q.closed: // Nothing waits any more, but the queue below may still be open.
 		return doAdd
-	case s.Woken && (w.Firm || concludes || q.oneEntry && r.want == wantDelay): // As if the Wake came after the wait had begun.
+	case s.Woken && q.isOfTheHandOut(r, w): // As if the Wake came after the wait had begun.
 		return doAdd
 	case s.Firm && !r.replaces():
 		return waitOn(r)
@@ -351,6 +351,12 @@ func (q *TypedDelaying[T]) decideBothLocked(t *Typed[T], r *request[T], w *agend
 		return joinPending(s, w)
 	}
 	return q.decideByTimeLocked(r, s, w, now)
+}
+
+// isOfTheHandOut reports whether the wait of a held item is what its next hand-out waits for. Without
+// OneEntry, the wait of an AddAfter stands beside.
+func (q *TypedDelaying[T]) isOfTheHandOut(r *request[T], w *agenda.Timing) bool {
+	return w.Firm || r.mode.has(modeConclude) || q.oneEntry && r.want == wantDelay
 }
 
 // joinPending says what becomes of a wait of an item that is queued or marked: a firm wait takes the item out

@@ -32,6 +32,8 @@ type track struct {
 	ready, held, waits bool
 	due                time.Time
 	failures           int
+	retry              time.Time // when the limiter lets the item come again
+	early              bool      // handed out before retry: a failure is the difference "early failure"
 }
 
 const fuzzItems = 6
@@ -127,10 +129,11 @@ func (g *game) add(i int, b byte, o priorityqueue.AddOpts) {
 			delay = limit
 		}
 	}
-	if g.common && (item.held || delay == 0 && item.waits) {
+	if g.common && (item.held || delay == 0 && item.waits) || o.RateLimited && item.held && item.early {
 		return
 	}
 	if o.RateLimited {
+		item.retry = time.Now().Add(min(sec<<item.failures, time.Minute) + time.Duration(1+i))
 		item.failures++
 	}
 	g.step(with(o, name(i)))
@@ -163,6 +166,7 @@ func (g *game) handedOut(h hand) {
 	for i := range g.items {
 		if name(i) == h.item {
 			g.items[i].ready, g.items[i].held = false, true
+			g.items[i].early = time.Now().Before(g.items[i].retry)
 		}
 	}
 }
@@ -193,7 +197,7 @@ func (g *game) forget(i int, b byte) {
 		}
 		return
 	}
-	g.items[i].failures = 0
+	g.items[i].failures, g.items[i].retry, g.items[i].early = 0, time.Time{}, false
 	g.step(forget(name(i)))
 }
 

@@ -33,7 +33,8 @@ type Queue[R comparable] struct {
 	logger  logr.Logger
 	looks   atomic.Int64 // see seemsToHold
 	begun   atomic.Bool  // a worker has asked for an item
-	cancels cancels[R]
+	rows    rows[R]
+	limiter retryLimiter[R] // whose rows are those of the queue
 
 	// closed is set when adds do nothing any more, and ended when nothing is to be
 	// handed out either. Both come before the shutdown of queue: a drain begins on
@@ -68,12 +69,13 @@ func newQueue[R comparable](b *Binding[R], name string, limiter clientgo.TypedRa
 		config.MetricsProvider = metricsProvider(logger)
 	}
 	q := &Queue[R]{
-		queue:   workqueue.NewTypedRateLimiting(limiter, config),
 		name:    name,
 		binding: b,
 		options: options,
 		logger:  logger,
 	}
+	q.limiter = newRetryLimiter(limiter, &q.rows, options.Clock)
+	q.queue = workqueue.NewTypedRateLimiting(q.limiter, config)
 	q.over, q.cancel = context.WithCancel(context.Background())
 	q.grace = sync.OnceValue(q.newGrace)
 	q.release = register(q)
@@ -103,6 +105,10 @@ func (q *Queue[R]) AddAfter(item R, duration time.Duration) {
 
 // AddRateLimited adds the item after the time that the limiter says without naming a
 // priority, see [Queue.AddWithOpts].
+//
+// An early failure does not count: a worker holds the item, and the item was handed out before its last
+// retry was due, because of an event or a Wake. The limiter is not asked then, and the item comes when
+// the retry was due. Otherwise each event would double the backoff of an object that fails.
 func (q *Queue[R]) AddRateLimited(item R) {
 	q.AddWithOpts(priorityqueue.AddOpts{RateLimited: true}, item)
 }
@@ -122,6 +128,9 @@ func (q *Queue[R]) AddWithOpts(o priorityqueue.AddOpts, items ...R) {
 	if q.ShuttingDown() || len(items) == 0 {
 		return
 	}
+	if o.RateLimited && len(items) == 1 && q.retryEarly(o, items[0]) {
+		return
+	}
 	calm := o.Priority == nil || *o.Priority == 0 && q.options.Order.Priority == nil
 	if q.options.Quiet > 0 && calm && o.After <= 0 && !o.RateLimited {
 		for _, item := range items {
@@ -130,6 +139,20 @@ func (q *Queue[R]) AddWithOpts(o priorityqueue.AddOpts, items ...R) {
 		return
 	}
 	q.queue.AddWith(workqueue.AddOptions{After: o.After, RateLimited: o.RateLimited, Priority: o.Priority}, items...)
+}
+
+// retryEarly has an item come again after an early failure, when the retry was due or after the time of
+// the options if that is earlier, and reports whether the failure was early.
+func (q *Queue[R]) retryEarly(o priorityqueue.AddOpts, item R) (early bool) {
+	left, early := q.limiter.left(item)
+	if !early {
+		return false
+	}
+	if o.After > 0 {
+		left = min(left, o.After)
+	}
+	q.queue.AddWith(workqueue.AddOptions{After: left, Firm: q.options.StrictBackoff && left > 0, Priority: o.Priority}, item)
+	return true
 }
 
 // Get is [Queue.GetWithPriority] without the priority.
@@ -158,15 +181,14 @@ func (q *Queue[R]) GetWithPriority() (item R, priority int, shutdown bool) {
 		q.queue.Done(info.Item) // The shutdown came in between, and the worker will leave.
 		return item, 0, true
 	}
+	q.limiter.handOut(info.Item)
 	return info.Item, info.Priority, false
 }
 
 // Done ends the hand-out of the item. An item that was added in the meantime is queued now
 // or, with a delay, when its time has come.
 func (q *Queue[R]) Done(item R) {
-	if q.options.CancelOnReAdd > 0 {
-		q.cancels.forgive(item)
-	}
+	q.rows.change(item, func(r *row) { r.cut, r.early = false, false })
 	q.queue.Done(item)
 }
 
@@ -176,9 +198,10 @@ func (q *Queue[R]) Done(item R) {
 // CancelOnReAdd has cut short the call does nothing: such a reconcile has neither failed nor
 // succeeded, and the next failure waits as long as if it had not begun.
 func (q *Queue[R]) Forget(item R) {
-	if q.options.CancelOnReAdd > 0 && q.cancels.forgive(item) {
+	if q.rows.forgive(item) {
 		return
 	}
+	q.rows.end(item)
 	q.queue.Forget(item)
 }
 
@@ -207,32 +230,43 @@ func (q *Queue[R]) Stats() workqueue.QueueStats { return q.queue.Stats() }
 // LimitsChanged asks MaxInFlight of the Order again for all groups, see [workqueue.Typed.LimitsChanged].
 func (q *Queue[R]) LimitsChanged() { q.queue.LimitsChanged() }
 
-// Remove takes the item back, and reports whether the item was queued or waited. A worker
-// keeps the item that it holds, and an add of the item in the meantime is dropped.
+// Remove removes the item, and reports whether the queue had the item: queued, waiting or held. A
+// worker keeps the item that it holds. What its reconcile asks for afterwards does not come, if the
+// controller has the Reconciler of the [Binding].
 //
 // The count for CancelOnReAdd starts anew.
 func (q *Queue[R]) Remove(item R) bool {
 	removed := q.queue.Remove(item)
 	if removed {
-		q.cancels.reset(item)
+		q.rows.end(item)
 	}
 	return removed
 }
 
-// RemoveFunc takes back all adds of the items for which del returns true, see
+// RemoveFunc calls Remove for the items for which del returns true, see
 // [workqueue.Typed.RemoveFunc]: for a shard, a namespace or a tenant that is somebody else's now.
-// With CancelOnReAdd, the context of a reconcile ends with the cause [workqueue.ErrRemoved], and
-// the item does not come back. The count for CancelOnReAdd starts anew.
+// With CancelOnReAdd, the context of a reconcile ends with the cause [workqueue.ErrRemoved].
 func (q *Queue[R]) RemoveFunc(del func(item R) bool) (removed int) {
 	removed = q.queue.RemoveFunc(del)
 	// After the removal: a worker could count a cancel in between.
-	for _, item := range q.cancels.items() {
+	for _, item := range q.rows.items() {
 		if del(item) {
-			q.cancels.reset(item)
+			q.rows.end(item)
 		}
 	}
 	return removed
 }
+
+// Wake ends the waits of the items now, and adds the items, see [workqueue.TypedDelaying.Wake]: the
+// backoff of a failed object, a RequeueAfter and the wait of [DeferFor]. It adds no item that does not
+// wait. A Wake of an item that is reconciled ends the wait that its reconcile asks for.
+func (q *Queue[R]) Wake(items ...R) (woken int) { return q.queue.Wake(items...) }
+
+// WakeFunc ends the waits of the items that match, see [workqueue.TypedDelaying.WakeFunc].
+func (q *Queue[R]) WakeFunc(match func(item R) bool) (woken int) { return q.queue.WakeFunc(match) }
+
+// Find returns what the queue knows of an item, see [workqueue.TypedDelaying.Find].
+func (q *Queue[R]) Find(item R) (info workqueue.ItemInfo[R], ok bool) { return q.queue.Find(item) }
 
 // Barrier waits until all items that are queued or reconciled at the call have been reconciled
 // once, see [workqueue.Typed.Barrier]. After the caches have synced, it tells when the initial

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
-	"slices"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed16c08ea7/workqueue"
@@ -28,16 +26,71 @@ func (r *reconciler[R]) Reconcile(ctx context.Context, item R) (reconcile.Result
 	if q == nil {
 		return r.next.Reconcile(ctx, item)
 	}
-	ctx, cancel := q.outlive(context.WithValue(ctx, queueKey[R]{}, q))
+	h := &handOut[R]{queue: q, item: item}
+	ctx, cancel := q.outlive(context.WithValue(ctx, handOutKey{}, h))
 	defer cancel()
 	if r.binding.options.CancelOnReAdd > 0 && q.mayCancel(item) {
-		return r.cancelOnReAdd(ctx, q, item)
+		return r.cancelOnReAdd(ctx, h)
 	}
-	return r.next.Reconcile(ctx, item)
+	return h.conclude(r.next.Reconcile(ctx, item))
 }
 
-// queueKey is the key under which a context has the *Queue[R] of its reconcile.
-type queueKey[R comparable] struct{}
+// handOutKey is the key under which a context has the *handOut[R] of its reconcile.
+type handOutKey struct{}
+
+// A handOut is an item that a controller reconciles.
+type handOut[R comparable] struct {
+	queue *Queue[R]
+	item  R
+	firm  atomic.Int64 // the longest wait of DeferFor, in nanoseconds
+}
+
+// conclude begins the wait of DeferFor, and returns the result for the controller. What the controller
+// adds afterwards with the priority of the hand-out joins the wait. An item that was removed and not
+// added since does not come again.
+func (h *handOut[R]) conclude(result reconcile.Result, err error) (reconcile.Result, error) {
+	terminal := errors.Is(err, reconcile.TerminalError(nil))
+	firm := time.Duration(h.firm.Load())
+	//lint:ignore SA1019 Controllers still look at Requeue.
+	again := firm > 0 || err != nil || result.RequeueAfter > 0 || result.Requeue
+	switch {
+	case terminal || !again:
+	case h.queue.isRemoved(h.item):
+		if err != nil {
+			err = reconcile.TerminalError(err)
+		}
+		return reconcile.Result{}, err
+	case firm > 0:
+		h.queue.queue.AddWith(workqueue.AddOptions{After: firm, Firm: true, Priority: new(math.MinInt)}, h.item)
+	}
+	return result, err
+}
+
+func (h *handOut[R]) deferFor(d time.Duration) {
+	for old := h.firm.Load(); old < int64(d) && !h.firm.CompareAndSwap(old, int64(d)); old = h.firm.Load() {
+	}
+}
+
+// DeferFor returns a result for a reconcile to return when its object must not be reconciled again
+// before d has passed, whatever events come: the wait is firm, see [workqueue.AddOptions]. A reconcile
+// that has written something defers its object until a cache shows the write: the handler of the event
+// calls [Queue.Wake], and d is only a safety net. A Wake during the reconcile counts too: the object
+// then comes again at once.
+//
+// The wait begins when the reconcile returns, also if the reconcile returns another result: its own
+// RequeueAfter counts if it is longer. A reconcile that returns an error too has failed, and its retry
+// is due at the later of the two times. A terminal error ends the wait, and so does CancelOnReAdd of
+// the [Options] if a change has cut the reconcile short. Of several calls in a reconcile the longest d
+// counts.
+//
+// ctx must be a context as for [ReAddContext]. With any other, DeferFor only returns a Result with the
+// RequeueAfter d, which an event cuts short. If d is zero or negative, the object comes again at once.
+func DeferFor(ctx context.Context, d time.Duration) reconcile.Result {
+	if h, ok := ctx.Value(handOutKey{}).(interface{ deferFor(d time.Duration) }); ok {
+		h.deferFor(d)
+	}
+	return reconcile.Result{RequeueAfter: max(d, time.Nanosecond)}
+}
 
 // errNotBound names no controller: controller-runtime logs the error with the name.
 var errNotBound = errors.New("ctrlqueue: this reconciler is of one Binding, and the queue of the controller is not: set NewQueue of the controller to that of the same Binding")
@@ -47,9 +100,9 @@ var errNotBound = errors.New("ctrlqueue: this reconciler is of one Binding, and 
 // queue already.
 func (b *Binding[R]) queueOf(ctx context.Context, item R) (*Queue[R], error) {
 	q := b.queue.Load()
-	outer, bound := ctx.Value(queueKey[R]{}).(*Queue[R])
+	outer, bound := ctx.Value(handOutKey{}).(*handOut[R])
 	switch {
-	case bound && outer.binding == b:
+	case bound && outer.queue.binding == b:
 		return nil, nil
 	case !bound && controller.ReconcileIDFromContext(ctx) == "":
 		return nil, nil
@@ -140,8 +193,8 @@ func (q *Queue[R]) outlive(ctx context.Context) (context.Context, context.Cancel
 // the item again, and ends the context. Call ReAddContext after the write, before the part
 // worth stopping. Or use CancelOnReAdd of the [Options], which has a bound.
 func ReAddContext[R comparable](ctx context.Context, item R) (context.Context, context.CancelFunc) {
-	if q, ok := ctx.Value(queueKey[R]{}).(*Queue[R]); ok {
-		return q.ReAddContext(ctx, item)
+	if h, ok := ctx.Value(handOutKey{}).(*handOut[R]); ok {
+		return h.queue.ReAddContext(ctx, item)
 	}
 	if controller.ReconcileIDFromContext(ctx) != "" {
 		if name, ok := unwrapped(item); ok {
@@ -169,31 +222,35 @@ func unwrapped[R comparable](item R) (name string, ok bool) {
 // told to requeue the item after some time: the controller names the priority of the
 // hand-out. The item has one entry, so the highest priority and the earliest time hold. An item
 // that a RemoveFunc has removed stays away.
-func (r *reconciler[R]) cancelOnReAdd(ctx context.Context, q *Queue[R], item R) (reconcile.Result, error) {
+func (r *reconciler[R]) cancelOnReAdd(ctx context.Context, h *handOut[R]) (reconcile.Result, error) {
+	q, item := h.queue, h.item
 	watching, cancel := q.ReAddContext(ctx, item)
 	defer cancel()
 	cut := false
 	defer func() {
 		if !cut { // Also after a panic.
-			q.cancels.reset(item)
+			q.rows.change(item, func(r *row) { r.cancels = 0 })
 		}
 	}()
 	result, err := r.next.Reconcile(watching, item)
 	cause := context.Cause(watching)
 	if cause != workqueue.ErrReAdded && cause != workqueue.ErrRemoved || !errors.Is(err, context.Canceled) && !errors.Is(err, cause) {
-		return result, err
+		return h.conclude(result, err)
 	}
 	if q.isRemoved(item) {
 		return reconcile.Result{}, nil
 	}
 	cut = true
-	q.cancels.add(item)
+	q.rows.begin(item, func(r *row) {
+		r.cancels++
+		r.cut = true
+	})
 	q.queue.AddWith(workqueue.AddOptions{Priority: new(math.MinInt)}, item)
 	return reconcile.Result{RequeueAfter: time.Nanosecond}, nil
 }
 
-// isRemoved reports whether a RemoveFunc has removed the item, and nobody has added the item
-// since.
+// isRemoved reports whether Remove or RemoveFunc has removed the held item, and nobody has added the
+// item since.
 func (q *Queue[R]) isRemoved(item R) bool {
 	ctx, cancel := q.ReAddContext(context.Background(), item)
 	defer cancel()
@@ -203,64 +260,11 @@ func (q *Queue[R]) isRemoved(item R) bool {
 // mayCancel reports whether the next reconcile of the item may be cut short. If not, the
 // count starts anew.
 func (q *Queue[R]) mayCancel(item R) bool {
-	n := q.cancels.of(item)
+	n := q.rows.of(item).cancels
 	if n < q.options.CancelOnReAdd {
 		return true
 	}
-	q.cancels.reset(item)
+	q.rows.change(item, func(r *row) { r.cancels = 0 })
 	q.logger.Info("The next reconcile is not cancelled, as the object has changed in each of the last ones", "item", item, "cancels", n)
 	return false
-}
-
-// cancels counts how many of the last reconciles of each item were cut short in a row. Only
-// items that are about to be reconciled again have an entry.
-type cancels[R comparable] struct {
-	mu    sync.Mutex
-	inRow map[R]row // guarded by mu
-}
-
-// A row is what cancels knows of an item.
-type row struct {
-	n   int
-	cut bool // the last reconcile was cut short, and the controller still has to call Forget
-}
-
-func (c *cancels[R]) of(item R) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.inRow[item].n
-}
-
-// items returns the items that have an entry.
-func (c *cancels[R]) items() []R {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.Collect(maps.Keys(c.inRow))
-}
-
-func (c *cancels[R]) reset(item R) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.inRow, item)
-}
-
-func (c *cancels[R]) add(item R) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.inRow == nil {
-		c.inRow = make(map[R]row)
-	}
-	c.inRow[item] = row{c.inRow[item].n + 1, true}
-}
-
-// forgive reports whether the last reconcile of the item was cut short and nobody has asked since.
-func (c *cancels[R]) forgive(item R) (cut bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	r, ok := c.inRow[item]
-	if cut = r.cut; ok {
-		r.cut = false
-		c.inRow[item] = r
-	}
-	return cut
 }

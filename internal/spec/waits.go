@@ -57,7 +57,7 @@ func (q *Queue[T]) later(plan Plan, v T, delay, most time.Duration, p Place, byR
 	switch {
 	case q.Down:
 		return 0
-	case q.Held[v].Woken && (firm || byRun || q.OneEntry && plan < Debounce && delay > 0): // As if the Wake came after.
+	case q.Held[v].Woken && q.isOfTheHandOut(plan, delay, firm || byRun): // As if the Wake came after.
 		w.Place = raised(w.Place, p)
 		q.addNow(w, p, !plan.asksFirm() && delay <= 0 && !q.OneEntry)
 		return 0
@@ -71,6 +71,12 @@ func (q *Queue[T]) later(plan Plan, v T, delay, most time.Duration, p Place, byR
 		return 0
 	}
 	return q.delay(plan, w, waits, delay, most, p, firm)
+}
+
+// isOfTheHandOut reports whether the wait of a held item is what its next hand-out waits for. Without
+// OneEntry, the wait of AddAfter stands beside.
+func (q *Queue[T]) isOfTheHandOut(plan Plan, delay time.Duration, always bool) bool {
+	return always || q.OneEntry && plan < Debounce && delay > 0
 }
 
 // joins reports whether the call has no wait of its own: the entry in the line stands for the call, or the
