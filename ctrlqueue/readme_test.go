@@ -108,6 +108,26 @@ func ExampleReAddContext() {
 	var _ reconcile.Reconciler = uploader{}
 }
 
+type writer struct{ cacheShows func(reconcile.Request) bool }
+
+func (writer) write(context.Context, reconcile.Request) error { return nil }
+
+func (r *writer) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	if !r.cacheShows(req) {
+		return ctrlqueue.DeferFor(ctx, time.Minute), nil
+	}
+	return reconcile.Result{}, r.write(ctx, req)
+}
+
+func ExampleDeferFor() {
+	var _ reconcile.Reconciler = &writer{}
+	_ = func(req reconcile.Request) {
+		if q, ok := ctrlqueue.Lookup[reconcile.Request]("writer"); ok {
+			q.Wake(req)
+		}
+	}
+}
+
 // A queue of the root package, for a version of controller-runtime that ctrlqueue does not know.
 var _ = controller.Options{
 	NewQueue: func(name string, limiter clientgo.TypedRateLimiter[reconcile.Request]) clientgo.TypedRateLimitingInterface[reconcile.Request] {
