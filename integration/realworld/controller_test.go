@@ -92,6 +92,8 @@ type controller struct {
 	fleets      cache.SharedIndexInformer
 	deployments cache.SharedIndexInformer
 	onWrite     func(object metav1.Object) // if not nil, is told of each object that was written
+	onEvent     func(k key)                // adds the key, unless a scenario has replaced it before run
+	heard       [2]hearing                 // of the informers
 }
 
 // newController is not started. The config is that of the controller's own clients.
@@ -101,18 +103,22 @@ func newController(config *rest.Config, namespace string, impl implementation, b
 		return nil, err
 	}
 	c := &controller{clients: clients, impl: impl, queue: impl.queue(b), journal: newJournal()}
-	c.handle = c.reconcile
+	c.handle, c.onEvent = c.reconcile, c.queue.Add
 	c.fleets = informer(&Fleet{}, func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 		return clients.fleets.List(ctx, o)
 	}, clients.fleets.Watch)
 	c.deployments = informer(&appsv1.Deployment{}, func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 		return clients.deployments.List(ctx, o)
 	}, clients.deployments.Watch)
-	for _, i := range []cache.SharedIndexInformer{c.fleets, c.deployments} {
+	for n, i := range []cache.SharedIndexInformer{c.fleets, c.deployments} {
+		add := func(object any) {
+			c.heard[n].note()
+			c.onEvent(ofEvent(object))
+		}
 		if _, err := i.AddEventHandler(cache.ResourceEventHandlerFuncs{
-			AddFunc:    c.add,
-			UpdateFunc: func(_, o any) { c.add(o) },
-			DeleteFunc: c.add,
+			AddFunc:    add,
+			UpdateFunc: func(_, o any) { add(o) },
+			DeleteFunc: add,
 		}); err != nil {
 			return nil, err
 		}
@@ -124,13 +130,53 @@ func informer(object runtime.Object, list cache.ListWithContextFunc, watch func(
 	return cache.NewSharedIndexInformer(&cache.ListWatch{ListWithContextFunc: list, WatchFuncWithContext: watch}, object, 0, cache.Indexers{})
 }
 
-// add adds the Fleet of an event. A Deployment has the name of its Fleet.
-func (c *controller) add(object any) {
+// ofEvent returns the key of the Fleet of an event. A Deployment has the name of its Fleet.
+func ofEvent(object any) key {
 	name, err := cache.DeletionHandlingObjectToName(object)
 	if err != nil {
 		panic(err) // An informer hands over nothing else.
 	}
-	c.queue.Add(key{Namespace: name.Namespace, Name: name.Name})
+	return key{Namespace: name.Namespace, Name: name.Name}
+}
+
+// A hearing is when an informer has told of events.
+type hearing struct {
+	mu          sync.Mutex
+	first, last time.Time // first is zero until the next event after a reset
+}
+
+func (h *hearing) note() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.last = time.Now()
+	if h.first.IsZero() {
+		h.first = h.last
+	}
+}
+
+func (h *hearing) reset() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.first = time.Time{}
+}
+
+// events returns when the last of the informers had its first event since the reset, and the time of the last event
+// of all.
+func (c *controller) events() (first, last time.Time) {
+	for n := range c.heard {
+		h := &c.heard[n]
+		h.mu.Lock()
+		first, last = later(first, h.first), later(last, h.last)
+		h.mu.Unlock()
+	}
+	return first, last
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // run watches and works until ctx ends, and returns when all workers have ended.
@@ -285,6 +331,13 @@ func (j *journal) handOuts() int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.total
+}
+
+// ended returns when the last hand-out has ended. No key may be held.
+func (j *journal) ended() time.Time {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.last
 }
 
 // idle returns for how long no key was held, or 0.

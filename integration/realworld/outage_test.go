@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // An outage kills kube-apiserver some times while clients change objects. Later all requests of
@@ -38,12 +40,18 @@ func (s outage) run(t *testing.T, impl implementation) error {
 	f := &faults{fate: func(*http.Request) fate { return fate(answer.Load()) }}
 	w := newWorld(t)
 	c := w.controller(t, impl, outageBackoff, f.wrap)
+	if impl.name == ours.name {
+		wakeAfterOutage(c)
+	}
 	stop := c.start(t, workers)
 	if err := s.update(t.Context(), w, 1); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.kills(t.Context(), w, f); err != nil {
 		return err
+	}
+	for n := range c.heard {
+		c.heard[n].reset()
 	}
 	atKills, began := f.failed.Load(), time.Now()
 	// The second time the controller needs what its informers have seen of the first time. So both
@@ -58,6 +66,8 @@ func (s outage) run(t *testing.T, impl implementation) error {
 	}
 	afterKills := time.Since(began)
 	time.Sleep(2 * outageBackoff.most) // Now no retry of an earlier failure waits in the queue.
+	first, last := c.events()
+	found, tail := first.Sub(began), c.journal.ended().Sub(last)
 	before := f.failed.Load()
 	began = time.Now()
 	if err := s.refuse(t.Context(), w, &answer); err != nil {
@@ -75,10 +85,41 @@ func (s outage) run(t *testing.T, impl implementation) error {
 	name := fmt.Sprintf("outage, %d objects", s.objects)
 	results.add(name, fmt.Sprintf("failed writes, kube-apiserver killed %d times", s.restarts), impl, atKills)
 	results.add(name, "from the last start to the convergence of two more changes of each object", impl, afterKills)
+	results.add(name, "of these, until both informers had an event again", impl, found)
+	results.add(name, "from the last event of the informers to the end of the last hand-out", impl, tail)
 	results.add(name, fmt.Sprintf("writes answered 429 or 500 in %v, and the most that the delays allow", 2*s.refused), impl,
 		fmt.Sprint(refused, " of ", most))
 	results.add(name, "from the last 500 to convergence", impl, afterRefusals)
 	return err
+}
+
+// wakeAfterOutage wakes all keys at the first write that succeeds after a failure. A conflict is no failure of the
+// server. An event ends the wait of its key as well, so that no retry of the key is left after a success.
+func wakeAfterOutage(c *controller) {
+	c.onEvent = func(k key) {
+		c.queue.(waker).Wake(k)
+		c.queue.Add(k)
+	}
+	var down atomic.Bool
+	handle := c.handle
+	c.handle = func(ctx context.Context, k key) error {
+		err := handle(ctx, k)
+		if ignore(err, conflict, exists) != nil {
+			down.Store(true)
+		}
+		return err
+	}
+	c.onWrite = func(metav1.Object) {
+		if down.Swap(false) {
+			c.queue.(waker).WakeFunc(func(key) bool { return true })
+		}
+	}
+}
+
+// A waker is what our queue has in addition to client-go's interface.
+type waker interface {
+	Wake(keys ...key) int
+	WakeFunc(match func(key) bool) int
 }
 
 // retries is how many retries of a key fit into a time.
