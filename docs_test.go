@@ -867,9 +867,13 @@ type tree struct {
 	comments map[string]string // of Go files and of go.mod files, where a part of the words names something
 }
 
-// treeOf walks the tree once for all tests.
+// treeOf walks the tree once for all tests. The tests of the tree are one goroutine that reads texts:
+// the race detector has nothing to find there, and takes 7 s for it.
 func treeOf(t *testing.T) tree {
 	t.Helper()
+	if raceEnabled {
+		t.Skip("runs without the race detector")
+	}
 	if _, err := os.Stat("compat"); err != nil {
 		t.Skip("a module in the cache has no other module in it")
 	}
