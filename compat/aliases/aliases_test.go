@@ -88,7 +88,7 @@ func plain(t types.Type) types.Type {
 
 func loadThree(t *testing.T, path string) (theirs, ours, swapped *types.Package) {
 	t.Helper()
-	config := &packages.Config{Mode: packages.NeedName | packages.NeedTypes | packages.NeedImports | packages.NeedDeps}
+	config := &packages.Config{Mode: packages.NeedName | packages.NeedTypes | packages.NeedImports}
 	loaded, err := packages.Load(config, theirPath, ourPath, path)
 	if err != nil {
 		t.Fatal(err)

@@ -36,7 +36,7 @@ import (
 
 // load returns both packages, and our syntax.
 func load() (theirs *types.Package, ours *packages.Package, err error) {
-	config := &packages.Config{Mode: packages.NeedName | packages.NeedTypes | packages.NeedImports | packages.NeedSyntax | packages.NeedTypesInfo | packages.NeedFiles | packages.NeedDeps}
+	config := &packages.Config{Mode: packages.NeedName | packages.NeedTypes | packages.NeedImports | packages.NeedSyntax | packages.NeedTypesInfo | packages.NeedFiles}
 	loaded, err := packages.Load(config, theirPath, ourPath)
 	if err != nil {
 		return nil, nil, err
