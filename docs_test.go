@@ -160,9 +160,19 @@ func TestReportedBugsAreListed(t *testing.T) {
 	}
 }
 
-// parseSuite reads the tests once for all tests that ask: under the race detector it takes 0.2 s.
+// readsTexts skips a test under the race detector. A test that reads texts is one goroutine, so the
+// race detector has nothing to find, and takes seconds longer.
+func readsTexts(t *testing.T) {
+	t.Helper()
+	if raceEnabled {
+		t.Skip("texts have no races")
+	}
+}
+
+// parseSuite reads the tests once for all tests that ask.
 func parseSuite(t *testing.T) suite {
 	t.Helper()
+	readsTexts(t)
 	if _, err := os.Stat("compat"); err != nil {
 		t.Skip("a module in the cache has no other module in it")
 	}
@@ -364,6 +374,7 @@ func TestOperatingHasTheSeries(t *testing.T) {
 // not change the result.
 func packageDoc(t *testing.T) *doc.Package {
 	t.Helper()
+	readsTexts(t)
 	thePackage.once.Do(func() {
 		fset := token.NewFileSet()
 		p, err := doc.NewFromFiles(fset, parseSources(t, fset), "github.com/seed16c08ea7/workqueue")
@@ -867,13 +878,10 @@ type tree struct {
 	comments map[string]string // of Go files and of go.mod files, where a part of the words names something
 }
 
-// treeOf walks the tree once for all tests. The tests of the tree are one goroutine that reads texts:
-// the race detector has nothing to find there, and takes 7 s for it.
+// treeOf walks the tree once for all tests.
 func treeOf(t *testing.T) tree {
 	t.Helper()
-	if raceEnabled {
-		t.Skip("runs without the race detector")
-	}
+	readsTexts(t)
 	if _, err := os.Stat("compat"); err != nil {
 		t.Skip("a module in the cache has no other module in it")
 	}

@@ -544,7 +544,7 @@ func TestBurstOfLanesLeavesNothing(t *testing.T) {
 // A queue that gives memory back between the adds and the hand-outs hands out in the same order as a
 // queue that does not. The items that one of the two queues loses were never handed out.
 func TestOrderWhileTheQueueShrinks(t *testing.T) {
-	for seed := range uint64(40) {
+	for seed := range uint64(rounds(40)) {
 		rnd := rand.New(rand.NewPCG(seed, 9))
 		order := workqueue.Order[int]{OldestEvery: rnd.IntN(4)}
 		if rnd.IntN(2) == 0 {
