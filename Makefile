@@ -41,7 +41,7 @@ run: ## a controller at work, until all its objects have converged
 # Every test of every module but those of the command swap, which build programs and ask the
 # module proxy for minutes. The root suite runs a second time without the race detector,
 # under which the budgets for memory and allocations mean nothing.
-test: ## every test of every module, with the race detector; about 5 minutes
+test: ## every test of every module, with the race detector; about 6 minutes on two cores
 	go test $(HANGS) -race -shuffle=on ./...
 	go test $(HANGS) -shuffle=on ./...
 	go test $(HANGS) -tags explore ./internal/explore
