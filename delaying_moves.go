@@ -335,9 +335,9 @@ func (q *TypedDelaying[T]) mergeBothLocked(t *Typed[T], r *request[T], p *fifo.P
 func (q *TypedDelaying[T]) decideBothLocked(t *Typed[T], r *request[T], w *agenda.Timing, now reading) todo {
 	s := t.fifo.StandOf(r.hash, r.item)
 	w.Floor = t.paces.floor(r.hash, r.item)
-	concludes, pending := r.mode.has(modeConclude), s.Queued || s.Again
+	pending := s.Queued || s.Again
 	switch {
-	case concludes && s.Removed, q.closed && !r.ends():
+	case s.Removed && r.mode.has(modeConclude), q.closed && !r.ends():
 		return doNothing
 	case r.want == wantWake:
 		return q.wakeBothLocked(t, r)

@@ -387,27 +387,23 @@ func (q *TypedDelaying[T]) RemoveFunc(del func(item T) bool) (removed int) {
 	// the walk over the waiting items misses only items that become due: those of the log.
 	log := q.noteMoves()
 	defer q.endMoves(log)
-	if q.typed == nil {
-		// The queue below would say how many items it has removed, and not which. An item below can
-		// wait too, and counts once: so Remove removes it from both.
-		var found []T
-		below[funcRemover[T]](q.queue, "RemoveFunc").RemoveFunc(func(item T) bool {
-			if del(item) {
-				found = append(found, item)
-			}
-			return false
-		})
-		for _, item := range found {
-			if q.Remove(item) {
-				removed++
-			}
-		}
+	remove := q.Remove
+	if t, ours := q.queue.(*Typed[T]); ours {
+		removed = actOnMatches(&t.mu, &t.fifo.Items, t.fifo.Shrink, del, remove)
 	} else {
-		removed = actOnMatches(&q.typed.mu, &q.typed.fifo.Items, q.typed.fifo.Shrink, del, q.Remove)
+		counted := map[T]bool{} // A held item can wait too. The queue below does not say which items it had.
+		removed = below[funcRemover[T]](q.queue, "RemoveFunc").RemoveFunc(func(item T) bool {
+			matches := del(item)
+			if matches {
+				counted[item] = true
+			}
+			return matches
+		})
+		remove = func(item T) bool { return q.Remove(item) && !counted[item] }
 	}
-	removed += actOnMatches(&q.mu, &q.agenda.Items, q.agenda.Shrink, del, q.Remove)
+	removed += actOnMatches(&q.mu, &q.agenda.Items, q.agenda.Shrink, del, remove)
 	q.endMoves(log)
-	return removed + actOnEach(log.items, del, q.Remove)
+	return removed + actOnEach(log.items, del, remove)
 }
 
 // Wake ends the waits of the items now, and adds the items: firm waits too, and those for a token of

@@ -266,6 +266,46 @@ func TestRemoveFuncCountsTheWaitOfAnItemThatItsQueueStillHas(t *testing.T) {
 	}
 }
 
+// A removal ends all that the queue knew of the item, and so the note of a Wake: a wait that begins
+// afterwards goes on.
+func TestRemoveEndsTheNoteOfAWake(t *testing.T) {
+	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{})
+	defer q.ShutDown()
+	q.Add("a")
+	q.Get()
+	q.Wake("a")
+	q.Remove("a")
+	q.AddWith(workqueue.AddOptions{After: time.Hour, Firm: true}, "a")
+	q.Done("a")
+	if info, _ := q.Find("a"); info.State != workqueue.ItemWaiting {
+		t.Errorf("%v, want an item that waits", info)
+	}
+}
+
+// Above a Queue, RemoveFunc called del about all items before it removed the first.
+func TestRemoveFuncAboveAQueueRemovesAsItGoes(t *testing.T) {
+	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{
+		Queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[int]{Queue: workqueue.DefaultQueue[int]()}),
+	})
+	defer q.ShutDown()
+	for i := range 3 {
+		q.Add(i)
+	}
+	asked := 0
+	func() {
+		defer func() { recover() }()
+		q.RemoveFunc(func(int) bool {
+			if asked++; asked == 3 {
+				panic("del")
+			}
+			return true
+		})
+	}()
+	if n := q.Len(); n != 1 {
+		t.Errorf("%d items are queued after a panic at the third, want 1", n)
+	}
+}
+
 // A walk goes on at its place when the table becomes smaller under it.
 func TestRemoveFuncWhileTheQueueShrinks(t *testing.T) {
 	q := workqueue.NewTyped[int]()

@@ -730,6 +730,7 @@ func (f *FIFO[T]) Remove(hash uint32, item T) (had, back bool) {
 	if r == nil {
 		return false, false
 	}
+	r.Note &^= wokenNote // A Wake ends no wait that begins after the removal.
 	switch r.State {
 	case queued:
 		f.removeQueued(f.Items.Index(at), r)

@@ -342,7 +342,7 @@ func (q *Queue[T]) RemoveBelow(v T) bool {
 	pending := q.takeBack(v)
 	h, held := q.Held[v]
 	if held {
-		h.Gone = true
+		h.Gone, h.Woken = true, false
 		q.tell(v, h, true)
 	}
 	return pending || held
