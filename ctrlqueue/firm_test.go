@@ -3,13 +3,19 @@ package ctrlqueue_test
 import (
 	"context"
 	"errors"
+	"math"
+	"math/rand/v2"
+	"runtime"
 	"slices"
+	"strconv"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/seed16c08ea7/workqueue/ctrlqueue"
 	clientgo "k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -73,6 +79,18 @@ func TestDeferForHoldsOffEvents(t *testing.T) {
 		{"a failure", defers(failed), 3 * s, func(q *requestQueue) { q.Add(request("a")) }, []time.Duration{0, 6 * s}},
 		{"a terminal error", defers(terminal), 0, nil, []time.Duration{0}},
 		{"a terminal error and an event", defers(terminal), 3 * s, func(q *requestQueue) { q.Add(request("a")) }, []time.Duration{0, 3 * s}},
+		{"a longer RequeueAfter", func(ctx context.Context) (reconcile.Result, error) {
+			ctrlqueue.DeferFor(ctx, 2*s)
+			return reconcile.Result{RequeueAfter: 20 * s}, nil
+		}, 3 * s, func(q *requestQueue) { q.Add(request("a")) }, []time.Duration{0, 20 * s}},
+		{"a failure whose backoff is longer", func(ctx context.Context) (reconcile.Result, error) {
+			ctrlqueue.DeferFor(ctx, 2*time.Millisecond)
+			return reconcile.Result{}, failed
+		}, 0, nil, []time.Duration{0, 5 * time.Millisecond}},
+		{"a panic", func(ctx context.Context) (reconcile.Result, error) {
+			ctrlqueue.DeferFor(ctx, 5*s)
+			panic(failed)
+		}, 3 * s, func(q *requestQueue) { q.Add(request("a")) }, []time.Duration{0, 5 * s}},
 		{"twice, and another result", func(ctx context.Context) (reconcile.Result, error) {
 			ctrlqueue.DeferFor(ctx, 8*s)
 			ctrlqueue.DeferFor(ctx, 2*s)
@@ -120,9 +138,17 @@ func TestDeferForHoldsOffEvents(t *testing.T) {
 // The object keeps the higher priority of its hand-out and of an event, so a deferral does not put an
 // urgent object behind the initial list.
 func TestDeferForKeepsThePriority(t *testing.T) {
-	for _, hand := range []int{-100, 0, 7} {
+	silent := func(ctx context.Context) (reconcile.Result, error) {
+		ctrlqueue.DeferFor(ctx, 5*time.Second)
+		return reconcile.Result{}, nil
+	}
+	for i, hand := range []int{-100, 0, 7, 7} {
 		synctest.Test(t, func(t *testing.T) {
-			p := startScript(t, "keeps", options{}, defers(nil))
+			do := defers(nil)
+			if i == 3 {
+				do = silent
+			}
+			p := startScript(t, "keeps", options{}, do)
 			p.q.AddWithOpts(priorityqueue.AddOpts{Priority: &hand}, request("a"))
 			time.Sleep(3 * time.Second)
 			info, _ := p.q.Find(request("a"))
@@ -296,31 +322,201 @@ func TestEarlyFailureWithAPriorityAndATime(t *testing.T) {
 	}
 }
 
-// The controller logs and counts the error of a reconcile whose object was removed, and retries nothing.
-func TestErrorOfAReconcileThatWasRemoved(t *testing.T) {
+// The limiter keeps nothing of an object that was removed while its reconcile failed, or panicked.
+func TestReconcileThatWasRemovedLeavesNoFailures(t *testing.T) {
+	for name, end := range map[string]func() (reconcile.Result, error){
+		"error": func() (reconcile.Result, error) { return reconcile.Result{}, errors.New("failed") },
+		"panic": func() (reconcile.Result, error) { panic("failed") },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			p := startScript(t, "removed", options{}, func(context.Context) (reconcile.Result, error) {
+				return reconcile.Result{}, errors.New("failed before")
+			}, func(context.Context) (reconcile.Result, error) {
+				time.Sleep(time.Second)
+				return end()
+			})
+			p.q.Add(request("a"))
+			time.Sleep(time.Second / 2)
+			p.q.Remove(request("a"))
+			time.Sleep(time.Minute)
+			if n := p.q.NumRequeues(request("a")); n != 0 || len(p.began) != 2 {
+				t.Errorf("%s: %d reconciles and %d failures, want 2 and 0", name, len(p.began), n)
+			}
+			p.end(t)
+		})
+	}
+}
+
+// A Remove comes at any time beside the end of a reconcile. The object stays away whatever the reconcile
+// asks for.
+func TestRemoveBesideTheEndOfAReconcile(t *testing.T) {
 	failed := errors.New("failed")
-	synctest.Test(t, func(t *testing.T) {
-		var got error
+	for name, end := range map[string]func(ctx context.Context) (reconcile.Result, error){
+		"RequeueAfter": func(context.Context) (reconcile.Result, error) { return reconcile.Result{RequeueAfter: time.Hour}, nil },
+		"error":        func(context.Context) (reconcile.Result, error) { return reconcile.Result{}, failed },
+		"DeferFor":     func(ctx context.Context) (reconcile.Result, error) { return ctrlqueue.DeferFor(ctx, time.Hour), nil },
+		"both":         func(ctx context.Context) (reconcile.Result, error) { return ctrlqueue.DeferFor(ctx, time.Hour), failed },
+	} {
+		var begun atomic.Int64
+		do := reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+			begun.Add(1)
+			return end(ctx)
+		})
 		b := ctrlqueue.For(options{})
-		inner := b.Reconciler(reconcile.Func(func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
-			time.Sleep(time.Second)
-			return reconcile.Result{}, failed
-		}))
 		s := newStandIn()
-		c := startIn(t, s, s, "removed", controller.Options{NewQueue: b.NewQueue, Reconciler: reconcile.Func(func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
-			result, err := inner.Reconcile(ctx, r)
-			got = err
-			return result, err
-		})})
-		c.q.Add(request("a"))
-		time.Sleep(time.Second / 2)
-		c.q.Remove(request("a"))
-		time.Sleep(time.Minute)
-		c.end(t)
-		if !errors.Is(got, failed) || !errors.Is(got, reconcile.TerminalError(nil)) {
-			t.Errorf("the controller gets %v, want the error as a terminal one", got)
+		c := startIn(t, s, s, "beside "+name, controller.Options{NewQueue: b.NewQueue, Reconciler: b.Reconciler(do),
+			RateLimiter: clientgo.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Hour, time.Hour)})
+		again := 0
+		const rounds = 3000
+		for n := range int64(rounds) {
+			r := request(strconv.FormatInt(n, 10))
+			c.q.Add(r)
+			for begun.Load() <= n {
+				runtime.Gosched()
+			}
+			for range rand.IntN(300) {
+				begun.Load()
+			}
+			removed := c.q.Remove(r)
+			if err := c.q.WaitIdle(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if _, has := c.q.Find(r); has && removed {
+				again++
+			}
+			c.q.Remove(r)
 		}
+		c.stop()
+		<-c.over
+		if again > 0 {
+			t.Errorf("%s: %d of %d removed objects wait", name, again, rounds)
+		}
+	}
+}
+
+// A Remove of an object that failed for good ends its row of failures.
+func TestRemoveEndsTheRowOfFailures(t *testing.T) {
+	failed := errors.New("failed")
+	fails := func(context.Context) (reconcile.Result, error) { return reconcile.Result{}, failed }
+	synctest.Test(t, func(t *testing.T) {
+		do := append(slices.Repeat([]func(context.Context) (reconcile.Result, error){fails}, 10), func(context.Context) (reconcile.Result, error) {
+			return reconcile.Result{}, reconcile.TerminalError(failed)
+		}, fails)
+		p := startScript(t, "ends", options{}, do...)
+		p.q.Add(request("a")) // The tenth failure begins a wait of 2.56 s.
+		time.Sleep(3 * time.Second)
+		p.q.Wake(request("a"))
+		synctest.Wait()
+		p.q.Remove(request("a"))
+		p.q.Add(request("a"))
+		synctest.Wait()
+		if n := p.q.NumRequeues(request("a")); n != 11 {
+			t.Errorf("%d failures, want 11: the last came after the Remove", n)
+		}
+		p.end(t)
 	})
+}
+
+// A handler may call AddRateLimited several times, and a call with RateLimited and After may come
+// before the limiter says. The hand-out is that of a retry, and not early.
+func TestRetryThatComesBeforeTheLastTimeOfTheLimiter(t *testing.T) {
+	for name, add := range map[string]func(q queue){
+		"a burst": func(q queue) {
+			for range 4 { // The limiter says 1, 2, 4 and 8 s.
+				q.AddRateLimited("a")
+			}
+		},
+		"an earlier time": func(q queue) {
+			q.AddWithOpts(priorityqueue.AddOpts{RateLimited: true, After: sec / 2}, "a")
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			q := ours.open(newLimiter())
+			defer q.ShutDown()
+			add(q)
+			q.GetWithPriority()
+			before := q.NumRequeues("a")
+			q.AddRateLimited("a")
+			if n := q.NumRequeues("a"); n != before+1 {
+				t.Errorf("%s: %d failures after the next, want %d", name, n, before+1)
+			}
+		})
+	}
+}
+
+// The rows of objects that have healed give their memory back.
+func TestMemoryOfFailuresReturns(t *testing.T) {
+	q := ctrlqueue.For(ctrlqueue.Options[float64]{}).NewQueue("", nil)
+	defer q.ShutDown()
+	const n = 100_000
+	before := heap()
+	for i := range n {
+		q.AddRateLimited(float64(i))
+	}
+	full := heap()
+	for i := range n - 10 {
+		q.Forget(float64(i))
+	}
+	q.(interface {
+		RemoveFunc(del func(float64) bool) int
+	}).RemoveFunc(func(float64) bool { return true })
+	if after := heap(); after-before > (full-before)/4 {
+		t.Errorf("%d KiB are left of %d", (after-before)>>10, (full-before)>>10)
+	}
+}
+
+// Nobody could find the row of an item that differs from itself.
+func TestFailuresOfNaNKeepNothing(t *testing.T) {
+	q := ctrlqueue.For(ctrlqueue.Options[float64]{}).NewQueue("", clientgo.NewTypedItemExponentialFailureRateLimiter[float64](0, 0))
+	defer q.ShutDown()
+	fail := func(n int) {
+		for range n {
+			q.AddRateLimited(math.NaN())
+			item, _ := q.Get()
+			q.Done(item)
+		}
+	}
+	fail(1000)
+	before := heap()
+	fail(50_000)
+	if grown := heap() - before; grown > 5<<20 {
+		t.Errorf("%d KiB have grown", grown>>10)
+	}
+}
+
+func heap() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// A clock is foreign code, and may call the queue.
+func TestClockThatCallsTheQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &callingClock{}
+		q := ctrlqueue.For(ctrlqueue.Options[string]{Clock: c}).NewQueue("", newLimiter())
+		defer q.ShutDown()
+		c.call = func() { q.NumRequeues("a"); q.Forget("b") }
+		q.AddRateLimited("a")
+		q.Add("a")
+		q.Get()
+		q.AddRateLimited("a")
+		q.Done("a")
+	})
+}
+
+type callingClock struct {
+	clock.RealClock
+	call func()
+}
+
+func (c *callingClock) Now() time.Time {
+	if c.call != nil {
+		c.call()
+	}
+	return c.RealClock.Now()
 }
 
 // With StrictBackoff only a Wake brings an object before its time. The wait goes on firmly.

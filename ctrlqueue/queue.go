@@ -105,10 +105,6 @@ func (q *Queue[R]) AddAfter(item R, duration time.Duration) {
 
 // AddRateLimited adds the item after the time that the limiter says without naming a
 // priority, see [Queue.AddWithOpts].
-//
-// An early failure does not count: a worker holds the item, and the item was handed out before its last
-// retry was due, because of an event or a Wake. The limiter is not asked then, and the item comes when
-// the retry was due. Otherwise each event would double the backoff of an object that fails.
 func (q *Queue[R]) AddRateLimited(item R) {
 	q.AddWithOpts(priorityqueue.AddOpts{RateLimited: true}, item)
 }
@@ -123,35 +119,58 @@ func (q *Queue[R]) AddRateLimited(item R) {
 // earlier of the times. A raised item goes to the end of its new priority. An item that a
 // worker holds gets a new entry, which Done makes ready.
 //
+// An early failure does not count: RateLimited for an item that a worker holds, and that was handed out
+// before its last retry was due. The limiter is not asked then, and the item comes when the retry was
+// due. Otherwise each event would double the backoff of an object that fails.
+//
 // The call takes effect before AddWithOpts returns. After a shutdown it does nothing.
 func (q *Queue[R]) AddWithOpts(o priorityqueue.AddOpts, items ...R) {
-	if q.ShuttingDown() || len(items) == 0 {
-		return
-	}
-	if o.RateLimited && len(items) == 1 && q.retryEarly(o, items[0]) {
-		return
-	}
-	calm := o.Priority == nil || *o.Priority == 0 && q.options.Order.Priority == nil
-	if q.options.Quiet > 0 && calm && o.After <= 0 && !o.RateLimited {
+	retries, delays := o.RateLimited, o.After > 0
+	switch {
+	case q.ShuttingDown():
+	case (retries || delays) && o.Priority != nil && len(items) == 1 && q.addResult(o, items[0]):
+	case !retries && !delays && q.isCalm(o.Priority):
 		for _, item := range items {
 			q.queue.Debounce(item, q.options.Quiet, q.options.Most)
 		}
-		return
+	default:
+		q.queue.AddWith(workqueue.AddOptions{After: o.After, RateLimited: retries, Priority: o.Priority}, items...)
+		if retries && delays {
+			q.limiter.dueBy(items, o.After)
+		}
 	}
-	q.queue.AddWith(workqueue.AddOptions{After: o.After, RateLimited: o.RateLimited, Priority: o.Priority}, items...)
 }
 
-// retryEarly has an item come again after an early failure, when the retry was due or after the time of
-// the options if that is earlier, and reports whether the failure was early.
-func (q *Queue[R]) retryEarly(o priorityqueue.AddOpts, item R) (early bool) {
-	left, early := q.limiter.left(item)
-	if !early {
+// isCalm reports whether an add of that priority is put off by Quiet.
+func (q *Queue[R]) isCalm(priority *int) bool {
+	return q.options.Quiet > 0 && (priority == nil || *priority == 0 && q.options.Order.Priority == nil)
+}
+
+// addResult adds what the reconcile of an item asks for, and reports false if the call is another add.
+// Nothing is added for an item that was removed since its hand-out, and not added again. A Remove can
+// come beside the add, so addResult looks again afterwards.
+func (q *Queue[R]) addResult(o priorityqueue.AddOpts, item R) (ok bool) {
+	firm := time.Duration(0)
+	q.rows.change(item, func(r *row) {
+		ok, firm = r.ended, r.firm
+		r.ended, r.firm = false, 0
+	})
+	if !ok {
 		return false
 	}
-	if o.After > 0 {
-		left = min(left, o.After)
+	before := q.sinceHandOut(item)
+	if before == workqueue.ErrRemoved {
+		q.Forget(item)
+		return true
 	}
-	q.queue.AddWith(workqueue.AddOptions{After: left, Firm: q.options.StrictBackoff && left > 0, Priority: o.Priority}, item)
+	if firm > 0 && o.RateLimited { // The later of the two times counts.
+		q.queue.AddWith(workqueue.AddOptions{After: firm, Firm: true, Priority: o.Priority}, item)
+	}
+	q.queue.AddWith(workqueue.AddOptions{After: o.After, RateLimited: o.RateLimited, Firm: firm > 0, Priority: o.Priority}, item)
+	if before == nil && q.sinceHandOut(item) == workqueue.ErrRemoved {
+		q.queue.Remove(item)
+		q.Forget(item)
+	}
 	return true
 }
 
@@ -188,7 +207,7 @@ func (q *Queue[R]) GetWithPriority() (item R, priority int, shutdown bool) {
 // Done ends the hand-out of the item. An item that was added in the meantime is queued now
 // or, with a delay, when its time has come.
 func (q *Queue[R]) Done(item R) {
-	q.rows.change(item, func(r *row) { r.cut, r.early = false, false })
+	q.rows.change(item, func(r *row) { r.cut, r.early, r.ended, r.firm = false, false, false, 0 })
 	q.queue.Done(item)
 }
 
@@ -201,7 +220,7 @@ func (q *Queue[R]) Forget(item R) {
 	if q.rows.forgive(item) {
 		return
 	}
-	q.rows.end(item)
+	q.rows.change(item, func(r *row) { *r = row{ended: r.ended, firm: r.firm} })
 	q.queue.Forget(item)
 }
 
@@ -231,16 +250,19 @@ func (q *Queue[R]) Stats() workqueue.QueueStats { return q.queue.Stats() }
 func (q *Queue[R]) LimitsChanged() { q.queue.LimitsChanged() }
 
 // Remove removes the item, and reports whether the queue had the item: queued, waiting or held. A
-// worker keeps the item that it holds. What its reconcile asks for afterwards does not come, if the
-// controller has the Reconciler of the [Binding].
+// worker keeps the item that it holds. What its reconcile asks for afterwards does not come, unless the
+// item was added again, if the controller has the Reconciler of the [Binding].
 //
-// The count for CancelOnReAdd starts anew.
+// The count for CancelOnReAdd starts anew, and so do the failures.
 func (q *Queue[R]) Remove(item R) bool {
 	removed := q.queue.Remove(item)
-	if removed {
-		q.rows.end(item)
-	}
+	q.forgetRow(item)
 	return removed
+}
+
+// forgetRow forgets what was before a removal. What the reconcile asks for is still to come.
+func (q *Queue[R]) forgetRow(item R) {
+	q.rows.change(item, func(r *row) { *r = row{ended: r.ended, firm: r.firm} })
 }
 
 // RemoveFunc calls Remove for the items for which del returns true, see
@@ -251,7 +273,7 @@ func (q *Queue[R]) RemoveFunc(del func(item R) bool) (removed int) {
 	// After the removal: a worker could count a cancel in between.
 	for _, item := range q.rows.items() {
 		if del(item) {
-			q.rows.end(item)
+			q.forgetRow(item)
 		}
 	}
 	return removed

@@ -29,6 +29,7 @@ func (r *reconciler[R]) Reconcile(ctx context.Context, item R) (reconcile.Result
 	h := &handOut[R]{queue: q, item: item}
 	ctx, cancel := q.outlive(context.WithValue(ctx, handOutKey{}, h))
 	defer cancel()
+	defer h.release()
 	if r.binding.options.CancelOnReAdd > 0 && q.mayCancel(item) {
 		return r.cancelOnReAdd(ctx, h)
 	}
@@ -43,27 +44,35 @@ type handOut[R comparable] struct {
 	queue *Queue[R]
 	item  R
 	firm  atomic.Int64 // the longest wait of DeferFor, in nanoseconds
+
+	returned bool // the reconcile has not panicked
 }
 
-// conclude begins the wait of DeferFor, and returns the result for the controller. What the controller
-// adds afterwards with the priority of the hand-out joins the wait. An item that was removed and not
-// added since does not come again.
+// conclude notes that the reconcile has ended, and returns the result for the controller. The add of the
+// controller that follows is what the reconcile asks for, see [Queue.AddWithOpts].
 func (h *handOut[R]) conclude(result reconcile.Result, err error) (reconcile.Result, error) {
-	terminal := errors.Is(err, reconcile.TerminalError(nil))
 	firm := time.Duration(h.firm.Load())
+	h.returned = true
+	if err == nil && firm > 0 {
+		firm = max(firm, result.RequeueAfter)
+		result.RequeueAfter = firm
+	}
 	//lint:ignore SA1019 Controllers still look at Requeue.
-	again := firm > 0 || err != nil || result.RequeueAfter > 0 || result.Requeue
-	switch {
-	case terminal || !again:
-	case h.queue.isRemoved(h.item):
-		if err != nil {
-			err = reconcile.TerminalError(err)
-		}
-		return reconcile.Result{}, err
-	case firm > 0:
-		h.queue.queue.AddWith(workqueue.AddOptions{After: firm, Firm: true, Priority: new(math.MinInt)}, h.item)
+	if again := err != nil || result.RequeueAfter > 0 || result.Requeue; again {
+		h.note(firm)
 	}
 	return result, err
+}
+
+func (h *handOut[R]) note(firm time.Duration) {
+	h.queue.rows.begin(h.item, func(r *row) { r.ended, r.firm = true, firm })
+}
+
+// release notes the end of a reconcile that has panicked: the controller takes a panic for a failure.
+func (h *handOut[R]) release() {
+	if !h.returned {
+		h.note(time.Duration(h.firm.Load()))
+	}
 }
 
 func (h *handOut[R]) deferFor(d time.Duration) {
@@ -77,14 +86,15 @@ func (h *handOut[R]) deferFor(d time.Duration) {
 // calls [Queue.Wake], and d is only a safety net. A Wake during the reconcile counts too: the object
 // then comes again at once.
 //
-// The wait begins when the reconcile returns, also if the reconcile returns another result: its own
-// RequeueAfter counts if it is longer. A reconcile that returns an error too has failed, and its retry
-// is due at the later of the two times. A terminal error ends the wait, and so does CancelOnReAdd of
-// the [Options] if a change has cut the reconcile short. Of several calls in a reconcile the longest d
-// counts.
+// The wait begins when the reconcile returns, also if the reconcile returns another result: the longer
+// of the two times counts. A reconcile that returns an error too, or panics, has failed, and its retry is
+// due at the later of the two times. A terminal error ends the wait, and so does CancelOnReAdd of the
+// [Options] if a change has cut the reconcile short. Of several calls in a reconcile the longest d counts.
+// If no d is positive, the object comes again at once.
 //
-// ctx must be a context as for [ReAddContext]. With any other, DeferFor only returns a Result with the
-// RequeueAfter d, which an event cuts short. If d is zero or negative, the object comes again at once.
+// ctx must be a context as for [ReAddContext]. With any other, as in a test or without the Reconciler of
+// the [Binding], DeferFor only returns a Result with the RequeueAfter d, which an event cuts short. A
+// drain at the end of the manager hands out what is queued, and drops what waits.
 func DeferFor(ctx context.Context, d time.Duration) reconcile.Result {
 	if h, ok := ctx.Value(handOutKey{}).(interface{ deferFor(d time.Duration) }); ok {
 		h.deferFor(d)
@@ -237,7 +247,8 @@ func (r *reconciler[R]) cancelOnReAdd(ctx context.Context, h *handOut[R]) (recon
 	if cause != workqueue.ErrReAdded && cause != workqueue.ErrRemoved || !errors.Is(err, context.Canceled) && !errors.Is(err, cause) {
 		return h.conclude(result, err)
 	}
-	if q.isRemoved(item) {
+	h.returned = true
+	if q.sinceHandOut(item) == workqueue.ErrRemoved {
 		return reconcile.Result{}, nil
 	}
 	cut = true
@@ -249,12 +260,12 @@ func (r *reconciler[R]) cancelOnReAdd(ctx context.Context, h *handOut[R]) (recon
 	return reconcile.Result{RequeueAfter: time.Nanosecond}, nil
 }
 
-// isRemoved reports whether Remove or RemoveFunc has removed the held item, and nobody has added the
-// item since.
-func (q *Queue[R]) isRemoved(item R) bool {
+// sinceHandOut returns [workqueue.ErrReAdded] if a held item was added since its hand-out,
+// [workqueue.ErrRemoved] if it was removed and not added since, and nil otherwise.
+func (q *Queue[R]) sinceHandOut(item R) error {
 	ctx, cancel := q.ReAddContext(context.Background(), item)
 	defer cancel()
-	return context.Cause(ctx) == workqueue.ErrRemoved
+	return context.Cause(ctx)
 }
 
 // mayCancel reports whether the next reconcile of the item may be cut short. If not, the
