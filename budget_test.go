@@ -666,25 +666,33 @@ func TestBytesOfAnItemOfRun(t *testing.T) {
 		"times":      {config: workqueue.TypedRateLimitingQueueConfig[string]{KeepTimes: true}, most: 34},
 		"both":       {workqueue.TypedRateLimitingQueueConfig[string]{KeepTimes: true}, workqueue.AddOptions{Priority: prio(7)}, 34},
 	} {
-		q := workqueue.NewTypedRateLimiting(nil, tt.config)
-		q.AddWith(tt.add, keys...)
-		ctx, cancel := context.WithCancel(t.Context())
-		var before, after runtime.MemStats
-		n := 0
-		workqueue.Run(ctx, q, func(context.Context, string) error {
-			switch n++; n {
-			case items / 4: // The table of the queue does not shrink from here to the end.
-				runtime.ReadMemStats(&before)
-			case items / 2:
-				runtime.ReadMemStats(&after)
-				cancel()
-			}
-			return nil
-		}, workqueue.RunOptions[string]{Logger: discard()})
-		if bytes := float64(after.TotalAlloc-before.TotalAlloc) / (items/2 - items/4); bytes > tt.most {
-			t.Errorf("%s: an item takes %.1f bytes, want at most %v", name, bytes, tt.most)
+		least := math.Inf(1)
+		for range 3 { // What else allocates in the process only adds.
+			least = min(least, bytesOfAnItemOfRun(t, tt.config, tt.add, keys))
+		}
+		if least > tt.most {
+			t.Errorf("%s: an item takes %.1f bytes, want at most %v", name, least, tt.most)
 		}
 	}
+}
+
+func bytesOfAnItemOfRun(t *testing.T, config workqueue.TypedRateLimitingQueueConfig[string], add workqueue.AddOptions, keys []string) float64 {
+	q := workqueue.NewTypedRateLimiting(nil, config)
+	q.AddWith(add, keys...)
+	ctx, cancel := context.WithCancel(t.Context())
+	var before, after runtime.MemStats
+	n, items := 0, len(keys)
+	workqueue.Run(ctx, q, func(context.Context, string) error {
+		switch n++; n {
+		case items / 4: // The table of the queue does not shrink from here to the end.
+			runtime.ReadMemStats(&before)
+		case items / 2:
+			runtime.ReadMemStats(&after)
+			cancel()
+		}
+		return nil
+	}, workqueue.RunOptions[string]{Logger: discard()})
+	return float64(after.TotalAlloc-before.TotalAlloc) / float64(items/2-items/4)
 }
 
 // A worker that has handled one item has allocated contexts for a few items only.
