@@ -292,15 +292,14 @@ func TestRemoveFuncAboveAQueueRemovesAsItGoes(t *testing.T) {
 		q.Add(i)
 	}
 	asked := 0
-	func() {
-		defer func() { recover() }()
+	wantPanic(t, "del", func() {
 		q.RemoveFunc(func(int) bool {
 			if asked++; asked == 3 {
 				panic("del")
 			}
 			return true
 		})
-	}()
+	})
 	if n := q.Len(); n != 1 {
 		t.Errorf("%d items are queued after a panic at the third, want 1", n)
 	}

@@ -26,15 +26,15 @@ import (
 type Queue[R comparable] struct {
 	// Immutable after construction.
 
-	queue   *workqueue.TypedRateLimiting[R]
-	name    string
-	binding *Binding[R]
-	options Options[R] // of the binding
-	logger  logr.Logger
-	looks   atomic.Int64 // see seemsToHold
-	begun   atomic.Bool  // a worker has asked for an item
-	rows    rows[R]
-	limiter retryLimiter[R] // whose rows are those of the queue
+	queue    *workqueue.TypedRateLimiting[R]
+	name     string
+	binding  *Binding[R]
+	options  Options[R] // of the binding
+	logger   logr.Logger
+	looks    atomic.Int64 // see seemsToHold
+	begun    atomic.Bool  // a worker has asked for an item
+	attempts attempts[R]
+	limiter  retryLimiter[R] // whose attempts are those of the queue
 
 	// closed is set when adds do nothing any more, and ended when nothing is to be
 	// handed out either. Both come before the shutdown of queue: a drain begins on
@@ -74,7 +74,7 @@ func newQueue[R comparable](b *Binding[R], name string, limiter clientgo.TypedRa
 		options: options,
 		logger:  logger,
 	}
-	q.limiter = newRetryLimiter(limiter, &q.rows, options.Clock)
+	q.limiter = newRetryLimiter(limiter, &q.attempts, options.Clock)
 	q.queue = workqueue.NewTypedRateLimiting(q.limiter, config)
 	q.over, q.cancel = context.WithCancel(context.Background())
 	q.grace = sync.OnceValue(q.newGrace)
@@ -146,14 +146,18 @@ func (q *Queue[R]) isCalm(priority *int) bool {
 	return q.options.Quiet > 0 && (priority == nil || *priority == 0 && q.options.Order.Priority == nil)
 }
 
-// addResult adds what the reconcile of an item asks for, and reports false if the call is another add.
+// addResult adds what the reconcile of an item asks for, and reports false if the call is another add:
+// the first add with a priority and a time after the end of the reconcile is taken for that of the
+// controller. An event handler that adds in such a way between the two, which lie microseconds apart,
+// is mistaken for the controller.
+//
 // Nothing is added for an item that was removed since its hand-out, and not added again. A Remove can
 // come beside the add, so addResult looks again afterwards.
 func (q *Queue[R]) addResult(o priorityqueue.AddOpts, item R) (ok bool) {
 	firm := time.Duration(0)
-	q.rows.change(item, func(r *row) {
-		ok, firm = r.ended, r.firm
-		r.ended, r.firm = false, 0
+	q.attempts.change(item, func(a *attempt) {
+		ok, firm = a.ended, a.firm
+		a.ended, a.firm = false, 0
 	})
 	if !ok {
 		return false
@@ -207,7 +211,7 @@ func (q *Queue[R]) GetWithPriority() (item R, priority int, shutdown bool) {
 // Done ends the hand-out of the item. An item that was added in the meantime is queued now
 // or, with a delay, when its time has come.
 func (q *Queue[R]) Done(item R) {
-	q.rows.change(item, func(r *row) { r.cut, r.early, r.ended, r.firm = false, false, false, 0 })
+	q.attempts.change(item, func(a *attempt) { a.cut, a.early, a.ended, a.firm = false, false, false, 0 })
 	q.queue.Done(item)
 }
 
@@ -217,10 +221,10 @@ func (q *Queue[R]) Done(item R) {
 // CancelOnReAdd has cut short the call does nothing: such a reconcile has neither failed nor
 // succeeded, and the next failure waits as long as if it had not begun.
 func (q *Queue[R]) Forget(item R) {
-	if q.rows.forgive(item) {
+	if q.attempts.forgive(item) {
 		return
 	}
-	q.rows.change(item, func(r *row) { *r = row{ended: r.ended, firm: r.firm} })
+	q.attempts.forget(item)
 	q.queue.Forget(item)
 }
 
@@ -253,16 +257,12 @@ func (q *Queue[R]) LimitsChanged() { q.queue.LimitsChanged() }
 // worker keeps the item that it holds. What its reconcile asks for afterwards does not come, unless the
 // item was added again, if the controller has the Reconciler of the [Binding].
 //
-// The count for CancelOnReAdd starts anew, and so do the failures.
+// The count for CancelOnReAdd starts anew, and the next failure is not early. If no worker holds the item,
+// the limiter still knows its failures: call Forget to reset the limiter too.
 func (q *Queue[R]) Remove(item R) bool {
 	removed := q.queue.Remove(item)
-	q.forgetRow(item)
+	q.attempts.forget(item)
 	return removed
-}
-
-// forgetRow forgets what was before a removal. What the reconcile asks for is still to come.
-func (q *Queue[R]) forgetRow(item R) {
-	q.rows.change(item, func(r *row) { *r = row{ended: r.ended, firm: r.firm} })
 }
 
 // RemoveFunc calls Remove for the items for which del returns true, see
@@ -271,9 +271,9 @@ func (q *Queue[R]) forgetRow(item R) {
 func (q *Queue[R]) RemoveFunc(del func(item R) bool) (removed int) {
 	removed = q.queue.RemoveFunc(del)
 	// After the removal: a worker could count a cancel in between.
-	for _, item := range q.rows.items() {
+	for _, item := range q.attempts.items() {
 		if del(item) {
-			q.forgetRow(item)
+			q.attempts.forget(item)
 		}
 	}
 	return removed

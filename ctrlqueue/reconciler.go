@@ -65,7 +65,7 @@ func (h *handOut[R]) conclude(result reconcile.Result, err error) (reconcile.Res
 }
 
 func (h *handOut[R]) note(firm time.Duration) {
-	h.queue.rows.begin(h.item, func(r *row) { r.ended, r.firm = true, firm })
+	h.queue.attempts.begin(h.item, func(a *attempt) { a.ended, a.firm = true, firm })
 }
 
 // release notes the end of a reconcile that has panicked: the controller takes a panic for a failure.
@@ -239,7 +239,7 @@ func (r *reconciler[R]) cancelOnReAdd(ctx context.Context, h *handOut[R]) (recon
 	cut := false
 	defer func() {
 		if !cut { // Also after a panic.
-			q.rows.change(item, func(r *row) { r.cancels = 0 })
+			q.attempts.change(item, func(a *attempt) { a.cancels = 0 })
 		}
 	}()
 	result, err := r.next.Reconcile(watching, item)
@@ -252,9 +252,9 @@ func (r *reconciler[R]) cancelOnReAdd(ctx context.Context, h *handOut[R]) (recon
 		return reconcile.Result{}, nil
 	}
 	cut = true
-	q.rows.begin(item, func(r *row) {
-		r.cancels++
-		r.cut = true
+	q.attempts.begin(item, func(a *attempt) {
+		a.cancels++
+		a.cut = true
 	})
 	q.queue.AddWith(workqueue.AddOptions{Priority: new(math.MinInt)}, item)
 	return reconcile.Result{RequeueAfter: time.Nanosecond}, nil
@@ -271,11 +271,11 @@ func (q *Queue[R]) sinceHandOut(item R) error {
 // mayCancel reports whether the next reconcile of the item may be cut short. If not, the
 // count starts anew.
 func (q *Queue[R]) mayCancel(item R) bool {
-	n := q.rows.of(item).cancels
+	n := q.attempts.of(item).cancels
 	if n < q.options.CancelOnReAdd {
 		return true
 	}
-	q.rows.change(item, func(r *row) { r.cancels = 0 })
+	q.attempts.change(item, func(a *attempt) { a.cancels = 0 })
 	q.logger.Info("The next reconcile is not cancelled, as the object has changed in each of the last ones", "item", item, "cancels", n)
 	return false
 }

@@ -138,15 +138,15 @@ func (a *actor) callDone() {
 	}
 }
 
-// callRemove excuses what a removal had: the queue drops it, and Run does not retry a held item that
-// was removed.
+// callRemove excuses an item that a removal had: the queue drops the item, and Run does not retry a held
+// item that was removed.
 func (a *actor) callRemove(remove func(item int) bool) {
 	item := a.item()
 	account := &a.accounts[item]
 	removed := true // Also after a panic of the removal: the item may be gone.
 	defer func() {
 		if removed {
-			// After the removal and not before: it may take an item that a handler has owed since.
+			// After the removal and not before: the removal may take an item that a handler has owed since.
 			account.excuse()
 		}
 	}()
