@@ -144,12 +144,12 @@ bench: ## measure against client-go: BENCHMARKS.md and its picture; 15 minutes
 	go run -C compat ./bench/report -run '$(ROWS)' -page ../BENCHMARKS.md
 	go run -C compat ./pictures
 
-# Prints the rows that are slower, and fails for none: a busy machine is slower, too. With SHORT there are
+# Marks the rows that are slower, and fails for none: a busy machine is slower, too. With SHORT there are
 # few rounds of the rows of Run and of five others, and no comparison where git does not have the commit.
 BASE  := @bench/base
 FIRST := ^RunWorkers/loop=Run|^Cycle/keys=string|^Backlog|^Duplicate/items=1|^AddAfter/items=64k|workers=8/items=distinct
-slower: ## the rows in which we are slower than at the commit BASE; ROWS are the rows; SHORT=1 for few
-	$(if $(SHORT),-)go run -C compat ./bench/report -base $(BASE) $(if $(SHORT),-benchtime 20ms -rounds 3,-benchtime 50ms) -run '$(or $(ROWS),$(if $(SHORT),$(FIRST)))'
+slower: ## each row beside the commit BASE, each program in 3 layouts; ROWS are the rows; SHORT=1 for few
+	$(if $(SHORT),-)go run -C compat ./bench/report -base $(BASE) $(if $(SHORT),-benchtime 20ms -rounds 3,-benchtime 50ms -rounds 15) -run '$(or $(ROWS),$(if $(SHORT),$(FIRST)))'
 
 pictures: ## draw the plots of docs and examples from the tables of the pages; 10 s
 	go run -C compat ./pictures

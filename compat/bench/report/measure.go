@@ -45,13 +45,13 @@ func (r result) median(impl string) float64 {
 type binary struct{ path, dir string }
 
 // build compiles the benchmarks in a directory of the module compat.
-func build(bench string) (*binary, error) {
+func build(bench string, flags ...string) (*binary, error) {
 	dir, err := os.MkdirTemp("", "bench")
 	if err != nil {
 		return nil, err
 	}
 	b := &binary{path: filepath.Join(dir, "bench.test"), dir: dir}
-	cmd := exec.Command("go", "test", "-c", "-o", b.path, ".")
+	cmd := exec.Command("go", slices.Concat([]string{"test", "-c", "-o", b.path}, flags, []string{"."})...)
 	cmd.Dir = bench
 	if out, err := cmd.CombinedOutput(); err != nil {
 		b.remove()

@@ -220,13 +220,32 @@ func TestTablesThatAreComplete(t *testing.T) {
 	}
 }
 
-// A row counts from 5 % on, and a change of the machine's mood below that does not.
+// A row counts from 5 % on. Below that the machine's mood changes it, and where the layouts of the base
+// commit differ by more, a layout can.
 func TestRowsThatAreSlower(t *testing.T) {
+	three := func(a, b, c float64) [layouts]float64 { return [layouts]float64{a, b, c} }
+	for _, test := range []struct {
+		name          string
+		before, after [layouts]float64
+		slower        bool
+	}{
+		{"4 %", three(50, 50, 51), three(52, 53, 52), false},
+		{"20 %", three(50, 50, 51), three(61, 60, 60), true},
+		{"within the layouts", three(50, 62, 51), three(61, 60, 60), false},
+		{"faster", three(60, 60, 60), three(50, 61, 50), false},
+		{"no bytes in both", three(0, 0, 0), three(0, 0, 0), false},
+		{"bytes where there were none", three(0, 0, 0), three(8, 8, 8), true},
+	} {
+		if got := (pair{before: test.before, after: test.after}).slower(); got != test.slower {
+			t.Errorf("%s: slower = %t", test.name, got)
+		}
+	}
 	var out bytes.Buffer
-	if err := writeSlower(&out, "abc", []pair{{"same", 50e-9, 52e-9}, {"slow", 50e-9, 60e-9}, {"fast", 60e-9, 50e-9}}); err != nil {
+	if err := writePairs(&out, "abc", []pair{{"a row", "ns/op", three(50e-9, 51e-9, 50e-9), three(60e-9, 60e-9, 61e-9)}}); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := strings.Join(strings.Fields(out.String()), " "), "slow 50.00 ns 60.00 ns +20 % 1 of 3 rows are slower by 5 % or more than at abc."; got != want {
+	const want = "row at the base here ratio layouts of the base a row 50.00 ns 60.00 ns 1.20 1.02 ▼ 1 of 1 rows are slower than at abc."
+	if got := strings.Join(strings.Fields(out.String()), " "); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
