@@ -115,15 +115,11 @@ func (q *TypedDelaying[T]) decide(item T, e ending) conclusion {
 		e.end = fifo.EndWorked
 	}
 	if e.end != fifo.EndRetry && e.end != fifo.EndRedo {
-		return conclusion{Conclusion: q.below().conclude(item, e.end, nil)}
+		return conclusion{Conclusion: q.typed.conclude(item, e.end, nil)}
 	}
 	var place fifo.Placement
 	p := q.place(&place, item, e.rank)
 	p.SetRank(e.rank)
-	if q.typed == nil && e.after <= 0 { // A Queue is foreign code, and mu is not held when it is called.
-		c := q.below().conclude(item, e.end, p)
-		return conclusion{Conclusion: c, taken: c.Again}
-	}
 	r := &request[T]{mode: modeConclude | e.mode, end: e.end, why: e.why, hash: hash, item: item, after: e.after}
 	if e.after > 0 {
 		r.want = wantDelay
@@ -131,6 +127,3 @@ func (q *TypedDelaying[T]) decide(item T, e ending) conclusion {
 	a := q.promote(r, p)
 	return conclusion{a.concluded, a.taken, a.after}
 }
-
-// below is the queue below, which a Run has found to be a Typed.
-func (q *TypedDelaying[T]) below() *Typed[T] { return q.queue.(*Typed[T]) }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/seed16c08ea7/workqueue/internal/fifo"
 	"github.com/seed16c08ea7/workqueue/internal/gate"
-	"github.com/seed16c08ea7/workqueue/internal/slab"
 )
 
 const (
@@ -146,9 +145,6 @@ func (q *TypedDelaying[T]) popDue(shutDown bool, r reading) (item T, k fifo.Rank
 	o = q.lookAheadLocked(shutDown, r)
 	if o.due {
 		q.metrics.observeLateness(r.now - o.next)
-		if item, firm := q.agenda.FirstFirm(); firm {
-			q.softenLocked(slab.HashOf(item), item)
-		}
 		var p *fifo.Placement
 		_, item, p = q.agenda.Pop(new(fifo.Placement))
 		q.noteMoveLocked(item)

@@ -180,8 +180,8 @@ func (q *TypedDelaying[T]) carryOut(r *request[T], p *fifo.Placement) (taken boo
 	return q.promote(r, p).taken
 }
 
-// endWaitAboveForeign is carryOut for the end of a wait above foreign code. The two steps of the
-// move then hold no common lock. The wait ends first: in the other order the loop could add the
+// endWaitAboveForeign is carryOut for the end of a wait above a queue that is not a Typed. The two steps
+// of the move then hold no common lock. The wait ends first: in the other order the loop could add the
 // item once more, after a worker has got the item.
 func (q *TypedDelaying[T]) endWaitAboveForeign(r *request[T], p *fifo.Placement) (taken bool) {
 	var place fifo.Placement
@@ -195,8 +195,8 @@ func (q *TypedDelaying[T]) endWaitAboveForeign(r *request[T], p *fifo.Placement)
 	return addBelow(q.queue, r.item, p.RankOf())
 }
 
-// promote is carryOut without foreign code below, or for an item that waits. It may move other items
-// too, which have become due.
+// promote is carryOut above a Typed, or for an item that waits. It may move other items too, which have
+// become due.
 //
 // A delay up to instantDelay may be over at a second reading of the clock: then the item is due
 // already.
@@ -219,7 +219,7 @@ func (q *TypedDelaying[T]) promote(r *request[T], p *fifo.Placement) promotion {
 	}
 	a := q.act(r, p, &w, now, q.typedNow(now.now))
 	if a.back {
-		q.below().metrics.removed()
+		q.typed.metrics.removed()
 	}
 	if a.fresh > 0 || a.yield {
 		q.observePromotion(a)
@@ -256,9 +256,9 @@ func (q *TypedDelaying[T]) act(r *request[T], p *fifo.Placement, w *agenda.Timin
 		return q.arrangeLocked(q.agenda.Schedule(r.hash, r.item, now.now, w, nil), now, at)
 	}
 	what := doWait
-	switch t := q.involvesLocked(r, p, w, now); {
-	case t != nil:
-		a, what = q.actBelowLocked(t, r, p, w, now, at)
+	switch {
+	case q.typed != nil && q.involvesLocked(r, p, w, now):
+		a, what = q.actBelowLocked(r, p, w, now, at)
 	case q.closed:
 		what = doNothing
 	}
@@ -272,38 +272,29 @@ func (q *TypedDelaying[T]) act(r *request[T], p *fifo.Placement, w *agenda.Timin
 	return a
 }
 
-// involvesLocked returns the queue below, if the request has to do with it.
-func (q *TypedDelaying[T]) involvesLocked(r *request[T], p *fifo.Placement, w *agenda.Timing, now reading) *Typed[T] {
-	switch {
-	case q.oneEntry || r.mode != 0 || p != nil && p.Weight > 0:
-	case r.want == wantWake || q.agenda.Firms > 0:
-	case w.Due > now.now:
-		return nil
-	}
-	if q.typed != nil {
-		return q.typed
-	}
-	t, _ := q.queue.(*Typed[T])
-	return t
+// involvesLocked reports whether a request has to do with the queue below.
+func (q *TypedDelaying[T]) involvesLocked(r *request[T], p *fifo.Placement, w *agenda.Timing, now reading) bool {
+	return q.oneEntry || r.mode != 0 || p != nil && p.Weight > 0 || r.want == wantWake || q.agenda.Firms > 0 || w.Due <= now.now
 }
 
 // actBelowLocked acts on the queue below. Its lock has no deferred Unlock: a Queue that does not return
 // gives the lock back.
-func (q *TypedDelaying[T]) actBelowLocked(t *Typed[T], r *request[T], p *fifo.Placement, w *agenda.Timing, now reading, at time.Duration) (a promotion, what todo) {
+func (q *TypedDelaying[T]) actBelowLocked(r *request[T], p *fifo.Placement, w *agenda.Timing, now reading, at time.Duration) (a promotion, what todo) {
+	t := q.typed
 	gate.LockSoon(&t.mu)
-	switch what = q.decideBothLocked(t, r, w, now); what {
+	switch what = q.decideBothLocked(r, w, now); what {
 	case doNothing:
 		if r.mode.has(modeConclude) {
 			a.concluded = t.fifo.Conclude(r.hash, r.item, fifo.EndWorked, 0, nil)
 		}
 	case doMerge:
-		a = q.mergeBothLocked(t, r, p, at)
+		a = q.mergeBothLocked(r, p, at)
 	case doAdd:
-		a = q.promoteBothLocked(t, r, p, w, now, at)
+		a = q.promoteBothLocked(r, p, w, now, at)
 	case doWaitAnew:
-		q.softenBothLocked(t, r.hash, r.item)
+		q.softenBothLocked(r.hash, r.item)
 	case doKeep:
-		a.back = q.keepBothLocked(t, r, p)
+		a.back = q.keepBothLocked(r, p)
 	case doWaitOn:
 		if !r.keeps() {
 			t.addLocked(r.hash, r.item, at, p) // Raises the rank.
@@ -318,29 +309,28 @@ func (q *TypedDelaying[T]) actBelowLocked(t *Typed[T], r *request[T], p *fifo.Pl
 }
 
 // mergeBothLocked has the entry that the item has in the queue below stand for the request too.
-func (q *TypedDelaying[T]) mergeBothLocked(t *Typed[T], r *request[T], p *fifo.Placement, at time.Duration) promotion {
-	var a promotion
+func (q *TypedDelaying[T]) mergeBothLocked(r *request[T], p *fifo.Placement, at time.Duration) (a promotion) {
 	a.taken = true
 	switch {
 	case r.mode.has(modeConclude):
-		a.concluded = t.concludeLocked(r.hash, r.item, max(r.end, fifo.EndRetry), at, p)
-	case r.ends() || r.want != wantReschedule && (p != nil || !t.fifo.IsPlain()):
-		t.addLocked(r.hash, r.item, at, p) // Adds no item. A Queue is told of it.
+		a.concluded = q.typed.concludeLocked(r.hash, r.item, max(r.end, fifo.EndRetry), at, p)
+	case r.ends() || r.want != wantReschedule && (p != nil || !q.typed.fifo.IsPlain()):
+		q.typed.addLocked(r.hash, r.item, at, p) // Adds no item. A Queue is told of it.
 	}
 	return a
 }
 
 // decideBothLocked says what a request comes to, and notes the floor of ItemPace in w. Both locks are held.
 // The order of the cases matters: a Wake passes the floor, and a firm wait comes before the line.
-func (q *TypedDelaying[T]) decideBothLocked(t *Typed[T], r *request[T], w *agenda.Timing, now reading) todo {
-	s := t.fifo.StandOf(r.hash, r.item)
-	w.Floor = t.paces.floor(r.hash, r.item)
+func (q *TypedDelaying[T]) decideBothLocked(r *request[T], w *agenda.Timing, now reading) todo {
+	s := q.typed.fifo.StandOf(r.hash, r.item)
+	w.Floor = q.typed.paces.floor(r.hash, r.item)
 	pending := s.Queued || s.Again
 	switch {
 	case s.Removed && r.mode.has(modeConclude), q.closed && !r.ends():
 		return doNothing
 	case r.want == wantWake:
-		return q.wakeBothLocked(t, r)
+		return q.wakeBothLocked(r)
 	case q.closed: // Nothing waits any more, but the queue below may still be open.
 		return doAdd
 	case s.Woken && q.isOfTheHandOut(r, w): // As if the Wake came after the wait had begun.
@@ -394,17 +384,17 @@ func waitOn[T comparable](r *request[T]) todo {
 
 // keepBothLocked has the FIFO of the queue below keep an item, with the higher rank of the call and of the
 // wait that becomes firm. It reports whether an add was taken back.
-func (q *TypedDelaying[T]) keepBothLocked(t *Typed[T], r *request[T], p *fifo.Placement) (back bool) {
+func (q *TypedDelaying[T]) keepBothLocked(r *request[T], p *fifo.Placement) (back bool) {
 	k := p.RankOf()
 	if e, waits := q.agenda.Find(r.hash, r.item); waits && k.Priority <= e.Rank.Priority {
 		k = e.Rank
 	}
-	return t.fifo.Keep(r.hash, r.item, k)
+	return q.typed.fifo.Keep(r.hash, r.item, k)
 }
 
 // wakeBothLocked notes a Wake for the worker that holds the item, and says whether a wait ends.
-func (q *TypedDelaying[T]) wakeBothLocked(t *Typed[T], r *request[T]) todo {
-	t.fifo.Wake(r.hash, r.item)
+func (q *TypedDelaying[T]) wakeBothLocked(r *request[T]) todo {
+	q.typed.fifo.Wake(r.hash, r.item)
 	if !q.agenda.Waits(r.hash, r.item) {
 		return doNothing
 	}
@@ -501,7 +491,7 @@ func (q *TypedDelaying[T]) moveDueLocked(r reading, at time.Duration) (a promoti
 	for n := 0; n < dueBatch && q.agenda.Len() > 0 && q.agenda.Due(r.now, r.plans); n++ {
 		q.metrics.observeLateness(r.now - q.agenda.Next())
 		if item, firm := q.agenda.FirstFirm(); firm {
-			q.softenBothLocked(q.typed, slab.HashOf(item), item)
+			q.softenBothLocked(slab.HashOf(item), item)
 		}
 		var place fifo.Placement
 		hash, item, p := q.agenda.Pop(&place)
@@ -532,14 +522,14 @@ func (q *Typed[T]) isWaking() bool {
 
 // promoteBothLocked ends the wait of the item, if the item waits, and adds the item to the queue below.
 // Both locks are held: otherwise a Snapshot could show the item twice or not at all.
-func (q *TypedDelaying[T]) promoteBothLocked(t *Typed[T], r *request[T], p *fifo.Placement, w *agenda.Timing, now reading, at time.Duration) (a promotion) {
+func (q *TypedDelaying[T]) promoteBothLocked(r *request[T], p *fifo.Placement, w *agenda.Timing, now reading, at time.Duration) (a promotion) {
 	if !r.ends() && w.Due <= now.now {
 		q.metrics.observeLateness(now.now - w.Due)
 	}
+	t, said := q.typed, p
 	var place fifo.Placement
-	said := p
 	if r.want != wantAdd || q.oneEntry || r.mode.has(modeFirm) {
-		q.softenBothLocked(t, r.hash, r.item)
+		q.softenBothLocked(r.hash, r.item)
 		if wait, waited := q.unplanLocked(r.hash, r.item, &place); waited {
 			p = placeAfter(p, wait, r.keeps())
 			if r.want == wantWake { // In contrast to an add, it is not a new item that a RemoveFunc may miss.
@@ -563,22 +553,12 @@ func (q *TypedDelaying[T]) promoteBothLocked(t *Typed[T], r *request[T], p *fifo
 }
 
 // softenBothLocked makes a firm wait plain. Both locks are held.
-func (q *TypedDelaying[T]) softenBothLocked(t *Typed[T], hash uint32, item T) {
+func (q *TypedDelaying[T]) softenBothLocked(hash uint32, item T) {
 	if q.agenda.Firms == 0 {
 		return
 	}
-	if k, ok := t.fifo.Unkeep(hash, item); ok {
+	if k, ok := q.typed.fifo.Unkeep(hash, item); ok {
 		q.agenda.Soften(hash, item, k)
-	}
-}
-
-// softenLocked is softenBothLocked for a caller without the lock of the queue below. A queue below that is not a
-// Typed has no firm waits.
-func (q *TypedDelaying[T]) softenLocked(hash uint32, item T) {
-	if t, ours := q.queue.(*Typed[T]); ours && q.agenda.Firms > 0 {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		q.softenBothLocked(t, hash, item)
 	}
 }
 
@@ -617,7 +597,7 @@ func (q *TypedDelaying[T]) unplanLocked(hash uint32, item T, memory *fifo.Placem
 // observePromotion does the work of a promotion when the locks are free.
 func (q *TypedDelaying[T]) observePromotion(a promotion) {
 	if a.fresh > 0 {
-		q.below().observeAdds(a.fresh)
+		q.typed.observeAdds(a.fresh)
 	}
 	if a.yield {
 		runtime.Gosched()
@@ -631,7 +611,7 @@ func (q *TypedDelaying[T]) typedNow(now time.Duration) time.Duration {
 	if q.aligned {
 		return now
 	}
-	return q.below().metrics.now()
+	return q.typed.metrics.now()
 }
 
 // addNow adds the item at once. With OneEntry, or a mode, the add ends the wait of the item.
@@ -649,32 +629,14 @@ func (q *TypedDelaying[T]) addPlaced(hash uint32, item T, p *fifo.Placement, m m
 	return q.carryOut(&r, p)
 }
 
-// unplan ends the wait of an item above foreign code, unless the wait is firm and the request an add. An
-// add of the queue below then merges into the wait.
+// unplan ends the wait of an item above a queue that is not a Typed.
 func (q *TypedDelaying[T]) unplan(r *request[T], memory *fifo.Placement) (p *fifo.Placement, waited bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if t, ours := q.queue.(*Typed[T]); ours && (q.agenda.Firms > 0 || r.want == wantWake) {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		if r.want == wantWake {
-			t.fifo.Wake(r.hash, r.item)
-		}
-		if !r.replaces() && t.fifo.StandOf(r.hash, r.item).Firm {
-			return nil, false
-		}
-		q.softenBothLocked(t, r.hash, r.item)
-	}
 	if p, waited = q.unplanLocked(r.hash, r.item, memory); waited && r.want == wantWake {
 		q.noteMoveLocked(r.item)
 	}
 	return p, waited
-}
-
-// endWait ends the wait of an item, firm or not, and reports whether the item waited.
-func (q *TypedDelaying[T]) endWait(hash uint32, item T) (waited bool) {
-	_, waited = q.unplan(&request[T]{want: wantReschedule, hash: hash, item: item}, nil)
-	return waited
 }
 
 // takeBack removes an item from both layers, and reports whether there was the item.
@@ -693,7 +655,7 @@ func (q *TypedDelaying[T]) removeTyped(hash uint32, item T) (waited, had, back b
 	defer q.mu.Unlock()
 	q.typed.mu.Lock()
 	defer q.typed.mu.Unlock()
-	q.softenBothLocked(q.typed, hash, item)
+	q.softenBothLocked(hash, item)
 	_, waited = q.unplanLocked(hash, item, nil)
 	had, back = q.typed.fifo.Remove(hash, item)
 	q.typed.settle()

@@ -105,7 +105,7 @@ type TypedDelaying[T comparable] struct {
 	// Immutable after construction.
 
 	queue   TypedInterface[T]
-	typed   *Typed[T]     // queue, if a Typed without a Queue, or with oneEntry
+	typed   *Typed[T]     // queue, if a Typed
 	retries CounterMetric // nil for none
 	metrics *delayMetrics // nil unless a provider reads this queue
 	logger  logr.Logger
@@ -187,8 +187,7 @@ func NewTypedDelaying[T comparable](config TypedDelayingQueueConfig[T]) *TypedDe
 		q.makeBelow(config, p)
 	}
 	q.findTyped()
-	t, ours := q.queue.(*Typed[T])
-	q.aligned = q.aligned || !ours || t.metrics == nil
+	q.aligned = q.aligned || q.typed == nil || q.typed.metrics == nil
 	_, q.real = c.(clock.RealClock)
 	q.loop = q.waitingLoop
 	if state != nil {
@@ -201,15 +200,10 @@ func NewTypedDelaying[T comparable](config TypedDelayingQueueConfig[T]) *TypedDe
 // section. A type that embeds a *Typed has the same methods, but may have an Add of its
 // own, which must be called.
 //
-// The Queue of a Typed is foreign code, and must not run with the lock of the delaying
-// queue held. OneEntry makes an exception: between two critical sections an item could come
-// to be queued and waiting.
+// The Queue of a Typed, foreign code, then runs with both locks held. In two critical sections an item
+// could be in neither queue for a moment, or queued and waiting with OneEntry.
 func (q *TypedDelaying[T]) findTyped() {
-	t, ok := q.queue.(*Typed[T])
-	switch {
-	case ok && (t.fifo.Queue() == nil || q.oneEntry):
-		q.typed = t
-	case q.oneEntry:
+	if q.typed, _ = q.queue.(*Typed[T]); q.typed == nil && q.oneEntry {
 		panic(fmt.Sprintf("workqueue: OneEntry cannot ask a %T whether an item is queued; StrictBackoff implies OneEntry", q.queue))
 	}
 }
@@ -281,7 +275,7 @@ func (q *TypedDelaying[T]) modeOf(options AddOptions) mode {
 	if !options.Firm {
 		return 0
 	}
-	if _, ours := q.queue.(*Typed[T]); !ours {
+	if q.typed == nil {
 		panic(fmt.Sprintf("workqueue: AddWith with Firm above a %T: it cannot keep an item until its wait is over", q.queue))
 	}
 	return modeFirm
@@ -367,13 +361,12 @@ func (q *TypedDelaying[T]) hearLimits() {
 // Remove reports whether the queue had the item: waiting, queued or held. It takes O(log n) time in
 // the number of waiting items.
 //
-// If the queue below was configured and is not a [Typed] without a [Queue], a due item may
-// be on its way to the queue below. Remove then misses the item.
+// If the queue below was configured and is not a [Typed], a due item may be on its way to the queue
+// below. Remove then misses the item.
 func (q *TypedDelaying[T]) Remove(item T) bool {
 	if q.typed == nil {
-		hash := slab.HashOf(item)
 		low := below[remover[T]](q.queue, "Remove")
-		waited := q.endWait(hash, item)
+		_, waited := q.unplan(&request[T]{hash: slab.HashOf(item), item: item}, nil)
 		return low.Remove(item) || waited
 	}
 	return q.takeBack(item)
@@ -388,7 +381,7 @@ func (q *TypedDelaying[T]) RemoveFunc(del func(item T) bool) (removed int) {
 	log := q.noteMoves()
 	defer q.endMoves(log)
 	remove := q.Remove
-	if t, ours := q.queue.(*Typed[T]); ours {
+	if t := q.typed; t != nil {
 		removed = actOnMatches(&t.mu, &t.fifo.Items, t.fifo.Shrink, del, remove)
 	} else {
 		counted := map[T]bool{} // A held item can wait too. The queue below does not say which items it had.
@@ -437,7 +430,7 @@ func (q *TypedDelaying[T]) wakeUp(item T) bool {
 // WakeFunc takes time in proportion to the number of all items. Other calls go on in the meantime, as
 // for RemoveFunc.
 func (q *TypedDelaying[T]) WakeFunc(match func(item T) bool) (woken int) {
-	if t, ours := q.queue.(*Typed[T]); ours {
+	if t := q.typed; t != nil {
 		// First: what the held items begin to wait for from now on, ends at once.
 		for piece := range slab.Walk(&t.mu, &t.fifo.Items, t.fifo.HeldItem) {
 			woken += actOnEach(piece, match, q.wakeUp)
@@ -455,8 +448,8 @@ func (q *TypedDelaying[T]) WakeFunc(match func(item T) bool) (woken int) {
 func (q *TypedDelaying[T]) Find(item T) (info ItemInfo[T], ok bool) {
 	hash := slab.HashOf(item)
 	now := q.now()
-	t, ours := q.queue.(*Typed[T])
-	if !ours {
+	t := q.typed
+	if t == nil {
 		info, ok = below[finder[T]](q.queue, "Find").Find(item)
 		q.mu.Lock()
 		defer q.mu.Unlock()
@@ -605,8 +598,7 @@ func (q *TypedDelaying[T]) now() time.Duration { return q.clock.Since(q.epoch) }
 
 // Snapshot returns the items of the queue and of the queue below, with at most limit items
 // of each state; for the rest see [Typed.Snapshot]. If the queue below was configured and
-// is not a [Typed] without a [Queue], its items are copied first, and not at the same
-// instant.
+// is not a [Typed], its items are copied first, and not at the same instant.
 func (q *TypedDelaying[T]) Snapshot(limit int) Snapshot[T] {
 	now := q.now()
 	c := censusOf[T](limitOf(limit))
@@ -648,7 +640,7 @@ func (q *TypedDelaying[T]) Items() iter.Seq[ItemInfo[T]] {
 }
 
 // Stats returns the state of the queue and of the queue below, see [Typed.Stats]. If the queue
-// below was configured and is not a [Typed] without a [Queue], its state is of another instant.
+// below was configured and is not a [Typed], its state is of another instant.
 func (q *TypedDelaying[T]) Stats() QueueStats {
 	if q.typed != nil {
 		return q.statsWith(q.typed)

@@ -155,32 +155,6 @@ func TestEarlierItemWhileTheTimerIsArmed(t *testing.T) {
 	})
 }
 
-// A storage is foreign code, and must not keep AddAfter waiting.
-func TestStorageBelowIsCalledWithoutTheLock(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var q *workqueue.TypedDelaying[string]
-		pushes := 0
-		storage := &shelf[string]{hook: func(call string) {
-			if call == "push" {
-				pushes++
-				if q.Locked() {
-					t.Error("push was called with the lock of the delaying queue held")
-				}
-			}
-		}}
-		q = workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{
-			Queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Queue: storage}),
-		})
-		q.AddAfter("a", time.Second)
-		time.Sleep(time.Second)
-		synctest.Wait()
-		if pushes != 1 {
-			t.Errorf("%d pushes, want 1", pushes)
-		}
-		q.ShutDown()
-	})
-}
-
 // A gate is a queue whose Add calls a hook first.
 type gate[T comparable] struct {
 	*workqueue.Typed[T]

@@ -175,8 +175,8 @@ func (q *TypedDelaying[T]) CheckInvariants() error {
 	errs.That(!q.closed || q.agenda.Len() == 0, "%d items wait in a closed queue", q.agenda.Len())
 	errs.That(q.keepers > 0 || q.dropped == nil, "dropped items are kept without a drain")
 	errs.That(q.moves == nil, "what becomes due is noted for a RemoveFunc that has ended")
-	t, ours := q.queue.(*Typed[T])
-	if !ours {
+	t := q.typed
+	if t == nil {
 		return errs.Err()
 	}
 	errs.Add("", t.CheckInvariants())

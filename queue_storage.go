@@ -7,8 +7,8 @@ import "github.com/seed16c08ea7/workqueue/internal/slab"
 // of a stored item: the Queue may then move the item.
 //
 // The Typed calls the methods with its lock held. So calls are never concurrent, although
-// they come from different goroutines. A method must not call the Typed, and every other
-// call of the Typed waits while a method runs. Pop is called only when Len is positive. Get
+// they come from different goroutines. A method must not call the Typed or a queue above it, and
+// every other call of the Typed waits while a method runs, as do many calls of a [TypedDelaying] above. Pop is called only when Len is positive. Get
 // blocks while Len is zero, and looks again after the next Push or Touch.
 //
 // A panic in a method reaches the caller of the Typed, and the Typed stays usable. After a

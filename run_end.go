@@ -111,20 +111,15 @@ func (r *runner[T]) hasWork() bool {
 
 // hasWork reports whether an item is queued, or held, or waits after a failure. A failure is
 // counted before its item waits, and the item waits before its Done. A due item goes to the
-// queue below with the lock held, so one look finds the item in one of the two queues. A
-// storage below is foreign code: the item is in neither queue for a moment, so any failure
-// counts.
+// queue below with the lock held, so one look finds the item in one of the two queues.
 //
 // The failures of an item that differs from itself are not counted. Once such an item has
 // failed, nan is true, and each waiting item that differs from itself counts.
 func (q *TypedDelaying[T]) hasWork(failed *attempts[T], nan bool) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if queued, held := q.queue.(*Typed[T]).sizes(); queued+held > 0 {
+	if queued, held := q.typed.sizes(); queued+held > 0 {
 		return true
-	}
-	if q.typed == nil {
-		return failed.failing.Load() > 0
 	}
 	return failed.waiting(&q.agenda, nan, 1) > 0
 }

@@ -251,14 +251,13 @@ func (q *TypedDelaying[T]) collect(c *census[T]) {
 
 // firmRank returns the rank of a firm wait, which the queue below knows.
 func (q *TypedDelaying[T]) firmRank(item T) (k fifo.Rank, ok bool) {
-	t, ours := q.queue.(*Typed[T])
-	if !ours {
+	if q.typed == nil {
 		return k, false
 	}
 	hash := slab.HashOf(item)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.fifo.FirmRank(hash, item)
+	q.typed.mu.Lock()
+	defer q.typed.mu.Unlock()
+	return q.typed.fifo.FirmRank(hash, item)
 }
 
 // ItemState says where in a queue an item is. The zero value is no state. The text of a state,
