@@ -323,19 +323,22 @@ func (q *TypedDelaying[T]) mergeBothLocked(r *request[T], p *fifo.Placement, at 
 // decideBothLocked says what a request comes to, and notes the floor of ItemPace in w. Both locks are held.
 // The order of the cases matters: a Wake passes the floor, and a firm wait comes before the line.
 func (q *TypedDelaying[T]) decideBothLocked(r *request[T], w *agenda.Timing, now reading) todo {
-	s := q.typed.fifo.StandOf(r.hash, r.item)
+	var s fifo.Stand
+	if r.mode != 0 || q.agenda.Firms > 0 || q.oneEntry && (!r.ends() || q.typed.paces != nil) { // Else the time alone decides.
+		s = q.typed.fifo.StandOf(r.hash, r.item)
+	}
 	w.Floor = q.typed.paces.floor(r.hash, r.item)
-	pending := s.Queued || s.Again
+	pending := s.Has(fifo.StandQueued | fifo.StandAgain)
 	switch {
-	case s.Removed && r.mode.has(modeConclude), q.closed && !r.ends():
+	case s.Has(fifo.StandRemoved) && r.mode.has(modeConclude), q.closed && !r.ends():
 		return doNothing
 	case r.want == wantWake:
 		return q.wakeBothLocked(r)
 	case q.closed: // Nothing waits any more, but the queue below may still be open.
 		return doAdd
-	case s.Woken && q.isOfTheHandOut(r, w): // As if the Wake came after the wait had begun.
+	case s.Has(fifo.StandWoken) && q.isOfTheHandOut(r, w): // As if the Wake came after the wait had begun.
 		return doAdd
-	case s.Firm && !r.replaces():
+	case s.Has(fifo.StandFirm) && !r.replaces():
 		return waitOn(r)
 	case pending && (q.oneEntry || w.Firm):
 		return joinPending(s, w)
@@ -352,7 +355,7 @@ func (q *TypedDelaying[T]) isOfTheHandOut(r *request[T], w *agenda.Timing) bool 
 // joinPending says what becomes of a wait of an item that is queued or marked: a firm wait takes the item out
 // of the line, if the wait is not the kind that an item in the line is spared.
 func joinPending(s fifo.Stand, w *agenda.Timing) todo {
-	if w.Firm && !(w.Once && s.Queued) {
+	if w.Firm && !(w.Once && s.Has(fifo.StandQueued)) {
 		return doKeep
 	}
 	return doMerge
@@ -362,13 +365,13 @@ func joinPending(s fifo.Stand, w *agenda.Timing) todo {
 func (q *TypedDelaying[T]) decideByTimeLocked(r *request[T], s fifo.Stand, w *agenda.Timing, now reading) todo {
 	redo := r.mode.has(modeConclude) && r.end == fifo.EndRedo // It goes on with the hand-out that it had.
 	// If another item waits, an item that is due goes through the agenda, behind those that were due before.
-	due := r.ends() || w.Due <= now.now && q.typed != nil && q.agenda.Len() == 0
+	due := r.ends() || w.Due <= now.now && q.agenda.Len() == 0
 	switch {
 	case redo, due && w.Floor <= max(0, now.now):
 		return doAdd
 	case w.Firm:
 		return doKeep
-	case s.Firm:
+	case s.Has(fifo.StandFirm):
 		return doWaitAnew
 	}
 	return doWait

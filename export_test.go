@@ -192,8 +192,8 @@ func (q *TypedDelaying[T]) CheckInvariants() error {
 			continue
 		}
 		s := t.fifo.StandOf(slab.HashOf(item), item)
-		errs.That(!q.oneEntry && !e.Firm || !s.Queued && !s.Again, "%v is queued and waits, firm %v", item, e.Firm)
-		errs.That(e.Firm == s.Firm, "%v waits, firm %v, and the queue below says %v", item, e.Firm, s.Firm)
+		errs.That(!q.oneEntry && !e.Firm || !s.Has(fifo.StandQueued|fifo.StandAgain), "%v is queued and waits, firm %v", item, e.Firm)
+		errs.That(e.Firm == s.Has(fifo.StandFirm), "%v waits, firm %v, and the queue below says %v", item, e.Firm, s.Has(fifo.StandFirm))
 	}
 	errs.That(q.closed || q.agenda.Firms == t.fifo.Kept(), "%d firm waits, and the queue below keeps %d", q.agenda.Firms, t.fifo.Kept())
 	return errs.Err()

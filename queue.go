@@ -430,12 +430,12 @@ func (q *Typed[T]) GetContext(ctx context.Context) (T, error) {
 // was handed out, whether an add had named the Priority, and as Age how long the item was
 // queued, if the queue keeps times. The State is [ItemInFlight]. The Priority is 0 for a
 // queue that stores its items in a [Queue].
-func (q *Typed[T]) GetInfo(ctx context.Context) (ItemInfo[T], error) {
+func (q *Typed[T]) GetInfo(ctx context.Context) (info ItemInfo[T], err error) {
 	item, r, err := q.getContext(ctx)
-	if err != nil {
-		return ItemInfo[T]{}, err
+	if err == nil {
+		info.ofHandOut(item, r.rank, r.waited)
 	}
-	return infoOfHandOut(item, r.rank, r.waited), nil
+	return info, err
 }
 
 // TryGet is Get without the wait. It reports false if there is no item to hand out, whether

@@ -262,8 +262,8 @@ type rankedRun[T comparable] struct {
 	rank fifo.Rank
 }
 
-func (c *itemContext[T]) info(age time.Duration) ItemInfo[T] {
-	info := infoOfHandOut(c.item, c.run.rank, age)
+func (c *itemContext[T]) info(age time.Duration) (info ItemInfo[T]) {
+	info.ofHandOut(c.item, c.run.rank, age)
 	info.Failures = c.run.failuresOf(c.item)
 	return info
 }

@@ -21,6 +21,13 @@ type ItemInfo[T comparable] struct {
 	Item  T         `json:"item"`
 	State ItemState `json:"state,omitzero"`
 
+	// Firm is whether no add makes a waiting item come earlier, see [AddOptions].
+	Firm bool `json:"firm,omitzero"`
+
+	// named says that an add has named the Priority, so that the Order was not asked. A retry of
+	// Run names the Priority again. The info carries it, as an embedding type may replace GetInfo.
+	named bool
+
 	// Age is how long the item has been in its State. The age of an item in flight begins with
 	// the Get. GetInfo and ItemInfoFromContext return how long the item was queued. A queue
 	// notes times only if it has metrics or KeepTimes.
@@ -28,9 +35,6 @@ type ItemInfo[T comparable] struct {
 
 	// Due is when a waiting item will be added.
 	Due time.Time `json:"due,omitzero"`
-
-	// Firm is whether no add makes a waiting item come earlier, see [AddOptions].
-	Firm bool `json:"firm,omitzero"`
 
 	// Why is why an item waits, or why a queued item is held back.
 	Why Why `json:"why,omitzero"`
@@ -48,10 +52,6 @@ type ItemInfo[T comparable] struct {
 	// with which Done will queue the item. Priority is 0 if no add has named a priority and the
 	// [Order] has no Priority.
 	Priority int `json:"priority,omitzero"`
-
-	// named says that an add has named the Priority, so that the Order was not asked. A retry of
-	// Run names the Priority again. The info carries it, as an embedding type may replace GetInfo.
-	named bool
 }
 
 // Why says why an item waits, or why a queued item is not handed out although it is the first. Of
@@ -405,7 +405,9 @@ func infoOf[T comparable](e fifo.Entry[T], now time.Duration, timed bool) ItemIn
 	return info
 }
 
-// infoOfHandOut returns the info of an item for its worker: the Age is how long the item was queued.
-func infoOfHandOut[T comparable](item T, rank fifo.Rank, queued time.Duration) ItemInfo[T] {
-	return infoOf(fifo.Entry[T]{Item: item, Held: true, Rank: rank}, queued, true)
+// ofHandOut makes the info that of an item for its worker: the Age is how long the item was queued. It
+// sets field by field: a literal is made elsewhere and copied.
+func (info *ItemInfo[T]) ofHandOut(item T, rank fifo.Rank, queued time.Duration) {
+	info.Item, info.State, info.Age = item, ItemInFlight, queued
+	info.Priority, info.named = rank.Priority, rank.Named
 }

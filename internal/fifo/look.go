@@ -155,15 +155,21 @@ func (f *FIFO[T]) nextLane(r *slab.Record[T, links]) *lane {
 	return f.lanes.all[r.X.lane]
 }
 
-// A Stand says where an item is, as far as a call for the item depends on it. The zero Stand is that of
-// an item that is neither queued nor held, and does not wait firmly.
-type Stand struct {
-	Queued  bool // in the line
-	Again   bool // held, and Done will queue the item
-	Firm    bool // the item waits firmly
-	Removed bool // held, and removed since the hand-out
-	Woken   bool // held, and Wake was called since the hand-out
-}
+// A Stand is a set that says where an item is, as far as a call for the item depends on it. The empty
+// Stand is that of an item that is neither queued nor held, and does not wait firmly. It is one byte,
+// because a struct of five bools would be returned in memory.
+type Stand uint8
+
+const (
+	StandQueued  Stand = 1 << iota // in the line
+	StandAgain                     // held, and Done will queue the item
+	StandFirm                      // the item waits firmly
+	StandRemoved                   // held, and removed since the hand-out
+	StandWoken                     // held, and Wake was called since the hand-out
+)
+
+// Has reports whether the sets have a member in common.
+func (s Stand) Has(o Stand) bool { return s&o != 0 }
 
 // StandOf returns where an item is.
 func (f *FIFO[T]) StandOf(hash uint32, item T) (s Stand) {
@@ -171,11 +177,29 @@ func (f *FIFO[T]) StandOf(hash uint32, item T) (s Stand) {
 	if r == nil {
 		return s
 	}
-	held := isHeld(r.State)
-	return Stand{
-		Queued: r.State == queued || r.State == inStorage, Again: r.State == reprocess, Firm: f.isFirm(r),
-		Removed: held && r.Note&removedNote != 0, Woken: held && r.Note&wokenNote != 0,
+	switch {
+	case r.State == queued || r.State == inStorage:
+		s = StandQueued
+	case isHeld(r.State):
+		s = standOfHeld(r.State, r.Note)
 	}
+	if f.isFirm(r) {
+		s |= StandFirm
+	}
+	return s
+}
+
+func standOfHeld(state slab.State, note uint8) (s Stand) {
+	if state == reprocess {
+		s |= StandAgain
+	}
+	if note&removedNote != 0 {
+		s |= StandRemoved
+	}
+	if note&wokenNote != 0 {
+		s |= StandWoken
+	}
+	return s
 }
 
 // FirmRank returns the rank of a firm wait, and reports whether there is one. It knows those that a
