@@ -120,7 +120,7 @@ fuzz: ## each fuzz target for RUNS inputs; 6 minutes
 	go test -C compat -run '^$$' -fuzz '^FuzzDifferential$$' -fuzztime $$(($(RUNS) / 10))x -fuzzminimizetime 10x .
 	go test -C ctrlqueue -run '^$$' -fuzz '^FuzzBothQueues$$' -fuzztime $$(($(RUNS) / 10))x -fuzzminimizetime 10x .
 
-# The long form of what `make test` does with 20,000 histories.
+# The long form of what `make test` does with 10,000 histories.
 linearizability: ## HISTORIES concurrent histories against the specification; long
 	go test -C reliability -timeout 24h -v -run Linearizable ./linearizability -histories $(HISTORIES)
 

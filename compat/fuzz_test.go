@@ -20,7 +20,7 @@ func FuzzDifferential(f *testing.F) {
 // scripts are always the same: a failure here repeats, and the fuzzer is there
 // for new ones.
 func TestDifferentialRandom(t *testing.T) {
-	const scripts = 2000
+	const scripts = 1000
 	for seed := range uint64(scripts) {
 		if err := duels(t, randomScript(seed), nil); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)

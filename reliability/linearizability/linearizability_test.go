@@ -108,7 +108,7 @@ func wanted() int {
 	case raceEnabled:
 		return 3000
 	}
-	return 20_000
+	return 10_000
 }
 
 func newSeed(t *testing.T) uint64 {
