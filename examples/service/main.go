@@ -9,8 +9,8 @@
 // killed between the work and the end of its file, so the receiver gets the name of the job as
 // Idempotency-Key.
 //
-// The second address, -admin, is for the inside: /readyz, /metrics and the page of the queue,
-// /debug/workqueue/, for the user admin and the password in ADMIN_PASSWORD.
+// The second address, -admin, is for the inside: /readyz and /metrics. For the user admin and the password
+// in ADMIN_PASSWORD it also has the page of the queue, /debug/workqueue/, and POST /jobs/{job}/retry.
 package main
 
 import (
@@ -33,6 +33,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -45,24 +46,18 @@ import (
 	"github.com/seed16c08ea7/workqueue/wait"
 )
 
-// A job is an item of the queue, and its text is the name of its file.
-type job struct {
-	Priority   int // 0 to 9, the highest first
-	Tenant, ID string
-}
+// A job is an item of the queue. Two jobs are the same if all fields are equal, so the priority and
+// the payload are in the file.
+type job struct{ Tenant, ID string }
 
-func (j job) String() string { return fmt.Sprintf("%d.%s.%s", j.Priority, j.Tenant, j.ID) }
+func (j job) String() string { return j.Tenant + "." + j.ID }
 
-var name = regexp.MustCompile(`^[0-9]\.[\w-]{1,64}\.[\w-]{1,64}$`)
+var name = regexp.MustCompile(`^[\w-]{1,64}\.[\w-]{1,64}$`)
 
 // parse reads what String returns. ok is false for any other text, such as the path to another file.
 func parse(text string) (j job, ok bool) {
-	if !name.MatchString(text) {
-		return job{}, false
-	}
-	parts := strings.Split(text, ".")
-	priority, err := strconv.Atoi(parts[0])
-	return job{priority, parts[1], parts[2]}, err == nil
+	tenant, id, _ := strings.Cut(text, ".")
+	return job{tenant, id}, name.MatchString(text)
 }
 
 type service struct {
@@ -70,6 +65,7 @@ type service struct {
 	client      http.Client
 	queue       *workqueue.TypedRateLimiting[job]
 	ready       atomic.Bool
+	naming      sync.Mutex // while a file gets the name of a job
 }
 
 func newService(dir, target string, registry prometheus.Registerer) *service {
@@ -83,7 +79,6 @@ func newService(dir, target string, registry prometheus.Registerer) *service {
 			Name:            "jobs",
 			MetricsProvider: workqueue.NewPrometheusProvider(registry, workqueue.PrometheusOptions{}),
 			Order: workqueue.Order[job]{
-				Priority:    func(j job) int { return j.Priority },
 				OldestEvery: 10, // So that jobs of a low priority do not wait for ever.
 				Group:       func(j job) string { return j.Tenant },
 				MaxInFlight: func(tenant string) int { return 4 }, // Of the 8 workers.
@@ -96,21 +91,30 @@ func newService(dir, target string, registry prometheus.Registerer) *service {
 // tenant is in the path; take it from the credentials of the request if tenants are strangers.
 func (s *service) accept(w http.ResponseWriter, r *http.Request) {
 	// A client that got no answer sends the job again under the same key: it is one job.
-	id := cmp.Or(r.Header.Get("Idempotency-Key"), rand.Text())
-	j, ok := parse(cmp.Or(r.URL.Query().Get("priority"), "0") + "." + r.PathValue("tenant") + "." + id)
+	j, ok := parse(r.PathValue("tenant") + "." + cmp.Or(r.Header.Get("Idempotency-Key"), rand.Text()))
+	priority, notNumber := strconv.Atoi(cmp.Or(r.URL.Query().Get("priority"), "0"))
 	payload, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<20))
-	if !ok || err != nil {
+	if !ok || notNumber != nil || priority < 0 || priority > 9 || err != nil {
 		http.Error(w, "want a payload of at most 1 MB, a priority from 0 to 9, and names of letters and digits", http.StatusBadRequest)
 		return
 	}
-	if err := s.save(j, payload); err != nil {
+	err = s.save(j, priority, payload)
+	if errors.Is(err, errOtherPayload) {
+		http.Error(w, err.Error(), http.StatusConflict)
+		return
+	} else if err != nil {
 		slog.Error("job not saved", "job", j, "err", err)
 		http.Error(w, "cannot save the job", http.StatusInternalServerError)
 		return
 	}
-	// Not ShuttingDown before the add: the drain may begin in between. The file stays. It may belong
-	// to an accepted job of the same key, and a client has to try again after 503 as after a timeout.
-	if s.queue.AddWith(workqueue.AddOptions{}, j) == 0 {
+	s.add(w, j, priority)
+}
+
+// add queues a job that has a file, and answers. Do not ask ShuttingDown before the add: the drain may
+// begin in between. The file stays. It may belong to an accepted job of the same key, and a client has
+// to try again after 503 as after a timeout.
+func (s *service) add(w http.ResponseWriter, j job, priority int) {
+	if s.queue.AddWith(workqueue.AddOptions{Priority: &priority}, j) == 0 {
 		http.Error(w, "shutting down", http.StatusServiceUnavailable)
 		return
 	}
@@ -118,21 +122,44 @@ func (s *service) accept(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintln(w, j)
 }
 
-func (s *service) path(j job) string { return filepath.Join(s.dir, j.String()) }
+func (s *service) path(j job) string { return filepath.Join(s.dir, j.String()+".job") }
 
-// save writes a file that is complete or absent after a crash.
-func (s *service) save(j job, payload []byte) error {
+func (s *service) failedPath(j job) string {
+	return filepath.Join(s.dir, "failed", j.String()+".job")
+}
+
+// load returns the first line of a file, and the rest.
+func (s *service) load(j job) (priority int, payload []byte, err error) {
+	text, err := os.ReadFile(s.path(j))
+	if err != nil {
+		return 0, nil, err
+	}
+	first, payload, _ := bytes.Cut(text, []byte("\n"))
+	priority, err = strconv.Atoi(string(first))
+	return priority, payload, err
+}
+
+var errOtherPayload = errors.New("the key has another payload, which is not done yet")
+
+// save writes a file that is complete or absent after a crash. A file is never replaced: its payload has
+// a 202, and the handler removes the file after its payload is delivered. If the job is posted again, the
+// queue keeps the higher priority, and the file keeps the first.
+func (s *service) save(j job, priority int, payload []byte) error {
 	file, err := os.CreateTemp(s.dir, "new-*")
 	if err != nil {
 		return err
 	}
-	_, err = file.Write(payload)
+	_, err = fmt.Fprintf(file, "%d\n%s", priority, payload)
 	err = errors.Join(err, file.Sync(), file.Close())
+	there := false
 	if err == nil {
-		err = os.Rename(file.Name(), s.path(j))
+		there, err = s.name(file.Name(), j, payload)
+	}
+	if there || err != nil {
+		err = errors.Join(err, os.Remove(file.Name()))
 	}
 	if err != nil {
-		return errors.Join(err, os.Remove(file.Name()))
+		return err
 	}
 	dir, err := os.Open(s.dir)
 	if err != nil {
@@ -141,12 +168,28 @@ func (s *service) save(j job, payload []byte) error {
 	return errors.Join(dir.Sync(), dir.Close()) // The new name is on the disk too.
 }
 
+// name gives a file the name of a job, unless the job is there with the same payload.
+func (s *service) name(file string, j job, payload []byte) (there bool, err error) {
+	s.naming.Lock()
+	defer s.naming.Unlock()
+	_, old, err := s.load(j)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, os.Rename(file, s.path(j))
+	} else if err == nil && !bytes.Equal(old, payload) {
+		err = errOtherPayload
+	}
+	return true, err
+}
+
 // resume adds the jobs of the last run.
 func (s *service) resume() error {
 	files, err := os.ReadDir(s.dir)
 	for _, file := range files {
-		if j, ok := parse(file.Name()); ok {
-			s.queue.Add(j)
+		text, isJob := strings.CutSuffix(file.Name(), ".job")
+		if j, ok := parse(text); ok && isJob {
+			priority, _, broken := s.load(j)
+			err = errors.Join(err, broken)
+			s.queue.AddWith(workqueue.AddOptions{Priority: &priority}, j)
 		} else if strings.HasPrefix(file.Name(), "new-") { // Its client got no answer.
 			err = errors.Join(err, os.Remove(filepath.Join(s.dir, file.Name())))
 		}
@@ -156,7 +199,7 @@ func (s *service) resume() error {
 
 // do is the handler of the queue. Its error decides when the job is tried again.
 func (s *service) do(ctx context.Context, j job) error {
-	payload, err := os.ReadFile(s.path(j))
+	_, payload, err := s.load(j)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // It was done, and posted again meanwhile.
 	} else if err != nil {
@@ -187,13 +230,36 @@ func (s *service) do(ctx context.Context, j job) error {
 	return errors.New(response.Status)
 }
 
-// giveUp moves the payload to the directory failed, for somebody to look at. To try a job again, move
-// its file back and restart.
+// giveUp moves the payload to the directory failed, for somebody to look at.
 func (s *service) giveUp(_ context.Context, j job, err error) {
 	slog.Error("job given up", "job", j, "err", err)
-	if err := os.Rename(s.path(j), filepath.Join(s.dir, "failed", j.String())); err != nil {
+	if err := os.Rename(s.path(j), s.failedPath(j)); err != nil {
 		slog.Error("file not moved", "job", j, "err", err)
 	}
+}
+
+// retry tries a job now that was given up or waits for its next try. Its failures count from 0 again.
+func (s *service) retry(w http.ResponseWriter, r *http.Request) {
+	j, ok := parse(r.PathValue("job"))
+	if !ok {
+		http.NotFound(w, r)
+		return
+	}
+	s.naming.Lock()
+	priority, _, err := s.load(j)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = os.Rename(s.failedPath(j), s.path(j)); err == nil {
+			priority, _, err = s.load(j)
+		}
+	}
+	s.naming.Unlock()
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusNotFound)
+		return
+	}
+	s.queue.Forget(j)
+	s.queue.Wake(j) // Otherwise the job would come again at the end of its wait, also after a success.
+	s.add(w, j, priority)
 }
 
 // work does jobs until ctx ends, and then those that are queued or wait for a retry, for ten seconds.
@@ -203,7 +269,9 @@ func (s *service) work(ctx context.Context) error {
 		AtEnd: workqueue.EndDrain, Grace: 10 * time.Second,
 	})
 	if errors.Is(err, workqueue.ErrNotDrained) {
-		return nil // Run has logged how many jobs are left. They are in the files for the next start.
+		// Run has logged how many jobs are left. Each is in its file for the next start. The number
+		// "failed" counts jobs whose try failed at the end: they wait for a retry, and are not given up.
+		return nil
 	}
 	return err
 }
@@ -225,16 +293,20 @@ func (s *service) admin(metrics http.Handler, password string) http.Handler {
 			http.Error(w, "shutting down", http.StatusServiceUnavailable)
 		}
 	})
-	mux.HandleFunc("/debug/workqueue/", func(w http.ResponseWriter, r *http.Request) {
-		user, given, _ := r.BasicAuth()
-		if password == "" || user != "admin" || subtle.ConstantTimeCompare([]byte(given), []byte(password)) == 0 {
-			w.Header().Set("WWW-Authenticate", `Basic realm="workqueue"`)
-			http.Error(w, "want a password", http.StatusUnauthorized)
-			return
+	guard := func(inner http.HandlerFunc) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			user, given, _ := r.BasicAuth()
+			if password == "" || user != "admin" || subtle.ConstantTimeCompare([]byte(given), []byte(password)) == 0 {
+				w.Header().Set("WWW-Authenticate", `Basic realm="workqueue"`)
+				http.Error(w, "want a password", http.StatusUnauthorized)
+				return
+			}
+			inner(w, r)
 		}
-		page.ServeHTTP(w, r)
-	})
-	return mux
+	}
+	mux.HandleFunc("/debug/workqueue/", guard(page.ServeHTTP))
+	mux.HandleFunc("POST /jobs/{job}/retry", guard(s.retry))
+	return http.NewCrossOriginProtection().Handler(mux) // Browsers send the password for other sites too.
 }
 
 // serve works until ctx ends. Then it ends in the order of the numbers, within 30 seconds: a pod has

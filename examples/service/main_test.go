@@ -190,8 +190,8 @@ func (l *life) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (l *life) files(below string) (names []string) {
 	entries, _ := os.ReadDir(filepath.Join(l.dir, below))
 	for _, entry := range entries {
-		if _, ok := parse(entry.Name()); ok {
-			names = append(names, entry.Name())
+		if name, ok := strings.CutSuffix(entry.Name(), ".job"); ok {
+			names = append(names, name)
 		}
 	}
 	return names
@@ -215,7 +215,12 @@ func (l *life) missing() (problem string) {
 
 // send calls a handler, and returns the status and the answer.
 func send(h http.Handler, method, path, body, password string) (status int, answer string) {
+	return sendKey(h, method, path, body, password, "")
+}
+
+func sendKey(h http.Handler, method, path, body, password, key string) (status int, answer string) {
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	r.Header.Set("Idempotency-Key", key)
 	if password != "" {
 		r.SetBasicAuth("admin", password)
 	}
@@ -261,6 +266,112 @@ func TestNo202WhenTheDrainRefusesTheJob(t *testing.T) {
 	})
 }
 
+// Each payload that got a 202 is delivered, also if its key is posted with another payload, while the first
+// is queued or at work. The second payload gets a 409 until the first is delivered.
+func TestNo202IsLostToAnotherPayload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t.TempDir(), "http://receiver/", prometheus.NewRegistry())
+		release, delivered := make(chan struct{}), map[string]int{}
+		s.client.Transport = transport(func(r *http.Request) int {
+			payload, _ := io.ReadAll(r.Body)
+			<-release
+			delivered[string(payload)]++ // One job at a time.
+			return http.StatusOK
+		})
+		accepted := map[string]int{}
+		post := func(payload string, want int) {
+			t.Helper()
+			code, text := sendKey(s.public(), "POST", "/jobs/acme", payload, "", "order-7")
+			if code == http.StatusAccepted {
+				accepted[payload] = 1
+			}
+			if code != want {
+				t.Errorf("%s: got %d, %s, want %d", payload, code, text, want)
+			}
+		}
+		post("first", http.StatusAccepted)
+		post("while the first is queued", http.StatusConflict)
+		ctx, stop := context.WithCancel(t.Context())
+		worked := make(chan error)
+		go func() { worked <- s.work(ctx) }()
+		synctest.Wait()
+		post("while the first is at work", http.StatusConflict)
+		post("first", http.StatusAccepted)
+		close(release)
+		synctest.Wait()
+		post("second", http.StatusAccepted)
+		stop()
+		if err := <-worked; err != nil || fmt.Sprint(delivered) != fmt.Sprint(accepted) {
+			t.Errorf("accepted %v, delivered %v, %v", accepted, delivered, err)
+		}
+		if files, err := os.ReadDir(s.dir); len(files) > 0 {
+			t.Errorf("%v are left, %v", files, err)
+		}
+	})
+}
+
+// A key is one job, whatever its priority, and the highest priority counts.
+func TestThePriorityIsNotPartOfTheKey(t *testing.T) {
+	s := newService(t.TempDir(), "", prometheus.NewRegistry())
+	for _, priority := range []string{"0", "5", ""} {
+		code, name := sendKey(s.public(), "POST", "/jobs/acme?priority="+priority, "payload", "", "order-7")
+		if code != http.StatusAccepted || name != "acme.order-7" {
+			t.Errorf("priority %q: got %d, %s", priority, code, name)
+		}
+	}
+	info, err := s.queue.GetInfo(t.Context())
+	if err != nil || info.Priority != 5 || s.queue.Len() > 0 {
+		t.Errorf("got %v, and %d more, %v", info, s.queue.Len(), err)
+	}
+	if files, err := os.ReadDir(s.dir); len(files) != 1 {
+		t.Errorf("the files are %v, %v", files, err)
+	}
+}
+
+// A job that was given up, and a job that waits for a retry, are tried again without a restart.
+func TestRetry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t.TempDir(), "http://receiver/", prometheus.NewRegistry())
+		if err := os.Mkdir(filepath.Join(s.dir, "failed"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		code, tries := http.StatusGone, 0
+		s.client.Transport = transport(func(*http.Request) int { tries++; return code })
+		ctx, stop := context.WithCancel(t.Context())
+		worked := make(chan error)
+		go func() { worked <- s.work(ctx) }()
+		retry := func(want int) {
+			t.Helper()
+			path := "/jobs/acme.order-7/retry"
+			if code, _ := send(s.admin(http.NotFoundHandler(), "secret"), "POST", path, "", "wrong"); code != 401 {
+				t.Errorf("with a wrong password: got %d", code)
+			}
+			if code, text := send(s.admin(http.NotFoundHandler(), "secret"), "POST", path, "", "secret"); code != want {
+				t.Errorf("got %d, %s, want %d", code, text, want)
+			}
+			synctest.Wait()
+		}
+		retry(http.StatusNotFound)
+		sendKey(s.public(), "POST", "/jobs/acme", "payload", "", "order-7")
+		synctest.Wait()
+		if _, err := os.Stat(s.failedPath(job{"acme", "order-7"})); err != nil {
+			t.Error(err)
+		}
+		code = http.StatusBadGateway
+		retry(http.StatusAccepted) // What was given up now waits for a retry.
+		code = http.StatusOK
+		retry(http.StatusAccepted)
+		retry(http.StatusNotFound)
+		if stats := s.queue.Stats(); tries != 3 || stats.Waiting > 0 {
+			t.Errorf("%d tries, and %d jobs wait", tries, stats.Waiting)
+		}
+		stop()
+		if err := <-worked; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // A tenant has four of the eight workers at most, and its urgent jobs come first.
 func TestTenantsShareTheWorkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -269,18 +380,18 @@ func TestTenantsShareTheWorkers(t *testing.T) {
 		var begun []string
 		release := make(chan struct{})
 		s.client.Transport = transport(func(r *http.Request) int {
-			j, _ := parse(r.Header.Get("Idempotency-Key"))
+			what, _ := io.ReadAll(r.Body)
 			mu.Lock()
-			begun = append(begun, fmt.Sprint(j.Tenant, j.Priority))
+			begun = append(begun, string(what))
 			mu.Unlock()
 			<-release
 			return http.StatusOK
 		})
 		for range 20 {
-			send(s.public(), "POST", "/jobs/flood", "", "")
+			send(s.public(), "POST", "/jobs/flood", "flood0", "")
 		}
-		send(s.public(), "POST", "/jobs/flood?priority=9", "", "")
-		send(s.public(), "POST", "/jobs/quiet", "", "")
+		send(s.public(), "POST", "/jobs/flood?priority=9", "flood9", "")
+		send(s.public(), "POST", "/jobs/quiet", "quiet0", "")
 		ctx, stop := context.WithCancel(t.Context())
 		worked := make(chan error)
 		go func() { worked <- s.work(ctx) }()
@@ -316,7 +427,7 @@ func TestFailingJobsDoNotWaitForEachOther(t *testing.T) {
 			return http.StatusOK
 		})
 		for n := range 200 {
-			if err := os.WriteFile(s.path(job{0, "acme", strconv.Itoa(n)}), nil, 0o600); err != nil {
+			if err := os.WriteFile(s.path(job{"acme", strconv.Itoa(n)}), []byte("0\n"), 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -424,10 +535,11 @@ func get(t *testing.T, url string) (code int, text string) {
 func TestRequestsThatAreRefused(t *testing.T) {
 	s := newService(t.TempDir(), "", prometheus.NewRegistry())
 	for path, body := range map[string]string{
-		"/jobs/a.b":             "",
-		"/jobs/..%2Fetc":        "",
-		"/jobs/acme?priority=x": "",
-		"/jobs/acme":            strings.Repeat("x", 1<<20+1),
+		"/jobs/a.b":              "",
+		"/jobs/..%2Fetc":         "",
+		"/jobs/acme?priority=x":  "",
+		"/jobs/acme?priority=10": "",
+		"/jobs/acme":             strings.Repeat("x", 1<<20+1),
 	} {
 		if code, text := send(s.public(), "POST", path, body, ""); code != http.StatusBadRequest {
 			t.Errorf("%s: got %d, %s", path, code, text)
@@ -445,15 +557,15 @@ func TestRequestsThatAreRefused(t *testing.T) {
 // A start adds what the last run has left, with its priority, and removes what was never accepted.
 func TestStartAddsWhatIsThere(t *testing.T) {
 	s := newService(t.TempDir(), "", prometheus.NewRegistry())
-	for _, name := range []string{"3.acme.a", "0.acme.b", "new-123", "README"} {
-		if err := os.WriteFile(filepath.Join(s.dir, name), nil, 0o600); err != nil {
+	for name, text := range map[string]string{"acme.b.job": "0\n", "acme.a.job": "3\n", "new-123": "", "README.md": ""} {
+		if err := os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if err := s.resume(); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"3.acme.a", "0.acme.b"} {
+	for _, want := range []string{"acme.a", "acme.b"} {
 		if j, ok := s.queue.TryGet(); !ok || j.String() != want {
 			t.Errorf("got %v %v, want %s", j, ok, want)
 		}
@@ -461,7 +573,7 @@ func TestStartAddsWhatIsThere(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(s.dir, "new-123")); !errors.Is(err, os.ErrNotExist) || s.queue.Len() > 0 {
 		t.Errorf("%v, %d items", err, s.queue.Len())
 	}
-	if _, err := os.Stat(filepath.Join(s.dir, "README")); err != nil {
+	if _, err := os.Stat(filepath.Join(s.dir, "README.md")); err != nil {
 		t.Error(err)
 	}
 }
