@@ -124,13 +124,14 @@ func (s *service) add(w http.ResponseWriter, j job, priority int) {
 
 func (s *service) path(j job) string { return filepath.Join(s.dir, j.String()+".job") }
 
+// failedPath is the path of a job that was given up.
 func (s *service) failedPath(j job) string {
 	return filepath.Join(s.dir, "failed", j.String()+".job")
 }
 
 // load returns the first line of a file, and the rest.
-func (s *service) load(j job) (priority int, payload []byte, err error) {
-	text, err := os.ReadFile(s.path(j))
+func load(path string) (priority int, payload []byte, err error) {
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -139,7 +140,7 @@ func (s *service) load(j job) (priority int, payload []byte, err error) {
 	return priority, payload, err
 }
 
-var errOtherPayload = errors.New("the key has another payload, which is not done yet")
+var errOtherPayload = errors.New("the key has another payload, which is not done")
 
 // save writes a file that is complete or absent after a crash. A file is never replaced: its payload has
 // a 202, and the handler removes the file after its payload is delivered. If the job is posted again, the
@@ -168,17 +169,23 @@ func (s *service) save(j job, priority int, payload []byte) error {
 	return errors.Join(dir.Sync(), dir.Close()) // The new name is on the disk too.
 }
 
-// name gives a file the name of a job, unless the job is there with the same payload.
+// name gives a file the name of a job, unless the job is there with the same payload. A job that was given
+// up is there too, and comes back.
 func (s *service) name(file string, j job, payload []byte) (there bool, err error) {
 	s.naming.Lock()
 	defer s.naming.Unlock()
-	_, old, err := s.load(j)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, os.Rename(file, s.path(j))
-	} else if err == nil && !bytes.Equal(old, payload) {
-		err = errOtherPayload
+	for _, path := range []string{s.path(j), s.failedPath(j)} {
+		_, old, err := load(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		} else if err == nil && !bytes.Equal(old, payload) {
+			err = errOtherPayload
+		} else if err == nil && path != s.path(j) {
+			err = os.Rename(path, s.path(j))
+		}
+		return true, err
 	}
-	return true, err
+	return false, os.Rename(file, s.path(j))
 }
 
 // resume adds the jobs of the last run.
@@ -187,7 +194,7 @@ func (s *service) resume() error {
 	for _, file := range files {
 		text, isJob := strings.CutSuffix(file.Name(), ".job")
 		if j, ok := parse(text); ok && isJob {
-			priority, _, broken := s.load(j)
+			priority, _, broken := load(s.path(j))
 			err = errors.Join(err, broken)
 			s.queue.AddWith(workqueue.AddOptions{Priority: &priority}, j)
 		} else if strings.HasPrefix(file.Name(), "new-") { // Its client got no answer.
@@ -199,7 +206,7 @@ func (s *service) resume() error {
 
 // do is the handler of the queue. Its error decides when the job is tried again.
 func (s *service) do(ctx context.Context, j job) error {
-	_, payload, err := s.load(j)
+	_, payload, err := load(s.path(j))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // It was done, and posted again meanwhile.
 	} else if err != nil {
@@ -246,10 +253,10 @@ func (s *service) retry(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.naming.Lock()
-	priority, _, err := s.load(j)
+	priority, _, err := load(s.path(j))
 	if errors.Is(err, fs.ErrNotExist) {
 		if err = os.Rename(s.failedPath(j), s.path(j)); err == nil {
-			priority, _, err = s.load(j)
+			priority, _, err = load(s.path(j))
 		}
 	}
 	s.naming.Unlock()

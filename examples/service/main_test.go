@@ -357,12 +357,17 @@ func TestRetry(t *testing.T) {
 		if _, err := os.Stat(s.failedPath(job{"acme", "order-7"})); err != nil {
 			t.Error(err)
 		}
+		if code, _ := sendKey(s.public(), "POST", "/jobs/acme", "another", "", "order-7"); code != http.StatusConflict {
+			t.Errorf("another payload: got %d", code)
+		}
+		sendKey(s.public(), "POST", "/jobs/acme", "payload", "", "order-7") // Is tried, and given up again.
+		synctest.Wait()
 		code = http.StatusBadGateway
-		retry(http.StatusAccepted) // What was given up now waits for a retry.
+		retry(http.StatusAccepted) // The job was given up, and now waits for a retry.
 		code = http.StatusOK
 		retry(http.StatusAccepted)
 		retry(http.StatusNotFound)
-		if stats := s.queue.Stats(); tries != 3 || stats.Waiting > 0 {
+		if stats := s.queue.Stats(); tries != 4 || stats.Waiting > 0 {
 			t.Errorf("%d tries, and %d jobs wait", tries, stats.Waiting)
 		}
 		stop()
