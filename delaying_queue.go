@@ -242,7 +242,8 @@ func (q *TypedDelaying[T]) Add(item T) {
 	q.queue.Add(item)
 }
 
-// AddAll adds the items in the given order, see [TypedDelaying.AddWith].
+// AddAll adds the items in the given order, see [TypedDelaying.AddWith]. It returns how many items the queue
+// took: a duplicate counts as taken, an item after a shutdown does not.
 func (q *TypedDelaying[T]) AddAll(items ...T) (taken int) { return q.AddWith(AddOptions{}, items...) }
 
 // AddWith adds the items with a priority: at once, see [Typed.AddWith], or when the time

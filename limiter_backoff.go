@@ -62,6 +62,9 @@ var _ TypedRateLimiter[any] = &TypedItemBackoffRateLimiter[any]{}
 // NewTypedItemBackoffRateLimiter returns a limiter of each item by itself. It
 // panics if the Duration is negative, if the Factor or the Jitter is negative,
 // infinite or not a number, and if there is a Cap that is below the Duration.
+//
+// With Steps 0 the waits grow up to Cap. The formula of [wait.Backoff] is for [wait.Backoff.Step],
+// whose intervals do not grow with Steps 0.
 func NewTypedItemBackoffRateLimiter[T comparable](backoff wait.Backoff) *TypedItemBackoffRateLimiter[T] {
 	mustBackoff(backoff)
 	steps := uint32(math.MaxUint32)

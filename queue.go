@@ -253,7 +253,8 @@ func (q *Typed[T]) addLocked(hash uint32, item T, now time.Duration, p *fifo.Pla
 	return added
 }
 
-// AddAll adds the items in the given order, see [Typed.AddWith].
+// AddAll adds the items in the given order, see [Typed.AddWith]. It returns how many items the queue took:
+// a duplicate counts as taken, an item after a shutdown does not.
 func (q *Typed[T]) AddAll(items ...T) (taken int) { return q.addAll(items, fifo.Rank{}) }
 
 // AddOptions say when and with which priority AddWith adds items. The zero value means a

@@ -280,7 +280,8 @@ func (q *TypedRateLimiting[T]) ShutDown() {
 // [TypedDelaying.ShutDownWithDrain].
 func (q *TypedRateLimiting[T]) ShutDownWithDrain() { q.queue.ShutDownWithDrain() }
 
-// AddAll adds the items, see [TypedDelaying.AddWith].
+// AddAll adds the items in the given order, see [TypedDelaying.AddWith]. It returns how many items the queue
+// took: a duplicate counts as taken, an item after a shutdown, or while a [Run] drains, does not.
 func (q *TypedRateLimiting[T]) AddAll(items ...T) (taken int) {
 	return q.AddWith(AddOptions{}, items...)
 }
