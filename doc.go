@@ -1,7 +1,7 @@
-// Package workqueue provides the queue at the heart of a controller: a program
-// that watches a source of truth and works off keys until the world matches the
-// source. Event handlers add keys, workers get them, and a key whose work failed
-// is added again after a while. An item is a key of any comparable type.
+// Package workqueue provides a queue of keys for controllers and for services that
+// work in the background. Event handlers or requests add keys, workers get them, and a
+// key whose work failed is added again after a while. The state of the world, or the
+// payload, stays in a store. An item is a key of any comparable type.
 //
 // The package is a drop-in for k8s.io/client-go/util/workqueue. It guarantees:
 //
