@@ -69,9 +69,9 @@ func (r *request[T]) ends() bool { return r.after <= 0 }
 func (r *request[T]) keeps() bool { return r.want >= wantDebounce }
 
 // replaces reports whether the request ends a firm wait, in contrast to an add, which merges into the
-// wait.
+// wait. With StrictBackoff a retry without a wait is such an add.
 func (r *request[T]) replaces() bool {
-	return r.want >= wantReschedule || r.mode.has(modeFirm) && r.ends()
+	return r.want >= wantReschedule || r.mode&(modeFirm|modeOnce) == modeFirm && r.ends()
 }
 
 // addAfter is AddAfter with a rank, and reports whether the item was taken.

@@ -24,9 +24,17 @@ import (
 // the queue says, whatever the workers do with the others: each has a history of its own,
 // and the model is a loop over its calls.
 
+// A runOp is a call of the queue by a handler, for its own item.
+type runOp struct {
+	name  string
+	after time.Duration // of some
+}
+
+var runOps = []string{"add", "add", "add", "remove", "remove func", "forget", "wake", "firm", "firm now", "firm limited", "limited", "after", "reschedule", "debounce"}
+
 // A runStep is one call of a handler: what it does to its item first, and what it returns.
 type runStep struct {
-	ops    []string // add, remove, remove func, forget, wake
+	ops    []runOp
 	leaves []leaf   // joined; none is nil
 	ends   string   // returns, panics, exits
 }
@@ -61,7 +69,7 @@ func (l leaf) err(ctx context.Context) error {
 func randomRunStep(rng *rand.Rand) (step runStep) {
 	kinds := []string{"err", "err", "err", "requeue", "requeue after", "retry after", "defer for", "defer for", "permanent", "nothing", "ctx", "ctx", "ctx"}
 	for range rng.IntN(3) {
-		step.ops = append(step.ops, []string{"add", "add", "add", "remove", "remove func", "forget", "wake"}[rng.IntN(7)])
+		step.ops = append(step.ops, runOp{runOps[rng.IntN(len(runOps))], time.Duration(1 + rng.Int64N(1e10))})
 	}
 	for range []int{0, 1, 1, 1, 1, 2, 2, 3}[rng.IntN(8)] {
 		l := leaf{kind: kinds[rng.IntN(len(kinds))]}
@@ -76,7 +84,21 @@ func randomRunStep(rng *rand.Rand) (step runStep) {
 
 func (s runStep) play(ctx context.Context, q *workqueue.TypedRateLimiting[int], item int) error {
 	for _, op := range s.ops {
-		switch op {
+		switch op.name {
+		case "firm":
+			q.AddWith(workqueue.AddOptions{Firm: true, After: op.after}, item)
+		case "firm now":
+			q.AddWith(workqueue.AddOptions{Firm: true}, item)
+		case "firm limited":
+			q.AddWith(workqueue.AddOptions{Firm: true, RateLimited: true}, item)
+		case "limited":
+			q.AddRateLimited(item)
+		case "after":
+			q.AddAfter(item, op.after)
+		case "reschedule":
+			q.Reschedule(item, op.after)
+		case "debounce":
+			q.Debounce(item, op.after, 2*op.after)
 		case "add":
 			q.Add(item)
 		case "remove":
@@ -176,7 +198,22 @@ var leafKinds = map[string]spec.Kind{
 // conclude plays the step on the specification.
 func (s runStep) conclude(r *spec.Run[int]) spec.Result {
 	for _, op := range s.ops {
-		switch op {
+		switch op.name {
+		case "firm":
+			r.Later(spec.Firm, 0, op.after, 0, spec.Place{})
+		case "firm now":
+			r.Later(spec.Firm, 0, 0, 0, spec.Place{})
+		case "firm limited":
+			r.Limited[0]++
+			r.Later(spec.FirmRetry, 0, r.When(0, r.Limited[0]), 0, spec.Place{})
+		case "limited":
+			r.AddRateLimited(0, spec.Place{})
+		case "after":
+			r.Later(spec.After, 0, op.after, 0, spec.Place{})
+		case "reschedule":
+			r.Later(spec.Reschedule, 0, op.after, 0, spec.Place{})
+		case "debounce":
+			r.Later(spec.Debounce, 0, op.after, 2*op.after, spec.Place{})
 		case "add":
 			r.Add(0, spec.Place{})
 		case "remove", "remove func":
