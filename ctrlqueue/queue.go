@@ -45,9 +45,10 @@ type Queue[R comparable] struct {
 	over   context.Context // ends when ended is set
 	cancel context.CancelFunc
 
-	grace    func() grace // the same for all calls
-	draining sync.Once    // makes one of several shutdowns begin the drain
-	release  func()       // makes Lookup and the page forget the queue
+	grace      func() *grace[R]         // the same for all calls, the first of which begins the grace
+	begunGrace atomic.Pointer[grace[R]] // nil before
+	draining   sync.Once                // makes one of several shutdowns begin the drain
+	release    func()                   // makes Lookup and the page forget the queue
 }
 
 var (
@@ -190,7 +191,7 @@ func (q *Queue[R]) Get() (item R, shutdown bool) {
 // controller-runtime look at nothing else, and would reconcile a whole backlog with a
 // context that has ended. During a drain GetWithPriority hands out the queued items.
 func (q *Queue[R]) GetWithPriority() (item R, priority int, shutdown bool) {
-	if q.ended.Load() {
+	if q.isOver() {
 		return item, 0, true
 	}
 	if !q.begun.Load() {
@@ -200,8 +201,8 @@ func (q *Queue[R]) GetWithPriority() (item R, priority int, shutdown bool) {
 	switch {
 	case err != nil:
 		return item, 0, true
-	case q.ended.Load():
-		q.queue.Done(info.Item) // The shutdown came in between, and the worker will leave.
+	case q.isOver():
+		q.queue.Done(info.Item) // The end came in between, and the worker will leave.
 		return item, 0, true
 	}
 	q.limiter.handOut(info.Item)

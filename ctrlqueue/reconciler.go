@@ -162,17 +162,7 @@ func (q *Queue[R]) outlive(ctx context.Context) (context.Context, context.Cancel
 	}
 	longer, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	deadline, limited := ctx.Deadline()
-	stop := context.AfterFunc(ctx, func() {
-		if limited && ctx.Err() == context.DeadlineExceeded {
-			return // The timer of the deadline below ends the context. A cancel would be another error.
-		}
-		if !q.binding.term.asked.Load() || ctx.Err() != context.Canceled {
-			cancel(context.Cause(ctx))
-			return
-		}
-		g := q.grace()
-		context.AfterFunc(g.ctx, func() { cancel(context.Cause(g.ctx)) })
-	})
+	stop := q.follow(ctx, limited, cancel)
 	end := func() {
 		stop()
 		cancel(context.Canceled)
@@ -182,6 +172,31 @@ func (q *Queue[R]) outlive(ctx context.Context) (context.Context, context.Cancel
 		return timed, func() { release(); end() }
 	}
 	return longer, end
+}
+
+// follow calls cancel when the longer context of a reconcile ends, until stop is called. A reconcile that
+// begins after the end gets an ended context: follow calls cancel before it returns.
+func (q *Queue[R]) follow(ctx context.Context, limited bool, cancel context.CancelCauseFunc) (stop func() bool) {
+	ended := func() (stop func() bool) {
+		none := func() bool { return true }
+		if limited && ctx.Err() == context.DeadlineExceeded {
+			return none // The timer of the deadline ends the longer context. A cancel would be another error.
+		}
+		if !q.binding.term.asked.Load() || ctx.Err() != context.Canceled {
+			cancel(context.Cause(ctx))
+			return none
+		}
+		g := q.grace()
+		if cause := g.cause(); cause != nil {
+			cancel(cause)
+			return none
+		}
+		return context.AfterFunc(g.ctx, func() { cancel(context.Cause(g.ctx)) })
+	}
+	if ctx.Err() != nil {
+		return ended()
+	}
+	return context.AfterFunc(ctx, func() { ended() })
 }
 
 // ReAddContext returns a context that ends when the item of this reconcile is added

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"time"
 
 	"github.com/seed16c08ea7/workqueue"
 )
@@ -15,12 +16,15 @@ var errGraceOver = errors.New("ctrlqueue: Grace is over")
 // handed nothing, and waiting items are dropped. ShutDown may be called any number of times.
 //
 // If the options have EndDrain, and the context of the manager has ended, workers are
-// handed what is queued until nothing is left or the Grace is over. A further ShutDown does
-// not shorten the drain.
+// handed what is queued until nothing is left or the Grace is over. First the hand-outs end, then
+// the contexts of reconciles. A further ShutDown does not shorten the drain.
 func (q *Queue[R]) ShutDown() {
 	if q.drains() {
 		q.closed.Store(true)
-		q.draining.Do(func() { go q.drainAtTheEnd() })
+		q.draining.Do(func() {
+			g := q.grace()
+			go q.drainAtTheEnd(g)
+		})
 		return
 	}
 	q.end()
@@ -66,30 +70,85 @@ func (q *Queue[R]) drains() bool {
 // A grace is the time after the end of the manager's context. It begins with the shutdown,
 // or with the end of the context of a reconcile, whichever comes first. It ends after the Grace
 // of the options, with the leadership of the Lock, or when the manager has stopped waiting.
-type grace struct {
-	ctx    context.Context
+//
+// When the grace is over, the hand-outs end before the contexts do. Otherwise each worker whose
+// reconcile has heard of the end would take the next item, and the whole backlog would begin.
+type grace[R comparable] struct {
+	due    context.Context // ends with the time of the options and with the leadership
+	term   context.Context // ends when the manager has stopped waiting
 	cancel context.CancelFunc
+
+	ctx  context.Context       // ends after the hand-outs, for the contexts of reconciles
+	rest workqueue.Snapshot[R] // of the moment between the hand-outs and the contexts; written before ctx ends
 }
 
-func (q *Queue[R]) newGrace() grace {
+// namesOfRest is how many items of each state rest names: as many as the error of a drain.
+const namesOfRest = 3
+
+func (q *Queue[R]) newGrace() *grace[R] {
 	timed, release := context.WithTimeoutCause(q.binding.lock.leading(), q.options.Grace, errGraceOver)
-	ctx, end := context.WithCancelCause(timed)
-	over := q.binding.term.ctx
-	stop := context.AfterFunc(over, func() { end(context.Cause(over)) })
-	return grace{ctx, func() { stop(); end(nil); release() }}
+	due, end := context.WithCancelCause(timed)
+	ctx, endContexts := context.WithCancelCause(context.Background())
+	g := &grace[R]{due: due, term: q.binding.term.ctx, ctx: ctx}
+	stop := context.AfterFunc(g.term, func() { end(context.Cause(g.term)) })
+	g.cancel = func() { stop(); end(nil); release() }
+	context.AfterFunc(due, func() { // Nothing is handed out from here on, see isOver.
+		g.rest = q.queue.Snapshot(namesOfRest)
+		endContexts(context.Cause(due))
+	})
+	q.begunGrace.Store(g)
+	return g
 }
 
-func (q *Queue[R]) drainAtTheEnd() {
-	g := q.grace()
+// cause returns why the grace is over, and nil before that. It asks the clock itself: on a busy machine
+// the timer of due comes later.
+func (g *grace[R]) cause() error {
+	if err := cmp.Or(context.Cause(g.due), context.Cause(g.term)); err != nil {
+		return err
+	}
+	if at, ok := g.due.Deadline(); ok && !time.Now().Before(at) {
+		return errGraceOver
+	}
+	return nil
+}
+
+// left returns the error of a drain that the end of the grace has ended. err is the error that the drain
+// has returned, which lacks what ended in the meantime.
+func (g *grace[R]) left(err error) error {
+	<-g.ctx.Done()
+	rest := g.rest
+	if rest.QueuedTotal+rest.InFlightTotal == 0 {
+		return nil
+	}
+	var drained *workqueue.DrainError[R]
+	if errors.As(err, &drained) {
+		rest.WaitingTotal = drained.Left.WaitingTotal
+	}
+	return &workqueue.DrainError[R]{Err: g.due.Err(), Left: rest}
+}
+
+// isOver reports whether nothing is handed out any more.
+func (q *Queue[R]) isOver() bool {
+	if q.ended.Load() {
+		return true
+	}
+	g := q.begunGrace.Load()
+	return g != nil && g.cause() != nil
+}
+
+func (q *Queue[R]) drainAtTheEnd(g *grace[R]) {
 	defer g.cancel()
-	err := q.Drain(g.ctx)
-	// The drain of another caller may have ended the queue, while the grace goes on.
-	cause := cmp.Or(context.Cause(g.ctx), workqueue.ErrShutDown)
+	err := q.Drain(g.due)
+	cause := g.cause()
+	if cause != nil {
+		err = g.left(err)
+	}
 	switch {
 	case err == nil || !q.begun.Load(): // Without a worker, as in a replica that has never led, nobody waits for the items.
 	case cause == errReturned:
 		q.logger.Info("The Grace is longer than the manager has waited: set a longer GracefulShutdownTimeout, or a shorter Grace", "grace", q.options.Grace, "left", err.Error())
 	default:
-		q.logger.Info("The queue was not drained", "cause", cause.Error(), "left", err.Error())
+		// The drain of another caller may have ended the queue, while the grace goes on.
+		q.logger.Info("The queue was not drained", "cause", cmp.Or(cause, workqueue.ErrShutDown).Error(), "left", err.Error())
 	}
 }

@@ -1,0 +1,146 @@
+package ctrlqueue_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+	"github.com/seed16c08ea7/workqueue/ctrlqueue"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// A reconcile that begins when the Grace is over gets an ended context. The contexts of running
+// reconciles ended before the hand-outs did: their workers took the queued items one after the other,
+// and each began with a live context. The log then said that nothing was left.
+func TestNothingBeginsAfterTheGrace(t *testing.T) {
+	const workers, items, grace = 8, 2000, 20 * time.Second
+	for name, row := range map[string]struct {
+		graceful time.Duration // GracefulShutdownTimeout
+		lose     func(*lock)
+		lasts    func(stopped time.Time, l *lock) time.Time
+		log      string
+	}{
+		"Grace": {30 * time.Second, nil, func(stopped time.Time, _ *lock) time.Time { return stopped.Add(grace) }, "Grace is over"},
+		"Lock": {30 * time.Second, func(l *lock) { l.stolen.Store(true) }, func(_ time.Time, l *lock) time.Time {
+			return l.renewed().Add(10 * time.Second)
+		}, "the leadership is over"},
+		"GracefulShutdownTimeout": {5 * time.Second, nil, func(stopped time.Time, _ *lock) time.Time {
+			return stopped.Add(5 * time.Second)
+		}, "set a longer GracefulShutdownTimeout"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var mu sync.Mutex // guards began and lines
+				var began []time.Time
+				var lines []string
+				logger := funcr.New(func(_, line string) {
+					mu.Lock()
+					defer mu.Unlock()
+					lines = append(lines, line)
+				}, funcr.Options{})
+				l := new(lock)
+				var watched resourcelock.Interface = l
+				o := draining(grace)
+				o.Logger = &logger
+				if row.lose != nil {
+					o.Lock = ctrlqueue.NewLock(l)
+					watched = o.Lock
+				}
+				mgr := ctrlqueue.WrapManager(newElected(t, watched, row.graceful), o)
+				do := reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+					if ctx.Err() == nil {
+						mu.Lock()
+						began = append(began, time.Now())
+						mu.Unlock()
+					}
+					select {
+					case <-time.After(730 * time.Millisecond): // No reconcile ends by itself at the end of the Grace.
+					case <-ctx.Done():
+					}
+					return reconcile.Result{}, ctx.Err()
+				})
+				addController(t, mgr, "ends", controller.Options{Reconciler: do, MaxConcurrentReconciles: workers}, func(q *requestQueue) {
+					for i := range items {
+						q.Add(request(fmt.Sprint(i)))
+					}
+				})
+				ctx, stop := context.WithCancel(t.Context())
+				over := make(chan struct{})
+				go func() {
+					defer close(over)
+					_ = mgr.Start(ctx) // Its error depends on the row.
+				}()
+				time.Sleep(time.Minute)
+				stopped := time.Now()
+				stop()
+				if row.lose != nil {
+					row.lose(l)
+				}
+				<-over
+				time.Sleep(time.Hour)
+				mu.Lock()
+				defer mu.Unlock()
+				late, end := 0, row.lasts(stopped, l)
+				for _, at := range began {
+					if !at.Before(end) {
+						late++
+					}
+				}
+				if late > 0 {
+					t.Errorf("%d reconciles began with a live context after the Grace", late)
+				}
+				want := fmt.Sprintf("drain left %d queued, %d in flight", items-len(began), workers)
+				if len(lines) != 1 || !strings.Contains(lines[0], row.log) || !strings.Contains(lines[0], want) {
+					t.Errorf("logged are %q, want %q and %q", lines, row.log, want)
+				}
+			})
+		})
+	}
+}
+
+// A worker gets its item, and the Grace is over before the reconcile begins. The new context heard of
+// the end on another goroutine, and was live at the start of the reconcile.
+func TestContextOfAReconcileThatBeginsAfterTheEnd(t *testing.T) {
+	for name, end := range map[string]func(c *running){
+		"Grace":               func(c *running) { c.stop() },
+		"the leadership lost": func(c *running) { c.mgr.lost <- errors.New("leader election lost") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var atStart []error
+				opts := controller.Options{
+					LogConstructor: func(r *reconcile.Request) logr.Logger {
+						if r != nil { // After the hand-out, before the reconcile.
+							time.Sleep(time.Minute)
+						}
+						return logr.Discard()
+					},
+					Reconciler: reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+						atStart = append(atStart, ctx.Err())
+						return reconcile.Result{}, nil
+					}),
+				}
+				s := newStandIn()
+				c := startIn(t, s, ctrlqueue.WrapManager(s, draining(20*time.Second)), "late", opts)
+				c.q.Add(request("a"))
+				c.q.Add(request("b"))
+				time.Sleep(time.Second)
+				end(c)
+				<-c.over
+				c.mgr.running.Wait() // Start returns before the controllers when the leadership is lost.
+				if fmt.Sprint(atStart) != "[context canceled]" {
+					t.Errorf("the contexts had %v, want one, and ended", atStart)
+				}
+			})
+		})
+	}
+}
