@@ -2,6 +2,7 @@ package ctrlqueue_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -36,16 +37,28 @@ func ExampleFor() {
 
 func ExampleWrapManager() {
 	_ = func(ctx context.Context, config *rest.Config) error {
-		mgr, err := ctrl.NewManager(config, ctrl.Options{})
+		timeout := 25 * time.Second // A pod has 30 s to end.
+		mgr, err := ctrl.NewManager(config, ctrl.Options{GracefulShutdownTimeout: &timeout})
 		if err != nil {
 			return err
 		}
 		mgr = ctrlqueue.WrapManager(mgr, ctrlqueue.Options[reconcile.Request]{
 			AtEnd: workqueue.EndDrain,
-			Grace: 20 * time.Second, // less than GracefulShutdownTimeout, which is 30 s
+			Grace: 20 * time.Second,
 		})
 		// Add the controllers to mgr.
 		return mgr.Start(ctx)
+	}
+}
+
+func ExampleWrapManager_twoOptions() {
+	_ = func(mgr manager.Manager, strict, fair ctrlqueue.Options[reconcile.Request], add func(manager.Manager, string) error) error {
+		a := ctrlqueue.WrapManager(mgr, strict)
+		b := ctrlqueue.WrapManager(a, fair)
+		if err := errors.Join(add(a, "strict"), add(b, "fair")); err != nil {
+			return err
+		}
+		return b.Start(context.Background())
 	}
 }
 
@@ -99,33 +112,13 @@ func (u uploader) Reconcile(ctx context.Context, req reconcile.Request) (reconci
 	defer cancel()
 	err := u.upload(changed, req)
 	if context.Cause(changed) == workqueue.ErrReAdded {
-		return reconcile.Result{RequeueAfter: 1}, nil // A nanosecond.
+		return reconcile.Result{RequeueAfter: time.Nanosecond}, nil
 	}
 	return reconcile.Result{}, err
 }
 
 func ExampleReAddContext() {
 	var _ reconcile.Reconciler = uploader{}
-}
-
-type writer struct{ cacheShows func(reconcile.Request) bool }
-
-func (writer) write(context.Context, reconcile.Request) error { return nil }
-
-func (r *writer) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	if !r.cacheShows(req) {
-		return ctrlqueue.DeferFor(ctx, time.Minute), nil
-	}
-	return reconcile.Result{}, r.write(ctx, req)
-}
-
-func ExampleDeferFor() {
-	var _ reconcile.Reconciler = &writer{}
-	_ = func(req reconcile.Request) {
-		if q, ok := ctrlqueue.Lookup[reconcile.Request]("writer"); ok {
-			q.Wake(req)
-		}
-	}
 }
 
 // A queue of the root package, for a version of controller-runtime that ctrlqueue does not know.
