@@ -42,8 +42,8 @@ type QueueStats struct {
 	// up to 100 ms for a look that finds no token, such as a TryGet, or until the next look.
 	Paced time.Duration `json:"-"`
 
-	// Paused is true if the limiter of Pace has a burst of 0 and a limit: nothing is handed out until the
-	// program calls SetBurst.
+	// Paused is true if the limiter of Pace has a limit or a burst of 0, and no token is left: nothing is
+	// handed out until the program calls SetLimit or SetBurst.
 	Paused bool `json:"paused,omitzero"`
 
 	// Pushed is true if a [MetricsProvider] that is no [StateProvider] is told of each change. The queue

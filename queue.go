@@ -56,9 +56,10 @@ type TypedQueueConfig[T comparable] struct {
 	//
 	// Several queues can share a limiter. The queue takes tokens by AllowN at the time of its
 	// Clock, and never reserves a token. A worker that waits looks again when the next token
-	// is there, and at least every 100 ms: a changed limit holds from then on. A burst of 0
-	// pauses the queue, unless the limit is [rate.Inf]: Stats say so, and [slog.Default] gets one
-	// line for each pause. A queue with a Pace keeps times as with KeepTimes.
+	// is there, and at least every 100 ms: a changed limit holds from then on. A limit of 0,
+	// once no token is left, pauses the queue, and so does a burst of 0, unless the limit is [rate.Inf]:
+	// Stats say so, and [slog.Default] gets one line for each pause. A queue with a Pace keeps times as
+	// with KeepTimes.
 	Pace *rate.Limiter
 
 	// Queue stores the queued items, and decides their order in place of Order, as in
@@ -165,7 +166,7 @@ func newTyped[T comparable](config TypedQueueConfig[T], p MetricsProvider) *Type
 		q.pace = gate.NewPacer(config.Pace, q.metrics.clock, q.metrics.epoch)
 		q.pace.OnPause = func() {
 			logger := loggerOrDefault(nil)
-			logger.Info("The queue is paused until SetBurst: the limiter of its Pace has a burst of 0", "queue", config.Name)
+			logger.Info("The queue is paused until SetLimit or SetBurst: the limiter of its Pace has a limit or a burst of 0", "queue", config.Name)
 		}
 	}
 	machine.Timed = q.metrics != nil

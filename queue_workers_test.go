@@ -515,6 +515,25 @@ func TestPaceWithoutABurstSaysThatTheQueueIsPaused(t *testing.T) {
 	}
 }
 
+// With a limit of 0, the tokens that are left are handed out. Then the queue is paused.
+func TestPaceWithALimitOf0IsAPauseOnceNoTokenIsLeft(t *testing.T) {
+	limiter := rate.NewLimiter(10, 2)
+	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Pace: limiter})
+	defer q.ShutDown()
+	q.AddAll("a", "b", "c")
+	limiter.SetLimit(0)
+	for _, want := range []string{"a", "b", ""} {
+		paused := q.Stats().Paused
+		if got, _ := q.TryGet(); got != want || paused != (want == "") {
+			t.Errorf("got %q, want %q; paused before: %v", got, want, paused)
+		}
+	}
+	limiter.SetLimit(10)
+	if q.Stats().Paused {
+		t.Error("a queue with a limit is paused")
+	}
+}
+
 // When the clock was set back by an hour, the next token is more than an hour away. A new limit holds
 // within 100 ms all the same.
 func TestPaceAfterTheClockWasSetBack(t *testing.T) {

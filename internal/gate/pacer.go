@@ -73,10 +73,14 @@ func (p *Pacer) wait() time.Duration {
 	return maxPaceWait
 }
 
-// Paused reports whether the limiter has a burst of 0 and a limit: there are no tokens, whatever the limit,
-// until somebody changes the burst. A queue without a pacer has nil.
+// Paused reports whether the limiter has no token, and gets none until somebody changes its limit or its
+// burst: one of the two is 0. A queue without a pacer has nil.
 func (p *Pacer) Paused() bool {
-	return p != nil && p.limiter.Burst() <= 0 && p.limiter.Limit() != rate.Inf
+	if p == nil {
+		return false
+	}
+	limit := p.limiter.Limit()
+	return limit != rate.Inf && p.limiter.Burst() <= 0 || limit <= 0 && p.limiter.Tokens() < 1
 }
 
 // TellPause calls OnPause once for each pause. The keeper calls TellPause before it sleeps.
