@@ -1,7 +1,9 @@
 package debugpage_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -17,6 +19,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/time/rate"
 
 	"github.com/seed16c08ea7/workqueue"
@@ -119,7 +122,7 @@ func TestPageSaysWhatKeepsAQueue(t *testing.T) {
 	debugpage.Add(p, "q", q)
 	q.AddAll("a1", "b1")
 	body := get(t, p, "?queue=q").Body.String()
-	for _, want := range []string{"<td>a (held back)</td>", "<td>b</td>", "Pace has no burst", "no StateProvider"} {
+	for _, want := range []string{"<td>a (held back)</td>", "<td>b</td>", "Pace has a limit or a burst of 0", "no StateProvider"} {
 		if !strings.Contains(body, want) {
 			t.Errorf("the page lacks %q:\n%s", want, body)
 		}
@@ -127,6 +130,48 @@ func TestPageSaysWhatKeepsAQueue(t *testing.T) {
 	r := report(t, p, "?queue=q")
 	if !r.Queue.Paused || !r.Queue.Pushed || r.Queue.Counted || !r.Queue.ByGroup[0].HeldBack || r.Queue.ByGroup[1].HeldBack {
 		t.Errorf("got %+v", r.Queue)
+	}
+}
+
+// The results are those of Run, and the page leaves out the outcomes that nothing has had.
+func TestPageShowsTheResultsOfRun(t *testing.T) {
+	provider := workqueue.NewPrometheusProvider(prometheus.NewRegistry(), workqueue.PrometheusOptions{})
+	q := workqueue.NewTypedRateLimiting(nil, workqueue.TypedRateLimitingQueueConfig[string]{Name: "q", MetricsProvider: provider})
+	p := debugpage.New(debugpage.Options{})
+	debugpage.Add(p, "q", q)
+	if body := get(t, p, "?queue=q&format=json").Body.String(); strings.Contains(body, "results") {
+		t.Errorf("results before a Run:\n%s", body)
+	}
+	q.AddAll("good", "bad", "worse")
+	ctx, cancel := context.WithCancel(t.Context())
+	handled := 0
+	err := workqueue.Run(ctx, q, func(_ context.Context, item string) error {
+		if handled++; handled == 3 {
+			cancel()
+		}
+		if item == "good" {
+			return nil
+		}
+		return workqueue.Permanent(errors.New(item))
+	}, workqueue.RunOptions[string]{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	later := debugpage.New(debugpage.Options{}) // p has the numbers of less than a second ago.
+	debugpage.Add(later, "q", q)
+	want := map[workqueue.Outcome]uint64{workqueue.OutcomeSucceeded: 1, workqueue.OutcomeGivenUp: 2}
+	for outcome, n := range report(t, later, "?").Queues[0].Results {
+		if n != want[outcome] {
+			t.Errorf("%v: got %d, want %d", outcome, n, want[outcome])
+		}
+		delete(want, outcome)
+	}
+	body := get(t, later, "?queue=q").Body.String()
+	if len(want) > 0 || !strings.Contains(body, `<dt>Result given up</dt><dd id="result-given_up">2</dd>`) || strings.Contains(body, "result-failed") {
+		t.Errorf("no results %v; the page is\n%s", want, body)
+	}
+	if format := get(t, later, "?format=json").Body.String(); !strings.Contains(format, `"given_up": 2`) {
+		t.Errorf("got %s", format)
 	}
 }
 

@@ -1,6 +1,10 @@
 package debugpage
 
-import "time"
+import (
+	"time"
+
+	"github.com/seed16c08ea7/workqueue"
+)
 
 // Report is the schema of the JSON. A request without a queue has Queues, and a request for a queue
 // has Queue.
@@ -48,8 +52,11 @@ type Summary struct {
 	Done        uint64 `json:"done"`
 	Retries     uint64 `json:"retries"`
 	RateLimited uint64 `json:"rate_limited"`
+	// Results counts the items handled by workers of Run, by outcome. Results is nil until Run is
+	// called for the queue.
+	Results map[workqueue.Outcome]uint64 `json:"results,omitempty"`
 
-	// Paused is whether Pace hands out nothing, as its limiter has a burst of 0.
+	// Paused is whether Pace hands out nothing, as its limiter has a limit or a burst of 0.
 	Paused bool `json:"paused,omitzero"`
 
 	// Paced is how long Pace has kept items back.
@@ -98,7 +105,7 @@ type Part struct {
 	Others     bool    `json:"others"` // all parts without a name of their own
 	Depth      int     `json:"depth"`
 	InFlight   int     `json:"in_flight"`
-	HeldBack   bool    `json:"held_back"` // a group that MaxInFlight holds back, or one of the others is
+	HeldBack   bool    `json:"held_back"` // MaxInFlight of the group is negative, or that of one of the others is
 	OldestItem float64 `json:"oldest_item_seconds"`
 }
 
