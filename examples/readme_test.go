@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-var shown = regexp.MustCompile("(?s)```console\n\\$ go run -C examples \\./(\\w+)([^\n]*)\n(.*?)```")
+var shown = regexp.MustCompile("(?s)```console\n\\$ go run -C examples \\./([\\w/]+)([^\n]*)\n(.*?)```")
 
 // README.md starts each program with one command, and shows its output. The tests of servers,
 // which do not end, and of quickstart, which depends on time, are in their directories.
@@ -28,7 +28,7 @@ func TestOutputsOfTheReadme(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			binary := filepath.Join(t.TempDir(), name)
+			binary := filepath.Join(t.TempDir(), filepath.Base(name))
 			if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "./"+name).CombinedOutput(); err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}

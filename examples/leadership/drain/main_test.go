@@ -1,0 +1,166 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"github.com/seed16c08ea7/workqueue"
+)
+
+// The usual times of an election. A bubble has no need of short ones.
+func usualTimes(lock resourcelock.Interface) leaderelection.LeaderElectionConfig {
+	return leaderelection.LeaderElectionConfig{Lock: lock, LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second}
+}
+
+// A journal is written by handlers and by the lease.
+type journal struct {
+	mu    sync.Mutex
+	lines bytes.Buffer // guarded by mu
+}
+
+func (j *journal) Write(p []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.lines.Write(p)
+}
+
+func (j *journal) String() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return strings.TrimSpace(strings.ReplaceAll(j.lines.String(), "\n", ", "))
+}
+
+// run leads with a queue of three items, of which "b" fails once. The drain takes longer than the
+// lease lasts without a renewal.
+func run(t *testing.T, sig context.Context, lock *lease) (j *journal, err error) {
+	j = new(journal)
+	lock.out = j
+	queue := workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[string](),
+		workqueue.TypedRateLimitingQueueConfig[string]{})
+	queue.AddAll("a", "b", "c")
+	handle := func(_ context.Context, name string) error {
+		time.Sleep(5 * time.Second)
+		if name == "b" && queue.NumRequeues(name) == 0 {
+			return errors.New("conflict")
+		}
+		fmt.Fprintln(j, name)
+		return nil
+	}
+	err = lead(logr.NewContext(sig, logr.Discard()), usualTimes(lock), func(ctx context.Context) error { return work(ctx, queue, handle) },
+		func() { t.Error("the leadership is lost") })
+	return j, err
+}
+
+func TestSignal(t *testing.T) {
+	for name, after := range map[string]time.Duration{
+		"while the first item is at work": time.Second,
+		"when the queue is empty":         time.Hour,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				sig, stop := context.WithTimeout(t.Context(), after)
+				defer stop()
+				j, err := run(t, sig, new(lease))
+				if got, want := j.String(), "a, c, b, the lease is given back,"; got != want || err != nil {
+					t.Errorf("got %s, %v, want %s", got, err, want)
+				}
+			})
+		})
+	}
+}
+
+func TestSignalBeforeTheFirstTerm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		other := &lease{record: &resourcelock.LeaderElectionRecord{HolderIdentity: "replica-2", LeaseDurationSeconds: 15}}
+		sig, stop := context.WithTimeout(t.Context(), time.Second)
+		defer stop()
+		began := time.Now()
+		if j, err := run(t, sig, other); j.String() != "" || err != nil || time.Since(began) != time.Second {
+			t.Errorf("got %s, %v, after %v", j, err, time.Since(began))
+		}
+	})
+}
+
+// The signal comes when the lease is taken and the term has not begun. Either end is right, but no item may
+// be handled without the lease.
+func TestSignalAtTheBeginOfTheTerm(t *testing.T) {
+	for range 100 {
+		synctest.Test(t, func(t *testing.T) {
+			sig, stop := context.WithCancel(t.Context())
+			defer stop()
+			j, err := run(t, sig, &lease{created: stop})
+			if got := j.String(); got != "a, c, b, the lease is given back," && got != "the lease is given back," || err != nil {
+				t.Errorf("got %s, %v", got, err)
+			}
+		})
+	}
+}
+
+// The program ends when the lease is lost, with items in the queue: also in the drain.
+func TestLoss(t *testing.T) {
+	if os.Getenv("DRAIN_TEST_MAIN") != "" {
+		os.Args = []string{"drain", "-lose"}
+		main()
+		return
+	}
+	command := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestLoss$")
+	command.Env = append(os.Environ(), "DRAIN_TEST_MAIN=1")
+	out, err := command.CombinedOutput()
+	var exit *exec.ExitError
+	if want := "the leadership is lost, 2 items are queued\n"; string(out) != want || !errors.As(err, &exit) || exit.ExitCode() != 1 {
+		t.Errorf("got %v, printed %q, want %q", err, out, want)
+	}
+}
+
+// A slowLease does not answer for two seconds when a request fails.
+type slowLease struct{ *lease }
+
+func (s slowLease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	record, raw, err := s.lease.Get(ctx)
+	if err != nil {
+		select {
+		case <-time.After(2 * time.Second):
+		case <-ctx.Done():
+		}
+	}
+	return record, raw, err
+}
+
+// lost is called before another process may lead, in the work and in the drain.
+func TestLossIsInTime(t *testing.T) {
+	for name, signal := range map[string]time.Duration{"in the work": time.Hour, "in the drain": 20 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				sig, stop := context.WithTimeout(logr.NewContext(t.Context(), logr.Discard()), signal)
+				defer stop()
+				lock := &lease{out: new(journal)}
+				const renewed = 28 * time.Second // A renewal takes place each two seconds.
+				time.AfterFunc(renewed+time.Second, lock.cut)
+				began, over := time.Now(), make(chan struct{})
+				var lostAfter time.Duration
+				work := func(ctx context.Context) error {
+					<-over // As a drain that takes long.
+					return nil
+				}
+				_ = lead(sig, usualTimes(slowLease{lock}), work, func() { lostAfter = time.Since(began) })
+				if lostAfter == 0 || lostAfter >= renewed+15*time.Second {
+					t.Errorf("lost was called after %v", lostAfter)
+				}
+				close(over)
+			})
+		})
+	}
+}
