@@ -95,3 +95,49 @@ func TestLoopAndRun(t *testing.T) {
 		})
 	}
 }
+
+// A loop that drops a key once NumRequeues has reached maxRetries makes as many calls as Run with a
+// MaxAttempts of maxRetries + 1.
+func TestMaxRetries(t *testing.T) {
+	const maxRetries = 5
+	for name, program := range map[string]func(ctx context.Context, queue *workqueue.TypedRateLimiting[string], sync func() error) error{
+		"loop": func(ctx context.Context, queue *workqueue.TypedRateLimiting[string], sync func() error) error {
+			defer context.AfterFunc(ctx, queue.ShutDown)()
+			for {
+				key, shutdown := queue.Get()
+				if shutdown {
+					return nil
+				}
+				if err := sync(); err != nil && queue.NumRequeues(key) < maxRetries {
+					queue.AddRateLimited(key)
+				} else {
+					queue.Forget(key)
+				}
+				queue.Done(key)
+			}
+		},
+		"Run": func(ctx context.Context, queue *workqueue.TypedRateLimiting[string], sync func() error) error {
+			return workqueue.Run(ctx, queue, func(context.Context, string) error { return sync() },
+				workqueue.RunOptions[string]{MaxAttempts: maxRetries + 1, Logger: quiet()})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, stop := context.WithCancel(t.Context())
+				queue := workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[string](),
+					workqueue.TypedRateLimitingQueueConfig[string]{})
+				calls := 0
+				wait := start(func() error {
+					return program(ctx, queue, func() error { calls++; return errors.New("conflict") })
+				})
+				queue.Add("a")
+				time.Sleep(time.Hour)
+				stop()
+				wait()
+				if calls != maxRetries+1 {
+					t.Errorf("%d calls, want %d", calls, maxRetries+1)
+				}
+			})
+		})
+	}
+}

@@ -4,6 +4,7 @@ package helpers_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -60,6 +61,12 @@ func (j *journal) note(key string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.calls = append(j.calls, fmt.Sprint(key, " at ", time.Since(j.start)))
+}
+
+func (j *journal) len() int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return len(j.calls)
 }
 
 // expect compares the calls since the last expect. The goroutines of a bubble must be blocked.
@@ -155,6 +162,95 @@ func TestSchedulerWhoseFunctionAddsItsKey(t *testing.T) {
 		s.Add("a", time.Second)
 		time.Sleep(25 * time.Second)
 		j.expect(t, "a at 1s", "a at 11s", "a at 21s")
+		stop()
+		wait()
+	})
+}
+
+// A timer that is set outside of the work is a queue of its own, and its handler adds the key to the queue of
+// the work. An event that comes while the key is at work is not lost, whatever the work does with the timer,
+// and neither is the retry of a failure.
+func TestSchedulerBesideTheQueueOfTheWork(t *testing.T) {
+	failure := errors.New("conflict")
+	for name, test := range map[string]struct {
+		event func(work *workqueue.TypedRateLimiting[string]) // comes while the first call is at work
+		timer func(s scheduler)                               // what the first call does then
+		err   error                                           // of the first call
+		want  []string
+	}{
+		"an Add, and the timer is dropped": {func(w *workqueue.TypedRateLimiting[string]) { w.Add("a") },
+			func(s scheduler) { s.Forget("a") }, nil, []string{"a at 0s", "a at 1s"}},
+		"an Add, and the timer is put off": {func(w *workqueue.TypedRateLimiting[string]) { w.Add("a") },
+			func(s scheduler) { s.Add("a", time.Hour) }, nil, []string{"a at 0s", "a at 1s", "a at 1h0m1s"}},
+		"a Debounce, and the timer is dropped": {func(w *workqueue.TypedRateLimiting[string]) { w.Debounce("a", time.Second, 0) },
+			func(s scheduler) { s.Forget("a") }, nil, []string{"a at 0s", "a at 2s"}},
+		"a Debounce, and the timer is put off": {func(w *workqueue.TypedRateLimiting[string]) { w.Debounce("a", time.Second, 0) },
+			func(s scheduler) { s.Add("a", time.Hour) }, nil, []string{"a at 0s", "a at 2s", "a at 1h0m1s"}},
+		"a failure, and the timer is dropped": {func(*workqueue.TypedRateLimiting[string]) {},
+			func(s scheduler) { s.Forget("a") }, failure, []string{"a at 0s", "a at 1.005s"}},
+		"a failure, and the timer is put off": {func(*workqueue.TypedRateLimiting[string]) {},
+			func(s scheduler) { s.Add("a", time.Hour) }, failure, []string{"a at 0s", "a at 1.005s", "a at 1h0m1s"}},
+		"the timer of a key at work": {func(*workqueue.TypedRateLimiting[string]) {},
+			func(s scheduler) { s.Add("a", 0); time.Sleep(1) }, nil, []string{"a at 0s", "a at 1.000000001s"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, stop := context.WithCancel(t.Context())
+				j := newJournal()
+				work := workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[string](),
+					workqueue.TypedRateLimitingQueueConfig[string]{})
+				timers, waitTimers := newScheduler(ctx, work.Add)
+				first := true
+				wait := start(func() error {
+					return workqueue.Run(ctx, work, func(_ context.Context, key string) error {
+						j.note(key)
+						if !first {
+							return nil
+						}
+						first = false
+						time.Sleep(time.Second)
+						test.event(work)
+						test.timer(timers)
+						return test.err
+					}, workqueue.RunOptions[string]{Logger: quiet()})
+				})
+				timers.Add("a", 0)
+				time.Sleep(3 * time.Hour)
+				j.expect(t, test.want...)
+				stop()
+				wait()
+				waitTimers()
+			})
+		})
+	}
+}
+
+// A timer that only the handler sets is its result. With OneEntry an event ends the wait, and the next call
+// says a new time, or none.
+func TestTimerOfTheHandler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		j := newJournal()
+		work := workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[string](),
+			workqueue.TypedRateLimitingQueueConfig[string]{OneEntry: true})
+		results := []error{workqueue.RequeueAfter(time.Hour), workqueue.RequeueAfter(2 * time.Hour), workqueue.RequeueAfter(time.Hour), nil}
+		wait := start(func() error {
+			return workqueue.Run(ctx, work, func(_ context.Context, key string) error {
+				j.note(key)
+				time.Sleep(time.Second)
+				if j.len() == 3 {
+					work.Add(key) // An event while the key is at work.
+				}
+				err := results[0]
+				results = results[1:]
+				return err
+			}, workqueue.RunOptions[string]{})
+		})
+		work.Add("a")
+		time.Sleep(10 * time.Minute)
+		work.Add("a")
+		time.Sleep(24 * time.Hour)
+		j.expect(t, "a at 0s", "a at 10m0s", "a at 2h10m1s", "a at 2h10m2s")
 		stop()
 		wait()
 	})
