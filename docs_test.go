@@ -370,6 +370,26 @@ func TestOperatingHasTheSeries(t *testing.T) {
 	}
 }
 
+// The page has the lines that Run logs, and no others.
+func TestOperatingHasTheLog(t *testing.T) {
+	t.Parallel()
+	line := regexp.MustCompile(`"((?:Run|Handler|Item|On[A-Z]\w+) [^"%:]+)"`)
+	logged, told := map[string]bool{}, map[string]bool{}
+	for _, file := range []string{"run.go", "run_end.go", "run_outcome.go", "run_worker.go"} {
+		for _, match := range line.FindAllStringSubmatch(read(t, file), -1) {
+			logged[match[1]] = true
+		}
+	}
+	for _, row := range rowsOf(section(read(t, "docs/operating.md"), "The log")) {
+		for _, match := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(cellsOf(row)[0], -1) {
+			told[match[1]] = true
+		}
+	}
+	if !maps.Equal(logged, told) || len(logged) < 9 {
+		t.Errorf("Run logs %q, the page has %q", slices.Sorted(maps.Keys(logged)), slices.Sorted(maps.Keys(told)))
+	}
+}
+
 // packageDoc returns what `go doc -all` prints. The package is read once for all tests, which must
 // not change the result.
 func packageDoc(t *testing.T) *doc.Package {
