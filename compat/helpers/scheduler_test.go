@@ -191,7 +191,7 @@ func TestSchedulerBesideTheQueueOfTheWork(t *testing.T) {
 		"a failure, and the timer is put off": {func(*workqueue.TypedRateLimiting[string]) {},
 			func(s scheduler) { s.Add("a", time.Hour) }, failure, []string{"a at 0s", "a at 1.005s", "a at 1h0m1s"}},
 		"the timer of a key at work": {func(*workqueue.TypedRateLimiting[string]) {},
-			func(s scheduler) { s.Add("a", 0); time.Sleep(1) }, nil, []string{"a at 0s", "a at 1.000000001s"}},
+			func(s scheduler) { s.Add("a", 0); time.Sleep(time.Millisecond) }, nil, []string{"a at 0s", "a at 1.001s"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
