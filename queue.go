@@ -405,12 +405,12 @@ func (q *Typed[T]) Get() (item T, shutdown bool) {
 		gate.LockSoon(&q.mu)
 	}
 	item, _, ok := q.fifo.Take(0)
-	if !ok {
-		return q.stay()
+	for !ok && q.stay() {
+		item, _, ok = q.fifo.Take(0)
 	}
 	q.settle()
 	q.mu.Unlock()
-	return item, false
+	return item, !ok
 }
 
 // ErrShutDown is the error of GetContext and GetInfo when the queue is shut down and has no

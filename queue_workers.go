@@ -45,22 +45,26 @@ func (q *Typed[T]) get(cancel <-chan struct{}) (item T, r receipt, err error) {
 	return q.receive(item, r, what)
 }
 
-// stay is the rest of Get if there is no item: the worker parks, or stay reports the
-// shutdown. The caller holds q.mu, and stay unlocks q.mu.
+// stay parks the worker of a Get that has found no item, and returns true when the worker was woken.
+// stay returns false at once if the queue is shut down. The caller holds q.mu before and after.
 //
-// stay keeps Get short, see BenchmarkCycle.
-func (q *Typed[T]) stay() (item T, shutdown bool) {
-	closed := q.fifo.Closed
-	if !closed {
-		q.enlist()
+// The woken worker arrives and Get looks again in one critical section, as in tryTake. Get looks again
+// for the reason that await has. Through await and tryTake, a wake-up and back takes a fifth longer,
+// see BenchmarkWakeUp and docs/decisions-locks.md.
+func (q *Typed[T]) stay() (woken bool) {
+	if q.fifo.Closed {
+		return false
 	}
+	q.enlist()
 	q.settle()
 	q.mu.Unlock()
-	if closed {
-		return item, true
+	gate.Point()
+	<-q.wake
+	if !q.mu.TryLock() {
+		gate.LockSoon(&q.mu)
 	}
-	item, _, err := q.await(nil, tookNothing, receipt{})
-	return item, err != nil
+	q.arrive(visitWoken)
+	return true
 }
 
 // await is the rest of get for a worker that is counted in parked. A worker that was woken
