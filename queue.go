@@ -90,6 +90,8 @@ type Typed[T comparable] struct {
 	order    *ordering[T] // nil if the Order of the config has no functions
 	detour   bool         // Add is addSlow: there are metrics or an order
 
+	adders atomic.Int32 // calls of Add that wait for mu; not immutable, and in the gap behind detour
+
 	// Guarded by mu, and used only with metrics. These fields keep mu more than 32 bytes
 	// away from metrics, which each call reads just before it locks mu. Side by side,
 	// metrics and mu make BenchmarkDuplicate 40 % slower, see docs/decisions-locks.md.
@@ -188,7 +190,7 @@ func (q *Typed[T]) Add(item T) {
 		return
 	}
 	if !q.mu.TryLock() {
-		gate.LockSoon(&q.mu)
+		gate.LockSoonOrRest(&q.mu, &q.adders)
 	}
 	at, r := q.fifo.Items.Probe(q.fifo.Items.Slots, hash, item)
 	if r == nil && q.fifo.Items.Old != nil {
@@ -211,7 +213,7 @@ func (q *Typed[T]) addSlow(hash uint32, item T, k fifo.Rank) (taken bool) {
 	p := q.place(&place, item, k)
 	now := q.metrics.now()
 	if !q.mu.TryLock() {
-		gate.LockSoon(&q.mu)
+		gate.LockSoonOrRest(&q.mu, &q.adders)
 	}
 	added := q.addLocked(hash, item, now, p)
 	taken = !q.fifo.Closed
