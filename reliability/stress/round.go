@@ -59,12 +59,21 @@ func (r *round) callBack() {
 // add announces a version of the item and calls f, which adds the item without delay.
 func (r *round) add(item int, f func(int)) {
 	version := r.announce(item)
-	defer func() { // Even if foreign code has ended the goroutine.
-		if !r.queue.ShuttingDown() {
+	unplaced := false // A function of an order has panicked, so nothing was added.
+	defer func() {    // Even if foreign code has ended the goroutine.
+		if !unplaced && !r.queue.ShuttingDown() {
 			raise(&r.accounts[item].accepted, version)
 		}
 	}()
-	r.guarded(func() { f(item) })
+	r.guarded(func() {
+		defer func() {
+			p := recover()
+			if unplaced = p == fault(badOrder); p != nil {
+				panic(p)
+			}
+		}()
+		f(item)
+	})
 }
 
 // addLater is add for an f with a delay. A shutdown drops waiting items, so the version

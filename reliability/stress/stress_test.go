@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -26,6 +27,22 @@ func TestStress(t *testing.T) {
 	if found := stress(o); found.violations() > 0 {
 		found.print(t.Output())
 		t.Errorf("violations, with seed %d", o.seed)
+	}
+}
+
+// A metric of an AddAfter ends the goroutine, and on the way out the order of the add panics: the item was
+// not added, and nobody can repeat the call.
+func TestAddOfAnEndingGoroutineThatAnOrderRefuses(t *testing.T) {
+	r := newRound(short(ours), newTally(), rand.New(rand.NewPCG(1, 1)))
+	defer r.queue.ShutDown()
+	for item, ends := range []func(){runtime.Goexit, func() {
+		defer panic(fault(badOrder))
+		runtime.Goexit()
+	}} {
+		alone(func() { r.add(item, func(int) { ends() }) })
+		if accepted, want := r.accounts[item].accepted.Load() == 1, item == 0; accepted != want {
+			t.Errorf("item %d: accepted is %t", item, accepted)
+		}
 	}
 }
 
