@@ -379,7 +379,7 @@ func (q *TypedDelaying[T]) decideByTimeLocked(r *request[T], s fifo.Stand, w *ag
 
 // waitOn says what becomes of an add of an item that waits firmly.
 func waitOn[T comparable](r *request[T]) todo {
-	if r.ends() {
+	if r.ends() && !r.keeps() {
 		return doMerge
 	}
 	return doWaitOn

@@ -1276,6 +1276,37 @@ func TestAnAddDuringTheWorkDoesNotUndoStrictBackoff(t *testing.T) {
 	}
 }
 
+// With StrictBackoff a retry is an add that keeps a firm wait, also if the limiter has a token for it.
+func TestStrictBackoffWithoutAWaitLeavesAFirmWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limiter := &workqueue.TypedBucketRateLimiter[string]{Limiter: rate.NewLimiter(10, 100)}
+		q := workqueue.NewTypedRateLimiting[string](limiter, workqueue.TypedRateLimitingQueueConfig[string]{StrictBackoff: true})
+		defer q.ShutDown()
+		q.AddWith(workqueue.AddOptions{After: time.Hour, Firm: true}, "a")
+		q.AddRateLimited("a")
+		if info, _ := q.Find("a"); info.State != workqueue.ItemWaiting || !info.Firm {
+			t.Errorf("got %+v, want a firm wait", info)
+		}
+		q.AddWith(workqueue.AddOptions{Firm: true}, "a") // An end of the wait, with StrictBackoff too.
+		if info, _ := q.Find("a"); info.State != workqueue.ItemQueued {
+			t.Errorf("got %+v, want a queued item", info)
+		}
+	})
+}
+
+func TestDebounceKeepsThePriorityOfAFirmWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{})
+		defer q.ShutDown()
+		low := -5
+		q.AddWith(workqueue.AddOptions{After: time.Hour, Firm: true, Priority: &low}, "a")
+		q.Debounce("a", 0, 0)
+		if info, _ := q.Find("a"); info.State != workqueue.ItemWaiting || info.Priority != low {
+			t.Errorf("got %+v, want a wait with priority %d", info, low)
+		}
+	})
+}
+
 // A failure in Run is strict, with the time of the limiter or of RetryAfter. An item that was
 // put off by RequeueAfter has not failed, and comes with the next Add.
 func TestStrictBackoffInRun(t *testing.T) {

@@ -89,10 +89,10 @@ type TypedDelayingQueueConfig[T comparable] struct {
 // The zero value is not usable. All methods may be called concurrently. A TypedDelaying
 // must not be copied. Its owner must call ShutDown, ShutDownWithDrain or Drain.
 //
-// A TypedDelaying runs one goroutine while items wait, and none otherwise. Only the
-// goroutine adds due items to a queue below that was configured, unless that queue is a
-// [Typed] without a [Queue]. Add of the queue below must not shut the delaying queue down,
-// because the shutdown waits for the goroutine. If Add or a metric panics, the goroutine
+// A TypedDelaying runs one goroutine while items wait, and none otherwise. Above a [Typed] without a
+// [Queue], an AddAfter adds other items that are due, too; above any other queue it leaves them to the
+// goroutine. Add of the queue below must not shut the delaying queue down, because the shutdown waits
+// for the goroutine. If Add or a metric panics, the goroutine
 // logs the panic and panics again, which ends the program: no caller could handle the
 // panic, and to go on without adding due items is worse.
 //
@@ -129,7 +129,7 @@ type TypedDelaying[T comparable] struct {
 
 	// mu comes before the lock of typed. A move of an item from the one queue to the other
 	// holds both locks, so the item is at any time in exactly one of them. No foreign code
-	// runs with mu held, with one exception: the methods of a Queue of typed, if oneEntry.
+	// runs with mu held, with one exception: the methods of a Queue of typed.
 	mu gate.Mutex
 	// The fields below are guarded by mu.
 	//
@@ -375,7 +375,8 @@ func (q *TypedDelaying[T]) Remove(item T) bool {
 
 // RemoveFunc removes the items for which del returns true: it ends their waits, and removes them
 // from the queue below, see [Typed.RemoveFunc]. An item that becomes due during the call is
-// removed too. [TypedDelaying.Remove] says which items of a configured queue below can be missed.
+// removed too. [TypedDelaying.Remove] says which items of a configured queue below can be missed. If the
+// queue below is not a [Typed], a waiting item for which its RemoveFunc has called del may not be counted.
 func (q *TypedDelaying[T]) RemoveFunc(del func(item T) bool) (removed int) {
 	// The queue below comes first: from then on no Run lets a removed item wait for a retry, and
 	// the walk over the waiting items misses only items that become due: those of the log.

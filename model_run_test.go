@@ -35,8 +35,8 @@ var runOps = []string{"add", "add", "add", "remove", "remove func", "forget", "w
 // A runStep is one call of a handler: what it does to its item first, and what it returns.
 type runStep struct {
 	ops    []runOp
-	leaves []leaf   // joined; none is nil
-	ends   string   // returns, panics, exits
+	leaves []leaf // joined; none is nil
+	ends   string // returns, panics, exits
 }
 
 // A leaf is a part of an error. Those with a wait have one that no other leaf has, so

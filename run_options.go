@@ -212,7 +212,8 @@ type HandlerResult struct {
 	Early bool
 
 	// Again says that the item comes again without another Add, unless Run ends first. After
-	// says when: 0 is at once. After is 0 if Again is false.
+	// says when, as far as this result decides: 0 is at once. If the item waits already, the rules of
+	// [AddOptions] and [TypedDelaying.AddAfter] say which of the times counts. After is 0 if Again is false.
 	Again bool
 	After time.Duration
 

@@ -59,7 +59,7 @@ func (q *Typed[T]) whenIdle() *idleWait {
 
 // Barrier waits until each item that is queued or held at the call has been done once, whatever
 // is added, raised or queued again meanwhile, and returns nil. A held item that was added again
-// counts once. An item that is removed does not count any more. Items that wait for a due time do
+// counts once. A queued item that is removed does not count any more. Items that wait for a due time do
 // not count.
 //
 // An item whose work was cut short, and which is queued again, was not done: Barrier goes on to wait.

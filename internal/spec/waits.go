@@ -65,7 +65,10 @@ func (q *Queue[T]) later(plan Plan, v T, delay, most time.Duration, p Place, byR
 		w.Place = raised(raised(w.Place, p), q.pendingPlace(v))
 		q.takeBack(v)
 	case q.joins(plan, w, delay, firm):
-		if plan != Reschedule || delay <= 0 {
+		switch {
+		case plan == Debounce && w.Firm: // It keeps the priority of the wait.
+			q.hear(p)
+		case plan != Reschedule || delay <= 0:
 			q.add(v, p)
 		}
 		return 0
