@@ -323,10 +323,7 @@ func (q *TypedDelaying[T]) mergeBothLocked(r *request[T], p *fifo.Placement, at 
 // decideBothLocked says what a request comes to, and notes the floor of ItemPace in w. Both locks are held.
 // The order of the cases matters: a Wake passes the floor, and a firm wait comes before the line.
 func (q *TypedDelaying[T]) decideBothLocked(r *request[T], w *agenda.Timing, now reading) todo {
-	var s fifo.Stand
-	if r.mode != 0 || q.agenda.Firms > 0 || q.oneEntry && (!r.ends() || q.typed.paces != nil) { // Else the time alone decides.
-		s = q.typed.fifo.StandOf(r.hash, r.item)
-	}
+	s := q.standBothLocked(r)
 	w.Floor = q.typed.paces.floor(r.hash, r.item)
 	pending := s.Has(fifo.StandQueued | fifo.StandAgain)
 	switch {
@@ -344,6 +341,15 @@ func (q *TypedDelaying[T]) decideBothLocked(r *request[T], w *agenda.Timing, now
 		return joinPending(s, w)
 	}
 	return q.decideByTimeLocked(r, s, w, now)
+}
+
+// standBothLocked returns where an item is below, or nothing if the time alone decides: most adds need no
+// look.
+func (q *TypedDelaying[T]) standBothLocked(r *request[T]) fifo.Stand {
+	if r.mode == 0 && q.agenda.Firms == 0 && (!q.oneEntry || r.ends() && q.typed.paces == nil) {
+		return 0
+	}
+	return q.typed.fifo.StandOf(r.hash, r.item)
 }
 
 // isOfTheHandOut reports whether the wait of a held item is what its next hand-out waits for. Without

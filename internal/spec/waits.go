@@ -65,12 +65,7 @@ func (q *Queue[T]) later(plan Plan, v T, delay, most time.Duration, p Place, byR
 		w.Place = raised(raised(w.Place, p), q.pendingPlace(v))
 		q.takeBack(v)
 	case q.joins(plan, w, delay, firm):
-		switch {
-		case plan == Debounce && w.Firm: // It keeps the priority of the wait.
-			q.hear(p)
-		case plan != Reschedule || delay <= 0:
-			q.add(v, p)
-		}
+		q.join(plan, w, delay, p)
 		return 0
 	}
 	return q.delay(plan, w, waits, delay, most, p, firm)
@@ -89,6 +84,16 @@ func (q *Queue[T]) joins(plan Plan, w Wait[T], delay time.Duration, firm bool) b
 		return true
 	}
 	return delay <= 0 && (w.Firm && plan != Reschedule && !plan.asksFirm() || !q.OneEntry && plan <= Backoff)
+}
+
+// join adds the item of a call that has no wait of its own. A Debounce keeps the priority of a firm wait.
+func (q *Queue[T]) join(plan Plan, w Wait[T], delay time.Duration, p Place) {
+	switch {
+	case plan == Debounce && w.Firm:
+		q.hear(p)
+	case plan != Reschedule || delay <= 0:
+		q.add(w.Value, p)
+	}
 }
 
 // delay adds the item of a wait, which may be new, or has it wait.

@@ -128,6 +128,14 @@ func newPair(s scenario) pair {
 	return p
 }
 
+func (p *pair) note(isAfter bool, layout int, value float64) {
+	side := &p.before
+	if isAfter {
+		side = &p.after
+	}
+	side[layout] = min(side[layout], value)
+}
+
 // ratio compares the best layout of the tree with the best of the base commit.
 func (p pair) ratio() float64 { return ratio(slices.Min(p.after[:]), slices.Min(p.before[:])) }
 
@@ -170,15 +178,9 @@ func measurePair(before, after binaries, group []result, o options) ([]pair, err
 				return nil, err
 			}
 			for i, r := range group {
-				value, ok := values[r.unit]
-				if !ok {
-					continue
+				if value, ok := values[r.unit]; ok {
+					pairs[i].note(isAfter, layout, value)
 				}
-				side := &pairs[i].before
-				if isAfter {
-					side = &pairs[i].after
-				}
-				side[layout] = min(side[layout], value)
 			}
 		}
 	}
