@@ -20,6 +20,9 @@ import (
 //	RequeueAfter(d)   Get a, Forget a, AddAfter a d, Done a
 //	Permanent(err)    Get a, Forget a, Done a, and OnGiveUp is told
 //
+// If the handler removes its item, Run plans no retry, whatever the handler returns: the calls have a Forget
+// instead.
+//
 // Handle returns when the handler does. Handle panics if the handler is nil, as Run does, and if ctx
 // has ended, as the handler would not be called.
 func Handle[T comparable](ctx context.Context, handle func(ctx context.Context, item T) error, item T, options workqueue.RunOptions[T]) []Call[T] {
@@ -104,7 +107,7 @@ type once[T comparable] struct {
 func (q *once[T]) noteResult(item T, result workqueue.HandlerResult) {
 	limited := q.Queue.asked.Load() > q.asked
 	switch result.Outcome {
-	case workqueue.OutcomeSucceeded, workqueue.OutcomeGivenUp:
+	case workqueue.OutcomeSucceeded, workqueue.OutcomeGivenUp, workqueue.OutcomeRemoved: // A removed item has no retry.
 		q.note(Call[T]{Method: "Forget", Item: item})
 		return
 	case workqueue.OutcomeReAdded:

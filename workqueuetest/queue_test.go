@@ -220,6 +220,40 @@ func TestHandleOnNotesWhatTheHandlerDoes(t *testing.T) {
 	})
 }
 
+// The record had a retry of an item that the handler had removed. Run plans none.
+func TestHandleOnNotesNoRetryOfARemovedItem(t *testing.T) {
+	for name, row := range map[string]struct {
+		result error
+		add    bool // after the Remove
+		want   string
+	}{
+		"success":            {nil, false, "[Get a Remove a Forget a Done a] succeeded false"},
+		"failure":            {errFailed, false, "[Get a Remove a Forget a Done a] removed false"},
+		"again":              {workqueue.Requeue(), false, "[Get a Remove a Forget a Done a] removed false"},
+		"added, again later": {workqueue.RequeueAfter(time.Minute), true, "[Get a Remove a Add a Forget a Done a] removed true"},
+		"added, failure":     {workqueue.RetryAfter(time.Minute, errFailed), true, "[Get a Remove a Add a Forget a Done a] removed true"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := workqueuetest.New(t, workqueuetest.Options[string]{})
+				var outcome string
+				calls := workqueuetest.HandleOn(t.Context(), q, func(_ context.Context, item string) error {
+					q.Remove(item)
+					if row.add {
+						q.Add(item)
+					}
+					return row.result
+				}, "a", workqueue.RunOptions[string]{OnResult: func(_ context.Context, _ string, r workqueue.HandlerResult) {
+					outcome = fmt.Sprint(r.Outcome, " ", r.Again)
+				}})
+				if got := fmt.Sprint(calls, " ", outcome); got != row.want {
+					t.Errorf("got %s, want %s", got, row.want)
+				}
+			})
+		})
+	}
+}
+
 // A second HandleOn on one queue, or a context that had ended, returned no calls.
 func TestHandleTellsWhyItsHandlerIsNotCalled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
