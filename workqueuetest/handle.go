@@ -77,6 +77,7 @@ func HandleOn[T comparable](ctx context.Context, q *Queue[T], handle func(ctx co
 // fail has Run fail the queued item as often as the options say, without a wait in between, and leaves it
 // queued. An add would not do: only Run counts for MaxAttempts. The limiter is asked as for each failure, but
 // its wait is not waited for: a hand-out before its end would be early, and early failures do not count.
+// A Wake ends the wait for a token of ItemPace.
 func (q *Queue[T]) fail(ctx context.Context, item T) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -87,7 +88,10 @@ func (q *Queue[T]) fail(ctx context.Context, item T) {
 			stop()
 		}
 		return workqueue.RetryAfter(0, errFailedBefore)
-	}, workqueue.RunOptions[T]{AtEnd: workqueue.EndKeep, Logger: &quiet})
+	}, workqueue.RunOptions[T]{
+		AtEnd: workqueue.EndKeep, Logger: &quiet,
+		OnResult: func(_ context.Context, item T, _ workqueue.HandlerResult) { q.TypedRateLimiting.Wake(item) }, // ItemPace
+	})
 }
 
 var errFailedBefore = errors.New("workqueuetest: a failure before the call")

@@ -14,6 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/seed16c08ea7/workqueue"
 	"github.com/seed16c08ea7/workqueue/workqueuetest"
 )
@@ -97,6 +99,26 @@ func TestHandleBeginsWithFailures(t *testing.T) {
 			t.Errorf("after %d failures: got %s, want %s", failures, got, want)
 		}
 	}
+}
+
+// With an ItemPace, each failure before the call waited for the next token.
+func TestHandleWithFailuresWaitsForNoToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := workqueuetest.New(t, workqueuetest.Options[string]{
+			Config:   workqueue.TypedRateLimitingQueueConfig[string]{ItemPace: workqueue.Rate{Limit: rate.Every(time.Hour)}},
+			Failures: 2,
+		})
+		start := time.Now()
+		calls := workqueuetest.HandleOn(t.Context(), q, func(ctx context.Context, item string) error {
+			if info, _ := workqueue.ItemInfoFromContext[string](ctx); info.Failures != 2 {
+				t.Errorf("the handler is told of %d failures, want 2", info.Failures)
+			}
+			return errFailed
+		}, "a", workqueue.RunOptions[string]{})
+		if got, want := fmt.Sprint(calls, time.Since(start)), "[Get a AddRateLimited a Done a] 0s"; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	})
 }
 
 // A worker that returned early without a Done was seen only by a drain that never ends.
