@@ -33,7 +33,7 @@ func (q *Queue[T]) AddRateLimited(item T) {
 
 // AddWith records an AddWith of each item, with the options.
 func (q *Queue[T]) AddWith(options workqueue.AddOptions, items ...T) (taken int) {
-	call := Call[T]{Method: "AddWith", Delay: options.After, RateLimited: options.RateLimited}
+	call := Call[T]{Method: "AddWith", Delay: options.After, RateLimited: options.RateLimited, Firm: options.Firm}
 	if options.Priority != nil {
 		call.Priority, call.PriorityNamed = *options.Priority, true
 	}

@@ -60,10 +60,13 @@ type Call[T comparable] struct {
 	RateLimited   bool
 	Priority      int
 	PriorityNamed bool
+
+	// Firm is an option of AddWith, and false for other methods.
+	Firm bool
 }
 
 // String returns the method, the item, and all other fields that are set: "AddWith a 1m0s rate
-// limited, priority 5".
+// limited, firm, priority 5".
 func (c Call[T]) String() string {
 	s := fmt.Sprintf("%s %v", c.Method, c.Item)
 	if c.Delay != 0 {
@@ -71,6 +74,9 @@ func (c Call[T]) String() string {
 	}
 	if c.RateLimited {
 		s += " rate limited"
+	}
+	if c.Firm {
+		s += ", firm"
 	}
 	if c.Priority != 0 || c.PriorityNamed {
 		s += fmt.Sprintf(", priority %d", c.Priority)

@@ -59,6 +59,8 @@ func TestQueueNotesEachCallAndMakesIt(t *testing.T) {
 			{func() { q.AddWith(workqueue.AddOptions{RateLimited: true}, "j", "k") }, "[AddWith j rate limited AddWith k rate limited]", "0 1 5"},
 			{func() { q.AddWith(workqueue.AddOptions{Priority: priority(1)}, "i") }, "[AddWith i, priority 1]", "1 1 4"}, // OneEntry: the wait is over.
 			{func() { q.AddAfter("i", time.Hour) }, "[AddAfter i 1h0m0s]", "1 1 4"},
+			{func() { q.AddWith(workqueue.AddOptions{After: time.Hour, Firm: true}, "k") }, "[AddWith k 1h0m0s, firm]", "1 1 4"},
+			{func() { q.AddWith(workqueue.AddOptions{RateLimited: true, Firm: true, Priority: priority(2)}, "j") }, "[AddWith j rate limited, firm, priority 2]", "1 1 4"},
 			{func() { q.ShutDown(); q.Get() }, "[Get i]", "0 2 0"},
 			{func() { q.Get(); q.GetInfo(t.Context()); q.GetContext(t.Context()); q.TryGet() }, "[]", "0 2 0"},
 		} {
