@@ -172,12 +172,12 @@ func (w *worker[T]) decline() {
 // handleItem calls the handler and accounts for the item. If the handler does not return,
 // work accounts for the item.
 func (w *worker[T]) handleItem() {
-	w.pending = true
-	w.noteEarly()
 	ctx := w.contexts.make(w.runner, w.item, w.rank, w.age)
 	if w.options.OnResult != nil {
 		w.started = time.Now()
 	}
+	w.pending = true // From here on, accountAborted may need the context and the start.
+	w.noteEarly()    // May call foreign code: the clock.
 	if w.derives {
 		w.account(w.callDerived(ctx))
 		return

@@ -16,6 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"k8s.io/utils/clock"
 	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/seed16c08ea7/workqueue"
@@ -119,6 +120,46 @@ func TestRunWithALimiterThatEndsWorkers(t *testing.T) {
 		s.stop()
 		s.end()
 	})
+}
+
+// A clock that ended the worker left OnResult the context of the item before.
+func TestRunWithAClockThatEndsWorkers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &exitingClock{}
+		q := workqueue.NewTypedRateLimiting(constant(time.Hour), workqueue.TypedRateLimitingQueueConfig[string]{Clock: c})
+		var results []string
+		w := startWait(func(ctx context.Context) error {
+			return workqueue.Run(ctx, q, func(context.Context, string) error { return errFailed }, runOptions{
+				OnResult: func(ctx context.Context, item string, r workqueue.HandlerResult) {
+					info, _ := workqueue.ItemInfoFromContext[string](ctx)
+					results = append(results, fmt.Sprintf("%s %s %v %v", item, info.Item, r.Err, r.Took))
+				},
+			})
+		})
+		q.Add("a")
+		time.Sleep(time.Minute)
+		c.exit.Store(true)
+		q.Add("b") // With a failed item, a hand-out reads the clock.
+		time.Sleep(time.Minute)
+		w.cancel()
+		<-w.ended
+		if got, want := fmt.Sprint(results), "[a a failed 0s b b workqueue: handler called runtime.Goexit 0s]"; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	})
+}
+
+// exitingClock ends the goroutine of its next reader.
+type exitingClock struct {
+	clock.RealClock
+	exit atomic.Bool
+}
+
+func (c *exitingClock) Since(t time.Time) time.Duration {
+	if c.exit.Swap(false) {
+		runtime.Goexit()
+	}
+	return c.RealClock.Since(t)
 }
 
 // A Done that ends the worker's goroutine is not called a second time: by then the item can
