@@ -85,7 +85,11 @@ func (p *Pacer) Paused() bool {
 
 // TellPause calls OnPause once for each pause. The keeper calls TellPause before it sleeps.
 func (p *Pacer) TellPause() {
-	if p.Paused() && !p.told.Swap(true) && p.OnPause != nil {
+	if !p.Paused() {
+		p.told.Store(false) // The pause is over, even if no token was taken since.
+		return
+	}
+	if !p.told.Swap(true) && p.OnPause != nil {
 		p.OnPause()
 	}
 }

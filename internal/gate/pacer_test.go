@@ -39,3 +39,22 @@ func TestPacerLooksAgainWhenTheTokenIsThere(t *testing.T) {
 		}
 	}
 }
+
+// Each pause is told once. A pause that ended without a token hid the next one.
+func TestPacerTellsEachPauseOnce(t *testing.T) {
+	epoch := time.Now()
+	limiter := rate.NewLimiter(0.1, 0)
+	p := gate.NewPacer(limiter, clock.RealClock{}, epoch)
+	told := 0
+	p.OnPause = func() { told++ }
+	for i, step := range []struct{ burst, told int }{{0, 1}, {0, 1}, {1, 1}, {0, 2}, {0, 2}} {
+		limiter.SetBurstAt(epoch, step.burst)
+		if p.Allow(0, true) {
+			t.Fatalf("step %d: there is a token", i)
+		}
+		p.TellPause()
+		if told != step.told {
+			t.Errorf("step %d: told %d times, want %d", i, told, step.told)
+		}
+	}
+}
