@@ -103,7 +103,14 @@ func (s seconds) MarshalJSON() ([]byte, error) { return json.Marshal(time.Durati
 func (s *seconds) UnmarshalJSON(text []byte) error {
 	var n float64
 	err := json.Unmarshal(text, &n)
-	*s = seconds(math.Round(n * float64(time.Second)))
+	switch n = math.Round(n * float64(time.Second)); {
+	case n >= math.MaxInt64: // The float of MaxInt64 is greater by 1.
+		*s = math.MaxInt64
+	case n <= math.MinInt64:
+		*s = math.MinInt64
+	default:
+		*s = seconds(n)
+	}
 	return err
 }
 

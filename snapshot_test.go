@@ -365,6 +365,22 @@ func TestStatsInJSONAreInSnakeCaseAndSeconds(t *testing.T) {
 	}
 }
 
+// The longest duration was read back as a negative one: its float is greater by 1.
+func TestLongestDurationsInJSONKeepTheirSign(t *testing.T) {
+	for _, d := range []time.Duration{math.MaxInt64, math.MinInt64, 1, -1} {
+		text, err := json.Marshal(workqueue.QueueStats{Unfinished: d})
+		var stats workqueue.QueueStats
+		if err := cmp.Or(err, json.Unmarshal(text, &stats)); err != nil || stats.Unfinished != d {
+			t.Errorf("stats: got %v, %v, want %v", stats.Unfinished, err, d)
+		}
+		text, err = json.Marshal(workqueue.ItemInfo[int]{Age: d})
+		var info workqueue.ItemInfo[int]
+		if err := cmp.Or(err, json.Unmarshal(text, &info)); err != nil || info.Age != d {
+			t.Errorf("info: got %v, %v, want %v", info.Age, err, d)
+		}
+	}
+}
+
 func TestItemStateAsText(t *testing.T) {
 	for s := range workqueue.ItemState(9) {
 		known := s >= workqueue.ItemQueued && s <= workqueue.ItemFailed
