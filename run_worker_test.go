@@ -137,7 +137,7 @@ func TestRunWithAClockThatEndsWorkers(t *testing.T) {
 			})
 		})
 		q.Add("a")
-		time.Sleep(time.Minute)
+		time.Sleep(61 * time.Second) // Between two looks of waitingLoop, which reads the clock each 10 s.
 		c.exit.Store(true)
 		q.Add("b") // With a failed item, a hand-out reads the clock.
 		time.Sleep(time.Minute)
