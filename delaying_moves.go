@@ -272,7 +272,8 @@ func (q *TypedDelaying[T]) act(r *request[T], p *fifo.Placement, w *agenda.Timin
 	return a
 }
 
-// involvesLocked reports whether a request has to do with the queue below.
+// involvesLocked reports whether a request has to do with the queue below. A plain wait that only begins or
+// moves has not, and so needs one lock.
 func (q *TypedDelaying[T]) involvesLocked(r *request[T], p *fifo.Placement, w *agenda.Timing, now reading) bool {
 	return q.oneEntry || r.mode != 0 || p != nil && p.Weight > 0 || r.want == wantWake || q.agenda.Firms > 0 || w.Due <= now.now
 }

@@ -146,7 +146,7 @@ func layersOf[T comparable](queue TypedRateLimitingInterface[T]) (l layers[T], e
 	if l.delaying, ours = l.limiting.queue.(*TypedDelaying[T]); !ours {
 		return l, unsupported(l.limiting.queue)
 	}
-	if l.typed, ours = l.delaying.queue.(*Typed[T]); !ours {
+	if l.typed = l.delaying.typed; l.typed == nil {
 		return l, unsupported(l.delaying.queue)
 	}
 	if queue == TypedRateLimitingInterface[T](l.limiting) {

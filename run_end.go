@@ -50,7 +50,7 @@ func (r *runner[T]) end() error {
 }
 
 // keep ends a Run whose queue goes on, and reports false if the queue does not go on. The Run
-// leaves only items behind that it could not give back. OnStop is told what is in the queue,
+// leaves an item behind only if the item could not be given back. OnStop is told of the items in the queue,
 // unless another Run drains the queue: the other Run handles or names these items.
 //
 // keep looks at the queue last: a shutdown before the Snapshot may have dropped items.
@@ -232,7 +232,7 @@ func (r *runner[T]) leftBehind(before []ItemInfo[T], notesOnly bool) error {
 }
 
 // heldByOthers returns how many items others hold, and the list of these items if the list may be
-// needed. The number is that of the list: an item that is done in between would make an error that
+// needed. The number is the length of the list: an item that is done in between would make an error that
 // names nothing.
 func (r *runner[T]) heldByOthers() (s Snapshot[T], held int) {
 	if _, held = r.typed.sizes(); held > 0 && (r.options.OnStop != nil || r.options.AtEnd == EndDrain) {
@@ -242,7 +242,7 @@ func (r *runner[T]) heldByOthers() (s Snapshot[T], held int) {
 	return s, held
 }
 
-// A lateItem is an item that was handled when it could not come again any more.
+// A lateItem is an item whose handler has ended when the item could not come again any more.
 type lateItem[T comparable] struct {
 	item     T
 	by       *runner[T]
@@ -326,7 +326,7 @@ func (l *leftover[T]) retries(failed *attempts[T], nan bool) int {
 }
 
 // nameLeft adds the items that are left to the items of others. The limiter and Run may both count
-// failures. The greater number is the number that a reader looks for.
+// failures. A reader looks for the greater number.
 func (r *runner[T]) nameLeft(before []ItemInfo[T], s Snapshot[T]) Snapshot[T] {
 	s.Queued = r.nameQueued(before)
 	s.QueuedTotal = len(s.Queued)

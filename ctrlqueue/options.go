@@ -36,12 +36,12 @@ type Options[R comparable] struct {
 	// [workqueue.TypedRateLimitingQueueConfig].
 	StrictBackoff bool
 
-	// Quiet puts an add off, and with it the cancel of CancelOnReAdd, until its item was not added for the time Quiet, so that a
-	// burst of events leads to one reconcile. Most is how long the item is put off at most,
-	// from the first add on; 0 is no bound. Adds that name a delay, a limiter or a
-	// priority other than 0 are not put off, which includes the initial list. If the Order
-	// has a Priority function, adds that name 0 are not put off either. Quiet puts off every
-	// object, and ItemPace only an object with many events.
+	// Quiet puts an add off until its item was not added for the time Quiet, so that a burst of
+	// events leads to one reconcile. The cancel of CancelOnReAdd is put off with the add. Most is
+	// how long the item is put off at most, from the first add on; 0 is no bound. Adds that name
+	// a delay, a limiter or a priority other than 0 are not put off, which includes the initial
+	// list. If the Order has a Priority function, adds that name 0 are not put off either. Quiet
+	// puts off every object, and ItemPace only an object with many events.
 	Quiet, Most time.Duration
 
 	// CancelOnReAdd is how many reconciles of an object in a row a change of the object may
@@ -51,8 +51,6 @@ type Options[R comparable] struct {
 	// nothing is logged or counted as a failure. The next reconcile of the object follows
 	// at once, also if the change was taken back by [Queue.Remove]. Its priority is the
 	// higher of the priorities of the change and of the reconcile that was cut short.
-	//
-	// With a Quiet, the cancel comes with the add: after Quiet, at the latest after Most.
 	//
 	// After so many reconciles in a row, the next one is not cancelled, so that it can come to
 	// an end. A reconcile that writes to its own object cancels itself each time: 3 is a good
