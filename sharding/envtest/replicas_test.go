@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -85,6 +86,14 @@ type cluster struct {
 
 	mu   sync.Mutex
 	work []span
+
+	stops []stop // of the test's goroutine alone
+}
+
+// A stop is a time in which a replica has stopped, in Unix nanoseconds.
+type stop struct {
+	replica  string
+	from, to int64
 }
 
 // A span is the work of a replica on an object.
@@ -172,11 +181,16 @@ func (r *replica) signal(t *testing.T, s syscall.Signal) {
 }
 
 // stop stops a replica for two LeaseDurations. The kernel stops a process some time after the signal,
-// and work that begins in between is stopped in the middle too: from is the time when it has stopped.
-func (c *cluster) stop(name string) (from, to int64) {
+// and work that begins in between is stopped in the middle too: the stop begins when it has stopped.
+//
+// Handlers of a replica that was stopped at work have outlived their slots, unless they return before
+// anybody looks. For the first, the replica exits, and is started again, as a kubelet would. A replica
+// that looks at rest may be at work: a slot that it has just taken brings all objects of the slot.
+func (c *cluster) stop(name string) {
 	c.Helper()
-	c.replicas[name].signal(c.T, syscall.SIGSTOP)
-	status := fmt.Sprintf("/proc/%d/status", c.replicas[name].cmd.Process.Pid)
+	r := c.replicas[name]
+	r.signal(c.T, syscall.SIGSTOP)
+	status := fmt.Sprintf("/proc/%d/status", r.cmd.Process.Pid)
 	for text := ""; !strings.Contains(text, "State:\tT"); {
 		read, err := os.ReadFile(status)
 		if err != nil {
@@ -184,11 +198,17 @@ func (c *cluster) stop(name string) (from, to int64) {
 		}
 		text = string(read)
 	}
-	from = time.Now().UnixNano()
+	from := time.Now().UnixNano()
 	time.Sleep(2 * lease)
-	to = time.Now().UnixNano()
-	c.replicas[name].signal(c.T, syscall.SIGCONT)
-	return from, to
+	c.stops = append(c.stops, stop{name, from, time.Now().UnixNano()})
+	r.signal(c.T, syscall.SIGCONT)
+	select {
+	case err := <-r.over:
+		c.Logf("replica %s, which was stopped: %v", name, err)
+		c.start(name)
+	case <-time.After(lease):
+		c.Logf("replica %s, which was stopped, goes on", name)
+	}
 }
 
 // each calls f for all objects, 32 at a time.
@@ -267,9 +287,14 @@ func (c *cluster) spread(names ...string) {
 }
 
 // alone fails for two replicas that worked on an object at a time. A replica that was stopped in the
-// middle of its work is known to continue beside the next owner: stale has such work.
-func (c *cluster) alone(stale func(span) bool) {
+// middle of its work is known to continue beside the next owner.
+func (c *cluster) alone() {
 	c.Helper()
+	stale := func(w span) bool {
+		return slices.ContainsFunc(c.stops, func(s stop) bool {
+			return w.replica == s.replica && w.begin <= s.from && w.end >= s.to
+		})
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	byObject := make(map[string][]span)
@@ -327,23 +352,13 @@ func TestReplicas(t *testing.T) {
 	c.round("added", func() { c.start("d") })
 	c.spread("a", "b", "d")
 
-	// Handlers of a replica that was stopped at work have outlived their slots, unless they return
-	// before anybody looks. For the first, the replica exits, and a kubelet starts it again.
-	var from, to int64
 	c.round("stopped at work", func() {
 		time.Sleep(100 * time.Millisecond)
-		from, to = c.stop("a")
+		c.stop("a")
 	})
-	select {
-	case err := <-c.replicas["a"].over:
-		t.Logf("the replica that was stopped at work: %v", err)
-		c.start("a")
-	case <-time.After(lease):
-		t.Log("the replica that was stopped at work goes on")
-	}
 	c.spread("a", "b", "d")
 
-	c.stop("a") // Without work.
+	c.stop("a") // Without work, as a rule.
 	c.round("stopped at rest", func() {})
 	c.spread("a", "b", "d")
 
@@ -359,7 +374,7 @@ func TestReplicas(t *testing.T) {
 		t.Errorf("the replica that was ended: %v", err)
 	}
 	c.spread("a", "b")
-	c.alone(func(w span) bool { return w.replica == "a" && w.begin <= from && w.end >= to })
+	c.alone()
 }
 
 // A proxy passes connections on, until it is cut: then it accepts connections, and nothing comes
