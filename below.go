@@ -10,73 +10,38 @@ import (
 	"github.com/seed16c08ea7/workqueue/internal/slab"
 )
 
-// A layer uses methods of the queue below beyond TypedInterface and TypedDelayingInterface. A
-// queue from a config may lack any of these methods.
+// A layer calls methods of the queue below beyond [TypedInterface] and [TypedDelayingInterface]. A
+// queue from a config has all of these methods, or counts as a queue that has none of them.
 //
-// The rule: a method that needs a method of the queue below panics at the first call if the
-// queue lacks it. The panic names the type and the method. A weaker result would look like
-// the truth: false from Remove, a Snapshot of one layer, an error that looks like the end.
-// AddAll and Drain need no method of the queue below and work above any queue.
+// The rule: a method of a layer that needs such a method panics at the first call if the queue below
+// has none. The panic names the method and the type below. A weaker result would look like the truth:
+// false from Remove, a Snapshot of one layer, an error that looks like the end. AddAll and Drain work
+// above any queue. Drain calls a Drain of the queue below if there is one.
 type (
-	getter[T comparable] interface {
-		GetContext(ctx context.Context) (T, error)
-	}
-	infoGetter[T comparable] interface {
-		GetInfo(ctx context.Context) (ItemInfo[T], error)
-	}
-	tryGetter[T comparable] interface {
-		TryGet() (item T, ok bool)
-	}
-	remover[T comparable] interface {
-		Remove(item T) bool
-	}
-	funcRemover[T comparable] interface {
-		RemoveFunc(del func(item T) bool) (removed int)
-	}
-	snapshotter[T comparable] interface {
-		Snapshot(limit int) Snapshot[T]
-	}
-	walker[T comparable] interface {
-		Items() iter.Seq[ItemInfo[T]]
-	}
-	statser interface {
-		Stats() QueueStats
-	}
-	reAdder[T comparable] interface {
-		ReAddContext(ctx context.Context, item T) (context.Context, context.CancelFunc)
-	}
-	rescheduler[T comparable] interface {
-		Reschedule(item T, duration time.Duration) (taken bool)
-	}
-	debouncer[T comparable] interface {
-		Debounce(item T, quiet, most time.Duration) (taken bool)
-	}
-	withAdder[T comparable] interface {
+	fullTyped[T comparable] interface {
+		TypedInterface[T]
 		AddWith(options AddOptions, items ...T) (taken int)
-	}
-	waker[T comparable] interface {
-		Wake(items ...T) (woken int)
-	}
-	funcWaker[T comparable] interface {
-		WakeFunc(match func(item T) bool) (woken int)
-	}
-	finder[T comparable] interface {
-		Find(item T) (ItemInfo[T], bool)
-	}
-	limitsChanger interface {
+		GetContext(ctx context.Context) (T, error)
+		GetInfo(ctx context.Context) (ItemInfo[T], error)
+		TryGet() (item T, ok bool)
+		ReAddContext(ctx context.Context, item T) (context.Context, context.CancelFunc)
+		Remove(item T) bool
+		RemoveFunc(del func(item T) bool) (removed int)
 		LimitsChanged()
-	}
-	drainer interface {
-		Drain(ctx context.Context) error
-	}
-	idleWaiter interface {
+		Find(item T) (ItemInfo[T], bool)
+		Snapshot(limit int) Snapshot[T]
+		Items() iter.Seq[ItemInfo[T]]
+		Stats() QueueStats
 		WaitIdle(ctx context.Context) error
-	}
-	emptyWaiter interface {
-		WaitEmpty(ctx context.Context) error
-	}
-	barrier interface {
 		Barrier(ctx context.Context) error
+	}
+	fullDelaying[T comparable] interface {
+		fullTyped[T]
+		Reschedule(item T, duration time.Duration) (taken bool)
+		Debounce(item T, quiet, most time.Duration) (taken bool)
+		Wake(items ...T) (woken int)
+		WakeFunc(match func(item T) bool) (woken int)
+		WaitEmpty(ctx context.Context) error
 	}
 )
 
@@ -96,14 +61,22 @@ func mustBeUnset(beside string, fields ...configField) {
 	}
 }
 
-// below returns the queue below with the interface Q, and panics if the queue lacks the
-// method of the given name.
-func below[Q any](queue any, method string) Q {
+// full returns a queue below with the methods of Q, and panics if the queue lacks one. The method is
+// that of the caller.
+func full[Q any](queue any, method string) Q {
 	q, ok := queue.(Q)
 	if !ok {
-		panic(fmt.Sprintf("workqueue: %T has no %s", queue, method))
+		panic(fmt.Sprintf("workqueue: %s needs all methods of a queue of this package below, and %T lacks some", method, queue))
 	}
 	return q
+}
+
+func (q *TypedDelaying[T]) below(method string) fullTyped[T] {
+	return full[fullTyped[T]](q.queue, method)
+}
+
+func (q *TypedRateLimiting[T]) below(method string) fullDelaying[T] {
+	return full[fullDelaying[T]](q.queue, method)
 }
 
 // addBelow adds an item to a queue below, with a priority if the add has named one. A foreign
@@ -113,7 +86,7 @@ func addBelow[T comparable](queue TypedInterface[T], item T, k fifo.Rank) (taken
 		return q.addSlow(slab.HashOf(item), item, k)
 	}
 	if k.Named {
-		return below[withAdder[T]](queue, "AddWith").AddWith(AddOptions{Priority: priorityOf(k)}, item) == 1
+		return full[fullTyped[T]](queue, "AddWith").AddWith(AddOptions{Priority: priorityOf(k)}, item) == 1
 	}
 	queue.Add(item)
 	return true
@@ -126,7 +99,7 @@ func addAllBelow[T comparable](queue TypedInterface[T], items []T, k fifo.Rank) 
 		return t.addAll(items, k)
 	}
 	if k.Named {
-		return below[withAdder[T]](queue, "AddWith").AddWith(AddOptions{Priority: priorityOf(k)}, items...)
+		return full[fullTyped[T]](queue, "AddWith").AddWith(AddOptions{Priority: priorityOf(k)}, items...)
 	}
 	for _, item := range items {
 		if !queue.ShuttingDown() {
@@ -147,7 +120,7 @@ func checkRankBelow[T comparable](queue any, k fifo.Rank) {
 		q.checkRank(k)
 		return
 	}
-	below[withAdder[T]](queue, "AddWith")
+	full[fullTyped[T]](queue, "AddWith")
 }
 
 // checkRank panics if a priority is named and the queue below knows none.

@@ -96,11 +96,11 @@ type TypedDelayingQueueConfig[T comparable] struct {
 // logs the panic and panics again, which ends the program: no caller could handle the
 // panic, and to go on without adding due items is worse.
 //
-// A configured queue below may have more methods of a [Typed] than [TypedInterface], with
-// the same names and types. The delaying queue then uses them. GetContext, GetInfo, TryGet,
-// Remove, Snapshot and ReAddContext need the method of the same name, and panic without it.
-// A type that embeds a [Typed] has all these methods. If the type replaces Add, Get or Done, it
-// should also replace the other methods that add, hand out or end items.
+// A configured queue below either has all methods of a [Typed], or counts as a queue that has those
+// of [TypedInterface] alone. GetContext, GetInfo, TryGet, Remove, Snapshot, ReAddContext and the like
+// then panic. A type that embeds a [Typed] has all methods, also those of later versions. If the type
+// replaces Add, Get or Done, it should also replace the other methods that add, hand out or end
+// items.
 type TypedDelaying[T comparable] struct {
 	// Immutable after construction.
 
@@ -346,7 +346,7 @@ func (q *TypedDelaying[T]) Debounce(item T, quiet, most time.Duration) (taken bo
 func (q *TypedDelaying[T]) LimitsChanged() {
 	switch {
 	case q.typed == nil:
-		below[limitsChanger](q.queue, "LimitsChanged").LimitsChanged()
+		q.below("LimitsChanged").LimitsChanged()
 	case q.typed.order != nil && q.typed.order.MaxInFlight != nil:
 		q.typed.order.era.Add(1)
 		q.hearLimits()
@@ -366,7 +366,7 @@ func (q *TypedDelaying[T]) hearLimits() {
 // below. Remove then misses the item.
 func (q *TypedDelaying[T]) Remove(item T) bool {
 	if q.typed == nil {
-		low := below[remover[T]](q.queue, "Remove")
+		low := q.below("Remove")
 		_, waited := q.unplan(&request[T]{hash: slab.HashOf(item), item: item}, nil)
 		return low.Remove(item) || waited
 	}
@@ -387,7 +387,7 @@ func (q *TypedDelaying[T]) RemoveFunc(del func(item T) bool) (removed int) {
 		removed = actOnMatches(&t.mu, &t.fifo.Items, t.fifo.Shrink, del, remove)
 	} else {
 		counted := map[T]bool{} // A held item can wait too. The queue below does not say which items it had.
-		removed = below[funcRemover[T]](q.queue, "RemoveFunc").RemoveFunc(func(item T) bool {
+		removed = q.below("RemoveFunc").RemoveFunc(func(item T) bool {
 			matches := del(item)
 			if matches {
 				counted[item] = true
@@ -445,14 +445,13 @@ func (q *TypedDelaying[T]) WakeFunc(match func(item T) bool) (woken int) {
 // not have the item. The State is that in the queue below, or else [ItemWaiting]. Due is set if the
 // item waits, also if it is queued or held. The Position is 0. Find takes constant time.
 //
-// If the queue below was configured and is not a [Typed], it needs the method of the same name. It is
-// then asked at another instant.
+// If the queue below was configured and is not a [Typed], it is asked at another instant.
 func (q *TypedDelaying[T]) Find(item T) (info ItemInfo[T], ok bool) {
 	hash := slab.HashOf(item)
 	now := q.now()
 	t := q.typed
 	if t == nil {
-		info, ok = below[finder[T]](q.queue, "Find").Find(item)
+		info, ok = q.below("Find").Find(item)
 		q.mu.Lock()
 		defer q.mu.Unlock()
 		return q.withWaitLocked(info, ok, hash, item, now)
@@ -494,17 +493,17 @@ func (q *TypedDelaying[T]) Get() (item T, shutdown bool) { return q.queue.Get() 
 
 // GetContext returns an item of the queue below, see [Typed.GetContext].
 func (q *TypedDelaying[T]) GetContext(ctx context.Context) (T, error) {
-	return below[getter[T]](q.queue, "GetContext").GetContext(ctx)
+	return q.below("GetContext").GetContext(ctx)
 }
 
 // GetInfo returns an item of the queue below, see [Typed.GetInfo].
 func (q *TypedDelaying[T]) GetInfo(ctx context.Context) (ItemInfo[T], error) {
-	return below[infoGetter[T]](q.queue, "GetInfo").GetInfo(ctx)
+	return q.below("GetInfo").GetInfo(ctx)
 }
 
 // TryGet returns an item of the queue below, see [Typed.TryGet].
 func (q *TypedDelaying[T]) TryGet() (item T, ok bool) {
-	return below[tryGetter[T]](q.queue, "TryGet").TryGet()
+	return q.below("TryGet").TryGet()
 }
 
 // Done tells the queue below, see [Typed.Done].
@@ -606,7 +605,7 @@ func (q *TypedDelaying[T]) Snapshot(limit int) Snapshot[T] {
 	c := censusOf[T](limitOf(limit))
 	var s Snapshot[T]
 	if q.typed == nil {
-		s = below[snapshotter[T]](q.queue, "Snapshot").Snapshot(limit)
+		s = q.below("Snapshot").Snapshot(limit)
 		c.waiting.MakeRoom(q.waits())
 		q.collectWaiting(&c)
 	} else {
@@ -622,8 +621,7 @@ func (q *TypedDelaying[T]) Snapshot(limit int) Snapshot[T] {
 
 // Items visits the items of the queue below and then the waiting items, see [Typed.Items]. An item
 // that waits and is in the queue below is visited twice. An item that moves during the loop may be
-// visited in both states, or missed. If the queue below was configured and is not a [Typed], it
-// needs the method of the same name.
+// visited in both states, or missed.
 func (q *TypedDelaying[T]) Items() iter.Seq[ItemInfo[T]] {
 	return func(yield func(ItemInfo[T]) bool) {
 		if q.typed != nil {
@@ -631,7 +629,7 @@ func (q *TypedDelaying[T]) Items() iter.Seq[ItemInfo[T]] {
 				return
 			}
 		} else {
-			for info := range below[walker[T]](q.queue, "Items").Items() {
+			for info := range q.below("Items").Items() {
 				if !yield(info) {
 					return
 				}
@@ -647,14 +645,14 @@ func (q *TypedDelaying[T]) Stats() QueueStats {
 	if q.typed != nil {
 		return q.statsWith(q.typed)
 	}
-	s := below[statser](q.queue, "Stats").Stats()
+	s := q.below("Stats").Stats()
 	s.Merge(q.statsOf(nil, nil))
 	return s
 }
 
 // ReAddContext calls the queue below, see [Typed.ReAddContext].
 func (q *TypedDelaying[T]) ReAddContext(ctx context.Context, item T) (context.Context, context.CancelFunc) {
-	return below[reAdder[T]](q.queue, "ReAddContext").ReAddContext(ctx, item)
+	return q.below("ReAddContext").ReAddContext(ctx, item)
 }
 
 // Drain drops the waiting items, drains the queue below, see [Typed.Drain], and waits for

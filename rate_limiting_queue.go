@@ -97,10 +97,9 @@ type TypedRateLimitingQueueConfig[T comparable] struct {
 // with RateLimited and [Run] then panic. All other methods work, and a [Snapshot] and a
 // [DrainError] have no failures.
 //
-// A configured delaying queue may have more methods of a [TypedDelaying] than
-// [TypedDelayingInterface]. The rate limiting queue then uses them. GetContext, GetInfo,
-// TryGet, Remove, Snapshot, ReAddContext, Reschedule and Debounce need the method of the
-// same name, and panic without it.
+// A configured delaying queue either has all methods of a [TypedDelaying], as a type that embeds one,
+// or counts as a queue that has those of [TypedDelayingInterface] alone. GetContext, GetInfo, TryGet,
+// Remove, Snapshot, ReAddContext, Reschedule, Debounce and the like then panic.
 type TypedRateLimiting[T comparable] struct {
 	queue   TypedDelayingInterface[T]
 	limiter TypedRateLimiter[T] // may be nil
@@ -207,7 +206,7 @@ func (q *TypedRateLimiting[T]) addAfter(item T, duration time.Duration, k fifo.R
 		return d.addAfter(item, duration, k, m, fifo.WhyRetry)
 	}
 	if firm := m.has(modeFirm); k.Named || firm {
-		return below[withAdder[T]](q.queue, "AddWith").AddWith(AddOptions{After: duration, Firm: firm, Priority: priorityOf(k)}, item) == 1
+		return q.below("AddWith").AddWith(AddOptions{After: duration, Firm: firm, Priority: priorityOf(k)}, item) == 1
 	}
 	q.queue.AddAfter(item, duration)
 	return true
@@ -248,18 +247,18 @@ func (q *TypedRateLimiting[T]) Get() (item T, shutdown bool) { return q.queue.Ge
 
 // GetContext returns a queued item, see [TypedDelaying.GetContext].
 func (q *TypedRateLimiting[T]) GetContext(ctx context.Context) (T, error) {
-	return below[getter[T]](q.queue, "GetContext").GetContext(ctx)
+	return q.below("GetContext").GetContext(ctx)
 }
 
 // GetInfo returns a queued item with its priority and age, see [TypedDelaying.GetInfo]. The
 // limiter is not asked: Failures is 0.
 func (q *TypedRateLimiting[T]) GetInfo(ctx context.Context) (ItemInfo[T], error) {
-	return below[infoGetter[T]](q.queue, "GetInfo").GetInfo(ctx)
+	return q.below("GetInfo").GetInfo(ctx)
 }
 
 // TryGet returns a queued item if there is one, see [TypedDelaying.TryGet].
 func (q *TypedRateLimiting[T]) TryGet() (item T, ok bool) {
-	return below[tryGetter[T]](q.queue, "TryGet").TryGet()
+	return q.below("TryGet").TryGet()
 }
 
 // Done ends what Get began, see [Typed.Done].
@@ -326,7 +325,7 @@ func (q *TypedRateLimiting[T]) addWith(items []T, options AddOptions, k fifo.Ran
 		return d.AddWith(options, items...)
 	}
 	if options.Firm {
-		return below[withAdder[T]](q.queue, "AddWith").AddWith(options, items...)
+		return q.below("AddWith").AddWith(options, items...)
 	}
 	if options.After <= 0 {
 		return addAllBelow[T](q.queue, items, k)
@@ -343,25 +342,25 @@ func (q *TypedRateLimiting[T]) addWith(items []T, options AddOptions, k fifo.Ran
 // is not asked, and counts no failure. Reschedule also reports false while a [Run] drains
 // the queue.
 func (q *TypedRateLimiting[T]) Reschedule(item T, duration time.Duration) (taken bool) {
-	return !q.sealed.refuses(1) && below[rescheduler[T]](q.queue, "Reschedule").Reschedule(item, duration)
+	return !q.sealed.refuses(1) && q.below("Reschedule").Reschedule(item, duration)
 }
 
 // Debounce adds the item when a series of calls is over, see [TypedDelaying.Debounce].
 // Debounce also reports false while a [Run] drains the queue.
 func (q *TypedRateLimiting[T]) Debounce(item T, quiet, most time.Duration) (taken bool) {
-	return !q.sealed.refuses(1) && below[debouncer[T]](q.queue, "Debounce").Debounce(item, quiet, most)
+	return !q.sealed.refuses(1) && q.below("Debounce").Debounce(item, quiet, most)
 }
 
 // LimitsChanged asks for the limits of all groups again, see [TypedDelaying.LimitsChanged].
 func (q *TypedRateLimiting[T]) LimitsChanged() {
-	below[limitsChanger](q.queue, "LimitsChanged").LimitsChanged()
+	q.below("LimitsChanged").LimitsChanged()
 }
 
 // Remove takes the item back, see [TypedDelaying.Remove]. The counts of [Run] for MaxAttempts
 // and CancelOnReAdd start anew. The limiter still knows the failures of the item: call Forget to
 // reset the limiter too.
 func (q *TypedRateLimiting[T]) Remove(item T) bool {
-	removed := below[remover[T]](q.queue, "Remove").Remove(item)
+	removed := q.below("Remove").Remove(item)
 	// After Remove, and not before: a worker could count a failure in between and have the
 	// item retried. Then the count would outlive the removed item.
 	q.forgetTallies(item)
@@ -379,7 +378,7 @@ func (q *TypedRateLimiting[T]) RemoveFunc(del func(item T) bool) (removed int) {
 		}
 	}
 	defer forget()
-	return below[funcRemover[T]](q.queue, "RemoveFunc").RemoveFunc(func(item T) bool {
+	return q.below("RemoveFunc").RemoveFunc(func(item T) bool {
 		forget()
 		last, removing = item, del(item)
 		return removing
@@ -391,25 +390,25 @@ func (q *TypedRateLimiting[T]) firmMode() mode {
 	if d, ok := q.queue.(*TypedDelaying[T]); ok {
 		return d.modeOf(AddOptions{Firm: true})
 	}
-	below[withAdder[T]](q.queue, "AddWith")
+	q.below("AddWith")
 	return modeFirm
 }
 
 // Wake ends the waits of the items, see [TypedDelaying.Wake]. The limiter still knows the failures. A
 // [Run] that drains the queue does not refuse the call, as the items were added before.
 func (q *TypedRateLimiting[T]) Wake(items ...T) (woken int) {
-	return below[waker[T]](q.queue, "Wake").Wake(items...)
+	return q.below("Wake").Wake(items...)
 }
 
 // WakeFunc ends the waits of the items that match, see [TypedDelaying.WakeFunc].
 func (q *TypedRateLimiting[T]) WakeFunc(match func(item T) bool) (woken int) {
-	return below[funcWaker[T]](q.queue, "WakeFunc").WakeFunc(match)
+	return q.below("WakeFunc").WakeFunc(match)
 }
 
 // Find returns what the delaying queue knows of an item, see [TypedDelaying.Find], with the failures
 // that the limiter knows.
 func (q *TypedRateLimiting[T]) Find(item T) (info ItemInfo[T], ok bool) {
-	info, ok = below[finder[T]](q.queue, "Find").Find(item)
+	info, ok = q.below("Find").Find(item)
 	if ok && q.limiter != nil {
 		info.Failures = q.limiter.NumRequeues(item)
 	}
@@ -420,7 +419,7 @@ func (q *TypedRateLimiting[T]) Find(item T) (info ItemInfo[T], ok bool) {
 // failures that the limiter knows. The limiter is asked for each item afterwards, and not
 // at the same instant.
 func (q *TypedRateLimiting[T]) Snapshot(limit int) Snapshot[T] {
-	s := below[snapshotter[T]](q.queue, "Snapshot").Snapshot(limit)
+	s := q.below("Snapshot").Snapshot(limit)
 	q.addFailures(s)
 	return s
 }
@@ -440,7 +439,7 @@ func (q *TypedRateLimiting[T]) addFailures(s Snapshot[T]) {
 // the limiter knows. The limiter is asked without a lock.
 func (q *TypedRateLimiting[T]) Items() iter.Seq[ItemInfo[T]] {
 	return func(yield func(ItemInfo[T]) bool) {
-		for info := range below[walker[T]](q.queue, "Items").Items() {
+		for info := range q.below("Items").Items() {
 			if q.limiter != nil {
 				info.Failures = q.limiter.NumRequeues(info.Item)
 			}
@@ -453,7 +452,7 @@ func (q *TypedRateLimiting[T]) Items() iter.Seq[ItemInfo[T]] {
 
 // Stats returns the state of the delaying queue, see [TypedDelaying.Stats].
 func (q *TypedRateLimiting[T]) Stats() QueueStats {
-	return below[statser](q.queue, "Stats").Stats()
+	return q.below("Stats").Stats()
 }
 
 // Drain drains the delaying queue, see [TypedDelaying.Drain].
@@ -467,7 +466,7 @@ func (q *TypedRateLimiting[T]) Drain(ctx context.Context) error {
 
 // ReAddContext calls the queue below, see [Typed.ReAddContext].
 func (q *TypedRateLimiting[T]) ReAddContext(ctx context.Context, item T) (context.Context, context.CancelFunc) {
-	return below[reAdder[T]](q.queue, "ReAddContext").ReAddContext(ctx, item)
+	return q.below("ReAddContext").ReAddContext(ctx, item)
 }
 
 // A seal refuses the adds of callers while Runs drain the queue. The queue below stays open,

@@ -330,7 +330,7 @@ func TestAddWithOnAForeignDelayingQueue(t *testing.T) {
 		}
 	}
 	for _, options := range []workqueue.AddOptions{{Priority: prio(1)}, {Priority: prio(1), RateLimited: true}} {
-		const want = "workqueue: *workqueue_test.foreignDelaying has no AddWith"
+		const want = "workqueue: AddWith needs all methods of a queue of this package below, and *workqueue_test.foreignDelaying lacks some"
 		if got := goes(func() { q.AddWith(options, "c") }); got != want {
 			t.Errorf("%+v: got the panic %v, want %s", options, got, want)
 		}

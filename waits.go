@@ -100,14 +100,14 @@ func (q *Typed[T]) leaveBarrier(b *slab.Barrier) (left int) {
 // WaitIdle waits until the queue below is idle, see [Typed.WaitIdle]. Waiting items do not
 // count, see WaitEmpty.
 func (q *TypedDelaying[T]) WaitIdle(ctx context.Context) error {
-	return below[idleWaiter](q.queue, "WaitIdle").WaitIdle(ctx)
+	return q.below("WaitIdle").WaitIdle(ctx)
 }
 
 // WaitEmpty waits until no item waits and the queue below is idle at the same moment, and returns
 // nil. If ctx ends first, WaitEmpty returns a [*WaitError]. Nothing is polled. If items come and go all the time, WaitEmpty can miss a moment
 // between two items.
 func (q *TypedDelaying[T]) WaitEmpty(ctx context.Context) error {
-	low := below[idleWaiter](q.queue, "WaitEmpty")
+	low := q.below("WaitEmpty")
 	for {
 		waitWithin(ctx, q.loops.AllLeft(&q.mu)) // The goroutine runs while items wait.
 		err := low.WaitIdle(ctx)
@@ -137,23 +137,23 @@ func (q *TypedDelaying[T]) isEmpty(idle bool) bool {
 
 // Barrier waits for the items of the queue below, see [Typed.Barrier].
 func (q *TypedDelaying[T]) Barrier(ctx context.Context) error {
-	return below[barrier](q.queue, "Barrier").Barrier(ctx)
+	return q.below("Barrier").Barrier(ctx)
 }
 
 // WaitIdle waits until nothing is queued or held, see [Typed.WaitIdle]. Waiting items do not
 // count.
 func (q *TypedRateLimiting[T]) WaitIdle(ctx context.Context) error {
-	return below[idleWaiter](q.queue, "WaitIdle").WaitIdle(ctx)
+	return q.below("WaitIdle").WaitIdle(ctx)
 }
 
 // WaitEmpty waits until nothing is queued, held or waiting, see [TypedDelaying.WaitEmpty].
 func (q *TypedRateLimiting[T]) WaitEmpty(ctx context.Context) error {
-	return below[emptyWaiter](q.queue, "WaitEmpty").WaitEmpty(ctx)
+	return q.below("WaitEmpty").WaitEmpty(ctx)
 }
 
 // Barrier waits until all items of the moment are done, see [Typed.Barrier].
 func (q *TypedRateLimiting[T]) Barrier(ctx context.Context) error {
-	return below[barrier](q.queue, "Barrier").Barrier(ctx)
+	return q.below("Barrier").Barrier(ctx)
 }
 
 // A WaitError is the error of WaitIdle, WaitEmpty and Barrier if their context ends first. It holds no
