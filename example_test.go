@@ -551,7 +551,7 @@ func ExampleTypedRateLimiting_Snapshot() {
 	// stuck: in_flight for 30s
 	// next: queued for 30s
 	// last: queued for 30s
-	// failing: waiting for 30s, due 2026-01-01T00:01:00Z, 1 failures
+	// failing: waiting for 30s, due 2026-01-01T00:01:00Z, retry, 1 failures
 }
 
 // Many cheap keys, such as the objects of a cluster: short waits to begin

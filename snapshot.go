@@ -165,6 +165,15 @@ func (s Snapshot[T]) String() string {
 		if info.State == ItemWaiting && !info.Due.IsZero() {
 			fmt.Fprintf(&b, ", due %v", info.Due.Format(time.RFC3339Nano))
 		}
+		if info.Why != "" {
+			fmt.Fprintf(&b, ", %s", info.Why)
+		}
+		if info.Firm {
+			b.WriteString(", firm")
+		}
+		if info.Priority != 0 {
+			fmt.Fprintf(&b, ", priority %d", info.Priority)
+		}
 		if info.Failures > 0 {
 			fmt.Fprintf(&b, ", %d failures", info.Failures)
 		}

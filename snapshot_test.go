@@ -44,8 +44,8 @@ held first: in_flight_again for 1m1s, 3 failures
 held last: in_flight for 1m0s, 3 failures
 queued: queued for 1m3s, 3 failures
 queued last: queued for 1m2s, 3 failures
-waits: waiting for 1m0s, due 2026-01-01T00:10:05Z, 3 failures
-waits longest: waiting for 1m1s, due 2026-01-01T01:00:04Z, 3 failures`
+waits: waiting for 1m0s, due 2026-01-01T00:10:05Z, retry, 3 failures
+waits longest: waiting for 1m1s, due 2026-01-01T01:00:04Z, delay, 3 failures`
 		if got := q.Snapshot(9).String(); got != want {
 			t.Errorf("got\n%s\nwant\n%s", got, want)
 		}
@@ -288,10 +288,10 @@ func BenchmarkSnapshot(b *testing.B) {
 func TestSnapshotInWordsOfAllStates(t *testing.T) {
 	s := workqueue.Snapshot[string]{
 		Queued:  []workqueue.ItemInfo[string]{{Item: "q", State: workqueue.ItemQueued, Age: 1, Due: epoch}},
-		Waiting: []workqueue.ItemInfo[string]{{Item: "w", State: workqueue.ItemWaiting}, {Item: "d", State: workqueue.ItemWaiting, Due: epoch}},
+		Waiting: []workqueue.ItemInfo[string]{{Item: "w", State: workqueue.ItemWaiting}, {Item: "d", State: workqueue.ItemWaiting, Due: epoch, Why: workqueue.WhyDeferred, Firm: true, Priority: -3, Failures: 2}},
 		Failed:  []workqueue.ItemInfo[string]{{Item: "f", State: workqueue.ItemFailed, Failures: 1}}, Totals: workqueue.Totals{FailedTotal: 1},
 	}
-	const want = "0 queued, 0 in flight, 0 waiting, 1 failed\nq: queued for 1ns\nf: failed, 1 failures\nw: waiting\nd: waiting, due 2026-01-01T00:00:00Z"
+	const want = "0 queued, 0 in flight, 0 waiting, 1 failed\nq: queued for 1ns\nf: failed, 1 failures\nw: waiting\nd: waiting, due 2026-01-01T00:00:00Z, deferred, firm, priority -3, 2 failures"
 	if got := s.String(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
