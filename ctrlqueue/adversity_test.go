@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -108,6 +109,23 @@ func TestADrainThatIsCutOffIsLogged(t *testing.T) {
 			t.Errorf("logged are %q, want %q", lines, want)
 		}
 	})
+}
+
+// An operator could not tell what the end of a manager without a drain had dropped.
+func TestQueuedItemsThatAreDroppedAreLogged(t *testing.T) {
+	var lines []string
+	logger := funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{})
+	q := open(stringOptions{Logger: &logger})
+	q.Add("held")
+	q.Get()
+	q.Add("a")
+	q.Add("b")
+	q.AddAfter("waits", time.Hour)
+	q.ShutDown()
+	q.ShutDown()
+	if want := []string{`"level"=0 "msg"="Queued items are dropped" "queued"=2`}; !slices.Equal(lines, want) {
+		t.Errorf("logged are %q, want %q", lines, want)
+	}
 }
 
 // A drain of the caller whose context ends ends the drain of ShutDown too, within the Grace.

@@ -8,7 +8,7 @@ import (
 	"weak"
 )
 
-// live has the queues of the process that are not shut down, by the names of their
+// live has the queues of the process that have not ended, by the names of their
 // controllers, the youngest last: a program that makes its manager anew has two queues of
 // one name for a moment. The pointers are weak, so that a queue which was dropped without a
 // shutdown is garbage.
@@ -68,8 +68,8 @@ func Lookup[R comparable](name string) (*Queue[R], bool) {
 	return nil, false
 }
 
-// Names returns the names of the controllers whose queues are of this package and not
-// shut down, sorted.
+// Names returns the names of the controllers whose queues are of this package and have not ended, sorted.
+// A queue that is being drained has not ended.
 func Names() []string {
 	live.mu.Lock()
 	defer live.mu.Unlock()

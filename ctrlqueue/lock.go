@@ -22,14 +22,15 @@ var errNotLeading = errors.New("ctrlqueue: the leadership is over")
 //
 // controller-runtime goes on to renew the lock while a manager ends. If a renewal fails then,
 // controller-runtime tells nobody before its Start returns, and another replica leads by that
-// time. A Lock sees each call of the elector:
+// time. Until the end of the manager a Lock changes nothing. A Lock sees each call of the elector:
 //
 //	a renewal succeeds            the leadership lasts for RenewDeadline from the instant at
 //	                              which the renewal was sent
 //	no renewal succeeds           the leadership ends at that time, which is before others may
 //	                              take the lock: RenewDeadline is shorter than LeaseDuration
-//	the record names another      the leadership ends at once
-//	the record is gone            the leadership ends at once
+//	the record names another      the leadership ends when the elector reads the record, which is
+//	                              RetryPeriod after the last time at most
+//	the record is gone            the same
 //	the elector gives the lock up the leadership ends before the release is sent
 //
 // The elector gives the Lock its RenewDeadline as the deadline of a renewal. For the call that

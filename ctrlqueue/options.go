@@ -33,7 +33,8 @@ type Options[R comparable] struct {
 	ItemPace workqueue.Rate
 
 	// StrictBackoff keeps an event from cutting short the backoff of a failed object, see
-	// [workqueue.TypedRateLimitingQueueConfig].
+	// [workqueue.TypedRateLimitingQueueConfig]. A change of the spec and a deletion wait too, up to the
+	// cap of the limiter: 1000 s by default. [Queue.Wake] ends such a wait.
 	StrictBackoff bool
 
 	// Quiet puts an add off until its item was not added for the time Quiet, so that a burst of
@@ -75,7 +76,7 @@ type Options[R comparable] struct {
 	// shorter than GracefulShutdownTimeout of the manager.
 	Grace time.Duration
 
-	// Lock ends the Grace when the leadership ends, see [Lock]. Lock is the same as
+	// Lock ends the Grace, which it needs, when the leadership ends, see [Lock]. Lock is the same as
 	// LeaderElectionResourceLockInterface of the manager. Without a Lock, and with
 	// controller-runtime's own lock, the contexts of reconciles and the drain go on until the
 	// Grace is over or Start returns, although another replica may lead. A controller that
@@ -86,13 +87,13 @@ type Options[R comparable] struct {
 	Clock clock.WithTicker
 
 	// Page shows the queue of each controller under the name of the controller, from the start of
-	// the controller until the shutdown of its queue. The page keeps the queue in memory
+	// the controller until its queue has ended, which is after a drain. The page keeps the queue in memory
 	// meanwhile. nil is no page.
 	Page *debugpage.Page
 
-	// Logger is told of panics in foreign code on the goroutine of the queue, of a
-	// drain whose time is over, and of an object that was cancelled as often as CancelOnReAdd allows. If nil, it is
-	// the logger of controller-runtime.
+	// Logger is told of panics in foreign code on the goroutine of the queue, of queued items that are
+	// dropped at the end, and of an object that was cancelled as often as CancelOnReAdd allows. If nil, it
+	// is the logger of controller-runtime.
 	Logger *logr.Logger
 }
 
@@ -123,5 +124,7 @@ func (o Options[R]) checkEnd() {
 		panic(fmt.Sprintf("ctrlqueue: AtEnd has an unknown value: %d", uint8(o.AtEnd)))
 	case o.AtEnd == workqueue.EndDrain && o.Grace == 0:
 		panic("ctrlqueue: EndDrain without Grace: there is no time to drain in")
+	case o.Lock != nil && o.Grace == 0:
+		panic("ctrlqueue: Lock without Grace: there is nothing that the Lock could end")
 	}
 }

@@ -282,7 +282,8 @@ func (q *Queue[R]) RemoveFunc(del func(item R) bool) (removed int) {
 
 // Wake ends the waits of the items now, and adds the items, see [workqueue.TypedDelaying.Wake]: the
 // backoff of a failed object, a RequeueAfter and the wait of [DeferFor]. It adds no item that does not
-// wait. A Wake of an item that is reconciled ends the wait that its reconcile asks for.
+// wait. A Wake of an item that is reconciled ends the wait that its reconcile asks for, and is not
+// counted in woken.
 func (q *Queue[R]) Wake(items ...R) (woken int) { return q.queue.Wake(items...) }
 
 // WakeFunc ends the waits of the items that match, see [workqueue.TypedDelaying.WakeFunc].

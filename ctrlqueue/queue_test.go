@@ -373,6 +373,7 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 		"ctrlqueue: EndKeep keeps nothing: a controller that starts again makes a new queue": {AtEnd: workqueue.EndKeep},
 		"ctrlqueue: AtEnd has an unknown value: 9":                                           {AtEnd: 9},
 		"ctrlqueue: EndDrain without Grace: there is no time to drain in":                    {AtEnd: workqueue.EndDrain},
+		"ctrlqueue: Lock without Grace: there is nothing that the Lock could end":            {Lock: &ctrlqueue.Lock{}},
 	} {
 		mustPanic(t, want, func() { ctrlqueue.For(o) })
 		mustPanic(t, want, func() { wrap(o) })

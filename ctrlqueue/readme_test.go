@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	clientgo "k8s.io/client-go/util/workqueue"
@@ -77,8 +78,9 @@ func Example_page() {
 
 func ExampleNewLock() {
 	_ = func(config *rest.Config, namespace, hostname string, renewDeadline time.Duration) error {
+		identity := hostname + "_" + string(uuid.NewUUID()) // Two processes with one identity would both lead.
 		leases, err := resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, namespace, "my-controller",
-			resourcelock.ResourceLockConfig{Identity: hostname}, config, renewDeadline)
+			resourcelock.ResourceLockConfig{Identity: identity}, config, renewDeadline)
 		if err != nil {
 			return err
 		}

@@ -40,11 +40,11 @@ func TestNothingIsLoggedInAnHour(t *testing.T) {
 				q.AddAfter("waits", 2*time.Hour)
 				q.AddRateLimited("retried")
 				time.Sleep(time.Hour + time.Second)
-				q.ShutDown()
 				synctest.Wait()
 				if lines != i.lines {
 					t.Errorf("%d lines were logged, want %d", lines, i.lines)
 				}
+				q.ShutDown()
 			})
 		})
 	}

@@ -27,6 +27,11 @@ func (q *Queue[R]) ShutDown() {
 		})
 		return
 	}
+	if q.begun.Load() && !q.closed.Load() {
+		if n := q.queue.Len(); n > 0 {
+			q.logger.Info("Queued items are dropped", "queued", n)
+		}
+	}
 	q.end()
 }
 
