@@ -867,6 +867,7 @@ func TestRequirementsAreFew(t *testing.T) {
 // at something else.
 
 var (
+	fenced    = regexp.MustCompile("(?ms)^```.*?^```")
 	pageLink  = regexp.MustCompile(`\]\(([\w./-]*)(?:#([\w-]*))?\)`)
 	heading   = regexp.MustCompile(`(?m)^#+ (.*)$`)
 	unspoken  = regexp.MustCompile(`[^\w\- ]`)
@@ -988,7 +989,7 @@ func (all tree) addWords(text string) {
 
 // missing returns the names on a page that do not exist.
 func (all tree) missing(path, page string) (names []string) {
-	for _, match := range pageLink.FindAllStringSubmatch(page, -1) {
+	for _, match := range pageLink.FindAllStringSubmatch(fenced.ReplaceAllString(page, ""), -1) { // A call of F[T](x) is no link.
 		to := filepath.ToSlash(filepath.Join(filepath.Dir(path), match[1]))
 		text := page // Of a link within the page.
 		if match[1] != "" {

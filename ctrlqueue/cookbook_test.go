@@ -214,8 +214,7 @@ func giveUp(name string, attempts int, r reconcile.Reconciler) reconcile.Func {
 		if err == nil || errors.Is(err, reconcile.TerminalError(nil)) {
 			return result, err
 		}
-		lookup := ctrlqueue.Lookup[reconcile.Request]
-		q, ok := lookup(name)
+		q, ok := ctrlqueue.Lookup[reconcile.Request](name)
 		if ok && q.NumRequeues(req)+1 >= attempts {
 			q.Forget(req)
 			return reconcile.Result{}, reconcile.TerminalError(err)
@@ -292,7 +291,7 @@ var fair = ctrlqueue.Options[reconcile.Request]{
 	Order: workqueue.Order[reconcile.Request]{
 		Group:       ctrlqueue.Namespace,           // The namespaces take turns within a priority.
 		GroupsFirst: true,                          // They take turns whatever the priorities are.
-		MaxInFlight: func(string) int { return 3 }, // Three workers for a namespace at most.
+		MaxInFlight: func(string) int { return 3 }, // Three workers of each controller for a namespace at most.
 	},
 }
 
