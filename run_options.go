@@ -33,7 +33,8 @@ type RunOptions[T comparable] struct {
 	// MaxAttempts is how many times in a row an item may fail before Run gives the item up;
 	// 0 is any number of times. Run counts for itself, as not all limiters count. All calls
 	// of Run on a queue share the count. The count starts anew when anybody calls Forget or
-	// Remove for the item.
+	// Remove for the item. A [RetryAfter] counts. An early failure, see [HandlerResult], does not, so an
+	// item with many events may be handled more often; StrictBackoff of the queue keeps the events back.
 	MaxAttempts int
 
 	// CancelOnReAdd is how many calls of the handler in a row an add may cancel for one item;

@@ -306,6 +306,7 @@ var returneds = []returned{
 	{"err", fails},
 	{"RequeueAfter(5s)", requeues(5 * time.Second)},
 	{"RequeueAfter(9s)", requeues(9 * time.Second)},
+	{"DeferFor(8s)", func() error { return workqueue.DeferFor(8 * time.Second) }},
 	{"RetryAfter(7s, err)", func() error { return workqueue.RetryAfter(7*time.Second, errFailed) }},
 	{"Requeue()", workqueue.Requeue},
 	{"Permanent(err)", permanently},

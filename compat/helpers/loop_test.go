@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgo "k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 
@@ -93,6 +94,31 @@ func TestLoopAndRun(t *testing.T) {
 				time.Sleep(time.Hour)
 			})
 		})
+	}
+}
+
+// A program whose ErrorHandlers count failures counted none after the change to Run.
+func TestErrorHandlersAreCalledFromOnResult(t *testing.T) {
+	handlers := utilruntime.ErrorHandlers
+	defer func() { utilruntime.ErrorHandlers = handlers }()
+	failures := 0
+	utilruntime.ErrorHandlers = []utilruntime.ErrorHandler{func(context.Context, error, string, ...any) { failures++ }}
+
+	queue := workqueue.NewTypedRateLimiting(workqueue.NewTypedItemExponentialFailureRateLimiter[string](0, 0),
+		workqueue.TypedRateLimitingQueueConfig[string]{})
+	ctx, stop := context.WithCancel(logr.NewContext(t.Context(), logr.Discard()))
+	queue.Add("web")
+	err := workqueue.Run(ctx, queue, func(context.Context, string) error { return errors.New("conflict") }, workqueue.RunOptions[string]{
+		MaxAttempts: 3,
+		OnGiveUp:    func(context.Context, string, error) { stop() },
+		OnResult: func(ctx context.Context, key string, r workqueue.HandlerResult) {
+			if r.Outcome == workqueue.OutcomeFailed || r.Outcome == workqueue.OutcomeGivenUp {
+				utilruntime.HandleErrorWithContext(ctx, r.Err, "Sync failed", "key", key)
+			}
+		},
+	})
+	if err != nil || failures != 3 {
+		t.Errorf("ErrorHandlers were called %d times for 3 failures, and Run returned %v", failures, err)
 	}
 }
 
