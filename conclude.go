@@ -66,6 +66,26 @@ func (q *Typed[T]) putBack(item T, waited time.Duration) fifo.Conclusion {
 	return c
 }
 
+// leave ends the hand-out of an item at the end of a Run, in one critical section, and reports whether
+// the item is left behind: it was neither removed nor added again.
+func (q *Typed[T]) leave(item T) bool {
+	hash := slab.HashOf(item)
+	now := q.metrics.now()
+	q.mu.Lock()
+	c := q.concludeLocked(hash, item, fifo.EndLeave, now, nil)
+	at, r := q.fifo.Items.Find(hash, item)
+	worked, ok := q.fifo.Done(at, r, now)
+	if ok && q.durations != nil {
+		q.durations.held.Observe(worked)
+	}
+	q.settle()
+	q.mu.Unlock()
+	if ok {
+		q.metrics.done(worked)
+	}
+	return !c.Removed && !c.Again
+}
+
 // drop removes a queued item at the end of a Run, and reports whether the item was queued.
 func (q *Typed[T]) drop(item T) bool {
 	hash := slab.HashOf(item)

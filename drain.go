@@ -200,7 +200,9 @@ func shutDownBelow[T comparable](queue TypedInterface[T], drains *drains, over <
 // the drains of other callers too, so all callers are told by a halt. Otherwise they would
 // take the early return for a complete drain.
 func drainBelow[T comparable](ctx context.Context, queue TypedInterface[T], drains *drains) error {
-	if q, ok := queue.(interface{ Drain(ctx context.Context) error }); ok {
+	if q, ok := queue.(interface {
+		Drain(ctx context.Context) error
+	}); ok {
 		return q.Drain(ctx)
 	}
 	halted := drains.join()

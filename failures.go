@@ -215,5 +215,6 @@ func (q *TypedRateLimiting[T]) forgetTallies(item T) {
 	if t := q.tallies.Load(); t != nil {
 		t.failed.forgetAny(item)
 		t.cancels.forgetAny(item)
+		t.late.forget(item)
 	}
 }

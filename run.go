@@ -194,12 +194,12 @@ type runner[T comparable] struct {
 	nanWork   atomic.Int64
 	nanFailed atomic.Bool
 
-	mu gate.Mutex
-	// The fields below are guarded by mu until working is closed.
-	queued []T   // handed out after the end of intake, or not handled to the end
-	err    error // of a failed GetInfo, if not ctx or a shutdown is the reason
+	mu  gate.Mutex
+	err error // of a failed GetInfo, if not ctx or a shutdown is the reason; guarded by mu until working is closed
 
-	lost    map[T]lateItem[T] // the late items of this Run, once it has ended
+	// The fields below are written when the workers have ended.
+	queued  []T               // items that are left behind and did not fail
+	lost    map[T]lateItem[T] // items that have failed or were put off
 	dropped *leftover[T]      // items that waited at the shutdown and that this Run names; nil for none
 }
 
@@ -279,15 +279,6 @@ func (r *runner[T]) workerDone() {
 	if r.workers.Add(-1) == 0 {
 		close(r.working)
 	}
-}
-
-// noteQueued notes an item that a worker has, and will not handle to the end. The workers
-// note at once, since nothing else knows of the item any more: the queue has it in flight,
-// and Done comes next.
-func (r *runner[T]) noteQueued(item T) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.queued = append(r.queued, item)
 }
 
 // noteError keeps an error that ends a worker although there may be items. Our queues return

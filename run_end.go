@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/seed16c08ea7/workqueue/internal/fifo"
 	"github.com/seed16c08ea7/workqueue/internal/gate"
 )
 
@@ -157,16 +156,14 @@ func (r *runner[T]) takeQueued() (before []ItemInfo[T]) {
 	if r.options.OnStop != nil || r.options.AtEnd == EndDrain {
 		before = r.typed.Snapshot(math.MaxInt).Queued
 	}
-	declined := len(r.queued)
 	for {
 		item, ok := r.typed.tryGet(visitUnpaced)
 		if !ok {
 			break
 		}
-		if c := r.typed.conclude(item, fifo.EndLeave, nil); !c.Removed && !c.Again {
-			r.noteQueued(item)
+		if r.typed.leave(item) {
+			r.queued = append(r.queued, item)
 		}
-		r.typed.Done(item)
 	}
 	if r.typed.Len() > 0 {
 		for _, info := range r.typed.Snapshot(math.MaxInt).Queued {
@@ -174,9 +171,6 @@ func (r *runner[T]) takeQueued() (before []ItemInfo[T]) {
 				r.queued = append(r.queued, info.Item)
 			}
 		}
-	}
-	if declined > 0 {
-		r.queued = withoutRepeats(r.queued)
 	}
 	return before
 }
@@ -189,7 +183,7 @@ func (r *runner[T]) takeQueued() (before []ItemInfo[T]) {
 // The workers have ended, so their notes are read without the lock. The lists are made only
 // for somebody who gets them, as millions of items take long.
 func (r *runner[T]) leftBehind(before []ItemInfo[T], notesOnly bool) error {
-	r.lost = r.late.take(r)
+	r.addLate()
 	var others Snapshot[T]
 	held := 0
 	if !notesOnly {
@@ -231,6 +225,16 @@ func (r *runner[T]) leftBehind(before []ItemInfo[T], notesOnly bool) error {
 	return errors.Join(err, r.err)
 }
 
+// addLate takes the notes of the workers. An item that a worker has declined can have been added again,
+// and then taken out of the queue.
+func (r *runner[T]) addLate() {
+	late, declined := r.late.take(r)
+	r.lost = late
+	if len(declined) > 0 {
+		r.queued = withoutRepeats(append(declined, r.queued...))
+	}
+}
+
 // heldByOthers returns how many items others hold, and the list of these items if the list may be
 // needed. The number is the length of the list: an item that is done in between would make an error that
 // names nothing.
@@ -242,19 +246,20 @@ func (r *runner[T]) heldByOthers() (s Snapshot[T], held int) {
 	return s, held
 }
 
-// A lateItem is an item whose handler has ended when the item could not come again any more.
+// A lateItem is an item whose handler has ended, or did not begin, when the item could not come again any
+// more.
 type lateItem[T comparable] struct {
 	item     T
 	by       *runner[T]
-	number   int // of notes before
+	number   int       // of notes before
+	state    ItemState // failed, waiting for what was put off, or queued for what was declined or cut short
 	failures int
-	putOff   bool      // and has not failed
 	due      time.Time // of what was put off, if known
 }
 
 // lateItems are the late items of all Runs on a queue. An item that is handled once more is late no
 // more, whatever Run handles it: it was added again before the shutdown, and only the last outcome
-// counts.
+// counts. Nor is an item that is removed.
 type lateItems[T comparable] struct {
 	any atomic.Bool // there have been items
 
@@ -285,32 +290,39 @@ func (ls *lateItems[T]) forget(item T) {
 	delete(ls.items, item)
 }
 
-// take removes the items of a Run and returns them. The other items move to a new map, as no delete
-// finds an item that differs from itself.
-func (ls *lateItems[T]) take(by *runner[T]) (late map[T]lateItem[T]) {
+// take removes the items of a Run and returns them, the queued ones as a list. The other items move to
+// a new map, as no delete finds an item that differs from itself.
+func (ls *lateItems[T]) take(by *runner[T]) (late map[T]lateItem[T], queued []T) {
 	if !ls.any.Load() {
-		return nil
+		return nil, nil
 	}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	late = make(map[T]lateItem[T])
 	others := make(map[T]lateItem[T])
-	for item, l := range ls.items {
-		if l.by == by {
-			late[item] = l
-		} else {
-			others[item] = l
+	for _, l := range inOrderOfNotes(ls.items) {
+		switch {
+		case l.by != by:
+			others[l.item] = l
+		case l.state == ItemQueued:
+			queued = append(queued, l.item)
+		default:
+			late[l.item] = l
 		}
 	}
 	ls.items = others
-	return late
+	return late, queued
+}
+
+func inOrderOfNotes[T comparable](items map[T]lateItem[T]) []lateItem[T] {
+	return slices.SortedFunc(maps.Values(items), func(a, b lateItem[T]) int { return cmp.Compare(a.number, b.number) })
 }
 
 // countFailed returns how many items have failed when no retry could come any more. An item
 // that was put off has not failed: the item waits, and does not make Run return an error.
 func (r *runner[T]) countFailed() (n int) {
 	for _, l := range r.lost {
-		if !l.putOff {
+		if l.state == ItemFailed {
 			n++
 		}
 	}
@@ -375,17 +387,17 @@ func (r *runner[T]) nameLate(s *Snapshot[T]) {
 	}
 	s.Waiting = slices.DeleteFunc(s.Waiting, func(info ItemInfo[T]) bool {
 		l, ok := late[info.Item]
-		if ok && l.putOff {
+		if ok && l.state == ItemWaiting {
 			delete(late, info.Item)
 		}
-		return ok && !l.putOff
+		return ok && l.state == ItemFailed
 	})
-	inOrder := slices.SortedFunc(maps.Values(late), func(a, b lateItem[T]) int { return cmp.Compare(a.number, b.number) })
-	for _, l := range inOrder {
-		if l.putOff {
-			s.Waiting = append(s.Waiting, ItemInfo[T]{Item: l.item, State: ItemWaiting, Failures: l.failures, Due: l.due})
+	for _, l := range inOrderOfNotes(late) {
+		info := ItemInfo[T]{Item: l.item, State: l.state, Failures: l.failures, Due: l.due}
+		if l.state == ItemWaiting {
+			s.Waiting = append(s.Waiting, info)
 		} else {
-			s.Failed = append(s.Failed, ItemInfo[T]{Item: l.item, State: ItemFailed, Failures: l.failures})
+			s.Failed = append(s.Failed, info)
 		}
 	}
 	s.WaitingTotal, s.FailedTotal = len(s.Waiting), len(s.Failed)

@@ -1642,3 +1642,81 @@ func TestOnStopIsToldHowManyAddsADrainHasRefused(t *testing.T) {
 		}
 	})
 }
+
+// An embedding type whose Done removes the item first.
+type removingAtDone struct {
+	*workqueue.TypedRateLimiting[string]
+}
+
+func (q removingAtDone) Done(item string) {
+	q.Remove(item)
+	q.TypedRateLimiting.Done(item)
+}
+
+// OnStop named items as failed, waiting or queued that were removed between the end of their handler and
+// Done: the note of what is left was written before Done, and no removal took it back.
+func TestOnStopDoesNotNameWhatWasRemovedBeforeItsDone(t *testing.T) {
+	for name, handle := range map[string]func(ctx context.Context) error{
+		"failed":    func(context.Context) error { return errFailed },
+		"put off":   func(context.Context) error { return workqueue.RequeueAfter(time.Hour) },
+		"cut short": func(ctx context.Context) error { return ctx.Err() },
+	} {
+		q := newLimited(constant(0))
+		q.Add("a")
+		ctx, stop := context.WithCancel(t.Context())
+		var left []workqueue.Snapshot[string]
+		err := workqueue.Run(ctx, removingAtDone{q}, func(ctx context.Context, _ string) error {
+			stop()
+			return handle(ctx)
+		}, runOptions{Logger: discard(), OnStop: func(_ context.Context, s workqueue.Snapshot[string]) { left = append(left, s) }})
+		if got := fmt.Sprint(left); err != nil || got != "[0 queued, 0 in flight, 0 waiting]" {
+			t.Errorf("%s: OnStop was told %s, and Run returned %v", name, got, err)
+		}
+	}
+}
+
+// An item that is removed after Done, while Run goes on to end, was named too.
+func TestOnStopDoesNotNameWhatIsRemovedBeforeIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newLimited(constant(0))
+		q.AddAll("a", "b")
+		ctx, stop := context.WithCancel(t.Context())
+		var left workqueue.Snapshot[string]
+		time.AfterFunc(time.Second, stop)
+		time.AfterFunc(time.Minute, func() { q.Remove("a") })
+		err := workqueue.Run(ctx, q, func(ctx context.Context, item string) error {
+			<-ctx.Done()
+			if item == "b" {
+				time.Sleep(time.Hour)
+			}
+			return errFailed
+		}, runOptions{Workers: 2, Logger: discard(), OnStop: func(_ context.Context, s workqueue.Snapshot[string]) { left = s }})
+		if got := left.String(); err != nil || got != "0 queued, 0 in flight, 0 waiting, 1 failed\nb: failed, 1 failures" {
+			t.Errorf("OnStop was told %s, and Run returned %v", got, err)
+		}
+	})
+}
+
+// A higher priority of an Add that came while a worker held the item, and which its firm wait had, was
+// missing in a DrainError and in OnStop: the queue forgot the item at Done, and the list is made later.
+func TestADrainNamesThePriorityOfAFirmWaitOfAHeldItem(t *testing.T) {
+	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{})
+	q.Add("a")
+	q.Add("held")
+	q.Get()
+	q.AddWith(workqueue.AddOptions{After: time.Hour, Firm: true}, "a")
+	q.AddWith(workqueue.AddOptions{Priority: prio(7)}, "a")
+	ctx, cancel := context.WithCancel(t.Context())
+	drained := make(chan error)
+	go func() { drained <- q.Drain(ctx) }()
+	for !q.ShuttingDown() {
+		runtime.Gosched()
+	}
+	q.Done("a")
+	q.Get()
+	cancel()
+	var left *workqueue.DrainError[string]
+	if err := <-drained; !errors.As(err, &left) || len(left.Left.Waiting) != 1 || left.Left.Waiting[0].Priority != 7 {
+		t.Errorf("got %v, want a to wait with the priority 7", err)
+	}
+}

@@ -145,11 +145,10 @@ func (w *worker[T]) fail(err error, v verdict) HandlerResult {
 		return w.concludeRemoved(c)
 	}
 	if result.Again = c.taken && w.comesAgain(); !result.Again {
-		if c = w.settle(ending{end: fifo.EndWorked}); c.Removed { // After the retry, before the end.
+		if c = w.noteLate(lateItem[T]{state: ItemFailed, failures: result.Failures}); c.Removed {
 			return w.concludeRemoved(c)
 		}
 		result.After = 0
-		w.late.note(lateItem[T]{item: w.item, by: w.runner, failures: result.Failures})
 	}
 	w.logFailure(err, result)
 	return result
@@ -263,17 +262,29 @@ func (w *worker[T]) putOff(v verdict) HandlerResult {
 	}
 	result.Failures = w.failuresOf(w.item)
 	if !c.taken || !w.comesAgain() {
-		if c = w.settle(ending{end: fifo.EndWorked}); c.Removed {
-			return w.concludeRemoved(c)
-		}
-		result.Again, result.After = false, 0
-		late := lateItem[T]{item: w.item, by: w.runner, failures: result.Failures, putOff: true}
+		late := lateItem[T]{state: ItemWaiting, failures: result.Failures}
 		if v.timed {
 			late.due = due
 		}
-		w.late.note(late)
+		if c = w.noteLate(late); c.Removed {
+			return w.concludeRemoved(c)
+		}
+		result.Again, result.After = false, 0
 	}
 	return result
+}
+
+// noteLate notes the item at hand as late, unless the item was removed. It notes first and looks
+// then: a removal before the note shows in the decision, and a removal after the note takes the note
+// back, see forgetTallies. Done comes next, and the queue forgets the item there.
+func (w *worker[T]) noteLate(l lateItem[T]) conclusion {
+	l.item, l.by = w.item, w.runner
+	w.late.note(l)
+	c := w.settle(ending{end: fifo.EndWorked})
+	if c.Removed {
+		w.late.forget(w.item)
+	}
+	return c
 }
 
 // countCancels counts how many calls in a row CancelOnReAdd has cut short for the item. Any
@@ -304,7 +315,9 @@ func (w *worker[T]) redo(outcome Outcome) HandlerResult {
 		return w.concludeRemoved(c)
 	}
 	if !c.Again {
-		w.noteQueued(w.item)
+		if c = w.noteLate(lateItem[T]{state: ItemQueued}); c.Removed {
+			return w.concludeRemoved(c)
+		}
 	}
 	return HandlerResult{Outcome: outcome, Failures: w.failuresOf(w.item), Again: c.Again && w.goesOn()}
 }

@@ -164,7 +164,7 @@ func (w *worker[T]) decline() {
 		}
 	}
 	if c := w.typed.conclude(w.item, end, nil); !c.Removed && !c.Again {
-		w.noteQueued(w.item) // Before Done, as the queue may forget the item there.
+		w.noteLate(lateItem[T]{state: ItemQueued})
 	}
 	w.source.Done(w.item)
 }

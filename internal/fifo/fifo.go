@@ -515,7 +515,7 @@ func (f *FIFO[T]) Done(at uint32, r *slab.Record[T, links], now time.Duration) (
 		f.enqueueAgain(i, r)
 		return worked, true
 	}
-	if r.Note&firmNote != 0 && !f.Closed {
+	if r.Note&firmNote != 0 {
 		f.makeKept(r)
 		return worked, true
 	}
