@@ -76,7 +76,8 @@ var errRequeue error = requeue{}
 // the item has failed because of err, and is to be retried after d, as a server may say. The
 // failure is logged and counts for MaxAttempts. The limiter is not asked and does not count.
 // The error wraps err and reads like err, and is nil if err is nil. If d is zero or
-// negative, the retry is at once.
+// negative, the retry is at once. Bound a time that a server has named: a great number of seconds may
+// be negative as a Duration.
 func RetryAfter(d time.Duration, err error) error {
 	if err == nil {
 		return nil

@@ -10,7 +10,8 @@
 // Idempotency-Key.
 //
 // The second address, -admin, is for the inside: /readyz and /metrics. For the user admin and the password
-// in ADMIN_PASSWORD it also has the page of the queue, /debug/workqueue/, and POST /jobs/{job}/retry.
+// in ADMIN_PASSWORD it also has the page of the queue, /debug/workqueue/, POST /jobs/{job}/retry, and
+// POST /retry-failed.
 package main
 
 import (
@@ -64,19 +65,27 @@ type service struct {
 	dir, target string
 	client      http.Client
 	queue       *workqueue.TypedRateLimiting[job]
+	grace       time.Duration // for the drain
 	ready       atomic.Bool
 	naming      sync.Mutex // while a file gets the name of a job
 }
 
+// maxAttempts and the backoff below say which outage of the receiver a job survives: the waits of 30
+// attempts are 3.5 hours together, and up to 5 with the jitter.
+const maxAttempts = 30
+
 func newService(dir, target string, registry prometheus.Registerer) *service {
-	return &service{dir: dir, target: target, queue: workqueue.NewTypedRateLimiting(
+	// A redirect would turn the POST into a GET without the payload, and its 200 would end the job.
+	direct := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return &service{dir: dir, target: target, client: direct, grace: 10 * time.Second, queue: workqueue.NewTypedRateLimiting(
 		// Each job has its own backoff, with jitter. The default of controllers also lets only ten
 		// retries a second through, so the last of 200 jobs that fail together would wait for 10 s.
 		workqueue.NewTypedItemBackoffRateLimiter[job](wait.Backoff{
-			Duration: 200 * time.Millisecond, Factor: 2, Jitter: 0.5, Cap: time.Minute,
+			Duration: time.Second, Factor: 2, Jitter: 0.5, Cap: 10 * time.Minute,
 		}),
 		workqueue.TypedRateLimitingQueueConfig[job]{
 			Name:            "jobs",
+			OneEntry:        true, // A job that is posted again ends the wait of its retry.
 			MetricsProvider: workqueue.NewPrometheusProvider(registry, workqueue.PrometheusOptions{}),
 			Order: workqueue.Order[job]{
 				OldestEvery: 10, // So that jobs of a low priority do not wait for ever.
@@ -88,7 +97,8 @@ func newService(dir, target string, registry prometheus.Registerer) *service {
 }
 
 // accept stores a job before the answer: 202 means that the job is on the disk and in the queue. The
-// tenant is in the path; take it from the credentials of the request if tenants are strangers.
+// tenant is in the path, and the client chooses the priority. If tenants are strangers, take the tenant
+// from the credentials, and what its plan allows from your own data.
 func (s *service) accept(w http.ResponseWriter, r *http.Request) {
 	// A client that got no answer sends the job again under the same key: it is one job.
 	j, ok := parse(r.PathValue("tenant") + "." + cmp.Or(r.Header.Get("Idempotency-Key"), rand.Text()))
@@ -136,7 +146,21 @@ func load(path string) (priority int, payload []byte, err error) {
 		return 0, nil, err
 	}
 	first, payload, _ := bytes.Cut(text, []byte("\n"))
-	priority, err = strconv.Atoi(string(first))
+	if priority, err = strconv.Atoi(string(first)); err != nil {
+		err = fmt.Errorf("%s is not a job: %w", path, err)
+	}
+	return priority, payload, err
+}
+
+// bring is load for a job, which comes back if it was given up. A job that is posted again during its last
+// try gets a 202, and is then given up: its next try finds the file here.
+func (s *service) bring(j job) (priority int, payload []byte, err error) {
+	s.naming.Lock()
+	defer s.naming.Unlock()
+	priority, payload, err = load(s.path(j))
+	if errors.Is(err, fs.ErrNotExist) && os.Rename(s.failedPath(j), s.path(j)) == nil {
+		return load(s.path(j))
+	}
 	return priority, payload, err
 }
 
@@ -188,14 +212,17 @@ func (s *service) name(file string, j job, payload []byte) (there bool, err erro
 	return false, os.Rename(file, s.path(j))
 }
 
-// resume adds the jobs of the last run.
+// resume adds the jobs of the last run. A file that is not a job keeps no other from its work.
 func (s *service) resume() error {
 	files, err := os.ReadDir(s.dir)
 	for _, file := range files {
 		text, isJob := strings.CutSuffix(file.Name(), ".job")
 		if j, ok := parse(text); ok && isJob {
 			priority, _, broken := load(s.path(j))
-			err = errors.Join(err, broken)
+			if broken != nil {
+				s.giveUp(context.Background(), j, broken)
+				continue
+			}
 			s.queue.AddWith(workqueue.AddOptions{Priority: &priority}, j)
 		} else if strings.HasPrefix(file.Name(), "new-") { // Its client got no answer.
 			err = errors.Join(err, os.Remove(filepath.Join(s.dir, file.Name())))
@@ -206,7 +233,7 @@ func (s *service) resume() error {
 
 // do is the handler of the queue. Its error decides when the job is tried again.
 func (s *service) do(ctx context.Context, j job) error {
-	_, payload, err := load(s.path(j))
+	_, payload, err := s.bring(j)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // It was done, and posted again meanwhile.
 	} else if err != nil {
@@ -228,8 +255,8 @@ func (s *service) do(ctx context.Context, j job) error {
 		return os.Remove(s.path(j))
 	case code == http.StatusTooManyRequests, code == http.StatusServiceUnavailable:
 		seconds, _ := strconv.Atoi(response.Header.Get("Retry-After"))
-		if seconds > 0 {
-			return workqueue.RetryAfter(time.Duration(seconds)*time.Second, errors.New(response.Status))
+		if seconds > 0 { // Without the bound, a great number is a job that never comes, or comes at once.
+			return workqueue.RetryAfter(time.Duration(min(seconds, 3600))*time.Second, errors.New(response.Status))
 		}
 	case code/100 == 4:
 		return workqueue.Permanent(errors.New(response.Status))
@@ -252,28 +279,38 @@ func (s *service) retry(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	s.naming.Lock()
-	priority, _, err := load(s.path(j))
-	if errors.Is(err, fs.ErrNotExist) {
-		if err = os.Rename(s.failedPath(j), s.path(j)); err == nil {
-			priority, _, err = load(s.path(j))
-		}
-	}
-	s.naming.Unlock()
+	priority, _, err := s.bring(j)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusNotFound)
 		return
 	}
 	s.queue.Forget(j)
-	s.queue.Wake(j) // Otherwise the job would come again at the end of its wait, also after a success.
 	s.add(w, j, priority)
 }
 
-// work does jobs until ctx ends, and then those that are queued or wait for a retry, for ten seconds.
+// retryFailed tries all jobs that were given up.
+func (s *service) retryFailed(w http.ResponseWriter, r *http.Request) {
+	files, err := os.ReadDir(filepath.Join(s.dir, "failed"))
+	n := 0
+	for _, file := range files {
+		if j, ok := parse(strings.TrimSuffix(file.Name(), ".job")); ok {
+			if priority, _, err := s.bring(j); err == nil {
+				n += s.queue.AddWith(workqueue.AddOptions{Priority: &priority}, j)
+			}
+		}
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	fmt.Fprintln(w, n, "jobs are tried again")
+}
+
+// work does jobs until ctx ends, and then those that are queued or wait for a retry, for the grace.
 func (s *service) work(ctx context.Context) error {
 	err := workqueue.Run(ctx, s.queue, s.do, workqueue.RunOptions[job]{
-		Workers: 8, Timeout: 5 * time.Second, MaxAttempts: 10, OnGiveUp: s.giveUp,
-		AtEnd: workqueue.EndDrain, Grace: 10 * time.Second,
+		Workers: 8, Timeout: 5 * time.Second, MaxAttempts: maxAttempts, OnGiveUp: s.giveUp,
+		AtEnd: workqueue.EndDrain, Grace: s.grace,
 	})
 	if errors.Is(err, workqueue.ErrNotDrained) {
 		// Run has logged how many jobs are left. Each is in its file for the next start. The number
@@ -313,6 +350,7 @@ func (s *service) admin(metrics http.Handler, password string) http.Handler {
 	}
 	mux.HandleFunc("/debug/workqueue/", guard(page.ServeHTTP))
 	mux.HandleFunc("POST /jobs/{job}/retry", guard(s.retry))
+	mux.HandleFunc("POST /retry-failed", guard(s.retryFailed))
 	return http.NewCrossOriginProtection().Handler(mux) // Browsers send the password for other sites too.
 }
 
@@ -340,7 +378,12 @@ func (s *service) serve(ctx context.Context, outside, inside net.Listener, admin
 	defer cancel()
 	err = errors.Join(err, front.Shutdown(closing)) // 3. Answer the last requests.
 	stopWork()
-	err = errors.Join(err, <-worked)      // 4. Do the queued jobs. What is left is in the files.
+	select { // 4. Do the queued jobs. What is left is in the files.
+	case left := <-worked:
+		err = errors.Join(err, left)
+	case <-time.After(s.grace + s.grace/5): // Run waits for each handler, also for one that ignores its context.
+		err = errors.Join(err, fmt.Errorf("a handler hangs: %v", s.queue.Snapshot(20)))
+	}
 	return errors.Join(err, back.Close()) // 5. The metrics and the page go last: they show the drain.
 }
 
@@ -363,6 +406,9 @@ func run() error {
 	}
 	if err := errors.Join(os.MkdirAll(filepath.Join(*dir, "failed"), 0o700), s.resume()); err != nil {
 		return err
+	}
+	if os.Getenv("ADMIN_PASSWORD") == "" {
+		slog.Warn("no ADMIN_PASSWORD: nobody can see the page or retry a job")
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
