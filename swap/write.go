@@ -82,7 +82,14 @@ func (c *call) begin(ctx context.Context, p *program) (*notes, *alternate, error
 }
 
 func (c *call) mayLose(ctx context.Context, p *program, n *notes) error {
-	if c.force || n != nil && n.Vendor != "" { // A call that was killed has begun to change both.
+	if c.force {
+		return nil
+	}
+	// A third_party that is a link is the user's, and the copy in there is the program's.
+	if info, err := os.Lstat(p.copied()); err == nil && info.Mode()&os.ModeSymlink != 0 {
+		return fmt.Errorf("%s is a link, perhaps to the copy of another module: remove the link, or let -force change the files behind it", thirdParty)
+	}
+	if n != nil && n.Vendor != "" { // A call that was killed has begun to change both.
 		return nil
 	}
 	if n != nil {
