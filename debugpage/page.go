@@ -7,9 +7,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"math"
 	"net/http"
 	"net/url"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"sync"
@@ -91,10 +93,16 @@ func (p *Page) add(e *entry, name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	e.name = name
-	at, taken := p.find(e.name)
-	for n := 2; taken; n++ {
-		e.name = fmt.Sprintf("%s#%d", name, n)
-		at, taken = p.find(e.name)
+	at, taken := p.find(name)
+	if taken {
+		// A number that is free, behind a number that is taken. The search is binary, as thousands of
+		// queues may have one name.
+		numbered := func(n int) string { return fmt.Sprintf("%s#%d", name, n+2) }
+		e.name = numbered(sort.Search(math.MaxInt32, func(n int) bool {
+			_, taken := p.find(numbered(n))
+			return !taken
+		}))
+		at, _ = p.find(e.name)
 	}
 	p.queues = slices.Insert(p.queues, at, e)
 }

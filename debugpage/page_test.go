@@ -419,6 +419,46 @@ func TestQueuesThatPanic(t *testing.T) {
 	}
 }
 
+// Each Add tried all numbers of the name, and made a text of each number: 8,000 queues took 8 s or
+// more, with the lock of the page held.
+func TestThousandsOfQueuesOfOneName(t *testing.T) {
+	p, q := debugpage.New(debugpage.Options{}), newQueue[string](t)
+	const queues = 2000
+	for range queues {
+		debugpage.Add(p, "q", q)
+	}
+	for name, want := range map[string]int{"q": 200, "q#2": 200, fmt.Sprint("q#", queues): 200, fmt.Sprint("q#", queues+1): 404} {
+		if got := get(t, p, "?queue="+url.QueryEscape(name)).Code; got != want {
+			t.Errorf("%s: got %d, want %d", name, got, want)
+		}
+	}
+	if allocations := testing.AllocsPerRun(10, func() { debugpage.Add(p, "q", q) }); allocations > queues/4 {
+		t.Errorf("an Add to %d queues makes %v allocations", queues, allocations)
+	}
+}
+
+// The numbers of removed queues may be given again, and no number is given twice.
+func TestNumbersBesideRemovedQueues(t *testing.T) {
+	p, q := debugpage.New(debugpage.Options{}), newQueue[string](t)
+	for i := range 300 {
+		if remove := debugpage.Add(p, "q", q); i%3 != 0 {
+			defer remove()
+		} else if i%2 != 0 {
+			remove()
+		}
+	}
+	for range 100 {
+		debugpage.Add(p, "q", q)
+	}
+	names := map[string]bool{}
+	for _, q := range report(t, p, "?").Queues {
+		names[q.Name] = true
+	}
+	if len(names) != 350 {
+		t.Errorf("350 queues have %d names", len(names))
+	}
+}
+
 func TestQueuesComeAndGo(t *testing.T) {
 	synctest.Test(t, testQueuesComeAndGo)
 }

@@ -50,7 +50,7 @@
 //	Run has given the item up     Forget in OnGiveUp; the note of an add since stays
 //	the queue refuses the add     nobody: Put has not kept the note
 //	somebody removes the item     Remove, which removes the item and its notes
-//	the item is left at the end   Take and Forget in OnStop, for each item
+//	the item is left at the end   Take and Forget in OnStop, for each item of Queued, Waiting and Failed
 package notes
 
 import "sync"

@@ -89,37 +89,37 @@ func Handler[T comparable](handle func(ctx context.Context, item T) error, optio
 		options.Item = func(item T) string { return fmt.Sprint(item) }
 	}
 	options.Name = valid(options.Name)
-	h := handler[T]{
+	attributes := []attribute.KeyValue{
+		semconv.MessagingSystemKey.String("workqueue"),
+		semconv.MessagingOperationName(operation),
+		semconv.MessagingOperationTypeProcess,
+	}
+	if options.Name != "" {
+		attributes = append(attributes, semconv.MessagingDestinationName(options.Name))
+	}
+	return handler[T]{
 		handle: handle, options: options,
 		tracer: provider.Tracer(scope, trace.WithSchemaURL(semconv.SchemaURL)),
 		name:   strings.TrimSpace(operation + " " + options.Name),
-		attributes: []attribute.KeyValue{
-			semconv.MessagingSystemKey.String("workqueue"),
-			semconv.MessagingOperationName(operation),
-			semconv.MessagingOperationTypeProcess,
+		start: []trace.SpanStartOption{
+			trace.WithNewRoot(), trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(attributes...),
 		},
-	}
-	if options.Name != "" {
-		h.attributes = append(h.attributes, semconv.MessagingDestinationName(options.Name))
-	}
-	return h.call
+	}.call
 }
 
 // A handler is immutable.
 type handler[T comparable] struct {
-	handle     func(ctx context.Context, item T) error
-	options    HandlerOptions[T]
-	tracer     trace.Tracer
-	name       string
-	attributes []attribute.KeyValue // of all spans: a sampler sees them
+	handle  func(ctx context.Context, item T) error
+	options HandlerOptions[T]
+	tracer  trace.Tracer
+	name    string
+	start   []trace.SpanStartOption // of all spans, with the attributes that a sampler sees
 }
 
 func (h handler[T]) call(ctx context.Context, item T) error {
-	start := []trace.SpanStartOption{
-		trace.WithNewRoot(), trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(h.attributes...),
-	}
+	start := h.start
 	if above := trace.SpanContextFromContext(ctx); above.IsValid() {
-		start = append(start, trace.WithLinks(trace.Link{SpanContext: above}))
+		start = append(slices.Clone(start), trace.WithLinks(trace.Link{SpanContext: above}))
 	}
 	ctx, span := h.tracer.Start(ctx, h.name, start...)
 	if !span.IsRecording() {
@@ -227,10 +227,21 @@ func abort(span trace.Span, value any) {
 		span.End()
 		return
 	}
-	kind, text := fmt.Sprintf("%T", value), fmt.Sprint(value)
+	kind, text := fmt.Sprintf("%T", value), sprint(value)
 	fail(span, kind, "panic: "+text)
 	span.AddEvent(semconv.ExceptionEventName, trace.WithAttributes(
 		semconv.ExceptionType(kind), semconv.ExceptionMessage(valid(text)), semconv.ExceptionStacktrace(string(debug.Stack()))))
 	span.End() // Not deferred: the End of the SDK would record the new panic as well.
 	panic(value)
+}
+
+// sprint is [fmt.Sprint] for values of others. fmt catches the panic of a String method and prints
+// the argument of the panic, but does not catch a panic of that argument's own methods.
+func sprint(v any) (text string) {
+	defer func() {
+		if recover() != nil {
+			text = fmt.Sprintf("(a %T whose text panics)", v)
+		}
+	}()
+	return fmt.Sprint(v)
 }

@@ -303,6 +303,28 @@ func TestExceptionOfAPanic(t *testing.T) {
 	}
 }
 
+// fmt catches the panic of a String method, and prints the argument of the panic by its own method.
+type panicsTwice struct{ times int }
+
+func (p panicsTwice) String() string { panic(panicsTwice{p.times + 1}) }
+
+// The text of the value of a panic panicked itself. Then the span did not end, and Run saw the second panic.
+func TestPanicWhoseTextPanicsEndsTheSpan(t *testing.T) {
+	handle, spans := recorded(func(context.Context, string) error { panic(panicsTwice{}) }, otelqueue.HandlerOptions[string]{})
+	var value any
+	func() {
+		defer func() { value = recover() }()
+		handle(t.Context(), "a")
+	}()
+	if value != (panicsTwice{}) {
+		t.Errorf("the panic goes on with %T", value)
+	}
+	const want = "panic: (a otelqueue_test.panicsTwice whose text panics)"
+	if ended := spans(); len(ended) != 1 || ended[0].Status.Description != want {
+		t.Errorf("%d spans have ended: %v", len(ended), ended)
+	}
+}
+
 // An error can name its type, see semconv.ErrorType. The name is a text as any other.
 type namesItsType struct{ error }
 

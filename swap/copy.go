@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -24,8 +25,8 @@ var swappedFile = filepath.Join("util", "workqueue", "workqueue.go")
 //go:embed copy.txt
 var readme string
 
-// The notes are a file of each copy. A check compares the files with the sums. An undo needs
-// the changed lines, as go.mod does not say which versions the write has raised.
+// The notes are a file of each copy. A check compares the files with the sums. An undo needs the text
+// of before or the changed lines, as go.mod does not say which versions the write has raised.
 type notes struct {
 	Version string // of client-go, as the program requires the module
 	Source  string // of the files, see module.source
@@ -35,6 +36,11 @@ type notes struct {
 	// gives them a line when the library is not built any more.
 	Raised map[string]string `json:",omitempty"`
 	Sums   map[string]string // of all files of the copy but the notes
+	// Before are go.mod and go.sum without the swap. An undo brings both back if both are Known.
+	Before modText
+	// Known are the sums of go.mod and go.sum as the last write or undo found them, as it leaves
+	// them, and of Before. A call that was killed leaves each of the two files as one of these.
+	Known []string
 	// Vendor is the kind of the vendor folder of before, or "none", while a write or an undo
 	// changes the program. A call that was killed leaves the field, and may leave a part of the
 	// folder and of the copy.
@@ -43,7 +49,7 @@ type notes struct {
 
 const (
 	notesFile = "swap.json"
-	nextNotes = notesFile + ".next" // becomes the notes
+	nextNotes = notesFile + next
 )
 
 // readNotes returns nil if a directory has no notes.
@@ -62,23 +68,19 @@ func readNotes(dir string) (*notes, error) {
 	return n, nil
 }
 
-// write replaces the notes by a rename: a killed call leaves the old notes or the new ones.
 func (n *notes) write(dir string) error {
 	data, err := json.MarshalIndent(n, "", "\t")
-	next := filepath.Join(dir, nextNotes)
-	if err == nil {
-		err = writeFile(next, append(data, '\n'))
+	if err != nil {
+		return err
 	}
-	if err == nil {
-		err = os.Rename(next, filepath.Join(dir, notesFile))
-	}
-	return err
+	return replaceFile(filepath.Join(dir, notesFile), append(data, '\n'))
 }
 
 // edited names a file in which a copy differs from the copy that swap made.
 func (n *notes) edited(dir string) (why string, err error) {
 	now, err := sums(dir)
 	delete(now, notesFile)
+	delete(now, nextNotes) // A call that was killed before the rename has changed nothing.
 	differ := slices.Sorted(maps.Keys(changes(n.Sums, now)))
 	if err != nil || len(differ) == 0 {
 		return "", err
@@ -91,7 +93,7 @@ func (n *notes) edited(dir string) (why string, err error) {
 }
 
 // layout is a part of the name of a copy. It changes with copyModule and the notes.
-const layout = "7"
+const layout = "8"
 
 // copyOf returns a swapped copy of the client-go that an environment builds. The copy is in
 // the user's cache, under a name that follows from its content. Cleaners of caches may
@@ -224,8 +226,7 @@ func copyTree(ctx context.Context, src, dst string) error {
 	})
 }
 
-// copyFile copies a file, also behind a link: the directory of a fork may have links. A file
-// that is there keeps its ends of lines: git may write "\r\n", and go writes "\n" alone.
+// copyFile copies a file, also behind a link: the directory of a fork may have links.
 func copyFile(src, dst string) error {
 	info, err := os.Stat(src)
 	if err != nil || !info.Mode().IsRegular() {
@@ -234,9 +235,6 @@ func copyFile(src, dst string) error {
 	data, err := os.ReadFile(src)
 	if err != nil {
 		return err
-	}
-	if old, err := os.ReadFile(dst); err == nil && bytes.Contains(old, []byte("\r\n")) {
-		data = bytes.ReplaceAll(withoutReturns(data), []byte("\n"), []byte("\r\n"))
 	}
 	return writeFile(dst, data)
 }
@@ -247,16 +245,28 @@ func withoutReturns(data []byte) []byte {
 
 // removeCopy removes the notes last. As long as there are notes, another undo can go on.
 func removeCopy(dir string) error {
+	err := removePackages(dir)
+	for _, path := range []string{filepath.Join(dir, "go.mod"), dir} {
+		if err == nil {
+			err = os.RemoveAll(path)
+		}
+	}
+	return err
+}
+
+// removePackages removes all of a copy but the notes and go.mod. Without a go.mod beside them, the
+// packages that are still there would be packages of the program.
+func removePackages(dir string) error {
 	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
 	for _, entry := range entries {
-		if entry.Name() != notesFile {
+		if entry.Name() != notesFile && entry.Name() != "go.mod" {
 			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, entry.Name())))
 		}
 	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return os.RemoveAll(dir)
+	return err
 }
 
 // unnoted reports whether a directory is a copy that has no notes yet, or none any more.
@@ -271,6 +281,44 @@ func writeFile(path string, data []byte) error {
 		return err
 	}
 	return os.WriteFile(path, data, 0o666)
+}
+
+// next is the end of the name of a file that is about to replace another file.
+const next = ".next"
+
+// replaceFile writes a file beside the old file, and renames it: a killed call leaves the old text or
+// the new text. The next call renames what a killed call has left.
+//
+// The file keeps its mode and its ends of lines: git may write "\r\n", and go writes "\n" alone.
+func replaceFile(path string, data []byte) error {
+	if behind, err := filepath.EvalSymlinks(path); err == nil {
+		path = behind
+	}
+	info, missing := os.Stat(path)
+	if missing == nil {
+		old, err := os.OpenFile(path, os.O_RDWR, 0) // The rename would replace a read-only file too.
+		if err != nil {
+			return err
+		}
+		text, err := io.ReadAll(old)
+		if err = cmp.Or(err, old.Close()); err != nil {
+			return err
+		}
+		if bytes.Contains(text, []byte("\r\n")) {
+			data = bytes.ReplaceAll(withoutReturns(data), []byte("\n"), []byte("\r\n"))
+		}
+	}
+	err := writeFile(path+next, data)
+	if err == nil && missing == nil {
+		err = os.Chmod(path+next, info.Mode().Perm())
+	}
+	if err == nil {
+		err = os.Rename(path+next, path)
+	}
+	if err != nil {
+		_ = os.Remove(path + next)
+	}
+	return err
 }
 
 // sumText is the hash of a text, with either end of lines that git may write.

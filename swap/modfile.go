@@ -46,6 +46,7 @@ type alternate struct {
 	mod     string   // the copy of go.mod
 	env     []string // makes go use the copies, and neither a workspace nor a vendor folder
 	swapped bool     // reports whether go.mod names the copy of client-go, see unswap
+	before  modText  // without the swap, see unswap
 }
 
 func (p *program) alternate(dir string) (*alternate, error) {
@@ -94,6 +95,46 @@ func (a *alternate) built() (map[string]string, error) {
 
 // sumsOf is the file of sums beside a go.mod or go.work.
 func sumsOf(mod string) string { return strings.TrimSuffix(mod, ".mod") + ".sum" }
+
+// replace gives the program the copies of go.mod and go.sum. A program that needs no sums has no go.sum.
+func (a *alternate) replace() error {
+	text, err := readMod(a.mod)
+	switch {
+	case err != nil:
+		return err
+	case len(text.Sum) == 0:
+		err = os.RemoveAll(sumsOf(a.p.mod))
+	default:
+		err = replaceFile(sumsOf(a.p.mod), text.Sum)
+	}
+	if err != nil {
+		return err
+	}
+	return replaceFile(a.p.mod, text.Mod)
+}
+
+// A modText is a go.mod and its go.sum, with the ends of lines that go writes. A go.sum that is
+// missing is empty.
+type modText struct{ Mod, Sum []byte }
+
+func readMod(mod string) (text modText, err error) {
+	if text.Mod, err = os.ReadFile(mod); err != nil {
+		return text, err
+	}
+	if text.Sum, err = os.ReadFile(sumsOf(mod)); errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return modText{withoutReturns(text.Mod), withoutReturns(text.Sum)}, err
+}
+
+func (t modText) write(mod string) error {
+	if err := writeFile(sumsOf(mod), t.Sum); err != nil {
+		return err
+	}
+	return writeFile(mod, t.Mod)
+}
+
+func (t modText) sums() []string { return []string{sumText(t.Mod), sumText(t.Sum)} }
 
 // copyMod copies a go.mod or go.work, and its file of sums if there is one.
 func copyMod(src, dst string) error {

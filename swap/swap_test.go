@@ -2,6 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -270,5 +273,69 @@ func TestCopyIsWritable(t *testing.T) {
 		if err != nil || runtime.GOOS != "windows" && info.Mode()&0o200 == 0 {
 			t.Errorf("%s: %v, %v", path, info.Mode(), err)
 		}
+	}
+}
+
+// A part of a copy, which a killed call leaves, has a go.mod. Without it, the packages of the part would
+// be packages of the program, and a tidy would require what they import.
+func TestPartOfACopyHasAGoMod(t *testing.T) {
+	cached, root := t.TempDir(), t.TempDir()
+	a := &alternate{p: &program{root: root}}
+	n := &notes{Sums: map[string]string{"go.mod": ""}}
+	if err := writeFile(filepath.Join(cached, "go.mod"), []byte("module m\n")); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 50 {
+		n.Sums[fmt.Sprintf("missing%d/a.go", i)] = ""
+	}
+	if err := install(t.Context(), a, n, cached); err == nil {
+		t.Error("a copy of missing files is complete")
+	}
+	dir := a.p.copied()
+	if _, err := os.Stat(filepath.Join(dir, "go.mod")); err != nil {
+		t.Errorf("the copy began with another file: %v", err)
+	}
+
+	const packages = 300
+	for i := range packages {
+		if err := writeFile(filepath.Join(dir, fmt.Sprintf("package%d", i), "a.go"), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	removed := make(chan error)
+	go func() { removed <- removeCopy(dir) }()
+	for {
+		_, missing := os.Stat(filepath.Join(dir, "go.mod"))
+		left, _ := filepath.Glob(filepath.Join(dir, "package*"))
+		if missing != nil && len(left) > 0 {
+			t.Errorf("go.mod was removed before %d packages", len(left))
+			<-removed
+			return
+		}
+		select {
+		case err := <-removed:
+			if _, there := os.Stat(dir); err != nil || there == nil {
+				t.Errorf("the copy is left: %v", err)
+			}
+			return
+		default:
+		}
+	}
+}
+
+// A rename asks for the right to the directory alone.
+func TestReadOnlyFileIsNotReplaced(t *testing.T) {
+	if os.Getuid() == 0 {
+		t.Skip("modes do not stop root")
+	}
+	path := filepath.Join(t.TempDir(), "go.mod")
+	if err := os.WriteFile(path, []byte("old"), 0o444); err != nil {
+		t.Fatal(err)
+	}
+	if err := replaceFile(path, []byte("new")); !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("got %v", err)
+	}
+	if text, err := os.ReadFile(path); err != nil || string(text) != "old" {
+		t.Errorf("got %s, %v", text, err)
 	}
 }

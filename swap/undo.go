@@ -19,11 +19,11 @@ func (c *call) undo(ctx context.Context, p *program) error {
 		return errors.New("the program is not swapped")
 	}
 	if n != nil {
-		if err := n.begin(p); err != nil {
+		if err := n.begin(a); err != nil {
 			return err
 		}
 	}
-	if err := copyMod(a.mod, p.mod); err != nil {
+	if err := a.replace(); err != nil {
 		return err
 	}
 	if err := p.revendor(ctx); err != nil {
@@ -37,8 +37,15 @@ func (c *call) undo(ctx context.Context, p *program) error {
 }
 
 // unswap brings an alternate go.mod to the state that the program would have without the
-// swap. A go.mod without the swap stays as before.
+// swap: to the text of before if nobody but swap has changed go.mod and go.sum, else by lines.
 func (a *alternate) unswap(ctx context.Context, n *notes) error {
+	found, err := readMod(a.mod)
+	if err != nil {
+		return err
+	}
+	if n != nil && n.know(found) {
+		return n.Before.write(a.mod)
+	}
 	now, err := a.edit(ctx)
 	if err != nil {
 		return err
@@ -49,11 +56,7 @@ func (a *alternate) unswap(ctx context.Context, n *notes) error {
 	if n == nil { // Then only the requirement of the library is known to be added.
 		n = &notes{Changed: map[string][2]string{"-require=" + ourModule + "@": {}}}
 	}
-	edits := now.takeBack(n)
-	if len(edits) == 0 {
-		return nil
-	}
-	if _, err := a.edit(ctx, edits...); err != nil {
+	if _, err := a.edit(ctx, now.takeBack(n)...); err != nil {
 		return err
 	}
 	if err := a.markIndirect(n.Changed); err != nil {

@@ -44,7 +44,7 @@ func (c *call) write(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	if err := p.makeRoom(old, n); err != nil {
+	if err := a.makeRoom(old, n); err != nil {
 		return err
 	}
 	if err := install(ctx, a, n, copied); err != nil {
@@ -78,11 +78,22 @@ func (c *call) begin(ctx context.Context, p *program) (*notes, *alternate, error
 	if err != nil {
 		return nil, nil, err
 	}
-	return n, a, a.unswap(ctx, n)
+	if err := a.unswap(ctx, n); err != nil {
+		return nil, nil, err
+	}
+	a.before, err = readMod(a.mod)
+	return n, a, err
 }
 
 func (c *call) mayLose(ctx context.Context, p *program, n *notes) error {
-	if c.force || n != nil && n.Vendor != "" { // A call that was killed has begun to change both.
+	if c.force {
+		return nil
+	}
+	// A third_party that is a link is the user's, and the copy in there is the program's.
+	if info, err := os.Lstat(p.copied()); err == nil && info.Mode()&os.ModeSymlink != 0 {
+		return fmt.Errorf("%s is a link, perhaps to the copy of another module: remove the link, or let -force change the files behind it", thirdParty)
+	}
+	if n != nil && n.Vendor != "" { // A call that was killed has begun to change both.
 		return nil
 	}
 	if n != nil {
@@ -184,36 +195,52 @@ func (p *program) agrees(ctx context.Context, version string) error {
 	return err
 }
 
-// makeRoom makes a directory for the copy, with the notes alone. Of several calls at once, only
-// the first can make the directory, and the others fail.
-func (p *program) makeRoom(old, n *notes) error {
-	if old != nil {
-		if err := removeCopy(p.copied()); err != nil {
+// makeRoom makes a directory for the copy, with the notes. Of several first writes at once, only one
+// can make the directory, and the others fail. The notes of an old copy stay until the new notes
+// replace them: without notes, an undo would not know what the old write has raised.
+func (a *alternate) makeRoom(old, n *notes) error {
+	dir := a.p.copied()
+	if old == nil {
+		err := os.MkdirAll(filepath.Dir(dir), 0o777)
+		if err = cmp.Or(err, os.Mkdir(dir, 0o777)); err != nil {
 			return err
 		}
 	}
-	err := os.MkdirAll(filepath.Dir(p.copied()), 0o777)
-	if err = cmp.Or(err, os.Mkdir(p.copied(), 0o777)); err != nil {
+	if err := n.begin(a); err != nil {
 		return err
 	}
-	return n.begin(p)
+	return removePackages(dir)
 }
 
-// begin notes that a write or an undo changes the program from now on.
-func (n *notes) begin(p *program) error {
-	n.Vendor = cmp.Or(p.vendor, "none")
-	return n.write(p.copied())
+// begin notes that a write or an undo changes the program from now on, and all that a kill may leave.
+func (n *notes) begin(a *alternate) error {
+	n.Vendor, n.Before, n.Known = cmp.Or(a.p.vendor, "none"), a.before, nil
+	for _, mod := range []string{a.p.mod, a.mod} {
+		text, err := readMod(mod)
+		if err != nil {
+			return err
+		}
+		n.Known = append(n.Known, text.sums()...)
+	}
+	n.Known = append(n.Known, n.Before.sums()...)
+	return n.write(a.p.copied())
 }
 
-// install changes the program. The copy comes first, as go.mod names the copy.
+// know reports whether a go.mod and its go.sum are as a write or an undo leaves them.
+func (n *notes) know(found modText) bool {
+	return !slices.ContainsFunc(found.sums(), func(sum string) bool { return !slices.Contains(n.Known, sum) })
+}
+
+// install changes the program. The copy comes first, as go.mod names the copy. The go.mod of the copy
+// comes before its packages, which would be packages of the program without it.
 func install(ctx context.Context, a *alternate, n *notes, copied string) error {
 	dir := a.p.copied()
-	for path := range n.Sums {
+	for _, path := range append([]string{"go.mod"}, slices.Collect(maps.Keys(n.Sums))...) {
 		if err := copyFile(absolute(copied, path), absolute(dir, path)); err != nil {
 			return err
 		}
 	}
-	if err := copyMod(a.mod, a.p.mod); err != nil {
+	if err := a.replace(); err != nil {
 		return err
 	}
 	if err := a.p.revendor(ctx); err != nil {

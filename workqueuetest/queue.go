@@ -117,7 +117,8 @@ func (l counting[T]) When(item T) time.Duration {
 }
 
 // Calls returns the calls since the last Take, in their order. A call is recorded before
-// the queue changes, and a Get afterwards. A call that panics is not recorded.
+// the queue changes, and a Get afterwards. A call that panics is not recorded. A RemoveFunc or
+// WakeFunc whose function panics is recorded for the items that it has removed or woken before.
 func (q *Queue[T]) Calls() []Call[T] {
 	q.mu.Lock()
 	defer q.mu.Unlock()

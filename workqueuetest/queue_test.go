@@ -289,6 +289,9 @@ func TestHandleTellsWhyItsHandlerIsNotCalled(t *testing.T) {
 		held := workqueuetest.New(t, workqueuetest.Options[string]{})
 		held.Add("a")
 		held.Get()
+		order := workqueue.Order[string]{Group: func(item string) string { return item }, MaxInFlight: func(string) int { return workqueue.HoldBack }}
+		back := workqueuetest.New(t, workqueuetest.Options[string]{Failures: 1, Config: workqueue.TypedRateLimitingQueueConfig[string]{Order: order}})
+		paused := workqueuetest.New(t, workqueuetest.Options[string]{Config: workqueue.TypedRateLimitingQueueConfig[string]{Pace: rate.NewLimiter(0, 0)}})
 		soon, stop := context.WithTimeout(t.Context(), time.Hour) // Otherwise a call without a panic hangs.
 		defer stop()
 		ended, cancel := context.WithCancel(t.Context())
@@ -302,6 +305,12 @@ func TestHandleTellsWhyItsHandlerIsNotCalled(t *testing.T) {
 			},
 			"workqueuetest: a worker holds items of the queue of HandleOn: 1 items": func() {
 				workqueuetest.HandleOn(soon, held, handle, "a", workqueue.RunOptions[string]{})
+			},
+			"workqueuetest: the queue of HandleOn does not hand out a: MaxInFlight holds its group back, or the limiter of Pace has a limit or a burst of 0": func() {
+				workqueuetest.HandleOn(soon, back, handle, "a", workqueue.RunOptions[string]{})
+			},
+			"workqueuetest: the queue of HandleOn does not hand out b: MaxInFlight holds its group back, or the limiter of Pace has a limit or a burst of 0": func() {
+				workqueuetest.HandleOn(soon, paused, handle, "b", workqueue.RunOptions[string]{})
 			},
 			"workqueuetest: handler is nil": func() {
 				workqueuetest.Handle(t.Context(), nil, "a", workqueue.RunOptions[string]{})
@@ -346,6 +355,21 @@ func TestCallThatPanicsIsNotRecorded(t *testing.T) {
 	}
 	if got := fmt.Sprint(q.Take()); got != "[Add bad before]" || q.Len() != 1 {
 		t.Errorf("recorded %s, with %d items in the queue", got, q.Len())
+	}
+	q.AddAll("a", "b")
+	q.Take()
+	removed := 0
+	panicOf(func() {
+		q.RemoveFunc(func(string) bool {
+			if removed == 2 {
+				panic("boom")
+			}
+			removed++
+			return true
+		})
+	})
+	if calls := q.Take(); len(calls) != 2 || q.Len() != 1 {
+		t.Errorf("recorded %v, with %d items in the queue", calls, q.Len())
 	}
 }
 

@@ -237,20 +237,12 @@ func TestUndoKnowsTheCopyOfAKilledWrite(t *testing.T) {
 	before := tree(t, p.top)
 	copied := filepath.Join(p.dir, "third_party", "client-go")
 	killed := 0
+	begun := func() bool {
+		entries, err := os.ReadDir(copied)
+		return err == nil && len(entries) > 0
+	}
 	for range 5 {
-		cmd := command(p.dir, world.swap, "write")
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		for {
-			if entries, err := os.ReadDir(copied); err == nil && len(entries) > 0 {
-				break
-			}
-		}
-		if err := cmd.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		if cmd.Wait() != nil {
+		if p.killedWhen(begun, "write") {
 			killed++
 		}
 		p.must(world.swap, "undo")

@@ -113,6 +113,29 @@ func TestThirdPartyIsTheUsers(t *testing.T) {
 	same(t, "taken back", before, tree(t, p.top))
 }
 
+// Two modules may share a copy by a link. An undo of one does not remove the copy of the other.
+func TestUndoDoesNotRemoveTheCopyBehindALink(t *testing.T) {
+	a, b := newProgram(t, mainFiles("v0.36.0", "")), newProgram(t, mainFiles("v0.36.0", ""))
+	for _, p := range []*program{a, b} {
+		p.must(world.swap, "write")
+	}
+	link := filepath.Join(b.dir, "third_party", "client-go")
+	if err := os.RemoveAll(link); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(filepath.Join(a.dir, "third_party", "client-go"), link); err != nil {
+		t.Skip(err)
+	}
+	before := tree(t, b.top)
+	b.fails("third_party/client-go is a link", "undo")
+	same(t, "refused", before, tree(t, b.top))
+	a.must(world.swap, "check")
+	b.must(world.swap, "undo", "-force")
+	if _, err := os.Lstat(link); err == nil {
+		t.Error("the link is left")
+	}
+}
+
 // Of four writes at once, the program is swapped by one, and the undo takes it back.
 func TestFourWritesAtOnce(t *testing.T) {
 	p := newProgram(t, mainFiles("v0.36.0", ""))
