@@ -108,7 +108,7 @@ var stuckQueues = []stuck{{
 	},
 }, {
 	// All items are given up.
-	alert:  alert{"WorkqueueGivenUp", "given-up", "gave up on about"},
+	alert:  alert{"WorkqueueGivenUp", "given-up", "Items given up of the queue given-up in the last hour"},
 	beside: []string{"WorkqueueNothingSucceeds"},
 	run: func(ctx context.Context, q queue) {
 		go addEach(ctx, q, 250*time.Millisecond)
