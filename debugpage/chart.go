@@ -8,9 +8,12 @@ import (
 	"html/template"
 	"math"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/seed16c08ea7/workqueue"
 )
 
 // maxPoints is how many points a queue keeps for its charts.
@@ -21,7 +24,16 @@ func pointOf(now time.Time, s *Summary) Point {
 		Time: now, Depth: s.Depth, InFlight: s.InFlight, Waiting: s.Waiting,
 		OldestItem: s.OldestItem, LongestRunning: s.LongestRunning,
 		Adds: s.Adds, Done: s.Done, Retries: s.Retries,
+		Succeeded: sum(s.Results, workqueue.OutcomeSucceeded, workqueue.OutcomeRequeued, workqueue.OutcomeDeferred, workqueue.OutcomeReAdded),
+		Failed:    sum(s.Results, workqueue.OutcomeFailed, workqueue.OutcomeGivenUp),
 	}
+}
+
+func sum(results map[workqueue.Outcome]uint64, outcomes ...workqueue.Outcome) (n uint64) {
+	for _, outcome := range outcomes {
+		n += results[outcome]
+	}
+	return n
 }
 
 // record appends a point, unless the last one is of the same second.
@@ -104,6 +116,45 @@ func newChart(name string, points []Point, format func(float64) string, value fu
 // spark returns the chart of the depth, for a line of the table of all queues.
 func spark(s Summary) chart {
 	return newChart("Depth", s.points, func(float64) string { return "" }, func(i int) float64 { return float64(s.points[i].Depth) })
+}
+
+// failures are the failures of Run in a time.
+type failures struct {
+	Failed, Handled uint64
+	since           string
+}
+
+// All is whether there were failures and no success.
+func (f failures) All() bool { return f.Failed > 0 && f.Failed == f.Handled }
+
+func (f failures) String() string {
+	if f.since == "" {
+		return "–"
+	}
+	return group(f.Failed) + " of " + group(f.Handled) + f.since
+}
+
+// recent is the longest time for the failures of the table of all queues: that of the alert
+// WorkqueueNothingSucceeds.
+const recent = 10 * time.Minute
+
+// failuresOf returns the failures since the first point that is recent, or else since the point before the
+// last. If there is one point only, failuresOf returns all failures.
+func failuresOf(s Summary) failures {
+	if len(s.Results) == 0 || len(s.points) == 0 {
+		return failures{}
+	}
+	before, last := s.points[:len(s.points)-1], s.points[len(s.points)-1]
+	if len(before) == 0 {
+		return failures{last.Failed, last.Failed + last.Succeeded, " ever"}
+	}
+	i := slices.IndexFunc(before, func(p Point) bool { return last.Time.Sub(p.Time) <= recent })
+	if i < 0 {
+		i = len(before) - 1
+	}
+	p := before[i]
+	failed, succeeded := last.Failed-p.Failed, last.Succeeded-p.Succeeded
+	return failures{failed, failed + succeeded, " in " + shortDuration(last.Time.Sub(p.Time).Seconds())}
 }
 
 // bar returns the width of a bar out of 100.
@@ -194,7 +245,7 @@ var (
 
 	html = template.Must(template.New("page").Funcs(template.FuncMap{
 		"age": age, "bar": bar, "charts": charts, "deepest": deepest, "duration": shortDuration,
-		"fullest": fullest, "group": group[int], "count": group[uint64], "spanName": spanName, "spark": spark,
+		"failures": failuresOf, "fullest": fullest, "group": group[int], "count": group[uint64], "spanName": spanName, "spark": spark,
 		"words": func(name string) string { return strings.ReplaceAll(name, "_", " ") },
 		"style": func() template.CSS { return template.CSS(style) },
 	}).Parse(page))

@@ -14,11 +14,13 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 	"unicode/utf8"
 
+	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/time/rate"
 
@@ -203,6 +205,68 @@ func TestTheSchemaIsDocumented(t *testing.T) {
 			t.Errorf("the section %s has %d rows for %d fields", typ.Name(), rows, fields)
 		}
 	}
+}
+
+// The table of all queues shows how many of the last items have failed, in red if all have, and which
+// queue is paused.
+func TestTheTableShowsQueuesThatFailOrArePaused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limiter := rate.NewLimiter(rate.Inf, 0)
+		q := workqueue.NewTypedRateLimiting(nil, workqueue.TypedRateLimitingQueueConfig[string]{
+			Name: "q", MetricsProvider: workqueue.NewPrometheusProvider(prometheus.NewRegistry(), workqueue.PrometheusOptions{}), Pace: limiter,
+		})
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		var broken atomic.Bool
+		quiet := logr.Discard()
+		p := debugpage.New(debugpage.Options{})
+		debugpage.Add(p, "q", q)
+		check := func(name, want string) {
+			t.Helper()
+			synctest.Wait()
+			body := get(t, p, "?").Body.String()
+			if want = `<td class="n">` + want + "</td>"; !strings.Contains(body, ">q</a>"+name+"</td>") || !strings.Contains(body, want) {
+				t.Errorf("want %q and %q:\n%s", name, want, body)
+			}
+		}
+		check("", "–")
+		time.Sleep(time.Second)
+		go func() {
+			ended <- workqueue.Run(ctx, q, func(context.Context, string) error {
+				if broken.Load() {
+					return workqueue.Permanent(errors.New("broken"))
+				}
+				return nil
+			}, workqueue.RunOptions[string]{Logger: &quiet})
+		}()
+		q.AddAll("a", "b")
+		check("", "0 of 2 in 1 s")
+		broken.Store(true)
+		time.Sleep(5 * time.Minute)
+		q.AddAll("a", "b", "c")
+		check("", "3 of 5 in 5 m 1 s")
+		time.Sleep(6 * time.Minute)
+		q.Add("a")
+		check("", `<span class="bad">1 of 1 in 6 m</span>`)
+		limiter.SetLimit(0)
+		time.Sleep(time.Hour)
+		check(" (paused)", "0 of 0 in 1 h")
+		other := debugpage.New(debugpage.Options{})
+		debugpage.Add(other, "q", q)
+		if body := get(t, other, "?").Body.String(); !strings.Contains(body, "4 of 6 ever") {
+			t.Errorf("a page without other points has\n%s", body)
+		}
+		if body := get(t, p, "?queue=q").Body.String(); !strings.Contains(body, "<h1>q (paused)</h1>") {
+			t.Errorf("want it paused:\n%s", body)
+		}
+		if points := report(t, p, "?queue=q").Queue.Points; points[1].Succeeded != 2 || points[1].Failed != 0 || points[4].Succeeded != 2 || points[4].Failed != 4 {
+			t.Errorf("got %+v", points)
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestPageShowsTheNumbersOfTheQueue(t *testing.T) {

@@ -140,4 +140,6 @@ type Point struct {
 	Adds           uint64    `json:"adds"`
 	Done           uint64    `json:"done"`
 	Retries        uint64    `json:"retries"`
+	Succeeded      uint64    `json:"succeeded"` // results of Run that are no failures: succeeded, requeued, deferred and readded
+	Failed         uint64    `json:"failed"`    // results of Run: failed and given_up
 }
