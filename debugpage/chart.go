@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/seed16c08ea7/workqueue"
 )
 
@@ -237,6 +239,17 @@ func shortRate(perSecond float64) string {
 	return group(int(perSecond)) + "/s"
 }
 
+// pace names the limit and the burst of a Pace; "" is none.
+func pace(p workqueue.PaceStats) string {
+	switch p {
+	case workqueue.PaceStats{}:
+		return ""
+	case workqueue.PaceStats{Limit: rate.Inf, Burst: p.Burst}:
+		return "no limit"
+	}
+	return fmt.Sprintf("%.4g/s, burst %d", float64(p.Limit), p.Burst)
+}
+
 var (
 	//go:embed page.html
 	page string
@@ -245,7 +258,7 @@ var (
 
 	html = template.Must(template.New("page").Funcs(template.FuncMap{
 		"age": age, "bar": bar, "charts": charts, "deepest": deepest, "duration": shortDuration,
-		"failures": failuresOf, "fullest": fullest, "group": group[int], "count": group[uint64], "spanName": spanName, "spark": spark,
+		"failures": failuresOf, "fullest": fullest, "pace": pace, "group": group[int], "count": group[uint64], "spanName": spanName, "spark": spark,
 		"words": func(name string) string { return strings.ReplaceAll(name, "_", " ") },
 		"style": func() template.CSS { return template.CSS(style) },
 	}).Parse(page))

@@ -114,7 +114,7 @@ func TestTitleThatIsNotUTF8(t *testing.T) {
 func TestPageSaysWhatKeepsAQueue(t *testing.T) {
 	p := debugpage.New(debugpage.Options{})
 	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{
-		Name: "q", MetricsProvider: struct{ workqueue.MetricsProvider }{workqueue.NoMetrics{}}, Pace: rate.NewLimiter(1, 0),
+		Name: "q", MetricsProvider: struct{ workqueue.MetricsProvider }{workqueue.NoMetrics{}}, Pace: rate.NewLimiter(0.05, 0),
 		Order: workqueue.Order[string]{
 			Group:       func(item string) string { return item[:1] },
 			MaxInFlight: func(group string) int { return map[string]int{"a": workqueue.HoldBack}[group] },
@@ -124,13 +124,13 @@ func TestPageSaysWhatKeepsAQueue(t *testing.T) {
 	debugpage.Add(p, "q", q)
 	q.AddAll("a1", "b1")
 	body := get(t, p, "?queue=q").Body.String()
-	for _, want := range []string{"<td>a (held back)</td>", "<td>b</td>", "Pace has a limit or a burst of 0", "no StateProvider"} {
+	for _, want := range []string{"<td>a (held back)</td>", "<td>b</td>", "Pace has a limit or a burst of 0", `<dd id="pace">0.05/s, burst 0</dd>`, "no StateProvider"} {
 		if !strings.Contains(body, want) {
 			t.Errorf("the page lacks %q:\n%s", want, body)
 		}
 	}
 	r := report(t, p, "?queue=q")
-	if !r.Queue.Paused || !r.Queue.Pushed || r.Queue.Counted || !r.Queue.ByGroup[0].HeldBack || r.Queue.ByGroup[1].HeldBack {
+	if r.Queue.Pace != (workqueue.PaceStats{Limit: 0.05}) || !r.Queue.Paused || !r.Queue.Pushed || r.Queue.Counted || !r.Queue.ByGroup[0].HeldBack || r.Queue.ByGroup[1].HeldBack {
 		t.Errorf("got %+v", r.Queue)
 	}
 }
@@ -230,6 +230,9 @@ func TestTheTableShowsQueuesThatFailOrArePaused(t *testing.T) {
 			}
 		}
 		check("", "–")
+		if body := get(t, p, "?queue=q").Body.String(); !strings.Contains(body, `<dd id="pace">no limit</dd>`) {
+			t.Errorf("want no limit:\n%s", body)
+		}
 		time.Sleep(time.Second)
 		go func() {
 			ended <- workqueue.Run(ctx, q, func(context.Context, string) error {
