@@ -65,10 +65,11 @@ var stuckQueues = []stuck{{
 		work(ctx, q, 2, succeed)
 	},
 }, {
-	// All items fail: 4 times a second.
+	// All items fail: 10 times a second. They fail together, so the delay is shorter than the 5 seconds of a
+	// rate: otherwise the rate is 0 now and then, and RetryStorm starts again.
 	alert:  alert{"WorkqueueNothingSucceeds", "outage", `"Item given up" with queue=outage`},
 	beside: []string{"WorkqueueRetryStorm", "WorkqueueBackoffAtCap"},
-	first:  time.Second, last: 5 * time.Second,
+	first:  time.Second, last: 2 * time.Second,
 	run: func(ctx context.Context, q queue) {
 		add(q, 20)
 		work(ctx, q, 2, fail)
