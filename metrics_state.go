@@ -9,6 +9,8 @@ import (
 	"time"
 	"weak"
 
+	"golang.org/x/time/rate"
+
 	"github.com/seed16c08ea7/workqueue/internal/fifo"
 	"github.com/seed16c08ea7/workqueue/internal/histogram"
 )
@@ -45,6 +47,9 @@ type QueueStats struct {
 	// Paused is true if the limiter of Pace has a limit or a burst of 0, and no token is left: nothing is
 	// handed out until the program calls SetLimit or SetBurst.
 	Paused bool `json:"paused,omitzero"`
+
+	// Pace is the limit and the burst of the Pace, and the zero value without a Pace.
+	Pace PaceStats `json:"pace,omitzero"`
 
 	// Pushed is true if a [MetricsProvider] that is no [StateProvider] is told of each change. The queue
 	// then counts nothing itself, as without a provider.
@@ -159,8 +164,14 @@ type DurationStats struct {
 // has 2^DurationSchema of them. Prometheus calls the number schema, OpenTelemetry scale.
 const DurationSchema = 3
 
+// PaceStats is the state of the limiter of a Pace.
+type PaceStats struct {
+	Limit rate.Limit `json:"limit"` // items a second; [rate.Inf] is none
+	Burst int        `json:"burst"`
+}
+
 // Merge adds the stats of another queue, to show several queues together. Numbers are added up.
-// LongestRunning and OldestItem become the greater value. Parts of their own have the first 25
+// LongestRunning and OldestItem become the greater value. Pace is of the first queue that has a Pace. Parts of their own have the first 25
 // priorities and the deepest 25 groups.
 //
 // The durations of both queues must have been counted by the same Buckets of [QueueMetrics].
@@ -175,6 +186,9 @@ func (s *QueueStats) Merge(other QueueStats) {
 	s.OldestItem = max(s.OldestItem, other.OldestItem)
 	s.Paced += other.Paced
 	s.Pushed, s.Paused = s.Pushed || other.Pushed, s.Paused || other.Paused
+	if s.Pace == (PaceStats{}) {
+		s.Pace = other.Pace
+	}
 	s.ByPriority = mergeParts(s.ByPriority, other.ByPriority, func(_, _ PartStats[int]) int { return 0 })
 	s.ByGroup = mergeParts(s.ByGroup, other.ByGroup, func(a, b PartStats[string]) int { return b.Depth - a.Depth })
 	s.Latency.merge(other.Latency)
@@ -313,6 +327,7 @@ func (q *Typed[T]) statsOf(v *fifo.Survey) QueueStats {
 		Pushed:     q.metrics.pushes(),
 		Paused:     q.pace.Paused(),
 	}
+	s.Pace.Limit, s.Pace.Burst = q.pace.Limit()
 	s.Unfinished, s.LongestRunning = q.fifo.InFlight(v.Now)
 	v.Levels = q.fifo.Levels()
 	if q.durations != nil { // Not all adds are counted in other queues.

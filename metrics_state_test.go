@@ -782,6 +782,17 @@ func TestMergedStats(t *testing.T) {
 	if want := 19*20/2 + 39*40/2 - 9*10/2; depth != want || inFlight != 50 {
 		t.Errorf("by group: depth %d and %d in flight together, want %d and 50", depth, inFlight, want)
 	}
+	paced := workqueue.PaceStats{Limit: 5, Burst: 1}
+	for _, other := range []workqueue.PaceStats{{}, {Limit: 7}} {
+		s := workqueue.QueueStats{Pace: paced}
+		if s.Merge(workqueue.QueueStats{Pace: other}); s.Pace != paced {
+			t.Errorf("with a Pace of %+v: got %+v, want the first", other, s.Pace)
+		}
+	}
+	var late workqueue.QueueStats
+	if late.Merge(workqueue.QueueStats{Pace: paced}); late.Pace != paced {
+		t.Errorf("the second queue has a Pace: got %+v", late.Pace)
+	}
 	few := workqueue.QueueStats{ByPriority: []workqueue.PartStats[int]{{Key: 5, OldestItem: 2}, {Others: true, Depth: 1}}}
 	few.Merge(workqueue.QueueStats{ByPriority: []workqueue.PartStats[int]{{Key: 5, Depth: 1, OldestItem: 3}, {Key: 6}, {Others: true, Depth: 2}}})
 	if got, want := fmt.Sprint(few.ByPriority), "[{5 false 1 0 false 3ns} {6 false 0 0 false 0s} {0 true 3 0 false 0s}]"; got != want {

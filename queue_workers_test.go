@@ -492,6 +492,9 @@ func TestPaceWithoutABurstSaysThatTheQueueIsPaused(t *testing.T) {
 		limiter.SetBurst(1)
 		time.Sleep(time.Second)
 		synctest.Wait()
+		if pace := q.Stats().Pace; pace != (workqueue.PaceStats{Limit: 10, Burst: 1}) {
+			t.Errorf("with a burst: got %+v", pace)
+		}
 		if got != "a" || q.Stats().Paused {
 			t.Errorf("with a burst: paused %v, and the worker has got %q", q.Stats().Paused, got)
 		}

@@ -204,9 +204,9 @@ func (r *runner[T]) leftBehind(before []ItemInfo[T], notesOnly bool) error {
 	}
 	if r.options.OnStop != nil {
 		r.options.OnStop(context.WithoutCancel(r.ctx), left.Left)
-	} else if something {
+	} else if planned := r.countPlanned(retries); something || planned > 0 {
 		r.logger.Info("Run has ended and left items behind", "queued", len(r.queued),
-			"inFlight", held, "failed", failed, "retries", retries)
+			"inFlight", held, "failed", failed, "retries", retries, "planned", planned)
 	}
 	var err error
 	switch end := r.ctx.Err(); {
@@ -327,6 +327,26 @@ func (r *runner[T]) countFailed() (n int) {
 		}
 	}
 	return n
+}
+
+// countPlanned returns how many items are left that waited for their time, without the retries. An item that
+// was put off too late is among them, once, unless the item was queued again.
+func (r *runner[T]) countPlanned(retries int) (n int) {
+	if r.dropped != nil {
+		n = r.dropped.agenda.Len() - retries
+	}
+	late := make(map[T]bool)
+	for item, l := range r.lost {
+		if l.state == ItemWaiting && (r.dropped == nil || !r.dropped.agenda.Has(item)) {
+			late[item] = true
+		}
+	}
+	if len(late) > 0 {
+		for _, item := range r.queued {
+			delete(late, item)
+		}
+	}
+	return n + len(late)
 }
 
 // retries returns how many items waited after a failure.

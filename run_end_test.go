@@ -706,13 +706,13 @@ func TestOnStopHasAContextThatHasNotEnded(t *testing.T) {
 func TestRunLogsWhatIsLeft(t *testing.T) {
 	for want, fill := range map[string]func(s *show){
 		"": func(*show) {},
-		"queued=2 inFlight=1 failed=2 retries=0": func(s *show) {
+		"queued=2 inFlight=1 failed=2 retries=0 planned=1": func(s *show) {
 			s.queue.Add("b")
 			s.queue.Get()
 			s.queue.Add("c")
 			s.queue.Add("d")
 		},
-		"queued=0 inFlight=0 failed=2 retries=0": func(s *show) {},
+		"queued=0 inFlight=0 failed=2 retries=0 planned=1": func(s *show) {},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var log bytes.Buffer
@@ -732,7 +732,7 @@ func TestRunLogsWhatIsLeft(t *testing.T) {
 			workqueue.Run(ctx, s.queue, func(ctx context.Context, item string) error {
 				<-ctx.Done()
 				if item == "p" {
-					return workqueue.RequeueAfter(time.Hour) // Is not left: it has not failed.
+					return workqueue.RequeueAfter(time.Hour) // Is planned: it has not failed.
 				}
 				return errFailed
 			}, runOptions{Workers: 3, Logger: &logger})
@@ -741,6 +741,56 @@ func TestRunLogsWhatIsLeft(t *testing.T) {
 				t.Errorf("logged %q, want %q", line, want)
 			}
 		})
+	}
+}
+
+// The log counts the items that wait without a failure too: the end drops them, and Run returns nil.
+func TestRunLogsThePlannedItemsThatItDrops(t *testing.T) {
+	late := func(ctx context.Context, _ *workqueue.TypedRateLimiting[string]) {
+		<-ctx.Done()
+		time.Sleep(time.Millisecond)
+	}
+	soon := func(context.Context, *workqueue.TypedRateLimiting[string]) {}
+	for _, test := range []struct {
+		name string
+		call func(ctx context.Context, q *workqueue.TypedRateLimiting[string]) // in the handler of "a"
+		want string
+	}{
+		{"before the end", soon, "queued=0 inFlight=0 failed=0 retries=0 planned=3"},
+		{"after the end", late, "queued=0 inFlight=0 failed=0 retries=0 planned=3"},
+		{"after the end, and waits", func(ctx context.Context, q *workqueue.TypedRateLimiting[string]) {
+			q.AddAfter("a", time.Hour)
+			late(ctx, q)
+		}, "queued=0 inFlight=0 failed=0 retries=0 planned=3"},
+		{"after the end, and is queued", func(ctx context.Context, q *workqueue.TypedRateLimiting[string]) {
+			q.Add("a")
+			late(ctx, q)
+		}, "queued=1 inFlight=0 failed=0 retries=0 planned=2"},
+	} {
+		for _, end := range []workqueue.End{workqueue.EndStop, workqueue.EndDrain} {
+			if end == workqueue.EndDrain && test.want[:8] == "queued=1" {
+				continue // The item that is queued is an error of the drain.
+			}
+			synctest.Test(t, func(t *testing.T) {
+				var log bytes.Buffer
+				logger := logr.FromSlogHandler(slog.NewTextHandler(&log, nil))
+				q := workqueue.NewTypedRateLimiting(constant(time.Minute), workqueue.TypedRateLimitingQueueConfig[string]{})
+				ctx, stop := context.WithCancel(t.Context())
+				time.AfterFunc(time.Second, stop)
+				q.AddAll("a", "d")
+				q.AddAfter("w", time.Hour)
+				err := workqueue.Run(ctx, q, func(ctx context.Context, item string) error {
+					if item == "d" {
+						return workqueue.DeferFor(time.Minute)
+					}
+					test.call(ctx, q)
+					return workqueue.RequeueAfter(time.Minute)
+				}, runOptions{AtEnd: end, Grace: time.Second, Logger: &logger, Workers: 2})
+				if got := log.String(); err != nil || !strings.Contains(got, `"Run has ended and left items behind" `+test.want+"\n") {
+					t.Errorf("%s, %v: got %v, and logged %q, want %q", test.name, end, err, got, test.want)
+				}
+			})
+		}
 	}
 }
 
@@ -770,8 +820,8 @@ func TestRunCountsTheRetriesThatItLeaves(t *testing.T) {
 				again = true
 				return workqueue.RetryAfter(0, errFailed)
 			}, runOptions{Logger: &logger})
-			want := fmt.Sprintf("queued=0 inFlight=0 failed=0 retries=%d", n)
-			if got := log.String(); n > 0 && !strings.Contains(got, want) || n == 0 && strings.Contains(got, "left items behind") {
+			want := fmt.Sprintf("queued=0 inFlight=0 failed=0 retries=%d planned=1\n", n)
+			if got := log.String(); !strings.Contains(got, want) {
 				t.Errorf("%d items: logged %q, want %q", n, got, want)
 			}
 		})

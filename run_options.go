@@ -66,7 +66,9 @@ type RunOptions[T comparable] struct {
 	// OnStop is told all that is left when Run ends, after the last worker has ended and
 	// before Run returns. ctx has the values of the context of Run, and never ends: the items that
 	// are left may be stored with a timeout of your own. [Run] lists what is left. An item that was
-	// removed is not left. If OnStop is nil, the numbers are logged unless all are 0. With [EndKeep], OnStop is told what is in the queue, and all items
+	// removed is not left. If OnStop is nil, the numbers are logged unless all are 0: of queued, held and
+	// failed items, of retries, and of planned items, which wait for another reason. With [EndKeep], OnStop
+	// is told what is in the queue, and all items
 	// are still there, unless somebody has shut the queue down. OnStop may call the queue. A
 	// panic in OnStop reaches the caller of Run. The adds that a drain has refused are logged
 	// in any case.

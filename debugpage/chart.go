@@ -8,9 +8,14 @@ import (
 	"html/template"
 	"math"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/seed16c08ea7/workqueue"
 )
 
 // maxPoints is how many points a queue keeps for its charts.
@@ -21,7 +26,16 @@ func pointOf(now time.Time, s *Summary) Point {
 		Time: now, Depth: s.Depth, InFlight: s.InFlight, Waiting: s.Waiting,
 		OldestItem: s.OldestItem, LongestRunning: s.LongestRunning,
 		Adds: s.Adds, Done: s.Done, Retries: s.Retries,
+		Succeeded: sum(s.Results, workqueue.OutcomeSucceeded, workqueue.OutcomeRequeued, workqueue.OutcomeDeferred, workqueue.OutcomeReAdded),
+		Failed:    sum(s.Results, workqueue.OutcomeFailed, workqueue.OutcomeGivenUp),
 	}
+}
+
+func sum(results map[workqueue.Outcome]uint64, outcomes ...workqueue.Outcome) (n uint64) {
+	for _, outcome := range outcomes {
+		n += results[outcome]
+	}
+	return n
 }
 
 // record appends a point, unless the last one is of the same second.
@@ -106,6 +120,45 @@ func spark(s Summary) chart {
 	return newChart("Depth", s.points, func(float64) string { return "" }, func(i int) float64 { return float64(s.points[i].Depth) })
 }
 
+// failures are the failures of Run in a time.
+type failures struct {
+	Failed, Handled uint64
+	since           string
+}
+
+// All is whether there were failures and no success.
+func (f failures) All() bool { return f.Failed > 0 && f.Failed == f.Handled }
+
+func (f failures) String() string {
+	if f.since == "" {
+		return "–"
+	}
+	return group(f.Failed) + " of " + group(f.Handled) + f.since
+}
+
+// recent is the longest time for the failures of the table of all queues: that of the alert
+// WorkqueueNothingSucceeds.
+const recent = 10 * time.Minute
+
+// failuresOf returns the failures since the first point that is recent, or else since the point before the
+// last. If there is one point only, failuresOf returns all failures.
+func failuresOf(s Summary) failures {
+	if len(s.Results) == 0 || len(s.points) == 0 {
+		return failures{}
+	}
+	before, last := s.points[:len(s.points)-1], s.points[len(s.points)-1]
+	if len(before) == 0 {
+		return failures{last.Failed, last.Failed + last.Succeeded, " ever"}
+	}
+	i := slices.IndexFunc(before, func(p Point) bool { return last.Time.Sub(p.Time) <= recent })
+	if i < 0 {
+		i = len(before) - 1
+	}
+	p := before[i]
+	failed, succeeded := last.Failed-p.Failed, last.Succeeded-p.Succeeded
+	return failures{failed, failed + succeeded, " in " + shortDuration(last.Time.Sub(p.Time).Seconds())}
+}
+
 // bar returns the width of a bar out of 100.
 func bar(n, most int) string {
 	if most == 0 {
@@ -186,6 +239,17 @@ func shortRate(perSecond float64) string {
 	return group(int(perSecond)) + "/s"
 }
 
+// pace names the limit and the burst of a Pace; "" is none.
+func pace(p workqueue.PaceStats) string {
+	switch p {
+	case workqueue.PaceStats{}:
+		return ""
+	case workqueue.PaceStats{Limit: rate.Inf, Burst: p.Burst}:
+		return "no limit"
+	}
+	return fmt.Sprintf("%.4g/s, burst %d", float64(p.Limit), p.Burst)
+}
+
 var (
 	//go:embed page.html
 	page string
@@ -194,7 +258,7 @@ var (
 
 	html = template.Must(template.New("page").Funcs(template.FuncMap{
 		"age": age, "bar": bar, "charts": charts, "deepest": deepest, "duration": shortDuration,
-		"fullest": fullest, "group": group[int], "count": group[uint64], "spanName": spanName, "spark": spark,
+		"failures": failuresOf, "fullest": fullest, "pace": pace, "group": group[int], "count": group[uint64], "spanName": spanName, "spark": spark,
 		"words": func(name string) string { return strings.ReplaceAll(name, "_", " ") },
 		"style": func() template.CSS { return template.CSS(style) },
 	}).Parse(page))

@@ -43,7 +43,7 @@ func (l *look) summarize(s workqueue.QueueStats, ending bool) {
 	d.Stuck = s.LongestRunning > l.stuck
 	// A queue that counts has buckets, also before the first item.
 	d.Counted = s.Latency.Buckets != nil || s.WorkDuration.Buckets != nil || s.Lateness.Buckets != nil
-	d.Pushed, d.Paused = s.Pushed, s.Paused
+	d.Pushed, d.Paused, d.Pace = s.Pushed, s.Paused, s.Pace
 	d.Adds, d.Duplicates, d.Done = s.Adds, s.Duplicates, s.WorkDuration.Count
 	d.Retries, d.RateLimited, d.Paced = s.Retries, s.RateLimited, s.Paced.Seconds()
 	d.Results = s.Results

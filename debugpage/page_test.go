@@ -14,11 +14,13 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 	"unicode/utf8"
 
+	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/time/rate"
 
@@ -112,7 +114,7 @@ func TestTitleThatIsNotUTF8(t *testing.T) {
 func TestPageSaysWhatKeepsAQueue(t *testing.T) {
 	p := debugpage.New(debugpage.Options{})
 	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{
-		Name: "q", MetricsProvider: struct{ workqueue.MetricsProvider }{workqueue.NoMetrics{}}, Pace: rate.NewLimiter(1, 0),
+		Name: "q", MetricsProvider: struct{ workqueue.MetricsProvider }{workqueue.NoMetrics{}}, Pace: rate.NewLimiter(0.05, 0),
 		Order: workqueue.Order[string]{
 			Group:       func(item string) string { return item[:1] },
 			MaxInFlight: func(group string) int { return map[string]int{"a": workqueue.HoldBack}[group] },
@@ -122,13 +124,13 @@ func TestPageSaysWhatKeepsAQueue(t *testing.T) {
 	debugpage.Add(p, "q", q)
 	q.AddAll("a1", "b1")
 	body := get(t, p, "?queue=q").Body.String()
-	for _, want := range []string{"<td>a (held back)</td>", "<td>b</td>", "Pace has a limit or a burst of 0", "no StateProvider"} {
+	for _, want := range []string{"<td>a (held back)</td>", "<td>b</td>", "Pace has a limit or a burst of 0", `<dd id="pace">0.05/s, burst 0</dd>`, "no StateProvider"} {
 		if !strings.Contains(body, want) {
 			t.Errorf("the page lacks %q:\n%s", want, body)
 		}
 	}
 	r := report(t, p, "?queue=q")
-	if !r.Queue.Paused || !r.Queue.Pushed || r.Queue.Counted || !r.Queue.ByGroup[0].HeldBack || r.Queue.ByGroup[1].HeldBack {
+	if r.Queue.Pace != (workqueue.PaceStats{Limit: 0.05}) || !r.Queue.Paused || !r.Queue.Pushed || r.Queue.Counted || !r.Queue.ByGroup[0].HeldBack || r.Queue.ByGroup[1].HeldBack {
 		t.Errorf("got %+v", r.Queue)
 	}
 }
@@ -203,6 +205,71 @@ func TestTheSchemaIsDocumented(t *testing.T) {
 			t.Errorf("the section %s has %d rows for %d fields", typ.Name(), rows, fields)
 		}
 	}
+}
+
+// The table of all queues shows how many of the last items have failed, in red if all have, and which
+// queue is paused.
+func TestTheTableShowsQueuesThatFailOrArePaused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limiter := rate.NewLimiter(rate.Inf, 0)
+		q := workqueue.NewTypedRateLimiting(nil, workqueue.TypedRateLimitingQueueConfig[string]{
+			Name: "q", MetricsProvider: workqueue.NewPrometheusProvider(prometheus.NewRegistry(), workqueue.PrometheusOptions{}), Pace: limiter,
+		})
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		var broken atomic.Bool
+		quiet := logr.Discard()
+		p := debugpage.New(debugpage.Options{})
+		debugpage.Add(p, "q", q)
+		check := func(name, want string) {
+			t.Helper()
+			synctest.Wait()
+			body := get(t, p, "?").Body.String()
+			if want = `<td class="n">` + want + "</td>"; !strings.Contains(body, ">q</a>"+name+"</td>") || !strings.Contains(body, want) {
+				t.Errorf("want %q and %q:\n%s", name, want, body)
+			}
+		}
+		check("", "–")
+		if body := get(t, p, "?queue=q").Body.String(); !strings.Contains(body, `<dd id="pace">no limit</dd>`) {
+			t.Errorf("want no limit:\n%s", body)
+		}
+		time.Sleep(time.Second)
+		go func() {
+			ended <- workqueue.Run(ctx, q, func(context.Context, string) error {
+				if broken.Load() {
+					return workqueue.Permanent(errors.New("broken"))
+				}
+				return nil
+			}, workqueue.RunOptions[string]{Logger: &quiet})
+		}()
+		q.AddAll("a", "b")
+		check("", "0 of 2 in 1 s")
+		broken.Store(true)
+		time.Sleep(5 * time.Minute)
+		q.AddAll("a", "b", "c")
+		check("", "3 of 5 in 5 m 1 s")
+		time.Sleep(6 * time.Minute)
+		q.Add("a")
+		check("", `<span class="bad">1 of 1 in 6 m</span>`)
+		limiter.SetLimit(0)
+		time.Sleep(time.Hour)
+		check(" (paused)", "0 of 0 in 1 h")
+		other := debugpage.New(debugpage.Options{})
+		debugpage.Add(other, "q", q)
+		if body := get(t, other, "?").Body.String(); !strings.Contains(body, "4 of 6 ever") {
+			t.Errorf("a page without other points has\n%s", body)
+		}
+		if body := get(t, p, "?queue=q").Body.String(); !strings.Contains(body, "<h1>q (paused)</h1>") {
+			t.Errorf("want it paused:\n%s", body)
+		}
+		if points := report(t, p, "?queue=q").Queue.Points; points[1].Succeeded != 2 || points[1].Failed != 0 || points[4].Succeeded != 2 || points[4].Failed != 4 {
+			t.Errorf("got %+v", points)
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestPageShowsTheNumbersOfTheQueue(t *testing.T) {

@@ -59,6 +59,9 @@ type Summary struct {
 	// Paused is whether Pace hands out nothing, as its limiter has a limit or a burst of 0.
 	Paused bool `json:"paused,omitzero"`
 
+	// Pace is the limit and the burst of Pace, left out without a Pace. The limit without an end is 1.8e308.
+	Pace workqueue.PaceStats `json:"pace,omitzero"`
+
 	// Paced is how long Pace has kept items back.
 	Paced float64 `json:"paced_seconds"`
 
@@ -140,4 +143,6 @@ type Point struct {
 	Adds           uint64    `json:"adds"`
 	Done           uint64    `json:"done"`
 	Retries        uint64    `json:"retries"`
+	Succeeded      uint64    `json:"succeeded"` // results of Run that are no failures: succeeded, requeued, deferred and readded
+	Failed         uint64    `json:"failed"`    // results of Run: failed and given_up
 }

@@ -4,10 +4,11 @@
 //   - promtool finds the rules valid, and their unit tests pass. If any threshold of any
 //     alert is moved by a third, some test fails.
 //   - Every series of examples/metrics has the value that follows from the work of the
-//     program. Each of its two sick queues fires its alert, and no other alert fires. Every
+//     program. Each of its two sick queues fires its alerts, and no other alert fires. Every
 //     recording rule and every query of the dashboard has data.
-//   - Each of seven queues that are stuck for different reasons (stuck.go) fires the alert
-//     that names the reason, with the right text, and no other alert.
+//   - Each of eight queues that are stuck for different reasons (stuck.go) fires the alert
+//     that names the reason, with the right text, the alerts about failures that belong to it,
+//     and no other alert.
 //   - In a registry of its own and in those of controller-runtime and component-base, our
 //     series are right beside the series of client-go's queue, and the series of Run agree
 //     with the calls of OnResult (compat/adapted/serve).
@@ -129,6 +130,9 @@ func run(ctx context.Context, out io.Writer, root string) (err error) {
 		for _, q := range stuckQueues {
 			if q.name != "" {
 				expected = append(expected, q.alert)
+			}
+			for _, name := range q.beside {
+				expected = append(expected, alert{name: name, queue: q.queue})
 			}
 		}
 		err = errors.Join(err, s.checkAlerts(ctx, out, "stuck", expected, patience))

@@ -193,6 +193,7 @@ type alert struct{ name, queue, text string }
 var alerts = []alert{
 	{"WorkqueueStuckWorker", "uploads", "A worker of the queue uploads has held one item for"},
 	{"WorkqueueRetryStorm", "webhooks", "The queue webhooks retries"},
+	{"WorkqueueNothingSucceeds", "webhooks", "Nothing succeeds in the queue webhooks"},
 }
 
 // firing is a query for the alerts that a job has fired since the start.

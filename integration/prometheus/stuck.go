@@ -18,10 +18,11 @@ import (
 
 type queue = *workqueue.TypedRateLimiting[string]
 
-// A stuck queue fires one alert. Its times are those of the faster rules: a minute of an
-// operator is a second here.
+// A stuck queue fires one alert, and others about failures beside it. Its times are those of the
+// faster rules: a minute of an operator is a second here.
 type stuck struct {
 	alert
+	beside      []string      // the names of the other alerts
 	first, last time.Duration // the delay of the first retry, and the longest
 	order       workqueue.Order[string]
 	pace        *rate.Limiter
@@ -64,6 +65,17 @@ var stuckQueues = []stuck{{
 		work(ctx, q, 2, succeed)
 	},
 }, {
+	// All items fail: 10 times a second. They fail together, so the delay is shorter than the 5 seconds of a
+	// rate: otherwise the rate is 0 now and then, and RetryStorm starts again.
+	alert:  alert{"WorkqueueNothingSucceeds", "outage", `"Item given up" with queue=outage`},
+	beside: []string{"WorkqueueRetryStorm", "WorkqueueBackoffAtCap"},
+	first:  time.Second, last: 2 * time.Second,
+	run: func(ctx context.Context, q queue) {
+		add(q, 20)
+		work(ctx, q, 2, fail)
+	},
+}, {
+	// Few items fail, seldom.
 	alert: alert{"WorkqueueBackoffAtCap", "failing", "wait minutes for the next attempt"},
 	first: time.Second, last: 5 * time.Second,
 	run: func(ctx context.Context, q queue) {
@@ -96,9 +108,11 @@ var stuckQueues = []stuck{{
 		work(ctx, q, 2, succeed)
 	},
 }, {
-	alert: alert{"WorkqueueGivenUp", "given-up", "gave up on about"},
+	// All items are given up.
+	alert:  alert{"WorkqueueGivenUp", "given-up", "Items given up of the queue given-up in the last hour"},
+	beside: []string{"WorkqueueNothingSucceeds"},
 	run: func(ctx context.Context, q queue) {
-		go addEach(ctx, q, time.Second)
+		go addEach(ctx, q, 250*time.Millisecond)
 		work(ctx, q, 2, refuse)
 	},
 }}
