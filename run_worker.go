@@ -163,7 +163,7 @@ func (w *worker[T]) decline() {
 			return
 		}
 	}
-	if c := w.typed.conclude(w.item, end, nil); !c.Removed && !c.Again {
+	if c := w.typed.conclude(w.item, end, nil); !c.Again {
 		w.noteLate(lateItem[T]{state: ItemQueued})
 	}
 	w.source.Done(w.item)

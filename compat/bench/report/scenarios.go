@@ -70,7 +70,7 @@ var scenarios = []scenario{
 	{"One goroutine", "an item for a worker with a loop by hand, of 64k", "Run/loop=by-hand", "ns/op", noPrio, false, nil},
 	{"One goroutine", "an item for a worker of Run, of 64k", "Run/loop=Run", "ns/op", []string{ours}, false, nil},
 
-	{"Many goroutines", "wake-up of a parked worker and back", "WakeUp/workers=1", "ns/op", withChan, false, []goal{{1.3, clientGo}}},
+	{"Many goroutines", "wake-up of a parked worker and back", "WakeUp/workers=1", "ns/op", withChan, false, []goal{{1.5, clientGo}}},
 	{"Many goroutines", "1 producer, 1 worker, distinct items", "Contended/producers=1/workers=1/items=distinct", "ns/item", withChan, false, []goal{{2.2, clientGo}}},
 	{"Many goroutines", "1 producer, 1 worker, 16 hot items", "Contended/producers=1/workers=1/items=hot", "ns/item", all, false, []goal{{1, clientGo}}},
 	{"Many goroutines", "1 producer, 8 workers, distinct items", "Contended/producers=1/workers=8/items=distinct", "ns/item", withChan, false, []goal{{2.5, clientGo}}},
