@@ -11,7 +11,11 @@
 //
 // The second address, -admin, is for the inside: /readyz and /metrics. For the user admin and the password
 // in ADMIN_PASSWORD it also has the page of the queue, /debug/workqueue/, POST /jobs/{job}/retry, and
-// POST /retry-failed.
+// POST /retry-failed. An operator gets the goroutines, ends all waits, and pauses the queue:
+//
+//	curl -u admin:PASSWORD 'http://127.0.0.1:8081/debug/pprof/goroutine?debug=2'
+//	curl -u admin:PASSWORD -X POST 'http://127.0.0.1:8081/wake'  # with ?job=acme.order-7: this job
+//	curl -u admin:PASSWORD -X POST 'http://127.0.0.1:8081/pause?on=true'
 package main
 
 import (
@@ -28,6 +32,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/pprof"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -41,6 +46,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/time/rate"
 
 	"github.com/seed16c08ea7/workqueue"
 	"github.com/seed16c08ea7/workqueue/debugpage"
@@ -64,6 +70,7 @@ func parse(text string) (j job, ok bool) {
 type service struct {
 	dir, target string
 	client      http.Client
+	pace        *rate.Limiter
 	queue       *workqueue.TypedRateLimiting[job]
 	grace       time.Duration // for the drain
 	ready       atomic.Bool
@@ -77,7 +84,8 @@ const maxAttempts = 30
 func newService(dir, target string, registry prometheus.Registerer) *service {
 	// A redirect would turn the POST into a GET without the payload, and its 200 would end the job.
 	direct := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	return &service{dir: dir, target: target, client: direct, grace: 10 * time.Second, queue: workqueue.NewTypedRateLimiting(
+	pace := rate.NewLimiter(rate.Inf, 0) // No limit. A limit of 0 is a pause.
+	return &service{dir: dir, target: target, client: direct, pace: pace, grace: 10 * time.Second, queue: workqueue.NewTypedRateLimiting(
 		// Each job has its own backoff, with jitter. The default of controllers also lets only ten
 		// retries a second through, so the last of 200 jobs that fail together would wait for 10 s.
 		workqueue.NewTypedItemBackoffRateLimiter[job](wait.Backoff{
@@ -87,6 +95,7 @@ func newService(dir, target string, registry prometheus.Registerer) *service {
 			Name:            "jobs",
 			OneEntry:        true, // A job that is posted again ends the wait of its retry.
 			MetricsProvider: workqueue.NewPrometheusProvider(registry, workqueue.PrometheusOptions{}),
+			Pace:            pace,
 			Order: workqueue.Order[job]{
 				OldestEvery: 10, // So that jobs of a low priority do not wait for ever.
 				Group:       func(j job) string { return j.Tenant },
@@ -326,6 +335,21 @@ func (s *service) public() http.Handler {
 	return mux
 }
 
+// wake ends the wait of a job, or of all jobs: after an outage they are tried now.
+func (s *service) wake(w http.ResponseWriter, r *http.Request) {
+	name := r.FormValue("job")
+	fmt.Fprintln(w, s.queue.WakeFunc(func(j job) bool { return name == "" || j.String() == name }), "woken")
+}
+
+func (s *service) pause(w http.ResponseWriter, r *http.Request) {
+	limit := rate.Inf
+	if r.FormValue("on") == "true" {
+		limit = 0
+	}
+	s.pace.SetLimit(limit)
+	fmt.Fprintln(w, "paused:", s.queue.Stats().Paused)
+}
+
 // admin has what only the inside may see.
 func (s *service) admin(metrics http.Handler, password string) http.Handler {
 	page := debugpage.New(debugpage.Options{Title: "service"})
@@ -351,6 +375,10 @@ func (s *service) admin(metrics http.Handler, password string) http.Handler {
 	mux.HandleFunc("/debug/workqueue/", guard(page.ServeHTTP))
 	mux.HandleFunc("POST /jobs/{job}/retry", guard(s.retry))
 	mux.HandleFunc("POST /retry-failed", guard(s.retryFailed))
+	mux.HandleFunc("POST /wake", guard(s.wake))
+	mux.HandleFunc("POST /pause", guard(s.pause))
+	mux.HandleFunc("/debug/pprof/", guard(pprof.Index)) // All but the CPU profile.
+	mux.HandleFunc("/debug/pprof/profile", guard(pprof.Profile))
 	return http.NewCrossOriginProtection().Handler(mux) // Browsers send the password for other sites too.
 }
 
@@ -377,6 +405,7 @@ func (s *service) serve(ctx context.Context, outside, inside net.Listener, admin
 	closing, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	err = errors.Join(err, front.Shutdown(closing)) // 3. Answer the last requests.
+	s.pace.SetLimit(rate.Inf)                       // A paused queue would not drain.
 	stopWork()
 	select { // 4. Do the queued jobs. What is left is in the files.
 	case left := <-worked:

@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -428,6 +429,43 @@ func TestNo202IsLostToAGiveUp(t *testing.T) {
 	})
 }
 
+// The operator pauses the queue, and ends the waits. A pause does not outlast the signal.
+func TestWakeAndPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t.TempDir(), "http://receiver/", prometheus.NewRegistry())
+		code := http.StatusBadGateway
+		var tries atomic.Int32
+		s.client.Transport = transport(func(*http.Request) int { tries.Add(1); return code })
+		ctx, stop := context.WithCancel(t.Context())
+		worked := make(chan error)
+		go func() { worked <- s.work(ctx) }()
+		post := func(path, want string, wantTries int32) {
+			t.Helper()
+			code, text := send(s.admin(http.NotFoundHandler(), "secret"), "POST", path, "", "secret")
+			if synctest.Wait(); code != 200 || text != want || tries.Load() != wantTries {
+				t.Errorf("%s: got %d, %q and %d tries, want %q and %d", path, code, text, tries.Load(), want, wantTries)
+			}
+		}
+		sendKey(s.public(), "POST", "/jobs/acme", "payload", "", "order-7")
+		sendKey(s.public(), "POST", "/jobs/acme", "payload", "", "order-8")
+		synctest.Wait()
+		post("/wake?job=acme.order-7", "1 woken", 3)
+		post("/pause?on=true", "paused: true", 3)
+		code = http.StatusOK
+		post("/wake", "2 woken", 3)
+		post("/pause", "paused: false", 3)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if tries.Load() != 5 || s.queue.Len() > 0 {
+			t.Errorf("after the pause: %d tries, and %d jobs are queued", tries.Load(), s.queue.Len())
+		}
+		stop()
+		if err := <-worked; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // A redirect became a GET without the payload, and its 200 removed the file.
 func TestNo202IsLostToARedirect(t *testing.T) {
 	var bodies []string
@@ -589,6 +627,10 @@ func TestEndInOrder(t *testing.T) {
 			t.Errorf("before the load balancer has noticed: got %d, %v", code, err)
 		}
 		<-arrived
+		s.pace.SetLimit(0) // An operator has paused the queue.
+		if code, err := post(jobs); code != http.StatusAccepted {
+			t.Errorf("in a pause: got %d, %v", code, err)
+		}
 	}
 	ctx, signal := context.WithCancel(t.Context())
 	served := make(chan error)
@@ -608,7 +650,8 @@ func TestEndInOrder(t *testing.T) {
 	if code, err := post(jobs); err == nil {
 		t.Errorf("during the drain: got %d", code)
 	}
-	if _, text := get(t, admin+"/metrics"); !strings.Contains(text, `workqueue_in_flight{name="jobs"} 2`) {
+	<-arrived
+	if _, text := get(t, admin+"/metrics"); !strings.Contains(text, `workqueue_in_flight{name="jobs"} 3`) {
 		t.Errorf("during the drain: the metrics are %s", text)
 	}
 	close(release)
@@ -707,6 +750,17 @@ func TestAdminAsksForAPassword(t *testing.T) {
 	for given, want := range map[string]int{"": 401, "wrong": 401, "secret": 200} {
 		if code, _ := send(s.admin(http.NotFoundHandler(), "secret"), "GET", "/debug/workqueue/", "", given); code != want {
 			t.Errorf("with the password %q: got %d, want %d", given, code, want)
+		}
+	}
+	for _, path := range []string{"/debug/pprof/goroutine?debug=2", "/debug/pprof/profile?seconds=1", "POST /wake", "POST /pause"} {
+		method, path, found := strings.Cut(path, " ")
+		if !found {
+			method, path = "GET", method
+		}
+		for given, want := range map[string]int{"wrong": 401, "secret": 200} {
+			if code, _ := send(s.admin(http.NotFoundHandler(), "secret"), method, path, "", given); code != want {
+				t.Errorf("%s with the password %q: got %d, want %d", path, given, code, want)
+			}
 		}
 	}
 	if code, _ := send(s.admin(http.NotFoundHandler(), ""), "GET", "/debug/workqueue/", "", ""); code != 401 {
