@@ -107,10 +107,11 @@ func (l *Lock) Describe() string { return l.lock.Describe() }
 func (l *Lock) renewed(ctx context.Context, sent time.Time, record resourcelock.LeaderElectionRecord) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if at, ok := ctx.Deadline(); ok {
+	lasts := time.Duration(record.LeaseDurationSeconds) * time.Second
+	// A later deadline is that of the whole election: RenewDeadline is shorter than LeaseDuration.
+	if at, ok := ctx.Deadline(); ok && at.Sub(sent) < lasts {
 		l.deadline = max(l.deadline, at.Sub(sent))
 	}
-	lasts := time.Duration(record.LeaseDurationSeconds) * time.Second
 	if l.deadline > 0 {
 		lasts = min(lasts, l.deadline)
 	}

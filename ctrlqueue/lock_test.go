@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -246,5 +247,44 @@ func TestLockCallsTheLockBelow(t *testing.T) {
 	below.stolen.Store(true)
 	if err := l.Update(t.Context(), record); err == nil {
 		t.Error("a renewal that fails has no error")
+	}
+}
+
+// A context of the election with a deadline of its own, as that of a program with a bounded life, was taken
+// for RenewDeadline: the drain went on for a LeaseDuration after the last renewal.
+func TestDeadlineOfTheElectionIsNotRenewDeadline(t *testing.T) {
+	for _, life := range []time.Duration{24 * time.Hour, time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			l := ctrlqueue.NewLock(new(lock))
+			ctx, stop := context.WithTimeout(t.Context(), life)
+			defer stop()
+			record := resourcelock.LeaderElectionRecord{HolderIdentity: l.Identity(), LeaseDurationSeconds: 15}
+			l.Create(ctx, record)
+			for range 5 {
+				time.Sleep(2 * time.Second)
+				renew, done := context.WithTimeout(ctx, 10*time.Second)
+				l.Update(renew, record)
+				done()
+			}
+			q := openStopped(t, "", stringOptions{AtEnd: workqueue.EndDrain, Grace: time.Hour, Lock: l})
+			for i := range 100 {
+				q.Add(strconv.Itoa(i))
+			}
+			renewed := time.Now()
+			q.ShutDown()
+			last := renewed
+			for {
+				time.Sleep(time.Second)
+				item, shutdown := q.Get()
+				if shutdown {
+					break
+				}
+				last = time.Now()
+				q.Done(item)
+			}
+			if took := last.Sub(renewed); took < 8*time.Second || took > 10*time.Second {
+				t.Errorf("the last item was handed out %v after the last renewal", took)
+			}
+		})
 	}
 }

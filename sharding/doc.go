@@ -6,8 +6,9 @@
 //	informer.AddIndexers(shards.Indexers())
 //	informer.AddEventHandler(shards.Handler(handler))
 //	err = sharding.Attach(ctx, shards, queue, sharding.Lister(informer.GetIndexer(), keyOf))
-//	go shards.Run(ctx)
+//	go func() { over <- shards.Run(ctx) }()
 //	err = workqueue.Run(ctx, queue, sharding.Handle(shards, sync), workqueue.RunOptions[string]{})
+//	err = errors.Join(err, <-over) // Run gives the Leases back.
 //
 // # Slots and members
 //
@@ -69,8 +70,8 @@
 //  3. A record of the same or a later epoch that does not name this process ends the ownership at
 //     once, and so does a deletion. A record of an earlier epoch is late, and changes nothing.
 //  4. A process tries for a slot again only when no handler of its last ownership is left.
-//  5. The epoch of a slot grows with each ownership, unless the Lease was deleted.
-//  6. No time stamp of another machine is ever read.
+//  5. The epoch of a slot grows with each ownership, up to MaxInt32, unless the Lease was deleted.
+//  6. No time stamp of another machine is compared with a clock.
 //
 // # Bounds
 //
@@ -80,7 +81,8 @@
 //	handlers have ended, or OnOverrun    at the latest D + B after that
 //	another replica may adopt            at the earliest L after that
 //	margin for clocks and the scheduler  L - D - B, 2 s by default: clock rates may differ by 6 %
-//	owner after a kill                   at most L, and D/2 + 2.2 P more for a lost request
+//	owner after a kill                   at most L, and D/2 + 2.2 P more for a lost request; for a replica
+//	                                     that starts later, from its first list
 //	owner in a set that never ran        L after the start
 //	notice that a record names another   at most P and a request, when no watch event tells
 //	requests a second                    slots/P + members/P

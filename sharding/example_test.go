@@ -2,6 +2,7 @@ package sharding_test
 
 import (
 	"context"
+	"errors"
 	"os"
 
 	"github.com/seed16c08ea7/workqueue"
@@ -41,12 +42,16 @@ func Example() {
 		}
 		factory.Start(ctx.Done())
 		factory.WaitForCacheSync(ctx.Done())
+		working, stop := context.WithCancel(ctx)
+		defer stop()
 		over := make(chan error, 1)
-		go func() { over <- shards.Run(ctx) }()
-		if err := workqueue.Run(ctx, queue, sharding.Handle(shards, sync), workqueue.RunOptions[cache.ObjectName]{Workers: 4}); err != nil {
-			return err
-		}
-		return <-over
+		go func() {
+			defer stop() // Without an owner of slots the workers would wait for ever.
+			over <- shards.Run(working)
+		}()
+		err = workqueue.Run(working, queue, sharding.Handle(shards, sync), workqueue.RunOptions[cache.ObjectName]{Workers: 4})
+		stop()
+		return errors.Join(err, <-over) // Run gives the Leases back.
 	}
 	_ = run
 }

@@ -2,6 +2,8 @@ package sharding
 
 import (
 	"context"
+	"maps"
+	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -35,11 +37,34 @@ func (m *membership) keep(ctx, last context.Context) {
 	}
 	bounded, cancel := context.WithTimeout(last, s.options.RenewDeadline/2)
 	defer cancel()
-	m.delete(bounded, m.name())
+	for pause := s.options.RetryPeriod / 16; !m.delete(bounded, m.name()); pause *= 2 {
+		select {
+		case <-time.After(pause):
+		case <-bounded.Done():
+			return
+		}
+	}
 }
 
 func (m *membership) name() string {
-	return m.shards.options.Name + "-" + kindMember + "-" + m.shards.id[len(identityOf(m.shards.id))+1:]
+	return memberName(m.shards.options.Name, m.shards.id)
+}
+
+// memberName returns the name of the Lease of a holder.
+func memberName(set, holder string) string {
+	return set + "-" + kindMember + "-" + holder[strings.LastIndexByte(holder, '_')+1:]
+}
+
+// sign writes what a Lease of the membership says. Somebody may have edited it.
+func (m *membership) sign(lease *coordinationv1.Lease) {
+	s := m.shards
+	if lease.Labels == nil {
+		lease.Labels = make(map[string]string)
+	}
+	maps.Copy(lease.Labels, s.labels(kindMember))
+	lease.Spec.HolderIdentity = &s.id
+	lease.Spec.LeaseDurationSeconds = new(int32(s.options.LeaseDuration / time.Second))
+	lease.Spec.RenewTime = new(metav1.NowMicro())
 }
 
 // renew writes the Lease once. If somebody else has changed or deleted the Lease, renew reads or
@@ -49,7 +74,7 @@ func (m *membership) renew(ctx context.Context) error {
 	leases := s.writes.Leases(s.options.Namespace)
 	if m.lease != nil {
 		lease := m.lease.DeepCopy()
-		lease.Spec.RenewTime = new(metav1.NowMicro())
+		m.sign(lease)
 		lease, err := leases.Update(ctx, lease, metav1.UpdateOptions{})
 		switch {
 		case err == nil:
@@ -59,7 +84,11 @@ func (m *membership) renew(ctx context.Context) error {
 		case apierrors.IsConflict(err):
 			lease, err := leases.Get(ctx, m.name(), metav1.GetOptions{})
 			if err == nil { // Beside an error, a client returns a Lease without a name.
-				m.lease = lease // The next renewal writes.
+				m.lease = lease
+				m.sign(lease)
+				if lease, err = leases.Update(ctx, lease, metav1.UpdateOptions{}); err == nil {
+					m.lease = lease
+				}
 			}
 			if !apierrors.IsNotFound(err) {
 				return err
@@ -98,14 +127,21 @@ func (m *membership) collect(ctx context.Context) {
 	if alive, _ := m.shards.view.alive(now); len(alive) == 0 || alive[0] != m.shards.id {
 		return
 	}
+	ctx, cancel := context.WithTimeout(ctx, m.shards.options.RetryPeriod/2) // The own Lease is to be renewed.
+	defer cancel()
 	for _, name := range m.shards.view.stale(now) {
+		if ctx.Err() != nil {
+			return
+		}
 		m.delete(ctx, name)
 	}
 }
 
-func (m *membership) delete(ctx context.Context, name string) {
+func (m *membership) delete(ctx context.Context, name string) (done bool) {
 	err := m.shards.writes.Leases(m.shards.options.Namespace).Delete(ctx, name, metav1.DeleteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		klog.FromContext(ctx).Error(err, "sharding: the Lease of a member was not deleted", "lease", name)
+		return false
 	}
+	return true
 }

@@ -14,6 +14,7 @@ import (
 type run struct {
 	leave   context.CancelFunc // asks the goroutine to end; nil while there is none
 	leaving bool               // leave was called
+	began   time.Time          // of the goroutine, or of the last one
 	failed  time.Time          // the last try has ended here without the slot; zero if it had the slot
 }
 
@@ -187,20 +188,24 @@ func (s *Shards) tryFrom(i int) time.Time {
 			return again
 		}
 	}
+	// An ownership that ends at once, again and again, costs no more requests than one that lasts.
+	if again := s.runs[i].began.Add(s.options.RetryPeriod); again.After(free) {
+		return again
+	}
 	return free
 }
 
 // startLocked starts the goroutine of a slot. The caller holds s.mu.
 func (s *Shards) startLocked(base context.Context, i int) {
 	leaving, leave := context.WithCancel(base)
-	s.runs[i] = run{leave: leave}
+	began := time.Now()
+	s.runs[i] = run{leave: leave, began: began}
 	s.running.Go(func() {
 		defer leave()
 		held := s.slots[i].run(base, leaving)
 		s.mu.Lock()
-		s.runs[i] = run{}
-		if !held {
-			s.runs[i].failed = time.Now()
+		if s.runs[i] = (run{began: began}); !held {
+			s.runs[i] = run{failed: time.Now()}
 		}
 		s.mu.Unlock()
 		s.replan()

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
 )
 
 // TestRandomFaults plays random lives of a set. Replicas join, leave, are cut off and see everything late,
@@ -46,7 +48,9 @@ func TestRandomFaults(t *testing.T) {
 			}
 			l.lossy.Store(false)
 			time.Sleep(time.Minute)
+			l.relabel()
 			l.restartIfRefused()
+			l.relabel()
 			time.Sleep(2 * time.Minute)
 			close(stop)
 			w.alone()
@@ -87,7 +91,7 @@ func (l *life) below(n int) int {
 func (l *life) step() {
 	pod := l.pods[l.below(len(l.pods))]
 	slot := pod.slotName(l.below(len(pod.slots)))
-	switch l.below(11) {
+	switch l.below(16) {
 	case 0:
 		if len(l.pods) < 6 {
 			l.join()
@@ -120,6 +124,67 @@ func (l *life) step() {
 		}
 	case 9:
 		pod.late.Store(true)
+	case 11, 12:
+		l.ifThere((&membership{shards: pod.Shards}).name(), func(name string) { l.edit(name, l.spoil) })
+	case 13:
+		l.ifThere(slot, func(name string) {
+			l.edit(name, func(lease *coordinationv1.Lease) *coordinationv1.Lease {
+				if l.below(2) == 0 {
+					delete(lease.Labels, labelKind)
+				} else {
+					lease.Labels = nil
+				}
+				return lease
+			})
+			if l.below(2) == 0 {
+				time.Sleep(time.Duration(l.below(3000)) * time.Millisecond)
+				l.ifThere(slot, l.remove)
+			}
+		})
+	case 14:
+		l.ifThere(slot, func(name string) {
+			l.server.mu.Lock()
+			defer l.server.mu.Unlock()
+			c := l.leases[name].DeepCopy()
+			if c.Name = "copy" + name[strings.LastIndexByte(name, '-'):]; l.leases[c.Name] == nil && c.Labels[labelSlots] == "8" {
+				c.Spec.HolderIdentity = new("somebody")
+				l.commitLocked("ADDED", c)
+			}
+		})
+	case 15:
+		l.ifThere(fmt.Sprint("copy-", l.below(8)), l.remove)
+	}
+}
+
+func (l *life) spoil(lease *coordinationv1.Lease) *coordinationv1.Lease {
+	switch l.below(6) {
+	case 0:
+		lease.Spec.HolderIdentity = new("")
+	case 1:
+		lease.Spec.HolderIdentity = new("thief")
+	case 2:
+		lease.Labels = nil
+	case 3:
+		delete(lease.Labels, labelKind)
+	case 4:
+		lease.Spec.LeaseDurationSeconds = new(int32(3600))
+	case 5:
+		delete(lease.Labels, labelSlots)
+	}
+	return lease
+}
+
+// relabel is what the log says of Leases without labels.
+func (l *life) relabel() {
+	for i := range 8 {
+		l.ifThere(l.pods[0].slotName(i), func(name string) {
+			l.edit(name, func(lease *coordinationv1.Lease) *coordinationv1.Lease {
+				if lease.Labels[labelKind] == "" {
+					lease.Labels = l.pods[0].labels(kindSlot)
+				}
+				return lease
+			})
+		})
 	}
 }
 

@@ -18,6 +18,11 @@ type slot struct {
 	open  bool  // handlers may begin
 	epoch int64 // the highest that was seen
 	calls map[*call]struct{}
+
+	// made says that this process has written a Lease which names it, and that no verify has ended since:
+	// another may be at work. It outlives a term.
+	made bool
+
 	stray sync.Once     // see isStray
 	idle  chan struct{} // closed when calls becomes empty; nil while nobody waits
 }
@@ -119,7 +124,7 @@ func (sl *slot) sawEpoch(epoch int64) {
 func (sl *slot) lose(epoch int64) {
 	sl.mu.Lock()
 	t := sl.term
-	isLost := t != nil && t.isHeld && t.epoch <= epoch
+	isLost := t != nil && t.epoch > 0 && t.epoch <= epoch // A write may be on its way.
 	sl.mu.Unlock()
 	if isLost {
 		t.end()
@@ -150,12 +155,14 @@ func (sl *slot) run(ctx, leave context.Context) (held bool) {
 		}
 	}()
 	idle := sl.live(t, leave, ended)
+	isHandedOver := idle && t.held() && leave.Err() != nil
 	t.end()
+	defer t.settle()
 	<-ended
-	if idle && !t.isUnverified() {
+	if idle {
 		release, cancel := context.WithTimeout(ctx, sl.shards.options.RenewDeadline/2)
 		defer cancel()
-		t.release(release)
+		t.release(release, isHandedOver)
 	}
 	return t.held()
 }
@@ -235,21 +242,15 @@ func (sl *slot) drain(t *term) bool {
 func (sl *slot) cut(t *term) bool {
 	s := sl.shards
 	idle := sl.whenIdle()
-	sl.mu.Lock()
-	left := time.Until(t.until.Add(s.options.CancelBound))
-	sl.mu.Unlock()
-	timer := time.NewTimer(left)
-	defer timer.Stop()
 	select {
 	case <-idle:
 		return true
-	case <-timer.C:
+	case <-t.bound:
 	}
 	items := sl.items()
 	if len(items) == 0 {
 		return true
 	}
-	s.options.OnOverrun(sl.index, items)
 	select {
 	case <-idle:
 		return true

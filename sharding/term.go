@@ -3,6 +3,7 @@ package sharding
 import (
 	"context"
 	"errors"
+	"math"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -40,8 +41,9 @@ type term struct {
 	timer  *time.Timer
 	epoch  int64
 
-	isMade  bool // this process has made the Lease, and verify has not ended
-	isShown bool // the watch has shown a record of the term
+	guard   *time.Timer   // ends the CancelBound; nil before the end of the ownership
+	bound   chan struct{} // closed after the CancelBound, and OnOverrun
+	isShown bool          // the watch has shown a record of the term
 }
 
 // errOver is what the elector gets when the term is over. The context of the elector ends at
@@ -62,6 +64,7 @@ func (sl *slot) newTerm(ctx context.Context) *term {
 		began: make(chan struct{}),
 		over:  make(chan struct{}),
 		alone: make(chan struct{}),
+		bound: make(chan struct{}),
 	}
 	t.ctx, t.stop = context.WithCancel(ctx)
 	sl.sawEpoch(s.view.epoch(sl.index))
@@ -136,9 +139,8 @@ func (t *term) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 			return nil, nil, errOver
 		}
 	case isRelease(r) || r.HolderIdentity == t.Identity() || t.slot.shards.view.expired(t.slot.index, r):
-		if r.HolderIdentity == t.Identity() {
-			t.setMade(true) // An earlier term may have made the Lease.
-		}
+		// An earlier term may have made the Lease. A release, or an expired Lease, says that nobody is at work.
+		t.setMade(r.HolderIdentity == t.Identity())
 		t.slot.sawEpoch(int64(r.LeaderTransitions))
 		r.HolderIdentity = ""
 	default:
@@ -162,14 +164,14 @@ func (t *term) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) 
 func (t *term) setMade(isMade bool) {
 	t.slot.mu.Lock()
 	defer t.slot.mu.Unlock()
-	t.isMade = isMade
+	t.slot.made = isMade
 }
 
 // isUnverified reports whether the Lease was made and another may be at work on the slot.
 func (t *term) isUnverified() bool {
 	t.slot.mu.Lock()
 	defer t.slot.mu.Unlock()
-	return t.isMade
+	return t.slot.made
 }
 
 // verify waits until nobody else can be at work on a slot whose Lease this process has made. Another may
@@ -218,7 +220,7 @@ func (t *term) mayWrite(now time.Time) (epoch int64, ok bool) {
 	t.slot.mu.Lock()
 	defer t.slot.mu.Unlock()
 	if !t.isHeld {
-		t.epoch = t.slot.epoch + 1
+		t.epoch = min(t.slot.epoch+1, math.MaxInt32) // A Lease has no more.
 	}
 	return t.epoch, !t.isOver && (!t.isHeld || now.Before(t.until))
 }
@@ -271,8 +273,12 @@ func (t *term) end() {
 		return
 	}
 	t.isOver = true
-	if now := time.Now(); t.isHeld && now.Before(t.until) {
-		t.until = now // The CancelBound counts from here.
+	if t.isHeld {
+		now := time.Now()
+		if now.Before(t.until) {
+			t.until = now // The CancelBound counts from here.
+		}
+		t.guard = time.AfterFunc(t.until.Add(sl.shards.options.CancelBound).Sub(now), t.overrun)
 	}
 	if t.timer != nil {
 		t.timer.Stop()
@@ -285,19 +291,50 @@ func (t *term) end() {
 	cancelAll(calls)
 }
 
+// overrun tells OnOverrun of handlers that go on. Its timer depends on no list and no callback.
+func (t *term) overrun() {
+	defer close(t.bound)
+	if items := t.slot.items(); len(items) > 0 {
+		t.slot.shards.options.OnOverrun(t.slot.index, items)
+	}
+}
+
+// settle ends the guard of a term without handlers.
+func (t *term) settle() {
+	t.slot.mu.Lock()
+	defer t.slot.mu.Unlock()
+	if t.guard != nil {
+		t.guard.Stop()
+	}
+}
+
 // release writes a record without a holder, if the record names this process. The caller has
 // seen the end of all handlers and of the elector. A request of the elector that is still on
-// its way loses: the resourceVersion is another after the release.
-func (t *term) release(ctx context.Context) {
-	for ctx.Err() == nil {
+// its way loses: the resourceVersion is another after the release. A hand-over tries again after an error.
+func (t *term) release(ctx context.Context, again bool) {
+	if t.isUnverified() {
+		return
+	}
+	for pause := t.slot.shards.options.RetryPeriod / 16; ; pause *= 2 {
 		r, _, err := t.Interface.Get(ctx)
-		if err != nil || r.HolderIdentity != t.Identity() {
+		if apierrors.IsNotFound(err) || err == nil && r.HolderIdentity != t.Identity() {
 			return
 		}
-		r.HolderIdentity = ""
-		r.LeaseDurationSeconds = releasedSeconds
-		r.RenewTime = metav1.Now()
-		if err = t.Interface.Update(ctx, *r); !apierrors.IsConflict(err) {
+		if err == nil {
+			r.HolderIdentity = ""
+			r.LeaseDurationSeconds = releasedSeconds
+			r.RenewTime = metav1.Now()
+			if err = t.Interface.Update(ctx, *r); err == nil {
+				return
+			}
+		}
+		if !again && !apierrors.IsConflict(err) {
+			return
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			klog.FromContext(ctx).Error(err, "sharding: a slot was not released, and has no owner for a LeaseDuration", "lock", t.Describe())
 			return
 		}
 	}

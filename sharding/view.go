@@ -13,7 +13,6 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
@@ -154,7 +153,7 @@ func (v *view) Resync() error { return nil }
 // slotOf returns the slot of a Lease, or false for any other Lease.
 func (v *view) slotOf(lease *coordinationv1.Lease) (int, bool) {
 	i, err := strconv.Atoi(lease.Name[strings.LastIndexByte(lease.Name, '-')+1:])
-	return i, lease.Labels[labelKind] == kindSlot && err == nil && i >= 0 && i < len(v.slots)
+	return i, lease.Labels[labelKind] == kindSlot && err == nil && i >= 0 && i < len(v.slots) && lease.Name == v.shards.slotName(i)
 }
 
 // noteLocked notes a record, and reports whether the plan may change. The records before one of a list
@@ -250,7 +249,8 @@ func (v *view) sync(ctx context.Context) error {
 func (v *view) reflector() *cache.Reflector {
 	o := &v.shards.options
 	leases := v.shards.reads.Leases(o.Namespace)
-	selector := labels.Set{labelSet: o.Name}.String()
+	// With the kinds: a Lease that loses its kind is deleted for the watch.
+	selector := labelSet + "=" + o.Name + "," + labelKind + " in (" + kindSlot + "," + kindMember + ")"
 	lw := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			o.LabelSelector = selector
@@ -321,8 +321,8 @@ func (v *view) epoch(slot int) int64 {
 func (v *view) alive(now time.Time) (members []string, next time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	for _, g := range v.members {
-		if end := g.expiry(v.shards.options.LeaseDuration); g.other == nil && now.Before(end) {
+	for name, g := range v.members {
+		if end := g.expiry(v.shards.options.LeaseDuration); g.other == nil && now.Before(end) && name == memberName(v.shards.options.Name, g.record.HolderIdentity) {
 			members = append(members, g.record.HolderIdentity)
 			next = earliest(next, end)
 		}
