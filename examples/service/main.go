@@ -77,8 +77,8 @@ type service struct {
 	naming      sync.Mutex // while a file gets the name of a job
 }
 
-// maxAttempts and the backoff below say which outage of the receiver a job survives: the waits of 30
-// attempts are 3.5 hours together, and up to 5 with the jitter.
+// maxAttempts and the backoff below say which outage of the receiver a job survives: the waits between 30
+// attempts are 2.4 to 3.5 hours together. The Cap is for a wait with its jitter.
 const maxAttempts = 30
 
 func newService(dir, target string, registry prometheus.Registerer) *service {
@@ -133,12 +133,22 @@ func (s *service) accept(w http.ResponseWriter, r *http.Request) {
 // begin in between. The file stays. It may belong to an accepted job of the same key, and a client has
 // to try again after 503 as after a timeout.
 func (s *service) add(w http.ResponseWriter, j job, priority int) {
-	if s.queue.AddWith(workqueue.AddOptions{Priority: &priority}, j) == 0 {
+	if !s.addFile(j, priority) {
 		http.Error(w, "shutting down", http.StatusServiceUnavailable)
 		return
 	}
 	w.WriteHeader(http.StatusAccepted)
 	fmt.Fprintln(w, j)
+}
+
+// addFile queues a job, and has its file where the next start looks: a give-up may have moved the file
+// just before the add. A give-up after the add leaves the file.
+func (s *service) addFile(j job, priority int) (taken bool) {
+	if s.queue.AddWith(workqueue.AddOptions{Priority: &priority}, j) == 0 {
+		return false
+	}
+	s.bring(j)
+	return true
 }
 
 func (s *service) path(j job) string { return filepath.Join(s.dir, j.String()+".job") }
@@ -161,8 +171,7 @@ func load(path string) (priority int, payload []byte, err error) {
 	return priority, payload, err
 }
 
-// bring is load for a job, which comes back if it was given up. A job that is posted again during its last
-// try gets a 202, and is then given up: its next try finds the file here.
+// bring is load for a job, which comes back if it was given up.
 func (s *service) bring(j job) (priority int, payload []byte, err error) {
 	s.naming.Lock()
 	defer s.naming.Unlock()
@@ -273,9 +282,15 @@ func (s *service) do(ctx context.Context, j job) error {
 	return errors.New(response.Status)
 }
 
-// giveUp moves the payload to the directory failed, for somebody to look at.
+// giveUp moves the payload to the directory failed, for somebody to look at. A job that was posted again during
+// its last try has a 202: its file stays for the next try.
 func (s *service) giveUp(_ context.Context, j job, err error) {
 	slog.Error("job given up", "job", j, "err", err)
+	s.naming.Lock()
+	defer s.naming.Unlock()
+	if info, _ := s.queue.Find(j); info.State == workqueue.ItemInFlightAgain {
+		return
+	}
 	if err := os.Rename(s.path(j), s.failedPath(j)); err != nil {
 		slog.Error("file not moved", "job", j, "err", err)
 	}
@@ -303,8 +318,8 @@ func (s *service) retryFailed(w http.ResponseWriter, r *http.Request) {
 	n := 0
 	for _, file := range files {
 		if j, ok := parse(strings.TrimSuffix(file.Name(), ".job")); ok {
-			if priority, _, err := s.bring(j); err == nil {
-				n += s.queue.AddWith(workqueue.AddOptions{Priority: &priority}, j)
+			if priority, _, err := s.bring(j); err == nil && s.addFile(j, priority) {
+				n++
 			}
 		}
 	}

@@ -25,6 +25,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/time/rate"
 
 	"github.com/seed16c08ea7/workqueue"
 	"github.com/seed16c08ea7/workqueue/examples/internal/killed"
@@ -412,12 +413,19 @@ func TestNo202IsLostToAGiveUp(t *testing.T) {
 			if code, _ := sendKey(s.public(), "POST", "/jobs/acme", "payload", "", "order-7"); code != http.StatusAccepted {
 				t.Errorf("posted again: got %d", code)
 			}
+			s.pace.SetLimit(0) // For a look before the next try.
 			return http.StatusGone
 		})
 		sendKey(s.public(), "POST", "/jobs/acme", "payload", "", "order-7")
 		ctx, stop := context.WithCancel(t.Context())
 		worked := make(chan error)
 		go func() { worked <- s.work(ctx) }()
+		synctest.Wait()
+		if _, err := os.Stat(s.path(job{"acme", "order-7"})); err != nil {
+			t.Errorf("the next start would not find the job: %v", err)
+		}
+		s.pace.SetLimit(rate.Inf)
+		time.Sleep(time.Second)
 		synctest.Wait()
 		stop()
 		if err := <-worked; err != nil || tries != 2 {
