@@ -211,10 +211,16 @@ func (q *TypedRateLimiting[T]) runTallies() *tallies[T] {
 	return q.tallies.Load()
 }
 
-func (q *TypedRateLimiting[T]) forgetTallies(item T) {
-	if t := q.tallies.Load(); t != nil {
-		t.failed.forgetAny(item)
-		t.cancels.forgetAny(item)
+// forgetTallies ends the counts of an item. An item that was removed is not left behind. One that the
+// queue did not have any more is: the caller of Remove was told so.
+func (q *TypedRateLimiting[T]) forgetTallies(item T, removed bool) {
+	t := q.tallies.Load()
+	if t == nil {
+		return
+	}
+	t.failed.forgetAny(item)
+	t.cancels.forgetAny(item)
+	if removed {
 		t.late.forget(item)
 	}
 }
