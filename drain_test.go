@@ -152,6 +152,26 @@ func TestEachDrainSaysWhatWaited(t *testing.T) {
 	})
 }
 
+// A higher priority that a firm wait got by an Add, while a worker held the item, was missing in the error: the
+// queue forgot the priority at Done, and the list is made later.
+func TestDrainNamesThePriorityOfAFirmWaitOfAHeldItem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{})
+		q.AddAll("a", "held")
+		q.Get()
+		q.Get()
+		q.AddWith(workqueue.AddOptions{After: time.Hour, Firm: true}, "a")
+		q.AddWith(workqueue.AddOptions{Priority: prio(7)}, "a")
+		time.AfterFunc(time.Second, func() { q.Done("a") }) // After the shutdown.
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		var left *workqueue.DrainError[string]
+		if err := q.Drain(ctx); !errors.As(err, &left) || names(left.Left.Waiting) != "a" || left.Left.Waiting[0].Priority != 7 {
+			t.Errorf("got %v, want a to wait with the priority 7", err)
+		}
+	})
+}
+
 // To list the waiting items takes time in proportion to their number, while callers wait for the
 // lock. So the shutdown makes no list: hardly anything was allocated when the queue below is
 // drained, and a list is made only if the drain has failed.

@@ -1752,26 +1752,23 @@ func TestOnStopNamesWhatRemoveDidNotFind(t *testing.T) {
 	})
 }
 
-// A higher priority of an Add that came while a worker held the item, and which its firm wait had, was
-// missing in a DrainError and in OnStop: the queue forgot the item at Done, and the list is made later.
-func TestADrainNamesThePriorityOfAFirmWaitOfAHeldItem(t *testing.T) {
-	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{})
-	q.Add("a")
-	q.Add("held")
-	q.Get()
-	q.AddWith(workqueue.AddOptions{After: time.Hour, Firm: true}, "a")
-	q.AddWith(workqueue.AddOptions{Priority: prio(7)}, "a")
-	ctx, cancel := context.WithCancel(t.Context())
-	drained := make(chan error)
-	go func() { drained <- q.Drain(ctx) }()
-	for !q.ShuttingDown() {
-		runtime.Gosched()
-	}
-	q.Done("a")
-	q.Get()
-	cancel()
-	var left *workqueue.DrainError[string]
-	if err := <-drained; !errors.As(err, &left) || len(left.Left.Waiting) != 1 || left.Left.Waiting[0].Priority != 7 {
-		t.Errorf("got %v, want a to wait with the priority 7", err)
-	}
+// A higher priority that a firm wait got by an Add, while a worker held the item, was missing in OnStop: the
+// queue forgot the priority at Done, and the list is made later.
+func TestOnStopNamesThePriorityOfAFirmWaitOfAHeldItem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newLimited(constant(0))
+		q.Add("a")
+		ctx, stop := context.WithCancel(t.Context())
+		var left workqueue.Snapshot[string]
+		err := workqueue.Run(ctx, q, func(context.Context, string) error {
+			q.AddWith(workqueue.AddOptions{After: time.Hour, Firm: true}, "a")
+			q.AddWith(workqueue.AddOptions{Priority: prio(7)}, "a")
+			stop()
+			time.Sleep(time.Second) // The shutdown comes before Done.
+			return nil
+		}, runOptions{Logger: discard(), OnStop: func(_ context.Context, s workqueue.Snapshot[string]) { left = s }})
+		if err != nil || names(left.Waiting) != "a" || left.Waiting[0].Priority != 7 || !left.Waiting[0].Firm {
+			t.Errorf("got %+v and %v, want a to wait firmly with the priority 7", left.Waiting, err)
+		}
+	})
 }
