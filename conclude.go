@@ -66,6 +66,20 @@ func (q *Typed[T]) putBack(item T, waited time.Duration) fifo.Conclusion {
 	return c
 }
 
+// concludeLate concludes about an item that cannot come again any more, and notes the item for the end of
+// the Run, unless the item was removed. A later removal takes the note back, see removeLocked: OnStop
+// names no item that was removed, and no item is lost that was added after its removal.
+func (q *Typed[T]) concludeLate(l lateItem[T]) fifo.Conclusion {
+	hash := slab.HashOf(l.item)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	c := q.fifo.Conclude(hash, l.item, fifo.EndWorked, 0, nil)
+	if !c.Removed {
+		q.late.note(l)
+	}
+	return c
+}
+
 // leave ends the hand-out of an item at the end of a Run, in one critical section, and reports whether
 // the item is left behind: it was neither removed nor added again.
 func (q *Typed[T]) leave(item T) bool {

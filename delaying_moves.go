@@ -667,7 +667,7 @@ func (q *TypedDelaying[T]) removeTyped(hash uint32, item T) (waited, had, back b
 	defer q.typed.mu.Unlock()
 	q.softenBothLocked(hash, item)
 	_, waited = q.unplanLocked(hash, item, nil)
-	had, back = q.typed.fifo.Remove(hash, item)
+	had, back = q.typed.removeLocked(hash, item, waited)
 	q.typed.settle()
 	return waited, had, back
 }

@@ -202,7 +202,6 @@ func (f *forgetter[T]) forget(item T) {
 type tallies[T comparable] struct {
 	failed  attempts[T] // of handlers in a row, for MaxAttempts
 	cancels failures[T] // in a row, for CancelOnReAdd
-	late    lateItems[T]
 }
 
 // runTallies returns the counts of the queue. The first Run makes the counts.
@@ -211,16 +210,9 @@ func (q *TypedRateLimiting[T]) runTallies() *tallies[T] {
 	return q.tallies.Load()
 }
 
-// forgetTallies ends the counts of an item. An item that was removed is not left behind. One that the
-// queue did not have any more is: the caller of Remove was told so.
-func (q *TypedRateLimiting[T]) forgetTallies(item T, removed bool) {
-	t := q.tallies.Load()
-	if t == nil {
-		return
-	}
-	t.failed.forgetAny(item)
-	t.cancels.forgetAny(item)
-	if removed {
-		t.late.forget(item)
+func (q *TypedRateLimiting[T]) forgetTallies(item T) {
+	if t := q.tallies.Load(); t != nil {
+		t.failed.forgetAny(item)
+		t.cancels.forgetAny(item)
 	}
 }

@@ -134,6 +134,8 @@ type Typed[T comparable] struct {
 	pace   *gate.Pacer // nil without Pace
 
 	paces *itemPaces[T] // nil without ItemPace
+
+	late *lateItems[T] // nil until a Run, which makes it once
 }
 
 // NewTyped returns an empty queue without name and metrics.
@@ -533,9 +535,19 @@ func (q *Typed[T]) Remove(item T) bool {
 // remove is Remove without the metrics, see [fifo.FIFO.Remove].
 func (q *Typed[T]) remove(hash uint32, item T) (had, back bool) {
 	q.mu.Lock()
-	had, back = q.fifo.Remove(hash, item)
+	had, back = q.removeLocked(hash, item, false)
 	q.settle()
 	q.mu.Unlock()
+	return had, back
+}
+
+// removeLocked also takes back what a Run has noted of the item, see concludeLate. It does so only if
+// Remove has found the item, here or waiting above: one of Remove and OnStop says where the item is.
+func (q *Typed[T]) removeLocked(hash uint32, item T, waited bool) (had, back bool) {
+	had, back = q.fifo.Remove(hash, item)
+	if q.late != nil && (had || waited) {
+		q.late.forget(item)
+	}
 	return had, back
 }
 

@@ -363,7 +363,7 @@ func (q *TypedRateLimiting[T]) Remove(item T) bool {
 	removed := q.below("Remove").Remove(item)
 	// After Remove, and not before: a worker could count a failure in between and have the
 	// item retried. Then the count would outlive the removed item.
-	q.forgetTallies(item, removed)
+	q.forgetTallies(item)
 	return removed
 }
 
@@ -374,7 +374,7 @@ func (q *TypedRateLimiting[T]) RemoveFunc(del func(item T) bool) (removed int) {
 	var removing bool
 	forget := func() { // After the removal, as in Remove.
 		if removing {
-			q.forgetTallies(last, true)
+			q.forgetTallies(last)
 		}
 	}
 	defer forget()

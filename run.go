@@ -96,7 +96,7 @@ func Run[T comparable](ctx context.Context, queue TypedRateLimitingInterface[T],
 	defer l.delaying.forgetDropped()
 	r := newRunner(ctx, l, handle, options)
 	defer r.cancel(nil)
-	defer r.late.take(r) // Where nobody is told of the late items.
+	defer r.takeLate() // Where nobody is told of the late items.
 	r.start()
 	select {
 	case <-r.working:
@@ -176,6 +176,7 @@ type runner[T comparable] struct {
 	logger      logr.Logger
 	results     *resultCounts // nil if nobody counts
 	*tallies[T]               // of all Runs on the queue
+	late        *lateItems[T] // of all Runs on the queue
 
 	// Contexts, made before the first worker. None ends before the one above it. The
 	// contexts of the handlers descend from handling. Unless handling is ctx, cancel ends
@@ -212,6 +213,7 @@ func newRunner[T comparable](ctx context.Context, l layers[T], handle func(ctx c
 		logger:   loggerFor(ctx, options.Logger),
 		results:  l.limiting.metrics.forRun(),
 		tallies:  l.limiting.runTallies(),
+		late:     l.typed.lateItems(),
 		ctx:      ctx,
 		intake:   ctx,
 		handling: ctx,

@@ -4,13 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"iter"
 	"maps"
 	"math"
 	"slices"
 	"sync/atomic"
 	"time"
-
-	"github.com/seed16c08ea7/workqueue/internal/gate"
 )
 
 // This file has the end of Run: how the queue is drained, and which items are left. Some are
@@ -228,11 +227,42 @@ func (r *runner[T]) leftBehind(before []ItemInfo[T], notesOnly bool) error {
 // addLate takes the notes of the workers. An item that a worker has declined can have been added again,
 // and then taken out of the queue.
 func (r *runner[T]) addLate() {
-	late, declined := r.late.take(r)
-	r.lost = late
-	if len(declined) > 0 {
-		r.queued = withoutRepeats(append(declined, r.queued...))
+	r.lost = make(map[T]lateItem[T])
+	var unhandled []lateItem[T]
+	for item, l := range r.takeLate() {
+		if l.state == ItemQueued {
+			unhandled = append(unhandled, l)
+		} else {
+			r.lost[item] = l
+		}
 	}
+	if len(unhandled) == 0 {
+		return
+	}
+	var first []T
+	for _, l := range inOrderOfNotes(slices.Values(unhandled)) {
+		first = append(first, l.item)
+	}
+	r.queued = withoutRepeats(append(first, r.queued...))
+}
+
+// takeLate takes the notes of this Run. From then on nothing is noted for this Run.
+func (r *runner[T]) takeLate() map[T]lateItem[T] {
+	r.typed.mu.Lock()
+	defer r.typed.mu.Unlock()
+	late := r.late.of[r]
+	delete(r.late.of, r)
+	return late
+}
+
+// forgetLate takes back what any Run has noted of an item: the item is handled once more.
+func (r *runner[T]) forgetLate(item T) {
+	if !r.late.any.Load() {
+		return
+	}
+	r.typed.mu.Lock()
+	defer r.typed.mu.Unlock()
+	r.late.forget(item)
 }
 
 // heldByOthers returns how many items others hold, and the list of these items if the list may be
@@ -260,62 +290,45 @@ type lateItem[T comparable] struct {
 // lateItems are the late items of all Runs on a queue. An item that is handled once more is late no
 // more, whatever Run handles it: it was added again before the shutdown, and only the last outcome
 // counts. Nor is an item that is removed.
+//
+// The lock of the Typed guards all fields but any: a conclusion and its note are one step, and so are a
+// removal and the end of the note.
 type lateItems[T comparable] struct {
-	any atomic.Bool // there have been items
-
-	mu    gate.Mutex
-	items map[T]lateItem[T] // guarded by mu
-	notes int               // guarded by mu
+	any   atomic.Bool // there have been items
+	of    map[*runner[T]]map[T]lateItem[T]
+	notes int
 }
 
 // note notes an item whose retry the queue has dropped, or would drop.
 func (ls *lateItems[T]) note(l lateItem[T]) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	if ls.items == nil {
-		ls.items = make(map[T]lateItem[T])
+	ls.forget(l.item)
+	if ls.of[l.by] == nil {
+		ls.of[l.by] = make(map[T]lateItem[T])
 	}
 	l.number = ls.notes
 	ls.notes++
-	ls.items[l.item] = l
+	ls.of[l.by][l.item] = l
 	ls.any.Store(true)
 }
 
 func (ls *lateItems[T]) forget(item T) {
-	if !ls.any.Load() {
-		return
+	for _, items := range ls.of {
+		delete(items, item)
 	}
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	delete(ls.items, item)
 }
 
-// take removes the items of a Run and returns them, the queued ones as a list. The other items move to
-// a new map, as no delete finds an item that differs from itself.
-func (ls *lateItems[T]) take(by *runner[T]) (late map[T]lateItem[T], queued []T) {
-	if !ls.any.Load() {
-		return nil, nil
+// lateItems returns the late items of the queue. The first Run makes them.
+func (q *Typed[T]) lateItems() *lateItems[T] {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.late == nil {
+		q.late = &lateItems[T]{of: make(map[*runner[T]]map[T]lateItem[T])}
 	}
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	late = make(map[T]lateItem[T])
-	others := make(map[T]lateItem[T])
-	for _, l := range inOrderOfNotes(ls.items) {
-		switch {
-		case l.by != by:
-			others[l.item] = l
-		case l.state == ItemQueued:
-			queued = append(queued, l.item)
-		default:
-			late[l.item] = l
-		}
-	}
-	ls.items = others
-	return late, queued
+	return q.late
 }
 
-func inOrderOfNotes[T comparable](items map[T]lateItem[T]) []lateItem[T] {
-	return slices.SortedFunc(maps.Values(items), func(a, b lateItem[T]) int { return cmp.Compare(a.number, b.number) })
+func inOrderOfNotes[T comparable](items iter.Seq[lateItem[T]]) []lateItem[T] {
+	return slices.SortedFunc(items, func(a, b lateItem[T]) int { return cmp.Compare(a.number, b.number) })
 }
 
 // countFailed returns how many items have failed when no retry could come any more. An item
@@ -412,7 +425,7 @@ func (r *runner[T]) nameLate(s *Snapshot[T]) {
 		}
 		return ok && l.state == ItemFailed
 	})
-	for _, l := range inOrderOfNotes(late) {
+	for _, l := range inOrderOfNotes(maps.Values(late)) {
 		info := ItemInfo[T]{Item: l.item, State: l.state, Failures: l.failures, Due: l.due}
 		if l.state == ItemWaiting {
 			s.Waiting = append(s.Waiting, info)

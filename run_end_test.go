@@ -1693,6 +1693,13 @@ func TestOnStopIsToldHowManyAddsADrainHasRefused(t *testing.T) {
 	})
 }
 
+// lateEnds are what a handler returns for an item that cannot come again any more.
+var lateEnds = map[string]func(ctx context.Context) error{
+	"failed":    func(context.Context) error { return errFailed },
+	"put off":   func(context.Context) error { return workqueue.RequeueAfter(time.Hour) },
+	"cut short": func(ctx context.Context) error { return ctx.Err() },
+}
+
 // An embedding type whose Done removes the item first.
 type removingAtDone struct {
 	*workqueue.TypedRateLimiting[string]
@@ -1706,11 +1713,7 @@ func (q removingAtDone) Done(item string) {
 // OnStop named items as failed, waiting or queued that were removed between the end of their handler and
 // Done: the note of what is left was written before Done, and no removal took it back.
 func TestOnStopDoesNotNameWhatWasRemovedBeforeItsDone(t *testing.T) {
-	for name, handle := range map[string]func(ctx context.Context) error{
-		"failed":    func(context.Context) error { return errFailed },
-		"put off":   func(context.Context) error { return workqueue.RequeueAfter(time.Hour) },
-		"cut short": func(ctx context.Context) error { return ctx.Err() },
-	} {
+	for name, handle := range lateEnds {
 		q := newLimited(constant(0))
 		q.Add("a")
 		ctx, stop := context.WithCancel(t.Context())
@@ -1748,6 +1751,131 @@ func TestOnStopNamesWhatRemoveDidNotFind(t *testing.T) {
 		}, runOptions{Workers: 2, Logger: discard(), OnStop: func(_ context.Context, s workqueue.Snapshot[string]) { left = s }})
 		if err != nil || names(left.Failed) != "a b" {
 			t.Errorf("OnStop was told %s, and Run returned %v", left, err)
+		}
+	})
+}
+
+// RemoveFunc asks about an item that a worker holds, and finds the item gone after the answer. It counts
+// no item, and took the note of the item back all the same: nobody named the item.
+func TestOnStopNamesWhatRemoveFuncDidNotFind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newLimited(constant(0))
+		q.AddAll("a", "b")
+		ctx, stop := context.WithCancel(t.Context())
+		var left workqueue.Snapshot[string]
+		time.AfterFunc(time.Second, stop)
+		time.AfterFunc(time.Millisecond, func() {
+			if n := q.RemoveFunc(func(item string) bool {
+				time.Sleep(time.Minute) // "a" is done meanwhile.
+				return item == "a"
+			}); n != 0 {
+				t.Errorf("RemoveFunc has removed %d items", n)
+			}
+		})
+		err := workqueue.Run(ctx, q, func(ctx context.Context, item string) error {
+			<-ctx.Done()
+			if item == "b" {
+				time.Sleep(time.Hour)
+			}
+			return errFailed
+		}, runOptions{Workers: 2, Logger: discard(), OnStop: func(_ context.Context, s workqueue.Snapshot[string]) { left = s }})
+		if err != nil || names(left.Failed) != "a b" {
+			t.Errorf("OnStop was told %s, and Run returned %v", left, err)
+		}
+	})
+}
+
+// Remove of the queue below, where the program has a Typed of its own, did not take the note back. The
+// queue below does not know of the wait of an item that was put off.
+func TestOnStopDoesNotNameWhatTheQueueBelowHasRemoved(t *testing.T) {
+	for name, handle := range lateEnds {
+		if name == "put off" {
+			continue
+		}
+		low := workqueue.NewTyped[string]()
+		q := workqueue.NewTypedRateLimiting(constant(0), workqueue.TypedRateLimitingQueueConfig[string]{Queue: low})
+		q.Add("a")
+		ctx, stop := context.WithCancel(t.Context())
+		var left workqueue.Snapshot[string]
+		removed := false
+		err := workqueue.Run(ctx, q, func(ctx context.Context, _ string) error {
+			stop()
+			return handle(ctx)
+		}, runOptions{
+			Logger:   discard(),
+			OnResult: func(context.Context, string, workqueue.HandlerResult) { removed = low.Remove("a") },
+			OnStop:   func(_ context.Context, s workqueue.Snapshot[string]) { left = s },
+		})
+		if got := left.String(); err != nil || !removed || got != "0 queued, 0 in flight, 0 waiting" {
+			t.Errorf("%s: removed %v, and OnStop was told %s, and Run returned %v", name, removed, got, err)
+		}
+	}
+}
+
+// A Remove takes a mark back, and is told to a metric. The metric returns when the Run has ended: OnStop
+// named the item, as Remove took the note back after the metric.
+func TestOnStopDoesNotNameWhatARemoveHasTakenBackMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		metrics := &recorder{}
+		q := workqueue.NewTypedRateLimiting(constant(0), workqueue.TypedRateLimitingQueueConfig[string]{Name: "q", MetricsProvider: metrics})
+		q.Add("a")
+		ctx, stop := context.WithCancel(t.Context())
+		var left workqueue.Snapshot[string]
+		var removed bool
+		var removal sync.WaitGroup
+		err := workqueue.Run(ctx, q, func(context.Context, string) error {
+			q.Add("a")
+			stop()
+			return errFailed
+		}, runOptions{
+			Logger: discard(),
+			OnResult: func(context.Context, string, workqueue.HandlerResult) {
+				metrics.setHook(func(event string) {
+					if event == "depth-1" {
+						time.Sleep(time.Hour)
+					}
+				})
+				removal.Go(func() { removed = q.Remove("a") })
+				time.Sleep(time.Minute)
+			},
+			OnStop: func(_ context.Context, s workqueue.Snapshot[string]) { left = s },
+		})
+		removal.Wait()
+		if got := left.String(); err != nil || !removed || got != "0 queued, 0 in flight, 0 waiting" {
+			t.Errorf("removed %v, and OnStop was told %s, and Run returned %v", removed, got, err)
+		}
+	})
+}
+
+// An item is removed, and a metric keeps Remove from its return. Meanwhile the item is added anew, and
+// fails too late for a retry: Remove took the note of this failure back, and nobody named the item.
+func TestOnStopNamesWhatWasAddedAfterItsRemoval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		metrics := &recorder{}
+		q := workqueue.NewTypedRateLimiting(constant(0), workqueue.TypedRateLimitingQueueConfig[string]{Name: "q", MetricsProvider: metrics})
+		q.Add("a")
+		metrics.setHook(func(event string) {
+			if event == "depth-1" {
+				metrics.setHook(nil)
+				time.Sleep(time.Minute)
+			}
+		})
+		go q.Remove("a")
+		synctest.Wait()
+		q.AddAll("a", "z")
+		ctx, stop := context.WithCancel(t.Context())
+		var left workqueue.Snapshot[string]
+		err := workqueue.Run(ctx, q, func(_ context.Context, item string) error {
+			if item == "z" { // Until Remove has returned.
+				time.Sleep(time.Hour)
+				return nil
+			}
+			time.Sleep(time.Second)
+			stop()
+			return errFailed
+		}, runOptions{Workers: 2, Logger: discard(), OnStop: func(_ context.Context, s workqueue.Snapshot[string]) { left = s }})
+		if got := left.String(); err != nil || got != "0 queued, 0 in flight, 0 waiting, 1 failed\na: failed, 1 failures" {
+			t.Errorf("OnStop was told %s, and Run returned %v", got, err)
 		}
 	})
 }

@@ -14,7 +14,7 @@ import (
 // result.
 func (w *worker[T]) account(err error) {
 	w.pending = false // First: foreign code that is called from here may not return.
-	w.late.forget(w.item)
+	w.forgetLate(w.item)
 	if err == nil && w.simple {
 		w.forgetter.forget(w.item)
 		return
@@ -136,19 +136,15 @@ func (w *worker[T]) fail(err error, v verdict) HandlerResult {
 		return w.giveUpOn(result.Failures)
 	}
 	var c conclusion
-	if ended && !w.keeps() {
-		c = w.settle(ending{end: fifo.EndWorked})
-	} else {
+	if !ended || w.keeps() {
 		result.After, c = w.retry(v)
+	}
+	if result.Again = c.taken && w.comesAgain(); !result.Again && !c.Removed {
+		result.After = 0
+		c = w.concludeLate(lateItem[T]{state: ItemFailed, failures: result.Failures})
 	}
 	if c.Removed {
 		return w.concludeRemoved(c)
-	}
-	if result.Again = c.taken && w.comesAgain(); !result.Again {
-		if c = w.noteLate(lateItem[T]{state: ItemFailed, failures: result.Failures}); c.Removed {
-			return w.concludeRemoved(c)
-		}
-		result.After = 0
 	}
 	w.logFailure(err, result)
 	return result
@@ -255,36 +251,28 @@ func (w *worker[T]) putOff(v verdict) HandlerResult {
 	default:
 		result.Early = w.early > 0
 	}
-	after, c := w.retry(v)
-	result.After = after
-	if c.Removed {
-		return w.concludeRemoved(c)
-	}
+	var c conclusion
+	result.After, c = w.retry(v)
 	result.Failures = w.failuresOf(w.item)
-	if !c.taken || !w.comesAgain() {
+	if !c.Removed && !(c.taken && w.comesAgain()) {
+		result.Again, result.After = false, 0
 		late := lateItem[T]{state: ItemWaiting, failures: result.Failures}
 		if v.timed {
 			late.due = due
 		}
-		if c = w.noteLate(late); c.Removed {
-			return w.concludeRemoved(c)
-		}
-		result.Again, result.After = false, 0
+		c = w.concludeLate(late)
+	}
+	if c.Removed {
+		return w.concludeRemoved(c)
 	}
 	return result
 }
 
-// noteLate notes the item at hand as late, unless the item was removed. It notes first and looks
-// then: a removal before the note shows in the decision, and a removal after the note takes the note
-// back, see forgetTallies. Done comes next, and the queue forgets the item there.
-func (w *worker[T]) noteLate(l lateItem[T]) conclusion {
+// concludeLate concludes about the item at hand, which cannot come again any more. The note for the end of
+// Run comes before Done: another Run may succeed with the item afterwards, and then forgets the note.
+func (w *worker[T]) concludeLate(l lateItem[T]) conclusion {
 	l.item, l.by = w.item, w.runner
-	w.late.note(l)
-	c := w.settle(ending{end: fifo.EndWorked})
-	if c.Removed {
-		w.late.forget(w.item)
-	}
-	return c
+	return conclusion{Conclusion: w.typed.concludeLate(l)}
 }
 
 // countCancels counts how many calls in a row CancelOnReAdd has cut short for the item. Any
@@ -311,13 +299,11 @@ func (w *worker[T]) redo(outcome Outcome) HandlerResult {
 		e.end = fifo.EndLeave
 	}
 	c := w.settle(e)
+	if !c.Removed && !c.Again {
+		c = w.concludeLate(lateItem[T]{state: ItemQueued})
+	}
 	if c.Removed {
 		return w.concludeRemoved(c)
-	}
-	if !c.Again {
-		if c = w.noteLate(lateItem[T]{state: ItemQueued}); c.Removed {
-			return w.concludeRemoved(c)
-		}
 	}
 	return HandlerResult{Outcome: outcome, Failures: w.failuresOf(w.item), Again: c.Again && w.goesOn()}
 }

@@ -164,7 +164,7 @@ func (w *worker[T]) decline() {
 		}
 	}
 	if c := w.typed.conclude(w.item, end, nil); !c.Again {
-		w.noteLate(lateItem[T]{state: ItemQueued})
+		w.concludeLate(lateItem[T]{state: ItemQueued})
 	}
 	w.source.Done(w.item)
 }
