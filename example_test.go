@@ -404,7 +404,8 @@ func ExampleDeferFor() {
 		for {
 			if info, _ := queue.Find("web"); info.Why == workqueue.WhyDeferred {
 				queue.Add("web") // An event of an older state.
-				fmt.Println("woken:", queue.Wake("web"))
+				fmt.Println("wake web")
+				queue.Wake("web")
 				return
 			}
 			time.Sleep(time.Millisecond)
@@ -422,7 +423,7 @@ func ExampleDeferFor() {
 	}, workqueue.RunOptions[string]{})
 	// Output:
 	// write web
-	// woken: 1
+	// wake web
 	// the cache shows the write
 }
 
