@@ -11,12 +11,12 @@ import (
 )
 
 // A layer calls methods of the queue below beyond [TypedInterface] and [TypedDelayingInterface]. A
-// queue from a config has all of these methods, or counts as a queue that has none of them.
+// queue from a config is full and has all of the methods, or counts as a queue without any of them.
 //
-// The rule: a method of a layer that needs such a method panics at the first call if the queue below
-// has none. The panic names the method and the type below. A weaker result would look like the truth:
-// false from Remove, a Snapshot of one layer, an error that looks like the end. AddAll and Drain work
-// above any queue. Drain calls a Drain of the queue below if there is one.
+// The rule: above a queue that is not full, a method of the layer with a need for more panics at the
+// first call. The panic names the method and the type below. A weaker result would look like the truth:
+// false from Remove, a Snapshot of a single layer, an error as at the end. AddAll and Drain work above
+// any queue. Drain calls a Drain of the queue below if there is one.
 type (
 	fullTyped[T comparable] interface {
 		TypedInterface[T]
@@ -61,8 +61,8 @@ func mustBeUnset(beside string, fields ...configField) {
 	}
 }
 
-// full returns a queue below with the methods of Q, and panics if the queue lacks one. The method is
-// that of the caller.
+// full returns a queue below with the methods of Q, and panics if the queue lacks any. The panic names
+// the method of the caller.
 func full[Q any](queue any, method string) Q {
 	q, ok := queue.(Q)
 	if !ok {

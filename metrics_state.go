@@ -171,8 +171,8 @@ type PaceStats struct {
 }
 
 // Merge adds the stats of another queue, to show several queues together. Numbers are added up.
-// LongestRunning and OldestItem become the greater value. Pace is of the first queue that has a Pace. Parts of their own have the first 25
-// priorities and the deepest 25 groups.
+// LongestRunning and OldestItem become the greater value, and Pace that of the first queue with a Pace.
+// Parts of their own have the first 25 priorities and the deepest 25 groups.
 //
 // The durations of both queues must have been counted by the same Buckets of [QueueMetrics].
 func (s *QueueStats) Merge(other QueueStats) {

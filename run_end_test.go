@@ -1728,61 +1728,43 @@ func TestOnStopDoesNotNameWhatWasRemovedBeforeItsDone(t *testing.T) {
 	}
 }
 
-// Remove of an item that Run has let go before is false, and OnStop names the item: one of both says where
-// the item is.
-func TestOnStopNamesWhatRemoveDidNotFind(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newLimited(constant(0))
-		q.AddAll("a", "b")
-		ctx, stop := context.WithCancel(t.Context())
-		var left workqueue.Snapshot[string]
-		time.AfterFunc(time.Second, stop)
-		time.AfterFunc(time.Minute, func() {
-			if q.Remove("a") {
-				t.Error("Remove has found an item that nobody holds any more")
+// A removal that does not find an item takes no note of the item back: either the removal or OnStop says
+// where the item is. Remove comes when "a" has failed. RemoveFunc asks about "a" while a worker holds the item,
+// and finds the item gone after the answer: nobody named the item.
+func TestOnStopNamesWhatARemovalDidNotFind(t *testing.T) {
+	type removal struct {
+		at     time.Duration // the context ends after a second, and "a" fails then
+		remove func(q *workqueue.TypedRateLimiting[string]) (found bool)
+	}
+	for name, r := range map[string]removal{
+		"Remove": {time.Minute, func(q *workqueue.TypedRateLimiting[string]) bool { return q.Remove("a") }},
+		"RemoveFunc": {time.Millisecond, func(q *workqueue.TypedRateLimiting[string]) bool {
+			return q.RemoveFunc(func(item string) bool { time.Sleep(time.Minute); return item == "a" }) > 0
+		}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			q := newLimited(constant(0))
+			q.AddAll("a", "b")
+			ctx, stop := context.WithCancel(t.Context())
+			var left workqueue.Snapshot[string]
+			time.AfterFunc(time.Second, stop)
+			time.AfterFunc(r.at, func() {
+				if r.remove(q) {
+					t.Errorf("%s has found an item that nobody holds any more", name)
+				}
+			})
+			err := workqueue.Run(ctx, q, func(ctx context.Context, item string) error {
+				<-ctx.Done()
+				if item == "b" {
+					time.Sleep(time.Hour)
+				}
+				return errFailed
+			}, runOptions{Workers: 2, Logger: discard(), OnStop: func(_ context.Context, s workqueue.Snapshot[string]) { left = s }})
+			if err != nil || names(left.Failed) != "a b" {
+				t.Errorf("%s: OnStop was told %s, and Run returned %v", name, left, err)
 			}
 		})
-		err := workqueue.Run(ctx, q, func(ctx context.Context, item string) error {
-			<-ctx.Done()
-			if item == "b" {
-				time.Sleep(time.Hour)
-			}
-			return errFailed
-		}, runOptions{Workers: 2, Logger: discard(), OnStop: func(_ context.Context, s workqueue.Snapshot[string]) { left = s }})
-		if err != nil || names(left.Failed) != "a b" {
-			t.Errorf("OnStop was told %s, and Run returned %v", left, err)
-		}
-	})
-}
-
-// RemoveFunc asks about an item that a worker holds, and finds the item gone after the answer. It counts
-// no item, and took the note of the item back all the same: nobody named the item.
-func TestOnStopNamesWhatRemoveFuncDidNotFind(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newLimited(constant(0))
-		q.AddAll("a", "b")
-		ctx, stop := context.WithCancel(t.Context())
-		var left workqueue.Snapshot[string]
-		time.AfterFunc(time.Second, stop)
-		time.AfterFunc(time.Millisecond, func() {
-			if n := q.RemoveFunc(func(item string) bool {
-				time.Sleep(time.Minute) // "a" is done meanwhile.
-				return item == "a"
-			}); n != 0 {
-				t.Errorf("RemoveFunc has removed %d items", n)
-			}
-		})
-		err := workqueue.Run(ctx, q, func(ctx context.Context, item string) error {
-			<-ctx.Done()
-			if item == "b" {
-				time.Sleep(time.Hour)
-			}
-			return errFailed
-		}, runOptions{Workers: 2, Logger: discard(), OnStop: func(_ context.Context, s workqueue.Snapshot[string]) { left = s }})
-		if err != nil || names(left.Failed) != "a b" {
-			t.Errorf("OnStop was told %s, and Run returned %v", left, err)
-		}
-	})
+	}
 }
 
 // Remove of the queue below, where the program has a Typed of its own, did not take the note back. The

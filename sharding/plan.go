@@ -188,7 +188,7 @@ func (s *Shards) tryFrom(i int) time.Time {
 			return again
 		}
 	}
-	// An ownership that ends at once, again and again, costs no more requests than one that lasts.
+	// Somebody may end each ownership at once, by a deletion of the Lease. The requests have their bound then too.
 	if again := s.runs[i].began.Add(s.options.RetryPeriod); again.After(free) {
 		return again
 	}
