@@ -19,17 +19,19 @@ type Report struct {
 
 	Queue *Detail `json:"queue,omitempty"`
 
-	// Error is why there is no Queue: the page has no queue of the name, or the queue was busy
-	// with other requests for too long.
+	// Error is why there is no Queue: the page has no queue of the name, the queue was busy
+	// with other requests for too long, or the search has more than 200 bytes.
 	Error string `json:"error,omitempty"`
 }
 
-// Summary are the numbers of a queue, see QueueStats of the queue. The numbers are always there.
+// Summary are the numbers of a queue, see QueueStats of the queue. The numbers, Stuck and Counted are
+// always there.
 type Summary struct {
 	Name         string `json:"name"`
 	ShuttingDown bool   `json:"shutting_down,omitzero"`
 
-	// Error is a panic in the queue, in its limiter or in its clock.
+	// Error is a panic in the queue, in its limiter or in its clock. In a Report without a Queue, Error
+	// also says that the queue was busy with other requests: its numbers are 0 then.
 	Error string `json:"error,omitempty"`
 
 	Depth    int  `json:"depth"`
@@ -95,14 +97,14 @@ type Detail struct {
 
 	// LookedAt is how many items the walk has visited. If Cut is true, the walk has ended early,
 	// and the numbers from the walk are too low. An item that waits and is in the queue
-	// as well counts twice.
+	// as well counts twice. Both fields are always there.
 	LookedAt int  `json:"looked_at"`
 	Cut      bool `json:"cut"`
 
 	Points []Point `json:"points,omitempty"` // the oldest first
 }
 
-// Part is the state of a priority or of a group.
+// Part is the state of a priority or of a group. Its fields are always there.
 type Part struct {
 	Name       string  `json:"name"`   // the number of the priority, or the shown name of the group
 	Others     bool    `json:"others"` // all parts without a name of their own
@@ -126,13 +128,13 @@ type Item struct {
 }
 
 // Span is a part of the time line: the items that are due in less than Below and not in an earlier
-// Span. The last Span has no Below.
+// Span. The last Span has no Below. Items is always there.
 type Span struct {
 	Below float64 `json:"below_seconds,omitzero"`
 	Items int     `json:"items"`
 }
 
-// Point is the state of a queue when a request has looked at the queue.
+// Point is the state of a queue when a request has looked at the queue. Its fields are always there.
 type Point struct {
 	Time           time.Time `json:"time"`
 	Depth          int       `json:"depth"`
