@@ -47,7 +47,8 @@
 // cleared by hand.
 //
 // A slot without a Lease is free a LeaseDuration after the deletion, or after the list that does not
-// show the Lease. No list tells whether the set is new, or whether somebody has deleted the Leases of
+// show the Lease. After a deletion that the watch has shown, the slot is free at once for the process
+// that the Lease named, and for each process if the Lease was released. No list tells whether the set is new, or whether somebody has deleted the Leases of
 // replicas that work, so the first start of a set takes a LeaseDuration. A Lease with the name of a
 // slot and without the labels of the set may be another program's, and is never taken: one line in
 // the log says what to do.
@@ -97,7 +98,7 @@
 //
 // # Goroutines and locks
 //
-// Run has one goroutine for the plan, one for the membership, one informer, and two for each
+// Run has one goroutine for the plan, one for the membership, one reflector, and two for each
 // slot that is not away: the elector, and the steps of the slot. All of them have ended when
 // Run returns, unless a handler has outlived its bounds.
 //
