@@ -48,10 +48,10 @@
 //
 // A slot without a Lease is free a LeaseDuration after the deletion, or after the list that does not
 // show the Lease. After a deletion that the watch has shown, the slot is free at once for the process
-// that the Lease named, and for each process if the Lease was released. No list tells whether the set is new, or whether somebody has deleted the Leases of
-// replicas that work, so the first start of a set takes a LeaseDuration. A Lease with the name of a
-// slot and without the labels of the set may be another program's, and is never taken: one line in
-// the log says what to do.
+// that the Lease named, and for each process if the Lease was released. No list tells whether the set
+// is new, or whether somebody has deleted the Leases of replicas that work, so the first start of a set
+// takes a LeaseDuration. A Lease with the name of a slot and without the labels of the set may be
+// another program's, and is never taken: one line in the log says what to do.
 //
 // The watch may be late: another may have made a Lease that was then deleted. So a slot whose Lease
 // this process has made is held when the watch has shown that Lease, and nobody else before for a
