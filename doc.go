@@ -48,12 +48,12 @@
 //
 // [Typed] is the queue itself. On top of a Typed, [TypedDelaying] adds AddAfter. On
 // top of a delaying queue, [TypedRateLimiting] adds AddRateLimited, with delays from
-// a [TypedRateLimiter]. Each layer calls the layer below through an interface, so the
-// layer below can be replaced: the Typed by a [TypedInterface] in
-// [TypedDelayingQueueConfig], the delaying queue by a [TypedDelayingInterface]
-// in [TypedRateLimitingQueueConfig]. Most controllers want [NewTypedRateLimiting].
-// The constructors of client-go for delaying and rate limiting queues return
-// interfaces with client-go's methods only: no GetContext, Drain, Snapshot or Remove.
+// a [TypedRateLimiter]. The layers below can be replaced: the Typed by a
+// [TypedInterface] in [TypedDelayingQueueConfig] or [TypedRateLimitingQueueConfig], the
+// delaying queue by a [TypedDelayingInterface] in the latter. Most controllers want
+// [NewTypedRateLimiting]. The constructors of client-go for delaying and rate
+// limiting queues return interfaces with client-go's methods only: no GetContext, Drain,
+// Snapshot or Remove.
 //
 // A queue with a Name has metrics if its config, or [SetProvider], has a
 // [MetricsProvider]: [NewPrometheusProvider], [AdaptMetricsProvider] for a provider
