@@ -1,4 +1,4 @@
-# The two commands of the README: `make run` and `make test`. `make help` lists
+# `make run` is the command of the README, and `make test` has all tests. `make help` lists
 # the others: it prints what stands behind ## at each target. Durations there are of
 # two cores, with a filled build cache.
 
@@ -120,7 +120,7 @@ fuzz: ## each fuzz target for RUNS inputs; 6 minutes
 	go test -C compat -run '^$$' -fuzz '^FuzzDifferential$$' -fuzztime $$(($(RUNS) / 10))x -fuzzminimizetime 10x .
 	go test -C ctrlqueue -run '^$$' -fuzz '^FuzzBothQueues$$' -fuzztime $$(($(RUNS) / 10))x -fuzzminimizetime 10x .
 
-# The long form of what `make test` does with 10,000 histories.
+# The long form of what `make test` does with 13,000 histories, 3,000 of them with the race detector.
 linearizability: ## HISTORIES concurrent histories against the specification; long
 	go test -C reliability -timeout 24h -v -run Linearizable ./linearizability -histories $(HISTORIES)
 
