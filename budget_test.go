@@ -380,8 +380,8 @@ func TestBytesOfAnIdleQueue(t *testing.T) {
 		}
 		return queues
 	}) / n
-	if bytes > 2048 {
-		t.Error(fmt.Sprint(bytes, " bytes, want at most 2048"))
+	if bytes > 1850 {
+		t.Error(fmt.Sprint(bytes, " bytes, want at most 1850"))
 	}
 }
 

@@ -90,7 +90,10 @@ type Typed[T comparable] struct {
 	order    *ordering[T] // nil if the Order of the config has no functions
 	detour   bool         // Add is addSlow: there are metrics or an order
 
-	adders atomic.Int32 // calls of Add that wait for mu; not immutable, and in the gap behind detour
+	// Not immutable, and here because there is room: 8 bytes more, and a queue takes 576 bytes
+	// of memory in place of 512.
+	waking bool         // see wake
+	adders atomic.Int32 // calls of Add that wait for mu
 
 	// Guarded by mu, and used only with metrics. These fields keep mu more than 32 bytes
 	// away from metrics, which each call reads just before it locks mu. Side by side,
@@ -107,7 +110,8 @@ type Typed[T comparable] struct {
 	// Unlock. Where a [Queue] may be called, both are written out and not deferred: after a
 	// panic of the Queue, the storage has called both already, see unlock.
 
-	fifo fifo.FIFO[T]
+	parked int32 // workers that sleep or are about to sleep
+	fifo   fifo.FIFO[T]
 
 	// Workers park on wake, a channel with room for one token. Whenever mu is free:
 	//
@@ -128,8 +132,6 @@ type Typed[T comparable] struct {
 	// Drains and calls of WaitIdle wait for idling. While idling is not nil, fifo.Idle() is
 	// false.
 	wake   chan struct{}
-	parked int32 // workers that sleep or are about to sleep
-	waking bool
 	idling *idleWait   // nil while nobody waits
 	pace   *gate.Pacer // nil without Pace
 
