@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/go-logr/logr"
+
 	"github.com/seed16c08ea7/workqueue/internal/fifo"
 )
 
@@ -197,21 +199,21 @@ func (w *worker[T]) logFailure(err error, result HandlerResult) {
 	if !result.Again {
 		message = "Handler failed, and the queue is shut down"
 	}
-	if _, panicked := err.(*PanicError); panicked {
-		w.logError(w.item, err, result.Failures, message)
-		return
-	}
 	log := w.logger
 	if result.Early {
 		log = log.WithValues("early", true)
+	}
+	if _, panicked := err.(*PanicError); panicked {
+		logError(log, w.item, err, result.Failures, message)
+		return
 	}
 	log.Info(message, "item", w.item, "failures", result.Failures, "err", err)
 }
 
 // logError logs an error. For a panic the line has the stack, which is gone by the time of
 // the log.
-func (w *worker[T]) logError(item T, err error, failures int, message string) {
-	log := w.logger.WithValues("item", item, "failures", failures)
+func logError[T comparable](log logr.Logger, item T, err error, failures int, message string) {
+	log = log.WithValues("item", item, "failures", failures)
 	if p, ok := err.(*PanicError); ok {
 		log = log.WithValues("stack", string(p.Stack))
 	}
@@ -222,12 +224,12 @@ func (w *worker[T]) logError(item T, err error, failures int, message string) {
 // nobody else would learn of the item.
 func (w *worker[T]) giveUp(result HandlerResult) {
 	if w.options.OnGiveUp == nil {
-		w.logError(w.item, result.Err, result.Failures, "Item given up")
+		logError(w.logger, w.item, result.Err, result.Failures, "Item given up")
 		return
 	}
 	w.tellGivenUp(w.context(), result.Err)
 	if w.panicked != nil {
-		w.logError(w.item, w.panicked, result.Failures, "OnGiveUp panicked")
+		logError(w.logger, w.item, w.panicked, result.Failures, "OnGiveUp panicked")
 	}
 }
 
@@ -317,7 +319,7 @@ func (w *worker[T]) announce(result HandlerResult) {
 	}
 	w.tellResult(w.context(), result)
 	if w.panicked != nil {
-		w.logError(w.item, w.panicked, result.Failures, "OnResult panicked")
+		logError(w.logger, w.item, w.panicked, result.Failures, "OnResult panicked")
 		w.panicked = nil
 	}
 }

@@ -1,10 +1,12 @@
 package workqueue_test
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"runtime"
 	"runtime/debug"
@@ -16,6 +18,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/utils/clock"
 	testingclock "k8s.io/utils/clock/testing"
 
@@ -1055,11 +1058,14 @@ func TestEarlyFailure(t *testing.T) {
 			"RequeueAfter":     {func(*workqueue.TypedRateLimiting[string]) error { return workqueue.RequeueAfter(2 * time.Second) }, "requeued 0 false, 3s"},
 			"Permanent":        {func(*workqueue.TypedRateLimiting[string]) error { return workqueue.Permanent(errFailed) }, "given_up 2 false, 0s"},
 			"after a Forget":   {func(q *workqueue.TypedRateLimiting[string]) error { q.Forget("a"); return errFailed }, "failed 1 false, 11s"},
+			"a panic":          {func(*workqueue.TypedRateLimiting[string]) error { panic("early") }, "failed 1 true, 10s"},
 			"too many, though": {func(*workqueue.TypedRateLimiting[string]) error { return errFailed }, "failed 1 true, 10s"},
 		} {
 			synctest.Test(t, func(t *testing.T) {
 				q := workqueue.NewTypedRateLimiting(constant(10*time.Second), workqueue.TypedRateLimitingQueueConfig[string]{OneEntry: true})
-				options := runOptions{Logger: discard(), MaxAttempts: 2}
+				var log bytes.Buffer
+				logger := logr.FromSlogHandler(slog.NewTextHandler(&log, nil))
+				options := runOptions{Logger: &logger, MaxAttempts: 2}
 				start := time.Now()
 				calls, second := 0, ""
 				var third time.Duration
@@ -1093,6 +1099,9 @@ func TestEarlyFailure(t *testing.T) {
 				synctest.Wait()
 				if got := fmt.Sprint(second, ", ", third); got != tt.want {
 					t.Errorf("%s by %s: got %s, want %s", name, brings, got, tt.want)
+				}
+				if says := strings.Contains(log.String(), "early=true"); says != strings.HasPrefix(tt.want, "failed 1 true") {
+					t.Errorf("%s by %s: the log is %s", name, brings, log.String())
 				}
 				q.ShutDown()
 				synctest.Wait()
