@@ -140,7 +140,7 @@ soak: ## stress without a failure of foreign code, for DURATION; fails if memory
 
 # Measures against client-go for some minutes and fills BENCHMARKS.md. With ROWS, such as RunWorkers, it
 # fills the tables of which all rows match.
-bench: ## measure against client-go: BENCHMARKS.md and its picture; 15 minutes
+bench: ## measure against client-go: BENCHMARKS.md and its picture; 20 minutes
 	go run -C compat ./bench/report -run '$(ROWS)' -page ../BENCHMARKS.md
 	go run -C compat ./pictures
 
@@ -155,7 +155,7 @@ pictures: ## draw the plots of docs and examples from the tables of the pages; 1
 	go run -C compat ./pictures
 
 # 1k to 10M items, 1 to 10,000 workers, 1 to 100,000 queues and names. Takes 3 GB of memory.
-scale: ## how cost grows: the tables and the picture of one process in docs/scaling.md; 7 minutes
+scale: ## how cost grows: the tables and the picture of one process in docs/scaling.md; 10 minutes
 	go run -C compat ./bench/report -scale -benchtime 100ms
 	go run -C compat ./pictures
 
