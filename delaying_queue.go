@@ -665,7 +665,7 @@ func (q *TypedDelaying[T]) ReAddContext(ctx context.Context, item T) (context.Co
 // which may return while items are queued, its Len, and its ShutDownWithDrain again. When
 // ctx is done, the ShutDown of the queue below ends the drain for all calls of Drain: the
 // other calls return an error with [ErrShutDown]. The error then knows the Len of the queue
-// below and nothing else. Drain returns within a tenth of a second after ctx is done, even
+// below and nothing else. Drain returns within some 130 ms after ctx is done, even
 // if the drain of the queue below goes on.
 func (q *TypedDelaying[T]) Drain(ctx context.Context) error {
 	q.keepDropped()

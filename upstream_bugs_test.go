@@ -39,8 +39,8 @@ import (
 //	ShutDown deadlocks, controller-runtime#3538           TestShutDownBesideEverything_controllerruntime3538
 //	a popped item stays referenced, tidb#65522            TestPoppedItemsAreCollected_tidb65522
 //
-// controller-runtime#3330, a lower priority handed out first, has no test, as
-// no queue here has priorities.
+// controller-runtime#3330, a lower priority handed out first, has no test of its name:
+// the specification decides the order, see model_test.go.
 
 // Between the look of a drain at the queue and the wait of the drain, the last Done must not pass
 // unnoticed. A lost wake-up is a hang.

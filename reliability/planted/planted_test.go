@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// Each fault fits the sources. Whether a check notices the fault takes an hour, see `make planted`.
+// Each fault fits the sources. Whether a check notices the fault is what `make planted` shows.
 func TestFaultsFitTheSources(t *testing.T) {
 	faults, err := readFaults("faults")
 	if err != nil {
