@@ -1133,7 +1133,9 @@ func TestNoItemComesBeforeItsFirmWait(t *testing.T) {
 					if item%2 == 0 { // Nobody wakes these items.
 						floors[item].Store(int64(time.Since(start) + wait))
 					}
-					q.AddWith(workqueue.AddOptions{After: wait, Firm: true}, item)
+					if q.AddWith(workqueue.AddOptions{After: wait, Firm: true}, item) == 0 {
+						floors[item].Store(0) // Shut down: Done queues an item that was added before.
+					}
 					q.Done(item)
 				}
 			})

@@ -196,6 +196,33 @@ func ExampleOrder() {
 	// flood/2 quiet/2 false
 }
 
+// Some tenants pay: they have more hand-outs in a turn, and more workers. Who pays is known from data of the
+// program, and not from the request.
+func ExampleOrder_weight() {
+	type job struct{ Tenant, ID string }
+	pays := func(tenant string, most, others int) int {
+		if tenant == "acme" {
+			return most
+		}
+		return others
+	}
+	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[job]{Order: workqueue.Order[job]{
+		Group:       func(j job) string { return j.Tenant },
+		GroupsFirst: true, // A priority counts among the jobs of its tenant.
+		Weight:      func(tenant string) int { return pays(tenant, 3, 1) },
+		MaxInFlight: func(tenant string) int { return pays(tenant, 6, 2) }, // Of 8 workers.
+	}})
+	for i := range 4 {
+		q.AddAll(job{"free", fmt.Sprint(i)}, job{"acme", fmt.Sprint(i)})
+	}
+	for range 8 {
+		j, _ := q.Get()
+		fmt.Print(j.Tenant, " ")
+		q.Done(j)
+	}
+	// Output: free acme acme acme free acme free free
+}
+
 // At most one hand-out a second, after a burst of two. An item that has no token is queued.
 func ExampleTypedQueueConfig_pace() {
 	clock := testingclock.NewFakeClock(time.Now())

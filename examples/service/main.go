@@ -78,7 +78,7 @@ type service struct {
 }
 
 // maxAttempts and the backoff below say which outage of the receiver a job survives: the waits between 30
-// attempts are 2.4 to 3.5 hours together. The Cap is for a wait with its jitter.
+// attempts are 2.3 to 3.5 hours together. The Cap is for a wait with its jitter.
 const maxAttempts = 30
 
 func newService(dir, target string, registry prometheus.Registerer) *service {
@@ -109,7 +109,7 @@ func newService(dir, target string, registry prometheus.Registerer) *service {
 // tenant is in the path, and the client chooses the priority. If tenants are strangers, take the tenant
 // from the credentials, and what its plan allows from your own data.
 func (s *service) accept(w http.ResponseWriter, r *http.Request) {
-	// A client that got no answer sends the job again under the same key: it is one job.
+	// A client that got no answer sends the job again under the same key: until it is done, it is one job.
 	j, ok := parse(r.PathValue("tenant") + "." + cmp.Or(r.Header.Get("Idempotency-Key"), rand.Text()))
 	priority, notNumber := strconv.Atoi(cmp.Or(r.URL.Query().Get("priority"), "0"))
 	payload, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<20))
@@ -273,8 +273,10 @@ func (s *service) do(ctx context.Context, j job) error {
 		return os.Remove(s.path(j))
 	case code == http.StatusTooManyRequests, code == http.StatusServiceUnavailable:
 		seconds, _ := strconv.Atoi(response.Header.Get("Retry-After"))
-		if seconds > 0 { // Without the bound, a great number is a job that never comes, or comes at once.
-			return workqueue.RetryAfter(time.Duration(min(seconds, 3600))*time.Second, errors.New(response.Status))
+		if seconds > 0 {
+			// Not a RetryAfter: 30 answers with one second each would use up the attempts in half a minute. Without
+			// the bound, a great number is a job that never comes, or comes at once.
+			return workqueue.DeferFor(time.Duration(min(seconds, 3600)) * time.Second)
 		}
 	case code/100 == 4:
 		return workqueue.Permanent(errors.New(response.Status))

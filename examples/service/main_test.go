@@ -501,9 +501,31 @@ func TestRetryAfterHasABound(t *testing.T) {
 		t.Fatal(err)
 	}
 	v := workqueue.VerdictOf(s.do(t.Context(), job{"acme", "order-7"}))
-	if want := (workqueue.Verdict{Outcome: workqueue.OutcomeFailed, Timed: true, After: time.Hour}); v != want {
-		t.Errorf("got %v, want %v", v, want)
+	if v.Outcome != workqueue.OutcomeDeferred || v.After != time.Hour {
+		t.Errorf("got %v, want an hour", v)
 	}
+}
+
+// A receiver that was out for an hour, and answered 503 with a Retry-After of a second, had each job given up
+// after 30 seconds.
+func TestRetryAfterDoesNotUseUpTheAttempts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t.TempDir(), "http://receiver/", prometheus.NewRegistry())
+		s.client.Transport = busy("1")
+		j := job{"acme", "order-7"}
+		if err := s.save(j, 0, nil); err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithTimeout(t.Context(), time.Hour)
+		defer stop()
+		s.queue.Add(j)
+		if err := s.work(ctx); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Stat(s.path(j)); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // busy is a receiver that names a time.
