@@ -12,8 +12,8 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// attempts are what a queue knows of the last reconciles of its items: how many in a row were cut short,
-// when the limiter lets an item be retried, and what a reconcile has asked for that has just ended. An
+// attempts are what a queue knows of the last reconciles of its items: how many in a row were cut short or have
+// failed, when the limiter lets an item be retried, and what a reconcile has asked for that has just ended. An
 // item without any of this has no attempt, and no record. While no item has one, each method takes one
 // atomic load and no lock. Otherwise a method takes constant time, amortized.
 //
@@ -29,6 +29,7 @@ type attempts[R comparable] struct {
 // An attempt is what the queue knows of an item. The zero value is that of an item without a record.
 type attempt struct {
 	cancels int           // reconciles in a row that were cut short
+	failed  int           // failures in a row, with MaxAttempts
 	cut     bool          // the last reconcile was cut short, and the controller still has to call Forget
 	due     time.Time     // when the retry is due; zero if the limiter was not asked
 	early   bool          // the item is held, and was handed out before due
@@ -90,7 +91,7 @@ func (as *attempts[R]) putLocked(item R, a attempt) {
 	as.some.Store(len(as.all) > 0)
 }
 
-// forget forgets the cancels and the retry of an item. What its reconcile has asked for stays: the
+// forget forgets the cancels, the failures and the retry of an item. What its reconcile has asked for stays: the
 // controller calls Forget before its add.
 func (as *attempts[R]) forget(item R) {
 	as.change(item, func(a *attempt) { *a = attempt{ended: a.ended, firm: a.firm} })

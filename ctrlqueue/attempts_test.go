@@ -3,16 +3,20 @@ package ctrlqueue_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/seed16c08ea7/workqueue"
 	"github.com/seed16c08ea7/workqueue/ctrlqueue"
 	clientgo "k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
@@ -250,4 +254,117 @@ func (c *callingClock) Now() time.Time {
 		c.call()
 	}
 	return c.RealClock.Now()
+}
+
+// An object is given up after MaxAttempts failures in a row, and a further event tries the object as often again.
+// A function around the reconciler, which asked NumRequeues, gave up at a failure before the retry was due, took
+// the end of the manager for a failure, and began to count anew when a change had cut a reconcile short.
+func TestMaxAttempts(t *testing.T) {
+	failed := errors.New("failed")
+	events := func(n int, each time.Duration) func(q *requestQueue) {
+		return func(q *requestQueue) {
+			for range n {
+				time.Sleep(each)
+				q.Add(request("a"))
+			}
+		}
+	}
+	for name, tt := range map[string]struct {
+		options options
+		during  func(q *requestQueue)
+		do      func(ctx context.Context, q *requestQueue, n int) (reconcile.Result, error)
+		want    string // when the reconciles have begun, in seconds; those that give up have a !
+	}{
+		"errors":                   {want: "0 1 3!"},
+		"events":                   {during: events(2, 300*time.Millisecond), want: "0 0.3 0.6 1 3!"},
+		"events and StrictBackoff": {options: options{StrictBackoff: true}, during: events(2, 300*time.Millisecond), want: "0 1 3!"},
+		"an event before the last": {during: events(1, 2*time.Second), want: "0 1 2 3!"},
+		"an event afterwards":      {during: events(1, 10*time.Second), want: "0 1 3! 10 11 13!"},
+		"Forget":                   {during: func(q *requestQueue) { time.Sleep(2 * time.Second); q.Forget(request("a")) }, want: "0 1 3 4 6!"},
+		"Remove": {during: func(q *requestQueue) { time.Sleep(2 * time.Second); q.Remove(request("a")); q.Add(request("a")) },
+			want: "0 1 2 6 14!"},
+		"a RequeueAfter": {do: func(_ context.Context, _ *requestQueue, n int) (reconcile.Result, error) {
+			if n == 3 {
+				return reconcile.Result{RequeueAfter: time.Second}, nil
+			}
+			return reconcile.Result{}, failed
+		}, want: "0 1 3 4 5 7!"},
+		"a TerminalError": {do: func(_ context.Context, _ *requestQueue, n int) (reconcile.Result, error) {
+			return reconcile.Result{}, reconcile.TerminalError(failed)
+		}, during: events(3, time.Minute), want: "0! 60! 120! 180!"},
+		"a DeferFor beside the error": {do: func(ctx context.Context, _ *requestQueue, n int) (reconcile.Result, error) {
+			return ctrlqueue.DeferFor(ctx, 10*time.Second), failed
+		}, want: "0 10 20!"},
+		"cut short": {options: options{CancelOnReAdd: 1}, do: func(ctx context.Context, q *requestQueue, n int) (reconcile.Result, error) {
+			if n == 3 {
+				q.Add(request("a"))
+				return reconcile.Result{}, ctx.Err()
+			}
+			return reconcile.Result{}, failed
+		}, want: "0 1 3 3!"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var c *running
+			var began []string
+			tt.options.MaxAttempts = 3
+			b := ctrlqueue.For(tt.options)
+			start := time.Now()
+			inner := b.Reconciler(reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+				if tt.do == nil {
+					return reconcile.Result{}, failed
+				}
+				return tt.do(ctx, c.q, len(began)+1)
+			}))
+			outer := reconcile.Func(func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+				at := fmt.Sprint(time.Since(start).Seconds())
+				result, err := inner.Reconcile(ctx, r)
+				if errors.Is(err, reconcile.TerminalError(nil)) {
+					at += "!"
+				}
+				began = append(began, at)
+				return result, err
+			})
+			s := newStandIn()
+			c = startIn(t, s, s, "gives up", controller.Options{NewQueue: b.NewQueue, Reconciler: outer,
+				RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Second, time.Hour)})
+			c.q.Add(request("a"))
+			if tt.during != nil {
+				tt.during(c.q)
+			}
+			time.Sleep(time.Hour)
+			synctest.Wait()
+			if got := strings.Join(began, " "); got != tt.want {
+				t.Errorf("%s: reconciles have begun at %s, want %s", name, got, tt.want)
+			}
+			if stats := c.q.Stats(); stats.Waiting != 0 {
+				t.Errorf("%s: %d objects wait", name, stats.Waiting)
+			}
+			c.end(t)
+		})
+	}
+}
+
+// The end of the manager is no failure of the object.
+func TestMaxAttemptsAtTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := ctrlqueue.For(options{MaxAttempts: 1})
+		inner := b.Reconciler(reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+			<-ctx.Done()
+			return reconcile.Result{}, ctx.Err()
+		}))
+		var got error
+		s := newStandIn()
+		c := startIn(t, s, s, "ends", controller.Options{NewQueue: b.NewQueue, Reconciler: reconcile.Func(
+			func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+				result, err := inner.Reconcile(ctx, r)
+				got = err
+				return result, err
+			})})
+		c.q.Add(request("a"))
+		synctest.Wait()
+		c.end(t)
+		if got != context.Canceled {
+			t.Errorf("got %v, want %v", got, context.Canceled)
+		}
+	})
 }

@@ -48,12 +48,12 @@ func For[R comparable](options Options[R]) *Binding[R] {
 //
 // NewQueue panics with the name of the controller
 //   - if the last queue of the Binding has not ended: the Binding has another controller;
-//   - if the options have CancelOnReAdd, and nobody has called Reconciler;
+//   - if the options have CancelOnReAdd or MaxAttempts, and nobody has called Reconciler;
 //   - if the options have a Grace, and the manager that WrapManager returned is not the one
 //     that was started.
 func (b *Binding[R]) NewQueue(name string, limiter clientgo.TypedRateLimiter[R]) clientgo.TypedRateLimitingInterface[R] {
-	if b.options.CancelOnReAdd > 0 && !b.wraps.Load() {
-		panic(fmt.Sprintf("ctrlqueue: controller %q: CancelOnReAdd needs the Reconciler of the Binding around the reconciler", name))
+	if max(b.options.CancelOnReAdd, b.options.MaxAttempts) > 0 && !b.wraps.Load() {
+		panic(fmt.Sprintf("ctrlqueue: controller %q: CancelOnReAdd and MaxAttempts need the Reconciler of the Binding around the reconciler", name))
 	}
 	if b.options.Grace > 0 && !b.term.begun.Load() {
 		panic(fmt.Sprintf("ctrlqueue: controller %q: Grace needs a Start of the manager that WrapManager has returned", name))
@@ -70,7 +70,7 @@ func (b *Binding[R]) NewQueue(name string, limiter clientgo.TypedRateLimiter[R])
 
 // Reconciler returns a reconciler that calls r with a context which knows the queue of the
 // controller, for [ReAddContext]. CancelOnReAdd and Grace of the [Options] act on the same
-// context. The deadline of the context is the deadline that the controller has set.
+// context, and MaxAttempts on the error. The deadline of the context is the deadline that the controller has set.
 //
 // If no controller calls the reconciler, as in a test of r, r gets the context of the caller.
 func (b *Binding[R]) Reconciler(r reconcile.TypedReconciler[R]) reconcile.TypedReconciler[R] {

@@ -58,6 +58,17 @@ type Options[R comparable] struct {
 	// number.
 	CancelOnReAdd int
 
+	// MaxAttempts is how many times in a row the reconcile of an object may return an error before the
+	// object is given up; 0 is any number. The last error becomes a [reconcile.TerminalError], which
+	// controller-runtime logs and counts, and nothing tries the object again until it is added. Then the
+	// count starts anew, as after a success, a RequeueAfter, [Queue.Forget] and [Queue.Remove].
+	//
+	// A failure before the retry was due does not count, see [Queue.AddWithOpts]: an object with many
+	// events may be reconciled more often, and StrictBackoff keeps the events back. A reconcile that
+	// CancelOnReAdd or the end of the manager has cut short, a panic and a TerminalError of the reconciler
+	// do not count either.
+	MaxAttempts int
+
 	// AtEnd is what becomes of the queue when the manager ends because the context of its
 	// Start has ended. [workqueue.EndStop], the zero value, is the end of
 	// controller-runtime: until the shutdown of the queue workers begin queued items with an
@@ -112,6 +123,8 @@ func (o Options[R]) check() {
 		panic(fmt.Sprintf("ctrlqueue: Most is less than Quiet: %v and %v", o.Most, o.Quiet))
 	case o.CancelOnReAdd < 0:
 		panic(fmt.Sprintf("ctrlqueue: CancelOnReAdd is negative: %d", o.CancelOnReAdd))
+	case o.MaxAttempts < 0:
+		panic(fmt.Sprintf("ctrlqueue: MaxAttempts is negative: %d", o.MaxAttempts))
 	}
 	o.checkEnd()
 }

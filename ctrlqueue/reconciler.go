@@ -33,7 +33,8 @@ func (r *reconciler[R]) Reconcile(ctx context.Context, item R) (reconcile.Result
 	if r.binding.options.CancelOnReAdd > 0 && q.mayCancel(item) {
 		return r.cancelOnReAdd(ctx, h)
 	}
-	return h.conclude(r.next.Reconcile(ctx, item))
+	result, err := r.next.Reconcile(ctx, item)
+	return h.conclude(ctx, result, err)
 }
 
 // handOutKey is the key under which a context has the *handOut[R] of its reconcile.
@@ -50,9 +51,13 @@ type handOut[R comparable] struct {
 
 // conclude notes that the reconcile has ended, and returns the result for the controller. The add of the
 // controller that follows is what the reconcile asks for, see [Queue.AddWithOpts].
-func (h *handOut[R]) conclude(result reconcile.Result, err error) (reconcile.Result, error) {
+func (h *handOut[R]) conclude(ctx context.Context, result reconcile.Result, err error) (reconcile.Result, error) {
 	firm := time.Duration(h.firm.Load())
 	h.returned = true
+	if err != nil && h.isLast(ctx, err) {
+		h.queue.Forget(h.item)
+		err = reconcile.TerminalError(err)
+	}
 	if err == nil && firm > 0 {
 		firm = max(firm, result.RequeueAfter)
 		result.RequeueAfter = firm
@@ -62,6 +67,22 @@ func (h *handOut[R]) conclude(result reconcile.Result, err error) (reconcile.Res
 		h.note(firm)
 	}
 	return result, err
+}
+
+// isLast counts the failure of a reconcile, and reports whether MaxAttempts gives the item up.
+func (h *handOut[R]) isLast(ctx context.Context, err error) (last bool) {
+	most := h.queue.options.MaxAttempts
+	interrupted := ctx.Err() == context.Canceled && errors.Is(err, context.Canceled)
+	if most == 0 || interrupted || errors.Is(err, reconcile.TerminalError(nil)) {
+		return false
+	}
+	h.queue.attempts.begin(h.item, func(a *attempt) {
+		if !a.early {
+			a.failed++
+			last = a.failed >= most
+		}
+	})
+	return last
 }
 
 func (h *handOut[R]) note(firm time.Duration) {
@@ -260,7 +281,7 @@ func (r *reconciler[R]) cancelOnReAdd(ctx context.Context, h *handOut[R]) (recon
 	result, err := r.next.Reconcile(watching, item)
 	cause := context.Cause(watching)
 	if cause != workqueue.ErrReAdded && cause != workqueue.ErrRemoved || !errors.Is(err, context.Canceled) && !errors.Is(err, cause) {
-		return h.conclude(result, err)
+		return h.conclude(ctx, result, err)
 	}
 	h.returned = true
 	if q.sinceHandOut(item) == workqueue.ErrRemoved {
