@@ -265,10 +265,10 @@ func TestNegativeZero(t *testing.T) {
 	q.ShutDownWithDrain()
 }
 
-// A million Adds of a few items, from 64 goroutines.
+// Many Adds of a few items, from 64 goroutines.
 func TestDuplicatesFromManyGoroutines(t *testing.T) {
 	t.Parallel()
-	adds := million / 64
+	adds := many / 64
 	if raceEnabled || testing.Short() {
 		adds /= 10
 	}

@@ -980,7 +980,7 @@ func TestItemPaceOnAnInjectedClock(t *testing.T) {
 	}
 }
 
-// Of a million items that were handed out, only those without all their tokens take memory.
+// Of many items that were handed out, only those without all their tokens take memory.
 func TestItemPaceReturnsItsMemory(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

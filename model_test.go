@@ -35,7 +35,7 @@ func scripts() int {
 	case testing.Short():
 		return 40
 	}
-	return 400
+	return 150
 }
 
 // inParallel plays the scripts of a corpus in parallel with other tests.

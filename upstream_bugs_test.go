@@ -409,33 +409,33 @@ func TestClockSteppedWhileTheTimerIsArmed_kubernetes125581(t *testing.T) {
 	}
 }
 
-// After a million items have passed, a queue keeps at most a byte for each: room for noise, and for
+// After many items have passed, a queue keeps at most a byte for each: room for noise, and for
 // the sizes below which nothing shrinks.
 func TestMemoryReturns_kubernetes116878(t *testing.T) {
 	if raceEnabled || testing.Short() {
 		t.Skip("the figures mean nothing under the race detector")
 	}
 	for name, f := range map[string]func() any{
-		"drained":                   drainedMillion,
-		"drained, all of them held": func() any { return heldMillion(workqueue.TypedQueueConfig[string]{}) },
+		"drained":                   drainedMany,
+		"drained, all of them held": func() any { return heldMany(workqueue.TypedQueueConfig[string]{}) },
 		"drained, with metrics": func() any {
-			return heldMillion(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: silent{}})
+			return heldMany(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: silent{}})
 		},
 		"drained, with a storage": func() any {
-			return heldMillion(workqueue.TypedQueueConfig[string]{Queue: workqueue.DefaultQueue[string]()})
+			return heldMany(workqueue.TypedQueueConfig[string]{Queue: workqueue.DefaultQueue[string]()})
 		},
-		"delayed and fired":            firedMillion,
-		"delayed and dropped":          droppedMillion,
-		"failed and forgotten":         forgottenMillion,
-		"removed, but for a thousand":  removedMillion,
+		"delayed and fired":            firedMany,
+		"delayed and dropped":          droppedMany,
+		"failed and forgotten":         forgottenMany,
+		"removed, but for a thousand":  removedMany,
 		"in a group each, but for one": groupedMany,
-		"not equal to themselves":      func() any { return nanMillion(workqueue.NewTyped[float64]()) },
-		"never more than a few":        steadyMillion,
-		"delayed, not equal to itself": delayedNaNMillion,
+		"not equal to themselves":      func() any { return nanMany(workqueue.NewTyped[float64]()) },
+		"never more than a few":        steadyMany,
+		"delayed, not equal to itself": delayedNaNMany,
 	} {
 		t.Run(name, func(t *testing.T) {
-			if bytes := retained(f); bytes > million {
-				t.Errorf("%d bytes are retained, want at most %d", bytes, million)
+			if bytes := retained(f); bytes > many {
+				t.Errorf("%d bytes are retained, want at most %d", bytes, many)
 			}
 		})
 	}

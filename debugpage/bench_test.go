@@ -28,7 +28,7 @@ func durations(b *testing.B, took []time.Duration) func(unit string, quantile fl
 // each other without a pause. With requests for another queue of a million items, the collector and
 // the scheduler have the same work, and the lock is free.
 func BenchmarkBeside(b *testing.B) {
-	q, other := million(b, 1_000_000), million(b, 1_000_000)
+	q, other := queueOfMany(b, 1_000_000), queueOfMany(b, 1_000_000)
 	for _, kind := range []struct {
 		name, query string
 		queue       *queueOf[string]

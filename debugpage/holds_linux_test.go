@@ -14,7 +14,7 @@ import (
 // of the walk in between. The times are those of the processor for the thread: a machine that has
 // other work stops any code for milliseconds.
 func BenchmarkHolds(b *testing.B) {
-	q := million(b, 1_000_000)
+	q := queueOfMany(b, 1_000_000)
 	for _, call := range []struct {
 		name string
 		call func(note func(time.Duration))

@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -149,16 +150,20 @@ func TestKilledUnderLoad(t *testing.T) {
 	goCommand(t, "build", "-o", program, ".")
 	var early atomic.Int64
 	killed.Times(t, func(n int) string {
-		var out bytes.Buffer
+		out := &output{begun: make(chan struct{})}
 		command := exec.Command(program, "-seed", fmt.Sprint(n))
-		command.Stdout, command.Stderr = &out, &out
+		command.Stdout, command.Stderr = out, out
 		if err := command.Start(); err != nil {
 			return err.Error()
 		}
-		time.Sleep(100*time.Millisecond + rand.N(1500*time.Millisecond))
-		command.Process.Signal(syscall.SIGTERM)
 		hung := time.AfterFunc(3*time.Minute, func() { command.Process.Kill() })
 		defer hung.Stop()
+		select {
+		case <-out.begun: // A signal before would find no handler of the program.
+		case <-time.After(time.Minute):
+		}
+		time.Sleep(rand.N(1500 * time.Millisecond))
+		command.Process.Signal(syscall.SIGTERM)
 		err := command.Wait()
 		if strings.Contains(out.String(), "\nSTOPPED early: ") {
 			early.Add(1)
@@ -166,7 +171,7 @@ func TestKilledUnderLoad(t *testing.T) {
 			return "" // The machine was too slow for the signal.
 		}
 		if err != nil || !strings.Contains(out.String(), " 0 were cut off, and 0 keys are queued\n") {
-			return fmt.Sprintf("%v\n%s", err, &out)
+			return fmt.Sprintf("%v\n%s", err, out)
 		}
 		return ""
 	})
@@ -174,6 +179,20 @@ func TestKilledUnderLoad(t *testing.T) {
 		t.Error("every program had ended before the signal")
 	}
 }
+
+// An output of a program closes begun at the first line.
+type output struct {
+	text  bytes.Buffer // Not embedded: its ReadFrom would go past Write.
+	once  sync.Once
+	begun chan struct{}
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.once.Do(func() { close(o.begun) })
+	return o.text.Write(p)
+}
+
+func (o *output) String() string { return o.text.String() }
 
 // A first `make run` fetches and compiles this program with empty caches. At 386
 // packages and 24 MB of source that took 67 s of processor time (Go 1.26.8, AMD

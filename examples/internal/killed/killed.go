@@ -6,11 +6,11 @@ import (
 	"testing"
 )
 
-// Times calls kill 50 times, eight at a time, and reports each problem that kill returns.
+// Times calls kill 20 times, eight at a time, and reports each problem that kill returns.
 // Under -short there are three calls.
 func Times(t *testing.T, kill func(n int) (problem string)) {
 	t.Helper()
-	times := 50
+	times := 20
 	if testing.Short() {
 		times = 3
 	}
