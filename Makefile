@@ -40,12 +40,14 @@ run: ## a controller at work, until all its objects have converged
 
 # Every test of every module but those of the command swap, which build programs and ask the
 # module proxy for minutes. The root suite runs a second time without the race detector,
-# under which the budgets for memory and allocations mean nothing.
+# under which the budgets for memory and allocations mean nothing. Two tools of compat that have one goroutine
+# run only so.
 test: ## every test of every module, with the race detector; about 6 minutes on two cores
 	go test $(HANGS) -race -shuffle=on ./...
 	go test $(HANGS) -shuffle=on ./...
 	go test $(HANGS) -tags explore ./internal/explore
-	go test -C compat $(HANGS) -race -shuffle=on $$(go list -C compat ./... | grep -v /compat/swap)
+	go test -C compat $(HANGS) -race -shuffle=on $$(go list -C compat ./... | grep -vE '/compat/(swap|pictures|aliases)')
+	go test -C compat $(HANGS) -shuffle=on ./pictures ./aliases
 	go test -C ctrlqueue $(HANGS) -race -shuffle=on ./...
 	go test -C examples $(HANGS) -race -shuffle=on ./...
 	go test -C integration $(HANGS) -race -shuffle=on ./...
