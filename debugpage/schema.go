@@ -61,7 +61,7 @@ type Summary struct {
 	// Paused is whether Pace hands out nothing, as its limiter has a limit or a burst of 0.
 	Paused bool `json:"paused,omitzero"`
 
-	// Pace is the limit and the burst of Pace, left out without a Pace. The limit without an end is 1.8e308.
+	// Pace is the limit and the burst of Pace, left out without a Pace, and if both are 0. The limit without an end is 1.8e308.
 	Pace workqueue.PaceStats `json:"pace,omitzero"`
 
 	// Paced is how long Pace has kept items back.
