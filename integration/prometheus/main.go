@@ -6,7 +6,7 @@
 //   - Every series of examples/metrics has the value that follows from the work of the
 //     program. Each of its two sick queues fires its alerts, and no other alert fires. Every
 //     recording rule and every query of the dashboard has data.
-//   - Each of eight queues that are stuck for different reasons (stuck.go) fires the alert
+//   - Each of nine queues that are stuck for different reasons (stuck.go) fires the alert
 //     that names the reason, with the right text, the alerts about failures that belong to it,
 //     and no other alert.
 //   - In a registry of its own and in those of controller-runtime and component-base, our

@@ -101,6 +101,17 @@ var stuckQueues = []stuck{{
 		})
 	},
 }, {
+	// The group that has 5 items is held back. There are no items of other groups.
+	alert: alert{"WorkqueueOldestItemTooOld", "held-back", "All 3 workers are idle, so no group is at a positive limit: HoldBack"},
+	order: workqueue.Order[string]{
+		Group:       func(item string) string { return item[:2] },
+		MaxInFlight: func(string) int { return workqueue.HoldBack },
+	},
+	run: func(ctx context.Context, q queue) {
+		add(q, 5)
+		work(ctx, q, 3, succeed)
+	},
+}, {
 	alert: alert{"WorkqueueOldestItemTooOld", "paced", "The Pace of the queue keeps the items back"},
 	pace:  rate.NewLimiter(rate.Every(3*time.Second), 1),
 	run: func(ctx context.Context, q queue) {
