@@ -224,6 +224,55 @@ func TestRetriesMetric(t *testing.T) {
 	}
 }
 
+// What the page says of retries_total: which calls count, and which results of Run.
+func TestWhatCountsAsARetry(t *testing.T) {
+	type queue = workqueue.TypedRateLimiting[string]
+	ends := func(err error) func(*queue) {
+		return func(q *queue) {
+			q.Add("a")
+			ctx, stop := context.WithCancel(t.Context())
+			workqueue.Run(ctx, q, func(context.Context, string) error { return err },
+				runOptions{AtEnd: workqueue.EndKeep, Logger: discard(), OnResult: func(context.Context, string, workqueue.HandlerResult) { stop() }})
+		}
+	}
+	for name, tt := range map[string]struct {
+		do   func(q *queue)
+		want uint64
+	}{
+		"Add":                  {func(q *queue) { q.Add("a") }, 0},
+		"AddAfter":             {func(q *queue) { q.AddAfter("a", time.Hour) }, 1},
+		"AddAfter, later":      {func(q *queue) { q.AddAfter("a", time.Hour); q.AddAfter("a", 2*time.Hour) }, 2},
+		"AddAfter 0":           {func(q *queue) { q.AddAfter("a", 0) }, 1},
+		"AddRateLimited":       {func(q *queue) { q.AddRateLimited("a") }, 1},
+		"AddWith":              {func(q *queue) { q.AddWith(workqueue.AddOptions{Firm: true}, "a") }, 0},
+		"AddWith, After":       {func(q *queue) { q.AddWith(workqueue.AddOptions{After: time.Hour}, "a", "b") }, 2},
+		"AddWith, Firm":        {func(q *queue) { q.AddWith(workqueue.AddOptions{After: time.Hour, Firm: true}, "a") }, 1},
+		"AddWith, RateLimited": {func(q *queue) { q.AddWith(workqueue.AddOptions{RateLimited: true}, "a") }, 1},
+		"Reschedule":           {func(q *queue) { q.Reschedule("a", time.Hour) }, 0},
+		"Debounce":             {func(q *queue) { q.Debounce("a", time.Hour, 0) }, 0},
+
+		"succeeded":    {ends(nil), 0},
+		"failed":       {ends(errFailed), 1},
+		"RetryAfter":   {ends(workqueue.RetryAfter(time.Hour, errFailed)), 1},
+		"RequeueAfter": {ends(workqueue.RequeueAfter(time.Hour)), 1},
+		"Requeue":      {ends(workqueue.Requeue()), 1},
+		"DeferFor":     {ends(workqueue.DeferFor(time.Hour)), 1},
+		"given up":     {ends(permanently()), 0},
+		"a failure, and then early": {func(q *queue) {
+			ends(errFailed)(q)
+			ends(errFailed)(q)
+		}, 2},
+	} {
+		r := &reader{}
+		q := workqueue.NewTypedRateLimiting(constant(time.Hour), workqueue.TypedRateLimitingQueueConfig[string]{Name: "q", MetricsProvider: r})
+		tt.do(q)
+		if s, _ := r.reads[0](); s.Retries != tt.want {
+			t.Errorf("%s: got %d, want %d", name, s.Retries, tt.want)
+		}
+		q.ShutDown()
+	}
+}
+
 // If the metric does not return, the item waits or is queued all the same.
 func TestRetriesMetricThatFails(t *testing.T) {
 	for kind, fail := range map[string]func(){"panic": func() { panic("metric") }, "Goexit": runtime.Goexit} {

@@ -28,7 +28,9 @@ type MetricsProvider interface {
 	// NewLongestRunningProcessorSecondsMetric returns the gauge of the seconds
 	// for which the item held longest has been processed.
 	NewLongestRunningProcessorSecondsMetric(name string) SettableGaugeMetric
-	// NewRetriesMetric returns the counter of calls of AddAfter and of AddRateLimited.
+	// NewRetriesMetric returns the counter of adds by AddAfter, by AddRateLimited, and by AddWith with a
+	// positive After or with RateLimited. [Run] counts each failure that it retries, and each
+	// [RequeueAfter], [Requeue] and [DeferFor]. Reschedule and Debounce do not count.
 	NewRetriesMetric(name string) CounterMetric
 }
 

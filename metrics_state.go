@@ -71,7 +71,7 @@ type QueueStats struct {
 	// Of LayerDelays.
 
 	Waiting     int    `json:"waiting"`      // items waiting for their time
-	Retries     uint64 `json:"retries"`      // calls of AddAfter and of AddRateLimited
+	Retries     uint64 `json:"retries"`      // adds with a wait, see [MetricsProvider].NewRetriesMetric
 	RateLimited uint64 `json:"rate_limited"` // calls of AddRateLimited
 
 	Lateness     DurationStats `json:"lateness"`      // from when an item was due until it was queued
