@@ -82,8 +82,9 @@ type RunOptions[T comparable] struct {
 	// [TypedRateLimiting].
 	Name string
 
-	// Logger is told of failures. If nil, the logger is that of the context of Run, see
-	// [logr.FromContext], or else [slog.Default].
+	// Logger is told what Run logs, and is the logger in the contexts of the handler, of OnGiveUp and of
+	// OnResult. The context of OnStop keeps the logger of the context of Run. If Logger is nil, all use the
+	// logger of the context of Run, see [logr.FromContext], or else [slog.Default].
 	Logger *logr.Logger
 }
 

@@ -441,7 +441,14 @@ func TestRunLogsToTheLoggerOfItsContext(t *testing.T) {
 				var logs [2]bytes.Buffer
 				first := logr.FromSlogHandler(slog.NewTextHandler(&logs[0], nil)).WithValues("from", "context")
 				second := logr.FromSlogHandler(slog.NewTextHandler(&logs[1], nil)).WithValues("from", "option")
-				options := runOptions{Name: tt.name, Timeout: time.Minute}
+				options := runOptions{Name: tt.name, Timeout: time.Minute,
+					OnResult: func(ctx context.Context, item string, _ workqueue.HandlerResult) {
+						logr.FromContextOrDiscard(ctx).Info("result", "of", item)
+					},
+					OnStop: func(ctx context.Context, _ workqueue.Snapshot[string]) {
+						logr.FromContextOrDiscard(ctx).Info("stop", "of", "Run")
+					},
+				}
 				if tt.option {
 					options.Logger = &second
 				}
@@ -462,7 +469,8 @@ func TestRunLogsToTheLoggerOfItsContext(t *testing.T) {
 				if tt.name != "" {
 					queue = tt.name
 				}
-				for _, want := range []string{"msg=logr from=F queue=Q item=a of=a", "msg=slog from=F queue=Q item=b of=b", `msg="Item given up" from=F queue=Q item=b`} {
+				for _, want := range []string{"msg=logr from=F queue=Q item=a of=a", "msg=slog from=F queue=Q item=b of=b", `msg="Item given up" from=F queue=Q item=b`,
+					"msg=result from=F queue=Q item=b of=b", "msg=stop from=context of=Run"} {
 					want = strings.NewReplacer("=F", "="+tt.want, "=Q", "="+queue).Replace(want)
 					if !strings.Contains(got, want) {
 						t.Errorf("got\n%s\nwithout %s", got, want)

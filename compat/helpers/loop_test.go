@@ -1,8 +1,14 @@
 package helpers_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io"
+	"log/slog"
+	"regexp"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -16,7 +22,8 @@ import (
 	"github.com/seed16c08ea7/workqueue"
 )
 
-// The two programs of docs/migrating.md: a loop as most controllers on client-go have it, and Run.
+// The programs of docs/migrating.md: a loop as most controllers on client-go have it, Run, and Run with the
+// lines of the loop in the log.
 
 func loop(ctx context.Context, queue clientgo.TypedRateLimitingInterface[string], sync func(context.Context, string) error) {
 	const workers = 2
@@ -97,28 +104,83 @@ func TestLoopAndRun(t *testing.T) {
 	}
 }
 
-// A program whose ErrorHandlers count failures counted none after the change to Run.
-func TestErrorHandlersAreCalledFromOnResult(t *testing.T) {
-	handlers := utilruntime.ErrorHandlers
-	defer func() { utilruntime.ErrorHandlers = handlers }()
-	failures := 0
-	utilruntime.ErrorHandlers = []utilruntime.ErrorHandler{func(context.Context, error, string, ...any) { failures++ }}
-
-	queue := workqueue.NewTypedRateLimiting(workqueue.NewTypedItemExponentialFailureRateLimiter[string](0, 0),
-		workqueue.TypedRateLimitingQueueConfig[string]{})
-	ctx, stop := context.WithCancel(logr.NewContext(t.Context(), logr.Discard()))
-	queue.Add("web")
-	err := workqueue.Run(ctx, queue, func(context.Context, string) error { return errors.New("conflict") }, workqueue.RunOptions[string]{
-		MaxAttempts: 3,
-		OnGiveUp:    func(context.Context, string, error) { stop() },
+func runWithOwnLines(ctx context.Context, queue clientgo.TypedRateLimitingInterface[string], sync func(context.Context, string) error) error {
+	const workers = 2
+	logger, quiet := klog.FromContext(ctx), logr.Discard()
+	return workqueue.Run(ctx, queue, func(ctx context.Context, key string) error {
+		return sync(klog.NewContext(ctx, logger), key)
+	}, workqueue.RunOptions[string]{
+		Workers: workers,
+		Logger:  &quiet,
 		OnResult: func(ctx context.Context, key string, r workqueue.HandlerResult) {
 			if r.Outcome == workqueue.OutcomeFailed || r.Outcome == workqueue.OutcomeGivenUp {
-				utilruntime.HandleErrorWithContext(ctx, r.Err, "Sync failed", "key", key)
+				utilruntime.HandleErrorWithContext(klog.NewContext(ctx, logger), r.Err, "Sync failed", "key", key)
 			}
 		},
 	})
-	if err != nil || failures != 3 {
-		t.Errorf("ErrorHandlers were called %d times for 3 failures, and Run returned %v", failures, err)
+}
+
+// The log of a loop and of the two forms of Run, in a program that only knows klog. Each failure has one line,
+// and the handler logs to klog. ErrorHandlers that count failures counted none after the change to Run.
+func TestLinesOfKlog(t *testing.T) {
+	state := klog.CaptureState()
+	defer state.Restore()
+	klog.LogToStderr(false)
+	klog.SetOutput(io.Discard)
+	was := slog.Default()
+	defer slog.SetDefault(was)
+	handlers := utilruntime.ErrorHandlers
+	defer func() { utilruntime.ErrorHandlers = handlers }()
+	counted := 0
+	utilruntime.ErrorHandlers = append(slices.Clip(handlers), func(context.Context, error, string, ...any) { counted++ })
+
+	for name, tt := range map[string]struct {
+		program func(context.Context, clientgo.TypedRateLimitingInterface[string], func(context.Context, string) error) error
+		failure string
+		counted int
+		values  string // of the logger of the handler
+		givenUp bool
+	}{
+		"loop": {func(ctx context.Context, q clientgo.TypedRateLimitingInterface[string], sync func(context.Context, string) error) error {
+			loop(ctx, q, sync)
+			return nil
+		}, `E loop_test.go "sync failed" err="conflict" key="web"`, 0, "", false},
+		"the lines of Run":                       {run, `I run_outcome.go "Handler failed, the item will be retried" item="web" failures=1 err="conflict"`, 0, ` item="web"`, false},
+		"its own line":                           {runWithOwnLines, `E loop_test.go "Sync failed" err="conflict" logger="UnhandledError" key="web"`, 1, "", false},
+		"its own line of a key that is given up": {runWithOwnLines, `E loop_test.go "Sync failed" err="conflict" logger="UnhandledError" key="web"`, 1, "", true},
+	} {
+		var inKlog, inSlog bytes.Buffer
+		klog.SetOutputBySeverity("INFO", &inKlog) // It has the lines of all severities.
+		slog.SetDefault(slog.New(slog.NewTextHandler(&inSlog, nil)))
+		counted = 0
+		queue := workqueue.NewTypedRateLimiting(workqueue.NewTypedItemExponentialFailureRateLimiter[string](0, 0),
+			workqueue.TypedRateLimitingQueueConfig[string]{})
+		queue.Add("web")
+		ctx, stop := context.WithCancel(t.Context())
+		calls := 0
+		err := tt.program(ctx, queue, func(ctx context.Context, _ string) error {
+			klog.FromContext(ctx).Info("Call")
+			if calls++; calls == 1 && !tt.givenUp {
+				return errors.New("conflict")
+			}
+			stop()
+			if tt.givenUp {
+				return workqueue.Permanent(errors.New("conflict"))
+			}
+			return nil
+		})
+		if err := queue.WaitIdle(t.Context()); err != nil { // The loop does not wait for its worker.
+			t.Fatal(err)
+		}
+		klog.Flush()
+		head := regexp.MustCompile(`(?m)^(.).* (\w+\.go):\d+\] `) // The severity, the time, the thread, the file and the line.
+		got := head.ReplaceAllString(inKlog.String(), "$1 $2 ")
+		call := `I loop_test.go "Call"` + tt.values + "\n"
+		want := call + tt.failure + "\n" + strings.Repeat(call, calls-1)
+		if err != nil || got != want || inSlog.String() != "" || counted != tt.counted {
+			t.Errorf("%s: klog got\n%swant\n%sslog got %q, ErrorHandlers were called %d times, want %d, and Run returned %v",
+				name, got, want, inSlog.String(), counted, tt.counted, err)
+		}
 	}
 }
 
