@@ -82,6 +82,39 @@ func TestSignal(t *testing.T) {
 	}
 }
 
+// Without the line AtEnd, the lease is given back when the handlers at work have returned. Their contexts end with
+// the signal or with Grace.
+func TestSignalWithoutADrain(t *testing.T) {
+	for want, grace := range map[string]time.Duration{
+		"a is cut short, the lease is given back,": 0,
+		"a, the lease is given back,":              20 * time.Second,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			j := new(journal)
+			queue := workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[string](),
+				workqueue.TypedRateLimitingQueueConfig[string]{})
+			queue.AddAll("a", "b")
+			handle := func(ctx context.Context, name string) error {
+				select {
+				case <-ctx.Done():
+					fmt.Fprintln(j, name, "is cut short")
+				case <-time.After(5 * time.Second):
+					fmt.Fprintln(j, name)
+				}
+				return ctx.Err()
+			}
+			sig, stop := context.WithTimeout(logr.NewContext(t.Context(), logr.Discard()), time.Second)
+			defer stop()
+			err := lead(sig, usualTimes(&lease{out: j}), func(ctx context.Context) error {
+				return workqueue.Run(ctx, queue, handle, workqueue.RunOptions[string]{Grace: grace})
+			}, func() { t.Error("the leadership is lost") })
+			if got := j.String(); got != want || err != nil {
+				t.Errorf("with a Grace of %v: got %s, %v, want %s", grace, got, err, want)
+			}
+		})
+	}
+}
+
 func TestSignalBeforeTheFirstTerm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		other := &lease{record: &resourcelock.LeaderElectionRecord{HolderIdentity: "replica-2", LeaseDurationSeconds: 15}}
