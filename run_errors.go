@@ -51,6 +51,10 @@ func (e requeueAfter) Error() string { return fmt.Sprintf("workqueue: requeue af
 // The item has neither failed nor succeeded, and earlier failures stay counted. With another error, as
 // by [errors.Join], the other error is a failure, and the item comes again after d. Of several DeferFor
 // the longest counts, and other times do not. If d is zero or negative, the item is added at once.
+//
+// Nothing limits how often an item is deferred: MaxAttempts counts failures only. To give an item up, the
+// handler notes the time of the first deferral, beside the payload for example, and returns [Permanent] when
+// that is too long ago.
 func DeferFor(d time.Duration) error { return deferFor{max(0, d)} }
 
 type deferFor struct{ wait time.Duration }

@@ -229,3 +229,62 @@ func TestMaxRetries(t *testing.T) {
 		})
 	}
 }
+
+// Events bring a failing key to more calls than MaxAttempts says. StrictBackoff keeps the events back, and a
+// deletion too, unless the delete handler calls Wake.
+func TestMaxAttemptsWithEvents(t *testing.T) {
+	for name, tt := range map[string]struct {
+		strict, wake bool
+		calls        int
+		deletedAfter time.Duration // from the event of the deletion to the call that finds no object
+	}{
+		"plain":                   {false, false, 39, 0},
+		"StrictBackoff":           {true, false, 4, 150 * time.Millisecond},
+		"StrictBackoff with Wake": {true, true, 4, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				queue := workqueue.NewTypedRateLimiting(workqueue.NewTypedItemExponentialFailureRateLimiter[string](100*time.Millisecond, time.Minute),
+					workqueue.TypedRateLimitingQueueConfig[string]{StrictBackoff: tt.strict})
+				calls, givenUp := 0, false
+				var deleted, handled time.Time
+				ctx, stop := context.WithCancel(t.Context())
+				wait := start(func() error {
+					return workqueue.Run(ctx, queue, func(_ context.Context, key string) error {
+						if calls++; key == "deleted" && !deleted.IsZero() {
+							if handled.IsZero() {
+								handled = time.Now()
+							}
+							return nil
+						}
+						return errors.New("conflict")
+					}, workqueue.RunOptions[string]{MaxAttempts: 4, Logger: quiet(), OnGiveUp: func(context.Context, string, error) { givenUp = true }})
+				})
+				queue.Add("web")
+				time.Sleep(10 * time.Millisecond) // No event comes at the time of a retry.
+				for !givenUp {
+					queue.Add("web")
+					time.Sleep(20 * time.Millisecond)
+					synctest.Wait()
+				}
+				if calls != tt.calls {
+					t.Errorf("%d calls, want %d", calls, tt.calls)
+				}
+				queue.Add("deleted")
+				time.Sleep(150 * time.Millisecond) // It has failed twice, and waits for 150 ms more.
+				synctest.Wait()
+				deleted = time.Now()
+				queue.Add("deleted")
+				if tt.wake {
+					queue.Wake("deleted")
+				}
+				time.Sleep(time.Minute)
+				stop()
+				wait()
+				if took := handled.Sub(deleted); took != tt.deletedAfter {
+					t.Errorf("the deletion was handled after %v, want %v", took, tt.deletedAfter)
+				}
+			})
+		})
+	}
+}
