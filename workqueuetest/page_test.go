@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	testingclock "k8s.io/utils/clock/testing"
+
 	"github.com/seed16c08ea7/workqueue"
 	"github.com/seed16c08ea7/workqueue/workqueuetest"
 )
@@ -67,4 +69,26 @@ func TestReconcileIsRetried(t *testing.T) {
 			t.Errorf("%d attempts in %v, want 3 in 3m", attempts, took)
 		}
 	})
+}
+
+func TestReconcileWithAFakeClock(t *testing.T) {
+	clock := testingclock.NewFakeClock(time.Now())
+	queue := workqueuetest.New(t, workqueuetest.Options[string]{
+		Limiter: workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Minute, time.Hour),
+		Config:  workqueue.TypedRateLimitingQueueConfig[string]{Clock: clock},
+	})
+	attempts := 1 // The second attempt fails, and the third succeeds.
+	go workqueue.Run(t.Context(), queue, reconcile(&attempts), workqueue.RunOptions[string]{})
+	queue.Add("default/web")
+	if err := queue.WaitIdle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	info, _ := queue.Find("default/web")
+	if wait := info.Due.Sub(clock.Now()); wait != time.Minute {
+		t.Errorf("the retry is due after %v, want 1m", wait)
+	}
+	clock.Step(time.Minute)
+	if err := queue.WaitEmpty(t.Context()); err != nil || attempts != 3 {
+		t.Errorf("%d attempts, want 3, %v", attempts, err)
+	}
 }
