@@ -83,8 +83,8 @@ type RunOptions[T comparable] struct {
 	Name string
 
 	// Logger is told what Run logs, and is the logger in the contexts of the handler, of OnGiveUp and of
-	// OnResult. The context of OnStop keeps the logger of the context of Run. If Logger is nil, all use the
-	// logger of the context of Run, see [logr.FromContext], or else [slog.Default].
+	// OnResult. The context of OnStop keeps the logger of the context of Run. If Logger is nil, Run takes the
+	// logger of its context, see [logr.FromContext], or else [slog.Default].
 	Logger *logr.Logger
 }
 
