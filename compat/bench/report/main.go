@@ -129,9 +129,9 @@ func pageTables(results []result, from origin) map[string]string {
 func (o options) rows() []scenario {
 	switch {
 	case o.smoke:
-		return slices.Concat(scenarios, scaleRows(), runRows())
+		return slices.Concat(scenarios, looks, scaleRows(), runRows())
 	case o.scale:
 		return scaleRows()
 	}
-	return slices.Concat(scenarios, runRows())
+	return slices.Concat(scenarios, looks, runRows())
 }

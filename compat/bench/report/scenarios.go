@@ -48,6 +48,12 @@ var sections = []section{
 	{"Lateness", "How long after its due time an item reaches a worker."},
 }
 
+// looks have no place on a page: `make slower` compares them with an earlier commit.
+var looks = []scenario{
+	{title: "Snapshot(100) of 1M items", bench: "Look/call=Snapshot/items=1M", unit: "ns/op", peers: []string{ours}},
+	{title: "Stats of 1M items", bench: "Look/call=Stats/items=1M", unit: "ns/op", peers: []string{ours}},
+}
+
 var scenarios = []scenario{
 	{"One goroutine", "cycle of Add, Get and Done, string key", "Cycle/keys=string", "ns/op", withChan, false, []goal{{2.3, clientGo}, {1.5, channel}}},
 	{"One goroutine", "cycle, struct key of two strings", "Cycle/keys=struct", "ns/op", withChan, false, []goal{{2.2, clientGo}}},
