@@ -204,6 +204,39 @@ func TestARemoveOfWhatHasCutAReconcileShort(t *testing.T) {
 	}
 }
 
+// The object is removed between the end of a reconcile that was cut short and the add of the controller. The
+// add brought the object back: now and then in the test above, and always here.
+func TestARemoveAfterAReconcileThatWasCutShort(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c *running
+		b := ctrlqueue.For(options{CancelOnReAdd: 3})
+		reconciles := 0
+		inner := b.Reconciler(reconcile.Func(func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+			if reconciles++; reconciles > 1 {
+				return reconcile.Result{}, nil
+			}
+			c.q.Add(r)
+			return reconcile.Result{}, ctx.Err()
+		}))
+		s := newStandIn()
+		c = startIn(t, s, s, "removed", controller.Options{NewQueue: b.NewQueue, Reconciler: reconcile.Func(
+			func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+				result, err := inner.Reconcile(ctx, r)
+				if !c.q.Remove(r) {
+					t.Error("Remove does not find the object")
+				}
+				return result, err
+			})})
+		c.q.Add(request("a"))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if reconciles != 1 {
+			t.Errorf("%d reconciles, want 1", reconciles)
+		}
+		c.end(t)
+	})
+}
+
 // A resync has a low priority, and cuts an urgent reconcile short. The retry comes before all less
 // urgent objects. A more urgent add raises its priority.
 func TestPriorityOfWhatWasCutShort(t *testing.T) {

@@ -50,7 +50,7 @@ type Options[R comparable] struct {
 	// [workqueue.ErrReAdded]. If the reconcile then returns an error that wraps
 	// [context.Canceled] or the cause, the reconcile was cut short. The error is dropped:
 	// nothing is logged or counted as a failure. The next reconcile of the object follows
-	// at once, also if the change was taken back by [Queue.Remove]. Its priority is the
+	// at once, unless the object was removed by [Queue.Remove]. Its priority is the
 	// higher of the priorities of the change and of the reconcile that was cut short.
 	//
 	// After so many reconciles in a row, the next one is not cancelled, so that it can come to

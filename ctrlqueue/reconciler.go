@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"sync/atomic"
 	"time"
 
@@ -263,11 +262,10 @@ func unwrapped[R comparable](item R) (name string, ok bool) {
 }
 
 // cancelOnReAdd calls the reconciler with a context that ends when the item is added again.
-// After a reconcile that was cut short, the item is added at once with the lowest priority, as
-// Remove may have taken back the add that has cut the reconcile short. Then the controller is
-// told to requeue the item after some time: the controller names the priority of the
-// hand-out. The item has one entry, so the highest priority and the earliest time hold. An item
-// that a RemoveFunc has removed stays away.
+// The add has marked the item, so Done queues the item at once. After a reconcile that was cut short, the
+// controller is told to requeue the item after some time: the controller names the priority of the
+// hand-out. The item has one entry, so the higher priority and the earlier time hold. The add of the
+// controller is what the reconcile asks for: an item that was removed meanwhile stays away.
 func (r *reconciler[R]) cancelOnReAdd(ctx context.Context, h *handOut[R]) (reconcile.Result, error) {
 	q, item := h.queue, h.item
 	watching, cancel := q.ReAddContext(ctx, item)
@@ -290,9 +288,8 @@ func (r *reconciler[R]) cancelOnReAdd(ctx context.Context, h *handOut[R]) (recon
 	cut = true
 	q.attempts.begin(item, func(a *attempt) {
 		a.cancels++
-		a.cut = true
+		a.cut, a.ended = true, true
 	})
-	q.queue.AddWith(workqueue.AddOptions{Priority: new(math.MinInt)}, item)
 	return reconcile.Result{RequeueAfter: time.Nanosecond}, nil
 }
 
