@@ -40,8 +40,8 @@ run: ## a controller at work, until all its objects have converged
 
 # Every test of every module but those of the command swap, which build programs and ask the
 # module proxy for minutes. The root suite runs a second time without the race detector,
-# under which the budgets for memory and allocations mean nothing. Two tools of compat that have one goroutine
-# run only so.
+# under which the budgets for memory and allocations mean nothing. The tools pictures and aliases of
+# compat have one goroutine, and are tested without the race detector alone.
 test: ## every test of every module, with the race detector; about 6 minutes on two cores
 	go test $(HANGS) -race -shuffle=on ./...
 	go test $(HANGS) -shuffle=on ./...
@@ -221,3 +221,5 @@ night: RUNS = 100000
 night: HISTORIES = 300000
 night: DURATION = 10m
 night: minimums release-check test-swap swap-programs fuzz stress soak explore planted linearizability ends simulate realworld slower mutate ## what takes longer than CI; 3 hours
+	go test $(HANGS) -count=3 -run '^TestModel' .
+	go test -C examples $(HANGS) -count=3 -run '^TestKilledUnderLoad$$' ./controller ./service
