@@ -92,7 +92,7 @@ type Typed[T comparable] struct {
 
 	// Not immutable, and here because there is room: 8 bytes more, and a queue takes 576 bytes
 	// of memory in place of 512.
-	waking bool         // see wake
+	waking bool         // guarded by mu, see wake
 	adders atomic.Int32 // calls of Add that wait for mu
 
 	// Guarded by mu, and used only with metrics. These fields keep mu more than 32 bytes

@@ -53,7 +53,7 @@ type handOut[R comparable] struct {
 func (h *handOut[R]) conclude(ctx context.Context, result reconcile.Result, err error) (reconcile.Result, error) {
 	firm := time.Duration(h.firm.Load())
 	h.returned = true
-	if err != nil && h.isLast(ctx, err) {
+	if err != nil && h.countFailure(ctx, err) {
 		h.queue.Forget(h.item)
 		err = reconcile.TerminalError(err)
 	}
@@ -68,8 +68,10 @@ func (h *handOut[R]) conclude(ctx context.Context, result reconcile.Result, err 
 	return result, err
 }
 
-// isLast counts the failure of a reconcile, and reports whether MaxAttempts gives the item up.
-func (h *handOut[R]) isLast(ctx context.Context, err error) (last bool) {
+// countFailure counts the error of a reconcile, and reports whether MaxAttempts gives the item up. The
+// failures of the limiter would not do: a bucket has none. An early failure must not give the item up
+// either, as the retry of the failure before is still due.
+func (h *handOut[R]) countFailure(ctx context.Context, err error) (last bool) {
 	most := h.queue.options.MaxAttempts
 	interrupted := ctx.Err() == context.Canceled && errors.Is(err, context.Canceled)
 	if most == 0 || interrupted || errors.Is(err, reconcile.TerminalError(nil)) {
