@@ -72,7 +72,7 @@ type QueueStats struct {
 
 	Waiting     int    `json:"waiting"`      // items waiting for their time
 	Retries     uint64 `json:"retries"`      // adds with a wait, see [MetricsProvider].NewRetriesMetric
-	RateLimited uint64 `json:"rate_limited"` // calls of AddRateLimited
+	RateLimited uint64 `json:"rate_limited"` // waits that the limiter has named
 
 	Lateness     DurationStats `json:"lateness"`      // from when an item was due until it was queued
 	LimiterDelay DurationStats `json:"limiter_delay"` // the wait from the rate limiter, for each AddRateLimited
@@ -435,7 +435,7 @@ func (m *delayMetrics) observeLateness(late time.Duration) {
 	}
 }
 
-// observeLimit counts a call of AddRateLimited and the delay from the limiter. The first call
+// observeLimit counts a wait that the limiter has named. The first call
 // makes the histogram: a queue at rest does without its 250 bytes.
 func (m *delayMetrics) observeLimit(delay time.Duration) {
 	m.limited.Inc()

@@ -36,6 +36,10 @@ type Queue[R comparable] struct {
 	attempts attempts[R]
 	limiter  retryLimiter[R] // whose attempts are those of the queue
 
+	// removing has a Remove come before or after addResult, which looks for a removal and then adds. The
+	// limiter runs with removing held for reading, the function of a RemoveFunc with removing locked.
+	removing sync.RWMutex
+
 	// closed is set when adds do nothing any more, and ended when nothing is to be
 	// handed out either. Both come before the shutdown of queue: a drain begins on
 	// another goroutine, and hands out the items that are left. Nobody else shuts queue
@@ -152,8 +156,7 @@ func (q *Queue[R]) isCalm(priority *int) bool {
 // controller. An event handler that adds in such a way between the two, which lie microseconds apart,
 // is mistaken for the controller.
 //
-// Nothing is added for an item that was removed since its hand-out, and not added again. A Remove can
-// come beside the add, so addResult looks again afterwards.
+// Nothing is added for an item that was removed since its hand-out, and not added again.
 func (q *Queue[R]) addResult(o priorityqueue.AddOpts, item R) (ok bool) {
 	firm := time.Duration(0)
 	q.attempts.change(item, func(a *attempt) {
@@ -163,8 +166,9 @@ func (q *Queue[R]) addResult(o priorityqueue.AddOpts, item R) (ok bool) {
 	if !ok {
 		return false
 	}
-	before := q.sinceHandOut(item)
-	if before == workqueue.ErrRemoved {
+	q.removing.RLock()
+	defer q.removing.RUnlock()
+	if q.sinceHandOut(item) == workqueue.ErrRemoved {
 		q.Forget(item)
 		return true
 	}
@@ -172,10 +176,6 @@ func (q *Queue[R]) addResult(o priorityqueue.AddOpts, item R) (ok bool) {
 		q.queue.AddWith(workqueue.AddOptions{After: firm, Firm: true, Priority: o.Priority}, item)
 	}
 	q.queue.AddWith(workqueue.AddOptions{After: o.After, RateLimited: o.RateLimited, Firm: firm > 0, Priority: o.Priority}, item)
-	if before == nil && q.sinceHandOut(item) == workqueue.ErrRemoved {
-		q.queue.Remove(item)
-		q.Forget(item)
-	}
 	return true
 }
 
@@ -261,6 +261,8 @@ func (q *Queue[R]) LimitsChanged() { q.queue.LimitsChanged() }
 // The count for CancelOnReAdd starts anew, and the next failure is not early. If no worker holds the item,
 // the limiter still knows its failures: call Forget to reset the limiter too.
 func (q *Queue[R]) Remove(item R) bool {
+	q.removing.Lock()
+	defer q.removing.Unlock()
 	removed := q.queue.Remove(item)
 	q.attempts.forget(item)
 	return removed
@@ -270,6 +272,8 @@ func (q *Queue[R]) Remove(item R) bool {
 // [workqueue.Typed.RemoveFunc]: for a shard, a namespace or a tenant that is somebody else's now.
 // With CancelOnReAdd, the context of a reconcile ends with the cause [workqueue.ErrRemoved].
 func (q *Queue[R]) RemoveFunc(del func(item R) bool) (removed int) {
+	q.removing.Lock()
+	defer q.removing.Unlock()
 	removed = q.queue.RemoveFunc(del)
 	// After the removal: a worker could count a cancel in between.
 	for _, item := range q.attempts.items() {
