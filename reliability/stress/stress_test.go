@@ -302,7 +302,7 @@ func TestGrowth(t *testing.T) {
 func TestSoak(t *testing.T) {
 	o := short(ours)
 	o.duration = time.Second
-	found := soak(o, t.Output(), 4)
+	found := soak(o, t.Output(), 2)
 	delete(found.found, memory) // A short round has only a warm-up.
 	if found.violations() > 0 {
 		found.print(t.Output())
