@@ -635,50 +635,42 @@ func Example_fewExpensiveKeys() {
 	// item backoff (10s * 3^n, jitter 0.2, at most 10m0s; 2 items)
 }
 
-// A server that says when to come back knows better than any limiter: its time
-// goes to AddAfter. The limiter is not asked, so that the failure does not
-// count, and what it knows of the key stays.
+// A server fails and says when to come back. The failure counts, and the item comes again after the time of
+// the server or that of the limiter, whichever is later: many answers that ask for a second are still a
+// backoff, and use up no MaxAttempts within a minute.
 func Example_retryAfter() {
-	limiter := workqueue.NewTypedItemBackoffRateLimiter[string](wait.Backoff{
-		Duration: time.Millisecond, Factor: 2, Jitter: 0.5, Cap: time.Minute,
-	})
+	limiter := workqueue.NewTypedItemBackoffRateLimiter[string](wait.Backoff{Duration: 10 * time.Millisecond, Factor: 10})
 	queue := workqueue.NewTypedRateLimiting(limiter, workqueue.TypedRateLimitingQueueConfig[string]{})
-	answers := []error{errors.New("internal error"), tooManyRequests{after: 20 * time.Millisecond}, nil}
-	call := func(string) error {
-		answer := answers[0]
-		answers = answers[1:]
-		return answer
-	}
-
-	queue.Add("key")
-	for !queue.ShuttingDown() {
-		key, _ := queue.Get()
-		err := call(key)
-		var busy tooManyRequests
-		switch {
-		case errors.As(err, &busy):
-			queue.AddAfter(key, busy.after)
-			fmt.Println(err, "- failures that count:", queue.NumRequeues(key))
-		case err != nil:
-			queue.AddRateLimited(key)
-			fmt.Println(err, "- failures that count:", queue.NumRequeues(key))
-		default:
-			queue.Forget(key)
-			fmt.Println("done - failures that count:", queue.NumRequeues(key))
-			queue.ShutDown()
+	busy := []bool{true, true, false}
+	call := func() (retryAfter time.Duration, err error) {
+		if busy[0] {
+			retryAfter, err = 20*time.Millisecond, errors.New("503 Service Unavailable")
 		}
-		queue.Done(key)
+		busy = busy[1:]
+		return retryAfter, err
 	}
+
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	queue.Add("key")
+	workqueue.Run(ctx, queue, func(_ context.Context, key string) error {
+		if retryAfter, err := call(); err != nil {
+			return errors.Join(err, workqueue.DeferFor(retryAfter))
+		}
+		return nil
+	}, workqueue.RunOptions[string]{
+		MaxAttempts: 30,
+		OnResult: func(_ context.Context, key string, r workqueue.HandlerResult) {
+			fmt.Println(r.Outcome, "- failures:", r.Failures, "- comes again after", r.After)
+			if r.Outcome == workqueue.OutcomeSucceeded {
+				stop()
+			}
+		},
+	})
 	// Output:
-	// internal error - failures that count: 1
-	// too many requests, retry after 20ms - failures that count: 1
-	// done - failures that count: 0
-}
-
-type tooManyRequests struct{ after time.Duration }
-
-func (e tooManyRequests) Error() string {
-	return fmt.Sprint("too many requests, retry after ", e.after)
+	// failed - failures: 1 - comes again after 20ms
+	// failed - failures: 2 - comes again after 100ms
+	// succeeded - failures: 0 - comes again after 0s
 }
 
 // Waits double until they are drawn from the time between half a minute and a

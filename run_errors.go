@@ -48,13 +48,12 @@ func (e requeueAfter) Error() string { return fmt.Sprintf("workqueue: requeue af
 // that has written something defers its item until a cache shows the write: the event of the write calls
 // Wake, and d is only a safety net. A Wake during the work counts too: the item then comes again at once.
 //
-// The item has neither failed nor succeeded, and earlier failures stay counted. With another error, as
-// by [errors.Join], the other error is a failure, and the item comes again after d. Of several DeferFor
-// the longest counts, and other times do not. If d is zero or negative, the item is added at once.
+// The item has neither failed nor succeeded, and earlier failures stay counted. Of several DeferFor the
+// longest counts, and a [RequeueAfter] beside it does not. If d is zero or negative, the item is added at
+// once. Nothing limits how often an item is deferred: MaxAttempts counts failures only.
 //
-// Nothing limits how often an item is deferred: MaxAttempts counts failures only. To give an item up, the
-// handler notes the time of the first deferral, beside the payload for example, and returns [Permanent] when
-// that is too long ago.
+// Beside another error, as by [errors.Join], the other error is a failure. The item comes again when its
+// retry is due, and not before d has passed: this is for a server that fails and says when to come back.
 func DeferFor(d time.Duration) error { return deferFor{max(0, d)} }
 
 type deferFor struct{ wait time.Duration }
@@ -78,7 +77,8 @@ var errRequeue error = requeue{}
 
 // RetryAfter returns an error for a handler to return to [Run], by itself or wrapped, when
 // the item has failed because of err, and is to be retried after d, as a server may say. The
-// failure is logged and counts for MaxAttempts. The limiter is not asked and does not count.
+// failure is logged and counts for MaxAttempts. The limiter is not asked and does not count: where a server
+// may be out for longer, join err and a [DeferFor], which leaves the backoff as it is.
 // The error wraps err and reads like err, and is nil if err is nil. If d is zero or
 // negative, the retry is at once. Bound a time that a server has named: a great number of seconds may
 // be negative as a Duration.
@@ -134,7 +134,8 @@ type Verdict struct {
 	Outcome Outcome
 
 	// Timed is true if the error names the time After which the item comes again. Otherwise the limiter
-	// says when. An item that has succeeded or is given up does not come again.
+	// says when, and After is the least wait: that of a [DeferFor] beside a failure, or 0. An item that has
+	// succeeded or is given up does not come again.
 	Timed bool
 	After time.Duration
 }
@@ -150,9 +151,9 @@ func VerdictOf(err error) Verdict {
 	case v.permanent:
 		return Verdict{Outcome: OutcomeGivenUp}
 	case v.failed:
-		return Verdict{OutcomeFailed, v.timed, v.wait}
+		return Verdict{OutcomeFailed, v.timed, max(v.wait, v.least)}
 	case v.firm:
-		return Verdict{OutcomeDeferred, v.timed, v.wait}
+		return Verdict{OutcomeDeferred, true, v.least}
 	}
 	return Verdict{OutcomeRequeued, v.timed, v.wait}
 }
@@ -180,9 +181,10 @@ func (e *PanicError) Unwrap() error {
 type verdict struct {
 	permanent bool          // the item is given up
 	failed    bool          // there is an error besides RequeueAfter, DeferFor, Requeue and Permanent
-	timed     bool          // it comes again after wait, and else when the limiter says
+	timed     bool          // there is a RequeueAfter or a RetryAfter
+	wait      time.Duration // the shortest of these, or 0
 	firm      bool          // there is a DeferFor
-	wait      time.Duration // the shortest in the tree, or the longest of a DeferFor
+	least     time.Duration // the longest of these, or 0
 
 	// cutShort is OutcomeReAdded or OutcomeInterrupted if the context of the handler had
 	// ended for that reason, and the handler returned because of that. Otherwise it is 0.
@@ -203,7 +205,7 @@ func (v *verdict) weigh(err error) {
 	case requeueAfter:
 		v.after(e.wait)
 	case deferFor:
-		v.deferFor(e.wait)
+		v.firm, v.least = true, max(v.least, e.wait)
 	case requeue:
 	case *retryAfter:
 		v.failed = true
@@ -245,14 +247,7 @@ func (v *verdict) weighJoined(errs []error) {
 }
 
 func (v *verdict) after(wait time.Duration) {
-	if !v.timed || !v.firm && wait < v.wait {
+	if !v.timed || wait < v.wait {
 		v.timed, v.wait = true, wait
 	}
-}
-
-func (v *verdict) deferFor(wait time.Duration) {
-	if v.firm {
-		wait = max(wait, v.wait)
-	}
-	v.timed, v.firm, v.wait = true, true, wait
 }

@@ -152,8 +152,8 @@ func (w *worker[T]) fail(err error, v verdict) HandlerResult {
 	return result
 }
 
-// retry has the item come again after the time of the verdict or of the limiter, and returns the
-// time. The retry goes below a seal: a seal refuses the adds of callers, and a drain has to wait for
+// retry has the item come again after the time of the verdict or of the limiter, and not before that of
+// a DeferFor. It returns the time. The retry goes below a seal: a seal refuses the adds of callers, and a drain has to wait for
 // the retries of Run.
 //
 // A failure notes when its retry is due, for the next hand-out. It reads the clock before the wait
@@ -162,8 +162,8 @@ func (w *worker[T]) retry(v verdict) (after time.Duration, c conclusion) {
 	now := w.delaying.now()
 	e := ending{end: fifo.EndRetry, after: v.wait, mode: w.limiting.strict, why: fifo.WhyRetry}
 	switch {
-	case v.firm:
-		e.mode, e.why = modeFirm, fifo.WhyDeferred
+	case v.firm && !v.failed:
+		e.after = 0
 	case w.early > 0 && (v.failed || !v.timed):
 		if e.after = max(0, w.early-now); v.timed {
 			e.after = min(e.after, v.wait)
@@ -173,6 +173,11 @@ func (w *worker[T]) retry(v verdict) (after time.Duration, c conclusion) {
 		w.limiting.observeLimit(e.after)
 	case !v.failed:
 		e.mode, e.why = 0, fifo.WhyDelay
+	}
+	if v.firm {
+		if e.mode = modeFirm; e.after <= v.least {
+			e.after, e.why = v.least, fifo.WhyDeferred
+		}
 	}
 	c = w.settle(e)
 	if v.failed && c.taken && !(w.early > 0 && v.firm) {
@@ -244,10 +249,11 @@ func (w *worker[T]) tellGivenUp(ctx context.Context, err error) {
 // not, as the limiter has to wait longer each time. Nor does DeferFor, which says nothing of the work.
 func (w *worker[T]) putOff(v verdict) HandlerResult {
 	result := HandlerResult{Outcome: OutcomeRequeued, Again: true}
-	due := w.delaying.clock.Now().Add(v.wait)
+	now := w.delaying.clock.Now()
+	due := now.Add(v.wait)
 	switch {
 	case v.firm:
-		result.Outcome = OutcomeDeferred
+		result.Outcome, due = OutcomeDeferred, now.Add(v.least)
 	case v.timed:
 		w.limiting.Forget(w.item)
 	default:
@@ -259,7 +265,7 @@ func (w *worker[T]) putOff(v verdict) HandlerResult {
 	if !c.Removed && !(c.taken && w.comesAgain()) {
 		result.Again, result.After = false, 0
 		late := lateItem[T]{state: ItemWaiting, failures: result.Failures}
-		if v.timed {
+		if v.timed || v.firm {
 			late.due = due
 		}
 		c = w.concludeLate(late)

@@ -93,7 +93,7 @@ func newService(dir, target string, registry prometheus.Registerer) *service {
 		}),
 		workqueue.TypedRateLimitingQueueConfig[job]{
 			Name:            "jobs",
-			OneEntry:        true, // A job that is posted again ends the wait of its retry.
+			OneEntry:        true, // A job that is posted again ends the wait of its backoff.
 			MetricsProvider: workqueue.NewPrometheusProvider(registry, workqueue.PrometheusOptions{}),
 			Pace:            pace,
 			Order: workqueue.Order[job]{
@@ -274,9 +274,10 @@ func (s *service) do(ctx context.Context, j job) error {
 	case code == http.StatusTooManyRequests, code == http.StatusServiceUnavailable:
 		seconds, _ := strconv.Atoi(response.Header.Get("Retry-After"))
 		if seconds > 0 {
-			// Not a RetryAfter: 30 answers with one second each would use up the attempts in half a minute. Without
-			// the bound, a great number is a job that never comes, or comes at once.
-			return workqueue.DeferFor(time.Duration(min(seconds, 3600)) * time.Second)
+			// The later of this time and the backoff. Not a RetryAfter: 30 answers with one second each would use up
+			// the attempts in half a minute. Without the bound, a great number is a job that never comes, or comes
+			// at once.
+			return errors.Join(errors.New(response.Status), workqueue.DeferFor(time.Duration(min(seconds, 3600))*time.Second))
 		}
 	case code/100 == 4:
 		return workqueue.Permanent(errors.New(response.Status))
@@ -298,7 +299,8 @@ func (s *service) giveUp(_ context.Context, j job, err error) {
 	}
 }
 
-// retry tries a job now that was given up or waits for its next try. Its failures count from 0 again.
+// retry tries a job now that was given up or waits for its next try, also if the receiver has named a later
+// time. Its failures count from 0 again.
 func (s *service) retry(w http.ResponseWriter, r *http.Request) {
 	j, ok := parse(r.PathValue("job"))
 	if !ok {
@@ -311,6 +313,7 @@ func (s *service) retry(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.queue.Forget(j)
+	s.queue.Wake(j)
 	s.add(w, j, priority)
 }
 

@@ -501,13 +501,13 @@ func TestRetryAfterHasABound(t *testing.T) {
 		t.Fatal(err)
 	}
 	v := workqueue.VerdictOf(s.do(t.Context(), job{"acme", "order-7"}))
-	if v.Outcome != workqueue.OutcomeDeferred || v.After != time.Hour {
+	if v.Outcome != workqueue.OutcomeFailed || v.After != time.Hour {
 		t.Errorf("got %v, want an hour", v)
 	}
 }
 
 // A receiver that was out for an hour, and answered 503 with a Retry-After of a second, had each job given up
-// after 30 seconds.
+// after 30 seconds. Later it got 3,600 requests for each job, and nothing said that they failed.
 func TestRetryAfterDoesNotUseUpTheAttempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newService(t.TempDir(), "http://receiver/", prometheus.NewRegistry())
@@ -523,6 +523,34 @@ func TestRetryAfterDoesNotUseUpTheAttempts(t *testing.T) {
 			t.Error(err)
 		}
 		if _, err := os.Stat(s.path(j)); err != nil {
+			t.Error(err)
+		}
+		if n := s.queue.NumRequeues(j); n < 12 || n > 18 {
+			t.Errorf("%d failures in an hour, want the 12 to 18 of the backoff", n)
+		}
+	})
+}
+
+// A job that waits as long as the receiver has asked for is tried now.
+func TestRetryBeforeTheTimeOfTheReceiver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t.TempDir(), "http://receiver/", prometheus.NewRegistry())
+		s.client.Transport = busy("3600")
+		ctx, stop := context.WithCancel(t.Context())
+		worked := make(chan error)
+		go func() { worked <- s.work(ctx) }()
+		sendKey(s.public(), "POST", "/jobs/acme", "payload", "", "order-7")
+		synctest.Wait()
+		s.client.Transport = transport(func(*http.Request) int { return http.StatusOK })
+		if code, _ := send(s.admin(http.NotFoundHandler(), "secret"), "POST", "/jobs/acme.order-7/retry", "", "secret"); code != 202 {
+			t.Errorf("the answer is %d", code)
+		}
+		synctest.Wait()
+		if _, err := os.Stat(s.path(job{"acme", "order-7"})); !os.IsNotExist(err) {
+			t.Errorf("the job was not tried: %v", err)
+		}
+		stop()
+		if err := <-worked; err != nil {
 			t.Error(err)
 		}
 	})

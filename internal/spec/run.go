@@ -1,7 +1,6 @@
 package spec
 
 import (
-	"cmp"
 	"slices"
 	"time"
 )
@@ -139,43 +138,59 @@ func (r *Run[T]) redo(v T, outcome string) Result {
 	return Result{Outcome: outcome, Failures: r.Failures[v], Again: (r.Held[v].Marked || r.WaitsFirmly(v)) && r.goesOn()}
 }
 
-// retry adds an item after the shortest time of the leaves, or the longest of a DeferFor, or else when the
-// limiter says. RequeueAfter forgets the failures, and Requeue and DeferFor do not. An early failure leaves
-// the retry as it was. After the end of the Run or of the queue the item is left behind.
+// retry adds an item when its plan says. RequeueAfter forgets the failures, and Requeue and DeferFor do
+// not. An early failure leaves the retry as it was. After the end of the Run or of the queue the item is left
+// behind.
 func (r *Run[T]) retry(v T, outcome string, leaves []Leaf, early bool) Result {
-	shorter := func(a, b Leaf) int { return cmp.Compare(a.Wait, b.Wait) }
-	firm := slices.DeleteFunc(slices.Clone(leaves), func(l Leaf) bool { return l.Kind != DeferFor })
-	timed := slices.DeleteFunc(slices.Clone(leaves), func(l Leaf) bool { return l.Kind != RetryAfter && l.Kind != RequeueAfter })
-	if outcome == "requeued" && len(timed) > 0 {
+	if outcome == "requeued" && has(leaves, RequeueAfter) {
 		r.Forget(v)
 	}
 	result := Result{Outcome: outcome, Failures: r.Failures[v], Early: early, Again: r.goesOn() && !r.Down}
 	if !result.Again {
 		return result
 	}
-	plan, wait := Backoff, time.Duration(0)
-	switch {
-	case len(firm) > 0:
-		plan, wait = Firm, slices.MaxFunc(firm, shorter).Wait
-	case early:
-		wait = max(0, r.Retries[v]-r.Now)
-		if len(timed) > 0 {
-			wait = min(wait, slices.MinFunc(timed, shorter).Wait)
-		}
-	case len(timed) > 0:
-		wait = slices.MinFunc(timed, shorter).Wait
-		if outcome == "requeued" {
-			plan = After
-		}
-	default:
-		r.Limited[v]++
-		wait = max(0, r.When(v, r.Limited[v]))
-	}
-	if outcome == "failed" && !(early && plan == Firm) {
+	plan, wait := r.plan(v, outcome, leaves, early)
+	if outcome == "failed" && !(early && has(leaves, DeferFor)) {
 		r.Retries[v] = r.in(wait)
 	}
 	result.After = r.later(plan, v, wait, 0, r.Place(v, rank(r.Held[v].Place)), true)
 	return result
+}
+
+// plan returns the shortest time of the leaves, or else the time of the limiter, or the rest of the retry
+// of an early failure. A DeferFor alone names the time, and beside a failure the least time.
+func (r *Run[T]) plan(v T, outcome string, leaves []Leaf, early bool) (plan Plan, wait time.Duration) {
+	timed, firm := times(leaves, RetryAfter, RequeueAfter), times(leaves, DeferFor)
+	plan = Backoff
+	switch {
+	case outcome == "deferred":
+	case early:
+		wait = slices.Min(append(timed, max(0, r.Retries[v]-r.Now)))
+	case len(timed) == 0:
+		r.Limited[v]++
+		wait = max(0, r.When(v, r.Limited[v]))
+	default:
+		if wait = slices.Min(timed); outcome == "requeued" {
+			plan = After
+		}
+	}
+	if len(firm) == 0 {
+		return plan, wait
+	}
+	if least := slices.Max(firm); wait <= least {
+		return Firm, least
+	}
+	return FirmRetry, wait
+}
+
+// times returns the times of the leaves of some kinds.
+func times(leaves []Leaf, kinds ...Kind) (all []time.Duration) {
+	for _, l := range leaves {
+		if slices.Contains(kinds, l.Kind) {
+			all = append(all, l.Wait)
+		}
+	}
+	return all
 }
 
 // rank is what a retry says of its item: the priority of the hand-out.
