@@ -109,6 +109,28 @@ func ExampleDeferFor() {
 	}
 }
 
+// handOver takes an object out of the queue of its controller.
+func handOver(req reconcile.Request) {
+	if q, ok := ctrlqueue.Lookup[reconcile.Request]("writer"); ok {
+		q.Remove(req) // Or RemoveFunc, for a namespace.
+		q.Forget(req) // The failures of an object that nobody works on stay otherwise.
+	}
+}
+
+func TestHandOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := startScript(t, "writer", options{}, fail, fail)
+		p.q.Add(request("a"))
+		time.Sleep(time.Millisecond)
+		handOver(request("a"))
+		time.Sleep(time.Hour)
+		if len(p.began) != 1 || p.q.NumRequeues(request("a")) != 0 {
+			t.Errorf("%d reconciles and %d failures, want 1 and 0", len(p.began), p.q.NumRequeues(request("a")))
+		}
+		p.end(t)
+	})
+}
+
 // change counts data["have"] up to 800, one step for each write.
 func change(object *corev1.ConfigMap) bool {
 	have, _ := strconv.Atoi(object.Data["have"])

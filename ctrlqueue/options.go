@@ -54,7 +54,7 @@ type Options[R comparable] struct {
 	// higher of the priorities of the change and of the reconcile that was cut short.
 	//
 	// After so many reconciles in a row, the next one is not cancelled, so that it can come to
-	// an end. A reconcile that writes to its own object cancels itself each time: 3 is a good
+	// an end, and a [Queue.Remove] does not end its context either: [ReAddContext] does. A reconcile that writes to its own object cancels itself each time: 3 is a good
 	// number.
 	CancelOnReAdd int
 

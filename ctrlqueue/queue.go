@@ -270,7 +270,8 @@ func (q *Queue[R]) Remove(item R) bool {
 
 // RemoveFunc calls Remove for the items for which del returns true, see
 // [workqueue.Typed.RemoveFunc]: for a shard, a namespace or a tenant that is somebody else's now.
-// With CancelOnReAdd, the context of a reconcile ends with the cause [workqueue.ErrRemoved].
+// As after Remove, the context of a reconcile at work ends with the cause [workqueue.ErrRemoved], if it is of
+// [ReAddContext] or if CancelOnReAdd cancels the reconcile.
 func (q *Queue[R]) RemoveFunc(del func(item R) bool) (removed int) {
 	q.removing.Lock()
 	defer q.removing.Unlock()

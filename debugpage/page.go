@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"iter"
 	"math"
 	"net/http"
@@ -59,6 +60,7 @@ type Page struct {
 	title string
 	show  shower
 	stuck time.Duration
+	html  func(w io.Writer, view any) error
 
 	mu     sync.Mutex
 	queues []*entry // guarded by mu, in the order of their names
@@ -70,6 +72,7 @@ func New(options Options) *Page {
 		title: strings.ToValidUTF8(cmp.Or(options.Title, "Work queues"), "\uFFFD"),
 		show:  shower{options.Redact},
 		stuck: cmp.Or(options.Stuck, time.Minute),
+		html:  parse().Execute,
 	}
 }
 
@@ -249,7 +252,7 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		err = encoder.Encode(v.Report)
 	} else {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		err = html.Execute(&body, v)
+		err = p.html(&body, v)
 	}
 	if err != nil {
 		http.Error(w, "the page cannot be shown: "+err.Error(), http.StatusInternalServerError)
