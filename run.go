@@ -46,7 +46,7 @@ import (
 //	Failed    items that failed when no retry could come any more
 //
 // For EndDrain, an item that waits without a failure, also by RequeueAfter, does not count
-// as left. Run takes the queued items out before it lists them: the caller may save them
+// as left: alone it makes no error, and a DrainError for others counts it under Waiting. Run takes the queued items out before it lists them: the caller may save them
 // elsewhere. So a drain after Run, such as a deferred ShutDownWithDrain, waits only for items
 // that others hold, and for a worker that gets an item of theirs that was added again.
 //

@@ -97,7 +97,9 @@ const (
 	EndStop End = iota
 
 	// EndDrain has the workers go on until nothing is queued and nothing waits for a retry,
-	// or until [RunOptions].Grace is over. Then the queue is shut down.
+	// or until [RunOptions].Grace is over. Then the queue is shut down. An item that waits for another
+	// reason does not prolong the drain, but is handled if it is due before the end. So one item in a long
+	// backoff takes the whole Grace, and items that poll go on for so long.
 	//
 	// Meanwhile the queue refuses the adds of callers, handlers included. A handler that
 	// finds more work, such as the links of a page, cannot add other items while Run drains;

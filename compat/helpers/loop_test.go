@@ -108,7 +108,7 @@ func runWithOwnLines(ctx context.Context, queue clientgo.TypedRateLimitingInterf
 	const workers = 2
 	logger, quiet := klog.FromContext(ctx), logr.Discard()
 	return workqueue.Run(ctx, queue, func(ctx context.Context, key string) error {
-		return sync(klog.NewContext(ctx, logger), key)
+		return sync(klog.NewContext(ctx, klog.LoggerWithValues(logger, "key", key)), key)
 	}, workqueue.RunOptions[string]{
 		Workers: workers,
 		Logger:  &quiet,
@@ -146,8 +146,8 @@ func TestLinesOfKlog(t *testing.T) {
 			return nil
 		}, `E loop_test.go "sync failed" err="conflict" key="web"`, 0, "", false},
 		"the lines of Run":                       {run, `I run_outcome.go "Handler failed, the item will be retried" item="web" failures=1 err="conflict"`, 0, ` item="web"`, false},
-		"its own line":                           {runWithOwnLines, `E loop_test.go "Sync failed" err="conflict" logger="UnhandledError" key="web"`, 1, "", false},
-		"its own line of a key that is given up": {runWithOwnLines, `E loop_test.go "Sync failed" err="conflict" logger="UnhandledError" key="web"`, 1, "", true},
+		"its own line":                           {runWithOwnLines, `E loop_test.go "Sync failed" err="conflict" logger="UnhandledError" key="web"`, 1, ` key="web"`, false},
+		"its own line of a key that is given up": {runWithOwnLines, `E loop_test.go "Sync failed" err="conflict" logger="UnhandledError" key="web"`, 1, ` key="web"`, true},
 	} {
 		var inKlog, inSlog bytes.Buffer
 		klog.SetOutputBySeverity("INFO", &inKlog) // It has the lines of all severities.
