@@ -36,7 +36,8 @@ type Options struct {
 	Identity string
 
 	// Owner, usually the pod, has the Lease of the membership collected when the owner is
-	// deleted. Without an owner, the other replicas delete the Lease after two LeaseDurations.
+	// deleted. Without an owner, the other replicas delete the Lease after two LeaseDurations. The owner
+	// must be in the Namespace of the Leases: the collector of Kubernetes takes any other for deleted.
 	Owner *metav1.OwnerReference
 
 	// Slots is how many parts the keys have; 0 stands for 32. The number cannot change while
@@ -85,12 +86,13 @@ type Options struct {
 	// OnGained is called when a slot was gained, before the first handler of the slot. ctx
 	// ends with the ownership. epoch grows with each ownership of the slot, as long as nobody
 	// deletes the Lease of the slot: the epoch may begin anew then. Calls for different slots may
-	// be concurrent.
+	// be concurrent. The slot waits for OnGained, also at its end: OnGained has to return when ctx ends, and
+	// no OnOverrun watches it. The same holds for the list of an attached queue.
 	OnGained func(ctx context.Context, slot int, epoch int64)
 
 	// OnLost is called when a slot was lost or is handed over, after the last handler of the
 	// slot, and before another replica gets a slot that is handed over. OnLost is not called for a
-	// slot whose handlers outlive Run: the error of Run names the slot.
+	// slot whose handlers outlive Run: the error of Run names the slot. Run waits for OnLost.
 	OnLost func(ctx context.Context, slot int, epoch int64)
 
 	// OnOverrun is called when handlers of a slot go on after the CancelBound, with their
