@@ -296,12 +296,12 @@ func TestControllerWithoutACluster(t *testing.T) {
 		}
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error)
-		go func() { ended <- mgr.Start(ctx) }()
-		synctest.Wait() // The controller has started, and waits for events.
 		informer, err := informers.FakeInformerFor(ctx, &corev1.ConfigMap{})
 		if err != nil {
 			t.Fatal(err)
 		}
+		go func() { ended <- mgr.Start(ctx) }()
+		synctest.Wait() // The controller has started, and waits for events.
 		informer.Add(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}})
 		q, _ := ctrlqueue.Lookup[reconcile.Request]("tested")
 		if err := q.WaitEmpty(ctx); err != nil || attempts != 3 {
