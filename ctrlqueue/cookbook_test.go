@@ -39,8 +39,10 @@ type writer struct {
 	client.Client
 
 	mu      sync.Mutex
-	written map[reconcile.Request]string // the resource version of the last write; guarded by mu
+	written map[reconcile.Request]string // the resource version of a write that the cache has to show; guarded by mu
 }
+
+const writing = "writing" // is stored while a write is under way
 
 func (r *writer) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	var object corev1.ConfigMap
@@ -50,28 +52,37 @@ func (r *writer) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if !r.shows(req, &object) {
+	if waits, _ := r.look(req, &object); waits {
 		return ctrlqueue.DeferFor(ctx, time.Minute), nil
 	}
 	if !change(&object) {
 		return reconcile.Result{}, nil
 	}
+	r.store(req, writing)
 	if err := r.Update(ctx, &object); err != nil {
+		r.store(req, "")
 		return reconcile.Result{}, err
 	}
 	r.store(req, object.ResourceVersion) // Update has set the new version.
 	return ctrlqueue.DeferFor(ctx, time.Minute), nil
 }
 
-// shows reports whether the object is at least as new as the last write.
-func (r *writer) shows(req reconcile.Request, object client.Object) bool {
+// look reports whether the object is older than the last write, and whether it shows the write for the first
+// time. While the write is under way, any object may be the one.
+func (r *writer) look(req reconcile.Request, object client.Object) (waits, arrived bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	written, ok := r.written[req]
-	order, err := resourceversion.CompareResourceVersion(object.GetResourceVersion(), written)
-	return !ok || err != nil || order >= 0
+	if ok && written != writing {
+		order, err := resourceversion.CompareResourceVersion(object.GetResourceVersion(), written)
+		if waits = err == nil && order < 0; !waits {
+			delete(r.written, req)
+		}
+	}
+	return waits, ok && !waits
 }
 
+// store notes the version of a write, or [writing] before it; "" is no write.
 func (r *writer) store(req reconcile.Request, version string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -85,7 +96,7 @@ func (r *writer) handler() handler.Funcs {
 	type queue = clientgo.TypedRateLimitingInterface[reconcile.Request]
 	arrived := func(object client.Object, q queue, deleted bool) {
 		req := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(object)}
-		if deleted || r.shows(req, object) {
+		if _, shown := r.look(req, object); shown || deleted {
 			if ours, ok := ctrlqueue.Lookup[reconcile.Request]("writer"); ok {
 				ours.Wake(req)
 			}

@@ -2,6 +2,7 @@ package helpers_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -24,21 +25,30 @@ type writes struct {
 	last map[string]string
 }
 
+const writing = "writing" // is noted while a write is under way
+
+// note notes the version of a write, or [writing] before it; "" is no write.
 func (w *writes) note(key, version string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.last[key] = version
+	if w.last[key] = version; version == "" {
+		delete(w.last, key)
+	}
 }
 
-func (w *writes) shown(key string, store cache.Store) bool {
+// look reports whether the store does not show the last write yet, and whether it shows the write for the first
+// time. While the write is under way, any event may be that of the write.
+func (w *writes) look(key string, store cache.Store) (waits, arrived bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	order, err := resourceversion.CompareResourceVersion(store.LastStoreSyncResourceVersion(), w.last[key])
-	if w.last[key] != "" && err == nil && order < 0 {
-		return false
+	written, ok := w.last[key]
+	if ok && written != writing {
+		order, err := resourceversion.CompareResourceVersion(store.LastStoreSyncResourceVersion(), written)
+		if waits = err == nil && order < 0; !waits {
+			delete(w.last, key)
+		}
 	}
-	delete(w.last, key)
-	return true
+	return waits, ok && !waits
 }
 
 // A parent is a controller whose objects have two children each, in a cache that is late.
@@ -49,19 +59,22 @@ type parent struct {
 
 	mu      sync.Mutex
 	created map[string]int // children by key; guarded by mu
+	refused int            // calls for the broken key; guarded by mu
 	version int            // guarded by mu
 	watch   chan *corev1.Pod
 }
 
 func (c *parent) sync(ctx context.Context, key string) error {
-	if !c.writes.shown(key, c.children) {
+	if waits, _ := c.writes.look(key, c.children); waits {
 		return workqueue.DeferFor(time.Minute)
 	}
 	if c.has(key) == 2 {
 		return nil
 	}
+	c.writes.note(key, writing)
 	child, err := c.create(ctx, key)
 	if err != nil {
+		c.writes.note(key, "")
 		return err
 	}
 	c.writes.note(key, child.ResourceVersion)
@@ -69,7 +82,7 @@ func (c *parent) sync(ctx context.Context, key string) error {
 }
 
 func (c *parent) childChanged(key string) {
-	if c.writes.shown(key, c.children) {
+	if _, arrived := c.writes.look(key, c.children); arrived {
 		c.queue.Wake(key)
 	}
 	c.queue.Add(key)
@@ -88,6 +101,10 @@ func (c *parent) has(key string) (n int) {
 func (c *parent) create(_ context.Context, key string) (*corev1.Pod, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if key == "broken" {
+		c.refused++
+		return nil, errors.New("refused")
+	}
 	c.version++
 	c.created[key]++
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
@@ -97,12 +114,13 @@ func (c *parent) create(_ context.Context, key string) (*corev1.Pod, error) {
 }
 
 // The cache lags, and other events come all the time. Each object gets its two children and not one more, and
-// does not wait for the minute.
+// does not wait for the minute. The events of a key that is refused do not end its strict backoff: a Wake for each
+// event that finds no write under way made 1,000 calls.
 func TestAControllerWaitsForItsOwnWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &parent{
 			queue: workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[string](),
-				workqueue.TypedRateLimitingQueueConfig[string]{}),
+				workqueue.TypedRateLimitingQueueConfig[string]{StrictBackoff: true}),
 			children: cache.NewStore(cache.MetaNamespaceKeyFunc),
 			writes:   writes{last: map[string]string{}},
 			created:  map[string]int{},
@@ -123,6 +141,7 @@ func TestAControllerWaitsForItsOwnWrites(t *testing.T) {
 				for n := range 20 {
 					c.queue.Add(fmt.Sprint("object", n))
 				}
+				c.childChanged("broken")
 				time.Sleep(50 * time.Millisecond)
 			}
 		}()
@@ -134,6 +153,9 @@ func TestAControllerWaitsForItsOwnWrites(t *testing.T) {
 			if key := fmt.Sprint("object", n); c.created[key] != 2 {
 				t.Errorf("%s has %d children, want 2", key, c.created[key])
 			}
+		}
+		if c.refused > 15 { // 5 ms, doubled 13 times, is 41 s.
+			t.Errorf("%d calls for the key that is refused, want the 14 of the backoff", c.refused)
 		}
 		if len(c.writes.last) > 0 {
 			t.Errorf("%d writes are kept", len(c.writes.last))
