@@ -1054,6 +1054,9 @@ func TestEarlyFailure(t *testing.T) {
 			"error and defer": {func(*workqueue.TypedRateLimiting[string]) error {
 				return errors.Join(errFailed, workqueue.DeferFor(30*time.Second))
 			}, "failed 1 true, 31s"},
+			"error and short defer": {func(*workqueue.TypedRateLimiting[string]) error {
+				return errors.Join(errFailed, workqueue.DeferFor(2*time.Second))
+			}, "failed 1 true, 10s"},
 			"DeferFor":         {func(*workqueue.TypedRateLimiting[string]) error { return workqueue.DeferFor(30 * time.Second) }, "deferred 1 false, 31s"},
 			"RequeueAfter":     {func(*workqueue.TypedRateLimiting[string]) error { return workqueue.RequeueAfter(2 * time.Second) }, "requeued 0 false, 3s"},
 			"Permanent":        {func(*workqueue.TypedRateLimiting[string]) error { return workqueue.Permanent(errFailed) }, "given_up 2 false, 0s"},
