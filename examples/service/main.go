@@ -142,13 +142,12 @@ func (s *service) add(w http.ResponseWriter, j job, priority int) {
 }
 
 // addFile queues a job, and has its file where the next start looks: a give-up may have moved the file
-// just before the add. A give-up after the add leaves the file.
+// just before. A give-up of the same try after the add leaves the file, and one of the next try moves it.
 func (s *service) addFile(j job, priority int) (taken bool) {
-	if s.queue.AddWith(workqueue.AddOptions{Priority: &priority}, j) == 0 {
-		return false
-	}
-	s.bring(j)
-	return true
+	s.naming.Lock()
+	defer s.naming.Unlock()
+	s.bringLocked(j)
+	return s.queue.AddWith(workqueue.AddOptions{Priority: &priority}, j) > 0
 }
 
 func (s *service) path(j job) string { return filepath.Join(s.dir, j.String()+".job") }
@@ -175,6 +174,10 @@ func load(path string) (priority int, payload []byte, err error) {
 func (s *service) bring(j job) (priority int, payload []byte, err error) {
 	s.naming.Lock()
 	defer s.naming.Unlock()
+	return s.bringLocked(j)
+}
+
+func (s *service) bringLocked(j job) (priority int, payload []byte, err error) {
 	priority, payload, err = load(s.path(j))
 	if errors.Is(err, fs.ErrNotExist) && os.Rename(s.failedPath(j), s.path(j)) == nil {
 		return load(s.path(j))
