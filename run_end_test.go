@@ -657,22 +657,25 @@ func TestRunNamesWhatOthersHoldAfterTheirShutdown(t *testing.T) {
 
 // The Due of an item that was put off too late was that of the real clock, in a queue with another one.
 func TestDueOfWhatIsPutOffTooLateIsThatOfTheClock(t *testing.T) {
-	clock := testingclock.NewFakeClock(epoch)
-	q := workqueue.NewTypedRateLimiting(constant(0), workqueue.TypedRateLimitingQueueConfig[string]{Clock: clock})
-	q.Add("a")
-	clock.Step(time.Hour)
-	ctx, stop := context.WithCancel(t.Context())
-	var left workqueue.Snapshot[string]
-	workqueue.Run(ctx, q, func(ctx context.Context, _ string) error {
-		stop()
-		<-ctx.Done()
-		for !q.ShuttingDown() {
-			runtime.Gosched()
+	for _, putOff := range []error{workqueue.RequeueAfter(time.Minute), workqueue.DeferFor(time.Minute),
+		errors.Join(workqueue.RequeueAfter(time.Hour), workqueue.DeferFor(time.Minute))} {
+		clock := testingclock.NewFakeClock(epoch)
+		q := workqueue.NewTypedRateLimiting(constant(0), workqueue.TypedRateLimitingQueueConfig[string]{Clock: clock})
+		q.Add("a")
+		clock.Step(time.Hour)
+		ctx, stop := context.WithCancel(t.Context())
+		var left workqueue.Snapshot[string]
+		workqueue.Run(ctx, q, func(ctx context.Context, _ string) error {
+			stop()
+			<-ctx.Done()
+			for !q.ShuttingDown() {
+				runtime.Gosched()
+			}
+			return putOff
+		}, runOptions{Logger: discard(), OnStop: func(_ context.Context, s workqueue.Snapshot[string]) { left = s }})
+		if want := epoch.Add(time.Hour + time.Minute); len(left.Waiting) != 1 || !left.Waiting[0].Due.Equal(want) {
+			t.Errorf("%v: got %+v, want a at %v", putOff, left.Waiting, want)
 		}
-		return workqueue.RequeueAfter(time.Minute)
-	}, runOptions{Logger: discard(), OnStop: func(_ context.Context, s workqueue.Snapshot[string]) { left = s }})
-	if want := epoch.Add(time.Hour + time.Minute); len(left.Waiting) != 1 || !left.Waiting[0].Due.Equal(want) {
-		t.Errorf("got %+v, want a at %v", left.Waiting, want)
 	}
 }
 

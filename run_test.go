@@ -534,6 +534,7 @@ func TestRunErrors(t *testing.T) {
 		{permanent, "failed", true},
 		{requeue, "workqueue: requeue after 1s", false},
 		{workqueue.RequeueAfter(-1), "workqueue: requeue after 0s", false},
+		{workqueue.DeferFor(time.Second), "workqueue: defer for 1s", false},
 		{workqueue.RetryAfter(time.Second, errFailed), "failed", true},
 		{panicked, "workqueue: panic: failed", true},
 		{&workqueue.PanicError{Value: "boom"}, "workqueue: panic: boom", false},
@@ -571,6 +572,10 @@ func TestVerdict(t *testing.T) {
 		"panic":           {&workqueue.PanicError{Value: workqueue.RequeueAfter(time.Second)}, "{failed false 0s}", nil},
 		"wrapped":         {fmt.Errorf("get: %w", workqueue.RequeueAfter(time.Second)), "{requeued true 1s}", workqueue.RequeueAfter(time.Second)},
 		"joined":          {errors.Join(errFailed, workqueue.RequeueAfter(time.Second)), "{failed true 1s}", workqueue.RequeueAfter(time.Second)},
+		"defer":           {workqueue.DeferFor(time.Second), "{deferred true 1s}", workqueue.DeferFor(time.Second)},
+		"defer twice":     {errors.Join(workqueue.DeferFor(time.Second), workqueue.DeferFor(2*time.Second)), "{deferred true 2s}", nil},
+		"defer a failure": {errors.Join(errFailed, workqueue.DeferFor(time.Second)), "{failed false 1s}", errFailed},
+		"defer a retry":   {errors.Join(workqueue.RetryAfter(time.Minute, errFailed), workqueue.DeferFor(time.Second)), "{failed true 1m0s}", errFailed},
 		"within":          {workqueue.Permanent(fmt.Errorf("get: %w", errFailed)), "{given_up false 0s}", workqueue.Permanent(errFailed)},
 		// == panics for two of these.
 		"not comparable": {workqueue.Permanent(joined{errFailed}), "{given_up false 0s}", workqueue.Permanent(errFailed)},
