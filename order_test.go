@@ -1,12 +1,14 @@
 package workqueue_test
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -606,5 +608,103 @@ func TestOrderWhileTheQueueShrinks(t *testing.T) {
 			t.Errorf("seed %d: got %v, want %v", seed, got, want)
 		}
 		both((*workqueue.Typed[int]).ShutDown)
+	}
+}
+
+// A tenantJob is a job of a tenant. Tenants whose names begin with "paid" pay.
+type tenantJob struct {
+	tenant string
+	n      int
+}
+
+func (j tenantJob) pays() bool { return strings.HasPrefix(j.tenant, "paid") }
+
+// Four tenants pay, and add 120 jobs a second for half a minute, half more than 8 workers do in that time. Another
+// does not pay, and adds 4 a second. A tenant has 3 jobs at work at most. docs/choosing.md has the figures.
+func TestTenantsWhoPay(t *testing.T) {
+	tenant := func(j tenantJob) string { return j.tenant }
+	three := func(string) int { return 3 }
+	byClass := func(j tenantJob) int {
+		if j.pays() {
+			return 1
+		}
+		return 0
+	}
+	weight := func(name string) int {
+		if strings.HasPrefix(name, "paid") {
+			return 4
+		}
+		return 1
+	}
+	for _, row := range []struct {
+		name  string
+		order workqueue.Order[tenantJob]
+		own   int           // workers of a queue for those who do not pay; 0 is one queue for all
+		free  [2]int        // jobs done of the tenant who does not pay: at least, and at most
+		wait  time.Duration // the median of their waits at most
+		paid  [2]int
+	}{
+		{"Priority", workqueue.Order[tenantJob]{Group: tenant, MaxInFlight: three, Priority: byClass}, 0, [2]int{0, 3}, time.Second, [2]int{2380, 2420}},
+		{"Priority and OldestEvery", workqueue.Order[tenantJob]{Group: tenant, MaxInFlight: three, Priority: byClass, OldestEvery: 4}, 0,
+			[2]int{60, 85}, 6 * time.Second, [2]int{2300, 2350}},
+		{"Weight and GroupsFirst", workqueue.Order[tenantJob]{Group: tenant, MaxInFlight: three, Weight: weight, GroupsFirst: true}, 0,
+			[2]int{111, 113}, 200 * time.Millisecond, [2]int{2270, 2310}},
+		{"two queues", workqueue.Order[tenantJob]{Group: tenant, MaxInFlight: three}, 2, [2]int{112, 113}, 50 * time.Millisecond, [2]int{1790, 1810}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var mu sync.Mutex
+			waits := map[bool][]time.Duration{}
+			added := map[tenantJob]time.Time{}
+			ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
+			defer stop()
+			handle := func(_ context.Context, j tenantJob) error {
+				mu.Lock()
+				waits[j.pays()] = append(waits[j.pays()], time.Since(added[j]))
+				mu.Unlock()
+				time.Sleep(100 * time.Millisecond)
+				return nil
+			}
+			config := workqueue.TypedRateLimitingQueueConfig[tenantJob]{Order: row.order}
+			paid := workqueue.NewTypedRateLimiting(nil, config)
+			free := paid
+			var wg sync.WaitGroup
+			add := func(q *workqueue.TypedRateLimiting[tenantJob], j tenantJob) {
+				mu.Lock()
+				added[j] = time.Now()
+				mu.Unlock()
+				q.Add(j)
+			}
+			run := func(q *workqueue.TypedRateLimiting[tenantJob], workers int) {
+				wg.Go(func() { workqueue.Run(ctx, q, handle, workqueue.RunOptions[tenantJob]{Workers: workers}) })
+			}
+			if row.own > 0 {
+				free = workqueue.NewTypedRateLimiting(nil, config)
+				run(free, row.own)
+			}
+			run(paid, 8-row.own)
+			for n := range 30 * 30 {
+				if ctx.Err() != nil {
+					break
+				}
+				for k := range 4 {
+					add(paid, tenantJob{fmt.Sprint("paid", k), n})
+				}
+				if n%8 == 0 {
+					add(free, tenantJob{"free", n})
+				}
+				time.Sleep(time.Second / 30)
+			}
+			wg.Wait()
+			slices.Sort(waits[false])
+			median := time.Duration(0)
+			nFree, nPaid := len(waits[false]), len(waits[true])
+			if nFree > 0 {
+				median = waits[false][nFree/2]
+			}
+			t.Logf("%s: %d of 113 jobs after %v, and %d of those who pay", row.name, nFree, median, nPaid)
+			if nFree < row.free[0] || nFree > row.free[1] || median > row.wait || nPaid < row.paid[0] || nPaid > row.paid[1] {
+				t.Errorf("%s: want %v jobs after at most %v, and %v of those who pay", row.name, row.free, row.wait, row.paid)
+			}
+		})
 	}
 }

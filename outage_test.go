@@ -7,19 +7,17 @@ package workqueue_test
 
 import (
 	"container/heap"
-	"context"
 	"fmt"
 	"math/rand/v2"
-	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/seed16c08ea7/workqueue"
 	"github.com/seed16c08ea7/workqueue/wait"
-	"golang.org/x/time/rate"
 )
 
 // What limiters make of an outage. Everything that 10,000 keys depend on is
@@ -177,106 +175,4 @@ func (a *attempts) Pop() any {
 	last := (*a)[len(*a)-1]
 	*a = (*a)[:len(*a)-1]
 	return last
-}
-
-// A tenantJob is a job of a tenant. Tenants whose names begin with "paid" pay.
-type tenantJob struct {
-	tenant string
-	n      int
-}
-
-func (j tenantJob) pays() bool { return strings.HasPrefix(j.tenant, "paid") }
-
-// Four tenants pay, and add 120 jobs a second for half a minute, half more than 8 workers do in that time. Another
-// does not pay, and adds 4 a second. A tenant has 3 jobs at work at most. docs/choosing.md has the figures.
-func TestTenantsWhoPay(t *testing.T) {
-	tenant := func(j tenantJob) string { return j.tenant }
-	three := func(string) int { return 3 }
-	byClass := func(j tenantJob) int {
-		if j.pays() {
-			return 1
-		}
-		return 0
-	}
-	weight := func(name string) int {
-		if strings.HasPrefix(name, "paid") {
-			return 4
-		}
-		return 1
-	}
-	for _, row := range []struct {
-		name  string
-		order workqueue.Order[tenantJob]
-		own   int           // workers of a queue for those who do not pay; 0 is one queue for all
-		free  [2]int        // jobs done of the tenant who does not pay: at least, and at most
-		wait  time.Duration // the median of their waits at most
-		paid  [2]int
-	}{
-		{"Priority", workqueue.Order[tenantJob]{Group: tenant, MaxInFlight: three, Priority: byClass}, 0, [2]int{0, 3}, time.Second, [2]int{2380, 2420}},
-		{"Priority and OldestEvery", workqueue.Order[tenantJob]{Group: tenant, MaxInFlight: three, Priority: byClass, OldestEvery: 4}, 0,
-			[2]int{60, 85}, 6 * time.Second, [2]int{2300, 2350}},
-		{"Weight and GroupsFirst", workqueue.Order[tenantJob]{Group: tenant, MaxInFlight: three, Weight: weight, GroupsFirst: true}, 0,
-			[2]int{111, 113}, 200 * time.Millisecond, [2]int{2270, 2310}},
-		{"two queues", workqueue.Order[tenantJob]{Group: tenant, MaxInFlight: three}, 2, [2]int{112, 113}, 50 * time.Millisecond, [2]int{1790, 1810}},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			var mu sync.Mutex
-			waits := map[bool][]time.Duration{}
-			added := map[tenantJob]time.Time{}
-			ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
-			defer stop()
-			handle := func(_ context.Context, j tenantJob) error {
-				mu.Lock()
-				waits[j.pays()] = append(waits[j.pays()], time.Since(added[j]))
-				mu.Unlock()
-				time.Sleep(100 * time.Millisecond)
-				return nil
-			}
-			config := workqueue.TypedRateLimitingQueueConfig[tenantJob]{Order: row.order}
-			paid := workqueue.NewTypedRateLimiting(nil, config)
-			free := paid
-			var wg sync.WaitGroup
-			run := func(q *workqueue.TypedRateLimiting[tenantJob], workers int) {
-				wg.Go(func() { workqueue.Run(ctx, q, handle, workqueue.RunOptions[tenantJob]{Workers: workers}) })
-			}
-			if row.own > 0 {
-				free = workqueue.NewTypedRateLimiting(nil, config)
-				run(free, row.own)
-			}
-			run(paid, 8-row.own)
-			for n := range 30 * 30 {
-				if ctx.Err() != nil {
-					break
-				}
-				for k := range 4 {
-					add(&mu, added, paid, tenantJob{fmt.Sprint("paid", k), n})
-				}
-				if n%8 == 0 {
-					add(&mu, added, free, tenantJob{"free", n})
-				}
-				time.Sleep(time.Second / 30)
-			}
-			wg.Wait()
-			free50, nFree, nPaid := median(waits[false]), len(waits[false]), len(waits[true])
-			t.Logf("%s: %d of 113 jobs after %v, and %d of those who pay", row.name, nFree, free50, nPaid)
-			if nFree < row.free[0] || nFree > row.free[1] || free50 > row.wait || nPaid < row.paid[0] || nPaid > row.paid[1] {
-				t.Errorf("%s: want %v jobs after at most %v, and %v of those who pay", row.name, row.free, row.wait, row.paid)
-			}
-		})
-	}
-}
-
-func add(mu *sync.Mutex, added map[tenantJob]time.Time, q *workqueue.TypedRateLimiting[tenantJob], j tenantJob) {
-	mu.Lock()
-	added[j] = time.Now()
-	mu.Unlock()
-	q.Add(j)
-}
-
-func median(all []time.Duration) time.Duration {
-	if len(all) == 0 {
-		return 0
-	}
-	slices.Sort(all)
-	return all[len(all)/2].Round(10 * time.Millisecond)
 }
