@@ -75,7 +75,7 @@ type QueueStats struct {
 	RateLimited uint64 `json:"rate_limited"` // waits that the limiter has named
 
 	Lateness     DurationStats `json:"lateness"`      // from when an item was due until it was queued
-	LimiterDelay DurationStats `json:"limiter_delay"` // the wait from the rate limiter, for each AddRateLimited
+	LimiterDelay DurationStats `json:"limiter_delay"` // the waits that the limiter has named
 
 	// Results counts the items handled by workers of [Run], by outcome. Results is nil until
 	// Run is called for the queue.
@@ -435,8 +435,8 @@ func (m *delayMetrics) observeLateness(late time.Duration) {
 	}
 }
 
-// observeLimit counts a wait that the limiter has named. The first call
-// makes the histogram: a queue at rest does without its 250 bytes.
+// observeLimit counts a wait that the limiter has named. The first call makes the histogram: a queue at
+// rest does without its 250 bytes.
 func (m *delayMetrics) observeLimit(delay time.Duration) {
 	m.limited.Inc()
 	h := m.limits.Load()

@@ -45,10 +45,11 @@ import (
 //	Waiting   items that waited for their time, or for a retry, then with their failures
 //	Failed    items that failed when no retry could come any more
 //
-// For EndDrain, an item that waits without a failure, also by RequeueAfter, does not count
-// as left: alone it makes no error, and a DrainError for others counts it under Waiting. Run takes the queued items out before it lists them: the caller may save them
-// elsewhere. So a drain after Run, such as a deferred ShutDownWithDrain, waits only for items
-// that others hold, and for a worker that gets an item of theirs that was added again.
+// For EndDrain, an item that waits without a failure, also by RequeueAfter, does not count as left:
+// alone it makes no error, and a DrainError for others counts it under Waiting. Run takes the queued
+// items out before it lists them: the caller may save them elsewhere. So a drain after Run, such as a
+// deferred ShutDownWithDrain, waits only for items that others hold, and for a worker that gets an
+// item of theirs that was added again.
 //
 // If the queue is shut down already, Run returns [ErrShutDown] at once and leaves the queue
 // as it is. When somebody else shuts the queue down later, the workers go on until nothing

@@ -153,8 +153,8 @@ func (w *worker[T]) fail(err error, v verdict) HandlerResult {
 }
 
 // retry has the item come again after the time of the verdict or of the limiter, and not before that of
-// a DeferFor. It returns the time. The retry goes below a seal: a seal refuses the adds of callers, and a drain has to wait for
-// the retries of Run.
+// a DeferFor. It returns the time. The retry goes below a seal: a seal refuses the adds of callers, and a
+// drain has to wait for the retries of Run.
 //
 // A failure notes when its retry is due, for the next hand-out. It reads the clock before the wait
 // begins: the hand-out of the retry is never early.

@@ -16,8 +16,8 @@ import (
 
 // ItemInfo is the knowledge of a queue about an item. A field is zero where it does not
 // apply or is not known, and JSON then leaves the field out. The names in JSON are in snake case, Age
-// is age_seconds, and Due is in RFC 3339. ItemInfo has a MarshalJSON of its own: in a struct that embeds it, other
-// fields are left out.
+// is age_seconds, and Due is in RFC 3339. ItemInfo has a MarshalJSON of its own: in a struct that embeds
+// it, other fields are left out.
 type ItemInfo[T comparable] struct {
 	Item  T         `json:"item"`
 	State ItemState `json:"state,omitzero"`

@@ -54,8 +54,8 @@ type Options[R comparable] struct {
 	// higher of the priorities of the change and of the reconcile that was cut short.
 	//
 	// After so many reconciles in a row, the next one is not cancelled, so that it can come to
-	// an end, and a [Queue.Remove] does not end its context either: [ReAddContext] does. A reconcile that writes to its own object cancels itself each time: 3 is a good
-	// number.
+	// an end, and a [Queue.Remove] does not end its context either: [ReAddContext] does. A reconcile that
+	// writes to its own object cancels itself each time: 3 is a good number.
 	CancelOnReAdd int
 
 	// MaxAttempts is how many times in a row the reconcile of an object may return an error before the

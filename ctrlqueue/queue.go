@@ -260,6 +260,9 @@ func (q *Queue[R]) LimitsChanged() { q.queue.LimitsChanged() }
 //
 // The count for CancelOnReAdd starts anew, and the next failure is not early. If no worker holds the item,
 // the limiter still knows its failures: call Forget to reset the limiter too.
+//
+// Remove waits while the queue adds what a reconcile has asked for, and the add asks the limiter: a limiter
+// must not call Remove or RemoveFunc.
 func (q *Queue[R]) Remove(item R) bool {
 	q.removing.Lock()
 	defer q.removing.Unlock()
@@ -270,8 +273,8 @@ func (q *Queue[R]) Remove(item R) bool {
 
 // RemoveFunc calls Remove for the items for which del returns true, see
 // [workqueue.Typed.RemoveFunc]: for a shard, a namespace or a tenant that is somebody else's now.
-// As after Remove, the context of a reconcile at work ends with the cause [workqueue.ErrRemoved], if it is of
-// [ReAddContext] or if CancelOnReAdd cancels the reconcile.
+// As after Remove, the context of a reconcile at work ends with the cause [workqueue.ErrRemoved], if it is
+// of [ReAddContext] or if CancelOnReAdd cancels the reconcile.
 func (q *Queue[R]) RemoveFunc(del func(item R) bool) (removed int) {
 	q.removing.Lock()
 	defer q.removing.Unlock()
