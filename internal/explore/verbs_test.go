@@ -345,11 +345,9 @@ func newState(rules spec.Rules[string]) *state {
 	return &state{Run: spec.NewRun(spec.New(rules), when), tickets: map[int]int{}, grouped: rules.Place != nil}
 }
 
-// clone leaves the counts of failures out: nothing here depends on them.
+// clone begins the counts of failures anew: one hand-out of a program fails, and nothing counts after it.
 func (s *state) clone() *state {
-	run := *s.Run
-	run.Queue = s.Queue.Clone()
-	return &state{Run: &run, tickets: maps.Clone(s.tickets), moved: slices.Clone(s.moved), cancelled: s.cancelled, grouped: s.grouped}
+	return &state{Run: spec.NewRun(s.Queue.Clone(), s.When), tickets: maps.Clone(s.tickets), moved: slices.Clone(s.moved), cancelled: s.cancelled, grouped: s.grouped}
 }
 
 // explains reports whether there is an order of the events that the specification allows, after which
