@@ -568,13 +568,6 @@ func (q *TypedDelaying[T]) close(drain bool, tell func(*leftover[T])) (drained <
 	return drained
 }
 
-// isClosed reports whether the queue ignores adds with a delay.
-func (q *TypedDelaying[T]) isClosed() bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.closed
-}
-
 // dropLocked drops the waiting items, as the queue is shut down. Their number is
 // kept for retire. The items are kept if somebody has called keepDropped.
 func (q *TypedDelaying[T]) dropLocked(now time.Duration) {

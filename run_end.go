@@ -72,9 +72,8 @@ func (r *runner[T]) keep() (kept bool, err error) {
 	return true, r.err
 }
 
-// isOpen reports whether nobody has shut the queue down. A shutdown closes the delaying queue
-// first.
-func (r *runner[T]) isOpen() bool { return !r.typed.ShuttingDown() && !r.delaying.isClosed() }
+// isOpen reports whether nobody has shut the queue down.
+func (r *runner[T]) isOpen() bool { return !r.typed.ShuttingDown() }
 
 // finish waits until nothing is queued, nothing is held, and nothing waits after a failure.
 // It reports true if the grace period was over first and another Run goes on to drain the
@@ -131,9 +130,6 @@ func (q *TypedDelaying[T]) hasWork(failed *attempts[T], nan bool) bool {
 func (r *runner[T]) close() error {
 	r.closing.Store(true)
 	r.delaying.close(true, func(l *leftover[T]) { r.dropped = r.claim(l) })
-	if r.delaying.typed == nil {
-		r.typed.shutDown(true)
-	}
 	<-r.working
 	r.limiting.ShutDown()
 	return r.leftBehind(r.takeQueued(), false)
