@@ -667,7 +667,9 @@ func (q *TypedDelaying[T]) removeTyped(hash uint32, item T) (waited, had, back b
 	defer q.typed.mu.Unlock()
 	q.softenBothLocked(hash, item)
 	_, waited = q.unplanLocked(hash, item, nil)
-	had, back = q.typed.removeLocked(hash, item, waited)
+	if had, back = q.typed.removeLocked(hash, item, waited); had && q.dropped != nil {
+		q.dropped.agenda.Remove(hash, item, nil)
+	}
 	q.typed.settle()
 	return waited, had, back
 }

@@ -572,7 +572,7 @@ func (q *TypedDelaying[T]) close(drain bool, tell func(*leftover[T])) (drained <
 // kept for retire. The items are kept if somebody has called keepDropped.
 func (q *TypedDelaying[T]) dropLocked(now time.Duration) {
 	if q.keepers > 0 && q.agenda.Len() > 0 { // Only the first shutdown finds items.
-		q.dropped = &leftover[T]{agenda: q.agenda, now: now, epoch: q.epoch, rankOf: q.firmRank}
+		q.dropped = &leftover[T]{of: q, agenda: q.agenda, now: now}
 	}
 	if q.metrics != nil {
 		q.metrics.abandoned += q.agenda.Len()

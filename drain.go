@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/seed16c08ea7/workqueue/internal/agenda"
-	"github.com/seed16c08ea7/workqueue/internal/fifo"
 	"github.com/seed16c08ea7/workqueue/internal/gate"
 )
 
@@ -85,14 +84,13 @@ func (q *Typed[T]) remains(err error) *DrainError[T] {
 	return &DrainError[T]{Err: err, Left: s}
 }
 
-// A leftover holds the items that waited in a queue when a shutdown dropped them. Nobody
-// changes the agenda any more, so its readers need no lock.
+// A leftover holds the items that waited in a queue when a shutdown dropped them. A removal still
+// takes an item out that a worker holds, as Remove finds that item. A nil *leftover has no items.
 type leftover[T comparable] struct {
-	agenda  agenda.Agenda[T]
+	of      *TypedDelaying[T]
+	agenda  agenda.Agenda[T] // guarded by of.mu
 	now     time.Duration
-	epoch   time.Time
-	rankOf  func(item T) (fifo.Rank, bool) // of a firm wait, in the queue below
-	claimed atomic.Bool                    // by a Run, see claim
+	claimed atomic.Bool // by a Run, see claim
 }
 
 // keepDropped has the queue keep the items that a shutdown drops, for a drain or a Run that
@@ -130,14 +128,25 @@ func (l *leftover[T]) claim() *leftover[T] {
 	return l
 }
 
-// addTo adds the items to a snapshot; nil has none.
-func (l *leftover[T]) addTo(s *Snapshot[T]) {
+// look calls a function with the items. The lock of the queue is held.
+func (l *leftover[T]) look(see func(*agenda.Agenda[T])) {
 	if l != nil {
-		c := censusOf[T](math.MaxInt)
-		c.waiting.MakeRoom(l.agenda.Len())
-		l.agenda.EnterIn(&c.waiting)
-		c.waiting.RankFirm(l.rankOf)
-		c.describeWaiting(s, l.now, l.epoch)
+		l.of.mu.Lock()
+		defer l.of.mu.Unlock()
+		see(&l.agenda)
+	}
+}
+
+// addTo adds the items to a snapshot.
+func (l *leftover[T]) addTo(s *Snapshot[T]) {
+	c := censusOf[T](math.MaxInt)
+	l.look(func(a *agenda.Agenda[T]) {
+		c.waiting.MakeRoom(a.Len())
+		a.EnterIn(&c.waiting)
+	})
+	if l != nil {
+		c.waiting.RankFirm(l.of.firmRank)
+		c.describeWaiting(s, l.now, l.of.epoch)
 	}
 }
 

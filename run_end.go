@@ -10,6 +10,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/seed16c08ea7/workqueue/internal/agenda"
 )
 
 // This file has the end of Run: how the queue is drained, and which items are left. Some are
@@ -341,15 +343,16 @@ func (r *runner[T]) countFailed() (n int) {
 // countPlanned returns how many items are left that waited for their time, without the retries. An item that
 // was put off too late is among them, once, unless the item was queued again.
 func (r *runner[T]) countPlanned(retries int) (n int) {
-	if r.dropped != nil {
-		n = r.dropped.agenda.Len() - retries
-	}
 	late := make(map[T]bool)
 	for item, l := range r.lost {
-		if l.state == ItemWaiting && (r.dropped == nil || !r.dropped.agenda.Has(item)) {
+		if l.state == ItemWaiting {
 			late[item] = true
 		}
 	}
+	r.dropped.look(func(a *agenda.Agenda[T]) {
+		n = a.Len() - retries
+		maps.DeleteFunc(late, func(item T, _ bool) bool { return a.Has(item) })
+	})
 	if len(late) > 0 {
 		for _, item := range r.queued {
 			delete(late, item)
@@ -359,11 +362,9 @@ func (r *runner[T]) countPlanned(retries int) (n int) {
 }
 
 // retries returns how many items waited after a failure.
-func (l *leftover[T]) retries(failed *attempts[T], nan bool) int {
-	if l == nil {
-		return 0
-	}
-	return failed.waiting(&l.agenda, nan, math.MaxInt)
+func (l *leftover[T]) retries(failed *attempts[T], nan bool) (n int) {
+	l.look(func(a *agenda.Agenda[T]) { n = failed.waiting(a, nan, math.MaxInt) })
+	return n
 }
 
 // nameLeft adds the items that are left to the items of others. The limiter and Run may both count

@@ -1703,12 +1703,14 @@ var lateEnds = map[string]func(ctx context.Context) error{
 	"cut short": func(ctx context.Context) error { return ctx.Err() },
 }
 
-// An embedding type whose Done removes the item first.
+// An embedding type whose Done first calls a function, and removes the item.
 type removingAtDone struct {
 	*workqueue.TypedRateLimiting[string]
+	before func()
 }
 
 func (q removingAtDone) Done(item string) {
+	q.before()
 	q.Remove(item)
 	q.TypedRateLimiting.Done(item)
 }
@@ -1721,13 +1723,36 @@ func TestOnStopDoesNotNameWhatWasRemovedBeforeItsDone(t *testing.T) {
 		q.Add("a")
 		ctx, stop := context.WithCancel(t.Context())
 		var left []workqueue.Snapshot[string]
-		err := workqueue.Run(ctx, removingAtDone{q}, func(ctx context.Context, _ string) error {
+		err := workqueue.Run(ctx, removingAtDone{q, func() {}}, func(ctx context.Context, _ string) error {
 			stop()
 			return handle(ctx)
 		}, runOptions{Logger: discard(), OnStop: func(_ context.Context, s workqueue.Snapshot[string]) { left = append(left, s) }})
 		if got := fmt.Sprint(left); err != nil || got != "[0 queued, 0 in flight, 0 waiting]" {
 			t.Errorf("%s: OnStop was told %s, and Run returned %v", name, got, err)
 		}
+	}
+}
+
+// An item came to wait for its retry, and the end of Run dropped the wait before the Done of the item. OnStop
+// named the item as waiting although Remove had found it in between, in the hands of its worker.
+func TestOnStopDoesNotNameWhatWasRemovedAfterItsWaitWasDropped(t *testing.T) {
+	for _, name := range []string{"failed", "put off"} {
+		synctest.Test(t, func(t *testing.T) {
+			q := newLimited(constant(time.Hour))
+			q.Add("a")
+			ctx, stop := context.WithCancel(t.Context())
+			waiting := 0
+			var left workqueue.Snapshot[string]
+			err := workqueue.Run(ctx, removingAtDone{q, func() {
+				waiting = q.Snapshot(0).WaitingTotal
+				stop()
+				synctest.Wait() // Run has shut the queue down.
+			}}, func(ctx context.Context, _ string) error { return lateEnds[name](ctx) },
+				runOptions{Logger: discard(), OnStop: func(_ context.Context, s workqueue.Snapshot[string]) { left = s }})
+			if got := left.String(); err != nil || waiting != 1 || got != "0 queued, 0 in flight, 0 waiting" {
+				t.Errorf("%s: %d items waited, OnStop was told %s, and Run returned %v", name, waiting, got, err)
+			}
+		})
 	}
 }
 
