@@ -163,7 +163,7 @@ func (w *worker[T]) retry(v verdict) (after time.Duration, c conclusion) {
 	e := ending{end: fifo.EndRetry, after: v.wait, mode: w.limiting.strict, why: fifo.WhyRetry}
 	switch {
 	case v.firm && !v.failed:
-		e.after = 0
+		e.after, e.why = 0, fifo.WhyDeferred
 	case w.early > 0 && (v.failed || !v.timed):
 		if e.after = max(0, w.early-now); v.timed {
 			e.after = min(e.after, v.wait)
@@ -175,9 +175,7 @@ func (w *worker[T]) retry(v verdict) (after time.Duration, c conclusion) {
 		e.mode, e.why = 0, fifo.WhyDelay
 	}
 	if v.firm {
-		if e.mode = modeFirm; e.after <= v.least {
-			e.after, e.why = v.least, fifo.WhyDeferred
-		}
+		e.mode, e.after = modeFirm, max(e.after, v.least)
 	}
 	c = w.settle(e)
 	if v.failed && c.taken && !(w.early > 0 && v.firm) {

@@ -177,10 +177,10 @@ func (r *Run[T]) plan(v T, outcome string, leaves []Leaf, early bool) (plan Plan
 	if len(firm) == 0 {
 		return plan, wait
 	}
-	if least := slices.Max(firm); wait <= least {
-		return Firm, least
+	if outcome == "deferred" {
+		return Firm, slices.Max(firm)
 	}
-	return FirmRetry, wait
+	return FirmRetry, max(wait, slices.Max(firm))
 }
 
 // times returns the times of the leaves of some kinds.
