@@ -40,7 +40,7 @@ func (r *runner[T]) end() error {
 	if r.options.Grace > 0 {
 		defer time.AfterFunc(r.options.Grace, func() { r.cancel(context.Cause(r.ctx)) }).Stop()
 	}
-	if drains && r.finish() || !drains && r.keeps() {
+	if drains && r.finish(dueAfter(r.delaying.now(), r.options.Grace)) || !drains && r.keeps() {
 		<-r.working
 		if kept, err := r.keep(); kept {
 			return err
@@ -83,13 +83,19 @@ func (r *runner[T]) isOpen() bool { return !r.typed.ShuttingDown() }
 //
 // WaitIdle does not wait for the items that wait after a failure, and WaitEmpty also waits for the
 // planned ones. So finish asks, at first every millisecond and then less often.
-func (r *runner[T]) finish() (handedOver bool) {
+//
+// Once all that is left are retries that are due after graceEnd, the grace period is over early. The time
+// is that of the delaying queue.
+func (r *runner[T]) finish(graceEnd time.Duration) (handedOver bool) {
 	const most = 16 * time.Millisecond
 	for wait := time.Millisecond; r.hasWork(); wait = min(2*wait, most) {
 		select {
 		case <-r.handling.Done():
 		case <-r.working: // The workers end with handling, or after a shutdown by somebody else.
-		case <-time.After(wait):
+		case <-time.After(wait): // Other Runs that end at the same time are draining too by now.
+			if r.nanWork.Load() == 0 && r.delaying.isQuietUntil(graceEnd) {
+				r.cancel(context.Cause(r.ctx))
+			}
 			continue
 		}
 		if r.handling.Err() == nil {
@@ -121,6 +127,15 @@ func (q *TypedDelaying[T]) hasWork(failed *attempts[T], nan bool) bool {
 		return true
 	}
 	return failed.waiting(&q.agenda, nan, 1) > 0
+}
+
+// isQuietUntil reports whether nothing is queued or held, and no item is due before the time. It is false
+// with an injected clock, which can leap.
+func (q *TypedDelaying[T]) isQuietUntil(at time.Duration) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	queued, held := q.typed.sizes()
+	return q.real && queued+held == 0 && q.agenda.Len() > 0 && q.agenda.Next() > at
 }
 
 // close shuts the queue down, waits for the workers, and takes the remaining items out of

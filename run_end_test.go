@@ -92,7 +92,7 @@ func TestRunEnd(t *testing.T) {
 		}, nil, "0:a 1:a 3:a 7:a 7:end", "<nil>"},
 		"drain until what waits for a retry cannot come": {"a", runOptions{Grace: 3 * time.Second, AtEnd: workqueue.EndDrain}, func(*show) func(context.Context, string) error {
 			return replies(fails, fails, fails, fails)
-		}, nil, "0:a 1:a 3:a 4:end", "queued[] held[] waiting[a]: context canceled"},
+		}, nil, "0:a 1:a 3:a 3:end", "queued[] held[] waiting[a]: context canceled"},
 		"drain beside what waits for something else": {"a", runOptions{Grace: 3 * time.Second, AtEnd: workqueue.EndDrain}, func(*show) func(context.Context, string) error {
 			return replies()
 		}, func(s *show) { s.queue.AddAfter("w", time.Minute) }, "0:a 1:end", "queued[] held[] waiting[w]: <nil>"},
@@ -345,11 +345,11 @@ func TestOnStopNamesWhatWaitsAfterTheEndOfAnotherRun(t *testing.T) {
 	}
 }
 
-// Of two Runs that drain, the first to give up leaves the queue to the other. The last ends at the
-// end of its own grace period, names what is left, and shuts the queue down.
+// Of two Runs that drain, the first to give up leaves the queue to the other. The retry of 1.8 s is too late for
+// a grace period of 1 s. The last names what is left, and shuts the queue down.
 func TestTheLastOfTwoDrainsEndsTheQueue(t *testing.T) {
 	for want, reply := range map[string]reply{
-		"2:end, queued[] held[] waiting[a]: context canceled": func() error { return workqueue.RetryAfter(24*time.Hour, errFailed) },
+		"1.8:a, queued[] held[] waiting[a]: context canceled": func() error { return workqueue.RetryAfter(1800*time.Millisecond, errFailed) },
 		"0.5:end, <nil>": func() error { time.Sleep(500 * time.Millisecond); return nil },
 	} {
 		synctest.Test(t, func(t *testing.T) {
