@@ -53,6 +53,8 @@ type Queue[R comparable] struct {
 	begunGrace atomic.Pointer[grace[R]] // nil before
 	draining   sync.Once                // makes one of several shutdowns begin the drain
 	release    func()                   // makes Lookup and the page forget the queue
+
+	stopping stopping[R]
 }
 
 var (
@@ -83,6 +85,7 @@ func newQueue[R comparable](b *Binding[R], name string, limiter clientgo.TypedRa
 	q.queue = workqueue.NewTypedRateLimiting(q.limiter, config)
 	q.over, q.cancel = context.WithCancel(context.Background())
 	q.grace = sync.OnceValue(q.newGrace)
+	q.stopping.told = make(chan struct{})
 	q.release = register(q)
 	if options.Page != nil {
 		unregister, remove := q.release, debugpage.Add(options.Page, name, q.queue)
@@ -191,6 +194,14 @@ func (q *Queue[R]) Get() (item R, shutdown bool) {
 // controller-runtime look at nothing else, and would reconcile a whole backlog with a
 // context that has ended. During a drain GetWithPriority hands out the queued items.
 func (q *Queue[R]) GetWithPriority() (item R, priority int, shutdown bool) {
+	item, priority, shutdown = q.take()
+	if shutdown && q.options.OnStop != nil && q.begun.Load() {
+		<-q.stopping.told // The process may end with the last worker.
+	}
+	return item, priority, shutdown
+}
+
+func (q *Queue[R]) take() (item R, priority int, shutdown bool) {
 	if q.isOver() {
 		return item, 0, true
 	}

@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"math"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed16c08ea7/workqueue"
@@ -20,7 +23,7 @@ var errGraceOver = errors.New("ctrlqueue: Grace is over")
 // the contexts of reconciles. A further ShutDown does not shorten the drain.
 func (q *Queue[R]) ShutDown() {
 	if q.drains() {
-		q.closed.Store(true)
+		q.close()
 		q.draining.Do(func() {
 			g := q.grace()
 			go q.drainAtTheEnd(g)
@@ -43,7 +46,7 @@ func (q *Queue[R]) ShutDownWithDrain() { _ = q.Drain(context.Background()) }
 // Drain is ShutDownWithDrain with an end: when ctx is done, Drain ends the queue and
 // returns a *[workqueue.DrainError] with the items that are left.
 func (q *Queue[R]) Drain(ctx context.Context) error {
-	q.closed.Store(true)
+	q.close()
 	// A drain that begins after the end would wait for items that nobody is handed.
 	within, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -60,11 +63,39 @@ func (q *Queue[R]) Drain(ctx context.Context) error {
 // end is a shutdown after which nothing is handed out. A worker that has passed the
 // check of ended before may get an item, and drops it.
 func (q *Queue[R]) end() {
-	q.closed.Store(true)
+	q.close()
 	q.ended.Store(true)
 	q.cancel()
 	q.release()
 	q.queue.ShutDown()
+	q.tell()
+}
+
+// A stopping is what OnStop is told, once.
+type stopping[R comparable] struct {
+	first   sync.Once
+	waiting []workqueue.ItemInfo[R] // before the shutdown, which drops these items; written in first
+	begun   atomic.Bool
+	told    chan struct{} // closed when OnStop has returned
+}
+
+// close has adds do nothing from now on.
+func (q *Queue[R]) close() {
+	q.closed.Store(true)
+	if q.options.OnStop != nil {
+		q.stopping.first.Do(func() { q.stopping.waiting = q.queue.Snapshot(math.MaxInt).Waiting })
+	}
+}
+
+// tell calls OnStop with what is left. Nothing is handed out any more.
+func (q *Queue[R]) tell() {
+	if q.options.OnStop == nil || !q.begun.Load() || q.stopping.begun.Swap(true) {
+		return
+	}
+	defer close(q.stopping.told)
+	left := q.queue.Snapshot(math.MaxInt)
+	left.Waiting, left.WaitingTotal = q.stopping.waiting, len(q.stopping.waiting)
+	q.options.OnStop(q.name, left)
 }
 
 // drains reports whether a shutdown at this moment lets workers finish what is queued.

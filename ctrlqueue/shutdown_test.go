@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
+	"github.com/seed16c08ea7/workqueue"
 	"github.com/seed16c08ea7/workqueue/ctrlqueue"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -139,6 +141,54 @@ func TestContextOfAReconcileThatBeginsAfterTheEnd(t *testing.T) {
 				c.mgr.running.Wait() // Start returns before the controllers when the leadership is lost.
 				if fmt.Sprint(atStart) != "[context canceled]" {
 					t.Errorf("the contexts had %v, want one, and ended", atStart)
+				}
+			})
+		})
+	}
+}
+
+// The waiting objects were dropped without a name at each end, and the queued ones were only counted.
+func TestOnStopNamesWhatIsLeft(t *testing.T) {
+	for name, row := range map[string]struct {
+		options options
+		want    string
+	}{
+		"stop":                    {options{}, "queued[b] held[a] waiting[w]"},
+		"drain that is too short": {draining(time.Second), "queued[b] held[a] waiting[w]"},
+		"drain":                   {draining(10 * time.Second), "queued[] held[] waiting[w]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var told []string
+				row.options.OnStop = func(controller string, left workqueue.Snapshot[reconcile.Request]) {
+					time.Sleep(time.Millisecond) // The manager waits.
+					var text strings.Builder
+					for i, infos := range [][]workqueue.ItemInfo[reconcile.Request]{left.Queued, left.InFlight, left.Waiting} {
+						fmt.Fprint(&text, []string{"queued[", " held[", " waiting["}[i])
+						for _, info := range infos {
+							fmt.Fprint(&text, info.Item.Name)
+						}
+						fmt.Fprint(&text, "]")
+					}
+					told = append(told, controller+": "+text.String())
+				}
+				mgr := ctrlqueue.WrapManager(newElected(t, new(lock), 30*time.Second), row.options)
+				do := reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
+					time.Sleep(3 * time.Second)
+					return reconcile.Result{}, nil
+				})
+				addController(t, mgr, "left", controller.Options{Reconciler: do, MaxConcurrentReconciles: 1}, func(q *requestQueue) {
+					q.Add(request("a"))
+					q.Add(request("b"))
+					q.AddAfter(request("w"), time.Hour)
+				})
+				ctx, stop := context.WithCancel(t.Context())
+				time.AfterFunc(time.Second, stop)
+				if err := mgr.Start(ctx); err != nil {
+					t.Error(err)
+				}
+				if want := []string{"left: " + row.want}; !slices.Equal(told, want) {
+					t.Errorf("OnStop was told %q, want %q", told, want)
 				}
 			})
 		})
