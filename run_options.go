@@ -57,8 +57,8 @@ type RunOptions[T comparable] struct {
 	OnGiveUp func(ctx context.Context, item T, err error)
 
 	// OnResult is told what has become of each item. The worker that still holds the item
-	// calls OnResult, right before Done, so several workers may call OnResult at a time. An
-	// item that is given up is forgotten after OnResult. The context, panics and
+	// calls OnResult, right before Done, so several workers may call OnResult at a time. For an
+	// item that is given up OnGiveUp comes before, and the Forget afterwards. The context, panics and
 	// [runtime.Goexit] are as for OnGiveUp. OnResult costs two readings of the clock for
 	// each item.
 	OnResult func(ctx context.Context, item T, result HandlerResult)

@@ -74,7 +74,8 @@ type service struct {
 	queue       *workqueue.TypedRateLimiting[job]
 	grace       time.Duration // for the drain
 	ready       atomic.Bool
-	naming      sync.Mutex // while a file gets the name of a job
+	naming      sync.Mutex   // while a file gets the name of a job
+	notBefore   atomic.Int64 // the time that the receiver has named, in Unix nanoseconds
 }
 
 // maxAttempts and the backoff below say which outage of the receiver a job survives: the waits between 30
@@ -260,6 +261,10 @@ func (s *service) do(ctx context.Context, j job) error {
 	} else if err != nil {
 		return err
 	}
+	// The time that the receiver has told one job holds for all. With several receivers, keep a time for each.
+	if rest := time.Until(time.Unix(0, s.notBefore.Load())); rest > 0 {
+		return workqueue.DeferFor(rest)
+	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.target, bytes.NewReader(payload))
 	if err != nil {
 		return workqueue.Permanent(err)
@@ -280,7 +285,9 @@ func (s *service) do(ctx context.Context, j job) error {
 			// The later of this time and the backoff. Not a RetryAfter: 30 answers with one second each would use up
 			// the attempts in half a minute. Without the bound, a great number is a job that never comes, or comes
 			// at once.
-			return errors.Join(errors.New(response.Status), workqueue.DeferFor(time.Duration(min(seconds, 3600))*time.Second))
+			wait := time.Duration(min(seconds, 3600)) * time.Second
+			s.notBefore.Store(time.Now().Add(wait).UnixNano())
+			return errors.Join(errors.New(response.Status), workqueue.DeferFor(wait))
 		}
 	case code/100 == 4:
 		return workqueue.Permanent(errors.New(response.Status))
@@ -315,6 +322,7 @@ func (s *service) retry(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusNotFound)
 		return
 	}
+	s.notBefore.Store(0)
 	s.queue.Forget(j)
 	s.queue.Wake(j)
 	s.add(w, j, priority)
@@ -360,6 +368,7 @@ func (s *service) public() http.Handler {
 
 // wake ends the wait of a job, or of all jobs: after an outage they are tried now.
 func (s *service) wake(w http.ResponseWriter, r *http.Request) {
+	s.notBefore.Store(0)
 	name := r.FormValue("job")
 	fmt.Fprintln(w, s.queue.WakeFunc(func(j job) bool { return name == "" || j.String() == name }), "woken")
 }

@@ -556,6 +556,42 @@ func TestRetryBeforeTheTimeOfTheReceiver(t *testing.T) {
 	})
 }
 
+// Of 30 jobs, 29 called the receiver before the time that it had named to the first ones.
+func TestRetryAfterHoldsForAllJobs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t.TempDir(), "http://receiver/", prometheus.NewRegistry())
+		var early atomic.Int64
+		start := time.Now()
+		s.client.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
+			if time.Since(start) < time.Minute {
+				early.Add(1)
+				return busy("60").RoundTrip(r)
+			}
+			return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
+		})
+		for i := range 30 {
+			j := job{fmt.Sprint("tenant", i), "order"}
+			if err := s.save(j, 0, nil); err != nil {
+				t.Fatal(err)
+			}
+			s.queue.Add(j)
+		}
+		ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
+		defer stop()
+		if err := s.work(ctx); err != nil {
+			t.Error(err)
+		}
+		left, err := filepath.Glob(filepath.Join(s.dir, "*.job"))
+		if n := early.Load(); err != nil || len(left) > 0 || n > 8 {
+			t.Errorf("%d calls before the time, want at most one for each worker; %d jobs are left", n, len(left))
+		}
+	})
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
 // busy is a receiver that names a time.
 type busy string
 
