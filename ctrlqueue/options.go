@@ -97,9 +97,9 @@ type Options[R comparable] struct {
 	// OnStop is told what the queue of a controller has left when the queue ends: by the end of the manager,
 	// after a drain too, or by the loss of the leadership. left names what is queued, what is in flight, and
 	// the waiting objects, which the end drops. It does not name an object whose reconcile has failed or has
-	// asked for a time since the end began: nothing tries it again either, and controller-runtime logs the
-	// error. OnStop is called once for each controller that has begun, and the workers end when it has returned. It
-	// must not wait for the manager. The names of millions of objects take seconds.
+	// asked for a time since the end began. Nothing tries that object again either, and controller-runtime
+	// logs the error. OnStop is called once for each controller that has begun, and the workers end when
+	// OnStop has returned. It must not wait for the manager. The names of millions of objects take seconds.
 	OnStop func(controller string, left workqueue.Snapshot[R])
 
 	// Clock tells the time that delays are measured in; nil is the real one.

@@ -53,8 +53,7 @@ type Queue[R comparable] struct {
 	begunGrace atomic.Pointer[grace[R]] // nil before
 	draining   sync.Once                // makes one of several shutdowns begin the drain
 	release    func()                   // makes Lookup and the page forget the queue
-
-	stopping stopping[R]
+	stopping   stopping[R]
 }
 
 var (
@@ -195,12 +194,13 @@ func (q *Queue[R]) Get() (item R, shutdown bool) {
 // context that has ended. During a drain GetWithPriority hands out the queued items.
 func (q *Queue[R]) GetWithPriority() (item R, priority int, shutdown bool) {
 	item, priority, shutdown = q.take()
-	if shutdown && q.options.OnStop != nil && q.begun.Load() {
+	if shutdown && q.options.OnStop != nil {
 		<-q.stopping.told // The process may end with the last worker.
 	}
 	return item, priority, shutdown
 }
 
+// take is GetWithPriority without the wait for OnStop.
 func (q *Queue[R]) take() (item R, priority int, shutdown bool) {
 	if q.isOver() {
 		return item, 0, true

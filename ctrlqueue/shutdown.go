@@ -71,15 +71,18 @@ func (q *Queue[R]) end() {
 	q.tell()
 }
 
-// A stopping is what OnStop is told, once.
+// A stopping is the one call of OnStop. The flag begun is not a sync.Once, as OnStop may shut the queue down
+// again.
 type stopping[R comparable] struct {
 	first   sync.Once
 	waiting []workqueue.ItemInfo[R] // before the shutdown, which drops these items; written in first
 	begun   atomic.Bool
-	told    chan struct{} // closed when OnStop has returned
+	told    chan struct{} // closed when OnStop has returned, or is not called
 }
 
-// close has adds do nothing from now on.
+// close has adds do nothing from now on. The names of the waiting items have to be read before the shutdown:
+// a drain that leaves nothing behind returns no names. An item that becomes due in between is named as waiting,
+// and may be reconciled.
 func (q *Queue[R]) close() {
 	q.closed.Store(true)
 	if q.options.OnStop != nil {
@@ -87,12 +90,16 @@ func (q *Queue[R]) close() {
 	}
 }
 
-// tell calls OnStop with what is left. Nothing is handed out any more.
+// tell calls OnStop with what is left, and lets the workers go. Nothing is handed out any more. It lets them
+// go also without a call: a worker may have begun after the look at begun.
 func (q *Queue[R]) tell() {
-	if q.options.OnStop == nil || !q.begun.Load() || q.stopping.begun.Swap(true) {
+	if q.options.OnStop == nil || q.stopping.begun.Swap(true) {
 		return
 	}
 	defer close(q.stopping.told)
+	if !q.begun.Load() {
+		return
+	}
 	left := q.queue.Snapshot(math.MaxInt)
 	left.Waiting, left.WaitingTotal = q.stopping.waiting, len(q.stopping.waiting)
 	q.options.OnStop(q.name, left)

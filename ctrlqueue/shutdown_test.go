@@ -194,3 +194,26 @@ func TestOnStopNamesWhatIsLeft(t *testing.T) {
 		})
 	}
 }
+
+// The end lets go of a worker whose first Get comes beside it, whether or not it calls OnStop for the
+// controller. OnStop may end the queue once more.
+func TestFirstGetBesideTheEnd(t *testing.T) {
+	for range 300 {
+		var q *ctrlqueue.Queue[string]
+		left := func(string, workqueue.Snapshot[string]) { q.ShutDown() }
+		q = ctrlqueue.For(ctrlqueue.Options[string]{OnStop: left}).NewQueue("", nil).(*ctrlqueue.Queue[string])
+		start, ended := make(chan struct{}), make(chan bool)
+		go func() {
+			<-start
+			_, shutdown := q.Get()
+			ended <- shutdown
+		}()
+		close(start)
+		q.ShutDown()
+		select {
+		case <-ended:
+		case <-time.After(time.Minute):
+			t.Fatal("the worker has not ended")
+		}
+	}
+}
