@@ -555,6 +555,35 @@ func TestRunErrors(t *testing.T) {
 	}
 }
 
+// The runbook tells failures from planned waits by Why. A failure beside a DeferFor was shown as deferred.
+func TestWhyAnItemWaitsAfterItsHandler(t *testing.T) {
+	for _, tt := range []struct {
+		err  error
+		want string // why, and whether the wait is firm
+	}{
+		{errFailed, "retry false"},
+		{workqueue.RetryAfter(time.Minute, errFailed), "retry false"},
+		{errors.Join(errFailed, workqueue.DeferFor(time.Second)), "retry true"},
+		{errors.Join(errFailed, workqueue.DeferFor(time.Hour)), "retry true"},
+		{workqueue.Requeue(), "retry false"},
+		{workqueue.RequeueAfter(time.Minute), "delay false"},
+		{workqueue.DeferFor(time.Minute), "deferred true"},
+		{errors.Join(workqueue.Requeue(), workqueue.DeferFor(time.Minute)), "deferred true"},
+		{errors.Join(workqueue.RequeueAfter(time.Hour), workqueue.DeferFor(time.Minute)), "deferred true"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			q := newLimited(constant(time.Minute))
+			q.Add("a")
+			go workqueue.Run(t.Context(), q, func(context.Context, string) error { return tt.err }, runOptions{Logger: discard()})
+			synctest.Wait()
+			info, _ := q.Find("a")
+			if got := fmt.Sprint(info.Why, " ", info.Firm); got != tt.want {
+				t.Errorf("%v: got %s, want %s", tt.err, got, tt.want)
+			}
+		})
+	}
+}
+
 // Middleware and tests could not tell what a handler had asked for, nor compare two errors.
 func TestVerdict(t *testing.T) {
 	for name, tt := range map[string]struct {

@@ -61,10 +61,10 @@ type Why string
 
 const (
 	WhyDelay    Why = "delay"     // the caller of AddAfter, AddWith or Reschedule named the time, or a RequeueAfter
-	WhyRetry    Why = "retry"     // the limiter named the time, or a RetryAfter
+	WhyRetry    Why = "retry"     // the limiter named the time, or a RetryAfter, or a DeferFor beside a failure
 	WhyDebounce Why = "debounce"  // a series of calls of Debounce is not over
 	WhyPace     Why = "pace"      // no token of ItemPace is there
-	WhyDeferred Why = "deferred"  // a DeferFor, or an AddWith with After and Firm
+	WhyDeferred Why = "deferred"  // a DeferFor beside no failure, or an AddWith with After and Firm
 	WhyHeldBack Why = "held_back" // the item is queued, and its group has reached MaxInFlight
 )
 

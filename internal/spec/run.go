@@ -164,6 +164,7 @@ func (r *Run[T]) plan(v T, outcome string, leaves []Leaf, early bool) (plan Plan
 	plan = Backoff
 	switch {
 	case outcome == "deferred":
+		return Firm, slices.Max(firm)
 	case early:
 		wait = slices.Min(append(timed, max(0, r.Retries[v]-r.Now)))
 	case len(timed) == 0:
@@ -176,9 +177,6 @@ func (r *Run[T]) plan(v T, outcome string, leaves []Leaf, early bool) (plan Plan
 	}
 	if len(firm) == 0 {
 		return plan, wait
-	}
-	if outcome == "deferred" {
-		return Firm, slices.Max(firm)
 	}
 	return FirmRetry, max(wait, slices.Max(firm))
 }
