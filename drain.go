@@ -21,7 +21,7 @@ type DrainError[T comparable] struct {
 	Err error `json:"-"`
 
 	// Left has all items, as of the instant when the drain ended. Its waiting
-	// items are those of the instant when the drain began.
+	// items are those of the instant when the drain began, without those that a removal has found since.
 	Left Snapshot[T] `json:"left"`
 }
 
@@ -84,8 +84,9 @@ func (q *Typed[T]) remains(err error) *DrainError[T] {
 	return &DrainError[T]{Err: err, Left: s}
 }
 
-// A leftover holds the items that waited in a queue when a shutdown dropped them. A removal still
-// takes an item out that a worker holds, as Remove finds that item. A nil *leftover has no items.
+// A leftover holds the items that waited in a queue when a shutdown dropped them. A removal takes an item
+// out that is still held or queued: Remove has found the item, so nobody else has to name it. A nil *leftover
+// has no items.
 type leftover[T comparable] struct {
 	of      *TypedDelaying[T]
 	agenda  agenda.Agenda[T] // guarded by of.mu
@@ -128,7 +129,8 @@ func (l *leftover[T]) claim() *leftover[T] {
 	return l
 }
 
-// look calls a function with the items. The lock of the queue is held.
+// look calls a function with the items. The lock of the queue is held, so the function copies or counts, and
+// leaves all that takes longer to its caller.
 func (l *leftover[T]) look(see func(*agenda.Agenda[T])) {
 	if l != nil {
 		l.of.mu.Lock()

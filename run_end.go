@@ -84,15 +84,16 @@ func (r *runner[T]) isOpen() bool { return !r.typed.ShuttingDown() }
 // WaitIdle does not wait for the items that wait after a failure, and WaitEmpty also waits for the
 // planned ones. So finish asks, at first every millisecond and then less often.
 //
-// Once all that is left are retries that are due after graceEnd, the grace period is over early. The time
-// is that of the delaying queue.
+// Once nothing can come before graceEnd, a time of the delaying queue, the grace period is over early. The
+// look is not the first step: other Runs that end at the same time must have sealed the queue, as the last
+// one to drain ends the queue for all.
 func (r *runner[T]) finish(graceEnd time.Duration) (handedOver bool) {
 	const most = 16 * time.Millisecond
 	for wait := time.Millisecond; r.hasWork(); wait = min(2*wait, most) {
 		select {
 		case <-r.handling.Done():
 		case <-r.working: // The workers end with handling, or after a shutdown by somebody else.
-		case <-time.After(wait): // Other Runs that end at the same time are draining too by now.
+		case <-time.After(wait):
 			if r.nanWork.Load() == 0 && r.delaying.isQuietUntil(graceEnd) {
 				r.cancel(context.Cause(r.ctx))
 			}

@@ -255,15 +255,15 @@ func (s *service) resume() error {
 
 // do is the handler of the queue. Its error decides when the job is tried again.
 func (s *service) do(ctx context.Context, j job) error {
+	// The time that the receiver has told one job holds for all. With several receivers, keep a time for each.
+	if rest := time.Until(time.Unix(0, s.notBefore.Load())); rest > 0 {
+		return workqueue.DeferFor(rest)
+	}
 	_, payload, err := s.bring(j)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // It was done, and posted again meanwhile.
 	} else if err != nil {
 		return err
-	}
-	// The time that the receiver has told one job holds for all. With several receivers, keep a time for each.
-	if rest := time.Until(time.Unix(0, s.notBefore.Load())); rest > 0 {
-		return workqueue.DeferFor(rest)
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.target, bytes.NewReader(payload))
 	if err != nil {
@@ -310,7 +310,7 @@ func (s *service) giveUp(_ context.Context, j job, err error) {
 }
 
 // retry tries a job now that was given up or waits for its next try, also if the receiver has named a later
-// time. Its failures count from 0 again.
+// time, which then holds for no job any more. Its failures count from 0 again.
 func (s *service) retry(w http.ResponseWriter, r *http.Request) {
 	j, ok := parse(r.PathValue("job"))
 	if !ok {

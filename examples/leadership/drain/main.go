@@ -75,10 +75,10 @@ var electionTimes = leaderelection.LeaderElectionConfig{
 // work ends with sig or with the leadership. lead gives the lease back when work has returned.
 //
 // lost is called when the leadership is lost, and has to end the process: work does not know why its
-// context has ended, and would drain while another process leads. Workers begin further items until then, so
-// lost has no time to flush anything. The elector tries to give a lost lease
-// back before it calls lost. So a request for the lease needs a timeout, which is shorter than LeaseDuration
-// without RenewDeadline and RetryPeriod: 2 s with the usual times.
+// context has ended, and would drain while another process leads. Workers begin further items until the
+// process has ended, so lost has no time to flush anything. The elector tries to give a lost lease back before
+// it calls lost. So a request for the lease needs a timeout, which is shorter than LeaseDuration without
+// RenewDeadline and RetryPeriod: 2 s with the usual times.
 func lead(sig context.Context, config leaderelection.LeaderElectionConfig, work func(context.Context) error, lost func()) (err error) {
 	// sig must not end the election, which has to renew the lease during the drain.
 	election, resign := context.WithCancel(context.WithoutCancel(sig))
