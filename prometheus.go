@@ -29,8 +29,8 @@ const subsystem = "workqueue"
 //
 // The series of a queue are there from its construction to its end, see [QueueMetrics]. Queues
 // of the same name share their series: sums, the greatest of the longest times, one histogram
-// for all. Counts go on until the last of these queues ends. If two live queues share a series,
-// [slog.Default] gets a warning, as a shared name is mostly a mistake.
+// for all. Counts go on until the last of these queues ends, and longer with KeepCounts. If two live
+// queues share a series, [slog.Default] gets a warning, as a shared name is mostly a mistake.
 type PrometheusProvider struct {
 	NoMetrics
 
@@ -68,6 +68,13 @@ type PrometheusOptions struct {
 	// controller-runtime, which has both labels. In a registry with the series of
 	// controller-runtime the label is always there.
 	ControllerLabel bool
+
+	// KeepCounts keeps the counters and histograms of a name after its last queue has ended, so
+	// that the scrapes of a process that is about to end show what a drain has done. The gauges
+	// end in any case, and with them the alerts and queries that look for live queues. A later
+	// queue of the name goes on from the counts. A name then keeps up to 2 KB, so leave
+	// KeepCounts false if the program makes new names all the time.
+	KeepCounts bool
 }
 
 // registering is held while a provider registers. No other caller must get the provider before
@@ -158,7 +165,7 @@ type abandonedCollector struct {
 }
 
 func (o PrometheusOptions) equal(p PrometheusOptions) bool {
-	return o.ControllerLabel == p.ControllerLabel && maps.Equal(o.ConstLabels, p.ConstLabels) &&
+	return o.ControllerLabel == p.ControllerLabel && o.KeepCounts == p.KeepCounts && maps.Equal(o.ConstLabels, p.ConstLabels) &&
 		(o.Buckets == nil) == (p.Buckets == nil) && slices.Equal(o.Buckets, p.Buckets)
 }
 
@@ -232,15 +239,15 @@ func (p *PrometheusProvider) seriesLocked(name string) *series {
 	return s
 }
 
-// remove removes a source, and with the last source of the name the series. Until then the
-// series keep the counts. A sum that falls is a restart to Prometheus: the rest of the sum would
-// count as new events.
+// remove removes a source, and with the last source of the name the series, except counts that the
+// options keep. Until then the series keep the counts. A sum that falls is a restart to Prometheus:
+// the rest of the sum would count as new events.
 func (p *PrometheusProvider) remove(name string, src *seriesSource) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.queues[name]
 	s.remove(src)
-	if len(s.sources) == 0 {
+	if len(s.sources) == 0 && !p.options.KeepCounts {
 		delete(p.queues, name)
 	}
 	if len(p.queues) == 0 { // A map never gives back memory.
@@ -362,11 +369,13 @@ func (c collector) read(scrape *registry.Scrape) (metrics []prometheus.Metric) {
 }
 
 // appendSeries leaves out series that no queue of the name has had: a FIFO shows no delays of 0.
-// Series of ended queues stay while the name lives, or rates would end with them.
+// Series of ended queues stay while the name lives, or rates would end with them. A name without a
+// live queue has counts alone: a depth of 0 would say that there is a queue.
 func (c collector) appendSeries(metrics []prometheus.Metric, s *series, queue string, scrape *registry.Scrape) []prometheus.Metric {
 	total := s.total()
 	for _, r := range c.rows {
-		if s.ever&r.part != 0 && !scrape.Omits(r.name, queue) {
+		ended := r.kind == prometheus.GaugeValue && len(s.sources) == 0
+		if s.ever&r.part != 0 && !ended && !scrape.Omits(r.name, queue) {
 			metrics = r.append(metrics, total, s.created, queue)
 		}
 	}

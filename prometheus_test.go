@@ -752,6 +752,42 @@ func TestSeriesOfQueuesOfTheSameName(t *testing.T) {
 	q.ShutDown()
 }
 
+// With KeepCounts the counts of a drain can be scraped after it. Nothing says that the queue is still
+// there, and a later queue of the name goes on from the counts.
+func TestKeepCounts(t *testing.T) {
+	r, p := newExposed(workqueue.PrometheusOptions{KeepCounts: true})
+	clock := testingclock.NewFakeClock(epoch)
+	q := openDelaying(p, clock)
+	q.Add("a")
+	q.AddAfter("b", time.Hour)
+	clock.Step(time.Second)
+	q.Get()
+	q.Done("a")
+	q.ShutDown()
+	want := []string{
+		`adds_total{name="q"} 1`,
+		`duplicates_total{name="q"} 0`,
+		`lateness_seconds{name="q"} 0 observations of 0 s`,
+		`queue_duration_seconds{name="q"} 1 observations of 1 s`,
+		`rate_limit_delay_seconds{name="q"} 0 observations of 0 s`,
+		`rate_limited_total{name="q"} 0`,
+		`retries_total{name="q"} 1`,
+		`work_duration_seconds{name="q"} 1 observations of 0 s`,
+	}
+	checkSeries(t, "after the shutdown", r, want...)
+	checkAbandoned(t, r, 0, 0, 1)
+	next := openDelaying(p, clock)
+	next.Add("a")
+	if got := linesOf(t, r, "adds_total"); len(got) != 1 || got[0] != `adds_total{name="q"} 2` {
+		t.Errorf("a later queue: got %q, want 2 adds", got)
+	}
+	if got := linesOf(t, r, "depth"); len(got) != 1 || got[0] != `depth{name="q"} 1` {
+		t.Errorf("a later queue: got %q, want a depth of 1", got)
+	}
+	next.ShutDown()
+	refuses(t, "with KeepCounts", r, workqueue.PrometheusOptions{})
+}
+
 // The counts of a queue that is gone without a shutdown stay as they were. The last counts of a
 // queue stay too, while another queue of the name lives.
 func TestSeriesKeepTheCountsOfQueuesThatAreGone(t *testing.T) {
