@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
@@ -43,6 +45,67 @@ func (j *journal) String() string {
 	return strings.TrimSpace(strings.ReplaceAll(j.lines.String(), "\n", ", "))
 }
 
+// A lease is a lock in memory.
+type lease struct {
+	out *journal
+
+	mu      sync.Mutex
+	record  *resourcelock.LeaderElectionRecord // guarded by mu
+	isCut   bool                               // no request arrives; guarded by mu
+	created func()                             // if not nil, called by the first Create
+}
+
+func (l *lease) cut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.isCut = true
+}
+
+// Get implements [resourcelock.Interface].
+func (l *lease) Get(context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.isCut:
+		return nil, nil, errors.New("no route to the lease")
+	case l.record == nil:
+		return nil, nil, apierrors.NewNotFound(schema.GroupResource{Resource: "leases"}, l.Describe())
+	}
+	record := *l.record
+	return &record, fmt.Append(nil, record), nil
+}
+
+// Create implements [resourcelock.Interface].
+func (l *lease) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	if l.created != nil {
+		l.created()
+	}
+	return l.Update(ctx, record)
+}
+
+// Update implements [resourcelock.Interface].
+func (l *lease) Update(_ context.Context, record resourcelock.LeaderElectionRecord) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.isCut {
+		return errors.New("no route to the lease")
+	}
+	if record.HolderIdentity == "" {
+		fmt.Fprintln(l.out, "the lease is given back")
+	}
+	l.record = &record
+	return nil
+}
+
+// RecordEvent implements [resourcelock.Interface].
+func (*lease) RecordEvent(string) {}
+
+// Identity implements [resourcelock.Interface].
+func (*lease) Identity() string { return "replica-1" }
+
+// Describe implements [resourcelock.Interface].
+func (*lease) Describe() string { return "the lease in memory" }
+
 // run leads with a queue of three items, of which "b" fails once. The drain takes longer than the
 // lease lasts without a renewal.
 func run(t *testing.T, sig context.Context, lock *lease) (j *journal, err error) {
@@ -59,7 +122,7 @@ func run(t *testing.T, sig context.Context, lock *lease) (j *journal, err error)
 		fmt.Fprintln(j, name)
 		return nil
 	}
-	err = lead(logr.NewContext(sig, logr.Discard()), usualTimes(lock), func(ctx context.Context) error { return work(ctx, queue, handle) },
+	err = lead(logr.NewContext(sig, logr.Discard()), usualTimes(lock), func(ctx context.Context) error { return work(ctx, queue, handle, 1) },
 		func() { t.Error("the leadership is lost") })
 	return j, err
 }
@@ -142,19 +205,20 @@ func TestSignalAtTheBeginOfTheTerm(t *testing.T) {
 	}
 }
 
-// The program ends when the lease is lost, with items in the queue: also in the drain.
+// The program ends when the lease is lost. With an orderly end it would report its pods.
 func TestLoss(t *testing.T) {
-	if os.Getenv("DRAIN_TEST_MAIN") != "" {
-		os.Args = []string{"drain", "-lose"}
+	if os.Getenv("CLIENTGO_TEST_MAIN") != "" {
+		os.Args = []string{"clientgo", "-lose"}
 		main()
 		return
 	}
 	command := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestLoss$")
-	command.Env = append(os.Environ(), "DRAIN_TEST_MAIN=1")
-	out, err := command.CombinedOutput()
-	var exit *exec.ExitError
-	if want := "the leadership is lost, 2 items are queued\n"; string(out) != want || !errors.As(err, &exit) || exit.ExitCode() != 1 {
-		t.Errorf("got %v, printed %q, want %q", err, out, want)
+	command.Env = append(os.Environ(), "CLIENTGO_TEST_MAIN=1")
+	var stderr bytes.Buffer
+	command.Stderr = &stderr
+	out, err := command.Output()
+	if command.ProcessState.ExitCode() != 1 || len(out) > 0 || !strings.Contains(stderr.String(), "the leadership is lost") {
+		t.Errorf("got %v, printed %q and %q, want the loss and no report", err, out, &stderr)
 	}
 }
 

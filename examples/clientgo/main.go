@@ -1,185 +1,96 @@
-// Command drain leads by the leader election of client-go. At a SIGTERM it works its queue off and
-// gives the lease back last. When it loses the lease, it ends at once:
+// Command clientgo is a controller on client-go to copy: it has informers, the log of klog, leader
+// election, a drain that ends in time, and a wait for its own writes. For each ConfigMap with the
+// label example.com/pods=N, it keeps N pods.
 //
-//	go run ./leadership/drain
-//	go run ./leadership/drain -lose
+// Without flags it works on the fake clientset of client-go, gets a SIGTERM in the middle of the
+// work, and finishes what it has begun. With -lose it loses the lease instead and ends at once:
 //
-// lead and work are the parts to copy.
+//	go run ./clientgo
+//	go run ./clientgo -lose
+//
+// On a real cluster it works until Ctrl-C:
+//
+//	go run ./clientgo -kubeconfig ~/.kube/config -namespace default
+//
+// Copy main.go and controller.go, and lead.go and writes.go as they are. fake.go is for tests too.
 package main
 
 import (
 	"context"
 	"errors"
 	"flag"
-	"fmt"
-	"io"
 	"os"
 	"os/signal"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
-	"github.com/go-logr/logr"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/klog/v2"
+)
 
-	"github.com/seed16c08ea7/workqueue"
+const (
+	// grace is how long the drain may take, and a handler its context. A pod gets 30 s from
+	// SIGTERM to SIGKILL by default.
+	grace = 20 * time.Second
+	// patience is how long after the grace a handler that ignores its context may hold the end up.
+	patience = 5 * time.Second
 )
 
 func main() {
-	lose := flag.Bool("lose", false, "lose the lease while the queue has items")
+	kubeconfig := flag.String("kubeconfig", "", "work on the cluster of this kubeconfig `file` instead of the fake clientset")
+	namespace := flag.String("namespace", metav1.NamespaceDefault, "watch this `namespace`, and keep the lease there")
+	lose := flag.Bool("lose", false, "lose the lease of the fake clientset")
+	workers := flag.Int("workers", 2, "`number` of workers")
 	flag.Parse()
-	sig, stop := signal.NotifyContext(logr.NewContext(context.Background(), logr.Discard()), os.Interrupt, syscall.SIGTERM)
+
+	ctx := klog.NewContext(context.Background(), klog.Background())
+	sig, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(sig, stop) // A second signal kills the program.
 
-	lock := &lease{out: os.Stdout}
-	queue := workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[string](),
-		workqueue.TypedRateLimitingQueueConfig[string]{Name: "tables"})
-	queue.AddAll("users", "orders", "bills")
-	handle := func(_ context.Context, name string) error {
-		switch {
-		case *lose:
-			lock.cut()
-			time.Sleep(3 * electionTimes.RenewDeadline)
-		case name == "users":
-			fmt.Println("SIGTERM")
-			stop() // As the signal would.
-		}
-		fmt.Println(name, "is done")
-		return nil
+	times := leaderelection.LeaderElectionConfig{LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second}
+	var client, leases kubernetes.Interface
+	if *kubeconfig == "" {
+		times = leaderelection.LeaderElectionConfig{LeaseDuration: 1500 * time.Millisecond, RenewDeadline: time.Second, RetryPeriod: 200 * time.Millisecond}
+		d := newDemo(os.Stdout, *lose, stop)
+		defer d.report()
+		client, leases = d.client, d.client
+	} else {
+		config, err := clientcmd.BuildConfigFromFlags("", *kubeconfig)
+		exitOn(err)
+		client, err = kubernetes.NewForConfig(config)
+		exitOn(err)
+		config.Timeout = times.LeaseDuration - times.RenewDeadline - times.RetryPeriod - time.Second // See lead.
+		leases, err = kubernetes.NewForConfig(config)
+		exitOn(err)
 	}
 
-	config := electionTimes
-	config.Lock = lock
-	err := lead(sig, config, func(ctx context.Context) error { return work(ctx, queue, handle) }, func() {
-		fmt.Println("the leadership is lost,", queue.Len(), "items are queued")
-		os.Exit(1)
+	c, err := newController(client, *namespace)
+	exitOn(err)
+	identity, err := os.Hostname()
+	exitOn(err)
+	times.Lock = &resourcelock.LeaseLock{
+		LeaseMeta:  metav1.ObjectMeta{Namespace: *namespace, Name: "pools"},
+		Client:     leases.CoordinationV1(),
+		LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
+	}
+	context.AfterFunc(sig, func() {
+		time.Sleep(grace + patience)
+		exitOn(errors.New("a handler hangs: " + c.queue.Snapshot(20).String()))
 	})
+	exitOn(lead(sig, times, func(ctx context.Context) error { return c.run(ctx, *workers) }, func() {
+		exitOn(errors.New("the leadership is lost"))
+	}))
+}
+
+// exitOn ends the program if there is an error.
+func exitOn(err error) {
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "drain:", err)
-		os.Exit(1)
+		klog.ErrorS(err, "The controller ends")
+		klog.FlushAndExit(time.Second, 1)
 	}
 }
-
-// electionTimes are short, to see the end soon. 15, 10 and 2 s are usual.
-var electionTimes = leaderelection.LeaderElectionConfig{
-	LeaseDuration: 1500 * time.Millisecond,
-	RenewDeadline: time.Second,
-	RetryPeriod:   200 * time.Millisecond,
-}
-
-// lead takes part in an election until sig ends, and calls work once this process leads. The context of
-// work ends with sig or with the leadership. lead gives the lease back when work has returned.
-//
-// lost is called when the leadership is lost, and has to end the process: work does not know why its
-// context has ended, and would drain while another process leads. Workers begin further items until the
-// process has ended, so lost has no time to flush anything. The elector tries to give a lost lease back before
-// it calls lost. So a request for the lease needs a timeout, which is shorter than LeaseDuration without
-// RenewDeadline and RetryPeriod: 2 s with the usual times.
-func lead(sig context.Context, config leaderelection.LeaderElectionConfig, work func(context.Context) error, lost func()) (err error) {
-	// sig must not end the election, which has to renew the lease during the drain.
-	election, resign := context.WithCancel(context.WithoutCancel(sig))
-	defer resign()
-	// Either the term begins, or sig ends the election before.
-	var decided atomic.Bool
-	defer context.AfterFunc(sig, func() {
-		if decided.CompareAndSwap(false, true) {
-			resign()
-		}
-	})()
-
-	config.ReleaseOnCancel = true
-	config.Callbacks = leaderelection.LeaderCallbacks{
-		OnStartedLeading: func(lead context.Context) {
-			if !decided.CompareAndSwap(false, true) {
-				return
-			}
-			defer resign()
-			run, end := context.WithCancel(lead)
-			defer end()
-			defer context.AfterFunc(sig, end)()
-			err = work(run)
-		},
-		OnStoppedLeading: func() {
-			if election.Err() == nil { // Nobody has resigned.
-				lost()
-			}
-		},
-	}
-	// The election ends only by resign, and so after work, or by lost.
-	leaderelection.RunOrDie(election, config)
-	return err
-}
-
-// work handles items until ctx ends, and then all that are left. Informers need a context that ends
-// only when work has returned.
-func work(ctx context.Context, queue *workqueue.TypedRateLimiting[string], handle func(context.Context, string) error) error {
-	return workqueue.Run(ctx, queue, handle, workqueue.RunOptions[string]{
-		AtEnd: workqueue.EndDrain,
-		Grace: 20 * time.Second, // A pod gets 30 s by default.
-	})
-}
-
-// A lease is a lock in memory. In a cluster, take a [resourcelock.LeaseLock].
-type lease struct {
-	out io.Writer
-
-	mu      sync.Mutex
-	record  *resourcelock.LeaderElectionRecord // guarded by mu
-	isCut   bool                               // no request arrives; guarded by mu
-	created func()                             // if not nil, called by the first Create
-}
-
-func (l *lease) cut() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.isCut = true
-}
-
-// Get implements [resourcelock.Interface].
-func (l *lease) Get(context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	switch {
-	case l.isCut:
-		return nil, nil, errors.New("no route to the lease")
-	case l.record == nil:
-		return nil, nil, apierrors.NewNotFound(schema.GroupResource{Resource: "leases"}, l.Describe())
-	}
-	record := *l.record
-	return &record, fmt.Append(nil, record), nil
-}
-
-// Create implements [resourcelock.Interface].
-func (l *lease) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	if l.created != nil {
-		l.created()
-	}
-	return l.Update(ctx, record)
-}
-
-// Update implements [resourcelock.Interface].
-func (l *lease) Update(_ context.Context, record resourcelock.LeaderElectionRecord) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.isCut {
-		return errors.New("no route to the lease")
-	}
-	if record.HolderIdentity == "" {
-		fmt.Fprintln(l.out, "the lease is given back")
-	}
-	l.record = &record
-	return nil
-}
-
-// RecordEvent implements [resourcelock.Interface].
-func (*lease) RecordEvent(string) {}
-
-// Identity implements [resourcelock.Interface].
-func (*lease) Identity() string { return "replica-1" }
-
-// Describe implements [resourcelock.Interface].
-func (*lease) Describe() string { return "the lease in memory" }

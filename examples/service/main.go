@@ -76,6 +76,7 @@ type service struct {
 	ready       atomic.Bool
 	naming      sync.Mutex   // while a file gets the name of a job
 	notBefore   atomic.Int64 // the time that the receiver has named, in Unix nanoseconds
+	lastErrors  sync.Map     // the last error of a job that has failed, by the text of the job
 }
 
 // maxAttempts and the backoff below say which outage of the receiver a job survives: the waits between 30
@@ -95,7 +96,7 @@ func newService(dir, target string, registry prometheus.Registerer) *service {
 		workqueue.TypedRateLimitingQueueConfig[job]{
 			Name:            "jobs",
 			OneEntry:        true, // A job that is posted again ends the wait of its backoff.
-			MetricsProvider: workqueue.NewPrometheusProvider(registry, workqueue.PrometheusOptions{}),
+			MetricsProvider: workqueue.NewPrometheusProvider(registry, workqueue.PrometheusOptions{KeepCounts: true}),
 			Pace:            pace,
 			Order: workqueue.Order[job]{
 				OldestEvery: 10, // So that jobs of a low priority do not wait for ever.
@@ -350,7 +351,7 @@ func (s *service) retryFailed(w http.ResponseWriter, r *http.Request) {
 func (s *service) work(ctx context.Context) error {
 	err := workqueue.Run(ctx, s.queue, s.do, workqueue.RunOptions[job]{
 		Workers: 8, Timeout: 5 * time.Second, MaxAttempts: maxAttempts, OnGiveUp: s.giveUp,
-		AtEnd: workqueue.EndDrain, Grace: s.grace,
+		AtEnd: workqueue.EndDrain, Grace: s.grace, OnResult: s.keepError,
 	})
 	if errors.Is(err, workqueue.ErrNotDrained) {
 		// Run has logged how many jobs are left. Each is in its file for the next start. The number
@@ -358,6 +359,24 @@ func (s *service) work(ctx context.Context) error {
 		return nil
 	}
 	return err
+}
+
+// keepError keeps the last error of a job for the page, until the job is done or given up.
+func (s *service) keepError(_ context.Context, j job, r workqueue.HandlerResult) {
+	switch r.Outcome {
+	case workqueue.OutcomeFailed:
+		s.lastErrors.Store(j.String(), r.Err)
+	case workqueue.OutcomeSucceeded, workqueue.OutcomeGivenUp:
+		s.lastErrors.Delete(j.String())
+	}
+}
+
+// withError is what the page shows of a job: its last error too, so a search finds all jobs of an error.
+func (s *service) withError(job string) string {
+	if err, ok := s.lastErrors.Load(job); ok {
+		return fmt.Sprintf("%s: %v", job, err)
+	}
+	return job
 }
 
 func (s *service) public() http.Handler {
@@ -384,7 +403,7 @@ func (s *service) pause(w http.ResponseWriter, r *http.Request) {
 
 // admin has what only the inside may see.
 func (s *service) admin(metrics http.Handler, password string) http.Handler {
-	page := debugpage.New(debugpage.Options{Title: "service"})
+	page := debugpage.New(debugpage.Options{Title: "service", Redact: s.withError})
 	debugpage.Add(page, "jobs", s.queue)
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", metrics)

@@ -588,6 +588,46 @@ func TestRetryAfterHoldsForAllJobs(t *testing.T) {
 	})
 }
 
+// The page says why a job waits for a retry, until the job is done.
+func TestThePageHasTheLastError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t.TempDir(), "http://receiver/", prometheus.NewRegistry())
+		code := http.StatusInternalServerError
+		s.client.Transport = roundTrip(func(*http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: code, Status: "500 the disk is full", Body: http.NoBody}, nil
+		})
+		j := job{"acme", "order-7"}
+		if err := s.save(j, 0, nil); err != nil {
+			t.Fatal(err)
+		}
+		s.queue.Add(j)
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- s.work(ctx) }()
+		page := func() string {
+			synctest.Wait()
+			_, page := send(s.admin(http.NotFoundHandler(), "secret"), "GET", "/debug/workqueue/?queue=jobs&search=order-7", "", "secret")
+			return page
+		}
+		if got := page(); !strings.Contains(got, "acme.order-7: 500 the disk is full") {
+			t.Errorf("the page of a failed job lacks its error:\n%s", got)
+		}
+		code = http.StatusOK
+		time.Sleep(2 * time.Second)
+		if got := page(); strings.Contains(got, "disk") {
+			t.Errorf("the page of a job that is done has its error:\n%s", got)
+		}
+		s.lastErrors.Range(func(j, err any) bool {
+			t.Errorf("kept %v: %v", j, err)
+			return true
+		})
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
