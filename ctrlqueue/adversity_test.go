@@ -123,7 +123,7 @@ func TestQueuedItemsThatAreDroppedAreLogged(t *testing.T) {
 	q.AddAfter("waits", time.Hour)
 	q.ShutDown()
 	q.ShutDown()
-	if want := []string{`"level"=0 "msg"="Queued items are dropped" "queued"=2`}; !slices.Equal(lines, want) {
+	if want := []string{`"level"=0 "msg"="Queued items are dropped" "queued"=2 "waiting"=1`}; !slices.Equal(lines, want) {
 		t.Errorf("logged are %q, want %q", lines, want)
 	}
 }

@@ -31,8 +31,8 @@ func (q *Queue[R]) ShutDown() {
 		return
 	}
 	if q.begun.Load() && !q.closed.Load() {
-		if n := q.queue.Len(); n > 0 {
-			q.logger.Info("Queued items are dropped", "queued", n)
+		if left := q.queue.Snapshot(0); left.QueuedTotal > 0 {
+			q.logger.Info("Queued items are dropped", "queued", left.QueuedTotal, "waiting", left.WaitingTotal)
 		}
 	}
 	q.end()
