@@ -113,8 +113,12 @@ func runWithOwnLines(ctx context.Context, queue clientgo.TypedRateLimitingInterf
 		Workers: workers,
 		Logger:  &quiet,
 		OnResult: func(ctx context.Context, key string, r workqueue.HandlerResult) {
-			if r.Outcome == workqueue.OutcomeFailed || r.Outcome == workqueue.OutcomeGivenUp {
-				utilruntime.HandleErrorWithContext(klog.NewContext(ctx, logger), r.Err, "Sync failed", "key", key)
+			ctx = klog.NewContext(ctx, logger)
+			switch r.Outcome {
+			case workqueue.OutcomeFailed:
+				utilruntime.HandleErrorWithContext(ctx, r.Err, "Sync failed", "key", key, "failures", r.Failures)
+			case workqueue.OutcomeGivenUp:
+				utilruntime.HandleErrorWithContext(ctx, r.Err, "Sync given up", "key", key, "failures", r.Failures)
 			}
 		},
 	})
@@ -146,8 +150,8 @@ func TestLinesOfKlog(t *testing.T) {
 			return nil
 		}, `E loop_test.go "sync failed" err="conflict" key="web"`, 0, "", false},
 		"the lines of Run":                       {run, `I run_outcome.go "Handler failed, the item will be retried" item="web" failures=1 err="conflict"`, 0, ` item="web"`, false},
-		"its own line":                           {runWithOwnLines, `E loop_test.go "Sync failed" err="conflict" logger="UnhandledError" key="web"`, 1, ` key="web"`, false},
-		"its own line of a key that is given up": {runWithOwnLines, `E loop_test.go "Sync failed" err="conflict" logger="UnhandledError" key="web"`, 1, ` key="web"`, true},
+		"its own line":                           {runWithOwnLines, `E loop_test.go "Sync failed" err="conflict" logger="UnhandledError" key="web" failures=1`, 1, ` key="web"`, false},
+		"its own line of a key that is given up": {runWithOwnLines, `E loop_test.go "Sync given up" err="conflict" logger="UnhandledError" key="web" failures=1`, 1, ` key="web"`, true},
 	} {
 		var inKlog, inSlog bytes.Buffer
 		klog.SetOutputBySeverity("INFO", &inKlog) // It has the lines of all severities.
