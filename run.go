@@ -189,7 +189,6 @@ type runner[T comparable] struct {
 	working  chan struct{} // closed by the last worker
 
 	workers atomic.Int64
-	closing atomic.Bool // the shutdown may drop adds from now on
 	gaveWay atomic.Bool // the grace period is over, and another Run goes on to drain the queue
 	// The queue does not count an item as held, and failed has no item, that differs from
 	// itself. nanWork is how many such items are at work, and nanFailed whether one has failed.

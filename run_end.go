@@ -146,7 +146,6 @@ func (q *TypedDelaying[T]) isQuietUntil(at time.Duration) bool {
 // The drains of other callers go on until the workers have ended. The shutdown then ends
 // these drains, as nobody handles the rest.
 func (r *runner[T]) close() error {
-	r.closing.Store(true)
 	r.delaying.close(true, func(l *leftover[T]) { r.dropped = r.claim(l) })
 	<-r.working
 	r.limiting.ShutDown()
@@ -166,7 +165,7 @@ func (r *runner[T]) claim(l *leftover[T]) *leftover[T] {
 // somebody may want the list. An item of a full group, which a foreign worker keeps full, comes
 // out by Remove.
 func (r *runner[T]) takeQueued() (before []ItemInfo[T]) {
-	if r.options.OnStop != nil || r.options.AtEnd == EndDrain {
+	if r.names() {
 		before = r.typed.Snapshot(math.MaxInt).Queued
 	}
 	for {
@@ -238,26 +237,23 @@ func (r *runner[T]) leftBehind(before []ItemInfo[T], notesOnly bool) error {
 	return errors.Join(err, r.err)
 }
 
-// addLate takes the notes of the workers. An item that a worker has declined can have been added again,
-// and then taken out of the queue.
+// addLate takes the notes of the workers. What was declined or cut short comes before what was queued.
+//
+// An item that was added again afterwards is left as queued, and once: a shutdown has taken it out of
+// the queue.
 func (r *runner[T]) addLate() {
-	r.lost = make(map[T]lateItem[T])
-	var unhandled []lateItem[T]
-	for item, l := range r.takeLate() {
-		if l.state == ItemQueued {
-			unhandled = append(unhandled, l)
-		} else {
-			r.lost[item] = l
-		}
-	}
-	if len(unhandled) == 0 {
-		return
+	r.lost = r.takeLate()
+	for _, item := range r.queued {
+		delete(r.lost, item)
 	}
 	var first []T
-	for _, l := range inOrderOfNotes(slices.Values(unhandled)) {
-		first = append(first, l.item)
+	for _, l := range inOrderOfNotes(maps.Values(r.lost)) {
+		if l.state == ItemQueued {
+			first = append(first, l.item)
+			delete(r.lost, l.item)
+		}
 	}
-	r.queued = withoutRepeats(append(first, r.queued...))
+	r.queued = append(first, r.queued...)
 }
 
 // takeLate takes the notes of this Run. From then on nothing is noted for this Run.
@@ -279,16 +275,20 @@ func (r *runner[T]) forgetLate(item T) {
 	r.late.forget(item)
 }
 
-// heldByOthers returns how many items others hold, and the list of these items if the list may be
-// needed. The number is the length of the list: an item that is done in between would make an error that
+// heldByOthers returns how many items others hold, and the list of these items if somebody may want the
+// list. The number is the length of the list: an item that is done in between would make an error that
 // names nothing.
 func (r *runner[T]) heldByOthers() (s Snapshot[T], held int) {
-	if _, held = r.typed.sizes(); held > 0 && (r.options.OnStop != nil || r.options.AtEnd == EndDrain) {
-		s = r.typed.Snapshot(math.MaxInt)
-		held = s.InFlightTotal
+	if !r.names() {
+		_, held = r.typed.sizes()
+		return s, held
 	}
-	return s, held
+	s = r.typed.Snapshot(math.MaxInt)
+	return s, s.InFlightTotal
 }
+
+// names reports whether OnStop or the error of a drain may name what is left.
+func (r *runner[T]) names() bool { return r.options.OnStop != nil || r.options.AtEnd == EndDrain }
 
 // A lateItem is an item whose handler has ended, or did not begin, when the item could not come again any
 // more.
@@ -359,22 +359,20 @@ func (r *runner[T]) countFailed() (n int) {
 // countPlanned returns how many items are left that waited for their time, without the retries. An item that
 // was put off too late is among them, once, unless the item was queued again.
 func (r *runner[T]) countPlanned(retries int) (n int) {
-	late := make(map[T]bool)
-	for item, l := range r.lost {
+	for _, l := range r.lost {
 		if l.state == ItemWaiting {
-			late[item] = true
+			n++
 		}
 	}
 	r.dropped.look(func(a *agenda.Agenda[T]) {
-		n = a.Len() - retries
-		maps.DeleteFunc(late, func(item T, _ bool) bool { return a.Has(item) })
-	})
-	if len(late) > 0 {
-		for _, item := range r.queued {
-			delete(late, item)
+		n += a.Len() - retries
+		for item, l := range r.lost {
+			if l.state == ItemWaiting && a.Has(item) {
+				n--
+			}
 		}
-	}
-	return n + len(late)
+	})
+	return n
 }
 
 // retries returns how many items waited after a failure.
@@ -425,18 +423,12 @@ func (r *runner[T]) nameLate(s *Snapshot[T]) {
 		return
 	}
 	late := maps.Clone(r.lost)
-	for i, info := range s.Queued {
-		if l, ok := late[info.Item]; ok {
-			s.Queued[i].Failures = max(info.Failures, l.failures)
-			delete(late, info.Item)
-		}
-	}
 	s.Waiting = slices.DeleteFunc(s.Waiting, func(info ItemInfo[T]) bool {
-		l, ok := late[info.Item]
-		if ok && l.state == ItemWaiting {
+		l := late[info.Item]
+		if l.state == ItemWaiting {
 			delete(late, info.Item)
 		}
-		return ok && l.state == ItemFailed
+		return l.state == ItemFailed
 	})
 	for _, l := range inOrderOfNotes(maps.Values(late)) {
 		info := ItemInfo[T]{Item: l.item, State: l.state, Failures: l.failures, Due: l.due}
@@ -447,15 +439,4 @@ func (r *runner[T]) nameLate(s *Snapshot[T]) {
 		}
 	}
 	s.WaitingTotal, s.FailedTotal = len(s.Waiting), len(s.Failed)
-}
-
-// withoutRepeats returns the first mention of each item, in order. An item that a worker has
-// declined can have been added again, and then taken out of the queue.
-func withoutRepeats[T comparable](items []T) []T {
-	seen := make(map[T]bool, len(items))
-	return slices.DeleteFunc(items, func(item T) bool {
-		again := seen[item]
-		seen[item] = true
-		return again
-	})
 }

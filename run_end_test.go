@@ -345,6 +345,33 @@ func TestOnStopNamesWhatWaitsAfterTheEndOfAnotherRun(t *testing.T) {
 	}
 }
 
+// Of two Runs, the one that ends the queue names what has waited, also if its own worker is the last to
+// end.
+func TestTheRunThatEndsTheQueueNamesWhatHasWaited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newLimited(constant(0))
+		q.Add("long")
+		q.AddAfter("w", time.Hour)
+		ctx, stop := context.WithCancel(t.Context())
+		var runs sync.WaitGroup
+		run := func(ctx context.Context, want string) {
+			runs.Go(func() {
+				workqueue.Run(ctx, q, func(context.Context, string) error { time.Sleep(time.Minute); return nil },
+					runOptions{Logger: discard(), OnStop: func(_ context.Context, left workqueue.Snapshot[string]) {
+						if got := names(left.Waiting); got != want {
+							t.Errorf("%q is named as waiting, want %q", got, want)
+						}
+					}})
+			})
+			synctest.Wait()
+		}
+		run(ctx, "w")
+		run(t.Context(), "")
+		stop()
+		runs.Wait()
+	})
+}
+
 // Of two Runs that drain, the first to give up leaves the queue to the other. The retry of 1.8 s is too late for
 // a grace period of 1 s. The last names what is left, and shuts the queue down.
 func TestTheLastOfTwoDrainsEndsTheQueue(t *testing.T) {
@@ -716,6 +743,11 @@ func TestRunLogsWhatIsLeft(t *testing.T) {
 			s.queue.Add("d")
 		},
 		"queued=0 inFlight=0 failed=2 retries=0 planned=1": func(s *show) {},
+		"queued=0 inFlight=0 failed=1 retries=0 planned=0": func(s *show) {
+			s.queue.Add("a")
+			synctest.Wait()
+		},
+		"queued=1 inFlight=0 failed=0 retries=0 planned=0": func(s *show) { s.queue.Add("a") },
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var log bytes.Buffer
@@ -723,7 +755,7 @@ func TestRunLogsWhatIsLeft(t *testing.T) {
 			s := newShow(t, ourQueue)
 			ctx, stop := context.WithCancel(t.Context())
 			go func() {
-				if want != "" {
+				if strings.Contains(want, "planned=1") {
 					s.queue.Add("a")
 					s.queue.Add("e")
 					s.queue.Add("p")
@@ -1522,6 +1554,64 @@ func TestRunDrainEndsWithTheLastRetry(t *testing.T) {
 	})
 }
 
+// A drain goes on for a retry that can come within its Grace: one that is due at the very end, and with a
+// clock of the caller any one, as that clock may leap.
+func TestRunDrainWaitsForARetryThatCanCome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newLimited(constant(0))
+		q.Add("a")
+		ctx, stop := context.WithCancel(t.Context())
+		start := time.Now()
+		err := workqueue.Run(ctx, q, func(context.Context, string) error {
+			stop()
+			return workqueue.RetryAfter(time.Minute, errFailed)
+		}, runOptions{AtEnd: workqueue.EndDrain, Grace: time.Minute, Logger: discard()})
+		if took := time.Since(start); took != time.Minute {
+			t.Errorf("due at the end of the Grace: Run has returned %v after %v", err, took)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		clock := testingclock.NewFakeClock(epoch)
+		q := workqueue.NewTypedRateLimiting(constant(time.Hour), workqueue.TypedRateLimitingQueueConfig[string]{Clock: clock})
+		q.Add("a")
+		ctx, stop := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, func() { clock.Step(time.Hour) })
+		err := workqueue.Run(ctx, q, replies(func() error { stop(); return errFailed }), runOptions{AtEnd: workqueue.EndDrain, Grace: time.Minute, Logger: discard()})
+		if err != nil {
+			t.Errorf("with a clock that leaps: %v", err)
+		}
+	})
+}
+
+// An item is removed while a worker holds it, and then somebody shuts the queue down. It is a removed item,
+// whatever its handler returns, and not one that is left.
+func TestOnStopDoesNotNameWhatWasRemovedBeforeAShutDown(t *testing.T) {
+	for name, err := range map[string]error{
+		"failed": errFailed, "put off": workqueue.RequeueAfter(time.Hour), "requeued": workqueue.Requeue(), "deferred": workqueue.DeferFor(time.Hour),
+	} {
+		for _, removed := range []bool{false, true} {
+			q := newLimited(constant(0))
+			q.Add("a")
+			var result workqueue.HandlerResult
+			var left workqueue.Snapshot[string]
+			workqueue.Run(t.Context(), q, func(context.Context, string) error {
+				if removed {
+					q.Remove("a")
+				}
+				q.ShutDown()
+				return err
+			}, runOptions{
+				Logger:   discard(),
+				OnResult: func(_ context.Context, _ string, r workqueue.HandlerResult) { result = r },
+				OnStop:   func(_ context.Context, s workqueue.Snapshot[string]) { left = s },
+			})
+			if named := left.FailedTotal + left.WaitingTotal; (named == 0) != removed || result.Again || result.After != 0 || (result.Outcome == workqueue.OutcomeRemoved) != removed {
+				t.Errorf("%s, removed %v: the result is %+v, and left is %v", name, removed, result, left)
+			}
+		}
+	}
+}
+
 // The items that failed after the end are named in the order in which they failed.
 func TestRunNamesLateFailuresInTheirOrder(t *testing.T) {
 	run := func(t *testing.T) {
@@ -1668,32 +1758,42 @@ func BenchmarkRunEnd(b *testing.B) {
 
 // A crawler whose context ends at its first page: the 30 links of the page are refused.
 func TestOnStopIsToldHowManyAddsADrainHasRefused(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := workqueue.NewTypedRateLimiting(constant(time.Second), workqueue.TypedRateLimitingQueueConfig[string]{})
-		ctx, stop := context.WithCancel(t.Context())
-		q.Add("page")
-		var left workqueue.Snapshot[string]
-		err := workqueue.Run(ctx, q, func(_ context.Context, item string) error {
-			stop()
-			time.Sleep(time.Second)
-			for i := range 20 {
-				q.Add(fmt.Sprint("link", i))
-			}
+	for want, add := range map[int]func(q *workqueue.TypedRateLimiting[string]){
+		0: func(*workqueue.TypedRateLimiting[string]) {},
+		1: func(q *workqueue.TypedRateLimiting[string]) { q.Add("a") },
+		10: func(q *workqueue.TypedRateLimiting[string]) {
 			q.AddAll("a", "b", "c", "d", "e")
 			q.AddAfter("f", time.Second)
 			q.AddRateLimited("g")
 			q.AddWith(workqueue.AddOptions{RateLimited: true}, "h")
 			q.Reschedule("i", time.Second)
 			q.Debounce("j", time.Second, 0)
-			return nil
-		}, workqueue.RunOptions[string]{AtEnd: workqueue.EndDrain, Grace: time.Minute, OnStop: func(_ context.Context, s workqueue.Snapshot[string]) { left = s }})
-		if err != nil || left.RefusedTotal != 30 {
-			t.Errorf("%v, %d adds were refused, want 30", err, left.RefusedTotal)
-		}
-		if got := left.String(); got != "0 queued, 0 in flight, 0 waiting, 30 adds refused" {
-			t.Errorf("got %q", got)
-		}
-	})
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			q := workqueue.NewTypedRateLimiting(constant(time.Second), workqueue.TypedRateLimitingQueueConfig[string]{})
+			ctx, stop := context.WithCancel(t.Context())
+			q.Add("page")
+			var log bytes.Buffer
+			logger := logr.FromSlogHandler(slog.NewTextHandler(&log, nil))
+			var left workqueue.Snapshot[string]
+			err := workqueue.Run(ctx, q, func(_ context.Context, item string) error {
+				stop()
+				time.Sleep(time.Second)
+				add(q)
+				return nil
+			}, workqueue.RunOptions[string]{Logger: &logger, AtEnd: workqueue.EndDrain, Grace: time.Minute, OnStop: func(_ context.Context, s workqueue.Snapshot[string]) { left = s }})
+			if err != nil || left.RefusedTotal != want || left.QueuedTotal+left.InFlightTotal+left.WaitingTotal != 0 {
+				t.Errorf("got %v, left %v, want %d refused adds and nothing else", err, left, want)
+			}
+			if says := strings.Contains(left.String(), fmt.Sprint(want, " adds refused")); says != (want > 0) {
+				t.Errorf("%d adds were refused, and the text is %q", want, left)
+			}
+			if says := strings.Contains(log.String(), fmt.Sprint("refused=", want)); says != (want > 0) {
+				t.Errorf("%d adds were refused, and the log is %q", want, log.String())
+			}
+		})
+	}
 }
 
 // lateEnds are what a handler returns for an item that cannot come again any more.

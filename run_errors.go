@@ -144,7 +144,7 @@ type Verdict struct {
 // block, and panics only if a method of the error does.
 func VerdictOf(err error) Verdict {
 	if err == nil {
-		return Verdict{Outcome: OutcomeSucceeded}
+		return Verdict{} // OutcomeSucceeded.
 	}
 	v := weigh(err)
 	switch {

@@ -243,7 +243,7 @@ func ItemInfoFromContext[T comparable](ctx context.Context) (info ItemInfo[T], o
 	case *agedContext[T]:
 		return c.info(c.age), true
 	}
-	return info, false
+	return
 }
 
 // itemKey is the key of the itemContext in a context.

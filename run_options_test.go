@@ -500,22 +500,28 @@ func TestRunHandlerHasTheDeadlineOfRun(t *testing.T) {
 // An item may be larger than the piece in which a worker allocates contexts.
 func TestRunWithLargeItems(t *testing.T) {
 	type large [4096]byte
-	q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[large]())
-	q.Add(large{1})
-	q.Add(large{2})
-	calls := byte(0)
-	workqueue.Run(t.Context(), q, func(ctx context.Context, item large) error {
-		calls++
-		if info, _ := workqueue.ItemInfoFromContext[large](ctx); item[0] != calls || info.Item != item {
-			t.Errorf("call %d is for %d, with the context of %d", calls, item[0], info.Item[0])
-		}
-		if calls == 2 {
-			q.ShutDown()
-		}
-		return nil
-	}, workqueue.RunOptions[large]{})
-	if calls != 2 {
-		t.Errorf("got %d calls, want 2", calls)
+	for _, times := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			q := workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[large](),
+				workqueue.TypedRateLimitingQueueConfig[large]{KeepTimes: times})
+			q.Add(large{1})
+			q.Add(large{2})
+			time.Sleep(time.Second)
+			calls := byte(0)
+			workqueue.Run(t.Context(), q, func(ctx context.Context, item large) error {
+				calls++
+				if info, _ := workqueue.ItemInfoFromContext[large](ctx); item[0] != calls || info.Item != item {
+					t.Errorf("call %d is for %d, with the context of %d", calls, item[0], info.Item[0])
+				}
+				if calls == 2 {
+					q.ShutDown()
+				}
+				return nil
+			}, workqueue.RunOptions[large]{})
+			if calls != 2 {
+				t.Errorf("got %d calls, want 2", calls)
+			}
+		})
 	}
 }
 
@@ -585,31 +591,43 @@ func TestItemInfoFromContext(t *testing.T) {
 	}
 }
 
-// A worker handles items of several priorities, with ages and without. Each context has the priority
-// and the age of its own item, also after the handler of the next item has begun.
+// A worker handles items of several priorities, with ages and without. Each context has the values of
+// the context of Run, and the priority and the age of its own item, also after the handler of the next item
+// has begun. OnResult has the context of its item.
 func TestItemInfoFromContextOfEachItem(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newNamed("", true)
-		for _, priority := range []int{7, 7, 3, 0, -1} {
-			q.AddWith(workqueue.AddOptions{Priority: &priority}, fmt.Sprint("a", q.Len()))
-			time.Sleep(time.Second)
-		}
-		var kept []context.Context
-		workqueue.Run(t.Context(), q, func(ctx context.Context, _ string) error {
-			if kept = append(kept, ctx); len(kept) == 5 {
-				q.ShutDown()
+	type key struct{}
+	describe := func(ctx context.Context) string {
+		info, _ := workqueue.ItemInfoFromContext[string](ctx)
+		return fmt.Sprint(ctx.Value(key{}), " ", info.Item, " ", info.Priority, " ", info.Age)
+	}
+	for times, want := range map[bool]string{
+		false: "[of Run a0 7 0s of Run a1 7 0s of Run a2 3 0s of Run a3 0 0s of Run a4 -1 0s]",
+		true:  "[of Run a0 7 5s of Run a1 7 4s of Run a2 3 3s of Run a3 0 2s of Run a4 -1 1s]",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			q := newNamed("", times)
+			for _, priority := range []int{7, 7, 3, 0, -1} {
+				q.AddWith(workqueue.AddOptions{Priority: &priority}, fmt.Sprint("a", q.Len()))
+				time.Sleep(time.Second)
 			}
-			return nil
-		}, runOptions{Logger: discard()})
-		var got []string
-		for _, ctx := range kept {
-			info, _ := workqueue.ItemInfoFromContext[string](ctx)
-			got = append(got, fmt.Sprint(info.Item, " ", info.Priority, " ", info.Age))
-		}
-		if want := "[a0 7 5s a1 7 4s a2 3 3s a3 0 2s a4 -1 1s]"; fmt.Sprint(got) != want {
-			t.Errorf("got %v, want %v", got, want)
-		}
-	})
+			var kept []context.Context
+			var told, got []string
+			workqueue.Run(context.WithValue(t.Context(), key{}, "of Run"), q, func(ctx context.Context, _ string) error {
+				if kept = append(kept, ctx); len(kept) == 5 {
+					q.ShutDown()
+				}
+				return nil
+			}, runOptions{Logger: discard(), OnResult: func(ctx context.Context, _ string, _ workqueue.HandlerResult) {
+				told = append(told, describe(ctx))
+			}})
+			for _, ctx := range kept {
+				got = append(got, describe(ctx))
+			}
+			if fmt.Sprint(got) != want || fmt.Sprint(told) != want {
+				t.Errorf("got %v and in OnResult %v, want %v", got, told, want)
+			}
+		})
+	}
 }
 
 // OnGiveUp could not write a status: the context of the handler had ended by then, if it

@@ -67,7 +67,7 @@ func (w *worker[T]) conclude(err error) HandlerResult {
 		v = verdict{}
 	}
 	w.countCancels(v.cutShort == OutcomeReAdded)
-	if w.early > 0 && w.failed.number(w.item) == 0 {
+	if w.isEarly() && w.failed.number(w.item) == 0 {
 		w.early = 0 // A Forget or a Remove since the hand-out ends the row of failures.
 	}
 	if v.cutShort != 0 {
@@ -76,7 +76,7 @@ func (w *worker[T]) conclude(err error) HandlerResult {
 	switch {
 	case err == nil:
 		w.forgetter.forget(w.item)
-		return HandlerResult{Outcome: OutcomeSucceeded}
+		return HandlerResult{} // OutcomeSucceeded.
 	case v.permanent:
 		return w.giveUpOn(w.failed.add(w.item) + 1)
 	case v.failed:
@@ -128,7 +128,7 @@ func (w *worker[T]) fail(err error, v verdict) HandlerResult {
 	if w.isNaN() {
 		w.nanFailed.Store(true)
 	}
-	if result.Early = w.early > 0; result.Early {
+	if result.Early = w.isEarly(); result.Early {
 		result.Failures = w.failed.number(w.item)
 	} else {
 		result.Failures = w.failed.add(w.item) + 1
@@ -141,7 +141,7 @@ func (w *worker[T]) fail(err error, v verdict) HandlerResult {
 	if !ended || w.keeps() {
 		result.After, c = w.retry(v)
 	}
-	if result.Again = c.taken && w.comesAgain(); !result.Again && !c.Removed {
+	if result.Again = w.comesAgain(); !result.Again && !c.Removed {
 		result.After = 0
 		c = w.concludeLate(lateItem[T]{state: ItemFailed, failures: result.Failures})
 	}
@@ -164,7 +164,7 @@ func (w *worker[T]) retry(v verdict) (after time.Duration, c conclusion) {
 	switch {
 	case v.firm && !v.failed:
 		e.after, e.why = 0, fifo.WhyDeferred
-	case w.early > 0 && (v.failed || !v.timed):
+	case w.isEarly() && (v.failed || !v.timed):
 		if e.after = max(0, w.early-now); v.timed {
 			e.after = min(e.after, v.wait)
 		}
@@ -178,20 +178,20 @@ func (w *worker[T]) retry(v verdict) (after time.Duration, c conclusion) {
 		e.mode, e.after = modeFirm, max(e.after, v.least)
 	}
 	c = w.settle(e)
-	if v.failed && c.taken && !(w.early > 0 && v.firm) {
+	if v.failed && c.taken && !(w.isEarly() && v.firm) {
 		w.failed.note(w.item, dueAfter(now, e.after))
 	}
 	return c.after, c
 }
 
-// comesAgain reports whether an item that was taken comes to a worker, of this Run or of the next.
-// Ask afterwards, as the end may come in between. An answer from before could call an item
-// safe that the shutdown then drops, and nobody would name the item.
+// comesAgain reports whether an item whose retry was concluded comes to a worker, of this Run or of the
+// next. Ask afterwards, as the end may come in between: a queue that is open has taken the retry. An
+// answer from before could call an item safe that the shutdown then drops, and nobody would name the item.
 func (w *worker[T]) comesAgain() bool { return w.isOpen() && w.goesOn() }
 
 // goesOn reports whether a queued item comes to a worker, of this Run or of the next.
 func (w *worker[T]) goesOn() bool {
-	return w.keeps() || w.intake.Err() == nil && !w.closing.Load()
+	return w.keeps() || w.intake.Err() == nil
 }
 
 // logFailure logs a failure after which the item may be retried. The error is a value beside
@@ -255,12 +255,12 @@ func (w *worker[T]) putOff(v verdict) HandlerResult {
 	case v.timed:
 		w.limiting.Forget(w.item)
 	default:
-		result.Early = w.early > 0
+		result.Early = w.isEarly()
 	}
 	var c conclusion
 	result.After, c = w.retry(v)
 	result.Failures = w.failuresOf(w.item)
-	if !c.Removed && !(c.taken && w.comesAgain()) {
+	if !c.Removed && !w.comesAgain() {
 		result.Again, result.After = false, 0
 		late := lateItem[T]{state: ItemWaiting, failures: result.Failures}
 		if v.timed || v.firm {

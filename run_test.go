@@ -246,6 +246,7 @@ func TestRunRefusesOtherQueues(t *testing.T) {
 		}),
 		"*workqueue_test.embedding[string]": &embedding[string]{},
 		"workqueue_test.informed":           informed{ours()},
+		"workqueue_test.renamed":            renamed{ours()},
 	} {
 		for _, options := range []runOptions{{}, {AtEnd: workqueue.EndKeep}, {CancelOnReAdd: 3}} {
 			options.OnStop = func(context.Context, workqueue.Snapshot[string]) { t.Errorf("%s: OnStop is called", want) }
@@ -265,6 +266,13 @@ func TestRunRefusesOtherQueues(t *testing.T) {
 		}
 	}
 }
+
+// A renamed is ours, and hides a method by which Run gets items behind another.
+type renamed struct {
+	*workqueue.TypedRateLimiting[string]
+}
+
+func (renamed) GetInfo(string) {}
 
 // An informed is not ours, but has the methods by which Run gets items.
 type informed struct{ rateLimited }

@@ -197,6 +197,9 @@ func (w *worker[T]) noteEarly() {
 	}
 }
 
+// isEarly reports whether the hand-out came before the retry was due.
+func (w *worker[T]) isEarly() bool { return w.early > 0 }
+
 // context returns the context of the item at hand.
 func (w *worker[T]) context() context.Context { return w.contexts.last(w.age) }
 

@@ -1113,6 +1113,35 @@ func TestEarlyFailure(t *testing.T) {
 	}
 }
 
+// An early failure does not move the time from which failures count again, also if a DeferFor beside it has
+// the item wait for longer.
+func TestAfterAnEarlyDeferralFailuresCountFromTheFirstRetry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newLimited(constant(10 * time.Second))
+		q.Add("a")
+		var got []string
+		run := runOptions{Logger: discard(), OnResult: func(_ context.Context, _ string, r workqueue.HandlerResult) {
+			got = append(got, fmt.Sprint(r.Failures, " ", r.Early))
+		}}
+		go workqueue.Run(t.Context(), q, func(context.Context, string) error {
+			if len(got) == 1 {
+				return errors.Join(errFailed, workqueue.DeferFor(time.Hour))
+			}
+			return errFailed
+		}, run)
+		time.Sleep(time.Second)
+		q.Wake("a") // 9 s too early.
+		time.Sleep(20 * time.Second)
+		q.Wake("a")
+		synctest.Wait()
+		if want := "[1 false 1 true 2 false]"; fmt.Sprint(got) != want {
+			t.Errorf("got the failures %v, want %s", got, want)
+		}
+		q.ShutDown()
+		synctest.Wait()
+	})
+}
+
 // Four objects, 800 writes by two Runs, and a cache that shows each write some time later. After a write the
 // handler defers its item until the cache shows the write, and the event of the write wakes the item, also
 // if it comes while the handler returns. No handler looks at a stale cache, nothing polls, and the minute of
