@@ -65,6 +65,9 @@ func (b *Binding[R]) NewQueue(name string, limiter clientgo.TypedRateLimiter[R])
 	}
 	q := newQueue(b, name, limiter)
 	b.queue.Store(q)
+	if b.term != nil {
+		b.term.add(q.endTerm)
+	}
 	return q
 }
 

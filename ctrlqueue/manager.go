@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"sync"
 	"sync/atomic"
 
 	clientgo "k8s.io/client-go/util/workqueue"
@@ -58,6 +59,29 @@ type term struct {
 
 	ctx context.Context // ends with end, when Start of the manager below has returned
 	end context.CancelCauseFunc
+
+	mu     sync.Mutex
+	queues []func() // end the queues of the term; guarded by mu
+}
+
+// add has the end of the term end a queue.
+func (t *term) add(end func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.queues = append(t.queues, end)
+}
+
+// close ends the term, and then the queues that have not ended: a leadership that is lost ends the manager
+// before its controllers.
+func (t *term) close() {
+	t.end(errReturned)
+	t.mu.Lock()
+	queues := t.queues
+	t.queues = nil
+	t.mu.Unlock()
+	for _, end := range queues {
+		end()
+	}
 }
 
 // errReturned is the cause of the end of a term.
@@ -69,12 +93,13 @@ var errReturned = errors.New("ctrlqueue: Start of the manager has returned")
 // manager gets a context which ends after the note.
 //
 // Start of the manager below may return while reconciles go on: after GracefulShutdownTimeout, or
-// when the leadership is lost. The term is over then, and a Grace with it.
+// when the leadership is lost. The term is over then, and a Grace with it. The queues end before Start
+// returns, so that OnStop is called although the process may end next.
 func (w *wrapped[R]) Start(ctx context.Context) error {
 	if w.term.begun.Swap(true) {
 		return w.Manager.Start(ctx) // Which refuses.
 	}
-	defer w.term.end(errReturned)
+	defer w.term.close()
 	inner, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer end(nil)
 	defer context.AfterFunc(ctx, func() {

@@ -95,11 +95,14 @@ type Options[R comparable] struct {
 	Lock *Lock
 
 	// OnStop is told what the queue of a controller has left when the queue ends: by the end of the manager,
-	// after a drain too, or by the loss of the leadership. left names what is queued, what is in flight, and
-	// the waiting objects, which the end drops. It does not name an object whose reconcile has failed or has
-	// asked for a time since the end began. Nothing tries that object again either, and controller-runtime
-	// logs the error. OnStop is called once for each controller that has begun, and the workers end when
-	// OnStop has returned. It must not wait for the manager. The names of millions of objects take seconds.
+	// after a drain too, or by the loss of the leadership. left names, each once, the objects that are queued
+	// and in flight, those that wait, which the end drops, and those whose reconcile has failed or has asked
+	// for a time since the end began: as failed, or as waiting without a time. If the Grace was too short, what
+	// is in flight is that of the moment before the contexts ended. Events since the end began are not named.
+	//
+	// OnStop is called once for each controller that has begun. The workers end when OnStop has returned, and
+	// so does Start of the manager that [WrapManager] has returned. OnStop must not wait for the manager. The
+	// names of millions of objects take seconds.
 	OnStop func(controller string, left workqueue.Snapshot[R])
 
 	// Clock tells the time that delays are measured in; nil is the real one.

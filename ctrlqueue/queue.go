@@ -135,6 +135,9 @@ func (q *Queue[R]) AddWithOpts(o priorityqueue.AddOpts, items ...R) {
 	retries, delays := o.RateLimited, o.After > 0
 	switch {
 	case q.ShuttingDown():
+		if (retries || delays) && len(items) == 1 {
+			q.noteLate(o, items[0])
+		}
 	case (retries || delays) && o.Priority != nil && len(items) == 1 && q.addResult(o, items[0]):
 	case !retries && !delays && q.isCalm(o.Priority):
 		for _, item := range items {
@@ -217,6 +220,9 @@ func (q *Queue[R]) take() (item R, priority int, shutdown bool) {
 		return item, 0, true
 	}
 	q.limiter.handOut(info.Item)
+	if q.closed.Load() {
+		q.stopping.forget(func(item R) bool { return item == info.Item })
+	}
 	return info.Item, info.Priority, false
 }
 
@@ -279,6 +285,7 @@ func (q *Queue[R]) Remove(item R) bool {
 	defer q.removing.Unlock()
 	removed := q.queue.Remove(item)
 	q.attempts.forget(item)
+	q.stopping.forget(func(other R) bool { return other == item })
 	return removed
 }
 
@@ -290,6 +297,7 @@ func (q *Queue[R]) RemoveFunc(del func(item R) bool) (removed int) {
 	q.removing.Lock()
 	defer q.removing.Unlock()
 	removed = q.queue.RemoveFunc(del)
+	q.stopping.forget(del)
 	// After the removal: a worker could count a cancel in between.
 	for _, item := range q.attempts.items() {
 		if del(item) {

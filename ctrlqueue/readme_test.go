@@ -52,6 +52,14 @@ func ExampleWrapManager() {
 	}
 }
 
+func Example_onStop() {
+	_ = ctrlqueue.Options[reconcile.Request]{
+		OnStop: func(controller string, left workqueue.Snapshot[reconcile.Request]) {
+			ctrl.Log.Info("objects are left", "controller", controller, "objects", left.String())
+		},
+	}
+}
+
 func ExampleWrapManager_twoOptions() {
 	_ = func(mgr manager.Manager, strict, fair ctrlqueue.Options[reconcile.Request], add func(manager.Manager, string) error) error {
 		a := ctrlqueue.WrapManager(mgr, strict)

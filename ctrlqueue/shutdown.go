@@ -4,12 +4,15 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/seed16c08ea7/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 )
 
 // errGraceOver is the cause of the end of a reconcile that has taken longer than the Grace.
@@ -60,6 +63,15 @@ func (q *Queue[R]) Drain(ctx context.Context) error {
 	return err
 }
 
+// endTerm ends the queue when the manager has ended, and waits for OnStop: the process may end with the
+// manager.
+func (q *Queue[R]) endTerm() {
+	q.end()
+	if q.options.OnStop != nil {
+		<-q.stopping.told
+	}
+}
+
 // end is a shutdown after which nothing is handed out. A worker that has passed the
 // check of ended before may get an item, and drops it.
 func (q *Queue[R]) end() {
@@ -71,13 +83,57 @@ func (q *Queue[R]) end() {
 	q.tell()
 }
 
-// A stopping is the one call of OnStop. The flag begun is not a sync.Once, as OnStop may shut the queue down
-// again.
+// A stopping is the one call of OnStop, and what it is told beside the queue itself. The flag begun is not a
+// sync.Once, as OnStop may shut the queue down again.
 type stopping[R comparable] struct {
 	first   sync.Once
 	waiting []workqueue.ItemInfo[R] // before the shutdown, which drops these items; written in first
 	begun   atomic.Bool
 	told    chan struct{} // closed when OnStop has returned, or is not called
+
+	mu   sync.Mutex
+	late map[R]workqueue.ItemInfo[R] // what reconciles have asked for since the shutdown; guarded by mu
+}
+
+// note notes an item that the queue does not take any more.
+func (s *stopping[R]) note(info workqueue.ItemInfo[R]) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.late == nil {
+		s.late = make(map[R]workqueue.ItemInfo[R])
+	}
+	s.late[info.Item] = info
+}
+
+// forget forgets the notes of items that match: they are handed out once more, or were removed.
+func (s *stopping[R]) forget(match func(item R) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.late, func(item R, _ workqueue.ItemInfo[R]) bool { return match(item) })
+}
+
+// addTo adds the items that waited and those that were noted to what the queue has. An item is listed
+// once. A reconcile that is still at work may have asked for more already.
+func (s *stopping[R]) addTo(left *workqueue.Snapshot[R]) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	listed := make(map[R]bool)
+	for _, info := range slices.Concat(left.Queued, left.InFlight) {
+		listed[info.Item] = true
+	}
+	left.Waiting = nil
+	for _, info := range slices.Concat(slices.Collect(maps.Values(s.late)), s.waiting) {
+		switch {
+		case listed[info.Item]:
+			continue
+		case info.State == workqueue.ItemFailed:
+			left.Failed = append(left.Failed, info)
+		default:
+			left.Waiting = append(left.Waiting, info)
+		}
+		listed[info.Item] = true
+	}
+	left.WaitingTotal, left.FailedTotal = len(left.Waiting), len(left.Failed)
 }
 
 // close has adds do nothing from now on. The names of the waiting items have to be read before the shutdown:
@@ -90,8 +146,30 @@ func (q *Queue[R]) close() {
 	}
 }
 
+// noteLate notes what a reconcile asks for after the shutdown, for OnStop: nobody else would name the item. The
+// add of an event is not noted, as the next start lists the object.
+func (q *Queue[R]) noteLate(o priorityqueue.AddOpts, item R) {
+	if q.options.OnStop == nil {
+		return
+	}
+	ended := false
+	q.attempts.change(item, func(a *attempt) { ended, a.ended = a.ended, false })
+	if !ended {
+		return
+	}
+	info := workqueue.ItemInfo[R]{Item: item, State: workqueue.ItemWaiting, Failures: q.NumRequeues(item)}
+	if o.RateLimited {
+		info.State = workqueue.ItemFailed
+		info.Failures++
+	}
+	q.stopping.note(info)
+}
+
 // tell calls OnStop with what is left, and lets the workers go. Nothing is handed out any more. It lets them
 // go also without a call: a worker may have begun after the look at begun.
+//
+// After a grace that was too short, it is what was left before the contexts ended: reconciles end with their
+// contexts, and would be named nowhere.
 func (q *Queue[R]) tell() {
 	if q.options.OnStop == nil || q.stopping.begun.Swap(true) {
 		return
@@ -101,7 +179,11 @@ func (q *Queue[R]) tell() {
 		return
 	}
 	left := q.queue.Snapshot(math.MaxInt)
-	left.Waiting, left.WaitingTotal = q.stopping.waiting, len(q.stopping.waiting)
+	if g := q.begunGrace.Load(); g != nil && g.cause() != nil {
+		<-g.ctx.Done()
+		left = g.rest
+	}
+	q.stopping.addTo(&left)
 	q.options.OnStop(q.name, left)
 }
 
@@ -125,7 +207,7 @@ type grace[R comparable] struct {
 	rest workqueue.Snapshot[R] // of the moment between the hand-outs and the contexts; written before ctx ends
 }
 
-// namesOfRest is how many items of each state rest names: as many as the error of a drain.
+// namesOfRest is how many items of each state rest names without an OnStop: as many as the error of a drain.
 const namesOfRest = 3
 
 func (q *Queue[R]) newGrace() *grace[R] {
@@ -135,8 +217,12 @@ func (q *Queue[R]) newGrace() *grace[R] {
 	g := &grace[R]{due: due, term: q.binding.term.ctx, ctx: ctx}
 	stop := context.AfterFunc(g.term, func() { end(context.Cause(g.term)) })
 	g.cancel = func() { stop(); end(nil); release() }
+	names := namesOfRest
+	if q.options.OnStop != nil {
+		names = math.MaxInt
+	}
 	context.AfterFunc(due, func() { // Nothing is handed out from here on, see isOver.
-		g.rest = q.queue.Snapshot(namesOfRest)
+		g.rest = q.queue.Snapshot(names)
 		endContexts(context.Cause(due))
 	})
 	q.begunGrace.Store(g)

@@ -147,52 +147,161 @@ func TestContextOfAReconcileThatBeginsAfterTheEnd(t *testing.T) {
 	}
 }
 
-// The waiting objects were dropped without a name at each end, and the queued ones were only counted.
+// The waiting objects were dropped without a name at each end, and the queued ones were only counted. What
+// a reconcile asked for after the shutdown was in no list, and what the end of the contexts had interrupted was
+// so at times. After a lost leadership Start returned before OnStop was called, and with it the program.
 func TestOnStopNamesWhatIsLeft(t *testing.T) {
+	takes := func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+		time.Sleep(3 * time.Second)
+		return reconcile.Result{}, nil
+	}
+	asks := func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+		time.Sleep(3 * time.Second)
+		switch r.Name {
+		case "a":
+			return reconcile.Result{}, errors.New("conflict")
+		case "b":
+			return ctrlqueue.DeferFor(ctx, time.Minute), nil
+		}
+		return reconcile.Result{RequeueAfter: time.Minute}, nil
+	}
+	hears := func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+		<-ctx.Done()
+		return reconcile.Result{}, ctx.Err()
+	}
 	for name, row := range map[string]struct {
 		options options
+		do      reconcile.Func
+		lost    bool
 		want    string
 	}{
-		"stop":                    {options{}, "queued[b] held[a] waiting[w]"},
-		"drain that is too short": {draining(time.Second), "queued[b] held[a] waiting[w]"},
-		"drain":                   {draining(10 * time.Second), "queued[] held[] waiting[w]"},
+		"stop":                         {options{}, takes, false, "queued[b c] held[a] waiting[w] failed[]"},
+		"drain that is too short":      {draining(time.Second), takes, false, "queued[b c] held[a] waiting[w] failed[]"},
+		"drain":                        {draining(10 * time.Second), takes, false, "queued[] held[] waiting[w] failed[]"},
+		"reconciles ask for more":      {draining(10 * time.Second), asks, false, "queued[] held[] waiting[b c w] failed[a]"},
+		"the Grace ends the reconcile": {draining(time.Second), hears, false, "queued[b c] held[a] waiting[w] failed[]"},
+		"the leadership is lost":       {draining(time.Second), takes, true, "queued[b c] held[a] waiting[w] failed[]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var told []string
 				row.options.OnStop = func(controller string, left workqueue.Snapshot[reconcile.Request]) {
 					time.Sleep(time.Millisecond) // The manager waits.
-					var text strings.Builder
-					for i, infos := range [][]workqueue.ItemInfo[reconcile.Request]{left.Queued, left.InFlight, left.Waiting} {
-						fmt.Fprint(&text, []string{"queued[", " held[", " waiting["}[i])
-						for _, info := range infos {
-							fmt.Fprint(&text, info.Item.Name)
-						}
-						fmt.Fprint(&text, "]")
-					}
-					told = append(told, controller+": "+text.String())
+					told = append(told, controller+": "+namesOf(left))
 				}
-				mgr := ctrlqueue.WrapManager(newElected(t, new(lock), 30*time.Second), row.options)
-				do := reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
-					time.Sleep(3 * time.Second)
-					return reconcile.Result{}, nil
-				})
-				addController(t, mgr, "left", controller.Options{Reconciler: do, MaxConcurrentReconciles: 1}, func(q *requestQueue) {
+				s := newStandIn()
+				mgr := ctrlqueue.WrapManager(s, row.options)
+				addController(t, mgr, "left", controller.Options{Reconciler: row.do, MaxConcurrentReconciles: 1}, func(q *requestQueue) {
 					q.Add(request("a"))
 					q.Add(request("b"))
+					q.Add(request("c"))
 					q.AddAfter(request("w"), time.Hour)
 				})
 				ctx, stop := context.WithCancel(t.Context())
-				time.AfterFunc(time.Second, stop)
-				if err := mgr.Start(ctx); err != nil {
+				time.AfterFunc(time.Second, func() {
+					if row.lost {
+						s.lost <- errors.New("leader election lost")
+					} else {
+						stop()
+					}
+				})
+				if err := mgr.Start(ctx); (err != nil) != row.lost {
 					t.Error(err)
 				}
 				if want := []string{"left: " + row.want}; !slices.Equal(told, want) {
-					t.Errorf("OnStop was told %q, want %q", told, want)
+					t.Errorf("OnStop was told %q before Start has returned, want %q", told, want)
 				}
+				stop()
+				s.running.Wait()
 			})
 		})
 	}
+}
+
+// namesOf returns the names of what is left, by state.
+func namesOf(left workqueue.Snapshot[reconcile.Request]) string {
+	var states []string
+	for _, state := range []struct {
+		name  string
+		infos []workqueue.ItemInfo[reconcile.Request]
+	}{{"queued", left.Queued}, {"held", left.InFlight}, {"waiting", left.Waiting}, {"failed", left.Failed}} {
+		var names []string
+		for _, info := range state.infos {
+			names = append(names, info.Item.Name)
+		}
+		slices.Sort(names)
+		states = append(states, state.name+fmt.Sprint(names))
+	}
+	return strings.Join(states, " ")
+}
+
+// An object that is handed out once more, or removed, after its reconcile has failed in the drain is not left.
+func TestOnStopForgetsWhatComesAgainInTheDrain(t *testing.T) {
+	for want, then := range map[string]func(*requestQueue){
+		"queued[] held[] waiting[] failed[a]": func(*requestQueue) {},
+		"queued[] held[] waiting[] failed[]":  func(q *requestQueue) { q.Remove(request("a")) },
+		"queued[] held[] waiting[]  failed[]": func(q *requestQueue) {
+			q.RemoveFunc(func(r reconcile.Request) bool { return r.Name == "a" })
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var told string
+			options := draining(10 * time.Second)
+			options.OnStop = func(_ string, left workqueue.Snapshot[reconcile.Request]) { told = namesOf(left) }
+			s := newStandIn()
+			mgr := ctrlqueue.WrapManager(s, options)
+			ctx, stop := context.WithCancel(t.Context())
+			var ours *requestQueue
+			do := reconcile.Func(func(_ context.Context, r reconcile.Request) (reconcile.Result, error) {
+				if r.Name == "b" {
+					then(ours)
+					return reconcile.Result{}, nil
+				}
+				stop()
+				time.Sleep(time.Second)
+				return reconcile.Result{}, errors.New("conflict")
+			})
+			addController(t, mgr, "left", controller.Options{Reconciler: do, MaxConcurrentReconciles: 1}, func(q *requestQueue) {
+				ours = q
+				q.Add(request("a"))
+				q.Add(request("b"))
+			})
+			if err := mgr.Start(ctx); err != nil {
+				t.Error(err)
+			}
+			if want := strings.ReplaceAll(want, "  ", " "); told != want {
+				t.Errorf("OnStop was told %s, want %s", told, want)
+			}
+		})
+	}
+	synctest.Test(t, func(t *testing.T) { // An event has come before the end.
+		var told string
+		options := draining(10 * time.Second)
+		options.OnStop = func(_ string, left workqueue.Snapshot[reconcile.Request]) { told = namesOf(left) }
+		mgr := ctrlqueue.WrapManager(newStandIn(), options)
+		ctx, stop := context.WithCancel(t.Context())
+		var ours *requestQueue
+		calls := 0
+		do := reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
+			if calls++; calls == 2 {
+				return reconcile.Result{}, nil
+			}
+			ours.Add(request("a"))
+			stop()
+			time.Sleep(time.Second)
+			return reconcile.Result{}, errors.New("conflict")
+		})
+		addController(t, mgr, "left", controller.Options{Reconciler: do, MaxConcurrentReconciles: 1}, func(q *requestQueue) {
+			ours = q
+			q.Add(request("a"))
+		})
+		if err := mgr.Start(ctx); err != nil {
+			t.Error(err)
+		}
+		if want := "queued[] held[] waiting[] failed[]"; told != want || calls != 2 {
+			t.Errorf("OnStop was told %s after %d reconciles, want %s after 2", told, calls, want)
+		}
+	})
 }
 
 // The end lets go of a worker whose first Get comes beside it, whether or not it calls OnStop for the

@@ -433,9 +433,10 @@ func (s *service) admin(metrics http.Handler, password string) http.Handler {
 	return http.NewCrossOriginProtection().Handler(mux) // Browsers send the password for other sites too.
 }
 
-// serve works until ctx ends. Then it ends in the order of the numbers, within 30 seconds: a pod has
-// so many between SIGTERM and SIGKILL.
-func (s *service) serve(ctx context.Context, outside, inside net.Listener, admin http.Handler, settle func()) error {
+// serve works until ctx ends. Then it ends in the order of the numbers, within 27 seconds: 5 to settle, 5 for
+// the last requests, 12 for the drain and 5 for the last scrape. A pod has 30 between SIGTERM and SIGKILL. A longer
+// scrape interval needs a longer terminationGracePeriodSeconds.
+func (s *service) serve(ctx context.Context, outside, inside net.Listener, admin http.Handler, settle, scrape func()) error {
 	front := &http.Server{Handler: s.public(), ReadTimeout: 10 * time.Second}
 	back := &http.Server{Handler: admin, ReadHeaderTimeout: 5 * time.Second}
 	working, stopWork := context.WithCancel(context.WithoutCancel(ctx))
@@ -464,7 +465,8 @@ func (s *service) serve(ctx context.Context, outside, inside net.Listener, admin
 	case <-time.After(s.grace + s.grace/5): // Run waits for each handler, also for one that ignores its context.
 		err = errors.Join(err, fmt.Errorf("a handler hangs: %v", s.queue.Snapshot(20)))
 	}
-	return errors.Join(err, back.Close()) // 5. The metrics and the page go last: they show the drain.
+	scrape() // 5. The metrics and the page go last: they show the drain, and its counts stay by KeepCounts.
+	return errors.Join(err, back.Close())
 }
 
 func run() error {
@@ -473,6 +475,7 @@ func run() error {
 	dir := flag.String("dir", "jobs", "`directory` of the payloads; one process at a time may use it")
 	target := flag.String("target", "http://127.0.0.1:9090/", "`URL` that gets the payloads")
 	settle := flag.Duration("settle", 5*time.Second, "how long to serve after readiness has ended")
+	scrape := flag.Duration("scrape", 5*time.Second, "how long to show the metrics after the drain: the scrape interval")
 	flag.Parse()
 
 	s := newService(*dir, *target, prometheus.DefaultRegisterer) // Where the rest of your program has its metrics.
@@ -494,7 +497,7 @@ func run() error {
 	defer stop()
 	context.AfterFunc(ctx, stop) // A second signal kills.
 	fmt.Printf("http://%s/jobs/{tenant} takes jobs, http://%s has /readyz, /metrics and /debug/workqueue/\n", outside.Addr(), admin.Addr())
-	return s.serve(ctx, outside, admin, s.admin(promhttp.Handler(), os.Getenv("ADMIN_PASSWORD")), func() { time.Sleep(*settle) })
+	return s.serve(ctx, outside, admin, s.admin(promhttp.Handler(), os.Getenv("ADMIN_PASSWORD")), func() { time.Sleep(*settle) }, func() { time.Sleep(*scrape) })
 }
 
 func main() {

@@ -117,7 +117,7 @@ func (l *life) play(n int) (problem string) {
 // start starts the program, and returns when it has ended.
 func (l *life) start(target string, during func(address string, process *os.Process)) error {
 	command := exec.Command(l.binary, "-listen", "127.0.0.1:0", "-admin", "127.0.0.1:0",
-		"-dir", l.dir, "-target", target, "-settle", "20ms")
+		"-dir", l.dir, "-target", target, "-settle", "20ms", "-scrape", "20ms")
 	var stderr bytes.Buffer
 	command.Stderr = &stderr
 	stdout, err := command.StdoutPipe()
@@ -592,9 +592,10 @@ func TestRetryAfterHoldsForAllJobs(t *testing.T) {
 func TestThePageHasTheLastError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newService(t.TempDir(), "http://receiver/", prometheus.NewRegistry())
-		code := http.StatusInternalServerError
+		var code atomic.Int64
+		code.Store(http.StatusInternalServerError)
 		s.client.Transport = roundTrip(func(*http.Request) (*http.Response, error) {
-			return &http.Response{StatusCode: code, Status: "500 the disk is full", Body: http.NoBody}, nil
+			return &http.Response{StatusCode: int(code.Load()), Status: "500 the disk is full", Body: http.NoBody}, nil
 		})
 		j := job{"acme", "order-7"}
 		if err := s.save(j, 0, nil); err != nil {
@@ -612,7 +613,7 @@ func TestThePageHasTheLastError(t *testing.T) {
 		if got := page(); !strings.Contains(got, "acme.order-7: 500 the disk is full") {
 			t.Errorf("the page of a failed job lacks its error:\n%s", got)
 		}
-		code = http.StatusOK
+		code.Store(http.StatusOK)
 		time.Sleep(2 * time.Second)
 		if got := page(); strings.Contains(got, "disk") {
 			t.Errorf("the page of a job that is done has its error:\n%s", got)
@@ -654,7 +655,7 @@ func TestEndWithAHandlerThatHangs(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	go func() { <-arrived; stop() }()
-	err := s.serve(ctx, listen(t), listen(t), s.admin(http.NotFoundHandler(), ""), func() {})
+	err := s.serve(ctx, listen(t), listen(t), s.admin(http.NotFoundHandler(), ""), func() {}, func() {})
 	if err == nil || !strings.Contains(err.Error(), "acme.order-7: in_flight") {
 		t.Errorf("got %v", err)
 	}
@@ -741,7 +742,7 @@ func TestFailingJobsDoNotWaitForEachOther(t *testing.T) {
 }
 
 // The end goes in this order: not ready, then no connections, then the drain. The metrics are there
-// until the drain has ended.
+// until the counts of the drain could be scraped.
 func TestEndInOrder(t *testing.T) {
 	arrived, release := make(chan struct{}, 2), make(chan struct{})
 	target := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
@@ -766,10 +767,15 @@ func TestEndInOrder(t *testing.T) {
 			t.Errorf("in a pause: got %d, %v", code, err)
 		}
 	}
+	scraped := func() {
+		if _, text := get(t, admin+"/metrics"); !strings.Contains(text, `workqueue_results_total{name="jobs",result="succeeded"} 3`) {
+			t.Errorf("after the drain: the metrics are %s", text)
+		}
+	}
 	ctx, signal := context.WithCancel(t.Context())
 	served := make(chan error)
 	handler := promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
-	go func() { served <- s.serve(ctx, outside, inside, s.admin(handler, ""), settled) }()
+	go func() { served <- s.serve(ctx, outside, inside, s.admin(handler, ""), settled, scraped) }()
 	if code, err := post(jobs); code != http.StatusAccepted {
 		t.Fatalf("got %d, %v", code, err)
 	}
