@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -25,7 +26,8 @@ const (
 	poolLabel = "example.com/pool" // on a pod, the name of its ConfigMap
 	byPool    = "pool"             // the index of the pods
 
-	// cacheLag is a safety net: the event of a write ends the wait for it.
+	// cacheLag is a time after which the cache shows a write. It is a safety net, as the event of a write
+	// ends the wait for it, except after an answer that was lost.
 	cacheLag = time.Minute
 )
 
@@ -37,7 +39,7 @@ type controller struct {
 	filled  []cache.DoneChecker
 	configs corelisters.ConfigMapLister
 	pods    cache.Indexer
-	writes  writes // of pods
+	writes  writes[cache.ObjectName] // of pods
 }
 
 // newController returns a controller whose informers are not started yet.
@@ -166,11 +168,13 @@ func (c *controller) podsOf(key cache.ObjectName) (pods []*corev1.Pod, err error
 
 // create creates n pods. Their events bring the key back. What comes before finds the version in
 // writes, also if only some of the pods could be created.
+//
+// A pod whose answer was lost may be there, and the server has chosen its name. So the key waits for
+// cacheLag, whatever events come, and then sees the pod or not. A name of our own would not need the wait:
+// the server refuses it the second time.
 func (c *controller) create(ctx context.Context, config *corev1.ConfigMap, n int) error {
 	key := cache.MetaObjectToName(config)
-	version := ""
-	c.writes.note(key, writing)
-	defer func() { c.writes.note(key, version) }()
+	version := "" // Noted at the end: a Wake for the first pod would end the wait for the answer that was lost.
 	for range n {
 		pod, err := c.client.CoreV1().Pods(key.Namespace).Create(ctx, &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{
@@ -180,12 +184,18 @@ func (c *controller) create(ctx context.Context, config *corev1.ConfigMap, n int
 			},
 			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "pause", Image: "registry.k8s.io/pause:3.10"}}},
 		}, metav1.CreateOptions{})
-		if err != nil {
+		switch {
+		case err == nil:
+			version = pod.ResourceVersion
+			klog.FromContext(ctx).Info("Pod created", "pod", klog.KObj(pod))
+		case isRefused(err):
+			c.writes.note(key, version)
 			return err
+		default:
+			return errors.Join(err, workqueue.DeferFor(cacheLag))
 		}
-		version = pod.ResourceVersion
-		klog.FromContext(ctx).Info("Pod created", "pod", klog.KObj(pod))
 	}
+	c.writes.note(key, version)
 	return nil
 }
 

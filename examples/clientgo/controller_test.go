@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
@@ -30,7 +31,7 @@ func TestAControllerWaitsForItsOwnWrites(t *testing.T) {
 		client.PrependReactor("create", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
 			if pod := action.(clienttesting.CreateAction).GetObject().(*corev1.Pod); pod.Labels[poolLabel] == "broken" {
 				refused++
-				return true, nil, errors.New("refused")
+				return true, nil, apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New("quota"))
 			}
 			return false, nil, nil
 		})
@@ -109,6 +110,37 @@ func TestPodsFollowTheLabel(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// The server creates a pod and its answer is lost. The controller waits until the cache must show what was done,
+// whatever events come. It created a third pod at once.
+func TestAPodWhoseAnswerIsLostIsNotCreatedAgain(t *testing.T) {
+	for _, lost := range []int{1, 2} { // The first or the second answer.
+		synctest.Test(t, func(t *testing.T) {
+			client := newFake(500 * time.Millisecond)
+			created := 0 // The fake has its lock when it calls a reactor.
+			client.PrependReactor("create", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+				if created++; created != lost {
+					return false, nil, nil
+				}
+				client.number(action)
+				return true, nil, context.DeadlineExceeded
+			})
+			c, err := newController(client, metav1.NamespaceDefault)
+			if err != nil {
+				t.Fatal(err)
+			}
+			put(t, client, "web", "2", false)
+			ctx, stop := context.WithTimeout(logr.NewContext(t.Context(), logr.Discard()), 3*cacheLag)
+			defer stop()
+			if err := c.run(ctx, 2); err != nil {
+				t.Error(err)
+			}
+			if n := podsOf(t, client, "web"); n != 2 || created != 2 {
+				t.Errorf("answer %d is lost: %d pods in %d calls, want 2", lost, n, created)
+			}
+		})
+	}
 }
 
 // put creates or updates a ConfigMap.

@@ -123,7 +123,7 @@ func run(t *testing.T, sig context.Context, lock *lease) (j *journal, err error)
 		return nil
 	}
 	err = lead(logr.NewContext(sig, logr.Discard()), usualTimes(lock), func(ctx context.Context) error { return work(ctx, queue, handle, 1) },
-		func() { t.Error("the leadership is lost") })
+		func() { t.Error("The leadership is lost") })
 	return j, err
 }
 
@@ -170,7 +170,7 @@ func TestSignalWithoutADrain(t *testing.T) {
 			defer stop()
 			err := lead(sig, usualTimes(&lease{out: j}), func(ctx context.Context) error {
 				return workqueue.Run(ctx, queue, handle, workqueue.RunOptions[string]{Grace: grace})
-			}, func() { t.Error("the leadership is lost") })
+			}, func() { t.Error("The leadership is lost") })
 			if got := j.String(); got != want || err != nil {
 				t.Errorf("with a Grace of %v: got %s, %v, want %s", grace, got, err, want)
 			}
@@ -217,7 +217,7 @@ func TestLoss(t *testing.T) {
 	var stderr bytes.Buffer
 	command.Stderr = &stderr
 	out, err := command.Output()
-	if command.ProcessState.ExitCode() != 1 || len(out) > 0 || !strings.Contains(stderr.String(), "the leadership is lost") {
+	if command.ProcessState.ExitCode() != 1 || len(out) > 0 || !strings.Contains(stderr.String(), "The leadership is lost") {
 		t.Errorf("got %v, printed %q and %q, want the loss and no report", err, out, &stderr)
 	}
 }

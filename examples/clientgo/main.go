@@ -36,8 +36,9 @@ const (
 	// grace is how long the drain may take, and a handler its context. A pod gets 30 s from
 	// SIGTERM to SIGKILL by default.
 	grace = 20 * time.Second
-	// patience is how long after the grace a handler that ignores its context may hold the end up.
-	patience = 5 * time.Second
+	// patience is how long after the grace a handler that ignores its context may hold the end up. With the
+	// flush of the log, the end takes 25 s at most.
+	patience = 4 * time.Second
 )
 
 func main() {
@@ -80,10 +81,12 @@ func main() {
 	}
 	context.AfterFunc(sig, func() {
 		time.Sleep(grace + patience)
-		exitOn(errors.New("a handler hangs: " + c.queue.Snapshot(20).String()))
+		// The lease is not given back, as a handler may be at work. The next replica waits for LeaseDuration.
+		exitOn(errors.New("the end takes too long: " + c.queue.Snapshot(20).String()))
 	})
 	exitOn(lead(sig, times, func(ctx context.Context) error { return c.run(ctx, *workers) }, func() {
-		exitOn(errors.New("the leadership is lost"))
+		klog.ErrorS(nil, "The leadership is lost")
+		os.Exit(1) // Without a flush, see lead.
 	}))
 }
 

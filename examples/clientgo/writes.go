@@ -1,8 +1,11 @@
 package main
 
 import (
+	"errors"
+	"net/http"
 	"sync"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/tools/cache"
 )
@@ -11,22 +14,21 @@ import (
 // write. A controller that works for the key before would see the world without the write, and
 // would write a second time.
 //
-// The handler asks look first, and defers its key while the write is not there. The event
-// handlers ask look too, and wake the key when the write arrives. The zero value is ready.
-// All methods may be called concurrently.
-type writes struct {
+// The handler asks look first, and defers its key while the write is not there. When it has written,
+// it notes the version and returns nil: if the event was faster, the event has added the key again. The
+// event handlers ask look too, and wake the key when the write arrives. The zero value is ready. All
+// methods may be called concurrently.
+type writes[K comparable] struct {
 	mu   sync.Mutex
-	last map[cache.ObjectName]string // guarded by mu
+	last map[K]string // guarded by mu
 }
 
-const writing = "writing" // is noted while a write is under way
-
-// note notes the version of a write, or [writing] before it; "" is no write.
-func (w *writes) note(key cache.ObjectName, version string) {
+// note notes the version of the last write; "" is none.
+func (w *writes[K]) note(key K, version string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.last == nil {
-		w.last = make(map[cache.ObjectName]string)
+		w.last = make(map[K]string)
 	}
 	if w.last[key] = version; version == "" {
 		delete(w.last, key)
@@ -34,21 +36,29 @@ func (w *writes) note(key cache.ObjectName, version string) {
 }
 
 // look reports whether the store does not show the last write yet, and whether it shows the write
-// for the first time. While the write is under way, any event may be that of the write: the event
-// can arrive before the response. look compares with the whole store, so an object that somebody
-// has deleted meanwhile counts as shown.
+// for the first time. It compares with the whole store, so an object that somebody has deleted
+// meanwhile counts as shown.
 //
 // LastStoreSyncResourceVersion is of client-go v0.36. With an older version, compare with the
 // object in the store.
-func (w *writes) look(key cache.ObjectName, store cache.Store) (waits, arrived bool) {
+func (w *writes[K]) look(key K, store cache.Store) (waits, arrived bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	written, ok := w.last[key]
-	if ok && written != writing {
-		order, err := resourceversion.CompareResourceVersion(store.LastStoreSyncResourceVersion(), written)
-		if waits = err == nil && order < 0; !waits {
-			delete(w.last, key)
-		}
+	if !ok {
+		return false, false
 	}
-	return waits, ok && !waits
+	order, err := resourceversion.CompareResourceVersion(store.LastStoreSyncResourceVersion(), written)
+	if err == nil && order < 0 {
+		return true, false
+	}
+	delete(w.last, key)
+	return false, true
+}
+
+// isRefused reports whether the server has said that it has written nothing. After any other error, such as
+// a timeout, the write may be done.
+func isRefused(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && status.Status().Code >= http.StatusBadRequest && status.Status().Code < http.StatusInternalServerError
 }
