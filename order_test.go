@@ -311,35 +311,57 @@ func TestLimitsChangedHoldsForGroupsThatBeginWithAWait(t *testing.T) {
 // An add asks for the limit, LimitsChanged follows, and then the add takes effect. The old limit would
 // hold the group back for ever.
 func TestLimitsChangedWhileAnAddAsks(t *testing.T) {
-	for name, add := range map[string]func(q *workqueue.TypedDelaying[string]){
-		"Add":         func(q *workqueue.TypedDelaying[string]) { q.Add("a") },
-		"AddAll":      func(q *workqueue.TypedDelaying[string]) { q.AddAll("a", "a2") },
-		"AddAfter":    func(q *workqueue.TypedDelaying[string]) { q.AddAfter("a", time.Minute) },
-		"AddAllAfter": func(q *workqueue.TypedDelaying[string]) { q.AddWith(workqueue.AddOptions{After: 1}, "a", "a2") },
-		"Reschedule":  func(q *workqueue.TypedDelaying[string]) { q.Reschedule("a", time.Minute) },
-		"Debounce":    func(q *workqueue.TypedDelaying[string]) { q.Debounce("a", time.Minute, 0) },
+	type delaying = workqueue.TypedDelaying[string]
+	type changing interface {
+		LimitsChanged()
+		TryGet() (string, bool)
+		ShutDown()
+	}
+	onFIFO := func(add func(q *workqueue.Typed[string])) func(o workqueue.Order[string]) (changing, func()) {
+		return func(o workqueue.Order[string]) (changing, func()) {
+			q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Order: o})
+			return q, func() { add(q) }
+		}
+	}
+	onDelays := func(add func(q *delaying)) func(o workqueue.Order[string]) (changing, func()) {
+		return func(o workqueue.Order[string]) (changing, func()) {
+			q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Order: o})
+			return q, func() { add(q) }
+		}
+	}
+	for name, open := range map[string]func(o workqueue.Order[string]) (changing, func()){
+		"Add of a Typed":    onFIFO(func(q *workqueue.Typed[string]) { q.Add("a") }),
+		"AddAll of a Typed": onFIFO(func(q *workqueue.Typed[string]) { q.AddAll("a", "a2") }),
+		"Add":               onDelays(func(q *delaying) { q.Add("a") }),
+		"AddAll":            onDelays(func(q *delaying) { q.AddAll("a", "a2") }),
+		"AddAfter":          onDelays(func(q *delaying) { q.AddAfter("a", time.Minute) }),
+		"AddAllAfter":       onDelays(func(q *delaying) { q.AddWith(workqueue.AddOptions{After: 1}, "a", "a2") }),
+		"Reschedule":        onDelays(func(q *delaying) { q.Reschedule("a", time.Minute) }),
+		"Debounce":          onDelays(func(q *delaying) { q.Debounce("a", time.Minute, 0) }),
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			var q *workqueue.TypedDelaying[string]
-			limit := workqueue.HoldBack
-			q = workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Order: workqueue.Order[string]{
-				Group: func(string) string { return "g" },
-				MaxInFlight: func(string) int {
-					was := limit
-					if limit != 0 {
-						limit = 0
-						q.LimitsChanged()
-					}
-					return was
-				},
-			}})
-			defer q.ShutDown()
-			add(q)
-			time.Sleep(time.Hour)
-			if item, ok := q.TryGet(); !ok || item != "a" {
-				t.Errorf("%s: got %q, %v, want a", name, item, ok)
-			}
-		})
+		for change := range 2 { // While the first or the second item asks.
+			synctest.Test(t, func(t *testing.T) {
+				var q changing
+				limit, asked := workqueue.HoldBack, 0
+				q, add := open(workqueue.Order[string]{
+					Group: func(string) string { return "g" },
+					MaxInFlight: func(string) int {
+						was := limit
+						if asked++; asked == change+1 {
+							limit = 0
+							q.LimitsChanged()
+						}
+						return was
+					},
+				})
+				defer q.ShutDown()
+				add()
+				time.Sleep(time.Hour)
+				if item, ok := q.TryGet(); asked > change && (!ok || item != "a") {
+					t.Errorf("%s: got %q, %v, want a", name, item, ok)
+				}
+			})
+		}
 	}
 }
 

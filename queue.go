@@ -223,7 +223,7 @@ func (q *Typed[T]) addSlow(hash uint32, item T, k fifo.Rank) (taken bool) {
 	taken = !q.fifo.Closed
 	q.settle()
 	q.mu.Unlock()
-	if added && q.metrics != nil {
+	if added {
 		q.metrics.added()
 	}
 	if q.order != nil && q.order.isStale(p) {

@@ -213,16 +213,37 @@ func TestMetricsOfItemsWithAPriority(t *testing.T) {
 func TestAddWithOfATyped(t *testing.T) {
 	q := workqueue.NewTyped[int]()
 	defer q.ShutDown()
-	const want = "workqueue: AddWith of *workqueue.Typed[int] with an After of 0s, RateLimited true and Firm false: it has no delays and no limiter"
-	if got := goes(func() { q.AddWith(workqueue.AddOptions{RateLimited: true}, 1) }); got != want || q.Len() != 0 {
-		t.Errorf("got the panic %v with %d items, want %s", got, q.Len(), want)
-	}
-	const delays = "workqueue: AddWith of *workqueue.Typed[int] with an After of 1s, RateLimited false and Firm false: it has no delays and no limiter"
-	if got := goes(func() { q.AddWith(workqueue.AddOptions{After: time.Second}, 1) }); got != delays || q.Len() != 0 {
-		t.Errorf("got the panic %v with %d items, want %s", got, q.Len(), delays)
+	for want, options := range map[string]workqueue.AddOptions{
+		"an After of 0s, RateLimited true and Firm false":   {RateLimited: true},
+		"an After of 1ns, RateLimited false and Firm false": {After: 1},
+		"an After of 0s, RateLimited false and Firm true":   {Firm: true},
+	} {
+		want = "workqueue: AddWith of *workqueue.Typed[int] with " + want + ": it has no delays and no limiter"
+		if got := goes(func() { q.AddWith(options, 1) }); got != want || q.Len() != 0 {
+			t.Errorf("got the panic %v with %d items, want %s", got, q.Len(), want)
+		}
 	}
 	if q.AddWith(workqueue.AddOptions{}, 1, 2); q.Len() != 2 {
 		t.Errorf("%d items are queued, want 2", q.Len())
+	}
+}
+
+// Find knows an item as a Snapshot does, without a Position.
+func TestFindOfATyped(t *testing.T) {
+	clock := testingclock.NewFakeClock(epoch)
+	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Clock: clock, KeepTimes: true})
+	defer q.ShutDown()
+	urgent := 3
+	q.AddWith(workqueue.AddOptions{Priority: &urgent}, "held")
+	q.Get()
+	q.Add("queued")
+	clock.Step(time.Second)
+	for item, want := range map[string]string{"held": "{held in_flight 3 1s} true", "queued": "{queued queued 0 1s} true", "other": "{ ItemState(0) 0 0s} false"} {
+		info, ok := q.Find(item)
+		got := fmt.Sprintf("{%v %v %d %v} %v", info.Item, info.State, info.Priority, info.Age, ok)
+		if got != want {
+			t.Errorf("got %s of %s, want %s", got, item, want)
+		}
 	}
 }
 

@@ -266,7 +266,7 @@ func (q *Typed[T]) park(cancel <-chan struct{}, what took, until time.Duration) 
 		q.mu.Lock()
 		q.parked--
 		q.mu.Unlock()
-		return 0, false
+		return how, false
 	}
 }
 
@@ -340,6 +340,6 @@ func (q *Typed[T]) keep(cancel <-chan struct{}, until time.Duration) (how visit,
 	case <-wake:
 		return visitKeeper, true
 	case <-cancel:
-		return 0, false
+		return how, false
 	}
 }

@@ -647,6 +647,72 @@ func TestRunNamesOnceWhatItDeclines(t *testing.T) {
 	})
 }
 
+// An endingContext has ended, and its Done is closed a moment later, as it is for each context of the standard
+// library.
+type endingContext struct {
+	context.Context
+	ended atomic.Bool
+}
+
+func (c *endingContext) Err() error {
+	if c.ended.Load() {
+		return context.Canceled
+	}
+	return c.Context.Err()
+}
+
+// What becomes of an item between its decline and the shutdown: it is named once, or not at all if a Remove
+// has found it.
+func TestOnStopNamesWhatBecameOfADeclinedItem(t *testing.T) {
+	for want, then := range map[string]func(q *workqueue.TypedRateLimiting[string]) (removed bool){
+		"queued[c a] waiting[] false":  func(q *workqueue.TypedRateLimiting[string]) bool { return false },
+		"queued[c a] waiting[]  false": func(q *workqueue.TypedRateLimiting[string]) bool { return q.Remove("a") },
+		"queued[c b a] waiting[] false": func(q *workqueue.TypedRateLimiting[string]) bool {
+			q.AddAll("b", "a")
+			return false
+		},
+		"queued[c] waiting[] true": func(q *workqueue.TypedRateLimiting[string]) bool {
+			q.Add("a")
+			return q.Remove("a")
+		},
+		"queued[c] waiting[]  true": func(q *workqueue.TypedRateLimiting[string]) bool {
+			q.AddAfter("a", time.Hour)
+			return q.Remove("a")
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			q := newLimited(constant(0))
+			inner, stop := context.WithCancel(t.Context())
+			defer stop()
+			ctx := &endingContext{Context: inner}
+			var left workqueue.Snapshot[string]
+			ended := make(chan error)
+			go func() {
+				ended <- workqueue.Run(ctx, q, func(context.Context, string) error {
+					time.Sleep(time.Second)
+					return nil
+				}, runOptions{Workers: 3, Logger: discard(), OnStop: func(_ context.Context, s workqueue.Snapshot[string]) { left = s }})
+			}()
+			q.Add("long") // Its worker keeps Run from its end.
+			synctest.Wait()
+			ctx.ended.Store(true)
+			q.Add("c")
+			synctest.Wait()
+			q.Add("a")
+			synctest.Wait() // Two workers have declined an item each.
+			removed := then(q)
+			stop()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+			got := fmt.Sprintf("queued[%s] waiting[%s] %v", names(left.Queued), names(left.Waiting), removed)
+			if want := strings.ReplaceAll(want, "  ", " "); got != want {
+				t.Errorf("got %s, want %s", got, want)
+			}
+		})
+	}
+}
+
 // lateAgain ends ctx while it hands an item out, which is added again.
 type lateAgain struct {
 	*workqueue.TypedRateLimiting[string]

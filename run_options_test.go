@@ -913,6 +913,7 @@ func TestSeriesOfResults(t *testing.T) {
 		once("d e", func(context.Context, string) error { return errFailed })
 		got := scrape(t, r)
 		for _, want := range []string{
+			`work_duration_seconds{name="q"} 11 observations of 1 s`,
 			`results_total{name="q",result="succeeded"} 4`,
 			`results_total{name="q",result="failed"} 2`,
 			`results_total{name="q",result="requeued"} 1`,
