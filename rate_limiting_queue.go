@@ -455,7 +455,8 @@ func (q *TypedRateLimiting[T]) Stats() QueueStats {
 	return q.below("Stats").Stats()
 }
 
-// Drain drains the delaying queue, see [TypedDelaying.Drain].
+// Drain drains the delaying queue, see [TypedDelaying.Drain]. Beside a [Run] that ends, Drain returns nil:
+// Run takes out what is left, and its OnStop names it.
 func (q *TypedRateLimiting[T]) Drain(ctx context.Context) error {
 	err := drainBelow[T](ctx, q.queue, &q.drains)
 	if e, ok := err.(*DrainError[T]); ok {
