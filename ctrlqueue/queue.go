@@ -135,9 +135,7 @@ func (q *Queue[R]) AddWithOpts(o priorityqueue.AddOpts, items ...R) {
 	retries, delays := o.RateLimited, o.After > 0
 	switch {
 	case q.ShuttingDown():
-		if (retries || delays) && len(items) == 1 {
-			q.noteLate(o, items[0])
-		}
+		q.noteLate(o, items)
 	case (retries || delays) && o.Priority != nil && len(items) == 1 && q.addResult(o, items[0]):
 	case !retries && !delays && q.isCalm(o.Priority):
 		for _, item := range items {

@@ -148,11 +148,11 @@ func (q *Queue[R]) close() {
 
 // noteLate notes what a reconcile asks for after the shutdown, for OnStop: nobody else would name the item. The
 // add of an event is not noted, as the next start lists the object.
-func (q *Queue[R]) noteLate(o priorityqueue.AddOpts, item R) {
-	if q.options.OnStop == nil {
+func (q *Queue[R]) noteLate(o priorityqueue.AddOpts, items []R) {
+	if q.options.OnStop == nil || len(items) != 1 || !o.RateLimited && o.After <= 0 {
 		return
 	}
-	ended := false
+	item, ended := items[0], false
 	q.attempts.change(item, func(a *attempt) { ended, a.ended = a.ended, false })
 	if !ended {
 		return
