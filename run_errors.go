@@ -53,7 +53,8 @@ func (e requeueAfter) Error() string { return fmt.Sprintf("workqueue: requeue af
 // once. Nothing limits how often an item is deferred: MaxAttempts counts failures only.
 //
 // Beside another error, as by [errors.Join], the other error is a failure. The item comes again when its
-// retry is due, and not before d has passed: this is for a server that fails and says when to come back.
+// retry is due, and not before d has passed: this is for a server that fails and says when to come back. The
+// failure that reaches MaxAttempts, and a Permanent, end the wait: nothing is retried.
 func DeferFor(d time.Duration) error { return deferFor{max(0, d)} }
 
 type deferFor struct{ wait time.Duration }

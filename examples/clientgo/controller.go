@@ -112,18 +112,30 @@ func (c *controller) run(ctx context.Context, workers int) error {
 	if !cache.WaitFor(ctx, "", c.filled...) {
 		return nil // Told to end before the work has begun.
 	}
-	return work(ctx, c.queue, c.sync, workers)
+	return work(ctx, c.queue, workers, c.sync, c.giveUp)
 }
 
 // work handles the items of the queue. Without the line AtEnd, nothing is begun after the end of
 // ctx: right for a controller whose next start lists all objects.
-func work[T comparable](ctx context.Context, queue *workqueue.TypedRateLimiting[T], handle func(context.Context, T) error, workers int) error {
+func work[T comparable](ctx context.Context, queue *workqueue.TypedRateLimiting[T], workers int, handle func(context.Context, T) error,
+	giveUp func(context.Context, T, error)) error {
 	return workqueue.Run(ctx, queue, handle, workqueue.RunOptions[T]{
-		Workers: workers,
-		AtEnd:   workqueue.EndDrain,
-		Grace:   grace,
-		Timeout: grace / 2, // A call that hangs costs a worker until then, and a part of the drain.
+		Workers:     workers,
+		Timeout:     grace / 2, // A call that hangs costs a worker until then, and a part of the drain.
+		MaxAttempts: 15,
+		OnGiveUp:    giveUp,
+		AtEnd:       workqueue.EndDrain,
+		Grace:       grace,
 	})
+}
+
+// giveUp logs a key that is not tried again before its next event. If the answer of a write was lost, that event has
+// to wait for the cache all the same.
+func (c *controller) giveUp(ctx context.Context, key cache.ObjectName, err error) {
+	klog.FromContext(ctx).Error(err, "Given up")
+	if errors.Is(err, errAnswerLost) {
+		c.queue.AddWith(workqueue.AddOptions{After: cacheLag, Firm: true}, key)
+	}
 }
 
 // sync creates the pods that lack, or deletes one too many. It does not work with a cache that is
@@ -166,6 +178,8 @@ func (c *controller) podsOf(key cache.ObjectName) (pods []*corev1.Pod, err error
 	return pods, err
 }
 
+var errAnswerLost = errors.New("a pod may have been created all the same")
+
 // create creates n pods. Their events bring the key back. What comes before finds the version in
 // writes, also if only some of the pods could be created.
 //
@@ -192,7 +206,7 @@ func (c *controller) create(ctx context.Context, config *corev1.ConfigMap, n int
 			c.writes.note(key, version)
 			return err
 		default:
-			return errors.Join(err, workqueue.DeferFor(cacheLag))
+			return errors.Join(errAnswerLost, err, workqueue.DeferFor(cacheLag))
 		}
 	}
 	c.writes.note(key, version)

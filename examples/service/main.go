@@ -74,9 +74,12 @@ type service struct {
 	queue       *workqueue.TypedRateLimiting[job]
 	grace       time.Duration // for the drain
 	ready       atomic.Bool
-	naming      sync.Mutex   // while a file gets the name of a job
-	notBefore   atomic.Int64 // the time that the receiver has named, in Unix nanoseconds
-	lastErrors  sync.Map     // the last error of a job that has failed, by the text of the job
+	naming      sync.Mutex // while a file gets the name of a job
+	lastErrors  sync.Map   // the last error of a job that has failed, by the text of the job
+
+	holding   sync.Mutex
+	paused    bool      // by an operator; guarded by holding
+	notBefore time.Time // that the receiver has named; guarded by holding
 }
 
 // maxAttempts and the backoff below say which outage of the receiver a job survives: the waits between 30
@@ -99,7 +102,7 @@ func newService(dir, target string, registry prometheus.Registerer) *service {
 			MetricsProvider: workqueue.NewPrometheusProvider(registry, workqueue.PrometheusOptions{KeepCounts: true}),
 			Pace:            pace,
 			Order: workqueue.Order[job]{
-				OldestEvery: 10, // So that jobs of a low priority do not wait for ever.
+				OldestEvery: 10, // So that jobs of a low priority do not wait for ever behind others of their tenant.
 				Group:       func(j job) string { return j.Tenant },
 				MaxInFlight: func(tenant string) int { return 4 }, // Of the 8 workers.
 				GroupsFirst: true,                                 // A priority counts among the jobs of its tenant.
@@ -237,6 +240,9 @@ func (s *service) name(file string, j job, payload []byte) (there bool, err erro
 
 // resume adds the jobs of the last run. A file that is not a job keeps no other from its work.
 func (s *service) resume() error {
+	if _, err := os.Stat(s.pausePath()); err == nil {
+		s.hold(func() { s.paused = true })
+	}
 	files, err := os.ReadDir(s.dir)
 	for _, file := range files {
 		text, isJob := strings.CutSuffix(file.Name(), ".job")
@@ -256,10 +262,6 @@ func (s *service) resume() error {
 
 // do is the handler of the queue. Its error decides when the job is tried again.
 func (s *service) do(ctx context.Context, j job) error {
-	// The time that the receiver has told one job holds for all. With several receivers, keep a time for each.
-	if rest := time.Until(time.Unix(0, s.notBefore.Load())); rest > 0 {
-		return workqueue.DeferFor(rest)
-	}
 	_, payload, err := s.bring(j)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // It was done, and posted again meanwhile.
@@ -287,13 +289,31 @@ func (s *service) do(ctx context.Context, j job) error {
 			// the attempts in half a minute. Without the bound, a great number is a job that never comes, or comes
 			// at once.
 			wait := time.Duration(min(seconds, 3600)) * time.Second
-			s.notBefore.Store(time.Now().Add(wait).UnixNano())
+			s.hold(func() { s.notBefore = time.Now().Add(wait) })
 			return errors.Join(errors.New(response.Status), workqueue.DeferFor(wait))
 		}
 	case code/100 == 4:
 		return workqueue.Permanent(errors.New(response.Status))
 	}
 	return errors.New(response.Status)
+}
+
+// hold changes who holds the jobs back: an operator, or the receiver by a Retry-After. The time that the receiver has told
+// one job holds for all, which stay queued meanwhile. With several receivers, take each for a group, and
+// have its MaxInFlight return HoldBack.
+func (s *service) hold(change func()) {
+	s.holding.Lock()
+	defer s.holding.Unlock()
+	change()
+	rest := time.Until(s.notBefore)
+	if rest > 0 {
+		time.AfterFunc(rest, func() { s.hold(func() {}) })
+	}
+	limit := rate.Inf
+	if s.paused || rest > 0 {
+		limit = 0
+	}
+	s.pace.SetLimit(limit)
 }
 
 // giveUp moves the payload to the directory failed, for somebody to look at. A job that was posted again during
@@ -323,7 +343,7 @@ func (s *service) retry(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusNotFound)
 		return
 	}
-	s.notBefore.Store(0)
+	s.hold(func() { s.notBefore = time.Time{} })
 	s.queue.Forget(j)
 	s.queue.Wake(j)
 	s.add(w, j, priority)
@@ -387,19 +407,30 @@ func (s *service) public() http.Handler {
 
 // wake ends the wait of a job, or of all jobs: after an outage they are tried now.
 func (s *service) wake(w http.ResponseWriter, r *http.Request) {
-	s.notBefore.Store(0)
+	s.hold(func() { s.notBefore = time.Time{} })
 	name := r.FormValue("job")
 	fmt.Fprintln(w, s.queue.WakeFunc(func(j job) bool { return name == "" || j.String() == name }), "woken")
 }
 
+// pause holds all jobs back, or lets them go. A pause is a file too, and holds through a restart.
 func (s *service) pause(w http.ResponseWriter, r *http.Request) {
-	limit := rate.Inf
-	if r.FormValue("on") == "true" {
-		limit = 0
+	var err error
+	on := r.FormValue("on") == "true"
+	s.hold(func() {
+		if s.paused = on; on {
+			err = os.WriteFile(s.pausePath(), nil, 0o600)
+		} else if err = os.Remove(s.pausePath()); errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+	})
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
 	}
-	s.pace.SetLimit(limit)
-	fmt.Fprintln(w, "paused:", s.queue.Stats().Paused)
+	fmt.Fprintln(w, "paused:", on)
 }
+
+func (s *service) pausePath() string { return filepath.Join(s.dir, "paused") }
 
 // admin has what only the inside may see.
 func (s *service) admin(metrics http.Handler, password string) http.Handler {
@@ -457,9 +488,8 @@ func (s *service) serve(ctx context.Context, outside, inside net.Listener, admin
 	closing, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	err = errors.Join(err, front.Shutdown(closing)) // 3. Answer the last requests.
-	s.pace.SetLimit(rate.Inf)                       // A paused queue would not drain.
 	stopWork()
-	select { // 4. Do the queued jobs. What is left is in the files.
+	select { // 4. Do the queued jobs, except in a pause. What is left is in the files.
 	case left := <-worked:
 		err = errors.Join(err, left)
 	case <-time.After(s.grace + s.grace/5): // Run waits for each handler, also for one that ignores its context.
