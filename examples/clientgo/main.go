@@ -12,7 +12,8 @@
 //
 //	go run ./clientgo -kubeconfig ~/.kube/config -namespace default
 //
-// Copy main.go and controller.go, and lead.go and writes.go as they are. fake.go is for tests too.
+// Copy main.go without the demo, and controller.go. lead.go and writes.go stay as they are, and so does fake.go, for
+// tests.
 package main
 
 import (
