@@ -219,7 +219,7 @@ func (q *Queue[R]) take() (item R, priority int, shutdown bool) {
 	}
 	q.limiter.handOut(info.Item)
 	if q.closed.Load() {
-		q.stopping.forget(func(item R) bool { return item == info.Item })
+		q.stopping.forget(info.Item)
 	}
 	return info.Item, info.Priority, false
 }
@@ -283,7 +283,7 @@ func (q *Queue[R]) Remove(item R) bool {
 	defer q.removing.Unlock()
 	removed := q.queue.Remove(item)
 	q.attempts.forget(item)
-	q.stopping.forget(func(other R) bool { return other == item })
+	q.stopping.forget(item)
 	return removed
 }
 
@@ -295,7 +295,11 @@ func (q *Queue[R]) RemoveFunc(del func(item R) bool) (removed int) {
 	q.removing.Lock()
 	defer q.removing.Unlock()
 	removed = q.queue.RemoveFunc(del)
-	q.stopping.forget(del)
+	for _, item := range q.stopping.items() {
+		if del(item) {
+			q.stopping.forget(item)
+		}
+	}
 	// After the removal: a worker could count a cancel in between.
 	for _, item := range q.attempts.items() {
 		if del(item) {

@@ -83,8 +83,8 @@ func (q *Queue[R]) end() {
 	q.tell()
 }
 
-// A stopping is the one call of OnStop, and what it is told beside the queue itself. The flag begun is not a
-// sync.Once, as OnStop may shut the queue down again.
+// A stopping is the one call of OnStop, and what OnStop is told beside the items of the queue. The flag begun
+// is not a sync.Once, as OnStop may shut the queue down again.
 type stopping[R comparable] struct {
 	first   sync.Once
 	waiting []workqueue.ItemInfo[R] // before the shutdown, which drops these items; written in first
@@ -105,15 +105,22 @@ func (s *stopping[R]) note(info workqueue.ItemInfo[R]) {
 	s.late[info.Item] = info
 }
 
-// forget forgets the notes of items that match: they are handed out once more, or were removed.
-func (s *stopping[R]) forget(match func(item R) bool) {
+// forget forgets the note of an item that is handed out once more, or was removed.
+func (s *stopping[R]) forget(item R) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	maps.DeleteFunc(s.late, func(item R, _ workqueue.ItemInfo[R]) bool { return match(item) })
+	delete(s.late, item)
 }
 
-// addTo adds the items that waited and those that were noted to what the queue has. An item is listed
-// once. A reconcile that is still at work may have asked for more already.
+// items returns the items that were noted.
+func (s *stopping[R]) items() []R {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Keys(s.late))
+}
+
+// addTo adds the items that waited, and the items that were noted, to those of the queue. An item is listed
+// once: a worker holds an item until its Done, and the note comes before.
 func (s *stopping[R]) addTo(left *workqueue.Snapshot[R]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -168,8 +175,8 @@ func (q *Queue[R]) noteLate(o priorityqueue.AddOpts, items []R) {
 // tell calls OnStop with what is left, and lets the workers go. Nothing is handed out any more. It lets them
 // go also without a call: a worker may have begun after the look at begun.
 //
-// After a grace that was too short, it is what was left before the contexts ended: reconciles end with their
-// contexts, and would be named nowhere.
+// After a grace that was too short, OnStop gets the items of the moment before the contexts ended: reconciles
+// end with their contexts, and would be named nowhere.
 func (q *Queue[R]) tell() {
 	if q.options.OnStop == nil || q.stopping.begun.Swap(true) {
 		return
@@ -178,10 +185,12 @@ func (q *Queue[R]) tell() {
 	if !q.begun.Load() {
 		return
 	}
-	left := q.queue.Snapshot(math.MaxInt)
+	var left workqueue.Snapshot[R]
 	if g := q.begunGrace.Load(); g != nil && g.cause() != nil {
 		<-g.ctx.Done()
 		left = g.rest
+	} else {
+		left = q.queue.Snapshot(math.MaxInt)
 	}
 	q.stopping.addTo(&left)
 	q.options.OnStop(q.name, left)

@@ -237,29 +237,39 @@ func namesOf(left workqueue.Snapshot[reconcile.Request]) string {
 
 // An object that is handed out once more, or removed, after its reconcile has failed in the drain is not left.
 func TestOnStopForgetsWhatComesAgainInTheDrain(t *testing.T) {
-	for want, then := range map[string]func(*requestQueue){
-		"queued[] held[] waiting[] failed[a]": func(*requestQueue) {},
-		"queued[] held[] waiting[] failed[]":  func(q *requestQueue) { q.Remove(request("a")) },
-		"queued[] held[] waiting[]  failed[]": func(q *requestQueue) {
+	conflict := errors.New("conflict")
+	for name, row := range map[string]struct {
+		want  string
+		first func(q *requestQueue) // in the reconcile of a, which fails after the end has begun
+		then  func(q *requestQueue) // in that of b, which follows
+	}{
+		"nothing happens": {"failed[a]", func(*requestQueue) {}, func(*requestQueue) {}},
+		"Remove":          {"failed[]", func(*requestQueue) {}, func(q *requestQueue) { q.Remove(request("a")) }},
+		"RemoveFunc": {"failed[]", func(*requestQueue) {}, func(q *requestQueue) {
 			q.RemoveFunc(func(r reconcile.Request) bool { return r.Name == "a" })
-		},
+		}},
+		"an event has come before the end": {"failed[]", func(q *requestQueue) { q.Add(request("a")) }, func(*requestQueue) {}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var told string
 			options := draining(10 * time.Second)
 			options.OnStop = func(_ string, left workqueue.Snapshot[reconcile.Request]) { told = namesOf(left) }
-			s := newStandIn()
-			mgr := ctrlqueue.WrapManager(s, options)
+			mgr := ctrlqueue.WrapManager(newStandIn(), options)
 			ctx, stop := context.WithCancel(t.Context())
 			var ours *requestQueue
+			failed := false
 			do := reconcile.Func(func(_ context.Context, r reconcile.Request) (reconcile.Result, error) {
-				if r.Name == "b" {
-					then(ours)
-					return reconcile.Result{}, nil
+				switch {
+				case r.Name == "b":
+					row.then(ours)
+				case !failed:
+					failed = true
+					row.first(ours)
+					stop()
+					time.Sleep(time.Second)
+					return reconcile.Result{}, conflict
 				}
-				stop()
-				time.Sleep(time.Second)
-				return reconcile.Result{}, errors.New("conflict")
+				return reconcile.Result{}, nil
 			})
 			addController(t, mgr, "left", controller.Options{Reconciler: do, MaxConcurrentReconciles: 1}, func(q *requestQueue) {
 				ours = q
@@ -269,39 +279,11 @@ func TestOnStopForgetsWhatComesAgainInTheDrain(t *testing.T) {
 			if err := mgr.Start(ctx); err != nil {
 				t.Error(err)
 			}
-			if want := strings.ReplaceAll(want, "  ", " "); told != want {
-				t.Errorf("OnStop was told %s, want %s", told, want)
+			if want := "queued[] held[] waiting[] " + row.want; told != want {
+				t.Errorf("%s: OnStop was told %s, want %s", name, told, want)
 			}
 		})
 	}
-	synctest.Test(t, func(t *testing.T) { // An event has come before the end.
-		var told string
-		options := draining(10 * time.Second)
-		options.OnStop = func(_ string, left workqueue.Snapshot[reconcile.Request]) { told = namesOf(left) }
-		mgr := ctrlqueue.WrapManager(newStandIn(), options)
-		ctx, stop := context.WithCancel(t.Context())
-		var ours *requestQueue
-		calls := 0
-		do := reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
-			if calls++; calls == 2 {
-				return reconcile.Result{}, nil
-			}
-			ours.Add(request("a"))
-			stop()
-			time.Sleep(time.Second)
-			return reconcile.Result{}, errors.New("conflict")
-		})
-		addController(t, mgr, "left", controller.Options{Reconciler: do, MaxConcurrentReconciles: 1}, func(q *requestQueue) {
-			ours = q
-			q.Add(request("a"))
-		})
-		if err := mgr.Start(ctx); err != nil {
-			t.Error(err)
-		}
-		if want := "queued[] held[] waiting[] failed[]"; told != want || calls != 2 {
-			t.Errorf("OnStop was told %s after %d reconciles, want %s after 2", told, calls, want)
-		}
-	})
 }
 
 // The end lets go of a worker whose first Get comes beside it, whether or not it calls OnStop for the

@@ -26,6 +26,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/leaderelection"
@@ -73,12 +74,12 @@ func main() {
 
 	c, err := newController(client, *namespace)
 	exitOn(err)
-	identity, err := os.Hostname()
+	hostname, err := os.Hostname()
 	exitOn(err)
 	times.Lock = &resourcelock.LeaseLock{
 		LeaseMeta:  metav1.ObjectMeta{Namespace: *namespace, Name: "pools"},
 		Client:     leases.CoordinationV1(),
-		LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
+		LockConfig: resourcelock.ResourceLockConfig{Identity: hostname + "_" + string(uuid.NewUUID())}, // Of one identity, two would lead.
 	}
 	context.AfterFunc(sig, func() {
 		time.Sleep(grace + patience)
