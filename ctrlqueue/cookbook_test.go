@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,16 +11,15 @@ import (
 	"github.com/seed16c08ea7/workqueue"
 	"github.com/seed16c08ea7/workqueue/ctrlqueue"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/rest"
 	clientgo "k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -34,95 +31,94 @@ import (
 
 // This file has the code of README.md and of docs/testing.md that a reader can copy, and its tests.
 
-// A writer waits after each write until its cache shows the write.
-type writer struct {
+// A balancer has a cloud make a load balancer for each Ingress. The cloud names the time of the next
+// question.
+type balancer struct {
 	client.Client
-
-	mu      sync.Mutex
-	written map[reconcile.Request]string // the resource version of a write that the cache has to show; guarded by mu
+	ensure func(context.Context, *networkingv1.Ingress) (again time.Duration, err error)
 }
 
-const writing = "writing" // is stored while a write is under way
-
-func (r *writer) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	var object corev1.ConfigMap
-	if err := r.Get(ctx, req.NamespacedName, &object); err != nil {
-		if apierrors.IsNotFound(err) {
-			r.store(req, "")
-		}
+func (b *balancer) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	var ingress networkingv1.Ingress
+	if err := b.Get(ctx, req.NamespacedName, &ingress); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if waits, _ := r.look(req, &object); waits {
-		return ctrlqueue.DeferFor(ctx, time.Minute), nil
-	}
-	if !change(&object) {
-		return reconcile.Result{}, nil
-	}
-	r.store(req, writing)
-	if err := r.Update(ctx, &object); err != nil {
-		r.store(req, "")
+	again, err := b.ensure(ctx, &ingress)
+	if err != nil || again == 0 {
 		return reconcile.Result{}, err
 	}
-	r.store(req, object.ResourceVersion) // Update has set the new version.
-	return ctrlqueue.DeferFor(ctx, time.Minute), nil
+	return ctrlqueue.DeferFor(ctx, again), nil
 }
 
-// look reports whether the object is older than the last write, and whether it shows the write for the first
-// time. While the write is under way, any object may be the one.
-func (r *writer) look(req reconcile.Request, object client.Object) (waits, arrived bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	written, ok := r.written[req]
-	if ok && written != writing {
-		order, err := resourceversion.CompareResourceVersion(object.GetResourceVersion(), written)
-		if waits = err == nil && order < 0; !waits {
-			delete(r.written, req)
-		}
-	}
-	return waits, ok && !waits
-}
-
-// store notes the version of a write, or [writing] before it; "" is no write.
-func (r *writer) store(req reconcile.Request, version string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.written[req] = version; version == "" {
-		delete(r.written, req)
-	}
-}
-
-// handler adds the object of each event, and ends the wait of the object if the event shows the write.
-func (r *writer) handler() handler.Funcs {
+// events adds the object of each event. The deletion of an object, and a change of its spec, also end its wait.
+func events() handler.Funcs {
 	type queue = clientgo.TypedRateLimitingInterface[reconcile.Request]
-	arrived := func(object client.Object, q queue, deleted bool) {
+	changed := func(object client.Object, q queue, wake bool) {
 		req := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(object)}
-		if _, shown := r.look(req, object); shown || deleted {
-			if ours, ok := ctrlqueue.Lookup[reconcile.Request]("writer"); ok {
-				ours.Wake(req)
-			}
+		if ours, ok := ctrlqueue.Lookup[reconcile.Request]("balancer"); ok && wake {
+			ours.Wake(req)
 		}
 		q.Add(req)
 	}
 	return handler.Funcs{
-		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) { arrived(e.Object, q, false) },
-		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) { arrived(e.ObjectNew, q, false) },
-		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) { arrived(e.Object, q, true) },
+		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) { changed(e.Object, q, false) },
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) {
+			changed(e.ObjectNew, q, e.ObjectNew.GetGeneration() != e.ObjectOld.GetGeneration())
+		},
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) { changed(e.Object, q, true) },
 	}
 }
 
 func ExampleDeferFor() {
-	_ = func(mgr manager.Manager) error { // The manager that WrapManager has returned.
-		r := &writer{Client: mgr.GetClient(), written: map[reconcile.Request]string{}}
-		return ctrl.NewControllerManagedBy(mgr).
-			Named("writer").
-			Watches(&corev1.ConfigMap{}, r.handler()).
-			Complete(r)
+	_ = func(mgr manager.Manager, b *balancer) error { // The manager that WrapManager has returned.
+		return ctrl.NewControllerManagedBy(mgr).Named("balancer").Watches(&networkingv1.Ingress{}, events()).Complete(b)
 	}
+}
+
+// The cloud asks for three waits of a minute. An event of the status ends none of them. A change of the spec and
+// the deletion end theirs at once, also if they come while the reconcile runs.
+func TestOnlyTheSpecEndsAWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		old := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", Generation: 1}}
+		changed := old.DeepCopy()
+		changed.Generation = 2
+		objects := fake.NewClientBuilder().WithObjects(old).Build()
+		from := time.Now()
+		var asked []time.Duration
+		b := &balancer{Client: objects, ensure: func(context.Context, *networkingv1.Ingress) (time.Duration, error) {
+			asked = append(asked, time.Since(from))
+			time.Sleep(time.Second)
+			return time.Minute, nil
+		}}
+		c := start(t, "balancer", options{}, b.Reconcile)
+		h := events()
+		h.Create(t.Context(), event.CreateEvent{Object: old}, c.q)
+		for _, e := range []struct {
+			at     time.Duration
+			object *networkingv1.Ingress
+		}{{10 * time.Second, old}, {30 * time.Second, changed}, {30500 * time.Millisecond, changed}, {60 * time.Second, old}} {
+			time.Sleep(time.Until(from.Add(e.at)))
+			h.Update(t.Context(), event.UpdateEvent{ObjectOld: old, ObjectNew: e.object}, c.q)
+		}
+		time.Sleep(time.Until(from.Add(100 * time.Second)))
+		if got, want := fmt.Sprint(asked), "[0s 30s 31s 1m32s]"; got != want {
+			t.Errorf("asked at %s, want %s", got, want)
+		}
+		if err := objects.Delete(t.Context(), old); err != nil {
+			t.Error(err)
+		}
+		h.Delete(t.Context(), event.DeleteEvent{Object: old}, c.q)
+		synctest.Wait()
+		if info, found := c.q.Find(request("web")); found || len(asked) != 4 {
+			t.Errorf("after the deletion %v waits, asked at %v", info, asked)
+		}
+		c.end(t)
+	})
 }
 
 // handOver takes an object out of the queue of its controller.
 func handOver(req reconcile.Request) {
-	if q, ok := ctrlqueue.Lookup[reconcile.Request]("writer"); ok {
+	if q, ok := ctrlqueue.Lookup[reconcile.Request]("balancer"); ok {
 		q.Remove(req) // Or RemoveFunc, for a namespace.
 		q.Forget(req) // The failures of an object that nobody works on stay otherwise.
 	}
@@ -130,7 +126,7 @@ func handOver(req reconcile.Request) {
 
 func TestHandOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := startScript(t, "writer", options{}, fail, fail)
+		p := startScript(t, "balancer", options{}, fail, fail)
 		p.q.Add(request("a"))
 		time.Sleep(time.Millisecond)
 		handOver(request("a"))
@@ -140,104 +136,6 @@ func TestHandOver(t *testing.T) {
 		}
 		p.end(t)
 	})
-}
-
-// change counts data["have"] up to 800, one step for each write.
-func change(object *corev1.ConfigMap) bool {
-	have, _ := strconv.Atoi(object.Data["have"])
-	if have == 800 {
-		return false
-	}
-	object.Data = map[string]string{"have": strconv.Itoa(have + 1)}
-	return true
-}
-
-// A lagging client has one object, and shows a write after a time.
-type lagging struct {
-	client.Client
-	behind  time.Duration
-	arrived func(old, object *corev1.ConfigMap)
-	other   func() // an event that comes before the cache shows the write
-
-	mu            sync.Mutex
-	truth, cached *corev1.ConfigMap // cached is nil when the object is deleted; guarded by mu
-	reads, stale  int               // guarded by mu
-}
-
-func (c *lagging) Get(_ context.Context, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.reads++
-	if c.cached == nil {
-		return apierrors.NewNotFound(schema.GroupResource{Resource: "configmaps"}, key.Name)
-	}
-	c.cached.DeepCopyInto(object.(*corev1.ConfigMap))
-	return nil
-}
-
-func (c *lagging) Update(_ context.Context, object client.Object, _ ...client.UpdateOption) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if object.GetResourceVersion() != c.truth.ResourceVersion {
-		c.stale++
-		return apierrors.NewConflict(schema.GroupResource{Resource: "configmaps"}, object.GetName(), errors.New("stale"))
-	}
-	version, _ := strconv.Atoi(c.truth.ResourceVersion)
-	object.SetResourceVersion(strconv.Itoa(version + 1))
-	c.truth = object.(*corev1.ConfigMap).DeepCopy()
-	written := c.truth
-	time.AfterFunc(c.behind/2, c.other)
-	time.AfterFunc(c.behind, func() {
-		c.mu.Lock()
-		old := c.cached
-		c.cached = written
-		c.mu.Unlock()
-		c.arrived(old, written)
-	})
-	return nil
-}
-
-// No reconcile writes on a cache that is older than its last write, whatever other events come, and no
-// wait lasts until its safety net. The deletion of the object ends the last wait.
-func TestWriterWaitsForItsCache(t *testing.T) {
-	for _, behind := range []time.Duration{0, 30 * time.Millisecond} {
-		synctest.Test(t, func(t *testing.T) {
-			object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a", ResourceVersion: "9"}}
-			api := &lagging{behind: behind, truth: object, cached: object}
-			r := &writer{Client: api, written: map[reconcile.Request]string{}}
-			c := start(t, "writer", options{}, r.Reconcile)
-			h, from := r.handler(), time.Now()
-			var took time.Duration
-			api.arrived = func(old, object *corev1.ConfigMap) {
-				took = time.Since(from)
-				h.Update(t.Context(), event.UpdateEvent{ObjectOld: old, ObjectNew: object}, c.q)
-			}
-			api.other = func() { c.q.Add(request("a")) }
-			h.Create(t.Context(), event.CreateEvent{Object: object}, c.q)
-			time.Sleep(50 * time.Second)
-			synctest.Wait()
-			if api.truth.Data["have"] != "800" || api.stale > 0 || took > 800*behind+time.Second {
-				t.Errorf("%s of 800 writes in %v, %d on a stale cache", api.truth.Data["have"], took, api.stale)
-			}
-			if _, waits := c.q.Find(request("a")); waits {
-				t.Error("the object waits although the cache shows the last write")
-			}
-			r.store(request("a"), "99999") // A write that the cache never shows.
-			c.q.Add(request("a"))
-			synctest.Wait()
-			if info, _ := c.q.Find(request("a")); !info.Firm {
-				t.Errorf("%v waits, want a firm wait", info)
-			}
-			reads := api.reads
-			api.cached = nil
-			h.Delete(t.Context(), event.DeleteEvent{Object: object}, c.q)
-			synctest.Wait()
-			if api.reads != reads+1 || len(r.written) > 0 {
-				t.Errorf("%d reconciles of the deleted object, stored is %v", api.reads-reads, r.written)
-			}
-			c.end(t)
-		})
-	}
 }
 
 // urgent gives deleted objects priority 10.

@@ -103,10 +103,9 @@ func (h *handOut[R]) deferFor(d time.Duration) {
 }
 
 // DeferFor returns a result for a reconcile to return when its object must not be reconciled again
-// before d has passed, whatever events come: the wait is firm, see [workqueue.AddOptions]. A reconcile
-// that has written something defers its object until a cache shows the write: the handler of the event
-// calls [Queue.Wake], and d is only a safety net. A Wake during the reconcile counts too: the object
-// then comes again at once.
+// before d has passed, whatever events come: the wait is firm, see [workqueue.AddOptions]. The handler of an
+// event that shall end the wait calls [Queue.Wake]. A Wake during the reconcile counts too: the object then
+// comes again at once.
 //
 // The wait begins when the reconcile returns, also if the reconcile returns another result: the longer
 // of the two times counts. A reconcile that returns an error too, or panics, has failed, and its retry is

@@ -36,6 +36,8 @@ func newManager(config *rest.Config, listen string) (manager.Manager, error) {
 	timeout := graceful
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		GracefulShutdownTimeout: &timeout,
+		// A reconcile reads its own writes, also if the cache is late.
+		Client: client.Options{Cache: &client.CacheOptions{EnableReadYourWritesConsistency: new(true)}},
 		Metrics: metricsserver.Options{
 			BindAddress: listen,
 			// The page shows the names of objects. With a FilterProvider, which asks who may see the
