@@ -3,9 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
 
@@ -27,7 +25,7 @@ const (
 	byPool    = "pool"             // the index of the pods
 
 	// cacheLag is a time after which the cache shows a write. It is a safety net, as the event of a write
-	// ends the wait for it, except after an answer that was lost.
+	// ends the wait for it.
 	cacheLag = time.Minute
 )
 
@@ -112,34 +110,26 @@ func (c *controller) run(ctx context.Context, workers int) error {
 	if !cache.WaitFor(ctx, "", c.filled...) {
 		return nil // Told to end before the work has begun.
 	}
-	return work(ctx, c.queue, workers, c.sync, c.giveUp)
+	return work(ctx, c.queue, workers, c.sync)
 }
 
 // work handles the items of the queue. Without the line AtEnd, nothing is begun after the end of
 // ctx: right for a controller whose next start lists all objects.
-func work[T comparable](ctx context.Context, queue *workqueue.TypedRateLimiting[T], workers int, handle func(context.Context, T) error,
-	giveUp func(context.Context, T, error)) error {
+func work[T comparable](ctx context.Context, queue *workqueue.TypedRateLimiting[T], workers int, handle func(context.Context, T) error) error {
 	return workqueue.Run(ctx, queue, handle, workqueue.RunOptions[T]{
 		Workers:     workers,
 		Timeout:     grace / 2, // A call that hangs costs a worker until then, and a part of the drain.
-		MaxAttempts: 15,
-		OnGiveUp:    giveUp,
+		MaxAttempts: 15,        // Then the error is logged, and the next event begins anew.
 		AtEnd:       workqueue.EndDrain,
 		Grace:       grace,
 	})
 }
 
-// giveUp logs a key that is not tried again before its next event. If the answer of a write was lost, that event has
-// to wait for the cache all the same.
-func (c *controller) giveUp(ctx context.Context, key cache.ObjectName, err error) {
-	klog.FromContext(ctx).Error(err, "Given up")
-	if errors.Is(err, errAnswerLost) {
-		c.queue.AddWith(workqueue.AddOptions{After: cacheLag, Firm: true}, key)
-	}
-}
-
-// sync creates the pods that lack, or deletes one too many. It does not work with a cache that is
+// sync creates the pods that lack, and deletes those too many. It does not work with a cache that is
 // behind its own writes.
+//
+// The pods have names of our own. So a pod whose answer was lost is not created twice: the server refuses the
+// second one, until the cache shows the first. With a generateName, such a key would have to wait for cacheLag.
 func (c *controller) sync(ctx context.Context, key cache.ObjectName) error {
 	if waits, _ := c.writes.look(key, c.pods); waits {
 		return workqueue.DeferFor(cacheLag)
@@ -155,71 +145,71 @@ func (c *controller) sync(ctx context.Context, key cache.ObjectName) error {
 		return workqueue.Permanent(fmt.Errorf("label %s: %w", podsLabel, err)) // Until the next change.
 	}
 	pods, err := c.podsOf(key)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case len(pods) < want:
-		return c.create(ctx, config, want-len(pods))
-	case len(pods) > want:
-		return c.remove(ctx, pods[want])
 	}
-	return nil
+	var missing []string
+	for n := range want {
+		name := fmt.Sprintf("%s-%d", key.Name, n)
+		if _, there := pods[name]; !there {
+			missing = append(missing, name)
+		}
+		delete(pods, name)
+	}
+	if err := c.create(ctx, config, missing); err != nil {
+		return err
+	}
+	return c.remove(ctx, pods)
 }
 
-// podsOf returns the pods in the cache that are not being deleted, by name.
-func (c *controller) podsOf(key cache.ObjectName) (pods []*corev1.Pod, err error) {
+// podsOf returns the pods in the cache by name, also those that are being deleted: their names are not free yet.
+func (c *controller) podsOf(key cache.ObjectName) (map[string]*corev1.Pod, error) {
 	objects, err := c.pods.ByIndex(byPool, key.String())
+	pods := make(map[string]*corev1.Pod, len(objects))
 	for _, obj := range objects {
-		if pod := obj.(*corev1.Pod); pod.DeletionTimestamp == nil {
-			pods = append(pods, pod)
-		}
+		pod := obj.(*corev1.Pod)
+		pods[pod.Name] = pod
 	}
-	slices.SortFunc(pods, func(a, b *corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
 	return pods, err
 }
 
-var errAnswerLost = errors.New("a pod may have been created all the same")
-
-// create creates n pods. Their events bring the key back. What comes before finds the version in
-// writes, also if only some of the pods could be created.
-//
-// A pod whose answer was lost may be there, and the server has chosen its name. So the key waits for
-// cacheLag, whatever events come, and then sees the pod or not. A name of our own would not need the wait:
-// the server refuses it the second time.
-func (c *controller) create(ctx context.Context, config *corev1.ConfigMap, n int) error {
+// create creates pods. Their events bring the key back. What comes before finds the version in writes, also if
+// only some of the pods could be created.
+func (c *controller) create(ctx context.Context, config *corev1.ConfigMap, names []string) error {
 	key := cache.MetaObjectToName(config)
-	version := "" // Noted at the end: a Wake for the first pod would end the wait for the answer that was lost.
-	for range n {
+	version := ""
+	// At the end: the event of the first pod would call Wake, and the retry of a second one that fails had no backoff.
+	defer func() { c.writes.note(key, version) }()
+	for _, name := range names {
 		pod, err := c.client.CoreV1().Pods(key.Namespace).Create(ctx, &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{
-				GenerateName:    key.Name + "-",
+				Name:            name,
 				Labels:          map[string]string{poolLabel: key.Name},
 				OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(config, corev1.SchemeGroupVersion.WithKind("ConfigMap"))},
 			},
 			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "pause", Image: "registry.k8s.io/pause:3.10"}}},
 		}, metav1.CreateOptions{})
-		switch {
-		case err == nil:
-			version = pod.ResourceVersion
-			klog.FromContext(ctx).Info("Pod created", "pod", klog.KObj(pod))
-		case isRefused(err):
-			c.writes.note(key, version)
+		if err != nil {
 			return err
-		default:
-			return errors.Join(errAnswerLost, err, workqueue.DeferFor(cacheLag))
 		}
+		version = pod.ResourceVersion
+		klog.FromContext(ctx).Info("Pod created", "pod", klog.KObj(pod))
 	}
-	c.writes.note(key, version)
 	return nil
 }
 
-// remove deletes a pod. It needs no wait: a late cache would have the same pod deleted again, which
-// changes nothing.
-func (c *controller) remove(ctx context.Context, pod *corev1.Pod) error {
-	err := c.client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, *metav1.NewPreconditionDeleteOptions(string(pod.UID)))
-	if err != nil && !apierrors.IsNotFound(err) {
-		return err
+// remove deletes pods. It needs no wait: a late cache would have the same pods deleted again, which changes
+// nothing.
+func (c *controller) remove(ctx context.Context, pods map[string]*corev1.Pod) error {
+	for _, pod := range pods {
+		if pod.DeletionTimestamp != nil {
+			continue
+		}
+		err := c.client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, *metav1.NewPreconditionDeleteOptions(string(pod.UID)))
+		if err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
+		klog.FromContext(ctx).Info("Pod deleted", "pod", klog.KObj(pod))
 	}
-	klog.FromContext(ctx).Info("Pod deleted", "pod", klog.KObj(pod))
-	return nil // The event of the deletion brings the key back.
+	return nil
 }

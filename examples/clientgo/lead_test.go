@@ -122,7 +122,7 @@ func run(t *testing.T, sig context.Context, lock *lease) (j *journal, err error)
 		fmt.Fprintln(j, name)
 		return nil
 	}
-	err = lead(logr.NewContext(sig, logr.Discard()), usualTimes(lock), func(ctx context.Context) error { return work(ctx, queue, 1, handle, nil) },
+	err = lead(logr.NewContext(sig, logr.Discard()), usualTimes(lock), func(ctx context.Context) error { return work(ctx, queue, 1, handle) },
 		func() { t.Error("The leadership is lost") })
 	return j, err
 }

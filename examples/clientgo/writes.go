@@ -1,11 +1,8 @@
 package main
 
 import (
-	"errors"
-	"net/http"
 	"sync"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/tools/cache"
 )
@@ -54,11 +51,4 @@ func (w *writes[K]) look(key K, store cache.Store) (waits, arrived bool) {
 	}
 	delete(w.last, key)
 	return false, true
-}
-
-// isRefused reports whether the server has said that it has written nothing. After any other error, such as
-// a timeout, the write may be done.
-func isRefused(err error) bool {
-	var status apierrors.APIStatus
-	return errors.As(err, &status) && status.Status().Code >= http.StatusBadRequest && status.Status().Code < http.StatusInternalServerError
 }
