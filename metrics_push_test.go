@@ -225,6 +225,23 @@ func TestMetricThatFinishesTheItemAndFails(t *testing.T) {
 	q.ShutDownWithDrain()
 }
 
+// Done tells the metric after it has queued a re-added item, so the metric can take the item. The hand-out
+// is its own, and the Done before does not end it.
+func TestMetricThatTakesTheItemOfADone(t *testing.T) {
+	r := &recorder{}
+	q, _ := newMeasured(r)
+	q.Add("a")
+	q.Get()
+	q.Add("a")
+	onNext(r, "work", func() { q.Get() })
+	q.Done("a")
+	if q.Len() != 0 || q.Held() != 1 {
+		t.Errorf("%d items are queued and %d held, want 0 and 1", q.Len(), q.Held())
+	}
+	q.Done("a")
+	q.ShutDownWithDrain()
+}
+
 // The item goes back to the head of the queue, also above a storage.
 func TestMetricThatFailsPutsTheItemBackFirst(t *testing.T) {
 	for name, storage := range map[string]workqueue.Queue[string]{"plain": nil, "storage": &shelf[string]{}} {

@@ -332,6 +332,7 @@ func TestLimitsChangedWhileAnAddAsks(t *testing.T) {
 	for name, open := range map[string]func(o workqueue.Order[string]) (changing, func()){
 		"Add of a Typed":    onFIFO(func(q *workqueue.Typed[string]) { q.Add("a") }),
 		"AddAll of a Typed": onFIFO(func(q *workqueue.Typed[string]) { q.AddAll("a", "a2") }),
+		"AddAll of one":     onFIFO(func(q *workqueue.Typed[string]) { q.AddAll("a") }),
 		"Add":               onDelays(func(q *delaying) { q.Add("a") }),
 		"AddAll":            onDelays(func(q *delaying) { q.AddAll("a", "a2") }),
 		"AddAfter":          onDelays(func(q *delaying) { q.AddAfter("a", time.Minute) }),

@@ -452,11 +452,10 @@ func (q *Typed[T]) TryGet() (item T, ok bool) { return q.tryGet(visitPassing) }
 
 func (q *Typed[T]) tryGet(how visit) (item T, ok bool) {
 	item, r, what := q.tryTake(q.metrics.now(), how)
-	if what != tookItem {
-		return item, false
+	if ok = what == tookItem; ok {
+		q.observeGet(item, r.waited)
 	}
-	q.observeGet(item, r.waited)
-	return item, true
+	return item, ok
 }
 
 // Done tells the queue that the caller, who got the item, has processed the item. If the

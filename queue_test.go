@@ -423,3 +423,17 @@ func TestDrainOfAStorageThatLosesItems(t *testing.T) {
 		}
 	})
 }
+
+// A storage has lost an item, and the worker that finds this out parks. Nothing is left to wait for.
+func TestWaitIdleOfAStorageThatLosesItems(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Queue: &rut{}})
+		defer q.ShutDown()
+		q.Add("a")
+		w := startWait(q.WaitIdle)
+		w.want(t, "before the Get", "waits")
+		go q.Get()
+		synctest.Wait()
+		w.want(t, "after the Get", "<nil>")
+	})
+}

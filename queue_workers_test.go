@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/time/rate"
 	"k8s.io/utils/clock"
+	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/seed16c08ea7/workqueue"
 )
@@ -468,6 +469,26 @@ func TestPaceWithoutTokensLooksNowAndThen(t *testing.T) {
 			q.Remove("a")
 		})
 	}
+}
+
+// The worker that waits for the next token gives up. Nobody waits for its timer any more.
+func TestPaceLeavesNoTimer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := testingclock.NewFakeClock(epoch)
+		limiter := rate.NewLimiter(20, 1)
+		limiter.AllowN(epoch, 1)
+		q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Pace: limiter, Clock: c})
+		defer q.ShutDown()
+		q.Add("a")
+		w := startWait(func(ctx context.Context) error { _, err := q.GetContext(ctx); return err })
+		w.want(t, "without a token", "waits")
+		before := c.HasWaiters()
+		w.cancel()
+		w.want(t, "given up", "context canceled")
+		if !before || c.HasWaiters() {
+			t.Errorf("a timer is armed: %v before, and %v after", before, c.HasWaiters())
+		}
+	})
 }
 
 // A Pace with a burst of 0 kept a queue for ever, and nobody was told.

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/utils/clock"
 	testingclock "k8s.io/utils/clock/testing"
 
@@ -459,6 +460,20 @@ func TestDrainDoesNotWaitForTheHandlerOfWhatDiffersFromItself(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// The handler has called Done itself. The Done of Run ends no second hand-out, and none is observed.
+func TestRunObservesNothingAfterADoneByHand(t *testing.T) {
+	q := workqueue.NewTypedRateLimiting(constant(time.Second), workqueue.TypedRateLimitingQueueConfig[string]{
+		Name: "q", MetricsProvider: workqueue.NewPrometheusProvider(prometheus.NewRegistry(), workqueue.PrometheusOptions{})})
+	q.AddAll("a", "b")
+	runUntil(t, q, 2, runOptions{}, func(_ context.Context, item string) error {
+		q.Done(item)
+		return nil
+	})
+	if n := q.Stats().WorkDuration.Count; n != 2 {
+		t.Errorf("%d hand-outs are observed, want 2", n)
+	}
 }
 
 // A noted limiter is one of somebody's own, that counts the calls of Forget.
