@@ -162,6 +162,20 @@ func (s *service) failedPath(j job) string {
 	return filepath.Join(s.dir, "failed", j.String()+".job")
 }
 
+// reasonPath is the path of the error with which a job was given up.
+func (s *service) reasonPath(j job) string {
+	return filepath.Join(s.dir, "failed", j.String()+".error")
+}
+
+// revive brings a job back that was given up.
+func (s *service) revive(j job) error {
+	err := os.Rename(s.failedPath(j), s.path(j))
+	if err == nil {
+		os.Remove(s.reasonPath(j)) // It may be missing, after a crash.
+	}
+	return err
+}
+
 // load returns the first line of a file, and the rest.
 func load(path string) (priority int, payload []byte, err error) {
 	text, err := os.ReadFile(path)
@@ -184,7 +198,7 @@ func (s *service) bring(j job) (priority int, payload []byte, err error) {
 
 func (s *service) bringLocked(j job) (priority int, payload []byte, err error) {
 	priority, payload, err = load(s.path(j))
-	if errors.Is(err, fs.ErrNotExist) && os.Rename(s.failedPath(j), s.path(j)) == nil {
+	if errors.Is(err, fs.ErrNotExist) && s.revive(j) == nil {
 		return load(s.path(j))
 	}
 	return priority, payload, err
@@ -231,7 +245,7 @@ func (s *service) name(file string, j job, payload []byte) (there bool, err erro
 		} else if err == nil && !bytes.Equal(old, payload) {
 			err = errOtherPayload
 		} else if err == nil && path != s.path(j) {
-			err = os.Rename(path, s.path(j))
+			err = s.revive(j)
 		}
 		return true, err
 	}
@@ -316,7 +330,7 @@ func (s *service) hold(change func()) {
 	s.pace.SetLimit(limit)
 }
 
-// giveUp moves the payload to the directory failed, for somebody to look at. A job that was posted again during
+// giveUp moves the payload to the directory failed, for somebody to look at, with the error beside it. A job that was posted again during
 // its last try has a 202: its file stays for the next try.
 func (s *service) giveUp(_ context.Context, j job, err error) {
 	slog.Error("job given up", "job", j, "err", err)
@@ -325,8 +339,9 @@ func (s *service) giveUp(_ context.Context, j job, err error) {
 	if info, _ := s.queue.Find(j); info.State == workqueue.ItemInFlightAgain {
 		return
 	}
-	if err := os.Rename(s.path(j), s.failedPath(j)); err != nil {
-		slog.Error("file not moved", "job", j, "err", err)
+	failed := os.WriteFile(s.reasonPath(j), []byte(err.Error()+"\n"), 0o600)
+	if failed = errors.Join(failed, os.Rename(s.path(j), s.failedPath(j))); failed != nil {
+		slog.Error("file not moved", "job", j, "err", failed)
 	}
 }
 

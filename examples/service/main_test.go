@@ -360,6 +360,9 @@ func TestRetry(t *testing.T) {
 		if _, err := os.Stat(s.failedPath(job{"acme", "order-7"})); err != nil {
 			t.Error(err)
 		}
+		if reason, err := os.ReadFile(s.reasonPath(job{"acme", "order-7"})); string(reason) != "410\n" {
+			t.Errorf("the reason is %q, %v", reason, err)
+		}
 		if code, _ := sendKey(s.public(), "POST", "/jobs/acme", "another", "", "order-7"); code != http.StatusConflict {
 			t.Errorf("another payload: got %d", code)
 		}
@@ -372,6 +375,9 @@ func TestRetry(t *testing.T) {
 		retry(http.StatusNotFound)
 		if stats := s.queue.Stats(); tries != 4 || stats.Waiting > 0 {
 			t.Errorf("%d tries, and %d jobs wait", tries, stats.Waiting)
+		}
+		if files, err := os.ReadDir(filepath.Join(s.dir, "failed")); len(files) > 0 {
+			t.Errorf("%v is left of jobs that are done, %v", files, err)
 		}
 		stop()
 		if err := <-worked; err != nil {
