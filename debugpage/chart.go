@@ -1,13 +1,8 @@
 package debugpage
 
 import (
-	"crypto/sha256"
-	_ "embed"
-	"encoding/base64"
 	"fmt"
-	"html/template"
 	"math"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -248,51 +243,4 @@ func pace(p workqueue.PaceStats) string {
 		return "no limit"
 	}
 	return fmt.Sprintf("%.4g/s, burst %d", float64(p.Limit), p.Burst)
-}
-
-var (
-	//go:embed page.html
-	page string
-	//go:embed page.css
-	style string
-
-	// policy lets the browser load nothing and run nothing. The style of the page is named by
-	// its hash.
-	policy = func() string {
-		sum := sha256.Sum256([]byte(style))
-		return fmt.Sprintf("default-src 'none'; style-src 'sha256-%s'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
-			base64.StdEncoding.EncodeToString(sum[:]))
-	}()
-)
-
-// parse returns the template of the page. New calls it, and nothing at the start of the program: a
-// program that makes no page does without html/template, because of which the linker keeps all exported
-// methods of the program, 15 MB in an operator.
-func parse() *template.Template {
-	return template.Must(template.New("page").Funcs(template.FuncMap{
-		"age": age, "bar": bar, "charts": charts, "deepest": deepest, "duration": shortDuration,
-		"failures": failuresOf, "fullest": fullest, "pace": pace, "group": group[int], "count": group[uint64], "spanName": spanName, "spark": spark,
-		"words": func(name string) string { return strings.ReplaceAll(name, "_", " ") },
-		"style": func() template.CSS { return template.CSS(style) },
-	}).Parse(page))
-}
-
-// With returns the link to this page with some parameters set to other values; "" leaves a
-// parameter out. A link is relative, as the page does not know where it is mounted.
-func (v *view) With(pairs ...string) template.URL {
-	query := url.Values{}
-	for _, name := range []string{"queue", "search"} {
-		if value := v.query.Get(name); value != "" {
-			query.Set(name, value)
-		}
-	}
-	if v.Refresh > 0 {
-		query.Set("refresh", strconv.Itoa(v.Refresh))
-	}
-	for i := 0; i+1 < len(pairs); i += 2 {
-		if query.Set(pairs[i], pairs[i+1]); pairs[i+1] == "" {
-			query.Del(pairs[i])
-		}
-	}
-	return template.URL("?" + query.Encode())
 }

@@ -1,12 +1,10 @@
 package debugpage
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"iter"
 	"math"
 	"net/http"
@@ -60,7 +58,6 @@ type Page struct {
 	title string
 	show  shower
 	stuck time.Duration
-	html  func(w io.Writer, view any) error
 
 	mu     sync.Mutex
 	queues []*entry // guarded by mu, in the order of their names
@@ -72,7 +69,6 @@ func New(options Options) *Page {
 		title: strings.ToValidUTF8(cmp.Or(options.Title, "Work queues"), "\uFFFD"),
 		show:  shower{options.Redact},
 		stuck: cmp.Or(options.Stuck, time.Minute),
-		html:  parse().Execute,
 	}
 }
 
@@ -243,20 +239,18 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	v := &view{page: p, query: r.URL.Query()}
 	status := v.fill(ctx)
 	// The whole answer is made before the first byte is written: a slow reader holds nothing.
-	var body bytes.Buffer
-	var err error
+	var body htmlWriter
 	if v.query.Get("format") == "json" {
 		w.Header().Set("Content-Type", "application/json")
 		encoder := json.NewEncoder(&body)
 		encoder.SetIndent("", "  ")
-		err = encoder.Encode(v.Report)
+		if err := encoder.Encode(v.Report); err != nil {
+			http.Error(w, "the page cannot be shown: "+err.Error(), http.StatusInternalServerError)
+			return
+		}
 	} else {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		err = p.html(&body, v)
-	}
-	if err != nil {
-		http.Error(w, "the page cannot be shown: "+err.Error(), http.StatusInternalServerError)
-		return
+		body.page(v)
 	}
 	w.WriteHeader(status)
 	_, _ = w.Write(body.Bytes())
