@@ -113,12 +113,23 @@ func runWithOwnLines(ctx context.Context, queue clientgo.TypedRateLimitingInterf
 		Workers: workers,
 		Logger:  &quiet,
 		OnResult: func(ctx context.Context, key string, r workqueue.HandlerResult) {
-			ctx = klog.NewContext(ctx, logger)
+			ctx, values := klog.NewContext(ctx, logger), []any{"key", key, "failures", r.Failures}
+			if r.Early { // An event came before the retry was due: the failure does not count.
+				values = append(values, "early", true)
+			}
+			if p := (*workqueue.PanicError)(nil); errors.As(r.Err, &p) {
+				values = append(values, "stack", string(p.Stack))
+			}
 			switch r.Outcome {
-			case workqueue.OutcomeFailed:
-				utilruntime.HandleErrorWithContext(ctx, r.Err, "Sync failed", "key", key, "failures", r.Failures)
+			case workqueue.OutcomeFailed, workqueue.OutcomeInterrupted: // By the end of Run.
+				utilruntime.HandleErrorWithContext(ctx, r.Err, "Sync failed", values...)
 			case workqueue.OutcomeGivenUp:
-				utilruntime.HandleErrorWithContext(ctx, r.Err, "Sync given up", "key", key, "failures", r.Failures)
+				utilruntime.HandleErrorWithContext(ctx, r.Err, "Sync given up", values...)
+			}
+		},
+		OnStop: func(_ context.Context, left workqueue.Snapshot[string]) {
+			if n := left.QueuedTotal + left.InFlightTotal + left.WaitingTotal; n > 0 {
+				logger.Info("Keys are left", "keys", n)
 			}
 		},
 	})
@@ -144,14 +155,16 @@ func TestLinesOfKlog(t *testing.T) {
 		counted int
 		values  string // of the logger of the handler
 		givenUp bool
+		panics  bool
 	}{
 		"loop": {func(ctx context.Context, q clientgo.TypedRateLimitingInterface[string], sync func(context.Context, string) error) error {
 			loop(ctx, q, sync)
 			return nil
-		}, `E loop_test.go "sync failed" err="conflict" key="web"`, 0, "", false},
-		"the lines of Run":                       {run, `I run_outcome.go "Handler failed, the item will be retried" item="web" failures=1 err="conflict"`, 0, ` item="web"`, false},
-		"its own line":                           {runWithOwnLines, `E loop_test.go "Sync failed" err="conflict" logger="UnhandledError" key="web" failures=1`, 1, ` key="web"`, false},
-		"its own line of a key that is given up": {runWithOwnLines, `E loop_test.go "Sync given up" err="conflict" logger="UnhandledError" key="web" failures=1`, 1, ` key="web"`, true},
+		}, `E loop_test.go "sync failed" err="conflict" key="web"`, 0, "", false, false},
+		"the lines of Run":                       {run, `I run_outcome.go "Handler failed, the item will be retried" item="web" failures=1 err="conflict"`, 0, ` item="web"`, false, false},
+		"its own line":                           {runWithOwnLines, `E loop_test.go "Sync failed" err="conflict" logger="UnhandledError" key="web" failures=1`, 1, ` key="web"`, false, false},
+		"its own line of a key that is given up": {runWithOwnLines, `E loop_test.go "Sync given up" err="conflict" logger="UnhandledError" key="web" failures=1`, 1, ` key="web"`, true, false},
+		"its own line of a panic":                {runWithOwnLines, `E loop_test.go "Sync failed" err="workqueue: panic: conflict" logger="UnhandledError" key="web" failures=1`, 1, ` key="web"`, false, true},
 	} {
 		var inKlog, inSlog bytes.Buffer
 		klog.SetOutputBySeverity("INFO", &inKlog) // It has the lines of all severities.
@@ -164,7 +177,9 @@ func TestLinesOfKlog(t *testing.T) {
 		calls := 0
 		err := tt.program(ctx, queue, func(ctx context.Context, _ string) error {
 			klog.FromContext(ctx).Info("Call")
-			if calls++; calls == 1 && !tt.givenUp {
+			if calls++; calls == 1 && tt.panics {
+				panic("conflict")
+			} else if calls == 1 && !tt.givenUp {
 				return errors.New("conflict")
 			}
 			stop()
@@ -179,6 +194,11 @@ func TestLinesOfKlog(t *testing.T) {
 		klog.Flush()
 		head := regexp.MustCompile(`(?m)^(.).* (\w+\.go):\d+\] `) // The severity, the time, the thread, the file and the line.
 		got := head.ReplaceAllString(inKlog.String(), "$1 $2 ")
+		stack := regexp.MustCompile(`(?s) stack=<\n.*loop_test\.go.*?\n >`)
+		if stack.MatchString(got) != tt.panics {
+			t.Errorf("%s: the stack is logged: %v, want %v", name, !tt.panics, tt.panics)
+		}
+		got = stack.ReplaceAllString(got, "")
 		call := `I loop_test.go "Call"` + tt.values + "\n"
 		want := call + tt.failure + "\n" + strings.Repeat(call, calls-1)
 		if err != nil || got != want || inSlog.String() != "" || counted != tt.counted {

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -110,7 +111,11 @@ func (c *controller) run(ctx context.Context, workers int) error {
 	if !cache.WaitFor(ctx, "", c.filled...) {
 		return nil // Told to end before the work has begun.
 	}
-	return work(ctx, c.queue, workers, c.sync)
+	err := work(ctx, c.queue, workers, c.sync)
+	if errors.Is(err, workqueue.ErrNotDrained) {
+		return nil // Run has logged what is left, such as a key that waits for its retry. The next start lists all.
+	}
+	return err
 }
 
 // work handles the items of the queue. Without the line AtEnd, nothing is begun after the end of
