@@ -642,23 +642,83 @@ type tenantJob struct {
 
 func (j tenantJob) pays() bool { return strings.HasPrefix(j.tenant, "paid") }
 
-// Four tenants pay, and add 120 jobs a second for half a minute, half more than 8 workers do in that time. Another
-// does not pay, and adds 4 a second. A tenant has 3 jobs at work at most. docs/choosing.md has the figures.
-func TestTenantsWhoPay(t *testing.T) {
-	tenant := func(j tenantJob) string { return j.tenant }
-	three := func(string) int { return 3 }
-	byClass := func(j tenantJob) int {
-		if j.pays() {
-			return 1
-		}
-		return 0
+func tenantOfJob(j tenantJob) string { return j.tenant }
+
+func threeForEach(string) int { return 3 }
+
+func payingFirst(j tenantJob) int {
+	if j.pays() {
+		return 1
 	}
-	weight := func(name string) int {
-		if strings.HasPrefix(name, "paid") {
-			return 4
+	return 0
+}
+
+// payingMore returns a Weight for those who pay.
+func payingMore(weight int) func(tenant string) int {
+	return func(tenant string) int {
+		if strings.HasPrefix(tenant, "paid") {
+			return weight
 		}
 		return 1
 	}
+}
+
+// playTenants returns the sorted waits of the jobs that 8 workers have begun until the end, of those who pay and of
+// those who do not. A job takes 0.1 s. own is the number of workers of a second queue, for those who do not pay. tick is
+// called 30 times a second, to add jobs.
+func playTenants(t *testing.T, end time.Duration, own int, order workqueue.Order[tenantJob], tick func(n int, add func(tenant string, n int))) (paid, free []time.Duration) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		added := map[tenantJob]time.Time{}
+		ctx, stop := context.WithTimeout(t.Context(), end)
+		defer stop()
+		handle := func(_ context.Context, j tenantJob) error {
+			mu.Lock()
+			wait := time.Since(added[j])
+			if j.pays() {
+				paid = append(paid, wait)
+			} else {
+				free = append(free, wait)
+			}
+			mu.Unlock()
+			time.Sleep(100 * time.Millisecond)
+			return nil
+		}
+		var wg sync.WaitGroup
+		open := func(workers int) *workqueue.TypedRateLimiting[tenantJob] {
+			q := workqueue.NewTypedRateLimiting(nil, workqueue.TypedRateLimitingQueueConfig[tenantJob]{Order: order})
+			wg.Go(func() { workqueue.Run(ctx, q, handle, workqueue.RunOptions[tenantJob]{Workers: workers}) })
+			return q
+		}
+		forPaid := open(8 - own)
+		forFree := forPaid
+		if own > 0 {
+			forFree = open(own)
+		}
+		for n := 0; ctx.Err() == nil; n++ {
+			tick(n, func(tenant string, n int) {
+				j := tenantJob{tenant, n}
+				mu.Lock()
+				added[j] = time.Now()
+				mu.Unlock()
+				if j.pays() {
+					forPaid.Add(j)
+				} else {
+					forFree.Add(j)
+				}
+			})
+			time.Sleep(time.Second / 30)
+		}
+		wg.Wait()
+	})
+	slices.Sort(paid)
+	slices.Sort(free)
+	return paid, free
+}
+
+// Four tenants pay, and add 120 jobs a second for half a minute, half more than 8 workers do in that time. Another
+// does not pay, and adds 4 a second. A tenant has 3 jobs at work at most. docs/choosing.md has the figures.
+func TestTenantsWhoPay(t *testing.T) {
 	for _, row := range []struct {
 		name  string
 		order workqueue.Order[tenantJob]
@@ -667,67 +727,65 @@ func TestTenantsWhoPay(t *testing.T) {
 		wait  time.Duration // the median of their waits at most
 		paid  [2]int
 	}{
-		{"Priority", workqueue.Order[tenantJob]{Group: tenant, MaxInFlight: three, Priority: byClass}, 0, [2]int{0, 3}, time.Second, [2]int{2380, 2420}},
-		{"Priority and OldestEvery", workqueue.Order[tenantJob]{Group: tenant, MaxInFlight: three, Priority: byClass, OldestEvery: 4}, 0,
+		{"Priority", workqueue.Order[tenantJob]{Group: tenantOfJob, MaxInFlight: threeForEach, Priority: payingFirst}, 0, [2]int{0, 3}, time.Second, [2]int{2380, 2420}},
+		{"Priority and OldestEvery", workqueue.Order[tenantJob]{Group: tenantOfJob, MaxInFlight: threeForEach, Priority: payingFirst, OldestEvery: 4}, 0,
 			[2]int{60, 85}, 6 * time.Second, [2]int{2300, 2350}},
-		{"Weight and GroupsFirst", workqueue.Order[tenantJob]{Group: tenant, MaxInFlight: three, Weight: weight, GroupsFirst: true}, 0,
+		{"Weight and GroupsFirst", workqueue.Order[tenantJob]{Group: tenantOfJob, MaxInFlight: threeForEach, Weight: payingMore(4), GroupsFirst: true}, 0,
 			[2]int{111, 113}, 200 * time.Millisecond, [2]int{2270, 2310}},
-		{"two queues", workqueue.Order[tenantJob]{Group: tenant, MaxInFlight: three}, 2, [2]int{112, 113}, 50 * time.Millisecond, [2]int{1790, 1810}},
+		{"two queues", workqueue.Order[tenantJob]{Group: tenantOfJob, MaxInFlight: threeForEach}, 2, [2]int{112, 113}, 50 * time.Millisecond, [2]int{1790, 1810}},
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			var mu sync.Mutex
-			waits := map[bool][]time.Duration{}
-			added := map[tenantJob]time.Time{}
-			ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
-			defer stop()
-			handle := func(_ context.Context, j tenantJob) error {
-				mu.Lock()
-				waits[j.pays()] = append(waits[j.pays()], time.Since(added[j]))
-				mu.Unlock()
-				time.Sleep(100 * time.Millisecond)
-				return nil
+		paid, free := playTenants(t, 30*time.Second, row.own, row.order, func(n int, add func(string, int)) {
+			for k := range 4 {
+				add(fmt.Sprint("paid", k), n)
 			}
-			config := workqueue.TypedRateLimitingQueueConfig[tenantJob]{Order: row.order}
-			paid := workqueue.NewTypedRateLimiting(nil, config)
-			free := paid
-			var wg sync.WaitGroup
-			add := func(q *workqueue.TypedRateLimiting[tenantJob], j tenantJob) {
-				mu.Lock()
-				added[j] = time.Now()
-				mu.Unlock()
-				q.Add(j)
-			}
-			run := func(q *workqueue.TypedRateLimiting[tenantJob], workers int) {
-				wg.Go(func() { workqueue.Run(ctx, q, handle, workqueue.RunOptions[tenantJob]{Workers: workers}) })
-			}
-			if row.own > 0 {
-				free = workqueue.NewTypedRateLimiting(nil, config)
-				run(free, row.own)
-			}
-			run(paid, 8-row.own)
-			for n := range 30 * 30 {
-				if ctx.Err() != nil {
-					break
-				}
-				for k := range 4 {
-					add(paid, tenantJob{fmt.Sprint("paid", k), n})
-				}
-				if n%8 == 0 {
-					add(free, tenantJob{"free", n})
-				}
-				time.Sleep(time.Second / 30)
-			}
-			wg.Wait()
-			slices.Sort(waits[false])
-			median := time.Duration(0)
-			nFree, nPaid := len(waits[false]), len(waits[true])
-			if nFree > 0 {
-				median = waits[false][nFree/2]
-			}
-			t.Logf("%s: %d of 113 jobs after %v, and %d of those who pay", row.name, nFree, median, nPaid)
-			if nFree < row.free[0] || nFree > row.free[1] || median > row.wait || nPaid < row.paid[0] || nPaid > row.paid[1] {
-				t.Errorf("%s: want %v jobs after at most %v, and %v of those who pay", row.name, row.free, row.wait, row.paid)
+			if n%8 == 0 {
+				add("free", n)
 			}
 		})
+		median := time.Duration(0)
+		if len(free) > 0 {
+			median = free[len(free)/2]
+		}
+		t.Logf("%s: %d of 113 jobs after %v, and %d of those who pay", row.name, len(free), median, len(paid))
+		if len(free) < row.free[0] || len(free) > row.free[1] || median > row.wait || len(paid) < row.paid[0] || len(paid) > row.paid[1] {
+			t.Errorf("%s: want %v jobs after at most %v, and %v of those who pay", row.name, row.free, row.wait, row.paid)
+		}
+	}
+}
+
+// 3 tenants pay, and add 60 jobs a second together. 300 others have 3 jobs each, all queued at the begin. With
+// turns, one who pays waits for a turn of each other tenant. docs/choosing.md has the figures.
+func TestFewTenantsWhoPay(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		order workqueue.Order[tenantJob]
+		paid  [2]int        // jobs done, of 600: at least, and at most
+		wait  time.Duration // the longest, at most
+		free  [2]int
+	}{
+		{"Priority and OldestEvery", workqueue.Order[tenantJob]{Group: tenantOfJob, MaxInFlight: threeForEach, Priority: payingFirst, OldestEvery: 4},
+			[2]int{590, 602}, 300 * time.Millisecond, [2]int{195, 215}},
+		{"Weight 4 and GroupsFirst", workqueue.Order[tenantJob]{Group: tenantOfJob, MaxInFlight: threeForEach, Weight: payingMore(4), GroupsFirst: true},
+			[2]int{20, 40}, 9 * time.Second, [2]int{760, 800}},
+		{"Weight 100 and GroupsFirst", workqueue.Order[tenantJob]{Group: tenantOfJob, MaxInFlight: threeForEach, Weight: payingMore(100), GroupsFirst: true},
+			[2]int{280, 320}, 5 * time.Second, [2]int{480, 520}},
+	} {
+		paid, free := playTenants(t, 10*time.Second, 0, row.order, func(n int, add func(string, int)) {
+			if n == 0 {
+				for k := range 300 {
+					for i := range 3 {
+						add(fmt.Sprint("free", k), i)
+					}
+				}
+			}
+			for i := range 2 {
+				add(fmt.Sprint("paid", (2*n+i)%3), 2*n+i)
+			}
+		})
+		longest := paid[len(paid)-1]
+		t.Logf("%s: %d of 600 jobs of those who pay, after %v at most, and %d of the others", row.name, len(paid), longest, len(free))
+		if len(paid) < row.paid[0] || len(paid) > row.paid[1] || longest > row.wait || len(free) < row.free[0] || len(free) > row.free[1] {
+			t.Errorf("%s: want %v jobs of those who pay after at most %v, and %v of the others", row.name, row.paid, row.wait, row.free)
+		}
 	}
 }

@@ -10,7 +10,7 @@
 // Idempotency-Key.
 //
 // The second address, -admin, is for the inside: /readyz and /metrics. For the user admin and the password
-// in ADMIN_PASSWORD it also has the page of the queue, /debug/workqueue/, POST /jobs/{job}/retry, and
+// in ADMIN_PASSWORD it also has the page of the queue, /debug/workqueue/, POST /jobs/{job}/retry, GET /failed, and
 // POST /retry-failed. An operator gets the goroutines, ends all waits, and pauses the queue:
 //
 //	curl -u admin:PASSWORD 'http://127.0.0.1:8081/debug/pprof/goroutine?debug=2'
@@ -105,7 +105,9 @@ func newService(dir, target string, registry prometheus.Registerer) *service {
 				OldestEvery: 10, // So that jobs of a low priority do not wait for ever behind others of their tenant.
 				Group:       func(j job) string { return j.Tenant },
 				MaxInFlight: func(tenant string) int { return 4 }, // Of the 8 workers.
-				GroupsFirst: true,                                 // A priority counts among the jobs of its tenant.
+				// A priority counts among the jobs of its tenant: a client chooses it. If few of many tenants shall
+				// come first, take a Priority by tenant in its place.
+				GroupsFirst: true,
 			},
 		})}
 }
@@ -303,7 +305,11 @@ func (s *service) do(ctx context.Context, j job) error {
 			// the attempts in half a minute. Without the bound, a great number is a job that never comes, or comes
 			// at once.
 			wait := time.Duration(min(seconds, 3600)) * time.Second
-			s.hold(func() { s.notBefore = time.Now().Add(wait) })
+			s.hold(func() {
+				if until := time.Now().Add(wait); until.After(s.notBefore) { // Of two answers the later time counts.
+					s.notBefore = until
+				}
+			})
 			return errors.Join(errors.New(response.Status), workqueue.DeferFor(wait))
 		}
 	case code/100 == 4:
@@ -362,6 +368,21 @@ func (s *service) retry(w http.ResponseWriter, r *http.Request) {
 	s.queue.Forget(j)
 	s.queue.Wake(j)
 	s.add(w, j, priority)
+}
+
+// failed lists the jobs that were given up, with their errors.
+func (s *service) failed(w http.ResponseWriter, _ *http.Request) {
+	files, err := os.ReadDir(filepath.Join(s.dir, "failed"))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	for _, file := range files {
+		if j, ok := parse(strings.TrimSuffix(file.Name(), ".job")); ok {
+			reason, _ := os.ReadFile(s.reasonPath(j)) // It may be missing, after a crash.
+			fmt.Fprintf(w, "%v %s\n", j, bytes.TrimSpace(reason))
+		}
+	}
 }
 
 // retryFailed tries all jobs that were given up.
@@ -471,6 +492,7 @@ func (s *service) admin(metrics http.Handler, password string) http.Handler {
 	}
 	mux.HandleFunc("/debug/workqueue/", guard(page.ServeHTTP))
 	mux.HandleFunc("POST /jobs/{job}/retry", guard(s.retry))
+	mux.HandleFunc("GET /failed", guard(s.failed))
 	mux.HandleFunc("POST /retry-failed", guard(s.retryFailed))
 	mux.HandleFunc("POST /wake", guard(s.wake))
 	mux.HandleFunc("POST /pause", guard(s.pause))

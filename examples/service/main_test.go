@@ -363,6 +363,9 @@ func TestRetry(t *testing.T) {
 		if reason, err := os.ReadFile(s.reasonPath(job{"acme", "order-7"})); string(reason) != "410\n" {
 			t.Errorf("the reason is %q, %v", reason, err)
 		}
+		if _, text := send(s.admin(http.NotFoundHandler(), "secret"), "GET", "/failed", "", "secret"); text != "acme.order-7 410" {
+			t.Errorf("the list of what was given up is %q", text)
+		}
 		if code, _ := sendKey(s.public(), "POST", "/jobs/acme", "another", "", "order-7"); code != http.StatusConflict {
 			t.Errorf("another payload: got %d", code)
 		}
@@ -510,6 +513,29 @@ func TestRetryAfterHasABound(t *testing.T) {
 	if v.Outcome != workqueue.OutcomeFailed || v.After != time.Hour {
 		t.Errorf("got %v, want an hour", v)
 	}
+}
+
+// Of two answers the later time counts. A second with the shorter time let all jobs call again after that.
+func TestTheLaterRetryAfterCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t.TempDir(), "http://receiver/", prometheus.NewRegistry())
+		for _, after := range []string{"60", "1"} {
+			s.client.Transport = busy(after)
+			if err := s.save(job{"acme", after}, 0, nil); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.do(t.Context(), job{"acme", after}); err == nil {
+				t.Error("the job is done")
+			}
+		}
+		for _, row := range []struct{ sleep, limit float64 }{{59, 0}, {2, float64(rate.Inf)}} {
+			time.Sleep(time.Duration(row.sleep) * time.Second)
+			synctest.Wait()
+			if got := s.pace.Limit(); float64(got) != row.limit {
+				t.Errorf("the limit is %v, want %v", got, row.limit)
+			}
+		}
+	})
 }
 
 // A receiver that was out for an hour, and answered 503 with a Retry-After of a second, had each job given up
@@ -929,7 +955,10 @@ func TestAdminAsksForAPassword(t *testing.T) {
 			t.Errorf("with the password %q: got %d, want %d", given, code, want)
 		}
 	}
-	for _, path := range []string{"/debug/pprof/goroutine?debug=2", "/debug/pprof/profile?seconds=1", "POST /wake", "POST /pause"} {
+	if err := os.Mkdir(filepath.Join(s.dir, "failed"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/debug/pprof/goroutine?debug=2", "/debug/pprof/profile?seconds=1", "/failed", "POST /wake", "POST /pause"} {
 		method, path, found := strings.Cut(path, " ")
 		if !found {
 			method, path = "GET", method
