@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,10 +13,12 @@ import (
 	"github.com/seed16c08ea7/workqueue/ctrlqueue"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	clientgo "k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
@@ -50,28 +54,30 @@ func (b *balancer) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 	return ctrlqueue.DeferFor(ctx, again), nil
 }
 
-// events adds the object of each event. The deletion of an object, and a change of its spec, also end its wait.
-func events() handler.Funcs {
-	type queue = clientgo.TypedRateLimitingInterface[reconcile.Request]
-	changed := func(object client.Object, q queue, wake bool) {
-		req := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(object)}
-		if ours, ok := ctrlqueue.Lookup[reconcile.Request]("balancer"); ok && wake {
-			ours.Wake(req)
+// wakes ends the wait of an object that is deleted, or whose spec has changed. It lets all events through.
+func wakes() predicate.Funcs {
+	wake := func(object client.Object) {
+		if q, ok := ctrlqueue.Lookup[reconcile.Request]("balancer"); ok {
+			q.Wake(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(object)})
 		}
-		q.Add(req)
 	}
-	return handler.Funcs{
-		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) { changed(e.Object, q, false) },
-		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) {
-			changed(e.ObjectNew, q, e.ObjectNew.GetGeneration() != e.ObjectOld.GetGeneration())
+	return predicate.Funcs{
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			if e.ObjectNew.GetGeneration() != e.ObjectOld.GetGeneration() {
+				wake(e.ObjectNew)
+			}
+			return true
 		},
-		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) { changed(e.Object, q, true) },
+		DeleteFunc: func(e event.DeleteEvent) bool { wake(e.Object); return true },
 	}
 }
 
 func ExampleDeferFor() {
 	_ = func(mgr manager.Manager, b *balancer) error { // The manager that WrapManager has returned.
-		return ctrl.NewControllerManagedBy(mgr).Named("balancer").Watches(&networkingv1.Ingress{}, events()).Complete(b)
+		return ctrl.NewControllerManagedBy(mgr).Named("balancer").
+			For(&networkingv1.Ingress{}, builder.WithPredicates(wakes())).
+			Owns(&corev1.Service{}).
+			Complete(b)
 	}
 }
 
@@ -91,23 +97,29 @@ func TestOnlyTheSpecEndsAWait(t *testing.T) {
 			return time.Minute, nil
 		}}
 		c := start(t, "balancer", options{}, b.Reconcile)
-		h := events()
-		h.Create(t.Context(), event.CreateEvent{Object: old}, c.q)
+		filter := wakes()
+		add := func(reconciled bool) { // As the handler of For.
+			if reconciled {
+				c.q.Add(request("web"))
+			}
+		}
+		add(filter.Create(event.CreateEvent{Object: old}))
 		for _, e := range []struct {
 			at     time.Duration
 			object *networkingv1.Ingress
 		}{{10 * time.Second, old}, {30 * time.Second, changed}, {30500 * time.Millisecond, changed}, {60 * time.Second, old}} {
 			time.Sleep(time.Until(from.Add(e.at)))
-			h.Update(t.Context(), event.UpdateEvent{ObjectOld: old, ObjectNew: e.object}, c.q)
+			add(filter.Update(event.UpdateEvent{ObjectOld: old, ObjectNew: e.object}))
 		}
 		time.Sleep(time.Until(from.Add(100 * time.Second)))
+		synctest.Wait()
 		if got, want := fmt.Sprint(asked), "[0s 30s 31s 1m32s]"; got != want {
 			t.Errorf("asked at %s, want %s", got, want)
 		}
 		if err := objects.Delete(t.Context(), old); err != nil {
 			t.Error(err)
 		}
-		h.Delete(t.Context(), event.DeleteEvent{Object: old}, c.q)
+		add(filter.Delete(event.DeleteEvent{Object: old}))
 		synctest.Wait()
 		if info, found := c.q.Find(request("web")); found || len(asked) != 4 {
 			t.Errorf("after the deletion %v waits, asked at %v", info, asked)
@@ -181,7 +193,12 @@ func TestQuietAndPriorities(t *testing.T) {
 // newTestManager returns a manager without a cluster. A test sends events by the informers.
 func newTestManager(informers *informertest.FakeInformers) (manager.Manager, error) {
 	mgr, err := ctrl.NewManager(&rest.Config{}, ctrl.Options{
-		NewCache:   func(*rest.Config, cache.Options) (cache.Cache, error) { return informers, nil },
+		NewCache: func(*rest.Config, cache.Options) (cache.Cache, error) { return informers, nil },
+		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { // For Owns: the kinds of the owners.
+			mapper := meta.NewDefaultRESTMapper(nil)
+			mapper.Add(corev1.SchemeGroupVersion.WithKind("ConfigMap"), meta.RESTScopeNamespace)
+			return mapper, nil
+		},
 		Metrics:    metricsserver.Options{BindAddress: "0"},
 		Controller: config.Controller{SkipNameValidation: new(true)}, // Each test makes the controller again.
 	})
@@ -199,7 +216,7 @@ func TestControllerWithoutACluster(t *testing.T) {
 			t.Fatal(err)
 		}
 		attempts := 0
-		if err := ctrl.NewControllerManagedBy(mgr).Named("tested").For(&corev1.ConfigMap{}).
+		if err := ctrl.NewControllerManagedBy(mgr).Named("tested").For(&corev1.ConfigMap{}).Owns(&corev1.Secret{}).
 			Complete(failsTwice(&attempts)); err != nil {
 			t.Fatal(err)
 		}
@@ -209,12 +226,24 @@ func TestControllerWithoutACluster(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		owned, err := informers.FakeInformerFor(ctx, &corev1.Secret{})
+		if err != nil {
+			t.Fatal(err)
+		}
 		go func() { ended <- mgr.Start(ctx) }()
 		synctest.Wait() // The controller has started, and waits for events.
-		informer.Add(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}})
+		owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"}}
+		informer.Add(owner)
 		q, _ := ctrlqueue.Lookup[reconcile.Request]("tested")
 		if err := q.WaitEmpty(ctx); err != nil || attempts != 3 {
 			t.Errorf("%d attempts, %v", attempts, err)
+		}
+		kind := corev1.SchemeGroupVersion.WithKind("ConfigMap")
+		owned.Add(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "default", Name: "web", OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(owner, kind)},
+		}})
+		if err := q.WaitEmpty(ctx); err != nil || attempts != 4 {
+			t.Errorf("%d attempts after the event of a child, %v", attempts, err)
 		}
 		stop()
 		if err := <-ended; err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -55,7 +56,10 @@ func ExampleWrapManager() {
 func Example_onStop() {
 	_ = ctrlqueue.Options[reconcile.Request]{
 		OnStop: func(controller string, left workqueue.Snapshot[reconcile.Request]) {
-			ctrl.Log.Info("objects are left", "controller", controller, "objects", left.String())
+			ctrl.Log.Info("objects are left", "controller", controller, "how many", left.Totals)
+			for _, info := range slices.Concat(left.InFlight, left.Failed) {
+				ctrl.Log.Info("object is left", "controller", controller, "object", info.Item, "state", info.State.String())
+			}
 		},
 	}
 }

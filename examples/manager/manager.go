@@ -49,7 +49,9 @@ func newManager(config *rest.Config, listen string) (manager.Manager, error) {
 		return nil, err
 	}
 	mgr = ctrlqueue.WrapManager(mgr, ctrlqueue.Options[reconcile.Request]{
-		Order: workqueue.Order[reconcile.Request]{Group: ctrlqueue.Namespace}, // The namespaces take turns.
+		// The namespaces take turns. Without GroupsFirst, one with many events would keep back the initial list and
+		// the resyncs of the others, which have priority -100.
+		Order: workqueue.Order[reconcile.Request]{Group: ctrlqueue.Namespace, GroupsFirst: true},
 		AtEnd: workqueue.EndDrain,
 		Grace: drain,
 		Page:  page,
