@@ -254,6 +254,20 @@ func (s *service) name(file string, j job, payload []byte) (there bool, err erro
 	return false, os.Rename(file, s.path(j))
 }
 
+// lock has this process use the directory alone, until the listener is closed or the process ends. A job that two processes
+// have under one key would be done twice. The socket of a process that was killed stays, and nobody answers there.
+func lock(dir string) (io.Closer, error) {
+	path := filepath.Join(dir, "lock")
+	if other, err := net.Dial("unix", path); err == nil {
+		other.Close()
+		return nil, fmt.Errorf("another process uses the directory %s", dir)
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	return net.Listen("unix", path)
+}
+
 // resume adds the jobs of the last run. A file that is not a job keeps no other from its work.
 func (s *service) resume() error {
 	if _, err := os.Stat(s.pausePath()); err == nil {
@@ -554,7 +568,15 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(os.MkdirAll(filepath.Join(*dir, "failed"), 0o700), s.resume()); err != nil {
+	if err := os.MkdirAll(filepath.Join(*dir, "failed"), 0o700); err != nil {
+		return err
+	}
+	locked, err := lock(*dir)
+	if err != nil {
+		return err
+	}
+	defer locked.Close()
+	if err := s.resume(); err != nil {
 		return err
 	}
 	if os.Getenv("ADMIN_PASSWORD") == "" {

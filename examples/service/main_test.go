@@ -948,6 +948,25 @@ func TestStartAddsWhatIsThere(t *testing.T) {
 	}
 }
 
+// A second process does not start beside the first one. It starts after the first one, also if that was killed.
+func TestOneProcessUsesTheDirectory(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "lock"), nil, 0o600); err != nil { // Nobody listens there.
+		t.Fatal(err)
+	}
+	for range 2 {
+		first, err := lock(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if second, err := lock(dir); err == nil {
+			second.Close()
+			t.Error("two processes use the directory")
+		}
+		first.Close()
+	}
+}
+
 func TestAdminAsksForAPassword(t *testing.T) {
 	s := newService(t.TempDir(), "", prometheus.NewRegistry())
 	for given, want := range map[string]int{"": 401, "wrong": 401, "secret": 200} {
