@@ -27,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -126,6 +127,73 @@ func TestOnlyTheSpecEndsAWait(t *testing.T) {
 		}
 		c.end(t)
 	})
+}
+
+// A patient reconciler gives an object up after some failures in a row: events bring it again after a day, unless a
+// predicate such as wakes ends the wait.
+type patient struct {
+	reconcile.Reconciler
+	name     string // of the controller
+	attempts int
+}
+
+func (p patient) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	result, err := p.Reconciler.Reconcile(ctx, req)
+	q, ok := ctrlqueue.Lookup[reconcile.Request](p.name)
+	if err == nil || !ok || q.NumRequeues(req) < p.attempts-1 {
+		return result, err
+	}
+	log.FromContext(ctx).Error(err, "given up until the spec changes") // Or write it into the status.
+	return ctrlqueue.DeferFor(ctx, 24*time.Hour), nil
+}
+
+// An object fails always, and has ten events a second for a minute. What is given up by MaxAttempts begins anew with
+// the next event, with short waits. README.md has the figures.
+func TestGivenUpObjectWithEvents(t *testing.T) {
+	fails := reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
+		return reconcile.Result{}, errors.New("no quota")
+	})
+	for _, row := range []struct {
+		name    string
+		options options
+		patient bool
+		calls   int
+	}{
+		{"nothing", options{}, false, 613},
+		{"StrictBackoff", options{StrictBackoff: true}, false, 14},
+		{"MaxAttempts", options{MaxAttempts: 5}, false, 3000},
+		{"MaxAttempts and StrictBackoff", options{MaxAttempts: 5, StrictBackoff: true}, false, 3000},
+		{"patient and StrictBackoff", options{StrictBackoff: true}, true, 5},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var next reconcile.Reconciler = fails
+			if row.patient {
+				next = patient{fails, "balancer", 5}
+			}
+			calls := 0
+			c := start(t, "balancer", row.options, func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+				calls++
+				return next.Reconcile(ctx, req)
+			})
+			for range 600 {
+				c.q.Add(request("web"))
+				time.Sleep(100 * time.Millisecond)
+			}
+			synctest.Wait()
+			if calls != row.calls {
+				t.Errorf("%s: %d reconciles, want %d", row.name, calls, row.calls)
+			}
+			if before := calls; row.patient {
+				c.q.Wake(request("web"))
+				time.Sleep(time.Second)
+				synctest.Wait()
+				if calls != before+5 {
+					t.Errorf("%d reconciles after a Wake, want 5", calls-before)
+				}
+			}
+			c.end(t)
+		})
+	}
 }
 
 // handOver takes an object out of the queue of its controller.

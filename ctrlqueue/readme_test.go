@@ -57,7 +57,7 @@ func Example_onStop() {
 	_ = ctrlqueue.Options[reconcile.Request]{
 		OnStop: func(controller string, left workqueue.Snapshot[reconcile.Request]) {
 			ctrl.Log.Info("objects are left", "controller", controller, "how many", left.Totals)
-			for _, info := range slices.Concat(left.InFlight, left.Failed) {
+			for _, info := range slices.Concat(left.InFlight, left.Failed) { // Queued and Waiting may be very many.
 				ctrl.Log.Info("object is left", "controller", controller, "object", info.Item, "state", info.State.String())
 			}
 		},

@@ -254,18 +254,18 @@ func (s *service) name(file string, j job, payload []byte) (there bool, err erro
 	return false, os.Rename(file, s.path(j))
 }
 
-// lock has this process use the directory alone, until the listener is closed or the process ends. A job that two processes
-// have under one key would be done twice. The socket of a process that was killed stays, and nobody answers there.
+// lock has this process use the directory alone, until the file is closed or the process ends. A job that two
+// processes have under one key would be done twice. Two hosts that share a directory over NFS need more. Windows has no
+// Flock: leave lock out there.
 func lock(dir string) (io.Closer, error) {
-	path := filepath.Join(dir, "lock")
-	if other, err := net.Dial("unix", path); err == nil {
-		other.Close()
-		return nil, fmt.Errorf("another process uses the directory %s", dir)
-	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	file, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
 		return nil, err
 	}
-	return net.Listen("unix", path)
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return nil, errors.Join(fmt.Errorf("another process uses the directory %s: %w", dir, err), file.Close())
+	}
+	return file, nil
 }
 
 // resume adds the jobs of the last run. A file that is not a job keeps no other from its work.
@@ -313,23 +313,31 @@ func (s *service) do(ctx context.Context, j job) error {
 	case code/100 == 2:
 		return os.Remove(s.path(j))
 	case code == http.StatusTooManyRequests, code == http.StatusServiceUnavailable:
-		seconds, _ := strconv.Atoi(response.Header.Get("Retry-After"))
-		if seconds > 0 {
+		if wait := retryAfter(response.Header); wait > 0 {
 			// The later of this time and the backoff. Not a RetryAfter: 30 answers with one second each would use up
-			// the attempts in half a minute. Without the bound, a great number is a job that never comes, or comes
-			// at once.
-			wait := time.Duration(min(seconds, 3600)) * time.Second
+			// the attempts in half a minute.
 			s.hold(func() {
 				if until := time.Now().Add(wait); until.After(s.notBefore) { // Of two answers the later time counts.
 					s.notBefore = until
 				}
 			})
-			return errors.Join(errors.New(response.Status), workqueue.DeferFor(wait))
+			return fmt.Errorf("%w, %w", errors.New(response.Status), workqueue.DeferFor(wait)) // A Join has two lines.
 		}
 	case code/100 == 4:
 		return workqueue.Permanent(errors.New(response.Status))
 	}
 	return errors.New(response.Status)
+}
+
+// retryAfter returns the seconds or the time of the header, or 0. Without the bound, a great number is a job that never
+// comes, or comes at once.
+func retryAfter(h http.Header) time.Duration {
+	value := h.Get("Retry-After")
+	if seconds, err := strconv.Atoi(value); err == nil {
+		return time.Duration(min(seconds, 3600)) * time.Second
+	}
+	at, _ := http.ParseTime(value)
+	return min(time.Until(at), time.Hour) // Negative for the zero time.
 }
 
 // hold changes who holds the jobs back: an operator, or the receiver by a Retry-After. The time that the receiver has told
@@ -516,7 +524,7 @@ func (s *service) admin(metrics http.Handler, password string) http.Handler {
 }
 
 // serve works until ctx ends. Then it ends in the order of the numbers, within 27 seconds: 5 to settle, 5 for
-// the last requests, 12 for the drain and 5 for the last scrape. A pod has 30 between SIGTERM and SIGKILL. A longer
+// the last requests, 12 for the drain and 5 for the last scrape. A pod has 30 between SIGTERM and SIGKILL; with less, settle for a shorter time. A longer
 // scrape interval needs a longer terminationGracePeriodSeconds.
 func (s *service) serve(ctx context.Context, outside, inside net.Listener, admin http.Handler, settle, scrape func()) error {
 	front := &http.Server{Handler: s.public(), ReadTimeout: 10 * time.Second}

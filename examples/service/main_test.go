@@ -505,13 +505,19 @@ func TestNo202IsLostToARedirect(t *testing.T) {
 // A Retry-After of 300 years was a negative duration, and all tries came at once.
 func TestRetryAfterHasABound(t *testing.T) {
 	s := newService(t.TempDir(), "http://receiver/", prometheus.NewRegistry())
-	s.client.Transport = busy("9999999999")
 	if err := s.save(job{"acme", "order-7"}, 0, nil); err != nil {
 		t.Fatal(err)
 	}
-	v := workqueue.VerdictOf(s.do(t.Context(), job{"acme", "order-7"}))
-	if v.Outcome != workqueue.OutcomeFailed || v.After != time.Hour {
-		t.Errorf("got %v, want an hour", v)
+	for _, after := range []busy{"9999999999", busy(time.Now().Add(9999 * time.Hour).UTC().Format(http.TimeFormat))} {
+		s.client.Transport = after
+		err := s.do(t.Context(), job{"acme", "order-7"})
+		if v := workqueue.VerdictOf(err); v.Outcome != workqueue.OutcomeFailed || v.After != time.Hour || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: got %v, %q, want a failure, an hour and one line", after, v, err)
+		}
+	}
+	s.client.Transport = busy("tomorrow")
+	if v := workqueue.VerdictOf(s.do(t.Context(), job{"acme", "order-7"})); v.Outcome != workqueue.OutcomeFailed || v.After != 0 {
+		t.Errorf("got %v, want a failure with the backoff alone", v)
 	}
 }
 
@@ -948,22 +954,31 @@ func TestStartAddsWhatIsThere(t *testing.T) {
 	}
 }
 
-// A second process does not start beside the first one. It starts after the first one, also if that was killed.
+// A second process does not start beside the first one, also if both find the file of one that was killed. Two got in, when
+// the lock was a socket that a killed process leaves.
 func TestOneProcessUsesTheDirectory(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "lock"), nil, 0o600); err != nil { // Nobody listens there.
+	if err := os.WriteFile(filepath.Join(dir, "lock"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 {
-		first, err := lock(dir)
-		if err != nil {
-			t.Fatal(err)
+	for range 100 {
+		var holders []io.Closer
+		var mu sync.Mutex
+		var starts sync.WaitGroup
+		for range 4 {
+			starts.Go(func() {
+				if held, err := lock(dir); err == nil {
+					mu.Lock()
+					holders = append(holders, held)
+					mu.Unlock()
+				}
+			})
 		}
-		if second, err := lock(dir); err == nil {
-			second.Close()
-			t.Error("two processes use the directory")
+		starts.Wait()
+		if len(holders) != 1 {
+			t.Fatalf("%d processes use the directory, want 1", len(holders))
 		}
-		first.Close()
+		holders[0].Close()
 	}
 }
 
