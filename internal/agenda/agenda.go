@@ -262,11 +262,8 @@ func (a *Agenda[T]) move(p uint32, due time.Duration) (first bool) {
 	return !same && (at == 0 || p == 0)
 }
 
-// FirstFirm returns the earliest item, if its wait is firm.
+// FirstFirm returns the earliest item, and whether its wait is firm; the Agenda must not be empty.
 func (a *Agenda[T]) FirstFirm() (item T, ok bool) {
-	if a.Firms == 0 {
-		return item, false
-	}
 	r := a.Items.Records.At(a.nodes.At(0).ref)
 	return r.Item, r.State == firm
 }
@@ -427,10 +424,10 @@ func (a *Agenda[T]) earliest(limit int) []node {
 	if limit >= a.Len() {
 		return a.sorted()
 	}
-	nodes := make([]node, 0, max(0, limit))
 	if limit <= 0 {
-		return nodes
+		return nil
 	}
+	nodes := make([]node, 0, limit)
 	at := func(place int) *node { return a.nodes.At(uint32(place)) }
 	slab.VisitFrom(a.nodes.N,
 		func(p, q int) bool { return at(p).before(*at(q)) },
