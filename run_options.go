@@ -63,6 +63,10 @@ type RunOptions[T comparable] struct {
 	// each item.
 	OnResult func(ctx context.Context, item T, result HandlerResult)
 
+	// QuietFailures is for an OnResult that logs failures in words of its own: Run has no line for a failure, and none
+	// for an item that is given up. All other lines of Run stay.
+	QuietFailures bool
+
 	// OnStop is told all that is left when Run ends, after the last worker has ended and
 	// before Run returns. ctx has the values of the context of Run, and never ends: the items that
 	// are left may be stored with a timeout of your own. [Run] lists what is left. An item that was

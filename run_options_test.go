@@ -293,14 +293,18 @@ func TestRunLogs(t *testing.T) {
 	for name, tt := range map[string]struct {
 		reply reply
 		want  []string // parts of the one line
+		quiet bool
 	}{
-		"a failure":         {fails, []string{`level=INFO msg="Handler failed, the item will be retried" queue=jobs item=a failures=1 err=failed`}},
-		"a panic":           {panics, []string{`level=ERROR msg="Handler failed, the item will be retried" queue=jobs item=a failures=1 stack="goroutine`, "run_test.go", "panics", `err="workqueue: panic: boom"`}},
-		"an exit":           {exits, []string{`level=INFO msg="Handler failed, the item will be retried"`, `err="workqueue: handler called runtime.Goexit"`}},
-		"a permanent error": {permanently, []string{`level=ERROR msg="Item given up" queue=jobs item=a failures=1 err=failed`}},
-		"no success":        {succeeds, nil},
-		"no requeue":        {requeues(time.Second), nil},
-		"a refused retry":   {nil, []string{`level=INFO msg="Handler failed, and the queue is shut down" queue=jobs item=a failures=1 err=failed`}},
+		"a failure":         {fails, []string{`level=INFO msg="Handler failed, the item will be retried" queue=jobs item=a failures=1 err=failed`}, false},
+		"a panic":           {panics, []string{`level=ERROR msg="Handler failed, the item will be retried" queue=jobs item=a failures=1 stack="goroutine`, "run_test.go", "panics", `err="workqueue: panic: boom"`}, false},
+		"an exit":           {exits, []string{`level=INFO msg="Handler failed, the item will be retried"`, `err="workqueue: handler called runtime.Goexit"`}, false},
+		"a permanent error": {permanently, []string{`level=ERROR msg="Item given up" queue=jobs item=a failures=1 err=failed`}, false},
+		"no success":        {succeeds, nil, false},
+		"no requeue":        {requeues(time.Second), nil, false},
+		"a refused retry":   {nil, []string{`level=INFO msg="Handler failed, and the queue is shut down" queue=jobs item=a failures=1 err=failed`}, false},
+		"a quiet failure":   {fails, nil, true},
+		"a quiet panic":     {panics, nil, true},
+		"a quiet give-up":   {permanently, nil, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onRunQueues(t, func(t *testing.T, s *show) {
@@ -309,7 +313,7 @@ func TestRunLogs(t *testing.T) {
 					do = func() error { s.queue.ShutDown(); return errFailed }
 				}
 				s.queue.Add("a")
-				s.run(runOptions{Name: "jobs"}, replies(do))
+				s.run(runOptions{Name: "jobs", QuietFailures: tt.quiet}, replies(do))
 				synctest.Wait()
 				got := s.log.String()
 				if lines := strings.Count(got, "\n"); lines != min(1, len(tt.want)) {

@@ -198,6 +198,9 @@ func (w *worker[T]) goesOn() bool {
 // the message, so that a log can be searched for either. The line has the level of an error
 // only if the handler has panicked, as the next attempt may succeed.
 func (w *worker[T]) logFailure(err error, result HandlerResult) {
+	if w.options.QuietFailures {
+		return
+	}
 	message := "Handler failed, the item will be retried"
 	if !result.Again {
 		message = "Handler failed, and the queue is shut down"
@@ -227,7 +230,9 @@ func logError[T comparable](log logr.Logger, item T, err error, failures int, me
 // nobody else would learn of the item.
 func (w *worker[T]) giveUp(result HandlerResult) {
 	if w.options.OnGiveUp == nil {
-		logError(w.logger, w.item, result.Err, result.Failures, "Item given up")
+		if !w.options.QuietFailures {
+			logError(w.logger, w.item, result.Err, result.Failures, "Item given up")
+		}
 		return
 	}
 	w.tellGivenUp(w.context(), result.Err)

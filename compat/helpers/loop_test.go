@@ -106,17 +106,11 @@ func TestLoopAndRun(t *testing.T) {
 
 func runWithOwnLines(ctx context.Context, queue clientgo.TypedRateLimitingInterface[string], sync func(context.Context, string) error) error {
 	const workers = 2
-	logger, quiet := klog.FromContext(ctx), logr.Discard()
-	return workqueue.Run(ctx, queue, func(ctx context.Context, key string) error {
-		return sync(klog.NewContext(ctx, klog.LoggerWithValues(logger, "key", key)), key)
-	}, workqueue.RunOptions[string]{
-		Workers: workers,
-		Logger:  &quiet,
-		OnResult: func(ctx context.Context, key string, r workqueue.HandlerResult) {
-			ctx, values := klog.NewContext(ctx, logger), []any{"key", key, "failures", r.Failures}
-			if r.Early { // An event came before the retry was due: the failure does not count.
-				values = append(values, "early", true)
-			}
+	return workqueue.Run(klog.NewContext(ctx, klog.FromContext(ctx)), queue, sync, workqueue.RunOptions[string]{
+		Workers:       workers,
+		QuietFailures: true,
+		OnResult: func(ctx context.Context, _ string, r workqueue.HandlerResult) {
+			values := []any{"failures", r.Failures, "early", r.Early, "again", r.Again}
 			if p := (*workqueue.PanicError)(nil); errors.As(r.Err, &p) {
 				values = append(values, "stack", string(p.Stack))
 			}
@@ -125,11 +119,6 @@ func runWithOwnLines(ctx context.Context, queue clientgo.TypedRateLimitingInterf
 				utilruntime.HandleErrorWithContext(ctx, r.Err, "Sync failed", values...)
 			case workqueue.OutcomeGivenUp:
 				utilruntime.HandleErrorWithContext(ctx, r.Err, "Sync given up", values...)
-			}
-		},
-		OnStop: func(_ context.Context, left workqueue.Snapshot[string]) {
-			if n := left.QueuedTotal + left.InFlightTotal + left.WaitingTotal; n > 0 {
-				logger.Info("Keys are left", "keys", n)
 			}
 		},
 	})
@@ -162,9 +151,9 @@ func TestLinesOfKlog(t *testing.T) {
 			return nil
 		}, `E loop_test.go "sync failed" err="conflict" key="web"`, 0, "", false, false},
 		"the lines of Run":                       {run, `I run_outcome.go "Handler failed, the item will be retried" item="web" failures=1 err="conflict"`, 0, ` item="web"`, false, false},
-		"its own line":                           {runWithOwnLines, `E loop_test.go "Sync failed" err="conflict" logger="UnhandledError" key="web" failures=1`, 1, ` key="web"`, false, false},
-		"its own line of a key that is given up": {runWithOwnLines, `E loop_test.go "Sync given up" err="conflict" logger="UnhandledError" key="web" failures=1`, 1, ` key="web"`, true, false},
-		"its own line of a panic":                {runWithOwnLines, `E loop_test.go "Sync failed" err="workqueue: panic: conflict" logger="UnhandledError" key="web" failures=1`, 1, ` key="web"`, false, true},
+		"its own line":                           {runWithOwnLines, `E loop_test.go "Sync failed" err="conflict" logger="UnhandledError" item="web" failures=1 early=false again=true`, 1, ` item="web"`, false, false},
+		"its own line of a key that is given up": {runWithOwnLines, `E loop_test.go "Sync given up" err="conflict" logger="UnhandledError" item="web" failures=1 early=false again=false`, 1, ` item="web"`, true, false},
+		"its own line of a panic":                {runWithOwnLines, `E loop_test.go "Sync failed" err="workqueue: panic: conflict" logger="UnhandledError" item="web" failures=1 early=false again=true`, 1, ` item="web"`, false, true},
 	} {
 		var inKlog, inSlog bytes.Buffer
 		klog.SetOutputBySeverity("INFO", &inKlog) // It has the lines of all severities.

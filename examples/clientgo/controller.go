@@ -103,7 +103,7 @@ func (c *controller) podChanged(obj any) {
 
 // run works until ctx ends, and then until nothing is queued, for grace at most. A controller runs
 // once. The informers end last: the drain needs caches that follow the cluster.
-func (c *controller) run(ctx context.Context, workers int) error {
+func (c *controller) run(ctx, leading context.Context, workers int) error {
 	watching, unwatch := context.WithCancel(context.WithoutCancel(ctx))
 	defer c.factory.Shutdown()
 	defer unwatch()
@@ -111,7 +111,7 @@ func (c *controller) run(ctx context.Context, workers int) error {
 	if !cache.WaitFor(ctx, "", c.filled...) {
 		return nil // Told to end before the work has begun.
 	}
-	err := work(ctx, c.queue, workers, c.sync)
+	err := work(ctx, leading, c.queue, workers, c.sync)
 	if errors.Is(err, workqueue.ErrNotDrained) {
 		return nil // Run has logged what is left, such as a key that waits for its retry. The next start lists all.
 	}
@@ -119,9 +119,15 @@ func (c *controller) run(ctx context.Context, workers int) error {
 }
 
 // work handles the items of the queue. Without the line AtEnd, nothing is begun after the end of
-// ctx: right for a controller whose next start lists all objects.
-func work[T comparable](ctx context.Context, queue *workqueue.TypedRateLimiting[T], workers int, handle func(context.Context, T) error) error {
-	return workqueue.Run(ctx, queue, handle, workqueue.RunOptions[T]{
+// ctx: right for a controller whose next start finds all work. Here it does: the pods of a ConfigMap that was deleted go with their owner.
+func work[T comparable](ctx, leading context.Context, queue *workqueue.TypedRateLimiting[T], workers int, handle func(context.Context, T) error) error {
+	leads := func(ctx context.Context, item T) error {
+		if leading.Err() != nil {
+			return leading.Err() // The process is about to end, and the drain goes on until then.
+		}
+		return handle(ctx, item)
+	}
+	return workqueue.Run(ctx, queue, leads, workqueue.RunOptions[T]{
 		Workers:     workers,
 		Timeout:     grace / 2, // A call that hangs costs a worker until then, and a part of the drain.
 		MaxAttempts: 15,        // Then the error is logged, and the next event begins anew.

@@ -60,7 +60,7 @@ func TestAControllerWaitsForItsOwnWrites(t *testing.T) {
 				time.Sleep(50 * time.Millisecond)
 			}
 		})
-		if err := c.run(ctx, 4); err != nil {
+		if err := c.run(ctx, t.Context(), 4); err != nil {
 			t.Errorf("got %v, want an ordinary end that leaves what is refused", err)
 		}
 		events.Wait()
@@ -90,7 +90,7 @@ func TestPodsFollowTheLabel(t *testing.T) {
 		put(t, client, "web", "1", false)
 		ctx, stop := context.WithCancel(logr.NewContext(t.Context(), logr.Discard()))
 		done := make(chan error)
-		go func() { done <- c.run(ctx, 2) }()
+		go func() { done <- c.run(ctx, t.Context(), 2) }()
 		for _, step := range []struct {
 			label string
 			want  int
@@ -139,7 +139,7 @@ func TestAPodWhoseAnswerIsLostIsNotCreatedAgain(t *testing.T) {
 				time.Sleep(50 * time.Millisecond)
 			}
 		})
-		if err := c.run(ctx, 2); err != nil {
+		if err := c.run(ctx, t.Context(), 2); err != nil {
 			t.Error(err)
 		}
 		events.Wait()

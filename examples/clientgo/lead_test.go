@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -122,7 +123,7 @@ func run(t *testing.T, sig context.Context, lock *lease) (j *journal, err error)
 		fmt.Fprintln(j, name)
 		return nil
 	}
-	err = lead(logr.NewContext(sig, logr.Discard()), usualTimes(lock), func(ctx context.Context) error { return work(ctx, queue, 1, handle) },
+	err = lead(logr.NewContext(sig, logr.Discard()), usualTimes(lock), func(ctx, leading context.Context) error { return work(ctx, leading, queue, 1, handle) },
 		func() { t.Error("The leadership is lost") })
 	return j, err
 }
@@ -168,7 +169,7 @@ func TestSignalWithoutADrain(t *testing.T) {
 			}
 			sig, stop := context.WithTimeout(logr.NewContext(t.Context(), logr.Discard()), time.Second)
 			defer stop()
-			err := lead(sig, usualTimes(&lease{out: j}), func(ctx context.Context) error {
+			err := lead(sig, usualTimes(&lease{out: j}), func(ctx, _ context.Context) error {
 				return workqueue.Run(ctx, queue, handle, workqueue.RunOptions[string]{Grace: grace})
 			}, func() { t.Error("The leadership is lost") })
 			if got := j.String(); got != want || err != nil {
@@ -248,7 +249,7 @@ func TestLossIsInTime(t *testing.T) {
 				time.AfterFunc(renewed+time.Second, lock.cut)
 				began, over := time.Now(), make(chan struct{})
 				var lostAfter time.Duration
-				work := func(ctx context.Context) error {
+				work := func(_, _ context.Context) error {
 					<-over // As a drain that takes long.
 					return nil
 				}
@@ -260,4 +261,32 @@ func TestLossIsInTime(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Workers drain the queue after a loss until the process has ended, and no handler begins.
+func TestNoHandlerBeginsAfterALoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		queue := workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[int](), workqueue.TypedRateLimitingQueueConfig[int]{})
+		for n := range 1000 {
+			queue.Add(n)
+		}
+		lock := &lease{out: new(journal)}
+		time.AfterFunc(30*time.Second, lock.cut)
+		var lostAt, last atomic.Int64
+		ended := make(chan struct{})
+		_ = lead(logr.NewContext(t.Context(), logr.Discard()), usualTimes(lock), func(ctx, leading context.Context) error {
+			defer close(ended)
+			return work(ctx, leading, queue, 1, func(context.Context, int) error {
+				last.Store(time.Now().UnixNano())
+				time.Sleep(100 * time.Millisecond)
+				return nil
+			})
+		}, func() {
+			lostAt.Store(time.Now().UnixNano())
+			<-ended // In place of the end of the process.
+		})
+		if lostAt.Load() == 0 || last.Load() == 0 || last.Load() > lostAt.Load() {
+			t.Errorf("the last handler has begun %v after the loss", time.Duration(last.Load()-lostAt.Load()))
+		}
+	})
 }
