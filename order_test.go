@@ -308,6 +308,42 @@ func TestLimitsChangedHoldsForGroupsThatBeginWithAWait(t *testing.T) {
 	})
 }
 
+// MaxInFlight is foreign code: while LimitsChanged asks, the queue ends, or a wait gives its record to the wait of
+// another group. The answer is for the group that was asked about, and for no other.
+func TestLimitsChangedWhileTheWaitsChange(t *testing.T) {
+	for _, name := range []string{"the queue ends", "another group waits"} {
+		synctest.Test(t, func(t *testing.T) {
+			var q *workqueue.TypedDelaying[string]
+			change := func() {}
+			order := byLetter(nil, nil)
+			order.MaxInFlight = func(group string) int {
+				if group != "a" {
+					return 0
+				}
+				change()
+				return workqueue.HoldBack
+			}
+			q = workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Order: order})
+			defer q.ShutDown()
+			q.AddAfter("a1", time.Minute)
+			change = func() {
+				change = func() {}
+				if name == "the queue ends" {
+					q.ShutDown()
+					return
+				}
+				q.Remove("a1")
+				q.AddAfter("b1", time.Minute)
+			}
+			q.LimitsChanged()
+			time.Sleep(time.Hour)
+			if item, ok := q.TryGet(); ok != (name == "another group waits") || ok && item != "b1" {
+				t.Errorf("%s: got %q, %v", name, item, ok)
+			}
+		})
+	}
+}
+
 // An add asks for the limit, LimitsChanged follows, and then the add takes effect. The old limit would
 // hold the group back for ever.
 func TestLimitsChangedWhileAnAddAsks(t *testing.T) {

@@ -28,7 +28,8 @@ import (
 //
 // The FIFO below keeps an item while its wait is firm, see fifo.FIFO.Keep: the owner of both calls
 // Keep when a wait becomes firm. Before the wait ends or is replaced, the owner calls Unkeep, and makes
-// the wait plain by Soften.
+// the wait plain by Soften: no other method takes firm waits. An Agenda of dropped items, which has no FIFO, does not
+// count its firm waits any more.
 //
 // Invariants, for a node n at index p and its record r, Items.Records[n.ref]:
 //
@@ -47,7 +48,7 @@ type Agenda[T comparable] struct {
 	nodes  slab.Pages[node]
 	ticket uint32 // the ticket of the next node
 	era    uint32 // how often tickets were renumbered
-	Firms  int    // how many waits are firm
+	Firms  int    // how many waits are firm; the owner's call of Soften takes one off
 
 	// starts has the time at which each wait began, by record, if Timed is set. Timed does
 	// not change once the Agenda has had an item.
@@ -175,9 +176,6 @@ func (a *Agenda[T]) Reschedule(hash uint32, item T, now time.Duration, w *Timing
 	if r == nil {
 		return a.push(a.insert(at, hash, item, now, waiting, w, p), w.Begin())
 	}
-	if r.State == firm {
-		a.Firms--
-	}
 	r.State = waiting
 	setWhy(&r.Tags, w)
 	return a.move(r.Pos, w.Begin())
@@ -268,12 +266,9 @@ func (a *Agenda[T]) FirstFirm() (item T, ok bool) {
 	return r.Item, r.State == firm
 }
 
-// Soften makes a firm wait plain, with the rank that the FIFO below knows.
+// Soften makes the firm wait of an item plain, with the rank that the FIFO below knows.
 func (a *Agenda[T]) Soften(hash uint32, item T, k fifo.Rank) {
 	at, r := a.Items.Find(hash, item)
-	if r == nil || r.State != firm {
-		return
-	}
 	r.State = waiting
 	a.Firms--
 	a.setRank(a.Items.Index(at), r, &fifo.Placement{Rank: k})
@@ -314,11 +309,7 @@ func (a *Agenda[T]) delete(hash uint32, item T, p uint32) {
 		a.sift(p, last)
 	}
 	at, _ := a.Items.Find(hash, item)
-	r := a.Items.Records.At(ref)
-	if r.State == firm {
-		a.Firms--
-	}
-	a.Items.RemoveAny(at, ref, r)
+	a.Items.RemoveAny(at, ref, a.Items.Records.At(ref))
 	if a.Items.Sparse() {
 		a.Shrink()
 	}
