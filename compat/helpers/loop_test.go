@@ -115,8 +115,10 @@ func runWithOwnLines(ctx context.Context, queue clientgo.TypedRateLimitingInterf
 				values = append(values, "stack", string(p.Stack))
 			}
 			switch r.Outcome {
-			case workqueue.OutcomeFailed, workqueue.OutcomeInterrupted: // By the end of Run.
+			case workqueue.OutcomeFailed:
 				utilruntime.HandleErrorWithContext(ctx, r.Err, "Sync failed", values...)
+			case workqueue.OutcomeInterrupted:
+				utilruntime.HandleErrorWithContext(ctx, r.Err, "Sync cut short by the end", values...)
 			case workqueue.OutcomeGivenUp:
 				utilruntime.HandleErrorWithContext(ctx, r.Err, "Sync given up", values...)
 			}

@@ -103,7 +103,7 @@ func (c *controller) podChanged(obj any) {
 
 // run works until ctx ends, and then until nothing is queued, for grace at most. A controller runs
 // once. The informers end last: the drain needs caches that follow the cluster.
-func (c *controller) run(ctx, leading context.Context, workers int) error {
+func (c *controller) run(ctx context.Context, leads func() bool, workers int) error {
 	watching, unwatch := context.WithCancel(context.WithoutCancel(ctx))
 	defer c.factory.Shutdown()
 	defer unwatch()
@@ -111,7 +111,7 @@ func (c *controller) run(ctx, leading context.Context, workers int) error {
 	if !cache.WaitFor(ctx, "", c.filled...) {
 		return nil // Told to end before the work has begun.
 	}
-	err := work(ctx, leading, c.queue, workers, c.sync)
+	err := work(ctx, leads, c.queue, workers, c.sync)
 	if errors.Is(err, workqueue.ErrNotDrained) {
 		return nil // Run has logged what is left, such as a key that waits for its retry. The next start lists all.
 	}
@@ -120,14 +120,14 @@ func (c *controller) run(ctx, leading context.Context, workers int) error {
 
 // work handles the items of the queue. Without the line AtEnd, nothing is begun after the end of
 // ctx: right for a controller whose next start finds all work. Here it does: the pods of a ConfigMap that was deleted go with their owner.
-func work[T comparable](ctx, leading context.Context, queue *workqueue.TypedRateLimiting[T], workers int, handle func(context.Context, T) error) error {
-	leads := func(ctx context.Context, item T) error {
-		if leading.Err() != nil {
-			return leading.Err() // The process is about to end, and the drain goes on until then.
+func work[T comparable](ctx context.Context, leads func() bool, queue *workqueue.TypedRateLimiting[T], workers int, handle func(context.Context, T) error) error {
+	guarded := func(ctx context.Context, item T) error {
+		if !leads() {
+			return errors.New("another process may lead") // This one is about to end, and the drain goes on until then.
 		}
 		return handle(ctx, item)
 	}
-	return workqueue.Run(ctx, queue, leads, workqueue.RunOptions[T]{
+	return workqueue.Run(ctx, queue, guarded, workqueue.RunOptions[T]{
 		Workers:     workers,
 		Timeout:     grace / 2, // A call that hangs costs a worker until then, and a part of the drain.
 		MaxAttempts: 15,        // Then the error is logged, and the next event begins anew.

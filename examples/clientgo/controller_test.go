@@ -60,7 +60,7 @@ func TestAControllerWaitsForItsOwnWrites(t *testing.T) {
 				time.Sleep(50 * time.Millisecond)
 			}
 		})
-		if err := c.run(ctx, t.Context(), 4); err != nil {
+		if err := c.run(ctx, always, 4); err != nil {
 			t.Errorf("got %v, want an ordinary end that leaves what is refused", err)
 		}
 		events.Wait()
@@ -90,7 +90,7 @@ func TestPodsFollowTheLabel(t *testing.T) {
 		put(t, client, "web", "1", false)
 		ctx, stop := context.WithCancel(logr.NewContext(t.Context(), logr.Discard()))
 		done := make(chan error)
-		go func() { done <- c.run(ctx, t.Context(), 2) }()
+		go func() { done <- c.run(ctx, always, 2) }()
 		for _, step := range []struct {
 			label string
 			want  int
@@ -139,7 +139,7 @@ func TestAPodWhoseAnswerIsLostIsNotCreatedAgain(t *testing.T) {
 				time.Sleep(50 * time.Millisecond)
 			}
 		})
-		if err := c.run(ctx, t.Context(), 2); err != nil {
+		if err := c.run(ctx, always, 2); err != nil {
 			t.Error(err)
 		}
 		events.Wait()
@@ -148,6 +148,8 @@ func TestAPodWhoseAnswerIsLostIsNotCreatedAgain(t *testing.T) {
 		}
 	})
 }
+
+func always() bool { return true }
 
 // put creates or updates a ConfigMap.
 func put(t *testing.T, client kubernetes.Interface, name, pods string, update bool) {

@@ -123,7 +123,7 @@ func run(t *testing.T, sig context.Context, lock *lease) (j *journal, err error)
 		fmt.Fprintln(j, name)
 		return nil
 	}
-	err = lead(logr.NewContext(sig, logr.Discard()), usualTimes(lock), func(ctx, leading context.Context) error { return work(ctx, leading, queue, 1, handle) },
+	err = lead(logr.NewContext(sig, logr.Discard()), usualTimes(lock), func(ctx context.Context, leads func() bool) error { return work(ctx, leads, queue, 1, handle) },
 		func() { t.Error("The leadership is lost") })
 	return j, err
 }
@@ -169,7 +169,7 @@ func TestSignalWithoutADrain(t *testing.T) {
 			}
 			sig, stop := context.WithTimeout(logr.NewContext(t.Context(), logr.Discard()), time.Second)
 			defer stop()
-			err := lead(sig, usualTimes(&lease{out: j}), func(ctx, _ context.Context) error {
+			err := lead(sig, usualTimes(&lease{out: j}), func(ctx context.Context, _ func() bool) error {
 				return workqueue.Run(ctx, queue, handle, workqueue.RunOptions[string]{Grace: grace})
 			}, func() { t.Error("The leadership is lost") })
 			if got := j.String(); got != want || err != nil {
@@ -249,7 +249,7 @@ func TestLossIsInTime(t *testing.T) {
 				time.AfterFunc(renewed+time.Second, lock.cut)
 				began, over := time.Now(), make(chan struct{})
 				var lostAfter time.Duration
-				work := func(_, _ context.Context) error {
+				work := func(context.Context, func() bool) error {
 					<-over // As a drain that takes long.
 					return nil
 				}
@@ -274,9 +274,9 @@ func TestNoHandlerBeginsAfterALoss(t *testing.T) {
 		time.AfterFunc(30*time.Second, lock.cut)
 		var lostAt, last atomic.Int64
 		ended := make(chan struct{})
-		_ = lead(logr.NewContext(t.Context(), logr.Discard()), usualTimes(lock), func(ctx, leading context.Context) error {
+		_ = lead(logr.NewContext(t.Context(), logr.Discard()), usualTimes(lock), func(ctx context.Context, leads func() bool) error {
 			defer close(ended)
-			return work(ctx, leading, queue, 1, func(context.Context, int) error {
+			return work(ctx, leads, queue, 1, func(context.Context, int) error {
 				last.Store(time.Now().UnixNano())
 				time.Sleep(100 * time.Millisecond)
 				return nil
@@ -287,6 +287,29 @@ func TestNoHandlerBeginsAfterALoss(t *testing.T) {
 		})
 		if lostAt.Load() == 0 || last.Load() == 0 || last.Load() > lostAt.Load() {
 			t.Errorf("the last handler has begun %v after the loss", time.Duration(last.Load()-lostAt.Load()))
+		}
+	})
+}
+
+// The process was stopped for longer than LeaseDuration, and its elector does not know. A stopped process began 3,680
+// keys after another one had taken the lease.
+func TestLeaseIsNotOursAfterAPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lock := &timedLock{Interface: &lease{out: new(journal)}, duration: 15 * time.Second}
+		if lock.isOurs() {
+			t.Error("the lease is ours before the election")
+		}
+		record := resourcelock.LeaderElectionRecord{HolderIdentity: "replica-1"}
+		for _, write := range []func(context.Context, resourcelock.LeaderElectionRecord) error{lock.Create, lock.Update} {
+			if err := write(t.Context(), record); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(14 * time.Second)
+			before := lock.isOurs()
+			time.Sleep(time.Second)
+			if !before || lock.isOurs() {
+				t.Errorf("the lease is ours: %v after 14 s, and %v after 15 s", before, lock.isOurs())
+			}
 		}
 	})
 }

@@ -37,6 +37,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -268,12 +269,13 @@ func lock(dir string) (io.Closer, error) {
 	return file, nil
 }
 
-// resume adds the jobs of the last run. A file that is not a job keeps no other from its work.
+// resume adds the jobs of the last run, the oldest first. A file that is not a job keeps no other from its work.
 func (s *service) resume() error {
 	if _, err := os.Stat(s.pausePath()); err == nil {
 		s.hold(func() { s.paused = true })
 	}
 	files, err := os.ReadDir(s.dir)
+	slices.SortStableFunc(files, func(a, b os.DirEntry) int { return age(a).Compare(age(b)) })
 	for _, file := range files {
 		text, isJob := strings.CutSuffix(file.Name(), ".job")
 		if j, ok := parse(text); ok && isJob {
@@ -288,6 +290,15 @@ func (s *service) resume() error {
 		}
 	}
 	return err
+}
+
+// age returns when a file was written.
+func age(file os.DirEntry) time.Time {
+	info, err := file.Info()
+	if err != nil {
+		return time.Time{} // It is gone.
+	}
+	return info.ModTime()
 }
 
 // do is the handler of the queue. Its error decides when the job is tried again.
@@ -321,13 +332,22 @@ func (s *service) do(ctx context.Context, j job) error {
 					s.notBefore = until
 				}
 			})
-			return fmt.Errorf("%w, %w", errors.New(response.Status), workqueue.DeferFor(wait)) // A Join has two lines.
+			return later{errors.New(response.Status), wait}
 		}
 	case code/100 == 4:
 		return workqueue.Permanent(errors.New(response.Status))
 	}
 	return errors.New(response.Status)
 }
+
+// A later is a failure that is not tried again before the wait is over. Its text is that of the failure: with
+// [errors.Join] the page and the log would have a line of the wait too.
+type later struct {
+	error
+	wait time.Duration
+}
+
+func (l later) Unwrap() []error { return []error{l.error, workqueue.DeferFor(l.wait)} }
 
 // retryAfter returns the seconds or the time of the header, or 0. Without the bound, a great number is a job that never
 // comes, or comes at once.
