@@ -59,7 +59,9 @@ func (b *balancer) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 func wakes() predicate.Funcs {
 	wake := func(object client.Object) {
 		if q, ok := ctrlqueue.Lookup[reconcile.Request]("balancer"); ok {
-			q.Wake(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(object)})
+			req := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(object)}
+			q.Forget(req) // The failures of the old spec.
+			q.Wake(req)
 		}
 	}
 	return predicate.Funcs{
@@ -140,7 +142,7 @@ type patient struct {
 func (p patient) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	result, err := p.Reconciler.Reconcile(ctx, req)
 	q, ok := ctrlqueue.Lookup[reconcile.Request](p.name)
-	if err == nil || !ok || q.NumRequeues(req) < p.attempts-1 {
+	if err == nil || ctx.Err() != nil || !ok || q.NumRequeues(req) < p.attempts-1 {
 		return result, err
 	}
 	log.FromContext(ctx).Error(err, "given up until the spec changes") // Or write it into the status.
@@ -183,12 +185,19 @@ func TestGivenUpObjectWithEvents(t *testing.T) {
 			if calls != row.calls {
 				t.Errorf("%s: %d reconciles, want %d", row.name, calls, row.calls)
 			}
-			if before := calls; row.patient {
-				c.q.Wake(request("web"))
+			if row.patient { // A change of the spec, and another one after two failures: five tries from then on.
+				web := func(generation int64) client.Object {
+					return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", Generation: generation}}
+				}
+				wakes().Update(event.UpdateEvent{ObjectOld: web(1), ObjectNew: web(2)})
+				time.Sleep(7 * time.Millisecond)
+				synctest.Wait()
+				before := calls
+				wakes().Update(event.UpdateEvent{ObjectOld: web(2), ObjectNew: web(3)})
 				time.Sleep(time.Second)
 				synctest.Wait()
-				if calls != before+5 {
-					t.Errorf("%d reconciles after a Wake, want 5", calls-before)
+				if before != 7 || calls != before+5 {
+					t.Errorf("%d reconciles before the second change, and %d after it, want 7 and 5", before, calls-before)
 				}
 			}
 			c.end(t)

@@ -10,8 +10,12 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// errNotLeading is the cause of the end of a leadership.
-var errNotLeading = errors.New("ctrlqueue: the leadership is over")
+// The causes of the end of a leadership. The elector gives a lock up when the manager has stopped waiting, or after a
+// loss, which has ended the leadership already.
+var (
+	errNotLeading = errors.New("ctrlqueue: the leadership is over")
+	errReleased   = errors.New("ctrlqueue: the manager has given the leadership up")
+)
 
 // A Lock is a lock of leader election that knows when the leadership ends. [NewLock] makes a
 // Lock. It goes into the options of the manager and, as Lock, into the [Options]:
@@ -62,7 +66,7 @@ func NewLock(lock resourcelock.Interface) *Lock {
 func (l *Lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	record, raw, err := l.lock.Get(ctx)
 	if apierrors.IsNotFound(err) || err == nil && record.HolderIdentity != l.lock.Identity() {
-		l.lose()
+		l.lose(errNotLeading)
 	}
 	return record, raw, err
 }
@@ -80,7 +84,7 @@ func (l *Lock) Create(ctx context.Context, record resourcelock.LeaderElectionRec
 // Update implements [resourcelock.Interface].
 func (l *Lock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	if record.HolderIdentity != l.lock.Identity() {
-		l.lose()
+		l.lose(errReleased)
 		return l.lock.Update(ctx, record)
 	}
 	sent := time.Now()
@@ -128,12 +132,12 @@ func (l *Lock) renewed(ctx context.Context, sent time.Time, record resourcelock.
 	l.timer = time.AfterFunc(left, func() { end(errNotLeading) })
 }
 
-func (l *Lock) lose() {
+func (l *Lock) lose(cause error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.leads != nil {
 		l.timer.Stop()
-		l.end(errNotLeading)
+		l.end(cause)
 	}
 }
 

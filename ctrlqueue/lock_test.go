@@ -129,29 +129,35 @@ func TestDrainWhileTheLeadershipLasts(t *testing.T) {
 }
 
 // Start returns after GracefulShutdownTimeout. Reconciles with live contexts went on after that
-// until the Grace was over.
+// until the Grace was over. The manager gives its lock up then: the log said that the leadership is over.
 func TestGraceLongerThanTheManagerWaits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var s shift
-		var mu sync.Mutex // guards lines
-		var lines []string
-		logger := funcr.New(func(_, line string) {
+	for _, locked := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			var s shift
+			var mu sync.Mutex // guards lines
+			var lines []string
+			logger := funcr.New(func(_, line string) {
+				mu.Lock()
+				defer mu.Unlock()
+				lines = append(lines, line)
+			}, funcr.Options{})
+			o := draining(time.Minute)
+			o.Logger = &logger
+			l := ctrlqueue.NewLock(new(lock))
+			if locked {
+				o.Lock = l
+			}
+			returned := s.play(t, ctrlqueue.WrapManager(newElected(t, l, 5*time.Second), o), func() {})
+			if n := s.after(returned); n > 0 {
+				t.Errorf("%d reconciles had live contexts after Start had returned", n)
+			}
 			mu.Lock()
 			defer mu.Unlock()
-			lines = append(lines, line)
-		}, funcr.Options{})
-		o := draining(time.Minute)
-		o.Logger = &logger
-		returned := s.play(t, ctrlqueue.WrapManager(newElected(t, new(lock), 5*time.Second), o), func() {})
-		if n := s.after(returned); n > 0 {
-			t.Errorf("%d reconciles had live contexts after Start had returned", n)
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		if len(lines) != 1 || !strings.Contains(lines[0], "The Grace is longer than the manager has waited") {
-			t.Errorf("logged are %q", lines)
-		}
-	})
+			if len(lines) != 1 || !strings.Contains(lines[0], "The Grace is longer than the manager has waited") {
+				t.Errorf("with a Lock %v: logged are %q", locked, lines)
+			}
+		})
+	}
 }
 
 // A controller that needs no election goes on without one.

@@ -271,6 +271,7 @@ func newElected(t *testing.T, l resourcelock.Interface, graceful time.Duration) 
 	mgr, err := manager.New(&rest.Config{}, manager.Options{
 		LeaderElection:                      true,
 		LeaderElectionResourceLockInterface: l,
+		LeaderElectionReleaseOnCancel:       true,
 		GracefulShutdownTimeout:             &graceful,
 		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) {
 			return meta.NewDefaultRESTMapper(nil), nil

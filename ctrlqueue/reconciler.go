@@ -53,9 +53,15 @@ type handOut[R comparable] struct {
 func (h *handOut[R]) conclude(ctx context.Context, result reconcile.Result, err error) (reconcile.Result, error) {
 	firm := time.Duration(h.firm.Load())
 	h.returned = true
-	if err != nil && h.countFailure(ctx, err) {
-		h.queue.Forget(h.item)
+	last := err != nil && h.countFailure(ctx, err)
+	if last {
 		err = reconcile.TerminalError(err)
+	}
+	if errors.Is(err, reconcile.TerminalError(nil)) {
+		h.queue.noteTerminal(h.item) // The controller adds nothing, and nobody else would name the item.
+	}
+	if last {
+		h.queue.Forget(h.item)
 	}
 	if err == nil && firm > 0 {
 		firm = max(firm, result.RequeueAfter)

@@ -172,6 +172,13 @@ func (q *Queue[R]) noteLate(o priorityqueue.AddOpts, items []R) {
 	q.stopping.note(info)
 }
 
+// noteTerminal notes an item that nothing tries again, if its reconcile has ended after the shutdown.
+func (q *Queue[R]) noteTerminal(item R) {
+	if q.options.OnStop != nil && q.ShuttingDown() {
+		q.stopping.note(workqueue.ItemInfo[R]{Item: item, State: workqueue.ItemFailed, Failures: q.NumRequeues(item) + 1})
+	}
+}
+
 // tell calls OnStop with what is left, and lets the workers go. Nothing is handed out any more. It lets them
 // go also without a call: a worker may have begun after the look at begun.
 //
@@ -283,7 +290,7 @@ func (q *Queue[R]) drainAtTheEnd(g *grace[R]) {
 	}
 	switch {
 	case err == nil || !q.begun.Load(): // Without a worker, as in a replica that has never led, nobody waits for the items.
-	case cause == errReturned:
+	case cause == errReturned || cause == errReleased:
 		q.logger.Info("The Grace is longer than the manager has waited: set a longer GracefulShutdownTimeout, or a shorter Grace", "grace", q.options.Grace, "left", err.Error())
 	default:
 		// The drain of another caller may have ended the queue, while the grace goes on.

@@ -165,6 +165,15 @@ func TestOnStopNamesWhatIsLeft(t *testing.T) {
 		}
 		return reconcile.Result{RequeueAfter: time.Minute}, nil
 	}
+	terminal := func(_ context.Context, r reconcile.Request) (reconcile.Result, error) {
+		time.Sleep(3 * time.Second)
+		if r.Name == "a" {
+			return reconcile.Result{}, reconcile.TerminalError(errors.New("no such class"))
+		}
+		return reconcile.Result{}, nil
+	}
+	givingUp := draining(10 * time.Second)
+	givingUp.MaxAttempts = 1
 	hears := func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 		<-ctx.Done()
 		return reconcile.Result{}, ctx.Err()
@@ -180,6 +189,8 @@ func TestOnStopNamesWhatIsLeft(t *testing.T) {
 		"drain":                        {draining(10 * time.Second), takes, false, "queued[] held[] waiting[w] failed[]"},
 		"reconciles ask for more":      {draining(10 * time.Second), asks, false, "queued[] held[] waiting[b c w] failed[a]"},
 		"the Grace ends the reconcile": {draining(time.Second), hears, false, "queued[b c] held[a] waiting[w] failed[]"},
+		"a reconcile gives up":         {draining(10 * time.Second), terminal, false, "queued[] held[] waiting[w] failed[a]"},
+		"MaxAttempts gives up":         {givingUp, asks, false, "queued[] held[] waiting[b c w] failed[a]"},
 		"the leadership is lost":       {draining(time.Second), takes, true, "queued[b c] held[a] waiting[w] failed[]"},
 	} {
 		t.Run(name, func(t *testing.T) {
