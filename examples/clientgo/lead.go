@@ -18,7 +18,7 @@ import (
 // process leads. Handlers at work go on until the process has ended, so lost has no time to flush anything. The
 // elector tries to give a lost lease back before it calls lost. So a request for the lease needs a timeout, which is
 // shorter than LeaseDuration without RenewDeadline and RetryPeriod: 2 s with the usual times.
-func lead(sig context.Context, config leaderelection.LeaderElectionConfig, work func(ctx context.Context, leads func() bool) error, lost func()) (err error) {
+func lead(sig context.Context, config leaderelection.LeaderElectionConfig, work func(ctx context.Context, leads func() bool) error, lost func()) error {
 	// sig must not end the election, which has to renew the lease during the drain.
 	election, resign := context.WithCancel(context.WithoutCancel(sig))
 	defer resign()
@@ -30,6 +30,7 @@ func lead(sig context.Context, config leaderelection.LeaderElectionConfig, work 
 		}
 	})()
 
+	worked := make(chan error, 1)
 	lock := &timedLock{Interface: config.Lock, duration: config.LeaseDuration}
 	config.Lock = lock
 	config.ReleaseOnCancel = true
@@ -38,11 +39,13 @@ func lead(sig context.Context, config leaderelection.LeaderElectionConfig, work 
 			if !decided.CompareAndSwap(false, true) {
 				return
 			}
-			defer resign()
 			run, end := context.WithCancel(leading)
 			defer end()
 			defer context.AfterFunc(sig, end)()
-			err = work(run, func() bool { return leading.Err() == nil && lock.isOurs() })
+			worked <- work(run, func() bool { return leading.Err() == nil && lock.isOurs() })
+			if leading.Err() == nil { // After a loss OnStoppedLeading follows, and a resignation would hide it.
+				resign()
+			}
 		},
 		OnStoppedLeading: func() {
 			if election.Err() == nil { // Nobody has resigned.
@@ -52,7 +55,12 @@ func lead(sig context.Context, config leaderelection.LeaderElectionConfig, work 
 	}
 	// The election ends only by resign, and so after work, or by lost.
 	leaderelection.RunOrDie(election, config)
-	return err
+	select {
+	case err := <-worked:
+		return err
+	default: // sig came before the first term.
+		return nil
+	}
 }
 
 // A timedLock knows until when the lease is ours. A process that was stopped for longer than LeaseDuration goes on as

@@ -214,9 +214,6 @@ func (a *Agenda[T]) Debounce(hash uint32, item T, now time.Duration, w *Timing, 
 
 // Waits reports whether the item waits.
 func (a *Agenda[T]) Waits(hash uint32, item T) bool {
-	if a.nodes.N == 0 {
-		return false
-	}
 	_, r := a.Items.Find(hash, item)
 	return r != nil
 }
@@ -468,10 +465,10 @@ type WaitOfGroup struct {
 
 // GroupOf returns the group of a record. It reports false if the queue has no groups.
 func (a *Agenda[T]) GroupOf(ref uint32, _ *slab.Record[T, slab.None]) (w WaitOfGroup, ok bool) {
-	if a.extras == nil || !a.extras.groups.Has(ref) {
+	if a.extras == nil {
 		return w, false
 	}
-	g := a.extras.groups.At(ref)
+	g := a.extras.groups.Get(ref)
 	return WaitOfGroup{ref, g.name}, g.weight > 0
 }
 

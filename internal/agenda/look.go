@@ -87,9 +87,6 @@ type Entry[T comparable] struct {
 
 // Find copies an item that waits.
 func (a *Agenda[T]) Find(hash uint32, item T) (e Entry[T], waits bool) {
-	if a.nodes.N == 0 {
-		return e, false
-	}
 	at, r := a.Items.Find(hash, item)
 	if r == nil {
 		return e, false
