@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-logr/logr/funcr"
 	"github.com/seed16c08ea7/workqueue"
 	"github.com/seed16c08ea7/workqueue/ctrlqueue"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
@@ -134,13 +133,7 @@ func TestGraceLongerThanTheManagerWaits(t *testing.T) {
 	for _, locked := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			var s shift
-			var mu sync.Mutex // guards lines
-			var lines []string
-			logger := funcr.New(func(_, line string) {
-				mu.Lock()
-				defer mu.Unlock()
-				lines = append(lines, line)
-			}, funcr.Options{})
+			logger, logged := newLog()
 			o := draining(time.Minute)
 			o.Logger = &logger
 			l := ctrlqueue.NewLock(new(lock))
@@ -151,9 +144,7 @@ func TestGraceLongerThanTheManagerWaits(t *testing.T) {
 			if n := s.after(returned); n > 0 {
 				t.Errorf("%d reconciles had live contexts after Start had returned", n)
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			if len(lines) != 1 || !strings.Contains(lines[0], "The Grace is longer than the manager has waited") {
+			if lines := logged(); len(lines) != 1 || !strings.Contains(lines[0], "The Grace is longer than the manager has waited") {
 				t.Errorf("with a Lock %v: logged are %q", locked, lines)
 			}
 		})

@@ -41,14 +41,9 @@ func TestNothingBeginsAfterTheGrace(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var mu sync.Mutex // guards began and lines
+				var mu sync.Mutex // guards began
 				var began []time.Time
-				var lines []string
-				logger := funcr.New(func(_, line string) {
-					mu.Lock()
-					defer mu.Unlock()
-					lines = append(lines, line)
-				}, funcr.Options{})
+				logger, logged := newLog()
 				l := new(lock)
 				var watched resourcelock.Interface = l
 				o := draining(grace)
@@ -101,7 +96,7 @@ func TestNothingBeginsAfterTheGrace(t *testing.T) {
 					t.Errorf("%d reconciles began with a live context after the Grace", late)
 				}
 				want := fmt.Sprintf("drain left %d queued, %d in flight", items-len(began), workers)
-				if len(lines) != 1 || !strings.Contains(lines[0], row.log) || !strings.Contains(lines[0], want) {
+				if lines := logged(); len(lines) != 1 || !strings.Contains(lines[0], row.log) || !strings.Contains(lines[0], want) {
 					t.Errorf("logged are %q, want %q and %q", lines, row.log, want)
 				}
 			})
@@ -144,6 +139,22 @@ func TestContextOfAReconcileThatBeginsAfterTheEnd(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// newLog returns a logger, and its lines so far.
+func newLog() (logger logr.Logger, lines func() []string) {
+	var mu sync.Mutex
+	var all []string // guarded by mu
+	logger = funcr.New(func(_, line string) {
+		mu.Lock()
+		defer mu.Unlock()
+		all = append(all, line)
+	}, funcr.Options{})
+	return logger, func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(all)
 	}
 }
 

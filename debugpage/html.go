@@ -26,7 +26,7 @@ type htmlWriter struct{ bytes.Buffer }
 
 // put writes markup with values in the place of its verbs. Each value is escaped, for a text and for an
 // attribute in quotes: a verb may stand nowhere else. Attributes that run scripts or load files are not on the
-// page, and a link is made by [view.With].
+// page, and a link is made by view.link.
 func (w *htmlWriter) put(m markup, values ...any) {
 	if len(values) == 0 {
 		w.WriteString(string(m))
@@ -58,9 +58,9 @@ var (
 	}()
 )
 
-// With returns the link to this page with some parameters set to other values; "" leaves a
+// link returns the link to this page with some parameters set to other values; "" leaves a
 // parameter out. A link is relative, as the page does not know where it is mounted.
-func (v *view) With(pairs ...string) string {
+func (v *view) link(pairs ...string) string {
 	query := url.Values{}
 	for _, name := range []string{"queue", "search"} {
 		if value := v.query.Get(name); value != "" {
@@ -121,21 +121,21 @@ func (w *htmlWriter) header(v *view) {
 <strong>%s</strong>
 `, v.Title)
 	w.putIf(v.Queue != nil || v.Error != "", `<a href="%s">all queues</a>
-`, v.With("queue", "", "search", ""))
+`, v.link("queue", "", "search", ""))
 	w.put(`<time datetime="%s">%s UTC</time>
 <nav>
 `, v.Time.UTC().Format("2006-01-02T15:04:05.000Z"), v.Time.UTC().Format("2006-01-02 15:04:05"))
 	if v.Refresh > 0 {
 		w.put(`<span>every %s s</span> <a href="%s">stop</a>
-`, v.Refresh, v.With("refresh", ""))
+`, v.Refresh, v.link("refresh", ""))
 	} else {
 		w.put(`<a href="%s">every 2 s</a> <a href="%s">every 10 s</a>
-`, v.With("refresh", "2"), v.With("refresh", "10"))
+`, v.link("refresh", "2"), v.link("refresh", "10"))
 	}
 	w.put(`<a href="%s">JSON</a>
 </nav>
 </header>
-`, v.With("format", "json", "refresh", ""))
+`, v.link("format", "json", "refresh", ""))
 }
 
 // queues writes the table of all queues.
@@ -154,7 +154,7 @@ func (w *htmlWriter) queues(v *view) {
 `)
 	for _, s := range v.Queues {
 		w.row(s.Stuck || s.Error != "")
-		w.put(`<td class="key"><a href="%s">%s</a>`, v.With("queue", s.Name), s.Name)
+		w.put(`<td class="key"><a href="%s">%s</a>`, v.link("queue", s.Name), s.Name)
 		w.ending(&s)
 		w.putIf(s.Error != "", `<br>%s`, s.Error)
 		w.put(`</td>

@@ -35,7 +35,8 @@ type Options struct {
 
 	// Redact returns what the page may show of a key or of the name of a group. The text of a key
 	// is that of [fmt.Sprint], of any length. Redact may be called concurrently: for each key that a request
-	// shows, and in a search for each item of the queue. A search finds only what Redact returns. nil shows the keys as they are.
+	// shows, and in a search for each item of the queue. A search finds only what Redact returns. nil shows the
+	// keys as they are.
 	Redact func(key string) string
 
 	// Stuck is how long an item may be in flight before the page marks the item; 0 is a minute.

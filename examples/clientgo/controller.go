@@ -25,8 +25,8 @@ const (
 	poolLabel = "example.com/pool" // on a pod, the name of its ConfigMap
 	byPool    = "pool"             // the index of the pods
 
-	// cacheLag is a time after which the cache shows a write. It is a safety net, as the event of a write
-	// ends the wait for it.
+	// cacheLag is a time after which the cache shows a write: a safety net, as the event of a write ends the
+	// wait before.
 	cacheLag = time.Minute
 )
 
@@ -84,8 +84,8 @@ func (c *controller) configChanged(obj any) {
 	}
 }
 
-// podChanged wakes the ConfigMap of a pod if it waits for this event. Wake comes first: after
-// the Add it could end the wait for the next write.
+// podChanged wakes the ConfigMap of a pod if the ConfigMap waits for the event. Wake comes first: after
+// the Add, Wake could end the wait for the next write.
 func (c *controller) podChanged(obj any) {
 	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = tombstone.Obj
@@ -119,11 +119,12 @@ func (c *controller) run(ctx context.Context, leads func() bool, workers int) er
 }
 
 // work handles the items of the queue. Without the line AtEnd, nothing is begun after the end of
-// ctx: right for a controller whose next start finds all work. Here it does: the pods of a ConfigMap that was deleted go with their owner.
+// ctx: right for a controller whose next start finds all work. This controller's does, as the pods of a deleted
+// ConfigMap go with their owner.
 func work[T comparable](ctx context.Context, leads func() bool, queue *workqueue.TypedRateLimiting[T], workers int, handle func(context.Context, T) error) error {
 	guarded := func(ctx context.Context, item T) error {
 		if !leads() {
-			return errors.New("another process may lead") // This one is about to end, and the drain goes on until then.
+			return errors.New("another process may lead") // The process is about to end, and the drain goes on until then.
 		}
 		return handle(ctx, item)
 	}
@@ -136,11 +137,11 @@ func work[T comparable](ctx context.Context, leads func() bool, queue *workqueue
 	})
 }
 
-// sync creates the pods that lack, and deletes those too many. It does not work with a cache that is
-// behind its own writes.
+// sync creates the pods that lack, and deletes pods too many. A key whose last write the cache does not show has to
+// wait.
 //
 // The pods have names of our own. So a pod whose answer was lost is not created twice: the server refuses the
-// second one, until the cache shows the first. With a generateName, such a key would have to wait for cacheLag.
+// second until the cache shows the first. With a generateName, such a key would have to wait for cacheLag.
 func (c *controller) sync(ctx context.Context, key cache.ObjectName) error {
 	if waits, _ := c.writes.look(key, c.pods); waits {
 		return workqueue.DeferFor(cacheLag)
@@ -173,7 +174,8 @@ func (c *controller) sync(ctx context.Context, key cache.ObjectName) error {
 	return c.remove(ctx, pods)
 }
 
-// podsOf returns the pods in the cache by name, also those that are being deleted: their names are not free yet.
+// podsOf returns the pods in the cache by name, also the pods with a deletion timestamp: their names are not free
+// yet.
 func (c *controller) podsOf(key cache.ObjectName) (map[string]*corev1.Pod, error) {
 	objects, err := c.pods.ByIndex(byPool, key.String())
 	pods := make(map[string]*corev1.Pod, len(objects))
@@ -184,12 +186,12 @@ func (c *controller) podsOf(key cache.ObjectName) (map[string]*corev1.Pod, error
 	return pods, err
 }
 
-// create creates pods. Their events bring the key back. What comes before finds the version in writes, also if
+// create creates pods. Their events bring the key back. An earlier event finds the version in writes, also if
 // only some of the pods could be created.
 func (c *controller) create(ctx context.Context, config *corev1.ConfigMap, names []string) error {
 	key := cache.MetaObjectToName(config)
 	version := ""
-	// At the end: the event of the first pod would call Wake, and the retry of a second one that fails had no backoff.
+	// At the end: the event of the first pod would call Wake, and the retry of a failure after the first pod had no backoff.
 	defer func() { c.writes.note(key, version) }()
 	for _, name := range names {
 		pod, err := c.client.CoreV1().Pods(key.Namespace).Create(ctx, &corev1.Pod{
@@ -209,8 +211,8 @@ func (c *controller) create(ctx context.Context, config *corev1.ConfigMap, names
 	return nil
 }
 
-// remove deletes pods. It needs no wait: a late cache would have the same pods deleted again, which changes
-// nothing.
+// remove deletes pods, without a wait afterwards: a late cache would have the same pods deleted again, and nothing
+// changes.
 func (c *controller) remove(ctx context.Context, pods map[string]*corev1.Pod) error {
 	for _, pod := range pods {
 		if pod.DeletionTimestamp != nil {

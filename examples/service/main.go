@@ -275,7 +275,7 @@ func (s *service) resume() error {
 		s.hold(func() { s.paused = true })
 	}
 	files, err := os.ReadDir(s.dir)
-	slices.SortStableFunc(files, func(a, b os.DirEntry) int { return age(a).Compare(age(b)) })
+	slices.SortStableFunc(files, func(a, b os.DirEntry) int { return writtenAt(a).Compare(writtenAt(b)) })
 	for _, file := range files {
 		text, isJob := strings.CutSuffix(file.Name(), ".job")
 		if j, ok := parse(text); ok && isJob {
@@ -292,8 +292,8 @@ func (s *service) resume() error {
 	return err
 }
 
-// age returns when a file was written.
-func age(file os.DirEntry) time.Time {
+// writtenAt returns when a file was written.
+func writtenAt(file os.DirEntry) time.Time {
 	info, err := file.Info()
 	if err != nil {
 		return time.Time{} // It is gone.
@@ -378,8 +378,8 @@ func (s *service) hold(change func()) {
 	s.pace.SetLimit(limit)
 }
 
-// giveUp moves the payload to the directory failed, for somebody to look at, with the error beside it. A job that was posted again during
-// its last try has a 202: its file stays for the next try.
+// giveUp moves the payload to the directory failed, for somebody to look at, with the error beside it. A job that
+// was posted again during its last try has a 202: its file stays for the next try.
 func (s *service) giveUp(_ context.Context, j job, err error) {
 	slog.Error("job given up", "job", j, "err", err)
 	s.naming.Lock()
@@ -544,8 +544,8 @@ func (s *service) admin(metrics http.Handler, password string) http.Handler {
 }
 
 // serve works until ctx ends. Then it ends in the order of the numbers, within 27 seconds: 5 to settle, 5 for
-// the last requests, 12 for the drain and 5 for the last scrape. A pod has 30 between SIGTERM and SIGKILL; with less, settle for a shorter time. A longer
-// scrape interval needs a longer terminationGracePeriodSeconds.
+// the last requests, 12 for the drain and 5 for the last scrape. A pod has 30 between SIGTERM and SIGKILL; with
+// less, settle for a shorter time. A longer scrape interval needs a longer terminationGracePeriodSeconds.
 func (s *service) serve(ctx context.Context, outside, inside net.Listener, admin http.Handler, settle, scrape func()) error {
 	front := &http.Server{Handler: s.public(), ReadTimeout: 10 * time.Second}
 	back := &http.Server{Handler: admin, ReadHeaderTimeout: 5 * time.Second}
