@@ -63,7 +63,7 @@ func (f *FIFO[T]) checkHeld(errs *slab.Check, i uint32) {
 	r := f.Items.Records.At(i)
 	_, reported := f.watchers[r.Item]
 	errs.That(reported == (r.State == watched), "record %d (%v) has state %d, a watcher: %v", i, r.Item, r.State, reported)
-	errs.That(r.State == reprocess || r.Note&(staysNote|firstNote) == 0, "record %d (%v) has state %d and notes %b", i, r.Item, r.State, r.Note)
+	errs.That(r.State == reprocess || r.Note&firstNote == 0, "record %d (%v) has state %d and notes %b", i, r.Item, r.State, r.Note)
 	errs.That(int(r.Pos) < len(f.held) && f.held[r.Pos] == i, "record %d (%v) is processed, but not held at %d", i, r.Item, r.Pos)
 	errs.That(f.Closed || r.State != reprocess || r.Note&firmNote == 0, "record %d (%v) is marked and waits firmly", i, r.Item)
 }

@@ -69,7 +69,8 @@ import (
 //	r is in a list: r.X.next == 1 + the index of the record behind r, 0 for the last one
 //	isHeld(r.State): held[r.Pos] == i, and r was taken from the lane r.X.lane
 //	r.State is reprocess: r.X.next is the lane in which Done will queue r
-//	r has the note stays or first: r.State is reprocess
+//	r has the note first: r.State is reprocess
+//	r has the note stays: isHeld(r.State), and the note removed is not set
 //	r has the note firm: r.State is processing or watched
 //	ranks[i] is the priority of the wait, if r is kept or has the note firm
 //	n == number of records queued or nan
@@ -116,7 +117,7 @@ const (
 	namedNote     = 1 << iota // the record is queued or held for an add that named a priority
 	markNamedNote             // the record is marked for an add that named a priority
 	removedNote               // Remove was called for the held item
-	staysNote                 // Done queues the record, and barriers go on to wait for it
+	staysNote                 // the work was cut short: barriers wait for the next hand-out, or fail if none comes
 	firstNote                 // Done queues the record as the first of its lane
 	firmNote                  // the held record waits firmly
 	wokenNote                 // Wake was called for the held record
@@ -508,8 +509,8 @@ func (f *FIFO[T]) Done(at uint32, r *slab.Record[T, links], now time.Duration) (
 	if f.lanes != nil {
 		f.land(r)
 	}
-	if f.Barriers.Any() && r.Note&staysNote == 0 {
-		f.Barriers.Pass(r.Mark)
+	if f.Barriers.Any() {
+		f.leaveBarriers(r, again)
 	}
 	if again {
 		f.enqueueAgain(i, r)
@@ -524,6 +525,16 @@ func (f *FIFO[T]) Done(at uint32, r *slab.Record[T, links], now time.Duration) (
 		f.Shrink()
 	}
 	return worked, true
+}
+
+// leaveBarriers says what the end of a hand-out means to the barriers before the item.
+func (f *FIFO[T]) leaveBarriers(r *slab.Record[T, links], again bool) {
+	switch stays := r.Note&staysNote != 0; {
+	case !stays:
+		f.Barriers.Pass(r.Mark)
+	case !again:
+		f.Barriers.Drop(r.Mark)
+	}
 }
 
 // land ends the hand-out of a record for its lane.
@@ -612,12 +623,8 @@ func (f *FIFO[T]) Conclude(hash uint32, item T, end End, now time.Duration, p *P
 		f.markFirst(r)
 	}
 	c.Again = r.State == reprocess || firm
-	switch {
-	case end < EndRedo, firm && end != EndLeave:
-	case r.State == reprocess:
+	if end == EndLeave || end >= EndRedo && !firm {
 		r.Note |= staysNote
-	default:
-		f.Barriers.Drop(r.Mark)
 	}
 	return c
 }
@@ -746,11 +753,11 @@ func (f *FIFO[T]) Remove(hash uint32, item T) (had, back bool) {
 		r.Note |= removedNote
 	case watched:
 		r.State = processing
-		r.Note |= removedNote
+		r.Note = r.Note&^staysNote | removedNote
 		f.tellWatchers(item, f.endings.Removed)
 		return true, false
 	case processing:
-		r.Note |= removedNote
+		r.Note = r.Note&^staysNote | removedNote
 		return true, false
 	default:
 		return false, false

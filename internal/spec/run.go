@@ -123,7 +123,9 @@ func has(leaves []Leaf, kinds ...Kind) bool {
 // redo has Done queue an item whose handler was cut short. No token of ItemPace puts it off. An item that
 // was interrupted is left behind with the queue.
 func (r *Run[T]) redo(v T, outcome string) Result {
+	end := Leave
 	if p := r.Place(v, rank(r.Held[v].Place)); outcome == "readded" || r.Keeps {
+		end = Redo
 		if at := r.waitAt(v); at >= 0 && r.OneEntry && !r.Waiting[at].Firm {
 			w := r.Waiting[at]
 			w.Place = raised(w.Place, p)
@@ -132,9 +134,7 @@ func (r *Run[T]) redo(v T, outcome string) Result {
 			r.add(v, p)
 		}
 	}
-	if !r.WaitsFirmly(v) {
-		r.cutShort(v)
-	}
+	r.cutShort(v, end)
 	return Result{Outcome: outcome, Failures: r.Failures[v], Again: (r.Held[v].Marked || r.WaitsFirmly(v)) && r.goesOn()}
 }
 

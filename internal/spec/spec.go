@@ -105,7 +105,7 @@ type Hold struct {
 	Marked      bool
 	Next        Place // of the next hand-out, if it is marked
 	First       bool  // Done queues the item where it was
-	Stays       bool  // barriers go on to wait for the item
+	Stays       bool  // the work was cut short: barriers wait for the next hand-out, or fail if none comes
 	Gone        bool  // Remove was called since the hand-out
 	Woken       bool  // Wake was called since the hand-out
 }
@@ -258,6 +258,8 @@ func (q *Queue[T]) Done(v T) bool {
 		if last := &q.Queued[len(q.Queued)-1]; h.Stays {
 			last.Behind = h.Behind
 		}
+	case h.Stays:
+		q.dropped = append(q.dropped, [2]int{h.Behind, q.barriers})
 	}
 	q.arrange()
 	return held
@@ -295,21 +297,16 @@ func (q *Queue[T]) Conclude(v T, end End, p Place) (removed, again bool) {
 		}
 	}
 	q.Held[v] = h
-	if end == Leave || (end == Redo || end == Back) && !q.WaitsFirmly(v) {
-		q.cutShort(v)
-	}
+	q.cutShort(v, end)
 	return false, h.Marked || q.WaitsFirmly(v)
 }
 
-// cutShort has the barriers before a held item go on to wait if Done will queue the item. Otherwise
-// nobody does it, and they fail.
-func (q *Queue[T]) cutShort(v T) {
+// cutShort has the barriers before a held item go on to wait if the work was cut short. They fail if Done
+// does not queue the item.
+func (q *Queue[T]) cutShort(v T, end End) {
 	h := q.Held[v]
-	h.Stays = h.Marked
+	h.Stays = h.Stays || end == Leave || (end == Redo || end == Back) && !q.WaitsFirmly(v)
 	q.Held[v] = h
-	if !h.Marked {
-		q.dropped = append(q.dropped, [2]int{h.Behind, q.barriers})
-	}
 }
 
 // putBack undoes a hand-out: the item is the first of its priority and group again, or of those of its
@@ -342,7 +339,7 @@ func (q *Queue[T]) RemoveBelow(v T) bool {
 	pending := q.takeBack(v)
 	h, held := q.Held[v]
 	if held {
-		h.Gone, h.Woken = true, false
+		h.Gone, h.Stays, h.Woken = true, false, false
 		q.tell(v, h, true)
 	}
 	return pending || held
