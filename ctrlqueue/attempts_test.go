@@ -344,6 +344,51 @@ func TestMaxAttempts(t *testing.T) {
 	}
 }
 
+// What else happens in the reconcile that gives its object up for a minute decides when the object comes again.
+func TestGiveUpForBesideOtherWishes(t *testing.T) {
+	var c *running
+	tests := map[string]struct {
+		do   func(ctx context.Context)
+		tell func()
+		want string
+	}{
+		"nothing":        {want: "[0s 1m0s 2m0s]"},
+		"a longer wait":  {do: func(ctx context.Context) { ctrlqueue.DeferFor(ctx, 90*time.Second) }, want: "[0s 1m30s]"},
+		"a shorter wait": {do: func(ctx context.Context) { ctrlqueue.DeferFor(ctx, time.Second) }, want: "[0s 1m0s 2m0s]"},
+		"an event":       {do: func(context.Context) { c.q.Add(request("a")) }, want: "[0s 1m0s 2m0s]"},
+		"a Remove":       {do: func(context.Context) { c.q.Remove(request("a")) }, want: "[0s]"},
+		"a late Remove":  {tell: func() { c.q.Remove(request("a")) }, want: "[0s]"},
+		"a panic":        {tell: func() { panic("told") }, want: "[0s 1s 1m1s 2m1s]"},
+	}
+	for name, tt := range tests {
+		synctest.Test(t, func(t *testing.T) {
+			from := time.Now()
+			var began []time.Duration
+			b := ctrlqueue.For(options{MaxAttempts: 1, GiveUpFor: time.Minute, OnGiveUp: func(context.Context, string, reconcile.Request, error) {
+				if tt.tell != nil && len(began) == 1 {
+					tt.tell()
+				}
+			}})
+			s := newStandIn()
+			c = startIn(t, s, s, "wishes", controller.Options{NewQueue: b.NewQueue, RecoverPanic: new(true),
+				RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Second, time.Hour),
+				Reconciler: b.Reconciler(reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+					if began = append(began, time.Since(from)); tt.do != nil {
+						tt.do(ctx)
+					}
+					return reconcile.Result{}, errors.New("failed")
+				}))})
+			c.q.Add(request("a"))
+			time.Sleep(150 * time.Second)
+			synctest.Wait()
+			if got := fmt.Sprint(began); got != tt.want {
+				t.Errorf("%s: began at %s, want %s", name, got, tt.want)
+			}
+			c.end(t)
+		})
+	}
+}
+
 // The end of the manager is no failure of the object.
 func TestMaxAttemptsAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

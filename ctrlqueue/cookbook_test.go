@@ -24,13 +24,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
@@ -55,30 +54,10 @@ func (b *balancer) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 	return ctrlqueue.DeferFor(ctx, again), nil
 }
 
-// wakes ends the wait of an object that is deleted, or whose spec has changed. It lets all events through.
-func wakes() predicate.Funcs {
-	wake := func(object client.Object) {
-		if q, ok := ctrlqueue.Lookup[reconcile.Request]("balancer"); ok {
-			req := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(object)}
-			q.Forget(req) // The failures of the old spec.
-			q.Wake(req)
-		}
-	}
-	return predicate.Funcs{
-		UpdateFunc: func(e event.UpdateEvent) bool {
-			if e.ObjectNew.GetGeneration() != e.ObjectOld.GetGeneration() {
-				wake(e.ObjectNew)
-			}
-			return true
-		},
-		DeleteFunc: func(e event.DeleteEvent) bool { wake(e.Object); return true },
-	}
-}
-
 func ExampleDeferFor() {
 	_ = func(mgr manager.Manager, b *balancer) error { // The manager that WrapManager has returned.
 		return ctrl.NewControllerManagedBy(mgr).Named("balancer").
-			For(&networkingv1.Ingress{}, builder.WithPredicates(wakes())).
+			For(&networkingv1.Ingress{}, builder.WithPredicates(ctrlqueue.WakeOn("balancer", nil))).
 			Owns(&corev1.Service{}).
 			Complete(b)
 	}
@@ -100,7 +79,7 @@ func TestOnlyTheSpecEndsAWait(t *testing.T) {
 			return time.Minute, nil
 		}}
 		c := start(t, "balancer", options{}, b.Reconcile)
-		filter := wakes()
+		filter := ctrlqueue.WakeOn("balancer", nil)
 		add := func(reconciled bool) { // As the handler of For.
 			if reconciled {
 				c.q.Add(request("web"))
@@ -131,51 +110,25 @@ func TestOnlyTheSpecEndsAWait(t *testing.T) {
 	})
 }
 
-// A patient reconciler gives an object up after some failures in a row: events bring it again after a day, unless a
-// predicate such as wakes ends the wait.
-type patient struct {
-	reconcile.Reconciler
-	name     string // of the controller
-	attempts int
-}
-
-func (p patient) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	result, err := p.Reconciler.Reconcile(ctx, req)
-	q, ok := ctrlqueue.Lookup[reconcile.Request](p.name)
-	if err == nil || ctx.Err() != nil || !ok || q.NumRequeues(req) < p.attempts-1 {
-		return result, err
-	}
-	log.FromContext(ctx).Error(err, "given up until the spec changes") // Or write it into the status.
-	return ctrlqueue.DeferFor(ctx, 24*time.Hour), nil
-}
-
-// An object fails always, and has ten events a second for a minute. What is given up by MaxAttempts begins anew with
+// An object fails always, and has ten events a second for a minute. Without GiveUpFor what is given up begins anew with
 // the next event, with short waits. README.md has the figures.
 func TestGivenUpObjectWithEvents(t *testing.T) {
-	fails := reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
-		return reconcile.Result{}, errors.New("no quota")
-	})
 	for _, row := range []struct {
 		name    string
 		options options
-		patient bool
 		calls   int
 	}{
-		{"nothing", options{}, false, 613},
-		{"StrictBackoff", options{StrictBackoff: true}, false, 14},
-		{"MaxAttempts", options{MaxAttempts: 5}, false, 3000},
-		{"MaxAttempts and StrictBackoff", options{MaxAttempts: 5, StrictBackoff: true}, false, 3000},
-		{"patient and StrictBackoff", options{StrictBackoff: true}, true, 5},
+		{"nothing", options{}, 613},
+		{"StrictBackoff", options{StrictBackoff: true}, 14},
+		{"MaxAttempts", options{MaxAttempts: 5}, 3000},
+		{"MaxAttempts and StrictBackoff", options{MaxAttempts: 5, StrictBackoff: true}, 3000},
+		{"GiveUpFor and StrictBackoff", options{MaxAttempts: 5, GiveUpFor: 24 * time.Hour, StrictBackoff: true}, 5},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			var next reconcile.Reconciler = fails
-			if row.patient {
-				next = patient{fails, "balancer", 5}
-			}
 			calls := 0
-			c := start(t, "balancer", row.options, func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+			c := start(t, "balancer", row.options, func(context.Context, reconcile.Request) (reconcile.Result, error) {
 				calls++
-				return next.Reconcile(ctx, req)
+				return reconcile.Result{}, errors.New("no quota")
 			})
 			for range 600 {
 				c.q.Add(request("web"))
@@ -185,24 +138,65 @@ func TestGivenUpObjectWithEvents(t *testing.T) {
 			if calls != row.calls {
 				t.Errorf("%s: %d reconciles, want %d", row.name, calls, row.calls)
 			}
-			if row.patient { // A change of the spec, and another one after two failures: five tries from then on.
-				web := func(generation int64) client.Object {
-					return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", Generation: generation}}
-				}
-				wakes().Update(event.UpdateEvent{ObjectOld: web(1), ObjectNew: web(2)})
-				time.Sleep(7 * time.Millisecond)
-				synctest.Wait()
-				before := calls
-				wakes().Update(event.UpdateEvent{ObjectOld: web(2), ObjectNew: web(3)})
-				time.Sleep(time.Second)
-				synctest.Wait()
-				if before != 7 || calls != before+5 {
-					t.Errorf("%d reconciles before the second change, and %d after it, want 7 and 5", before, calls-before)
-				}
-			}
 			c.end(t)
 		})
 	}
+}
+
+// An object is given up after two failures. OnGiveUp is told each time. Events do not bring the object, and the time
+// of GiveUpFor, a change of the spec and Wake do. A new spec has two attempts with the first waits.
+func TestGiveUpFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		from := time.Now()
+		seconds := func() float64 { return time.Since(from).Seconds() }
+		var began, told []float64
+		o := options{MaxAttempts: 2, GiveUpFor: time.Minute, OnGiveUp: func(ctx context.Context, controller string, item reconcile.Request, err error) {
+			told = append(told, seconds())
+			if ctx.Err() != nil || controller != "balancer" || item != request("web") || err.Error() != "no quota" {
+				t.Errorf("told %v %q %v %v", ctx.Err(), controller, item, err)
+			}
+		}}
+		failure := workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Second, time.Hour)
+		b := ctrlqueue.For(o)
+		s := newStandIn()
+		c := startIn(t, s, s, "balancer", controller.Options{NewQueue: b.NewQueue, RateLimiter: failure,
+			Reconciler: b.Reconciler(reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
+				began = append(began, seconds())
+				return reconcile.Result{}, errors.New("no quota")
+			}))})
+		at := func(second int, do func()) {
+			time.Sleep(time.Until(from.Add(time.Duration(second) * time.Second)))
+			do()
+			synctest.Wait()
+		}
+		event := func() { c.q.Add(request("web")) }
+		at(0, func() { c.q.AddWithOpts(priorityqueue.AddOpts{Priority: new(7)}, request("web")) })
+		at(10, event)
+		at(20, func() {
+			info, _ := c.q.Find(request("web"))
+			if got, want := fmt.Sprint(info.Priority, info.Firm, info.Due.Sub(from)), "7 true 1m1s"; got != want {
+				t.Errorf("given up as %s, want %s", got, want)
+			}
+		})
+		at(70, func() {
+			ctrlqueue.WakeOn("balancer", nil).Update(update(1, 1)) // No change of the spec.
+		})
+		at(80, func() { ctrlqueue.WakeOn("balancer", nil).Update(update(1, 2)) })
+		at(90, func() { c.q.Wake(request("web")) })
+		at(100, func() { c.q.Remove(request("web")) })
+		at(110, event)
+		if got, want := fmt.Sprint(began, told), "[0 1 61 62 80 81 90 91 110] [1 62 81 91]"; got != want {
+			t.Errorf("began and told at %s, want %s", got, want)
+		}
+		c.end(t)
+	})
+}
+
+func update(before, after int64) event.UpdateEvent {
+	web := func(generation int64) client.Object {
+		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", Generation: generation}}
+	}
+	return event.UpdateEvent{ObjectOld: web(before), ObjectNew: web(after)}
 }
 
 // handOver takes an object out of the queue of its controller.

@@ -1,6 +1,7 @@
 package ctrlqueue
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -60,14 +61,25 @@ type Options[R comparable] struct {
 
 	// MaxAttempts is how many times in a row the reconcile of an object may return an error before the
 	// object is given up; 0 is any number. The last error becomes a [reconcile.TerminalError], which
-	// controller-runtime logs and counts, and nothing tries the object again until it is added. Then the
-	// count starts anew, as after a success, a RequeueAfter, [Queue.Forget] and [Queue.Remove].
+	// controller-runtime logs and counts. GiveUpFor says when the object is tried again. Then the count starts
+	// anew, as after a success, a RequeueAfter, [Queue.Forget] and [Queue.Remove].
 	//
 	// A failure before the retry was due does not count, see [Queue.AddWithOpts]: an object with many
 	// events may be reconciled more often, and StrictBackoff keeps the events back. A reconcile that
 	// CancelOnReAdd or the end of the manager has cut short, a panic and a TerminalError of the reconciler
 	// do not count either.
 	MaxAttempts int
+
+	// GiveUpFor is how long no event brings an object that MaxAttempts has given up: the object waits firmly, as
+	// after a [DeferFor], and is then tried again. [WakeOn] ends the wait when the spec of the object changes, and
+	// [Queue.Wake] at any time. With 0 the next event tries the object again, with the first and shortest waits:
+	// an object with many events is then reconciled more often than without MaxAttempts.
+	GiveUpFor time.Duration
+
+	// OnGiveUp is told of each object that MaxAttempts gives up, with the context and the error of its last
+	// reconcile: for a status or a record of an event. It is called by the worker, and the object waits
+	// meanwhile. A panic counts as a panic of the reconcile.
+	OnGiveUp func(ctx context.Context, controller string, item R, err error)
 
 	// AtEnd is what becomes of the queue when the manager ends because the context of its
 	// Start has ended. [workqueue.EndStop], the zero value, is the end of
@@ -136,6 +148,10 @@ func (o Options[R]) check() {
 		panic(fmt.Sprintf("ctrlqueue: CancelOnReAdd is negative: %d", o.CancelOnReAdd))
 	case o.MaxAttempts < 0:
 		panic(fmt.Sprintf("ctrlqueue: MaxAttempts is negative: %d", o.MaxAttempts))
+	case o.GiveUpFor < 0:
+		panic(fmt.Sprintf("ctrlqueue: GiveUpFor is negative: %v", o.GiveUpFor))
+	case o.MaxAttempts == 0 && (o.GiveUpFor > 0 || o.OnGiveUp != nil):
+		panic("ctrlqueue: GiveUpFor and OnGiveUp need MaxAttempts")
 	}
 	o.checkEnd()
 }

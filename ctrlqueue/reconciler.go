@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed16c08ea7/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
@@ -52,17 +53,13 @@ type handOut[R comparable] struct {
 // controller that follows is what the reconcile asks for, see [Queue.AddWithOpts].
 func (h *handOut[R]) conclude(ctx context.Context, result reconcile.Result, err error) (reconcile.Result, error) {
 	firm := time.Duration(h.firm.Load())
-	h.returned = true
-	last := err != nil && h.countFailure(ctx, err)
-	if last {
-		err = reconcile.TerminalError(err)
-	}
-	if errors.Is(err, reconcile.TerminalError(nil)) {
+	switch {
+	case err != nil && h.countFailure(ctx, err):
+		err = h.giveUp(ctx, err, firm)
+	case errors.Is(err, reconcile.TerminalError(nil)):
 		h.queue.noteTerminal(h.item) // The controller adds nothing, and nobody else would name the item.
 	}
-	if last {
-		h.queue.Forget(h.item)
-	}
+	h.returned = true // OnGiveUp may panic.
 	if err == nil && firm > 0 {
 		firm = max(firm, result.RequeueAfter)
 		result.RequeueAfter = firm
@@ -92,6 +89,24 @@ func (h *handOut[R]) countFailure(ctx context.Context, err error) (last bool) {
 	return last
 }
 
+// giveUp ends the row of failures of an item, and has the item wait for GiveUpFor. The controller adds
+// nothing after the error that giveUp returns.
+func (h *handOut[R]) giveUp(ctx context.Context, err error, firm time.Duration) error {
+	q := h.queue
+	if q.options.OnGiveUp != nil {
+		q.options.OnGiveUp(ctx, q.name, h.item, err)
+	}
+	q.noteTerminal(h.item)
+	q.Forget(h.item)
+	if q.options.GiveUpFor > 0 {
+		wait := max(firm, q.options.GiveUpFor)
+		h.note(wait)
+		held, _ := q.Find(h.item)
+		q.addResult(priorityqueue.AddOpts{After: wait, Priority: &held.Priority}, h.item)
+	}
+	return reconcile.TerminalError(err)
+}
+
 func (h *handOut[R]) note(firm time.Duration) {
 	h.queue.attempts.begin(h.item, func(a *attempt) { a.ended, a.firm = true, firm })
 }
@@ -101,32 +116,6 @@ func (h *handOut[R]) release() {
 	if !h.returned {
 		h.note(time.Duration(h.firm.Load()))
 	}
-}
-
-func (h *handOut[R]) deferFor(d time.Duration) {
-	for old := h.firm.Load(); old < int64(d) && !h.firm.CompareAndSwap(old, int64(d)); old = h.firm.Load() {
-	}
-}
-
-// DeferFor returns a result for a reconcile to return when its object must not be reconciled again
-// before d has passed, whatever events come: the wait is firm, see [workqueue.AddOptions]. The handler of an
-// event that shall end the wait calls [Queue.Wake]. A Wake during the reconcile counts too: the object then
-// comes again at once.
-//
-// The wait begins when the reconcile returns, also if the reconcile returns another result: the longer
-// of the two times counts. A reconcile that returns an error too, or panics, has failed, and its retry is
-// due at the later of the two times. A terminal error ends the wait, and so does CancelOnReAdd of the
-// [Options] if a change has cut the reconcile short. Of several calls in a reconcile the longest d counts.
-// If no d is positive, the object comes again at once. It keeps the priority of the hand-out.
-//
-// ctx must be a context as for [ReAddContext]. With any other, as in a test or without the Reconciler of
-// the [Binding], DeferFor only returns a Result with the RequeueAfter d, which an event cuts short. A
-// drain at the end of the manager hands out what is queued, and drops what waits.
-func DeferFor(ctx context.Context, d time.Duration) reconcile.Result {
-	if h, ok := ctx.Value(handOutKey{}).(interface{ deferFor(d time.Duration) }); ok {
-		h.deferFor(d)
-	}
-	return reconcile.Result{RequeueAfter: max(d, time.Nanosecond)}
 }
 
 // errNotBound names no controller: controller-runtime logs the error with the name.
