@@ -152,12 +152,10 @@ bench: ## measure against client-go: BENCHMARKS.md and its picture; 20 minutes
 	go run -C compat ./bench/report -run '$(ROWS)' -page ../BENCHMARKS.md
 	go run -C compat ./pictures
 
-# Marks the rows that are slower, and fails for none: a busy machine is slower, too. With SHORT there are
-# few rounds of the rows of Run and of five others, and no comparison where git does not have the commit.
-BASE  := @bench/base
-FIRST := ^RunWorkers/loop=Run|^Cycle/keys=string|^Backlog|^Duplicate/items=1|^AddAfter/items=64k|workers=8/items=distinct
-slower: ## each row beside the commit BASE, each program in 3 layouts; ROWS are the rows; SHORT=1 for few
-	$(if $(SHORT),-)go run -C compat ./bench/report -base $(BASE) $(if $(SHORT),-benchtime 20ms -rounds 3,-benchtime 50ms -rounds 15) -run '$(or $(ROWS),$(if $(SHORT),$(FIRST)))'
+# Marks the rows that are slower, and fails for none: a busy machine is slower, too.
+BASE := @bench/base
+slower: ## each row beside the commit BASE, each program in 3 layouts; ROWS are the rows
+	go run -C compat ./bench/report -base $(BASE) -benchtime 50ms -rounds 15 -run '$(ROWS)'
 
 pictures: ## draw the plots of docs and examples from the tables of the pages; 10 s
 	go run -C compat ./pictures
@@ -226,6 +224,6 @@ planted: ## plant known bugs in the library, one after the other; 10 minutes
 night: RUNS = 100000
 night: HISTORIES = 300000
 night: DURATION = 10m
-night: minimums release-check test-swap swap-programs fuzz stress soak explore planted linearizability ends simulate realworld slower mutate ## what takes longer than CI; 3 hours
+night: minimums release-check test-swap swap-programs fuzz stress soak explore planted linearizability ends simulate apiserver-test realworld slower mutate ## what takes longer than CI; 3 hours
 	go test $(HANGS) -count=3 -run '^TestModel' .
 	go test -C examples $(HANGS) -count=3 -run '^TestKilledUnderLoad$$' ./controller ./service

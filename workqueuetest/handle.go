@@ -18,7 +18,11 @@ import (
 //	nil               Get a, Forget a, Done a
 //	an error          Get a, AddRateLimited a, Done a
 //	RequeueAfter(d)   Get a, Forget a, AddAfter a d, Done a
+//	DeferFor(d)       Get a, AddWith a d firm, Done a
+//	both              Get a, AddWith a firm and rate limited, with the longer time, Done a
 //	Permanent(err)    Get a, Forget a, Done a, and OnGiveUp is told
+//
+// both is an error joined with a DeferFor. With StrictBackoff every failure looks like that.
 //
 // If the handler removes its item, Run plans no retry, whatever the handler returns: the calls have a Forget
 // instead.
@@ -125,9 +129,13 @@ func (q *once[T]) noteResult(item T, result workqueue.HandlerResult) {
 			q.note(Call[T]{Method: "Forget", Item: item})
 		}
 	}
-	if limited {
+	wait, _ := q.Find(item)
+	switch {
+	case wait.Firm && result.Again:
+		q.note(Call[T]{Method: "AddWith", Item: item, Delay: result.After, RateLimited: limited, Firm: true})
+	case limited:
 		q.note(Call[T]{Method: "AddRateLimited", Item: item})
-	} else if result.Again {
+	case result.Again:
 		q.note(Call[T]{Method: "AddAfter", Item: item, Delay: result.After})
 	}
 }

@@ -210,9 +210,14 @@ func TestHandleSaysWhatBecomesOfAnItem(t *testing.T) {
 		handle func(ctx context.Context, item string) error
 		want   string
 	}{
-		"success":       {func(context.Context, string) error { return nil }, "[Get a Forget a Done a]"},
-		"failure":       {func(context.Context, string) error { return errFailed }, "[Get a AddRateLimited a Done a]"},
-		"again later":   {func(context.Context, string) error { return workqueue.RequeueAfter(time.Minute) }, "[Get a Forget a AddAfter a 1m0s Done a]"},
+		"success":     {func(context.Context, string) error { return nil }, "[Get a Forget a Done a]"},
+		"failure":     {func(context.Context, string) error { return errFailed }, "[Get a AddRateLimited a Done a]"},
+		"again later": {func(context.Context, string) error { return workqueue.RequeueAfter(time.Minute) }, "[Get a Forget a AddAfter a 1m0s Done a]"},
+		"deferred":    {func(context.Context, string) error { return workqueue.DeferFor(time.Minute) }, "[Get a AddWith a 1m0s, firm Done a]"},
+		"failed and deferred": {func(context.Context, string) error {
+			return errors.Join(errors.New("429"), workqueue.DeferFor(time.Minute))
+		},
+			"[Get a AddWith a 1m0s rate limited, firm Done a]"},
 		"again at once": {func(context.Context, string) error { return workqueue.RequeueAfter(0) }, "[Get a Forget a AddAfter a Done a]"},
 		"given up":      {func(context.Context, string) error { return workqueue.Permanent(errFailed) }, "[Get a Forget a Done a]"},
 		"panic":         {func(context.Context, string) error { panic("at the disco") }, "[Get a AddRateLimited a Done a]"},

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -46,6 +48,57 @@ func loop(ctx context.Context, queue clientgo.TypedRateLimitingInterface[string]
 	}
 	<-ctx.Done()
 	queue.ShutDown()
+}
+
+// loopWithAnEnd is what Run becomes on the way back, where a lease is given back behind it.
+func loopWithAnEnd(ctx context.Context, queue clientgo.TypedRateLimitingInterface[string], handle func(context.Context, string) error) {
+	const workers, grace = 2, 20 * time.Second
+	working, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	var all sync.WaitGroup
+	for range workers {
+		all.Go(func() {
+			for handleNext(working, queue, handle) {
+			}
+		})
+	}
+	<-ctx.Done()
+	queue.ShutDown() // The workers go on with what is queued.
+	defer time.AfterFunc(grace, stop).Stop()
+	all.Wait() // Before the lease is given back. A handler that ignores its context holds this up.
+}
+
+func handleNext(ctx context.Context, queue clientgo.TypedRateLimitingInterface[string], handle func(context.Context, string) error) bool {
+	key, shutdown := queue.Get()
+	if shutdown {
+		return false
+	}
+	defer queue.Done(key)
+	if ctx.Err() != nil {
+		return true // Left to the next start.
+	}
+	const maxRetries = 15
+	err := withRecover(ctx, key, handle)
+	switch {
+	case err == nil:
+		queue.Forget(key)
+	case queue.NumRequeues(key) < maxRetries:
+		klog.FromContext(ctx).Error(err, "sync failed", "key", key)
+		queue.AddRateLimited(key)
+	default:
+		klog.FromContext(ctx).Error(err, "sync given up", "key", key)
+		queue.Forget(key)
+	}
+	return true
+}
+
+func withRecover(ctx context.Context, key string, handle func(context.Context, string) error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("panic: %v", v)
+		}
+	}()
+	return handle(ctx, key)
 }
 
 func run(ctx context.Context, queue clientgo.TypedRateLimitingInterface[string], sync func(context.Context, string) error) error {
@@ -102,6 +155,52 @@ func TestLoopAndRun(t *testing.T) {
 			})
 		})
 	}
+}
+
+// On client-go's queue: what is queued at the signal is handled within the grace, then the contexts end, and no handler is
+// at work when the loop has returned. A panic is a failure, and the last one gives its key up.
+func TestLoopWithAnEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		queue := clientgo.NewTypedRateLimitingQueue(clientgo.NewTypedItemExponentialFailureRateLimiter[string](time.Second, time.Second))
+		ctx, stop := context.WithCancel(logr.NewContext(t.Context(), logr.Discard()))
+		j := newJournal()
+		var atWork atomic.Int32
+		panics := 0
+		wait := start(func() error {
+			loopWithAnEnd(ctx, queue, func(ctx context.Context, key string) error {
+				atWork.Add(1)
+				defer atWork.Add(-1)
+				if key == "panics" {
+					panics++
+					panic("at the disco")
+				}
+				j.note("begun")
+				select {
+				case <-time.After(8 * time.Second):
+				case <-ctx.Done():
+					j.note("cut short")
+				}
+				return nil
+			})
+			if n := atWork.Load(); n > 0 {
+				t.Errorf("%d handlers are at work after the loop", n)
+			}
+			return nil
+		})
+		queue.Add("panics")
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if panics != 16 || queue.NumRequeues("panics") != 0 {
+			t.Errorf("%d calls, and %d failures, want 16 and 0", panics, queue.NumRequeues("panics"))
+		}
+		for _, key := range []string{"a", "b", "c", "d", "e", "f", "g"} {
+			queue.Add(key)
+			synctest.Wait() // Both workers may wait for an item.
+		}
+		stop()
+		wait()
+		j.expect(t, "begun at 1m0s", "begun at 1m0s", "begun at 1m8s", "begun at 1m8s", "begun at 1m16s", "begun at 1m16s", "cut short at 1m20s", "cut short at 1m20s")
+	})
 }
 
 func runWithOwnLines(ctx context.Context, queue clientgo.TypedRateLimitingInterface[string], sync func(context.Context, string) error) error {

@@ -124,7 +124,9 @@ func (c *controller) run(ctx context.Context, leads func() bool, workers int) er
 func work[T comparable](ctx context.Context, leads func() bool, queue *workqueue.TypedRateLimiting[T], workers int, handle func(context.Context, T) error) error {
 	guarded := func(ctx context.Context, item T) error {
 		if !leads() {
-			return errors.New("another process may lead") // The process is about to end, and the drain goes on until then.
+			// The process is about to end, or the elector will renew the lease, as after a pause in which nobody has taken
+			// it. An error would be a failure, and MaxAttempts would give the item up.
+			return workqueue.DeferFor(time.Second)
 		}
 		return handle(ctx, item)
 	}

@@ -291,6 +291,26 @@ func TestNoHandlerBeginsAfterALoss(t *testing.T) {
 	})
 }
 
+// After a pause nobody has taken the lease, and its renewal takes ten minutes. The keys come again then. They were given
+// up, while the process went on to lead.
+func TestNoKeyIsGivenUpAfterAPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		queue := workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[int](), workqueue.TypedRateLimitingQueueConfig[int]{})
+		for n := range 60 {
+			queue.Add(n)
+		}
+		renewed := time.Now().Add(10 * time.Minute)
+		leads := func() bool { return time.Now().After(renewed) }
+		ctx, stop := context.WithTimeout(logr.NewContext(t.Context(), logr.Discard()), time.Hour)
+		defer stop()
+		done := 0
+		err := work(ctx, leads, queue, 1, func(context.Context, int) error { done++; return nil })
+		if err != nil || done != 60 {
+			t.Errorf("%d of 60 keys were handled, %v", done, err)
+		}
+	})
+}
+
 // The process was stopped for longer than LeaseDuration, and its elector does not know. A stopped process began 3,680
 // keys after another one had taken the lease.
 func TestLeaseIsNotOursAfterAPause(t *testing.T) {

@@ -7,7 +7,7 @@
 // The queue has the names of the jobs, in memory. The payloads are files of -dir: a job that was
 // accepted is done, or its file is there for the next start. A job can be done twice if the process is
 // killed between the work and the end of its file, so the receiver gets the name of the job as
-// Idempotency-Key.
+// Idempotency-Key. The tries are counted beside the payload, over all starts.
 //
 // The second address, -admin, is for the inside: /readyz and /metrics. For the user admin and the password
 // in ADMIN_PASSWORD it also has the page of the queue, /debug/workqueue/, POST /jobs/{job}/retry, GET /failed, and
@@ -83,8 +83,8 @@ type service struct {
 	notBefore time.Time // that the receiver has named; guarded by holding
 }
 
-// maxAttempts and the backoff below say which outage of the receiver a job survives: the waits between 30
-// attempts are 2.3 to 3.5 hours together. The Cap is for a wait with its jitter.
+// maxAttempts, of all starts together, and the backoff below say which outage of the receiver a job survives: the waits
+// between 30 attempts are 2.3 to 3.5 hours together. After a start they begin anew. The Cap is for a wait with its jitter.
 const maxAttempts = 30
 
 func newService(dir, target string, registry prometheus.Registerer) *service {
@@ -168,6 +168,35 @@ func (s *service) failedPath(j job) string {
 // reasonPath is the path of the error with which a job was given up.
 func (s *service) reasonPath(j job) string {
 	return filepath.Join(s.dir, "failed", j.String()+".error")
+}
+
+// triesPath is the path of the file whose size is the number of tries that have begun.
+func (s *service) triesPath(j job) string { return filepath.Join(s.dir, j.String()+".tries") }
+
+// countTry counts a try before its work. A count after the work, or the MaxAttempts of Run, which counts in memory,
+// would forget the try that ends the process: such a job would end it after each start, for ever.
+func (s *service) countTry(j job) (tries int64, err error) {
+	file, err := os.OpenFile(s.triesPath(j), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return 0, err
+	}
+	defer file.Close()
+	if _, err := file.Write([]byte(".")); err != nil {
+		return 0, err
+	}
+	info, err := file.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
+// countAnew ends the row of tries of a job: it is done, given up, or tried by hand.
+func (s *service) countAnew(j job) error {
+	if err := os.Remove(s.triesPath(j)); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 // revive brings a job back that was given up.
@@ -301,7 +330,8 @@ func writtenAt(file os.DirEntry) time.Time {
 	return info.ModTime()
 }
 
-// do is the handler of the queue. Its error decides when the job is tried again.
+// do is the handler of the queue. Its error decides when the job is tried again. The last try is permanent: a try that
+// an event or an operator brings counts too, and so does one that ends with the process.
 func (s *service) do(ctx context.Context, j job) error {
 	_, payload, err := s.bring(j)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -309,6 +339,24 @@ func (s *service) do(ctx context.Context, j job) error {
 	} else if err != nil {
 		return err
 	}
+	tries, err := s.countTry(j)
+	if err != nil {
+		return err
+	}
+	if tries > maxAttempts {
+		return workqueue.Permanent(fmt.Errorf("the process has ended during the last of %d tries", maxAttempts))
+	}
+	err = s.send(ctx, j, payload)
+	if tries == maxAttempts && err != nil {
+		return workqueue.Permanent(err)
+	} else if err != nil {
+		return err
+	}
+	return errors.Join(s.countAnew(j), os.Remove(s.path(j)))
+}
+
+// send is one try.
+func (s *service) send(ctx context.Context, j job, payload []byte) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.target, bytes.NewReader(payload))
 	if err != nil {
 		return workqueue.Permanent(err)
@@ -322,7 +370,7 @@ func (s *service) do(ctx context.Context, j job) error {
 	response.Body.Close()
 	switch code := response.StatusCode; {
 	case code/100 == 2:
-		return os.Remove(s.path(j))
+		return nil
 	case code == http.StatusTooManyRequests, code == http.StatusServiceUnavailable:
 		if wait := retryAfter(response.Header); wait > 0 {
 			// The later of this time and the backoff. Not a RetryAfter: 30 answers with one second each would use up
@@ -384,6 +432,9 @@ func (s *service) giveUp(_ context.Context, j job, err error) {
 	slog.Error("job given up", "job", j, "err", err)
 	s.naming.Lock()
 	defer s.naming.Unlock()
+	if err := s.countAnew(j); err != nil {
+		slog.Error("tries not forgotten", "job", j, "err", err)
+	}
 	if info, _ := s.queue.Find(j); info.State == workqueue.ItemInFlightAgain {
 		return
 	}
@@ -407,6 +458,10 @@ func (s *service) retry(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.hold(func() { s.notBefore = time.Time{} })
+	if err := s.countAnew(j); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
 	s.queue.Forget(j)
 	s.queue.Wake(j)
 	s.add(w, j, priority)
@@ -448,7 +503,7 @@ func (s *service) retryFailed(w http.ResponseWriter, r *http.Request) {
 // work does jobs until ctx ends, and then those that are queued or wait for a retry, for the grace.
 func (s *service) work(ctx context.Context) error {
 	err := workqueue.Run(ctx, s.queue, s.do, workqueue.RunOptions[job]{
-		Workers: 8, Timeout: 5 * time.Second, MaxAttempts: maxAttempts, OnGiveUp: s.giveUp,
+		Workers: 8, Timeout: 5 * time.Second, OnGiveUp: s.giveUp,
 		AtEnd: workqueue.EndDrain, Grace: s.grace, OnResult: s.keepError,
 	})
 	if errors.Is(err, workqueue.ErrNotDrained) {

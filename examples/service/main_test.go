@@ -389,6 +389,68 @@ func TestRetry(t *testing.T) {
 	})
 }
 
+// The tries of all starts count together, those that end with the process too, and those that an operator brings. With
+// the count of Run alone each start began anew, and a job that ends the process was tried for ever.
+func TestTriesOfAllStartsCount(t *testing.T) {
+	j := job{"acme", "order-7"}
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "failed"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	tries := 0
+	start := func(t *testing.T, answer func(s *service, stop func()) int) {
+		synctest.Test(t, func(t *testing.T) {
+			s := newService(dir, "http://receiver/", prometheus.NewRegistry())
+			ctx, stop := context.WithTimeout(t.Context(), 24*time.Hour)
+			defer stop()
+			s.client.Transport = transport(func(*http.Request) int { tries++; return answer(s, stop) })
+			if _, err := os.Stat(s.path(j)); errors.Is(err, os.ErrNotExist) {
+				sendKey(s.public(), "POST", "/jobs/acme", "payload", "", "order-7")
+			}
+			if err := s.resume(); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.work(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	failedAfter := func(want int) {
+		t.Helper()
+		s := service{dir: dir}
+		if _, err := os.Stat(s.failedPath(j)); err != nil || tries != want {
+			t.Errorf("%d tries, and the job has not failed: %v, want %d", tries, err, want)
+		}
+		if _, err := os.Stat(s.triesPath(j)); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("the next row of tries would not begin anew: %v", err)
+		}
+		tries = 0
+	}
+	for range 5 { // Each start ends in its second try, and the drain has two or three more.
+		before := tries
+		start(t, func(_ *service, stop func()) int {
+			if tries == before+2 {
+				stop()
+			}
+			return http.StatusBadGateway
+		})
+	}
+	start(t, func(s *service, _ func()) int {
+		s.queue.Wake(j) // The next try comes at once.
+		return http.StatusBadGateway
+	})
+	failedAfter(maxAttempts)
+
+	for range maxAttempts { // A process that dies in each try: another one begins where it was.
+		s := service{dir: dir}
+		if _, err := s.countTry(j); err != nil {
+			t.Fatal(err)
+		}
+	}
+	start(t, func(*service, func()) int { return http.StatusOK })
+	failedAfter(0)
+}
+
 // Each job that was given up is tried again by one call.
 func TestRetryFailed(t *testing.T) {
 	s := newService(t.TempDir(), "", prometheus.NewRegistry())
