@@ -182,10 +182,15 @@ func TestGiveUpFor(t *testing.T) {
 			ctrlqueue.WakeOn("balancer", nil).Update(update(1, 1)) // No change of the spec.
 		})
 		at(80, func() { ctrlqueue.WakeOn("balancer", nil).Update(update(1, 2)) })
+		at(85, func() { // Deleted and created again while the watch was down.
+			e := update(1, 1)
+			e.ObjectNew.SetUID("2")
+			ctrlqueue.WakeOn("balancer", nil).Update(e)
+		})
 		at(90, func() { c.q.Wake(request("web")) })
 		at(100, func() { c.q.Remove(request("web")) })
 		at(110, event)
-		if got, want := fmt.Sprint(began, told), "[0 1 61 62 80 81 90 91 110] [1 62 81 91]"; got != want {
+		if got, want := fmt.Sprint(began, told), "[0 1 61 62 80 81 85 86 90 91 110] [1 62 81 86 91]"; got != want {
 			t.Errorf("began and told at %s, want %s", got, want)
 		}
 		c.end(t)

@@ -39,9 +39,9 @@ func DeferFor(ctx context.Context, d time.Duration) reconcile.Result {
 // WakeOn returns a predicate for the objects of a controller, by its name: builder.WithPredicates of For. It
 // lets all events through. A deletion, and an update for which changed returns true, first end the wait of the
 // object, by [Queue.Wake], and forget its failures, by [Queue.Forget]: a wait of [DeferFor], of GiveUpFor of the
-// [Options], and of a backoff. A nil changed compares the generations and the times of deletion: the spec has
-// changed, or the object goes as soon as its finalizers are done. Some kinds have no generation, such as
-// ConfigMap, Secret and ServiceAccount.
+// [Options], and of a backoff. A nil changed compares the generations, the times of deletion and the UIDs: the spec
+// has changed, the object goes as soon as its finalizers are done, or it was deleted and created again while the
+// watch was down. Some kinds have no generation, such as ConfigMap, Secret and ServiceAccount.
 //
 // It is a predicate, as the Wake must come before the Add of the event handler: after the Add a worker could have
 // taken the object, and the Wake would end its next wait. A predicate that drops an event before this one keeps
@@ -71,6 +71,6 @@ func WakeOn(controller string, changed func(before, after client.Object) bool) p
 }
 
 func specChanged(before, after client.Object) bool {
-	return before.GetGeneration() != after.GetGeneration() ||
+	return before.GetGeneration() != after.GetGeneration() || before.GetUID() != after.GetUID() ||
 		!before.GetDeletionTimestamp().Equal(after.GetDeletionTimestamp())
 }

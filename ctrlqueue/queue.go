@@ -333,8 +333,9 @@ func (q *Queue[R]) WaitIdle(ctx context.Context) error { return q.queue.WaitIdle
 // [workqueue.TypedDelaying.WaitEmpty].
 func (q *Queue[R]) WaitEmpty(ctx context.Context) error { return q.queue.WaitEmpty(ctx) }
 
-// Reschedule makes the item wait for that long from now, whether that is earlier or later
-// than before. A queued item stays queued.
+// Reschedule makes the item wait for that long from now, whether that is earlier or later than before. A queued
+// item stays queued. The wait is not firm, also where that of a [DeferFor] was: an event ends it. Of a held item
+// the earlier of this time and of what its reconcile asks for counts. taken is false after a shutdown.
 func (q *Queue[R]) Reschedule(item R, duration time.Duration) (taken bool) {
 	return q.queue.Reschedule(item, duration)
 }

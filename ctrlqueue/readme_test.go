@@ -56,6 +56,9 @@ func ExampleWrapManager() {
 func Example_onStop() {
 	_ = ctrlqueue.Options[reconcile.Request]{
 		OnStop: func(controller string, left workqueue.Snapshot[reconcile.Request]) {
+			if left.Totals == (workqueue.Totals{}) {
+				return
+			}
 			ctrl.Log.Info("objects are left", "controller", controller, "how many", left.Totals)
 			for _, info := range slices.Concat(left.InFlight, left.Failed) { // Queued and Waiting may be very many.
 				ctrl.Log.Info("object is left", "controller", controller, "object", info.Item, "state", info.State.String())
