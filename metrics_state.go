@@ -77,8 +77,8 @@ type QueueStats struct {
 	Lateness     DurationStats `json:"lateness"`      // from when an item was due until it was queued
 	LimiterDelay DurationStats `json:"limiter_delay"` // the waits that the limiter has named
 
-	// Results counts the items handled by workers of [Run], by outcome. Results is nil until
-	// Run is called for the queue.
+	// Results counts the items handled by workers of [Run], by outcome, and what CountResult was told. Results is
+	// nil until Run or CountResult is called for the queue.
 	Results map[Outcome]uint64 `json:"results,omitempty"`
 }
 

@@ -118,7 +118,7 @@ func (d describer) rows() []seriesRow {
 		row(partDelays, counter, "rate_limited_total", "Adds with the delay of a rate limiter, which are retries of what has failed.",
 			func(s QueueStats) float64 { return float64(s.RateLimited) }),
 		{part: partDelays, kind: counter, split: byResult,
-			described: d.desc("results_total", "Items that workers of Run have handled, by what came of it.", "result")},
+			described: d.desc("results_total", "Items that workers of Run have handled, or CountResult was told, by what came of it.", "result")},
 	}
 	if d.hasLabel("depth", "priority") { // As in the registry of controller-runtime.
 		rows[0].split = depthOfControllerRuntime

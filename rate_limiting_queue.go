@@ -2,6 +2,7 @@ package workqueue
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"sync/atomic"
 	"time"
@@ -453,6 +454,16 @@ func (q *TypedRateLimiting[T]) Items() iter.Seq[ItemInfo[T]] {
 // Stats returns the state of the delaying queue, see [TypedDelaying.Stats].
 func (q *TypedRateLimiting[T]) Stats() QueueStats {
 	return q.below("Stats").Stats()
+}
+
+// CountResult counts what a worker loop of your own has made of an item, for Results of the [QueueStats] and
+// the metric results_total, which the alerts about failures read. [Run] counts by itself. It is one atomic add. A
+// queue without metrics counts nothing. CountResult panics if the outcome is none of [Outcomes].
+func (q *TypedRateLimiting[T]) CountResult(outcome Outcome) {
+	if outcome >= outcomes {
+		panic(fmt.Sprintf("workqueue: CountResult of an unknown outcome: %v", outcome))
+	}
+	q.metrics.forRun().count(outcome)
 }
 
 // Drain drains the delaying queue, see [TypedDelaying.Drain]. Beside a [Run] that ends, Drain returns nil:

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"runtime"
 	"slices"
@@ -935,6 +936,25 @@ func TestSeriesOfResults(t *testing.T) {
 			t.Errorf("after the shutdown, there are the series %q", got)
 		}
 	})
+}
+
+// A loop by hand counts its results where Run does.
+func TestCountResult(t *testing.T) {
+	_, p := newExposed(workqueue.PrometheusOptions{})
+	for name, want := range map[string]string{"": "map[]", "q": "map[failed:2 given_up:1]"} {
+		q := workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[string](),
+			workqueue.TypedRateLimitingQueueConfig[string]{Name: name, MetricsProvider: p})
+		defer q.ShutDown()
+		for _, outcome := range []workqueue.Outcome{workqueue.OutcomeFailed, workqueue.OutcomeFailed, workqueue.OutcomeGivenUp} {
+			q.CountResult(outcome)
+		}
+		results := q.Stats().Results
+		maps.DeleteFunc(results, func(_ workqueue.Outcome, n uint64) bool { return n == 0 })
+		if got := fmt.Sprint(results); got != want {
+			t.Errorf("the queue %q has the results %s, want %s", name, got, want)
+		}
+		wantPanic(t, "workqueue: CountResult of an unknown outcome: Outcome(8)", func() { q.CountResult(workqueue.OutcomeDeferred + 1) })
+	}
 }
 
 // Results of queues of one name are added up, and stay as long as one of them.

@@ -1,6 +1,8 @@
 package ctrlqueue_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http/httptest"
@@ -14,9 +16,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	dto "github.com/prometheus/client_model/go"
+	"github.com/seed16c08ea7/workqueue"
 	"github.com/seed16c08ea7/workqueue/ctrlqueue"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
 // Queues with a name, which have metrics.
@@ -309,5 +313,77 @@ func TestWorkersOfAController(t *testing.T) {
 			}
 		}
 		q.ShutDown()
+	})
+}
+
+// The results of reconciles are counted as Run counts those of handlers, so the alerts about failures work.
+func TestResults(t *testing.T) {
+	failed := errors.New("failed")
+	calls := map[string]struct {
+		do   func(ctx context.Context, q *requestQueue) (reconcile.Result, error)
+		want string
+	}{
+		"success": {want: "succeeded"},
+		"failure": {do: func(context.Context, *requestQueue) (reconcile.Result, error) { return reconcile.Result{}, failed }, want: "failed"},
+		"panic":   {do: func(context.Context, *requestQueue) (reconcile.Result, error) { panic("at the disco") }, want: "failed"},
+		"terminal": {do: func(context.Context, *requestQueue) (reconcile.Result, error) {
+			return reconcile.Result{}, reconcile.TerminalError(failed)
+		}, want: "given_up"},
+		"requeue": {do: func(context.Context, *requestQueue) (reconcile.Result, error) {
+			return reconcile.Result{RequeueAfter: time.Hour}, nil
+		}, want: "requeued"},
+		"firm": {do: func(ctx context.Context, _ *requestQueue) (reconcile.Result, error) {
+			return ctrlqueue.DeferFor(ctx, time.Hour), nil
+		}, want: "deferred"},
+		"firm and failure": {do: func(ctx context.Context, _ *requestQueue) (reconcile.Result, error) {
+			return ctrlqueue.DeferFor(ctx, time.Hour), failed
+		}, want: "failed"},
+		"change": {do: func(ctx context.Context, q *requestQueue) (reconcile.Result, error) {
+			q.Add(request("a"))
+			return reconcile.Result{}, ctx.Err()
+		}, want: "readded"},
+		"removal": {do: func(ctx context.Context, q *requestQueue) (reconcile.Result, error) {
+			q.Remove(request("a"))
+			return reconcile.Result{}, ctx.Err()
+		}, want: "removed"},
+		"end": {do: func(ctx context.Context, _ *requestQueue) (reconcile.Result, error) {
+			<-ctx.Done()
+			return reconcile.Result{}, ctx.Err()
+		}, want: "interrupted"},
+	}
+	for name, tt := range calls {
+		synctest.Test(t, func(t *testing.T) {
+			var c *running
+			n := 0
+			c = start(t, fresh("results"), options{CancelOnReAdd: 1}, func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+				if n++; n > 1 || tt.do == nil {
+					return reconcile.Result{}, nil
+				}
+				return tt.do(ctx, c.q)
+			})
+			c.q.Add(request("a"))
+			synctest.Wait()
+			c.end(t)
+			var got []string
+			for outcome, n := range c.q.Stats().Results {
+				if n > 0 && (outcome != workqueue.OutcomeSucceeded || tt.want == "succeeded") {
+					got = append(got, outcome.String())
+				}
+			}
+			if fmt.Sprint(got) != "["+tt.want+"]" {
+				t.Errorf("%s: counted %v, want %s", name, got, tt.want)
+			}
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		c := start(t, fresh("given-up"), options{MaxAttempts: 1}, func(context.Context, reconcile.Request) (reconcile.Result, error) {
+			return reconcile.Result{}, failed
+		})
+		c.q.Add(request("a"))
+		synctest.Wait()
+		if results := c.q.Stats().Results; results[workqueue.OutcomeGivenUp] != 1 || results[workqueue.OutcomeFailed] != 0 {
+			t.Errorf("given up by MaxAttempts, and counted %v", results)
+		}
+		c.end(t)
 	})
 }

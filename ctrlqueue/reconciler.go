@@ -65,10 +65,34 @@ func (h *handOut[R]) conclude(ctx context.Context, result reconcile.Result, err 
 		result.RequeueAfter = firm
 	}
 	//lint:ignore SA1019 Controllers still look at Requeue.
-	if again := err != nil || result.RequeueAfter > 0 || result.Requeue; again {
+	again := err != nil || result.RequeueAfter > 0 || result.Requeue
+	if again {
 		h.note(firm)
 	}
+	h.queue.queue.CountResult(outcomeOf(ctx, again, err, firm))
 	return result, err
+}
+
+// outcomeOf returns what Run would call the end of a reconcile, for the alerts about failures.
+func outcomeOf(ctx context.Context, again bool, err error, firm time.Duration) workqueue.Outcome {
+	switch {
+	case isInterrupted(ctx, err):
+		return workqueue.OutcomeInterrupted
+	case errors.Is(err, reconcile.TerminalError(nil)):
+		return workqueue.OutcomeGivenUp
+	case err != nil:
+		return workqueue.OutcomeFailed
+	case firm > 0:
+		return workqueue.OutcomeDeferred
+	case again:
+		return workqueue.OutcomeRequeued
+	}
+	return workqueue.OutcomeSucceeded
+}
+
+// isInterrupted reports whether the end of the manager has cut a reconcile short.
+func isInterrupted(ctx context.Context, err error) bool {
+	return ctx.Err() == context.Canceled && errors.Is(err, context.Canceled)
 }
 
 // countFailure counts the error of a reconcile, and reports whether MaxAttempts gives the item up. The
@@ -76,8 +100,7 @@ func (h *handOut[R]) conclude(ctx context.Context, result reconcile.Result, err 
 // either, as the retry of the failure before is still due.
 func (h *handOut[R]) countFailure(ctx context.Context, err error) (last bool) {
 	most := h.queue.options.MaxAttempts
-	interrupted := ctx.Err() == context.Canceled && errors.Is(err, context.Canceled)
-	if most == 0 || interrupted || errors.Is(err, reconcile.TerminalError(nil)) {
+	if most == 0 || isInterrupted(ctx, err) || errors.Is(err, reconcile.TerminalError(nil)) {
 		return false
 	}
 	h.queue.attempts.begin(h.item, func(a *attempt) {
@@ -114,6 +137,7 @@ func (h *handOut[R]) note(firm time.Duration) {
 // release notes the end of a reconcile that has panicked: the controller takes a panic for a failure.
 func (h *handOut[R]) release() {
 	if !h.returned {
+		h.queue.queue.CountResult(workqueue.OutcomeFailed)
 		h.note(time.Duration(h.firm.Load()))
 	}
 }
@@ -279,9 +303,11 @@ func (r *reconciler[R]) cancelOnReAdd(ctx context.Context, h *handOut[R]) (recon
 	}
 	h.returned = true
 	if q.sinceHandOut(item) == workqueue.ErrRemoved {
+		q.queue.CountResult(workqueue.OutcomeRemoved)
 		return reconcile.Result{}, nil
 	}
 	cut = true
+	q.queue.CountResult(workqueue.OutcomeReAdded)
 	q.attempts.begin(item, func(a *attempt) {
 		a.cancels++
 		a.cut, a.ended = true, true

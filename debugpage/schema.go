@@ -54,8 +54,8 @@ type Summary struct {
 	Done        uint64 `json:"done"`
 	Retries     uint64 `json:"retries"`
 	RateLimited uint64 `json:"rate_limited"`
-	// Results counts the items handled by workers of Run, by outcome. Results is nil until Run is
-	// called for the queue.
+	// Results counts the items handled by workers of Run, by outcome, and what CountResult was told. Results is nil
+	// until Run or CountResult is called for the queue.
 	Results map[workqueue.Outcome]uint64 `json:"results,omitempty"`
 
 	// Paused is whether Pace hands out nothing, as its limiter has a limit or a burst of 0.

@@ -67,7 +67,7 @@ var counts = []row[int64]{
 	{layer: delayLayer, kind: counter, name: "workqueue.rate_limited", unit: item, value: func(s stats) int64 { return int64(s.RateLimited) },
 		description: "Adds with the delay of a rate limiter, which are retries of failed items."},
 	{layer: delayLayer, kind: counter, name: "workqueue.results", unit: item, split: byOutcome,
-		description: "Items that workers of Run have handled, by their outcome."},
+		description: "Items that workers of Run have handled, or CountResult was told, by their outcome."},
 }
 
 var times = []row[float64]{
