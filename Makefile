@@ -40,7 +40,8 @@ run: ## a controller at work, until all its objects have converged
 
 # Every test of every module but those of the command swap, which build programs and ask the
 # module proxy for minutes. The root suite runs a second time without the race detector,
-# under which the budgets for memory and allocations mean nothing. The tools pictures and aliases of
+# under which the budgets for memory and allocations mean nothing. Four tests of reliability play more without it, and run
+# twice too. The tools pictures and aliases of
 # compat have one goroutine, and are tested without the race detector alone.
 test: ## every test of every module, with the race detector; about 6 minutes on two cores
 	go test $(HANGS) -race -shuffle=on ./...
@@ -53,7 +54,7 @@ test: ## every test of every module, with the race detector; about 6 minutes on 
 	go test -C integration $(HANGS) -race -shuffle=on ./...
 	go test -C otel $(HANGS) -race -shuffle=on ./...
 	go test -C reliability $(HANGS) -race -shuffle=on ./...
-	go test -C reliability $(HANGS) -shuffle=on . ./linearizability
+	go test -C reliability $(HANGS) -shuffle=on -run 'HotItemIsPaced|PaceOfAMillion|BoundsOfTheOrder|NeverEarly' .
 	go test -C sharding $(HANGS) -race -shuffle=on ./...
 
 # The command runs in processes of its own, which the race detector does not see.
@@ -128,7 +129,7 @@ fuzz: ## each fuzz target for RUNS inputs; 6 minutes
 	go test -C compat -run '^$$' -fuzz '^FuzzDifferential$$' -fuzztime $$(($(RUNS) / 10))x -fuzzminimizetime 10x .
 	go test -C ctrlqueue -run '^$$' -fuzz '^FuzzBothQueues$$' -fuzztime $$(($(RUNS) / 10))x -fuzzminimizetime 10x .
 
-# The long form of what `make test` does with 13,000 histories, 3,000 of them with the race detector.
+# The long form of what `make test` does with 3,000 histories.
 linearizability: ## HISTORIES concurrent histories against the specification; long
 	go test -C reliability -timeout 24h -v -run Linearizable ./linearizability -histories $(HISTORIES)
 
