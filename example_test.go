@@ -1199,3 +1199,26 @@ func ExampleQueueStats_Merge() {
 	fmt.Println(one.Depth, one.OldestItem)
 	// Output: 5 1m0s
 }
+
+func ExampleTypedRateLimiting_CountResult() {
+	queue := workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[string](),
+		workqueue.TypedRateLimitingQueueConfig[string]{
+			Name:            "orders",
+			MetricsProvider: workqueue.NewPrometheusProvider(prometheus.NewRegistry(), workqueue.PrometheusOptions{}),
+		})
+	defer queue.ShutDown()
+	queue.Add("order-7")
+	handle := func(string) error { return errors.New("no stock") }
+
+	item, _ := queue.TryGet() // A worker loop by hand.
+	if err := handle(item); err != nil {
+		queue.CountResult(workqueue.OutcomeFailed)
+		queue.AddRateLimited(item)
+	} else {
+		queue.CountResult(workqueue.OutcomeSucceeded)
+		queue.Forget(item)
+	}
+	queue.Done(item)
+	fmt.Println(queue.Stats().Results[workqueue.OutcomeFailed])
+	// Output: 1
+}

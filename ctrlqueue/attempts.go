@@ -34,6 +34,7 @@ type attempt struct {
 	due     time.Time     // when the retry is due; zero if the limiter was not asked
 	early   bool          // the item is held, and was handed out before due
 	ended   bool          // the reconcile has ended, and the controller's add follows
+	over    bool          // with ended: the add does nothing
 	firm    time.Duration // of DeferFor, with ended
 }
 
@@ -94,7 +95,7 @@ func (as *attempts[R]) putLocked(item R, a attempt) {
 // forget forgets the cancels, the failures and the retry of an item. What its reconcile has asked for stays: the
 // controller calls Forget before its add.
 func (as *attempts[R]) forget(item R) {
-	as.change(item, func(a *attempt) { *a = attempt{ended: a.ended, firm: a.firm} })
+	as.change(item, func(a *attempt) { *a = attempt{ended: a.ended, over: a.over, firm: a.firm} })
 }
 
 // items returns the items that have a record.

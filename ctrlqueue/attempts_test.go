@@ -344,6 +344,40 @@ func TestMaxAttempts(t *testing.T) {
 	}
 }
 
+// An object whose reconcile panics was tried for ever, although it had MaxAttempts. OnGiveUp is told of a TerminalError too.
+func TestPanicsAreGivenUp(t *testing.T) {
+	for want, end := range map[string]func() error{
+		"began [0s 1s 3s 10m0s 10m1s 10m3s], told [3s 10m3s], given up 2, failed 4": func() error { panic("at the disco") },
+		"began [0s 10m0s], told [0s 10m0s], given up 2, failed 0":                   func() error { return reconcile.TerminalError(errors.New("no")) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			from := time.Now()
+			var began, told []time.Duration
+			b := ctrlqueue.For(options{MaxAttempts: 3, OnGiveUp: func(context.Context, string, reconcile.Request, error) {
+				told = append(told, time.Since(from))
+			}})
+			s := newStandIn()
+			c := startIn(t, s, s, fresh("panics"), controller.Options{NewQueue: b.NewQueue, RecoverPanic: new(true),
+				RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Second, time.Hour),
+				Reconciler: b.Reconciler(reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
+					began = append(began, time.Since(from))
+					return reconcile.Result{}, end()
+				}))})
+			for range 2 {
+				c.q.Add(request("a"))
+				time.Sleep(10 * time.Minute)
+			}
+			synctest.Wait()
+			results := c.q.Stats().Results
+			got := fmt.Sprintf("began %v, told %v, given up %d, failed %d", began, told, results[workqueue.OutcomeGivenUp], results[workqueue.OutcomeFailed])
+			if got != want {
+				t.Errorf("%s, want %s", got, want)
+			}
+			c.end(t)
+		})
+	}
+}
+
 // What else happens in the reconcile that gives its object up for a minute decides when the object comes again.
 func TestGiveUpForBesideOtherWishes(t *testing.T) {
 	var c *running

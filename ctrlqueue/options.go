@@ -66,8 +66,8 @@ type Options[R comparable] struct {
 	//
 	// A failure before the retry was due does not count, see [Queue.AddWithOpts]: an object with many
 	// events may be reconciled more often, and StrictBackoff keeps the events back. A reconcile that
-	// CancelOnReAdd or the end of the manager has cut short, a panic and a TerminalError of the reconciler
-	// do not count either.
+	// CancelOnReAdd or the end of the manager has cut short does not count either. A panic counts, and its last one has
+	// no TerminalError.
 	MaxAttempts int
 
 	// GiveUpFor is how long no event brings an object that MaxAttempts has given up: the object waits firmly, as
@@ -76,9 +76,9 @@ type Options[R comparable] struct {
 	// an object with many events is then reconciled more often than without MaxAttempts.
 	GiveUpFor time.Duration
 
-	// OnGiveUp is told of each object that MaxAttempts gives up, with the context and the error of its last
-	// reconcile: for a status or a record of an event. It is called by the worker, and the object waits
-	// meanwhile. A panic counts as a panic of the reconcile.
+	// OnGiveUp is told of each object that MaxAttempts gives up, or whose reconcile has returned a
+	// [reconcile.TerminalError], with the context and the error of the reconcile: for a status or a record of an event.
+	// It is called by the worker, and the object waits meanwhile. A panic of OnGiveUp counts as one of the reconcile.
 	OnGiveUp func(ctx context.Context, controller string, item R, err error)
 
 	// AtEnd is what becomes of the queue when the manager ends because the context of its
@@ -150,8 +150,8 @@ func (o Options[R]) check() {
 		panic(fmt.Sprintf("ctrlqueue: MaxAttempts is negative: %d", o.MaxAttempts))
 	case o.GiveUpFor < 0:
 		panic(fmt.Sprintf("ctrlqueue: GiveUpFor is negative: %v", o.GiveUpFor))
-	case o.MaxAttempts == 0 && (o.GiveUpFor > 0 || o.OnGiveUp != nil):
-		panic("ctrlqueue: GiveUpFor and OnGiveUp need MaxAttempts")
+	case o.MaxAttempts == 0 && o.GiveUpFor > 0:
+		panic("ctrlqueue: GiveUpFor needs MaxAttempts")
 	}
 	o.checkEnd()
 }

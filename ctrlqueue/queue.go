@@ -161,13 +161,13 @@ func (q *Queue[R]) isCalm(priority *int) bool {
 //
 // Nothing is added for an item that was removed since its hand-out, and not added again.
 func (q *Queue[R]) addResult(o priorityqueue.AddOpts, item R) (ok bool) {
-	firm := time.Duration(0)
+	over, firm := false, time.Duration(0)
 	q.attempts.change(item, func(a *attempt) {
-		ok, firm = a.ended, a.firm
-		a.ended, a.firm = false, 0
+		ok, over, firm = a.ended, a.over, a.firm
+		a.ended, a.over, a.firm = false, false, 0
 	})
-	if !ok {
-		return false
+	if !ok || over {
+		return ok
 	}
 	q.removing.RLock()
 	defer q.removing.RUnlock()
@@ -227,7 +227,7 @@ func (q *Queue[R]) take() (item R, priority int, shutdown bool) {
 // Done ends the hand-out of the item. An item that was added in the meantime is queued now
 // or, with a delay, when its time has come.
 func (q *Queue[R]) Done(item R) {
-	q.attempts.change(item, func(a *attempt) { a.cut, a.early, a.ended, a.firm = false, false, false, 0 })
+	q.attempts.change(item, func(a *attempt) { a.cut, a.early, a.ended, a.over, a.firm = false, false, false, false, 0 })
 	q.queue.Done(item)
 }
 

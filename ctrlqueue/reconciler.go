@@ -29,7 +29,7 @@ func (r *reconciler[R]) Reconcile(ctx context.Context, item R) (reconcile.Result
 	h := &handOut[R]{queue: q, item: item}
 	ctx, cancel := q.outlive(context.WithValue(ctx, handOutKey{}, h))
 	defer cancel()
-	defer h.release()
+	defer h.release(ctx)
 	if r.binding.options.CancelOnReAdd > 0 && q.mayCancel(item) {
 		return r.cancelOnReAdd(ctx, h)
 	}
@@ -46,18 +46,21 @@ type handOut[R comparable] struct {
 	item  R
 	firm  atomic.Int64 // the longest wait of DeferFor, in nanoseconds
 
-	returned bool // the reconcile has not panicked
+	counted  bool // the outcome is known, and OnGiveUp may be at work
+	returned bool // neither the reconcile nor OnGiveUp has panicked
 }
 
 // conclude notes that the reconcile has ended, and returns the result for the controller. The add of the
 // controller that follows is what the reconcile asks for, see [Queue.AddWithOpts].
 func (h *handOut[R]) conclude(ctx context.Context, result reconcile.Result, err error) (reconcile.Result, error) {
 	firm := time.Duration(h.firm.Load())
-	switch {
-	case err != nil && h.countFailure(ctx, err):
-		err = h.giveUp(ctx, err, firm)
-	case errors.Is(err, reconcile.TerminalError(nil)):
-		h.queue.noteTerminal(h.item) // The controller adds nothing, and nobody else would name the item.
+	last := err != nil && h.countFailure(ctx, err)
+	if last || errors.Is(err, reconcile.TerminalError(nil)) { // The controller adds nothing.
+		h.giveUp(ctx, err)
+	}
+	if last {
+		h.endRow(firm)
+		err = reconcile.TerminalError(err)
 	}
 	h.returned = true // OnGiveUp may panic.
 	if err == nil && firm > 0 {
@@ -112,14 +115,18 @@ func (h *handOut[R]) countFailure(ctx context.Context, err error) (last bool) {
 	return last
 }
 
-// giveUp ends the row of failures of an item, and has the item wait for GiveUpFor. The controller adds
-// nothing after the error that giveUp returns.
-func (h *handOut[R]) giveUp(ctx context.Context, err error, firm time.Duration) error {
-	q := h.queue
-	if q.options.OnGiveUp != nil {
-		q.options.OnGiveUp(ctx, q.name, h.item, err)
+// giveUp tells of an item that nothing tries again: the queue forgets the item, or the item waits for GiveUpFor.
+func (h *handOut[R]) giveUp(ctx context.Context, err error) {
+	h.counted = true
+	h.queue.noteTerminal(h.item)
+	if h.queue.options.OnGiveUp != nil {
+		h.queue.options.OnGiveUp(ctx, h.queue.name, h.item, err)
 	}
-	q.noteTerminal(h.item)
+}
+
+// endRow ends the row of failures of an item that MaxAttempts has given up, and has the item wait for GiveUpFor.
+func (h *handOut[R]) endRow(firm time.Duration) {
+	q := h.queue
 	q.Forget(h.item)
 	if q.options.GiveUpFor > 0 {
 		wait := max(firm, q.options.GiveUpFor)
@@ -127,19 +134,31 @@ func (h *handOut[R]) giveUp(ctx context.Context, err error, firm time.Duration) 
 		held, _ := q.Find(h.item)
 		q.addResult(priorityqueue.AddOpts{After: wait, Priority: &held.Priority}, h.item)
 	}
-	return reconcile.TerminalError(err)
 }
 
 func (h *handOut[R]) note(firm time.Duration) {
 	h.queue.attempts.begin(h.item, func(a *attempt) { a.ended, a.firm = true, firm })
 }
 
-// release notes the end of a reconcile that has panicked: the controller takes a panic for a failure.
-func (h *handOut[R]) release() {
-	if !h.returned {
-		h.queue.queue.CountResult(workqueue.OutcomeFailed)
-		h.note(time.Duration(h.firm.Load()))
+// errPanicked stands for the panic of a reconcile, which controller-runtime logs with its stack.
+var errPanicked = errors.New("ctrlqueue: the reconcile has panicked, see the log")
+
+// release notes the end of a reconcile that has panicked: the controller takes a panic for a failure, and adds the
+// item. If the item is given up, the add does nothing.
+func (h *handOut[R]) release(ctx context.Context) {
+	if h.returned {
+		return
 	}
+	firm := time.Duration(h.firm.Load())
+	if h.counted || !h.countFailure(ctx, errPanicked) {
+		h.queue.queue.CountResult(workqueue.OutcomeFailed)
+		h.note(firm)
+		return
+	}
+	h.queue.queue.CountResult(workqueue.OutcomeGivenUp)
+	h.giveUp(ctx, errPanicked)
+	h.endRow(firm)
+	h.queue.attempts.begin(h.item, func(a *attempt) { a.ended, a.over = true, true })
 }
 
 // errNotBound names no controller: controller-runtime logs the error with the name.

@@ -37,6 +37,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -72,6 +73,7 @@ type service struct {
 	dir, target string
 	client      http.Client
 	pace        *rate.Limiter
+	limiter     workqueue.TypedRateLimiter[job]
 	queue       *workqueue.TypedRateLimiting[job]
 	grace       time.Duration // for the drain
 	ready       atomic.Bool
@@ -84,22 +86,23 @@ type service struct {
 }
 
 // maxAttempts, of all starts together, and the backoff below say which outage of the receiver a job survives: the waits
-// between 30 attempts are 2.3 to 3.5 hours together. After a start they begin anew. The Cap is for a wait with its jitter.
+// between 30 attempts are 2.3 to 3.5 hours together. The Cap is for a wait with its jitter.
 const maxAttempts = 30
 
 func newService(dir, target string, registry prometheus.Registerer) *service {
 	// A redirect would turn the POST into a GET without the payload, and its 200 would end the job.
 	direct := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	pace := rate.NewLimiter(rate.Inf, 0) // No limit. A limit of 0 is a pause.
-	return &service{dir: dir, target: target, client: direct, pace: pace, grace: 10 * time.Second, queue: workqueue.NewTypedRateLimiting(
-		// Each job has its own backoff, with jitter. The default of controllers also lets only ten
-		// retries a second through, so the last of 200 jobs that fail together would wait for 10 s.
-		workqueue.NewTypedItemBackoffRateLimiter[job](wait.Backoff{
-			Duration: time.Second, Factor: 2, Jitter: 0.5, Cap: 10 * time.Minute,
-		}),
+	// Each job has its own backoff, with jitter. The default of controllers also lets only ten
+	// retries a second through, so the last of 200 jobs that fail together would wait for 10 s.
+	limiter := workqueue.NewTypedItemBackoffRateLimiter[job](wait.Backoff{
+		Duration: time.Second, Factor: 2, Jitter: 0.5, Cap: 10 * time.Minute,
+	})
+	return &service{dir: dir, target: target, client: direct, pace: pace, limiter: limiter, grace: 10 * time.Second, queue: workqueue.NewTypedRateLimiting(limiter,
 		workqueue.TypedRateLimitingQueueConfig[job]{
 			Name:            "jobs",
-			OneEntry:        true, // A job that is posted again ends the wait of its backoff.
+			OneEntry:        true,
+			StrictBackoff:   true, // A job that is posted again keeps its wait: each try counts.
 			MetricsProvider: workqueue.NewPrometheusProvider(registry, workqueue.PrometheusOptions{KeepCounts: true}),
 			Pace:            pace,
 			Order: workqueue.Order[job]{
@@ -191,6 +194,15 @@ func (s *service) countTry(j job) (tries int64, err error) {
 	return info.Size(), nil
 }
 
+// tries returns how many tries of a job have begun.
+func (s *service) tries(j job) int64 {
+	info, err := os.Stat(s.triesPath(j))
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
 // countAnew ends the row of tries of a job: it is done, given up, or tried by hand.
 func (s *service) countAnew(j job) error {
 	if err := os.Remove(s.triesPath(j)); !errors.Is(err, fs.ErrNotExist) {
@@ -199,8 +211,11 @@ func (s *service) countAnew(j job) error {
 	return nil
 }
 
-// revive brings a job back that was given up.
+// revive brings a job back that was given up. A crash may have left its tries.
 func (s *service) revive(j job) error {
+	if err := s.countAnew(j); err != nil {
+		return err
+	}
 	err := os.Rename(s.failedPath(j), s.path(j))
 	if err == nil {
 		os.Remove(s.reasonPath(j)) // It may be missing, after a crash.
@@ -313,7 +328,11 @@ func (s *service) resume() error {
 				s.giveUp(context.Background(), j, broken)
 				continue
 			}
-			s.queue.AddWith(workqueue.AddOptions{Priority: &priority}, j)
+			tries := s.tries(j)
+			for range tries - 1 {
+				s.limiter.When(j) // The backoff goes on: many starts would use up the tries otherwise.
+			}
+			s.queue.AddWith(workqueue.AddOptions{Priority: &priority, RateLimited: tries > 0}, j)
 		} else if strings.HasPrefix(file.Name(), "new-") { // Its client got no answer.
 			err = errors.Join(err, os.Remove(filepath.Join(s.dir, file.Name())))
 		}
@@ -346,7 +365,7 @@ func (s *service) do(ctx context.Context, j job) error {
 	if tries > maxAttempts {
 		return workqueue.Permanent(fmt.Errorf("the process has ended during the last of %d tries", maxAttempts))
 	}
-	err = s.send(ctx, j, payload)
+	err = s.try(ctx, j, payload)
 	if tries == maxAttempts && err != nil {
 		return workqueue.Permanent(err)
 	} else if err != nil {
@@ -355,7 +374,16 @@ func (s *service) do(ctx context.Context, j job) error {
 	return errors.Join(s.countAnew(j), os.Remove(s.path(j)))
 }
 
-// send is one try.
+// try makes an error of a panic: the last one is the reason why the job is given up.
+func (s *service) try(ctx context.Context, j job, payload []byte) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &workqueue.PanicError{Value: v, Stack: debug.Stack()}
+		}
+	}()
+	return s.send(ctx, j, payload)
+}
+
 func (s *service) send(ctx context.Context, j job, payload []byte) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.target, bytes.NewReader(payload))
 	if err != nil {
@@ -432,14 +460,12 @@ func (s *service) giveUp(_ context.Context, j job, err error) {
 	slog.Error("job given up", "job", j, "err", err)
 	s.naming.Lock()
 	defer s.naming.Unlock()
-	if err := s.countAnew(j); err != nil {
-		slog.Error("tries not forgotten", "job", j, "err", err)
+	var failed error
+	if info, _ := s.queue.Find(j); info.State != workqueue.ItemInFlightAgain {
+		failed = os.WriteFile(s.reasonPath(j), []byte(err.Error()+"\n"), 0o600)
+		failed = errors.Join(failed, os.Rename(s.path(j), s.failedPath(j)))
 	}
-	if info, _ := s.queue.Find(j); info.State == workqueue.ItemInFlightAgain {
-		return
-	}
-	failed := os.WriteFile(s.reasonPath(j), []byte(err.Error()+"\n"), 0o600)
-	if failed = errors.Join(failed, os.Rename(s.path(j), s.failedPath(j))); failed != nil {
+	if failed = errors.Join(failed, s.countAnew(j)); failed != nil {
 		slog.Error("file not moved", "job", j, "err", failed)
 	}
 }

@@ -441,14 +441,60 @@ func TestTriesOfAllStartsCount(t *testing.T) {
 	})
 	failedAfter(maxAttempts)
 
+	s := service{dir: dir}
+	if _, _, err := s.bring(j); err != nil {
+		t.Fatal(err)
+	}
 	for range maxAttempts { // A process that dies in each try: another one begins where it was.
-		s := service{dir: dir}
 		if _, err := s.countTry(j); err != nil {
 			t.Fatal(err)
 		}
 	}
 	start(t, func(*service, func()) int { return http.StatusOK })
 	failedAfter(0)
+
+	start(t, func(*service, func()) int { panic("at the disco") })
+	failedAfter(maxAttempts)
+	if reason, err := os.ReadFile(s.reasonPath(j)); !strings.Contains(string(reason), "at the disco") {
+		t.Errorf("the reason is %q, %v", reason, err)
+	}
+}
+
+// A client that posts its job again and again during an outage does not use up the tries. After a start the backoff goes
+// on where it was.
+func TestTriesKeepTheirBackoff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, tries := t.TempDir(), 0
+		start := func(posts int) {
+			s := newService(dir, "http://receiver/", prometheus.NewRegistry())
+			s.client.Transport = transport(func(*http.Request) int { tries++; return http.StatusBadGateway })
+			if err := s.resume(); err != nil {
+				t.Fatal(err)
+			}
+			ctx, stop := context.WithCancel(t.Context())
+			worked := make(chan error)
+			go func() { worked <- s.work(ctx) }()
+			for range posts {
+				sendKey(s.public(), "POST", "/jobs/acme", "payload", "", "order-7")
+				time.Sleep(100 * time.Millisecond)
+			}
+			stop()
+			if err := <-worked; err != nil {
+				t.Error(err)
+			}
+		}
+		start(600) // A minute, and the drain: waits of 1, 2, 4, 8, 16 and 32 s, with their jitter.
+		if tries < 5 || tries > 7 {
+			t.Errorf("%d tries in a minute, want 5 to 7", tries)
+		}
+		before := tries
+		for range 5 {
+			start(10)
+		}
+		if tries != before {
+			t.Errorf("%d tries at five starts that last a second, want none", tries-before)
+		}
+	})
 }
 
 // Each job that was given up is tried again by one call.
