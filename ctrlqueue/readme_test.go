@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -53,17 +56,46 @@ func ExampleWrapManager() {
 	}
 }
 
-func Example_onStop() {
-	_ = ctrlqueue.Options[reconcile.Request]{
-		OnStop: func(controller string, left workqueue.Snapshot[reconcile.Request]) {
-			if left.Totals == (workqueue.Totals{}) {
-				return
+var unfinished atomic.Bool
+
+var naming = ctrlqueue.Options[reconcile.Request]{
+	OnStop: func(controller string, left workqueue.Snapshot[reconcile.Request]) {
+		undone := left.QueuedTotal // They may be very many: a number is enough.
+		for _, info := range slices.Concat(left.InFlight, left.Failed, left.Waiting) {
+			if info.State == workqueue.ItemWaiting && info.Why != workqueue.WhyRetry {
+				continue // Planned, such as a RequeueAfter: the next start reconciles it anyway.
 			}
-			ctrl.Log.Info("objects are left", "controller", controller, "how many", left.Totals)
-			for _, info := range slices.Concat(left.InFlight, left.Failed) { // Queued and Waiting may be very many.
-				ctrl.Log.Info("object is left", "controller", controller, "object", info.Item, "state", info.State.String())
+			undone++
+			ctrl.Log.Info("object is left", "controller", controller, "object", info.Item, "state", info.State.String())
+		}
+		if undone > 0 {
+			ctrl.Log.Info("objects are left", "controller", controller, "how many", undone)
+			unfinished.Store(true) // main ends with a status of its own.
+		}
+	},
+}
+
+func Example_onStop() { _ = naming }
+
+func TestOnStopNotesWhatIsUndone(t *testing.T) {
+	for name, tt := range map[string]struct {
+		do   func() (reconcile.Result, error)
+		want bool
+	}{
+		"nothing is left":           {do: func() (reconcile.Result, error) { return reconcile.Result{}, nil }},
+		"a time is planned":         {do: func() (reconcile.Result, error) { return reconcile.Result{RequeueAfter: time.Hour}, nil }},
+		"an object is in a backoff": {do: func() (reconcile.Result, error) { return reconcile.Result{}, errors.New("failed") }, want: true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			unfinished.Store(false)
+			c := start(t, "ends", naming, func(context.Context, reconcile.Request) (reconcile.Result, error) { return tt.do() })
+			c.q.Add(request("a"))
+			synctest.Wait()
+			c.end(t)
+			if unfinished.Load() != tt.want {
+				t.Errorf("%s: unfinished is %v, want %v", name, unfinished.Load(), tt.want)
 			}
-		},
+		})
 	}
 }
 

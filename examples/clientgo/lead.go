@@ -80,6 +80,10 @@ func (l *timedLock) Create(ctx context.Context, record resourcelock.LeaderElecti
 }
 
 func (l *timedLock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	if record.HolderIdentity == "" { // The lease is given back. After a loss the elector says so only afterwards.
+		l.until.Store(0)
+		return l.Interface.Update(ctx, record)
+	}
 	return l.renew(func() error { return l.Interface.Update(ctx, record) })
 }
 

@@ -333,3 +333,30 @@ func TestLeaseIsNotOursAfterAPause(t *testing.T) {
 		}
 	})
 }
+
+// While the lease is given back, and afterwards, it is not ours. When renewals have failed, the elector gives the lease
+// back before it ends the context: a server that answers late let 39 handlers begin beside the new leader.
+func TestLeaseIsNotOursDuringARelease(t *testing.T) {
+	lock := &timedLock{Interface: &lease{out: new(journal)}, duration: time.Hour}
+	held := resourcelock.LeaderElectionRecord{HolderIdentity: "replica-1"}
+	if err := lock.Create(t.Context(), held); err != nil || !lock.isOurs() {
+		t.Fatalf("ours: %v, %v", lock.isOurs(), err)
+	}
+	asked := &askingLease{Interface: lock.Interface, ours: lock.isOurs}
+	lock.Interface = asked
+	if err := lock.Update(t.Context(), resourcelock.LeaderElectionRecord{}); err != nil || asked.was || lock.isOurs() {
+		t.Errorf("ours during the release: %v, afterwards: %v, %v", asked.was, lock.isOurs(), err)
+	}
+}
+
+// An askingLease asks during an update whether the lease is ours.
+type askingLease struct {
+	resourcelock.Interface
+	ours func() bool
+	was  bool
+}
+
+func (l *askingLease) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	l.was = l.ours()
+	return l.Interface.Update(ctx, record)
+}
