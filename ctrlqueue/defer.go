@@ -22,9 +22,10 @@ func (h *handOut[R]) deferFor(d time.Duration) {
 //
 // The wait begins when the reconcile returns, also if the reconcile returns another result: the longer
 // of the two times counts. A reconcile that returns an error too, or panics, has failed, and its retry is
-// due at the later of the two times. A terminal error ends the wait, and so does CancelOnReAdd of the
-// [Options] if a change has cut the reconcile short. Of several calls in a reconcile the longest d counts.
-// If no d is positive, the object comes again at once. It keeps the priority of the hand-out.
+// due at the later of the two times. A terminal error ends the wait, and so does the failure that reaches
+// MaxAttempts of the [Options] without a GiveUpFor, and CancelOnReAdd if a change has cut the reconcile short.
+// Of several calls in a reconcile the longest d counts. If no d is positive, the object comes again at once. It
+// keeps the priority of the hand-out.
 //
 // ctx must be a context as for [ReAddContext]. With any other, as in a test or without the Reconciler of
 // the [Binding], DeferFor only returns a Result with the RequeueAfter d, which an event cuts short. A
