@@ -40,10 +40,10 @@ run: ## a controller at work, until all its objects have converged
 
 # Every test of every module but those of the command swap, which build programs and ask the
 # module proxy for minutes. The root suite runs a second time without the race detector,
-# under which the budgets for memory and allocations mean nothing. Four tests of reliability play more without it, and run
-# twice too. The tools pictures and aliases of
-# compat have one goroutine, and are tested without the race detector alone.
-test: ## every test of every module, with the race detector; about 6 minutes on two cores
+# under which the budgets for memory and allocations mean nothing, and four tests of reliability
+# play less. The tools pictures and aliases of compat have one goroutine, and are tested without
+# the race detector alone.
+test: ## every test of every module, with the race detector; about 9 minutes on two cores
 	go test $(HANGS) -race -shuffle=on ./...
 	go test $(HANGS) -shuffle=on ./...
 	go test $(HANGS) -tags explore ./internal/explore

@@ -34,7 +34,7 @@ type attempt struct {
 	due     time.Time     // when the retry is due; zero if the limiter was not asked
 	early   bool          // the item is held, and was handed out before due
 	ended   bool          // the reconcile has ended, and the controller's add follows
-	over    bool          // with ended: the add does nothing
+	over    bool          // with ended: a panic has given the item up, and the add does nothing
 	firm    time.Duration // of DeferFor, with ended
 }
 

@@ -10,11 +10,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-func (h *handOut[R]) deferFor(d time.Duration) {
-	for old := h.firm.Load(); old < int64(d) && !h.firm.CompareAndSwap(old, int64(d)); old = h.firm.Load() {
-	}
-}
-
 // DeferFor returns a result for a reconcile to return when its object must not be reconciled again
 // before d has passed, whatever events come: the wait is firm, see [workqueue.AddOptions]. The handler of an
 // event that shall end the wait calls [Queue.Wake]. A Wake during the reconcile counts too: the object then

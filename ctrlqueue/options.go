@@ -66,8 +66,8 @@ type Options[R comparable] struct {
 	//
 	// A failure before the retry was due does not count, see [Queue.AddWithOpts]: an object with many
 	// events may be reconciled more often, and StrictBackoff keeps the events back. A reconcile that
-	// CancelOnReAdd or the end of the manager has cut short does not count either. A panic counts, and its last one has
-	// no TerminalError.
+	// CancelOnReAdd or the end of the manager has cut short does not count either. A panic counts too. If it is the
+	// last failure, controller-runtime logs a panic and no TerminalError.
 	MaxAttempts int
 
 	// GiveUpFor is how long no event brings an object that MaxAttempts has given up: the object waits firmly, as

@@ -46,7 +46,7 @@ type handOut[R comparable] struct {
 	item  R
 	firm  atomic.Int64 // the longest wait of DeferFor, in nanoseconds
 
-	counted  bool // the outcome is known, and OnGiveUp may be at work
+	gaveUp   bool // giveUp has begun: a panic is one of OnGiveUp, and the failure is counted
 	returned bool // neither the reconcile nor OnGiveUp has panicked
 }
 
@@ -117,7 +117,7 @@ func (h *handOut[R]) countFailure(ctx context.Context, err error) (last bool) {
 
 // giveUp tells of an item that nothing tries again: the queue forgets the item, or the item waits for GiveUpFor.
 func (h *handOut[R]) giveUp(ctx context.Context, err error) {
-	h.counted = true
+	h.gaveUp = true
 	h.queue.noteTerminal(h.item)
 	if h.queue.options.OnGiveUp != nil {
 		h.queue.options.OnGiveUp(ctx, h.queue.name, h.item, err)
@@ -150,7 +150,7 @@ func (h *handOut[R]) release(ctx context.Context) {
 		return
 	}
 	firm := time.Duration(h.firm.Load())
-	if h.counted || !h.countFailure(ctx, errPanicked) {
+	if h.gaveUp || !h.countFailure(ctx, errPanicked) {
 		h.queue.queue.CountResult(workqueue.OutcomeFailed)
 		h.note(firm)
 		return
@@ -159,6 +159,12 @@ func (h *handOut[R]) release(ctx context.Context) {
 	h.giveUp(ctx, errPanicked)
 	h.endRow(firm)
 	h.queue.attempts.begin(h.item, func(a *attempt) { a.ended, a.over = true, true })
+}
+
+// deferFor notes a wait of DeferFor: the longest counts.
+func (h *handOut[R]) deferFor(d time.Duration) {
+	for old := h.firm.Load(); old < int64(d) && !h.firm.CompareAndSwap(old, int64(d)); old = h.firm.Load() {
+	}
 }
 
 // errNotBound names no controller: controller-runtime logs the error with the name.
