@@ -11,12 +11,14 @@ HISTORIES   := 1000000
 ROUNDS      := 20000
 DURATION    := 60s
 CHECKS      := api,licences,builds,proxy
+RACED       := ctrlqueue examples integration otel sharding
+BUBBLES     := HotItemIsPaced|PaceOfAMillion|BoundsOfTheOrder
 
 # The ten minutes that go test gives the tests of a package are not much more than what
 # those of compat/swap take on two cores that have other work.
 HANGS       := -timeout 1h
 
-.PHONY: all help quick run test lint vet tidy cyclo prose test-swap test-386 fuzz bench bench-smoke slower pictures cover scale integration page apiserver apiserver-test realworld simulate linearizability ends stress soak mutate explore planted night minimums release-check swap-programs
+.PHONY: all help quick run test race-root race-reliability race-compat $(RACED:%=race-%) plain lint vet tidy cyclo prose test-swap test-386 fuzz bench bench-smoke slower pictures cover scale integration page apiserver apiserver-test realworld simulate linearizability ends stress soak mutate explore planted night minimums release-check swap-programs
 
 all: lint test ## the linters and all tests
 
@@ -39,23 +41,30 @@ run: ## a controller at work, until all its objects have converged
 	@go run -C examples ./controller
 
 # Every test of every module but those of the command swap, which build programs and ask the
-# module proxy for minutes. The root suite runs a second time without the race detector,
-# under which the budgets for memory and allocations mean nothing, and four tests of reliability
-# play less. The tools pictures and aliases of compat have one goroutine, and are tested without
-# the race detector alone.
-test: ## every test of every module, with the race detector; about 9 minutes on two cores
+# module proxy for minutes. The modules are tested two at a time: a linker, and a test that waits, leaves a
+# core idle.
+test: ## every test of every module, with the race detector; less than 4 minutes on two cores
+	@$(MAKE) --no-print-directory -j2 race-reliability race-root race-compat $(RACED:%=race-%) plain
+
+$(RACED:%=race-%): race-%:
+	go test -C $* $(HANGS) -race -shuffle=on ./...
+
+race-root:
 	go test $(HANGS) -race -shuffle=on ./...
+
+race-reliability:
+	go test -C reliability $(HANGS) -race -shuffle=on -skip '$(BUBBLES)' ./...
+
+race-compat:
+	go test -C compat $(HANGS) -race -shuffle=on $$(go list -C compat ./... | grep -vE '/compat/(swap|pictures|aliases)')
+
+# The root suite runs a second time without the race detector, under which the budgets for memory and
+# allocations mean nothing. What follows has one goroutine, or plays more without the detector.
+plain:
 	go test $(HANGS) -shuffle=on ./...
 	go test $(HANGS) -tags explore ./internal/explore
-	go test -C compat $(HANGS) -race -shuffle=on $$(go list -C compat ./... | grep -vE '/compat/(swap|pictures|aliases)')
 	go test -C compat $(HANGS) -shuffle=on ./pictures ./aliases
-	go test -C ctrlqueue $(HANGS) -race -shuffle=on ./...
-	go test -C examples $(HANGS) -race -shuffle=on ./...
-	go test -C integration $(HANGS) -race -shuffle=on ./...
-	go test -C otel $(HANGS) -race -shuffle=on ./...
-	go test -C reliability $(HANGS) -race -shuffle=on ./...
-	go test -C reliability $(HANGS) -shuffle=on -run 'HotItemIsPaced|PaceOfAMillion|BoundsOfTheOrder|NeverEarly' .
-	go test -C sharding $(HANGS) -race -shuffle=on ./...
+	go test -C reliability $(HANGS) -shuffle=on -run '$(BUBBLES)|NeverEarly' .
 
 # The command runs in processes of its own, which the race detector does not see.
 test-swap: ## the command swap on programs that it makes; 4 to 7 minutes
