@@ -24,9 +24,11 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
+	"html/template"
 	"io"
 	"io/fs"
 	"log/slog"
@@ -80,9 +82,14 @@ type service struct {
 	naming      sync.Mutex // while a file gets the name of a job
 	lastErrors  sync.Map   // the last error of a job that has failed, by the text of the job
 
-	holding   sync.Mutex
-	paused    bool      // by an operator; guarded by holding
-	notBefore time.Time // that the receiver has named; guarded by holding
+	holding sync.Mutex
+	hold    hold // guarded by holding
+}
+
+// A hold keeps all jobs back, which stay queued. It is a file, and holds through a restart.
+type hold struct {
+	Paused    bool      // by an operator
+	NotBefore time.Time // that the receiver has named by a Retry-After
 }
 
 // maxAttempts, of all starts together, and the backoff below say which outage of the receiver a job survives: the waits
@@ -315,8 +322,8 @@ func lock(dir string) (io.Closer, error) {
 
 // resume adds the jobs of the last run, the oldest first. A file that is not a job keeps no other from its work.
 func (s *service) resume() error {
-	if _, err := os.Stat(s.pausePath()); err == nil {
-		s.hold(func() { s.paused = true })
+	if err := s.resumeHold(); err != nil {
+		return err
 	}
 	files, err := os.ReadDir(s.dir)
 	slices.SortStableFunc(files, func(a, b os.DirEntry) int { return writtenAt(a).Compare(writtenAt(b)) })
@@ -358,6 +365,9 @@ func (s *service) do(ctx context.Context, j job) error {
 	} else if err != nil {
 		return err
 	}
+	if rest := s.rest(); rest > 0 { // The receiver has named a time since the hand-out.
+		return workqueue.DeferFor(rest)
+	}
 	tries, err := s.countTry(j)
 	if err != nil {
 		return err
@@ -385,10 +395,13 @@ func (s *service) try(ctx context.Context, j job, payload []byte) (err error) {
 }
 
 func (s *service) send(ctx context.Context, j job, payload []byte) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.target, bytes.NewReader(payload))
+	// A reader that the client knows could be read again: on a broken connection the client would send a request with
+	// an Idempotency-Key several times, and each would be one try here.
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.target, io.NopCloser(bytes.NewReader(payload)))
 	if err != nil {
 		return workqueue.Permanent(err)
 	}
+	request.ContentLength = int64(len(payload))
 	request.Header.Set("Idempotency-Key", j.String())
 	response, err := s.client.Do(request)
 	if err != nil {
@@ -403,11 +416,7 @@ func (s *service) send(ctx context.Context, j job, payload []byte) error {
 		if wait := retryAfter(response.Header); wait > 0 {
 			// The later of this time and the backoff. Not a RetryAfter: 30 answers with one second each would use up
 			// the attempts in half a minute.
-			s.hold(func() {
-				if until := time.Now().Add(wait); until.After(s.notBefore) { // Of two answers the later time counts.
-					s.notBefore = until
-				}
-			})
+			s.notBefore(time.Now().Add(wait))
 			return later{errors.New(response.Status), wait}
 		}
 	case code/100 == 4:
@@ -436,22 +445,75 @@ func retryAfter(h http.Header) time.Duration {
 	return min(time.Until(at), time.Hour) // Negative for the zero time.
 }
 
-// hold changes who holds the jobs back: an operator, or the receiver by a Retry-After. The time that the receiver has told
-// one job holds for all, which stay queued meanwhile. With several receivers, take each for a group, and
-// have its MaxInFlight return HoldBack.
-func (s *service) hold(change func()) {
+// notBefore holds all jobs back until a time. With several receivers, take each for a group, and have its MaxInFlight
+// return HoldBack.
+func (s *service) notBefore(until time.Time) {
+	err := s.changeHold(func(h *hold) {
+		if until.After(h.NotBefore) { // Of two answers the later time counts.
+			h.NotBefore = until
+		}
+	})
+	if err != nil {
+		slog.Error("a restart would not know the time of the receiver", "err", err)
+	}
+}
+
+// goOn forgets the time that the receiver has named: an operator knows better.
+func (s *service) goOn() error {
+	return s.changeHold(func(h *hold) { h.NotBefore = time.Time{} })
+}
+
+// changeHold changes who holds the jobs back, in memory and in the file.
+func (s *service) changeHold(change func(h *hold)) error {
 	s.holding.Lock()
 	defer s.holding.Unlock()
-	change()
-	rest := time.Until(s.notBefore)
+	change(&s.hold)
+	s.paceLocked()
+	text, err := json.Marshal(s.hold)
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(s.dir, "new-hold")
+	return errors.Join(os.WriteFile(file, text, 0o600), os.Rename(file, s.holdPath()))
+}
+
+func (s *service) holdPath() string { return filepath.Join(s.dir, "hold") }
+
+// resumeHold goes on with the hold of the last run.
+func (s *service) resumeHold() error {
+	text, err := os.ReadFile(s.holdPath())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	s.holding.Lock()
+	defer s.holding.Unlock()
+	err = errors.Join(err, json.Unmarshal(text, &s.hold))
+	s.paceLocked()
+	return err
+}
+
+// paceLocked has the queue hand out nothing while there is a hold.
+func (s *service) paceLocked() {
+	rest := time.Until(s.hold.NotBefore)
 	if rest > 0 {
-		time.AfterFunc(rest, func() { s.hold(func() {}) })
+		time.AfterFunc(rest, func() {
+			s.holding.Lock()
+			defer s.holding.Unlock()
+			s.paceLocked()
+		})
 	}
 	limit := rate.Inf
-	if s.paused || rest > 0 {
+	if s.hold.Paused || rest > 0 {
 		limit = 0
 	}
 	s.pace.SetLimit(limit)
+}
+
+// rest returns how long the receiver wants no request.
+func (s *service) rest() time.Duration {
+	s.holding.Lock()
+	defer s.holding.Unlock()
+	return time.Until(s.hold.NotBefore)
 }
 
 // giveUp moves the payload to the directory failed, for somebody to look at, with the error beside it. A job that
@@ -483,8 +545,7 @@ func (s *service) retry(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusNotFound)
 		return
 	}
-	s.hold(func() { s.notBefore = time.Time{} })
-	if err := s.countAnew(j); err != nil {
+	if err := errors.Join(s.goOn(), s.countAnew(j)); err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
@@ -493,19 +554,28 @@ func (s *service) retry(w http.ResponseWriter, r *http.Request) {
 	s.add(w, j, priority)
 }
 
-// failed lists the jobs that were given up, with their errors.
+var failedPage = template.Must(template.New("failed").Parse(`<!DOCTYPE html><title>Failed jobs</title>
+<form method="post" action="/retry-failed"><button>retry all</button></form>
+{{range .}}<form method="post" action="/jobs/{{.Job}}/retry"><button>retry</button> {{.Job}} {{.Reason}}</form>
+{{end}}`))
+
+// failed lists the jobs that were given up, with their errors and a button for each.
 func (s *service) failed(w http.ResponseWriter, _ *http.Request) {
+	type row struct{ Job, Reason string }
+	var rows []row
 	files, err := os.ReadDir(filepath.Join(s.dir, "failed"))
+	for _, file := range files {
+		if j, ok := parse(strings.TrimSuffix(file.Name(), ".job")); ok {
+			reason, _ := os.ReadFile(s.reasonPath(j)) // It may be missing, after a crash.
+			rows = append(rows, row{j.String(), string(reason)})
+		}
+	}
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	for _, file := range files {
-		if j, ok := parse(strings.TrimSuffix(file.Name(), ".job")); ok {
-			reason, _ := os.ReadFile(s.reasonPath(j)) // It may be missing, after a crash.
-			fmt.Fprintf(w, "%v %s\n", j, bytes.TrimSpace(reason))
-		}
-	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_ = failedPage.Execute(w, rows) // The client may be gone.
 }
 
 // retryFailed tries all jobs that were given up.
@@ -566,30 +636,23 @@ func (s *service) public() http.Handler {
 
 // wake ends the wait of a job, or of all jobs: after an outage they are tried now.
 func (s *service) wake(w http.ResponseWriter, r *http.Request) {
-	s.hold(func() { s.notBefore = time.Time{} })
+	if err := s.goOn(); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
 	name := r.FormValue("job")
 	fmt.Fprintln(w, s.queue.WakeFunc(func(j job) bool { return name == "" || j.String() == name }), "woken")
 }
 
-// pause holds all jobs back, or lets them go. A pause is a file too, and holds through a restart.
+// pause holds all jobs back, or lets them go.
 func (s *service) pause(w http.ResponseWriter, r *http.Request) {
-	var err error
 	on := r.FormValue("on") == "true"
-	s.hold(func() {
-		if s.paused = on; on {
-			err = os.WriteFile(s.pausePath(), nil, 0o600)
-		} else if err = os.Remove(s.pausePath()); errors.Is(err, fs.ErrNotExist) {
-			err = nil
-		}
-	})
-	if err != nil {
+	if err := s.changeHold(func(h *hold) { h.Paused = on }); err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
 	fmt.Fprintln(w, "paused:", on)
 }
-
-func (s *service) pausePath() string { return filepath.Join(s.dir, "paused") }
 
 // admin has what only the inside may see.
 func (s *service) admin(metrics http.Handler, password string) http.Handler {
@@ -625,8 +688,9 @@ func (s *service) admin(metrics http.Handler, password string) http.Handler {
 }
 
 // serve works until ctx ends. Then it ends in the order of the numbers, within 27 seconds: 5 to settle, 5 for
-// the last requests, 12 for the drain and 5 for the last scrape. A pod has 30 between SIGTERM and SIGKILL; with
-// less, settle for a shorter time. A longer scrape interval needs a longer terminationGracePeriodSeconds.
+// the last requests, 12 for the drain and 5 for the last scrape. A pod has 30 between SIGTERM and SIGKILL. For a shorter
+// time lower the grace of newService, -settle and -scrape. A longer scrape interval needs a longer
+// terminationGracePeriodSeconds.
 func (s *service) serve(ctx context.Context, outside, inside net.Listener, admin http.Handler, settle, scrape func()) error {
 	front := &http.Server{Handler: s.public(), ReadTimeout: 10 * time.Second}
 	back := &http.Server{Handler: admin, ReadHeaderTimeout: 5 * time.Second}

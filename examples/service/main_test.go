@@ -363,7 +363,7 @@ func TestRetry(t *testing.T) {
 		if reason, err := os.ReadFile(s.reasonPath(job{"acme", "order-7"})); string(reason) != "410\n" {
 			t.Errorf("the reason is %q, %v", reason, err)
 		}
-		if _, text := send(s.admin(http.NotFoundHandler(), "secret"), "GET", "/failed", "", "secret"); text != "acme.order-7 410" {
+		if _, text := send(s.admin(http.NotFoundHandler(), "secret"), "GET", "/failed", "", "secret"); !strings.Contains(text, `"/jobs/acme.order-7/retry"><button>retry</button> acme.order-7 410`) {
 			t.Errorf("the list of what was given up is %q", text)
 		}
 		if code, _ := sendKey(s.public(), "POST", "/jobs/acme", "another", "", "order-7"); code != http.StatusConflict {
@@ -613,18 +613,15 @@ func TestNo202IsLostToARedirect(t *testing.T) {
 // A Retry-After of 300 years was a negative duration, and all tries came at once.
 func TestRetryAfterHasABound(t *testing.T) {
 	s := newService(t.TempDir(), "http://receiver/", prometheus.NewRegistry())
-	if err := s.save(job{"acme", "order-7"}, 0, nil); err != nil {
-		t.Fatal(err)
-	}
 	for _, after := range []busy{"9999999999", busy(time.Now().Add(9999 * time.Hour).UTC().Format(http.TimeFormat))} {
 		s.client.Transport = after
-		err := s.do(t.Context(), job{"acme", "order-7"})
+		err := s.send(t.Context(), job{"acme", "order-7"}, nil)
 		if v := workqueue.VerdictOf(err); v.Outcome != workqueue.OutcomeFailed || v.After != time.Hour || err.Error() != "429" {
 			t.Errorf("%s: got %v, %q, want a failure, an hour and the status", after, v, err)
 		}
 	}
 	s.client.Transport = busy("tomorrow")
-	if v := workqueue.VerdictOf(s.do(t.Context(), job{"acme", "order-7"})); v.Outcome != workqueue.OutcomeFailed || v.After != 0 {
+	if v := workqueue.VerdictOf(s.send(t.Context(), job{"acme", "order-7"}, nil)); v.Outcome != workqueue.OutcomeFailed || v.After != 0 {
 		t.Errorf("got %v, want a failure with the backoff alone", v)
 	}
 }
@@ -635,10 +632,7 @@ func TestTheLaterRetryAfterCounts(t *testing.T) {
 		s := newService(t.TempDir(), "http://receiver/", prometheus.NewRegistry())
 		for _, after := range []string{"60", "1"} {
 			s.client.Transport = busy(after)
-			if err := s.save(job{"acme", after}, 0, nil); err != nil {
-				t.Fatal(err)
-			}
-			if err := s.do(t.Context(), job{"acme", after}); err == nil {
+			if err := s.send(t.Context(), job{"acme", after}, nil); err == nil {
 				t.Error("the job is done")
 			}
 		}
@@ -732,6 +726,62 @@ func TestRetryAfterHoldsForAllJobs(t *testing.T) {
 			t.Errorf("%d calls before the time, want at most one for each worker; %d jobs are left", n, len(left))
 		}
 	})
+}
+
+// A worker that had its job when the receiver named the time called all the same, and so did each start within the time.
+func TestRetryAfterHoldsForAWorkerAndThroughARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		j := job{"acme", "order-7"}
+		s := newService(dir, "http://receiver/", prometheus.NewRegistry())
+		if err := s.save(j, 0, nil); err != nil {
+			t.Fatal(err)
+		}
+		s.notBefore(time.Now().Add(time.Minute))
+		s.client.Transport = transport(func(*http.Request) int {
+			t.Error("the receiver is called")
+			return http.StatusOK
+		})
+		if v := workqueue.VerdictOf(s.do(t.Context(), j)); v.Outcome != workqueue.OutcomeDeferred || v.After != time.Minute || s.tries(j) != 0 {
+			t.Errorf("got %+v after %d tries, want a wait of a minute and no try", v, s.tries(j))
+		}
+		s = newService(dir, "http://receiver/", prometheus.NewRegistry())
+		if err := s.resume(); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []rate.Limit{0, rate.Inf} {
+			if got := s.pace.Limit(); got != want {
+				t.Errorf("the limit is %v, want %v", got, want)
+			}
+			time.Sleep(time.Minute)
+			synctest.Wait()
+		}
+	})
+}
+
+// The client sends a request with an Idempotency-Key again when the connection breaks, and nobody counted these tries.
+func TestOneTryIsOneRequest(t *testing.T) {
+	for _, payload := range []string{"payload", ""} {
+		var requests atomic.Int32
+		target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if body, err := io.ReadAll(r.Body); string(body) != payload || err != nil {
+				t.Errorf("got %q, %v", body, err)
+			}
+			if requests.Add(1) > 1 { // The connection of the first request is used again.
+				panic(http.ErrAbortHandler)
+			}
+		}))
+		defer target.Close()
+		s := newService(t.TempDir(), target.URL, prometheus.NewRegistry())
+		for n, wantErr := range []bool{false, true} {
+			if err := s.send(t.Context(), job{"acme", "order-7"}, []byte(payload)); err != nil != wantErr {
+				t.Errorf("request %d ends with %v", n, err)
+			}
+		}
+		if got := requests.Load(); got != 2 {
+			t.Errorf("payload %q: two tries were %d requests", payload, got)
+		}
+	}
 }
 
 // The page says why a job waits for a retry, until the job is done.
