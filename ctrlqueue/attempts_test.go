@@ -353,8 +353,9 @@ func TestPanicsAreGivenUp(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			from := time.Now()
 			var began, told []time.Duration
-			b := ctrlqueue.For(options{MaxAttempts: 3, OnGiveUp: func(context.Context, string, reconcile.Request, error) {
+			b := ctrlqueue.For(options{MaxAttempts: 3, OnGiveUp: func(context.Context, string, reconcile.Request, error) error {
 				told = append(told, time.Since(from))
+				return nil
 			}})
 			s := newStandIn()
 			c := startIn(t, s, s, fresh("panics"), controller.Options{NewQueue: b.NewQueue, RecoverPanic: new(true),
@@ -383,7 +384,7 @@ func TestGiveUpForBesideOtherWishes(t *testing.T) {
 	var c *running
 	tests := map[string]struct {
 		do   func(ctx context.Context)
-		tell func()
+		tell func() error
 		want string
 	}{
 		"nothing":        {want: "[0s 1m0s 2m0s]"},
@@ -391,17 +392,21 @@ func TestGiveUpForBesideOtherWishes(t *testing.T) {
 		"a shorter wait": {do: func(ctx context.Context) { ctrlqueue.DeferFor(ctx, time.Second) }, want: "[0s 1m0s 2m0s]"},
 		"an event":       {do: func(context.Context) { c.q.Add(request("a")) }, want: "[0s 1m0s 2m0s]"},
 		"a Remove":       {do: func(context.Context) { c.q.Remove(request("a")) }, want: "[0s]"},
-		"a late Remove":  {tell: func() { c.q.Remove(request("a")) }, want: "[0s]"},
-		"a panic":        {tell: func() { panic("told") }, want: "[0s 1s 1m1s 2m1s]"},
+		"a late Remove":  {tell: func() error { c.q.Remove(request("a")); return nil }, want: "[0s]"},
+		"a panic":        {tell: func() error { panic("told") }, want: "[0s 1s 1m1s 2m1s]"},
+		"an error":       {tell: func() error { return errors.New("no API") }, want: "[0s 1s 1m1s 2m1s]"},
+		"a TerminalError of OnGiveUp": {tell: func() error { return reconcile.TerminalError(errors.New("no API")) },
+			want: "[0s 1s 1m1s 2m1s]"},
 	}
 	for name, tt := range tests {
 		synctest.Test(t, func(t *testing.T) {
 			from := time.Now()
 			var began []time.Duration
-			b := ctrlqueue.For(options{MaxAttempts: 1, GiveUpFor: time.Minute, OnGiveUp: func(context.Context, string, reconcile.Request, error) {
+			b := ctrlqueue.For(options{MaxAttempts: 1, GiveUpFor: time.Minute, OnGiveUp: func(context.Context, string, reconcile.Request, error) error {
 				if tt.tell != nil && len(began) == 1 {
-					tt.tell()
+					return tt.tell()
 				}
+				return nil
 			}})
 			s := newStandIn()
 			c = startIn(t, s, s, "wishes", controller.Options{NewQueue: b.NewQueue, RecoverPanic: new(true),
@@ -417,6 +422,48 @@ func TestGiveUpForBesideOtherWishes(t *testing.T) {
 			synctest.Wait()
 			if got := fmt.Sprint(began); got != tt.want {
 				t.Errorf("%s: began at %s, want %s", name, got, tt.want)
+			}
+			c.end(t)
+		})
+	}
+}
+
+// An object that was given up by a TerminalError of its own came with the next event, and OnGiveUp was told each time.
+// OnGiveUp fails at first, as when an outage of the API is why the object fails: then the object is tried with the
+// backoff until OnGiveUp succeeds, also after a panic.
+func TestOnGiveUpThatFails(t *testing.T) {
+	for name, tt := range map[string]struct {
+		end  func() error
+		want string
+	}{
+		"an error":        {func() error { return errors.New("failed") }, "[0s 1s 3s 7s 15s 10m15s] [3s 7s 15s], given up 1"},
+		"a panic":         {func() error { panic("at the disco") }, "[0s 1s 3s 7s 15s 10m15s] [3s 7s 15s], given up 1"},
+		"a TerminalError": {func() error { return reconcile.TerminalError(errors.New("no")) }, "[0s 1s 3s 10m3s] [0s 1s 3s 10m3s], given up 2"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			from := time.Now()
+			var began, told []time.Duration
+			b := ctrlqueue.For(options{MaxAttempts: 3, GiveUpFor: 10 * time.Minute, OnGiveUp: func(context.Context, string, reconcile.Request, error) error {
+				if told = append(told, time.Since(from)); len(told) < 3 {
+					return errors.New("no API")
+				}
+				return nil
+			}})
+			s := newStandIn()
+			c := startIn(t, s, s, fresh("fails"), controller.Options{NewQueue: b.NewQueue, RecoverPanic: new(true),
+				RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Second, time.Hour),
+				Reconciler: b.Reconciler(reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
+					began = append(began, time.Since(from))
+					return reconcile.Result{}, tt.end()
+				}))})
+			c.q.Add(request("a"))
+			time.Sleep(time.Minute)
+			c.q.Add(request("a"))
+			time.Sleep(9*time.Minute + 15500*time.Millisecond)
+			synctest.Wait()
+			got := fmt.Sprintf("%v %v, given up %d", began, told, c.q.Stats().Results[workqueue.OutcomeGivenUp])
+			if got != tt.want {
+				t.Errorf("%s: %s, want %s", name, got, tt.want)
 			}
 			c.end(t)
 		})

@@ -48,12 +48,12 @@ func For[R comparable](options Options[R]) *Binding[R] {
 //
 // NewQueue panics with the name of the controller
 //   - if the last queue of the Binding has not ended: the Binding has another controller;
-//   - if the options have CancelOnReAdd, MaxAttempts or OnGiveUp, and nobody has called Reconciler;
+//   - if the options have CancelOnReAdd, MaxAttempts, GiveUpFor or OnGiveUp, and nobody has called Reconciler;
 //   - if the options have a Grace, and the manager that WrapManager returned is not the one
 //     that was started.
 func (b *Binding[R]) NewQueue(name string, limiter clientgo.TypedRateLimiter[R]) clientgo.TypedRateLimitingInterface[R] {
-	if (max(b.options.CancelOnReAdd, b.options.MaxAttempts) > 0 || b.options.OnGiveUp != nil) && !b.wraps.Load() {
-		panic(fmt.Sprintf("ctrlqueue: controller %q: CancelOnReAdd, MaxAttempts and OnGiveUp need the Reconciler of the Binding around the reconciler", name))
+	if b.options.needReconciler() && !b.wraps.Load() {
+		panic(fmt.Sprintf("ctrlqueue: controller %q: CancelOnReAdd, MaxAttempts, GiveUpFor and OnGiveUp need the Reconciler of the Binding around the reconciler", name))
 	}
 	if b.options.Grace > 0 && !b.term.begun.Load() {
 		panic(fmt.Sprintf("ctrlqueue: controller %q: Grace needs a Start of the manager that WrapManager has returned", name))

@@ -30,7 +30,7 @@ func TestABindingForTwoControllers(t *testing.T) {
 
 func TestCancelOnReAddWithoutTheReconciler(t *testing.T) {
 	b := ctrlqueue.For(stringOptions{CancelOnReAdd: 3})
-	mustPanic(t, `ctrlqueue: controller "pod": CancelOnReAdd, MaxAttempts and OnGiveUp need the Reconciler of the Binding around the reconciler`,
+	mustPanic(t, `ctrlqueue: controller "pod": CancelOnReAdd, MaxAttempts, GiveUpFor and OnGiveUp need the Reconciler of the Binding around the reconciler`,
 		func() { b.NewQueue("pod", nil) })
 	b.Reconciler(reconcile.TypedFunc[string](nil))
 	b.NewQueue("pod", nil).ShutDown()

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	"github.com/seed16c08ea7/workqueue"
 	"github.com/seed16c08ea7/workqueue/ctrlqueue"
 	corev1 "k8s.io/api/core/v1"
@@ -28,6 +30,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -150,11 +153,12 @@ func TestGiveUpFor(t *testing.T) {
 		from := time.Now()
 		seconds := func() float64 { return time.Since(from).Seconds() }
 		var began, told []float64
-		o := options{MaxAttempts: 2, GiveUpFor: time.Minute, OnGiveUp: func(ctx context.Context, controller string, item reconcile.Request, err error) {
+		o := options{MaxAttempts: 2, GiveUpFor: time.Minute, OnGiveUp: func(ctx context.Context, controller string, item reconcile.Request, err error) error {
 			told = append(told, seconds())
 			if ctx.Err() != nil || controller != "balancer" || item != request("web") || err.Error() != "no quota" {
 				t.Errorf("told %v %q %v %v", ctx.Err(), controller, item, err)
 			}
+			return nil
 		}}
 		failure := workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Second, time.Hour)
 		b := ctrlqueue.For(o)
@@ -263,6 +267,110 @@ func TestQuietAndPriorities(t *testing.T) {
 		if want := "1 deleted10 other7"; got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
+	})
+}
+
+// askFor has a controller reconcile an object now, whatever the object waits for.
+func askFor(controller string, req reconcile.Request) error {
+	q, ok := ctrlqueue.Lookup[reconcile.Request](controller)
+	if !ok || q.ShuttingDown() {
+		return errors.New("the controller does not run") // An HTTP handler answers 503.
+	}
+	q.Wake(req) // Ends a firm wait, which no add ends. It adds no object that does not wait.
+	q.AddWithOpts(priorityqueue.AddOpts{Priority: new(100)}, req)
+	return nil
+}
+
+func TestAskFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls := 0
+		c := start(t, "asked", options{}, func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+			calls++
+			return ctrlqueue.DeferFor(ctx, time.Hour), nil
+		})
+		for range 2 { // Before the first event, and in the firm wait.
+			if err := askFor("asked", request("a")); err != nil {
+				t.Error(err)
+			}
+			synctest.Wait()
+		}
+		if info, _ := c.q.Find(request("a")); calls != 2 || info.Priority != 100 {
+			t.Errorf("%d reconciles, and then %v", calls, info)
+		}
+		c.end(t)
+		if err := askFor("asked", request("a")); err == nil {
+			t.Error("the object is taken after the end")
+		}
+	})
+}
+
+// rankAll adds the objects of all events with a priority, those of the initial list too: the handler of For names -100
+// for them.
+func rankAll(rank func(client.Object) int) handler.EventHandler {
+	type adder = clientgo.TypedRateLimitingInterface[reconcile.Request]
+	add := func(object client.Object, q adder) {
+		priority := rank(object)
+		if q, ok := q.(priorityqueue.PriorityQueue[reconcile.Request]); ok {
+			q.AddWithOpts(priorityqueue.AddOpts{Priority: &priority}, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(object)})
+		}
+	}
+	return handler.Funcs{
+		CreateFunc:  func(_ context.Context, e event.CreateEvent, q adder) { add(e.Object, q) },
+		UpdateFunc:  func(_ context.Context, e event.UpdateEvent, q adder) { add(e.ObjectNew, q) },
+		DeleteFunc:  func(_ context.Context, e event.DeleteEvent, q adder) { add(e.Object, q) },
+		GenericFunc: func(_ context.Context, e event.GenericEvent, q adder) { add(e.Object, q) },
+	}
+}
+
+func TestRankAll(t *testing.T) {
+	q := ctrlqueue.For(options{}).NewQueue("", nil).(*requestQueue)
+	defer q.ShutDown()
+	bySize := rankAll(func(object client.Object) int { return -len(object.(*corev1.ConfigMap).Data) })
+	for size := range 3 {
+		object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprint(size)}, Data: map[string]string{}}
+		for key := range size {
+			object.Data[fmt.Sprint(key)] = ""
+		}
+		bySize.Create(t.Context(), event.CreateEvent{Object: object, IsInInitialList: size == 0}, q)
+	}
+	got := ""
+	for range 3 {
+		r, priority, _ := q.GetWithPriority()
+		got += fmt.Sprint(r.Name, priority, " ")
+		q.Done(r)
+	}
+	if want := "00 1-1 2-2 "; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// A wrong name ended no wait, and nothing told.
+func TestWakeOnWithAWrongName(t *testing.T) {
+	var lines []string
+	log.SetLogger(funcr.New(func(prefix, args string) {
+		if strings.Contains(args, "WakeOn") {
+			lines = append(lines, args)
+		}
+	}, funcr.Options{}))
+	synctest.Test(t, func(t *testing.T) {
+		filter := ctrlqueue.WakeOn("right", nil)
+		filter.Update(update(1, 2)) // No controller has begun.
+		c := start(t, "right", options{}, func(context.Context, reconcile.Request) (reconcile.Result, error) { return reconcile.Result{}, nil })
+		for range 2 {
+			filter.Update(update(1, 2))
+			ctrlqueue.WakeOn("right", nil).Update(update(1, 2))
+		}
+		if len(lines) > 0 {
+			t.Errorf("%q is logged for the right name", lines)
+		}
+		wrong := ctrlqueue.WakeOn("wrong", nil)
+		for range 2 {
+			wrong.Update(update(1, 2))
+		}
+		if len(lines) != 1 || !strings.Contains(lines[0], `"controller"="wrong" "queues"=["right"]`) {
+			t.Errorf("%q is logged for a wrong name, want one line with both names", lines)
+		}
+		c.end(t)
 	})
 }
 

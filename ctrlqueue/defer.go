@@ -2,10 +2,12 @@ package ctrlqueue
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
@@ -17,8 +19,8 @@ import (
 //
 // The wait begins when the reconcile returns, also if the reconcile returns another result: the longer
 // of the two times counts. A reconcile that returns an error too, or panics, has failed, and its retry is
-// due at the later of the two times. A terminal error ends the wait, and so does the failure that reaches
-// MaxAttempts of the [Options] without a GiveUpFor, and CancelOnReAdd if a change has cut the reconcile short.
+// due at the later of the two times. A failure that gives the object up ends the wait, unless the [Options] have a
+// GiveUpFor, and so does CancelOnReAdd if a change has cut the reconcile short.
 // Of several calls in a reconcile the longest d counts. If no d is positive, the object comes again at once. It
 // keeps the priority of the hand-out.
 //
@@ -40,16 +42,26 @@ func DeferFor(ctx context.Context, d time.Duration) reconcile.Result {
 // watch was down. Some kinds have no generation, such as ConfigMap, Secret and ServiceAccount.
 //
 // It is a predicate, as the Wake must come before the Add of the event handler: after the Add a worker could have
-// taken the object, and the Wake would end its next wait. A predicate that drops an event before this one keeps
-// the Wake from coming.
+// taken the object, and the Wake would end its next wait. So a worker can take the object between the two, and
+// reconciles it twice for one event. A predicate that drops an event before this one keeps the Wake from coming.
+//
+// If no queue has that name when the first event of such a kind comes, and other queues of this package are there,
+// WakeOn logs a line: the name may be wrong.
 //
 // Beware of a changed that is true for every event: nothing is left of the waits then.
 func WakeOn(controller string, changed func(before, after client.Object) bool) predicate.Predicate {
 	if changed == nil {
 		changed = specChanged
 	}
+	var first sync.Once
 	wake := func(object client.Object) {
-		if q, ok := Lookup[reconcile.Request](controller); ok {
+		q, ok := Lookup[reconcile.Request](controller)
+		first.Do(func() {
+			if others := Names(); !ok && len(others) > 0 {
+				log.Log.WithName("workqueue").Info("WakeOn finds no queue of this name, and ends no wait", "controller", controller, "queues", others)
+			}
+		})
+		if ok {
 			req := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(object)}
 			q.Forget(req) // Otherwise the first failure of the new spec would wait for the backoff of the old one.
 			q.Wake(req)

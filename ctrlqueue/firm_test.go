@@ -97,6 +97,36 @@ func TestDeferForHoldsOffEvents(t *testing.T) {
 		{"zero", func(ctx context.Context) (reconcile.Result, error) {
 			return ctrlqueue.DeferFor(ctx, 0), nil
 		}, 0, nil, []time.Duration{0, time.Nanosecond}},
+		{"a longer DeferFor from outside, and an event", defers(nil), s / 2, func(q *requestQueue) {
+			q.DeferFor(request("a"), 20*s)
+			q.Add(request("a"))
+		}, []time.Duration{0, 20*s + s/2}},
+		{"an event, and then a DeferFor from outside", defers(nil), s / 2, func(q *requestQueue) {
+			q.Add(request("a"))
+			q.DeferFor(request("a"), 20*s)
+		}, []time.Duration{0, 20*s + s/2}},
+		{"a shorter DeferFor from outside", defers(nil), s / 2, func(q *requestQueue) {
+			q.DeferFor(request("a"), 2*s)
+		}, []time.Duration{0, 6 * s}},
+		{"a DeferFor from outside of zero, afterwards", defers(nil), 3 * s, func(q *requestQueue) {
+			q.DeferFor(request("a"), 0)
+		}, []time.Duration{0, 3 * s}},
+		{"a DeferFor from outside, and then a success", func(context.Context) (reconcile.Result, error) {
+			time.Sleep(s)
+			return reconcile.Result{}, nil
+		}, s / 2, func(q *requestQueue) { q.DeferFor(request("a"), 20*s) }, []time.Duration{0, 20*s + s/2}},
+		{"a DeferFor from outside, and then a RequeueAfter", func(context.Context) (reconcile.Result, error) {
+			time.Sleep(s)
+			return reconcile.Result{RequeueAfter: s}, nil
+		}, s / 2, func(q *requestQueue) { q.DeferFor(request("a"), 20*s) }, []time.Duration{0, 20*s + s/2}},
+		{"a DeferFor from outside, and then a failure", func(context.Context) (reconcile.Result, error) {
+			time.Sleep(s)
+			return reconcile.Result{}, failed
+		}, s / 2, func(q *requestQueue) { q.DeferFor(request("a"), 20*s) }, []time.Duration{0, 20*s + s/2}},
+		{"a DeferFor from outside, and then a terminal error", func(context.Context) (reconcile.Result, error) {
+			time.Sleep(s)
+			return reconcile.Result{}, terminal
+		}, s / 2, func(q *requestQueue) { q.DeferFor(request("a"), 20*s) }, []time.Duration{0, 20*s + s/2}},
 		{"a Wake, then RequeueAfter", func(context.Context) (reconcile.Result, error) {
 			time.Sleep(s)
 			return reconcile.Result{RequeueAfter: time.Hour}, nil

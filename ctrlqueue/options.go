@@ -70,16 +70,20 @@ type Options[R comparable] struct {
 	// last failure, controller-runtime logs a panic and no TerminalError.
 	MaxAttempts int
 
-	// GiveUpFor is how long no event brings an object that MaxAttempts has given up: the object waits firmly, as
-	// after a [DeferFor], and is then tried again. [WakeOn] ends the wait when the spec of the object changes, and
-	// [Queue.Wake] at any time. With 0 the next event tries the object again, with the first and shortest waits:
-	// an object with many events is then reconciled more often than without MaxAttempts.
+	// GiveUpFor is how long no event brings an object that is given up, by MaxAttempts or by a
+	// [reconcile.TerminalError] of its reconcile: the object waits firmly, as after a [DeferFor], and is then tried
+	// again. [WakeOn] ends the wait when the spec of the object changes, and [Queue.Wake] at any time. With 0 the
+	// next event tries the object again, with the first and shortest waits: an object with many events is then
+	// reconciled more often than without MaxAttempts.
 	GiveUpFor time.Duration
 
 	// OnGiveUp is told of each object that MaxAttempts gives up, or whose reconcile has returned a
 	// [reconcile.TerminalError], with the context and the error of the reconcile: for a status or a record of an event.
-	// It is called by the worker, and the object waits meanwhile. A panic of OnGiveUp counts as one of the reconcile.
-	OnGiveUp func(ctx context.Context, controller string, item R, err error)
+	// It is called by the worker, and the object waits meanwhile. If OnGiveUp returns an error or panics, the object is
+	// not given up: the reconcile has failed, is retried with the backoff, and OnGiveUp is called at its next failure.
+	// The context of the reconcile may be over, such as after a ReconciliationTimeout: give a write
+	// [context.WithoutCancel] and a timeout of its own.
+	OnGiveUp func(ctx context.Context, controller string, item R, err error) error
 
 	// AtEnd is what becomes of the queue when the manager ends because the context of its
 	// Start has ended. [workqueue.EndStop], the zero value, is the end of
@@ -150,10 +154,13 @@ func (o Options[R]) check() {
 		panic(fmt.Sprintf("ctrlqueue: MaxAttempts is negative: %d", o.MaxAttempts))
 	case o.GiveUpFor < 0:
 		panic(fmt.Sprintf("ctrlqueue: GiveUpFor is negative: %v", o.GiveUpFor))
-	case o.MaxAttempts == 0 && o.GiveUpFor > 0:
-		panic("ctrlqueue: GiveUpFor needs MaxAttempts")
 	}
 	o.checkEnd()
+}
+
+// needReconciler reports whether an option has no effect without the Reconciler of the [Binding].
+func (o Options[R]) needReconciler() bool {
+	return o.CancelOnReAdd > 0 || o.MaxAttempts > 0 || o.GiveUpFor > 0 || o.OnGiveUp != nil
 }
 
 func (o Options[R]) checkEnd() {

@@ -335,9 +335,20 @@ func (q *Queue[R]) WaitEmpty(ctx context.Context) error { return q.queue.WaitEmp
 
 // Reschedule makes the item wait for that long from now, whether that is earlier or later than before. A queued
 // item stays queued. The wait is not firm, also where that of a [DeferFor] was: an event ends it. Of a held item
-// the earlier of this time and of what its reconcile asks for counts. taken is false after a shutdown.
+// the earlier of this time and of what its reconcile asks for counts, and a firm wait of the reconcile takes the place
+// of this one. taken is false after a shutdown.
 func (q *Queue[R]) Reschedule(item R, duration time.Duration) (taken bool) {
 	return q.queue.Reschedule(item, duration)
+}
+
+// DeferFor makes the item wait firmly for d from now, as the function [DeferFor] does in a reconcile: no event
+// brings the item before. A queued item leaves the queue and waits. Of an item that is reconciled the wait begins at
+// once and is longer than the reconcile, whatever the reconcile asks for. Of two firm waits the later time counts. A
+// d of zero or less ends the wait and adds the item. After a shutdown DeferFor does nothing.
+func (q *Queue[R]) DeferFor(item R, d time.Duration) {
+	if !q.ShuttingDown() {
+		q.queue.AddWith(workqueue.AddOptions{After: d, Firm: true}, item)
+	}
 }
 
 // ReAddContext returns a context that ends when the item, which the caller holds, is

@@ -372,7 +372,6 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 		"ctrlqueue: CancelOnReAdd is negative: -1":                                           {CancelOnReAdd: -1},
 		"ctrlqueue: MaxAttempts is negative: -1":                                             {MaxAttempts: -1},
 		"ctrlqueue: GiveUpFor is negative: -1s":                                              {MaxAttempts: 1, GiveUpFor: -time.Second},
-		"ctrlqueue: GiveUpFor needs MaxAttempts":                                             {GiveUpFor: time.Second},
 		"ctrlqueue: EndKeep keeps nothing: a controller that starts again makes a new queue": {AtEnd: workqueue.EndKeep},
 		"ctrlqueue: AtEnd has an unknown value: 9":                                           {AtEnd: 9},
 		"ctrlqueue: EndDrain without Grace: there is no time to drain in":                    {AtEnd: workqueue.EndDrain},

@@ -54,13 +54,8 @@ type handOut[R comparable] struct {
 // controller that follows is what the reconcile asks for, see [Queue.AddWithOpts].
 func (h *handOut[R]) conclude(ctx context.Context, result reconcile.Result, err error) (reconcile.Result, error) {
 	firm := time.Duration(h.firm.Load())
-	last := err != nil && h.countFailure(ctx, err)
-	if last || errors.Is(err, reconcile.TerminalError(nil)) { // The controller adds nothing.
-		h.giveUp(ctx, err)
-	}
-	if last {
-		h.endRow(firm)
-		err = reconcile.TerminalError(err)
+	if err != nil && (h.countFailure(ctx, err) || isTerminal(err)) {
+		err = h.giveUp(ctx, err, firm)
 	}
 	h.returned = true // OnGiveUp may panic.
 	if err == nil && firm > 0 {
@@ -68,20 +63,23 @@ func (h *handOut[R]) conclude(ctx context.Context, result reconcile.Result, err 
 		result.RequeueAfter = firm
 	}
 	//lint:ignore SA1019 Controllers still look at Requeue.
-	again := err != nil || result.RequeueAfter > 0 || result.Requeue
-	if again {
+	again := result.RequeueAfter > 0 || result.Requeue
+	if err != nil && !isTerminal(err) || err == nil && again {
 		h.note(firm)
 	}
 	h.queue.queue.CountResult(outcomeOf(ctx, again, err, firm))
 	return result, err
 }
 
+// isTerminal reports whether the controller adds nothing after the error of a reconcile.
+func isTerminal(err error) bool { return errors.Is(err, reconcile.TerminalError(nil)) }
+
 // outcomeOf returns what Run would call the end of a reconcile, for the alerts about failures.
 func outcomeOf(ctx context.Context, again bool, err error, firm time.Duration) workqueue.Outcome {
 	switch {
 	case isInterrupted(ctx, err):
 		return workqueue.OutcomeInterrupted
-	case errors.Is(err, reconcile.TerminalError(nil)):
+	case isTerminal(err):
 		return workqueue.OutcomeGivenUp
 	case err != nil:
 		return workqueue.OutcomeFailed
@@ -103,7 +101,7 @@ func isInterrupted(ctx context.Context, err error) bool {
 // either, as the retry of the failure before is still due.
 func (h *handOut[R]) countFailure(ctx context.Context, err error) (last bool) {
 	most := h.queue.options.MaxAttempts
-	if most == 0 || isInterrupted(ctx, err) || errors.Is(err, reconcile.TerminalError(nil)) {
+	if most == 0 || isInterrupted(ctx, err) || isTerminal(err) {
 		return false
 	}
 	h.queue.attempts.begin(h.item, func(a *attempt) {
@@ -115,16 +113,28 @@ func (h *handOut[R]) countFailure(ctx context.Context, err error) (last bool) {
 	return last
 }
 
-// giveUp tells of an item that nothing tries again: the queue forgets the item, or the item waits for GiveUpFor.
-func (h *handOut[R]) giveUp(ctx context.Context, err error) {
+// giveUp tells of an item that nothing tries again, and returns a TerminalError for the controller. If OnGiveUp fails,
+// it returns another error: the reconcile has failed once more, and so gives the item up the next time.
+func (h *handOut[R]) giveUp(ctx context.Context, err error, firm time.Duration) error {
+	q := h.queue
 	h.gaveUp = true
-	h.queue.noteTerminal(h.item)
-	if h.queue.options.OnGiveUp != nil {
-		h.queue.options.OnGiveUp(ctx, h.queue.name, h.item, err)
+	if q.options.OnGiveUp != nil {
+		if failed := q.options.OnGiveUp(ctx, q.name, h.item, err); failed != nil {
+			return fmt.Errorf("%v; OnGiveUp: %v", err, failed)
+		}
 	}
+	q.noteTerminal(h.item)
+	own := isTerminal(err)
+	if !own || q.options.GiveUpFor > 0 { // Otherwise nothing changes for those who know TerminalErrors.
+		h.endRow(firm)
+	}
+	if own {
+		return err
+	}
+	return reconcile.TerminalError(err)
 }
 
-// endRow ends the row of failures of an item that MaxAttempts has given up, and has the item wait for GiveUpFor.
+// endRow ends the row of failures of an item that is given up, and has the item wait for GiveUpFor.
 func (h *handOut[R]) endRow(firm time.Duration) {
 	q := h.queue
 	q.Forget(h.item)
@@ -150,15 +160,17 @@ func (h *handOut[R]) release(ctx context.Context) {
 		return
 	}
 	firm := time.Duration(h.firm.Load())
-	if h.gaveUp || !h.countFailure(ctx, errPanicked) {
-		h.queue.queue.CountResult(workqueue.OutcomeFailed)
-		h.note(firm)
-		return
+	if !h.gaveUp && h.countFailure(ctx, errPanicked) {
+		err := h.giveUp(ctx, errPanicked, firm)
+		if isTerminal(err) {
+			h.queue.queue.CountResult(workqueue.OutcomeGivenUp)
+			h.queue.attempts.begin(h.item, func(a *attempt) { a.ended, a.over = true, true })
+			return
+		}
+		h.queue.logger.Error(err, "The object is not given up yet", "item", h.item)
 	}
-	h.queue.queue.CountResult(workqueue.OutcomeGivenUp)
-	h.giveUp(ctx, errPanicked)
-	h.endRow(firm)
-	h.queue.attempts.begin(h.item, func(a *attempt) { a.ended, a.over = true, true })
+	h.queue.queue.CountResult(workqueue.OutcomeFailed)
+	h.note(firm)
 }
 
 // deferFor notes a wait of DeferFor: the longest counts.
