@@ -58,6 +58,43 @@ func TestLife(t *testing.T) {
 	})
 }
 
+// With one slot, one replica does all the work. The leadership goes to the other replica when this one is cut off,
+// and comes back.
+func TestOneSlotIsALeadershipThatCanBeWonAgain(t *testing.T) {
+	play(t, func(w *world) {
+		start := func(name string) *replica {
+			r := w.make(name, func(o *Options, _ *client) { o.Slots = 1 })
+			r.labour(0)
+			r.run()
+			return r
+		}
+		a, b := start("a"), start("b")
+		defer a.end()
+		defer b.end()
+		time.Sleep(30 * time.Second)
+		w.spread(a, b)
+		leader, other := a, b
+		if len(a.Held()) == 0 {
+			leader, other = b, a
+		}
+		for range 3 {
+			leader.cut(true)
+			time.Sleep(30 * time.Second)
+			if len(leader.Held()) != 0 || len(other.Held()) != 1 {
+				t.Errorf("after the cut %s holds %v, and %s holds %v", leader.id, leader.Held(), other.id, other.Held())
+			}
+			leader.heal()
+			other.cut(true)
+			time.Sleep(30 * time.Second)
+			if len(leader.Held()) != 1 || len(other.Held()) != 0 {
+				t.Errorf("after both cuts %s holds %v, and %s holds %v", leader.id, leader.Held(), other.id, other.Held())
+			}
+			other.heal()
+		}
+		w.alone()
+	})
+}
+
 // TestWriteRates measures what the README says of the load on the API server.
 func TestWriteRates(t *testing.T) {
 	for _, tc := range []struct {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -9,58 +10,66 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
+// errLost ends a term whose lease was not renewed in time.
+var errLost = errors.New("the leadership is lost")
+
 // lead takes part in an election until sig ends, and calls work once this process leads. The context of work ends
-// with sig or with the leadership. lead gives the lease back when work has returned.
+// with sig or with the leadership. After sig, lead gives the lease back when work has returned. After a loss the lease
+// is left to expire, and lead returns errLost when work has returned. The process may then end, or call lead again: Run
+// needs EndKeep in work for that, as each other end shuts the queue down.
 //
 // leads reports whether the lease is still ours, also after a pause of the process. Ask it before each item.
 //
-// lost is called when the leadership is lost, and has to end the process: a drain would go on while another
-// process leads. Handlers at work go on until the process has ended, so lost has no time to flush anything. The
-// elector tries to give a lost lease back before it calls lost. So a request for the lease needs a timeout, which is
-// shorter than LeaseDuration without RenewDeadline and RetryPeriod: 2 s with the usual times.
-func lead(sig context.Context, config leaderelection.LeaderElectionConfig, work func(ctx context.Context, leads func() bool) error, lost func()) error {
+// overrun is called when another process is about to take the lease, and work has not returned. It has to end the
+// process, with no time to flush anything: its handlers are at work. From a loss on they have LeaseDuration without
+// RenewDeadline to obey their context, with the usual times 5 s. The elector asks for the lease once more before it
+// tells of a loss. So a request for the lease needs a timeout, which is shorter than LeaseDuration without
+// RenewDeadline and RetryPeriod: 2 s with the usual times.
+func lead(sig context.Context, config leaderelection.LeaderElectionConfig, work func(ctx context.Context, leads func() bool) error, overrun func()) error {
 	// sig must not end the election, which has to renew the lease during the drain.
 	election, resign := context.WithCancel(context.WithoutCancel(sig))
 	defer resign()
-	// Either the term begins, or sig ends the election before.
-	var decided atomic.Bool
+	var term atomic.Int32 // Either the term begins, or the election ends before.
+	const begun, none = 1, 2
 	defer context.AfterFunc(sig, func() {
-		if decided.CompareAndSwap(false, true) {
+		if term.CompareAndSwap(0, none) {
 			resign()
 		}
 	})()
 
 	worked := make(chan error, 1)
-	lock := &timedLock{Interface: config.Lock, duration: config.LeaseDuration}
+	lock := &timedLock{Interface: config.Lock, duration: config.LeaseDuration, resigned: election}
 	config.Lock = lock
 	config.ReleaseOnCancel = true
 	config.Callbacks = leaderelection.LeaderCallbacks{
 		OnStartedLeading: func(leading context.Context) {
-			if !decided.CompareAndSwap(false, true) {
+			if !term.CompareAndSwap(0, begun) {
 				return
 			}
 			run, end := context.WithCancel(leading)
 			defer end()
 			defer context.AfterFunc(sig, end)()
-			worked <- work(run, func() bool { return leading.Err() == nil && lock.isOurs() })
-			if leading.Err() == nil { // After a loss OnStoppedLeading follows, and a resignation would hide it.
+			err := work(run, func() bool { return leading.Err() == nil && lock.isOurs() })
+			if leading.Err() == nil { // A resignation would hide a loss.
 				resign()
 			}
+			worked <- err
 		},
-		OnStoppedLeading: func() {
-			if election.Err() == nil { // Nobody has resigned.
-				lost()
-			}
-		},
+		OnStoppedLeading: func() {}, // RunOrDie returns then.
 	}
-	// The election ends only by resign, and so after work, or by lost.
 	leaderelection.RunOrDie(election, config)
-	select {
-	case err := <-worked:
-		return err
-	default: // sig came before the first term.
+	switch {
+	case term.CompareAndSwap(0, none):
+		return errLost
+	case term.Load() == none: // sig came before the first term.
 		return nil
+	case election.Err() != nil:
+		return <-worked
 	}
+	margin := (config.LeaseDuration - config.RenewDeadline) / 5
+	late := time.AfterFunc(time.Until(lock.end())-margin, overrun)
+	defer late.Stop()
+	return errors.Join(errLost, <-worked)
 }
 
 // A timedLock knows until when the lease is ours. A process that was stopped for longer than LeaseDuration goes on as
@@ -68,19 +77,25 @@ func lead(sig context.Context, config leaderelection.LeaderElectionConfig, work 
 type timedLock struct {
 	resourcelock.Interface
 	duration time.Duration
-	until    atomic.Int64 // in nanoseconds since 1970
+	resigned context.Context // ends when no handler is at work and the lease can be given back
+	until    atomic.Int64    // in nanoseconds since 1970
 }
 
 // isOurs reports whether no other process can have taken the lease yet. The others wait for the duration from
 // the time at which they have seen our last write, which is after its begin.
-func (l *timedLock) isOurs() bool { return time.Now().UnixNano() < l.until.Load() }
+func (l *timedLock) isOurs() bool { return time.Now().Before(l.end()) }
+
+func (l *timedLock) end() time.Time { return time.Unix(0, l.until.Load()) }
 
 func (l *timedLock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	return l.renew(func() error { return l.Interface.Create(ctx, record) })
 }
 
 func (l *timedLock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	if record.HolderIdentity == "" { // The lease is given back. After a loss the elector says so only afterwards.
+	if record.HolderIdentity == "" { // The elector gives the lease back, after a loss too.
+		if l.resigned.Err() == nil {
+			return errors.New("handlers may be at work, so the lease is left to expire")
+		}
 		l.until.Store(0)
 		return l.Interface.Update(ctx, record)
 	}

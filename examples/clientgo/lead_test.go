@@ -62,6 +62,12 @@ func (l *lease) cut() {
 	l.isCut = true
 }
 
+func (l *lease) heal() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.isCut = false
+}
+
 // Get implements [resourcelock.Interface].
 func (l *lease) Get(context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	l.mu.Lock()
@@ -110,6 +116,7 @@ func (*lease) Describe() string { return "the lease in memory" }
 // run leads with a queue of three items, of which "b" fails once. The drain takes longer than the
 // lease lasts without a renewal.
 func run(t *testing.T, sig context.Context, lock *lease) (j *journal, err error) {
+	t.Helper()
 	j = new(journal)
 	lock.out = j
 	queue := workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[string](),
@@ -124,7 +131,7 @@ func run(t *testing.T, sig context.Context, lock *lease) (j *journal, err error)
 		return nil
 	}
 	err = lead(logr.NewContext(sig, logr.Discard()), usualTimes(lock), func(ctx context.Context, leads func() bool) error { return work(ctx, leads, queue, 1, handle) },
-		func() { t.Error("The leadership is lost") })
+		func() { t.Error("another process is about to lead") })
 	return j, err
 }
 
@@ -171,7 +178,7 @@ func TestSignalWithoutADrain(t *testing.T) {
 			defer stop()
 			err := lead(sig, usualTimes(&lease{out: j}), func(ctx context.Context, _ func() bool) error {
 				return workqueue.Run(ctx, queue, handle, workqueue.RunOptions[string]{Grace: grace})
-			}, func() { t.Error("The leadership is lost") })
+			}, func() { t.Error("another process is about to lead") })
 			if got := j.String(); got != want || err != nil {
 				t.Errorf("with a Grace of %v: got %s, %v, want %s", grace, got, err, want)
 			}
@@ -218,7 +225,7 @@ func TestLoss(t *testing.T) {
 	var stderr bytes.Buffer
 	command.Stderr = &stderr
 	out, err := command.Output()
-	if command.ProcessState.ExitCode() != 1 || len(out) > 0 || !strings.Contains(stderr.String(), "The leadership is lost") {
+	if command.ProcessState.ExitCode() != 1 || len(out) > 0 || !strings.Contains(stderr.String(), errLost.Error()) {
 		t.Errorf("got %v, printed %q and %q, want the loss and no report", err, out, &stderr)
 	}
 }
@@ -237,8 +244,9 @@ func (s slowLease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord,
 	return record, raw, err
 }
 
-// lost is called before another process may lead, in the work and in the drain.
-func TestLossIsInTime(t *testing.T) {
+// A handler that goes on after a loss, in the work and in the drain, is told of before another process may lead. The
+// lease is not given back: a lease that is free again had a second process begin beside such a handler.
+func TestOverrunIsInTime(t *testing.T) {
 	for name, signal := range map[string]time.Duration{"in the work": time.Hour, "in the drain": 20 * time.Second} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -248,22 +256,71 @@ func TestLossIsInTime(t *testing.T) {
 				const renewed = 28 * time.Second // A renewal takes place each two seconds.
 				time.AfterFunc(renewed+time.Second, lock.cut)
 				began, over := time.Now(), make(chan struct{})
-				var lostAfter time.Duration
+				var overran time.Duration
 				work := func(context.Context, func() bool) error {
-					<-over // As a drain that takes long.
+					<-over // As a handler that ignores its context.
 					return nil
 				}
-				_ = lead(sig, usualTimes(slowLease{lock}), work, func() { lostAfter = time.Since(began) })
-				if lostAfter == 0 || lostAfter >= renewed+15*time.Second {
-					t.Errorf("lost was called after %v", lostAfter)
+				err := lead(sig, usualTimes(slowLease{lock}), work, func() {
+					overran = time.Since(began)
+					close(over)
+				})
+				if overran < renewed+10*time.Second || overran >= renewed+15*time.Second || !errors.Is(err, errLost) {
+					t.Errorf("overrun was called after %v, and lead returns %v", overran, err)
 				}
-				close(over)
+				if lock.out.String() != "" {
+					t.Error(lock.out)
+				}
 			})
 		})
 	}
 }
 
-// Workers drain the queue after a loss until the process has ended, and no handler begins.
+// A replica loses the lease while a handler is at work, and leads again. The queue stays open, so the item that was cut
+// short and those of the time between the terms are handled in the next term.
+func TestLeadAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lock := &lease{out: new(journal)}
+		queue := workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[string](),
+			workqueue.TypedRateLimitingQueueConfig[string]{})
+		queue.Add("a")
+		sig, stop := context.WithCancel(logr.NewContext(t.Context(), logr.Discard()))
+		defer stop()
+		term, handled := 0, 0
+		work := func(ctx context.Context, leads func() bool) error {
+			term++
+			return workqueue.Run(ctx, queue, func(ctx context.Context, name string) error {
+				if !leads() {
+					return workqueue.DeferFor(time.Second)
+				}
+				if term == 1 {
+					lock.cut()
+					<-ctx.Done()
+					queue.Add("b")
+					return ctx.Err()
+				}
+				fmt.Fprintln(lock.out, "term", term, name)
+				if handled++; handled == 2 {
+					stop()
+				}
+				return nil
+			}, workqueue.RunOptions[string]{Workers: 1, AtEnd: workqueue.EndKeep})
+		}
+		var err error
+		for terms := 0; sig.Err() == nil; terms++ {
+			err = lead(sig, usualTimes(lock), work, func() { t.Error("another process is about to lead") })
+			if terms == 0 && !errors.Is(err, errLost) {
+				t.Errorf("the first term ends with %v", err)
+			}
+			lock.heal()
+		}
+		if got, want := lock.out.String(), "term 2 b, term 2 a, the lease is given back,"; got != want || err != nil {
+			t.Errorf("got %s, %v, want %s", got, err, want)
+		}
+	})
+}
+
+// Workers drain the queue after a loss, and no handler begins.
 func TestNoHandlerBeginsAfterALoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		queue := workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[int](), workqueue.TypedRateLimitingQueueConfig[int]{})
@@ -272,21 +329,17 @@ func TestNoHandlerBeginsAfterALoss(t *testing.T) {
 		}
 		lock := &lease{out: new(journal)}
 		time.AfterFunc(30*time.Second, lock.cut)
-		var lostAt, last atomic.Int64
-		ended := make(chan struct{})
+		var ends, last atomic.Int64
 		_ = lead(logr.NewContext(t.Context(), logr.Discard()), usualTimes(lock), func(ctx context.Context, leads func() bool) error {
-			defer close(ended)
+			context.AfterFunc(ctx, func() { ends.Store(time.Now().UnixNano()) })
 			return work(ctx, leads, queue, 1, func(context.Context, int) error {
 				last.Store(time.Now().UnixNano())
 				time.Sleep(100 * time.Millisecond)
 				return nil
 			})
-		}, func() {
-			lostAt.Store(time.Now().UnixNano())
-			<-ended // In place of the end of the process.
-		})
-		if lostAt.Load() == 0 || last.Load() == 0 || last.Load() > lostAt.Load() {
-			t.Errorf("the last handler has begun %v after the loss", time.Duration(last.Load()-lostAt.Load()))
+		}, func() { t.Error("handlers go on") })
+		if ends.Load() == 0 || last.Load() == 0 || last.Load() > ends.Load() {
+			t.Errorf("the last handler has begun %v after the loss", time.Duration(last.Load()-ends.Load()))
 		}
 	})
 }
@@ -335,28 +388,36 @@ func TestLeaseIsNotOursAfterAPause(t *testing.T) {
 }
 
 // While the lease is given back, and afterwards, it is not ours. When renewals have failed, the elector gives the lease
-// back before it ends the context: a server that answers late let 39 handlers begin beside the new leader.
+// back before it ends the context: 39 handlers began beside the new leader. It is given back only after a resignation.
 func TestLeaseIsNotOursDuringARelease(t *testing.T) {
-	lock := &timedLock{Interface: &lease{out: new(journal)}, duration: time.Hour}
+	resigned, resign := context.WithCancel(t.Context())
+	defer resign()
+	lock := &timedLock{Interface: &lease{out: new(journal)}, duration: time.Hour, resigned: resigned}
 	held := resourcelock.LeaderElectionRecord{HolderIdentity: "replica-1"}
 	if err := lock.Create(t.Context(), held); err != nil || !lock.isOurs() {
 		t.Fatalf("ours: %v, %v", lock.isOurs(), err)
 	}
 	asked := &askingLease{Interface: lock.Interface, ours: lock.isOurs}
 	lock.Interface = asked
-	if err := lock.Update(t.Context(), resourcelock.LeaderElectionRecord{}); err != nil || asked.was || lock.isOurs() {
-		t.Errorf("ours during the release: %v, afterwards: %v, %v", asked.was, lock.isOurs(), err)
+	if err := lock.Update(t.Context(), resourcelock.LeaderElectionRecord{}); err == nil || asked.updates > 0 || !lock.isOurs() {
+		t.Errorf("before a resignation: %d updates, ours: %v, %v", asked.updates, lock.isOurs(), err)
+	}
+	resign()
+	if err := lock.Update(t.Context(), resourcelock.LeaderElectionRecord{}); err != nil || asked.updates != 1 || asked.was || lock.isOurs() {
+		t.Errorf("%d updates, ours during the release: %v, afterwards: %v, %v", asked.updates, asked.was, lock.isOurs(), err)
 	}
 }
 
 // An askingLease asks during an update whether the lease is ours.
 type askingLease struct {
 	resourcelock.Interface
-	ours func() bool
-	was  bool
+	ours    func() bool
+	was     bool
+	updates int
 }
 
 func (l *askingLease) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	l.was = l.ours()
+	l.updates++
 	return l.Interface.Update(ctx, record)
 }

@@ -3,7 +3,7 @@
 // label example.com/pods=N, it keeps N pods.
 //
 // Without flags it works on the fake clientset of client-go, gets a SIGTERM in the middle of the
-// work, and finishes what it has begun. With -lose it loses the lease instead and ends at once:
+// work, and finishes what it has begun. With -lose it loses the lease instead, and ends without a drain:
 //
 //	go run ./clientgo
 //	go run ./clientgo -lose
@@ -87,7 +87,7 @@ func main() {
 		exitOn(errors.New("the end takes too long: " + c.queue.Snapshot(20).String()))
 	})
 	exitOn(lead(sig, times, func(ctx context.Context, leads func() bool) error { return c.run(ctx, leads, *workers) }, func() {
-		klog.ErrorS(nil, "The leadership is lost")
+		klog.ErrorS(nil, "Another process is about to lead, and handlers are at work")
 		os.Exit(1) // Without a flush, see lead.
 	}))
 }
