@@ -66,7 +66,7 @@ func (l leaf) err(ctx context.Context) error {
 	return ctx.Err()
 }
 
-func randomRunStep(rng *rand.Rand) (step runStep) {
+func randomRunStep(rng *rand.Rand, runOps []string) (step runStep) {
 	kinds := []string{"err", "err", "err", "requeue", "requeue after", "retry after", "defer for", "defer for", "permanent", "nothing", "ctx", "ctx", "ctx"}
 	for range rng.IntN(3) {
 		step.ops = append(step.ops, runOp{runOps[rng.IntN(len(runOps))], time.Duration(1 + rng.Int64N(1e10))})
@@ -82,9 +82,11 @@ func randomRunStep(rng *rand.Rand) (step runStep) {
 	return step
 }
 
-func (s runStep) play(ctx context.Context, q *workqueue.TypedRateLimiting[int], item int) error {
+func (s runStep) play(ctx context.Context, end func(), q *workqueue.TypedRateLimiting[int], item int) error {
 	for _, op := range s.ops {
 		switch op.name {
+		case "end":
+			end()
 		case "firm":
 			q.AddWith(workqueue.AddOptions{Firm: true, After: op.after}, item)
 		case "firm now":
@@ -134,6 +136,7 @@ type runGame struct {
 	kind     string // of the queue: ours, embedding
 	rules    spec.Rules[int]
 	options  workqueue.RunOptions[int]
+	stops    bool   // handlers end the Run, whose one worker holds no other item
 	revives  bool   // OnGiveUp adds the item
 	ends     string // what OnGiveUp and OnResult then do
 	restarts []time.Duration
@@ -148,6 +151,11 @@ func randomRunGame(rng *rand.Rand) (g runGame) {
 		CancelOnReAdd: rng.IntN(5),
 		Timeout:       time.Duration(rng.IntN(2)) * time.Hour, Grace: time.Duration(rng.IntN(2)) * time.Hour,
 	}
+	ops := runOps
+	if g.stops = rng.IntN(2) == 0; g.stops {
+		g.options.Workers = 1
+		ops = append(slices.Clone(ops), "end", "end", "end")
+	}
 	g.revives = rng.IntN(2) == 0
 	g.ends = []string{"returns", "panics", "exits"}[rng.IntN(3)]
 	for range rng.IntN(4) {
@@ -157,7 +165,7 @@ func randomRunGame(rng *rand.Rand) (g runGame) {
 	for range 8 {
 		var script []runStep
 		for range rng.IntN(10) {
-			step := randomRunStep(rng)
+			step := randomRunStep(rng, ops)
 			script = append(script, slices.Repeat([]runStep{step}, 1+rng.IntN(5)*rng.IntN(2))...)
 		}
 		g.scripts = append(g.scripts, append(script, runStep{ends: "returns"}))
@@ -176,7 +184,8 @@ func (g *runGame) history(script []runStep) (events []string) {
 			r.Step(r.Waiting[0].Due - r.Now)
 		}
 		r.Get()
-		result := script[min(step, len(script)-1)].conclude(r)
+		result := script[min(step, len(script)-1)].conclude(r, g.options.Grace > 0)
+		r.Restart()
 		events = append(events, eventOf(r.Now, result.Outcome, result.Failures, result.Early, result.Again, result.After))
 		if result.Outcome == "given_up" && g.revives {
 			r.Add(0, spec.Place{})
@@ -195,10 +204,12 @@ var leafKinds = map[string]spec.Kind{
 	"retry after": spec.RetryAfter, "defer for": spec.DeferFor, "permanent": spec.Permanent, "ctx": spec.Cancelled,
 }
 
-// conclude plays the step on the specification.
-func (s runStep) conclude(r *spec.Run[int]) spec.Result {
+// conclude plays the step on the specification. With a Grace the context of a handler outlasts the Run.
+func (s runStep) conclude(r *spec.Run[int], grace bool) spec.Result {
 	for _, op := range s.ops {
 		switch op.name {
+		case "end":
+			r.End(grace)
 		case "firm":
 			r.Later(spec.Firm, 0, op.after, 0, spec.Place{})
 		case "firm now":
@@ -229,7 +240,7 @@ func (s runStep) conclude(r *spec.Run[int]) spec.Result {
 	}
 	var leaves []spec.Leaf
 	for _, l := range s.leaves {
-		if l.kind != "ctx" || r.IsCancelled(0) { // Otherwise the context has no error.
+		if l.kind != "ctx" || r.HasEnded(0) { // Otherwise the context has no error.
 			leaves = append(leaves, spec.Leaf{Kind: leafKinds[l.kind], Wait: l.wait})
 		}
 	}
@@ -276,7 +287,7 @@ func (g *runGame) play(t *testing.T) {
 		goOn()
 	}
 	options.OnStop = func(_ context.Context, left workqueue.Snapshot[int]) {
-		if left.QueuedTotal+left.InFlightTotal+left.FailedTotal > 0 {
+		if !g.stops && left.QueuedTotal+left.InFlightTotal+left.FailedTotal > 0 {
 			t.Errorf("left: %v", left)
 		}
 	}
@@ -284,18 +295,23 @@ func (g *runGame) play(t *testing.T) {
 		q.Add(item)
 	}
 	for _, end := range append(slices.Clone(g.restarts), 2e6*time.Hour) {
-		ctx, cancel := context.WithDeadline(t.Context(), start.Add(end))
-		if err := workqueue.Run(ctx, queue, func(ctx context.Context, item int) error {
-			mu.Lock()
-			step := min(calls[item], len(g.scripts[item])-1)
-			calls[item]++
-			mu.Unlock()
-			return g.scripts[item][step].play(ctx, q, item)
-		}, options); err != nil {
-			t.Error(err)
+		for stopped := true; stopped; {
+			stopped = false
+			ctx, cancel := context.WithDeadline(t.Context(), start.Add(end))
+			if err := workqueue.Run(ctx, queue, func(ctx context.Context, item int) error {
+				mu.Lock()
+				step := min(calls[item], len(g.scripts[item])-1)
+				calls[item]++
+				mu.Unlock()
+				return g.scripts[item][step].play(ctx, func() { stopped = true; cancel() }, q, item)
+			}, options); err != nil {
+				t.Error(err)
+			}
+			cancel()
 		}
-		cancel()
-		options.Workers = 1 + options.Workers%4
+		if !g.stops {
+			options.Workers = 1 + options.Workers%4
+		}
 	}
 	for item, script := range g.scripts {
 		if got, want := strings.Join(events[item], "\n"), strings.Join(g.history(script), "\n"); got != want {

@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// A Run is a call of Run on a queue with a rate limiter. A worker calls Get, the handler, Conclude
+// A Run is a call of Run with EndKeep on a queue with a rate limiter. A worker calls Get, the handler, Conclude
 // with what the handler returned, and Done.
 type Run[T comparable] struct {
 	*Queue[T]
 	When          func(item T, failures int) time.Duration // the limiter, after so many failures
 	MaxAttempts   int                                      // failures in a row; 0 is any number
 	CancelOnReAdd int                                      // calls in a row that an add cancels; 0 is none
-	Keeps         bool                                     // EndKeep
-	Ended         bool                                     // its context has ended
 
 	Failures map[T]int           // in a row, as Run counts
 	Retries  map[T]time.Duration // when the retry of a failed item is due
 	Limited  map[T]int           // as the limiter counts
+	ended    bool                // its context has ended: failures give nothing up
+	cut      bool                // the contexts of its handlers have ended too
 	early    map[T]bool          // the hand-out came before the retry was due
 	cancels  map[T]int           // calls in a row that were cancelled
 	watched  map[T]bool
@@ -68,6 +68,21 @@ func (r *Run[T]) Get() (i Item[T], ok bool) {
 	return i, ok
 }
 
+// End ends the context of the Run. Those of its handlers end too, unless they outlast it by a Grace. No add or
+// Remove ends them once more.
+func (r *Run[T]) End(grace bool) {
+	r.ended, r.cut = true, r.cut || !grace
+	for v := range r.Held {
+		r.watched[v] = r.watched[v] && (grace || r.IsCancelled(v))
+	}
+}
+
+// Restart begins the next Run.
+func (r *Run[T]) Restart() { r.ended, r.cut = false, false }
+
+// HasEnded reports whether the context of the handler of an item has ended.
+func (r *Run[T]) HasEnded(v T) bool { return r.cut || r.IsCancelled(v) }
+
 // IsCancelled reports whether an add or a Remove has ended the context of the handler.
 func (r *Run[T]) IsCancelled(v T) bool { return r.watched[v] && (r.Held[v].Again || r.Held[v].Gone) }
 
@@ -82,10 +97,10 @@ func (r *Run[T]) Conclude(v T, leaves ...Leaf) Result {
 	switch {
 	case gone:
 		r.Forget(v)
-		return Result{Outcome: "removed", Again: (r.Held[v].Marked || r.WaitsFirmly(v)) && r.goesOn()}
+		return Result{Outcome: "removed", Again: r.Held[v].Marked || r.WaitsFirmly(v)}
 	case readded:
 		return r.redo(v, "readded")
-	case has(leaves, Cancelled) && r.Ended:
+	case has(leaves, Cancelled) && r.cut:
 		return r.redo(v, "interrupted")
 	case len(leaves) == 0:
 		r.Forget(v)
@@ -103,7 +118,7 @@ func (r *Run[T]) answer(v T, leaves []Leaf) Result {
 		failures--
 	}
 	switch {
-	case has(leaves, Permanent), failed && !early && failures == r.MaxAttempts && !r.Ended:
+	case has(leaves, Permanent), failed && !early && failures >= r.MaxAttempts && r.MaxAttempts > 0 && !r.ended:
 		r.Forget(v)
 		return Result{Outcome: "given_up", Failures: failures}
 	case failed:
@@ -120,32 +135,27 @@ func has(leaves []Leaf, kinds ...Kind) bool {
 	return slices.ContainsFunc(leaves, func(l Leaf) bool { return slices.Contains(kinds, l.Kind) })
 }
 
-// redo has Done queue an item whose handler was cut short. No token of ItemPace puts it off. An item that
-// was interrupted is left behind with the queue.
+// redo has Done queue an item whose handler was cut short. No token of ItemPace puts it off.
 func (r *Run[T]) redo(v T, outcome string) Result {
-	end := Leave
-	if p := r.Place(v, rank(r.Held[v].Place)); outcome == "readded" || r.Keeps {
-		end = Redo
-		if at := r.waitAt(v); at >= 0 && r.OneEntry && !r.Waiting[at].Firm {
-			w := r.Waiting[at]
-			w.Place = raised(w.Place, p)
-			r.addNow(w, p, false)
-		} else {
-			r.add(v, p)
-		}
+	p := r.Place(v, rank(r.Held[v].Place))
+	if at := r.waitAt(v); at >= 0 && r.OneEntry && !r.Waiting[at].Firm {
+		w := r.Waiting[at]
+		w.Place = raised(w.Place, p)
+		r.addNow(w, p, false)
+	} else {
+		r.add(v, p)
 	}
-	r.cutShort(v, end)
-	return Result{Outcome: outcome, Failures: r.Failures[v], Again: (r.Held[v].Marked || r.WaitsFirmly(v)) && r.goesOn()}
+	r.cutShort(v, Redo)
+	return Result{Outcome: outcome, Failures: r.Failures[v], Again: r.Held[v].Marked || r.WaitsFirmly(v)}
 }
 
 // retry adds an item when its plan says. RequeueAfter forgets the failures, and Requeue and DeferFor do
-// not. An early failure leaves the retry as it was. After the end of the Run or of the queue the item is left
-// behind.
+// not. An early failure leaves the retry as it was. After a shutdown the item is left behind.
 func (r *Run[T]) retry(v T, outcome string, leaves []Leaf, early bool) Result {
 	if outcome == "requeued" && has(leaves, RequeueAfter) {
 		r.Forget(v)
 	}
-	result := Result{Outcome: outcome, Failures: r.Failures[v], Early: early, Again: r.goesOn() && !r.Down}
+	result := Result{Outcome: outcome, Failures: r.Failures[v], Early: early, Again: !r.Down}
 	if !result.Again {
 		return result
 	}
@@ -193,9 +203,6 @@ func times(leaves []Leaf, kinds ...Kind) (all []time.Duration) {
 
 // rank is what a retry says of its item: the priority of the hand-out.
 func rank(p Place) Place { return Place{Priority: p.Priority, Named: p.Named} }
-
-// goesOn reports whether a queued item comes to a worker of this Run or of the next.
-func (r *Run[T]) goesOn() bool { return r.Keeps || !r.Ended }
 
 // AddRateLimited adds an item after the time that the limiter says, and returns the time.
 func (r *Run[T]) AddRateLimited(v T, p Place) (wait time.Duration) {
