@@ -103,7 +103,7 @@ func (c *controller) podChanged(obj any) {
 
 // run works until ctx ends, and then until nothing is queued, for grace at most. A controller runs
 // once. The informers end last: the drain needs caches that follow the cluster.
-func (c *controller) run(ctx context.Context, leads func() bool, workers int) error {
+func (c *controller) run(ctx context.Context, t *term, workers int) error {
 	watching, unwatch := context.WithCancel(context.WithoutCancel(ctx))
 	defer c.factory.Shutdown()
 	defer unwatch()
@@ -111,7 +111,7 @@ func (c *controller) run(ctx context.Context, leads func() bool, workers int) er
 	if !cache.WaitFor(ctx, "", c.filled...) {
 		return nil // Told to end before the work has begun.
 	}
-	err := work(ctx, leads, c.queue, workers, c.sync)
+	err := work(ctx, t, c.queue, workers, c.sync)
 	if errors.Is(err, workqueue.ErrNotDrained) {
 		return nil // Run has logged what is left, such as a key that waits for its retry. The next start lists all.
 	}
@@ -121,16 +121,8 @@ func (c *controller) run(ctx context.Context, leads func() bool, workers int) er
 // work handles the items of the queue. Without the line AtEnd, nothing is begun after the end of
 // ctx: right for a controller whose next start finds all work. This controller's does, as the pods of a deleted
 // ConfigMap go with their owner.
-func work[T comparable](ctx context.Context, leads func() bool, queue *workqueue.TypedRateLimiting[T], workers int, handle func(context.Context, T) error) error {
-	guarded := func(ctx context.Context, item T) error {
-		if !leads() {
-			// The process is about to end, or the elector will renew the lease, as after a pause in which nobody has taken
-			// it. An error would be a failure, and MaxAttempts would give the item up.
-			return workqueue.DeferFor(time.Second)
-		}
-		return handle(ctx, item)
-	}
-	return workqueue.Run(ctx, queue, guarded, workqueue.RunOptions[T]{
+func work[T comparable](ctx context.Context, t *term, queue *workqueue.TypedRateLimiting[T], workers int, handle func(context.Context, T) error) error {
+	return workqueue.Run(ctx, queue, guard(t, handle), workqueue.RunOptions[T]{
 		Workers:     workers,
 		Timeout:     grace / 2, // A call that hangs costs a worker until then, and a part of the drain.
 		MaxAttempts: 15,        // Then the error is logged, and the next event begins anew.

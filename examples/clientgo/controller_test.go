@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -60,7 +61,7 @@ func TestAControllerWaitsForItsOwnWrites(t *testing.T) {
 				time.Sleep(50 * time.Millisecond)
 			}
 		})
-		if err := c.run(ctx, always, 4); err != nil {
+		if err := c.run(ctx, always(), 4); err != nil {
 			t.Errorf("got %v, want an ordinary end that leaves what is refused", err)
 		}
 		events.Wait()
@@ -90,7 +91,7 @@ func TestPodsFollowTheLabel(t *testing.T) {
 		put(t, client, "web", "1", false)
 		ctx, stop := context.WithCancel(logr.NewContext(t.Context(), logr.Discard()))
 		done := make(chan error)
-		go func() { done <- c.run(ctx, always, 2) }()
+		go func() { done <- c.run(ctx, always(), 2) }()
 		for _, step := range []struct {
 			label string
 			want  int
@@ -139,7 +140,7 @@ func TestAPodWhoseAnswerIsLostIsNotCreatedAgain(t *testing.T) {
 				time.Sleep(50 * time.Millisecond)
 			}
 		})
-		if err := c.run(ctx, always, 2); err != nil {
+		if err := c.run(ctx, always(), 2); err != nil {
 			t.Error(err)
 		}
 		events.Wait()
@@ -149,7 +150,12 @@ func TestAPodWhoseAnswerIsLostIsNotCreatedAgain(t *testing.T) {
 	})
 }
 
-func always() bool { return true }
+// always returns a term that does not end.
+func always() *term {
+	lock := &timedLock{}
+	lock.until.Store(math.MaxInt64)
+	return &term{context.Background(), lock}
+}
 
 // put creates or updates a ConfigMap.
 func put(t *testing.T, client kubernetes.Interface, name, pods string, update bool) {

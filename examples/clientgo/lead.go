@@ -8,31 +8,40 @@ import (
 
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"github.com/seed16c08ea7/workqueue"
 )
 
 // errLost ends a term whose lease was not renewed in time.
 var errLost = errors.New("the leadership is lost")
 
+// leadAgain leads for one term after the other, until sig ends. work makes its queue and informers anew in each term.
+func leadAgain(sig context.Context, config leaderelection.LeaderElectionConfig, work func(ctx context.Context, t *term) error, overrun func()) error {
+	for {
+		err := lead(sig, config, work, overrun)
+		if !errors.Is(err, errLost) || sig.Err() != nil {
+			return err
+		}
+	}
+}
+
 // lead takes part in an election until sig ends, and calls work once this process leads. The context of work ends
 // with sig or with the leadership. After sig, lead gives the lease back when work has returned. After a loss the lease
-// is left to expire, and lead returns errLost when work has returned. The process may then end, or call lead again: Run
-// needs EndKeep in work for that, as each other end shuts the queue down.
-//
-// leads reports whether the lease is still ours, also after a pause of the process. Ask it before each item.
+// is left to expire, and lead returns errLost when work has returned.
 //
 // overrun is called when another process is about to take the lease, and work has not returned. It has to end the
 // process, with no time to flush anything: its handlers are at work. From a loss on they have LeaseDuration without
-// RenewDeadline to obey their context, with the usual times 5 s. The elector asks for the lease once more before it
-// tells of a loss. So a request for the lease needs a timeout, which is shorter than LeaseDuration without
+// RenewDeadline to obey the context of guard, with the usual times 5 s. The elector asks for the lease once more before
+// it tells of a loss. So a request for the lease needs a timeout, which is shorter than LeaseDuration without
 // RenewDeadline and RetryPeriod: 2 s with the usual times.
-func lead(sig context.Context, config leaderelection.LeaderElectionConfig, work func(ctx context.Context, leads func() bool) error, overrun func()) error {
+func lead(sig context.Context, config leaderelection.LeaderElectionConfig, work func(ctx context.Context, t *term) error, overrun func()) error {
 	// sig must not end the election, which has to renew the lease during the drain.
 	election, resign := context.WithCancel(context.WithoutCancel(sig))
 	defer resign()
-	var term atomic.Int32 // Either the term begins, or the election ends before.
+	var state atomic.Int32 // Either the term begins, or the election ends before.
 	const begun, none = 1, 2
 	defer context.AfterFunc(sig, func() {
-		if term.CompareAndSwap(0, none) {
+		if state.CompareAndSwap(0, none) {
 			resign()
 		}
 	})()
@@ -43,13 +52,13 @@ func lead(sig context.Context, config leaderelection.LeaderElectionConfig, work 
 	config.ReleaseOnCancel = true
 	config.Callbacks = leaderelection.LeaderCallbacks{
 		OnStartedLeading: func(leading context.Context) {
-			if !term.CompareAndSwap(0, begun) {
+			if !state.CompareAndSwap(0, begun) {
 				return
 			}
 			run, end := context.WithCancel(leading)
 			defer end()
 			defer context.AfterFunc(sig, end)()
-			err := work(run, func() bool { return leading.Err() == nil && lock.isOurs() })
+			err := work(run, &term{leading, lock})
 			if leading.Err() == nil { // A resignation would hide a loss.
 				resign()
 			}
@@ -59,9 +68,9 @@ func lead(sig context.Context, config leaderelection.LeaderElectionConfig, work 
 	}
 	leaderelection.RunOrDie(election, config)
 	switch {
-	case term.CompareAndSwap(0, none):
+	case state.CompareAndSwap(0, none):
 		return errLost
-	case term.Load() == none: // sig came before the first term.
+	case state.Load() == none: // sig came before the first term.
 		return nil
 	case election.Err() != nil:
 		return <-worked
@@ -70,6 +79,35 @@ func lead(sig context.Context, config leaderelection.LeaderElectionConfig, work 
 	late := time.AfterFunc(time.Until(lock.end())-margin, overrun)
 	defer late.Stop()
 	return errors.Join(errLost, <-worked)
+}
+
+// A term is the time for which this process leads.
+type term struct {
+	leading context.Context // ends with the leadership
+	lock    *timedLock
+}
+
+// leads reports whether the lease is still ours, also after a pause of the process. Ask it before each write.
+func (t *term) leads() bool { return t.leading.Err() == nil && t.lock.isOurs() }
+
+// guard returns a handler for Run that begins nothing without the lease. Its context ends with the leadership: that of
+// Run goes on for the Grace. So a drain after a loss does nothing, and what the loss has cut short has not failed.
+func guard[T comparable](t *term, handle func(ctx context.Context, item T) error) func(ctx context.Context, item T) error {
+	return func(ctx context.Context, item T) error {
+		if !t.leads() {
+			// The term is about to end, or the elector will renew the lease, as after a pause in which nobody has taken
+			// it. An error would be a failure, and MaxAttempts would give the item up.
+			return workqueue.DeferFor(time.Second)
+		}
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(t.leading, cancel)()
+		err := handle(ctx, item)
+		if t.leading.Err() != nil && errors.Is(err, context.Canceled) {
+			return workqueue.DeferFor(0)
+		}
+		return err
+	}
 }
 
 // A timedLock knows until when the lease is ours. A process that was stopped for longer than LeaseDuration goes on as

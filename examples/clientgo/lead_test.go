@@ -130,7 +130,7 @@ func run(t *testing.T, sig context.Context, lock *lease) (j *journal, err error)
 		fmt.Fprintln(j, name)
 		return nil
 	}
-	err = lead(logr.NewContext(sig, logr.Discard()), usualTimes(lock), func(ctx context.Context, leads func() bool) error { return work(ctx, leads, queue, 1, handle) },
+	err = lead(logr.NewContext(sig, logr.Discard()), usualTimes(lock), func(ctx context.Context, t *term) error { return work(ctx, t, queue, 1, handle) },
 		func() { t.Error("another process is about to lead") })
 	return j, err
 }
@@ -176,7 +176,7 @@ func TestSignalWithoutADrain(t *testing.T) {
 			}
 			sig, stop := context.WithTimeout(logr.NewContext(t.Context(), logr.Discard()), time.Second)
 			defer stop()
-			err := lead(sig, usualTimes(&lease{out: j}), func(ctx context.Context, _ func() bool) error {
+			err := lead(sig, usualTimes(&lease{out: j}), func(ctx context.Context, _ *term) error {
 				return workqueue.Run(ctx, queue, handle, workqueue.RunOptions[string]{Grace: grace})
 			}, func() { t.Error("another process is about to lead") })
 			if got := j.String(); got != want || err != nil {
@@ -257,7 +257,7 @@ func TestOverrunIsInTime(t *testing.T) {
 				time.AfterFunc(renewed+time.Second, lock.cut)
 				began, over := time.Now(), make(chan struct{})
 				var overran time.Duration
-				work := func(context.Context, func() bool) error {
+				work := func(context.Context, *term) error {
 					<-over // As a handler that ignores its context.
 					return nil
 				}
@@ -276,45 +276,37 @@ func TestOverrunIsInTime(t *testing.T) {
 	}
 }
 
-// A replica loses the lease while a handler is at work, and leads again. The queue stays open, so the item that was cut
-// short and those of the time between the terms are handled in the next term.
+// A replica loses the lease while a handler is at work, which obeys its context, and leads again. The handler was let
+// alone for the Grace, until overrun ended the process. The next term has all keys.
 func TestLeadAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lock := &lease{out: new(journal)}
-		queue := workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[string](),
-			workqueue.TypedRateLimitingQueueConfig[string]{})
-		queue.Add("a")
 		sig, stop := context.WithCancel(logr.NewContext(t.Context(), logr.Discard()))
 		defer stop()
-		term, handled := 0, 0
-		work := func(ctx context.Context, leads func() bool) error {
-			term++
-			return workqueue.Run(ctx, queue, func(ctx context.Context, name string) error {
-				if !leads() {
-					return workqueue.DeferFor(time.Second)
-				}
-				if term == 1 {
+		terms := 0
+		err := leadAgain(sig, usualTimes(lock), func(ctx context.Context, term *term) error {
+			terms++
+			queue := workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[string](),
+				workqueue.TypedRateLimitingQueueConfig[string]{})
+			queue.AddAll("a", "b", "c")
+			return work(ctx, term, queue, 1, func(ctx context.Context, name string) error {
+				if terms == 1 && name == "a" {
 					lock.cut()
+					time.Sleep(5 * time.Second) // So that the loss comes before the Timeout of the next handler.
+				}
+				if terms == 1 && name == "b" {
 					<-ctx.Done()
-					queue.Add("b")
+					lock.heal()
+					fmt.Fprintln(lock.out, name, "is cut short")
 					return ctx.Err()
 				}
-				fmt.Fprintln(lock.out, "term", term, name)
-				if handled++; handled == 2 {
+				if fmt.Fprintln(lock.out, terms, name); terms == 2 && name == "c" {
 					stop()
 				}
 				return nil
-			}, workqueue.RunOptions[string]{Workers: 1, AtEnd: workqueue.EndKeep})
-		}
-		var err error
-		for terms := 0; sig.Err() == nil; terms++ {
-			err = lead(sig, usualTimes(lock), work, func() { t.Error("another process is about to lead") })
-			if terms == 0 && !errors.Is(err, errLost) {
-				t.Errorf("the first term ends with %v", err)
-			}
-			lock.heal()
-		}
-		if got, want := lock.out.String(), "term 2 b, term 2 a, the lease is given back,"; got != want || err != nil {
+			})
+		}, func() { t.Error("another process is about to lead") })
+		if got, want := lock.out.String(), "1 a, b is cut short, 2 a, 2 b, 2 c, the lease is given back,"; got != want || err != nil {
 			t.Errorf("got %s, %v, want %s", got, err, want)
 		}
 	})
@@ -330,9 +322,9 @@ func TestNoHandlerBeginsAfterALoss(t *testing.T) {
 		lock := &lease{out: new(journal)}
 		time.AfterFunc(30*time.Second, lock.cut)
 		var ends, last atomic.Int64
-		_ = lead(logr.NewContext(t.Context(), logr.Discard()), usualTimes(lock), func(ctx context.Context, leads func() bool) error {
+		_ = lead(logr.NewContext(t.Context(), logr.Discard()), usualTimes(lock), func(ctx context.Context, term *term) error {
 			context.AfterFunc(ctx, func() { ends.Store(time.Now().UnixNano()) })
-			return work(ctx, leads, queue, 1, func(context.Context, int) error {
+			return work(ctx, term, queue, 1, func(context.Context, int) error {
 				last.Store(time.Now().UnixNano())
 				time.Sleep(100 * time.Millisecond)
 				return nil
@@ -352,12 +344,12 @@ func TestNoKeyIsGivenUpAfterAPause(t *testing.T) {
 		for n := range 60 {
 			queue.Add(n)
 		}
-		renewed := time.Now().Add(10 * time.Minute)
-		leads := func() bool { return time.Now().After(renewed) }
+		lock := &timedLock{}
+		time.AfterFunc(10*time.Minute, func() { lock.until.Store(time.Now().Add(time.Hour).UnixNano()) })
 		ctx, stop := context.WithTimeout(logr.NewContext(t.Context(), logr.Discard()), time.Hour)
 		defer stop()
 		done := 0
-		err := work(ctx, leads, queue, 1, func(context.Context, int) error { done++; return nil })
+		err := work(ctx, &term{ctx, lock}, queue, 1, func(context.Context, int) error { done++; return nil })
 		if err != nil || done != 60 {
 			t.Errorf("%d of 60 keys were handled, %v", done, err)
 		}

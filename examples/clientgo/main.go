@@ -86,7 +86,7 @@ func main() {
 		// The lease is not given back, as a handler may be at work. The next replica waits for LeaseDuration.
 		exitOn(errors.New("the end takes too long: " + c.queue.Snapshot(20).String()))
 	})
-	exitOn(lead(sig, times, func(ctx context.Context, leads func() bool) error { return c.run(ctx, leads, *workers) }, func() {
+	exitOn(lead(sig, times, func(ctx context.Context, t *term) error { return c.run(ctx, t, *workers) }, func() {
 		klog.ErrorS(nil, "Another process is about to lead, and handlers are at work")
 		os.Exit(1) // Without a flush, see lead.
 	}))
