@@ -92,20 +92,38 @@ type hold struct {
 	NotBefore time.Time // that the receiver has named by a Retry-After
 }
 
+// workers is how many jobs are at work at a time.
+const workers = 8
+
+// longestHold bounds a Retry-After: a great number is a job that never comes, or a negative time.
+const longestHold = time.Hour
+
+// The times of the end are 27 seconds together, of the 30 that a pod has between SIGTERM and SIGKILL. For a shorter
+// end lower them. A longer scrape interval needs a longer terminationGracePeriodSeconds.
+const (
+	settleTime  = 5 * time.Second  // readiness has ended, and load balancers notice
+	closeTime   = 5 * time.Second  // for the last requests
+	drainTime   = 10 * time.Second // for the queued jobs; a handler that ignores its context has a fifth more
+	scrapeTime  = 5 * time.Second  // the metrics show the drain
+	requestTime = 10 * time.Second // for a client to send a job
+)
+
 // maxAttempts, of all starts together, and the backoff below say which outage of the receiver a job survives: the waits
 // between 30 attempts are 2.3 to 3.5 hours together. The Cap is for a wait with its jitter.
 const maxAttempts = 30
 
 func newService(dir, target string, registry prometheus.Registerer) *service {
+	connections := http.DefaultTransport.(*http.Transport).Clone()
+	connections.MaxIdleConnsPerHost = workers // With the default of 2, most requests would dial.
 	// A redirect would turn the POST into a GET without the payload, and its 200 would end the job.
-	direct := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	direct := http.Client{Transport: connections, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	pace := rate.NewLimiter(rate.Inf, 0) // No limit. A limit of 0 is a pause.
 	// Each job has its own backoff, with jitter. The default of controllers also lets only ten
 	// retries a second through, so the last of 200 jobs that fail together would wait for 10 s.
 	limiter := workqueue.NewTypedItemBackoffRateLimiter[job](wait.Backoff{
 		Duration: time.Second, Factor: 2, Jitter: 0.5, Cap: 10 * time.Minute,
 	})
-	return &service{dir: dir, target: target, client: direct, pace: pace, limiter: limiter, grace: 10 * time.Second, queue: workqueue.NewTypedRateLimiting(limiter,
+	return &service{dir: dir, target: target, client: direct, pace: pace, limiter: limiter, grace: drainTime, queue: workqueue.NewTypedRateLimiting(limiter,
 		workqueue.TypedRateLimitingQueueConfig[job]{
 			Name:            "jobs",
 			OneEntry:        true,
@@ -115,7 +133,7 @@ func newService(dir, target string, registry prometheus.Registerer) *service {
 			Order: workqueue.Order[job]{
 				OldestEvery: 10, // So that jobs of a low priority do not wait for ever behind others of their tenant.
 				Group:       func(j job) string { return j.Tenant },
-				MaxInFlight: func(tenant string) int { return 4 }, // Of the 8 workers.
+				MaxInFlight: func(tenant string) int { return 4 }, // Of the workers.
 				// A priority counts among the jobs of its tenant: a client chooses it. If few of many tenants shall
 				// come first, take a Priority by tenant in its place.
 				GroupsFirst: true,
@@ -340,11 +358,21 @@ func (s *service) resume() error {
 				s.limiter.When(j) // The backoff goes on: many starts would use up the tries otherwise.
 			}
 			s.queue.AddWith(workqueue.AddOptions{Priority: &priority, RateLimited: tries > 0}, j)
+		} else if text, isCount := strings.CutSuffix(file.Name(), ".tries"); isCount {
+			if j, ok := parse(text); ok && !s.isQueued(j) { // The job was done.
+				err = errors.Join(err, s.countAnew(j))
+			}
 		} else if strings.HasPrefix(file.Name(), "new-") { // Its client got no answer.
 			err = errors.Join(err, os.Remove(filepath.Join(s.dir, file.Name())))
 		}
 	}
 	return err
+}
+
+// isQueued reports whether a job has a file, and was not given up.
+func (s *service) isQueued(j job) bool {
+	_, err := os.Stat(s.path(j))
+	return err == nil
 }
 
 // writtenAt returns when a file was written.
@@ -381,7 +409,7 @@ func (s *service) do(ctx context.Context, j job) error {
 	} else if err != nil {
 		return err
 	}
-	return errors.Join(s.countAnew(j), os.Remove(s.path(j)))
+	return errors.Join(os.Remove(s.path(j)), s.countAnew(j)) // A crash in between leaves no job without its tries.
 }
 
 // try makes an error of a panic: the last one is the reason why the job is given up.
@@ -434,15 +462,14 @@ type later struct {
 
 func (l later) Unwrap() []error { return []error{l.error, workqueue.DeferFor(l.wait)} }
 
-// retryAfter returns the seconds or the time of the header, or 0. Without the bound, a great number is a job that never
-// comes, or comes at once.
+// retryAfter returns the seconds or the time of the header, or 0.
 func retryAfter(h http.Header) time.Duration {
 	value := h.Get("Retry-After")
 	if seconds, err := strconv.Atoi(value); err == nil {
-		return time.Duration(min(seconds, 3600)) * time.Second
+		return min(time.Duration(min(seconds, 1e9))*time.Second, longestHold)
 	}
 	at, _ := http.ParseTime(value)
-	return min(time.Until(at), time.Hour) // Negative for the zero time.
+	return min(time.Until(at), longestHold) // Negative for the zero time.
 }
 
 // notBefore holds all jobs back until a time. With several receivers, take each for a group, and have its MaxInFlight
@@ -458,7 +485,8 @@ func (s *service) notBefore(until time.Time) {
 	}
 }
 
-// goOn forgets the time that the receiver has named: an operator knows better.
+// goOn forgets the time that the receiver has named: an operator knows better. If nobody may call before that time, leave
+// out its calls in retry and wake.
 func (s *service) goOn() error {
 	return s.changeHold(func(h *hold) { h.NotBefore = time.Time{} })
 }
@@ -599,7 +627,7 @@ func (s *service) retryFailed(w http.ResponseWriter, r *http.Request) {
 // work does jobs until ctx ends, and then those that are queued or wait for a retry, for the grace.
 func (s *service) work(ctx context.Context) error {
 	err := workqueue.Run(ctx, s.queue, s.do, workqueue.RunOptions[job]{
-		Workers: 8, Timeout: 5 * time.Second, OnGiveUp: s.giveUp,
+		Workers: workers, Timeout: 5 * time.Second, OnGiveUp: s.giveUp,
 		AtEnd: workqueue.EndDrain, Grace: s.grace, OnResult: s.keepError,
 	})
 	if errors.Is(err, workqueue.ErrNotDrained) {
@@ -687,12 +715,9 @@ func (s *service) admin(metrics http.Handler, password string) http.Handler {
 	return http.NewCrossOriginProtection().Handler(mux) // Browsers send the password for other sites too.
 }
 
-// serve works until ctx ends. Then it ends in the order of the numbers, within 27 seconds: 5 to settle, 5 for
-// the last requests, 12 for the drain and 5 for the last scrape. A pod has 30 between SIGTERM and SIGKILL. For a shorter
-// time lower the grace of newService, -settle and -scrape. A longer scrape interval needs a longer
-// terminationGracePeriodSeconds.
+// serve works until ctx ends. Then it ends in the order of the numbers.
 func (s *service) serve(ctx context.Context, outside, inside net.Listener, admin http.Handler, settle, scrape func()) error {
-	front := &http.Server{Handler: s.public(), ReadTimeout: 10 * time.Second}
+	front := &http.Server{Handler: s.public(), ReadTimeout: requestTime}
 	back := &http.Server{Handler: admin, ReadHeaderTimeout: 5 * time.Second}
 	working, stopWork := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWork()
@@ -709,9 +734,12 @@ func (s *service) serve(ctx context.Context, outside, inside net.Listener, admin
 		s.ready.Store(false) // 1. No new connections, please.
 		settle()             // 2. The load balancer needs some seconds to notice.
 	}
-	closing, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	closing, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
-	err = errors.Join(err, front.Shutdown(closing)) // 3. Answer the last requests.
+	if slow := front.Shutdown(closing); slow != nil { // 3. Answer the last requests.
+		slog.Warn("requests were cut off that had no answer", "err", slow)
+		front.Close()
+	}
 	stopWork()
 	select { // 4. Do the queued jobs, except in a pause. What is left is in the files.
 	case left := <-worked:
@@ -728,8 +756,8 @@ func run() error {
 	inside := flag.String("admin", "127.0.0.1:8081", "`address` for metrics, readiness and the page")
 	dir := flag.String("dir", "jobs", "`directory` of the payloads; one process at a time may use it")
 	target := flag.String("target", "http://127.0.0.1:9090/", "`URL` that gets the payloads")
-	settle := flag.Duration("settle", 5*time.Second, "how long to serve after readiness has ended")
-	scrape := flag.Duration("scrape", 5*time.Second, "how long to show the metrics after the drain: the scrape interval")
+	settle := flag.Duration("settle", settleTime, "how long to serve after readiness has ended")
+	scrape := flag.Duration("scrape", scrapeTime, "how long to show the metrics after the drain: the scrape interval")
 	flag.Parse()
 
 	s := newService(*dir, *target, prometheus.DefaultRegisterer) // Where the rest of your program has its metrics.

@@ -1089,7 +1089,7 @@ func TestStartAddsWhatIsThere(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(s.dir, "failed"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range map[string]string{"acme.b.job": "0\n", "acme.z.job": "0\n", "acme.a.job": "3\n", "acme.broken.job": "garbage", "new-123": "", "README.md": ""} {
+	for name, text := range map[string]string{"acme.b.job": "0\n", "acme.z.job": "0\n", "acme.a.job": "3\n", "acme.broken.job": "garbage", "new-123": "", "acme.a.tries": "", "acme.done.tries": "..", "README.md": ""} {
 		if err := os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -1109,7 +1109,10 @@ func TestStartAddsWhatIsThere(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(s.dir, "new-123")); !errors.Is(err, os.ErrNotExist) || s.queue.Len() > 0 {
 		t.Errorf("%v, %d items", err, s.queue.Len())
 	}
-	for _, path := range []string{"README.md", "failed/acme.broken.job"} {
+	if _, err := os.Stat(filepath.Join(s.dir, "acme.done.tries")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the tries of a job that was done: %v", err)
+	}
+	for _, path := range []string{"README.md", "acme.a.tries", "failed/acme.broken.job"} {
 		if _, err := os.Stat(filepath.Join(s.dir, path)); err != nil {
 			t.Error(err)
 		}
