@@ -270,6 +270,85 @@ func TestQuietAndPriorities(t *testing.T) {
 	})
 }
 
+// A nightly works on an object at the time that its annotation names, and not before, whatever wakes it.
+type nightly struct {
+	client.Client
+	work func(ctx context.Context, config *corev1.ConfigMap) (reconcile.Result, error)
+}
+
+const notBefore = "example.com/not-before"
+
+func (n *nightly) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	var config corev1.ConfigMap
+	if err := n.Get(ctx, req.NamespacedName, &config); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	at, err := time.Parse(time.RFC3339, config.Annotations[notBefore])
+	if wait := time.Until(at); err == nil && wait > 0 {
+		return ctrlqueue.DeferFor(ctx, wait), nil
+	}
+	return n.work(ctx, &config)
+}
+
+// timeMoved has WakeOn end a wait when somebody names another time.
+func timeMoved(before, after client.Object) bool {
+	return before.GetAnnotations()[notBefore] != after.GetAnnotations()[notBefore]
+}
+
+func TestNightly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		from := time.Now()
+		config := func(after time.Duration) *corev1.ConfigMap {
+			return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web",
+				Annotations: map[string]string{notBefore: from.Add(after).Format(time.RFC3339)}}}
+		}
+		objects := fake.NewClientBuilder().WithObjects(config(3 * time.Hour)).Build()
+		var worked []time.Duration
+		n := &nightly{Client: objects, work: func(context.Context, *corev1.ConfigMap) (reconcile.Result, error) {
+			worked = append(worked, time.Since(from))
+			return reconcile.Result{}, nil
+		}}
+		c := start(t, "nightly", options{}, n.Reconcile)
+		filter := ctrlqueue.WakeOn("nightly", timeMoved)
+		move := func(to time.Duration) {
+			var old corev1.ConfigMap
+			if err := objects.Get(t.Context(), request("web").NamespacedName, &old); err != nil {
+				t.Fatal(err)
+			}
+			moved := old.DeepCopy()
+			moved.Annotations = config(to).Annotations
+			if err := objects.Update(t.Context(), moved); err != nil {
+				t.Fatal(err)
+			}
+			filter.Update(event.UpdateEvent{ObjectOld: &old, ObjectNew: moved})
+			c.q.Add(request("web")) // As the handler of For.
+		}
+		c.q.Add(request("web"))
+		for minute := range 100 {
+			time.Sleep(time.Minute)
+			switch minute {
+			case 10:
+				move(2 * time.Hour)
+			case 20:
+				move(time.Hour)
+			case 30:
+				if err := askFor("nightly", request("web")); err != nil {
+					t.Error(err)
+				}
+			default:
+				if len(worked) == 0 {
+					c.q.Add(request("web"))
+				}
+			}
+			synctest.Wait()
+		}
+		if got, want := fmt.Sprint(worked), "[1h0m0s]"; got != want {
+			t.Errorf("worked at %s, want %s", got, want)
+		}
+		c.end(t)
+	})
+}
+
 // askFor has a controller reconcile an object now, whatever the object waits for.
 func askFor(controller string, req reconcile.Request) error {
 	q, ok := ctrlqueue.Lookup[reconcile.Request](controller)

@@ -108,6 +108,19 @@ func TestDeferForHoldsOffEvents(t *testing.T) {
 		{"a shorter DeferFor from outside", defers(nil), s / 2, func(q *requestQueue) {
 			q.DeferFor(request("a"), 2*s)
 		}, []time.Duration{0, 6 * s}},
+		{"a Remove and a shorter DeferFor from outside", defers(nil), s / 2, func(q *requestQueue) {
+			q.Remove(request("a"))
+			q.DeferFor(request("a"), 2*s)
+		}, []time.Duration{0, 2*s + s/2}},
+		{"a Remove and a shorter DeferFor from outside, afterwards", defers(nil), 3 * s, func(q *requestQueue) {
+			q.Remove(request("a"))
+			q.DeferFor(request("a"), s)
+		}, []time.Duration{0, 4 * s}},
+		{"a Reschedule, afterwards", defers(nil), 3 * s, func(q *requestQueue) { q.Reschedule(request("a"), s) }, []time.Duration{0, 4 * s}},
+		{"a Reschedule and an event, afterwards", defers(nil), 3 * s, func(q *requestQueue) {
+			q.Reschedule(request("a"), s)
+			q.Add(request("a"))
+		}, []time.Duration{0, 3 * s}},
 		{"a DeferFor from outside of zero, afterwards", defers(nil), 3 * s, func(q *requestQueue) {
 			q.DeferFor(request("a"), 0)
 		}, []time.Duration{0, 3 * s}},
