@@ -103,6 +103,11 @@ type Options[R comparable] struct {
 	// shorter than GracefulShutdownTimeout of the manager.
 	Grace time.Duration
 
+	// Finish is the last part of the Grace, in which nothing is handed out, so that the reconciles that have begun can
+	// finish: set it to a time in which nearly all do. With 0, reconciles begin until the end of the Grace, and the
+	// last one of each worker is cut short.
+	Finish time.Duration
+
 	// Lock ends the Grace, which it needs, when the leadership ends, see [Lock]. Lock is the same as
 	// LeaderElectionResourceLockInterface of the manager. Without a Lock, and with
 	// controller-runtime's own lock, the contexts of reconciles and the drain go on until the
@@ -142,8 +147,10 @@ func Namespace(r reconcile.Request) string { return r.Namespace }
 func (o Options[R]) check() {
 	workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[R]{Order: o.Order})
 	switch {
-	case min(o.Quiet, o.Most, o.Grace) < 0:
-		panic(fmt.Sprintf("ctrlqueue: a duration is negative: Quiet %v, Most %v, Grace %v", o.Quiet, o.Most, o.Grace))
+	case min(o.Quiet, o.Most, o.Grace, o.Finish) < 0:
+		panic(fmt.Sprintf("ctrlqueue: a duration is negative: Quiet %v, Most %v, Grace %v, Finish %v", o.Quiet, o.Most, o.Grace, o.Finish))
+	case o.Finish > 0 && o.Finish >= o.Grace:
+		panic(fmt.Sprintf("ctrlqueue: Finish leaves nothing of the Grace: %v of %v", o.Finish, o.Grace))
 	case o.Most > 0 && o.Quiet == 0:
 		panic("ctrlqueue: Most needs a Quiet")
 	case o.Most > 0 && o.Most < o.Quiet:

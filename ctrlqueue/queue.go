@@ -214,6 +214,7 @@ func (q *Queue[R]) take() (item R, priority int, shutdown bool) {
 	case err != nil:
 		return item, 0, true
 	case q.isOver():
+		q.noteDropped(info)
 		q.queue.Done(info.Item) // The end came in between, and the worker will leave.
 		return item, 0, true
 	}

@@ -365,8 +365,9 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 	for want, o := range map[string]stringOptions{
 		"workqueue: Order.OldestEvery is negative: -1":                                       {Order: order{OldestEvery: -1}},
 		"workqueue: Order.GroupsFirst has no effect without Order.Group":                     {Order: order{GroupsFirst: true}},
-		"ctrlqueue: a duration is negative: Quiet -1s, Most 0s, Grace 0s":                    {Quiet: -time.Second},
-		"ctrlqueue: a duration is negative: Quiet 0s, Most 0s, Grace -1s":                    {Grace: -time.Second},
+		"ctrlqueue: Finish leaves nothing of the Grace: 1s of 1s":                            {Grace: time.Second, Finish: time.Second},
+		"ctrlqueue: a duration is negative: Quiet -1s, Most 0s, Grace 0s, Finish 0s":         {Quiet: -time.Second},
+		"ctrlqueue: a duration is negative: Quiet 0s, Most 0s, Grace -1s, Finish 0s":         {Grace: -time.Second},
 		"ctrlqueue: Most needs a Quiet":                                                      {Most: time.Second},
 		"ctrlqueue: Most is less than Quiet: 1s and 2s":                                      {Quiet: 2 * time.Second, Most: time.Second},
 		"ctrlqueue: CancelOnReAdd is negative: -1":                                           {CancelOnReAdd: -1},

@@ -48,8 +48,9 @@ func ExampleWrapManager() {
 			return err
 		}
 		mgr = ctrlqueue.WrapManager(mgr, ctrlqueue.Options[reconcile.Request]{
-			AtEnd: workqueue.EndDrain,
-			Grace: 20 * time.Second,
+			AtEnd:  workqueue.EndDrain,
+			Grace:  20 * time.Second,
+			Finish: 5 * time.Second,
 		})
 		// Add the controllers to mgr.
 		return mgr.Start(ctx)

@@ -135,6 +135,9 @@ func (s *stopping[R]) addTo(left *workqueue.Snapshot[R]) {
 			continue
 		case info.State == workqueue.ItemFailed:
 			left.Failed = append(left.Failed, info)
+		case info.State == workqueue.ItemQueued:
+			left.Queued = append(left.Queued, info)
+			left.QueuedTotal++
 		default:
 			left.Waiting = append(left.Waiting, info)
 		}
@@ -170,6 +173,14 @@ func (q *Queue[R]) noteLate(o priorityqueue.AddOpts, items []R) {
 		info.Failures++
 	}
 	q.stopping.note(info)
+}
+
+// noteDropped notes an item whose worker got it when nothing was to be handed out any more.
+func (q *Queue[R]) noteDropped(info workqueue.ItemInfo[R]) {
+	if q.options.OnStop != nil {
+		info.State = workqueue.ItemQueued
+		q.stopping.note(info)
+	}
 }
 
 // noteTerminal notes an item that nothing tries again, if its reconcile has ended after the shutdown.
@@ -215,6 +226,7 @@ func (q *Queue[R]) drains() bool {
 // When the grace is over, the hand-outs end before the contexts do. Otherwise each worker whose
 // reconcile has heard of the end would take the next item, and the whole backlog would begin.
 type grace[R comparable] struct {
+	last   time.Time       // from then on nothing is handed out, before the Finish of the options
 	due    context.Context // ends with the time of the options and with the leadership
 	term   context.Context // ends when the manager has stopped waiting
 	cancel context.CancelFunc
@@ -230,7 +242,7 @@ func (q *Queue[R]) newGrace() *grace[R] {
 	timed, release := context.WithTimeoutCause(q.binding.lock.leading(), q.options.Grace, errGraceOver)
 	due, end := context.WithCancelCause(timed)
 	ctx, endContexts := context.WithCancelCause(context.Background())
-	g := &grace[R]{due: due, term: q.binding.term.ctx, ctx: ctx}
+	g := &grace[R]{last: time.Now().Add(q.options.Grace - q.options.Finish), due: due, term: q.binding.term.ctx, ctx: ctx}
 	stop := context.AfterFunc(g.term, func() { end(context.Cause(g.term)) })
 	g.cancel = func() { stop(); end(nil); release() }
 	names := namesOfRest
@@ -278,7 +290,7 @@ func (q *Queue[R]) isOver() bool {
 		return true
 	}
 	g := q.begunGrace.Load()
-	return g != nil && g.cause() != nil
+	return g != nil && (!time.Now().Before(g.last) || g.cause() != nil)
 }
 
 func (q *Queue[R]) drainAtTheEnd(g *grace[R]) {

@@ -104,6 +104,81 @@ func TestNothingBeginsAfterTheGrace(t *testing.T) {
 	}
 }
 
+// The last reconcile of each worker was cut short between its two writes. With a Finish nothing begins in that time.
+func TestFinish(t *testing.T) {
+	const workers, items = 10, 1000
+	for finish, want := range map[time.Duration]string{
+		0:               "the last began after 19.6s, 10 half written, left 850 queued and 10 in flight",
+		5 * time.Second: "the last began after 14s, 0 half written, left 890 queued and 0 in flight",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var mu sync.Mutex // guards written and last
+			written, last := make(map[string]int), time.Time{}
+			var named workqueue.Snapshot[reconcile.Request]
+			o := draining(20 * time.Second)
+			o.Finish = finish
+			o.OnStop = func(_ string, left workqueue.Snapshot[reconcile.Request]) { named = left }
+			s := newStandIn()
+			c := startIn(t, s, ctrlqueue.WrapManager(s, o), "finishes", controller.Options{MaxConcurrentReconciles: workers,
+				Reconciler: reconcile.Func(func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+					for range 2 {
+						mu.Lock()
+						if written[r.Name]++; written[r.Name] == 1 {
+							last = time.Now()
+						}
+						mu.Unlock()
+						select {
+						case <-ctx.Done():
+							return reconcile.Result{}, ctx.Err()
+						case <-time.After(700 * time.Millisecond):
+						}
+					}
+					return reconcile.Result{}, nil
+				})})
+			for i := range items {
+				c.q.Add(request(fmt.Sprint(i)))
+			}
+			from := time.Now()
+			c.end(t)
+			half := 0
+			for _, n := range written {
+				half += n % 2
+			}
+			got := fmt.Sprintf("the last began after %v, %d half written, left %d queued and %d in flight",
+				last.Sub(from), half, named.QueuedTotal, named.InFlightTotal)
+			if got != want {
+				t.Errorf("with a Finish of %v: %s, want %s", finish, got, want)
+			}
+		})
+	}
+}
+
+// A worker that waits for a group at its limit gets an item in the Finish, and begins nothing. OnStop names the item.
+func TestWorkerThatGetsItsItemInTheFinish(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var named workqueue.Snapshot[reconcile.Request]
+		o := draining(20 * time.Second)
+		o.Finish = 5 * time.Second
+		o.Order = workqueue.Order[reconcile.Request]{Group: ctrlqueue.Namespace, MaxInFlight: func(string) int { return 1 }}
+		o.OnStop = func(_ string, left workqueue.Snapshot[reconcile.Request]) { named = left }
+		s := newStandIn()
+		begun := 0
+		c := startIn(t, s, ctrlqueue.WrapManager(s, o), "waits", controller.Options{MaxConcurrentReconciles: 2,
+			Reconciler: reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
+				begun++
+				time.Sleep(17 * time.Second)
+				return reconcile.Result{}, nil
+			})})
+		c.q.Add(request("a"))
+		c.q.Add(request("b"))
+		synctest.Wait()
+		c.end(t)
+		if begun != 1 || named.QueuedTotal != 1 || len(named.Queued) != 1 || named.Queued[0].Item != request("b") || named.InFlightTotal != 0 {
+			t.Errorf("%d have begun, left %v", begun, named)
+		}
+	})
+}
+
 // A worker gets its item, and the Grace is over before the reconcile begins. The new context heard of
 // the end on another goroutine, and was live at the start of the reconcile.
 func TestContextOfAReconcileThatBeginsAfterTheEnd(t *testing.T) {
