@@ -103,7 +103,7 @@ func guard[T comparable](t *term, handle func(ctx context.Context, item T) error
 		defer cancel()
 		defer context.AfterFunc(t.leading, cancel)()
 		err := handle(ctx, item)
-		if t.leading.Err() != nil && errors.Is(err, context.Canceled) {
+		if t.leading.Err() != nil && workqueue.VerdictOf(err).Outcome == workqueue.OutcomeFailed {
 			return workqueue.DeferFor(0)
 		}
 		return err

@@ -312,6 +312,29 @@ func TestLeadAgain(t *testing.T) {
 	})
 }
 
+// What a loss has cut short counts as no failure, also if the error of the handler does not wrap that of its context.
+func TestGuardAfterALoss(t *testing.T) {
+	for want, err := range map[workqueue.Outcome]error{
+		workqueue.OutcomeDeferred: errors.New("sync: context canceled"),
+		workqueue.OutcomeGivenUp:  workqueue.Permanent(errors.New("no such label")),
+	} {
+		leading, lose := context.WithCancel(t.Context())
+		own := always()
+		own.leading = leading
+		got := guard(own, func(ctx context.Context, _ string) error {
+			lose()
+			<-ctx.Done()
+			return err
+		})(t.Context(), "a")
+		if v := workqueue.VerdictOf(got); v.Outcome != want || v.After != 0 {
+			t.Errorf("%v becomes %v, want %v", err, v, want)
+		}
+		if got := guard(own, func(context.Context, string) error { t.Error("a handler begins"); return nil })(t.Context(), "a"); got == nil {
+			t.Error("the item is done without a handler")
+		}
+	}
+}
+
 // Workers drain the queue after a loss, and no handler begins.
 func TestNoHandlerBeginsAfterALoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

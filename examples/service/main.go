@@ -219,6 +219,9 @@ func (s *service) countTry(j job) (tries int64, err error) {
 	return info.Size(), nil
 }
 
+// takeTryBack undoes countTry: the receiver has refused to try the job.
+func (s *service) takeTryBack(j job) error { return os.Truncate(s.triesPath(j), max(0, s.tries(j)-1)) }
+
 // tries returns how many tries of a job have begun.
 func (s *service) tries(j job) int64 {
 	info, err := os.Stat(s.triesPath(j))
@@ -354,6 +357,10 @@ func (s *service) resume() error {
 				continue
 			}
 			tries := s.tries(j)
+			if tries >= maxAttempts { // A kill came during the last try, or while the job was given up.
+				s.giveUp(context.Background(), j, s.reason(j))
+				continue
+			}
 			for range tries - 1 {
 				s.limiter.When(j) // The backoff goes on: many starts would use up the tries otherwise.
 			}
@@ -367,6 +374,14 @@ func (s *service) resume() error {
 		}
 	}
 	return err
+}
+
+// reason returns why a job is given up that was tried often enough.
+func (s *service) reason(j job) error {
+	if text, err := os.ReadFile(s.reasonPath(j)); err == nil {
+		return errors.New(string(bytes.TrimSpace(text)))
+	}
+	return errLastTry
 }
 
 // isQueued reports whether a job has a file, and was not given up.
@@ -401,16 +416,20 @@ func (s *service) do(ctx context.Context, j job) error {
 		return err
 	}
 	if tries > maxAttempts {
-		return workqueue.Permanent(fmt.Errorf("the process has ended during the last of %d tries", maxAttempts))
+		return workqueue.Permanent(errLastTry)
 	}
 	err = s.try(ctx, j, payload)
-	if tries == maxAttempts && err != nil {
+	if errors.As(err, new(later)) { // Otherwise each hold would use up a try of as many jobs as there are workers.
+		return errors.Join(err, s.takeTryBack(j))
+	} else if tries == maxAttempts && err != nil {
 		return workqueue.Permanent(err)
 	} else if err != nil {
 		return err
 	}
 	return errors.Join(os.Remove(s.path(j)), s.countAnew(j)) // A crash in between leaves no job without its tries.
 }
+
+var errLastTry = fmt.Errorf("the process has ended during the last of %d tries", maxAttempts)
 
 // try makes an error of a panic: the last one is the reason why the job is given up.
 func (s *service) try(ctx context.Context, j job, payload []byte) (err error) {
@@ -442,8 +461,8 @@ func (s *service) send(ctx context.Context, j job, payload []byte) error {
 		return nil
 	case code == http.StatusTooManyRequests, code == http.StatusServiceUnavailable:
 		if wait := retryAfter(response.Header); wait > 0 {
-			// The later of this time and the backoff. Not a RetryAfter: 30 answers with one second each would use up
-			// the attempts in half a minute.
+			// The later of this time and the backoff. Not a RetryAfter, nor a DeferFor alone: a receiver that always
+			// names a second would get each job each second.
 			s.notBefore(time.Now().Add(wait))
 			return later{errors.New(response.Status), wait}
 		}

@@ -671,6 +671,37 @@ func TestRetryAfterDoesNotUseUpTheAttempts(t *testing.T) {
 	})
 }
 
+// An outage of six hours, in which the receiver answers 429, gave up 20 of 20 jobs: at the end of each hold as many jobs as
+// there are workers had a try that counted.
+func TestRetryAfterIsNoTry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t.TempDir(), "http://receiver/", prometheus.NewRegistry())
+		start := time.Now()
+		s.client.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
+			if time.Since(start) < 6*time.Hour {
+				return busy("10").RoundTrip(r)
+			}
+			return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
+		})
+		for n := range 20 {
+			j := job{"acme", fmt.Sprint("order-", n)}
+			if err := s.save(j, 0, nil); err != nil {
+				t.Fatal(err)
+			}
+			s.queue.Add(j)
+		}
+		ctx, stop := context.WithTimeout(t.Context(), 7*time.Hour)
+		defer stop()
+		if err := s.work(ctx); err != nil {
+			t.Error(err)
+		}
+		stats := s.queue.Stats()
+		if left, err := filepath.Glob(filepath.Join(s.dir, "*")); err != nil || len(left) != 1 || stats.Results[workqueue.OutcomeSucceeded] != 20 {
+			t.Errorf("%d jobs are done, %q are left, %v", stats.Results[workqueue.OutcomeSucceeded], left, err)
+		}
+	})
+}
+
 // A job that waits as long as the receiver has asked for is tried now.
 func TestRetryBeforeTheTimeOfTheReceiver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -1089,7 +1120,8 @@ func TestStartAddsWhatIsThere(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(s.dir, "failed"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range map[string]string{"acme.b.job": "0\n", "acme.z.job": "0\n", "acme.a.job": "3\n", "acme.broken.job": "garbage", "new-123": "", "acme.a.tries": "", "acme.done.tries": "..", "README.md": ""} {
+	for name, text := range map[string]string{"acme.b.job": "0\n", "acme.z.job": "0\n", "acme.a.job": "3\n", "acme.broken.job": "garbage", "new-123": "", "acme.a.tries": "", "acme.done.tries": "..",
+		"acme.tried.job": "0\n", "acme.tried.tries": strings.Repeat(".", maxAttempts), "failed/acme.tried.error": "410\n", "README.md": ""} {
 		if err := os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -1100,6 +1132,9 @@ func TestStartAddsWhatIsThere(t *testing.T) {
 	}
 	if err := s.resume(); err != nil {
 		t.Fatal(err)
+	}
+	if reason, err := os.ReadFile(s.reasonPath(job{"acme", "tried"})); string(reason) != "410\n" || err != nil {
+		t.Errorf("the job whose give-up a kill has cut short has the reason %q, %v", reason, err)
 	}
 	for _, want := range []string{"acme.a", "acme.z", "acme.b"} { // By priority, and then the oldest first.
 		if j, ok := s.queue.TryGet(); !ok || j.String() != want {
@@ -1112,7 +1147,7 @@ func TestStartAddsWhatIsThere(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(s.dir, "acme.done.tries")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the tries of a job that was done: %v", err)
 	}
-	for _, path := range []string{"README.md", "acme.a.tries", "failed/acme.broken.job"} {
+	for _, path := range []string{"README.md", "acme.a.tries", "failed/acme.broken.job", "failed/acme.tried.job"} {
 		if _, err := os.Stat(filepath.Join(s.dir, path)); err != nil {
 			t.Error(err)
 		}

@@ -472,3 +472,19 @@ func TestAllocationsOfAnAgenda(t *testing.T) {
 		}
 	}
 }
+
+// The record of an item that was removed is not counted.
+func TestCountNaNUpToABound(t *testing.T) {
+	a := &planner{}
+	a.schedule(1, 3)
+	for range 3 {
+		a.schedule(math.NaN(), 2)
+	}
+	a.schedule(math.NaN(), 0)
+	a.pop()
+	for most, want := range []int{0, 1, 2, 3, 3} {
+		if got := a.CountNaN(most); got != want {
+			t.Errorf("at most %d: %d items, want %d", most, got, want)
+		}
+	}
+}
