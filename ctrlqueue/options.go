@@ -104,8 +104,8 @@ type Options[R comparable] struct {
 	Grace time.Duration
 
 	// Finish is the last part of the Grace, in which nothing is handed out, so that the reconciles that have begun can
-	// finish: set it to a time in which nearly all do. With 0, reconciles begin until the end of the Grace, and the
-	// last one of each worker is cut short.
+	// finish: set it to a time in which nearly all do. The drain ends when they have. With 0, reconciles begin until the
+	// end of the Grace, and the last one of each worker is cut short.
 	Finish time.Duration
 
 	// Lock ends the Grace, which it needs, when the leadership ends, see [Lock]. Lock is the same as

@@ -216,6 +216,7 @@ func (q *Queue[R]) take() (item R, priority int, shutdown bool) {
 	case q.isOver():
 		q.noteDropped(info)
 		q.queue.Done(info.Item) // The end came in between, and the worker will leave.
+		q.endFinished()
 		return item, 0, true
 	}
 	q.limiter.handOut(info.Item)
@@ -230,6 +231,7 @@ func (q *Queue[R]) take() (item R, priority int, shutdown bool) {
 func (q *Queue[R]) Done(item R) {
 	q.attempts.change(item, func(a *attempt) { a.cut, a.early, a.ended, a.over, a.firm = false, false, false, false, 0 })
 	q.queue.Done(item)
+	q.endFinished()
 }
 
 // Forget makes the limiter forget the failures of the item.

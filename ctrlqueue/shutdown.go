@@ -18,6 +18,9 @@ import (
 // errGraceOver is the cause of the end of a reconcile that has taken longer than the Grace.
 var errGraceOver = errors.New("ctrlqueue: Grace is over")
 
+// errFinished is the cause of the end of a drain in its Finish, when nothing is in flight any more.
+var errFinished = errors.New("ctrlqueue: Grace is over, without its Finish")
+
 // ShutDown ends the queue: adds do nothing any more, workers are released and are
 // handed nothing, and waiting items are dropped. ShutDown may be called any number of times.
 //
@@ -229,6 +232,7 @@ type grace[R comparable] struct {
 	last   time.Time       // from then on nothing is handed out, before the Finish of the options
 	due    context.Context // ends with the time of the options and with the leadership
 	term   context.Context // ends when the manager has stopped waiting
+	end    context.CancelCauseFunc
 	cancel context.CancelFunc
 
 	ctx  context.Context       // ends after the hand-outs, for the contexts of reconciles
@@ -242,7 +246,7 @@ func (q *Queue[R]) newGrace() *grace[R] {
 	timed, release := context.WithTimeoutCause(q.binding.lock.leading(), q.options.Grace, errGraceOver)
 	due, end := context.WithCancelCause(timed)
 	ctx, endContexts := context.WithCancelCause(context.Background())
-	g := &grace[R]{last: time.Now().Add(q.options.Grace - q.options.Finish), due: due, term: q.binding.term.ctx, ctx: ctx}
+	g := &grace[R]{last: time.Now().Add(q.options.Grace - q.options.Finish), due: due, term: q.binding.term.ctx, end: end, ctx: ctx}
 	stop := context.AfterFunc(g.term, func() { end(context.Cause(g.term)) })
 	g.cancel = func() { stop(); end(nil); release() }
 	names := namesOfRest
@@ -254,7 +258,20 @@ func (q *Queue[R]) newGrace() *grace[R] {
 		endContexts(context.Cause(due))
 	})
 	q.begunGrace.Store(g)
+	if q.options.Finish > 0 {
+		finish := time.AfterFunc(time.Until(g.last), q.endFinished)
+		context.AfterFunc(due, func() { finish.Stop() })
+	}
 	return g
+}
+
+// endFinished ends the grace if nothing is handed out any more and nothing is in flight: the queued items would
+// hold the drain up. It comes at the begin of the Finish, and after each Done in it.
+func (q *Queue[R]) endFinished() {
+	g := q.begunGrace.Load()
+	if g != nil && q.options.Finish > 0 && !time.Now().Before(g.last) && q.queue.Stats().InFlight == 0 {
+		g.end(errFinished)
+	}
 }
 
 // cause returns why the grace is over, and nil before that. It asks the clock itself: on a busy machine

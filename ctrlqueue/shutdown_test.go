@@ -108,8 +108,8 @@ func TestNothingBeginsAfterTheGrace(t *testing.T) {
 func TestFinish(t *testing.T) {
 	const workers, items = 10, 1000
 	for finish, want := range map[time.Duration]string{
-		0:               "the last began after 19.6s, 10 half written, left 850 queued and 10 in flight",
-		5 * time.Second: "the last began after 14s, 0 half written, left 890 queued and 0 in flight",
+		0:               "the last began after 19.6s, 10 half written, left 850 queued and 10 in flight after 20s",
+		5 * time.Second: "the last began after 14s, 0 half written, left 890 queued and 0 in flight after 15.4s",
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var mu sync.Mutex // guards written and last
@@ -117,7 +117,10 @@ func TestFinish(t *testing.T) {
 			var named workqueue.Snapshot[reconcile.Request]
 			o := draining(20 * time.Second)
 			o.Finish = finish
-			o.OnStop = func(_ string, left workqueue.Snapshot[reconcile.Request]) { named = left }
+			var from, ended time.Time
+			logger, logged := newLog()
+			o.Logger = &logger
+			o.OnStop = func(_ string, left workqueue.Snapshot[reconcile.Request]) { named, ended = left, time.Now() }
 			s := newStandIn()
 			c := startIn(t, s, ctrlqueue.WrapManager(s, o), "finishes", controller.Options{MaxConcurrentReconciles: workers,
 				Reconciler: reconcile.Func(func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
@@ -138,19 +141,51 @@ func TestFinish(t *testing.T) {
 			for i := range items {
 				c.q.Add(request(fmt.Sprint(i)))
 			}
-			from := time.Now()
+			from = time.Now()
 			c.end(t)
 			half := 0
 			for _, n := range written {
 				half += n % 2
 			}
-			got := fmt.Sprintf("the last began after %v, %d half written, left %d queued and %d in flight",
-				last.Sub(from), half, named.QueuedTotal, named.InFlightTotal)
+			got := fmt.Sprintf("the last began after %v, %d half written, left %d queued and %d in flight after %v",
+				last.Sub(from), half, named.QueuedTotal, named.InFlightTotal, ended.Sub(from))
+			if lines := logged(); len(lines) != 1 || !strings.Contains(lines[0], "Grace is over") {
+				t.Errorf("with a Finish of %v the log has %q", finish, lines)
+			}
 			if got != want {
 				t.Errorf("with a Finish of %v: %s, want %s", finish, got, want)
 			}
 		})
 	}
+}
+
+// Without an OnStop the workers leave one after the other, and the manager with the last one. The log took that for a
+// manager that does not wait.
+func TestFinishWithoutOnStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := draining(20 * time.Second)
+		o.Finish = 5 * time.Second
+		logger, logged := newLog()
+		o.Logger = &logger
+		s := newStandIn()
+		c := startIn(t, s, ctrlqueue.WrapManager(s, o), "finishes", controller.Options{MaxConcurrentReconciles: 3,
+			Reconciler: reconcile.Func(func(_ context.Context, r reconcile.Request) (reconcile.Result, error) {
+				time.Sleep(time.Duration(6+len(r.Name)) * time.Second)
+				return reconcile.Result{}, nil
+			})})
+		for _, name := range []string{"a", "bb", "ccc", "a2", "bb2", "ccc2", "a3", "bb3", "ccc3", "a4"} {
+			c.q.Add(request(name))
+		}
+		from := time.Now()
+		c.stop()
+		if err := <-c.over; err != nil {
+			t.Error(err)
+		}
+		if lines := logged(); time.Since(from) != 19*time.Second || len(lines) != 1 || !strings.Contains(lines[0], "without its Finish") {
+			t.Errorf("after %v the log has %q", time.Since(from), lines)
+		}
+		time.Sleep(time.Minute)
+	})
 }
 
 // A worker that waits for a group at its limit gets an item in the Finish, and begins nothing. OnStop names the item.
