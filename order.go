@@ -38,7 +38,8 @@ type Order[T comparable] struct {
 	// priorities do not starve. 0 is never, and 1 makes the queue a FIFO. An item that is
 	// raised is as old as its raise. The oldest item is the oldest of the whole queue, or with
 	// GroupsFirst the oldest of the group whose turn comes. Groups that have reached
-	// MaxInFlight do not count. OldestEvery costs 8 bytes an item.
+	// MaxInFlight do not count. An item of low priority waits for the older items of the higher ones, which
+	// may be many after an outage: see docs/ordering.md for the bound. OldestEvery costs 8 bytes an item.
 	OldestEvery int
 
 	// Group names the group of an item; nil is one group for all. The empty name is a

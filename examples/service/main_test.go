@@ -790,6 +790,29 @@ func TestRetryAfterHoldsForAWorkerAndThroughARestart(t *testing.T) {
 	})
 }
 
+// A hold that a power failure has emptied kept the service from starting.
+func TestStartWithABrokenHold(t *testing.T) {
+	dir := t.TempDir()
+	for _, paused := range []bool{true, false} {
+		s := newService(dir, "", prometheus.NewRegistry())
+		if err := s.changeHold(func(h *hold) { h.Paused = true }); err != nil {
+			t.Fatal(err)
+		}
+		if !paused {
+			if err := os.WriteFile(s.holdPath(), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		next := newService(dir, "", prometheus.NewRegistry())
+		if err := next.resumeHold(); err != nil || next.hold.Paused != paused {
+			t.Errorf("paused %v, %v, want %v", next.hold.Paused, err, paused)
+		}
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, "new-*")); len(left) > 0 {
+		t.Errorf("%q are left, %v", left, err)
+	}
+}
+
 // The client sends a request with an Idempotency-Key again when the connection breaks, and nobody counted these tries.
 func TestOneTryIsOneRequest(t *testing.T) {
 	for _, payload := range []string{"payload", ""} {
