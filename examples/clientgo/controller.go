@@ -105,6 +105,7 @@ func (c *controller) podChanged(obj any) {
 // once. The informers end last: the drain needs caches that follow the cluster.
 func (c *controller) run(ctx context.Context, t *term, workers int) error {
 	watching, unwatch := context.WithCancel(context.WithoutCancel(ctx))
+	defer c.queue.ShutDown() // Run may not have begun.
 	defer c.factory.Shutdown()
 	defer unwatch()
 	c.factory.StartWithContext(watching)

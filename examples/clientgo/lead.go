@@ -15,11 +15,13 @@ import (
 // errLost ends a term whose lease was not renewed in time.
 var errLost = errors.New("the leadership is lost")
 
-// leadAgain leads for one term after the other, until sig ends. work makes its queue and informers anew in each term.
+// leadAgain leads for one term after the other, until sig ends or work returns an error. work makes its queue and
+// informers anew in each term. A pause that is longer than the lease ends the process all the same, by overrun, if
+// handlers are at work.
 func leadAgain(sig context.Context, config leaderelection.LeaderElectionConfig, work func(ctx context.Context, t *term) error, overrun func()) error {
 	for {
 		err := lead(sig, config, work, overrun)
-		if !errors.Is(err, errLost) || sig.Err() != nil {
+		if err != errLost || sig.Err() != nil { // errLost beside an error of work is another error.
 			return err
 		}
 	}
@@ -78,7 +80,10 @@ func lead(sig context.Context, config leaderelection.LeaderElectionConfig, work 
 	margin := (config.LeaseDuration - config.RenewDeadline) / 5
 	late := time.AfterFunc(time.Until(lock.end())-margin, overrun)
 	defer late.Stop()
-	return errors.Join(errLost, <-worked)
+	if err := <-worked; err != nil {
+		return errors.Join(errLost, err)
+	}
+	return errLost
 }
 
 // A term is the time for which this process leads.

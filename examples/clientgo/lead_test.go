@@ -312,6 +312,24 @@ func TestLeadAgain(t *testing.T) {
 	})
 }
 
+// An error of work in a term that is lost was neither returned nor logged, and the next term began.
+func TestErrorOfATermThatIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lock := &lease{out: new(journal)}
+		broken := errors.New("no informer")
+		ctx := logr.NewContext(t.Context(), logr.Discard())
+		err := leadAgain(ctx, usualTimes(lock), func(ctx context.Context, _ *term) error {
+			lock.cut()
+			<-ctx.Done()
+			lock.heal()
+			return broken
+		}, func() { t.Error("another process is about to lead") })
+		if !errors.Is(err, broken) || !errors.Is(err, errLost) {
+			t.Errorf("got %v, want both errors", err)
+		}
+	})
+}
+
 // What a loss has cut short counts as no failure, also if the error of the handler does not wrap that of its context.
 func TestGuardAfterALoss(t *testing.T) {
 	for want, err := range map[workqueue.Outcome]error{

@@ -22,6 +22,7 @@ import (
 	"flag"
 	"os"
 	"os/signal"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -47,6 +48,7 @@ func main() {
 	kubeconfig := flag.String("kubeconfig", "", "work on the cluster of this kubeconfig `file` instead of the fake clientset")
 	namespace := flag.String("namespace", metav1.NamespaceDefault, "watch this `namespace`, and keep the lease there")
 	lose := flag.Bool("lose", false, "lose the lease of the fake clientset")
+	again := flag.Bool("again", false, "after a loss of the lease, wait for it in place of an end")
 	workers := flag.Int("workers", 2, "`number` of workers")
 	flag.Parse()
 
@@ -72,8 +74,6 @@ func main() {
 		exitOn(err)
 	}
 
-	c, err := newController(client, *namespace)
-	exitOn(err)
 	hostname, err := os.Hostname()
 	exitOn(err)
 	times.Lock = &resourcelock.LeaseLock{
@@ -81,12 +81,28 @@ func main() {
 		Client:     leases.CoordinationV1(),
 		LockConfig: resourcelock.ResourceLockConfig{Identity: hostname + "_" + string(uuid.NewUUID())}, // Of one identity, two would lead.
 	}
+	var current atomic.Pointer[controller] // of the term
 	context.AfterFunc(sig, func() {
 		time.Sleep(grace + patience)
+		left := "the term has not begun"
+		if c := current.Load(); c != nil {
+			left = c.queue.Snapshot(20).String()
+		}
 		// The lease is not given back, as a handler may be at work. The next replica waits for LeaseDuration.
-		exitOn(errors.New("the end takes too long: " + c.queue.Snapshot(20).String()))
+		exitOn(errors.New("the end takes too long: " + left))
 	})
-	exitOn(lead(sig, times, func(ctx context.Context, t *term) error { return c.run(ctx, t, *workers) }, func() {
+	elect := lead
+	if *again {
+		elect = leadAgain
+	}
+	exitOn(elect(sig, times, func(ctx context.Context, t *term) error {
+		c, err := newController(client, *namespace)
+		if err != nil {
+			return err
+		}
+		current.Store(c)
+		return c.run(ctx, t, *workers)
+	}, func() {
 		klog.ErrorS(nil, "Another process is about to lead, and handlers are at work")
 		os.Exit(1) // Without a flush, see lead.
 	}))
