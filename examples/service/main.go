@@ -136,7 +136,8 @@ func newService(dir, target string, registry prometheus.Registerer) *service {
 				MaxInFlight: func(tenant string) int { return 4 }, // Of the workers.
 				// A priority counts among the jobs of its tenant: a client chooses it. If few of many tenants shall come
 				// first, leave GroupsFirst out, set a Priority by tenant here, and name none in AddWith. Read the limits of
-				// that in docs/choosing.md first: after an outage, two queues with one Pace serve the others sooner.
+				// that in docs/choosing.md first: after an outage, two queues with one Pace serve the others sooner, as
+				// examples/patterns shows.
 				GroupsFirst: true,
 			},
 		})}
@@ -401,7 +402,7 @@ func writtenAt(file os.DirEntry) time.Time {
 }
 
 // do is the handler of the queue. Its error decides when the job is tried again. The last try is permanent: a try that
-// an event or an operator brings counts too, and so does one that ends with the process.
+// an event or an operator brings counts too, and so does one during which the process is killed.
 func (s *service) do(ctx context.Context, j job) error {
 	_, payload, err := s.bring(j)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -417,10 +418,11 @@ func (s *service) do(ctx context.Context, j job) error {
 		return err
 	}
 	if tries > maxAttempts {
-		return workqueue.Permanent(errLastTry)
+		return workqueue.Permanent(s.reason(j))
 	}
 	err = s.try(ctx, j, payload)
-	if errors.As(err, new(later)) { // Otherwise each hold would use up a try of as many jobs as there are workers.
+	cut := err != nil && ctx.Err() == context.Canceled // By the end of the grace, and not by the Timeout.
+	if cut || errors.As(err, new(later)) {             // Each deploy, and each hold, would use up a try of as many jobs as there are workers.
 		return errors.Join(err, s.takeTryBack(j))
 	} else if tries == maxAttempts && err != nil {
 		return workqueue.Permanent(err)
@@ -585,13 +587,16 @@ func (s *service) giveUp(_ context.Context, j job, err error) {
 	slog.Error("job given up", "job", j, "err", err)
 	s.naming.Lock()
 	defer s.naming.Unlock()
-	var failed error
 	if info, _ := s.queue.Find(j); info.State != workqueue.ItemInFlightAgain {
-		failed = os.WriteFile(s.reasonPath(j), []byte(err.Error()+"\n"), 0o600)
-		failed = errors.Join(failed, os.Rename(s.path(j), s.failedPath(j)))
+		unknown := os.WriteFile(s.reasonPath(j), []byte(err.Error()+"\n"), 0o600)
+		if stays := os.Rename(s.path(j), s.failedPath(j)); stays != nil {
+			slog.Error("the job is given up once more in a minute", "job", j, "err", errors.Join(unknown, stays))
+			s.queue.AddWith(workqueue.AddOptions{After: time.Minute, Firm: true}, j)
+			return
+		}
 	}
-	if failed = errors.Join(failed, s.countAnew(j)); failed != nil {
-		slog.Error("file not moved", "job", j, "err", failed)
+	if err := s.countAnew(j); err != nil {
+		slog.Error("the tries of a job are not forgotten", "job", j, "err", err)
 	}
 }
 

@@ -790,6 +790,71 @@ func TestRetryAfterHoldsForAWorkerAndThroughARestart(t *testing.T) {
 	})
 }
 
+// The end of the grace cut the last try of 8 jobs short, whose receiver was well. The next start gave them up.
+func TestADeployUsesUpNoTry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t.TempDir(), "http://receiver/", prometheus.NewRegistry())
+		s.client.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
+			select {
+			case <-time.After(3 * time.Second):
+				return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
+			case <-r.Context().Done():
+				return nil, r.Context().Err()
+			}
+		})
+		for n := range 40 {
+			j := job{fmt.Sprint("tenant", n), "order"}
+			if err := s.save(j, 0, nil); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(s.triesPath(j), bytes.Repeat([]byte("."), maxAttempts-1), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			s.queue.Add(j)
+		}
+		ctx, stop := context.WithTimeout(t.Context(), time.Second)
+		defer stop()
+		if err := s.work(ctx); err != nil {
+			t.Error(err)
+		}
+		left, err := filepath.Glob(filepath.Join(s.dir, "*.tries"))
+		for _, file := range left {
+			if text, _ := os.ReadFile(file); len(text) != maxAttempts-1 {
+				t.Errorf("%s has %d tries", file, len(text))
+			}
+		}
+		if err != nil || len(left) != 16 {
+			t.Errorf("%d jobs are left, %v, want one for each worker, and 8 that have not begun", len(left), err)
+		}
+	})
+}
+
+// A job whose file could not be moved was neither in the queue nor among those that were given up.
+func TestGiveUpThatFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t.TempDir(), "http://receiver/", prometheus.NewRegistry())
+		s.client.Transport = transport(func(*http.Request) int { return http.StatusGone })
+		ctx, stop := context.WithTimeout(t.Context(), time.Hour)
+		defer stop()
+		worked := make(chan error)
+		go func() { worked <- s.work(ctx) }()
+		sendKey(s.public(), "POST", "/jobs/acme", "payload", "", "order-7")
+		time.Sleep(10*time.Minute + 30*time.Second) // The directory failed is missing.
+		if info, _ := s.queue.Find(job{"acme", "order-7"}); info.State != workqueue.ItemWaiting {
+			t.Errorf("%v, want an item that waits", info)
+		}
+		if err := os.Mkdir(filepath.Join(s.dir, "failed"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-worked; err != nil {
+			t.Error(err)
+		}
+		if reason, err := os.ReadFile(s.reasonPath(job{"acme", "order-7"})); string(reason) != "410\n" {
+			t.Errorf("the reason is %q, %v", reason, err)
+		}
+	})
+}
+
 // A hold that a power failure has emptied kept the service from starting.
 func TestStartWithABrokenHold(t *testing.T) {
 	dir := t.TempDir()
