@@ -211,7 +211,9 @@ func (s *service) countTry(j job) (tries int64, err error) {
 		return 0, err
 	}
 	defer file.Close()
-	if _, err := file.Write([]byte(".")); err != nil {
+	_, err = file.Write([]byte("."))
+	now := time.Now()
+	if err = errors.Join(err, os.Chtimes(s.triesPath(j), now, now)); err != nil { // See restOfBackoff.
 		return 0, err
 	}
 	info, err := file.Stat()
@@ -363,10 +365,7 @@ func (s *service) resume() error {
 				s.giveUp(context.Background(), j, s.reason(j))
 				continue
 			}
-			for range tries - 1 {
-				s.limiter.When(j) // The backoff goes on: many starts would use up the tries otherwise.
-			}
-			s.queue.AddWith(workqueue.AddOptions{Priority: &priority, RateLimited: tries > 0}, j)
+			s.queue.AddWith(workqueue.AddOptions{Priority: &priority, After: s.restOfBackoff(j, tries), Firm: true}, j)
 		} else if text, isCount := strings.CutSuffix(file.Name(), ".tries"); isCount {
 			if j, ok := parse(text); ok && !s.isQueued(j) { // The job was done.
 				err = errors.Join(err, s.countAnew(j))
@@ -376,6 +375,20 @@ func (s *service) resume() error {
 		}
 	}
 	return err
+}
+
+// restOfBackoff returns how long a job still has to wait after its last try. Many starts would use up the tries
+// without the backoff, and with a whole wait at each start the job of a process that starts often would never be tried.
+func (s *service) restOfBackoff(j job, tries int64) time.Duration {
+	var wait time.Duration
+	for range tries {
+		wait = s.limiter.When(j)
+	}
+	info, err := os.Stat(s.triesPath(j))
+	if err != nil {
+		return wait
+	}
+	return min(wait, wait-time.Since(info.ModTime())) // A clock that was set back makes no wait longer.
 }
 
 // reason returns why a job is given up that was tried often enough.

@@ -494,6 +494,14 @@ func TestTriesKeepTheirBackoff(t *testing.T) {
 		if tries != before {
 			t.Errorf("%d tries at five starts that last a second, want none", tries-before)
 		}
+		// The whole wait began anew at each start, so a process that started often never tried the job again.
+		for range 100 {
+			start(1)
+			time.Sleep(2900 * time.Millisecond)
+		}
+		if tries < before+2 || tries > before+3 {
+			t.Errorf("%d tries in the next five minutes, want 2 or 3", tries-before)
+		}
 	})
 }
 
