@@ -285,22 +285,17 @@ func (s *service) bringLocked(j job) (priority int, payload []byte, err error) {
 
 var errOtherPayload = errors.New("the key has another payload, which is not done")
 
-// save writes a file that is complete or absent after a crash. A file is never replaced: its payload has
+// save gives a job a file that is complete or absent after a crash. A file is never replaced: its payload has
 // a 202, and the handler removes the file after its payload is delivered. If the job is posted again, the
 // queue keeps the higher priority, and the file keeps the first.
 func (s *service) save(j job, priority int, payload []byte) error {
-	file, err := os.CreateTemp(s.dir, "new-*")
+	file, err := s.write(fmt.Appendf(nil, "%d\n%s", priority, payload))
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(file, "%d\n%s", priority, payload)
-	err = errors.Join(err, file.Sync(), file.Close())
-	there := false
-	if err == nil {
-		there, err = s.name(file.Name(), j, payload)
-	}
+	there, err := s.name(file, j, payload)
 	if there || err != nil {
-		err = errors.Join(err, os.Remove(file.Name()))
+		err = errors.Join(err, os.Remove(file))
 	}
 	if err != nil {
 		return err
@@ -310,6 +305,20 @@ func (s *service) save(j job, priority int, payload []byte) error {
 		return err
 	}
 	return errors.Join(dir.Sync(), dir.Close()) // The new name is on the disk too.
+}
+
+// write writes a file that nobody knows yet, such as after a crash: its new name makes it known. A write that fails
+// leaves no file.
+func (s *service) write(text []byte) (path string, err error) {
+	file, err := os.CreateTemp(s.dir, "new-*")
+	if err != nil {
+		return "", err
+	}
+	_, err = file.Write(text)
+	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
+		return "", errors.Join(err, os.Remove(file.Name()))
+	}
+	return file.Name(), nil
 }
 
 // name gives a file the name of a job, unless the job is there with the same payload. A job that was given
@@ -367,7 +376,7 @@ func (s *service) resume() error {
 			}
 			s.queue.AddWith(workqueue.AddOptions{Priority: &priority, After: s.restOfBackoff(j, tries), Firm: true}, j)
 		} else if text, isCount := strings.CutSuffix(file.Name(), ".tries"); isCount {
-			if j, ok := parse(text); ok && !s.isQueued(j) { // The job was done.
+			if j, ok := parse(text); ok && !s.hasFile(j) { // The job was done.
 				err = errors.Join(err, s.countAnew(j))
 			}
 		} else if strings.HasPrefix(file.Name(), "new-") { // Its client got no answer.
@@ -399,8 +408,8 @@ func (s *service) reason(j job) error {
 	return errLastTry
 }
 
-// isQueued reports whether a job has a file, and was not given up.
-func (s *service) isQueued(j job) bool {
+// hasFile reports whether a job has a file, and was not given up.
+func (s *service) hasFile(j job) bool {
 	_, err := os.Stat(s.path(j))
 	return err == nil
 }
@@ -434,8 +443,8 @@ func (s *service) do(ctx context.Context, j job) error {
 		return workqueue.Permanent(s.reason(j))
 	}
 	err = s.try(ctx, j, payload)
-	cut := err != nil && ctx.Err() == context.Canceled // By the end of the grace, and not by the Timeout.
-	if cut || errors.As(err, new(later)) {             // Each deploy, and each hold, would use up a try of as many jobs as there are workers.
+	// Each end of the grace, and each hold, would use up a try of as many jobs as there are workers.
+	if cut := ctx.Err() == context.Canceled; err != nil && cut || errors.As(err, new(later)) {
 		return errors.Join(err, s.takeTryBack(j))
 	} else if tries == maxAttempts && err != nil {
 		return workqueue.Permanent(err)
@@ -536,20 +545,11 @@ func (s *service) changeHold(change func(h *hold)) error {
 	if err != nil {
 		return err
 	}
-	return s.replace(s.holdPath(), text)
-}
-
-// replace writes a file that has the old text or the new one after a crash, and after a write that failed.
-func (s *service) replace(path string, text []byte) error {
-	file, err := os.CreateTemp(s.dir, "new-*")
+	file, err := s.write(text)
 	if err != nil {
 		return err
 	}
-	_, err = file.Write(text)
-	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
-		return errors.Join(err, os.Remove(file.Name()))
-	}
-	return os.Rename(file.Name(), path)
+	return os.Rename(file, s.holdPath())
 }
 
 func (s *service) holdPath() string { return filepath.Join(s.dir, "hold") }
@@ -559,15 +559,17 @@ func (s *service) resumeHold() error {
 	text, err := os.ReadFile(s.holdPath())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
+	} else if err != nil {
+		return err
 	}
 	s.holding.Lock()
 	defer s.holding.Unlock()
-	if broken := json.Unmarshal(text, &s.hold); err == nil && broken != nil {
-		slog.Error("the hold of the last run is forgotten", "file", s.holdPath(), "err", broken)
+	if err := json.Unmarshal(text, &s.hold); err != nil {
+		slog.Error("the hold of the last run is forgotten", "file", s.holdPath(), "err", err)
 		s.hold = hold{}
 	}
 	s.paceLocked()
-	return err
+	return nil
 }
 
 // paceLocked has the queue hand out nothing while there is a hold.
