@@ -36,9 +36,10 @@ import (
 // that ignores its context keeps Run from returning.
 //
 // When ctx ends, Run waits for the handlers that are at work, and [RunOptions].AtEnd decides what
-// becomes of the queue. A ctx that has ended before the call is the same: with [EndDrain] Run drains. Run returns when the last worker has ended, and returns nil only if ctx has
-// ended. With [EndDrain], Run returns a [*DrainError] if items are left. In the error, [errors.Is] finds
-// [ErrNotDrained] and the error of ctx. OnStop is always told what is left:
+// becomes of the queue. The same holds for a ctx that has ended before the call: with [EndDrain] Run drains. Run
+// returns when the last worker has ended, and returns nil only if ctx has ended. With [EndDrain], Run returns a
+// [*DrainError] if items are left. In the error, [errors.Is] finds [ErrNotDrained] and the error of ctx. OnStop is
+// always told what is left:
 //
 //	Queued    items that were queued, or handed out and not handled
 //	InFlight  items that others hold

@@ -121,6 +121,10 @@ func TestDeferForHoldsOffEvents(t *testing.T) {
 			q.Reschedule(request("a"), s)
 			q.Add(request("a"))
 		}, []time.Duration{0, 3 * s}},
+		{"a Wake, and then a DeferFor from outside", defers(nil), s / 2, func(q *requestQueue) {
+			q.Wake(request("a"))
+			q.DeferFor(request("a"), 20*s)
+		}, []time.Duration{0, s}},
 		{"a DeferFor from outside of zero, afterwards", defers(nil), 3 * s, func(q *requestQueue) {
 			q.DeferFor(request("a"), 0)
 		}, []time.Duration{0, 3 * s}},

@@ -345,9 +345,10 @@ func (q *Queue[R]) Reschedule(item R, duration time.Duration) (taken bool) {
 }
 
 // DeferFor makes the item wait firmly for d from now, as the function [DeferFor] does in a reconcile: no event
-// brings the item before. A queued item leaves the queue and waits. Of an item that is reconciled the wait begins at
-// once and is longer than the reconcile, whatever the reconcile asks for. Of two firm waits the later time counts. A
-// d of zero or less ends the wait and adds the item. After a shutdown DeferFor does nothing.
+// brings the item before. A queued item leaves the queue and waits. The wait of an item that is reconciled begins now
+// and goes on after the reconcile, whatever the reconcile asks for, unless a [Queue.Wake] came since the hand-out: then
+// the item comes again at once. Of two firm waits the later time counts. A d of zero or less ends the wait and adds
+// the item. After a shutdown DeferFor does nothing.
 func (q *Queue[R]) DeferFor(item R, d time.Duration) {
 	if !q.ShuttingDown() {
 		q.queue.AddWith(workqueue.AddOptions{After: d, Firm: true}, item)

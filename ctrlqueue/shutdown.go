@@ -265,8 +265,9 @@ func (q *Queue[R]) newGrace() *grace[R] {
 	return g
 }
 
-// endFinished ends the grace if nothing is handed out any more and nothing is in flight: the queued items would
-// hold the drain up. It comes at the begin of the Finish, and after each Done in it.
+// endFinished ends the grace if nothing is handed out any more and nothing is in flight: the drain would go on to wait
+// for the queued items. It is called at the begin of the Finish, and after each Done. Outside of a Finish it takes an
+// atomic load.
 func (q *Queue[R]) endFinished() {
 	g := q.begunGrace.Load()
 	if g != nil && q.options.Finish > 0 && !time.Now().Before(g.last) && q.queue.Stats().InFlight == 0 {

@@ -12,6 +12,8 @@
 //
 //	go run ./clientgo -kubeconfig ~/.kube/config -namespace default
 //
+// With -again it then waits for the lease after a loss, in place of an end.
+//
 // Copy main.go without the demo, and controller.go. lead.go and writes.go stay as they are, and so does fake.go, for
 // tests.
 package main
