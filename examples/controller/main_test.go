@@ -25,7 +25,6 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/seed16c08ea7/workqueue/examples/internal/embedded"
-	"github.com/seed16c08ea7/workqueue/examples/internal/killed"
 )
 
 func TestParseOptionsRejects(t *testing.T) {
@@ -149,7 +148,7 @@ func TestKilledUnderLoad(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "controller")
 	goCommand(t, "build", "-o", program, ".")
 	var early atomic.Int64
-	killed.Times(t, func(n int) string {
+	kill := func(n int) (problem string) {
 		out := &output{begun: make(chan struct{})}
 		command := exec.Command(program, "-seed", fmt.Sprint(n))
 		command.Stdout, command.Stderr = out, out
@@ -174,7 +173,23 @@ func TestKilledUnderLoad(t *testing.T) {
 			return fmt.Sprintf("%v\n%s", err, out)
 		}
 		return ""
-	})
+	}
+	times := 20
+	if testing.Short() {
+		times = 3
+	}
+	var all sync.WaitGroup
+	slots := make(chan struct{}, 8) // So many programs at a time.
+	for n := range times {
+		slots <- struct{}{}
+		all.Go(func() {
+			defer func() { <-slots }()
+			if problem := kill(n); problem != "" {
+				t.Errorf("kill %d: %s", n, problem)
+			}
+		})
+	}
+	all.Wait()
 	if early.Load() == 0 {
 		t.Error("every program had ended before the signal")
 	}

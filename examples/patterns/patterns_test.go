@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -37,53 +36,6 @@ func Example_oneBudgetForTwoQueues() {
 	due := nodes.Snapshot(1).Waiting[0].Due
 	fmt.Println("the node waits for", time.Until(due).Round(time.Minute))
 	// Output: the node waits for 1h0m0s
-}
-
-// Tenants who pay have a queue and workers of their own, so that neither class can hold the other up. Within a class the
-// tenants take turns. What pauses the limiter, such as a Retry-After of the service that both call, pauses both.
-func Example_twoClasses() {
-	pace := rate.NewLimiter(rate.Inf, 0)
-	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second, time.Minute)
-	open := func(name string) *workqueue.TypedRateLimiting[string] {
-		tenant := func(key string) string { tenant, _, _ := strings.Cut(key, "/"); return tenant }
-		return workqueue.NewTypedRateLimiting(limiter, workqueue.TypedRateLimitingQueueConfig[string]{
-			Name: name, Pace: pace, Order: workqueue.Order[string]{Group: tenant},
-		})
-	}
-	paid, free := open("paid"), open("free")
-	queueOf := func(key string) *workqueue.TypedRateLimiting[string] {
-		if strings.HasPrefix(key, "gold") { // Your own data says who pays.
-			return paid
-		}
-		return free
-	}
-	pace.SetLimit(0)
-	for _, key := range []string{"gold/1", "gold/2", "tin/1", "tin/2", "wood/1"} {
-		queueOf(key).Add(key)
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	work := func(queue *workqueue.TypedRateLimiting[string], workers int, handle func(context.Context, string) error) {
-		running.Go(func() {
-			if err := workqueue.Run(ctx, queue, handle, workqueue.RunOptions[string]{Workers: workers}); err != nil {
-				fmt.Println(err)
-			}
-		})
-	}
-	var others []string
-	work(paid, 6, func(context.Context, string) error { return nil })
-	work(free, 1, func(_ context.Context, key string) error { others = append(others, key); return nil })
-	fmt.Println("paused:", paid.Len()+free.Len(), "are queued")
-	pace.SetLimit(rate.Inf)
-	if err := errors.Join(paid.WaitEmpty(ctx), free.WaitEmpty(ctx)); err != nil {
-		fmt.Println(err)
-	}
-	stop()
-	running.Wait()
-	fmt.Println(others)
-	// Output:
-	// paused: 5 are queued
-	// [tin/1 wood/1 tin/2]
 }
 
 // A traced queue sees each hand-out and each Done. Run takes a type that embeds our queue,

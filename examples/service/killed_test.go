@@ -1,0 +1,244 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.etcd.io/bbolt"
+)
+
+// SIGTERM at any time is an ordinary end, and SIGKILL is not. In both cases each job with a 202 is
+// done, or it is in the database when the process has ended. The next start does what is there.
+func TestKilledUnderLoad(t *testing.T) {
+	binary := filepath.Join(t.TempDir(), "service")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	times := 20
+	if testing.Short() {
+		times = 3
+	}
+	var accepted, left, done, failures int
+	var mu sync.Mutex
+	var lives sync.WaitGroup
+	slots := make(chan struct{}, 8)
+	for n := range times {
+		slots <- struct{}{}
+		lives.Go(func() {
+			defer func() { <-slots }()
+			l := &life{binary: binary, db: filepath.Join(t.TempDir(), "jobs.db"), attempts: map[string]int{}, done: map[string]bool{}, gone: map[string]bool{}}
+			if err := l.play(n); err != nil {
+				t.Errorf("kill %d: %v", n, err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			accepted, left, done, failures = accepted+len(l.accepted), left+l.left, done+len(l.done), failures+len(l.gone)
+		})
+	}
+	lives.Wait()
+	t.Logf("%d jobs got a 202; %d were left at the first end; at last %d were done, and %d had failed", accepted, left, done, failures)
+	if left == 0 || done == 0 || failures == 0 { // With as few as 18 accepted jobs, each kind is among them.
+		t.Error("that was no load")
+	}
+}
+
+// A life is a start under load, its end, and a second start with the same database. It also receives the
+// payloads.
+type life struct {
+	binary, db string
+
+	enough   int // as many jobs are accepted before atEnough is called
+	atEnough func()
+	left     int // jobs at the first end
+
+	mu       sync.Mutex
+	sick     bool     // the receiver takes nothing
+	accepted []string // with a 202
+	attempts map[string]int
+	done     map[string]bool
+	gone     map[string]bool // refused for ever
+}
+
+// play returns what is wrong.
+func (l *life) play(n int) error {
+	target := httptest.NewServer(l)
+	defer target.Close()
+	end := syscall.SIGTERM
+	if n%4 == 1 {
+		end, l.sick = syscall.SIGKILL, true
+	}
+	err := l.start(target.URL, func(address string, process *os.Process) {
+		l.enough, l.atEnough = 18+n%10*3, func() { process.Signal(end) }
+		var posting sync.WaitGroup
+		for p := range 3 {
+			posting.Go(func() { l.post(address, p) })
+		}
+		posting.Wait()
+	})
+	if end == syscall.SIGTERM && err != nil {
+		return err
+	}
+	l.mu.Lock()
+	l.sick = false // A request of the killed process may still be at work.
+	l.mu.Unlock()
+	jobs, err := l.stored()
+	if err != nil {
+		return err
+	}
+	for _, name := range l.accepted {
+		if !l.done[name] && jobs[name] == unknown {
+			return fmt.Errorf("%s is lost after %d attempts", name, l.attempts[name])
+		}
+		if jobs[name] == open {
+			l.left++
+		}
+	}
+	err = l.start(target.URL, func(_ string, process *os.Process) {
+		for range 3000 {
+			if l.isOver() {
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		process.Signal(syscall.SIGTERM)
+	})
+	if err != nil {
+		return err
+	}
+	if jobs, err = l.stored(); err != nil {
+		return err
+	}
+	for name, in := range jobs {
+		if in != failed || !l.gone[name] {
+			return fmt.Errorf("the second start has left %s as %s", name, in)
+		}
+	}
+	if !l.isOver() {
+		return fmt.Errorf("of %d accepted jobs %d are done, and %d are gone", len(l.accepted), len(l.done), len(l.gone))
+	}
+	return nil
+}
+
+// isOver reports whether each accepted job is done, or refused for ever.
+func (l *life) isOver() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, name := range l.accepted {
+		if !l.done[name] && !l.gone[name] {
+			return false
+		}
+	}
+	return true
+}
+
+// start starts the program, and returns when it has ended.
+func (l *life) start(target string, during func(address string, process *os.Process)) error {
+	command := exec.Command(l.binary, "-listen", "127.0.0.1:0", "-admin", "127.0.0.1:0",
+		"-db", l.db, "-target", target, "-settle", "20ms", "-scrape", "20ms", "-paying", "tenant-1")
+	var stderr bytes.Buffer
+	command.Stderr = &stderr
+	stdout, err := command.StdoutPipe()
+	if err == nil {
+		err = command.Start()
+	}
+	if err != nil {
+		return err
+	}
+	hang := time.AfterFunc(3*time.Minute, func() { command.Process.Kill() })
+	defer hang.Stop()
+	hello, _ := bufio.NewReader(stdout).ReadString('\n')
+	address, _, _ := strings.Cut(hello, "{tenant}")
+	during(address, command.Process)
+	if err := command.Wait(); err != nil {
+		return fmt.Errorf("%w\n%s", err, stderr.String())
+	}
+	return nil
+}
+
+// post posts jobs until one is not accepted.
+func (l *life) post(address string, poster int) {
+	client := &http.Client{Transport: &http.Transport{}}
+	defer client.CloseIdleConnections()
+	for i := 0; ; i++ {
+		id := fmt.Sprintf("%d%04d", poster, i)
+		request, err := http.NewRequest(http.MethodPost, address+"tenant-"+strconv.Itoa(i%3), strings.NewReader("payload of "+id))
+		if err != nil {
+			return
+		}
+		request.Header.Set("Idempotency-Key", id)
+		response, err := client.Do(request)
+		if err != nil {
+			return
+		}
+		name, _ := io.ReadAll(response.Body)
+		response.Body.Close()
+		if response.StatusCode != http.StatusAccepted {
+			return
+		}
+		l.mu.Lock()
+		l.accepted = append(l.accepted, strings.TrimSpace(string(name)))
+		if len(l.accepted) == l.enough {
+			l.atEnough()
+		}
+		l.mu.Unlock()
+	}
+}
+
+// ServeHTTP refuses some jobs twice, and others always.
+func (l *life) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	name := r.Header.Get("Idempotency-Key")
+	payload, err := io.ReadAll(r.Body)
+	id := name[strings.LastIndex(name, ".")+1:]
+	number, _ := strconv.Atoi(id)
+	time.Sleep(rand.N(5 * time.Millisecond))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.attempts[name]++
+	switch {
+	case err != nil, string(payload) != "payload of "+id, l.sick:
+		w.WriteHeader(http.StatusInternalServerError)
+	case number%10 == 3:
+		l.gone[name] = true
+		w.WriteHeader(http.StatusGone)
+	case number%3 == 1 && l.attempts[name] < 3:
+		w.WriteHeader(http.StatusServiceUnavailable)
+	default:
+		l.done[name] = true
+	}
+}
+
+// stored returns the jobs in the database, of a process that has ended.
+func (l *life) stored() (jobs map[string]state, err error) {
+	db, err := openDB(l.db)
+	if err != nil {
+		return nil, err
+	}
+	defer db.Close()
+	jobs = map[string]state{}
+	return jobs, db.View(func(tx *bbolt.Tx) error {
+		for _, in := range []state{open, failed} {
+			err = tx.Bucket([]byte(in)).ForEach(func(key, _ []byte) error {
+				jobs[string(key)] = in
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
