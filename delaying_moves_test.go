@@ -930,6 +930,7 @@ func (p *panicsOnce) Observe(float64) {
 }
 
 func TestRatesAtTheEndsOfTheirRange(t *testing.T) {
+	t.Parallel()
 	for name, row := range map[string]struct {
 		rate  workqueue.Rate
 		waits bool
@@ -946,7 +947,7 @@ func TestRatesAtTheEndsOfTheirRange(t *testing.T) {
 			defer q.ShutDown()
 			taken := q.AddAll("a")
 			q.Reschedule("a", 0)
-			time.Sleep(30 * 24 * time.Hour)
+			time.Sleep(24 * time.Hour)
 			synctest.Wait()
 			s := q.Snapshot(1)
 			if taken != 1 || (s.WaitingTotal == 1) != row.waits || s.QueuedTotal+s.WaitingTotal != 1 || !q.Remove("a") {
@@ -1054,6 +1055,7 @@ func TestItemPaceReturnsItsMemory(t *testing.T) {
 // The firm waits of the rest stay when the memory of others is given back, and an item that gets the
 // place of another does not wait firmly.
 func TestFirmWaitsOutliveABurst(t *testing.T) {
+	t.Parallel()
 	for _, oneEntry := range []bool{false, true} {
 		const many, each = 4000, 100
 		clock := testingclock.NewFakeClock(epoch)

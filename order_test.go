@@ -605,6 +605,7 @@ func TestBurstOfLanesLeavesNothing(t *testing.T) {
 // A queue that gives memory back between the adds and the hand-outs hands out in the same order as a
 // queue that does not. The items that one of the two queues loses were never handed out.
 func TestOrderWhileTheQueueShrinks(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(rounds(40)) {
 		rnd := rand.New(rand.NewPCG(seed, 9))
 		order := workqueue.Order[int]{OldestEvery: rnd.IntN(4)}
@@ -755,6 +756,7 @@ func playTenants(t *testing.T, end time.Duration, own int, order workqueue.Order
 // Four tenants pay, and add 120 jobs a second for half a minute, half more than 8 workers do in that time. Another
 // does not pay, and adds 4 a second. A tenant has 3 jobs at work at most. docs/choosing.md has the figures.
 func TestTenantsWhoPay(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct {
 		name  string
 		order workqueue.Order[tenantJob]
@@ -792,6 +794,7 @@ func TestTenantsWhoPay(t *testing.T) {
 // 3 tenants pay, and add 60 jobs a second together. 300 others have 3 jobs each, all queued at the begin. With
 // turns, one who pays waits for a turn of each other tenant. docs/choosing.md has the figures.
 func TestFewTenantsWhoPay(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct {
 		name  string
 		order workqueue.Order[tenantJob]

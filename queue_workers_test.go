@@ -591,6 +591,7 @@ func (c *countedClock) Since(t time.Time) time.Duration {
 
 // Two queues of different types share a limiter.
 func TestPaceOfTwoQueues(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		limiter := rate.NewLimiter(100, 1)
 		a := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Pace: limiter})

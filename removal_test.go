@@ -307,6 +307,7 @@ func TestRemoveFuncAboveAQueueRemovesAsItGoes(t *testing.T) {
 
 // A walk goes on at its place when the table becomes smaller under it.
 func TestRemoveFuncWhileTheQueueShrinks(t *testing.T) {
+	t.Parallel()
 	q := workqueue.NewTyped[int]()
 	defer q.ShutDown()
 	const n = 100_000

@@ -592,6 +592,7 @@ func TestSnapshotTellsOfARefusedAdd(t *testing.T) {
 // The body of the loop may make calls that move the records, and each item that stays is visited
 // once.
 func TestItemsWhileTheQueueShrinks(t *testing.T) {
+	t.Parallel()
 	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{})
 	defer q.ShutDown()
 	for i := range 20_000 {
