@@ -44,7 +44,7 @@ func DefaultTypedItemBasedRateLimiter[T comparable]() TypedRateLimiter[T] {
 //
 // The zero value has no bucket and panics when used. All methods may be called concurrently,
 // including SetLimit and SetBurst. A bucket with no burst never has a
-// token: the wait is [rate.InfDuration].
+// token, unless the limit is [rate.Inf]: the wait is [rate.InfDuration].
 type TypedBucketRateLimiter[T comparable] struct {
 	*rate.Limiter
 }

@@ -59,7 +59,7 @@ type TypedDelayingQueueConfig[T comparable] struct {
 	// item in flight may wait. Without OneEntry, an item can be queued and wait, and is
 	// handed out for both calls. Callers of client-go may rely on both hand-outs.
 	//
-	// With OneEntry, a Queue must be a *[Typed], because another queue cannot be asked
+	// With OneEntry, a Queue must be a *[Typed], or the constructor panics: another queue cannot be asked
 	// whether an item is queued. Add of this Typed must not be called directly.
 	OneEntry bool
 
@@ -254,7 +254,8 @@ func (q *TypedDelaying[T]) AddAll(items ...T) (taken int) { return q.AddWith(Add
 // The items are added one by one if they wait, if OneEntry is set, or if the queue below is
 // not a [Typed] and no priority is named. AddWith panics before the first add if the
 // options name a limiter, or a priority that the queue below does not know. AddWith returns
-// how many items were taken, as [Typed.AddWith] does.
+// how many items were taken, as [Typed.AddWith] does. Above a queue that is not a Typed, its ShuttingDown before
+// each add decides.
 func (q *TypedDelaying[T]) AddWith(options AddOptions, items ...T) (taken int) {
 	if options.RateLimited {
 		panic(fmt.Sprintf("workqueue: AddWith of %T with RateLimited: it has no limiter", q))
@@ -285,7 +286,7 @@ func (q *TypedDelaying[T]) modeOf(options AddOptions) mode {
 // AddAfter adds the item once the duration has passed, at once if the duration is zero or
 // negative. An item that already waits is due at the earlier of the two times. An Add does
 // not change the wait, unless OneEntry is set. A duration that ends beyond the range of the
-// clock never ends.
+// clock ends there, in some 290 years.
 //
 // Items with different due times are added in the order of these times, and items with the
 // same due time in the order of their AddAfter. After a shutdown AddAfter does nothing: a
@@ -325,8 +326,8 @@ func (q *TypedDelaying[T]) Reschedule(item T, duration time.Duration) (taken boo
 // added.
 //
 // Debounce does not put off an item that waits because of an AddAfter, an AddRateLimited or
-// a Reschedule, but may make the item due earlier. If an item waits because of a Debounce,
-// such a call makes the item due no later than the call says. In all else Debounce is like
+// a Reschedule, but may make the item due earlier. If an item waits because of a Debounce, such a call
+// sets a bound: no Debounce afterwards makes the item later. In all else Debounce is like
 // [TypedDelaying.AddAfter]. It reports false after a shutdown, when nothing waits any more.
 func (q *TypedDelaying[T]) Debounce(item T, quiet, most time.Duration) (taken bool) {
 	if most > 0 && most < quiet {
@@ -376,7 +377,8 @@ func (q *TypedDelaying[T]) Remove(item T) bool {
 // RemoveFunc removes the items for which del returns true: it ends their waits, and removes them
 // from the queue below, see [Typed.RemoveFunc]. An item that becomes due during the call is
 // removed too. [TypedDelaying.Remove] says which items of a configured queue below can be missed. If the
-// queue below is not a [Typed], a waiting item for which its RemoveFunc has called del may not be counted.
+// queue below is not a [Typed], the number may be too low: an item that waits, and is also in the queue
+// below, may be left out.
 func (q *TypedDelaying[T]) RemoveFunc(del func(item T) bool) (removed int) {
 	// The queue below comes first: from then on no Run lets a removed item wait for a retry, and
 	// the walk over the waiting items misses only items that become due: those of the log.
@@ -408,9 +410,10 @@ func (q *TypedDelaying[T]) RemoveFunc(del func(item T) bool) (removed int) {
 // A Wake of an item that a worker holds stands until Done. A firm wait that begins in the meantime,
 // and a wait that the result of a handler of [Run] asks for, end where they would begin: the item comes
 // again at once. So a handler that waits for an event misses no event between its last look and its
-// return. With OneEntry, a wait of AddAfter and the like ends so too: a loop by hand has the same.
+// return. With OneEntry this holds for a wait of AddAfter and the like too, so a worker loop of your own
+// misses no event either.
 //
-// Wake does not block. Each item takes O(log n) time in the number of waiting items.
+// Wake does not block. An item that cannot be hashed makes Wake panic, with the items before it woken. Each item takes O(log n) time in the number of waiting items.
 func (q *TypedDelaying[T]) Wake(items ...T) (woken int) {
 	for _, item := range items {
 		if q.wakeUp(item) {

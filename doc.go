@@ -15,8 +15,8 @@
 //   - Any number of producers and workers may call a queue at the same time.
 //   - A delayed item is never added early, also when an injected clock is set
 //     back.
-//   - After a ShutDown, workers still get the queued items, and then every Get
-//     returns. Delayed items are dropped.
+//   - After a ShutDown, workers still get the queued items, those of a full group by
+//     the workers of the group, and then every Get returns. Delayed items are dropped.
 //   - A queue without delayed items and without items at work has no goroutine.
 //     An empty queue has given back the memory of a burst.
 //   - A panic in foreign code, such as a metric or a limiter, loses no item and
@@ -125,8 +125,8 @@
 //
 // ShutDown, ShutDownWithDrain and Drain make the queue ignore Add, AddAfter and
 // similar calls from then on. Workers still get the queued items, and the items that
-// were added again before the shutdown and are queued by their Done. Then Get reports
-// the shutdown. Waiting items are dropped. ShutDown returns at once, ShutDownWithDrain
+// were added again before the shutdown and are queued by their Done. A Get that finds nothing to
+// hand out reports the shutdown. Waiting items are dropped. ShutDown returns at once, ShutDownWithDrain
 // when nothing is queued and nothing is held. ShutDown ends the wait of every
 // ShutDownWithDrain.
 //

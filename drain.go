@@ -21,7 +21,7 @@ type DrainError[T comparable] struct {
 	Err error `json:"-"`
 
 	// Left has all items, as of the instant when the drain ended. Its waiting
-	// items are those of the instant when the drain began, without those that a removal has found since.
+	// items are those that the shutdown has dropped, without items that were removed since.
 	Left Snapshot[T] `json:"left"`
 }
 

@@ -21,9 +21,9 @@ import (
 //	i = min(Duration * Factor^n, Cap / (1 + Jitter))
 //
 // No wait exceeds Cap, jitter included. The longest waits have jitter too, so items that have
-// failed together are not tried together. A Cap of 0 is no maximum. If Steps is positive, the
-// intervals stop growing after Steps failures. If Steps is 0, only Cap ends the growth, in
-// contrast to [wait.Backoff.Step].
+// failed together are not tried together. A Factor of 0 counts as 1, and a Cap of 0 is no maximum. If
+// Steps is positive, n is Steps at most. If Steps is 0, only Cap ends the growth, in contrast to
+// [wait.Backoff.Step].
 //
 // For controllers a Jitter of 1, or 0.5, is a good choice. [TypedItemExponentialFailureRateLimiter]
 // says what happens without jitter.

@@ -31,8 +31,8 @@ import (
 // others. ([rate.Reservation.Cancel] gives a token back to a [rate.Limiter] only for the last
 // item in line.) The hand-outs of tokens conform to the limit and a burst of one more.
 //
-// With a limit of 0, or a burst of 0, there are no tokens, and the wait is
-// [rate.InfDuration]. Such a wait is no place in line: it delays no item when the limit is
+// With a limit of 0 no token comes after those of the burst, and with a burst of 0 there are none,
+// unless the limit is [rate.Inf]: the wait is [rate.InfDuration]. Such a wait is no place in line: it delays no item when the limit is
 // raised later.
 //
 // The zero value is not usable. All methods may be called concurrently. When and Forget take
@@ -190,8 +190,8 @@ func (r *TypedDedupBucketRateLimiter[T]) SetBurst(burst int) {
 	r.bucket.burst = burst
 }
 
-// Tokens returns how many tokens are to be had at once. A negative number says how many tokens
-// are promised to waiting items, or were given back by waiting items.
+// Tokens returns how many items could have a token now. A negative number counts the places in line:
+// those of waiting items, and those given back.
 func (r *TypedDedupBucketRateLimiter[T]) Tokens() float64 {
 	at := r.now()
 	r.mu.Lock()

@@ -158,7 +158,8 @@ func (a adapted[G, S, C, H]) NewRetriesMetric(name string) CounterMetric {
 // are told of each change. [NewPrometheusProvider] returns a StateProvider.
 //
 // With a StateProvider, a queue has no goroutine for its gauges and calls no foreign code when
-// an item passes. The numbers are exact and agree with each other.
+// an item passes. The numbers are exact and agree with each other, except for ages and groups, see
+// [QueueSource].
 //
 // A config and [SetProvider] take a [MetricsProvider]. A StateProvider of your own becomes
 // both if it embeds [NoMetrics]. The queue then uses none of the methods of MetricsProvider.
@@ -249,7 +250,8 @@ const (
 	LayerDelays                         // a TypedDelaying, and a TypedRateLimiting above
 )
 
-// QueueMetrics are the answer of a [StateProvider] to a queue.
+// QueueMetrics are the answer of a [StateProvider] to a queue. The zero value is valid: the histograms then
+// have exponential buckets, and one bucket for all.
 type QueueMetrics struct {
 	// Buckets are the bounds by which the histograms count, in seconds and in
 	// increasing order.

@@ -40,8 +40,8 @@ type QueueStats struct {
 	// is queued.
 	OldestItem time.Duration `json:"-"`
 
-	// Paced is how long workers waited because the queue had an item and Pace no token, added up:
-	// up to 100 ms for a look that finds no token, such as a TryGet, or until the next look.
+	// Paced adds up the times in which the queue had an item and Pace no token. After a TryGet without a
+	// token the time counts until the next look, for 100 ms at most.
 	Paced time.Duration `json:"-"`
 
 	// Paused is true if the limiter of Pace has a limit or a burst of 0, and no token is left: nothing is
@@ -71,11 +71,11 @@ type QueueStats struct {
 	// Of LayerDelays.
 
 	Waiting     int    `json:"waiting"`      // items waiting for their time
-	Retries     uint64 `json:"retries"`      // adds with a wait, see [MetricsProvider].NewRetriesMetric
-	RateLimited uint64 `json:"rate_limited"` // waits that the limiter has named
+	Retries     uint64 `json:"retries"`      // see [MetricsProvider].NewRetriesMetric
+	RateLimited uint64 `json:"rate_limited"` // waits that the limiter has named, also if After of AddOptions was earlier
 
 	Lateness     DurationStats `json:"lateness"`      // from when an item was due until it was queued
-	LimiterDelay DurationStats `json:"limiter_delay"` // the waits that the limiter has named
+	LimiterDelay DurationStats `json:"limiter_delay"` // the waits of the limiter, or the earlier After of AddOptions
 
 	// Results counts the items handled by workers of [Run], by outcome, and what CountResult was told. Results is
 	// nil until Run or CountResult is called for the queue.

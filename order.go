@@ -31,14 +31,14 @@ import (
 // panic.
 type Order[T comparable] struct {
 	// Priority is the priority of an item whose add names none; nil is 0 for all. Larger
-	// priorities are handed out first.
+	// priorities are handed out first. An Add after a shutdown calls the functions, an AddAfter does not.
 	Priority func(item T) int
 
 	// OldestEvery n hands out the oldest item at least every n-th time, so that low
 	// priorities do not starve. 0 is never, and 1 makes the queue a FIFO. An item that is
-	// raised is as old as its raise. The oldest item is the oldest of the whole queue, or with
-	// GroupsFirst the oldest of the group whose turn comes. Groups that have reached
-	// MaxInFlight do not count. An item of low priority waits for the older items of the higher ones, which
+	// raised is as old as its raise. The oldest item is looked for in the whole queue, or with
+	// GroupsFirst in the group whose turn it is, without the items of groups that have reached
+	// MaxInFlight. An item of low priority waits for the older items of the higher ones, which
 	// may be many after an outage: see docs/ordering.md for the bound. OldestEvery costs 8 bytes an item.
 	OldestEvery int
 
@@ -46,15 +46,15 @@ type Order[T comparable] struct {
 	// group like any other.
 	Group func(item T) string
 
-	// Weight is how many items of the group are handed out in a turn, 1 at least; nil
-	// is 1 for all. A turn ends early when the group has no item left.
+	// Weight is how many items of the group are handed out in a turn; nil is 1 for all. The add of
+	// an item whose group has a Weight below 1 panics, and adds nothing. A turn ends early when the group has no item left.
 	Weight func(group string) int
 
 	// MaxInFlight is how many items of the group workers may hold at a time. 0, or a nil
 	// function, is any number. A negative number, see [HoldBack], holds the group back: none of
 	// its items is handed out. Every hand-out counts, until Done. The other items of the group
-	// stay queued meanwhile, and Get blocks if no other item is there. When an answer has
-	// changed, call LimitsChanged of the queue.
+	// stay queued meanwhile, and Get blocks if no other item is there, or after a shutdown returns.
+	// When an answer has changed, call LimitsChanged of the queue.
 	MaxInFlight func(group string) int
 
 	// GroupsFirst lets the groups take turns whatever the priorities of their items. The

@@ -421,7 +421,7 @@ func TestLimitsChangedAsksWithoutALock(t *testing.T) {
 	q.AddAfter("w", time.Hour)
 	clear(asked)
 	q.LimitsChanged()
-	if got, want := fmt.Sprint(asked), "map[:1 a:1 b:1 w:1]"; got != want {
+	if got, want := fmt.Sprint(asked), "map[a:1 b:1 w:1]"; got != want {
 		t.Errorf("asked %s, want %s", got, want)
 	}
 	fails = true

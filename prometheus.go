@@ -24,8 +24,8 @@ const subsystem = "workqueue"
 // and further series. docs/operating.md lists all. A PrometheusProvider is a [StateProvider], so
 // no queue has a goroutine for its metrics.
 //
-// All methods may be called concurrently. The methods of [MetricsProvider] are those of
-// [NoMetrics]: a queue of this package calls NewQueue instead.
+// The zero value is not usable: call [NewPrometheusProvider]. All methods may be called concurrently. The
+// methods of [MetricsProvider] are those of [NoMetrics]: a queue of this package calls NewQueue instead.
 //
 // The series of a queue are there from its construction to its end, see [QueueMetrics]. Queues
 // of the same name share their series: sums, the greatest of the longest times, one histogram

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"iter"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -182,8 +183,9 @@ func newTyped[T comparable](config TypedQueueConfig[T], p MetricsProvider) *Type
 }
 
 // Add marks the item as in need of processing. It queues an item that is neither queued nor
-// held by a worker. For a queued item it does nothing, except that a [Queue] of the config
-// gets a Touch. A held item is queued by its Done. After a shutdown Add does nothing.
+// held by a worker. A queued item stays in line: a higher priority, 0 or what the [Order] says,
+// raises the item as in AddWith, and a [Queue] of the config gets a Touch. A held item is queued
+// by its Done. After a shutdown Add does nothing.
 //
 // Add does not block. A call of Add synchronizes before the return of the Get that hands
 // the item out because of the Add.
@@ -282,8 +284,8 @@ type AddOptions struct {
 	// Wake, Remove and a shutdown end the wait, and Reschedule replaces it. Without a wait to begin,
 	// because After is zero or negative, Firm ends the wait and adds the item now.
 	//
-	// While a firm wait lasts, the item has one entry, also in a queue without OneEntry. The wait costs
-	// a record more than others. An item that differs from itself cannot wait firmly. A [Typed] cannot
+	// While a firm wait lasts, the item has one entry, also in a queue without OneEntry. The wait takes
+	// the memory of one more queued item. An item that differs from itself cannot wait firmly. A [Typed] cannot
 	// delay, and a TypedDelaying above a queue that is not a Typed panics.
 	Firm bool
 
@@ -300,16 +302,14 @@ type AddOptions struct {
 //
 // Up to 1,024 items are added in one critical section: no other add comes in between, and
 // all other calls wait for its end. More items are added in pieces of 1,024. A worker is
-// woken at the end of each piece. A call for more than 64 items allocates 4 bytes an item,
-// and 56 more if the queue has an [Order] with functions.
+// woken at the end of each piece. A call for more than 64 items allocates 4 bytes an item. If the
+// queue has an [Order] with functions, a call for any number but one allocates some 60 more.
 //
 // AddWith returns how many items the queue took. An item that was queued already counts. An
-// item after a shutdown does not count, because nobody will handle the item. A
-// [TypedDelaying] above a queue that is not a [Typed] asks ShuttingDown of the queue before
-// each add.
+// item after a shutdown does not count, because nobody will handle the item.
 //
 // AddWith panics before the first add if the options name a priority and a [Queue] stores
-// the items. It also panics if they name a delay or a limiter: a Typed has neither.
+// the items. It also panics if they name a wait, a limiter or Firm: a Typed has no waits.
 func (q *Typed[T]) AddWith(options AddOptions, items ...T) (taken int) {
 	if options.After > 0 || options.RateLimited || options.Firm {
 		panic(fmt.Sprintf("workqueue: AddWith of %T with an After of %v, RateLimited %v and Firm %v: it has no delays and no limiter", q, options.After, options.RateLimited, options.Firm))
@@ -340,7 +340,7 @@ const addsAtOnce = 1024
 // panic.
 func (q *Typed[T]) addAll(items []T, k fifo.Rank) (taken int) {
 	var few [64]uint32
-	hashes := few[:0]
+	hashes := slices.Grow(few[:0], len(items))
 	for _, item := range items {
 		hashes = append(hashes, slab.HashOf(item))
 	}
@@ -398,8 +398,10 @@ func (q *Typed[T]) Len() int {
 }
 
 // Get removes the first item from the queue and hands the item to the caller, who must call
-// Done with the item. Get blocks while the queue is empty. Once the queue is shut down and
-// empty, Get returns shutdown == true and no item.
+// Done with the item. Get blocks while there is nothing to hand out: the queue is empty, or Pace has
+// no token, or all queued items are of groups at their MaxInFlight. After a shutdown, Get returns
+// shutdown == true and no item once the queue is empty, or all its items are of such groups: the
+// workers that hold items of the groups get the rest.
 //
 // Workers are not served in the order of their calls.
 func (q *Typed[T]) Get() (item T, shutdown bool) {
@@ -419,24 +421,23 @@ func (q *Typed[T]) Get() (item T, shutdown bool) {
 	return item, !ok
 }
 
-// ErrShutDown is the error of GetContext and GetInfo when the queue is shut down and has no
-// item left to hand out. [Run] returns ErrShutDown, or a [DrainError] that wraps it, if somebody
+// ErrShutDown is the error of GetContext and GetInfo when the queue is shut down and has nothing
+// to hand out, see [Typed.Get]. [Run] returns ErrShutDown, or a [DrainError] that wraps it, if somebody
 // else shuts the queue down, before the Run or during the Run. The errors of a Drain that a
 // ShutDown ends, and of a Barrier whose item was dropped, wrap ErrShutDown too.
 var ErrShutDown = errors.New("workqueue: queue is shut down")
 
 // GetContext is Get with a context. If ctx has ended at the call, or ends before there is an
 // item, GetContext returns the error of ctx. A context that has ended comes before an item that
-// is queued. After a shutdown, when no item is left, GetContext returns [ErrShutDown]. A call
-// with an error takes nothing from the queue.
+// is queued. After a shutdown GetContext returns [ErrShutDown] where Get returns shutdown == true. A
+// call with an error takes nothing from the queue.
 func (q *Typed[T]) GetContext(ctx context.Context) (T, error) {
 	item, _, err := q.getContext(ctx)
 	return item, err
 }
 
 // GetInfo is GetContext, and returns more about the item: the Priority with which the item
-// was handed out, whether an add had named the Priority, and as Age how long the item was
-// queued, if the queue keeps times. The State is [ItemInFlight]. The Priority is 0 for a
+// was handed out, and as Age the time since the add that queued the item, if the queue keeps times. The State is [ItemInFlight]. The Priority is 0 for a
 // queue that stores its items in a [Queue].
 func (q *Typed[T]) GetInfo(ctx context.Context) (info ItemInfo[T], err error) {
 	item, r, err := q.getContext(ctx)
@@ -524,7 +525,7 @@ func (q *Typed[T]) hearLimits() {
 //
 // A [Queue] of the config keeps a removed item until Pop returns the item, which is then
 // dropped. If the item is added again before, the item keeps its place in the Queue. Remove
-// does not block. It takes constant time, amortized, as long as few priorities are in use.
+// does not block. It takes constant time, amortized, as long as few priorities and groups are in use.
 func (q *Typed[T]) Remove(item T) bool {
 	had, back := q.remove(slab.HashOf(item), item)
 	if back {
@@ -566,7 +567,7 @@ func (q *Typed[T]) RemoveFunc(del func(item T) bool) (removed int) {
 }
 
 // ShutDown ends the queue: from now on Add does nothing, and Get returns shutdown == true
-// as soon as the queue is empty. Queued items are still handed out, and a held item that
+// as soon as it has nothing to hand out. Queued items are still handed out, and a held item that
 // was added again before the shutdown is still queued by its Done.
 //
 // ShutDown does not wait for the workers. It ends the wait of all calls of
@@ -664,14 +665,15 @@ func (q *Typed[T]) Items() iter.Seq[ItemInfo[T]] {
 // to the number of held items and of groups, or beside a [Queue] to the number of items. The lock
 // is held while Stats counts the held items, or all items beside a Queue.
 //
-// Without a StateProvider the queue counts nothing: Adds, Duplicates and all DurationStats are
-// zero. The other times are zero in a queue that keeps no times, see [TypedQueueConfig].
+// Without a StateProvider the queue counts nothing: Adds, Duplicates, Retries, RateLimited, Results and
+// all DurationStats are zero. The other times are zero in a queue that keeps no times, see [TypedQueueConfig].
 func (q *Typed[T]) Stats() QueueStats { return q.stats() }
 
 // ReAddContext returns a context for the work on an item that the caller holds. The context
 // ends with the cause [ErrReAdded] as soon as the item is added again, by an Add or at the
 // end of a wait. If the item was added again between Get and ReAddContext, the context has
-// ended already: no Add is missed. The context also ends with ctx, and with the CancelFunc,
+// ended already: no Add is missed. A firm add takes an Add before it back, see [AddOptions], and such an
+// Add ends no context that is made later. The context also ends with ctx, and with the CancelFunc,
 // which the caller has to call.
 //
 // An Add after a shutdown does not end the context. After Done, and for an item that nobody holds or

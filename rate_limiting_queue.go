@@ -74,10 +74,10 @@ type TypedRateLimitingQueueConfig[T comparable] struct {
 	// ItemPace counts hand-outs.
 	ItemPace Rate
 
-	// StrictBackoff makes the waits of AddRateLimited, and those after a failure in [Run], firm, see
-	// [AddOptions]: no Add cuts the backoff of an item short. Of several such waits the first counts,
-	// and a queued item stays queued. Otherwise a call of AddRateLimited for each event would put the
-	// item off without end. StrictBackoff implies OneEntry.
+	// StrictBackoff makes the waits that the limiter says firm, see [AddOptions], and those after a failure
+	// in [Run]: no Add cuts the backoff of an item short. A further AddRateLimited does not prolong the wait,
+	// and a queued item stays queued. Otherwise a call for each event would put the item off without end.
+	// StrictBackoff implies OneEntry.
 	StrictBackoff bool
 }
 
@@ -179,7 +179,8 @@ func (q *TypedRateLimiting[T]) mustLimiter() TypedRateLimiter[T] {
 }
 
 // AddRateLimited adds the item after the time that the limiter says. The limiter counts a
-// failure of the item. A negative time means no wait. AddRateLimited does not block.
+// failure of the item, also where nothing is added: after a shutdown, or while a [Run] drains the queue. A
+// negative time means no wait. AddRateLimited does not block.
 func (q *TypedRateLimiting[T]) AddRateLimited(item T) {
 	d := max(0, q.mustLimiter().When(item))
 	if !q.sealed.refuses(1) {
@@ -458,7 +459,7 @@ func (q *TypedRateLimiting[T]) Stats() QueueStats {
 
 // CountResult counts what a worker loop of your own has made of an item, for Results of the [QueueStats] and
 // the metric results_total, which the alerts about failures read. [Run] counts by itself. It is one atomic add. A
-// queue without metrics counts nothing. CountResult panics if the outcome is none of [Outcomes].
+// queue without a [StateProvider] counts nothing. CountResult panics if the outcome is none of [Outcomes].
 func (q *TypedRateLimiting[T]) CountResult(outcome Outcome) {
 	if outcome >= outcomes {
 		panic(fmt.Sprintf("workqueue: CountResult of an unknown outcome: %v", outcome))

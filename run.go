@@ -30,16 +30,15 @@ import (
 // waits for the handler.
 //
 // The context of handle has the values of ctx, a logger with the names of the queue and
-// of the item, see [logr.FromContext], and [ItemInfoFromContext]. The context ends with
-// ctx or the grace period afterwards, with the timeout, and when the item is added
-// again, as the options say. A handler holds its item until it returns, so a handler
+// of the item, see [logr.FromContext], and [ItemInfoFromContext]. The context ends when ctx ends, or by
+// Grace later, after Timeout, and with CancelOnReAdd when the item is added again or removed. A handler holds its item until it returns, so a handler
 // that ignores its context keeps Run from returning.
 //
 // When ctx ends, Run waits for the handlers that are at work, and [RunOptions].AtEnd decides what
 // becomes of the queue. The same holds for a ctx that has ended before the call: with [EndDrain] Run drains. Run
 // returns when the last worker has ended, and returns nil only if ctx has ended. With [EndDrain], Run returns a
 // [*DrainError] if items are left. In the error, [errors.Is] finds [ErrNotDrained] and the error of ctx. OnStop is
-// always told what is left:
+// told what is left, unless Run has returned at once:
 //
 //	Queued    items that were queued, or handed out and not handled
 //	InFlight  items that others hold
@@ -49,12 +48,12 @@ import (
 // For EndDrain, an item that waits without a failure, also by RequeueAfter, does not count as left:
 // alone it makes no error, and a DrainError for others counts it under Waiting. Run takes the queued
 // items out before it lists them: the caller may save them elsewhere. So a drain after Run, such as a
-// deferred ShutDownWithDrain, waits only for items that others hold, and for a worker that gets an
-// item of theirs that was added again.
+// deferred ShutDownWithDrain, waits only for items that others hold. If such an item was added again,
+// its Done queues the item, and the drain waits until a worker of the others has handled it.
 //
 // If the queue is shut down already, Run returns [ErrShutDown] at once and leaves the queue
-// as it is. When somebody else shuts the queue down later, the workers go on until nothing
-// is queued. An item that fails meanwhile cannot be retried, and OnStop is told. Run then
+// as it is. When somebody else shuts the queue down later, the workers go on until Get has nothing for
+// them, and items of groups that are held back are left. An item that fails meanwhile cannot be retried, and OnStop is told. Run then
 // returns ErrShutDown, or a DrainError that wraps ErrShutDown.
 //
 // Several calls of Run may share a queue. The first Run to end ends the queue for all, and the
@@ -112,7 +111,7 @@ func Run[T comparable](ctx context.Context, queue TypedRateLimitingInterface[T],
 	if kept, err := r.keep(); kept { // GetInfo has failed.
 		return err
 	}
-	return r.leftBehind(nil, false)
+	return r.leftBehind(r.takeHeldBack(), false)
 }
 
 // layers are the queue of a Run: the given value, and our queues in it. Run gets and ends

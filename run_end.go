@@ -187,6 +187,22 @@ func (r *runner[T]) takeQueued() (before []ItemInfo[T]) {
 	return before
 }
 
+// takeHeldBack takes the items out of which a queue that somebody else has shut down hands out none: those of
+// groups that are held back, once nobody holds an item. Nobody else would name them, and a drain would wait
+// for them for ever. An item that may go stays for the workers of the others.
+func (r *runner[T]) takeHeldBack() (before []ItemInfo[T]) {
+	if queued, held := r.typed.sizes(); queued == 0 || held > 0 {
+		return nil
+	}
+	s := r.typed.Snapshot(math.MaxInt)
+	for _, info := range s.Queued {
+		if info.Why == WhyHeldBack && s.InFlightTotal == 0 && r.typed.drop(info.Item) {
+			r.queued = append(r.queued, info.Item)
+		}
+	}
+	return s.Queued
+}
+
 // leftBehind tells OnStop or the log about the items that are left, and returns the error of a
 // Run that drains. Items that wait without a failure do not make an error. before lists the
 // queued items at the moment when Run began to take them out. With notesOnly, another Run has the queue, and

@@ -1482,6 +1482,34 @@ func TestRunNamesWhatIsHeldBackByALimit(t *testing.T) {
 	})
 }
 
+// Somebody else shuts the queue down: no worker gets the items of a group that is held back, and OnStop was not told of
+// them. The items of a group at its limit are for the worker who holds its items.
+func TestRunNamesWhatIsHeldBackAfterAShutdownOfOthers(t *testing.T) {
+	for limit, row := range map[int]struct {
+		left string
+		len  int
+	}{workqueue.HoldBack: {"queued[b c] held[] waiting[]: <nil>", 0}, 1: {"queued[] held[b] waiting[]: <nil>", 1}} {
+		synctest.Test(t, func(t *testing.T) {
+			q := workqueue.NewTypedRateLimiting(constant(0), workqueue.TypedRateLimitingQueueConfig[string]{
+				Order: workqueue.Order[string]{
+					Group:       func(item string) string { return map[string]string{"a": "a"}[item] },
+					MaxInFlight: func(group string) int { return map[string]int{"a": 0, "": limit}[group] },
+				},
+			})
+			q.AddAll("b", "c", "a")
+			if limit > 0 {
+				q.Get()
+			}
+			var left workqueue.Snapshot[string]
+			err := workqueue.Run(t.Context(), q, func(context.Context, string) error { q.ShutDown(); return nil },
+				runOptions{OnStop: func(_ context.Context, s workqueue.Snapshot[string]) { left = s }})
+			if got := leftIn(left, nil); !errors.Is(err, workqueue.ErrShutDown) || got != row.left || q.Len() != row.len {
+				t.Errorf("limit %d: got %s with %d items in the queue, %v, want %s with %d", limit, got, q.Len(), err, row.left, row.len)
+			}
+		})
+	}
+}
+
 // Each rollout and each lost leadership looked like failures of the items at work: they were
 // counted by the limiter, logged, and came back with a backoff.
 func TestRunDoesNotCountWhatItsEndInterrupts(t *testing.T) {

@@ -9,12 +9,13 @@ import (
 // ErrReAdded is the cause, see [context.Cause], with which a context of ReAddContext ends when
 // its item is added again. With [RunOptions].CancelOnReAdd the contexts of handlers end so too.
 //
-// A handler of Run that then returns the error or the cause of its context has neither failed
-// nor succeeded. Done queues the item again without a delay, and earlier failures stay counted.
+// With CancelOnReAdd, a handler of Run that then returns the error or the cause of its context has
+// neither failed nor succeeded. Done queues the item again without a delay, and earlier failures stay
+// counted. The cause of a context that the handler has made by ReAddContext is a failure: return nil.
 var ErrReAdded = errors.New("workqueue: item was added again")
 
-// ErrRemoved is the cause with which the contexts of [ErrReAdded] end when a Remove or a RemoveFunc
-// removes the item. Without CancelOnReAdd, the context of a handler does not end.
+// ErrRemoved is the cause with which a context of ReAddContext ends when its item is removed, and with
+// [RunOptions].CancelOnReAdd the context of a handler. Without CancelOnReAdd the context of a handler goes on.
 var ErrRemoved = errors.New("workqueue: item was removed")
 
 // ErrTimeout is the cause, see [context.Cause], with which the context of a handler ends
@@ -33,7 +34,8 @@ var errGoexit = errors.New("workqueue: handler called runtime.Goexit")
 // RequeueAfter returns an error for a handler to return to [Run], by itself or wrapped, when
 // there is nothing to do for the item before d has passed. The item has not failed: earlier
 // failures are forgotten, and AddAfter adds the item. If d is zero or negative, the item is
-// added at once: a handler that always returns such an error is a busy loop.
+// added at once, or with ItemPace when its token is there: a handler that always returns such an error is a busy
+// loop.
 //
 // Beside another error, as by [errors.Join], the other error is a failure, which is retried
 // after d.
@@ -108,7 +110,8 @@ func (e *retryAfter) Is(target error) bool {
 // Permanent returns an error for a handler to return to [Run], by itself or wrapped, when no
 // retry will help: Run gives the item up until somebody adds the item again. The error wraps
 // err and reads like err, and is nil if err is nil. Beside or around any other error,
-// Permanent wins.
+// Permanent wins. A call that CancelOnReAdd or the end of Run has cut short, and whose error wraps that of
+// its context, is not given up.
 func Permanent(err error) error {
 	if err == nil {
 		return nil
@@ -134,8 +137,8 @@ type Verdict struct {
 	// [DeferFor], [OutcomeRequeued] for [RequeueAfter] and [Requeue] alone, and otherwise [OutcomeFailed].
 	Outcome Outcome
 
-	// Timed is true if the error names the time After which the item comes again. Otherwise the limiter
-	// says when, and After is the least wait: that of a [DeferFor] beside a failure, or 0. An item that has
+	// Timed is true if the error itself says how long the item waits: After. Otherwise the limiter says how
+	// long, and After is the least wait: that of a [DeferFor] beside a failure, or 0. An item that has
 	// succeeded or is given up does not come again.
 	Timed bool
 	After time.Duration

@@ -48,7 +48,7 @@ type RunOptions[T comparable] struct {
 	CancelOnReAdd int
 
 	// OnGiveUp is told of each item that Run gives up, and why. The worker that still holds
-	// the item calls OnGiveUp. OnGiveUp may call the queue. An Add revives the item, unless
+	// the item calls OnGiveUp, so several workers may call it at a time. OnGiveUp may call the queue. An Add revives the item, unless
 	// Run drains. The item may have been added again meanwhile, see [TypedRateLimiting.Find]: it then comes again,
 	// and its payload has to stay. The context has the values of the handler's context, and ends with the
 	// context of Run, or with Grace afterwards. A panic in OnGiveUp is logged, and a
@@ -70,12 +70,11 @@ type RunOptions[T comparable] struct {
 	// OnStop is told all that is left when Run ends, after the last worker has ended and
 	// before Run returns. ctx has the values of the context of Run, and never ends: the items that
 	// are left may be stored with a timeout of your own. [Run] lists what is left. An item that was
-	// removed is not left. If OnStop is nil, the numbers are logged unless all are 0: of queued, held and
-	// failed items, of retries, and of planned items, which wait for another reason. With [EndKeep], OnStop
-	// is told what is in the queue, and all items
-	// are still there, unless somebody has shut the queue down. OnStop may call the queue. A
-	// panic in OnStop reaches the caller of Run. The adds that a drain has refused are logged
-	// in any case.
+	// removed is not left. If OnStop is nil, Run logs how many items are left, if any: queued, held, failed,
+	// waiting for a retry, and planned, which wait for another reason. With [EndKeep], OnStop is told what
+	// is in the queue, all items are still there, unless somebody has shut the queue down, and nothing is
+	// logged. OnStop may call the queue. A panic in OnStop reaches the caller of Run. The adds that a drain
+	// has refused are logged in any case.
 	OnStop func(ctx context.Context, left Snapshot[T])
 
 	// CrashOnPanic lets a panic of a handler, of OnGiveUp or of OnResult end the program,
@@ -214,13 +213,13 @@ type HandlerResult struct {
 	Err error
 
 	// Failures is how often the item has failed in a row, as Run counts for MaxAttempts. A
-	// failure of this call is included. The limiter may count otherwise.
+	// failure of this call is included, unless it is Early. The limiter may count otherwise.
 	Failures int
 
-	// Early is true for a failure of a hand-out that came before the item's retry was due, because of
-	// an Add or a Wake. An early failure changes nothing: Failures does not count it, the limiter is not
-	// asked, MaxAttempts does not give the item up, and the item is retried when it was to be retried
-	// anyway.
+	// Early is true for a failure or a [Requeue] of a hand-out that came before the item's retry was due,
+	// because of an Add or a Wake. Failures does not count it, the limiter is not asked, and MaxAttempts
+	// does not give the item up. The item comes when its retry was due. A RetryAfter or a RequeueAfter
+	// beside the error can bring the item earlier, and a DeferFor later.
 	Early bool
 
 	// Again says that the item comes again without another Add, unless Run ends first. After
@@ -237,7 +236,7 @@ type HandlerResult struct {
 // of OnGiveUp or of OnResult. For any other context, and for the context of a Run with items
 // of another type, ItemInfoFromContext reports false.
 //
-// Age is how long the item was queued before its hand-out, and Priority is the priority of
+// Age is the time from the add that queued the item to its hand-out, and Priority is the priority of
 // the hand-out. Age is 0 if the queue keeps no times. Failures is how often the item has
 // failed in a row by now.
 func ItemInfoFromContext[T comparable](ctx context.Context) (info ItemInfo[T], ok bool) {

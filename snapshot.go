@@ -29,9 +29,10 @@ type ItemInfo[T comparable] struct {
 	// Run names the Priority again. The info carries it, as an embedding type may replace GetInfo.
 	named bool
 
-	// Age is how long the item has been in its State. The age of an item in flight begins with
-	// the Get. GetInfo and ItemInfoFromContext return how long the item was queued. A queue
-	// notes times only if it has metrics or KeepTimes.
+	// Age is the time since the add that queued a queued item, also one that came while a worker held
+	// the item; since the Get of an item in flight; and since the first call that made a waiting item wait.
+	// GetInfo and ItemInfoFromContext return the time from the add to the hand-out. A queue notes times only
+	// if it has metrics, KeepTimes, Pace or ItemPace.
 	Age time.Duration `json:"-"`
 
 	// Due is when a waiting item will be added.
@@ -40,12 +41,13 @@ type ItemInfo[T comparable] struct {
 	// Why is why an item waits, or why a queued item is held back.
 	Why Why `json:"why,omitzero"`
 
-	// Position is 1 for the item that is handed out or added next, 2 for the item
-	// behind, and so on. Position is 0 for an item in flight, in a queue whose [Order] has a
-	// Group or OldestEvery, and where a [Queue] decides the order.
+	// Position is 1 for the item that a Snapshot expects to be handed out next, 2 for the item behind, and
+	// so on, and the same for the waiting items. Position is 0 for an item in flight, outside of a Snapshot,
+	// and for a queued item if the [Order] has a Group or OldestEvery, or a [Queue] decides the order.
 	Position int `json:"position,omitzero"`
 
-	// Failures is the number that the limiter of a [TypedRateLimiting] says.
+	// Failures is the number that the limiter of a [TypedRateLimiting] says. For ItemInfoFromContext it is
+	// the count of [Run], and for OnStop and a [DrainError] of Run the greater one.
 	Failures int `json:"failures,omitzero"`
 
 	// Priority is the priority of a queued or waiting item. For an item in flight, Priority is

@@ -156,8 +156,8 @@ func (q *TypedRateLimiting[T]) Barrier(ctx context.Context) error {
 	return q.below("Barrier").Barrier(ctx)
 }
 
-// A WaitError is the error of WaitIdle, WaitEmpty and Barrier if their context ends first. It holds no
-// items: an error may be logged or kept for long.
+// A WaitError is the error of WaitIdle, WaitEmpty and Barrier if their context ends first. Its text also says
+// how many items a Barrier still waits for. It holds no items: an error may be logged or kept for long.
 type WaitError struct {
 	Left Totals // what the queue had when the context had ended
 	Err  error  // the error of the context

@@ -192,7 +192,8 @@ func (q *Queue[R]) Get() (item R, shutdown bool) {
 // call Done with the item. GetWithPriority blocks while no item is ready. After a shutdown
 // shutdown is true and there is no item, also if items are queued: the workers of
 // controller-runtime look at nothing else, and would reconcile a whole backlog with a
-// context that has ended. During a drain GetWithPriority hands out the queued items.
+// context that has ended. It returns after OnStop then. During a drain GetWithPriority hands out the queued
+// items.
 func (q *Queue[R]) GetWithPriority() (item R, priority int, shutdown bool) {
 	item, priority, shutdown = q.take()
 	if shutdown && q.options.OnStop != nil {

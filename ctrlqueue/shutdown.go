@@ -22,7 +22,8 @@ var errGraceOver = errors.New("ctrlqueue: Grace is over")
 var errFinished = errors.New("ctrlqueue: Grace is over, without its Finish")
 
 // ShutDown ends the queue: adds do nothing any more, workers are released and are
-// handed nothing, and waiting items are dropped. ShutDown may be called any number of times.
+// handed nothing, and waiting items are dropped. ShutDown may be called any number of times. The call that
+// ends the queue returns after OnStop.
 //
 // If the options have EndDrain, and the context of the manager has ended, workers are
 // handed what is queued until nothing is left or the Grace is over. First the hand-outs end, then

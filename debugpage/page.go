@@ -227,7 +227,8 @@ type view struct {
 	Refresh int // seconds; 0 is none
 }
 
-// ServeHTTP answers GET and HEAD, with the queries that the package comment lists.
+// ServeHTTP answers GET and HEAD, with the queries that the package comment lists. It answers 405 to other
+// methods, 404 for a queue that the page does not have, and 400 for a search of more than 200 bytes.
 func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	setHeaders(w.Header())
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {

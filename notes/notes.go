@@ -56,7 +56,8 @@ package notes
 import "sync"
 
 // Notes has notes for the keys of one queue. Make a Notes with [New]: the zero value is not usable.
-// All methods may be called concurrently. They take constant time, and wait only for each other.
+// All methods may be called concurrently. They take constant time, and wait only for each other
+// and for the functions of the caller that they call.
 //
 // Only the worker that holds a key may call Take and Forget for the key. The queue has one such
 // worker at a time.

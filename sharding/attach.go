@@ -87,7 +87,7 @@ type attached struct {
 
 // Attach has the items of a slot listed and added to the queue when the slot is gained, and
 // removed from the queue when the slot is lost. Slots that are owned already are listed now, and
-// Attach returns the errors of these lists. list may be called concurrently. When list fails
+// Attach returns the errors of these lists; ctx is for them alone. list may be called concurrently. When list fails
 // later, it is called again after each RetryPeriod. Attach holds for the life of the Shards.
 func Attach[T comparable](ctx context.Context, s *Shards, queue Queue[T], list func(ctx context.Context, slot int) ([]T, error)) error {
 	a := attached{

@@ -169,7 +169,8 @@ func (o *Options) check() error {
 	return errors.Join(errs...)
 }
 
-// New returns the Shards of one replica. Nothing is sent before [Shards.Run].
+// New returns the Shards of one replica. Nothing is sent before [Shards.Run]. The error names each option that has
+// no meaning, more than 100 writes a second without Force, and a host that has no name.
 //
 // New makes clients of its own from cfg: the QPS limit of cfg would delay renewals, and a
 // renewal must not wait behind the lists of a controller. A request for a Lease times out after

@@ -80,7 +80,8 @@ func scaled(d time.Duration, factor float64) time.Duration {
 func (b Backoff) DelayFunc() DelayFunc { return b.Step }
 
 // DelayWithReset returns a function that steps through a copy of b, and starts over at
-// the first call after each resetInterval, however often it was called in between. If
+// the first call after each resetInterval, however often it was called in between. The interval counts from
+// the last start, so a call that comes late starts over late. If
 // resetInterval is not positive, the function stays at the first interval. The function
 // may be called concurrently. DelayWithReset panics if the clock is nil and there is a
 // growth to start over.

@@ -22,7 +22,8 @@ import (
 //	both              Get a, AddWith a firm and rate limited, with the longer time, Done a
 //	Permanent(err)    Get a, Forget a, Done a, and OnGiveUp is told
 //
-// both is an error joined with a DeferFor. With StrictBackoff every failure looks like that.
+// both is an error joined with a DeferFor. With StrictBackoff every failure has a firm wait, also that
+// of a RetryAfter, which is not rate limited.
 //
 // If the handler removes its item, Run plans no retry, whatever the handler returns: the calls have a Forget
 // instead.

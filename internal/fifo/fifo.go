@@ -712,9 +712,13 @@ func (f *FIFO[T]) Hear(p *Placement) {
 	}
 }
 
-// GroupNames returns the names of the groups. The lock of the owner is not held, see slab.Walk.
-func (f *FIFO[T]) GroupNames(mu *gate.Mutex) []string {
-	names := []string{""}
+// GroupNames returns the names of the groups that have records. The lock of the owner is not held, see slab.Walk.
+func (f *FIFO[T]) GroupNames(mu *gate.Mutex) (names []string) {
+	mu.Lock()
+	if !f.lanes.isOver(f.lanes.main) { // An add of its first item asks by itself.
+		names = append(names, "")
+	}
+	mu.Unlock()
 	t := &f.lanes.groups
 	for piece := range slab.Walk(mu, t, func(_ uint32, r *slab.Record[string, *group]) (string, bool) { return r.Item, true }) {
 		names = append(names, piece...)
