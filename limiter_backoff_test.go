@@ -1,6 +1,7 @@
 package workqueue_test
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -195,6 +196,42 @@ func playItemBackoff(t *testing.T, b wait.Backoff, rnd *rand.Rand) {
 		want = float64(interval)
 		if l.NumRequeues("a") != i+1 {
 			t.Fatalf("%d requeues after %d failures", l.NumRequeues("a"), i+1)
+		}
+	}
+}
+
+// The table of docs/choosing.md says which outage an item survives, with a Jitter of 0.5: the sum of the waits between its
+// attempts, of the shortest and of the longest.
+func TestOutageThatAnItemSurvives(t *testing.T) {
+	page := read(t, "docs/choosing.md")
+	for _, row := range []struct {
+		attempts int
+		backoff  wait.Backoff
+		want     string
+	}{
+		{10, wait.Backoff{Duration: 200 * time.Millisecond, Cap: time.Minute, Factor: 2}, "| 10 | 200 ms | 2 | 1 min | 1.5 to 2.3 min |"},
+		{8, wait.Backoff{Duration: 15 * time.Second, Cap: 10 * time.Minute, Factor: 2}, "| 8 | 15 s | 2 | 10 min | 21 to 32 min |"},
+		{8, wait.Backoff{Duration: 15 * time.Second, Cap: time.Hour, Factor: 3}, "| 8 | 15 s | 3 | 1 h | 1.8 to 2.8 h |"},
+		{30, wait.Backoff{Duration: time.Second, Cap: 10 * time.Minute, Factor: 2}, "| 30 | 1 s | 2 | 10 min | 2.4 to 3.5 h |"},
+		{20, wait.Backoff{Duration: 10 * time.Second, Cap: time.Hour, Factor: 2}, "| 20 | 10 s | 2 | 1 h | 8 to 12 h |"},
+	} {
+		var sums [2]time.Duration
+		for random := range sums {
+			row.backoff.Jitter = 0.5
+			l := workqueue.NewTypedItemBackoffRateLimiter[string](row.backoff)
+			l.Rand = func() float64 { return float64(random) }
+			for range row.attempts - 1 {
+				sums[random] += l.When("a")
+			}
+		}
+		unit, name := time.Minute, "min"
+		if sums[0] > time.Hour {
+			unit, name = time.Hour, "h"
+		}
+		digits := func(d time.Duration) string { return fmt.Sprintf("%.2g", d.Seconds()/unit.Seconds()) }
+		outage := fmt.Sprintf("| %s to %s %s |", digits(sums[0]), digits(sums[1]), name)
+		if !strings.HasSuffix(row.want, outage) || !strings.Contains(page, row.want) {
+			t.Errorf("an outage of %s, and the page has the row %v: %s", outage, strings.Contains(page, row.want), row.want)
 		}
 	}
 }

@@ -10,11 +10,12 @@
 // after it, so the receiver gets the name of the job as Idempotency-Key. The tries are counted over all starts.
 //
 // The second address, -admin, is for the inside: /readyz and /metrics. For the user admin and the password in
-// ADMIN_PASSWORD it also has /jobs, where an operator sees the failed jobs and who holds all jobs back, tries them again,
-// and pauses the service, and the page of the queues, /debug/workqueue/. The buttons of /jobs are calls:
+// ADMIN_PASSWORD it also has the page of the queues, /debug/workqueue/, and the page /jobs. There an operator sees the
+// failed jobs and who holds all jobs back, tries jobs again, and pauses the service. Each button is a call too:
 //
 //	curl -u admin:PASSWORD -X POST 'http://127.0.0.1:8081/wake'  # with ?job=acme.order-7: this job
 //	curl -u admin:PASSWORD -X POST 'http://127.0.0.1:8081/pause?on=true'
+//	curl -u admin:PASSWORD 'http://127.0.0.1:8081/jobs/acme.order-7'
 //	curl -u admin:PASSWORD 'http://127.0.0.1:8081/debug/pprof/goroutine?debug=2'
 package main
 
@@ -23,6 +24,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/json"
 	"errors"
@@ -73,6 +75,7 @@ func parse(text string) (j job, ok bool) {
 type queue = workqueue.TypedRateLimiting[job]
 
 type service struct {
+	policy
 	db             *bbolt.DB
 	target         string
 	client         http.Client
@@ -87,13 +90,27 @@ type service struct {
 	hold    hold // guarded by holding
 }
 
-// Tenants who pay have a queue and workers of their own, so neither class holds the other up, also after an outage. If
-// all tenants are alike, one queue will do.
-const (
-	payingWorkers = 8 // how many of their jobs are at work at a time
-	otherWorkers  = 4
-	tenantWorkers = 3 // of one tenant, so that a flood of jobs does not hold up the others of its class
-)
+// A policy has the numbers that you will change. The tests have numbers of their own.
+type policy struct {
+	// Tenants who pay have a queue and workers of their own, so neither class holds the other up, also after an outage.
+	// If all tenants are alike, one queue will do.
+	payingWorkers, otherWorkers int // how many jobs are at work at a time
+	tenantWorkers               int // of one tenant, so that a flood of jobs does not hold up the others of its class
+
+	// maxAttempts, of all starts together, and backoff say which outage of the receiver a job survives.
+	maxAttempts int
+	backoff     wait.Backoff
+
+	longestHold time.Duration // of a Retry-After: a great number is a job that never comes, or a negative time
+	keepDone    time.Duration // how long a client may repeat a request after its job is done
+}
+
+// defaults survive an outage of 2.4 to 3.5 hours, see docs/choosing.md. The Cap is for a wait with its jitter.
+var defaults = policy{
+	payingWorkers: 8, otherWorkers: 4, tenantWorkers: 3,
+	maxAttempts: 30, backoff: wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.5, Cap: 10 * time.Minute},
+	longestHold: time.Hour, keepDone: 24 * time.Hour,
+}
 
 // A hold keeps all jobs back, which stay queued. It is in the database, and holds through a restart.
 type hold struct {
@@ -102,17 +119,15 @@ type hold struct {
 }
 
 func (h hold) String() string {
-	switch rest := time.Until(h.NotBefore); {
-	case h.Paused:
-		return "All jobs are paused."
-	case rest > 0:
-		return fmt.Sprintf("The receiver wants no job for %v.", rest.Round(time.Second))
+	var why []string
+	if h.Paused {
+		why = append(why, "All jobs are paused.")
 	}
-	return "No job is held back."
+	if rest := time.Until(h.NotBefore); rest > 0 {
+		why = append(why, fmt.Sprintf("The receiver wants no job before %s, for %v.", h.NotBefore.Format("15:04:05 MST"), rest.Round(time.Second)))
+	}
+	return cmp.Or(strings.Join(why, " "), "No job is held back.")
 }
-
-// longestHold bounds a Retry-After: a great number is a job that never comes, or a negative time.
-const longestHold = time.Hour
 
 // The times of the end are 27 seconds together, of the 30 that a pod has between SIGTERM and SIGKILL. For a shorter
 // end lower them. A longer scrape interval needs a longer terminationGracePeriodSeconds.
@@ -124,21 +139,15 @@ const (
 	requestTime = 10 * time.Second // for a client to send a job
 )
 
-// maxAttempts, of all starts together, and the backoff below say which outage of the receiver a job survives: the waits
-// between 30 attempts are 2.3 to 3.5 hours together. The Cap is for a wait with its jitter.
-const maxAttempts = 30
-
-func newService(db *bbolt.DB, target string, payers []string, registry prometheus.Registerer) *service {
+func newService(db *bbolt.DB, target string, payers []string, registry prometheus.Registerer, p policy) *service {
 	connections := http.DefaultTransport.(*http.Transport).Clone()
-	connections.MaxIdleConnsPerHost = payingWorkers + otherWorkers // With the default of 2, most requests would dial.
+	connections.MaxIdleConnsPerHost = p.payingWorkers + p.otherWorkers // With the default of 2, most requests would dial.
 	// A redirect would turn the POST into a GET without the payload, and its 200 would end the job.
 	direct := http.Client{Transport: connections, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	pace := rate.NewLimiter(rate.Inf, 0) // No limit. A limit of 0 is a pause.
 	// Each job has its own backoff, with jitter. The default of controllers also lets only ten
 	// retries a second through, so the last of 200 jobs that fail together would wait for 10 s.
-	limiter := workqueue.NewTypedItemBackoffRateLimiter[job](wait.Backoff{
-		Duration: time.Second, Factor: 2, Jitter: 0.5, Cap: 10 * time.Minute,
-	})
+	limiter := workqueue.NewTypedItemBackoffRateLimiter[job](p.backoff)
 	provider := workqueue.NewPrometheusProvider(registry, workqueue.PrometheusOptions{KeepCounts: true})
 	newQueue := func(name string) *queue {
 		return workqueue.NewTypedRateLimiting(limiter, workqueue.TypedRateLimitingQueueConfig[job]{
@@ -149,14 +158,14 @@ func newService(db *bbolt.DB, target string, payers []string, registry prometheu
 			Pace:            pace,
 			Order: workqueue.Order[job]{
 				Group:       func(j job) string { return j.Tenant },
-				MaxInFlight: func(tenant string) int { return tenantWorkers },
+				MaxInFlight: func(tenant string) int { return p.tenantWorkers },
 				GroupsFirst: true, // A client chooses the priority: it counts among the jobs of its tenant.
 				OldestEvery: 10,   // So that jobs of a low priority do not wait for ever behind others of their tenant.
 			},
 		})
 	}
 	s := &service{
-		db: db, target: target, client: direct, pace: pace, limiter: limiter, grace: drainTime,
+		policy: p, db: db, target: target, client: direct, pace: pace, limiter: limiter, grace: drainTime,
 		payers: payers, paying: newQueue("paying"), others: newQueue("others"),
 	}
 	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -180,23 +189,28 @@ func (s *service) queueOf(r record) *queue {
 type state string
 
 const (
-	unknown state = ""       // never accepted, or done
+	unknown state = ""       // never accepted, or done long ago
 	open    state = "open"   // in a queue, or for the next start
 	failed  state = "failed" // given up, until it is posted again or retried
+	done    state = "done"   // remembered for clients who repeat a request
 )
+
+var states = []state{open, failed, done}
 
 // The other buckets. Payloads are apart from the records, which each try writes.
 var payloads, settings = []byte("payloads"), []byte("settings")
 
 // A record is what the service knows of a job.
 type record struct {
-	State    state `json:"-"`
-	Paying   bool  // at the first post
+	State    state
+	Sum      []byte // of the payload
+	Paying   bool   // at the first post
 	Priority int
 	Accepted time.Time
 	Tries    int // that have begun, of all starts together
 	LastTry  time.Time
-	Error    string // of the last try
+	Error    string    // of the last try
+	Done     time.Time // by the receiver
 }
 
 // openDB opens the database. A second process would do each job a second time: it does not get the file. An existing
@@ -214,7 +228,7 @@ func openDB(path string) (*bbolt.DB, error) {
 	})
 	if err == nil && !there {
 		err = db.Update(func(tx *bbolt.Tx) (err error) {
-			for _, bucket := range [][]byte{[]byte(open), []byte(failed), payloads, settings} {
+			for _, bucket := range [][]byte{[]byte(open), []byte(failed), []byte(done), payloads, settings} {
 				_, failure := tx.CreateBucketIfNotExists(bucket)
 				err = errors.Join(err, failure)
 			}
@@ -229,7 +243,7 @@ func openDB(path string) (*bbolt.DB, error) {
 
 // load returns the record of a job.
 func load(tx *bbolt.Tx, j job) (r record, err error) {
-	for _, r.State = range []state{open, failed} {
+	for _, r.State = range states {
 		if text := tx.Bucket([]byte(r.State)).Get([]byte(j.String())); text != nil {
 			return r, json.Unmarshal(text, &r)
 		}
@@ -237,33 +251,59 @@ func load(tx *bbolt.Tx, j job) (r record, err error) {
 	return record{}, nil
 }
 
-// step changes the record of a job, and its state, in a transaction. All writers take turns: what change asks or tells
-// a queue belongs to the step too. An error of change undoes the step. If another step fails that was to be written
-// with this one, change is called again, with the record as it was.
-func (s *service) step(j job, change func(tx *bbolt.Tx, r *record) error) error {
-	return s.db.Batch(func(tx *bbolt.Tx) error {
-		r, err := load(tx, j)
+// A change is what a step does with the record of a job, and with its state. All writers take turns: what a change asks
+// or tells a queue belongs to the step too. An error undoes the step. If another step fails that was to be written with
+// this one, the change is called again, with the record as it was.
+type change func(tx *bbolt.Tx, r *record) error
+
+// step changes a job in a transaction.
+func (s *service) step(j job, c change) error {
+	return s.db.Batch(func(tx *bbolt.Tx) error { return stepIn(tx, j, c) })
+}
+
+// steps changes many jobs, a thousand in a transaction.
+func (s *service) steps(jobs []job, c func(j job) change) error {
+	for some := range slices.Chunk(jobs, 1000) {
+		err := s.db.Update(func(tx *bbolt.Tx) error {
+			for _, j := range some {
+				if err := stepIn(tx, j, c(j)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
 		if err != nil {
 			return err
 		}
-		before := r.State
-		if err := change(tx, &r); err != nil {
-			return err
-		}
-		key := []byte(j.String())
-		if before != unknown && before != r.State {
-			err = tx.Bucket([]byte(before)).Delete(key)
-		}
-		if r.State == unknown {
-			return errors.Join(err, tx.Bucket(payloads).Delete(key))
-		}
-		text, unfit := json.Marshal(r)
-		return errors.Join(err, unfit, tx.Bucket([]byte(r.State)).Put(key, text))
-	})
+	}
+	return nil
+}
+
+func stepIn(tx *bbolt.Tx, j job, c change) error {
+	r, err := load(tx, j)
+	if err != nil {
+		return err
+	}
+	before := r.State
+	if err := c(tx, &r); err != nil {
+		return err
+	}
+	key := []byte(j.String())
+	if before != unknown && before != r.State {
+		err = tx.Bucket([]byte(before)).Delete(key)
+	}
+	if r.State == unknown || r.State == done {
+		err = errors.Join(err, tx.Bucket(payloads).Delete(key))
+	}
+	if r.State == unknown {
+		return err
+	}
+	text, unfit := json.Marshal(r)
+	return errors.Join(err, unfit, tx.Bucket([]byte(r.State)).Put(key, text))
 }
 
 var (
-	errOtherPayload = errors.New("the key has another payload, which is not done")
+	errOtherPayload = errors.New("the key has another payload")
 	errShuttingDown = errors.New("shutting down")
 	errUnknown      = errors.New("no such job")
 )
@@ -272,7 +312,8 @@ var (
 // tenant is in the path, and the client chooses the priority. If tenants are strangers, take the tenant
 // from the credentials, and what its plan allows from your own data.
 func (s *service) accept(w http.ResponseWriter, r *http.Request) {
-	// A client that got no answer sends the job again under the same key: until it is done, it is one job.
+	// A client that got no answer sends the job again under the same key: it is one job, also when it was done. With
+	// another payload it is none: a receiver that knows the key would drop the payload.
 	j, ok := parse(r.PathValue("tenant") + "." + cmp.Or(r.Header.Get("Idempotency-Key"), rand.Text()))
 	priority, notNumber := strconv.Atoi(cmp.Or(r.URL.Query().Get("priority"), "0"))
 	payload, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<20))
@@ -280,20 +321,24 @@ func (s *service) accept(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "want a payload of at most 1 MB, a priority from 0 to 9, and names of letters and digits", http.StatusBadRequest)
 		return
 	}
+	sum := sha256.Sum256(payload)
 	answer(w, j, s.step(j, func(tx *bbolt.Tx, r *record) error {
-		if r.State == unknown {
-			*r = record{Paying: slices.Contains(s.payers, j.Tenant), Priority: priority, Accepted: time.Now()}
+		switch {
+		case r.State == unknown:
+			*r = record{Sum: sum[:], Paying: slices.Contains(s.payers, j.Tenant), Priority: priority, Accepted: time.Now()}
 			if err := tx.Bucket(payloads).Put([]byte(j.String()), payload); err != nil {
 				return err
 			}
-		} else if !bytes.Equal(tx.Bucket(payloads).Get([]byte(j.String())), payload) {
-			return errOtherPayload // The first one has a 202.
+		case !bytes.Equal(r.Sum, sum[:]):
+			return errOtherPayload
+		case r.State == done:
+			return nil
 		}
 		return s.enter(j, r, priority)
 	}))
 }
 
-// enter opens a job, in its step, and queues it. A worker that gets the job at once waits for the end of the step. Do
+// enter opens a job, in its step, and queues it: a job that was given up too, whose tries begin anew. A worker that gets the job at once waits for the end of the step. Do
 // not ask ShuttingDown before the add: the drain may begin in between. If the queue has the job already, it keeps the
 // higher priority.
 func (s *service) enter(j job, r *record, priority int) error {
@@ -347,13 +392,30 @@ func (s *service) resume() error {
 	})
 	slices.SortStableFunc(jobs, func(a, b left) int { return a.Accepted.Compare(b.Accepted) })
 	for _, l := range jobs {
-		if l.Tries >= maxAttempts { // A kill came during the last try, or before the job was given up.
+		if l.Tries >= s.maxAttempts { // A kill came during the last try, or before the job was given up.
 			s.giveUp(s.queueOf(l.record), l.job, errors.New(l.Error))
 			continue
 		}
 		s.queueOf(l.record).AddWith(workqueue.AddOptions{Priority: &l.Priority, After: s.restOfBackoff(l.job, l.record), Firm: true}, l.job)
 	}
-	return err
+	return errors.Join(err, s.forgetDone())
+}
+
+// forgetDone forgets the jobs that were done long ago.
+func (s *service) forgetDone() error {
+	var old []job
+	err := s.db.View(func(tx *bbolt.Tx) error {
+		return tx.Bucket([]byte(done)).ForEach(func(key, _ []byte) error {
+			j, _ := parse(string(key))
+			if r, err := load(tx, j); err == nil && time.Since(r.Done) > s.keepDone {
+				old = append(old, j)
+			}
+			return nil
+		})
+	})
+	return errors.Join(err, s.steps(old, func(job) change {
+		return func(_ *bbolt.Tx, r *record) error { *r = record{}; return nil }
+	}))
 }
 
 // restOfBackoff returns how long a job still has to wait after its last try. Many starts would use up the tries
@@ -368,38 +430,44 @@ func (s *service) restOfBackoff(j job, r record) time.Duration {
 
 // begin counts a try before its work. A count after the work, or the MaxAttempts of Run, which counts in memory, would
 // forget the try that ends the process: such a job would end it after each start, for ever.
-func (s *service) begin(j job) (payload []byte, tries int, err error) {
+func (s *service) begin(j job) (payload []byte, before record, err error) {
 	err = s.step(j, func(tx *bbolt.Tx, r *record) error {
-		if r.State == unknown {
+		if r.State != open {
 			return errUnknown
-		} else if r.Tries >= maxAttempts {
+		} else if r.Tries >= s.maxAttempts {
 			return workqueue.Permanent(errors.New(r.Error))
 		}
+		before = *r
 		r.Tries, r.LastTry, r.Error = r.Tries+1, time.Now(), "the last try has not ended"
-		payload, tries = bytes.Clone(tx.Bucket(payloads).Get([]byte(j.String()))), r.Tries
+		payload = bytes.Clone(tx.Bucket(payloads).Get([]byte(j.String())))
 		return nil
 	})
-	return payload, tries, err
+	return payload, before, err
 }
 
 // do is the handler of the queues. Its error decides when the job is tried again. The last try is permanent: a try that
 // an event or an operator brings counts too, and so does one during which the process is killed.
 func (s *service) do(ctx context.Context, j job) error {
-	if rest := s.rest(); rest > 0 { // The receiver has named a time since the hand-out.
-		return workqueue.DeferFor(rest)
-	}
-	payload, tries, err := s.begin(j)
+	payload, before, err := s.begin(j)
 	if errors.Is(err, errUnknown) {
-		return nil // It was done, and posted again meanwhile.
+		return nil // It was posted again in its last try, which was a success.
 	} else if err != nil {
 		return err
 	}
+	if rest := s.rest(); rest > 0 { // The receiver has named a time since the hand-out: this is no try.
+		err := s.step(j, func(_ *bbolt.Tx, r *record) error {
+			r.Tries, r.LastTry, r.Error = before.Tries, before.LastTry, before.Error
+			return nil
+		})
+		return errors.Join(err, workqueue.DeferFor(rest))
+	}
 	err = s.try(ctx, j, payload)
-	// Otherwise each end of the grace, and each hold, would use up a try of as many jobs as there are workers.
+	// Otherwise each end of the grace, and each hold, would use up a try of as many jobs as there are workers. If the
+	// receiver must see at most maxAttempts requests, count them all: refused is false then.
 	refused := err != nil && ctx.Err() == context.Canceled || errors.As(err, new(later))
 	notStored := s.step(j, func(_ *bbolt.Tx, r *record) error {
 		if err == nil {
-			*r = record{}
+			r.State, r.Error, r.Done = done, "", time.Now()
 			return nil
 		}
 		if r.Error = err.Error(); refused {
@@ -407,7 +475,7 @@ func (s *service) do(ctx context.Context, j job) error {
 		}
 		return nil
 	})
-	if err != nil && !refused && tries == maxAttempts {
+	if err != nil && !refused && before.Tries+1 == s.maxAttempts {
 		return workqueue.Permanent(err)
 	}
 	return errors.Join(err, notStored)
@@ -437,13 +505,15 @@ func (s *service) deliver(ctx context.Context, j job, payload []byte) error {
 	if err != nil {
 		return err
 	}
-	io.Copy(io.Discard, io.LimitReader(response.Body, 1<<16)) // So that the connection is used again.
-	response.Body.Close()
+	defer func() { // The status counts at once: a body can take long.
+		io.Copy(io.Discard, io.LimitReader(response.Body, 1<<16)) // So that the connection is used again.
+		response.Body.Close()
+	}()
 	switch code := response.StatusCode; {
 	case code/100 == 2:
 		return nil
 	case code == http.StatusTooManyRequests, code == http.StatusServiceUnavailable:
-		if wait := retryAfter(response.Header); wait > 0 {
+		if wait := min(retryAfter(response.Header), s.longestHold); wait > 0 {
 			// The later of this time and the backoff. Not a RetryAfter, nor a DeferFor alone: a receiver that always
 			// names a second would get each job each second.
 			s.notBefore(time.Now().Add(wait))
@@ -464,14 +534,14 @@ type later struct {
 
 func (l later) Unwrap() []error { return []error{l.error, workqueue.DeferFor(l.wait)} }
 
-// retryAfter returns the seconds or the time of the header, or 0.
+// retryAfter returns the seconds or the time of the header, or none above 0.
 func retryAfter(h http.Header) time.Duration {
 	value := h.Get("Retry-After")
 	if seconds, err := strconv.Atoi(value); err == nil {
-		return min(time.Duration(min(seconds, 1e9))*time.Second, longestHold)
+		return time.Duration(min(seconds, 1e9)) * time.Second
 	}
 	at, _ := http.ParseTime(value)
-	return min(time.Until(at), longestHold) // Negative for the zero time.
+	return time.Until(at) // Negative for the zero time.
 }
 
 // notBefore holds all jobs back until a time. With several receivers, take each for a group, and have its MaxInFlight
@@ -526,12 +596,14 @@ func (s *service) paceLocked() {
 	s.pace.SetLimit(limit)
 }
 
-// rest returns how long the receiver wants no request.
-func (s *service) rest() time.Duration {
+func (s *service) held() hold {
 	s.holding.Lock()
 	defer s.holding.Unlock()
-	return time.Until(s.hold.NotBefore)
+	return s.hold
 }
+
+// rest returns how long the receiver wants no request.
+func (s *service) rest() time.Duration { return time.Until(s.held().NotBefore) }
 
 // giveUp leaves a job to an operator. A job that was posted again during its last try has a 202, and is tried again.
 func (s *service) giveUp(q *queue, j job, failure error) {
@@ -556,19 +628,20 @@ func (s *service) retry(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	answer(w, j, s.retryNow(j))
+	answer(w, j, s.step(j, s.again(j)))
 }
 
-func (s *service) retryNow(j job) error {
-	return s.step(j, func(_ *bbolt.Tx, r *record) error {
-		if r.State == unknown {
+// again is the change of a retry.
+func (s *service) again(j job) change {
+	return func(_ *bbolt.Tx, r *record) error {
+		if r.State == unknown || r.State == done {
 			return errUnknown
 		}
 		s.limiter.Forget(j)
 		s.queueOf(*r).Wake(j)
 		r.Tries = 0
 		return s.enter(j, r, r.Priority)
-	})
+	}
 }
 
 // A failure is a job that was given up.
@@ -604,26 +677,44 @@ func (s *service) countFailures() (n float64) {
 
 // retryFailed tries all jobs that were given up.
 func (s *service) retryFailed(w http.ResponseWriter, r *http.Request) {
-	jobs, err := s.failures()
-	n := 0
-	for _, j := range jobs {
-		if again := s.retryNow(j.Job); again != nil {
-			err = errors.Join(err, again)
-			continue
-		}
-		n++
+	failures, err := s.failures()
+	var jobs []job
+	for _, f := range failures {
+		jobs = append(jobs, f.Job)
 	}
-	if err != nil {
-		http.Error(w, fmt.Sprintf("%d of %d jobs are tried again: %v", n, len(jobs), err), http.StatusInternalServerError)
+	if err = errors.Join(err, s.steps(jobs, s.again)); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	fmt.Fprintln(w, n, "jobs are tried again")
+	fmt.Fprintln(w, len(jobs), "jobs are tried again")
+}
+
+// show is what the service and the queue know of a job: its tries, its last error, why it waits and until when.
+func (s *service) show(w http.ResponseWriter, r *http.Request) {
+	j, _ := parse(r.PathValue("job"))
+	about := struct {
+		Record record
+		Item   workqueue.ItemInfo[job]
+		Hold   string
+	}{Hold: s.held().String()}
+	err := s.db.View(func(tx *bbolt.Tx) (err error) {
+		about.Record, err = load(tx, j)
+		return err
+	})
+	if err != nil || about.Record.State == unknown {
+		http.Error(w, fmt.Sprint(cmp.Or(err, errUnknown)), http.StatusNotFound)
+		return
+	}
+	about.Item, _ = s.queueOf(about.Record).Find(j)
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(about) // The client may be gone.
 }
 
 var jobsPage = template.Must(template.New("jobs").Parse(`<!DOCTYPE html><title>Jobs</title>
 <p>{{.Hold}} <a href="/debug/workqueue/">What waits, and why</a></p>
 <form method="post" action="/pause?on=true"><button>pause</button></form>
 <form method="post" action="/pause?on=false"><button>go on</button></form>
+<form method="post" action="/call-now"><button>forget the time of the receiver</button></form>
 <form method="post" action="/wake"><button>end all waits</button></form>
 <p>{{len .Failures}} jobs have failed.</p>
 <form method="post" action="/retry-failed"><button>retry all</button></form>
@@ -637,14 +728,11 @@ func (s *service) overview(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	s.holding.Lock()
-	held := s.hold
-	s.holding.Unlock()
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	_ = jobsPage.Execute(w, struct { // The client may be gone.
 		Hold     hold
 		Failures []failure
-	}{held, failures})
+	}{s.held(), failures})
 }
 
 // wake ends the wait of a job, or of all jobs: after an outage they are tried now, unless there is a hold.
@@ -656,19 +744,22 @@ func (s *service) wake(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintln(w, n, "woken")
 }
 
-// pause holds all jobs back. Without on=true it ends each hold, also that of the receiver: an operator knows better.
+// pause holds all jobs back, or lets them go.
 func (s *service) pause(w http.ResponseWriter, r *http.Request) {
-	on := r.FormValue("on") == "true"
-	err := s.changeHold(func(h *hold) {
-		if h.Paused = on; !on {
-			h.NotBefore = time.Time{}
-		}
-	})
-	if err != nil {
+	s.answerHold(w, func(h *hold) { h.Paused = r.FormValue("on") == "true" })
+}
+
+// callNow forgets the time that the receiver has named: an operator knows better.
+func (s *service) callNow(w http.ResponseWriter, _ *http.Request) {
+	s.answerHold(w, func(h *hold) { h.NotBefore = time.Time{} })
+}
+
+func (s *service) answerHold(w http.ResponseWriter, change func(h *hold)) {
+	if err := s.changeHold(change); err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	fmt.Fprintln(w, "paused:", on)
+	fmt.Fprintln(w, s.held())
 }
 
 // work does jobs until ctx ends, and then those that are queued or wait for a retry, for the grace.
@@ -683,8 +774,20 @@ func (s *service) work(ctx context.Context) error {
 		}()
 		return ended
 	}
+	hourly := time.NewTicker(time.Hour)
+	defer hourly.Stop()
+	working := []<-chan error{run(s.paying, s.payingWorkers), run(s.others, s.otherWorkers)}
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-hourly.C:
+			if err := s.forgetDone(); err != nil {
+				slog.Error("old jobs are not forgotten", "err", err)
+			}
+		}
+	}
 	var err error
-	for _, ended := range []<-chan error{run(s.paying, payingWorkers), run(s.others, otherWorkers)} {
+	for _, ended := range working {
 		// Run has logged how many jobs are left. Each is in the database for the next start. The number
 		// "failed" counts jobs whose try failed at the end: they wait for a retry, and are not given up.
 		if left := <-ended; !errors.Is(left, workqueue.ErrNotDrained) {
@@ -739,11 +842,13 @@ func (s *service) admin(metrics http.Handler, password string) http.Handler {
 		}
 	}
 	mux.HandleFunc("/debug/workqueue/", guard(page.ServeHTTP))
+	mux.HandleFunc("GET /jobs/{job}", guard(s.show))
 	mux.HandleFunc("POST /jobs/{job}/retry", guard(s.retry))
 	mux.HandleFunc("GET /jobs", guard(s.overview))
 	mux.HandleFunc("POST /retry-failed", guard(s.retryFailed))
 	mux.HandleFunc("POST /wake", guard(s.wake))
 	mux.HandleFunc("POST /pause", guard(s.pause))
+	mux.HandleFunc("POST /call-now", guard(s.callNow))
 	mux.HandleFunc("/debug/pprof/", guard(pprof.Index)) // All but the CPU profile.
 	mux.HandleFunc("/debug/pprof/profile", guard(pprof.Profile))
 	return http.NewCrossOriginProtection().Handler(mux) // Browsers send the password for other sites too.
@@ -809,16 +914,16 @@ func run() error {
 	}
 	defer db.Close()
 	// Where the rest of your program has its metrics.
-	s := newService(db, *target, strings.Split(*paying, ","), prometheus.DefaultRegisterer)
+	s := newService(db, *target, strings.Split(*paying, ","), prometheus.DefaultRegisterer, defaults)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // A second signal kills.
 	if err := s.resume(); err != nil {
 		return err
 	}
 	if os.Getenv("ADMIN_PASSWORD") == "" {
 		slog.Warn("no ADMIN_PASSWORD: nobody can see the page or retry a job")
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	context.AfterFunc(ctx, stop) // A second signal kills.
 	fmt.Printf("http://%s/jobs/{tenant} takes jobs, http://%s has /readyz, /metrics and /jobs\n", outside.Addr(), admin.Addr())
 	return s.serve(ctx, outside, admin, s.admin(promhttp.Handler(), os.Getenv("ADMIN_PASSWORD")), func() { time.Sleep(*settle) }, func() { time.Sleep(*scrape) })
 }

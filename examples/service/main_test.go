@@ -25,9 +25,17 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/seed16c08ea7/workqueue"
+	"github.com/seed16c08ea7/workqueue/wait"
 )
 
 var order = job{"acme", "order-7"}
+
+// testPolicy has the numbers that the tests count with, so that they hold whatever the defaults are.
+var testPolicy = policy{
+	payingWorkers: 8, otherWorkers: 4, tenantWorkers: 3,
+	maxAttempts: 30, backoff: wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.5, Cap: 10 * time.Minute},
+	longestHold: time.Hour, keepDone: 24 * time.Hour,
+}
 
 // testDB returns an empty database.
 func testDB(t *testing.T) *bbolt.DB {
@@ -54,7 +62,7 @@ type tested struct {
 // start starts without workers. The tenant gold pays.
 func start(t *testing.T, db *bbolt.DB, receiver http.RoundTripper) tested {
 	t.Helper()
-	s := newService(db, "http://receiver/", []string{"gold"}, prometheus.NewRegistry())
+	s := newService(db, "http://receiver/", []string{"gold"}, prometheus.NewRegistry(), testPolicy)
 	s.client.Transport = receiver
 	if err := s.resume(); err != nil {
 		t.Fatal(err)
@@ -192,8 +200,8 @@ func TestNo202WhenTheDrainRefusesTheJob(t *testing.T) {
 	})
 }
 
-// Each payload that got a 202 is delivered, also if its key is posted with another payload, while the first
-// is queued or at work. The second payload gets a 409 until the first is delivered.
+// Each payload that got a 202 is delivered, and once. The key gets a 409 with another payload, whether the first is
+// queued, at work or done: a receiver that knows the key would drop the second.
 func TestNo202IsLostToAnotherPayload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release, delivered := make(chan struct{}), map[string]int{}
@@ -203,29 +211,35 @@ func TestNo202IsLostToAnotherPayload(t *testing.T) {
 			delivered[string(payload)]++ // One job at a time.
 			return http.StatusOK, ""
 		}))
-		accepted := map[string]int{}
-		post := func(payload string, want int) {
+		post := func(when, payload string, want int) {
 			t.Helper()
 			code, text := s.send("/jobs/acme", payload, "order-7")
-			if code == http.StatusAccepted {
-				accepted[payload] = 1
-			}
-			if code != want {
-				t.Errorf("%q: got %d, %s, want %d", payload, code, text, want)
+			if synctest.Wait(); code != want {
+				t.Errorf("%s, payload %q: got %d, %s, want %d", when, payload, code, text, want)
 			}
 		}
-		post("", http.StatusAccepted)
-		post("while the first is queued", http.StatusConflict)
+		post("new", "", http.StatusAccepted)
+		post("queued", "other", http.StatusConflict)
 		end := s.begin()
 		synctest.Wait()
-		post("while the first is at work", http.StatusConflict)
-		post("", http.StatusAccepted)
+		post("at work", "other", http.StatusConflict)
+		post("at work", "", http.StatusAccepted)
 		close(release)
-		synctest.Wait()
-		post("second", http.StatusAccepted)
+		for _, when := range []string{"done", "done, and the service began anew", "done 23 hours ago"} {
+			post(when, "", http.StatusAccepted)
+			post(when, "other", http.StatusConflict)
+			end()
+			if !strings.Contains(when, "anew") {
+				time.Sleep(23 * time.Hour)
+			}
+			s = start(t, s.db, s.client.Transport)
+			end = s.begin()
+		}
+		time.Sleep(25 * time.Hour)
+		post("done days ago", "other", http.StatusAccepted)
 		end()
-		if !reflect.DeepEqual(delivered, accepted) {
-			t.Errorf("accepted %v, delivered %v", accepted, delivered)
+		if fmt.Sprint(delivered) != "map[:1 other:1]" {
+			t.Errorf("delivered %v", delivered)
 		}
 		s.wantStored(0, 0, 0)
 	})
@@ -241,8 +255,8 @@ func TestThePriorityIsNotPartOfTheKey(t *testing.T) {
 		}
 	}
 	for _, s := range []tested{s, start(t, s.db, nil)} {
-		if info, err := s.others.GetInfo(t.Context()); err != nil || info.Priority != 5 || s.others.Len() > 0 {
-			t.Errorf("got %v, and %d more, %v", info, s.others.Len(), err)
+		if info, ok := s.others.Find(order); !ok || info.Priority != 5 || s.others.Len() != 1 {
+			t.Errorf("got %v, of %d", info, s.others.Len())
 		}
 	}
 	s.wantStored(1, 0, 1)
@@ -272,6 +286,9 @@ func TestRetry(t *testing.T) {
 		}
 		if code, _ := s.send("/jobs/acme", "another", "order-7"); code != http.StatusConflict {
 			t.Errorf("another payload: got %d", code)
+		}
+		if code, text := s.call("GET /jobs/acme.order-7", "secret"); code != 200 || !strings.Contains(text, `"State":"failed"`) || !strings.Contains(text, `"Error":"410"`) {
+			t.Errorf("the job is shown by %d, %s", code, text)
 		}
 		s.post(order) // Is tried, and given up again.
 		synctest.Wait()
@@ -326,11 +343,11 @@ func TestTriesOfAllStartsCount(t *testing.T) {
 			s.others.Wake(order) // The next try comes at once.
 			return http.StatusBadGateway
 		})
-		failedAfter(maxAttempts, "502")
+		failedAfter(testPolicy.maxAttempts, "502")
 
 		s := start(t, db, nil)
 		s.store(order, record{})
-		for range maxAttempts { // A process that dies in each try: another one begins where it was.
+		for range testPolicy.maxAttempts { // A process that dies in each try: another one begins where it was.
 			if _, _, err := s.service.begin(order); err != nil {
 				t.Fatal(err)
 			}
@@ -340,7 +357,7 @@ func TestTriesOfAllStartsCount(t *testing.T) {
 
 		s.store(order, record{})
 		run(func(tested, func()) int { panic("at the disco") })
-		failedAfter(maxAttempts, "at the disco")
+		failedAfter(testPolicy.maxAttempts, "at the disco")
 	})
 }
 
@@ -442,13 +459,16 @@ func TestWakeAndPause(t *testing.T) {
 		s.post(job{"gold", "order-8"})
 		synctest.Wait()
 		call("/wake?job=acme.order-7", "1 woken", 3)
-		call("/pause?on=true", "paused: true", 3)
+		call("/pause?on=true", "All jobs are paused.", 3)
 		if _, text := s.call("GET /jobs", "secret"); !strings.Contains(text, "All jobs are paused.") {
 			t.Errorf("the page of a pause is %q", text)
 		}
+		if _, text := s.call("GET /jobs/acme.order-7", "secret"); !strings.Contains(text, `"state":"waiting"`) || !strings.Contains(text, `"why":"retry"`) {
+			t.Errorf("a job that waits is shown by %s", text)
+		}
 		code = http.StatusOK
 		call("/wake", "2 woken", 3)
-		call("/pause", "paused: false", 3)
+		call("/pause", "No job is held back.", 3)
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if tries.Load() != 5 {
@@ -469,7 +489,7 @@ func TestNo202IsLostToARedirect(t *testing.T) {
 		}
 	}))
 	defer target.Close()
-	s := newService(testDB(t), target.URL, nil, prometheus.NewRegistry())
+	s := newService(testDB(t), target.URL, nil, prometheus.NewRegistry(), testPolicy)
 	if err := s.deliver(t.Context(), order, []byte("payload")); err == nil || fmt.Sprint(bodies) != "[POST payload]" {
 		t.Errorf("the receiver got %q, and the try ends with %v", bodies, err)
 	}
@@ -505,7 +525,7 @@ func TestTheLaterRetryAfterCounts(t *testing.T) {
 			sleep time.Duration
 			limit rate.Limit
 			page  string
-		}{{59 * time.Second, 0, "The receiver wants no job for 1s."}, {2 * time.Second, rate.Inf, "No job is held back."}} {
+		}{{59 * time.Second, 0, "for 1s."}, {2 * time.Second, rate.Inf, "No job is held back."}} {
 			time.Sleep(row.sleep)
 			synctest.Wait()
 			if _, page := s.call("GET /jobs", "secret"); s.pace.Limit() != row.limit || !strings.Contains(page, row.page) {
@@ -552,8 +572,8 @@ func TestRetryAfterIsNoTry(t *testing.T) {
 	})
 }
 
-// Retry and wake leave the time of the receiver alone, and the end of a pause does not.
-func TestTheEndOfAPauseEndsTheHoldOfTheReceiver(t *testing.T) {
+// A retry, a wake and the end of a pause leave the time of the receiver alone.
+func TestOnlyCallNowEndsTheHoldOfTheReceiver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, testDB(t), busy("3600"))
 		end := s.begin()
@@ -563,7 +583,7 @@ func TestTheEndOfAPauseEndsTheHoldOfTheReceiver(t *testing.T) {
 		for _, row := range []struct {
 			call string
 			open int
-		}{{"POST /jobs/acme.order-7/retry", 1}, {"POST /wake", 1}, {"POST /pause?on=false", 0}} {
+		}{{"POST /jobs/acme.order-7/retry", 1}, {"POST /wake", 1}, {"POST /pause?on=false", 1}, {"POST /call-now", 0}} {
 			if code, text := s.call(row.call, "secret"); code/100 != 2 {
 				t.Errorf("%s: got %d, %s", row.call, code, text)
 			}
@@ -574,6 +594,33 @@ func TestTheEndOfAPauseEndsTheHoldOfTheReceiver(t *testing.T) {
 		end()
 	})
 }
+
+// A Retry-After whose body does not end held nobody back before the Timeout.
+func TestRetryAfterBeforeTheBody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, testDB(t), roundTrip(func(r *http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: 503, Status: "503", Header: http.Header{"Retry-After": {"60"}}, Body: endless{r.Context()}}, nil
+		}))
+		end := s.begin()
+		s.post(order)
+		synctest.Wait()
+		if rest := s.rest(); rest != time.Minute {
+			t.Errorf("the hold lasts for %v", rest)
+		}
+		time.Sleep(5 * time.Second)
+		end()
+	})
+}
+
+// endless is a body that does not end before its request.
+type endless struct{ ctx context.Context }
+
+func (b endless) Read([]byte) (int, error) { <-b.ctx.Done(); return 0, b.ctx.Err() }
+func (b endless) Close() error             { return nil }
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // Of 30 jobs, 29 called the receiver before the time that it had named to the first ones.
 func TestRetryAfterHoldsForAllJobs(t *testing.T) {
@@ -593,7 +640,7 @@ func TestRetryAfterHoldsForAllJobs(t *testing.T) {
 		end := s.begin()
 		time.Sleep(2 * time.Minute)
 		end()
-		if n := early.Load(); n > otherWorkers {
+		if n := early.Load(); n > int64(testPolicy.otherWorkers) {
 			t.Errorf("%d calls before the time, want at most one for each worker", n)
 		}
 		s.wantStored(0, 0, 0)
@@ -607,10 +654,10 @@ func TestRetryAfterHoldsForAWorkerAndThroughARestart(t *testing.T) {
 			t.Error("the receiver is called")
 			return http.StatusOK, ""
 		}))
-		s.store(order, record{})
+		s.store(order, record{Tries: 3, Error: "503"})
 		s.notBefore(time.Now().Add(time.Minute))
-		if v := workqueue.VerdictOf(s.do(t.Context(), order)); v.Outcome != workqueue.OutcomeDeferred || v.After != time.Minute || s.record(order).Tries != 0 {
-			t.Errorf("got %+v of %+v, want a wait of a minute and no try", v, s.record(order))
+		if v, r := workqueue.VerdictOf(s.do(t.Context(), order)), s.record(order); v.Outcome != workqueue.OutcomeDeferred || v.After != time.Minute || r.Tries != 3 || r.Error != "503" {
+			t.Errorf("got %+v of %+v, want a wait of a minute and no try", v, r)
 		}
 		s = start(t, s.db, nil)
 		for _, want := range []rate.Limit{0, rate.Inf} {
@@ -636,7 +683,7 @@ func TestADeployUsesUpNoTry(t *testing.T) {
 		var jobs []job
 		for n := range 40 {
 			jobs = append(jobs, job{fmt.Sprint("tenant", n), "order"})
-			s.store(jobs[n], record{Tries: maxAttempts - 1})
+			s.store(jobs[n], record{Tries: testPolicy.maxAttempts - 1})
 			s.others.Add(jobs[n])
 		}
 		end := s.begin()
@@ -644,13 +691,13 @@ func TestADeployUsesUpNoTry(t *testing.T) {
 		end()
 		left := 0
 		for _, j := range jobs {
-			if r := s.record(j); r.State == open && r.Tries == maxAttempts-1 {
+			if r := s.record(j); r.State == open && r.Tries == testPolicy.maxAttempts-1 {
 				left++
-			} else if r.State != unknown {
+			} else if r.State != done {
 				t.Errorf("%v is left as %+v", j, r)
 			}
 		}
-		if done := len(jobs) - left; done != 3*otherWorkers { // In 11 seconds.
+		if done := len(jobs) - left; done != 3*testPolicy.otherWorkers { // In 11 seconds.
 			t.Errorf("%d jobs are done, and %d are left", done, left)
 		}
 	})
@@ -667,7 +714,7 @@ func TestAStepThatFails(t *testing.T) {
 			s.db = full
 			return http.StatusBadGateway, ""
 		}))
-		s.store(order, record{Tries: maxAttempts - 1})
+		s.store(order, record{Tries: testPolicy.maxAttempts - 1})
 		s.others.Add(order)
 		end := s.begin()
 		time.Sleep(time.Second)
@@ -716,7 +763,7 @@ func TestOneTryIsOneRequest(t *testing.T) {
 			}
 		}))
 		defer target.Close()
-		s := newService(testDB(t), target.URL, nil, prometheus.NewRegistry())
+		s := newService(testDB(t), target.URL, nil, prometheus.NewRegistry(), testPolicy)
 		for n, wantErr := range []bool{false, true} {
 			if err := s.deliver(t.Context(), order, []byte(payload)); err != nil != wantErr {
 				t.Errorf("request %d ends with %v", n, err)
@@ -843,7 +890,7 @@ func TestEndInOrder(t *testing.T) {
 	}))
 	defer target.Close()
 	registry := prometheus.NewRegistry()
-	s := tested{newService(testDB(t), target.URL, nil, registry), t}
+	s := tested{newService(testDB(t), target.URL, nil, registry, testPolicy), t}
 	outside, inside := listen(t), listen(t)
 	jobs, admin := "http://"+outside.Addr().String()+"/jobs/acme", "http://"+inside.Addr().String()
 	settled := func() {
@@ -972,7 +1019,7 @@ func TestStartAddsWhatIsThere(t *testing.T) {
 	now := time.Now()
 	for id, r := range map[string]record{
 		"b": {Accepted: now}, "z": {Accepted: now.Add(-time.Hour)}, "a": {Priority: 3, Accepted: now},
-		"tried": {Tries: maxAttempts, Error: "410"}, "failed": {State: failed, Error: "404"},
+		"tried": {Tries: testPolicy.maxAttempts, Error: "410"}, "failed": {State: failed, Error: "404"},
 	} {
 		s.store(job{"acme", id}, r)
 	}
@@ -1008,7 +1055,7 @@ func TestAdminAsksForAPassword(t *testing.T) {
 	s := start(t, testDB(t), nil)
 	for _, call := range []string{
 		"GET /debug/workqueue/", "GET /debug/pprof/goroutine?debug=2", "GET /debug/pprof/profile?seconds=1", "GET /jobs",
-		"POST /wake", "POST /pause", "POST /retry-failed", "POST /jobs/acme.order-7/retry",
+		"POST /wake", "POST /pause", "POST /call-now", "POST /retry-failed", "POST /jobs/acme.order-7/retry", "GET /jobs/acme.order-7",
 	} {
 		for given, refused := range map[string]bool{"": true, "wrong": true, "secret": false} {
 			if code, _ := s.call(call, given); (code == http.StatusUnauthorized) != refused {
