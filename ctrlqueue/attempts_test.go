@@ -344,6 +344,17 @@ func TestMaxAttempts(t *testing.T) {
 	}
 }
 
+// startGivingUp starts a controller that tries a failed object after 1 s, 2 s, 4 s and so on, also after a panic.
+func startGivingUp(t *testing.T, o options, do func(ctx context.Context) error) *running {
+	b := ctrlqueue.For(o)
+	s := newStandIn()
+	return startIn(t, s, s, fresh("gives up"), controller.Options{NewQueue: b.NewQueue, RecoverPanic: new(true),
+		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Second, time.Hour),
+		Reconciler: b.Reconciler(reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+			return reconcile.Result{}, do(ctx)
+		}))})
+}
+
 // An object whose reconcile panics was tried for ever, although it had MaxAttempts. OnGiveUp is told of a TerminalError too.
 func TestPanicsAreGivenUp(t *testing.T) {
 	for want, end := range map[string]func() error{
@@ -353,17 +364,13 @@ func TestPanicsAreGivenUp(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			from := time.Now()
 			var began, told []time.Duration
-			b := ctrlqueue.For(options{MaxAttempts: 3, OnGiveUp: func(context.Context, string, reconcile.Request, error) error {
+			c := startGivingUp(t, options{MaxAttempts: 3, OnGiveUp: func(context.Context, string, reconcile.Request, error) error {
 				told = append(told, time.Since(from))
 				return nil
-			}})
-			s := newStandIn()
-			c := startIn(t, s, s, fresh("panics"), controller.Options{NewQueue: b.NewQueue, RecoverPanic: new(true),
-				RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Second, time.Hour),
-				Reconciler: b.Reconciler(reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
-					began = append(began, time.Since(from))
-					return reconcile.Result{}, end()
-				}))})
+			}}, func(context.Context) error {
+				began = append(began, time.Since(from))
+				return end()
+			})
 			for range 2 {
 				c.q.Add(request("a"))
 				time.Sleep(10 * time.Minute)
@@ -402,21 +409,17 @@ func TestGiveUpForBesideOtherWishes(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			from := time.Now()
 			var began []time.Duration
-			b := ctrlqueue.For(options{MaxAttempts: 1, GiveUpFor: time.Minute, OnGiveUp: func(context.Context, string, reconcile.Request, error) error {
+			c = startGivingUp(t, options{MaxAttempts: 1, GiveUpFor: time.Minute, OnGiveUp: func(context.Context, string, reconcile.Request, error) error {
 				if tt.tell != nil && len(began) == 1 {
 					return tt.tell()
 				}
 				return nil
-			}})
-			s := newStandIn()
-			c = startIn(t, s, s, "wishes", controller.Options{NewQueue: b.NewQueue, RecoverPanic: new(true),
-				RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Second, time.Hour),
-				Reconciler: b.Reconciler(reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-					if began = append(began, time.Since(from)); tt.do != nil {
-						tt.do(ctx)
-					}
-					return reconcile.Result{}, errors.New("failed")
-				}))})
+			}}, func(ctx context.Context) error {
+				if began = append(began, time.Since(from)); tt.do != nil {
+					tt.do(ctx)
+				}
+				return errors.New("failed")
+			})
 			c.q.Add(request("a"))
 			time.Sleep(150 * time.Second)
 			synctest.Wait()
@@ -443,19 +446,15 @@ func TestOnGiveUpThatFails(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			from := time.Now()
 			var began, told []time.Duration
-			b := ctrlqueue.For(options{MaxAttempts: 3, GiveUpFor: 10 * time.Minute, OnGiveUp: func(context.Context, string, reconcile.Request, error) error {
+			c := startGivingUp(t, options{MaxAttempts: 3, GiveUpFor: 10 * time.Minute, OnGiveUp: func(context.Context, string, reconcile.Request, error) error {
 				if told = append(told, time.Since(from)); len(told) < 3 {
 					return errors.New("no API")
 				}
 				return nil
-			}})
-			s := newStandIn()
-			c := startIn(t, s, s, fresh("fails"), controller.Options{NewQueue: b.NewQueue, RecoverPanic: new(true),
-				RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Second, time.Hour),
-				Reconciler: b.Reconciler(reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
-					began = append(began, time.Since(from))
-					return reconcile.Result{}, tt.end()
-				}))})
+			}}, func(context.Context) error {
+				began = append(began, time.Since(from))
+				return tt.end()
+			})
 			c.q.Add(request("a"))
 			time.Sleep(time.Minute)
 			c.q.Add(request("a"))
