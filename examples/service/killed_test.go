@@ -159,7 +159,8 @@ func (l *life) isOver() bool {
 // start starts the program, and returns when it has ended.
 func (l *life) start(target string, during func(address string, process *os.Process)) error {
 	command := exec.Command(l.binary, "-listen", "127.0.0.1:0", "-admin", "127.0.0.1:0",
-		"-db", l.db, "-target", target, "-settle", "20ms", "-scrape", "20ms", "-paying", "tenant-1")
+		"-db", l.db, "-target", target, "-settle", "20ms", "-scrape", "20ms", "-paying", "tenant-1",
+		"-backoff", "1s", "-attempts", "30")
 	var stderr bytes.Buffer
 	command.Stderr = &stderr
 	stdout, err := command.StdoutPipe()

@@ -81,7 +81,7 @@ type service struct {
 	client         http.Client
 	pace           *rate.Limiter // of both queues
 	limiter        workqueue.TypedRateLimiter[job]
-	payers         []string // tenants who pay: take them from your own data
+	payers         []string // tenants who pay
 	paying, others *queue
 	grace          time.Duration // for the drain
 	ready          atomic.Bool
@@ -101,6 +101,11 @@ type policy struct {
 	maxAttempts int
 	backoff     wait.Backoff
 
+	// countEach is for a receiver that must see at most maxAttempts requests of a job: each counts, and only an operator
+	// has the job tried anew. Without countEach an answer with a Retry-After is no try, nor is a request that the end
+	// of the process cuts short, and a client who posts a failed job again has it tried anew.
+	countEach bool
+
 	longestHold time.Duration // of a Retry-After: a great number is a job that never comes, or a negative time
 	keepDone    time.Duration // how long a client may repeat a request after its job is done
 }
@@ -116,6 +121,14 @@ var defaults = policy{
 type hold struct {
 	Paused    bool      // by an operator
 	NotBefore time.Time // that the receiver has named by a Retry-After
+}
+
+// rest returns for how long a job is kept back at least. A pause has no end: the queues keep the job afterwards.
+func (h hold) rest() time.Duration {
+	if h.Paused {
+		return max(time.Second, time.Until(h.NotBefore))
+	}
+	return time.Until(h.NotBefore)
 }
 
 func (h hold) String() string {
@@ -174,12 +187,10 @@ func newService(db *bbolt.DB, target string, payers []string, registry prometheu
 	return s
 }
 
-func (s *service) queues() []*queue { return []*queue{s.paying, s.others} }
-
-// queueOf returns the queue of a job, which is the same from the first post to the end: two queues would give the job to
-// two workers.
-func (s *service) queueOf(r record) *queue {
-	if r.Paying {
+// queueOf returns the queue of a job. If your own data says who pays, ask once in a process: a job that changes its queue
+// is given to two workers.
+func (s *service) queueOf(j job) *queue {
+	if slices.Contains(s.payers, j.Tenant) {
 		return s.paying
 	}
 	return s.others
@@ -202,15 +213,15 @@ var payloads, settings = []byte("payloads"), []byte("settings")
 
 // A record is what the service knows of a job.
 type record struct {
-	State    state
-	Sum      []byte // of the payload
-	Paying   bool   // at the first post
-	Priority int
-	Accepted time.Time
-	Tries    int // that have begun, of all starts together
-	LastTry  time.Time
-	Error    string    // of the last try
-	Done     time.Time // by the receiver
+	State       state
+	Sum         []byte // of the payload
+	ContentType string
+	Priority    int
+	Accepted    time.Time
+	Tries       int // that have begun, of all starts together
+	LastTry     time.Time
+	Error       string    // of the last try
+	Done        time.Time // by the receiver
 }
 
 // openDB opens the database. A second process would do each job a second time: it does not get the file. An existing
@@ -322,19 +333,19 @@ func (s *service) accept(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	sum := sha256.Sum256(payload)
-	answer(w, j, s.step(j, func(tx *bbolt.Tx, r *record) error {
+	answer(w, j, s.step(j, func(tx *bbolt.Tx, stored *record) error {
 		switch {
-		case r.State == unknown:
-			*r = record{Sum: sum[:], Paying: slices.Contains(s.payers, j.Tenant), Priority: priority, Accepted: time.Now()}
+		case stored.State == unknown:
+			*stored = record{Sum: sum[:], ContentType: r.Header.Get("Content-Type"), Priority: priority, Accepted: time.Now()}
 			if err := tx.Bucket(payloads).Put([]byte(j.String()), payload); err != nil {
 				return err
 			}
-		case !bytes.Equal(r.Sum, sum[:]):
+		case !bytes.Equal(stored.Sum, sum[:]):
 			return errOtherPayload
-		case r.State == done:
+		case stored.State == done, stored.State == failed && s.countEach:
 			return nil
 		}
-		return s.enter(j, r, priority)
+		return s.enter(j, stored, priority)
 	}))
 }
 
@@ -342,7 +353,7 @@ func (s *service) accept(w http.ResponseWriter, r *http.Request) {
 // not ask ShuttingDown before the add: the drain may begin in between. If the queue has the job already, it keeps the
 // higher priority.
 func (s *service) enter(j job, r *record, priority int) error {
-	if s.queueOf(*r).AddWith(workqueue.AddOptions{Priority: &priority}, j) == 0 {
+	if s.queueOf(j).AddWith(workqueue.AddOptions{Priority: &priority}, j) == 0 {
 		return errShuttingDown
 	}
 	if r.State != open {
@@ -393,10 +404,10 @@ func (s *service) resume() error {
 	slices.SortStableFunc(jobs, func(a, b left) int { return a.Accepted.Compare(b.Accepted) })
 	for _, l := range jobs {
 		if l.Tries >= s.maxAttempts { // A kill came during the last try, or before the job was given up.
-			s.giveUp(s.queueOf(l.record), l.job, errors.New(l.Error))
+			s.giveUp(context.Background(), l.job, errors.New(l.Error))
 			continue
 		}
-		s.queueOf(l.record).AddWith(workqueue.AddOptions{Priority: &l.Priority, After: s.restOfBackoff(l.job, l.record), Firm: true}, l.job)
+		s.queueOf(l.job).AddWith(workqueue.AddOptions{Priority: &l.Priority, After: s.restOfBackoff(l.job, l.record), Firm: true}, l.job)
 	}
 	return errors.Join(err, s.forgetDone())
 }
@@ -438,7 +449,7 @@ func (s *service) begin(j job) (payload []byte, before record, err error) {
 			return workqueue.Permanent(errors.New(r.Error))
 		}
 		before = *r
-		r.Tries, r.LastTry, r.Error = r.Tries+1, time.Now(), "the last try has not ended"
+		r.Tries, r.LastTry, r.Error = r.Tries+1, time.Now(), strings.TrimSuffix("the last try has not ended; before: "+r.Error, "; before: ")
 		payload = bytes.Clone(tx.Bucket(payloads).Get([]byte(j.String())))
 		return nil
 	})
@@ -454,45 +465,47 @@ func (s *service) do(ctx context.Context, j job) error {
 	} else if err != nil {
 		return err
 	}
-	if rest := s.rest(); rest > 0 { // The receiver has named a time since the hand-out: this is no try.
-		err := s.step(j, func(_ *bbolt.Tx, r *record) error {
-			r.Tries, r.LastTry, r.Error = before.Tries, before.LastTry, before.Error
-			return nil
-		})
-		return errors.Join(err, workqueue.DeferFor(rest))
+	rest := s.held().rest()
+	if rest > 0 { // A hold has begun since the hand-out.
+		err = workqueue.DeferFor(rest)
+	} else {
+		err = s.try(ctx, j, before.ContentType, payload)
 	}
-	err = s.try(ctx, j, payload)
-	// Otherwise each end of the grace, and each hold, would use up a try of as many jobs as there are workers. If the
-	// receiver must see at most maxAttempts requests, count them all: refused is false then.
-	refused := err != nil && ctx.Err() == context.Canceled || errors.As(err, new(later))
+	// Otherwise each end of the grace, and each hold, would use up a try of as many jobs as there are workers.
+	cut := err != nil && ctx.Err() == context.Canceled || errors.As(err, new(later))
+	noTry := rest > 0 || cut && !s.countEach
 	notStored := s.step(j, func(_ *bbolt.Tx, r *record) error {
-		if err == nil {
+		switch {
+		case err == nil:
 			r.State, r.Error, r.Done = done, "", time.Now()
-			return nil
+		case rest > 0:
+			r.LastTry, r.Error = before.LastTry, before.Error
+		default:
+			r.Error = err.Error()
 		}
-		if r.Error = err.Error(); refused {
+		if noTry {
 			r.Tries = max(0, r.Tries-1) // It is 0 after a retry by hand.
 		}
 		return nil
 	})
-	if err != nil && !refused && before.Tries+1 == s.maxAttempts {
+	if err != nil && !noTry && before.Tries+1 == s.maxAttempts {
 		return workqueue.Permanent(err)
 	}
 	return errors.Join(err, notStored)
 }
 
 // try makes an error of a panic: the last one is the reason why the job is given up.
-func (s *service) try(ctx context.Context, j job, payload []byte) (err error) {
+func (s *service) try(ctx context.Context, j job, contentType string, payload []byte) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = &workqueue.PanicError{Value: v, Stack: debug.Stack()}
 		}
 	}()
-	return s.deliver(ctx, j, payload)
+	return s.deliver(ctx, j, contentType, payload)
 }
 
 // deliver is the work. Its error says whether the job is tried again.
-func (s *service) deliver(ctx context.Context, j job, payload []byte) error {
+func (s *service) deliver(ctx context.Context, j job, contentType string, payload []byte) error {
 	// A reader that the client knows could be read again: on a broken connection the client would send a request with
 	// an Idempotency-Key several times, and each would be one try here.
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.target, io.NopCloser(bytes.NewReader(payload)))
@@ -501,6 +514,7 @@ func (s *service) deliver(ctx context.Context, j job, payload []byte) error {
 	}
 	request.ContentLength = int64(len(payload))
 	request.Header.Set("Idempotency-Key", j.String())
+	request.Header.Set("Content-Type", contentType)
 	response, err := s.client.Do(request)
 	if err != nil {
 		return err
@@ -537,10 +551,13 @@ func (l later) Unwrap() []error { return []error{l.error, workqueue.DeferFor(l.w
 // retryAfter returns the seconds or the time of the header, or none above 0.
 func retryAfter(h http.Header) time.Duration {
 	value := h.Get("Retry-After")
-	if seconds, err := strconv.Atoi(value); err == nil {
+	if seconds, err := strconv.Atoi(value); err == nil || errors.Is(err, strconv.ErrRange) {
 		return time.Duration(min(seconds, 1e9)) * time.Second
 	}
 	at, _ := http.ParseTime(value)
+	if now, err := http.ParseTime(h.Get("Date")); err == nil { // By the clock of the receiver.
+		return at.Sub(now)
+	}
 	return time.Until(at) // Negative for the zero time.
 }
 
@@ -602,22 +619,24 @@ func (s *service) held() hold {
 	return s.hold
 }
 
-// rest returns how long the receiver wants no request.
-func (s *service) rest() time.Duration { return time.Until(s.held().NotBefore) }
-
-// giveUp leaves a job to an operator. A job that was posted again during its last try has a 202, and is tried again.
-func (s *service) giveUp(q *queue, j job, failure error) {
+// giveUp leaves a job to an operator. A job that was retried or posted again during its last try is tried again.
+func (s *service) giveUp(_ context.Context, j job, failure error) {
 	slog.Error("job given up", "job", j, "err", failure)
 	err := s.step(j, func(_ *bbolt.Tx, r *record) error {
-		r.Tries, r.Error = 0, failure.Error()
-		if info, _ := q.Find(j); info.State != workqueue.ItemInFlightAgain {
+		r.Error = failure.Error()
+		info, _ := s.queueOf(j).Find(j)
+		switch again, retried := info.State == workqueue.ItemInFlightAgain, r.Tries == 0; {
+		case retried && again:
+		case again && !s.countEach:
+			r.Tries = 0
+		default:
 			r.State = failed
 		}
 		return nil
 	})
 	if err != nil {
 		slog.Error("the job is given up once more in a minute", "job", j, "err", err)
-		q.AddWith(workqueue.AddOptions{After: time.Minute, Firm: true}, j)
+		s.queueOf(j).AddWith(workqueue.AddOptions{After: time.Minute, Firm: true}, j)
 	}
 }
 
@@ -638,7 +657,7 @@ func (s *service) again(j job) change {
 			return errUnknown
 		}
 		s.limiter.Forget(j)
-		s.queueOf(*r).Wake(j)
+		s.queueOf(j).Wake(j)
 		r.Tries = 0
 		return s.enter(j, r, r.Priority)
 	}
@@ -646,8 +665,8 @@ func (s *service) again(j job) change {
 
 // A failure is a job that was given up.
 type failure struct {
-	Job   job
-	Error string
+	Job job
+	record
 }
 
 // failures returns the jobs that were given up.
@@ -656,7 +675,10 @@ func (s *service) failures() (all []failure, err error) {
 		return tx.Bucket([]byte(failed)).ForEach(func(key, _ []byte) error {
 			j, _ := parse(string(key))
 			r, err := load(tx, j)
-			all = append(all, failure{j, cmp.Or(r.Error, fmt.Sprint(err))})
+			if err != nil {
+				r.Error = err.Error()
+			}
+			all = append(all, failure{j, r})
 			return nil
 		})
 	})
@@ -705,7 +727,7 @@ func (s *service) show(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, fmt.Sprint(cmp.Or(err, errUnknown)), http.StatusNotFound)
 		return
 	}
-	about.Item, _ = s.queueOf(about.Record).Find(j)
+	about.Item, _ = s.queueOf(j).Find(j)
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(about) // The client may be gone.
 }
@@ -722,26 +744,35 @@ var jobsPage = template.Must(template.New("jobs").Parse(`<!DOCTYPE html><title>J
 {{end}}`))
 
 // overview is what an operator sees first: who holds all jobs back, and the failed jobs.
-func (s *service) overview(w http.ResponseWriter, _ *http.Request) {
+func (s *service) overview(w http.ResponseWriter, r *http.Request) {
 	failures, err := s.failures()
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_ = jobsPage.Execute(w, struct { // The client may be gone.
-		Hold     hold
+	about := struct {
+		Hold     string
 		Failures []failure
-	}{s.held(), failures})
+	}{s.held().String(), failures}
+	if r.FormValue("format") == "json" {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(about) // The client may be gone.
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_ = jobsPage.Execute(w, about)
 }
 
 // wake ends the wait of a job, or of all jobs: after an outage they are tried now, unless there is a hold.
 func (s *service) wake(w http.ResponseWriter, r *http.Request) {
-	name, n := r.FormValue("job"), 0
-	for _, q := range s.queues() {
+	fmt.Fprintln(w, s.wakeNow(r.FormValue("job")), "woken")
+}
+
+func (s *service) wakeNow(name string) (n int) {
+	for _, q := range []*queue{s.paying, s.others} {
 		n += q.WakeFunc(func(j job) bool { return name == "" || j.String() == name })
 	}
-	fmt.Fprintln(w, n, "woken")
+	return n
 }
 
 // pause holds all jobs back, or lets them go.
@@ -749,8 +780,10 @@ func (s *service) pause(w http.ResponseWriter, r *http.Request) {
 	s.answerHold(w, func(h *hold) { h.Paused = r.FormValue("on") == "true" })
 }
 
-// callNow forgets the time that the receiver has named: an operator knows better.
+// callNow forgets the time that the receiver has named, and ends the waits of the jobs that have heard it: an operator
+// knows better.
 func (s *service) callNow(w http.ResponseWriter, _ *http.Request) {
+	s.wakeNow("")
 	s.answerHold(w, func(h *hold) { h.NotBefore = time.Time{} })
 }
 
@@ -762,14 +795,17 @@ func (s *service) answerHold(w http.ResponseWriter, change func(h *hold)) {
 	fmt.Fprintln(w, s.held())
 }
 
-// work does jobs until ctx ends, and then those that are queued or wait for a retry, for the grace.
+// work does jobs until ctx ends, and then, without countEach, those that are queued or wait for a retry, for the grace.
 func (s *service) work(ctx context.Context) error {
+	atEnd := workqueue.EndDrain
+	if s.countEach { // Each request that has begun comes to its end, and no other begins: none is cut short.
+		atEnd = workqueue.EndStop
+	}
 	run := func(q *queue, workers int) <-chan error {
 		ended := make(chan error, 1)
 		go func() {
 			ended <- workqueue.Run(ctx, q, s.do, workqueue.RunOptions[job]{
-				Workers: workers, Timeout: 5 * time.Second, AtEnd: workqueue.EndDrain, Grace: s.grace,
-				OnGiveUp: func(_ context.Context, j job, err error) { s.giveUp(q, j, err) },
+				Workers: workers, Timeout: 5 * time.Second, AtEnd: atEnd, Grace: s.grace, OnGiveUp: s.giveUp,
 			})
 		}()
 		return ended
@@ -896,6 +932,10 @@ func run() error {
 	path := flag.String("db", "jobs.db", "`file` of the jobs; one process at a time may use it")
 	target := flag.String("target", "http://127.0.0.1:9090/", "`URL` that gets the payloads")
 	paying := flag.String("paying", "", "`tenants` who pay, with commas between")
+	p := defaults
+	flag.IntVar(&p.maxAttempts, "attempts", p.maxAttempts, "how often a job is tried before it is given up")
+	flag.DurationVar(&p.backoff.Duration, "backoff", p.backoff.Duration, "the first wait for a retry")
+	flag.BoolVar(&p.countEach, "count-each", p.countEach, "the receiver sees a job at most -attempts times, unless an operator retries the job")
 	settle := flag.Duration("settle", settleTime, "how long to serve after readiness has ended")
 	scrape := flag.Duration("scrape", scrapeTime, "how long to show the metrics after the drain: the scrape interval")
 	flag.Parse()
@@ -914,7 +954,7 @@ func run() error {
 	}
 	defer db.Close()
 	// Where the rest of your program has its metrics.
-	s := newService(db, *target, strings.Split(*paying, ","), prometheus.DefaultRegisterer, defaults)
+	s := newService(db, *target, strings.Split(*paying, ","), prometheus.DefaultRegisterer, p)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // A second signal kills.

@@ -50,6 +50,7 @@ func testDB(t *testing.T) *bbolt.DB {
 		}
 	})
 	db.MaxBatchSize = 1 // Each step at once: synctest.Wait does not wait for a batch to fill.
+	db.NoSync = true    // The machine goes on.
 	return db
 }
 
@@ -62,7 +63,12 @@ type tested struct {
 // start starts without workers. The tenant gold pays.
 func start(t *testing.T, db *bbolt.DB, receiver http.RoundTripper) tested {
 	t.Helper()
-	s := newService(db, "http://receiver/", []string{"gold"}, prometheus.NewRegistry(), testPolicy)
+	return startWith(t, db, receiver, testPolicy)
+}
+
+func startWith(t *testing.T, db *bbolt.DB, receiver http.RoundTripper, p policy) tested {
+	t.Helper()
+	s := newService(db, "http://receiver/", []string{"gold"}, prometheus.NewRegistry(), p)
 	s.client.Transport = receiver
 	if err := s.resume(); err != nil {
 		t.Fatal(err)
@@ -325,7 +331,7 @@ func TestTriesOfAllStartsCount(t *testing.T) {
 		failedAfter := func(want int, reason string) {
 			t.Helper()
 			r := start(t, db, nil).record(order)
-			if r.State != failed || tries != want || r.Tries != 0 || !strings.Contains(r.Error, reason) {
+			if r.State != failed || tries != want || r.Tries != testPolicy.maxAttempts || !strings.Contains(r.Error, reason) {
 				t.Errorf("%d tries of %+v, want %d and %q", tries, r, want, reason)
 			}
 			tries = 0
@@ -490,7 +496,7 @@ func TestNo202IsLostToARedirect(t *testing.T) {
 	}))
 	defer target.Close()
 	s := newService(testDB(t), target.URL, nil, prometheus.NewRegistry(), testPolicy)
-	if err := s.deliver(t.Context(), order, []byte("payload")); err == nil || fmt.Sprint(bodies) != "[POST payload]" {
+	if err := s.deliver(t.Context(), order, "", []byte("payload")); err == nil || fmt.Sprint(bodies) != "[POST payload]" {
 		t.Errorf("the receiver got %q, and the try ends with %v", bodies, err)
 	}
 }
@@ -498,15 +504,15 @@ func TestNo202IsLostToARedirect(t *testing.T) {
 // A Retry-After of 300 years was a negative duration, and all tries came at once.
 func TestRetryAfterHasABound(t *testing.T) {
 	s := start(t, testDB(t), nil)
-	for _, after := range []string{"9999999999", time.Now().Add(9999 * time.Hour).UTC().Format(http.TimeFormat)} {
+	for _, after := range []string{"9999999999", "99999999999999999999", time.Now().Add(9999 * time.Hour).UTC().Format(http.TimeFormat)} {
 		s.client.Transport = busy(after)
-		err := s.deliver(t.Context(), order, nil)
+		err := s.deliver(t.Context(), order, "", nil)
 		if v := workqueue.VerdictOf(err); v.Outcome != workqueue.OutcomeFailed || v.After != time.Hour || err.Error() != "429" {
 			t.Errorf("%s: got %v, %q, want a failure, an hour and the status", after, v, err)
 		}
 	}
 	s.client.Transport = busy("tomorrow")
-	if v := workqueue.VerdictOf(s.deliver(t.Context(), order, nil)); v.Outcome != workqueue.OutcomeFailed || v.After != 0 {
+	if v := workqueue.VerdictOf(s.deliver(t.Context(), order, "", nil)); v.Outcome != workqueue.OutcomeFailed || v.After != 0 {
 		t.Errorf("got %v, want a failure with the backoff alone", v)
 	}
 }
@@ -517,7 +523,7 @@ func TestTheLaterRetryAfterCounts(t *testing.T) {
 		s := start(t, testDB(t), nil)
 		for _, after := range []string{"60", "1"} {
 			s.client.Transport = busy(after)
-			if err := s.deliver(t.Context(), order, nil); err == nil {
+			if err := s.deliver(t.Context(), order, "", nil); err == nil {
 				t.Error("the job is done")
 			}
 		}
@@ -604,7 +610,7 @@ func TestRetryAfterBeforeTheBody(t *testing.T) {
 		end := s.begin()
 		s.post(order)
 		synctest.Wait()
-		if rest := s.rest(); rest != time.Minute {
+		if rest := s.held().rest(); rest != time.Minute {
 			t.Errorf("the hold lasts for %v", rest)
 		}
 		time.Sleep(5 * time.Second)
@@ -703,6 +709,71 @@ func TestADeployUsesUpNoTry(t *testing.T) {
 	})
 }
 
+// With countEach the receiver sees a job at most maxAttempts times, whatever it answers, whoever posts the job again, and
+// however often the service starts. An operator has the job tried anew, also during its last try.
+func TestCountEach(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := testPolicy
+		p.countEach, p.maxAttempts = true, 8
+		db, requests, retry := testDB(t), 0, 0
+		var s tested
+		busyWithPosts := receiver(func(r *http.Request) (int, string) {
+			if requests++; requests == retry {
+				if code, text := s.call("POST /jobs/acme.order-7/retry", "secret"); code != http.StatusAccepted {
+					t.Errorf("a retry in the last try: %d, %s", code, text)
+				}
+			}
+			s.post(order)
+			time.Sleep(time.Second)
+			return http.StatusTooManyRequests, "1"
+		})
+		play := func(want int) {
+			t.Helper()
+			for range 20 { // Starts.
+				s = startWith(t, db, busyWithPosts, p)
+				end := s.begin()
+				time.Sleep(time.Minute)
+				s.post(order)
+				time.Sleep(time.Minute)
+				end()
+			}
+			if r := s.record(order); requests != want || r.State != failed || r.Tries != p.maxAttempts {
+				t.Errorf("%d requests, want %d, and the record is %+v", requests, want, r)
+			}
+		}
+		s = startWith(t, db, nil, p)
+		s.post(order)
+		play(8)
+		retry = 16
+		s.call("POST /jobs/acme.order-7/retry", "secret")
+		s = startWith(t, db, nil, p)
+		if code, text := s.call("POST /retry-failed", "secret"); code != http.StatusOK {
+			t.Errorf("retry all: %d, %s", code, text)
+		}
+		play(24)
+	})
+}
+
+// A retry by hand while a worker finds that a hold has begun left the job with the tries of before.
+func TestRetryBesideAHold(t *testing.T) {
+	s := start(t, testDB(t), nil)
+	s.store(order, record{Tries: 20})
+	did := make(chan error)
+	s.holding.Lock()
+	go func() { did <- s.do(t.Context(), order) }()
+	for s.record(order).Tries == 20 { // Until the worker has begun, and waits to ask for the hold.
+		time.Sleep(time.Millisecond)
+	}
+	if err := s.step(order, s.again(order)); err != nil {
+		t.Error(err)
+	}
+	s.hold.NotBefore = time.Now().Add(time.Minute)
+	s.holding.Unlock()
+	if v := workqueue.VerdictOf(<-did); v.Outcome != workqueue.OutcomeDeferred || s.record(order).Tries != 0 {
+		t.Errorf("got %v with %d tries", v, s.record(order).Tries)
+	}
+}
+
 // A job that cannot be given up, because the disk is full, is neither lost nor tried once more.
 func TestAStepThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -765,7 +836,7 @@ func TestOneTryIsOneRequest(t *testing.T) {
 		defer target.Close()
 		s := newService(testDB(t), target.URL, nil, prometheus.NewRegistry(), testPolicy)
 		for n, wantErr := range []bool{false, true} {
-			if err := s.deliver(t.Context(), order, []byte(payload)); err != nil != wantErr {
+			if err := s.deliver(t.Context(), order, "", []byte(payload)); err != nil != wantErr {
 				t.Errorf("request %d ends with %v", n, err)
 			}
 		}
