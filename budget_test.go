@@ -382,7 +382,7 @@ func TestBytesOfAnIdleQueue(t *testing.T) {
 		return queues
 	}) / n
 	if bytes > 1850 {
-		t.Error(fmt.Sprint(bytes, " bytes, want at most 1850"))
+		t.Error(bytes, "bytes, want at most 1850: a field of Typed, TypedDelaying or FIFO may have crossed a size class of the allocator")
 	}
 }
 

@@ -22,7 +22,8 @@ import (
 //  3. actOnMatches asks del about the items of a table, 256 at a time, and acts on each match.
 //  4. takeBack (delaying_moves.go) ends the wait and removes the item from the Typed, under both locks.
 //  5. FIFO.Remove (internal/fifo) drops a queued item, or the re-add of a held item. A worker keeps the
-//     held item: the record has a note of the removal until Done, and the contexts end.
+//     held item: the record has a note of the removal until Done, the contexts end, and so does what
+//     Wake and the barriers have noted of the item.
 //  6. Run concludes before Done what becomes of its item (conclude.go). For a removed item that is
 //     nothing: the item comes again only if it was added since.
 //
