@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -67,6 +68,7 @@ type life struct {
 	first    int // and at the first one
 
 	mu       sync.Mutex
+	refused  error    // of a job, before the end
 	sick     bool     // the receiver takes nothing
 	accepted []string // with a 202
 	attempts map[string]int
@@ -90,12 +92,13 @@ func (l *life) play(n int) error {
 		}
 		posting.Wait()
 	})
-	if end == syscall.SIGTERM && err != nil {
-		return err
-	}
 	l.mu.Lock()
 	l.sick = false // A request of the killed process may still be at work.
+	err = cmp.Or(l.refused, err)
 	l.mu.Unlock()
+	if l.refused != nil || end == syscall.SIGTERM && err != nil {
+		return err
+	}
 	jobs, err := l.stored()
 	if err != nil {
 		return err
@@ -181,13 +184,16 @@ func (l *life) start(target string, during func(address string, process *os.Proc
 	return nil
 }
 
+// payloadOf is what your clients would post.
+func payloadOf(id string) string { return fmt.Sprintf(`{"id": %q}`, id) }
+
 // post posts jobs until one is not accepted.
 func (l *life) post(address string, poster int) {
 	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
 	for i := 0; ; i++ {
 		id := fmt.Sprintf("%d%04d", poster, i)
-		request, err := http.NewRequest(http.MethodPost, address+"tenant-"+strconv.Itoa(i%3), strings.NewReader("payload of "+id))
+		request, err := http.NewRequest(http.MethodPost, address+"tenant-"+strconv.Itoa(i%3), strings.NewReader(payloadOf(id)))
 		if err != nil {
 			return
 		}
@@ -198,10 +204,18 @@ func (l *life) post(address string, poster int) {
 		}
 		name, _ := io.ReadAll(response.Body)
 		response.Body.Close()
-		if response.StatusCode != http.StatusAccepted {
+		l.mu.Lock()
+		switch response.StatusCode {
+		case http.StatusAccepted:
+		case http.StatusServiceUnavailable:
+			l.mu.Unlock()
+			return
+		default:
+			l.refused = fmt.Errorf("%s: %s", response.Status, name)
+			l.atEnough()
+			l.mu.Unlock()
 			return
 		}
-		l.mu.Lock()
 		l.accepted = append(l.accepted, strings.TrimSpace(string(name)))
 		if len(l.accepted) == l.enough {
 			l.atEnough()
@@ -221,7 +235,7 @@ func (l *life) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer l.mu.Unlock()
 	l.attempts[name]++
 	switch {
-	case err != nil, string(payload) != "payload of "+id, l.sick:
+	case err != nil, string(payload) != payloadOf(id), l.sick:
 		w.WriteHeader(http.StatusInternalServerError)
 	case number%10 == 3:
 		l.gone[name] = true

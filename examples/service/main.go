@@ -83,7 +83,6 @@ type service struct {
 	limiter        workqueue.TypedRateLimiter[job]
 	payers         []string // tenants who pay
 	paying, others *queue
-	grace          time.Duration // for the drain
 	ready          atomic.Bool
 
 	holding sync.Mutex
@@ -106,21 +105,31 @@ type policy struct {
 	// of the process cuts short, and a client who posts a failed job again has it tried anew.
 	countEach bool
 
+	timeout     time.Duration // of a request to the receiver
+	drain       time.Duration // for the queued jobs at the end; a handler that ignores its context has a fifth more
 	longestHold time.Duration // of a Retry-After: a great number is a job that never comes, or a negative time
 	keepDone    time.Duration // how long a client may repeat a request after its job is done
+	maxPayload  int64         // bytes
 }
 
 // defaults survive an outage of 2.4 to 3.5 hours, see docs/choosing.md. The Cap is for a wait with its jitter.
 var defaults = policy{
 	payingWorkers: 8, otherWorkers: 4, tenantWorkers: 3,
 	maxAttempts: 30, backoff: wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.5, Cap: 10 * time.Minute},
-	longestHold: time.Hour, keepDone: 24 * time.Hour,
+	timeout: 5 * time.Second, drain: 10 * time.Second, longestHold: time.Hour, keepDone: 24 * time.Hour, maxPayload: 1 << 20,
+}
+
+// isFinal reports whether an answer is about the job, so that no other try will help. A 401 or a 404 is about the
+// receiver: it would give up the whole backlog.
+func isFinal(code int) bool {
+	return slices.Contains([]int{400, 409, 410, 413, 415, 422}, code)
 }
 
 // A hold keeps all jobs back, which stay queued. It is in the database, and holds through a restart.
 type hold struct {
 	Paused    bool      // by an operator
 	NotBefore time.Time // that the receiver has named by a Retry-After
+	Probing   bool      // after that time one job a second is handed out, until one is done
 }
 
 // rest returns for how long a job is kept back at least. A pause has no end: the queues keep the job afterwards.
@@ -138,16 +147,17 @@ func (h hold) String() string {
 	}
 	if rest := time.Until(h.NotBefore); rest > 0 {
 		why = append(why, fmt.Sprintf("The receiver wants no job before %s, for %v.", h.NotBefore.Format("15:04:05 MST"), rest.Round(time.Second)))
+	} else if h.Probing {
+		why = append(why, "The receiver has asked for a rest: one job a second, until one is done.")
 	}
 	return cmp.Or(strings.Join(why, " "), "No job is held back.")
 }
 
-// The times of the end are 27 seconds together, of the 30 that a pod has between SIGTERM and SIGKILL. For a shorter
+// The times of the end, with the drain of the policy, are 27 seconds together, of the 30 that a pod has between SIGTERM and SIGKILL. For a shorter
 // end lower them. A longer scrape interval needs a longer terminationGracePeriodSeconds.
 const (
 	settleTime  = 5 * time.Second  // readiness has ended, and load balancers notice
 	closeTime   = 5 * time.Second  // for the last requests
-	drainTime   = 10 * time.Second // for the queued jobs; a handler that ignores its context has a fifth more
 	scrapeTime  = 5 * time.Second  // the metrics show the drain
 	requestTime = 10 * time.Second // for a client to send a job
 )
@@ -157,7 +167,7 @@ func newService(db *bbolt.DB, target string, payers []string, registry prometheu
 	connections.MaxIdleConnsPerHost = p.payingWorkers + p.otherWorkers // With the default of 2, most requests would dial.
 	// A redirect would turn the POST into a GET without the payload, and its 200 would end the job.
 	direct := http.Client{Transport: connections, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	pace := rate.NewLimiter(rate.Inf, 0) // No limit. A limit of 0 is a pause.
+	pace := rate.NewLimiter(rate.Inf, 1) // No limit, see paceLocked.
 	// Each job has its own backoff, with jitter. The default of controllers also lets only ten
 	// retries a second through, so the last of 200 jobs that fail together would wait for 10 s.
 	limiter := workqueue.NewTypedItemBackoffRateLimiter[job](p.backoff)
@@ -178,7 +188,7 @@ func newService(db *bbolt.DB, target string, payers []string, registry prometheu
 		})
 	}
 	s := &service{
-		policy: p, db: db, target: target, client: direct, pace: pace, limiter: limiter, grace: drainTime,
+		policy: p, db: db, target: target, client: direct, pace: pace, limiter: limiter,
 		payers: payers, paying: newQueue("paying"), others: newQueue("others"),
 	}
 	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -226,8 +236,11 @@ type record struct {
 
 // openDB opens the database. A second process would do each job a second time: it does not get the file. An existing
 // file is only read here, so that the service starts on a full disk.
+//
+// The list of free pages is made at the start and not written with each step: after a backlog of large payloads it is
+// long, and each step would take twice as long for ever.
 func openDB(path string) (*bbolt.DB, error) {
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: time.Second})
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: time.Second, NoFreelistSync: true, FreelistType: bbolt.FreelistMapType})
 	if err != nil {
 		return nil, fmt.Errorf("open %s, which one process may use: %w", path, err)
 	}
@@ -327,9 +340,12 @@ func (s *service) accept(w http.ResponseWriter, r *http.Request) {
 	// another payload it is none: a receiver that knows the key would drop the payload.
 	j, ok := parse(r.PathValue("tenant") + "." + cmp.Or(r.Header.Get("Idempotency-Key"), rand.Text()))
 	priority, notNumber := strconv.Atoi(cmp.Or(r.URL.Query().Get("priority"), "0"))
-	payload, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<20))
-	if !ok || notNumber != nil || priority < 0 || priority > 9 || err != nil {
-		http.Error(w, "want a payload of at most 1 MB, a priority from 0 to 9, and names of letters and digits", http.StatusBadRequest)
+	payload, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.maxPayload))
+	if errors.As(err, new(*http.MaxBytesError)) {
+		http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
+		return
+	} else if !ok || notNumber != nil || priority < 0 || priority > 9 || err != nil {
+		http.Error(w, "want a payload, a priority from 0 to 9, and names of letters and digits", http.StatusBadRequest)
 		return
 	}
 	sum := sha256.Sum256(payload)
@@ -474,6 +490,11 @@ func (s *service) do(ctx context.Context, j job) error {
 	// Otherwise each end of the grace, and each hold, would use up a try of as many jobs as there are workers.
 	cut := err != nil && ctx.Err() == context.Canceled || errors.As(err, new(later))
 	noTry := rest > 0 || cut && !s.countEach
+	if err == nil && s.held().Probing {
+		if err := s.changeHold(func(h *hold) { h.Probing = false }); err != nil {
+			slog.Error("a restart would probe the receiver once more", "err", err)
+		}
+	}
 	notStored := s.step(j, func(_ *bbolt.Tx, r *record) error {
 		switch {
 		case err == nil:
@@ -533,7 +554,7 @@ func (s *service) deliver(ctx context.Context, j job, contentType string, payloa
 			s.notBefore(time.Now().Add(wait))
 			return later{errors.New(response.Status), wait}
 		}
-	case code/100 == 4:
+	case isFinal(code):
 		return workqueue.Permanent(errors.New(response.Status))
 	}
 	return errors.New(response.Status)
@@ -566,7 +587,7 @@ func retryAfter(h http.Header) time.Duration {
 func (s *service) notBefore(until time.Time) {
 	err := s.changeHold(func(h *hold) {
 		if until.After(h.NotBefore) { // Of two answers the later time counts.
-			h.NotBefore = until
+			h.NotBefore, h.Probing = until, true
 		}
 	})
 	if err != nil {
@@ -606,10 +627,14 @@ func (s *service) paceLocked() {
 			s.paceLocked()
 		})
 	}
-	limit := rate.Inf
-	if s.hold.Paused || rest > 0 {
-		limit = 0
+	limit, burst := rate.Inf, 1
+	switch {
+	case s.hold.Paused || rest > 0:
+		limit, burst = 0, 0 // With a burst there would be a token.
+	case s.hold.Probing:
+		limit = 1
 	}
+	s.pace.SetBurst(burst)
 	s.pace.SetLimit(limit)
 }
 
@@ -777,7 +802,12 @@ func (s *service) wakeNow(name string) (n int) {
 
 // pause holds all jobs back, or lets them go.
 func (s *service) pause(w http.ResponseWriter, r *http.Request) {
-	s.answerHold(w, func(h *hold) { h.Paused = r.FormValue("on") == "true" })
+	on, err := strconv.ParseBool(r.FormValue("on"))
+	if err != nil {
+		http.Error(w, "want on=true or on=false", http.StatusBadRequest)
+		return
+	}
+	s.answerHold(w, func(h *hold) { h.Paused = on })
 }
 
 // callNow forgets the time that the receiver has named, and ends the waits of the jobs that have heard it: an operator
@@ -805,7 +835,7 @@ func (s *service) work(ctx context.Context) error {
 		ended := make(chan error, 1)
 		go func() {
 			ended <- workqueue.Run(ctx, q, s.do, workqueue.RunOptions[job]{
-				Workers: workers, Timeout: 5 * time.Second, AtEnd: atEnd, Grace: s.grace, OnGiveUp: s.giveUp,
+				Workers: workers, Timeout: s.timeout, AtEnd: atEnd, Grace: s.drain, OnGiveUp: s.giveUp,
 			})
 		}()
 		return ended
@@ -919,8 +949,12 @@ func (s *service) serve(ctx context.Context, outside, inside net.Listener, admin
 	select { // 4. Do the queued jobs, except in a pause. What is left is in the database.
 	case left := <-worked:
 		err = errors.Join(err, left)
-	case <-time.After(s.grace + s.grace/5): // Run waits for each handler, also for one that ignores its context.
-		err = errors.Join(err, fmt.Errorf("a handler hangs: %v, %v", s.paying.Snapshot(20), s.others.Snapshot(20)))
+	case <-time.After(s.drain + s.drain/5): // Run waits for each handler, also for one that ignores its context.
+		for _, q := range []*queue{s.paying, s.others} {
+			for _, hung := range q.Snapshot(20).InFlight {
+				err = errors.Join(err, fmt.Errorf("the handler of %v hangs", hung.Item))
+			}
+		}
 	}
 	scrape() // 5. The metrics and the page go last: they show the drain, and its counts stay by KeepCounts.
 	return errors.Join(err, back.Close())
@@ -935,10 +969,15 @@ func run() error {
 	p := defaults
 	flag.IntVar(&p.maxAttempts, "attempts", p.maxAttempts, "how often a job is tried before it is given up")
 	flag.DurationVar(&p.backoff.Duration, "backoff", p.backoff.Duration, "the first wait for a retry")
+	flag.Float64Var(&p.backoff.Factor, "factor", p.backoff.Factor, "how much longer each further wait is")
+	flag.DurationVar(&p.backoff.Cap, "cap", p.backoff.Cap, "the longest wait")
 	flag.BoolVar(&p.countEach, "count-each", p.countEach, "the receiver sees a job at most -attempts times, unless an operator retries the job")
 	settle := flag.Duration("settle", settleTime, "how long to serve after readiness has ended")
 	scrape := flag.Duration("scrape", scrapeTime, "how long to show the metrics after the drain: the scrape interval")
 	flag.Parse()
+	if p.countEach && p.timeout >= p.drain {
+		return fmt.Errorf("the timeout of %v has to be shorter than the drain of %v, or the end cuts requests short that count", p.timeout, p.drain)
+	}
 
 	outside, err := net.Listen("tcp", *listen)
 	if err != nil {

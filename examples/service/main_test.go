@@ -30,11 +30,17 @@ import (
 
 var order = job{"acme", "order-7"}
 
+// What your clients would post.
+const (
+	payload      = `{"paid": true}`
+	otherPayload = `{"paid": false}`
+)
+
 // testPolicy has the numbers that the tests count with, so that they hold whatever the defaults are.
 var testPolicy = policy{
 	payingWorkers: 8, otherWorkers: 4, tenantWorkers: 3,
 	maxAttempts: 30, backoff: wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.5, Cap: 10 * time.Minute},
-	longestHold: time.Hour, keepDone: 24 * time.Hour,
+	timeout: 5 * time.Second, drain: 10 * time.Second, longestHold: time.Hour, keepDone: 24 * time.Hour, maxPayload: 1 << 20,
 }
 
 // testDB returns an empty database.
@@ -93,14 +99,14 @@ func (s tested) begin() (end func()) {
 // post posts a job, and wants a 202.
 func (s tested) post(j job) {
 	s.t.Helper()
-	if code, text := s.send("/jobs/"+j.Tenant, "payload", j.ID); code != http.StatusAccepted {
+	if code, text := s.send("/jobs/"+j.Tenant, payload, j.ID); code != http.StatusAccepted {
 		s.t.Errorf("%v: got %d, %s", j, code, text)
 	}
 }
 
 // send posts a payload.
-func (s tested) send(path, payload, key string) (code int, text string) {
-	r := httptest.NewRequest("POST", path, strings.NewReader(payload))
+func (s tested) send(path, body, key string) (code int, text string) {
+	r := httptest.NewRequest("POST", path, strings.NewReader(body))
 	r.Header.Set("Idempotency-Key", key)
 	w := httptest.NewRecorder()
 	s.public().ServeHTTP(w, r)
@@ -193,7 +199,7 @@ func TestNo202WhenTheDrainRefusesTheJob(t *testing.T) {
 		s.post(order)
 		synctest.Wait()
 		time.AfterFunc(time.Second, func() {
-			if code, text := s.send("/jobs/acme", "during", ""); code != http.StatusServiceUnavailable {
+			if code, text := s.send("/jobs/acme", payload, ""); code != http.StatusServiceUnavailable {
 				t.Errorf("during the drain: got %d, %s", code, text)
 			}
 			close(release)
@@ -212,28 +218,28 @@ func TestNo202IsLostToAnotherPayload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release, delivered := make(chan struct{}), map[string]int{}
 		s := start(t, testDB(t), receiver(func(r *http.Request) (int, string) {
-			payload, _ := io.ReadAll(r.Body)
+			body, _ := io.ReadAll(r.Body)
 			<-release
-			delivered[string(payload)]++ // One job at a time.
+			delivered[string(body)]++ // One job at a time.
 			return http.StatusOK, ""
 		}))
-		post := func(when, payload string, want int) {
+		post := func(when, body string, want int) {
 			t.Helper()
-			code, text := s.send("/jobs/acme", payload, "order-7")
+			code, text := s.send("/jobs/acme", body, "order-7")
 			if synctest.Wait(); code != want {
-				t.Errorf("%s, payload %q: got %d, %s, want %d", when, payload, code, text, want)
+				t.Errorf("%s, payload %q: got %d, %s, want %d", when, body, code, text, want)
 			}
 		}
-		post("new", "", http.StatusAccepted)
-		post("queued", "other", http.StatusConflict)
+		post("new", payload, http.StatusAccepted)
+		post("queued", otherPayload, http.StatusConflict)
 		end := s.begin()
 		synctest.Wait()
-		post("at work", "other", http.StatusConflict)
-		post("at work", "", http.StatusAccepted)
+		post("at work", otherPayload, http.StatusConflict)
+		post("at work", payload, http.StatusAccepted)
 		close(release)
 		for _, when := range []string{"done", "done, and the service began anew", "done 23 hours ago"} {
-			post(when, "", http.StatusAccepted)
-			post(when, "other", http.StatusConflict)
+			post(when, payload, http.StatusAccepted)
+			post(when, otherPayload, http.StatusConflict)
 			end()
 			if !strings.Contains(when, "anew") {
 				time.Sleep(23 * time.Hour)
@@ -242,9 +248,9 @@ func TestNo202IsLostToAnotherPayload(t *testing.T) {
 			end = s.begin()
 		}
 		time.Sleep(25 * time.Hour)
-		post("done days ago", "other", http.StatusAccepted)
+		post("done days ago", otherPayload, http.StatusAccepted)
 		end()
-		if fmt.Sprint(delivered) != "map[:1 other:1]" {
+		if want := map[string]int{payload: 1, otherPayload: 1}; !reflect.DeepEqual(delivered, want) {
 			t.Errorf("delivered %v", delivered)
 		}
 		s.wantStored(0, 0, 0)
@@ -255,7 +261,7 @@ func TestNo202IsLostToAnotherPayload(t *testing.T) {
 func TestThePriorityIsNotPartOfTheKey(t *testing.T) {
 	s := start(t, testDB(t), nil)
 	for _, priority := range []string{"0", "5", ""} {
-		code, name := s.send("/jobs/acme?priority="+priority, "payload", "order-7")
+		code, name := s.send("/jobs/acme?priority="+priority, payload, "order-7")
 		if code != http.StatusAccepted || name != "acme.order-7" {
 			t.Errorf("priority %q: got %d, %s", priority, code, name)
 		}
@@ -290,7 +296,7 @@ func TestRetry(t *testing.T) {
 		if _, text := s.call("GET /jobs", "secret"); !strings.Contains(text, `"/jobs/acme.order-7/retry"><button>retry</button> acme.order-7 410`) {
 			t.Errorf("the list of what was given up is %q", text)
 		}
-		if code, _ := s.send("/jobs/acme", "another", "order-7"); code != http.StatusConflict {
+		if code, _ := s.send("/jobs/acme", otherPayload, "order-7"); code != http.StatusConflict {
 			t.Errorf("another payload: got %d", code)
 		}
 		if code, text := s.call("GET /jobs/acme.order-7", "secret"); code != 200 || !strings.Contains(text, `"State":"failed"`) || !strings.Contains(text, `"Error":"410"`) {
@@ -427,6 +433,7 @@ func TestNo202IsLostToAGiveUp(t *testing.T) {
 				return http.StatusOK, ""
 			}
 			s.post(order)
+			s.pace.SetBurst(0)
 			s.pace.SetLimit(0) // For a look before the next try.
 			return http.StatusGone, ""
 		}))
@@ -474,7 +481,10 @@ func TestWakeAndPause(t *testing.T) {
 		}
 		code = http.StatusOK
 		call("/wake", "2 woken", 3)
-		call("/pause", "No job is held back.", 3)
+		if code, text := s.call("POST /pause", "secret"); code != http.StatusBadRequest || s.pace.Limit() != 0 {
+			t.Errorf("without a wish: %d, %s, and the limit is %v", code, text, s.pace.Limit())
+		}
+		call("/pause?on=false", "No job is held back.", 3)
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if tries.Load() != 5 {
@@ -496,7 +506,7 @@ func TestNo202IsLostToARedirect(t *testing.T) {
 	}))
 	defer target.Close()
 	s := newService(testDB(t), target.URL, nil, prometheus.NewRegistry(), testPolicy)
-	if err := s.deliver(t.Context(), order, "", []byte("payload")); err == nil || fmt.Sprint(bodies) != "[POST payload]" {
+	if err := s.deliver(t.Context(), order, "", []byte(payload)); err == nil || fmt.Sprint(bodies) != "[POST "+payload+"]" {
 		t.Errorf("the receiver got %q, and the try ends with %v", bodies, err)
 	}
 }
@@ -531,7 +541,7 @@ func TestTheLaterRetryAfterCounts(t *testing.T) {
 			sleep time.Duration
 			limit rate.Limit
 			page  string
-		}{{59 * time.Second, 0, "for 1s."}, {2 * time.Second, rate.Inf, "No job is held back."}} {
+		}{{59 * time.Second, 0, "for 1s."}, {2 * time.Second, 1, "one job a second"}} {
 			time.Sleep(row.sleep)
 			synctest.Wait()
 			if _, page := s.call("GET /jobs", "secret"); s.pace.Limit() != row.limit || !strings.Contains(page, row.page) {
@@ -628,6 +638,38 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
+// At the end of a hold all workers called at once, and had the next hold. Now one job a second is tried until one is done.
+func TestProbesAfterAHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		var calls []time.Duration
+		var mu sync.Mutex
+		s := start(t, testDB(t), receiver(func(r *http.Request) (int, string) {
+			mu.Lock()
+			defer mu.Unlock()
+			at := time.Since(begun).Round(time.Second)
+			if calls = append(calls, at); at < time.Second {
+				return http.StatusTooManyRequests, "60"
+			} else if at < 63*time.Second {
+				return http.StatusBadGateway, ""
+			}
+			return http.StatusOK, ""
+		}))
+		s.post(order)
+		end := s.begin()
+		synctest.Wait()
+		for n := range 20 {
+			s.post(job{fmt.Sprint("tenant-", n), "order"})
+		}
+		time.Sleep(2 * time.Minute)
+		end()
+		if got := fmt.Sprint(calls[:7]); got != "[0s 1m1s 1m2s 1m3s 1m3s 1m3s 1m3s]" {
+			t.Errorf("the receiver is called at %s", got)
+		}
+		s.wantStored(0, 0, 0)
+	})
+}
+
 // Of 30 jobs, 29 called the receiver before the time that it had named to the first ones.
 func TestRetryAfterHoldsForAllJobs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -666,7 +708,7 @@ func TestRetryAfterHoldsForAWorkerAndThroughARestart(t *testing.T) {
 			t.Errorf("got %+v of %+v, want a wait of a minute and no try", v, r)
 		}
 		s = start(t, s.db, nil)
-		for _, want := range []rate.Limit{0, rate.Inf} {
+		for _, want := range []rate.Limit{0, 1} {
 			if got := s.pace.Limit(); got != want {
 				t.Errorf("the limit is %v, want %v", got, want)
 			}
@@ -823,7 +865,7 @@ func readOnly(t *testing.T) *bbolt.DB {
 
 // The client sends a request with an Idempotency-Key again when the connection breaks, and nobody counted these tries.
 func TestOneTryIsOneRequest(t *testing.T) {
-	for _, payload := range []string{"payload", ""} {
+	for _, payload := range []string{payload, ""} {
 		var requests atomic.Int32
 		target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if body, err := io.ReadAll(r.Body); string(body) != payload || err != nil {
@@ -876,12 +918,12 @@ func TestEndWithAHandlerThatHangs(t *testing.T) {
 	arrived, release := make(chan struct{}), make(chan struct{})
 	defer close(release)
 	s := start(t, testDB(t), receiver(func(*http.Request) (int, string) { close(arrived); <-release; return http.StatusOK, "" }))
-	s.grace = 50 * time.Millisecond
+	s.drain = 50 * time.Millisecond
 	s.post(order)
 	ctx, stop := context.WithCancel(t.Context())
 	go func() { <-arrived; stop() }()
 	err := s.serve(ctx, listen(t), listen(t), s.admin(http.NotFoundHandler(), ""), func() {}, func() {})
-	if err == nil || !strings.Contains(err.Error(), "acme.order-7: in_flight") {
+	if err == nil || !strings.Contains(err.Error(), "the handler of acme.order-7 hangs") {
 		t.Errorf("got %v", err)
 	}
 	s.wantStored(1, 0, 1)
@@ -894,9 +936,9 @@ func TestTenantsShareTheWorkers(t *testing.T) {
 		var mu sync.Mutex
 		count, release := map[string]int{}, make(chan struct{})
 		s := start(t, testDB(t), receiver(func(r *http.Request) (int, string) {
-			what, _ := io.ReadAll(r.Body)
+			tenant, id, _ := strings.Cut(r.Header.Get("Idempotency-Key"), ".")
 			mu.Lock()
-			count[string(what)]++
+			count[tenant+id[:1]]++
 			mu.Unlock()
 			<-release
 			return http.StatusOK, ""
@@ -905,8 +947,8 @@ func TestTenantsShareTheWorkers(t *testing.T) {
 			tenant, priority string
 			n                int
 		}{{"flood", "0", 20}, {"flood", "9", 1}, {"quiet", "0", 1}, {"third", "0", 1}, {"gold", "0", 5}} {
-			for range row.n {
-				s.send("/jobs/"+row.tenant+"?priority="+row.priority, row.tenant+row.priority, "")
+			for n := range row.n {
+				s.send("/jobs/"+row.tenant+"?priority="+row.priority, payload, fmt.Sprint(row.priority, "-", n))
 			}
 		}
 		end := s.begin()
@@ -1042,7 +1084,7 @@ func listen(t *testing.T) net.Listener {
 }
 
 func post(url string) (code int, err error) {
-	response, err := http.Post(url, "", strings.NewReader("payload"))
+	response, err := http.Post(url, "", strings.NewReader(payload))
 	if err != nil {
 		return 0, err
 	}
@@ -1065,20 +1107,17 @@ func get(t *testing.T, url string) (code int, text string) {
 
 func TestRequestsThatAreRefused(t *testing.T) {
 	s := start(t, testDB(t), nil)
-	for path, payload := range map[string]string{
-		"/jobs/a.b":              "",
-		"/jobs/..%2Fetc":         "",
-		"/jobs/acme?priority=x":  "",
-		"/jobs/acme?priority=10": "",
-		"/jobs/acme":             strings.Repeat("x", 1<<20+1),
-	} {
+	for _, path := range []string{"/jobs/a.b", "/jobs/..%2Fetc", "/jobs/acme?priority=x", "/jobs/acme?priority=10"} {
 		if code, text := s.send(path, payload, ""); code != http.StatusBadRequest {
 			t.Errorf("%s: got %d, %s", path, code, text)
 		}
 	}
+	if code, text := s.send("/jobs/acme", strings.Repeat("x", 1<<20+1), ""); code != http.StatusRequestEntityTooLarge {
+		t.Errorf("got %d, %s", code, text)
+	}
 	s.wantStored(0, 0, 0)
 	s.db = readOnly(t)
-	if code, text := s.send("/jobs/acme", "", ""); code != http.StatusInternalServerError {
+	if code, text := s.send("/jobs/acme", payload, ""); code != http.StatusInternalServerError {
 		t.Errorf("without a disk: got %d, %s", code, text)
 	}
 }
