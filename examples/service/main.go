@@ -491,7 +491,7 @@ func (s *service) do(ctx context.Context, j job) error {
 	cut := err != nil && ctx.Err() == context.Canceled || errors.As(err, new(later))
 	noTry := rest > 0 || cut && !s.countEach
 	if err == nil && s.held().Probing {
-		if err := s.changeHold(func(h *hold) { h.Probing = false }); err != nil {
+		if err := s.changeHold(func(h *hold) { h.Probing = time.Until(h.NotBefore) > 0 }); err != nil {
 			slog.Error("a restart would probe the receiver once more", "err", err)
 		}
 	}

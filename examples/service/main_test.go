@@ -645,6 +645,10 @@ func TestProbesAfterAHold(t *testing.T) {
 		var calls []time.Duration
 		var mu sync.Mutex
 		s := start(t, testDB(t), receiver(func(r *http.Request) (int, string) {
+			if r.Header.Get("Idempotency-Key") == "slow.order" { // It was at work before the hold, and is done in it.
+				time.Sleep(2 * time.Second)
+				return http.StatusOK, ""
+			}
 			mu.Lock()
 			defer mu.Unlock()
 			at := time.Since(begun).Round(time.Second)
@@ -655,8 +659,10 @@ func TestProbesAfterAHold(t *testing.T) {
 			}
 			return http.StatusOK, ""
 		}))
-		s.post(order)
+		s.post(job{"slow", "order"})
 		end := s.begin()
+		synctest.Wait()
+		s.post(order)
 		synctest.Wait()
 		for n := range 20 {
 			s.post(job{fmt.Sprint("tenant-", n), "order"})
