@@ -120,9 +120,9 @@ var defaults = policy{
 }
 
 // isFinal reports whether an answer is about the job, so that no other try will help. A 401 or a 404 is about the
-// receiver: it would give up the whole backlog.
+// receiver: it would give up the whole backlog. A 409 can say that the receiver is still at the last try.
 func isFinal(code int) bool {
-	return slices.Contains([]int{400, 409, 410, 413, 415, 422}, code)
+	return slices.Contains([]int{400, 410, 413, 415, 422}, code)
 }
 
 // A hold keeps all jobs back, which stay queued. It is in the database, and holds through a restart.
@@ -153,8 +153,8 @@ func (h hold) String() string {
 	return cmp.Or(strings.Join(why, " "), "No job is held back.")
 }
 
-// The times of the end, with the drain of the policy, are 27 seconds together, of the 30 that a pod has between SIGTERM and SIGKILL. For a shorter
-// end lower them. A longer scrape interval needs a longer terminationGracePeriodSeconds.
+// The times of the end, with the drain of the policy, are 27 seconds together, of the 30 that a pod has between SIGTERM
+// and SIGKILL. For a shorter end lower them, with the flags -settle, -drain and -scrape. A longer scrape interval needs a longer terminationGracePeriodSeconds.
 const (
 	settleTime  = 5 * time.Second  // readiness has ended, and load balancers notice
 	closeTime   = 5 * time.Second  // for the last requests
@@ -338,7 +338,8 @@ var (
 func (s *service) accept(w http.ResponseWriter, r *http.Request) {
 	// A client that got no answer sends the job again under the same key: it is one job, also when it was done. With
 	// another payload it is none: a receiver that knows the key would drop the payload.
-	j, ok := parse(r.PathValue("tenant") + "." + cmp.Or(r.Header.Get("Idempotency-Key"), rand.Text()))
+	key := strings.Trim(r.Header.Get("Idempotency-Key"), `"`)
+	j, ok := parse(r.PathValue("tenant") + "." + cmp.Or(key, rand.Text()))
 	priority, notNumber := strconv.Atoi(cmp.Or(r.URL.Query().Get("priority"), "0"))
 	payload, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.maxPayload))
 	if errors.As(err, new(*http.MaxBytesError)) {
@@ -481,7 +482,8 @@ func (s *service) do(ctx context.Context, j job) error {
 	} else if err != nil {
 		return err
 	}
-	rest := s.held().rest()
+	held := s.held()
+	rest := held.rest()
 	if rest > 0 { // A hold has begun since the hand-out.
 		err = workqueue.DeferFor(rest)
 	} else {
@@ -490,10 +492,8 @@ func (s *service) do(ctx context.Context, j job) error {
 	// Otherwise each end of the grace, and each hold, would use up a try of as many jobs as there are workers.
 	cut := err != nil && ctx.Err() == context.Canceled || errors.As(err, new(later))
 	noTry := rest > 0 || cut && !s.countEach
-	if err == nil && s.held().Probing {
-		if err := s.changeHold(func(h *hold) { h.Probing = time.Until(h.NotBefore) > 0 }); err != nil {
-			slog.Error("a restart would probe the receiver once more", "err", err)
-		}
+	if held.Probing && workqueue.VerdictOf(err).Outcome != workqueue.OutcomeFailed && rest <= 0 {
+		s.stopProbing(held.NotBefore)
 	}
 	notStored := s.step(j, func(_ *bbolt.Tx, r *record) error {
 		switch {
@@ -592,6 +592,15 @@ func (s *service) notBefore(until time.Time) {
 	})
 	if err != nil {
 		slog.Error("a restart would not know the time of the receiver", "err", err)
+	}
+}
+
+// stopProbing has the receiver get all jobs again: it takes them. It does not, if a try that has begun meanwhile has heard
+// another time.
+func (s *service) stopProbing(since time.Time) {
+	err := s.changeHold(func(h *hold) { h.Probing = h.Probing && !h.NotBefore.Equal(since) })
+	if err != nil {
+		slog.Error("a restart would probe the receiver once more", "err", err)
 	}
 }
 
@@ -701,7 +710,7 @@ func (s *service) failures() (all []failure, err error) {
 			j, _ := parse(string(key))
 			r, err := load(tx, j)
 			if err != nil {
-				r.Error = err.Error()
+				r = record{Error: err.Error()}
 			}
 			all = append(all, failure{j, r})
 			return nil
@@ -727,9 +736,19 @@ func (s *service) retryFailed(w http.ResponseWriter, r *http.Request) {
 	failures, err := s.failures()
 	var jobs []job
 	for _, f := range failures {
-		jobs = append(jobs, f.Job)
+		if f.State == failed { // It can be read.
+			jobs = append(jobs, f.Job)
+		}
 	}
-	if err = errors.Join(err, s.steps(jobs, s.again)); err != nil {
+	err = errors.Join(err, s.steps(jobs, func(j job) change {
+		return func(tx *bbolt.Tx, r *record) error {
+			if r.State != failed { // Somebody else has retried it.
+				return nil
+			}
+			return s.again(j)(tx, r)
+		}
+	}))
+	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
@@ -971,6 +990,9 @@ func run() error {
 	flag.DurationVar(&p.backoff.Duration, "backoff", p.backoff.Duration, "the first wait for a retry")
 	flag.Float64Var(&p.backoff.Factor, "factor", p.backoff.Factor, "how much longer each further wait is")
 	flag.DurationVar(&p.backoff.Cap, "cap", p.backoff.Cap, "the longest wait")
+	flag.DurationVar(&p.timeout, "timeout", p.timeout, "for a request to the receiver")
+	flag.DurationVar(&p.drain, "drain", p.drain, "for the queued jobs at the end")
+	flag.DurationVar(&p.longestHold, "longest-hold", p.longestHold, "the longest Retry-After that is obeyed")
 	flag.BoolVar(&p.countEach, "count-each", p.countEach, "the receiver sees a job at most -attempts times, unless an operator retries the job")
 	settle := flag.Duration("settle", settleTime, "how long to serve after readiness has ended")
 	scrape := flag.Duration("scrape", scrapeTime, "how long to show the metrics after the drain: the scrape interval")
@@ -992,8 +1014,8 @@ func run() error {
 		return err
 	}
 	defer db.Close()
-	// Where the rest of your program has its metrics.
-	s := newService(db, *target, strings.Split(*paying, ","), prometheus.DefaultRegisterer, p)
+	payers := strings.FieldsFunc(*paying, func(r rune) bool { return r == ',' || r == ' ' })
+	s := newService(db, *target, payers, prometheus.DefaultRegisterer, p) // Where the rest of your program has its metrics.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // A second signal kills.

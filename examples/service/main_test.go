@@ -260,8 +260,8 @@ func TestNo202IsLostToAnotherPayload(t *testing.T) {
 // A key is one job, whatever its priority, and the highest priority counts, also for the next start.
 func TestThePriorityIsNotPartOfTheKey(t *testing.T) {
 	s := start(t, testDB(t), nil)
-	for _, priority := range []string{"0", "5", ""} {
-		code, name := s.send("/jobs/acme?priority="+priority, payload, "order-7")
+	for priority, key := range map[string]string{"0": "order-7", "5": `"order-7"`, "": "order-7"} {
+		code, name := s.send("/jobs/acme?priority="+priority, payload, key)
 		if code != http.StatusAccepted || name != "acme.order-7" {
 			t.Errorf("priority %q: got %d, %s", priority, code, name)
 		}
@@ -420,6 +420,30 @@ func TestRetryFailed(t *testing.T) {
 		t.Errorf("got %d, %s, and %v", code, text, info)
 	}
 	s.wantStored(2, 0, 0)
+}
+
+// A job that cannot be read, and one that somebody else has retried meanwhile, kept a thousand others from a retry.
+func TestRetryFailedBesideOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, testDB(t), always(http.StatusOK))
+		s.store(job{"acme", "a"}, record{State: failed})
+		s.store(job{"acme", "b"}, record{State: failed})
+		err := s.db.Update(func(tx *bbolt.Tx) error {
+			return tx.Bucket([]byte(failed)).Put([]byte("acme.garbage"), []byte("garbage"))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		end := s.begin()
+		if code, text := s.call("POST /retry-failed", "secret"); code != http.StatusOK || text != "2 jobs are tried again" {
+			t.Errorf("got %d, %s", code, text)
+		}
+		end()
+		s.wantStored(0, 1, 0)
+		if code, text := s.call("GET /jobs?format=json", "secret"); code != http.StatusOK || !strings.Contains(text, "invalid character") {
+			t.Errorf("got %d, %s", code, text)
+		}
+	})
 }
 
 // A job that is posted again while its last try is at work has a 202. It went to the failed jobs with that try, its
@@ -657,7 +681,7 @@ func TestProbesAfterAHold(t *testing.T) {
 			} else if at < 63*time.Second {
 				return http.StatusBadGateway, ""
 			}
-			return http.StatusOK, ""
+			return http.StatusUnprocessableEntity, "" // It is well.
 		}))
 		s.post(job{"slow", "order"})
 		end := s.begin()
@@ -672,7 +696,7 @@ func TestProbesAfterAHold(t *testing.T) {
 		if got := fmt.Sprint(calls[:7]); got != "[0s 1m1s 1m2s 1m3s 1m3s 1m3s 1m3s]" {
 			t.Errorf("the receiver is called at %s", got)
 		}
-		s.wantStored(0, 0, 0)
+		s.wantStored(0, 21, 21)
 	})
 }
 
