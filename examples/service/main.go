@@ -64,6 +64,8 @@ type job struct{ Tenant, ID string }
 
 func (j job) String() string { return j.Tenant + "." + j.ID }
 
+func (j job) MarshalText() ([]byte, error) { return []byte(j.String()), nil }
+
 var name = regexp.MustCompile(`^[\w-]{1,64}\.[\w-]{1,64}$`)
 
 // parse reads what String returns. ok is false for any other text.
@@ -193,7 +195,9 @@ func newService(db *bbolt.DB, target string, payers []string, registry prometheu
 	}
 	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "jobs_failed", Help: "Jobs that were given up, and wait for an operator.",
-	}, s.countFailures))
+	}, s.countFailures), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "jobs_held", Help: "1 while an operator or the receiver holds all jobs back.",
+	}, func() float64 { return float64(min(1, max(0, s.held().rest()))) }))
 	return s
 }
 
@@ -345,7 +349,7 @@ func (s *service) accept(w http.ResponseWriter, r *http.Request) {
 	if errors.As(err, new(*http.MaxBytesError)) {
 		http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
 		return
-	} else if !ok || notNumber != nil || priority < 0 || priority > 9 || err != nil {
+	} else if !ok || notNumber != nil || priority < 0 || priority > 9 || err != nil || len(payload) == 0 {
 		http.Error(w, "want a payload, a priority from 0 to 9, and names of letters and digits", http.StatusBadRequest)
 		return
 	}
@@ -456,6 +460,9 @@ func (s *service) restOfBackoff(j job, r record) time.Duration {
 	return min(wait, wait-time.Since(r.LastTry)) // A clock that was set back makes no wait longer.
 }
 
+// notEnded comes before the error of a try while the next try is at work, and for ever if a kill ends it.
+const notEnded = "the last try has not ended"
+
 // begin counts a try before its work. A count after the work, or the MaxAttempts of Run, which counts in memory, would
 // forget the try that ends the process: such a job would end it after each start, for ever.
 func (s *service) begin(j job) (payload []byte, before record, err error) {
@@ -466,7 +473,12 @@ func (s *service) begin(j job) (payload []byte, before record, err error) {
 			return workqueue.Permanent(errors.New(r.Error))
 		}
 		before = *r
-		r.Tries, r.LastTry, r.Error = r.Tries+1, time.Now(), strings.TrimSuffix("the last try has not ended; before: "+r.Error, "; before: ")
+		r.Tries, r.LastTry = r.Tries+1, time.Now()
+		if r.Error == "" {
+			r.Error = notEnded
+		} else if !strings.HasPrefix(r.Error, notEnded) {
+			r.Error = notEnded + "; before: " + r.Error
+		}
 		payload = bytes.Clone(tx.Bucket(payloads).Get([]byte(j.String())))
 		return nil
 	})
@@ -483,36 +495,60 @@ func (s *service) do(ctx context.Context, j job) error {
 		return err
 	}
 	held := s.held()
-	rest := held.rest()
-	if rest > 0 { // A hold has begun since the hand-out.
-		err = workqueue.DeferFor(rest)
-	} else {
-		err = s.try(ctx, j, before.ContentType, payload)
+	if rest := held.rest(); rest > 0 { // A hold has begun since the hand-out: this is no try.
+		err := s.step(j, func(_ *bbolt.Tx, r *record) error {
+			r.LastTry, r.Error = before.LastTry, before.Error
+			r.takeBack()
+			return nil
+		})
+		return errors.Join(err, workqueue.DeferFor(rest))
 	}
-	// Otherwise each end of the grace, and each hold, would use up a try of as many jobs as there are workers.
-	cut := err != nil && ctx.Err() == context.Canceled || errors.As(err, new(later))
-	noTry := rest > 0 || cut && !s.countEach
-	if held.Probing && workqueue.VerdictOf(err).Outcome != workqueue.OutcomeFailed && rest <= 0 {
+	err = s.try(ctx, j, before.ContentType, payload)
+	if held.Probing && workqueue.VerdictOf(err).Outcome != workqueue.OutcomeFailed {
 		s.stopProbing(held.NotBefore)
 	}
+	return s.end(ctx, j, before.Tries, err)
+}
+
+// takeBack takes the count of a try back. It is 0 after a retry by hand.
+func (r *record) takeBack() { r.Tries = max(0, r.Tries-1) }
+
+// end stores what has become of a try, and returns what Run makes of it.
+func (s *service) end(ctx context.Context, j job, triesBefore int, err error) error {
+	// Otherwise each end of the grace, and each hold, would use up a try of as many jobs as there are workers.
+	cut := err != nil && ctx.Err() == context.Canceled || errors.As(err, new(later))
+	noTry := cut && !s.countEach
 	notStored := s.step(j, func(_ *bbolt.Tx, r *record) error {
-		switch {
-		case err == nil:
+		if err == nil {
 			r.State, r.Error, r.Done = done, "", time.Now()
-		case rest > 0:
-			r.LastTry, r.Error = before.LastTry, before.Error
-		default:
-			r.Error = err.Error()
+			return nil
 		}
-		if noTry {
-			r.Tries = max(0, r.Tries-1) // It is 0 after a retry by hand.
+		if r.Error = err.Error(); noTry {
+			r.takeBack()
 		}
 		return nil
 	})
-	if err != nil && !noTry && before.Tries+1 == s.maxAttempts {
+	switch {
+	case err == nil || noTry:
+	case triesBefore+1 == s.maxAttempts:
 		return workqueue.Permanent(err)
+	default:
+		err = s.makeUp(j, triesBefore, err)
 	}
 	return errors.Join(err, notStored)
+}
+
+// makeUp has the backoff count the tries that a wake has brought early. Run does not ask the limiter about them, and some
+// wakes in an outage would use up the tries without the long waits.
+func (s *service) makeUp(j job, triesBefore int, err error) error {
+	var missed time.Duration
+	for s.limiter.NumRequeues(j) < triesBefore {
+		missed = s.limiter.When(j)
+	}
+	if missed > 0 {
+		return later{err, missed}
+	}
+	return err
 }
 
 // try makes an error of a panic: the last one is the reason why the job is given up.
@@ -573,7 +609,7 @@ func (l later) Unwrap() []error { return []error{l.error, workqueue.DeferFor(l.w
 func retryAfter(h http.Header) time.Duration {
 	value := h.Get("Retry-After")
 	if seconds, err := strconv.Atoi(value); err == nil || errors.Is(err, strconv.ErrRange) {
-		return time.Duration(min(seconds, 1e9)) * time.Second
+		return time.Duration(max(0, min(seconds, 1e9))) * time.Second
 	}
 	at, _ := http.ParseTime(value)
 	if now, err := http.ParseTime(h.Get("Date")); err == nil { // By the clock of the receiver.
@@ -622,6 +658,9 @@ func (s *service) resumeHold(text []byte) {
 	defer s.holding.Unlock()
 	if err := json.Unmarshal(text, &s.hold); err != nil && text != nil {
 		slog.Error("the hold of the last run is forgotten", "err", err)
+	}
+	if longest := time.Now().Add(s.longestHold); s.hold.NotBefore.After(longest) { // The clock was set back.
+		s.hold.NotBefore = longest
 	}
 	s.paceLocked()
 }
@@ -695,6 +734,19 @@ func (s *service) again(j job) change {
 		r.Tries = 0
 		return s.enter(j, r, r.Priority)
 	}
+}
+
+// discard forgets a job that was given up, with its key: no try will help, or it was done by other means.
+func (s *service) discard(w http.ResponseWriter, r *http.Request) {
+	j, _ := parse(r.PathValue("job"))
+	answer(w, j, s.step(j, func(_ *bbolt.Tx, r *record) error {
+		if r.State != failed {
+			return errUnknown
+		}
+		slog.Warn("job discarded", "job", j, "err", r.Error)
+		*r = record{}
+		return nil
+	}))
 }
 
 // A failure is a job that was given up.
@@ -784,7 +836,7 @@ var jobsPage = template.Must(template.New("jobs").Parse(`<!DOCTYPE html><title>J
 <form method="post" action="/wake"><button>end all waits</button></form>
 <p>{{len .Failures}} jobs have failed.</p>
 <form method="post" action="/retry-failed"><button>retry all</button></form>
-{{range .Failures}}<form method="post" action="/jobs/{{.Job}}/retry"><button>retry</button> {{.Job}} {{.Error}}</form>
+{{range .Failures}}<form method="post" action="/jobs/{{.Job}}/retry"><button>retry</button> <button formaction="/jobs/{{.Job}}/discard">discard</button> {{.Job}} {{.Error}}</form>
 {{end}}`))
 
 // overview is what an operator sees first: who holds all jobs back, and the failed jobs.
@@ -928,6 +980,7 @@ func (s *service) admin(metrics http.Handler, password string) http.Handler {
 	}
 	mux.HandleFunc("/debug/workqueue/", guard(page.ServeHTTP))
 	mux.HandleFunc("GET /jobs/{job}", guard(s.show))
+	mux.HandleFunc("POST /jobs/{job}/discard", guard(s.discard))
 	mux.HandleFunc("POST /jobs/{job}/retry", guard(s.retry))
 	mux.HandleFunc("GET /jobs", guard(s.overview))
 	mux.HandleFunc("POST /retry-failed", guard(s.retryFailed))

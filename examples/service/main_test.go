@@ -293,7 +293,7 @@ func TestRetry(t *testing.T) {
 		if r := s.record(order); r.State != failed || r.Error != "410" || s.countFailures() != 1 {
 			t.Errorf("the record of a job that was given up is %+v, and %v have failed", r, s.countFailures())
 		}
-		if _, text := s.call("GET /jobs", "secret"); !strings.Contains(text, `"/jobs/acme.order-7/retry"><button>retry</button> acme.order-7 410`) {
+		if _, text := s.call("GET /jobs", "secret"); !strings.Contains(text, `discard</button> acme.order-7 410`) {
 			t.Errorf("the list of what was given up is %q", text)
 		}
 		if code, _ := s.send("/jobs/acme", otherPayload, "order-7"); code != http.StatusConflict {
@@ -366,6 +366,9 @@ func TestTriesOfAllStartsCount(t *testing.T) {
 		}
 		run(func(tested, func()) int { return http.StatusOK })
 		failedAfter(0, "has not ended")
+		if r := s.record(order); strings.Count(r.Error, "not ended") != 1 {
+			t.Errorf("the reason is %q", r.Error)
+		}
 
 		s.store(order, record{})
 		run(func(tested, func()) int { panic("at the disco") })
@@ -407,6 +410,50 @@ func TestTriesKeepTheirBackoff(t *testing.T) {
 			t.Errorf("%d tries in the next five minutes, want 2 or 3", tries-before)
 		}
 	})
+}
+
+// Two wakes in an outage of an hour failed 50 of 50 jobs, which have 8 tries with long waits between: the waits did not grow
+// with these tries.
+func TestWakesInAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := testPolicy
+		p.maxAttempts, p.backoff = 8, wait.Backoff{Duration: 15 * time.Second, Factor: 3, Jitter: 0.5, Cap: time.Hour}
+		begun := time.Now()
+		s := startWith(t, testDB(t), receiver(func(*http.Request) (int, string) {
+			if time.Since(begun) < time.Hour {
+				return http.StatusBadGateway, ""
+			}
+			return http.StatusOK, ""
+		}), p)
+		end := s.begin()
+		for n := range 50 {
+			s.post(job{"acme", fmt.Sprint(n)})
+		}
+		time.Sleep(30 * time.Second)
+		for range 3 {
+			s.call("POST /wake", "secret")
+			time.Sleep(4 * time.Second)
+		}
+		time.Sleep(24 * time.Hour)
+		s.wantStored(0, 0, 0)
+		end()
+	})
+}
+
+// A job that no try will help is not for ever among the failed jobs, and its key can be used again.
+func TestDiscard(t *testing.T) {
+	s := start(t, testDB(t), nil)
+	s.store(order, record{State: failed, Error: "422"})
+	for _, want := range []int{http.StatusAccepted, http.StatusNotFound} {
+		if code, text := s.call("POST /jobs/acme.order-7/discard", "secret"); code != want {
+			t.Errorf("got %d, %s, want %d", code, text, want)
+		}
+	}
+	s.wantStored(0, 0, 0)
+	s.post(order)
+	if code, _ := s.call("POST /jobs/acme.order-7/discard", "secret"); code != http.StatusNotFound {
+		t.Errorf("a job that is open is discarded: %d", code)
+	}
 }
 
 // Each job that was given up is tried again by one call.
@@ -545,9 +592,11 @@ func TestRetryAfterHasABound(t *testing.T) {
 			t.Errorf("%s: got %v, %q, want a failure, an hour and the status", after, v, err)
 		}
 	}
-	s.client.Transport = busy("tomorrow")
-	if v := workqueue.VerdictOf(s.deliver(t.Context(), order, "", nil)); v.Outcome != workqueue.OutcomeFailed || v.After != 0 {
-		t.Errorf("got %v, want a failure with the backoff alone", v)
+	for _, after := range []string{"tomorrow", "-9223372037", "0"} {
+		s.client.Transport = busy(after)
+		if v := workqueue.VerdictOf(s.deliver(t.Context(), order, "", nil)); v.Outcome != workqueue.OutcomeFailed || v.After != 0 {
+			t.Errorf("%s: got %v, want a failure with the backoff alone", after, v)
+		}
 	}
 }
 
@@ -736,6 +785,17 @@ func TestRetryAfterHoldsForAWorkerAndThroughARestart(t *testing.T) {
 		s.notBefore(time.Now().Add(time.Minute))
 		if v, r := workqueue.VerdictOf(s.do(t.Context(), order)), s.record(order); v.Outcome != workqueue.OutcomeDeferred || v.After != time.Minute || r.Tries != 3 || r.Error != "503" {
 			t.Errorf("got %+v of %+v, want a wait of a minute and no try", v, r)
+		}
+		s.hold.NotBefore = s.hold.NotBefore.Add(48 * time.Hour) // The clock was set back.
+		if err := s.changeHold(func(*hold) {}); err != nil {
+			t.Fatal(err)
+		}
+		if rest := start(t, s.db, nil).held().rest(); rest != testPolicy.longestHold {
+			t.Errorf("the next start holds for %v", rest)
+		}
+		s.hold.NotBefore = s.hold.NotBefore.Add(-48 * time.Hour)
+		if err := s.changeHold(func(*hold) {}); err != nil {
+			t.Fatal(err)
 		}
 		s = start(t, s.db, nil)
 		for _, want := range []rate.Limit{0, 1} {
@@ -1068,7 +1128,7 @@ func TestEndInOrder(t *testing.T) {
 	if code, err := post(jobs); err == nil {
 		t.Errorf("during the drain: got %d", code)
 	}
-	if _, text := get(t, admin+"/metrics"); !strings.Contains(text, `workqueue_in_flight{name="others"} 2`) || !strings.Contains(text, "jobs_failed 0") {
+	if _, text := get(t, admin+"/metrics"); !strings.Contains(text, `workqueue_in_flight{name="others"} 2`) || !strings.Contains(text, "jobs_failed 0") || !strings.Contains(text, "jobs_held 0") {
 		t.Errorf("during the drain: the metrics are %s", text)
 	}
 	close(release)
@@ -1195,7 +1255,7 @@ func TestAdminAsksForAPassword(t *testing.T) {
 	s := start(t, testDB(t), nil)
 	for _, call := range []string{
 		"GET /debug/workqueue/", "GET /debug/pprof/goroutine?debug=2", "GET /debug/pprof/profile?seconds=1", "GET /jobs",
-		"POST /wake", "POST /pause", "POST /call-now", "POST /retry-failed", "POST /jobs/acme.order-7/retry", "GET /jobs/acme.order-7",
+		"POST /wake", "POST /pause", "POST /call-now", "POST /retry-failed", "POST /jobs/acme.order-7/retry", "POST /jobs/acme.order-7/discard", "GET /jobs/acme.order-7",
 	} {
 		for given, refused := range map[string]bool{"": true, "wrong": true, "secret": false} {
 			if code, _ := s.call(call, given); (code == http.StatusUnauthorized) != refused {
