@@ -131,7 +131,7 @@ func isFinal(code int) bool {
 type hold struct {
 	Paused    bool      // by an operator
 	NotBefore time.Time // that the receiver has named by a Retry-After
-	Probing   bool      // after that time one job a second is handed out, until one is done
+	Probing   bool      // after that time one job a second is handed out, until the receiver takes or refuses one
 }
 
 // rest returns for how long a job is kept back at least. A pause has no end: the queues keep the job afterwards.
@@ -150,13 +150,14 @@ func (h hold) String() string {
 	if rest := time.Until(h.NotBefore); rest > 0 {
 		why = append(why, fmt.Sprintf("The receiver wants no job before %s, for %v.", h.NotBefore.Format("15:04:05 MST"), rest.Round(time.Second)))
 	} else if h.Probing {
-		why = append(why, "The receiver has asked for a rest: one job a second, until one is done.")
+		why = append(why, "The receiver has asked for a rest: one job a second, until it takes or refuses one.")
 	}
 	return cmp.Or(strings.Join(why, " "), "No job is held back.")
 }
 
 // The times of the end, with the drain of the policy, are 27 seconds together, of the 30 that a pod has between SIGTERM
-// and SIGKILL. For a shorter end lower them, with the flags -settle, -drain and -scrape. A longer scrape interval needs a longer terminationGracePeriodSeconds.
+// and SIGKILL. For a shorter end lower them, with the flags -settle, -drain and -scrape. A longer scrape interval needs a
+// longer terminationGracePeriodSeconds.
 const (
 	settleTime  = 5 * time.Second  // readiness has ended, and load balancers notice
 	closeTime   = 5 * time.Second  // for the last requests
@@ -197,7 +198,12 @@ func newService(db *bbolt.DB, target string, payers []string, registry prometheu
 		Name: "jobs_failed", Help: "Jobs that were given up, and wait for an operator.",
 	}, s.countFailures), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "jobs_held", Help: "1 while an operator or the receiver holds all jobs back.",
-	}, func() float64 { return float64(min(1, max(0, s.held().rest()))) }))
+	}, func() float64 {
+		if s.held().rest() > 0 {
+			return 1
+		}
+		return 0
+	}))
 	return s
 }
 
@@ -370,9 +376,9 @@ func (s *service) accept(w http.ResponseWriter, r *http.Request) {
 	}))
 }
 
-// enter opens a job, in its step, and queues it: a job that was given up too, whose tries begin anew. A worker that gets the job at once waits for the end of the step. Do
-// not ask ShuttingDown before the add: the drain may begin in between. If the queue has the job already, it keeps the
-// higher priority.
+// enter opens a job, in its step, and queues it: a job that was given up too, whose tries begin anew. A worker that gets
+// the job at once waits for the end of the step. Do not ask ShuttingDown before the add: the drain may begin in between.
+// If the queue has the job already, it keeps the higher priority.
 func (s *service) enter(j job, r *record, priority int) error {
 	if s.queueOf(j).AddWith(workqueue.AddOptions{Priority: &priority}, j) == 0 {
 		return errShuttingDown
@@ -430,11 +436,12 @@ func (s *service) resume() error {
 		}
 		s.queueOf(l.job).AddWith(workqueue.AddOptions{Priority: &l.Priority, After: s.restOfBackoff(l.job, l.record), Firm: true}, l.job)
 	}
-	return errors.Join(err, s.forgetDone())
+	s.forgetDone()
+	return err
 }
 
-// forgetDone forgets the jobs that were done long ago.
-func (s *service) forgetDone() error {
+// forgetDone forgets the jobs that were done long ago. It can wait: a full disk keeps the service from no start.
+func (s *service) forgetDone() {
 	var old []job
 	err := s.db.View(func(tx *bbolt.Tx) error {
 		return tx.Bucket([]byte(done)).ForEach(func(key, _ []byte) error {
@@ -445,9 +452,12 @@ func (s *service) forgetDone() error {
 			return nil
 		})
 	})
-	return errors.Join(err, s.steps(old, func(job) change {
+	err = errors.Join(err, s.steps(old, func(job) change {
 		return func(_ *bbolt.Tx, r *record) error { *r = record{}; return nil }
 	}))
+	if err != nil {
+		slog.Error("old jobs are not forgotten", "err", err)
+	}
 }
 
 // restOfBackoff returns how long a job still has to wait after its last try. Many starts would use up the tries
@@ -918,9 +928,7 @@ func (s *service) work(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 		case <-hourly.C:
-			if err := s.forgetDone(); err != nil {
-				slog.Error("old jobs are not forgotten", "err", err)
-			}
+			s.forgetDone()
 		}
 	}
 	var err error
@@ -1022,6 +1030,7 @@ func (s *service) serve(ctx context.Context, outside, inside net.Listener, admin
 	case left := <-worked:
 		err = errors.Join(err, left)
 	case <-time.After(s.drain + s.drain/5): // Run waits for each handler, also for one that ignores its context.
+		err = errors.Join(err, errors.New("the drain does not end"))
 		for _, q := range []*queue{s.paying, s.others} {
 			for _, hung := range q.Snapshot(20).InFlight {
 				err = errors.Join(err, fmt.Errorf("the handler of %v hangs", hung.Item))

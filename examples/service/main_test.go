@@ -910,7 +910,7 @@ func TestRetryBesideAHold(t *testing.T) {
 func TestAStepThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, tries := testDB(t), 0
-		full := readOnly(t)
+		full := readOnly(t, nil)
 		var s tested
 		s = start(t, db, receiver(func(*http.Request) (int, string) {
 			tries++
@@ -935,15 +935,29 @@ func TestAStepThatFails(t *testing.T) {
 	})
 }
 
-// readOnly returns a database in which each step fails.
-func readOnly(t *testing.T) *bbolt.DB {
+// A full disk kept the service from a start, when it had jobs to forget or to give up.
+func TestStartOnAFullDisk(t *testing.T) {
+	s := start(t, readOnly(t, map[job]record{
+		{"acme", "old"}: {State: done, Done: time.Now().Add(-48 * time.Hour)}, {"acme", "tried"}: {Tries: testPolicy.maxAttempts},
+		order: {},
+	}), nil)
+	if j, ok := s.others.TryGet(); !ok || j != order {
+		t.Errorf("got %v, %v", j, ok)
+	}
+}
+
+// readOnly returns a database with some jobs, in which each step fails.
+func readOnly(t *testing.T, jobs map[job]record) *bbolt.DB {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "jobs.db")
 	db, err := openDB(path)
-	if err == nil {
-		err = db.Close()
-	}
 	if err != nil {
+		t.Fatal(err)
+	}
+	for j, r := range jobs {
+		tested{&service{db: db}, t}.store(j, r)
+	}
+	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
 	db, err = bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true})
@@ -1206,7 +1220,7 @@ func TestRequestsThatAreRefused(t *testing.T) {
 		t.Errorf("got %d, %s", code, text)
 	}
 	s.wantStored(0, 0, 0)
-	s.db = readOnly(t)
+	s.db = readOnly(t, nil)
 	if code, text := s.send("/jobs/acme", payload, ""); code != http.StatusInternalServerError {
 		t.Errorf("without a disk: got %d, %s", code, text)
 	}
