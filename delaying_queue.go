@@ -413,7 +413,8 @@ func (q *TypedDelaying[T]) RemoveFunc(del func(item T) bool) (removed int) {
 // return. With OneEntry this holds for a wait of AddAfter and the like too, so a worker loop of your own
 // misses no event either.
 //
-// Wake does not block. An item that cannot be hashed makes Wake panic, with the items before it woken. Each item takes O(log n) time in the number of waiting items.
+// Wake does not block. An item that cannot be hashed makes Wake panic, with the items before it woken. Each item
+// takes O(log n) time in the number of waiting items.
 func (q *TypedDelaying[T]) Wake(items ...T) (woken int) {
 	for _, item := range items {
 		if q.wakeUp(item) {

@@ -28,10 +28,10 @@ import (
 //
 // An Order is a plain value, and several queues can have the same. Weight, MaxInFlight or
 // GroupsFirst without Group, and a negative OldestEvery, make the constructor of the queue
-// panic.
+// panic. After a shutdown an Add still calls the functions, and an AddAfter does not.
 type Order[T comparable] struct {
 	// Priority is the priority of an item whose add names none; nil is 0 for all. Larger
-	// priorities are handed out first. An Add after a shutdown calls the functions, an AddAfter does not.
+	// priorities are handed out first.
 	Priority func(item T) int
 
 	// OldestEvery n hands out the oldest item at least every n-th time, so that low
@@ -47,7 +47,8 @@ type Order[T comparable] struct {
 	Group func(item T) string
 
 	// Weight is how many items of the group are handed out in a turn; nil is 1 for all. The add of
-	// an item whose group has a Weight below 1 panics, and adds nothing. A turn ends early when the group has no item left.
+	// an item whose group has a Weight below 1 panics, and adds nothing. A turn ends early when the
+	// group has no item left.
 	Weight func(group string) int
 
 	// MaxInFlight is how many items of the group workers may hold at a time. 0, or a nil

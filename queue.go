@@ -303,7 +303,7 @@ type AddOptions struct {
 // Up to 1,024 items are added in one critical section: no other add comes in between, and
 // all other calls wait for its end. More items are added in pieces of 1,024. A worker is
 // woken at the end of each piece. A call for more than 64 items allocates 4 bytes an item. If the
-// queue has an [Order] with functions, a call for any number but one allocates some 60 more.
+// queue has an [Order] with functions, a call for more than one item allocates some 60 bytes more for each.
 //
 // AddWith returns how many items the queue took. An item that was queued already counts. An
 // item after a shutdown does not count, because nobody will handle the item.
@@ -437,8 +437,8 @@ func (q *Typed[T]) GetContext(ctx context.Context) (T, error) {
 }
 
 // GetInfo is GetContext, and returns more about the item: the Priority with which the item
-// was handed out, and as Age the time since the add that queued the item, if the queue keeps times. The State is [ItemInFlight]. The Priority is 0 for a
-// queue that stores its items in a [Queue].
+// was handed out, and as Age the time since the add that queued the item, if the queue keeps times.
+// The State is [ItemInFlight]. The Priority is 0 for a queue that stores its items in a [Queue].
 func (q *Typed[T]) GetInfo(ctx context.Context) (info ItemInfo[T], err error) {
 	item, r, err := q.getContext(ctx)
 	if err == nil {

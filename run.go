@@ -30,9 +30,9 @@ import (
 // waits for the handler.
 //
 // The context of handle has the values of ctx, a logger with the names of the queue and
-// of the item, see [logr.FromContext], and [ItemInfoFromContext]. The context ends when ctx ends, or by
-// Grace later, after Timeout, and with CancelOnReAdd when the item is added again or removed. A handler holds its item until it returns, so a handler
-// that ignores its context keeps Run from returning.
+// of the item, see [logr.FromContext], and [ItemInfoFromContext]. The context ends with ctx,
+// or later by the Grace; after the Timeout; and with CancelOnReAdd when the item is added again or removed. A
+// handler holds its item until it returns, so a handler that ignores its context keeps Run from returning.
 //
 // When ctx ends, Run waits for the handlers that are at work, and [RunOptions].AtEnd decides what
 // becomes of the queue. The same holds for a ctx that has ended before the call: with [EndDrain] Run drains. Run
@@ -53,8 +53,8 @@ import (
 //
 // If the queue is shut down already, Run returns [ErrShutDown] at once and leaves the queue
 // as it is. When somebody else shuts the queue down later, the workers go on until Get has nothing for
-// them, and items of groups that are held back are left. An item that fails meanwhile cannot be retried, and OnStop is told. Run then
-// returns ErrShutDown, or a DrainError that wraps ErrShutDown.
+// them, and items of groups that are held back are left. An item that fails meanwhile cannot be retried, and
+// OnStop is told. Run then returns ErrShutDown, or a DrainError that wraps ErrShutDown.
 //
 // Several calls of Run may share a queue. The first Run to end ends the queue for all, and the
 // others return ErrShutDown once nothing is queued. There are two exceptions. A Run with

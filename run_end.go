@@ -187,9 +187,9 @@ func (r *runner[T]) takeQueued() (before []ItemInfo[T]) {
 	return before
 }
 
-// takeHeldBack takes the items out of which a queue that somebody else has shut down hands out none: those of
-// groups that are held back, once nobody holds an item. Nobody else would name them, and a drain would wait
-// for them for ever. An item that may go stays for the workers of the others.
+// takeHeldBack removes the items of groups that are held back, after a shutdown by somebody else and once nobody
+// holds an item. No worker gets such an item any more: a drain would wait for ever, and OnStop would name nothing.
+// All other items stay for the workers of others.
 func (r *runner[T]) takeHeldBack() (before []ItemInfo[T]) {
 	if queued, held := r.typed.sizes(); queued == 0 || held > 0 {
 		return nil

@@ -48,7 +48,8 @@ type RunOptions[T comparable] struct {
 	CancelOnReAdd int
 
 	// OnGiveUp is told of each item that Run gives up, and why. The worker that still holds
-	// the item calls OnGiveUp, so several workers may call it at a time. OnGiveUp may call the queue. An Add revives the item, unless
+	// the item calls OnGiveUp, so several workers may call OnGiveUp at a time. OnGiveUp may call the queue.
+	// An Add revives the item, unless
 	// Run drains. The item may have been added again meanwhile, see [TypedRateLimiting.Find]: it then comes again,
 	// and its payload has to stay. The context has the values of the handler's context, and ends with the
 	// context of Run, or with Grace afterwards. A panic in OnGiveUp is logged, and a
