@@ -41,7 +41,13 @@ func TestKilledUnderLoad(t *testing.T) {
 		slots <- struct{}{}
 		lives.Go(func() {
 			defer func() { <-slots }()
-			l := &life{binary: binary, db: filepath.Join(t.TempDir(), "jobs.db"), attempts: map[string]int{}, done: map[string]bool{}, gone: map[string]bool{}}
+			l := &life{
+				binary: binary, db: filepath.Join(t.TempDir(), "jobs.db"), most: 30,
+				attempts: map[string]int{}, done: map[string]bool{}, gone: map[string]bool{},
+			}
+			if n%4 == 3 {
+				l.countEach, l.most = true, 5 // Two refusals, two rests, and the job is done.
+			}
 			if err := l.play(n); err != nil {
 				t.Errorf("kill %d: %v", n, err)
 			}
@@ -61,6 +67,8 @@ func TestKilledUnderLoad(t *testing.T) {
 // payloads.
 type life struct {
 	binary, db string
+	countEach  bool // and the receiver wants a rest of a second twice
+	most       int  // attempts at a job
 
 	enough   int // as many jobs are accepted before atEnough is called
 	atEnough func()
@@ -70,6 +78,7 @@ type life struct {
 	mu       sync.Mutex
 	refused  error    // of a job, before the end
 	sick     bool     // the receiver takes nothing
+	rested   int      // how often the receiver has asked for a rest
 	accepted []string // with a 202
 	attempts map[string]int
 	done     map[string]bool
@@ -143,6 +152,9 @@ func (l *life) compare(jobs map[string]state) error {
 		if in == open {
 			l.left++
 		}
+		if l.countEach && l.attempts[name] > l.most {
+			return fmt.Errorf("%s was tried %d times, want %d at most", name, l.attempts[name], l.most)
+		}
 	}
 	return nil
 }
@@ -163,7 +175,7 @@ func (l *life) isOver() bool {
 func (l *life) start(target string, during func(address string, process *os.Process)) error {
 	command := exec.Command(l.binary, "-listen", "127.0.0.1:0", "-admin", "127.0.0.1:0",
 		"-db", l.db, "-target", target, "-settle", "20ms", "-scrape", "20ms", "-paying", "tenant-1",
-		"-backoff", "1s", "-attempts", "30")
+		"-backoff", "1s", "-attempts", strconv.Itoa(l.most), "-count-each="+strconv.FormatBool(l.countEach))
 	var stderr bytes.Buffer
 	command.Stderr = &stderr
 	stdout, err := command.StdoutPipe()
@@ -237,6 +249,10 @@ func (l *life) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case err != nil, string(payload) != payloadOf(id), l.sick:
 		w.WriteHeader(http.StatusInternalServerError)
+	case l.countEach && len(l.done) > 5*l.rested && l.rested < 2:
+		l.rested++
+		w.Header().Set("Retry-After", "1")
+		w.WriteHeader(http.StatusTooManyRequests)
 	case number%10 == 3:
 		l.gone[name] = true
 		w.WriteHeader(http.StatusGone)

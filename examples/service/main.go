@@ -82,8 +82,7 @@ type service struct {
 	target         string
 	client         http.Client
 	pace           *rate.Limiter // of both queues
-	limiter        workqueue.TypedRateLimiter[job]
-	payers         []string // tenants who pay
+	payers         []string      // tenants who pay
 	paying, others *queue
 	ready          atomic.Bool
 
@@ -171,15 +170,14 @@ func newService(db *bbolt.DB, target string, payers []string, registry prometheu
 	// A redirect would turn the POST into a GET without the payload, and its 200 would end the job.
 	direct := http.Client{Transport: connections, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	pace := rate.NewLimiter(rate.Inf, 1) // No limit, see paceLocked.
-	// Each job has its own backoff, with jitter. The default of controllers also lets only ten
-	// retries a second through, so the last of 200 jobs that fail together would wait for 10 s.
+	// The waits of retries are in the records, see end. The limiter is for a record that cannot be read or written.
 	limiter := workqueue.NewTypedItemBackoffRateLimiter[job](p.backoff)
 	provider := workqueue.NewPrometheusProvider(registry, workqueue.PrometheusOptions{KeepCounts: true})
 	newQueue := func(name string) *queue {
 		return workqueue.NewTypedRateLimiting(limiter, workqueue.TypedRateLimitingQueueConfig[job]{
 			Name:            name,
 			OneEntry:        true,
-			StrictBackoff:   true, // A job that is posted again keeps its wait: each try counts.
+			StrictBackoff:   true, // A job that is posted again keeps its wait.
 			MetricsProvider: provider,
 			Pace:            pace,
 			Order: workqueue.Order[job]{
@@ -191,7 +189,7 @@ func newService(db *bbolt.DB, target string, payers []string, registry prometheu
 		})
 	}
 	s := &service{
-		policy: p, db: db, target: target, client: direct, pace: pace, limiter: limiter,
+		policy: p, db: db, target: target, client: direct, pace: pace,
 		payers: payers, paying: newQueue("paying"), others: newQueue("others"),
 	}
 	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -238,8 +236,9 @@ type record struct {
 	ContentType string
 	Priority    int
 	Accepted    time.Time
-	Tries       int // that have begun, of all starts together
-	LastTry     time.Time
+	Tries       int       // that have begun, of all starts together
+	Failures    int       // in a row, with those that are no tries: the backoff grows with each
+	NextTry     time.Time // when the wait after the last try ends; only an operator brings a try before
 	Error       string    // of the last try
 	Done        time.Time // by the receiver
 }
@@ -384,11 +383,15 @@ func (s *service) enter(j job, r *record, priority int) error {
 		return errShuttingDown
 	}
 	if r.State != open {
-		r.State, r.Tries = open, 0
+		r.State = open
+		r.beginAnew()
 	}
 	r.Priority = max(r.Priority, priority)
 	return nil
 }
+
+// beginAnew has the tries and the backoff begin anew.
+func (r *record) beginAnew() { r.Tries, r.Failures, r.NextTry = 0, 0, time.Time{} }
 
 // answer tells a client what became of a job. After 503 it has to try again, as after a timeout.
 func answer(w http.ResponseWriter, j job, err error) {
@@ -434,7 +437,10 @@ func (s *service) resume() error {
 			s.giveUp(context.Background(), l.job, errors.New(l.Error))
 			continue
 		}
-		s.queueOf(l.job).AddWith(workqueue.AddOptions{Priority: &l.Priority, After: s.restOfBackoff(l.job, l.record), Firm: true}, l.job)
+		// Many starts would use up the tries without the wait, and with a whole wait at each start the job of a process
+		// that starts often would never be tried. A clock that was set back makes no wait longer than it can be.
+		rest := min(time.Until(l.NextTry), max(s.backoffAfter(l.Failures), s.longestHold))
+		s.queueOf(l.job).AddWith(workqueue.AddOptions{Priority: &l.Priority, After: rest, Firm: true}, l.job)
 	}
 	s.forgetDone()
 	return err
@@ -460,14 +466,14 @@ func (s *service) forgetDone() {
 	}
 }
 
-// restOfBackoff returns how long a job still has to wait after its last try. Many starts would use up the tries
-// without the backoff, and with a whole wait at each start the job of a process that starts often would never be tried.
-func (s *service) restOfBackoff(j job, r record) time.Duration {
-	var wait time.Duration
-	for range r.Tries {
-		wait = s.limiter.When(j)
+// backoffAfter returns the wait after so many failures in a row. Each job has its own, with jitter: the default of
+// controllers lets only ten retries a second through, so the last of 200 jobs that fail together would wait for 10 s.
+func (p policy) backoffAfter(failures int) (wait time.Duration) {
+	limiter := workqueue.NewTypedItemBackoffRateLimiter[job](p.backoff)
+	for range failures {
+		wait = limiter.When(job{})
 	}
-	return min(wait, wait-time.Since(r.LastTry)) // A clock that was set back makes no wait longer.
+	return wait
 }
 
 // notEnded comes before the error of a try while the next try is at work, and for ever if a kill ends it.
@@ -483,7 +489,9 @@ func (s *service) begin(j job) (payload []byte, before record, err error) {
 			return workqueue.Permanent(errors.New(r.Error))
 		}
 		before = *r
-		r.Tries, r.LastTry = r.Tries+1, time.Now()
+		r.Tries++
+		r.Failures++ // A kill ends the try without a word, and the next start goes on with this wait.
+		r.NextTry = time.Now().Add(s.backoffAfter(r.Failures))
 		if r.Error == "" {
 			r.Error = notEnded
 		} else if !strings.HasPrefix(r.Error, notEnded) {
@@ -507,7 +515,7 @@ func (s *service) do(ctx context.Context, j job) error {
 	held := s.held()
 	if rest := held.rest(); rest > 0 { // A hold has begun since the hand-out: this is no try.
 		err := s.step(j, func(_ *bbolt.Tx, r *record) error {
-			r.LastTry, r.Error = before.LastTry, before.Error
+			r.Error = before.Error
 			r.takeBack()
 			return nil
 		})
@@ -517,48 +525,49 @@ func (s *service) do(ctx context.Context, j job) error {
 	if held.Probing && workqueue.VerdictOf(err).Outcome != workqueue.OutcomeFailed {
 		s.stopProbing(held.NotBefore)
 	}
-	return s.end(ctx, j, before.Tries, err)
+	return s.end(ctx, j, before.Tries+1 == s.maxAttempts, err)
 }
 
-// takeBack takes the count of a try back. It is 0 after a retry by hand.
-func (r *record) takeBack() { r.Tries = max(0, r.Tries-1) }
+// takeBack makes a try one that never was. The counts are 0 after a retry by hand.
+func (r *record) takeBack() {
+	r.Tries, r.Failures, r.NextTry = max(0, r.Tries-1), max(0, r.Failures-1), time.Time{}
+}
 
-// end stores what has become of a try, and returns what Run makes of it.
-func (s *service) end(ctx context.Context, j job, triesBefore int, err error) error {
-	// Otherwise each end of the grace, and each hold, would use up a try of as many jobs as there are workers.
-	cut := err != nil && ctx.Err() == context.Canceled || errors.As(err, new(later))
-	noTry := cut && !s.countEach
+// end stores what has become of a try, and returns what Run makes of it. The backoff is in the record and not in the
+// limiter, which counts in memory, and does not count a try that a wake brings early: some wakes in an outage would use up
+// the tries without the long waits.
+func (s *service) end(ctx context.Context, j job, last bool, err error) error {
+	verdict := workqueue.VerdictOf(err)
+	cut := ctx.Err() == context.Canceled // By the end of the grace, which has as many tries at work as there are workers.
+	var wait time.Duration
 	notStored := s.step(j, func(_ *bbolt.Tx, r *record) error {
 		if err == nil {
 			r.State, r.Error, r.Done = done, "", time.Now()
 			return nil
 		}
-		if r.Error = err.Error(); noTry {
+		r.Error = err.Error()
+		// The later of the two: a receiver that always names a second would get each job each second.
+		wait = max(verdict.After, s.backoffAfter(r.Failures))
+		r.NextTry = time.Now().Add(wait)
+		switch {
+		case s.countEach:
+		case cut:
 			r.takeBack()
+		case verdict.Timed: // An outage of such answers gives no job up.
+			r.Tries = max(0, r.Tries-1)
 		}
 		return nil
 	})
 	switch {
-	case err == nil || noTry:
-	case triesBefore+1 == s.maxAttempts:
+	case notStored != nil:
+		return errors.Join(err, notStored)
+	case err == nil || verdict.Outcome == workqueue.OutcomeGivenUp:
+		return err
+	case last && (s.countEach || !cut && !verdict.Timed):
 		return workqueue.Permanent(err)
 	default:
-		err = s.makeUp(j, triesBefore, err)
+		return workqueue.RetryAfter(wait, errors.New(err.Error())) // The text alone: of two times the shorter would count.
 	}
-	return errors.Join(err, notStored)
-}
-
-// makeUp has the backoff count the tries that a wake has brought early. Run does not ask the limiter about them, and some
-// wakes in an outage would use up the tries without the long waits.
-func (s *service) makeUp(j job, triesBefore int, err error) error {
-	var missed time.Duration
-	for s.limiter.NumRequeues(j) < triesBefore {
-		missed = s.limiter.When(j)
-	}
-	if missed > 0 {
-		return later{err, missed}
-	}
-	return err
 }
 
 // try makes an error of a panic: the last one is the reason why the job is given up.
@@ -595,25 +604,14 @@ func (s *service) deliver(ctx context.Context, j job, contentType string, payloa
 		return nil
 	case code == http.StatusTooManyRequests, code == http.StatusServiceUnavailable:
 		if wait := min(retryAfter(response.Header), s.longestHold); wait > 0 {
-			// The later of this time and the backoff. Not a RetryAfter, nor a DeferFor alone: a receiver that always
-			// names a second would get each job each second.
 			s.notBefore(time.Now().Add(wait))
-			return later{errors.New(response.Status), wait}
+			return workqueue.RetryAfter(wait, errors.New(response.Status))
 		}
 	case isFinal(code):
 		return workqueue.Permanent(errors.New(response.Status))
 	}
 	return errors.New(response.Status)
 }
-
-// A later is a failure that is not tried again before the wait is over. Its text is that of the failure: with
-// [errors.Join] the page and the log would have a line of the wait too.
-type later struct {
-	error
-	wait time.Duration
-}
-
-func (l later) Unwrap() []error { return []error{l.error, workqueue.DeferFor(l.wait)} }
 
 // retryAfter returns the seconds or the time of the header, or none above 0.
 func retryAfter(h http.Header) time.Duration {
@@ -711,7 +709,7 @@ func (s *service) giveUp(_ context.Context, j job, failure error) {
 		switch again, retried := info.State == workqueue.ItemInFlightAgain, r.Tries == 0; {
 		case retried && again:
 		case again && !s.countEach:
-			r.Tries = 0
+			r.beginAnew()
 		default:
 			r.State = failed
 		}
@@ -739,9 +737,8 @@ func (s *service) again(j job) change {
 		if r.State == unknown || r.State == done {
 			return errUnknown
 		}
-		s.limiter.Forget(j)
 		s.queueOf(j).Wake(j)
-		r.Tries = 0
+		r.beginAnew()
 		return s.enter(j, r, r.Priority)
 	}
 }
@@ -950,7 +947,7 @@ func (s *service) withError(text string) string {
 	}
 	_ = s.db.View(func(tx *bbolt.Tx) error { // The page is there after the database is closed.
 		if r, err := load(tx, j); err == nil && r.Error != "" {
-			text += ": " + r.Error
+			text += fmt.Sprintf(", try %d: %s", r.Tries, r.Error)
 		}
 		return nil
 	})
@@ -1048,6 +1045,10 @@ func run() error {
 	target := flag.String("target", "http://127.0.0.1:9090/", "`URL` that gets the payloads")
 	paying := flag.String("paying", "", "`tenants` who pay, with commas between")
 	p := defaults
+	flag.IntVar(&p.payingWorkers, "paying-workers", p.payingWorkers, "how many jobs of tenants who pay are at work at a time")
+	flag.IntVar(&p.otherWorkers, "workers", p.otherWorkers, "how many jobs of the others are at work at a time")
+	flag.IntVar(&p.tenantWorkers, "tenant-workers", p.tenantWorkers, "how many jobs of a tenant are at work at a time")
+	flag.Int64Var(&p.maxPayload, "max-payload", p.maxPayload, "the longest payload in `bytes`")
 	flag.IntVar(&p.maxAttempts, "attempts", p.maxAttempts, "how often a job is tried before it is given up")
 	flag.DurationVar(&p.backoff.Duration, "backoff", p.backoff.Duration, "the first wait for a retry")
 	flag.Float64Var(&p.backoff.Factor, "factor", p.backoff.Factor, "how much longer each further wait is")

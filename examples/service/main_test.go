@@ -634,7 +634,7 @@ func TestRetryAfterDoesNotUseUpTheAttempts(t *testing.T) {
 		time.Sleep(time.Hour)
 		end()
 		s.wantStored(1, 0, 1)
-		if n := s.others.NumRequeues(order); n < 12 || n > 18 {
+		if n := s.record(order).Failures; n < 12 || n > 18 {
 			t.Errorf("%d failures in an hour, want the 12 to 18 of the backoff", n)
 		}
 	})
@@ -1005,7 +1005,7 @@ func TestThePageHasTheLastError(t *testing.T) {
 			_, page := s.call("GET /debug/workqueue/?queue=others&search=order-7", "secret")
 			return page
 		}
-		if got := page(); !strings.Contains(got, "acme.order-7: 507") {
+		if got := page(); !strings.Contains(got, "acme.order-7, try 1: 507") {
 			t.Errorf("the page of a failed job lacks its error:\n%s", got)
 		}
 		code.Store(http.StatusOK)
