@@ -107,17 +107,24 @@ type policy struct {
 	countEach bool
 
 	timeout     time.Duration // of a request to the receiver
-	drain       time.Duration // for the queued jobs at the end; a handler that ignores its context has a fifth more
 	longestHold time.Duration // of a Retry-After: a great number is a job that never comes, or a negative time
 	keepDone    time.Duration // how long a client may repeat a request after its job is done
 	maxPayload  int64         // bytes
+
+	// The times of the end are 27 seconds together, of the 30 that a pod has between SIGTERM and SIGKILL. A longer scrape
+	// interval needs a longer terminationGracePeriodSeconds.
+	settle  time.Duration // readiness has ended, and load balancers notice
+	closing time.Duration // for the last requests
+	drain   time.Duration // for the queued jobs; a handler that ignores its context has a fifth more
+	scrape  time.Duration // the metrics show the drain
 }
 
 // defaults survive an outage of 2.4 to 3.5 hours, see docs/choosing.md. The Cap is for a wait with its jitter.
 var defaults = policy{
 	payingWorkers: 8, otherWorkers: 4, tenantWorkers: 3,
 	maxAttempts: 30, backoff: wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.5, Cap: 10 * time.Minute},
-	timeout: 5 * time.Second, drain: 10 * time.Second, longestHold: time.Hour, keepDone: 24 * time.Hour, maxPayload: 1 << 20,
+	timeout: 5 * time.Second, longestHold: time.Hour, keepDone: 24 * time.Hour, maxPayload: 1 << 20,
+	settle: 5 * time.Second, closing: 5 * time.Second, drain: 10 * time.Second, scrape: 5 * time.Second,
 }
 
 // isFinal reports whether an answer is about the job, so that no other try will help. A 401 or a 404 is about the
@@ -129,7 +136,7 @@ func isFinal(code int) bool {
 // A hold keeps all jobs back, which stay queued. It is in the database, and holds through a restart.
 type hold struct {
 	Paused    bool      // by an operator
-	NotBefore time.Time // that the receiver has named by a Retry-After
+	NotBefore time.Time `json:",omitzero"` // that the receiver has named by a Retry-After
 	Probing   bool      // after that time one job a second is handed out, until the receiver takes or refuses one
 }
 
@@ -147,26 +154,24 @@ func (h hold) String() string {
 		why = append(why, "All jobs are paused.")
 	}
 	if rest := time.Until(h.NotBefore); rest > 0 {
-		why = append(why, fmt.Sprintf("The receiver wants no job before %s, for %v.", h.NotBefore.Format("15:04:05 MST"), rest.Round(time.Second)))
+		why = append(why, fmt.Sprintf("The receiver wants no job before %s, for %v.", h.NotBefore.Format("2 Jan 15:04:05 MST"), rest.Round(time.Second)))
 	} else if h.Probing {
 		why = append(why, "The receiver has asked for a rest: one job a second, until it takes or refuses one.")
 	}
 	return cmp.Or(strings.Join(why, " "), "No job is held back.")
 }
 
-// The times of the end, with the drain of the policy, are 27 seconds together, of the 30 that a pod has between SIGTERM
-// and SIGKILL. For a shorter end lower them, with the flags -settle, -drain and -scrape. A longer scrape interval needs a
-// longer terminationGracePeriodSeconds.
 const (
-	settleTime  = 5 * time.Second  // readiness has ended, and load balancers notice
-	closeTime   = 5 * time.Second  // for the last requests
-	scrapeTime  = 5 * time.Second  // the metrics show the drain
 	requestTime = 10 * time.Second // for a client to send a job
+	listed      = 1000             // failed jobs on the page
 )
 
 func newService(db *bbolt.DB, target string, payers []string, registry prometheus.Registerer, p policy) *service {
 	connections := http.DefaultTransport.(*http.Transport).Clone()
 	connections.MaxIdleConnsPerHost = p.payingWorkers + p.otherWorkers // With the default of 2, most requests would dial.
+	// HTTP/2 has one connection for all requests, and a timeout ends a request and not the connection: without pings, one
+	// that a balancer has dropped in silence would fail all tries for minutes.
+	connections.HTTP2 = &http.HTTP2Config{SendPingTimeout: 2 * time.Second, PingTimeout: 2 * time.Second}
 	// A redirect would turn the POST into a GET without the payload, and its 200 would end the job.
 	direct := http.Client{Transport: connections, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	pace := rate.NewLimiter(rate.Inf, 1) // No limit, see paceLocked.
@@ -238,9 +243,9 @@ type record struct {
 	Accepted    time.Time
 	Tries       int       // that have begun, of all starts together
 	Failures    int       // in a row, with those that are no tries: the backoff grows with each
-	NextTry     time.Time // when the wait after the last try ends; only an operator brings a try before
+	NextTry     time.Time `json:",omitzero"` // when the wait after the last try ends; only an operator brings a try before
 	Error       string    // of the last try
-	Done        time.Time // by the receiver
+	Done        time.Time `json:",omitzero"` // by the receiver
 }
 
 // openDB opens the database. A second process would do each job a second time: it does not get the file. An existing
@@ -542,7 +547,7 @@ func (s *service) end(ctx context.Context, j job, last bool, err error) error {
 	var wait time.Duration
 	notStored := s.step(j, func(_ *bbolt.Tx, r *record) error {
 		if err == nil {
-			r.State, r.Error, r.Done = done, "", time.Now()
+			r.State, r.Error, r.Done, r.Failures, r.NextTry = done, "", time.Now(), 0, time.Time{}
 			return nil
 		}
 		r.Error = err.Error()
@@ -820,8 +825,8 @@ func (s *service) show(w http.ResponseWriter, r *http.Request) {
 	about := struct {
 		Record record
 		Item   workqueue.ItemInfo[job]
-		Hold   string
-	}{Hold: s.held().String()}
+		Hold   hold
+	}{Hold: s.held()}
 	err := s.db.View(func(tx *bbolt.Tx) (err error) {
 		about.Record, err = load(tx, j)
 		return err
@@ -841,7 +846,7 @@ var jobsPage = template.Must(template.New("jobs").Parse(`<!DOCTYPE html><title>J
 <form method="post" action="/pause?on=false"><button>go on</button></form>
 <form method="post" action="/call-now"><button>forget the time of the receiver</button></form>
 <form method="post" action="/wake"><button>end all waits</button></form>
-<p>{{len .Failures}} jobs have failed.</p>
+<p>{{.Failed}} jobs have failed.</p>
 <form method="post" action="/retry-failed"><button>retry all</button></form>
 {{range .Failures}}<form method="post" action="/jobs/{{.Job}}/retry"><button>retry</button> <button formaction="/jobs/{{.Job}}/discard">discard</button> {{.Job}} {{.Error}}</form>
 {{end}}`))
@@ -854,9 +859,10 @@ func (s *service) overview(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	about := struct {
-		Hold     string
+		Hold     hold
+		Failed   int
 		Failures []failure
-	}{s.held().String(), failures}
+	}{s.held(), len(failures), failures[:min(len(failures), listed)]}
 	if r.FormValue("format") == "json" {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(about) // The client may be gone.
@@ -1016,9 +1022,9 @@ func (s *service) serve(ctx context.Context, outside, inside net.Listener, admin
 		s.ready.Store(false) // 1. No new connections, please.
 		settle()             // 2. The load balancer needs some seconds to notice.
 	}
-	closing, cancel := context.WithTimeout(context.Background(), closeTime)
+	atMost, cancel := context.WithTimeout(context.Background(), s.closing)
 	defer cancel()
-	if slow := front.Shutdown(closing); slow != nil { // 3. Answer the last requests.
+	if slow := front.Shutdown(atMost); slow != nil { // 3. Answer the last requests.
 		slog.Warn("requests were cut off that had no answer", "err", slow)
 		front.Close()
 	}
@@ -1054,11 +1060,12 @@ func run() error {
 	flag.Float64Var(&p.backoff.Factor, "factor", p.backoff.Factor, "how much longer each further wait is")
 	flag.DurationVar(&p.backoff.Cap, "cap", p.backoff.Cap, "the longest wait")
 	flag.DurationVar(&p.timeout, "timeout", p.timeout, "for a request to the receiver")
-	flag.DurationVar(&p.drain, "drain", p.drain, "for the queued jobs at the end")
 	flag.DurationVar(&p.longestHold, "longest-hold", p.longestHold, "the longest Retry-After that is obeyed")
 	flag.BoolVar(&p.countEach, "count-each", p.countEach, "the receiver sees a job at most -attempts times, unless an operator retries the job")
-	settle := flag.Duration("settle", settleTime, "how long to serve after readiness has ended")
-	scrape := flag.Duration("scrape", scrapeTime, "how long to show the metrics after the drain: the scrape interval")
+	flag.DurationVar(&p.settle, "settle", p.settle, "how long to serve after readiness has ended")
+	flag.DurationVar(&p.closing, "closing", p.closing, "for the last requests")
+	flag.DurationVar(&p.drain, "drain", p.drain, "for the queued jobs at the end")
+	flag.DurationVar(&p.scrape, "scrape", p.scrape, "how long to show the metrics after the drain: the scrape interval")
 	flag.Parse()
 	if p.countEach && p.timeout >= p.drain {
 		return fmt.Errorf("the timeout of %v has to be shorter than the drain of %v, or the end cuts requests short that count", p.timeout, p.drain)
@@ -1089,7 +1096,7 @@ func run() error {
 		slog.Warn("no ADMIN_PASSWORD: nobody can see the page or retry a job")
 	}
 	fmt.Printf("http://%s/jobs/{tenant} takes jobs, http://%s has /readyz, /metrics and /jobs\n", outside.Addr(), admin.Addr())
-	return s.serve(ctx, outside, admin, s.admin(promhttp.Handler(), os.Getenv("ADMIN_PASSWORD")), func() { time.Sleep(*settle) }, func() { time.Sleep(*scrape) })
+	return s.serve(ctx, outside, admin, s.admin(promhttp.Handler(), os.Getenv("ADMIN_PASSWORD")), func() { time.Sleep(p.settle) }, func() { time.Sleep(p.scrape) })
 }
 
 func main() {

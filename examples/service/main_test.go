@@ -40,7 +40,8 @@ const (
 var testPolicy = policy{
 	payingWorkers: 8, otherWorkers: 4, tenantWorkers: 3,
 	maxAttempts: 30, backoff: wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.5, Cap: 10 * time.Minute},
-	timeout: 5 * time.Second, drain: 10 * time.Second, longestHold: time.Hour, keepDone: 24 * time.Hour, maxPayload: 1 << 20,
+	timeout: 5 * time.Second, longestHold: time.Hour, keepDone: 24 * time.Hour, maxPayload: 1 << 20,
+	closing: 5 * time.Second, drain: 10 * time.Second,
 }
 
 // testDB returns an empty database.
@@ -79,6 +80,8 @@ func startWith(t *testing.T, db *bbolt.DB, receiver http.RoundTripper, p policy)
 	if err := s.resume(); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(s.paying.ShutDown) // A bubble waits for what waits in a queue without workers.
+	t.Cleanup(s.others.ShutDown)
 	return tested{s, t}
 }
 
@@ -989,6 +992,75 @@ func TestOneTryIsOneRequest(t *testing.T) {
 		if got := requests.Load(); got != 2 {
 			t.Errorf("payload %q: two tries were %d requests", payload, got)
 		}
+	}
+}
+
+// A balancer that drops the connection in silence swallowed all tries of HTTP/2, whose requests share one connection: the
+// job was given up, and the receiver was well.
+func TestADeadConnectionSwallowsOneTry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, testDB(t), nil)
+		only := new(http.Protocols)
+		only.SetUnencryptedHTTP2(true)
+		received, dials, dead := 0, 0, make(chan struct{})
+		server := &http.Server{Protocols: only, Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { received++ })}
+		pipes := make(piped)
+		served := make(chan error)
+		go func() { served <- server.Serve(pipes) }()
+		transport := newService(testDB(t), "", nil, prometheus.NewRegistry(), testPolicy).client.Transport.(*http.Transport)
+		transport.Protocols = only
+		transport.DialContext = func(context.Context, string, string) (net.Conn, error) {
+			ours, theirs := net.Pipe()
+			pipes <- theirs
+			if dials++; dials == 1 {
+				ours = mortal{ours, dead}
+			}
+			return ours, nil
+		}
+		s.client.Transport = transport
+		end := s.begin()
+		s.post(job{"acme", "first"})
+		synctest.Wait()
+		close(dead)
+		s.post(order)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if r := s.record(order); received != 2 || dials != 2 || r.State != done || r.Tries != 2 {
+			t.Errorf("%d requests over %d connections, and the job is %+v", received, dials, r)
+		}
+		end()
+		transport.CloseIdleConnections()
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+		<-served
+	})
+}
+
+// piped are the connections of a listener without a network.
+type piped chan net.Conn
+
+func (p piped) Accept() (net.Conn, error) {
+	if c, ok := <-p; ok {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+func (p piped) Addr() net.Addr { return &net.TCPAddr{} }
+func (p piped) Close() error   { close(p); return nil }
+
+// A mortal connection takes what is written, and says nothing, once it is dead.
+type mortal struct {
+	net.Conn
+	dead chan struct{}
+}
+
+func (m mortal) Write(b []byte) (int, error) {
+	select {
+	case <-m.dead:
+		return len(b), nil
+	default:
+		return m.Conn.Write(b)
 	}
 }
 
