@@ -80,24 +80,22 @@ func (q *Typed[T]) concludeLate(l lateItem[T]) fifo.Conclusion {
 	return c
 }
 
-// leave ends the hand-out of an item at the end of a Run, in one critical section, and reports whether
-// the item is left behind: it was neither removed nor added again.
-func (q *Typed[T]) leave(item T) bool {
-	hash := slab.HashOf(item)
-	now := q.metrics.now()
+// takeOut takes the next queued item out of the queue at the end of a Run, in one critical section.
+// Nobody works on the item, so the metrics count no hand-out. The barriers that wait for the item fail.
+func (q *Typed[T]) takeOut() (item T, ok bool) {
 	q.mu.Lock()
-	c := q.concludeLocked(hash, item, fifo.EndLeave, now, nil)
-	at, r := q.fifo.Items.Find(hash, item)
-	worked, ok := q.fifo.Done(at, r, now)
-	if ok && q.durations != nil {
-		q.durations.held.Observe(worked)
+	if item, _, ok = q.fifo.Take(0); ok {
+		hash := slab.HashOf(item)
+		q.fifo.Conclude(hash, item, fifo.EndLeave, 0, nil)
+		at, r := q.fifo.Items.Find(hash, item)
+		q.fifo.Done(at, r, 0)
 	}
 	q.settle()
 	q.mu.Unlock()
 	if ok {
-		q.metrics.done(worked)
+		q.metrics.removed()
 	}
-	return !c.Removed && !c.Again
+	return item, ok
 }
 
 // drop removes a queued item at the end of a Run, and reports whether the item was queued.
@@ -130,15 +128,14 @@ type conclusion struct {
 	after time.Duration // how long the item waits
 }
 
-// conclude decides about an item that a Run holds, and counts a retry, even if the metric does not
-// return.
-func (q *TypedDelaying[T]) conclude(item T, e ending) (c conclusion) {
-	if e.end == fifo.EndRetry && q.retries != nil && !q.ShuttingDown() {
-		defer func() { c = q.decide(item, e) }()
+// conclude decides about an item that a Run holds, and counts a retry.
+func (q *TypedDelaying[T]) conclude(item T, e ending) conclusion {
+	counts := e.end == fifo.EndRetry && q.retries != nil && !q.ShuttingDown()
+	c := q.decide(item, e)
+	if counts && !c.Removed {
 		q.retries.Inc()
-		return c
 	}
-	return q.decide(item, e)
+	return c
 }
 
 // decide holds both locks if the item begins to wait, or if a wait of the item ends. After a shutdown

@@ -258,6 +258,12 @@ func TestWhatCountsAsARetry(t *testing.T) {
 		"Requeue":      {ends(workqueue.Requeue()), 1},
 		"DeferFor":     {ends(workqueue.DeferFor(time.Hour)), 1},
 		"given up":     {ends(permanently()), 0},
+		"a failure of what was removed": {func(q *queue) {
+			q.Add("a")
+			ctx, stop := context.WithCancel(t.Context())
+			workqueue.Run(ctx, q, func(context.Context, string) error { q.Remove("a"); return errFailed },
+				runOptions{AtEnd: workqueue.EndKeep, OnResult: func(context.Context, string, workqueue.HandlerResult) { stop() }})
+		}, 0},
 		"a failure, and then early": {func(q *queue) {
 			ends(errFailed)(q)
 			ends(errFailed)(q)

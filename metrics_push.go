@@ -99,12 +99,7 @@ func (m *instruments) removed() {
 	}
 }
 
-func (m *instruments) handedOut(waited time.Duration) {
-	m.push.depth.Dec()
-	m.push.latency.Observe(waited.Seconds())
-}
-
-// givenBack undoes what handedOut has told of the depth.
+// givenBack undoes what a hand-out has told of the depth.
 func (m *instruments) givenBack() {
 	if m.pushes() {
 		m.push.depth.Inc()
@@ -166,13 +161,18 @@ func (q *Typed[T]) observeGet(item T, waited time.Duration) {
 	if !q.metrics.pushes() {
 		return
 	}
-	delivered := false
+	left, delivered := false, false
 	defer func() {
-		if !delivered {
-			q.putBack(item, waited)
+		if delivered {
+			return
+		}
+		if c := q.putBack(item, waited); left && c.Added {
+			q.metrics.givenBack()
 		}
 	}()
-	q.metrics.handedOut(waited)
+	q.metrics.push.depth.Dec()
+	left = true
+	q.metrics.push.latency.Observe(waited.Seconds())
 	if !q.reporter.running.Load() {
 		q.startReports(q.metrics.clock.NewTimer(reportPeriod))
 	}

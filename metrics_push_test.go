@@ -200,6 +200,18 @@ func failMetric(t *testing.T, event string, skip int, panics bool, fail func(*wo
 	}
 	q.ShutDownWithDrain()
 	checkInvariants(t, 9, q)
+	depth := 0
+	for _, e := range r.take() {
+		switch e {
+		case "depth+1":
+			depth++
+		case "depth-1":
+			depth--
+		}
+	}
+	if (event == "latency" || event == "work") && depth != 0 { // The depth is told before and after, and does not fail.
+		t.Errorf("the queue is empty, and the depth is %d", depth)
+	}
 }
 
 // While the metric fails, somebody calls Done for the item and adds the item again. The hand-out

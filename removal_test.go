@@ -589,25 +589,6 @@ func TestRunForgetsWhatIsRemovedBeforeItsHandler(t *testing.T) {
 	}
 }
 
-// RemoveFunc comes while the end of a Run takes the queued items out. The item was named as left.
-func TestRunDoesNotNameWhatIsRemovedWhileItEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, stop := context.WithCancel(t.Context())
-		stop()
-		var q *workqueue.TypedRateLimiting[string]
-		q, _ = newEndingOnHandOut[string](func() { q.RemoveFunc(func(string) bool { return true }) })
-		q.AddAll("a")
-		err := workqueue.Run(ctx, q, succeeding, runOptions{Logger: discard(), OnStop: func(_ context.Context, s workqueue.Snapshot[string]) {
-			if s.QueuedTotal > 0 {
-				t.Errorf("left are %v", s)
-			}
-		}})
-		if err != nil {
-			t.Error(err)
-		}
-	})
-}
-
 // RemoveFunc of everything beside the end of a Run that keeps its queue leaves nothing in the queue.
 func TestRemoveFuncOfAllBesideTheEndOfARunLeavesNothing(t *testing.T) {
 	for round := range rounds(2000) {

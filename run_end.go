@@ -169,13 +169,11 @@ func (r *runner[T]) takeQueued() (before []ItemInfo[T]) {
 		before = r.typed.Snapshot(math.MaxInt).Queued
 	}
 	for {
-		item, ok := r.typed.tryGet(visitUnpaced)
+		item, ok := r.typed.takeOut()
 		if !ok {
 			break
 		}
-		if r.typed.leave(item) {
-			r.queued = append(r.queued, item)
-		}
+		r.queued = append(r.queued, item)
 	}
 	if r.typed.Len() > 0 {
 		for _, info := range r.typed.Snapshot(math.MaxInt).Queued {
@@ -220,7 +218,7 @@ func (r *runner[T]) leftBehind(before []ItemInfo[T], notesOnly bool) error {
 		}
 		others, held = r.heldByOthers()
 	}
-	failed, retries := r.countFailed(), r.dropped.retries(&r.failed, r.nanFailed.Load())
+	failed, retries, planned := r.countLate()
 	something := len(r.queued)+held+failed+retries > 0
 	undrained := r.options.AtEnd == EndDrain && something
 	left := new(DrainError[T])
@@ -232,7 +230,7 @@ func (r *runner[T]) leftBehind(before []ItemInfo[T], notesOnly bool) error {
 	}
 	if r.options.OnStop != nil {
 		r.options.OnStop(context.WithoutCancel(r.ctx), left.Left)
-	} else if planned := r.countPlanned(retries); something || planned > 0 {
+	} else if something || planned > 0 {
 		r.logger.Info("Run has ended and left items behind", "queued", len(r.queued),
 			"inFlight", held, "failed", failed, "retries", retries, "planned", planned)
 	}
@@ -258,15 +256,17 @@ func (r *runner[T]) leftBehind(before []ItemInfo[T], notesOnly bool) error {
 // An item that was added again afterwards is left as queued, and once: a shutdown has taken it out of
 // the queue.
 func (r *runner[T]) addLate() {
-	r.lost = r.takeLate()
+	late := r.takeLate()
 	for _, item := range r.queued {
-		delete(r.lost, item)
+		delete(late, item)
 	}
 	var first []T
-	for _, l := range inOrderOfNotes(maps.Values(r.lost)) {
+	r.lost = make(map[T]lateItem[T]) // Nothing could delete a NaN from late.
+	for _, l := range inOrderOfNotes(maps.Values(late)) {
 		if l.state == ItemQueued {
 			first = append(first, l.item)
-			delete(r.lost, l.item)
+		} else {
+			r.lost[l.item] = l
 		}
 	}
 	r.queued = append(first, r.queued...)
@@ -361,40 +361,31 @@ func inOrderOfNotes[T comparable](items iter.Seq[lateItem[T]]) []lateItem[T] {
 	return slices.SortedFunc(items, func(a, b lateItem[T]) int { return cmp.Compare(a.number, b.number) })
 }
 
-// countFailed returns how many items have failed when no retry could come any more. An item
-// that was put off has not failed: the item waits, and does not make Run return an error.
-func (r *runner[T]) countFailed() (n int) {
-	for _, l := range r.lost {
-		if l.state == ItemFailed {
-			n++
-		}
-	}
-	return n
-}
-
-// countPlanned returns how many items are left that waited for their time, without the retries. An item that
-// was put off too late is among them, once, unless the item was queued again.
-func (r *runner[T]) countPlanned(retries int) (n int) {
-	for _, l := range r.lost {
-		if l.state == ItemWaiting {
-			n++
-		}
-	}
+// countLate returns how many items have failed when no retry could come any more, how many were left that
+// waited after a failure, and how many that waited for their time. An item that was put off has not failed,
+// and does not make Run return an error. An item counts once, as nameLate lists it once.
+func (r *runner[T]) countLate() (failed, retries, planned int) {
 	r.dropped.look(func(a *agenda.Agenda[T]) {
-		n += a.Len() - retries
+		retries = r.failed.waiting(a, r.nanFailed.Load(), math.MaxInt)
+		planned = a.Len() - retries
 		for item, l := range r.lost {
-			if l.state == ItemWaiting && a.Has(item) {
-				n--
+			switch dropped := a.Has(item); {
+			case l.state == ItemFailed && dropped:
+				retries--
+			case l.state == ItemWaiting && dropped:
+				planned--
 			}
 		}
 	})
-	return n
-}
-
-// retries returns how many items waited after a failure.
-func (l *leftover[T]) retries(failed *attempts[T], nan bool) (n int) {
-	l.look(func(a *agenda.Agenda[T]) { n = failed.waiting(a, nan, math.MaxInt) })
-	return n
+	for _, l := range r.lost {
+		switch l.state {
+		case ItemFailed:
+			failed++
+		case ItemWaiting:
+			planned++
+		}
+	}
+	return failed, retries, planned
 }
 
 // nameLeft adds the items that are left to the items of others. The limiter and Run may both count

@@ -845,6 +845,23 @@ func TestRunLogsWhatIsLeft(t *testing.T) {
 	}
 }
 
+// An item that fails too late for a retry, and waits because of a call, counted as failed and as a retry.
+func TestRunLogsAnItemOnce(t *testing.T) {
+	var log bytes.Buffer
+	logger := logr.FromSlogHandler(slog.NewTextHandler(&log, nil))
+	q := workqueue.NewTypedRateLimiting(constant(time.Minute), workqueue.TypedRateLimitingQueueConfig[string]{})
+	q.Add("a")
+	ctx, stop := context.WithCancel(t.Context())
+	workqueue.Run(ctx, q, func(context.Context, string) error {
+		q.AddAfter("a", time.Hour)
+		stop()
+		return errFailed
+	}, runOptions{Logger: &logger})
+	if got := log.String(); !strings.Contains(got, "queued=0 inFlight=0 failed=1 retries=0 planned=0\n") {
+		t.Errorf("logged %q", got)
+	}
+}
+
 // The log counts the items that wait without a failure too: the end drops them, and Run returns nil.
 func TestRunLogsThePlannedItemsThatItDrops(t *testing.T) {
 	late := func(ctx context.Context, _ *workqueue.TypedRateLimiting[string]) {
@@ -1247,6 +1264,66 @@ func TestRunGivesBackWhatItDeclinesToAKeptQueue(t *testing.T) {
 			q.ShutDown()
 		})
 	}
+}
+
+// A Run that had nothing left to do counted a latency and a duration of work for each item that it took out.
+func TestTheEndOfRunCountsNoHandOut(t *testing.T) {
+	for _, below := range []workqueue.Queue[string]{nil, workqueue.DefaultQueue[string]()} {
+		metrics := &recorder{}
+		fifo := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", Queue: below, MetricsProvider: metrics})
+		delaying := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Queue: fifo})
+		q := workqueue.NewTypedRateLimiting(constant(time.Hour), workqueue.TypedRateLimitingQueueConfig[string]{DelayingQueue: delaying})
+		q.AddAll("a", "b")
+		metrics.take()
+		ctx, stop := context.WithCancel(t.Context())
+		stop()
+		var left workqueue.Snapshot[string]
+		err := workqueue.Run(ctx, q, succeeding, runOptions{OnStop: func(_ context.Context, s workqueue.Snapshot[string]) { left = s }})
+		if got := fmt.Sprint(metrics.take()); err != nil || names(left.Queued) != "a b" || got != "[depth-1 depth-1]" {
+			t.Errorf("got %v, left are %v, and the metrics are told of %s", err, left, got)
+		}
+	}
+}
+
+// Items that differ from themselves, of a group that is held back, stayed in the queue at the end of Run: OnStop
+// did not name them, and a drain waited for ever.
+func TestRunTakesOutWhatIsHeldBackAndDiffersFromItself(t *testing.T) {
+	for name, end := range map[string]func(q *workqueue.TypedRateLimiting[float64], stop func()){
+		"the context": func(_ *workqueue.TypedRateLimiting[float64], stop func()) { stop() },
+		"a shutdown":  func(q *workqueue.TypedRateLimiting[float64], _ func()) { q.ShutDown() },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			q := workqueue.NewTypedRateLimiting(nil, workqueue.TypedRateLimitingQueueConfig[float64]{Order: workqueue.Order[float64]{
+				Group: func(float64) string { return "g" }, MaxInFlight: func(string) int { return workqueue.HoldBack },
+			}})
+			q.AddAll(math.NaN(), 1, math.NaN())
+			ctx, stop := context.WithCancel(t.Context())
+			time.AfterFunc(time.Second, func() { end(q, stop) })
+			var left workqueue.Snapshot[float64]
+			workqueue.Run(ctx, q, func(context.Context, float64) error { return nil },
+				workqueue.RunOptions[float64]{OnStop: func(_ context.Context, s workqueue.Snapshot[float64]) { left = s }})
+			if left.QueuedTotal != 3 || q.Len() != 0 {
+				t.Errorf("%s: left are %v, and the queue has %v", name, left, q.Snapshot(9))
+			}
+			q.ShutDownWithDrain()
+		})
+	}
+}
+
+// An item that differs from itself and whose handler was cut short was named twice.
+func TestRunNamesWhatDiffersFromItselfOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := workqueue.NewTypedRateLimiting(nil, workqueue.TypedRateLimitingQueueConfig[float64]{})
+		q.Add(math.NaN())
+		ctx, stop := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, stop)
+		var left workqueue.Snapshot[float64]
+		err := workqueue.Run(ctx, q, func(ctx context.Context, _ float64) error { <-ctx.Done(); return ctx.Err() },
+			workqueue.RunOptions[float64]{OnStop: func(_ context.Context, s workqueue.Snapshot[float64]) { left = s }})
+		if err != nil || left.QueuedTotal != 1 || left.FailedTotal != 0 {
+			t.Errorf("got %v, and left are %v", err, left)
+		}
+	})
 }
 
 // newEndingOnHandOut returns a queue that calls a function while it hands an item out, and the

@@ -223,7 +223,8 @@ type HandlerResult struct {
 	// beside the error can bring the item earlier, and a DeferFor later.
 	Early bool
 
-	// Again says that the item comes again without another Add, unless Run ends first. After
+	// Again says that the item comes again without another Add, unless Run ends first. It is false after a
+	// success and a give-up, also if the item was added during the call and so comes again. After
 	// says when, as far as this result decides: 0 is at once. If the item waits already, the rules of
 	// [AddOptions] and [TypedDelaying.AddAfter] say which of the times counts. After is 0 if Again is false.
 	Again bool

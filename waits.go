@@ -67,8 +67,9 @@ func (q *Typed[T]) whenIdle() *idleWait {
 // [ErrShutDown]. If ctx ends first, Barrier returns a [*WaitError], which also says how many of the items
 // are left. A shutdown alone does not end the wait.
 //
-// Any number of calls can wait. Barrier takes constant time, and each Done and Remove of such
-// an item takes time in proportion to the number of calls that wait.
+// Any number of calls can wait. From the 32,767th on, of those with adds in between, they share a barrier, and wait
+// for each other's items. Barrier takes constant time, and each Done and Remove of such an item takes time in
+// proportion to the number of calls that wait.
 func (q *Typed[T]) Barrier(ctx context.Context) error {
 	b := q.raiseBarrier()
 	if b == nil {
@@ -123,7 +124,7 @@ func (q *TypedDelaying[T]) WaitEmpty(ctx context.Context) error {
 }
 
 // isEmpty reports whether nothing is left. idle counts for a queue below whose state cannot be
-// read with the lock held.
+// read with the lock held. While the goroutine runs, an item may be on its way to such a queue.
 func (q *TypedDelaying[T]) isEmpty(idle bool) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -132,7 +133,7 @@ func (q *TypedDelaying[T]) isEmpty(idle bool) bool {
 		defer q.typed.mu.Unlock()
 		idle = q.typed.fifo.Idle()
 	}
-	return idle && q.agenda.Len() == 0
+	return idle && q.agenda.Len() == 0 && !q.running
 }
 
 // Barrier waits for the items of the queue below, see [Typed.Barrier].

@@ -315,6 +315,40 @@ func TestWaitsSeeTheWritesOfTheWorkers(t *testing.T) {
 	}
 }
 
+// WaitEmpty returned while the goroutine was about to add a due item to a queue below that is foreign code.
+func TestWaitEmptyWaitsForAnItemOnItsWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		arrive := make(chan struct{})
+		q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Queue: slowBelow{workqueue.NewTyped[string](), arrive}})
+		defer q.ShutDown()
+		q.Add("a")
+		q.Get()
+		w := startWait(q.WaitEmpty)
+		q.AddAfter("slow", time.Second)
+		time.Sleep(2 * time.Second)
+		q.Done("a")
+		w.want(t, "an item is on its way", "waits")
+		close(arrive)
+		w.want(t, "the item is queued", "waits")
+		q.Get()
+		q.Done("slow")
+		w.want(t, "the item is done", "<nil>")
+	})
+}
+
+// A slowBelow takes its time for an item.
+type slowBelow struct {
+	*workqueue.Typed[string]
+	arrive chan struct{}
+}
+
+func (s slowBelow) Add(item string) {
+	if item == "slow" {
+		<-s.arrive
+	}
+	s.Typed.Add(item)
+}
+
 // WaitEmpty does not ask a foreign queue again and again that cannot wait.
 func TestWaitEmptyReturnsTheErrorOfAForeignQueue(t *testing.T) {
 	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Queue: unwaitable{workqueue.NewTyped[string]()}})

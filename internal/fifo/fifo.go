@@ -682,8 +682,11 @@ func (f *FIFO[T]) putBackNaN(item T, added time.Duration) {
 }
 
 // Drop removes a queued item that nobody will work on, and reports whether the item was queued. The
-// barriers that wait for the item fail.
+// barriers that wait for the item fail. Of items that differ from themselves it removes one of a full group.
 func (f *FIFO[T]) Drop(hash uint32, item T) bool {
+	if !slab.Equal(item, item) {
+		return f.dropNaN()
+	}
 	_, r := f.Items.Find(hash, item)
 	if r == nil || r.State != queued && r.State != inStorage {
 		return false
@@ -691,6 +694,20 @@ func (f *FIFO[T]) Drop(hash uint32, item T) bool {
 	f.Barriers.Drop(r.Mark)
 	f.Remove(hash, item)
 	return true
+}
+
+// dropNaN searches all records, as no table finds the item.
+func (f *FIFO[T]) dropNaN() bool {
+	for i := range uint32(f.Items.Records.N) {
+		r := f.Items.Records.At(i)
+		if r.State == nan && f.lanes != nil && f.lanes.all[r.X.lane].share.group.full {
+			f.Barriers.Drop(r.Mark)
+			f.removeQueued(i, r)
+			f.forgetNaN(i, r)
+			return true
+		}
+	}
+	return false
 }
 
 // unmark leaves a marked record one of its two lanes: the lane with the higher priority.
