@@ -128,12 +128,13 @@ func (q *TypedDelaying[T]) WaitEmpty(ctx context.Context) error {
 func (q *TypedDelaying[T]) isEmpty(idle bool) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	idle = idle && !q.running
 	if q.typed != nil {
 		q.typed.mu.Lock()
 		defer q.typed.mu.Unlock()
 		idle = q.typed.fifo.Idle()
 	}
-	return idle && q.agenda.Len() == 0 && !q.running
+	return idle && q.agenda.Len() == 0
 }
 
 // Barrier waits for the items of the queue below, see [Typed.Barrier].
