@@ -469,6 +469,67 @@ func TestOnGiveUpThatFails(t *testing.T) {
 	}
 }
 
+// A panic of OnGiveUp after a panic of the reconcile was no failure, and lost the wait of DeferFor.
+func TestOnGiveUpThatPanics(t *testing.T) {
+	for name, end := range map[string]func() error{
+		"an error": func() error { return errors.New("no") }, "a panic": func() error { panic("at the disco") },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			from := time.Now()
+			var began []time.Duration
+			told := 0
+			c := startGivingUp(t, options{MaxAttempts: 1, OnGiveUp: func(context.Context, string, reconcile.Request, error) error {
+				if told++; told == 1 {
+					panic("told")
+				}
+				return nil
+			}}, func(ctx context.Context) error {
+				began = append(began, time.Since(from))
+				ctrlqueue.DeferFor(ctx, time.Minute)
+				return end()
+			})
+			c.q.Add(request("a"))
+			time.Sleep(10 * time.Minute)
+			synctest.Wait()
+			r := c.q.Stats().Results
+			got := fmt.Sprintf("%v, failed %d, given up %d", began, r[workqueue.OutcomeFailed], r[workqueue.OutcomeGivenUp])
+			if want := "[0s 1m0s], failed 1, given up 1"; got != want {
+				t.Errorf("%s: %s, want %s", name, got, want)
+			}
+			c.end(t)
+		})
+	}
+}
+
+// OnStop was told of one failure of an object that a panic had given up.
+func TestFailuresOfWhatIsGivenUpAtTheEnd(t *testing.T) {
+	for name, end := range map[string]func() error{
+		"an error": func() error { return errors.New("no") }, "a panic": func() error { panic("at the disco") },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var left workqueue.Snapshot[reconcile.Request]
+			o := draining(time.Minute)
+			o.MaxAttempts, o.OnStop = 3, func(_ string, l workqueue.Snapshot[reconcile.Request]) { left = l }
+			s := newStandIn()
+			n := 0
+			c := startIn(t, s, ctrlqueue.WrapManager(s, o), fresh("gives up"), controller.Options{RecoverPanic: new(true),
+				RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Second, time.Hour),
+				Reconciler: reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
+					if n++; n == 3 { // It ends in the drain.
+						time.Sleep(10 * time.Second)
+					}
+					return reconcile.Result{}, end()
+				})})
+			c.q.Add(request("a"))
+			time.Sleep(5 * time.Second)
+			c.end(t)
+			if len(left.Failed) != 1 || left.Failed[0].Failures != 3 {
+				t.Errorf("%s: left are %+v", name, left)
+			}
+		})
+	}
+}
+
 // The end of the manager is no failure of the object.
 func TestMaxAttemptsAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -12,7 +12,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed16c08ea7/workqueue"
 	"github.com/seed16c08ea7/workqueue/ctrlqueue"
+	"golang.org/x/time/rate"
 	clientgo "k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
@@ -96,6 +98,10 @@ func TestDeferForHoldsOffEvents(t *testing.T) {
 		}, 3 * s, func(q *requestQueue) { q.Add(request("a")) }, []time.Duration{0, 8 * s}},
 		{"zero", func(ctx context.Context) (reconcile.Result, error) {
 			return ctrlqueue.DeferFor(ctx, 0), nil
+		}, 0, nil, []time.Duration{0, time.Nanosecond}},
+		{"a time that has passed, and another result", func(ctx context.Context) (reconcile.Result, error) {
+			ctrlqueue.DeferFor(ctx, -s)
+			return reconcile.Result{}, nil
 		}, 0, nil, []time.Duration{0, time.Nanosecond}},
 		{"a longer DeferFor from outside, and an event", defers(nil), s / 2, func(q *requestQueue) {
 			q.DeferFor(request("a"), 20*s)
@@ -182,6 +188,46 @@ func TestDeferForHoldsOffEvents(t *testing.T) {
 
 // The object keeps the higher priority of its hand-out and of an event, so a deferral does not put an
 // urgent object behind the initial list.
+// A failure whose backoff is over, or whose limiter names no wait, took the wait of DeferFor away.
+func TestDeferForBesideAFailureWithoutAWait(t *testing.T) {
+	for name, row := range map[string]struct {
+		limiter workqueue.TypedRateLimiter[reconcile.Request]
+		event   time.Duration // of an event that brings the object before its retry
+	}{
+		"an early failure": {workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Second, time.Hour), 500 * time.Millisecond},
+		"a bucket":         {&workqueue.TypedBucketRateLimiter[reconcile.Request]{Limiter: rate.NewLimiter(10, 100)}, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var began []time.Time
+			b := ctrlqueue.For(options{})
+			s := newStandIn()
+			c := startIn(t, s, s, fresh("defers"), controller.Options{NewQueue: b.NewQueue, RateLimiter: row.limiter,
+				Reconciler: b.Reconciler(reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+					switch began = append(began, time.Now()); len(began) {
+					case 1:
+						return fail(ctx)
+					case 2:
+						time.Sleep(time.Second) // The retry of the first failure is due.
+						ctrlqueue.DeferFor(ctx, time.Hour)
+						return fail(ctx)
+					}
+					return reconcile.Result{}, nil
+				}))})
+			c.q.Add(request("a"))
+			if row.event > 0 {
+				time.Sleep(row.event)
+				c.q.Add(request("a"))
+			}
+			time.Sleep(3 * time.Hour)
+			synctest.Wait()
+			if len(began) != 3 || began[2].Sub(began[1]) < time.Hour {
+				t.Errorf("%s: began at %v", name, began)
+			}
+			c.end(t)
+		})
+	}
+}
+
 func TestDeferForKeepsThePriority(t *testing.T) {
 	silent := func(ctx context.Context) (reconcile.Result, error) {
 		ctrlqueue.DeferFor(ctx, 5*time.Second)

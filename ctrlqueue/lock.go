@@ -115,6 +115,8 @@ func (l *Lock) renewed(ctx context.Context, sent time.Time, record resourcelock.
 	// A later deadline is that of the whole election: RenewDeadline is shorter than LeaseDuration.
 	if at, ok := ctx.Deadline(); ok && at.Sub(sent) < lasts {
 		l.deadline = max(l.deadline, at.Sub(sent))
+	} else if l.leads == nil || l.leads.Err() != nil {
+		l.deadline = 0 // Of the manager before.
 	}
 	if l.deadline > 0 {
 		lasts = min(lasts, l.deadline)

@@ -247,6 +247,41 @@ func TestLockCallsTheLockBelow(t *testing.T) {
 	}
 }
 
+// The second manager of a Lock has a shorter RenewDeadline: the drain went on until others might take the lock.
+func TestRenewDeadlineOfTheNextManager(t *testing.T) {
+	for name, release := range map[string]func(l *ctrlqueue.Lock){
+		"released": func(l *ctrlqueue.Lock) { l.Update(t.Context(), resourcelock.LeaderElectionRecord{}) },
+		"expired":  func(*ctrlqueue.Lock) { time.Sleep(time.Minute) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			l := ctrlqueue.NewLock(new(lock))
+			lead := func(lease, renew time.Duration) {
+				record := resourcelock.LeaderElectionRecord{HolderIdentity: l.Identity(), LeaseDurationSeconds: int(lease / time.Second)}
+				l.Create(t.Context(), record)
+				time.Sleep(time.Second)
+				ctx, done := context.WithTimeout(t.Context(), renew)
+				defer done()
+				l.Update(ctx, record)
+			}
+			lead(15*time.Second, 10*time.Second)
+			release(l)
+			lead(9*time.Second, 5*time.Second)
+			q := openStopped(t, "", stringOptions{AtEnd: workqueue.EndDrain, Grace: time.Hour, Lock: l})
+			q.Add("a")
+			q.Add("b")
+			q.ShutDown()
+			time.Sleep(4 * time.Second)
+			if _, shutdown := q.Get(); shutdown {
+				t.Errorf("%s: nothing is handed out before RenewDeadline", name)
+			}
+			time.Sleep(2 * time.Second)
+			if _, shutdown := q.Get(); !shutdown {
+				t.Errorf("%s: an item is handed out after RenewDeadline", name)
+			}
+		})
+	}
+}
+
 // A context of the election with a deadline of its own, as that of a program with a bounded life, was taken
 // for RenewDeadline: the drain went on for a LeaseDuration after the last renewal.
 func TestDeadlineOfTheElectionIsNotRenewDeadline(t *testing.T) {

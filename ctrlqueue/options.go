@@ -62,7 +62,8 @@ type Options[R comparable] struct {
 	// MaxAttempts is how many times in a row the reconcile of an object may return an error before the
 	// object is given up; 0 is any number. The last error becomes a [reconcile.TerminalError], which
 	// controller-runtime logs and counts. GiveUpFor says when the object is tried again. Then the count starts
-	// anew, as after a success, a RequeueAfter, [Queue.Forget] and [Queue.Remove].
+	// anew, as after a success, a RequeueAfter, [Queue.Forget] and [Queue.Remove]. A Requeue neither counts nor ends
+	// the row.
 	//
 	// A failure before the retry was due does not count, see [Queue.AddWithOpts]: an object with many
 	// events may be reconciled more often, and StrictBackoff keeps the events back. A reconcile that

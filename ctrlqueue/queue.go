@@ -36,7 +36,7 @@ type Queue[R comparable] struct {
 	attempts attempts[R]
 	limiter  retryLimiter[R] // whose attempts are those of the queue
 
-	// removing has a Remove come before or after addResult, which looks for a removal and then adds. The
+	// removing has a Remove, and the end, come before or after addResult, which looks for both and then adds. The
 	// limiter runs with removing held for reading, the function of a RemoveFunc with removing locked.
 	removing sync.RWMutex
 
@@ -160,7 +160,19 @@ func (q *Queue[R]) isCalm(priority *int) bool {
 // is mistaken for the controller.
 //
 // Nothing is added for an item that was removed since its hand-out, and not added again.
+//
+// The end of the queue waits for the add: OnStop then finds the item in the queue, or in the notes.
 func (q *Queue[R]) addResult(o priorityqueue.AddOpts, item R) (ok bool) {
+	q.removing.RLock()
+	defer q.removing.RUnlock()
+	if q.ShuttingDown() {
+		q.noteLate(o, []R{item})
+		return true
+	}
+	return q.addResultLocked(o, item)
+}
+
+func (q *Queue[R]) addResultLocked(o priorityqueue.AddOpts, item R) (ok bool) {
 	over, firm := false, time.Duration(0)
 	q.attempts.change(item, func(a *attempt) {
 		ok, over, firm = a.ended, a.over, a.firm
@@ -169,16 +181,15 @@ func (q *Queue[R]) addResult(o priorityqueue.AddOpts, item R) (ok bool) {
 	if !ok || over {
 		return ok
 	}
-	q.removing.RLock()
-	defer q.removing.RUnlock()
 	if q.sinceHandOut(item) == workqueue.ErrRemoved {
 		q.Forget(item)
 		return true
 	}
-	if firm > 0 && o.RateLimited { // The later of the two times counts.
-		q.queue.AddWith(workqueue.AddOptions{After: firm, Firm: true, Priority: o.Priority}, item)
+	a := workqueue.AddOptions{After: o.After, RateLimited: o.RateLimited, Firm: firm > 0, Priority: o.Priority}
+	if firm > 0 && o.RateLimited { // The later of the two times counts. A firm add without a wait would end both.
+		a.After, a.RateLimited = max(firm, q.limiter.When(item)), false
 	}
-	q.queue.AddWith(workqueue.AddOptions{After: o.After, RateLimited: o.RateLimited, Firm: firm > 0, Priority: o.Priority}, item)
+	q.queue.AddWith(a, item)
 	return true
 }
 
@@ -274,8 +285,9 @@ func (q *Queue[R]) Stats() workqueue.QueueStats { return q.queue.Stats() }
 func (q *Queue[R]) LimitsChanged() { q.queue.LimitsChanged() }
 
 // Remove removes the item, and reports whether the queue had the item: queued, waiting or held. A
-// worker keeps the item that it holds. What its reconcile asks for afterwards does not come, unless the
-// item was added again, if the controller has the Reconciler of the [Binding].
+// worker keeps the item that it holds. What its reconcile asks for afterwards does not come, unless an add has
+// queued the item again, if the controller has the Reconciler of the [Binding]. An add that has to wait, as with
+// Quiet and ItemPace, comes by itself.
 //
 // The count for CancelOnReAdd starts anew, and the next failure is not early. If no worker holds the item,
 // the limiter still knows its failures: call Forget to reset the limiter too.
@@ -287,7 +299,9 @@ func (q *Queue[R]) Remove(item R) bool {
 	defer q.removing.Unlock()
 	removed := q.queue.Remove(item)
 	q.attempts.forget(item)
-	q.stopping.forget(item)
+	if q.ShuttingDown() {
+		q.stopping.remove(func(other R) bool { return other == item })
+	}
 	return removed
 }
 
@@ -299,10 +313,8 @@ func (q *Queue[R]) RemoveFunc(del func(item R) bool) (removed int) {
 	q.removing.Lock()
 	defer q.removing.Unlock()
 	removed = q.queue.RemoveFunc(del)
-	for _, item := range q.stopping.items() {
-		if del(item) {
-			q.stopping.forget(item)
-		}
+	if q.ShuttingDown() {
+		q.stopping.remove(del)
 	}
 	// After the removal: a worker could count a cancel in between.
 	for _, item := range q.attempts.items() {

@@ -142,7 +142,9 @@ func (h *handOut[R]) endRow(firm time.Duration) {
 		wait := max(firm, q.options.GiveUpFor)
 		h.note(wait)
 		held, _ := q.Find(h.item)
-		q.addResult(priorityqueue.AddOpts{After: wait, Priority: &held.Priority}, h.item)
+		q.removing.RLock()
+		defer q.removing.RUnlock()
+		q.addResultLocked(priorityqueue.AddOpts{After: wait, Priority: &held.Priority}, h.item)
 	}
 }
 
@@ -154,27 +156,32 @@ func (h *handOut[R]) note(firm time.Duration) {
 var errPanicked = errors.New("ctrlqueue: the reconcile has panicked, see the log")
 
 // release notes the end of a reconcile that has panicked: the controller takes a panic for a failure, and adds the
-// item. If the item is given up, the add does nothing.
+// item. If the item is given up, the add does nothing. OnGiveUp may panic too.
 func (h *handOut[R]) release(ctx context.Context) {
 	if h.returned {
 		return
 	}
-	firm := time.Duration(h.firm.Load())
-	if !h.gaveUp && h.countFailure(ctx, errPanicked) {
-		err := h.giveUp(ctx, errPanicked, firm)
-		if isTerminal(err) {
+	firm, over := time.Duration(h.firm.Load()), false
+	defer func() {
+		if over {
 			h.queue.queue.CountResult(workqueue.OutcomeGivenUp)
 			h.queue.attempts.begin(h.item, func(a *attempt) { a.ended, a.over = true, true })
 			return
 		}
-		h.queue.logger.Error(err, "The object is not given up yet", "item", h.item)
+		h.queue.queue.CountResult(workqueue.OutcomeFailed)
+		h.note(firm)
+	}()
+	if !h.gaveUp && h.countFailure(ctx, errPanicked) {
+		err := h.giveUp(ctx, errPanicked, firm)
+		if over = isTerminal(err); !over {
+			h.queue.logger.Error(err, "The object is not given up yet", "item", h.item)
+		}
 	}
-	h.queue.queue.CountResult(workqueue.OutcomeFailed)
-	h.note(firm)
 }
 
-// deferFor notes a wait of DeferFor: the longest counts.
+// deferFor notes a wait of DeferFor: the longest counts. One that is over is as short as can be: 0 is none.
 func (h *handOut[R]) deferFor(d time.Duration) {
+	d = max(d, time.Nanosecond)
 	for old := h.firm.Load(); old < int64(d) && !h.firm.CompareAndSwap(old, int64(d)); old = h.firm.Load() {
 	}
 }

@@ -90,13 +90,13 @@ func (q *Queue[R]) end() {
 // A stopping is the one call of OnStop, and what OnStop is told beside the items of the queue. The flag begun
 // is not a sync.Once, as OnStop may shut the queue down again.
 type stopping[R comparable] struct {
-	first   sync.Once
-	waiting []workqueue.ItemInfo[R] // before the shutdown, which drops these items; written in first
-	begun   atomic.Bool
-	told    chan struct{} // closed when OnStop has returned, or is not called
+	first sync.Once
+	begun atomic.Bool
+	told  chan struct{} // closed when OnStop has returned, or is not called
 
-	mu   sync.Mutex
-	late map[R]workqueue.ItemInfo[R] // what reconciles have asked for since the shutdown; guarded by mu
+	mu      sync.Mutex
+	waiting []workqueue.ItemInfo[R]     // before the shutdown, which drops these items; guarded by mu
+	late    map[R]workqueue.ItemInfo[R] // what reconciles have asked for since the shutdown; guarded by mu
 }
 
 // note notes an item that the queue does not take any more.
@@ -109,18 +109,36 @@ func (s *stopping[R]) note(info workqueue.ItemInfo[R]) {
 	s.late[info.Item] = info
 }
 
-// forget forgets the note of an item that is handed out once more, or was removed.
+// forget forgets the note of an item that is handed out once more.
 func (s *stopping[R]) forget(item R) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.late, item)
 }
 
-// items returns the items that were noted.
+// remove forgets the items that were removed. match is foreign code, and is called without the lock.
+func (s *stopping[R]) remove(match func(item R) bool) {
+	gone := make(map[R]bool)
+	for _, item := range s.items() {
+		if match(item) {
+			gone[item] = true
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.late, func(item R, _ workqueue.ItemInfo[R]) bool { return gone[item] })
+	s.waiting = slices.DeleteFunc(s.waiting, func(info workqueue.ItemInfo[R]) bool { return gone[info.Item] })
+}
+
+// items returns the items that were noted, and those that waited.
 func (s *stopping[R]) items() []R {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Collect(maps.Keys(s.late))
+	items := slices.Collect(maps.Keys(s.late))
+	for _, info := range s.waiting {
+		items = append(items, info.Item)
+	}
+	return items
 }
 
 // addTo adds the items that waited, and the items that were noted, to those of the queue. An item is listed
@@ -154,10 +172,18 @@ func (s *stopping[R]) addTo(left *workqueue.Snapshot[R]) {
 // a drain that leaves nothing behind returns no names. An item that becomes due in between is named as waiting,
 // and may be reconciled.
 func (q *Queue[R]) close() {
+	q.removing.Lock()
+	defer q.removing.Unlock()
 	q.closed.Store(true)
-	if q.options.OnStop != nil {
-		q.stopping.first.Do(func() { q.stopping.waiting = q.queue.Snapshot(math.MaxInt).Waiting })
+	if q.options.OnStop == nil {
+		return
 	}
+	q.stopping.first.Do(func() {
+		waiting := q.queue.Snapshot(math.MaxInt).Waiting
+		q.stopping.mu.Lock()
+		defer q.stopping.mu.Unlock()
+		q.stopping.waiting = waiting
+	})
 }
 
 // noteLate notes what a reconcile asks for after the shutdown, for OnStop: nobody else would name the item. The
@@ -167,8 +193,8 @@ func (q *Queue[R]) noteLate(o priorityqueue.AddOpts, items []R) {
 		return
 	}
 	item, ended := items[0], false
-	q.attempts.change(item, func(a *attempt) { ended, a.ended = a.ended, false })
-	if !ended {
+	q.attempts.change(item, func(a *attempt) { ended, a.ended, a.over = a.ended && !a.over, false, false })
+	if !ended { // Or given up, and noted already.
 		return
 	}
 	info := workqueue.ItemInfo[R]{Item: item, State: workqueue.ItemWaiting, Failures: q.NumRequeues(item)}

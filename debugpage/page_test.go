@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -132,6 +133,19 @@ func TestPageSaysWhatKeepsAQueue(t *testing.T) {
 	r := report(t, p, "?queue=q")
 	if r.Queue.Pace != (workqueue.PaceStats{Limit: 0.05}) || !r.Queue.Paused || !r.Queue.Pushed || r.Queue.Counted || !r.Queue.ByGroup[0].HeldBack || r.Queue.ByGroup[1].HeldBack {
 		t.Errorf("got %+v", r.Queue)
+	}
+}
+
+// A Pace of 1 divided by 0 has a limit that JSON cannot write: all of the page was an error.
+func TestPageWithAnInfinitePace(t *testing.T) {
+	for _, limit := range []rate.Limit{rate.Limit(math.Inf(1)), rate.Limit(math.NaN())} {
+		p := debugpage.New(debugpage.Options{})
+		q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Pace: rate.NewLimiter(limit, 1)})
+		debugpage.Add(p, "q", q)
+		if got := report(t, p, "?queue=q").Queue.Pace.Limit; got != rate.Inf {
+			t.Errorf("the limit %v is shown as %v", limit, got)
+		}
+		q.ShutDown()
 	}
 }
 

@@ -301,6 +301,8 @@ func TestHandleTellsWhyItsHandlerIsNotCalled(t *testing.T) {
 		defer stop()
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
+		firm := workqueuetest.New(t, workqueuetest.Options[string]{})
+		firm.AddWith(workqueue.AddOptions{After: time.Hour, Firm: true}, "c")
 		for want, f := range map[string]func(){
 			"workqueuetest: the queue of HandleOn is shut down: give each call a new queue": func() {
 				workqueuetest.HandleOn(t.Context(), used, handle, "a", workqueue.RunOptions[string]{})
@@ -311,11 +313,14 @@ func TestHandleTellsWhyItsHandlerIsNotCalled(t *testing.T) {
 			"workqueuetest: a worker holds items of the queue of HandleOn: 1 items": func() {
 				workqueuetest.HandleOn(soon, held, handle, "a", workqueue.RunOptions[string]{})
 			},
-			"workqueuetest: the queue of HandleOn does not hand out a: MaxInFlight holds its group back, or the limiter of Pace has a limit or a burst of 0": func() {
+			"workqueuetest: the queue of HandleOn does not hand out a: the item waits firmly, MaxInFlight holds its group back, or the limiter of Pace has a limit or a burst of 0": func() {
 				workqueuetest.HandleOn(soon, back, handle, "a", workqueue.RunOptions[string]{})
 			},
-			"workqueuetest: the queue of HandleOn does not hand out b: MaxInFlight holds its group back, or the limiter of Pace has a limit or a burst of 0": func() {
+			"workqueuetest: the queue of HandleOn does not hand out b: the item waits firmly, MaxInFlight holds its group back, or the limiter of Pace has a limit or a burst of 0": func() {
 				workqueuetest.HandleOn(soon, paused, handle, "b", workqueue.RunOptions[string]{})
+			},
+			"workqueuetest: the queue of HandleOn does not hand out c: the item waits firmly, MaxInFlight holds its group back, or the limiter of Pace has a limit or a burst of 0": func() {
+				workqueuetest.HandleOn(soon, firm, handle, "c", workqueue.RunOptions[string]{})
 			},
 			"workqueuetest: handler is nil": func() {
 				workqueuetest.Handle(t.Context(), nil, "a", workqueue.RunOptions[string]{})

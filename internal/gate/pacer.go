@@ -83,12 +83,16 @@ func (p *Pacer) Paused() bool {
 	return limit != rate.Inf && p.limiter.Burst() <= 0 || limit <= 0 && p.limiter.Tokens() < 1
 }
 
-// Limit returns the limit and the burst of the limiter. A queue without a pacer has nil, and 0 for both.
+// Limit returns the limit and the burst of the limiter. A queue without a pacer has nil, and 0 for both. A limit
+// that JSON cannot write, such as 1 divided by 0, is no limit.
 func (p *Pacer) Limit() (limit rate.Limit, burst int) {
 	if p == nil {
 		return 0, 0
 	}
-	return p.limiter.Limit(), p.limiter.Burst()
+	if limit = p.limiter.Limit(); !(limit <= rate.Inf) {
+		limit = rate.Inf
+	}
+	return limit, p.limiter.Burst()
 }
 
 // TellPause calls OnPause once for each pause. The keeper calls TellPause before it sleeps.
