@@ -81,7 +81,8 @@ func (q *Typed[T]) concludeLate(l lateItem[T]) fifo.Conclusion {
 }
 
 // takeOut takes the next queued item out of the queue at the end of a Run, in one critical section.
-// Nobody works on the item, so the metrics count no hand-out. The barriers that wait for the item fail.
+// Nobody works on the item, so it needs no token of a Pace, and the metrics count no hand-out. The barriers that
+// wait for the item fail.
 func (q *Typed[T]) takeOut() (item T, ok bool) {
 	q.mu.Lock()
 	if item, _, ok = q.fifo.Take(0); ok {

@@ -449,10 +449,8 @@ func (q *Typed[T]) GetInfo(ctx context.Context) (info ItemInfo[T], err error) {
 
 // TryGet is Get without the wait. It reports false if there is no item to hand out, whether
 // or not the queue is shut down.
-func (q *Typed[T]) TryGet() (item T, ok bool) { return q.tryGet(visitPassing) }
-
-func (q *Typed[T]) tryGet(how visit) (item T, ok bool) {
-	item, r, what := q.tryTake(q.metrics.now(), how)
+func (q *Typed[T]) TryGet() (item T, ok bool) {
+	item, r, what := q.tryTake(q.metrics.now(), visitPassing)
 	if ok = what == tookItem; ok {
 		q.observeGet(item, r.waited)
 	}

@@ -126,7 +126,6 @@ type (
 
 const (
 	visitPassing visit = iota // does not wait
-	visitUnpaced              // does not wait, and needs no token
 	visitStaying              // parks if there is no item
 	visitWoken                // was parked and woken, and parks again if there is no item
 	visitKeeper               // the same, and was the keeper
@@ -157,7 +156,7 @@ func (q *Typed[T]) tryTake(now time.Duration, how visit) (item T, r receipt, wha
 // take is the critical section of tryTake. The caller holds q.mu, and calls settle.
 func (q *Typed[T]) take(now time.Duration, how visit) (item T, r receipt, what took) {
 	q.arrive(how)
-	paced := q.pace != nil && how != visitUnpaced && !q.pace.Allow(now, q.fifo.Ready())
+	paced := q.pace != nil && !q.pace.Allow(now, q.fifo.Ready())
 	var waited time.Duration
 	ok := false
 	if !paced {
@@ -171,7 +170,7 @@ func (q *Typed[T]) take(now time.Duration, how visit) (item T, r receipt, what t
 		if q.durations != nil {
 			q.durations.queued.Observe(waited)
 		}
-	case how <= visitUnpaced:
+	case how == visitPassing:
 	case q.fifo.Closed && !paced:
 		what = tookEnd
 	default:
