@@ -36,6 +36,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"net/url"
 	"os"
 	"os/signal"
 	"regexp"
@@ -81,10 +82,11 @@ type service struct {
 	db             *bbolt.DB
 	target         string
 	client         http.Client
-	pace           *rate.Limiter // of both queues
-	payers         []string      // tenants who pay
+	payers         []string // tenants who pay
 	paying, others *queue
 	ready          atomic.Bool
+
+	payingPace, pace *rate.Limiter // of the two queues
 
 	holding sync.Mutex
 	hold    hold // guarded by holding
@@ -137,7 +139,7 @@ func isFinal(code int) bool {
 type hold struct {
 	Paused    bool      // by an operator
 	NotBefore time.Time `json:",omitzero"` // that the receiver has named by a Retry-After
-	Probing   bool      // after that time one job a second is handed out, until the receiver takes or refuses one
+	Probing   int       // how many jobs a second are handed out after that time; 0 is no limit, see heard
 }
 
 // rest returns for how long a job is kept back at least. A pause has no end: the queues keep the job afterwards.
@@ -155,8 +157,8 @@ func (h hold) String() string {
 	}
 	if rest := time.Until(h.NotBefore); rest > 0 {
 		why = append(why, fmt.Sprintf("The receiver wants no job before %s, for %v.", h.NotBefore.Format("2 Jan 15:04:05 MST"), rest.Round(time.Second)))
-	} else if h.Probing {
-		why = append(why, "The receiver has asked for a rest: one job a second, until it takes or refuses one.")
+	} else if h.Probing > 0 {
+		why = append(why, fmt.Sprintf("After a rest or a kill: %d a second, until the receiver takes or refuses one.", h.Probing))
 	}
 	return cmp.Or(strings.Join(why, " "), "No job is held back.")
 }
@@ -174,11 +176,10 @@ func newService(db *bbolt.DB, target string, payers []string, registry prometheu
 	connections.HTTP2 = &http.HTTP2Config{SendPingTimeout: 2 * time.Second, PingTimeout: 2 * time.Second}
 	// A redirect would turn the POST into a GET without the payload, and its 200 would end the job.
 	direct := http.Client{Transport: connections, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	pace := rate.NewLimiter(rate.Inf, 1) // No limit, see paceLocked.
 	// The waits of retries are in the records, see end. The limiter is for a record that cannot be read or written.
 	limiter := workqueue.NewTypedItemBackoffRateLimiter[job](p.backoff)
 	provider := workqueue.NewPrometheusProvider(registry, workqueue.PrometheusOptions{KeepCounts: true})
-	newQueue := func(name string) *queue {
+	newQueue := func(name string, pace *rate.Limiter) *queue {
 		return workqueue.NewTypedRateLimiting(limiter, workqueue.TypedRateLimitingQueueConfig[job]{
 			Name:            name,
 			OneEntry:        true,
@@ -193,9 +194,10 @@ func newService(db *bbolt.DB, target string, payers []string, registry prometheu
 			},
 		})
 	}
+	payingPace, pace := rate.NewLimiter(rate.Inf, 1), rate.NewLimiter(rate.Inf, 1) // No limit, see paceLocked.
 	s := &service{
-		policy: p, db: db, target: target, client: direct, pace: pace,
-		payers: payers, paying: newQueue("paying"), others: newQueue("others"),
+		policy: p, db: db, target: target, client: direct, payingPace: payingPace, pace: pace,
+		payers: payers, paying: newQueue("paying", payingPace), others: newQueue("others", pace),
 	}
 	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "jobs_failed", Help: "Jobs that were given up, and wait for an operator.",
@@ -206,7 +208,9 @@ func newService(db *bbolt.DB, target string, payers []string, registry prometheu
 			return 1
 		}
 		return 0
-	}))
+	}), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "jobs_probing", Help: "How many jobs a second are tried after a rest or a kill; 0 is no limit.",
+	}, func() float64 { return float64(s.held().Probing) }))
 	return s
 }
 
@@ -423,6 +427,7 @@ func (s *service) resume() error {
 		record
 	}
 	var jobs []left
+	killed := false
 	err := s.db.View(func(tx *bbolt.Tx) error {
 		s.resumeHold(tx.Bucket(settings).Get([]byte("hold")))
 		return tx.Bucket([]byte(open)).ForEach(func(key, _ []byte) error {
@@ -433,9 +438,13 @@ func (s *service) resume() error {
 				return nil
 			}
 			jobs = append(jobs, left{j, r})
+			killed = killed || strings.HasPrefix(r.Error, notEnded)
 			return nil
 		})
 	})
+	if killed { // Maybe before a Retry-After was stored.
+		s.probe()
+	}
 	slices.SortStableFunc(jobs, func(a, b left) int { return a.Accepted.Compare(b.Accepted) })
 	for _, l := range jobs {
 		if l.Tries >= s.maxAttempts { // A kill came during the last try, or before the job was given up.
@@ -447,27 +456,37 @@ func (s *service) resume() error {
 		rest := min(time.Until(l.NextTry), max(s.backoffAfter(l.Failures), s.longestHold))
 		s.queueOf(l.job).AddWith(workqueue.AddOptions{Priority: &l.Priority, After: rest, Firm: true}, l.job)
 	}
-	s.forgetDone()
 	return err
 }
 
-// forgetDone forgets the jobs that were done long ago. It can wait: a full disk keeps the service from no start.
-func (s *service) forgetDone() {
-	var old []job
-	err := s.db.View(func(tx *bbolt.Tx) error {
-		return tx.Bucket([]byte(done)).ForEach(func(key, _ []byte) error {
-			j, _ := parse(string(key))
-			if r, err := load(tx, j); err == nil && time.Since(r.Done) > s.keepDone {
-				old = append(old, j)
-			}
-			return nil
+// forgetDone forgets the jobs that were done long ago, each hour until ctx ends. It is beside the work, as a million of
+// them take half a minute.
+func (s *service) forgetDone(ctx context.Context) {
+	hourly := time.NewTicker(time.Hour)
+	defer hourly.Stop()
+	for ctx.Err() == nil {
+		var old []job
+		err := s.db.View(func(tx *bbolt.Tx) error {
+			return tx.Bucket([]byte(done)).ForEach(func(key, _ []byte) error {
+				j, _ := parse(string(key))
+				if r, err := load(tx, j); err == nil && time.Since(r.Done) > s.keepDone {
+					old = append(old, j)
+				}
+				return ctx.Err()
+			})
 		})
-	})
-	err = errors.Join(err, s.steps(old, func(job) change {
-		return func(_ *bbolt.Tx, r *record) error { *r = record{}; return nil }
-	}))
-	if err != nil {
-		slog.Error("old jobs are not forgotten", "err", err)
+		for some := range slices.Chunk(old, 1000) {
+			if err == nil && ctx.Err() == nil {
+				err = s.steps(some, func(job) change { return func(_ *bbolt.Tx, r *record) error { *r = record{}; return nil } })
+			}
+		}
+		if err != nil && ctx.Err() == nil {
+			slog.Error("old jobs are not forgotten", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-hourly.C:
+		}
 	}
 }
 
@@ -527,8 +546,8 @@ func (s *service) do(ctx context.Context, j job) error {
 		return errors.Join(err, workqueue.DeferFor(rest))
 	}
 	err = s.try(ctx, j, before.ContentType, payload)
-	if held.Probing && workqueue.VerdictOf(err).Outcome != workqueue.OutcomeFailed {
-		s.stopProbing(held.NotBefore)
+	if held.Probing > 0 {
+		s.heard(held, err)
 	}
 	return s.end(ctx, j, before.Tries+1 == s.maxAttempts, err)
 }
@@ -600,22 +619,25 @@ func (s *service) deliver(ctx context.Context, j job, contentType string, payloa
 	if err != nil {
 		return err
 	}
-	defer func() { // The status counts at once: a body can take long.
-		io.Copy(io.Discard, io.LimitReader(response.Body, 1<<16)) // So that the connection is used again.
-		response.Body.Close()
-	}()
-	switch code := response.StatusCode; {
-	case code/100 == 2:
-		return nil
-	case code == http.StatusTooManyRequests, code == http.StatusServiceUnavailable:
-		if wait := min(retryAfter(response.Header), s.longestHold); wait > 0 {
-			s.notBefore(time.Now().Add(wait))
-			return workqueue.RetryAfter(wait, errors.New(response.Status))
+	defer response.Body.Close()
+	code, wait := response.StatusCode, time.Duration(0)
+	if code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable {
+		if wait = min(retryAfter(response.Header), s.longestHold); wait > 0 {
+			s.notBefore(time.Now().Add(wait)) // Before the body, which can take long.
 		}
-	case isFinal(code):
-		return workqueue.Permanent(errors.New(response.Status))
 	}
-	return errors.New(response.Status)
+	body, _ := io.ReadAll(io.LimitReader(response.Body, 1<<16)) // To its end, so that the connection is used again.
+	if code/100 == 2 {
+		return nil
+	}
+	err = errors.New(strings.Join(strings.Fields(response.Status+" "+strings.ToValidUTF8(string(body[:min(len(body), 300)]), "")), " "))
+	switch {
+	case wait > 0:
+		return workqueue.RetryAfter(wait, err)
+	case isFinal(code):
+		return workqueue.Permanent(err)
+	}
+	return err
 }
 
 // retryAfter returns the seconds or the time of the header, or none above 0.
@@ -636,7 +658,7 @@ func retryAfter(h http.Header) time.Duration {
 func (s *service) notBefore(until time.Time) {
 	err := s.changeHold(func(h *hold) {
 		if until.After(h.NotBefore) { // Of two answers the later time counts.
-			h.NotBefore, h.Probing = until, true
+			h.NotBefore, h.Probing = until, 1
 		}
 	})
 	if err != nil {
@@ -644,10 +666,27 @@ func (s *service) notBefore(until time.Time) {
 	}
 }
 
-// stopProbing has the receiver get all jobs again: it takes them. It does not, if a try that has begun meanwhile has heard
-// another time.
-func (s *service) stopProbing(since time.Time) {
-	err := s.changeHold(func(h *hold) { h.Probing = h.Probing && !h.NotBefore.Equal(since) })
+// probe has the receiver get one job a second at first.
+func (s *service) probe() {
+	err := s.changeHold(func(h *hold) { h.Probing = max(1, h.Probing) })
+	if err != nil {
+		slog.Error("a restart would not probe the receiver", "err", err)
+	}
+}
+
+// heard ends the probes after a job that the receiver took or refused. Another answer doubles them, up to 64 a second:
+// jobs that always get a 500 would keep all others waiting. No answer, as after a timeout, leaves them as they are.
+func (s *service) heard(since hold, end error) {
+	failed := workqueue.VerdictOf(end).Outcome == workqueue.OutcomeFailed
+	err := s.changeHold(func(h *hold) {
+		switch {
+		case !h.NotBefore.Equal(since.NotBefore): // A try that has begun meanwhile has heard another time.
+		case !failed:
+			h.Probing = 0
+		case h.Probing == since.Probing && !errors.As(end, new(*url.Error)):
+			h.Probing = 2 * h.Probing % 128
+		}
+	})
 	if err != nil {
 		slog.Error("a restart would probe the receiver once more", "err", err)
 	}
@@ -688,15 +727,20 @@ func (s *service) paceLocked() {
 			s.paceLocked()
 		})
 	}
-	limit, burst := rate.Inf, 1
+	paying, others, burst := rate.Inf, rate.Inf, 1
 	switch {
 	case s.hold.Paused || rest > 0:
-		limit, burst = 0, 0 // With a burst there would be a token.
-	case s.hold.Probing:
-		limit = 1
+		paying, others, burst = 0, 0, 0 // With a burst there would be a token.
+	case s.hold.Probing > 0:
+		paying, others = rate.Limit(s.hold.Probing), rate.Limit(s.hold.Probing)
+		if len(s.payers) > 0 {
+			others /= 4
+		}
 	}
+	s.payingPace.SetBurst(burst)
+	s.payingPace.SetLimit(paying)
 	s.pace.SetBurst(burst)
-	s.pace.SetLimit(limit)
+	s.pace.SetLimit(others)
 }
 
 func (s *service) held() hold {
@@ -924,16 +968,8 @@ func (s *service) work(ctx context.Context) error {
 		}()
 		return ended
 	}
-	hourly := time.NewTicker(time.Hour)
-	defer hourly.Stop()
 	working := []<-chan error{run(s.paying, s.payingWorkers), run(s.others, s.otherWorkers)}
-	for ctx.Err() == nil {
-		select {
-		case <-ctx.Done():
-		case <-hourly.C:
-			s.forgetDone()
-		}
-	}
+	s.forgetDone(ctx)
 	var err error
 	for _, ended := range working {
 		// Run has logged how many jobs are left. Each is in the database for the next start. The number
@@ -1085,7 +1121,8 @@ func run() error {
 	}
 	defer db.Close()
 	payers := strings.FieldsFunc(*paying, func(r rune) bool { return r == ',' || r == ' ' })
-	s := newService(db, *target, payers, prometheus.DefaultRegisterer, p) // Where the rest of your program has its metrics.
+	registry, metrics := prometheus.DefaultRegisterer, promhttp.Handler() // Or both of the registry that your program has.
+	s := newService(db, *target, payers, registry, p)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // A second signal kills.
@@ -1096,7 +1133,7 @@ func run() error {
 		slog.Warn("no ADMIN_PASSWORD: nobody can see the page or retry a job")
 	}
 	fmt.Printf("http://%s/jobs/{tenant} takes jobs, http://%s has /readyz, /metrics and /jobs\n", outside.Addr(), admin.Addr())
-	return s.serve(ctx, outside, admin, s.admin(promhttp.Handler(), os.Getenv("ADMIN_PASSWORD")), func() { time.Sleep(p.settle) }, func() { time.Sleep(p.scrape) })
+	return s.serve(ctx, outside, admin, s.admin(metrics, os.Getenv("ADMIN_PASSWORD")), func() { time.Sleep(p.settle) }, func() { time.Sleep(p.scrape) })
 }
 
 func main() {

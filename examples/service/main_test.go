@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -617,11 +618,11 @@ func TestTheLaterRetryAfterCounts(t *testing.T) {
 			sleep time.Duration
 			limit rate.Limit
 			page  string
-		}{{59 * time.Second, 0, "for 1s."}, {2 * time.Second, 1, "one job a second"}} {
+		}{{59 * time.Second, 0, "for 1s."}, {2 * time.Second, 1, "1 a second"}} {
 			time.Sleep(row.sleep)
 			synctest.Wait()
-			if _, page := s.call("GET /jobs", "secret"); s.pace.Limit() != row.limit || !strings.Contains(page, row.page) {
-				t.Errorf("the limit is %v, want %v, and the page is\n%s", s.pace.Limit(), row.limit, page)
+			if _, page := s.call("GET /jobs", "secret"); s.payingPace.Limit() != row.limit || !strings.Contains(page, row.page) {
+				t.Errorf("the limit is %v, want %v, and the page is\n%s", s.payingPace.Limit(), row.limit, page)
 			}
 		}
 	})
@@ -679,7 +680,7 @@ func TestOnlyCallNowEndsTheHoldOfTheReceiver(t *testing.T) {
 			if code, text := s.call(row.call, "secret"); code/100 != 2 {
 				t.Errorf("%s: got %d, %s", row.call, code, text)
 			}
-			time.Sleep(time.Second)
+			time.Sleep(4 * time.Second) // One of four probes.
 			synctest.Wait()
 			s.wantStored(row.open, 0, row.open)
 		}
@@ -714,27 +715,32 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// At the end of a hold all workers called at once, and had the next hold. Now one job a second is tried until one is done.
+// At the end of a hold all workers called at once, and had the next hold. Now one job a second is tried until one is done
+// or refused. Other answers double the probes: jobs that always got a 502 held up a receiver that was well.
 func TestProbesAfterAHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
 		var calls []time.Duration
 		var mu sync.Mutex
-		s := start(t, testDB(t), receiver(func(r *http.Request) (int, string) {
+		s := start(t, testDB(t), roundTrip(func(r *http.Request) (*http.Response, error) {
 			if r.Header.Get("Idempotency-Key") == "slow.order" { // It was at work before the hold, and is done in it.
 				time.Sleep(2 * time.Second)
-				return http.StatusOK, ""
+				return always(http.StatusOK).RoundTrip(r)
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			at := time.Since(begun).Round(time.Second)
-			if calls = append(calls, at); at < time.Second {
-				return http.StatusTooManyRequests, "60"
-			} else if at < 63*time.Second {
-				return http.StatusBadGateway, ""
+			at := time.Since(begun).Round(time.Millisecond)
+			switch calls = append(calls, at); {
+			case at < time.Second:
+				return busy("60").RoundTrip(r)
+			case at < 63*time.Second:
+				return nil, errors.New("no answer")
+			case at < 63900*time.Millisecond:
+				return always(http.StatusBadGateway).RoundTrip(r)
 			}
-			return http.StatusUnprocessableEntity, "" // It is well.
+			return always(http.StatusUnprocessableEntity).RoundTrip(r) // It is well.
 		}))
+		s.payers = nil
 		s.post(job{"slow", "order"})
 		end := s.begin()
 		synctest.Wait()
@@ -745,10 +751,63 @@ func TestProbesAfterAHold(t *testing.T) {
 		}
 		time.Sleep(2 * time.Minute)
 		end()
-		if got := fmt.Sprint(calls[:7]); got != "[0s 1m1s 1m2s 1m3s 1m3s 1m3s 1m3s]" {
-			t.Errorf("the receiver is called at %s", got)
+		got := fmt.Sprint(calls[:7], calls[8]-calls[7])
+		if want := "[0s 1m1s 1m2s 1m3s 1m3.5s 1m3.75s 1m3.875s] 0s"; got != want { // And then all together.
+			t.Errorf("the receiver is called at %s, want %s", got, want)
 		}
 		s.wantStored(0, 21, 21)
+	})
+}
+
+// While one job a second was tried, a tenant who pays came no more often than another.
+func TestProbesPreferThePayers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		var paying, others atomic.Int64
+		s := start(t, testDB(t), roundTrip(func(r *http.Request) (*http.Response, error) {
+			switch {
+			case time.Since(begun) < time.Minute:
+				return busy("60").RoundTrip(r)
+			case strings.HasPrefix(r.Header.Get("Idempotency-Key"), "gold."):
+				paying.Add(1)
+			default:
+				others.Add(1)
+			}
+			return nil, errors.New("no answer")
+		}))
+		for n := range 50 {
+			s.post(job{"gold", fmt.Sprint(n)})
+			s.post(job{"acme", fmt.Sprint(n)})
+		}
+		end := s.begin()
+		time.Sleep(time.Minute + 40*time.Second + time.Millisecond)
+		if paying.Load() != 40 || others.Load() != 10 {
+			t.Errorf("%d jobs who pay and %d others are tried in 40 seconds", paying.Load(), others.Load())
+		}
+		end()
+	})
+}
+
+// A Retry-After of the last moment before a kill is forgotten. The next start begins with a probe then.
+func TestProbesAfterAKill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, testDB(t), nil)
+		s.post(job{"acme", "at-work"})
+		s.post(order)
+		if _, _, err := s.service.begin(job{"acme", "at-work"}); err != nil {
+			t.Fatal(err)
+		}
+		s = start(t, s.db, always(http.StatusOK))
+		if limit := s.payingPace.Limit(); limit != 1 {
+			t.Errorf("the start begins with %v jobs a second", limit)
+		}
+		end := s.begin()
+		time.Sleep(10 * time.Second)
+		if limit := s.pace.Limit(); limit != rate.Inf {
+			t.Errorf("after a success the limit is %v", limit)
+		}
+		end()
+		s.wantStored(0, 0, 0)
 	})
 }
 
@@ -802,7 +861,7 @@ func TestRetryAfterHoldsForAWorkerAndThroughARestart(t *testing.T) {
 		}
 		s = start(t, s.db, nil)
 		for _, want := range []rate.Limit{0, 1} {
-			if got := s.pace.Limit(); got != want {
+			if got := s.payingPace.Limit(); got != want {
 				t.Errorf("the limit is %v, want %v", got, want)
 			}
 			time.Sleep(time.Minute)
