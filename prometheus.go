@@ -97,7 +97,8 @@ var registering sync.Mutex
 // registries are.
 //
 // NewPrometheusProvider panics if the registerer is nil or refuses the series, if the registry
-// has other series with one of the names, and if the buckets are not finite and increasing.
+// has other series with one of the names, if the buckets are not finite and increasing, and if ConstLabels has the
+// label of buckets, le.
 func NewPrometheusProvider(registerer prometheus.Registerer, options PrometheusOptions) *PrometheusProvider {
 	if registerer == nil {
 		panic("workqueue: prometheus registerer is nil")
@@ -105,6 +106,10 @@ func NewPrometheusProvider(registerer prometheus.Registerer, options PrometheusO
 	if !histogram.CanBeBounds(options.Buckets) {
 		panic(fmt.Sprint("workqueue: buckets are not finite and increasing: ", options.Buckets))
 	}
+	if _, ok := options.ConstLabels["le"]; ok {
+		panic("workqueue: ConstLabels has the label le, which is that of the buckets")
+	}
+	options.Buckets, options.ConstLabels = slices.Clone(options.Buckets), maps.Clone(options.ConstLabels)
 	p := &PrometheusProvider{
 		options: options,
 		queues:  make(map[string]*series),

@@ -95,10 +95,39 @@ func TestPrometheusProviderWithBadInput(t *testing.T) {
 		"a label of ours": {func() {
 			workqueue.NewPrometheusProvider(prometheus.NewRegistry(), workqueue.PrometheusOptions{ConstLabels: prometheus.Labels{"name": "x"}})
 		}, "duplicate label"},
+		"the label of buckets": {func() {
+			workqueue.NewPrometheusProvider(prometheus.NewRegistry(), workqueue.PrometheusOptions{ConstLabels: prometheus.Labels{"le": "x"}})
+		}, "label le"},
 	} {
 		if got := fmt.Sprint(goes(row.f)); !strings.HasPrefix(got, "workqueue: ") || !strings.Contains(got, row.want) {
 			t.Errorf("%s: got the panic %s, want one with %q", name, got, row.want)
 		}
+	}
+}
+
+// A queue with a bucket of minus 1e10 seconds was made for ever.
+func TestPrometheusProviderWithABucketBelowZero(t *testing.T) {
+	r := prometheus.NewRegistry()
+	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q",
+		MetricsProvider: workqueue.NewPrometheusProvider(r, workqueue.PrometheusOptions{Buckets: []float64{-1e10, -1, 3600}})})
+	defer q.ShutDown()
+	q.Add("a")
+	q.Get()
+	if got := classic(t, r, "workqueue_queue_duration_seconds"); got != "-1e+10:0 -1:0 3600:1 " {
+		t.Errorf("the buckets are %s", got)
+	}
+}
+
+// The options of a provider changed with the map and the slice of the caller: a second call with the same options was
+// refused.
+func TestPrometheusProviderCopiesItsOptions(t *testing.T) {
+	r := prometheus.NewRegistry()
+	labels, buckets := prometheus.Labels{"a": "1"}, []float64{1, 2}
+	first := workqueue.NewPrometheusProvider(r, workqueue.PrometheusOptions{ConstLabels: labels, Buckets: buckets})
+	labels["a"], buckets[0] = "2", 0
+	second := workqueue.NewPrometheusProvider(r, workqueue.PrometheusOptions{ConstLabels: prometheus.Labels{"a": "1"}, Buckets: []float64{1, 2}})
+	if first != second {
+		t.Error("equal options make two providers")
 	}
 }
 

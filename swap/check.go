@@ -1,11 +1,13 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"path/filepath"
 	"slices"
@@ -77,10 +79,7 @@ func (c *call) sayMetrics(ctx context.Context, p *program) {
 				continue
 			}
 			uses = uses || queue == ourModule
-			if slices.ContainsFunc(strings.Split(f[2], "/"), func(file string) bool {
-				text, _ := os.ReadFile(filepath.Join(f[1], file))
-				return bytes.Contains(text, []byte(strconv.Quote(queue))) && bytes.Contains(text, []byte(".SetProvider("))
-			}) {
+			if slices.ContainsFunc(strings.Split(f[2], "/"), func(file string) bool { return setsProvider(filepath.Join(f[1], file), queue) }) {
 				set[queue] = append(set[queue], f[0])
 			}
 		}
@@ -88,6 +87,39 @@ func (c *call) sayMetrics(ctx context.Context, p *program) {
 	if uses && len(set[ourModule]) == 0 && len(set[theirPackage]) > 0 {
 		c.say("%s set a metrics provider for client-go's queues alone, so queues of %s have no metrics. Call its SetProvider: docs/migrating.md, \"After the import line\"", strings.Join(set[theirPackage], ", "), ourModule)
 	}
+}
+
+// setsProvider reports whether a file calls SetProvider of a package.
+func setsProvider(file, queue string) (sets bool) {
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+	if err != nil {
+		return false // The program does not build, and go has said why.
+	}
+	name := ""
+	for _, i := range parsed.Imports {
+		switch {
+		case i.Path.Value != strconv.Quote(queue):
+		case i.Name != nil:
+			name = i.Name.Name
+		default:
+			name = "workqueue"
+		}
+	}
+	ast.Inspect(parsed, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok {
+			return true
+		}
+		switch f := call.Fun.(type) {
+		case *ast.Ident:
+			sets = sets || name == "." && f.Name == "SetProvider"
+		case *ast.SelectorExpr:
+			of, ok := f.X.(*ast.Ident)
+			sets = sets || ok && of.Name == name && f.Sel.Name == "SetProvider"
+		}
+		return true
+	})
+	return sets
 }
 
 // otherFile says how the package that an environment builds as client-go's differs from the

@@ -63,6 +63,24 @@ func (l *library) resolve(ctx context.Context, p *program) (err error) {
 	return err
 }
 
+// isNamedBy reports whether the go.mod of a swapped program names the library that the flag -library names. Without
+// the flag any will do: the program chooses the version of what it requires.
+func (l *library) isNamedBy(ctx context.Context, p *program) bool {
+	if l.named == "" {
+		return true
+	}
+	mod, err := p.read(ctx, "mod", p.mod)
+	if err != nil {
+		return true // The write would fail too.
+	}
+	for _, r := range mod.Replace {
+		if r.Old.Path == ourModule {
+			return l.dir != "" && absolute(p.root, r.New.Path) == l.dir
+		}
+	}
+	return l.dir == "" && slices.ContainsFunc(mod.Require, func(r requirement) bool { return r.Path == ourModule && r.Version == l.version })
+}
+
 // builtFrom finds the version of the running command.
 func (l *library) builtFrom() error {
 	info, ok := debug.ReadBuildInfo()

@@ -339,3 +339,24 @@ func TestReadOnlyFileIsNotReplaced(t *testing.T) {
 		t.Errorf("got %s, %v", text, err)
 	}
 }
+
+// A file that imports both packages, a dot import and a comment were taken for the wrong one.
+func TestSetsProvider(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "a.go")
+	both := "package a\n\nimport (\n\t\"" + ourModule + "\"\n\tclientgo \"" + theirPackage + "\"\n)\n\n// workqueue.SetProvider(nil)\n"
+	for text, want := range map[string][2]bool{
+		both + "func init() { clientgo.SetProvider(nil) }\n":  {false, true},
+		both + "func init() { workqueue.SetProvider(nil) }\n": {true, false},
+		both: {false, false},
+		"package a\n\nimport . \"" + theirPackage + "\"\n\nfunc init() { SetProvider(nil) }\n": {false, true},
+		"package a\n\nfunc init() { SetProvider(nil) }\n":                                      {false, false},
+		"package": {false, false},
+	} {
+		if err := writeFile(file, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		if got := [2]bool{setsProvider(file, ourModule), setsProvider(file, theirPackage)}; got != want {
+			t.Errorf("got %v, want %v of\n%s", got, want, text)
+		}
+	}
+}

@@ -20,7 +20,7 @@ func (c *call) write(ctx context.Context, p *program) error {
 	if err := c.library.resolve(ctx, p); err != nil {
 		return err
 	}
-	if why, err := p.outdated(ctx); err == nil && why == "" {
+	if why, err := p.outdated(ctx); err == nil && why == "" && c.library.isNamedBy(ctx, p) {
 		c.say("%s is swapped and current", p.root)
 		return nil
 	}
@@ -274,7 +274,7 @@ func (c *call) whatNext(ctx context.Context, p *program, n *notes) {
 		}
 	}
 	if c.library.dir != "" {
-		c.say("go.mod names the library by the absolute path %s, which other machines lack: before a commit, write again with a version", c.library.dir)
+		c.say("go.mod names the library by the absolute path %s, which other machines lack: before a commit, take the write back, and write with a version", c.library.dir)
 	}
 	c.say("commit the write: %s", p.add(ctx))
 	c.say("take the write back before the commit: %s", p.wayBack(ctx))

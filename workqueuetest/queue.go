@@ -25,7 +25,7 @@ type Options[T comparable] struct {
 	Failures int
 }
 
-// A Queue is a [workqueue.TypedRateLimiting] that records each call that changes the queue.
+// A Queue is a [workqueue.TypedRateLimiting] that records each call that changes its items.
 // [workqueue.Run] calls only GetInfo and Done on a Queue, and makes all other calls on the
 // embedded queue, so only these two are recorded. [Handle] records the others too.
 //

@@ -200,6 +200,27 @@ func TestWriteWithDirectoryNamesThePath(t *testing.T) {
 	same(t, "taken back", before, tree(t, p.top))
 }
 
+// A write with another library did nothing: the program was swapped and current, with the path of a machine in go.mod.
+func TestWriteWithAnotherLibrary(t *testing.T) {
+	p := newProgram(t, mainFiles("v0.36.0", ""))
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.must(world.swap, "write", "-library", root)
+	p.commit()
+	for _, library := range []string{version, next} {
+		p.must(world.swap, "write", "-library", library)
+		p.commit()
+		if mod, err := os.ReadFile(filepath.Join(p.dir, "go.mod")); err != nil || strings.Contains(string(mod), root) || !strings.Contains(string(mod), ours+" "+library) {
+			t.Errorf("with %s: %v, and go.mod is\n%s", library, err, mod)
+		}
+		if out := p.must(world.swap, "write", "-library", library); !strings.Contains(out, "is swapped and current") {
+			t.Errorf("once more with %s: %s", library, out)
+		}
+	}
+}
+
 // A library that is none ends in one message, before anything else is done.
 func TestWrongLibrary(t *testing.T) {
 	p := newProgram(t, mainFiles("v0.36.0", ""))

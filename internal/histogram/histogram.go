@@ -95,8 +95,11 @@ func (h *Histogram) Like() Histogram {
 	return Histogram{bounds: h.bounds, counts: make([]uint64, len(h.bounds)+1)}
 }
 
-// longestWithin returns the longest duration within a bound.
+// longestWithin returns the longest duration within a bound. Below 0 there is none, and -1 stands for that.
 func longestWithin(bound float64) time.Duration {
+	if bound < 0 {
+		return -1
+	}
 	if bound >= time.Duration(math.MaxInt64).Seconds() {
 		return math.MaxInt64
 	}
