@@ -368,20 +368,22 @@ func (r *runner[T]) countLate() (failed, retries, planned int) {
 	r.dropped.look(func(a *agenda.Agenda[T]) {
 		retries = r.failed.waiting(a, r.nanFailed.Load(), math.MaxInt)
 		planned = a.Len() - retries
-		for item, l := range r.lost {
+		for item := range r.lost {
 			switch dropped := a.Has(item); {
-			case l.state == ItemFailed && dropped:
+			case dropped && r.failed.number(item) > 0:
 				retries--
-			case l.state == ItemWaiting && dropped:
+			case dropped:
 				planned--
 			}
 		}
 	})
 	for _, l := range r.lost {
-		switch l.state {
-		case ItemFailed:
+		switch {
+		case l.state == ItemFailed:
 			failed++
-		case ItemWaiting:
+		case l.failures > 0:
+			retries++
+		default:
 			planned++
 		}
 	}

@@ -862,6 +862,52 @@ func TestRunLogsAnItemOnce(t *testing.T) {
 	}
 }
 
+// An item that had failed too late, and whose failures were forgotten before the count, was no error of a drain.
+func TestDrainErrorOfAForgottenFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		logger := logr.FromSlogHandler(slog.NewTextHandler(&log, nil))
+		q := workqueue.NewTypedRateLimiting(constant(time.Minute), workqueue.TypedRateLimitingQueueConfig[string]{})
+		q.Add("a")
+		ctx, stop := context.WithCancel(t.Context())
+		err := workqueue.Run(ctx, q, func(context.Context, string) error {
+			q.AddAfter("a", time.Hour)
+			stop()
+			time.Sleep(2 * time.Second)
+			return errFailed
+		}, runOptions{AtEnd: workqueue.EndDrain, Grace: time.Second, Logger: &logger,
+			OnResult: func(_ context.Context, item string, _ workqueue.HandlerResult) { q.Forget(item) }})
+		var left *workqueue.DrainError[string]
+		if got := log.String(); !errors.As(err, &left) || left.Left.FailedTotal != 1 || !strings.Contains(got, "failed=1 retries=0 planned=0\n") {
+			t.Errorf("got %v, and logged %q", err, got)
+		}
+	})
+}
+
+// What waits with failures was an error of a drain only if it was put off before the end of the Grace.
+func TestDrainErrorOfWhatIsPutOffWithFailures(t *testing.T) {
+	for _, late := range []time.Duration{0, 2 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			q := workqueue.NewTypedRateLimiting(constant(time.Second), workqueue.TypedRateLimitingQueueConfig[string]{})
+			q.Add("a")
+			ctx, stop := context.WithCancel(t.Context())
+			n := 0
+			err := workqueue.Run(ctx, q, func(context.Context, string) error {
+				if n++; n == 1 {
+					return errFailed
+				}
+				stop()
+				time.Sleep(late)
+				return workqueue.DeferFor(time.Hour)
+			}, runOptions{AtEnd: workqueue.EndDrain, Grace: time.Second, Logger: discard()})
+			var left *workqueue.DrainError[string]
+			if !errors.As(err, &left) || left.Left.WaitingTotal != 1 {
+				t.Errorf("put off after %v: got %v", late, err)
+			}
+		})
+	}
+}
+
 // The log counts the items that wait without a failure too: the end drops them, and Run returns nil.
 func TestRunLogsThePlannedItemsThatItDrops(t *testing.T) {
 	late := func(ctx context.Context, _ *workqueue.TypedRateLimiting[string]) {

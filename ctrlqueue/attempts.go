@@ -134,10 +134,12 @@ func newRetryLimiter[R comparable](limiter clientgo.TypedRateLimiter[R], as *att
 // that wait, the first counts, as the queue hands the item out then.
 func (l retryLimiter[R]) When(item R) time.Duration {
 	now := l.clock.Now()
-	if a := l.attempts.of(item); a.early {
-		return max(0, a.due.Sub(now))
+	a := l.attempts.of(item)
+	least := min(time.Nanosecond, a.firm) // A firm add without a wait would end the wait of DeferFor.
+	if a.early {
+		return max(least, a.due.Sub(now))
 	}
-	after := l.TypedRateLimiter.When(item)
+	after := max(least, l.TypedRateLimiter.When(item))
 	l.dueAt(item, now, after)
 	return after
 }

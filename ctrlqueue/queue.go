@@ -3,6 +3,7 @@ package ctrlqueue
 import (
 	"context"
 	"iter"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,9 +37,7 @@ type Queue[R comparable] struct {
 	attempts attempts[R]
 	limiter  retryLimiter[R] // whose attempts are those of the queue
 
-	// removing has a Remove, and the end, come before or after addResult, which looks for both and then adds. The
-	// limiter runs with removing held for reading, the function of a RemoveFunc with removing locked.
-	removing sync.RWMutex
+	removing removing
 
 	// closed is set when adds do nothing any more, and ended when nothing is to be
 	// handed out either. Both come before the shutdown of queue: a drain begins on
@@ -85,6 +84,7 @@ func newQueue[R comparable](b *Binding[R], name string, limiter clientgo.TypedRa
 	q.over, q.cancel = context.WithCancel(context.Background())
 	q.grace = sync.OnceValue(q.newGrace)
 	q.stopping.told = make(chan struct{})
+	q.removing.init()
 	q.release = register(q)
 	if options.Page != nil {
 		unregister, remove := q.release, debugpage.Add(options.Page, name, q.queue)
@@ -134,9 +134,8 @@ func (q *Queue[R]) AddRateLimited(item R) {
 func (q *Queue[R]) AddWithOpts(o priorityqueue.AddOpts, items ...R) {
 	retries, delays := o.RateLimited, o.After > 0
 	switch {
-	case q.ShuttingDown():
-		q.noteLate(o, items)
 	case (retries || delays) && o.Priority != nil && len(items) == 1 && q.addResult(o, items[0]):
+	case q.ShuttingDown():
 	case !retries && !delays && q.isCalm(o.Priority):
 		for _, item := range items {
 			q.queue.Debounce(item, q.options.Quiet, q.options.Most)
@@ -161,35 +160,35 @@ func (q *Queue[R]) isCalm(priority *int) bool {
 //
 // Nothing is added for an item that was removed since its hand-out, and not added again.
 //
-// The end of the queue waits for the add: OnStop then finds the item in the queue, or in the notes.
+// What a shutdown drops is noted for OnStop, also if the shutdown comes during the add: the worker holds the item until
+// its Done, so the note comes before any further hand-out.
 func (q *Queue[R]) addResult(o priorityqueue.AddOpts, item R) (ok bool) {
-	q.removing.RLock()
-	defer q.removing.RUnlock()
-	if q.ShuttingDown() {
-		q.noteLate(o, []R{item})
-		return true
-	}
-	return q.addResultLocked(o, item)
-}
-
-func (q *Queue[R]) addResultLocked(o priorityqueue.AddOpts, item R) (ok bool) {
 	over, firm := false, time.Duration(0)
 	q.attempts.change(item, func(a *attempt) {
 		ok, over, firm = a.ended, a.over, a.firm
-		a.ended, a.over, a.firm = false, false, 0
+		a.ended, a.over = false, false
 	})
 	if !ok || over {
 		return ok
 	}
-	if q.sinceHandOut(item) == workqueue.ErrRemoved {
-		q.Forget(item)
-		return true
-	}
-	a := workqueue.AddOptions{After: o.After, RateLimited: o.RateLimited, Firm: firm > 0, Priority: o.Priority}
-	if firm > 0 && o.RateLimited { // The later of the two times counts. A firm add without a wait would end both.
-		a.After, a.RateLimited = max(firm, q.limiter.When(item)), false
-	}
-	q.queue.AddWith(a, item)
+	q.removing.add(func() {
+		if q.sinceHandOut(item) == workqueue.ErrRemoved {
+			q.Forget(item)
+			return
+		}
+		state, failures := workqueue.ItemWaiting, q.NumRequeues(item)
+		if o.RateLimited {
+			state, failures = workqueue.ItemFailed, failures+1
+		}
+		if !q.ShuttingDown() {
+			if firm > 0 && o.RateLimited { // The later of the two times counts, see retryLimiter.When.
+				q.queue.AddWith(workqueue.AddOptions{After: firm, Firm: true, Priority: o.Priority}, item)
+			}
+			q.queue.AddWith(workqueue.AddOptions{After: o.After, RateLimited: o.RateLimited, Firm: firm > 0, Priority: o.Priority}, item)
+		}
+		q.noteLate(item, state, failures)
+	})
+	q.attempts.change(item, func(a *attempt) { a.firm = 0 })
 	return true
 }
 
@@ -292,16 +291,14 @@ func (q *Queue[R]) LimitsChanged() { q.queue.LimitsChanged() }
 // The count for CancelOnReAdd starts anew, and the next failure is not early. If no worker holds the item,
 // the limiter still knows its failures: call Forget to reset the limiter too.
 //
-// Remove waits while the queue adds what a reconcile has asked for, and the add asks the limiter: a limiter
+// Remove waits while the queue adds what a reconcile has asked for, and the add asks the limiter and the Order: both
 // must not call Remove or RemoveFunc.
-func (q *Queue[R]) Remove(item R) bool {
-	q.removing.Lock()
-	defer q.removing.Unlock()
-	removed := q.queue.Remove(item)
-	q.attempts.forget(item)
-	if q.ShuttingDown() {
-		q.stopping.remove(func(other R) bool { return other == item })
-	}
+func (q *Queue[R]) Remove(item R) (removed bool) {
+	q.removing.remove(func() {
+		removed = q.queue.Remove(item)
+		q.attempts.forget(item)
+		q.stopping.remove(item)
+	})
 	return removed
 }
 
@@ -310,16 +307,18 @@ func (q *Queue[R]) Remove(item R) bool {
 // As after Remove, the context of a reconcile at work ends with the cause [workqueue.ErrRemoved], if it is
 // of [ReAddContext] or if CancelOnReAdd cancels the reconcile.
 func (q *Queue[R]) RemoveFunc(del func(item R) bool) (removed int) {
-	q.removing.Lock()
-	defer q.removing.Unlock()
-	removed = q.queue.RemoveFunc(del)
-	if q.ShuttingDown() {
-		q.stopping.remove(del)
-	}
-	// After the removal: a worker could count a cancel in between.
-	for _, item := range q.attempts.items() {
+	q.queue.RemoveFunc(func(item R) bool {
+		if del(item) && q.Remove(item) {
+			removed++
+		}
+		return false
+	})
+	for _, item := range slices.Concat(q.stopping.items(), q.attempts.items()) { // What the queue has no more.
 		if del(item) {
-			q.attempts.forget(item)
+			q.removing.remove(func() {
+				q.attempts.forget(item)
+				q.stopping.remove(item)
+			})
 		}
 	}
 	return removed
@@ -354,7 +353,7 @@ func (q *Queue[R]) WaitEmpty(ctx context.Context) error { return q.queue.WaitEmp
 // the earlier of this time and of what its reconcile asks for counts, and a firm wait of the reconcile takes the place
 // of this one. taken is false after a shutdown.
 func (q *Queue[R]) Reschedule(item R, duration time.Duration) (taken bool) {
-	return q.queue.Reschedule(item, duration)
+	return !q.ShuttingDown() && q.queue.Reschedule(item, duration)
 }
 
 // DeferFor makes the item wait firmly for d from now, as the function [DeferFor] does in a reconcile: no event

@@ -123,11 +123,11 @@ func (h *handOut[R]) giveUp(ctx context.Context, err error, firm time.Duration) 
 			return fmt.Errorf("%v; OnGiveUp: %v", err, failed)
 		}
 	}
-	q.noteTerminal(h.item)
-	own := isTerminal(err)
+	own, failures := isTerminal(err), q.NumRequeues(h.item)+1
 	if !own || q.options.GiveUpFor > 0 { // Otherwise nothing changes for those who know TerminalErrors.
 		h.endRow(firm)
 	}
+	q.removing.add(func() { q.noteLate(h.item, workqueue.ItemFailed, failures) })
 	if own {
 		return err
 	}
@@ -142,9 +142,7 @@ func (h *handOut[R]) endRow(firm time.Duration) {
 		wait := max(firm, q.options.GiveUpFor)
 		h.note(wait)
 		held, _ := q.Find(h.item)
-		q.removing.RLock()
-		defer q.removing.RUnlock()
-		q.addResultLocked(priorityqueue.AddOpts{After: wait, Priority: &held.Priority}, h.item)
+		q.addResult(priorityqueue.AddOpts{After: wait, Priority: &held.Priority}, h.item)
 	}
 }
 

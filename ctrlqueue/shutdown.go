@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/seed16c08ea7/workqueue"
-	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 )
 
 // errGraceOver is the cause of the end of a reconcile that has taken longer than the Grace.
@@ -96,6 +95,7 @@ type stopping[R comparable] struct {
 
 	mu      sync.Mutex
 	waiting []workqueue.ItemInfo[R]     // before the shutdown, which drops these items; guarded by mu
+	removed map[R]bool                  // of waiting; guarded by mu
 	late    map[R]workqueue.ItemInfo[R] // what reconciles have asked for since the shutdown; guarded by mu
 }
 
@@ -116,18 +116,17 @@ func (s *stopping[R]) forget(item R) {
 	delete(s.late, item)
 }
 
-// remove forgets the items that were removed. match is foreign code, and is called without the lock.
-func (s *stopping[R]) remove(match func(item R) bool) {
-	gone := make(map[R]bool)
-	for _, item := range s.items() {
-		if match(item) {
-			gone[item] = true
-		}
-	}
+// remove forgets an item that was removed.
+func (s *stopping[R]) remove(item R) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	maps.DeleteFunc(s.late, func(item R, _ workqueue.ItemInfo[R]) bool { return gone[item] })
-	s.waiting = slices.DeleteFunc(s.waiting, func(info workqueue.ItemInfo[R]) bool { return gone[info.Item] })
+	delete(s.late, item)
+	if len(s.waiting) > 0 {
+		if s.removed == nil {
+			s.removed = make(map[R]bool)
+		}
+		s.removed[item] = true
+	}
 }
 
 // items returns the items that were noted, and those that waited.
@@ -151,7 +150,8 @@ func (s *stopping[R]) addTo(left *workqueue.Snapshot[R]) {
 		listed[info.Item] = true
 	}
 	left.Waiting = nil
-	for _, info := range slices.Concat(slices.Collect(maps.Values(s.late)), s.waiting) {
+	waiting := slices.DeleteFunc(s.waiting, func(info workqueue.ItemInfo[R]) bool { return s.removed[info.Item] })
+	for _, info := range slices.Concat(slices.Collect(maps.Values(s.late)), waiting) {
 		switch {
 		case listed[info.Item]:
 			continue
@@ -172,37 +172,23 @@ func (s *stopping[R]) addTo(left *workqueue.Snapshot[R]) {
 // a drain that leaves nothing behind returns no names. An item that becomes due in between is named as waiting,
 // and may be reconciled.
 func (q *Queue[R]) close() {
-	q.removing.Lock()
-	defer q.removing.Unlock()
 	q.closed.Store(true)
 	if q.options.OnStop == nil {
 		return
 	}
 	q.stopping.first.Do(func() {
-		waiting := q.queue.Snapshot(math.MaxInt).Waiting
-		q.stopping.mu.Lock()
+		q.stopping.mu.Lock() // A removal after the Snapshot waits for its list.
 		defer q.stopping.mu.Unlock()
-		q.stopping.waiting = waiting
+		q.stopping.waiting = q.queue.Snapshot(math.MaxInt).Waiting
 	})
 }
 
-// noteLate notes what a reconcile asks for after the shutdown, for OnStop: nobody else would name the item. The
-// add of an event is not noted, as the next start lists the object.
-func (q *Queue[R]) noteLate(o priorityqueue.AddOpts, items []R) {
-	if q.options.OnStop == nil || len(items) != 1 || !o.RateLimited && o.After <= 0 {
-		return
+// noteLate notes for OnStop what becomes of an item that is not added any more: nobody else would name the item. The
+// add of an event is not noted, as the next start lists the object. The caller is an add, see removing.
+func (q *Queue[R]) noteLate(item R, state workqueue.ItemState, failures int) {
+	if q.options.OnStop != nil && q.ShuttingDown() && q.sinceHandOut(item) != workqueue.ErrRemoved {
+		q.stopping.note(workqueue.ItemInfo[R]{Item: item, State: state, Failures: failures})
 	}
-	item, ended := items[0], false
-	q.attempts.change(item, func(a *attempt) { ended, a.ended, a.over = a.ended && !a.over, false, false })
-	if !ended { // Or given up, and noted already.
-		return
-	}
-	info := workqueue.ItemInfo[R]{Item: item, State: workqueue.ItemWaiting, Failures: q.NumRequeues(item)}
-	if o.RateLimited {
-		info.State = workqueue.ItemFailed
-		info.Failures++
-	}
-	q.stopping.note(info)
 }
 
 // noteDropped notes an item whose worker got it when nothing was to be handed out any more.
@@ -210,13 +196,6 @@ func (q *Queue[R]) noteDropped(info workqueue.ItemInfo[R]) {
 	if q.options.OnStop != nil {
 		info.State = workqueue.ItemQueued
 		q.stopping.note(info)
-	}
-}
-
-// noteTerminal notes an item that nothing tries again, if its reconcile has ended after the shutdown.
-func (q *Queue[R]) noteTerminal(item R) {
-	if q.options.OnStop != nil && q.ShuttingDown() {
-		q.stopping.note(workqueue.ItemInfo[R]{Item: item, State: workqueue.ItemFailed, Failures: q.NumRequeues(item) + 1})
 	}
 }
 

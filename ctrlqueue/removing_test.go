@@ -1,0 +1,148 @@
+package ctrlqueue_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed16c08ea7/workqueue"
+	"github.com/seed16c08ea7/workqueue/ctrlqueue"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// While the queue adds what a reconcile has asked for, foreign code adds another object, and a Remove or a ShutDown waits
+// already: all three waited for ever.
+func TestForeignCodeBesideTheEndOfAReconcile(t *testing.T) {
+	for name, waits := range map[string]func(q *requestQueue){
+		"Remove":   func(q *requestQueue) { q.Remove(request("z")) },
+		"ShutDown": func(q *requestQueue) { q.ShutDown() },
+	} {
+		for _, kind := range []string{"limiter", "order"} {
+			synctest.Test(t, func(t *testing.T) {
+				var c *running
+				armed, over := false, false
+				foreign := func() {
+					if armed {
+						armed = false
+						go waits(c.q)
+						time.Sleep(time.Second) // Until it waits.
+						c.q.AddWithOpts(priorityqueue.AddOpts{After: time.Hour, Priority: new(1)}, request("b"))
+						over = true
+					}
+				}
+				var o options
+				opts := controller.Options{RateLimiter: limiterOf(func() {
+					if kind == "limiter" {
+						foreign()
+					}
+				})}
+				o.Order.Group = func(reconcile.Request) string {
+					if kind == "order" {
+						foreign()
+					}
+					return ""
+				}
+				b := ctrlqueue.For(o)
+				opts.NewQueue, opts.Reconciler = b.NewQueue, b.Reconciler(reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
+					armed = !over
+					return reconcile.Result{}, errors.New("failed")
+				}))
+				s := newStandIn()
+				c = startIn(t, s, s, fresh("calls"), opts)
+				c.q.Add(request("a"))
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				if !over {
+					t.Errorf("%s, %s: the add has not returned", name, kind)
+				}
+				c.end(t)
+			})
+		}
+	}
+}
+
+// limiterOf returns a limiter that calls a function, and says a second.
+func limiterOf(call func()) workqueue.TypedRateLimiter[reconcile.Request] {
+	return callingLimiter{call}
+}
+
+type callingLimiter struct{ call func() }
+
+func (l callingLimiter) When(reconcile.Request) time.Duration { l.call(); return time.Second }
+func (callingLimiter) Forget(reconcile.Request)               {}
+func (callingLimiter) NumRequeues(reconcile.Request) int      { return 0 }
+
+// The function of a RemoveFunc waited for ever when it called the queue.
+func TestRemoveFuncThatCallsTheQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := ctrlqueue.For(ctrlqueue.Options[string]{}).NewQueue("", nil).(*ctrlqueue.Queue[string])
+		q.AddAfter("a", time.Hour)
+		q.Add("b")
+		removed := q.RemoveFunc(func(item string) bool {
+			q.Remove("c")
+			q.AddWithOpts(priorityqueue.AddOpts{After: time.Hour, Priority: new(1)}, "c")
+			return item == "a"
+		})
+		if s := q.Snapshot(9); removed != 1 || s.QueuedTotal != 1 || s.WaitingTotal != 1 {
+			t.Errorf("%d are removed, and the queue has %v", removed, s)
+		}
+		q.ShutDown()
+	})
+}
+
+// OnStop names no object that was removed, whatever its reconcile then asks for.
+func TestOnStopNamesNothingThatWasRemoved(t *testing.T) {
+	for name, end := range map[string]func(ctx context.Context) (reconcile.Result, error){
+		"fails": fail,
+		"asks for a time": func(context.Context) (reconcile.Result, error) {
+			return reconcile.Result{RequeueAfter: time.Second}, nil
+		},
+		"is given up": func(context.Context) (reconcile.Result, error) {
+			return reconcile.Result{}, reconcile.TerminalError(errors.New("no"))
+		},
+		"defers": func(ctx context.Context) (reconcile.Result, error) { return ctrlqueue.DeferFor(ctx, time.Hour), nil },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var told string
+			o := draining(10 * time.Second)
+			o.OnStop = func(_ string, left workqueue.Snapshot[reconcile.Request]) { told = namesOf(left) }
+			mgr := ctrlqueue.WrapManager(newStandIn(), o)
+			ctx, stop := context.WithCancel(t.Context())
+			var ours *requestQueue
+			do := reconcile.Func(func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+				stop()
+				time.Sleep(time.Second)
+				ours.Remove(r)
+				return end(ctx)
+			})
+			addController(t, mgr, fresh("left"), controller.Options{Reconciler: do}, func(q *requestQueue) {
+				ours = q
+				q.Add(request("a"))
+			})
+			if err := mgr.Start(ctx); err != nil {
+				t.Error(err)
+			}
+			if want := "queued[] held[] waiting[] failed[]"; told != want {
+				t.Errorf("%s: OnStop was told %s, want %s", name, told, want)
+			}
+		})
+	}
+}
+
+// After a shutdown that drains, a Reschedule of a new object took it, and the object was lost.
+func TestRescheduleAfterAShutdown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := openStopped(t, fresh("stopped"), stringOptions{AtEnd: workqueue.EndDrain, Grace: time.Minute})
+		q.Add("held")
+		q.Get()
+		q.ShutDown()
+		if q.Reschedule("a", time.Hour) {
+			t.Error("taken")
+		}
+		q.Done("held")
+	})
+}
