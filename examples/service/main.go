@@ -110,7 +110,7 @@ type policy struct {
 
 	timeout     time.Duration // of a request to the receiver
 	longestHold time.Duration // of a Retry-After: a great number is a job that never comes, or a negative time
-	keepDone    time.Duration // how long a client may repeat a request after its job is done
+	keepDone    time.Duration // how long a key is one job after it is done; at least as long as the receiver knows keys
 	maxPayload  int64         // bytes
 
 	// The times of the end are 27 seconds together, of the 30 that a pod has between SIGTERM and SIGKILL. A longer scrape
@@ -733,7 +733,7 @@ func (s *service) paceLocked() {
 		paying, others, burst = 0, 0, 0 // With a burst there would be a token.
 	case s.hold.Probing > 0:
 		paying, others = rate.Limit(s.hold.Probing), rate.Limit(s.hold.Probing)
-		if len(s.payers) > 0 {
+		if len(s.payers) > 0 && s.paying.Len() > 0 { // Asked anew at the end of each probe.
 			others /= 4
 		}
 	}
@@ -1097,6 +1097,7 @@ func run() error {
 	flag.DurationVar(&p.backoff.Cap, "cap", p.backoff.Cap, "the longest wait")
 	flag.DurationVar(&p.timeout, "timeout", p.timeout, "for a request to the receiver")
 	flag.DurationVar(&p.longestHold, "longest-hold", p.longestHold, "the longest Retry-After that is obeyed")
+	flag.DurationVar(&p.keepDone, "keep-done", p.keepDone, "how long a key is one job, at least as long as the receiver knows a key")
 	flag.BoolVar(&p.countEach, "count-each", p.countEach, "the receiver sees a job at most -attempts times, unless an operator retries the job")
 	flag.DurationVar(&p.settle, "settle", p.settle, "how long to serve after readiness has ended")
 	flag.DurationVar(&p.closing, "closing", p.closing, "for the last requests")

@@ -740,7 +740,6 @@ func TestProbesAfterAHold(t *testing.T) {
 			}
 			return always(http.StatusUnprocessableEntity).RoundTrip(r) // It is well.
 		}))
-		s.payers = nil
 		s.post(job{"slow", "order"})
 		end := s.begin()
 		synctest.Wait()
