@@ -82,7 +82,7 @@ func (q *Typed[T]) concludeLate(l lateItem[T]) fifo.Conclusion {
 
 // takeOut takes the next queued item out of the queue at the end of a Run, in one critical section.
 // Nobody works on the item, so it needs no token of a Pace, and the metrics count no hand-out. The barriers that
-// wait for the item fail.
+// wait for the item fail, except for an item that differs from itself: no barrier waits for it once it is taken.
 func (q *Typed[T]) takeOut() (item T, ok bool) {
 	q.mu.Lock()
 	if item, _, ok = q.fifo.Take(0); ok {

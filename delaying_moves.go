@@ -458,6 +458,7 @@ func (q *TypedDelaying[T]) arrangeLocked(first bool, r reading, at time.Duration
 		}
 	case !q.running:
 		q.running = true
+		q.starts++
 		q.loops.Enter()
 		go q.loop()
 	case first || q.agenda.Next() <= r.now:

@@ -147,6 +147,7 @@ type TypedDelaying[T comparable] struct {
 	keepers int32        // calls of Drain and Run, which may have to name dropped items
 	dropped *leftover[T] // waiting items that a shutdown has dropped
 	loops   gate.Crew    // entered with mu held and closed false
+	starts  uint64       // how often the goroutine has been started
 	moves   *moveLog[T]  // of each RemoveFunc that runs
 
 	// planned is a copy of agenda.Plans, for a caller who is about to read an injected

@@ -362,8 +362,8 @@ func inOrderOfNotes[T comparable](items iter.Seq[lateItem[T]]) []lateItem[T] {
 }
 
 // countLate returns how many items have failed when no retry could come any more, how many were left that
-// waited after a failure, and how many that waited for their time. An item that was put off has not failed,
-// and does not make Run return an error. An item counts once, as nameLate lists it once.
+// waited after a failure, and how many that waited for their time. An item that was put off without
+// failures does not make Run return an error. An item counts once, as nameLate lists it once.
 func (r *runner[T]) countLate() (failed, retries, planned int) {
 	r.dropped.look(func(a *agenda.Agenda[T]) {
 		retries = r.failed.waiting(a, r.nanFailed.Load(), math.MaxInt)

@@ -105,15 +105,16 @@ func (q *TypedDelaying[T]) WaitIdle(ctx context.Context) error {
 }
 
 // WaitEmpty waits until no item waits and the queue below is idle at the same moment, and returns
-// nil. If ctx ends first, WaitEmpty returns a [*WaitError]. Nothing is polled. If items come and go all the time, WaitEmpty can miss a moment
-// between two items.
+// nil. If ctx ends first, WaitEmpty returns a [*WaitError]. Nothing is polled. If items come and go all the time,
+// WaitEmpty can miss a moment between two items.
 func (q *TypedDelaying[T]) WaitEmpty(ctx context.Context) error {
 	low := q.below("WaitEmpty")
 	for {
 		waitWithin(ctx, q.loops.AllLeft(&q.mu)) // The goroutine runs while items wait.
+		starts := q.countStarts()
 		err := low.WaitIdle(ctx)
 		switch {
-		case q.isEmpty(err == nil):
+		case q.isEmpty(err == nil, starts):
 			return nil
 		case ctx.Err() != nil:
 			return &WaitError{q.Snapshot(0).Totals, ctx.Err(), "the queue is not empty"}
@@ -124,17 +125,23 @@ func (q *TypedDelaying[T]) WaitEmpty(ctx context.Context) error {
 }
 
 // isEmpty reports whether nothing is left. idle counts for a queue below whose state cannot be
-// read with the lock held. While the goroutine runs, an item may be on its way to such a queue.
-func (q *TypedDelaying[T]) isEmpty(idle bool) bool {
+// read with the lock held. If the goroutine runs, or has run since, an item was on its way to such a queue.
+func (q *TypedDelaying[T]) isEmpty(idle bool, starts uint64) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	idle = idle && !q.running
+	idle = idle && !q.running && q.starts == starts
 	if q.typed != nil {
 		q.typed.mu.Lock()
 		defer q.typed.mu.Unlock()
 		idle = q.typed.fifo.Idle()
 	}
 	return idle && q.agenda.Len() == 0
+}
+
+func (q *TypedDelaying[T]) countStarts() uint64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.starts
 }
 
 // Barrier waits for the items of the queue below, see [Typed.Barrier].

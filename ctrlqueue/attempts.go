@@ -35,7 +35,7 @@ type attempt struct {
 	early   bool          // the item is held, and was handed out before due
 	ended   bool          // the reconcile has ended, and the controller's add follows
 	over    bool          // with ended: a panic has given the item up, and the add does nothing
-	firm    time.Duration // of DeferFor, with ended
+	firm    time.Duration // of DeferFor, from ended to the end of the add
 }
 
 func (as *attempts[R]) of(item R) attempt {

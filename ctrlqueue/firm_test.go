@@ -103,6 +103,10 @@ func TestDeferForHoldsOffEvents(t *testing.T) {
 			ctrlqueue.DeferFor(ctx, -s)
 			return reconcile.Result{}, nil
 		}, 0, nil, []time.Duration{0, time.Nanosecond}},
+		{"a time that has passed, a failure, and an event", func(ctx context.Context) (reconcile.Result, error) {
+			ctrlqueue.DeferFor(ctx, -s)
+			return reconcile.Result{}, failed
+		}, 2 * time.Millisecond, func(q *requestQueue) { q.Add(request("a")) }, []time.Duration{0, 2 * time.Millisecond}},
 		{"a longer DeferFor from outside, and an event", defers(nil), s / 2, func(q *requestQueue) {
 			q.DeferFor(request("a"), 20*s)
 			q.Add(request("a"))

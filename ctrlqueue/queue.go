@@ -296,10 +296,17 @@ func (q *Queue[R]) LimitsChanged() { q.queue.LimitsChanged() }
 func (q *Queue[R]) Remove(item R) (removed bool) {
 	q.removing.remove(func() {
 		removed = q.queue.Remove(item)
-		q.attempts.forget(item)
-		q.stopping.remove(item)
+		q.forgetRemoved(item)
 	})
 	return removed
+}
+
+// forgetRemoved is the rest of a removal. If closed is not set yet, the list of what waits comes after the removal.
+func (q *Queue[R]) forgetRemoved(item R) {
+	q.attempts.forget(item)
+	if q.ShuttingDown() {
+		q.stopping.remove(item)
+	}
 }
 
 // RemoveFunc calls Remove for the items for which del returns true, see
@@ -315,10 +322,7 @@ func (q *Queue[R]) RemoveFunc(del func(item R) bool) (removed int) {
 	})
 	for _, item := range slices.Concat(q.stopping.items(), q.attempts.items()) { // What the queue has no more.
 		if del(item) {
-			q.removing.remove(func() {
-				q.attempts.forget(item)
-				q.stopping.remove(item)
-			})
+			q.removing.remove(func() { q.forgetRemoved(item) })
 		}
 	}
 	return removed

@@ -53,17 +53,17 @@ type handOut[R comparable] struct {
 // conclude notes that the reconcile has ended, and returns the result for the controller. The add of the
 // controller that follows is what the reconcile asks for, see [Queue.AddWithOpts].
 func (h *handOut[R]) conclude(ctx context.Context, result reconcile.Result, err error) (reconcile.Result, error) {
-	firm := time.Duration(h.firm.Load())
+	//lint:ignore SA1019 Controllers still look at Requeue.
+	again := result.RequeueAfter > 0 || result.Requeue
+	firm := h.wait(err != nil || again)
 	if err != nil && (h.countFailure(ctx, err) || isTerminal(err)) {
 		err = h.giveUp(ctx, err, firm)
 	}
 	h.returned = true // OnGiveUp may panic.
 	if err == nil && firm > 0 {
 		firm = max(firm, result.RequeueAfter)
-		result.RequeueAfter = firm
+		result.RequeueAfter, again = firm, true
 	}
-	//lint:ignore SA1019 Controllers still look at Requeue.
-	again := result.RequeueAfter > 0 || result.Requeue
 	if err != nil && !isTerminal(err) || err == nil && again {
 		h.note(firm)
 	}
@@ -159,7 +159,7 @@ func (h *handOut[R]) release(ctx context.Context) {
 	if h.returned {
 		return
 	}
-	firm, over := time.Duration(h.firm.Load()), false
+	firm, over := h.wait(true), false
 	defer func() {
 		if over {
 			h.queue.queue.CountResult(workqueue.OutcomeGivenUp)
@@ -175,6 +175,14 @@ func (h *handOut[R]) release(ctx context.Context) {
 			h.queue.logger.Error(err, "The object is not given up yet", "item", h.item)
 		}
 	}
+}
+
+// wait returns the wait of DeferFor. One that was over brings the item only if nothing else does.
+func (h *handOut[R]) wait(again bool) time.Duration {
+	if d := time.Duration(h.firm.Load()); d > time.Nanosecond || !again {
+		return d
+	}
+	return 0
 }
 
 // deferFor notes a wait of DeferFor: the longest counts. One that is over is as short as can be: 0 is none.

@@ -94,6 +94,43 @@ func TestRemoveFuncThatCallsTheQueue(t *testing.T) {
 	})
 }
 
+// The end asks the limiter for the failures of what waits. A Remove waited for the limiter, and so did each worker.
+func TestRemoveBesideALimiterThatBlocksTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		var named workqueue.Snapshot[string]
+		q := ctrlqueue.For(ctrlqueue.Options[string]{AtEnd: workqueue.EndStop, OnStop: func(_ string, left workqueue.Snapshot[string]) { named = left }}).
+			NewQueue("", blockingLimiter{release}).(*ctrlqueue.Queue[string])
+		q.AddAfter("a", time.Hour)
+		q.AddAfter("b", time.Hour)
+		q.Add("c")
+		q.Get()
+		go q.ShutDown()
+		synctest.Wait()
+		if !q.Remove("a") {
+			t.Error("not removed")
+		}
+		close(release)
+		synctest.Wait()
+		q.Done("c")
+		if len(named.Waiting) != 1 || named.Waiting[0].Item != "b" {
+			t.Errorf("OnStop was told %+v", named)
+		}
+		q.RemoveFunc(func(item string) bool {
+			if item == "" {
+				t.Error("asked about an item that nobody has added")
+			}
+			return false
+		})
+	})
+}
+
+type blockingLimiter struct{ release chan struct{} }
+
+func (blockingLimiter) When(string) time.Duration { return 0 }
+func (blockingLimiter) Forget(string)             {}
+func (l blockingLimiter) NumRequeues(string) int  { <-l.release; return 0 }
+
 // OnStop names no object that was removed, whatever its reconcile then asks for.
 func TestOnStopNamesNothingThatWasRemoved(t *testing.T) {
 	for name, end := range map[string]func(ctx context.Context) (reconcile.Result, error){

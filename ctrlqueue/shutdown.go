@@ -95,7 +95,7 @@ type stopping[R comparable] struct {
 
 	mu      sync.Mutex
 	waiting []workqueue.ItemInfo[R]     // before the shutdown, which drops these items; guarded by mu
-	removed map[R]bool                  // of waiting; guarded by mu
+	removed map[R]bool                  // since the end began; guarded by mu
 	late    map[R]workqueue.ItemInfo[R] // what reconciles have asked for since the shutdown; guarded by mu
 }
 
@@ -116,17 +116,15 @@ func (s *stopping[R]) forget(item R) {
 	delete(s.late, item)
 }
 
-// remove forgets an item that was removed.
+// remove forgets an item that was removed since the end began, also if the list of what waited is still being made.
 func (s *stopping[R]) remove(item R) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.late, item)
-	if len(s.waiting) > 0 {
-		if s.removed == nil {
-			s.removed = make(map[R]bool)
-		}
-		s.removed[item] = true
+	if s.removed == nil {
+		s.removed = make(map[R]bool)
 	}
+	s.removed[item] = true
 }
 
 // items returns the items that were noted, and those that waited.
@@ -150,8 +148,8 @@ func (s *stopping[R]) addTo(left *workqueue.Snapshot[R]) {
 		listed[info.Item] = true
 	}
 	left.Waiting = nil
-	waiting := slices.DeleteFunc(s.waiting, func(info workqueue.ItemInfo[R]) bool { return s.removed[info.Item] })
-	for _, info := range slices.Concat(slices.Collect(maps.Values(s.late)), waiting) {
+	s.waiting = slices.DeleteFunc(s.waiting, func(info workqueue.ItemInfo[R]) bool { return s.removed[info.Item] })
+	for _, info := range slices.Concat(slices.Collect(maps.Values(s.late)), s.waiting) {
 		switch {
 		case listed[info.Item]:
 			continue
@@ -177,9 +175,10 @@ func (q *Queue[R]) close() {
 		return
 	}
 	q.stopping.first.Do(func() {
-		q.stopping.mu.Lock() // A removal after the Snapshot waits for its list.
+		waiting := q.queue.Snapshot(math.MaxInt).Waiting // Without the lock: it asks the limiter.
+		q.stopping.mu.Lock()
 		defer q.stopping.mu.Unlock()
-		q.stopping.waiting = q.queue.Snapshot(math.MaxInt).Waiting
+		q.stopping.waiting = waiting
 	})
 }
 
@@ -193,10 +192,12 @@ func (q *Queue[R]) noteLate(item R, state workqueue.ItemState, failures int) {
 
 // noteDropped notes an item whose worker got it when nothing was to be handed out any more.
 func (q *Queue[R]) noteDropped(info workqueue.ItemInfo[R]) {
-	if q.options.OnStop != nil {
-		info.State = workqueue.ItemQueued
-		q.stopping.note(info)
-	}
+	info.State = workqueue.ItemQueued
+	q.removing.add(func() {
+		if q.options.OnStop != nil && q.sinceHandOut(info.Item) != workqueue.ErrRemoved {
+			q.stopping.note(info)
+		}
+	})
 }
 
 // tell calls OnStop with what is left, and lets the workers go. Nothing is handed out any more. It lets them

@@ -38,7 +38,7 @@ func Handle[T comparable](ctx context.Context, handle func(ctx context.Context, 
 // queue down at the end, so each call needs a queue of its own. HandleOn panics if the queue
 // is shut down, has an item queued, which the handler would get instead, or has an item in flight,
 // for which the handler might wait for ever. HandleOn also panics if the queue would not hand out the
-// item: it waits firmly, MaxInFlight holds its group back, or the queue is paused, see [workqueue.QueueStats].
+// item: it has to wait, MaxInFlight holds its group back, or the queue is paused, see [workqueue.QueueStats].
 func HandleOn[T comparable](ctx context.Context, q *Queue[T], handle func(ctx context.Context, item T) error, item T, options workqueue.RunOptions[T]) []Call[T] {
 	switch {
 	case handle == nil:
@@ -53,8 +53,8 @@ func HandleOn[T comparable](ctx context.Context, q *Queue[T], handle func(ctx co
 		panic(fmt.Sprintf("workqueuetest: a worker holds items of the queue of HandleOn: %d items", q.Stats().InFlight))
 	}
 	q.TypedRateLimiting.Add(item)
-	if info, _ := q.Find(item); info.Firm || info.Why == workqueue.WhyHeldBack || q.Stats().Paused {
-		panic(fmt.Sprintf("workqueuetest: the queue of HandleOn does not hand out %v: the item waits firmly, MaxInFlight holds its group back, or the limiter of Pace has a limit or a burst of 0", item))
+	if info, _ := q.Find(item); info.State == workqueue.ItemWaiting || info.Why == workqueue.WhyHeldBack || q.Stats().Paused {
+		panic(fmt.Sprintf("workqueuetest: the queue of HandleOn does not hand out %v: the item has to wait, MaxInFlight holds its group back, or the limiter of Pace has a limit or a burst of 0", item))
 	}
 	if q.failures > 0 {
 		q.fail(ctx, item)

@@ -313,13 +313,13 @@ func TestHandleTellsWhyItsHandlerIsNotCalled(t *testing.T) {
 			"workqueuetest: a worker holds items of the queue of HandleOn: 1 items": func() {
 				workqueuetest.HandleOn(soon, held, handle, "a", workqueue.RunOptions[string]{})
 			},
-			"workqueuetest: the queue of HandleOn does not hand out a: the item waits firmly, MaxInFlight holds its group back, or the limiter of Pace has a limit or a burst of 0": func() {
+			"workqueuetest: the queue of HandleOn does not hand out a: the item has to wait, MaxInFlight holds its group back, or the limiter of Pace has a limit or a burst of 0": func() {
 				workqueuetest.HandleOn(soon, back, handle, "a", workqueue.RunOptions[string]{})
 			},
-			"workqueuetest: the queue of HandleOn does not hand out b: the item waits firmly, MaxInFlight holds its group back, or the limiter of Pace has a limit or a burst of 0": func() {
+			"workqueuetest: the queue of HandleOn does not hand out b: the item has to wait, MaxInFlight holds its group back, or the limiter of Pace has a limit or a burst of 0": func() {
 				workqueuetest.HandleOn(soon, paused, handle, "b", workqueue.RunOptions[string]{})
 			},
-			"workqueuetest: the queue of HandleOn does not hand out c: the item waits firmly, MaxInFlight holds its group back, or the limiter of Pace has a limit or a burst of 0": func() {
+			"workqueuetest: the queue of HandleOn does not hand out c: the item has to wait, MaxInFlight holds its group back, or the limiter of Pace has a limit or a burst of 0": func() {
 				workqueuetest.HandleOn(soon, firm, handle, "c", workqueue.RunOptions[string]{})
 			},
 			"workqueuetest: handler is nil": func() {
