@@ -110,8 +110,8 @@ func (q *TypedDelaying[T]) WaitIdle(ctx context.Context) error {
 func (q *TypedDelaying[T]) WaitEmpty(ctx context.Context) error {
 	low := q.below("WaitEmpty")
 	for {
-		waitWithin(ctx, q.loops.AllLeft(&q.mu)) // The goroutine runs while items wait.
 		starts := q.countStarts()
+		waitWithin(ctx, q.loops.AllLeft(&q.mu)) // The goroutine runs while items wait.
 		err := low.WaitIdle(ctx)
 		switch {
 		case q.isEmpty(err == nil, starts):

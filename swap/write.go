@@ -20,7 +20,7 @@ func (c *call) write(ctx context.Context, p *program) error {
 	if err := c.library.resolve(ctx, p); err != nil {
 		return err
 	}
-	if why, err := p.outdated(ctx); err == nil && why == "" && c.library.isNamedBy(ctx, p) {
+	if c.isCurrent(ctx, p) {
 		c.say("%s is swapped and current", p.root)
 		return nil
 	}
@@ -52,6 +52,12 @@ func (c *call) write(ctx context.Context, p *program) error {
 	}
 	c.whatNext(ctx, p, n)
 	return nil
+}
+
+// isCurrent reports whether a write has nothing to do.
+func (c *call) isCurrent(ctx context.Context, p *program) bool {
+	why, err := p.outdated(ctx)
+	return err == nil && why == "" && c.library.isNamedBy(ctx, p)
 }
 
 // begin returns the notes of the present copy, and an alternate go.mod without the swap.

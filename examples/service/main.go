@@ -129,6 +129,21 @@ var defaults = policy{
 	settle: 5 * time.Second, closing: 5 * time.Second, drain: 10 * time.Second, scrape: 5 * time.Second,
 }
 
+// check says which numbers make no sense.
+func (p policy) check() error {
+	switch {
+	case min(p.payingWorkers, p.otherWorkers, p.tenantWorkers, p.maxAttempts) < 1:
+		return errors.New("want at least one worker of each kind, and one attempt")
+	case min(p.timeout, p.drain) <= 0:
+		return errors.New("want a timeout and a drain above 0")
+	case p.backoff.Duration < 0 || p.backoff.Factor < 0 || p.backoff.Cap < p.backoff.Duration:
+		return errors.New("want a backoff and a factor of 0 or more, and a cap that is not shorter")
+	case p.countEach && p.timeout >= p.drain:
+		return fmt.Errorf("the timeout of %v has to be shorter than the drain of %v, or the end cuts requests short that count", p.timeout, p.drain)
+	}
+	return nil
+}
+
 // isFinal reports whether an answer is about the job, so that no other try will help. A 401 or a 404 is about the
 // receiver: it would give up the whole backlog. A 409 can say that the receiver is still at the last try.
 func isFinal(code int) bool {
@@ -427,36 +442,59 @@ func (s *service) resume() error {
 		record
 	}
 	var jobs []left
+	var over, unreadable []job
 	killed := false
 	err := s.db.View(func(tx *bbolt.Tx) error {
 		s.resumeHold(tx.Bucket(settings).Get([]byte("hold")))
 		return tx.Bucket([]byte(open)).ForEach(func(key, _ []byte) error {
 			j, _ := parse(string(key))
 			r, err := load(tx, j)
-			if err != nil { // Of another version of this program. It keeps no other job from its work.
-				slog.Error("a job has no record that can be read", "job", j, "err", err)
-				return nil
-			}
-			jobs = append(jobs, left{j, r})
 			killed = killed || strings.HasPrefix(r.Error, notEnded)
+			switch {
+			case err != nil: // Of another version of this program. It keeps no other job from its work.
+				slog.Error("a job has no record that can be read", "job", j, "err", err)
+				unreadable = append(unreadable, j)
+			case r.Tries >= s.maxAttempts: // A kill came during the last try, or before the job was given up.
+				slog.Error("job given up", "job", j, "err", r.Error)
+				over = append(over, j)
+			default:
+				jobs = append(jobs, left{j, r})
+			}
 			return nil
 		})
 	})
 	if killed { // Maybe before a Retry-After was stored.
 		s.probe()
 	}
+	moved := errors.Join(s.steps(over, func(job) change {
+		return func(_ *bbolt.Tx, r *record) error { r.State, r.NextTry = failed, time.Time{}; return nil }
+	}), s.setAside(unreadable))
+	if moved != nil {
+		slog.Error("the failed jobs are not among the failed ones before the next start", "err", moved)
+	}
 	slices.SortStableFunc(jobs, func(a, b left) int { return a.Accepted.Compare(b.Accepted) })
 	for _, l := range jobs {
-		if l.Tries >= s.maxAttempts { // A kill came during the last try, or before the job was given up.
-			s.giveUp(context.Background(), l.job, errors.New(l.Error))
-			continue
-		}
 		// Many starts would use up the tries without the wait, and with a whole wait at each start the job of a process
 		// that starts often would never be tried. A clock that was set back makes no wait longer than it can be.
 		rest := min(time.Until(l.NextTry), max(s.backoffAfter(l.Failures), s.longestHold))
 		s.queueOf(l.job).AddWith(workqueue.AddOptions{Priority: &l.Priority, After: rest, Firm: true}, l.job)
 	}
 	return err
+}
+
+// setAside moves jobs that cannot be read to the failed ones, where an operator sees them.
+func (s *service) setAside(jobs []job) error {
+	if len(jobs) == 0 {
+		return nil
+	}
+	return s.db.Update(func(tx *bbolt.Tx) (err error) {
+		for _, j := range jobs {
+			key := []byte(j.String())
+			text := bytes.Clone(tx.Bucket([]byte(open)).Get(key))
+			err = errors.Join(err, tx.Bucket([]byte(failed)).Put(key, text), tx.Bucket([]byte(open)).Delete(key))
+		}
+		return err
+	})
 }
 
 // forgetDone forgets the jobs that were done long ago, each hour until ctx ends. It is beside the work, as a million of
@@ -760,7 +798,7 @@ func (s *service) giveUp(_ context.Context, j job, failure error) {
 		case again && !s.countEach:
 			r.beginAnew()
 		default:
-			r.State = failed
+			r.State, r.NextTry = failed, time.Time{}
 		}
 		return nil
 	})
@@ -1104,8 +1142,8 @@ func run() error {
 	flag.DurationVar(&p.drain, "drain", p.drain, "for the queued jobs at the end")
 	flag.DurationVar(&p.scrape, "scrape", p.scrape, "how long to show the metrics after the drain: the scrape interval")
 	flag.Parse()
-	if p.countEach && p.timeout >= p.drain {
-		return fmt.Errorf("the timeout of %v has to be shorter than the drain of %v, or the end cuts requests short that count", p.timeout, p.drain)
+	if err := p.check(); err != nil {
+		return err
 	}
 
 	outside, err := net.Listen("tcp", *listen)

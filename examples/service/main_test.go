@@ -1357,7 +1357,7 @@ func TestRequestsThatAreRefused(t *testing.T) {
 }
 
 // A start adds what the last run has left, by priority and then the oldest first. It gives up what a kill in the last try
-// has left, and a record that it cannot read stays as it is.
+// has left, and a record that it cannot read is among the failed ones.
 func TestStartAddsWhatIsThere(t *testing.T) {
 	s := start(t, testDB(t), nil)
 	now := time.Now()
@@ -1382,7 +1382,26 @@ func TestStartAddsWhatIsThere(t *testing.T) {
 	if r := s.record(job{"acme", "tried"}); s.others.Len() > 0 || r.State != failed || r.Error != "410" {
 		t.Errorf("%d jobs more, and %+v", s.others.Len(), r)
 	}
-	s.wantStored(4, 2, 0)
+	s.wantStored(3, 3, 0)
+}
+
+// A number that makes no sense was a panic of the queue, or a job that was never tried.
+func TestPolicy(t *testing.T) {
+	for _, p := range []policy{defaults, testPolicy} {
+		if err := p.check(); err != nil {
+			t.Error(err)
+		}
+	}
+	for name, spoil := range map[string]func(p *policy){
+		"attempts": func(p *policy) { p.maxAttempts = 0 }, "workers": func(p *policy) { p.payingWorkers = -1 },
+		"timeout": func(p *policy) { p.timeout = 0 }, "drain": func(p *policy) { p.drain = 0 },
+		"cap": func(p *policy) { p.backoff.Cap = time.Millisecond }, "end": func(p *policy) { p.countEach, p.timeout = true, p.drain },
+	} {
+		p := testPolicy
+		if spoil(&p); p.check() == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
 }
 
 // A second process does not start beside the first one.
