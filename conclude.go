@@ -81,8 +81,9 @@ func (q *Typed[T]) concludeLate(l lateItem[T]) fifo.Conclusion {
 }
 
 // takeOut takes the next queued item out of the queue at the end of a Run, in one critical section.
-// Nobody works on the item, so it needs no token of a Pace, and the metrics count no hand-out. The barriers that
-// wait for the item fail, except for an item that differs from itself: no barrier waits for it once it is taken.
+// Nobody works on the item, so no Pace is asked for a token, and the metrics count no hand-out. The barriers
+// before the item fail. An item that differs from itself leaves its barriers when the FIFO hands the item out,
+// and no barrier fails.
 func (q *Typed[T]) takeOut() (item T, ok bool) {
 	q.mu.Lock()
 	if item, _, ok = q.fifo.Take(0); ok {
@@ -129,7 +130,8 @@ type conclusion struct {
 	after time.Duration // how long the item waits
 }
 
-// conclude decides about an item that a Run holds, and counts a retry.
+// conclude decides about an item that a Run holds, and counts a retry after the decision: the failure of a
+// removed item is not retried.
 func (q *TypedDelaying[T]) conclude(item T, e ending) conclusion {
 	counts := e.end == fifo.EndRetry && q.retries != nil && !q.ShuttingDown()
 	c := q.decide(item, e)

@@ -377,9 +377,10 @@ func (q *TypedDelaying[T]) Remove(item T) bool {
 
 // RemoveFunc removes the items for which del returns true: it ends their waits, and removes them
 // from the queue below, see [Typed.RemoveFunc]. An item that becomes due during the call is
-// removed too. An item whose wait an add or a Reschedule ends during the call may stay. [TypedDelaying.Remove] says which items of a configured queue below can be missed. If the
-// queue below is not a [Typed], the number may be too low: an item that waits, and is also in the queue
-// below, may be left out.
+// removed too. An item whose wait an add or a Reschedule ends during the call may stay.
+// [TypedDelaying.Remove] says which items of a configured queue below can be missed. If the queue below is
+// not a [Typed], the number may be too low: an item that waits, and is also in the queue below, may be left
+// out.
 func (q *TypedDelaying[T]) RemoveFunc(del func(item T) bool) (removed int) {
 	// The queue below comes first: from then on no Run lets a removed item wait for a retry, and
 	// the walk over the waiting items misses only items that become due: those of the log.

@@ -28,8 +28,8 @@ import (
 // Forget gives back a token that is not there yet. The next item gets its place in line: the
 // earliest of the places that were given back. A place that nobody takes before its time
 // becomes a token for the next When. The bucket keeps such tokens up to the burst, like the
-// others, and keeps a place that was given back when the limit or the burst changes. ([rate.Reservation.Cancel] gives a token back to a [rate.Limiter] only for the last
-// item in line.) The hand-outs of tokens conform to the limit and a burst of one more.
+// others, and keeps a place that was given back when the limit or the burst changes.
+// ([rate.Reservation.Cancel] gives a token back to a [rate.Limiter] only for the last item in line.) The hand-outs of tokens conform to the limit and a burst of one more.
 //
 // With a limit of 0 no token comes after those of the burst, and with a burst of 0 there are none,
 // unless the limit is [rate.Inf]: the wait is [rate.InfDuration]. Such a wait is no place in line: it delays no item when the limit is

@@ -17,8 +17,8 @@ import (
 // never comes back, later calls drop its record, up to two records in each When. There is no
 // goroutine: without calls, no record is dropped. There are fewer than three times as many
 // records as items that fail within an idle time (plus the wait). With a wait of
-// [rate.InfDuration], an item does not expire. If several calls of When for one expired item come together, the limiter may
-// forget the item after one of them has counted.
+// [rate.InfDuration], an item does not expire. If several calls of When for one expired item come
+// together, the limiter may forget the item after a call has counted a failure.
 //
 // The zero value is not usable. All methods may be called concurrently if the other limiter
 // allows concurrent calls. The other limiter is called without a lock held, and must not be

@@ -161,7 +161,7 @@ func (q *Typed[T]) observeGet(item T, waited time.Duration) {
 	if !q.metrics.pushes() {
 		return
 	}
-	left, delivered := false, false
+	left, delivered := false, false // left: the depth has counted the hand-out.
 	defer func() {
 		if delivered {
 			return

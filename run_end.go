@@ -251,7 +251,7 @@ func (r *runner[T]) leftBehind(before []ItemInfo[T], notesOnly bool) error {
 	return errors.Join(err, r.err)
 }
 
-// addLate takes the notes of the workers. What was declined or cut short comes before what was queued.
+// addLate takes the notes of the workers. Items that were declined or cut short come before queued items.
 //
 // An item that was added again afterwards is left as queued, and once: a shutdown has taken it out of
 // the queue.
@@ -261,7 +261,7 @@ func (r *runner[T]) addLate() {
 		delete(late, item)
 	}
 	var first []T
-	r.lost = make(map[T]lateItem[T]) // Nothing could delete a NaN from late.
+	r.lost = make(map[T]lateItem[T]) // A NaN cannot be deleted from a map.
 	for _, l := range inOrderOfNotes(maps.Values(late)) {
 		if l.state == ItemQueued {
 			first = append(first, l.item)
@@ -318,7 +318,7 @@ type lateItem[T comparable] struct {
 }
 
 // lateItems are the late items of all Runs on a queue. An item that is handled once more is late no
-// more, whatever Run handles it: it was added again before the shutdown, and only the last outcome
+// more, whatever Run handles the item: an add has come before the shutdown, and only the last outcome
 // counts. Nor is an item that is removed.
 //
 // The lock of the Typed guards all fields but any: a conclusion and its note are one step, and so are a
@@ -361,9 +361,9 @@ func inOrderOfNotes[T comparable](items iter.Seq[lateItem[T]]) []lateItem[T] {
 	return slices.SortedFunc(items, func(a, b lateItem[T]) int { return cmp.Compare(a.number, b.number) })
 }
 
-// countLate returns how many items have failed when no retry could come any more, how many were left that
-// waited after a failure, and how many that waited for their time. An item that was put off without
-// failures does not make Run return an error. An item counts once, as nameLate lists it once.
+// countLate returns how many items have failed when no retry could come any more, how many are left waiting
+// after a failure, and how many are left waiting for their time. The last number alone makes no error of Run.
+// Each item counts once, as nameLate lists each item once.
 func (r *runner[T]) countLate() (failed, retries, planned int) {
 	r.dropped.look(func(a *agenda.Agenda[T]) {
 		retries = r.failed.waiting(a, r.nanFailed.Load(), math.MaxInt)

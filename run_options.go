@@ -49,9 +49,8 @@ type RunOptions[T comparable] struct {
 
 	// OnGiveUp is told of each item that Run gives up, and why. The worker that still holds
 	// the item calls OnGiveUp, so several workers may call OnGiveUp at a time. OnGiveUp may call the queue.
-	// An Add revives the item, unless
-	// Run drains. The item may have been added again meanwhile, see [TypedRateLimiting.Find]: it then comes again,
-	// and its payload has to stay. The context has the values of the handler's context, and ends with the
+	// An Add revives the item, unless Run drains. The item may have been added again meanwhile, see
+	// [TypedRateLimiting.Find]: the item then comes again, and its payload has to stay. The context has the values of the handler's context, and ends with the
 	// context of Run, or with Grace afterwards. A panic in OnGiveUp is logged, and a
 	// [runtime.Goexit] costs no worker. If OnGiveUp is nil, the item and the error are
 	// logged instead.
@@ -223,8 +222,8 @@ type HandlerResult struct {
 	// beside the error can bring the item earlier, and a DeferFor later.
 	Early bool
 
-	// Again says that the item comes again without another Add, unless Run ends first. It is false after a
-	// success and a give-up, also if the item was added during the call and so comes again. After
+	// Again says that the item comes again without another Add, unless Run ends first. Again is false after a
+	// success and a give-up, also if an add during the call brings the item again. After
 	// says when, as far as this result decides: 0 is at once. If the item waits already, the rules of
 	// [AddOptions] and [TypedDelaying.AddAfter] say which of the times counts. After is 0 if Again is false.
 	Again bool

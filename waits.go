@@ -125,7 +125,8 @@ func (q *TypedDelaying[T]) WaitEmpty(ctx context.Context) error {
 }
 
 // isEmpty reports whether nothing is left. idle counts for a queue below whose state cannot be
-// read with the lock held. If the goroutine runs, or has run since, an item was on its way to such a queue.
+// read with the lock held. If the goroutine runs, or was started since WaitEmpty has counted the starts, an item may have
+// been on its way to such a queue.
 func (q *TypedDelaying[T]) isEmpty(idle bool, starts uint64) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -138,6 +139,7 @@ func (q *TypedDelaying[T]) isEmpty(idle bool, starts uint64) bool {
 	return idle && q.agenda.Len() == 0
 }
 
+// countStarts returns how often the goroutine has been started.
 func (q *TypedDelaying[T]) countStarts() uint64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()

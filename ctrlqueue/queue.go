@@ -37,7 +37,7 @@ type Queue[R comparable] struct {
 	attempts attempts[R]
 	limiter  retryLimiter[R] // whose attempts are those of the queue
 
-	removing removing
+	removing removing // orders removals and addResult
 
 	// closed is set when adds do nothing any more, and ended when nothing is to be
 	// handed out either. Both come before the shutdown of queue: a drain begins on
@@ -176,17 +176,23 @@ func (q *Queue[R]) addResult(o priorityqueue.AddOpts, item R) (ok bool) {
 			q.Forget(item)
 			return
 		}
-		state, failures := workqueue.ItemWaiting, q.NumRequeues(item)
+		left := workqueue.ItemInfo[R]{Item: item, State: workqueue.ItemWaiting}
 		if o.RateLimited {
-			state, failures = workqueue.ItemFailed, failures+1
+			left.State = workqueue.ItemFailed
 		}
-		if !q.ShuttingDown() {
+		switch {
+		case !q.ShuttingDown():
 			if firm > 0 && o.RateLimited { // The later of the two times counts, see retryLimiter.When.
 				q.queue.AddWith(workqueue.AddOptions{After: firm, Firm: true, Priority: o.Priority}, item)
 			}
 			q.queue.AddWith(workqueue.AddOptions{After: o.After, RateLimited: o.RateLimited, Firm: firm > 0, Priority: o.Priority}, item)
+		case o.RateLimited:
+			left.Failures++ // The limiter is not asked any more.
 		}
-		q.noteLate(item, state, failures)
+		if q.ShuttingDown() {
+			left.Failures += q.NumRequeues(item)
+			q.noteLeft(left)
+		}
 	})
 	q.attempts.change(item, func(a *attempt) { a.firm = 0 })
 	return true
@@ -225,7 +231,8 @@ func (q *Queue[R]) take() (item R, priority int, shutdown bool) {
 	case err != nil:
 		return item, 0, true
 	case q.isOver():
-		q.noteDropped(info)
+		info.State = workqueue.ItemQueued
+		q.removing.add(func() { q.noteLeft(info) })
 		q.queue.Done(info.Item) // The end came in between, and the worker will leave.
 		q.endFinished()
 		return item, 0, true

@@ -127,7 +127,11 @@ func (h *handOut[R]) giveUp(ctx context.Context, err error, firm time.Duration) 
 	if !own || q.options.GiveUpFor > 0 { // Otherwise nothing changes for those who know TerminalErrors.
 		h.endRow(firm)
 	}
-	q.removing.add(func() { q.noteLate(h.item, workqueue.ItemFailed, failures) })
+	if q.ShuttingDown() { // After the add of endRow, which a shutdown drops.
+		q.removing.add(func() {
+			q.noteLeft(workqueue.ItemInfo[R]{Item: h.item, State: workqueue.ItemFailed, Failures: failures})
+		})
+	}
 	if own {
 		return err
 	}

@@ -2,11 +2,14 @@ package ctrlqueue
 
 import "sync"
 
-// A removing has each removal come before an add of what a reconcile asks for, or after it: the add first looks for a
-// removal, and then adds. Adds go on beside each other, and one can come from within another, as from a limiter or from
-// a function of the Order. So an add waits only for a removal that is at work, which calls no foreign code, and never
-// for one that waits: with a sync.RWMutex both would wait for ever. A removal from within an add waits for ever too, and
-// one beside adds that follow each other without a gap, as with a limiter that is slow, waits for a gap.
+// A removing orders the removals of a queue and the adds of what reconciles ask for. Such an add first looks for a
+// removal, and then adds: a removal between the two steps would be lost.
+//
+// Adds run beside each other. An add calls a limiter and an Order, and these may add another item. So an add waits for
+// a removal at work, which calls no foreign code except metrics, and never for a removal that waits for adds. With a
+// sync.RWMutex the inner add would wait for the removal, and the removal for the outer add. A limiter or an Order must
+// not remove: the removal would wait for its own add. While adds overlap without a gap, as with a slow limiter, a
+// removal waits.
 type removing struct {
 	mu   sync.Mutex
 	none sync.Cond // of mu: adds is 0
@@ -15,7 +18,7 @@ type removing struct {
 
 func (r *removing) init() { r.none.L = &r.mu }
 
-// add calls f, which adds.
+// add calls f, and keeps removals waiting meanwhile.
 func (r *removing) add(f func()) {
 	r.mu.Lock()
 	r.adds++
@@ -30,7 +33,7 @@ func (r *removing) add(f func()) {
 	f()
 }
 
-// remove calls f, which removes, while there is no add.
+// remove calls f once no add is at work, and keeps adds waiting meanwhile.
 func (r *removing) remove(f func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

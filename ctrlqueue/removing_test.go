@@ -35,11 +35,11 @@ func TestForeignCodeBesideTheEndOfAReconcile(t *testing.T) {
 					}
 				}
 				var o options
-				opts := controller.Options{RateLimiter: limiterOf(func() {
+				opts := controller.Options{RateLimiter: callingLimiter[reconcile.Request]{when: func() {
 					if kind == "limiter" {
 						foreign()
 					}
-				})}
+				}}}
 				o.Order.Group = func(reconcile.Request) string {
 					if kind == "order" {
 						foreign()
@@ -65,16 +65,17 @@ func TestForeignCodeBesideTheEndOfAReconcile(t *testing.T) {
 	}
 }
 
-// limiterOf returns a limiter that calls a function, and says a second.
-func limiterOf(call func()) workqueue.TypedRateLimiter[reconcile.Request] {
-	return callingLimiter{call}
+// A callingLimiter calls a function, and says a second.
+type callingLimiter[R comparable] struct{ when, count func() }
+
+func (l callingLimiter[R]) When(R) time.Duration { l.when(); return time.Second }
+func (callingLimiter[R]) Forget(R)               {}
+func (l callingLimiter[R]) NumRequeues(R) int {
+	if l.count != nil {
+		l.count()
+	}
+	return 0
 }
-
-type callingLimiter struct{ call func() }
-
-func (l callingLimiter) When(reconcile.Request) time.Duration { l.call(); return time.Second }
-func (callingLimiter) Forget(reconcile.Request)               {}
-func (callingLimiter) NumRequeues(reconcile.Request) int      { return 0 }
 
 // The function of a RemoveFunc waited for ever when it called the queue.
 func TestRemoveFuncThatCallsTheQueue(t *testing.T) {
@@ -100,7 +101,7 @@ func TestRemoveBesideALimiterThatBlocksTheEnd(t *testing.T) {
 		release := make(chan struct{})
 		var named workqueue.Snapshot[string]
 		q := ctrlqueue.For(ctrlqueue.Options[string]{AtEnd: workqueue.EndStop, OnStop: func(_ string, left workqueue.Snapshot[string]) { named = left }}).
-			NewQueue("", blockingLimiter{release}).(*ctrlqueue.Queue[string])
+			NewQueue("", callingLimiter[string]{count: func() { <-release }}).(*ctrlqueue.Queue[string])
 		q.AddAfter("a", time.Hour)
 		q.AddAfter("b", time.Hour)
 		q.Add("c")
@@ -125,12 +126,6 @@ func TestRemoveBesideALimiterThatBlocksTheEnd(t *testing.T) {
 	})
 }
 
-type blockingLimiter struct{ release chan struct{} }
-
-func (blockingLimiter) When(string) time.Duration { return 0 }
-func (blockingLimiter) Forget(string)             {}
-func (l blockingLimiter) NumRequeues(string) int  { <-l.release; return 0 }
-
 // OnStop names no object that was removed, whatever its reconcile then asks for.
 func TestOnStopNamesNothingThatWasRemoved(t *testing.T) {
 	for name, end := range map[string]func(ctx context.Context) (reconcile.Result, error){
@@ -147,22 +142,16 @@ func TestOnStopNamesNothingThatWasRemoved(t *testing.T) {
 			var told string
 			o := draining(10 * time.Second)
 			o.OnStop = func(_ string, left workqueue.Snapshot[reconcile.Request]) { told = namesOf(left) }
-			mgr := ctrlqueue.WrapManager(newStandIn(), o)
-			ctx, stop := context.WithCancel(t.Context())
-			var ours *requestQueue
-			do := reconcile.Func(func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
-				stop()
+			var c *running
+			c = start(t, fresh("left"), o, func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+				c.stop()
 				time.Sleep(time.Second)
-				ours.Remove(r)
+				c.q.Remove(r)
 				return end(ctx)
 			})
-			addController(t, mgr, fresh("left"), controller.Options{Reconciler: do}, func(q *requestQueue) {
-				ours = q
-				q.Add(request("a"))
-			})
-			if err := mgr.Start(ctx); err != nil {
-				t.Error(err)
-			}
+			c.q.Add(request("a"))
+			time.Sleep(time.Minute)
+			c.end(t)
 			if want := "queued[] held[] waiting[] failed[]"; told != want {
 				t.Errorf("%s: OnStop was told %s, want %s", name, told, want)
 			}

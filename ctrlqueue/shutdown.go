@@ -182,22 +182,13 @@ func (q *Queue[R]) close() {
 	})
 }
 
-// noteLate notes for OnStop what becomes of an item that is not added any more: nobody else would name the item. The
-// add of an event is not noted, as the next start lists the object. The caller is an add, see removing.
-func (q *Queue[R]) noteLate(item R, state workqueue.ItemState, failures int) {
-	if q.options.OnStop != nil && q.ShuttingDown() && q.sinceHandOut(item) != workqueue.ErrRemoved {
-		q.stopping.note(workqueue.ItemInfo[R]{Item: item, State: state, Failures: failures})
+// noteLeft notes a held item for OnStop, if the queue does not take the item any more: nobody else would name it. The
+// add of an event is not noted, as the next start lists the object. The caller is an add, see removing: a removal after
+// the look takes the note back.
+func (q *Queue[R]) noteLeft(info workqueue.ItemInfo[R]) {
+	if q.options.OnStop != nil && q.sinceHandOut(info.Item) != workqueue.ErrRemoved {
+		q.stopping.note(info)
 	}
-}
-
-// noteDropped notes an item whose worker got it when nothing was to be handed out any more.
-func (q *Queue[R]) noteDropped(info workqueue.ItemInfo[R]) {
-	info.State = workqueue.ItemQueued
-	q.removing.add(func() {
-		if q.options.OnStop != nil && q.sinceHandOut(info.Item) != workqueue.ErrRemoved {
-			q.stopping.note(info)
-		}
-	})
 }
 
 // tell calls OnStop with what is left, and lets the workers go. Nothing is handed out any more. It lets them

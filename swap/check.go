@@ -89,7 +89,8 @@ func (c *call) sayMetrics(ctx context.Context, p *program) {
 	}
 }
 
-// setsProvider reports whether a file calls SetProvider of a package.
+// setsProvider reports whether a file calls SetProvider of a package. The file is parsed, as it may import both packages,
+// and its text does not say which package a call means.
 func setsProvider(file, queue string) (sets bool) {
 	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
 	if err != nil {

@@ -15,9 +15,10 @@ import (
 //
 //	Duration * Factor^min(n, Steps)
 //
-// until Cap ends the growth, rounded down to a nanosecond at each step: an interval of some nanoseconds may stay. An interval is never negative: a Duration below zero
-// counts as zero, a Factor or Jitter that is below zero or not a number as absent, and
-// an interval that exceeds the range of a [time.Duration] is its maximum.
+// until Cap ends the growth, rounded down to a nanosecond at each step: an interval of some
+// nanoseconds may stay. An interval is never negative: a Duration below zero counts as zero, a
+// Factor or Jitter that is below zero or not a number as absent, and an interval that exceeds the
+// range of a [time.Duration] is its maximum.
 //
 // The zero value is a sequence of zeros. Copies are independent. Step changes its
 // Backoff and must not be called concurrently.

@@ -109,7 +109,7 @@ type policy struct {
 	countEach bool
 
 	timeout     time.Duration // of a request to the receiver
-	longestHold time.Duration // of a Retry-After: a great number is a job that never comes, or a negative time
+	longestHold time.Duration // of a Retry-After: a great number would be a job without an end, or a negative time
 	keepDone    time.Duration // how long a key is one job after it is done; at least as long as the receiver knows keys
 	maxPayload  int64         // bytes
 
@@ -145,7 +145,7 @@ func (p policy) check() error {
 }
 
 // isFinal reports whether an answer is about the job, so that no other try will help. A 401 or a 404 is about the
-// receiver: it would give up the whole backlog. A 409 can say that the receiver is still at the last try.
+// receiver, and would give up the whole backlog. A 409 can mean that the receiver is still at the last try.
 func isFinal(code int) bool {
 	return slices.Contains([]int{400, 410, 413, 415, 422}, code)
 }
@@ -186,8 +186,8 @@ const (
 func newService(db *bbolt.DB, target string, payers []string, registry prometheus.Registerer, p policy) *service {
 	connections := http.DefaultTransport.(*http.Transport).Clone()
 	connections.MaxIdleConnsPerHost = p.payingWorkers + p.otherWorkers // With the default of 2, most requests would dial.
-	// HTTP/2 has one connection for all requests, and a timeout ends a request and not the connection: without pings, one
-	// that a balancer has dropped in silence would fail all tries for minutes.
+	// HTTP/2 has one connection for all requests, and a timeout ends a request and not the connection. If a balancer drops
+	// the connection in silence, all tries would fail for minutes without pings.
 	connections.HTTP2 = &http.HTTP2Config{SendPingTimeout: 2 * time.Second, PingTimeout: 2 * time.Second}
 	// A redirect would turn the POST into a GET without the payload, and its 200 would end the job.
 	direct := http.Client{Transport: connections, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
@@ -267,7 +267,7 @@ type record struct {
 	Done        time.Time `json:",omitzero"` // by the receiver
 }
 
-// openDB opens the database. A second process would do each job a second time: it does not get the file. An existing
+// openDB opens the database. A second process would do each job a second time, and does not get the file. An existing
 // file is only read here, so that the service starts on a full disk.
 //
 // The list of free pages is made at the start and not written with each step: after a backlog of large payloads it is
@@ -369,8 +369,8 @@ var (
 // tenant is in the path, and the client chooses the priority. If tenants are strangers, take the tenant
 // from the credentials, and what its plan allows from your own data.
 func (s *service) accept(w http.ResponseWriter, r *http.Request) {
-	// A client that got no answer sends the job again under the same key: it is one job, also when it was done. With
-	// another payload it is none: a receiver that knows the key would drop the payload.
+	// A client without an answer sends the job again under the same key: both requests are one job, also after the job is
+	// done. Another payload under the key is refused: a receiver that knows the key would drop the payload.
 	key := strings.Trim(r.Header.Get("Idempotency-Key"), `"`)
 	j, ok := parse(r.PathValue("tenant") + "." + cmp.Or(key, rand.Text()))
 	priority, notNumber := strconv.Atoi(cmp.Or(r.URL.Query().Get("priority"), "0"))
@@ -451,7 +451,7 @@ func (s *service) resume() error {
 			r, err := load(tx, j)
 			killed = killed || strings.HasPrefix(r.Error, notEnded)
 			switch {
-			case err != nil: // Of another version of this program. It keeps no other job from its work.
+			case err != nil: // Of another version of this program. The other jobs go on.
 				slog.Error("a job has no record that can be read", "job", j, "err", err)
 				unreadable = append(unreadable, j)
 			case r.Tries >= s.maxAttempts: // A kill came during the last try, or before the job was given up.
@@ -497,8 +497,8 @@ func (s *service) setAside(jobs []job) error {
 	})
 }
 
-// forgetDone forgets the jobs that were done long ago, each hour until ctx ends. It is beside the work, as a million of
-// them take half a minute.
+// forgetDone forgets the jobs that were done long ago, each hour until ctx ends. The workers go on meanwhile: 500,000 jobs
+// take some ten seconds.
 func (s *service) forgetDone(ctx context.Context) {
 	hourly := time.NewTicker(time.Hour)
 	defer hourly.Stop()
@@ -590,7 +590,7 @@ func (s *service) do(ctx context.Context, j job) error {
 	return s.end(ctx, j, before.Tries+1 == s.maxAttempts, err)
 }
 
-// takeBack makes a try one that never was. The counts are 0 after a retry by hand.
+// takeBack makes a try uncounted. The counts are 0 after a retry by hand.
 func (r *record) takeBack() {
 	r.Tries, r.Failures, r.NextTry = max(0, r.Tries-1), max(0, r.Failures-1), time.Time{}
 }
@@ -704,7 +704,7 @@ func (s *service) notBefore(until time.Time) {
 	}
 }
 
-// probe has the receiver get one job a second at first.
+// probe begins with one job a second, see heard.
 func (s *service) probe() {
 	err := s.changeHold(func(h *hold) { h.Probing = max(1, h.Probing) })
 	if err != nil {
@@ -712,8 +712,8 @@ func (s *service) probe() {
 	}
 }
 
-// heard ends the probes after a job that the receiver took or refused. Another answer doubles them, up to 64 a second:
-// jobs that always get a 500 would keep all others waiting. No answer, as after a timeout, leaves them as they are.
+// heard ends the probes after the receiver took or refused a job. Any other answer doubles the probes, up to 64 a second:
+// jobs that always get a 500 would keep all others waiting. Without an answer, as after a timeout, nothing changes.
 func (s *service) heard(since hold, end error) {
 	failed := workqueue.VerdictOf(end).Outcome == workqueue.OutcomeFailed
 	err := s.changeHold(func(h *hold) {
