@@ -33,6 +33,7 @@ import (
 	"html/template"
 	"io"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"net/http/pprof"
@@ -180,7 +181,7 @@ func (h hold) String() string {
 
 const (
 	requestTime = 10 * time.Second // for a client to send a job
-	listed      = 1000             // failed jobs on the page
+	listed      = 1000             // failed jobs on a page
 )
 
 func newService(db *bbolt.DB, target string, payers []string, registry prometheus.Registerer, p policy) *service {
@@ -216,7 +217,7 @@ func newService(db *bbolt.DB, target string, payers []string, registry prometheu
 	}
 	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "jobs_failed", Help: "Jobs that were given up, and wait for an operator.",
-	}, s.countFailures), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+	}, func() float64 { return float64(s.count(failed)) }), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "jobs_held", Help: "1 while an operator or the receiver holds all jobs back.",
 	}, func() float64 {
 		if s.held().rest() > 0 {
@@ -255,14 +256,14 @@ var payloads, settings = []byte("payloads"), []byte("settings")
 
 // A record is what the service knows of a job.
 type record struct {
-	State       state
+	State       state  `json:"-"` // the bucket
 	Sum         []byte // of the payload
 	ContentType string
 	Priority    int
 	Accepted    time.Time
 	Tries       int       // that have begun, of all starts together
 	Failures    int       // in a row, with those that are no tries: the backoff grows with each
-	NextTry     time.Time `json:",omitzero"` // when the wait after the last try ends; only an operator brings a try before
+	NextTry     time.Time `json:",omitzero"` // of an open job: the end of its wait, which only an operator ends before
 	Error       string    // of the last try
 	Done        time.Time `json:",omitzero"` // by the receiver
 }
@@ -442,7 +443,7 @@ func (s *service) resume() error {
 		record
 	}
 	var jobs []left
-	var over, unreadable []job
+	var over []job
 	killed := false
 	err := s.db.View(func(tx *bbolt.Tx) error {
 		s.resumeHold(tx.Bucket(settings).Get([]byte("hold")))
@@ -453,7 +454,7 @@ func (s *service) resume() error {
 			switch {
 			case err != nil: // Of another version of this program. The other jobs go on.
 				slog.Error("a job has no record that can be read", "job", j, "err", err)
-				unreadable = append(unreadable, j)
+				over = append(over, j)
 			case r.Tries >= s.maxAttempts: // A kill came during the last try, or before the job was given up.
 				slog.Error("job given up", "job", j, "err", r.Error)
 				over = append(over, j)
@@ -466,11 +467,8 @@ func (s *service) resume() error {
 	if killed { // Maybe before a Retry-After was stored.
 		s.probe()
 	}
-	moved := errors.Join(s.steps(over, func(job) change {
-		return func(_ *bbolt.Tx, r *record) error { r.State, r.NextTry = failed, time.Time{}; return nil }
-	}), s.setAside(unreadable))
-	if moved != nil {
-		slog.Error("the failed jobs are not among the failed ones before the next start", "err", moved)
+	if err := s.setAside(over); err != nil {
+		slog.Error("the failed jobs are not among the failed ones before the next start", "err", err)
 	}
 	slices.SortStableFunc(jobs, func(a, b left) int { return a.Accepted.Compare(b.Accepted) })
 	for _, l := range jobs {
@@ -482,10 +480,10 @@ func (s *service) resume() error {
 	return err
 }
 
-// setAside moves jobs that cannot be read to the failed ones, where an operator sees them.
+// setAside moves open jobs to the failed ones, where an operator sees them. Their records may be unreadable.
 func (s *service) setAside(jobs []job) error {
 	if len(jobs) == 0 {
-		return nil
+		return nil // A start on a full disk writes nothing.
 	}
 	return s.db.Update(func(tx *bbolt.Tx) (err error) {
 		for _, j := range jobs {
@@ -830,16 +828,18 @@ func (s *service) again(j job) change {
 	}
 }
 
-// discard forgets a job that was given up, with its key: no try will help, or it was done by other means.
+// discard forgets a job that was given up, with its key: no try will help, or it was done by other means. Its record may
+// be unreadable.
 func (s *service) discard(w http.ResponseWriter, r *http.Request) {
 	j, _ := parse(r.PathValue("job"))
-	answer(w, j, s.step(j, func(_ *bbolt.Tx, r *record) error {
-		if r.State != failed {
+	answer(w, j, s.db.Update(func(tx *bbolt.Tx) error {
+		key := []byte(j.String())
+		text := tx.Bucket([]byte(failed)).Get(key)
+		if text == nil {
 			return errUnknown
 		}
-		slog.Warn("job discarded", "job", j, "err", r.Error)
-		*r = record{}
-		return nil
+		slog.Warn("job discarded", "job", j, "record", string(text))
+		return errors.Join(tx.Bucket([]byte(failed)).Delete(key), tx.Bucket(payloads).Delete(key))
 	}))
 }
 
@@ -849,37 +849,38 @@ type failure struct {
 	record
 }
 
-// failures returns the jobs that were given up.
-func (s *service) failures() (all []failure, err error) {
+// failures returns the jobs that were given up, in the order of their names: those after a name, and at most so many.
+func (s *service) failures(after string, most int) (some []failure, err error) {
 	err = s.db.View(func(tx *bbolt.Tx) error {
-		return tx.Bucket([]byte(failed)).ForEach(func(key, _ []byte) error {
+		cursor := tx.Bucket([]byte(failed)).Cursor()
+		for key, _ := cursor.Seek([]byte(after + "\x00")); key != nil && len(some) < most; key, _ = cursor.Next() {
 			j, _ := parse(string(key))
 			r, err := load(tx, j)
 			if err != nil {
 				r = record{Error: err.Error()}
 			}
-			all = append(all, failure{j, r})
-			return nil
-		})
+			some = append(some, failure{j, r})
+		}
+		return nil
 	})
-	return all, err
+	return some, err
 }
 
-// countFailures is the gauge of the jobs that were given up.
-func (s *service) countFailures() (n float64) {
+// count returns how many jobs are in a state.
+func (s *service) count(in state) (n int) {
 	err := s.db.View(func(tx *bbolt.Tx) error {
-		n = float64(tx.Bucket([]byte(failed)).Stats().KeyN)
+		n = tx.Bucket([]byte(in)).Stats().KeyN
 		return nil
 	})
 	if err != nil {
-		slog.Error("the failed jobs are not counted", "err", err)
+		slog.Error("the jobs are not counted", "err", err)
 	}
 	return n
 }
 
 // retryFailed tries all jobs that were given up.
 func (s *service) retryFailed(w http.ResponseWriter, r *http.Request) {
-	failures, err := s.failures()
+	failures, err := s.failures("", math.MaxInt)
 	var jobs []job
 	for _, f := range failures {
 		if f.State == failed { // It can be read.
@@ -905,15 +906,17 @@ func (s *service) retryFailed(w http.ResponseWriter, r *http.Request) {
 func (s *service) show(w http.ResponseWriter, r *http.Request) {
 	j, _ := parse(r.PathValue("job"))
 	about := struct {
+		State  state
 		Record record
 		Item   workqueue.ItemInfo[job]
 		Hold   hold
 	}{Hold: s.held()}
 	err := s.db.View(func(tx *bbolt.Tx) (err error) {
 		about.Record, err = load(tx, j)
+		about.State = about.Record.State
 		return err
 	})
-	if err != nil || about.Record.State == unknown {
+	if err != nil || about.State == unknown {
 		http.Error(w, fmt.Sprint(cmp.Or(err, errUnknown)), http.StatusNotFound)
 		return
 	}
@@ -931,11 +934,11 @@ var jobsPage = template.Must(template.New("jobs").Parse(`<!DOCTYPE html><title>J
 <p>{{.Failed}} jobs have failed.</p>
 <form method="post" action="/retry-failed"><button>retry all</button></form>
 {{range .Failures}}<form method="post" action="/jobs/{{.Job}}/retry"><button>retry</button> <button formaction="/jobs/{{.Job}}/discard">discard</button> {{.Job}} {{.Error}}</form>
-{{end}}`))
+{{end}}{{with .Next}}<a href="/jobs?after={{.}}">more</a>{{end}}`))
 
 // overview is what an operator sees first: who holds all jobs back, and the failed jobs.
 func (s *service) overview(w http.ResponseWriter, r *http.Request) {
-	failures, err := s.failures()
+	failures, err := s.failures(r.FormValue("after"), listed)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
@@ -944,7 +947,11 @@ func (s *service) overview(w http.ResponseWriter, r *http.Request) {
 		Hold     hold
 		Failed   int
 		Failures []failure
-	}{s.held(), len(failures), failures[:min(len(failures), listed)]}
+		Next     string `json:",omitempty"` // the after of the next page
+	}{Hold: s.held(), Failed: s.count(failed), Failures: failures}
+	if len(failures) == listed {
+		about.Next = failures[listed-1].Job.String()
+	}
 	if r.FormValue("format") == "json" {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(about) // The client may be gone.
@@ -1010,8 +1017,8 @@ func (s *service) work(ctx context.Context) error {
 	s.forgetDone(ctx)
 	var err error
 	for _, ended := range working {
-		// Run has logged how many jobs are left. Each is in the database for the next start. The number
-		// "failed" counts jobs whose try failed at the end: they wait for a retry, and are not given up.
+		// Each job that is left is in the database for the next start. Of these, the log of Run calls "failed" those whose
+		// try failed at the end: they wait for a retry, and are not given up.
 		if left := <-ended; !errors.Is(left, workqueue.ErrNotDrained) {
 			err = errors.Join(err, left)
 		}
@@ -1114,6 +1121,7 @@ func (s *service) serve(ctx context.Context, outside, inside net.Listener, admin
 			}
 		}
 	}
+	slog.Info("the work has ended, and the next start goes on with what is left", "left", s.count(open), "failed", s.count(failed))
 	scrape() // 5. The metrics and the page go last: they show the drain, and its counts stay by KeepCounts.
 	return errors.Join(err, back.Close())
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -294,8 +295,8 @@ func TestRetry(t *testing.T) {
 		retry(http.StatusNotFound)
 		s.post(order)
 		synctest.Wait()
-		if r := s.record(order); r.State != failed || r.Error != "410" || s.countFailures() != 1 {
-			t.Errorf("the record of a job that was given up is %+v, and %v have failed", r, s.countFailures())
+		if r := s.record(order); r.State != failed || r.Error != "410" || s.count(failed) != 1 {
+			t.Errorf("the record of a job that was given up is %+v, and %d have failed", r, s.count(failed))
 		}
 		if _, text := s.call("GET /jobs", "secret"); !strings.Contains(text, `discard</button> acme.order-7 410`) {
 			t.Errorf("the list of what was given up is %q", text)
@@ -460,17 +461,45 @@ func TestDiscard(t *testing.T) {
 	}
 }
 
-// Each job that was given up is tried again by one call.
+// Each job that was given up is on a page of a thousand, and is tried again by one call.
 func TestRetryFailed(t *testing.T) {
 	s := start(t, testDB(t), nil)
-	for _, id := range []string{"a", "b"} {
-		s.store(job{"acme", id}, record{State: failed, Priority: 3})
+	const n = 2*listed + 1
+	var jobs []job
+	for i := range n {
+		jobs = append(jobs, job{"acme", fmt.Sprint("b", i)})
+	}
+	if err := s.steps(jobs, func(job) change {
+		return func(_ *bbolt.Tx, r *record) error { *r = record{State: failed, Priority: 3}; return nil }
+	}); err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{}
+	for path, pages := "/jobs?format=json", 3; path != ""; pages-- {
+		_, text := s.call("GET "+path, "secret")
+		var page struct {
+			Failed   int
+			Failures []struct{ Job string }
+			Next     string
+		}
+		if err := json.Unmarshal([]byte(text), &page); err != nil || page.Failed != n || pages == 0 {
+			t.Fatalf("%s: %d pages are left to come, and it says that %d jobs have failed: %v", path, pages, page.Failed, err)
+		}
+		for _, f := range page.Failures {
+			names[f.Job] = true
+		}
+		if path = ""; page.Next != "" {
+			path = "/jobs?format=json&after=" + page.Next
+		}
+	}
+	if len(names) != n {
+		t.Errorf("%d jobs are listed, want %d", len(names), n)
 	}
 	code, text := s.call("POST /retry-failed", "secret")
-	if info, ok := s.others.Find(job{"acme", "b"}); code != http.StatusOK || text != "2 jobs are tried again" || !ok || info.Priority != 3 {
+	if info, ok := s.others.Find(jobs[1]); code != http.StatusOK || text != fmt.Sprint(n, " jobs are tried again") || !ok || info.Priority != 3 {
 		t.Errorf("got %d, %s, and %v", code, text, info)
 	}
-	s.wantStored(2, 0, 0)
+	s.wantStored(n, 0, 0)
 }
 
 // A job that cannot be read, and one that somebody else has retried meanwhile, kept a thousand others from a retry.
@@ -1383,6 +1412,10 @@ func TestStartAddsWhatIsThere(t *testing.T) {
 		t.Errorf("%d jobs more, and %+v", s.others.Len(), r)
 	}
 	s.wantStored(3, 3, 0)
+	if code, text := s.call("POST /jobs/acme.garbage/discard", "secret"); code != http.StatusAccepted {
+		t.Errorf("a job that cannot be read is not discarded: %d, %s", code, text)
+	}
+	s.wantStored(3, 2, 0)
 }
 
 // A number that makes no sense was a panic of the queue, or a job that was never tried.
