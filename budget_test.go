@@ -386,26 +386,6 @@ func TestBytesOfAnIdleQueue(t *testing.T) {
 	}
 }
 
-// silent is a provider whose metrics do nothing.
-type silent struct{}
-
-func (silent) NewDepthMetric(string) workqueue.GaugeMetric                         { return noop{} }
-func (silent) NewAddsMetric(string) workqueue.CounterMetric                        { return noop{} }
-func (silent) NewLatencyMetric(string) workqueue.HistogramMetric                   { return noop{} }
-func (silent) NewWorkDurationMetric(string) workqueue.HistogramMetric              { return noop{} }
-func (silent) NewUnfinishedWorkSecondsMetric(string) workqueue.SettableGaugeMetric { return noop{} }
-func (silent) NewLongestRunningProcessorSecondsMetric(string) workqueue.SettableGaugeMetric {
-	return noop{}
-}
-func (silent) NewRetriesMetric(string) workqueue.CounterMetric { return noop{} }
-
-type noop struct{}
-
-func (noop) Inc()            {}
-func (noop) Dec()            {}
-func (noop) Set(float64)     {}
-func (noop) Observe(float64) {}
-
 // noAllocations runs each function until its memory is allocated, and then checks that further
 // calls allocate nothing.
 func noAllocations(t *testing.T, paths map[string]func()) {
@@ -454,7 +434,7 @@ func cycle(q workqueue.TypedInterface[string]) func() {
 func TestAllocationsOfAFIFO(t *testing.T) {
 	items := items64()
 	plain := workqueue.NewTyped[string]()
-	measured := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: silent{}})
+	measured := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: workqueue.NoMetrics{}})
 	stored := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Queue: workqueue.DefaultQueue[string]()})
 	nans := workqueue.NewTyped[float64]()
 	exposed := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{
@@ -495,7 +475,7 @@ func TestAllocationsOfAFIFO(t *testing.T) {
 
 func TestAllocationsOfTheLayers(t *testing.T) {
 	items := items64()
-	delaying := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Name: "q", MetricsProvider: silent{}})
+	delaying := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Name: "q", MetricsProvider: workqueue.NoMetrics{}})
 	limited := workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Hour, time.Hour))
 	atOnce := workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemFastSlowRateLimiter[string](0, 0, 1))
 	delaying.Add("held")

@@ -104,28 +104,6 @@ func TestNilLimiterIsNeededWhereItIsUsed(t *testing.T) {
 	})
 }
 
-func TestUseAfterShutdown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := workqueue.NewTyped[string]()
-		d := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Queue: q})
-		d.ShutDown()
-		d.Add("a")
-		d.AddAfter("a", 0)
-		d.AddAfter("a", time.Second)
-		q.AddAll("a", "b")
-		d.Done("a")
-		if _, err := q.GetContext(t.Context()); err != workqueue.ErrShutDown {
-			t.Errorf("GetContext: got %v, want %v", err, workqueue.ErrShutDown)
-		}
-		if item, shutdown := d.Get(); item != "" || !shutdown {
-			t.Errorf("Get: got %q, %v, want no item, true", item, shutdown)
-		}
-		if d.Len() != 0 || d.Waiting() != 0 || goroutines() != 0 {
-			t.Errorf("%d items are queued, %d wait, %d goroutines run", d.Len(), d.Waiting(), goroutines())
-		}
-	})
-}
-
 // A NaN is handed out once for each Add. The queue does not track a NaN, so a drain does not wait
 // for a Done that cannot come.
 func TestNaN(t *testing.T) {
@@ -265,31 +243,6 @@ func TestNegativeZero(t *testing.T) {
 	q.ShutDownWithDrain()
 }
 
-// Many Adds of a few items, from 64 goroutines.
-func TestDuplicatesFromManyGoroutines(t *testing.T) {
-	t.Parallel()
-	adds := many / 64
-	if raceEnabled || testing.Short() {
-		adds /= 10
-	}
-	q := workqueue.NewTyped[int]()
-	var adding sync.WaitGroup
-	for g := range 64 {
-		adding.Go(func() {
-			for i := range adds {
-				q.Add((g + i) % 10)
-			}
-		})
-	}
-	adding.Wait()
-	got := takeAll(q)
-	slices.Sort(got)
-	if want := []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}; !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
-	checkInvariants(t, 0, q)
-}
-
 // Items of a megabyte, compared by their contents.
 func TestLargeItems(t *testing.T) {
 	t.Parallel()
@@ -302,181 +255,45 @@ func TestLargeItems(t *testing.T) {
 	}
 }
 
-// The table in docs/semantics.md under "Taking back and putting off": a call in each state of the
-// item, and the state afterwards. A waiting item waits for 10 s. Most calls name 5 s and 20 s.
-var interplay = []interplayRow{
-	{"Add",
-		"queued", "queued, waiting 10s", "queued", "again", "again", "again, waiting 10s"},
-	{"Add, with OneEntry",
-		"queued", "queued", "queued", "again", "again", "again"},
-	{"AddAll, with OneEntry",
-		"queued", "queued", "queued", "again", "again", "again"},
-	{"AddAfter 5s",
-		"waiting 5s", "waiting 5s", "queued, waiting 5s", "in flight, waiting 5s", "again, waiting 5s", "in flight, waiting 5s"},
-	{"AddAfter 5s, with OneEntry",
-		"waiting 5s", "waiting 5s", "queued", "in flight, waiting 5s", "again", "in flight, waiting 5s"},
-	{"AddAfter 20s",
-		"waiting 20s", "waiting 10s", "queued, waiting 20s", "in flight, waiting 20s", "again, waiting 20s", "in flight, waiting 10s"},
-	{"AddAfter 20s, with OneEntry",
-		"waiting 20s", "waiting 10s", "queued", "in flight, waiting 20s", "again", "in flight, waiting 10s"},
-	{"AddAfter 0s",
-		"queued", "queued, waiting 10s", "queued", "again", "again", "again, waiting 10s"},
-	{"AddAfter 0s, with OneEntry",
-		"queued", "queued", "queued", "again", "again", "again"},
-	{"AddRateLimited",
-		"waiting 5s", "waiting 5s", "queued, waiting 5s", "in flight, waiting 5s", "again, waiting 5s", "in flight, waiting 5s"},
-	{"AddRateLimited, with OneEntry",
-		"waiting 5s", "waiting 5s", "queued", "in flight, waiting 5s", "again", "in flight, waiting 5s"},
-	{"Reschedule 5s",
-		"waiting 5s", "waiting 5s", "queued, waiting 5s", "in flight, waiting 5s", "again, waiting 5s", "in flight, waiting 5s"},
-	{"Reschedule 5s, with OneEntry",
-		"waiting 5s", "waiting 5s", "queued", "in flight, waiting 5s", "again", "in flight, waiting 5s"},
-	{"Reschedule 20s",
-		"waiting 20s", "waiting 20s", "queued, waiting 20s", "in flight, waiting 20s", "again, waiting 20s", "in flight, waiting 20s"},
-	{"Reschedule 20s, with OneEntry",
-		"waiting 20s", "waiting 20s", "queued", "in flight, waiting 20s", "again", "in flight, waiting 20s"},
-	{"Reschedule 0s",
-		"queued", "queued", "queued", "again", "again", "again"},
-	{"Debounce 5s",
-		"waiting 5s", "waiting 5s", "queued, waiting 5s", "in flight, waiting 5s", "again, waiting 5s", "in flight, waiting 5s"},
-	{"Debounce 5s, with OneEntry",
-		"waiting 5s", "waiting 5s", "queued", "in flight, waiting 5s", "again", "in flight, waiting 5s"},
-	{"Debounce 20s",
-		"waiting 20s", "waiting 10s", "queued, waiting 20s", "in flight, waiting 20s", "again, waiting 20s", "in flight, waiting 10s"},
-	{"Debounce 20s, with OneEntry",
-		"waiting 20s", "waiting 10s", "queued", "in flight, waiting 20s", "again", "in flight, waiting 10s"},
-	{"Debounce 0s",
-		"queued", "queued", "queued", "again", "again", "again"},
-	{"Debounce 20s, without a maximum",
-		"waiting 20s", "waiting 10s", "queued, waiting 20s", "in flight, waiting 20s", "again, waiting 20s", "in flight, waiting 10s"},
-	{"Add, with ItemPace",
-		"waiting 3s", "waiting 3s", "queued", "in flight, waiting 3s", "again", "in flight, waiting 3s"},
-	{"AddAll, with ItemPace",
-		"waiting 3s", "waiting 3s", "queued", "in flight, waiting 3s", "again", "in flight, waiting 3s"},
-	{"AddAfter 0s, with ItemPace",
-		"waiting 3s", "waiting 3s", "queued", "in flight, waiting 3s", "again", "in flight, waiting 3s"},
-	{"AddAfter 2s, with ItemPace",
-		"waiting 3s", "waiting 3s", "queued", "in flight, waiting 3s", "again", "in flight, waiting 3s"},
-	{"Reschedule 0s, with ItemPace",
-		"waiting 3s", "waiting 3s", "queued", "in flight, waiting 3s", "again", "in flight, waiting 3s"},
-	{"Debounce 0s, with ItemPace",
-		"waiting 3s", "waiting 3s", "queued", "in flight, waiting 3s", "again", "in flight, waiting 3s"},
-	{"Add, with StrictBackoff",
-		"queued", "waiting 10s", "queued", "again", "again", "in flight, waiting 10s"},
-	{"AddAll, with StrictBackoff",
-		"queued", "waiting 10s", "queued", "again", "again", "in flight, waiting 10s"},
-	{"AddAfter 0s, with StrictBackoff",
-		"queued", "waiting 10s", "queued", "again", "again", "in flight, waiting 10s"},
-	{"Debounce 0s, with StrictBackoff",
-		"queued", "waiting 10s", "queued", "again", "again", "in flight, waiting 10s"},
-	{"AddAfter 5s, with StrictBackoff",
-		"waiting 5s", "waiting 10s", "queued", "in flight, waiting 5s", "again", "in flight, waiting 10s"},
-	{"AddRateLimited, with StrictBackoff",
-		"waiting 5s", "waiting 10s", "queued", "in flight, waiting 5s", "in flight, waiting 5s", "in flight, waiting 10s"},
-	{"Debounce 5s, with StrictBackoff",
-		"waiting 5s", "waiting 10s", "queued", "in flight, waiting 5s", "again", "in flight, waiting 10s"},
-	{"AddWith Firm 5s",
-		"waiting 5s", "waiting 5s", "waiting 5s", "in flight, waiting 5s", "in flight, waiting 5s", "in flight, waiting 5s"},
-	{"AddWith Firm 20s",
-		"waiting 20s", "waiting 20s", "waiting 20s", "in flight, waiting 20s", "in flight, waiting 20s", "in flight, waiting 20s"},
-	{"AddWith Firm 0s",
-		"queued", "queued", "queued", "again", "again", "again"},
-	{"Wake",
-		"idle 0", "queued 1", "queued 0", "in flight 0", "again 0", "again 1"},
-	{"WakeFunc",
-		"idle 0", "queued 1", "queued 0", "in flight 0", "again 0", "again 1"},
-	{"Wake and AddWith Firm 5s",
-		"waiting 5s 0", "waiting 5s 1", "waiting 5s 0", "again 0", "again 0", "again 1"},
-	{"Wake and AddWith Firm 5s, with OneEntry",
-		"waiting 5s 0", "waiting 5s 1", "waiting 5s 0", "again 0", "again 0", "again 1"},
-	{"Wake and AddAfter 5s, with OneEntry",
-		"waiting 5s 0", "queued 1", "queued 0", "again 0", "again 0", "again 1"},
-	{"Wake and AddAfter 5s",
-		"waiting 5s 0", "queued, waiting 5s 1", "queued, waiting 5s 0", "in flight, waiting 5s 0", "again, waiting 5s 0", "again, waiting 5s 1"},
-	{"Add, with a firm wait",
-		"queued", "waiting 10s", "queued", "again", "again", "in flight, waiting 10s"},
-	{"AddAfter 0s, with a firm wait",
-		"queued", "waiting 10s", "queued", "again", "again", "in flight, waiting 10s"},
-	{"AddAfter 5s, with a firm wait",
-		"waiting 5s", "waiting 10s", "queued, waiting 5s", "in flight, waiting 5s", "again, waiting 5s", "in flight, waiting 10s"},
-	{"AddAfter 20s, with a firm wait",
-		"waiting 20s", "waiting 10s", "queued, waiting 20s", "in flight, waiting 20s", "again, waiting 20s", "in flight, waiting 10s"},
-	{"AddRateLimited, with a firm wait",
-		"waiting 5s", "waiting 10s", "queued, waiting 5s", "in flight, waiting 5s", "again, waiting 5s", "in flight, waiting 10s"},
-	{"Reschedule 5s, with a firm wait",
-		"waiting 5s", "waiting 5s", "queued, waiting 5s", "in flight, waiting 5s", "again, waiting 5s", "in flight, waiting 5s"},
-	{"Reschedule 0s, with a firm wait",
-		"queued", "queued", "queued", "again", "again", "again"},
-	{"Debounce 5s, with a firm wait",
-		"waiting 5s", "waiting 10s", "queued, waiting 5s", "in flight, waiting 5s", "again, waiting 5s", "in flight, waiting 10s"},
-	{"Debounce 0s, with a firm wait",
-		"queued", "waiting 10s", "queued", "again", "again", "in flight, waiting 10s"},
-	{"AddWith Firm 5s, with a firm wait",
-		"waiting 5s", "waiting 10s", "waiting 5s", "in flight, waiting 5s", "in flight, waiting 5s", "in flight, waiting 10s"},
-	{"AddWith Firm 20s, with a firm wait",
-		"waiting 20s", "waiting 20s", "waiting 20s", "in flight, waiting 20s", "in flight, waiting 20s", "in flight, waiting 20s"},
-	{"AddWith Firm 0s, with a firm wait",
-		"queued", "queued", "queued", "again", "again", "again"},
-	{"Wake, with a firm wait",
-		"idle 0", "queued 1", "queued 0", "in flight 0", "again 0", "again 1"},
-	{"Remove, with a firm wait",
-		"idle false", "idle true", "idle true", "in flight true", "in flight true", "in flight true"},
-	{"ShutDown, with a firm wait",
-		"idle", "idle", "queued", "in flight", "again", "in flight"},
-	{"Done, with a firm wait",
-		"idle", "waiting 10s", "queued", "idle", "queued", "waiting 10s"},
-	{"AddWith Firm 2s, with ItemPace",
-		"waiting 3s", "waiting 3s", "waiting 2s", "in flight, waiting 3s", "in flight, waiting 2s", "in flight, waiting 3s"},
-	{"Wake, with ItemPace",
-		"idle 0", "queued 1", "queued 0", "in flight 0", "again 0", "again 1"},
-	{"Remove",
-		"idle false", "idle true", "idle true", "in flight true", "in flight true", "in flight true"},
-	{"RemoveFunc",
-		"idle 0", "idle 1", "idle 1", "in flight 1", "in flight 1", "in flight 1"},
-	{"Done",
-		"idle", "waiting 10s", "queued", "idle", "queued", "waiting 10s"},
-	{"ShutDown",
-		"idle", "idle", "queued", "in flight", "again", "in flight"},
-	{"Drain",
-		"idle", "idle", "queued; left queued", "in flight; left in flight", "again; left again", "in flight; left in flight, waiting 10s"},
-}
-
+// The table in docs/semantics.md has calls, and the states of an item afterwards. A waiting item waits for 10 s.
+// Most calls name 5 s and 20 s.
 func TestInterplayOfCallsAndStates(t *testing.T) {
 	t.Parallel()
-	for _, row := range interplay {
-		belows := []string{"Typed", "storage", "foreign"}
+	playPage(t, section(read(t, "docs/semantics.md"), "Taking back and putting off"), 67, func(call string) []string {
 		switch {
-		case strings.Contains(row.call, "ItemPace"):
-			belows = belows[:1]
-		case strings.Contains(row.call, "Firm"), strings.Contains(row.call, ", with "):
-			belows = belows[:2]
+		case strings.Contains(call, "ItemPace"):
+			return []string{"Typed"}
+		case strings.Contains(call, "Firm"), strings.Contains(call, ", with "):
+			return []string{"Typed", "storage"}
 		}
-		row.play(t, belows, interplayCell)
+		return []string{"Typed", "storage", "foreign"}
+	}, interplayCell)
+}
+
+// playPage plays the table of a page: each row is a call, with the state afterwards of an item that was in each of the
+// states. belows returns the kinds of queues below, and a page must not lose rows.
+func playPage(t *testing.T, page string, rows int, belows func(call string) []string, cell func(t *testing.T, call, state, below string) string) {
+	table := rowsOf(page)
+	if len(table) != rows {
+		t.Errorf("the page has %d rows, want %d", len(table), rows)
 	}
-}
-
-// An interplayRow is a call, with the state afterwards of an item that was idle, waiting, queued,
-// in flight, in flight and added again, and in flight and waiting.
-type interplayRow struct {
-	call string
-
-	idle, waiting, queued, inFlight, again, held string
-}
-
-// play plays the call in each state, on each kind of queue below.
-func (row interplayRow) play(t *testing.T, belows []string, cell func(t *testing.T, call, state, below string) string) {
-	for state, want := range map[string]string{
-		"idle": row.idle, "waiting": row.waiting, "queued": row.queued,
-		"in flight": row.inFlight, "again": row.again, "in flight, waiting": row.held,
-	} {
-		for _, below := range belows {
-			t.Run(row.call+"/"+state+"/"+below, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					if got := cell(t, row.call, state, below); got != want {
-						t.Errorf("%s of an item that is %s: got %q, want %q", row.call, state, got, want)
-					}
+	states := []string{"idle", "waiting", "queued", "in flight", "again", "in flight, waiting"}
+	for _, row := range table {
+		cells := cellsOf(row)
+		call, wants := cells[0], cells[1:]
+		if len(wants) != len(states) {
+			t.Fatalf("the row of %s has %d states, want %d", call, len(wants), len(states))
+		}
+		for i, state := range states {
+			for _, below := range belows(call) {
+				t.Run(call+"/"+state+"/"+below, func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						if got := cell(t, call, state, below); got != wants[i] {
+							t.Errorf("%s of an item that is %s: got %q, want %q", call, state, got, wants[i])
+						}
+					})
 				})
-			})
+			}
 		}
 	}
 }
@@ -768,54 +585,11 @@ func BenchmarkWhen(b *testing.B) {
 // The table in docs/ordering.md: a call with a priority for an item in each state. The item was
 // brought to its state with priority 3. If the item also waits, the wait has priority 4. The result
 // is the state and the priority afterwards.
-var priorityInterplay = []interplayRow{
-	{"AddWith 5",
-		"queued 5", "queued 5, waiting 10s 4", "queued 5", "again 5", "again 5", "again 5, waiting 10s 4"},
-	{"AddWith 1",
-		"queued 1", "queued 1, waiting 10s 4", "queued 3", "again 1", "again 3", "again 1, waiting 10s 4"},
-	{"AddWith -1",
-		"queued -1", "queued -1, waiting 10s 4", "queued 3", "again -1", "again 3", "again -1, waiting 10s 4"},
-	{"Add",
-		"queued 0", "queued 0, waiting 10s 4", "queued 3", "again 0", "again 3", "again 0, waiting 10s 4"},
-	{"AddWith 5, with OneEntry",
-		"queued 5", "queued 5", "queued 5", "again 5", "again 5", "again 5"},
-	{"AddWith 1, with OneEntry",
-		"queued 1", "queued 4", "queued 3", "again 1", "again 3", "again 4"},
-	{"Add, with OneEntry",
-		"queued 0", "queued 4", "queued 3", "again 0", "again 3", "again 4"},
-	{"AddWith 5 after 20s",
-		"waiting 20s 5", "waiting 10s 5", "queued 3, waiting 20s 5", "in flight 3, waiting 20s 5", "again 3, waiting 20s 5", "in flight 3, waiting 10s 5"},
-	{"AddWith 1 after 5s",
-		"waiting 5s 1", "waiting 5s 4", "queued 3, waiting 5s 1", "in flight 3, waiting 5s 1", "again 3, waiting 5s 1", "in flight 3, waiting 5s 4"},
-	{"AddWith 5 rate limited",
-		"waiting 5s 5", "waiting 5s 5", "queued 3, waiting 5s 5", "in flight 3, waiting 5s 5", "again 3, waiting 5s 5", "in flight 3, waiting 5s 5"},
-	{"AddWith 5 rate limited after 2s",
-		"waiting 2s 5", "waiting 2s 5", "queued 3, waiting 2s 5", "in flight 3, waiting 2s 5", "again 3, waiting 2s 5", "in flight 3, waiting 2s 5"},
-	{"AddWith 5 rate limited after 20s",
-		"waiting 5s 5", "waiting 5s 5", "queued 3, waiting 5s 5", "in flight 3, waiting 5s 5", "again 3, waiting 5s 5", "in flight 3, waiting 5s 5"},
-	{"AddAfter 20s",
-		"waiting 20s 0", "waiting 10s 4", "queued 3, waiting 20s 0", "in flight 3, waiting 20s 0", "again 3, waiting 20s 0", "in flight 3, waiting 10s 4"},
-	{"Reschedule 20s",
-		"waiting 20s 0", "waiting 20s 4", "queued 3, waiting 20s 0", "in flight 3, waiting 20s 0", "again 3, waiting 20s 0", "in flight 3, waiting 20s 4"},
-	{"Reschedule 0s",
-		"queued 0", "queued 4", "queued 3", "again 0", "again 3", "again 4"},
-	{"Debounce 5s",
-		"waiting 5s 0", "waiting 5s 4", "queued 3, waiting 5s 0", "in flight 3, waiting 5s 0", "again 3, waiting 5s 0", "in flight 3, waiting 5s 4"},
-	{"Debounce 0s",
-		"queued 0", "queued 4", "queued 3", "again 0", "again 3", "again 4"},
-	{"Remove, AddWith 1",
-		"queued 1", "queued 1", "queued 1", "again 1", "again 1", "again 1"},
-	{"Done, Step",
-		"idle", "queued 4", "queued 3", "idle", "queued 3", "queued 4"},
-	{"Step",
-		"idle", "queued 4", "queued 3", "in flight 3", "again 3", "again 4"},
-}
-
 func TestPriorityOfAnItemInEachState(t *testing.T) {
 	t.Parallel()
-	for _, row := range priorityInterplay {
-		row.play(t, []string{"Typed", "apart", "metrics"}, priorityCell)
-	}
+	playPage(t, section(read(t, "docs/ordering.md"), "Priorities"), 20, func(string) []string {
+		return []string{"Typed", "apart", "metrics"}
+	}, priorityCell)
 }
 
 func priorityCell(t *testing.T, call, state, below string) string {
@@ -833,7 +607,7 @@ func priorityCell(t *testing.T, call, state, below string) string {
 			config.Queue = typed
 		}
 	case "metrics":
-		config.Order, config.Name, config.MetricsProvider = order, "q", silent{}
+		config.Order, config.Name, config.MetricsProvider = order, "q", workqueue.NoMetrics{}
 	}
 	q := workqueue.NewTypedRateLimiting(constant(5*time.Second), workqueue.TypedRateLimitingQueueConfig[string]{
 		DelayingQueue: workqueue.NewTypedDelaying(config),

@@ -71,35 +71,6 @@ func TestDefaultTypedControllerRateLimiter(t *testing.T) {
 	})
 }
 
-func TestItemExponentialFailureRateLimiter(t *testing.T) {
-	const ms, s = time.Millisecond, time.Second
-	for _, row := range []struct {
-		base, limit time.Duration
-		want        string
-	}{
-		{5 * ms, 1000 * s, "5ms 10ms 20ms 40ms 80ms"},
-		{ms, 5 * ms, "1ms 2ms 4ms 5ms 5ms"},
-		{5 * s, s, "1s 1s"},
-		{0, s, "0s 0s"},
-		{-s, s, "0s 0s"},
-		{s, -s, "0s 0s"},
-		{1, math.MaxInt64, "1ns 2ns 4ns"},
-	} {
-		l := workqueue.NewTypedItemExponentialFailureRateLimiter[string](row.base, row.limit)
-		if got := whens(l, "a", len(strings.Fields(row.want))); got != row.want {
-			t.Errorf("%v to %v: got %q, want %q", row.base, row.limit, got, row.want)
-		}
-		l.When("b")
-		l.Forget("a")
-		if first, _, _ := strings.Cut(row.want, " "); l.When("a").String() != first {
-			t.Errorf("%v to %v: Forget did not start over", row.base, row.limit)
-		}
-		if a, b, c := l.NumRequeues("a"), l.NumRequeues("b"), l.NumRequeues("c"); a != 1 || b != 1 || c != 0 {
-			t.Errorf("%v to %v: got %d, %d and %d failures, want 1, 1 and 0", row.base, row.limit, a, b, c)
-		}
-	}
-}
-
 // client-go's returns the smallest int64 for failure 44 of this base.
 func TestItemExponentialFailureRateLimiterAtAPowerOfTwo(t *testing.T) {
 	l := workqueue.NewTypedItemExponentialFailureRateLimiter[string](1<<20, math.MaxInt64)
@@ -160,28 +131,6 @@ func TestLimitersSaturate(t *testing.T) {
 	}
 }
 
-func TestItemFastSlowRateLimiter(t *testing.T) {
-	for _, row := range []struct {
-		fast, slow time.Duration
-		attempts   int
-		want       string
-	}{
-		{5, 10, 3, "5ns 5ns 5ns 10ns 10ns"},
-		{5, 10, 0, "10ns 10ns"},
-		{5, 10, -1, "10ns 10ns"},
-		{-5, -10, 1, "0s 0s"},
-	} {
-		l := workqueue.NewTypedItemFastSlowRateLimiter[string](row.fast, row.slow, row.attempts)
-		if got := whens(l, "a", len(strings.Fields(row.want))); got != row.want {
-			t.Errorf("%+v: got %q", row, got)
-		}
-		l.Forget("a")
-		if n := l.NumRequeues("a"); n != 0 {
-			t.Errorf("%+v: %d failures after Forget", row, n)
-		}
-	}
-}
-
 func TestBucketRateLimiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &workqueue.TypedBucketRateLimiter[string]{Limiter: rate.NewLimiter(10, 2)}
@@ -203,58 +152,6 @@ func TestBucketRateLimiter(t *testing.T) {
 			t.Errorf("without a burst: got %v", got)
 		}
 	})
-}
-
-func TestDefaultItemBasedRateLimiter(t *testing.T) {
-	l := workqueue.DefaultTypedItemBasedRateLimiter[string]()
-	if got, want := whens(l, "a", 4), "1ms 2ms 4ms 8ms"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	for range 30 {
-		l.When("a")
-	}
-	if got := l.When("a"); got != 1000*time.Second {
-		t.Errorf("in the end: got %v", got)
-	}
-}
-
-func TestMaxOfRateLimiter(t *testing.T) {
-	long, short := newStub(5), newStub(3)
-	l := workqueue.NewTypedMaxOfRateLimiter(short, workqueue.TypedRateLimiter[string](long))
-	if got, want := whens(l, "a", 2), "5ns 5ns"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	short.When("a")
-	if n := l.NumRequeues("a"); n != 3 {
-		t.Errorf("%d failures, want 3, the most", n)
-	}
-	l.Forget("a")
-	if len(long.failures)+len(short.failures) > 0 {
-		t.Error("not forgotten by all")
-	}
-	none := workqueue.NewTypedMaxOfRateLimiter[string]()
-	negative := workqueue.NewTypedMaxOfRateLimiter[string](newStub(-5))
-	if a, b := none.When("a"), negative.When("a"); a != 0 || b != 0 {
-		t.Errorf("of none: %v, of a negative one: %v", a, b)
-	}
-}
-
-func TestWithMaxWaitRateLimiter(t *testing.T) {
-	for _, row := range []struct{ wait, limit, want time.Duration }{
-		{5, 10, 5}, {10, 5, 5}, {-5, 10, 0}, {5, -10, 0}, {forever, 7, 7},
-	} {
-		inner := newStub(row.wait)
-		l := workqueue.NewTypedWithMaxWaitRateLimiter[string](inner, row.limit)
-		if got := l.When("a"); got != row.want {
-			t.Errorf("%v up to %v: got %v, want %v", row.wait, row.limit, got, row.want)
-		}
-		if n := l.NumRequeues("a"); n != 1 {
-			t.Errorf("%d failures, want 1", n)
-		}
-		if l.Forget("a"); inner.NumRequeues("a") != 0 {
-			t.Error("not forgotten")
-		}
-	}
 }
 
 // Constructors accept a nil limiter, as client-go does, and the result can be printed.

@@ -210,20 +210,6 @@ func TestDueItemsAreAddedInBatches(t *testing.T) {
 	})
 }
 
-func TestRetriesMetric(t *testing.T) {
-	r := &recorder{}
-	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{Name: "q", MetricsProvider: r})
-	q.AddAfter("a", time.Hour)
-	q.AddAfter("a", time.Hour)
-	q.AddAfter("b", 0)
-	q.AddAfter("b", math.MinInt64)
-	q.ShutDown()
-	q.AddAfter("c", time.Hour)
-	if got, want := fmt.Sprint(r.take()), "[retries+1 retries+1 retries+1 adds+1 depth+1 retries+1]"; got != want {
-		t.Errorf("got %v, want %v", got, want)
-	}
-}
-
 // What the page says of retries_total: which calls count, and which results of Run.
 func TestWhatCountsAsARetry(t *testing.T) {
 	type queue = workqueue.TypedRateLimiting[string]
@@ -450,41 +436,6 @@ func TestRateLimitingConfigHasAllOptionsOfTheLayersBelow(t *testing.T) {
 	}
 }
 
-// The crashes of TestPanicOnTheGoroutineOfADelayingQueue_D12 are logged by a Logger that
-// has come the same way.
-func TestRateLimitingQueuePassesOnItsQueue(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := &recordingBelow{TypedInterface: workqueue.NewTyped[string]()}
-		q := workqueue.NewTypedRateLimiting(constant(0), workqueue.TypedRateLimitingQueueConfig[string]{Queue: r})
-		defer q.ShutDown()
-		q.Add("a")
-		if len(r.added) != 1 {
-			t.Errorf("the queue below got %q, want a", r.added)
-		}
-	})
-}
-
-type recordingBelow struct {
-	workqueue.TypedInterface[string]
-	added []string
-}
-
-func (r *recordingBelow) Add(item string) {
-	r.added = append(r.added, item)
-	r.TypedInterface.Add(item)
-}
-
-// The first add of a queue with a priority may be one that OneEntry keeps from waiting.
-func TestFirstDelayedPriorityRaisesTheOneEntry(t *testing.T) {
-	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{OneEntry: true})
-	defer q.ShutDown()
-	q.AddAll("a", "b")
-	q.AddWith(workqueue.AddOptions{After: time.Hour, Priority: prio(5)}, "b")
-	if s := q.Snapshot(2); names(s.Queued) != "b a" || s.WaitingTotal != 0 {
-		t.Errorf("got %v, want b before a", s)
-	}
-}
-
 // With OneEntry, a second Add of a queued item is a duplicate. An AddAfter that makes nothing
 // wait is none, but a Queue is told of the AddAfter.
 func TestAddsOfTheOneEntryAreCountedAndTold(t *testing.T) {
@@ -599,32 +550,6 @@ func TestOfIsAskedWhenAnItemBeginsToWait(t *testing.T) {
 	})
 }
 
-// Items that wait keep their priorities when the memory of others is given back.
-func TestPrioritiesOfWaitsOutliveABurst(t *testing.T) {
-	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{
-		Order: workqueue.Order[int]{},
-	})
-	defer q.ShutDown()
-	const many, each = 4000, 100
-	for item := range many {
-		q.AddWith(workqueue.AddOptions{After: time.Hour, Priority: prio(1 + item/each)}, item)
-	}
-	for item := range many {
-		if item%each != 0 {
-			q.Remove(item)
-		}
-	}
-	s := q.Snapshot(many)
-	if s.WaitingTotal != many/each {
-		t.Errorf("%d items wait, want %d", s.WaitingTotal, many/each)
-	}
-	for _, info := range s.Waiting {
-		if want := 1 + info.Item/each; info.Priority != want {
-			t.Errorf("%d waits with the priority %d, want %d", info.Item, info.Priority, want)
-		}
-	}
-}
-
 // A changeable is a limiter whose wait a test changes.
 type changeable struct {
 	wait func(item string) time.Duration
@@ -652,154 +577,6 @@ func newPaced(pace workqueue.Rate) *workqueue.TypedRateLimiting[string] {
 func handOut(q workqueue.TypedInterface[string], item string) {
 	q.Add(item)
 	q.Done(first(q.Get()))
-}
-
-// pacedCalls are the calls that add, and when the item comes whose next token is there in 3 s.
-var pacedCalls = map[string]struct {
-	call func(q *workqueue.TypedRateLimiting[string])
-	due  time.Duration
-}{
-	"Add":        {func(q *workqueue.TypedRateLimiting[string]) { q.Add("a") }, 3 * time.Second},
-	"AddAll":     {func(q *workqueue.TypedRateLimiting[string]) { q.AddAll("a", "a") }, 3 * time.Second},
-	"AddWith":    {func(q *workqueue.TypedRateLimiting[string]) { q.AddWith(workqueue.AddOptions{}, "a") }, 3 * time.Second},
-	"AddWith 1s": {func(q *workqueue.TypedRateLimiting[string]) { q.AddWith(workqueue.AddOptions{After: time.Second}, "a") }, 3 * time.Second},
-	"AddWith 5s": {func(q *workqueue.TypedRateLimiting[string]) {
-		q.AddWith(workqueue.AddOptions{After: 5 * time.Second}, "a")
-	}, 5 * time.Second},
-	"AddAfter 0":     {func(q *workqueue.TypedRateLimiting[string]) { q.AddAfter("a", 0) }, 3 * time.Second},
-	"AddAfter 1s":    {func(q *workqueue.TypedRateLimiting[string]) { q.AddAfter("a", time.Second) }, 3 * time.Second},
-	"AddAfter 5s":    {func(q *workqueue.TypedRateLimiting[string]) { q.AddAfter("a", 5*time.Second) }, 5 * time.Second},
-	"AddRateLimited": {func(q *workqueue.TypedRateLimiting[string]) { q.AddRateLimited("a") }, 3 * time.Second},
-	"Reschedule 0":   {func(q *workqueue.TypedRateLimiting[string]) { q.Reschedule("a", 0) }, 3 * time.Second},
-	"Reschedule 1s":  {func(q *workqueue.TypedRateLimiting[string]) { q.Reschedule("a", time.Second) }, 3 * time.Second},
-	"Reschedule 5s":  {func(q *workqueue.TypedRateLimiting[string]) { q.Reschedule("a", 5*time.Second) }, 5 * time.Second},
-	"Debounce 0":     {func(q *workqueue.TypedRateLimiting[string]) { q.Debounce("a", 0, 0) }, 3 * time.Second},
-	"Debounce 1s":    {func(q *workqueue.TypedRateLimiting[string]) { q.Debounce("a", time.Second, 2*time.Second) }, 3 * time.Second},
-	"Debounce 5s":    {func(q *workqueue.TypedRateLimiting[string]) { q.Debounce("a", 5*time.Second, time.Hour) }, 5 * time.Second},
-}
-
-// Whatever adds an item, the item comes no earlier than its next token. It waits until then,
-// and everybody can see so.
-func TestItemPaceHoldsBackEveryCall(t *testing.T) {
-	for name, c := range pacedCalls {
-		synctest.Test(t, func(t *testing.T) {
-			q := newPaced(everyThree)
-			defer q.ShutDown()
-			start := time.Now()
-			c.call(q)
-			s := q.Snapshot(9)
-			if names(s.Waiting) != "a" || s.QueuedTotal != 0 || s.Waiting[0].Due.Sub(start) != c.due {
-				t.Errorf("%s: got %v, want a waiting until %v", name, s, c.due)
-			}
-			if why := s.Waiting[0].Why; (why == workqueue.WhyPace) != (c.due == 3*time.Second) {
-				t.Errorf("%s: the item waits because of %q", name, why)
-			}
-			checkInvariants(t, 0, q.Delaying())
-			q.Get()
-			if came := time.Since(start); came != c.due {
-				t.Errorf("%s: the item came after %v, want %v", name, came, c.due)
-			}
-			q.Done("a")
-		})
-	}
-}
-
-// A Debounce without a quiet time adds the item now. If the item has to wait for its token, a further
-// event does not put the item off.
-func TestItemPaceEndsADebounceWithoutAQuietTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newPaced(everyThree)
-		defer q.ShutDown()
-		start := time.Now()
-		q.Debounce("a", 0, 0)
-		q.Debounce("a", time.Hour, 0)
-		q.Get()
-		if came := time.Since(start); came != 3*time.Second {
-			t.Errorf("the item came after %v, want 3s", came)
-		}
-		q.Done("a")
-	})
-}
-
-// No second call makes the item come before its token.
-func TestItemPaceHoldsBackEveryPairOfCalls(t *testing.T) {
-	for first, a := range pacedCalls {
-		for second, b := range pacedCalls {
-			synctest.Test(t, func(t *testing.T) {
-				q := newPaced(everyThree)
-				defer q.ShutDown()
-				start := time.Now()
-				a.call(q)
-				time.Sleep(time.Second)
-				b.call(q)
-				checkInvariants(t, 0, q.Delaying())
-				q.Get()
-				if came := time.Since(start); came < 3*time.Second || came > 6*time.Second {
-					t.Errorf("%s, %s: the item came after %v", first, second, came)
-				}
-				q.Done("a")
-				if time.Sleep(time.Minute); q.Len() != 0 || len(q.Snapshot(1).Waiting) != 0 {
-					t.Errorf("%s, %s: the item comes twice", first, second)
-				}
-			})
-		}
-	}
-}
-
-// When its token is there, an item is like any other: an Add ends its wait.
-func TestItemPaceOfTheLastHandOutIsOver(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newPaced(everyThree)
-		defer q.ShutDown()
-		q.AddAfter("a", time.Minute)
-		time.Sleep(2 * time.Second)
-		if q.Add("a"); q.Len() != 0 {
-			t.Error("queued before its token was there")
-		}
-		q.Reschedule("a", time.Minute)
-		time.Sleep(time.Second)
-		if q.Add("a"); q.Len() != 1 {
-			t.Error("not queued when its token was there")
-		}
-	})
-}
-
-// An add of a held item waits for the token after that of the hand-out. Done does nothing about it.
-func TestItemPaceOfAHeldItem(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newPaced(everyThree)
-		defer q.ShutDown()
-		time.Sleep(time.Minute)
-		start := time.Now()
-		q.Add("a")
-		q.Get()
-		time.Sleep(time.Second)
-		for range 3 {
-			q.Add("a")
-		}
-		s := q.Snapshot(9)
-		if names(s.Waiting) != "a" || s.Waiting[0].Due.Sub(start) != 3*time.Second || s.InFlight[0].State != workqueue.ItemInFlight {
-			t.Errorf("got %v, want a in flight, and waiting until 3 s", s)
-		}
-		time.Sleep(time.Second)
-		if q.Done("a"); q.Len() != 0 {
-			t.Error("Done has queued the item")
-		}
-		q.Get()
-		if came := time.Since(start); came != 3*time.Second {
-			t.Errorf("the item came after %v, want 3s", came)
-		}
-		// The wait ends while a worker holds the item: Done queues it.
-		q.Add("a")
-		time.Sleep(3 * time.Second)
-		synctest.Wait()
-		if s := q.Snapshot(9); s.WaitingTotal != 0 || s.InFlight[0].State != workqueue.ItemInFlightAgain {
-			t.Errorf("got %v, want a in flight again", s)
-		}
-		if q.Done("a"); q.Len() != 1 {
-			t.Error("Done has not queued the item")
-		}
-	})
 }
 
 // Eight producers with all calls, and workers that take their time: the hand-outs of each item keep to
@@ -876,21 +653,6 @@ func (l *handOutLog) work(q *workqueue.TypedDelaying[int]) {
 		time.Sleep(time.Duration(item) * 7 * time.Millisecond)
 		q.Done(item)
 	}
-}
-
-// Two queues that are made from one config have tokens of their own.
-func TestItemPaceIsNotSharedByAConfig(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		config := workqueue.TypedDelayingQueueConfig[string]{ItemPace: everyThree}
-		for range 3 {
-			q := workqueue.NewTypedDelaying(config)
-			if q.Add("a"); q.Len() != 1 {
-				t.Error("an item waits for a token that the item has used in another queue")
-			}
-			q.Done(first(q.Get()))
-			q.ShutDown()
-		}
-	})
 }
 
 // A hand-out that is undone, as its metric has panicked, takes no token.
@@ -1281,60 +1043,6 @@ func TestRunOnAPacedQueue(t *testing.T) {
 	}
 }
 
-func newStrict(limiter workqueue.TypedRateLimiter[string]) *workqueue.TypedRateLimiting[string] {
-	return workqueue.NewTypedRateLimiting(limiter, workqueue.TypedRateLimitingQueueConfig[string]{StrictBackoff: true})
-}
-
-// An event that comes while the worker is at the item does not undo the backoff of the failure
-// that follows (kubernetes/kubernetes#112325). The wait has the higher priority of both adds, and
-// the gauge of the depth counts the re-add no more.
-func TestAnAddDuringTheWorkDoesNotUndoStrictBackoff(t *testing.T) {
-	for name, tt := range map[string]struct {
-		call     func(q *workqueue.TypedRateLimiting[string])
-		want     time.Duration
-		priority int
-		named    bool
-	}{
-		"Add":         {func(q *workqueue.TypedRateLimiting[string]) { q.Add("a") }, 5 * time.Second, 0, false},
-		"AddAfter 1s": {func(q *workqueue.TypedRateLimiting[string]) { q.AddAfter("a", time.Second) }, 5 * time.Second, 0, false},
-		"AddAfter 1h": {func(q *workqueue.TypedRateLimiting[string]) { q.AddAfter("a", time.Hour) }, 5 * time.Second, 0, false},
-		"AddWith 7": {func(q *workqueue.TypedRateLimiting[string]) {
-			q.AddWith(workqueue.AddOptions{Priority: prio(7)}, "a")
-		}, 5 * time.Second, 7, true},
-		"AddWith -7": {func(q *workqueue.TypedRateLimiting[string]) {
-			q.AddWith(workqueue.AddOptions{Priority: prio(-7)}, "a")
-		}, 5 * time.Second, 0, false},
-		"Add, Reschedule 1s": {func(q *workqueue.TypedRateLimiting[string]) {
-			q.Add("a")
-			q.AddRateLimited("a")
-			q.Reschedule("a", time.Second)
-			q.Add("a")
-		}, 5 * time.Second, 0, false},
-		"Add, RemoveFunc, Add": {func(q *workqueue.TypedRateLimiting[string]) {
-			q.Add("a")
-			q.RemoveFunc(func(string) bool { return true })
-			q.Add("a")
-		}, 5 * time.Second, 0, false},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			q := newStrict(constant(5 * time.Second))
-			defer q.ShutDown()
-			q.Add("a")
-			q.Get()
-			start := time.Now()
-			tt.call(q)
-			q.AddRateLimited("a")
-			checkInvariants(t, 0, q.Delaying())
-			q.Done("a")
-			info, err := q.GetInfo(t.Context())
-			if came := time.Since(start); err != nil || came != tt.want || info.Priority != tt.priority || info.PriorityNamed() != tt.named {
-				t.Errorf("%s: the item came after %v with the priority %d (%v), want %v, %d", name, came, info.Priority, info.PriorityNamed(), tt.want, tt.priority)
-			}
-			q.Done("a")
-		})
-	}
-}
-
 // With StrictBackoff a retry is an add that keeps a firm wait, also if the limiter has a token for it.
 func TestStrictBackoffWithoutAWaitLeavesAFirmWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -1364,75 +1072,6 @@ func TestDebounceKeepsThePriorityOfAFirmWait(t *testing.T) {
 			t.Errorf("got %+v, want a wait with priority %d", info, low)
 		}
 	})
-}
-
-// A failure in Run is strict, with the time of the limiter or of RetryAfter. An item that was
-// put off by RequeueAfter has not failed, and comes with the next Add.
-func TestStrictBackoffInRun(t *testing.T) {
-	for name, tt := range map[string]struct {
-		err  error
-		want string
-	}{
-		"error":        {errFailed, "0s, 5s"},
-		"Requeue":      {workqueue.Requeue(), "0s, 5s"},
-		"RetryAfter":   {workqueue.RetryAfter(4*time.Second, errFailed), "0s, 4s"},
-		"RequeueAfter": {workqueue.RequeueAfter(4 * time.Second), "0s, 1s"},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			q := newStrict(constant(5 * time.Second))
-			q.Add("a")
-			start := time.Now()
-			var calls []string
-			go workqueue.Run(t.Context(), q, func(context.Context, string) error {
-				if calls = append(calls, time.Since(start).String()); len(calls) == 1 {
-					return tt.err
-				}
-				return nil
-			}, runOptions{Logger: discard()})
-			time.Sleep(time.Second)
-			q.Add("a")
-			time.Sleep(time.Minute)
-			synctest.Wait()
-			if got := strings.Join(calls, ", "); got != tt.want {
-				t.Errorf("%s: the handler was called at %s, want %s", name, got, tt.want)
-			}
-			q.ShutDown()
-			synctest.Wait()
-		})
-	}
-}
-
-// With both options the later time counts, and Reschedule ends the backoff alone.
-func TestItemPaceWithStrictBackoff(t *testing.T) {
-	for name, tt := range map[string]struct {
-		pace, backoff time.Duration
-		call          func(q *workqueue.TypedRateLimiting[string])
-		want          time.Duration
-	}{
-		"short pace":               {3 * time.Second, 5 * time.Second, func(q *workqueue.TypedRateLimiting[string]) { q.Add("a") }, 5 * time.Second},
-		"long pace":                {8 * time.Second, 5 * time.Second, func(q *workqueue.TypedRateLimiting[string]) { q.Add("a") }, 8 * time.Second},
-		"short pace, Reschedule":   {3 * time.Second, 5 * time.Second, func(q *workqueue.TypedRateLimiting[string]) { q.Reschedule("a", 0) }, 3 * time.Second},
-		"long pace, Reschedule":    {8 * time.Second, 5 * time.Second, func(q *workqueue.TypedRateLimiting[string]) { q.Reschedule("a", 0) }, 8 * time.Second},
-		"Reschedule later and Add": {3 * time.Second, 5 * time.Second, func(q *workqueue.TypedRateLimiting[string]) { q.Reschedule("a", time.Hour); q.Add("a") }, 3 * time.Second},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			q := workqueue.NewTypedRateLimiting(constant(tt.backoff), workqueue.TypedRateLimitingQueueConfig[string]{
-				StrictBackoff: true, ItemPace: workqueue.Rate{Limit: rate.Every(tt.pace)},
-			})
-			defer q.ShutDown()
-			handOut(q, "a")
-			start := time.Now()
-			q.AddRateLimited("a")
-			time.Sleep(time.Second)
-			tt.call(q)
-			checkInvariants(t, 0, q.Delaying())
-			q.Get()
-			if came := time.Since(start); came != tt.want {
-				t.Errorf("%s: the item came after %v, want %v", name, came, tt.want)
-			}
-			q.Done("a")
-		})
-	}
 }
 
 // Beside a DelayingQueue and above a foreign Queue the options could have no effect.

@@ -14,63 +14,6 @@ import (
 	"github.com/seed16c08ea7/workqueue"
 )
 
-func TestDelays(t *testing.T) {
-	for name, steps := range map[string][]step{
-		"added when the time has come, not before": {
-			{"after 1s a", ""}, {"len", "0"}, {"sleep 999999999ns", ""}, {"len", "0"}, {"sleep 1ns", ""}, {"len", "1"}, {"get", "a"},
-		},
-		"a worker that waits gets it": {
-			{"w: get", "blocks"}, {"after 1s a", ""}, {"w: returns", "blocks"}, {"sleep 1s", ""}, {"w: returns", "a"},
-		},
-		"no delay": {
-			{"after 0s a", ""}, {"len", "1"}, {"get", "a"}, {"after 0s a", ""}, {"len", "0"}, {"done a", ""}, {"get", "a"},
-		},
-		"a negative delay": {
-			{"after -1s a", ""}, {"len", "1"}, {"get", "a"}, {"after -2562047h47m16.854775808s b", ""}, {"get", "b"},
-		},
-		"in the order of the due times": {
-			{"after 3s c", ""}, {"after 1s a", ""}, {"after 4s d", ""}, {"after 2s b", ""}, {"sleep 5s", ""},
-			{"get", "a"}, {"get", "b"}, {"get", "c"}, {"get", "d"},
-		},
-		"the earlier of two times, which came first": {
-			{"after 1s a", ""}, {"after 3s a", ""}, {"sleep 1s", ""}, {"get", "a"}, {"done a", ""}, {"sleep 10s", ""}, {"len", "0"},
-		},
-		"the earlier of two times, which came second": {
-			{"after 3s a", ""}, {"after 1s a", ""}, {"sleep 1s", ""}, {"get", "a"}, {"done a", ""}, {"sleep 10s", ""}, {"len", "0"},
-		},
-		"the first due time comes down while the goroutine sleeps": {
-			{"after 9s a", ""}, {"sleep 1s", ""}, {"after 2s b", ""}, {"sleep 1s", ""}, {"after 500ms c", ""},
-			{"sleep 500ms", ""}, {"get", "c"}, {"sleep 500ms", ""}, {"get", "b"}, {"sleep 6s", ""}, {"get", "a"},
-		},
-		"beyond a heartbeat": {
-			{"after 25s a", ""}, {"after 95s b", ""}, {"sleep 24999ms", ""}, {"len", "0"}, {"sleep 1ms", ""}, {"get", "a"},
-			{"sleep 69999ms", ""}, {"len", "0"}, {"sleep 1ms", ""}, {"get", "b"},
-		},
-	} {
-		t.Run(name, func(t *testing.T) { timeline(t, newDelaying, steps...) })
-	}
-}
-
-func TestDelaysBesideTheLifeOfAnItem(t *testing.T) {
-	for name, steps := range map[string][]step{
-		"an Add leaves the wait in place": {
-			{"after 1s a", ""}, {"add a", ""}, {"get", "a"}, {"done a", ""}, {"sleep 1s", ""}, {"get", "a"},
-		},
-		"due while queued, handed out once": {
-			{"after 1s a", ""}, {"add a", ""}, {"sleep 1s", ""}, {"len", "1"}, {"get", "a"}, {"done a", ""}, {"len", "0"},
-		},
-		"due while processed, handed out after Done": {
-			{"add a", ""}, {"get", "a"}, {"after 1s a", ""}, {"sleep 1s", ""}, {"len", "0"}, {"done a", ""}, {"get", "a"},
-		},
-		"waits again after it was due": {
-			{"after 1s a", ""}, {"sleep 1s", ""}, {"get", "a"}, {"after 1s a", ""}, {"done a", ""}, {"len", "0"},
-			{"sleep 1s", ""}, {"get", "a"},
-		},
-	} {
-		t.Run(name, func(t *testing.T) { timeline(t, newDelaying, steps...) })
-	}
-}
-
 func TestDelaysThatNeverEnd(t *testing.T) {
 	t.Parallel()
 	for name, steps := range map[string][]step{

@@ -272,18 +272,10 @@ func exportedIn(t *testing.T, dir string) map[string][]*ast.FuncDecl {
 	return all
 }
 
-// The table of calls and states has the rows and cells that are played.
-func TestSemanticsOfCallsAndStates(t *testing.T) {
+// The page says what works above a queue of another make, and each row about what looks wrong has a test.
+func TestSemanticsAboveOtherQueues(t *testing.T) {
 	t.Parallel()
 	page := read(t, "docs/semantics.md")
-	var played []string
-	for _, r := range interplay {
-		played = append(played, fmt.Sprintf("| %s |", strings.Join([]string{r.call, r.idle, r.waiting, r.queued, r.inFlight, r.again, r.held}, " | ")))
-	}
-	written := rowsOf(section(page, "Taking back and putting off"))
-	if !slices.Equal(written, played) {
-		t.Errorf("the page has\n%s\nand the test\n%s", strings.Join(written, "\n"), strings.Join(played, "\n"))
-	}
 	var calls []string
 	for _, call := range aboveBare {
 		says := "works"
@@ -600,20 +592,6 @@ func checkOptionStyle(t *testing.T, f *ast.FuncDecl, exempt map[string]bool, see
 	_, with, is := strings.Cut(name, "With")
 	if is && !exempt[name] && with != "Config" && with != "Options" && with != "Context" {
 		t.Errorf("%s is an option in a style of its own", name)
-	}
-}
-
-// The table of calls and priorities has the rows and cells that are played, and the tests
-// that the page names exist.
-func TestOrderingOfCallsAndStates(t *testing.T) {
-	t.Parallel()
-	page := read(t, "docs/ordering.md")
-	var played []string
-	for _, r := range priorityInterplay {
-		played = append(played, "| "+strings.Join([]string{r.call, r.idle, r.waiting, r.queued, r.inFlight, r.again, r.held}, " | ")+" |")
-	}
-	if written := rowsOf(section(page, "Priorities")); !slices.Equal(written, played) {
-		t.Errorf("the page has\n%s\nand the test\n%s", strings.Join(written, "\n"), strings.Join(played, "\n"))
 	}
 }
 

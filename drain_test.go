@@ -224,19 +224,6 @@ func allocatedSoFar() uint64 {
 	return stats.TotalAlloc
 }
 
-// Held items count in addition to stored items.
-func TestDrainOfAStorage(t *testing.T) {
-	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Queue: workqueue.DefaultQueue[string]()})
-	q.Add("a")
-	q.Add("b")
-	q.Get()
-	err := q.Drain(canceled())
-	want := "workqueue: drain left 1 queued, 1 in flight (a), 0 waiting: context canceled"
-	if fmt.Sprint(err) != want {
-		t.Errorf("got  %v\nwant %s", err, want)
-	}
-}
-
 func TestDrainErrorNamesTheLeast(t *testing.T) {
 	err := &workqueue.DrainError[string]{Err: workqueue.ErrShutDown, Left: workqueue.Snapshot[string]{
 		InFlight: []workqueue.ItemInfo[string]{{Item: "a", Age: 1}}, Totals: workqueue.Totals{InFlightTotal: 1, FailedTotal: 1},

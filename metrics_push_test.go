@@ -1,7 +1,6 @@
 package workqueue_test
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"os"
@@ -537,7 +536,7 @@ func TestGaugeThatIsSlowerThanItsPeriod(t *testing.T) {
 // No foreign code runs with the lock held, a clock's neither.
 func TestTimerOfReportsThatIsNotUsedIsStoppedWithoutTheLock(t *testing.T) {
 	clock := newTickedClock()
-	q := openFIFO(silent{}, clock)
+	q := openFIFO(workqueue.NoMetrics{}, clock)
 	q.Add("a")
 	q.ShutDown()
 	stopped := false
@@ -698,45 +697,6 @@ func TestGaugeThatEndsItsGoroutine(t *testing.T) {
 				t.Errorf("%s: got %q after the next Get, want %q", gauge, got, want)
 			}
 			q.ShutDown() // Waits for the goroutine, also for the first.
-		})
-	}
-}
-
-// When a shutdown has returned, no goroutine is left: each shutdown waits for a gauge that is
-// being set.
-func TestShutDownWaitsForAGauge(t *testing.T) {
-	for name, shutDown := range map[string]func(q *workqueue.Typed[string]){
-		"ShutDown":          (*workqueue.Typed[string]).ShutDown,
-		"ShutDownWithDrain": (*workqueue.Typed[string]).ShutDownWithDrain,
-		"Drain":             func(q *workqueue.Typed[string]) { q.Drain(context.Background()) },
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			r := &recorder{}
-			q := openFIFO(r, nil)
-			q.Add("a")
-			q.Get()
-			hold := make(chan struct{})
-			r.setHook(func(event string) {
-				if strings.HasPrefix(event, "longest") {
-					<-hold
-				}
-			})
-			time.Sleep(time.Second)
-			q.Done("a")
-			returned := false
-			go func() {
-				shutDown(q)
-				returned = true
-			}()
-			synctest.Wait()
-			if returned {
-				t.Errorf("%s returned beside a gauge that was being set", name)
-			}
-			close(hold)
-			synctest.Wait()
-			if !returned {
-				t.Errorf("%s has not returned", name)
-			}
 		})
 	}
 }

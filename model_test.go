@@ -273,7 +273,7 @@ func playPaced(t *testing.T, script []byte) {
 		config.Clock, config.Pace = clock, rate.NewLimiter(8, burst)
 		rules.Rate, rules.Burst = 8, float64(burst)
 	case script[0]&64 != 0:
-		config.Name, config.MetricsProvider, config.Clock = "q", silent{}, clock
+		config.Name, config.MetricsProvider, config.Clock = "q", workqueue.NoMetrics{}, clock
 	}
 	span := 1 + int(script[0]>>3)
 	synctest.Test(t, func(t *testing.T) {
@@ -451,7 +451,7 @@ func (g *game) removeMost(item int) string {
 // gauges is a provider that notes the values of the gauges of work in flight, and calls a hook when one
 // is set.
 type gauges struct {
-	silent
+	workqueue.NoMetrics
 	set   map[string]float64
 	onSet func()
 }

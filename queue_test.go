@@ -3,7 +3,6 @@ package workqueue_test
 import (
 	"fmt"
 	"math"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -90,40 +89,6 @@ func take(t *testing.T, q *workqueue.Typed[int], worker int) (int, error) {
 		return item, workqueue.ErrShutDown
 	}
 	return item, nil
-}
-
-// Calls that do not get the lock soon wait for it.
-func TestCallsWaitForTheLock(t *testing.T) {
-	for name, call := range map[string]func(q *workqueue.Typed[string]){
-		"Add":  func(q *workqueue.Typed[string]) { q.Add("b") },
-		"Get":  func(q *workqueue.Typed[string]) { q.Get() },
-		"Done": func(q *workqueue.Typed[string]) { q.Done("b") },
-	} {
-		q := workqueue.NewTyped[string]()
-		q.AddAll("a", "b", "c")
-		q.Get()
-		returned := make(chan struct{})
-		q.Watch("a", func(error) { // The Add that calls this hook has the lock.
-			called := make(chan struct{})
-			go func() {
-				defer close(returned)
-				close(called)
-				call(q)
-			}()
-			<-called
-			for range 1000 {
-				runtime.Gosched()
-			}
-			select {
-			case <-returned:
-				t.Errorf("%s has not waited", name)
-			default:
-			}
-		})
-		q.Add("a")
-		<-returned
-		checkInvariants(t, 0, q)
-	}
 }
 
 func TestRemoveTakesTheDepthDown(t *testing.T) {
@@ -225,25 +190,6 @@ func TestAddWithOfATyped(t *testing.T) {
 	}
 	if q.AddWith(workqueue.AddOptions{}, 1, 2); q.Len() != 2 {
 		t.Errorf("%d items are queued, want 2", q.Len())
-	}
-}
-
-// Find knows an item as a Snapshot does, without a Position.
-func TestFindOfATyped(t *testing.T) {
-	clock := testingclock.NewFakeClock(epoch)
-	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Clock: clock, KeepTimes: true})
-	defer q.ShutDown()
-	urgent := 3
-	q.AddWith(workqueue.AddOptions{Priority: &urgent}, "held")
-	q.Get()
-	q.Add("queued")
-	clock.Step(time.Second)
-	for item, want := range map[string]string{"held": "{held in_flight 3 1s} true", "queued": "{queued queued 0 1s} true", "other": "{ ItemState(0) 0 0s} false"} {
-		info, ok := q.Find(item)
-		got := fmt.Sprintf("{%v %v %d %v} %v", info.Item, info.State, info.Priority, info.Age, ok)
-		if got != want {
-			t.Errorf("got %s of %s, want %s", got, item, want)
-		}
 	}
 }
 

@@ -175,65 +175,6 @@ func startBlocked(hold chan struct{}, name string, open func(workqueue.MetricsPr
 	return q
 }
 
-// A Drain ends with its context, and says what is left, while foreign code blocks on the goroutine of
-// the queue. The goroutine ends when the foreign code returns.
-func TestDrainEndsWithItsContextBesideForeignCodeThatBlocks(t *testing.T) {
-	for name, open := range blocked {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				hold := make(chan struct{})
-				q := open(hold)
-				if n := goroutines(); n == 0 {
-					t.Fatal("no goroutine of the queue blocks")
-				}
-				results := make(chan error, 3)
-				for n := range cap(results) {
-					ctx, cancel := context.WithTimeout(t.Context(), time.Duration(n)*time.Second)
-					defer cancel()
-					go func() { results <- q.Drain(ctx) }()
-				}
-				if name == "the queue below" { // One ShutDown ends all of its drains.
-					time.Sleep(time.Second)
-					for range cap(results) {
-						if err := <-results; err != nil && !errors.Is(err, workqueue.ErrNotDrained) {
-							t.Errorf("got %v, want nil or that it is not drained", err)
-						}
-					}
-				}
-				for n := range cap(results) {
-					if synctest.Wait(); name == "the queue below" {
-						break
-					}
-					if len(results) != 1 {
-						t.Errorf("%d drains have returned after %d s, want the one of that time", len(results), n)
-						break
-					}
-					checkLeft(t, q, <-results)
-					time.Sleep(time.Second)
-				}
-				close(hold)
-				synctest.Wait()
-				if n := goroutines(); n != 0 {
-					t.Errorf("%d goroutines are left when the foreign code has returned", n)
-				}
-			})
-		})
-	}
-}
-
-// checkLeft checks the error of a drain whose context has ended. Nil is right only if nothing is left.
-func checkLeft(t *testing.T, q drainer, err error) {
-	t.Helper()
-	s := workqueue.Snapshot[string]{Totals: workqueue.Totals{QueuedTotal: q.Len()}}
-	goes(func() { s = q.Snapshot(0) }) // What is below may have none.
-	if s.QueuedTotal+s.InFlightTotal == 0 && err == nil {
-		return
-	}
-	if e, ok := err.(*workqueue.DrainError[string]); !ok || !errors.Is(e, context.DeadlineExceeded) {
-		t.Errorf("got %v, want a DrainError for a deadline", err)
-	}
-}
-
 // A complete drain returns nil. It waits for the goroutine of the queue until the goroutine or the
 // context of the drain ends.
 func TestDrainThatIsCompleteBesideAGaugeThatBlocks(t *testing.T) {

@@ -305,35 +305,6 @@ func TestRemoveFuncAboveAQueueRemovesAsItGoes(t *testing.T) {
 	}
 }
 
-// A walk goes on at its place when the table becomes smaller under it.
-func TestRemoveFuncWhileTheQueueShrinks(t *testing.T) {
-	t.Parallel()
-	q := workqueue.NewTyped[int]()
-	defer q.ShutDown()
-	const n = 100_000
-	for i := range n {
-		q.Add(i)
-	}
-	seen := map[int]int{}
-	q.RemoveFunc(func(item int) bool {
-		if seen[item]++; len(seen) == n/2 {
-			for range n/2 + n/2 - 500 { // But the last 500.
-				q.Done(first(q.TryGet()))
-			}
-			checkInvariants(t, 0, q)
-		}
-		return false
-	})
-	for i := n - 500; i < n; i++ {
-		if seen[i] != 1 {
-			t.Fatalf("item %d was seen %d times", i, seen[i])
-		}
-	}
-	if q.Len() != 500 {
-		t.Errorf("%d items are left", q.Len())
-	}
-}
-
 // A panic of del reaches the caller, and nothing stays locked or noted.
 func TestRemoveFuncWithAPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -589,100 +560,6 @@ func TestRunForgetsWhatIsRemovedBeforeItsHandler(t *testing.T) {
 	}
 }
 
-// RemoveFunc of everything beside the end of a Run that keeps its queue leaves nothing in the queue.
-func TestRemoveFuncOfAllBesideTheEndOfARunLeavesNothing(t *testing.T) {
-	for round := range rounds(2000) {
-		q := workqueue.NewTypedRateLimiting(constant(0), workqueue.TypedRateLimitingQueueConfig[string]{})
-		for i := range 8 {
-			q.Add(itemOf(i))
-		}
-		ctx, stop := context.WithCancel(t.Context())
-		var all sync.WaitGroup
-		all.Go(func() {
-			workqueue.Run(ctx, q, func(ctx context.Context, _ string) error { <-ctx.Done(); return ctx.Err() },
-				runOptions{Workers: 1 + round%3, AtEnd: workqueue.EndKeep, Logger: discard()})
-		})
-		all.Go(stop)
-		all.Go(func() { q.RemoveFunc(func(string) bool { return true }) })
-		all.Wait()
-		if s := q.Snapshot(9); s.QueuedTotal+s.InFlightTotal > 0 {
-			t.Fatalf("round %d: left are %v", round, s)
-		}
-		q.ShutDown()
-	}
-}
-
-// A Barrier does not return nil for work that was cut short. The item of the first call was added
-// again meanwhile, and left behind. The queue of the second goes on, so the Barrier waits.
-func TestBarrierDoesNotTakeWorkThatWasCutShortForDone(t *testing.T) {
-	for _, end := range []workqueue.End{workqueue.EndStop, workqueue.EndKeep} {
-		for _, readded := range []bool{false, true} {
-			synctest.Test(t, func(t *testing.T) {
-				q := workqueue.NewTypedRateLimiting(constant(0), workqueue.TypedRateLimitingQueueConfig[string]{})
-				q.Add("a")
-				ctx, stop := context.WithCancel(t.Context())
-				ended := make(chan error, 1)
-				go func() {
-					ended <- workqueue.Run(ctx, q, func(ctx context.Context, _ string) error { <-ctx.Done(); return ctx.Err() },
-						runOptions{AtEnd: end, Logger: discard()})
-				}()
-				synctest.Wait()
-				passed := make(chan error, 1)
-				go func() { passed <- q.Barrier(t.Context()) }()
-				synctest.Wait()
-				if readded {
-					q.Add("a")
-				}
-				stop()
-				if err := <-ended; err != nil {
-					t.Error(err)
-				}
-				synctest.Wait()
-				if end == workqueue.EndKeep {
-					select {
-					case err := <-passed:
-						t.Errorf("added again %v: the Barrier got %v, and the item is queued", readded, err)
-						return
-					default:
-					}
-					item, _ := q.Get()
-					q.Done(item)
-					if err := <-passed; err != nil {
-						t.Errorf("the Barrier got %v, and the item was done", err)
-					}
-				} else if err := <-passed; !errors.Is(err, workqueue.ErrShutDown) {
-					t.Errorf("added again %v: the Barrier got %v, want ErrShutDown", readded, err)
-				}
-				q.ShutDown()
-			})
-		}
-	}
-}
-
-// An add has cut the work short. The item is queued again, and the Barrier waits until it was done.
-func TestBarrierWaitsForWorkThatAnAddHasCutShort(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := workqueue.NewTypedRateLimiting(constant(0), workqueue.TypedRateLimitingQueueConfig[string]{})
-		q.Add("a")
-		calls := 0
-		go workqueue.Run(t.Context(), q, func(ctx context.Context, _ string) error {
-			if calls++; calls > 1 {
-				time.Sleep(time.Hour)
-				return nil
-			}
-			time.Sleep(time.Second)
-			q.Add("a")
-			return ctx.Err()
-		}, runOptions{CancelOnReAdd: 3, Logger: discard()})
-		synctest.Wait()
-		start := time.Now()
-		if err := q.Barrier(t.Context()); err != nil || time.Since(start) < time.Hour {
-			t.Errorf("the Barrier got %v after %v, want nil after the second call", err, time.Since(start))
-		}
-		q.ShutDown()
-	})
-}
-
 // RemoveFunc comes between a failure and a retry without a wait, and the queue below stores its items
 // in a Queue. The item came again, and OnResult said that it was removed and comes again.
 func TestRunDoesNotRetryWhatIsRemovedAboveAQueue(t *testing.T) {
@@ -733,32 +610,6 @@ func TestRunDoesNotNameWhatIsRemovedBetweenItsRetryAndTheEnd(t *testing.T) {
 		if !slices.Equal(outcomes, []workqueue.Outcome{workqueue.OutcomeRemoved}) {
 			t.Errorf("%v: got %v", err, outcomes)
 		}
-	}
-}
-
-// A drain refuses adds of callers. The log says so, also beside an OnStop, which is told too.
-func TestRunLogsTheAddsThatItsDrainHasRefused(t *testing.T) {
-	for _, told := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			log := captureLog(t)
-			q := workqueue.NewTypedRateLimiting(constant(0), workqueue.TypedRateLimitingQueueConfig[string]{})
-			q.Add("a")
-			ctx, stop := context.WithCancel(t.Context())
-			options := runOptions{AtEnd: workqueue.EndDrain, Grace: time.Minute}
-			refused := 0
-			if told {
-				options.OnStop = func(_ context.Context, s workqueue.Snapshot[string]) { refused = s.RefusedTotal }
-			}
-			err := workqueue.Run(ctx, q, func(context.Context, string) error {
-				stop()
-				time.Sleep(time.Second)
-				q.AddAll("b", "c", "d")
-				return nil
-			}, options)
-			if err != nil || told && refused != 3 || !strings.Contains(log.String(), "refused=3") {
-				t.Errorf("told %v: got %v, %d refused, and the log %q", told, err, refused, log)
-			}
-		})
 	}
 }
 

@@ -1103,34 +1103,6 @@ func TestRunNamesOnceWhatWaitsAndEndsLate(t *testing.T) {
 	}
 }
 
-// What is put off late is due at the time that the handler has said, if it has said one.
-func TestRunNamesWhenWhatIsPutOffLateIsDue(t *testing.T) {
-	for _, tt := range []struct {
-		reply reply
-		due   time.Duration
-	}{{requeues(time.Hour), time.Hour + 2*time.Second}, {workqueue.Requeue, 0}} {
-		synctest.Test(t, func(t *testing.T) {
-			s := newShow(t, ourQueue)
-			s.queue.Add("a")
-			var again bool
-			s.run(runOptions{OnResult: func(_ context.Context, _ string, result workqueue.HandlerResult) { again = result.Again }},
-				func(context.Context, string) error { time.Sleep(2 * time.Second); return tt.reply() })
-			time.Sleep(time.Second)
-			s.stop()
-			if got, want := s.left(), "queued[] held[] waiting[a]: <nil>"; got != want {
-				t.Fatalf("got %s, want %s", got, want)
-			}
-			info, due := s.stopped.Waiting[0], time.Time{}
-			if tt.due > 0 {
-				due = s.start.Add(tt.due)
-			}
-			if info.State != workqueue.ItemWaiting || !info.Due.Equal(due) || again {
-				t.Errorf("got %+v, want that it is due at %v; it was said to come again: %v", info, due, again)
-			}
-		})
-	}
-}
-
 // Under an errgroup, a controller whose queue somebody else had shut down looked alive: Run
 // returned nil, unless the shutdown came before the call.
 func TestRunReturnsNilOnlyIfItsContextHasEnded(t *testing.T) {

@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"golang.org/x/time/rate"
 
 	"github.com/seed16c08ea7/workqueue"
 )
@@ -42,24 +41,6 @@ func TestRunTimeout(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		// Again at Done for the Add, and for the first failure. The second failure came before the retry.
 		s.want("3:a 4:context deadline exceeded, workqueue: handler has timed out 6:a")
-		s.stop()
-		s.end()
-	})
-}
-
-// Without the option, a handler has the deadline of Run or none.
-func TestRunWithoutATimeout(t *testing.T) {
-	onRunQueues(t, func(t *testing.T, s *show) {
-		s.queue.Add("a")
-		s.run(runOptions{}, func(ctx context.Context, item string) error {
-			if at, ok := ctx.Deadline(); ok {
-				t.Errorf("got the deadline %v", at)
-			}
-			time.Sleep(1000 * time.Hour)
-			return ctx.Err()
-		})
-		time.Sleep(2000 * time.Hour)
-		s.want("0:a")
 		s.stop()
 		s.end()
 	})
@@ -106,70 +87,6 @@ func TestRunContextDoesNotOutlastItsUse(t *testing.T) {
 			s.stop()
 		})
 	}
-}
-
-func TestRunMaxAttempts(t *testing.T) {
-	for name, tt := range map[string]struct {
-		max     int
-		replies []reply
-		want    string
-	}{
-		"gives up at the last one":          {3, []reply{fails, fails, fails}, "0:a 1:a 3:a 3:gave up a: failed"},
-		"of one":                            {1, []reply{fails}, "0:a 0:gave up a: failed"},
-		"without a limit never":             {0, []reply{fails, fails, fails, fails}, "0:a 1:a 3:a 7:a 15:a"},
-		"counts panics and exits":           {3, []reply{panics, exits, panics}, "0:a 1:a 3:a 3:gave up a: workqueue: panic: boom"},
-		"ends by an exit too":               {1, []reply{exits}, "0:a 0:gave up a: workqueue: handler called runtime.Goexit"},
-		"starts over after a success":       {2, []reply{fails, succeeds, fails, fails}, "0:a 1:a 50:a 51:a 51:gave up a: failed"},
-		"starts over after a requeue":       {2, []reply{fails, requeues(time.Second), fails, fails}, "0:a 1:a 2:a 3:a 3:gave up a: failed"},
-		"starts over after it has given up": {2, []reply{fails, fails, fails, fails}, "0:a 1:a 1:gave up a: failed 50:a 51:a 51:gave up a: failed"},
-		"starts over after a permanent":     {2, []reply{fails, permanently, fails, fails}, "0:a 1:a 1:gave up a: failed 50:a 51:a 51:gave up a: failed"},
-		"has no say about a permanent":      {9, []reply{permanently}, "0:a 0:gave up a: failed"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			onRunQueues(t, func(t *testing.T, s *show) {
-				s.queue.Add("a")
-				calls := replies(tt.replies...)
-				over := false
-				s.run(runOptions{MaxAttempts: tt.max, OnGiveUp: func(_ context.Context, item string, err error) {
-					s.note("gave up %s: %v", item, err)
-				}}, func(ctx context.Context, item string) error {
-					if over {
-						return nil
-					}
-					return calls(ctx, item)
-				})
-				time.Sleep(50 * time.Second)
-				if strings.Contains(tt.want, "50:a") {
-					s.queue.Add("a")
-				}
-				time.Sleep(49 * time.Second)
-				s.want(tt.want)
-				if n := s.queue.NumRequeues("a"); n != 0 {
-					t.Errorf("the limiter still counts %d failures", n)
-				}
-				over = true
-				s.stop()
-				s.end()
-			})
-		})
-	}
-}
-
-// Run counts for itself, as a bucket cannot.
-func TestRunMaxAttemptsWithALimiterThatDoesNotCount(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := workqueue.NewTypedRateLimitingQueue[string](&workqueue.TypedBucketRateLimiter[string]{Limiter: rate.NewLimiter(1, 1)})
-		q.Add("a")
-		calls := 0
-		workqueue.Run(t.Context(), q, func(context.Context, string) error { calls++; return errFailed }, runOptions{
-			MaxAttempts: 4,
-			OnGiveUp:    func(context.Context, string, error) { q.ShutDown() },
-			Logger:      discard(),
-		})
-		if calls != 4 {
-			t.Errorf("got %d calls, want 4", calls)
-		}
-	})
 }
 
 // An item that was removed or forgotten while it failed, and is added once more,
@@ -530,26 +447,6 @@ func TestRunWithLargeItems(t *testing.T) {
 	}
 }
 
-// A goroutine that a handler leaves behind goes on to have the item of that handler.
-func TestRunContextKeepsItsItem(t *testing.T) {
-	var kept []context.Context
-	q := newNamed("", false)
-	for i := range 1000 {
-		q.Add(itemOf(i))
-	}
-	workqueue.Run(t.Context(), q, func(ctx context.Context, item string) error {
-		if kept = append(kept, ctx); len(kept) == 1000 {
-			q.ShutDown()
-		}
-		return nil
-	}, runOptions{})
-	for i, ctx := range kept {
-		if info, ok := workqueue.ItemInfoFromContext[string](ctx); !ok || info.Item != itemOf(i) {
-			t.Fatalf("context %d is of %v, %v", i, info.Item, ok)
-		}
-	}
-}
-
 // What a handler can know of its item, without being given it.
 func TestItemInfoFromContext(t *testing.T) {
 	for _, times := range []bool{false, true} {
@@ -838,31 +735,6 @@ func TestRunOnResultAtTheEnd(t *testing.T) {
 	}
 }
 
-// A retry that a shutdown drops does not come again, after no time.
-func TestRunOnResultAfterAShutDown(t *testing.T) {
-	onRunQueues(t, func(t *testing.T, s *show) {
-		s.queue.Add("a")
-		s.run(runOptions{OnResult: func(_ context.Context, _ string, r workqueue.HandlerResult) { s.note("%v %v", r.Again, r.After) }},
-			func(context.Context, string) error { s.queue.ShutDown(); return errFailed })
-		s.end()
-		s.want("0:a 0:false 0s 0:end")
-		s.stop()
-	})
-}
-
-func TestOutcomes(t *testing.T) {
-	var names []string
-	for _, outcome := range workqueue.Outcomes() {
-		names = append(names, outcome.String())
-	}
-	if got, want := strings.Join(names, " "), "succeeded failed requeued given_up readded interrupted removed deferred"; got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
-	if got := workqueue.Outcome(8).String(); got != "Outcome(8)" {
-		t.Errorf("got %s", got)
-	}
-}
-
 // JSON had an Outcome as a number, such as 3.
 func TestOutcomeAsText(t *testing.T) {
 	for outcome := range workqueue.Outcome(10) {
@@ -983,34 +855,4 @@ func TestSeriesOfResultsOfOneName(t *testing.T) {
 		first.ShutDown()
 	}
 	second.ShutDown()
-}
-
-// An OnGiveUp that ended its goroutine kept the result from OnResult and the metrics. A
-// panic of it is not taken for one of OnResult.
-func TestOnResultIsToldAlthoughOnGiveUpExits(t *testing.T) {
-	for name, f := range map[string]reply{"exits": exits, "panics": panics, "returns": succeeds} {
-		t.Run(name, func(t *testing.T) {
-			onRunQueues(t, func(t *testing.T, s *show) {
-				s.queue.Add("a")
-				s.queue.Add("b")
-				s.run(runOptions{
-					MaxAttempts: 1,
-					OnGiveUp:    func(context.Context, string, error) { f() },
-					OnResult: func(_ context.Context, item string, r workqueue.HandlerResult) {
-						s.note("%s %v %d %v", item, r.Outcome, r.Failures, r.Err)
-					},
-				}, replies(fails, permanently))
-				synctest.Wait()
-				s.want("0:a 0:a given_up 1 failed 0:b 0:b given_up 1 failed")
-				if got, want := strings.Count(s.log.String(), "OnGiveUp panicked"), map[string]int{"panics": 2}[name]; got != want {
-					t.Errorf("%d panics of OnGiveUp are logged, want %d", got, want)
-				}
-				if strings.Contains(s.log.String(), "OnResult panicked") {
-					t.Errorf("logged %s", &s.log)
-				}
-				s.stop()
-				s.end()
-			})
-		})
-	}
 }

@@ -187,50 +187,6 @@ func requeues(d time.Duration) reply {
 
 func permanently() error { return workqueue.Permanent(errFailed) }
 
-// What each return of the handler does, seen by when the next call comes.
-func TestRunReturns(t *testing.T) {
-	wrap := func(f reply) reply { return func() error { return fmt.Errorf("wrapped: %w", f()) } }
-	for name, tt := range map[string]struct {
-		replies []reply
-		want    string
-		counted int // failures after the last call
-	}{
-		"success":                      {[]reply{succeeds}, "0:a", 0},
-		"failures back off":            {[]reply{fails, fails, fails}, "0:a 1:a 3:a 7:a", 0},
-		"success forgets failures":     {[]reply{fails, fails, requeues(0), fails}, "0:a 1:a 3:a 3:a 4:a", 0},
-		"requeue":                      {[]reply{requeues(5 * time.Second)}, "0:a 5:a", 0},
-		"requeue, wrapped":             {[]reply{wrap(requeues(5 * time.Second))}, "0:a 5:a", 0},
-		"requeue forgets failures":     {[]reply{fails, fails, requeues(5 * time.Second), fails}, "0:a 1:a 3:a 8:a 9:a", 0},
-		"requeue at once":              {[]reply{requeues(0), requeues(-time.Hour)}, "0:a 0:a 0:a", 0},
-		"permanent":                    {[]reply{fails, permanently}, "0:a 1:a", 0},
-		"permanent, wrapped":           {[]reply{wrap(permanently)}, "0:a", 0},
-		"permanent beside a requeue":   {[]reply{func() error { return errors.Join(requeues(1)(), permanently()) }}, "0:a", 0},
-		"permanent nil":                {[]reply{func() error { return workqueue.Permanent(nil) }}, "0:a", 0},
-		"panics back off":              {[]reply{panics, panics}, "0:a 1:a 3:a", 0},
-		"panic with a permanent error": {[]reply{func() error { panic(permanently()) }}, "0:a 1:a", 0},
-		"panic with a requeue":         {[]reply{func() error { panic(requeues(5 * time.Second)()) }}, "0:a 1:a", 0},
-		"exits back off":               {[]reply{exits, exits}, "0:a 1:a 3:a", 0},
-		"a failure of each kind":       {[]reply{fails, panics, exits, fails, fails}, "0:a 1:a 3:a 7:a 15:a 31:a", 0},
-		"failing to the end":           {slices.Repeat([]reply{fails}, 7), "0:a 1:a 3:a 7:a 15:a 31:a 63:a", 7},
-	} {
-		t.Run(name, func(t *testing.T) {
-			onRunQueues(t, func(t *testing.T, s *show) {
-				s.queue.Add("a")
-				s.run(runOptions{}, replies(tt.replies...))
-				time.Sleep(100 * time.Second)
-				s.want(tt.want)
-				if n := s.queue.NumRequeues("a"); n != tt.counted {
-					t.Errorf("%d failures are counted, want %d", n, tt.counted)
-				}
-				s.stop()
-				if err := s.end(); err != nil {
-					t.Errorf("got %v from Run, want nil", err)
-				}
-			})
-		})
-	}
-}
-
 // Run on a queue that is not ours, or has a layer that is not, retried without a priority,
 // and did not know what was left. Such a queue is refused by its type, and left as it is. The log says
 // so: the error of a Run on a goroutine of its own is often dropped.
@@ -449,25 +405,6 @@ func TestRunReturnsByAllPairs(t *testing.T) {
 	if !slices.Equal(written, played) {
 		t.Errorf("the page has\n%s\nand Run does\n%s", strings.Join(written, "\n"), strings.Join(played, "\n"))
 	}
-}
-
-// An error beside RequeueAfter was not logged and never given up.
-func TestRunCountsAnErrorBesideARequeue(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newShow(t, ourQueue)
-		s.queue.Add("a")
-		s.run(runOptions{MaxAttempts: 3, OnGiveUp: func(_ context.Context, item string, err error) { s.note("gave up: %q", err) }},
-			func(context.Context, string) error {
-				return errors.Join(errFailed, workqueue.RequeueAfter(5*time.Second))
-			})
-		time.Sleep(time.Minute)
-		s.want(`0:a 5:a 10:a 10:gave up: "failed\nworkqueue: requeue after 5s"`)
-		if got := strings.Count(s.log.String(), "Handler failed, the item will be retried"); got != 2 {
-			t.Errorf("%d failures are logged, want 2", got)
-		}
-		s.stop()
-		s.end()
-	})
 }
 
 // A panic decides by itself, whatever its value or what is wrapped by another error

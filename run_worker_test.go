@@ -12,7 +12,6 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -24,7 +23,6 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/seed16c08ea7/workqueue"
-	"github.com/seed16c08ea7/workqueue/wait"
 )
 
 // An item is failed first and done then: whoever gets it in between would find
@@ -219,27 +217,6 @@ func TestRunDoesNothingWithTheZeroItem(t *testing.T) {
 	})
 }
 
-// A worker that leaves is not done with its last item again: somebody else holds it.
-func TestRunLeavesTheItemsOfOthers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newShow(t, ourQueue)
-		q := s.queue.(*workqueue.TypedRateLimiting[string])
-		s.queue.Add("a")
-		s.run(runOptions{AtEnd: workqueue.EndKeep}, replies())
-		for held := false; !held; {
-			synctest.Wait() // The worker is parked.
-			s.queue.Add("a")
-			_, held = q.TryGet() // Mostly this is faster than the worker.
-		}
-		s.stop()
-		<-s.ended
-		if n := s.fifo.Held(); n != 1 {
-			t.Errorf("%d items are held, want 1", n)
-		}
-		s.queue.ShutDown()
-	})
-}
-
 // runUntil runs with one worker until the n-th call of the handler has returned. A panic is
 // one of the test.
 func runUntil(t *testing.T, q rateLimited, n int, options runOptions, handle func(ctx context.Context, item string) error) {
@@ -278,44 +255,6 @@ func TestRunTellsPushedMetricsOfEachHandOut(t *testing.T) {
 	want := "depth-1 latency(0) work(0) depth-1 latency(0) work(0) depth-1 latency(0) work(0)"
 	if got := strings.Join(r.take(), " "); got != want {
 		t.Errorf("got %s, want %s", got, want)
-	}
-}
-
-// An owned limiter embeds one of the package and has a Forget of its own.
-type owned struct {
-	*workqueue.TypedItemExponentialFailureRateLimiter[string]
-	forgotten *[]string
-}
-
-func (o owned) Forget(item string) { *o.forgotten = append(*o.forgotten, item) }
-
-// Run resolves the Forget of the limiter once. Each limiter forgets the item all the same, also
-// within another, and also if it embeds a limiter of the package.
-func TestRunForgetsByEachLimiter(t *testing.T) {
-	var forgotten []string
-	exponential := func() *workqueue.TypedItemExponentialFailureRateLimiter[string] {
-		return workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second, time.Hour).(*workqueue.TypedItemExponentialFailureRateLimiter[string])
-	}
-	for name, limiter := range map[string]workqueue.TypedRateLimiter[string]{
-		"exponential": exponential(),
-		"fast, slow":  workqueue.NewTypedItemFastSlowRateLimiter[string](time.Second, time.Minute, 3),
-		"in max of":   workqueue.NewTypedMaxOfRateLimiter[string](&workqueue.TypedBucketRateLimiter[string]{}, exponential()),
-		"in max wait": workqueue.NewTypedWithMaxWaitRateLimiter[string](exponential(), time.Minute),
-		"backoff":     workqueue.NewTypedItemBackoffRateLimiter[string](wait.Backoff{Duration: time.Second, Factor: 2, Steps: 9}),
-		"embedded":    workqueue.NewTypedMaxOfRateLimiter[string](owned{exponential(), &forgotten}),
-	} {
-		if name != "in max of" { // Its bucket has no limiter to ask.
-			limiter.When("a")
-		}
-		q := workqueue.NewTypedRateLimiting(limiter, workqueue.TypedRateLimitingQueueConfig[string]{})
-		q.Add("a")
-		runUntil(t, q, 1, runOptions{}, succeeding)
-		if n := limiter.NumRequeues("a"); n != 0 && name != "embedded" {
-			t.Errorf("%s: %d failures are known after a success", name, n)
-		}
-	}
-	if !slices.Equal(forgotten, []string{"a"}) {
-		t.Errorf("the Forget of the embedding limiter was called for %q", forgotten)
 	}
 }
 
@@ -519,22 +458,6 @@ func TestRunHasEachLimiterForget(t *testing.T) {
 	}
 }
 
-func TestRunWithAContextThatHasEnded(t *testing.T) {
-	onRunQueues(t, func(t *testing.T, s *show) {
-		s.queue.Add("a")
-		s.queue.Add("b")
-		ctx, cancel := context.WithTimeout(t.Context(), -1)
-		defer cancel()
-		err := workqueue.Run(ctx, s.queue, func(context.Context, string) error { t.Error("called"); return nil }, runOptions{Workers: 2, OnStop: s.onStop})
-		if got, want := leftIn(*s.stopped, err), "queued[a b] held[] waiting[]: <nil>"; got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
-		if n := s.fifo.Held(); n != 0 {
-			t.Errorf("%d items are held", n)
-		}
-	})
-}
-
 // An item that is on its way to a worker when ctx ends is not handled any more,
 // and is left behind by name, whether or not it is the zero value.
 func TestRunHandOutAtTheEnd(t *testing.T) {
@@ -585,34 +508,6 @@ type failingQueue struct {
 
 func (failingQueue) GetInfo(context.Context) (workqueue.ItemInfo[string], error) {
 	return workqueue.ItemInfo[string]{}, errFailed
-}
-
-// An item that is handed out when ctx ends, and the queue is shut down, is left behind by
-// name: it cannot be put back.
-func TestRunDeclinesWhatCannotBePutBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newShow(t, ourQueue)
-		s.queue = lateShutDown{s.queue.(*workqueue.TypedRateLimiting[string]), s}
-		s.run(runOptions{}, replies())
-		synctest.Wait()
-		s.queue.Add("a")
-		if got, want := s.left(), "queued[a] held[] waiting[]: <nil>"; got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
-	})
-}
-
-// lateShutDown ends ctx, and is shut down, while it hands an item out.
-type lateShutDown struct {
-	*workqueue.TypedRateLimiting[string]
-	show *show
-}
-
-func (q lateShutDown) GetInfo(ctx context.Context) (workqueue.ItemInfo[string], error) {
-	info, err := q.TypedRateLimiting.GetInfo(ctx)
-	q.show.stop()
-	q.ShutDown()
-	return info, err
 }
 
 // An item that fails, is put off or is overtaken comes again with the priority that it
@@ -749,52 +644,6 @@ func TestRunCancelsOnReAdd(t *testing.T) {
 	}
 }
 
-// What a handler that was overtaken returns: its context's error is no failure
-// of the item, and any other is.
-func TestRunReturnsOfTheOvertaken(t *testing.T) {
-	for name, tt := range map[string]struct {
-		reply   func(ctx context.Context) error
-		counted int
-		want    string
-	}{
-		"the context's error":          {func(ctx context.Context) error { return ctx.Err() }, 1, "1:a 1.5:a"},
-		"the cause, wrapped":           {func(ctx context.Context) error { return errors.Join(errFailed, context.Cause(ctx)) }, 1, "1:a 1.5:a"},
-		"another error, and its retry": {func(context.Context) error { return errFailed }, 2, "1:a 1.5:a 3.5:a"},
-		"a panic":                      {func(context.Context) error { return panics() }, 2, "1:a 1.5:a 3.5:a"},
-		"a panic with the error":       {func(ctx context.Context) error { panic(ctx.Err()) }, 2, "1:a 1.5:a 3.5:a"},
-		"an exit":                      {func(context.Context) error { return exits() }, 2, "1:a 1.5:a 3.5:a"},
-		"success":                      {func(context.Context) error { return nil }, 0, "1:a 1.5:a"},
-		"a permanent error":            {func(context.Context) error { return permanently() }, 0, "1:a 1.5:a"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var counted []int
-			onReAdd(t, runOptions{}, func(s *show) func(context.Context, string) error {
-				return func(ctx context.Context, item string) error {
-					counted = append(counted, s.queue.NumRequeues(item))
-					switch len(counted) {
-					case 1:
-						return errFailed
-					case 2:
-						<-ctx.Done()
-						return tt.reply(ctx)
-					}
-					return nil
-				}
-			}, func(s *show) {
-				synctest.Wait()
-				s.want("0:a")
-				time.Sleep(1500 * time.Millisecond)
-				s.queue.Add("a")
-				time.Sleep(10 * time.Second)
-				s.want(tt.want)
-				if counted[2] != tt.counted {
-					t.Errorf("%d failures are counted after it, want %d", counted[2], tt.counted)
-				}
-			})
-		})
-	}
-}
-
 // An error of the context is a failure if it was not the re-add that ended it.
 func TestRunCountsADeadlineBeforeAReAdd(t *testing.T) {
 	calls := 0
@@ -816,44 +665,6 @@ func TestRunCountsADeadlineBeforeAReAdd(t *testing.T) {
 			t.Errorf("logged %q", got)
 		}
 		s.want("0:a 3:a")
-	})
-}
-
-// A Run in the handler of another one ends when the item of that is added again.
-// What its own handler then returns is no re-add of its own item.
-func TestRunInAHandlerThatIsOvertaken(t *testing.T) {
-	for _, options := range []runOptions{{}, {CancelOnReAdd: 3}} {
-		synctest.Test(t, func(t *testing.T) {
-			s := newShow(t, ourQueue)
-			s.queue.Add("a")
-			outer, cancel := context.WithCancelCause(t.Context())
-			time.AfterFunc(time.Second, func() { cancel(workqueue.ErrReAdded) })
-			options.Logger = discard()
-			options.OnStop = s.onStop
-			err := workqueue.Run(outer, s.queue, s.cut, options)
-			s.want("1:a ends: workqueue: item was added again")
-			if got, want := leftIn(*s.stopped, err), "queued[a] held[] waiting[]: <nil>"; got != want {
-				t.Errorf("CancelOnReAdd %v: got %s, want %s", options.CancelOnReAdd, got, want)
-			}
-		})
-	}
-}
-
-// To ask the queue whether it can tell is not to watch an item, be it the zero
-// value that somebody holds.
-func TestRunWatchesNothingAtItsStart(t *testing.T) {
-	onReAdd(t, runOptions{}, func(s *show) func(context.Context, string) error {
-		s.queue.Add("")
-		for range 2 {
-			s.queue.Get()
-		}
-		s.queue.Done("a")
-		return s.cut
-	}, func(s *show) {
-		synctest.Wait()
-		s.queue.Add("")
-		s.queue.Done("")
-		s.want("0:")
 	})
 }
 
@@ -1012,44 +823,6 @@ func (c askedContext) Err() error { c.tell(); return c.Context.Err() }
 
 func (c askedContext) Value(key any) any { c.tell(); return c.Context.Value(key) }
 
-// Twenty events, one a second, for an item that fails until 20 s, with a backoff from 5 ms up to 1000 s. Each
-// event doubled the backoff, so that the item healed after 17 minutes, see kubernetes/kubernetes#136853.
-func TestEarlyFailuresDoNotLengthenTheBackoff_kubernetes136853(t *testing.T) {
-	for name, config := range map[string]workqueue.TypedRateLimitingQueueConfig[string]{
-		"plain": {}, "OneEntry": {OneEntry: true}, "StrictBackoff": {StrictBackoff: true},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			q := workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[string](), config)
-			start := time.Now()
-			var healed time.Duration
-			early, counted := 0, 0
-			go workqueue.Run(t.Context(), q, func(context.Context, string) error {
-				if time.Since(start) < 20*time.Second {
-					return errFailed
-				}
-				healed = cmp.Or(healed, time.Since(start))
-				return nil
-			}, runOptions{Logger: discard(), OnResult: func(_ context.Context, _ string, r workqueue.HandlerResult) {
-				if r.Early {
-					early++
-				}
-				counted = max(counted, r.Failures)
-			}})
-			for range 20 {
-				q.Add("a")
-				time.Sleep(time.Second)
-			}
-			time.Sleep(time.Hour)
-			synctest.Wait()
-			if healed != 20475*time.Millisecond || counted != 12 || (early > 0) == config.StrictBackoff {
-				t.Errorf("%s: healed after %v, with %d failures and %d early ones", name, healed, counted, early)
-			}
-			q.ShutDown()
-			synctest.Wait()
-		})
-	}
-}
-
 // What the end of an early hand-out makes of the item, which has failed once: the retry is due at 10 s, and
 // the hand-out is at 1 s.
 func TestEarlyFailure(t *testing.T) {
@@ -1155,69 +928,4 @@ func TestAfterAnEarlyDeferralFailuresCountFromTheFirstRetry(t *testing.T) {
 		q.ShutDown()
 		synctest.Wait()
 	})
-}
-
-// Four objects, 800 writes by two Runs, and a cache that shows each write some time later. After a write the
-// handler defers its item until the cache shows the write, and the event of the write wakes the item, also
-// if it comes while the handler returns. No handler looks at a stale cache, nothing polls, and the minute of
-// DeferFor is never needed.
-func TestDeferUntilTheCacheShowsTheWrite(t *testing.T) {
-	for _, oneEntry := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			const objects, writes = 4, 200
-			q := workqueue.NewTypedRateLimiting(limiterOf(func(int) time.Duration { return time.Second }), workqueue.TypedRateLimitingQueueConfig[int]{OneEntry: oneEntry})
-			var mu sync.Mutex
-			var cached, written [objects]int
-			calls, stale := 0, 0
-			rng := newRand(t)
-			handle := func(_ context.Context, object int) error {
-				mu.Lock()
-				defer mu.Unlock()
-				if calls++; cached[object] < written[object] {
-					stale++
-				}
-				if written[object] == writes {
-					return nil
-				}
-				written[object]++
-				time.AfterFunc(time.Duration(rng.IntN(3000))*time.Microsecond, func() { // The event of the write.
-					mu.Lock()
-					cached[object]++
-					mu.Unlock()
-					q.Wake(object)
-				})
-				for range rng.IntN(3) { // Events of other writers, with the state before the write.
-					time.AfterFunc(time.Duration(rng.IntN(500))*time.Microsecond, func() { q.Add(object) })
-				}
-				work := time.Duration(rng.IntN(2000)) * time.Microsecond
-				mu.Unlock()
-				time.Sleep(work)
-				mu.Lock()
-				return workqueue.DeferFor(time.Minute)
-			}
-			for object := range objects {
-				q.Add(object)
-			}
-			for range 2 {
-				go workqueue.Run(t.Context(), q, handle, workqueue.RunOptions[int]{Workers: 2, Logger: discard()})
-			}
-			start := time.Now()
-			for q.WaitEmpty(t.Context()) == nil {
-				mu.Lock()
-				over := written == [objects]int{writes, writes, writes, writes} && cached == written
-				mu.Unlock()
-				if over {
-					break
-				}
-				time.Sleep(time.Millisecond)
-			}
-			mu.Lock()
-			if took := time.Since(start); stale > 0 || calls > objects*(writes+20) || took > 10*time.Second {
-				t.Errorf("OneEntry %v: %d calls, %d of them saw a stale cache, in %v", oneEntry, calls, stale, took)
-			}
-			mu.Unlock()
-			q.ShutDown()
-			synctest.Wait()
-		})
-	}
 }

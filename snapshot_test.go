@@ -123,17 +123,6 @@ e: queued`
 	}
 }
 
-// A Snapshot finds all stored items, up to the last record of a page.
-func TestSnapshotOfAStorageOfAnySize(t *testing.T) {
-	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[int]{Queue: workqueue.DefaultQueue[int]()})
-	for n := range 130 {
-		if s := q.Snapshot(n + 1); len(s.Queued) != n {
-			t.Fatalf("%d items of %d", len(s.Queued), n)
-		}
-		q.Add(n)
-	}
-}
-
 func TestSnapshotOfNothing(t *testing.T) {
 	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{})
 	for limit := -1; limit < 2; limit++ {
@@ -239,19 +228,6 @@ func checkLine(t *testing.T, queued []workqueue.ItemInfo[int], err error) {
 	}
 	if err != nil {
 		t.Error(err)
-	}
-}
-
-func TestSnapshotPassesOverRemovedItems(t *testing.T) {
-	q := workqueue.NewTyped[int]()
-	for i := range 10 {
-		q.Add(i)
-	}
-	for _, i := range []int{0, 3, 4, 7, 9} {
-		q.Remove(i)
-	}
-	if got, want := fmt.Sprint(q.Snapshot(3)), "5 queued, 0 in flight, 0 waiting\n1: queued\n2: queued\n5: queued"; got != want {
-		t.Errorf("got %s, want %s", got, want)
 	}
 }
 
@@ -560,59 +536,6 @@ func TestItemsAreThoseOfASnapshot(t *testing.T) {
 		checkInvariants(t, 0, q)
 		q.ShutDown()
 	}
-}
-
-// A loop that breaks gets no further item, from either layer.
-func TestItemsEndWithTheirLoop(t *testing.T) {
-	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{})
-	defer q.ShutDown()
-	q.AddAll("a", "b")
-	q.AddAfter("c", time.Hour)
-	for most := range 4 {
-		n := 0
-		for range q.Items() { // Panics if a further item comes after a break.
-			if n++; n > most {
-				break
-			}
-		}
-		if n != min(most+1, 3) {
-			t.Errorf("%d items, want %d", n, min(most+1, 3))
-		}
-	}
-}
-
-// One refused add is told like many.
-func TestSnapshotTellsOfARefusedAdd(t *testing.T) {
-	s := workqueue.Snapshot[string]{Totals: workqueue.Totals{RefusedTotal: 1}}
-	if none := (workqueue.Snapshot[string]{}).String(); s.String() == none {
-		t.Errorf("got %q for one refused add and for none", none)
-	}
-}
-
-// The body of the loop may make calls that move the records, and each item that stays is visited
-// once.
-func TestItemsWhileTheQueueShrinks(t *testing.T) {
-	t.Parallel()
-	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{})
-	defer q.ShutDown()
-	for i := range 20_000 {
-		q.AddAfter(i, time.Hour)
-		q.Add(i)
-	}
-	visited := make(map[int]int)
-	for info := range q.Items() {
-		visited[info.Item]++
-		if len(visited) == 300 || len(visited) == 600 {
-			q.RemoveFunc(func(item int) bool { return item%100 != 0 })
-			q.Add(-len(visited))
-		}
-	}
-	for i := 0; i < 20_000; i += 100 {
-		if visited[i] != 2 {
-			t.Errorf("%d was visited %d times, want once queued and once waiting", i, visited[i])
-		}
-	}
-	checkInvariants(t, 0, q)
 }
 
 // Run with -race: everybody works on while the items are visited.

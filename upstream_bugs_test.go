@@ -32,7 +32,6 @@ import (
 //	an item is queued and waits too, kubernetes#110642    TestAddOfAWaitingItem_kubernetes110642
 //	memory stays, kubernetes#116878                       TestMemoryReturns_kubernetes116878
 //	a step of the clock is missed, kubernetes#125581      TestClockSteppedWhileTheTimerIsArmed_kubernetes125581
-//	each event doubles a backoff, kubernetes#136853       TestEarlyFailuresDoNotLengthenTheBackoff_kubernetes136853
 //	Get hangs after ShutDown, controller-runtime#3239     TestGetAfterShutDown_controllerruntime3239
 //	waiters miscounted, controller-runtime#3363, #3368    TestWaitersThatComeAndGo_controllerruntime3363
 //	changed while walked, controller-runtime#3060         TestAddingWhileDueItemsAreTaken_controllerruntime3060
@@ -419,7 +418,7 @@ func TestMemoryReturns_kubernetes116878(t *testing.T) {
 		"drained":                   drainedMany,
 		"drained, all of them held": func() any { return heldMany(workqueue.TypedQueueConfig[string]{}) },
 		"drained, with metrics": func() any {
-			return heldMany(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: silent{}})
+			return heldMany(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: workqueue.NoMetrics{}})
 		},
 		"drained, with a storage": func() any {
 			return heldMany(workqueue.TypedQueueConfig[string]{Queue: workqueue.DefaultQueue[string]()})

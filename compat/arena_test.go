@@ -78,9 +78,9 @@ var builds = []build{
 	}},
 	{"with metrics and storage", func(limiter workqueue.TypedRateLimiter[string], c clock.WithTicker) queue {
 		inner := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{
-			Name: "duel", MetricsProvider: silent{}, Clock: c, Queue: clientgo.DefaultQueue[string]()})
+			Name: "duel", MetricsProvider: workqueue.NoMetrics{}, Clock: c, Queue: clientgo.DefaultQueue[string]()})
 		delaying := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{
-			Name: "duel", MetricsProvider: silent{}, Clock: c, Queue: inner})
+			Name: "duel", MetricsProvider: workqueue.NoMetrics{}, Clock: c, Queue: inner})
 		return workqueue.NewTypedRateLimiting(limiter, workqueue.TypedRateLimitingQueueConfig[string]{
 			Name: "duel", DelayingQueue: delaying})
 	}},
@@ -93,26 +93,6 @@ func arenas() (all []arena) {
 		}
 	}
 	return all
-}
-
-// silent provides metrics that are kept and never read.
-type silent struct{}
-
-func (silent) Inc()            {}
-func (silent) Dec()            {}
-func (silent) Set(float64)     {}
-func (silent) Observe(float64) {}
-
-func (silent) NewDepthMetric(string) workqueue.GaugeMetric            { return silent{} }
-func (silent) NewAddsMetric(string) workqueue.CounterMetric           { return silent{} }
-func (silent) NewLatencyMetric(string) workqueue.HistogramMetric      { return silent{} }
-func (silent) NewWorkDurationMetric(string) workqueue.HistogramMetric { return silent{} }
-func (silent) NewRetriesMetric(string) workqueue.CounterMetric        { return silent{} }
-func (silent) NewUnfinishedWorkSecondsMetric(string) workqueue.SettableGaugeMetric {
-	return silent{}
-}
-func (silent) NewLongestRunningProcessorSecondsMetric(string) workqueue.SettableGaugeMetric {
-	return silent{}
 }
 
 // runDuel plays ops in a bubble of their own. The wrapper stands between the

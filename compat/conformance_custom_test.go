@@ -122,28 +122,6 @@ func TestDefaultQueueAsStorage(t *testing.T) {
 	play(t, fifo, timelines)
 }
 
-func TestDefaultQueue(t *testing.T) {
-	onEach(t, func(t *testing.T, impl implementation) {
-		storage := impl.storage()
-		var got []string
-		for range 3 {
-			for _, item := range []string{"b", "a", "c", "a"} {
-				storage.Push(item)
-				storage.Touch("b")
-			}
-			for range 3 {
-				got = append(got, storage.Pop())
-			}
-		}
-		if n := storage.Len(); n != 3 {
-			t.Errorf("%d items left, want 3", n)
-		}
-		if want := []string{"b", "a", "c", "a", "b", "a", "c", "a", "b"}; !slices.Equal(got, want) {
-			t.Errorf("popped %v, want %v", got, want)
-		}
-	})
-}
-
 func TestInnerQueue(t *testing.T) {
 	t.Run("below_delaying", func(t *testing.T) { play(t, delayed, belowDelaying) })
 	t.Run("below_rate_limiting", func(t *testing.T) { play(t, rateLimited, belowRateLimiting) })

@@ -1,11 +1,7 @@
 package compat_test
 
 import (
-	"fmt"
-	"sync"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 )
 
 // The promises of a FIFO have to hold on every layer above it, too.
@@ -151,28 +147,6 @@ var fifoTimelines = []timeline{{
 	},
 }}
 
-// TestPlainConstructors checks the same for the constructors without a config.
-func TestPlainConstructors(t *testing.T) {
-	onEach(t, func(t *testing.T, impl implementation) {
-		queues := map[layer]func() typedQueue[string]{
-			fifo:        impl.plain.queue,
-			delayed:     func() typedQueue[string] { return impl.plain.delaying() },
-			rateLimited: func() typedQueue[string] { return impl.plain.rateLimiting(impl.itemDefault()) },
-		}
-		for on, construct := range queues {
-			for _, tl := range fifoTimelines {
-				t.Run(string(on)+"/"+tl.name, func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) {
-						w := &world{impl: impl, queue: construct()}
-						defer w.end()
-						w.play(t, tl.steps)
-					})
-				})
-			}
-		}
-	})
-}
-
 // TestZeroValueIsAnItem is about the zero value, which Get also returns without an item.
 func TestZeroValueIsAnItem(t *testing.T) {
 	onEach(t, func(t *testing.T, impl implementation) {
@@ -191,99 +165,4 @@ func TestZeroValueIsAnItem(t *testing.T) {
 			t.Errorf("Get after the shutdown: %q, %v", item, shutdown)
 		}
 	})
-}
-
-// TestLongLineKeepsItsOrder goes far beyond the sizes at which storages grow, move and shrink,
-// several times.
-func TestLongLineKeepsItsOrder(t *testing.T) {
-	const rounds, size = 3, 5000
-	onEach(t, func(t *testing.T, impl implementation) {
-		q := impl.plain.queue()
-		defer q.ShutDown()
-		for round := range rounds {
-			for i := range size {
-				q.Add(fmt.Sprint(i))
-				q.Add(fmt.Sprint(i / 2))
-			}
-			for i := range size {
-				want := fmt.Sprint(i)
-				if got, _ := q.Get(); got != want {
-					t.Fatalf("round %d: item %d is %q", round, i, got)
-				}
-				q.Done(want)
-			}
-			if n := q.Len(); n != 0 {
-				t.Fatalf("round %d: %d items left", round, n)
-			}
-		}
-	})
-}
-
-// TestProducersAndConsumers checks under contention the promises that the timelines check at rest:
-// an item has at most one holder, and a holder after an Add sees everything that was announced
-// before the Add.
-func TestProducersAndConsumers(t *testing.T) {
-	onEach(t, func(t *testing.T, impl implementation) {
-		for _, on := range layers {
-			t.Run("layer="+string(on), func(t *testing.T) {
-				w := newWorld(impl, on, timeline{})
-				contend(t, w.queue)
-			})
-		}
-	})
-}
-
-// A post has the last announced version of an item, and the version that a consumer has seen.
-type post struct {
-	announced atomic.Int64
-	seen      atomic.Int64
-	holders   atomic.Int64
-}
-
-func contend(t *testing.T, q typedQueue[string]) {
-	const producers, consumers, adds, distinct = 6, 6, 2000, 50
-	posts := make(map[string]*post)
-	for i := range distinct {
-		posts[fmt.Sprint(i)] = new(post)
-	}
-	var producing, consuming sync.WaitGroup
-	for range consumers {
-		consuming.Go(func() { consume(t, q, posts) })
-	}
-	for p := range producers {
-		producing.Go(func() {
-			for i := range adds {
-				item := fmt.Sprint((i*(p+1) + p) % distinct)
-				posts[item].announced.Add(1)
-				q.Add(item)
-			}
-		})
-	}
-	producing.Wait()
-	q.ShutDown()
-	consuming.Wait()
-	for item, p := range posts {
-		if announced, seen := p.announced.Load(), p.seen.Load(); seen != announced {
-			t.Errorf("item %s: announced %d times, the last holder saw %d", item, announced, seen)
-		}
-	}
-	if n := q.Len(); n != 0 {
-		t.Errorf("%d items left", n)
-	}
-}
-
-func consume(t *testing.T, q typedQueue[string], posts map[string]*post) {
-	for {
-		item, shutdown := q.Get()
-		if shutdown {
-			return
-		}
-		p := posts[item]
-		if n := p.holders.Add(1); n != 1 {
-			t.Errorf("item %s has %d holders", item, n)
-		}
-		p.seen.Store(p.announced.Load())
-		p.holders.Add(-1)
-		q.Done(item)
-	}
 }

@@ -70,64 +70,6 @@ func TestNothingIsHandedOutAfterAShutdown(t *testing.T) {
 	}
 }
 
-// All calls at once, with shutdowns among them: no item is held by two workers, none is
-// lost, and all workers leave.
-func TestManyWorkersAndProducers(t *testing.T) {
-	const items, rounds = 100, 300
-	q := open(stringOptions{})
-	var held [items]atomic.Int32
-	var last, added [items]atomic.Int64 // the newest add that a worker has seen, and that there was
-	var workers, producers sync.WaitGroup
-	index := make(map[string]int)
-	names := make([]string, items)
-	for i := range items {
-		names[i] = fmt.Sprint("item-", i)
-		index[names[i]] = i
-	}
-	for range 8 {
-		workers.Go(func() {
-			for {
-				item, _, shutdown := q.GetWithPriority()
-				if shutdown {
-					return
-				}
-				i := index[item]
-				if held[i].Add(1) != 1 {
-					t.Errorf("%s is held twice", item)
-				}
-				last[i].Store(added[i].Load())
-				held[i].Add(-1)
-				q.Done(item)
-			}
-		})
-	}
-	for p := range 4 {
-		producers.Go(func() {
-			for n := range rounds {
-				for i := range items {
-					added[i].Add(1)
-					o := prioritized((n+p)%3 - 1)
-					if (n+i)%7 == 0 {
-						o.After = time.Microsecond
-					}
-					q.AddWithOpts(o, names[i])
-				}
-			}
-		})
-	}
-	producers.Wait()
-	for q.Len() > 0 || q.Snapshot(0).WaitingTotal > 0 {
-		runtime.Gosched()
-	}
-	q.ShutDownWithDrain()
-	workers.Wait()
-	for i := range items {
-		if last[i].Load() != added[i].Load() {
-			t.Errorf("%s was added %d times, and last handed out after %d", names[i], added[i].Load(), last[i].Load())
-		}
-	}
-}
-
 // goroutines returns how many there are in the bubble of the caller.
 func goroutines() int {
 	stack := make([]byte, 1<<20)
@@ -184,67 +126,7 @@ func take(q *ctrlqueue.Queue[string]) (items []string) {
 	return items
 }
 
-func TestOldestEvery(t *testing.T) {
-	q := open(stringOptions{Order: order{OldestEvery: 3}})
-	defer q.ShutDown()
-	q.AddWithOpts(prioritized(-100), "old", "older")
-	q.AddWithOpts(prioritized(1), "a", "b", "c", "d")
-	if got, want := fmt.Sprint(take(q)), "[a b old c d older]"; got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
-}
-
 func groupOf(item string) string { return item[:1] }
-
-func TestGroupsTakeTurns(t *testing.T) {
-	for _, row := range []struct {
-		groupsFirst bool
-		want        string
-	}{
-		{false, "[a5 a1 b1 b2 a2 b3 a3 a4]"},
-		{true, "[a5 b1 b2 a1 b3 a2 a3 a4]"},
-	} {
-		q := open(stringOptions{Order: order{Group: groupOf, GroupsFirst: row.groupsFirst, Weight: func(group string) int {
-			if group == "b" {
-				return 2
-			}
-			return 1
-		}}})
-		q.AddWithOpts(prioritized(-100), "a1", "a2", "a3", "a4", "b1", "b2", "b3")
-		q.Add("a5")
-		if got := fmt.Sprint(take(q)); got != row.want {
-			t.Errorf("GroupsFirst %v: got %s, want %s", row.groupsFirst, got, row.want)
-		}
-		q.ShutDown()
-	}
-}
-
-func TestMaxInFlightOfAGroup(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := open(stringOptions{Order: order{Group: groupOf, MaxInFlight: func(string) int { return 1 }}})
-		defer q.ShutDown()
-		q.AddWithOpts(prioritized(5), "a1", "a2")
-		q.Add("b1")
-		var order []string
-		for range 2 {
-			item, _, _ := q.GetWithPriority()
-			order = append(order, item)
-		}
-		go func() {
-			item, priority, _ := q.GetWithPriority()
-			order = append(order, fmt.Sprint(item, " at ", priority))
-		}()
-		synctest.Wait()
-		if got, want := fmt.Sprint(order), "[a1 b1]"; got != want {
-			t.Errorf("got %s, want %s: a2 has to wait", got, want)
-		}
-		q.Done("a1")
-		synctest.Wait()
-		if got, want := fmt.Sprint(order), "[a1 b1 a2 at 5]"; got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
-	})
-}
 
 func TestOrderOfTheCaller(t *testing.T) {
 	o := stringOptions{Order: order{Priority: func(item string) int { return len(item) }}}
@@ -295,24 +177,6 @@ func TestQuietAndMost(t *testing.T) {
 		q.Add("f")
 		if got := fmt.Sprint(take(q)); got != "[f e]" {
 			t.Errorf("an event of what is queued: %s", got)
-		}
-	})
-}
-
-func TestRemoveAndReschedule(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := open(stringOptions{})
-		defer q.ShutDown()
-		q.Add("a")
-		q.AddAfter("b", time.Hour)
-		q.Reschedule("b", time.Minute)
-		if !q.Remove("a") || q.Remove("nobody") {
-			t.Error("Remove is wrong")
-		}
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		if got := fmt.Sprint(take(q)); got != "[b]" {
-			t.Errorf("got %s", got)
 		}
 	})
 }

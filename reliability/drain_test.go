@@ -158,28 +158,6 @@ func TestDrainUnderLoadIsEarlyInClientGo(t *testing.T) {
 	}
 }
 
-func TestManyDrainersAllReturn(t *testing.T) {
-	for round := range 100 {
-		q := newQueue()
-		q.Add(1)
-		item, _ := q.Get()
-		var drainers, started sync.WaitGroup
-		for i := range 64 {
-			started.Add(1)
-			drainers.Go(func() {
-				started.Done()
-				(&drainRun{queue: q}).drain(i)
-			})
-		}
-		started.Wait()
-		if round%2 == 0 {
-			q.ShutDown() // The ShutDown ends the drains that have begun. The others wait for the Done.
-		}
-		q.Done(item)
-		drainers.Wait() // If a drainer does not return, the test ends by its deadline.
-	}
-}
-
 // The error of a Drain and the later hand-outs add up: workers still get the named items, and no
 // others.
 func TestDrainErrorAddsUpUnderLoad(t *testing.T) {

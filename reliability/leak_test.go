@@ -197,35 +197,6 @@ func watch(q any, collected *atomic.Int32) {
 	}
 }
 
-// Queues that come and go leave nothing on the heap.
-func TestQueuesThatEndLeaveNoMemory(t *testing.T) {
-	registry := prometheus.NewRegistry()
-	provider := workqueue.NewPrometheusProvider(registry, workqueue.PrometheusOptions{})
-	generation := func() {
-		for i := range 2000 {
-			q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int]{Name: fmt.Sprint(i), MetricsProvider: provider})
-			use(q)
-			q.ShutDown()
-		}
-	}
-	generation()
-	before := heap()
-	for range 10 { // See grown.
-		time.Sleep(time.Millisecond)
-		before = min(before, heap())
-	}
-	for range 4 {
-		generation()
-	}
-	if by := grown(before, 256<<10); by > 256<<10 {
-		t.Errorf("the heap has grown by %d KiB over 8000 queues", by>>10)
-	}
-	families, err := registry.Gather()
-	if err != nil || len(families) != 1 {
-		t.Errorf("%d families of series are left, %v, want that of what was abandoned", len(families), err)
-	}
-}
-
 // grown returns the growth of the heap since before, as soon as the growth is at most most, or at
 // the end. The cleanup of an object runs on another goroutine after the collection that found the
 // object dead, and the references of the object are garbage only afterwards: 8000 queues can leave

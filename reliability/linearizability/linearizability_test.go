@@ -43,7 +43,7 @@ var ours = []implementation{
 		}{Typed: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[int8]{Queue: workqueue.DefaultQueue[int8]()})}
 	}},
 	{"Typed with metrics", func() queue {
-		return workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[int8]{Name: "q", MetricsProvider: silent{}})
+		return workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[int8]{Name: "q", MetricsProvider: workqueue.NoMetrics{}})
 	}},
 	{"TypedDelaying", func() queue {
 		return workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[int8]{})
@@ -214,21 +214,3 @@ func (noAddAll) AddAll(...int8) int { return 0 }
 type noTryGet struct{}
 
 func (noTryGet) TryGet() (int8, bool) { return 0, false }
-
-// silent is a provider, which puts the queue on the path with metrics.
-type silent struct{}
-
-func (silent) NewDepthMetric(string) workqueue.GaugeMetric                         { return silent{} }
-func (silent) NewAddsMetric(string) workqueue.CounterMetric                        { return silent{} }
-func (silent) NewLatencyMetric(string) workqueue.HistogramMetric                   { return silent{} }
-func (silent) NewWorkDurationMetric(string) workqueue.HistogramMetric              { return silent{} }
-func (silent) NewUnfinishedWorkSecondsMetric(string) workqueue.SettableGaugeMetric { return silent{} }
-func (silent) NewLongestRunningProcessorSecondsMetric(string) workqueue.SettableGaugeMetric {
-	return silent{}
-}
-func (silent) NewRetriesMetric(string) workqueue.CounterMetric { return silent{} }
-
-func (silent) Inc()            {}
-func (silent) Dec()            {}
-func (silent) Set(float64)     {}
-func (silent) Observe(float64) {}
