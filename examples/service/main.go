@@ -91,6 +91,10 @@ type service struct {
 
 	holding sync.Mutex
 	hold    hold // guarded by holding
+
+	// resting has the times at which the receiver wants the tenants again, with holdTenant. A restart asks once for each.
+	// An add asks for the time within a transaction, so holding would be the wrong lock.
+	resting sync.Map
 }
 
 // A policy has the numbers that you will change. The tests have numbers of their own.
@@ -108,6 +112,10 @@ type policy struct {
 	// has the job tried anew. Without countEach an answer with a Retry-After is no try, nor is a request that the end
 	// of the process cuts short, and a client who posts a failed job again has it tried anew.
 	countEach bool
+
+	// holdTenant is for a receiver that counts the requests of each tenant: a 429 is about its tenant then, and only a 503
+	// about all jobs.
+	holdTenant bool
 
 	timeout     time.Duration // of a request to the receiver
 	longestHold time.Duration // of a Retry-After: a great number would be a job without an end, or a negative time
@@ -153,23 +161,25 @@ func isFinal(code int) bool {
 
 // A hold keeps all jobs back, which stay queued. It is in the database, and holds through a restart.
 type hold struct {
-	Paused    bool      // by an operator
+	PausedAt  time.Time `json:",omitzero"` // by an operator
 	NotBefore time.Time `json:",omitzero"` // that the receiver has named by a Retry-After
 	Probing   int       // how many jobs a second are handed out after that time; 0 is no limit, see heard
 }
 
 // rest returns for how long a job is kept back at least. A pause has no end: the queues keep the job afterwards.
 func (h hold) rest() time.Duration {
-	if h.Paused {
+	if h.paused() {
 		return max(time.Second, time.Until(h.NotBefore))
 	}
 	return time.Until(h.NotBefore)
 }
 
+func (h hold) paused() bool { return !h.PausedAt.IsZero() }
+
 func (h hold) String() string {
 	var why []string
-	if h.Paused {
-		why = append(why, "All jobs are paused.")
+	if h.paused() {
+		why = append(why, fmt.Sprintf("All jobs are paused since %s.", h.PausedAt.Format("2 Jan 15:04:05 MST")))
 	}
 	if rest := time.Until(h.NotBefore); rest > 0 {
 		why = append(why, fmt.Sprintf("The receiver wants no job before %s, for %v.", h.NotBefore.Format("2 Jan 15:04:05 MST"), rest.Round(time.Second)))
@@ -195,6 +205,10 @@ func newService(db *bbolt.DB, target string, payers []string, registry prometheu
 	// The waits of retries are in the records, see end. The limiter is for a record that cannot be read or written.
 	limiter := workqueue.NewTypedItemBackoffRateLimiter[job](p.backoff)
 	provider := workqueue.NewPrometheusProvider(registry, workqueue.PrometheusOptions{KeepCounts: true})
+	s := &service{
+		policy: p, db: db, target: target, client: direct, payers: payers,
+		payingPace: rate.NewLimiter(rate.Inf, 1), pace: rate.NewLimiter(rate.Inf, 1), // No limit, see paceLocked.
+	}
 	newQueue := func(name string, pace *rate.Limiter) *queue {
 		return workqueue.NewTypedRateLimiting(limiter, workqueue.TypedRateLimitingQueueConfig[job]{
 			Name:            name,
@@ -204,29 +218,32 @@ func newService(db *bbolt.DB, target string, payers []string, registry prometheu
 			Pace:            pace,
 			Order: workqueue.Order[job]{
 				Group:       func(j job) string { return j.Tenant },
-				MaxInFlight: func(tenant string) int { return p.tenantWorkers },
+				MaxInFlight: s.limitOf,
 				GroupsFirst: true, // A client chooses the priority: it counts among the jobs of its tenant.
 				OldestEvery: 10,   // So that jobs of a low priority do not wait for ever behind others of their tenant.
 			},
 		})
 	}
-	payingPace, pace := rate.NewLimiter(rate.Inf, 1), rate.NewLimiter(rate.Inf, 1) // No limit, see paceLocked.
-	s := &service{
-		policy: p, db: db, target: target, client: direct, payingPace: payingPace, pace: pace,
-		payers: payers, paying: newQueue("paying", payingPace), others: newQueue("others", pace),
+	s.paying, s.others = newQueue("paying", s.payingPace), newQueue("others", s.pace)
+	gauge := func(name, by, help string, value func() int) {
+		var labels prometheus.Labels
+		if by != "" {
+			labels = prometheus.Labels{"by": by}
+		}
+		registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels},
+			func() float64 { return float64(value()) }))
 	}
-	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "jobs_failed", Help: "Jobs that were given up, and wait for an operator.",
-	}, func() float64 { return float64(s.count(failed)) }), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "jobs_held", Help: "1 while an operator or the receiver holds all jobs back.",
-	}, func() float64 {
-		if s.held().rest() > 0 {
+	is := func(held bool) int {
+		if held {
 			return 1
 		}
 		return 0
-	}), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "jobs_probing", Help: "How many jobs a second are tried after a rest or a kill; 0 is no limit.",
-	}, func() float64 { return float64(s.held().Probing) }))
+	}
+	const help = "1 while an operator or the receiver holds all jobs back."
+	gauge("jobs_held", "operator", help, func() int { return is(s.held().paused()) })
+	gauge("jobs_held", "receiver", help, func() int { return is(time.Until(s.held().NotBefore) > 0) })
+	gauge("jobs_failed", "", "Jobs that were given up, and wait for an operator.", func() int { return s.count(failed) })
+	gauge("jobs_probing", "", "How many jobs a second are tried after a rest or a kill; 0 is no limit.", func() int { return s.held().Probing })
 	return s
 }
 
@@ -364,6 +381,7 @@ var (
 	errOtherPayload = errors.New("the key has another payload")
 	errShuttingDown = errors.New("shutting down")
 	errUnknown      = errors.New("no such job")
+	errNotFailed    = errors.New("the job has not failed")
 )
 
 // accept stores a job before the answer: 202 means that the job is on the disk and in the queue. The
@@ -380,7 +398,7 @@ func (s *service) accept(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
 		return
 	} else if !ok || notNumber != nil || priority < 0 || priority > 9 || err != nil || len(payload) == 0 {
-		http.Error(w, "want a payload, a priority from 0 to 9, and names of letters and digits", http.StatusBadRequest)
+		http.Error(w, "want a payload, a priority from 0 to 9, and a tenant and an Idempotency-Key of at most 64 letters, digits, - or _", http.StatusBadRequest)
 		return
 	}
 	sum := sha256.Sum256(payload)
@@ -424,7 +442,7 @@ func answer(w http.ResponseWriter, j job, err error) {
 	case err == nil:
 		w.WriteHeader(http.StatusAccepted)
 		fmt.Fprintln(w, j)
-	case errors.Is(err, errOtherPayload):
+	case errors.Is(err, errOtherPayload), errors.Is(err, errNotFailed):
 		http.Error(w, err.Error(), http.StatusConflict)
 	case errors.Is(err, errUnknown):
 		http.Error(w, err.Error(), http.StatusNotFound)
@@ -474,7 +492,7 @@ func (s *service) resume() error {
 	for _, l := range jobs {
 		// Many starts would use up the tries without the wait, and with a whole wait at each start the job of a process
 		// that starts often would never be tried. A clock that was set back makes no wait longer than it can be.
-		rest := min(time.Until(l.NextTry), max(s.backoffAfter(l.Failures), s.longestHold))
+		rest := min(time.Until(l.NextTry), s.backoffAfter(l.Failures)+s.longestHold)
 		s.queueOf(l.job).AddWith(workqueue.AddOptions{Priority: &l.Priority, After: rest, Firm: true}, l.job)
 	}
 	return err
@@ -606,8 +624,8 @@ func (s *service) end(ctx context.Context, j job, last bool, err error) error {
 			return nil
 		}
 		r.Error = err.Error()
-		// The later of the two: a receiver that always names a second would get each job each second.
-		wait = max(verdict.After, s.backoffAfter(r.Failures))
+		// Both: a job that always hears of a rest would come first after each rest, and begin the next one for all others.
+		wait = verdict.After + s.backoffAfter(r.Failures)
 		r.NextTry = time.Now().Add(wait)
 		switch {
 		case s.countEach:
@@ -659,7 +677,7 @@ func (s *service) deliver(ctx context.Context, j job, contentType string, payloa
 	code, wait := response.StatusCode, time.Duration(0)
 	if code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable {
 		if wait = min(retryAfter(response.Header), s.longestHold); wait > 0 {
-			s.notBefore(time.Now().Add(wait)) // Before the body, which can take long.
+			s.notBefore(j.Tenant, code, time.Now().Add(wait)) // Before the body, which can take long.
 		}
 	}
 	body, _ := io.ReadAll(io.LimitReader(response.Body, 1<<16)) // To its end, so that the connection is used again.
@@ -689,9 +707,13 @@ func retryAfter(h http.Header) time.Duration {
 	return time.Until(at) // Negative for the zero time.
 }
 
-// notBefore holds all jobs back until a time. With several receivers, take each for a group, and have its MaxInFlight
-// return HoldBack.
-func (s *service) notBefore(until time.Time) {
+// notBefore holds all jobs back until a time, or those of a tenant. With several receivers, take each for a group in this
+// way.
+func (s *service) notBefore(tenant string, code int, until time.Time) {
+	if s.holdTenant && code == http.StatusTooManyRequests {
+		s.restTenant(tenant, until)
+		return
+	}
 	err := s.changeHold(func(h *hold) {
 		if until.After(h.NotBefore) { // Of two answers the later time counts.
 			h.NotBefore, h.Probing = until, 1
@@ -700,6 +722,22 @@ func (s *service) notBefore(until time.Time) {
 	if err != nil {
 		slog.Error("a restart would not know the time of the receiver", "err", err)
 	}
+}
+
+// restTenant holds the jobs of a tenant back until a time.
+func (s *service) restTenant(tenant string, until time.Time) {
+	s.resting.Store(tenant, until)
+	q := s.queueOf(job{Tenant: tenant})
+	q.LimitsChanged()
+	time.AfterFunc(time.Until(until), q.LimitsChanged)
+}
+
+// limitOf returns how many jobs of a tenant may be at work. The queues ask at each add of a job, and after LimitsChanged.
+func (s *service) limitOf(tenant string) int {
+	if until, ok := s.resting.Load(tenant); ok && time.Now().Before(until.(time.Time)) {
+		return workqueue.HoldBack
+	}
+	return s.tenantWorkers
 }
 
 // probe begins with one job a second, see heard.
@@ -765,7 +803,7 @@ func (s *service) paceLocked() {
 	}
 	paying, others, burst := rate.Inf, rate.Inf, 1
 	switch {
-	case s.hold.Paused || rest > 0:
+	case s.hold.paused() || rest > 0:
 		paying, others, burst = 0, 0, 0 // With a burst there would be a token.
 	case s.hold.Probing > 0:
 		paying, others = rate.Limit(s.hold.Probing), rate.Limit(s.hold.Probing)
@@ -836,7 +874,11 @@ func (s *service) discard(w http.ResponseWriter, r *http.Request) {
 		key := []byte(j.String())
 		text := tx.Bucket([]byte(failed)).Get(key)
 		if text == nil {
-			return errUnknown
+			r, err := load(tx, j)
+			if err == nil && r.State == unknown {
+				return errUnknown
+			}
+			return errors.Join(errNotFailed, err)
 		}
 		slog.Warn("job discarded", "job", j, "record", string(text))
 		return errors.Join(tx.Bucket([]byte(failed)).Delete(key), tx.Bucket(payloads).Delete(key))
@@ -908,7 +950,7 @@ func (s *service) show(w http.ResponseWriter, r *http.Request) {
 	about := struct {
 		State  state
 		Record record
-		Item   workqueue.ItemInfo[job]
+		Item   *workqueue.ItemInfo[job] `json:",omitempty"`
 		Hold   hold
 	}{Hold: s.held()}
 	err := s.db.View(func(tx *bbolt.Tx) (err error) {
@@ -920,7 +962,9 @@ func (s *service) show(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, fmt.Sprint(cmp.Or(err, errUnknown)), http.StatusNotFound)
 		return
 	}
-	about.Item, _ = s.queueOf(j).Find(j)
+	if item, ok := s.queueOf(j).Find(j); ok {
+		about.Item = &item
+	}
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(about) // The client may be gone.
 }
@@ -980,7 +1024,14 @@ func (s *service) pause(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "want on=true or on=false", http.StatusBadRequest)
 		return
 	}
-	s.answerHold(w, func(h *hold) { h.Paused = on })
+	s.answerHold(w, func(h *hold) {
+		switch {
+		case !on:
+			h.PausedAt = time.Time{}
+		case !h.paused():
+			h.PausedAt = time.Now()
+		}
+	})
 }
 
 // callNow forgets the time that the receiver has named, and ends the waits of the jobs that have heard it: an operator
@@ -1141,6 +1192,7 @@ func run() error {
 	flag.DurationVar(&p.backoff.Duration, "backoff", p.backoff.Duration, "the first wait for a retry")
 	flag.Float64Var(&p.backoff.Factor, "factor", p.backoff.Factor, "how much longer each further wait is")
 	flag.DurationVar(&p.backoff.Cap, "cap", p.backoff.Cap, "the longest wait")
+	flag.BoolVar(&p.holdTenant, "hold-tenant", p.holdTenant, "a 429 with a Retry-After holds the jobs of its tenant back, and not all jobs")
 	flag.DurationVar(&p.timeout, "timeout", p.timeout, "for a request to the receiver")
 	flag.DurationVar(&p.longestHold, "longest-hold", p.longestHold, "the longest Retry-After that is obeyed")
 	flag.DurationVar(&p.keepDone, "keep-done", p.keepDone, "how long a key is one job, at least as long as the receiver knows a key")

@@ -456,8 +456,8 @@ func TestDiscard(t *testing.T) {
 	}
 	s.wantStored(0, 0, 0)
 	s.post(order)
-	if code, _ := s.call("POST /jobs/acme.order-7/discard", "secret"); code != http.StatusNotFound {
-		t.Errorf("a job that is open is discarded: %d", code)
+	if code, text := s.call("POST /jobs/acme.order-7/discard", "secret"); code != http.StatusConflict || !strings.Contains(text, "not failed") {
+		t.Errorf("the discard of an open job got %d, %s", code, text)
 	}
 }
 
@@ -576,8 +576,8 @@ func TestWakeAndPause(t *testing.T) {
 		s.post(job{"gold", "order-8"})
 		synctest.Wait()
 		call("/wake?job=acme.order-7", "1 woken", 3)
-		call("/pause?on=true", "All jobs are paused.", 3)
-		if _, text := s.call("GET /jobs", "secret"); !strings.Contains(text, "All jobs are paused.") {
+		call("/pause?on=true", "All jobs are paused since 1 Jan 00:00:00 UTC.", 3)
+		if _, text := s.call("GET /jobs", "secret"); !strings.Contains(text, "All jobs are paused since 1 Jan 00:00:00 UTC.") {
 			t.Errorf("the page of a pause is %q", text)
 		}
 		if _, text := s.call("GET /jobs/acme.order-7", "secret"); !strings.Contains(text, `"state":"waiting"`) || !strings.Contains(text, `"why":"retry"`) {
@@ -690,6 +690,79 @@ func TestRetryAfterIsNoTry(t *testing.T) {
 		}
 		time.Sleep(7 * time.Hour)
 		s.wantStored(0, 0, 0)
+		end()
+	})
+}
+
+// The receiver limits each tenant, and one tenant floods it. A 429 with the limit of that tenant stopped the jobs of all.
+func TestRetryAfterOfATenant(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := testPolicy
+		p.holdTenant = true
+		var mu sync.Mutex
+		answers := map[string][]string{}
+		begun, code := time.Now(), http.StatusTooManyRequests
+		s := startWith(t, testDB(t), receiver(func(r *http.Request) (int, string) {
+			mu.Lock()
+			defer mu.Unlock()
+			tenant, _, _ := strings.Cut(r.Header.Get("Idempotency-Key"), ".")
+			answers[tenant] = append(answers[tenant], time.Since(begun).String())
+			if tenant == "flood" && time.Since(begun) < 30*time.Second {
+				return code, "30"
+			}
+			return http.StatusOK, ""
+		}), p)
+		end := s.begin()
+		for n := range 100 {
+			s.post(job{"flood", fmt.Sprint(n)})
+		}
+		synctest.Wait()
+		s.post(order)
+		time.Sleep(10 * time.Second)
+		mu.Lock()
+		if flood, acme := len(answers["flood"]), fmt.Sprint(answers["acme"]); flood > 3 || acme != "[0s]" {
+			t.Errorf("%d calls for the tenant with the limit, and calls at %s for another", flood, acme)
+		}
+		mu.Unlock()
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		s.wantStored(0, 0, 0)
+		mu.Lock()
+		begun, code = time.Now(), http.StatusServiceUnavailable
+		mu.Unlock()
+		s.post(job{"flood", "more"})
+		synctest.Wait()
+		s.post(job{"acme", "later"})
+		synctest.Wait()
+		mu.Lock()
+		if rest := s.held().rest(); rest != 30*time.Second || len(answers["acme"]) != 1 {
+			t.Errorf("after a 503 all jobs wait for %v, and %d were tried", rest, len(answers["acme"])-1)
+		}
+		mu.Unlock()
+		time.Sleep(2 * time.Minute)
+		s.wantStored(0, 0, 0)
+		end()
+	})
+}
+
+// The receiver is always at rest for one job. The job came first after each rest, and began the next one: in an hour the
+// others had some hand-outs.
+func TestAJobThatAlwaysHearsOfARest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, testDB(t), receiver(func(r *http.Request) (int, string) {
+			if r.Header.Get("Idempotency-Key") == "gold.poison" {
+				return http.StatusServiceUnavailable, "600"
+			}
+			return http.StatusOK, ""
+		}))
+		end := s.begin()
+		s.post(job{"gold", "poison"})
+		time.Sleep(12 * time.Hour)
+		for n := range 200 {
+			s.post(job{"acme", fmt.Sprint(n)})
+		}
+		time.Sleep(30 * time.Minute)
+		s.wantStored(1, 0, 1)
 		end()
 	})
 }
@@ -872,7 +945,7 @@ func TestRetryAfterHoldsForAWorkerAndThroughARestart(t *testing.T) {
 			return http.StatusOK, ""
 		}))
 		s.store(order, record{Tries: 3, Error: "503"})
-		s.notBefore(time.Now().Add(time.Minute))
+		s.notBefore("acme", http.StatusServiceUnavailable, time.Now().Add(time.Minute))
 		if v, r := workqueue.VerdictOf(s.do(t.Context(), order)), s.record(order); v.Outcome != workqueue.OutcomeDeferred || v.After != time.Minute || r.Tries != 3 || r.Error != "503" {
 			t.Errorf("got %+v of %+v, want a wait of a minute and no try", v, r)
 		}
@@ -1301,7 +1374,7 @@ func TestEndInOrder(t *testing.T) {
 	if code, err := post(jobs); err == nil {
 		t.Errorf("during the drain: got %d", code)
 	}
-	if _, text := get(t, admin+"/metrics"); !strings.Contains(text, `workqueue_in_flight{name="others"} 2`) || !strings.Contains(text, "jobs_failed 0") || !strings.Contains(text, "jobs_held 0") {
+	if _, text := get(t, admin+"/metrics"); !strings.Contains(text, `workqueue_in_flight{name="others"} 2`) || !strings.Contains(text, "jobs_failed 0") || !strings.Contains(text, `jobs_held{by="operator"} 0`) {
 		t.Errorf("during the drain: the metrics are %s", text)
 	}
 	close(release)
