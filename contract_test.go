@@ -460,8 +460,6 @@ func allLimiters[T comparable]() map[string]workqueue.TypedRateLimiter[T] {
 		"item backoff": workqueue.NewTypedItemBackoffRateLimiter[T](wait.Backoff{
 			Duration: 1, Factor: 2, Jitter: 1, Cap: time.Second,
 		}),
-		"dedup bucket": workqueue.NewTypedDedupBucketRateLimiter[T](1e6, 1),
-		"slow bucket":  workqueue.NewTypedDedupBucketRateLimiter[T](1, 1),
 		"expiring":     workqueue.NewTypedExpiringRateLimiter(exponential(), time.Hour),
 		"soon expired": workqueue.NewTypedExpiringRateLimiter(exponential(), 1),
 	}
@@ -502,14 +500,6 @@ func useLimiter(t *testing.T, l workqueue.TypedRateLimiter[int], key, n int) {
 		l.NumRequeues(key)
 	case 2:
 		_ = fmt.Sprint(l)
-	case 3:
-		if bucket, ok := l.(interface {
-			SetLimit(rate.Limit)
-			SetBurst(int)
-		}); ok {
-			bucket.SetLimit(rate.Limit(1 + n%5))
-			bucket.SetBurst(n % 5)
-		}
 	default:
 		if d := l.When(key); d < 0 {
 			t.Errorf("key %d waits %v", key, d)

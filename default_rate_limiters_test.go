@@ -198,9 +198,6 @@ func TestLimitersPrintThemselves(t *testing.T) {
 		exponential.When("a")
 		bucket := &workqueue.TypedBucketRateLimiter[string]{Limiter: rate.NewLimiter(10, 100)}
 		bucket.When("a")
-		keys := workqueue.NewTypedDedupBucketRateLimiter[string](0.5, 1)
-		keys.When("a")
-		keys.When("b")
 		backoff := func(b wait.Backoff) any { return workqueue.NewTypedItemBackoffRateLimiter[string](b) }
 		for _, row := range []struct {
 			limiter any
@@ -210,7 +207,6 @@ func TestLimitersPrintThemselves(t *testing.T) {
 			{workqueue.NewTypedItemFastSlowRateLimiter[string](1, 2, 3), "item fast slow (1ns for 3 attempts, then 2ns; 0 items)"},
 			{bucket, "bucket (10/s, burst 100, 99.0 tokens)"},
 			{&workqueue.TypedBucketRateLimiter[string]{}, "bucket (none)"},
-			{keys, "dedup bucket (0.5/s, burst 1, -1.0 tokens; 1 items)"},
 			{backoff(wait.Backoff{Duration: time.Second}), "item backoff (1s; 0 items)"},
 			{backoff(wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 1, Cap: time.Hour, Steps: 5}),
 				"item backoff (1s * 2^n for n up to 5, jitter 1, at most 1h0m0s; 0 items)"},

@@ -609,6 +609,17 @@ func TestItemPaceConformsToItsRate(t *testing.T) {
 	}
 }
 
+func conforms(t *testing.T, used []time.Duration, limit, burst float64) {
+	t.Helper()
+	tokens, last := burst, time.Duration(0)
+	for i, at := range used {
+		tokens = math.Min(burst, tokens+(at-last).Seconds()*limit) - 1
+		if last = at; tokens < -0.001 {
+			t.Fatalf("limit %v, burst %v: token %d, used at %v, is one too many (%v)", limit, burst, i, at, tokens)
+		}
+	}
+}
+
 // addAtRandom makes 500 calls of all kinds for five items.
 func addAtRandom(q *workqueue.TypedDelaying[int], rnd *rand.Rand) {
 	for range 500 {

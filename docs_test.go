@@ -700,16 +700,12 @@ func dedented(text string) string {
 
 // withoutExample has the functions whose Example would show nothing.
 var withoutExample = map[string]string{
-	"TypedDedupBucketRateLimiter.Limit":    "ExampleTypedDedupBucketRateLimiter_SetLimit",
-	"TypedDedupBucketRateLimiter.Burst":    "ExampleTypedDedupBucketRateLimiter_SetLimit",
-	"TypedDedupBucketRateLimiter.SetBurst": "ExampleTypedDedupBucketRateLimiter_SetLimit",
-	"TypedDedupBucketRateLimiter.Tokens":   "ExampleTypedDedupBucketRateLimiter_SetLimit",
-	"PrometheusProvider.NewQueue":          "queues call the method",
-	"Page.ServeHTTP":                       "ExampleAdd mounts the page",
-	"HandleOn":                             "needs the queue of a test: docs/testing.md",
-	"Queue.Calls":                          "needs a test: docs/testing.md",
-	"Queue.Take":                           "needs a test: docs/testing.md",
-	"Queue.CheckDone":                      "needs a test: docs/testing.md",
+	"PrometheusProvider.NewQueue": "queues call the method",
+	"Page.ServeHTTP":              "ExampleAdd mounts the page",
+	"HandleOn":                    "needs the queue of a test: docs/testing.md",
+	"Queue.Calls":                 "needs a test: docs/testing.md",
+	"Queue.Take":                  "needs a test: docs/testing.md",
+	"Queue.CheckDone":             "needs a test: docs/testing.md",
 }
 
 // Each function and method of ours has an Example, for `go doc`. Methods with the names of

@@ -584,30 +584,36 @@ func ExampleTypedRateLimiting_Snapshot() {
 
 // Many cheap keys, such as the objects of a cluster: short waits to begin
 // with, jitter to keep keys that fail together from staying together, and a
-// bucket for what the other side can take. Keys that disappear while they fail
+// pace for what the other side can take. Keys that disappear while they fail
 // expire.
 func Example_manyCheapKeys() {
 	backoff := workqueue.NewTypedItemBackoffRateLimiter[string](wait.Backoff{
 		Duration: 5 * time.Millisecond, Factor: 2, Jitter: 1, Cap: 2 * time.Minute,
 	})
-	bucket := workqueue.NewTypedDedupBucketRateLimiter[string](200, 200)
-	limiter := workqueue.NewTypedExpiringRateLimiter(
-		workqueue.NewTypedMaxOfRateLimiter[string](backoff, bucket), 10*time.Minute)
-	queue := workqueue.NewTypedRateLimiting(limiter, workqueue.TypedRateLimitingQueueConfig[string]{})
+	limiter := workqueue.NewTypedExpiringRateLimiter(backoff, 10*time.Minute)
+	clock := testingclock.NewFakeClock(time.Now())
+	queue := workqueue.NewTypedRateLimiting(limiter, workqueue.TypedRateLimitingQueueConfig[string]{
+		Pace: rate.NewLimiter(200, 500), Clock: clock,
+	})
 	defer queue.ShutDown()
 
-	for key := range 10_200 {
-		queue.AddRateLimited(fmt.Sprint("key-", key))
+	for key := range 10_000 {
+		queue.Add(fmt.Sprint("key-", key))
 	}
-	last := limiter.When("key-10199") // Reported again: that costs nothing.
-	fmt.Println("the last of 10,200 keys that fail at once waits", last.Round(10*time.Second))
-
-	bucket.SetLimit(1000) // The other side has grown; the queue need not know.
-	next := limiter.When("one more")
-	fmt.Println("one more waits", next.Round(10*time.Second))
+	for range 3 {
+		handedOut := 0
+		for key, ok := queue.TryGet(); ok; key, ok = queue.TryGet() {
+			queue.AddRateLimited(key) // It has failed.
+			queue.Done(key)
+			handedOut++
+		}
+		fmt.Println(handedOut, "keys are handed out")
+		clock.Step(time.Second)
+	}
 	// Output:
-	// the last of 10,200 keys that fail at once waits 50s
-	// one more waits 10s
+	// 500 keys are handed out
+	// 200 keys are handed out
+	// 200 keys are handed out
 }
 
 // A few expensive keys, such as machines to be started: long waits from the
@@ -692,31 +698,6 @@ func ExampleNewTypedItemBackoffRateLimiter() {
 	// 45s
 	// 45s
 	// after a success: 15s
-}
-
-// One retry a second, however often failures are reported.
-func ExampleNewTypedDedupBucketRateLimiter() {
-	limiter := workqueue.NewTypedDedupBucketRateLimiter[string](1, 1)
-	for _, key := range []string{"a", "b", "b", "b", "c"} {
-		fmt.Println(key, limiter.When(key).Round(time.Second))
-	}
-	// Output:
-	// a 0s
-	// b 1s
-	// b 1s
-	// b 1s
-	// c 2s
-}
-
-// The other side has grown: from now on ten retries a second, and five at once.
-func ExampleTypedDedupBucketRateLimiter_SetLimit() {
-	limiter := workqueue.NewTypedDedupBucketRateLimiter[string](1, 1)
-	limiter.When("a")
-	limiter.SetLimit(10)
-	limiter.SetBurst(5)
-	fmt.Println(limiter.Limit(), limiter.Burst(), limiter.Tokens() < 1)
-	// Output:
-	// 10 5 true
 }
 
 // Each key is handed out once a minute at most. Two events within the minute are one hand-out.

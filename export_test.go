@@ -244,32 +244,11 @@ func (r *TypedExpiringRateLimiter[T]) CheckInvariants() error {
 	return r.expiries.CheckInvariants()
 }
 
-// CheckInvariants returns what is wrong with the limiter, or nil.
-func (r *TypedDedupBucketRateLimiter[T]) CheckInvariants() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var errs slab.Check
-	errs.Add("promised: ", r.promised.CheckInvariants())
-	errs.Add("returned: ", r.returned.CheckInvariants())
-	b := &r.bucket
-	errs.That(b.tokens <= float64(b.burst), "dedup bucket: %v tokens, burst %d", b.tokens, b.burst)
-	errs.That(b.extra >= 0 && b.extra <= b.burst, "dedup bucket: %d extra tokens, burst %d", b.extra, b.burst)
-	errs.That(b.extra == 0 || b.tokens < 0, "dedup bucket: %d extra tokens beside %v", b.extra, b.tokens)
-	return errs.Err()
-}
-
 // Room returns how many items there are records for.
 func (r *TypedItemExponentialFailureRateLimiter[T]) Room() int { return r.failures.items.Records.N }
 
 // Counted returns the count of failures after n.
 func Counted(n uint32) uint32 { return oneMore(n) }
-
-// Returned returns how many places have been given back.
-func (r *TypedDedupBucketRateLimiter[T]) Returned() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.returned.Len()
-}
 
 // LimiterSizes returns the bytes that the limiters keep for an item, without the slot and the
 // record.

@@ -22,6 +22,18 @@ type Rate struct {
 	Burst int
 }
 
+func mustLimit(limit rate.Limit) {
+	if !(limit >= 0) {
+		panic(fmt.Sprintf("workqueue: limit %v is not a number of at least 0", float64(limit)))
+	}
+}
+
+func mustBurst(burst int) {
+	if burst < 0 {
+		panic(fmt.Sprintf("workqueue: burst %d is negative", burst))
+	}
+}
+
 // itemPaces has a token bucket for each item. A hand-out takes a token of its item, even if there is
 // none, as after a Wake. The bucket is full at the time full; then each token that was taken is back.
 //

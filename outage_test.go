@@ -31,9 +31,9 @@ import (
 // Without jitter the keys stay in step, and 500 of them get through every 1000
 // seconds. Jitter in the same backoff takes them apart. The bucket of the
 // default limiter makes them wait in a line at 10 a second, and one of twice
-// the length if each failure is reported twice, by the worker and by an event;
-// the dedup bucket does not mind that. The last row is the set-up for many cheap
-// keys, also with two reports of each failure.
+// the length if each failure is reported twice, by the worker and by an event.
+// The last row is the set-up for many cheap keys: the Pace of the queue hands
+// each key out once, however often its failure is reported.
 func TestOutage(t *testing.T) {
 	exponential := func() limiter {
 		return workqueue.NewTypedItemExponentialFailureRateLimiter[int](5*time.Millisecond, 1000*time.Second)
@@ -49,23 +49,14 @@ func TestOutage(t *testing.T) {
 	inDefault := func() limiter {
 		return workqueue.NewTypedMaxOfRateLimiter(exponential(), &workqueue.TypedBucketRateLimiter[int]{Limiter: rate.NewLimiter(10, 100)})
 	}
-	ofKeys := func() limiter {
-		return workqueue.NewTypedMaxOfRateLimiter(exponential(),
-			workqueue.NewTypedDedupBucketRateLimiter[int](10, 100))
-	}
-	forManyKeys := func() limiter {
-		return workqueue.NewTypedMaxOfRateLimiter(jittered(2*time.Minute),
-			workqueue.NewTypedDedupBucketRateLimiter[int](200, 200))
-	}
+	forManyKeys := func() limiter { return jittered(2 * time.Minute) }
 
 	simulations := []*simulation{
 		{name: "plain exponential", reports: 1, limiter: exponential},
 		{name: "with jitter", reports: 1, limiter: withJitter},
 		{name: "default", reports: 1, limiter: inDefault},
 		{name: "default, twice", reports: 2, limiter: inDefault},
-		{name: "dedup bucket", reports: 1, limiter: ofKeys},
-		{name: "dedup bucket, twice", reports: 2, limiter: ofKeys},
-		{name: "jitter, 200 keys/s", reports: 2, limiter: forManyKeys},
+		{name: "jitter, 200 keys/s", reports: 2, limiter: forManyKeys, pace: rate.NewLimiter(200, 200)},
 	}
 	synctest.Test(t, func(*testing.T) {
 		var all sync.WaitGroup
@@ -79,9 +70,7 @@ func TestOutage(t *testing.T) {
 		"with jitter             76479     528     47     10m46s",
 		"default                 10109      10     10     16m40s",
 		"default, twice          10055       5      5     33m20s",
-		"dedup bucket            10109      10     10     16m40s",
-		"dedup bucket, twice     10059      10     10     16m40s",
-		"jitter, 200 keys/s      10299     200    162      1m56s",
+		"jitter, 200 keys/s        399     209    154      1m57s",
 	} {
 		s := simulations[i]
 		got := fmt.Sprintf("%-20s %8d %7d %6d %10v", s.name, s.peaks[0], s.peaks[1], s.peaks[2], s.recovered.Round(time.Second))
@@ -105,6 +94,7 @@ type simulation struct {
 	name    string
 	reports int // of each failure
 	limiter func() limiter
+	pace    *rate.Limiter // nil for none
 
 	second    time.Duration // in which calls were last made
 	made      int           // calls in it
@@ -122,7 +112,10 @@ func (s *simulation) run() {
 		call := &calls[0]
 		time.Sleep(call.at - time.Since(start))
 		s.recovered = call.at - downFor
-		if s.served(call.at) {
+		if wait := s.paced(call); wait > 0 {
+			call.at += wait
+			heap.Fix(&calls, 0)
+		} else if s.served(call.at) {
 			l.Forget(call.key)
 			heap.Pop(&calls)
 		} else {
@@ -130,6 +123,17 @@ func (s *simulation) run() {
 			heap.Fix(&calls, 0)
 		}
 	}
+}
+
+// paced returns how long a call waits for its token of the pace, which it takes when it comes.
+func (s *simulation) paced(call *attempt) time.Duration {
+	if s.pace == nil || call.token {
+		call.token = false
+		return 0
+	}
+	wait := s.pace.Reserve().Delay()
+	call.token = wait > 0
+	return wait
 }
 
 // served makes a call.
@@ -160,8 +164,9 @@ func (s *simulation) wait(l limiter, key int) time.Duration {
 }
 
 type attempt struct {
-	at  time.Duration
-	key int
+	at    time.Duration
+	key   int
+	token bool
 }
 
 type attempts []attempt

@@ -153,7 +153,6 @@ func TestLimiterDifferences(t *testing.T) {
 // The new limiters go where client-go's do, also behind its interface.
 var (
 	_ clientgo.TypedRateLimiter[string] = (*workqueue.TypedItemBackoffRateLimiter[string])(nil)
-	_ clientgo.TypedRateLimiter[string] = (*workqueue.TypedDedupBucketRateLimiter[string])(nil)
 	_ clientgo.TypedRateLimiter[string] = (*workqueue.TypedExpiringRateLimiter[string])(nil)
 )
 
