@@ -153,6 +153,14 @@ func (p policy) check() error {
 	return nil
 }
 
+// checkTarget finds an address that would have all jobs fail.
+func checkTarget(target string) error {
+	if u, err := url.Parse(target); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return fmt.Errorf("want the URL of the receiver, such as https://example.com/hook, got %q", target)
+	}
+	return nil
+}
+
 // isFinal reports whether an answer is about the job, so that no other try will help. A 401 or a 404 is about the
 // receiver, and would give up the whole backlog. A 409 can mean that the receiver is still at the last try.
 func isFinal(code int) bool {
@@ -202,7 +210,8 @@ func newService(db *bbolt.DB, target string, payers []string, registry prometheu
 	connections.HTTP2 = &http.HTTP2Config{SendPingTimeout: 2 * time.Second, PingTimeout: 2 * time.Second}
 	// A redirect would turn the POST into a GET without the payload, and its 200 would end the job.
 	direct := http.Client{Transport: connections, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	// The waits of retries are in the records, see end. The limiter is for a record that cannot be read or written.
+	// The waits of retries are in the records, see end. The limiter counts too, for the page and the alerts, and has the wait
+	// for a record that cannot be read or written.
 	limiter := workqueue.NewTypedItemBackoffRateLimiter[job](p.backoff)
 	provider := workqueue.NewPrometheusProvider(registry, workqueue.PrometheusOptions{KeepCounts: true})
 	s := &service{
@@ -381,7 +390,6 @@ var (
 	errOtherPayload = errors.New("the key has another payload")
 	errShuttingDown = errors.New("shutting down")
 	errUnknown      = errors.New("no such job")
-	errNotFailed    = errors.New("the job has not failed")
 )
 
 // accept stores a job before the answer: 202 means that the job is on the disk and in the queue. The
@@ -442,7 +450,7 @@ func answer(w http.ResponseWriter, j job, err error) {
 	case err == nil:
 		w.WriteHeader(http.StatusAccepted)
 		fmt.Fprintln(w, j)
-	case errors.Is(err, errOtherPayload), errors.Is(err, errNotFailed):
+	case errors.Is(err, errOtherPayload):
 		http.Error(w, err.Error(), http.StatusConflict)
 	case errors.Is(err, errUnknown):
 		http.Error(w, err.Error(), http.StatusNotFound)
@@ -612,13 +620,16 @@ func (r *record) takeBack() {
 }
 
 // end stores what has become of a try, and returns what Run makes of it. The backoff is in the record and not in the
-// limiter, which counts in memory, and does not count a try that a wake brings early: some wakes in an outage would use up
-// the tries without the long waits.
+// limiter alone, which counts in memory, and does not count a try that a wake brings early: some wakes in an outage would
+// use up the tries without the long waits. Of the two waits the later counts.
 func (s *service) end(ctx context.Context, j job, last bool, err error) error {
 	verdict := workqueue.VerdictOf(err)
 	cut := ctx.Err() == context.Canceled // By the end of the grace, which has as many tries at work as there are workers.
 	var wait time.Duration
 	notStored := s.step(j, func(_ *bbolt.Tx, r *record) error {
+		if r.State == unknown { // It was discarded meanwhile.
+			return nil
+		}
 		if err == nil {
 			r.State, r.Error, r.Done, r.Failures, r.NextTry = done, "", time.Now(), 0, time.Time{}
 			return nil
@@ -644,7 +655,7 @@ func (s *service) end(ctx context.Context, j job, last bool, err error) error {
 	case last && (s.countEach || !cut && !verdict.Timed):
 		return workqueue.Permanent(err)
 	default:
-		return workqueue.RetryAfter(wait, errors.New(err.Error())) // The text alone: of two times the shorter would count.
+		return errors.Join(errors.New(err.Error()), workqueue.DeferFor(wait)) // The text alone: it may name another time.
 	}
 }
 
@@ -664,7 +675,7 @@ func (s *service) deliver(ctx context.Context, j job, contentType string, payloa
 	// an Idempotency-Key several times, and each would be one try here.
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.target, io.NopCloser(bytes.NewReader(payload)))
 	if err != nil {
-		return workqueue.Permanent(err)
+		return err // Of the target, and not of the job.
 	}
 	request.ContentLength = int64(len(payload))
 	request.Header.Set("Idempotency-Key", j.String())
@@ -734,10 +745,18 @@ func (s *service) restTenant(tenant string, until time.Time) {
 
 // limitOf returns how many jobs of a tenant may be at work. The queues ask at each add of a job, and after LimitsChanged.
 func (s *service) limitOf(tenant string) int {
-	if until, ok := s.resting.Load(tenant); ok && time.Now().Before(until.(time.Time)) {
-		return workqueue.HoldBack
+	if s.rests(tenant).IsZero() {
+		return s.tenantWorkers
 	}
-	return s.tenantWorkers
+	return workqueue.HoldBack
+}
+
+// rests returns until when a tenant rests, or the zero time.
+func (s *service) rests(tenant string) time.Time {
+	if until, ok := s.resting.Load(tenant); ok && time.Now().Before(until.(time.Time)) {
+		return until.(time.Time)
+	}
+	return time.Time{}
 }
 
 // probe begins with one job a second, see heard.
@@ -830,7 +849,7 @@ func (s *service) giveUp(_ context.Context, j job, failure error) {
 		r.Error = failure.Error()
 		info, _ := s.queueOf(j).Find(j)
 		switch again, retried := info.State == workqueue.ItemInFlightAgain, r.Tries == 0; {
-		case retried && again:
+		case r.State == unknown, retried && again:
 		case again && !s.countEach:
 			r.beginAnew()
 		default:
@@ -861,28 +880,44 @@ func (s *service) again(j job) change {
 			return errUnknown
 		}
 		s.queueOf(j).Wake(j)
+		s.queueOf(j).Forget(j)
 		r.beginAnew()
 		return s.enter(j, r, r.Priority)
 	}
 }
 
-// discard forgets a job that was given up, with its key: no try will help, or it was done by other means. Its record may
-// be unreadable.
+// discard forgets a job that is not done, with its key: no try will help, or it was done by other means. Its record may be
+// unreadable. A try that has begun goes on to its end.
 func (s *service) discard(w http.ResponseWriter, r *http.Request) {
 	j, _ := parse(r.PathValue("job"))
 	answer(w, j, s.db.Update(func(tx *bbolt.Tx) error {
 		key := []byte(j.String())
-		text := tx.Bucket([]byte(failed)).Get(key)
-		if text == nil {
-			r, err := load(tx, j)
-			if err == nil && r.State == unknown {
-				return errUnknown
+		for _, in := range []state{open, failed} {
+			bucket := tx.Bucket([]byte(in))
+			if text := bucket.Get(key); text != nil {
+				slog.Warn("job discarded", "job", j, "state", in, "record", string(text))
+				s.queueOf(j).Remove(j)
+				s.queueOf(j).Forget(j)
+				return errors.Join(bucket.Delete(key), tx.Bucket(payloads).Delete(key))
 			}
-			return errors.Join(errNotFailed, err)
 		}
-		slog.Warn("job discarded", "job", j, "record", string(text))
-		return errors.Join(tx.Bucket([]byte(failed)).Delete(key), tx.Bucket(payloads).Delete(key))
+		return errUnknown
 	}))
+}
+
+// payload is what a client has posted, of a job that is not done.
+func (s *service) payload(w http.ResponseWriter, r *http.Request) {
+	var payload []byte
+	err := s.db.View(func(tx *bbolt.Tx) error {
+		payload = bytes.Clone(tx.Bucket(payloads).Get([]byte(r.PathValue("job"))))
+		return nil
+	})
+	if err != nil || payload == nil {
+		http.Error(w, fmt.Sprint(cmp.Or(err, errUnknown)), http.StatusNotFound)
+		return
+	}
+	w.Header().Set("Content-Type", "application/octet-stream") // A page of a client would run in the browser of the operator.
+	_, _ = w.Write(payload)                                    // The client may be gone.
 }
 
 // A failure is a job that was given up.
@@ -920,12 +955,12 @@ func (s *service) count(in state) (n int) {
 	return n
 }
 
-// retryFailed tries all jobs that were given up.
+// retryFailed tries all jobs that were given up, or those with a text in their error.
 func (s *service) retryFailed(w http.ResponseWriter, r *http.Request) {
 	failures, err := s.failures("", math.MaxInt)
 	var jobs []job
 	for _, f := range failures {
-		if f.State == failed { // It can be read.
+		if f.State == failed && strings.Contains(f.Error, r.FormValue("error")) { // It can be read.
 			jobs = append(jobs, f.Job)
 		}
 	}
@@ -952,7 +987,8 @@ func (s *service) show(w http.ResponseWriter, r *http.Request) {
 		Record record
 		Item   *workqueue.ItemInfo[job] `json:",omitempty"`
 		Hold   hold
-	}{Hold: s.held()}
+		Tenant time.Time `json:",omitzero"` // when the receiver wants its tenant again
+	}{Hold: s.held(), Tenant: s.rests(j.Tenant)}
 	err := s.db.View(func(tx *bbolt.Tx) (err error) {
 		about.Record, err = load(tx, j)
 		about.State = about.Record.State
@@ -1123,6 +1159,7 @@ func (s *service) admin(metrics http.Handler, password string) http.Handler {
 	}
 	mux.HandleFunc("/debug/workqueue/", guard(page.ServeHTTP))
 	mux.HandleFunc("GET /jobs/{job}", guard(s.show))
+	mux.HandleFunc("GET /jobs/{job}/payload", guard(s.payload))
 	mux.HandleFunc("POST /jobs/{job}/discard", guard(s.discard))
 	mux.HandleFunc("POST /jobs/{job}/retry", guard(s.retry))
 	mux.HandleFunc("GET /jobs", guard(s.overview))
@@ -1203,6 +1240,9 @@ func run() error {
 	flag.DurationVar(&p.scrape, "scrape", p.scrape, "how long to show the metrics after the drain: the scrape interval")
 	flag.Parse()
 	if err := p.check(); err != nil {
+		return err
+	}
+	if err := checkTarget(*target); err != nil {
 		return err
 	}
 

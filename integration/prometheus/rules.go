@@ -32,7 +32,9 @@ func checkRules(ctx context.Context, out io.Writer, root string) error {
 		return err
 	}
 	tool := promtool{path, filepath.Join(root, "monitoring")}
-	for _, args := range [][]string{{"check", "rules", rulesFile}, {"test", "rules", testsFile}} {
+	for _, args := range [][]string{
+		{"check", "rules", rulesFile}, {"check", "rules", "../examples/service/rules.yaml"}, {"test", "rules", testsFile},
+	} {
 		output, err := tool.run(ctx, args...)
 		fmt.Fprintf(out, "promtool %s\n%s", strings.Join(args, " "), output)
 		if err != nil {
