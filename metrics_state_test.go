@@ -757,11 +757,20 @@ func TestMergedStats(t *testing.T) {
 	}
 	a, b := stats(1), stats(2)
 	a.ByGroup, b.ByGroup = parts(0, 20), parts(10, 40)
+	a.Pushed, b.Paused = true, true
+	b.ByGroup[9].HeldBack = true // 19
 	before := fmt.Sprint(a, b)
 	sum := a
 	sum.Merge(b)
 	if after := fmt.Sprint(a, b); after != before {
 		t.Errorf("Merge changed %s to %s", before, after)
+	}
+	again := b
+	again.Merge(a)
+	for _, s := range []workqueue.QueueStats{sum, again} {
+		if !s.Pushed || !s.Paused {
+			t.Errorf("pushed %v, paused %v, want what one of the two is", s.Pushed, s.Paused)
+		}
 	}
 	if got, want := fmt.Sprint(sum.Depth, sum.InFlight, sum.Workers, sum.Adds, sum.Unfinished, sum.LongestRunning, sum.Paced, sum.Latency, sum.Results[workqueue.OutcomeFailed]),
 		"3 3 6 3 3ns 2ns 3ns {3 2 [3 0] 0 map[1:3]} 3"; got != want {
@@ -772,7 +781,7 @@ func TestMergedStats(t *testing.T) {
 	}
 	// The groups 10 to 19 are in both, and have twice their depth.
 	g := sum.ByGroup
-	if len(g) != 26 || g[0].Key != "39" || g[1].Key != "19" || g[1].Depth != 38 || g[1].InFlight != 2 || !g[25].Others {
+	if len(g) != 26 || g[0].Key != "39" || g[1].Key != "19" || g[1].Depth != 38 || g[1].InFlight != 2 || !g[1].HeldBack || !g[25].Others {
 		t.Errorf("by group: got %+v", g)
 	}
 	depth, inFlight := 0, 0

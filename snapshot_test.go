@@ -485,7 +485,7 @@ func compareInfos[T cmp.Ordered](a, b workqueue.ItemInfo[T]) int {
 	return cmp.Or(cmp.Compare(a.Item, b.Item), cmp.Compare(a.State, b.State))
 }
 
-// At rest, Items visits what a Snapshot has, whatever the layers.
+// At rest, Items visits what a Snapshot has, and Find finds it, whatever the layers.
 func TestItemsAreThoseOfASnapshot(t *testing.T) {
 	clock := testingclock.NewFakeClock(epoch)
 	timed := workqueue.TypedQueueConfig[string]{Clock: clock, KeepTimes: true}
@@ -513,6 +513,15 @@ func TestItemsAreThoseOfASnapshot(t *testing.T) {
 		q.Remove("removed")
 		q.AddAfter("queued and waits", time.Hour)
 		q.AddWith(workqueue.AddOptions{RateLimited: true}, "failed")
+		items := 7
+		switch name {
+		case "a Queue below":
+			q.AddWith(workqueue.AddOptions{After: time.Hour, Firm: true}, "firm")
+			items++
+		case "own layers", "no times":
+			q.AddWith(workqueue.AddOptions{After: time.Hour, Firm: true, Priority: prio(4)}, "firm")
+			items++
+		}
 		clock.Step(time.Second)
 		s := q.Snapshot(-1)
 		want := slices.Concat(s.Queued, s.InFlight, s.Waiting)
@@ -520,8 +529,16 @@ func TestItemsAreThoseOfASnapshot(t *testing.T) {
 			want[i].Position = 0
 		}
 		slices.SortFunc(want, compareInfos)
-		if got := sortedItems(q); !slices.Equal(got, want) || len(got) != 7 {
+		if got := sortedItems(q); !slices.Equal(got, want) || len(got) != items {
 			t.Errorf("%s: got\n%+v, want\n%+v", name, got, want)
+		}
+		for _, info := range want {
+			if info.Item == "queued and waits" { // Find has one of the two places.
+				continue
+			}
+			if got, ok := q.(*workqueue.TypedRateLimiting[string]).Find(info.Item); !ok || got != info {
+				t.Errorf("%s: found %+v, %v, want %+v", name, got, ok, info)
+			}
 		}
 		for most := range 7 { // Within the items of each state.
 			n := 0
