@@ -178,17 +178,36 @@ func TestNilLimitersPanicWhenTheyAreUsed(t *testing.T) {
 	wantPanic(t, "workqueue: rate limiter is nil", func() { workqueue.NewTypedExpiringRateLimiter[string](nil, 1) })
 }
 
-func TestZeroLimitersNeverDelay(t *testing.T) {
+func TestZeroAndNegativeLimitersNeverDelay(t *testing.T) {
 	for _, l := range []workqueue.TypedRateLimiter[string]{
 		&workqueue.TypedItemExponentialFailureRateLimiter[string]{},
 		&workqueue.TypedItemFastSlowRateLimiter[string]{},
 		&workqueue.TypedItemBackoffRateLimiter[string]{},
 		&workqueue.TypedMaxOfRateLimiter[string]{},
+		workqueue.NewTypedItemExponentialFailureRateLimiter[string](-time.Second, time.Second),
+		workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second, -time.Second),
+		workqueue.NewTypedItemFastSlowRateLimiter[string](-5, -10, 1),
+		workqueue.NewTypedWithMaxWaitRateLimiter[string](newStub(5), -10),
+		workqueue.NewTypedWithMaxWaitRateLimiter[string](newStub(-5), 10),
+		workqueue.NewTypedMaxOfRateLimiter[string](newStub(-5)),
 	} {
 		if got, want := whens(l, "a", 3), "0s 0s 0s"; got != want {
 			t.Errorf("%T: got %q", l, got)
 		}
 		l.Forget("a")
+	}
+}
+
+func TestDefaultItemBasedRateLimiter(t *testing.T) {
+	l := workqueue.DefaultTypedItemBasedRateLimiter[string]()
+	if got, want := whens(l, "a", 4), "1ms 2ms 4ms 8ms"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	for range 30 {
+		l.When("a")
+	}
+	if got := l.When("a"); got != 1000*time.Second {
+		t.Errorf("in the end: got %v", got)
 	}
 }
 

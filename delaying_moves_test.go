@@ -436,6 +436,17 @@ func TestRateLimitingConfigHasAllOptionsOfTheLayersBelow(t *testing.T) {
 	}
 }
 
+// The first add of a queue with a priority may be one that OneEntry keeps from waiting.
+func TestFirstDelayedPriorityRaisesTheOneEntry(t *testing.T) {
+	q := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{OneEntry: true})
+	defer q.ShutDown()
+	q.AddAll("a", "b")
+	q.AddWith(workqueue.AddOptions{After: time.Hour, Priority: prio(5)}, "b")
+	if s := q.Snapshot(2); names(s.Queued) != "b a" || s.WaitingTotal != 0 {
+		t.Errorf("got %v, want b before a", s)
+	}
+}
+
 // With OneEntry, a second Add of a queued item is a duplicate. An AddAfter that makes nothing
 // wait is none, but a Queue is told of the AddAfter.
 func TestAddsOfTheOneEntryAreCountedAndTold(t *testing.T) {
@@ -607,6 +618,23 @@ func TestItemPaceConformsToItsRate(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A Debounce without a quiet time adds the item now. If the item has to wait for its token, a further
+// event does not put the item off.
+func TestItemPaceEndsADebounceWithoutAQuietTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newPaced(everyThree)
+		defer q.ShutDown()
+		start := time.Now()
+		q.Debounce("a", 0, 0)
+		q.Debounce("a", time.Hour, 0)
+		q.Get()
+		if came := time.Since(start); came != 3*time.Second {
+			t.Errorf("the item came after %v, want 3s", came)
+		}
+		q.Done("a")
+	})
 }
 
 func conforms(t *testing.T, used []time.Duration, limit, burst float64) {

@@ -383,3 +383,22 @@ func TestWaitIdleOfAStorageThatLosesItems(t *testing.T) {
 		w.want(t, "after the Get", "<nil>")
 	})
 }
+
+// Find knows an item as a Snapshot does, without a Position.
+func TestFindOfATyped(t *testing.T) {
+	clock := testingclock.NewFakeClock(epoch)
+	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Clock: clock, KeepTimes: true})
+	defer q.ShutDown()
+	urgent := 3
+	q.AddWith(workqueue.AddOptions{Priority: &urgent}, "held")
+	q.Get()
+	q.Add("queued")
+	clock.Step(time.Second)
+	for item, want := range map[string]string{"held": "{held in_flight 3 1s} true", "queued": "{queued queued 0 1s} true", "other": "{ ItemState(0) 0 0s} false"} {
+		info, ok := q.Find(item)
+		got := fmt.Sprintf("{%v %v %d %v} %v", info.Item, info.State, info.Priority, info.Age, ok)
+		if got != want {
+			t.Errorf("got %s of %s, want %s", got, item, want)
+		}
+	}
+}

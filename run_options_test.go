@@ -856,3 +856,33 @@ func TestSeriesOfResultsOfOneName(t *testing.T) {
 	}
 	second.ShutDown()
 }
+
+// An OnGiveUp that ended its goroutine kept the result from OnResult and the metrics. A
+// panic of it is not taken for one of OnResult.
+func TestOnResultIsToldAlthoughOnGiveUpExits(t *testing.T) {
+	for name, f := range map[string]reply{"exits": exits, "panics": panics, "returns": succeeds} {
+		t.Run(name, func(t *testing.T) {
+			onRunQueues(t, func(t *testing.T, s *show) {
+				s.queue.Add("a")
+				s.queue.Add("b")
+				s.run(runOptions{
+					MaxAttempts: 1,
+					OnGiveUp:    func(context.Context, string, error) { f() },
+					OnResult: func(_ context.Context, item string, r workqueue.HandlerResult) {
+						s.note("%s %v %d %v", item, r.Outcome, r.Failures, r.Err)
+					},
+				}, replies(fails, permanently))
+				synctest.Wait()
+				s.want("0:a 0:a given_up 1 failed 0:b 0:b given_up 1 failed")
+				if got, want := strings.Count(s.log.String(), "OnGiveUp panicked"), map[string]int{"panics": 2}[name]; got != want {
+					t.Errorf("%d panics of OnGiveUp are logged, want %d", got, want)
+				}
+				if strings.Contains(s.log.String(), "OnResult panicked") {
+					t.Errorf("logged %s", &s.log)
+				}
+				s.stop()
+				s.end()
+			})
+		})
+	}
+}

@@ -217,18 +217,18 @@ func (s *service) do(ctx context.Context, j job) error {
 	if held.Probing > 0 {
 		s.heard(held, err)
 	}
-	return s.end(ctx, j, before.Tries+1 == s.maxAttempts, err)
+	return s.end(ctx, j, before, err)
 }
 
 // end stores what has become of a try, and returns what Run makes of it. The backoff is in the record and not in the
 // limiter alone, which counts in memory, and does not count a try that a wake brings early: some wakes in an outage would
 // use up the tries without the long waits. Of the two waits the later counts.
-func (s *service) end(ctx context.Context, j job, last bool, err error) error {
+func (s *service) end(ctx context.Context, j job, before record, err error) error {
 	verdict := workqueue.VerdictOf(err)
 	cut := ctx.Err() == context.Canceled // By the end of the grace, which has as many tries at work as there are workers.
 	var wait time.Duration
 	notStored := s.step(j, func(_ *bbolt.Tx, r *record) error {
-		if r.State == unknown { // It was discarded meanwhile.
+		if !r.Accepted.Equal(before.Accepted) { // It was discarded meanwhile, and maybe posted again with another payload.
 			return nil
 		}
 		if err == nil {
@@ -253,7 +253,7 @@ func (s *service) end(ctx context.Context, j job, last bool, err error) error {
 		return errors.Join(err, notStored)
 	case err == nil || verdict.Outcome == workqueue.OutcomeGivenUp:
 		return err
-	case last && (s.countEach || !cut && !verdict.Timed):
+	case before.Tries+1 == s.maxAttempts && (s.countEach || !cut && !verdict.Timed):
 		return workqueue.Permanent(err)
 	default:
 		return errors.Join(errors.New(err.Error()), workqueue.DeferFor(wait)) // The text alone: it may name another time.

@@ -292,7 +292,7 @@ func run() error {
 	flag.DurationVar(&p.backoff.Cap, "cap", p.backoff.Cap, "the longest wait")
 	flag.BoolVar(&p.holdTenant, "hold-tenant", p.holdTenant, "a 429 with a Retry-After holds the jobs of its tenant back, and not all jobs")
 	flag.DurationVar(&p.timeout, "timeout", p.timeout, "for a request to the receiver")
-	flag.DurationVar(&p.longestHold, "longest-hold", p.longestHold, "the longest Retry-After that is obeyed")
+	flag.DurationVar(&p.longestHold, "longest-hold", p.longestHold, "the longest Retry-After that is obeyed; 0 is none")
 	flag.DurationVar(&p.keepDone, "keep-done", p.keepDone, "how long a key is one job, at least as long as the receiver knows a key")
 	flag.BoolVar(&p.countEach, "count-each", p.countEach, "the receiver sees a job at most -attempts times, unless an operator retries the job")
 	flag.DurationVar(&p.settle, "settle", p.settle, "how long to serve after readiness has ended")

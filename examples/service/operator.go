@@ -137,7 +137,7 @@ var jobsPage = template.Must(template.New("jobs").Parse(`<!DOCTYPE html><title>J
 <form method="post" action="/pause?on=false"><button>go on</button></form>
 <form method="post" action="/call-now"><button>forget the time of the receiver</button></form>
 <form method="post" action="/wake"><button>end all waits</button></form>
-<p>{{.Failed}} jobs have failed.</p>
+<p>{{.Open}} jobs are open, and {{.Failed}} have failed.</p>
 <form method="post" action="/retry-failed"><button>retry all</button></form>
 {{range .Failures}}<form method="post" action="/jobs/{{.Job}}/retry"><button>retry</button> <button formaction="/jobs/{{.Job}}/discard">discard</button> {{.Job}} {{.Error}}</form>
 {{end}}{{with .Next}}<a href="/jobs?after={{.}}">more</a>{{end}}`))
@@ -151,10 +151,11 @@ func (s *service) overview(w http.ResponseWriter, r *http.Request) {
 	}
 	about := struct {
 		Hold     hold
+		Open     int
 		Failed   int
 		Failures []failure
 		Next     string `json:",omitempty"` // the after of the next page
-	}{Hold: s.held(), Failed: s.count(failed), Failures: failures}
+	}{Hold: s.held(), Open: s.count(open), Failed: s.count(failed), Failures: failures}
 	if len(failures) == listed {
 		about.Next = failures[listed-1].Job.String()
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -100,6 +101,34 @@ func TestDiscard(t *testing.T) {
 			t.Errorf("%d tries, want 3", discarded)
 		}
 		end()
+	})
+}
+
+// A job was discarded during a try, and posted again with another payload. The success of the old try was that of the new
+// job, whose payload was never sent.
+func TestDiscardAndAnotherPayload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s tested
+		var sent []string
+		s = start(t, testDB(t), receiver(func(r *http.Request) (int, string) {
+			body, _ := io.ReadAll(r.Body)
+			if sent = append(sent, string(body)); len(sent) == 1 {
+				s.call("POST /jobs/acme.order-7/discard", "secret")
+				time.Sleep(time.Second) // Another time of the acceptance.
+				if code, text := s.send("/jobs/acme", otherPayload, "order-7"); code != http.StatusAccepted {
+					t.Errorf("got %d, %s", code, text)
+				}
+			}
+			return http.StatusOK, ""
+		}))
+		end := s.begin()
+		s.post(order)
+		time.Sleep(time.Hour)
+		end()
+		if got := fmt.Sprint(sent); got != fmt.Sprint([]string{payload, otherPayload}) {
+			t.Errorf("the receiver got %s", got)
+		}
+		s.wantStored(0, 0, 0)
 	})
 }
 
