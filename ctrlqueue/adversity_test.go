@@ -4,77 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/go-logr/logr/funcr"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/seed16c08ea7/workqueue"
 	"github.com/seed16c08ea7/workqueue/ctrlqueue"
 	testingclock "k8s.io/utils/clock/testing"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Edge cases of the queue of a controller: quiet times, registries, clocks, drains and shutdowns,
-// namespaces.
-
-// An add with a named priority is not put off, and with a Priority function 0 is a name.
-func TestQuietWithAPriorityFunction(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := open(stringOptions{Order: order{Priority: func(string) int { return 7 }}, Quiet: time.Second})
-		defer q.ShutDown()
-		q.Add("event")
-		q.AddWithOpts(prioritized(-100), "listed")
-		q.AddWithOpts(prioritized(0), "named")
-		if got := fmt.Sprint(take(q)); got != "[named listed]" {
-			t.Errorf("at once: %s", got)
-		}
-		time.Sleep(time.Second)
-		synctest.Wait()
-		if _, priority, _ := q.GetWithPriority(); priority != 7 {
-			t.Errorf("the event has priority %d", priority)
-		}
-	})
-}
-
-func TestPrioritiesAtTheEndsOfInt(t *testing.T) {
-	for _, i := range []impl{theirs, ours} {
-		i.run(t, []step{
-			add("zero"), at(math.MinInt, "least", "raised"), at(math.MaxInt, "most"), at(math.MaxInt, "raised"),
-			atAfter(math.MinInt, math.MinInt64, "past"), atAfter(math.MaxInt, math.MaxInt64, "never"),
-			gets("most", math.MaxInt), gets("raised", math.MaxInt), gets("zero", 0),
-			gets("least", math.MinInt), gets("past", math.MinInt), parks(),
-		})
-	}
-}
-
-// A registry that combines several registries is a struct with a slice, which is no map key.
-type combined struct {
-	prometheus.Registerer
-	prometheus.Gatherers
-}
-
-// A program has one registry of this type, also when the test runs several times.
-var inCombined = prometheus.NewRegistry()
-
-func TestARegistryThatCannotBeCompared(t *testing.T) {
-	defer func(r metrics.RegistererGatherer) { metrics.Registry = r }(metrics.Registry)
-	metrics.Registry = combined{inCombined, prometheus.Gatherers{inCombined}}
-	for _, name := range []string{"combined", "combined-again"} { // The provider is registered once.
-		q := openOurs(name)
-		q.Add("a")
-		if got := depths(t, name); got[""] != 1 {
-			t.Errorf("depths of %s are %v", name, got)
-		}
-		q.ShutDown()
-	}
-}
+// Edge cases of the queue of a controller: clocks, drains and shutdowns, namespaces.
 
 // Delays are measured by the given clock.
 func TestClockOfTheOptions(t *testing.T) {
@@ -92,29 +34,9 @@ func TestClockOfTheOptions(t *testing.T) {
 	}
 }
 
-// A drain that is cut off says so in the given logger.
-func TestADrainThatIsCutOffIsLogged(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var lines []string
-		logger := funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{})
-		q := openStopped(t, "", stringOptions{AtEnd: workqueue.EndDrain, Grace: time.Second, Logger: &logger})
-		q.Add("held")
-		q.Get()
-		q.Add("a")
-		q.ShutDown()
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		const want = `"level"=0 "msg"="The queue was not drained" "cause"="ctrlqueue: Grace is over" "left"="workqueue: drain left 1 queued, 1 in flight (held), 0 waiting: context deadline exceeded"`
-		if len(lines) != 1 || lines[0] != want {
-			t.Errorf("logged are %q, want %q", lines, want)
-		}
-	})
-}
-
 // An operator could not tell what the end of a manager without a drain had dropped.
 func TestQueuedItemsThatAreDroppedAreLogged(t *testing.T) {
-	var lines []string
-	logger := funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{})
+	logger, logged := newLog()
 	q := open(stringOptions{Logger: &logger})
 	q.Add("held")
 	q.Get()
@@ -123,48 +45,54 @@ func TestQueuedItemsThatAreDroppedAreLogged(t *testing.T) {
 	q.AddAfter("waits", time.Hour)
 	q.ShutDown()
 	q.ShutDown()
-	if want := []string{`"level"=0 "msg"="Queued items are dropped" "queued"=2 "waiting"=1`}; !slices.Equal(lines, want) {
-		t.Errorf("logged are %q, want %q", lines, want)
+	if got, want := logged(), []string{`"level"=0 "msg"="Queued items are dropped" "queued"=2 "waiting"=1`}; !slices.Equal(got, want) {
+		t.Errorf("logged are %q, want %q", got, want)
 	}
 }
 
-// A drain of the caller whose context ends ends the drain of ShutDown too, within the Grace.
-func TestADrainThatAnotherDrainEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var lines []string
-		logger := funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{})
-		q := openStopped(t, "", stringOptions{AtEnd: workqueue.EndDrain, Grace: time.Hour, Logger: &logger})
-		q.Add("held")
-		q.Get()
-		q.ShutDown()
-		synctest.Wait()
-		ended, cancel := context.WithCancel(t.Context())
-		cancel()
-		if err := q.Drain(ended); !errors.Is(err, context.Canceled) {
-			t.Errorf("Drain returned %v", err)
-		}
-		synctest.Wait()
-		if len(lines) != 1 || !strings.Contains(lines[0], `"cause"="workqueue: queue is shut down"`) {
-			t.Errorf("logged are %q", lines)
-		}
-	})
+// The log names what has ended a drain, and what the drain leaves to do. Nobody waits for the items of a queue without
+// workers: the controller of a replica that has never led fills its queue, for example with EnableWarmup.
+func TestLogOfADrainThatIsCutOff(t *testing.T) {
+	const notDrained = `"level"=0 "msg"="The queue was not drained" `
+	for name, row := range map[string]struct {
+		works bool
+		drain context.Context // of another Drain; nil for none
+		want  []string
+	}{
+		"the Grace": {works: true, want: []string{notDrained + `"cause"="ctrlqueue: Grace is over" "left"="workqueue: drain left 1 queued, 1 in flight (held), 0 waiting: context deadline exceeded"`}},
+		"another Drain, within the Grace": {works: true, drain: canceled(), want: []string{notDrained +
+			`"cause"="workqueue: queue is shut down" "left"="workqueue: drain left 1 queued, 1 in flight (held), 0 waiting: workqueue: queue is shut down"`}},
+		"without workers": {},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			logger, logged := newLog()
+			q := openStopped(t, "", stringOptions{AtEnd: workqueue.EndDrain, Grace: time.Second, Logger: &logger})
+			q.Add("held")
+			if row.works {
+				q.Get()
+			}
+			q.Add("a")
+			q.ShutDown()
+			synctest.Wait()
+			if row.drain != nil {
+				if err := q.Drain(row.drain); !errors.Is(err, context.Canceled) {
+					t.Errorf("Drain returned %v", err)
+				}
+			}
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if got := logged(); !slices.Equal(got, row.want) {
+				t.Errorf("%s: logged are %q, want %q", name, got, row.want)
+			}
+		})
+	}
 }
 
-// A controller of a replica that has never led fills its queue, for example with EnableWarmup, and
-// has no workers. The drain has nothing to say.
-func TestAQueueWithoutWorkersIsNotLoggedAsLeft(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var lines []string
-		logger := funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{})
-		q := openStopped(t, "", stringOptions{AtEnd: workqueue.EndDrain, Grace: time.Second, Logger: &logger})
-		q.Add("a")
-		q.ShutDown()
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		if len(lines) > 0 {
-			t.Errorf("logged are %q", lines)
-		}
-	})
+// canceled returns a context that has ended.
+func canceled() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
 }
 
 // ShutDown returns at once if it drains, and later adds do nothing, as after any shutdown.
@@ -189,46 +117,37 @@ func TestAddsAfterAShutdownThatDrains(t *testing.T) {
 	}
 }
 
-// After ShutDown no worker gets a queued item, so nobody can wait for the item.
-func TestShutDownWithDrainAfterShutDown(t *testing.T) {
+// After ShutDown no worker gets a queued item, so a drain waits for nothing, before or afterwards. It names what is left.
+func TestShutDownEndsADrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := open(stringOptions{})
 		q.Add("held")
 		q.Get()
 		q.Add("queued")
-		q.ShutDown()
-		q.ShutDownWithDrain()
-		var left *workqueue.DrainError[string]
-		if err := q.Drain(t.Context()); !errors.As(err, &left) || left.Left.QueuedTotal != 1 || left.Left.InFlightTotal != 1 || left.Err != workqueue.ErrShutDown {
-			t.Errorf("the drain returned %v", err)
-		}
-		q.Done("held")
-	})
-}
-
-// A ShutDown ends a running drain, which names the items that are left.
-func TestShutDownDuringADrain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := open(stringOptions{})
-		q.Add("held")
-		q.Get()
-		drained := make(chan error, 1)
-		go func() { drained <- q.Drain(context.Background()) }()
+		drained := make(chan error, 2)
+		drain := func() { drained <- q.Drain(context.Background()) }
+		go drain()
 		synctest.Wait()
 		if len(drained) > 0 {
 			t.Error("the drain has not waited")
 		}
 		q.ShutDown()
-		if err := <-drained; !errors.Is(err, workqueue.ErrShutDown) {
-			t.Errorf("the drain returned %v", err)
+		q.ShutDownWithDrain()
+		drain()
+		for range 2 {
+			err := <-drained
+			var left *workqueue.DrainError[string]
+			if !errors.As(err, &left) || left.Left.QueuedTotal != 1 || left.Left.InFlightTotal != 1 || left.Err != workqueue.ErrShutDown {
+				t.Errorf("the drain returned %v", err)
+			}
 		}
+		q.Done("held")
 	})
 }
 
 // Every way to end a queue, at once and again: all calls return, and all workers leave.
 func TestShutDownAnyNumberOfTimesAtOnce(t *testing.T) {
-	over, cancel := context.WithCancel(context.Background())
-	cancel() // A Drain with an ended context does not wait.
+	over := canceled() // A Drain with an ended context does not wait.
 	for _, o := range []stringOptions{{}, {AtEnd: workqueue.EndDrain, Grace: time.Minute}} {
 		for range 50 {
 			q := openStopped(t, "", o)
@@ -254,53 +173,25 @@ func TestShutDownAnyNumberOfTimesAtOnce(t *testing.T) {
 	}
 }
 
-// The namespaces of the objects take turns, and each has its limit.
+// The namespaces of the objects take turns.
 func TestNamespacesTakeTurns(t *testing.T) {
 	in := func(namespace, name string) reconcile.Request {
 		r := request(name)
 		r.Namespace = namespace
 		return r
 	}
-	synctest.Test(t, func(t *testing.T) {
-		o := options{Order: workqueue.Order[reconcile.Request]{Group: ctrlqueue.Namespace, MaxInFlight: func(string) int { return 2 }}}
-		q := ctrlqueue.For(o).NewQueue("", nil)
-		for i := range 5 {
-			q.Add(in("loud", fmt.Sprint(i)))
-		}
-		q.Add(in("quiet", "0"))
-		var got []string
-		for range 3 {
-			r, _ := q.Get()
-			got = append(got, r.String())
-		}
-		if want := "[loud/0 quiet/0 loud/1]"; fmt.Sprint(got) != want {
-			t.Errorf("got %v, want %s", got, want)
-		}
-		go q.Get()
-		synctest.Wait() // The worker parks: the namespace has two in flight.
-		q.Done(in("loud", "1"))
-		synctest.Wait()
-		if s := q.(*requestQueue).Snapshot(10); s.InFlightTotal != 3 || s.QueuedTotal != 2 {
-			t.Errorf("%d in flight and %d queued, want 3 and 2", s.InFlightTotal, s.QueuedTotal)
-		}
-		q.ShutDown()
-	})
-}
-
-// The cause of a cancel stays in the context.
-func TestCauseOfTheEndOfADrain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var cause error
-		c := start(t, "cause", draining(time.Second), func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-			<-ctx.Done()
-			cause = context.Cause(ctx)
-			return reconcile.Result{}, ctx.Err()
-		})
-		c.q.Add(request("a"))
-		synctest.Wait()
-		c.end(t)
-		if cause == nil || errors.Is(cause, context.Canceled) || cause.Error() != "ctrlqueue: Grace is over" {
-			t.Errorf("the cause is %v", cause)
-		}
-	})
+	q := ctrlqueue.For(options{Order: workqueue.Order[reconcile.Request]{Group: ctrlqueue.Namespace}}).NewQueue("", nil)
+	for i := range 5 {
+		q.Add(in("loud", fmt.Sprint(i)))
+	}
+	q.Add(in("quiet", "0"))
+	var got []string
+	for range 3 {
+		r, _ := q.Get()
+		got = append(got, r.String())
+	}
+	if want := "[loud/0 quiet/0 loud/1]"; fmt.Sprint(got) != want {
+		t.Errorf("got %v, want %s", got, want)
+	}
+	q.ShutDown()
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/seed16c08ea7/workqueue/ctrlqueue"
 	clientgo "k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
@@ -69,12 +68,10 @@ func TestEventsDoNotLengthenTheBackoff_kubernetes136853(t *testing.T) {
 // The limiter counts what it counts without this queue: a failure after the retry was due, and one
 // after a success.
 func TestFailuresThatAreNotEarly(t *testing.T) {
-	failed := errors.New("failed")
-	fails := func(context.Context) (reconcile.Result, error) { return reconcile.Result{}, failed }
 	succeeds := func(context.Context) (reconcile.Result, error) { return reconcile.Result{}, nil }
 	for _, strict := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			p := startScript(t, "counts", options{StrictBackoff: strict}, fails, fails, fails, succeeds, fails)
+			p := startScript(t, "counts", options{StrictBackoff: strict}, fail, fail, fail, succeeds, fail)
 			p.q.Add(request("a"))
 			time.Sleep(time.Minute)
 			synctest.Wait()
@@ -113,10 +110,8 @@ func TestEarlyFailureWithAPriorityAndATime(t *testing.T) {
 
 // With StrictBackoff only a Wake brings an object before its time. The wait goes on firmly.
 func TestEarlyFailureWithStrictBackoff(t *testing.T) {
-	failed := errors.New("failed")
-	fails := func(context.Context) (reconcile.Result, error) { return reconcile.Result{}, failed }
 	synctest.Test(t, func(t *testing.T) {
-		p := startScript(t, "strict", options{StrictBackoff: true}, slices.Repeat([]func(context.Context) (reconcile.Result, error){fails}, 11)...)
+		p := startScript(t, "strict", options{StrictBackoff: true}, slices.Repeat([]func(context.Context) (reconcile.Result, error){fail}, 11)...)
 		p.q.Add(request("a")) // The tenth failure begins a wait of 2.56 s.
 		time.Sleep(3 * time.Second)
 		before, _ := p.q.Find(request("a"))
@@ -133,12 +128,10 @@ func TestEarlyFailureWithStrictBackoff(t *testing.T) {
 
 // A Remove of an object that failed for good ends its row of failures.
 func TestRemoveEndsTheRowOfFailures(t *testing.T) {
-	failed := errors.New("failed")
-	fails := func(context.Context) (reconcile.Result, error) { return reconcile.Result{}, failed }
 	synctest.Test(t, func(t *testing.T) {
-		do := append(slices.Repeat([]func(context.Context) (reconcile.Result, error){fails}, 10), func(context.Context) (reconcile.Result, error) {
-			return reconcile.Result{}, reconcile.TerminalError(failed)
-		}, fails)
+		do := append(slices.Repeat([]func(context.Context) (reconcile.Result, error){fail}, 10), func(context.Context) (reconcile.Result, error) {
+			return reconcile.Result{}, terminal()
+		}, fail)
 		p := startScript(t, "ends", options{}, do...)
 		p.q.Add(request("a")) // The tenth failure begins a wait of 2.56 s.
 		time.Sleep(3 * time.Second)
@@ -289,9 +282,6 @@ func TestMaxAttempts(t *testing.T) {
 			}
 			return reconcile.Result{}, failed
 		}, want: "0 1 3 4 5 7!"},
-		"a TerminalError": {do: func(_ context.Context, _ *requestQueue, n int) (reconcile.Result, error) {
-			return reconcile.Result{}, reconcile.TerminalError(failed)
-		}, during: events(3, time.Minute), want: "0! 60! 120! 180!"},
 		"a DeferFor beside the error": {do: func(ctx context.Context, _ *requestQueue, n int) (reconcile.Result, error) {
 			return ctrlqueue.DeferFor(ctx, 10*time.Second), failed
 		}, want: "0 10 20!"},
@@ -306,27 +296,19 @@ func TestMaxAttempts(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var c *running
 			var began []string
+			from := time.Now()
 			tt.options.MaxAttempts = 3
-			b := ctrlqueue.For(tt.options)
-			start := time.Now()
-			inner := b.Reconciler(reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+			tt.options.OnGiveUp = func(context.Context, string, reconcile.Request, error) error {
+				began[len(began)-1] += "!"
+				return nil
+			}
+			c = start(t, "gives up", tt.options, func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+				began = append(began, fmt.Sprint(time.Since(from).Seconds()))
 				if tt.do == nil {
-					return reconcile.Result{}, failed
+					return fail(ctx)
 				}
-				return tt.do(ctx, c.q, len(began)+1)
-			}))
-			outer := reconcile.Func(func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
-				at := fmt.Sprint(time.Since(start).Seconds())
-				result, err := inner.Reconcile(ctx, r)
-				if errors.Is(err, reconcile.TerminalError(nil)) {
-					at += "!"
-				}
-				began = append(began, at)
-				return result, err
-			})
-			s := newStandIn()
-			c = startIn(t, s, s, "gives up", controller.Options{NewQueue: b.NewQueue, Reconciler: outer,
-				RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Second, time.Hour)})
+				return tt.do(ctx, c.q, len(began))
+			}, fromASecond)
 			c.q.Add(request("a"))
 			if tt.during != nil {
 				tt.during(c.q)
@@ -346,40 +328,83 @@ func TestMaxAttempts(t *testing.T) {
 
 // startGivingUp starts a controller that tries a failed object after 1 s, 2 s, 4 s and so on, also after a panic.
 func startGivingUp(t *testing.T, o options, do func(ctx context.Context) error) *running {
-	b := ctrlqueue.For(o)
-	s := newStandIn()
-	return startIn(t, s, s, fresh("gives up"), controller.Options{NewQueue: b.NewQueue, RecoverPanic: new(true),
-		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Second, time.Hour),
-		Reconciler: b.Reconciler(reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-			return reconcile.Result{}, do(ctx)
-		}))})
+	return start(t, fresh("gives up"), o, func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+		return reconcile.Result{}, do(ctx)
+	}, fromASecond)
 }
 
-// An object whose reconcile panics was tried for ever, although it had MaxAttempts. OnGiveUp is told of a TerminalError too.
-func TestPanicsAreGivenUp(t *testing.T) {
-	for want, end := range map[string]func() error{
-		"began [0s 1s 3s 10m0s 10m1s 10m3s], told [3s 10m3s], given up 2, failed 4": func() error { panic("at the disco") },
-		"began [0s 10m0s], told [0s 10m0s], given up 2, failed 0":                   func() error { return reconcile.TerminalError(errors.New("no")) },
+// The ends of reconciles whose objects are given up.
+func fails() error    { return errors.New("failed") }
+func panicked() error { panic("at the disco") }
+func terminal() error { return reconcile.TerminalError(errors.New("no")) }
+
+// An object whose reconcile panics was tried for ever, although it had MaxAttempts. One that was given up by a
+// TerminalError of its own came with the next event, although it had GiveUpFor. A panic of OnGiveUp after one of the
+// reconcile was no failure, and lost the wait of DeferFor.
+//
+// OnGiveUp fails at first, as when an outage of the API is why the object fails: then the object is tried with the
+// backoff until OnGiveUp succeeds. Events come at 0 s, 90 s and 10 min.
+func TestOnGiveUp(t *testing.T) {
+	succeeds := func(int) error { return nil }
+	failsTwice := func(n int) error {
+		if n < 3 {
+			return errors.New("no API")
+		}
+		return nil
+	}
+	panicsOnce := func(n int) error {
+		if n == 1 {
+			panic("told")
+		}
+		return nil
+	}
+	once, three := options{MaxAttempts: 1}, options{MaxAttempts: 3}
+	waits := options{MaxAttempts: 3, GiveUpFor: 10 * time.Minute}
+	for name, tt := range map[string]struct {
+		options  options
+		end      func() error
+		deferFor time.Duration        // in each reconcile
+		tell     func(call int) error // of OnGiveUp
+		want     string
+	}{
+		"a panic": {three, panicked, 0, succeeds,
+			"began [0s 1s 3s 1m30s 1m31s 1m33s 10m0s 10m1s 10m3s], told [3s 1m33s 10m3s], given up 3, failed 6"},
+		"a TerminalError": {three, terminal, 0, succeeds,
+			"began [0s 1m30s 10m0s], told [0s 1m30s 10m0s], given up 3, failed 0"},
+		"an error, OnGiveUp fails": {waits, fails, 0, failsTwice,
+			"began [0s 1s 3s 7s 15s 10m15s 10m16s 10m18s], told [3s 7s 15s 10m18s], given up 2, failed 6"},
+		"a panic, OnGiveUp fails": {waits, panicked, 0, failsTwice,
+			"began [0s 1s 3s 7s 15s 10m15s 10m16s 10m18s], told [3s 7s 15s 10m18s], given up 2, failed 6"},
+		"a TerminalError, OnGiveUp fails": {waits, terminal, 0, failsTwice,
+			"began [0s 1s 3s 10m3s], told [0s 1s 3s 10m3s], given up 2, failed 2"},
+		"an error, OnGiveUp panics": {once, fails, time.Minute, panicsOnce,
+			"began [0s 1m0s 1m30s 10m0s], told [0s 1m0s 1m30s 10m0s], given up 3, failed 1"},
+		"a panic, OnGiveUp panics": {once, panicked, time.Minute, panicsOnce,
+			"began [0s 1m0s 1m30s 10m0s], told [0s 1m0s 1m30s 10m0s], given up 3, failed 1"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			from := time.Now()
 			var began, told []time.Duration
-			c := startGivingUp(t, options{MaxAttempts: 3, OnGiveUp: func(context.Context, string, reconcile.Request, error) error {
+			tt.options.OnGiveUp = func(context.Context, string, reconcile.Request, error) error {
 				told = append(told, time.Since(from))
-				return nil
-			}}, func(context.Context) error {
-				began = append(began, time.Since(from))
-				return end()
-			})
-			for range 2 {
-				c.q.Add(request("a"))
-				time.Sleep(10 * time.Minute)
+				return tt.tell(len(told))
 			}
+			c := startGivingUp(t, tt.options, func(ctx context.Context) error {
+				if began = append(began, time.Since(from)); tt.deferFor > 0 {
+					ctrlqueue.DeferFor(ctx, tt.deferFor)
+				}
+				return tt.end()
+			})
+			for _, at := range []time.Duration{0, 90 * time.Second, 10 * time.Minute} {
+				time.Sleep(at - time.Since(from))
+				c.q.Add(request("a"))
+			}
+			time.Sleep(5 * time.Minute)
 			synctest.Wait()
 			results := c.q.Stats().Results
 			got := fmt.Sprintf("began %v, told %v, given up %d, failed %d", began, told, results[workqueue.OutcomeGivenUp], results[workqueue.OutcomeFailed])
-			if got != want {
-				t.Errorf("%s, want %s", got, want)
+			if got != tt.want {
+				t.Errorf("%s: %s, want %s", name, got, tt.want)
 			}
 			c.end(t)
 		})
@@ -431,95 +456,20 @@ func TestGiveUpForBesideOtherWishes(t *testing.T) {
 	}
 }
 
-// An object that was given up by a TerminalError of its own came with the next event, and OnGiveUp was told each time.
-// OnGiveUp fails at first, as when an outage of the API is why the object fails: then the object is tried with the
-// backoff until OnGiveUp succeeds, also after a panic.
-func TestOnGiveUpThatFails(t *testing.T) {
-	for name, tt := range map[string]struct {
-		end  func() error
-		want string
-	}{
-		"an error":        {func() error { return errors.New("failed") }, "[0s 1s 3s 7s 15s 10m15s] [3s 7s 15s], given up 1"},
-		"a panic":         {func() error { panic("at the disco") }, "[0s 1s 3s 7s 15s 10m15s] [3s 7s 15s], given up 1"},
-		"a TerminalError": {func() error { return reconcile.TerminalError(errors.New("no")) }, "[0s 1s 3s 10m3s] [0s 1s 3s 10m3s], given up 2"},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			from := time.Now()
-			var began, told []time.Duration
-			c := startGivingUp(t, options{MaxAttempts: 3, GiveUpFor: 10 * time.Minute, OnGiveUp: func(context.Context, string, reconcile.Request, error) error {
-				if told = append(told, time.Since(from)); len(told) < 3 {
-					return errors.New("no API")
-				}
-				return nil
-			}}, func(context.Context) error {
-				began = append(began, time.Since(from))
-				return tt.end()
-			})
-			c.q.Add(request("a"))
-			time.Sleep(time.Minute)
-			c.q.Add(request("a"))
-			time.Sleep(9*time.Minute + 15500*time.Millisecond)
-			synctest.Wait()
-			got := fmt.Sprintf("%v %v, given up %d", began, told, c.q.Stats().Results[workqueue.OutcomeGivenUp])
-			if got != tt.want {
-				t.Errorf("%s: %s, want %s", name, got, tt.want)
-			}
-			c.end(t)
-		})
-	}
-}
-
-// A panic of OnGiveUp after a panic of the reconcile was no failure, and lost the wait of DeferFor.
-func TestOnGiveUpThatPanics(t *testing.T) {
-	for name, end := range map[string]func() error{
-		"an error": func() error { return errors.New("no") }, "a panic": func() error { panic("at the disco") },
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			from := time.Now()
-			var began []time.Duration
-			told := 0
-			c := startGivingUp(t, options{MaxAttempts: 1, OnGiveUp: func(context.Context, string, reconcile.Request, error) error {
-				if told++; told == 1 {
-					panic("told")
-				}
-				return nil
-			}}, func(ctx context.Context) error {
-				began = append(began, time.Since(from))
-				ctrlqueue.DeferFor(ctx, time.Minute)
-				return end()
-			})
-			c.q.Add(request("a"))
-			time.Sleep(10 * time.Minute)
-			synctest.Wait()
-			r := c.q.Stats().Results
-			got := fmt.Sprintf("%v, failed %d, given up %d", began, r[workqueue.OutcomeFailed], r[workqueue.OutcomeGivenUp])
-			if want := "[0s 1m0s], failed 1, given up 1"; got != want {
-				t.Errorf("%s: %s, want %s", name, got, want)
-			}
-			c.end(t)
-		})
-	}
-}
-
 // OnStop was told of one failure of an object that a panic had given up.
 func TestFailuresOfWhatIsGivenUpAtTheEnd(t *testing.T) {
-	for name, end := range map[string]func() error{
-		"an error": func() error { return errors.New("no") }, "a panic": func() error { panic("at the disco") },
-	} {
+	for name, end := range map[string]func() error{"an error": fails, "a panic": panicked} {
 		synctest.Test(t, func(t *testing.T) {
 			var left workqueue.Snapshot[reconcile.Request]
 			o := draining(time.Minute)
 			o.MaxAttempts, o.OnStop = 3, func(_ string, l workqueue.Snapshot[reconcile.Request]) { left = l }
-			s := newStandIn()
 			n := 0
-			c := startIn(t, s, ctrlqueue.WrapManager(s, o), fresh("gives up"), controller.Options{RecoverPanic: new(true),
-				RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Second, time.Hour),
-				Reconciler: reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
-					if n++; n == 3 { // It ends in the drain.
-						time.Sleep(10 * time.Second)
-					}
-					return reconcile.Result{}, end()
-				})})
+			c := startGivingUp(t, o, func(context.Context) error {
+				if n++; n == 3 { // It ends in the drain.
+					time.Sleep(10 * time.Second)
+				}
+				return end()
+			})
 			c.q.Add(request("a"))
 			time.Sleep(5 * time.Second)
 			c.end(t)
@@ -528,29 +478,4 @@ func TestFailuresOfWhatIsGivenUpAtTheEnd(t *testing.T) {
 			}
 		})
 	}
-}
-
-// The end of the manager is no failure of the object.
-func TestMaxAttemptsAtTheEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := ctrlqueue.For(options{MaxAttempts: 1})
-		inner := b.Reconciler(reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-			<-ctx.Done()
-			return reconcile.Result{}, ctx.Err()
-		}))
-		var got error
-		s := newStandIn()
-		c := startIn(t, s, s, "ends", controller.Options{NewQueue: b.NewQueue, Reconciler: reconcile.Func(
-			func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
-				result, err := inner.Reconcile(ctx, r)
-				got = err
-				return result, err
-			})})
-		c.q.Add(request("a"))
-		synctest.Wait()
-		c.end(t)
-		if got != context.Canceled {
-			t.Errorf("got %v, want %v", got, context.Canceled)
-		}
-	})
 }

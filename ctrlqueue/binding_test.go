@@ -12,8 +12,11 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/seed16c08ea7/workqueue"
 	"github.com/seed16c08ea7/workqueue/ctrlqueue"
+	clientgo "k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
 // This file has controllers that are bound in wrong ways, and the effect of CancelOnReAdd on the
@@ -46,21 +49,24 @@ func TestGraceWithoutAStartOfTheWrappedManager(t *testing.T) {
 		func() { c.NewQueue("pod", nil) })
 }
 
-// A reconciler whose controller has another queue does nothing, and returns an error.
+// A reconciler whose controller has another queue does nothing, and returns an error. Middleware can hide from
+// WrapManager that a reconciler has a Binding.
 func TestAReconcilerWithTheQueueOfAnother(t *testing.T) {
-	none := func(*controller.Options) {}
 	other := ctrlqueue.For(options{})
-	for name, row := range map[string]struct {
-		queue func(*controller.Options)
-		start func(*testing.T, *ctrlqueue.Binding[reconcile.Request])
-	}{
-		"that of controller-runtime": {none, func(*testing.T, *ctrlqueue.Binding[reconcile.Request]) {}},
-		"that of another Binding": {func(o *controller.Options) { o.NewQueue = other.NewQueue }, func(t *testing.T, b *ctrlqueue.Binding[reconcile.Request]) {
+	for name, prepare := range map[string]func(*ctrlqueue.Binding[reconcile.Request], manager.Manager, *controller.Options) manager.Manager{
+		"that of controller-runtime": func(_ *ctrlqueue.Binding[reconcile.Request], mgr manager.Manager, _ *controller.Options) manager.Manager {
+			return mgr
+		},
+		"that of WrapManager": func(_ *ctrlqueue.Binding[reconcile.Request], mgr manager.Manager, _ *controller.Options) manager.Manager {
+			return ctrlqueue.WrapManager(mgr, options{})
+		},
+		"that of another Binding": func(b *ctrlqueue.Binding[reconcile.Request], mgr manager.Manager, o *controller.Options) manager.Manager {
+			o.NewQueue = other.NewQueue
 			q := b.NewQueue("", nil)
-			t.Cleanup(q.ShutDown)
 			q.Add(request("other")) // Another item is in flight there.
 			q.Get()
-		}},
+			return mgr
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -70,64 +76,33 @@ func TestAReconcilerWithTheQueueOfAnother(t *testing.T) {
 					t.Error("the reconciler was called")
 					return reconcile.Result{}, nil
 				}))
-				row.start(t, b)
-				opts := controller.Options{Reconciler: reconcile.Func(func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+				opts := controller.Options{Logger: logr.Discard(), Reconciler: reconcile.Func(func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
 					_, err := inner.Reconcile(ctx, r)
 					errs = append(errs, err)
 					return reconcile.Result{}, nil
 				})}
-				row.queue(&opts)
-				run(t, opts, request("a"))
+				mgr := prepare(b, newStandIn(), &opts)
+				c, err := controller.New("any", mgr, opts)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := c.Watch(source.Func(func(_ context.Context, q clientgo.TypedRateLimitingInterface[reconcile.Request]) error {
+					q.Add(request("a"))
+					return nil
+				})); err != nil {
+					t.Fatal(err)
+				}
+				ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+				defer stop()
+				if err := mgr.Start(ctx); err != nil {
+					t.Error(err)
+				}
 				if len(errs) != 1 || errs[0] == nil || !strings.Contains(errs[0].Error(), "ctrlqueue: this reconciler is of one Binding, and the queue of the controller is not") {
 					t.Errorf("the errors are %v", errs)
 				}
 			})
 		})
 	}
-}
-
-// run runs a controller with one request, on any queue.
-func run(t *testing.T, opts controller.Options, r reconcile.Request) {
-	t.Helper()
-	s := newStandIn()
-	opts.Logger = logr.Discard()
-	c, err := controller.New("any", s, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Watch(adds(r)); err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	over := make(chan error)
-	go func() { over <- s.Start(ctx) }()
-	time.Sleep(time.Minute)
-	stop()
-	if err := <-over; err != nil {
-		t.Error(err)
-	}
-}
-
-// Middleware hides from WrapManager that a reconciler has a Binding.
-func TestABindingHiddenFromWrapManager(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var errs []error
-		inner := ctrlqueue.For(options{}).Reconciler(reconcile.Func(nil))
-		s := newStandIn()
-		c := startIn(t, s, ctrlqueue.WrapManager(s, options{}), "hidden", controller.Options{
-			Reconciler: reconcile.Func(func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
-				_, err := inner.Reconcile(ctx, r)
-				errs = append(errs, err)
-				return reconcile.Result{}, nil
-			}),
-		})
-		c.q.Add(request("a"))
-		synctest.Wait()
-		c.end(t)
-		if len(errs) != 1 || errs[0] == nil {
-			t.Errorf("the errors are %v", errs)
-		}
-	})
 }
 
 // A wrong queue is also found while many items are in flight.
@@ -137,14 +112,13 @@ func TestManyReconcilesAtATime(t *testing.T) {
 		b := ctrlqueue.For(options{})
 		s := newStandIn()
 		done := make(chan bool, items)
+		nothing := b.Reconciler(reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) { return reconcile.Result{}, nil }))
 		c := startIn(t, s, s, "many", controller.Options{
 			NewQueue:                b.NewQueue,
 			MaxConcurrentReconciles: items,
 			Reconciler: reconcile.Func(func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
 				time.Sleep(time.Second) // Until all are in flight.
-				_, err := b.Reconciler(reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
-					return reconcile.Result{}, nil
-				})).Reconcile(ctx, r)
+				_, err := nothing.Reconcile(ctx, r)
 				done <- err == nil
 				return reconcile.Result{}, nil
 			}),
@@ -170,6 +144,7 @@ func cutShort(t *testing.T, priority int, then func(*requestQueue)) (reconciled 
 			select {
 			case <-ctx.Done():
 				reconciled = append(reconciled, r.Name+" cut short")
+				time.Sleep(time.Second) // It ends after all calls of then.
 			case <-time.After(time.Second):
 				reconciled = append(reconciled, r.Name)
 			}
@@ -193,19 +168,27 @@ func cutShort(t *testing.T, priority int, then func(*requestQueue)) (reconciled 
 
 // An object that is removed while a reconcile of it is cut short does not come back.
 func TestARemoveOfWhatHasCutAReconcileShort(t *testing.T) {
-	for _, priority := range []int{0, 5, -5} {
-		got := cutShort(t, priority, func(q *requestQueue) {
-			q.Add(request("a"))
-			q.Remove(request("a"))
-		})
-		if fmt.Sprint(got) != "[a cut short b]" {
-			t.Errorf("handed out at %d: reconciled are %v", priority, got)
+	add := func(q *requestQueue) { q.Add(request("a")) }
+	remove := func(q *requestQueue) { q.Remove(request("a")) }
+	removeFunc := func(q *requestQueue) { q.RemoveFunc(func(r reconcile.Request) bool { return r == request("a") }) }
+	for name, calls := range map[string][]func(*requestQueue){
+		"Remove": {remove}, "RemoveFunc": {removeFunc}, "Add, Remove": {add, remove}, "Add, RemoveFunc": {add, removeFunc},
+	} {
+		for _, priority := range []int{0, 5, -5} {
+			got := cutShort(t, priority, func(q *requestQueue) {
+				for _, call := range calls {
+					call(q)
+				}
+			})
+			if fmt.Sprint(got) != "[a cut short b]" {
+				t.Errorf("%s, handed out at %d: reconciled are %v", name, priority, got)
+			}
 		}
 	}
 }
 
-// The object is removed between the end of a reconcile that was cut short and the add of the controller. The
-// add brought the object back: now and then in the test above, and always here.
+// The object is removed between the end of a reconcile that was cut short and the add of the controller, which brought
+// the object back.
 func TestARemoveAfterAReconcileThatWasCutShort(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c *running

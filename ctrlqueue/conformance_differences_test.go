@@ -128,15 +128,14 @@ func shutDownWithDrain() step {
 func drained(want bool) step {
 	return step{"the drain", func(p *play) {
 		p.t.Helper()
+		over := false
 		select {
 		case <-p.drained:
-			if !want {
-				p.errorf("is over")
-			}
+			over = true
 		default:
-			if want {
-				p.errorf("is not over")
-			}
+		}
+		if over != want {
+			p.errorf("over is %v", over)
 		}
 	}}
 }

@@ -41,7 +41,6 @@ func newLimiter() limiter {
 type play struct {
 	t      *testing.T
 	q      queue
-	start  time.Time
 	asking []chan hand // workers that are in GetWithPriority, in the order of their calls
 	shut   bool
 	where  string
@@ -84,11 +83,7 @@ func (i impl) run(t *testing.T, steps []step) {
 }
 
 func newPlay(t *testing.T, i impl, l limiter) *play {
-	return &play{
-		t:     t,
-		q:     i.open(l),
-		start: time.Now(),
-	}
+	return &play{t: t, q: i.open(l)}
 }
 
 // end shuts the queue down, and checks that all workers leave.
@@ -181,67 +176,34 @@ func addRateLimited(item string) step {
 
 // gets: a worker asks, and gets the item at once.
 func gets(item string, priority int) step {
-	return step{fmt.Sprintf("Get %s at %d", item, priority), func(p *play) {
-		p.t.Helper()
-		if got, ok := p.ask(); !ok {
-			p.errorf("nothing")
-		} else if want := (hand{item, priority, false}); got != want {
-			p.errorf("got %v", got)
-		}
-	}}
+	return gives(fmt.Sprintf("Get %s at %d", item, priority), (*play).ask, &hand{item, priority, false})
 }
 
 // refused: a worker asks, and hears of the shutdown at once.
-func refused() step {
-	return step{"Get after a shutdown", func(p *play) {
-		p.t.Helper()
-		if got, ok := p.ask(); !ok {
-			p.errorf("blocks")
-		} else if want := (hand{shutdown: true}); got != want {
-			p.errorf("got %v", got)
-		}
-	}}
-}
+func refused() step { return gives("Get after a shutdown", (*play).ask, &hand{shutdown: true}) }
 
 // parks: a worker asks, gets nothing, and waits.
-func parks() step {
-	return step{"Get of nothing", func(p *play) {
-		p.t.Helper()
-		if got, ok := p.ask(); ok {
-			p.errorf("got %v", got)
-		}
-	}}
-}
+func parks() step { return gives("Get of nothing", (*play).ask, nil) }
 
 // arrives: a waiting worker has got the item.
 func arrives(item string, priority int) step {
-	return step{fmt.Sprintf("a parked worker has %s at %d", item, priority), func(p *play) {
-		p.t.Helper()
-		if got, ok := p.arrived(); !ok {
-			p.errorf("nothing")
-		} else if want := (hand{item, priority, false}); got != want {
-			p.errorf("got %v", got)
-		}
-	}}
+	return gives(fmt.Sprintf("a parked worker has %s at %d", item, priority), (*play).arrived, &hand{item, priority, false})
 }
 
 // stays: no waiting worker has got anything.
-func stays() step {
-	return step{"parked workers have nothing", func(p *play) {
-		p.t.Helper()
-		if got, ok := p.arrived(); ok {
-			p.errorf("got %v", got)
-		}
-	}}
-}
+func stays() step { return gives("parked workers have nothing", (*play).arrived, nil) }
 
 // leaves: a waiting worker has heard of the shutdown.
-func leaves() step {
-	return step{"a parked worker leaves", func(p *play) {
+func leaves() step { return gives("a parked worker leaves", (*play).arrived, &hand{shutdown: true}) }
+
+// gives checks what a worker has got: nothing if want is nil.
+func gives(name string, worker func(*play) (hand, bool), want *hand) step {
+	return step{name, func(p *play) {
 		p.t.Helper()
-		if got, ok := p.arrived(); !ok {
-			p.errorf("it stays")
-		} else if want := (hand{shutdown: true}); got != want {
+		switch got, ok := worker(p); {
+		case !ok && want != nil:
+			p.errorf("nothing")
+		case ok && (want == nil || got != *want):
 			p.errorf("got %v", got)
 		}
 	}}
@@ -261,19 +223,18 @@ func forget(item string) step {
 }
 
 func requeues(item string, want int) step {
-	return step{"NumRequeues " + item, func(p *play) {
-		p.t.Helper()
-		if got := p.q.NumRequeues(item); got != want {
-			p.errorf("%d, want %d", got, want)
-		}
-	}}
+	return reports("NumRequeues "+item, func(q queue) int { return q.NumRequeues(item) }, want)
 }
 
-func length(want int) step {
-	return step{fmt.Sprint("Len ", want), func(p *play) {
+func length(want int) step { return reports("Len", queue.Len, want) }
+
+func shuttingDown(want bool) step { return reports("ShuttingDown", queue.ShuttingDown, want) }
+
+func reports[T comparable](name string, call func(queue) T, want T) step {
+	return step{name, func(p *play) {
 		p.t.Helper()
-		if got := p.q.Len(); got != want {
-			p.errorf("%d", got)
+		if got := call(p.q); got != want {
+			p.errorf("%v, want %v", got, want)
 		}
 	}}
 }
@@ -286,14 +247,5 @@ func shutDown() step {
 	return step{"ShutDown", func(p *play) {
 		p.shut = true
 		p.q.ShutDown()
-	}}
-}
-
-func shuttingDown(want bool) step {
-	return step{fmt.Sprint("ShuttingDown ", want), func(p *play) {
-		p.t.Helper()
-		if got := p.q.ShuttingDown(); got != want {
-			p.errorf("%v", got)
-		}
 	}}
 }

@@ -1,6 +1,7 @@
 package ctrlqueue_test
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -44,6 +45,12 @@ var ordering = []rule{
 	{"a plain add raises what is below 0", []step{at(-100, "a", "b"), add("b"), gets("b", 0), gets("a", -100)}},
 	{"a late urgent item overtakes a backlog", []step{at(-100, "a", "b", "c"), gets("a", -100), add("d"),
 		gets("d", 0), gets("b", -100), gets("c", -100)}},
+	{"priorities and delays have no bounds", []step{
+		add("zero"), at(math.MinInt, "least", "raised"), at(math.MaxInt, "most"), at(math.MaxInt, "raised"),
+		atAfter(math.MinInt, math.MinInt64, "past"), atAfter(math.MaxInt, math.MaxInt64, "never"),
+		gets("most", math.MaxInt), gets("raised", math.MaxInt), gets("zero", 0),
+		gets("least", math.MinInt), gets("past", math.MinInt), parks(),
+	}},
 }
 
 var holding = []rule{

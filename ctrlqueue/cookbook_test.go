@@ -27,7 +27,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/config"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -161,14 +160,10 @@ func TestGiveUpFor(t *testing.T) {
 			}
 			return nil
 		}}
-		failure := workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Second, time.Hour)
-		b := ctrlqueue.For(o)
-		s := newStandIn()
-		c := startIn(t, s, s, "balancer", controller.Options{NewQueue: b.NewQueue, RateLimiter: failure,
-			Reconciler: b.Reconciler(reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
-				began = append(began, seconds())
-				return reconcile.Result{}, errors.New("no quota")
-			}))})
+		c := start(t, "balancer", o, func(context.Context, reconcile.Request) (reconcile.Result, error) {
+			began = append(began, seconds())
+			return reconcile.Result{}, errors.New("no quota")
+		}, fromASecond)
 		at := func(second int, do func()) {
 			time.Sleep(time.Until(from.Add(time.Duration(second) * time.Second)))
 			do()
@@ -249,7 +244,8 @@ var fair = ctrlqueue.Options[reconcile.Request]{
 	},
 }
 
-// A priority that a handler names takes an add out of Quiet, and a Priority function does not.
+// A priority that a handler names takes an add out of Quiet, and a Priority function does not. With the function, 0 is
+// a name too.
 func TestQuietAndPriorities(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := fair
@@ -258,14 +254,15 @@ func TestQuietAndPriorities(t *testing.T) {
 		q := ctrlqueue.For(o).NewQueue("", nil).(*requestQueue)
 		defer q.ShutDown()
 		urgent.Delete(t.Context(), event.DeleteEvent{Object: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "deleted"}}}, q)
+		q.AddWithOpts(priorityqueue.AddOpts{Priority: new(0)}, request("zero"))
 		q.Add(request("other"))
 		got := fmt.Sprint(q.Len())
-		for range 2 {
+		for range 3 {
 			r, priority, _ := q.GetWithPriority()
 			q.Done(r)
 			got += fmt.Sprint(" ", r.Name, priority)
 		}
-		if want := "1 deleted10 other7"; got != want {
+		if want := "2 deleted10 zero0 other7"; got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	})

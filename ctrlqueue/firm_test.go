@@ -52,9 +52,38 @@ func defers(err error) func(ctx context.Context) (reconcile.Result, error) {
 	}
 }
 
+// asks returns a step that calls DeferFor and takes no time.
+func asks(result reconcile.Result, err error, waits ...time.Duration) func(ctx context.Context) (reconcile.Result, error) {
+	return func(ctx context.Context) (reconcile.Result, error) {
+		for _, d := range waits {
+			ctrlqueue.DeferFor(ctx, d)
+		}
+		return result, err
+	}
+}
+
+// takes returns a step that takes a second.
+func takes(result reconcile.Result, err error) func(ctx context.Context) (reconcile.Result, error) {
+	return func(context.Context) (reconcile.Result, error) {
+		time.Sleep(time.Second)
+		return result, err
+	}
+}
+
 func TestDeferForHoldsOffEvents(t *testing.T) {
 	const s = time.Second
 	failed, terminal := errors.New("failed"), reconcile.TerminalError(errors.New("failed for good"))
+	event := func(q *requestQueue) { q.Add(request("a")) }
+	wake := func(q *requestQueue) { q.Wake(request("a")) }
+	wakeFunc := func(q *requestQueue) { q.WakeFunc(func(r reconcile.Request) bool { return r.Name == "a" }) }
+	remove := func(q *requestQueue) { q.Remove(request("a")) }
+	reschedule := func(q *requestQueue) { q.Reschedule(request("a"), s) }
+	deferFor := func(d time.Duration) func(*requestQueue) {
+		return func(q *requestQueue) { q.DeferFor(request("a"), d) }
+	}
+	both := func(first, second func(*requestQueue)) func(*requestQueue) {
+		return func(q *requestQueue) { first(q); second(q) }
+	}
 	for _, c := range []struct {
 		name string
 		do   func(ctx context.Context) (reconcile.Result, error)
@@ -63,114 +92,47 @@ func TestDeferForHoldsOffEvents(t *testing.T) {
 		want []time.Duration // when reconciles begin
 	}{
 		{"nothing", defers(nil), 0, nil, []time.Duration{0, 6 * s}},
-		{"an event meanwhile", defers(nil), s / 2, func(q *requestQueue) { q.Add(request("a")) }, []time.Duration{0, 6 * s}},
-		{"an event afterwards", defers(nil), 3 * s, func(q *requestQueue) { q.Add(request("a")) }, []time.Duration{0, 6 * s}},
-		{"a Wake meanwhile", defers(nil), s / 2, func(q *requestQueue) { q.Wake(request("a")) }, []time.Duration{0, s}},
-		{"a Wake afterwards", defers(nil), 3 * s, func(q *requestQueue) { q.Wake(request("a")) }, []time.Duration{0, 3 * s}},
-		{"a WakeFunc afterwards", defers(nil), 3 * s, func(q *requestQueue) {
-			q.WakeFunc(func(r reconcile.Request) bool { return r.Name == "a" })
-		}, []time.Duration{0, 3 * s}},
-		{"a Remove meanwhile", defers(nil), s / 2, func(q *requestQueue) { q.Remove(request("a")) }, []time.Duration{0}},
-		{"a Remove and an event meanwhile", defers(nil), s / 2, func(q *requestQueue) {
-			q.Remove(request("a"))
-			q.Add(request("a"))
-		}, []time.Duration{0, 6 * s}},
-		{"a Remove afterwards", defers(nil), 3 * s, func(q *requestQueue) { q.Remove(request("a")) }, []time.Duration{0}},
-		{"a failure", defers(failed), 3 * s, func(q *requestQueue) { q.Add(request("a")) }, []time.Duration{0, 6 * s}},
+		{"an event meanwhile", defers(nil), s / 2, event, []time.Duration{0, 6 * s}},
+		{"an event afterwards", defers(nil), 3 * s, event, []time.Duration{0, 6 * s}},
+		{"a Wake meanwhile", defers(nil), s / 2, wake, []time.Duration{0, s}},
+		{"a Wake afterwards", defers(nil), 3 * s, wake, []time.Duration{0, 3 * s}},
+		{"a WakeFunc afterwards", defers(nil), 3 * s, wakeFunc, []time.Duration{0, 3 * s}},
+		{"a Remove meanwhile", defers(nil), s / 2, remove, []time.Duration{0}},
+		{"a Remove and an event meanwhile", defers(nil), s / 2, both(remove, event), []time.Duration{0, 6 * s}},
+		{"a Remove afterwards", defers(nil), 3 * s, remove, []time.Duration{0}},
+		{"a failure", defers(failed), 3 * s, event, []time.Duration{0, 6 * s}},
 		{"a terminal error", defers(terminal), 0, nil, []time.Duration{0}},
-		{"a terminal error and an event", defers(terminal), 3 * s, func(q *requestQueue) { q.Add(request("a")) }, []time.Duration{0, 3 * s}},
-		{"a longer RequeueAfter", func(ctx context.Context) (reconcile.Result, error) {
-			ctrlqueue.DeferFor(ctx, 2*s)
-			return reconcile.Result{RequeueAfter: 20 * s}, nil
-		}, 3 * s, func(q *requestQueue) { q.Add(request("a")) }, []time.Duration{0, 20 * s}},
-		{"a failure whose backoff is longer", func(ctx context.Context) (reconcile.Result, error) {
-			ctrlqueue.DeferFor(ctx, 2*time.Millisecond)
-			return reconcile.Result{}, failed
-		}, 0, nil, []time.Duration{0, 5 * time.Millisecond}},
+		{"a terminal error and an event", defers(terminal), 3 * s, event, []time.Duration{0, 3 * s}},
+		{"a longer RequeueAfter", asks(reconcile.Result{RequeueAfter: 20 * s}, nil, 2*s), 3 * s, event, []time.Duration{0, 20 * s}},
+		{"a failure whose backoff is longer", asks(reconcile.Result{}, failed, 2*time.Millisecond), 0, nil, []time.Duration{0, 5 * time.Millisecond}},
 		{"a panic", func(ctx context.Context) (reconcile.Result, error) {
 			ctrlqueue.DeferFor(ctx, 5*s)
 			panic(failed)
-		}, 3 * s, func(q *requestQueue) { q.Add(request("a")) }, []time.Duration{0, 5 * s}},
-		{"twice, and another result", func(ctx context.Context) (reconcile.Result, error) {
-			ctrlqueue.DeferFor(ctx, 8*s)
-			ctrlqueue.DeferFor(ctx, 2*s)
-			return reconcile.Result{}, nil
-		}, 3 * s, func(q *requestQueue) { q.Add(request("a")) }, []time.Duration{0, 8 * s}},
+		}, 3 * s, event, []time.Duration{0, 5 * s}},
+		{"twice, and another result", asks(reconcile.Result{}, nil, 8*s, 2*s), 3 * s, event, []time.Duration{0, 8 * s}},
 		{"zero", func(ctx context.Context) (reconcile.Result, error) {
 			return ctrlqueue.DeferFor(ctx, 0), nil
 		}, 0, nil, []time.Duration{0, time.Nanosecond}},
-		{"a time that has passed, and another result", func(ctx context.Context) (reconcile.Result, error) {
-			ctrlqueue.DeferFor(ctx, -s)
-			return reconcile.Result{}, nil
-		}, 0, nil, []time.Duration{0, time.Nanosecond}},
-		{"a time that has passed, a failure, and an event", func(ctx context.Context) (reconcile.Result, error) {
-			ctrlqueue.DeferFor(ctx, -s)
-			return reconcile.Result{}, failed
-		}, 2 * time.Millisecond, func(q *requestQueue) { q.Add(request("a")) }, []time.Duration{0, 2 * time.Millisecond}},
-		{"a longer DeferFor from outside, and an event", defers(nil), s / 2, func(q *requestQueue) {
-			q.DeferFor(request("a"), 20*s)
-			q.Add(request("a"))
-		}, []time.Duration{0, 20*s + s/2}},
-		{"an event, and then a DeferFor from outside", defers(nil), s / 2, func(q *requestQueue) {
-			q.Add(request("a"))
-			q.DeferFor(request("a"), 20*s)
-		}, []time.Duration{0, 20*s + s/2}},
-		{"a shorter DeferFor from outside", defers(nil), s / 2, func(q *requestQueue) {
-			q.DeferFor(request("a"), 2*s)
-		}, []time.Duration{0, 6 * s}},
-		{"a Remove and a shorter DeferFor from outside", defers(nil), s / 2, func(q *requestQueue) {
-			q.Remove(request("a"))
-			q.DeferFor(request("a"), 2*s)
-		}, []time.Duration{0, 2*s + s/2}},
-		{"a Remove and a shorter DeferFor from outside, afterwards", defers(nil), 3 * s, func(q *requestQueue) {
-			q.Remove(request("a"))
-			q.DeferFor(request("a"), s)
-		}, []time.Duration{0, 4 * s}},
-		{"a Reschedule, afterwards", defers(nil), 3 * s, func(q *requestQueue) { q.Reschedule(request("a"), s) }, []time.Duration{0, 4 * s}},
-		{"a Reschedule and an event, afterwards", defers(nil), 3 * s, func(q *requestQueue) {
-			q.Reschedule(request("a"), s)
-			q.Add(request("a"))
-		}, []time.Duration{0, 3 * s}},
-		{"a Wake, and then a DeferFor from outside", defers(nil), s / 2, func(q *requestQueue) {
-			q.Wake(request("a"))
-			q.DeferFor(request("a"), 20*s)
-		}, []time.Duration{0, s}},
-		{"a DeferFor from outside of zero, afterwards", defers(nil), 3 * s, func(q *requestQueue) {
-			q.DeferFor(request("a"), 0)
-		}, []time.Duration{0, 3 * s}},
-		{"a DeferFor from outside, and then a success", func(context.Context) (reconcile.Result, error) {
-			time.Sleep(s)
-			return reconcile.Result{}, nil
-		}, s / 2, func(q *requestQueue) { q.DeferFor(request("a"), 20*s) }, []time.Duration{0, 20*s + s/2}},
-		{"a DeferFor from outside, and then a RequeueAfter", func(context.Context) (reconcile.Result, error) {
-			time.Sleep(s)
-			return reconcile.Result{RequeueAfter: s}, nil
-		}, s / 2, func(q *requestQueue) { q.DeferFor(request("a"), 20*s) }, []time.Duration{0, 20*s + s/2}},
-		{"a DeferFor from outside, and then a failure", func(context.Context) (reconcile.Result, error) {
-			time.Sleep(s)
-			return reconcile.Result{}, failed
-		}, s / 2, func(q *requestQueue) { q.DeferFor(request("a"), 20*s) }, []time.Duration{0, 20*s + s/2}},
-		{"a DeferFor from outside, and then a terminal error", func(context.Context) (reconcile.Result, error) {
-			time.Sleep(s)
-			return reconcile.Result{}, terminal
-		}, s / 2, func(q *requestQueue) { q.DeferFor(request("a"), 20*s) }, []time.Duration{0, 20*s + s/2}},
-		{"a Wake, then RequeueAfter", func(context.Context) (reconcile.Result, error) {
-			time.Sleep(s)
-			return reconcile.Result{RequeueAfter: time.Hour}, nil
-		}, s / 2, func(q *requestQueue) { q.Wake(request("a")) }, []time.Duration{0, s}},
-		{"a Wake, then a failure", func(context.Context) (reconcile.Result, error) {
-			time.Sleep(s)
-			return reconcile.Result{}, failed
-		}, s / 2, func(q *requestQueue) { q.Wake(request("a")) }, []time.Duration{0, s}},
-		{"a Remove, then Requeue", func(context.Context) (reconcile.Result, error) {
-			time.Sleep(s)
-			//lint:ignore SA1019 Controllers still look at Requeue.
-			return reconcile.Result{Requeue: true}, nil
-		}, s / 2, func(q *requestQueue) { q.Remove(request("a")) }, []time.Duration{0}},
-		{"a Remove, then a failure", func(context.Context) (reconcile.Result, error) {
-			time.Sleep(s)
-			return reconcile.Result{}, failed
-		}, s / 2, func(q *requestQueue) { q.Remove(request("a")) }, []time.Duration{0}},
+		{"a time that has passed, and another result", asks(reconcile.Result{}, nil, -s), 0, nil, []time.Duration{0, time.Nanosecond}},
+		{"a time that has passed, a failure, and an event", asks(reconcile.Result{}, failed, -s), 2 * time.Millisecond, event, []time.Duration{0, 2 * time.Millisecond}},
+		{"a longer DeferFor from outside, and an event", defers(nil), s / 2, both(deferFor(20*s), event), []time.Duration{0, 20*s + s/2}},
+		{"an event, and then a DeferFor from outside", defers(nil), s / 2, both(event, deferFor(20*s)), []time.Duration{0, 20*s + s/2}},
+		{"a shorter DeferFor from outside", defers(nil), s / 2, deferFor(2 * s), []time.Duration{0, 6 * s}},
+		{"a Remove and a shorter DeferFor from outside", defers(nil), s / 2, both(remove, deferFor(2*s)), []time.Duration{0, 2*s + s/2}},
+		{"a Remove and a shorter DeferFor from outside, afterwards", defers(nil), 3 * s, both(remove, deferFor(s)), []time.Duration{0, 4 * s}},
+		{"a Reschedule, afterwards", defers(nil), 3 * s, reschedule, []time.Duration{0, 4 * s}},
+		{"a Reschedule and an event, afterwards", defers(nil), 3 * s, both(reschedule, event), []time.Duration{0, 3 * s}},
+		{"a Wake, and then a DeferFor from outside", defers(nil), s / 2, both(wake, deferFor(20*s)), []time.Duration{0, s}},
+		{"a DeferFor from outside of zero, afterwards", defers(nil), 3 * s, deferFor(0), []time.Duration{0, 3 * s}},
+		{"a DeferFor from outside, and then a success", takes(reconcile.Result{}, nil), s / 2, deferFor(20 * s), []time.Duration{0, 20*s + s/2}},
+		{"a DeferFor from outside, and then a RequeueAfter", takes(reconcile.Result{RequeueAfter: s}, nil), s / 2, deferFor(20 * s), []time.Duration{0, 20*s + s/2}},
+		{"a DeferFor from outside, and then a failure", takes(reconcile.Result{}, failed), s / 2, deferFor(20 * s), []time.Duration{0, 20*s + s/2}},
+		{"a DeferFor from outside, and then a terminal error", takes(reconcile.Result{}, terminal), s / 2, deferFor(20 * s), []time.Duration{0, 20*s + s/2}},
+		{"a Wake, then RequeueAfter", takes(reconcile.Result{RequeueAfter: time.Hour}, nil), s / 2, wake, []time.Duration{0, s}},
+		{"a Wake, then a failure", takes(reconcile.Result{}, failed), s / 2, wake, []time.Duration{0, s}},
+		//lint:ignore SA1019 Controllers still look at Requeue.
+		{"a Remove, then Requeue", takes(reconcile.Result{Requeue: true}, nil), s / 2, remove, []time.Duration{0}},
+		{"a Remove, then a failure", takes(reconcile.Result{}, failed), s / 2, remove, []time.Duration{0}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -190,8 +152,6 @@ func TestDeferForHoldsOffEvents(t *testing.T) {
 	}
 }
 
-// The object keeps the higher priority of its hand-out and of an event, so a deferral does not put an
-// urgent object behind the initial list.
 // A failure whose backoff is over, or whose limiter names no wait, took the wait of DeferFor away.
 func TestDeferForBesideAFailureWithoutAWait(t *testing.T) {
 	for name, row := range map[string]struct {
@@ -203,20 +163,17 @@ func TestDeferForBesideAFailureWithoutAWait(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var began []time.Time
-			b := ctrlqueue.For(options{})
-			s := newStandIn()
-			c := startIn(t, s, s, fresh("defers"), controller.Options{NewQueue: b.NewQueue, RateLimiter: row.limiter,
-				Reconciler: b.Reconciler(reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-					switch began = append(began, time.Now()); len(began) {
-					case 1:
-						return fail(ctx)
-					case 2:
-						time.Sleep(time.Second) // The retry of the first failure is due.
-						ctrlqueue.DeferFor(ctx, time.Hour)
-						return fail(ctx)
-					}
-					return reconcile.Result{}, nil
-				}))})
+			c := start(t, fresh("defers"), options{}, func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+				switch began = append(began, time.Now()); len(began) {
+				case 1:
+					return fail(ctx)
+				case 2:
+					time.Sleep(time.Second) // The retry of the first failure is due.
+					ctrlqueue.DeferFor(ctx, time.Hour)
+					return fail(ctx)
+				}
+				return reconcile.Result{}, nil
+			}, func(o *controller.Options) { o.RateLimiter = row.limiter })
 			c.q.Add(request("a"))
 			if row.event > 0 {
 				time.Sleep(row.event)
@@ -232,27 +189,31 @@ func TestDeferForBesideAFailureWithoutAWait(t *testing.T) {
 	}
 }
 
+// The object keeps the higher priority of its hand-out and of an event, so a deferral does not put an
+// urgent object behind the initial list.
 func TestDeferForKeepsThePriority(t *testing.T) {
-	silent := func(ctx context.Context) (reconcile.Result, error) {
-		ctrlqueue.DeferFor(ctx, 5*time.Second)
-		return reconcile.Result{}, nil
-	}
-	for i, hand := range []int{-100, 0, 7, 7} {
+	const wait = 5 * time.Second
+	for name, row := range map[string]struct {
+		do         func(ctx context.Context) (reconcile.Result, error)
+		hand, want int
+	}{
+		"low":            {defers(nil), -100, -100},
+		"zero":           {defers(nil), 0, 0},
+		"high":           {defers(nil), 7, 7},
+		"another result": {asks(reconcile.Result{}, nil, wait), 7, 7},
+		"one of its own": {asks(reconcile.Result{RequeueAfter: wait, Priority: new(8)}, nil, wait), -100, 8},
+	} {
 		synctest.Test(t, func(t *testing.T) {
-			do := defers(nil)
-			if i == 3 {
-				do = silent
-			}
-			p := startScript(t, "keeps", options{}, do)
-			p.q.AddWithOpts(priorityqueue.AddOpts{Priority: &hand}, request("a"))
+			p := startScript(t, "keeps", options{}, row.do)
+			p.q.AddWithOpts(priorityqueue.AddOpts{Priority: &row.hand}, request("a"))
 			time.Sleep(3 * time.Second)
 			info, _ := p.q.Find(request("a"))
-			if info.Priority != hand || !info.Firm {
-				t.Errorf("handed out at %d: %v waits, want the same priority and a firm wait", hand, info)
+			if info.Priority != row.want || !info.Firm {
+				t.Errorf("%s: handed out at %d: %v waits, want priority %d and a firm wait", name, row.hand, info, row.want)
 			}
 			p.q.AddWithOpts(priorityqueue.AddOpts{Priority: new(9)}, request("a"))
 			if info, _ = p.q.Find(request("a")); info.Priority != 9 {
-				t.Errorf("after an event of priority 9: %v waits", info)
+				t.Errorf("%s: after an event of priority 9: %v waits", name, info)
 			}
 			p.end(t)
 		})
@@ -285,46 +246,6 @@ func TestDeferForWithoutAController(t *testing.T) {
 			t.Errorf("DeferFor(%v) is %+v, want a RequeueAfter of %v", d, got, want)
 		}
 	}
-}
-
-// cluster-api writes and waits until its cache shows the write. The cache of the test shows a write
-// 30 ms later, and the handler of the event adds the object and wakes it.
-func TestDeferUntilTheCacheShowsTheWrite(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const writes, behind = 800, 30 * time.Millisecond
-		written, shown, stale, nets := 0, 0, 0, 0
-		var last time.Time
-		var q *requestQueue
-		show := func(n int) {
-			shown = n
-			q.Add(request("a"))
-			q.Wake(request("a"))
-		}
-		c := start(t, "cache", options{}, func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
-			if shown < written {
-				stale++
-				if time.Since(last) >= time.Minute {
-					nets++
-				}
-			}
-			if written == writes {
-				return reconcile.Result{}, nil
-			}
-			written++
-			last = time.Now()
-			n := written
-			time.AfterFunc(behind, func() { show(n) })
-			q.Add(r) // Some other event.
-			return ctrlqueue.DeferFor(ctx, time.Minute), nil
-		})
-		q = c.q
-		q.Add(request("a"))
-		time.Sleep(time.Hour)
-		c.end(t)
-		if written != writes || stale > 0 || nets > 0 {
-			t.Errorf("%d writes, %d reconciles on a stale cache, %d by the safety net, want %d, 0 and 0", written, stale, nets, writes)
-		}
-	})
 }
 
 // The limiter keeps nothing of an object that was removed while its reconcile failed, or panicked.
@@ -406,14 +327,12 @@ func besideTheEnd(t *testing.T, rounds int64, end func(context.Context) (reconci
 	meanwhile func(*requestQueue, reconcile.Request) (settled func(reconciles int64))) {
 	t.Helper()
 	var begun atomic.Int64
-	b := ctrlqueue.For(options{})
-	s := newStandIn()
-	c := startIn(t, s, s, "beside", controller.Options{NewQueue: b.NewQueue,
-		Reconciler: b.Reconciler(reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-			begun.Add(1)
-			return end(ctx)
-		})),
-		RateLimiter: clientgo.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Hour, time.Hour)})
+	c := start(t, "beside", options{}, func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+		begun.Add(1)
+		return end(ctx)
+	}, func(o *controller.Options) {
+		o.RateLimiter = clientgo.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Hour, time.Hour)
+	})
 	for n := range rounds {
 		r, before := request(strconv.FormatInt(n, 10)), begun.Load()
 		c.q.Add(r)

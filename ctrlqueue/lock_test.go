@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,141 +13,8 @@ import (
 	"github.com/seed16c08ea7/workqueue/ctrlqueue"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
-
-// A shift notes the reconciles of a controller that has much to do when its manager ends.
-type shift struct {
-	mu    sync.Mutex
-	began []time.Time // guarded by mu
-	live  []time.Time // when reconciles ended whose contexts had not; guarded by mu
-}
-
-// work is a reconcile of a second, or until its context ends.
-func (s *shift) work(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-	began := time.Now()
-	select {
-	case <-time.After(time.Second):
-	case <-ctx.Done():
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.began = append(s.began, began); ctx.Err() == nil {
-		s.live = append(s.live, time.Now())
-	}
-	return reconcile.Result{}, nil
-}
-
-// after returns how many reconciles with a live context began at the time or later, or ended later.
-func (s *shift) after(at time.Time) (n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for i := range s.live {
-		if s.live[i].After(at) {
-			n++
-		}
-	}
-	return n
-}
-
-// play starts a controller with 1,000 items on mgr, ends the context of Start after a minute, and
-// calls then. It returns when Start has returned and an hour has passed.
-func (s *shift) play(t *testing.T, mgr manager.Manager, then func()) (returned time.Time) {
-	t.Helper()
-	addController(t, mgr, "shift", controller.Options{Reconciler: reconcile.Func(s.work)}, func(q *requestQueue) {
-		for i := range 1000 {
-			q.Add(request(fmt.Sprint(i)))
-		}
-	})
-	ctx, stop := context.WithCancel(t.Context())
-	over := make(chan time.Time)
-	go func() {
-		mgr.Start(ctx) // Its error depends on the kind of loss.
-		over <- time.Now()
-	}()
-	time.Sleep(time.Minute)
-	stop()
-	then()
-	returned = <-over
-	time.Sleep(time.Hour)
-	return returned
-}
-
-// While a manager ends, controller-runtime only logs that the leadership is lost: without a Lock,
-// the drain went on until the Grace was over, beside another leader.
-func TestDrainAfterALeadershipThatWasLostMeanwhile(t *testing.T) {
-	const renewDeadline = 10 * time.Second
-	for name, row := range map[string]struct {
-		lose func(*lock)
-		left time.Duration // of the leadership at most, after the last renewal
-	}{
-		"renewals fail":            {func(l *lock) { l.stolen.Store(true) }, renewDeadline},
-		"the record names another": {func(l *lock) { l.stolen.Store(true); l.name("another replica") }, 3 * time.Second},
-		"the record is gone":       {func(l *lock) { l.stolen.Store(true); l.name("") }, 3 * time.Second},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var s shift
-				l := new(lock)
-				watched := ctrlqueue.NewLock(l)
-				o := draining(28 * time.Second)
-				o.Lock = watched
-				s.play(t, ctrlqueue.WrapManager(newElected(t, watched, 30*time.Second), o), func() {
-					time.Sleep(5 * time.Second)
-					row.lose(l)
-				})
-				over := l.renewed().Add(row.left)
-				if n := s.after(over); n > 0 {
-					t.Errorf("%d reconciles had live contexts after the leadership", n)
-				}
-				// The drain began: the leadership lasted for five seconds of it at least.
-				if n := s.after(over.Add(-row.left)); n == 0 {
-					t.Error("nothing was drained before the end of the leadership")
-				}
-			})
-		})
-	}
-}
-
-// A leadership that lasts does not end the drain before its Grace.
-func TestDrainWhileTheLeadershipLasts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var s shift
-		l := ctrlqueue.NewLock(new(lock))
-		o := draining(20 * time.Second)
-		o.Lock = l
-		var stopped time.Time
-		s.play(t, ctrlqueue.WrapManager(newElected(t, l, 30*time.Second), o), func() { stopped = time.Now() })
-		if n := s.after(stopped); n < 19 || n > 21 {
-			t.Errorf("%d reconciles were finished in the 20 seconds of Grace", n)
-		}
-	})
-}
-
-// Start returns after GracefulShutdownTimeout. Reconciles with live contexts went on after that
-// until the Grace was over. The manager gives its lock up then: the log said that the leadership is over.
-func TestGraceLongerThanTheManagerWaits(t *testing.T) {
-	for _, locked := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			var s shift
-			logger, logged := newLog()
-			o := draining(time.Minute)
-			o.Logger = &logger
-			l := ctrlqueue.NewLock(new(lock))
-			if locked {
-				o.Lock = l
-			}
-			returned := s.play(t, ctrlqueue.WrapManager(newElected(t, l, 5*time.Second), o), func() {})
-			if n := s.after(returned); n > 0 {
-				t.Errorf("%d reconciles had live contexts after Start had returned", n)
-			}
-			if lines := logged(); len(lines) != 1 || !strings.Contains(lines[0], "The Grace is longer than the manager has waited") {
-				t.Errorf("with a Lock %v: logged are %q", locked, lines)
-			}
-		})
-	}
-}
 
 // A controller that needs no election goes on without one.
 func TestDrainOfAControllerThatNeedsNoElection(t *testing.T) {

@@ -105,43 +105,6 @@ func openStopped(t *testing.T, name string, o stringOptions) *ctrlqueue.Queue[st
 	return c.NewQueue(name, newLimiter()).(*ctrlqueue.Queue[string])
 }
 
-// All controllers of a manager get the queue, and their reconcilers a context that
-// outlives the end of the manager for the drain.
-func TestWrapManagerBindsItsControllers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		mgr := ctrlqueue.WrapManager(newStandIn(), draining(time.Minute))
-		var mu sync.Mutex // guards live: there are two controllers
-		var live []error
-		for _, name := range []string{"first", "second"} {
-			addController(t, mgr, name, controller.Options{Reconciler: reconcile.Func(func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
-				time.Sleep(time.Second)
-				mu.Lock()
-				defer mu.Unlock()
-				live = append(live, ctx.Err())
-				return reconcile.Result{}, nil
-			})}, func(q *requestQueue) {
-				q.Add(request("a"))
-				q.Add(request("b"))
-			})
-		}
-		ctx, stop := context.WithCancel(context.Background())
-		over := make(chan error)
-		go func() { over <- mgr.Start(ctx) }()
-		synctest.Wait()
-		if names := ctrlqueue.Names(); !slices.Contains(names, "first") || !slices.Contains(names, "second") {
-			t.Errorf("known are %v", names)
-		}
-		stop()
-		if err := <-over; err != nil {
-			t.Error(err)
-		}
-		if want := []error{nil, nil, nil, nil}; !slices.Equal(live, want) {
-			t.Errorf("the contexts of the reconciles had %v, want %v", live, want)
-		}
-		time.Sleep(time.Hour)
-	})
-}
-
 // What else is added to the manager goes there as it is.
 func TestWrapManagerAddsWhatIsNoController(t *testing.T) {
 	s := newStandIn()
@@ -225,43 +188,26 @@ func TestWrapManagerInWrapManager(t *testing.T) {
 	})
 }
 
-// ways are what programs do with the Start of a manager.
-var ways = map[string]func(start func(context.Context) error) error{
-	"the context goes on": func(start func(context.Context) error) error { return start(context.Background()) },
-	"errgroup.WithContext": func(start func(context.Context) error) error {
-		group, ctx := errgroup.WithContext(context.Background())
-		group.Go(func() error { return start(ctx) })
-		return group.Wait()
-	},
-	"a cancel after Start": func(start func(context.Context) error) error {
-		ctx, cancel := context.WithCancel(context.Background())
-		defer cancel()
-		return start(ctx)
-	},
-}
-
 // Another replica has the lead when Start returns. The controllers learn that later, and
 // the context of Start has mostly ended by then, since the program ends.
 func TestADrainAfterTheLeadershipWasLost(t *testing.T) {
-	for name, do := range ways {
-		for kind, open := range managers {
-			t.Run(name+", "+kind, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) { lose(t, open, do) })
-			})
-		}
+	for name, do := range map[string]func(start func(context.Context) error) error{
+		"the context goes on": func(start func(context.Context) error) error { return start(context.Background()) },
+		"errgroup.WithContext": func(start func(context.Context) error) error {
+			group, ctx := errgroup.WithContext(context.Background())
+			group.Go(func() error { return start(ctx) })
+			return group.Wait()
+		},
+		"a cancel after Start": func(start func(context.Context) error) error {
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			return start(ctx)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { lose(t, do) })
+		})
 	}
-}
-
-// managers returns a manager, and what makes it lose its leadership.
-var managers = map[string]func(*testing.T) (manager.Manager, func()){
-	"a stand-in": func(*testing.T) (manager.Manager, func()) {
-		s := newStandIn()
-		return s, func() { s.lost <- errors.New("leader election lost") }
-	},
-	"controller-runtime's": func(t *testing.T) (manager.Manager, func()) {
-		l := new(lock)
-		return newElected(t, l, 30*time.Second), func() { l.stolen.Store(true) }
-	},
 }
 
 // newElected returns a manager of controller-runtime that is elected by l. graceful is its
@@ -286,9 +232,9 @@ func newElected(t *testing.T, l resourcelock.Interface, graceful time.Duration) 
 	return mgr
 }
 
-func lose(t *testing.T, open func(*testing.T) (manager.Manager, func()), do func(func(context.Context) error) error) {
-	mgr, lose := open(t)
-	mgr = ctrlqueue.WrapManager(mgr, draining(time.Minute))
+func lose(t *testing.T, do func(func(context.Context) error) error) {
+	l := new(lock)
+	mgr := ctrlqueue.WrapManager(newElected(t, l, 30*time.Second), draining(time.Minute))
 	var over atomic.Bool // Start has returned
 	var before, after, live atomic.Int64
 	addController(t, mgr, "loses", controller.Options{Reconciler: reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
@@ -313,7 +259,7 @@ func lose(t *testing.T, open func(*testing.T) (manager.Manager, func()), do func
 	})
 	go func() {
 		time.Sleep(time.Minute)
-		lose()
+		l.stolen.Store(true)
 	}()
 	err := do(func(ctx context.Context) error {
 		defer over.Store(true)

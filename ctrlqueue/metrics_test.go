@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -38,38 +37,40 @@ var runs atomic.Int64
 // series stay for ever, and a test may run more than once.
 func fresh(name string) string { return fmt.Sprint(name, "-", runs.Add(1)) }
 
-// kubernetes are the series that both have.
-var kubernetes = []string{
-	"workqueue_adds_total", "workqueue_depth", "workqueue_longest_running_processor_seconds",
-	"workqueue_queue_duration_seconds", "workqueue_retries_total", "workqueue_unfinished_work_seconds",
-	"workqueue_work_duration_seconds",
+// gather calls f for each series in the registry of controller-runtime.
+func gather(t *testing.T, f func(family *dto.MetricFamily, labels map[string]string, m *dto.Metric)) {
+	t.Helper()
+	families, err := metrics.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			labels := make(map[string]string)
+			for _, l := range m.GetLabel() {
+				labels[l.GetName()] = l.GetValue()
+			}
+			f(family, labels, m)
+		}
+	}
 }
 
 // series returns what the registry of controller-runtime has of a queue: the series
 // with all labels but those with its name, and the values.
 func series(t *testing.T, queue string) map[string]string {
 	t.Helper()
-	families, err := metrics.Registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
 	found := make(map[string]string)
-	for _, f := range families {
-		for _, m := range f.GetMetric() {
-			var labels []string
-			mine := 0
-			for _, l := range m.GetLabel() {
-				if (l.GetName() == "name" || l.GetName() == "controller") && l.GetValue() == queue {
-					mine++
-					continue
-				}
-				labels = append(labels, l.GetName()+"="+l.GetValue())
+	gather(t, func(family *dto.MetricFamily, labels map[string]string, m *dto.Metric) {
+		if labels["name"] == queue && labels["controller"] == queue && strings.HasPrefix(family.GetName(), "workqueue_") {
+			delete(labels, "name")
+			delete(labels, "controller")
+			key := family.GetName()
+			if len(labels) > 0 {
+				key += fmt.Sprint(labels)
 			}
-			if mine == 2 && strings.HasPrefix(f.GetName(), "workqueue_") {
-				found[f.GetName()+fmt.Sprint(labels)] = f.GetType().String() + " " + value(m)
-			}
+			found[key] = family.GetType().String() + " " + value(m)
 		}
-	}
+	})
 	return found
 }
 
@@ -130,25 +131,6 @@ func TestSeriesAreThoseOfControllerRuntime(t *testing.T) {
 	})
 }
 
-// What a queue has beyond the seven series, with the same labels.
-func TestSeriesBeside(t *testing.T) {
-	q := openOurs("beside")
-	defer q.ShutDown()
-	var names []string
-	for name := range series(t, "beside") {
-		name, _, _ = strings.Cut(name, "[")
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	names = slices.Compact(names)
-	for _, want := range slices.Concat(kubernetes, []string{"workqueue_in_flight", "workqueue_workers", "workqueue_waiting", "workqueue_duplicates_total",
-		"workqueue_oldest_item_age_seconds", "workqueue_rate_limited_total", "workqueue_lateness_seconds"}) {
-		if !slices.Contains(names, want) {
-			t.Errorf("%s is missing in %v", want, names)
-		}
-	}
-}
-
 // A gauge there counts under another label once there are more than 25 priorities, and
 // never gets to zero again.
 func TestDepthOfManyPrioritiesComesBackToZero(t *testing.T) {
@@ -181,22 +163,12 @@ func TestDepthOfManyPrioritiesComesBackToZero(t *testing.T) {
 
 func depths(t *testing.T, name string) map[string]float64 {
 	t.Helper()
-	families, err := metrics.Registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
 	found := make(map[string]float64)
-	for _, f := range families {
-		for _, m := range f.GetMetric() {
-			labels := make(map[string]string)
-			for _, l := range m.GetLabel() {
-				labels[l.GetName()] = l.GetValue()
-			}
-			if f.GetName() == "workqueue_depth" && labels["name"] == name {
-				found[labels["priority"]] = m.GetGauge().GetValue()
-			}
+	gather(t, func(family *dto.MetricFamily, labels map[string]string, m *dto.Metric) {
+		if family.GetName() == "workqueue_depth" && labels["name"] == name {
+			found[labels["priority"]] = m.GetGauge().GetValue()
 		}
-	}
+	})
 	return found
 }
 
@@ -224,31 +196,25 @@ func TestTwoQueuesOfOneName(t *testing.T) {
 	second.ShutDown()
 }
 
-// Our series end with their queue, and start anew with the next one of the name.
-func TestSeriesEndWithTheirQueue(t *testing.T) {
-	for range 2 {
-		q := openOurs("ends")
-		q.Add("a")
-		if got := series(t, "ends")["workqueue_adds_total[]"]; got != "COUNTER 1" {
-			t.Errorf("there are %q adds", got)
-		}
-		q.ShutDown()
-		if got := series(t, "ends"); len(got) > 0 {
-			t.Errorf("after the shutdown there is %v", got)
-		}
-	}
+// A registry that combines several registries is a struct with a slice, which is no map key.
+type combined struct {
+	prometheus.Registerer
+	prometheus.Gatherers
 }
 
-// A registry of its own, which a program may put in place of controller-runtime's.
+// A program may put a registry of its own in place of controller-runtime's.
 func TestReplacedRegistry(t *testing.T) {
 	before := metrics.Registry
 	defer func() { metrics.Registry = before }()
-	metrics.Registry = prometheus.NewRegistry()
-	q := openOurs("replaced")
-	defer q.ShutDown()
-	q.Add("a")
-	if got := depths(t, "replaced"); got[""] != 1 { // Without controller-runtime's depth there are no priorities.
-		t.Errorf("depths are %v", got)
+	r := prometheus.NewRegistry()
+	metrics.Registry = combined{r, prometheus.Gatherers{r}}
+	for _, name := range []string{"replaced", "replaced-again"} { // The provider is registered once.
+		q := openOurs(name)
+		defer q.ShutDown()
+		q.Add("a")
+		if got := depths(t, name); got[""] != 1 { // Without controller-runtime's depth there are no priorities.
+			t.Errorf("depths of %s are %v", name, got)
+		}
 	}
 	// And back: what was registered there must not be registered twice.
 	metrics.Registry = before
@@ -278,24 +244,6 @@ func TestSeriesThatCannotBeTakenUp(t *testing.T) {
 	}
 }
 
-// With groups, the depth still has the priorities that dashboards know.
-func TestDepthByPriorityOfGroups(t *testing.T) {
-	for step, o := range map[string]order{
-		"groups":         {Group: groupOf},
-		"limited groups": {Group: groupOf, MaxInFlight: func(string) int { return 1 }},
-		"groups first":   {Group: groupOf, GroupsFirst: true},
-	} {
-		name := fresh(step)
-		q := ctrlqueue.For(stringOptions{Order: o}).NewQueue(name, newLimiter()).(queue)
-		q.AddWithOpts(priorityqueue.AddOpts{Priority: new(-100)}, "a/1", "b/1", "b/2")
-		q.AddWithOpts(priorityqueue.AddOpts{Priority: new(5)}, "a/2", "b/2")
-		if got, want := depths(t, name), map[string]float64{"-100": 2, "0": 0, "5": 2}; !maps.Equal(got, want) {
-			t.Errorf("%s: depths are %v, want %v", step, got, want)
-		}
-		q.ShutDown()
-	}
-}
-
 // A worker of a controller calls GetWithPriority, and counts while it waits and while it has an item.
 func TestWorkersOfAController(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -308,7 +256,7 @@ func TestWorkersOfAController(t *testing.T) {
 				q.Add(item)
 			}
 			synctest.Wait()
-			if got := series(t, "workers")["workqueue_workers[]"]; got != "GAUGE gauge:{value:3}" {
+			if got := series(t, "workers")["workqueue_workers"]; got != "GAUGE gauge:{value:3}" {
 				t.Errorf("%q added: got %s, want 3 workers", item, got)
 			}
 		}
@@ -321,11 +269,13 @@ func TestResults(t *testing.T) {
 	failed := errors.New("failed")
 	calls := map[string]struct {
 		do   func(ctx context.Context, q *requestQueue) (reconcile.Result, error)
+		most int // MaxAttempts
 		want string
 	}{
-		"success": {want: "succeeded"},
-		"failure": {do: func(context.Context, *requestQueue) (reconcile.Result, error) { return reconcile.Result{}, failed }, want: "failed"},
-		"panic":   {do: func(context.Context, *requestQueue) (reconcile.Result, error) { panic("at the disco") }, want: "failed"},
+		"success":      {want: "succeeded"},
+		"last failure": {do: func(context.Context, *requestQueue) (reconcile.Result, error) { return reconcile.Result{}, failed }, most: 1, want: "given_up"},
+		"failure":      {do: func(context.Context, *requestQueue) (reconcile.Result, error) { return reconcile.Result{}, failed }, want: "failed"},
+		"panic":        {do: func(context.Context, *requestQueue) (reconcile.Result, error) { panic("at the disco") }, want: "failed"},
 		"terminal": {do: func(context.Context, *requestQueue) (reconcile.Result, error) {
 			return reconcile.Result{}, reconcile.TerminalError(failed)
 		}, want: "given_up"},
@@ -349,13 +299,17 @@ func TestResults(t *testing.T) {
 		"end": {do: func(ctx context.Context, _ *requestQueue) (reconcile.Result, error) {
 			<-ctx.Done()
 			return reconcile.Result{}, ctx.Err()
-		}, want: "interrupted"},
+		}, most: 1, want: "interrupted"}, // The end of the manager is no failure of the object.
 	}
 	for name, tt := range calls {
 		synctest.Test(t, func(t *testing.T) {
 			var c *running
-			n := 0
-			c = start(t, fresh("results"), options{CancelOnReAdd: 1}, func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+			n, told := 0, 0
+			o := options{CancelOnReAdd: 1, MaxAttempts: tt.most, OnGiveUp: func(context.Context, string, reconcile.Request, error) error {
+				told++
+				return nil
+			}}
+			c = start(t, fresh("results"), o, func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 				if n++; n > 1 || tt.do == nil {
 					return reconcile.Result{}, nil
 				}
@@ -370,20 +324,9 @@ func TestResults(t *testing.T) {
 					got = append(got, outcome.String())
 				}
 			}
-			if fmt.Sprint(got) != "["+tt.want+"]" {
-				t.Errorf("%s: counted %v, want %s", name, got, tt.want)
+			if fmt.Sprint(got) != "["+tt.want+"]" || told == 1 != (tt.want == "given_up") {
+				t.Errorf("%s: counted %v, want %s, and OnGiveUp was told %d times", name, got, tt.want, told)
 			}
 		})
 	}
-	synctest.Test(t, func(t *testing.T) {
-		c := start(t, fresh("given-up"), options{MaxAttempts: 1}, func(context.Context, reconcile.Request) (reconcile.Result, error) {
-			return reconcile.Result{}, failed
-		})
-		c.q.Add(request("a"))
-		synctest.Wait()
-		if results := c.q.Stats().Results; results[workqueue.OutcomeGivenUp] != 1 || results[workqueue.OutcomeFailed] != 0 {
-			t.Errorf("given up by MaxAttempts, and counted %v", results)
-		}
-		c.end(t)
-	})
 }

@@ -79,39 +79,60 @@ func goroutines() int {
 	return strings.Count(string(stack[:runtime.Stack(stack, true)]), "synctest bubble "+bubble+"]")
 }
 
-// controller-runtime's queue has 5 goroutines with metrics, at rest as at work.
+// Whatever the options are, a queue has no goroutine at rest and at work, and one while items wait or the queue is
+// drained. controller-runtime's queue has 5, with metrics.
 func TestGoroutines(t *testing.T) {
+	for name, o := range map[string]stringOptions{
+		"no option": {},
+		"options": {
+			Order: order{
+				OldestEvery: 2, Group: groupOf, Weight: func(string) int { return 2 }, MaxInFlight: func(string) int { return 2 },
+				Priority: func(item string) int { return len(item) },
+			},
+			Quiet: time.Second, Most: time.Minute, AtEnd: workqueue.EndDrain, Grace: time.Minute,
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			q := openStopped(t, fresh("goroutines"), o)
+			before := goroutines()
+			expect := func(what string, want int) {
+				t.Helper()
+				synctest.Wait()
+				if got := goroutines() - before; got != want {
+					t.Errorf("%s, %s: %d goroutines, want %d", name, what, got, want)
+				}
+			}
+			q.AddWithOpts(prioritized(9), "a", "b")
+			q.Add("a")
+			expect("two queued", 0)
+			q.Get()
+			time.Sleep(time.Minute)
+			expect("one held", 0)
+			q.AddAfter("c", time.Minute)
+			q.AddRateLimited("d")
+			expect("two wait", 1)
+			time.Sleep(2 * time.Minute)
+			expect("they are due", 0)
+			q.AddAfter("e", time.Minute)
+			q.ShutDown()
+			q.ShutDown()
+			drains := 0
+			if o.Grace > 0 {
+				drains = 1
+			}
+			expect("after the shutdown", drains)
+			time.Sleep(time.Hour)
+			expect("at its end", 0)
+		})
+	}
 	synctest.Test(t, func(t *testing.T) {
 		before := goroutines()
-		q := openOurs("goroutines")
-		expect := func(what string, want int) {
-			t.Helper()
-			synctest.Wait()
-			if got := goroutines() - before; got != want {
-				t.Errorf("%s: %d goroutines, want %d", what, got, want)
-			}
-		}
-		expect("at rest", 0)
-		q.Add("a")
-		q.AddWithOpts(prioritized(9), "b")
-		expect("two queued", 0)
-		q.Get()
-		time.Sleep(time.Minute)
-		expect("one held", 0)
-		q.AddAfter("c", time.Minute)
-		expect("one waits", 1)
-		time.Sleep(2 * time.Minute)
-		expect("it is due", 0)
-		q.AddAfter("d", time.Minute)
-		q.ShutDown()
-		expect("after a shutdown", 0)
-
-		theirs := openTheirs("goroutines-theirs")
+		q := openTheirs("goroutines-theirs")
 		synctest.Wait()
 		if n := goroutines() - before; n != 5 {
 			t.Errorf("controller-runtime's has %d goroutines, and the row of the README is to be changed", n)
 		}
-		theirs.ShutDown()
+		q.ShutDown()
 	})
 }
 
@@ -127,21 +148,6 @@ func take(q *ctrlqueue.Queue[string]) (items []string) {
 }
 
 func groupOf(item string) string { return item[:1] }
-
-func TestOrderOfTheCaller(t *testing.T) {
-	o := stringOptions{Order: order{Priority: func(item string) int { return len(item) }}}
-	for range 2 { // Two queues can have the same Options.
-		q := open(o)
-		q.Add("a")
-		q.Add("bbb")
-		q.AddWithOpts(prioritized(2), "named")
-		q.AddWithOpts(prioritized(0), "zero")
-		if got, want := fmt.Sprint(take(q)), "[bbb named a zero]"; got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
-		q.ShutDown()
-	}
-}
 
 func TestQuietAndMost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clientgo "k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -46,13 +44,12 @@ type running struct {
 	over chan error
 }
 
-// start starts a manager, and a controller with one worker on our queue. A timeout holds for each
-// reconcile.
-func start(t *testing.T, name string, o options, do reconcile.Func, timeout ...time.Duration) *running {
+// start starts a manager, and a controller with one worker on our queue. set sets further options of the controller.
+func start(t *testing.T, name string, o options, do reconcile.Func, set ...func(*controller.Options)) *running {
 	t.Helper()
 	opts := controller.Options{Reconciler: do}
-	for _, d := range timeout {
-		opts.ReconciliationTimeout = d
+	for _, f := range set {
+		f(&opts)
 	}
 	s := newStandIn()
 	if o.Grace > 0 {
@@ -61,6 +58,16 @@ func start(t *testing.T, name string, o options, do reconcile.Func, timeout ...t
 	b := ctrlqueue.For(o)
 	opts.NewQueue, opts.Reconciler = b.NewQueue, b.Reconciler(do)
 	return startIn(t, s, s, name, opts)
+}
+
+// fromASecond has a failed object retried after 1 s, 2 s, 4 s and so on.
+func fromASecond(o *controller.Options) {
+	o.RateLimiter = workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Second, time.Hour)
+}
+
+// atATime has a controller reconcile so many objects at a time.
+func atATime(n int) func(*controller.Options) {
+	return func(o *controller.Options) { o.MaxConcurrentReconciles = n }
 }
 
 // startIn starts the manager mgr, which wraps s, with a controller.
@@ -188,25 +195,17 @@ func TestBackoffAfterAReconcileThatWasCutShort(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var c *running
 			var began []time.Duration
-			var started sync.WaitGroup
-			started.Add(1)
-			start0 := time.Now()
-			limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Second, time.Hour)
-			b := ctrlqueue.For(options{CancelOnReAdd: 3, StrictBackoff: strict})
-			do := b.Reconciler(reconcile.Func(func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
-				started.Wait()
-				began = append(began, time.Since(start0))
+			from := time.Now()
+			c = start(t, "cut short", options{CancelOnReAdd: 3, StrictBackoff: strict}, func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+				began = append(began, time.Since(from))
 				if len(began) == 7 {
 					c.q.Add(r)
 					<-ctx.Done()
 					return reconcile.Result{}, ctx.Err()
 				}
 				return reconcile.Result{}, errors.New("still broken")
-			}))
-			s := newStandIn()
-			c = startIn(t, s, s, "cut short", controller.Options{NewQueue: b.NewQueue, Reconciler: do, RateLimiter: limiter})
+			}, fromASecond)
 			c.q.Add(request("a"))
-			started.Done()
 			time.Sleep(200 * time.Second)
 			synctest.Wait()
 			// Six failures wait for 1 to 32 s, the seventh for 64.
@@ -215,7 +214,6 @@ func TestBackoffAfterAReconcileThatWasCutShort(t *testing.T) {
 				t.Errorf("strict %v: reconciles began at %s, want %s", strict, got, want)
 			}
 			c.end(t)
-			c.q.ShutDown()
 		})
 	}
 }
@@ -227,10 +225,7 @@ func TestCancelOnReAddHasABound(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var cancelled, finished int
 			var c *running
-			var started sync.WaitGroup
-			started.Add(1)
-			do := func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
-				started.Wait()
+			c = start(t, "cancels", options{CancelOnReAdd: most}, func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
 				if finished == 0 {
 					c.q.Add(r)
 				}
@@ -242,9 +237,7 @@ func TestCancelOnReAddHasABound(t *testing.T) {
 					finished++
 					return reconcile.Result{}, nil
 				}
-			}
-			c = start(t, "cancels", options{CancelOnReAdd: most}, do)
-			started.Done()
+			})
 			c.q.AddRateLimited(request("a"))
 			time.Sleep(time.Hour)
 			synctest.Wait()
@@ -331,20 +324,20 @@ func TestBacklogAtTheEndOfAController(t *testing.T) {
 		name       string
 		options    options
 		reconciled int
-		cause      error // of the end of the last context
+		end        string // the error and the cause of the last context
 		lost       error
 	}{
-		{"without a drain nothing more is reconciled", options{}, 1, context.Canceled, nil},
-		{"a reconcile that has the time comes to its end", options{Grace: time.Minute}, 1, nil, nil},
-		{"a drain that has the time reconciles all", draining(time.Minute), 10, nil, nil},
-		{"a drain that has not ends", draining(4700 * time.Millisecond), 6, context.Canceled, nil},
-		{"no drain if the leadership is lost", draining(time.Minute), 1, context.Canceled, lost},
-		{"and no grace", options{Grace: time.Minute}, 1, context.Canceled, lost},
+		{"without a drain nothing more is reconciled", options{}, 1, "context canceled, context canceled", nil},
+		{"a reconcile that has the time comes to its end", options{Grace: time.Minute}, 1, "<nil>, <nil>", nil},
+		{"a drain that has the time reconciles all", draining(time.Minute), 10, "<nil>, <nil>", nil},
+		{"a drain that has not ends", draining(4700 * time.Millisecond), 6, "context canceled, ctrlqueue: Grace is over", nil},
+		{"no drain if the leadership is lost", draining(time.Minute), 1, "context canceled, context canceled", lost},
+		{"and no grace", options{Grace: time.Minute}, 1, "context canceled, context canceled", lost},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var reconciled int
-				var last error
+				var last string
 				c := start(t, "ends", row.options, func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
 					reconciled++
 					select {
@@ -352,7 +345,7 @@ func TestBacklogAtTheEndOfAController(t *testing.T) {
 						time.Sleep(100 * time.Millisecond) // Time for the controller to shut the queue down.
 					case <-time.After(time.Second):
 					}
-					last = ctx.Err()
+					last = fmt.Sprintf("%v, %v", ctx.Err(), context.Cause(ctx))
 					return reconcile.Result{}, nil
 				})
 				for i := range 10 {
@@ -373,8 +366,8 @@ func TestBacklogAtTheEndOfAController(t *testing.T) {
 				if took := time.Since(before); took > row.options.Grace+100*time.Millisecond {
 					t.Errorf("the end took %v", took)
 				}
-				if reconciled != row.reconciled || last != row.cause {
-					t.Errorf("%d reconciles, the last context ended with %v, want %d and %v", reconciled, last, row.reconciled, row.cause)
+				if reconciled != row.reconciled || last != row.end {
+					t.Errorf("%d reconciles, the last context ended with %s, want %d and %s", reconciled, last, row.reconciled, row.end)
 				}
 				c.q.ShutDown()
 				time.Sleep(time.Hour)
@@ -383,117 +376,29 @@ func TestBacklogAtTheEndOfAController(t *testing.T) {
 	}
 }
 
-// The timeout of a controller holds in a drain too.
-func TestTimeoutDuringADrain(t *testing.T) {
+// The timeout of a controller holds in a drain too. A reconcile that has used up its timeout sees a deadline and no
+// cancel: the order of two timers decided that, so there are a hundred reconciles.
+func TestTimeoutIfThereIsAGrace(t *testing.T) {
+	const timeout, reconciles = 5 * time.Second, 100
 	synctest.Test(t, func(t *testing.T) {
-		var took []time.Duration
-		c := start(t, "timeout", draining(time.Minute), func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+		n := 0
+		c := start(t, "timeout", draining(time.Hour), func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 			began := time.Now()
 			<-ctx.Done()
-			took = append(took, time.Since(began))
-			if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				t.Errorf("the context ended with %v", ctx.Err())
+			if n++; ctx.Err() != context.DeadlineExceeded || time.Since(began) != timeout {
+				t.Errorf("after %v a context ended with %v", time.Since(began), ctx.Err())
 			}
 			return reconcile.Result{}, nil
-		}, 5*time.Second)
-		c.q.Add(request("a"))
-		c.q.Add(request("b"))
-		time.Sleep(time.Second)
-		c.end(t)
-		if want := fmt.Sprint([]time.Duration{5 * time.Second, 5 * time.Second}); fmt.Sprint(took) != want {
-			t.Errorf("the reconciles took %v, want %v", took, want)
-		}
-	})
-}
-
-// A reconcile that has used up its timeout sees a deadline and no cancel. Before, the order of two
-// timers decided, so there are a hundred reconciles.
-func TestTimeoutIsNoCancelIfThereIsAGrace(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ends := make(map[error]int)
-		c := start(t, "deadline", draining(time.Minute), func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-			<-ctx.Done()
-			ends[ctx.Err()]++
-			return reconcile.Result{}, nil
-		}, 5*time.Second)
-		for i := range 100 {
+		}, func(o *controller.Options) { o.ReconciliationTimeout = timeout })
+		for i := range reconciles {
 			c.q.Add(request(fmt.Sprint(i)))
 		}
-		time.Sleep(time.Hour)
-		synctest.Wait()
-		if ends[context.DeadlineExceeded] != 100 {
-			t.Errorf("the contexts ended with %v", ends)
-		}
+		time.Sleep(timeout * reconciles / 2)
 		c.end(t)
-	})
-}
-
-// A retry of the controller keeps the priority of the item, unless the reconciler names another.
-func TestPriorityOfRetries(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var seen []string
-		c := start(t, "retries", options{}, func(_ context.Context, r reconcile.Request) (reconcile.Result, error) {
-			seen = append(seen, r.Name)
-			switch len(seen) {
-			case 1:
-				return reconcile.Result{}, errors.New("fails once")
-			case 2:
-				return reconcile.Result{RequeueAfter: time.Second, Priority: new(9)}, nil
-			}
-			return reconcile.Result{}, nil
-		})
-		low := priorityqueue.AddOpts{Priority: new(-100)}
-		c.q.AddWithOpts(low, request("a"))
-		synctest.Wait()
-		if s := c.q.Snapshot(1); s.WaitingTotal != 1 || s.Waiting[0].Priority != -100 || s.Waiting[0].Failures != 1 {
-			t.Errorf("after a failure: %+v", s)
+		if n != reconciles {
+			t.Errorf("%d reconciles, want %d", n, reconciles)
 		}
-		time.Sleep(500 * time.Millisecond)
-		if s := c.q.Snapshot(1); s.WaitingTotal != 1 || s.Waiting[0].Priority != 9 || s.Waiting[0].Failures != 0 {
-			t.Errorf("after a RequeueAfter: %+v", s)
-		}
-		c.end(t)
 	})
-}
-
-// adds is a source that adds a request to any queue.
-func adds(r reconcile.Request) source.Source {
-	return source.Func(func(_ context.Context, q clientgo.TypedRateLimitingInterface[reconcile.Request]) error {
-		q.Add(r)
-		return nil
-	})
-}
-
-// A namespace moves away while its object is reconciled, before and after a change of the object.
-func TestCancelOnReAddAndRemoveFunc(t *testing.T) {
-	for _, changed := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			calls := 0
-			c := start(t, "removed", options{CancelOnReAdd: 3}, func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-				if calls++; calls > 1 {
-					return reconcile.Result{}, nil
-				}
-				<-ctx.Done()
-				time.Sleep(time.Second)
-				return reconcile.Result{}, ctx.Err()
-			})
-			c.q.Add(request("a"))
-			synctest.Wait()
-			if changed {
-				c.q.Add(request("a"))
-			}
-			c.q.RemoveFunc(func(r reconcile.Request) bool { return r == request("a") })
-			time.Sleep(time.Hour)
-			synctest.Wait()
-			if calls != 1 {
-				t.Errorf("changed %v: %d reconciles, want 1", changed, calls)
-			}
-			if err := c.q.WaitEmpty(t.Context()); err != nil {
-				t.Error(err)
-			}
-			c.end(t)
-		})
-	}
 }
 
 // A hundred events a second for one object, reconciled twice a second, beside an object that fails.

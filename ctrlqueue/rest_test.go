@@ -8,7 +8,6 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
-	"github.com/seed16c08ea7/workqueue"
 	"github.com/seed16c08ea7/workqueue/ctrlqueue"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 )
@@ -45,49 +44,6 @@ func TestNothingIsLoggedInAnHour(t *testing.T) {
 					t.Errorf("%d lines were logged, want %d", lines, i.lines)
 				}
 				q.ShutDown()
-			})
-		})
-	}
-}
-
-// Whatever the options are, a queue has no goroutine at rest, and one while items wait or
-// it is drained.
-func TestGoroutinesWithEveryOption(t *testing.T) {
-	group := func(item string) string { return item[:1] }
-	one := func(string) int { return 1 }
-	for name, o := range map[string]stringOptions{
-		"OldestEvery": {Order: order{OldestEvery: 2}},
-		"Group":       {Order: order{Group: group, Weight: one}},
-		"MaxInFlight": {Order: order{Group: group, MaxInFlight: one}},
-		"Priority":    {Order: order{Priority: func(item string) int { return len(item) }}},
-		"Quiet":       {Quiet: time.Second, Most: time.Minute},
-		"EndDrain":    {AtEnd: workqueue.EndDrain, Grace: time.Minute},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				q := openStopped(t, fresh("goroutines"), o)
-				before := goroutines()
-				expect := func(what string, most int) {
-					t.Helper()
-					synctest.Wait()
-					if n := goroutines() - before; n > most {
-						t.Errorf("%s: %d goroutines, want %d", what, n, most)
-					}
-				}
-				expect("at rest", 0)
-				q.AddWithOpts(prioritized(-100), "a", "b")
-				q.Add("a")
-				q.Get()
-				time.Sleep(time.Hour)
-				expect("one held", 0)
-				q.AddAfter("c", time.Hour)
-				q.AddRateLimited("d")
-				expect("two wait", 1)
-				q.ShutDown()
-				q.ShutDown()
-				expect("after the shutdown", 1)
-				time.Sleep(time.Hour)
-				expect("at its end", 0)
 			})
 		})
 	}

@@ -20,49 +20,71 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// A reconcile that begins when the Grace is over gets an ended context. The contexts of running
-// reconciles ended before the hand-outs did: their workers took the queued items one after the other,
-// and each began with a live context. The log then said that nothing was left.
-func TestNothingBeginsAfterTheGrace(t *testing.T) {
-	const workers, items, grace = 8, 2000, 20 * time.Second
+// A drain lasts until its Grace is over, and ends with it: nothing begins any more, and the contexts end.
+//
+// The contexts of running reconciles ended before the hand-outs did: their workers took the queued items one after the
+// other, and each began with a live context. The log then said that nothing was left. While a manager ends,
+// controller-runtime only logs that the leadership is lost: without a Lock the drain went on beside another leader. When
+// Start returned after GracefulShutdownTimeout, reconciles with live contexts went on until the Grace was over. The
+// manager gives its lock up then: the log said that the leadership is over.
+func TestEndOfTheGrace(t *testing.T) {
+	const (
+		workers, items = 8, 2000
+		takes          = 730 * time.Millisecond // No reconcile ends by itself at the end of the Grace.
+		grace          = 20 * time.Second
+		longer         = 30 * time.Second // as a GracefulShutdownTimeout
+		graceOver      = "Grace is over"
+		tooLong        = "The Grace is longer than the manager has waited: set a longer GracefulShutdownTimeout"
+		lost           = "the leadership is over"
+	)
+	renewalsFail := func(l *lock) { l.stolen.Store(true) }
+	names := func(holder string) func(l *lock) {
+		return func(l *lock) { l.stolen.Store(true); l.name(holder) }
+	}
 	for name, row := range map[string]struct {
 		graceful time.Duration // GracefulShutdownTimeout
-		lose     func(*lock)
-		lasts    func(stopped time.Time, l *lock) time.Time
+		locked   bool
+		lose     func(*lock)   // the leadership, after five seconds of the drain
+		lasts    time.Duration // at most, since the end of the manager or the last renewal
+		early    time.Duration // how much earlier the end may come
 		log      string
 	}{
-		"Grace": {30 * time.Second, nil, func(stopped time.Time, _ *lock) time.Time { return stopped.Add(grace) }, "Grace is over"},
-		"Lock": {30 * time.Second, func(l *lock) { l.stolen.Store(true) }, func(_ time.Time, l *lock) time.Time {
-			return l.renewed().Add(10 * time.Second)
-		}, "the leadership is over"},
-		"GracefulShutdownTimeout": {5 * time.Second, nil, func(stopped time.Time, _ *lock) time.Time {
-			return stopped.Add(5 * time.Second)
-		}, "set a longer GracefulShutdownTimeout"},
+		"Grace":                              {graceful: longer, lasts: grace, log: graceOver},
+		"Grace, with a Lock":                 {graceful: longer, locked: true, lasts: grace, log: graceOver},
+		"GracefulShutdownTimeout":            {graceful: 5 * time.Second, lasts: 5 * time.Second, log: tooLong},
+		"GracefulShutdownTimeout and a Lock": {graceful: 5 * time.Second, locked: true, lasts: 5 * time.Second, log: tooLong},
+		"renewals fail":                      {graceful: longer, locked: true, lose: renewalsFail, lasts: 10 * time.Second, log: lost},
+		"the record names another":           {graceful: longer, locked: true, lose: names("another"), lasts: 3 * time.Second, early: 3 * time.Second, log: lost},
+		"the record is gone":                 {graceful: longer, locked: true, lose: names(""), lasts: 3 * time.Second, early: 3 * time.Second, log: lost},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var mu sync.Mutex // guards began
-				var began []time.Time
+				var mu sync.Mutex            // guards began and ended
+				var began, ended []time.Time // with live contexts
 				logger, logged := newLog()
 				l := new(lock)
-				var watched resourcelock.Interface = l
+				var elected resourcelock.Interface = l
 				o := draining(grace)
 				o.Logger = &logger
-				if row.lose != nil {
+				if row.locked {
 					o.Lock = ctrlqueue.NewLock(l)
-					watched = o.Lock
+					elected = o.Lock
 				}
-				mgr := ctrlqueue.WrapManager(newElected(t, watched, row.graceful), o)
-				do := reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+				mgr := ctrlqueue.WrapManager(newElected(t, elected, row.graceful), o)
+				note := func(ctx context.Context, times *[]time.Time) {
+					mu.Lock()
+					defer mu.Unlock()
 					if ctx.Err() == nil {
-						mu.Lock()
-						began = append(began, time.Now())
-						mu.Unlock()
+						*times = append(*times, time.Now())
 					}
+				}
+				do := reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+					note(ctx, &began)
 					select {
-					case <-time.After(730 * time.Millisecond): // No reconcile ends by itself at the end of the Grace.
+					case <-time.After(takes):
 					case <-ctx.Done():
 					}
+					note(ctx, &ended)
 					return reconcile.Result{}, ctx.Err()
 				})
 				addController(t, mgr, "ends", controller.Options{Reconciler: do, MaxConcurrentReconciles: workers}, func(q *requestQueue) {
@@ -80,20 +102,20 @@ func TestNothingBeginsAfterTheGrace(t *testing.T) {
 				stopped := time.Now()
 				stop()
 				if row.lose != nil {
+					time.Sleep(5 * time.Second)
 					row.lose(l)
+					stopped = l.renewed()
 				}
 				<-over
 				time.Sleep(time.Hour)
 				mu.Lock()
 				defer mu.Unlock()
-				late, end := 0, row.lasts(stopped, l)
-				for _, at := range began {
-					if !at.Before(end) {
-						late++
-					}
+				end := stopped.Add(row.lasts)
+				if last := slices.MaxFunc(began, time.Time.Compare); !last.Before(end) || last.Before(end.Add(-takes-row.early)) {
+					t.Errorf("the last reconcile with a live context began %v before the end", end.Sub(last))
 				}
-				if late > 0 {
-					t.Errorf("%d reconciles began with a live context after the Grace", late)
+				if last := slices.MaxFunc(ended, time.Time.Compare); last.After(end) {
+					t.Errorf("a reconcile had a live context %v after the end", last.Sub(end))
 				}
 				want := fmt.Sprintf("drain left %d queued, %d in flight", items-len(began), workers)
 				if lines := logged(); len(lines) != 1 || !strings.Contains(lines[0], row.log) || !strings.Contains(lines[0], want) {
@@ -121,23 +143,21 @@ func TestFinish(t *testing.T) {
 			logger, logged := newLog()
 			o.Logger = &logger
 			o.OnStop = func(_ string, left workqueue.Snapshot[reconcile.Request]) { named, ended = left, time.Now() }
-			s := newStandIn()
-			c := startIn(t, s, ctrlqueue.WrapManager(s, o), "finishes", controller.Options{MaxConcurrentReconciles: workers,
-				Reconciler: reconcile.Func(func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
-					for range 2 {
-						mu.Lock()
-						if written[r.Name]++; written[r.Name] == 1 {
-							last = time.Now()
-						}
-						mu.Unlock()
-						select {
-						case <-ctx.Done():
-							return reconcile.Result{}, ctx.Err()
-						case <-time.After(700 * time.Millisecond):
-						}
+			c := start(t, "finishes", o, func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+				for range 2 {
+					mu.Lock()
+					if written[r.Name]++; written[r.Name] == 1 {
+						last = time.Now()
 					}
-					return reconcile.Result{}, nil
-				})})
+					mu.Unlock()
+					select {
+					case <-ctx.Done():
+						return reconcile.Result{}, ctx.Err()
+					case <-time.After(700 * time.Millisecond):
+					}
+				}
+				return reconcile.Result{}, nil
+			}, atATime(workers))
 			for i := range items {
 				c.q.Add(request(fmt.Sprint(i)))
 			}
@@ -167,12 +187,10 @@ func TestFinishWithoutOnStop(t *testing.T) {
 		o.Finish = 5 * time.Second
 		logger, logged := newLog()
 		o.Logger = &logger
-		s := newStandIn()
-		c := startIn(t, s, ctrlqueue.WrapManager(s, o), "finishes", controller.Options{MaxConcurrentReconciles: 3,
-			Reconciler: reconcile.Func(func(_ context.Context, r reconcile.Request) (reconcile.Result, error) {
-				time.Sleep(time.Duration(6+len(r.Name)) * time.Second)
-				return reconcile.Result{}, nil
-			})})
+		c := start(t, "finishes", o, func(_ context.Context, r reconcile.Request) (reconcile.Result, error) {
+			time.Sleep(time.Duration(6+len(r.Name)) * time.Second)
+			return reconcile.Result{}, nil
+		}, atATime(3))
 		for _, name := range []string{"a", "bb", "ccc", "a2", "bb2", "ccc2", "a3", "bb3", "ccc3", "a4"} {
 			c.q.Add(request(name))
 		}
@@ -197,14 +215,12 @@ func TestWorkerThatGetsItsItemInTheFinish(t *testing.T) {
 		o.Finish = 5 * time.Second
 		o.Order = workqueue.Order[reconcile.Request]{Group: ctrlqueue.Namespace, MaxInFlight: func(string) int { return 1 }}
 		o.OnStop = func(_ string, left workqueue.Snapshot[reconcile.Request]) { named = left }
-		s := newStandIn()
 		begun := 0
-		c := startIn(t, s, ctrlqueue.WrapManager(s, o), "waits", controller.Options{MaxConcurrentReconciles: 2,
-			Reconciler: reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
-				begun++
-				time.Sleep(17 * time.Second)
-				return reconcile.Result{}, nil
-			})})
+		c := start(t, "waits", o, func(context.Context, reconcile.Request) (reconcile.Result, error) {
+			begun++
+			time.Sleep(17 * time.Second)
+			return reconcile.Result{}, nil
+		}, atATime(2))
 		c.q.Add(request("a"))
 		c.q.Add(request("b"))
 		synctest.Wait()
@@ -225,20 +241,17 @@ func TestContextOfAReconcileThatBeginsAfterTheEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var atStart []error
-				opts := controller.Options{
-					LogConstructor: func(r *reconcile.Request) logr.Logger {
+				c := start(t, "late", draining(20*time.Second), func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+					atStart = append(atStart, ctx.Err())
+					return reconcile.Result{}, nil
+				}, func(o *controller.Options) {
+					o.LogConstructor = func(r *reconcile.Request) logr.Logger {
 						if r != nil { // After the hand-out, before the reconcile.
 							time.Sleep(time.Minute)
 						}
 						return logr.Discard()
-					},
-					Reconciler: reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-						atStart = append(atStart, ctx.Err())
-						return reconcile.Result{}, nil
-					}),
-				}
-				s := newStandIn()
-				c := startIn(t, s, ctrlqueue.WrapManager(s, draining(20*time.Second)), "late", opts)
+					}
+				})
 				c.q.Add(request("a"))
 				c.q.Add(request("b"))
 				time.Sleep(time.Second)
@@ -430,12 +443,12 @@ func TestOnStopNamesWhatFailsAtTheEnd(t *testing.T) {
 				var left workqueue.Snapshot[reconcile.Request]
 				o.OnStop = func(_ string, l workqueue.Snapshot[reconcile.Request]) { left = l }
 				s := newStandIn()
-				c := startIn(t, s, ctrlqueue.WrapManager(s, o), fresh("ends"), controller.Options{MaxConcurrentReconciles: workers,
-					RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Second, time.Hour),
-					Reconciler: reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-						time.Sleep(time.Second)
-						return fail(ctx)
-					})})
+				opts := controller.Options{MaxConcurrentReconciles: workers, Reconciler: reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+					time.Sleep(time.Second)
+					return fail(ctx)
+				})}
+				fromASecond(&opts)
+				c := startIn(t, s, ctrlqueue.WrapManager(s, o), fresh("ends"), opts)
 				for i := range workers {
 					c.q.Add(request(fmt.Sprint(i)))
 				}

@@ -2,6 +2,7 @@ package ctrlqueue_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -10,62 +11,39 @@ import (
 	"github.com/seed16c08ea7/workqueue"
 	"github.com/seed16c08ea7/workqueue/ctrlqueue"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
 // This file has programs with several controllers of one name.
 
-// A twin is one of several controllers of one name.
-type twin struct {
-	q    *requestQueue
-	told []bool // for each reconcile, whether it heard of an add
-}
-
-// newTwin adds a controller to the manager. A reconcile takes an hour, or until somebody adds the
-// object.
-func newTwin(t *testing.T, mgr manager.Manager) *twin {
-	t.Helper()
-	tw := new(twin)
-	addController(t, mgr, "twin", controller.Options{Reconciler: reconcile.Func(func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
-		changed, cancel := ctrlqueue.ReAddContext(ctx, r)
-		defer cancel()
-		select {
-		case <-changed.Done():
-		case <-time.After(time.Hour):
-		}
-		tw.told = append(tw.told, context.Cause(changed) == workqueue.ErrReAdded)
-		return reconcile.Result{}, nil
-	})}, func(q *requestQueue) { tw.q = q })
-	return tw
-}
-
 // With SkipNameValidation two controllers may have one name, such as the controllers of a manager
 // that is made anew. Each reconcile hears of its own queue.
 func TestTwoControllersOfOneName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		mgr := ctrlqueue.WrapManager(newStandIn(), options{})
-		first, second := newTwin(t, mgr), newTwin(t, mgr)
-		ctx, stop := context.WithCancel(context.Background())
-		over := make(chan error)
-		go func() { over <- mgr.Start(ctx) }()
+		var told [2][]bool // by the controllers: for each reconcile, whether it heard of an add
+		var both []*running
+		for i := range 2 {
+			both = append(both, start(t, "twin", options{}, func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+				changed, cancel := ctrlqueue.ReAddContext(ctx, r)
+				defer cancel()
+				select {
+				case <-changed.Done():
+				case <-time.After(time.Hour):
+				}
+				told[i] = append(told[i], context.Cause(changed) == workqueue.ErrReAdded)
+				return reconcile.Result{}, nil
+			}))
+			both[i].q.Add(request("a"))
+		}
 		synctest.Wait()
-		first.q.Add(request("a"))
-		second.q.Add(request("a"))
-		synctest.Wait()
-		first.q.Add(request("a"))
+		both[0].q.Add(request("a"))
 		time.Sleep(3 * time.Hour)
-		stop()
-		if err := <-over; err != nil {
-			t.Error(err)
+		synctest.Wait()
+		if got, want := fmt.Sprint(told), "[[true false] [false]]"; got != want {
+			t.Errorf("the reconciles were told %s, want %s", got, want)
 		}
-		if want := []bool{true, false}; !slices.Equal(first.told, want) {
-			t.Errorf("the first was told %v, want %v", first.told, want)
-		}
-		if want := []bool{false}; !slices.Equal(second.told, want) {
-			t.Errorf("the second was told %v, want %v: nobody has added its object again", second.told, want)
-		}
-		time.Sleep(time.Hour)
+		both[0].end(t)
+		both[1].end(t)
 	})
 }
 
