@@ -34,8 +34,7 @@ func (w *world) contend(stock bool, name string, set func(*client)) *contender {
 				set(c)
 			}
 		})
-		r.labour(0)
-		r.run()
+		r.work(0)
 		return &contender{r.client, r.stop}
 	}
 	c := &client{server: w.server, rtt: 5 * time.Millisecond, timeout: 5 * time.Second}

@@ -14,21 +14,6 @@ import (
 
 // This file has Leases that somebody edits, copies or deletes, beside slow requests and slow handlers.
 
-// leaseOf returns the name of the Lease of a member.
-func leaseOf(r *replica) string { return (&membership{shards: r.Shards}).name() }
-
-// edited edits the Lease of the slot, or of a member, in place.
-func (w *world) edited(name string, edit func(l *coordinationv1.Lease)) {
-	w.edit(name, func(l *coordinationv1.Lease) *coordinationv1.Lease { edit(l); return l })
-}
-
-// within waits until the condition holds, for five minutes.
-func within(condition func() bool) {
-	for end := time.Now().Add(5 * time.Minute); !condition() && time.Now().Before(end); {
-		time.Sleep(time.Millisecond)
-	}
-}
-
 // A makes the Lease that was deleted while B, which is cut off, works. Its late watch ends the ownership, and
 // nothing is released. The next term did not know of it: its first read was slow, Run of A ended, and the
 // release gave the slot to C, beside B.
@@ -37,7 +22,7 @@ func TestReleaseOfALeaseThatAnEarlierTermHasMade(t *testing.T) {
 		w.isNew = true
 		var fails, slow atomic.Bool
 		fails.Store(true)
-		a := w.one(func(_ *Options, c *client) {
+		a := w.one("a", func(_ *Options, c *client) {
 			c.lag = 8 * time.Second
 			c.before = func(ctx context.Context, verb, name string) error {
 				switch {
@@ -53,12 +38,9 @@ func TestReleaseOfALeaseThatAnEarlierTermHasMade(t *testing.T) {
 		})
 		a.run()
 		time.Sleep(10 * time.Second)
-		b := w.make(loser, func(o *Options, c *client) {
-			o.Slots = 1
+		b := w.one(loser, func(_ *Options, c *client) {
 			c.hides = func(l *coordinationv1.Lease) bool { return *l.Spec.HolderIdentity == a.id }
-		})
-		b.labour(2 * time.Second)
-		b.run()
+		}).work(2 * time.Second)
 		time.Sleep(16 * time.Second)
 		if len(b.Held()) != 1 {
 			t.Fatal("B does not hold the slot")
@@ -66,17 +48,15 @@ func TestReleaseOfALeaseThatAnEarlierTermHasMade(t *testing.T) {
 		b.cut(true)
 		w.remove(leaseUnderTest)
 		fails.Store(false)
-		within(func() bool { return w.holder(leaseUnderTest) != "" })
+		w.await(func() bool { return w.holder(leaseUnderTest) != "" })
 		time.Sleep(20 * time.Millisecond) // For the answer of the Create.
 		slow.Store(true)
-		c := w.make("c", func(o *Options, _ *client) { o.Slots = 1; o.Settle = time.Millisecond })
-		c.labour(0)
-		c.run()
-		within(func() bool { return !slow.Load() })
+		c := w.make("c", func(o *Options, _ *client) { o.Slots = 1; o.Settle = time.Millisecond }).work(0)
+		w.await(func() bool { return !slow.Load() })
 		a.stop()
 		<-a.err
 		w.remove(leaseOf(b))
-		within(func() bool { return len(c.Held()) > 0 })
+		w.await(func() bool { return len(c.Held()) > 0 })
 		time.Sleep(30 * time.Second)
 		w.alone()
 	})
@@ -86,20 +66,16 @@ func TestReleaseOfALeaseThatAnEarlierTermHasMade(t *testing.T) {
 // watch did not show either, so another replica worked at once.
 func TestDeletedLeaseWithoutAKind(t *testing.T) {
 	play(t, func(w *world) {
-		a := w.one(nil)
-		a.labour(0)
-		a.run()
+		a := w.one("a", nil).work(0)
 		time.Sleep(8 * time.Second)
 		a.cut(true)
-		w.edited(leaseUnderTest, func(l *coordinationv1.Lease) { delete(l.Labels, labelKind) })
+		w.edit(leaseUnderTest, func(l *coordinationv1.Lease) { delete(l.Labels, labelKind) })
 		w.remove(leaseOf(a))
 		time.Sleep(50 * time.Millisecond)
-		b := w.make(loser, func(o *Options, _ *client) { o.Slots = 1 })
-		b.labour(0)
-		b.run()
+		b := w.one(loser, nil).work(0)
 		time.Sleep(4 * time.Second)
 		w.remove(leaseUnderTest)
-		within(func() bool { return len(b.Held()) > 0 })
+		w.await(func() bool { return len(b.Held()) > 0 })
 		time.Sleep(time.Minute)
 		w.alone()
 	})
@@ -109,7 +85,7 @@ func TestDeletedLeaseWithoutAKind(t *testing.T) {
 func TestSlotComesBackAfterALeaseWithoutAKind(t *testing.T) {
 	play(t, func(w *world) {
 		a, b := w.pair(0, nil)
-		w.edited(leaseUnderTest, func(l *coordinationv1.Lease) { delete(l.Labels, labelKind) })
+		w.edit(leaseUnderTest, func(l *coordinationv1.Lease) { delete(l.Labels, labelKind) })
 		w.remove(leaseUnderTest)
 		time.Sleep(time.Hour)
 		if len(a.Held())+len(b.Held()) != 1 {
@@ -123,7 +99,7 @@ func TestLeaseWithoutAKindIsNotTaken(t *testing.T) {
 	play(t, func(w *world) {
 		a, b := w.pair(0, nil)
 		a.cut(false)
-		w.edited(leaseUnderTest, func(l *coordinationv1.Lease) { l.Labels = map[string]string{labelSet: "set"} })
+		w.edit(leaseUnderTest, func(l *coordinationv1.Lease) { l.Labels = map[string]string{labelSet: "set"} })
 		time.Sleep(time.Minute)
 		if len(b.Held()) != 0 {
 			t.Errorf("taken without the label of the kind; the log: %q", b.log.all())
@@ -147,7 +123,7 @@ func TestEditedLeaseOfAMember(t *testing.T) {
 			play(t, func(w *world) {
 				a, b := w.start("a", nil), w.start("b", nil)
 				time.Sleep(20 * time.Second)
-				w.edited(leaseOf(a), edit)
+				w.edit(leaseOf(a), edit)
 				time.Sleep(time.Minute)
 				w.spread(a, b)
 				c := w.start("c", nil)
@@ -167,7 +143,7 @@ func TestEditedLeaseOfAMember(t *testing.T) {
 func TestOverrunDuringAList(t *testing.T) {
 	play(t, func(w *world) {
 		var over atomic.Bool
-		a := w.one(func(o *Options, _ *client) { o.OnOverrun = func(int, []any) { over.Store(true) } })
+		a := w.one("a", func(o *Options, _ *client) { o.OnOverrun = func(int, []any) { over.Store(true) } })
 		a.labour(20 * time.Second)
 		if err := Attach(t.Context(), a.Shards, adder(func(string) {}), func(context.Context, int) ([]string, error) {
 			time.Sleep(time.Minute)
@@ -177,12 +153,10 @@ func TestOverrunDuringAList(t *testing.T) {
 		}
 		a.run()
 		time.Sleep(8 * time.Second)
-		b := w.make(loser, func(o *Options, _ *client) { o.Slots = 1 })
-		b.labour(0)
-		b.run()
+		b := w.one(loser, nil).work(0)
 		time.Sleep(8 * time.Second)
 		a.cut(true)
-		within(func() bool { return len(b.Held()) > 0 })
+		w.await(func() bool { return len(b.Held()) > 0 })
 		if !over.Load() {
 			t.Error("another replica works, and OnOverrun was not called")
 		}
@@ -198,12 +172,10 @@ func TestOverrunDuringAList(t *testing.T) {
 func TestRequestsBesideSomebodyWhoEndsEachOwnership(t *testing.T) {
 	for name, end := range map[string]func(w *world){
 		"deleted":        func(w *world) { w.remove(leaseUnderTest) },
-		"without labels": func(w *world) { w.edited(leaseUnderTest, func(l *coordinationv1.Lease) { l.Labels = nil }) },
+		"without labels": func(w *world) { w.edit(leaseUnderTest, func(l *coordinationv1.Lease) { l.Labels = nil }) },
 	} {
 		play(t, func(w *world) {
-			a := w.one(nil)
-			a.run()
-			time.Sleep(8 * time.Second)
+			a := w.owner(nil)
 			before := w.reads.Load() + w.writes.Load()
 			for range 60_000 {
 				time.Sleep(time.Millisecond)
@@ -227,7 +199,7 @@ func TestHandOverBesideAFailedRequest(t *testing.T) {
 	for _, what := range []string{"get", "update"} {
 		play(t, func(w *world) {
 			var ending atomic.Bool
-			a := w.one(func(_ *Options, c *client) {
+			a := w.owner(func(_ *Options, c *client) {
 				c.before = func(_ context.Context, verb, name string) error {
 					if verb == what && name == leaseUnderTest && ending.CompareAndSwap(true, false) {
 						return errRefused
@@ -235,9 +207,7 @@ func TestHandOverBesideAFailedRequest(t *testing.T) {
 					return nil
 				}
 			})
-			a.run()
-			time.Sleep(8 * time.Second)
-			b := w.make(loser, func(o *Options, _ *client) { o.Slots = 1 })
+			b := w.one(loser, nil)
 			b.run()
 			time.Sleep(8*time.Second + 100*time.Millisecond)
 			ending.Store(true)
@@ -246,7 +216,7 @@ func TestHandOverBesideAFailedRequest(t *testing.T) {
 			if err := <-a.err; err != nil {
 				t.Error(err)
 			}
-			within(func() bool { return len(b.Held()) > 0 })
+			w.await(func() bool { return len(b.Held()) > 0 })
 			if took := time.Since(began); ending.Load() || took > time.Second {
 				t.Errorf("%s: an owner after %v", what, took)
 			}
@@ -265,14 +235,12 @@ func TestMembershipBesideManyDeadMembers(t *testing.T) {
 				return nil
 			}
 		})
-		w.server.mu.Lock()
 		for i := range 200 {
-			w.commitLocked("ADDED", &coordinationv1.Lease{
+			w.add(&coordinationv1.Lease{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: fmt.Sprintf("set-member-%d", i), Labels: a.labels(kindMember)},
 				Spec:       coordinationv1.LeaseSpec{HolderIdentity: new(fmt.Sprint("dead_", i)), LeaseDurationSeconds: new(int32(15)), RenewTime: new(metav1.NowMicro())},
 			})
 		}
-		w.server.mu.Unlock()
 		a.run()
 		time.Sleep(20 * time.Second)
 		for range 1000 {
@@ -289,9 +257,7 @@ func TestCopyOfALease(t *testing.T) {
 	for _, copied := range []string{"old-0", "set-00"} {
 		play(t, func(w *world) {
 			var lost atomic.Int32
-			a := w.one(func(o *Options, _ *client) { o.OnLost = func(context.Context, int, int64) { lost.Add(1) } })
-			a.run()
-			time.Sleep(8 * time.Second)
+			a := w.owner(func(o *Options, _ *client) { o.OnLost = func(context.Context, int, int64) { lost.Add(1) } })
 			w.server.mu.Lock()
 			l := w.server.leases[leaseUnderTest].DeepCopy()
 			l.Name, l.Spec.HolderIdentity = copied, new("somebody")
@@ -308,11 +274,11 @@ func TestCopyOfALease(t *testing.T) {
 // An API server refuses a negative number of transitions, so the slot had no owner for ever.
 func TestLastEpoch(t *testing.T) {
 	play(t, func(w *world) {
-		a := w.one(nil)
-		w.edited(leaseUnderTest, func(l *coordinationv1.Lease) { l.Spec.LeaseTransitions = new(int32(math.MaxInt32)) })
+		a := w.one("a", nil)
+		w.edit(leaseUnderTest, func(l *coordinationv1.Lease) { l.Spec.LeaseTransitions = new(int32(math.MaxInt32)) })
 		a.run()
 		time.Sleep(10 * time.Second)
-		w.edited(leaseUnderTest, func(l *coordinationv1.Lease) {
+		w.edit(leaseUnderTest, func(l *coordinationv1.Lease) {
 			if *l.Spec.LeaseTransitions < 0 || len(a.Held()) != 1 {
 				t.Errorf("the slot has %d transitions, and A holds %v", *l.Spec.LeaseTransitions, a.Held())
 			}
@@ -326,7 +292,7 @@ func TestLeaseDeletedBeforeTheAnswer(t *testing.T) {
 	play(t, func(w *world) {
 		var slow atomic.Bool
 		slow.Store(true)
-		a := w.one(func(_ *Options, c *client) {
+		a := w.one("a", func(_ *Options, c *client) {
 			c.after = func(ctx context.Context, verb, name string) error {
 				if name == leaseUnderTest && verb == "update" && slow.CompareAndSwap(true, false) {
 					return pause(ctx, time.Second)
@@ -335,7 +301,7 @@ func TestLeaseDeletedBeforeTheAnswer(t *testing.T) {
 			}
 		})
 		a.run()
-		within(func() bool { return w.holder(leaseUnderTest) != "" })
+		w.await(func() bool { return w.holder(leaseUnderTest) != "" })
 		time.Sleep(10 * time.Millisecond)
 		w.remove(leaseUnderTest)
 		for range 6000 {

@@ -23,18 +23,14 @@ func TestAllLeasesDeletedBeforeAReplicaStarts(t *testing.T) {
 					o.LeaseDuration, o.RenewDeadline, o.RetryPeriod, o.CancelBound = 0, 0, 0, 0
 					c.timeout = 10 * time.Second
 				}
-				a := w.make("a", defaults)
-				a.labour(4 * time.Second)
-				a.run()
+				a := w.make("a", defaults).work(4 * time.Second)
 				time.Sleep(8 * time.Second)
 				if where == "cut off" {
 					a.cut(true)
 				}
 				w.removeAll()
 				time.Sleep(10 * time.Millisecond) // The first list shows nothing.
-				b := w.make("b", defaults)
-				b.labour(0)
-				b.run()
+				b := w.make("b", defaults).work(0)
 				time.Sleep(time.Minute)
 				a.heal()
 				time.Sleep(time.Minute)
@@ -53,9 +49,7 @@ func TestFirstStartOfASet(t *testing.T) {
 		for _, wait := range []time.Duration{15 * time.Second, 5 * time.Second} {
 			began := time.Now()
 			a, b := w.start("a", nil), w.start("b", nil)
-			for len(a.Held())+len(b.Held()) < 8 {
-				time.Sleep(time.Millisecond)
-			}
+			w.await(func() bool { return len(a.Held())+len(b.Held()) == 8 })
 			w.within("the start", time.Since(began), wait, wait+100*time.Millisecond)
 			w.spread(a, b)
 			a.stop()
@@ -73,9 +67,7 @@ func TestDeletedLease(t *testing.T) {
 		before := w.audit.count()
 		a.cut(true)
 		w.remove(leaseUnderTest)
-		for len(b.Held()) == 0 {
-			time.Sleep(time.Millisecond)
-		}
+		w.await(func() bool { return len(b.Held()) > 0 })
 		w.within("the adoption of a deleted Lease", time.Since(deleted), 15*time.Second, 17*time.Second)
 		a.heal()
 		time.Sleep(30 * time.Second)
@@ -88,21 +80,15 @@ func TestDeletedLease(t *testing.T) {
 	})
 	play(t, func(w *world) { // The holder makes the Lease anew, with a new epoch.
 		var epochs journal[int64]
-		a := w.one(func(o *Options, _ *client) {
+		a := w.one("a", func(o *Options, _ *client) {
 			o.OnGained = func(_ context.Context, _ int, epoch int64) { epochs.add(epoch) }
-		})
-		a.labour(time.Second)
-		a.run()
+		}).work(time.Second)
 		time.Sleep(8 * time.Second)
 		deleted := time.Now()
 		w.remove(leaseUnderTest)
-		for len(a.Held()) > 0 {
-			time.Sleep(time.Millisecond)
-		}
+		w.await(func() bool { return len(a.Held()) == 0 })
 		w.within("the loss", time.Since(deleted), 0, 10*time.Millisecond)
-		for w.holder(leaseUnderTest) == "" {
-			time.Sleep(time.Millisecond)
-		}
+		w.await(func() bool { return w.holder(leaseUnderTest) != "" })
 		w.within("a new Lease", time.Since(deleted), time.Second, 3*time.Second) // After the last handler.
 		time.Sleep(time.Second)
 		if e := epochs.all(); len(e) != 2 || e[1] <= e[0] {
@@ -117,18 +103,13 @@ func TestDeletedLease(t *testing.T) {
 func TestStolenLease(t *testing.T) {
 	for _, epochs := range []int32{-1, 0, 1} {
 		play(t, func(w *world) {
-			a := w.one(nil)
-			a.run()
-			time.Sleep(8 * time.Second)
-			w.edit(leaseUnderTest, func(l *coordinationv1.Lease) *coordinationv1.Lease {
+			a := w.owner(nil)
+			w.edit(leaseUnderTest, func(l *coordinationv1.Lease) {
 				l.Spec.HolderIdentity = new("thief")
 				*l.Spec.LeaseTransitions += epochs
-				return l
 			})
 			stolen := time.Now()
-			for len(a.Held()) > 0 {
-				time.Sleep(time.Millisecond)
-			}
+			w.await(func() bool { return len(a.Held()) == 0 })
 			most := 10 * time.Millisecond
 			if epochs < 0 {
 				most = 2100 * time.Millisecond
@@ -153,13 +134,9 @@ func TestStolenLease(t *testing.T) {
 func TestHolderClearedDuringAHandOver(t *testing.T) {
 	phases(func(phase time.Duration) {
 		play(t, func(w *world) {
-			a := w.make("a", nil)
-			a.labour(2 * time.Second) // A hand-over takes 12 s.
-			a.run()
+			a := w.make("a", nil).work(2 * time.Second) // A hand-over takes 12 s.
 			time.Sleep(8 * time.Second)
-			b := w.make("b", nil)
-			b.labour(0)
-			b.run()
+			b := w.make("b", nil).work(0)
 			time.Sleep(7*time.Second + phase)
 			if n := len(a.Held()); n != 4 {
 				t.Fatalf("the gates of %d slots are open, want those of the 4 that stay", n)
@@ -234,9 +211,7 @@ func TestLateRecord(t *testing.T) {
 func TestMissingLease(t *testing.T) {
 	play(t, func(w *world) {
 		two := func(o *Options, _ *client) { o.Slots = 2 }
-		a := w.make("a", two)
-		a.labour(2 * time.Second)
-		a.run()
+		a := w.make("a", two).work(2 * time.Second)
 		time.Sleep(8 * time.Second)
 		a.cut(true)
 		w.remove(leaseUnderTest)
@@ -244,9 +219,7 @@ func TestMissingLease(t *testing.T) {
 		b.labour(0)
 		began := time.Now()
 		b.run()
-		for !b.Owns(itemOf(b.Shards, 0)) {
-			time.Sleep(time.Millisecond)
-		}
+		w.await(func() bool { return b.Owns(itemOf(b.Shards, 0)) })
 		w.within("the adoption", time.Since(began), 15*time.Second, 18*time.Second)
 		w.alone()
 		a.stop()
@@ -262,10 +235,9 @@ func TestLeaseWithoutLabels(t *testing.T) {
 			play(t, func(w *world) {
 				a := w.make("a", nil)
 				stray := a.slotName(3)
-				w.edit(stray, func(l *coordinationv1.Lease) *coordinationv1.Lease {
+				w.edit(stray, func(l *coordinationv1.Lease) {
 					l.Labels = map[string]string{"app": "other"}
 					l.Spec.HolderIdentity = &holder
-					return l
 				})
 				a.run()
 				time.Sleep(2 * time.Minute)
@@ -279,9 +251,8 @@ func TestLeaseWithoutLabels(t *testing.T) {
 				if mend == "delete" {
 					w.remove(stray)
 				} else {
-					w.edit(stray, func(l *coordinationv1.Lease) *coordinationv1.Lease {
+					w.edit(stray, func(l *coordinationv1.Lease) {
 						l.Labels = a.labels(kindSlot)
-						return l
 					})
 				}
 				time.Sleep(18 * time.Second)
@@ -295,18 +266,16 @@ func TestLeaseWithoutLabels(t *testing.T) {
 func TestLabelsTakenOffALease(t *testing.T) {
 	play(t, func(w *world) {
 		a, b := w.pair(time.Second, nil)
-		w.edit(leaseUnderTest, func(l *coordinationv1.Lease) *coordinationv1.Lease {
+		w.edit(leaseUnderTest, func(l *coordinationv1.Lease) {
 			l.Labels = nil
-			return l
 		})
 		time.Sleep(5 * time.Second)
 		w.alone()
 		w.spread(a)
-		w.edit(leaseUnderTest, func(l *coordinationv1.Lease) *coordinationv1.Lease {
+		w.edit(leaseUnderTest, func(l *coordinationv1.Lease) {
 			if n := len(b.Held()); n > 0 || l.Labels[labelSet] != "set" {
 				t.Errorf("the other replica has %d slots, and the labels are %v", n, l.Labels)
 			}
-			return l
 		})
 	})
 }
@@ -325,22 +294,18 @@ func TestDeletedLeaseDuringATry(t *testing.T) {
 		play(t, func(w *world) {
 			var slotFails, allFail atomic.Bool
 			slotFails.Store(true)
-			a := w.one(func(_ *Options, c *client) {
+			a := w.one("a", func(_ *Options, c *client) {
 				c.before = func(_ context.Context, _, name string) error {
 					if allFail.Load() || slotFails.Load() && name == leaseUnderTest {
 						return errRefused
 					}
 					return nil
 				}
-			})
-			a.labour(0)
-			a.run()
+			}).work(0)
 			time.Sleep(8 * time.Second) // A tries.
 			allFail.Store(true)
-			w.remove((&membership{shards: a.Shards}).name())
-			b := w.make(loser, func(o *Options, _ *client) { o.Slots = 1 })
-			b.labour(0)
-			b.run()
+			w.remove(leaseOf(a))
+			b := w.one(loser, nil).work(0)
 			time.Sleep(8*time.Second + phase)
 			if len(b.Held()) != 1 {
 				t.Fatal("B does not hold the slot")
@@ -363,7 +328,7 @@ func TestDeletedLeaseBehindASlowWatch(t *testing.T) {
 			w.isNew = true
 			var fails atomic.Bool
 			fails.Store(true)
-			a := w.one(func(_ *Options, c *client) {
+			a := w.one("a", func(_ *Options, c *client) {
 				c.lag = 8 * time.Second
 				c.before = func(_ context.Context, _, name string) error {
 					if fails.Load() && name == leaseUnderTest {
@@ -371,16 +336,11 @@ func TestDeletedLeaseBehindASlowWatch(t *testing.T) {
 					}
 					return nil
 				}
-			})
-			a.labour(0)
-			a.run()
+			}).work(0)
 			time.Sleep(10 * time.Second)
-			b := w.make(loser, func(o *Options, c *client) {
-				o.Slots = 1
+			b := w.one(loser, func(_ *Options, c *client) {
 				c.hides = func(l *coordinationv1.Lease) bool { return *l.Spec.HolderIdentity == a.id }
-			})
-			b.labour(2 * time.Second)
-			b.run()
+			}).work(2 * time.Second)
 			time.Sleep(16*time.Second + phase)
 			if len(b.Held()) != 1 {
 				t.Fatal("B does not hold the slot")

@@ -67,7 +67,7 @@ func (w *world) refused(r *replica) {
 	select {
 	case err := <-r.err:
 		w.saysNumber(r, err)
-		if w.holder((&membership{shards: r.Shards}).name()) != "" {
+		if w.holder(leaseOf(r)) != "" {
 			w.Errorf("%s has left its Lease of a member", r.id)
 		}
 		r.err <- nil // For the end of the test.
@@ -91,16 +91,13 @@ func TestNewcomerWithAnotherNumberOfSlots(t *testing.T) {
 		count := func(o *Options, _ *client) { o.OnLost = func(context.Context, int, int64) { lost.Add(1) } }
 		a, b := w.make("a", count), w.make("b", count)
 		for _, r := range []*replica{a, b} {
-			r.labour(0)
-			r.run()
+			r.work(0)
 		}
 		time.Sleep(10 * time.Second)
 		w.spread(a, b)
-		c := w.make("c", func(o *Options, c *client) { o.Slots, c.hides = 16, hide("8") })
-		c.labour(0)
-		c.run()
+		c := w.make("c", func(o *Options, c *client) { o.Slots, c.hides = 16, hide("8") }).work(0)
 		time.Sleep(12 * time.Second)
-		if w.holder((&membership{shards: c.Shards}).name()) == "" {
+		if w.holder(leaseOf(c)) == "" {
 			t.Fatal("the newcomer has no Lease of a member: nothing was tested")
 		}
 		c.heal()
@@ -130,13 +127,9 @@ func TestTwoNumbersOfSlotsAtWork(t *testing.T) {
 		}
 		a := w.make("a", func(_ *Options, c *client) { c.hides = hide("16") })
 		b := w.make("b", func(o *Options, c *client) { o.Slots, c.hides = 16, hide("8") })
-		a.labour(0)
-		a.run()
-		for begun := time.Now(); len(a.Held()) == 0 && time.Since(begun) < time.Minute; {
-			time.Sleep(time.Millisecond) // The slots of the larger set have the names of these too.
-		}
-		b.labour(0)
-		b.run()
+		a.work(0)
+		w.await(func() bool { return len(a.Held()) > 0 }) // The slots of the larger set have the names of these too.
+		b.work(0)
 		time.Sleep(20 * time.Second)
 		if len(a.Held()) == 0 || len(b.Held()) == 0 {
 			t.Fatalf("the slots of the replicas are %v and %v: nothing was tested", a.Held(), b.Held())

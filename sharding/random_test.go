@@ -107,7 +107,7 @@ func (l *life) step() {
 	case 3:
 		l.ifThere(slot, l.remove)
 	case 4:
-		l.ifThere((&membership{shards: pod.Shards}).name(), l.remove)
+		l.ifThere(leaseOf(pod), l.remove)
 	case 5:
 		l.removeAll()
 		if len(l.pods) < 6 && l.below(2) == 0 {
@@ -125,16 +125,15 @@ func (l *life) step() {
 	case 9:
 		pod.late.Store(true)
 	case 11, 12:
-		l.ifThere((&membership{shards: pod.Shards}).name(), func(name string) { l.edit(name, l.spoil) })
+		l.ifThere(leaseOf(pod), func(name string) { l.edit(name, l.spoil) })
 	case 13:
 		l.ifThere(slot, func(name string) {
-			l.edit(name, func(lease *coordinationv1.Lease) *coordinationv1.Lease {
+			l.edit(name, func(lease *coordinationv1.Lease) {
 				if l.below(2) == 0 {
 					delete(lease.Labels, labelKind)
 				} else {
 					lease.Labels = nil
 				}
-				return lease
 			})
 			if l.below(2) == 0 {
 				time.Sleep(time.Duration(l.below(3000)) * time.Millisecond)
@@ -156,7 +155,7 @@ func (l *life) step() {
 	}
 }
 
-func (l *life) spoil(lease *coordinationv1.Lease) *coordinationv1.Lease {
+func (l *life) spoil(lease *coordinationv1.Lease) {
 	switch l.below(6) {
 	case 0:
 		lease.Spec.HolderIdentity = new("")
@@ -171,18 +170,16 @@ func (l *life) spoil(lease *coordinationv1.Lease) *coordinationv1.Lease {
 	case 5:
 		delete(lease.Labels, labelSlots)
 	}
-	return lease
 }
 
 // relabel is what the log says of Leases without labels.
 func (l *life) relabel() {
 	for i := range 8 {
 		l.ifThere(l.pods[0].slotName(i), func(name string) {
-			l.edit(name, func(lease *coordinationv1.Lease) *coordinationv1.Lease {
+			l.edit(name, func(lease *coordinationv1.Lease) {
 				if lease.Labels[labelKind] == "" {
 					lease.Labels = l.pods[0].labels(kindSlot)
 				}
-				return lease
 			})
 		})
 	}
@@ -245,8 +242,7 @@ func (l *life) start(name string, slots int) (r *replica) {
 		l.seen = append(l.seen, r)
 		l.mu.Unlock()
 	}
-	r.labour(time.Duration(l.below(2000)) * time.Millisecond)
-	r.run()
+	r.work(time.Duration(l.below(2000)) * time.Millisecond)
 	return r
 }
 

@@ -28,7 +28,7 @@ type server struct {
 	leases map[string]*coordinationv1.Lease
 	log    []change // the change to version v is log[v-1]
 
-	reads, writes, conflicts atomic.Int64
+	reads, writes atomic.Int64
 }
 
 type change struct {
@@ -71,21 +71,27 @@ func (s *server) commitLocked(kind watch.EventType, lease *coordinationv1.Lease)
 	return lease.DeepCopy()
 }
 
-// edit changes or deletes (nil) a Lease behind everybody's back.
-func (s *server) edit(name string, f func(*coordinationv1.Lease) *coordinationv1.Lease) {
+// add makes a Lease, as by kubectl.
+func (s *server) add(lease *coordinationv1.Lease) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	last := s.leases[name]
-	if next := f(last.DeepCopy()); next != nil {
-		s.commitLocked(watch.Modified, next)
-	} else {
-		s.commitLocked(watch.Deleted, last)
-	}
+	s.commitLocked(watch.Added, lease)
+}
+
+// edit changes a Lease, as by kubectl.
+func (s *server) edit(name string, f func(*coordinationv1.Lease)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	lease := s.leases[name].DeepCopy()
+	f(lease)
+	s.commitLocked(watch.Modified, lease)
 }
 
 // remove deletes a Lease, as by kubectl.
 func (s *server) remove(name string) {
-	s.edit(name, func(*coordinationv1.Lease) *coordinationv1.Lease { return nil })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.commitLocked(watch.Deleted, s.leases[name])
 }
 
 // removeAll deletes all Leases.
@@ -99,10 +105,7 @@ func (s *server) removeAll() {
 
 // clear takes the holder out of a Lease, as by kubectl.
 func (s *server) clear(name string) {
-	s.edit(name, func(l *coordinationv1.Lease) *coordinationv1.Lease {
-		l.Spec.HolderIdentity = new("")
-		return l
-	})
+	s.edit(name, func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = new("") })
 }
 
 // asOf returns the Leases as they were some time ago, and the version of that state.
@@ -283,7 +286,6 @@ func (c *client) Update(ctx context.Context, lease *coordinationv1.Lease, _ meta
 		case last == nil:
 			return apierrors.NewNotFound(resource, lease.Name)
 		case last.ResourceVersion != lease.ResourceVersion:
-			c.server.conflicts.Add(1)
 			return apierrors.NewConflict(resource, lease.Name, errors.New("the object has been modified"))
 		}
 		out = c.server.commitLocked(watch.Modified, c.amended(lease))

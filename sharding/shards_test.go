@@ -19,10 +19,7 @@ import (
 func TestLife(t *testing.T) {
 	play(t, func(w *world) {
 		start := func(name string) *replica {
-			r := w.make(name, func(o *Options, _ *client) { o.DrainTimeout = time.Millisecond })
-			r.labour(0)
-			r.run()
-			return r
+			return w.make(name, func(o *Options, _ *client) { o.DrainTimeout = time.Millisecond }).work(0)
 		}
 		a, b, c := start("a"), start("b"), start("c")
 		time.Sleep(10 * time.Second)
@@ -62,13 +59,7 @@ func TestLife(t *testing.T) {
 // and comes back.
 func TestOneSlotIsALeadershipThatCanBeWonAgain(t *testing.T) {
 	play(t, func(w *world) {
-		start := func(name string) *replica {
-			r := w.make(name, func(o *Options, _ *client) { o.Slots = 1 })
-			r.labour(0)
-			r.run()
-			return r
-		}
-		a, b := start("a"), start("b")
+		a, b := w.one("a", nil).work(0), w.one("b", nil).work(0)
 		defer a.end()
 		defer b.end()
 		time.Sleep(30 * time.Second)
@@ -191,7 +182,7 @@ func TestMembers(t *testing.T) {
 		b := w.start("b", nil)
 		c := w.start("c", nil)
 		time.Sleep(15 * time.Second)
-		name := (&membership{shards: a.Shards}).name()
+		name := leaseOf(a)
 		w.mu.Lock()
 		if owners := w.leases[name].OwnerReferences; len(owners) != 1 || owners[0].UID != "uid" {
 			t.Errorf("the owners of the membership are %v", owners)
@@ -200,15 +191,14 @@ func TestMembers(t *testing.T) {
 
 		w.remove(name)
 		time.Sleep(4 * time.Second)
-		w.edit(name, func(l *coordinationv1.Lease) *coordinationv1.Lease {
+		w.edit(name, func(l *coordinationv1.Lease) {
 			l.Annotations = map[string]string{"by": "hand"}
-			return l
 		})
 		time.Sleep(20 * time.Second)
 		w.spread(a, b, c)
 
 		c.cut(false)
-		gone := (&membership{shards: c.Shards}).name()
+		gone := leaseOf(c)
 		time.Sleep(28 * time.Second)
 		if w.holder(gone) == "" {
 			t.Error("the Lease of the member was collected before two LeaseDurations")
@@ -239,9 +229,8 @@ func TestMembershipAfterLostReads(t *testing.T) {
 		b := w.start("b", nil)
 		time.Sleep(15 * time.Second)
 		fails.Store(true)
-		w.edit((&membership{shards: a.Shards}).name(), func(l *coordinationv1.Lease) *coordinationv1.Lease {
+		w.edit(leaseOf(a), func(l *coordinationv1.Lease) {
 			l.Annotations = map[string]string{"by": "hand"}
-			return l
 		})
 		time.Sleep(5 * time.Second)
 		fails.Store(false)
@@ -250,26 +239,6 @@ func TestMembershipAfterLostReads(t *testing.T) {
 			t.Errorf("the members are %v, want both replicas", members)
 		}
 		w.spread(a, b)
-	})
-}
-
-// TestSlowWatch has records arrive seconds late: they say nothing of an ownership that began
-// since.
-func TestSlowWatch(t *testing.T) {
-	play(t, func(w *world) {
-		var lost atomic.Int32
-		slow := func(o *Options, c *client) {
-			c.lag = 3 * time.Second
-			o.OnLost = func(context.Context, int, int64) { lost.Add(1) }
-		}
-		a := w.start("a", slow)
-		time.Sleep(12 * time.Second)
-		b := w.start("b", slow)
-		time.Sleep(time.Minute)
-		w.spread(a, b)
-		if n := lost.Load(); n != 4 {
-			t.Errorf("slots were lost %d times, want 4 hand-overs", n)
-		}
 	})
 }
 
@@ -329,7 +298,7 @@ func TestAttach(t *testing.T) {
 // of a map. Context takes items of any type.
 func TestHandOverOfAnItemThatIsNoKey(t *testing.T) {
 	play(t, func(w *world) {
-		a := w.one(func(o *Options, _ *client) { o.Key = func(item any) string { return fmt.Sprint(item) } })
+		a := w.one("a", func(o *Options, _ *client) { o.Key = func(item any) string { return fmt.Sprint(item) } })
 		q := workqueue.NewTyped[string]()
 		if err := Attach(w.Context(), a.Shards, q, func(context.Context, int) ([]string, error) { return nil, nil }); err != nil {
 			t.Fatal(err)
@@ -354,7 +323,7 @@ func TestHandOverOfAnItemThatIsNoKey(t *testing.T) {
 // TestHandle calls a handler for items that are owned, not owned, and lost meanwhile.
 func TestHandle(t *testing.T) {
 	play(t, func(w *world) {
-		a := w.one(nil)
+		a := w.one("a", nil)
 		item := itemOf(a.Shards, 0)
 		failed := errors.New("failed")
 		calls := 0

@@ -158,6 +158,16 @@ func (r *replica) end() {
 	}
 }
 
+// leaseOf returns the name of the Lease of a member.
+func leaseOf(r *replica) string { return (&membership{shards: r.Shards}).name() }
+
+// work runs a replica with handlers, see labour.
+func (r *replica) work(heedless time.Duration) *replica {
+	r.labour(heedless)
+	r.run()
+	return r
+}
+
 // labour has a handler at work on one item of each slot that the replica owns, until the
 // ownership ends. A heedless handler goes on after its context for as long.
 func (r *replica) labour(heedless time.Duration) {
@@ -308,6 +318,16 @@ func (w *world) gap(when string, least, most time.Duration) {
 	defer w.audit.mu.Unlock()
 	w.within("the longest time without an owner "+when, w.audit.gap, least, most)
 	w.audit.gap = 0
+}
+
+// await waits until the condition holds, and fails after five minutes.
+func (w *world) await(condition func() bool) {
+	w.Helper()
+	for end := time.Now().Add(5 * time.Minute); !condition(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			w.Fatal("the condition does not hold after five minutes")
+		}
+	}
 }
 
 func (w *world) within(what string, got, least, most time.Duration) {
