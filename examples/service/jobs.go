@@ -200,7 +200,7 @@ func (s *service) begin(j job) (payload []byte, before record, err error) {
 func (s *service) do(ctx context.Context, j job) error {
 	payload, before, err := s.begin(j)
 	if errors.Is(err, errUnknown) {
-		return nil // It was posted again in its last try, which was a success.
+		return nil // It was discarded, or posted again in its last try, which was a success.
 	} else if err != nil {
 		return err
 	}

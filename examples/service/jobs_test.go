@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"reflect"
 	"strconv"
@@ -424,7 +425,7 @@ func TestStartOnAFullDisk(t *testing.T) {
 	}
 }
 
-// readOnly returns a database with some jobs, in which each step fails.
+// readOnly returns a database with some jobs, in which each step fails at its end, as on a full disk.
 func readOnly(t *testing.T, jobs map[job]record) *bbolt.DB {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "jobs.db")
@@ -438,7 +439,9 @@ func readOnly(t *testing.T, jobs map[job]record) *bbolt.DB {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	db, err = bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true})
+	db, err = bbolt.Open(path, 0o600, &bbolt.Options{NoFreelistSync: true, OpenFile: func(name string, _ int, _ os.FileMode) (*os.File, error) {
+		return os.Open(name)
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -51,19 +51,24 @@ func (s *service) again(j job) change {
 // unreadable. A try that has begun goes on to its end.
 func (s *service) discard(w http.ResponseWriter, r *http.Request) {
 	j, _ := parse(r.PathValue("job"))
-	answer(w, j, s.db.Update(func(tx *bbolt.Tx) error {
+	removed := false
+	err := s.db.Update(func(tx *bbolt.Tx) error {
 		key := []byte(j.String())
 		for _, in := range []state{open, failed} {
 			bucket := tx.Bucket([]byte(in))
 			if text := bucket.Get(key); text != nil {
 				slog.Warn("job discarded", "job", j, "state", in, "record", string(text))
-				s.queueOf(j).Remove(j)
+				removed = in == open && s.queueOf(j).Remove(j)
 				s.queueOf(j).Forget(j)
 				return errors.Join(bucket.Delete(key), tx.Bucket(payloads).Delete(key))
 			}
 		}
 		return errUnknown
-	}))
+	})
+	if err != nil && removed { // As on a full disk: the job is still open.
+		s.queueOf(j).Add(j)
+	}
+	answer(w, j, err)
 }
 
 // payload is what a client has posted, of a job that is not done.
@@ -83,6 +88,21 @@ func (s *service) payload(w http.ResponseWriter, r *http.Request) {
 
 // retryFailed tries all jobs that were given up, or those with a text in their error.
 func (s *service) retryFailed(w http.ResponseWriter, r *http.Request) {
+	s.changeFailed(w, r, "jobs are tried again", s.again)
+}
+
+// discardFailed forgets them, with their keys.
+func (s *service) discardFailed(w http.ResponseWriter, r *http.Request) {
+	s.changeFailed(w, r, "jobs are discarded", func(j job) change {
+		return func(_ *bbolt.Tx, r *record) error {
+			slog.Warn("job discarded", "job", j, "err", r.Error)
+			*r = record{}
+			return nil
+		}
+	})
+}
+
+func (s *service) changeFailed(w http.ResponseWriter, r *http.Request, what string, c func(j job) change) {
 	failures, err := s.failures("", math.MaxInt)
 	var jobs []job
 	for _, f := range failures {
@@ -92,17 +112,30 @@ func (s *service) retryFailed(w http.ResponseWriter, r *http.Request) {
 	}
 	err = errors.Join(err, s.steps(jobs, func(j job) change {
 		return func(tx *bbolt.Tx, r *record) error {
-			if r.State != failed { // Somebody else has retried it.
+			if r.State != failed { // Somebody else has changed it.
 				return nil
 			}
-			return s.again(j)(tx, r)
+			return c(j)(tx, r)
 		}
 	}))
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	fmt.Fprintln(w, len(jobs), "jobs are tried again")
+	fmt.Fprintln(w, len(jobs), what)
+}
+
+// backup is a copy of the database, of one moment.
+func (s *service) backup(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Disposition", `attachment; filename="jobs.db"`)
+	err := s.db.View(func(tx *bbolt.Tx) error {
+		w.Header().Set("Content-Length", fmt.Sprint(tx.Size())) // Of a copy that is cut short, the client hears.
+		_, err := tx.WriteTo(w)
+		return err
+	})
+	if err != nil {
+		slog.Error("a backup was cut short", "err", err)
+	}
 }
 
 // show is what the service and the queue know of a job: its tries, its last error, why it waits and until when.
@@ -257,6 +290,8 @@ func (s *service) admin(metrics http.Handler, password string) http.Handler {
 	mux.HandleFunc("POST /jobs/{job}/retry", guard(s.retry))
 	mux.HandleFunc("GET /jobs", guard(s.overview))
 	mux.HandleFunc("POST /retry-failed", guard(s.retryFailed))
+	mux.HandleFunc("POST /discard-failed", guard(s.discardFailed))
+	mux.HandleFunc("GET /backup", guard(s.backup))
 	mux.HandleFunc("POST /wake", guard(s.wake))
 	mux.HandleFunc("POST /pause", guard(s.pause))
 	mux.HandleFunc("POST /call-now", guard(s.callNow))

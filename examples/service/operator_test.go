@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -104,6 +106,36 @@ func TestDiscard(t *testing.T) {
 	})
 }
 
+// A backup is a database that a service can use.
+func TestBackup(t *testing.T) {
+	s := start(t, testDB(t), nil)
+	s.post(order)
+	_, text := s.call("GET /backup", "secret")
+	path := filepath.Join(t.TempDir(), "copy.db")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	db, err := openDB(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if s := start(t, db, nil); s.record(order).State != open || s.others.Len() != 1 {
+		t.Errorf("the copy has %+v, and %d jobs are queued", s.record(order), s.others.Len())
+	}
+}
+
+// A discard that could not be stored took the job out of the queue, and nothing tried it before the next start.
+func TestDiscardOnAFullDisk(t *testing.T) {
+	s := start(t, readOnly(t, map[job]record{order: {}}), nil)
+	if code, text := s.call("POST /jobs/acme.order-7/discard", "secret"); code != http.StatusInternalServerError {
+		t.Errorf("got %d, %s", code, text)
+	}
+	if j, ok := s.others.TryGet(); !ok || j != order {
+		t.Errorf("got %v, %v from the queue", j, ok)
+	}
+}
+
 // A job was discarded during a try, and posted again with another payload. The success of the old try was that of the new
 // job, whose payload was never sent.
 func TestDiscardAndAnotherPayload(t *testing.T) {
@@ -168,6 +200,10 @@ func TestRetryFailed(t *testing.T) {
 	}
 	if _, text := s.call("POST /retry-failed?error=503", "secret"); text != "0 jobs are tried again" {
 		t.Errorf("of the jobs with another error: %s", text)
+	}
+	s.store(job{"acme", "c"}, record{State: failed, Error: "422: no IBAN"})
+	if _, text := s.call("POST /discard-failed?error=422", "secret"); text != "1 jobs are discarded" {
+		t.Errorf("of one job with the error: %s", text)
 	}
 	code, text := s.call("POST /retry-failed", "secret")
 	if info, ok := s.others.Find(jobs[1]); code != http.StatusOK || text != fmt.Sprint(n, " jobs are tried again") || !ok || info.Priority != 3 {
