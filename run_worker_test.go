@@ -466,8 +466,7 @@ func TestRunHandOutAtTheEnd(t *testing.T) {
 		s.queue = lateContext{s.ours, s}
 		s.run(runOptions{}, replies())
 		synctest.Wait()
-		s.queue.Add("")
-		s.queue.Add("b")
+		s.ours.AddAll("", "b") // Together: the end of Run refuses an add after it.
 		got := s.left()
 		s.want("0:end")
 		if want := "queued[ b] held[] waiting[]: <nil>"; got != want {
