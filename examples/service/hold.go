@@ -157,18 +157,28 @@ func (s *service) paceLocked() {
 			s.paceLocked()
 		})
 	}
-	paying, others, burst := rate.Inf, rate.Inf, 1
+	paying, others, burst := limit(s.payingRate), limit(s.otherRate), 1
 	switch {
 	case s.hold.paused() || rest > 0:
 		paying, others, burst = 0, 0, 0 // With a burst there would be a token.
 	case s.hold.Probing > 0:
-		paying, others = rate.Limit(s.hold.Probing), rate.Limit(s.hold.Probing)
+		probes := rate.Limit(s.hold.Probing)
+		paying = min(paying, probes)
 		if len(s.payers) > 0 && s.paying.Len() > 0 { // Asked anew at the end of each probe.
-			others /= 4
+			probes /= 4
 		}
+		others = min(others, probes)
 	}
 	s.payingPace.SetBurst(burst)
 	s.payingPace.SetLimit(paying)
 	s.pace.SetBurst(burst)
 	s.pace.SetLimit(others)
+}
+
+// limit is a rate of the policy for a Pace.
+func limit(jobsInASecond float64) rate.Limit {
+	if jobsInASecond == 0 {
+		return rate.Inf
+	}
+	return rate.Limit(jobsInASecond)
 }

@@ -423,3 +423,34 @@ func TestPauseHoldsThroughTheEndAndTheNextStart(t *testing.T) {
 		}
 	})
 }
+
+// The receiver allows fifteen jobs a second, and refuses more for a second each: it got a third of that.
+func TestRatesOfTheClasses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := testPolicy
+		p.payingRate, p.otherRate = 10, 5
+		var paying, others atomic.Int64
+		s := startWith(t, testDB(t), receiver(func(r *http.Request) (int, string) {
+			if strings.HasPrefix(r.Header.Get("Idempotency-Key"), "gold.") {
+				paying.Add(1)
+			} else {
+				others.Add(1)
+			}
+			return http.StatusOK, ""
+		}), p)
+		for n := range 200 {
+			s.post(job{"gold", fmt.Sprint(n)})
+			s.post(job{"acme", fmt.Sprint(n)})
+		}
+		end := s.begin()
+		time.Sleep(10*time.Second + time.Millisecond)
+		if paying, others := paying.Load(), others.Load(); paying < 99 || paying > 101 || others < 49 || others > 51 {
+			t.Errorf("%d and %d jobs in ten seconds, want 100 and 50", paying, others)
+		}
+		s.call("POST /pause?on=true", "secret")
+		s.call("POST /pause?on=false", "secret")
+		time.Sleep(time.Hour)
+		s.wantStored(0, 0, 0)
+		end()
+	})
+}

@@ -74,6 +74,10 @@ type policy struct {
 	payingWorkers, otherWorkers int // how many jobs are at work at a time
 	tenantWorkers               int // of one tenant, so that a flood of jobs does not hold up the others of its class
 
+	// The rates are jobs a second, for a receiver that allows no more than both together; 0 is no limit. Neither class uses
+	// what the other leaves.
+	payingRate, otherRate float64
+
 	// maxAttempts, of all starts together, and backoff say which outage of the receiver a job survives.
 	maxAttempts int
 	backoff     wait.Backoff
@@ -113,6 +117,8 @@ func (p policy) check() error {
 	switch {
 	case min(p.payingWorkers, p.otherWorkers, p.tenantWorkers, p.maxAttempts) < 1:
 		return errors.New("want at least one worker of each kind, and one attempt")
+	case !(p.payingRate >= 0 && p.otherRate >= 0):
+		return errors.New("want rates of 0 or more")
 	case min(p.timeout, p.drain) <= 0:
 		return errors.New("want a timeout and a drain above 0")
 	case p.backoff.Duration < 0 || p.backoff.Factor < 0 || p.backoff.Cap < p.backoff.Duration:
@@ -150,7 +156,7 @@ func newService(db *bbolt.DB, target string, payers []string, registry prometheu
 	provider := workqueue.NewPrometheusProvider(registry, workqueue.PrometheusOptions{KeepCounts: true})
 	s := &service{
 		policy: p, db: db, target: target, client: direct, payers: payers,
-		payingPace: rate.NewLimiter(rate.Inf, 1), pace: rate.NewLimiter(rate.Inf, 1), // No limit, see paceLocked.
+		payingPace: rate.NewLimiter(limit(p.payingRate), 1), pace: rate.NewLimiter(limit(p.otherRate), 1), // See paceLocked.
 	}
 	newQueue := func(name string, pace *rate.Limiter) *queue {
 		return workqueue.NewTypedRateLimiting(limiter, workqueue.TypedRateLimitingQueueConfig[job]{
@@ -285,6 +291,8 @@ func run() error {
 	flag.IntVar(&p.payingWorkers, "paying-workers", p.payingWorkers, "how many jobs of tenants who pay are at work at a time")
 	flag.IntVar(&p.otherWorkers, "workers", p.otherWorkers, "how many jobs of the others are at work at a time")
 	flag.IntVar(&p.tenantWorkers, "tenant-workers", p.tenantWorkers, "how many jobs of a tenant are at work at a time")
+	flag.Float64Var(&p.payingRate, "paying-rate", p.payingRate, "how many jobs of tenants who pay are begun in a second; 0 is no limit")
+	flag.Float64Var(&p.otherRate, "rate", p.otherRate, "how many jobs of the others are begun in a second; 0 is no limit")
 	flag.Int64Var(&p.maxPayload, "max-payload", p.maxPayload, "the longest payload in `bytes`")
 	flag.IntVar(&p.maxAttempts, "attempts", p.maxAttempts, "how often a job is tried before it is given up")
 	flag.DurationVar(&p.backoff.Duration, "backoff", p.backoff.Duration, "the first wait for a retry")

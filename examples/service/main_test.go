@@ -293,7 +293,7 @@ func TestPolicy(t *testing.T) {
 	}
 	for name, spoil := range map[string]func(p *policy){
 		"attempts": func(p *policy) { p.maxAttempts = 0 }, "workers": func(p *policy) { p.payingWorkers = -1 },
-		"timeout": func(p *policy) { p.timeout = 0 }, "drain": func(p *policy) { p.drain = 0 },
+		"rate": func(p *policy) { p.otherRate = -1 }, "timeout": func(p *policy) { p.timeout = 0 }, "drain": func(p *policy) { p.drain = 0 },
 		"cap": func(p *policy) { p.backoff.Cap = time.Millisecond }, "end": func(p *policy) { p.countEach, p.timeout = true, p.drain },
 	} {
 		p := testPolicy
