@@ -22,18 +22,6 @@ type Rate struct {
 	Burst int
 }
 
-func mustLimit(limit rate.Limit) {
-	if !(limit >= 0) {
-		panic(fmt.Sprintf("workqueue: limit %v is not a number of at least 0", float64(limit)))
-	}
-}
-
-func mustBurst(burst int) {
-	if burst < 0 {
-		panic(fmt.Sprintf("workqueue: burst %d is negative", burst))
-	}
-}
-
 // itemPaces has a token bucket for each item. A hand-out takes a token of its item, even if there is
 // none, as after a Wake. The bucket is full at the time full; then each token that was taken is back.
 //
@@ -49,12 +37,14 @@ type itemPaces[T comparable] struct {
 
 // newItemPaces returns nil for a rate that limits nothing.
 func newItemPaces[T comparable](r Rate) *itemPaces[T] {
-	mustLimit(r.Limit)
-	mustBurst(r.Burst)
-	if r.Limit == 0 && r.Burst != 0 {
+	switch {
+	case !(r.Limit >= 0):
+		panic(fmt.Sprintf("workqueue: limit %v is not a number of at least 0", float64(r.Limit)))
+	case r.Burst < 0:
+		panic(fmt.Sprintf("workqueue: burst %d is negative", r.Burst))
+	case r.Limit == 0 && r.Burst != 0:
 		panic(fmt.Sprintf("workqueue: a Rate with a burst of %d needs a Limit above 0", r.Burst))
-	}
-	if r.Limit == 0 || r.Limit == rate.Inf {
+	case r.Limit == 0 || r.Limit == rate.Inf:
 		return nil
 	}
 	// A longer interval than a clock can tell would make the lead infinite, too.

@@ -50,10 +50,10 @@ type RunOptions[T comparable] struct {
 	// OnGiveUp is told of each item that Run gives up, and why. The worker that still holds
 	// the item calls OnGiveUp, so several workers may call OnGiveUp at a time. OnGiveUp may call the queue.
 	// An Add revives the item, unless Run drains. The item may have been added again meanwhile, see
-	// [TypedRateLimiting.Find]: the item then comes again, and its payload has to stay. The context has the values of the handler's context, and ends with the
-	// context of Run, or with Grace afterwards. A panic in OnGiveUp is logged, and a
-	// [runtime.Goexit] costs no worker. If OnGiveUp is nil, the item and the error are
-	// logged instead.
+	// [TypedRateLimiting.Find]: the item then comes again, and its payload has to stay. The context has
+	// the values of the handler's context, and ends with the context of Run, or with Grace afterwards. A
+	// panic in OnGiveUp is logged, and a [runtime.Goexit] costs no worker. If OnGiveUp is nil, the item
+	// and the error are logged instead.
 	OnGiveUp func(ctx context.Context, item T, err error)
 
 	// OnResult is told what has become of each item. The worker that still holds the item

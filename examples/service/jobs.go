@@ -81,9 +81,9 @@ func (s *service) accept(w http.ResponseWriter, r *http.Request) {
 	}))
 }
 
-// enter opens a job, in its step, and queues it: a job that was given up too, whose tries begin anew. A worker that gets
-// the job at once waits for the end of the step. Do not ask ShuttingDown before the add: the drain may begin in between.
-// If the queue has the job already, it keeps the higher priority.
+// enter opens a job in its step, and queues the job. The tries of a failed job begin anew. A worker that gets the job at
+// once waits for the end of the step. Do not ask ShuttingDown before the add: the drain may begin in between. A queued
+// job keeps the higher priority.
 func (s *service) enter(j job, r *record, priority int) error {
 	if s.queueOf(j).AddWith(workqueue.AddOptions{Priority: &priority}, j) == 0 {
 		return errShuttingDown
@@ -96,7 +96,7 @@ func (s *service) enter(j job, r *record, priority int) error {
 	return nil
 }
 
-// answer tells a client what became of a job. After 503 it has to try again, as after a timeout.
+// answer tells a client the end of a step. After 503 the client has to try again, as after a timeout.
 func answer(w http.ResponseWriter, j job, err error) {
 	switch {
 	case err == nil:
@@ -200,7 +200,7 @@ func (s *service) begin(j job) (payload []byte, before record, err error) {
 func (s *service) do(ctx context.Context, j job) error {
 	payload, before, err := s.begin(j)
 	if errors.Is(err, errUnknown) {
-		return nil // It was discarded, or posted again in its last try, which was a success.
+		return nil // Discarded, or posted again in its last try, which was a success.
 	} else if err != nil {
 		return err
 	}
@@ -228,7 +228,7 @@ func (s *service) end(ctx context.Context, j job, before record, err error) erro
 	cut := ctx.Err() == context.Canceled // By the end of the grace, which has as many tries at work as there are workers.
 	var wait time.Duration
 	notStored := s.step(j, func(_ *bbolt.Tx, r *record) error {
-		if !r.Accepted.Equal(before.Accepted) { // It was discarded meanwhile, and maybe posted again with another payload.
+		if !r.Accepted.Equal(before.Accepted) { // Discarded meanwhile, and maybe posted again with another payload.
 			return nil
 		}
 		if err == nil {
@@ -256,7 +256,7 @@ func (s *service) end(ctx context.Context, j job, before record, err error) erro
 	case before.Tries+1 == s.maxAttempts && (s.countEach || !cut && !verdict.Timed):
 		return workqueue.Permanent(err)
 	default:
-		return errors.Join(errors.New(err.Error()), workqueue.DeferFor(wait)) // The text alone: it may name another time.
+		return errors.Join(errors.New(err.Error()), workqueue.DeferFor(wait)) // The text alone: the error may name another time.
 	}
 }
 

@@ -24,7 +24,7 @@ import (
 
 // This file has the calls and pages of the second address, for operators.
 
-// retry tries a job now that was given up or waits for its next try. Its failures count from 0 again.
+// retry tries a failed or waiting job now. The failures of the job count from 0 again.
 func (s *service) retry(w http.ResponseWriter, r *http.Request) {
 	j, ok := parse(r.PathValue("job"))
 	if !ok {
@@ -34,7 +34,7 @@ func (s *service) retry(w http.ResponseWriter, r *http.Request) {
 	answer(w, j, s.step(j, s.again(j)))
 }
 
-// again is the change of a retry.
+// again is the change of a retry. The limiter forgets the job too, or its wait would be the later of the two.
 func (s *service) again(j job) change {
 	return func(_ *bbolt.Tx, r *record) error {
 		if r.State == unknown || r.State == done {
@@ -47,8 +47,9 @@ func (s *service) again(j job) change {
 	}
 }
 
-// discard forgets a job that is not done, with its key: no try will help, or it was done by other means. Its record may be
-// unreadable. A try that has begun goes on to its end.
+// discard forgets an open or failed job, with its key: no try will help, or somebody has done the work by other means. A
+// record that cannot be read goes too. A try that has begun goes on to its end. The queue forgets the job within the
+// transaction: afterwards a client could have posted the job again, and the removal would take the new job away.
 func (s *service) discard(w http.ResponseWriter, r *http.Request) {
 	j, _ := parse(r.PathValue("job"))
 	removed := false
@@ -65,13 +66,13 @@ func (s *service) discard(w http.ResponseWriter, r *http.Request) {
 		}
 		return errUnknown
 	})
-	if err != nil && removed { // As on a full disk: the job is still open.
+	if err != nil && removed { // On a full disk the job is still open, and nothing would try it before the next start.
 		s.queueOf(j).Add(j)
 	}
 	answer(w, j, err)
 }
 
-// payload is what a client has posted, of a job that is not done.
+// payload answers with the text that a client has posted, while the job is open or failed.
 func (s *service) payload(w http.ResponseWriter, r *http.Request) {
 	var payload []byte
 	err := s.db.View(func(tx *bbolt.Tx) error {
@@ -86,12 +87,12 @@ func (s *service) payload(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(payload)                                    // The client may be gone.
 }
 
-// retryFailed tries all jobs that were given up, or those with a text in their error.
+// retryFailed tries all failed jobs, or those with a text in their error.
 func (s *service) retryFailed(w http.ResponseWriter, r *http.Request) {
 	s.changeFailed(w, r, "jobs are tried again", s.again)
 }
 
-// discardFailed forgets them, with their keys.
+// discardFailed forgets all failed jobs, or those with a text in their error, with their keys.
 func (s *service) discardFailed(w http.ResponseWriter, r *http.Request) {
 	s.changeFailed(w, r, "jobs are discarded", func(j job) change {
 		return func(_ *bbolt.Tx, r *record) error {
@@ -102,17 +103,19 @@ func (s *service) discardFailed(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
+// changeFailed makes a change to each failed job, and says how many jobs were changed. A record that cannot be read stays:
+// discard takes such a job by its name.
 func (s *service) changeFailed(w http.ResponseWriter, r *http.Request, what string, c func(j job) change) {
 	failures, err := s.failures("", math.MaxInt)
 	var jobs []job
 	for _, f := range failures {
-		if f.State == failed && strings.Contains(f.Error, r.FormValue("error")) { // It can be read.
+		if f.State == failed && strings.Contains(f.Error, r.FormValue("error")) { // A record that cannot be read has no state.
 			jobs = append(jobs, f.Job)
 		}
 	}
 	err = errors.Join(err, s.steps(jobs, func(j job) change {
 		return func(tx *bbolt.Tx, r *record) error {
-			if r.State != failed { // Somebody else has changed it.
+			if r.State != failed { // Somebody else has changed the job since the look.
 				return nil
 			}
 			return c(j)(tx, r)
@@ -125,11 +128,12 @@ func (s *service) changeFailed(w http.ResponseWriter, r *http.Request, what stri
 	fmt.Fprintln(w, len(jobs), what)
 }
 
-// backup is a copy of the database, of one moment.
+// backup answers with a copy of the database at one moment. The file grows while a client reads slowly, as the pages of
+// the copy are not used again.
 func (s *service) backup(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Disposition", `attachment; filename="jobs.db"`)
 	err := s.db.View(func(tx *bbolt.Tx) error {
-		w.Header().Set("Content-Length", fmt.Sprint(tx.Size())) // Of a copy that is cut short, the client hears.
+		w.Header().Set("Content-Length", fmt.Sprint(tx.Size())) // So that a client notices a copy that was cut short.
 		_, err := tx.WriteTo(w)
 		return err
 	})
@@ -138,7 +142,7 @@ func (s *service) backup(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// show is what the service and the queue know of a job: its tries, its last error, why it waits and until when.
+// show answers with the record of a job, and with the state and the wait that the queue knows.
 func (s *service) show(w http.ResponseWriter, r *http.Request) {
 	j, _ := parse(r.PathValue("job"))
 	about := struct {
@@ -175,7 +179,7 @@ var jobsPage = template.Must(template.New("jobs").Parse(`<!DOCTYPE html><title>J
 {{range .Failures}}<form method="post" action="/jobs/{{.Job}}/retry"><button>retry</button> <button formaction="/jobs/{{.Job}}/discard">discard</button> {{.Job}} {{.Error}}</form>
 {{end}}{{with .Next}}<a href="/jobs?after={{.}}">more</a>{{end}}`))
 
-// overview is what an operator sees first: who holds all jobs back, and the failed jobs.
+// overview is the first page for an operator: who holds all jobs back, and the failed jobs.
 func (s *service) overview(w http.ResponseWriter, r *http.Request) {
 	failures, err := s.failures(r.FormValue("after"), listed)
 	if err != nil {
@@ -201,7 +205,7 @@ func (s *service) overview(w http.ResponseWriter, r *http.Request) {
 	_ = jobsPage.Execute(w, about)
 }
 
-// wake ends the wait of a job, or of all jobs: after an outage they are tried now, unless there is a hold.
+// wake ends the wait of a job, or of all jobs: after an outage the jobs are tried now, unless a hold keeps them back.
 func (s *service) wake(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintln(w, s.wakeNow(r.FormValue("job")), "woken")
 }
@@ -230,7 +234,7 @@ func (s *service) pause(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// callNow forgets the time that the receiver has named, and ends the waits of the jobs that have heard it: an operator
+// callNow forgets the time of the receiver, and ends the waits of the jobs, which may have heard the time: an operator
 // knows better.
 func (s *service) callNow(w http.ResponseWriter, _ *http.Request) {
 	s.wakeNow("")
@@ -245,7 +249,7 @@ func (s *service) answerHold(w http.ResponseWriter, change func(h *hold)) {
 	fmt.Fprintln(w, s.held())
 }
 
-// withError is what the page shows of a job: its last error too, so a search finds all jobs of an error.
+// withError adds the last error to the name of a job, so that a search of the page finds all jobs of an error.
 func (s *service) withError(text string) string {
 	j, ok := parse(text)
 	if !ok {

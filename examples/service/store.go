@@ -55,8 +55,8 @@ func (r *record) takeBack() {
 // openDB opens the database. A second process would do each job a second time, and does not get the file. An existing
 // file is only read here, so that the service starts on a full disk.
 //
-// The list of free pages is made at the start and not written with each step: after a backlog of large payloads it is
-// long, and each step would take twice as long for ever.
+// The list of free pages is made at the start and not written with each step: after a backlog of large payloads the list
+// is long, and each step would take twice as long for ever.
 func openDB(path string) (*bbolt.DB, error) {
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: time.Second, NoFreelistSync: true, FreelistType: bbolt.FreelistMapType})
 	if err != nil {
@@ -93,9 +93,9 @@ func load(tx *bbolt.Tx, j job) (r record, err error) {
 	return record{}, nil
 }
 
-// A change is what a step does with the record of a job, and with its state. All writers take turns: what a change asks
-// or tells a queue belongs to the step too. An error undoes the step. If another step fails that was to be written with
-// this one, the change is called again, with the record as it was.
+// A change is made to the record of a job, and to its state, in a step. All writers take turns, so the calls of a queue in
+// a change belong to the step too; an error undoes the record and not the calls. Steps that come together are written
+// together. If another of these steps fails, the change is called again, with the record as before.
 type change func(tx *bbolt.Tx, r *record) error
 
 // step changes a job in a transaction.
@@ -144,7 +144,7 @@ func stepIn(tx *bbolt.Tx, j job, c change) error {
 	return errors.Join(err, unfit, tx.Bucket([]byte(r.State)).Put(key, text))
 }
 
-// setAside moves open jobs to the failed ones, where an operator sees them. Their records may be unreadable.
+// setAside moves open jobs to the failed ones for an operator, as they are: a record that cannot be read goes too.
 func (s *service) setAside(jobs []job) error {
 	if len(jobs) == 0 {
 		return nil // A start on a full disk writes nothing.
