@@ -15,15 +15,17 @@ import (
 // A limiter, an Order and a clock are asked before, as they are foreign code. If the item then turns
 // out to be removed, the worker has the limiter forget the item, also before Done.
 
-// conclude decides about an item that does not wait.
-func (q *Typed[T]) conclude(item T, end fifo.End, p *fifo.Placement) fifo.Conclusion {
+// conclude decides about an item that does not come again because of the worker, or that goes back.
+func (q *Typed[T]) conclude(item T, end fifo.End) fifo.Conclusion {
 	hash := slab.HashOf(item)
 	now := q.metrics.now()
 	q.mu.Lock()
-	c := q.concludeLocked(hash, item, end, now, p)
+	c := q.concludeLocked(hash, item, end, now, nil)
 	q.settle()
 	q.mu.Unlock() // Not deferred: an item that no worker holds any more may be pushed to a Queue.
-	q.observeEnd(end, c)
+	if c.Added {
+		q.metrics.givenBack()
+	}
 	return c
 }
 
@@ -41,20 +43,9 @@ func (q *Typed[T]) concludeLocked(hash uint32, item T, end fifo.End, now time.Du
 	return c
 }
 
-// observeEnd tells the metrics of a conclusion. An item that is given back was added before.
-func (q *Typed[T]) observeEnd(end fifo.End, c fifo.Conclusion) {
-	switch {
-	case !c.Added:
-	case end == fifo.EndBack:
-		q.metrics.givenBack()
-	default:
-		q.observeAdds(1)
-	}
-}
-
-// putBack undoes a hand-out in one critical section: the item was not worked on, so no metric counts
-// the work.
-func (q *Typed[T]) putBack(item T, waited time.Duration) fifo.Conclusion {
+// putBack undoes a hand-out in one critical section, and reports whether the item is queued by that. The item
+// was not worked on, so no metric counts the work.
+func (q *Typed[T]) putBack(item T, waited time.Duration) (queued bool) {
 	hash := slab.HashOf(item)
 	now := q.metrics.now()
 	q.mu.Lock()
@@ -63,7 +54,7 @@ func (q *Typed[T]) putBack(item T, waited time.Duration) fifo.Conclusion {
 	q.fifo.Done(at, r, now)
 	q.settle()
 	q.mu.Unlock()
-	return c
+	return c.Added
 }
 
 // concludeLate concludes about an item that cannot come again any more, and notes the item for the end of
@@ -149,7 +140,7 @@ func (q *TypedDelaying[T]) decide(item T, e ending) conclusion {
 		e.end = fifo.EndWorked
 	}
 	if e.end != fifo.EndRetry && e.end != fifo.EndRedo {
-		return conclusion{Conclusion: q.typed.conclude(item, e.end, nil)}
+		return conclusion{Conclusion: q.typed.conclude(item, e.end)}
 	}
 	var place fifo.Placement
 	p := q.place(&place, item, e.rank)

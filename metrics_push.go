@@ -166,7 +166,7 @@ func (q *Typed[T]) observeGet(item T, waited time.Duration) {
 		if delivered {
 			return
 		}
-		if c := q.putBack(item, waited); left && c.Added {
+		if queued := q.putBack(item, waited); queued && left {
 			q.metrics.givenBack()
 		}
 	}()

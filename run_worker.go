@@ -159,11 +159,13 @@ func (w *worker[T]) decline() {
 	if w.keeps() {
 		end = fifo.EndBack
 		if w.direct {
-			w.typed.observeEnd(end, w.typed.putBack(w.item, 0))
+			if w.typed.putBack(w.item, 0) {
+				w.typed.metrics.givenBack()
+			}
 			return
 		}
 	}
-	if c := w.typed.conclude(w.item, end, nil); !c.Again {
+	if c := w.typed.conclude(w.item, end); !c.Again {
 		w.concludeLate(lateItem[T]{state: ItemQueued})
 	}
 	w.source.Done(w.item)

@@ -415,6 +415,64 @@ func TestRunObservesNothingAfterADoneByHand(t *testing.T) {
 	}
 }
 
+// A retry without a delay, and a handler that was cut short, are queued by Done and not by an add. The counters
+// that are read and those that are pushed count them as an add does.
+func TestCountsOfEachEndOfAHandOut(t *testing.T) {
+	type queue = *workqueue.TypedRateLimiting[string]
+	returns := func(err error) func(context.Context, queue) error {
+		return func(context.Context, queue) error { return err }
+	}
+	for name, tt := range map[string]struct {
+		first                     func(ctx context.Context, q queue) error
+		adds, duplicates, retries int
+	}{
+		"succeeds":                  {returns(nil), 1, 0, 0},
+		"is given up":               {returns(workqueue.Permanent(errFailed)), 1, 0, 0},
+		"fails":                     {returns(errFailed), 2, 0, 1},
+		"comes at once":             {returns(workqueue.RequeueAfter(0)), 2, 0, 1},
+		"succeeds, added meanwhile": {func(_ context.Context, q queue) error { q.Add("a"); return nil }, 2, 0, 0},
+		"fails, added meanwhile":    {func(_ context.Context, q queue) error { q.Add("a"); return errFailed }, 2, 1, 1},
+		"fails, removed meanwhile":  {func(_ context.Context, q queue) error { q.Remove("a"); return errFailed }, 1, 0, 0},
+		"fails, removed and added":  {func(_ context.Context, q queue) error { q.Remove("a"); q.Add("a"); return errFailed }, 2, 0, 0},
+		"fails after its Done":      {func(_ context.Context, q queue) error { q.Done("a"); return errFailed }, 2, 0, 1},
+		"cut short":                 {func(ctx context.Context, q queue) error { q.Add("a"); <-ctx.Done(); return ctx.Err() }, 2, 1, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			metrics := &recorder{}
+			for _, provider := range []workqueue.MetricsProvider{metrics, workqueue.NewPrometheusProvider(prometheus.NewRegistry(), workqueue.PrometheusOptions{})} {
+				synctest.Test(t, func(t *testing.T) {
+					q := workqueue.NewTypedRateLimiting(constant(0), workqueue.TypedRateLimitingQueueConfig[string]{Name: "q", MetricsProvider: provider})
+					q.Add("a")
+					ctx, stop := context.WithCancel(t.Context())
+					calls := 0
+					go func() {
+						synctest.Wait()
+						stop()
+					}()
+					err := workqueue.Run(ctx, q, func(ctx context.Context, _ string) error {
+						if calls++; calls == 1 {
+							return tt.first(ctx, q)
+						}
+						return nil
+					}, runOptions{CancelOnReAdd: 1, Logger: discard()})
+					s := q.Stats()
+					if provider == metrics { // It knows no duplicates.
+						of := map[string]uint64{}
+						for _, event := range metrics.take() {
+							of[event]++
+						}
+						s.Adds, s.Retries, s.Duplicates = of["adds+1"], of["retries+1"], uint64(tt.duplicates)
+					}
+					if err != nil || s.Adds != uint64(tt.adds) || s.Duplicates != uint64(tt.duplicates) || s.Retries != uint64(tt.retries) {
+						t.Errorf("%T: %d adds, %d duplicates and %d retries, want %d, %d and %d; Run has returned %v",
+							provider, s.Adds, s.Duplicates, s.Retries, tt.adds, tt.duplicates, tt.retries, err)
+					}
+				})
+			}
+		})
+	}
+}
+
 // A noted limiter is one of somebody's own, that counts the calls of Forget.
 type noted struct {
 	workqueue.TypedRateLimiter[string]
