@@ -407,19 +407,17 @@ func (q *TypedRateLimiting[T]) WakeFunc(match func(item T) bool) (woken int) {
 	return q.below("WakeFunc").WakeFunc(match)
 }
 
-// Find returns what the delaying queue knows of an item, see [TypedDelaying.Find], with the failures
-// that the limiter knows.
+// Find returns what the delaying queue knows of an item, see [TypedDelaying.Find], with its Failures.
 func (q *TypedRateLimiting[T]) Find(item T) (info ItemInfo[T], ok bool) {
 	info, ok = q.below("Find").Find(item)
-	if ok && q.limiter != nil {
-		info.Failures = q.limiter.NumRequeues(item)
+	if ok {
+		info.Failures = q.knownFailures(item)
 	}
 	return info, ok
 }
 
-// Snapshot returns the items of the delaying queue, see [TypedDelaying.Snapshot], with the
-// failures that the limiter knows. The limiter is asked for each item afterwards, and not
-// at the same instant.
+// Snapshot returns the items of the delaying queue, see [TypedDelaying.Snapshot], with their
+// Failures. The limiter is asked for each item afterwards, and not at the same instant.
 func (q *TypedRateLimiting[T]) Snapshot(limit int) Snapshot[T] {
 	s := q.below("Snapshot").Snapshot(limit)
 	q.addFailures(s)
@@ -427,24 +425,31 @@ func (q *TypedRateLimiting[T]) Snapshot(limit int) Snapshot[T] {
 }
 
 func (q *TypedRateLimiting[T]) addFailures(s Snapshot[T]) {
-	if q.limiter == nil {
-		return // A Snapshot without failures is still of use.
-	}
 	for _, infos := range [][]ItemInfo[T]{s.Queued, s.InFlight, s.Waiting} {
 		for i := range infos {
-			infos[i].Failures = q.limiter.NumRequeues(infos[i].Item)
+			infos[i].Failures = q.knownFailures(infos[i].Item)
 		}
 	}
 }
 
-// Items visits the items of the delaying queue, see [TypedDelaying.Items], with the failures that
-// the limiter knows. The limiter is asked without a lock.
+// knownFailures returns how often an item has failed in a row. The limiter counts also what loops by hand add, and
+// Run also what has failed without a question to the limiter, by RetryAfter. A reader looks for the greater number.
+func (q *TypedRateLimiting[T]) knownFailures(item T) (n int) {
+	if q.limiter != nil { // Without one, a Snapshot is still of use.
+		n = q.limiter.NumRequeues(item)
+	}
+	if t := q.tallies.Load(); t != nil && t.failed.failing.Load() > 0 {
+		n = max(n, t.failed.number(item))
+	}
+	return n
+}
+
+// Items visits the items of the delaying queue, see [TypedDelaying.Items], with their Failures. The
+// limiter is asked without a lock.
 func (q *TypedRateLimiting[T]) Items() iter.Seq[ItemInfo[T]] {
 	return func(yield func(ItemInfo[T]) bool) {
 		for info := range q.below("Items").Items() {
-			if q.limiter != nil {
-				info.Failures = q.limiter.NumRequeues(info.Item)
-			}
+			info.Failures = q.knownFailures(info.Item)
 			if !yield(info) {
 				return
 			}

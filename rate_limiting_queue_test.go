@@ -1,6 +1,7 @@
 package workqueue_test
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"runtime"
@@ -401,4 +402,38 @@ func TestAddWithRateLimitedPutsNothingOff(t *testing.T) {
 // stored returns a queue that knows no priorities.
 func stored() *workqueue.Typed[string] {
 	return workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Queue: workqueue.DefaultQueue[string]()})
+}
+
+// A handler that says when to come again does not ask the limiter. The page said that nothing had failed, beside
+// items that had failed for hours.
+func TestFailuresOfWhatFailsWithATimeOfItsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := workqueue.NewTypedRateLimiting(workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Hour, time.Hour),
+			workqueue.TypedRateLimitingQueueConfig[string]{})
+		defer q.ShutDown()
+		q.Add("a")
+		ctx, stop := context.WithTimeout(t.Context(), 2500*time.Millisecond)
+		defer stop()
+		err := workqueue.Run(ctx, q, func(context.Context, string) error {
+			return workqueue.RetryAfter(time.Second, errFailed)
+		}, runOptions{AtEnd: workqueue.EndKeep, Logger: discard()})
+		info, _ := q.Find("a")
+		s := q.Snapshot(1)
+		for i := range q.Items() {
+			s.Waiting = append(s.Waiting, i)
+		}
+		if err != nil || info.Failures != 3 || len(s.Waiting) != 2 || s.Waiting[0].Failures != 3 || s.Waiting[1].Failures != 3 {
+			t.Errorf("got %v, Find has %d failures, and Snapshot and Items have %+v, want 3 failures", err, info.Failures, s.Waiting)
+		}
+		for range 5 {
+			q.AddRateLimited("a") // As a loop by hand does, which Run knows nothing of.
+		}
+		if info, _ := q.Find("a"); info.Failures != 5 {
+			t.Errorf("got %d failures, want the 5 that the limiter says", info.Failures)
+		}
+		q.Forget("a")
+		if info, _ := q.Find("a"); info.Failures != 0 {
+			t.Errorf("got %d failures after Forget", info.Failures)
+		}
+	})
 }

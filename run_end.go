@@ -390,17 +390,12 @@ func (r *runner[T]) countLate() (failed, retries, planned int) {
 	return failed, retries, planned
 }
 
-// nameLeft adds the items that are left to the items of others. The limiter and Run may both count
-// failures. A reader looks for the greater number.
+// nameLeft adds the items that are left to the items of others.
 func (r *runner[T]) nameLeft(before []ItemInfo[T], s Snapshot[T]) Snapshot[T] {
 	s.Queued = r.nameQueued(before)
 	s.QueuedTotal = len(s.Queued)
 	r.dropped.addTo(&s)
-	for _, infos := range [][]ItemInfo[T]{s.Queued, s.InFlight, s.Waiting} {
-		for i := range infos {
-			infos[i].Failures = max(r.limiting.NumRequeues(infos[i].Item), r.failed.number(infos[i].Item))
-		}
-	}
+	r.limiting.addFailures(s)
 	r.nameLate(&s)
 	return s
 }

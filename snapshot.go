@@ -46,8 +46,8 @@ type ItemInfo[T comparable] struct {
 	// and for a queued item if the [Order] has a Group or OldestEvery, or a [Queue] decides the order.
 	Position int `json:"position,omitzero"`
 
-	// Failures is the number that the limiter of a [TypedRateLimiting] says. For ItemInfoFromContext it is
-	// the count of [Run], and for OnStop and a [DrainError] of Run the greater one.
+	// Failures is how often the item of a [TypedRateLimiting] has failed in a row: the greater of the number that
+	// the limiter says and the count of [Run]. ItemInfoFromContext has the count of Run, as the limiter is not asked.
 	Failures int `json:"failures,omitzero"`
 
 	// Priority is the priority of a queued or waiting item. For an item in flight, Priority is

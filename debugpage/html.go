@@ -337,7 +337,7 @@ func (w *htmlWriter) lists(d *Detail) {
 	list("Next in line", `<div id="queued-items">`, d.QueuedItems, "<p>Nothing is queued.</p>\n")
 	w.parts(`<h2>By priority</h2><div id="by-priority">`, d.ByPriority)
 	w.parts(`<h2>By group</h2><div id="by-group">`, d.ByGroup)
-	list("Failed most", `<div id="most-failed">`, d.MostFailed, "<p>The limiter knows of no failure of an item in the queue.</p>\n")
+	list("Failed most", `<div id="most-failed">`, d.MostFailed, "<p>No item in the queue has failed.</p>\n")
 }
 
 func (w *htmlWriter) timeline(line []Span) {
