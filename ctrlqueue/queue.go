@@ -45,8 +45,9 @@ type Queue[R comparable] struct {
 	// down, so an add asks for closed alone, without a lock.
 	closed, ended atomic.Bool
 
-	over   context.Context // ends when ended is set
-	cancel context.CancelFunc
+	over    context.Context // ends when ended is set
+	cancel  context.CancelFunc
+	dropped atomic.Bool // a worker has got an item after the end, and has reconciled nothing
 
 	grace      func() *grace[R]         // the same for all calls, the first of which begins the grace
 	begunGrace atomic.Pointer[grace[R]] // nil before
@@ -226,13 +227,14 @@ func (q *Queue[R]) take() (item R, priority int, shutdown bool) {
 	if !q.begun.Load() {
 		q.begun.Store(true)
 	}
-	info, err := q.queue.GetInfo(context.Background())
+	info, err := q.queue.GetInfo(q.over) // Which also ends the wait for a token of Pace.
 	switch {
 	case err != nil:
 		return item, 0, true
 	case q.isOver():
 		info.State = workqueue.ItemQueued
 		q.removing.add(func() { q.noteLeft(info) })
+		q.dropped.Store(true)
 		q.queue.Done(info.Item) // The end came in between, and the worker will leave.
 		q.endFinished()
 		return item, 0, true
@@ -349,8 +351,17 @@ func (q *Queue[R]) Find(item R) (info workqueue.ItemInfo[R], ok bool) { return q
 
 // Barrier waits until all items that are queued or reconciled at the call have been reconciled
 // once, see [workqueue.Typed.Barrier]. After the caches have synced, it tells when the initial
-// list is done.
-func (q *Queue[R]) Barrier(ctx context.Context) error { return q.queue.Barrier(ctx) }
+// list is done. It returns [workqueue.ErrShutDown] when nothing is handed out any more: what is left is not reconciled.
+func (q *Queue[R]) Barrier(ctx context.Context) error {
+	within, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(q.over, cancel)()
+	err := q.queue.Barrier(within)
+	if err == nil && q.dropped.Load() || err != nil && ctx.Err() == nil { // A dropped item had its Done too.
+		return workqueue.ErrShutDown
+	}
+	return err
+}
 
 // WaitIdle waits until nothing is queued or reconciled, see [workqueue.Typed.WaitIdle].
 func (q *Queue[R]) WaitIdle(ctx context.Context) error { return q.queue.WaitIdle(ctx) }

@@ -15,8 +15,10 @@ import (
 	"github.com/go-logr/logr/funcr"
 	"github.com/seed16c08ea7/workqueue"
 	"github.com/seed16c08ea7/workqueue/ctrlqueue"
+	"golang.org/x/time/rate"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
@@ -224,11 +226,58 @@ func TestWorkerThatGetsItsItemInTheFinish(t *testing.T) {
 		c.q.Add(request("a"))
 		c.q.Add(request("b"))
 		synctest.Wait()
+		barrier := make(chan error, 1)
+		go func() { barrier <- c.q.Barrier(t.Context()) }()
+		synctest.Wait()
 		c.end(t)
+		if err := <-barrier; err != workqueue.ErrShutDown {
+			t.Errorf("got %v from a Barrier behind an item that was not reconciled", err)
+		}
 		if begun != 1 || named.QueuedTotal != 1 || len(named.Queued) != 1 || named.Queued[0].Item != request("b") || named.InFlightTotal != 0 {
 			t.Errorf("%d have begun, left %v", begun, named)
 		}
 	})
+}
+
+// A controller whose Pace is paused held up the end of its manager for ever, and a slow Pace gave each worker a token
+// to leave with.
+func TestShutDownReleasesWorkersThatWaitForAToken(t *testing.T) {
+	for name, end := range map[string]func(t *testing.T, q *ctrlqueue.Queue[string]){
+		"ShutDown": func(_ *testing.T, q *ctrlqueue.Queue[string]) { q.ShutDown() },
+		"Drain": func(t *testing.T, q *ctrlqueue.Queue[string]) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			if err := q.Drain(ctx); !errors.Is(err, workqueue.ErrNotDrained) {
+				t.Errorf("got %v from Drain", err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				limiter := rate.NewLimiter(0, 0)
+				var named workqueue.Snapshot[string]
+				q := open(stringOptions{Pace: limiter, OnStop: func(_ string, left workqueue.Snapshot[string]) { named = left }})
+				q.AddWithOpts(priorityqueue.AddOpts{}, "a", "b")
+				var left sync.WaitGroup
+				for range 3 {
+					left.Go(func() {
+						if item, _, shutdown := q.GetWithPriority(); !shutdown {
+							t.Errorf("%s was handed out", item)
+						}
+					})
+				}
+				synctest.Wait()
+				begun := time.Now()
+				end(t, q)
+				unblock := time.AfterFunc(time.Hour, func() { limiter.SetLimit(rate.Inf) })
+				left.Wait()
+				unblock.Stop()
+				if took := time.Since(begun); took > time.Second || named.QueuedTotal != 2 {
+					t.Errorf("the workers have left after %v, and OnStop was told of %v", took, named)
+				}
+			})
+		})
+	}
 }
 
 // A worker gets its item, and the Grace is over before the reconcile begins. The new context heard of
