@@ -1,6 +1,7 @@
 package workqueue
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -22,7 +23,16 @@ var ErrRemoved = errors.New("workqueue: item was removed")
 // after [RunOptions].Timeout. The error of the context is [context.DeadlineExceeded]. If the
 // handler then returns an error that wraps the error of its context, OnGiveUp and OnResult
 // get an error that wraps ErrTimeout too.
-var ErrTimeout = errors.New("workqueue: handler has timed out")
+//
+// Code that ends with a context may return its cause in place of its error, as net/http does. So [errors.Is] finds
+// [context.DeadlineExceeded] in ErrTimeout, and ErrTimeout has a Timeout method that returns true, as net.Error asks for.
+var ErrTimeout error = timeoutError{}
+
+type timeoutError struct{}
+
+func (timeoutError) Error() string        { return "workqueue: handler has timed out" }
+func (timeoutError) Is(target error) bool { return target == context.DeadlineExceeded }
+func (timeoutError) Timeout() bool        { return true }
 
 // ErrNotDrained is what [errors.Is] finds in the error of a [Run] with [EndDrain], or of a
 // Drain, that has left items behind. [DrainError] names the items.

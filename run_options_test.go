@@ -676,6 +676,11 @@ func TestTimeoutIsInTheErrorOfAHandlerThatReturnsItsContexts(t *testing.T) {
 					if errors.Is(err, workqueue.ErrTimeout) != tt.timeout || err.Error() != tt.text {
 						t.Errorf("got %q, want %q", err, tt.text)
 					}
+					var asNetworksSay interface{ Timeout() bool }
+					says := errors.As(err, &asNetworksSay) && asNetworksSay.Timeout()
+					if errors.Is(err, context.DeadlineExceeded) != tt.timeout || says != tt.timeout {
+						t.Errorf("%q is a deadline: %v, and a timeout: %v, want %v", err, !tt.timeout, says, tt.timeout)
+					}
 					s.note("told")
 				}
 				s.run(runOptions{
