@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -55,10 +55,9 @@ func (s *service) held() hold {
 	return s.hold
 }
 
-// notBefore holds all jobs back until a time, or those of a tenant. With several receivers, take each for a group in this
-// way.
-func (s *service) notBefore(tenant string, code int, until time.Time) {
-	if s.holdTenant && code == http.StatusTooManyRequests {
+// notBefore holds all jobs back until a time, or with holdTenant those of the tenant.
+func (s *service) notBefore(tenant string, until time.Time) {
+	if s.holdTenant {
 		s.restTenant(tenant, until)
 		return
 	}
@@ -72,12 +71,56 @@ func (s *service) notBefore(tenant string, code int, until time.Time) {
 	}
 }
 
-// restTenant holds the jobs of a tenant back until a time.
+// restTenant holds the jobs of a tenant back until a time. Of two times the later counts.
 func (s *service) restTenant(tenant string, until time.Time) {
+	if s.rests(tenant).After(until) {
+		return
+	}
 	s.resting.Store(tenant, until)
 	q := s.queueOf(job{Tenant: tenant})
 	q.LimitsChanged()
-	time.AfterFunc(time.Until(until), q.LimitsChanged)
+	time.AfterFunc(time.Until(until), func() {
+		s.resting.CompareAndDelete(tenant, until)
+		q.LimitsChanged()
+	})
+}
+
+// pauseEnds is the end of a pause that an operator has not ended. The timer to it never fires.
+var pauseEnds = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+
+const pausedTenant = "paused " // comes before the tenant in a key of settings
+
+// pauseTenant holds the jobs of a tenant back, through a restart, or lets them go, also before a time of the receiver.
+func (s *service) pauseTenant(tenant string, on bool) error {
+	key := []byte(pausedTenant + tenant)
+	err := s.db.Update(func(tx *bbolt.Tx) error {
+		if on {
+			return tx.Bucket(settings).Put(key, nil)
+		}
+		return tx.Bucket(settings).Delete(key)
+	})
+	switch {
+	case err != nil:
+	case on:
+		s.restTenant(tenant, pauseEnds)
+	default:
+		s.resting.Delete(tenant)
+		s.queueOf(job{Tenant: tenant}).LimitsChanged()
+	}
+	return err
+}
+
+// resters names the tenants whose jobs are kept back.
+func (s *service) resters() string {
+	var names []string
+	for tenant := range s.resting.Range {
+		names = append(names, tenant.(string))
+	}
+	if names == nil {
+		return ""
+	}
+	slices.Sort(names)
+	return fmt.Sprintf("These tenants rest: %s.", strings.Join(names, ", "))
 }
 
 // limitOf returns how many jobs of a tenant may be at work. The queues ask at each add of a job, and after LimitsChanged.
@@ -96,8 +139,11 @@ func (s *service) rests(tenant string) time.Time {
 	return time.Time{}
 }
 
-// probe begins with one job a second, see heard.
+// probe begins with one job a second, see heard. With holdTenant each tenant asks for itself.
 func (s *service) probe() {
+	if s.holdTenant {
+		return
+	}
 	err := s.changeHold(func(h *hold) { h.Probing = max(1, h.Probing) })
 	if err != nil {
 		slog.Error("a restart would not probe the receiver", "err", err)

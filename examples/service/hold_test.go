@@ -101,24 +101,25 @@ func TestRetryAfterIsNoTry(t *testing.T) {
 	})
 }
 
-// The receiver limits each tenant, and one tenant floods it. A 429 with the limit of that tenant stopped the jobs of all.
+// Each tenant has a receiver, and one is down. Its Retry-After stopped the jobs of all.
 func TestRetryAfterOfATenant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := testPolicy
 		p.holdTenant = true
 		var mu sync.Mutex
 		answers := map[string][]string{}
-		begun, code := time.Now(), http.StatusTooManyRequests
+		begun := time.Now()
 		s := startWith(t, testDB(t), receiver(func(r *http.Request) (int, string) {
 			mu.Lock()
 			defer mu.Unlock()
-			tenant, _, _ := strings.Cut(r.Header.Get("Idempotency-Key"), ".")
+			tenant, _, _ := strings.Cut(r.URL.Host, ".")
 			answers[tenant] = append(answers[tenant], time.Since(begun).String())
 			if tenant == "flood" && time.Since(begun) < 30*time.Second {
-				return code, "30"
+				return http.StatusServiceUnavailable, "30"
 			}
 			return http.StatusOK, ""
 		}), p)
+		s.target = "http://{tenant}.example.com/hook"
 		end := s.begin()
 		for n := range 100 {
 			s.post(job{"flood", fmt.Sprint(n)})
@@ -137,21 +138,46 @@ func TestRetryAfterOfATenant(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
 		s.wantStored(0, 0, 0)
-		mu.Lock()
-		begun, code = time.Now(), http.StatusServiceUnavailable
-		mu.Unlock()
-		s.post(job{"flood", "more"})
-		synctest.Wait()
-		s.post(job{"acme", "later"})
-		synctest.Wait()
-		mu.Lock()
-		if rest := s.held().rest(); rest != 30*time.Second || len(answers["acme"]) != 1 {
-			t.Errorf("after a 503 all jobs wait for %v, and %d were tried", rest, len(answers["acme"])-1)
-		}
-		mu.Unlock()
-		time.Sleep(2 * time.Minute)
-		s.wantStored(0, 0, 0)
 		end()
+	})
+}
+
+// An operator keeps the jobs of a tenant back, through a restart. A time that its receiver names ends no pause.
+func TestPauseOfATenant(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := testPolicy
+		p.holdTenant = true
+		var delivered []string
+		done := receiver(func(r *http.Request) (int, string) {
+			delivered = append(delivered, r.Header.Get("Idempotency-Key"))
+			return http.StatusOK, ""
+		})
+		s := startWith(t, testDB(t), done, p)
+		end := s.begin()
+		if code, text := s.call("POST /pause?tenant=acme&on=true", "secret"); code != http.StatusOK || text != "These tenants rest: acme." {
+			t.Errorf("got %d, %s", code, text)
+		}
+		s.notBefore("acme", time.Now().Add(time.Second))
+		s.post(order)
+		s.post(job{"other", "order-8"})
+		time.Sleep(time.Minute)
+		end()
+		s = startWith(t, s.db, done, p)
+		end = s.begin()
+		time.Sleep(time.Minute)
+		if _, text := s.call("GET /jobs", "secret"); !strings.Contains(text, "These tenants rest: acme.") || fmt.Sprint(delivered) != "[other.order-8]" {
+			t.Errorf("in a pause %v are delivered, and the page is %s", delivered, text)
+		}
+		if code, text := s.call("POST /pause?tenant=acme&on=false", "secret"); code != http.StatusOK || text != "" {
+			t.Errorf("got %d, %s", code, text)
+		}
+		synctest.Wait()
+		end()
+		s = startWith(t, s.db, done, p)
+		if _, ok := s.resting.Load("acme"); ok || fmt.Sprint(delivered) != "[other.order-8 acme.order-7]" {
+			t.Errorf("after a pause %v are delivered, and the next start knows of the pause: %v", delivered, ok)
+		}
+		s.wantStored(0, 0, 0)
 	})
 }
 
@@ -352,7 +378,7 @@ func TestRetryAfterHoldsForAWorkerAndThroughARestart(t *testing.T) {
 			return http.StatusOK, ""
 		}))
 		s.store(order, record{Tries: 3, Error: "503"})
-		s.notBefore("acme", http.StatusServiceUnavailable, time.Now().Add(time.Minute))
+		s.notBefore("acme", time.Now().Add(time.Minute))
 		if v, r := workqueue.VerdictOf(s.do(t.Context(), order)), s.record(order); v.Outcome != workqueue.OutcomeDeferred || v.After != time.Minute || r.Tries != 3 || r.Error != "503" {
 			t.Errorf("got %+v of %+v, want a wait of a minute and no try", v, r)
 		}
@@ -388,7 +414,7 @@ func TestRetryBesideAHold(t *testing.T) {
 	for s.record(order).Tries == 20 { // Until the worker has begun, and waits to ask for the hold.
 		time.Sleep(time.Millisecond)
 	}
-	if err := s.step(order, s.again(order)); err != nil {
+	if err := s.step(order, s.again(order, 0)); err != nil {
 		t.Error(err)
 	}
 	s.hold.NotBefore = time.Now().Add(time.Minute)

@@ -125,6 +125,10 @@ func (s *service) resume() error {
 	killed := false
 	err := s.db.View(func(tx *bbolt.Tx) error {
 		s.resumeHold(tx.Bucket(settings).Get([]byte("hold")))
+		paused := tx.Bucket(settings).Cursor()
+		for key, _ := paused.Seek([]byte(pausedTenant)); strings.HasPrefix(string(key), pausedTenant); key, _ = paused.Next() {
+			s.restTenant(strings.TrimPrefix(string(key), pausedTenant), pauseEnds)
+		}
 		return tx.Bucket([]byte(open)).ForEach(func(key, _ []byte) error {
 			j, _ := parse(string(key))
 			r, err := load(tx, j)
@@ -274,7 +278,7 @@ func (s *service) try(ctx context.Context, j job, contentType string, payload []
 func (s *service) deliver(ctx context.Context, j job, contentType string, payload []byte) error {
 	// A reader that the client knows could be read again: on a broken connection the client would send a request with
 	// an Idempotency-Key several times, and each would be one try here.
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.target, io.NopCloser(bytes.NewReader(payload)))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.ReplaceAll(s.target, "{tenant}", j.Tenant), io.NopCloser(bytes.NewReader(payload)))
 	if err != nil {
 		return err // Of the target, and not of the job.
 	}
@@ -289,7 +293,7 @@ func (s *service) deliver(ctx context.Context, j job, contentType string, payloa
 	code, wait := response.StatusCode, time.Duration(0)
 	if code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable {
 		if wait = min(retryAfter(response.Header), s.longestHold); wait > 0 {
-			s.notBefore(j.Tenant, code, time.Now().Add(wait)) // Before the body, which can take long.
+			s.notBefore(j.Tenant, time.Now().Add(wait)) // Before the body, which can take long.
 		}
 	}
 	body, _ := io.ReadAll(io.LimitReader(response.Body, 1<<16)) // To its end, so that the connection is used again.

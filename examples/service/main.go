@@ -62,8 +62,8 @@ type service struct {
 	holding sync.Mutex
 	hold    hold // guarded by holding
 
-	// resting has the times at which the receiver wants the tenants again, with holdTenant. A restart asks once for each.
-	// An add asks for the time within a transaction, so holding would be the wrong lock.
+	// resting has until when tenants rest: in a pause, or with holdTenant until the time of their receiver, for which a
+	// restart asks once. An add asks for the time within a transaction, so holding would be the wrong lock.
 	resting sync.Map
 }
 
@@ -87,8 +87,8 @@ type policy struct {
 	// of the process cuts short, and a client who posts a failed job again has it tried anew.
 	countEach bool
 
-	// holdTenant is for a receiver that counts the requests of each tenant: a 429 is about its tenant then, and only a 503
-	// about all jobs.
+	// holdTenant is for a receiver of each tenant, or for one that counts the requests of each tenant: a Retry-After is about
+	// the jobs of its tenant then, and not about all jobs.
 	holdTenant bool
 
 	timeout     time.Duration // of a request to the receiver
@@ -131,15 +131,16 @@ func (p policy) check() error {
 
 // checkTarget finds an address that would have all jobs fail.
 func checkTarget(target string) error {
-	if u, err := url.Parse(target); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+	if u, err := url.Parse(strings.ReplaceAll(target, "{tenant}", "acme")); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return fmt.Errorf("want the URL of the receiver, such as https://example.com/hook, got %q", target)
 	}
 	return nil
 }
 
 const (
-	requestTime = 10 * time.Second // for a client to send a job
-	listed      = 1000             // failed jobs on a page
+	requestTime   = 10 * time.Second // for a client to send a job
+	listed        = 1000             // failed jobs on a page
+	retryPriority = 10               // of a job that an operator retries; a client has 9 at most
 )
 
 func newService(db *bbolt.DB, target string, payers []string, registry prometheus.Registerer, p policy) *service {
@@ -285,7 +286,7 @@ func run() error {
 	listen := flag.String("listen", "127.0.0.1:8080", "`address` for jobs; port 0 is any free one")
 	inside := flag.String("admin", "127.0.0.1:8081", "`address` for metrics, readiness and the page")
 	path := flag.String("db", "jobs.db", "`file` of the jobs; one process at a time may use it")
-	target := flag.String("target", "http://127.0.0.1:9090/", "`URL` that gets the payloads")
+	target := flag.String("target", "http://127.0.0.1:9090/", "`URL` that gets the payloads; {tenant} in it is a receiver for each tenant")
 	paying := flag.String("paying", "", "`tenants` who pay, with commas between")
 	p := defaults
 	flag.IntVar(&p.payingWorkers, "paying-workers", p.payingWorkers, "how many jobs of tenants who pay are at work at a time")
@@ -298,7 +299,7 @@ func run() error {
 	flag.DurationVar(&p.backoff.Duration, "backoff", p.backoff.Duration, "the first wait for a retry")
 	flag.Float64Var(&p.backoff.Factor, "factor", p.backoff.Factor, "how much longer each further wait is")
 	flag.DurationVar(&p.backoff.Cap, "cap", p.backoff.Cap, "the longest wait")
-	flag.BoolVar(&p.holdTenant, "hold-tenant", p.holdTenant, "a 429 with a Retry-After holds the jobs of its tenant back, and not all jobs")
+	flag.BoolVar(&p.holdTenant, "hold-tenant", p.holdTenant, "a Retry-After holds the jobs of its tenant back, and not all jobs")
 	flag.DurationVar(&p.timeout, "timeout", p.timeout, "for a request to the receiver")
 	flag.DurationVar(&p.longestHold, "longest-hold", p.longestHold, "the longest Retry-After that is obeyed; 0 is none")
 	flag.DurationVar(&p.keepDone, "keep-done", p.keepDone, "how long a key is one job, at least as long as the receiver knows a key")

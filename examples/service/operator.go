@@ -31,11 +31,12 @@ func (s *service) retry(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	answer(w, j, s.step(j, s.again(j)))
+	answer(w, j, s.step(j, s.again(j, retryPriority)))
 }
 
-// again is the change of a retry. The limiter forgets the job too, or its wait would be the later of the two.
-func (s *service) again(j job) change {
+// again is the change of a retry. The limiter forgets the job too, or its wait would be the later of the two. A single job
+// goes before all others of its tenant: behind a backlog, now would be in an hour.
+func (s *service) again(j job, priority int) change {
 	return func(_ *bbolt.Tx, r *record) error {
 		if r.State == unknown || r.State == done {
 			return errUnknown
@@ -43,7 +44,7 @@ func (s *service) again(j job) change {
 		s.queueOf(j).Wake(j)
 		s.queueOf(j).Forget(j)
 		r.beginAnew()
-		return s.enter(j, r, r.Priority)
+		return s.enter(j, r, max(r.Priority, priority))
 	}
 }
 
@@ -89,7 +90,7 @@ func (s *service) payload(w http.ResponseWriter, r *http.Request) {
 
 // retryFailed tries all failed jobs, or those with a text in their error.
 func (s *service) retryFailed(w http.ResponseWriter, r *http.Request) {
-	s.changeFailed(w, r, "jobs are tried again", s.again)
+	s.changeFailed(w, r, "jobs are tried again", func(j job) change { return s.again(j, 0) })
 }
 
 // discardFailed forgets all failed jobs, or those with a text in their error, with their keys.
@@ -150,7 +151,7 @@ func (s *service) show(w http.ResponseWriter, r *http.Request) {
 		Record record
 		Item   *workqueue.ItemInfo[job] `json:",omitempty"`
 		Hold   hold
-		Tenant time.Time `json:",omitzero"` // when the receiver wants its tenant again
+		Tenant time.Time `json:",omitzero"` // until when its tenant rests; in the year 9999 in a pause
 	}{Hold: s.held(), Tenant: s.rests(j.Tenant)}
 	err := s.db.View(func(tx *bbolt.Tx) (err error) {
 		about.Record, err = load(tx, j)
@@ -169,7 +170,7 @@ func (s *service) show(w http.ResponseWriter, r *http.Request) {
 }
 
 var jobsPage = template.Must(template.New("jobs").Parse(`<!DOCTYPE html><title>Jobs</title>
-<p>{{.Hold}} <a href="/debug/workqueue/">What waits, and why</a></p>
+<p>{{.Hold}} {{.Resting}} <a href="/debug/workqueue/">What waits, and why</a></p>
 <form method="post" action="/pause?on=true"><button>pause</button></form>
 <form method="post" action="/pause?on=false"><button>go on</button></form>
 <form method="post" action="/call-now"><button>forget the time of the receiver</button></form>
@@ -188,11 +189,12 @@ func (s *service) overview(w http.ResponseWriter, r *http.Request) {
 	}
 	about := struct {
 		Hold     hold
+		Resting  string `json:",omitempty"` // which tenants are kept back
 		Open     int
 		Failed   int
 		Failures []failure
 		Next     string `json:",omitempty"` // the after of the next page
-	}{Hold: s.held(), Open: s.count(open), Failed: s.count(failed), Failures: failures}
+	}{Hold: s.held(), Resting: s.resters(), Open: s.count(open), Failed: s.count(failed), Failures: failures}
 	if len(failures) == listed {
 		about.Next = failures[listed-1].Job.String()
 	}
@@ -217,11 +219,19 @@ func (s *service) wakeNow(name string) (n int) {
 	return n
 }
 
-// pause holds all jobs back, or lets them go.
+// pause holds all jobs back, or those of a tenant, or lets them go.
 func (s *service) pause(w http.ResponseWriter, r *http.Request) {
 	on, err := strconv.ParseBool(r.FormValue("on"))
 	if err != nil {
 		http.Error(w, "want on=true or on=false", http.StatusBadRequest)
+		return
+	}
+	if tenant := r.FormValue("tenant"); tenant != "" {
+		if err := s.pauseTenant(tenant, on); err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		fmt.Fprintln(w, s.resters())
 		return
 	}
 	s.answerHold(w, func(h *hold) {

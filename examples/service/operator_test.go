@@ -20,6 +20,33 @@ import (
 	"github.com/seed16c08ea7/workqueue/wait"
 )
 
+// A retry of one job is now, and not behind the backlog of its tenant.
+func TestRetryGoesBeforeTheBacklog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := testPolicy
+		p.tenantWorkers = 1
+		var delivered []string
+		s := startWith(t, testDB(t), receiver(func(r *http.Request) (int, string) {
+			delivered = append(delivered, r.Header.Get("Idempotency-Key"))
+			return http.StatusOK, ""
+		}), p)
+		for n := range 20 {
+			if code, text := s.send("/jobs/acme?priority=9", payload, fmt.Sprint(n)); code != http.StatusAccepted {
+				t.Errorf("got %d, %s", code, text)
+			}
+		}
+		if code, text := s.call("POST /jobs/acme.15/retry", "secret"); code != http.StatusAccepted {
+			t.Errorf("got %d, %s", code, text)
+		}
+		end := s.begin()
+		synctest.Wait()
+		end()
+		if len(delivered) != 20 || delivered[0] != "acme.15" {
+			t.Errorf("delivered %v", delivered)
+		}
+	})
+}
+
 // A job that was given up, and a job that waits for a retry, are tried again without a restart.
 func TestRetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
