@@ -110,17 +110,13 @@ func (s *service) pauseTenant(tenant string, on bool) error {
 	return err
 }
 
-// resters names the tenants whose jobs are kept back.
-func (s *service) resters() string {
-	var names []string
+// restingTenants returns the tenants whose jobs are kept back.
+func (s *service) restingTenants() (names []string) {
 	for tenant := range s.resting.Range {
 		names = append(names, tenant.(string))
 	}
-	if names == nil {
-		return ""
-	}
 	slices.Sort(names)
-	return fmt.Sprintf("These tenants rest: %s.", strings.Join(names, ", "))
+	return names
 }
 
 // limitOf returns how many jobs of a tenant may be at work. The queues ask at each add of a job, and after LimitsChanged.

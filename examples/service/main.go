@@ -192,6 +192,7 @@ func newService(db *bbolt.DB, target string, payers []string, registry prometheu
 	const help = "1 while an operator or the receiver holds all jobs back."
 	gauge("jobs_held", "operator", help, func() int { return is(s.held().paused()) })
 	gauge("jobs_held", "receiver", help, func() int { return is(time.Until(s.held().NotBefore) > 0) })
+	gauge("tenants_resting", "", "Tenants whose jobs an operator or their receiver holds back.", func() int { return len(s.restingTenants()) })
 	gauge("jobs_failed", "", "Jobs that were given up, and wait for an operator.", func() int { return s.count(failed) })
 	gauge("jobs_probing", "", "How many jobs a second are tried after a rest or a kill; 0 is no limit.", func() int { return s.held().Probing })
 	return s
