@@ -747,9 +747,7 @@ func (g *game) compareSnapshot(step int, call string) {
 		if inOrder {
 			info.Position = at + 1
 		}
-		if g.spec.IsHeldBack(i) {
-			info.Why = workqueue.WhyHeldBack
-		}
+		info.Why = workqueue.Why(g.spec.WhyQueued(i))
 		want.Queued = append(want.Queued, info)
 	}
 	for item, h := range g.spec.Held {

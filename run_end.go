@@ -194,7 +194,7 @@ func (r *runner[T]) takeHeldBack() (before []ItemInfo[T]) {
 	}
 	s := r.typed.Snapshot(math.MaxInt)
 	for _, info := range s.Queued {
-		if info.Why == WhyHeldBack && s.InFlightTotal == 0 && r.typed.drop(info.Item) {
+		if info.Why != "" && s.InFlightTotal == 0 && r.typed.drop(info.Item) {
 			r.queued = append(r.queued, info.Item)
 		}
 	}

@@ -38,7 +38,7 @@ type ItemInfo[T comparable] struct {
 	// Due is when a waiting item will be added.
 	Due time.Time `json:"due,omitzero"`
 
-	// Why is why an item waits, or why a queued item is held back.
+	// Why is why an item waits, or why the group of a queued item keeps it back.
 	Why Why `json:"why,omitzero"`
 
 	// Position is 1 for the item that a Snapshot expects to be handed out next, 2 for the item behind, and
@@ -62,17 +62,18 @@ type ItemInfo[T comparable] struct {
 type Why string
 
 const (
-	WhyDelay    Why = "delay"     // the caller of AddAfter, AddWith or Reschedule named the time, or a RequeueAfter
-	WhyRetry    Why = "retry"     // the limiter named the time, or a RetryAfter, or a DeferFor beside a failure
-	WhyDebounce Why = "debounce"  // a series of calls of Debounce is not over
-	WhyPace     Why = "pace"      // no token of ItemPace is there
-	WhyDeferred Why = "deferred"  // a DeferFor beside no failure, or an AddWith with After and Firm
-	WhyHeldBack Why = "held_back" // the item is queued, and its group has reached MaxInFlight
+	WhyDelay     Why = "delay"      // the caller of AddAfter, AddWith or Reschedule named the time, or a RequeueAfter
+	WhyRetry     Why = "retry"      // the limiter named the time, or a RetryAfter, or a DeferFor beside a failure
+	WhyDebounce  Why = "debounce"   // a series of calls of Debounce is not over
+	WhyPace      Why = "pace"       // no token of ItemPace is there
+	WhyDeferred  Why = "deferred"   // a DeferFor beside no failure, or an AddWith with After and Firm
+	WhyGroupFull Why = "group_full" // the item is queued, and its group has reached MaxInFlight
+	WhyHeldBack  Why = "held_back"  // the item is queued, and MaxInFlight of its group is negative, such as HoldBack
 )
 
 var whys = [...]Why{
 	fifo.WhyDelay: WhyDelay, fifo.WhyRetry: WhyRetry, fifo.WhyDebounce: WhyDebounce, fifo.WhyPace: WhyPace,
-	fifo.WhyDeferred: WhyDeferred, fifo.WhyHeldBack: WhyHeldBack,
+	fifo.WhyDeferred: WhyDeferred, fifo.WhyGroupFull: WhyGroupFull, fifo.WhyHeldBack: WhyHeldBack,
 }
 
 // plainInfo is an ItemInfo without methods. Its JSON lacks the Age.

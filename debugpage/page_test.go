@@ -765,17 +765,19 @@ func queueOfMany(t testing.TB, n int) *queueOf[string] {
 	return q
 }
 
-// The page says why an item waits, and why a queued item is held back: its group is full.
+// The page says why an item waits, and why a queued item is not handed out: its group is full, or held back.
 func TestWhyAnItemIsNotHandedOut(t *testing.T) {
 	q := workqueue.NewTypedRateLimiting(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Hour, time.Hour),
 		workqueue.TypedRateLimitingQueueConfig[string]{Order: workqueue.Order[string]{
-			Group: func(item string) string { return item[:1] }, MaxInFlight: func(string) int { return 1 },
+			Group: func(item string) string { return item[:1] }, MaxInFlight: func(group string) int {
+				return map[string]int{"a": 1, "b": workqueue.HoldBack}[group]
+			},
 		}})
 	defer q.ShutDown()
 	p := debugpage.New(debugpage.Options{})
 	debugpage.Add(p, "q", q)
-	q.AddAll("a1", "a2")
+	q.AddAll("a1", "a2", "b")
 	q.Get()
 	q.AddRateLimited("failed")
 	q.AddAfter("planned", 2*time.Hour)
@@ -784,10 +786,10 @@ func TestWhyAnItemIsNotHandedOut(t *testing.T) {
 	for _, i := range append(d.QueuedItems, d.WaitingItems...) {
 		got = append(got, i.Key+" "+i.Why)
 	}
-	if want := "a2 held_back, failed retry, planned delay"; strings.Join(got, ", ") != want {
+	if want := "a2 group_full, b held_back, failed retry, planned delay"; strings.Join(got, ", ") != want {
 		t.Errorf("got %q, want %s", got, want)
 	}
-	if page := get(t, p, "?queue=q").Body.String(); !strings.Contains(page, "<td>held back</td>") {
+	if page := get(t, p, "?queue=q").Body.String(); !strings.Contains(page, "<td>group full</td>") {
 		t.Errorf("the page does not say that an item is held back: %s", page)
 	}
 }

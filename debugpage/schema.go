@@ -121,7 +121,7 @@ type Item struct {
 	Age      float64   `json:"age_seconds,omitzero"`
 	Due      time.Time `json:"due,omitzero"`
 	Left     float64   `json:"left_seconds,omitzero"` // until Due, negative if the item is late
-	Why      string    `json:"why,omitzero"`          // why the item waits or is held back, as ItemInfo.Why
+	Why      string    `json:"why,omitzero"`          // why the item waits or is not handed out, as ItemInfo.Why
 	Failures int       `json:"failures,omitzero"`
 	Priority int       `json:"priority,omitzero"`
 	Stuck    bool      `json:"stuck,omitzero"`

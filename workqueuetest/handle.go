@@ -53,7 +53,7 @@ func HandleOn[T comparable](ctx context.Context, q *Queue[T], handle func(ctx co
 		panic(fmt.Sprintf("workqueuetest: a worker holds items of the queue of HandleOn: %d items", q.Stats().InFlight))
 	}
 	q.TypedRateLimiting.Add(item)
-	if info, _ := q.Find(item); info.State == workqueue.ItemWaiting || info.Why == workqueue.WhyHeldBack || q.Stats().Paused {
+	if info, _ := q.Find(item); info.Why != "" || q.Stats().Paused {
 		panic(fmt.Sprintf("workqueuetest: the queue of HandleOn does not hand out %v: the item has to wait, MaxInFlight holds its group back, or the limiter of Pace has a limit or a burst of 0", item))
 	}
 	if q.failures > 0 {

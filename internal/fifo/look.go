@@ -46,7 +46,8 @@ const (
 	WhyDebounce     // a series of calls is not over
 	WhyPace         // no token of ItemPace
 	WhyDeferred     // a caller has asked for a firm wait
-	WhyHeldBack     // the group of the item is full
+	WhyGroupFull    // as many items of the group are held as its limit says
+	WhyHeldBack     // the limit of the group is negative
 )
 
 // MakeRoom makes room for so many items, up to the limit for each state. The lock is not held:
@@ -99,8 +100,12 @@ func (f *FIFO[T]) entry(i uint32) Entry[T] {
 	e := Entry[T]{Item: r.Item, Held: isHeld(r.State), Again: r.State == reprocess}
 	if f.lanes != nil {
 		e.Rank = f.nextRank(r)
-		if !e.Held && f.lanes.all[r.X.lane].share.group.full {
+		switch g := f.lanes.all[r.X.lane].share.group; {
+		case e.Held || !g.full:
+		case g.limit < 0:
 			e.Why = WhyHeldBack
+		default:
+			e.Why = WhyGroupFull
 		}
 	}
 	switch {

@@ -459,10 +459,8 @@ func (p *play) compareCensus(errs *slab.Check) {
 	}
 	lined := 0
 	for at, i := range s.Line() {
-		want := fifo.Entry[int]{Item: i.Value, Since: since(i.Since), Rank: rankOf(i.Place)}
-		if s.IsHeldBack(i) {
-			want.Why = fifo.WhyHeldBack
-		}
+		why := map[string]fifo.Why{"": fifo.WhyNone, "group_full": fifo.WhyGroupFull, "held_back": fifo.WhyHeldBack}[s.WhyQueued(i)]
+		want := fifo.Entry[int]{Item: i.Value, Since: since(i.Since), Rank: rankOf(i.Place), Why: why}
 		place := slices.IndexFunc(c.Queued, func(e fifo.Entry[int]) bool { return e.Item == i.Value })
 		errs.That(place >= 0 && c.Queued[place] == want, "census: %+v, want %+v", c.Queued, want)
 		errs.That(place == at || at >= c.Lined, "census: %d is at %d, want %d", i.Value, place, at)

@@ -33,8 +33,16 @@ func (q *Queue[T]) full(group string) bool {
 	return q.groups[group].limit != 0 && free <= 0
 }
 
-// IsHeldBack reports whether a queued item is not handed out because its group is full.
-func (q *Queue[T]) IsHeldBack(i Item[T]) bool { return q.full(i.Place.Group) }
+// WhyQueued says why the group of a queued item keeps the item back, and "" if it does not.
+func (q *Queue[T]) WhyQueued(i Item[T]) string {
+	switch {
+	case !q.full(i.Place.Group):
+		return ""
+	case q.groups[i.Place.Group].limit < 0:
+		return "held_back"
+	}
+	return "group_full"
+}
 
 // hear notes the terms of an add that waits. A group without queued and held items has none: what
 // begins the group says them.
