@@ -82,7 +82,7 @@ func (s *service) accept(w http.ResponseWriter, r *http.Request) {
 }
 
 // enter opens a job in its step, and queues the job. The tries of a failed job begin anew. A worker that gets the job at
-// once waits for the end of the step. Do not ask ShuttingDown before the add: the drain may begin in between. A queued
+// once waits for the end of the step. Do not ask ShuttingDown before the add: the end may begin in between. A queued
 // job keeps the higher priority.
 func (s *service) enter(j job, r *record, priority int) error {
 	if s.queueOf(j).AddWith(workqueue.AddOptions{Priority: &priority}, j) == 0 {

@@ -100,8 +100,8 @@ type policy struct {
 	// interval needs a longer terminationGracePeriodSeconds.
 	settle  time.Duration // readiness has ended, and load balancers notice
 	closing time.Duration // for the last requests
-	drain   time.Duration // for the queued jobs; a handler that ignores its context has a fifth more
-	scrape  time.Duration // the metrics show the drain
+	grace   time.Duration // for the jobs at work; a handler that ignores its context has a fifth more
+	scrape  time.Duration // the metrics show the end
 }
 
 // defaults survive an outage of 2.4 to 3.5 hours, see docs/choosing.md. The Cap is for a wait with its jitter.
@@ -109,7 +109,7 @@ var defaults = policy{
 	payingWorkers: 8, otherWorkers: 4, tenantWorkers: 3,
 	maxAttempts: 30, backoff: wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.5, Cap: 10 * time.Minute},
 	timeout: 5 * time.Second, longestHold: time.Hour, keepDone: 24 * time.Hour, maxPayload: 1 << 20,
-	settle: 5 * time.Second, closing: 5 * time.Second, drain: 10 * time.Second, scrape: 5 * time.Second,
+	settle: 5 * time.Second, closing: 5 * time.Second, grace: 10 * time.Second, scrape: 5 * time.Second,
 }
 
 // check says which numbers make no sense.
@@ -119,12 +119,12 @@ func (p policy) check() error {
 		return errors.New("want at least one worker of each kind, and one attempt")
 	case !(p.payingRate >= 0 && p.otherRate >= 0):
 		return errors.New("want rates of 0 or more")
-	case min(p.timeout, p.drain) <= 0:
-		return errors.New("want a timeout and a drain above 0")
+	case min(p.timeout, p.grace) <= 0:
+		return errors.New("want a timeout and a grace above 0")
 	case p.backoff.Duration < 0 || p.backoff.Factor < 0 || p.backoff.Cap < p.backoff.Duration:
 		return errors.New("want a backoff and a factor of 0 or more, and a cap that is not shorter")
-	case p.countEach && p.timeout >= p.drain:
-		return fmt.Errorf("the timeout of %v has to be shorter than the drain of %v, or the end cuts requests short that count", p.timeout, p.drain)
+	case p.countEach && p.timeout >= p.grace:
+		return fmt.Errorf("the timeout of %v has to be shorter than the grace of %v, or the end cuts requests short that count", p.timeout, p.grace)
 	}
 	return nil
 }
@@ -207,17 +207,14 @@ func (s *service) queueOf(j job) *queue {
 	return s.others
 }
 
-// work does jobs until ctx ends, and then, without countEach, those that are queued or wait for a retry, for the grace.
+// work does jobs until ctx ends. Each request that has begun comes to its end, and no other begins: a drain would cut
+// its last requests short, and the receiver would get them twice. All that is left is in the database.
 func (s *service) work(ctx context.Context) error {
-	atEnd := workqueue.EndDrain
-	if s.countEach { // Each request that has begun comes to its end, and no other begins: none is cut short.
-		atEnd = workqueue.EndStop
-	}
 	run := func(q *queue, workers int) <-chan error {
 		ended := make(chan error, 1)
 		go func() {
 			ended <- workqueue.Run(ctx, q, s.do, workqueue.RunOptions[job]{
-				Workers: workers, Timeout: s.timeout, AtEnd: atEnd, Grace: s.drain, OnGiveUp: s.giveUp,
+				Workers: workers, Timeout: s.timeout, Grace: s.grace, OnGiveUp: s.giveUp,
 			})
 		}()
 		return ended
@@ -267,11 +264,11 @@ func (s *service) serve(ctx context.Context, outside, inside net.Listener, admin
 		front.Close()
 	}
 	stopWork()
-	select { // 4. Do the queued jobs, except in a pause. What is left is in the database.
+	select { // 4. End the jobs at work. What is left is in the database.
 	case left := <-worked:
 		err = errors.Join(err, left)
-	case <-time.After(s.drain + s.drain/5): // Run waits for each handler, also for one that ignores its context.
-		err = errors.Join(err, errors.New("the drain does not end"))
+	case <-time.After(s.grace + s.grace/5): // Run waits for each handler, also for one that ignores its context.
+		err = errors.Join(err, errors.New("the work does not end"))
 		for _, q := range []*queue{s.paying, s.others} {
 			for _, hung := range q.Snapshot(20).InFlight {
 				err = errors.Join(err, fmt.Errorf("the handler of %v hangs", hung.Item))
@@ -279,7 +276,7 @@ func (s *service) serve(ctx context.Context, outside, inside net.Listener, admin
 		}
 	}
 	slog.Info("the work has ended, and the next start goes on with what is left", "left", s.count(open), "failed", s.count(failed))
-	scrape() // 5. The metrics and the page go last: they show the drain, and its counts stay by KeepCounts.
+	scrape() // 5. The metrics and the page go last: they show the end, and its counts stay by KeepCounts.
 	return errors.Join(err, back.Close())
 }
 
@@ -307,8 +304,8 @@ func run() error {
 	flag.BoolVar(&p.countEach, "count-each", p.countEach, "the receiver sees a job at most -attempts times, unless an operator retries the job")
 	flag.DurationVar(&p.settle, "settle", p.settle, "how long to serve after readiness has ended")
 	flag.DurationVar(&p.closing, "closing", p.closing, "for the last requests")
-	flag.DurationVar(&p.drain, "drain", p.drain, "for the queued jobs at the end")
-	flag.DurationVar(&p.scrape, "scrape", p.scrape, "how long to show the metrics after the drain: the scrape interval")
+	flag.DurationVar(&p.grace, "grace", p.grace, "for the jobs at work at the end; with a timeout that is not shorter, requests are cut and sent again")
+	flag.DurationVar(&p.scrape, "scrape", p.scrape, "how long to show the metrics at the end: the scrape interval")
 	flag.Parse()
 	if err := p.check(); err != nil {
 		return err

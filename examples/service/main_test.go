@@ -35,7 +35,7 @@ var testPolicy = policy{
 	payingWorkers: 8, otherWorkers: 4, tenantWorkers: 3,
 	maxAttempts: 30, backoff: wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.5, Cap: 10 * time.Minute},
 	timeout: 5 * time.Second, longestHold: time.Hour, keepDone: 24 * time.Hour, maxPayload: 1 << 20,
-	closing: 5 * time.Second, drain: 10 * time.Second,
+	closing: 5 * time.Second, grace: 10 * time.Second,
 }
 
 // testDB returns an empty database.
@@ -79,7 +79,7 @@ func startWith(t *testing.T, db *bbolt.DB, receiver http.RoundTripper, p policy)
 	return tested{s, t}
 }
 
-// begin starts the workers. end is a SIGTERM, and waits for the drain.
+// begin starts the workers. end is a SIGTERM, and waits for the jobs at work.
 func (s tested) begin() (end func()) {
 	ctx, stop := context.WithCancel(s.t.Context())
 	worked := make(chan error, 1)
@@ -187,7 +187,7 @@ func TestEndWithAHandlerThatHangs(t *testing.T) {
 	arrived, release := make(chan struct{}), make(chan struct{})
 	defer close(release)
 	s := start(t, testDB(t), receiver(func(*http.Request) (int, string) { close(arrived); <-release; return http.StatusOK, "" }))
-	s.drain = 50 * time.Millisecond
+	s.grace = 50 * time.Millisecond
 	s.post(order)
 	ctx, stop := context.WithCancel(t.Context())
 	go func() { <-arrived; stop() }()
@@ -198,8 +198,8 @@ func TestEndWithAHandlerThatHangs(t *testing.T) {
 	s.wantStored(1, 0, 1)
 }
 
-// The end goes in this order: not ready, then no connections, then the drain. The metrics are there
-// until the counts of the drain could be scraped.
+// The end goes in this order: not ready, then no connections, then the jobs at work. The metrics are there
+// until the counts of the end could be scraped.
 func TestEndInOrder(t *testing.T) {
 	arrived, release := make(chan struct{}, 2), make(chan struct{})
 	target := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
@@ -222,7 +222,7 @@ func TestEndInOrder(t *testing.T) {
 	}
 	scraped := func() {
 		if _, text := get(t, admin+"/metrics"); !strings.Contains(text, `workqueue_results_total{name="others",result="succeeded"} 2`) {
-			t.Errorf("after the drain: the metrics are %s", text)
+			t.Errorf("after the end: the metrics are %s", text)
 		}
 	}
 	ctx, signal := context.WithCancel(t.Context())
@@ -237,14 +237,14 @@ func TestEndInOrder(t *testing.T) {
 		t.Errorf("readyz says %d", code)
 	}
 	signal()
-	for !s.others.ShuttingDown() { // The drain has begun.
+	for !s.others.ShuttingDown() { // The end has begun.
 		time.Sleep(time.Millisecond)
 	}
 	if code, err := post(jobs); err == nil {
-		t.Errorf("during the drain: got %d", code)
+		t.Errorf("during the end: got %d", code)
 	}
 	if _, text := get(t, admin+"/metrics"); !strings.Contains(text, `workqueue_in_flight{name="others"} 2`) || !strings.Contains(text, "jobs_failed 0") || !strings.Contains(text, `jobs_held{by="operator"} 0`) {
-		t.Errorf("during the drain: the metrics are %s", text)
+		t.Errorf("during the end: the metrics are %s", text)
 	}
 	close(release)
 	if err := <-served; err != nil {
@@ -293,8 +293,8 @@ func TestPolicy(t *testing.T) {
 	}
 	for name, spoil := range map[string]func(p *policy){
 		"attempts": func(p *policy) { p.maxAttempts = 0 }, "workers": func(p *policy) { p.payingWorkers = -1 },
-		"rate": func(p *policy) { p.otherRate = -1 }, "timeout": func(p *policy) { p.timeout = 0 }, "drain": func(p *policy) { p.drain = 0 },
-		"cap": func(p *policy) { p.backoff.Cap = time.Millisecond }, "end": func(p *policy) { p.countEach, p.timeout = true, p.drain },
+		"rate": func(p *policy) { p.otherRate = -1 }, "timeout": func(p *policy) { p.timeout = 0 }, "grace": func(p *policy) { p.grace = 0 },
+		"cap": func(p *policy) { p.backoff.Cap = time.Millisecond }, "end": func(p *policy) { p.countEach, p.timeout = true, p.grace },
 	} {
 		p := testPolicy
 		if spoil(&p); p.check() == nil {

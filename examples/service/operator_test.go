@@ -255,6 +255,7 @@ func TestRetryFailedBesideOthers(t *testing.T) {
 		if code, text := s.call("POST /retry-failed", "secret"); code != http.StatusOK || text != "2 jobs are tried again" {
 			t.Errorf("got %d, %s", code, text)
 		}
+		synctest.Wait()
 		end()
 		s.wantStored(0, 1, 0)
 		if code, text := s.call("GET /jobs?format=json", "secret"); code != http.StatusOK || !strings.Contains(text, "invalid character") {

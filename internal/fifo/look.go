@@ -40,14 +40,14 @@ func (e *Entry[T]) SetRank(k Rank, known bool) {
 type Why uint8
 
 const (
-	WhyNone     Why = iota
-	WhyDelay        // a caller has named the time
-	WhyRetry        // the limiter has, or a failure in a Run
-	WhyDebounce     // a series of calls is not over
-	WhyPace         // no token of ItemPace
-	WhyDeferred     // a caller has asked for a firm wait
-	WhyGroupFull    // as many items of the group are held as its limit says
-	WhyHeldBack     // the limit of the group is negative
+	WhyNone      Why = iota
+	WhyDelay         // a caller has named the time
+	WhyRetry         // the limiter has, or a failure in a Run
+	WhyDebounce      // a series of calls is not over
+	WhyPace          // no token of ItemPace
+	WhyDeferred      // a caller has asked for a firm wait
+	WhyGroupFull     // as many items of the group are held as its limit says
+	WhyHeldBack      // the limit of the group is negative
 )
 
 // MakeRoom makes room for so many items, up to the limit for each state. The lock is not held:
