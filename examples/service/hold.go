@@ -110,10 +110,12 @@ func (s *service) pauseTenant(tenant string, on bool) error {
 	return err
 }
 
-// restingTenants returns the tenants whose jobs are kept back.
-func (s *service) restingTenants() (names []string) {
-	for tenant := range s.resting.Range {
-		names = append(names, tenant.(string))
+// heldTenants returns the tenants whose jobs are kept back, by an operator or by their receiver.
+func (s *service) heldTenants(byOperator bool) (names []string) {
+	for tenant, until := range s.resting.Range {
+		if until.(time.Time).Equal(pauseEnds) == byOperator {
+			names = append(names, tenant.(string))
+		}
 	}
 	slices.Sort(names)
 	return names

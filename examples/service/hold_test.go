@@ -154,7 +154,7 @@ func TestPauseOfATenant(t *testing.T) {
 		})
 		s := startWith(t, testDB(t), done, p)
 		end := s.begin()
-		if code, text := s.call("POST /pause?tenant=acme&on=true", "secret"); code != http.StatusOK || text != "These tenants rest: acme" {
+		if code, text := s.call("POST /pause?tenant=acme&on=true", "secret"); code != http.StatusOK || text != "Paused tenants: acme" {
 			t.Errorf("got %d, %s", code, text)
 		}
 		s.notBefore("acme", time.Now().Add(time.Second))
@@ -165,10 +165,10 @@ func TestPauseOfATenant(t *testing.T) {
 		s = startWith(t, s.db, done, p)
 		end = s.begin()
 		time.Sleep(time.Minute)
-		if _, text := s.call("GET /jobs", "secret"); !strings.Contains(text, "These tenants rest: acme") || fmt.Sprint(delivered) != "[other.order-8]" {
+		if _, text := s.call("GET /jobs", "secret"); !strings.Contains(text, "Paused tenants: [acme]") || fmt.Sprint(delivered) != "[other.order-8]" {
 			t.Errorf("in a pause %v are delivered, and the page is %s", delivered, text)
 		}
-		if code, text := s.call("POST /pause?tenant=acme&on=false", "secret"); code != http.StatusOK || text != "These tenants rest:" {
+		if code, text := s.call("POST /pause?tenant=acme&on=false", "secret"); code != http.StatusOK || text != "Paused tenants:" {
 			t.Errorf("got %d, %s", code, text)
 		}
 		synctest.Wait()

@@ -192,7 +192,9 @@ func newService(db *bbolt.DB, target string, payers []string, registry prometheu
 	const help = "1 while an operator or the receiver holds all jobs back."
 	gauge("jobs_held", "operator", help, func() int { return is(s.held().paused()) })
 	gauge("jobs_held", "receiver", help, func() int { return is(time.Until(s.held().NotBefore) > 0) })
-	gauge("tenants_resting", "", "Tenants whose jobs an operator or their receiver holds back.", func() int { return len(s.restingTenants()) })
+	const held = "Tenants whose jobs are held back."
+	gauge("tenants_held", "operator", held, func() int { return len(s.heldTenants(true)) })
+	gauge("tenants_held", "receiver", held, func() int { return len(s.heldTenants(false)) })
 	gauge("jobs_failed", "", "Jobs that were given up, and wait for an operator.", func() int { return s.count(failed) })
 	gauge("jobs_probing", "", "How many jobs a second are tried after a rest or a kill; 0 is no limit.", func() int { return s.held().Probing })
 	return s
@@ -223,11 +225,8 @@ func (s *service) work(ctx context.Context) error {
 	s.forgetDone(ctx)
 	var err error
 	for _, ended := range working {
-		// Each job that is left is in the database for the next start. Of these, the log of Run calls "failed" those whose
-		// try failed at the end: they wait for a retry, and are not given up.
-		if left := <-ended; !errors.Is(left, workqueue.ErrNotDrained) {
-			err = errors.Join(err, left)
-		}
+		// The log of Run calls "failed" what has failed at the end: these jobs wait for a retry, in the database.
+		err = errors.Join(err, <-ended)
 	}
 	return err
 }

@@ -170,7 +170,7 @@ func (s *service) show(w http.ResponseWriter, r *http.Request) {
 }
 
 var jobsPage = template.Must(template.New("jobs").Parse(`<!DOCTYPE html><title>Jobs</title>
-<p>{{.Hold}} {{with .Resting}}These tenants rest: {{range .}}{{.}} {{end}}{{end}}<a href="/debug/workqueue/">What waits, and why</a></p>
+<p>{{.Hold}} {{with .Paused}}Paused tenants: {{.}} {{end}}{{with .Resting}}Tenants whose receivers want a rest: {{.}} {{end}}<a href="/debug/workqueue/">What waits, and why</a></p>
 <form method="post" action="/pause?on=true"><button>pause</button></form>
 <form method="post" action="/pause?on=false"><button>go on</button></form>
 <form method="post" action="/call-now"><button>forget the time of the receiver</button></form>
@@ -189,12 +189,13 @@ func (s *service) overview(w http.ResponseWriter, r *http.Request) {
 	}
 	about := struct {
 		Hold     hold
-		Resting  []string `json:",omitempty"` // tenants whose jobs are kept back
+		Paused   []string `json:",omitempty"` // tenants, by an operator
+		Resting  []string `json:",omitempty"` // tenants, by their receiver
 		Open     int
 		Failed   int
 		Failures []failure
 		Next     string `json:",omitempty"` // the after of the next page
-	}{Hold: s.held(), Resting: s.restingTenants(), Open: s.count(open), Failed: s.count(failed), Failures: failures}
+	}{Hold: s.held(), Paused: s.heldTenants(true), Resting: s.heldTenants(false), Open: s.count(open), Failed: s.count(failed), Failures: failures}
 	if len(failures) == listed {
 		about.Next = failures[listed-1].Job.String()
 	}
@@ -231,7 +232,7 @@ func (s *service) pause(w http.ResponseWriter, r *http.Request) {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
-		fmt.Fprintln(w, "These tenants rest:", strings.Join(s.restingTenants(), ", "))
+		fmt.Fprintln(w, "Paused tenants:", strings.Join(s.heldTenants(true), ", "))
 		return
 	}
 	s.answerHold(w, func(h *hold) {
