@@ -15,7 +15,7 @@ import (
 // A limiter, an Order and a clock are asked before, as they are foreign code. If the item then turns
 // out to be removed, the worker has the limiter forget the item, also before Done.
 
-// conclude decides about an item that does not come again because of the worker, or that goes back.
+// conclude decides about an item that the worker does not want again, or gives back.
 func (q *Typed[T]) conclude(item T, end fifo.End) fifo.Conclusion {
 	hash := slab.HashOf(item)
 	now := q.metrics.now()

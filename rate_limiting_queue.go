@@ -432,8 +432,8 @@ func (q *TypedRateLimiting[T]) addFailures(s Snapshot[T]) {
 	}
 }
 
-// knownFailures returns how often an item has failed in a row. The limiter counts also what loops by hand add, and
-// Run also what has failed without a question to the limiter, by RetryAfter. A reader looks for the greater number.
+// knownFailures returns how often an item has failed in a row: the greater of two counts. Only the limiter counts the
+// failures in loops by hand, and only Run counts a RetryAfter, for which nobody asks the limiter.
 func (q *TypedRateLimiting[T]) knownFailures(item T) (n int) {
 	if q.limiter != nil { // Without one, a Snapshot is still of use.
 		n = q.limiter.NumRequeues(item)

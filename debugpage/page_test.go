@@ -790,6 +790,6 @@ func TestWhyAnItemIsNotHandedOut(t *testing.T) {
 		t.Errorf("got %q, want %s", got, want)
 	}
 	if page := get(t, p, "?queue=q").Body.String(); !strings.Contains(page, "<td>group full</td>") {
-		t.Errorf("the page does not say that an item is held back: %s", page)
+		t.Errorf("the page does not say that the group of an item is full: %s", page)
 	}
 }

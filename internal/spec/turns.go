@@ -11,7 +11,7 @@ type share struct {
 	group string
 }
 
-// terms are what an add says of its group.
+// terms are the weight and the limit of a group, as the last add has said.
 type terms struct{ weight, limit int }
 
 func (q *Queue[T]) share(p Place) share {
@@ -33,7 +33,8 @@ func (q *Queue[T]) full(group string) bool {
 	return q.groups[group].limit != 0 && free <= 0
 }
 
-// WhyQueued says why the group of a queued item keeps the item back, and "" if it does not.
+// WhyQueued returns why the group of a queued item keeps the item back: "group_full", or "held_back" by a
+// negative limit. The result is "" if a worker may get the item.
 func (q *Queue[T]) WhyQueued(i Item[T]) string {
 	switch {
 	case !q.full(i.Place.Group):
@@ -44,8 +45,8 @@ func (q *Queue[T]) WhyQueued(i Item[T]) string {
 	return "group_full"
 }
 
-// hear notes the terms of an add that waits. A group without queued and held items has none: what
-// begins the group says them.
+// hear notes the terms of a waiting add. A group without queued and held items has no terms: the add with
+// which the group begins says them.
 func (q *Queue[T]) hear(p Place) {
 	if _, lives := q.groups[p.Group]; lives {
 		q.groups[p.Group] = terms{p.Weight, p.Limit}
