@@ -60,7 +60,7 @@ func (b *Binding[R]) NewQueue(name string, limiter clientgo.TypedRateLimiter[R])
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if last := b.queue.Load(); last != nil && !last.ended.Load() {
+	if last := b.queue.Load(); last != nil && last.over.Err() == nil {
 		panic(fmt.Sprintf("ctrlqueue: controller %q: the Binding is that of controller %q, whose queue has not ended: call For for each controller", name, last.name))
 	}
 	q := newQueue(b, name, limiter)

@@ -39,13 +39,12 @@ type Queue[R comparable] struct {
 
 	removing removing // orders removals and addResult
 
-	// closed is set when adds do nothing any more, and ended when nothing is to be
+	// closed is set when adds do nothing any more, and over ends when nothing is to be
 	// handed out either. Both come before the shutdown of queue: a drain begins on
 	// another goroutine, and hands out the items that are left. Nobody else shuts queue
 	// down, so an add asks for closed alone, without a lock.
-	closed, ended atomic.Bool
-
-	over    context.Context // ends when ended is set
+	closed  atomic.Bool
+	over    context.Context
 	cancel  context.CancelFunc
 	dropped atomic.Bool // a worker has got an item after the end, and has reconciled nothing
 

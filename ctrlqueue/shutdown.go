@@ -76,10 +76,9 @@ func (q *Queue[R]) endTerm() {
 }
 
 // end is a shutdown after which nothing is handed out. A worker that has passed the
-// check of ended before may get an item, and drops it.
+// check of over before may get an item, and drops it.
 func (q *Queue[R]) end() {
 	q.close()
-	q.ended.Store(true)
 	q.cancel()
 	q.release()
 	q.queue.ShutDown()
@@ -217,7 +216,7 @@ func (q *Queue[R]) tell() {
 
 // drains reports whether a shutdown at this moment lets workers finish what is queued.
 func (q *Queue[R]) drains() bool {
-	return q.options.AtEnd == workqueue.EndDrain && !q.ended.Load() && q.binding.term.asked.Load()
+	return q.options.AtEnd == workqueue.EndDrain && q.over.Err() == nil && q.binding.term.asked.Load()
 }
 
 // A grace is the time after the end of the manager's context. It begins with the shutdown,
@@ -302,7 +301,7 @@ func (g *grace[R]) left(err error) error {
 
 // isOver reports whether nothing is handed out any more.
 func (q *Queue[R]) isOver() bool {
-	if q.ended.Load() {
+	if q.over.Err() != nil {
 		return true
 	}
 	g := q.begunGrace.Load()
