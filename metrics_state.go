@@ -74,8 +74,8 @@ type QueueStats struct {
 	Retries     uint64 `json:"retries"`      // see [MetricsProvider].NewRetriesMetric
 	RateLimited uint64 `json:"rate_limited"` // waits that the limiter has named, also if After of AddOptions was earlier
 
-	Lateness     DurationStats `json:"lateness"`      // from when an item was due until it was queued
-	LimiterDelay DurationStats `json:"limiter_delay"` // the waits of the limiter, or the earlier After of AddOptions
+	Lateness   DurationStats `json:"lateness"`    // from when an item was due until it was queued
+	RetryDelay DurationStats `json:"retry_delay"` // what the limiter has said, or the After of AddOptions if that is earlier, or a RetryAfter of Run
 
 	// Results counts the items handled by workers of [Run], by outcome, and what CountResult was told. Results is
 	// nil until Run or CountResult is called for the queue.
@@ -197,7 +197,7 @@ func (s *QueueStats) Merge(other QueueStats) {
 	s.Retries += other.Retries
 	s.RateLimited += other.RateLimited
 	s.Lateness.merge(other.Lateness)
-	s.LimiterDelay.merge(other.LimiterDelay)
+	s.RetryDelay.merge(other.RetryDelay)
 	if other.Results != nil {
 		sum := maps.Clone(other.Results)
 		for outcome, n := range s.Results {
@@ -254,7 +254,7 @@ func (p *PartStats[K]) add(q PartStats[K]) {
 func (s QueueStats) counted() QueueStats {
 	return QueueStats{
 		Adds: s.Adds, Duplicates: s.Duplicates, Paced: s.Paced, Retries: s.Retries, RateLimited: s.RateLimited,
-		Latency: s.Latency, WorkDuration: s.WorkDuration, Lateness: s.Lateness, LimiterDelay: s.LimiterDelay,
+		Latency: s.Latency, WorkDuration: s.WorkDuration, Lateness: s.Lateness, RetryDelay: s.RetryDelay,
 		Results: s.Results,
 	}
 }
@@ -387,8 +387,10 @@ type delayMetrics struct {
 	layers  QueueLayers
 	retries tally
 	limited tally
-	results atomic.Pointer[resultCounts]     // nil until a Run counts
-	limits  atomic.Pointer[histogram.Locked] // waits from the limiter; nil until the limiter was asked
+	results atomic.Pointer[resultCounts] // nil until a Run counts
+
+	// retryDelay has the waits of retries. It is nil until the first one.
+	retryDelay atomic.Pointer[histogram.Locked]
 
 	// Guarded by the lock of the queue.
 
@@ -435,14 +437,16 @@ func (m *delayMetrics) observeLateness(late time.Duration) {
 	}
 }
 
-// observeLimit counts a wait that the limiter has named. The first call makes the histogram: a queue at
-// rest does without its 250 bytes.
-func (m *delayMetrics) observeLimit(delay time.Duration) {
-	m.limited.Inc()
-	h := m.limits.Load()
+// observeRetry counts a wait that the limiter, or the handler of a failed item, has named. The first call
+// makes the histogram: a queue at rest does without its 250 bytes.
+func (m *delayMetrics) observeRetry(delay time.Duration, limited bool) {
+	if limited {
+		m.limited.Inc()
+	}
+	h := m.retryDelay.Load()
 	if h == nil {
-		m.limits.CompareAndSwap(nil, histogram.NewLocked(&m.lateness))
-		h = m.limits.Load()
+		m.retryDelay.CompareAndSwap(nil, histogram.NewLocked(&m.lateness))
+		h = m.retryDelay.Load()
 	}
 	h.Observe(delay)
 }
@@ -506,8 +510,8 @@ func (m *delayMetrics) readInto(s *QueueStats) {
 	s.Retries = m.retries.value()
 	s.RateLimited = m.limited.value()
 	s.Lateness = DurationStats(m.lateness.Read())
-	if h := m.limits.Load(); h != nil {
-		s.LimiterDelay = DurationStats(h.Read())
+	if h := m.retryDelay.Load(); h != nil {
+		s.RetryDelay = DurationStats(h.Read())
 	}
 	if counts := m.results.Load(); counts != nil {
 		s.Results = make(map[Outcome]uint64, outcomes)

@@ -207,8 +207,8 @@ func (d describer) histograms() []histogramRow {
 			func(s QueueStats) DurationStats { return s.WorkDuration }},
 		{partDelays, d.desc("lateness_seconds", "Seconds from when a delayed item was due until it was queued."),
 			func(s QueueStats) DurationStats { return s.Lateness }},
-		{partDelays, d.desc("rate_limit_delay_seconds", "Seconds that the rate limiter has had an item wait."),
-			func(s QueueStats) DurationStats { return s.LimiterDelay }},
+		{partDelays, d.desc("retry_delay_seconds", "Seconds that a retry waits: by the rate limiter, or by the time that a handler has named for a failed item."),
+			func(s QueueStats) DurationStats { return s.RetryDelay }},
 	}
 }
 

@@ -798,9 +798,9 @@ func TestKeepCounts(t *testing.T) {
 		`duplicates_total{name="q"} 0`,
 		`lateness_seconds{name="q"} 0 observations of 0 s`,
 		`queue_duration_seconds{name="q"} 1 observations of 1 s`,
-		`rate_limit_delay_seconds{name="q"} 0 observations of 0 s`,
 		`rate_limited_total{name="q"} 0`,
 		`retries_total{name="q"} 1`,
+		`retry_delay_seconds{name="q"} 0 observations of 0 s`,
 		`work_duration_seconds{name="q"} 1 observations of 0 s`,
 	}
 	checkSeries(t, "after the shutdown", r, want...)

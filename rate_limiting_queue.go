@@ -190,14 +190,14 @@ func (q *TypedRateLimiting[T]) AddRateLimited(item T) {
 
 // limit adds the item after the time d, which the limiter has said.
 func (q *TypedRateLimiting[T]) limit(item T, d time.Duration, k fifo.Rank, m mode) (taken bool) {
-	q.observeLimit(d)
+	q.observeRetry(d, true)
 	return q.addAfter(item, d, k, m)
 }
 
-// observeLimit observes what the limiter has said.
-func (q *TypedRateLimiting[T]) observeLimit(d time.Duration) {
+// observeRetry observes how long a retry waits, and whether the limiter has said so.
+func (q *TypedRateLimiting[T]) observeRetry(d time.Duration, limited bool) {
 	if q.metrics != nil && !q.queue.ShuttingDown() {
-		q.metrics.observeLimit(d)
+		q.metrics.observeRetry(d, limited)
 	}
 }
 

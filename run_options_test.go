@@ -759,7 +759,7 @@ func TestOutcomeAsText(t *testing.T) {
 	}
 }
 
-// The results and the waits that the limiter says were in no metric.
+// The results and the waits of retries were in no metric, and later those of RetryAfter.
 func TestSeriesOfResults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, p := newExposed(workqueue.PrometheusOptions{})
@@ -792,17 +792,20 @@ func TestSeriesOfResults(t *testing.T) {
 		})
 		once("j", func(ctx context.Context, _ string) error { <-ctx.Done(); return ctx.Err() })
 		q.Remove("j")
+		once("k", func(context.Context, string) error { return workqueue.RetryAfter(time.Hour, errFailed) })
+		once("l", func(context.Context, string) error { return errors.Join(errFailed, workqueue.DeferFor(time.Minute)) })
 		once("d e", func(context.Context, string) error { return errFailed })
 		got := scrape(t, r)
 		for _, want := range []string{
-			`work_duration_seconds{name="q"} 11 observations of 1 s`,
+			`work_duration_seconds{name="q"} 13 observations of 1 s`,
 			`results_total{name="q",result="succeeded"} 4`,
-			`results_total{name="q",result="failed"} 2`,
+			`results_total{name="q",result="failed"} 4`,
 			`results_total{name="q",result="requeued"} 1`,
 			`results_total{name="q",result="given_up"} 2`,
 			`results_total{name="q",result="readded"} 1`,
 			`results_total{name="q",result="interrupted"} 1`,
-			`rate_limit_delay_seconds{name="q"} 2 observations of 4 s`,
+			`rate_limited_total{name="q"} 3`,
+			`retry_delay_seconds{name="q"} 4 observations of 3664 s`,
 		} {
 			if !slices.Contains(got, want) {
 				t.Errorf("got %q without %s", got, want)

@@ -160,7 +160,19 @@ func (w *worker[T]) fail(err error, v verdict) HandlerResult {
 // begins: the hand-out of the retry is never early.
 func (w *worker[T]) retry(v verdict) (after time.Duration, c conclusion) {
 	now := w.delaying.now()
+	e := w.nextWait(v, now)
+	c = w.settle(e)
+	if v.failed && c.taken && !(w.isEarly() && v.firm) {
+		w.failed.note(w.item, dueAfter(now, e.after))
+	}
+	return c.after, c
+}
+
+// nextWait returns how long the item waits, and why. It observes the wait of each failure, and each answer of the
+// limiter, but not the rest of a wait after an early failure, which was observed when the wait began.
+func (w *worker[T]) nextWait(v verdict, now time.Duration) ending {
 	e := ending{end: fifo.EndRetry, after: v.wait, mode: w.limiting.strict, why: fifo.WhyRetry}
+	limited := false
 	switch {
 	case v.firm && !v.failed:
 		e.after, e.why = 0, fifo.WhyDeferred
@@ -169,19 +181,17 @@ func (w *worker[T]) retry(v verdict) (after time.Duration, c conclusion) {
 			e.after = min(e.after, v.wait)
 		}
 	case !v.timed:
-		e.after = max(0, w.limiting.mustLimiter().When(w.item))
-		w.limiting.observeLimit(e.after)
+		limited, e.after = true, max(0, w.limiting.mustLimiter().When(w.item))
 	case !v.failed:
 		e.mode, e.why = 0, fifo.WhyDelay
 	}
 	if v.firm {
 		e.mode, e.after = modeFirm, max(e.after, v.least)
 	}
-	c = w.settle(e)
-	if v.failed && c.taken && !(w.isEarly() && v.firm) {
-		w.failed.note(w.item, dueAfter(now, e.after))
+	if limited || v.failed && !w.isEarly() {
+		w.limiting.observeRetry(e.after, limited)
 	}
-	return c.after, c
+	return e
 }
 
 // comesAgain reports whether an item whose retry was concluded comes to a worker, of this Run or of the

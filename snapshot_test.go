@@ -329,7 +329,7 @@ func TestStatsInJSONAreInSnakeCaseAndSeconds(t *testing.T) {
 		`"by_group":[{"key":"a","depth":1,"in_flight":0,"held_back":true,"oldest_item_seconds":0},` +
 		`{"key":"","others":true,"depth":0,"in_flight":1,"oldest_item_seconds":0}],` +
 		`"latency":{"count":1,"sum_seconds":0.5,"buckets":[0,1],"zero":0,"exponential":{"-8":1}},"work_duration":` + none + `,` +
-		`"waiting":3,"retries":2,"rate_limited":1,"lateness":` + none + `,"limiter_delay":` + none + `,"results":{"given_up":1},` +
+		`"waiting":3,"retries":2,"rate_limited":1,"lateness":` + none + `,"retry_delay":` + none + `,"results":{"given_up":1},` +
 		`"unfinished_seconds":1.5,"longest_running_seconds":1,"oldest_item_seconds":2,"paced_seconds":0.001}`
 	got, err := json.Marshal(stats)
 	if err != nil || string(got) != want {

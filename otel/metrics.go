@@ -148,8 +148,8 @@ var histograms = []histogram{
 		func(s stats) workqueue.DurationStats { return s.WorkDuration }},
 	{delayLayer, "workqueue.lateness", "Time from when a delayed item was due until it was queued.",
 		func(s stats) workqueue.DurationStats { return s.Lateness }},
-	{delayLayer, "workqueue.rate_limit_delay", "Time that the rate limiter has had an item wait.",
-		func(s stats) workqueue.DurationStats { return s.LimiterDelay }},
+	{delayLayer, "workqueue.retry_delay", "Time that a retry waits: by the rate limiter, or by the time that a handler has named for a failed item.",
+		func(s stats) workqueue.DurationStats { return s.RetryDelay }},
 }
 
 func (h histogram) append(all []metricdata.Metrics, readings []reading, bounds []float64) []metricdata.Metrics {

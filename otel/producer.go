@@ -117,7 +117,7 @@ func (m *member) stats() workqueue.QueueStats {
 	}
 	m.last = workqueue.QueueStats{
 		Adds: now.Adds, Duplicates: now.Duplicates, Paced: now.Paced, Retries: now.Retries, RateLimited: now.RateLimited,
-		Latency: now.Latency, WorkDuration: now.WorkDuration, Lateness: now.Lateness, LimiterDelay: now.LimiterDelay,
+		Latency: now.Latency, WorkDuration: now.WorkDuration, Lateness: now.Lateness, RetryDelay: now.RetryDelay,
 		Results: now.Results,
 	}
 	return now

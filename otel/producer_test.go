@@ -105,7 +105,7 @@ func TestMetricsOfAQueue(t *testing.T) {
 			"workqueue.queue.duration":            "q\uFFFD 1 2 [1 10] [0 1 0]/5",
 			"workqueue.work.duration":             "q\uFFFD 0 0 [1 10] [0 0 0]/5",
 			"workqueue.lateness":                  "q\uFFFD 0 0 [1 10] [0 0 0]/5",
-			"workqueue.rate_limit_delay":          "q\uFFFD 0 0 [1 10] [0 0 0]/5",
+			"workqueue.retry_delay":               "q\uFFFD 0 0 [1 10] [0 0 0]/5",
 			"workqueue.abandoned":                 "queued 0/5 in_flight 0/5 waiting 0/5",
 		} {
 			if got := got.text(name); got != want {

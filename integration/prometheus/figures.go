@@ -100,7 +100,7 @@ func distributions(native bool) []figure {
 		mean = "histogram_sum(rate(%[1]s%[2]s[20s])) / histogram_count(rate(%[1]s%[2]s[20s]))"
 	}
 	const wait, work, late = "workqueue_queue_duration_seconds", "workqueue_work_duration_seconds", "workqueue_lateness_seconds"
-	const limit = "workqueue_rate_limit_delay_seconds"
+	const limit = "workqueue_retry_delay_seconds"
 	all := []figure{
 		exactly(fmt.Sprintf(count, wait, `{name="uploads"}`), 20),
 		exactly(fmt.Sprintf(count, work, `{name="uploads"}`), 19),
@@ -193,7 +193,8 @@ func ofRegistry(registry string, age float64) []figure {
 // counted is the exporter's own count of the calls of OnResult.
 type counted struct {
 	Results map[string]int // by outcome
-	Delays  []float64      // that the rate limiter returned, in seconds
+	Delays  []float64      // of retries, in seconds
+	Limited int            // delays that the rate limiter returned
 	Left    int            // items that are not settled yet
 }
 
@@ -219,8 +220,8 @@ func ofRun(registry string, told counted) (all []figure, err error) {
 	for _, d := range told.Delays {
 		sum += d
 	}
-	const delay = "workqueue_rate_limit_delay_seconds"
-	asked := float64(len(told.Delays))
+	const delay = "workqueue_retry_delay_seconds"
+	retries := float64(len(told.Delays))
 	for _, bound := range []float64{0.001, 0.01, 0.1} {
 		within := 0.0
 		for _, d := range told.Delays {
@@ -228,16 +229,16 @@ func ofRun(registry string, told counted) (all []figure, err error) {
 				within++
 			}
 		}
-		if within == 0 || within == asked {
-			err = errors.Join(err, fmt.Errorf("%s: %g of %g delays are up to %g", registry, within, asked, bound))
+		if within == 0 || within == retries {
+			err = errors.Join(err, fmt.Errorf("%s: %g of %g delays are up to %g", registry, within, retries, bound))
 		}
 		all = append(all, exactly(fmt.Sprintf(`%s_bucket{%s, le="%g"}`, delay, labels, bound), within))
 	}
 	return append(all,
 		exactly("count(workqueue_results_total{"+labels+"})", float64(len(outcomes)+2)),
 		exactly("workqueue_work_duration_seconds_count{"+labels+"}", float64(calls)),
-		exactly("workqueue_rate_limited_total{"+labels+"}", asked),
-		exactly(delay+"_count{"+labels+"}", asked),
+		exactly("workqueue_rate_limited_total{"+labels+"}", float64(told.Limited)),
+		exactly(delay+"_count{"+labels+"}", retries),
 		// A sum of fractions depends on the order of the additions.
 		between(sum*(1-1e-9), sum*(1+1e-9), delay+"_sum{"+labels+"}")), err
 }

@@ -120,7 +120,7 @@ var (
 	// Numbers of seconds. The file marks each with a comment.
 	seconds = regexp.MustCompile(`([\d.]+)( # seconds)`)
 	// Numbers that decide whether an alert fires.
-	threshold = regexp.MustCompile(`(?m)(> |^ *)(\d+(?:\.\d+)?)( # seconds| \*|\n|$)`)
+	threshold = regexp.MustCompile(`(?m)([<>] |^ *)(\d+(?:\.\d+)?)( # seconds| \*|\n|$)`)
 )
 
 // faster returns rules with the same effect in a fraction of the time.

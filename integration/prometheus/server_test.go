@@ -129,13 +129,14 @@ func TestControllersThatDifferAreNoticed(t *testing.T) {
 
 func TestCountsOfALoadBecomeFigures(t *testing.T) {
 	results := map[string]int{"succeeded": 5, "failed": 4, "requeued": 3, "given_up": 2, "readded": 1, "deferred": 1}
-	all, err := ofRun("own", counted{Results: results, Delays: []float64{0.0005, 0.005, 0.05, 5}})
+	all, err := ofRun("own", counted{Results: results, Delays: []float64{0.0005, 0.005, 0.05, 5}, Limited: 3})
 	expect(t, "a load at rest", err, "")
 	for _, want := range []figure{
 		exactly(`workqueue_results_total{job="own", name="run", result="failed"}`, 4),
 		exactly(`workqueue_work_duration_seconds_count{job="own", name="run"}`, 16),
-		exactly(`workqueue_rate_limit_delay_seconds_bucket{job="own", name="run", le="0.01"}`, 2),
-		exactly(`workqueue_rate_limited_total{job="own", name="run"}`, 4),
+		exactly(`workqueue_retry_delay_seconds_bucket{job="own", name="run", le="0.01"}`, 2),
+		exactly(`workqueue_rate_limited_total{job="own", name="run"}`, 3),
+		exactly(`workqueue_retry_delay_seconds_count{job="own", name="run"}`, 4),
 	} {
 		found := false
 		for _, f := range all {

@@ -68,7 +68,7 @@ var stuckQueues = []stuck{{
 	// All items fail: 10 times a second. They fail together, so the delay is shorter than the 5 seconds of a
 	// rate: otherwise the rate is 0 now and then, and RetryStorm starts again.
 	alert:  alert{"WorkqueueNothingSucceeds", "outage", `"Item given up" with queue=outage`},
-	beside: []string{"WorkqueueRetryStorm", "WorkqueueBackoffAtCap"},
+	beside: []string{"WorkqueueRetryStorm", "WorkqueueLongBackoff"},
 	first:  time.Second, last: 2 * time.Second,
 	run: func(ctx context.Context, q queue) {
 		add(q, 20)
@@ -76,11 +76,34 @@ var stuckQueues = []stuck{{
 	},
 }, {
 	// Few items fail, seldom.
-	alert: alert{"WorkqueueBackoffAtCap", "failing", "wait minutes for the next attempt"},
+	alert: alert{"WorkqueueLongBackoff", "failing", "wait minutes or longer for the next attempt"},
 	first: time.Second, last: 5 * time.Second,
 	run: func(ctx context.Context, q queue) {
 		add(q, 2)
 		work(ctx, q, 2, fail)
+	},
+}, {
+	// A few items fail, and the handler names a time that no limiter would.
+	alert: alert{"WorkqueueLongBackoff", "retry-after", "the handler names them: bound what it takes from a Retry-After"},
+	run: func(ctx context.Context, q queue) {
+		go addEach(ctx, q, 5*time.Second)
+		work(ctx, q, 2, func(context.Context, string) error { return workqueue.RetryAfter(time.Hour, errUnreachable) })
+	},
+}, {
+	// The handler adds its own item, in a queue that was at rest before.
+	alert: alert{"WorkqueueUnusuallyBusy", "hot", "If the same few keys come again and again"},
+	run: func(ctx context.Context, q queue) {
+		time.AfterFunc(settle-40*time.Second, func() { add(q, 2) })
+		work(ctx, q, 2, func(ctx context.Context, item string) error {
+			q.Add(item)
+			return wait(ctx, 20*time.Millisecond)
+		})
+	},
+}, {
+	alert: alert{"WorkqueueOnlyDeferred", "deferred", "only puts items off"},
+	run: func(ctx context.Context, q queue) {
+		add(q, 2)
+		work(ctx, q, 2, func(context.Context, string) error { return workqueue.DeferFor(2 * time.Second) })
 	},
 }, {
 	// One of three workers has an item of the group that has 100 items. The items of the

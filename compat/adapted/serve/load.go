@@ -33,7 +33,8 @@ type load struct {
 // counted is the answer to GET /counted.
 type counted struct {
 	Results map[string]int // calls of OnResult, by outcome
-	Delays  []float64      // chosen by the limiter, in seconds
+	Delays  []float64      // of retries, in seconds
+	Limited int            // delays that the limiter has chosen
 	Left    int            // items not settled yet
 }
 
@@ -55,7 +56,7 @@ func postpones(context.Context, *load, string) error { return errLater }
 func defers(context.Context, *load, string) error    { return errFirm }
 func givesUp(context.Context, *load, string) error   { return workqueue.Permanent(errFailed) }
 func retries(context.Context, *load, string) error {
-	return workqueue.RetryAfter(10*time.Millisecond, errTimed)
+	return workqueue.RetryAfter(12*time.Millisecond, errTimed)
 }
 
 // overtaken adds its own item. The Add cancels the context of the step.
@@ -127,7 +128,7 @@ func (l *load) handle(ctx context.Context, item string) error {
 }
 
 // count is OnResult. Run asks the limiter for a delay after each failure and each Requeue
-// without a time of its own.
+// without a time of its own. A failure with a time is a retry too.
 func (l *load) count(_ context.Context, _ string, result workqueue.HandlerResult) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -135,9 +136,13 @@ func (l *load) count(_ context.Context, _ string, result workqueue.HandlerResult
 	if !result.Again {
 		l.counted.Left--
 	}
-	timed := errors.Is(result.Err, errTimed) || errors.Is(result.Err, errLater) || errors.Is(result.Err, errFirm)
-	if result.Again && !timed && result.Outcome != workqueue.OutcomeReAdded {
-		l.counted.Delays = append(l.counted.Delays, result.After.Seconds())
+	planned := errors.Is(result.Err, errLater) || errors.Is(result.Err, errFirm)
+	if !result.Again || planned || result.Outcome == workqueue.OutcomeReAdded {
+		return
+	}
+	l.counted.Delays = append(l.counted.Delays, result.After.Seconds())
+	if !errors.Is(result.Err, errTimed) {
+		l.counted.Limited++
 	}
 }
 
