@@ -162,6 +162,7 @@ func TestLayersPassOn(t *testing.T) {
 // A web handler answered 202 for an item that came after the shutdown: the adds did not report that
 // the queue had refused the item.
 func TestAddsReportWhatTheQueueTook(t *testing.T) {
+	t.Parallel()
 	type adder interface {
 		AddAll(items ...string) int
 		AddWith(options workqueue.AddOptions, items ...string) int

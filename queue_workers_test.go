@@ -446,7 +446,7 @@ func TestPaceWithoutABurstSaysThatTheQueueIsPaused(t *testing.T) {
 		q.Add("a")
 		got := ""
 		go func() { got, _ = q.Get() }()
-		time.Sleep(time.Hour)
+		time.Sleep(time.Minute)
 		synctest.Wait()
 		if lines() != 1 || !strings.Contains(log.String(), "queue=jobs") || !q.Stats().Paused || got != "" {
 			t.Errorf("paused: %v, the log has %q, and a worker has got %q", q.Stats().Paused, log.String(), got)
@@ -463,7 +463,7 @@ func TestPaceWithoutABurstSaysThatTheQueueIsPaused(t *testing.T) {
 		limiter.SetBurst(0)
 		q.Add("b")
 		go q.Get()
-		time.Sleep(time.Hour)
+		time.Sleep(time.Minute)
 		synctest.Wait()
 		if lines() != 2 {
 			t.Errorf("a second pause: the log has %q", log.String())

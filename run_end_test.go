@@ -1498,6 +1498,7 @@ func TestWhatWasCutShortAtTheEndDoesNotComeAgain(t *testing.T) {
 // A Run that ended beside one that drains emptied the queue: 5 of 100 items were handled, and
 // its OnStop named 95 that were gone. The Run that drains has the queue until its end.
 func TestRunThatDrainsHandlesAllWhateverOthersEndWith(t *testing.T) {
+	t.Parallel()
 	for name, extra := range map[string]runOptions{
 		"keep":             {AtEnd: workqueue.EndKeep},
 		"stop":             {},

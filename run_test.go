@@ -400,6 +400,7 @@ func pairOfReturns(t *testing.T, one, other returned) (row string) {
 
 // The page has every value and every pair, and Run does what it says.
 func TestRunReturnsByAllPairs(t *testing.T) {
+	t.Parallel()
 	played := tableOfReturns(t)
 	written := rowsOf(section(read(t, "docs/semantics.md"), "What a handler returns"))
 	if !slices.Equal(written, played) {
