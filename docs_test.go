@@ -365,8 +365,8 @@ func TestOperatingHasTheSeries(t *testing.T) {
 			t.Errorf("it does not have %s", name)
 		}
 	}
-	if n := strings.Count(text, "\n| `"); n != len(families)+2 { // depth_by_priority without a priority, and paced_seconds_total without a Pace.
-		t.Errorf("it has %d rows, want %d", n, len(families)+2)
+	if n := strings.Count(text, "\n| `"); n != len(families)+3 { // depth_by_priority without a priority, and the two series of a Pace.
+		t.Errorf("it has %d rows, want %d", n, len(families)+3)
 	}
 }
 

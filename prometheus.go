@@ -210,7 +210,7 @@ func (p *PrometheusProvider) NewQueue(queue QueueSource) QueueMetrics {
 	}
 	name := validLabel(queue.Name)
 	if p.add(name, src) {
-		slog.Default().Warn("workqueue: queues of the same name share their metrics", "name", name)
+		slog.Default().Warn("workqueue: queues of the same name share their metrics, as an earlier one has not ended", "name", name)
 	}
 	return QueueMetrics{Buckets: p.bounds, End: func(left Totals) {
 		p.remove(name, src)

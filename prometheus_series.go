@@ -3,6 +3,7 @@
 package workqueue
 
 import (
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+	"golang.org/x/time/rate"
 
 	"github.com/seed16c08ea7/workqueue/internal/histogram"
 	"github.com/seed16c08ea7/workqueue/internal/registry"
@@ -77,14 +79,14 @@ func (d described) values(queue, more string) []string {
 }
 
 // A seriesRow is a series of numbers: its part, and its value in the stats. If the series has a
-// further label, split returns the values by the label instead, or nil for none.
+// further label, split returns the values by the label instead. A split of nil is no series, so a series
+// without the label can have a split too.
 type seriesRow struct {
 	part seriesPart
 	kind prometheus.ValueType
 	described
 	value func(QueueStats) float64
 	split func(QueueStats) map[string]float64
-	rare  bool // no series while the value is 0
 }
 
 func (d describer) rows() []seriesRow {
@@ -111,8 +113,10 @@ func (d describer) rows() []seriesRow {
 			func(s QueueStats) float64 { return s.OldestItem.Seconds() }),
 		row(partState, counter, "duplicates_total", "Adds that changed nothing, as the item was queued already.",
 			func(s QueueStats) float64 { return float64(s.Duplicates) }),
-		{part: partState, kind: counter, rare: true, value: func(s QueueStats) float64 { return s.Paced.Seconds() },
+		{part: partState, kind: counter, split: pacedSeconds,
 			described: d.desc("paced_seconds_total", "Seconds that there were items to hand out, and no token of the pace.")},
+		{part: partState, kind: gauge, split: paceLimit,
+			described: d.desc("pace_limit", "Items a second that the pace lets through, 0 in a pause.")},
 		row(partDelays, gauge, "waiting", "Items that wait for their time to be queued.",
 			func(s QueueStats) float64 { return float64(s.Waiting) }),
 		row(partDelays, counter, "rate_limited_total", "Adds with the delay of a rate limiter, which are retries of what has failed.",
@@ -126,6 +130,29 @@ func (d describer) rows() []seriesRow {
 	}
 	return append(rows, seriesRow{part: partState, kind: gauge, split: depthByPriority,
 		described: d.desc("depth_by_priority", "Items of a priority that are queued, or held by a worker and marked for another run.", "priority")})
+}
+
+// pacedSeconds returns nothing until the Pace has kept items back.
+func pacedSeconds(s QueueStats) map[string]float64 {
+	if s.Paced == 0 {
+		return nil
+	}
+	return map[string]float64{"": s.Paced.Seconds()}
+}
+
+// paceLimit returns nothing for queues without a Pace.
+func paceLimit(s QueueStats) map[string]float64 {
+	switch {
+	case s.Paused:
+		return map[string]float64{"": 0}
+	case s.Pace == PaceStats{}:
+		return nil
+	}
+	limit := float64(s.Pace.Limit)
+	if s.Pace.Limit == rate.Inf {
+		limit = math.Inf(1)
+	}
+	return map[string]float64{"": limit}
 }
 
 // depthByPriority returns nothing for queues whose order knows no priorities.
@@ -173,9 +200,6 @@ func byResult(s QueueStats) map[string]float64 {
 // append appends the series of the row for a queue.
 func (r seriesRow) append(metrics []prometheus.Metric, s QueueStats, created time.Time, queue string) []prometheus.Metric {
 	if r.split == nil {
-		if r.rare && r.value(s) == 0 {
-			return metrics
-		}
 		return append(metrics, r.metric(r.value(s), created, queue, ""))
 	}
 	for label, value := range r.split(s) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+	"golang.org/x/time/rate"
 	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/seed16c08ea7/workqueue"
@@ -337,4 +338,26 @@ func TestTextsOfEachVersionOfControllerRuntimeAreKnown(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The log and the page knew the limit of a Pace, and no series had its course.
+func TestSeriesOfTheLimitOfAPace(t *testing.T) {
+	r, p := newExposed(workqueue.PrometheusOptions{})
+	limiter := rate.NewLimiter(10, 1)
+	q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "q", MetricsProvider: p, Pace: limiter})
+	defer q.ShutDown()
+	defer workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: "plain", MetricsProvider: p}).ShutDown()
+	expect := func(want string) {
+		t.Helper()
+		if got := linesOf(t, r, "pace_limit"); len(got) != 1 || got[0] != `pace_limit{name="q"} `+want {
+			t.Errorf("got %q, want a limit of %s", got, want)
+		}
+	}
+	expect("10")
+	limiter.SetLimit(0.5)
+	expect("0.5")
+	limiter.SetBurst(0)
+	expect("0")
+	limiter.SetLimit(rate.Inf)
+	expect("+Inf")
 }

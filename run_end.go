@@ -51,7 +51,8 @@ func (r *runner[T]) end() error {
 
 // keep ends a Run whose queue goes on, and reports false if the queue does not go on. The Run
 // leaves an item behind only if the item could not be given back. OnStop is told of the items in the queue,
-// unless another Run drains the queue: the other Run handles or names these items.
+// unless another Run drains the queue: the other Run handles or names these items. Without an OnStop the log has
+// the end, as adds are still taken, and nobody may handle them.
 //
 // keep looks at the queue last: a shutdown before the Snapshot may have dropped items.
 func (r *runner[T]) keep() (kept bool, err error) {
@@ -70,6 +71,9 @@ func (r *runner[T]) keep() (kept bool, err error) {
 	}
 	if r.options.OnStop != nil {
 		r.options.OnStop(context.WithoutCancel(r.ctx), s)
+	} else {
+		queued, _ := r.typed.sizes()
+		r.logger.Info("Run has ended, and the queue stays open", "queued", queued)
 	}
 	return true, r.err
 }

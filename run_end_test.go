@@ -845,6 +845,32 @@ func TestRunLogsWhatIsLeft(t *testing.T) {
 	}
 }
 
+// The Run of a queue had ended, others went on to add, and nothing in the log said why nobody worked.
+func TestRunThatKeepsItsQueueLogsItsEnd(t *testing.T) {
+	for _, told := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			var log bytes.Buffer
+			logger := logr.FromSlogHandler(slog.NewTextHandler(&log, nil))
+			s := newShow(t, ourQueue)
+			defer s.queue.ShutDown()
+			ctx, stop := context.WithCancel(t.Context())
+			stop()
+			s.queue.Add("a")
+			options := runOptions{AtEnd: workqueue.EndKeep, Logger: &logger}
+			if told {
+				options.OnStop = func(context.Context, workqueue.Snapshot[string]) {}
+			}
+			if err := workqueue.Run(ctx, s.queue, replies(), options); err != nil {
+				t.Error(err)
+			}
+			const want = `msg="Run has ended, and the queue stays open" queued=1`
+			if got := strings.Contains(log.String(), want); got == told {
+				t.Errorf("OnStop %v: logged %q, want %q without an OnStop", told, log.String(), want)
+			}
+		})
+	}
+}
+
 // An item that fails too late for a retry, and waits because of a call, counted as failed and as a retry.
 func TestRunLogsAnItemOnce(t *testing.T) {
 	var log bytes.Buffer

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/seed16c08ea7/workqueue"
 )
 
 // This file writes the page. It does without html/template, because of which the linker keeps all exported
@@ -160,11 +162,15 @@ func (w *htmlWriter) queues(v *view) {
 		w.put(`</td>
 <td class="n">%s</td><td>`, group(s.Depth))
 		w.spark(spark(s))
-		w.put(`</td><td class="n">%s</td><td class="n">%s</td><td class="n">%s</td><td class="n">`, group(s.InFlight), group(s.Workers), group(s.Waiting))
+		w.put(`</td><td class="n">%s</td><td class="n">`, group(s.InFlight))
+		w.marked(s.lacksWorkers(), group(s.Workers))
+		w.put(`</td><td class="n">%s</td><td class="n">`, group(s.Waiting))
 		failed := failuresOf(s)
 		w.marked(failed.All(), failed)
 		w.put(`</td>
-<td class="n">%s</td><td class="n">`, age(s.OldestItem))
+<td class="n">`)
+		w.marked(s.isLate(), age(s.OldestItem))
+		w.put(`</td><td class="n">`)
 		if s.Stuck {
 			w.marked(true, "stuck "+age(s.LongestRunning))
 		} else {
@@ -243,11 +249,12 @@ func (w *htmlWriter) numbers(d *Detail) {
 	w.put("<dl>\n")
 	named(` id="depth"`, "Depth", group(d.Depth))
 	named(` id="in-flight"`, "In flight", group(d.InFlight))
-	named(` id="workers"`, "Workers", group(d.Workers))
+	bad := map[bool]markup{true: ` class="bad"`}
+	named(` id="workers"`+bad[d.lacksWorkers()], "Workers", group(d.Workers))
 	named(` id="waiting"`, "Waiting", group(d.Waiting))
-	named(``, "Oldest queued", age(d.OldestItem))
+	named(bad[d.isLate()], "Oldest queued", age(d.OldestItem))
 	if d.Stuck {
-		named(` class="bad"`, "Longest in flight", age(d.LongestRunning)+" stuck")
+		named(bad[true], "Longest in flight", age(d.LongestRunning)+" stuck")
 	} else {
 		named(``, "Longest in flight", age(d.LongestRunning))
 	}
@@ -337,7 +344,10 @@ func (w *htmlWriter) lists(d *Detail) {
 	list("Next in line", `<div id="queued-items">`, d.QueuedItems, "<p>Nothing is queued.</p>\n")
 	w.parts(`<h2>By priority</h2><div id="by-priority">`, d.ByPriority)
 	w.parts(`<h2>By group</h2><div id="by-group">`, d.ByGroup)
-	list("Failed most", `<div id="most-failed">`, d.MostFailed, "<p>No item in the queue has failed.</p>\n")
+	list("Failed most", `<div id="most-failed">`, d.MostFailed, "<p>No item that is queued, in flight or waiting has failed.</p>\n")
+	if n := d.Results[workqueue.OutcomeGivenUp]; n > 0 {
+		w.put("<p>%s were given up, and are no more in the queue: the log of the program has their keys.</p>\n", group(n))
+	}
 }
 
 func (w *htmlWriter) timeline(line []Span) {

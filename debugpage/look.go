@@ -51,6 +51,15 @@ func (l *look) summarize(s workqueue.QueueStats, ending bool) {
 	d.ByGroup = partsOf(s.ByGroup, l.show.text)
 }
 
+// late is the age of the oldest queued item from which the page marks it: that of the alert
+// WorkqueueOldestItemTooOld.
+const late = 15 * time.Minute
+
+func (s *Summary) isLate() bool { return s.OldestItem > late.Seconds() }
+
+// lacksWorkers reports whether items are queued and nobody takes them.
+func (s *Summary) lacksWorkers() bool { return s.Depth > 0 && s.Workers == 0 }
+
 func partsOf[K comparable](parts []workqueue.PartStats[K], name func(K) string) (shown []Part) {
 	for _, p := range parts {
 		part := Part{Others: p.Others, Depth: p.Depth, InFlight: p.InFlight, HeldBack: p.HeldBack, OldestItem: p.OldestItem.Seconds()}

@@ -286,6 +286,60 @@ func TestTheTableShowsQueuesThatFailOrArePaused(t *testing.T) {
 	})
 }
 
+// A queue with 887 items and no worker looked like any other.
+func TestPageMarksWhatNobodyTakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{KeepTimes: true})
+		p := debugpage.New(debugpage.Options{})
+		debugpage.Add(p, "q", q)
+		check := func(when string, workers, oldest bool) {
+			t.Helper()
+			table, detail := get(t, p, "?").Body.String(), get(t, p, "?queue=q").Body.String()
+			for text, want := range map[string]bool{`<span class="bad">0</span>`: workers, `<span class="bad">16 m`: oldest} {
+				if strings.Contains(table, text) != want {
+					t.Errorf("%s: %s in the table: want %v\n%s", when, text, want, table)
+				}
+			}
+			for text, want := range map[string]bool{`<dd id="workers" class="bad">0</dd>`: workers, `<dd class="bad">16 m`: oldest} {
+				if strings.Contains(detail, text) != want {
+					t.Errorf("%s: %s on the page of the queue: want %v\n%s", when, text, want, detail)
+				}
+			}
+		}
+		check("nothing is queued", false, false)
+		q.AddAll("a", "b")
+		time.Sleep(15 * time.Minute)
+		check("for 15 minutes", true, false)
+		time.Sleep(time.Minute)
+		check("for 16 minutes", true, true)
+		item, _ := q.Get()
+		time.Sleep(time.Second) // A report is kept for a moment.
+		check("at work", false, true)
+		q.Done(item)
+	})
+}
+
+// "No item in the queue has failed" stood beside 901 items that were given up.
+func TestPageSaysWhereTheItemsAreThatWereGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := workqueue.NewTypedRateLimiting(nil, workqueue.TypedRateLimitingQueueConfig[string]{
+			Name: "q", MetricsProvider: workqueue.NewPrometheusProvider(prometheus.NewRegistry(), workqueue.PrometheusOptions{}),
+		})
+		p := debugpage.New(debugpage.Options{})
+		debugpage.Add(p, "q", q)
+		const text = "<p>2 were given up, and are no more in the queue"
+		if body := get(t, p, "?queue=q").Body.String(); strings.Contains(body, "were given up") {
+			t.Errorf("nothing was given up, and the page has\n%s", body)
+		}
+		q.CountResult(workqueue.OutcomeGivenUp)
+		q.CountResult(workqueue.OutcomeGivenUp)
+		time.Sleep(time.Second)
+		if body := get(t, p, "?queue=q").Body.String(); !strings.Contains(body, text) {
+			t.Errorf("want %q:\n%s", text, body)
+		}
+	})
+}
+
 func TestPageShowsTheNumbersOfTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue[string](t)

@@ -34,7 +34,6 @@ func run(ctx context.Context, out io.Writer) error {
 		if err := lead(ctx, queue, out, term, lose); err != nil {
 			return err
 		}
-		fmt.Fprintf(out, "term %d is over, %d items are queued\n", term, queue.Len())
 	}
 	return nil
 }
@@ -52,5 +51,10 @@ func lead(ctx context.Context, queue *workqueue.TypedRateLimiting[string], out i
 			lose()
 		}
 		return nil
-	}, workqueue.RunOptions[string]{AtEnd: workqueue.EndKeep})
+	}, workqueue.RunOptions[string]{
+		AtEnd: workqueue.EndKeep,
+		OnStop: func(_ context.Context, left workqueue.Snapshot[string]) {
+			fmt.Fprintf(out, "term %d is over, %d items are queued\n", term, left.QueuedTotal)
+		},
+	})
 }

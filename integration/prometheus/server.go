@@ -191,7 +191,7 @@ type alert struct{ name, queue, text string }
 
 // alerts are those of the examples.
 var alerts = []alert{
-	{"WorkqueueStuckWorker", "uploads", "A worker of the queue uploads has held one item for"},
+	{"WorkqueueStuckWorker", "uploads", "An item of the queue uploads has had no Done for"},
 	{"WorkqueueRetryStorm", "webhooks", "The queue webhooks retries"},
 	{"WorkqueueNothingSucceeds", "webhooks", "Nothing succeeds in the queue webhooks"},
 }

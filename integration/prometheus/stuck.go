@@ -125,7 +125,7 @@ var stuckQueues = []stuck{{
 	},
 }, {
 	// The group that has 5 items is held back. There are no items of other groups.
-	alert: alert{"WorkqueueOldestItemTooOld", "held-back", "All 3 workers are idle, so no group is at a positive limit: HoldBack"},
+	alert: alert{"WorkqueueOldestItemTooOld", "held-back", "All 3 workers are idle. First see whether there are two queues of this name"},
 	order: workqueue.Order[string]{
 		Group:       func(item string) string { return item[:2] },
 		MaxInFlight: func(string) int { return workqueue.HoldBack },
