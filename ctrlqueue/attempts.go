@@ -92,10 +92,11 @@ func (as *attempts[R]) putLocked(item R, a attempt) {
 	as.some.Store(len(as.all) > 0)
 }
 
-// forget forgets the cancels, the failures and the retry of an item. What its reconcile has asked for stays: the
-// controller calls Forget before its add.
+// forget forgets the failures and the retry of an item. What its reconcile has asked for stays: the controller calls
+// Forget before its add. The row of cancels stays too, as WakeOn forgets at each change of a spec: an object that
+// changes faster than a reconcile takes would never be reconciled to the end.
 func (as *attempts[R]) forget(item R) {
-	as.change(item, func(a *attempt) { *a = attempt{ended: a.ended, over: a.over, firm: a.firm} })
+	as.change(item, func(a *attempt) { *a = attempt{cancels: a.cancels, ended: a.ended, over: a.over, firm: a.firm} })
 }
 
 // items returns the items that have a record.

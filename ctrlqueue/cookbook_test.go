@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
 	"github.com/seed16c08ea7/workqueue"
 	"github.com/seed16c08ea7/workqueue/ctrlqueue"
@@ -27,6 +28,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -420,6 +422,68 @@ func TestRankAll(t *testing.T) {
 	}
 	if want := "00 1-1 2-2 "; got != want {
 		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// WakeOn forgets at each change of the spec, and so began the row of cancels anew: an object whose spec changes more
+// often than a reconcile takes was never reconciled to the end.
+func TestWakeOnLeavesTheBoundOfCancelOnReAdd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		finished := 0
+		c := start(t, "changing", options{CancelOnReAdd: 3}, func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+			select {
+			case <-ctx.Done():
+				return reconcile.Result{}, ctx.Err()
+			case <-time.After(10 * time.Second):
+				finished++
+				return reconcile.Result{}, nil
+			}
+		})
+		filter := ctrlqueue.WakeOn("changing", nil)
+		c.q.Add(request("web"))
+		for i := range 60 {
+			time.Sleep(5 * time.Second)
+			filter.Update(update(int64(i), int64(i)+1))
+			c.q.Add(request("web"))
+		}
+		c.end(t)
+		if finished < 10 {
+			t.Errorf("%d reconciles in 300 s have come to an end, want one after 3 that were cancelled", finished)
+		}
+	})
+}
+
+// The README recommends a DeferFor beside an error, and controller-runtime logged of each that its time is ignored.
+func TestDeferForBesideAnErrorLogsNoWarning(t *testing.T) {
+	var mu sync.Mutex
+	var lines []string // guarded by mu
+	logger := funcr.New(func(_, line string) {
+		mu.Lock()
+		defer mu.Unlock()
+		lines = append(lines, line)
+	}, funcr.Options{})
+	synctest.Test(t, func(t *testing.T) {
+		n := 0
+		c := start(t, "busy", options{}, func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+			n++
+			return ctrlqueue.DeferFor(ctx, time.Minute), errors.New("busy")
+		}, func(o *controller.Options) {
+			o.LogConstructor = func(*reconcile.Request) logr.Logger { return logger }
+		})
+		c.q.Add(request("a"))
+		time.Sleep(150 * time.Second)
+		c.end(t)
+		if n != 3 {
+			t.Errorf("%d reconciles in 150 s, want 3", n)
+		}
+	})
+	for _, line := range lines {
+		if strings.Contains(line, "RequeueAfter") {
+			t.Errorf("logged %s", line)
+		}
+	}
+	if len(lines) == 0 {
+		t.Error("nothing was logged")
 	}
 }
 

@@ -312,6 +312,7 @@ func (q *Queue[R]) Remove(item R) (removed bool) {
 // forgetRemoved is the rest of a removal. If closed is not set yet, the list of what waits comes after the removal.
 func (q *Queue[R]) forgetRemoved(item R) {
 	q.attempts.forget(item)
+	q.attempts.change(item, func(a *attempt) { a.cancels = 0 }) // A later add is of another life of the object.
 	if q.ShuttingDown() {
 		q.stopping.remove(item)
 	}

@@ -64,6 +64,9 @@ func (h *handOut[R]) conclude(ctx context.Context, result reconcile.Result, err 
 		firm = max(firm, result.RequeueAfter)
 		result.RequeueAfter, again = firm, true
 	}
+	if err != nil && firm > 0 {
+		result.RequeueAfter = 0 // The add of the failure has the wait, and the controller would warn of a time beside an error.
+	}
 	if err != nil && !isTerminal(err) || err == nil && again {
 		h.note(firm)
 	}

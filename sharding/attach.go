@@ -73,8 +73,8 @@ func Lister[T comparable](indexer cache.Indexer, item func(obj any) (T, error)) 
 }
 
 // A Queue is any queue that has an Add. If the queue has a RemoveFunc too, as those of package
-// workqueue have, items of lost slots are removed. In other queues these items stay until a
-// worker gets and drops them.
+// workqueue have, items of lost slots are removed, and with a Forget their failures are forgotten. In other queues
+// these items stay until a worker gets and drops them.
 type Queue[T comparable] interface {
 	Add(item T)
 }
@@ -112,7 +112,14 @@ func Attach[T comparable](ctx context.Context, s *Shards, queue Queue[T], list f
 					kept[item] = true
 				}
 			}
-			q.RemoveFunc(func(item T) bool { return s.SlotOf(item) == slot && !kept[item] })
+			limited, _ := queue.(interface{ Forget(item T) })
+			q.RemoveFunc(func(item T) bool {
+				lost := s.SlotOf(item) == slot && !kept[item]
+				if lost && limited != nil {
+					limited.Forget(item)
+				}
+				return lost
+			})
 		},
 	}
 	// A slot that is gained from here on is listed by both, and the queue merges the adds.

@@ -35,7 +35,7 @@
 //	away    -> trying    the slot is assigned to us, and the Lease is free
 //	trying  -> held      the first write has succeeded, see below; OnGained, gate open, list, add
 //	trying  -> away      the Lease names another, or the assignment has changed
-//	held    -> leaving   the slot is assigned to another member, or Run ends
+//	held    -> leaving   the slot is assigned to another member that has renewed since, or Run ends
 //	held    -> ending    the Lease does not name us, is gone, or was not renewed in time
 //	leaving -> ending    likewise
 //	leaving -> away      no handler is left; OnLost, release

@@ -67,8 +67,9 @@ type Options struct {
 	DrainTimeout time.Duration
 
 	// Settle is how long the members must stay the same before slots that are owned are handed
-	// over, and how long a new replica waits for others to appear; 0 stands for 5 s. Slots
-	// without an owner do not wait.
+	// over, and how long a new replica waits for others to appear; 0 stands for 5 s. A hand-over also
+	// waits until the new owner has renewed its Lease since the change: that of a replica that was killed
+	// counts as a member for a while. Slots without an owner do not wait.
 	Settle time.Duration
 
 	// MaxMoving is how many slots a replica hands over at a time; 0 stands for 4. The end of Run

@@ -14,6 +14,7 @@ import (
 type run struct {
 	leave   context.CancelFunc // asks the goroutine to end; nil while there is none
 	leaving bool               // leave was called
+	left    time.Time          // when it was called
 	began   time.Time          // of the goroutine, or of the last one
 	failed  time.Time          // the last try has ended here without the slot; zero if it had the slot
 }
@@ -82,7 +83,7 @@ func (s *Shards) leaveAll() {
 // end asks the goroutine of a slot to end.
 func (r *run) end() {
 	if r.leave != nil && !r.leaving {
-		r.leaving = true
+		r.leaving, r.left = true, time.Now()
 		r.leave()
 	}
 }
@@ -134,12 +135,7 @@ func (p *plan) follow(base context.Context, now, next time.Time) time.Time {
 	s := p.shards
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	moving := 0
-	for i := range s.runs {
-		if s.runs[i].leaving {
-			moving++
-		}
-	}
+	moving, next := s.movingLocked(now, next)
 	settled := p.changed.Add(s.options.Settle)
 	for i := range s.runs {
 		r, mine := &s.runs[i], p.owners[i] == s.id
@@ -155,12 +151,30 @@ func (p *plan) follow(base context.Context, now, next time.Time) time.Time {
 			r.end()
 		case now.Before(settled):
 			next = earliest(next, settled)
+		case !s.view.hasRenewedSince(p.owners[i], p.changed):
+			// The Lease of a replica that was killed lives on for a while. The slot stays with us until the
+			// new owner shows a sign of life, or is gone.
+			next = earliest(next, now.Add(s.options.RetryPeriod/4))
 		case moving < s.options.MaxMoving:
 			moving++
 			r.end()
 		}
 	}
 	return next
+}
+
+// movingLocked returns how many slots move, and when time alone changes the number. A slot whose handlers ignore
+// their contexts counts for a while only, as it must not keep the others from moving. The caller holds s.mu.
+func (s *Shards) movingLocked(now, next time.Time) (moving int, _ time.Time) {
+	for i := range s.runs {
+		r := &s.runs[i]
+		until := r.left.Add(s.options.DrainTimeout + s.options.CancelBound)
+		if r.leaving && now.Before(until) {
+			moving++
+			next = earliest(next, until)
+		}
+	}
+	return moving, next
 }
 
 // assign brings the assignment up to date, and returns when the next member is gone. It reports

@@ -2,6 +2,7 @@ package sharding
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -227,15 +228,24 @@ func (sl *slot) drain(t *term) bool {
 	// The ownership lasts as long as the elector renews, so handlers that ignore their
 	// contexts are alone at work. Only the end of Run sets them a bound.
 	cancelAll(sl.inFlight())
-	select {
-	case <-idle:
-		return true
-	case <-t.over:
-	case <-s.ending:
-		t.end()
+	timer.Reset(s.options.CancelBound)
+	for {
+		select {
+		case <-idle:
+			return true
+		case <-t.over:
+			return false
+		case <-s.ending:
+			t.end()
+			return false
+		case <-timer.C:
+			klog.FromContext(t.ctx).Error(errHung, "sharding: a slot cannot be handed over", "slot", sl.index, "items", sl.items())
+		}
 	}
-	return false
 }
+
+// errHung is for the log: the keys of the slot have no worker anywhere until the handlers return.
+var errHung = errors.New("handlers ignore their contexts")
 
 // cut waits for the handlers after the end of the ownership, and reports whether all have
 // ended.

@@ -180,14 +180,25 @@ func (v *view) noteLocked(lease *coordinationv1.Lease, now time.Time, isListed b
 	r := resourcelock.LeaseSpecToLeaderElectionRecord(&lease.Spec)
 	news = g.absent || g.record.HolderIdentity != r.HolderIdentity || !now.Before(g.expiry(v.shards.options.LeaseDuration))
 	if isSlot && r.HolderIdentity == v.shards.id && (g.absent || g.record.HolderIdentity != v.shards.id) {
-		if g.alone, _ = v.freeFromLocked(i, v.shards.id); isListed {
-			g.alone = now.Add(v.shards.options.LeaseDuration)
-		}
+		g.alone = v.aloneFromLocked(i, now, isListed)
 	}
 	if g.absent || !same(&g.record, r) {
 		g.record, g.since, g.absent = *r, now, false
 	}
 	return news
+}
+
+// aloneFromLocked returns from when nobody else is at work on a slot, of a record that names this process. If our
+// Lease was deleted and made once more, the holder before the first may still be at work.
+func (v *view) aloneFromLocked(slot int, now time.Time, isListed bool) time.Time {
+	alone, _ := v.freeFromLocked(slot, v.shards.id)
+	if isListed {
+		alone = now.Add(v.shards.options.LeaseDuration)
+	}
+	if g := &v.slots[slot]; g.record.HolderIdentity == v.shards.id && g.alone.After(alone) {
+		return g.alone
+	}
+	return alone
 }
 
 // tell tells a slot what the watch has shown. The ownership ends if the Lease is gone, or does not name
@@ -329,6 +340,14 @@ func (v *view) alive(now time.Time) (members []string, next time.Time) {
 	}
 	slices.Sort(members)
 	return members, next
+}
+
+// hasRenewedSince reports whether the watch has shown a renewal of a member since a time.
+func (v *view) hasRenewedSince(id string, at time.Time) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	g := v.members[memberName(v.shards.options.Name, id)]
+	return g != nil && g.since.After(at)
 }
 
 // stale returns the names of the Leases of members that are gone for a LeaseDuration.
