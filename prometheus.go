@@ -210,7 +210,7 @@ func (p *PrometheusProvider) NewQueue(queue QueueSource) QueueMetrics {
 	}
 	name := validLabel(queue.Name)
 	if p.add(name, src) {
-		slog.Default().Warn("workqueue: queues of the same name share their metrics, as an earlier one has not ended", "name", name)
+		slog.Default().Warn("workqueue: queues of the same name share their metrics, as an earlier one has not ended", "queue", name)
 	}
 	return QueueMetrics{Buckets: p.bounds, End: func(left Totals) {
 		p.remove(name, src)
@@ -409,6 +409,6 @@ func (c sharedCollector) Collect(ch chan<- prometheus.Metric) {
 		slog.Default().Warn("workqueue: the registry has got a series of the same name with another text, ours is left out", "series", series)
 	}
 	for _, name := range scrape.Left() {
-		slog.Default().Warn("workqueue: the registry has series of another queue of this name, ours are left out", "name", name)
+		slog.Default().Warn("workqueue: the registry has series of another queue of this name, ours are left out", "queue", name)
 	}
 }

@@ -770,7 +770,7 @@ func TestSeriesOfQueuesOfTheSameName(t *testing.T) {
 	queues[1].ShutDown()
 	checkSeries(t, "the second is", r)
 	checkAbandoned(t, r, 2, 2, 0)
-	if n := strings.Count(logged.String(), "name=q"); n != 1 || strings.Count(logged.String(), "\n") != 1 {
+	if n := strings.Count(logged.String(), "queue=q"); n != 1 || strings.Count(logged.String(), "\n") != 1 {
 		t.Errorf("logged %d lines about q, want 1: %s", n, logged)
 	}
 	logged.Reset()

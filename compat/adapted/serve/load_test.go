@@ -29,9 +29,9 @@ func TestLoadComesToEachOutcome(t *testing.T) {
 				t.Errorf("%s: got %d, want %d", outcome, got.Results[outcome], n*rounds)
 			}
 		}
-		// Two of the failures say the time of their retry, as do two of the requeues.
-		if n := (20 - 2 + 5 - 2) * rounds; len(got.Delays) != n {
-			t.Errorf("the limiter was asked %d times, want %d", len(got.Delays), n)
+		// Two of the failures say the time of their retry, as do two of the requeues, which are no retries.
+		if n := (20 + 5 - 2) * rounds; len(got.Delays) != n || got.Limited != n-2*rounds {
+			t.Errorf("%d retries, of which the limiter was asked for %d, want %d and %d", len(got.Delays), got.Limited, n, n-2*rounds)
 		}
 		if low, high := slices.Min(got.Delays), slices.Max(got.Delays); low >= 0.001 || high <= 0.1 {
 			t.Errorf("delays are %g to %g s, want more than two decades", low, high)
