@@ -1181,6 +1181,20 @@ func ExampleQueueStats_Merge() {
 	// Output: 5 1m0s
 }
 
+func ExampleQueueStats_PaceLimit() {
+	limiter := rate.NewLimiter(10, 1)
+	queue := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Pace: limiter})
+	defer queue.ShutDown()
+	stats := queue.Stats()
+	fmt.Println(stats.PaceLimit())
+	limiter.SetBurst(0) // A pause.
+	stats = queue.Stats()
+	fmt.Println(stats.PaceLimit())
+	// Output:
+	// 10 true
+	// 0 true
+}
+
 func ExampleTypedRateLimiting_CountResult() {
 	queue := workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[string](),
 		workqueue.TypedRateLimitingQueueConfig[string]{

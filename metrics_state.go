@@ -3,6 +3,7 @@ package workqueue
 import (
 	"encoding/json"
 	"maps"
+	"math"
 	"runtime"
 	"slices"
 	"sync/atomic"
@@ -168,6 +169,18 @@ const DurationSchema = 3
 type PaceStats struct {
 	Limit rate.Limit `json:"limit"` // items a second; [rate.Inf] is none
 	Burst int        `json:"burst"`
+}
+
+// PaceLimit returns how many items a second the Pace lets through: 0 in a pause, and infinity without a limit. ok is
+// false for a queue without a Pace.
+func (s *QueueStats) PaceLimit() (limit float64, ok bool) {
+	switch {
+	case s.Paused:
+		return 0, true
+	case s.Pace.Limit == rate.Inf:
+		return math.Inf(1), true
+	}
+	return float64(s.Pace.Limit), s.Pace != PaceStats{}
 }
 
 // Merge adds the stats of another queue, to show several queues together. Numbers are added up.

@@ -3,7 +3,6 @@
 package workqueue
 
 import (
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
-	"golang.org/x/time/rate"
 
 	"github.com/seed16c08ea7/workqueue/internal/histogram"
 	"github.com/seed16c08ea7/workqueue/internal/registry"
@@ -142,15 +140,9 @@ func pacedSeconds(s QueueStats) map[string]float64 {
 
 // paceLimit returns nothing for queues without a Pace.
 func paceLimit(s QueueStats) map[string]float64 {
-	switch {
-	case s.Paused:
-		return map[string]float64{"": 0}
-	case s.Pace == PaceStats{}:
+	limit, ok := s.PaceLimit()
+	if !ok {
 		return nil
-	}
-	limit := float64(s.Pace.Limit)
-	if s.Pace.Limit == rate.Inf {
-		limit = math.Inf(1)
 	}
 	return map[string]float64{"": limit}
 }

@@ -39,7 +39,7 @@ type row[N int64 | float64] struct {
 	split       func(stats) []part[N]
 }
 
-// A part is a number with an attribute.
+// A part is a number with an attribute, if its attribute is valid.
 type part[N int64 | float64] struct {
 	attribute attribute.KeyValue
 	value     N
@@ -79,6 +79,16 @@ var times = []row[float64]{
 		description: "Time for which the items in flight have been held, added up."},
 	{layer: queueLayer, kind: counter, name: "workqueue.paced", unit: "s", value: func(s stats) float64 { return s.Paced.Seconds() },
 		description: "Time with an item to hand out and no token of the pace."},
+	{layer: queueLayer, kind: gauge, name: "workqueue.pace_limit", split: paceLimit, // A unit would be a suffix in Prometheus.
+		description: "Items a second that the pace lets through, 0 in a pause."},
+}
+
+// paceLimit returns no part for queues without a Pace.
+func paceLimit(s stats) (parts []part[float64]) {
+	if limit, ok := s.PaceLimit(); ok {
+		parts = append(parts, part[float64]{value: limit})
+	}
+	return parts
 }
 
 func byPriority(s stats) (parts []part[int64]) {
@@ -118,7 +128,10 @@ func (r row[N]) append(all []metricdata.Metrics, readings []reading) []metricdat
 			continue
 		}
 		for _, p := range r.split(from.stats) {
-			point.Attributes, point.Value = from.attributes(p.attribute), p.value
+			point.Attributes, point.Value = from.attributes(), p.value
+			if p.attribute.Valid() {
+				point.Attributes = from.attributes(p.attribute)
+			}
 			points = append(points, point)
 		}
 	}
