@@ -184,11 +184,17 @@ func (w *htmlWriter) queues(v *view) {
 
 // row begins the row of a table.
 func (w *htmlWriter) row(bad bool) {
+	w.put(`<tr`)
+	w.put(class(bad))
+	w.put(`>`)
+}
+
+// class marks an element that is bad.
+func class(bad bool) markup {
 	if bad {
-		w.put(`<tr class="bad">`)
-	} else {
-		w.put(`<tr>`)
+		return ` class="bad"`
 	}
+	return ``
 }
 
 // marked writes a text, and marks a bad one.
@@ -249,15 +255,14 @@ func (w *htmlWriter) numbers(d *Detail) {
 	w.put("<dl>\n")
 	named(` id="depth"`, "Depth", group(d.Depth))
 	named(` id="in-flight"`, "In flight", group(d.InFlight))
-	bad := map[bool]markup{true: ` class="bad"`}
-	named(` id="workers"`+bad[d.lacksWorkers()], "Workers", group(d.Workers))
+	named(` id="workers"`+class(d.lacksWorkers()), "Workers", group(d.Workers))
 	named(` id="waiting"`, "Waiting", group(d.Waiting))
-	named(bad[d.isLate()], "Oldest queued", age(d.OldestItem))
+	named(class(d.isLate()), "Oldest queued", age(d.OldestItem))
+	longest := age(d.LongestRunning)
 	if d.Stuck {
-		named(bad[true], "Longest in flight", age(d.LongestRunning)+" stuck")
-	} else {
-		named(``, "Longest in flight", age(d.LongestRunning))
+		longest += " stuck"
 	}
+	named(class(d.Stuck), "Longest in flight", longest)
 	if d.Counted {
 		named(` id="adds"`, "Adds", group(d.Adds))
 		named(``, "Duplicates", group(d.Duplicates))
@@ -346,7 +351,7 @@ func (w *htmlWriter) lists(d *Detail) {
 	w.parts(`<h2>By group</h2><div id="by-group">`, d.ByGroup)
 	list("Failed most", `<div id="most-failed">`, d.MostFailed, "<p>No item that is queued, in flight or waiting has failed.</p>\n")
 	if n := d.Results[workqueue.OutcomeGivenUp]; n > 0 {
-		w.put("<p>%s were given up, and are no more in the queue: the log of the program has their keys.</p>\n", group(n))
+		w.put("<p>Items given up: %s. They are no more in the queue, and the log of the program has their keys.</p>\n", group(n))
 	}
 }
 

@@ -327,8 +327,8 @@ func TestPageSaysWhereTheItemsAreThatWereGivenUp(t *testing.T) {
 		})
 		p := debugpage.New(debugpage.Options{})
 		debugpage.Add(p, "q", q)
-		const text = "<p>2 were given up, and are no more in the queue"
-		if body := get(t, p, "?queue=q").Body.String(); strings.Contains(body, "were given up") {
+		const text = "<p>Items given up: 2. They are no more in the queue"
+		if body := get(t, p, "?queue=q").Body.String(); strings.Contains(body, "Items given up") {
 			t.Errorf("nothing was given up, and the page has\n%s", body)
 		}
 		q.CountResult(workqueue.OutcomeGivenUp)

@@ -39,7 +39,7 @@ type row[N int64 | float64] struct {
 	split       func(stats) []part[N]
 }
 
-// A part is a number with an attribute, if its attribute is valid.
+// A part is a number with an attribute. The zero attribute, which is not valid, is none.
 type part[N int64 | float64] struct {
 	attribute attribute.KeyValue
 	value     N

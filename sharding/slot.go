@@ -213,34 +213,33 @@ func (sl *slot) keep(t *term, leave context.Context) {
 
 // drain waits for the handlers while the elector renews. It reports false when the ownership
 // has ended, which a drain at the end of Run does itself after the DrainTimeout.
+//
+// The ownership lasts as long as the elector renews, so handlers that ignore their contexts are
+// alone at work. Only the end of Run sets them a bound, and the log names them once.
 func (sl *slot) drain(t *term) bool {
 	s := sl.shards
 	idle := sl.whenIdle()
+	var ending <-chan struct{} // nil until the contexts of the handlers end
 	timer := time.NewTimer(s.options.DrainTimeout)
 	defer timer.Stop()
-	select {
-	case <-idle:
-		return true
-	case <-t.over:
-		return false
-	case <-timer.C:
-	}
-	// The ownership lasts as long as the elector renews, so handlers that ignore their
-	// contexts are alone at work. Only the end of Run sets them a bound.
-	cancelAll(sl.inFlight())
-	timer.Reset(s.options.CancelBound)
 	for {
 		select {
 		case <-idle:
 			return true
 		case <-t.over:
 			return false
-		case <-s.ending:
+		case <-ending:
 			t.end()
 			return false
 		case <-timer.C:
-			klog.FromContext(t.ctx).Error(errHung, "sharding: a slot cannot be handed over", "slot", sl.index, "items", sl.items())
 		}
+		if ending != nil {
+			klog.FromContext(t.ctx).Error(errHung, "sharding: a slot cannot be handed over", "slot", sl.index, "items", sl.items())
+			continue
+		}
+		cancelAll(sl.inFlight())
+		ending = s.ending
+		timer.Reset(s.options.CancelBound)
 	}
 }
 

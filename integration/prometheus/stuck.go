@@ -65,8 +65,8 @@ var stuckQueues = []stuck{{
 		work(ctx, q, 2, succeed)
 	},
 }, {
-	// All items fail: 10 times a second. They fail together, so the delay is shorter than the 5 seconds of a
-	// rate: otherwise the rate is 0 now and then, and RetryStorm starts again.
+	// All items fail together, 10 times a second. The delay is shorter than the 5 seconds of a rate: otherwise the
+	// rate is 0 now and then, and RetryStorm starts again.
 	alert:  alert{"WorkqueueNothingSucceeds", "outage", `"Item given up" with queue=outage`},
 	beside: []string{"WorkqueueRetryStorm", "WorkqueueLongBackoff"},
 	first:  time.Second, last: 2 * time.Second,
@@ -106,8 +106,7 @@ var stuckQueues = []stuck{{
 		work(ctx, q, 2, func(context.Context, string) error { return workqueue.DeferFor(2 * time.Second) })
 	},
 }, {
-	// One of three workers has an item of the group that has 100 items. The items of the
-	// other groups pass.
+	// A worker of three has an item of the group with 100 items. The items of other groups pass.
 	alert: alert{"WorkqueueOldestItemTooOld", "group", "2 of 3 workers are idle, so the queue keeps the item back: its group is at MaxInFlight"},
 	order: workqueue.Order[string]{
 		Group:       func(item string) string { return item[:2] },
@@ -124,7 +123,7 @@ var stuckQueues = []stuck{{
 		})
 	},
 }, {
-	// The group that has 5 items is held back. There are no items of other groups.
+	// The group with 5 items is held back. Other groups have no items.
 	alert: alert{"WorkqueueOldestItemTooOld", "held-back", "All 3 workers are idle. First see whether there are two queues of this name"},
 	order: workqueue.Order[string]{
 		Group:       func(item string) string { return item[:2] },
@@ -168,7 +167,7 @@ func addEach(ctx context.Context, q queue, every time.Duration) {
 func work(ctx context.Context, q queue, workers int, handle func(context.Context, string) error) {
 	quiet := logr.Discard()
 	options := workqueue.RunOptions[string]{Workers: workers, AtEnd: workqueue.EndKeep, Logger: &quiet}
-	// The error says what is left, or that the queue was shut down. Both are intended.
+	// The error says what is left, or reports a shutdown. Both are intended.
 	_ = workqueue.Run(ctx, q, handle, options)
 }
 
