@@ -16,8 +16,7 @@ import (
 	"github.com/seed16c08ea7/workqueue"
 )
 
-// This file has what goes wrong while slots move: a new owner that is dead, handlers that hang, and what stays
-// behind in a queue.
+// Slots that move: to a dead owner, with handlers that hang, and with items left behind in a queue.
 
 // many are the times of a program, with 32 slots.
 func many(o *Options, c *client) {
@@ -25,8 +24,8 @@ func many(o *Options, c *client) {
 	c.timeout = 10 * time.Second
 }
 
-// A replica is killed, and another starts within the LeaseDuration. The dead one counted as a member beside the new
-// one, and live replicas handed slots over to it: nobody owned them for 19 s.
+// A replica is killed, and another starts within the LeaseDuration. The dead replica counted as a member beside the
+// new replica, and live replicas handed slots over to the dead: nobody owned these slots for 19 s.
 func TestSlotsOfLiveReplicasDoNotGoToADeadOne(t *testing.T) {
 	for _, restarts := range []string{"pod-0", "pod-new"} {
 		for range 3 { // The random part of an identity decides the assignment.
@@ -150,7 +149,7 @@ func TestFailuresOfLostSlotsAreForgotten(t *testing.T) {
 	})
 }
 
-// The watch shows a Lease of another replica, its deletion, and twice a Lease that we have made anew. The second one
+// The watch shows the Lease of another replica, the deletion, and twice our own Lease, made anew. Our second Lease
 // ended the wait for the other replica.
 func TestLeaseThatIsMadeTwiceWaitsForTheOtherHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
