@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -149,7 +148,7 @@ func (c *controller) run(ctx context.Context, workers int) error {
 	// An earlier sync would delete good Secrets: without its ConfigMap in the cache, a
 	// Secret looks like an orphan.
 	if !cache.WaitFor(ctx, "", c.filled...) {
-		return errors.New("stopped before the caches were filled")
+		return nil // ctx has ended, and nothing was begun.
 	}
 	go c.reportReady(ctx)
 	logger := logr.FromSlogHandler(c.log.Handler())

@@ -150,7 +150,8 @@ func TestJudge(t *testing.T) {
 	}{
 		{report{writes: writeCounts{ended: 3}}, nil, false},
 		{report{writes: writeCounts{ended: 3, cut: 1}}, nil, true},
-		{report{left: 1}, nil, true},
+		{report{left: 1}, nil, false},
+		{report{left: 1, counts: counts{handOuts: 1}}, nil, true},
 		{report{}, errors.New("failed"), true},
 	} {
 		var out bytes.Buffer
