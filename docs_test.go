@@ -347,7 +347,7 @@ func TestPackageCommentIsShort(t *testing.T) {
 }
 
 // The page has the series that the provider exports.
-func TestOperatingHasTheSeries(t *testing.T) {
+func TestMetricsHasTheSeries(t *testing.T) {
 	r, p := newExposed(workqueue.PrometheusOptions{})
 	q := workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[string](),
 		workqueue.TypedRateLimitingQueueConfig[string]{Name: "q", MetricsProvider: p})
@@ -359,7 +359,7 @@ func TestOperatingHasTheSeries(t *testing.T) {
 	if err != nil || len(families) == 0 {
 		t.Fatalf("got %d families, %v", len(families), err)
 	}
-	text := section(read(t, "docs/operating.md"), "Metrics")
+	text := section(read(t, "docs/metrics.md"), "The series")
 	for _, f := range families {
 		if name := strings.TrimPrefix(f.GetName(), "workqueue_"); !strings.Contains(text, "\n| `"+name+"` |") {
 			t.Errorf("it does not have %s", name)

@@ -21,7 +21,7 @@ import (
 const subsystem = "workqueue"
 
 // A PrometheusProvider exposes queues to Prometheus: the series of Kubernetes, by their names,
-// and further series. docs/operating.md lists all. A PrometheusProvider is a [StateProvider], so
+// and further series. docs/metrics.md lists all. A PrometheusProvider is a [StateProvider], so
 // no queue has a goroutine for its metrics.
 //
 // The zero value is not usable: call [NewPrometheusProvider]. All methods may be called concurrently. The

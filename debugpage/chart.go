@@ -18,9 +18,9 @@ const maxPoints = 120
 
 func pointOf(now time.Time, s *Summary) Point {
 	return Point{
-		Time: now, Depth: s.Depth, InFlight: s.InFlight, Waiting: s.Waiting,
+		Time: now, Depth: s.Depth, InFlight: s.InFlight, Workers: s.Workers, Waiting: s.Waiting,
 		OldestItem: s.OldestItem, LongestRunning: s.LongestRunning,
-		Adds: s.Adds, Done: s.Done, Retries: s.Retries,
+		Adds: s.Adds, Duplicates: s.Duplicates, Done: s.Done, Retries: s.Retries, Paced: s.Paced,
 		Succeeded: sum(s.Results, workqueue.OutcomeSucceeded, workqueue.OutcomeRequeued, workqueue.OutcomeDeferred, workqueue.OutcomeReAdded),
 		Failed:    sum(s.Results, workqueue.OutcomeFailed, workqueue.OutcomeGivenUp),
 	}

@@ -152,7 +152,7 @@ func (w *htmlWriter) queues(v *view) {
 		return
 	}
 	w.put(`<div class="wide"><table id="queues">
-<tr><th>Queue</th><th class="n">Depth</th><th>&nbsp;</th><th class="n">In flight</th><th class="n">Workers</th><th class="n">Waiting</th><th class="n">Failed</th><th class="n">Oldest queued</th><th class="n">Longest in flight</th></tr>
+<tr><th>Queue</th><th class="n">Depth</th><th>&nbsp;</th><th class="n">In flight</th><th class="n">Workers</th><th class="n">Waiting</th><th class="n">Failed</th><th class="n">Oldest queued</th><th class="n">Longest in flight</th><th>See</th></tr>
 `)
 	for _, s := range v.Queues {
 		w.row(s.Stuck || s.Error != "")
@@ -176,9 +176,12 @@ func (w *htmlWriter) queues(v *view) {
 		} else {
 			w.marked(false, age(s.LongestRunning))
 		}
+		w.put("</td><td>")
+		w.letter(&s)
 		w.put("</td></tr>\n")
 	}
 	w.put("</table></div>\n")
+	w.putIf(len(v.Queues[0].points) == 1, "<p>Load the page again: some answers under See compare two requests.</p>\n")
 	w.putIf(v.QueuesTotal > len(v.Queues), "<p>The first %s are shown.</p>\n", len(v.Queues))
 }
 
@@ -211,6 +214,11 @@ func (w *htmlWriter) ending(s *Summary) {
 	w.putIf(s.Paused, " (paused)")
 }
 
+// letter writes what to read about the state of a queue.
+func (w *htmlWriter) letter(s *Summary) {
+	w.putIf(s.Letter != "", `<a href="%s">%s</a>`, addressOf(s.Letter), s.Letter)
+}
+
 func (w *htmlWriter) spark(c chart) {
 	w.putIf(c.Line != "", `<svg class="spark" viewBox="0 0 300 60" preserveAspectRatio="none" aria-hidden="true"><polygon points="%s"/><polyline points="%s"/></svg>`, c.Area, c.Line)
 }
@@ -227,6 +235,11 @@ func (w *htmlWriter) queue(d *Detail) {
 	w.put("</h1>\n")
 	w.putIf(d.Error != "", `<p class="note">Reading the queue has panicked: %s</p>
 `, d.Error)
+	if d.Letter != "" {
+		w.put("<p>See ")
+		w.letter(&d.Summary)
+		w.put(".</p>\n")
+	}
 	w.numbers(d)
 	w.putIf(d.Paused, `<p class="note">The queue is paused: the limiter of its Pace has a limit or a burst of 0, and hands out nothing.</p>
 `)
@@ -347,6 +360,7 @@ func (w *htmlWriter) lists(d *Detail) {
 		list("Waiting", "", nil, "<p>Nothing waits for its time.</p>\n")
 	}
 	list("Next in line", `<div id="queued-items">`, d.QueuedItems, "<p>Nothing is queued.</p>\n")
+	w.putIf(d.Depth > 0 && len(d.QueuedItems) == 0, "<p>The depth counts items in flight that were added again.</p>\n")
 	w.parts(`<h2>By priority</h2><div id="by-priority">`, d.ByPriority)
 	w.parts(`<h2>By group</h2><div id="by-group">`, d.ByGroup)
 	list("Failed most", `<div id="most-failed">`, d.MostFailed, "<p>No item that is queued, in flight or waiting has failed.</p>\n")

@@ -83,6 +83,7 @@ func Add[T comparable](p *Page, name string, q Queue[T]) (remove func()) {
 		turn:   make(chan struct{}, 1),
 		stats:  q.Stats,
 		ending: q.ShuttingDown,
+		putOff: func() time.Duration { return putOff(q) },
 		look:   func(l *look) { lookAt(q, l) },
 	}
 	p.add(e, cmp.Or(clean(name), "(no name)"))
@@ -139,6 +140,7 @@ type entry struct {
 	name   string
 	stats  func() workqueue.QueueStats
 	ending func() bool
+	putOff func() time.Duration
 	look   func(l *look)
 
 	// turn is a lock for which a request waits no longer than its context. The lock guards the
@@ -207,11 +209,15 @@ func (p *Page) newLook(now time.Time, search string) *look {
 func (e *entry) summarize(l *look) {
 	s := &l.detail.Summary
 	s.Name = e.name
-	s.Error = l.show.protect(func() { l.summarize(e.stats(), e.ending()) })
+	s.Error = l.show.protect(func() {
+		l.summarize(e.stats(), e.ending())
+		s.PutOff = e.putOff().Seconds()
+	})
 	if s.Error == "" {
 		e.points = record(e.points, pointOf(l.now, s))
 	}
 	s.points = slices.Clone(e.points)
+	s.ask()
 	s.read = l.now
 	e.summary = *s
 }

@@ -315,6 +315,13 @@ func TestPageMarksWhatNobodyTakes(t *testing.T) {
 		item, _ := q.Get()
 		time.Sleep(time.Second) // A report is kept for a moment.
 		check("at work", false, true)
+		q.Get()
+		q.Add(item)
+		time.Sleep(time.Second)
+		const text = "<p>The depth counts items in flight that were added again.</p>"
+		if body := get(t, p, "?queue=q").Body.String(); !strings.Contains(body, text) {
+			t.Errorf("want %q:\n%s", text, body)
+		}
 		q.Done(item)
 	})
 }

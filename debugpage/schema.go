@@ -30,6 +30,10 @@ type Summary struct {
 	Name         string `json:"name"`
 	ShuttingDown bool   `json:"shutting_down,omitzero"`
 
+	// Letter is the heading of docs/operating.md that tells what to look at and what to do, such as
+	// "E. The Pace has no token", by what the last two requests have seen. "" is no question with an answer.
+	Letter string `json:"letter,omitempty"`
+
 	// Error is a panic in the queue, in its limiter or in its clock. In a Report without a Queue, Error
 	// also says that the queue was busy with other requests: its numbers are 0 then.
 	Error string `json:"error,omitempty"`
@@ -66,6 +70,9 @@ type Summary struct {
 
 	// Paced is how long Pace has kept items back.
 	Paced float64 `json:"paced_seconds"`
+
+	// PutOff is for how long Debounce has put off one of the 20 items that are due next, at most.
+	PutOff float64 `json:"put_off_seconds,omitzero"`
 
 	points []Point
 	read   time.Time
@@ -139,12 +146,15 @@ type Point struct {
 	Time           time.Time `json:"time"`
 	Depth          int       `json:"depth"`
 	InFlight       int       `json:"in_flight"`
+	Workers        int       `json:"workers"`
 	Waiting        int       `json:"waiting"`
 	OldestItem     float64   `json:"oldest_item_seconds"`
 	LongestRunning float64   `json:"longest_running_seconds"`
 	Adds           uint64    `json:"adds"`
+	Duplicates     uint64    `json:"duplicates"`
 	Done           uint64    `json:"done"`
 	Retries        uint64    `json:"retries"`
+	Paced          float64   `json:"paced_seconds"`
 	Succeeded      uint64    `json:"succeeded"` // results of Run that are no failures: succeeded, requeued, deferred and readded
 	Failed         uint64    `json:"failed"`    // results of Run: failed and given_up
 }

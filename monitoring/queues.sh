@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# queues.sh reads the metrics of a program twice, and prints a line for each of its queues: the letter of
+# docs/operating.md to read, what the second reading has, and by how much the counts have grown.
+#
+#	monitoring/queues.sh localhost:8080/metrics [SECONDS]
+#
+# SECONDS is the time between the readings, 10 by default. Take more if an item takes longer. A queue without a
+# letter works or has nothing to do. A queue that was shut down has no series, and so no line.
+set -euo pipefail
+address=$1 seconds=${2:-10}
+
+reading() { curl -sSf "$address" | grep '^workqueue_.*[{,]name="'; }
+
+(reading; sleep "$seconds"; echo; reading) | awk -v seconds="$seconds" '
+!NF { last = 1; next } # the empty line between the readings
+{
+	queue = $0; sub(/.*[{,]name="/, "", queue); sub(/".*/, "", queue)
+	series = substr($0, 11); sub(/[{].*/, "", series) # without workqueue_
+	if (series == "results_total") { series = $0; sub(/.*result="/, "", series); sub(/".*/, "", series) }
+	value[queue, series, last + 0] += $NF # The sum is over the label priority.
+	if (!seen[queue]++) queues[++total] = queue
+}
+function was(series) { return value[q, series, 0] }
+function is(series) { return value[q, series, 1] }
+function grew(series) { return is(series) - was(series) }
+function letter() {
+	if (!((q, "workers", 1) in value)) return "A" # between the readings
+	if (is("depth") && !is("workers")) return "B"
+	if (bad && !good) return "C"
+	if (is("longest_running_processor_seconds") > 60 && grew("longest_running_processor_seconds") > seconds / 2) return "D"
+	if (grew("paced_seconds_total") > seconds / 2) return "E"
+	if (was("oldest_item_age_seconds") >= 1 && is("oldest_item_age_seconds") >= 1) {
+		if (was("in_flight") >= was("workers") && is("in_flight") >= is("workers")) return "F"
+		if (was("in_flight") < was("workers") && is("in_flight") < is("workers")) return "G"
+	}
+	if (is("waiting") && !is("depth") && !is("in_flight") && !grew("work_duration_seconds_count")) return "H"
+	if (grew("adds_total") > seconds && grew("duplicates_total") >= grew("adds_total")) return "I"
+	return "-"
+}
+END {
+	row = "%-24s %-6s %7s %9s %7s %7s %8s %8s %8s %7s %7s %7s %7s %7s %7s\n"
+	printf row, "queue", "letter", "workers", "in flight", "depth", "waiting", "oldest", "longest", "usual",
+		"good", "failed", "adds", "dupl.", "limited", "paced"
+	for (i = 1; i <= total; i++) {
+		q = queues[i]
+		good = grew("succeeded") + grew("requeued") + grew("readded") + grew("deferred")
+		bad = grew("failed") + grew("given_up")
+		done = is("work_duration_seconds_count")
+		answer = letter()
+		printf row, q, answer, is("workers"), is("in_flight"), is("depth"), is("waiting"),
+			sprintf("%.1f", is("oldest_item_age_seconds")), sprintf("%.1f", is("longest_running_processor_seconds")),
+			done ? sprintf("%.2f", is("work_duration_seconds_sum") / done) : "-",
+			good, bad, grew("adds_total"), grew("duplicates_total"), grew("rate_limited_total"), sprintf("%.1f", grew("paced_seconds_total"))
+	}
+}'
