@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -89,7 +90,8 @@ func (p promtool) checkTests(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// passes reports whether the tests pass on a mutant.
+// passes reports whether the tests pass on a mutant. Only groups of tests with the alert of the mutant
+// can tell, and no group sees the series of another.
 func (p promtool) passes(ctx context.Context, m mutant) (bool, error) {
 	tests, err := os.ReadFile(filepath.Join(p.dir, testsFile))
 	if err != nil {
@@ -100,7 +102,7 @@ func (p promtool) passes(ctx context.Context, m mutant) (bool, error) {
 		return false, err
 	}
 	defer os.RemoveAll(p.dir)
-	if err := writeFiles(p.dir, map[string]string{rulesFile: m.rules, testsFile: string(tests)}); err != nil {
+	if err := writeFiles(p.dir, map[string]string{rulesFile: m.rules, testsFile: groupsOf(string(tests), m.alert)}); err != nil {
 		return false, err
 	}
 	// A mutant with a syntax error would fail every test, and prove nothing.
@@ -112,6 +114,14 @@ func (p promtool) passes(ctx context.Context, m mutant) (bool, error) {
 		return false, nil
 	}
 	return err == nil, err
+}
+
+// groupsOf returns the tests without the groups that do not name the alert.
+func groupsOf(tests, alert string) string {
+	const group = "\n  - name: "
+	head, rest, _ := strings.Cut(tests, group)
+	groups := slices.DeleteFunc(strings.Split(rest, group), func(g string) bool { return !strings.Contains(g, "alertname: "+alert) })
+	return strings.Join(append([]string{head}, groups...), group)
 }
 
 var (

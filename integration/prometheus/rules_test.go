@@ -106,3 +106,12 @@ func TestRulesWhoseTestsMissAChangeAreNoticed(t *testing.T) {
 		})
 	}
 }
+
+// A mutant is tried on the groups of tests that name its alert.
+func TestGroupsOfAnAlert(t *testing.T) {
+	const tests = "rule_files: [rules.yaml]\ntests:\n  # First.\n  - name: a\n    - {alertname: X}\n  - name: b\n    - {alertname: Y}\n  - name: c\n    - alertname: Y\n    - alertname: X\n"
+	want := "rule_files: [rules.yaml]\ntests:\n  # First.\n  - name: a\n    - {alertname: X}\n  - name: c\n    - alertname: Y\n    - alertname: X\n"
+	if got := groupsOf(tests, "X"); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
