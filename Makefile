@@ -236,4 +236,4 @@ night: HISTORIES = 300000
 night: DURATION = 10m
 night: minimums release-check test-swap swap-programs fuzz stress soak explore planted linearizability ends simulate apiserver-test realworld slower mutate ## what takes longer than CI; 3 hours
 	go test $(HANGS) -count=3 -run '^TestModel' .
-	go test -C examples $(HANGS) -count=3 -run '^TestKilledUnderLoad$$' ./controller ./service
+	go test -C examples $(HANGS) -count=3 -run '^TestKilledUnderLoad$$' ./service

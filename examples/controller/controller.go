@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -16,7 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 
@@ -43,26 +40,7 @@ const (
 	resync = 10 * time.Minute
 )
 
-// A cluster is the part of the Kubernetes API that the controller needs.
-type cluster interface {
-	ConfigMaps() cache.ListerWatcher
-	Secrets() cache.ListerWatcher
-
-	CreateSecret(ctx context.Context, secret *corev1.Secret) error
-	// UpdateSecret fails with a conflict if somebody has changed the Secret since it was read.
-	UpdateSecret(ctx context.Context, secret *corev1.Secret) error
-	// DeleteSecret fails with a conflict if the Secret of the name has another UID.
-	DeleteSecret(ctx context.Context, name cache.ObjectName, uid types.UID) error
-}
-
-// A queue holds names, not objects. Two changes of an object become one item, and the
-// worker reads the newest state from the cache.
-type queue interface {
-	workqueue.TypedRateLimitingInterface[cache.ObjectName]
-	Barrier(ctx context.Context) error
-}
-
-func newQueue() *workqueue.TypedRateLimiting[cache.ObjectName] {
+func newQueue() *queue {
 	return workqueue.NewTypedRateLimiting(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](5*time.Millisecond, time.Minute),
 		workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: "mirror"},
@@ -71,27 +49,23 @@ func newQueue() *workqueue.TypedRateLimiting[cache.ObjectName] {
 
 // A controller keeps a Secret in step with each ConfigMap that asks for one.
 type controller struct {
-	cluster    cluster
-	queue      queue
+	cluster    *cluster
+	queue      *countedQueue
 	log        *slog.Logger
 	informers  []cache.SharedIndexInformer
 	filled     []cache.DoneChecker
 	configMaps corelisters.ConfigMapLister
 	secrets    corelisters.SecretLister
-
-	// ready is set when each object of the initial list has been synced once. Then the pod
-	// can report ready.
-	ready atomic.Bool
 }
 
 // newController returns a controller whose informers are not started yet.
-func newController(cluster cluster, q queue, log *slog.Logger) (*controller, error) {
+func newController(cluster *cluster, q *countedQueue, log *slog.Logger) (*controller, error) {
 	c := &controller{cluster: cluster, queue: q, log: log}
-	configMaps, err := c.watch(cluster.ConfigMaps(), &corev1.ConfigMap{})
+	configMaps, err := c.watch(cluster.configMaps, &corev1.ConfigMap{})
 	if err != nil {
 		return nil, err
 	}
-	secrets, err := c.watch(cluster.Secrets(), &corev1.Secret{})
+	secrets, err := c.watch(cluster.secrets, &corev1.Secret{})
 	if err != nil {
 		return nil, err
 	}
@@ -158,18 +132,11 @@ func (c *controller) run(ctx context.Context, workers int) error {
 }
 
 // reportReady waits for the objects of the initial list. The caches are filled, so the queue
-// has all of them. The barrier does not wait for later adds and retries.
+// has all of them. The barrier does not wait for later adds and retries. The readiness probe of a pod
+// can succeed from then on.
 func (c *controller) reportReady(ctx context.Context) {
 	if err := c.queue.Barrier(ctx); err == nil {
-		c.ready.Store(true)
 		c.log.Info("ready")
-	}
-}
-
-// ServeHTTP is the readiness probe of the pod.
-func (c *controller) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
-	if !c.ready.Load() {
-		http.Error(w, "the initial list is not synced", http.StatusServiceUnavailable)
 	}
 }
 
@@ -218,7 +185,7 @@ func (c *controller) create(ctx context.Context, source *corev1.ConfigMap) error
 		},
 		Data: dataOf(source),
 	}
-	return c.logged("secret created", secret, c.cluster.CreateSecret(ctx, secret))
+	return c.logged("secret created", secret, c.cluster.createSecret(ctx, secret))
 }
 
 func (c *controller) update(ctx context.Context, source *corev1.ConfigMap, secret *corev1.Secret) error {
@@ -231,12 +198,12 @@ func (c *controller) update(ctx context.Context, source *corev1.ConfigMap, secre
 	// readers.
 	secret = secret.DeepCopy()
 	secret.Data = data
-	return c.logged("secret updated", secret, c.cluster.UpdateSecret(ctx, secret))
+	return c.logged("secret updated", secret, c.cluster.updateSecret(ctx, secret))
 }
 
 func (c *controller) remove(ctx context.Context, secret *corev1.Secret) error {
 	// The cache may be behind, and the Secret gone already.
-	err := c.cluster.DeleteSecret(ctx, cache.MetaObjectToName(secret), secret.UID)
+	err := c.cluster.deleteSecret(ctx, cache.MetaObjectToName(secret), secret.UID)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}

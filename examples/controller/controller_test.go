@@ -4,32 +4,33 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math"
-	"net/http/httptest"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/seed16c08ea7/workqueue"
-	"github.com/seed16c08ea7/workqueue/examples/internal/embedded"
 )
 
-// play runs the embedded cluster on virtual time: the seconds of its latencies, backoffs and
-// pauses cost none.
-func play(ctx context.Context, q *embedded.RateLimiting, seed uint64, verbose bool) (string, error) {
+// play runs the program on virtual time: the seconds of its latencies, backoffs and pauses
+// cost none.
+func play(ctx context.Context, q *queue, seed uint64, verbose bool) (string, error) {
 	var out bytes.Buffer
-	err := runEmbedded(ctx, &out, q, options{workers: 4, seed: seed, verbose: verbose})
+	err := run(ctx, &out, q, seed, verbose)
 	return out.String(), err
 }
 
-func TestEmbeddedClusterConverges(t *testing.T) {
+func TestConverges(t *testing.T) {
 	for seed := range uint64(5) {
 		synctest.Test(t, func(t *testing.T) {
 			out, err := play(t.Context(), newQueue(), seed, true)
@@ -38,8 +39,7 @@ func TestEmbeddedClusterConverges(t *testing.T) {
 			}
 			for _, want := range []string{
 				"\nCONVERGED: ",
-				"readded=true",
-				"failures=5 backoff=80ms",
+				"a key failed up to 5 times",
 				`msg="deletion found by a new list"`,
 				`msg="Handler failed, the item will be retried" queue=mirror item=default/app-`,
 				"msg=ready",
@@ -100,6 +100,49 @@ func TestForgottenRetryIsReported(t *testing.T) {
 	})
 }
 
+// A queue that hands a key to two workers is reported. The second hand-out is made up: the
+// queue makes none.
+func TestSecondHandOutIsReported(t *testing.T) {
+	q := newCountedQueue(newQueue(), quiet)
+	key := cache.NewObjectName(namespace, "twice")
+	for _, want := range []int{0, 1, 1} {
+		q.handOut(key)
+		r := report{counts: q.snapshot()}
+		if err := r.judge(&bytes.Buffer{}, nil); r.counts.overlaps != want || (err != nil) != (want > 0) {
+			t.Errorf("got %d overlaps and the error %v, want %d", r.counts.overlaps, err, want)
+		}
+		if want == 1 {
+			q.Done(key)
+		}
+	}
+}
+
+// The verdict finds each difference between a ConfigMap and its Secret.
+func TestDifferences(t *testing.T) {
+	c := newCluster(1)
+	defer c.close()
+	foreign := managed("foreign", "6")
+	foreign.Labels = nil
+	for _, source := range []*corev1.ConfigMap{wanted("equal"), wanted("lacks"), wanted("other"), wanted("foreign")} {
+		if err := c.configMaps.create(source); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, secret := range []*corev1.Secret{managed("equal", "7"), managed("other", "6"), managed("over", "7"), foreign} {
+		if err := c.secrets.create(secret); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n, problems := c.differences()
+	const want = `default/foreign: no Secret
+default/lacks: no Secret
+default/other: the Secret has revision "6", the ConfigMap has "7"
+default/over: a Secret without a ConfigMap`
+	if got := strings.Join(problems, "\n"); got != want || n != 4 {
+		t.Errorf("of %d ConfigMaps got\n%s\nwant\n%s", n, got, want)
+	}
+}
+
 func TestInterruptedRunEndsSoonAndWell(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
@@ -119,12 +162,14 @@ func TestInterruptedRunEndsSoonAndWell(t *testing.T) {
 // names its item.
 func TestDrainIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cluster := embedded.NewCluster(1)
-		cluster.SetLatency(time.Hour)
-		cluster.Put(wanted("stuck"))
+		c := unstarted(t)
+		c.cluster.set(func(t *trouble) { t.latency = time.Hour })
+		if err := c.cluster.configMaps.create(wanted("stuck")); err != nil {
+			t.Fatal(err)
+		}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
-		go func() { ended <- runOn(ctx, cluster, newQueue(), quiet, options{workers: 2}) }()
+		go func() { ended <- c.run(ctx, 2) }()
 		synctest.Wait()
 		start := time.Now()
 		cancel()
@@ -135,124 +180,86 @@ func TestDrainIsBounded(t *testing.T) {
 		if got := time.Since(start); got != drainTimeout {
 			t.Errorf("drained for %v, want %v", got, drainTimeout)
 		}
-		cluster.Close()
+		var r report
+		c.cluster.set(func(t *trouble) { r.writes = *t })
+		if err := r.judgeStopped(&bytes.Buffer{}, nil); err == nil {
+			t.Error("a write was cut off, and the verdict is that of a graceful end")
+		}
 	})
 }
 
-// The probe fails until each object of the initial list was synced once, with or without
-// success.
-func TestReadyAfterTheInitialList(t *testing.T) {
+// A sync before the caches are filled would take each Secret for one that is left over.
+func TestStartLeavesGoodSecretsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := newQueue()
-		defer q.ShutDown()
-		c := &controller{queue: q, log: quiet}
-		probe := func() int {
-			synctest.Wait()
-			w := httptest.NewRecorder()
-			c.ServeHTTP(w, httptest.NewRequest("GET", "/readyz", nil))
-			return w.Code
-		}
-		for _, name := range []string{"a", "b"} {
-			q.Add(cache.ObjectName{Name: name})
-		}
-		go c.reportReady(t.Context())
-		for _, want := range []int{503, 503, 200} {
-			if got := probe(); got != want {
-				t.Errorf("got %d, want %d", got, want)
+		c := unstarted(t)
+		for n := range 100 {
+			name := fmt.Sprint("app-", n)
+			if err := errors.Join(c.cluster.configMaps.create(wanted(name)), c.cluster.secrets.create(managed(name, "7"))); err != nil {
+				t.Fatal(err)
 			}
-			item, _ := q.TryGet()
-			q.AddRateLimited(item)
-			q.Add(cache.ObjectName{Name: "later"})
-			q.Done(item)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := c.run(ctx, workers); err != nil {
+			t.Error(err)
+		}
+		if c.cluster.trouble.ended > 0 {
+			t.Errorf("%d writes, want none", c.cluster.trouble.ended)
 		}
 	})
 }
 
-// asked is a cluster that remembers the writes and makes none.
-type asked struct {
-	cluster
-	writes  []string
-	written *corev1.Secret
-	uid     types.UID
-}
-
-func (a *asked) CreateSecret(_ context.Context, secret *corev1.Secret) error {
-	a.writes, a.written = append(a.writes, "create"), secret
-	return nil
-}
-
-func (a *asked) UpdateSecret(_ context.Context, secret *corev1.Secret) error {
-	a.writes, a.written = append(a.writes, "update"), secret
-	return nil
-}
-
-func (a *asked) DeleteSecret(_ context.Context, _ cache.ObjectName, uid types.UID) error {
-	a.writes, a.uid = append(a.writes, "delete"), uid
-	return nil
-}
-
-// unstarted returns a controller with these objects in its caches, the writes that it asks
-// for, and its queue.
-func unstarted(t *testing.T, source *corev1.ConfigMap, secret *corev1.Secret) (*controller, *asked, queue) {
+// unstarted returns a controller of an empty cluster.
+func unstarted(t *testing.T) *controller {
 	t.Helper()
-	a, q := &asked{cluster: embedded.NewCluster(1)}, newQueue()
-	t.Cleanup(func() { q.ShutDown(); a.cluster.(*embedded.Cluster).Close() })
-	c, err := newController(a, q, quiet)
-	if err == nil && source != nil {
-		err = c.informers[0].GetStore().Add(source)
-	}
-	if err == nil && secret != nil {
-		err = c.informers[1].GetStore().Add(secret)
-	}
+	cluster, q := newCluster(1), newCountedQueue(newQueue(), quiet)
+	t.Cleanup(func() { q.ShutDown(); cluster.close() })
+	c, err := newController(cluster, q, quiet)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c, a, q
+	return c
 }
 
 func TestTombstoneIsQueuedByName(t *testing.T) {
-	c, _, q := unstarted(t, nil, nil)
+	c := unstarted(t)
 	c.enqueue(cache.DeletedFinalStateUnknown{Key: "default/gone"})
 	c.enqueue("not an object")
-	if got, _ := q.Get(); got != cache.NewObjectName("default", "gone") || q.Len() != 0 {
-		t.Errorf("got %v and %d more, want default/gone", got, q.Len())
+	if got, _ := c.queue.Get(); got != cache.NewObjectName("default", "gone") || c.queue.Len() != 0 {
+		t.Errorf("got %v and %d more, want default/gone", got, c.queue.Len())
 	}
 }
 
-func TestSyncLeavesForeignSecretsAlone(t *testing.T) {
-	for _, source := range []*corev1.ConfigMap{nil, wanted("app")} {
-		foreign := managed("app", "6")
-		foreign.Labels = nil
-		c, a, _ := unstarted(t, source, foreign)
-		err := c.sync(t.Context(), cache.NewObjectName(embedded.Namespace, "app"))
-		if (err != nil) != (source != nil) || len(a.writes) != 0 {
-			t.Errorf("source %v: got error %v and the writes %q", source != nil, err, a.writes)
-		}
-	}
-}
-
-// A delete names the Secret by its UID, and an update the version that was read: the cache
-// may be behind. An update must not change the object in the cache.
-func TestWritesGuardAgainstAStaleCache(t *testing.T) {
-	for _, test := range []struct {
+// A Secret without the label is left alone. A delete names the Secret by its UID, and an update the version that was
+// read: the cluster refuses both if the cache is behind. An update must not change the object in the cache.
+func TestSyncLeavesAlone(t *testing.T) {
+	foreign := func(s *corev1.Secret) { s.Labels = nil }
+	anew := func(s *corev1.Secret) { s.UID = "of one before" }
+	older := func(s *corev1.Secret) { s.ResourceVersion = "0" }
+	for name, test := range map[string]struct {
 		source *corev1.ConfigMap
-		write  string
-	}{{nil, "delete"}, {wanted("app"), "update"}} {
-		stale := managed("app", "6")
-		stale.UID, stale.ResourceVersion = "uid-of-the-secret", "17"
-		c, a, _ := unstarted(t, test.source, stale)
-		err := c.sync(t.Context(), cache.MetaObjectToName(stale))
-		if err != nil || len(a.writes) != 1 || a.writes[0] != test.write {
-			t.Fatalf("got %v and the writes %q, want %s", err, a.writes, test.write)
+		cached func(*corev1.Secret)
+		err    func(error) bool
+	}{
+		"a foreign Secret":                    {nil, foreign, func(err error) bool { return err == nil }},
+		"a foreign Secret that is in the way": {wanted("app"), foreign, func(err error) bool { return err != nil }},
+		"a Secret that was made anew":         {nil, anew, apierrors.IsConflict},
+		"a Secret that has changed since":     {wanted("app"), older, apierrors.IsConflict},
+	} {
+		c := unstarted(t)
+		if err := c.cluster.secrets.create(managed("app", "6")); err != nil {
+			t.Fatal(err)
 		}
-		if test.write == "delete" && a.uid != stale.UID {
-			t.Errorf("the delete has the UID %q", a.uid)
+		key := cache.NewObjectName(namespace, "app")
+		cached := c.cluster.secrets.all()[key]
+		test.cached(cached)
+		if test.source != nil {
+			_ = c.informers[0].GetStore().Add(test.source)
 		}
-		if test.write == "update" && (a.written.ResourceVersion != "17" || string(a.written.Data["revision"]) != "7") {
-			t.Errorf("the update is %v", a.written)
-		}
-		if got := string(stale.Data["revision"]); got != "6" {
-			t.Errorf("the cache has revision %s", got)
+		_ = c.informers[1].GetStore().Add(cached)
+		err := c.sync(t.Context(), key)
+		if stored := c.cluster.secrets.all()[key]; !test.err(err) || stored == nil || string(stored.Data["revision"]) != "6" || string(cached.Data["revision"]) != "6" {
+			t.Errorf("%s: %v, stored is %v, in the cache is %v", name, err, stored, cached)
 		}
 	}
 }
@@ -262,7 +269,7 @@ var quiet = slog.New(slog.DiscardHandler)
 // wanted returns a ConfigMap at revision 7 whose label asks for a Secret.
 func wanted(name string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: embedded.Namespace, Name: name, Labels: map[string]string{wantedLabel: "true"}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{wantedLabel: "true"}},
 		Data:       map[string]string{"revision": "7"},
 	}
 }
@@ -270,7 +277,33 @@ func wanted(name string) *corev1.ConfigMap {
 // managed returns a Secret of the controller.
 func managed(name, revision string) *corev1.Secret {
 	return &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: embedded.Namespace, Name: name, Labels: map[string]string{managedLabel: managedValue}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{managedLabel: managedValue}},
 		Data:       map[string][]byte{"revision": []byte(revision)},
+	}
+}
+
+// A first `make run` fetches and compiles this program with empty caches. At 386
+// packages and 24 MB of source that took 67 s of processor time (Go 1.26.8, AMD
+// EPYC); by the times of its build graph, two idle cores need 35 s. With the
+// clientset, at 803 packages and 48 MB, it took 244 s on two cores. The bounds
+// leave a tenth of room for the next client-go. 248 of the packages are those of
+// the quickstart: the library with Prometheus, and what Go has for it.
+func TestFirstBuildStaysSmall(t *testing.T) {
+	const maxPackages, maxSourceBytes = 425, 27_000_000
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", `{{$dir := .Dir}}{{.ImportPath}}{{range .GoFiles}} {{$dir}}/{{.}}{{end}}`, ".").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var size int64
+	for _, file := range strings.Fields(string(out)) {
+		if info, err := os.Stat(file); err == nil && strings.HasSuffix(file, ".go") {
+			size += info.Size()
+		}
+	}
+	count := strings.Count(string(out), "\n")
+	t.Logf("%d packages, %d bytes of source", count, size)
+	// Packages differ in size by a factor of a thousand, so the source is bounded as well.
+	if count > maxPackages || size > maxSourceBytes || size == 0 {
+		t.Errorf("%d packages with %d bytes of source, want at most %d with %d", count, size, maxPackages, maxSourceBytes)
 	}
 }

@@ -1,10 +1,11 @@
-package embedded
+package main
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,151 +20,108 @@ import (
 	framework "k8s.io/client-go/tools/cache/testing"
 )
 
-// A Cluster has ConfigMaps and Secrets, within the process. It makes the two troubles
+// A cluster has ConfigMaps and Secrets, within the process. It makes the two troubles
 // that a controller must survive on a real cluster: watches break, and writes take time
-// and fail. Only the writes of the controller do, which are the exported methods.
-type Cluster struct {
+// and fail. Only the writes of the controller do.
+type cluster struct {
 	configMaps *store[*corev1.ConfigMap]
 	secrets    *store[*corev1.Secret]
 	watched    chan struct{} // receives a value when a watch opens
 
-	mu       sync.Mutex // guards the fields below
-	latency  time.Duration
-	rng      *rand.Rand
-	rate     float64        // share of all writes that fail
-	failures map[string]int // how many more writes fail, by name
-	writes   writeCounts
+	mu      sync.Mutex
+	trouble trouble // guarded by mu
 }
 
-// writeCounts are the writes of the controller.
-type writeCounts struct {
-	ended    int // with or without an error
+// trouble says how the writes of the controller go, and counts them.
+type trouble struct {
+	rng     *rand.Rand
+	latency time.Duration  // of a write; some take up to three times as long
+	rate    float64        // share of all writes that fail
+	fails   map[string]int // how many more writes fail, by name
+
+	ended    int // writes, with or without an error
 	injected int // failed on purpose
 	refused  int // failed for another reason, mostly a conflict
-	cut      int // the controller cancelled the write before its end
+	cut      int // cancelled by the controller before the end
 }
 
-// NewCluster returns an empty cluster. The seed decides which writes fail.
-func NewCluster(seed uint64) *Cluster {
+// newCluster returns an empty cluster. The seed decides which writes fail.
+func newCluster(seed uint64) *cluster {
 	watched := make(chan struct{}, 16)
-	return &Cluster{
+	return &cluster{
 		configMaps: newStore[*corev1.ConfigMap]("configmaps", watched),
 		secrets:    newStore[*corev1.Secret]("secrets", watched),
 		watched:    watched,
-		latency:    5 * time.Millisecond,
-		rng:        rand.New(rand.NewPCG(seed, 2)),
-		failures:   make(map[string]int),
+		trouble:    trouble{latency: 5 * time.Millisecond, rng: rand.New(rand.NewPCG(seed, 2)), fails: make(map[string]int)},
 	}
 }
 
-// Close ends the goroutines of the cluster. The controller must have ended.
-func (c *Cluster) Close() {
+// close ends the goroutines of the cluster. The controller must have ended.
+func (c *cluster) close() {
 	c.configMaps.Shutdown()
 	c.secrets.Shutdown()
 }
 
-// SetLatency sets how long a write takes; some take up to three times as long.
-func (c *Cluster) SetLatency(d time.Duration) {
+// set changes the trouble.
+func (c *cluster) set(change func(t *trouble)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.latency = d
+	change(&c.trouble)
 }
 
-// Put creates or replaces a ConfigMap, as a user of the cluster does.
-func (c *Cluster) Put(source *corev1.ConfigMap) {
-	if c.configMaps.create(source) != nil {
-		_ = c.configMaps.update(source) // The ConfigMap exists, and without a version nothing conflicts.
-	}
-}
-
-// Secret returns the named Secret, or nil.
-func (c *Cluster) Secret(name cache.ObjectName) *corev1.Secret { return c.secrets.all()[name] }
-
-// ConfigMaps returns the source of an informer.
-func (c *Cluster) ConfigMaps() cache.ListerWatcher { return c.configMaps }
-
-// Secrets returns the source of an informer.
-func (c *Cluster) Secrets() cache.ListerWatcher { return c.secrets }
-
-// CreateSecret fails if a Secret has the name.
-func (c *Cluster) CreateSecret(ctx context.Context, secret *corev1.Secret) error {
+// createSecret fails if a Secret has the name.
+func (c *cluster) createSecret(ctx context.Context, secret *corev1.Secret) error {
 	return c.write(ctx, secret.Name, func() error { return c.secrets.create(secret) })
 }
 
-// UpdateSecret fails with a conflict if the Secret was changed since it was read.
-func (c *Cluster) UpdateSecret(ctx context.Context, secret *corev1.Secret) error {
+// updateSecret fails with a conflict if the Secret was changed since it was read.
+func (c *cluster) updateSecret(ctx context.Context, secret *corev1.Secret) error {
 	return c.write(ctx, secret.Name, func() error { return c.secrets.update(secret) })
 }
 
-// DeleteSecret fails with a conflict if the Secret has another UID.
-func (c *Cluster) DeleteSecret(ctx context.Context, name cache.ObjectName, uid types.UID) error {
+// deleteSecret fails with a conflict if the Secret has another UID.
+func (c *cluster) deleteSecret(ctx context.Context, name cache.ObjectName, uid types.UID) error {
 	return c.write(ctx, name.Name, func() error { return c.secrets.remove(name, uid) })
 }
 
 // write takes as long as the way to an API server. An injected failure comes before the
 // write, so the stored object is unchanged.
-func (c *Cluster) write(ctx context.Context, name string, do func() error) error {
+func (c *cluster) write(ctx context.Context, name string, do func() error) error {
 	latency, failed := c.draw(name)
 	select {
 	case <-time.After(latency):
 	case <-ctx.Done():
-		c.count(func(w *writeCounts) { w.cut++ })
+		c.set(func(t *trouble) { t.cut++ })
 		return ctx.Err()
 	}
 	if failed {
-		c.count(func(w *writeCounts) { w.ended++; w.injected++ })
+		c.set(func(t *trouble) { t.ended++; t.injected++ })
 		return apierrors.NewServiceUnavailable("injected failure")
 	}
 	err := do()
-	c.count(func(w *writeCounts) {
-		w.ended++
-		if err != nil {
-			w.refused++
+	c.set(func(t *trouble) {
+		if t.ended++; err != nil {
+			t.refused++
 		}
 	})
 	return err
 }
 
 // draw returns how long a write takes, and whether it fails.
-func (c *Cluster) draw(name string) (latency time.Duration, failed bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	latency = c.latency + time.Duration(c.rng.Int64N(2*int64(c.latency)))
-	if c.failures[name] > 0 {
-		c.failures[name]--
-		return latency, true
-	}
-	return latency, c.rng.Float64() < c.rate
-}
-
-func (c *Cluster) count(add func(w *writeCounts)) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	add(&c.writes)
-}
-
-func (c *Cluster) counts() writeCounts {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.writes
-}
-
-// setRate sets the share of writes that fail from now on.
-func (c *Cluster) setRate(rate float64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.rate = rate
-}
-
-// failNext makes the next n writes on a name fail.
-func (c *Cluster) failNext(name string, n int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.failures[name] = n
+func (c *cluster) draw(name string) (latency time.Duration, failed bool) {
+	c.set(func(t *trouble) {
+		latency = t.latency + time.Duration(t.rng.Int64N(2*int64(t.latency)))
+		if failed = t.fails[name] > 0; failed {
+			t.fails[name]--
+		} else {
+			failed = t.rng.Float64() < t.rate
+		}
+	})
+	return latency, failed
 }
 
 // awaitWatches returns when n watches were opened since the last call.
-func (c *Cluster) awaitWatches(ctx context.Context, n int) error {
+func (c *cluster) awaitWatches(ctx context.Context, n int) error {
 	for range n {
 		select {
 		case <-c.watched:
@@ -172,6 +130,35 @@ func (c *Cluster) awaitWatches(ctx context.Context, n int) error {
 		}
 	}
 	return nil
+}
+
+// differences compares every ConfigMap with every Secret of the controller, and returns a line for each name that is
+// wrong. It asks neither the caches nor the functions of the controller, which may have the very bug.
+func (c *cluster) differences() (wanted int, problems []string) {
+	mirrors := make(map[cache.ObjectName]*corev1.Secret)
+	for name, secret := range c.secrets.all() {
+		if secret.Labels["app.kubernetes.io/managed-by"] == "mirror-controller" {
+			mirrors[name] = secret
+		}
+	}
+	for name, source := range c.configMaps.all() {
+		if source.Labels["example.com/mirror"] != "true" {
+			continue
+		}
+		wanted++
+		secret, found := mirrors[name]
+		if !found {
+			problems = append(problems, fmt.Sprintf("%s: no Secret", name))
+		} else if got, want := string(secret.Data["revision"]), source.Data["revision"]; got != want {
+			problems = append(problems, fmt.Sprintf("%s: the Secret has revision %q, the ConfigMap has %q", name, got, want))
+		}
+		delete(mirrors, name)
+	}
+	for name := range mirrors {
+		problems = append(problems, fmt.Sprintf("%s: a Secret without a ConfigMap", name))
+	}
+	slices.Sort(problems)
+	return wanted, problems
 }
 
 // An object is a *corev1.ConfigMap or a *corev1.Secret.

@@ -1,4 +1,4 @@
-package embedded
+package main
 
 import (
 	"context"
@@ -16,8 +16,7 @@ import (
 )
 
 const (
-	// Namespace is where the stream takes place.
-	Namespace = "default"
+	namespace = "default" // where the stream takes place
 
 	sources = 24  // names the stream draws from
 	steps   = 250 // steps of the stream
@@ -31,8 +30,8 @@ const (
 // feed plays the people and programs that use the cluster. The same seed makes the same
 // stream. The order in which workers meet the stream depends on the machine.
 type feed struct {
-	cluster *Cluster
-	queue   *Queue
+	cluster *cluster
+	queue   *countedQueue
 	say     func(phase string)
 	rng     *rand.Rand
 
@@ -44,7 +43,7 @@ type feed struct {
 // eventCounts is what a feed did to the cluster.
 type eventCounts struct{ creates, updates, deletes, spoilt int }
 
-func newFeed(c *Cluster, q *Queue, seed uint64, say func(phase string)) *feed {
+func newFeed(c *cluster, q *countedQueue, seed uint64, say func(phase string)) *feed {
 	return &feed{
 		cluster: c,
 		queue:   q,
@@ -81,8 +80,8 @@ func (f *feed) play(ctx context.Context) error {
 func (f *feed) await(ctx context.Context) error { return f.cluster.awaitWatches(ctx, 2) }
 
 func (f *feed) stream(ctx context.Context) error {
-	f.cluster.setRate(0.05)
-	defer f.cluster.setRate(0)
+	f.cluster.set(func(t *trouble) { t.rate = 0.05 })
+	defer f.cluster.set(func(t *trouble) { t.rate = 0 })
 	for range steps {
 		if err := f.step(); err != nil {
 			return err
@@ -122,7 +121,7 @@ func (f *feed) step() error {
 func (f *feed) gap(ctx context.Context) error {
 	var gone []cache.ObjectName
 	for _, name := range f.names()[:3] {
-		gone = append(gone, cache.NewObjectName(Namespace, name))
+		gone = append(gone, cache.NewObjectName(namespace, name))
 		delete(f.live, name)
 		f.counts.deletes++
 	}
@@ -134,7 +133,7 @@ func (f *feed) gap(ctx context.Context) error {
 // that forgets to retry never gets them right.
 func (f *feed) outage(context.Context) error {
 	for _, name := range f.names()[:5] {
-		f.cluster.failNext(name, 5)
+		f.cluster.set(func(t *trouble) { t.fails[name] = 5 })
 		f.live[name].Labels[wantedLabel] = "true"
 		if err := f.update(name, 1); err != nil {
 			return err
@@ -156,9 +155,9 @@ func (f *feed) settle(ctx context.Context) error {
 		case <-ctx.Done():
 			return errors.New("not converged in time")
 		}
-		v := verify(f.cluster)
+		_, problems := f.cluster.differences()
 		now := f.queue.snapshot().adds
-		if len(v.problems) == 0 && now == adds {
+		if len(problems) == 0 && now == adds {
 			return nil
 		}
 		adds = now
@@ -178,12 +177,19 @@ func (f *feed) wave(ctx context.Context) error {
 	if err := f.create(last); err != nil {
 		return err
 	}
-	return f.queue.awaitAdd(ctx, cache.NewObjectName(Namespace, last))
+	for !f.queue.wasAdded(cache.NewObjectName(namespace, last)) {
+		select {
+		case <-time.After(time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
 }
 
 func (f *feed) create(name string) error {
 	source := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
-		Namespace: Namespace,
+		Namespace: namespace,
 		Name:      name,
 		Labels:    map[string]string{wantedLabel: "true"},
 	}}
@@ -219,7 +225,7 @@ func (f *feed) relabel(name string) error {
 func (f *feed) delete(name string) error {
 	delete(f.live, name)
 	f.counts.deletes++
-	return f.cluster.configMaps.remove(cache.NewObjectName(Namespace, name), "")
+	return f.cluster.configMaps.remove(cache.NewObjectName(namespace, name), "")
 }
 
 // spoil removes a Secret or writes nonsense into it. The controller may create or remove the
@@ -228,9 +234,9 @@ func (f *feed) spoil(name string) error {
 	// Drawn first: whether the Secret exists depends on the machine, and the
 	// rest of the stream must not.
 	removes := f.rng.IntN(2) == 0
-	key := cache.NewObjectName(Namespace, name)
+	key := cache.NewObjectName(namespace, name)
 	var err error
-	if secret := f.cluster.Secret(key); secret == nil {
+	if secret := f.cluster.secrets.all()[key]; secret == nil {
 		return nil
 	} else if removes {
 		err = f.cluster.secrets.remove(key, "")
