@@ -192,9 +192,9 @@ page: ## the page of debugpage in a real browser, against the queue; 30 s
 apiserver: ## build kube-apiserver and etcd into the cache; 4 to 7 minutes, once
 	go run -C integration ./apiserver
 
-# Managers of controller-runtime with 5,000 objects, on both queues. Replicas that share 2,000
-# objects, and are killed, stopped and cut off.
-apiserver-test: ## a real kube-apiserver: managers on either queue, and replicas; 3 minutes
+# A reconciler that reads its own writes. Replicas that share 2,000 objects, and are killed, stopped and
+# cut off. Managers on either queue are in realworld.
+apiserver-test: ## a real kube-apiserver: reads of own writes, and replicas; 2 minutes
 	dir=$$(go run -C integration ./apiserver) && \
 		KUBEBUILDER_ASSETS=$$dir go test -C ctrlqueue -v -count=1 -timeout 30m ./envtest && \
 		KUBEBUILDER_ASSETS=$$dir go test -C sharding -v -count=1 -timeout 30m ./envtest

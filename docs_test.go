@@ -1018,7 +1018,7 @@ func anchorsOf(page string) (anchors []string) {
 
 // Names in other programs, and the test of a program that is swapped.
 var elsewhere = []string{"TestQueuesAreSwapped", "SIGQUIT", "priorityQueueWrapper", "workqueue_name", "controller_runtime_terminal_reconcile_errors_total",
-	"generateName", "NewClient", "EventRecorder", "LeaderElectionLabels", "NewWithLabels"}
+	"generateName", "NewClient", "EventRecorder", "LeaderElectionID", "LeaderElectionLabels", "LeaderElectionNamespace", "NewWithLabels"}
 
 func TestPagesNameWhatIsThere(t *testing.T) {
 	t.Parallel()

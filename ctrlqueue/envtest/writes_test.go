@@ -123,6 +123,17 @@ func haveChildren(t *testing.T, namespace string, consistent bool) {
 	}
 }
 
+// until waits for a condition, which a real server may fulfil late.
+func until(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	const patience = 3 * time.Minute
+	for end := time.Now().Add(patience); !condition(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("after %v: not yet %s", patience, what)
+		}
+	}
+}
+
 // lateWatches has each piece of a watch come 5 ms late, and the pieces behind it later.
 type lateWatches struct{ http.RoundTripper }
 
