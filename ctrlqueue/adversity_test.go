@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -95,28 +94,6 @@ func canceled() context.Context {
 	return ctx
 }
 
-// ShutDown returns at once if it drains, and later adds do nothing, as after any shutdown.
-func TestAddsAfterAShutdownThatDrains(t *testing.T) {
-	for range 100 {
-		q := openStopped(t, "", stringOptions{AtEnd: workqueue.EndDrain, Grace: time.Minute})
-		q.Add("queued")
-		q.ShutDown()
-		if !q.ShuttingDown() {
-			t.Fatal("it is not shutting down")
-		}
-		q.Add("late")
-		q.AddAfter("late", time.Nanosecond)
-		q.AddWithOpts(prioritized(1), "late")
-		if item, _ := q.Get(); item != "queued" {
-			t.Fatalf("got %s", item)
-		}
-		q.Done("queued")
-		if item, shutdown := q.Get(); !shutdown {
-			t.Fatalf("got %s", item)
-		}
-	}
-}
-
 // After ShutDown no worker gets a queued item, so a drain waits for nothing, before or afterwards. It names what is left.
 func TestShutDownEndsADrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -143,34 +120,6 @@ func TestShutDownEndsADrain(t *testing.T) {
 		}
 		q.Done("held")
 	})
-}
-
-// Every way to end a queue, at once and again: all calls return, and all workers leave.
-func TestShutDownAnyNumberOfTimesAtOnce(t *testing.T) {
-	over := canceled() // A Drain with an ended context does not wait.
-	for _, o := range []stringOptions{{}, {AtEnd: workqueue.EndDrain, Grace: time.Minute}} {
-		for range 50 {
-			q := openStopped(t, "", o)
-			q.AddWithOpts(prioritized(-100), "a", "b", "c")
-			q.AddAfter("d", time.Hour)
-			var all sync.WaitGroup
-			for range 4 {
-				all.Go(q.ShutDown)
-				all.Go(q.ShutDownWithDrain)
-				all.Go(func() { q.Drain(over) })
-				all.Go(func() {
-					for item, shutdown := q.Get(); !shutdown; item, shutdown = q.Get() {
-						q.Done(item)
-					}
-				})
-			}
-			all.Wait()
-			if item, shutdown := q.Get(); !shutdown || item != "" {
-				t.Fatalf("got %q, %v", item, shutdown)
-			}
-			q.ShutDown()
-		}
-	}
 }
 
 // The namespaces of the objects take turns.

@@ -65,67 +65,6 @@ func TestEventsDoNotLengthenTheBackoff_kubernetes136853(t *testing.T) {
 	}
 }
 
-// The limiter counts what it counts without this queue: a failure after the retry was due, and one
-// after a success.
-func TestFailuresThatAreNotEarly(t *testing.T) {
-	succeeds := func(context.Context) (reconcile.Result, error) { return reconcile.Result{}, nil }
-	for _, strict := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			p := startScript(t, "counts", options{StrictBackoff: strict}, fail, fail, fail, succeeds, fail)
-			p.q.Add(request("a"))
-			time.Sleep(time.Minute)
-			synctest.Wait()
-			if want := []time.Duration{0, 5 * time.Millisecond, 15 * time.Millisecond, 35 * time.Millisecond}; !slices.Equal(p.began, want) {
-				t.Errorf("strict %v: reconciles began at %v, want %v", strict, p.began, want)
-			}
-			p.q.Add(request("a"))
-			synctest.Wait()
-			if n := p.q.NumRequeues(request("a")); n != 1 {
-				t.Errorf("strict %v: %d failures after a success and a failure, want 1", strict, n)
-			}
-			p.end(t)
-		})
-	}
-}
-
-// The retry of an early failure names a priority and, as no controller does, a time.
-func TestEarlyFailureWithAPriorityAndATime(t *testing.T) {
-	for after, want := range map[time.Duration]time.Duration{0: 800 * time.Millisecond, 300 * time.Millisecond: 300 * time.Millisecond, time.Hour: 800 * time.Millisecond} {
-		synctest.Test(t, func(t *testing.T) {
-			q := ours.open(newLimiter())
-			defer q.ShutDown()
-			q.AddRateLimited("a") // The retry is due after a second.
-			time.Sleep(200 * time.Millisecond)
-			q.Add("a")
-			q.GetWithPriority()
-			from := time.Now()
-			q.AddWithOpts(priorityqueue.AddOpts{RateLimited: true, After: after, Priority: new(7)}, "a")
-			q.Done("a")
-			if _, priority, _ := q.GetWithPriority(); time.Since(from) != want || priority != 7 {
-				t.Errorf("after %v: comes after %v at %d, want %v at 7", after, time.Since(from), priority, want)
-			}
-		})
-	}
-}
-
-// With StrictBackoff only a Wake brings an object before its time. The wait goes on firmly.
-func TestEarlyFailureWithStrictBackoff(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := startScript(t, "strict", options{StrictBackoff: true}, slices.Repeat([]func(context.Context) (reconcile.Result, error){fail}, 11)...)
-		p.q.Add(request("a")) // The tenth failure begins a wait of 2.56 s.
-		time.Sleep(3 * time.Second)
-		before, _ := p.q.Find(request("a"))
-		p.q.Wake(request("a"))
-		synctest.Wait()
-		p.q.Add(request("a"))
-		after, _ := p.q.Find(request("a"))
-		if len(p.began) != 11 || !after.Due.Equal(before.Due) || !after.Firm || p.q.NumRequeues(request("a")) != 10 {
-			t.Errorf("%d reconciles, and %v waits with %d failures, want 11, 10 failures and %v", len(p.began), after, p.q.NumRequeues(request("a")), before)
-		}
-		p.end(t)
-	})
-}
-
 // A Remove of an object that failed for good ends its row of failures.
 func TestRemoveEndsTheRowOfFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -377,6 +316,8 @@ func TestOnGiveUp(t *testing.T) {
 			"began [0s 1s 3s 7s 15s 10m15s 10m16s 10m18s], told [3s 7s 15s 10m18s], given up 2, failed 6"},
 		"a TerminalError, OnGiveUp fails": {waits, terminal, 0, failsTwice,
 			"began [0s 1s 3s 10m3s], told [0s 1s 3s 10m3s], given up 2, failed 2"},
+		"an error, and a longer DeferFor": {options{MaxAttempts: 1, GiveUpFor: 2 * time.Minute}, fails, 14 * time.Minute, succeeds,
+			"began [0s 14m0s], told [0s 14m0s], given up 2, failed 0"},
 		"an error, OnGiveUp panics": {once, fails, time.Minute, panicsOnce,
 			"began [0s 1m0s 1m30s 10m0s], told [0s 1m0s 1m30s 10m0s], given up 3, failed 1"},
 		"a panic, OnGiveUp panics": {once, panicked, time.Minute, panicsOnce,
@@ -405,51 +346,6 @@ func TestOnGiveUp(t *testing.T) {
 			got := fmt.Sprintf("began %v, told %v, given up %d, failed %d", began, told, results[workqueue.OutcomeGivenUp], results[workqueue.OutcomeFailed])
 			if got != tt.want {
 				t.Errorf("%s: %s, want %s", name, got, tt.want)
-			}
-			c.end(t)
-		})
-	}
-}
-
-// What else happens in the reconcile that gives its object up for a minute decides when the object comes again.
-func TestGiveUpForBesideOtherWishes(t *testing.T) {
-	var c *running
-	tests := map[string]struct {
-		do   func(ctx context.Context)
-		tell func() error
-		want string
-	}{
-		"nothing":        {want: "[0s 1m0s 2m0s]"},
-		"a longer wait":  {do: func(ctx context.Context) { ctrlqueue.DeferFor(ctx, 90*time.Second) }, want: "[0s 1m30s]"},
-		"a shorter wait": {do: func(ctx context.Context) { ctrlqueue.DeferFor(ctx, time.Second) }, want: "[0s 1m0s 2m0s]"},
-		"an event":       {do: func(context.Context) { c.q.Add(request("a")) }, want: "[0s 1m0s 2m0s]"},
-		"a Remove":       {do: func(context.Context) { c.q.Remove(request("a")) }, want: "[0s]"},
-		"a late Remove":  {tell: func() error { c.q.Remove(request("a")); return nil }, want: "[0s]"},
-		"a panic":        {tell: func() error { panic("told") }, want: "[0s 1s 1m1s 2m1s]"},
-		"an error":       {tell: func() error { return errors.New("no API") }, want: "[0s 1s 1m1s 2m1s]"},
-		"a TerminalError of OnGiveUp": {tell: func() error { return reconcile.TerminalError(errors.New("no API")) },
-			want: "[0s 1s 1m1s 2m1s]"},
-	}
-	for name, tt := range tests {
-		synctest.Test(t, func(t *testing.T) {
-			from := time.Now()
-			var began []time.Duration
-			c = startGivingUp(t, options{MaxAttempts: 1, GiveUpFor: time.Minute, OnGiveUp: func(context.Context, string, reconcile.Request, error) error {
-				if tt.tell != nil && len(began) == 1 {
-					return tt.tell()
-				}
-				return nil
-			}}, func(ctx context.Context) error {
-				if began = append(began, time.Since(from)); tt.do != nil {
-					tt.do(ctx)
-				}
-				return errors.New("failed")
-			})
-			c.q.Add(request("a"))
-			time.Sleep(150 * time.Second)
-			synctest.Wait()
-			if got := fmt.Sprint(began); got != tt.want {
-				t.Errorf("%s: began at %s, want %s", name, got, tt.want)
 			}
 			c.end(t)
 		})

@@ -166,27 +166,6 @@ func cutShort(t *testing.T, priority int, then func(*requestQueue)) (reconciled 
 	return reconciled
 }
 
-// An object that is removed while a reconcile of it is cut short does not come back.
-func TestARemoveOfWhatHasCutAReconcileShort(t *testing.T) {
-	add := func(q *requestQueue) { q.Add(request("a")) }
-	remove := func(q *requestQueue) { q.Remove(request("a")) }
-	removeFunc := func(q *requestQueue) { q.RemoveFunc(func(r reconcile.Request) bool { return r == request("a") }) }
-	for name, calls := range map[string][]func(*requestQueue){
-		"Remove": {remove}, "RemoveFunc": {removeFunc}, "Add, Remove": {add, remove}, "Add, RemoveFunc": {add, removeFunc},
-	} {
-		for _, priority := range []int{0, 5, -5} {
-			got := cutShort(t, priority, func(q *requestQueue) {
-				for _, call := range calls {
-					call(q)
-				}
-			})
-			if fmt.Sprint(got) != "[a cut short b]" {
-				t.Errorf("%s, handed out at %d: reconciled are %v", name, priority, got)
-			}
-		}
-	}
-}
-
 // The object is removed between the end of a reconcile that was cut short and the add of the controller, which brought
 // the object back.
 func TestARemoveAfterAReconcileThatWasCutShort(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -455,13 +454,7 @@ func TestWakeOnLeavesTheBoundOfCancelOnReAdd(t *testing.T) {
 
 // The README recommends a DeferFor beside an error, and controller-runtime logged of each that its time is ignored.
 func TestDeferForBesideAnErrorLogsNoWarning(t *testing.T) {
-	var mu sync.Mutex
-	var lines []string // guarded by mu
-	logger := funcr.New(func(_, line string) {
-		mu.Lock()
-		defer mu.Unlock()
-		lines = append(lines, line)
-	}, funcr.Options{})
+	logger, logged := newLog()
 	synctest.Test(t, func(t *testing.T) {
 		n := 0
 		c := start(t, "busy", options{}, func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
@@ -477,6 +470,7 @@ func TestDeferForBesideAnErrorLogsNoWarning(t *testing.T) {
 			t.Errorf("%d reconciles in 150 s, want 3", n)
 		}
 	})
+	lines := logged()
 	for _, line := range lines {
 		if strings.Contains(line, "RequeueAfter") {
 			t.Errorf("logged %s", line)
@@ -487,21 +481,21 @@ func TestDeferForBesideAnErrorLogsNoWarning(t *testing.T) {
 	}
 }
 
-// wakeOnLines has the lines of WakeOn: a process can set the logger of controller-runtime once.
-var wakeOnLines = sync.OnceValue(func() (lines *[]string) {
-	lines = new([]string)
+// wakeOnLines has the lines of WakeOn.
+var wakeOnLines []string
+
+// A process can set the logger of controller-runtime once, and within its first 30 s.
+func init() {
 	log.SetLogger(funcr.New(func(_, args string) {
 		if strings.Contains(args, "WakeOn") {
-			*lines = append(*lines, args)
+			wakeOnLines = append(wakeOnLines, args)
 		}
 	}, funcr.Options{}))
-	return lines
-})
+}
 
 // A wrong name ended no wait, and nothing told.
 func TestWakeOnWithAWrongName(t *testing.T) {
-	lines := wakeOnLines()
-	*lines = nil
+	wakeOnLines = nil
 	synctest.Test(t, func(t *testing.T) {
 		filter := ctrlqueue.WakeOn("right", nil)
 		filter.Update(update(1, 2)) // No controller has begun.
@@ -510,15 +504,15 @@ func TestWakeOnWithAWrongName(t *testing.T) {
 			filter.Update(update(1, 2))
 			ctrlqueue.WakeOn("right", nil).Update(update(1, 2))
 		}
-		if len(*lines) > 0 {
-			t.Errorf("%q is logged for the right name", *lines)
+		if len(wakeOnLines) > 0 {
+			t.Errorf("%q is logged for the right name", wakeOnLines)
 		}
 		wrong := ctrlqueue.WakeOn("wrong", nil)
 		for range 2 {
 			wrong.Update(update(1, 2))
 		}
-		if len(*lines) != 1 || !strings.Contains((*lines)[0], `"controller"="wrong" "queues"=["right"]`) {
-			t.Errorf("%q is logged for a wrong name, want one line with both names", *lines)
+		if len(wakeOnLines) != 1 || !strings.Contains(wakeOnLines[0], `"controller"="wrong" "queues"=["right"]`) {
+			t.Errorf("%q is logged for a wrong name, want one line with both names", wakeOnLines)
 		}
 		c.end(t)
 	})

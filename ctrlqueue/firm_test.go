@@ -17,7 +17,6 @@ import (
 	"golang.org/x/time/rate"
 	clientgo "k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
@@ -187,56 +186,6 @@ func TestDeferForBesideAFailureWithoutAWait(t *testing.T) {
 			c.end(t)
 		})
 	}
-}
-
-// The object keeps the higher priority of its hand-out and of an event, so a deferral does not put an
-// urgent object behind the initial list.
-func TestDeferForKeepsThePriority(t *testing.T) {
-	const wait = 5 * time.Second
-	for name, row := range map[string]struct {
-		do         func(ctx context.Context) (reconcile.Result, error)
-		hand, want int
-	}{
-		"low":            {defers(nil), -100, -100},
-		"zero":           {defers(nil), 0, 0},
-		"high":           {defers(nil), 7, 7},
-		"another result": {asks(reconcile.Result{}, nil, wait), 7, 7},
-		"one of its own": {asks(reconcile.Result{RequeueAfter: wait, Priority: new(8)}, nil, wait), -100, 8},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			p := startScript(t, "keeps", options{}, row.do)
-			p.q.AddWithOpts(priorityqueue.AddOpts{Priority: &row.hand}, request("a"))
-			time.Sleep(3 * time.Second)
-			info, _ := p.q.Find(request("a"))
-			if info.Priority != row.want || !info.Firm {
-				t.Errorf("%s: handed out at %d: %v waits, want priority %d and a firm wait", name, row.hand, info, row.want)
-			}
-			p.q.AddWithOpts(priorityqueue.AddOpts{Priority: new(9)}, request("a"))
-			if info, _ = p.q.Find(request("a")); info.Priority != 9 {
-				t.Errorf("%s: after an event of priority 9: %v waits", name, info)
-			}
-			p.end(t)
-		})
-	}
-}
-
-// A reconcile that a change has cut short has not done the work after which it wanted to wait.
-func TestDeferForOfAReconcileThatWasCutShort(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := startScript(t, "cut", options{CancelOnReAdd: 3}, func(ctx context.Context) (reconcile.Result, error) {
-			result := ctrlqueue.DeferFor(ctx, time.Hour)
-			<-ctx.Done()
-			return result, ctx.Err()
-		})
-		p.q.Add(request("a"))
-		time.Sleep(time.Second)
-		p.q.Add(request("a"))
-		time.Sleep(time.Minute)
-		p.end(t)
-		if want := []time.Duration{0, time.Second}; !slices.Equal(p.began, want) {
-			t.Errorf("reconciles began at %v, want %v", p.began, want)
-		}
-	})
 }
 
 // A test of a reconciler calls it with a context of no controller.

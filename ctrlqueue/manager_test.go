@@ -105,20 +105,6 @@ func openStopped(t *testing.T, name string, o stringOptions) *ctrlqueue.Queue[st
 	return c.NewQueue(name, newLimiter()).(*ctrlqueue.Queue[string])
 }
 
-// What else is added to the manager goes there as it is.
-func TestWrapManagerAddsWhatIsNoController(t *testing.T) {
-	s := newStandIn()
-	mgr := ctrlqueue.WrapManager(s, options{})
-	runnable := manager.RunnableFunc(func(context.Context) error { return nil })
-	if err := mgr.Add(runnable); err != nil || len(s.added) != 1 {
-		t.Errorf("added are %v, %v", s.added, err)
-	}
-	other := &stranger[string]{}
-	if err := mgr.Add(other); err != nil || len(s.added) != 2 || other.NewQueue != nil {
-		t.Errorf("a controller of other requests: added are %v, %v", s.added, err)
-	}
-}
-
 // A controller of another version, or of somebody else's making.
 type unknown struct {
 	controller.Controller

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -13,7 +11,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/seed16c08ea7/workqueue"
 	"github.com/seed16c08ea7/workqueue/ctrlqueue"
@@ -172,30 +169,6 @@ func depths(t *testing.T, name string) map[string]float64 {
 	return found
 }
 
-// Of two queues of one name, one of each kind, that of controller-runtime is shown, also
-// when it has ended: its series stay. Two with the same labels would fail the scrape of
-// all metrics.
-func TestTwoQueuesOfOneName(t *testing.T) {
-	name := fresh("twice")
-	first := openTheirs(name)
-	first.Add("a")
-	first.Len()
-	second := openOurs(name)
-	second.Add("a")
-	second.Add("b")
-	if got := depths(t, name); !maps.Equal(got, map[string]float64{"0": 1}) {
-		t.Errorf("depths are %v, want 1 at priority 0", got)
-	}
-	w := httptest.NewRecorder()
-	promhttp.HandlerFor(metrics.Registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}).
-		ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
-	if w.Code != 200 {
-		t.Errorf("the scrape has status %d", w.Code)
-	}
-	first.ShutDown()
-	second.ShutDown()
-}
-
 // A registry that combines several registries is a struct with a slice, which is no map key.
 type combined struct {
 	prometheus.Registerer
@@ -242,26 +215,6 @@ func TestSeriesThatCannotBeTakenUp(t *testing.T) {
 	if got := depths(t, name); got[""] != 1 {
 		t.Errorf("depths are %v, want 1 without a priority", got)
 	}
-}
-
-// A worker of a controller calls GetWithPriority, and counts while it waits and while it has an item.
-func TestWorkersOfAController(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := openOurs("workers")
-		for range 3 {
-			go q.GetWithPriority()
-		}
-		for _, item := range []string{"", "a"} {
-			if item != "" {
-				q.Add(item)
-			}
-			synctest.Wait()
-			if got := series(t, "workers")["workqueue_workers"]; got != "GAUGE gauge:{value:3}" {
-				t.Errorf("%q added: got %s, want 3 workers", item, got)
-			}
-		}
-		q.ShutDown()
-	})
 }
 
 // The results of reconciles are counted as Run counts those of handlers, so the alerts about failures work.

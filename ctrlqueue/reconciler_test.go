@@ -56,7 +56,7 @@ func start(t *testing.T, name string, o options, do reconcile.Func, set ...func(
 		return startIn(t, s, ctrlqueue.WrapManager(s, o), name, opts)
 	}
 	b := ctrlqueue.For(o)
-	opts.NewQueue, opts.Reconciler = b.NewQueue, b.Reconciler(do)
+	opts.NewQueue, opts.Reconciler = b.NewQueue, b.Reconciler(b.Reconciler(do)) // Middleware may wrap twice.
 	return startIn(t, s, s, name, opts)
 }
 
@@ -186,36 +186,6 @@ func TestReAddContextWithoutTheReconciler(t *testing.T) {
 		}
 		c.end(t)
 	})
-}
-
-// A reconcile that was cut short is no success: the limiter forgot the failures of the object, and
-// the next failure waited one second instead of 64.
-func TestBackoffAfterAReconcileThatWasCutShort(t *testing.T) {
-	for _, strict := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			var c *running
-			var began []time.Duration
-			from := time.Now()
-			c = start(t, "cut short", options{CancelOnReAdd: 3, StrictBackoff: strict}, func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
-				began = append(began, time.Since(from))
-				if len(began) == 7 {
-					c.q.Add(r)
-					<-ctx.Done()
-					return reconcile.Result{}, ctx.Err()
-				}
-				return reconcile.Result{}, errors.New("still broken")
-			}, fromASecond)
-			c.q.Add(request("a"))
-			time.Sleep(200 * time.Second)
-			synctest.Wait()
-			// Six failures wait for 1 to 32 s, the seventh for 64.
-			const want = "[0s 1s 3s 7s 15s 31s 1m3s 1m3s 2m7s]"
-			if got := fmt.Sprint(began); got != want {
-				t.Errorf("strict %v: reconciles began at %s, want %s", strict, got, want)
-			}
-			c.end(t)
-		})
-	}
 }
 
 // A reconcile that writes to its own object is cancelled by the event of the write, each time.
@@ -401,35 +371,58 @@ func TestTimeoutIfThereIsAGrace(t *testing.T) {
 	})
 }
 
-// A hundred events a second for one object, reconciled twice a second, beside an object that fails.
+// The Pace and the pace of each object are those of the options.
 func TestPaceOptions(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		count := map[string]int{}
-		c := start(t, "paced", options{
-			Pace:          rate.NewLimiter(100, 1),
-			ItemPace:      workqueue.Rate{Limit: 2},
-			StrictBackoff: true,
-		}, func(_ context.Context, r reconcile.Request) (reconcile.Result, error) {
-			if count[r.Name]++; r.Name == "fails" {
-				return reconcile.Result{}, errors.New("failed")
+	for name, o := range map[string]options{
+		"Pace":     {Pace: rate.NewLimiter(2, 1)},
+		"ItemPace": {ItemPace: workqueue.Rate{Limit: 2}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			n := 0
+			c := start(t, "paced", o, func(context.Context, reconcile.Request) (reconcile.Result, error) {
+				n++
+				return reconcile.Result{}, nil
+			})
+			for range 100 {
+				c.q.Add(request("hot"))
+				time.Sleep(100 * time.Millisecond)
 			}
-			return reconcile.Result{}, nil
-		})
-		for range 1000 {
-			c.q.Add(request("hot"))
-			c.q.Add(request("fails"))
-			synctest.Wait() // No event comes while an object is reconciled.
-			time.Sleep(10 * time.Millisecond)
 			synctest.Wait()
+			if n < 19 || n > 21 {
+				t.Errorf("%s: %d reconciles in ten seconds, want 20", name, n)
+			}
+			c.end(t)
+		})
+	}
+}
+
+// With SkipNameValidation two controllers may have one name, such as the controllers of a manager
+// that is made anew. Each reconcile hears of its own queue.
+func TestTwoControllersOfOneName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told [2][]bool // by the controllers: for each reconcile, whether it heard of an add
+		var both []*running
+		for i := range 2 {
+			both = append(both, start(t, "twin", options{}, func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+				changed, cancel := ctrlqueue.ReAddContext(ctx, r)
+				defer cancel()
+				select {
+				case <-changed.Done():
+				case <-time.After(time.Hour):
+				}
+				told[i] = append(told[i], context.Cause(changed) == workqueue.ErrReAdded)
+				return reconcile.Result{}, nil
+			}))
+			both[i].q.Add(request("a"))
 		}
 		synctest.Wait()
-		if n := count["hot"]; n < 19 || n > 21 {
-			t.Errorf("%d reconciles of the hot object in ten seconds, want 20", n)
+		both[0].q.Add(request("a"))
+		time.Sleep(3 * time.Hour)
+		synctest.Wait()
+		if got, want := fmt.Sprint(told), "[[true false] [false]]"; got != want {
+			t.Errorf("the reconciles were told %s, want %s", got, want)
 		}
-		// 5 ms, 10 ms, ... 5.12 s: eleven failures within ten seconds; the pace makes them fewer.
-		if n := count["fails"]; n < 5 || n > 11 {
-			t.Errorf("%d reconciles of the object that fails", n)
-		}
-		c.end(t)
+		both[0].end(t)
+		both[1].end(t)
 	})
 }

@@ -181,34 +181,6 @@ func TestFinish(t *testing.T) {
 	}
 }
 
-// Without an OnStop the workers leave one after the other, and the manager with the last one. The log took that for a
-// manager that does not wait.
-func TestFinishWithoutOnStop(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := draining(20 * time.Second)
-		o.Finish = 5 * time.Second
-		logger, logged := newLog()
-		o.Logger = &logger
-		c := start(t, "finishes", o, func(_ context.Context, r reconcile.Request) (reconcile.Result, error) {
-			time.Sleep(time.Duration(6+len(r.Name)) * time.Second)
-			return reconcile.Result{}, nil
-		}, atATime(3))
-		for _, name := range []string{"a", "bb", "ccc", "a2", "bb2", "ccc2", "a3", "bb3", "ccc3", "a4"} {
-			c.q.Add(request(name))
-		}
-		from := time.Now()
-		c.stop()
-		if err := <-c.over; err != nil {
-			t.Error(err)
-		}
-		took := time.Since(from)
-		time.Sleep(time.Minute) // The line comes beside the end of the manager.
-		if lines := logged(); took != 19*time.Second || len(lines) != 1 || !strings.Contains(lines[0], "without its Finish") {
-			t.Errorf("after %v the log has %q", took, lines)
-		}
-	})
-}
-
 // A worker that waits for a group at its limit gets an item in the Finish, and begins nothing. OnStop names the item.
 func TestWorkerThatGetsItsItemInTheFinish(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
