@@ -213,8 +213,8 @@ func TestRunLogs(t *testing.T) {
 		want  []string // parts of the one line
 		quiet bool
 	}{
-		"a failure":         {fails, []string{`level=INFO msg="Handler failed, the item will be retried" queue=jobs item=a failures=1 err=failed`}, false},
-		"a panic":           {panics, []string{`level=ERROR msg="Handler failed, the item will be retried" queue=jobs item=a failures=1 stack="goroutine`, "run_test.go", "panics", `err="workqueue: panic: boom"`}, false},
+		"a failure":         {fails, []string{`level=INFO msg="Handler failed, the item will be retried" queue=jobs after=1s item=a failures=1 err=failed`}, false},
+		"a panic":           {panics, []string{`level=ERROR msg="Handler failed, the item will be retried" queue=jobs after=1s item=a failures=1 stack="goroutine`, "run_test.go", "panics", `err="workqueue: panic: boom"`}, false},
 		"an exit":           {exits, []string{`level=INFO msg="Handler failed, the item will be retried"`, `err="workqueue: handler called runtime.Goexit"`}, false},
 		"a permanent error": {permanently, []string{`level=ERROR msg="Item given up" queue=jobs item=a failures=1 err=failed`}, false},
 		"no success":        {succeeds, nil, false},

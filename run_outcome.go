@@ -211,11 +211,10 @@ func (w *worker[T]) logFailure(err error, result HandlerResult) {
 	if w.options.QuietFailures {
 		return
 	}
-	message := "Handler failed, the item will be retried"
-	if !result.Again {
-		message = "Handler failed, and the queue is shut down"
+	message, log := "Handler failed, and the queue is shut down", w.logger
+	if result.Again {
+		message, log = "Handler failed, the item will be retried", log.WithValues("after", result.After)
 	}
-	log := w.logger
 	if result.Early {
 		log = log.WithValues("early", true)
 	}

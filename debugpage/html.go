@@ -164,7 +164,9 @@ func (w *htmlWriter) queues(v *view) {
 		w.spark(spark(s))
 		w.put(`</td><td class="n">%s</td><td class="n">`, group(s.InFlight))
 		w.marked(s.lacksWorkers(), group(s.Workers))
-		w.put(`</td><td class="n">%s</td><td class="n">`, group(s.Waiting))
+		w.put(`</td><td class="n">%s`, group(s.Waiting))
+		w.putIf(s.NextDue >= 60, `, next in %s`, shortDuration(s.NextDue))
+		w.put(`</td><td class="n">`)
 		failed := failuresOf(s)
 		w.marked(failed.All(), failed)
 		w.put(`</td>

@@ -16,7 +16,7 @@ const (
 	hangs     = "D. An item has no Done"
 	paced     = "E. The Pace has no token"
 	busy      = "F. All workers are busy"
-	groupFull = "G. A group is at its limit"
+	groupFull = "G. A group is at its limit or held back"
 	waits     = "H. The items wait for a time"
 	comes     = "I. An item comes again and again"
 )
@@ -49,7 +49,7 @@ func (s *Summary) ask() {
 		s.Letter = hangs
 	case s.Paused && s.Depth > 0, queued && now.Paced-before.Paced > now.Time.Sub(before.Time).Seconds()/2:
 		s.Letter = paced
-	case queued && before.InFlight >= before.Workers && now.InFlight >= now.Workers:
+	case queued && now.OldestItem > before.OldestItem && before.InFlight >= before.Workers && now.InFlight >= now.Workers:
 		s.Letter = busy
 	case queued && before.InFlight < before.Workers && now.InFlight < now.Workers:
 		s.Letter = groupFull
@@ -60,13 +60,16 @@ func (s *Summary) ask() {
 	}
 }
 
-// putOff returns for how long Debounce has put off an item, at most. An item that is put off all the time is
-// always due soon, so that it is among the first items that wait.
-func putOff[T comparable](q Queue[T]) (longest time.Duration) {
+// waitsOf returns for how long Debounce has put off an item, at most, and when the first item is due. An item
+// that is put off all the time is always due soon, so that it is among the first items that wait.
+func waitsOf[T comparable](q Queue[T]) (putOff time.Duration, next time.Time) {
 	for _, info := range q.Snapshot(maxHead).Waiting {
 		if info.Why == workqueue.WhyDebounce {
-			longest = max(longest, info.Age)
+			putOff = max(putOff, info.Age)
+		}
+		if next.IsZero() || info.Due.Before(next) {
+			next = info.Due
 		}
 	}
-	return longest
+	return putOff, next
 }

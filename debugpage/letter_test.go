@@ -130,9 +130,13 @@ func TestLetterOfAStuckQueue(t *testing.T) {
 					report(t, p, "?")
 					readings[i] = get(t, promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), "").Body.String()
 				}
-				letter := report(t, p, "?").Queues[0].Letter
+				summary := report(t, p, "?").Queues[0]
+				letter := summary.Letter
 				if first, _, _ := strings.Cut(letter, "."); first != test.letter {
 					t.Fatalf("got %q, want %q", letter, test.letter)
+				}
+				if next := `<td class="n">1, next in 59 m 40 s</td>`; strings.Contains(get(t, p, "?").Body.String(), next) != (summary.NextDue > 1000) {
+					t.Errorf("the first item is due in %v s: want %s for an hour", summary.NextDue, next)
 				}
 				for _, query := range []string{"?", "?queue=q"} {
 					link := fmt.Sprintf(`>%s</a>`, letter)

@@ -83,7 +83,7 @@ func Add[T comparable](p *Page, name string, q Queue[T]) (remove func()) {
 		turn:   make(chan struct{}, 1),
 		stats:  q.Stats,
 		ending: q.ShuttingDown,
-		putOff: func() time.Duration { return putOff(q) },
+		waits:  func() (putOff time.Duration, next time.Time) { return waitsOf(q) },
 		look:   func(l *look) { lookAt(q, l) },
 	}
 	p.add(e, cmp.Or(clean(name), "(no name)"))
@@ -140,7 +140,7 @@ type entry struct {
 	name   string
 	stats  func() workqueue.QueueStats
 	ending func() bool
-	putOff func() time.Duration
+	waits  func() (putOff time.Duration, next time.Time)
 	look   func(l *look)
 
 	// turn is a lock for which a request waits no longer than its context. The lock guards the
@@ -211,7 +211,11 @@ func (e *entry) summarize(l *look) {
 	s.Name = e.name
 	s.Error = l.show.protect(func() {
 		l.summarize(e.stats(), e.ending())
-		s.PutOff = e.putOff().Seconds()
+		putOff, next := e.waits()
+		s.PutOff = putOff.Seconds()
+		if !next.IsZero() {
+			s.NextDue = next.Sub(l.now).Seconds()
+		}
 	})
 	if s.Error == "" {
 		e.points = record(e.points, pointOf(l.now, s))

@@ -71,6 +71,9 @@ type Summary struct {
 	// Paced is how long Pace has kept items back.
 	Paced float64 `json:"paced_seconds"`
 
+	// NextDue is the time until the first waiting item is due, negative if the item is late.
+	NextDue float64 `json:"next_due_seconds,omitzero"`
+
 	// PutOff is for how long Debounce has put off one of the 20 items that are due next, at most.
 	PutOff float64 `json:"put_off_seconds,omitzero"`
 

@@ -23,6 +23,7 @@ reading() { curl -sSf "$address" | grep '^workqueue_.*[{,]name="'; }
 function was(series) { return value[q, series, 0] }
 function is(series) { return value[q, series, 1] }
 function grew(series) { return is(series) - was(series) }
+function mean(sum, count) { return count ? sprintf("%.3g", sum / count) : "-" }
 function letter() {
 	if (!((q, "workers", 1) in value)) return "A" # between the readings
 	if (is("depth") && !is("workers")) return "B"
@@ -30,7 +31,7 @@ function letter() {
 	if (is("longest_running_processor_seconds") > 60 && grew("longest_running_processor_seconds") > seconds / 2) return "D"
 	if (grew("paced_seconds_total") > seconds / 2) return "E"
 	if (was("oldest_item_age_seconds") >= 1 && is("oldest_item_age_seconds") >= 1) {
-		if (was("in_flight") >= was("workers") && is("in_flight") >= is("workers")) return "F"
+		if (was("in_flight") >= was("workers") && is("in_flight") >= is("workers") && grew("oldest_item_age_seconds") > 0) return "F"
 		if (was("in_flight") < was("workers") && is("in_flight") < is("workers")) return "G"
 	}
 	if (is("waiting") && !is("depth") && !is("in_flight") && !grew("work_duration_seconds_count")) return "H"
@@ -38,18 +39,18 @@ function letter() {
 	return "-"
 }
 END {
-	row = "%-24s %-6s %7s %9s %7s %7s %8s %8s %8s %7s %7s %7s %7s %7s %7s\n"
-	printf row, "queue", "letter", "workers", "in flight", "depth", "waiting", "oldest", "longest", "usual",
+	row = "%-24s %-6s %7s %9s %7s %7s %8s %8s %8s %8s %7s %7s %7s %7s %7s %7s\n"
+	printf row, "queue", "letter", "workers", "in flight", "depth", "waiting", "oldest", "longest", "work was", "is",
 		"good", "failed", "adds", "dupl.", "limited", "paced"
 	for (i = 1; i <= total; i++) {
 		q = queues[i]
 		good = grew("succeeded") + grew("requeued") + grew("readded") + grew("deferred")
 		bad = grew("failed") + grew("given_up")
-		done = is("work_duration_seconds_count")
 		answer = letter()
 		printf row, q, answer, is("workers"), is("in_flight"), is("depth"), is("waiting"),
 			sprintf("%.1f", is("oldest_item_age_seconds")), sprintf("%.1f", is("longest_running_processor_seconds")),
-			done ? sprintf("%.2f", is("work_duration_seconds_sum") / done) : "-",
+			mean(was("work_duration_seconds_sum"), was("work_duration_seconds_count")),
+			mean(grew("work_duration_seconds_sum"), grew("work_duration_seconds_count")),
 			good, bad, grew("adds_total"), grew("duplicates_total"), grew("rate_limited_total"), sprintf("%.1f", grew("paced_seconds_total"))
 	}
 }'

@@ -251,7 +251,7 @@ func TestLinesOfKlog(t *testing.T) {
 			loop(ctx, q, sync)
 			return nil
 		}, `E loop_test.go "sync failed" err="conflict" key="web"`, 0, "", false, false},
-		"the lines of Run":                       {run, `I run_outcome.go "Handler failed, the item will be retried" item="web" failures=1 err="conflict"`, 0, ` item="web"`, false, false},
+		"the lines of Run":                       {run, `I run_outcome.go "Handler failed, the item will be retried" after="0s" item="web" failures=1 err="conflict"`, 0, ` item="web"`, false, false},
 		"its own line":                           {runWithOwnLines, `E loop_test.go "Sync failed" err="conflict" logger="UnhandledError" item="web" failures=1 early=false again=true`, 1, ` item="web"`, false, false},
 		"its own line of a key that is given up": {runWithOwnLines, `E loop_test.go "Sync given up" err="conflict" logger="UnhandledError" item="web" failures=1 early=false again=false`, 1, ` item="web"`, true, false},
 		"its own line of a panic":                {runWithOwnLines, `E loop_test.go "Sync failed" err="workqueue: panic: conflict" logger="UnhandledError" item="web" failures=1 early=false again=true`, 1, ` item="web"`, false, true},
