@@ -1,11 +1,15 @@
 package compat_test
 
 import (
+	"fmt"
 	"go/ast"
 	"go/types"
+	"maps"
 	"regexp"
+	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"golang.org/x/tools/go/packages"
@@ -108,29 +112,58 @@ func loadAPIs(t *testing.T) (theirs, ours *types.Package) {
 	return p.Types, q.Types
 }
 
-// loadPair loads both packages in one call, so that what they both import (clock,
-// rate, logr) is one set of types rather than two look-alikes.
 func loadPair(t *testing.T, theirPath, ourPath, name string) (theirs, ours *packages.Package) {
 	t.Helper()
-	config := &packages.Config{Mode: packages.NeedName | packages.NeedTypes | packages.NeedImports | packages.NeedSyntax}
-	loaded, err := packages.Load(config, theirPath, ourPath)
-	if err != nil {
-		t.Fatalf("loading the packages: %v", err)
-	}
-	byPath := make(map[string]*packages.Package)
-	for _, p := range loaded {
-		for _, e := range p.Errors {
-			t.Fatalf("loading %s: %v", p.PkgPath, e)
-		}
-		byPath[p.PkgPath] = p
-	}
-	theirs, ours = byPath[theirPath], byPath[ourPath]
-	if theirs == nil || ours == nil {
-		t.Fatalf("got packages %v, want %s and %s", byPath, theirPath, ourPath)
-	}
+	all := loaded(t)
+	theirs, ours = all[theirPath], all[ourPath]
 	// An empty scope would make every comparison pass.
 	if theirs.Types.Scope().Lookup(name) == nil {
 		t.Fatalf("%s loaded without its declarations", theirPath)
 	}
 	return theirs, ours
+}
+
+// loaded returns the packages that are compared, and those that the programs of readme_test.go import.
+func loaded(t *testing.T) map[string]*packages.Package {
+	t.Helper()
+	all, err := load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// load loads all packages in one call, so that what they all import (clock, rate, logr) is one set
+// of types rather than look-alikes.
+var load = sync.OnceValues(func() (map[string]*packages.Package, error) {
+	const runtime = "sigs.k8s.io/controller-runtime/pkg/"
+	paths := []string{theirPath, ourPath, waitPath, ourWaitPath, "context", "reflect", "testing",
+		runtime + "controller", runtime + "event", runtime + "handler", runtime + "reconcile"}
+	found, err := packages.Load(&packages.Config{
+		Mode: packages.NeedName | packages.NeedTypes | packages.NeedImports | packages.NeedSyntax, BuildFlags: buildFlags(),
+	}, paths...)
+	if err != nil {
+		return nil, err
+	}
+	all := make(map[string]*packages.Package)
+	for _, p := range found {
+		for _, e := range p.Errors {
+			return nil, fmt.Errorf("loading %s: %w", p.PkgPath, e)
+		}
+		all[p.PkgPath] = p
+	}
+	if len(all) != len(paths) {
+		return nil, fmt.Errorf("got the packages %v, want %v", slices.Collect(maps.Keys(all)), paths)
+	}
+	return all, nil
+})
+
+// buildFlags lets the go command use what it has compiled for this test: with the race detector, the
+// packages would be compiled once more without.
+func buildFlags() []string {
+	info, _ := debug.ReadBuildInfo()
+	if slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+		return []string{"-race"}
+	}
+	return nil
 }

@@ -2,6 +2,8 @@ package compat_test
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -64,31 +66,48 @@ type arena struct {
 
 func (a arena) String() string { return a.timebase.name + ", " + a.build.name }
 
+// Theirs stays as it is. What changes for ours must not show.
 type build struct {
 	name string
-	ours func(workqueue.TypedRateLimiter[string], clock.WithTicker) queue
+	ours func(workqueue.TypedRateLimiter[string], clock.WithTicker, *meter) queue
 }
 
-// Theirs stays as it is. What changes for ours must not show: without metrics and
-// custom storage it takes shorter paths.
-var builds = []build{
-	{"plain", func(limiter workqueue.TypedRateLimiter[string], c clock.WithTicker) queue {
-		config := workqueue.TypedRateLimitingQueueConfig[string]{Clock: c}
-		return workqueue.NewTypedRateLimiting(limiter, config)
-	}},
-	{"with metrics and storage", func(limiter workqueue.TypedRateLimiter[string], c clock.WithTicker) queue {
-		inner := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{
-			Name: "duel", MetricsProvider: workqueue.NoMetrics{}, Clock: c, Queue: clientgo.DefaultQueue[string]()})
-		delaying := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{
-			Name: "duel", MetricsProvider: workqueue.NoMetrics{}, Clock: c, Queue: inner})
-		return workqueue.NewTypedRateLimiting(limiter, workqueue.TypedRateLimitingQueueConfig[string]{
-			Name: "duel", DelayingQueue: delaying})
-	}},
+// builds are our queue with one of its orders, and two queues that take other paths: a queue without
+// metrics, whose metrics are not compared, and a queue of three layers above a storage.
+func builds() (all []build) {
+	all = []build{
+		{"plain", func(limiter workqueue.TypedRateLimiter[string], c clock.WithTicker, _ *meter) queue {
+			return workqueue.NewTypedRateLimiting(limiter, workqueue.TypedRateLimitingQueueConfig[string]{Clock: c})
+		}},
+		{"with storage", func(limiter workqueue.TypedRateLimiter[string], c clock.WithTicker, m *meter) queue {
+			inner := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{
+				Name: "duel", MetricsProvider: oursProvider(m), Clock: c, Queue: clientgo.DefaultQueue[string]()})
+			delaying := workqueue.NewTypedDelaying(workqueue.TypedDelayingQueueConfig[string]{
+				Name: "duel", MetricsProvider: oursProvider(m), Clock: c, Queue: inner})
+			return workqueue.NewTypedRateLimiting(limiter, workqueue.TypedRateLimitingQueueConfig[string]{
+				Name: "duel", DelayingQueue: delaying})
+		}},
+	}
+	one := func(string) string { return "one" }
+	for name, order := range map[string]workqueue.Order[string]{ // Where all items have one priority and one group, each is a FIFO.
+		"without an order": {},
+		"priority":         {Priority: func(string) int { return 7 }, OldestEvery: 2},
+		"oldest":           {Priority: func(item string) int { return int(item[0]) }, OldestEvery: 1},
+		"groups":           {Group: one, Weight: func(string) int { return 2 }, MaxInFlight: func(string) int { return 100 }},
+		"groups first":     {Group: one, GroupsFirst: true, OldestEvery: 3},
+	} {
+		all = append(all, build{name, func(limiter workqueue.TypedRateLimiter[string], c clock.WithTicker, m *meter) queue {
+			return workqueue.NewTypedRateLimiting(limiter, workqueue.TypedRateLimitingQueueConfig[string]{
+				Name: "duel", MetricsProvider: oursProvider(m), Clock: c, Order: order})
+		}})
+	}
+	slices.SortFunc(all[2:], func(a, b build) int { return strings.Compare(a.name, b.name) })
+	return all
 }
 
 func arenas() (all []arena) {
-	for _, base := range timebases {
-		for _, b := range builds {
+	for _, b := range builds() {
+		for _, base := range timebases {
 			all = append(all, arena{base, b})
 		}
 	}
@@ -102,15 +121,16 @@ func runDuel(t *testing.T, a arena, ops []op, wrap func(queue) queue) (err error
 	synctest.Test(t, func(*testing.T) {
 		theirLimiter, ourLimiter := newLimiters()
 		theirClock, ourClock, advance := a.start()
-		theirs := clientgo.NewTypedRateLimitingQueueWithConfig(theirLimiter,
-			clientgo.TypedRateLimitingQueueConfig[string]{Clock: theirClock})
-		ours := a.ours(ourLimiter, ourClock)
+		theirMeter, ourMeter := new(meter), new(meter)
+		theirs := clientgo.NewTypedRateLimitingQueueWithConfig(theirLimiter, clientgo.TypedRateLimitingQueueConfig[string]{
+			Name: "duel", MetricsProvider: clientGoProvider(theirMeter), Clock: theirClock})
+		ours := a.ours(ourLimiter, ourClock, ourMeter)
 		if wrap != nil {
 			ours = wrap(ours)
 		}
 		d := &duel{
-			theirs:  &side{queue: theirs, limiter: theirLimiter},
-			ours:    &side{queue: ours, limiter: ourLimiter},
+			theirs:  &side{queue: theirs, limiter: theirLimiter, meter: theirMeter},
+			ours:    &side{queue: ours, limiter: ourLimiter, meter: ourMeter},
 			advance: advance,
 		}
 		err = d.play(ops)
@@ -118,12 +138,12 @@ func runDuel(t *testing.T, a arena, ops []op, wrap func(queue) queue) (err error
 	return err
 }
 
-// duels plays a script in every arena and reports the first difference with the
-// shortest sequence that still shows one.
-func duels(t *testing.T, script []byte, wrap func(queue) queue) error {
+// duels plays a script in some arenas and reports the first difference with the shortest sequence
+// that still shows one.
+func duels(t *testing.T, script []byte, wrap func(queue) queue, in ...arena) error {
 	t.Helper()
 	ops := decode(script)
-	for _, a := range arenas() {
+	for _, a := range in {
 		run := func(ops []op) error { return runDuel(t, a, ops, wrap) }
 		if run(ops) == nil {
 			continue

@@ -55,6 +55,15 @@ func generator(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
+// rounds returns n, and a fifth of n under the race detector, which makes a round ten times as slow and
+// finds nothing where only one goroutine runs.
+func rounds(n int) int {
+	if len(buildFlags()) > 0 {
+		return n / 5
+	}
+	return n
+}
+
 // anyBackoff returns a Backoff without jitter whose numbers stay in the range.
 func anyBackoff(r *rand.Rand) wait.Backoff {
 	factors := []float64{0, 0.5, 0.9, 1, 1.1, 1.5, 2, 3, 10}
@@ -68,7 +77,7 @@ func anyBackoff(r *rand.Rand) wait.Backoff {
 
 func TestBackoffStepByStep(t *testing.T) {
 	r := generator(t)
-	for range 20_000 {
+	for range rounds(20_000) {
 		theirs := anyBackoff(r)
 		start, ours := theirs, ourwait.Backoff(theirs)
 		for n := range 15 {
@@ -82,7 +91,7 @@ func TestBackoffStepByStep(t *testing.T) {
 
 func TestDelayFuncsStepByStep(t *testing.T) {
 	r := generator(t)
-	for range 5000 {
+	for range rounds(5000) {
 		b := anyBackoff(r)
 		reset := time.Duration(r.Int64N(int64(time.Minute)) - int64(time.Second))
 		c := testclock.NewFakeClock(time.Unix(0, 0))
@@ -153,7 +162,7 @@ func (c *askedClock) call(t *testing.T, m wait.BackoffManager) time.Duration {
 
 func TestBackoffManagersStepByStep(t *testing.T) {
 	r := generator(t)
-	for range 5000 {
+	for range rounds(5000) {
 		b := anyBackoff(r)
 		init, limit := b.Duration, max(b.Cap, b.Duration)
 		reset := time.Duration(r.Int64N(int64(10 * time.Minute)))
@@ -364,7 +373,7 @@ func exceeds(newManager exponential) string {
 	c := newAskedClock()
 	m := newManager(time.Second, time.Second, time.Hour, 2, 1, c)
 	longest := time.Duration(0)
-	for range 1000 {
+	for range rounds(5000) {
 		m.Backoff()
 		longest = max(longest, c.asked)
 	}
@@ -405,10 +414,7 @@ func backoffDifferences() []difference {
 	row := func(what string, sides [2]func() string, theirs, ours string) difference {
 		return difference{what, sides[0], sides[1], [2]string{theirs, ours}}
 	}
-	const (
-		s              = time.Second
-		nilDereference = "runtime error: invalid memory address or nil pointer dereference"
-	)
+	const s = time.Second
 	return []difference{
 		row("Step: a negative Duration counts as zero",
 			step(wait.Backoff{Duration: -s, Factor: 2, Steps: 5}), "[-1s -2s -4s]", "[0s 0s 0s]"),
@@ -423,12 +429,6 @@ func backoffDifferences() []difference {
 		row("Step: an infinite Jitter saturates",
 			step(wait.Backoff{Duration: s, Jitter: math.Inf(1)}),
 			fmt.Sprintf("[%v %[1]v %[1]v]", math.MinInt64+s), fmt.Sprintf("[%v %[1]v %[1]v]", time.Duration(math.MaxInt64))),
-		row("DelayWithReset: the panic without a clock says so", [2]func() string{
-			func() string { return recovered(func() { wait.Backoff{Factor: 2, Steps: 1}.DelayWithReset(nil, s) }) },
-			func() string {
-				return recovered(func() { ourwait.Backoff{Factor: 2, Steps: 1}.DelayWithReset(nil, s) })
-			},
-		}, nilDereference, "wait: clock is nil"),
 		row("Jitter: the sum saturates", jitter(math.MaxInt64, 1), "true", "false"),
 		row("Jitter: a negative duration counts as zero", jitter(-s, 1), "true", "false"),
 		row("Jitter: a factor that is not a number counts as 1", jitter(s, math.NaN()), "true", "false"),
@@ -442,18 +442,6 @@ func backoffDifferences() []difference {
 			manager(s, 9*s, -2), "[1s -2s 4s -8s]", "[1s 1s 1s 1s]"),
 		row("NewExponentialBackoffManager: a negative interval counts as zero",
 			manager(-s, 9*s, 2), "[-1s -2s -4s -8s]", "[0s 0s 0s 0s]"),
-		row("Backoff of NewJitteredBackoffManager: the panic without a clock says so", [2]func() string{
-			func() string { return recovered(func() { wait.NewJitteredBackoffManager(s, 0, nil).Backoff() }) },
-			func() string { return recovered(func() { ourJittered(s, 0, nil).Backoff() }) },
-		}, nilDereference, "wait: clock is nil"),
-		row("NewExponentialBackoffManager: the panic without a clock says so", [2]func() string{
-			func() string { return recovered(func() { wait.NewExponentialBackoffManager(s, s, s, 2, 0, nil) }) },
-			func() string { return recovered(func() { ourExponential(s, s, s, 2, 0, nil) }) },
-		}, nilDereference, "wait: clock is nil"),
-		row("BackoffUntil: panics without a manager before the first run, and says so", [2]func() string{
-			func() string { return recovered(func() { wait.BackoffUntil(func() {}, nil, true, nil) }) },
-			func() string { return recovered(func() { ourwait.BackoffUntil(func() {}, nil, true, nil) }) },
-		}, nilDereference, "wait: backoff manager is nil"),
 		row("Backoff of a manager: the timer forgets a tick that nobody has received", [2]func() string{
 			func() string { return firedTwice(wait.NewJitteredBackoffManager) },
 			func() string { return firedTwice(ourJittered) },

@@ -109,7 +109,7 @@ func used[T comparable](q typedQueue[T]) func() {
 	}
 }
 
-func asked[T comparable](l rateLimiter[T]) func() { return func() { l.When(*new(T)) } }
+func asked[T comparable](l clientgo.TypedRateLimiter[T]) func() { return func() { l.When(*new(T)) } }
 
 func badQueues() []badArgument {
 	their, our := clientgo.DefaultControllerRateLimiter, workqueue.DefaultControllerRateLimiter

@@ -1,11 +1,11 @@
 package compat_test
 
 import (
-	"context"
+	"fmt"
 	"math"
+	"slices"
 	"testing"
 	"testing/synctest"
-	"time"
 )
 
 // Foreign code that panics: the panic is its caller's to deal with, and the
@@ -13,15 +13,8 @@ import (
 // middle of its own steps, so that their panics leave a step half done, and an
 // item that nobody will ever be handed.
 func TestForeignPanics(t *testing.T) {
-	for _, on := range layers {
-		t.Run("layer="+string(on), func(t *testing.T) {
-			play(t, on, metricFaults)
-			t.Run("storage", func(t *testing.T) { play(t, on, storageFaults) })
-			if on != fifo {
-				t.Run("delays", func(t *testing.T) { play(t, on, delayFaults) })
-			}
-		})
-	}
+	onLayers(t, slices.Concat(metricFaults, storageFaults), layers...)
+	t.Run("delays", func(t *testing.T) { onLayers(t, delayFaults, delayed, rateLimited) })
 }
 
 var metricFaults = []timeline{{
@@ -79,8 +72,8 @@ var metricFaults = []timeline{{
 }}
 
 var storageFaults = []timeline{{
-	name:    "Push_in_Add",
-	storage: newStack,
+	name:  "Push_in_Add",
+	stack: true,
 	steps: []step{
 		{call: "break push"},
 		{call: "add a", want: "panics"},
@@ -90,8 +83,8 @@ var storageFaults = []timeline{{
 		{call: "drain", want: "returned"},
 	},
 }, {
-	name:    "Push_in_Done",
-	storage: newStack,
+	name:  "Push_in_Done",
+	stack: true,
 	steps: []step{
 		{call: "add a"},
 		{call: "get", want: "a"},
@@ -102,8 +95,8 @@ var storageFaults = []timeline{{
 		{call: "take", want: "a", upstream: new("")},
 	},
 }, {
-	name:    "Pop",
-	storage: newStack,
+	name:  "Pop",
+	stack: true,
 	steps: []step{
 		{call: "add a b"},
 		{call: "break pop"},
@@ -112,8 +105,8 @@ var storageFaults = []timeline{{
 		{call: "take", want: "b a"},
 	},
 }, {
-	name:    "Touch",
-	storage: newStack,
+	name:  "Touch",
+	stack: true,
 	steps: []step{
 		{call: "add a b"},
 		{call: "break touch"},
@@ -146,7 +139,7 @@ func TestNaN(t *testing.T) {
 	nan := math.NaN()
 	onEach(t, func(t *testing.T, impl implementation) {
 		synctest.Test(t, func(t *testing.T) {
-			q := impl.untyped.queues["New"]()
+			q := impl.untyped()
 			defer synctest.Wait()
 			defer q.ShutDown()
 			q.Add(nan)
@@ -172,45 +165,50 @@ func TestNaN(t *testing.T) {
 	})
 }
 
-// TestNilLimiter is about a mistake that both packages answer with a panic, and
-// not before the limiter is needed: there are programs that never need it.
-func TestNilLimiter(t *testing.T) {
+// TestUnhashableItem is about items that == cannot compare. The compiler lets them into an untyped
+// queue; the queue throws them back at the caller, and works on.
+func TestUnhashableItem(t *testing.T) {
+	bad := []int{1}
+	calls := map[string]func(rateLimitingQueue[any]){
+		"Add":               func(q rateLimitingQueue[any]) { q.Add(bad) },
+		"AddAfter_no_delay": func(q rateLimitingQueue[any]) { q.AddAfter(bad, 0) },
+		"AddRateLimited":    func(q rateLimitingQueue[any]) { q.AddRateLimited(bad) },
+		"Done":              func(q rateLimitingQueue[any]) { q.Done(bad) },
+		"Forget":            func(q rateLimitingQueue[any]) { q.Forget(bad) },
+		"NumRequeues":       func(q rateLimitingQueue[any]) { q.NumRequeues(bad) },
+		"Add_in_a_struct":   func(q rateLimitingQueue[any]) { q.Add(struct{ a any }{bad}) },
+	}
 	onEach(t, func(t *testing.T, impl implementation) {
-		for name, construct := range map[string]func() rateLimiter[string]{
-			"queue": func() rateLimiter[string] {
-				q := impl.rateLimiting(nil, settings{})
-				t.Cleanup(q.ShutDown)
-				return limitedOnly{q}
-			},
-			"max_of":   func() rateLimiter[string] { return impl.maxOf(nil) },
-			"max_wait": func() rateLimiter[string] { return impl.maxWait(nil, time.Second) },
-		} {
+		for name, call := range calls {
 			t.Run(name, func(t *testing.T) {
-				var limiter rateLimiter[string]
-				got := "never"
-				if recovered(func() { limiter = construct() }) != "" {
-					got = "at construction"
-				} else if recovered(func() { limiter.When("a") }) != "" {
-					got = "at its first use"
-				}
-				outcome[string]{want: "at its first use"}.check(t, impl, "panics", got)
+				synctest.Test(t, func(t *testing.T) {
+					q := impl.untyped()
+					defer synctest.Wait()
+					q.Add("held")
+					q.Get()
+					if panicked := recovered(func() { call(q) }); panicked == "" {
+						t.Error("no panic")
+					}
+					q.Done("held")
+					q.AddRateLimited(1)
+					if item, _ := q.Get(); item != 1 {
+						t.Errorf("after the panic: got %v, want 1", item)
+					}
+					q.Done(1)
+					q.ShutDown()
+				})
 			})
 		}
 	})
 }
 
-// limitedOnly is a queue as the limiter that it contains.
-type limitedOnly struct{ rateLimitingQueue[string] }
-
-func (q limitedOnly) When(item string) time.Duration {
-	q.AddRateLimited(item)
-	return 0
-}
-
-func TestNegativeWorkers(t *testing.T) {
-	onEach(t, func(t *testing.T, impl implementation) {
-		if recovered(func() { impl.parallelize(context.Background(), -1, 3, func(int) {}, nil) }) == "" {
-			t.Error("no panic")
+// recovered returns what f panicked with, as text, or "".
+func recovered(f func()) (text string) {
+	defer func() {
+		if r := recover(); r != nil {
+			text = fmt.Sprint(r)
 		}
-	})
+	}()
+	f()
+	return ""
 }

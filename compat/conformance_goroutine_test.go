@@ -11,10 +11,8 @@ import (
 )
 
 func TestGoroutines(t *testing.T) {
-	t.Run("layer=queue", func(t *testing.T) { play(t, fifo, fifoGoroutines) })
-	for _, on := range []layer{delayed, rateLimited} {
-		t.Run("layer="+string(on), func(t *testing.T) { play(t, on, delayingGoroutines) })
-	}
+	onLayers(t, fifoGoroutines, fifo)
+	onLayers(t, delayingGoroutines, delayed, rateLimited)
 }
 
 var fifoGoroutines = []timeline{{
@@ -145,7 +143,7 @@ func TestAddAfterDoesNotBlock(t *testing.T) {
 	onEach(t, func(t *testing.T, impl implementation) {
 		synctest.Test(t, func(t *testing.T) {
 			fake := clocktesting.NewFakeClock(time.Now())
-			inner := &gate{typedQueue: impl.plain.queue()}
+			inner := &gate{typedQueue: impl.queue(settings{})}
 			q := impl.delaying(settings{clock: fake, queue: inner})
 			defer synctest.Wait()
 			defer q.ShutDown()
@@ -174,7 +172,7 @@ func TestAddAfterEndsWithDrain_kubernetes134323(t *testing.T) {
 	onEach(t, func(t *testing.T, impl implementation) {
 		synctest.Test(t, func(t *testing.T) {
 			fake := clocktesting.NewFakeClock(time.Now())
-			inner := &gate{typedQueue: impl.plain.queue()}
+			inner := &gate{typedQueue: impl.queue(settings{})}
 			q := impl.delaying(settings{clock: fake, queue: inner})
 			defer synctest.Wait()
 			defer q.ShutDown()

@@ -5,47 +5,19 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/time/rate"
+	clientgo "k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
+
+	"github.com/seed16c08ea7/workqueue"
 )
 
-// The suite uses the five interfaces below. They have the method sets of both packages, so queues,
-// limiters and storages of either package are assignable to them, and back.
-
-type typedQueue[T comparable] interface {
-	Add(item T)
-	Len() int
-	Get() (item T, shutdown bool)
-	Done(item T)
-	ShutDown()
-	ShutDownWithDrain()
-	ShuttingDown() bool
-}
-
-type delayingQueue[T comparable] interface {
-	typedQueue[T]
-	AddAfter(item T, duration time.Duration)
-}
-
-type rateLimitingQueue[T comparable] interface {
-	delayingQueue[T]
-	AddRateLimited(item T)
-	Forget(item T)
-	NumRequeues(item T) int
-}
-
-type rateLimiter[T comparable] interface {
-	When(item T) time.Duration
-	Forget(item T)
-	NumRequeues(item T) int
-}
-
-type itemStorage[T comparable] interface {
-	Touch(item T)
-	Push(item T)
-	Len() int
-	Pop() (item T)
-}
+// The suite uses the interfaces of client-go. Ours have the same method sets, see assign_test.go.
+type (
+	typedQueue[T comparable]        = clientgo.TypedInterface[T]
+	delayingQueue[T comparable]     = clientgo.TypedDelayingInterface[T]
+	rateLimitingQueue[T comparable] = clientgo.TypedRateLimitingInterface[T]
+	itemStorage[T comparable]       = clientgo.Queue[T]
+)
 
 // settings are the configs of all layers in one; each constructor takes the fields of its layer.
 type settings struct {
@@ -61,40 +33,98 @@ type settings struct {
 // An implementation has the constructors of one of the two packages. The typed constructors behave
 // alike for all item types, so strings are enough.
 type implementation struct {
-	name string
-
+	name         string
 	queue        func(settings) typedQueue[string]
 	delaying     func(settings) delayingQueue[string]
-	rateLimiting func(rateLimiter[string], settings) rateLimitingQueue[string]
-	storage      func() itemStorage[string]
-
-	// plain are the constructors of the layers that take no config.
-	plain struct {
-		queue        func() typedQueue[string]
-		delaying     func() delayingQueue[string]
-		rateLimiting func(rateLimiter[string]) rateLimitingQueue[string]
-	}
-
-	exponential       func(base, limit time.Duration) rateLimiter[string]
-	fastSlow          func(fast, slow time.Duration, fastAttempts int) rateLimiter[string]
-	bucket            func(qps rate.Limit, burst int) rateLimiter[string]
-	maxOf             func(...rateLimiter[string]) rateLimiter[string]
-	maxWait           func(rateLimiter[string], time.Duration) rateLimiter[string]
-	controllerDefault func() rateLimiter[string]
-	itemDefault       func() rateLimiter[string]
-
-	// chunk == nil is a call without options.
-	parallelize func(ctx context.Context, workers, pieces int, work func(int), chunk *int)
-
-	untyped untypedConstructors
+	rateLimiting func(settings) rateLimitingQueue[string]
+	untyped      func() rateLimitingQueue[any]
+	parallelize  func(ctx context.Context, workers, pieces int, work func(int), chunk int)
 }
 
-var implementations = []implementation{clientGo(), ours()}
+// The limiter of rate limiting queues is exponential, between these.
+const (
+	limiterBase  = time.Second
+	limiterLimit = time.Hour
+)
+
+// The metric types that the methods of a provider return are the one thing that the packages do not
+// share.
+func clientGoProvider(m *meter) clientgo.MetricsProvider {
+	if m == nil {
+		return nil
+	}
+	return provider[clientgo.GaugeMetric, clientgo.SettableGaugeMetric, clientgo.CounterMetric, clientgo.HistogramMetric]{m}
+}
+
+func oursProvider(m *meter) workqueue.MetricsProvider {
+	if m == nil {
+		return nil
+	}
+	return provider[workqueue.GaugeMetric, workqueue.SettableGaugeMetric, workqueue.CounterMetric, workqueue.HistogramMetric]{m}
+}
+
+// clientGo and ours say the same of two packages. Neither can be made from the other by a type
+// parameter, as a package is not a type.
+func clientGo() implementation {
+	return implementation{
+		name: "client-go",
+		queue: func(s settings) typedQueue[string] {
+			return clientgo.NewTypedWithConfig(clientgo.TypedQueueConfig[string]{
+				Name: s.name, MetricsProvider: clientGoProvider(s.meter), Clock: s.clock, Queue: s.storage,
+			})
+		},
+		delaying: func(s settings) delayingQueue[string] {
+			return clientgo.NewTypedDelayingQueueWithConfig(clientgo.TypedDelayingQueueConfig[string]{
+				Name: s.name, MetricsProvider: clientGoProvider(s.meter), Clock: s.clock, Queue: s.queue,
+			})
+		},
+		rateLimiting: func(s settings) rateLimitingQueue[string] {
+			limiter := clientgo.NewTypedItemExponentialFailureRateLimiter[string](limiterBase, limiterLimit)
+			return clientgo.NewTypedRateLimitingQueueWithConfig(limiter, clientgo.TypedRateLimitingQueueConfig[string]{
+				Name: s.name, MetricsProvider: clientGoProvider(s.meter), Clock: s.clock, DelayingQueue: s.delaying,
+			})
+		},
+		untyped: func() rateLimitingQueue[any] {
+			return clientgo.NewTypedRateLimitingQueue(clientgo.DefaultTypedItemBasedRateLimiter[any]())
+		},
+		parallelize: func(ctx context.Context, workers, pieces int, work func(int), chunk int) {
+			clientgo.ParallelizeUntil(ctx, workers, pieces, work, clientgo.WithChunkSize(chunk))
+		},
+	}
+}
+
+func ours() implementation {
+	return implementation{
+		name: "workqueue",
+		queue: func(s settings) typedQueue[string] {
+			return workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{
+				Name: s.name, MetricsProvider: oursProvider(s.meter), Clock: s.clock, Queue: s.storage,
+			})
+		},
+		delaying: func(s settings) delayingQueue[string] {
+			return workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[string]{
+				Name: s.name, MetricsProvider: oursProvider(s.meter), Clock: s.clock, Queue: s.queue,
+			})
+		},
+		rateLimiting: func(s settings) rateLimitingQueue[string] {
+			limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[string](limiterBase, limiterLimit)
+			return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[string]{
+				Name: s.name, MetricsProvider: oursProvider(s.meter), Clock: s.clock, DelayingQueue: s.delaying,
+			})
+		},
+		untyped: func() rateLimitingQueue[any] {
+			return workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedItemBasedRateLimiter[any]())
+		},
+		parallelize: func(ctx context.Context, workers, pieces int, work func(int), chunk int) {
+			workqueue.ParallelizeUntil(ctx, workers, pieces, work, workqueue.WithChunkSize(chunk))
+		},
+	}
+}
 
 // onEach runs f as one subtest per implementation.
 func onEach(t *testing.T, f func(*testing.T, implementation)) {
 	t.Helper()
-	for _, impl := range implementations {
+	for _, impl := range []implementation{clientGo(), ours()} {
 		t.Run("impl="+impl.name, func(t *testing.T) { f(t, impl) })
 	}
 }
@@ -110,7 +140,7 @@ type outcome[T comparable] struct {
 func (o outcome[T]) check(t *testing.T, impl implementation, what string, got T) {
 	t.Helper()
 	want, hint := o.want, ""
-	if o.upstream != nil && impl.name == clientGoName {
+	if o.upstream != nil && impl.name == "client-go" {
 		want = *o.upstream
 		if got == o.want {
 			hint = "; client-go now does as documented: strike it from docs/differences.md and from this table"
@@ -119,16 +149,4 @@ func (o outcome[T]) check(t *testing.T, impl implementation, what string, got T)
 	if got != want {
 		t.Errorf("%s: got %v, want %v%s", what, got, want, hint)
 	}
-}
-
-// convert turns the suite's limiters into limiters of a package: a slice of one interface type is
-// not a slice of another.
-func convert[L any](limiters []rateLimiter[string]) []L {
-	converted := make([]L, len(limiters))
-	for i, l := range limiters {
-		if l != nil {
-			converted[i] = l.(L)
-		}
-	}
-	return converted
 }

@@ -2,11 +2,9 @@ package compat_test
 
 import (
 	"errors"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 )
 
 // notes are what a journal has written down.
@@ -73,52 +71,8 @@ func (j *storageJournal) Pop() string {
 	return item
 }
 
-// A queueJournal notes what an inner queue is told, other than questions.
-type queueJournal struct {
-	typedQueue[string]
-	notes *notes
-}
-
-func (j *queueJournal) Add(item string) {
-	j.notes.add("Add", item)
-	j.typedQueue.Add(item)
-}
-
-func (j *queueJournal) Get() (string, bool) {
-	j.notes.add("Get")
-	return j.typedQueue.Get()
-}
-
-func (j *queueJournal) Done(item string) {
-	j.notes.add("Done", item)
-	j.typedQueue.Done(item)
-}
-
-func (j *queueJournal) ShutDown() {
-	j.notes.add("ShutDown")
-	j.typedQueue.ShutDown()
-}
-
-func (j *queueJournal) ShutDownWithDrain() {
-	j.notes.add("ShutDownWithDrain")
-	j.typedQueue.ShutDownWithDrain()
-}
-
-// A delayingJournal is a queueJournal of a delaying queue.
-type delayingJournal struct {
-	queueJournal
-	delaying delayingQueue[string]
-}
-
-func (j *delayingJournal) AddAfter(item string, d time.Duration) {
-	j.notes.add("AddAfter", item, d.String())
-	j.delaying.AddAfter(item, d)
-}
-
 // A stack is a storage that hands out the last item first.
 type stack struct{ line []string }
-
-func newStack(implementation) itemStorage[string] { return new(stack) }
 
 func (s *stack) Push(item string) { s.line = append(s.line, item) }
 func (s *stack) Touch(string)     {}
@@ -128,27 +82,4 @@ func (s *stack) Pop() (item string) {
 	last := len(s.line) - 1
 	item, s.line = s.line[last], s.line[:last]
 	return item
-}
-
-// A sorted storage hands out the least item first.
-type sorted struct{ stack }
-
-func newSorted(implementation) itemStorage[string] { return new(sorted) }
-
-func (s *sorted) Push(item string) {
-	s.stack.Push(item)
-	slices.Sort(s.line)
-	slices.Reverse(s.line)
-}
-
-// An eager storage hands out first what was asked for last.
-type eager struct{ stack }
-
-func newEager(implementation) itemStorage[string] { return new(eager) }
-
-func (s *eager) Push(item string) { s.line = slices.Insert(s.line, 0, item) }
-
-func (s *eager) Touch(item string) {
-	at := slices.Index(s.line, item)
-	s.line = append(slices.Delete(s.line, at, at+1), item)
 }

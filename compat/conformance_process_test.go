@@ -9,8 +9,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"k8s.io/utils/clock"
 )
 
 // Calls that end the process run in another process.
@@ -57,7 +55,7 @@ var orphans = []orphan{{
 	// Only the owner of the item can know the fault of the item.
 	name: "unhashable_item_with_a_delay",
 	run: func(impl implementation) {
-		q := impl.untyped.delaying["NewDelayingQueue"](clock.RealClock{})
+		q := impl.untyped()
 		defer q.ShutDown()
 		if recovered(func() { q.AddAfter([]int{1}, time.Second) }) == "" {
 			time.Sleep(time.Minute)
@@ -68,7 +66,7 @@ var orphans = []orphan{{
 }, {
 	name: "inner_queue_fails_when_an_item_is_due",
 	run: func(impl implementation) {
-		q := impl.delaying(settings{queue: broken{impl.plain.queue()}})
+		q := impl.delaying(settings{queue: broken{impl.queue(settings{})}})
 		defer q.ShutDown()
 		q.AddAfter("a", time.Second)
 		time.Sleep(time.Minute)
@@ -78,7 +76,7 @@ var orphans = []orphan{{
 }, {
 	name: "piece_of_work_fails",
 	run: func(impl implementation) {
-		impl.parallelize(context.Background(), 2, 4, func(int) { panic("no room for work") }, nil)
+		impl.parallelize(context.Background(), 2, 4, func(int) { panic("no room for work") }, 1)
 	},
 	reason:  "no room for work",
 	outcome: outcome[string]{want: ends},

@@ -4,46 +4,20 @@ import (
 	"testing"
 )
 
-// The promises of a FIFO have to hold on every layer above it, too.
+// A duel compares most sequences of calls. The timelines have what a duel cannot play: calls that
+// block, several drains, and a clock that is set back. They also have each difference to client-go
+// that the documentation lists.
 
-func TestFIFO(t *testing.T) {
+// onLayers plays timelines on the layers of both implementations.
+func onLayers(t *testing.T, timelines []timeline, layers ...layer) {
 	for _, on := range layers {
-		t.Run("layer="+string(on), func(t *testing.T) { play(t, on, fifoTimelines) })
+		t.Run("layer="+string(on), func(t *testing.T) { play(t, on, timelines) })
 	}
 }
 
+func TestFIFO(t *testing.T) { onLayers(t, fifoTimelines, layers...) }
+
 var fifoTimelines = []timeline{{
-	name: "items_come_in_the_order_of_their_adds",
-	steps: []step{
-		{call: "add c a b"},
-		{call: "len", want: "3"},
-		{call: "get", want: "c"},
-		{call: "add d"},
-		{call: "get", want: "a"},
-		{call: "get", want: "b"},
-		{call: "get", want: "d"},
-		{call: "len", want: "0"},
-	},
-}, {
-	name: "duplicates_are_handed_out_once_at_the_first_place",
-	steps: []step{
-		{call: "add a b a a b"},
-		{call: "len", want: "2"},
-		{call: "take", want: "a b"},
-		{call: "get", want: "blocks"},
-	},
-}, {
-	name: "an_item_is_new_again_after_its_Done",
-	steps: []step{
-		{call: "add a"},
-		{call: "get", want: "a"},
-		{call: "done a"},
-		{call: "len", want: "0"},
-		{call: "add a"},
-		{call: "len", want: "1"},
-		{call: "get", want: "a"},
-	},
-}, {
 	name: "added_while_processed_is_queued_by_Done",
 	steps: []step{
 		{call: "add a"},
@@ -54,43 +28,6 @@ var fifoTimelines = []timeline{{
 		{call: "done a", want: "get=a"},
 		{call: "done a"},
 		{call: "len", want: "0"},
-	},
-}, {
-	name: "added_many_times_while_processed_is_queued_once",
-	steps: []step{
-		{call: "add a"},
-		{call: "get", want: "a"},
-		{call: "add a a a a a"},
-		{call: "done a"},
-		{call: "len", want: "1"},
-		{call: "get", want: "a"},
-		{call: "done a"},
-		{call: "len", want: "0"},
-	},
-}, {
-	name: "added_while_processed_takes_its_place_at_Done",
-	steps: []step{
-		{call: "add a"},
-		{call: "get", want: "a"},
-		{call: "add a b"},
-		{call: "get", want: "b"},
-		{call: "add c"},
-		{call: "done a"},
-		{call: "add d"},
-		{call: "take", want: "c a d"},
-	},
-}, {
-	name: "Done_of_one_item_leaves_the_others_held",
-	steps: []step{
-		{call: "add a b"},
-		{call: "get", want: "a"},
-		{call: "get", want: "b"},
-		{call: "add a b"},
-		{call: "done b"},
-		{call: "len", want: "1"},
-		{call: "get", want: "b"},
-		{call: "done a"},
-		{call: "get", want: "a"},
 	},
 }, {
 	name: "Get_blocks_until_an_Add",
@@ -136,33 +73,160 @@ var fifoTimelines = []timeline{{
 		{call: "get", want: "a"},
 		{call: "get", want: "blocks", upstream: new("a")},
 	},
-}, {
-	name: "Done_of_a_stranger_changes_nothing",
+}}
+
+func TestShutDown(t *testing.T) { onLayers(t, shutdownTimelines, layers...) }
+
+var shutdownTimelines = []timeline{{
+	name: "all_blocked_workers_are_released",
 	steps: []step{
-		{call: "done a"},
-		{call: "len", want: "0"},
-		{call: "add b"},
-		{call: "done a"},
-		{call: "take", want: "b"},
+		{call: "get", want: "blocks"},
+		{call: "get", want: "blocks"},
+		{call: "get", want: "blocks"},
+		{call: "shutdown", want: "get=shutdown, get=shutdown, get=shutdown"},
+	},
+}, {
+	name: "a_second_call_changes_nothing_kubernetes#77170",
+	steps: []step{
+		{call: "add a"},
+		{call: "shutdown"},
+		{call: "shutdown"},
+		{call: "take", want: "a"},
+		{call: "shutdown"},
+		{call: "drain", want: "returned"},
+		{call: "get", want: "shutdown"},
 	},
 }}
 
-// TestZeroValueIsAnItem is about the zero value, which Get also returns without an item.
-func TestZeroValueIsAnItem(t *testing.T) {
-	onEach(t, func(t *testing.T, impl implementation) {
-		q := impl.plain.queue()
-		q.Add("")
-		q.Add("")
-		if n := q.Len(); n != 1 {
-			t.Errorf("after two adds: %d items", n)
-		}
-		if item, shutdown := q.Get(); item != "" || shutdown {
-			t.Errorf("Get: %q, %v", item, shutdown)
-		}
-		q.Done("")
-		q.ShutDown()
-		if item, shutdown := q.Get(); item != "" || !shutdown {
-			t.Errorf("Get after the shutdown: %q, %v", item, shutdown)
-		}
-	})
-}
+func TestShutDownWithDrain(t *testing.T) { onLayers(t, drainTimelines, layers...) }
+
+var drainTimelines = []timeline{{
+	name: "of_a_queue_at_rest_returns",
+	steps: []step{
+		{call: "drain", want: "returned"},
+		{call: "down", want: "true"},
+		{call: "drain", want: "returned"},
+		{call: "get", want: "shutdown"},
+	},
+}, {
+	name: "releases_blocked_workers",
+	steps: []step{
+		{call: "get", want: "blocks"},
+		{call: "get", want: "blocks"},
+		{call: "drain", want: "returned, get=shutdown, get=shutdown"},
+	},
+}, {
+	name: "with_queued_items_and_none_in_flight_kubernetes#141079",
+	steps: []step{
+		{call: "add a b"},
+		{call: "drain", want: "blocks", upstream: new("returned")},
+		{call: "get", want: "a"},
+		{call: "get", want: "b"},
+		{call: "done a"},
+		{call: "done b", want: "drain=returned", upstream: new("")},
+		{call: "get", want: "shutdown"},
+	},
+}, {
+	name: "with_queued_items_and_one_in_flight_kubernetes#141079",
+	steps: []step{
+		{call: "add a b c"},
+		{call: "get", want: "a"},
+		{call: "drain", want: "blocks"},
+		{call: "done a", want: "", upstream: new("drain=returned")},
+		{call: "len", want: "2"},
+		{call: "get", want: "b"},
+		{call: "done b"},
+		{call: "get", want: "c"},
+		{call: "done c", want: "drain=returned", upstream: new("")},
+	},
+}, {
+	name: "with_an_item_added_again_in_flight_kubernetes#141079",
+	steps: []step{
+		{call: "add a"},
+		{call: "get", want: "a"},
+		{call: "add a"},
+		{call: "drain", want: "blocks"},
+		{call: "done a", want: "", upstream: new("drain=returned")},
+		{call: "len", want: "1"},
+		{call: "get", want: "a"},
+		{call: "add a"},
+		{call: "done a", want: "drain=returned", upstream: new("")},
+		{call: "len", want: "0"},
+	},
+}, {
+	// The last Done must wake everybody who waits for it. client-go wakes one.
+	name: "two_at_a_time_both_return_kubernetes#141079",
+	steps: []step{
+		{call: "add a"},
+		{call: "get", want: "a"},
+		{call: "drain", want: "blocks"},
+		{call: "drain", want: "blocks"},
+		{call: "done a", want: "drain=returned, drain=returned", upstream: new("drain=returned")},
+	},
+}, {
+	name: "a_later_one_waits_as_well",
+	steps: []step{
+		{call: "add a b"},
+		{call: "get", want: "a"},
+		{call: "get", want: "b"},
+		{call: "drain", want: "blocks"},
+		{call: "done a"},
+		{call: "drain", want: "blocks"},
+		{call: "done b", want: "drain=returned, drain=returned", upstream: new("drain=returned")},
+	},
+}, {
+	name: "all_of_them_end_with_ShutDown",
+	steps: []step{
+		{call: "add a"},
+		{call: "get", want: "a"},
+		{call: "drain", want: "blocks"},
+		{call: "drain", want: "blocks"},
+		{call: "drain", want: "blocks"},
+		{call: "shutdown", want: "drain=returned, drain=returned, drain=returned"},
+	},
+}}
+
+func TestDelays(t *testing.T) { onLayers(t, delayTimelines, delayed, rateLimited) }
+
+var delayTimelines = []timeline{{
+	name: "a_blocked_worker_is_released",
+	steps: []step{
+		{call: "get", want: "blocks"},
+		{call: "after a 1s"},
+		{call: "elapse 1s", want: "get=a"},
+	},
+}, {
+	// D7: a heap alone forgets who came first.
+	name: "equal_deadlines_keep_the_order_of_their_AddAfter",
+	steps: []step{
+		{call: "after a 1s"},
+		{call: "after b 1s"},
+		{call: "after c 1s"},
+		{call: "after d 1s"},
+		{call: "after e 1s"},
+		{call: "elapse 1s"},
+		{call: "take", want: "a b c d e", upstream: new("a e d c b")},
+	},
+}, {
+	name: "equal_deadlines_of_different_delays_keep_the_order_of_their_AddAfter",
+	steps: []step{
+		{call: "after a 3s"},
+		{call: "elapse 1s"},
+		{call: "after b 2s"},
+		{call: "elapse 1s"},
+		{call: "after c 1s"},
+		{call: "after d 1s"},
+		{call: "elapse 1s"},
+		{call: "take", want: "a b c d", upstream: new("a d c b")},
+	},
+}, {
+	name: "a_clock_set_back_puts_everything_off",
+	steps: []step{
+		{call: "after a 10s"},
+		{call: "elapse -1h"},
+		{call: "elapse 1h"},
+		{call: "len", want: "0"},
+		{call: "elapse 10s"},
+		{call: "take", want: "a"},
+	},
+}}

@@ -43,7 +43,7 @@ func TestShutDownReleasesTheQueueBelow(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					fake := clocktesting.NewFakeClock(time.Now())
-					inner := full{impl.plain.queue(), make(chan struct{}), new(sync.Once)}
+					inner := full{impl.queue(settings{}), make(chan struct{}), new(sync.Once)}
 					q := impl.delaying(settings{clock: fake, queue: inner})
 					defer synctest.Wait()
 					defer q.ShutDown()

@@ -20,9 +20,8 @@ import (
 // is to be seen once everything it set off has come to rest.
 type timeline struct {
 	name    string
-	storage func(implementation) itemStorage[string] // nil for none
-	inner   bool                                     // the queue is made on top of a journal
-	unnamed bool                                     // the queue has a provider, but no name
+	stack   bool // the storage is a stack with a journal
+	unnamed bool // the queue has a provider, but no name
 	steps   []step
 }
 
@@ -42,7 +41,7 @@ type timeline struct {
 //	metrics     what was counted since the last time; sorted, if two
 //	            goroutines have
 //	gauges      what the push-style gauges are set to
-//	journal     what custom storage or inner queue were told since the last time
+//	journal     what the storage was told since the last time
 //	goroutines  how many there are besides blocked calls
 type step struct {
 	call     string
@@ -61,28 +60,20 @@ const (
 
 var layers = []layer{fifo, delayed, rateLimited}
 
-// The limiter of rate limiting queues is exponential, between these.
-const (
-	limiterBase  = time.Second
-	limiterLimit = time.Hour
-)
-
 // play runs the timelines on a layer of each implementation.
 func play(t *testing.T, on layer, timelines []timeline) {
 	t.Helper()
-	onEach(t, func(t *testing.T, impl implementation) { playOn(t, impl, on, timelines) })
-}
-
-func playOn(t *testing.T, impl implementation, on layer, timelines []timeline) {
-	for _, tl := range timelines {
-		t.Run(tl.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(impl, on, tl)
-				defer w.end()
-				w.play(t, tl.steps)
+	onEach(t, func(t *testing.T, impl implementation) {
+		for _, tl := range timelines {
+			t.Run(tl.name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := newWorld(impl, on, tl)
+					defer w.end()
+					w.play(t, tl.steps)
+				})
 			})
-		})
-	}
+		}
+	})
 }
 
 // A world is a queue in a bubble, with everything that a timeline reads.
@@ -91,7 +82,7 @@ type world struct {
 	queue typedQueue[string]
 	clock *clocktesting.FakeClock
 	meter *meter
-	notes notes // of storage or inner queue
+	notes notes // of the storage
 	alone int   // goroutines in the bubble without a queue
 
 	faults faults // of meter and storage
@@ -115,35 +106,29 @@ func newWorld(impl implementation, on layer, tl timeline) *world {
 	if tl.unnamed {
 		s.name = ""
 	}
-	if tl.storage != nil {
-		s.storage = &storageJournal{tl.storage(impl), &w.notes, &w.faults}
+	if tl.stack {
+		s.storage = &storageJournal{new(stack), &w.notes, &w.faults}
 	}
-	w.queue = w.build(on, s, tl)
+	w.queue = w.build(on, s)
 	return w
 }
 
-// build makes the queue from the bottom up, as far as a timeline asks for layers of its own. The
-// implementation makes the others.
-func (w *world) build(on layer, s settings, tl timeline) typedQueue[string] {
+// build makes the queue from the bottom up if the storage is below. Otherwise the implementation
+// makes the lower layers.
+func (w *world) build(on layer, s settings) typedQueue[string] {
 	if on == fifo {
 		return w.impl.queue(s)
 	}
-	if s.storage != nil || tl.inner {
+	if s.storage != nil {
 		s.queue = w.impl.queue(s)
 	}
 	if on == delayed {
-		if tl.inner {
-			s.queue = &queueJournal{s.queue, &w.notes}
-		}
 		return w.impl.delaying(s)
 	}
 	if s.queue != nil {
 		s.delaying = w.impl.delaying(s)
 	}
-	if tl.inner {
-		s.delaying = &delayingJournal{queueJournal{s.delaying, &w.notes}, s.delaying}
-	}
-	return w.impl.rateLimiting(w.impl.exponential(limiterBase, limiterLimit), s)
+	return w.impl.rateLimiting(s)
 }
 
 // end releases the rest of a timeline, which a bubble would report as a deadlock: workers, and

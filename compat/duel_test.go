@@ -19,6 +19,7 @@ type queue = clientgo.TypedRateLimitingInterface[string]
 type side struct {
 	queue
 	limiter *limiterProbe
+	meter   *meter
 	drained atomic.Bool
 }
 
@@ -67,6 +68,9 @@ func (d *duel) play(ops []op) error {
 	d.held = make(map[string]bool)
 	d.due, d.tied = make(map[string]deadline), make(map[pair]bool)
 	defer d.end()
+	if want, got := d.theirs.meter.names(), d.ours.meter.names(); len(got) > 0 && !slices.Equal(want, got) {
+		return fmt.Errorf("metrics made: want %q, got %q", want, got)
+	}
 	for i, o := range ops {
 		if err := d.step(o); err != nil {
 			return fmt.Errorf("step %d, %v: %w", i, o, err)
@@ -235,6 +239,9 @@ func (d *duel) compare() error {
 	}
 	if want, got := d.theirs.ShuttingDown(), d.ours.ShuttingDown(); want != got {
 		return fmt.Errorf("ShuttingDown: want %t, got %t", want, got)
+	}
+	if want, got := d.theirs.meter.flush(true), d.ours.meter.flush(true); want != got && len(d.ours.meter.made) > 0 {
+		return fmt.Errorf("metrics: want %q, got %q", want, got)
 	}
 	for _, item := range items {
 		if want, got := d.theirs.NumRequeues(item), d.ours.NumRequeues(item); want != got {

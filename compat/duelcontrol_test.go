@@ -145,20 +145,42 @@ var brokenQueues = []struct {
 func TestDuelReportsBrokenQueues(t *testing.T) {
 	for _, tt := range brokenQueues {
 		t.Run(tt.fault, func(t *testing.T) {
-			for _, a := range arenas() {
+			for _, a := range arenas()[:2] { // Without metrics, which show some of the faults sooner.
 				err := runDuel(t, a, decode([]byte(tt.script)), tt.wrap)
 				if err == nil || !strings.Contains(err.Error(), tt.want) {
 					t.Errorf("%v: %s: got %v, want %s", a, tt.script, err, tt.want)
 				}
 			}
 			const budget = 300
+			in := arenas()
 			for seed := range uint64(budget) {
-				if duels(t, randomScript(seed), tt.wrap) != nil {
+				if duels(t, randomScript(seed), tt.wrap, in[seed%uint64(len(in))]) != nil {
 					return
 				}
 			}
 			t.Errorf("not found in %d random scripts", budget)
 		})
+	}
+}
+
+// uncounted makes no call of AddAfter without a delay, so nobody counts a retry.
+type uncounted struct{ queue }
+
+func (f uncounted) AddAfter(item string, d time.Duration) {
+	if d <= 0 {
+		f.Add(item)
+	} else {
+		f.queue.AddAfter(item, d)
+	}
+}
+
+func TestDuelReportsMetrics(t *testing.T) {
+	const want = `AddAfter(a, 0s): metrics: want "adds +1, depth +1, retries +1", got "adds +1, depth +1"`
+	for _, a := range arenas()[2:] {
+		err := runDuel(t, a, decode([]byte(">aD")), func(q queue) queue { return uncounted{q} })
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: got %v, want %s", a, err, want)
+		}
 	}
 }
 

@@ -60,7 +60,9 @@ func exportedNames(t *testing.T) string {
 	var text strings.Builder
 	listed := 0
 	for _, mod := range append([]string{"../go.mod"}, mods...) {
-		loaded, err := packages.Load(&packages.Config{Mode: packages.NeedName | packages.NeedTypes | packages.NeedImports | packages.NeedFiles, Dir: filepath.Dir(mod)}, "./...")
+		loaded, err := packages.Load(&packages.Config{
+			Mode: packages.NeedName | packages.NeedTypes | packages.NeedImports | packages.NeedFiles, Dir: filepath.Dir(mod), BuildFlags: buildFlags(),
+		}, "./...")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,19 +10,20 @@ import (
 // The notation of the corpus is explained at op.
 func FuzzDifferential(f *testing.F) {
 	f.Fuzz(func(t *testing.T, script []byte) {
-		if err := duels(t, script, nil); err != nil {
+		if err := duels(t, script, nil, arenas()...); err != nil {
 			t.Error(err)
 		}
 	})
 }
 
 // TestDifferentialRandom is the part of the search that every test run makes. The
-// scripts are always the same: a failure here repeats, and the fuzzer is there
+// scripts are always the same, each in one arena: a failure here repeats, and the fuzzer is there
 // for new ones.
 func TestDifferentialRandom(t *testing.T) {
-	const scripts = 1000
+	const scripts = 2000
+	in := arenas()
 	for seed := range uint64(scripts) {
-		if err := duels(t, randomScript(seed), nil); err != nil {
+		if err := duels(t, randomScript(seed), nil, in[seed%uint64(len(in))]); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 	}

@@ -68,7 +68,7 @@ func limiterPairs(r *rand.Rand) []limiterPair {
 // The same calls at the same times return the same.
 func TestLimiterSequences(t *testing.T) {
 	r := generator(t)
-	for range 200 {
+	for range rounds(200) {
 		synctest.Test(t, func(t *testing.T) {
 			for _, pair := range limiterPairs(r) {
 				for n := range 150 {

@@ -124,29 +124,19 @@ var swapped = map[string]struct {
 }
 
 // An imported is what a program may import.
-type imported map[string]*types.Package
+type imported map[string]*packages.Package
 
 func (i imported) Import(path string) (*types.Package, error) {
 	if p := i[path]; p != nil {
-		return p, nil
+		return p.Types, nil
 	}
 	return nil, fmt.Errorf("%s is not loaded", path)
 }
 
 func TestWhatTheReadmeSaysCompiles(t *testing.T) {
-	const runtime = "sigs.k8s.io/controller-runtime/pkg/"
-	loaded, err := packages.Load(&packages.Config{Mode: packages.NeedName | packages.NeedTypes | packages.NeedImports},
-		"context", theirPath, ourPath, runtime+"controller", runtime+"event", runtime+"handler", runtime+"reconcile")
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := make(imported)
-	for _, p := range loaded {
-		all[p.PkgPath] = p.Types
-	}
 	for name, program := range swapped {
 		for path, want := range map[string]bool{theirPath: true, ourPath: program.compiles} {
-			err := compile(t, all, strings.ReplaceAll(program.code, "WORKQUEUE", path))
+			err := compile(t, strings.ReplaceAll(program.code, "WORKQUEUE", path))
 			if (err == nil) != want {
 				t.Errorf("%s with %s: got %v, compiles should be %v", name, path, err, want)
 			}
@@ -162,28 +152,20 @@ func TestGuardOfThePageCompiles(t *testing.T) {
 	}
 	_, code, found := strings.Cut(string(text), "```go\nfunc TestQueuesAreSwapped(")
 	code, _, _ = strings.Cut(code, "```")
-	loaded, err := packages.Load(&packages.Config{Mode: packages.NeedName | packages.NeedTypes | packages.NeedImports}, "reflect", "testing", theirPath)
-	if err != nil || !found {
-		t.Fatalf("found %v, %v", found, err)
-	}
-	all := make(imported)
-	for _, p := range loaded {
-		all[p.PkgPath] = p.Types
-	}
 	program := fmt.Sprintf("import (\n\"reflect\"\n\"testing\"\n%q\n)\nfunc TestQueuesAreSwapped(%s", theirPath, code)
-	if err := compile(t, all, program); err != nil {
-		t.Error(err)
+	if err := compile(t, program); err != nil || !found {
+		t.Errorf("found %v, %v", found, err)
 	}
 }
 
-func compile(t *testing.T, all imported, code string) error {
+func compile(t *testing.T, code string) error {
 	t.Helper()
 	set := token.NewFileSet()
 	file, err := parser.ParseFile(set, "program.go", "package program\n"+code, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := types.Config{Importer: all}
+	config := types.Config{Importer: imported(loaded(t))}
 	_, err = config.Check("program", set, []*ast.File{file}, nil)
 	return err
 }

@@ -28,7 +28,7 @@ var (
 // of other lengths than the waits.
 func TestTimersStepByStep(t *testing.T) {
 	r := generator(t)
-	for range 5000 {
+	for range rounds(5000) {
 		b := wait.Backoff{
 			Duration: time.Duration(r.IntN(4)-1) * 100 * time.Millisecond,
 			Factor:   float64(r.IntN(3)),
@@ -97,7 +97,7 @@ func ticks(t *testing.T, newTimer func() wait.Timer, script []byte) (journal str
 // and an end of the context at any time.
 func TestDelayUntilStepByStep(t *testing.T) {
 	r := generator(t)
-	for n := range 2000 {
+	for n := range rounds(2000) {
 		p := poll{r.IntN(2) == 0, r.IntN(2) == 0, r.IntN(6), time.Duration(r.IntN(800)-100)*time.Millisecond + 1, nil}
 		for range 8 {
 			p.lengths = append(p.lengths, time.Duration(r.IntN(150))*time.Millisecond+time.Microsecond)
