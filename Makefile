@@ -156,7 +156,7 @@ soak: DURATION = 10m
 soak: ## stress without a failure of foreign code, for DURATION; fails if memory or goroutines grow
 	go run -C reliability ./stress -soak -duration $(DURATION)
 
-# Measures against client-go for some minutes and fills BENCHMARKS.md. With ROWS, such as RunWorkers, it
+# Measures against client-go for some minutes and fills BENCHMARKS.md. With ROWS, such as Run/, it
 # fills the tables of which all rows match.
 bench: ## measure against client-go: BENCHMARKS.md and its picture; 20 minutes
 	go run -C compat ./bench/report -run '$(ROWS)' -page ../BENCHMARKS.md

@@ -14,82 +14,6 @@ import (
 	"github.com/seed16c08ea7/workqueue"
 )
 
-// A loop is a worker that handles n queued items without a failure, and returns when the last item
-// is done.
-type loop struct {
-	name string
-	open func() rateLimiting[string]
-	work func(q rateLimiting[string], n int)
-}
-
-// loops are Run without options, and the correct loop by hand: Done also after a panic, Forget, and
-// the next item. The context of Run ends within the handler of the last item.
-func loops() []loop {
-	ours := func() rateLimiting[string] {
-		return workqueue.NewTypedRateLimiting(workqueue.DefaultTypedControllerRateLimiter[string](), workqueue.TypedRateLimitingQueueConfig[string]{})
-	}
-	theirs := func() rateLimiting[string] {
-		return clientgo.NewTypedRateLimitingQueue(clientgo.DefaultTypedControllerRateLimiter[string]())
-	}
-	return []loop{
-		{"workqueue/loop=Run", ours, runAll},
-		{"workqueue/loop=by-hand", ours, workAll},
-		{"client-go/loop=by-hand", theirs, workAll},
-	}
-}
-
-func runAll(q rateLimiting[string], n int) {
-	ctx, stop := context.WithCancel(context.Background())
-	logger := logr.Discard()
-	workqueue.Run(ctx, q.(*workqueue.TypedRateLimiting[string]), func(context.Context, string) error {
-		if n--; n == 0 {
-			stop()
-		}
-		return nil
-	}, workqueue.RunOptions[string]{Logger: &logger})
-}
-
-func workAll(q rateLimiting[string], n int) {
-	handle := func(string) error { return nil }
-	process := func() bool {
-		item, shutdown := q.Get()
-		if shutdown {
-			return false
-		}
-		defer q.Done(item)
-		if err := handle(item); err != nil {
-			q.AddRateLimited(item)
-			return true
-		}
-		q.Forget(item)
-		return true
-	}
-	for range n {
-		process()
-	}
-}
-
-// BenchmarkRun measures one item for a worker, of 64k queued items.
-func BenchmarkRun(b *testing.B) {
-	keys := stringKeys(population)
-	for _, l := range loops() {
-		b.Run("impl="+l.name, func(b *testing.B) {
-			b.ReportAllocs()
-			for done := 0; done < b.N; {
-				n := min(population, b.N-done)
-				b.StopTimer()
-				q := l.open()
-				fill(q, keys[:n])
-				b.StartTimer()
-				l.work(q, n)
-				b.StopTimer()
-				q.ShutDown()
-				done += n
-			}
-		})
-	}
-}
-
 // A crew is a way to handle n queued items with several workers. It returns when the last item is
 // done.
 type crew struct {
@@ -188,9 +112,9 @@ func workCrew(q rateLimiting[string], workers, n int) {
 	all.Wait()
 }
 
-// BenchmarkRunWorkers measures one item for several workers, of 64k queued items, with a handler
+// BenchmarkRun measures one item for several workers, of 64k queued items, with a handler
 // that counts: the cost of Run and of each option, compared with a loop by hand.
-func BenchmarkRunWorkers(b *testing.B) {
+func BenchmarkRun(b *testing.B) {
 	keys := stringKeys(population)
 	for _, c := range crews() {
 		for _, workers := range []int{1, 2, 8} {

@@ -183,7 +183,7 @@ func TestFillThePages(t *testing.T) {
 // workers. A loop that was not measured has empty cells.
 func TestTableOfWorkers(t *testing.T) {
 	row := func(bench, unit string, values map[string][]float64) result {
-		return result{scenario{bench: "RunWorkers/" + bench, unit: unit}, values}
+		return result{scenario{bench: "Run/" + bench, unit: unit}, values}
 	}
 	got := runTable([]result{
 		row("loop=by-hand/queue=plain/workers=2", "ns/op", map[string][]float64{ours: {100e-9}, clientGo: {300e-9}}),

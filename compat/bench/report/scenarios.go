@@ -73,9 +73,6 @@ var scenarios = []scenario{
 	{"Delays and retries", "AddRateLimited, Get, Forget, Done; 1 ns", "RateLimited/delay=1ns/items=1", "ns/op", all, false, []goal{{3, clientGo}}},
 	{"Delays and retries", "the same, 64k items through one worker", "RateLimited/delay=1ns/items=64k", "ns/item", all, false, nil},
 
-	{"One goroutine", "an item for a worker with a loop by hand, of 64k", "Run/loop=by-hand", "ns/op", noPrio, false, nil},
-	{"One goroutine", "an item for a worker of Run, of 64k", "Run/loop=Run", "ns/op", []string{ours}, false, nil},
-
 	{"Many goroutines", "wake-up of a parked worker and back", "WakeUp/workers=1", "ns/op", withChan, false, []goal{{1.5, clientGo}}},
 	{"Many goroutines", "1 producer, 1 worker, distinct items", "Contended/producers=1/workers=1/items=distinct", "ns/item", withChan, false, []goal{{2.2, clientGo}}},
 	{"Many goroutines", "1 producer, 1 worker, 16 hot items", "Contended/producers=1/workers=1/items=hot", "ns/item", all, false, []goal{{1, clientGo}}},
@@ -109,9 +106,6 @@ var scenarios = []scenario{
 	{"Lateness", "1 producer floods AddAfter, p50", "Lateness/flood=1", "p50-ns", flooded, true, nil},
 	{"Lateness", "1 producer floods AddAfter, p99", "Lateness/flood=1", "p99-ns", flooded, true, []goal{{1e-3, ""}}},
 	{"Lateness", "1 producer floods AddAfter, maximum", "Lateness/flood=1", "max-ns", flooded, true, nil},
-	{"Lateness", "2 producers, p50", "Lateness/flood=2", "p50-ns", flooded, true, nil},
-	{"Lateness", "2 producers, p99", "Lateness/flood=2", "p99-ns", flooded, true, []goal{{1e-3, ""}}},
-	{"Lateness", "2 producers, maximum", "Lateness/flood=2", "max-ns", flooded, true, nil},
 	{"Lateness", "8 producers, p50", "Lateness/flood=8", "p50-ns", flooded, true, nil},
 	{"Lateness", "8 producers, p99", "Lateness/flood=8", "p99-ns", flooded, true, []goal{{2e-3, ""}}},
 	{"Lateness", "8 producers, maximum", "Lateness/flood=8", "max-ns", flooded, true, nil},

@@ -33,8 +33,8 @@ func lines() (all []line) {
 	for _, kind := range queueKinds {
 		for _, l := range loops {
 			if l.impl == ours || kind != "KeepTimes" {
-				all = append(all, line{kind + " queue, " + l.title, "RunWorkers/" + fmt.Sprintf(l.bench, kind), l.impl,
-					"RunWorkers/" + fmt.Sprintf(loops[0].bench, kind)})
+				all = append(all, line{kind + " queue, " + l.title, "Run/" + fmt.Sprintf(l.bench, kind), l.impl,
+					"Run/" + fmt.Sprintf(loops[0].bench, kind)})
 			}
 		}
 	}
