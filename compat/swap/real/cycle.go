@@ -244,13 +244,13 @@ func (l *life) upgradeAndUndo() error {
 	if err := l.write(); err != nil {
 		return err
 	}
-	if err := twin.lift(true); err != nil {
+	if err := twin.lift(); err != nil {
 		return err
 	}
-	if err := l.lift(!l.renewed); err != nil {
+	if err := l.lift(); err != nil {
 		return err
 	}
-	if err := l.recheck(); err != nil {
+	if _, err := l.swap("check"); err != nil {
 		return err
 	}
 	if err := l.undo(); err != nil {
@@ -263,37 +263,15 @@ func (l *life) upgradeAndUndo() error {
 	return l.is(want)
 }
 
-// lift upgrades a program. A write takes the place of the tidy if client-go is upgraded: see
-// docs/migrating.md.
-func (l *life) lift(tidy bool) error {
+// lift upgrades a program.
+func (l *life) lift() error {
 	if _, err := run(l.dir, "go", append([]string{"get"}, l.upgrade...)...); err != nil {
 		return err
 	}
-	if tidy {
-		if _, err := run(l.dir, "go", "mod", "tidy"); err != nil {
-			return err
-		}
+	if _, err := run(l.dir, "go", "mod", "tidy"); err != nil {
+		return err
 	}
 	return l.vendor()
-}
-
-// recheck checks a swap after an upgrade, and renews the swap if client-go is another.
-func (l *life) recheck() error {
-	_, err := l.swap("check")
-	if !l.renewed {
-		return err
-	}
-	if err == nil || !strings.Contains(err.Error(), " is built, and ") {
-		return fmt.Errorf("a check after an upgrade of client-go: %w", err)
-	}
-	if err := commit(l.top); err != nil {
-		return err
-	}
-	if err := l.write(); err != nil {
-		return err
-	}
-	_, err = l.swap("check")
-	return err
 }
 
 // sums returns the hash and the mode of each file below a directory, but not those of git,

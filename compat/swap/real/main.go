@@ -8,7 +8,7 @@
 //
 //	go run -C compat ./swap/real
 //	go run -C compat ./swap/real -only cloud-provider
-//	go run -C compat ./swap/real -only workspace -all -v
+//	go run -C compat ./swap/real -only workspace
 package main
 
 import (
@@ -22,7 +22,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 )
 
 const ours, theirs = "github.com/seed16c08ea7/workqueue", "k8s.io/client-go/util/workqueue"
@@ -35,8 +34,6 @@ type program struct {
 	// and name is the name of the package.
 	into, name string
 	print      string
-	// untyped programs have a client-go up to v0.30, where the guard test calls New.
-	untyped bool
 	// narrow programs have no packages but those that their tests need, which saves
 	// fetching modules and making vendor folders.
 	narrow bool
@@ -45,8 +42,6 @@ type program struct {
 func main() {
 	log.SetFlags(0)
 	only := flag.String("only", "", "a `part` of the name of what is to be swapped; k8s.io/client-go has the releases")
-	flag.BoolVar(&verbose, "v", false, "print each command and its seconds")
-	more := flag.Bool("all", false, "all programs of each kind, and not the cheapest one")
 	flag.Parse()
 	dir, err := os.MkdirTemp("", "swapped programs ")
 	if err != nil {
@@ -54,7 +49,7 @@ func main() {
 	}
 	library, err := filepath.Abs("..")
 	if err == nil {
-		err = all(dir, library, *only, *more)
+		err = all(dir, library, *only)
 	}
 	if removed := os.RemoveAll(dir); err == nil {
 		err = removed
@@ -64,7 +59,7 @@ func main() {
 	}
 }
 
-func all(dir, library, only string, more bool) error {
+func all(dir, library, only string) error {
 	swap := filepath.Join(dir, "swap")
 	if _, err := run(library, "go", "build", "-o", swap, "./swap"); err != nil {
 		return err
@@ -87,7 +82,7 @@ func all(dir, library, only string, more bool) error {
 		}
 	}
 	for i, k := range kinds {
-		if k.more && !more || !strings.Contains(k.name+" "+k.module, only) {
+		if !strings.Contains(k.name+" "+k.module, only) {
 			continue
 		}
 		if err := k.live(filepath.Join(dir, fmt.Sprint("kind ", i)), guard, swap, library); err != nil {
@@ -141,9 +136,6 @@ func (p *program) copy(dir, guard string) error {
 	}
 	if err := dropReplaces(dir); err != nil {
 		return err
-	}
-	if p.untyped {
-		guard = strings.Replace(guard, "NewTyped[string]", "New", 1)
 	}
 	test := "package " + p.name + "\n\nimport (\n\t\"reflect\"\n\t\"testing\"\n\n\t\"" + theirs + "\"\n)\n\n" + guard
 	if err := os.WriteFile(filepath.Join(dir, p.into, "guard_test.go"), []byte(test), 0o666); err != nil {
@@ -273,10 +265,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-var (
-	verbose  bool
-	settings []string // of the environment, for a kind of program
-)
+var settings []string // of the environment, for a kind of program
 
 // run returns the output of a command. An error contains the output too.
 func run(dir, name string, args ...string) (string, error) {
@@ -287,11 +276,7 @@ func run(dir, name string, args ...string) (string, error) {
 		cmd.Env = append(cmd.Env, "GOWORK="+work)
 	}
 	cmd.Env = append(cmd.Env, settings...)
-	began := time.Now()
 	out, err := cmd.Output()
-	if verbose {
-		log.Printf("%6.1f s %s %q", time.Since(began).Seconds(), name, args)
-	}
 	if failed, ok := err.(*exec.ExitError); ok {
 		err = fmt.Errorf("%s %q: %w\n%s%s", name, args, err, out, failed.Stderr)
 	}
