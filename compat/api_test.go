@@ -114,7 +114,10 @@ func loadAPIs(t *testing.T) (theirs, ours *types.Package) {
 
 func loadPair(t *testing.T, theirPath, ourPath, name string) (theirs, ours *packages.Package) {
 	t.Helper()
-	all := loaded(t)
+	all, err := compared()
+	if err != nil {
+		t.Fatal(err)
+	}
 	theirs, ours = all[theirPath], all[ourPath]
 	// An empty scope would make every comparison pass.
 	if theirs.Types.Scope().Lookup(name) == nil {
@@ -123,24 +126,16 @@ func loadPair(t *testing.T, theirPath, ourPath, name string) (theirs, ours *pack
 	return theirs, ours
 }
 
-// loaded returns the packages that are compared, and those that the programs of readme_test.go import.
-func loaded(t *testing.T) map[string]*packages.Package {
-	t.Helper()
-	all, err := load()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return all
-}
+// compared are the packages that the tests compare, with their comments.
+var compared = sync.OnceValues(func() (map[string]*packages.Package, error) {
+	return load(packages.NeedSyntax, theirPath, ourPath, waitPath, ourWaitPath)
+})
 
-// load loads all packages in one call, so that what they all import (clock, rate, logr) is one set
-// of types rather than look-alikes.
-var load = sync.OnceValues(func() (map[string]*packages.Package, error) {
-	const runtime = "sigs.k8s.io/controller-runtime/pkg/"
-	paths := []string{theirPath, ourPath, waitPath, ourWaitPath, "context", "reflect", "testing",
-		runtime + "controller", runtime + "event", runtime + "handler", runtime + "reconcile"}
+// load loads packages in one call, so that what they all import (clock, rate, logr) is one set of
+// types rather than look-alikes.
+func load(more packages.LoadMode, paths ...string) (map[string]*packages.Package, error) {
 	found, err := packages.Load(&packages.Config{
-		Mode: packages.NeedName | packages.NeedTypes | packages.NeedImports | packages.NeedSyntax, BuildFlags: buildFlags(),
+		Mode: packages.NeedName | packages.NeedTypes | packages.NeedImports | more, BuildFlags: buildFlags(),
 	}, paths...)
 	if err != nil {
 		return nil, err
@@ -156,7 +151,7 @@ var load = sync.OnceValues(func() (map[string]*packages.Package, error) {
 		return nil, fmt.Errorf("got the packages %v, want %v", slices.Collect(maps.Keys(all)), paths)
 	}
 	return all, nil
-})
+}
 
 // buildFlags lets the go command use what it has compiled for this test: with the race detector, the
 // packages would be compiled once more without.

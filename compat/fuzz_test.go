@@ -20,9 +20,8 @@ func FuzzDifferential(f *testing.F) {
 // scripts are always the same, each in one arena: a failure here repeats, and the fuzzer is there
 // for new ones.
 func TestDifferentialRandom(t *testing.T) {
-	const scripts = 2000
 	in := arenas()
-	for seed := range uint64(scripts) {
+	for seed := range uint64(rounds(5000)) {
 		if err := duels(t, randomScript(seed), nil, in[seed%uint64(len(in))]); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
